@@ -1,0 +1,79 @@
+// Package entry holds what travels in the replicated commit log: commands, the raft entries that pack many of them,
+// their positions, and the rejections a state machine may answer with. It is pure data and codecs; it decides nothing.
+// Byte tables: docs/formats/entry.md.
+//
+// The command parts of each machine live in the subpackages (entry/kv, entry/member, …). A machine may appear at most
+// once in a command: parts are therefore judged independently and applied all-or-nothing.
+package entry
+
+import "fmt"
+
+// Machine names a state machine; it is also the first byte of every key that machine owns in the store.
+type Machine byte
+
+// The machines of this build. Letters are reserved for good: docs/formats/store.md lists them all.
+const (
+	MachineKV     Machine = 'k'
+	MachineMember Machine = 'm'
+)
+
+// Position is a place in the log: the n-th command (from 0) of the raft entry at Index.
+type Position struct {
+	Index uint64
+	N     uint32
+}
+
+// String prints the position as it is written everywhere: "7.2".
+func (p Position) String() string { return fmt.Sprintf("%d.%d", p.Index, p.N) }
+
+// Part is one machine's share of a command. Body is encoded by that machine's entry subpackage.
+type Part struct {
+	Machine Machine
+	Body    []byte
+}
+
+// Command is what a door proposes. Origin and Seq identify it for the life of the cluster (Origin is random per process
+// start, Seq counts up from 1 in it), Term is the raft term in which it was decided: Apply drops it as superseded unless
+// the entry that carries it has the same term.
+type Command struct {
+	Origin uint64
+	Seq    uint64
+	Term   uint64
+	Parts  []Part
+}
+
+// Stamp is what the leader writes once on every raft entry, with the place of the command being applied.
+type Stamp struct {
+	Pos  Position
+	Term uint64
+	// WallNs is Unix time for people, never decreasing along the log.
+	WallNs int64
+	// TickMs is the monotonic cluster tick in milliseconds; it alone drives leases, TTLs and timers.
+	TickMs int64
+}
+
+// Code names why a machine rejected a command. Codes are part of the log's meaning: never renumber. Each machine has a
+// range of its own in its entry subpackage.
+type Code uint16
+
+// Rejection is a deterministic refusal: every member comes to the same one. Doors map it to their protocol's errors.
+type Rejection struct {
+	Machine Machine
+	Part    int
+	Code    Code
+	Detail  string
+}
+
+// Error makes a Rejection usable as an error.
+func (r *Rejection) Error() string {
+	return fmt.Sprintf("rejected by machine %c part %d: code %d: %s", r.Machine, r.Part, r.Code, r.Detail)
+}
+
+// Result is the outcome of an applied command: Rejection is nil if its parts took effect. Bodies has one machine-specific
+// value per part (*kv.TxnResult and so on); it is built only on the member where somebody waits for it.
+type Result struct {
+	Pos       Position
+	Term      uint64
+	Rejection *Rejection
+	Bodies    []any
+}

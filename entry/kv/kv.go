@@ -1,0 +1,165 @@
+// Package kv defines the command parts of the key-value machine, their results and rejection codes. Semantics are those
+// of etcd v3; the wire types of etcd are not used here so that the log does not depend on a third party's protobufs.
+package kv
+
+import "github.com/holdfastdb/holdfast/entry"
+
+// KeyValue is one version of a key.
+type KeyValue struct {
+	Key, Value     []byte
+	CreateRevision int64
+	ModRevision    int64
+	Version        int64
+	Lease          int64
+}
+
+// Put sets Key. IgnoreValue/IgnoreLease keep the present value/lease and are rejected when the key does not exist.
+type Put struct {
+	Key, Value  []byte
+	Lease       int64
+	PrevKV      bool
+	IgnoreValue bool
+	IgnoreLease bool
+}
+
+// SortOrder, SortTarget, and the other enums have etcd's numbering.
+type (
+	SortOrder     uint8 // 0 none, 1 ascend, 2 descend
+	SortTarget    uint8 // 0 key, 1 version, 2 create, 3 mod, 4 value
+	CompareResult uint8 // 0 equal, 1 greater, 2 less, 3 not equal
+	CompareTarget uint8 // 0 version, 1 create, 2 mod, 3 value, 4 lease
+)
+
+// Range reads keys in [Key, End): End empty = the one key, End "\0" = everything from Key on.
+type Range struct {
+	Key, End             []byte
+	Limit, Revision      int64
+	Order                SortOrder
+	Target               SortTarget
+	KeysOnly, CountOnly  bool
+	MinMod, MaxMod       int64
+	MinCreate, MaxCreate int64
+}
+
+// DeleteRange removes the keys in [Key, End), read as in Range.
+type DeleteRange struct {
+	Key, End []byte
+	PrevKV   bool
+}
+
+// Compare is one condition of a Txn; with End it must hold for every key in the range.
+type Compare struct {
+	Key, End []byte
+	Result   CompareResult
+	Target   CompareTarget
+	Int      int64  // version, create, mod or lease
+	Value    []byte // for target value
+}
+
+// Op is one operation in a Txn branch; exactly one pointer is set.
+type Op struct {
+	Put    *Put
+	Range  *Range
+	Delete *DeleteRange
+	Txn    *Txn
+}
+
+// Txn is compare/then/else; all its writes form one revision.
+type Txn struct {
+	Compare    []Compare
+	Then, Else []Op
+}
+
+// Compact discards history below Revision.
+type Compact struct{ Revision int64 }
+
+// LeaseGrant creates a lease. ID is chosen by the proposer (never 0 here), TTL is in seconds, already clamped by the door.
+type LeaseGrant struct{ ID, TTL int64 }
+
+// LeaseRevoke deletes leases and the keys attached to them; all keys of one part go in one revision per lease.
+// With Expired, ids that no longer exist are skipped instead of rejecting the part.
+type LeaseRevoke struct {
+	IDs     []int64
+	Expired bool
+}
+
+// AlarmType has etcd's numbering: 1 NOSPACE, 2 CORRUPT.
+type AlarmType uint8
+
+// Alarm raises (On) or clears an alarm of one member; clearing with Member 0 clears it for all.
+type Alarm struct {
+	On     bool
+	Member uint64
+	Type   AlarmType
+}
+
+// Part is one kv command part; exactly one pointer is set.
+type Part struct {
+	Put     *Put
+	Delete  *DeleteRange
+	Txn     *Txn
+	Compact *Compact
+	Grant   *LeaseGrant
+	Revoke  *LeaseRevoke
+	Alarm   *Alarm
+}
+
+// RangeResult answers a Range. Count is the number of keys in the range at that revision, before Limit and filters.
+type RangeResult struct {
+	KVs   []KeyValue
+	More  bool
+	Count int64
+}
+
+// OpResult is the result of one Op; which field is meaningful follows the Op.
+type OpResult struct {
+	Put    *PutResult
+	Range  *RangeResult
+	Delete *DeleteResult
+	Txn    *TxnResult
+}
+
+// PutResult answers a Put; Prev is set only when asked for and present.
+type PutResult struct {
+	Revision int64
+	Prev     *KeyValue
+}
+
+// DeleteResult answers a DeleteRange.
+type DeleteResult struct {
+	Revision int64
+	Deleted  int64
+	Prevs    []KeyValue
+}
+
+// TxnResult answers a Txn; Revision is the store's revision after it.
+type TxnResult struct {
+	Revision  int64
+	Succeeded bool
+	Ops       []OpResult
+}
+
+// CompactResult, GrantResult and RevokeResult answer the rest; Revision is the store's revision after the command.
+type (
+	CompactResult struct{ Revision int64 }
+	GrantResult   struct{ Revision, ID, TTL int64 }
+	RevokeResult  struct{ Revision int64 }
+	AlarmResult   struct {
+		Revision int64
+		Alarms   []AlarmState // those this command changed, or all when listing
+	}
+	AlarmState struct {
+		Member uint64
+		Type   AlarmType
+	}
+)
+
+// Rejection codes of the kv machine.
+const (
+	KeyNotFound entry.Code = 100 + iota
+	LeaseNotFound
+	LeaseExists
+	Compacted
+	FutureRevision
+	Malformed // a part this build decodes but whose contents no door should have proposed
+)

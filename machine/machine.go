@@ -1,0 +1,30 @@
+// Package machine defines what a deterministic state machine is and applies raft entries to a set of them. It has no
+// clock, network, randomness or goroutine, and nothing in it may depend on the order of a Go map.
+package machine
+
+import (
+	"github.com/holdfastdb/holdfast/entry"
+	"github.com/holdfastdb/holdfast/store"
+)
+
+// Machine is one deterministic state machine. All methods are called by the one goroutine that applies entries, except
+// what a machine documents for its readers.
+//
+// For each raft entry: Check and Do per command in order, then Seal, then the store commits the entry's one batch, then
+// Publish. Check sees the store plus everything done earlier in the same entry. Any error (not a Rejection) is fatal to
+// the node, so Do may keep pending state in memory without an undo.
+type Machine interface {
+	// ID is the machine's letter.
+	ID() entry.Machine
+	// Load rebuilds all memory from the store: at start and after a snapshot was installed.
+	Load(r store.Store) error
+	// Check decodes and judges a part and changes nothing. plan is handed to Do at once or dropped.
+	Check(st *entry.Stamp, body []byte) (plan any, rej *entry.Rejection, err error)
+	// Do carries out a plan: it writes to b and to pending memory, and cannot be rejected. The result is nil unless wanted.
+	// body's and plan's memory may be reused after Publish: what is kept longer is copied.
+	Do(st *entry.Stamp, plan any, b store.Batch, wanted bool) (result any, err error)
+	// Seal is called before the store makes the entry's batch visible: readers must not start until Publish.
+	Seal()
+	// Publish is called once the batch is visible: pending memory becomes what readers see.
+	Publish(st *entry.Stamp)
+}

@@ -1,0 +1,4 @@
+package node
+
+// Node is one member.
+type Node struct{}

@@ -1,0 +1,86 @@
+// Package store keeps ordered keys with atomic batches, each batch carrying the applied log index. It is the only user of
+// Pebble, whose own WAL is off: our commit log is the WAL, and after a crash the log is replayed from the durable
+// applied index. It is not a log and never decides when something is acknowledged.
+package store
+
+import "io"
+
+// Reader reads keys. Implementations are safe for concurrent use.
+type Reader interface {
+	// Get appends the value of key to dst and reports whether the key exists.
+	Get(dst, key []byte) (val []byte, ok bool, err error)
+	// NewIter iterates over [lower, upper) at one consistent point in time; nil upper = no bound. Close it.
+	NewIter(lower, upper []byte) (Iter, error)
+}
+
+// Iter walks keys in order. Key and Value are valid until the next move.
+type Iter interface {
+	First() bool
+	Last() bool
+	SeekGE(key []byte) bool
+	SeekLT(key []byte) bool
+	Next() bool
+	Prev() bool
+	Valid() bool
+	Key() []byte
+	Value() ([]byte, error)
+	Error() error
+	Close() error
+}
+
+// View is a consistent read view; Close releases it.
+type View interface {
+	Reader
+	io.Closer
+}
+
+// Batch gathers writes that become visible together. It is owned by one goroutine.
+type Batch interface {
+	Set(key, value []byte)
+	Delete(key []byte)
+	DeleteRange(lower, upper []byte)
+	// Overwrote tells the store that about n bytes written since the last flush were superseded; it flushes early once
+	// 2 MiB have gathered, because iterators walk every version still in the memtable (DECISIONS B1).
+	Overwrote(n int)
+	// Repr is the batch as bytes, a pure function of the calls made; valid until Commit. Members hash it.
+	Repr() []byte
+	Len() int
+}
+
+// Store is the seam: Pebble (Open) in production, memory (NewMem) in simulation.
+type Store interface {
+	Reader
+	// NewBatch returns an empty batch, possibly reusing a committed one.
+	NewBatch() Batch
+	// Commit makes the batch visible at once, not durable. applied is the log index the batch brings the store to; the
+	// store writes it under AppliedKey in the same batch. An error is fatal to the node.
+	Commit(b Batch, applied uint64) error
+	NewView() View
+	// Applied is the index of the last committed batch (volatile).
+	Applied() uint64
+	// DurableApplied is the applied index that survives a crash now.
+	DurableApplied() (uint64, error)
+	// Flush makes everything committed so far durable; it blocks.
+	Flush() error
+	// Incoming starts building a replacement store from a snapshot, in a directory of its own.
+	Incoming() (Incoming, error)
+	// Install switches to a finished Incoming by one atomic rename; open Views and iterators of the old store fail from
+	// then on with ErrReplaced. The replaced data is deleted.
+	Install(in Incoming) error
+	Metrics() Metrics
+	Close() error
+}
+
+// Incoming receives a snapshot's keys in order.
+type Incoming interface {
+	Set(key, value []byte) error
+	// Finish makes it durable with the given applied index.
+	Finish(applied uint64) error
+	Abort() error
+}
+
+// Metrics are for people and for the flush policy.
+type Metrics struct {
+	DiskBytes, MemtableBytes, CacheBytes int64
+	Flushes, Compactions                 int64
+}
