@@ -1,0 +1,34 @@
+#!/bin/sh
+# What a developer runs before every commit: form, vet, staticcheck, import rules and the short tests.
+set -eu
+cd "$(dirname "$0")/.."
+staticcheck=v0.8.2
+
+step() { printf '== %s\n' "$*"; }
+
+step gofmt
+unformatted=$(find . -name '*.go' -not -path './build/*' -exec gofmt -l {} +)
+if [ -n "$unformatted" ]; then
+	printf 'not formatted:\n%s\n' "$unformatted" >&2
+	exit 1
+fi
+
+step vet
+go vet ./...
+
+step staticcheck
+# The exact version is in the path, so that a new pin cannot run the old tool.
+tool=build/tools/staticcheck-$staticcheck
+if [ ! -x $tool ]; then
+	GOBIN=$PWD/build/tools/new go install honnef.co/go/tools/cmd/staticcheck@$staticcheck
+	mv build/tools/new/staticcheck $tool
+	rmdir build/tools/new
+fi
+$tool ./...
+
+step 'import rules'
+go test ./internal/arch
+
+[ "${1:-}" = form ] && exit 0
+step 'unit tests'
+go test -short ./...

@@ -1,0 +1,44 @@
+#!/bin/sh
+# Starts bin/holdfast with every finished door in the foreground until Ctrl-C and prints one working command per door.
+# Data lies in build/run/data and survives the run; KV=host:port and ADMIN=host:port choose other addresses.
+set -eu
+cd "$(dirname "$0")/.."
+kv=${KV:-127.0.0.1:2379} admin=${ADMIN:-127.0.0.1:8080}
+
+if command -v etcdctl >/dev/null 2>&1; then
+	etcdctl=etcdctl
+else
+	etcdctl=bin/etcdctl
+	scripts/gotool.sh $etcdctl go.etcd.io/etcd/etcdctl/v3 go.etcd.io/etcd/etcdctl/v3@v3.7.3
+fi
+
+mkdir -p build/run
+bin/holdfast serve --data build/run/data --kv "$kv" --admin "$admin" &
+pid=$!
+# The shell waits for the server, never the other way round: SIGTERM lets it hand over and close its files.
+trap 'kill -TERM $pid 2>/dev/null || true' INT TERM HUP
+
+tries=0
+until ETCDCTL_API=3 $etcdctl --endpoints "$kv" --command-timeout 1s get --limit 1 holdfast >/dev/null 2>&1; do
+	tries=$((tries + 1))
+	if ! kill -0 $pid 2>/dev/null; then
+		wait $pid
+		exit $?
+	fi
+	if [ $tries -ge 60 ]; then
+		echo "run: no answer on $kv; stopping" >&2
+		kill -TERM $pid
+		wait $pid || true
+		exit 1
+	fi
+	sleep 0.5
+done
+cat <<END
+
+kv is on $kv. In another terminal:
+  $etcdctl --endpoints $kv put greeting hello
+  curl http://$admin/readyz   tells whether every door serves. Ctrl-C stops it.
+
+END
+# wait returns early when a signal arrives; the second one sees the server out.
+wait $pid || { status=$?; wait $pid 2>/dev/null || true; [ $status -gt 128 ] || exit $status; }
