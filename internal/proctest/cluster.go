@@ -1,0 +1,228 @@
+package proctest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// Node is one member: its process and where it listens. Addresses are host:port on loopback.
+type Node struct {
+	*Process
+	Name            string
+	Dir             string // data directory, kept over restarts
+	KV, Admin, Peer string
+}
+
+// Cluster is one to five nodes of one kind of server.
+type Cluster struct {
+	Dir  string
+	kind Server
+
+	mu    sync.Mutex // guards Nodes while nodes are added
+	Nodes []*Node
+}
+
+// readyTimeout is long because a shared two-core machine may be busy with other packages' tests.
+const readyTimeout = 60 * time.Second
+
+// Start runs n Holdfast nodes (extra is added to each one's serve flags), waits until all are ready and ends them with
+// the test. If the test fails, each node's last lines are in its log. The binary is $HOLDFAST_BIN, or built once.
+func Start(t testing.TB, n int, extra ...string) *Cluster {
+	t.Helper()
+	bin, err := Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := New(t.TempDir(), Holdfast(bin, extra...), n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		if t.Failed() {
+			for _, node := range c.Nodes {
+				t.Logf("%s, last lines:\n%s", node.Name, node.LogTail(60))
+			}
+		}
+	})
+	if err := c.Run(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// New describes n nodes of a kind below dir; Run starts them.
+func New(dir string, kind Server, n int) (*Cluster, error) {
+	c := &Cluster{Dir: dir, kind: kind}
+	for range n {
+		if _, err := c.add(); err != nil {
+			return nil, err
+		}
+	}
+	for _, node := range c.Nodes {
+		node.Process = NewProcess(filepath.Join(dir, node.Name+".log"), kind.Bin, kind.args(node, c.Nodes)...)
+	}
+	return c, nil
+}
+
+func (c *Cluster) add() (*Node, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	name := fmt.Sprintf("n%d", len(c.Nodes)+1)
+	ports, err := freePorts(3)
+	if err != nil {
+		return nil, err
+	}
+	node := &Node{Name: name, Dir: filepath.Join(c.Dir, name), KV: ports[0], Admin: ports[1], Peer: ports[2]}
+	if err := os.MkdirAll(node.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	c.Nodes = append(c.Nodes, node)
+	return node, nil
+}
+
+// Add describes one more node with the given flags instead of the cluster's own (beside data directory, name and
+// addresses), without starting it: for tests of joining.
+func (c *Cluster) Add(flags ...string) (*Node, error) {
+	node, err := c.add()
+	if err != nil {
+		return nil, err
+	}
+	args := append(c.kind.base(node), flags...)
+	node.Process = NewProcess(filepath.Join(c.Dir, node.Name+".log"), c.kind.Bin, args...)
+	return node, nil
+}
+
+// Run starts every node and waits until all are ready. On an error everything is ended and the logs are in the error.
+func (c *Cluster) Run() error {
+	for _, node := range c.Nodes {
+		if err := node.Start(); err != nil {
+			c.Close()
+			return err
+		}
+	}
+	if err := c.WaitReady(); err != nil {
+		c.Close()
+		return err
+	}
+	return nil
+}
+
+// WaitReady waits until every running node says it is ready, and fails early when one ends.
+func (c *Cluster) WaitReady() error {
+	for _, node := range c.Nodes {
+		if node.Running() {
+			if err := c.WaitNode(node, readyTimeout); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// WaitNode waits until one node is ready.
+func (c *Cluster) WaitNode(node *Node, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	for {
+		err := c.kind.ready(ctx, node)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-node.Exited():
+			return fmt.Errorf("%s ended before it was ready (%v); last lines:\n%s", node.Name, node.ExitError(), node.LogTail(30))
+		case <-ctx.Done():
+			return fmt.Errorf("%s not ready after %s: %w; last lines:\n%s", node.Name, timeout, err, node.LogTail(30))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Restart starts a node that has ended and waits until it is ready. With two of three nodes down, use Start: a node
+// without a majority is never ready.
+func (c *Cluster) Restart(node *Node) error {
+	if err := node.Start(); err != nil {
+		return err
+	}
+	return c.WaitNode(node, readyTimeout)
+}
+
+// Endpoints are the client addresses of all nodes, in order.
+func (c *Cluster) Endpoints() []string {
+	var out []string
+	for _, node := range c.Nodes {
+		out = append(out, node.KV)
+	}
+	return out
+}
+
+// ErrNoLeader: no running node says that it leads.
+var ErrNoLeader = errors.New("no node says that it leads")
+
+// Leader asks the running nodes which of them leads. Shortly after a failure two may say so: the later term wins.
+func (c *Cluster) Leader(ctx context.Context) (*Node, error) {
+	var found *Node
+	var term uint64
+	for _, node := range c.Nodes {
+		if !node.Running() {
+			continue
+		}
+		st, err := node.Status(ctx)
+		if err == nil && st.Leader == st.Header.MemberId && st.RaftTerm >= term {
+			found, term = node, st.RaftTerm
+		}
+	}
+	if found == nil {
+		return nil, ErrNoLeader
+	}
+	return found, nil
+}
+
+// WaitLeader polls Leader until there is one.
+func (c *Cluster) WaitLeader(timeout time.Duration) (*Node, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	for {
+		node, err := c.Leader(ctx)
+		if err == nil {
+			return node, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Status asks one node for etcd's Maintenance status, for at most a second: a paused node does not answer.
+func (n *Node) Status(ctx context.Context) (*pb.StatusResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	conn, err := grpc.NewClient(n.KV, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return pb.NewMaintenanceClient(conn).Status(ctx, &pb.StatusRequest{})
+}
+
+// Close kills every node. Data and logs stay where they are.
+func (c *Cluster) Close() {
+	for _, node := range c.Nodes {
+		if node.Process != nil {
+			_ = node.Kill() // the error would say that SIGKILL failed: nothing more can be done
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package proctest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Server is one kind of server: how it is started and how it says that it is ready.
+type Server struct {
+	Kind string
+	Bin  string
+	// base are the flags of a node alone, args those of a node among all.
+	base  func(n *Node) []string
+	args  func(n *Node, all []*Node) []string
+	ready func(ctx context.Context, n *Node) error
+}
+
+// Holdfast runs `holdfast serve` with the kv door; extra flags go to every node.
+func Holdfast(bin string, extra ...string) Server {
+	base := func(n *Node) []string {
+		return []string{"serve", "--data", n.Dir, "--name", n.Name, "--kv", n.KV, "--admin", n.Admin, "--peer", n.Peer}
+	}
+	return Server{
+		Kind: "holdfast", Bin: bin, base: base,
+		args: func(n *Node, all []*Node) []string {
+			args := base(n)
+			if len(all) > 1 {
+				args = append(args, "--peers", list(all, "%s=%s"))
+			}
+			return append(args, extra...)
+		},
+		ready: func(ctx context.Context, n *Node) error { return get(ctx, "http://"+n.Admin+"/readyz") },
+	}
+}
+
+// Etcd runs etcd with its defaults; extra flags go to every node.
+func Etcd(bin string, extra ...string) Server {
+	base := func(n *Node) []string {
+		return []string{"--name", n.Name, "--data-dir", n.Dir, "--log-level", "error",
+			"--listen-client-urls", "http://" + n.KV, "--advertise-client-urls", "http://" + n.KV,
+			"--listen-peer-urls", "http://" + n.Peer, "--initial-advertise-peer-urls", "http://" + n.Peer}
+	}
+	return Server{
+		Kind: "etcd", Bin: bin, base: base,
+		args: func(n *Node, all []*Node) []string {
+			return append(append(base(n), "--initial-cluster", list(all, "%s=http://%s")), extra...)
+		},
+		ready: func(ctx context.Context, n *Node) error { return get(ctx, "http://"+n.KV+"/health") },
+	}
+}
+
+// Floor runs bench/floor, on one node only.
+func Floor(bin string) Server {
+	base := func(n *Node) []string { return []string{"-dir", n.Dir, "-listen", n.KV} }
+	return Server{
+		Kind: "floor", Bin: bin, base: base,
+		args: func(n *Node, _ []*Node) []string { return base(n) },
+		ready: func(ctx context.Context, n *Node) error {
+			var d net.Dialer
+			c, err := d.DialContext(ctx, "tcp", n.KV)
+			if err != nil {
+				return err
+			}
+			return c.Close()
+		},
+	}
+}
+
+func list(all []*Node, format string) string {
+	var parts []string
+	for _, n := range all {
+		parts = append(parts, fmt.Sprintf(format, n.Name, n.Peer))
+	}
+	return strings.Join(parts, ",")
+}
+
+func get(ctx context.Context, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)) // only for the error's text
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s: %s", url, res.Status, strings.TrimSpace(string(body)))
+	}
+	return nil
+}
+
+// freePorts returns n loopback addresses nobody listens on. They lie below the range the kernel takes for outgoing
+// connections (32768 on): a port of a killed node must not be taken as somebody's source port before the restart.
+func freePorts(n int) ([]string, error) {
+	var out []string
+	for range 1000 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 12000+rand.IntN(20000))
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			continue
+		}
+		l.Close()
+		if out = append(out, addr); len(out) == n {
+			return out, nil
+		}
+	}
+	return nil, fmt.Errorf("find %d free ports below 32000: too many are taken", n)
+}
+
+// Binary is the holdfast binary under test: $HOLDFAST_BIN, or one built from this tree, once per test program.
+var Binary = sync.OnceValues(func() (string, error) {
+	if bin := os.Getenv("HOLDFAST_BIN"); bin != "" {
+		return bin, nil
+	}
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	bin := filepath.Join(root, "build", "test", "holdfast")
+	// Built aside and renamed, so that test programs that build at the same time do not meet.
+	aside := fmt.Sprintf("%s.%d", bin, os.Getpid())
+	cmd := exec.Command("go", "build", "-o", aside, "./cmd/holdfast")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build holdfast: %w\n%s", err, out)
+	}
+	return bin, os.Rename(aside, bin)
+})
+
+// Root is the top directory of this repository, found from the working directory.
+func Root() (string, error) {
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("find go.mod: %w", err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(out))), nil
+}
