@@ -30,6 +30,33 @@ type (
 	CompareTarget uint8 // 0 version, 1 create, 2 mod, 3 value, 4 lease
 )
 
+// The values of those enums.
+const (
+	SortNone    SortOrder = 0
+	SortAscend  SortOrder = 1
+	SortDescend SortOrder = 2
+
+	SortByKey     SortTarget = 0
+	SortByVersion SortTarget = 1
+	SortByCreate  SortTarget = 2
+	SortByMod     SortTarget = 3
+	SortByValue   SortTarget = 4
+
+	CompareEqual    CompareResult = 0
+	CompareGreater  CompareResult = 1
+	CompareLess     CompareResult = 2
+	CompareNotEqual CompareResult = 3
+
+	CompareVersion CompareTarget = 0
+	CompareCreate  CompareTarget = 1
+	CompareMod     CompareTarget = 2
+	CompareValue   CompareTarget = 3
+	CompareLease   CompareTarget = 4
+
+	AlarmNoSpace AlarmType = 1
+	AlarmCorrupt AlarmType = 2
+)
+
 // Range reads keys in [Key, End): End empty = the one key, End "\0" = everything from Key on.
 type Range struct {
 	Key, End             []byte
@@ -56,7 +83,7 @@ type Compare struct {
 	Value    []byte // for target value
 }
 
-// Op is one operation in a Txn branch; exactly one pointer is set.
+// Op is one operation in a Txn branch; at most one pointer is set, and one with none does nothing (etcd lets clients send it).
 type Op struct {
 	Put    *Put
 	Range  *Range
@@ -132,8 +159,10 @@ type DeleteResult struct {
 	Prevs    []KeyValue
 }
 
-// TxnResult answers a Txn; Revision is the store's revision after it.
+// TxnResult answers a Txn; Revision is the store's revision after it. TooLarge means that what its ranges and previous
+// values hold went over the budget for one answer and was left out from there on; its writes took effect all the same.
 type TxnResult struct {
+	TooLarge  bool
 	Revision  int64
 	Succeeded bool
 	Ops       []OpResult

@@ -1,0 +1,160 @@
+package kv
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write testdata from what the code does now")
+
+// samples holds one part of every kind with every field in use, and the smallest of each.
+func samples() []*Part {
+	b := func(s string) []byte { return []byte(s) }
+	full := &Txn{
+		Compare: []Compare{
+			{Key: b("a"), Result: CompareGreater, Target: CompareMod, Int: -5},
+			{Key: b("a"), End: b("\x00"), Result: CompareNotEqual, Target: CompareValue, Value: b("x y")},
+		},
+		Then: []Op{
+			{Put: &Put{Key: b("k"), Value: b("v"), Lease: -2, PrevKV: true}},
+			{Range: &Range{Key: b("a"), End: b("z"), Limit: 10, Revision: 7, Order: SortDescend, Target: SortByMod, KeysOnly: true,
+				CountOnly: true, MinMod: 1, MaxMod: 2, MinCreate: 3, MaxCreate: -4}},
+			{},
+			{Txn: &Txn{Else: []Op{{Delete: &DeleteRange{Key: b("d"), End: b("e"), PrevKV: true}}}}},
+		},
+		Else: []Op{{Range: &Range{Key: b("a")}}},
+	}
+	return []*Part{
+		{Put: &Put{Key: b("k"), Value: b("v")}},
+		{Put: &Put{Key: b("k"), Lease: 0x32695410dcc0ca06, PrevKV: true, IgnoreValue: true}},
+		{Put: &Put{Key: b("k"), Value: bytes.Repeat(b("v"), 100), IgnoreLease: true}},
+		{Delete: &DeleteRange{Key: b("k")}},
+		{Delete: &DeleteRange{Key: b("k"), End: b("\x00"), PrevKV: true}},
+		{Txn: &Txn{}},
+		{Txn: full},
+		{Compact: &Compact{Revision: 1 << 40}},
+		{Grant: &LeaseGrant{ID: -1, TTL: 60}},
+		{Revoke: &LeaseRevoke{IDs: []int64{1, -1}, Expired: true}},
+		{Alarm: &Alarm{On: true, Member: 7, Type: AlarmNoSpace}},
+	}
+}
+
+func TestGolden(t *testing.T) {
+	var out strings.Builder
+	for _, p := range samples() {
+		b := Append(nil, p)
+		fmt.Fprintf(&out, "%s\n%s\n", Describe(b), hex.Dump(b))
+	}
+	const name = "testdata/parts.txt"
+	if *rewrite {
+		if err := os.WriteFile(name, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != string(want) {
+		t.Fatalf("the format changed:\n%s", out.String())
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	for _, p := range samples() {
+		b := Append(nil, p)
+		got, err := Decode(b)
+		if err != nil {
+			t.Fatalf("%s: %v", p, err)
+		}
+		if !bytes.Equal(Append(nil, got), b) || got.String() != p.String() {
+			t.Fatalf("%s came back as %s", p, got)
+		}
+		for n := range b {
+			if _, err := Decode(b[:n]); err == nil {
+				t.Fatalf("%s cut to %d bytes decoded", p, n)
+			}
+		}
+		if _, err := Decode(append(b, 0)); !errors.Is(err, ErrTrail) {
+			t.Fatalf("%s with a byte too many: %v", p, err)
+		}
+	}
+}
+
+func nested(depth int) *Part {
+	t := &Txn{}
+	for range depth - 1 {
+		t = &Txn{Then: []Op{{Txn: t}}}
+	}
+	return &Part{Txn: t}
+}
+
+func TestRefusals(t *testing.T) {
+	if _, err := Decode(Append(nil, nested(MaxTxnDepth))); err != nil {
+		t.Fatalf("depth %d: %v", MaxTxnDepth, err)
+	}
+	if _, err := Decode(Append(nil, nested(MaxTxnDepth+1))); !errors.Is(err, ErrDepth) {
+		t.Fatalf("depth %d: %v", MaxTxnDepth+1, err)
+	}
+	if _, err := Decode([]byte{99}); !errors.Is(err, ErrKind) {
+		t.Fatalf("unknown kind: %v", err)
+	}
+	if _, err := Decode([]byte{kindPut, 0x80, 0, 0}); !errors.Is(err, ErrKind) {
+		t.Fatalf("unknown flag: %v", err)
+	}
+	if _, err := Decode([]byte{kindTxn, 0, 0xff, 0xff, 0x03}); err == nil {
+		t.Fatal("a list longer than the part decoded")
+	}
+}
+
+func TestSimplePartsAllocateNothing(t *testing.T) {
+	b := Append(nil, samples()[0])
+	var d Decoder
+	if n := testing.AllocsPerRun(100, func() {
+		if _, err := d.Decode(b); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Fatalf("%v allocations", n)
+	}
+}
+
+// FuzzDecode: no bytes may panic the decoder or the printer, and what decodes means the same after encoding again.
+func FuzzDecode(f *testing.F) {
+	for _, p := range samples() {
+		f.Add(Append(nil, p))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := Decode(b)
+		_ = Describe(b)
+		if err != nil {
+			return
+		}
+		canonical := Append(nil, p)
+		again, err := Decode(canonical)
+		if err != nil || !bytes.Equal(Append(nil, again), canonical) {
+			t.Fatalf("%s came back as %v, %v", p, again, err)
+		}
+		if !reflect.DeepEqual(p.String(), again.String()) {
+			t.Fatalf("%s came back as %s", p, again)
+		}
+	})
+}
+
+func BenchmarkDecodePut(b *testing.B) {
+	body := Append(nil, &Part{Put: &Put{Key: []byte("12345678"), Value: make([]byte, 64)}})
+	var d Decoder
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := d.Decode(body); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
