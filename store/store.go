@@ -3,7 +3,21 @@
 // applied index. It is not a log and never decides when something is acknowledged.
 package store
 
-import "io"
+import (
+	"errors"
+	"io"
+)
+
+// AppliedKey holds the applied log index, 8 bytes big-endian. Its first byte is 0, the letter of no machine; every key
+// that begins with 0 belongs to the store. It sorts first, so a scan of all machines' keys starts at []byte{1}.
+var AppliedKey = []byte("\x00applied")
+
+var (
+	// ErrReplaced: the View or iterator belongs to a store that Install replaced. The caller takes a new View.
+	ErrReplaced = errors.New("store was replaced by a snapshot")
+	// ErrClosed: a call after Close.
+	ErrClosed = errors.New("store is closed")
+)
 
 // Reader reads keys. Implementations are safe for concurrent use.
 type Reader interface {
@@ -13,7 +27,8 @@ type Reader interface {
 	NewIter(lower, upper []byte) (Iter, error)
 }
 
-// Iter walks keys in order. Key and Value are valid until the next move.
+// Iter walks keys in order; it is owned by one goroutine. Key and Value are valid until the next move, and only after a
+// move that returned true. After one that returned false only First, Last or a Seek moves it again.
 type Iter interface {
 	First() bool
 	Last() bool
@@ -42,8 +57,11 @@ type Batch interface {
 	// Overwrote tells the store that about n bytes written since the last flush were superseded; it flushes early once
 	// 2 MiB have gathered, because iterators walk every version still in the memtable (DECISIONS B1).
 	Overwrote(n int)
-	// Repr is the batch as bytes, a pure function of the calls made; valid until Commit. Members hash it.
+	// Repr is the batch as bytes, a pure function of the calls made to Set, Delete and DeleteRange; valid until the next
+	// call or Commit. Members hash it, so both stores give the same bytes: per call a kind (1 set, 0 delete, 15 delete
+	// range), uvarint length and key, and except for a delete uvarint length and value (or upper bound).
 	Repr() []byte
+	// Len is the length of Repr.
 	Len() int
 }
 
@@ -53,7 +71,8 @@ type Store interface {
 	// NewBatch returns an empty batch, possibly reusing a committed one.
 	NewBatch() Batch
 	// Commit makes the batch visible at once, not durable. applied is the log index the batch brings the store to; the
-	// store writes it under AppliedKey in the same batch. An error is fatal to the node.
+	// store writes it under AppliedKey in the same batch. It may not go back. An error is fatal to the node. The batch
+	// belongs to the store afterwards, whether Commit succeeded or not.
 	Commit(b Batch, applied uint64) error
 	NewView() View
 	// Applied is the index of the last committed batch (volatile).

@@ -1,0 +1,393 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+const (
+	memtableBytes       = 8 << 20 // two of them; a bigger one would make iterators over hot keys slower
+	defaultCacheBytes   = 8 << 20
+	formatMajorVersion  = pebble.FormatTableFormatV6 // pinned: a new Pebble must not make the data unreadable for the old binary
+	maxOpenFiles        = 500
+	bloomBitsPerKey     = 10
+	maxKeptBatch        = 256 << 10
+	lastUncompressed    = 4 // levels 0 to 4 are rewritten soon; only the two lowest are worth compressing
+	l0StopWrites        = 40
+	l0CompactionStartAt = 4
+)
+
+// Options of Open. The zero value works; OnFatal should be set.
+type Options struct {
+	// CacheBytes bounds the block cache. Without cgo it lies on the Go heap, as do two memtables of 8 MiB. 0 = 8 MiB.
+	CacheBytes int64
+	// OnFatal is called at most once, on a goroutine of its own, when the store can no longer keep what it was given: a
+	// failed flush or compaction, or an invariant of Pebble's that broke. The caller stops the process; Close then
+	// answers at once with the error, because Pebble's goroutines may be stuck for good.
+	OnFatal func(error)
+
+	// For tests: the flush policy, see flusher. 0 = default.
+	flushBytes, overwriteBytes int64
+	flushAge                   time.Duration
+}
+
+// db is the Store on Pebble.
+type db struct {
+	dir   string
+	fs    vfs.FS
+	opts  Options
+	cache *pebble.Cache // shared by all generations, so that installing a snapshot does not double it
+
+	cur     atomic.Pointer[generation] // nil once closed
+	applied atomic.Uint64
+	fatal   atomic.Pointer[error]
+	once    sync.Once // guards the call of OnFatal
+	flusher flusher
+
+	mu          sync.Mutex // guards Install, Incoming and Close against each other
+	incoming    *incoming  // the one being built, nil if none
+	flushes     atomic.Int64
+	compactions atomic.Int64
+	iters       sync.Pool
+}
+
+// generation is one Pebble database between two Installs. Its readers are counted: the database is closed and deleted by
+// whoever lets go last, because Pebble does not survive a read after Close.
+type generation struct {
+	s        *db
+	pdb      *pebble.DB
+	number   int
+	dir      string
+	refs     atomic.Int64 // readers, plus one while it is s.cur
+	replaced atomic.Bool  // new calls answer ErrReplaced
+	quiet    atomic.Bool  // closing, or not yet installed: a failed background job does not stop the node
+
+	failOnce sync.Once
+	failed   chan struct{} // closed by the first failed background job; Pebble retries such a job for ever
+	failure  error         // read after failed is closed
+}
+
+// acquire takes a reference unless the generation is already gone.
+func (g *generation) acquire() bool {
+	for {
+		n := g.refs.Load()
+		if n == 0 {
+			return false
+		}
+		if g.refs.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+func (g *generation) release() {
+	if g.refs.Add(-1) == 0 {
+		g.quiet.Store(true)
+		_ = g.pdb.Close() // the data is obsolete or already durable as far as it ever will be: nothing can be lost here
+		if g.replaced.Load() {
+			_ = g.s.fs.RemoveAll(g.dir) // if this fails the next Open removes it
+		}
+	}
+}
+
+// Open opens or creates a store in dir, which it has to itself. An error wraps what went wrong with dir's name; nothing
+// is repaired silently.
+func Open(dir string, opts Options) (Store, error) { return open(vfs.Default, dir, opts) }
+
+func open(fs vfs.FS, dir string, opts Options) (*db, error) {
+	if opts.CacheBytes <= 0 {
+		opts.CacheBytes = defaultCacheBytes
+	}
+	if opts.OnFatal == nil {
+		opts.OnFatal = func(error) {}
+	}
+	number, fresh, err := prepareDir(fs, dir)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", dir, err)
+	}
+	s := &db{dir: dir, fs: fs, opts: opts, cache: pebble.NewCache(opts.CacheBytes)}
+	s.iters.New = func() any { return new(iter) }
+	g, err := s.openGeneration(number, fresh)
+	if err != nil {
+		s.cache.Unref()
+		return nil, fmt.Errorf("open store %s: %w", dir, err)
+	}
+	applied, err := readApplied(g.pdb, false)
+	if err != nil {
+		g.release()
+		s.cache.Unref()
+		return nil, fmt.Errorf("open store %s: %w", dir, err)
+	}
+	s.applied.Store(applied)
+	s.cur.Store(g)
+	s.flusher.start(s)
+	return s, nil
+}
+
+// openGeneration opens one Pebble directory; only a fresh store may find it missing.
+func (s *db) openGeneration(number int, fresh bool) (*generation, error) {
+	g := &generation{s: s, number: number, dir: s.fs.PathJoin(s.dir, generationName(number)), failed: make(chan struct{})}
+	g.refs.Store(1)
+	pdb, err := pebble.Open(g.dir, s.pebbleOptions(g, fresh))
+	if err != nil {
+		return nil, err
+	}
+	g.pdb = pdb
+	return g, nil
+}
+
+func (s *db) pebbleOptions(g *generation, fresh bool) *pebble.Options {
+	o := &pebble.Options{
+		FS:                          s.fs,
+		Cache:                       s.cache,
+		DisableWAL:                  true, // the commit log is the WAL
+		ErrorIfNotExists:            !fresh,
+		FormatMajorVersion:          formatMajorVersion,
+		MemTableSize:                memtableBytes,
+		MemTableStopWritesThreshold: 2,
+		L0CompactionThreshold:       l0CompactionStartAt,
+		L0StopWritesThreshold:       l0StopWrites,
+		MaxOpenFiles:                maxOpenFiles,
+		Logger:                      logger{g},
+		EventListener: &pebble.EventListener{
+			BackgroundError: func(err error) { g.fail("store background work", err) },
+			DataCorruption:  func(i pebble.DataCorruptionInfo) { g.fail("store data", i.Details) },
+			FlushBegin:      func(pebble.FlushInfo) { s.flusher.overwritten.Store(0) },
+			FlushEnd:        func(pebble.FlushInfo) { s.flushes.Add(1) },
+			CompactionEnd:   func(pebble.CompactionInfo) { s.compactions.Add(1) },
+		},
+	}
+	for i := range o.Levels {
+		// Point reads of absent keys are what certification and compare do most.
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBitsPerKey)
+	}
+	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings {
+		c := pebble.DBCompressionFastest
+		none := pebble.DBCompressionNone
+		for i := 0; i <= lastUncompressed; i++ {
+			c.Levels[i] = none.Levels[i]
+		}
+		return c
+	})
+	return o
+}
+
+// fail notes a failed background job, and ends in Options.OnFatal unless the data is of no use yet or any more.
+func (g *generation) fail(what string, err error) {
+	err = fmt.Errorf("%s in %s: %w", what, g.dir, err)
+	g.failOnce.Do(func() {
+		g.failure = err
+		close(g.failed)
+	})
+	if !g.quiet.Load() && !g.replaced.Load() {
+		g.s.fail(err)
+	}
+}
+
+// flush waits until everything committed is in tables, or until a background job fails.
+func (g *generation) flush() error {
+	done, err := g.pdb.AsyncFlush()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-done:
+		return nil
+	case <-g.failed:
+		return g.failure
+	}
+}
+
+func (s *db) fail(err error) {
+	s.once.Do(func() {
+		s.fatal.Store(&err)
+		// Pebble reports with its own mutexes held: whatever OnFatal does may not run below them.
+		go s.opts.OnFatal(err)
+	})
+}
+
+// logger is Pebble's way out of trouble. Informational lines are dropped: Metrics says what people need.
+type logger struct{ g *generation }
+
+func (logger) Infof(string, ...any)  {}
+func (logger) Errorf(string, ...any) {}
+
+// Fatalf may not return, since Pebble goes on as if the process had ended, and may not exit, since the node has a
+// message to print: it parks the goroutine, with whatever mutexes it holds, and the node stops the process.
+func (l logger) Fatalf(format string, args ...any) {
+	l.g.s.fail(fmt.Errorf("store %s: %w", l.g.dir, fmt.Errorf(format, args...)))
+	select {}
+}
+
+// acquire returns the current generation with a reference taken.
+func (s *db) acquire() (*generation, error) {
+	for {
+		g := s.cur.Load()
+		if g == nil {
+			return nil, ErrClosed
+		}
+		if g.acquire() {
+			return g, nil
+		}
+		// Install is between its two steps: the next Load finds the new generation.
+	}
+}
+
+// Get implements Reader.
+func (s *db) Get(dst, key []byte) ([]byte, bool, error) {
+	g, err := s.acquire()
+	if err != nil {
+		return dst, false, err
+	}
+	defer g.release()
+	return get(g.pdb, dst, key)
+}
+
+func get(r pebble.Reader, dst, key []byte) ([]byte, bool, error) {
+	v, closer, err := r.Get(key)
+	if err == pebble.ErrNotFound {
+		return dst, false, nil
+	}
+	if err != nil {
+		return dst, false, fmt.Errorf("get store key %q: %w", key, err)
+	}
+	dst = append(dst, v...)
+	return dst, true, closer.Close()
+}
+
+// NewIter implements Reader.
+func (s *db) NewIter(lower, upper []byte) (Iter, error) {
+	g, err := s.acquire()
+	if err != nil {
+		return nil, err
+	}
+	return s.newIter(g, g.pdb, lower, upper)
+}
+
+// NewView implements Store. On a closed store the View answers ErrClosed.
+func (s *db) NewView() View {
+	g, err := s.acquire()
+	if err != nil {
+		return deadView{err}
+	}
+	return &view{g: g, snap: g.pdb.NewSnapshot()}
+}
+
+// Commit implements Store.
+func (s *db) Commit(b Batch, applied uint64) error {
+	pb := b.(*batch)
+	if err := s.fatal.Load(); err != nil {
+		return *err
+	}
+	if now := s.applied.Load(); applied < now {
+		return fmt.Errorf("commit batch: applied index goes back from %d to %d", now, applied)
+	}
+	g, err := s.acquire()
+	if err != nil {
+		return err
+	}
+	defer g.release()
+	if pb.g != g {
+		return ErrReplaced
+	}
+	binary.BigEndian.PutUint64(pb.applied[:], applied)
+	if err := pb.b.Set(AppliedKey, pb.applied[:], nil); err != nil {
+		return fmt.Errorf("commit batch: %w", err)
+	}
+	size := pb.b.Len()
+	if err := g.pdb.Apply(pb.b, pebble.NoSync); err != nil {
+		return fmt.Errorf("commit batch: %w", err)
+	}
+	s.applied.Store(applied)
+	s.flusher.wrote(int64(size), int64(pb.overwrote))
+	pb.recycle()
+	return nil
+}
+
+// Applied implements Store.
+func (s *db) Applied() uint64 { return s.applied.Load() }
+
+// DurableApplied implements Store. It reads only what is in tables: Pebble flushes memtables in the order of commits, so
+// the value found is also the index up to which all else is durable.
+func (s *db) DurableApplied() (uint64, error) {
+	g, err := s.acquire()
+	if err != nil {
+		return 0, err
+	}
+	defer g.release()
+	return readApplied(g.pdb, true)
+}
+
+func readApplied(pdb *pebble.DB, durable bool) (uint64, error) {
+	it, err := pdb.NewIter(&pebble.IterOptions{
+		LowerBound:                AppliedKey,
+		UpperBound:                append(AppliedKey[:len(AppliedKey):len(AppliedKey)], 0),
+		OnlyReadGuaranteedDurable: durable,
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read applied index: %w", err)
+	}
+	var applied uint64
+	if it.First() {
+		v, verr := it.ValueAndErr()
+		if verr == nil && len(v) != 8 {
+			verr = fmt.Errorf("%d bytes instead of 8", len(v))
+		}
+		if verr != nil {
+			err = verr
+		} else {
+			applied = binary.BigEndian.Uint64(v)
+		}
+	}
+	if err = errors.Join(err, it.Close()); err != nil {
+		return 0, fmt.Errorf("read applied index: %w", err)
+	}
+	return applied, nil
+}
+
+// Metrics implements Store.
+func (s *db) Metrics() Metrics {
+	g, err := s.acquire()
+	if err != nil {
+		return Metrics{}
+	}
+	defer g.release()
+	m := g.pdb.Metrics()
+	return Metrics{
+		DiskBytes:     int64(m.DiskSpaceUsage()),
+		MemtableBytes: int64(m.MemTable.Size),
+		CacheBytes:    m.BlockCache.Size,
+		Flushes:       s.flushes.Load(),
+		Compactions:   s.compactions.Load(),
+	}
+}
+
+// Close implements Store. It does not flush: what was not flushed is replayed from the log, as after a crash. The node
+// flushes first when it has the time. Views and iterators that are still open keep their data readable until closed.
+func (s *db) Close() error {
+	if err := s.fatal.Load(); err != nil {
+		return *err
+	}
+	s.flusher.stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.cur.Swap(nil)
+	if g == nil {
+		return nil
+	}
+	if s.incoming != nil {
+		_ = s.incoming.drop() // half a snapshot: the next Open would remove it anyway
+	}
+	g.quiet.Store(true)
+	g.release()
+	s.cache.Unref()
+	return nil
+}
