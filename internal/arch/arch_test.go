@@ -1,0 +1,227 @@
+package arch
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/importer"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/holdfastdb/holdfast"
+
+// TestRepository is the rule itself: the repository as it stands against the tables in docs/ARCHITECTURE.md.
+func TestRepository(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs", "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := Parse(string(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages := list(t, root)
+	for _, f := range rules.Imports(module, packages) {
+		t.Error(f)
+	}
+	imp := exported(t, root)
+	for _, p := range packages {
+		path := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		files := make(map[string]string)
+		for _, name := range p.GoFiles {
+			src, err := os.ReadFile(filepath.Join(p.Dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[filepath.Join(path, name)] = string(src)
+		}
+		found, err := rules.Calls(path, files, imp)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, f := range found {
+			t.Error(f)
+		}
+	}
+}
+
+func list(t *testing.T, root string) []Package {
+	t.Helper()
+	var packages []Package
+	for d := decode(goList(t, root, "-json=ImportPath,Dir,Doc,GoFiles,Imports", "./...")); ; {
+		var p Package
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return packages
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		packages = append(packages, p)
+	}
+}
+
+// exported imports types from the compiler's export data, which `go list -export` builds or finds in the build cache.
+func exported(t *testing.T, root string) types.Importer {
+	t.Helper()
+	files := make(map[string]string)
+	for d := decode(goList(t, root, "-export", "-deps", "-json=ImportPath,Export", "./...")); ; {
+		var p struct{ ImportPath, Export string }
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		files[p.ImportPath] = p.Export
+	}
+	return importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
+		name := files[path]
+		if name == "" {
+			return nil, fmt.Errorf("no export data for %s", path)
+		}
+		return os.Open(name)
+	})
+}
+
+func goList(t *testing.T, root string, args ...string) []byte {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list"}, args...)...)
+	cmd.Dir = root
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	return out
+}
+
+func decode(b []byte) *json.Decoder { return json.NewDecoder(bytes.NewReader(b)) }
+
+const fakePage = "" +
+	"| layer | path | what | may import | third parties |\n" +
+	"|--:|---|---|---|---|\n" +
+	"| 0 | `low` `low/{a,b}` | | `low` | |\n" +
+	"| 1 | `mid` | | `low/a` | `example.com/raft` |\n" +
+	"| 1 | `mid2/...` | | | |\n" +
+	"| 2 | `top` | | all | |\n" +
+	"| – | `tests` | | all | |\n" +
+	"\n" +
+	"| not allowed | where | why |\n" +
+	"|---|---|---|\n" +
+	"| `time.Now` `go statement` `import os` `range over a map` | `low` | |\n" +
+	"| `time.Sleep` | everywhere except `top` | |\n"
+
+func TestParseRefusesAPageWithoutTables(t *testing.T) {
+	layers, bans, _ := strings.Cut(fakePage, "\n\n")
+	for _, page := range []string{"", "# no tables\n", layers, bans, "| layer | path |\n| one | `a` | | | |\n", "| layer |\n| 1 | `a` |\n"} {
+		if _, err := Parse(page); err == nil {
+			t.Errorf("no error for %q", page)
+		}
+	}
+}
+
+// TestImportsCanFail shows that each kind of violation is found, and only that.
+func TestImportsCanFail(t *testing.T) {
+	rules, err := Parse(fakePage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{ // path → allowed import, the repository in order
+		"low": "fmt", "low/a": module + "/low", "low/b": "fmt", "mid": "example.com/raft/v3", "mid2/x": "fmt",
+		"top": module + "/mid2/x", "tests": module + "/top",
+	}
+	for _, c := range []struct {
+		name, path, imp, want string
+	}{
+		{name: "in order"},
+		{"sibling", "low/b", module + "/low/a", "low/b imports " + module + "/low/a: not in the column"},
+		{"upward", "low", module + "/mid", "layer 0 may not see layer 1"},
+		{"not listed", "mid", module + "/low/b", "not in the column"},
+		{"same layer", "mid", module + "/mid2/x", "not in the column"},
+		{"test helper", "top", module + "/tests", "only tests may use it"},
+		{"third party", "mid2/x", "example.com/raft/v3", "third party"},
+		{"third party with a longer name", "mid", "example.com/raftlike", "third party"},
+		{"cgo", "mid", "C", "no cgo"},
+		{"no row", "elsewhere", "fmt", "elsewhere: no row"},
+		{"import of a package without a row", "top", module + "/elsewhere", "has no row"},
+	} {
+		imports := make(map[string][]string)
+		for p, imp := range all {
+			imports[p] = []string{imp}
+		}
+		if c.path != "" {
+			imports[c.path] = append(imports[c.path], c.imp)
+		}
+		var packages []Package
+		for p, imps := range imports {
+			packages = append(packages, Package{ImportPath: module + "/" + p, Doc: "x", GoFiles: []string{"x.go"}, Imports: imps})
+		}
+		expect(t, c.name, rules.Imports(module, packages), c.want)
+	}
+	expect(t, "row without package", rules.Imports(module, []Package{{ImportPath: module + "/low", Doc: "x"}}), "low/a, which has no package",
+		"low/b", "mid", "mid2/...", "top", "tests")
+}
+
+func TestMissingPackageComment(t *testing.T) {
+	rules, err := Parse("| layer | path | w | m | t |\n| 0 | `a` | | | |\n\n| not allowed | where | why |\n| `x.Y` | `a` | |\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "no comment", rules.Imports(module, []Package{{ImportPath: module + "/a", GoFiles: []string{"a.go"}}}), "a: no package comment")
+	expect(t, "only tests", rules.Imports(module, []Package{{ImportPath: module + "/a"}}), "")
+}
+
+func TestCallsCanFail(t *testing.T) {
+	rules, err := Parse(fakePage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	imp := exported(t, ".")
+	for _, c := range []struct{ name, path, src, want string }{
+		{"nothing", "low", `package low`, ""},
+		{"clock", "low/a", `package a; import "time"; var T = time.Now()`, "time.Now is not allowed in low/a"},
+		{"clock under another name", "low", `package low; import t "time"; var T = t.Now()`, "time.Now"},
+		{"clock as a value", "low", `package low; import "time"; var F = time.Now`, "time.Now"},
+		{"another call of time", "low", `package low; import "time"; var T = time.Unix(0, 0)`, ""},
+		{"clock elsewhere", "mid", `package mid; import "time"; var T = time.Now()`, ""},
+		{"goroutine", "low", `package low; func f() { go f() }`, "go statement"},
+		{"import", "low", `package low; import _ "os"`, "import os"},
+		{"everywhere", "mid", `package mid; import "time"; func f() { time.Sleep(1) }`, "time.Sleep"},
+		{"everywhere except", "top", `package top; import "time"; func f() { time.Sleep(1) }`, ""},
+		{"map", "low", "package low\ntype m map[int]int\nfunc f(x m) { for range x {} }", "range over a map"},
+		{"slice", "low", "package low\nfunc f(x []int) { for range x {} }", ""},
+		{"map with a reason", "low", "package low\nfunc f(x map[int]int) (n int) {\n// any order: a sum\nfor _, v := range x { n += v }; return }", ""},
+	} {
+		found, err := rules.Calls(c.path, map[string]string{"f.go": c.src}, imp)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		expect(t, c.name, found, c.want)
+	}
+}
+
+// expect wants one finding for each non-empty text, in any order, and no other.
+func expect(t *testing.T, name string, found []string, want ...string) {
+	t.Helper()
+	want = slices.DeleteFunc(want, func(w string) bool { return w == "" })
+	for _, w := range want {
+		if !slices.ContainsFunc(found, func(f string) bool { return strings.Contains(f, w) }) {
+			t.Errorf("%s: no finding %q in %q", name, w, found)
+		}
+	}
+	if len(found) != len(want) {
+		t.Errorf("%s: %d findings, want %d: %q", name, len(found), len(want), found)
+	}
+}

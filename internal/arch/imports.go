@@ -1,0 +1,84 @@
+package arch
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Package is what `go list -json` says about one package of ours.
+type Package struct {
+	ImportPath string
+	Dir        string
+	Doc        string   // first sentence of the package comment
+	GoFiles    []string // what ships
+	Imports    []string
+}
+
+// Imports reports every import that the layer table does not allow, every package without a row or a package comment,
+// and every row without a package. module is the module path of this repository.
+func (r *Rules) Imports(module string, packages []Package) []string {
+	var found []string
+	used := make(map[string]bool)
+	for _, p := range packages {
+		path := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		row := r.row(path)
+		if row == nil {
+			found = append(found, fmt.Sprintf("%s: no row in the layer table", path))
+			continue
+		}
+		used[row.Path] = true
+		if len(p.GoFiles) > 0 && p.Doc == "" {
+			found = append(found, fmt.Sprintf("%s: no package comment", path))
+		}
+		for _, imp := range p.Imports {
+			if why := r.forbidden(row, path, imp, module); why != "" {
+				found = append(found, fmt.Sprintf("%s imports %s: %s", path, imp, why))
+			}
+		}
+	}
+	for _, row := range r.Rows {
+		if !used[row.Path] {
+			found = append(found, fmt.Sprintf("the layer table names %s, which has no package", row.Path))
+		}
+	}
+	return found
+}
+
+// forbidden says why package path (in row) may not import imp, or nothing.
+func (r *Rules) forbidden(row *Row, path, imp, module string) string {
+	if imp == "C" {
+		return "no cgo"
+	}
+	if !within(imp, module) {
+		// Only a path whose first part has a dot can be somebody else's; the rest is the standard library.
+		if first, _, _ := strings.Cut(imp, "/"); !strings.Contains(first, ".") || withinAny(imp, row.Third) {
+			return ""
+		}
+		return "third party not in the last column of its row"
+	}
+	target := strings.TrimPrefix(imp, module+"/")
+	to := r.row(target)
+	switch {
+	case to == nil:
+		return "the imported package has no row"
+	case to.Path == row.Path, within(target, path):
+		return "" // the same row, or a parent its own child
+	case to.Nobody && !row.Nobody:
+		return "only tests may use it"
+	case to.Layer > row.Layer:
+		return fmt.Sprintf("layer %d may not see layer %d", row.Layer, to.Layer)
+	case row.May != nil && row.May[0] == "all" && to.Layer < row.Layer, covers(row.May, target):
+		return ""
+	}
+	return "not in the column 'may import' of its row"
+}
+
+// covers tells whether one of the paths is target or, ending in "/...", lies above it.
+func covers(paths []string, target string) bool {
+	for _, p := range paths {
+		if prefix, below := strings.CutSuffix(p, "/..."); p == target || below && within(target, prefix) {
+			return true
+		}
+	}
+	return false
+}
