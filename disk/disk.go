@@ -2,6 +2,11 @@
 // crash, and one that injects faults. Everything durable outside Pebble goes through it.
 package disk
 
+import "errors"
+
+// ErrLocked: another process, or another part of this one, holds the lock.
+var ErrLocked = errors.New("locked by another process")
+
 // FS is the part of a file system Holdfast uses. Safe for concurrent use.
 type FS interface {
 	// Open opens an existing file for reading and writing.
@@ -29,7 +34,8 @@ type FS interface {
 type File interface {
 	ReadAt(p []byte, off int64) (int, error)
 	WriteAt(p []byte, off int64) (int, error)
-	// Preallocate reserves and zero-fills space up to size without changing what was written.
+	// Preallocate grows the file to size with zeros that are really written, so that later writes there change neither
+	// size nor extents and Sync has only data to flush. A file that is as large already is left alone.
 	Preallocate(size int64) error
 	Truncate(size int64) error
 	// Sync is fdatasync: contents, and the size if it changed.

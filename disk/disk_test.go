@@ -1,0 +1,209 @@
+package disk
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+)
+
+// all runs a test against every implementation: what they have in common is the contract.
+func all(t *testing.T, test func(t *testing.T, fs FS, dir string)) {
+	t.Run("os", func(t *testing.T) { test(t, OS(), t.TempDir()) })
+	t.Run("mem", func(t *testing.T) { test(t, NewMem(), ".") })
+	t.Run("faulty", func(t *testing.T) { test(t, NewFaulty(NewMem()), ".") })
+}
+
+func must[T any](v T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func check(t testing.TB, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFileContract(t *testing.T) {
+	all(t, func(t *testing.T, d FS, dir string) {
+		sub := filepath.Join(dir, "a/b")
+		check(t, d.MkdirAll(sub))
+		name := filepath.Join(sub, "f")
+		if _, err := d.Open(name); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("open a missing file: %v", err)
+		}
+		f := must(d.Create(name))(t)
+		must(f.WriteAt([]byte("hello"), 3))(t)
+		buf := make([]byte, 16)
+		if n, err := f.ReadAt(buf, 0); n != 8 || err != io.EOF || string(buf[:8]) != "\x00\x00\x00hello" {
+			t.Fatalf("read %q, %v", buf[:n], err)
+		}
+		check(t, f.Preallocate(3000), f.Preallocate(10))
+		if n := must(f.Size())(t); n != 3000 {
+			t.Fatalf("size %d", n)
+		}
+		if n, err := f.ReadAt(buf[:5], 3); n != 5 || err != nil || string(buf[:5]) != "hello" {
+			t.Fatalf("preallocation changed the contents: %q, %v", buf[:n], err)
+		}
+		check(t, f.Truncate(4), f.Sync(), f.Close(), d.SyncDir(sub))
+		check(t, d.Rename(name, filepath.Join(sub, "g")))
+		check(t, d.WriteFileAtomic(filepath.Join(sub, "e"), []byte("whole")))
+		if got := must(d.List(sub))(t); !slices.Equal(got, []string{"e", "g"}) {
+			t.Fatalf("list %q", got)
+		}
+		if got := must(d.ReadFile(filepath.Join(sub, "g")))(t); string(got) != "\x00\x00\x00h" {
+			t.Fatalf("read %q", got)
+		}
+		check(t, d.Remove(filepath.Join(sub, "g")), d.RemoveAll(sub), d.RemoveAll(sub))
+		if _, err := d.List(sub); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("list a missing directory: %v", err)
+		}
+		if free := must(d.Free(dir))(t); free == 0 {
+			t.Fatal("no space at all")
+		}
+	})
+}
+
+func TestLockIsExclusive(t *testing.T) {
+	all(t, func(t *testing.T, d FS, dir string) {
+		name := filepath.Join(dir, "LOCK")
+		l := must(d.Lock(name))(t)
+		if _, err := d.Lock(name); !errors.Is(err, ErrLocked) {
+			t.Fatalf("second lock: %v", err)
+		}
+		check(t, l.Unlock())
+		check(t, must(d.Lock(name))(t).Unlock())
+	})
+}
+
+func TestCrashKeepsWhatWasSynced(t *testing.T) {
+	m := NewMem()
+	f := must(m.Create("f"))(t)
+	must(f.WriteAt(bytes.Repeat([]byte{1}, 2000), 0))(t)
+	check(t, f.Sync(), m.SyncDir("."))
+	must(f.WriteAt(bytes.Repeat([]byte{2}, 3000), 1000))(t)
+	must(m.Create("g"))(t)
+	m.Crash(nil)
+	if _, err := f.ReadAt(nil, 0); !errors.Is(err, ErrCrashed) {
+		t.Fatalf("a file outlived the crash: %v", err)
+	}
+	if got := must(m.ReadFile("f"))(t); !bytes.Equal(got, bytes.Repeat([]byte{1}, 2000)) {
+		t.Fatalf("%d bytes after the crash", len(got))
+	}
+	if _, err := m.Open("g"); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("an unsynced creation survived a total loss: %v", err)
+	}
+}
+
+// TestCrashTearsBySector: every sector is old or new, and over many crashes both happen to each.
+func TestCrashTearsBySector(t *testing.T) {
+	const sectors = 6
+	seen := [sectors][2]bool{}
+	for seed := range uint64(100) {
+		m := NewMem()
+		f := must(m.Create("f"))(t)
+		must(f.WriteAt(bytes.Repeat([]byte{1}, sectors*SectorBytes), 0))(t)
+		check(t, f.Sync(), m.SyncDir("."))
+		must(f.WriteAt(bytes.Repeat([]byte{2}, sectors*SectorBytes), 0))(t)
+		m.Crash(rand.New(rand.NewPCG(seed, 0)))
+		got := must(m.ReadFile("f"))(t)
+		for s := range sectors {
+			sector := got[s*SectorBytes : (s+1)*SectorBytes]
+			if bytes.Count(sector, sector[:1]) != SectorBytes {
+				t.Fatal("a sector is torn inside")
+			}
+			seen[s][sector[0]-1] = true
+		}
+	}
+	for s, both := range seen {
+		if !both[0] || !both[1] {
+			t.Fatalf("sector %d: always the same outcome", s)
+		}
+	}
+}
+
+func TestCrashMayLoseNames(t *testing.T) {
+	outcomes := map[string]bool{}
+	for seed := range uint64(100) {
+		m := NewMem()
+		check(t, m.WriteFileAtomic("f", []byte("old")))
+		f := must(m.Create("f.tmp"))(t)
+		must(f.WriteAt([]byte("new"), 0))(t)
+		check(t, f.Sync(), m.Rename("f.tmp", "f"))
+		m.Crash(rand.New(rand.NewPCG(seed, 0)))
+		outcomes[string(must(m.ReadFile("f"))(t))] = true
+	}
+	if len(outcomes) != 2 || !outcomes["old"] || !outcomes["new"] {
+		t.Fatalf("outcomes of an unsynced rename: %v", outcomes)
+	}
+}
+
+// TestWriteFileAtomicAtEveryCrashPoint: old or new, at every operation and every fate of the unsynced.
+func TestWriteFileAtomicAtEveryCrashPoint(t *testing.T) {
+	for n := 0; ; n++ {
+		done := false
+		for seed := range uint64(20) {
+			m := NewMem()
+			check(t, m.WriteFileAtomic("f", []byte("old")))
+			m.PowerOffAfter(n)
+			err := m.WriteFileAtomic("f", []byte("new"))
+			done = err == nil
+			if err != nil && !errors.Is(err, ErrPowerOff) {
+				t.Fatal(err)
+			}
+			m.Crash(rand.New(rand.NewPCG(seed, 0)))
+			got := string(must(m.ReadFile("f"))(t))
+			if got != "new" && (done || got != "old") {
+				t.Fatalf("power off after %d calls, error %v: %q", n, err, got)
+			}
+		}
+		if done {
+			break
+		}
+	}
+}
+
+func TestFaultyFailsOnRequest(t *testing.T) {
+	bad := errors.New("bad sector")
+	d := NewFaulty(NewMem())
+	f := must(d.Create("wal"))(t)
+	d.FailSync(func(name string) bool { return name == "wal" }, bad)
+	if err := f.Sync(); !errors.Is(err, bad) {
+		t.Fatalf("sync: %v", err)
+	}
+	check(t, d.SyncDir("."))
+	d.FailSync(nil, nil)
+	check(t, f.Sync())
+	d.FillAfter(nil, 5)
+	if n, err := f.WriteAt([]byte("12345678"), 0); n != 5 || !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("write on a full disk: %d, %v", n, err)
+	}
+	if free := must(d.Free("."))(t); free != 0 {
+		t.Fatalf("free %d", free)
+	}
+	if err := f.Preallocate(100); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("preallocate on a full disk: %v", err)
+	}
+	d.FillAfter(nil, -1)
+	must(f.WriteAt([]byte("12345678"), 0))(t)
+	d.FailRead(nil, bad)
+	if _, err := f.ReadAt(make([]byte, 1), 0); !errors.Is(err, bad) {
+		t.Fatalf("read: %v", err)
+	}
+	d.FailWrite(nil, bad)
+	if _, err := d.Create("x"); !errors.Is(err, bad) {
+		t.Fatalf("create: %v", err)
+	}
+}

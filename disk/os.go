@@ -1,0 +1,134 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"syscall"
+)
+
+// OS returns the machine's file system. Names are paths as the os package takes them; files are made with mode 0600
+// because they hold other people's data, directories with 0700.
+func OS() FS { return osFS{} }
+
+type osFS struct{}
+
+func (osFS) Open(name string) (File, error) {
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+func (osFS) Create(name string) (File, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+func (osFS) Rename(oldname, newname string) error { return os.Rename(oldname, newname) }
+func (osFS) Remove(name string) error             { return os.Remove(name) }
+func (osFS) RemoveAll(name string) error          { return os.RemoveAll(name) }
+func (osFS) MkdirAll(dir string) error            { return os.MkdirAll(dir, 0o700) }
+func (osFS) ReadFile(name string) ([]byte, error) { return os.ReadFile(name) }
+
+func (osFS) List(dir string) ([]string, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	names, err := d.Readdirnames(-1)
+	sort.Strings(names)
+	return names, errors.Join(err, d.Close())
+}
+
+func (osFS) SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func (fs osFS) WriteFileAtomic(name string, data []byte) error {
+	return writeFileAtomic(fs, name, data)
+}
+
+func (osFS) Lock(name string) (Unlocker, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	// flock, not fcntl: an fcntl lock is silently lost when any other descriptor of the file is closed.
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("lock %s: %w", name, ErrLocked)
+		}
+		return nil, fmt.Errorf("lock %s: %w", name, err)
+	}
+	return osLock{f}, nil
+}
+
+// osLock keeps the descriptor: closing it, or dying, gives the lock back. The file stays, since removing it would let two
+// processes lock two different files of one name.
+type osLock struct{ f *os.File }
+
+func (l osLock) Unlock() error { return l.f.Close() }
+
+func (osFS) Free(dir string) (uint64, error) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(filepath.Clean(dir), &st); err != nil {
+		return 0, fmt.Errorf("statfs %s: %w", dir, err)
+	}
+	return st.Bavail * uint64(st.Bsize), nil
+}
+
+type osFile struct{ *os.File }
+
+func (f osFile) Size() (int64, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return st.Size(), nil
+}
+
+// zeroChunk is what Preallocate writes at a time.
+const zeroChunk = 1 << 20
+
+// Preallocate reserves the blocks in one piece and then writes zeros over them. Reserving alone would leave extents
+// marked unwritten, and every later fdatasync would have to journal their conversion: measured on ext4, 4 KiB appends
+// take 0.18 ms each in reserved space and 0.12 ms in zero-filled space (docs/formats/wal.md).
+func (f osFile) Preallocate(size int64) error {
+	from, err := f.Size()
+	if err != nil || from >= size {
+		return err
+	}
+	if err := reserve(f.File, from, size-from); err != nil {
+		return err
+	}
+	zeros := make([]byte, min(zeroChunk, size-from))
+	for from < size {
+		n, err := f.WriteAt(zeros[:min(int64(len(zeros)), size-from)], from)
+		if err != nil {
+			return err
+		}
+		from += int64(n)
+	}
+	return nil
+}
+
+// retryEINTR repeats a system call that a signal interrupted; the runtime's preemption signals make that common.
+func retryEINTR(call func() error) error {
+	for {
+		if err := call(); err != syscall.EINTR {
+			return err
+		}
+	}
+}
