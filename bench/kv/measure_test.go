@@ -1,0 +1,63 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+const summary = `
+Summary:
+  Total:	1.75961021 secs.
+  Slowest:	0.019917974 secs.
+  Requests/sec:	17049.23046564955
+
+Response time histogram:
+  0.0010 [1]	|
+  0.0030 [2568]	|∎∎∎∎∎
+
+Latency distribution:
+  10% in 0.002015234 secs.
+  50% in 0.003280176 secs.
+  90% in 0.005867619 secs.
+  99% in 0.010200752 secs.
+  99.9% in 0.017132568 secs.
+`
+
+func TestParseLoad(t *testing.T) {
+	l, err := parseLoad(summary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.seconds != 1.75961021 || l.perSecond != 17049.23046564955 || l.percentile["50"] != 3.280176 || l.percentile["99"] != 10.200752 {
+		t.Errorf("parsed %+v", l)
+	}
+	for name, out := range map[string]string{
+		"errors":     summary + "\nError distribution:\n  [3]\tetcdserver: request timed out\n",
+		"no summary": "panic: something\n",
+		"cut short":  summary[:strings.Index(summary, "99% in")],
+	} {
+		if _, err := parseLoad(out); err == nil {
+			t.Errorf("%s: counted as a good run", name)
+		}
+	}
+}
+
+func TestMedians(t *testing.T) {
+	c := cell{"put", 1, 64}
+	rounds := []round{{Server: "etcd", cell: c, PerSecond: 5}, {Server: "etcd", cell: c, PerSecond: 1}, {Server: "etcd", cell: c, PerSecond: 2},
+		{Server: "floor", cell: c, PerSecond: 9}, {Server: "etcd", cell: cell{"put", 3, 64}, PerSecond: 100}}
+	if m := medians(rounds, "etcd", c); m.PerSecond != 2 || m.Round != 3 {
+		t.Errorf("median %+v", m)
+	}
+	if m := medians(rounds, "holdfast", c); m != nil {
+		t.Errorf("a server that was not measured has %+v", m)
+	}
+	if m := median([]float64{4, 1, 3, 2}); m != 2.5 {
+		t.Errorf("median of four is %v", m)
+	}
+	var b strings.Builder
+	printTable(&b, []cell{c}, []string{"etcd", "holdfast", "floor"}, rounds)
+	if !strings.Contains(b.String(), "4.50x") || strings.Contains(b.String(), "holdfast") {
+		t.Errorf("table:\n%s", b.String())
+	}
+}
