@@ -1,0 +1,161 @@
+package wal
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"path/filepath"
+
+	"github.com/holdfastdb/holdfast/disk"
+)
+
+// Open opens the log in dir, or creates an empty one that starts after index 0. It cuts a torn tail, which is part of a
+// write that was never acknowledged, and answers a *CorruptError if anything that was synced is missing. When it returns,
+// all that it found is durable.
+func Open(fs disk.FS, dir string, opt Options) (*Log, error) {
+	if opt.SegmentBytes == 0 {
+		opt.SegmentBytes = defaultSegmentBytes
+	}
+	opt.SegmentBytes = max(minSegmentBytes, opt.SegmentBytes) &^ (recordAlign - 1)
+	if opt.CacheBytes == 0 {
+		opt.CacheBytes = defaultCacheBytes
+	}
+	l := &Log{fs: fs, dir: dir, opt: opt}
+	if err := l.open(); err != nil {
+		return nil, fmt.Errorf("open log: %w", err)
+	}
+	l.prep.run(l)
+	return l, nil
+}
+
+func (l *Log) open() error {
+	if err := l.fs.MkdirAll(l.dir); err != nil {
+		return err
+	}
+	st, ok, err := readStart(l.fs, l.dir)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		if st, err = l.create(); err != nil {
+			return err
+		}
+	}
+	l.seed = seedOf(st.logID)
+	if st.pending {
+		if st, err = l.finishReset(st); err != nil {
+			return err
+		}
+	}
+	return l.recover(st)
+}
+
+// create decides that there is a log here. Like every Reset it is finished by finishReset, now or at the next Open.
+func (l *Log) create() (start, error) {
+	numbers, _, err := listSegments(l.fs, l.dir, 0)
+	if err != nil {
+		return start{}, err
+	}
+	if len(numbers) > 0 {
+		return start{}, &CorruptError{File: l.path(startName), Reason: "missing, but there are segments"}
+	}
+	st := start{logID: l.opt.LogID, segment: 1, pending: true}
+	if st.logID == 0 {
+		var b [8]byte
+		if _, err := rand.Read(b[:]); err != nil {
+			return start{}, err
+		}
+		st.logID = binary.LittleEndian.Uint64(b[:])
+	}
+	if err := l.fs.SyncDir(filepath.Dir(filepath.Clean(l.dir))); err != nil {
+		return start{}, err
+	}
+	return st, writeStart(l.fs, l.dir, st)
+}
+
+// recover rebuilds the index from the segments.
+func (l *Log) recover(st start) error {
+	l.start = st
+	var entries []Entry
+	visit := func(seg *segment, off int64, h header, sh *segmentHeader, payload []byte) error {
+		l.recovery.Records++
+		if sh != nil {
+			l.hard = sh.hardState
+			if len(l.segs) == 0 {
+				l.last = sh.prev.index
+			}
+			if l.last != sh.prev.index {
+				return &CorruptError{File: l.path(seg.name), Reason: fmt.Sprintf("begins after entry %d, but %d is the last", sh.prev.index, l.last)}
+			}
+			l.segs = append(l.segs, seg)
+			return nil
+		}
+		hs, list, err := decodeBatch(entries[:0], payload)
+		if err != nil {
+			return &CorruptError{File: l.path(seg.name), Offset: off, Reason: err.Error()}
+		}
+		entries = list
+		if len(list) > 0 && list[0].Index > l.last+1 {
+			return &CorruptError{File: l.path(seg.name), Offset: off, Reason: fmt.Sprintf("entry %d follows entry %d", list[0].Index, l.last)}
+		}
+		l.note(hs, list, seg, off, recordHeaderLen+int64(h.length))
+		return nil
+	}
+	found, err := walk(l.fs, l.dir, st, visit)
+	if err != nil {
+		return err
+	}
+	l.segs, l.off = found.segs, found.end
+	if err := l.settle(found); err != nil {
+		for _, s := range l.segs {
+			s.file.Close()
+		}
+		return err
+	}
+	l.terms = dropTerms(l.terms, st.at.index+1)
+	l.synced, l.stable = l.off, l.last
+	return nil
+}
+
+// settle makes what was found durable, wipes a torn tail and sorts out the unused files.
+func (l *Log) settle(found scanned) error {
+	active := l.active()
+	if l.last < l.start.at.index {
+		return &CorruptError{File: l.path(active.name), Offset: l.off,
+			Reason: fmt.Sprintf("ends at entry %d, but the log was truncated up to %d", l.last, l.start.at.index)}
+	}
+	if found.tornEnd > found.end {
+		l.recovery.TornFile, l.recovery.TornOffset = l.path(active.name), found.end
+		// Valid records behind the hole would count again as soon as the hole is filled with a record that ends where
+		// they begin: they must not stay.
+		zeros := make([]byte, min(scanWindow, found.tornEnd-found.end))
+		for off := found.end; off < found.tornEnd; off += int64(len(zeros)) {
+			if _, err := active.file.WriteAt(zeros[:min(int64(len(zeros)), found.tornEnd-off)], off); err != nil {
+				return fmt.Errorf("cut torn tail: %w", err)
+			}
+		}
+	}
+	// After a crash of the process alone, what was found may exist in the page cache only. The next record will claim
+	// that it is durable.
+	if err := active.file.Sync(); err != nil {
+		return fmt.Errorf("sync log: %w", err)
+	}
+	for _, name := range found.spoilt {
+		// A write to a new segment that tore in its first record: what follows would count again in a new life of that
+		// number.
+		if err := l.fs.Remove(l.path(name)); err != nil {
+			return fmt.Errorf("remove torn log segment: %w", err)
+		}
+	}
+	if len(found.spoilt) > 0 {
+		if err := l.fs.SyncDir(l.dir); err != nil {
+			return fmt.Errorf("remove torn log segment: %w", err)
+		}
+	}
+	for _, name := range found.unused {
+		if err := l.recycle(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

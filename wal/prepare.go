@@ -1,0 +1,158 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// maxSpares is how many dropped segments are kept for reuse. One is in use as the next segment most of the time; two more
+// cover the drop of several at once.
+const maxSpares = 2
+
+// prepare makes the next segment ahead of time, so that a switch costs nothing: filling a new file with zeros and syncing
+// its name takes longer than many appends.
+type prepare struct {
+	mu     sync.Mutex // held while a segment is made; taken before Log.mu
+	next   *segment   // ready to use, nil if none
+	spares []string   // files to reuse, all of Options.SegmentBytes
+
+	wakeC    chan struct{} // nil if manual
+	quit     chan struct{}
+	done     chan struct{}
+	stopOnce sync.Once
+}
+
+func (p *prepare) run(l *Log) {
+	if l.opt.Manual {
+		return
+	}
+	p.wakeC, p.quit, p.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(p.done)
+		for {
+			select {
+			case <-p.quit:
+				return
+			case <-p.wakeC:
+				p.mu.Lock()
+				// An error comes up again, and stops the node, when the segment is needed; there may be room by then.
+				_ = l.makeNext()
+				p.mu.Unlock()
+			}
+		}
+	}()
+}
+
+// wake asks for the next segment. It never blocks.
+func (p *prepare) wake() {
+	select {
+	case p.wakeC <- struct{}{}:
+	default:
+	}
+}
+
+func (p *prepare) stop() {
+	if p.quit == nil {
+		return
+	}
+	p.stopOnce.Do(func() { close(p.quit) })
+	<-p.done
+}
+
+// takeNext returns the segment that follows the active one, with room for size bytes.
+func (l *Log) takeNext(size int64) (*segment, error) {
+	l.prep.mu.Lock()
+	defer l.prep.mu.Unlock()
+	if err := l.makeNext(); err != nil {
+		return nil, err
+	}
+	seg := l.prep.next
+	if seg.size < size {
+		const page = 4 << 10
+		size = (size + page - 1) &^ (page - 1)
+		if err := seg.file.Preallocate(size); err != nil {
+			return nil, fmt.Errorf("make log segment %s: %w", seg.name, err)
+		}
+		seg.size = size
+	}
+	l.prep.next = nil
+	return seg, nil
+}
+
+// makeNext sees to it that there is a next segment; the caller holds prep.mu. Its name is durable before anything is
+// written to it.
+func (l *Log) makeNext() error {
+	if l.prep.next != nil {
+		return nil
+	}
+	l.mu.Lock()
+	number := l.active().number + 1
+	l.mu.Unlock()
+	seg, err := l.makeSegment(number)
+	if err != nil {
+		return err
+	}
+	l.prep.next = seg
+	return nil
+}
+
+// makeSegment makes an empty segment file from a spare one or from nothing; the caller holds prep.mu or is Open. A
+// recycled file is full of old records, which their segment number gives away.
+func (l *Log) makeSegment(number uint64) (*segment, error) {
+	name := segmentName(number)
+	seg := &segment{number: number, name: name, size: l.opt.SegmentBytes}
+	fail := func(err error) (*segment, error) {
+		if seg.file != nil {
+			err = errors.Join(err, seg.file.Close())
+		}
+		return nil, fmt.Errorf("make log segment %s: %w", name, err)
+	}
+	var err error
+	if n := len(l.prep.spares); n > 0 {
+		i := slices.Index(l.prep.spares, name) // one that was prepared before a restart has the right name already
+		if i < 0 {
+			i = n - 1
+		}
+		spare := l.prep.spares[i]
+		l.prep.spares = slices.Delete(l.prep.spares, i, i+1)
+		if spare != name {
+			if err := l.fs.Rename(l.path(spare), l.path(name)); err != nil {
+				return fail(err)
+			}
+		}
+		seg.file, err = l.fs.Open(l.path(name))
+	} else if seg.file, err = l.fs.Create(l.path(name)); err == nil {
+		if err = seg.file.Preallocate(seg.size); err == nil {
+			err = seg.file.Sync()
+		}
+	}
+	if err != nil {
+		return fail(err)
+	}
+	if err := l.fs.SyncDir(l.dir); err != nil {
+		return fail(err)
+	}
+	return seg, nil
+}
+
+// recycle keeps a file that no longer belongs to the log as a spare, or removes it. The caller holds prep.mu or is Open.
+func (l *Log) recycle(name string) error {
+	f, err := l.fs.Open(l.path(name))
+	if err != nil {
+		return fmt.Errorf("recycle log segment: %w", err)
+	}
+	size, err := f.Size()
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("recycle log segment: %w", err)
+	}
+	if size == l.opt.SegmentBytes && len(l.prep.spares) < maxSpares {
+		l.prep.spares = append(l.prep.spares, name)
+		return nil
+	}
+	if err := l.fs.Remove(l.path(name)); err != nil {
+		return fmt.Errorf("recycle log segment: %w", err)
+	}
+	return nil
+}
