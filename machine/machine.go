@@ -16,7 +16,7 @@ import (
 type Machine interface {
 	// ID is the machine's letter.
 	ID() entry.Machine
-	// Load rebuilds all memory from the store: at start and after a snapshot was installed.
+	// Load rebuilds all memory from the store: at start and after a snapshot was installed. It ends a Seal, as Publish does.
 	Load(r store.Store) error
 	// Check decodes and judges a part and changes nothing. plan is handed to Do at once or dropped.
 	Check(st *entry.Stamp, body []byte) (plan any, rej *entry.Rejection, err error)
@@ -27,4 +27,12 @@ type Machine interface {
 	Seal()
 	// Publish is called once the batch is visible: pending memory becomes what readers see.
 	Publish(st *entry.Stamp)
+}
+
+// Finisher is a Machine that writes once per entry rather than once per command: running counters, or a bounded piece of
+// work that is left over from an earlier command. Finish is called after the last Do of every entry, entries without
+// commands included, and before Seal.
+type Finisher interface {
+	Machine
+	Finish(st *entry.Stamp, b store.Batch) error
 }

@@ -132,7 +132,9 @@ type Part struct {
 }
 
 // RangeResult answers a Range. Count is the number of keys in the range at that revision, before Limit and filters.
+// Revision is the store's current one when it was read; a Range after a write of the same Txn sees that write's.
 type RangeResult struct {
+	Revision int64
 	KVs   []KeyValue
 	More  bool
 	Count int64

@@ -1,5 +1,217 @@
-// Package kv is the deterministic key-value machine with etcd v3 semantics.
+// Package kv is the deterministic key-value machine with the semantics of etcd v3: revisions and their history, Txns,
+// leases with attached keys, compaction, alarms. It is pure state: time, the network and who may do what are others'
+// business (leases expire because a worker says so in a command; quotas and request limits are judged by the door).
+//
+// Apply works on the entry's own writes laid over the store (entrywrites.go), so that later commands of an entry see the
+// earlier ones; the rows are written once per entry, in Finish. Readers (reader.go) see only published entries.
 package kv
 
-// Machine is the kv machine.
-type Machine struct{}
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/holdfastdb/holdfast/entry"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/store"
+)
+
+// Options bound the machine's memory. Zero fields take the defaults.
+type Options struct {
+	// CacheKeys is for how many keys what a put needs to know of its predecessor is kept in memory (about 120 bytes each
+	// beside the key). Default 262,144.
+	CacheKeys int
+	// RecentBytes bounds the ring of recent events that watches read (see Recent). Default 8 MiB.
+	RecentBytes int
+	// TxnResultBytes bounds what the ranges and previous values of one applied command may return. Default 16 MiB.
+	TxnResultBytes int64
+}
+
+// Machine is the kv machine. Check, Do, Finish, Seal, Publish and Load belong to the apply goroutine; the readers in
+// reader.go may be called from anywhere.
+type Machine struct {
+	opt Options
+	st  store.Store // set by Load; safe for concurrent use
+
+	// Apply goroutine only.
+	now      sums          // with the entry's effects so far
+	dirty    bool          // now differs from the row in the store
+	entry    entryWrites   // the keys written by this entry
+	cache    metaCache     // newest metas, this entry's included
+	plan     plan          // the one between Check and Do
+	open     bool          // plan's writes are in entry but not carried out yet
+	decoder  ekv.Decoder   // of parts
+	leaseLog []leaseWrite  // grants and revokes of this entry, in order
+	leaseNow map[int64]int // lease → its newest place in leaseLog
+	alarmLog []alarmWrite
+	events   []Event // of this entry, built in Finish
+	key, row []byte  // scratch for building rows
+	key2     []byte
+
+	// The gate. Seal takes mu and makes seq odd, Publish makes it even and lets go: while a batch becomes visible no reader
+	// can begin, and a reader that only looks at one row checks seq instead of locking (reader.go). The rejected design was
+	// a plain RWMutex for all: a read of one row from disk would then hold up Apply.
+	mu     sync.RWMutex
+	seq    atomic.Uint64
+	sealed bool // apply goroutine only: mu is held by Seal
+
+	// Published state. Written under mu by the apply goroutine, which may also read it without.
+	pub      sums
+	leases   map[int64]int64 // id → TTL in seconds
+	leaseGen uint64          // counts changes of leases
+	alarms   []ekv.AlarmState
+	feed     feed
+
+	// Copies of pub for readers that do not lock.
+	pubRev, pubCompacted, pubHistory, pubInUse atomic.Int64
+
+	// Channels readers wait on; nil while nobody asked. Guarded by mu.
+	revChanged, leaseChanged chan struct{}
+}
+
+// New returns a machine that is usable after Load.
+func New(opt Options) *Machine {
+	if opt.CacheKeys <= 0 {
+		opt.CacheKeys = 256 << 10
+	}
+	if opt.RecentBytes <= 0 {
+		opt.RecentBytes = 8 << 20
+	}
+	if opt.TxnResultBytes <= 0 {
+		opt.TxnResultBytes = 16 << 20
+	}
+	return &Machine{opt: opt}
+}
+
+// ID implements machine.Machine.
+func (m *Machine) ID() entry.Machine { return entry.MachineKV }
+
+// Load implements machine.Machine. It reads the counters, leases and alarms, never the keys: what it costs does not grow
+// with the data.
+func (m *Machine) Load(st store.Store) error {
+	now := freshSums
+	row, ok, err := st.Get(nil, sumsKey)
+	if err != nil {
+		return fmt.Errorf("load counters: %w", err)
+	}
+	if ok {
+		if now, err = decodeSums(row); err != nil {
+			return err
+		}
+	}
+	leases, err := loadLeases(st)
+	if err != nil {
+		return err
+	}
+	alarms, err := loadAlarms(st)
+	if err != nil {
+		return err
+	}
+
+	if !m.sealed {
+		m.Seal()
+	}
+	if m.st != st { // readers look at it without a lock; it stays the same over a snapshot install
+		m.st = st
+	}
+	m.now, m.dirty = now, false
+	m.entry.reset()
+	m.cache.reset(m.opt.CacheKeys)
+	m.open = false
+	m.leaseLog, m.leaseNow, m.alarmLog, m.events = nil, nil, nil, nil
+	m.leases, m.alarms = leases, alarms
+	m.leaseGen++
+	m.feed.reset(now.rev, m.opt.RecentBytes)
+	m.wake(&m.leaseChanged)
+	m.wake(&m.revChanged)
+	m.unseal()
+	return nil
+}
+
+// Do implements machine.Machine. Everything that could go wrong went wrong in Check: what is left is to make the plan's
+// effects count. Its rows follow in Finish, once per key however often the entry writes it.
+func (m *Machine) Do(_ *entry.Stamp, p any, _ store.Batch, wanted bool) (any, error) {
+	pl := p.(*plan)
+	m.open = false
+	m.now.rev = pl.rev
+	m.dirty = m.dirty || len(m.entry.writes) > pl.start
+	switch part := pl.part; {
+	case part.Compact != nil:
+		m.now.compacted = part.Compact.Revision
+		m.dirty = true
+	case part.Grant != nil:
+		m.logLease(leaseWrite{id: part.Grant.ID, ttl: part.Grant.TTL})
+	case part.Revoke != nil:
+		for _, id := range pl.revoked {
+			m.logLease(leaseWrite{id: id, revoked: true})
+		}
+	case part.Alarm != nil:
+		m.alarmLog = append(m.alarmLog, pl.alarms...)
+	}
+	if !wanted {
+		return nil, nil
+	}
+	return m.result(pl)
+}
+
+// Finish implements machine.Finisher: it writes the entry's rows, a piece of a scrub that is under way, and the counters.
+func (m *Machine) Finish(_ *entry.Stamp, b store.Batch) error {
+	m.dropPlan()
+	m.writeRows(b)
+	m.writeLeases(b)
+	m.writeAlarms(b)
+	if err := m.scrub(b); err != nil {
+		return err
+	}
+	if m.dirty {
+		m.row = appendSums(m.row[:0], &m.now)
+		b.Set(sumsKey, m.row)
+		m.dirty = false
+	}
+	m.events = m.entry.appendEvents(m.events[:0])
+	return nil
+}
+
+// Seal implements machine.Machine.
+func (m *Machine) Seal() {
+	m.mu.Lock()
+	m.seq.Add(1)
+	m.sealed = true
+}
+
+// Publish implements machine.Machine.
+func (m *Machine) Publish(*entry.Stamp) {
+	if len(m.leaseLog) > 0 {
+		m.publishLeases()
+	}
+	if len(m.alarmLog) > 0 {
+		m.publishAlarms()
+	}
+	if m.now.rev != m.pub.rev {
+		m.feed.append(m.events, m.now.rev)
+		m.wake(&m.revChanged)
+	}
+	m.unseal()
+	m.entry.reset()
+	m.cache.rotate()
+}
+
+// unseal makes now what readers see and lets them in.
+func (m *Machine) unseal() {
+	m.pub = m.now
+	m.pubRev.Store(m.now.rev)
+	m.pubCompacted.Store(m.now.compacted)
+	m.pubHistory.Store(m.now.history)
+	m.pubInUse.Store(m.now.inUse)
+	m.sealed = false
+	m.seq.Add(1)
+	m.mu.Unlock()
+}
+
+// wake closes a channel readers wait on; the caller holds mu.
+func (m *Machine) wake(ch *chan struct{}) {
+	if *ch != nil {
+		close(*ch)
+		*ch = nil
+	}
+}

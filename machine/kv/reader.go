@@ -2,67 +2,393 @@ package kv
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
 
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/store"
 )
 
-// CONTRACT for the readers of this machine (door/kv, worker/lease). To be implemented by the package's author; every
-// method is safe for concurrent use with Apply and answers from one consistent revision.
+// The readers of this machine (door/kv, worker/lease). Every exported method of this file and of history.go, feed.go and
+// hash.go is safe for concurrent use with Apply and answers from one consistent revision. Errors other than the sentinels
+// below come from the store (store.ErrReplaced, a failing disk): the read may be tried again.
 
-// ErrCompacted and ErrFutureRevision answer reads at a revision that is gone or not there yet; ErrTooLarge a Range whose
+// ErrCompacted and ErrFutureRevision answer reads at a revision that is gone or not there yet; ErrTooLarge a read whose
 // result would exceed the caller's byte budget.
 var (
-	ErrCompacted      error
-	ErrFutureRevision error
-	ErrTooLarge       error
+	ErrCompacted      = errors.New("revision has been compacted")
+	ErrFutureRevision = errors.New("revision is in the future")
+	ErrTooLarge       = errors.New("result is too large")
 )
-
-// EventType has etcd's numbering.
-type EventType uint8
-
-const (
-	EventPut    EventType = 0
-	EventDelete EventType = 1
-)
-
-// Event is one change of one key. For a delete KV holds Key and ModRevision only (as in etcd).
-type Event struct {
-	Type EventType
-	KV   ekv.KeyValue
-}
 
 // Lease is what readers see of one lease: its id, granted TTL in seconds.
 type Lease struct {
 	ID, TTL int64
 }
 
-type reader interface {
-	// Revision returns the current revision and the compacted revision (0 = never compacted). A fresh store is at revision 1.
-	Revision() (current, compacted int64)
-	// Range answers r and the store's current revision. maxBytes bounds the result's keys and values (0 = no bound).
-	Range(r *ekv.Range, maxBytes int64) (res *ekv.RangeResult, revision int64, err error)
-	// RangeStream calls fn with successive chunks (keys ascending, of about chunkBytes) of r, all from one revision.
-	RangeStream(ctx context.Context, r *ekv.Range, chunkBytes int, fn func(chunk *ekv.RangeResult, revision int64) error) error
-	// History returns the events of revisions [from, to] whose key is in [key, end), whole revisions, in order, at most
-	// about maxBytes; next is the revision to continue at (to+1 when done). ErrCompacted if from is compacted.
-	History(key, end []byte, from, to int64, maxBytes int) (evs []Event, next int64, err error)
-	// Previous returns the version of key just before revision rev, nil if there was none. ErrCompacted if it is gone.
-	Previous(key []byte, rev int64) (*ekv.KeyValue, error)
-	// Recent returns the events of revisions > after from the in-memory ring in revision order (whole revisions, shared
-	// memory, do not modify) and whether the ring still reached back that far; changed is closed when a newer revision than
-	// the returned ones is published.
-	Recent(after int64) (evs []Event, upTo int64, ok bool, changed <-chan struct{})
-	// Leases lists all leases by id. Lease returns one, LeaseKeys its attached keys in order.
-	Leases() []Lease
-	Lease(id int64) (Lease, bool)
-	LeaseKeys(id int64) [][]byte
-	// LeaseEvents: version counter that changes when leases are granted or removed; changed is closed on the next change.
-	LeaseChanges() (version uint64, changed <-chan struct{})
-	// Alarms lists active alarms ordered by member, type.
-	Alarms() []ekv.AlarmState
-	// Size counts the bytes of keys and values with history (quota, dbSize); InUse those of current keys only.
-	Size() (withHistory, inUse int64)
-	// HashKV hashes exactly what is visible at rev (0 = current): the same before and after a compaction at rev, the same on
-	// all members.
-	HashKV(rev int64) (hash uint32, hashRevision, compactRevision, currentRevision int64, err error)
+// Revision returns the current revision and the compacted revision (0 = never compacted). A fresh store is at revision 1.
+func (m *Machine) Revision() (current, compacted int64) {
+	for {
+		s := m.seq.Load()
+		current, compacted = m.pubRev.Load(), m.pubCompacted.Load()
+		if s&1 == 0 && m.seq.Load() == s {
+			return current, max(compacted, 0)
+		}
+		m.await()
+	}
+}
+
+// await returns when no batch is being made visible.
+func (m *Machine) await() {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+}
+
+// Size counts the bytes of keys and values with history (quota, dbSize); inUse those of current keys only.
+func (m *Machine) Size() (withHistory, inUse int64) {
+	return m.pubHistory.Load(), m.pubInUse.Load()
+}
+
+// pinned is one published state: a View of the store with the numbers that belong to it.
+type pinned struct {
+	view store.View
+	sums
+}
+
+// pin takes the present state; the caller closes the view.
+func (m *Machine) pin() pinned {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return pinned{m.st.NewView(), m.pub}
+}
+
+// at returns the revision a read asks for: 0 and below mean the current one.
+func (p *pinned) at(rev int64) (int64, error) {
+	switch {
+	case rev > p.rev:
+		return 0, ErrFutureRevision
+	case rev <= 0:
+		return p.rev, nil
+	case rev < p.compacted:
+		return 0, ErrCompacted
+	}
+	return rev, nil
+}
+
+// scan implements source for a revision that at has let pass.
+func (p *pinned) scan(key, end []byte, rev int64) (scanner, error) {
+	if rev > 0 && rev != p.rev {
+		return newHistoryScan(p.view, key, end, rev)
+	}
+	if len(end) > 0 {
+		return newCurrentScan(p.view, key, end, false)
+	}
+	return p.point(key)
+}
+
+// point looks one key up.
+func (p *pinned) point(key []byte) (scanner, error) {
+	row, ok, err := p.view.Get(nil, appendCurrentKey(nil, key))
+	if err != nil {
+		return nil, fmt.Errorf("read current row: %w", err)
+	}
+	if !ok {
+		return emptyScan{}, nil
+	}
+	mt, value, inline, err := decodeCurrentRow(row)
+	if err != nil {
+		return nil, err
+	}
+	return &pointScan{v: version{key, mt}, load: func() ([]byte, error) {
+		if inline {
+			return value, nil
+		}
+		_, v, err := historyValue(p.view, nil, key, &mt)
+		return v, err
+	}}, nil
+}
+
+// answer answers r from p.
+func (p *pinned) answer(r *ekv.Range, b *budget) (*ekv.RangeResult, error) {
+	rev, err := p.at(r.Revision)
+	if err != nil {
+		return nil, err
+	}
+	current := rev == p.rev
+	backwards := current && len(r.End) > 0 && r.Target == ekv.SortByKey && r.Order == ekv.SortDescend
+	var sc scanner
+	if backwards {
+		sc, err = newCurrentScan(p.view, r.Key, r.End, true)
+	} else {
+		sc, err = p.scan(r.Key, r.End, rev)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer sc.close()
+	total := int64(-1)
+	if current && unbounded(r.End) && (len(r.Key) == 0 || len(r.Key) == 1 && r.Key[0] == 0) {
+		total = p.keys
+	}
+	res, err := collect(r, sc, backwards, total, b)
+	if err != nil {
+		return nil, err
+	}
+	res.Revision = p.rev
+	return res, nil
+}
+
+// Range answers r and the store's current revision. maxBytes bounds the result's keys and values (0 = no bound). The key of
+// a one-key answer aliases r.Key.
+func (m *Machine) Range(r *ekv.Range, maxBytes int64) (res *ekv.RangeResult, revision int64, err error) {
+	if len(r.End) == 0 && r.Revision <= 0 && !r.KeysOnly && !r.CountOnly && r.MinMod|r.MaxMod|r.MinCreate|r.MaxCreate == 0 {
+		return m.pointRead(r, maxBytes)
+	}
+	p := m.pin()
+	defer p.view.Close()
+	res, err = p.answer(r, &budget{max: maxBytes})
+	return res, p.rev, err
+}
+
+// pointAnswer is the memory of the commonest answer in one piece.
+type pointAnswer struct {
+	res ekv.RangeResult
+	kvs [1]ekv.KeyValue
+}
+
+// keyBuffers holds scratch for store keys of readers.
+var keyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 128); return &b }}
+
+// pointRead answers the hottest read, one key at the current revision, by one Get without lock, iterator or View.
+//
+// Why it is consistent: rev was published before the Get, so the Get sees at least the state at rev. If what it found was
+// written at or before rev, it is the state at rev. Otherwise (a newer row, or none) it is right only if nothing was
+// published meanwhile, which an unchanged even seq proves.
+func (m *Machine) pointRead(r *ekv.Range, maxBytes int64) (*ekv.RangeResult, int64, error) {
+	kb := keyBuffers.Get().(*[]byte)
+	defer keyBuffers.Put(kb)
+	*kb = appendCurrentKey((*kb)[:0], r.Key)
+	for range 4 {
+		before := m.seq.Load()
+		if before&1 != 0 {
+			m.await()
+			continue
+		}
+		rev := m.pubRev.Load()
+		row, ok, err := m.st.Get(nil, *kb)
+		if err != nil {
+			return nil, rev, fmt.Errorf("read current row: %w", err)
+		}
+		if !ok {
+			if m.seq.Load() == before {
+				return &ekv.RangeResult{Revision: rev}, rev, nil
+			}
+			continue
+		}
+		mt, value, inline, err := decodeCurrentRow(row)
+		if err != nil {
+			return nil, rev, err
+		}
+		if mt.mod > rev {
+			continue
+		}
+		if !inline {
+			break // the version may be compacted away before a second Get: that takes a View
+		}
+		if err := (&budget{max: maxBytes}).spend(len(r.Key) + len(value)); err != nil {
+			return nil, rev, err
+		}
+		a := &pointAnswer{res: ekv.RangeResult{Revision: rev, Count: 1}}
+		if len(value) == 0 {
+			value = nil
+		}
+		a.kvs[0] = mt.keyValue(r.Key, value)
+		a.res.KVs = a.kvs[:]
+		return &a.res, rev, nil
+	}
+	p := m.pin()
+	defer p.view.Close()
+	res, err := p.answer(r, &budget{max: maxBytes})
+	return res, p.rev, err
+}
+
+// RangeStream calls fn with successive chunks (keys ascending, of about chunkBytes) of r, all from one revision; a chunk is
+// fn's to keep. Only the last chunk has Count and More, and there is always a last one, perhaps without keys. Sort order is
+// ignored: doors refuse any other before. It holds a View meanwhile: fn should not dawdle.
+func (m *Machine) RangeStream(ctx context.Context, r *ekv.Range, chunkBytes int,
+	fn func(chunk *ekv.RangeResult, revision int64) error) error {
+	p := m.pin()
+	defer p.view.Close()
+	rev, err := p.at(r.Revision)
+	if err != nil {
+		return err
+	}
+	sc, err := p.scan(r.Key, r.End, rev)
+	if err != nil {
+		return err
+	}
+	defer sc.close()
+	// A stream cannot be sorted, so keys_only never needs values.
+	plain := *r
+	plain.Order, plain.Target = ekv.SortNone, ekv.SortByKey
+	b := budget{}
+	c := collector{r: &plain, b: &b, unsorted: true}
+	var count int64
+	for {
+		ok, err := sc.next()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		if count++; count%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if r.CountOnly || c.full {
+			continue
+		}
+		if b.used >= int64(chunkBytes) && len(c.kvs) > 0 {
+			if err := fn(&ekv.RangeResult{Revision: p.rev, KVs: c.kvs}, p.rev); err != nil {
+				return err
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			b.used, c.kvs, c.mem = 0, nil, arena{}
+		}
+		if err := c.take(sc); err != nil {
+			return err
+		}
+	}
+	kvs, more := c.finish()
+	return fn(&ekv.RangeResult{Revision: p.rev, KVs: kvs, More: more, Count: count}, p.rev)
+}
+
+// Txn answers a Txn that writes nothing, without going through the log. ErrTooLarge refuses the whole answer.
+func (m *Machine) Txn(t *ekv.Txn, maxBytes int64) (*ekv.TxnResult, error) {
+	p := m.pin()
+	defer p.view.Close()
+	path, err := decidePath(nil, t, &p)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.judge(t, path); err != nil {
+		return nil, err
+	}
+	b := budget{max: maxBytes}
+	res, err := p.txn(t, &path, &b)
+	if err != nil {
+		return nil, err
+	}
+	res.Revision = p.rev
+	return res, nil
+}
+
+// judge finds what a Txn asks for that is not there, before any of it is read.
+func (p *pinned) judge(t *ekv.Txn, path []bool) error {
+	rest := path
+	var walk func(t *ekv.Txn) error
+	walk = func(t *ekv.Txn) error {
+		ops := branch(t, rest[0])
+		rest = rest[1:]
+		for i := range ops {
+			switch op := &ops[i]; {
+			case op.Range != nil:
+				if rej := judgeRange(op.Range, p.rev, p.compacted); rej != nil {
+					switch rej.Code {
+					case ekv.Compacted:
+						return ErrCompacted
+					case ekv.FutureRevision:
+						return ErrFutureRevision
+					}
+					return rej
+				}
+			case op.Txn != nil:
+				if err := walk(op.Txn); err != nil {
+					return err
+				}
+			case op.Put != nil || op.Delete != nil:
+				return errors.New("read txn: it writes")
+			}
+		}
+		return nil
+	}
+	return walk(t)
+}
+
+func (p *pinned) txn(t *ekv.Txn, path *[]bool, b *budget) (*ekv.TxnResult, error) {
+	res := &ekv.TxnResult{Succeeded: (*path)[0]}
+	*path = (*path)[1:]
+	ops := branch(t, res.Succeeded)
+	res.Ops = make([]ekv.OpResult, len(ops))
+	for i := range ops {
+		var err error
+		switch op := &ops[i]; {
+		case op.Range != nil:
+			res.Ops[i].Range, err = p.answer(op.Range, b)
+		case op.Txn != nil:
+			res.Ops[i].Txn, err = p.txn(op.Txn, path, b)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+// Leases lists all leases by id.
+func (m *Machine) Leases() []Lease {
+	m.mu.RLock()
+	all := make([]Lease, 0, len(m.leases))
+	for id, ttl := range maps.All(m.leases) {
+		all = append(all, Lease{id, ttl})
+	}
+	m.mu.RUnlock()
+	slices.SortFunc(all, func(a, b Lease) int {
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1
+	})
+	return all
+}
+
+// Lease returns one lease.
+func (m *Machine) Lease(id int64) (Lease, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	ttl, ok := m.leases[id]
+	return Lease{id, ttl}, ok
+}
+
+// LeaseKeys returns the keys attached to a lease in order; none if it does not exist or the store cannot be read.
+func (m *Machine) LeaseKeys(id int64) [][]byte {
+	p := m.pin()
+	defer p.view.Close()
+	keys, err := attachedKeys(p.view, id)
+	if err != nil {
+		return nil
+	}
+	return keys
+}
+
+// LeaseChanges returns a version that changes when leases are granted or removed, and a channel closed on the next change.
+func (m *Machine) LeaseChanges() (version uint64, changed <-chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.leaseChanged == nil {
+		m.leaseChanged = make(chan struct{})
+	}
+	return m.leaseGen, m.leaseChanged
+}
+
+// Alarms lists active alarms ordered by member, type. The slice is shared: do not modify it.
+func (m *Machine) Alarms() []ekv.AlarmState {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.alarms
 }

@@ -1,0 +1,289 @@
+package machine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/holdfastdb/holdfast/entry"
+	"github.com/holdfastdb/holdfast/store"
+)
+
+// StateKey holds the applier's own row: 1 byte version, then big endian the index it was written at, the rolling state
+// hash, the tick and the wall time (docs/formats/store.md). Like the applied index it belongs to no machine and travels in
+// snapshots.
+var StateKey = []byte("\x00state")
+
+const stateVersion = 1
+
+// hashesKept is how far back a leader's hash stamp can lie and still be compared. The packer stamps the newest hash it has,
+// so this only has to cover what one leader can have in flight.
+const hashesKept = 4096
+
+// ErrDiverged means that this member and the leader came to different states from the same log. Nothing here can tell who
+// is right, so the node stops.
+var ErrDiverged = errors.New("state differs from the leader's")
+
+// Applier applies raft entries to a set of machines, one store batch per entry. It is owned by one goroutine, except Hash.
+type Applier struct {
+	st       store.Store
+	machines []Machine // in the order given, which is the order of Finish, Seal and Publish
+	byID     [256]Machine
+
+	stamp entry.Stamp // of the last command applied; WallNs and TickMs are those of the last entry
+	cmd   entry.Command
+	plans []any
+	out   []answer // of this entry, delivered after Publish
+	row   [33]byte
+	ring  [hashesKept]point // ring[i%hashesKept] is the hash after entry i, if its index says so
+	sum   xxhash.Digest
+
+	mu   sync.Mutex
+	last point // guarded by mu: leaders read it to stamp entries
+}
+
+// point is the rolling state hash after one index.
+type point struct{ index, hash uint64 }
+
+// answer is a result somebody on this member waits for.
+type answer struct {
+	origin, seq uint64
+	result      *entry.Result
+}
+
+// NewApplier returns an applier over st; call Load before the first Apply. Two machines with one letter are a programming
+// error and panic.
+func NewApplier(st store.Store, machines ...Machine) *Applier {
+	a := &Applier{st: st, machines: machines}
+	for _, m := range machines {
+		if a.byID[m.ID()] != nil {
+			panic(fmt.Sprintf("machine: two machines have the letter %q", m.ID()))
+		}
+		a.byID[m.ID()] = m
+	}
+	return a
+}
+
+// Load rebuilds everything in memory from the store: at start, and after a snapshot replaced the store's contents.
+func (a *Applier) Load() error {
+	row, ok, err := a.st.Get(a.row[:0], StateKey)
+	if err != nil {
+		return fmt.Errorf("load applier: %w", err)
+	}
+	// Without a row (nothing applied yet) there is no hash either, whatever index the store was set up with.
+	last, stamp := point{}, entry.Stamp{}
+	if ok {
+		if len(row) != len(a.row) || row[0] != stateVersion {
+			return fmt.Errorf("load applier: state row %x is not of version %d", row, stateVersion)
+		}
+		last.index, last.hash = binary.BigEndian.Uint64(row[1:]), binary.BigEndian.Uint64(row[9:])
+		stamp.TickMs, stamp.WallNs = int64(binary.BigEndian.Uint64(row[17:])), int64(binary.BigEndian.Uint64(row[25:]))
+		if last.index != a.st.Applied() {
+			return fmt.Errorf("load applier: state row is of index %d, the store of %d", last.index, a.st.Applied())
+		}
+	}
+	a.stamp = stamp
+	a.ring = [hashesKept]point{}
+	a.remember(last)
+	for _, m := range a.machines {
+		if err := m.Load(a.st); err != nil {
+			return fmt.Errorf("load machine %q: %w", m.ID(), err)
+		}
+	}
+	return nil
+}
+
+// Replace runs install, which exchanges the store's contents (for a received snapshot), and loads everything from it.
+// Readers of the machines wait meanwhile, so that none sees new rows beside an old revision.
+func (a *Applier) Replace(install func() error) error {
+	for _, m := range a.machines {
+		m.Seal()
+	}
+	if err := install(); err != nil {
+		return fmt.Errorf("replace store: %w", err)
+	}
+	return a.Load()
+}
+
+// Stamp returns the tick and wall time of the last entry applied. A leader stamps no lower ones.
+func (a *Applier) Stamp() entry.Stamp { return a.stamp }
+
+// Hash returns the index last applied and the rolling state hash after it, for a leader to stamp on the next entry. It is
+// safe for concurrent use.
+func (a *Applier) Hash() (index, hash uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.last.index, a.last.hash
+}
+
+// Apply applies one raft entry. Commands of another term than the entry's are dropped without an answer (DECISIONS A2).
+// done is called, after the state is visible to readers, for each command for which wanted says true; nil functions want
+// nothing. Any error is fatal: the state in memory is then of no use.
+func (a *Applier) Apply(index, term uint64, data []byte, wanted func(origin, seq uint64) bool,
+	done func(origin, seq uint64, r *entry.Result)) error {
+	return a.ApplyWith(index, term, data, nil, wanted, done)
+}
+
+// ApplyWith is Apply with writes of the caller in the same batch: what raft decided in this entry (who votes) must become
+// visible and durable together with the applied index. extra runs after the entry's commands; its writes must follow from
+// the log alone, since members hash them.
+func (a *Applier) ApplyWith(index, term uint64, data []byte, extra func(b store.Batch) error,
+	wanted func(origin, seq uint64) bool, done func(origin, seq uint64, r *entry.Result)) error {
+	st := &a.stamp
+	st.Pos, st.Term = entry.Position{Index: index}, term
+	b := a.st.NewBatch()
+	if len(data) > 0 {
+		if err := a.commands(st, data, b, wanted); err != nil {
+			return err
+		}
+	}
+	if extra != nil {
+		if err := extra(b); err != nil {
+			return fmt.Errorf("write beside entry %d: %w", index, err)
+		}
+	}
+	for _, m := range a.machines {
+		if f, ok := m.(Finisher); ok {
+			if err := f.Finish(st, b); err != nil {
+				return fmt.Errorf("finish entry %d in machine %q: %w", index, m.ID(), err)
+			}
+		}
+	}
+	now := point{index: index, hash: a.fold(index, b.Repr())}
+	b.Set(StateKey, a.encodeState(now))
+
+	for _, m := range a.machines {
+		m.Seal()
+	}
+	// The commit point of the entry's effects: all of them, and the applied index, become visible at once.
+	if err := a.st.Commit(b, index); err != nil {
+		return fmt.Errorf("commit entry %d to the store: %w", index, err)
+	}
+	a.remember(now)
+	for _, m := range a.machines {
+		m.Publish(st)
+	}
+	for i := range a.out {
+		done(a.out[i].origin, a.out[i].seq, a.out[i].result)
+		a.out[i].result = nil
+	}
+	a.out = a.out[:0]
+	return nil
+}
+
+// commands applies each packed command by itself.
+func (a *Applier) commands(st *entry.Stamp, data []byte, b store.Batch, wanted func(origin, seq uint64) bool) error {
+	h, rest, err := entry.DecodeHeader(data)
+	if err != nil {
+		return fmt.Errorf("entry %d: %w", st.Pos.Index, err)
+	}
+	if err := a.compare(h); err != nil {
+		return err
+	}
+	// Leaders' clocks differ; time along the log never goes back.
+	st.TickMs, st.WallNs = max(st.TickMs, h.TickMs), max(st.WallNs, h.WallNs)
+	for ; len(rest) > 0; st.Pos.N++ {
+		var body []byte
+		if body, rest, err = entry.Next(rest); err != nil {
+			return fmt.Errorf("entry %d: %w", st.Pos.Index, err)
+		}
+		if err := a.cmd.Decode(body); err != nil {
+			return fmt.Errorf("command %s: %w", st.Pos, err)
+		}
+		if a.cmd.Term != st.Term {
+			continue // decided under a leader that is gone; its origin proves it dead by the term alone
+		}
+		if err := a.command(st, b, wanted != nil && wanted(a.cmd.Origin, a.cmd.Seq)); err != nil {
+			return fmt.Errorf("command %s: %w", st.Pos, err)
+		}
+	}
+	return nil
+}
+
+// command judges all parts of a.cmd and then carries all of them out, or none. A machine has at most one part in a
+// command, so no part can depend on another's effects.
+func (a *Applier) command(st *entry.Stamp, b store.Batch, wanted bool) error {
+	a.plans = a.plans[:0]
+	for i := range a.cmd.Parts {
+		p := &a.cmd.Parts[i]
+		m := a.byID[p.Machine]
+		if m == nil {
+			return fmt.Errorf("part for machine %q, which this build does not have", byte(p.Machine))
+		}
+		plan, rej, err := m.Check(st, p.Body)
+		if err != nil {
+			return fmt.Errorf("check in machine %q: %w", byte(p.Machine), err)
+		}
+		if rej != nil {
+			rej.Machine, rej.Part = p.Machine, i
+			if wanted {
+				a.answer(&entry.Result{Pos: st.Pos, Term: st.Term, Rejection: rej})
+			}
+			return nil
+		}
+		a.plans = append(a.plans, plan)
+	}
+	var r *entry.Result
+	if wanted {
+		r = &entry.Result{Pos: st.Pos, Term: st.Term, Bodies: make([]any, len(a.cmd.Parts))}
+		a.answer(r)
+	}
+	for i := range a.cmd.Parts {
+		p := &a.cmd.Parts[i]
+		body, err := a.byID[p.Machine].Do(st, a.plans[i], b, wanted)
+		if err != nil {
+			return fmt.Errorf("do in machine %q: %w", byte(p.Machine), err)
+		}
+		if wanted {
+			r.Bodies[i] = body
+		}
+	}
+	return nil
+}
+
+func (a *Applier) answer(r *entry.Result) {
+	a.out = append(a.out, answer{a.cmd.Origin, a.cmd.Seq, r})
+}
+
+// compare holds the leader's hash stamp against what this member had at that index. Indexes it has forgotten, or never
+// applied itself because a snapshot skipped them, cannot be compared.
+func (a *Applier) compare(h entry.Header) error {
+	if h.HashIndex == 0 {
+		return nil
+	}
+	if p := a.ring[h.HashIndex%hashesKept]; p.index == h.HashIndex && p.hash != h.Hash {
+		return fmt.Errorf("%w: after index %d the state hash is %016x here and %016x at the leader", ErrDiverged, h.HashIndex,
+			p.hash, h.Hash)
+	}
+	return nil
+}
+
+// fold returns the state hash after an entry whose writes are repr. It chains, so that one hash vouches for the whole
+// history of writes; the applier's own row, which holds it, is not part of repr.
+func (a *Applier) fold(index uint64, repr []byte) uint64 {
+	a.mu.Lock()
+	prev := a.last.hash
+	a.mu.Unlock()
+	a.sum.ResetWithSeed(prev)
+	_, _ = a.sum.Write(binary.BigEndian.AppendUint64(a.row[:0], index))
+	_, _ = a.sum.Write(repr)
+	return a.sum.Sum64()
+}
+
+func (a *Applier) remember(p point) {
+	a.ring[p.index%hashesKept] = p
+	a.mu.Lock()
+	a.last = p
+	a.mu.Unlock()
+}
+
+func (a *Applier) encodeState(p point) []byte {
+	row := append(a.row[:0], stateVersion)
+	row = binary.BigEndian.AppendUint64(row, p.index)
+	row = binary.BigEndian.AppendUint64(row, p.hash)
+	row = binary.BigEndian.AppendUint64(row, uint64(a.stamp.TickMs))
+	return binary.BigEndian.AppendUint64(row, uint64(a.stamp.WallNs))
+}

@@ -1,0 +1,233 @@
+package kv
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/holdfastdb/holdfast/entry"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+)
+
+// plan is what Check hands to Do. Its writes stand in the machine's entryWrites from start on, already judged.
+//
+// Check of a Txn must know what each operation does to the ones after it: "delete from b on; put b/3 keeping its value"
+// has to be refused although b/3 exists beforehand. Judging operations one by one against the state before the Txn, as etcd
+// does, finds that out while carrying it out, too late to refuse. So Check carries the writes out in memory, where they can
+// be undone, and Do only makes them count.
+type plan struct {
+	part    *ekv.Part
+	start   int   // index of its first write
+	rev     int64 // the machine's revision after it
+	path    []bool
+	deleted []int32 // writes of each delete carried out, in order
+	revoked []int64
+	alarms  []alarmWrite
+}
+
+// Check implements machine.Machine.
+func (m *Machine) Check(_ *entry.Stamp, body []byte) (any, *entry.Rejection, error) {
+	m.dropPlan()
+	part, err := m.decoder.Decode(body)
+	if err != nil {
+		if errors.Is(err, ekv.ErrKind) {
+			return nil, nil, err
+		}
+		return nil, reject(ekv.Malformed, err.Error()), nil
+	}
+	p := &m.plan
+	p.part, p.start, p.rev = part, len(m.entry.writes), m.now.rev
+	p.path, p.deleted, p.revoked, p.alarms = p.path[:0], p.deleted[:0], p.revoked[:0], p.alarms[:0]
+	m.open = true
+	rej, err := m.judge(p)
+	if rej != nil || err != nil {
+		m.dropPlan()
+		return nil, rej, err
+	}
+	return p, nil, nil
+}
+
+// dropPlan takes back the writes of a plan that was not carried out: another part of its command was rejected.
+func (m *Machine) dropPlan() {
+	if m.open {
+		m.entry.undo(m.plan.start)
+		m.open = false
+	}
+}
+
+func reject(code entry.Code, detail string) *entry.Rejection {
+	return &entry.Rejection{Code: code, Detail: detail}
+}
+
+func (m *Machine) judge(p *plan) (*entry.Rejection, error) {
+	switch part := p.part; {
+	case part.Put != nil:
+		return m.judgePut(p, part.Put)
+	case part.Delete != nil:
+		return m.judgeDelete(p, part.Delete)
+	case part.Txn != nil:
+		return m.judgeTxn(p, part.Txn)
+	case part.Compact != nil:
+		switch rev := part.Compact.Revision; {
+		case rev <= m.now.compacted:
+			return reject(ekv.Compacted, fmt.Sprintf("compacted to %d", m.now.compacted)), nil
+		case rev > m.now.rev:
+			return reject(ekv.FutureRevision, fmt.Sprintf("current revision is %d", m.now.rev)), nil
+		}
+		return nil, nil
+	case part.Grant != nil:
+		switch _, exists := m.leaseTTL(part.Grant.ID); {
+		case part.Grant.ID == 0:
+			return reject(ekv.Malformed, "lease id 0"), nil
+		case exists:
+			return reject(ekv.LeaseExists, fmt.Sprintf("lease %x", uint64(part.Grant.ID))), nil
+		}
+		return nil, nil
+	case part.Revoke != nil:
+		return m.judgeRevoke(p, part.Revoke)
+	case part.Alarm != nil:
+		p.alarms = m.planAlarms(p.alarms, part.Alarm)
+		return nil, nil
+	}
+	return nil, fmt.Errorf("kv part without content: %w", ekv.ErrKind)
+}
+
+// slot returns what is known of key, reading the store if it was not seen lately.
+func (m *Machine) slot(key []byte) (*slot, error) {
+	if s := m.cache.get(key); s != nil {
+		return s, nil
+	}
+	m.key = appendCurrentKey(m.key[:0], key)
+	row, ok, err := m.st.Get(m.row[:0], m.key)
+	if err != nil {
+		return nil, fmt.Errorf("read current row: %w", err)
+	}
+	m.row = row[:0]
+	if !ok {
+		return m.cache.add(key, meta{}), nil
+	}
+	mt, _, _, err := decodeCurrentRow(row)
+	if err != nil {
+		return nil, err
+	}
+	return m.cache.add(key, mt), nil
+}
+
+// sub is the place within its revision of the next write of the plan.
+func (p *plan) sub(e *entryWrites, first int) uint32 { return uint32(len(e.writes) - first) }
+
+func (m *Machine) judgePut(p *plan, put *ekv.Put) (*entry.Rejection, error) {
+	if len(put.Key) == 0 {
+		return reject(ekv.Malformed, "empty key"), nil
+	}
+	lease := put.Lease
+	if lease != 0 {
+		if _, ok := m.leaseTTL(lease); !ok {
+			return reject(ekv.LeaseNotFound, fmt.Sprintf("lease %x", uint64(lease))), nil
+		}
+	}
+	s, err := m.slot(put.Key)
+	if err != nil {
+		return nil, err
+	}
+	if (put.IgnoreValue || put.IgnoreLease) && !s.exists() {
+		return reject(ekv.KeyNotFound, ""), nil
+	}
+	value := put.Value
+	if put.IgnoreValue {
+		if value, err = m.valueNow(s); err != nil {
+			return nil, err
+		}
+	}
+	if put.IgnoreLease {
+		lease = s.lease
+	}
+	rev := m.now.rev + 1
+	next := meta{create: rev, mod: rev, version: 1, lease: lease, sub: p.sub(&m.entry, p.start), valLen: uint32(len(value))}
+	if s.exists() {
+		next.create, next.version = s.create, s.version+1
+	}
+	m.entry.add(s, next, value)
+	p.rev = rev
+	return nil, nil
+}
+
+func (m *Machine) judgeDelete(p *plan, d *ekv.DeleteRange) (*entry.Rejection, error) {
+	if len(d.Key) == 0 {
+		return reject(ekv.Malformed, "empty key"), nil
+	}
+	rev := m.now.rev + 1
+	before := len(m.entry.writes)
+	if len(d.End) == 0 {
+		s, err := m.slot(d.Key)
+		if err != nil {
+			return nil, err
+		}
+		m.deleteSlot(s, rev, p.start)
+	} else {
+		sc, err := m.entryScan(d.Key, d.End, before, 0)
+		if err != nil {
+			return nil, err
+		}
+		defer sc.close()
+		for {
+			ok, err := sc.next()
+			if err != nil {
+				return nil, err
+			}
+			if !ok {
+				break
+			}
+			v, err := sc.version()
+			if err != nil {
+				return nil, err
+			}
+			s := m.cache.get(v.key)
+			if s == nil {
+				s = m.cache.add(v.key, v.meta)
+			}
+			m.deleteSlot(s, rev, p.start)
+		}
+	}
+	n := len(m.entry.writes) - before
+	p.deleted = append(p.deleted, int32(n))
+	if n > 0 {
+		p.rev = rev
+	}
+	return nil, nil
+}
+
+// deleteSlot records the deletion of a key at rev, whose first write is at index first; nothing if it does not exist.
+func (m *Machine) deleteSlot(s *slot, rev int64, first int) {
+	if s.exists() {
+		m.entry.add(s, meta{mod: rev, sub: uint32(len(m.entry.writes) - first)}, nil)
+	}
+}
+
+// valueNow returns the value of a key that exists, as this entry left it. The memory lasts until Publish.
+func (m *Machine) valueNow(s *slot) ([]byte, error) {
+	if s.last != 0 {
+		return m.entry.writes[s.last-1].value, nil
+	}
+	return m.storedValue(&m.entry.held, s.key, &s.meta)
+}
+
+// storedValue reads the value of the version mt of a key from the store into mem.
+func (m *Machine) storedValue(mem *arena, key string, mt *meta) ([]byte, error) {
+	if mt.valLen == 0 {
+		return nil, nil
+	}
+	m.key = appendHistoryKey(m.key[:0], []byte(key), mt.mod, mt.sub)
+	row, ok, err := m.st.Get(m.row[:0], m.key)
+	if err != nil {
+		return nil, fmt.Errorf("read version: %w", err)
+	}
+	m.row = row[:0]
+	if !ok {
+		return nil, fmt.Errorf("version %d.%d of key %q is missing: %w", mt.mod, mt.sub, key, errCorrupt)
+	}
+	_, value, err := decodeHistoryRow(row, mt.mod, mt.sub)
+	if err != nil {
+		return nil, err
+	}
+	return mem.copy(value), nil
+}

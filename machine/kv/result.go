@@ -1,0 +1,170 @@
+package kv
+
+import (
+	"errors"
+
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+)
+
+// result builds the answer of a plan that was carried out. Only the member where somebody waits does this, after all the
+// plan's writes are in memory: each operation's answer is read "before write n" with n as it stood when that operation ran.
+func (m *Machine) result(p *plan) (any, error) {
+	switch part := p.part; {
+	case part.Put != nil:
+		a := answerer{m: m, at: p.start, rev: p.rev - 1}
+		return a.put(part.Put)
+	case part.Delete != nil:
+		a := answerer{m: m, at: p.start, rev: m.revBefore(p), deleted: p.deleted, b: budget{max: m.opt.TxnResultBytes}}
+		return a.delete(part.Delete)
+	case part.Txn != nil:
+		a := answerer{m: m, at: p.start, rev: m.revBefore(p), deleted: p.deleted, path: p.path, b: budget{max: m.opt.TxnResultBytes}}
+		r, err := a.txn(part.Txn)
+		if err != nil {
+			return nil, err
+		}
+		r.Revision, r.TooLarge = p.rev, a.tooLarge
+		return r, nil
+	case part.Compact != nil:
+		return &ekv.CompactResult{Revision: p.rev}, nil
+	case part.Grant != nil:
+		return &ekv.GrantResult{Revision: p.rev, ID: part.Grant.ID, TTL: part.Grant.TTL}, nil
+	case part.Revoke != nil:
+		return &ekv.RevokeResult{Revision: p.rev}, nil
+	}
+	r := &ekv.AlarmResult{Revision: p.rev}
+	for i := range p.alarms {
+		r.Alarms = append(r.Alarms, p.alarms[i].AlarmState)
+	}
+	return r, nil
+}
+
+// revBefore is the revision before a plan of at most one revision.
+func (m *Machine) revBefore(p *plan) int64 {
+	if len(m.entry.writes) > p.start {
+		return p.rev - 1
+	}
+	return p.rev
+}
+
+// answerer walks the operations of a plan again, in the same order.
+type answerer struct {
+	m        *Machine
+	at       int // index of the next write
+	rev      int64
+	wrote    bool
+	deleted  []int32
+	path     []bool
+	mem      arena
+	b        budget
+	tooLarge bool
+}
+
+// now is the revision an operation at this point works at or answers with.
+func (a *answerer) now() int64 {
+	if a.wrote {
+		return a.rev + 1
+	}
+	return a.rev
+}
+
+// prev returns the version write w replaced, in memory of the answer; nil if there was none or the budget is spent.
+func (a *answerer) prev(w *write) (*ekv.KeyValue, error) {
+	if !w.old.exists() || a.tooLarge {
+		return nil, nil
+	}
+	if a.b.spend(len(w.slot.key)+int(w.old.valLen)) != nil {
+		a.tooLarge = true
+		return nil, nil
+	}
+	var value []byte
+	if w.prev != 0 {
+		value = a.mem.copy(a.m.entry.writes[w.prev-1].value)
+	} else {
+		var err error
+		if value, err = a.m.storedValue(&a.mem, w.slot.key, &w.old); err != nil {
+			return nil, err
+		}
+	}
+	kv := w.old.keyValue([]byte(w.slot.key), value)
+	return &kv, nil
+}
+
+func (a *answerer) put(p *ekv.Put) (*ekv.PutResult, error) {
+	w := &a.m.entry.writes[a.at]
+	a.at++
+	a.wrote = true
+	r := &ekv.PutResult{Revision: w.new.mod}
+	var err error
+	if p.PrevKV {
+		r.Prev, err = a.prev(w)
+	}
+	return r, err
+}
+
+func (a *answerer) delete(d *ekv.DeleteRange) (*ekv.DeleteResult, error) {
+	n := int(a.deleted[0])
+	a.deleted = a.deleted[1:]
+	r := &ekv.DeleteResult{Deleted: int64(n)}
+	for i := a.at; d.PrevKV && i < a.at+n; i++ {
+		kv, err := a.prev(&a.m.entry.writes[i])
+		if err != nil {
+			return nil, err
+		}
+		if kv != nil {
+			r.Prevs = append(r.Prevs, *kv)
+		}
+	}
+	a.at += n
+	a.wrote = a.wrote || n > 0
+	r.Revision = a.now()
+	return r, nil
+}
+
+func (a *answerer) rangeOp(r *ekv.Range) (*ekv.RangeResult, error) {
+	if a.tooLarge {
+		return &ekv.RangeResult{Revision: a.now()}, nil
+	}
+	src := entrySource{m: a.m, bound: a.at}
+	sc, err := src.scan(r.Key, r.End, max(r.Revision, 0))
+	if err != nil {
+		return nil, err
+	}
+	defer sc.close()
+	res, err := collect(r, sc, false, -1, &a.b)
+	if errors.Is(err, ErrTooLarge) {
+		a.tooLarge = true
+		res, err = &ekv.RangeResult{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	res.Revision = a.now()
+	return res, nil
+}
+
+func (a *answerer) txn(t *ekv.Txn) (*ekv.TxnResult, error) {
+	res := &ekv.TxnResult{Succeeded: a.path[0]}
+	a.path = a.path[1:]
+	ops := branch(t, res.Succeeded)
+	if len(ops) == 0 {
+		return res, nil
+	}
+	res.Ops = make([]ekv.OpResult, len(ops))
+	for i := range ops {
+		var err error
+		switch op, out := &ops[i], &res.Ops[i]; {
+		case op.Put != nil:
+			out.Put, err = a.put(op.Put)
+		case op.Range != nil:
+			out.Range, err = a.rangeOp(op.Range)
+		case op.Delete != nil:
+			out.Delete, err = a.delete(op.Delete)
+		case op.Txn != nil:
+			out.Txn, err = a.txn(op.Txn)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}

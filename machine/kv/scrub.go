@@ -1,0 +1,79 @@
+package kv
+
+import (
+	"fmt"
+
+	"github.com/holdfastdb/holdfast/store"
+)
+
+// scrubRows is how many revision rows one entry looks at. A Compact only moves the compacted revision, which refuses older
+// reads at once; the rows behind it are dropped piece by piece by the entries that follow, so that compacting a million
+// revisions costs every one of them a few milliseconds and none of them a second. The pieces are part of the state, the same
+// on every member; doing it in the background was the rejected design, because then members would differ in what they hold.
+const scrubRows = 1024
+
+// scrub carries on dropping history below the compacted revision. Walking what happened in order, a version is dropped when
+// the change that replaced it lies at or below the target, and a deletion when it lies below: one exactly at the target is
+// what a watch resumed there must still see.
+func (m *Machine) scrub(b store.Batch) error {
+	s := &m.now
+	if s.target == s.edge { // nothing under way
+		if s.compacted == s.edge {
+			return nil
+		}
+		s.target = s.compacted
+		s.cursorRev, s.cursorSub = max(s.edge, 0), 0
+		m.dirty = true
+		// Rows of this entry are not in the store yet, so the walk cannot meet them; if the target reaches among them, it
+		// begins with the next entry.
+		if s.target > m.pub.rev {
+			return nil
+		}
+	}
+	m.dirty = true
+	it, err := m.st.NewIter(appendByRevKey(nil, s.cursorRev, s.cursorSub), appendByRevKey(nil, s.target+1, 0))
+	if err != nil {
+		return fmt.Errorf("scrub history: %w", err)
+	}
+	defer it.Close()
+	n := 0
+	for ok := it.First(); ok; ok = it.Next() {
+		rev, sub, err := splitByRevKey(it.Key())
+		if err != nil {
+			return err
+		}
+		if n == scrubRows {
+			s.cursorRev, s.cursorSub = rev, sub
+			return nil
+		}
+		n++
+		row, err := it.Value()
+		if err != nil {
+			return fmt.Errorf("scrub history: %w", err)
+		}
+		c, err := decodeChange(row)
+		if err != nil {
+			return err
+		}
+		if c.prev.mod != 0 && rev != s.edge { // at the edge, the last scrub did this already
+			m.key = appendHistoryKey(m.key[:0], c.key, c.prev.mod, c.prev.sub)
+			b.Delete(m.key)
+			s.history -= int64(len(c.key)) + int64(c.prev.valLen)
+		}
+		if c.deleted && rev < s.target {
+			m.key = appendHistoryKey(m.key[:0], c.key, rev, sub)
+			b.Delete(m.key)
+			s.history -= int64(len(c.key))
+		}
+	}
+	if err := it.Error(); err != nil {
+		return fmt.Errorf("scrub history: %w", err)
+	}
+	// One range deletion for the whole scrub: many small ones would slow down every read that crosses them.
+	if from := max(s.edge, 0); from < s.target {
+		b.DeleteRange(appendByRevKey(nil, from, 0), appendByRevKey(nil, s.target, 0))
+	}
+	s.edge = s.target
+	s.cursorRev, s.cursorSub = 0, 0
+	return nil
+}

@@ -1,0 +1,66 @@
+package kv
+
+import "github.com/holdfastdb/holdfast/store"
+
+// writeRows writes the rows of the entry's writes into its batch: each version into history and by revision, and the
+// current row and the attachment to a lease once per key, as the entry leaves it.
+func (m *Machine) writeRows(b store.Batch) {
+	for i := range m.entry.writes {
+		w := &m.entry.writes[i]
+		key := w.slot.key
+		m.key = appendHistoryKey(m.key[:0], []byte(key), w.new.mod, w.new.sub)
+		m.row = appendHistoryRow(m.row[:0], &w.new, w.value)
+		b.Set(m.key, m.row)
+		m.key = appendByRevKey(m.key[:0], w.new.mod, w.new.sub)
+		m.row = appendChange(m.row[:0], !w.new.exists(), &w.old, key)
+		b.Set(m.key, m.row)
+
+		m.now.history += int64(len(key))
+		if w.new.exists() {
+			m.now.history += int64(w.new.valLen)
+			m.now.inUse += int64(len(key)) + int64(w.new.valLen)
+			m.now.keys++
+		}
+		if w.old.exists() {
+			m.now.inUse -= int64(len(key)) + int64(w.old.valLen)
+			m.now.keys--
+		}
+		if int(w.slot.last) == i+1 {
+			m.writeCurrent(b, w)
+		}
+	}
+}
+
+// writeCurrent writes what the entry leaves of a key, whose newest write is w.
+func (m *Machine) writeCurrent(b store.Batch, w *write) {
+	first := w
+	for first.prev != 0 {
+		first = &m.entry.writes[first.prev-1]
+	}
+	stored, key := &first.old, w.slot.key
+	m.key = append(append(m.key[:0], letter, spaceCurrent), key...)
+	switch {
+	case w.new.exists():
+		m.row = appendCurrentRow(m.row[:0], &w.new, w.value)
+		b.Set(m.key, m.row)
+	case stored.exists():
+		b.Delete(m.key)
+	}
+	if stored.exists() {
+		n := len(key) + 16
+		if stored.valLen <= inlineBytes {
+			n += int(stored.valLen)
+		}
+		b.Overwrote(n)
+	}
+	if stored.lease != w.new.lease {
+		if stored.lease != 0 {
+			m.key = appendAttachKey(m.key[:0], stored.lease, []byte(key))
+			b.Delete(m.key)
+		}
+		if w.new.lease != 0 {
+			m.key = appendAttachKey(m.key[:0], w.new.lease, []byte(key))
+			b.Set(m.key, nil)
+		}
+	}
+}
