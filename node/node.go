@@ -1,4 +1,386 @@
+// Package node wires log, store and machines into one member and gives the small API that workers, the archive and the
+// doors see: Propose, Linearize, Call, the membership calls and the readers of the machines. It decides nothing about the
+// meaning of a command and speaks no client protocol.
+//
+// One goroutine, the loop, owns raft and applies entries; a second writes the WAL. Doors put commands into bounded queues
+// and sleep until the loop has applied them. In simulation the same loop is driven step by step (Pump, WriteStep).
 package node
 
-// Node is one member.
-type Node struct{}
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfastdb/holdfast/clock"
+	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/entry"
+	"github.com/holdfastdb/holdfast/internal/meter"
+	"github.com/holdfastdb/holdfast/machine"
+	"github.com/holdfastdb/holdfast/machine/kv"
+	"github.com/holdfastdb/holdfast/machine/member"
+	"github.com/holdfastdb/holdfast/peer"
+	"github.com/holdfastdb/holdfast/replica"
+	"github.com/holdfastdb/holdfast/store"
+	"github.com/holdfastdb/holdfast/wal"
+)
+
+// Raft's time: a tick is 100 ms, an election starts after 10 to 20 ticks of silence (etcd's defaults).
+const (
+	tickInterval   = 100 * time.Millisecond
+	electionTicks  = 10
+	heartbeatTicks = 1
+)
+
+// Config of a Node. The fields of the first group are the seams; nil means the real one.
+type Config struct {
+	FS    disk.FS
+	Clock clock.Clock
+	// Net connects the members; nil for a node nobody else can reach. The caller starts it with the node as handler
+	// (Bootstrap and Join do) and closes it after the node.
+	Net peer.Network
+	// Store opens the store; nil: Pebble in DIR/store.
+	Store func(dir string) (store.Store, error)
+	// Manual: no goroutines; the caller drives Pump, Tick and WriteStep (simulation).
+	Manual bool
+
+	Dir string
+	// ClientURLs are published in the member list.
+	ClientURLs []string
+	// MemoryBytes is the whole budget of the process (DECISIONS B5); 0 = 256 MiB.
+	MemoryBytes int64
+	Logger      *slog.Logger
+	// Steps receives counts and times of each step of a write; nil: not measured by others.
+	Steps *meter.Steps
+	// OnFatal is called once, from any goroutine, when the node stops because it must; nil: nothing. The node does not
+	// answer anything any more when it is called.
+	OnFatal func(error)
+
+	// Broken builds, for the simulation to show that it would notice (each is caught by a test in package sim).
+	Break Break
+}
+
+// Break names deliberate defects. Only the simulation sets them.
+type Break struct {
+	AckBeforeSync   bool // report writes as durable before the fsync
+	ReadWithoutRead bool // answer linearizable reads without a read-index round
+	NoTermFence     bool // stamp a worker's command with the entry's term instead of its own
+}
+
+// Node is one member. Exported methods are safe for concurrent use unless they say otherwise.
+type Node struct {
+	cfg    Config
+	id     uint64
+	ident  Identity
+	log    *slog.Logger
+	clock  clock.Clock
+	fs     disk.FS
+	net    peer.Network
+	lock   disk.Unlocker
+	origin uint64 // random per process start: names this process's commands
+	steps  *meter.Steps
+
+	wal     *wal.Log
+	store   store.Store
+	kv      *kv.Machine
+	members *member.Machine
+	applier *machine.Applier
+
+	lanes lanes
+	inbox inbox
+	wake  chan struct{} // capacity 1
+	dead  chan struct{} // closed when the loop has ended
+	stop  chan struct{} // closed to end the loop
+	once  sync.Once
+	wg    sync.WaitGroup
+	// failure is why the node died; set before dead is closed.
+	failure  atomic.Pointer[error]
+	stopping atomic.Bool
+
+	writer writer
+	calls  calls
+	reads  reads
+
+	// Published by the loop for other goroutines.
+	pub        atomic.Pointer[published]
+	tick       atomic.Pointer[tickPoint]
+	pubChange  broadcast // any change of pub
+	refused    atomic.Int64
+	superseded atomic.Int64
+	receiving  atomic.Bool  // a snapshot stream is coming in
+	replaced   atomic.Int64 // snapshots installed
+
+	closeNet *peer.TCP // the network Start made; closed with the node
+
+	// Everything below is owned by the loop.
+	rep         *replica.Replica
+	rd          replica.Ready
+	batch       []*pending
+	scratch     []byte
+	nextSeq     uint64
+	inflight    map[uint64]*pending
+	accepted    map[uint64]uint64 // highest forwarded sequence number taken, per origin, in this term
+	acceptTerm  uint64
+	writesOut   int
+	packedIndex uint64
+	soleVoter   bool
+	ready       bool   // an entry of the current term was applied here
+	termApplied uint64 // term of the last applied entry
+	appliedIdx  uint64
+	lastTick    time.Duration
+	lastWall    int64
+	changing    *pending // membership change in flight
+	xferTo      uint64
+	xferUntil   time.Duration
+	truncateAt  time.Duration
+	resendAt    time.Duration
+	promoteAt   time.Duration
+	offered     *received
+	peered      map[uint64]struct{}
+	snapshots   map[uint64]uint64 // snapshot streams going out: member → index
+}
+
+// published is what the loop shows to everybody else.
+type published struct {
+	leader   uint64
+	term     uint64
+	leads    uint64 // term in which this member leads and has applied an entry of that term; 0 otherwise
+	sole     bool   // and is the only voter: reads need no round
+	ready    bool
+	commit   uint64
+	applied  uint64
+	conf     replica.Conf
+	progress []replica.Progress
+}
+
+// Open opens the data directory of an initialised member and starts it. Use Bootstrap, BootstrapAlone or Join on an empty
+// directory first. A data directory in use by another process, of another version, or damaged is refused.
+func Open(cfg Config) (n *Node, err error) {
+	cfg.defaults()
+	ident, err := ReadIdentity(cfg.FS, cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if ident.Cluster == 0 {
+		return nil, fmt.Errorf("open %s: not initialised", cfg.Dir)
+	}
+	n = &Node{cfg: cfg, id: ident.Member, ident: *ident, log: cfg.Logger, clock: cfg.Clock, fs: cfg.FS, net: cfg.Net,
+		steps: cfg.Steps, wake: make(chan struct{}, 1), dead: make(chan struct{}), stop: make(chan struct{}),
+		nextSeq: 1, inflight: map[uint64]*pending{}, accepted: map[uint64]uint64{}, snapshots: map[uint64]uint64{}, peered: map[uint64]struct{}{}}
+	var o [8]byte
+	if _, err := rand.Read(o[:]); err != nil {
+		return nil, err
+	}
+	n.origin = binary.LittleEndian.Uint64(o[:])
+	n.pubChange.init()
+	n.calls.init()
+	n.registerMembership()
+	budget := int(cfg.MemoryBytes)
+	n.lanes.limit[LaneKV] = max(budget/10, 4<<20)
+	n.lanes.limit[LaneSystem] = max(budget/10, 4<<20)
+	if n.lock, err = cfg.FS.Lock(filepath.Join(cfg.Dir, "LOCK")); err != nil {
+		return nil, fmt.Errorf("open %s: in use by another process: %w", cfg.Dir, err)
+	}
+	defer func() {
+		if err != nil {
+			n.closeFiles()
+		}
+	}()
+	walDir := filepath.Join(cfg.Dir, "wal")
+	if !walExists(cfg.FS, walDir) {
+		return nil, fmt.Errorf("open %s: the log of member %x is gone, and with it the memory of its votes: it may not come back "+
+			"under this id; remove the member (holdfast member remove %x), empty the directory, and start with --join", cfg.Dir, n.id, n.id)
+	}
+	if n.wal, err = wal.Open(cfg.FS, walDir, wal.Options{Manual: cfg.Manual}); err != nil {
+		return nil, err
+	}
+	if n.store, err = cfg.Store(filepath.Join(cfg.Dir, "store")); err != nil {
+		return nil, err
+	}
+	if err := n.openMachines(); err != nil {
+		return nil, err
+	}
+	if err := n.startReplica(); err != nil {
+		return nil, err
+	}
+	n.lastTick = n.clock.Mono()
+	n.publish(true)
+	if !cfg.Manual {
+		n.writer.init()
+		n.wg.Go(n.runWriter)
+		n.wg.Go(n.run)
+	}
+	return n, nil
+}
+
+func (cfg *Config) defaults() {
+	if cfg.FS == nil {
+		cfg.FS = disk.OS()
+	}
+	if cfg.Clock == nil {
+		cfg.Clock = clock.Real()
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Steps == nil {
+		cfg.Steps = &meter.Steps{}
+	}
+	if cfg.Net == nil {
+		cfg.Net = nobody{}
+	}
+	if cfg.MemoryBytes == 0 {
+		cfg.MemoryBytes = 256 << 20
+	}
+	if cfg.Store == nil {
+		cache := cfg.MemoryBytes * 35 / 100
+		cfg.Store = func(dir string) (store.Store, error) { return store.Open(dir, store.Options{CacheBytes: cache}) }
+	}
+}
+
+// openMachines builds the machines over the store and finishes an interrupted snapshot install.
+func (n *Node) openMachines() error {
+	mark, ok, err := readInstallMark(n.store)
+	if err != nil {
+		return err
+	}
+	// The store was switched to a received snapshot but the crash came before the log was reset to it.
+	if ok && mark.Index > n.wal.LastIndex() {
+		hs := n.wal.HardState()
+		hs.Commit = max(hs.Commit, mark.Index)
+		if err := n.wal.Reset(mark.Index, mark.Term, hs); err != nil {
+			return fmt.Errorf("finish the install of snapshot %d: %w", mark.Index, err)
+		}
+	}
+	n.kv = kv.New(kv.Options{})
+	n.members = member.New()
+	n.applier = machine.NewApplier(n.store, n.kv, n.members)
+	return n.applier.Load()
+}
+
+func (n *Node) startReplica() error {
+	conf, err := readConf(n.store)
+	if err != nil {
+		return err
+	}
+	n.appliedIdx = n.store.Applied()
+	st := n.applier.Stamp()
+	n.tick.Store(&tickPoint{base: st.TickMs, mono: n.clock.Mono()})
+	n.lastWall = st.WallNs
+	n.rep, err = replica.New(replica.Config{ID: n.id, WAL: n.wal, Conf: conf, Applied: n.appliedIdx, ElectionTicks: electionTicks,
+		HeartbeatTicks: heartbeatTicks, SnapshotPoint: func() (uint64, replica.Conf) { return n.appliedIdx, n.rep.Conf() }, Logger: n.log})
+	if err != nil {
+		return err
+	}
+	n.soleVoter = isSole(conf, n.id)
+	for _, m := range n.members.List() {
+		n.connect(m.ID, m.PeerURLs)
+	}
+	for id, addr := range n.ident.Peers { // a joining member knows its peers from the answer until the log tells
+		if _, known := n.members.Get(id); !known && !n.members.Removed(id) {
+			n.connect(id, []string{addr})
+		}
+	}
+	return nil
+}
+
+func isSole(c replica.Conf, id uint64) bool { return len(c.Voters) == 1 && c.Voters[0] == id }
+
+// Stop ends the node without waiting for the outcome of what is in flight. Idempotent.
+func (n *Node) Stop() {
+	n.stopping.Store(true)
+	n.once.Do(func() { close(n.stop) })
+	n.wg.Wait()
+	if n.cfg.Manual {
+		n.die(nil)
+	}
+	if n.closeNet != nil {
+		n.closeNet.Close()
+	}
+	n.closeFiles()
+}
+
+func (n *Node) closeFiles() {
+	if n.store != nil {
+		if err := n.store.Close(); err != nil && !errors.Is(err, store.ErrReplaced) {
+			n.log.Warn("close store", "err", err)
+		}
+		n.store = nil
+	}
+	if n.wal != nil {
+		n.wal.Close()
+		n.wal = nil
+	}
+	if n.lock != nil {
+		n.lock.Unlock()
+		n.lock = nil
+	}
+}
+
+// StoppedC is closed when the node has stopped, for whatever reason; Failure then says why, nil if it was asked to.
+func (n *Node) StoppedC() <-chan struct{} { return n.dead }
+
+// Failure is the reason of a fatal stop.
+func (n *Node) Failure() error {
+	if p := n.failure.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// die ends the loop's service: nothing is answered from here on.
+func (n *Node) die(err error) {
+	select {
+	case <-n.dead:
+		return
+	default:
+	}
+	n.stopping.Store(true)
+	if err != nil {
+		n.failure.Store(&err)
+		n.log.Error("stopped", "err", err)
+	}
+	close(n.dead)
+	n.pubChange.notify()
+	if err != nil && n.cfg.OnFatal != nil {
+		n.cfg.OnFatal(err)
+	}
+}
+
+func (n *Node) wakeup() {
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+// KV gives the readers of the kv machine. Read after Linearize, or accept any age.
+func (n *Node) KV() *kv.Machine { return n.kv }
+
+// Tick is the cluster tick in milliseconds as this member would stamp it now: it advances by the local monotonic clock
+// from the last applied stamp, never back, and does not jump at a change of leader (DECISIONS A10). Loop or worker.
+func (n *Node) Tick() int64 { return n.tickAt(n.clock.Mono()) }
+
+func (n *Node) tickAt(now time.Duration) int64 {
+	p := n.tick.Load()
+	return p.base + int64((now-p.mono)/time.Millisecond)
+}
+
+// tickPoint ties the cluster tick to the local monotonic clock.
+type tickPoint struct {
+	base int64
+	mono time.Duration
+}
+
+// stamp is what the leader writes on the next entry. Loop only.
+func (n *Node) stamp() entry.Header {
+	wall := max(n.clock.Wall().UnixNano(), n.lastWall)
+	n.lastWall = wall
+	idx, hash := n.applier.Hash()
+	return entry.Header{WallNs: wall, TickMs: n.Tick(), HashIndex: idx, Hash: hash}
+}

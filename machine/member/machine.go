@@ -1,0 +1,280 @@
+// Package member is the deterministic machine that knows who belongs to the cluster. It does not decide who votes: raft
+// does, when the membership-change entry that carries a part of this machine is applied.
+package member
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/holdfastdb/holdfast/entry"
+	em "github.com/holdfastdb/holdfast/entry/member"
+	"github.com/holdfastdb/holdfast/store"
+)
+
+// Machine is the member machine. Changes happen on the apply goroutine; readers take mu.
+type Machine struct {
+	mu      sync.RWMutex
+	members map[uint64]em.Member // what readers see; guarded by mu
+	removed map[uint64]struct{}  // ids used up for good; guarded by mu
+
+	pending  map[uint64]*em.Member // changed in this entry; nil = removed. Apply goroutine only.
+	accepted bool                  // the last Do carried out an Add, Remove or Promote. Apply goroutine only.
+}
+
+// New returns an empty machine; Load fills it.
+func New() *Machine { return &Machine{pending: map[uint64]*em.Member{}} }
+
+// Store keys: 'm' 'm' id → member, 'm' 'r' id → removed marker.
+func memberKey(id uint64) []byte  { return binary.BigEndian.AppendUint64([]byte{'m', 'm'}, id) }
+func removedKey(id uint64) []byte { return binary.BigEndian.AppendUint64([]byte{'m', 'r'}, id) }
+
+// ID implements machine.Machine.
+func (m *Machine) ID() entry.Machine { return entry.MachineMember }
+
+// Load implements machine.Machine.
+func (m *Machine) Load(r store.Store) error {
+	members, removed := map[uint64]em.Member{}, map[uint64]struct{}{}
+	it, err := r.NewIter([]byte{'m'}, []byte{'m' + 1})
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		k := it.Key()
+		if len(k) != 10 {
+			return fmt.Errorf("member machine: unknown key %q", k)
+		}
+		id := binary.BigEndian.Uint64(k[2:])
+		if bytes.HasPrefix(k, []byte{'m', 'r'}) {
+			removed[id] = struct{}{}
+			continue
+		}
+		v, err := it.Value()
+		if err != nil {
+			return err
+		}
+		mb, err := em.DecodeMember(v)
+		if err != nil {
+			return fmt.Errorf("member %x: %w", id, err)
+		}
+		members[id] = mb
+	}
+	m.mu.Lock()
+	m.members, m.removed = members, removed
+	m.mu.Unlock()
+	clear(m.pending)
+	return it.Error()
+}
+
+// Bootstrap writes the first members into a batch, before there is a log.
+func Bootstrap(b store.Batch, members []em.Member) {
+	for i := range members {
+		b.Set(memberKey(members[i].ID), em.AppendMember(nil, &members[i]))
+	}
+}
+
+// get sees earlier commands of the same entry. Apply goroutine only.
+func (m *Machine) get(id uint64) (em.Member, bool) {
+	if p, ok := m.pending[id]; ok {
+		if p == nil {
+			return em.Member{}, false
+		}
+		return *p, true
+	}
+	mb, ok := m.members[id]
+	return mb, ok
+}
+
+func (m *Machine) ids() []uint64 {
+	set := map[uint64]struct{}{}
+	for id := range m.members {
+		set[id] = struct{}{}
+	}
+	for id, p := range m.pending {
+		if p == nil {
+			delete(set, id)
+		} else {
+			set[id] = struct{}{}
+		}
+	}
+	out := make([]uint64, 0, len(set))
+	for id := range set {
+		out = append(out, id)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// peerURLTaken finds another member with one of the addresses.
+func (m *Machine) peerURLTaken(self uint64, urls []string) bool {
+	for _, id := range m.ids() {
+		if id == self {
+			continue
+		}
+		mb, _ := m.get(id)
+		for _, u := range urls {
+			if slices.Contains(mb.PeerURLs, u) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Check implements machine.Machine.
+func (m *Machine) Check(st *entry.Stamp, body []byte) (any, *entry.Rejection, error) {
+	p, err := em.DecodePart(body)
+	if err != nil {
+		return nil, nil, fmt.Errorf("member part at %s: %w", st.Pos, err)
+	}
+	no := func(c entry.Code, f string, a ...any) (any, *entry.Rejection, error) {
+		return nil, &entry.Rejection{Machine: entry.MachineMember, Code: c, Detail: fmt.Sprintf(f, a...)}, nil
+	}
+	switch {
+	case p.Add != nil:
+		id := p.Add.Member.ID
+		if _, ok := m.get(id); ok {
+			return no(em.Exists, "member %x exists", id)
+		}
+		if _, gone := m.removed[id]; gone {
+			return no(em.WasRemoved, "member %x was removed; ids are never reused", id)
+		}
+		if m.peerURLTaken(id, p.Add.Member.PeerURLs) {
+			return no(em.PeerURLExists, "peer address %v exists", p.Add.Member.PeerURLs)
+		}
+	case p.Remove != nil:
+		if _, ok := m.get(p.Remove.ID); !ok {
+			return no(em.NotFound, "member %x not found", p.Remove.ID)
+		}
+	case p.Promote != nil:
+		mb, ok := m.get(p.Promote.ID)
+		if !ok {
+			return no(em.NotFound, "member %x not found", p.Promote.ID)
+		}
+		if !mb.Learner {
+			return no(em.NotLearner, "member %x is not a learner", p.Promote.ID)
+		}
+	case p.Publish != nil:
+		if _, ok := m.get(p.Publish.ID); !ok {
+			return no(em.NotFound, "member %x not found", p.Publish.ID)
+		}
+	case p.Claim != nil:
+		mb, ok := m.get(p.Claim.ID)
+		if !ok {
+			return no(em.NotFound, "member %x not found", p.Claim.ID)
+		}
+		if mb.Name != "" || mb.Nonce != 0 && mb.Nonce != p.Claim.Nonce {
+			return no(em.Claimed, "member %x has been started already", p.Claim.ID)
+		}
+	case p.SetPeers != nil:
+		if _, ok := m.get(p.SetPeers.ID); !ok {
+			return no(em.NotFound, "member %x not found", p.SetPeers.ID)
+		}
+		if m.peerURLTaken(p.SetPeers.ID, p.SetPeers.PeerURLs) {
+			return no(em.PeerURLExists, "peer address %v exists", p.SetPeers.PeerURLs)
+		}
+	}
+	return p, nil, nil
+}
+
+// Do implements machine.Machine.
+func (m *Machine) Do(st *entry.Stamp, plan any, b store.Batch, wanted bool) (any, error) {
+	p := plan.(*em.Part)
+	put := func(mb em.Member) {
+		m.pending[mb.ID] = &mb
+		b.Set(memberKey(mb.ID), em.AppendMember(nil, &mb))
+	}
+	switch {
+	case p.Add != nil:
+		put(p.Add.Member)
+		m.accepted = true
+	case p.Remove != nil:
+		m.pending[p.Remove.ID] = nil
+		b.Delete(memberKey(p.Remove.ID))
+		b.Set(removedKey(p.Remove.ID), nil)
+		m.accepted = true
+	case p.Promote != nil:
+		mb, _ := m.get(p.Promote.ID)
+		mb.Learner, mb.AutoPromote = false, false
+		put(mb)
+		m.accepted = true
+	case p.Publish != nil:
+		mb, _ := m.get(p.Publish.ID)
+		mb.Name, mb.ClientURLs = p.Publish.Name, p.Publish.ClientURLs
+		put(mb)
+	case p.Claim != nil:
+		mb, _ := m.get(p.Claim.ID)
+		mb.Nonce = p.Claim.Nonce
+		put(mb)
+	case p.SetPeers != nil:
+		mb, _ := m.get(p.SetPeers.ID)
+		mb.PeerURLs = p.SetPeers.PeerURLs
+		put(mb)
+	}
+	return nil, nil
+}
+
+// TakeAccepted reports whether a membership change was carried out since the last call; the node asks it between Do and
+// the end of the batch, to let raft make the same change effective. Apply goroutine only.
+func (m *Machine) TakeAccepted() bool {
+	a := m.accepted
+	m.accepted = false
+	return a
+}
+
+// Seal implements machine.Machine; readers here see members a moment early or late, which no promise forbids.
+func (m *Machine) Seal() {}
+
+// Publish implements machine.Machine.
+func (m *Machine) Publish(*entry.Stamp) {
+	if len(m.pending) == 0 {
+		return
+	}
+	m.mu.Lock()
+	for id, p := range m.pending {
+		if p == nil {
+			delete(m.members, id)
+			m.removed[id] = struct{}{}
+		} else {
+			m.members[id] = *p
+		}
+	}
+	m.mu.Unlock()
+	clear(m.pending)
+}
+
+// List returns all members by id.
+func (m *Machine) List() []em.Member {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	out := make([]em.Member, 0, len(m.members))
+	for _, mb := range m.members {
+		out = append(out, mb)
+	}
+	slices.SortFunc(out, func(a, b em.Member) int {
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+// Get returns one member.
+func (m *Machine) Get(id uint64) (em.Member, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	mb, ok := m.members[id]
+	return mb, ok
+}
+
+// Removed reports whether id was a member once and is no more.
+func (m *Machine) Removed(id uint64) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	_, gone := m.removed[id]
+	return gone
+}

@@ -1,0 +1,223 @@
+package node
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfastdb/holdfast/peer"
+)
+
+// calls are named services that only the leader can answer (leases, membership): Call runs them here or over the forward
+// lane. A call may be lost and its outcome unknown; services must bear being asked twice.
+type calls struct {
+	mu       sync.Mutex
+	services map[string]func(context.Context, []byte) ([]byte, error)
+	open     map[uint64]chan answer
+	next     uint64
+	slots    chan struct{} // bounds calls served for others
+}
+
+type answer struct {
+	status byte
+	body   []byte
+}
+
+const (
+	answerOK = iota
+	answerError
+	answerNotLeader
+	answerBusy
+)
+
+const callSlots = 256
+
+func (c *calls) init() {
+	c.services = map[string]func(context.Context, []byte) ([]byte, error){}
+	c.open = map[uint64]chan answer{}
+	c.slots = make(chan struct{}, callSlots)
+}
+
+// sentinels travel by their text.
+var sentinels = []error{ErrNotLeader, ErrMemberNotFound, ErrMemberExists, ErrPeerAddrExists, ErrNotEnoughStarted, ErrUnhealthy,
+	ErrLearnerNotReady, ErrMemberNotLearner, ErrTooManyLearners, ErrTransferTargetUnknown, ErrTimeoutTransfer, ErrOverloaded,
+	ErrSuperseded, ErrUnknown, ErrNoLeader, ErrStopped}
+
+// Handle registers a service; before the first Call.
+func (n *Node) Handle(service string, fn func(ctx context.Context, req []byte) ([]byte, error)) {
+	n.calls.mu.Lock()
+	n.calls.services[service] = fn
+	n.calls.mu.Unlock()
+}
+
+// Call runs a named service on the leader, here or over the forward lane, waiting for a leader and following a change of
+// leader as long as ctx lives. An error of the service comes back with its text; this package's errors keep their identity.
+func (n *Node) Call(ctx context.Context, service string, req []byte) ([]byte, error) {
+	for {
+		changed := n.pubChange.wait()
+		p := n.pub.Load()
+		switch {
+		case p.leads != 0:
+			n.calls.mu.Lock()
+			fn := n.calls.services[service]
+			n.calls.mu.Unlock()
+			if fn == nil {
+				return nil, fmt.Errorf("call %s: no such service", service)
+			}
+			b, err := fn(ctx, req)
+			if !errors.Is(err, ErrNotLeader) {
+				return b, err
+			}
+		case p.leader != 0 && p.leader != n.id:
+			a, err := n.callRemote(ctx, p.leader, service, req, changed)
+			if err != nil {
+				return nil, err
+			}
+			switch a.status {
+			case answerOK:
+				return a.body, nil
+			case answerError:
+				for _, s := range sentinels {
+					if s.Error() == string(a.body) && s != ErrNotLeader {
+						return nil, s
+					}
+				}
+				if string(a.body) != ErrNotLeader.Error() {
+					return nil, errors.New(string(a.body))
+				}
+			case answerBusy:
+				return nil, ErrOverloaded
+			}
+		}
+		select {
+		case <-changed:
+		case <-time.After(tickInterval): // the leader was not ready, or a frame was lost
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", ErrNoLeader, ctx.Err())
+		case <-n.dead:
+			return nil, ErrStopped
+		}
+	}
+}
+
+// callRemote sends the call and waits; answerNotLeader stands for everything that makes asking again right.
+func (n *Node) callRemote(ctx context.Context, leader uint64, service string, req []byte, changed <-chan struct{}) (answer, error) {
+	c := &n.calls
+	ch := make(chan answer, 1)
+	c.mu.Lock()
+	c.next++
+	id := c.next
+	c.open[id] = ch
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		delete(c.open, id)
+		c.mu.Unlock()
+	}()
+	f := append(make([]byte, 0, 32+len(service)+len(req)), frameCall)
+	f = binary.AppendUvarint(f, id)
+	f = binary.AppendUvarint(f, uint64(len(service)))
+	f = append(f, service...)
+	f = append(f, req...)
+	if !n.net.Send(leader, peer.LaneForward, f) {
+		return answer{status: answerNotLeader}, nil
+	}
+	select {
+	case a := <-ch:
+		return a, nil
+	case <-changed:
+		return answer{status: answerNotLeader}, nil
+	case <-ctx.Done():
+		return answer{}, fmt.Errorf("call %s: %w", service, ctx.Err())
+	case <-n.dead:
+		return answer{}, ErrStopped
+	}
+}
+
+// handleCallFrame serves calls and takes answers; on the connection's goroutine.
+func (n *Node) handleCallFrame(from uint64, b []byte) {
+	kind := b[0]
+	id, k := binary.Uvarint(b[1:])
+	if k <= 0 {
+		return
+	}
+	b = b[1+k:]
+	if kind == frameAnswer {
+		if len(b) == 0 {
+			return
+		}
+		n.calls.mu.Lock()
+		ch := n.calls.open[id]
+		delete(n.calls.open, id)
+		n.calls.mu.Unlock()
+		if ch != nil {
+			ch <- answer{b[0], b[1:]}
+		}
+		return
+	}
+	l, k := binary.Uvarint(b)
+	if k <= 0 || l > uint64(len(b)-k) {
+		return
+	}
+	service, req := string(b[k:k+int(l)]), b[k+int(l):]
+	reply := func(status byte, body []byte) {
+		f := append(make([]byte, 0, 16+len(body)), frameAnswer)
+		f = binary.AppendUvarint(f, id)
+		f = append(f, status)
+		n.net.Send(from, peer.LaneForward, append(f, body...))
+	}
+	n.calls.mu.Lock()
+	fn := n.calls.services[service]
+	n.calls.mu.Unlock()
+	if n.pub.Load().leads == 0 || fn == nil {
+		reply(answerNotLeader, nil)
+		return
+	}
+	select {
+	case n.calls.slots <- struct{}{}:
+	default:
+		reply(answerBusy, nil)
+		return
+	}
+	go func() {
+		defer func() { <-n.calls.slots }()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		body, err := fn(ctx, req)
+		if err != nil {
+			for _, s := range sentinels {
+				if errors.Is(err, s) {
+					err = s
+					break
+				}
+			}
+			reply(answerError, []byte(err.Error()))
+			return
+		}
+		reply(answerOK, body)
+	}()
+}
+
+// broadcast is a channel that closes at the next change.
+type broadcast struct {
+	mu sync.Mutex
+	c  chan struct{}
+}
+
+func (b *broadcast) init() { b.c = make(chan struct{}) }
+
+func (b *broadcast) wait() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.c
+}
+
+func (b *broadcast) notify() {
+	b.mu.Lock()
+	close(b.c)
+	b.c = make(chan struct{})
+	b.mu.Unlock()
+}

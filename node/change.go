@@ -1,0 +1,465 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfastdb/holdfast/entry"
+	em "github.com/holdfastdb/holdfast/entry/member"
+	"github.com/holdfastdb/holdfast/replica"
+)
+
+// Errors of membership calls.
+var (
+	ErrNotLeader             = errors.New("not leader")
+	ErrMemberNotFound        = errors.New("member not found")
+	ErrMemberExists          = errors.New("member exists")
+	ErrPeerAddrExists        = errors.New("peer address exists")
+	ErrNotEnoughStarted      = errors.New("not enough started members")
+	ErrUnhealthy             = errors.New("unhealthy cluster")
+	ErrLearnerNotReady       = errors.New("learner not ready")
+	ErrMemberNotLearner      = errors.New("member is not a learner")
+	ErrTooManyLearners       = errors.New("too many learners")
+	ErrTransferTargetUnknown = errors.New("transfer target unknown")
+	ErrTimeoutTransfer       = errors.New("leader transfer timed out")
+)
+
+// healthyAfter is for how long a member must have been connected without a break to count as healthy (etcd's value).
+const healthyAfter = 5 * time.Second
+
+// maxLearners bounds learners in the cluster (etcd's default).
+const maxLearners = 1
+
+// change is a membership change on its way.
+type change struct {
+	kind replica.ChangeKind
+	id   uint64
+}
+
+// startChange proposes a membership change; one at a time, and only after an entry of this term was applied (raft turns
+// a change it does not allow into an empty entry without a word). Loop only, leader only.
+func (n *Node) startChange(p *pending) {
+	if n.changing != nil || n.termApplied != n.rep.Term() {
+		n.later(func() error { // try again shortly, behind what is queued now
+			if p.state.Load() != stateAbandoned {
+				n.lanes.unshift([]*pending{p})
+			}
+			return nil
+		})
+		return
+	}
+	if !p.state.CompareAndSwap(stateQueued, stateDispatched) {
+		return
+	}
+	term := n.rep.Term()
+	n.track(p, term)
+	buf := entry.AppendHeader(nil, n.stamp())
+	buf = entry.AppendPacked(buf, entry.AppendCommand(nil, &entry.Command{Origin: n.origin, Seq: p.seq, Term: term, Parts: p.parts}))
+	if err := n.rep.ProposeChange(replica.Change{Kind: p.change.kind, ID: p.change.id, Context: buf}); err != nil {
+		n.untrack(p)
+		n.lanes.unshift([]*pending{p})
+		return
+	}
+	n.changing = p
+}
+
+// changeApplied follows a membership change with what it means for this member. Loop only.
+func (n *Node) changeApplied(c *replica.Committed) {
+	n.changing = nil
+	n.soleVoter = isSole(n.rep.Conf(), n.id)
+	n.syncPeers()
+	n.publish(true)
+	if n.members.Removed(n.id) {
+		n.later(func() error {
+			return fmt.Errorf("member %x was removed from the cluster; its data can be deleted", n.id)
+		})
+	}
+}
+
+// syncPeers tells the network who is there. Loop only.
+func (n *Node) syncPeers() {
+	for _, m := range n.members.List() {
+		n.connect(m.ID, m.PeerURLs)
+	}
+	for id := range n.peered {
+		if n.members.Removed(id) {
+			n.net.RemovePeer(id)
+			delete(n.peered, id)
+		}
+	}
+}
+
+func (n *Node) connect(id uint64, urls []string) {
+	if id == n.id || len(urls) == 0 {
+		return
+	}
+	n.peered[id] = struct{}{}
+	n.net.SetPeer(id, HostPort(urls[0]))
+}
+
+// HostPort strips the scheme of a peer URL.
+func HostPort(peerURL string) string {
+	if u, err := url.Parse(peerURL); err == nil && u.Host != "" {
+		return u.Host
+	}
+	return strings.TrimPrefix(peerURL, "//")
+}
+
+// Member is one member as the log knows it.
+type Member struct {
+	ID         uint64
+	Name       string // empty = added but never started
+	PeerURLs   []string
+	ClientURLs []string
+	Learner    bool
+}
+
+func publicMember(m em.Member) Member {
+	return Member{ID: m.ID, Name: m.Name, PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.Learner}
+}
+
+// Members lists the cluster as applied here, by id.
+func (n *Node) Members() []Member {
+	var out []Member
+	for _, m := range n.members.List() {
+		out = append(out, publicMember(m))
+	}
+	return out
+}
+
+// AddMember adds a voter or a learner that will listen for members at peerURLs; the leader makes its id. The same checks
+// as etcd's strict reconfiguration apply. Works on every member.
+func (n *Node) AddMember(ctx context.Context, peerURLs []string, learner bool) (Member, error) {
+	m := em.Member{PeerURLs: peerURLs, Learner: learner}
+	b, err := n.Call(ctx, "member.add", em.AppendMember(nil, &m))
+	if err != nil {
+		return Member{}, err
+	}
+	m, err = em.DecodeMember(b)
+	return publicMember(m), err
+}
+
+// RemoveMember removes a member for good.
+func (n *Node) RemoveMember(ctx context.Context, id uint64) error {
+	_, err := n.Call(ctx, "member.remove", em.AppendPart(nil, &em.Part{Remove: &em.Remove{ID: id}}))
+	return err
+}
+
+// PromoteMember makes a learner that has caught up a voter.
+func (n *Node) PromoteMember(ctx context.Context, id uint64) error {
+	_, err := n.Call(ctx, "member.promote", em.AppendPart(nil, &em.Part{Promote: &em.Promote{ID: id}}))
+	return err
+}
+
+// UpdateMember changes a member's peer addresses.
+func (n *Node) UpdateMember(ctx context.Context, id uint64, peerURLs []string) error {
+	return n.memberCommand(ctx, &em.Part{SetPeers: &em.SetPeers{ID: id, PeerURLs: peerURLs}})
+}
+
+// Announce publishes this member's name and client addresses if the log does not have them yet, and its peer address if
+// it changed. Called by the process once the node is ready.
+func (n *Node) Announce(ctx context.Context) error {
+	m, ok := n.members.Get(n.id)
+	if !ok {
+		return nil // a learner that has not caught up to its own addition; the caller tries again
+	}
+	if m.Name != n.ident.Name || !slices.Equal(m.ClientURLs, n.cfg.ClientURLs) {
+		if err := n.memberCommand(ctx, &em.Part{Publish: &em.Publish{ID: n.id, Name: n.ident.Name, ClientURLs: n.cfg.ClientURLs}}); err != nil {
+			return err
+		}
+	}
+	if a := n.ident.PeerAddr; a != "" && (len(m.PeerURLs) == 0 || HostPort(m.PeerURLs[0]) != a) {
+		return n.UpdateMember(ctx, n.id, []string{"http://" + a})
+	}
+	return nil
+}
+
+// Announced reports whether the log knows this member by its name.
+func (n *Node) Announced() bool {
+	m, ok := n.members.Get(n.id)
+	return ok && m.Name == n.ident.Name && slices.Equal(m.ClientURLs, n.cfg.ClientURLs)
+}
+
+func (n *Node) memberCommand(ctx context.Context, p *em.Part) error {
+	res, err := n.Propose(ctx, LaneSystem, entry.Part{Machine: entry.MachineMember, Body: em.AppendPart(nil, p)})
+	return memberErr(res, err)
+}
+
+func memberErr(res *entry.Result, err error) error {
+	if err != nil {
+		return err
+	}
+	if res == nil || res.Rejection == nil {
+		return nil
+	}
+	switch res.Rejection.Code {
+	case em.NotFound:
+		return ErrMemberNotFound
+	case em.Exists, em.WasRemoved:
+		return ErrMemberExists
+	case em.PeerURLExists:
+		return ErrPeerAddrExists
+	case em.NotLearner:
+		return ErrMemberNotLearner
+	}
+	return res.Rejection
+}
+
+// registerMembership installs the leader's side of the membership calls.
+func (n *Node) registerMembership() {
+	n.Handle("member.add", func(ctx context.Context, req []byte) ([]byte, error) {
+		m, err := em.DecodeMember(req)
+		if err != nil {
+			return nil, err
+		}
+		m, err = n.addMember(ctx, m)
+		return em.AppendMember(nil, &m), err
+	})
+	n.Handle("member.remove", func(ctx context.Context, req []byte) ([]byte, error) {
+		p, err := em.DecodePart(req)
+		if err != nil || p.Remove == nil {
+			return nil, em.ErrMalformed
+		}
+		return nil, n.removeMember(ctx, p.Remove.ID)
+	})
+	n.Handle("member.promote", func(ctx context.Context, req []byte) ([]byte, error) {
+		p, err := em.DecodePart(req)
+		if err != nil || p.Promote == nil {
+			return nil, em.ErrMalformed
+		}
+		return nil, n.promoteMember(ctx, p.Promote.ID)
+	})
+	n.Handle("member.join", n.handleJoin)
+	n.Handle("leader.transfer", n.handleTransfer)
+}
+
+func (n *Node) propChange(ctx context.Context, kind replica.ChangeKind, id uint64, p *em.Part) error {
+	res, err := n.propose(ctx, LaneSystem, 0, &change{kind: kind, id: id},
+		[]entry.Part{{Machine: entry.MachineMember, Body: em.AppendPart(nil, p)}})
+	return memberErr(res, err)
+}
+
+// addMember runs on the leader.
+func (n *Node) addMember(ctx context.Context, m em.Member) (em.Member, error) {
+	if len(m.PeerURLs) == 0 {
+		return m, errors.New("a member needs a peer address")
+	}
+	started, learners := 0, 0
+	members := n.members.List()
+	voters := 0
+	for _, o := range members {
+		for _, u := range m.PeerURLs {
+			if slices.Contains(o.PeerURLs, u) {
+				return m, ErrPeerAddrExists
+			}
+		}
+		if o.Learner {
+			learners++
+			continue
+		}
+		voters++
+		if o.Name != "" {
+			started++
+		}
+	}
+	if m.Learner && learners >= maxLearners {
+		return m, ErrTooManyLearners
+	}
+	// Adding a voter raises the quorum: there must be enough started members for the new one (etcd's strict check; with a
+	// single started voter the second may be added).
+	if !m.Learner && started < (voters+1)/2+1 && !(voters == 1 && started == 1) {
+		return m, ErrNotEnoughStarted
+	}
+	if !n.allHealthy(members) {
+		return m, ErrUnhealthy
+	}
+	m.ID = randomID()
+	kind := replica.AddVoter
+	if m.Learner {
+		kind = replica.AddLearner
+	}
+	return m, n.propChange(ctx, kind, m.ID, &em.Part{Add: &em.Add{Member: m}})
+}
+
+// allHealthy: every voter has been connected to this leader without a break for a while.
+func (n *Node) allHealthy(members []em.Member) bool {
+	for _, o := range members {
+		if o.ID != n.id && !o.Learner && time.Duration(n.net.ConnectedFor(o.ID)) < healthyAfter {
+			return false
+		}
+	}
+	return true
+}
+
+// removeMember runs on the leader.
+func (n *Node) removeMember(ctx context.Context, id uint64) error {
+	members := n.members.List()
+	m, ok := n.members.Get(id)
+	if !ok {
+		return ErrMemberNotFound
+	}
+	if !m.Learner {
+		voters, started, healthy := 0, 0, 0
+		for _, o := range members {
+			if o.Learner {
+				continue
+			}
+			if o.ID == n.id || time.Duration(n.net.ConnectedFor(o.ID)) >= healthyAfter {
+				healthy++
+			}
+			if o.ID == id {
+				continue
+			}
+			voters++
+			if o.Name != "" {
+				started++
+			}
+		}
+		if voters == 0 || started < voters/2+1 {
+			return ErrNotEnoughStarted
+		}
+		// A member that is down is no part of the active quorum and may go; a live one only if the rest stays healthy.
+		if id == n.id || n.net.ConnectedFor(id) > 0 {
+			if healthy-1 < voters/2+1 {
+				return ErrUnhealthy
+			}
+		}
+	}
+	return n.propChange(ctx, replica.Remove, id, &em.Part{Remove: &em.Remove{ID: id}})
+}
+
+// promoteMember runs on the leader.
+func (n *Node) promoteMember(ctx context.Context, id uint64) error {
+	m, ok := n.members.Get(id)
+	if !ok {
+		return ErrMemberNotFound
+	}
+	if !m.Learner {
+		return ErrMemberNotLearner
+	}
+	if !n.caughtUp(id) {
+		return ErrLearnerNotReady
+	}
+	return n.propChange(ctx, replica.AddVoter, id, &em.Part{Promote: &em.Promote{ID: id}})
+}
+
+// caughtUp: the learner's log holds at least nine tenths of the leader's (etcd's measure).
+func (n *Node) caughtUp(id uint64) bool {
+	p := n.pub.Load()
+	for _, pr := range p.progress {
+		if pr.ID == id {
+			return pr.Match > 0 && pr.Match*10 >= p.commit*9
+		}
+	}
+	return false
+}
+
+// promoteLearners promotes learners that joined by themselves once they have caught up. Loop only.
+func (n *Node) promoteLearners() {
+	if !n.rep.IsLeader() || n.changing != nil || n.rep.Term() != n.termApplied {
+		return
+	}
+	for _, m := range n.members.List() {
+		if !m.Learner || !m.AutoPromote || m.Name == "" || !n.caughtUp(m.ID) {
+			continue
+		}
+		p := &pending{lane: LaneSystem, size: overheadBytes, change: &change{kind: replica.AddVoter, id: m.ID},
+			parts: []entry.Part{{Machine: entry.MachineMember, Body: em.AppendPart(nil, &em.Part{Promote: &em.Promote{ID: m.ID}})}},
+			call:  func(*entry.Result, error) {}}
+		n.startChange(p)
+		return
+	}
+}
+
+// publishProgress refreshes the leader's view of the others for status and promotion. Loop only.
+func (n *Node) publishProgress() {
+	pr := n.rep.Progress()
+	if pr == nil && n.pub.Load().progress == nil {
+		return
+	}
+	p := *n.pub.Load()
+	p.progress = pr
+	n.pub.Store(&p)
+}
+
+// TransferLeader hands leadership to another member; to 0 picks the voter whose log is furthest. It returns once this
+// cluster has the new leader. ErrTimeoutTransfer if the target did not take over in time.
+func (n *Node) TransferLeader(ctx context.Context, to uint64) error {
+	_, err := n.Call(ctx, "leader.transfer", em.AppendPart(nil, &em.Part{Promote: &em.Promote{ID: to}}))
+	return err
+}
+
+func (n *Node) handleTransfer(ctx context.Context, req []byte) ([]byte, error) {
+	part, err := em.DecodePart(req)
+	if err != nil || part.Promote == nil {
+		return nil, em.ErrMalformed
+	}
+	to := part.Promote.ID
+	if to == n.id {
+		return nil, nil
+	}
+	started := make(chan error, 1)
+	n.later(func() error {
+		best := uint64(0)
+		for _, pr := range n.rep.Progress() {
+			if pr.ID == n.id || pr.Learner {
+				continue
+			}
+			if to == 0 && pr.Active && (best == 0 || pr.Match > best) {
+				best, to = pr.Match, pr.ID
+			} else if pr.ID == to {
+				best = 1
+			}
+		}
+		if to == 0 || best == 0 || !n.rep.IsLeader() {
+			started <- ErrTransferTargetUnknown
+			return nil
+		}
+		n.rep.Transfer(to)
+		n.xferTo, n.xferUntil = to, n.clock.Mono()+electionTicks*tickInterval
+		started <- nil
+		return nil
+	})
+	select {
+	case err := <-started:
+		if err != nil {
+			return nil, err
+		}
+	case <-n.dead:
+		return nil, ErrStopped
+	}
+	deadline := time.NewTimer(3 * electionTicks * tickInterval)
+	defer deadline.Stop()
+	for {
+		changed := n.pubChange.wait()
+		if l := n.pub.Load().leader; l != n.id && l != 0 {
+			return nil, nil
+		}
+		select {
+		case <-changed:
+		case <-deadline.C:
+			return nil, ErrTimeoutTransfer
+		case <-ctx.Done():
+			return nil, ErrTimeoutTransfer
+		case <-n.dead:
+			return nil, ErrStopped
+		}
+	}
+}
+
+// transferring: while leadership is being handed over nothing new is proposed, it would be dropped. Loop only.
+func (n *Node) transferring() bool {
+	if n.xferTo == 0 {
+		return false
+	}
+	if n.clock.Mono() > n.xferUntil {
+		n.xferTo = 0
+		return false
+	}
+	return true
+}

@@ -1,0 +1,178 @@
+package node
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/holdfastdb/holdfast/entry"
+	"github.com/holdfastdb/holdfast/peer"
+)
+
+// The forward lane. A follower sends its doors' commands to the leader of the term it knows, in the order of their
+// sequence numbers; the leader packs them as they are. Nothing comes back for an accepted command: the follower answers
+// from its own Apply. Only a refusal is sent, and it is a proof, because there is one leader per term and it alone says
+// what it took. Byte table: docs/formats/peer.md.
+const (
+	frameCommands = 1 // term, then per command: length, bytes
+	frameRefused  = 2 // term, reason, then sequence numbers
+	frameCall     = 3 // id, service, request
+	frameAnswer   = 4 // id, status, payload
+)
+
+const (
+	refusedNotLeader = 1
+	refusedOverload  = 2
+)
+
+// resendAfter is when a follower sends again what the same leader should have applied by now; the leader knows what it
+// took already by the sequence numbers.
+const resendAfter = time.Second
+
+// forward sends what is queued to the leader. Loop only.
+func (n *Node) forward(lead uint64) {
+	term := n.rep.Term()
+	for {
+		n.batch = n.lanes.take(n.batch[:0], packBytes, packCount)
+		if len(n.batch) == 0 {
+			return
+		}
+		var back []*pending
+		frame := append(make([]byte, 0, 4096), frameCommands)
+		frame = binary.AppendUvarint(frame, term)
+		var sent []*pending
+		for _, p := range n.batch {
+			switch {
+			case p.foreign != nil:
+				continue // a leftover from when this member led; its origin finds out by the term
+			case p.change != nil:
+				n.complete(p, nil, ErrSuperseded) // membership changes are proposed by the leader only
+				continue
+			case p.inTerm != 0 && p.inTerm != term:
+				n.complete(p, nil, ErrSuperseded)
+				continue
+			}
+			if p.call == nil && !p.state.CompareAndSwap(stateQueued, stateDispatched) {
+				continue
+			}
+			n.track(p, term)
+			sent = append(sent, p)
+			n.scratch = entry.AppendCommand(n.scratch[:0], &entry.Command{Origin: n.origin, Seq: p.seq, Term: term, Parts: p.parts})
+			frame = binary.AppendUvarint(frame, uint64(len(n.scratch)))
+			frame = append(frame, n.scratch...)
+		}
+		if len(sent) > 0 && !n.net.Send(lead, peer.LaneForward, frame) {
+			// Nothing left this process: they are queued again as if nothing had happened.
+			for _, p := range sent {
+				n.untrack(p)
+				back = append(back, p)
+			}
+			n.lanes.unshift(back)
+			return
+		}
+	}
+}
+
+// resend sends everything in flight for this term again, in order: after the connection was made anew, or when a command
+// has been out for long. The leader drops what it took already.
+func (n *Node) resend(lead uint64) {
+	term, now := n.rep.Term(), n.clock.Mono()
+	if n.rep.IsLeader() || lead == 0 || len(n.inflight) == 0 {
+		return
+	}
+	frame := append([]byte(nil), frameCommands)
+	frame = binary.AppendUvarint(frame, term)
+	for seq := n.firstSeq(); seq < n.nextSeq; seq++ {
+		p := n.inflight[seq]
+		if p == nil || p.term != term || p.change != nil {
+			continue
+		}
+		p.sentAt = now
+		n.scratch = entry.AppendCommand(n.scratch[:0], &entry.Command{Origin: n.origin, Seq: p.seq, Term: term, Parts: p.parts})
+		frame = binary.AppendUvarint(frame, uint64(len(n.scratch)))
+		frame = append(frame, n.scratch...)
+		if len(frame) > packBytes {
+			n.net.Send(lead, peer.LaneForward, frame)
+			frame = append([]byte(nil), frameCommands)
+			frame = binary.AppendUvarint(frame, term)
+		}
+	}
+	n.net.Send(lead, peer.LaneForward, frame)
+}
+
+// takeCommands queues forwarded commands on the leader. Loop only (it owns accepted).
+func (n *Node) takeCommands(from uint64, b []byte) {
+	term, k := binary.Uvarint(b)
+	if k <= 0 {
+		return
+	}
+	b = b[k:]
+	var refused []byte
+	leads := n.rep.IsLeader() && n.rep.Term() == term
+	for len(b) > 0 {
+		l, k := binary.Uvarint(b)
+		if k <= 0 || l > uint64(len(b)-k) {
+			return
+		}
+		cmd := b[k : k+int(l) : k+int(l)]
+		b = b[k+int(l):]
+		origin, seq, cterm, err := entry.DecodeCommandID(cmd)
+		if err != nil || cterm != term {
+			return
+		}
+		reason := byte(refusedNotLeader)
+		if leads {
+			if seq <= n.accepted[origin] {
+				continue // taken before
+			}
+			n.accepted[origin] = seq
+			if n.lanes.push(&pending{lane: LaneKV, foreign: cmd, term: term, size: len(cmd) + overheadBytes}) {
+				continue
+			}
+			reason = refusedOverload
+			n.refused.Add(1)
+		}
+		if refused == nil {
+			refused = append(refused, frameRefused)
+			refused = binary.AppendUvarint(refused, term)
+		}
+		refused = append(refused, reason)
+		refused = binary.LittleEndian.AppendUint64(refused, origin)
+		refused = binary.AppendUvarint(refused, seq)
+	}
+	if refused != nil {
+		n.net.Send(from, peer.LaneForward, refused)
+	}
+}
+
+// takeRefusals ends or queues again what the leader of that term did not take. Loop only.
+func (n *Node) takeRefusals(b []byte) {
+	term, k := binary.Uvarint(b)
+	if k <= 0 {
+		return
+	}
+	b = b[k:]
+	for len(b) >= 9 {
+		reason := b[0]
+		origin := binary.LittleEndian.Uint64(b[1:])
+		seq, k := binary.Uvarint(b[9:])
+		if k <= 0 {
+			return
+		}
+		b = b[9+k:]
+		p := n.inflight[seq]
+		if origin != n.origin || p == nil || p.term != term {
+			continue
+		}
+		if reason == refusedNotLeader && p.inTerm == 0 {
+			// It led that term once or never: either way a later term decides, unless this member is behind and the
+			// refusal overtook nothing. Wait for the term to move on; supersede picks the command up.
+			continue
+		}
+		delete(n.inflight, seq)
+		if p.inTerm != 0 {
+			n.complete(p, nil, ErrSuperseded)
+			continue
+		}
+		n.complete(p, nil, ErrOverloaded)
+	}
+}

@@ -1,0 +1,110 @@
+package node
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/holdfastdb/holdfast/disk"
+)
+
+// FormatVersion is the version of the data directory this build reads and writes.
+const FormatVersion = 1
+
+// Identity is the small file that says whose data directory this is. Member ids are random and for all time; names are
+// labels (DECISIONS A5).
+type Identity struct {
+	Format int    `json:"format"`
+	Name   string `json:"name"`
+	// Member is made before anybody is told of it. Cluster is 0 until the member belongs to one.
+	Member  uint64 `json:"member,string"`
+	Cluster uint64 `json:"cluster,string"`
+	// Nonce proves to the cluster that this is the process that asked to join before.
+	Nonce uint64 `json:"nonce,string"`
+	// PeerAddr is this member's address for the others, "" if it cannot be reached.
+	PeerAddr string `json:"peer_addr,omitempty"`
+	// Peers are the members a joining member was told of: id → host:port.
+	Peers map[uint64]string `json:"peers,omitempty"`
+}
+
+// ErrNoIdentity: the directory holds no Holdfast data.
+var ErrNoIdentity = errors.New("no data directory here")
+
+func identityFile(dir string) string { return filepath.Join(dir, "identity.json") }
+
+// ReadIdentity reads the identity of a data directory.
+func ReadIdentity(f disk.FS, dir string) (*Identity, error) {
+	b, err := f.ReadFile(identityFile(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read %s: %w", dir, ErrNoIdentity)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read identity: %w", err)
+	}
+	var id Identity
+	if err := json.Unmarshal(b, &id); err != nil {
+		return nil, fmt.Errorf("read %s: %w", identityFile(dir), err)
+	}
+	if id.Format != FormatVersion {
+		return nil, fmt.Errorf("%s has data format %d, this build reads %d: use the build that wrote it", dir, id.Format, FormatVersion)
+	}
+	return &id, nil
+}
+
+func (id *Identity) write(f disk.FS, dir string) error {
+	b, err := json.MarshalIndent(id, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := f.WriteFileAtomic(identityFile(dir), append(b, '\n')); err != nil {
+		return fmt.Errorf("write identity: %w", err)
+	}
+	return nil
+}
+
+// newIdentity makes or reads the identity of a directory that does not belong to a cluster yet.
+func newIdentity(f disk.FS, dir, name, peerAddr string) (*Identity, error) {
+	id, err := ReadIdentity(f, dir)
+	if err == nil {
+		id.PeerAddr = peerAddr
+		return id, nil
+	}
+	if !errors.Is(err, ErrNoIdentity) {
+		return nil, err
+	}
+	if err := f.MkdirAll(dir); err != nil {
+		return nil, fmt.Errorf("make %s: %w", dir, err)
+	}
+	names, err := f.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range names {
+		if n == "wal" || n == "store" || strings.HasPrefix(n, "member") {
+			return nil, fmt.Errorf("%s is not empty and has no identity file: it is not a Holdfast data directory, or a damaged one", dir)
+		}
+	}
+	id = &Identity{Format: FormatVersion, Name: name, Member: randomID(), Nonce: randomID(), PeerAddr: peerAddr}
+	return id, id.write(f, dir)
+}
+
+// randomID is never 0.
+func randomID() uint64 {
+	for {
+		var b [8]byte
+		rand.Read(b[:])
+		if v := binary.LittleEndian.Uint64(b[:]); v != 0 && v>>62 == 0 { // small enough for tools that use signed numbers
+			return v
+		}
+	}
+}
+
+func walExists(f disk.FS, dir string) bool {
+	names, err := f.List(dir)
+	return err == nil && len(names) > 0
+}

@@ -1,0 +1,138 @@
+package node
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfastdb/holdfast/entry"
+)
+
+// States of a pending command. Only the loop moves it forward; a caller that gives up moves queued or dispatched to
+// abandoned, and what it saw there decides what it may say about the outcome.
+const (
+	stateQueued     int32 = iota // not proposed: can still be taken back without trace
+	stateDispatched              // in the log or on its way to the leader: only Apply or a later term decides
+	stateDone
+	stateAbandoned
+)
+
+// pending is one command on its way through the log.
+type pending struct {
+	lane  Lane
+	parts []entry.Part
+	size  int
+
+	// inTerm is non-zero for a worker's command: it dies with that term instead of being proposed again.
+	inTerm uint64
+	// change is set for a membership change.
+	change *change
+	// foreign is a complete encoded command from another member; nobody waits for it here.
+	foreign []byte
+
+	// Loop only.
+	seq, term uint64
+	sentAt    time.Duration
+
+	state atomic.Int32
+	done  chan struct{} // capacity 1
+	// Written by the loop before done is signalled.
+	res *entry.Result
+	err error
+	// call replaces done in simulation.
+	call func(*entry.Result, error)
+	// queuedAt is for the propose histogram.
+	queuedAt time.Duration
+}
+
+var pendingPool = sync.Pool{New: func() any { return &pending{done: make(chan struct{}, 1)} }}
+
+// lanes are the queues in front of the log, bounded in bytes each. Doors put in, the loop takes out.
+type lanes struct {
+	mu     sync.Mutex
+	q      [laneCount][]*pending
+	head   [laneCount]int
+	bytes  [laneCount]int
+	limit  [laneCount]int
+	queued atomic.Int64 // commands waiting, for status
+}
+
+const laneCount = 2
+
+// overheadBytes is what a queued command costs beyond its parts.
+const overheadBytes = 128
+
+// push queues p at the end of its lane, false if the lane is full.
+func (l *lanes) push(p *pending) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.bytes[p.lane] > 0 && l.bytes[p.lane]+p.size > l.limit[p.lane] {
+		return false
+	}
+	l.q[p.lane] = append(l.q[p.lane], p)
+	l.bytes[p.lane] += p.size
+	l.queued.Add(1)
+	return true
+}
+
+// unshift puts commands back in front, in order; they were admitted before, so no bound applies.
+func (l *lanes) unshift(ps []*pending) {
+	if len(ps) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for lane := range l.q {
+		var back []*pending
+		for _, p := range ps {
+			if int(p.lane) == lane {
+				back = append(back, p)
+				l.bytes[lane] += p.size
+				l.queued.Add(1)
+			}
+		}
+		if len(back) > 0 {
+			l.q[lane] = append(back, l.q[lane][l.head[lane]:]...)
+			l.head[lane] = 0
+		}
+	}
+}
+
+// take moves up to maxBytes and maxCount commands into dst: the system lane first and whole, then the others. With a
+// single door there is one other lane; more take turns by bytes.
+func (l *lanes) take(dst []*pending, maxBytes, maxCount int) []*pending {
+	if l.queued.Load() == 0 {
+		return dst
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	bytes := 0
+	for lane := range l.q {
+		for l.head[lane] < len(l.q[lane]) && len(dst) < maxCount {
+			p := l.q[lane][l.head[lane]]
+			if bytes > 0 && bytes+p.size > maxBytes {
+				break
+			}
+			l.q[lane][l.head[lane]] = nil
+			l.head[lane]++
+			bytes += p.size
+			l.bytes[lane] -= p.size
+			l.queued.Add(-1)
+			dst = append(dst, p)
+		}
+		if l.head[lane] == len(l.q[lane]) {
+			l.q[lane], l.head[lane] = l.q[lane][:0], 0
+			if cap(l.q[lane]) > 4096 {
+				l.q[lane] = nil
+			}
+		}
+	}
+	return dst
+}
+
+// usage returns queued bytes per lane.
+func (l *lanes) usage() (b [laneCount]int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bytes
+}

@@ -1,0 +1,351 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/holdfastdb/holdfast/peer"
+	"github.com/holdfastdb/holdfast/replica"
+	"github.com/holdfastdb/holdfast/store"
+)
+
+// inbox is how other goroutines reach the loop.
+type inbox struct {
+	mu     sync.Mutex
+	frames []frame
+	funcs  []func() error
+	spareF []frame
+}
+
+type frame struct {
+	from uint64
+	lane peer.Lane
+	b    []byte
+}
+
+// HandleFrame implements peer.Handler.
+func (n *Node) HandleFrame(from uint64, lane peer.Lane, b []byte) {
+	if lane == peer.LaneForward && len(b) > 0 && (b[0] == frameCall || b[0] == frameAnswer) {
+		n.handleCallFrame(from, b)
+		return
+	}
+	n.inbox.mu.Lock()
+	n.inbox.frames = append(n.inbox.frames, frame{from, lane, b})
+	n.inbox.mu.Unlock()
+	n.wakeup()
+}
+
+// Reconnected implements peer.Handler: what was sent to the leader before may be lost.
+func (n *Node) Reconnected(to uint64, lane peer.Lane) {
+	if lane == peer.LaneForward {
+		n.later(func() error {
+			if to == n.rep.Leader() {
+				n.resend(to)
+			}
+			return nil
+		})
+	}
+}
+
+// later runs f on the loop. An error from f is fatal.
+func (n *Node) later(f func() error) {
+	n.inbox.mu.Lock()
+	n.inbox.funcs = append(n.inbox.funcs, f)
+	n.inbox.mu.Unlock()
+	n.wakeup()
+}
+
+// run is the loop goroutine.
+func (n *Node) run() {
+	err := func() (err error) {
+		defer func() {
+			if r := recover(); r != nil { // a broken invariant in raft or a machine: stop before anything is answered on it
+				err = fmt.Errorf("broken invariant: %v\n%s", r, debug.Stack())
+			}
+		}()
+		t := time.NewTicker(tickInterval / 2)
+		defer t.Stop()
+		for {
+			select {
+			case <-n.stop:
+				return nil
+			case <-n.wake:
+			case <-t.C:
+			}
+			if err := n.Pump(); err != nil {
+				return err
+			}
+		}
+	}()
+	n.die(err)
+	n.writer.close()
+}
+
+// Pump does everything that can be done now and returns; an error is fatal. The driver calls it (the loop goroutine, or
+// the simulation).
+func (n *Node) Pump() error {
+	if err := n.drainInbox(); err != nil {
+		return err
+	}
+	if err := n.finishWrites(); err != nil {
+		return err
+	}
+	n.tickIfDue()
+	for {
+		// New work goes to the disk before committed work is applied, so that the disk is busy meanwhile.
+		if err := n.dispatch(); err != nil {
+			return err
+		}
+		n.startReadRound()
+		if !n.rep.Ready(&n.rd) {
+			break
+		}
+		if err := n.handleReady(&n.rd); err != nil {
+			return err
+		}
+		n.tickIfDue() // a long catch-up must not starve heartbeats
+	}
+	n.housekeeping()
+	n.publish(false)
+	return nil
+}
+
+func (n *Node) drainInbox() error {
+	n.inbox.mu.Lock()
+	frames, funcs := n.inbox.frames, n.inbox.funcs
+	n.inbox.frames, n.inbox.funcs = n.inbox.spareF[:0], nil
+	n.inbox.mu.Unlock()
+	for i := range frames {
+		f := &frames[i]
+		if f.lane == peer.LaneForward {
+			switch {
+			case len(f.b) == 0:
+			case f.b[0] == frameCommands:
+				n.takeCommands(f.from, f.b[1:])
+			case f.b[0] == frameRefused:
+				n.takeRefusals(f.b[1:])
+			}
+			continue
+		}
+		if err := n.rep.Receive(f.from, f.b); err != nil {
+			n.log.Warn("message dropped", "err", err)
+		}
+	}
+	clear(frames)
+	n.inbox.mu.Lock()
+	n.inbox.spareF = frames
+	n.inbox.mu.Unlock()
+	for _, f := range funcs {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *Node) tickIfDue() {
+	now := n.clock.Mono()
+	for i := 0; now-n.lastTick >= tickInterval; i++ {
+		if i == electionTicks { // after a pause (laptop lid, stopped process) do not run an election's worth at once
+			n.lastTick = now
+			break
+		}
+		n.lastTick += tickInterval
+		n.rep.Tick()
+	}
+}
+
+func (n *Node) handleReady(rd *replica.Ready) error {
+	n.noticeTerm()
+	for i := range rd.Send {
+		n.send(&rd.Send[i])
+	}
+	for _, w := range rd.Writes {
+		if k := len(w.Batch.Entries); k > 0 {
+			n.packedIndex = w.Batch.Entries[k-1].Index
+		}
+		if w.Snapshot != nil {
+			if err := n.installSnapshot(w); err != nil {
+				return err
+			}
+			continue
+		}
+		n.submit(w)
+	}
+	for i := range rd.Reads {
+		n.readAnswered(rd.Reads[i])
+	}
+	if len(rd.Commits) > 0 {
+		if err := n.apply(rd.Commits); err != nil {
+			return err
+		}
+		n.rep.Applied(rd)
+	}
+	n.readsApplied()
+	return nil
+}
+
+func (n *Node) send(o *replica.Outgoing) {
+	if o.Snapshot != nil {
+		n.sendSnapshot(o)
+		return
+	}
+	if !n.net.Send(o.To, o.Lane, o.Frame) && o.Lane == peer.LaneAppend {
+		n.rep.ReportUnreachable(o.To)
+	}
+}
+
+// noticeTerm reacts to a new term or leader. Loop only.
+func (n *Node) noticeTerm() {
+	if term := n.rep.Term(); term != n.acceptTerm {
+		n.acceptTerm = term
+		clear(n.accepted)
+		n.xferTo = 0
+	}
+	if !n.rep.IsLeader() {
+		if n.changing != nil && n.changing.seq == 0 {
+			n.complete(n.changing, nil, ErrNotLeader)
+		}
+		n.changing = nil
+		n.xferTo = 0
+	}
+}
+
+// apply carries committed entries out. Loop only.
+func (n *Node) apply(cs []replica.Committed) error {
+	start := n.clock.Mono()
+	for i := range cs {
+		c := &cs[i]
+		data := c.Data
+		var extra func(store.Batch) error
+		if c.Change != nil {
+			data = c.Change.Context
+			extra = func(b store.Batch) error {
+				conf := n.rep.ApplyChange(c.Change, !n.members.TakeAccepted())
+				b.Set(confKey, conf.Encode())
+				return nil
+			}
+		}
+		// The commit point of the state: one store batch with all effects and the applied index.
+		if err := n.applier.ApplyWith(c.Index, c.Term, data, extra, n.wanted, n.applied); err != nil {
+			return fmt.Errorf("apply %d@%d: %w", c.Index, c.Term, err)
+		}
+		n.appliedIdx = c.Index
+		if c.Term != n.termApplied {
+			n.termApplied = c.Term
+			n.supersede(c.Term)
+		}
+		if c.Change != nil {
+			n.changeApplied(c)
+		}
+	}
+	now := n.clock.Mono()
+	n.steps.Apply.Record(now - start)
+	n.steps.Commit.Add(int64(len(cs)))
+	st := n.applier.Stamp()
+	if st.TickMs > n.tickAt(now) { // another leader's clock is ahead of ours
+		n.tick.Store(&tickPoint{base: st.TickMs, mono: now})
+	}
+	n.lastWall = max(n.lastWall, st.WallNs)
+	return nil
+}
+
+// publish shows the loop's state to everybody else when it changed.
+func (n *Node) publish(force bool) {
+	old := n.pub.Load()
+	term := n.rep.Term()
+	ready := n.rep.Leader() != 0 && n.termApplied == term && term != 0
+	p := published{leader: n.rep.Leader(), term: term, ready: ready, commit: n.rep.Commit(), applied: n.appliedIdx}
+	if ready && n.rep.IsLeader() {
+		p.leads = term
+		p.sole = n.soleVoter
+	}
+	if old != nil && !force && old.leader == p.leader && old.term == p.term && old.leads == p.leads && old.sole == p.sole &&
+		old.ready == p.ready {
+		if old.commit != p.commit || old.applied != p.applied {
+			p.conf, p.progress = old.conf, old.progress
+			n.pub.Store(&p)
+		}
+		return
+	}
+	p.conf = n.rep.Conf()
+	if old != nil && old.leader != p.leader {
+		switch {
+		case p.leader == n.id:
+			n.log.Info("leader", "term", p.term)
+		case p.leader != 0:
+			n.log.Info("follows", "leader", fmt.Sprintf("%x", p.leader), "term", p.term)
+		default:
+			n.log.Info("no leader", "term", p.term)
+		}
+	}
+	n.pub.Store(&p)
+	n.pubChange.notify()
+}
+
+// housekeeping does what need not be done at once. Loop only.
+func (n *Node) housekeeping() {
+	now := n.clock.Mono()
+	if now >= n.resendAt {
+		n.resendAt = now + resendAfter/4
+		for _, p := range n.inflight {
+			if p.term == n.rep.Term() && now-p.sentAt > resendAfter {
+				n.resend(n.rep.Leader())
+				break
+			}
+		}
+		n.forgetAbandoned()
+	}
+	if now >= n.truncateAt {
+		n.truncateAt = now + 5*time.Second
+		n.truncate()
+	}
+	if now >= n.promoteAt {
+		n.promoteAt = now + 500*time.Millisecond
+		n.promoteLearners()
+		n.publishProgress()
+	}
+}
+
+// forgetAbandoned drops commands whose callers have left and whose term is long over in every other way.
+func (n *Node) forgetAbandoned() {
+	if len(n.inflight) < 4096 {
+		return
+	}
+	for seq, p := range n.inflight {
+		if p.call == nil && p.state.Load() == stateAbandoned {
+			delete(n.inflight, seq)
+		}
+	}
+}
+
+// logTail is how much log is kept for slow followers beyond what the store holds durably.
+const logTail = 64 << 20
+
+// truncate lets go of log that the store holds durably (DECISIONS A4). Loop only.
+func (n *Node) truncate() {
+	durable, err := n.store.DurableApplied()
+	if err != nil {
+		if !errors.Is(err, store.ErrReplaced) {
+			n.log.Warn("read durable applied index", "err", err)
+		}
+		return
+	}
+	to := min(durable, n.appliedIdx)
+	for _, idx := range n.snapshots {
+		to = min(to, idx)
+	}
+	if !n.soleVoter || len(n.rep.Conf().Learners) > 0 {
+		to = min(to, n.wal.IndexBefore(logTail))
+	}
+	if to >= n.wal.FirstIndex() {
+		if err := n.wal.Truncate(to); err != nil {
+			n.fatalLater(fmt.Errorf("truncate log to %d: %w", to, err))
+		}
+	}
+}
+
+func (n *Node) fatalLater(err error) { n.later(func() error { return err }) }

@@ -1,0 +1,319 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/holdfastdb/holdfast/entry"
+)
+
+// How a proposal or a read can end other than well. Propose ends in exactly one of: applied (a Result, perhaps with a
+// Rejection), superseded (provably dead), or unknown (DECISIONS A3).
+var (
+	// ErrOverloaded: the lane's queue is full; nothing was proposed.
+	ErrOverloaded = errors.New("log queue is full")
+	// ErrSuperseded: the command can never take effect; it may be proposed again. Propose itself retries until ctx ends.
+	ErrSuperseded = errors.New("superseded by a later term")
+	// ErrUnknown: ctx ended or the node stopped while the outcome was open.
+	ErrUnknown = errors.New("outcome unknown")
+	// ErrNoLeader: ctx ended before there was a leader to take it; nothing was proposed.
+	ErrNoLeader = errors.New("no leader")
+	// ErrStopped: the node is stopping; nothing was proposed.
+	ErrStopped = errors.New("node stopped")
+	// ErrTooLarge: a command over entry.MaxCommandBytes; nothing was proposed.
+	ErrTooLarge = errors.New("command too large")
+)
+
+// Lane is the queue a proposal waits in. The log is shared fairly between lanes by bytes; LaneSystem goes first.
+type Lane uint8
+
+const (
+	LaneSystem Lane = iota // leases, membership, compaction, deletes: small, never starved
+	LaneKV
+)
+
+// Propose logs one command (at most one part per machine), waits until it is applied here and returns its result. It
+// works on every member: a follower forwards to the leader and answers from its own Apply, so a caller that reads here
+// afterwards sees its write. A superseded command is proposed again until ctx ends. The parts' memory belongs to the node
+// until Propose returns, and beyond if it returns ErrUnknown. Safe for concurrent use.
+func (n *Node) Propose(ctx context.Context, lane Lane, parts ...entry.Part) (*entry.Result, error) {
+	return n.propose(ctx, lane, 0, nil, parts)
+}
+
+// ProposeInTerm proposes once under the given term: ErrSuperseded if that term is over. It never retries, so a worker's
+// decision dies with the leadership under which it was taken (DECISIONS A2).
+func (n *Node) ProposeInTerm(ctx context.Context, term uint64, lane Lane, parts ...entry.Part) (*entry.Result, error) {
+	if term == 0 {
+		return nil, ErrSuperseded
+	}
+	return n.propose(ctx, lane, term, nil, parts)
+}
+
+func (n *Node) propose(ctx context.Context, lane Lane, inTerm uint64, ch *change, parts []entry.Part) (*entry.Result, error) {
+	size := overheadBytes
+	for i := range parts {
+		size += len(parts[i].Body)
+	}
+	if size > entry.MaxCommandBytes {
+		return nil, ErrTooLarge
+	}
+	p := pendingPool.Get().(*pending)
+	p.lane, p.parts, p.size, p.inTerm, p.change = lane, parts, size, inTerm, ch
+	p.queuedAt = n.clock.Mono()
+	p.state.Store(stateQueued)
+	if n.stopping.Load() {
+		return nil, ErrStopped
+	}
+	if !n.lanes.push(p) {
+		n.refused.Add(1)
+		return nil, ErrOverloaded
+	}
+	n.wakeup()
+	select {
+	case <-p.done:
+		return n.finish(p)
+	case <-ctx.Done():
+	case <-n.dead:
+	}
+	for {
+		was := p.state.Load()
+		if was == stateDone {
+			<-p.done
+			return n.finish(p)
+		}
+		if p.state.CompareAndSwap(was, stateAbandoned) { // the loop forgets it when it meets it; p is not reused
+			if was == stateDispatched {
+				return nil, ErrUnknown
+			}
+			if ctx.Err() == nil {
+				return nil, ErrStopped
+			}
+			return nil, fmt.Errorf("%w: %w", ErrNoLeader, ctx.Err())
+		}
+	}
+}
+
+func (n *Node) finish(p *pending) (*entry.Result, error) {
+	res, err := p.res, p.err
+	p.res, p.err, p.parts, p.change, p.foreign = nil, nil, nil, nil, nil
+	pendingPool.Put(p)
+	return res, err
+}
+
+// complete hands an outcome to whoever waits. Loop only.
+func (n *Node) complete(p *pending, res *entry.Result, err error) {
+	if p.call != nil {
+		p.call(res, err)
+		return
+	}
+	for {
+		was := p.state.Load()
+		if was == stateAbandoned || was == stateDone {
+			return
+		}
+		p.res, p.err = res, err
+		if p.state.CompareAndSwap(was, stateDone) {
+			p.done <- struct{}{}
+			return
+		}
+	}
+}
+
+// ProposeAsync is Propose for a driver without goroutines: done is called on the loop with the outcome, ErrUnknown never
+// (the caller decides how long it waits).
+func (n *Node) ProposeAsync(lane Lane, inTerm uint64, parts []entry.Part, done func(*entry.Result, error)) error {
+	p := &pending{lane: lane, parts: parts, inTerm: inTerm, call: done, size: overheadBytes}
+	for i := range parts {
+		p.size += len(parts[i].Body)
+	}
+	if !n.lanes.push(p) {
+		return ErrOverloaded
+	}
+	n.wakeup()
+	return nil
+}
+
+// dispatch turns what is queued into log entries if this member leads, or forwards it to the leader. Loop only.
+func (n *Node) dispatch() error {
+	if n.lanes.queued.Load() == 0 {
+		return nil
+	}
+	if n.rep.IsLeader() {
+		if !n.transferring() {
+			return n.pack()
+		}
+		return nil
+	}
+	if lead := n.rep.Leader(); lead != 0 && lead != n.id {
+		n.forward(lead)
+	}
+	return nil
+}
+
+// Limits of one raft entry (DECISIONS B4).
+const (
+	packBytes = 1 << 20
+	packCount = 1024
+)
+
+// mayPack says whether a new entry should be cut now. One entry per WAL write gives the largest batches; a second one
+// may start while the first is being synced here if the first is already committed by others (a slow disk of the leader
+// must not hold the cluster back) or if much has queued up.
+func (n *Node) mayPack() bool {
+	if n.writesOut == 0 {
+		return true
+	}
+	if n.soleVoter {
+		return false
+	}
+	return n.rep.Commit() >= n.packedIndex || n.writesOut < 4 && n.lanesFull()
+}
+
+func (n *Node) lanesFull() bool {
+	u := n.lanes.usage()
+	total := 0
+	for _, b := range u {
+		total += b
+	}
+	return total >= 64<<10
+}
+
+// pack cuts one raft entry from the queues and proposes it. The leader's stamp is written here, once per entry.
+func (n *Node) pack() error {
+	if !n.mayPack() {
+		return nil
+	}
+	n.batch = n.lanes.take(n.batch[:0], packBytes, packCount)
+	if len(n.batch) == 0 {
+		return nil
+	}
+	term := n.rep.Term()
+	size := 64
+	for _, p := range n.batch {
+		size += p.size
+	}
+	buf := entry.AppendHeader(make([]byte, 0, size), n.stamp())
+	packed := 0
+	for i, p := range n.batch {
+		if p.foreign != nil {
+			if p.term != term { // its origin learns from the later term that it is dead
+				n.batch[i] = nil
+				continue
+			}
+			buf = entry.AppendPacked(buf, p.foreign)
+			packed++
+			continue
+		}
+		if p.state.Load() == stateAbandoned {
+			n.batch[i] = nil
+			continue
+		}
+		if p.inTerm != 0 && p.inTerm != term {
+			n.complete(p, nil, ErrSuperseded)
+			n.batch[i] = nil
+			continue
+		}
+		if p.change != nil {
+			n.startChange(p)
+			n.batch[i] = nil
+			continue
+		}
+		if p.call == nil && !p.state.CompareAndSwap(stateQueued, stateDispatched) {
+			n.batch[i] = nil
+			continue
+		}
+		n.track(p, term)
+		n.scratch = entry.AppendCommand(n.scratch[:0], &entry.Command{Origin: n.origin, Seq: p.seq, Term: term, Parts: p.parts})
+		buf = entry.AppendPacked(buf, n.scratch)
+		packed++
+	}
+	if packed == 0 {
+		return nil
+	}
+	if err := n.rep.Propose(buf); err != nil {
+		// Provably not in the log: take the commands back and put them in front again.
+		back := n.batch[:0]
+		for _, p := range n.batch {
+			if p == nil {
+				continue
+			}
+			if p.foreign == nil {
+				n.untrack(p)
+			}
+			back = append(back, p)
+		}
+		n.lanes.unshift(back)
+		return nil
+	}
+	n.packedIndex = math.MaxUint64 // known once Ready hands out the write
+	clear(n.batch)
+	return nil
+}
+
+// track gives p its identity and remembers it until its outcome is known. Loop only.
+func (n *Node) track(p *pending, term uint64) {
+	p.seq, p.term = n.nextSeq, term
+	n.nextSeq++
+	p.sentAt = n.clock.Mono()
+	n.inflight[p.seq] = p
+	if p.queuedAt != 0 {
+		n.steps.Propose.Record(p.sentAt - p.queuedAt)
+	}
+}
+
+// untrack makes p as if it had never been dispatched. Its sequence number is not used again. Loop only.
+func (n *Node) untrack(p *pending) {
+	delete(n.inflight, p.seq)
+	if p.call == nil {
+		p.state.CompareAndSwap(stateDispatched, stateQueued)
+	}
+}
+
+// wanted and applied connect Apply with those who wait. Loop only.
+func (n *Node) wanted(origin, seq uint64) bool {
+	return origin == n.origin && n.inflight[seq] != nil
+}
+
+func (n *Node) applied(origin, seq uint64, res *entry.Result) {
+	p := n.inflight[seq]
+	delete(n.inflight, seq)
+	n.complete(p, res, nil)
+}
+
+// supersede ends every command of an earlier term that was not seen applied: this member has now applied an entry of a
+// later term, and Apply drops commands whose term is not their entry's, so they can never take effect (DECISIONS A3).
+// They go back to the queue, except those that belong to a term.
+func (n *Node) supersede(term uint64) {
+	var again []*pending
+	for seq := n.firstSeq(); seq < n.nextSeq; seq++ {
+		p := n.inflight[seq]
+		if p == nil || p.term >= term {
+			continue
+		}
+		delete(n.inflight, seq)
+		if p.inTerm != 0 {
+			n.complete(p, nil, ErrSuperseded)
+			continue
+		}
+		if p.call == nil && !p.state.CompareAndSwap(stateDispatched, stateQueued) {
+			continue // abandoned
+		}
+		n.superseded.Add(1)
+		again = append(again, p)
+	}
+	n.lanes.unshift(again)
+}
+
+// firstSeq is the lowest sequence number that may be in flight.
+func (n *Node) firstSeq() uint64 {
+	if len(n.inflight) == 0 {
+		return n.nextSeq
+	}
+	low := n.nextSeq
+	for s := range n.inflight {
+		low = min(low, s)
+	}
+	return low
+}

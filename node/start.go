@@ -1,0 +1,428 @@
+package node
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	em "github.com/holdfastdb/holdfast/entry/member"
+	"github.com/holdfastdb/holdfast/machine/member"
+	"github.com/holdfastdb/holdfast/peer"
+	"github.com/holdfastdb/holdfast/replica"
+	"github.com/holdfastdb/holdfast/wal"
+)
+
+// StartOptions say how a member comes to its cluster. They matter only while the data directory belongs to none, except
+// PeerAddr and TLS.
+type StartOptions struct {
+	Name string
+	// PeerAddr is where this member listens for others (host:port), "" = it cannot be reached.
+	PeerAddr string
+	// PeerTLS makes every connection between members mutual TLS.
+	PeerTLS *tls.Config
+	// Peers bootstraps a cluster of these members (name → host:port) if all of them agree that there is none yet.
+	Peers map[string]string
+	// Join is a member's peer address; the node joins its cluster as a learner.
+	Join string
+	// Notify tells a person what the start waits for; nil: nobody.
+	Notify func(string)
+}
+
+// Start brings up the member whose data lies in cfg.Dir, making the directory a member of a cluster first if it is
+// empty. It returns when the member runs, which is not yet when it is ready (Status.Ready). A refusal names what to do.
+func Start(ctx context.Context, cfg Config, opt StartOptions) (*Node, error) {
+	cfg.defaults()
+	if opt.Notify == nil {
+		opt.Notify = func(string) {}
+	}
+	ident, err := newIdentity(cfg.FS, cfg.Dir, opt.Name, opt.PeerAddr)
+	if err != nil {
+		return nil, err
+	}
+	g := &gate{opt: opt}
+	g.ident.Store(ident)
+	var net *peer.TCP
+	if opt.PeerAddr != "" || len(opt.Peers) > 1 || opt.Join != "" {
+		if net, err = peer.ListenTCP(opt.PeerAddr, peer.TCPOptions{TLS: opt.PeerTLS, Logger: cfg.Logger}); err != nil {
+			return nil, err
+		}
+		net.Start(g)
+		cfg.Net = net
+	}
+	n, err := func() (*Node, error) {
+		if ident.Cluster == 0 {
+			// Nobody else may work on the directory meanwhile.
+			lock, err := cfg.FS.Lock(filepath.Join(cfg.Dir, "LOCK"))
+			if err != nil {
+				return nil, fmt.Errorf("open %s: in use by another process: %w", cfg.Dir, err)
+			}
+			switch {
+			case opt.Join != "":
+				err = join(ctx, &cfg, net, ident, &opt)
+			case len(opt.Peers) > 1:
+				err = bootstrap(ctx, &cfg, net, ident, &opt)
+			default:
+				err = alone(&cfg, ident)
+			}
+			lock.Unlock()
+			if err != nil {
+				return nil, err
+			}
+		} else if err := ident.write(cfg.FS, cfg.Dir); err != nil { // the peer address may have changed
+			return nil, err
+		}
+		if net != nil {
+			net.Identify(ident.Cluster, ident.Member)
+		}
+		return Open(cfg)
+	}()
+	if err != nil {
+		if net != nil {
+			net.Close()
+		}
+		return nil, err
+	}
+	g.node.Store(n)
+	n.closeNet = net
+	return n, nil
+}
+
+// alone makes a cluster of one.
+func alone(cfg *Config, ident *Identity) error {
+	m := em.Member{ID: ident.Member, Name: ident.Name, Nonce: ident.Nonce}
+	if ident.PeerAddr != "" {
+		m.PeerURLs = []string{"http://" + ident.PeerAddr}
+	}
+	return initialise(cfg, ident, randomID(), []em.Member{m})
+}
+
+// initialise writes the first state of a cluster: all its first members write the same one, as the snapshot at index 1 of
+// term 1. Until the identity names the cluster (the commit point) the directory belongs to none and all is done again.
+func initialise(cfg *Config, ident *Identity, cluster uint64, members []em.Member) error {
+	storeDir, walDir := filepath.Join(cfg.Dir, "store"), filepath.Join(cfg.Dir, "wal")
+	for _, d := range []string{storeDir, walDir} {
+		if err := cfg.FS.RemoveAll(d); err != nil {
+			return fmt.Errorf("initialise %s: %w", cfg.Dir, err)
+		}
+	}
+	st, err := cfg.Store(storeDir)
+	if err != nil {
+		return err
+	}
+	w, err := wal.Open(cfg.FS, walDir, wal.Options{Manual: true})
+	if err != nil {
+		st.Close()
+		return err
+	}
+	if len(members) > 0 {
+		b := st.NewBatch()
+		member.Bootstrap(b, members)
+		var conf replica.Conf
+		for _, m := range members {
+			conf.Voters = append(conf.Voters, m.ID)
+		}
+		slices.Sort(conf.Voters)
+		b.Set(confKey, conf.Encode())
+		if err = st.Commit(b, 1); err == nil {
+			err = st.Flush()
+		}
+		if err == nil {
+			err = w.Reset(1, 1, wal.HardState{Term: 1, Commit: 1})
+		}
+	}
+	if e := st.Close(); err == nil && e != nil {
+		err = e
+	}
+	if e := w.Close(); err == nil && e != nil {
+		err = e
+	}
+	if err != nil {
+		return fmt.Errorf("initialise %s: %w", cfg.Dir, err)
+	}
+	ident.Cluster = cluster
+	return ident.write(cfg.FS, cfg.Dir)
+}
+
+// question is asked of whoever listens on a peer address, by somebody who is no member yet.
+type question struct {
+	Kind     string `json:"kind"` // hello, join
+	Name     string `json:"name"`
+	PeerAddr string `json:"peer_addr"`
+	Nonce    uint64 `json:"nonce,string"`
+}
+
+type helloAnswer struct {
+	Name    string            `json:"name"`
+	Member  uint64            `json:"member,string"`
+	Cluster uint64            `json:"cluster,string"` // 0: not initialised
+	Members []em.Member       `json:"members,omitempty"`
+	Peers   map[string]string `json:"peers,omitempty"` // what it was told to bootstrap
+}
+
+func ask[T any](ctx context.Context, net *peer.TCP, addr string, q *question) (*T, error) {
+	b, err := json.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
+	if b, err = net.Ask(ctx, addr, b); err != nil {
+		return nil, err
+	}
+	var a T
+	if err := json.Unmarshal(b, &a); err != nil {
+		return nil, fmt.Errorf("answer of %s: %w", addr, err)
+	}
+	return &a, nil
+}
+
+// bootstrap agrees with all listed members on the first state. Ids are made and stored before they are told to anybody,
+// and the cluster id is a hash of them, so members that decide separately decide the same; one that was late finds itself
+// in the answer of one that has decided. Whoever lost its disk in between has another id, and is refused.
+func bootstrap(ctx context.Context, cfg *Config, net *peer.TCP, ident *Identity, opt *StartOptions) error {
+	if opt.Peers[opt.Name] == "" {
+		return fmt.Errorf("--peers does not name this member %q: it lists %s", opt.Name, strings.Join(slices.Sorted(maps.Keys(opt.Peers)), ", "))
+	}
+	known := map[string]*helloAnswer{opt.Name: {Name: opt.Name, Member: ident.Member}}
+	told := time.Time{}
+	for {
+		var missing []string
+		for name, addr := range opt.Peers {
+			if name == opt.Name {
+				continue
+			}
+			a, err := ask[helloAnswer](ctx, net, addr, &question{Kind: "hello", Name: opt.Name, PeerAddr: ident.PeerAddr})
+			if err != nil {
+				missing = append(missing, fmt.Sprintf("%s (%s)", name, addr))
+				continue
+			}
+			if a.Name != name {
+				return fmt.Errorf("%s calls itself %q, but --peers calls it %q", addr, a.Name, name)
+			}
+			if a.Cluster != 0 {
+				if slices.ContainsFunc(a.Members, func(m em.Member) bool { return m.ID == ident.Member }) {
+					return initialise(cfg, ident, a.Cluster, a.Members)
+				}
+				return wasMember(a, opt, ident)
+			}
+			if !maps.Equal(a.Peers, opt.Peers) {
+				return fmt.Errorf("member %s was started with another --peers list than this one", name)
+			}
+			known[name] = a
+		}
+		if len(known) == len(opt.Peers) && len(missing) == 0 {
+			var members []em.Member
+			for name, a := range known {
+				members = append(members, em.Member{ID: a.Member, Name: name, PeerURLs: []string{"http://" + opt.Peers[name]}})
+			}
+			slices.SortFunc(members, func(a, b em.Member) int { return strings.Compare(a.Name, b.Name) })
+			return initialise(cfg, ident, clusterID(members), members)
+		}
+		if time.Since(told) > 5*time.Second {
+			told = time.Now()
+			slices.Sort(missing)
+			opt.Notify("waiting for " + strings.Join(missing, ", ") + " to bootstrap the cluster")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func clusterID(members []em.Member) uint64 {
+	h := sha256.New()
+	for _, m := range members {
+		fmt.Fprintf(h, "%s %d %s\n", m.Name, m.ID, m.PeerURLs[0])
+	}
+	return binary.LittleEndian.Uint64(h.Sum(nil))>>2 | 1
+}
+
+// wasMember says what to do with an empty directory whose cluster exists already.
+func wasMember(a *helloAnswer, opt *StartOptions, ident *Identity) error {
+	for _, m := range a.Members {
+		if m.Name == opt.Name || slices.Contains(m.PeerURLs, "http://"+ident.PeerAddr) {
+			return fmt.Errorf("the cluster %x exists and knows %s as member %x, but this data directory is empty: a member that lost its "+
+				"disk may not come back under its old id; run `holdfast member remove %x` against the others, then start this one with --join %s",
+				a.Cluster, opt.Name, m.ID, m.ID, firstAddr(a.Members, m.ID))
+		}
+	}
+	return fmt.Errorf("the cluster %x was bootstrapped without %s: start it with --join %s instead of --peers", a.Cluster, opt.Name, firstAddr(a.Members, 0))
+}
+
+func firstAddr(ms []em.Member, not uint64) string {
+	for _, m := range ms {
+		if m.ID != not && len(m.PeerURLs) > 0 {
+			return HostPort(m.PeerURLs[0])
+		}
+	}
+	return "HOST:PORT"
+}
+
+type joinAnswer struct {
+	Cluster uint64            `json:"cluster,string"`
+	Member  uint64            `json:"member,string"`
+	Peers   map[uint64]string `json:"peers"`
+}
+
+// join asks a member to take this one in. The nonce in the identity makes asking again harmless.
+func join(ctx context.Context, cfg *Config, net *peer.TCP, ident *Identity, opt *StartOptions) error {
+	if ident.PeerAddr == "" {
+		return errors.New("--join needs --peer HOST:PORT, the address at which the other members reach this one")
+	}
+	deadline := time.Now().Add(time.Minute)
+	for {
+		a, err := ask[joinAnswer](ctx, net, opt.Join, &question{Kind: "join", Name: opt.Name, PeerAddr: ident.PeerAddr, Nonce: ident.Nonce})
+		if err == nil {
+			ident.Member, ident.Peers = a.Member, a.Peers
+			return initialise(cfg, ident, a.Cluster, nil)
+		}
+		if errors.Is(err, peer.ErrRefused) && !retryJoin(err) || time.Now().After(deadline) {
+			return fmt.Errorf("join through %s: %w", opt.Join, err)
+		}
+		opt.Notify(fmt.Sprintf("cannot join through %s yet: %v", opt.Join, err))
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// retryJoin: refusals that pass by themselves.
+func retryJoin(err error) bool {
+	for _, e := range []error{ErrUnhealthy, ErrTooManyLearners, ErrNoLeader, ErrNotLeader, ErrSuperseded, ErrUnknown, errNotReady} {
+		if strings.Contains(err.Error(), e.Error()) {
+			return true
+		}
+	}
+	return false
+}
+
+var errNotReady = errors.New("this member is starting; ask again")
+
+// handleJoin runs on the leader.
+func (n *Node) handleJoin(ctx context.Context, req []byte) ([]byte, error) {
+	var q question
+	if err := json.Unmarshal(req, &q); err != nil {
+		return nil, err
+	}
+	url := "http://" + q.PeerAddr
+	var me *em.Member
+	for _, m := range n.members.List() {
+		switch {
+		case m.Nonce == q.Nonce && q.Nonce != 0:
+			me = &m
+		case slices.Contains(m.PeerURLs, url):
+			if m.Name != "" || m.Nonce != 0 {
+				return nil, fmt.Errorf("member %x at %s has been started before; if it lost its disk run `holdfast member remove %x` first", m.ID, q.PeerAddr, m.ID)
+			}
+			c := em.Part{Claim: &em.Claim{ID: m.ID, Nonce: q.Nonce, Name: q.Name}}
+			if err := n.memberCommand(ctx, &c); err != nil {
+				return nil, err
+			}
+			me = &m
+		}
+		if me != nil {
+			break
+		}
+	}
+	if me == nil {
+		m, err := n.addMember(ctx, em.Member{PeerURLs: []string{url}, Learner: true, Nonce: q.Nonce, AutoPromote: true})
+		if err != nil {
+			return nil, err
+		}
+		me = &m
+	}
+	a := joinAnswer{Cluster: n.ident.Cluster, Member: me.ID, Peers: map[uint64]string{}}
+	for _, m := range n.members.List() {
+		if m.ID != me.ID && len(m.PeerURLs) > 0 {
+			a.Peers[m.ID] = HostPort(m.PeerURLs[0])
+		}
+	}
+	if len(a.Peers) == 0 {
+		return nil, errors.New("the members of this cluster have no peer address: start them with --peer first")
+	}
+	return json.Marshal(a)
+}
+
+// HandleAsk implements peer.Handler for a running node.
+func (n *Node) HandleAsk(b []byte) ([]byte, error) {
+	var q question
+	if err := json.Unmarshal(b, &q); err != nil {
+		return nil, err
+	}
+	switch q.Kind {
+	case "hello":
+		return json.Marshal(helloAnswer{Name: n.ident.Name, Member: n.id, Cluster: n.ident.Cluster, Members: n.members.List()})
+	case "join":
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		return n.Call(ctx, "member.join", b)
+	}
+	return nil, fmt.Errorf("unknown question %q", q.Kind)
+}
+
+// gate is the handler of a network whose node may not exist yet.
+type gate struct {
+	node  atomic.Pointer[Node]
+	ident atomic.Pointer[Identity]
+	opt   StartOptions
+}
+
+func (g *gate) HandleFrame(from uint64, lane peer.Lane, frame []byte) {
+	if n := g.node.Load(); n != nil {
+		n.HandleFrame(from, lane, frame)
+	}
+}
+
+func (g *gate) HandleStream(from uint64, r io.Reader) error {
+	if n := g.node.Load(); n != nil {
+		return n.HandleStream(from, r)
+	}
+	return errNotReady
+}
+
+func (g *gate) Reconnected(to uint64, lane peer.Lane) {
+	if n := g.node.Load(); n != nil {
+		n.Reconnected(to, lane)
+	}
+}
+
+func (g *gate) HandleAsk(b []byte) ([]byte, error) {
+	if n := g.node.Load(); n != nil {
+		return n.HandleAsk(b)
+	}
+	var q question
+	if err := json.Unmarshal(b, &q); err != nil {
+		return nil, err
+	}
+	// The identity file is on disk before it is shown here, and names no cluster until the first state is complete.
+	id := g.ident.Load()
+	if q.Kind != "hello" || len(g.opt.Peers) == 0 {
+		return nil, errNotReady
+	}
+	return json.Marshal(helloAnswer{Name: id.Name, Member: id.Member, Peers: g.opt.Peers})
+}
+
+// nobody is the network of a node without members to talk to.
+type nobody struct{}
+
+func (nobody) SetPeer(uint64, string)              {}
+func (nobody) RemovePeer(uint64)                   {}
+func (nobody) Send(uint64, peer.Lane, []byte) bool { return false }
+func (nobody) SendStream(_ uint64, _ func(io.Writer) error, done func(error)) {
+	go done(errors.New("no network"))
+}
+func (nobody) ConnectedFor(uint64) int64 { return 0 }
+func (nobody) Close() error              { return nil }

@@ -1,0 +1,73 @@
+package node
+
+import (
+	"github.com/holdfastdb/holdfast/store"
+	"github.com/holdfastdb/holdfast/wal"
+)
+
+// Status is a snapshot of this member for operators and doors.
+type Status struct {
+	ClusterID, MemberID uint64
+	Name                string
+	Leader              uint64 // 0 = none known
+	Term                uint64
+	Commit, Applied     uint64
+	Learner             bool
+	// Ready: an entry of the current term was applied here and a leader is known.
+	Ready     bool
+	DiskBytes int64
+}
+
+// Status is cheap enough to be asked with every request.
+func (n *Node) Status() Status {
+	p := n.pub.Load()
+	return Status{ClusterID: n.ident.Cluster, MemberID: n.id, Name: n.ident.Name, Leader: p.leader, Term: p.term, Commit: p.commit,
+		Applied: p.applied, Learner: p.conf.Learner(n.id), Ready: p.ready}
+}
+
+// IDs returns what never changes: cluster and member id.
+func (n *Node) IDs() (cluster, member uint64) { return n.ident.Cluster, n.id }
+
+// Term is the current raft term.
+func (n *Node) Term() uint64 { return n.pub.Load().term }
+
+// Follower is how far the leader knows another member to be.
+type Follower struct {
+	ID, Match    uint64
+	Active       bool
+	Snapshotting bool
+}
+
+// Followers is filled on the leader only, refreshed twice a second.
+func (n *Node) Followers() []Follower {
+	var out []Follower
+	for _, p := range n.pub.Load().progress {
+		out = append(out, Follower{ID: p.ID, Match: p.Match, Active: p.Active, Snapshotting: p.Snapshotting})
+	}
+	return out
+}
+
+// Leadership returns the term in which this member leads and has applied an entry of that term (0 = it does not), and a
+// channel closed when that may have changed.
+func (n *Node) Leadership() (term uint64, changed <-chan struct{}) {
+	c := n.pubChange.wait()
+	return n.pub.Load().leads, c
+}
+
+// LeaderChanged returns a channel closed when the known leader may have changed or been lost.
+func (n *Node) LeaderChanged() <-chan struct{} { return n.pubChange.wait() }
+
+// Counters are for metrics.
+type Counters struct {
+	Refused, Superseded, SnapshotsInstalled int64
+	QueuedBytes                             [laneCount]int
+	Store                                   store.Metrics
+	WAL                                     wal.Stats
+	HashIndex, Hash                         uint64
+}
+
+// Counters reads the node's counters.
+func (n *Node) Counters() Counters {
+	return Counters{Refused: n.refused.Load(), Superseded: n.superseded.Load(), SnapshotsInstalled: n.replaced.Load(),
+		QueuedBytes: n.lanes.usage(), Store: n.store.Metrics(), WAL: n.wal.Stats()}
+}

@@ -1,0 +1,159 @@
+package node
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/holdfastdb/holdfast/replica"
+)
+
+// writer carries writes to the WAL in order: everything that queued while the last fsync ran shares the next one.
+type writer struct {
+	mu     sync.Mutex
+	cond   *sync.Cond
+	queue  []*replica.Write // waiting; guarded by mu
+	done   []*replica.Write // durable, not yet seen by the loop; guarded by mu
+	err    error            // the first failure; guarded by mu
+	busy   bool
+	closed bool
+	spare  []*replica.Write
+}
+
+func (w *writer) init() { w.cond = sync.NewCond(&w.mu) }
+
+func (w *writer) close() {
+	w.mu.Lock()
+	w.closed = true
+	if w.cond != nil {
+		w.cond.Broadcast()
+	}
+	w.mu.Unlock()
+}
+
+// submit hands a write over. A write that promises nothing new and follows no other completes at once. Loop only.
+func (n *Node) submit(w *replica.Write) {
+	n.writesOut++
+	n.writer.mu.Lock()
+	n.writer.queue = append(n.writer.queue, w)
+	if n.writer.cond != nil {
+		n.writer.cond.Signal()
+	}
+	n.writer.mu.Unlock()
+}
+
+// runWriter is the writer goroutine.
+func (n *Node) runWriter() {
+	w := &n.writer
+	for {
+		w.mu.Lock()
+		for len(w.queue) == 0 && !w.closed {
+			w.cond.Wait()
+		}
+		if w.closed {
+			w.mu.Unlock()
+			return
+		}
+		w.mu.Unlock()
+		n.WriteStep()
+		n.wakeup()
+		w.mu.Lock()
+		failed := w.err != nil
+		w.mu.Unlock()
+		if failed {
+			return
+		}
+	}
+}
+
+// WriteStep writes everything that is queued and makes it durable with one fsync; false if there was nothing. Called by
+// the writer goroutine, or by the simulation.
+func (n *Node) WriteStep() bool {
+	w := &n.writer
+	w.mu.Lock()
+	jobs := w.queue
+	w.queue, w.spare = w.spare[:0], nil
+	w.busy = true
+	w.mu.Unlock()
+	if len(jobs) == 0 {
+		w.mu.Lock()
+		w.spare, w.busy = jobs, false
+		w.mu.Unlock()
+		return false
+	}
+	err := n.writeJobs(jobs)
+	w.mu.Lock()
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	if err == nil {
+		w.done = append(w.done, jobs...)
+	}
+	clear(jobs)
+	w.spare, w.busy = jobs[:0], false
+	w.mu.Unlock()
+	return true
+}
+
+func (n *Node) writeJobs(jobs []*replica.Write) error {
+	start, sync := n.clock.Mono(), false
+	for _, j := range jobs {
+		if len(j.Batch.Entries) == 0 && !j.Sync {
+			// Only the commit index moved, or messages wait for earlier writes: nothing to write. The commit index
+			// rides on the next record; the store's applied index bounds it from below after a crash.
+			continue
+		}
+		if err := n.wal.Append(j.Batch); err != nil {
+			return fmt.Errorf("append to the log: %w", err)
+		}
+		sync = sync || j.Sync
+	}
+	appended := n.clock.Mono()
+	if !sync {
+		return nil
+	}
+	n.steps.Append.Record(appended - start)
+	if n.cfg.Break.AckBeforeSync {
+		return nil
+	}
+	// The commit point of this member's promise: only after this may it say that it holds the entries.
+	if err := n.wal.Sync(); err != nil {
+		return fmt.Errorf("sync the log: %w", err)
+	}
+	n.steps.Sync.Record(n.clock.Mono() - appended)
+	return nil
+}
+
+// finishWrites tells raft what has become durable. Loop only.
+func (n *Node) finishWrites() error {
+	w := &n.writer
+	w.mu.Lock()
+	err := w.err
+	done := w.done
+	w.done = nil
+	w.mu.Unlock()
+	for _, j := range done {
+		n.writesOut--
+		out := n.rep.Written(j)
+		for i := range out {
+			n.send(&out[i])
+		}
+	}
+	return err
+}
+
+// drainWrites waits until the WAL is idle and tells raft. Loop only.
+func (n *Node) drainWrites() error {
+	for {
+		if err := n.finishWrites(); err != nil {
+			return err
+		}
+		if n.writesOut == 0 {
+			return nil
+		}
+		if n.cfg.Manual {
+			n.WriteStep()
+			continue
+		}
+		<-n.wake
+	}
+}

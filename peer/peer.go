@@ -1,0 +1,74 @@
+// Package peer is the seam between members: framed messages over lanes, one connection per lane and direction, so that a
+// large entry or a snapshot never stands in front of a heartbeat. It knows nothing of raft or of what a frame means, and
+// it never retries: what is lost is resent by the layer that understands it.
+//
+// TCP is the real implementation (byte table: docs/formats/peer.md); the simulation has one of its own.
+package peer
+
+import (
+	"errors"
+	"io"
+)
+
+// Lane separates traffic that must not wait for each other.
+type Lane uint8
+
+// The lanes. A lane is one connection per direction; order is kept within a lane, not between them.
+const (
+	LaneControl  Lane = iota // heartbeats, votes, read index
+	LaneAppend               // log entries and their acknowledgements
+	LaneForward              // commands and calls on their way to the leader, and their answers
+	LaneSnapshot             // one stream at a time, acknowledged as a whole
+	laneCount
+)
+
+// String names the lane as it appears in logs and metrics.
+func (l Lane) String() string {
+	switch l {
+	case LaneControl:
+		return "control"
+	case LaneAppend:
+		return "append"
+	case LaneForward:
+		return "forward"
+	case LaneSnapshot:
+		return "snapshot"
+	}
+	return "unknown"
+}
+
+// MaxFrameBytes bounds one frame; a peer that announces more is cut off.
+const MaxFrameBytes = 16 << 20
+
+// ErrRefused is returned by Ask when the other side answered with a refusal; its text is the other side's sentence.
+var ErrRefused = errors.New("refused")
+
+// Handler receives what other members send. Its methods are called on connection goroutines and must not block for long,
+// except HandleStream, which has a goroutine of its own.
+type Handler interface {
+	// HandleFrame gets one frame; it owns the slice.
+	HandleFrame(from uint64, lane Lane, frame []byte)
+	// HandleStream reads one stream to its end. An error is sent back to the sender.
+	HandleStream(from uint64, r io.Reader) error
+	// HandleAsk answers a question from somebody who need not be a member yet (bootstrap, join).
+	HandleAsk(question []byte) (answer []byte, err error)
+	// Reconnected says that a new outgoing connection on the lane was accepted: frames sent before may be lost.
+	Reconnected(to uint64, lane Lane)
+}
+
+// Network connects this member with the others. Safe for concurrent use.
+type Network interface {
+	// SetPeer adds a member or changes its address (host:port).
+	SetPeer(id uint64, addr string)
+	// RemovePeer drops its connections and refuses new ones from it.
+	RemovePeer(id uint64)
+	// Send queues a frame without blocking and takes ownership of it. False: dropped, because the peer is unknown, not
+	// connected, or its queue is full.
+	Send(to uint64, lane Lane, frame []byte) bool
+	// SendStream runs write in a goroutine with a stream to the peer; done gets nil once the receiver took all of it.
+	SendStream(to uint64, write func(w io.Writer) error, done func(error))
+	// ConnectedSince returns for how long the peer's control lane has been up without a break, in both directions, in
+	// nanoseconds; 0 if it is down.
+	ConnectedFor(id uint64) int64
+	Close() error
+}

@@ -1,0 +1,527 @@
+package peer
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Timeouts of the TCP implementation. A silent peer is cut off after idleTimeout; raft's heartbeats on the control lane
+// and pings on the others keep healthy connections busy.
+const (
+	dialTimeout  = 2 * time.Second
+	helloTimeout = 5 * time.Second
+	writeTimeout = 10 * time.Second
+	redialMin    = 50 * time.Millisecond
+	redialMax    = 500 * time.Millisecond
+)
+
+// queueBytes bounds what waits for one lane of one peer. Beyond it frames are dropped, which raft and the forwarder
+// survive; queueing without end would turn a slow member into a memory problem of its leader.
+var queueBytes = [laneCount]int{1 << 20, 32 << 20, 32 << 20, 0}
+
+// TCPOptions configure a TCP network.
+type TCPOptions struct {
+	// TLS makes every connection mutual TLS: it must hold a certificate, RootCAs and ClientCAs. Nil: cleartext.
+	TLS    *tls.Config
+	Logger *slog.Logger
+}
+
+// TCP is the real Network. Create it with ListenTCP, then Start it.
+type TCP struct {
+	opts TCPOptions
+	ln   net.Listener // nil: this member cannot be reached by others
+	log  *slog.Logger
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	handler Handler // set by Start, before any goroutine reads it
+
+	mu      sync.Mutex
+	cluster uint64              // 0 until Identify
+	self    uint64              // 0 until Identify
+	peers   map[uint64]*tcpPeer // guarded by mu
+	conns   map[net.Conn]uint64 // accepted connections and whose they are; guarded by mu
+	inbound map[uint64]int64    // since when a peer's control lane is connected to us, ns; guarded by mu
+	removed map[uint64]struct{} // peers refused for good; guarded by mu
+}
+
+// tcpPeer is one other member: an outgoing connection per lane.
+type tcpPeer struct {
+	id    uint64
+	addr  atomic.Pointer[string]
+	lanes [laneCount]*tcpLane
+	stop  context.CancelFunc
+}
+
+// tcpLane is the queue of one outgoing connection; one goroutine dials and writes.
+type tcpLane struct {
+	mu    sync.Mutex
+	queue [][]byte
+	bytes int
+	up    bool
+	since time.Time
+	wake  chan struct{}
+}
+
+// ListenTCP binds addr ("" = do not listen). Nothing is accepted before Start.
+func ListenTCP(addr string, opts TCPOptions) (*TCP, error) {
+	t := &TCP{opts: opts, log: opts.Logger, peers: map[uint64]*tcpPeer{}, conns: map[net.Conn]uint64{},
+		inbound: map[uint64]int64{}, removed: map[uint64]struct{}{}}
+	if t.log == nil {
+		t.log = slog.New(slog.DiscardHandler)
+	}
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	if addr != "" {
+		ln, err := net.Listen("tcp", addr)
+		if err != nil {
+			return nil, fmt.Errorf("listen for members on %s: %w", addr, err)
+		}
+		t.ln = ln
+	}
+	return t, nil
+}
+
+// Addr is the bound address, "" if not listening.
+func (t *TCP) Addr() string {
+	if t.ln == nil {
+		return ""
+	}
+	return t.ln.Addr().String()
+}
+
+// Start begins to accept connections. Until Identify only questions (Ask) are answered.
+func (t *TCP) Start(h Handler) {
+	t.handler = h
+	if t.ln == nil {
+		return
+	}
+	t.wg.Go(func() {
+		for {
+			c, err := t.ln.Accept()
+			if err != nil {
+				if t.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+					return
+				}
+				time.Sleep(10 * time.Millisecond) // out of descriptors and the like: do not spin
+				continue
+			}
+			t.wg.Go(func() { t.serve(c) })
+		}
+	})
+}
+
+// Identify says who this member is; from now on members may connect.
+func (t *TCP) Identify(cluster, self uint64) {
+	t.mu.Lock()
+	t.cluster, t.self = cluster, self
+	t.mu.Unlock()
+}
+
+// SetPeer implements Network.
+func (t *TCP) SetPeer(id uint64, addr string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if id == t.self || t.ctx.Err() != nil {
+		return
+	}
+	delete(t.removed, id)
+	if p := t.peers[id]; p != nil {
+		p.addr.Store(&addr)
+		return
+	}
+	ctx, stop := context.WithCancel(t.ctx)
+	p := &tcpPeer{id: id, stop: stop}
+	p.addr.Store(&addr)
+	for l := range laneCount {
+		if l == LaneSnapshot {
+			continue // streams dial for themselves
+		}
+		lane := &tcpLane{wake: make(chan struct{}, 1)}
+		p.lanes[l] = lane
+		t.wg.Go(func() { t.runLane(ctx, p, l, lane) })
+	}
+	t.peers[id] = p
+}
+
+// RemovePeer implements Network.
+func (t *TCP) RemovePeer(id uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.removed[id] = struct{}{}
+	if p := t.peers[id]; p != nil {
+		p.stop()
+		delete(t.peers, id)
+	}
+	for c, who := range t.conns {
+		if who == id {
+			c.Close()
+		}
+	}
+}
+
+// Send implements Network.
+func (t *TCP) Send(to uint64, lane Lane, frame []byte) bool {
+	t.mu.Lock()
+	p := t.peers[to]
+	t.mu.Unlock()
+	if p == nil || p.lanes[lane] == nil {
+		return false
+	}
+	l := p.lanes[lane]
+	l.mu.Lock()
+	if !l.up || l.bytes+len(frame) > queueBytes[lane] && l.bytes > 0 {
+		l.mu.Unlock()
+		return false
+	}
+	l.queue = append(l.queue, frame)
+	l.bytes += len(frame)
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// ConnectedFor implements Network.
+func (t *TCP) ConnectedFor(id uint64) int64 {
+	t.mu.Lock()
+	p, in := t.peers[id], t.inbound[id]
+	t.mu.Unlock()
+	if p == nil || in == 0 {
+		return 0
+	}
+	l := p.lanes[LaneControl]
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.up {
+		return 0
+	}
+	return min(int64(time.Since(l.since)), time.Now().UnixNano()-in) + 1
+}
+
+// Close drops everything and waits for the goroutines.
+func (t *TCP) Close() error {
+	t.cancel()
+	if t.ln != nil {
+		t.ln.Close()
+	}
+	t.mu.Lock()
+	for c := range t.conns {
+		c.Close()
+	}
+	t.mu.Unlock()
+	t.wg.Wait()
+	return nil
+}
+
+func (t *TCP) dial(ctx context.Context, addr string, h hello) (net.Conn, *bufio.Reader, error) {
+	d := net.Dialer{Timeout: dialTimeout}
+	c, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, nil, err
+	}
+	if t.opts.TLS != nil {
+		cfg := t.opts.TLS.Clone()
+		if cfg.ServerName == "" {
+			cfg.ServerName, _, _ = net.SplitHostPort(addr)
+		}
+		c = tls.Client(c, cfg)
+	}
+	c.SetDeadline(time.Now().Add(helloTimeout))
+	var head [frameHeaderLen]byte
+	payload := h.append(nil)
+	putFrameHeader(head[:], payload)
+	if _, err := c.Write(append(head[:], payload...)); err != nil {
+		c.Close()
+		return nil, nil, err
+	}
+	r := bufio.NewReaderSize(c, 64<<10)
+	answer, err := readFrame(r, 4096)
+	if err != nil {
+		c.Close()
+		return nil, nil, fmt.Errorf("hello: %w", unexpected(err))
+	}
+	if len(answer) > 0 { // a sentence: refused
+		c.Close()
+		return nil, nil, fmt.Errorf("%w: %s", ErrRefused, answer)
+	}
+	c.SetDeadline(time.Time{})
+	return c, r, nil
+}
+
+// runLane keeps one outgoing connection: dial, write what is queued, start again when it breaks.
+func (t *TCP) runLane(ctx context.Context, p *tcpPeer, lane Lane, l *tcpLane) {
+	wait, quiet := redialMin, false
+	for ctx.Err() == nil {
+		t.mu.Lock()
+		h := hello{kind: byte(lane), cluster: t.cluster, from: t.self, to: p.id}
+		t.mu.Unlock()
+		c, r, err := t.dial(ctx, *p.addr.Load(), h)
+		if err != nil {
+			if lane == LaneControl && !quiet && ctx.Err() == nil {
+				quiet = true // one line per outage
+				t.log.Info("member unreachable", "member", fmt.Sprintf("%x", p.id), "addr", *p.addr.Load(), "err", err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(wait):
+			}
+			wait = min(wait*2, redialMax)
+			continue
+		}
+		wait = redialMin
+		if quiet {
+			quiet = false
+			t.log.Info("member reachable again", "member", fmt.Sprintf("%x", p.id))
+		}
+		l.mu.Lock()
+		l.up, l.since = true, time.Now()
+		l.queue, l.bytes = nil, 0
+		l.mu.Unlock()
+		t.handler.Reconnected(p.id, lane)
+		closed := make(chan struct{})
+		go func() { // the other side never writes after its hello: a read that returns means the connection is gone
+			r.ReadByte()
+			c.Close()
+			close(closed)
+		}()
+		l.writeTo(ctx, c, closed)
+		c.Close()
+		<-closed
+		l.mu.Lock()
+		l.up = false
+		l.queue, l.bytes = nil, 0
+		l.mu.Unlock()
+	}
+}
+
+func (l *tcpLane) writeTo(ctx context.Context, c net.Conn, closed <-chan struct{}) {
+	var bufs net.Buffers
+	var heads []byte
+	for {
+		l.mu.Lock()
+		q := l.queue
+		l.queue, l.bytes = nil, 0
+		l.mu.Unlock()
+		if len(q) == 0 {
+			select {
+			case <-l.wake:
+				continue
+			case <-closed:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+		bufs = bufs[:0]
+		if need := len(q) * frameHeaderLen; cap(heads) < need {
+			heads = make([]byte, need)
+		}
+		for i, f := range q {
+			h := heads[:cap(heads)][i*frameHeaderLen : (i+1)*frameHeaderLen]
+			putFrameHeader(h, f)
+			bufs = append(bufs, h, f)
+		}
+		c.SetWriteDeadline(time.Now().Add(writeTimeout))
+		out := bufs
+		if _, err := out.WriteTo(c); err != nil {
+			return
+		}
+		clear(bufs)
+	}
+}
+
+// serve handles one accepted connection.
+func (t *TCP) serve(c net.Conn) {
+	defer c.Close()
+	if t.opts.TLS != nil {
+		cfg := t.opts.TLS.Clone()
+		cfg.ClientAuth = tls.RequireAndVerifyClientCert
+		tc := tls.Server(c, cfg)
+		c.SetDeadline(time.Now().Add(helloTimeout))
+		if err := tc.HandshakeContext(t.ctx); err != nil {
+			t.log.Info("connection refused: TLS", "from", c.RemoteAddr().String(), "err", err)
+			return
+		}
+		c = tc
+	}
+	c.SetDeadline(time.Now().Add(helloTimeout))
+	r := bufio.NewReaderSize(c, 64<<10)
+	b, err := readFrame(r, helloLen)
+	if err != nil {
+		return
+	}
+	h, err := decodeHello(b)
+	w := bufio.NewWriter(c)
+	if err == nil {
+		err = t.admit(&h, c)
+	}
+	if err != nil {
+		writeFrame(w, []byte(err.Error()))
+		w.Flush()
+		return
+	}
+	defer t.release(&h, c)
+	if err := writeFrame(w, nil); err != nil || w.Flush() != nil {
+		return
+	}
+	switch {
+	case h.kind == helloAsk:
+		q, err := readFrame(r, 1<<20)
+		if err != nil {
+			return
+		}
+		c.SetDeadline(time.Time{}) // the answer may have to wait for a commit
+		answer, err := t.handler.HandleAsk(q)
+		status := []byte{0}
+		if err != nil {
+			status, answer = []byte{1}, []byte(err.Error())
+		}
+		c.SetDeadline(time.Now().Add(writeTimeout))
+		writeFrame(w, append(status, answer...))
+		w.Flush()
+	case Lane(h.kind) == LaneSnapshot:
+		c.SetDeadline(time.Time{})
+		status := []byte(nil)
+		if err := t.handler.HandleStream(h.from, &streamReader{r: r}); err != nil {
+			status = []byte(err.Error())
+		}
+		c.SetDeadline(time.Now().Add(writeTimeout))
+		writeFrame(w, status)
+		w.Flush()
+	default:
+		c.SetDeadline(time.Time{})
+		for {
+			f, err := readFrame(r, MaxFrameBytes)
+			if err != nil {
+				if errors.Is(err, errFrame) {
+					t.log.Warn("connection cut", "member", fmt.Sprintf("%x", h.from), "lane", Lane(h.kind).String(), "err", err)
+				}
+				return
+			}
+			t.handler.HandleFrame(h.from, Lane(h.kind), f)
+		}
+	}
+}
+
+// admit checks an accepted connection's hello against who we are, and records it.
+func (t *TCP) admit(h *hello, c net.Conn) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if h.kind != helloAsk {
+		if t.self == 0 {
+			return errors.New("not ready: this member has not joined a cluster yet")
+		}
+		if h.cluster != t.cluster {
+			return fmt.Errorf("cluster id mismatch: this member belongs to %x", t.cluster)
+		}
+		if h.to != t.self {
+			return fmt.Errorf("member id mismatch: this member is %x, not %x", t.self, h.to)
+		}
+		if _, gone := t.removed[h.from]; gone {
+			return fmt.Errorf("member %x was removed from the cluster", h.from)
+		}
+		if Lane(h.kind) == LaneControl {
+			t.inbound[h.from] = time.Now().UnixNano()
+		}
+	}
+	t.conns[c] = h.from
+	return nil
+}
+
+func (t *TCP) release(h *hello, c net.Conn) {
+	t.mu.Lock()
+	delete(t.conns, c)
+	if Lane(h.kind) == LaneControl {
+		delete(t.inbound, h.from)
+	}
+	t.mu.Unlock()
+}
+
+// SendStream implements Network.
+func (t *TCP) SendStream(to uint64, write func(w io.Writer) error, done func(error)) {
+	t.mu.Lock()
+	p := t.peers[to]
+	h := hello{kind: byte(LaneSnapshot), cluster: t.cluster, from: t.self, to: to}
+	t.mu.Unlock()
+	if p == nil {
+		done(fmt.Errorf("stream to %x: unknown member", to))
+		return
+	}
+	t.wg.Go(func() {
+		done(func() error {
+			c, r, err := t.dial(t.ctx, *p.addr.Load(), h)
+			if err != nil {
+				return err
+			}
+			stop := context.AfterFunc(t.ctx, func() { c.Close() })
+			defer stop()
+			defer c.Close()
+			s := &streamWriter{w: bufio.NewWriterSize(&deadlineWriter{c}, 64<<10), buf: make([]byte, 0, streamChunk)}
+			if err := write(s); err != nil {
+				return err // closing without the end mark tells the receiver
+			}
+			if err := s.finish(); err != nil {
+				return err
+			}
+			c.SetReadDeadline(time.Now().Add(5 * time.Minute)) // the receiver builds and syncs a store
+			status, err := readFrame(r, 4096)
+			if err != nil {
+				return unexpected(err)
+			}
+			if len(status) > 0 {
+				return fmt.Errorf("%w: %s", ErrRefused, status)
+			}
+			return nil
+		}())
+	})
+}
+
+// deadlineWriter gives every write its own deadline: a stream may take long, a stuck receiver may not.
+type deadlineWriter struct{ c net.Conn }
+
+func (d *deadlineWriter) Write(p []byte) (int, error) {
+	d.c.SetWriteDeadline(time.Now().Add(3 * writeTimeout))
+	return d.c.Write(p)
+}
+
+// Ask sends one question to whoever listens on addr and returns the answer. A refusal wraps ErrRefused.
+func (t *TCP) Ask(ctx context.Context, addr string, question []byte) ([]byte, error) {
+	c, r, err := t.dial(ctx, addr, hello{kind: helloAsk})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	stop := context.AfterFunc(ctx, func() { c.Close() })
+	defer stop()
+	w := bufio.NewWriter(c)
+	if err := writeFrame(w, question); err != nil {
+		return nil, err
+	}
+	if err := w.Flush(); err != nil {
+		return nil, err
+	}
+	b, err := readFrame(r, 4<<20)
+	if err != nil {
+		return nil, unexpected(err)
+	}
+	if len(b) == 0 {
+		return nil, errFrame
+	}
+	if b[0] != 0 {
+		return nil, fmt.Errorf("%w: %s", ErrRefused, b[1:])
+	}
+	return b[1:], nil
+}

@@ -1,0 +1,92 @@
+package replica
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"go.etcd.io/raft/v3/raftpb"
+)
+
+// Conf says who votes and who only listens. Membership changes one member at a time, so there is never a joint
+// configuration.
+type Conf struct {
+	Voters, Learners []uint64 // ascending
+}
+
+// Encode is the form kept in the store with the applied index (DECISIONS A4 d).
+func (c Conf) Encode() []byte { return appendConf(nil, c) }
+
+// DecodeConf reads Encode's form.
+func DecodeConf(b []byte) (Conf, error) {
+	r := &reader{b: b}
+	c := r.conf()
+	if r.bad || len(r.b) != 0 {
+		return Conf{}, errMessage
+	}
+	return c, nil
+}
+
+// Voter and Learner report a member's role.
+func (c Conf) Voter(id uint64) bool   { return slices.Contains(c.Voters, id) }
+func (c Conf) Learner(id uint64) bool { return slices.Contains(c.Learners, id) }
+
+func appendConf(b []byte, c Conf) []byte {
+	for _, ids := range [][]uint64{c.Voters, c.Learners} {
+		b = binary.AppendUvarint(b, uint64(len(ids)))
+		for _, id := range ids {
+			b = binary.LittleEndian.AppendUint64(b, id)
+		}
+	}
+	return b
+}
+
+func (r *reader) conf() Conf {
+	var lists [2][]uint64
+	for i := range lists {
+		n := r.uvarint()
+		if n > uint64(len(r.b)/8) {
+			r.bad, r.b = true, nil
+			return Conf{}
+		}
+		for range n {
+			lists[i] = append(lists[i], r.u64())
+		}
+	}
+	return Conf{Voters: lists[0], Learners: lists[1]}
+}
+
+func (c Conf) raft() *raftpb.ConfState {
+	return &raftpb.ConfState{Voters: slices.Clone(c.Voters), Learners: slices.Clone(c.Learners)}
+}
+
+func confOf(cs *raftpb.ConfState) Conf {
+	c := Conf{Voters: slices.Clone(cs.GetVoters()), Learners: slices.Clone(cs.GetLearners())}
+	slices.Sort(c.Voters)
+	slices.Sort(c.Learners)
+	return c
+}
+
+// ChangeKind is what a membership change does.
+type ChangeKind uint8
+
+// The membership changes.
+const (
+	AddVoter ChangeKind = iota // also promotes a learner
+	AddLearner
+	Remove
+)
+
+// Change is a change of one member. Context comes back with the committed entry.
+type Change struct {
+	Kind    ChangeKind
+	ID      uint64
+	Context []byte
+}
+
+func (c Change) raft() *raftpb.ConfChangeV2 {
+	typ := [...]raftpb.ConfChangeType{raftpb.ConfChangeAddNode, raftpb.ConfChangeAddLearnerNode, raftpb.ConfChangeRemoveNode}[c.Kind]
+	return &raftpb.ConfChangeV2{
+		Changes: []*raftpb.ConfChangeSingle{{Type: typ.Enum(), NodeId: new(c.ID)}},
+		Context: c.Context,
+	}
+}

@@ -1,0 +1,452 @@
+// Package replica turns the raft library into one member of the replicated log. It is the only user of that library and
+// does no I/O: the driver (package node) feeds ticks, messages, proposals and finished disk writes in, and takes messages,
+// disk writes and committed entries out. One goroutine drives it, so a whole cluster also runs from a seed (package sim).
+// It does not know what an entry means, where the store lies, or who waits for an answer.
+//
+// Asynchronous storage writes: the library hands out a write with the messages that may only leave once it is durable.
+// The leader's messages to its followers are not among them, so the leader's fsync runs while the followers do theirs.
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/holdfastdb/holdfast/peer"
+	"github.com/holdfastdb/holdfast/wal"
+	"go.etcd.io/raft/v3"
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// Config of a Replica.
+type Config struct {
+	ID uint64
+	// WAL holds the log. The replica only reads it; the driver writes what Ready asks for.
+	WAL *wal.Log
+	// Conf and Applied come from the store: the configuration as of Applied.
+	Conf    Conf
+	Applied uint64
+	// ElectionTicks and HeartbeatTicks count calls of Tick.
+	ElectionTicks, HeartbeatTicks int
+	// SnapshotPoint says which log position a snapshot taken now would have (the store's applied index and configuration).
+	SnapshotPoint func() (applied uint64, conf Conf)
+	Logger        *slog.Logger
+}
+
+// Replica is one raft member. It is owned by the goroutine that drives it; no method may be called from another.
+type Replica struct {
+	cfg  Config
+	rn   *raft.RawNode
+	st   *storage
+	lead uint64
+	term uint64
+	role raft.StateType
+	conf Conf
+	// openTerm is the term of the last committed entry seen: read-index questions are dropped until it is the current
+	// one, because raft answers them too early when there is a single voter (DECISIONS A11).
+	openTerm uint64
+}
+
+// Write is what must reach the WAL: Batch first, fsync if Sync, then Written. Writes complete in order.
+type Write struct {
+	Batch wal.Batch
+	// Sync is false when nothing was added that a promise rests on (only the commit index moved).
+	Sync bool
+	// Snapshot is set when the log and store are to be replaced by the received snapshot at this index first.
+	Snapshot  *SnapshotPoint
+	responses []*raftpb.Message
+}
+
+// SnapshotPoint names a snapshot: the last log position it covers and the configuration there.
+type SnapshotPoint struct {
+	Index, Term uint64
+	Conf        Conf
+}
+
+// Committed is one committed entry on its way to Apply.
+type Committed struct {
+	Index, Term uint64
+	// Change is set for a membership change, Data otherwise (empty for raft's own entries).
+	Change *Change
+	Data   []byte
+}
+
+// Outgoing is a message for another member.
+type Outgoing struct {
+	To    uint64
+	Lane  peer.Lane
+	Frame []byte
+	// Snapshot: this is a raft snapshot message; the frame heads a stream of the store's contents.
+	Snapshot *SnapshotPoint
+}
+
+// ReadState answers a ReadIndex: everything acknowledged before the question is applied once Applied ≥ Index.
+type ReadState struct {
+	Index   uint64
+	Context []byte
+}
+
+// Ready is what the driver must do now: Send at once; hand each of Writes to the WAL in order; apply Commits and then call
+// Applied with them.
+type Ready struct {
+	Send    []Outgoing
+	Writes  []*Write
+	Commits []Committed
+	Reads   []ReadState
+	apply   []*raftpb.Message
+}
+
+// Errors of proposals.
+var (
+	ErrNotLeader = errors.New("not leader")
+	// ErrBusy: too much is uncommitted, or a membership change is in progress; try later. Nothing was proposed.
+	ErrBusy = errors.New("log is busy")
+)
+
+// Limits on what raft keeps in flight, in bytes; counts alone do not bound memory.
+const (
+	maxSizePerMsg       = 1 << 20
+	maxInflightMsgs     = 256
+	maxInflightBytes    = 8 << 20
+	maxUncommittedBytes = 16 << 20
+	maxCommittedPerStep = 4 << 20
+)
+
+// New starts raft from what WAL and store hold. HardState.Commit is raised to Applied: a commit index alone is not synced,
+// and the store may have flushed past it (DECISIONS A4 a).
+func New(cfg Config) (*Replica, error) {
+	hs := cfg.WAL.HardState()
+	if last := cfg.WAL.LastIndex(); cfg.Applied > last {
+		return nil, fmt.Errorf("store has applied %d but the log ends at %d: the data directory is damaged or mixed from two", cfg.Applied, last)
+	}
+	if hs.Commit < cfg.Applied {
+		hs.Commit = cfg.Applied
+	}
+	st := &storage{wal: cfg.WAL, hs: hs, conf: cfg.Conf, point: cfg.SnapshotPoint}
+	rn, err := raft.NewRawNode(&raft.Config{
+		ID:                        cfg.ID,
+		ElectionTick:              cfg.ElectionTicks,
+		HeartbeatTick:             cfg.HeartbeatTicks,
+		Storage:                   st,
+		Applied:                   cfg.Applied,
+		AsyncStorageWrites:        true,
+		MaxSizePerMsg:             maxSizePerMsg,
+		MaxCommittedSizePerReady:  maxCommittedPerStep,
+		MaxUncommittedEntriesSize: maxUncommittedBytes,
+		MaxInflightMsgs:           maxInflightMsgs,
+		MaxInflightBytes:          maxInflightBytes,
+		CheckQuorum:               true,
+		PreVote:                   true,
+		ReadOnlyOption:            raft.ReadOnlySafe,
+		DisableProposalForwarding: true, // the leader stamps time and ids, so raft must not forward (DECISIONS A10)
+		StepDownOnRemoval:         true,
+		Logger:                    newLogger(cfg.Logger),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start raft: %w", err)
+	}
+	r := &Replica{cfg: cfg, rn: rn, st: st, conf: cfg.Conf, term: hs.Term}
+	if len(cfg.Conf.Voters) == 1 && cfg.Conf.Voters[0] == cfg.ID {
+		_ = rn.Campaign() // alone: nobody to wait for
+	}
+	return r, nil
+}
+
+// Leader, Term, Conf: what this member believes now. Leader is 0 when unknown.
+func (r *Replica) Leader() uint64 { return r.lead }
+func (r *Replica) Term() uint64   { return r.term }
+func (r *Replica) Conf() Conf     { return r.conf }
+
+// IsLeader reports whether this member leads in Term.
+func (r *Replica) IsLeader() bool { return r.role == raft.StateLeader }
+
+// Commit is the commit index this member knows.
+func (r *Replica) Commit() uint64 { return r.rn.BasicStatus().GetCommit() }
+
+// LastIndex is the last index in the log, durable or not.
+func (r *Replica) LastIndex() uint64 {
+	last := r.cfg.WAL.LastIndex()
+	return max(last, r.st.lastAppended)
+}
+
+// Tick advances raft's time by one tick.
+func (r *Replica) Tick() { r.rn.Tick() }
+
+// Campaign starts an election now.
+func (r *Replica) Campaign() { _ = r.rn.Campaign() }
+
+// Receive steps one frame from another member into raft.
+func (r *Replica) Receive(from uint64, frame []byte) error {
+	m, err := decodeMessage(frame)
+	if err != nil {
+		return fmt.Errorf("frame from %x: %w", from, err)
+	}
+	if m.GetFrom() != from || m.GetTo() != r.cfg.ID {
+		return fmt.Errorf("frame from %x says it is from %x to %x: %w", from, m.GetFrom(), m.GetTo(), errMessage)
+	}
+	switch m.GetType() {
+	case raftpb.MsgSnap, raftpb.MsgProp, raftpb.MsgHup, raftpb.MsgBeat, raftpb.MsgTransferLeader, raftpb.MsgForgetLeader:
+		return fmt.Errorf("frame from %x: %s does not travel this way: %w", from, m.GetType(), errMessage)
+	}
+	if m.GetType() == raftpb.MsgReadIndex && r.readsClosed() {
+		return nil // the asker asks again
+	}
+	r.step(m)
+	return nil
+}
+
+func (r *Replica) readsClosed() bool { return r.IsLeader() && r.openTerm != r.term }
+
+// ReceiveSnapshot steps the head of a received snapshot stream. The next Ready carries a Write with Snapshot set if raft
+// wants it; otherwise it was outdated.
+func (r *Replica) ReceiveSnapshot(from uint64, head []byte) error {
+	m, err := decodeMessage(head)
+	if err != nil || m.GetType() != raftpb.MsgSnap || m.GetFrom() != from || m.GetTo() != r.cfg.ID || m.Snapshot == nil {
+		return fmt.Errorf("snapshot head from %x: %w", from, errMessage)
+	}
+	r.step(m)
+	return nil
+}
+
+// SnapshotHead reads the point a received stream claims to be at, before its contents are taken.
+func SnapshotHead(head []byte) (*SnapshotPoint, error) {
+	m, err := decodeMessage(head)
+	if err != nil || m.Snapshot == nil {
+		return nil, errMessage
+	}
+	return pointOf(m.Snapshot), nil
+}
+
+// step ignores the errors raft returns for messages it has no use for (unknown senders, stale answers).
+func (r *Replica) step(m *raftpb.Message) { _ = r.rn.Step(m) }
+
+// Propose appends one entry to the log if this member leads.
+func (r *Replica) Propose(data []byte) error {
+	if !r.IsLeader() {
+		return ErrNotLeader
+	}
+	if err := r.rn.Propose(data); err != nil {
+		if errors.Is(err, raft.ErrProposalDropped) {
+			return ErrBusy
+		}
+		return err
+	}
+	return nil
+}
+
+// ProposeChange appends a membership change. One may be in flight; the caller makes sure of that, because raft would
+// silently turn a second one into an empty entry.
+func (r *Replica) ProposeChange(c Change) error {
+	if !r.IsLeader() {
+		return ErrNotLeader
+	}
+	if err := r.rn.ProposeConfChange(c.raft()); err != nil {
+		if errors.Is(err, raft.ErrProposalDropped) {
+			return ErrBusy
+		}
+		return err
+	}
+	return nil
+}
+
+// ApplyChange makes a committed change effective; refuse replaces it by nothing (the machine rejected it).
+func (r *Replica) ApplyChange(c *Change, refuse bool) Conf {
+	cc := &raftpb.ConfChangeV2{}
+	if !refuse {
+		cc = c.raft()
+	}
+	r.conf = confOf(r.rn.ApplyConfChange(cc))
+	return r.conf
+}
+
+// ReadIndex asks for a read index; the answer comes in Ready.Reads with the same context. It may be lost: ask again with
+// a fresh context (a context reused across retries could be answered by the older round).
+func (r *Replica) ReadIndex(context []byte) {
+	if !r.readsClosed() {
+		r.rn.ReadIndex(context)
+	}
+}
+
+// Transfer starts handing leadership to another member.
+func (r *Replica) Transfer(to uint64) { r.rn.TransferLeader(to) }
+
+// ReportUnreachable tells raft that messages to a member were dropped.
+func (r *Replica) ReportUnreachable(id uint64) { r.rn.ReportUnreachable(id) }
+
+// ReportSnapshot tells raft how a snapshot stream to a member ended.
+func (r *Replica) ReportSnapshot(id uint64, ok bool) {
+	s := raft.SnapshotFinish
+	if !ok {
+		s = raft.SnapshotFailure
+	}
+	r.rn.ReportSnapshot(id, s)
+}
+
+// Progress is how far the leader knows a member to be.
+type Progress struct {
+	ID              uint64
+	Match, Next     uint64
+	Learner, Active bool
+	Snapshotting    bool
+}
+
+// Progress lists all members' progress; empty on a follower.
+func (r *Replica) Progress() []Progress {
+	if !r.IsLeader() {
+		return nil
+	}
+	s := r.rn.Status()
+	var out []Progress
+	for id, p := range s.Progress {
+		out = append(out, Progress{ID: id, Match: p.Match, Next: p.Next, Learner: p.IsLearner, Active: p.RecentActive || id == r.cfg.ID,
+			Snapshotting: p.State.String() == "StateSnapshot"})
+	}
+	return out
+}
+
+// Ready collects what is to be done; false: nothing.
+func (r *Replica) Ready(out *Ready) bool {
+	if !r.rn.HasReady() {
+		return false
+	}
+	rd := r.rn.Ready()
+	out.Send, out.Writes, out.Commits, out.Reads, out.apply = out.Send[:0], out.Writes[:0], out.Commits[:0], out.Reads[:0], out.apply[:0]
+	if rd.SoftState != nil {
+		r.lead, r.role = rd.SoftState.Lead, rd.SoftState.RaftState
+	}
+	if rd.HardState != nil {
+		r.term = rd.HardState.GetTerm()
+	}
+	for _, s := range rd.ReadStates {
+		out.Reads = append(out.Reads, ReadState{Index: s.Index, Context: s.RequestCtx})
+	}
+	for _, m := range rd.Messages {
+		switch m.GetTo() {
+		case raft.LocalAppendThread:
+			out.Writes = append(out.Writes, r.write(m))
+		case raft.LocalApplyThread:
+			for _, e := range m.Entries {
+				c, err := committed(e)
+				if err != nil {
+					panic(fmt.Sprintf("committed entry %d cannot be decoded: %v", e.GetIndex(), err)) // we encoded it
+				}
+				out.Commits = append(out.Commits, c)
+				r.openTerm = c.Term
+			}
+			out.apply = append(out.apply, m.Responses...)
+		default:
+			out.Send = append(out.Send, r.outgoing(m))
+		}
+	}
+	return true
+}
+
+// Written is called when a Write (and all before it) is durable. It returns messages that may leave now.
+func (r *Replica) Written(w *Write) []Outgoing {
+	if w.Batch.HardState != nil {
+		r.st.hs = *w.Batch.HardState
+	}
+	var out []Outgoing
+	for _, m := range w.responses {
+		if m.GetTo() == r.cfg.ID {
+			r.step(m)
+		} else {
+			out = append(out, r.outgoing(m))
+		}
+	}
+	return out
+}
+
+// Applied is called when the Commits of a Ready are in the store.
+func (r *Replica) Applied(rd *Ready) {
+	for _, m := range rd.apply {
+		r.step(m)
+	}
+	clear(rd.apply)
+}
+
+func (r *Replica) write(m *raftpb.Message) *Write {
+	w := &Write{responses: m.Responses}
+	if n := len(m.Entries); n > 0 {
+		w.Sync = true
+		w.Batch.Entries = make([]wal.Entry, n)
+		for i, e := range m.Entries {
+			w.Batch.Entries[i] = wal.Entry{Index: e.GetIndex(), Term: e.GetTerm(), Type: uint8(e.GetType()), Data: e.Data}
+		}
+		r.st.lastAppended = m.Entries[n-1].GetIndex()
+	}
+	if m.Term != nil {
+		hs := wal.HardState{Term: m.GetTerm(), Vote: m.GetVote(), Commit: m.GetCommit()}
+		if hs.Term != r.st.handed.Term || hs.Vote != r.st.handed.Vote {
+			w.Sync = true
+		}
+		r.st.handed = hs
+		w.Batch.HardState = &hs
+	}
+	if !raft.IsEmptySnap(m.Snapshot) {
+		w.Sync = true
+		w.Snapshot = pointOf(m.Snapshot)
+		r.conf = w.Snapshot.Conf
+	}
+	return w
+}
+
+func (r *Replica) outgoing(m *raftpb.Message) Outgoing {
+	o := Outgoing{To: m.GetTo(), Lane: peer.LaneControl}
+	switch m.GetType() {
+	case raftpb.MsgApp, raftpb.MsgAppResp:
+		o.Lane = peer.LaneAppend
+	case raftpb.MsgSnap:
+		o.Lane = peer.LaneSnapshot
+		o.Snapshot = pointOf(m.Snapshot)
+	}
+	o.Frame = appendMessage(make([]byte, 0, messageSize(m)), m)
+	return o
+}
+
+func pointOf(s *raftpb.Snapshot) *SnapshotPoint {
+	md := s.GetMetadata()
+	return &SnapshotPoint{Index: md.GetIndex(), Term: md.GetTerm(), Conf: confOf(md.GetConfState())}
+}
+
+func committed(e *raftpb.Entry) (Committed, error) {
+	c := Committed{Index: e.GetIndex(), Term: e.GetTerm()}
+	if e.GetType() == raftpb.EntryNormal {
+		c.Data = e.Data
+		return c, nil
+	}
+	ch, err := DecodeChange(uint8(e.GetType()), e.Data)
+	c.Change = ch
+	return c, err
+}
+
+// DecodeChange reads a membership change from an entry's data, nil if typ is a normal entry; `holdfast inspect` uses it.
+func DecodeChange(typ uint8, data []byte) (*Change, error) {
+	switch raftpb.EntryType(typ) {
+	case raftpb.EntryNormal:
+		return nil, nil
+	case raftpb.EntryConfChangeV2:
+	default:
+		return nil, fmt.Errorf("entry type %d: %w", typ, errMessage)
+	}
+	var cc raftpb.ConfChangeV2
+	if err := proto.Unmarshal(data, &cc); err != nil {
+		return nil, err
+	}
+	if len(cc.Changes) != 1 {
+		return nil, fmt.Errorf("membership change of %d members: %w", len(cc.Changes), errMessage)
+	}
+	ch := &Change{ID: cc.Changes[0].GetNodeId(), Context: cc.Context}
+	switch cc.Changes[0].GetType() {
+	case raftpb.ConfChangeAddNode:
+		ch.Kind = AddVoter
+	case raftpb.ConfChangeAddLearnerNode:
+		ch.Kind = AddLearner
+	case raftpb.ConfChangeRemoveNode:
+		ch.Kind = Remove
+	default:
+		return nil, fmt.Errorf("membership change kind %s: %w", cc.Changes[0].GetType(), errMessage)
+	}
+	return ch, nil
+}
