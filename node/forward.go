@@ -47,7 +47,7 @@ func (n *Node) forward(lead uint64) {
 			case p.change != nil:
 				n.complete(p, nil, ErrSuperseded) // membership changes are proposed by the leader only
 				continue
-			case p.inTerm != 0 && p.inTerm != term:
+			case p.inTerm != 0 && p.inTerm != term && !n.cfg.Break.NoTermFence:
 				n.complete(p, nil, ErrSuperseded)
 				continue
 			}

@@ -243,8 +243,7 @@ func (n *Node) apply(cs []replica.Committed) error {
 		}
 	}
 	now := n.clock.Mono()
-	n.steps.Apply.Record(now - start)
-	n.steps.Commit.Add(int64(len(cs)))
+	n.steps.Apply.Done(len(cs), now-start)
 	st := n.applier.Stamp()
 	if st.TickMs > n.tickAt(now) { // another leader's clock is ahead of ours
 		n.tick.Store(&tickPoint{base: st.TickMs, mono: now})

@@ -210,7 +210,7 @@ func (n *Node) pack() error {
 			n.batch[i] = nil
 			continue
 		}
-		if p.inTerm != 0 && p.inTerm != term {
+		if p.inTerm != 0 && p.inTerm != term && !n.cfg.Break.NoTermFence {
 			n.complete(p, nil, ErrSuperseded)
 			n.batch[i] = nil
 			continue
@@ -259,7 +259,7 @@ func (n *Node) track(p *pending, term uint64) {
 	p.sentAt = n.clock.Mono()
 	n.inflight[p.seq] = p
 	if p.queuedAt != 0 {
-		n.steps.Propose.Record(p.sentAt - p.queuedAt)
+		n.steps.Propose.Done(1, p.sentAt-p.queuedAt)
 	}
 }
 

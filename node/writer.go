@@ -111,7 +111,7 @@ func (n *Node) writeJobs(jobs []*replica.Write) error {
 	if !sync {
 		return nil
 	}
-	n.steps.Append.Record(appended - start)
+	n.steps.Append.Done(len(jobs), appended-start)
 	if n.cfg.Break.AckBeforeSync {
 		return nil
 	}
@@ -119,7 +119,7 @@ func (n *Node) writeJobs(jobs []*replica.Write) error {
 	if err := n.wal.Sync(); err != nil {
 		return fmt.Errorf("sync the log: %w", err)
 	}
-	n.steps.Sync.Record(n.clock.Mono() - appended)
+	n.steps.Sync.Done(1, n.clock.Mono()-appended)
 	return nil
 }
 
