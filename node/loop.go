@@ -130,8 +130,13 @@ func (n *Node) drainInbox() error {
 			}
 			continue
 		}
-		if err := n.rep.Receive(f.from, f.b); err != nil {
+		acked, err := n.rep.Receive(f.from, f.b)
+		if err != nil {
 			n.log.Warn("message dropped", "err", err)
+		}
+		if s, ok := n.sent[f.from]; ok && acked >= s.index {
+			n.steps.Replicate.Done(1, n.clock.Mono()-s.at)
+			delete(n.sent, f.from)
 		}
 	}
 	clear(frames)
@@ -166,6 +171,9 @@ func (n *Node) handleReady(rd *replica.Ready) error {
 	for _, w := range rd.Writes {
 		if k := len(w.Batch.Entries); k > 0 {
 			n.packedIndex = w.Batch.Entries[k-1].Index
+			if n.packed.index == 0 && n.rep.IsLeader() {
+				n.packed = sample{n.packedIndex, n.clock.Mono()}
+			}
 		}
 		if w.Snapshot != nil {
 			if err := n.installSnapshot(w); err != nil {
@@ -193,9 +201,18 @@ func (n *Node) send(o *replica.Outgoing) {
 		n.sendSnapshot(o)
 		return
 	}
+	if _, timing := n.sent[o.To]; o.Last != 0 && !timing { // one sample at a time per member
+		n.sent[o.To] = sample{o.Last, n.clock.Mono()}
+	}
 	if !n.net.Send(o.To, o.Lane, o.Frame) && o.Lane == peer.LaneAppend {
 		n.rep.ReportUnreachable(o.To)
 	}
+}
+
+// sample is an entry whose time through a step is being taken.
+type sample struct {
+	index uint64
+	at    time.Duration
 }
 
 // noticeTerm reacts to a new term or leader. Loop only.
@@ -203,6 +220,8 @@ func (n *Node) noticeTerm() {
 	if term := n.rep.Term(); term != n.acceptTerm {
 		n.acceptTerm = term
 		clear(n.accepted)
+		clear(n.sent)
+		n.packed = sample{}
 		n.xferTo = 0
 	}
 	if !n.rep.IsLeader() {
@@ -243,6 +262,10 @@ func (n *Node) apply(cs []replica.Committed) error {
 		}
 	}
 	now := n.clock.Mono()
+	if n.packed.index != 0 && n.packed.index <= n.appliedIdx {
+		n.steps.Commit.Done(1, start-n.packed.at)
+		n.packed = sample{}
+	}
 	n.steps.Apply.Done(len(cs), now-start)
 	st := n.applier.Stamp()
 	if st.TickMs > n.tickAt(now) { // another leader's clock is ahead of ours

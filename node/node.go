@@ -142,6 +142,8 @@ type Node struct {
 	promoteAt   time.Duration
 	offered     *received
 	peered      map[uint64]struct{}
+	sent        map[uint64]sample // per member, the entry whose acknowledgement is being timed
+	packed      sample            // the entry whose commit is being timed
 	snapshots   map[uint64]uint64 // snapshot streams going out: member → index
 }
 
@@ -171,7 +173,7 @@ func Open(cfg Config) (n *Node, err error) {
 	}
 	n = &Node{cfg: cfg, id: ident.Member, ident: *ident, log: cfg.Logger, clock: cfg.Clock, fs: cfg.FS, net: cfg.Net,
 		steps: cfg.Steps, wake: make(chan struct{}, 1), dead: make(chan struct{}), stop: make(chan struct{}),
-		nextSeq: 1, inflight: map[uint64]*pending{}, accepted: map[uint64]uint64{}, snapshots: map[uint64]uint64{}, peered: map[uint64]struct{}{}}
+		nextSeq: 1, inflight: map[uint64]*pending{}, accepted: map[uint64]uint64{}, snapshots: map[uint64]uint64{}, peered: map[uint64]struct{}{}, sent: map[uint64]sample{}}
 	var o [8]byte
 	if _, err := rand.Read(o[:]); err != nil {
 		return nil, err

@@ -79,6 +79,8 @@ type Outgoing struct {
 	Frame []byte
 	// Snapshot: this is a raft snapshot message; the frame heads a stream of the store's contents.
 	Snapshot *SnapshotPoint
+	// Last is the index of the last entry the message carries, 0 if none.
+	Last uint64
 }
 
 // ReadState answers a ReadIndex: everything acknowledged before the question is applied once Applied ≥ Index.
@@ -176,24 +178,28 @@ func (r *Replica) Tick() { r.rn.Tick() }
 // Campaign starts an election now.
 func (r *Replica) Campaign() { _ = r.rn.Campaign() }
 
-// Receive steps one frame from another member into raft.
-func (r *Replica) Receive(from uint64, frame []byte) error {
+// Receive steps one frame from another member into raft. acked is the index the sender says it holds durably, 0 if the
+// frame says nothing of the kind.
+func (r *Replica) Receive(from uint64, frame []byte) (acked uint64, err error) {
 	m, err := decodeMessage(frame)
 	if err != nil {
-		return fmt.Errorf("frame from %x: %w", from, err)
+		return 0, fmt.Errorf("frame from %x: %w", from, err)
 	}
 	if m.GetFrom() != from || m.GetTo() != r.cfg.ID {
-		return fmt.Errorf("frame from %x says it is from %x to %x: %w", from, m.GetFrom(), m.GetTo(), errMessage)
+		return 0, fmt.Errorf("frame from %x says it is from %x to %x: %w", from, m.GetFrom(), m.GetTo(), errMessage)
 	}
 	switch m.GetType() {
 	case raftpb.MsgSnap, raftpb.MsgProp, raftpb.MsgHup, raftpb.MsgBeat, raftpb.MsgTransferLeader, raftpb.MsgForgetLeader:
-		return fmt.Errorf("frame from %x: %s does not travel this way: %w", from, m.GetType(), errMessage)
+		return 0, fmt.Errorf("frame from %x: %s does not travel this way: %w", from, m.GetType(), errMessage)
 	}
 	if m.GetType() == raftpb.MsgReadIndex && r.readsClosed() {
-		return nil // the asker asks again
+		return 0, nil // the asker asks again
 	}
 	r.step(m)
-	return nil
+	if m.GetType() == raftpb.MsgAppResp && !m.GetReject() {
+		acked = m.GetIndex()
+	}
+	return acked, nil
 }
 
 func (r *Replica) readsClosed() bool { return r.IsLeader() && r.openTerm != r.term }
@@ -400,6 +406,9 @@ func (r *Replica) outgoing(m *raftpb.Message) Outgoing {
 	case raftpb.MsgSnap:
 		o.Lane = peer.LaneSnapshot
 		o.Snapshot = pointOf(m.Snapshot)
+	}
+	if k := len(m.Entries); k > 0 {
+		o.Last = m.Entries[k-1].GetIndex()
 	}
 	o.Frame = appendMessage(make([]byte, 0, messageSize(m)), m)
 	return o
