@@ -353,7 +353,7 @@ func (n *Node) caughtUp(id uint64) bool {
 	p := n.pub.Load()
 	for _, pr := range p.progress {
 		if pr.ID == id {
-			return pr.Match > 0 && pr.Match*10 >= p.commit*9
+			return pr.Match > 0 && pr.Match*10 >= n.commitIdx.Load()*9
 		}
 	}
 	return false

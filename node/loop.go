@@ -280,17 +280,15 @@ func (n *Node) publish(force bool) {
 	old := n.pub.Load()
 	term := n.rep.Term()
 	ready := n.rep.Leader() != 0 && n.termApplied == term && term != 0
-	p := published{leader: n.rep.Leader(), term: term, ready: ready, commit: n.rep.Commit(), applied: n.appliedIdx}
+	n.commitIdx.Store(n.rep.Commit())
+	n.shownIdx.Store(n.appliedIdx)
+	p := published{leader: n.rep.Leader(), term: term, ready: ready}
 	if ready && n.rep.IsLeader() {
 		p.leads = term
 		p.sole = n.soleVoter
 	}
 	if old != nil && !force && old.leader == p.leader && old.term == p.term && old.leads == p.leads && old.sole == p.sole &&
 		old.ready == p.ready {
-		if old.commit != p.commit || old.applied != p.applied {
-			p.conf, p.progress = old.conf, old.progress
-			n.pub.Store(&p)
-		}
 		return
 	}
 	p.conf = n.rep.Conf()

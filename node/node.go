@@ -110,6 +110,8 @@ type Node struct {
 	pub        atomic.Pointer[published]
 	tick       atomic.Pointer[tickPoint]
 	pubChange  broadcast // any change of pub
+	commitIdx  atomic.Uint64
+	shownIdx   atomic.Uint64 // applied index
 	refused    atomic.Int64
 	superseded atomic.Int64
 	receiving  atomic.Bool  // a snapshot stream is coming in
@@ -154,8 +156,6 @@ type published struct {
 	leads    uint64 // term in which this member leads and has applied an entry of that term; 0 otherwise
 	sole     bool   // and is the only voter: reads need no round
 	ready    bool
-	commit   uint64
-	applied  uint64
 	conf     replica.Conf
 	progress []replica.Progress
 }

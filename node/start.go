@@ -95,7 +95,31 @@ func Start(ctx context.Context, cfg Config, opt StartOptions) (*Node, error) {
 	}
 	g.node.Store(n)
 	n.closeNet = net
+	n.wg.Go(n.announce)
 	return n, nil
+}
+
+// announce makes this member's name and addresses known to the log as soon as it can.
+func (n *Node) announce() {
+	for {
+		changed := n.pubChange.wait()
+		if n.pub.Load().ready {
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			err := n.Announce(ctx)
+			cancel()
+			if err == nil && n.Announced() {
+				return
+			}
+		}
+		select {
+		case <-n.dead:
+			return
+		case <-n.stop:
+			return
+		case <-changed:
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
 }
 
 // alone makes a cluster of one.

@@ -21,8 +21,8 @@ type Status struct {
 // Status is cheap enough to be asked with every request.
 func (n *Node) Status() Status {
 	p := n.pub.Load()
-	return Status{ClusterID: n.ident.Cluster, MemberID: n.id, Name: n.ident.Name, Leader: p.leader, Term: p.term, Commit: p.commit,
-		Applied: p.applied, Learner: p.conf.Learner(n.id), Ready: p.ready}
+	return Status{ClusterID: n.ident.Cluster, MemberID: n.id, Name: n.ident.Name, Leader: p.leader, Term: p.term, Commit: n.commitIdx.Load(),
+		Applied: n.shownIdx.Load(), Learner: p.conf.Learner(n.id), Ready: p.ready}
 }
 
 // IDs returns what never changes: cluster and member id.

@@ -76,6 +76,9 @@ func Bootstrap(b store.Batch, members []em.Member) {
 	}
 }
 
+// Row is a member's row in the store.
+func Row(m *em.Member) (key, value []byte) { return memberKey(m.ID), em.AppendMember(nil, m) }
+
 // get sees earlier commands of the same entry. Apply goroutine only.
 func (m *Machine) get(id uint64) (em.Member, bool) {
 	if p, ok := m.pending[id]; ok {
