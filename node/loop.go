@@ -10,6 +10,7 @@ import (
 	"github.com/holdfastdb/holdfast/peer"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
+	"github.com/holdfastdb/holdfast/wal"
 )
 
 // inbox is how other goroutines reach the loop.
@@ -361,10 +362,19 @@ func (n *Node) truncate() {
 	if !n.soleVoter || len(n.rep.Conf().Learners) > 0 {
 		to = min(to, n.wal.IndexBefore(logTail))
 	}
-	if to >= n.wal.FirstIndex() {
-		if err := n.wal.Truncate(to); err != nil {
+	if n.wal.Droppable(to) == 0 || n.truncating.Swap(true) {
+		return
+	}
+	work := func() {
+		defer n.truncating.Store(false)
+		if err := n.wal.Truncate(to); err != nil && !errors.Is(err, wal.ErrClosed) {
 			n.fatalLater(fmt.Errorf("truncate log to %d: %w", to, err))
 		}
+	}
+	if n.cfg.Manual {
+		work()
+	} else {
+		n.wg.Go(work)
 	}
 }
 

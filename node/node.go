@@ -116,6 +116,7 @@ type Node struct {
 	superseded atomic.Int64
 	receiving  atomic.Bool  // a snapshot stream is coming in
 	replaced   atomic.Int64 // snapshots installed
+	truncating atomic.Bool
 
 	closeNet *peer.TCP // the network Start made; closed with the node
 

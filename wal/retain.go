@@ -1,0 +1,27 @@
+package wal
+
+// IndexBefore returns an index whose truncation leaves about the newest bytes of the log in place, counted in whole
+// segments: the caller keeps them for members that are behind. 0 if the log is not that large.
+func (l *Log) IndexBefore(bytes int64) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	kept := l.off
+	for i := len(l.segs) - 2; i >= 0; i-- {
+		if kept >= bytes {
+			return l.segs[i].last()
+		}
+		kept += l.segs[i].size
+	}
+	return 0
+}
+
+// Droppable is how many segments Truncate(i) would free. Truncating costs a few fsyncs, so it is worth a call only then.
+func (l *Log) Droppable(i uint64) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for n < len(l.segs)-1 && l.segs[n].last() <= i {
+		n++
+	}
+	return n
+}
