@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -28,8 +29,9 @@ type Cluster struct {
 	Dir  string
 	kind Server
 
-	mu    sync.Mutex // guards Nodes while nodes are added
+	mu    sync.Mutex // guards Nodes and named while nodes are added or dropped
 	Nodes []*Node
+	named int // names are n1, n2 … and never used twice
 }
 
 // readyTimeout is long because a shared two-core machine may be busy with other packages' tests.
@@ -78,7 +80,8 @@ func New(dir string, kind Server, n int) (*Cluster, error) {
 func (c *Cluster) add() (*Node, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	name := fmt.Sprintf("n%d", len(c.Nodes)+1)
+	c.named++
+	name := fmt.Sprintf("n%d", c.named)
 	ports, err := freePorts(3)
 	if err != nil {
 		return nil, err
@@ -92,7 +95,7 @@ func (c *Cluster) add() (*Node, error) {
 }
 
 // Add describes one more node with the given flags instead of the cluster's own (beside data directory, name and
-// addresses), without starting it: for tests of joining.
+// addresses), without starting it.
 func (c *Cluster) Add(flags ...string) (*Node, error) {
 	node, err := c.add()
 	if err != nil {
@@ -101,6 +104,25 @@ func (c *Cluster) Add(flags ...string) (*Node, error) {
 	args := append(c.kind.base(node), flags...)
 	node.Process = NewProcess(filepath.Join(c.Dir, node.Name+".log"), c.kind.Bin, args...)
 	return node, nil
+}
+
+// Join describes one more node that joins the members there are, without starting it.
+func (c *Cluster) Join(extra ...string) (*Node, error) {
+	node, err := c.add()
+	if err != nil {
+		return nil, err
+	}
+	args := append(append(c.kind.base(node), c.kind.join(c.Nodes)...), extra...)
+	node.Process = NewProcess(filepath.Join(c.Dir, node.Name+".log"), c.kind.Bin, args...)
+	return node, nil
+}
+
+// Drop kills a node and takes it out of Nodes, after its member was removed.
+func (c *Cluster) Drop(node *Node) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Nodes = slices.DeleteFunc(c.Nodes, func(n *Node) bool { return n == node })
+	return node.Kill()
 }
 
 // Run starts every node and waits until all are ready. On an error everything is ended and the logs are in the error.

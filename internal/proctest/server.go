@@ -19,9 +19,11 @@ import (
 type Server struct {
 	Kind string
 	Bin  string
-	// base are the flags of a node alone, args those of a node among all.
+	// base are the flags every node has, args those of a node of a new cluster, join what a node that joins has beside base
+	// (all includes it, as the last).
 	base  func(n *Node) []string
 	args  func(n *Node, all []*Node) []string
+	join  func(all []*Node) []string
 	ready func(ctx context.Context, n *Node) error
 }
 
@@ -39,6 +41,7 @@ func Holdfast(bin string, extra ...string) Server {
 			}
 			return append(args, extra...)
 		},
+		join:  func(all []*Node) []string { return append([]string{"--join", all[0].Peer}, extra...) },
 		ready: func(ctx context.Context, n *Node) error { return get(ctx, "http://"+n.Admin+"/readyz") },
 	}
 }
@@ -54,6 +57,9 @@ func Etcd(bin string, extra ...string) Server {
 		Kind: "etcd", Bin: bin, base: base,
 		args: func(n *Node, all []*Node) []string {
 			return append(append(base(n), "--initial-cluster", list(all, "%s=http://%s")), extra...)
+		},
+		join: func(all []*Node) []string {
+			return append([]string{"--initial-cluster", list(all, "%s=http://%s"), "--initial-cluster-state", "existing"}, extra...)
 		},
 		ready: func(ctx context.Context, n *Node) error { return get(ctx, "http://"+n.KV+"/health") },
 	}

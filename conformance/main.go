@@ -1,0 +1,156 @@
+// Command conformance runs unmodified foreign clients against real Holdfast nodes and, with the same commands, against the
+// original, and compares what they print. It is not a unit test of a door: it knows nothing of Holdfast but its command
+// line.
+//
+//	conformance [-door kv] [-quick] [-only SUBSTRING] [-nodes 1,3]
+//
+// The last line is "N passed, N failed". A failure named in known_failures.txt does not fail the run; a full run writes
+// RESULTS.md.
+package main
+
+import (
+	_ "embed"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfastdb/holdfast/internal/proctest"
+)
+
+//go:embed known_failures.txt
+var knownFailures string
+
+type options struct {
+	quick    bool
+	self     bool
+	only     string
+	nodes    []int
+	peers    string // directory `make peers` fills
+	holdfast string
+	results  string
+}
+
+func main() {
+	var o options
+	door := flag.String("door", "kv", "the door to check")
+	flag.BoolVar(&o.quick, "quick", false, "leave out what takes a minute each")
+	flag.StringVar(&o.only, "only", "", "run only cases whose name contains this")
+	nodes := flag.String("nodes", "1,3", "cluster sizes")
+	flag.StringVar(&o.peers, "peers", "build/peers", "where the foreign programs are")
+	flag.StringVar(&o.holdfast, "holdfast", "bin/holdfast", "the binary under test")
+	flag.BoolVar(&o.self, "self", false, "run the original against itself: this checks the cases, not Holdfast")
+	flag.StringVar(&o.results, "results", "conformance/RESULTS.md", "where a full run writes its table")
+	flag.Parse()
+	for _, s := range strings.Split(*nodes, ",") {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 || n > 5 {
+			fatal(fmt.Errorf("-nodes %s: want numbers from 1 to 5", *nodes))
+		}
+		o.nodes = append(o.nodes, n)
+	}
+	if *door != "kv" {
+		fatal(fmt.Errorf("no door named %q is built", *door))
+	}
+	began := time.Now()
+	results, err := run(&o)
+	if err != nil {
+		fatal(err)
+	}
+	known := parseKnown(knownFailures)
+	if !o.quick && !o.self && o.only == "" && len(o.nodes) == 2 {
+		if err := writeResults(o.results, results, known); err != nil {
+			fatal(err)
+		}
+	}
+	if !printSummary(os.Stdout, results, known, time.Since(began)) {
+		os.Exit(1)
+	}
+}
+
+func fatal(err error) {
+	fmt.Fprintln(os.Stderr, "conformance:", err)
+	os.Exit(1)
+}
+
+// result is one case with one tool on one cluster size.
+type result struct {
+	name string // "kv/1/etcdctl-3.7.3/put-get"
+	err  error
+	took time.Duration
+}
+
+func run(o *options) ([]result, error) {
+	dir, err := os.MkdirTemp("", "holdfast-conformance")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	tools := []tool{
+		{"etcdctl-3.4", filepath.Join(o.peers, "etcd-3.4", "etcdctl")},
+		{"etcdctl-3.7.3", filepath.Join(o.peers, "etcd-3.7.3", "etcdctl")},
+	}
+	var results []result
+	for _, n := range o.nodes {
+		got, err := runSize(o, filepath.Join(dir, strconv.Itoa(n)), n, tools)
+		results = append(results, got...)
+		if err != nil {
+			return results, err
+		}
+	}
+	if len(results) == 0 {
+		return nil, fmt.Errorf("no case is named like %q", o.only)
+	}
+	return results, nil
+}
+
+// runSize runs every case on one cluster of n Holdfast nodes and one of n etcd nodes. The cases of a size share the two
+// clusters: what one leaves behind must not matter to the next, as with a server in use.
+func runSize(o *options, dir string, n int, tools []tool) ([]result, error) {
+	original := proctest.Etcd(filepath.Join(o.peers, "etcd-3.7.3", "etcd"))
+	kind := proctest.Holdfast(o.holdfast)
+	if o.self {
+		kind = original
+	}
+	ours, err := start(filepath.Join(dir, "holdfast"), kind, n)
+	if err != nil {
+		return nil, err
+	}
+	defer ours.Close()
+	theirs, err := start(filepath.Join(dir, "etcd"), original, n)
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+
+	var results []result
+	for _, c := range cases {
+		for _, t := range tools {
+			name := fmt.Sprintf("kv/%d/%s/%s", n, t.name, c.name)
+			if n < c.minNodes || (c.slow && o.quick) || !strings.Contains(name, o.only) || c.only != "" && c.only != t.name {
+				continue
+			}
+			began := time.Now()
+			err := runCase(c, t, ours, theirs, map[bool]string{false: o.holdfast}[o.self], filepath.Join(dir, "work"))
+			r := result{name: name, err: err, took: time.Since(began)}
+			results = append(results, r)
+			fmt.Println(r.line())
+			for _, node := range ours.Nodes {
+				if !node.Running() && !node.ended {
+					return results, fmt.Errorf("%s ended by itself during %s: %v; last lines:\n%s", node.Name, name, node.ExitError(), node.LogTail(40))
+				}
+			}
+		}
+	}
+	return results, nil
+}
+
+func (r *result) line() string {
+	if r.err != nil {
+		return fmt.Sprintf("FAIL %-50s %5.1f s\n     %s", r.name, r.took.Seconds(), strings.ReplaceAll(r.err.Error(), "\n", "\n     "))
+	}
+	return fmt.Sprintf("ok   %-50s %5.1f s", r.name, r.took.Seconds())
+}
