@@ -34,6 +34,10 @@ func (s *Step) Done(n int, d time.Duration) {
 	s.Seconds.Record(d)
 }
 
+// Record is Done for an event that carried one item. Add counts items whose time is recorded elsewhere or not at all.
+func (s *Step) Record(d time.Duration) { s.Done(1, d) }
+func (s *Step) Add(n int64)            { s.Total.Add(uint64(n)) }
+
 // Since is Done with the time that passed since start.
 func (s *Step) Since(n int, start time.Time) { s.Done(n, time.Since(start)) }
 

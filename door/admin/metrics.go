@@ -1,0 +1,204 @@
+package admin
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/holdfastdb/holdfast/internal/meter"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+// registry holds everything GET /metrics answers. Numbers are read when somebody scrapes; nothing is pushed.
+func (a *Admin) registry() *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		newStepCollector(a.opts.Steps),
+		&memberCollector{admin: a},
+	)
+	return r
+}
+
+// stepCollector exports every step of a write as holdfast_<step>_total and holdfast_<step>_seconds.
+type stepCollector struct {
+	steps []exportedStep
+}
+
+type exportedStep struct {
+	step           *meter.Step
+	total, seconds *prometheus.Desc
+}
+
+var stepHelp = map[string]string{
+	"decode":    "Commands a door decoded.",
+	"propose":   "Commands proposed, from Propose to its answer.",
+	"append":    "Log entries written to the log file, without the sync.",
+	"sync":      "Log entries made durable; one event is one fdatasync.",
+	"replicate": "Log entries sent to a member and acknowledged, on the leader.",
+	"commit":    "Log entries committed, from proposing one to knowing it is committed.",
+	"apply":     "Commands applied; one event is one log entry.",
+	"reply":     "Commands answered by a door.",
+}
+
+func newStepCollector(steps *meter.Steps) *stepCollector {
+	c := &stepCollector{}
+	steps.Each(func(name string, s *meter.Step) {
+		c.steps = append(c.steps, exportedStep{s,
+			prometheus.NewDesc("holdfast_"+name+"_total", stepHelp[name], nil, nil),
+			prometheus.NewDesc("holdfast_"+name+"_seconds", "Duration of one event of the step "+name+".", nil, nil)})
+	})
+	return c
+}
+
+// Describe implements prometheus.Collector.
+func (c *stepCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, s := range c.steps {
+		ch <- s.total
+		ch <- s.seconds
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *stepCollector) Collect(ch chan<- prometheus.Metric) {
+	for _, s := range c.steps {
+		var r meter.Reading
+		s.step.Seconds.Read(&r)
+		ch <- prometheus.MustNewConstMetric(s.total, prometheus.CounterValue, float64(s.step.Total.Load()))
+		ch <- prometheus.MustNewConstHistogram(s.seconds, r.Count, r.Sum.Seconds(), exportedBuckets(&r))
+	}
+}
+
+// Exported buckets are powers of two of nanoseconds from 4 µs to 17 s. They fall on bounds of the meter's finer buckets,
+// so nothing is interpolated; round decimal bounds would be.
+const (
+	firstExport = 4096 * time.Nanosecond
+	lastExport  = firstExport << 22
+)
+
+// exportedBuckets sums fine buckets into cumulative coarse ones.
+func exportedBuckets(r *meter.Reading) map[float64]uint64 {
+	out := make(map[float64]uint64, 23)
+	var seen uint64
+	bound := firstExport
+	for i, n := range r.Buckets {
+		for bound <= lastExport && meter.Bound(i) > bound {
+			out[bound.Seconds()] = seen
+			bound *= 2
+		}
+		seen += n
+	}
+	return out
+}
+
+// memberCollector exports the state of the member, nothing before there is one.
+type memberCollector struct{ admin *Admin }
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("holdfast_"+name, help, labels, nil)
+}
+
+var (
+	descInfo      = desc("build_info", "Always 1; the labels say which program this is.", "version", "go")
+	descReady     = desc("ready", "1 if /readyz answers 200.")
+	descLeader    = desc("is_leader", "1 if this member leads.")
+	descHasLeader = desc("has_leader", "1 if this member knows a leader.")
+	descTerm      = desc("term", "Raft term.")
+	descCommit    = desc("commit_index", "Log index known to be committed.")
+	descApplied   = desc("applied_index", "Log index applied to the state machines.")
+	descMembers   = desc("members", "Members in the log, by kind.", "kind")
+	descLag       = desc("follower_lag_entries", "Entries a member is behind the commit index, on the leader.", "member")
+	descQueue     = desc("queue_bytes", "Commands waiting for the log, by lane.", "lane")
+	descRefused   = desc("refused_total", "Commands refused because a queue was full.")
+	descSuper     = desc("superseded_total", "Commands that a later term made void.")
+	descInstalled = desc("snapshots_installed_total", "Snapshots received from a leader and installed.")
+	descStore     = desc("store_bytes", "Bytes of the store's files.")
+	descMemtable  = desc("store_memtable_bytes", "Bytes of the store that are in memory only; the log holds them.")
+	descCache     = desc("store_cache_bytes", "Bytes in the store's cache.")
+	descFlushes   = desc("store_flushes_total", "Flushes of the store.")
+	descCompact   = desc("store_compactions_total", "Compactions of the store.")
+	descSegments  = desc("wal_segments", "Segment files that hold the log.")
+	descWAL       = desc("wal_bytes_total", "Bytes appended to the log since the start.")
+	descRevision  = desc("kv_revision", "Current revision of the key space.")
+	descCompacted = desc("kv_compacted_revision", "Revision up to which history is gone.")
+	descBytes     = desc("kv_bytes", "Keys and values with history.")
+	descInUse     = desc("kv_in_use_bytes", "Keys and values without history.")
+)
+
+// Describe implements prometheus.Collector. What is exported depends on whether there is a member: unchecked.
+func (c *memberCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c *memberCollector) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	count := func(d *prometheus.Desc, v int64) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v))
+	}
+	gauge(descInfo, 1, c.admin.opts.Version, runtime.Version())
+	gauge(descReady, truth(c.admin.notReady() == ""))
+	n := c.admin.node.Load()
+	if n == nil {
+		return
+	}
+	s := n.Status()
+	gauge(descLeader, truth(s.Leader == s.MemberID))
+	gauge(descHasLeader, truth(s.Leader != 0))
+	gauge(descTerm, float64(s.Term))
+	gauge(descCommit, float64(s.Commit))
+	gauge(descApplied, float64(s.Applied))
+	var voters, learners int
+	for _, m := range n.Members() {
+		if m.Learner {
+			learners++
+		} else {
+			voters++
+		}
+	}
+	gauge(descMembers, float64(voters), "voter")
+	gauge(descMembers, float64(learners), "learner")
+	for _, f := range n.Followers() {
+		gauge(descLag, float64(max(int64(s.Commit)-int64(f.Match), 0)), hex(f.ID))
+	}
+	k := n.Counters()
+	for lane, b := range k.QueuedBytes {
+		gauge(descQueue, float64(b), laneName(node.Lane(lane)))
+	}
+	count(descRefused, k.Refused)
+	count(descSuper, k.Superseded)
+	count(descInstalled, k.SnapshotsInstalled)
+	gauge(descStore, float64(k.Store.DiskBytes))
+	gauge(descMemtable, float64(k.Store.MemtableBytes))
+	gauge(descCache, float64(k.Store.CacheBytes))
+	count(descFlushes, k.Store.Flushes)
+	count(descCompact, k.Store.Compactions)
+	gauge(descSegments, float64(k.WAL.Segments))
+	count(descWAL, int64(k.WAL.Bytes))
+	revision, compacted := n.kv.Revision()
+	gauge(descRevision, float64(revision))
+	gauge(descCompacted, float64(compacted))
+	bytes, inUse := n.kv.Size()
+	gauge(descBytes, float64(bytes))
+	gauge(descInUse, float64(inUse))
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func laneName(l node.Lane) string {
+	switch l {
+	case node.LaneSystem:
+		return "system"
+	case node.LaneKV:
+		return "kv"
+	}
+	return "other"
+}
