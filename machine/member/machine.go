@@ -93,10 +93,10 @@ func (m *Machine) get(id uint64) (em.Member, bool) {
 
 func (m *Machine) ids() []uint64 {
 	set := map[uint64]struct{}{}
-	for id := range m.members {
+	for id := range m.members { // any order: a set
 		set[id] = struct{}{}
 	}
-	for id, p := range m.pending {
+	for id, p := range m.pending { // any order: a set
 		if p == nil {
 			delete(set, id)
 		} else {
@@ -104,7 +104,7 @@ func (m *Machine) ids() []uint64 {
 		}
 	}
 	out := make([]uint64, 0, len(set))
-	for id := range set {
+	for id := range set { // any order: sorted below
 		out = append(out, id)
 	}
 	slices.Sort(out)
@@ -237,7 +237,7 @@ func (m *Machine) Publish(*entry.Stamp) {
 		return
 	}
 	m.mu.Lock()
-	for id, p := range m.pending {
+	for id, p := range m.pending { // any order: each id is one entry of a map
 		if p == nil {
 			delete(m.members, id)
 			m.removed[id] = struct{}{}
@@ -254,7 +254,7 @@ func (m *Machine) List() []em.Member {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	out := make([]em.Member, 0, len(m.members))
-	for _, mb := range m.members {
+	for _, mb := range m.members { // any order: sorted below
 		out = append(out, mb)
 	}
 	slices.SortFunc(out, func(a, b em.Member) int {
