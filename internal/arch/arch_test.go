@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -55,6 +56,45 @@ func TestRepository(t *testing.T) {
 		for _, f := range found {
 			t.Error(f)
 		}
+	}
+}
+
+var (
+	citation = regexp.MustCompile(`DECISIONS ([A-D][0-9]*)`)
+	decision = regexp.MustCompile(`(?m)^## ([A-D][0-9]*)\.`)
+)
+
+// TestCitedDecisions finds citations in the code that lead nowhere.
+func TestCitedDecisions(t *testing.T) {
+	root := filepath.Join("..", "..")
+	page, err := os.ReadFile(filepath.Join(root, "docs", "DECISIONS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := make(map[string]bool)
+	for _, m := range decision.FindAllStringSubmatch(string(page), -1) {
+		known[m[1]] = true
+	}
+	cited := 0
+	for _, p := range list(t, root) {
+		names, err := filepath.Glob(filepath.Join(p.Dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			src, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range citation.FindAllStringSubmatch(string(src), -1) {
+				if cited++; !known[m[1]] && p.ImportPath != module+"/internal/arch" {
+					t.Errorf("%s cites DECISIONS %s, which docs/DECISIONS.md does not have", name, m[1])
+				}
+			}
+		}
+	}
+	if cited == 0 || len(known) == 0 {
+		t.Errorf("%d citations of %d decisions: this test looks at nothing", cited, len(known))
 	}
 }
 
