@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -57,6 +58,13 @@ func (r *recorder) HandleStream(from uint64, in io.Reader) error { return r.stre
 func (r *recorder) HandleAsk(q []byte) ([]byte, error)           { return r.ask(q) }
 
 func (r *recorder) Reconnected(to uint64, lane Lane) { r.note(func() { r.reconns[key(to, lane)]++ }) }
+
+// got returns the frames of one lane so far.
+func (r *recorder) got(from uint64, lane Lane) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.frames[key(from, lane)])
+}
 
 // await waits until ok, which runs under the lock, says true.
 func (r *recorder) await(t *testing.T, what string, ok func() bool) {
@@ -131,7 +139,7 @@ func TestFramesArriveInOrderPerLane(t *testing.T) {
 	}
 	for _, l := range lanes {
 		br.await(t, l.String(), func() bool { return len(br.frames[key(1, l)]) == each })
-		for i, f := range br.frames[key(1, l)] {
+		for i, f := range br.got(1, l) {
 			if f != fmt.Sprint(i) {
 				t.Fatalf("%s: frame %d is %q", l, i, f)
 			}
@@ -176,7 +184,7 @@ func TestReconnects(t *testing.T) {
 		t.Fatal("dropped after Reconnected")
 	}
 	br.await(t, "frame after the reconnection", func() bool { return len(br.frames[key(1, LaneControl)]) == 1 })
-	if got := br.frames[key(1, LaneControl)][0]; got != "again" {
+	if got := br.got(1, LaneControl)[0]; got != "again" {
 		t.Fatalf("got %q: a frame of the old connection must not appear on the new one", got)
 	}
 }
@@ -241,8 +249,8 @@ func TestHelloRefusedWithSentence(t *testing.T) {
 		}
 		conn.Close()
 	}
-	if len(br.frames) != 0 {
-		t.Errorf("frames got through: %v", br.frames)
+	if got := br.got(1, LaneControl); len(got) != 0 {
+		t.Errorf("frames got through: %v", got)
 	}
 	if _, _, got := dialHello(t, b.Addr(), hello{cluster: testCluster, from: 1, to: 2}); got != "" {
 		t.Errorf("a member was refused: %q", got)
@@ -313,7 +321,7 @@ func TestOversizedFrameCutsTheConnection(t *testing.T) {
 	if _, err := r.ReadByte(); err == nil {
 		t.Fatal("the connection lives")
 	}
-	if got := br.frames[key(1, LaneAppend)]; len(got) != 1 || got[0] != "fine" {
+	if got := br.got(1, LaneAppend); len(got) != 1 || got[0] != "fine" {
 		t.Fatalf("frames %q", got)
 	}
 }
