@@ -107,6 +107,23 @@ func TestMessageRefusals(t *testing.T) {
 	}
 }
 
+// Announced entries must not cost memory before they are there.
+func TestMessageBelievesOnlyWhatArrives(t *testing.T) {
+	m := messages()[4]
+	m.Entries = nil
+	b := appendMessage(nil, m)
+	b[1] |= hasEntries
+	b = append(b, 0x80, 0x80, 0x80, 0x01) // 2 Mi entries
+	b = append(b, make([]byte, 2<<20)...) // … in as many bytes
+	if n := testing.AllocsPerRun(1, func() {
+		if _, err := decodeMessage(b); !errors.Is(err, errMessage) {
+			t.Fatal(err)
+		}
+	}); n > 100 {
+		t.Fatalf("%v allocations for entries that cannot be there", n)
+	}
+}
+
 func TestConfRoundTrip(t *testing.T) {
 	for _, c := range []Conf{{}, {Voters: []uint64{1}}, {Learners: []uint64{9}}, {Voters: []uint64{1, 2, 3}, Learners: []uint64{4, 5}}} {
 		got, err := DecodeConf(c.Encode())
