@@ -256,12 +256,13 @@ func (r *Replica) ProposeChange(c Change) error {
 	return nil
 }
 
-// ApplyChange makes a committed change effective; refuse leaves everything as it is (the machine rejected it). Raft must then
-// not be called at all: it takes an empty change for the end of a joint configuration, and panics without one.
+// ApplyChange makes a committed change effective; refuse replaces it by nothing (the machine rejected it).
 func (r *Replica) ApplyChange(c *Change, refuse bool) Conf {
+	cc := &raftpb.ConfChangeV2{}
 	if !refuse {
-		r.conf = confOf(r.rn.ApplyConfChange(c.raft()))
+		cc = c.raft()
 	}
+	r.conf = confOf(r.rn.ApplyConfChange(cc))
 	return r.conf
 }
 

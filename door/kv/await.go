@@ -1,0 +1,95 @@
+package kv
+
+import (
+	"context"
+	"errors"
+
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// await watches [key, end) from revision from on, as a client would, and calls fn with every event until fn reports that
+// it has seen enough, or ctx ends. It is how locks and elections wait.
+func (d *Door) await(ctx context.Context, key, end []byte, from int64, fn func(e *mkv.Event) (done bool, err error)) error {
+	st := newWatchStream(d.hub, &awaitSink{fn: fn})
+	defer st.close()
+	w := &watcher{key: key, end: end}
+	if err := st.register(w, 0); err != nil {
+		return err
+	}
+	st.start(w, from)
+	err := st.write(ctx, d.opts.ProgressInterval)
+	if errors.Is(err, errSeenEnough) {
+		return nil
+	}
+	return grpcError(err)
+}
+
+var (
+	errSeenEnough = errors.New("seen enough")
+	errLostWatch  = status.Error(codes.Unknown, "lost watcher waiting for delete")
+)
+
+type awaitSink struct {
+	fn func(e *mkv.Event) (bool, error)
+}
+
+// answer is only ever told that the watch was overtaken by a compaction.
+func (*awaitSink) answer(a *watchAnswer) error {
+	if a.canceled {
+		return errLostWatch
+	}
+	return nil
+}
+
+func (s *awaitSink) events(_ *watcher, batches []*batch, _ int64) error {
+	for _, b := range batches {
+		for i := range b.events {
+			if done, err := s.fn(&b.events[i]); err != nil {
+				return err
+			} else if done {
+				return errSeenEnough
+			}
+		}
+	}
+	return nil
+}
+
+// awaitTurn returns once no key under prefix that was created at or before maxCreate is left: the way etcd's recipes
+// queue for a lock. Each waiter watches only the one before it, so a release wakes one.
+func (d *Door) awaitTurn(ctx context.Context, prefix []byte, maxCreate int64) error {
+	for {
+		last := ekv.Range{Key: prefix, End: prefixEnd(prefix), Order: ekv.SortDescend, Target: ekv.SortByCreate, Limit: 1, MaxCreate: maxCreate}
+		if err := d.node.Linearize(d.bounded(ctx)); err != nil {
+			return grpcError(err)
+		}
+		res, revision, err := d.kv.Range(&last, d.opts.MaxResultBytes)
+		if err != nil {
+			return grpcError(err)
+		}
+		if len(res.KVs) == 0 {
+			return nil
+		}
+		err = d.await(ctx, res.KVs[0].Key, nil, revision+1, func(e *mkv.Event) (bool, error) {
+			return e.Type == mkv.EventDelete, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// prefixEnd is the end of the range of keys that begin with prefix.
+func prefixEnd(prefix []byte) []byte {
+	end := append([]byte(nil), prefix...)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i] < 0xff {
+			end[i]++
+			return end[:i+1]
+		}
+	}
+	return []byte{0}
+}

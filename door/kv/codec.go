@@ -1,0 +1,58 @@
+package kv
+
+import (
+	"fmt"
+
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+)
+
+// codec is the door's message codec: our own messages read and write themselves, all others go through protobuf. It is
+// forced on the server, so it also answers for clients that name another content subtype.
+type codec struct{}
+
+// decoder is a request that reads itself. b is only valid during the call.
+type decoder interface{ decode(b []byte) error }
+
+// prepared is an answer whose bytes exist already, perhaps shared with other streams.
+type prepared struct{ parts mem.BufferSlice }
+
+func (codec) Name() string { return "proto" }
+
+func (codec) Marshal(v any) (mem.BufferSlice, error) {
+	switch m := v.(type) {
+	case *rangeCall:
+		parts := marshal(&m.answer)
+		m.recycle()
+		return parts, nil
+	case message:
+		return marshal(m), nil
+	case prepared:
+		return m.parts, nil
+	case proto.Message:
+		b, err := proto.Marshal(m)
+		if err != nil {
+			return nil, err
+		}
+		return mem.BufferSlice{mem.SliceBuffer(b)}, nil
+	}
+	return nil, fmt.Errorf("marshal %T: not a message of this door", v)
+}
+
+func (codec) Unmarshal(data mem.BufferSlice, v any) error {
+	var b []byte
+	if len(data) == 1 { // nearly always: a small message in one transport frame
+		b = data[0].ReadOnlyData()
+	} else {
+		buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
+		defer buf.Free()
+		b = buf.ReadOnlyData()
+	}
+	switch m := v.(type) {
+	case decoder:
+		return m.decode(b)
+	case proto.Message:
+		return proto.Unmarshal(b, m)
+	}
+	return fmt.Errorf("unmarshal %T: not a message of this door", v)
+}

@@ -1,0 +1,240 @@
+package kv
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"math"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	epb "go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
+	lpb "go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/holdfastdb/holdfast/entry"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+// Options tune a Door. The zero value is etcd's defaults.
+type Options struct {
+	// TLS makes the door speak TLS; nil is cleartext. Set ClientAuth and ClientCAs in it to ask clients for certificates.
+	TLS *tls.Config
+	// QuotaBytes bounds keys and values with history. 0 = 2 GiB, negative = no quota. Beyond it puts and leases are
+	// refused and the NOSPACE alarm is raised; deletes, compaction and disarming always work.
+	QuotaBytes int64
+	// MaxRequestBytes bounds one request that goes to the log. 0 = 1.5 MiB.
+	MaxRequestBytes int
+	// MaxTxnOps bounds each list of a Txn. 0 = 128.
+	MaxTxnOps int
+	// MaxResultBytes bounds keys and values of one unary Range. 0 = 64 MiB.
+	MaxResultBytes int64
+	// ProgressInterval is how often an idle watch that asked for it hears how far it has come. 0 = 10 minutes, at least
+	// 100 ms.
+	ProgressInterval time.Duration
+	// MinLeaseTTL in seconds; shorter leases are lengthened. 0 = 2, which is etcd's at default election settings.
+	MinLeaseTTL int64
+	// RequestTimeout ends a request whose client set no earlier deadline. 0 = 7 s, which is etcd's at default settings.
+	RequestTimeout time.Duration
+	// NoLeaderTimeout is how long a member may be without a leader before streams that require one are ended. 0 = 3 s.
+	NoLeaderTimeout time.Duration
+}
+
+func (o *Options) fill() {
+	setDefault(&o.QuotaBytes, 2<<30)
+	setDefault(&o.MaxRequestBytes, 3<<19)
+	setDefault(&o.MaxTxnOps, 128)
+	setDefault(&o.MaxResultBytes, 64<<20)
+	setDefault(&o.ProgressInterval, 10*time.Minute)
+	o.ProgressInterval = max(o.ProgressInterval, 100*time.Millisecond)
+	setDefault(&o.MinLeaseTTL, 2)
+	setDefault(&o.RequestTimeout, 7*time.Second)
+	setDefault(&o.NoLeaderTimeout, 3*time.Second)
+}
+
+func setDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// member is what the door needs of its node. *node.Node is the one; tests put a member without a log in its place.
+type member interface {
+	Propose(ctx context.Context, lane node.Lane, parts ...entry.Part) (*entry.Result, error)
+	Linearize(ctx context.Context) error
+	Call(ctx context.Context, service string, req []byte) ([]byte, error)
+	Status() node.Status
+	Members() []node.Member
+	StoppedC() <-chan struct{}
+	LeaderChanged() <-chan struct{}
+	AddMember(ctx context.Context, peerURLs []string, learner bool) (node.Member, error)
+	RemoveMember(ctx context.Context, id uint64) error
+	UpdateMember(ctx context.Context, id uint64, peerURLs []string) error
+	PromoteMember(ctx context.Context, id uint64) error
+	TransferLeader(ctx context.Context, to uint64) error
+	SaveSnapshot(ctx context.Context, w io.Writer) error
+}
+
+// reader is what the door reads of the kv machine, by the contract in machine/kv.
+type reader interface {
+	Revision() (current, compacted int64)
+	Range(r *ekv.Range, maxBytes int64) (res *ekv.RangeResult, revision int64, err error)
+	Txn(t *ekv.Txn, maxBytes int64) (*ekv.TxnResult, error)
+	RangeStream(ctx context.Context, r *ekv.Range, chunkBytes int, fn func(chunk *ekv.RangeResult, revision int64) error) error
+	History(key, end []byte, from, to int64, maxBytes int) (evs []mkv.Event, next int64, err error)
+	Previous(key []byte, rev int64) (*ekv.KeyValue, error)
+	Recent(after int64) (evs []mkv.Event, upTo int64, ok bool, changed <-chan struct{})
+	Leases() []mkv.Lease
+	Lease(id int64) (mkv.Lease, bool)
+	LeaseKeys(id int64) [][]byte
+	Alarms() []ekv.AlarmState
+	Size() (withHistory, inUse int64)
+	HashKV(rev int64) (hash uint32, hashRevision, compactRevision, currentRevision int64, err error)
+}
+
+// Door serves etcd's gRPC services for one member.
+type Door struct {
+	node   member
+	kv     reader
+	opts   Options
+	server *grpc.Server
+	health *health.Server
+	hub    *hub
+
+	// deadline is the context shared by requests that began in the same quarter second; see bounded.
+	deadline atomic.Pointer[sharedDeadline]
+	// leaderless is closed and replaced when the member has been without a leader for NoLeaderTimeout.
+	leaderless atomic.Pointer[chan struct{}]
+
+	stopping  chan struct{} // closed by Shutdown: ends streams
+	stopOnce  sync.Once
+	watchOnce sync.Once // starts the background goroutines with the first Serve
+	wg        sync.WaitGroup
+}
+
+// New makes a door for n. Nothing is served until Serve.
+func New(n *node.Node, opts Options) *Door { return newDoor(n, n.KV(), opts) }
+
+func newDoor(n member, kv reader, opts Options) *Door {
+	opts.fill()
+	d := &Door{node: n, kv: kv, opts: opts, stopping: make(chan struct{})}
+	d.hub = newHub(kv)
+	leaderless := make(chan struct{})
+	d.leaderless.Store(&leaderless)
+
+	gopts := []grpc.ServerOption{
+		grpc.ForceServerCodecV2(codec{}),
+		grpc.UnaryInterceptor(d.guardUnary),
+		grpc.StreamInterceptor(d.guardStream),
+		// As etcd: the request itself and half a MiB for its envelope. Larger ones are refused by the transport.
+		grpc.MaxRecvMsgSize(opts.MaxRequestBytes + 512<<10),
+		grpc.MaxSendMsgSize(math.MaxInt32),
+		grpc.MaxConcurrentStreams(math.MaxUint32),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 2 * time.Hour, Timeout: 20 * time.Second}),
+		// Handlers run on goroutines that stay, with stacks that have grown already.
+		grpc.NumStreamWorkers(uint32(64 * runtime.GOMAXPROCS(0))),
+		// One buffer per connection only while it writes: a thousand idle connections cost nothing.
+		grpc.SharedWriteBuffer(true),
+		// Fixed windows: the estimator would answer our small messages with pings. They bound what one client can make
+		// the server buffer.
+		grpc.InitialWindowSize(256 << 10),
+		grpc.InitialConnWindowSize(2 << 20),
+	}
+	if opts.TLS != nil {
+		gopts = append(gopts, grpc.Creds(credentials.NewTLS(opts.TLS)))
+	}
+	d.server = grpc.NewServer(gopts...)
+	d.server.RegisterService(&kvService, d)
+	d.server.RegisterService(&watchService, d)
+	pb.RegisterLeaseServer(d.server, &leaseServer{d: d})
+	pb.RegisterClusterServer(d.server, &clusterServer{d: d})
+	pb.RegisterMaintenanceServer(d.server, &maintenanceServer{d: d})
+	pb.RegisterAuthServer(d.server, &authServer{d: d})
+	lpb.RegisterLockServer(d.server, &lockServer{d: d})
+	epb.RegisterElectionServer(d.server, &electionServer{d: d})
+	d.health = health.NewServer()
+	healthpb.RegisterHealthServer(d.server, d.health)
+	return d
+}
+
+// Serve accepts connections on l until Shutdown, which makes it return nil; any other error is the listener's. It may be
+// called for several listeners at once.
+func (d *Door) Serve(l net.Listener) error {
+	d.watchOnce.Do(func() {
+		d.wg.Add(2)
+		go func() { defer d.wg.Done(); d.hub.run(d.stopping) }()
+		go func() { defer d.wg.Done(); d.followLeader() }()
+	})
+	err := d.server.Serve(l)
+	if errors.Is(err, grpc.ErrServerStopped) {
+		return nil
+	}
+	return err
+}
+
+// Shutdown ends streams with "server stopped", lets unary requests finish until ctx ends, and closes what is left. It
+// returns ctx's error if requests had to be cut.
+func (d *Door) Shutdown(ctx context.Context) error {
+	d.stopOnce.Do(func() { close(d.stopping) })
+	d.health.Shutdown()
+	done := make(chan struct{})
+	go func() {
+		d.server.GracefulStop()
+		close(done)
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		d.server.Stop()
+		<-done
+		err = ctx.Err()
+	}
+	d.wg.Wait()
+	return err
+}
+
+// sharedDeadline is a context that many requests wait under.
+type sharedDeadline struct {
+	ctx  context.Context
+	slot int64
+}
+
+// deadlineSlot is how many nanoseconds of arrivals share a deadline.
+const deadlineSlot = int64(250 * time.Millisecond)
+
+// bounded returns the context a request waits under: its own if its client set an early deadline, else one that ends
+// RequestTimeout (and up to a slot more) from now.
+//
+// The latter is shared by all requests of a quarter second, because a timer and a derived context for each would cost
+// more than decoding it does. The price is that a request whose client went away without a deadline is noticed only when
+// it is answered; it is in the log anyway.
+func (d *Door) bounded(ctx context.Context) context.Context {
+	now := time.Now()
+	if end, ok := ctx.Deadline(); ok && end.Sub(now) <= d.opts.RequestTimeout {
+		return ctx
+	}
+	slot := now.UnixNano() / deadlineSlot
+	s := d.deadline.Load()
+	if s == nil || s.slot != slot {
+		// Two may do this at once; both contexts are good.
+		c, cancel := context.WithTimeout(context.Background(), d.opts.RequestTimeout+time.Duration(deadlineSlot))
+		context.AfterFunc(c, cancel) // it ends by its deadline; nobody ends it earlier
+		s = &sharedDeadline{ctx: c, slot: slot}
+		d.deadline.Store(s)
+	}
+	return s.ctx
+}

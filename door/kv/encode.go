@@ -1,0 +1,278 @@
+package kv
+
+import (
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
+)
+
+// The encoders below write etcd's answers in the very bytes protobuf would: fields in order of their numbers, zero
+// values left out. Each append function has a size function beside it, because a nested message is preceded by its
+// length.
+
+// header is etcd's ResponseHeader. A zero header is still written (as an empty message) where etcd sends one.
+type header struct {
+	cluster, member uint64
+	revision        int64
+	term            uint64
+}
+
+func sizeUint(v uint64) int {
+	if v == 0 {
+		return 0
+	}
+	return 1 + protowire.SizeVarint(v)
+}
+
+func sizeBool(v bool) int {
+	if v {
+		return 2
+	}
+	return 0
+}
+
+// sizeMessage is the size of a length-delimited field (number up to 15) of n bytes.
+func sizeMessage(n int) int { return 1 + protowire.SizeBytes(n) }
+
+func sizeBytes(b []byte) int {
+	if len(b) == 0 {
+		return 0
+	}
+	return sizeMessage(len(b))
+}
+
+func appendUint(b []byte, id byte, v uint64) []byte {
+	if v == 0 {
+		return b
+	}
+	return protowire.AppendVarint(append(b, id<<3), v)
+}
+
+func appendBool(b []byte, id byte, v bool) []byte {
+	if !v {
+		return b
+	}
+	return append(b, id<<3, 1)
+}
+
+func appendLen(b []byte, id byte, n int) []byte {
+	return protowire.AppendVarint(append(b, id<<3|byte(protowire.BytesType)), uint64(n))
+}
+
+func appendBytes(b []byte, id byte, v []byte) []byte {
+	if len(v) == 0 {
+		return b
+	}
+	return append(appendLen(b, id, len(v)), v...)
+}
+
+func (h *header) size() int {
+	return sizeUint(h.cluster) + sizeUint(h.member) + sizeUint(uint64(h.revision)) + sizeUint(h.term)
+}
+
+// append writes the header as field 1 of its message.
+func (h *header) append(b []byte) []byte {
+	b = appendLen(b, 1, h.size())
+	b = appendUint(b, 1, h.cluster)
+	b = appendUint(b, 2, h.member)
+	b = appendUint(b, 3, uint64(h.revision))
+	return appendUint(b, 4, h.term)
+}
+
+func sizeKV(kv *ekv.KeyValue) int {
+	return sizeBytes(kv.Key) + sizeUint(uint64(kv.CreateRevision)) + sizeUint(uint64(kv.ModRevision)) +
+		sizeUint(uint64(kv.Version)) + sizeBytes(kv.Value) + sizeUint(uint64(kv.Lease))
+}
+
+// appendKV writes kv as the length-delimited field id.
+func appendKV(b []byte, id byte, kv *ekv.KeyValue) []byte {
+	b = appendLen(b, id, sizeKV(kv))
+	b = appendBytes(b, 1, kv.Key)
+	b = appendUint(b, 2, uint64(kv.CreateRevision))
+	b = appendUint(b, 3, uint64(kv.ModRevision))
+	b = appendUint(b, 4, uint64(kv.Version))
+	b = appendBytes(b, 5, kv.Value)
+	return appendUint(b, 6, uint64(kv.Lease))
+}
+
+func sizeKVs(kvs []ekv.KeyValue) (n int) {
+	for i := range kvs {
+		n += sizeMessage(sizeKV(&kvs[i]))
+	}
+	return n
+}
+
+func appendKVs(b []byte, id byte, kvs []ekv.KeyValue) []byte {
+	for i := range kvs {
+		b = appendKV(b, id, &kvs[i])
+	}
+	return b
+}
+
+// message is an answer that writes itself; the codec calls size once and append with a buffer of that capacity.
+type message interface {
+	size() int
+	append(b []byte) []byte
+}
+
+// marshal encodes m into one buffer, pooled when it is large enough for grpc's pool to pay.
+func marshal(m message) mem.BufferSlice {
+	n := m.size()
+	if mem.IsBelowBufferPoolingThreshold(n) {
+		return mem.BufferSlice{mem.SliceBuffer(m.append(make([]byte, 0, n)))}
+	}
+	pool := mem.DefaultBufferPool()
+	buf := pool.Get(n)
+	*buf = m.append((*buf)[:0])
+	return mem.BufferSlice{mem.NewBuffer(buf, pool)}
+}
+
+// putAnswer is a PutResponse.
+type putAnswer struct {
+	header
+	prev *ekv.KeyValue
+}
+
+func (a *putAnswer) size() int {
+	n := sizeMessage(a.header.size())
+	if a.prev != nil {
+		n += sizeMessage(sizeKV(a.prev))
+	}
+	return n
+}
+
+func (a *putAnswer) append(b []byte) []byte {
+	b = a.header.append(b)
+	if a.prev != nil {
+		b = appendKV(b, 2, a.prev)
+	}
+	return b
+}
+
+// rangeAnswer is a RangeResponse. noHeader leaves the header out: all chunks of a RangeStream but the last.
+type rangeAnswer struct {
+	header
+	noHeader bool
+	result   *ekv.RangeResult
+}
+
+func (a *rangeAnswer) size() int {
+	n := sizeKVs(a.result.KVs) + sizeBool(a.result.More) + sizeUint(uint64(a.result.Count))
+	if !a.noHeader {
+		n += sizeMessage(a.header.size())
+	}
+	return n
+}
+
+func (a *rangeAnswer) append(b []byte) []byte {
+	if !a.noHeader {
+		b = a.header.append(b)
+	}
+	b = appendKVs(b, 2, a.result.KVs)
+	b = appendBool(b, 3, a.result.More)
+	return appendUint(b, 4, uint64(a.result.Count))
+}
+
+// rangeStreamAnswer is a RangeStreamResponse: a RangeResponse in field 1.
+type rangeStreamAnswer struct{ rangeAnswer }
+
+func (a *rangeStreamAnswer) size() int { return sizeMessage(a.rangeAnswer.size()) }
+
+func (a *rangeStreamAnswer) append(b []byte) []byte {
+	return a.rangeAnswer.append(appendLen(b, 1, a.rangeAnswer.size()))
+}
+
+// deleteAnswer is a DeleteRangeResponse.
+type deleteAnswer struct {
+	header
+	result *ekv.DeleteResult
+}
+
+func (a *deleteAnswer) size() int {
+	n := sizeMessage(a.header.size()) + sizeUint(uint64(a.result.Deleted))
+	return n + sizeKVs(a.result.Prevs)
+}
+
+func (a *deleteAnswer) append(b []byte) []byte {
+	b = a.header.append(b)
+	b = appendUint(b, 2, uint64(a.result.Deleted))
+	return appendKVs(b, 3, a.result.Prevs)
+}
+
+// txnAnswer is a TxnResponse. etcd fills only the outermost header; those of the operations inside carry a revision
+// alone, and those of nested transactions nothing.
+type txnAnswer struct {
+	header
+	succeeded bool
+	ops       []message // one of the answers above or a *txnAnswer each
+	kinds     []byte    // field number of each in ResponseOp
+	opSizes   []int     // filled by size
+}
+
+func (a *txnAnswer) size() int {
+	n := sizeMessage(a.header.size()) + sizeBool(a.succeeded)
+	a.opSizes = a.opSizes[:0]
+	for _, op := range a.ops {
+		s := op.size()
+		a.opSizes = append(a.opSizes, s)
+		n += sizeMessage(sizeMessage(s))
+	}
+	return n
+}
+
+func (a *txnAnswer) append(b []byte) []byte {
+	b = a.header.append(b)
+	b = appendBool(b, 2, a.succeeded)
+	for i, op := range a.ops {
+		b = appendLen(b, 3, sizeMessage(a.opSizes[i]))
+		b = appendLen(b, a.kinds[i], a.opSizes[i])
+		b = op.append(b)
+	}
+	return b
+}
+
+// answerTxn arranges res for encoding.
+func answerTxn(h header, res *ekv.TxnResult) *txnAnswer {
+	a := &txnAnswer{header: h, succeeded: res.Succeeded}
+	a.ops = make([]message, 0, len(res.Ops))
+	a.kinds = make([]byte, 0, len(res.Ops))
+	for i := range res.Ops {
+		switch op := &res.Ops[i]; {
+		case op.Range != nil:
+			a.add(1, &rangeAnswer{header: header{revision: op.Range.Revision}, result: op.Range})
+		case op.Put != nil:
+			a.add(2, &putAnswer{header: header{revision: op.Put.Revision}, prev: op.Put.Prev})
+		case op.Delete != nil:
+			a.add(3, &deleteAnswer{header: header{revision: op.Delete.Revision}, result: op.Delete})
+		case op.Txn != nil:
+			a.add(4, answerTxn(header{}, op.Txn))
+		}
+	}
+	return a
+}
+
+func (a *txnAnswer) add(kind byte, m message) {
+	a.kinds = append(a.kinds, kind)
+	a.ops = append(a.ops, m)
+}
+
+// sizeEvent and appendEvent write one mvccpb.Event as field 11 of a WatchResponse.
+func sizeEvent(e *mkv.Event, prev *ekv.KeyValue) int {
+	n := sizeUint(uint64(e.Type)) + sizeMessage(sizeKV(&e.KV))
+	if prev != nil {
+		n += sizeMessage(sizeKV(prev))
+	}
+	return n
+}
+
+func appendEvent(b []byte, e *mkv.Event, prev *ekv.KeyValue) []byte {
+	b = appendLen(b, 11, sizeEvent(e, prev))
+	b = appendUint(b, 1, uint64(e.Type))
+	b = appendKV(b, 2, &e.KV)
+	if prev != nil {
+		b = appendKV(b, 3, prev)
+	}
+	return b
+}

@@ -1,0 +1,130 @@
+package kv
+
+import (
+	"bytes"
+	"math"
+	"testing"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"google.golang.org/protobuf/proto"
+
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
+)
+
+var (
+	testHeader = header{cluster: math.MaxUint64, member: 1 << 40, revision: 77, term: 3}
+	testKVs    = []ekv.KeyValue{
+		{Key: []byte("a"), Value: []byte("1"), CreateRevision: 2, ModRevision: 70, Version: 9, Lease: -1},
+		{Key: []byte("b"), ModRevision: 300},
+		{},
+	}
+)
+
+func wantHeader(h header) *pb.ResponseHeader {
+	return &pb.ResponseHeader{ClusterId: h.cluster, MemberId: h.member, Revision: h.revision, RaftTerm: h.term}
+}
+
+func wantKVs(kvs []ekv.KeyValue) (out []*mvccpb.KeyValue) {
+	for i := range kvs {
+		out = append(out, pbKV(&kvs[i]))
+	}
+	return out
+}
+
+// encoded is what goes to the transport; its size must have been foretold.
+func encoded(t *testing.T, m message) []byte {
+	t.Helper()
+	n := m.size()
+	b := m.append(nil)
+	if len(b) != n {
+		t.Errorf("%T: %d bytes, foretold %d", m, len(b), n)
+	}
+	return b
+}
+
+// TestEncodersMatchProtobuf holds every hand-written encoder to the bytes protobuf makes of the same message.
+func TestEncodersMatchProtobuf(t *testing.T) {
+	rng := &ekv.RangeResult{KVs: testKVs, More: true, Count: 1 << 33}
+	del := &ekv.DeleteResult{Revision: 77, Deleted: 3, Prevs: testKVs}
+	wantRange := &pb.RangeResponse{Header: wantHeader(testHeader), Kvs: wantKVs(testKVs), More: true, Count: 1 << 33}
+	txn := &ekv.TxnResult{Revision: 77, Succeeded: true, Ops: []ekv.OpResult{
+		{Range: &ekv.RangeResult{Revision: 76, KVs: testKVs, More: true, Count: 1 << 33}},
+		{Delete: &ekv.DeleteResult{Revision: 76}},
+		{Put: &ekv.PutResult{Revision: 77, Prev: &testKVs[0]}},
+		{Txn: &ekv.TxnResult{Ops: []ekv.OpResult{{Delete: del}, {Range: &ekv.RangeResult{Revision: 77}}}}},
+		{Put: &ekv.PutResult{Revision: 77}},
+	}}
+	at := func(revision int64) *pb.ResponseHeader { return &pb.ResponseHeader{Revision: revision} }
+	wantTxn := &pb.TxnResponse{Header: wantHeader(testHeader), Succeeded: true, Responses: []*pb.ResponseOp{
+		{Response: &pb.ResponseOp_ResponseRange{ResponseRange: &pb.RangeResponse{
+			Header: at(76), Kvs: wantKVs(testKVs), More: true, Count: 1 << 33}}},
+		{Response: &pb.ResponseOp_ResponseDeleteRange{ResponseDeleteRange: &pb.DeleteRangeResponse{Header: at(76)}}},
+		{Response: &pb.ResponseOp_ResponsePut{ResponsePut: &pb.PutResponse{Header: at(77), PrevKv: pbKV(&testKVs[0])}}},
+		{Response: &pb.ResponseOp_ResponseTxn{ResponseTxn: &pb.TxnResponse{Header: &pb.ResponseHeader{}, Responses: []*pb.ResponseOp{
+			{Response: &pb.ResponseOp_ResponseDeleteRange{ResponseDeleteRange: &pb.DeleteRangeResponse{
+				Header: at(77), Deleted: 3, PrevKvs: wantKVs(testKVs)}}},
+			{Response: &pb.ResponseOp_ResponseRange{ResponseRange: &pb.RangeResponse{Header: at(77)}}},
+		}}}},
+		{Response: &pb.ResponseOp_ResponsePut{ResponsePut: &pb.PutResponse{Header: at(77)}}},
+	}}
+	for _, c := range []struct {
+		name string
+		ours message
+		want proto.Message
+	}{
+		{"put", &putAnswer{header: testHeader}, &pb.PutResponse{Header: wantHeader(testHeader)}},
+		{"put with previous", &putAnswer{header: testHeader, prev: &testKVs[0]},
+			&pb.PutResponse{Header: wantHeader(testHeader), PrevKv: pbKV(&testKVs[0])}},
+		{"empty header", &putAnswer{}, &pb.PutResponse{Header: &pb.ResponseHeader{}}},
+		{"range", &rangeAnswer{header: testHeader, result: rng}, wantRange},
+		{"range chunk", &rangeStreamAnswer{rangeAnswer{noHeader: true, result: &ekv.RangeResult{KVs: testKVs}}},
+			&pb.RangeStreamResponse{RangeResponse: &pb.RangeResponse{Kvs: wantKVs(testKVs)}}},
+		{"last range chunk", &rangeStreamAnswer{rangeAnswer{header: testHeader, result: rng}}, &pb.RangeStreamResponse{RangeResponse: wantRange}},
+		{"delete", &deleteAnswer{header: testHeader, result: del},
+			&pb.DeleteRangeResponse{Header: wantHeader(testHeader), Deleted: 3, PrevKvs: wantKVs(testKVs)}},
+		{"txn", answerTxn(testHeader, txn), wantTxn},
+		{"created", &watchAnswer{header: testHeader, id: 3, created: true}, &pb.WatchResponse{Header: wantHeader(testHeader), WatchId: 3, Created: true}},
+		{"refused", &watchAnswer{header: testHeader, id: broadcastID, created: true, canceled: true, reason: "no"},
+			&pb.WatchResponse{Header: wantHeader(testHeader), WatchId: -1, Created: true, Canceled: true, CancelReason: "no"}},
+		{"compacted", &watchAnswer{header: testHeader, canceled: true, compact: 9, fragment: true},
+			&pb.WatchResponse{Header: wantHeader(testHeader), Canceled: true, CompactRevision: 9, Fragment: true}},
+	} {
+		if got, want := encoded(t, c.ours), mustMarshal(t, c.want); !bytes.Equal(got, want) {
+			t.Errorf("%s:\n got %x\nwant %x", c.name, got, want)
+		}
+	}
+}
+
+func TestEventEncoding(t *testing.T) {
+	events := []mkv.Event{{Type: mkv.EventPut, KV: testKVs[0]}, {Type: mkv.EventDelete, KV: testKVs[1]}}
+	var got []byte
+	got = appendEvent(got, &events[0], nil)
+	got = appendEvent(got, &events[1], &testKVs[0])
+	want := mustMarshal(t, &pb.WatchResponse{Events: []*mvccpb.Event{
+		{Kv: pbKV(&testKVs[0])},
+		{Type: mvccpb.Event_DELETE, Kv: pbKV(&testKVs[1]), PrevKv: pbKV(&testKVs[0])},
+	}})
+	if !bytes.Equal(got, want) {
+		t.Errorf("\n got %x\nwant %x", got, want)
+	}
+}
+
+func TestMarshalPoolsLargeAnswers(t *testing.T) {
+	for _, n := range []int{0, 10, 1000, 5000, 1 << 20} {
+		a := &rangeAnswer{header: testHeader, result: &ekv.RangeResult{KVs: []ekv.KeyValue{{Key: []byte("k"), Value: make([]byte, n)}}}}
+		parts := marshal(a)
+		if got := parts.Materialize(); !bytes.Equal(got, a.append(nil)) {
+			t.Errorf("value of %d bytes: the buffer differs", n)
+		}
+		parts.Free()
+	}
+}
+
+func BenchmarkEncodePut(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		marshal(&putAnswer{header: testHeader}).Free()
+	}
+}

@@ -1,0 +1,133 @@
+package kv
+
+import (
+	"context"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+)
+
+// header stamps an answer. A term of 0 stands for the current one.
+func (d *Door) header(revision int64, term uint64) header {
+	s := d.node.Status()
+	if term == 0 {
+		term = s.Term
+	}
+	return header{cluster: s.ClusterID, member: s.MemberID, revision: revision, term: term}
+}
+
+// pbHeader is header for the generated messages; revision 0 stands for the current one.
+func (d *Door) pbHeader(revision int64) *pb.ResponseHeader {
+	if revision == 0 {
+		revision, _ = d.kv.Revision()
+	}
+	s := d.node.Status()
+	return &pb.ResponseHeader{ClusterId: s.ClusterID, MemberId: s.MemberID, Revision: revision, RaftTerm: s.Term}
+}
+
+// followLeader ends streams that require a leader when there has been none for NoLeaderTimeout.
+// It sleeps while nothing changes.
+func (d *Door) followLeader() {
+	var alone <-chan time.Time
+	for ended := false; ; {
+		changed := d.node.LeaderChanged()
+		switch leader := d.node.Status().Leader; {
+		case leader != 0:
+			alone, ended = nil, false
+		case alone == nil && !ended:
+			alone = time.After(d.opts.NoLeaderTimeout)
+		}
+		select {
+		case <-changed:
+		case <-alone:
+			next := make(chan struct{})
+			close(*d.leaderless.Swap(&next))
+			alone, ended = nil, true // new streams are refused until there is a leader
+		case <-d.stopping:
+			return
+		case <-d.node.StoppedC():
+			return
+		}
+	}
+}
+
+// requiresLeader reports whether the client asked not to be served by a member that has lost its leader.
+func requiresLeader(ctx context.Context) bool {
+	v := metadata.ValueFromIncomingContext(ctx, rpctypes.MetadataRequireLeaderKey)
+	return len(v) > 0 && v[0] == rpctypes.MetadataHasLeader
+}
+
+// admit is what every unary request passes first. onLearner says whether a learner may serve it.
+func (d *Door) admit(ctx context.Context, onLearner bool) error {
+	s := d.node.Status()
+	if s.Learner && !onLearner {
+		return rpctypes.ErrGRPCNotSupportedForLearner
+	}
+	if s.Leader == 0 && requiresLeader(ctx) {
+		return rpctypes.ErrGRPCNoLeader
+	}
+	return nil
+}
+
+// guardUnary admits requests of the generated services. The hot handlers call admit themselves.
+func (d *Door) guardUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	switch req.(type) {
+	case *healthpb.HealthCheckRequest:
+	case *pb.StatusRequest:
+		if err := d.admit(ctx, true); err != nil {
+			return nil, err
+		}
+	default:
+		if err := d.admit(ctx, false); err != nil {
+			return nil, err
+		}
+	}
+	return handler(ctx, req)
+}
+
+// guardStream admits streams and ends those that require a leader when it is lost, and all when the door shuts down.
+func (d *Door) guardStream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	if info.FullMethod == healthpb.Health_Watch_FullMethodName {
+		return handler(srv, ss)
+	}
+	s := d.node.Status()
+	if s.Learner && info.FullMethod != pb.Maintenance_Snapshot_FullMethodName {
+		return rpctypes.ErrGRPCNotSupportedForLearner
+	}
+	ctx, cancel := context.WithCancelCause(ss.Context())
+	defer cancel(nil)
+	var leaderless <-chan struct{}
+	if requiresLeader(ctx) {
+		leaderless = *d.leaderless.Load()
+		if d.node.Status().Leader == 0 {
+			return rpctypes.ErrGRPCNoLeader
+		}
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- handler(srv, &boundStream{ServerStream: ss, ctx: ctx}) }()
+	var reason error
+	select {
+	case err := <-ended:
+		return err
+	case <-leaderless:
+		reason = rpctypes.ErrGRPCNoLeader
+	case <-d.stopping:
+		reason = rpctypes.ErrGRPCStopped
+	case <-d.node.StoppedC():
+		reason = rpctypes.ErrGRPCStopped
+	}
+	cancel(reason)
+	return reason
+}
+
+// boundStream is a stream whose context the door can end.
+type boundStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *boundStream) Context() context.Context { return s.ctx }

@@ -1,0 +1,343 @@
+package kv
+
+import (
+	"bytes"
+	"sync"
+	"sync/atomic"
+
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
+)
+
+// The bounds that keep a slow watcher from holding memory. Past any of them the watcher leaves the hub and reads what it
+// missed from the store's history.
+const (
+	maxQueuedBatches = 256      // per watcher
+	maxPinnedBytes   = 16 << 20 // of events on all queues together, each counted once
+	catchUpBytes     = 64 << 10 // read from history at a time
+	maxAnswerBytes   = 128 << 10
+)
+
+// hub hands the events of applied commands to watchers. One goroutine (run) reads the machine's ring of recent events,
+// matches each revision against the watchers in the hub and puts one shared batch on the queue of each that it concerns.
+// It never waits for a watcher and Apply never waits for it.
+//
+// A watcher is either in the hub (it has, or has queued, everything up to seen) or it lags: then the stream's writer
+// reads the ring or the history from where the watcher stands and puts it back once it has caught up. Queues hold
+// references to events the ring made; pinned bounds what they keep alive after the ring has moved on.
+type hub struct {
+	kv     reader
+	wake   chan struct{} // capacity 1: the hub has a watcher again
+	pinned atomic.Int64
+
+	mu      sync.Mutex // guards the rest; taken before a stream's mu
+	seen    int64      // every event up to here is on the queues of the watchers it concerns
+	members int        // watchers in the hub
+	keys    map[string]*group
+	ranges  rangeTree
+	waiting map[*watchStream]struct{} // streams to be woken when seen has moved
+	touched []*group                  // scratch of match
+}
+
+func newHub(kv reader) *hub {
+	return &hub{kv: kv, wake: make(chan struct{}, 1), keys: make(map[string]*group), waiting: make(map[*watchStream]struct{})}
+}
+
+// group is the watchers of the same key or range. Guarded by hub.mu.
+type group struct {
+	key, end []byte // as in a watch request; end empty = the one key, "\0" = to the last key
+	watchers []*watcher
+
+	// The events of the revision being matched: evs[from:to] of that revision, or picked once they are not adjacent.
+	from, to int
+	picked   []mkv.Event
+}
+
+// batch is the events of one revision that concern one group, shared by its watchers. Everything but refs and the
+// encodings is immutable.
+type batch struct {
+	revision      int64
+	events        []mkv.Event
+	bytes         int64
+	puts, deletes int
+	refs          atomic.Int32 // queues it stands on
+
+	plain, withPrev sync.Once
+	encoded         []byte // events of a WatchResponse
+	encodedPrev     []byte // the same with prev_kv
+}
+
+func newBatch(events []mkv.Event) *batch {
+	b := &batch{revision: events[len(events)-1].KV.ModRevision, events: events}
+	for i := range events {
+		kv := &events[i].KV
+		b.bytes += int64(len(kv.Key) + len(kv.Value))
+		if events[i].Type == mkv.EventPut {
+			b.puts++
+		} else {
+			b.deletes++
+		}
+	}
+	return b
+}
+
+// release takes the batch off one queue.
+func (h *hub) release(b *batch) {
+	if b.refs.Add(-1) == 0 {
+		h.pinned.Add(-b.bytes)
+	}
+}
+
+// run feeds the hub until stop is closed.
+func (h *hub) run(stop <-chan struct{}) {
+	for {
+		h.mu.Lock()
+		seen, members := h.seen, h.members
+		h.mu.Unlock()
+		if members == 0 {
+			select {
+			case <-h.wake:
+			case <-stop:
+				return
+			}
+			continue
+		}
+		events, upTo, ok, changed := h.kv.Recent(seen)
+		if ok && upTo <= seen {
+			select {
+			case <-changed:
+			case <-stop:
+				return
+			}
+			continue
+		}
+		h.advance(seen, events, upTo, ok)
+	}
+}
+
+// advance matches events, which follow from and go up to upTo. complete is false if the ring no longer reached back to
+// from; then every watcher lags.
+func (h *hub) advance(from int64, events []mkv.Event, upTo int64, complete bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.seen != from {
+		return // the last watcher left meanwhile and a new one set the hub elsewhere
+	}
+	if !complete {
+		h.lagAll(from + 1)
+		return
+	}
+	for len(events) > 0 {
+		n := 1
+		for n < len(events) && events[n].KV.ModRevision == events[0].KV.ModRevision {
+			n++
+		}
+		h.match(events[:n:n])
+		events = events[n:]
+	}
+	h.seen = upTo
+	for st := range h.waiting {
+		st.signal()
+	}
+	clear(h.waiting)
+}
+
+// match puts the events of one revision on the queues of the watchers they concern.
+func (h *hub) match(events []mkv.Event) {
+	for i := range events {
+		key := events[i].KV.Key
+		if g := h.keys[string(key)]; g != nil {
+			h.touch(g, events, i)
+		}
+		h.ranges.stab(key, func(g *group) { h.touch(g, events, i) })
+	}
+	for _, g := range h.touched {
+		hits := g.picked
+		if hits == nil {
+			hits = events[g.from:g.to:g.to]
+		}
+		g.from, g.to, g.picked = 0, 0, nil
+		h.push(g, newBatch(hits))
+	}
+	clear(h.touched)
+	h.touched = h.touched[:0]
+}
+
+func (h *hub) touch(g *group, events []mkv.Event, i int) {
+	switch {
+	case g.picked != nil:
+		g.picked = append(g.picked, events[i])
+	case g.to == 0:
+		g.from, g.to = i, i+1
+		h.touched = append(h.touched, g)
+	case g.to == i:
+		g.to++
+	default:
+		g.picked = append(append([]mkv.Event(nil), events[g.from:g.to]...), events[i])
+	}
+}
+
+// push queues b for the watchers of g; those with no room lag from b on. Watchers that lag leave g, so it is walked from
+// the end.
+func (h *hub) push(g *group, b *batch) {
+	b.refs.Store(1) // ours, so that b is not given back while it is being handed out
+	h.pinned.Add(b.bytes)
+	for i := len(g.watchers) - 1; i >= 0; i-- {
+		w := g.watchers[i]
+		if b.revision < w.min || w.filters(b) {
+			continue
+		}
+		// What is queued anywhere counts against pinned, so with a full budget nothing more is queued at all: each
+		// stream then reads from history at the pace of its client.
+		if !w.stream.enqueue(w, b, h.pinned.Load() <= maxPinnedBytes) {
+			h.leave(w)
+			w.stream.lag(w, b.revision)
+		}
+	}
+	h.release(b)
+}
+
+func (h *hub) lagAll(from int64) {
+	all := h.ranges.groups()
+	for _, g := range h.keys {
+		all = append(all, g)
+	}
+	for _, g := range all {
+		for i := len(g.watchers) - 1; i >= 0; i-- {
+			w := g.watchers[i]
+			h.leave(w)
+			w.stream.lag(w, max(from, w.min))
+		}
+	}
+}
+
+// join takes w into the hub if it has everything before revision next delivered or on its way; false means that it must
+// catch up first. w.lagging ends with it.
+func (h *hub) join(w *watcher, next int64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.members == 0 {
+		current, _ := h.kv.Revision()
+		h.seen = min(next-1, current)
+	}
+	if next <= h.seen {
+		return false
+	}
+	if !w.stream.synced(w) {
+		return true // cancelled meanwhile
+	}
+	w.min = next
+	h.enter(w)
+	return true
+}
+
+// enter and leave keep the index of groups; hub.mu is held.
+func (h *hub) enter(w *watcher) {
+	var g *group
+	if len(w.end) == 0 {
+		if g = h.keys[string(w.key)]; g == nil {
+			g = &group{key: w.key}
+			h.keys[string(w.key)] = g
+		}
+	} else {
+		g = h.ranges.at(w.key, w.end)
+	}
+	w.group, w.slot = g, len(g.watchers)
+	g.watchers = append(g.watchers, w)
+	h.members++
+	if h.members == 1 {
+		select {
+		case h.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (h *hub) leave(w *watcher) {
+	g := w.group
+	if g == nil {
+		return
+	}
+	last := len(g.watchers) - 1
+	moved := g.watchers[last]
+	g.watchers[w.slot], moved.slot = moved, w.slot
+	g.watchers[last] = nil
+	g.watchers = g.watchers[:last]
+	w.group = nil
+	h.members--
+	if last == 0 {
+		if len(g.end) == 0 {
+			delete(h.keys, string(g.key))
+		} else {
+			h.ranges.remove(g.key, g.end)
+		}
+	}
+}
+
+// drop takes a cancelled watcher out of the hub.
+func (h *hub) drop(w *watcher) {
+	h.mu.Lock()
+	h.leave(w)
+	h.mu.Unlock()
+}
+
+// watcher is one watch of a stream.
+type watcher struct {
+	stream            *watchStream
+	id                int64
+	key, end          []byte // wire form: end empty = the one key, "\0" = to the last key
+	prevKV, fragment  bool
+	progress          bool
+	noPuts, noDeletes bool
+
+	// Guarded by hub.mu.
+	group *group // nil = not in the hub
+	slot  int    // in group.watchers
+	min   int64  // first revision wanted
+
+	// Guarded by stream.mu.
+	queue   []*batch
+	ready   bool // on stream.ready
+	lagging bool // must catch up from next when queue is empty
+	next    int64
+	gone    bool // cancelled
+	quiet   bool // nothing was sent since the last progress tick
+}
+
+// matches reports whether key is watched.
+func (w *watcher) matches(key []byte) bool {
+	switch {
+	case len(w.end) == 0:
+		return bytes.Equal(key, w.key)
+	case isToLast(w.end):
+		return bytes.Compare(key, w.key) >= 0
+	}
+	return bytes.Compare(key, w.key) >= 0 && bytes.Compare(key, w.end) < 0
+}
+
+func isToLast(end []byte) bool { return len(end) == 1 && end[0] == 0 }
+
+// filters reports whether the watcher wants nothing of b.
+func (w *watcher) filters(b *batch) bool {
+	return (w.noPuts || b.puts == 0) && (w.noDeletes || b.deletes == 0)
+}
+
+// wants reports whether the watcher's filters let e pass.
+func (w *watcher) wants(e *mkv.Event) bool {
+	if e.Type == mkv.EventPut {
+		return !w.noPuts
+	}
+	return !w.noDeletes
+}
+
+// previous is the value of e's key before e, where there was one.
+func previous(kv reader, e *mkv.Event) *ekv.KeyValue {
+	if e.Type == mkv.EventPut && e.KV.CreateRevision == e.KV.ModRevision {
+		return nil
+	}
+	prev, err := kv.Previous(e.KV.Key, e.KV.ModRevision)
+	if err != nil {
+		return nil // compacted: etcd leaves it out too
+	}
+	return prev
+}

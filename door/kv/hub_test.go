@@ -1,0 +1,421 @@
+package kv
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
+)
+
+// fakeEvents is a reader that only has events: all of them as history, the newest in a ring.
+type fakeEvents struct {
+	reader
+	mu        sync.Mutex
+	events    []mkv.Event // all, in order
+	revision  int64
+	compacted int64
+	ring      int // how many of the newest events the ring holds
+	changed   chan struct{}
+}
+
+func newFakeEvents(ring int) *fakeEvents {
+	return &fakeEvents{revision: 1, ring: ring, changed: make(chan struct{})}
+}
+
+// put makes one revision of puts (or deletes, for keys with a leading '-').
+func (f *fakeEvents) put(keys ...string) int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.revision++
+	for _, k := range keys {
+		e := mkv.Event{KV: ekv.KeyValue{Key: []byte(k), Value: []byte("v"), CreateRevision: f.revision, ModRevision: f.revision, Version: 1}}
+		if k[0] == '-' {
+			e = mkv.Event{Type: mkv.EventDelete, KV: ekv.KeyValue{Key: []byte(k[1:]), ModRevision: f.revision}}
+		}
+		f.events = append(f.events, e)
+	}
+	close(f.changed)
+	f.changed = make(chan struct{})
+	return f.revision
+}
+
+func (f *fakeEvents) Revision() (int64, int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.revision, f.compacted
+}
+
+func (f *fakeEvents) Recent(after int64) ([]mkv.Event, int64, bool, <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	first := max(0, len(f.events)-f.ring)
+	for first > 0 && first < len(f.events) && f.events[first].KV.ModRevision == f.events[first-1].KV.ModRevision {
+		first++ // whole revisions
+	}
+	if first > 0 && (first == len(f.events) || f.events[first].KV.ModRevision > after+1) && after < f.revision {
+		return nil, f.revision, false, f.changed
+	}
+	i, _ := slices.BinarySearchFunc(f.events, after+1, func(e mkv.Event, rev int64) int { return int(e.KV.ModRevision - rev) })
+	return f.events[i:len(f.events):len(f.events)], f.revision, true, f.changed
+}
+
+func (f *fakeEvents) History(key, end []byte, from, to int64, maxBytes int) ([]mkv.Event, int64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if from <= f.compacted {
+		return nil, 0, mkv.ErrCompacted
+	}
+	w := watcher{key: key, end: end}
+	var out []mkv.Event
+	size := 0
+	for i, e := range f.events {
+		if e.KV.ModRevision < from || e.KV.ModRevision > to {
+			continue
+		}
+		if size >= maxBytes && e.KV.ModRevision != f.events[i-1].KV.ModRevision {
+			return out, e.KV.ModRevision, nil
+		}
+		if w.matches(e.KV.Key) {
+			out = append(out, e)
+			size += len(e.KV.Key) + len(e.KV.Value)
+		}
+	}
+	return out, to + 1, nil
+}
+
+// recorder is a sink that keeps what each watcher is sent and checks the order as it comes.
+type recorder struct {
+	t       *testing.T
+	mu      sync.Mutex
+	got     map[int64][]mkv.Event
+	upTo    map[int64]int64
+	answers []watchAnswer
+	pause   func()
+}
+
+func newRecorder(t *testing.T) *recorder {
+	return &recorder{t: t, got: map[int64][]mkv.Event{}, upTo: map[int64]int64{}}
+}
+
+func (r *recorder) answer(a *watchAnswer) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answers = append(r.answers, *a)
+	return nil
+}
+
+func (r *recorder) events(w *watcher, batches []*batch, upTo int64) error {
+	if r.pause != nil {
+		r.pause()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, b := range batches {
+		if b.revision <= r.upTo[w.id] {
+			r.t.Errorf("watch %d: revision %d after %d", w.id, b.revision, r.upTo[w.id])
+		}
+		for i := range b.events {
+			if b.events[i].KV.ModRevision != b.revision {
+				r.t.Errorf("watch %d: event of revision %d in batch %d", w.id, b.events[i].KV.ModRevision, b.revision)
+			}
+			if w.wants(&b.events[i]) {
+				r.got[w.id] = append(r.got[w.id], b.events[i])
+			}
+		}
+		r.upTo[w.id] = b.revision
+	}
+	if upTo < r.upTo[w.id] {
+		r.t.Errorf("watch %d: up to %d but sent %d", w.id, upTo, r.upTo[w.id])
+	}
+	r.upTo[w.id] = upTo
+	return nil
+}
+
+func (r *recorder) seen(id int64) []mkv.Event {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.got[id])
+}
+
+// startHub runs a hub until the test ends.
+func startHub(t *testing.T, kv reader) *hub {
+	h := newHub(kv)
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() { defer close(done); h.run(stop) }()
+	t.Cleanup(func() { close(stop); <-done })
+	return h
+}
+
+// startStream runs a stream's writer until the test ends.
+func startStream(t *testing.T, h *hub, s sink) *watchStream {
+	st := newWatchStream(h, s)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = st.write(ctx, time.Hour) }()
+	t.Cleanup(func() { cancel(); <-done; st.close() })
+	return st
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("not within 10 s: %s", what)
+}
+
+func watch(t *testing.T, st *watchStream, w *watcher, from int64) *watcher {
+	t.Helper()
+	if err := st.register(w, 0); err != nil {
+		t.Fatal(err)
+	}
+	st.start(w, from)
+	return w
+}
+
+// TestWatchersMissAndRepeatNothing runs watchers of every sort, some slow, some cancelled, against a writer, with a ring
+// so small that all of them fall back to history now and then, and compares with what they should have seen.
+func TestWatchersMissAndRepeatNothing(t *testing.T) {
+	const revisions = 3000
+	f := newFakeEvents(50)
+	h := startHub(t, f)
+	for range 20 {
+		f.put("a1", "b1")
+	}
+	type watching struct {
+		w    *watcher
+		rec  *recorder
+		from int64
+	}
+	var all []watching
+	ranges := [][2]string{{"a1", ""}, {"b2", ""}, {"a", "b"}, {"a1", "b2"}, {"b", "\x00"}, {"\x00", "\x00"}, {"c", "d"}}
+	add := func(i int) {
+		rec := newRecorder(t)
+		if i%3 == 0 {
+			rec.pause = func() { time.Sleep(time.Millisecond) }
+		}
+		st := startStream(t, h, rec)
+		r := ranges[i%len(ranges)]
+		from := rand.Int64N(f.revision+10) + 1
+		w := &watcher{key: []byte(r[0]), end: []byte(r[1]), noPuts: i%5 == 1, noDeletes: i%5 == 2}
+		watch(t, st, w, from)
+		all = append(all, watching{w, rec, from})
+	}
+	for i := range 30 {
+		add(i)
+	}
+	for i := range revisions {
+		var keys []string
+		for _, k := range []string{"a1", "a2", "b1", "b2", "c1"} {
+			switch rand.IntN(4) {
+			case 0:
+				keys = append(keys, k)
+			case 1:
+				keys = append(keys, "-"+k)
+			}
+		}
+		if len(keys) == 0 {
+			keys = []string{"z"}
+		}
+		f.put(keys...)
+		if i%200 == 0 {
+			add(i / 7)
+		}
+		if i%50 == 0 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	for i, x := range all {
+		var want []mkv.Event
+		for _, e := range f.events {
+			if e.KV.ModRevision >= x.from && x.w.matches(e.KV.Key) && x.w.wants(&e) {
+				want = append(want, e)
+			}
+		}
+		eventually(t, fmt.Sprintf("watcher %d has %d events", i, len(want)), func() bool { return len(x.rec.seen(x.w.id)) >= len(want) })
+		got := x.rec.seen(x.w.id)
+		if len(got) != len(want) {
+			t.Fatalf("watcher %d: %d events, want %d", i, len(got), len(want))
+		}
+		for j := range got {
+			if !bytes.Equal(got[j].KV.Key, want[j].KV.Key) || got[j].KV.ModRevision != want[j].KV.ModRevision || got[j].Type != want[j].Type {
+				t.Fatalf("watcher %d event %d: %v, want %v", i, j, got[j], want[j])
+			}
+		}
+	}
+	eventually(t, "nothing is pinned", func() bool { return h.pinned.Load() == 0 })
+}
+
+func TestProgressFollowsEvents(t *testing.T) {
+	f := newFakeEvents(1000)
+	h := startHub(t, f)
+	rec := newRecorder(t)
+	st := startStream(t, h, rec)
+	watch(t, st, &watcher{key: []byte("a")}, 1)
+	last := func() (watchAnswer, int) {
+		rec.mu.Lock()
+		defer rec.mu.Unlock()
+		if len(rec.answers) == 0 {
+			return watchAnswer{}, 0
+		}
+		return rec.answers[len(rec.answers)-1], len(rec.answers)
+	}
+	for i := range 100 {
+		at := f.put("a")
+		st.ask()
+		eventually(t, "an answer", func() bool { _, n := last(); return n == i+1 })
+		a, _ := last()
+		if a.id != broadcastID || a.revision < at {
+			t.Fatalf("asked at %d, answered %+v", at, a)
+		}
+		if seen := rec.seen(0); seen[len(seen)-1].KV.ModRevision != at {
+			t.Fatalf("progress %d came before the event of %d", a.revision, at)
+		}
+	}
+	// A watch from the future has no progress to tell.
+	watch(t, st, &watcher{key: []byte("b")}, 1_000_000)
+	eventually(t, "the watch to join", func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.members == 2 })
+	st.ask()
+	time.Sleep(20 * time.Millisecond)
+	if _, n := last(); n != 100 {
+		t.Errorf("%d answers, want 100", n)
+	}
+}
+
+func TestCompactedWatchIsCancelled(t *testing.T) {
+	f := newFakeEvents(5)
+	for range 20 {
+		f.put("a")
+	}
+	f.compacted = 10
+	h := startHub(t, f)
+	rec := newRecorder(t)
+	st := startStream(t, h, rec)
+	watch(t, st, &watcher{key: []byte("a")}, 3)
+	watch(t, st, &watcher{key: []byte("a")}, 12)
+	eventually(t, "one cancelled, one caught up", func() bool {
+		rec.mu.Lock()
+		defer rec.mu.Unlock()
+		return len(rec.answers) == 1 && len(rec.got[1]) == 10
+	})
+	if a := rec.answers[0]; a.id != 0 || !a.canceled || a.compact != 10 {
+		t.Errorf("answer %+v", a)
+	}
+}
+
+func TestWatchIDs(t *testing.T) {
+	st := newWatchStream(newHub(newFakeEvents(1)), newRecorder(t))
+	for _, c := range []struct {
+		ask, want int64
+		err       error
+	}{{0, 0, nil}, {0, 1, nil}, {2, 2, nil}, {2, 0, errDuplicateWatch}, {0, 3, nil}, {-7, -7, nil}} {
+		w := &watcher{key: []byte("a")}
+		if err := st.register(w, c.ask); err != c.err || err == nil && w.id != c.want {
+			t.Errorf("asked for %d: id %d, error %v; want %d, %v", c.ask, w.id, err, c.want, c.err)
+		}
+	}
+	if err := st.register(&watcher{key: []byte("b"), end: []byte("a")}, 0); err != errEmptyWatch {
+		t.Errorf("inverted range: %v", err)
+	}
+	if !st.cancel(2) || st.cancel(2) {
+		t.Error("cancelling twice")
+	}
+}
+
+// TestSlowWatchersPinLittle: streams that never read must not make the hub hold what it is sent.
+func TestSlowWatchersPinLittle(t *testing.T) {
+	f := newFakeEvents(100)
+	h := startHub(t, f)
+	stop := make(chan struct{})
+	for i := range 50 {
+		rec := newRecorder(t)
+		rec.pause = func() { <-stop }
+		st := startStream(t, h, rec)
+		watch(t, st, &watcher{key: fmt.Appendf(nil, "k%d", i)}, 0)
+	}
+	eventually(t, "all to join", func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.members == 50 })
+	t.Cleanup(func() { close(stop) }) // before the streams end
+	value := make([]byte, 1<<20)
+	for i := range 200 {
+		f.mu.Lock()
+		f.revision++
+		f.events = append(f.events, mkv.Event{KV: ekv.KeyValue{Key: fmt.Appendf(nil, "k%d", i%50), Value: value, ModRevision: f.revision}})
+		close(f.changed)
+		f.changed = make(chan struct{})
+		f.mu.Unlock()
+		time.Sleep(100 * time.Microsecond)
+	}
+	time.Sleep(50 * time.Millisecond)
+	if n := h.pinned.Load(); n > maxPinnedBytes+2<<20 {
+		t.Errorf("%d bytes pinned", n)
+	}
+}
+
+func TestRangeTreeAgainstScan(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	var tree rangeTree
+	set := map[[2]string]*group{}
+	key := func() string { return fmt.Sprintf("%02d", rnd.IntN(100)) }
+	for step := range 20_000 {
+		r := [2]string{key(), key()}
+		if rnd.IntN(8) == 0 {
+			r[1] = "\x00"
+		}
+		if set[r] != nil {
+			tree.remove([]byte(r[0]), []byte(r[1]))
+			delete(set, r)
+		} else {
+			g := tree.at([]byte(r[0]), []byte(r[1]))
+			if tree.at([]byte(r[0]), []byte(r[1])) != g {
+				t.Fatalf("step %d: two groups for one range", step)
+			}
+			set[r] = g
+		}
+		k := key()
+		found := map[*group]int{}
+		tree.stab([]byte(k), func(g *group) { found[g]++ })
+		n := 0
+		for r, g := range set {
+			if w := (watcher{key: []byte(r[0]), end: []byte(r[1])}); w.matches([]byte(k)) {
+				n++
+				if found[g] != 1 {
+					t.Fatalf("step %d: range %q found %d times for %q", step, r, found[g], k)
+				}
+			}
+		}
+		if len(found) != n {
+			t.Fatalf("step %d: %d ranges found, want %d", step, len(found), n)
+		}
+	}
+	if got := len(tree.groups()); got != len(set) {
+		t.Errorf("%d groups, want %d", got, len(set))
+	}
+}
+
+// BenchmarkNotify is one revision for a thousand watchers of the same key.
+func BenchmarkNotify(b *testing.B) {
+	f := newFakeEvents(10)
+	h := newHub(f)
+	for range 1000 {
+		st := newWatchStream(h, nil)
+		w := &watcher{key: []byte("a")}
+		_ = st.register(w, 0)
+		st.start(w, 2)
+		h.join(w, 2)
+	}
+	e := []mkv.Event{{KV: ekv.KeyValue{Key: []byte("a"), ModRevision: 2}}}
+	for b.Loop() {
+		h.mu.Lock()
+		h.match(e)
+		h.mu.Unlock()
+	}
+}

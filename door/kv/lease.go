@@ -1,0 +1,153 @@
+package kv
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"io"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+// maxLeaseTTL is etcd's, in seconds.
+const maxLeaseTTL = 9_000_000_000
+
+// leaseServer is etcdserverpb.Lease. Grants and revocations are commands; renewals and remaining times are asked of the
+// leader (worker/lease), because they never enter the log.
+type leaseServer struct {
+	pb.UnimplementedLeaseServer
+	d *Door
+}
+
+func (s *leaseServer) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (*pb.LeaseGrantResponse, error) {
+	if r.TTL > maxLeaseTTL {
+		return nil, rpctypes.ErrGRPCLeaseTTLTooLarge
+	}
+	if err := s.d.admitWrite(ctx, leaseOverhead); err != nil {
+		return nil, err
+	}
+	res, err := s.d.grant(ctx, r.ID, r.TTL)
+	if err != nil {
+		return nil, err
+	}
+	return &pb.LeaseGrantResponse{Header: s.d.pbHeader(res.Revision), ID: res.ID, TTL: res.TTL}, nil
+}
+
+// grant proposes a lease; id 0 has one chosen.
+func (d *Door) grant(ctx context.Context, id, ttl int64) (*ekv.GrantResult, error) {
+	for id == 0 {
+		id = randomID()
+	}
+	grant := ekv.LeaseGrant{ID: id, TTL: max(ttl, d.opts.MinLeaseTTL)}
+	res, err := d.propose(ctx, node.LaneSystem, ekv.Append(nil, &ekv.Part{Grant: &grant}))
+	if err != nil {
+		return nil, err
+	}
+	return res.Bodies[0].(*ekv.GrantResult), nil
+}
+
+// randomID returns a random positive id or, rarely, 0.
+func randomID() int64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails: it stops the program instead
+	return int64(binary.BigEndian.Uint64(b[:]) >> 1)
+}
+
+func (s *leaseServer) LeaseRevoke(ctx context.Context, r *pb.LeaseRevokeRequest) (*pb.LeaseRevokeResponse, error) {
+	if err := s.d.admitChange(); err != nil {
+		return nil, err
+	}
+	body := ekv.Append(nil, &ekv.Part{Revoke: &ekv.LeaseRevoke{IDs: []int64{r.ID}}})
+	res, err := s.d.propose(ctx, node.LaneSystem, body)
+	if err != nil {
+		return nil, err
+	}
+	return &pb.LeaseRevokeResponse{Header: s.d.pbHeader(res.Bodies[0].(*ekv.RevokeResult).Revision)}, nil
+}
+
+func (s *leaseServer) LeaseTimeToLive(ctx context.Context, r *pb.LeaseTimeToLiveRequest) (*pb.LeaseTimeToLiveResponse, error) {
+	d := s.d
+	if err := d.node.Linearize(d.bounded(ctx)); err != nil {
+		return nil, grpcError(err)
+	}
+	t, err := d.askLease(ctx, ekv.CallLeaseTTL, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	resp := &pb.LeaseTimeToLiveResponse{Header: d.pbHeader(0), ID: r.ID, TTL: -1}
+	// The leader may know of a lease that is not applied here yet; then it was granted after this request began.
+	if _, ok := d.kv.Lease(r.ID); !ok || t.Granted == 0 {
+		return resp, nil
+	}
+	resp.TTL, resp.GrantedTTL = t.Remaining, t.Granted
+	if r.Keys {
+		resp.Keys = d.kv.LeaseKeys(r.ID)
+	}
+	return resp, nil
+}
+
+func (s *leaseServer) LeaseLeases(ctx context.Context, _ *pb.LeaseLeasesRequest) (*pb.LeaseLeasesResponse, error) {
+	if err := s.d.node.Linearize(s.d.bounded(ctx)); err != nil {
+		return nil, grpcError(err)
+	}
+	resp := &pb.LeaseLeasesResponse{Header: s.d.pbHeader(0)}
+	for _, l := range s.d.kv.Leases() {
+		resp.Leases = append(resp.Leases, &pb.LeaseStatus{ID: l.ID})
+	}
+	return resp, nil
+}
+
+func (s *leaseServer) LeaseKeepAlive(stream pb.Lease_LeaseKeepAliveServer) error {
+	ctx := stream.Context()
+	for {
+		req, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		// The header is made before the lease is renewed, so that no answer says "renewed at a revision" at which the
+		// lease was gone already.
+		resp := &pb.LeaseKeepAliveResponse{Header: s.d.pbHeader(0), ID: req.ID}
+		t, err := s.d.askLease(ctx, ekv.CallLeaseKeepAlive, req.ID)
+		if err != nil {
+			return err
+		}
+		resp.TTL = t.Remaining // 0 tells the client that the lease is gone
+		if err := stream.Send(resp); err != nil {
+			return err
+		}
+	}
+}
+
+// askLease calls the leader about a lease. While leadership changes hands it asks again until the request's deadline;
+// asking twice does no harm.
+func (d *Door) askLease(ctx context.Context, service string, id int64) (ekv.LeaseTime, error) {
+	bound := d.bounded(ctx)
+	req := ekv.AppendLeaseID(make([]byte, 0, 8), id)
+	for {
+		b, err := d.node.Call(bound, service, req)
+		if err == nil {
+			t, err := ekv.DecodeLeaseTime(b)
+			return t, grpcError(err)
+		}
+		retry := errors.Is(err, node.ErrNotLeader) || errors.Is(err, node.ErrSuperseded)
+		if !retry || bound.Err() != nil {
+			return ekv.LeaseTime{}, grpcError(err)
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-bound.Done():
+			return ekv.LeaseTime{}, grpcError(err)
+		case <-ctx.Done():
+			return ekv.LeaseTime{}, grpcError(ctx.Err())
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package kv
+
+import (
+	"context"
+	"fmt"
+
+	lpb "go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+// lockServer is v3lockpb.Lock: etcd's mutex recipe run by the server. A lock is a key below its name, owned by a lease;
+// the oldest key holds it. The keys are those etcd's client library makes, so both exclude each other.
+type lockServer struct {
+	lpb.UnsafeLockServer
+	d *Door
+}
+
+// sessionTTL is the lease, in seconds, of a caller who brought none.
+const sessionTTL = 60
+
+var errSessionExpired = status.Error(codes.Unknown, "mutex: session is expired")
+
+// session returns the caller's lease or a new one. Nobody keeps a new one alive; that is what etcd does too.
+func (d *Door) session(ctx context.Context, lease int64) (int64, error) {
+	if lease != 0 {
+		return lease, nil
+	}
+	res, err := d.grant(ctx, 0, sessionTTL)
+	if err != nil {
+		return 0, err
+	}
+	return res.ID, nil
+}
+
+// txn proposes a Txn of the door's own.
+func (d *Door) txn(ctx context.Context, t *ekv.Txn) (*ekv.TxnResult, uint64, error) {
+	if err := d.admitWrite(ctx, costTxn(t)); err != nil {
+		return nil, 0, err
+	}
+	res, err := d.propose(ctx, node.LaneKV, ekv.Append(nil, &ekv.Part{Txn: t}))
+	if err != nil {
+		return nil, 0, err
+	}
+	return res.Bodies[0].(*ekv.TxnResult), res.Term, nil
+}
+
+// deleteKey removes one key and returns the revision after it.
+func (d *Door) deleteKey(ctx context.Context, key []byte) (int64, error) {
+	res, err := d.propose(ctx, node.LaneSystem, ekv.Append(nil, &ekv.Part{Delete: &ekv.DeleteRange{Key: key}}))
+	if err != nil {
+		return 0, err
+	}
+	return res.Bodies[0].(*ekv.DeleteResult).Revision, nil
+}
+
+// created is the condition that key was created at revision (0: does not exist).
+func created(key []byte, revision int64) []ekv.Compare {
+	return []ekv.Compare{{Key: key, Target: ekv.CompareCreate, Int: revision}}
+}
+
+// firstCreated asks for the oldest key under prefix.
+func firstCreated(prefix []byte) *ekv.Range {
+	return &ekv.Range{Key: prefix, End: prefixEnd(prefix), Order: ekv.SortAscend, Target: ekv.SortByCreate, Limit: 1}
+}
+
+func (s *lockServer) Lock(ctx context.Context, r *lpb.LockRequest) (*lpb.LockResponse, error) {
+	d := s.d
+	lease, err := d.session(ctx, r.Lease)
+	if err != nil {
+		return nil, err
+	}
+	prefix := []byte(string(r.Name) + "/")
+	key := fmt.Appendf(nil, "%s%x", prefix, lease)
+	owner := ekv.Op{Range: firstCreated(prefix)}
+	res, _, err := d.txn(ctx, &ekv.Txn{
+		Compare: created(key, 0),
+		Then:    []ekv.Op{{Put: &ekv.Put{Key: key, Lease: lease}}, owner},
+		Else:    []ekv.Op{{Range: &ekv.Range{Key: key}}, owner},
+	})
+	if err != nil {
+		return nil, err
+	}
+	mine, revision := res.Revision, res.Revision
+	if !res.Succeeded {
+		mine = res.Ops[0].Range.KVs[0].CreateRevision
+	}
+	if kvs := res.Ops[1].Range.KVs; len(kvs) > 0 && kvs[0].CreateRevision != mine {
+		if revision, err = s.wait(ctx, prefix, key, mine); err != nil {
+			return nil, err
+		}
+	}
+	return &lpb.LockResponse{Header: d.pbHeader(revision), Key: key}, nil
+}
+
+// wait queues behind the older keys and returns a revision at which key holds the lock. If waiting fails the key is
+// withdrawn, even if the caller is gone.
+func (s *lockServer) wait(ctx context.Context, prefix, key []byte, mine int64) (int64, error) {
+	d := s.d
+	err := d.awaitTurn(ctx, prefix, mine-1)
+	if err == nil {
+		err = grpcError(d.node.Linearize(d.bounded(ctx)))
+	}
+	if err != nil {
+		_, _ = d.deleteKey(context.WithoutCancel(ctx), key)
+		return 0, err
+	}
+	res, revision, err := d.kv.Range(&ekv.Range{Key: key}, d.opts.MaxResultBytes)
+	if err != nil {
+		return 0, grpcError(err)
+	}
+	if len(res.KVs) == 0 {
+		return 0, errSessionExpired // the lease ran out while its owner waited
+	}
+	return revision, nil
+}
+
+func (s *lockServer) Unlock(ctx context.Context, r *lpb.UnlockRequest) (*lpb.UnlockResponse, error) {
+	if err := checkDelete(&ekv.DeleteRange{Key: r.Key}); err != nil {
+		return nil, err
+	}
+	revision, err := s.d.deleteKey(ctx, r.Key)
+	if err != nil {
+		return nil, err
+	}
+	return &lpb.UnlockResponse{Header: s.d.pbHeader(revision)}, nil
+}

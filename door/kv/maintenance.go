@@ -1,0 +1,196 @@
+package kv
+
+import (
+	"context"
+	"crypto/sha256"
+	"hash"
+	"regexp"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+// The versions clients read off a server to decide what it can do: those of the etcd whose behaviour this door has.
+const (
+	apiVersion     = "3.7.3"
+	storageVersion = "3.7.0"
+)
+
+// maintenanceServer is etcdserverpb.Maintenance.
+type maintenanceServer struct {
+	pb.UnimplementedMaintenanceServer
+	d *Door
+}
+
+func (s *maintenanceServer) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
+	st := s.d.node.Status()
+	size, inUse := s.d.kv.Size()
+	resp := &pb.StatusResponse{
+		Header:           s.d.pbHeader(0),
+		Version:          apiVersion,
+		DbSize:           size,
+		DbSizeInUse:      inUse,
+		DbSizeQuota:      s.d.opts.QuotaBytes,
+		Leader:           st.Leader,
+		RaftIndex:        st.Commit,
+		RaftAppliedIndex: st.Applied,
+		RaftTerm:         st.Term,
+		IsLearner:        st.Learner,
+		StorageVersion:   storageVersion,
+		DowngradeInfo:    &pb.DowngradeInfo{},
+	}
+	if st.Leader == 0 {
+		resp.Errors = append(resp.Errors, "etcdserver: no leader")
+	}
+	for _, a := range s.d.kv.Alarms() {
+		resp.Errors = append(resp.Errors, pbAlarm(a).String())
+	}
+	return resp, nil
+}
+
+func pbAlarm(a ekv.AlarmState) *pb.AlarmMember {
+	return &pb.AlarmMember{MemberID: a.Member, Alarm: pb.AlarmType(a.Type)}
+}
+
+func (s *maintenanceServer) Alarm(ctx context.Context, r *pb.AlarmRequest) (*pb.AlarmResponse, error) {
+	resp := &pb.AlarmResponse{}
+	switch r.Action {
+	case pb.AlarmRequest_GET:
+		if err := s.d.node.Linearize(s.d.bounded(ctx)); err != nil {
+			return nil, grpcError(err)
+		}
+		for _, a := range s.d.kv.Alarms() {
+			if r.Alarm == pb.AlarmType_NONE || r.Alarm == pb.AlarmType(a.Type) {
+				resp.Alarms = append(resp.Alarms, pbAlarm(a))
+			}
+		}
+	case pb.AlarmRequest_ACTIVATE, pb.AlarmRequest_DEACTIVATE:
+		if r.Alarm != pb.AlarmType_NOSPACE && r.Alarm != pb.AlarmType_CORRUPT {
+			break // as etcd: nothing to do
+		}
+		alarm := ekv.Alarm{On: r.Action == pb.AlarmRequest_ACTIVATE, Member: r.MemberID, Type: ekv.AlarmType(r.Alarm)}
+		res, err := s.d.propose(ctx, node.LaneSystem, ekv.Append(nil, &ekv.Part{Alarm: &alarm}))
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range res.Bodies[0].(*ekv.AlarmResult).Alarms {
+			resp.Alarms = append(resp.Alarms, pbAlarm(a))
+		}
+	}
+	resp.Header = s.d.pbHeader(0)
+	return resp, nil
+}
+
+// Defragment answers at once: there is nothing to do, space comes back by itself.
+func (s *maintenanceServer) Defragment(context.Context, *pb.DefragmentRequest) (*pb.DefragmentResponse, error) {
+	return &pb.DefragmentResponse{Header: s.d.pbHeader(0)}, nil
+}
+
+// Hash is etcd's hash of a whole database file. Members here have no equal files, so it is the hash of what is visible.
+func (s *maintenanceServer) Hash(context.Context, *pb.HashRequest) (*pb.HashResponse, error) {
+	sum, _, _, current, err := s.d.kv.HashKV(0)
+	if err != nil {
+		return nil, grpcError(err)
+	}
+	return &pb.HashResponse{Header: s.d.pbHeader(current), Hash: sum}, nil
+}
+
+func (s *maintenanceServer) HashKV(_ context.Context, r *pb.HashKVRequest) (*pb.HashKVResponse, error) {
+	sum, at, compacted, current, err := s.d.kv.HashKV(r.Revision)
+	if err != nil {
+		return nil, grpcError(err)
+	}
+	return &pb.HashKVResponse{Header: s.d.pbHeader(current), Hash: sum, CompactRevision: compacted, HashRevision: at}, nil
+}
+
+// snapshotChunkBytes is the size of the pieces a snapshot leaves in.
+const snapshotChunkBytes = 64 << 10
+
+// snapshotPad: etcdctl refuses a snapshot whose length is not a multiple of this plus a SHA-256.
+const snapshotPad = 512
+
+// Snapshot streams the node's logical snapshot in the envelope etcdctl expects: padded with zeros to whole sectors,
+// followed by the SHA-256 of all of it. How much remains is not known ahead and is not told.
+func (s *maintenanceServer) Snapshot(_ *pb.SnapshotRequest, stream pb.Maintenance_SnapshotServer) error {
+	w := &snapshotWriter{stream: stream, sum: sha256.New(), buf: make([]byte, 0, snapshotChunkBytes)}
+	if err := s.d.node.SaveSnapshot(stream.Context(), w); err != nil {
+		return grpcError(err)
+	}
+	if rest := w.total % snapshotPad; rest != 0 {
+		if _, err := w.Write(make([]byte, snapshotPad-rest)); err != nil {
+			return err
+		}
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	return w.send(w.sum.Sum(nil))
+}
+
+// snapshotWriter cuts a stream of writes into messages. It belongs to the handler's goroutine.
+type snapshotWriter struct {
+	stream pb.Maintenance_SnapshotServer
+	sum    hash.Hash
+	buf    []byte
+	total  int64
+}
+
+func (w *snapshotWriter) Write(p []byte) (int, error) {
+	n := len(p)
+	w.sum.Write(p)
+	w.total += int64(n)
+	for len(p) > 0 {
+		k := copy(w.buf[len(w.buf):cap(w.buf)], p)
+		w.buf, p = w.buf[:len(w.buf)+k], p[k:]
+		if len(w.buf) == cap(w.buf) {
+			if err := w.flush(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return n, nil
+}
+
+func (w *snapshotWriter) flush() error {
+	if len(w.buf) == 0 {
+		return nil
+	}
+	err := w.send(w.buf)
+	w.buf = w.buf[:0] // the codec has copied it
+	return err
+}
+
+func (w *snapshotWriter) send(blob []byte) error {
+	return w.stream.Send(&pb.SnapshotResponse{Blob: blob, Version: storageVersion})
+}
+
+func (s *maintenanceServer) MoveLeader(ctx context.Context, r *pb.MoveLeaderRequest) (*pb.MoveLeaderResponse, error) {
+	if st := s.d.node.Status(); st.Leader != st.MemberID {
+		return nil, rpctypes.ErrGRPCNotLeader
+	}
+	if err := s.d.node.TransferLeader(s.d.bounded(ctx), r.TargetID); err != nil {
+		return nil, grpcError(err)
+	}
+	return &pb.MoveLeaderResponse{Header: s.d.pbHeader(0)}, nil
+}
+
+var clusterVersion = regexp.MustCompile(`^[0-9]+\.[0-9]+(\.[0-9]+)?$`)
+
+// Downgrade is refused: the data directory is not etcd's, so no older etcd could take it over.
+func (s *maintenanceServer) Downgrade(_ context.Context, r *pb.DowngradeRequest) (*pb.DowngradeResponse, error) {
+	switch r.Action {
+	case pb.DowngradeRequest_CANCEL:
+		return nil, rpctypes.ErrGRPCNoInflightDowngrade
+	case pb.DowngradeRequest_VALIDATE, pb.DowngradeRequest_ENABLE:
+		if !clusterVersion.MatchString(r.Version) {
+			return nil, rpctypes.ErrGRPCWrongDowngradeVersionFormat
+		}
+		return nil, rpctypes.ErrGRPCInvalidDowngradeTargetVersion
+	}
+	return nil, status.Error(codes.Unknown, "etcdserver: unknown method")
+}

@@ -1,0 +1,75 @@
+package kv
+
+import (
+	"context"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/holdfastdb/holdfast/entry"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+// The quota is judged here, before a command is proposed, never while it is applied: members may have different quotas
+// and must still come to the same state.
+
+const (
+	// What etcd reckons for the bookkeeping of a key and of a lease.
+	keyOverhead   = 256
+	leaseOverhead = 64
+)
+
+func costPut(p *ekv.Put) int64 { return keyOverhead + int64(len(p.Key)+len(p.Value)) }
+
+// costTxn is the cost of the dearer branch. A Txn without puts costs nothing, so deletes pass a full store.
+func costTxn(t *ekv.Txn) int64 { return max(costOps(t.Then), costOps(t.Else)) }
+
+func costOps(ops []ekv.Op) (n int64) {
+	for i := range ops {
+		switch op := &ops[i]; {
+		case op.Put != nil:
+			n += costPut(op.Put)
+		case op.Txn != nil:
+			n += costTxn(op.Txn)
+		}
+	}
+	return n
+}
+
+// admitChange refuses any change while a CORRUPT alarm stands.
+func (d *Door) admitChange() error {
+	for _, a := range d.kv.Alarms() {
+		if a.Type == ekv.AlarmCorrupt {
+			return rpctypes.ErrGRPCCorrupt
+		}
+	}
+	return nil
+}
+
+// admitWrite refuses a change that takes cost bytes of room when there is none, and raises the NOSPACE alarm, which then
+// holds for all members until it is disarmed.
+func (d *Door) admitWrite(ctx context.Context, cost int64) error {
+	full := false
+	for _, a := range d.kv.Alarms() {
+		switch a.Type {
+		case ekv.AlarmCorrupt:
+			return rpctypes.ErrGRPCCorrupt
+		case ekv.AlarmNoSpace:
+			full = cost > 0
+		}
+	}
+	if full {
+		return rpctypes.ErrGRPCNoSpace
+	}
+	if cost == 0 || d.opts.QuotaBytes < 0 {
+		return nil
+	}
+	if used, _ := d.kv.Size(); used+cost < d.opts.QuotaBytes {
+		return nil
+	}
+	alarm := ekv.Alarm{On: true, Member: d.node.Status().MemberID, Type: ekv.AlarmNoSpace}
+	body := ekv.Append(nil, &ekv.Part{Alarm: &alarm})
+	// Whether the alarm could be raised does not change the answer: there is no room. The next write tries again.
+	_, _ = d.node.Propose(d.bounded(ctx), node.LaneSystem, entry.Part{Machine: entry.MachineKV, Body: body})
+	return rpctypes.ErrGRPCNoSpace
+}

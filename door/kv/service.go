@@ -1,0 +1,336 @@
+package kv
+
+import (
+	"bytes"
+	"context"
+	"sync"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
+
+	"github.com/holdfastdb/holdfast/entry"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+// kvService is etcdserverpb.KV with requests and answers of our own instead of the generated ones.
+var kvService = grpc.ServiceDesc{
+	ServiceName: pb.KV_ServiceDesc.ServiceName,
+	HandlerType: (*any)(nil),
+	Methods: []grpc.MethodDesc{
+		{MethodName: "Range", Handler: handleRange},
+		{MethodName: "Put", Handler: handlePut},
+		{MethodName: "DeleteRange", Handler: handleDelete},
+		{MethodName: "Txn", Handler: handleTxn},
+		{MethodName: "Compact", Handler: handleCompact},
+	},
+	Streams:  []grpc.StreamDesc{{StreamName: "RangeStream", Handler: handleRangeStream, ServerStreams: true}},
+	Metadata: pb.KV_ServiceDesc.Metadata,
+}
+
+// A call is a decoded request on its way into the log. Its decode method runs while the transport's buffer is valid, so
+// it goes all the way to the command's bytes: nothing of the request outlives it but body, which then belongs to the
+// log. refusal is what the checks found; it is answered by the handler, since decode can only fail as protobuf does.
+type call struct {
+	body    []byte
+	refusal error
+	size    int // bytes on the wire
+}
+
+// seal encodes the part. room is the size of the request, which the part will not exceed by much.
+func (c *call) seal(p *ekv.Part, room int) {
+	c.body = ekv.Append(make([]byte, 0, room+24), p)
+}
+
+// propose carries a kv part through the log and returns its result.
+func (d *Door) propose(ctx context.Context, lane node.Lane, body []byte) (*entry.Result, error) {
+	res, err := d.node.Propose(d.bounded(ctx), lane, entry.Part{Machine: entry.MachineKV, Body: body})
+	if err != nil {
+		return nil, grpcError(err)
+	}
+	if res.Rejection != nil {
+		return nil, rejected(res.Rejection)
+	}
+	return res, nil
+}
+
+type putCall struct {
+	call
+	put  ekv.Put
+	part ekv.Part
+	cost int64
+}
+
+var putCalls = sync.Pool{New: func() any { return new(putCall) }}
+
+func (c *putCall) decode(b []byte) error {
+	c.put = ekv.Put{}
+	if err := decodePut(b, &c.put); err != nil {
+		return err
+	}
+	c.size = len(b)
+	c.cost = costPut(&c.put)
+	if c.refusal = checkPut(&c.put); c.refusal == nil {
+		c.part.Put = &c.put
+		c.seal(&c.part, len(b))
+	}
+	c.put = ekv.Put{} // its slices die with the transport's buffer
+	return nil
+}
+
+func handlePut(srv any, ctx context.Context, dec func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	d := srv.(*Door)
+	c := putCalls.Get().(*putCall)
+	if err := dec(c); err != nil {
+		return nil, err
+	}
+	body, refusal, size, cost := c.body, c.refusal, c.size, c.cost
+	c.body = nil
+	putCalls.Put(c)
+	if err := d.admit(ctx, false); err != nil {
+		return nil, err
+	}
+	if refusal != nil {
+		return nil, refusal
+	}
+	if size > d.opts.MaxRequestBytes {
+		return nil, rpctypes.ErrGRPCRequestTooLarge
+	}
+	if err := d.admitWrite(ctx, cost); err != nil {
+		return nil, err
+	}
+	res, err := d.propose(ctx, node.LaneKV, body)
+	if err != nil {
+		return nil, err
+	}
+	put := res.Bodies[0].(*ekv.PutResult)
+	return &putAnswer{header: d.header(put.Revision, res.Term), prev: put.Prev}, nil
+}
+
+// rangeCall keeps a copy of the request, because reading happens after the transport's buffer is gone, and holds the
+// answer, which may refer to that copy: the codec gives the call back to the pool once it has encoded it.
+type rangeCall struct {
+	req          ekv.Range
+	serializable bool
+	mem          []byte // backs req's slices
+	answer       rangeAnswer
+}
+
+var rangeCalls = sync.Pool{New: func() any { return new(rangeCall) }}
+
+func (c *rangeCall) recycle() {
+	c.req, c.answer.result = ekv.Range{}, nil
+	rangeCalls.Put(c)
+}
+
+func (c *rangeCall) decode(b []byte) (err error) {
+	c.mem = append(c.mem[:0], b...)
+	c.req = ekv.Range{}
+	c.serializable, err = decodeRange(c.mem, &c.req, false)
+	return err
+}
+
+func handleRange(srv any, ctx context.Context, dec func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	d := srv.(*Door)
+	c := rangeCalls.Get().(*rangeCall)
+	if err := dec(c); err != nil {
+		return nil, err
+	}
+	if err := d.admit(ctx, c.serializable); err != nil {
+		return nil, err
+	}
+	if err := checkRange(&c.req); err != nil {
+		return nil, err
+	}
+	if !c.serializable {
+		if err := d.node.Linearize(d.bounded(ctx)); err != nil {
+			return nil, grpcError(err)
+		}
+	}
+	res, revision, err := d.kv.Range(&c.req, d.opts.MaxResultBytes)
+	if err != nil {
+		return nil, grpcError(err)
+	}
+	c.answer = rangeAnswer{header: d.header(revision, 0), result: res}
+	return c, nil
+}
+
+// streamChunkBytes is about how much one RangeStream message holds.
+const streamChunkBytes = 512 << 10
+
+func handleRangeStream(srv any, stream grpc.ServerStream) error {
+	d := srv.(*Door)
+	c := new(rangeCall)
+	if err := stream.RecvMsg(c); err != nil {
+		return err
+	}
+	if err := checkRangeStream(&c.req); err != nil {
+		return err
+	}
+	ctx := stream.Context()
+	if !c.serializable {
+		if err := d.node.Linearize(d.bounded(ctx)); err != nil {
+			return grpcError(err)
+		}
+	}
+	// Header, more and count belong on the last chunk only, so each chunk is sent when the next one is there.
+	var held *ekv.RangeResult
+	var revision int64
+	err := d.kv.RangeStream(ctx, &c.req, streamChunkBytes, func(chunk *ekv.RangeResult, at int64) error {
+		revision = at
+		if held != nil {
+			kvs := ekv.RangeResult{KVs: held.KVs}
+			if err := stream.SendMsg(&rangeStreamAnswer{rangeAnswer{noHeader: true, result: &kvs}}); err != nil {
+				return err
+			}
+		}
+		held = chunk
+		return nil
+	})
+	if err != nil {
+		return grpcError(err)
+	}
+	if held == nil {
+		held = &ekv.RangeResult{}
+	}
+	return stream.SendMsg(&rangeStreamAnswer{rangeAnswer{header: d.header(revision, 0), result: held}})
+}
+
+type deleteCall struct{ call }
+
+func (c *deleteCall) decode(b []byte) error {
+	var del ekv.DeleteRange
+	if err := decodeDelete(b, &del); err != nil {
+		return err
+	}
+	c.size = len(b)
+	if c.refusal = checkDelete(&del); c.refusal == nil {
+		c.seal(&ekv.Part{Delete: &del}, len(b))
+	}
+	return nil
+}
+
+func handleDelete(srv any, ctx context.Context, dec func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	d := srv.(*Door)
+	c := new(deleteCall)
+	if err := dec(c); err != nil {
+		return nil, err
+	}
+	if err := d.admit(ctx, false); err != nil {
+		return nil, err
+	}
+	if c.refusal != nil {
+		return nil, c.refusal
+	}
+	if c.size > d.opts.MaxRequestBytes {
+		return nil, rpctypes.ErrGRPCRequestTooLarge
+	}
+	if err := d.admitChange(); err != nil {
+		return nil, err
+	}
+	res, err := d.propose(ctx, node.LaneSystem, c.body)
+	if err != nil {
+		return nil, err
+	}
+	del := res.Bodies[0].(*ekv.DeleteResult)
+	return &deleteAnswer{header: d.header(del.Revision, res.Term), result: del}, nil
+}
+
+type txnCall struct {
+	call
+	maxOps int
+	traits txnTraits
+	cost   int64
+	reads  *ekv.Txn // a Txn that only reads, in memory of its own; body is nil then
+}
+
+func (c *txnCall) decode(b []byte) error {
+	var txn ekv.Txn
+	if err := decodeTxn(b, &txn, &c.traits); err != nil {
+		return err
+	}
+	c.size = len(b)
+	if c.traits.tooDeep {
+		c.refusal = rpctypes.ErrGRPCTooManyOps
+		return nil
+	}
+	if c.refusal = checkTxn(&txn, c.maxOps); c.refusal != nil {
+		return nil
+	}
+	c.cost = costTxn(&txn)
+	if c.traits.writes {
+		c.seal(&ekv.Part{Txn: &txn}, len(b))
+		return nil
+	}
+	c.reads = new(ekv.Txn)
+	return decodeTxn(bytes.Clone(b), c.reads, &c.traits)
+}
+
+func handleTxn(srv any, ctx context.Context, dec func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	d := srv.(*Door)
+	c := &txnCall{maxOps: d.opts.MaxTxnOps}
+	if err := dec(c); err != nil {
+		return nil, err
+	}
+	if err := d.admit(ctx, false); err != nil {
+		return nil, err
+	}
+	if c.refusal != nil {
+		return nil, c.refusal
+	}
+	if !c.traits.writes {
+		return d.readTxn(ctx, c)
+	}
+	if c.size > d.opts.MaxRequestBytes {
+		return nil, rpctypes.ErrGRPCRequestTooLarge
+	}
+	if err := d.admitWrite(ctx, c.cost); err != nil {
+		return nil, err
+	}
+	res, err := d.propose(ctx, node.LaneKV, c.body)
+	if err != nil {
+		return nil, err
+	}
+	txn := res.Bodies[0].(*ekv.TxnResult)
+	if txn.TooLarge {
+		return nil, errTxnAnswerTooLarge
+	}
+	return answerTxn(d.header(txn.Revision, res.Term), txn), nil
+}
+
+// readTxn answers a Txn that only reads, at one revision and without the log.
+func (d *Door) readTxn(ctx context.Context, c *txnCall) (any, error) {
+	if !c.traits.allSerializable {
+		if err := d.node.Linearize(d.bounded(ctx)); err != nil {
+			return nil, grpcError(err)
+		}
+	}
+	res, err := d.kv.Txn(c.reads, d.opts.MaxResultBytes)
+	if err != nil {
+		return nil, grpcError(err)
+	}
+	return answerTxn(d.header(res.Revision, 0), res), nil
+}
+
+func handleCompact(srv any, ctx context.Context, dec func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	d := srv.(*Door)
+	var req pb.CompactionRequest
+	if err := dec(&req); err != nil {
+		return nil, err
+	}
+	if err := d.admit(ctx, false); err != nil {
+		return nil, err
+	}
+	if err := d.admitChange(); err != nil {
+		return nil, err
+	}
+	// Physical asks to wait until the space is free. Here what is compacted is gone once the command is applied, and
+	// space comes back by itself, so both kinds are answered alike.
+	body := ekv.Append(nil, &ekv.Part{Compact: &ekv.Compact{Revision: req.Revision}})
+	res, err := d.propose(ctx, node.LaneSystem, body)
+	if err != nil {
+		return nil, err
+	}
+	return &pb.CompactionResponse{Header: d.pbHeader(res.Bodies[0].(*ekv.CompactResult).Revision)}, nil
+}

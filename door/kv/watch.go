@@ -1,0 +1,242 @@
+package kv
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
+
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
+)
+
+// watchService is etcdserverpb.Watch with answers of our own: the events of a revision are encoded once and shared by all
+// streams that send them.
+var watchService = grpc.ServiceDesc{
+	ServiceName: pb.Watch_ServiceDesc.ServiceName,
+	HandlerType: (*any)(nil),
+	Streams:     []grpc.StreamDesc{{StreamName: "Watch", Handler: handleWatch, ServerStreams: true, ClientStreams: true}},
+	Metadata:    pb.Watch_ServiceDesc.Metadata,
+}
+
+// handleWatch writes the stream's answers; a second goroutine reads the client's requests. A client may stop sending and
+// go on listening, so it is the writer whose end is the stream's.
+func handleWatch(srv any, stream grpc.ServerStream) error {
+	d := srv.(*Door)
+	st := newWatchStream(d.hub, &clientSink{d: d, stream: stream})
+	defer st.close()
+	ctx, cancel := context.WithCancelCause(stream.Context())
+	defer cancel(nil)
+	go func() {
+		if err := d.readWatch(ctx, stream, st); err != nil {
+			cancel(err)
+		}
+	}()
+	err := st.write(ctx, d.opts.ProgressInterval)
+	if errors.Is(err, context.Canceled) {
+		return rpctypes.ErrGRPCWatchCanceled
+	}
+	return err
+}
+
+func (d *Door) readWatch(ctx context.Context, stream grpc.ServerStream, st *watchStream) error {
+	for {
+		var req pb.WatchRequest
+		if err := stream.RecvMsg(&req); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		switch r := req.RequestUnion.(type) {
+		case *pb.WatchRequest_CreateRequest:
+			if r.CreateRequest != nil && !d.createWatch(ctx, st, r.CreateRequest) {
+				return nil
+			}
+		case *pb.WatchRequest_CancelRequest:
+			if r.CancelRequest == nil || !st.cancel(r.CancelRequest.WatchId) {
+				continue
+			}
+			revision, _ := d.kv.Revision()
+			a := &watchAnswer{header: header{revision: revision}, id: r.CancelRequest.WatchId, canceled: true}
+			if !send(ctx, st.control, a) {
+				return nil
+			}
+		case *pb.WatchRequest_ProgressRequest:
+			if r.ProgressRequest != nil {
+				st.ask()
+			}
+		}
+	}
+}
+
+// send hands a to the writer; false means that the stream has ended.
+func send(ctx context.Context, to chan<- *watchAnswer, a *watchAnswer) bool {
+	select {
+	case to <- a:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// createWatch answers a create request and starts the watch. False means that the stream has ended.
+func (d *Door) createWatch(ctx context.Context, st *watchStream, r *pb.WatchCreateRequest) bool {
+	current, _ := d.kv.Revision()
+	a := &watchAnswer{header: header{revision: current}, id: broadcastID, created: true, canceled: true}
+	if r.StartRevision < 0 {
+		a.reason = rpctypes.ErrCompacted.Error()
+		return send(ctx, st.control, a)
+	}
+	w := &watcher{key: r.Key, end: r.RangeEnd, prevKV: r.PrevKv, fragment: r.Fragment, progress: r.ProgressNotify}
+	if len(w.key) == 0 {
+		w.key = []byte{0} // the smallest key
+	}
+	for _, f := range r.Filters {
+		w.noPuts = w.noPuts || f == pb.WatchCreateRequest_NOPUT
+		w.noDeletes = w.noDeletes || f == pb.WatchCreateRequest_NODELETE
+	}
+	if err := st.register(w, r.WatchId); err != nil {
+		a.reason = err.Error()
+		return send(ctx, st.control, a)
+	}
+	// A watch from now on begins right after the revision its announcement names, so that a client that comes back to
+	// that revision misses nothing.
+	from := r.StartRevision
+	if from == 0 {
+		from = current + 1
+	}
+	a.id, a.canceled = w.id, false
+	if !send(ctx, st.control, a) {
+		return false
+	}
+	st.start(w, from)
+	return true
+}
+
+// watchAnswer is a WatchResponse without its events.
+type watchAnswer struct {
+	header
+	id                int64
+	created, canceled bool
+	compact           int64
+	reason            string
+	fragment          bool
+}
+
+func (a *watchAnswer) size() int {
+	return sizeMessage(a.header.size()) + sizeUint(uint64(a.id)) + sizeBool(a.created) + sizeBool(a.canceled) +
+		sizeUint(uint64(a.compact)) + sizeBytes([]byte(a.reason)) + sizeBool(a.fragment)
+}
+
+func (a *watchAnswer) append(b []byte) []byte {
+	b = a.header.append(b)
+	b = appendUint(b, 2, uint64(a.id))
+	b = appendBool(b, 3, a.created)
+	b = appendBool(b, 4, a.canceled)
+	b = appendUint(b, 5, uint64(a.compact))
+	b = appendBytes(b, 6, []byte(a.reason))
+	return appendBool(b, 7, a.fragment)
+}
+
+// clientSink sends a stream's answers to its client. It belongs to the stream's writer.
+type clientSink struct {
+	d      *Door
+	stream grpc.ServerStream
+}
+
+func (s *clientSink) answer(a *watchAnswer) error {
+	if a.revision == 0 {
+		a.revision, _ = s.d.kv.Revision()
+	}
+	a.header = s.d.header(a.revision, 0)
+	return s.stream.SendMsg(a)
+}
+
+func (s *clientSink) events(w *watcher, batches []*batch, upTo int64) error {
+	a := &watchAnswer{header: s.d.header(upTo, 0), id: w.id}
+	parts := make(mem.BufferSlice, 1, 1+len(batches))
+	size := a.size()
+	for _, b := range batches {
+		if enc := s.encode(w, b); len(enc) > 0 {
+			parts = append(parts, mem.SliceBuffer(enc))
+			size += len(enc)
+		}
+	}
+	if len(parts) == 1 {
+		return nil // filtered out
+	}
+	if limit := s.d.opts.MaxRequestBytes + 512<<10; w.fragment && size >= limit {
+		return s.fragments(w, a, batches, limit)
+	}
+	parts[0] = mem.SliceBuffer(a.append(make([]byte, 0, a.size())))
+	return s.stream.SendMsg(prepared{parts})
+}
+
+// encode returns the events of b as w wants them: one of the two shared encodings, or one of its own if its filters take
+// out a part.
+func (s *clientSink) encode(w *watcher, b *batch) []byte {
+	if (w.noPuts && b.puts > 0) || (w.noDeletes && b.deletes > 0) {
+		var enc []byte
+		for i := range b.events {
+			if w.wants(&b.events[i]) {
+				enc = s.appendEvent(enc, w.prevKV, &b.events[i])
+			}
+		}
+		return enc
+	}
+	if w.prevKV {
+		b.withPrev.Do(func() {
+			for i := range b.events {
+				b.encodedPrev = s.appendEvent(b.encodedPrev, true, &b.events[i])
+			}
+		})
+		return b.encodedPrev
+	}
+	b.plain.Do(func() {
+		n := 0
+		for i := range b.events {
+			n += sizeMessage(sizeEvent(&b.events[i], nil))
+		}
+		b.encoded = make([]byte, 0, n)
+		for i := range b.events {
+			b.encoded = s.appendEvent(b.encoded, false, &b.events[i])
+		}
+	})
+	return b.encoded
+}
+
+func (s *clientSink) appendEvent(b []byte, withPrev bool, e *mkv.Event) []byte {
+	if withPrev {
+		return appendEvent(b, e, previous(s.d.kv, e))
+	}
+	return appendEvent(b, e, nil)
+}
+
+// fragments sends an answer that is too large in pieces of less than limit bytes, but at least one event each.
+func (s *clientSink) fragments(w *watcher, a *watchAnswer, batches []*batch, limit int) error {
+	a.fragment = true
+	head := a.append(nil)
+	piece := append([]byte(nil), head...)
+	for _, b := range batches {
+		for i := range b.events {
+			if !w.wants(&b.events[i]) {
+				continue
+			}
+			enc := s.appendEvent(nil, w.prevKV, &b.events[i])
+			if len(piece) > len(head) && len(piece)+len(enc) >= limit {
+				if err := s.stream.SendMsg(prepared{mem.BufferSlice{mem.SliceBuffer(piece)}}); err != nil {
+					return err
+				}
+				piece = append(make([]byte, 0, len(head)+len(enc)), head...)
+			}
+			piece = append(piece, enc...)
+		}
+	}
+	// The last piece says that it is the last: the same header without the fragment field.
+	a.fragment = false
+	last := append(a.append(nil), piece[len(head):]...)
+	return s.stream.SendMsg(prepared{mem.BufferSlice{mem.SliceBuffer(last)}})
+}

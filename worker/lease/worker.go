@@ -1,0 +1,298 @@
+package lease
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/holdfastdb/holdfast/entry"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+const (
+	// revokeBatch is how many leases one command revokes.
+	revokeBatch = 512
+	// retryAfterMs is how long a revocation that was refused for lack of room waits.
+	retryAfterMs = 500
+	// proposeTimeout bounds one revocation; after it the lease is tried again.
+	proposeTimeout = 10 * time.Second
+	// syncPause is the least time between two looks at all leases: a storm of grants is taken in together. Renewals look
+	// up leases they do not know, so the pause only makes deadlines start late by as much.
+	syncPause = 50 * time.Millisecond
+)
+
+// member is what the worker needs of its node. *node.Node is the one; tests drive a worker without a log.
+type member interface {
+	Handle(service string, fn func(ctx context.Context, req []byte) ([]byte, error))
+	Leadership() (term uint64, changed <-chan struct{})
+	ProposeInTerm(ctx context.Context, term uint64, lane node.Lane, parts ...entry.Part) (*entry.Result, error)
+	LinearizeInTerm(ctx context.Context, term uint64) error
+	Tick() int64
+	StoppedC() <-chan struct{}
+}
+
+// reader is what the worker reads of the kv machine.
+type reader interface {
+	Leases() []mkv.Lease
+	Lease(id int64) (mkv.Lease, bool)
+	LeaseChanges() (version uint64, changed <-chan struct{})
+}
+
+// Worker runs the Lessor of one member whenever that member leads.
+type Worker struct {
+	node member
+	kv   reader
+
+	mu     sync.Mutex // guards the rest
+	term   uint64     // in which lessor holds, 0 = this member does not lead
+	lessor *Lessor
+	queued *round        // renewals waiting for the next round, nil = none
+	kick   chan struct{} // capacity 1: queued was set
+	news   chan struct{} // capacity 1: the next deadline may have changed
+}
+
+// round is renewals that share one confirmation of leadership.
+type round struct {
+	ids  []int64
+	done chan struct{} // closed once err and times are set
+	ttl  []int64       // by position in ids; 0 = no such lease
+	err  error
+}
+
+// New makes n's worker and registers its services; call it before n starts, and Run once it has.
+func New(n *node.Node) *Worker { return newWorker(n, n.KV()) }
+
+func newWorker(n member, kv reader) *Worker {
+	w := &Worker{node: n, kv: kv, kick: make(chan struct{}, 1), news: make(chan struct{}, 1)}
+	n.Handle(ekv.CallLeaseKeepAlive, w.keepAlive)
+	n.Handle(ekv.CallLeaseTTL, w.timeToLive)
+	return w
+}
+
+// Run works until the node stops. Call it once.
+func (w *Worker) Run() {
+	var wg sync.WaitGroup
+	wg.Add(1)
+	go func() { defer wg.Done(); w.confirm() }()
+	defer wg.Wait()
+	for {
+		term, changed := w.node.Leadership()
+		if term != 0 {
+			w.lead(term, changed)
+		}
+		select {
+		case <-changed:
+		case <-w.node.StoppedC():
+			w.stepDown()
+			return
+		}
+	}
+}
+
+// lead keeps the leases of one term until changed is closed.
+func (w *Worker) lead(term uint64, changed <-chan struct{}) {
+	w.mu.Lock()
+	if w.term != term { // else the news was about something other than our leadership: deadlines stand
+		w.term, w.lessor = term, NewLessor()
+	}
+	w.mu.Unlock()
+	defer func() {
+		if now, _ := w.node.Leadership(); now != term {
+			w.stepDown()
+		}
+	}()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	_, leasesChanged := w.kv.LeaseChanges() // taken before the leases are read: what comes later is heard
+	w.sync()
+	var pause <-chan time.Time
+	for {
+		timer.Reset(w.untilNext())
+		news := leasesChanged
+		if pause != nil {
+			news = nil
+		}
+		select {
+		case <-changed:
+			return
+		case <-w.node.StoppedC():
+			return
+		case <-w.news:
+		case <-news:
+			pause = time.After(syncPause)
+		case <-pause:
+			pause = nil
+			_, leasesChanged = w.kv.LeaseChanges()
+			w.sync()
+		case <-timer.C:
+			w.revokeDue(term)
+		}
+	}
+}
+
+func (w *Worker) stepDown() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.term, w.lessor = 0, nil
+}
+
+func (w *Worker) sync() {
+	all := w.kv.Leases()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lessor.Sync(all, w.node.Tick())
+}
+
+// untilNext is the time to the next deadline, at most an hour: the cluster's tick and this timer may part.
+func (w *Worker) untilNext() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	next := w.lessor.NextDeadline()
+	if next == Never {
+		return time.Hour
+	}
+	return min(time.Duration(max(next-w.node.Tick(), 0))*time.Millisecond, time.Hour)
+}
+
+// revokeDue proposes the end of leases whose time is up, under the term in which it was found up: if that term is over
+// the command is dead, and the next leader gives them their full time.
+func (w *Worker) revokeDue(term uint64) {
+	w.mu.Lock()
+	ids := w.lessor.Due(w.node.Tick(), revokeBatch)
+	w.mu.Unlock()
+	if len(ids) == 0 {
+		return
+	}
+	body := ekv.Append(nil, &ekv.Part{Revoke: &ekv.LeaseRevoke{IDs: ids, Expired: true}})
+	ctx, cancel := context.WithTimeout(context.Background(), proposeTimeout)
+	defer cancel()
+	res, err := w.node.ProposeInTerm(ctx, term, node.LaneSystem, entry.Part{Machine: entry.MachineKV, Body: body})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil || res.Rejection != nil {
+		w.lessor.Retry(ids, w.node.Tick()+retryAfterMs)
+		return
+	}
+	w.lessor.Revoked(ids)
+}
+
+// errNotLeading tells the calling member to look for the leader again.
+var errNotLeading = node.ErrNotLeader
+
+// keepAlive answers one renewal. It waits for a round that begins after it came.
+func (w *Worker) keepAlive(ctx context.Context, req []byte) ([]byte, error) {
+	id, err := ekv.DecodeLeaseID(req)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	if w.term == 0 {
+		w.mu.Unlock()
+		return nil, errNotLeading
+	}
+	if w.queued == nil {
+		w.queued = &round{done: make(chan struct{})}
+		select {
+		case w.kick <- struct{}{}:
+		default:
+		}
+	}
+	r, at := w.queued, len(w.queued.ids)
+	r.ids = append(r.ids, id)
+	w.mu.Unlock()
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-w.node.StoppedC():
+		return nil, node.ErrStopped
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	return ekv.AppendLeaseTime(nil, ekv.LeaseTime{Granted: r.ttl[at], Remaining: r.ttl[at]}), nil
+}
+
+// confirm runs the rounds: whatever queued while one ran shares the next.
+func (w *Worker) confirm() {
+	for {
+		select {
+		case <-w.kick:
+		case <-w.node.StoppedC():
+			return
+		}
+		w.mu.Lock()
+		r, term := w.queued, w.term
+		w.queued = nil
+		w.mu.Unlock()
+		r.err = errNotLeading
+		if term != 0 {
+			ctx, cancel := context.WithTimeout(context.Background(), proposeTimeout)
+			r.err = w.node.LinearizeInTerm(ctx, term)
+			cancel()
+		}
+		if r.err == nil {
+			r.err = w.renew(r, term)
+		}
+		close(r.done)
+	}
+}
+
+// renew gives the leases of a confirmed round their time.
+func (w *Worker) renew(r *round, term uint64) error {
+	r.ttl = make([]int64, len(r.ids))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.term != term {
+		return errNotLeading
+	}
+	now := w.node.Tick()
+	learned := false
+	for i, id := range r.ids {
+		ttl, state := w.lessor.Renew(id, now)
+		switch state {
+		case Unknown:
+			// Granted since the last Sync, or not at all. Everything acknowledged before the round is applied here.
+			if l, ok := w.kv.Lease(id); ok {
+				w.lessor.Add(l, now)
+				ttl, learned = l.TTL, true
+			}
+		case Live:
+			if _, ok := w.kv.Lease(id); !ok { // revoked since the last Sync
+				w.lessor.Revoked([]int64{id})
+				ttl = 0
+			}
+		}
+		r.ttl[i] = ttl
+	}
+	if learned {
+		select {
+		case w.news <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
+// timeToLive answers how long a lease has left. No round confirms it: the answer is old by the time it arrives anyway.
+func (w *Worker) timeToLive(_ context.Context, req []byte) ([]byte, error) {
+	id, err := ekv.DecodeLeaseID(req)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.term == 0 {
+		return nil, errNotLeading
+	}
+	l, ok := w.kv.Lease(id)
+	if !ok {
+		return ekv.AppendLeaseTime(nil, ekv.LeaseTime{}), nil
+	}
+	now := w.node.Tick()
+	w.lessor.Add(l, now)
+	granted, remaining, _ := w.lessor.Remaining(id, now)
+	return ekv.AppendLeaseTime(nil, ekv.LeaseTime{Granted: granted, Remaining: remaining}), nil
+}
