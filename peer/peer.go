@@ -67,7 +67,7 @@ type Network interface {
 	Send(to uint64, lane Lane, frame []byte) bool
 	// SendStream runs write in a goroutine with a stream to the peer; done gets nil once the receiver took all of it.
 	SendStream(to uint64, write func(w io.Writer) error, done func(error))
-	// ConnectedSince returns for how long the peer's control lane has been up without a break, in both directions, in
+	// ConnectedFor returns for how long the peer's control lane has been up without a break, in both directions, in
 	// nanoseconds; 0 if it is down.
 	ConnectedFor(id uint64) int64
 	Close() error

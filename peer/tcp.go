@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Timeouts of the TCP implementation. A silent peer is cut off after idleTimeout; raft's heartbeats on the control lane
-// and pings on the others keep healthy connections busy.
+// Timeouts of the TCP implementation. An idle connection is not cut off: a peer that vanished is noticed by TCP keep-alive
+// or by the first write that stays unacknowledged, and raft's heartbeats on the control lane make sure there is one.
 const (
 	dialTimeout  = 2 * time.Second
 	helloTimeout = 5 * time.Second
@@ -51,9 +51,16 @@ type TCP struct {
 	cluster uint64              // 0 until Identify
 	self    uint64              // 0 until Identify
 	peers   map[uint64]*tcpPeer // guarded by mu
-	conns   map[net.Conn]uint64 // accepted connections and whose they are; guarded by mu
-	inbound map[uint64]int64    // since when a peer's control lane is connected to us, ns; guarded by mu
+	conns   map[net.Conn]uint64 // accepted connections and whose they are, 0 before the hello; guarded by mu
+	inbound map[uint64]inbound  // each peer's newest control lane to us; guarded by mu
 	removed map[uint64]struct{} // peers refused for good; guarded by mu
+}
+
+// inbound is an accepted control lane. A peer may dial again before its old connection is found dead, so the end of one
+// connection must not be taken for the end of another.
+type inbound struct {
+	conn  net.Conn
+	since int64 // ns
 }
 
 // tcpPeer is one other member: an outgoing connection per lane.
@@ -77,7 +84,7 @@ type tcpLane struct {
 // ListenTCP binds addr ("" = do not listen). Nothing is accepted before Start.
 func ListenTCP(addr string, opts TCPOptions) (*TCP, error) {
 	t := &TCP{opts: opts, log: opts.Logger, peers: map[uint64]*tcpPeer{}, conns: map[net.Conn]uint64{},
-		inbound: map[uint64]int64{}, removed: map[uint64]struct{}{}}
+		inbound: map[uint64]inbound{}, removed: map[uint64]struct{}{}}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
 	}
@@ -199,7 +206,7 @@ func (t *TCP) ConnectedFor(id uint64) int64 {
 	t.mu.Lock()
 	p, in := t.peers[id], t.inbound[id]
 	t.mu.Unlock()
-	if p == nil || in == 0 {
+	if p == nil || in.conn == nil {
 		return 0
 	}
 	l := p.lanes[LaneControl]
@@ -208,7 +215,7 @@ func (t *TCP) ConnectedFor(id uint64) int64 {
 	if !l.up {
 		return 0
 	}
-	return min(int64(time.Since(l.since)), time.Now().UnixNano()-in) + 1
+	return min(int64(time.Since(l.since)), time.Now().UnixNano()-in.since) + 1
 }
 
 // Close drops everything and waits for the goroutines.
@@ -239,6 +246,8 @@ func (t *TCP) dial(ctx context.Context, addr string, h hello) (net.Conn, *bufio.
 		}
 		c = tls.Client(c, cfg)
 	}
+	stop := context.AfterFunc(ctx, func() { c.Close() }) // whoever closes us does not wait for a silent address
+	defer stop()
 	c.SetDeadline(time.Now().Add(helloTimeout))
 	var head [frameHeaderLen]byte
 	payload := h.append(nil)
@@ -346,6 +355,15 @@ func (l *tcpLane) writeTo(ctx context.Context, c net.Conn, closed <-chan struct{
 // serve handles one accepted connection.
 func (t *TCP) serve(c net.Conn) {
 	defer c.Close()
+	raw := c // closing it ends what runs over it
+	t.mu.Lock()
+	if t.ctx.Err() != nil { // Close has been through conns already
+		t.mu.Unlock()
+		return
+	}
+	t.conns[raw] = 0
+	t.mu.Unlock()
+	defer t.release(raw)
 	if t.opts.TLS != nil {
 		cfg := t.opts.TLS.Clone()
 		cfg.ClientAuth = tls.RequireAndVerifyClientCert
@@ -366,14 +384,13 @@ func (t *TCP) serve(c net.Conn) {
 	h, err := decodeHello(b)
 	w := bufio.NewWriter(c)
 	if err == nil {
-		err = t.admit(&h, c)
+		err = t.admit(&h, raw)
 	}
 	if err != nil {
 		writeFrame(w, []byte(err.Error()))
 		w.Flush()
 		return
 	}
-	defer t.release(&h, c)
 	if err := writeFrame(w, nil); err != nil || w.Flush() != nil {
 		return
 	}
@@ -434,20 +451,22 @@ func (t *TCP) admit(h *hello, c net.Conn) error {
 			return fmt.Errorf("member %x was removed from the cluster", h.from)
 		}
 		if Lane(h.kind) == LaneControl {
-			t.inbound[h.from] = time.Now().UnixNano()
+			t.inbound[h.from] = inbound{c, time.Now().UnixNano()}
 		}
 	}
 	t.conns[c] = h.from
 	return nil
 }
 
-func (t *TCP) release(h *hello, c net.Conn) {
+// release forgets an accepted connection.
+func (t *TCP) release(c net.Conn) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
+	from := t.conns[c]
 	delete(t.conns, c)
-	if Lane(h.kind) == LaneControl {
-		delete(t.inbound, h.from)
+	if t.inbound[from].conn == c {
+		delete(t.inbound, from)
 	}
-	t.mu.Unlock()
 }
 
 // SendStream implements Network.

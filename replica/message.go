@@ -22,6 +22,9 @@ const (
 	hasSnapshot
 )
 
+// minEntryLen is the encoded size of an entry without data: type, term, index, length.
+const minEntryLen = 4
+
 var errMessage = errors.New("malformed raft message")
 
 // appendMessage encodes m. Responses never travel.
@@ -172,7 +175,7 @@ func decodeMessage(b []byte) (*raftpb.Message, error) {
 	}
 	if mask&hasEntries != 0 {
 		n := r.uvarint()
-		if n > uint64(len(r.b)) { // an entry takes more than a byte
+		if n > uint64(len(r.b))/minEntryLen { // memory grows with what arrived, not with what is promised
 			return nil, errMessage
 		}
 		m.Entries = make([]*raftpb.Entry, 0, n)

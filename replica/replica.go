@@ -256,13 +256,12 @@ func (r *Replica) ProposeChange(c Change) error {
 	return nil
 }
 
-// ApplyChange makes a committed change effective; refuse replaces it by nothing (the machine rejected it).
+// ApplyChange makes a committed change effective; refuse leaves everything as it is (the machine rejected it). Raft must then
+// not be called at all: it takes an empty change for the end of a joint configuration, and panics without one.
 func (r *Replica) ApplyChange(c *Change, refuse bool) Conf {
-	cc := &raftpb.ConfChangeV2{}
 	if !refuse {
-		cc = c.raft()
+		r.conf = confOf(r.rn.ApplyConfChange(c.raft()))
 	}
-	r.conf = confOf(r.rn.ApplyConfChange(cc))
 	return r.conf
 }
 

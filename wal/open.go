@@ -113,7 +113,7 @@ func (l *Log) recover(st start) error {
 		return err
 	}
 	l.terms = dropTerms(l.terms, st.at.index+1)
-	l.synced, l.stable = l.off, l.last
+	l.cur, l.synced, l.stable = l.active(), l.off, l.last
 	return nil
 }
 

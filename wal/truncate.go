@@ -110,7 +110,7 @@ func (l *Log) Reset(index, term uint64, hs HardState) error {
 	if n := l.prep.next; n != nil {
 		dropped, l.prep.next = append(dropped, n), nil
 	}
-	l.start, l.segs = st, []*segment{seg}
+	l.start, l.segs, l.cur = st, []*segment{seg}, seg
 	l.off, l.synced = segmentRecordLen, segmentRecordLen
 	l.terms, l.last, l.stable, l.hard = nil, index, index, hs
 	l.tail.reset()

@@ -81,7 +81,8 @@ type Log struct {
 	seed uint32 // constant: seedOf the log id
 
 	// Owned by the writer.
-	buf []byte // room for a segment record, then the batch record
+	buf []byte   // room for a segment record, then the batch record
+	cur *segment // the last of segs, which Truncate may move meanwhile
 
 	mu       sync.Mutex // guards everything below; never held while reading or writing a file
 	start    start
@@ -156,7 +157,7 @@ func (l *Log) Stats() Stats {
 	return s
 }
 
-// active is the segment being written; the caller holds mu or is the writer.
+// active is the segment being written; the caller holds mu.
 func (l *Log) active() *segment { return l.segs[len(l.segs)-1] }
 
 // fail makes err sticky. Only the first one is kept.
@@ -203,13 +204,13 @@ func (l *Log) Append(b Batch) error {
 		l.buf = append(l.buf, 0)
 	}
 
-	seg, from, at := l.active(), segmentRecordLen, l.off
+	seg, from, at := l.cur, segmentRecordLen, l.off
 	if align(l.off+size) > seg.size {
 		if err := l.switchSegment(segmentRecordLen + align(size)); err != nil {
 			return l.fail(err)
 		}
 		// The new segment's own record and the batch go out in one write.
-		seg, from, at = l.active(), 0, segmentRecordLen
+		seg, from, at = l.cur, 0, segmentRecordLen
 	}
 	rec := l.buf[segmentRecordLen:]
 	putHeader(rec, header{length: uint32(size - recordHeaderLen), segment: seg.number, synced: uint64(l.synced), kind: kindBatch}, l.seed)
@@ -291,7 +292,7 @@ func (l *Log) switchSegment(size int64) error {
 		logID: l.start.logID, prev: l.lastPosition(), prevEnd: uint64(l.off), hardState: l.hard,
 	})
 	putHeader(l.buf, header{length: segmentPayloadLen, segment: seg.number, kind: kindSegment}, l.seed)
-	l.segs = append(l.segs, seg)
+	l.segs, l.cur = append(l.segs, seg), seg
 	l.off, l.synced = 0, 0
 	return nil
 }
@@ -305,7 +306,7 @@ func (l *Log) Sync() error {
 		return nil
 	}
 	begun := time.Now()
-	if err := l.active().file.Sync(); err != nil {
+	if err := l.cur.file.Sync(); err != nil {
 		// Not tried again: the kernel may have dropped the pages it could not write.
 		return l.fail(fmt.Errorf("sync log: %w", err))
 	}
