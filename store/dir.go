@@ -23,7 +23,7 @@ func generationName(number int) string { return fmt.Sprintf(generationFmt, numbe
 // prepareDir finds the generation in force and removes what an interrupted Install or Incoming left behind. fresh says
 // that the generation may be missing, because nothing was ever stored.
 func prepareDir(fs vfs.FS, dir string) (number int, fresh bool, err error) {
-	if err := fs.MkdirAll(dir, 0o755); err != nil {
+	if err := makeDir(fs, dir); err != nil {
 		return 0, false, err
 	}
 	names, err := fs.List(dir)
@@ -37,6 +37,10 @@ func prepareDir(fs vfs.FS, dir string) (number int, fresh bool, err error) {
 			if strings.HasPrefix(name, "store-") {
 				return 0, false, fmt.Errorf("%s is there but %s, which says whether it is in force, is missing", name, currentName)
 			}
+		}
+		// Again, in case a crash came between makeDir's two steps.
+		if err := syncDir(fs, fs.PathDir(dir)); err != nil {
+			return 0, false, err
 		}
 		// The pointer comes before what it points to: a crash in between is the case fresh is for.
 		if err := writeCurrent(fs, dir, 1); err != nil {
@@ -59,6 +63,24 @@ func prepareDir(fs vfs.FS, dir string) (number int, fresh bool, err error) {
 	// Only the first generation may be missing: later ones were complete before CURRENT named them. Should somebody have
 	// deleted it, the store comes up empty at applied index 0, and the node refuses unless the log still begins at 1.
 	return number, number == 1, nil
+}
+
+// makeDir makes dir and its parents and makes their names durable: a store whose directory a crash takes away has lost
+// everything, however carefully its files were synced. Pebble does the same for its own directory, but not for this one.
+func makeDir(fs vfs.FS, dir string) error {
+	if _, err := fs.Stat(dir); err == nil {
+		return nil
+	}
+	parent := fs.PathDir(dir)
+	if parent != dir {
+		if err := makeDir(fs, parent); err != nil {
+			return err
+		}
+	}
+	if err := fs.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return syncDir(fs, parent)
 }
 
 // writeCurrent is the commit point of Install: after it returns, number is in force whatever happens.

@@ -1,0 +1,300 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+)
+
+// TestCrashLeavesAPrefix crashes Pebble's file system at random moments. Whatever comes back must be the exact state at
+// its own applied index, and never one before the last Flush: replaying the log from there is then right.
+func TestCrashLeavesAPrefix(t *testing.T) {
+	for seed := range uint64(15) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			fs := vfs.NewCrashableMem()
+			states := [][]string{nil} // by applied index
+			ref := NewMem()
+			var applied, floor uint64
+			for range 4 {
+				s := openTest(t, fs, Options{flushBytes: 20 << 10, overwriteBytes: 4 << 10})
+				if s.Applied() < floor || s.Applied() > applied {
+					t.Fatalf("applied %d after a crash between %d and %d", s.Applied(), floor, applied)
+				}
+				applied = s.Applied()
+				wantDump(t, s, states[applied]...)
+				states = states[:applied+1]
+				ref = rebuild(t, states[applied], applied)
+				for range 300 {
+					applied++
+					a, b := s.NewBatch(), ref.NewBatch()
+					for range 1 + rng.IntN(4) {
+						k, v := fmt.Appendf(nil, "k%02d", rng.IntN(40)), fmt.Appendf(nil, "%0*d", rng.IntN(200), applied)
+						if rng.IntN(5) == 0 {
+							a.Delete(k)
+							b.Delete(k)
+						} else {
+							a.Set(k, v)
+							b.Set(k, v)
+							a.Overwrote(len(v))
+						}
+					}
+					if err := errors.Join(s.Commit(a, applied), ref.Commit(b, applied)); err != nil {
+						t.Fatal(err)
+					}
+					states = append(states, dump(t, ref))
+					if rng.IntN(100) == 0 {
+						if err := s.Flush(); err != nil {
+							t.Fatal(err)
+						}
+						floor = applied
+					}
+				}
+				if n, err := s.DurableApplied(); err != nil || n < floor {
+					t.Fatalf("durable applied %d, %v, flushed %d", n, err, floor)
+				} else {
+					floor = n
+				}
+				fs = fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rng.IntN(101), RNG: rng})
+				s.Close()
+			}
+		})
+	}
+}
+
+func rebuild(t *testing.T, pairs []string, applied uint64) *Mem {
+	m := NewMem()
+	set(t, m, applied, pairs...)
+	return m
+}
+
+// TestInstallSurvivesACrashAtAnyTime crashes at every file operation of receiving and installing a snapshot.
+func TestInstallSurvivesACrashAtAnyTime(t *testing.T) {
+	replaced := 0
+	for stop := int64(1); ; stop += 3 {
+		mem := vfs.NewCrashableMem()
+		var ops, limit atomic.Int64
+		limit.Store(1 << 60)
+		gone := errors.New("power is off")
+		fs := errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && ops.Add(1) > limit.Load() {
+				return gone
+			}
+			return nil
+		}))
+		s, err := open(fs, "data", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		set(t, s, 5, "a=1")
+		if err := s.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		limit.Store(ops.Load() + stop)
+		done := make(chan error, 1)
+		go func() {
+			done <- func() error {
+				in, err := s.Incoming()
+				if err != nil {
+					return err
+				}
+				if err := errors.Join(in.Set([]byte("b"), []byte("2")), in.Finish(100)); err != nil {
+					return err
+				}
+				return s.Install(in)
+			}()
+		}()
+		var ierr error
+		select {
+		case ierr = <-done:
+		case <-time.After(2 * time.Second): // parked in Fatalf, as it should
+			ierr = gone
+		}
+		after := mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rand.New(rand.NewPCG(uint64(stop), 1))})
+		r, err := open(after, "data", Options{})
+		if err != nil {
+			t.Fatalf("power off after %d operations: %v", stop, err)
+		}
+		switch {
+		case r.Applied() == 100:
+			wantDump(t, r, "b=2")
+			replaced++
+		case r.Applied() == 5 && ierr != nil:
+			wantDump(t, r, "a=1")
+		default:
+			t.Fatalf("power off after %d operations, install %v: applied %d", stop, ierr, r.Applied())
+		}
+		names, _ := after.List("data")
+		stores := 0
+		for _, n := range names {
+			if strings.HasPrefix(n, "store-") {
+				stores++
+			}
+		}
+		if stores != 1 {
+			t.Fatalf("after Open there are %q", names)
+		}
+		r.Close()
+		s.Close()
+		if ierr == nil && ops.Load() < limit.Load() {
+			break
+		}
+	}
+	if replaced == 0 {
+		t.Fatal("no run came to the new store")
+	}
+}
+
+func TestOpenRefusesAMissingPointer(t *testing.T) {
+	fs := vfs.NewMem()
+	s := openTest(t, fs, Options{})
+	s.Close()
+	if err := fs.Remove("data/CURRENT"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(fs, "data", Options{}); err == nil || !strings.Contains(err.Error(), "CURRENT") {
+		t.Fatalf("open: %v", err)
+	}
+}
+
+// TestFailedFlushIsFatal: a full or broken disk ends in OnFatal, and nobody waits for ever.
+func TestFailedFlushIsFatal(t *testing.T) {
+	var broken atomic.Bool
+	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if broken.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+			return syscall.ENOSPC
+		}
+		return nil
+	}))
+	fatal := make(chan error, 1)
+	s := openTest(t, fs, Options{OnFatal: func(err error) { fatal <- err }})
+	set(t, s, 1, "a=1")
+	broken.Store(true)
+	if err := s.Flush(); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("flush: %v", err)
+	}
+	if err := <-fatal; !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("fatal: %v", err)
+	}
+	if err := s.Commit(s.NewBatch(), 2); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("commit: %v", err)
+	}
+	if err := s.Close(); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("close: %v", err)
+	}
+	broken.Store(false)
+}
+
+func waitFor(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s did not happen", what)
+		}
+	}
+}
+
+func TestFlushPolicy(t *testing.T) {
+	durable := func(s *db, n uint64) func() bool {
+		return func() bool {
+			got, err := s.DurableApplied()
+			return err == nil && got == n
+		}
+	}
+	t.Run("age", func(t *testing.T) {
+		s := openTest(t, vfs.NewMem(), Options{flushAge: 20 * time.Millisecond})
+		set(t, s, 1, "a=1")
+		waitFor(t, "flush by age", durable(s, 1))
+		before := s.Metrics().Flushes
+		time.Sleep(100 * time.Millisecond)
+		if n := s.Metrics().Flushes; n != before {
+			t.Fatalf("an idle store was flushed %d times", n-before)
+		}
+		set(t, s, 2, "a=2")
+		waitFor(t, "second flush by age", durable(s, 2))
+	})
+	t.Run("bytes", func(t *testing.T) {
+		s := openTest(t, vfs.NewMem(), Options{flushBytes: 1000})
+		set(t, s, 1, "a="+strings.Repeat("x", 500))
+		time.Sleep(20 * time.Millisecond)
+		if n, _ := s.DurableApplied(); n != 0 {
+			t.Fatal("flushed too early")
+		}
+		set(t, s, 2, "b="+strings.Repeat("x", 500))
+		waitFor(t, "flush by bytes", durable(s, 2))
+	})
+	t.Run("overwritten", func(t *testing.T) {
+		s := openTest(t, vfs.NewMem(), Options{overwriteBytes: 1000})
+		b := s.NewBatch()
+		b.Set([]byte("a"), nil)
+		b.Overwrote(1000)
+		if err := s.Commit(b, 1); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "flush by overwritten bytes", durable(s, 1))
+	})
+}
+
+// TestReadersBesideInstall: readers of every kind go on while the store is replaced again and again.
+func TestReadersBesideInstall(t *testing.T) {
+	s := openTest(t, vfs.NewMem(), Options{})
+	set(t, s, 1, "a=1", "b=1")
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			for !stop.Load() {
+				v := s.NewView()
+				it, err := v.NewIter([]byte{1}, nil)
+				if err == nil {
+					n := 0
+					for ok := it.First(); ok; ok = it.Next() {
+						n++
+					}
+					if err = it.Close(); err == nil && n != 2 {
+						t.Errorf("%d keys", n)
+					}
+				}
+				if _, _, gerr := s.Get(nil, []byte("a")); gerr != nil {
+					t.Errorf("get: %v", gerr)
+				}
+				if err = errors.Join(err, v.Close()); err != nil && !errors.Is(err, ErrReplaced) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for i := range 20 {
+		in, err := s.Incoming()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fill(t, in, "a=1", "b=1")
+		if err := in.Finish(uint64(10 + i)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Install(in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop.Store(true)
+	wg.Wait()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Get(nil, []byte("a")); !errors.Is(err, ErrClosed) {
+		t.Fatalf("get after close: %v", err)
+	}
+	if _, err := s.NewView().NewIter(nil, nil); !errors.Is(err, ErrClosed) {
+		t.Fatalf("view after close: %v", err)
+	}
+}
