@@ -102,6 +102,12 @@ func (n *Node) Pump() error {
 		}
 		n.startReadRound()
 		if !n.rep.Ready(&n.rd) {
+			if n.writeHere() {
+				if err := n.finishWrites(); err != nil {
+					return err
+				}
+				continue
+			}
 			break
 		}
 		if err := n.handleReady(&n.rd); err != nil {
@@ -109,6 +115,7 @@ func (n *Node) Pump() error {
 		}
 		n.tickIfDue() // a long catch-up must not starve heartbeats
 	}
+	n.kickWriter()
 	n.housekeeping()
 	n.publish(false)
 	return nil
@@ -188,6 +195,7 @@ func (n *Node) handleReady(rd *replica.Ready) error {
 		n.readAnswered(rd.Reads[i])
 	}
 	if len(rd.Commits) > 0 {
+		n.kickWriter()
 		if err := n.apply(rd.Commits); err != nil {
 			return err
 		}

@@ -3,6 +3,8 @@ package node
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/holdfastdb/holdfast/replica"
 )
@@ -14,9 +16,10 @@ type writer struct {
 	queue  []*replica.Write // waiting; guarded by mu
 	done   []*replica.Write // durable, not yet seen by the loop; guarded by mu
 	err    error            // the first failure; guarded by mu
-	busy   bool
 	closed bool
 	spare  []*replica.Write
+
+	lastSync atomic.Int64 // how long the last fsync took, ns
 }
 
 func (w *writer) init() { w.cond = sync.NewCond(&w.mu) }
@@ -30,15 +33,38 @@ func (w *writer) close() {
 	w.mu.Unlock()
 }
 
-// submit hands a write over. A write that promises nothing new and follows no other completes at once. Loop only.
+// submit queues a write; kickWriter or writeHere gets it done. Loop only.
 func (n *Node) submit(w *replica.Write) {
 	n.writesOut++
+	n.unkicked++
 	n.writer.mu.Lock()
 	n.writer.queue = append(n.writer.queue, w)
-	if n.writer.cond != nil {
-		n.writer.cond.Signal()
-	}
 	n.writer.mu.Unlock()
+}
+
+// kickWriter lets the writer goroutine run beside what the loop does next. Loop only.
+func (n *Node) kickWriter() {
+	if n.unkicked > 0 && n.writer.cond != nil {
+		n.unkicked = 0
+		n.writer.mu.Lock()
+		n.writer.cond.Signal()
+		n.writer.mu.Unlock()
+	}
+}
+
+// fastSync is the longest fsync the loop waits for itself.
+const fastSync = time.Millisecond
+
+// writeHere does the queued writes on the loop if that is quicker: the loop has nothing else to do, no write is with the
+// writer goroutine, and the disk was fast the last time. It saves two wake-ups per write, which is most of what one
+// client waits for beside the disk. On a slow disk the loop must stay free for heartbeats. Loop only.
+func (n *Node) writeHere() bool {
+	if n.unkicked == 0 || n.unkicked != n.writesOut || n.lanes.queued.Load() > 0 || n.writer.cond == nil ||
+		time.Duration(n.writer.lastSync.Load()) > fastSync {
+		return false
+	}
+	n.unkicked = 0
+	return n.WriteStep()
 }
 
 // runWriter is the writer goroutine.
@@ -72,11 +98,10 @@ func (n *Node) WriteStep() bool {
 	w.mu.Lock()
 	jobs := w.queue
 	w.queue, w.spare = w.spare[:0], nil
-	w.busy = true
 	w.mu.Unlock()
 	if len(jobs) == 0 {
 		w.mu.Lock()
-		w.spare, w.busy = jobs, false
+		w.spare = jobs
 		w.mu.Unlock()
 		return false
 	}
@@ -89,7 +114,7 @@ func (n *Node) WriteStep() bool {
 		w.done = append(w.done, jobs...)
 	}
 	clear(jobs)
-	w.spare, w.busy = jobs[:0], false
+	w.spare = jobs[:0]
 	w.mu.Unlock()
 	return true
 }
@@ -116,10 +141,13 @@ func (n *Node) writeJobs(jobs []*replica.Write) error {
 		return nil
 	}
 	// The commit point of this member's promise: only after this may it say that it holds the entries.
-	if err := n.wal.Sync(); err != nil {
+	err := n.wal.Sync()
+	took := n.clock.Mono() - appended
+	n.writer.lastSync.Store(int64(took))
+	if err != nil {
 		return fmt.Errorf("sync the log: %w", err)
 	}
-	n.steps.Sync.Done(1, n.clock.Mono()-appended)
+	n.steps.Sync.Done(1, took)
 	return nil
 }
 
@@ -150,6 +178,7 @@ func (n *Node) drainWrites() error {
 		if n.writesOut == 0 {
 			return nil
 		}
+		n.kickWriter()
 		if n.cfg.Manual {
 			n.WriteStep()
 			continue
