@@ -259,9 +259,10 @@ func (in *memIncoming) Finish(applied uint64) error {
 
 func (in *memIncoming) Abort() error { return nil }
 
-// checkIncomingKey refuses what a snapshot may not hold: keys out of order, and the store's own keys.
+// checkIncomingKey refuses what a snapshot may not hold: keys out of order, and the store's own key. The rows of the node,
+// which begin with 0 too, travel with a snapshot.
 func checkIncomingKey(last, key []byte) error {
-	if len(key) == 0 || key[0] == 0 {
+	if len(key) == 0 || bytes.Equal(key, AppliedKey) {
 		return fmt.Errorf("incoming store: key %q belongs to the store itself", key)
 	}
 	if last != nil && bytes.Compare(last, key) >= 0 {

@@ -8,8 +8,8 @@ import (
 	"io"
 )
 
-// AppliedKey holds the applied log index, 8 bytes big-endian. Its first byte is 0, the letter of no machine; every key
-// that begins with 0 belongs to the store. It sorts first, so a scan of all machines' keys starts at []byte{1}.
+// AppliedKey holds the applied log index, 8 bytes big-endian. Its first byte is 0, the letter of no machine; the node
+// keeps its own rows under that byte too. They sort first, so a scan of all machines' keys starts at []byte{1}.
 var AppliedKey = []byte("\x00applied")
 
 var (

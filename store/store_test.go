@@ -269,7 +269,7 @@ func TestInstallReplacesEverything(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := in.Set([]byte("\x00x"), nil); err == nil {
+		if err := in.Set(AppliedKey, nil); err == nil {
 			t.Fatal("a key of the store's own was taken")
 		}
 		fill(t, in, "b=2", "c=3")
