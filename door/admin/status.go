@@ -77,7 +77,14 @@ type progress struct {
 }
 
 func progressOf(m *attached) progress {
-	return progress{Commit: m.Status().Commit, Followers: m.Followers()}
+	s := m.Status()
+	p := progress{Commit: s.Commit, Followers: m.Followers()}
+	for i := range p.Followers {
+		if f := &p.Followers[i]; f.ID == s.MemberID {
+			f.Match = max(f.Match, s.Commit) // the list is refreshed now and then; of itself the leader knows better
+		}
+	}
+	return p
 }
 
 func (a *Admin) getStatus(n *attached, w http.ResponseWriter, r *http.Request) {

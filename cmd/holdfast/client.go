@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/holdfastdb/holdfast/door/admin"
+)
+
+// adminFlags are the flags of every command that talks to a running server.
+type adminFlags struct {
+	addr, cert, key, ca *string
+}
+
+const defaultAdmin = "127.0.0.1:8080"
+
+func addAdminFlags(l *flagList) *adminFlags {
+	f := &adminFlags{
+		addr: l.text("admin", "ADDR", defaultAdmin, "the server's --admin address, or its https:// URL"),
+		cert: l.text("tls-cert", "FILE", "", "certificate to show the server, PEM"),
+		key:  l.text("tls-key", "FILE", "", "its private key, PEM"),
+		ca:   l.text("tls-ca", "FILE", "", "authority that signed the server's certificate, PEM"),
+	}
+	return f
+}
+
+// adminClient talks to one server's admin door.
+type adminClient struct {
+	base string // http://host:port
+	http *http.Client
+}
+
+// client reads the flags, each of which may also come from the environment, as for serve.
+func (f *adminFlags) client(c *call) (*adminClient, error) {
+	for name, v := range map[string]*string{"admin": f.addr, "tls-cert": f.cert, "tls-key": f.key, "tls-ca": f.ca} {
+		if env := c.getenv(envName(name)); env != "" && !c.flags.Changed(name) {
+			*v = env
+		}
+	}
+	base := *f.addr
+	if !strings.Contains(base, "://") {
+		if _, err := dialable(base); err != nil {
+			return nil, usagef("--admin %s: %s", base, err)
+		}
+		base = "http://" + base
+		if *f.cert != "" || *f.ca != "" {
+			base = "https://" + *f.addr
+		}
+	}
+	t := &http.Transport{Proxy: nil} // a server of ours is never behind the proxy that the shell happens to name
+	if strings.HasPrefix(base, "https://") {
+		conf := &tls.Config{MinVersion: tls.VersionTLS12}
+		if *f.ca != "" {
+			pem, err := os.ReadFile(*f.ca)
+			if err != nil {
+				return nil, fmt.Errorf("--tls-ca %s: %s; give a PEM file this user can read", *f.ca, reason(err))
+			}
+			conf.RootCAs = x509.NewCertPool()
+			conf.RootCAs.AppendCertsFromPEM(pem)
+		}
+		if *f.cert != "" {
+			pair, err := tls.LoadX509KeyPair(*f.cert, *f.key)
+			if err != nil {
+				return nil, fmt.Errorf("--tls-cert %s with --tls-key %s: %s; give a certificate and its own key", *f.cert, *f.key, reason(err))
+			}
+			conf.Certificates = []tls.Certificate{pair}
+		}
+		t.TLSClientConfig = conf
+	}
+	return &adminClient{base: strings.TrimSuffix(base, "/"), http: &http.Client{Transport: t}}, nil
+}
+
+// requestPatience bounds everything but a snapshot, which takes as long as it takes.
+const requestPatience = 15 * time.Second
+
+// call sends body as JSON unless it is nil and decodes the answer into out unless that is nil.
+func (a *adminClient) call(method, path string, body, out any) error {
+	ctx, cancel := context.WithTimeout(context.Background(), requestPatience)
+	defer cancel()
+	var r io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		r = bytes.NewReader(b)
+	}
+	res, err := a.send(ctx, method, path, r)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if out == nil {
+		return nil
+	}
+	if err := json.NewDecoder(res.Body).Decode(out); err != nil {
+		return fmt.Errorf("ask %s: %w; is that the --admin address of a Holdfast server?", a.base, err)
+	}
+	return nil
+}
+
+// send returns only answers of class 2xx; the caller closes the body.
+func (a *adminClient) send(ctx context.Context, method, path string, body io.Reader) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, a.base+path, body)
+	if err != nil {
+		return nil, usagef("--admin %s: not an address; write host:port", a.base)
+	}
+	res, err := a.http.Do(req)
+	if err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return nil, fmt.Errorf("ask %s: no answer within %v; ask another member with --admin", a.base, requestPatience)
+		}
+		return nil, fmt.Errorf("ask %s: %s; is the server running, and is this its --admin address?", a.base, innermost(err))
+	}
+	if res.StatusCode/100 == 2 {
+		return res, nil
+	}
+	defer res.Body.Close()
+	var refusal admin.Refusal
+	b, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10)) // only for the error's text
+	if json.Unmarshal(b, &refusal) != nil || refusal.Error == "" {
+		return nil, fmt.Errorf("ask %s: %s; is that the --admin address of a Holdfast server?", a.base, res.Status)
+	}
+	text := refusal.Error
+	if !strings.Contains(text, "; ") {
+		text += "; try again, or ask another member with --admin"
+	}
+	return nil, errors.New(text)
+}
+
+// innermost is the operating system's word in an error of net/http, which repeats method, URL and address before it.
+func innermost(err error) string {
+	for {
+		next := errors.Unwrap(err)
+		if next == nil {
+			return err.Error()
+		}
+		err = next
+	}
+}

@@ -1,0 +1,316 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"gopkg.in/yaml.v3"
+)
+
+// config is everything `holdfast serve` can be told, checked and with defaults filled in.
+type config struct {
+	data string
+	name string // "" = the name in the data directory, else the host's
+
+	kv      address
+	kvQuota int64 // bytes
+	admin   address
+
+	peer  address // zero = members cannot reach this node
+	peers []namedAddress
+	join  string // a member's peer address
+
+	ack    string
+	memory int64 // bytes
+
+	tlsCert, tlsKey, tlsCA string
+	insecure               bool
+	logLevel               slog.Level
+}
+
+// option is one setting: a flag, an environment variable and a key of the config file under one name.
+type option struct {
+	name, arg, def, help string
+	door                 bool
+	set                  func(c *config, value string) error
+}
+
+// options lists the settings of this build in the order of --help. A door that is not built has no line here.
+func options() []option {
+	return []option{
+		{name: "kv", arg: "ADDR", def: "127.0.0.1:2379", door: true, help: "etcd v3 clients, or off",
+			set: func(c *config, v string) error { return setAddress(&c.kv, v) }},
+		{name: "kv-quota", arg: "SIZE", def: "2GiB", help: "keys and values with history the kv door takes in, 0 for no limit",
+			set: func(c *config, v string) error { return setSize(&c.kvQuota, v) }},
+		{name: "admin", arg: "ADDR", def: "127.0.0.1:8080", help: "readiness, metrics, status and membership over HTTP, or off",
+			set: func(c *config, v string) error { return setAddress(&c.admin, v) }},
+		{name: "data", arg: "DIR", help: "directory of this member's log and state, made if missing",
+			set: func(c *config, v string) error { c.data = v; return nil }},
+		{name: "name", arg: "NAME", help: "label of this member (default: the host's name)",
+			set: func(c *config, v string) error { c.name = v; return nil }},
+		{name: "peer", arg: "ADDR", help: "listen for other members here, or off (default: own entry of --peers; with --join 127.0.0.1:2380)",
+			set: func(c *config, v string) error { return setAddress(&c.peer, v) }},
+		{name: "peers", arg: "LIST", help: "begin a cluster of these members: n1=host:port,n2=host:port,n3=host:port",
+			set: func(c *config, v string) (err error) { c.peers, err = parsePeers(v); return err }},
+		{name: "join", arg: "ADDR", help: "join the cluster of the member with this --peer address",
+			set: func(c *config, v string) error { return setJoin(&c.join, v) }},
+		{name: "config", arg: "FILE", help: "YAML file with the names of these flags as keys",
+			set: func(*config, string) error { return nil }}, // read before anything is set
+		{name: "ack", arg: "LEVEL", def: "commit", help: "when a write is answered: commit is after a majority's fsync",
+			set: func(c *config, v string) error { return setAck(&c.ack, v) }},
+		{name: "memory", arg: "SIZE", def: "256MiB", help: "memory of the whole process",
+			set: func(c *config, v string) error { return setMemory(&c.memory, v) }},
+		{name: "tls-cert", arg: "FILE", help: "certificate of this server, PEM",
+			set: func(c *config, v string) error { c.tlsCert = v; return nil }},
+		{name: "tls-key", arg: "FILE", help: "its private key, PEM",
+			set: func(c *config, v string) error { c.tlsKey = v; return nil }},
+		{name: "tls-ca", arg: "FILE", help: "clients and members must show a certificate signed by one of these, PEM",
+			set: func(c *config, v string) error { c.tlsCA = v; return nil }},
+		{name: "insecure", help: "allow addresses beyond loopback without TLS and identity",
+			set: func(c *config, v string) error { return setBool(&c.insecure, v) }},
+		{name: "log-level", arg: "LEVEL", def: "info", help: "debug, info, warn or error",
+			set: func(c *config, v string) error { return setLevel(&c.logLevel, v) }},
+	}
+}
+
+// addOptions declares every option as a flag. Defaults are applied in loadConfig, so that a flag given with its default
+// value still counts as given.
+func addOptions(l *flagList) {
+	for _, o := range options() {
+		if o.arg == "" {
+			l.toggle(o.name, o.help)
+			continue
+		}
+		v := l.text(o.name, o.arg, o.def, o.help)
+		*v = ""
+	}
+}
+
+// envName is the environment variable of a flag.
+func envName(flag string) string {
+	return "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// setting is where a value came from, for error messages.
+type setting struct{ value, source string }
+
+// loadConfig merges flag, environment, file and default, in this order of precedence, and checks the result.
+func loadConfig(flags *pflag.FlagSet, getenv func(string) string) (*config, error) {
+	all := options()
+	given := map[string]setting{}
+	for _, o := range all {
+		if f := flags.Lookup(o.name); f != nil && f.Changed {
+			given[o.name] = setting{f.Value.String(), "--" + o.name}
+		} else if v := getenv(envName(o.name)); v != "" { // empty is unset: a unit file often has VAR= lines
+			given[o.name] = setting{v, envName(o.name)}
+		}
+	}
+	if file, ok := given["config"]; ok {
+		if err := readConfigFile(file.value, all, given); err != nil {
+			return nil, err
+		}
+	}
+
+	anyDoor := false
+	for _, o := range all {
+		if _, ok := given[o.name]; ok && o.door {
+			anyDoor = true
+		}
+	}
+	c := &config{}
+	for _, o := range all {
+		s, ok := given[o.name]
+		switch {
+		case !ok && o.door && anyDoor: // another door was named: this one stays off
+			s = setting{"off", "--" + o.name}
+		case !ok && o.def == "":
+			continue
+		case !ok:
+			s = setting{o.def, "--" + o.name}
+		}
+		if err := o.set(c, s.value); err != nil {
+			return nil, usagef("%s %s: %s", s.source, s.value, err)
+		}
+	}
+	_, peerGiven := given["peer"]
+	return c, c.check(peerGiven)
+}
+
+// readConfigFile adds the file's settings where nothing stronger was given.
+func readConfigFile(path string, all []option, given map[string]setting) error {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return usagef("--config %s: there is no such file; give the path of a YAML file", path)
+	}
+	if err != nil {
+		return usagef("--config %s: %s; give a file this user can read", path, reason(err))
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(b, &doc); err != nil {
+		return usagef("%s: %s; write one `flag: value` a line", path, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if len(doc.Content) == 0 {
+		return nil // an empty file
+	}
+	root := doc.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return usagef("%s: not a list of settings; write one `flag: value` a line", path)
+	}
+	var names []string
+	known := map[string]bool{}
+	for _, o := range all {
+		if o.name != "config" {
+			names = append(names, o.name)
+			known[o.name] = true
+		}
+	}
+	inFile := map[string]bool{}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key, value := root.Content[i], root.Content[i+1]
+		at := fmt.Sprintf("%s:%d", path, key.Line)
+		if !known[key.Value] {
+			next := "see `holdfast serve --help` for the names"
+			if near := nearest(key.Value, names); near != "" {
+				next = "did you mean " + near + "?"
+			}
+			return usagef("%s: this build has no setting %s; %s", at, key.Value, next)
+		}
+		if inFile[key.Value] {
+			return usagef("%s: %s is set twice; remove one", at, key.Value)
+		}
+		inFile[key.Value] = true
+		if value.Kind != yaml.ScalarNode {
+			return usagef("%s: %s wants one value; write it as on the command line", at, key.Value)
+		}
+		if _, ok := given[key.Value]; !ok && value.Value != "" {
+			given[key.Value] = setting{value.Value, at + ": " + key.Value}
+		}
+	}
+	return nil
+}
+
+// check looks at what single values cannot tell.
+func (c *config) check(peerGiven bool) error {
+	if c.data == "" {
+		return usagef("serve: --data is missing; name a directory, for example `holdfast serve --data ./data`")
+	}
+	if len(c.peers) > 0 && c.join != "" {
+		return usagef("serve: --peers begins a cluster and --join enters one; give one of them")
+	}
+	if len(c.peers) > 0 {
+		if c.name == "" {
+			return usagef("serve: --peers needs --name; say which of %s this member is", alternatives(peerNames(c.peers)))
+		}
+		self, ok := findPeer(c.peers, c.name)
+		if !ok {
+			return usagef("serve: --name %s is not in --peers; it has %s", c.name, alternatives(peerNames(c.peers)))
+		}
+		if !peerGiven {
+			c.peer = self.address
+		}
+	}
+	if c.join != "" && !peerGiven {
+		c.peer = address{"127.0.0.1", "2380"}
+	}
+	if (len(c.peers) > 1 || c.join != "") && c.peer.off() {
+		return usagef("serve: --peer off, but members must reach each other; give --peer HOST:PORT")
+	}
+	if !c.peer.off() && c.peer.wildcard() { // it is also the address that the log tells the others
+		return usagef("serve: --peer %s is no address others can dial; give --peer with this machine's own", c.peer)
+	}
+	if (c.tlsCert == "") != (c.tlsKey == "") {
+		return usagef("serve: --tls-cert and --tls-key belong together; give both")
+	}
+	if c.tlsCA != "" && c.tlsCert == "" {
+		return usagef("serve: --tls-ca without --tls-cert and --tls-key; give all three")
+	}
+	return c.checkExposure()
+}
+
+// checkExposure refuses what would hand data to anyone on the network: an address beyond loopback needs TLS in both
+// directions, because no door of this build knows passwords, or the operator's word that the network is trusted.
+func (c *config) checkExposure() error {
+	if c.insecure {
+		return nil
+	}
+	mutual := c.tlsCert != "" && c.tlsCA != ""
+	const next = "give --tls-cert, --tls-key and --tls-ca, or --insecure if the network is trusted"
+	if !c.peer.off() && !c.peer.loopback() && !mutual {
+		return usagef("serve: --peer %s is beyond loopback and members without TLS trust everyone; %s", c.peer, next)
+	}
+	if !c.kv.off() && !c.kv.loopback() && !mutual {
+		return usagef("serve: --kv %s is beyond loopback and this build asks nobody for a password; %s", c.kv, next)
+	}
+	if !c.admin.off() && !c.admin.loopback() && !mutual {
+		return usagef("serve: --admin %s is beyond loopback and may change the cluster; %s", c.admin, next)
+	}
+	return nil
+}
+
+// exposed lists what --insecure leaves open, for the one warning line.
+func (c *config) exposed() []string {
+	if c.tlsCert != "" && c.tlsCA != "" {
+		return nil
+	}
+	var out []string
+	for _, e := range []struct {
+		name string
+		at   address
+	}{{"kv", c.kv}, {"admin", c.admin}, {"peer", c.peer}} {
+		if !e.at.off() && !e.at.loopback() {
+			out = append(out, e.name+" "+e.at.String())
+		}
+	}
+	return out
+}
+
+// reason is an operating system error without the path, which our line names already.
+func reason(err error) string {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	return err.Error()
+}
+
+func setBool(dst *bool, v string) error {
+	b, err := strconv.ParseBool(v)
+	if err != nil {
+		return errors.New("not a yes or no; write true or false")
+	}
+	*dst = b
+	return nil
+}
+
+func setLevel(dst *slog.Level, v string) error {
+	switch v {
+	case "debug":
+		*dst = slog.LevelDebug
+	case "info":
+		*dst = slog.LevelInfo
+	case "warn":
+		*dst = slog.LevelWarn
+	case "error":
+		*dst = slog.LevelError
+	default:
+		return errors.New("no such level; choose debug, info, warn or error")
+	}
+	return nil
+}
+
+func setAck(dst *string, v string) error {
+	switch v {
+	case "commit":
+		*dst = v
+		return nil
+	case "archive":
+		return errors.New("this build has no archive to wait for; use commit")
+	}
+	return errors.New("no such level; use commit")
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// load runs loadConfig the way serve does, with file as the content of --config if it is not "".
+func load(t *testing.T, args []string, env map[string]string, file string) (*config, error) {
+	t.Helper()
+	if file != "" {
+		path := filepath.Join(t.TempDir(), "holdfast.yaml")
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--config", path)
+	}
+	l := newFlagList("serve")
+	addOptions(l)
+	if err := l.parse(args); err != nil {
+		return nil, err
+	}
+	return loadConfig(l.set, func(k string) string { return env[k] })
+}
+
+func TestAFlagWinsOverTheEnvironmentTheEnvironmentOverTheFileTheFileOverTheDefault(t *testing.T) {
+	const file = "memory: 128MiB\n"
+	env := map[string]string{"HOLDFAST_MEMORY": "512MiB"}
+	for _, tc := range []struct {
+		name string
+		args []string
+		env  map[string]string
+		file string
+		want int64
+	}{
+		{"default", nil, nil, "", 256 << 20},
+		{"file", nil, nil, file, 128 << 20},
+		{"environment over file", nil, env, file, 512 << 20},
+		{"flag over all", []string{"--memory", "1GiB"}, env, file, 1 << 30},
+		{"flag with the default's value over all", []string{"--memory", "256MiB"}, env, file, 256 << 20},
+		{"an empty variable is unset", nil, map[string]string{"HOLDFAST_MEMORY": ""}, file, 128 << 20},
+	} {
+		c, err := load(t, append(tc.args, "--data", "d"), tc.env, tc.file)
+		if err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+		} else if c.memory != tc.want {
+			t.Errorf("%s: memory is %d, want %d", tc.name, c.memory, tc.want)
+		}
+	}
+}
+
+func TestEveryOptionCanBeSetByFlagEnvironmentAndFile(t *testing.T) {
+	dir := t.TempDir()
+	values := map[string]string{"kv": "127.0.0.1:1", "kv-quota": "1GiB", "admin": "127.0.0.1:2", "data": dir, "name": "n1",
+		"peer": "127.0.0.1:3", "peers": "n1=127.0.0.1:3,n2=127.0.0.1:4,n3=127.0.0.1:5", "ack": "commit", "memory": "1GiB",
+		"tls-cert": "c", "tls-key": "k", "tls-ca": "a", "insecure": "true", "log-level": "debug"}
+	var args, lines []string
+	env := map[string]string{}
+	for _, o := range options() {
+		if o.name == "config" || o.name == "join" { // join excludes peers
+			continue
+		}
+		v, ok := values[o.name]
+		if !ok {
+			t.Fatalf("no value for --%s: add one to this test", o.name)
+		}
+		args = append(args, "--"+o.name+"="+v)
+		env[envName(o.name)] = v
+		lines = append(lines, o.name+": "+v)
+	}
+	var got []*config
+	for _, run := range []func() (*config, error){
+		func() (*config, error) { return load(t, args, nil, "") },
+		func() (*config, error) { return load(t, nil, env, "") },
+		func() (*config, error) { return load(t, nil, nil, strings.Join(lines, "\n")) },
+	} {
+		c, err := run()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, c)
+	}
+	if !reflect.DeepEqual(got[0], got[1]) || !reflect.DeepEqual(got[0], got[2]) {
+		t.Errorf("by flag %+v, by environment %+v, by file %+v", got[0], got[1], got[2])
+	}
+	if got[0].logLevel != slog.LevelDebug || got[0].kvQuota != 1<<30 || len(got[0].peers) != 3 {
+		t.Errorf("%+v", got[0])
+	}
+}
+
+func TestDoorsAndPeerAreOnOrOffAsDesigned(t *testing.T) {
+	for _, tc := range []struct {
+		args                        string
+		env                         map[string]string
+		wantKV, wantAdmin, wantPeer string
+	}{
+		{"", nil, "127.0.0.1:2379", "127.0.0.1:8080", "off"},
+		{"--kv 127.0.0.1:9", nil, "127.0.0.1:9", "127.0.0.1:8080", "off"},
+		{"--kv off", nil, "off", "127.0.0.1:8080", "off"},
+		{"--admin off", nil, "127.0.0.1:2379", "off", "off"},
+		{"--admin 127.0.0.1:7", nil, "127.0.0.1:2379", "127.0.0.1:7", "off"}, // admin is no door
+		{"--peer 127.0.0.1:5", nil, "127.0.0.1:2379", "127.0.0.1:8080", "127.0.0.1:5"},
+		{"--name a --peers a=127.0.0.1:6,b=127.0.0.1:7,c=127.0.0.1:8", nil, "127.0.0.1:2379", "127.0.0.1:8080", "127.0.0.1:6"},
+		{"--join 127.0.0.1:6", nil, "127.0.0.1:2379", "127.0.0.1:8080", "127.0.0.1:2380"},
+		{"", map[string]string{"HOLDFAST_KV": "[::1]:9"}, "[::1]:9", "127.0.0.1:8080", "off"},
+	} {
+		c, err := load(t, append(strings.Fields(tc.args), "--data", "d"), tc.env, "")
+		if err != nil {
+			t.Errorf("%q: %v", tc.args, err)
+			continue
+		}
+		if c.kv.String() != tc.wantKV || c.admin.String() != tc.wantAdmin || c.peer.String() != tc.wantPeer {
+			t.Errorf("%q: kv %v, admin %v, peer %v; want %s, %s, %s", tc.args, c.kv, c.admin, c.peer, tc.wantKV, tc.wantAdmin, tc.wantPeer)
+		}
+	}
+}
+
+func TestWhatWouldLieOpenOnTheNetworkIsRefused(t *testing.T) {
+	mutual := " --tls-cert c --tls-key k --tls-ca a"
+	for _, tc := range []struct {
+		args string
+		ok   bool
+	}{
+		{"--kv 127.0.0.1:1", true},
+		{"--kv 127.8.9.1:1", true},
+		{"--kv [::1]:1", true},
+		{"--kv localhost:1", true},
+		{"--kv 0.0.0.0:1", false},
+		{"--kv :1", false},
+		{"--kv 192.168.1.5:1", false},
+		{"--kv example.com:1", false},
+		{"--kv 192.168.1.5:1 --insecure", true},
+		{"--kv 192.168.1.5:1 --tls-cert c --tls-key k", false}, // encrypted, but open to everyone
+		{"--kv 192.168.1.5:1" + mutual, true},
+		{"--peer 192.168.1.5:1", false},
+		{"--peer 192.168.1.5:1 --tls-cert c --tls-key k", false},
+		{"--peer 192.168.1.5:1" + mutual, true},
+		{"--peer 192.168.1.5:1 --insecure", true},
+		{"--admin 192.168.1.5:1", false},
+		{"--admin 192.168.1.5:1" + mutual, true},
+		{"--name a --peers a=10.0.0.1:1,b=10.0.0.2:1,c=10.0.0.3:1", false},
+		{"--name a --peers a=10.0.0.1:1,b=10.0.0.2:1,c=10.0.0.3:1" + mutual, true},
+	} {
+		_, err := load(t, append(strings.Fields(tc.args), "--data", "d"), nil, "")
+		if (err == nil) != tc.ok {
+			t.Errorf("%q: %v", tc.args, err)
+		}
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for v, want := range map[string]int64{"0": 0, "1": 1, "100B": 100, "1KiB": 1 << 10, "1.5GiB": 3 << 29, "256 MiB": 256 << 20, "2TiB": 2 << 40} {
+		var got int64
+		if err := setSize(&got, v); err != nil || got != want {
+			t.Errorf("%q is %d (%v), want %d", v, got, err, want)
+		}
+	}
+	for _, v := range []string{"", "x", "-1", "1MB", "1 GB", "NaN", "InfGiB", "99999999999TiB", "MiB", "1e400"} {
+		var got int64
+		if err := setSize(&got, v); err == nil {
+			t.Errorf("%q was taken as %d", v, got)
+		}
+	}
+}

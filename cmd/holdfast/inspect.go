@@ -1,0 +1,405 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/entry"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/entry/member"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
+	"github.com/holdfastdb/holdfast/replica"
+	"github.com/holdfastdb/holdfast/store"
+	"github.com/holdfastdb/holdfast/wal"
+)
+
+func inspectCommands() []*command {
+	return []*command{inspectWAL(), inspectStore(), inspectEntry()}
+}
+
+func inspectWAL() *command {
+	var from *string
+	var commands *bool
+	return &command{
+		name:    "inspect wal",
+		args:    "DIR",
+		summary: "print the records of a stopped server's log and check them",
+		about: `A record holds the log entries and the raft state that were written together. SYNCED is how much of the segment
+was on disk for certain when the record was written. Nothing is changed.`,
+		examples: []string{"holdfast inspect wal ./data", "holdfast inspect wal ./data --from 1000 --commands"},
+		flags: func(l *flagList) {
+			from = l.text("from", "INDEX", "", "begin at the record that holds this log index")
+			commands = l.toggle("commands", "print the commands of every entry too")
+		},
+		run: func(c *call) error {
+			if len(c.args) != 1 {
+				return usagef("inspect wal: wants a data directory; write `holdfast inspect wal DIR`")
+			}
+			first := uint64(0)
+			if *from != "" {
+				var err error
+				if first, err = strconv.ParseUint(*from, 10, 64); err != nil {
+					return usagef("--from %s: not a log index; write a number", *from)
+				}
+			}
+			out := newBufferedWriter(c.stdout)
+			err := printWAL(out, c.args[0], first, *commands)
+			return errors.Join(err, out.Flush())
+		},
+	}
+}
+
+// walDir accepts the data directory or the log's own.
+func walDir(dir string) string {
+	if _, err := os.Stat(filepath.Join(dir, "wal")); err == nil {
+		return filepath.Join(dir, "wal")
+	}
+	return dir
+}
+
+func printWAL(w io.Writer, dir string, from uint64, commands bool) error {
+	records, entries := 0, 0
+	sum, err := wal.Inspect(disk.OS(), walDir(dir), func(r wal.Record) error {
+		records++
+		entries += len(r.Entries)
+		if from > 0 && (len(r.Entries) == 0 || r.Entries[len(r.Entries)-1].Index < from) {
+			return nil
+		}
+		fmt.Fprintf(w, "%s:%d  %d bytes, synced %d", filepath.Base(r.File), r.Offset, r.Size, r.Synced)
+		if r.SegmentStart {
+			fmt.Fprintf(w, ", segment %d after entry %d@%d", r.Segment, r.PrevIndex, r.PrevTerm)
+		}
+		if h := r.HardState; h != nil {
+			fmt.Fprintf(w, ", term %d vote %x commit %d", h.Term, h.Vote, h.Commit)
+		}
+		switch n := len(r.Entries); {
+		case n == 1:
+			fmt.Fprintf(w, ", entry %d@%d", r.Entries[0].Index, r.Entries[0].Term)
+		case n > 1:
+			fmt.Fprintf(w, ", entries %d@%d to %d@%d", r.Entries[0].Index, r.Entries[0].Term, r.Entries[n-1].Index, r.Entries[n-1].Term)
+		}
+		fmt.Fprintln(w)
+		if commands {
+			for i := range r.Entries {
+				printEntry(w, &r.Entries[i], "  ")
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return inspectError("wal", dir, err)
+	}
+	fmt.Fprintf(w, "%d records with %d entries; truncated up to %d@%d; ends at %s:%d", records, entries, sum.TruncatedIndex, sum.TruncatedTerm,
+		filepath.Base(sum.EndFile), sum.EndOffset)
+	if sum.Torn {
+		fmt.Fprint(w, "; after it lies a write that was never synced, which the next start cuts off")
+	}
+	if sum.ResetPending {
+		fmt.Fprint(w, "; a crash interrupted its replacement by a snapshot, which the next start finishes")
+	}
+	fmt.Fprintln(w)
+	return nil
+}
+
+func inspectError(what, dir string, err error) error {
+	next := "is that the data directory of a Holdfast server?"
+	var corrupt *wal.CorruptError
+	switch {
+	case errors.As(err, &corrupt):
+		next = "restore this member: remove it, empty the directory, start it with --join"
+	case errors.Is(err, fs.ErrPermission):
+		next = "run it as the user that runs the server"
+	}
+	return fmt.Errorf("inspect %s %s: %w; %s", what, dir, err, next)
+}
+
+// printEntry prints one log entry and each command in it.
+func printEntry(w io.Writer, e *wal.Entry, indent string) {
+	fmt.Fprintf(w, "%s%d@%d ", indent, e.Index, e.Term)
+	if len(e.Data) == 0 {
+		fmt.Fprintln(w, "empty: a new leader's first")
+		return
+	}
+	change, err := replica.DecodeChange(e.Type, e.Data)
+	if err != nil {
+		fmt.Fprintf(w, "%d bytes: %v\n", len(e.Data), err)
+		return
+	}
+	data := e.Data
+	if change != nil {
+		fmt.Fprintf(w, "member %x %s, ", change.ID, changeVerb(change.Kind))
+		data = change.Context // in the form of any other entry, with one command
+	}
+	head, rest, err := entry.DecodeHeader(data)
+	if err != nil {
+		fmt.Fprintf(w, "%d bytes: %v\n", len(data), err)
+		return
+	}
+	fmt.Fprintf(w, "%d bytes, wall %s, tick %d ms", len(data), time.Unix(0, head.WallNs).UTC().Format("2006-01-02T15:04:05.000Z"), head.TickMs)
+	if head.HashIndex > 0 {
+		fmt.Fprintf(w, ", state hash %016x at %d", head.Hash, head.HashIndex)
+	}
+	fmt.Fprintln(w)
+	for n := uint32(0); len(rest) > 0; n++ {
+		var packed []byte
+		if packed, rest, err = entry.Next(rest); err != nil {
+			fmt.Fprintf(w, "%s  %d.%d: %v\n", indent, e.Index, n, err)
+			return
+		}
+		cmd, err := entry.DecodeCommand(packed)
+		if err != nil {
+			fmt.Fprintf(w, "%s  %d.%d: %v\n", indent, e.Index, n, err)
+			continue
+		}
+		fmt.Fprintf(w, "%s  %s\n", indent, entry.Describe(entry.Position{Index: e.Index, N: n}, &cmd, describePart))
+	}
+}
+
+func changeVerb(k replica.ChangeKind) string {
+	switch k {
+	case replica.AddVoter:
+		return "votes"
+	case replica.AddLearner:
+		return "learns"
+	case replica.Remove:
+		return "leaves"
+	}
+	return "changes"
+}
+
+func describePart(p entry.Part) string {
+	switch p.Machine {
+	case entry.MachineKV:
+		return ekv.Describe(p.Body)
+	case entry.MachineMember:
+		return describeMember(p.Body)
+	}
+	return fmt.Sprintf("machine %c: %d bytes", p.Machine, len(p.Body))
+}
+
+func describeMember(body []byte) string {
+	p, err := member.DecodePart(body)
+	if err != nil {
+		return "member: " + err.Error()
+	}
+	switch {
+	case p.Add != nil:
+		return fmt.Sprintf("member.add %x name=%s peer=%s", p.Add.Member.ID, dash(p.Add.Member.Name), hosts(p.Add.Member.PeerURLs))
+	case p.Remove != nil:
+		return fmt.Sprintf("member.remove %x", p.Remove.ID)
+	case p.Promote != nil:
+		return fmt.Sprintf("member.promote %x", p.Promote.ID)
+	case p.Publish != nil:
+		return fmt.Sprintf("member.publish %x name=%s client=%s", p.Publish.ID, p.Publish.Name, hosts(p.Publish.ClientURLs))
+	case p.Claim != nil:
+		return fmt.Sprintf("member.claim %x name=%s", p.Claim.ID, p.Claim.Name)
+	case p.SetPeers != nil:
+		return fmt.Sprintf("member.set-peers %x peer=%s", p.SetPeers.ID, hosts(p.SetPeers.PeerURLs))
+	}
+	return "member: nothing"
+}
+
+func inspectEntry() *command {
+	return &command{
+		name:     "inspect entry",
+		args:     "DIR INDEX",
+		summary:  "print one entry of a stopped server's log, command by command",
+		examples: []string{"holdfast inspect entry ./data 1234"},
+		run: func(c *call) error {
+			if len(c.args) != 2 {
+				return usagef("inspect entry: wants a data directory and an index; write `holdfast inspect entry DIR INDEX`")
+			}
+			index, err := strconv.ParseUint(c.args[1], 10, 64)
+			if err != nil || index == 0 {
+				return usagef("inspect entry: %s is not a log index; write a number from 1", c.args[1])
+			}
+			// Several versions of an entry may lie in the log, of leaders that did not commit theirs; the last one counts.
+			var found *wal.Entry
+			first, last := uint64(0), uint64(0)
+			sum, err := wal.Inspect(disk.OS(), walDir(c.args[0]), func(r wal.Record) error {
+				for i := range r.Entries {
+					e := r.Entries[i]
+					if first == 0 {
+						first = e.Index
+					}
+					last = e.Index
+					if e.Index == index {
+						e.Data = slices.Clone(e.Data)
+						found = &e
+					} else if e.Index < index {
+						found = nil // what lies behind was overwritten
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				return inspectError("entry", c.args[0], err)
+			}
+			if found == nil || index <= sum.TruncatedIndex {
+				return fmt.Errorf("inspect entry %s: no entry %d; the log holds %d to %d", c.args[0], index, max(first, sum.TruncatedIndex+1), last)
+			}
+			printEntry(c.stdout, found, "")
+			return nil
+		},
+	}
+}
+
+func inspectStore() *command {
+	var prefix, limit *string
+	return &command{
+		name:    "inspect store",
+		args:    "DIR",
+		summary: "count the rows of a stopped server's state by prefix, or print those of one",
+		about: `Prefixes are the first two bytes of a row's key, as text where they are letters: kc is the current version of every
+key, kk its history, kr the changes by revision, kl leases, ka the keys they hold, mm members.`,
+		examples: []string{
+			"holdfast inspect store ./data",
+			"holdfast inspect store ./data --prefix kc --limit 20",
+			"holdfast inspect store ./data --prefix kcregistry/pods/",
+		},
+		flags: func(l *flagList) {
+			prefix = l.text("prefix", "PREFIX", "", "print the rows whose key begins with this")
+			limit = l.text("limit", "N", "100", "how many rows to print, 0 for all")
+		},
+		run: func(c *call) error {
+			if len(c.args) != 1 {
+				return usagef("inspect store: wants a data directory; write `holdfast inspect store DIR`")
+			}
+			n, err := strconv.Atoi(*limit)
+			if err != nil || n < 0 {
+				return usagef("--limit %s: not a number of rows; write 100", *limit)
+			}
+			return withStore(c.args[0], func(s store.Store) error {
+				out := newBufferedWriter(c.stdout)
+				var err error
+				if c.flags.Changed("prefix") {
+					err = printRows(out, s, []byte(*prefix), n)
+				} else {
+					err = countRows(out, s)
+				}
+				return errors.Join(err, out.Flush())
+			})
+		},
+	}
+}
+
+// withStore opens the store of a data directory that no server uses.
+func withStore(dir string, fn func(store.Store) error) error {
+	if _, err := os.Stat(filepath.Join(dir, "store", "CURRENT")); err != nil {
+		return inspectError("store", dir, err)
+	}
+	lock, err := disk.OS().Lock(filepath.Join(dir, "LOCK"))
+	if errors.Is(err, disk.ErrLocked) {
+		return fmt.Errorf("inspect store %s: a server uses it; stop that server, or inspect a copy", dir)
+	}
+	if err != nil {
+		return inspectError("store", dir, err)
+	}
+	defer lock.Unlock()
+	s, err := store.Open(filepath.Join(dir, "store"), store.Options{CacheBytes: 8 << 20})
+	if err != nil {
+		return inspectError("store", dir, err)
+	}
+	return errors.Join(fn(s), s.Close())
+}
+
+// countRows prints one line per prefix of two bytes.
+func countRows(w io.Writer, s store.Store) error {
+	type count struct {
+		prefix            string
+		rows, keys, value int64
+	}
+	var counts []count
+	it, err := s.NewIter(nil, nil)
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.Next() {
+		k := it.Key()
+		v, err := it.Value()
+		if err != nil {
+			return err
+		}
+		p := string(k[:min(len(k), 2)])
+		if k[0] == 0 {
+			p = string(k) // the node's own rows: each has a name
+		}
+		if len(counts) == 0 || counts[len(counts)-1].prefix != p {
+			counts = append(counts, count{prefix: p})
+		}
+		c := &counts[len(counts)-1]
+		c.rows++
+		c.keys += int64(len(k))
+		c.value += int64(len(v))
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "PREFIX\tROWS\tKEYS\tVALUES")
+	for _, c := range counts {
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\n", strings.Trim(strconv.Quote(c.prefix), `"`), c.rows, sizeString(c.keys), sizeString(c.value))
+	}
+	fmt.Fprintf(t, "applied index %d\n", s.Applied())
+	return errors.Join(t.Flush(), it.Error())
+}
+
+func printRows(w io.Writer, s store.Store, prefix []byte, limit int) error {
+	it, err := s.NewIter(prefix, after(prefix))
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	n := 0
+	for ok := it.First(); ok; ok = it.Next() {
+		if n++; limit > 0 && n > limit {
+			fmt.Fprintf(w, "… more; --limit 0 prints all\n")
+			break
+		}
+		v, err := it.Value()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(w, describeRow(it.Key(), v))
+	}
+	return it.Error()
+}
+
+// after is the first key beyond all that begin with prefix, nil if there is none.
+func after(prefix []byte) []byte {
+	end := slices.Clone(prefix)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i]++; end[i] != 0 {
+			return end[:i+1]
+		}
+	}
+	return nil
+}
+
+func describeRow(key, value []byte) string {
+	switch {
+	case key[0] == byte(entry.MachineKV):
+		return mkv.DescribeRow(key, value)
+	case key[0] == byte(entry.MachineMember) && len(key) > 1 && key[1] == 'm':
+		if m, err := member.DecodeMember(value); err == nil {
+			role := "voter"
+			if m.Learner {
+				role = "learner"
+			}
+			return fmt.Sprintf("member %x name=%s %s peer=%s client=%s", m.ID, dash(m.Name), role, hosts(m.PeerURLs), hosts(m.ClientURLs))
+		}
+	}
+	return fmt.Sprintf("%s = %x", strconv.Quote(string(key)), value)
+}
+
+func newBuffered(r io.Reader) *bufio.Reader       { return bufio.NewReaderSize(r, 256<<10) }
+func newBufferedWriter(w io.Writer) *bufio.Writer { return bufio.NewWriterSize(w, 64<<10) }

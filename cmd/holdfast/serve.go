@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+func serveCommand() *command {
+	return &command{
+		name:    "serve",
+		summary: "run a server in the foreground",
+		about: `Every flag is also an environment variable (--tls-cert: HOLDFAST_TLS_CERT) and a key of the --config file.
+A flag wins over the environment, the environment over the file. Without a door's flag every door is on at its default
+address; once one is named, the others are off. --admin is on unless off. Standard error says "ready" once every door
+serves. SIGTERM or Ctrl-C hands leadership over and stops cleanly; a second one stops at once.`,
+		examples: []string{
+			"holdfast serve --data ./data",
+			"holdfast serve --data ./d1 --name n1 --kv 127.0.0.1:2379 --peers n1=127.0.0.1:2380,n2=127.0.0.1:2480,n3=127.0.0.1:2580",
+			"holdfast serve --data ./d4 --name n4 --kv 127.0.0.1:2679 --peer 127.0.0.1:2680 --admin off --join 127.0.0.1:2380",
+			"HOLDFAST_MEMORY=128MiB holdfast serve --config /etc/holdfast.yaml",
+		},
+		flags: addOptions,
+		run:   runServe,
+	}
+}
+
+func runServe(c *call) error {
+	if len(c.args) > 0 {
+		return usagef("serve: %q is no flag; see `holdfast serve --help`", c.args[0])
+	}
+	cfg, err := loadConfig(c.flags, c.getenv)
+	if err != nil {
+		return err
+	}
+	if err := tuneRuntime(cfg.memory, c.getenv); err != nil {
+		return err
+	}
+	log := newLog(c.stderr, cfg.logLevel)
+	if open := cfg.exposed(); len(open) > 0 {
+		log.Warn("anyone who reaches these addresses can read and change everything (--insecure)", "open", strings.Join(open, ", "))
+	}
+
+	// The first signal ends the start or the service, the second ends the process wherever it is.
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	asked := make(chan struct{})
+	go func() {
+		select {
+		case s := <-signals:
+			log.Info("stopping; a second signal stops at once", "signal", s)
+			close(asked)
+			cancel()
+		case <-ctx.Done():
+			return
+		}
+		<-signals
+		os.Exit(1)
+	}()
+
+	s, err := start(ctx, cfg, log)
+	if err != nil {
+		if errors.Is(err, context.Canceled) {
+			return nil // asked to stop before the start was over
+		}
+		return err
+	}
+	fmt.Fprintf(c.stderr, "ready %s\n", s.addresses())
+	select {
+	case <-asked:
+		return s.shutdown()
+	case err := <-s.failed:
+		s.abandon()
+		return err
+	}
+}
+
+// tuneRuntime fits the Go runtime to the budget. What the operator set in the environment stays.
+func tuneRuntime(memory int64, getenv func(string) string) error {
+	switch v := getenv("HOLDFAST_GOMAXPROCS"); {
+	case v != "":
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 {
+			return usagef("HOLDFAST_GOMAXPROCS %s: not a number of processors; write 4, or leave it unset", v)
+		}
+		runtime.GOMAXPROCS(n)
+	case getenv("GOMAXPROCS") == "":
+		// A thread that waits for fdatasync holds its processor for a while; with two of them on a two-core machine
+		// half of the server would wait with it (DECISIONS B8).
+		runtime.GOMAXPROCS(max(4, 2*runtime.GOMAXPROCS(0)))
+	}
+	if getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(memory / 10 * 9)
+	}
+	if getenv("GOGC") == "" {
+		// The limit above keeps the heap inside the budget; until it is near, collecting seldom is the cheapest way to
+		// spend memory that was granted anyway (DECISIONS B6).
+		debug.SetGCPercent(400)
+	}
+	return nil
+}
