@@ -100,7 +100,7 @@ func BenchmarkScan100(b *testing.B) {
 // BenchmarkHotScan100 scans a hot set of 1,000 keys while it is overwritten 20,000 times a second in batches of 100, and
 // compares with the same scan at rest: what flushing on overwritten bytes is for.
 func BenchmarkHotScan100(b *testing.B) {
-	for _, flush := range []int64{defaultOverwriteBytes, 1 << 40} {
+	for _, flush := range []int64{256 << 10, 512 << 10, defaultOverwriteBytes, 1 << 40} {
 		b.Run(fmt.Sprintf("flush-per-%d", flush), func(b *testing.B) {
 			s := benchStore(b)
 			s.(*db).flusher.overwriteBytes = flush
@@ -116,7 +116,7 @@ func BenchmarkHotScan100(b *testing.B) {
 				slices.Sort(took)
 				return took[n/2]
 			}
-			rest := median(5000)
+			rest := median(2000)
 			stop, done := make(chan struct{}), make(chan struct{})
 			go func() {
 				defer close(done)
@@ -144,7 +144,7 @@ func BenchmarkHotScan100(b *testing.B) {
 				}
 			}()
 			time.Sleep(3 * time.Second)
-			busy := median(30000)
+			busy := median(8000)
 			close(stop)
 			<-done
 			b.ReportMetric(float64(rest.Nanoseconds())/1e3, "rest-p50-µs")
