@@ -13,7 +13,7 @@ import (
 // from its own Apply. Only a refusal is sent, and it is a proof, because there is one leader per term and it alone says
 // what it took. Byte table: docs/formats/peer.md.
 const (
-	frameCommands = 1 // term, then per command: length, bytes
+	frameCommands = 1 // term, then per command: lane, length, bytes
 	frameRefused  = 2 // term, reason, then sequence numbers
 	frameCall     = 3 // id, service, request
 	frameAnswer   = 4 // id, status, payload
@@ -57,7 +57,7 @@ func (n *Node) forward(lead uint64) {
 			n.track(p, term)
 			sent = append(sent, p)
 			n.scratch = entry.AppendCommand(n.scratch[:0], &entry.Command{Origin: n.origin, Seq: p.seq, Term: term, Parts: p.parts})
-			frame = binary.AppendUvarint(frame, uint64(len(n.scratch)))
+			frame = binary.AppendUvarint(append(frame, byte(p.lane)), uint64(len(n.scratch)))
 			frame = append(frame, n.scratch...)
 		}
 		if len(sent) > 0 && !n.net.Send(lead, peer.LaneForward, frame) {
@@ -88,7 +88,7 @@ func (n *Node) resend(lead uint64) {
 		}
 		p.sentAt = now
 		n.scratch = entry.AppendCommand(n.scratch[:0], &entry.Command{Origin: n.origin, Seq: p.seq, Term: term, Parts: p.parts})
-		frame = binary.AppendUvarint(frame, uint64(len(n.scratch)))
+		frame = binary.AppendUvarint(append(frame, byte(p.lane)), uint64(len(n.scratch)))
 		frame = append(frame, n.scratch...)
 		if len(frame) > packBytes {
 			n.net.Send(lead, peer.LaneForward, frame)
@@ -109,8 +109,10 @@ func (n *Node) takeCommands(from uint64, b []byte) {
 	var refused []byte
 	leads := n.rep.IsLeader() && n.rep.Term() == term
 	for len(b) > 0 {
+		lane := Lane(b[0])
+		b = b[1:]
 		l, k := binary.Uvarint(b)
-		if k <= 0 || l > uint64(len(b)-k) {
+		if k <= 0 || l > uint64(len(b)-k) || lane >= laneCount {
 			return
 		}
 		cmd := b[k : k+int(l) : k+int(l)]
@@ -125,7 +127,7 @@ func (n *Node) takeCommands(from uint64, b []byte) {
 				continue // taken before
 			}
 			n.accepted[origin] = seq
-			if n.lanes.push(&pending{lane: LaneKV, foreign: cmd, term: term, size: len(cmd) + overheadBytes}) {
+			if n.lanes.push(&pending{lane: lane, foreign: cmd, term: term, size: len(cmd) + overheadBytes}) {
 				continue
 			}
 			reason = refusedOverload

@@ -38,7 +38,7 @@ func Restore(cfg Config, name, peerAddr string, r io.Reader) (*SnapshotInfo, err
 	if peerAddr != "" {
 		self.PeerURLs = []string{"http://" + peerAddr}
 	}
-	st, err := cfg.Store(filepath.Join(cfg.Dir, "store"))
+	st, err := cfg.openStore(nil)
 	if err != nil {
 		return nil, err
 	}

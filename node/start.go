@@ -140,7 +140,7 @@ func initialise(cfg *Config, ident *Identity, cluster uint64, members []em.Membe
 			return fmt.Errorf("initialise %s: %w", cfg.Dir, err)
 		}
 	}
-	st, err := cfg.Store(storeDir)
+	st, err := cfg.openStore(nil)
 	if err != nil {
 		return err
 	}
