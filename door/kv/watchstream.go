@@ -323,6 +323,9 @@ func (st *watchStream) catchUp(w *watcher) error {
 		st.again(w, next)
 		return nil
 	}
+	if next < compacted { // the ring may still have it, but who asks later must not see more than who asks now
+		return st.compacted(w, compacted)
+	}
 	events, upTo, ok, _ := h.kv.Recent(next - 1)
 	if ok {
 		events, upTo = st.pick(w, events, upTo)
