@@ -162,7 +162,7 @@ func newHistoryScan(r store.Reader, key, end []byte, rev int64) (scanner, error)
 	if err != nil {
 		return nil, fmt.Errorf("scan history: %w", err)
 	}
-	return &historyScan{it: it, rev: rev}, nil
+	return &historyScan{it: it, rev: max(rev, 0)}, nil // nothing was written at or below 0
 }
 
 func (s *historyScan) next() (bool, error) {

@@ -1,0 +1,408 @@
+package kv
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/machine"
+	"github.com/holdfastdb/holdfast/store"
+)
+
+var (
+	operations = flag.Int("ops", 4_000, "commands of the differential test")
+	seed       = flag.Uint64("seed", 1, "first seed of the differential test")
+)
+
+// chaos makes requests at every odd edge: few keys, so that they meet; intervals that are empty, inverted or endless; old,
+// future and negative revisions.
+type chaos struct {
+	*rand.Rand
+	m *model
+}
+
+var chaosKeys = []string{"a", "a\x00", "a\x00\xff", "a\x01", "b", "b/1", "b/2", "b/3", "c", "\x00", "\xff", "\xff\xff"}
+
+func (c *chaos) key() []byte { return []byte(chaosKeys[c.IntN(len(chaosKeys))]) }
+
+func (c *chaos) end() []byte {
+	switch c.IntN(5) {
+	case 0, 1:
+		return nil
+	case 2:
+		return []byte{0}
+	}
+	return c.key()
+}
+
+func (c *chaos) value() []byte {
+	switch c.IntN(12) {
+	case 0:
+		return nil
+	case 1:
+		return bytes.Repeat([]byte{byte('a' + c.IntN(3))}, inlineBytes+c.IntN(3)-1)
+	}
+	return []byte{byte('a' + c.IntN(4))}
+}
+
+func (c *chaos) rev() int64 {
+	switch c.IntN(8) {
+	case 0:
+		return c.m.rev + int64(c.IntN(3)) - 1
+	case 1:
+		return c.m.compacted + int64(c.IntN(3)) - 1
+	case 2:
+		return c.m.rev - int64(c.IntN(20))
+	}
+	return 0
+}
+
+func (c *chaos) lease() int64 { return int64(c.IntN(6)) - 1 }
+
+func (c *chaos) put() *ekv.Put {
+	p := &ekv.Put{Key: c.key(), Value: c.value(), PrevKV: c.IntN(3) == 0}
+	if c.IntN(3) == 0 {
+		p.Lease = c.lease()
+	}
+	switch c.IntN(6) {
+	case 0:
+		p.IgnoreValue, p.Value = true, nil
+	case 1:
+		p.IgnoreLease, p.Lease = true, 0
+	}
+	return p
+}
+
+func (c *chaos) delete() *ekv.DeleteRange {
+	return &ekv.DeleteRange{Key: c.key(), End: c.end(), PrevKV: c.IntN(2) == 0}
+}
+
+func (c *chaos) rangeOp() *ekv.Range {
+	r := &ekv.Range{Key: c.key(), End: c.end(), Revision: c.rev()}
+	if c.IntN(2) == 0 {
+		r.Limit = int64(c.IntN(5)) - 1
+	}
+	if c.IntN(2) == 0 {
+		r.Order, r.Target = ekv.SortOrder(c.IntN(3)), ekv.SortTarget(c.IntN(5))
+	}
+	r.KeysOnly, r.CountOnly = c.IntN(5) == 0, c.IntN(8) == 0
+	if c.IntN(4) == 0 {
+		r.MinMod, r.MaxMod, r.MinCreate, r.MaxCreate = c.rev(), c.rev(), c.rev(), c.rev()
+	}
+	return r
+}
+
+func (c *chaos) txn(depth int) *ekv.Txn {
+	t := &ekv.Txn{}
+	for range c.IntN(3) {
+		cmp := ekv.Compare{Key: c.key(), End: c.end(), Result: ekv.CompareResult(c.IntN(4)), Target: ekv.CompareTarget(c.IntN(5))}
+		if cmp.Target == ekv.CompareValue {
+			cmp.Value = c.value()
+		} else if cmp.Int = int64(c.IntN(4)); c.IntN(2) == 0 {
+			cmp.Int = c.rev()
+		}
+		t.Compare = append(t.Compare, cmp)
+	}
+	ops := func() (ops []ekv.Op) {
+		for range c.IntN(5) {
+			switch k := c.IntN(9); {
+			case k < 3:
+				ops = append(ops, ekv.Op{Put: c.put()})
+			case k < 5:
+				ops = append(ops, ekv.Op{Range: c.rangeOp()})
+			case k < 7:
+				ops = append(ops, ekv.Op{Delete: c.delete()})
+			case k == 7 && depth < 3:
+				ops = append(ops, ekv.Op{Txn: c.txn(depth + 1)})
+			case k == 8 && c.IntN(4) == 0:
+				ops = append(ops, ekv.Op{})
+			}
+		}
+		return ops
+	}
+	t.Then, t.Else = ops(), ops()
+	return t
+}
+
+func (c *chaos) part() *ekv.Part {
+	switch k := c.IntN(100); {
+	case k < 40:
+		return &ekv.Part{Put: c.put()}
+	case k < 55:
+		return &ekv.Part{Delete: c.delete()}
+	case k < 88:
+		return &ekv.Part{Txn: c.txn(1)}
+	case k < 90:
+		return &ekv.Part{Compact: &ekv.Compact{Revision: c.rev()}}
+	case k < 95:
+		id := c.lease()
+		if id == 0 {
+			id = 7
+		}
+		return &ekv.Part{Grant: &ekv.LeaseGrant{ID: id, TTL: int64(c.IntN(100))}}
+	}
+	r := &ekv.LeaseRevoke{Expired: c.IntN(2) == 0}
+	seen := map[int64]bool{}
+	for range 1 + c.IntN(2) {
+		if id := c.lease(); !seen[id] {
+			seen[id] = true
+			r.IDs = append(r.IDs, id)
+		}
+	}
+	return &ekv.Part{Revoke: r}
+}
+
+// TestAgainstModel applies random commands, several to an entry, and compares every answer, and random reads after every
+// entry, with the model's. A second member replays the same log with a tiny cache and restarts on the way; both must end
+// with the same rows and the same state hash.
+func TestAgainstModel(t *testing.T) {
+	const perSeed = 1_000
+	for n := 0; n < max(*operations/perSeed, 1); n++ {
+		s := *seed + uint64(n)
+		t.Run(fmt.Sprintf("seed=%d", s), func(t *testing.T) { againstModel(t, s, min(perSeed, *operations)) })
+	}
+}
+
+func againstModel(t *testing.T, seed uint64, ops int) {
+	c := &chaos{rand.New(rand.NewPCG(seed, 0)), newModel()}
+	r := newRig(t, Options{RecentBytes: 4096})
+	twin := newRig(t, Options{CacheKeys: 4})
+	feedAt := int64(1)
+	for done := 0; done < ops; {
+		var parts []*ekv.Part
+		var want []any
+		var codes []int
+		for range 1 + c.IntN(6) {
+			p := c.part()
+			res, code := c.m.apply(p)
+			parts, want, codes = append(parts, p), append(want, res), append(codes, int(code))
+		}
+		done += len(parts)
+		got := r.apply(parts...)
+		twin.applyData(r.log[len(r.log)-1], false)
+		if c.IntN(50) == 0 {
+			twin.reopen(Options{CacheKeys: 4})
+		}
+		for i, p := range parts {
+			code := 0
+			if got[i].Rejection != nil {
+				code = int(got[i].Rejection.Code)
+			}
+			if code != codes[i] {
+				t.Fatalf("%s: code %d, want %d", p, code, codes[i])
+			}
+			if code == 0 && !same(got[i].Bodies[0], want[i]) {
+				t.Fatalf("%s:\n got %s\nwant %s", p, show(got[i].Bodies[0]), show(want[i]))
+			}
+		}
+		for range 3 {
+			compareRead(t, r.m, c.m, c.rangeOp())
+		}
+		compareRest(t, r.m, c)
+		feedAt = compareFeed(t, r.m, c.m, feedAt)
+	}
+	// Entries without commands let the scrub behind compaction come to its end.
+	for range 3 {
+		r.applyData(nil, false)
+		twin.applyData(nil, false)
+	}
+	history, inUse := r.m.Size()
+	if h, u := c.m.sizes(); h != history || u != inUse {
+		t.Fatalf("sizes %d, %d, want %d, %d", history, inUse, h, u)
+	}
+	if a, b := dump(t, r.st), dump(t, twin.st); a != b {
+		t.Fatalf("the replayed store differs:\n%s\n\n%s", a, b)
+	}
+	i1, h1 := r.a.Hash()
+	i2, h2 := twin.a.Hash()
+	if i1 != i2 || h1 != h2 {
+		t.Fatalf("state hash %x at %d, replayed %x at %d", h1, i1, h2, i2)
+	}
+	replayAtOnce(t, r)
+}
+
+// replayAtOnce applies the whole log to an empty store again.
+func replayAtOnce(t *testing.T, r *rig) {
+	st := store.NewMem()
+	m := New(Options{})
+	a := machine.NewApplier(st, m)
+	if err := a.Load(); err != nil {
+		t.Fatal(err)
+	}
+	for i := uint64(1); i <= r.index; i++ {
+		var data []byte
+		if int(i) <= len(r.log) {
+			data = r.log[i-1]
+		}
+		if err := a.Apply(i, 1, data, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, want := r.a.Hash()
+	if _, got := a.Hash(); got != want {
+		t.Fatalf("replay ends with state hash %x, want %x", got, want)
+	}
+}
+
+func compareRead(t *testing.T, m *Machine, mod *model, q *ekv.Range) {
+	t.Helper()
+	want, wantErr := mod.read(q)
+	got, rev, err := m.Range(q, 0)
+	if !errors.Is(err, wantErr) || wantErr == nil && err != nil || rev != mod.rev {
+		t.Fatalf("%s at %d: %v at %d, want %v", q, mod.rev, err, rev, wantErr)
+	}
+	if err == nil && !same(got, want) {
+		t.Fatalf("%s:\n got %s\nwant %s", q, show(got), show(want))
+	}
+	if err != nil {
+		return
+	}
+	// The same by a Txn that only reads, and as a stream.
+	if q.Revision >= 0 {
+		res, err := m.Txn(&ekv.Txn{Then: []ekv.Op{{Range: q}}}, 0)
+		if err != nil || !same(res.Ops[0].Range, want) {
+			t.Fatalf("read txn %s:\n got %s, %v\nwant %s", q, show(res), err, show(want))
+		}
+	}
+	if q.Order == 0 && q.Target == 0 {
+		sum := &ekv.RangeResult{}
+		err := m.RangeStream(t.Context(), q, 3, func(c *ekv.RangeResult, rev int64) error {
+			sum.KVs = append(sum.KVs, c.KVs...)
+			sum.Revision, sum.Count, sum.More = rev, sum.Count+c.Count, sum.More || c.More
+			return nil
+		})
+		if err != nil || !same(sum, want) {
+			t.Fatalf("stream %s:\n got %s, %v\nwant %s", q, show(sum), err, show(want))
+		}
+	}
+}
+
+// compareRest compares history, previous versions and leases.
+func compareRest(t *testing.T, m *Machine, c *chaos) {
+	t.Helper()
+	mod := c.m
+	key, end := c.key(), c.end()
+	from, to := max(c.rev(), 1), mod.rev
+	evs, next, err := m.History(key, end, from, to, 1<<20)
+	if from < mod.compacted {
+		if !errors.Is(err, ErrCompacted) {
+			t.Fatalf("history from %d: %v", from, err)
+		}
+	} else {
+		var want []Event
+		for _, e := range mod.log {
+			if e.kv.ModRevision >= from && e.kv.ModRevision <= to && modelWithin(e.kv.Key, key, end) {
+				want = append(want, event(e))
+			}
+		}
+		if err != nil || next != max(from, to+1) || !same(evs, want) {
+			t.Fatalf("history of [%q, %q) in [%d, %d]:\n got %s to %d, %v\nwant %s", key, end, from, to, show(evs), next, err, show(want))
+		}
+	}
+	rev := c.rev()
+	prev, err := m.Previous(key, rev)
+	if rev-1 < mod.compacted {
+		if !errors.Is(err, ErrCompacted) {
+			t.Fatalf("previous of %q before %d: %v", key, rev, err)
+		}
+	} else if want := mod.find(key, rev-1); err != nil || !same(prev, want) {
+		t.Fatalf("previous of %q before %d: %s, %v, want %s", key, rev, show(prev), err, show(want))
+	}
+	if got := m.Leases(); len(got) != len(mod.leases) {
+		t.Fatalf("leases %v, want %v", got, mod.leases)
+	}
+	id := c.lease()
+	var keys [][]byte
+	for _, kv := range mod.state(mod.rev) {
+		if kv.Lease == id && id != 0 {
+			keys = append(keys, kv.Key)
+		}
+	}
+	if got := m.LeaseKeys(id); !same(got, keys) {
+		t.Fatalf("keys of lease %d: %q, want %q", id, got, keys)
+	}
+}
+
+func compareFeed(t *testing.T, m *Machine, mod *model, after int64) int64 {
+	t.Helper()
+	for {
+		evs, upTo, ok, changed := m.Recent(after)
+		if !ok {
+			return mod.rev
+		}
+		var want []Event
+		for _, e := range mod.log {
+			if e.kv.ModRevision > after && e.kv.ModRevision <= upTo {
+				want = append(want, event(e))
+			}
+		}
+		if !same(evs, want) {
+			t.Fatalf("recent after %d:\n got %s\nwant %s", after, show(evs), show(want))
+		}
+		after = upTo
+		select {
+		case <-changed:
+		default:
+			if upTo != mod.rev {
+				t.Fatalf("the feed ends at %d of %d", upTo, mod.rev)
+			}
+			return upTo
+		}
+	}
+}
+
+func event(e modelEvent) Event {
+	if e.del {
+		return Event{Type: EventDelete, KV: e.kv}
+	}
+	return Event{Type: EventPut, KV: e.kv}
+}
+
+// same compares answers; nil and empty are the same, as on the wire.
+func same(a, b any) bool { return reflect.DeepEqual(a, b) || show(a) == show(b) }
+
+// show prints an answer with everything that pointers lead to.
+func show(v any) string {
+	var b bytes.Buffer
+	var walk func(v reflect.Value)
+	walk = func(v reflect.Value) {
+		switch v.Kind() {
+		case reflect.Pointer:
+			if v.IsNil() {
+				b.WriteString("nil")
+				return
+			}
+			walk(v.Elem())
+		case reflect.Struct:
+			b.WriteByte('{')
+			for i := range v.NumField() {
+				fmt.Fprintf(&b, "%s:", v.Type().Field(i).Name)
+				walk(v.Field(i))
+				b.WriteByte(' ')
+			}
+			b.WriteByte('}')
+		case reflect.Slice:
+			if v.Type().Elem().Kind() == reflect.Uint8 {
+				fmt.Fprintf(&b, "%q", v.Bytes())
+				return
+			}
+			b.WriteByte('[')
+			for i := range v.Len() {
+				walk(v.Index(i))
+				b.WriteByte(' ')
+			}
+			b.WriteByte(']')
+		case reflect.Invalid:
+			b.WriteString("nil")
+		default:
+			fmt.Fprint(&b, v.Interface())
+		}
+	}
+	walk(reflect.ValueOf(v))
+	return b.String()
+}
