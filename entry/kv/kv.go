@@ -135,9 +135,9 @@ type Part struct {
 // Revision is the store's current one when it was read; a Range after a write of the same Txn sees that write's.
 type RangeResult struct {
 	Revision int64
-	KVs   []KeyValue
-	More  bool
-	Count int64
+	KVs      []KeyValue
+	More     bool
+	Count    int64
 }
 
 // OpResult is the result of one Op; which field is meaningful follows the Op.

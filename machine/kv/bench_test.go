@@ -1,0 +1,151 @@
+package kv
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/holdfastdb/holdfast/entry"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/machine"
+	"github.com/holdfastdb/holdfast/store"
+)
+
+const benchKeys = 100_000
+
+// benchRig is a machine over the real store with benchKeys keys of 8 bytes and values of 64.
+func benchRig(b *testing.B) *rig {
+	st, err := store.Open(b.TempDir(), store.Options{CacheBytes: 64 << 20})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = st.Close() })
+	r := openRig(b, st, Options{})
+	value := string(make([]byte, 64))
+	for i := 0; i < benchKeys; i += 1000 {
+		var parts []*ekv.Part
+		for j := i; j < i+1000; j++ {
+			parts = append(parts, putPart(string(benchKey(j)), value))
+		}
+		r.index++
+		if err := r.a.Apply(r.index, 1, pack(1, parts...), nil, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return r
+}
+
+func benchKey(i int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(i)) }
+
+// BenchmarkPut is what one put costs from the packed entry to the committed batch, 64 to an entry, nobody waiting.
+func BenchmarkPut(b *testing.B) {
+	r := benchRig(b)
+	rnd := rand.New(rand.NewPCG(1, 1))
+	value := string(make([]byte, 64))
+	entries := make([][]byte, 256)
+	for i := range entries {
+		var parts []*ekv.Part
+		for range 64 {
+			parts = append(parts, putPart(string(benchKey(rnd.IntN(benchKeys))), value))
+		}
+		entries[i] = pack(1, parts...)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := 0; i < b.N; i += 64 {
+		r.index++
+		if err := r.a.Apply(r.index, 1, entries[i/64%len(entries)], nil, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkPutRows is BenchmarkPut without the store's own work: the rows are made and thrown away.
+func BenchmarkPutRows(b *testing.B) {
+	r := benchRig(b)
+	r.a = machine.NewApplier(discard{r.st}, r.m)
+	if err := r.a.Load(); err != nil {
+		b.Fatal(err)
+	}
+	rnd := rand.New(rand.NewPCG(1, 1))
+	value := string(make([]byte, 64))
+	var parts []*ekv.Part
+	for range 64 {
+		parts = append(parts, putPart(string(benchKey(rnd.IntN(benchKeys))), value))
+	}
+	data := pack(1, parts...)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := 0; i < b.N; i += 64 {
+		r.index++
+		if err := r.a.Apply(r.index, 1, data, nil, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// discard is a store that forgets what is committed to it.
+type discard struct{ store.Store }
+
+func (discard) Commit(store.Batch, uint64) error { return nil }
+
+// BenchmarkPutAnswered has somebody waiting for every put.
+func BenchmarkPutAnswered(b *testing.B) {
+	r := benchRig(b)
+	rnd := rand.New(rand.NewPCG(1, 1))
+	var parts []*ekv.Part
+	for range 64 {
+		parts = append(parts, putPart(string(benchKey(rnd.IntN(benchKeys))), string(make([]byte, 64))))
+	}
+	data := pack(1, parts...)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := 0; i < b.N; i += 64 {
+		r.index++
+		yes := func(_, _ uint64) bool { return true }
+		if err := r.a.Apply(r.index, 1, data, yes, func(_, _ uint64, _ *entry.Result) {}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkGet is the hottest read: one key at the current revision.
+func BenchmarkGet(b *testing.B) {
+	r := benchRig(b)
+	if err := r.st.Flush(); err != nil {
+		b.Fatal(err)
+	}
+	q := &ekv.Range{Key: benchKey(4711)}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for b.Loop() {
+		if res, _, err := r.m.Range(q, 0); err != nil || res.Count != 1 {
+			b.Fatal(res, err)
+		}
+	}
+}
+
+// BenchmarkRange100 reads a hundred keys in order.
+func BenchmarkRange100(b *testing.B) {
+	r := benchRig(b)
+	q := &ekv.Range{Key: benchKey(4711), End: benchKey(4811)}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for b.Loop() {
+		if res, _, err := r.m.Range(q, 0); err != nil || res.Count != 100 {
+			b.Fatal(res, err)
+		}
+	}
+}
+
+// BenchmarkCount counts all keys without knowing the total, as a limited Range of a prefix does.
+func BenchmarkCount(b *testing.B) {
+	r := benchRig(b)
+	q := &ekv.Range{Key: benchKey(0), End: benchKey(benchKeys), Limit: 1}
+	b.ResetTimer()
+	for b.Loop() {
+		if res, _, err := r.m.Range(q, 0); err != nil || res.Count != benchKeys {
+			b.Fatal(res, err)
+		}
+	}
+}
