@@ -125,15 +125,21 @@ func (n *Node) callRemote(ctx context.Context, leader uint64, service string, re
 	if !n.net.Send(leader, peer.LaneForward, f) {
 		return answer{status: answerNotLeader}, nil
 	}
-	select {
-	case a := <-ch:
-		return a, nil
-	case <-changed:
-		return answer{status: answerNotLeader}, nil
-	case <-ctx.Done():
-		return answer{}, fmt.Errorf("call %s: %w", service, ctx.Err())
-	case <-n.dead:
-		return answer{}, ErrStopped
+	for {
+		select {
+		case a := <-ch:
+			return a, nil
+		case <-changed:
+			// Asking again while the first call is still being served could do its work twice.
+			changed = n.pubChange.wait()
+			if n.pub.Load().leader != leader {
+				return answer{status: answerNotLeader}, nil
+			}
+		case <-ctx.Done():
+			return answer{}, fmt.Errorf("call %s: %w", service, ctx.Err())
+		case <-n.dead:
+			return answer{}, ErrStopped
+		}
 	}
 }
 

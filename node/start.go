@@ -364,7 +364,12 @@ func (n *Node) handleJoin(ctx context.Context, req []byte) ([]byte, error) {
 	if me == nil {
 		m, err := n.addMember(ctx, em.Member{PeerURLs: []string{url}, Learner: true, Nonce: q.Nonce, AutoPromote: true})
 		if err != nil {
-			return nil, err
+			// The same question, asked twice at once, has added it.
+			i := slices.IndexFunc(n.members.List(), func(o em.Member) bool { return o.Nonce == q.Nonce && q.Nonce != 0 })
+			if i < 0 {
+				return nil, err
+			}
+			m = n.members.List()[i]
 		}
 		me = &m
 	}
