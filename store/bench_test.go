@@ -98,12 +98,13 @@ func BenchmarkScan100(b *testing.B) {
 }
 
 // BenchmarkHotScan100 scans a hot set of 1,000 keys while it is overwritten 20,000 times a second in batches of 100, and
-// compares with the same scan at rest: what flushing on overwritten bytes is for.
+// compares with the same scan at rest: what flushing on wasted steps is for.
 func BenchmarkHotScan100(b *testing.B) {
-	for _, flush := range []int64{256 << 10, 512 << 10, defaultOverwriteBytes, 1 << 40} {
-		b.Run(fmt.Sprintf("flush-per-%d", flush), func(b *testing.B) {
+	for _, steps := range []int64{defaultWastedSteps, 1 << 40} {
+		b.Run(fmt.Sprintf("flush-per-%d-steps", steps), func(b *testing.B) {
 			s := benchStore(b)
-			s.(*db).flusher.overwriteBytes = flush
+			s.(*db).flusher.wastedSteps = steps
+			var sublevels, samples int
 			median := func(n int) time.Duration {
 				rng := rand.New(rand.NewPCG(1, 1))
 				took := make([]time.Duration, n)
@@ -111,12 +112,17 @@ func BenchmarkHotScan100(b *testing.B) {
 					begun := time.Now()
 					scan(b, s, rng.Uint64N(900))
 					took[i] = time.Since(begun)
+					if i%200 == 0 {
+						sublevels += int(s.(*db).cur.Load().pdb.Metrics().Levels[0].Sublevels)
+						samples++
+					}
 					time.Sleep(100 * time.Microsecond)
 				}
 				slices.Sort(took)
 				return took[n/2]
 			}
 			rest := median(2000)
+			sublevels, samples = 0, 0
 			stop, done := make(chan struct{}), make(chan struct{})
 			go func() {
 				defer close(done)
@@ -151,6 +157,8 @@ func BenchmarkHotScan100(b *testing.B) {
 			b.ReportMetric(float64(busy.Nanoseconds())/1e3, "busy-p50-µs")
 			b.ReportMetric(float64(busy)/float64(rest), "ratio")
 			b.ReportMetric(float64(s.Metrics().Flushes), "flushes")
+			b.ReportMetric(float64(s.Metrics().Compactions), "compactions")
+			b.ReportMetric(float64(sublevels)/float64(samples), "sublevels")
 		})
 	}
 }

@@ -7,12 +7,19 @@ import (
 	"time"
 )
 
-// When the store flushes by itself. Bytes and age bound what must be replayed from the log after a crash; overwritten
-// bytes bound what an iterator walks over, because it steps through every version still in a memtable.
+// When the store flushes by itself. Bytes and age bound what must be replayed from the log after a crash. The others bound
+// what an iterator walks over, because it steps through every version still in a memtable: flushing at a number of
+// overwritten bytes keeps that finite, and once iterators have spent as long on such steps as a flush takes, it pays to
+// flush sooner. Overwritten bytes alone would have to be so few that a store nobody scans would flush all the time.
 const (
 	defaultFlushBytes     = 32 << 20
 	defaultOverwriteBytes = 2 << 20
+	defaultWastedSteps    = 64 << 10 // about 7 ms of iterators' time
 	defaultFlushAge       = 5 * time.Minute
+
+	// minOverwriteBytes must have gathered before wasted steps count: below it a flush would change little, and steps may
+	// be wasted on what only a compaction removes.
+	minOverwriteBytes = 128 << 10
 )
 
 // flusher makes what was committed durable in the background. An idle store is never flushed, so it makes no fsync.
@@ -20,10 +27,12 @@ type flusher struct {
 	s              *db
 	flushBytes     int64
 	overwriteBytes int64
+	wastedSteps    int64
 	age            time.Duration
 
 	dirty       atomic.Int64 // batch bytes committed since the last flush began; 0 = clean
 	overwritten atomic.Int64 // superseded bytes since a memtable was last flushed, by whomever
+	wasted      atomic.Int64 // iterators' steps over versions they could not show, since then
 
 	flushing sync.Mutex    // one flush at a time
 	kick     chan struct{} // the store became dirty, or dirty enough; capacity 1
@@ -35,6 +44,10 @@ type flusher struct {
 func (f *flusher) start(s *db) {
 	f.s = s
 	f.flushBytes, f.overwriteBytes, f.age = s.opts.flushBytes, s.opts.overwriteBytes, s.opts.flushAge
+	f.wastedSteps = s.opts.wastedSteps
+	if f.wastedSteps == 0 {
+		f.wastedSteps = defaultWastedSteps
+	}
 	if f.flushBytes == 0 {
 		f.flushBytes = defaultFlushBytes
 	}
@@ -56,13 +69,38 @@ func (f *flusher) stop() {
 // wrote counts a committed batch. Called by the committing goroutine.
 func (f *flusher) wrote(bytes, overwrote int64) {
 	dirty := f.dirty.Add(bytes)
-	over := f.overwritten.Add(overwrote)
-	if dirty == bytes || dirty >= f.flushBytes || over >= f.overwriteBytes {
-		select {
-		case f.kick <- struct{}{}:
-		default:
-		}
+	f.overwritten.Add(overwrote)
+	if dirty == bytes || f.due() {
+		f.wake()
 	}
+}
+
+// walked counts an iterator's wasted steps. Called by any reader.
+func (f *flusher) walked(steps int64) {
+	f.wasted.Add(steps)
+	if f.due() {
+		f.wake()
+	}
+}
+
+// due says that the store should be flushed whatever its age.
+func (f *flusher) due() bool {
+	over := f.overwritten.Load()
+	return f.dirty.Load() >= f.flushBytes || over >= f.overwriteBytes ||
+		over >= minOverwriteBytes && f.wasted.Load() >= f.wastedSteps
+}
+
+func (f *flusher) wake() {
+	select {
+	case f.kick <- struct{}{}:
+	default:
+	}
+}
+
+// begun starts the counts of what a flush of memtables remedies from zero.
+func (f *flusher) begun() {
+	f.overwritten.Store(0)
+	f.wasted.Store(0)
 }
 
 func (f *flusher) run() {
@@ -72,15 +110,15 @@ func (f *flusher) run() {
 	defer timer.Stop()
 	armed := false
 	for {
-		due := false
+		aged := false
 		select {
 		case <-f.quit:
 			return
 		case <-timer.C:
-			armed, due = false, true
+			armed, aged = false, true
 		case <-f.kick:
 		}
-		if due || f.dirty.Load() >= f.flushBytes || f.overwritten.Load() >= f.overwriteBytes {
+		if aged || f.due() {
 			if err := f.s.Flush(); err != nil && err != ErrClosed {
 				f.s.fail(err)
 				return
@@ -113,7 +151,7 @@ func (s *db) Flush() error {
 	if dirty == 0 {
 		return nil
 	}
-	f.overwritten.Store(0)
+	f.begun()
 	if err := g.flush(); err != nil {
 		f.dirty.Add(dirty)
 		return fmt.Errorf("flush store: %w", err)

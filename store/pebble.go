@@ -35,8 +35,8 @@ type Options struct {
 	OnFatal func(error)
 
 	// For tests: the flush policy, see flusher. 0 = default.
-	flushBytes, overwriteBytes int64
-	flushAge                   time.Duration
+	flushBytes, overwriteBytes, wastedSteps int64
+	flushAge                                time.Duration
 }
 
 // db is the Store on Pebble.
@@ -160,7 +160,7 @@ func (s *db) pebbleOptions(g *generation, fresh bool) *pebble.Options {
 		EventListener: &pebble.EventListener{
 			BackgroundError: func(err error) { g.fail("store background work", err) },
 			DataCorruption:  func(i pebble.DataCorruptionInfo) { g.fail("store data", i.Details) },
-			FlushBegin:      func(pebble.FlushInfo) { s.flusher.overwritten.Store(0) },
+			FlushBegin:      func(pebble.FlushInfo) { s.flusher.begun() },
 			FlushEnd:        func(pebble.FlushInfo) { s.flushes.Add(1) },
 			CompactionEnd:   func(pebble.CompactionInfo) { s.compactions.Add(1) },
 		},

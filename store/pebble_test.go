@@ -242,6 +242,27 @@ func TestFlushPolicy(t *testing.T) {
 		}
 		waitFor(t, "flush by overwritten bytes", durable(s, 1))
 	})
+	t.Run("wasted steps", func(t *testing.T) {
+		s := openTest(t, vfs.NewMem(), Options{wastedSteps: 1000})
+		const n = 100
+		for i := range uint64(n) {
+			b := s.NewBatch()
+			b.Set([]byte("a"), nil)
+			b.Overwrote(minOverwriteBytes / n)
+			b.Overwrote(n)
+			if err := s.Commit(b, i+1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(20 * time.Millisecond)
+		if got, _ := s.DurableApplied(); got != 0 {
+			t.Fatal("flushed though nobody was slowed down")
+		}
+		for range 15 {
+			wantDump(t, s, "a=")
+		}
+		waitFor(t, "flush by wasted steps", durable(s, n))
+	})
 }
 
 // TestReadersBesideInstall: readers of every kind go on while the store is replaced again and again.

@@ -55,7 +55,8 @@ type Batch interface {
 	Delete(key []byte)
 	DeleteRange(lower, upper []byte)
 	// Overwrote tells the store that about n bytes written since the last flush were superseded; it flushes early once
-	// 2 MiB have gathered, because iterators walk every version still in the memtable (DECISIONS B1).
+	// 2 MiB have gathered, or 128 KiB if iterators are slowed down by them, because they walk every version still in the
+	// memtable (DECISIONS B1).
 	Overwrote(n int)
 	// Repr is the batch as bytes, a pure function of the calls made to Set, Delete and DeleteRange; valid until the next
 	// call or Commit. Members hash it, so both stores give the same bytes: per call a kind (1 set, 0 delete, 15 delete

@@ -86,8 +86,14 @@ func (it *iter) Error() error {
 
 // Close implements Iter. It must be called exactly once: the iterator is somebody else's afterwards.
 func (it *iter) Close() error {
+	st := it.Iterator.Stats()
+	shown := st.ForwardStepCount[pebble.InterfaceCall] + st.ReverseStepCount[pebble.InterfaceCall]
+	walked := st.ForwardStepCount[pebble.InternalIterCall] + st.ReverseStepCount[pebble.InternalIterCall]
 	err := it.Iterator.Close()
 	g := it.g
+	if walked > shown {
+		g.s.flusher.walked(int64(walked - shown))
+	}
 	if g.replaced.Load() {
 		err = ErrReplaced
 	}
