@@ -3,6 +3,7 @@ package kv
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"syscall"
 	"testing"
 
 	"github.com/holdfastdb/holdfast/entry"
@@ -37,6 +38,20 @@ func benchRig(b *testing.B) *rig {
 
 func benchKey(i int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(i)) }
 
+// reportCPU adds the processor time of the whole process per operation: on a busy machine the only figure that means
+// anything, and it includes the store's flushes and compactions.
+func reportCPU(b *testing.B) {
+	b.Helper()
+	var before syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &before)
+	b.Cleanup(func() {
+		var after syscall.Rusage
+		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &after)
+		used := after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano()
+		b.ReportMetric(float64(used)/float64(b.N), "cpu-ns/op")
+	})
+}
+
 // BenchmarkPut is what one put costs from the packed entry to the committed batch, 64 to an entry, nobody waiting.
 func BenchmarkPut(b *testing.B) {
 	r := benchRig(b)
@@ -51,6 +66,7 @@ func BenchmarkPut(b *testing.B) {
 		entries[i] = pack(1, parts...)
 	}
 	b.ReportAllocs()
+	reportCPU(b)
 	b.ResetTimer()
 	for i := 0; i < b.N; i += 64 {
 		r.index++
@@ -75,6 +91,7 @@ func BenchmarkPutRows(b *testing.B) {
 	}
 	data := pack(1, parts...)
 	b.ReportAllocs()
+	reportCPU(b)
 	b.ResetTimer()
 	for i := 0; i < b.N; i += 64 {
 		r.index++
@@ -99,6 +116,7 @@ func BenchmarkPutAnswered(b *testing.B) {
 	}
 	data := pack(1, parts...)
 	b.ReportAllocs()
+	reportCPU(b)
 	b.ResetTimer()
 	for i := 0; i < b.N; i += 64 {
 		r.index++
@@ -117,6 +135,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 	q := &ekv.Range{Key: benchKey(4711)}
 	b.ReportAllocs()
+	reportCPU(b)
 	b.ResetTimer()
 	for b.Loop() {
 		if res, _, err := r.m.Range(q, 0); err != nil || res.Count != 1 {
@@ -130,6 +149,7 @@ func BenchmarkRange100(b *testing.B) {
 	r := benchRig(b)
 	q := &ekv.Range{Key: benchKey(4711), End: benchKey(4811)}
 	b.ReportAllocs()
+	reportCPU(b)
 	b.ResetTimer()
 	for b.Loop() {
 		if res, _, err := r.m.Range(q, 0); err != nil || res.Count != 100 {
@@ -142,6 +162,7 @@ func BenchmarkRange100(b *testing.B) {
 func BenchmarkCount(b *testing.B) {
 	r := benchRig(b)
 	q := &ekv.Range{Key: benchKey(0), End: benchKey(benchKeys), Limit: 1}
+	reportCPU(b)
 	b.ResetTimer()
 	for b.Loop() {
 		if res, _, err := r.m.Range(q, 0); err != nil || res.Count != benchKeys {

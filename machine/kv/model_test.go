@@ -354,7 +354,7 @@ func (m *model) sizes() (history, inUse int64) {
 		e := &m.log[i]
 		next, ok := superseded[string(e.kv.Key)]
 		superseded[string(e.kv.Key)] = e.kv.ModRevision
-		gone := ok && next <= m.compacted && !e.del || e.del && e.kv.ModRevision < m.compacted
+		gone := e.kv.ModRevision < m.compacted && (e.del || ok && next <= m.compacted)
 		if !gone {
 			history += int64(len(e.kv.Key) + len(e.kv.Value))
 		}

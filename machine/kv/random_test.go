@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -388,7 +389,11 @@ func show(v any) string {
 			b.WriteByte('}')
 		case reflect.Slice:
 			if v.Type().Elem().Kind() == reflect.Uint8 {
-				fmt.Fprintf(&b, "%q", v.Bytes())
+				if n := v.Len(); n > 100 {
+					fmt.Fprintf(&b, "(%q %d %x)", v.Bytes()[0], n, crc32.ChecksumIEEE(v.Bytes()))
+				} else {
+					fmt.Fprintf(&b, "%q", v.Bytes())
+				}
 				return
 			}
 			b.WriteByte('[')

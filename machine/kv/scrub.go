@@ -55,7 +55,7 @@ func (m *Machine) scrub(b store.Batch) error {
 		if err != nil {
 			return err
 		}
-		if c.prev.mod != 0 && rev != s.edge { // at the edge, the last scrub did this already
+		if c.prev.mod != 0 && s.drops(rev, c.prev.mod) {
 			m.key = appendHistoryKey(m.key[:0], c.key, c.prev.mod, c.prev.sub)
 			b.Delete(m.key)
 			s.history -= int64(len(c.key)) + int64(c.prev.valLen)
@@ -76,4 +76,14 @@ func (m *Machine) scrub(b store.Batch) error {
 	s.edge = s.target
 	s.cursorRev, s.cursorSub = 0, 0
 	return nil
+}
+
+// drops tells whether the version of revision prev goes that a change at rev replaced. A version replaced within its own
+// revision (a Txn that puts and deletes one key) stays while that revision is the target, since a watch resumed there must
+// see all of it; the next scrub finds it at its edge, where everything else is done already.
+func (s *sums) drops(rev, prev int64) bool {
+	if own := prev == rev; rev == s.edge || rev == s.target {
+		return own == (rev == s.edge)
+	}
+	return true
 }
