@@ -11,9 +11,11 @@ import (
 // The forward lane. A follower sends its doors' commands to the leader of the term it knows, in the order of their
 // sequence numbers; the leader packs them as they are. Nothing comes back for an accepted command: the follower answers
 // from its own Apply. Only a refusal is sent, and it is a proof, because there is one leader per term and it alone says
-// what it took. Byte table: docs/formats/peer.md.
+// what it took. Frames are lost with their connection, and the leader tells what it has had by the highest sequence number,
+// so each frame names the one before it: after a gap the leader takes nothing until the follower has sent all of it again.
+// Byte table: docs/formats/peer.md.
 const (
-	frameCommands = 1 // term, then per command: lane, length, bytes
+	frameCommands = 1 // term, after, then per command: lane, length, bytes
 	frameRefused  = 2 // term, reason, then sequence numbers
 	frameCall     = 3 // id, service, request
 	frameAnswer   = 4 // id, status, payload
@@ -39,6 +41,7 @@ func (n *Node) forward(lead uint64) {
 		var back []*pending
 		frame := append(make([]byte, 0, 4096), frameCommands)
 		frame = binary.AppendUvarint(frame, term)
+		frame = binary.AppendUvarint(frame, n.forwardedSeq(term))
 		var sent []*pending
 		for _, p := range n.batch {
 			switch {
@@ -69,7 +72,21 @@ func (n *Node) forward(lead uint64) {
 			n.lanes.unshift(back)
 			return
 		}
+		if len(sent) > 0 {
+			n.forwarded = point{term, sent[len(sent)-1].seq}
+		}
 	}
+}
+
+// point is how far this member has forwarded commands under one term.
+type point struct{ term, seq uint64 }
+
+// forwardedSeq is the last sequence number forwarded in this term, 0 if none. Loop only.
+func (n *Node) forwardedSeq(term uint64) uint64 {
+	if n.forwarded.term != term {
+		return 0
+	}
+	return n.forwarded.seq
 }
 
 // resend sends everything in flight for this term again, in order: after the connection was made anew, or when a command
@@ -79,8 +96,11 @@ func (n *Node) resend(lead uint64) {
 	if n.rep.IsLeader() || lead == 0 || len(n.inflight) == 0 {
 		return
 	}
-	frame := append([]byte(nil), frameCommands)
-	frame = binary.AppendUvarint(frame, term)
+	last := uint64(0) // everything before the first command in flight has its outcome
+	start := func() []byte {
+		return binary.AppendUvarint(binary.AppendUvarint([]byte{frameCommands}, term), last)
+	}
+	frame := start()
 	for seq := n.firstSeq(); seq < n.nextSeq; seq++ {
 		p := n.inflight[seq]
 		if p == nil || p.term != term || p.change != nil {
@@ -90,10 +110,10 @@ func (n *Node) resend(lead uint64) {
 		n.scratch = entry.AppendCommand(n.scratch[:0], &entry.Command{Origin: n.origin, Seq: p.seq, Term: term, Parts: p.parts})
 		frame = binary.AppendUvarint(append(frame, byte(p.lane)), uint64(len(n.scratch)))
 		frame = append(frame, n.scratch...)
+		last = seq
 		if len(frame) > packBytes {
 			n.net.Send(lead, peer.LaneForward, frame)
-			frame = append([]byte(nil), frameCommands)
-			frame = binary.AppendUvarint(frame, term)
+			frame = start()
 		}
 	}
 	n.net.Send(lead, peer.LaneForward, frame)
@@ -102,6 +122,11 @@ func (n *Node) resend(lead uint64) {
 // takeCommands queues forwarded commands on the leader. Loop only (it owns accepted).
 func (n *Node) takeCommands(from uint64, b []byte) {
 	term, k := binary.Uvarint(b)
+	if k <= 0 {
+		return
+	}
+	b = b[k:]
+	after, k := binary.Uvarint(b)
 	if k <= 0 {
 		return
 	}
@@ -123,6 +148,9 @@ func (n *Node) takeCommands(from uint64, b []byte) {
 		}
 		reason := byte(refusedNotLeader)
 		if leads {
+			if after > n.accepted[origin] {
+				return // a frame before this one was lost
+			}
 			if seq <= n.accepted[origin] {
 				continue // taken before
 			}

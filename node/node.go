@@ -129,8 +129,9 @@ type Node struct {
 	inflight    map[uint64]*pending
 	accepted    map[uint64]uint64 // highest forwarded sequence number taken, per origin, in this term
 	acceptTerm  uint64
-	writesOut   int // writes submitted and not yet finished
-	unkicked    int // of them, those nobody was told of
+	forwarded   point // the last command this member forwarded
+	writesOut   int   // writes submitted and not yet finished
+	unkicked    int   // of them, those nobody was told of
 	packedIndex uint64
 	soleVoter   bool
 	ready       bool   // an entry of the current term was applied here
