@@ -3,9 +3,12 @@ package node
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,10 +23,11 @@ import (
 
 // manual is a cluster without goroutines: the test moves the clock, the disks and the wire.
 type manual struct {
-	t     *testing.T
+	t     testing.TB
 	clock clock.Manual
 	nodes []*Node
-	wire  []parcel
+	mu    sync.Mutex
+	wire  []parcel // guarded by mu: services answer calls on goroutines of their own
 	// lose says which frames are lost on the way; nil: none.
 	lose func(p parcel) bool
 	fs   map[uint64]*disk.Mem
@@ -48,7 +52,9 @@ func (manualNet) ConnectedFor(uint64) int64 { return int64(time.Hour) }
 func (manualNet) Close() error              { return nil }
 
 func (n manualNet) Send(to uint64, lane peer.Lane, frame []byte) bool {
+	n.m.mu.Lock()
 	n.m.wire = append(n.m.wire, parcel{n.self, to, lane, frame})
+	n.m.mu.Unlock()
 	return true
 }
 
@@ -66,7 +72,7 @@ func (n manualNet) SendStream(to uint64, write func(io.Writer) error, done func(
 }
 
 // newManual is a cluster of k members with the ids 1, 2, …; member 1 leads.
-func newManual(t *testing.T, k int) *manual {
+func newManual(t testing.TB, k int) *manual {
 	t.Helper()
 	m := &manual{t: t, fs: map[uint64]*disk.Mem{}, mem: map[uint64]*store.Mem{}}
 	var members []em.Member
@@ -149,13 +155,20 @@ func (m *manual) step() {
 		}
 		n.WriteStep()
 	}
-	now := m.wire
-	m.wire = nil
-	for _, p := range now {
+	for _, p := range m.take() {
 		if to := m.node(p.to); to != nil && (m.lose == nil || !m.lose(p)) {
 			to.HandleFrame(p.from, p.lane, p.frame)
 		}
 	}
+}
+
+// take empties the wire.
+func (m *manual) take() []parcel {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.wire
+	m.wire = nil
+	return now
 }
 
 // until moves time on in steps of 10 ms, for at most a minute, until ok.
@@ -190,6 +203,27 @@ func (m *manual) propose(n *Node, key, value string) *outcome {
 
 func putPart(key, value string) entry.Part {
 	return entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, &ekv.Part{Put: &ekv.Put{Key: []byte(key), Value: []byte(value)}})}
+}
+
+var rewrite = flag.Bool("rewrite", false, "write testdata from what the code does now")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	if *rewrite {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Fatalf("the format changed:\n%s\nwant\n%s", got, want)
+	}
 }
 
 // read returns a key's value and version as this member has them, version 0 if it is not there.
