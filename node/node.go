@@ -191,9 +191,10 @@ func Open(cfg Config) (n *Node, err error) {
 	if n.lock, err = cfg.FS.Lock(filepath.Join(cfg.Dir, "LOCK")); err != nil {
 		return nil, fmt.Errorf("open %s: in use by another process: %w", cfg.Dir, err)
 	}
+	opening := n // a refusal returns nil for n
 	defer func() {
 		if err != nil {
-			n.closeFiles()
+			opening.closeFiles()
 		}
 	}()
 	walDir := filepath.Join(cfg.Dir, "wal")
