@@ -48,6 +48,9 @@ func (w *readWaiter) finish(err error) {
 // with whoever else waits. The only voter of a cluster needs no round: what was acknowledged was applied here first.
 // Errors: ErrStopped, or ctx's.
 func (n *Node) Linearize(ctx context.Context) error {
+	if n.stopping.Load() { // what was published last is not true any more
+		return ErrStopped
+	}
 	if n.pub.Load().sole {
 		return nil
 	}
@@ -57,6 +60,9 @@ func (n *Node) Linearize(ctx context.Context) error {
 // LinearizeInTerm confirms by a heartbeat round that this member led in term at some moment after the call began;
 // ErrSuperseded if it did not.
 func (n *Node) LinearizeInTerm(ctx context.Context, term uint64) error {
+	if n.stopping.Load() {
+		return ErrStopped
+	}
 	if p := n.pub.Load(); p.sole && p.leads == term {
 		return nil
 	}
