@@ -48,7 +48,7 @@ func forwardFrames(t testing.TB) (names []string, frames map[string][]byte) {
 		Parts: []entry.Part{{Machine: entry.MachineKV, Body: []byte("body")}}})
 	commands := binary.AppendUvarint([]byte{frameCommands}, 7)
 	commands = binary.AppendUvarint(commands, 299)
-	commands = entry.AppendPacked(commands, cmd)
+	commands = entry.AppendPacked(append(commands, byte(LaneKV)), cmd)
 	refused := binary.AppendUvarint([]byte{frameRefused}, 7)
 	refused = append(refused, refusedOverload)
 	refused = binary.LittleEndian.AppendUint64(refused, 0x0102030405060708)
@@ -89,7 +89,7 @@ func TestForwardFramesOnTheWire(t *testing.T) {
 	m.until("applied", func() bool { return o.done })
 	cmd := entry.AppendCommand(nil, &entry.Command{Origin: follower.origin, Seq: 1, Term: term, Parts: []entry.Part{putPart("k", "v")}})
 	want := binary.AppendUvarint([]byte{frameCommands}, term)
-	want = entry.AppendPacked(append(want, 0), cmd)
+	want = entry.AppendPacked(append(want, 0, byte(LaneKV)), cmd)
 	if len(sent) != 1 || !bytes.Equal(sent[0], want) {
 		t.Fatalf("sent %x, want %x", sent, want)
 	}
@@ -97,7 +97,7 @@ func TestForwardFramesOnTheWire(t *testing.T) {
 	sent = nil
 	old := entry.AppendCommand(nil, &entry.Command{Origin: 9, Seq: 5, Term: term - 1, Parts: []entry.Part{putPart("k", "old")}})
 	frame := binary.AppendUvarint([]byte{frameCommands}, term-1)
-	leader.HandleFrame(follower.id, peer.LaneForward, entry.AppendPacked(append(frame, 0), old))
+	leader.HandleFrame(follower.id, peer.LaneForward, entry.AppendPacked(append(frame, 0, byte(LaneKV)), old))
 	m.step()
 	m.step()
 	refusal := append(binary.AppendUvarint([]byte{frameRefused}, term-1), refusedNotLeader, 9, 0, 0, 0, 0, 0, 0, 0, 5)
@@ -106,7 +106,7 @@ func TestForwardFramesOnTheWire(t *testing.T) {
 	}
 	// A command that claims another term than its frame never gets in, or the fence of Apply would be the only one.
 	bad := append(binary.AppendUvarint([]byte{frameCommands}, term), 0)
-	leader.HandleFrame(follower.id, peer.LaneForward, entry.AppendPacked(bad, old))
+	leader.HandleFrame(follower.id, peer.LaneForward, entry.AppendPacked(append(bad, byte(LaneKV)), old))
 	m.step()
 	m.step()
 	if v, version := read(t, leader, "k"); v != "v" || version != 1 {
