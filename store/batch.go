@@ -50,7 +50,7 @@ func appendBytes(dst, s []byte) []byte {
 // takeBytes cuts a length-prefixed string off the front of src.
 func takeBytes(src []byte) (s, rest []byte, err error) {
 	n, w := binary.Uvarint(src)
-	if w <= 0 || n > uint64(len(src)-w) {
+	if w <= 0 || w > 1 && src[w-1] == 0 || n > uint64(len(src)-w) {
 		return nil, nil, fmt.Errorf("decode batch: string of %d bytes in %d", n, len(src))
 	}
 	end := w + int(n)

@@ -19,14 +19,15 @@ const incomingTableBytes = 32 << 20
 // going through memtables would write everything twice and compete with the store in use for the disk. Owned by one
 // goroutine until Install.
 type incoming struct {
-	s        *db
-	g        *generation
-	opts     *pebble.Options
-	w        *sstable.Writer // nil between tables
-	paths    []string
-	last     []byte
-	finished bool
-	dropped  bool
+	s          *db
+	g          *generation
+	opts       *pebble.Options
+	tableBytes uint64
+	w          *sstable.Writer // nil between tables
+	paths      []string
+	last       []byte
+	finished   bool
+	dropped    bool // guarded by s.mu
 }
 
 // Incoming implements Store. One at a time: a second call drops the one before.
@@ -52,7 +53,7 @@ func (s *db) Incoming() (Incoming, error) {
 		return nil, fmt.Errorf("receive store: %w", err)
 	}
 	g.quiet.Store(true)
-	s.incoming = &incoming{s: s, g: g, opts: s.pebbleOptions(g, true)}
+	s.incoming = &incoming{s: s, g: g, opts: s.pebbleOptions(g, true), tableBytes: incomingTableBytes}
 	s.incoming.opts.EnsureDefaults()
 	return s.incoming, nil
 }
@@ -71,7 +72,7 @@ func (in *incoming) Set(key, value []byte) error {
 	if err := in.w.Set(key, value); err != nil {
 		return fmt.Errorf("receive store: %w", err)
 	}
-	if in.w.Raw().EstimatedSize() >= incomingTableBytes {
+	if in.w.Raw().EstimatedSize() >= in.tableBytes {
 		return in.closeTable()
 	}
 	return nil

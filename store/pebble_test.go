@@ -319,3 +319,41 @@ func TestReadersBesideInstall(t *testing.T) {
 		t.Fatalf("view after close: %v", err)
 	}
 }
+
+// TestIncomingInManyTables receives more than fits one table and reopens the result.
+func TestIncomingInManyTables(t *testing.T) {
+	fs := vfs.NewMem()
+	s := openTest(t, fs, Options{})
+	in, err := s.Incoming()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.(*incoming).tableBytes = 20 << 10
+	var pairs []string
+	for i := range 5000 {
+		pairs = append(pairs, fmt.Sprintf("k%05d=%032d", i, i))
+	}
+	fill(t, in, pairs...)
+	if err := in.Finish(9); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(in.(*incoming).paths); n < 3 {
+		t.Fatalf("only %d tables: the test shows nothing", n)
+	}
+	if err := errors.Join(s.Install(in), in.Abort()); err != nil {
+		t.Fatal(err)
+	}
+	wantDump(t, s, pairs...)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openTest(t, fs, Options{})
+	wantDump(t, s, pairs...)
+	if s.Applied() != 9 {
+		t.Fatalf("applied %d", s.Applied())
+	}
+	set(t, s, 10, "k00000=new")
+	if v, _, err := s.Get(nil, []byte("k00000")); string(v) != "new" || err != nil {
+		t.Fatalf("%q, %v: an ingested key hides a later write", v, err)
+	}
+}

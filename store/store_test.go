@@ -349,3 +349,29 @@ func TestMemCrashLosesWhatWasNotFlushed(t *testing.T) {
 	set(t, after, 2, "b=3")
 	wantDump(t, after, "a=1", "b=3")
 }
+
+// FuzzDecodeOps: any bytes are refused or are exactly the operations that encode to them.
+func FuzzDecodeOps(f *testing.F) {
+	var seed memBatch
+	seed.Set([]byte("key"), []byte("value"))
+	seed.Delete([]byte("key"))
+	seed.DeleteRange([]byte("a"), []byte("b"))
+	f.Add(seed.ops)
+	f.Fuzz(func(t *testing.T, p []byte) {
+		var again memBatch
+		err := decodeOps(p, func(kind byte, key, value []byte) error {
+			switch kind {
+			case opSet:
+				again.Set(key, value)
+			case opDelete:
+				again.Delete(key)
+			case opDeleteRange:
+				again.DeleteRange(key, value)
+			}
+			return nil
+		})
+		if err == nil && !bytes.Equal(again.ops, p) {
+			t.Fatalf("%x decodes to %x", p, again.ops)
+		}
+	})
+}
