@@ -91,7 +91,8 @@ func TestInstallSurvivesACrashAtAnyTime(t *testing.T) {
 			}
 			return nil
 		}))
-		s, err := open(fs, "data", Options{})
+		fatal := make(chan error, 1)
+		s, err := open(fs, "data", Options{OnFatal: func(err error) { fatal <- err }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,8 +117,7 @@ func TestInstallSurvivesACrashAtAnyTime(t *testing.T) {
 		var ierr error
 		select {
 		case ierr = <-done:
-		case <-time.After(2 * time.Second): // parked in Fatalf, as it should
-			ierr = gone
+		case ierr = <-fatal: // and Pebble's goroutine is parked, as it should
 		}
 		after := mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rand.New(rand.NewPCG(uint64(stop), 1))})
 		r, err := open(after, "data", Options{})

@@ -318,9 +318,14 @@ func (l *Log) Sync() error {
 	return nil
 }
 
-// Close releases the files. It does not sync. Calls to Entries that are under way end well.
+// Close releases the files. It does not sync. Calls to Entries and Truncate that are under way end well; the writer must
+// have stopped.
 func (l *Log) Close() error {
 	l.prep.stop()
+	l.startMu.Lock()
+	defer l.startMu.Unlock()
+	l.prep.mu.Lock()
+	defer l.prep.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
