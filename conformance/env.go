@@ -26,6 +26,7 @@ type tool struct{ name, path string }
 type cluster struct {
 	*proctest.Cluster
 	Nodes []*node
+	began time.Time
 }
 
 type node struct {
@@ -48,7 +49,7 @@ func start(dir string, kind proctest.Server, n int) (*cluster, error) {
 		pc.Close()
 		return nil, err
 	}
-	c := &cluster{Cluster: pc}
+	c := &cluster{Cluster: pc, began: time.Now()}
 	for _, pn := range pc.Nodes {
 		c.Nodes = append(c.Nodes, &node{Node: pn})
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -114,8 +115,8 @@ func readSnapshot(r io.Reader) (*snapshotReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n, err := io.Copy(io.Discard, in); err != nil || n > 0 {
-		return nil, fmt.Errorf("%d bytes after the end of the snapshot", n)
+	if err := in.envelope(); err != nil {
+		return nil, err
 	}
 	return &snapshotReport{Cluster: fmt.Sprintf("%x", info.Cluster), Index: info.Index, Term: info.Term, Revision: max(totals.Revision, 1),
 		Compacted: max(totals.Compacted, 0), Keys: totals.Keys, Rows: info.Keys, Bytes: in.n, SHA256: hex.EncodeToString(in.sum.Sum(nil))}, nil
@@ -130,9 +131,37 @@ type counted struct {
 
 func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
-	c.sum.Write(p[:n])
-	c.n += int64(n)
+	c.add(p[:n])
 	return n, err
+}
+
+func (c *counted) add(p []byte) {
+	c.sum.Write(p)
+	c.n += int64(len(p))
+}
+
+// etcdctl's snapshots are padded with zeros to whole sectors and end with the SHA-256 of all before: the kv door adds both.
+const snapshotSector = 512
+
+// envelope reads what follows the snapshot's own end: nothing, or what etcdctl asked the server to put around it.
+func (c *counted) envelope() error {
+	rest, err := io.ReadAll(io.LimitReader(c.r, snapshotSector+sha256.Size))
+	if err != nil {
+		return err
+	}
+	if len(rest) == 0 {
+		return nil
+	}
+	pad := len(rest) - sha256.Size
+	if pad < 0 || pad >= snapshotSector || (c.n+int64(pad))%snapshotSector != 0 || len(bytes.Trim(rest[:pad], "\x00")) != 0 {
+		return fmt.Errorf("%d bytes or more after the end of the snapshot", len(rest))
+	}
+	c.add(rest[:pad])
+	if !bytes.Equal(c.sum.Sum(nil), rest[pad:]) {
+		return errors.New("the SHA-256 at its end is not that of the file")
+	}
+	c.add(rest[pad:])
+	return nil
 }
 
 func snapshotStatus() *command {
