@@ -55,7 +55,11 @@ func (m *Machine) dropPlan() {
 }
 
 func reject(code entry.Code, detail string) *entry.Rejection {
-	return &entry.Rejection{Code: code, Detail: detail}
+	text := ekv.CodeText(code)
+	if detail != "" {
+		text += ": " + detail
+	}
+	return &entry.Rejection{Code: code, Detail: text}
 }
 
 func (m *Machine) judge(p *plan) (*entry.Rejection, error) {
