@@ -42,7 +42,9 @@ type Follower struct {
 func (n *Node) Followers() []Follower {
 	var out []Follower
 	for _, p := range n.pub.Load().progress {
-		out = append(out, Follower{ID: p.ID, Match: p.Match, Active: p.Active, Snapshotting: p.Snapshotting})
+		// Raft's own mark of activity is taken back once per election timeout and would flicker.
+		active := p.ID == n.id || n.net.ConnectedFor(p.ID) > 0
+		out = append(out, Follower{ID: p.ID, Match: p.Match, Active: active, Snapshotting: p.Snapshotting})
 	}
 	return out
 }

@@ -37,7 +37,11 @@ type server struct {
 }
 
 // shutdownPatience is how long requests may take to finish after a signal; a supervisor's own patience is mostly 10 s or more.
-const shutdownPatience = 5 * time.Second
+const (
+	shutdownPatience = 5 * time.Second
+	// handoverPatience is about what an election would take: when the others are gone too, waiting longer helps nobody.
+	handoverPatience = 1500 * time.Millisecond
+)
 
 // start brings everything up, in the order in which it can be refused without having changed anything: files, ports, then
 // the data directory. It returns once every door serves; ctx ends a start that waits for other members.
@@ -136,7 +140,7 @@ func (s *server) startNode(ctx context.Context, certs *certificates, steps *mete
 		Logger:      s.log,
 		Steps:       steps,
 		OnFatal: func(err error) {
-			s.fail(fmt.Errorf("the member stopped: %w; nothing acknowledged is lost, see to the cause and start it again", err))
+			s.fail(fatal(err))
 		},
 	}, opt)
 }
@@ -173,7 +177,9 @@ func (s *server) shutdown() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownPatience)
 	defer cancel()
 	if st := s.node.Status(); st.Leader == st.MemberID && s.others() {
-		if err := s.node.TransferLeader(ctx, 0); err != nil {
+		handover, cancel := context.WithTimeout(ctx, handoverPatience)
+		defer cancel()
+		if err := s.node.TransferLeader(handover, 0); err != nil {
 			s.log.Warn("leadership not handed over, the others will elect", "err", err)
 		}
 	}
@@ -233,6 +239,14 @@ func (s *server) fail(err error) {
 	case s.failed <- err:
 	default: // the first one counts
 	}
+}
+
+// fatal adds what to do to the reason for which a member stopped by itself.
+func fatal(err error) error {
+	if strings.Contains(err.Error(), ";") {
+		return err // it says so
+	}
+	return fmt.Errorf("the member stopped: %w; nothing acknowledged is lost, see to the cause and start it again", err)
 }
 
 // addresses lists what listens, doors first.

@@ -78,10 +78,11 @@ type progress struct {
 
 func progressOf(m *attached) progress {
 	s := m.Status()
-	p := progress{Commit: s.Commit, Followers: m.Followers()}
-	for i := range p.Followers {
-		if f := &p.Followers[i]; f.ID == s.MemberID {
-			f.Match = max(f.Match, s.Commit) // the list is refreshed now and then; of itself the leader knows better
+	// The list is refreshed now and then; of itself the leader knows better.
+	p := progress{Commit: s.Commit, Followers: []node.Follower{{ID: s.MemberID, Match: s.Commit, Active: true}}}
+	for _, f := range m.Followers() {
+		if f.ID != s.MemberID {
+			p.Followers = append(p.Followers, f)
 		}
 	}
 	return p
