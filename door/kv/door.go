@@ -146,8 +146,6 @@ func newDoor(n member, kv reader, opts Options) *Door {
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 2 * time.Hour, Timeout: 20 * time.Second}),
 		// Handlers run on goroutines that stay, with stacks that have grown already.
 		grpc.NumStreamWorkers(uint32(64 * runtime.GOMAXPROCS(0))),
-		// One buffer per connection only while it writes: a thousand idle connections cost nothing.
-		grpc.SharedWriteBuffer(true),
 		// Fixed windows: the estimator would answer our small messages with pings. They bound what one client can make
 		// the server buffer.
 		grpc.InitialWindowSize(256 << 10),
