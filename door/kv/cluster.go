@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -44,6 +45,15 @@ func (s *clusterServer) members() []*pb.Member {
 	return all
 }
 
+// after lists the members once a change that the leader has answered is known here too, or as they are if that takes
+// long: then this member may be the one that was removed.
+func (s *clusterServer) after(ctx context.Context) []*pb.Member {
+	short, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_ = s.d.node.Linearize(short)
+	return s.members()
+}
+
 // peerURLs checks what a client gives as a member's addresses, by etcd's rules, and returns them sorted.
 func peerURLs(given []string) ([]string, error) {
 	var urls []string
@@ -79,14 +89,14 @@ func (s *clusterServer) MemberAdd(ctx context.Context, r *pb.MemberAddRequest) (
 	if err != nil {
 		return nil, grpcError(err)
 	}
-	return &pb.MemberAddResponse{Header: s.header(), Member: pbMember(&m), Members: s.members()}, nil
+	return &pb.MemberAddResponse{Header: s.header(), Member: pbMember(&m), Members: s.after(ctx)}, nil
 }
 
 func (s *clusterServer) MemberRemove(ctx context.Context, r *pb.MemberRemoveRequest) (*pb.MemberRemoveResponse, error) {
 	if err := s.d.node.RemoveMember(s.d.bounded(ctx), r.ID); err != nil {
 		return nil, grpcError(err)
 	}
-	return &pb.MemberRemoveResponse{Header: s.header(), Members: s.members()}, nil
+	return &pb.MemberRemoveResponse{Header: s.header(), Members: s.after(ctx)}, nil
 }
 
 func (s *clusterServer) MemberUpdate(ctx context.Context, r *pb.MemberUpdateRequest) (*pb.MemberUpdateResponse, error) {
@@ -97,14 +107,14 @@ func (s *clusterServer) MemberUpdate(ctx context.Context, r *pb.MemberUpdateRequ
 	if err := s.d.node.UpdateMember(s.d.bounded(ctx), r.ID, urls); err != nil {
 		return nil, grpcError(err)
 	}
-	return &pb.MemberUpdateResponse{Header: s.header(), Members: s.members()}, nil
+	return &pb.MemberUpdateResponse{Header: s.header(), Members: s.after(ctx)}, nil
 }
 
 func (s *clusterServer) MemberPromote(ctx context.Context, r *pb.MemberPromoteRequest) (*pb.MemberPromoteResponse, error) {
 	if err := s.d.node.PromoteMember(s.d.bounded(ctx), r.ID); err != nil {
 		return nil, grpcError(err)
 	}
-	return &pb.MemberPromoteResponse{Header: s.header(), Members: s.members()}, nil
+	return &pb.MemberPromoteResponse{Header: s.header(), Members: s.after(ctx)}, nil
 }
 
 func (s *clusterServer) MemberList(ctx context.Context, r *pb.MemberListRequest) (*pb.MemberListResponse, error) {

@@ -22,11 +22,13 @@ func (codec) Name() string { return "proto" }
 func (codec) Marshal(v any) (mem.BufferSlice, error) {
 	switch m := v.(type) {
 	case *rangeCall:
-		parts := marshal(&m.answer)
+		parts := marshal(&m.answer, m.room)
 		m.recycle()
 		return parts, nil
+	case *txnAnswer:
+		return marshal(m, m.room), nil
 	case message:
-		return marshal(m), nil
+		return marshal(m, nil), nil
 	case prepared:
 		return m.parts, nil
 	case proto.Message:

@@ -38,7 +38,8 @@ type Options struct {
 	MaxRequestBytes int
 	// MaxTxnOps bounds each list of a Txn. 0 = 128.
 	MaxTxnOps int
-	// MaxResultBytes bounds keys and values of one unary Range. 0 = 64 MiB.
+	// MaxResultBytes bounds keys and values of one unary Range or reading Txn. 0 = 16 MiB. The door holds two such answers
+	// at a time at most, each about twice in memory while it is encoded.
 	MaxResultBytes int64
 	// ProgressInterval is how often an idle watch that asked for it hears how far it has come. 0 = 10 minutes, at least
 	// 100 ms.
@@ -55,7 +56,7 @@ func (o *Options) fill() {
 	setDefault(&o.QuotaBytes, 2<<30)
 	setDefault(&o.MaxRequestBytes, 3<<19)
 	setDefault(&o.MaxTxnOps, 128)
-	setDefault(&o.MaxResultBytes, 64<<20)
+	setDefault(&o.MaxResultBytes, 16<<20)
 	setDefault(&o.ProgressInterval, 10*time.Minute)
 	o.ProgressInterval = max(o.ProgressInterval, 100*time.Millisecond)
 	setDefault(&o.MinLeaseTTL, 2)
@@ -112,6 +113,7 @@ type Door struct {
 	server *grpc.Server
 	health *health.Server
 	hub    *hub
+	large  chan struct{} // one token for each large answer held; see room
 
 	// deadline is the context shared by requests that began in the same quarter second; see bounded.
 	deadline atomic.Pointer[sharedDeadline]
@@ -129,7 +131,7 @@ func New(n *node.Node, opts Options) *Door { return newDoor(n, n.KV(), opts) }
 
 func newDoor(n member, kv reader, opts Options) *Door {
 	opts.fill()
-	d := &Door{node: n, kv: kv, opts: opts, stopping: make(chan struct{})}
+	d := &Door{node: n, kv: kv, opts: opts, stopping: make(chan struct{}), large: make(chan struct{}, largeAnswers)}
 	d.hub = newHub(kv)
 	leaderless := make(chan struct{})
 	d.leaderless.Store(&leaderless)

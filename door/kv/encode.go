@@ -117,13 +117,17 @@ type message interface {
 	append(b []byte) []byte
 }
 
-// marshal encodes m into one buffer, pooled when it is large enough for grpc's pool to pay.
-func marshal(m message) mem.BufferSlice {
+// marshal encodes m into one buffer, pooled when it is large enough for grpc's pool to pay. r is the room a large answer
+// takes, nil for others.
+func marshal(m message, r *room) mem.BufferSlice {
 	n := m.size()
-	if mem.IsBelowBufferPoolingThreshold(n) {
+	pool := mem.DefaultBufferPool()
+	switch {
+	case r != nil:
+		pool = r
+	case mem.IsBelowBufferPoolingThreshold(n):
 		return mem.BufferSlice{mem.SliceBuffer(m.append(make([]byte, 0, n)))}
 	}
-	pool := mem.DefaultBufferPool()
 	buf := pool.Get(n)
 	*buf = m.append((*buf)[:0])
 	return mem.BufferSlice{mem.NewBuffer(buf, pool)}
@@ -209,6 +213,7 @@ type txnAnswer struct {
 	ops       []message // one of the answers above or a *txnAnswer each
 	kinds     []byte    // field number of each in ResponseOp
 	opSizes   []int     // filled by size
+	room      *room
 }
 
 func (a *txnAnswer) size() int {

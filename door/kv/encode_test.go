@@ -114,7 +114,7 @@ func TestEventEncoding(t *testing.T) {
 func TestMarshalPoolsLargeAnswers(t *testing.T) {
 	for _, n := range []int{0, 10, 1000, 5000, 1 << 20} {
 		a := &rangeAnswer{header: testHeader, result: &ekv.RangeResult{KVs: []ekv.KeyValue{{Key: []byte("k"), Value: make([]byte, n)}}}}
-		parts := marshal(a)
+		parts := marshal(a, nil)
 		if got := parts.Materialize(); !bytes.Equal(got, a.append(nil)) {
 			t.Errorf("value of %d bytes: the buffer differs", n)
 		}
@@ -125,6 +125,6 @@ func TestMarshalPoolsLargeAnswers(t *testing.T) {
 func BenchmarkEncodePut(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		marshal(&putAnswer{header: testHeader}).Free()
+		marshal(&putAnswer{header: testHeader}, nil).Free()
 	}
 }

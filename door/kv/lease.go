@@ -103,8 +103,44 @@ func (s *leaseServer) LeaseLeases(ctx context.Context, _ *pb.LeaseLeasesRequest)
 	return resp, nil
 }
 
+// keepAliveWindow is how many renewals of one stream may be under way. A client that keeps many leases sends them all on
+// one stream, and each waits for a round among the members: one by one, a hundred leases would take a hundred rounds.
+const keepAliveWindow = 64
+
+// renewal is one request of a keep-alive stream and, once done is closed, its answer.
+type renewal struct {
+	answer *pb.LeaseKeepAliveResponse
+	err    error
+	done   chan struct{}
+}
+
+// LeaseKeepAlive answers in the order of the requests.
 func (s *leaseServer) LeaseKeepAlive(stream pb.Lease_LeaseKeepAliveServer) error {
-	ctx := stream.Context()
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	asked := make(chan *renewal, keepAliveWindow)
+	received := make(chan error, 1)
+	go func() {
+		defer close(asked)
+		received <- s.receiveKeepAlives(ctx, stream, asked)
+	}()
+	for r := range asked {
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if r.err != nil {
+			return r.err
+		}
+		if err := stream.Send(r.answer); err != nil {
+			return err
+		}
+	}
+	return <-received
+}
+
+func (s *leaseServer) receiveKeepAlives(ctx context.Context, stream pb.Lease_LeaseKeepAliveServer, asked chan<- *renewal) error {
 	for {
 		req, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -115,15 +151,17 @@ func (s *leaseServer) LeaseKeepAlive(stream pb.Lease_LeaseKeepAliveServer) error
 		}
 		// The header is made before the lease is renewed, so that no answer says "renewed at a revision" at which the
 		// lease was gone already.
-		resp := &pb.LeaseKeepAliveResponse{Header: s.d.pbHeader(0), ID: req.ID}
-		t, err := s.d.askLease(ctx, ekv.CallLeaseKeepAlive, req.ID)
-		if err != nil {
-			return err
+		r := &renewal{answer: &pb.LeaseKeepAliveResponse{Header: s.d.pbHeader(0), ID: req.ID}, done: make(chan struct{})}
+		select {
+		case asked <- r:
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
-		resp.TTL = t.Remaining // 0 tells the client that the lease is gone
-		if err := stream.Send(resp); err != nil {
-			return err
-		}
+		go func() {
+			defer close(r.done)
+			t, err := s.d.askLease(ctx, ekv.CallLeaseKeepAlive, req.ID)
+			r.answer.TTL, r.err = t.Remaining, err // 0 tells the client that the lease is gone
+		}()
 	}
 }
 

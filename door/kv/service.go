@@ -115,12 +115,13 @@ type rangeCall struct {
 	serializable bool
 	mem          []byte // backs req's slices
 	answer       rangeAnswer
+	room         *room
 }
 
 var rangeCalls = sync.Pool{New: func() any { return new(rangeCall) }}
 
 func (c *rangeCall) recycle() {
-	c.req, c.answer.result = ekv.Range{}, nil
+	c.req, c.answer.result, c.room = ekv.Range{}, nil, nil
 	rangeCalls.Put(c)
 }
 
@@ -148,16 +149,21 @@ func handleRange(srv any, ctx context.Context, dec func(any) error, _ grpc.Unary
 			return nil, grpcError(err)
 		}
 	}
-	res, revision, err := d.kv.Range(&c.req, d.opts.MaxResultBytes)
+	var res *ekv.RangeResult
+	var revision int64
+	room, err := d.withRoom(ctx, func(maxBytes int64) (err error) {
+		res, revision, err = d.kv.Range(&c.req, maxBytes)
+		return err
+	})
 	if err != nil {
-		return nil, grpcError(err)
+		return nil, err
 	}
-	c.answer = rangeAnswer{header: d.header(revision, 0), result: res}
+	c.answer, c.room = rangeAnswer{header: d.header(revision, 0), result: res}, room
 	return c, nil
 }
 
 // streamChunkBytes is about how much one RangeStream message holds.
-const streamChunkBytes = 512 << 10
+const streamChunkBytes = 256 << 10
 
 func handleRangeStream(srv any, stream grpc.ServerStream) error {
 	d := srv.(*Door)
@@ -306,11 +312,17 @@ func (d *Door) readTxn(ctx context.Context, c *txnCall) (any, error) {
 			return nil, grpcError(err)
 		}
 	}
-	res, err := d.kv.Txn(c.reads, d.opts.MaxResultBytes)
+	var res *ekv.TxnResult
+	room, err := d.withRoom(ctx, func(maxBytes int64) (err error) {
+		res, err = d.kv.Txn(c.reads, maxBytes)
+		return err
+	})
 	if err != nil {
-		return nil, grpcError(err)
+		return nil, err
 	}
-	return answerTxn(d.header(res.Revision, 0), res), nil
+	a := answerTxn(d.header(res.Revision, 0), res)
+	a.room = room
+	return a, nil
 }
 
 func handleCompact(srv any, ctx context.Context, dec func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
