@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -53,7 +54,7 @@ func (n *Node) startChange(p *pending) {
 		})
 		return
 	}
-	if !p.state.CompareAndSwap(stateQueued, stateDispatched) {
+	if p.call == nil && !p.state.CompareAndSwap(stateQueued, stateDispatched) {
 		return
 	}
 	term := n.rep.Term()
@@ -86,7 +87,7 @@ func (n *Node) syncPeers() {
 	for _, m := range n.members.List() {
 		n.connect(m.ID, m.PeerURLs)
 	}
-	for id := range n.peered {
+	for _, id := range slices.Sorted(maps.Keys(n.peered)) {
 		if n.members.Removed(id) {
 			n.net.RemovePeer(id)
 			delete(n.peered, id)
@@ -420,8 +421,7 @@ func (n *Node) handleTransfer(ctx context.Context, req []byte) ([]byte, error) {
 			started <- ErrTransferTargetUnknown
 			return nil
 		}
-		n.rep.Transfer(to)
-		n.xferTo, n.xferUntil = to, n.clock.Mono()+electionTicks*tickInterval
+		n.startTransfer(to)
 		started <- nil
 		return nil
 	})
@@ -450,6 +450,12 @@ func (n *Node) handleTransfer(ctx context.Context, req []byte) ([]byte, error) {
 			return nil, ErrStopped
 		}
 	}
+}
+
+// startTransfer tells raft; nothing new is proposed until the target leads or an election's time is over. Loop only.
+func (n *Node) startTransfer(to uint64) {
+	n.rep.Transfer(to)
+	n.xferTo, n.xferUntil = to, n.clock.Mono()+electionTicks*tickInterval
 }
 
 // transferring: while leadership is being handed over nothing new is proposed, it would be dropped. Loop only.

@@ -351,7 +351,7 @@ func (n *Node) forgetAbandoned() {
 	}
 }
 
-// logTail is how much log is kept for slow followers beyond what the store holds durably.
+// logTail is the default of Config.LogTailBytes.
 const logTail = 64 << 20
 
 // truncate lets go of log that the store holds durably (DECISIONS A4). Loop only.
@@ -368,7 +368,7 @@ func (n *Node) truncate() {
 		to = min(to, idx)
 	}
 	if !n.soleVoter || len(n.rep.Conf().Learners) > 0 {
-		to = min(to, n.wal.IndexBefore(logTail))
+		to = min(to, n.wal.IndexBefore(n.cfg.LogTailBytes))
 	}
 	if n.wal.Droppable(to) == 0 || n.truncating.Swap(true) {
 		return

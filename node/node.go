@@ -12,7 +12,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,7 +56,10 @@ type Config struct {
 	ClientURLs []string
 	// MemoryBytes is the whole budget of the process (DECISIONS B5); 0 = 256 MiB.
 	MemoryBytes int64
-	Logger      *slog.Logger
+	// SegmentBytes is the size of a log segment, 0 = the log's default. LogTailBytes is how much log is kept for slow
+	// followers beyond what the store holds durably, 0 = 64 MiB. The simulation sets both small.
+	SegmentBytes, LogTailBytes int64
+	Logger                     *slog.Logger
 	// Steps receives counts and times of each step of a write; nil: not measured by others.
 	Steps *meter.Steps
 	// OnFatal is called once, from any goroutine, when the node stops because it must; nil: nothing. The node does not
@@ -202,7 +207,7 @@ func Open(cfg Config) (n *Node, err error) {
 		return nil, fmt.Errorf("open %s: the log of member %x is gone, and with it the memory of its votes: it may not come back "+
 			"under this id; remove the member (holdfast member remove %x), empty the directory, and start with --join", cfg.Dir, n.id, n.id)
 	}
-	if n.wal, err = wal.Open(cfg.FS, walDir, wal.Options{Manual: cfg.Manual}); err != nil {
+	if n.wal, err = wal.Open(cfg.FS, walDir, wal.Options{Manual: cfg.Manual, SegmentBytes: cfg.SegmentBytes}); err != nil {
 		return nil, err
 	}
 	if n.store, err = cfg.openStore(n.fatalLater); err != nil {
@@ -242,6 +247,9 @@ func (cfg *Config) defaults() {
 	}
 	if cfg.MemoryBytes == 0 {
 		cfg.MemoryBytes = 256 << 20
+	}
+	if cfg.LogTailBytes == 0 {
+		cfg.LogTailBytes = logTail
 	}
 }
 
@@ -293,9 +301,10 @@ func (n *Node) startReplica() error {
 	for _, m := range n.members.List() {
 		n.connect(m.ID, m.PeerURLs)
 	}
-	for id, addr := range n.ident.Peers { // a joining member knows its peers from the answer until the log tells
+	// A joining member knows its peers from the answer until the log tells. In a fixed order, so that a simulated run repeats.
+	for _, id := range slices.Sorted(maps.Keys(n.ident.Peers)) {
 		if _, known := n.members.Get(id); !known && !n.members.Removed(id) {
-			n.connect(id, []string{addr})
+			n.connect(id, []string{n.ident.Peers[id]})
 		}
 	}
 	return nil

@@ -413,9 +413,11 @@ func (n *Node) installSnapshot(w *replica.Write) error {
 	}
 	// What is in flight may be in the snapshot or may never happen: this member can no longer tell, so it must not say
 	// superseded when a later term comes.
-	for seq, p := range n.inflight {
-		delete(n.inflight, seq)
-		n.complete(p, nil, ErrUnknown)
+	for seq := n.firstSeq(); seq < n.nextSeq; seq++ {
+		if p := n.inflight[seq]; p != nil {
+			delete(n.inflight, seq)
+			n.complete(p, nil, ErrUnknown)
+		}
 	}
 	n.log.Info("snapshot installed", "index", w.Snapshot.Index)
 	rc.took <- nil

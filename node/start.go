@@ -144,7 +144,7 @@ func initialise(cfg *Config, ident *Identity, cluster uint64, members []em.Membe
 	if err != nil {
 		return err
 	}
-	w, err := wal.Open(cfg.FS, walDir, wal.Options{Manual: true})
+	w, err := wal.Open(cfg.FS, walDir, wal.Options{Manual: true, SegmentBytes: cfg.SegmentBytes})
 	if err != nil {
 		st.Close()
 		return err

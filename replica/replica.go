@@ -8,9 +8,11 @@
 package replica
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/holdfastdb/holdfast/peer"
 	"github.com/holdfastdb/holdfast/wal"
@@ -296,7 +298,7 @@ type Progress struct {
 	Snapshotting    bool
 }
 
-// Progress lists all members' progress; empty on a follower.
+// Progress lists all members' progress by id; empty on a follower.
 func (r *Replica) Progress() []Progress {
 	if !r.IsLeader() {
 		return nil
@@ -307,6 +309,7 @@ func (r *Replica) Progress() []Progress {
 		out = append(out, Progress{ID: id, Match: p.Match, Next: p.Next, Learner: p.IsLearner, Active: p.RecentActive || id == r.cfg.ID,
 			Snapshotting: p.State.String() == "StateSnapshot"})
 	}
+	slices.SortFunc(out, func(a, b Progress) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 

@@ -1,0 +1,52 @@
+package node
+
+import (
+	"fmt"
+
+	"github.com/holdfastdb/holdfast/entry"
+	em "github.com/holdfastdb/holdfast/entry/member"
+	"github.com/holdfastdb/holdfast/replica"
+)
+
+// What a driver without goroutines (Config.Manual, the simulation) needs beside Pump, WriteStep, ProposeAsync and
+// LinearizeAsync: the calls below do what Start, AddMember and TransferLeader do, but never wait.
+
+// Initialise makes an empty cfg.Dir the data directory of ident.Member in the given cluster: with members, a first member
+// of a new cluster that has exactly those voters; without, one that joins an existing cluster and gets its state from it.
+func Initialise(cfg Config, ident Identity, cluster uint64, members []em.Member) error {
+	cfg.defaults()
+	ident.Format = FormatVersion
+	if err := cfg.FS.MkdirAll(cfg.Dir); err != nil {
+		return fmt.Errorf("make %s: %w", cfg.Dir, err)
+	}
+	return initialise(&cfg, &ident, cluster, members)
+}
+
+// WritesQueued reports whether WriteStep would find something to write.
+func (n *Node) WritesQueued() bool {
+	n.writer.mu.Lock()
+	defer n.writer.mu.Unlock()
+	return len(n.writer.queue) > 0
+}
+
+// ChangeAsync proposes one membership change with its part of the member machine, without the checks of AddMember and its
+// like. done is called on the loop: ErrSuperseded if this member does not lead.
+func (n *Node) ChangeAsync(kind replica.ChangeKind, id uint64, part *em.Part, done func(*entry.Result, error)) error {
+	p := &pending{lane: LaneSystem, size: overheadBytes, call: done, change: &change{kind: kind, id: id},
+		parts: []entry.Part{{Machine: entry.MachineMember, Body: em.AppendPart(nil, part)}}}
+	if !n.lanes.push(p) {
+		return ErrOverloaded
+	}
+	n.wakeup()
+	return nil
+}
+
+// TransferAsync starts handing leadership to another voter if this member leads; whether it worked shows in Status.
+func (n *Node) TransferAsync(to uint64) {
+	n.later(func() error {
+		if n.rep.IsLeader() && to != n.id && n.rep.Conf().Voter(to) {
+			n.startTransfer(to)
+		}
+		return nil
+	})
+}
