@@ -1,0 +1,275 @@
+package sim
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/machine/kv"
+)
+
+// observe looks at a host after each turn of its loop: at its state hash, its watch feed, its leases.
+func (h *host) observe() {
+	w := h.w
+	s := h.n.Status()
+	if s.Leader != h.leader {
+		h.leader = s.Leader
+		if s.Leader == h.id {
+			w.rep.Leaders++
+		}
+	}
+	if s.Applied != h.appliedAt {
+		h.appliedAt = s.Applied
+		w.rep.Applied = max(w.rep.Applied, s.Applied)
+		w.trace.add(w.now, "%s applied %d commit %d term %d", h.name, s.Applied, s.Commit, s.Term)
+		if c := h.n.Counters(); c.HashIndex != 0 && c.HashIndex != h.hashAt {
+			h.hashAt = c.HashIndex
+			if seen, ok := w.hashes[c.HashIndex]; !ok {
+				w.hashes[c.HashIndex] = hashSeen{c.Hash, h}
+			} else if seen.hash != c.Hash {
+				w.fail(Diverged, "after index %d the state hash is %016x on %s and %016x on %s", c.HashIndex, c.Hash, h.name, seen.hash, seen.by.name)
+			}
+		}
+		w.feed.read(h)
+		w.leases.look(h)
+	}
+	h.leaseTurn()
+}
+
+// feedCheck holds the watch feeds of all members against each other: each revision comes once, in order, and is the same
+// everywhere.
+type feedCheck struct {
+	events    map[int64][]kv.Event // of each revision, as first seen
+	compacted int64
+}
+
+// read takes what is new in h's feed, from memory if it reaches back, else from the history, as a watch does.
+func (f *feedCheck) read(h *host) {
+	if f.events == nil {
+		f.events = map[int64][]kv.Event{}
+	}
+	m, w := h.n.KV(), h.w
+	for {
+		current, compacted := m.Revision()
+		f.compacted = max(f.compacted, compacted)
+		if h.feedAt >= current {
+			return
+		}
+		evs, upTo, ok, _ := m.Recent(h.feedAt)
+		if !ok {
+			var next int64
+			var err error
+			from := h.feedAt + 1
+			evs, next, err = m.History([]byte{0}, []byte{0}, from, current, 1<<20)
+			if errors.Is(err, kv.ErrCompacted) {
+				h.feedAt = max(compacted-1, h.feedAt) // a watch ends here; a new one begins at the compacted revision
+				if h.feedAt+1 == from {
+					w.fail(Revisions, "%s: history from %d is compacted, but the compacted revision is %d", h.name, from, compacted)
+				}
+				continue
+			}
+			if err != nil {
+				w.fail(Stopped, "%s history: %v", h.name, err)
+			}
+			upTo = next - 1
+		}
+		if upTo <= h.feedAt {
+			w.fail(Revisions, "%s: the feed stands still at revision %d of %d", h.name, h.feedAt, current)
+		}
+		f.take(h, evs, upTo)
+	}
+}
+
+func (f *feedCheck) take(h *host, evs []kv.Event, upTo int64) {
+	for len(evs) > 0 {
+		rev := evs[0].KV.ModRevision
+		k := 1
+		for k < len(evs) && evs[k].KV.ModRevision == rev {
+			k++
+		}
+		if rev != h.feedAt+1 {
+			// Compaction may take away events that are covered by later ones, but only up to the compacted revision.
+			if rev <= h.feedAt || rev > f.compacted+1 {
+				h.w.fail(Revisions, "%s: the feed goes from revision %d to %d", h.name, h.feedAt, rev)
+			}
+		}
+		if seen, ok := f.events[rev]; !ok {
+			f.events[rev] = evs[:k]
+		} else if rev > f.compacted && !sameEvents(seen, evs[:k]) {
+			h.w.fail(Revisions, "%s: revision %d has events %v, another member's has %v", h.name, rev, evs[:k], seen)
+		}
+		h.feedAt = rev
+		evs = evs[k:]
+	}
+	if h.feedAt < upTo {
+		if upTo > f.compacted {
+			h.w.fail(Revisions, "%s: the feed ends at revision %d and says it is at %d", h.name, h.feedAt, upTo)
+		}
+		h.feedAt = upTo
+	}
+}
+
+func sameEvents(a, b []kv.Event) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		x, y := &a[i], &b[i]
+		if x.Type != y.Type || !bytes.Equal(x.KV.Key, y.KV.Key) || !bytes.Equal(x.KV.Value, y.KV.Value) ||
+			x.KV.ModRevision != y.KV.ModRevision || x.KV.CreateRevision != y.KV.CreateRevision || x.KV.Version != y.KV.Version ||
+			x.KV.Lease != y.KV.Lease {
+			return false
+		}
+	}
+	return true
+}
+
+// recovery is how long a healed cluster may take until it works again and all members are equal.
+const recovery = 40 * time.Second
+
+// settle waits until every member has started, has applied the same, and answers a write and a read.
+func (w *World) settle() {
+	end := w.now + recovery
+	why := ""
+	equal := func() bool {
+		why = w.unequal()
+		return why == ""
+	}
+	next := w.now
+	if !w.runUntil(end, func() bool {
+		if w.now < next {
+			return false
+		}
+		next = w.now + 20*time.Millisecond
+		return equal()
+	}) {
+		w.fail(Stuck, "%v after the last fault: %s", recovery, why)
+	}
+	for _, h := range w.members() {
+		c := &client{w: w, id: 100 + h.at, known: map[string]int64{}, done: true}
+		for i, kind := range []opKind{opPut, opRead} {
+			o := &op{client: c.id, n: i, kind: kind, key: "k0", value: fmt.Sprintf("%d.%d", c.id, i), host: h}
+			c.invoke(o, func() {})
+			if !w.runUntil(w.now+10*time.Second, func() bool { return o.answered }) {
+				w.fail(Stuck, "after recovery %s did not answer %s within 10 s", h.name, o)
+			}
+		}
+	}
+	next = w.now
+	if !w.runUntil(w.now+10*time.Second, func() bool {
+		if w.now < next {
+			return false
+		}
+		next = w.now + 20*time.Millisecond
+		return equal()
+	}) {
+		w.fail(Stuck, "10 s after the last write: %s", why)
+	}
+}
+
+// members are the hosts that belong to the cluster in the end, as its leader has it.
+func (w *World) members() []*host {
+	lead := w.leader()
+	if lead == nil {
+		return nil
+	}
+	var out []*host
+	for _, m := range lead.n.Members() {
+		out = append(out, w.byID[m.ID])
+	}
+	return out
+}
+
+// unequal says what keeps the members from being at rest in one state, "" if nothing does.
+func (w *World) unequal() string {
+	w.nemesis.startJoined()
+	lead := w.leader()
+	if lead == nil {
+		return "there is no leader"
+	}
+	s := lead.n.Status()
+	if !s.Ready || s.Applied != s.Commit {
+		return fmt.Sprintf("leader %s has applied %d of %d in term %d", lead.name, s.Applied, s.Commit, s.Term)
+	}
+	for _, h := range w.members() {
+		if h.n == nil {
+			if h.removed {
+				continue // counted out by hand: added too late to be started
+			}
+			return h.name + " is down"
+		}
+		if o := h.n.Status(); o.Applied != s.Applied || o.Leader != s.Leader {
+			return fmt.Sprintf("%s has applied %d of %d and follows %x in term %d", h.name, o.Applied, s.Applied, o.Leader, o.Term)
+		}
+	}
+	return ""
+}
+
+// checkAll judges the whole run.
+func (w *World) checkAll() {
+	var all []*host
+	for _, h := range w.members() {
+		if h.n != nil {
+			all = append(all, h)
+		}
+	}
+	first := all[0]
+	hash, rev, _, current, err := first.n.KV().HashKV(0)
+	if err != nil {
+		w.fail(Stopped, "%s hash: %v", first.name, err)
+	}
+	w.rep.Revision = current
+	state := dump(first)
+	for _, h := range all[1:] {
+		if o, orev, _, _, err := h.n.KV().HashKV(0); err != nil || o != hash || orev != rev {
+			w.fail(Diverged, "at rest the hash is %08x at revision %d on %s and %08x at %d on %s (%v)", hash, rev, first.name, o, orev, h.name, err)
+		}
+		if d := dump(h); d != state {
+			w.fail(Diverged, "at rest %s holds %s and %s holds %s", first.name, state, h.name, d)
+		}
+	}
+	final := map[string]int64{}
+	for r := int64(2); r <= current; r++ {
+		evs, ok := w.feed.events[r]
+		if !ok {
+			w.fail(Revisions, "no member ever showed revision %d of %d", r, current)
+		}
+		for _, e := range evs {
+			if e.Type == kv.EventPut {
+				final[string(e.KV.Value)] = r
+			}
+		}
+	}
+	for r := range w.feed.events { // any order: each is checked by itself
+		if r > current {
+			w.fail(LostWrite, "revision %d was shown by a member, and the final history ends at %d", r, current)
+		}
+	}
+	for _, o := range w.history.ops {
+		if !o.answered && !o.refused && o.kind != opRead {
+			w.rep.Unknown++
+		}
+	}
+	for _, h := range w.hosts {
+		if h.n != nil {
+			w.rep.Snapshots += int(h.n.Counters().SnapshotsInstalled)
+		}
+	}
+	w.history.check(w, final)
+}
+
+// dump is all of a member's keys as text.
+func dump(h *host) string {
+	res, rev, err := h.n.KV().Range(&ekv.Range{Key: []byte{0}, End: []byte{0}}, 0)
+	if err != nil {
+		h.w.fail(Stopped, "%s range: %v", h.name, err)
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "revision %d:", rev)
+	for _, kv := range res.KVs {
+		fmt.Fprintf(&b, " %s=%s %d/%d/%d/%x", kv.Key, kv.Value, kv.CreateRevision, kv.ModRevision, kv.Version, kv.Lease)
+	}
+	return b.String()
+}

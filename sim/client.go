@@ -1,0 +1,163 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfastdb/holdfast/entry"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+// client does one operation after the other on few keys, each through a member of its choice, as a door would: writes by a
+// proposal, reads by a read-index round and then a look at that member's state.
+type client struct {
+	w     *World
+	id    int
+	count int
+	known map[string]int64 // revision a key was last seen at, for compare-and-swap
+	done  bool
+	pause time.Duration // mean time to think
+	home  *host         // where it likes to go; nil: anywhere
+}
+
+// What clients do.
+const (
+	clientCount = 5
+	keyCount    = 6
+)
+
+func (w *World) startClients() {
+	for i := range clientCount {
+		c := &client{w: w, id: i, known: map[string]int64{}, pause: between(w.rClient, 5*time.Millisecond, 80*time.Millisecond)}
+		if i > 1 {
+			c.home = w.hosts[w.rClient.IntN(w.opt.Nodes)]
+		}
+		w.clients = append(w.clients, c)
+		w.after(between(w.rClient, 0, 100*time.Millisecond), c.next)
+	}
+	w.startLeases()
+}
+
+func (w *World) stopClients() {
+	for _, c := range w.clients {
+		c.done = true
+	}
+}
+
+// next starts an operation; its end, or the client's patience, starts the one after.
+func (c *client) next() {
+	if c.done {
+		return
+	}
+	w, r := c.w, c.w.rClient
+	h := c.home
+	if h == nil || h.n == nil {
+		h = w.hosts[r.IntN(len(w.hosts))]
+	}
+	again := func() { w.after(around(r, c.pause), c.next) }
+	if h.n == nil {
+		w.after(between(r, time.Millisecond, 30*time.Millisecond), c.next)
+		return
+	}
+	c.count++
+	o := &op{client: c.id, n: c.count, key: fmt.Sprintf("k%d", r.IntN(keyCount)), host: h}
+	switch k := r.IntN(100); {
+	case k < 40:
+		o.kind = opPut
+	case k < 60:
+		o.kind, o.expect = opCAS, c.known[o.key]
+	case k < 93:
+		o.kind = opRead
+	default:
+		o.kind = opDelete
+	}
+	o.value = fmt.Sprintf("%d.%d", c.id, c.count)
+	moved := false
+	move := func() {
+		if !moved {
+			moved = true
+			again()
+		}
+	}
+	w.after(between(r, 2*time.Second, 6*time.Second), func() { // a client that gives up; the answer may still come
+		if !moved && o.ret == 0 {
+			w.trace.add(w.now, "c%d gives up on %s", c.id, o)
+		}
+		move()
+	})
+	c.invoke(o, func() {
+		if o.answered && o.after.mod != 0 {
+			c.known[o.key] = o.after.mod
+		}
+		move()
+	})
+}
+
+// invoke hands o to its member.
+func (c *client) invoke(o *op, done func()) {
+	w, h := c.w, o.host
+	h.syncClock()
+	w.history.begin(w, o)
+	w.trace.add(w.now, "c%d → %s %s", c.id, h.name, o)
+	if o.kind == opRead {
+		h.n.LinearizeAsync(0, func(err error) {
+			if err != nil {
+				w.fail(WrongOutcome, "read through %s ended with %v", h.name, err)
+			}
+			res, rev, err := h.n.KV().Range(&ekv.Range{Key: []byte(o.key)}, 0)
+			if err != nil {
+				w.fail(Stopped, "%s range: %v", h.name, err)
+			}
+			o.rev = rev
+			o.after = stateOf(res)
+			w.history.end(w, o)
+			w.trace.add(w.now, "c%d ← %s %s", c.id, h.name, o)
+			done()
+		})
+		h.pumpSoon()
+		return
+	}
+	err := h.n.ProposeAsync(node.LaneKV, 0, []entry.Part{{Machine: entry.MachineKV, Body: ekv.Append(nil, o.part())}},
+		func(res *entry.Result, err error) {
+			switch {
+			case errors.Is(err, node.ErrUnknown):
+				w.trace.add(w.now, "c%d ← %s %s: unknown", c.id, h.name, o)
+			case errors.Is(err, node.ErrOverloaded):
+				o.refused = true
+				w.trace.add(w.now, "c%d ← %s %s: refused", c.id, h.name, o)
+			case err != nil:
+				w.fail(WrongOutcome, "%s through %s ended with %v", o, h.name, err)
+			case res.Rejection != nil:
+				w.fail(WrongOutcome, "%s through %s: %v", o, h.name, res.Rejection)
+			default:
+				o.take(res)
+				w.history.end(w, o)
+				w.trace.add(w.now, "c%d ← %s %s@%d %s", c.id, h.name, res.Pos, res.Term, o)
+			}
+			done()
+		})
+	if err != nil {
+		o.refused = true
+		done()
+		return
+	}
+	h.pumpSoon()
+}
+
+// compact asks for a compaction at the current revision or a little below, as operators and controllers do.
+func (w *World) compact(h *host) {
+	if h.n == nil {
+		return
+	}
+	rev, _ := h.n.KV().Revision()
+	rev -= w.rFault.Int64N(40)
+	if rev <= 1 {
+		return
+	}
+	w.trace.add(w.now, "%s compact %d", h.name, rev)
+	_ = h.n.ProposeAsync(node.LaneSystem, 0, []entry.Part{{Machine: entry.MachineKV,
+		Body: ekv.Append(nil, &ekv.Part{Compact: &ekv.Compact{Revision: rev}})}}, func(*entry.Result, error) {})
+	h.pumpSoon()
+}

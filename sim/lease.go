@@ -1,0 +1,262 @@
+package sim
+
+import (
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/holdfastdb/holdfast/entry"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/worker/lease"
+)
+
+// lessor is what a lease worker keeps while its member leads, driven by the simulation instead of by goroutines.
+type lessor struct {
+	term    uint64 // 0: does not lead
+	core    *lease.Lessor
+	version uint64 // of the machine's leases last seen
+}
+
+// leaseTurn is the worker's part after a turn of the loop.
+func (h *host) leaseTurn() {
+	term, _ := h.n.Leadership()
+	l := &h.lessor
+	if term != l.term {
+		*l = lessor{term: term}
+		if term == 0 {
+			return
+		}
+		l.core = lease.NewLessor()
+		l.version, _ = h.n.KV().LeaseChanges()
+		l.core.Sync(h.n.KV().Leases(), h.n.Tick())
+	}
+	if term == 0 {
+		return
+	}
+	if v, _ := h.n.KV().LeaseChanges(); v != l.version {
+		l.version = v
+		l.core.Sync(h.n.KV().Leases(), h.n.Tick())
+	}
+	h.expireLeases()
+}
+
+// expireLeases proposes the end of the leases whose time is up, in the term in which this member believes that it leads.
+func (h *host) expireLeases() {
+	l := &h.lessor
+	if l.term == 0 || h.n == nil {
+		return
+	}
+	ids := l.core.Due(h.n.Tick(), 16)
+	if len(ids) == 0 {
+		return
+	}
+	w, core := h.w, l.core
+	w.trace.add(w.now, "%s leases %d ran out in term %d", h.name, ids, l.term)
+	body := ekv.Append(nil, &ekv.Part{Revoke: &ekv.LeaseRevoke{IDs: ids, Expired: true}})
+	retry := func(res *entry.Result, err error) {
+		if err != nil || res.Rejection != nil {
+			core.Retry(ids, h.n.Tick()+500)
+			return
+		}
+		core.Revoked(ids)
+	}
+	if err := h.n.ProposeAsync(node.LaneSystem, l.term, []entry.Part{{Machine: entry.MachineKV, Body: body}}, retry); err != nil {
+		retry(nil, err)
+		return
+	}
+	h.pumpSoon()
+}
+
+// renew answers one renewal on the leader, after a round that began when it came; ttl 0: there is no such lease.
+func (h *host) renew(id int64, done func(ttl int64, ok bool)) {
+	l := &h.lessor
+	if l.term == 0 {
+		done(0, false)
+		return
+	}
+	term, core := l.term, l.core
+	h.n.LinearizeAsync(term, func(err error) {
+		if err != nil || h.lessor.core != core {
+			done(0, false)
+			return
+		}
+		now := h.n.Tick()
+		ttl, state := core.Renew(id, now)
+		given, exists := h.n.KV().Lease(id)
+		switch {
+		case state == lease.Unknown && exists:
+			core.Add(given, now)
+			ttl = given.TTL
+		case state == lease.Live && !exists:
+			core.Revoked([]int64{id})
+			ttl = 0
+		}
+		done(ttl, true)
+	})
+	h.pumpSoon()
+}
+
+// owner is a client that holds one lease after the other, with a key attached to each, and keeps it alive.
+type owner struct {
+	w     *World
+	id    int64 // of the present lease
+	count int64
+	n     int64 // which owner
+	ttl   int64
+	// until is the moment before which nobody may revoke the lease: the time of the last acknowledged grant or renewal,
+	// counted from when it was asked for, on the fastest clock.
+	until   time.Duration
+	granted bool
+	letting bool // it is no longer renewed
+}
+
+// leaseBook knows all leases that are protected.
+type leaseBook struct {
+	owners []*owner
+	byID   map[int64]*owner
+	seen   map[int64]bool // leases some member has had
+}
+
+const ownerCount = 3
+
+func (w *World) startLeases() {
+	w.leases.byID, w.leases.seen = map[int64]*owner{}, map[int64]bool{}
+	for i := range int64(ownerCount) {
+		o := &owner{w: w, n: i}
+		w.leases.owners = append(w.leases.owners, o)
+		w.after(between(w.rClient, 0, time.Second), o.grant)
+	}
+}
+
+// grant asks for a new lease.
+func (o *owner) grant() {
+	w, r := o.w, o.w.rClient
+	if w.nemesis.over {
+		return
+	}
+	h := w.hosts[r.IntN(len(w.hosts))]
+	if h.n == nil {
+		w.after(50*time.Millisecond, o.grant)
+		return
+	}
+	o.count++
+	o.id, o.ttl, o.granted, o.letting, o.until = (o.n+1)*1000+o.count, 1+r.Int64N(3), false, false, 0
+	id, asked := o.id, w.now
+	w.leases.byID[id] = o
+	w.trace.add(w.now, "o%d → %s lease.grant %d ttl %d", o.n, h.name, id, o.ttl)
+	h.syncClock()
+	err := h.n.ProposeAsync(node.LaneSystem, 0, []entry.Part{{Machine: entry.MachineKV,
+		Body: ekv.Append(nil, &ekv.Part{Grant: &ekv.LeaseGrant{ID: id, TTL: o.ttl}})}}, func(res *entry.Result, err error) {
+		if o.id != id || err != nil || res.Rejection != nil {
+			return
+		}
+		w.trace.add(w.now, "o%d ← %s lease.grant %d", o.n, h.name, id)
+		o.granted = true
+		o.protect(asked)
+		o.attach()
+		o.keep(id)
+	})
+	_ = err
+	h.pumpSoon()
+	w.after(between(r, 5*time.Second, 7*time.Second), func() { // a grant that was not answered is forgotten
+		if o.id == id && !o.granted {
+			o.grant()
+		}
+	})
+}
+
+func (o *owner) protect(asked time.Duration) {
+	o.until = max(o.until, asked+time.Duration(float64(o.ttl)*float64(time.Second)/maxRate)-time.Millisecond)
+}
+
+// attach puts a key under the lease.
+func (o *owner) attach() {
+	w := o.w
+	h := w.hosts[w.rClient.IntN(len(w.hosts))]
+	if h.n == nil {
+		return
+	}
+	put := &ekv.Put{Key: fmt.Appendf(nil, "lease/%d", o.n), Value: fmt.Appendf(nil, "L%d", o.id), Lease: o.id}
+	_ = h.n.ProposeAsync(node.LaneKV, 0, []entry.Part{{Machine: entry.MachineKV, Body: ekv.Append(nil, &ekv.Part{Put: put})}},
+		func(*entry.Result, error) {})
+	h.pumpSoon()
+}
+
+// keep renews the lease in time, until its owner loses interest or hears that it is gone.
+func (o *owner) keep(id int64) {
+	w, r := o.w, o.w.rClient
+	if o.id != id || w.nemesis.over {
+		return
+	}
+	if r.IntN(40) == 0 {
+		o.letting = true // let it run out and take another one
+		w.after(between(r, time.Second, 8*time.Second), o.grant)
+		return
+	}
+	w.after(time.Duration(o.ttl)*time.Second/5, func() { o.keep(id) })
+	h := w.hosts[r.IntN(len(w.hosts))]
+	if h.n == nil || h.paused {
+		return
+	}
+	lead := w.byID[h.n.Status().Leader] // as far as the member that was asked knows
+	if lead == nil {
+		return
+	}
+	asked := w.now
+	w.after(w.net.latency(), func() {
+		if lead.n == nil || w.net.isCut(h, lead) {
+			return
+		}
+		lead.syncClock()
+		lead.renew(id, func(ttl int64, ok bool) {
+			if !ok || o.id != id {
+				return
+			}
+			w.trace.add(w.now, "o%d ← %s lease.renew %d: %d", o.n, lead.name, id, ttl)
+			switch {
+			case ttl > 0:
+				o.protect(asked)
+			case w.now < o.until:
+				w.fail(LeaseLost, "%s says that lease %d is gone; its last renewal holds until %v", lead.name, id, o.until)
+			default:
+				o.granted = true
+				w.after(between(r, 0, time.Second), o.grant)
+				o.id = 0
+			}
+		})
+	})
+}
+
+// look finds leases that are gone from a member that had them, at the first moment any member shows it.
+func (b *leaseBook) look(h *host) {
+	if len(b.byID) == 0 {
+		return
+	}
+	m := h.n.KV()
+	have := map[int64]bool{}
+	for _, l := range m.Leases() {
+		have[l.ID] = true
+		b.seen[l.ID] = true
+	}
+	// A member that is behind does not have a lease yet; one that had it and has it no more has seen its end.
+	if h.leases == nil {
+		h.leases = map[int64]bool{}
+	}
+	var gone []int64
+	for id := range h.leases { // any order: sorted below
+		if !have[id] {
+			gone = append(gone, id)
+		}
+	}
+	sort.Slice(gone, func(i, j int) bool { return gone[i] < gone[j] })
+	for _, id := range gone {
+		o := b.byID[id]
+		if o != nil && o.id == id && h.w.now < o.until {
+			h.w.fail(LeaseLost, "lease %d was revoked (seen on %s at revision of index %d); its last acknowledged renewal holds until %v",
+				id, h.name, h.appliedAt, o.until)
+		}
+		h.w.trace.add(h.w.now, "%s lease %d is gone", h.name, id)
+	}
+	h.leases = have
+}

@@ -1,0 +1,234 @@
+// Package sim runs a whole Holdfast cluster in one goroutine from one seed: real nodes (package node and everything below
+// it) over a network, disks and clocks that fail as the seed says, with clients whose histories are checked afterwards.
+// The same seed gives the same run to the last message, so a failure is replayed by its number.
+//
+// What is real: raft, the log and its recovery, snapshots, forwarding, the machines, the lease deadlines. What is not:
+// TCP, the disk, time, and the doors; those have tests of their own with real processes. It is never part of a server.
+package sim
+
+import (
+	"container/heap"
+	crand "crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	em "github.com/holdfastdb/holdfast/entry/member"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+// Options of one run. Everything that is zero is drawn from the seed.
+type Options struct {
+	Seed uint64
+	// Nodes the cluster starts with.
+	Nodes int
+	// Chaos is how long faults last, in simulated time.
+	Chaos time.Duration
+	// Faults are the kinds that may happen; nil: a part of all kinds.
+	Faults []Fault
+	// Break builds the nodes with a deliberate defect.
+	Break node.Break
+	// TraceAll keeps every line of the trace instead of the last ones.
+	TraceAll bool
+}
+
+// Report is the outcome of a run.
+type Report struct {
+	Seed  uint64
+	Nodes int
+	// Failure is what was violated, nil if nothing was.
+	Failure *Violation
+	// Trace is the end of the trace, or all of it; TraceHash is of every line.
+	Trace     []string
+	TraceHash uint64
+	// What happened, for people: operations answered, operations whose outcome their client never learned, leader
+	// changes seen, log entries applied by the furthest member, snapshots installed, the last kv revision.
+	Answered, Unknown, Leaders, Snapshots int
+	Applied                               uint64
+	Revision                              int64
+	Faults                                []Fault // the kinds allowed in this run
+	Crashes, FaultCount                   int
+	Simulated                             time.Duration
+}
+
+// Violation is a broken promise.
+type Violation struct {
+	// Kind is one of the constants below.
+	Kind string
+	Text string
+}
+
+func (v *Violation) Error() string { return v.Kind + ": " + v.Text }
+
+// The promises a run checks.
+const (
+	Linearizability = "not linearizable" // the clients' history has no order that explains it
+	LostWrite       = "lost write"       // an acknowledged write is not in the final history
+	Revisions       = "revisions"        // a revision went back, or two members give one revision different events
+	LeaseLost       = "lease lost"       // a lease was revoked although an acknowledged renewal had not run out
+	Diverged        = "diverged"         // two members have different states after the same entry
+	Stopped         = "node stopped"     // a node refused to go on or to start, and no fault of the disk was the reason
+	Stuck           = "stuck"            // the cluster did not recover after the last fault was healed
+	WrongOutcome    = "wrong outcome"    // a client was told something that cannot be
+)
+
+// World is one run.
+type World struct {
+	opt   Options
+	now   time.Duration
+	queue eventQueue
+	seq   uint64
+	trace trace
+
+	// Separate streams, so that a change in one place does not shuffle everything else.
+	rFault, rNet, rDisk, rClient *rand.Rand
+
+	cluster uint64
+	hosts   []*host // every host there ever was; index = host.at
+	byID    map[uint64]*host
+	net     network
+	nemesis nemesis
+	clients []*client
+	history history
+	feed    feedCheck
+	hashes  map[uint64]hashSeen
+	leases  leaseBook
+	rep     Report
+}
+
+type hashSeen struct {
+	hash uint64
+	by   *host
+}
+
+// Run carries out one run. It replaces crypto/rand.Reader while it runs (raft draws its election timeouts there), so a
+// process does one run at a time.
+func Run(opt Options) *Report {
+	w := &World{opt: opt, byID: map[uint64]*host{}, hashes: map[uint64]hashSeen{}}
+	stream := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(opt.Seed, n)) }
+	w.rFault, w.rNet, w.rDisk, w.rClient = stream(1), stream(2), stream(3), stream(4)
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[:], opt.Seed)
+	was := crand.Reader
+	crand.Reader = &seededReader{rand.NewChaCha8(key)}
+	defer func() { crand.Reader = was }()
+
+	w.trace.all = opt.TraceAll
+	w.rep.Seed = opt.Seed
+	func() {
+		defer func() {
+			if r := recover(); r != nil {
+				v, ok := r.(*Violation)
+				if !ok {
+					v = &Violation{Stopped, fmt.Sprintf("panic: %v\n%s", r, debug.Stack())}
+				}
+				w.rep.Failure = v
+			}
+		}()
+		w.run()
+	}()
+	w.rep.Trace, w.rep.TraceHash = w.trace.lines(), w.trace.sum.Sum64()
+	w.rep.Simulated = w.now
+	for _, h := range w.hosts {
+		h.shut()
+	}
+	return &w.rep
+}
+
+type seededReader struct{ r io.Reader }
+
+func (s *seededReader) Read(p []byte) (int, error) { return s.r.Read(p) }
+
+// fail ends the run.
+func (w *World) fail(kind, format string, a ...any) {
+	panic(&Violation{kind, fmt.Sprintf(format, a...)})
+}
+
+// run is the plan of every run: a cluster comes up, works under faults, is healed, and must then come to rest in one
+// state that explains every answer given before.
+func (w *World) run() {
+	r := w.rFault
+	if w.opt.Nodes == 0 {
+		w.opt.Nodes = 3 + 2*r.IntN(2)
+	}
+	if w.opt.Chaos == 0 {
+		w.opt.Chaos = 15 * time.Second
+	}
+	w.rep.Nodes = w.opt.Nodes
+	w.cluster = r.Uint64()>>2 | 1
+	w.nemesis.init(w)
+	w.rep.Faults = w.nemesis.allowed
+	var members []em.Member
+	for range w.opt.Nodes {
+		h := w.newHost()
+		members = append(members, em.Member{ID: h.id, Name: h.name, PeerURLs: []string{"http://" + h.name + ":1"}})
+	}
+	w.trace.add(w.now, "seed %d: %d nodes, faults %v", w.opt.Seed, w.opt.Nodes, w.nemesis.allowed)
+	for _, h := range w.hosts {
+		h.initialise(members, nil)
+		h.start()
+	}
+	w.startClients()
+	w.after(2*time.Second, w.nemesis.step)
+	w.runUntil(w.opt.Chaos, func() bool { return false })
+	w.nemesis.heal()
+	w.stopClients()
+	w.settle()
+	w.checkAll()
+}
+
+// event is something that happens at a moment; equal moments happen in the order in which they were planned.
+type event struct {
+	at  time.Duration
+	seq uint64
+	do  func()
+}
+
+type eventQueue []event
+
+func (q eventQueue) Len() int { return len(q) }
+func (q eventQueue) Less(i, j int) bool {
+	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].seq < q[j].seq
+}
+func (q eventQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *eventQueue) Push(x any)   { *q = append(*q, x.(event)) }
+func (q *eventQueue) Pop() any {
+	last := len(*q) - 1
+	x := (*q)[last]
+	(*q)[last] = event{}
+	*q = (*q)[:last]
+	return x
+}
+
+// after plans do for d from now.
+func (w *World) after(d time.Duration, do func()) {
+	w.seq++
+	heap.Push(&w.queue, event{w.now + max(d, 0), w.seq, do})
+}
+
+// runUntil lets time pass up to the given moment, or until done is true after an event.
+func (w *World) runUntil(end time.Duration, done func() bool) bool {
+	for len(w.queue) > 0 && w.queue[0].at <= end {
+		e := heap.Pop(&w.queue).(event)
+		w.now = e.at
+		e.do()
+		if done() {
+			return true
+		}
+	}
+	w.now = max(w.now, end)
+	return false
+}
+
+// between draws a duration from [lo, hi).
+func between(r *rand.Rand, lo, hi time.Duration) time.Duration {
+	return lo + time.Duration(r.Int64N(int64(hi-lo)))
+}
+
+// around draws a duration with the given mean, exponentially distributed: mostly short, sometimes long.
+func around(r *rand.Rand, mean time.Duration) time.Duration {
+	return time.Duration(r.ExpFloat64() * float64(mean))
+}
