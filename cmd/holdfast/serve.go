@@ -85,6 +85,9 @@ func runServe(c *call) error {
 	}
 }
 
+// cores is what this process may use, containers' limits included, as the runtime found it at its start.
+var cores = runtime.GOMAXPROCS(0)
+
 // tuneRuntime fits the Go runtime to the budget. What the operator set in the environment stays.
 func tuneRuntime(memory int64, getenv func(string) string) error {
 	switch v := getenv("HOLDFAST_GOMAXPROCS"); {
@@ -97,7 +100,7 @@ func tuneRuntime(memory int64, getenv func(string) string) error {
 	case getenv("GOMAXPROCS") == "":
 		// A thread that waits for fdatasync holds its processor for a while; with two of them on a two-core machine
 		// half of the server would wait with it (DECISIONS B8).
-		runtime.GOMAXPROCS(max(4, 2*runtime.GOMAXPROCS(0)))
+		runtime.GOMAXPROCS(max(4, 2*cores))
 	}
 	if getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memory / 10 * 9)
