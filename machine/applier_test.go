@@ -1,0 +1,272 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfastdb/holdfast/entry"
+	"github.com/holdfastdb/holdfast/store"
+)
+
+// register is a machine of one string: a part "x" sets it, "no" is rejected, "boom" is an error. It writes down what is
+// called.
+type register struct {
+	id     entry.Machine
+	val    string
+	calls  []string
+	stamps []entry.Stamp
+}
+
+func (r *register) note(call string) { r.calls = append(r.calls, string(rune(r.id))+call) }
+
+func (r *register) ID() entry.Machine { return r.id }
+
+func (r *register) Load(st store.Store) error {
+	v, _, err := st.Get(nil, []byte{byte(r.id)})
+	r.val = string(v)
+	r.note("load")
+	return err
+}
+
+func (r *register) Check(_ *entry.Stamp, body []byte) (any, *entry.Rejection, error) {
+	switch string(body) {
+	case "no":
+		return nil, &entry.Rejection{Code: 7}, nil
+	case "boom":
+		return nil, nil, errors.New("boom")
+	}
+	return string(body), nil, nil
+}
+
+func (r *register) Do(st *entry.Stamp, plan any, b store.Batch, wanted bool) (any, error) {
+	r.val = plan.(string)
+	r.note("do " + r.val)
+	r.stamps = append(r.stamps, *st)
+	b.Set([]byte{byte(r.id)}, []byte(r.val))
+	if wanted {
+		return "did " + r.val, nil
+	}
+	return nil, nil
+}
+
+func (r *register) Finish(*entry.Stamp, store.Batch) error { r.note("finish"); return nil }
+func (r *register) Seal()                                  { r.note("seal") }
+func (r *register) Publish(*entry.Stamp)                   { r.note("publish") }
+
+// bench is two registers under one applier.
+type bench struct {
+	t    *testing.T
+	st   *store.Mem
+	a    *Applier
+	k, m *register
+	done []string
+}
+
+func newBench(t *testing.T, st *store.Mem) *bench {
+	b := &bench{t: t, st: st, k: &register{id: 'k'}, m: &register{id: 'm'}}
+	b.a = NewApplier(st, b.k, b.m)
+	if err := b.a.Load(); err != nil {
+		t.Fatal(err)
+	}
+	b.k.calls, b.m.calls = nil, nil
+	return b
+}
+
+func (b *bench) apply(index, term uint64, data []byte) error {
+	b.done = nil
+	return b.a.Apply(index, term, data, func(_, seq uint64) bool { return seq < 100 }, func(_, seq uint64, r *entry.Result) {
+		s := fmt.Sprintf("%d at %s", seq, r.Pos)
+		if r.Rejection != nil {
+			s += " rejected " + r.Rejection.Error()
+		} else {
+			s += fmt.Sprint(" ", r.Bodies)
+		}
+		b.done = append(b.done, s)
+	})
+}
+
+func command(seq, term uint64, parts ...string) []byte {
+	c := entry.Command{Origin: 1, Seq: seq, Term: term}
+	for _, p := range parts {
+		c.Parts = append(c.Parts, entry.Part{Machine: entry.Machine(p[0]), Body: []byte(p[1:])})
+	}
+	return entry.AppendCommand(nil, &c)
+}
+
+func data(h entry.Header, cmds ...[]byte) []byte {
+	b := entry.AppendHeader(nil, h)
+	for _, c := range cmds {
+		b = entry.AppendPacked(b, c)
+	}
+	return b
+}
+
+func TestApplier(t *testing.T) {
+	b := newBench(t, store.NewMem())
+	err := b.apply(1, 3, data(entry.Header{},
+		command(1, 3, "k1"),
+		command(2, 2, "kold"),      // of another term
+		command(3, 3, "m3", "kno"), // rejected as a whole
+		command(4, 3, "k4", "m4"),  // both parts
+		command(100, 3, "k100"),    // nobody waits
+		command(5, 3),              // no parts
+		command(6, 3, "kno", "mboom") /* the rejection comes first */))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"1 at 1.0 [did 1]",
+		"3 at 1.2 rejected rejected by machine k part 1: code 7: ",
+		"4 at 1.3 [did 4 did 4]",
+		"5 at 1.5 []",
+		"6 at 1.6 rejected rejected by machine k part 0: code 7: ",
+	}
+	if !slices.Equal(b.done, want) {
+		t.Fatalf("answers\n%s\nwant\n%s", strings.Join(b.done, "\n"), strings.Join(want, "\n"))
+	}
+	if got, want := strings.Join(b.k.calls, " "), "kdo 1 kdo 4 kdo 100 kfinish kseal kpublish"; got != want {
+		t.Fatalf("calls %q, want %q", got, want)
+	}
+	if b.st.Applied() != 1 {
+		t.Fatalf("applied %d", b.st.Applied())
+	}
+}
+
+func TestEmptyEntriesMoveTheAppliedIndex(t *testing.T) {
+	b := newBench(t, store.NewMem())
+	if err := b.a.ApplyWith(4, 1, nil, func(w store.Batch) error { w.Set([]byte("\x00conf"), []byte("3 voters")); return nil }, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if v, _, _ := b.st.Get(nil, []byte("\x00conf")); string(v) != "3 voters" || b.st.Applied() != 4 {
+		t.Fatalf("%q at %d", v, b.st.Applied())
+	}
+	if i, h := b.a.Hash(); i != 4 || h == 0 {
+		t.Fatalf("hash %x at %d", h, i)
+	}
+}
+
+func TestTimeNeverGoesBack(t *testing.T) {
+	b := newBench(t, store.NewMem())
+	for i, h := range []entry.Header{{TickMs: 10, WallNs: 100}, {TickMs: 5, WallNs: 50}, {TickMs: 11, WallNs: 60}} {
+		if err := b.apply(uint64(i+1), 1, data(h, command(1, 1, "kx"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := ""
+	for _, st := range b.k.stamps {
+		got += fmt.Sprintf("%d/%d ", st.TickMs, st.WallNs)
+	}
+	if got != "10/100 10/100 11/100 " {
+		t.Fatal(got)
+	}
+	again := newBench(t, b.st)
+	if st := again.a.Stamp(); st.TickMs != 11 || st.WallNs != 100 {
+		t.Fatalf("after a restart %+v", st)
+	}
+}
+
+func TestHashStamps(t *testing.T) {
+	leader, follower := newBench(t, store.NewMem()), newBench(t, store.NewMem())
+	both := func(index uint64, d []byte) (err error) {
+		if err = leader.apply(index, 1, d); err != nil {
+			t.Fatal(err)
+		}
+		return follower.apply(index, 1, d)
+	}
+	stamp := func() entry.Header {
+		i, h := leader.a.Hash()
+		return entry.Header{HashIndex: i, Hash: h}
+	}
+	for i := uint64(1); i < 10; i++ {
+		if err := both(i, data(stamp(), command(i, 1, "k"+fmt.Sprint(i)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A restart keeps the chain.
+	follower = newBench(t, follower.st)
+	old := stamp()
+	if err := both(10, data(old, command(10, 1, "kx"))); err != nil {
+		t.Fatal(err)
+	}
+	// One bit in the store of one member goes another way.
+	err := follower.a.ApplyWith(11, 1, nil, func(w store.Batch) error { w.Set([]byte("k"), []byte("flipped")); return nil }, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := leader.apply(11, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := both(12, data(old, command(12, 1, "ky"))); err != nil {
+		t.Fatalf("a stamp from before is still right: %v", err)
+	}
+	if err := both(13, data(stamp(), command(13, 1, "kz"))); !errors.Is(err, ErrDiverged) || !strings.Contains(err.Error(), "index 12") {
+		t.Fatalf("the difference went unnoticed: %v", err)
+	}
+}
+
+func TestFatal(t *testing.T) {
+	for name, d := range map[string][]byte{
+		"unknown machine": data(entry.Header{}, command(1, 1, "z")),
+		"machine error":   data(entry.Header{}, command(1, 1, "kboom")),
+		"cut command":     data(entry.Header{}, command(1, 1, "k1")[:5]),
+		"version":         {9},
+	} {
+		b := newBench(t, store.NewMem())
+		if err := b.apply(1, 1, d); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if b.st.Applied() != 0 || len(b.done) != 0 {
+			t.Errorf("%s: applied %d, %d answers", name, b.st.Applied(), len(b.done))
+		}
+	}
+}
+
+func TestReplace(t *testing.T) {
+	src := newBench(t, store.NewMem())
+	for i := uint64(1); i <= 5; i++ {
+		if err := src.apply(i, 1, data(entry.Header{TickMs: int64(i)}, command(i, 1, "k"+fmt.Sprint(i)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dst := newBench(t, store.NewMem())
+	err := dst.a.Replace(func() error {
+		in, err := dst.st.Incoming()
+		if err != nil {
+			return err
+		}
+		it, err := src.st.NewIter(nil, nil)
+		if err != nil {
+			return err
+		}
+		defer it.Close()
+		for ok := it.First(); ok; ok = it.Next() {
+			v, err := it.Value()
+			if err != nil {
+				return err
+			}
+			if string(it.Key()) == string(store.AppliedKey) {
+				continue
+			}
+			if err := in.Set(it.Key(), v); err != nil {
+				return err
+			}
+		}
+		if err := in.Finish(5); err != nil {
+			return err
+		}
+		return dst.st.Install(in)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(dst.k.calls, " "); got != "kseal kload" || dst.k.val != "5" {
+		t.Fatalf("%s, value %q", got, dst.k.val)
+	}
+	i1, h1 := src.a.Hash()
+	if i2, h2 := dst.a.Hash(); i1 != i2 || h1 != h2 || dst.a.Stamp().TickMs != 5 {
+		t.Fatalf("hash %x at %d, want %x at %d", h2, i2, h1, i1)
+	}
+}
