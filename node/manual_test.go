@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -26,11 +27,14 @@ type manual struct {
 	t     testing.TB
 	clock clock.Manual
 	nodes []*Node
-	mu    sync.Mutex
-	wire  []parcel // guarded by mu: services answer calls on goroutines of their own
+	// died is told of a member that stopped; nil: the test fails.
+	died func(n *Node, err error)
+	mu   sync.Mutex
+	wire []parcel // guarded by mu: services answer calls on goroutines of their own
 	// lose says which frames are lost on the way; nil: none.
 	lose func(p parcel) bool
 	fs   map[uint64]*disk.Mem
+	bad  map[uint64]*disk.Faulty // around fs
 	mem  map[uint64]*store.Mem
 }
 
@@ -74,13 +78,14 @@ func (n manualNet) SendStream(to uint64, write func(io.Writer) error, done func(
 // newManual is a cluster of k members with the ids 1, 2, …; member 1 leads.
 func newManual(t testing.TB, k int) *manual {
 	t.Helper()
-	m := &manual{t: t, fs: map[uint64]*disk.Mem{}, mem: map[uint64]*store.Mem{}}
+	m := &manual{t: t, fs: map[uint64]*disk.Mem{}, bad: map[uint64]*disk.Faulty{}, mem: map[uint64]*store.Mem{}}
 	var members []em.Member
 	for id := uint64(1); id <= uint64(k); id++ {
 		members = append(members, em.Member{ID: id, Name: fmt.Sprintf("n%d", id), PeerURLs: []string{fmt.Sprintf("http://10.0.0.%d:2380", id)}})
 	}
 	for _, mb := range members {
 		m.fs[mb.ID] = disk.NewMem()
+		m.bad[mb.ID] = disk.NewFaulty(m.fs[mb.ID])
 		cfg := m.config(mb.ID)
 		if err := cfg.FS.MkdirAll(cfg.Dir); err != nil {
 			t.Fatal(err)
@@ -102,7 +107,7 @@ func newManual(t testing.TB, k int) *manual {
 }
 
 func (m *manual) config(id uint64) Config {
-	cfg := Config{FS: m.fs[id], Clock: &m.clock, Net: manualNet{m, id}, Manual: true, Dir: "data",
+	cfg := Config{FS: m.bad[id], Clock: &m.clock, Net: manualNet{m, id}, Manual: true, Dir: "data",
 		Store: func(string) (store.Store, error) {
 			s := store.NewMem()
 			if old := m.mem[id]; old != nil {
@@ -149,9 +154,13 @@ func (m *manual) crash(id uint64) {
 // step lets every member do what it can and carries what is on the wire.
 func (m *manual) step() {
 	m.t.Helper()
-	for _, n := range m.nodes {
+	for _, n := range slices.Clone(m.nodes) {
 		if err := n.Pump(); err != nil {
-			m.t.Fatalf("member %x: %v", n.id, err)
+			if m.died == nil {
+				m.t.Fatalf("member %x: %v", n.id, err)
+			}
+			m.died(n, err)
+			continue
 		}
 		n.WriteStep()
 	}

@@ -268,8 +268,8 @@ func (n *Node) openMachines() error {
 	if err != nil {
 		return err
 	}
-	// The store was switched to a received snapshot but the crash came before the log was reset to it.
-	if ok && mark.Index > n.wal.LastIndex() {
+	if ok && !n.logHolds(mark) {
+		// The store was switched to a received snapshot but the crash came before the log was reset to it.
 		hs := n.wal.HardState()
 		hs.Commit = max(hs.Commit, mark.Index)
 		if err := n.wal.Reset(mark.Index, mark.Term, hs); err != nil {
@@ -281,6 +281,16 @@ func (n *Node) openMachines() error {
 	n.members = member.New()
 	n.applier = machine.NewApplier(n.store, n.kv, n.members)
 	return n.applier.Load()
+}
+
+// logHolds reports whether the log goes through p or begins after it. A longer log may lack it too: a deposed leader wrote
+// entries that were never committed, and only their term tells them from those the snapshot stands for.
+func (n *Node) logHolds(p replica.SnapshotPoint) bool {
+	if p.Index > n.wal.LastIndex() {
+		return false
+	}
+	term, err := n.wal.Term(p.Index)
+	return err != nil || term == p.Term // an error: truncated, so it was applied and flushed long ago
 }
 
 func (n *Node) startReplica() error {
