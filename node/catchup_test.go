@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/peer"
+	"github.com/holdfastdb/holdfast/store"
 )
 
 // leader is the member that leads now.
@@ -188,5 +191,47 @@ func TestCrashInTheMiddleOfAnInstall(t *testing.T) {
 				t.Error("a write of the dead term took effect")
 			}
 		})
+	}
+}
+
+// slowInstall is a store that a reader visits right after its contents were exchanged.
+type slowInstall struct {
+	*store.Mem
+	visit func()
+}
+
+func (s *slowInstall) Install(in store.Incoming) error {
+	err := s.Mem.Install(in)
+	s.visit()
+	return err
+}
+
+// Who reads while a snapshot is installed sees the state before it, or the one after, or an error; never new rows at an old
+// revision.
+func TestReadDuringInstall(t *testing.T) {
+	m := newManual(t, 3)
+	far := m.nodes[2]
+	read := make(chan error, 1)
+	far.store = &slowInstall{far.store.(*store.Mem), func() {
+		go func() {
+			r, rev, err := far.KV().Range(&ekv.Range{Key: []byte("k0")}, 1<<20)
+			switch {
+			case err != nil || len(r.KVs) == 0:
+				read <- nil
+			case r.KVs[0].ModRevision > rev:
+				read <- fmt.Errorf("revision %d of a key read at revision %d", r.KVs[0].ModRevision, rev)
+			default:
+				read <- nil
+			}
+		}()
+		time.Sleep(50 * time.Millisecond) // it must wait for us; give it time to fail to
+	}}
+	m.cutOff(far.id)
+	m.writeOn(m.nodes[0], 30)
+	m.forgetLog(far.id)
+	m.lose = nil
+	m.until("a snapshot", func() bool { return far.replaced.Load() == 1 })
+	if err := <-read; err != nil {
+		t.Fatal(err)
 	}
 }

@@ -385,22 +385,24 @@ func (n *Node) installSnapshot(w *replica.Write) error {
 		hs = *w.Batch.HardState
 	}
 	hs.Commit = max(hs.Commit, w.Snapshot.Index)
-	if err := n.store.Install(rc.in); err != nil {
-		return fmt.Errorf("install snapshot %d: %w", w.Snapshot.Index, err)
-	}
-	if err := n.wal.Reset(w.Snapshot.Index, w.Snapshot.Term, hs); err != nil {
-		return fmt.Errorf("install snapshot %d: %w", w.Snapshot.Index, err)
-	}
-	if len(w.Batch.Entries) > 0 {
+	// Readers of the machines wait from here until the machines know the new contents.
+	err := n.applier.Replace(func() error {
+		if err := n.store.Install(rc.in); err != nil {
+			return err
+		}
+		if err := n.wal.Reset(w.Snapshot.Index, w.Snapshot.Term, hs); err != nil {
+			return err
+		}
+		if len(w.Batch.Entries) == 0 {
+			return nil
+		}
 		if err := n.wal.Append(w.Batch); err != nil {
 			return err
 		}
-		if err := n.wal.Sync(); err != nil {
-			return err
-		}
-	}
-	if err := n.applier.Load(); err != nil {
-		return fmt.Errorf("load snapshot %d: %w", w.Snapshot.Index, err)
+		return n.wal.Sync()
+	})
+	if err != nil {
+		return fmt.Errorf("install snapshot %d: %w", w.Snapshot.Index, err)
 	}
 	n.appliedIdx = w.Snapshot.Index
 	n.termApplied = w.Snapshot.Term
