@@ -1,0 +1,378 @@
+package kv
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfastdb/holdfast/entry"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+// fakeMember is a member without a log: a test says how it stands and how proposals end.
+type fakeMember struct {
+	member
+	mu      sync.Mutex
+	status  node.Status
+	changed chan struct{}
+	stopped chan struct{}
+	propose func(ctx context.Context) (*entry.Result, error)
+	lanes   []node.Lane
+}
+
+func newFakeMember() *fakeMember {
+	return &fakeMember{
+		status:  node.Status{ClusterID: 1, MemberID: 2, Leader: 2, Term: 3},
+		changed: make(chan struct{}), stopped: make(chan struct{}),
+		propose: func(context.Context) (*entry.Result, error) {
+			return &entry.Result{Term: 3, Bodies: []any{&ekv.PutResult{Revision: 5}}}, nil
+		},
+	}
+}
+
+func (m *fakeMember) Status() node.Status {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.status
+}
+
+func (m *fakeMember) set(change func(*node.Status)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change(&m.status)
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+func (m *fakeMember) LeaderChanged() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.changed
+}
+
+func (m *fakeMember) StoppedC() <-chan struct{}       { return m.stopped }
+func (m *fakeMember) Linearize(context.Context) error { return nil }
+
+func (m *fakeMember) Propose(ctx context.Context, lane node.Lane, _ ...entry.Part) (*entry.Result, error) {
+	m.mu.Lock()
+	m.lanes = append(m.lanes, lane)
+	propose := m.propose
+	m.mu.Unlock()
+	return propose(ctx)
+}
+
+func (m *fakeMember) Call(context.Context, string, []byte) ([]byte, error) {
+	return ekv.AppendLeaseTime(nil, ekv.LeaseTime{Granted: 9, Remaining: 9}), nil
+}
+
+// fakeStore is a reader with one key; the rest is fakeEvents.
+type fakeStore struct{ *fakeEvents }
+
+func (fakeStore) Range(r *ekv.Range, _ int64) (*ekv.RangeResult, int64, error) {
+	return &ekv.RangeResult{Revision: 5, Count: 1, KVs: []ekv.KeyValue{{Key: r.Key, Value: []byte("v"), ModRevision: 5}}}, 5, nil
+}
+func (fakeStore) Alarms() []ekv.AlarmState      { return nil }
+func (fakeStore) Size() (int64, int64)          { return 0, 0 }
+func (fakeStore) Leases() []mkv.Lease           { return nil }
+func (fakeStore) Lease(int64) (mkv.Lease, bool) { return mkv.Lease{}, false }
+
+// serveFake serves m and returns a connection to it.
+func serveFake(t testing.TB, m *fakeMember, opts Options) *grpc.ClientConn {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDoor(m, fakeStore{newFakeEvents(100)}, opts)
+	served := make(chan error, 1)
+	go func() { served <- d.Serve(l) }()
+	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := d.Shutdown(ctx); err != nil {
+			t.Errorf("shutdown: %v", err)
+		}
+		if err := <-served; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	return conn
+}
+
+var putRequest = &pb.PutRequest{Key: []byte("a"), Value: []byte("v")}
+
+func withLeader(ctx context.Context) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, rpctypes.MetadataRequireLeaderKey, rpctypes.MetadataHasLeader)
+}
+
+func TestLearnerServesWhatEtcdsDoes(t *testing.T) {
+	m := newFakeMember()
+	m.status.Learner = true
+	conn, ctx := serveFake(t, m, Options{}), context.Background()
+	kv := pb.NewKVClient(conn)
+	want := status.Convert(rpctypes.ErrGRPCNotSupportedForLearner).Message()
+	refused := func(what string, err error) {
+		t.Helper()
+		if status.Convert(err).Message() != want {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	_, err := kv.Put(ctx, putRequest)
+	refused("put", err)
+	_, err = kv.Range(ctx, &pb.RangeRequest{Key: []byte("a")})
+	refused("linearizable range", err)
+	_, err = pb.NewClusterClient(conn).MemberList(ctx, &pb.MemberListRequest{})
+	refused("member list", err)
+	w, err := pb.NewWatchClient(conn).Watch(ctx)
+	if err == nil {
+		_, err = w.Recv()
+	}
+	refused("watch", err)
+	if _, err := kv.Range(ctx, &pb.RangeRequest{Key: []byte("a"), Serializable: true}); err != nil {
+		t.Errorf("serializable range: %v", err)
+	}
+	if st, err := pb.NewMaintenanceClient(conn).Status(ctx, &pb.StatusRequest{}); err != nil || !st.IsLearner {
+		t.Errorf("status: %v, %v", st, err)
+	}
+	if _, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{}); err != nil {
+		t.Errorf("health: %v", err)
+	}
+	m.set(func(s *node.Status) { s.Learner = false })
+	if _, err := kv.Put(ctx, putRequest); err != nil {
+		t.Errorf("put after promotion: %v", err)
+	}
+}
+
+func TestLosingTheLeaderEndsStreamsThatRequireOne(t *testing.T) {
+	m := newFakeMember()
+	conn, ctx := serveFake(t, m, Options{NoLeaderTimeout: 50 * time.Millisecond}), context.Background()
+	open := func(ctx context.Context) pb.Watch_WatchClient {
+		t.Helper()
+		w, err := pb.NewWatchClient(conn).Watch(ctx)
+		if err == nil {
+			err = w.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: &pb.WatchCreateRequest{Key: []byte("a")}}})
+		}
+		if err == nil {
+			_, err = w.Recv()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	requiring, indifferent := open(withLeader(ctx)), open(ctx)
+	// A short loss ends nothing.
+	m.set(func(s *node.Status) { s.Leader = 0 })
+	m.set(func(s *node.Status) { s.Leader = 2 })
+	time.Sleep(100 * time.Millisecond)
+	m.set(func(s *node.Status) { s.Leader = 0 })
+	kv := pb.NewKVClient(conn)
+	if _, err := kv.Put(withLeader(ctx), putRequest); status.Convert(err).Message() != "etcdserver: no leader" {
+		t.Errorf("put requiring a leader: %v", err)
+	}
+	if _, err := requiring.Recv(); status.Convert(err).Message() != "etcdserver: no leader" || status.Code(err) != codes.Unavailable {
+		t.Errorf("watch requiring a leader: %v", err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := indifferent.Recv()
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		t.Errorf("a watch that requires no leader ended: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	if err := indifferent.CloseSend(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOutcomesAsClientsHearThem(t *testing.T) {
+	m := newFakeMember()
+	conn := serveFake(t, m, Options{RequestTimeout: 50 * time.Millisecond})
+	kv := pb.NewKVClient(conn)
+	for _, c := range []struct {
+		name string
+		err  error
+		want error
+	}{
+		{"overloaded", node.ErrOverloaded, rpctypes.ErrGRPCRequestTooManyRequests},
+		{"unknown", node.ErrUnknown, rpctypes.ErrGRPCTimeout},
+		{"superseded", node.ErrSuperseded, rpctypes.ErrGRPCLeaderChanged},
+		{"no leader", node.ErrNoLeader, rpctypes.ErrGRPCNoLeader},
+		{"stopped", node.ErrStopped, rpctypes.ErrGRPCStopped},
+		{"too large", node.ErrTooLarge, rpctypes.ErrGRPCRequestTooLarge},
+		{"wrapped", errors.Join(errors.New("propose put"), node.ErrNoLeader), rpctypes.ErrGRPCNoLeader},
+	} {
+		m.mu.Lock()
+		m.propose = func(context.Context) (*entry.Result, error) { return nil, c.err }
+		m.mu.Unlock()
+		_, err := kv.Put(context.Background(), putRequest)
+		if got, want := status.Convert(err), status.Convert(c.want); got.Code() != want.Code() || got.Message() != want.Message() {
+			t.Errorf("%s: %v, want %v", c.name, got, want)
+		}
+	}
+	// A request without a deadline is given one.
+	m.mu.Lock()
+	m.propose = func(ctx context.Context) (*entry.Result, error) {
+		<-ctx.Done()
+		return nil, node.ErrUnknown
+	}
+	m.mu.Unlock()
+	start := time.Now()
+	if _, err := kv.Put(context.Background(), putRequest); status.Convert(err).Message() != "etcdserver: request timed out" {
+		t.Errorf("time-out: %v", err)
+	}
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("a request of 50 ms took %v", took)
+	}
+}
+
+func TestLanes(t *testing.T) {
+	m := newFakeMember()
+	conn, ctx := serveFake(t, m, Options{}), context.Background()
+	kv := pb.NewKVClient(conn)
+	result := func(body any) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.propose = func(context.Context) (*entry.Result, error) { return &entry.Result{Bodies: []any{body}}, nil }
+	}
+	_, _ = kv.Put(ctx, putRequest)
+	result(&ekv.DeleteResult{})
+	_, _ = kv.DeleteRange(ctx, &pb.DeleteRangeRequest{Key: []byte("a")})
+	result(&ekv.CompactResult{})
+	_, _ = kv.Compact(ctx, &pb.CompactionRequest{Revision: 1})
+	result(&ekv.GrantResult{})
+	_, _ = pb.NewLeaseClient(conn).LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: 5})
+	want := []node.Lane{node.LaneKV, node.LaneSystem, node.LaneSystem, node.LaneSystem}
+	if len(m.lanes) != len(want) {
+		t.Fatalf("lanes %v, want %v", m.lanes, want)
+	}
+	for i := range want {
+		if m.lanes[i] != want[i] {
+			t.Errorf("lanes %v, want %v", m.lanes, want)
+			break
+		}
+	}
+}
+
+func TestKeepAlivesAnswerInOrder(t *testing.T) {
+	conn := serveFake(t, newFakeMember(), Options{})
+	stream, err := pb.NewLeaseClient(conn).LeaseKeepAlive(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 500
+	go func() {
+		for i := range n {
+			if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(i)}); err != nil {
+				t.Error(err)
+			}
+		}
+		_ = stream.CloseSend()
+	}()
+	for i := range n {
+		r, err := stream.Recv()
+		if err != nil || r.ID != int64(i) || r.TTL != 9 || r.Header == nil {
+			t.Fatalf("answer %d: %v, %v", i, r, err)
+		}
+	}
+	if _, err := stream.Recv(); err != io.EOF {
+		t.Errorf("end: %v", err)
+	}
+}
+
+// TestCodecRefusesWhatIsNotProtobuf: bad bytes must end in an error for the client, not in a command.
+func TestCodecRefusesWhatIsNotProtobuf(t *testing.T) {
+	m := newFakeMember()
+	conn := serveFake(t, m, Options{})
+	for _, method := range []string{"Put", "Range", "DeleteRange", "Txn", "Compact"} {
+		err := conn.Invoke(context.Background(), "/etcdserverpb.KV/"+method, &raw{[]byte{0x0a, 200}}, &raw{}, grpc.ForceCodec(rawCodec{}))
+		if status.Code(err) != codes.Internal {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	if len(m.lanes) != 0 {
+		t.Errorf("%d proposals", len(m.lanes))
+	}
+}
+
+type raw struct{ b []byte }
+
+type rawCodec struct{}
+
+func (rawCodec) Marshal(v any) ([]byte, error)   { return v.(*raw).b, nil }
+func (rawCodec) Unmarshal(b []byte, v any) error { v.(*raw).b = b; return nil }
+func (rawCodec) Name() string                    { return "proto" }
+
+// TestRoomIsGivenBack: large answers wait for each other, and their room comes back when they are sent.
+func TestRoomIsGivenBack(t *testing.T) {
+	d := &Door{opts: Options{MaxResultBytes: 8 << 20, RequestTimeout: 50 * time.Millisecond}, large: make(chan struct{}, largeAnswers)}
+	read := func(max int64) error {
+		if max < 4<<20 {
+			return mkv.ErrTooLarge
+		}
+		return nil
+	}
+	ctx := context.Background()
+	var rooms []*room
+	for range largeAnswers {
+		r, err := d.withRoom(ctx, read)
+		if err != nil || r == nil {
+			t.Fatalf("room %v, %v", r, err)
+		}
+		rooms = append(rooms, r)
+	}
+	if _, err := d.withRoom(ctx, read); err != rpctypes.ErrGRPCRequestTooManyRequests {
+		t.Errorf("one more: %v", err)
+	}
+	for _, r := range rooms {
+		a := &rangeAnswer{result: &ekv.RangeResult{KVs: []ekv.KeyValue{{Value: make([]byte, 2<<20)}}}}
+		marshal(a, r).Free()
+	}
+	if len(d.large) != 0 {
+		t.Errorf("%d rooms still held", len(d.large))
+	}
+	if _, err := d.withRoom(ctx, func(int64) error { return mkv.ErrTooLarge }); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("larger than any room: %v", err)
+	}
+	if len(d.large) != 0 {
+		t.Errorf("%d rooms held after a refusal", len(d.large))
+	}
+}
+
+// BenchmarkPutPath is a put through grpc and the door, answered at once: what the door costs without a node.
+func BenchmarkPutPath(b *testing.B) {
+	conn := serveFake(b, newFakeMember(), Options{})
+	kv := pb.NewKVClient(conn)
+	b.ReportAllocs()
+	b.SetParallelism(32)
+	b.RunParallel(func(p *testing.PB) {
+		for p.Next() {
+			if _, err := kv.Put(context.Background(), putRequest); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}
