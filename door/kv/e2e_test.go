@@ -3,9 +3,16 @@ package kv_test
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
+	"log/slog"
+	"math/big"
 	"net"
 	"slices"
 	"strings"
@@ -35,26 +42,70 @@ type server struct {
 	node *node.Node
 	door *door.Door
 	addr string
+	stop func()
 }
 
-// serve starts a member that ends with the test.
+// serve starts a cluster of one that ends with the test.
 func serve(t testing.TB, opts door.Options) *server {
 	t.Helper()
-	n, err := node.Start(context.Background(), node.Config{Dir: t.TempDir()}, node.StartOptions{Name: "n1"})
+	s := start(t, opts, node.StartOptions{Name: "n1"})
+	s.ready(t)
+	return s
+}
+
+// serveThree starts a cluster of three.
+func serveThree(t testing.TB, opts door.Options) []*server {
+	t.Helper()
+	peers := map[string]string{}
+	for i := range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		peers[fmt.Sprintf("n%d", i+1)] = l.Addr().String()
+		l.Close()
+	}
+	servers := make([]*server, 3)
+	var wg sync.WaitGroup
+	for i := range servers {
+		name := fmt.Sprintf("n%d", i+1)
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			servers[i] = start(t, opts, node.StartOptions{Name: name, PeerAddr: peers[name], Peers: peers})
+		}()
+	}
+	wg.Wait()
+	for _, s := range servers {
+		if s == nil {
+			t.FailNow()
+		}
+		s.ready(t)
+	}
+	return servers
+}
+
+func start(t testing.TB, opts door.Options, how node.StartOptions) *server {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	n, err := node.Start(ctx, node.Config{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}, how)
 	if err != nil {
-		t.Fatal(err)
+		t.Errorf("start %s: %v", how.Name, err)
+		return nil
 	}
 	w := lease.New(n)
 	worked := make(chan struct{})
 	go func() { defer close(worked); w.Run() }()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Errorf("listen: %v", err)
+		return nil
 	}
 	s := &server{node: n, door: door.New(n, opts), addr: l.Addr().String()}
 	served := make(chan error, 1)
 	go func() { served <- s.door.Serve(l) }()
-	t.Cleanup(func() {
+	s.stop = sync.OnceFunc(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		if err := s.door.Shutdown(ctx); err != nil {
@@ -66,12 +117,17 @@ func serve(t testing.TB, opts door.Options) *server {
 		n.Stop()
 		<-worked
 	})
-	for end := time.Now().Add(10 * time.Second); !n.Status().Ready; time.Sleep(5 * time.Millisecond) {
+	t.Cleanup(s.stop)
+	return s
+}
+
+func (s *server) ready(t testing.TB) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !s.node.Status().Ready; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("member not ready after 10 s")
+			t.Fatal("member not ready after 20 s")
 		}
 	}
-	return s
 }
 
 func (s *server) client(t testing.TB) *clientv3.Client {
@@ -684,4 +740,138 @@ func TestShutdownEndsStreams(t *testing.T) {
 	}
 	_, err := stream.Recv()
 	wantError(t, "watch", err, rpctypes.ErrGRPCStopped)
+}
+
+// TestThreeMembers: every member serves everything, whoever leads.
+func TestThreeMembers(t *testing.T) {
+	servers := serveThree(t, door.Options{})
+	var clients []*clientv3.Client
+	leader := -1
+	for i, s := range servers {
+		clients = append(clients, s.client(t))
+		if st := s.node.Status(); st.Leader == st.MemberID {
+			leader = i
+		}
+	}
+	if leader < 0 {
+		t.Fatal("nobody leads")
+	}
+	a, b := clients[(leader+1)%3], clients[(leader+2)%3]
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+
+	w := a.Watch(clientv3.WithRequireLeader(ctx), "w", clientv3.WithPrefix())
+	grant := must(a.Grant(ctx, 3))(t)
+	alive := must(a.KeepAlive(ctx, grant.ID))(t)
+	go func() {
+		for range alive {
+		}
+	}()
+	must(b.Put(ctx, "leased", "", clientv3.WithLease(grant.ID)))(t)
+	short := must(b.Grant(ctx, 2))(t)
+	must(a.Put(ctx, "w/short", "", clientv3.WithLease(short.ID)))(t)
+	for i := range 50 {
+		value := fmt.Sprint(i)
+		rev := put(t, a, "w/a", value)
+		// What one member acknowledged, every other reads.
+		for _, c := range clients {
+			got := must(c.Get(ctx, "w/a"))(t)
+			if string(got.Kvs[0].Value) != value || got.Header.Revision < rev {
+				t.Fatalf("read %s at revision %d after %s at %d", got.Kvs[0].Value, got.Header.Revision, value, rev)
+			}
+		}
+	}
+	if ttl := must(b.TimeToLive(ctx, grant.ID, clientv3.WithAttachedKeys()))(t); ttl.TTL < 1 || ttl.GrantedTTL != 3 || len(ttl.Keys) != 1 {
+		t.Errorf("time to live asked of a follower: %+v", ttl)
+	}
+	evs := events(t, w, 52)
+	last := evs[len(evs)-1]
+	for i, e := range evs {
+		if i > 0 && e.Kv.ModRevision <= evs[i-1].Kv.ModRevision {
+			t.Errorf("event %d out of order", i)
+		}
+	}
+	if string(last.Kv.Key) != "w/short" || last.Type != mvccpb.DELETE {
+		t.Errorf("last event %v, want the end of the short lease", last)
+	}
+
+	// The leader goes; the others carry on, and kept leases live.
+	hashes := map[uint32]bool{}
+	rev := must(a.Get(ctx, "w/a"))(t).Header.Revision
+	for i, c := range clients {
+		must(c.Get(ctx, "w/a"))(t)
+		hashes[must(c.HashKV(ctx, servers[i].addr, rev))(t).Hash] = true
+	}
+	if len(hashes) != 1 {
+		t.Errorf("members differ: %v", hashes)
+	}
+	must(clients[leader].MoveLeader(ctx, servers[(leader+1)%3].node.Status().MemberID))(t)
+	servers[leader].stop()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		pctx, done := context.WithTimeout(ctx, 2*time.Second)
+		_, err := b.Put(pctx, "w/b", "")
+		done()
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no writes 10 s after the leader went: %v", err)
+		}
+	}
+	events(t, w, 1)
+	time.Sleep(4 * time.Second)
+	if got := must(b.Get(ctx, "leased"))(t); len(got.Kvs) != 1 {
+		t.Error("a kept lease ran out with the change of leader")
+	}
+}
+
+func TestTLSWithClientCertificates(t *testing.T) {
+	ca, pool := newAuthority(t)
+	serverCert, clientCert := ca(t, "server"), ca(t, "client")
+	s := serve(t, door.Options{TLS: &tls.Config{Certificates: []tls.Certificate{serverCert}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}})
+	dial := func(certs ...tls.Certificate) error {
+		c, err := clientv3.New(clientv3.Config{
+			Endpoints: []string{s.addr}, Logger: zap.NewNop(),
+			TLS: &tls.Config{RootCAs: pool, Certificates: certs},
+		})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		_, err = c.Put(ctx, "a", "1")
+		return err
+	}
+	if err := dial(clientCert); err != nil {
+		t.Errorf("with a certificate: %v", err)
+	}
+	if err := dial(); err == nil {
+		t.Error("a client without a certificate was served")
+	}
+}
+
+// newAuthority makes a certificate authority: a function that signs a certificate for a name, and the pool that trusts it.
+func newAuthority(t testing.TB) (sign func(t testing.TB, name string) tls.Certificate, pool *x509.CertPool) {
+	t.Helper()
+	caKey := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	caCert := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	caDER := must(x509.CreateCertificate(rand.Reader, caCert, caCert, caKey.Public(), caKey))(t)
+	pool = x509.NewCertPool()
+	pool.AddCert(must(x509.ParseCertificate(caDER))(t))
+	return func(t testing.TB, name string) tls.Certificate {
+		t.Helper()
+		key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+		cert := &x509.Certificate{
+			SerialNumber: big.NewInt(time.Now().UnixNano()), DNSNames: []string{name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+			NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		}
+		der := must(x509.CreateCertificate(rand.Reader, cert, caCert, key.Public(), caKey))(t)
+		return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	}, pool
 }
