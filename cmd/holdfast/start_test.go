@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/json"
 	"encoding/pem"
 	"io"
 	"log/slog"
@@ -22,6 +23,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfastdb/holdfast/door/admin"
 )
 
 // freeAddr is an address nobody listens on right now.
@@ -305,6 +308,15 @@ func TestOperatorsCommandsAgainstARunningServer(t *testing.T) {
 	has(ok("status"), "n1 (", "ready", "revision 6", "leader", "sync", r.kvAddr)
 	has(ok("status", "--json"), `"revision": 6`, `"role": "leader"`)
 	has(ok("member", "list"), "n1", "leader", "ok")
+	var st admin.Status
+	if err := json.Unmarshal([]byte(ok("status", "--json")), &st); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range st.Steps { // four puts and a delete through every step of a write
+		if s.Total < 5 && s.Step != "replicate" {
+			t.Errorf("step %s counted %d", s.Step, s.Total)
+		}
+	}
 
 	dir := t.TempDir()
 	file := filepath.Join(dir, "backup.snap")

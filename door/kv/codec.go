@@ -5,11 +5,15 @@ import (
 
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfastdb/holdfast/internal/meter"
 )
 
 // codec is the door's message codec: our own messages read and write themselves, all others go through protobuf. It is
 // forced on the server, so it also answers for clients that name another content subtype.
-type codec struct{}
+type codec struct {
+	steps *meter.Steps // not nil
+}
 
 // decoder is a request that reads itself. b is only valid during the call.
 type decoder interface{ decode(b []byte) error }
@@ -19,7 +23,12 @@ type prepared struct{ parts mem.BufferSlice }
 
 func (codec) Name() string { return "proto" }
 
-func (codec) Marshal(v any) (mem.BufferSlice, error) {
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	switch v.(type) {
+	case *putAnswer, *deleteAnswer, *txnAnswer:
+		began := c.steps.Reply.Begin()
+		defer c.steps.Reply.End(began)
+	}
 	switch m := v.(type) {
 	case *rangeCall:
 		parts := marshal(&m.answer, m.room)
@@ -41,7 +50,7 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 	return nil, fmt.Errorf("marshal %T: not a message of this door", v)
 }
 
-func (codec) Unmarshal(data mem.BufferSlice, v any) error {
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	var b []byte
 	if len(data) == 1 { // nearly always: a small message in one transport frame
 		b = data[0].ReadOnlyData()
@@ -51,6 +60,10 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 		b = buf.ReadOnlyData()
 	}
 	switch m := v.(type) {
+	case *putCall, *deleteCall, *txnCall:
+		began := c.steps.Decode.Begin()
+		defer c.steps.Decode.End(began)
+		return m.(decoder).decode(b)
 	case decoder:
 		return m.decode(b)
 	case proto.Message:

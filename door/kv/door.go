@@ -23,6 +23,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/internal/meter"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
 )
@@ -50,6 +51,8 @@ type Options struct {
 	RequestTimeout time.Duration
 	// NoLeaderTimeout is how long a member may be without a leader before streams that require one are ended. 0 = 3 s.
 	NoLeaderTimeout time.Duration
+	// Steps receives counts and times of decoding commands and of answering them; nil: nobody looks.
+	Steps *meter.Steps
 }
 
 func (o *Options) fill() {
@@ -62,6 +65,9 @@ func (o *Options) fill() {
 	setDefault(&o.MinLeaseTTL, 2)
 	setDefault(&o.RequestTimeout, 7*time.Second)
 	setDefault(&o.NoLeaderTimeout, 3*time.Second)
+	if o.Steps == nil {
+		o.Steps = new(meter.Steps)
+	}
 }
 
 func setDefault[T comparable](v *T, d T) {
@@ -137,7 +143,7 @@ func newDoor(n member, kv reader, opts Options) *Door {
 	d.leaderless.Store(&leaderless)
 
 	gopts := []grpc.ServerOption{
-		grpc.ForceServerCodecV2(codec{}),
+		grpc.ForceServerCodecV2(codec{opts.Steps}),
 		grpc.UnaryInterceptor(d.guardUnary),
 		grpc.StreamInterceptor(d.guardStream),
 		// As etcd: the request itself and half a MiB for its envelope. Larger ones are refused by the transport.

@@ -133,3 +133,22 @@ func BenchmarkRecord(b *testing.B) {
 		h.Record(time.Duration(i))
 	}
 }
+
+func TestBeginCountsEveryItemAndTimesOneOfEight(t *testing.T) {
+	var s Step
+	for range 80 {
+		s.End(s.Begin())
+	}
+	var r Reading
+	s.Seconds.Read(&r)
+	if s.Total.Load() != 80 || r.Count != 10 {
+		t.Errorf("%d items, %d timed; want 80 and 10", s.Total.Load(), r.Count)
+	}
+}
+
+func BenchmarkBeginEnd(b *testing.B) {
+	var s Step
+	for b.Loop() {
+		s.End(s.Begin())
+	}
+}
