@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,7 +69,8 @@ type generation struct {
 	dir      string
 	refs     atomic.Int64 // readers, plus one while it is s.cur
 	replaced atomic.Bool  // new calls answer ErrReplaced
-	quiet    atomic.Bool  // closing, or not yet installed: a failed background job does not stop the node
+	opened   atomic.Bool
+	quiet    atomic.Bool // closing, or not yet installed: a failed background job does not stop the node
 
 	failOnce sync.Once
 	failed   chan struct{} // closed by the first failed background job; Pebble retries such a job for ever
@@ -136,17 +138,31 @@ func open(fs vfs.FS, dir string, opts Options) (*db, error) {
 func (s *db) openGeneration(number int, fresh bool) (*generation, error) {
 	g := &generation{s: s, number: number, dir: s.fs.PathJoin(s.dir, generationName(number)), failed: make(chan struct{})}
 	g.refs.Store(1)
-	pdb, err := pebble.Open(g.dir, s.pebbleOptions(g, fresh))
-	if err != nil {
+	if err := g.open(s.pebbleOptions(g, fresh)); err != nil {
 		return nil, err
 	}
-	g.pdb = pdb
+	g.opened.Store(true)
 	return g, nil
+}
+
+// open answers what Pebble panics with as an error, see fatalFS.
+func (g *generation) open(o *pebble.Options) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			perr, ok := p.(error)
+			if _, bug := p.(runtime.Error); bug || !ok {
+				panic(p) // not about a disk
+			}
+			err = perr
+		}
+	}()
+	g.pdb, err = pebble.Open(g.dir, o)
+	return err
 }
 
 func (s *db) pebbleOptions(g *generation, fresh bool) *pebble.Options {
 	o := &pebble.Options{
-		FS:                          s.fs,
+		FS:                          fatalFS{s.fs, g},
 		Cache:                       s.cache,
 		DisableWAL:                  true, // the commit log is the WAL
 		ErrorIfNotExists:            !fresh,
