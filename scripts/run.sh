@@ -15,8 +15,10 @@ fi
 mkdir -p build/run
 bin/holdfast serve --data build/run/data --kv "$kv" --admin "$admin" &
 pid=$!
-# The shell waits for the server, never the other way round: SIGTERM lets it hand over and close its files.
-trap 'kill -TERM $pid 2>/dev/null || true' INT TERM HUP
+# Ctrl-C reaches the server by itself, since the terminal sends it to the whole group; a second signal would make it stop at
+# once instead of handing over and closing its files.
+trap : INT
+trap 'kill -TERM $pid 2>/dev/null || true' TERM HUP
 
 tries=0
 until ETCDCTL_API=3 $etcdctl --endpoints "$kv" --command-timeout 1s get --limit 1 holdfast >/dev/null 2>&1; do
