@@ -168,7 +168,7 @@ func (n *Node) handleCallFrame(from uint64, b []byte) {
 	if k <= 0 || l > uint64(len(b)-k) {
 		return
 	}
-	service, req := string(b[k:k+int(l)]), b[k+int(l):]
+	service, req := b[k:k+int(l)], b[k+int(l):]
 	reply := func(status byte, body []byte) {
 		f := append(make([]byte, 0, 16+len(body)), frameAnswer)
 		f = binary.AppendUvarint(f, id)
@@ -176,7 +176,7 @@ func (n *Node) handleCallFrame(from uint64, b []byte) {
 		n.net.Send(from, peer.LaneForward, append(f, body...))
 	}
 	n.calls.mu.Lock()
-	fn := n.calls.services[service]
+	fn := n.calls.services[string(service)]
 	n.calls.mu.Unlock()
 	if n.pub.Load().leads == 0 || fn == nil {
 		reply(answerNotLeader, nil)

@@ -139,7 +139,6 @@ type Node struct {
 	unkicked    int   // of them, those nobody was told of
 	packedIndex uint64
 	soleVoter   bool
-	ready       bool   // an entry of the current term was applied here
 	termApplied uint64 // term of the last applied entry
 	appliedIdx  uint64
 	lastTick    time.Duration

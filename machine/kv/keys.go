@@ -50,22 +50,6 @@ type meta struct {
 
 func (m *meta) exists() bool { return m.version != 0 }
 
-// compare orders positions in history.
-func compareRev(rev int64, sub uint32, rev2 int64, sub2 uint32) int {
-	switch {
-	case rev != rev2:
-		if rev < rev2 {
-			return -1
-		}
-		return 1
-	case sub < sub2:
-		return -1
-	case sub > sub2:
-		return 1
-	}
-	return 0
-}
-
 func appendCurrentKey(dst, key []byte) []byte {
 	return append(append(dst, letter, spaceCurrent), key...)
 }

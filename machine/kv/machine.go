@@ -46,7 +46,6 @@ type Machine struct {
 	alarmLog []alarmWrite
 	events   []Event // of this entry, built in Finish
 	key, row []byte  // scratch for building rows
-	key2     []byte
 
 	// The gate. Seal takes mu and makes seq odd, Publish makes it even and lets go: while a batch becomes visible no reader
 	// can begin, and a reader that only looks at one row checks seq instead of locking (reader.go). The rejected design was
