@@ -124,6 +124,10 @@ func (l *Log) settle(found scanned) error {
 		return &CorruptError{File: l.path(active.name), Offset: l.off,
 			Reason: fmt.Sprintf("ends at entry %d, but the log was truncated up to %d", l.last, l.start.at.index)}
 	}
+	if first := l.firstHeld(); l.last > l.start.at.index && first > l.start.at.index+1 {
+		return &CorruptError{File: l.path(l.segs[0].name),
+			Reason: fmt.Sprintf("begins with entry %d, but the log was truncated up to %d only", first, l.start.at.index)}
+	}
 	if found.tornEnd > found.end {
 		l.recovery.TornFile, l.recovery.TornOffset = l.path(active.name), found.end
 		// Valid records behind the hole would count again as soon as the hole is filled with a record that ends where
@@ -158,4 +162,15 @@ func (l *Log) settle(found scanned) error {
 		}
 	}
 	return nil
+}
+
+// firstHeld is the first index any segment holds, the one after the last if none holds any. Only the truncation point says which of them count; it
+// can even lie below the entry the first segment began after, if that one was overwritten since.
+func (l *Log) firstHeld() uint64 {
+	for _, s := range l.segs {
+		if index, ok := s.first(); ok {
+			return index
+		}
+	}
+	return l.last + 1
 }

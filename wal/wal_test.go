@@ -190,6 +190,24 @@ func TestTruncateBoundsDiskUse(t *testing.T) {
 	}
 }
 
+// TestTruncateBelowTheFirstSegmentsBeginning: the first segment left began after an entry that was overwritten in it.
+func TestTruncateBelowTheFirstSegmentsBeginning(t *testing.T) {
+	fs := disk.NewMem()
+	l := openLog(t, fs)
+	index := uint64(1)
+	for ; l.Stats().Segment < 2; index++ {
+		check(t, l.Sync())
+		put(t, l, index, 1, 1, 900)
+	}
+	put(t, l, 4, 2, 1, 10)
+	check(t, l.Sync(), l.Truncate(3))
+	if l.Stats().Segments != 1 {
+		t.Fatal("the first segment is still there: the test shows nothing")
+	}
+	fs.Crash(nil)
+	wantRange(t, openLog(t, fs), 4, 4)
+}
+
 func TestResetStartsAnew(t *testing.T) {
 	fs := disk.NewMem()
 	l := openLog(t, fs)
