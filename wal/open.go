@@ -82,6 +82,10 @@ func (l *Log) recover(st start) error {
 		if sh != nil {
 			l.hard = sh.hardState
 			if len(l.segs) == 0 {
+				if sh.prev.index > st.at.index { // between the two there would be entries that nothing holds
+					return &CorruptError{File: l.path(seg.name), Reason: fmt.Sprintf("begins after entry %d, but the log after entry %d",
+						sh.prev.index, st.at.index)}
+				}
 				l.last = sh.prev.index
 			}
 			if l.last != sh.prev.index {
