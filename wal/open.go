@@ -82,11 +82,9 @@ func (l *Log) recover(st start) error {
 		if sh != nil {
 			l.hard = sh.hardState
 			if len(l.segs) == 0 {
-				if sh.prev.index > st.at.index { // between the two there would be entries that nothing holds
-					return &CorruptError{File: l.path(seg.name), Reason: fmt.Sprintf("begins after entry %d, but the log after entry %d",
-						sh.prev.index, st.at.index)}
-				}
-				l.last = sh.prev.index
+				// A header may name a later entry than the truncation point: one that this segment overwrites from there on.
+				// Without such an overwrite the entries between would be missing, and the next record is refused.
+				l.last = min(sh.prev.index, st.at.index)
 			}
 			if l.last != sh.prev.index {
 				return &CorruptError{File: l.path(seg.name), Reason: fmt.Sprintf("begins after entry %d, but %d is the last", sh.prev.index, l.last)}
