@@ -23,7 +23,7 @@ func TestCrashLeavesAPrefix(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 1))
 			fs := vfs.NewCrashableMem()
 			states := [][]string{nil} // by applied index
-			var ref *Mem // what must be there, rebuilt after each crash
+			var ref *Mem              // what must be there, rebuilt after each crash
 			var applied, floor uint64
 			for range 4 {
 				s := openTest(t, fs, Options{flushBytes: 20 << 10, overwriteBytes: 4 << 10})
