@@ -123,6 +123,9 @@ type Node struct {
 	replaced   atomic.Int64 // snapshots installed
 	truncating atomic.Bool
 
+	handedMu sync.Mutex
+	handed   map[uint64]uint64 // added voters' ids given away without a leader, and to which nonce; guarded by handedMu
+
 	closeNet *peer.TCP // the network Start made; closed with the node
 
 	// Everything below is owned by the loop.

@@ -373,9 +373,39 @@ func (n *Node) handleJoin(ctx context.Context, req []byte) ([]byte, error) {
 		}
 		me = &m
 	}
-	a := joinAnswer{Cluster: n.ident.Cluster, Member: me.ID, Peers: map[uint64]string{}}
+	return n.answerJoin(me.ID)
+}
+
+// awaited is the voter that was added for the asker but has not started: without its vote there may be no majority, so no
+// leader to log its claim. Nil: there is none. An added learner is never awaited, the others have their majority.
+func (n *Node) awaited(q *question) *em.Member {
 	for _, m := range n.members.List() {
-		if m.ID != me.ID && len(m.PeerURLs) > 0 {
+		if slices.Contains(m.PeerURLs, "http://"+q.PeerAddr) && m.Name == "" && (m.Nonce == 0 || m.Nonce == q.Nonce) && !m.Learner {
+			return &m
+		}
+	}
+	return nil
+}
+
+// hand gives an id away before the log can say so: to one process only, as long as this one runs. By then the new member has
+// published its name, which ends the matter in the log.
+func (n *Node) hand(id, nonce uint64) bool {
+	n.handedMu.Lock()
+	defer n.handedMu.Unlock()
+	if n.handed == nil {
+		n.handed = map[uint64]uint64{}
+	}
+	if _, given := n.handed[id]; !given {
+		n.handed[id] = nonce
+	}
+	return n.handed[id] == nonce
+}
+
+// answerJoin tells a new member who it is and where the others are.
+func (n *Node) answerJoin(id uint64) ([]byte, error) {
+	a := joinAnswer{Cluster: n.ident.Cluster, Member: id, Peers: map[uint64]string{}}
+	for _, m := range n.members.List() {
+		if m.ID != id && len(m.PeerURLs) > 0 {
 			a.Peers[m.ID] = HostPort(m.PeerURLs[0])
 		}
 	}
@@ -395,9 +425,19 @@ func (n *Node) HandleAsk(b []byte) ([]byte, error) {
 	case "hello":
 		return json.Marshal(helloAnswer{Name: n.ident.Name, Member: n.id, Cluster: n.ident.Cluster, Members: n.members.List()})
 	case "join":
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		wait := 10 * time.Second
+		if n.awaited(&q) != nil {
+			wait = 3 * time.Second // perhaps there is no leader before this very member is there; an election takes two
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), wait)
 		defer cancel()
-		return n.Call(ctx, "member.join", b)
+		answer, err := n.Call(ctx, "member.join", b)
+		if err != nil && n.pub.Load().leader == 0 {
+			if m := n.awaited(&q); m != nil && n.hand(m.ID, q.Nonce) {
+				return n.answerJoin(m.ID)
+			}
+		}
+		return answer, err
 	}
 	return nil, fmt.Errorf("unknown question %q", q.Kind)
 }
