@@ -137,6 +137,7 @@ func (c *cluster) healthy() {
 }
 
 func TestThreeMembers(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "n1", "n2", "n3")
 	i := 0
 	for name, n := range c.nodes {
@@ -203,6 +204,7 @@ func TestThreeMembers(t *testing.T) {
 
 // The leader goes while clients count up on the other two: none hears an error, and every count is there exactly once.
 func TestLeaderStops(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "n1", "n2", "n3")
 	leader, _ := c.leader()
 	var counted atomic.Int64
@@ -249,6 +251,7 @@ func TestLeaderStops(t *testing.T) {
 
 // Without a majority nothing is acknowledged and nothing read; callers get their own deadline, and what happened is said right.
 func TestNoMajority(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "n1", "n2", "n3")
 	mustPropose(t, c.nodes["n1"], "k", "1")
 	c.stop("n2")
@@ -278,6 +281,7 @@ func TestNoMajority(t *testing.T) {
 
 // A member that was away while the log was truncated is brought up by a snapshot over the wire.
 func TestCatchUpOverTheWire(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "n1", "n2", "n3")
 	far, _ := c.follower()
 	c.stop(far)

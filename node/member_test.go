@@ -247,7 +247,7 @@ func TestRemovedMemberStops(t *testing.T) {
 		if err := gone.Failure(); err == nil || !strings.Contains(err.Error(), "removed from the cluster") {
 			t.Errorf("it stopped with %v", err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(2 * time.Second):
 		t.Log("it was cut off before it heard of its removal") // allowed: nobody must talk to it any more
 	}
 	c.stop(name)
@@ -268,7 +268,7 @@ func TestBootstrapRefusals(t *testing.T) {
 	start := func(dir, name, addr string, peers map[string]string) chan error {
 		done := make(chan error, 1)
 		go func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
 			n, err := Start(ctx, Config{Dir: dir, MemoryBytes: 64 << 20}, StartOptions{Name: name, PeerAddr: addr, Peers: peers})
 			if err == nil {
