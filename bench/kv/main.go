@@ -117,6 +117,7 @@ func (cfg *config) cells() ([]cell, error) {
 type report struct {
 	Began    time.Time `json:"began"`
 	Machine  machine   `json:"machine"`
+	Summary  []summary `json:"summary"`
 	Rounds   []round   `json:"rounds"`
 	Failures []string  `json:"failures"`
 }
@@ -169,7 +170,8 @@ func run(ctx context.Context, cfg *config) error {
 		return err
 	}
 	fmt.Printf("\nfdatasync before %.3f ms, after %.3f ms\n\n", rep.Machine.SyncBefore, rep.Machine.SyncAfter)
-	printTable(os.Stdout, cells, cfg.servers, rep.Rounds)
+	rep.Summary = summarize(cells, cfg.servers, rep.Rounds)
+	printTable(os.Stdout, rep.Summary)
 
 	b, err := json.MarshalIndent(rep, "", "  ")
 	if err != nil {

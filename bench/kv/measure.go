@@ -21,7 +21,7 @@ import (
 type round struct {
 	Server string `json:"server"`
 	cell
-	Round     int     `json:"round"`
+	Round     int     `json:"round,omitempty"`
 	Total     int     `json:"total"`
 	Seconds   float64 `json:"seconds"`
 	PerSecond float64 `json:"per_second"`

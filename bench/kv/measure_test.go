@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-const summary = `
+const printed = `
 Summary:
   Total:	1.75961021 secs.
   Slowest:	0.019917974 secs.
@@ -24,7 +24,7 @@ Latency distribution:
 `
 
 func TestParseLoad(t *testing.T) {
-	l, err := parseLoad(summary)
+	l, err := parseLoad(printed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,9 +32,9 @@ func TestParseLoad(t *testing.T) {
 		t.Errorf("parsed %+v", l)
 	}
 	for name, out := range map[string]string{
-		"errors":     summary + "\nError distribution:\n  [3]\tetcdserver: request timed out\n",
+		"errors":     printed + "\nError distribution:\n  [3]\tetcdserver: request timed out\n",
 		"no summary": "panic: something\n",
-		"cut short":  summary[:strings.Index(summary, "99% in")],
+		"cut short":  printed[:strings.Index(printed, "99% in")],
 	} {
 		if _, err := parseLoad(out); err == nil {
 			t.Errorf("%s: counted as a good run", name)
@@ -56,7 +56,7 @@ func TestMedians(t *testing.T) {
 		t.Errorf("median of four is %v", m)
 	}
 	var b strings.Builder
-	printTable(&b, []cell{c}, []string{"etcd", "holdfast", "floor"}, rounds)
+	printTable(&b, summarize([]cell{c}, []string{"etcd", "holdfast", "floor"}, rounds))
 	if !strings.Contains(b.String(), "4.50x") || strings.Contains(b.String(), "holdfast") {
 		t.Errorf("table:\n%s", b.String())
 	}
