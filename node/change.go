@@ -276,6 +276,10 @@ func (n *Node) addMember(ctx context.Context, m em.Member) (em.Member, error) {
 	if !m.Learner && started < (voters+1)/2+1 && !(voters == 1 && started == 1) {
 		return m, ErrNotEnoughStarted
 	}
+	if !slices.ContainsFunc(members, func(o em.Member) bool { return len(o.PeerURLs) > 0 }) {
+		// The new one could reach nobody, and as a voter it would take the quorum with it for good.
+		return m, fmt.Errorf("%w: no member has a peer address; start this one with --peer first", ErrUnhealthy)
+	}
 	if !n.allHealthy(members) {
 		return m, ErrUnhealthy
 	}

@@ -170,6 +170,7 @@ func snapshotStatus() *command {
 		name:     "snapshot status",
 		args:     "FILE",
 		summary:  "check a snapshot file and say what is in it",
+		about:    "The file may be from `holdfast snapshot save` or, against a Holdfast server, from `etcdctl snapshot save`.",
 		examples: []string{"holdfast snapshot status backup.snap", "holdfast snapshot status --json backup.snap"},
 		flags:    func(l *flagList) { asJSON = l.toggle("json", "print JSON") },
 		run: func(c *call) error {

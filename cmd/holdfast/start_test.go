@@ -324,15 +324,33 @@ func TestOperatorsCommandsAgainstARunningServer(t *testing.T) {
 	if names, _ := os.ReadDir(dir); len(names) != 1 {
 		t.Errorf("beside the snapshot lies %v", names)
 	}
+	if status, _, errs := execute(nil, "member", "add", "--admin", r.adminAddr, "127.0.0.1:9"); status != 1 || !strings.Contains(errs, "start this one with --peer first") {
+		t.Errorf("adding a member to one that nobody can reach: status %d: %s", status, errs)
+	}
 	has(ok("snapshot", "status", file), "revision", "6", "keys", "3", "sha256")
 	has(ok("snapshot", "status", "--json", file), `"keys": 3`, `"revision": 6`)
+
+	stream, err := c.Snapshot(timely(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	etcds, err := io.ReadAll(stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byEtcd := filepath.Join(dir, "etcdctl.snap")
+	if err := os.WriteFile(byEtcd, etcds, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	has(ok("snapshot", "status", "--json", byEtcd), `"keys": 3`, `"revision": 6`)
 
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	bad := filepath.Join(dir, "bad.snap")
-	for name, damaged := range map[string][]byte{"cut": b[:len(b)-1], "longer": append(bytes.Clone(b), 0), "flipped": flip(b), "empty": nil} {
+	for name, damaged := range map[string][]byte{"cut": b[:len(b)-1], "longer": append(bytes.Clone(b), 0), "flipped": flip(b), "empty": nil,
+		"cut etcdctl": etcds[:len(etcds)-1], "longer etcdctl": append(bytes.Clone(etcds), 0)} {
 		if err := os.WriteFile(bad, damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -115,6 +115,8 @@ func seconds(s float64) string {
 	switch {
 	case d == 0:
 		return "-"
+	case d < time.Microsecond:
+		return "<1µs"
 	case d < time.Millisecond:
 		return d.Round(time.Microsecond).String()
 	case d < time.Second:

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/holdfastdb/holdfast/node"
 )
@@ -93,7 +94,9 @@ func failMembership(w http.ResponseWriter, err error) {
 		{node.ErrUnhealthy, http.StatusPreconditionFailed, "wait until all members are connected for 5 s"},
 	} {
 		if errors.Is(err, c.err) {
-			code, text = c.code, text+"; "+c.next
+			if code = c.code; !strings.Contains(text, "; ") {
+				text += "; " + c.next
+			}
 			break
 		}
 	}
