@@ -262,7 +262,8 @@ func inspectStore() *command {
 		args:    "DIR",
 		summary: "count the rows of a stopped server's state by prefix, or print those of one",
 		about: `Prefixes are the first two bytes of a row's key, as text where they are letters: kc is the current version of every
-key, kk its history, kr the changes by revision, kl leases, ka the keys they hold, mm members.`,
+key, kk its history, kr the changes by revision, kl leases, ka the keys they hold, mm members. The store is as of its
+last flush, which the applied index names; a start replays the rest from the log.`,
 		examples: []string{
 			"holdfast inspect store ./data",
 			"holdfast inspect store ./data --prefix kc --limit 20",
