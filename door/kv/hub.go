@@ -106,6 +106,7 @@ func (h *hub) run(stop <-chan struct{}) {
 		if ok && upTo <= seen {
 			select {
 			case <-changed:
+			case <-h.wake: // all watchers left and another came, perhaps with seen set back
 			case <-stop:
 				return
 			}

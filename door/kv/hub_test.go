@@ -63,6 +63,14 @@ func (f *fakeEvents) Recent(after int64) ([]mkv.Event, int64, bool, <-chan struc
 		return nil, f.revision, false, f.changed
 	}
 	i, _ := slices.BinarySearchFunc(f.events, after+1, func(e mkv.Event, rev int64) int { return int(e.KV.ModRevision - rev) })
+	// Now and then only a part, as the ring may: then there is more at once.
+	for n := i + 7; n < len(f.events) && rand.IntN(3) == 0; n++ {
+		if f.events[n].KV.ModRevision != f.events[n-1].KV.ModRevision {
+			closed := make(chan struct{})
+			close(closed)
+			return f.events[i:n:n], f.events[n-1].KV.ModRevision, true, closed
+		}
+	}
 	return f.events[i:len(f.events):len(f.events)], f.revision, true, f.changed
 }
 
@@ -399,6 +407,36 @@ func TestRangeTreeAgainstScan(t *testing.T) {
 	if got := len(tree.groups()); got != len(set) {
 		t.Errorf("%d groups, want %d", got, len(set))
 	}
+}
+
+// TestLonelyWatcherIsNotForgotten: the hub sleeps, its last watcher leaves, and one comes that still lacks something.
+func TestLonelyWatcherIsNotForgotten(t *testing.T) {
+	f := newFakeEvents(1000)
+	h := startHub(t, f)
+	f.put("a")
+	f.put("a")
+	come := func(from int64) (*recorder, *watcher, func()) {
+		rec := newRecorder(t)
+		st := newWatchStream(h, rec)
+		w := &watcher{key: []byte("a")}
+		if err := st.register(w, 0); err != nil {
+			t.Fatal(err)
+		}
+		st.start(w, from)
+		if !h.join(w, from) {
+			t.Fatal("did not join an empty hub")
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = st.write(ctx, time.Hour) }()
+		return rec, w, func() { cancel(); <-done; st.close() }
+	}
+	_, _, leave := come(f.revision + 1)
+	time.Sleep(20 * time.Millisecond) // the hub has nothing to do
+	leave()
+	rec, w, leave := come(f.revision) // as after a piece that ended before the newest revision
+	defer leave()
+	eventually(t, "the event", func() bool { return len(rec.seen(w.id)) == 1 })
 }
 
 // BenchmarkNotify is one revision for a thousand watchers of the same key.
