@@ -1,0 +1,80 @@
+package crash
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// TestBootstrapCrash kills members while three begin a cluster, each round at other moments. Afterwards the cluster
+// works, or whoever cannot go on has ended with one clear line: nobody hangs, and there are never two clusters.
+func TestBootstrapCrash(t *testing.T) {
+	processTest(t, true)
+	rounds := count("BOOTSTRAPS", 4, 100)
+	kills, refused := 0, 0
+	var slowest time.Duration
+	for round := range rounds {
+		if t.Failed() {
+			break
+		}
+		// A subtest per round, so that its servers are gone before the next.
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			r := rng(t)
+			c := describe(t, 3)
+			for _, n := range c.Nodes {
+				if err := n.Start(); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(between(r, 1, 100*time.Millisecond))
+			}
+			for range 1 + r.IntN(3) {
+				time.Sleep(between(r, 1, 150*time.Millisecond))
+				victim := c.Nodes[r.IntN(3)]
+				kill(t, victim)
+				kills++
+				if r.IntN(2) == 0 {
+					time.Sleep(between(r, 1, 400*time.Millisecond))
+				}
+				if err := victim.Start(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			began := time.Now()
+			var stopped []string
+			for _, n := range c.Nodes {
+				if err := c.WaitNode(n, 30*time.Second); err != nil {
+					if n.Running() {
+						t.Fatalf("%s neither serves nor refuses after 30 s: %v", n.Name, err)
+					}
+					wantRefusal(t, n)
+					stopped = append(stopped, n.Name)
+					t.Logf("%s refused: %s", n.Name, n.LogTail(1))
+				}
+			}
+			slowest = max(slowest, time.Since(began))
+			if len(stopped) > 0 {
+				refused++
+				return
+			}
+			ids := map[uint64]bool{}
+			for i, n := range c.Nodes {
+				cli := dial(t, n.KV)
+				if _, err := cli.Put(within(t, 10*time.Second), "from/"+n.Name, "v"); err != nil {
+					t.Fatalf("put through %s: %v", n.Name, err)
+				}
+				res, err := cli.Get(within(t, 10*time.Second), "from/", clientv3.WithPrefix())
+				if err != nil || len(res.Kvs) != i+1 {
+					t.Fatalf("%s sees %d of %d keys: %v", n.Name, len(res.Kvs), i+1, err)
+				}
+				ids[res.Header.ClusterId] = true
+			}
+			if len(ids) != 1 {
+				t.Fatalf("%d clusters came out of one bootstrap", len(ids))
+			}
+		})
+	}
+	summary(t, "bootstrap: %d rounds, %d kills in the middle, %d working clusters, %d refusals, slowest %s after the last start",
+		rounds, kills, rounds-refused, refused, tenth(slowest))
+}

@@ -1,0 +1,202 @@
+package crash
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/holdfastdb/holdfast/internal/proctest"
+)
+
+// etcdOnly is a path to an etcd to test instead, or "".
+var etcdInstead = os.Getenv("CRASH_ETCD")
+
+// processTest skips tests that start servers in `go test -short`, and tests without a counterpart when etcd stands in.
+func processTest(t *testing.T, etcdHas bool) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts servers: not in the short unit tests, runs in make test")
+	}
+	if etcdInstead != "" && !etcdHas {
+		t.Skip("CRASH_ETCD is set and etcd has no counterpart")
+	}
+}
+
+// describe makes a cluster without starting it. Its nodes end with the test; on failure their last lines are logged.
+func describe(t *testing.T, n int, flags ...string) *proctest.Cluster {
+	t.Helper()
+	var kind proctest.Server
+	if etcdInstead != "" {
+		kind = proctest.Etcd(etcdInstead)
+	} else {
+		bin, err := proctest.Binary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind = proctest.Holdfast(bin, flags...)
+	}
+	c, err := proctest.New(t.TempDir(), kind, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		if t.Failed() {
+			for _, node := range c.Nodes {
+				t.Logf("%s, last lines:\n%s", node.Name, node.LogTail(25))
+			}
+		}
+	})
+	return c
+}
+
+// start is describe and run.
+func start(t *testing.T, n int, flags ...string) *proctest.Cluster {
+	t.Helper()
+	c := describe(t, n, flags...)
+	if err := c.Run(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// dial opens an unmodified etcd client.
+func dial(t *testing.T, endpoints ...string) *clientv3.Client {
+	t.Helper()
+	cli, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
+		DialKeepAliveTime: 2 * time.Second, DialKeepAliveTimeout: 2 * time.Second, MaxCallRecvMsgSize: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cli.Close() })
+	return cli
+}
+
+// conn is a bare gRPC connection, for requests no client library would send.
+func conn(t *testing.T, endpoint string) *grpc.ClientConn {
+	t.Helper()
+	cc, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1<<30), grpc.MaxCallSendMsgSize(1<<30)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cc.Close() })
+	return cc
+}
+
+// within is a context that ends after d or with the test.
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// eventually polls until ok or the timeout, and tells which.
+func eventually(timeout time.Duration, ok func() bool) bool {
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		if ok() {
+			return true
+		}
+		if time.Since(began) > timeout {
+			return false
+		}
+	}
+}
+
+// settle waits until all members show the same revision and returns it. No writes may be under way.
+func settle(t *testing.T, c *proctest.Cluster) int64 {
+	t.Helper()
+	var revs []int64
+	same := eventually(30*time.Second, func() bool {
+		revs = revs[:0]
+		for _, node := range c.Nodes {
+			st, err := node.Status(t.Context())
+			if err != nil {
+				revs = append(revs, -1)
+				continue
+			}
+			revs = append(revs, st.Header.Revision)
+		}
+		return revs[0] >= 0 && slices.Min(revs) == slices.Max(revs)
+	})
+	if !same {
+		t.Fatalf("members do not come to the same revision: %v", revs)
+	}
+	return revs[0]
+}
+
+// hashes compares the members' hashes of everything visible at the newest revision and returns the common one.
+func hashes(t *testing.T, c *proctest.Cluster) uint32 {
+	t.Helper()
+	rev := settle(t, c)
+	var all []uint32
+	for _, node := range c.Nodes {
+		res, err := pb.NewMaintenanceClient(conn(t, node.KV)).HashKV(within(t, time.Minute), &pb.HashKVRequest{Revision: rev})
+		if err != nil {
+			t.Fatalf("hash of %s at revision %d: %v", node.Name, rev, err)
+		}
+		all = append(all, res.Hash)
+	}
+	if slices.Min(all) != slices.Max(all) {
+		t.Fatalf("state hashes differ at revision %d: %x", rev, all)
+	}
+	return all[0]
+}
+
+// metric reads one sample of /metrics: the sum over all label sets whose line begins with the given text.
+func metric(t *testing.T, node *proctest.Node, prefix string) (sum float64, found bool) {
+	t.Helper()
+	res, err := http.Get("http://" + node.Admin + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(body)) {
+		fields := strings.Fields(line)
+		if strings.HasPrefix(line, prefix) && len(fields) >= 2 {
+			v, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+			if err != nil {
+				t.Fatalf("metric %q: %v", line, err)
+			}
+			sum, found = sum+v, true
+		}
+	}
+	return sum, found
+}
+
+// quantile of durations; q in [0, 1].
+func quantile(d []time.Duration, q float64) time.Duration {
+	if len(d) == 0 {
+		return 0
+	}
+	s := slices.Clone(d)
+	slices.Sort(s)
+	return s[min(int(q*float64(len(s))), len(s)-1)]
+}
+
+// tenth rounds for printing.
+func tenth(d time.Duration) time.Duration {
+	switch {
+	case d > 10*time.Second:
+		return d.Round(100 * time.Millisecond)
+	case d > 10*time.Millisecond:
+		return d.Round(time.Millisecond)
+	}
+	return d.Round(10 * time.Microsecond)
+}

@@ -1,0 +1,224 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfastdb/holdfast/internal/proctest"
+)
+
+// deadline is what each request of these tests is given; etcd's tools use the same.
+const deadline = 5 * time.Second
+
+// request is one request of a pulse: one try, not one write.
+type request struct {
+	began, ended time.Time
+	err          error
+}
+
+// pulse is closed-loop writers over a few connections, each sending every write until it is acknowledged.
+type pulse struct {
+	stopped atomic.Bool
+	wg      sync.WaitGroup
+	mu      sync.Mutex
+	all     []request
+	tries   int // the most requests one write took
+}
+
+func startPulse(t *testing.T, c *proctest.Cluster, writers int) *pulse {
+	t.Helper()
+	var clients []*clientv3.Client
+	for range 8 {
+		clients = append(clients, dial(t, c.Endpoints()...))
+	}
+	p := &pulse{}
+	for i := range writers {
+		p.wg.Go(func() {
+			for seq := 0; !p.stopped.Load(); seq++ {
+				p.write(clients[i%len(clients)], fmt.Sprintf("p/%03d/%06d", i, seq))
+			}
+		})
+	}
+	return p
+}
+
+func (p *pulse) write(cli *clientv3.Client, key string) {
+	for try := 1; ; try++ {
+		ctx, cancel := context.WithTimeout(context.Background(), deadline)
+		r := request{began: time.Now()}
+		_, r.err = cli.Put(ctx, key, "v")
+		r.ended = time.Now()
+		cancel()
+		p.mu.Lock()
+		p.all = append(p.all, r)
+		p.tries = max(p.tries, try)
+		p.mu.Unlock()
+		if r.err == nil || p.stopped.Load() {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (p *pulse) stop() {
+	p.stopped.Store(true)
+	p.wg.Wait()
+}
+
+// firstAfter is when the first write that began after t was acknowledged, zero if none was.
+func (p *pulse) firstAfter(t time.Time) (first time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := len(p.all) - 1; i >= 0 && p.all[i].ended.After(t); i-- {
+		if r := p.all[i]; r.err == nil && r.began.After(t) && (first.IsZero() || r.ended.Before(first)) {
+			first = r.ended
+		}
+	}
+	return first
+}
+
+// timedOut tells requests that got no answer before the deadline: the client's own, or the server's word for it.
+func timedOut(err error) bool {
+	return err != nil && (errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded)
+}
+
+// expired counts requests that waited for their deadline, and the longest any request took.
+func (p *pulse) expired() (n int, longest time.Duration, reasons map[string]int) {
+	reasons = map[string]int{}
+	for _, r := range p.all {
+		if timedOut(r.err) || r.ended.Sub(r.began) >= deadline {
+			n++
+		}
+		if r.err != nil {
+			reasons[shorten(r.err)]++
+		}
+		longest = max(longest, r.ended.Sub(r.began))
+	}
+	return n, longest, reasons
+}
+
+// longestGap is the longest time between two successive acknowledgements, over all writers.
+func (p *pulse) longestGap() time.Duration {
+	var ends []time.Time
+	for _, r := range p.all {
+		if r.err == nil {
+			ends = append(ends, r.ended)
+		}
+	}
+	slices.SortFunc(ends, time.Time.Compare)
+	var gap time.Duration
+	for i := 1; i < len(ends); i++ {
+		gap = max(gap, ends[i].Sub(ends[i-1]))
+	}
+	return gap
+}
+
+func (p *pulse) acked() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.all {
+		if r.err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+func logReasons(t *testing.T, reasons map[string]int) {
+	t.Helper()
+	for text, n := range reasons {
+		t.Logf("%6d requests answered with: %s", n, text)
+	}
+}
+
+// TestLeaderKilled kills the leader under 64 writers and measures how long nobody can write. No request may have to wait
+// for its deadline: a command is sent again to the next leader, or known to be dead.
+func TestLeaderKilled(t *testing.T) {
+	processTest(t, true)
+	kills := count("LEADER_KILLS", 3, 20)
+	r := rng(t)
+	c := start(t, 3)
+	p := startPulse(t, c, 64)
+	var pauses []time.Duration
+	for range kills {
+		time.Sleep(between(r, time.Second, 2*time.Second))
+		leader, err := c.WaitLeader(20 * time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kill(t, leader)
+		killed := time.Now()
+		if !eventually(20*time.Second, func() bool { return !p.firstAfter(killed).IsZero() }) {
+			t.Fatalf("no write was acknowledged in 20 s after kill %d of the leader", len(pauses)+1)
+		}
+		pauses = append(pauses, p.firstAfter(killed).Sub(killed))
+		time.Sleep(between(r, 1, 500*time.Millisecond))
+		if err := c.Restart(leader); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.stop()
+	median, worst := quantile(pauses, 0.5), slices.Max(pauses)
+	if bar := slack(1700 * time.Millisecond); median > bar {
+		t.Errorf("median pause %s, bar %s", tenth(median), bar)
+	}
+	if bar := slack(3 * time.Second); worst > bar {
+		t.Errorf("worst pause %s, bar %s", tenth(worst), bar)
+	}
+	expired, longest, reasons := p.expired()
+	if expired > 0 {
+		t.Errorf("%d requests waited for their deadline", expired)
+	}
+	t.Logf("pauses: %v", pauses)
+	logReasons(t, reasons)
+	summary(t, "leader killed: %d kills, 64 writers, writes resume after %s (median) and %s (worst), %s acknowledged, longest request %s, "+
+		"%d waited for their deadline", kills, tenth(median), tenth(worst), grouped(p.acked()), tenth(longest), expired)
+}
+
+// TestRollingRestart stops each of three members in turn with SIGTERM under load, as an upgrade does.
+func TestRollingRestart(t *testing.T) {
+	processTest(t, true)
+	rounds := count("ROLLS", 1, 10)
+	c := start(t, 3)
+	p := startPulse(t, c, 64)
+	time.Sleep(time.Second)
+	var slowest time.Duration
+	for range rounds {
+		for _, node := range c.Nodes {
+			began := time.Now()
+			if err := node.Term(15 * time.Second); err != nil {
+				t.Fatal(err)
+			}
+			if err := node.ExitError(); err != nil && etcdInstead == "" {
+				t.Errorf("%s after SIGTERM: %v", node.Name, err)
+			}
+			slowest = max(slowest, time.Since(began))
+			if err := c.Restart(node); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(700 * time.Millisecond)
+		}
+	}
+	p.stop()
+	gap := p.longestGap()
+	if bar := slack(time.Second); gap > bar {
+		t.Errorf("longest gap %s, bar %s", tenth(gap), bar)
+	}
+	expired, longest, reasons := p.expired()
+	if expired > 0 {
+		t.Errorf("%d requests waited for their deadline", expired)
+	}
+	logReasons(t, reasons)
+	summary(t, "rolling restart: %d rounds of three, 64 writers, longest gap %s, slowest stop %s, %s acknowledged, at most %d tries for one write, "+
+		"longest request %s, %d waited for their deadline", rounds, tenth(gap), tenth(slowest), grouped(p.acked()), p.tries, tenth(longest), expired)
+}

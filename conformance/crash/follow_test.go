@@ -1,0 +1,180 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// follower watches w/ from the first revision on and remembers every event.
+type follower struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu      sync.Mutex
+	seen    map[ack]int
+	last    int64 // highest revision seen; the watch is reopened after it
+	wrong   []string
+	reopens int
+	cut     context.CancelFunc // ends the present watch
+}
+
+// follow starts a watch that lives on the client library's own resuming, and on ours where the library gives up.
+func follow(cli *clientv3.Client) *follower {
+	ctx, cancel := context.WithCancel(context.Background())
+	f := &follower{cancel: cancel, done: make(chan struct{}), seen: map[ack]int{}}
+	go func() {
+		defer close(f.done)
+		for ctx.Err() == nil {
+			f.watch(ctx, cli)
+		}
+	}()
+	return f
+}
+
+func (f *follower) watch(parent context.Context, cli *clientv3.Client) {
+	ctx, cancel := context.WithCancel(parent)
+	defer cancel()
+	f.mu.Lock()
+	f.cut = cancel
+	f.reopens++
+	from := f.last + 1
+	f.mu.Unlock()
+	for res := range cli.Watch(ctx, "w/", clientv3.WithPrefix(), clientv3.WithRev(from)) {
+		if err := res.Err(); err != nil {
+			f.mu.Lock()
+			if res.CompactRevision != 0 {
+				f.wrong = append(f.wrong, fmt.Sprintf("watch from %d: %v", from, err))
+			}
+			f.mu.Unlock()
+			time.Sleep(20 * time.Millisecond)
+			return
+		}
+		f.mu.Lock()
+		for _, ev := range res.Events {
+			if ev.Kv.ModRevision < f.last {
+				f.wrong = append(f.wrong, fmt.Sprintf("event of revision %d after one of %d", ev.Kv.ModRevision, f.last))
+			}
+			f.last = max(f.last, ev.Kv.ModRevision)
+			f.seen[ack{string(ev.Kv.Key), string(ev.Kv.Value), ev.Kv.ModRevision}]++
+		}
+		f.mu.Unlock()
+	}
+}
+
+// reopen ends the watch; a new one begins after the last revision seen.
+func (f *follower) reopen() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.cut != nil {
+		f.cut()
+	}
+}
+
+// finish waits until the watch has reached what is held, ends it, and fails the test for everything missed, repeated,
+// or never held. It returns how many of each there were together.
+func (f *follower) finish(t *testing.T, name string, held map[string]ack) (bad int) {
+	t.Helper()
+	var newest int64
+	for _, a := range held {
+		newest = max(newest, a.rev)
+	}
+	eventually(20*time.Second, func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.last >= newest
+	})
+	f.cancel()
+	<-f.done
+	missed, repeated, invented := 0, 0, 0
+	for _, a := range held {
+		if f.seen[a] == 0 {
+			missed++
+		}
+	}
+	for a, n := range f.seen {
+		if n > 1 {
+			repeated++
+		}
+		if held[a.key] != a {
+			invented++
+		}
+	}
+	if bad = missed + repeated + invented + len(f.wrong); bad > 0 {
+		t.Errorf("%s watch: %d of %d events missed, %d repeated, %d never held, at revision %d of %d; %v", name, missed,
+			len(held), repeated, invented, f.last, newest, f.wrong[:min(len(f.wrong), 5)])
+	}
+	return bad
+}
+
+// kept is a number of leases kept alive by the client library, each with one key below l/.
+type kept struct {
+	cancel context.CancelFunc
+	ids    []clientv3.LeaseID
+	keys   []string
+
+	mu   sync.Mutex
+	lost int // keep-alive channels that ended early
+}
+
+// keepLeases grants n leases and keeps them.
+func keepLeases(t *testing.T, cli *clientv3.Client, n int, ttl time.Duration) *kept {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	k := &kept{cancel: cancel}
+	for i := range n {
+		granted, err := cli.Grant(within(t, 10*time.Second), int64(ttl/time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := fmt.Sprintf("l/%03d", i)
+		if _, err := cli.Put(within(t, 10*time.Second), key, "kept", clientv3.WithLease(granted.ID)); err != nil {
+			t.Fatal(err)
+		}
+		answers, err := cli.KeepAlive(ctx, granted.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.ids, k.keys = append(k.ids, granted.ID), append(k.keys, key)
+		go func() {
+			for range answers {
+			}
+			if ctx.Err() == nil {
+				k.mu.Lock()
+				k.lost++
+				k.mu.Unlock()
+			}
+		}()
+	}
+	return k
+}
+
+// finish fails the test for every lease or key that is gone and returns how many are.
+func (k *kept) finish(t *testing.T, cli *clientv3.Client) (dead int) {
+	t.Helper()
+	for i, id := range k.ids {
+		left, err := cli.TimeToLive(within(t, 10*time.Second), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := cli.Get(within(t, 10*time.Second), k.keys[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left.TTL <= 0 || len(got.Kvs) != 1 {
+			dead++
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if dead > 0 || k.lost > 0 {
+		t.Errorf("of %d kept leases %d died, and the client gave up keeping %d", len(k.ids), dead, k.lost)
+	}
+	k.cancel()
+	return dead
+}
