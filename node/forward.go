@@ -27,14 +27,29 @@ const (
 )
 
 // resendAfter is when a follower sends again what the same leader should have applied by now; the leader knows what it
-// took already by the sequence numbers.
-const resendAfter = time.Second
+// took already by the sequence numbers. It counts from the last of this member's commands that was applied, not from
+// each one's own start: commands apply in the order they were sent, so while some come through, the others only wait
+// their turn, and sending a hundred large values again every second would keep the lane full for ever. Without progress
+// the wait doubles up to resendMost.
+const (
+	resendAfter = time.Second
+	resendMost  = 8 * time.Second
+)
 
-// forward sends what is queued to the leader. Loop only.
+// forwardWindow is how many bytes of commands a follower has on their way before the rest waits in its own queues. There
+// the system lane overtakes, and the queue's bound refuses at the door; behind a lane full of large values to the leader,
+// the calls that keep leases would wait for seconds.
+const forwardWindow = 4 << 20
+
+// forward sends what is queued to the leader, as far as the window allows. Loop only.
 func (n *Node) forward(lead uint64) {
 	term := n.rep.Term()
 	for {
-		n.batch = n.lanes.take(n.batch[:0], packBytes, packCount)
+		last := LaneKV
+		if n.inflightBytes >= forwardWindow {
+			last = LaneSystem
+		}
+		n.batch = n.lanes.take(n.batch[:0], last, packBytes, packCount)
 		if len(n.batch) == 0 {
 			return
 		}
@@ -198,7 +213,7 @@ func (n *Node) takeRefusals(b []byte) {
 			// refusal overtook nothing. Wait for the term to move on; supersede picks the command up.
 			continue
 		}
-		delete(n.inflight, seq)
+		n.forget(p)
 		if p.inTerm != 0 {
 			n.complete(p, nil, ErrSuperseded)
 			continue

@@ -98,16 +98,16 @@ func (l *lanes) unshift(ps []*pending) {
 	}
 }
 
-// take moves up to maxBytes and maxCount commands into dst: the system lane first and whole, then the others. With a
-// single door there is one other lane; more take turns by bytes.
-func (l *lanes) take(dst []*pending, maxBytes, maxCount int) []*pending {
+// take moves up to maxBytes and maxCount commands of the lanes up to last into dst: the system lane first and whole, then
+// the others. With a single door there is one other lane; more take turns by bytes.
+func (l *lanes) take(dst []*pending, last Lane, maxBytes, maxCount int) []*pending {
 	if l.queued.Load() == 0 {
 		return dst
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	bytes := 0
-	for lane := range l.q {
+	for lane := range l.q[:last+1] {
 		for l.head[lane] < len(l.q[lane]) && len(dst) < maxCount {
 			p := l.q[lane][l.head[lane]]
 			if bytes > 0 && bytes+p.size > maxBytes {

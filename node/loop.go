@@ -323,6 +323,8 @@ func (n *Node) housekeeping() {
 		for _, p := range n.inflight {
 			if p.term == n.rep.Term() && now-p.sentAt > resendAfter {
 				n.resend(n.rep.Leader())
+				n.resendWait = min(2*n.resendWait, resendMost)
+				n.resendAt = now + n.resendWait
 				break
 			}
 		}
@@ -344,9 +346,9 @@ func (n *Node) forgetAbandoned() {
 	if len(n.inflight) < 4096 {
 		return
 	}
-	for seq, p := range n.inflight {
+	for _, p := range n.inflight {
 		if p.call == nil && p.state.Load() == stateAbandoned {
-			delete(n.inflight, seq)
+			n.forget(p)
 		}
 	}
 }

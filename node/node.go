@@ -129,34 +129,36 @@ type Node struct {
 	closeNet *peer.TCP // the network Start made; closed with the node
 
 	// Everything below is owned by the loop.
-	rep         *replica.Replica
-	rd          replica.Ready
-	batch       []*pending
-	scratch     []byte
-	nextSeq     uint64
-	inflight    map[uint64]*pending
-	accepted    map[uint64]uint64 // highest forwarded sequence number taken, per origin, in this term
-	acceptTerm  uint64
-	forwarded   point // the last command this member forwarded
-	writesOut   int   // writes submitted and not yet finished
-	unkicked    int   // of them, those nobody was told of
-	packedIndex uint64
-	soleVoter   bool
-	termApplied uint64 // term of the last applied entry
-	appliedIdx  uint64
-	lastTick    time.Duration
-	lastWall    int64
-	changing    *pending // membership change in flight
-	xferTo      uint64
-	xferUntil   time.Duration
-	truncateAt  time.Duration
-	resendAt    time.Duration
-	promoteAt   time.Duration
-	offered     *received
-	peered      map[uint64]struct{}
-	sent        map[uint64]sample // per member, the entry whose acknowledgement is being timed
-	packed      sample            // the entry whose commit is being timed
-	snapshots   map[uint64]uint64 // snapshot streams going out: member → index
+	rep           *replica.Replica
+	rd            replica.Ready
+	batch         []*pending
+	scratch       []byte
+	nextSeq       uint64
+	inflight      map[uint64]*pending
+	inflightBytes int               // sum of their sizes
+	accepted      map[uint64]uint64 // highest forwarded sequence number taken, per origin, in this term
+	acceptTerm    uint64
+	forwarded     point // the last command this member forwarded
+	writesOut     int   // writes submitted and not yet finished
+	unkicked      int   // of them, those nobody was told of
+	packedIndex   uint64
+	soleVoter     bool
+	termApplied   uint64 // term of the last applied entry
+	appliedIdx    uint64
+	lastTick      time.Duration
+	lastWall      int64
+	changing      *pending // membership change in flight
+	xferTo        uint64
+	xferUntil     time.Duration
+	truncateAt    time.Duration
+	resendAt      time.Duration
+	resendWait    time.Duration
+	promoteAt     time.Duration
+	offered       *received
+	peered        map[uint64]struct{}
+	sent          map[uint64]sample // per member, the entry whose acknowledgement is being timed
+	packed        sample            // the entry whose commit is being timed
+	snapshots     map[uint64]uint64 // snapshot streams going out: member → index
 }
 
 // published is what the loop shows to everybody else.

@@ -185,7 +185,7 @@ func (n *Node) pack() error {
 	if !n.mayPack() {
 		return nil
 	}
-	n.batch = n.lanes.take(n.batch[:0], packBytes, packCount)
+	n.batch = n.lanes.take(n.batch[:0], LaneKV, packBytes, packCount)
 	if len(n.batch) == 0 {
 		return nil
 	}
@@ -258,14 +258,21 @@ func (n *Node) track(p *pending, term uint64) {
 	n.nextSeq++
 	p.sentAt = n.clock.Mono()
 	n.inflight[p.seq] = p
+	n.inflightBytes += p.size
 	if p.queuedAt != 0 {
 		n.steps.Propose.Done(1, p.sentAt-p.queuedAt)
 	}
 }
 
+// forget takes p out of what is in flight; its memory may belong to the caller once it is completed. Loop only.
+func (n *Node) forget(p *pending) {
+	delete(n.inflight, p.seq)
+	n.inflightBytes -= p.size
+}
+
 // untrack makes p as if it had never been dispatched. Its sequence number is not used again. Loop only.
 func (n *Node) untrack(p *pending) {
-	delete(n.inflight, p.seq)
+	n.forget(p)
 	if p.call == nil {
 		p.state.CompareAndSwap(stateDispatched, stateQueued)
 	}
@@ -278,7 +285,8 @@ func (n *Node) wanted(origin, seq uint64) bool {
 
 func (n *Node) applied(origin, seq uint64, res *entry.Result) {
 	p := n.inflight[seq]
-	delete(n.inflight, seq)
+	n.forget(p)
+	n.resendAt, n.resendWait = n.clock.Mono()+resendAfter, resendAfter
 	n.complete(p, res, nil)
 }
 
@@ -292,7 +300,7 @@ func (n *Node) supersede(term uint64) {
 		if p == nil || p.term >= term {
 			continue
 		}
-		delete(n.inflight, seq)
+		n.forget(p)
 		if p.inTerm != 0 {
 			n.complete(p, nil, ErrSuperseded)
 			continue

@@ -417,7 +417,7 @@ func (n *Node) installSnapshot(w *replica.Write) error {
 	// superseded when a later term comes.
 	for seq := n.firstSeq(); seq < n.nextSeq; seq++ {
 		if p := n.inflight[seq]; p != nil {
-			delete(n.inflight, seq)
+			n.forget(p)
 			n.complete(p, nil, ErrUnknown)
 		}
 	}
