@@ -2,6 +2,7 @@ package crash
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -178,6 +179,20 @@ func metric(t *testing.T, node *proctest.Node, prefix string) (sum float64, foun
 		}
 	}
 	return sum, found
+}
+
+// logSteps says where the time of writes went on each member: how often each step ran and how long it took on average.
+func logSteps(t *testing.T, c *proctest.Cluster) {
+	t.Helper()
+	for _, node := range c.Nodes {
+		var line strings.Builder
+		for _, step := range []string{"propose", "append", "sync", "replicate", "commit", "apply"} {
+			sum, _ := metric(t, node, "holdfast_"+step+"_seconds_sum")
+			n, _ := metric(t, node, "holdfast_"+step+"_seconds_count")
+			fmt.Fprintf(&line, ", %s %.0f × %.1f ms", step, n, 1000*sum/max(n, 1))
+		}
+		t.Logf("%s%s", node.Name, line.String())
+	}
 }
 
 // quantile of durations; q in [0, 1].

@@ -69,6 +69,7 @@ func overload(t *testing.T, nodes int) {
 	push.Wait()
 	close(stop)
 	watch.Wait()
+	logSteps(t, c)
 	dead := leases.finish(t, others)
 
 	worst := quantile(health, 1)
