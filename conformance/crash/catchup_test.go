@@ -17,10 +17,10 @@ import (
 func TestCatchUp(t *testing.T) {
 	processTest(t, true)
 	t.Run("killed", func(t *testing.T) {
-		catchUp(t, count("BEHIND_MB", 48, 1024), func(n *proctest.Node) error { return n.Kill() }, func(n *proctest.Node) error { return n.Start() })
+		catchUp(t, count("BEHIND_MB", 24, 1024), func(n *proctest.Node) error { return n.Kill() }, func(n *proctest.Node) error { return n.Start() })
 	})
 	t.Run("paused", func(t *testing.T) {
-		catchUp(t, count("PAUSED_MB", 48, 512), func(n *proctest.Node) error { return n.Pause() }, func(n *proctest.Node) error { return n.Resume() })
+		catchUp(t, count("PAUSED_MB", 24, 512), func(n *proctest.Node) error { return n.Pause() }, func(n *proctest.Node) error { return n.Resume() })
 	})
 }
 
@@ -44,9 +44,9 @@ func catchUp(t *testing.T, megabytes int, down, up func(*proctest.Node) error) {
 		t.Fatal(err)
 	}
 	fill(t, cli, r, megabytes<<20/valueBytes, valueBytes)
-	time.Sleep(seconds("CATCHUP_SETTLE", 1, 10))
+	time.Sleep(seconds("CATCHUP_SETTLE", 0, 10))
 
-	probe := seconds("CATCHUP_PROBE", 3, 15)
+	probe := seconds("CATCHUP_PROBE", 1, 15)
 	before := paced(t, cli, probe, nil)
 	began := time.Now()
 	if err := up(behind); err != nil {

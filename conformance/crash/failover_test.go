@@ -145,7 +145,7 @@ func logReasons(t *testing.T, reasons map[string]int) {
 // for its deadline: a command is sent again to the next leader, or known to be dead.
 func TestLeaderKilled(t *testing.T) {
 	processTest(t, true)
-	kills := count("LEADER_KILLS", 3, 20)
+	kills := count("LEADER_KILLS", 2, 20)
 	r := rng(t)
 	c := start(t, 3)
 	p := startPulse(t, c, 64)

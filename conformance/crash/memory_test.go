@@ -111,7 +111,7 @@ func smallKey(i int) string { return fmt.Sprintf("%08d", i) }
 // TestTooMuchAtOnce asks for more than the memory holds: in one answer, and by watches that nobody reads.
 func TestTooMuchAtOnce(t *testing.T) {
 	processTest(t, false)
-	megabytes := count("ATONCE_MB", 192, 1024)
+	megabytes := count("ATONCE_MB", 96, 1024)
 	c := start(t, 1, "--memory", "128MiB", "--kv-quota", "0")
 	node := c.Nodes[0]
 	stop := make(chan struct{})

@@ -28,7 +28,7 @@ func TestOverload(t *testing.T) {
 
 func overload(t *testing.T, nodes int) {
 	const budgetMB = 256
-	lasts := seconds("OVERLOAD_SECONDS", 4, 30)
+	lasts := seconds("OVERLOAD_SECONDS", 2, 30)
 	c := start(t, nodes, "--memory", fmt.Sprintf("%dMiB", budgetMB), "--kv-quota", "0")
 	entry := c.Nodes[0]
 	others := dial(t, c.Endpoints()...)

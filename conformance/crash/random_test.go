@@ -29,8 +29,8 @@ var answers = []codes.Code{codes.OK, codes.InvalidArgument, codes.NotFound, code
 // the same state.
 func TestRandomRequests(t *testing.T) {
 	processTest(t, true)
-	t.Run("one", func(t *testing.T) { randomRequests(t, 1, count("RANDOM_ONE", 15_000, 1_000_000)) })
-	t.Run("three", func(t *testing.T) { randomRequests(t, 3, count("RANDOM_THREE", 10_000, 1_000_000)) })
+	t.Run("one", func(t *testing.T) { randomRequests(t, 1, count("RANDOM_ONE", 8_000, 1_000_000)) })
+	t.Run("three", func(t *testing.T) { randomRequests(t, 3, count("RANDOM_THREE", 5_000, 1_000_000)) })
 }
 
 func randomRequests(t *testing.T, nodes, total int) {

@@ -17,7 +17,7 @@ import (
 func TestHotSet(t *testing.T) {
 	processTest(t, true)
 	const keys, hot, perTxn, txnsPerSecond = 100_000, 1_000, 100, 200
-	lasts := seconds("HOT_SECONDS", 4, 60)
+	lasts := seconds("HOT_SECONDS", 3, 60)
 	c := start(t, 1, "--kv-quota", "0")
 	cli, reader := dial(t, c.Nodes[0].KV), dial(t, c.Nodes[0].KV)
 	loadKeys(t, cli, keys)
@@ -26,7 +26,7 @@ func TestHotSet(t *testing.T) {
 	// The hot keys lie together, from hotFrom on: a range of a hundred of them sees every version of them.
 	const hotFrom = 40_000
 	r := rng(t)
-	rest := hotRanges(t, reader, r, hotFrom, hot, seconds("HOT_REST", 2, 10), nil)
+	rest := hotRanges(t, reader, r, hotFrom, hot, seconds("HOT_REST", 1, 10), nil)
 
 	done := make(chan struct{})
 	var sent, late atomic.Int64

@@ -152,7 +152,7 @@ func TestWrongCertificate(t *testing.T) {
 			t.Fatal(err)
 		}
 		victim.Process = stranger // so that the cluster ends it
-		time.Sleep(seconds("TLS_WAIT", 2, 5))
+		time.Sleep(seconds("TLS_WAIT", 1, 5))
 		if err := untilAnswered(t.Context(), putOnce(cli, "beside", "stranger")); err != nil {
 			t.Errorf("two good members do not serve beside one with a wrong certificate: %v", err)
 		}
