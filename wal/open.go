@@ -105,11 +105,7 @@ func (l *Log) recover(st start) error {
 		return err
 	}
 	l.segs, l.off = found.segs, found.end
-	err = l.checkReach(st)
-	if err == nil {
-		err = l.settle(found)
-	}
-	if err != nil {
+	if err := l.settle(found); err != nil {
 		for _, s := range l.segs {
 			s.file.Close()
 		}
@@ -118,23 +114,6 @@ func (l *Log) recover(st start) error {
 	l.terms = dropTerms(l.terms, st.at.index+1)
 	l.cur, l.synced, l.stable = l.active(), l.off, l.last
 	return nil
-}
-
-// checkReach refuses a log whose entries do not begin right behind the truncation point. The first segment's header
-// cannot tell: it may name a later entry that the segment then overwrites.
-func (l *Log) checkReach(st start) error {
-	if l.last <= st.at.index {
-		return nil
-	}
-	for _, s := range l.segs {
-		if first, ok := s.first(); ok {
-			if first > st.at.index+1 {
-				return &CorruptError{File: l.path(s.name), Reason: fmt.Sprintf("holds entries from %d on, but the log begins after %d", first, st.at.index)}
-			}
-			return nil
-		}
-	}
-	return &CorruptError{File: l.path(l.segs[0].name), Reason: fmt.Sprintf("entries %d to %d are in no segment", st.at.index+1, l.last)}
 }
 
 // settle makes what was found durable, wipes a torn tail and sorts out the unused files.
