@@ -246,7 +246,14 @@ func fatal(err error) error {
 	if strings.Contains(err.Error(), ";") {
 		return err // it says so
 	}
-	return fmt.Errorf("the member stopped: %w; nothing acknowledged is lost, see to the cause and start it again", err)
+	next := "see to the cause and start it again"
+	switch {
+	case strings.Contains(err.Error(), syscall.ENOSPC.Error()): // the store's errors do not unwrap
+		next = "make room on the disk and start it again"
+	case strings.Contains(err.Error(), syscall.EIO.Error()):
+		next = "the disk fails: replace it, and this member if there are others"
+	}
+	return fmt.Errorf("the member stopped: %w; nothing acknowledged is lost, %s", err, next)
 }
 
 // addresses lists what listens, doors first.
