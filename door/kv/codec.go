@@ -12,11 +12,18 @@ import (
 // codec is the door's message codec: our own messages read and write themselves, all others go through protobuf. It is
 // forced on the server, so it also answers for clients that name another content subtype.
 type codec struct {
-	steps *meter.Steps // not nil
+	steps  *meter.Steps // not nil
+	flight *flight
 }
 
 // decoder is a request that reads itself. b is only valid during the call.
 type decoder interface{ decode(b []byte) error }
+
+// command is a request on its way into the log.
+type command interface {
+	decoder
+	base() *call
+}
 
 // prepared is an answer whose bytes exist already, perhaps shared with other streams.
 type prepared struct{ parts mem.BufferSlice }
@@ -51,6 +58,15 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 }
 
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	cmd, isCommand := v.(command)
+	if isCommand {
+		// Refused before it is copied: under a flood of large values that is where the memory goes.
+		if !c.flight.take(cmd.base(), data.Len()) {
+			return nil
+		}
+		began := c.steps.Decode.Begin()
+		defer c.steps.Decode.End(began)
+	}
 	var b []byte
 	if len(data) == 1 { // nearly always: a small message in one transport frame
 		b = data[0].ReadOnlyData()
@@ -60,12 +76,12 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 		b = buf.ReadOnlyData()
 	}
 	switch m := v.(type) {
-	case *putCall, *deleteCall, *txnCall:
-		began := c.steps.Decode.Begin()
-		defer c.steps.Decode.End(began)
-		return m.(decoder).decode(b)
 	case decoder:
-		return m.decode(b)
+		err := m.decode(b)
+		if err != nil && isCommand {
+			c.flight.give(cmd.base().held)
+		}
+		return err
 	case proto.Message:
 		return proto.Unmarshal(b, m)
 	}

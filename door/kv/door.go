@@ -42,6 +42,9 @@ type Options struct {
 	// MaxResultBytes bounds keys and values of one unary Range or reading Txn. 0 = 16 MiB. The door holds two such answers
 	// at a time at most, each about twice in memory while it is encoded.
 	MaxResultBytes int64
+	// MaxFlightBytes bounds the requests over 64 KiB that are on their way into the log at a time; more of them are refused
+	// with "too many requests". 0 = 32 MiB.
+	MaxFlightBytes int64
 	// ProgressInterval is how often an idle watch that asked for it hears how far it has come. 0 = 10 minutes, at least
 	// 100 ms.
 	ProgressInterval time.Duration
@@ -60,6 +63,7 @@ func (o *Options) fill() {
 	setDefault(&o.MaxRequestBytes, 3<<19)
 	setDefault(&o.MaxTxnOps, 128)
 	setDefault(&o.MaxResultBytes, 16<<20)
+	setDefault(&o.MaxFlightBytes, 32<<20)
 	setDefault(&o.ProgressInterval, 10*time.Minute)
 	o.ProgressInterval = max(o.ProgressInterval, 100*time.Millisecond)
 	setDefault(&o.MinLeaseTTL, 2)
@@ -119,6 +123,7 @@ type Door struct {
 	server *grpc.Server
 	health *health.Server
 	hub    *hub
+	flight flight
 	large  chan struct{} // one token for each large answer held; see room
 
 	// deadline is the context shared by requests that began in the same quarter second; see bounded.
@@ -139,11 +144,12 @@ func newDoor(n member, kv reader, opts Options) *Door {
 	opts.fill()
 	d := &Door{node: n, kv: kv, opts: opts, stopping: make(chan struct{}), large: make(chan struct{}, largeAnswers)}
 	d.hub = newHub(kv)
+	d.flight.limit = opts.MaxFlightBytes
 	leaderless := make(chan struct{})
 	d.leaderless.Store(&leaderless)
 
 	gopts := []grpc.ServerOption{
-		grpc.ForceServerCodecV2(codec{opts.Steps}),
+		grpc.ForceServerCodecV2(codec{opts.Steps, &d.flight}),
 		grpc.UnaryInterceptor(d.guardUnary),
 		grpc.StreamInterceptor(d.guardStream),
 		// As etcd: the request itself and half a MiB for its envelope. Larger ones are refused by the transport.

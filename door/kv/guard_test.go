@@ -326,6 +326,52 @@ func (rawCodec) Marshal(v any) ([]byte, error)   { return v.(*raw).b, nil }
 func (rawCodec) Unmarshal(b []byte, v any) error { v.(*raw).b = b; return nil }
 func (rawCodec) Name() string                    { return "proto" }
 
+// TestLargeRequestsInFlightAreBounded: beyond the bound they are refused, below it and when small they are not, and what
+// was held comes back however a request ends.
+func TestLargeRequestsInFlightAreBounded(t *testing.T) {
+	m := newFakeMember()
+	hold := make(chan struct{})
+	m.propose = func(context.Context) (*entry.Result, error) {
+		<-hold
+		return &entry.Result{Bodies: []any{&ekv.PutResult{}}}, nil
+	}
+	conn := serveFake(t, m, Options{MaxFlightBytes: 2<<20 + 1<<19})
+	kv, ctx := pb.NewKVClient(conn), context.Background()
+	large := &pb.PutRequest{Key: []byte("a"), Value: make([]byte, 1<<20)}
+	var wg sync.WaitGroup
+	send := func(r *pb.PutRequest) {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			if _, err := kv.Put(ctx, r); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	proposed := func(n int) func() bool {
+		return func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.lanes) == n }
+	}
+	send(large)
+	send(large)
+	eventually(t, "two in flight", proposed(2))
+	if _, err := kv.Put(ctx, large); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a third: %v", err)
+	}
+	txn := &pb.TxnRequest{Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{RequestPut: large}}}}
+	if _, err := kv.Txn(ctx, txn); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a large txn: %v", err)
+	}
+	send(putRequest)
+	eventually(t, "a small one in flight too", proposed(3))
+	close(hold)
+	wg.Wait()
+	bad := append([]byte{0x0a}, make([]byte, 100<<10)...)
+	_ = conn.Invoke(ctx, "/etcdserverpb.KV/Put", &raw{append(bad, 0xff)}, &raw{}, grpc.ForceCodec(rawCodec{}))
+	send(large)
+	send(large)
+	wg.Wait()
+}
+
 // TestRoomIsGivenBack: large answers wait for each other, and their room comes back when they are sent.
 func TestRoomIsGivenBack(t *testing.T) {
 	d := &Door{opts: Options{MaxResultBytes: 8 << 20, RequestTimeout: 50 * time.Millisecond}, large: make(chan struct{}, largeAnswers)}

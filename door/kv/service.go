@@ -36,7 +36,10 @@ type call struct {
 	body    []byte
 	refusal error
 	size    int // bytes on the wire
+	held    int // of them counted in the door's flight; the handler gives them back
 }
+
+func (c *call) base() *call { return c }
 
 // seal encodes the part. room is the size of the request, which the part will not exceed by much.
 func (c *call) seal(p *ekv.Part, room int) {
@@ -86,7 +89,10 @@ func handlePut(srv any, ctx context.Context, dec func(any) error, _ grpc.UnarySe
 		return nil, err
 	}
 	body, refusal, size, cost := c.body, c.refusal, c.size, c.cost
-	c.body = nil
+	if c.held > 0 {
+		defer d.flight.give(c.held)
+	}
+	c.call = call{}
 	putCalls.Put(c)
 	if err := d.admit(ctx, false); err != nil {
 		return nil, err
@@ -223,6 +229,7 @@ func handleDelete(srv any, ctx context.Context, dec func(any) error, _ grpc.Unar
 	if err := dec(c); err != nil {
 		return nil, err
 	}
+	defer d.flight.give(c.held)
 	if err := d.admit(ctx, false); err != nil {
 		return nil, err
 	}
@@ -279,13 +286,14 @@ func handleTxn(srv any, ctx context.Context, dec func(any) error, _ grpc.UnarySe
 	if err := dec(c); err != nil {
 		return nil, err
 	}
+	defer d.flight.give(c.held)
 	if err := d.admit(ctx, false); err != nil {
 		return nil, err
 	}
 	if c.refusal != nil {
 		return nil, c.refusal
 	}
-	if !c.traits.writes {
+	if c.reads != nil {
 		return d.readTxn(ctx, c)
 	}
 	if c.size > d.opts.MaxRequestBytes {
