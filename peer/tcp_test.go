@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"runtime"
 	"slices"
@@ -143,6 +144,38 @@ func TestFramesArriveInOrderPerLane(t *testing.T) {
 			if f != fmt.Sprint(i) {
 				t.Fatalf("%s: frame %d is %q", l, i, f)
 			}
+		}
+	}
+}
+
+// Frames of all sizes into a receiver that stops and goes: whichever way a frame takes to the socket, none overtakes another
+// and none is torn.
+func TestOrderUnderBackPressure(t *testing.T) {
+	a, ar := member(t, 1, TCPOptions{})
+	b, br := member(t, 2, TCPOptions{})
+	br.hold = make(chan struct{})
+	connect(t, a, ar, 2, b.Addr())
+	const count = 3000
+	go func() {
+		for i := range count {
+			if i%500 == 0 {
+				time.Sleep(10 * time.Millisecond)
+			}
+			br.hold <- struct{}{}
+		}
+	}()
+	rng := rand.New(rand.NewPCG(1, 2))
+	var sent []string
+	for i := range count {
+		f := fmt.Appendf(nil, "%d ", i)
+		f = append(f, make([]byte, rng.IntN(1<<rng.IntN(16)))...)
+		sent = append(sent, string(f))
+		until(t, "room", func() bool { return a.Send(2, LaneAppend, f) })
+	}
+	br.await(t, "all frames", func() bool { return len(br.frames[key(1, LaneAppend)]) == count })
+	for i, f := range br.got(1, LaneAppend) {
+		if f != sent[i] {
+			t.Fatalf("frame %d: %d bytes that begin with %.10q, want %d that begin with %.10q", i, len(f), f, len(sent[i]), sent[i])
 		}
 	}
 }
