@@ -69,7 +69,13 @@ func (l *lanes) push(p *pending) bool {
 	if l.bytes[p.lane] > 0 && l.bytes[p.lane]+p.size > l.limit[p.lane] {
 		return false
 	}
-	l.q[p.lane] = append(l.q[p.lane], p)
+	q, head := l.q[p.lane], l.head[p.lane]
+	if len(q) == cap(q) && head > len(q)/2 { // a lane that is never empty must not grow with what went through it
+		n := copy(q, q[head:])
+		clear(q[n:])
+		q, l.head[p.lane] = q[:n], 0
+	}
+	l.q[p.lane] = append(q, p)
 	l.bytes[p.lane] += p.size
 	l.queued.Add(1)
 	return true
