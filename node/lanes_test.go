@@ -38,7 +38,7 @@ func TestLaneIsBoundedInBytes(t *testing.T) {
 	if !l.push(job(LaneSystem, 3, 100)) {
 		t.Fatal("a full lane closed another")
 	}
-	if got := names(l.take(nil, 1000, 10)); got != "3 1 " {
+	if got := names(l.take(nil, LaneKV, 1000, 10)); got != "3 1 " {
 		t.Fatalf("took %s", got)
 	}
 	for range 10 {
@@ -62,16 +62,20 @@ func TestSystemLaneGoesFirst(t *testing.T) {
 	}
 	l.push(job(LaneSystem, 100, 10))
 	l.push(job(LaneSystem, 101, 10))
-	if got := names(l.take(nil, 40, 10)); got != "100 101 0 1 " {
+	if got := names(l.take(nil, LaneSystem, 1000, 1)); got != "100 " { // the others may be held back
 		t.Fatalf("took %s", got)
 	}
-	if got := names(l.take(nil, 1<<20, 2)); got != "2 3 " {
+	l.push(job(LaneSystem, 102, 10))
+	if got := names(l.take(nil, LaneKV, 40, 10)); got != "101 102 0 1 " {
 		t.Fatalf("took %s", got)
 	}
-	if got := names(l.take(nil, 1, 10)); got != "4 " {
+	if got := names(l.take(nil, LaneKV, 1<<20, 2)); got != "2 3 " {
+		t.Fatalf("took %s", got)
+	}
+	if got := names(l.take(nil, LaneKV, 1, 10)); got != "4 " {
 		t.Fatalf("took %q: one command always goes", got)
 	}
-	if got := l.take(nil, 1<<20, 10); len(got) != 0 {
+	if got := l.take(nil, LaneKV, 1<<20, 10); len(got) != 0 {
 		t.Fatalf("took %s of nothing", names(got))
 	}
 }
@@ -82,13 +86,13 @@ func TestUnshiftKeepsOrder(t *testing.T) {
 	for i := range uint64(3) {
 		l.push(job(LaneKV, i, 10))
 	}
-	taken := l.take(nil, 1000, 2)
+	taken := l.take(nil, LaneKV, 1000, 2)
 	l.push(job(LaneKV, 3, 20))
 	l.unshift(taken)
 	if u := l.usage(); u[LaneKV] != 50 {
 		t.Fatalf("usage %v", u)
 	}
-	if got := names(l.take(nil, 1000, 10)); got != "0 1 2 3 " {
+	if got := names(l.take(nil, LaneKV, 1000, 10)); got != "0 1 2 3 " {
 		t.Fatalf("took %s", got)
 	}
 }
@@ -116,7 +120,7 @@ func TestLanesAgainstModel(t *testing.T) {
 				next++
 			}
 		case 2:
-			taken := l.take(nil, 1+rng.IntN(2000), 1+rng.IntN(20))
+			taken := l.take(nil, LaneKV, 1+rng.IntN(2000), 1+rng.IntN(20))
 			for _, p := range taken {
 				if len(model[p.lane]) == 0 || model[p.lane][0] != p.seq {
 					t.Fatalf("lane %d gave %d, due was %v", p.lane, p.seq, model[p.lane])
@@ -151,7 +155,7 @@ func TestBusyLaneDoesNotGrow(t *testing.T) {
 	var taken []*pending
 	for i := range uint64(1_000_000) {
 		l.push(job(LaneKV, 100+i, 1))
-		if taken = l.take(taken[:0], 1, 1); taken[0].seq != i {
+		if taken = l.take(taken[:0], LaneKV, 1, 1); taken[0].seq != i {
 			t.Fatalf("took %d, due was %d", taken[0].seq, i)
 		}
 	}
