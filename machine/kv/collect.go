@@ -82,6 +82,10 @@ func (c *collector) take(sc scanner) error {
 			c.more, c.full = true, true
 			return nil
 		}
+		if sortsPage(c.r) && c.taken > limit {
+			c.full = true
+			return nil
+		}
 		// Sorting needs all versions, but never more memory than a few times the answer.
 		if int64(len(c.kvs)) >= 2*min(limit, 1<<32)+1024 {
 			c.prune()
@@ -142,6 +146,12 @@ func (c *collector) finish() (kvs []ekv.KeyValue, more bool) {
 		}
 	}
 	return c.kvs, c.more
+}
+
+// sortsPage tells the case in which etcd sorts only the first limit+1 versions in key order: a target without an order, a
+// limit and no filters. It is odd, but it is what every version of etcd answers.
+func sortsPage(r *ekv.Range) bool {
+	return r.Order == ekv.SortNone && r.Target != ekv.SortByKey && r.Limit > 0 && r.MinMod|r.MaxMod|r.MinCreate|r.MaxCreate == 0
 }
 
 // passes applies the revision filters; 0 means none, and a maximum below zero lets nothing pass.

@@ -102,6 +102,9 @@ func (m *model) rangeAt(r *ekv.Range, rev, header int64) *ekv.RangeResult {
 		3: func(a, b ekv.KeyValue) bool { return a.ModRevision < b.ModRevision },
 		4: func(a, b ekv.KeyValue) bool { return string(a.Value) < string(b.Value) },
 	}[r.Target]
+	if r.Order == 0 && r.Target != 0 && r.Limit > 0 && r.MinMod == 0 && r.MaxMod == 0 && r.MinCreate == 0 && r.MaxCreate == 0 {
+		kept = kept[:min(int64(len(kept)), r.Limit+1)] // etcd sorts only what the limit let it read
+	}
 	if r.Target != 0 || r.Order != 0 {
 		sort.SliceStable(kept, func(i, j int) bool {
 			if r.Order == 2 {
