@@ -59,6 +59,34 @@ func TestRepository(t *testing.T) {
 	}
 }
 
+var namedTest = regexp.MustCompile("`([a-z0-9/]+)\\.(Test[A-Za-z0-9_]+)`")
+
+// TestNamedTestsExist: the page names the test that guards each promise; a promise whose test was renamed or dropped must
+// not go on looking kept.
+func TestNamedTestsExist(t *testing.T) {
+	root := filepath.Join("..", "..")
+	page, err := os.ReadFile(filepath.Join(root, "docs", "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := namedTest.FindAllStringSubmatch(string(page), -1)
+	if len(named) < 10 {
+		t.Fatalf("the page names %d tests: this test looks at nothing", len(named))
+	}
+	for _, m := range named {
+		names, err := filepath.Glob(filepath.Join(root, m[1], "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(names, func(name string) bool {
+			src, err := os.ReadFile(name)
+			return err == nil && bytes.Contains(src, []byte("\nfunc "+m[2]+"("))
+		}) {
+			t.Errorf("docs/ARCHITECTURE.md names %s.%s, which is not there", m[1], m[2])
+		}
+	}
+}
+
 var (
 	citation = regexp.MustCompile(`DECISIONS ([A-D][0-9]*)`)
 	decision = regexp.MustCompile(`(?m)^## ([A-D][0-9]*)\.`)
