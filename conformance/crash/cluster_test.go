@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -179,6 +180,18 @@ func metric(t *testing.T, node *proctest.Node, prefix string) (sum float64, foun
 		}
 	}
 	return sum, found
+}
+
+// stacks ends a node that hangs and returns what its goroutines were doing.
+func stacks(n *proctest.Node) string {
+	before := n.LogTail(1 << 30)
+	_ = syscall.Kill(n.PID(), syscall.SIGQUIT) // the runtime prints all stacks and exits
+	select {
+	case <-n.Exited():
+	case <-time.After(10 * time.Second):
+		return "not even SIGQUIT ends it"
+	}
+	return strings.TrimPrefix(n.LogTail(1<<30), before)
 }
 
 // logSteps says where the time of writes went on each member: how often each step ran and how long it took on average.

@@ -54,7 +54,7 @@ func fullDisk(t *testing.T, nodes, rounds int) {
 		case <-small.Exited():
 		case <-time.After(60 * time.Second):
 			l.stop()
-			t.Fatal("the node runs on with a full disk after 60 s")
+			t.Fatalf("the node runs on with a full disk after 60 s:\n%s", stacks(small))
 		}
 		<-full
 		if err := small.ExitError(); err == nil {

@@ -20,6 +20,7 @@ type follower struct {
 	last    int64 // highest revision seen; the watch is reopened after it
 	wrong   []string
 	reopens int
+	created bool               // the server has answered the present watch
 	cut     context.CancelFunc // ends the present watch
 }
 
@@ -42,9 +43,10 @@ func (f *follower) watch(parent context.Context, cli *clientv3.Client) {
 	f.mu.Lock()
 	f.cut = cancel
 	f.reopens++
+	f.created = false
 	from := f.last + 1
 	f.mu.Unlock()
-	for res := range cli.Watch(ctx, "w/", clientv3.WithPrefix(), clientv3.WithRev(from)) {
+	for res := range cli.Watch(ctx, "w/", clientv3.WithPrefix(), clientv3.WithRev(from), clientv3.WithCreatedNotify()) {
 		if err := res.Err(); err != nil {
 			f.mu.Lock()
 			if res.CompactRevision != 0 {
@@ -55,6 +57,7 @@ func (f *follower) watch(parent context.Context, cli *clientv3.Client) {
 			return
 		}
 		f.mu.Lock()
+		f.created = true
 		for _, ev := range res.Events {
 			if ev.Kv.ModRevision < f.last {
 				f.wrong = append(f.wrong, fmt.Sprintf("event of revision %d after one of %d", ev.Kv.ModRevision, f.last))
@@ -105,8 +108,8 @@ func (f *follower) finish(t *testing.T, name string, held map[string]ack) (bad i
 		}
 	}
 	if bad = missed + repeated + invented + len(f.wrong); bad > 0 {
-		t.Errorf("%s watch: %d of %d events missed, %d repeated, %d never held, at revision %d of %d; %v", name, missed,
-			len(held), repeated, invented, f.last, newest, f.wrong[:min(len(f.wrong), 5)])
+		t.Errorf("%s watch: %d of %d events missed, %d repeated, %d never held, at revision %d of %d, created %v; %v", name, missed,
+			len(held), repeated, invented, f.last, newest, f.created, f.wrong[:min(len(f.wrong), 5)])
 	}
 	return bad
 }
