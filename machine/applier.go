@@ -103,9 +103,21 @@ func (a *Applier) Replace(install func() error) error {
 		m.Seal()
 	}
 	if err := install(); err != nil {
+		a.unseal()
 		return fmt.Errorf("replace store: %w", err)
 	}
-	return a.Load()
+	if err := a.Load(); err != nil {
+		a.unseal()
+		return err
+	}
+	return nil
+}
+
+// unseal lets readers go on after a failed commit: a request that waited for ever would keep the node from stopping.
+func (a *Applier) unseal() {
+	for _, m := range a.machines {
+		m.Unseal()
+	}
 }
 
 // Stamp returns the tick and wall time of the last entry applied. A leader stamps no lower ones.
@@ -160,6 +172,7 @@ func (a *Applier) ApplyWith(index, term uint64, data []byte, extra func(b store.
 	}
 	// The commit point of the entry's effects: all of them, and the applied index, become visible at once.
 	if err := a.st.Commit(b, index); err != nil {
+		a.unseal()
 		return fmt.Errorf("commit entry %d to the store: %w", index, err)
 	}
 	a.remember(now)

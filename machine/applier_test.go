@@ -53,6 +53,7 @@ func (r *register) Do(st *entry.Stamp, plan any, b store.Batch, wanted bool) (an
 }
 
 func (r *register) Finish(*entry.Stamp, store.Batch) error { r.note("finish"); return nil }
+func (r *register) Unseal()                                { r.note("unseal") }
 func (r *register) Seal()                                  { r.note("seal") }
 func (r *register) Publish(*entry.Stamp)                   { r.note("publish") }
 
@@ -268,5 +269,28 @@ func TestReplace(t *testing.T) {
 	i1, h1 := src.a.Hash()
 	if i2, h2 := dst.a.Hash(); i1 != i2 || h1 != h2 || dst.a.Stamp().TickMs != 5 {
 		t.Fatalf("hash %x at %d, want %x at %d", h2, i2, h1, i1)
+	}
+}
+
+// full is a store whose disk has no room.
+type full struct{ *store.Mem }
+
+var errFull = errors.New("no space left")
+
+func (full) Commit(store.Batch, uint64) error { return errFull }
+
+// A failed commit lets readers go on: requests that wait behind the seal would keep the node from stopping.
+func TestFailedCommitUnseals(t *testing.T) {
+	k := &register{id: 'k'}
+	a := NewApplier(full{store.NewMem()}, k)
+	if err := a.Load(); err != nil {
+		t.Fatal(err)
+	}
+	k.calls = nil
+	if err := a.Apply(1, 1, nil, nil, nil); !errors.Is(err, errFull) {
+		t.Fatalf("apply on a full disk: %v", err)
+	}
+	if want := []string{"kfinish", "kseal", "kunseal"}; !slices.Equal(k.calls, want) {
+		t.Errorf("calls %q, want %q", k.calls, want)
 	}
 }

@@ -25,6 +25,9 @@ type Machine interface {
 	Do(st *entry.Stamp, plan any, b store.Batch, wanted bool) (result any, err error)
 	// Seal is called before the store makes the entry's batch visible: readers must not start until Publish.
 	Seal()
+	// Unseal is called instead of Publish or Load when the store could not do it: readers go on with what they saw before.
+	// The node is about to stop, and it waits for the requests that read.
+	Unseal()
 	// Publish is called once the batch is visible: pending memory becomes what readers see.
 	Publish(st *entry.Stamp)
 }

@@ -27,7 +27,7 @@ type Options struct {
 	TxnResultBytes int64
 }
 
-// Machine is the kv machine. Check, Do, Finish, Seal, Publish and Load belong to the apply goroutine; the readers in
+// Machine is the kv machine. Check, Do, Finish, Seal, Unseal, Publish and Load belong to the apply goroutine; the readers in
 // reader.go may be called from anywhere.
 type Machine struct {
 	opt Options
@@ -176,6 +176,16 @@ func (m *Machine) Seal() {
 	m.mu.Lock()
 	m.seq.Add(1)
 	m.sealed = true
+}
+
+// Unseal implements machine.Machine.
+func (m *Machine) Unseal() {
+	if !m.sealed { // Load got further than its caller
+		return
+	}
+	m.sealed = false
+	m.seq.Add(1)
+	m.mu.Unlock()
 }
 
 // Publish implements machine.Machine.

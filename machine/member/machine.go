@@ -231,6 +231,9 @@ func (m *Machine) TakeAccepted() bool {
 // Seal implements machine.Machine; readers here see members a moment early or late, which no promise forbids.
 func (m *Machine) Seal() {}
 
+// Unseal implements machine.Machine.
+func (m *Machine) Unseal() {}
+
 // Publish implements machine.Machine.
 func (m *Machine) Publish(*entry.Stamp) {
 	if len(m.pending) == 0 {
