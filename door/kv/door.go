@@ -131,10 +131,10 @@ type Door struct {
 	// leaderless is closed and replaced when the member has been without a leader for NoLeaderTimeout.
 	leaderless atomic.Pointer[chan struct{}]
 
-	stopping  chan struct{} // closed by Shutdown: ends streams
-	stopOnce  sync.Once
-	watchOnce sync.Once // starts the background goroutines with the first Serve
-	wg        sync.WaitGroup
+	stopping chan struct{} // closed by Shutdown: ends streams
+	stopOnce sync.Once
+	runOnce  sync.Once // the first Serve starts the background goroutines
+	wg       sync.WaitGroup
 }
 
 // New makes a door for n. Nothing is served until Serve.
@@ -185,7 +185,7 @@ func newDoor(n member, kv reader, opts Options) *Door {
 // Serve accepts connections on l until Shutdown, which makes it return nil; any other error is the listener's. It may be
 // called for several listeners at once.
 func (d *Door) Serve(l net.Listener) error {
-	d.watchOnce.Do(func() {
+	d.runOnce.Do(func() {
 		d.wg.Add(2)
 		go func() { defer d.wg.Done(); d.hub.run(d.stopping) }()
 		go func() { defer d.wg.Done(); d.followLeader() }()

@@ -733,6 +733,8 @@ func TestShutdownEndsStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(stream.Recv())(t)
+	health := must(healthpb.NewHealthClient(c.ActiveConnection()).Watch(context.Background(), &healthpb.HealthCheckRequest{}))(t)
+	must(health.Recv())(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	if err := s.door.Shutdown(ctx); err != nil {

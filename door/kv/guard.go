@@ -91,12 +91,12 @@ func (d *Door) guardUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
 
 // guardStream admits streams and ends those that require a leader when it is lost, and all when the door shuts down.
 func (d *Door) guardStream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	if info.FullMethod == healthpb.Health_Watch_FullMethodName {
-		return handler(srv, ss)
-	}
-	s := d.node.Status()
-	if s.Learner && info.FullMethod != pb.Maintenance_Snapshot_FullMethodName {
-		return rpctypes.ErrGRPCNotSupportedForLearner
+	switch info.FullMethod {
+	case healthpb.Health_Watch_FullMethodName, pb.Maintenance_Snapshot_FullMethodName: // learners serve these too
+	default:
+		if d.node.Status().Learner {
+			return rpctypes.ErrGRPCNotSupportedForLearner
+		}
 	}
 	ctx, cancel := context.WithCancelCause(ss.Context())
 	defer cancel(nil)
