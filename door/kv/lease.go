@@ -165,8 +165,8 @@ func (s *leaseServer) receiveKeepAlives(ctx context.Context, stream pb.Lease_Lea
 	}
 }
 
-// askLease calls the leader about a lease. While leadership changes hands it asks again until the request's deadline;
-// asking twice does no harm.
+// askLease calls the leader about a lease. While leadership changes hands, or the leader has too many calls at once, it
+// asks again until the request's deadline; asking twice does no harm.
 func (d *Door) askLease(ctx context.Context, service string, id int64) (ekv.LeaseTime, error) {
 	bound := d.bounded(ctx)
 	req := ekv.AppendLeaseID(make([]byte, 0, 8), id)
@@ -176,7 +176,7 @@ func (d *Door) askLease(ctx context.Context, service string, id int64) (ekv.Leas
 			t, err := ekv.DecodeLeaseTime(b)
 			return t, grpcError(err)
 		}
-		retry := errors.Is(err, node.ErrNotLeader) || errors.Is(err, node.ErrSuperseded)
+		retry := errors.Is(err, node.ErrNotLeader) || errors.Is(err, node.ErrSuperseded) || errors.Is(err, node.ErrOverloaded)
 		if !retry || bound.Err() != nil {
 			return ekv.LeaseTime{}, grpcError(err)
 		}
