@@ -123,6 +123,17 @@ func (a *Applier) unseal() {
 // Stamp returns the tick and wall time of the last entry applied. A leader stamps no lower ones.
 func (a *Applier) Stamp() entry.Stamp { return a.stamp }
 
+// Unfinished tells whether a machine has work left that goes on with further entries. A leader with nothing else to log
+// proposes empty ones until it is done; otherwise the work waits for the next command.
+func (a *Applier) Unfinished() bool {
+	for _, m := range a.machines {
+		if f, ok := m.(Finisher); ok && f.Unfinished() {
+			return true
+		}
+	}
+	return false
+}
+
 // Hash returns the index last applied and the rolling state hash after it, for a leader to stamp on the next entry. It is
 // safe for concurrent use.
 func (a *Applier) Hash() (index, hash uint64) {

@@ -54,6 +54,7 @@ func (r *register) Do(st *entry.Stamp, plan any, b store.Batch, wanted bool) (an
 
 func (r *register) Finish(*entry.Stamp, store.Batch) error { r.note("finish"); return nil }
 func (r *register) Unseal()                                { r.note("unseal") }
+func (r *register) Unfinished() bool                       { return r.val == "much" }
 func (r *register) Seal()                                  { r.note("seal") }
 func (r *register) Publish(*entry.Stamp)                   { r.note("publish") }
 
@@ -133,6 +134,19 @@ func TestApplier(t *testing.T) {
 	}
 	if b.st.Applied() != 1 {
 		t.Fatalf("applied %d", b.st.Applied())
+	}
+}
+
+func TestUnfinished(t *testing.T) {
+	b := newBench(t, store.NewMem())
+	if b.a.Unfinished() {
+		t.Fatal("unfinished from the start")
+	}
+	if err := b.apply(1, 1, data(entry.Header{}, command(1, 1, "mmuch"))); err != nil {
+		t.Fatal(err)
+	}
+	if !b.a.Unfinished() {
+		t.Fatal("one machine has work left")
 	}
 }
 

@@ -33,9 +33,11 @@ type Machine interface {
 }
 
 // Finisher is a Machine that writes once per entry rather than once per command: running counters, or a bounded piece of
-// work that is left over from an earlier command. Finish is called after the last Do of every entry, entries without
-// commands included, and before Seal.
+// work that is left over from an earlier command.
 type Finisher interface {
 	Machine
+	// Finish is called after the last Do of every entry, entries without commands included, and before Seal.
 	Finish(st *entry.Stamp, b store.Batch) error
+	// Unfinished tells whether work is left that further entries would carry on, with or without commands.
+	Unfinished() bool
 }

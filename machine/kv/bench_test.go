@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
@@ -169,4 +170,30 @@ func BenchmarkCount(b *testing.B) {
 			b.Fatal(res, err)
 		}
 	}
+}
+
+// BenchmarkScrub is what dropping one superseded version costs, 2,048 to an entry without commands.
+func BenchmarkScrub(b *testing.B) {
+	r := benchRig(b)
+	for i := 0; i < b.N; i += 1000 {
+		var parts []*ekv.Part
+		for j := i; j < i+1000; j++ {
+			parts = append(parts, putPart(string(benchKey(j%benchKeys)), "v"))
+		}
+		r.index++
+		if err := r.a.Apply(r.index, 1, pack(1, parts...), nil, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	rev, _ := r.m.Revision()
+	var slowest time.Duration
+	reportCPU(b)
+	b.ResetTimer()
+	r.must(&ekv.Part{Compact: &ekv.Compact{Revision: rev}})
+	for r.a.Unfinished() {
+		start := time.Now()
+		r.applyData(nil, false)
+		slowest = max(slowest, time.Since(start))
+	}
+	b.ReportMetric(float64(slowest.Milliseconds()), "slowest-ms")
 }

@@ -62,7 +62,7 @@ type Machine struct {
 	feed     feed
 
 	// Copies of pub for readers that do not lock.
-	pubRev, pubCompacted, pubHistory, pubInUse atomic.Int64
+	pubRev, pubCompacted, pubHistory, pubInUse, pubEdge atomic.Int64
 
 	// Channels readers wait on; nil while nobody asked. Guarded by mu.
 	revChanged, leaseChanged chan struct{}
@@ -212,6 +212,7 @@ func (m *Machine) unseal() {
 	m.pubCompacted.Store(m.now.compacted)
 	m.pubHistory.Store(m.now.history)
 	m.pubInUse.Store(m.now.inUse)
+	m.pubEdge.Store(m.now.edge)
 	m.sealed = false
 	m.seq.Add(1)
 	m.mu.Unlock()

@@ -208,15 +208,18 @@ func TestScrubIsSpread(t *testing.T) {
 		t.Fatalf("an old read right after the compaction: %v", err)
 	}
 	entries, slowest := 0, time.Duration(0)
-	for r.m.now.edge != r.m.now.compacted {
+	for r.a.Unfinished() {
 		start := time.Now()
 		r.applyData(nil, false)
 		slowest = max(slowest, time.Since(start))
-		if entries++; entries > revisions/scrubRows+2 {
+		if entries++; entries > revisions/scrubRowsIdle+2 {
 			t.Fatal("the scrub does not end")
 		}
 	}
-	t.Logf("%d entries of %d rows, slowest %v", entries, scrubRows, slowest)
+	t.Logf("%d entries of %d rows, slowest %v", entries, scrubRowsIdle, slowest)
+	if r.m.Scrubbed() != revisions+1 {
+		t.Fatalf("scrubbed to %d", r.m.Scrubbed())
+	}
 	after, inUse := r.m.Size()
 	if after != inUse || before <= after {
 		t.Fatalf("size %d before, %d after, %d in use", before, after, inUse)

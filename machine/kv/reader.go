@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 
@@ -344,7 +343,7 @@ func (p *pinned) txn(t *ekv.Txn, path *[]bool, b *budget) (*ekv.TxnResult, error
 func (m *Machine) Leases() []Lease {
 	m.mu.RLock()
 	all := make([]Lease, 0, len(m.leases))
-	for id, ttl := range maps.All(m.leases) {
+	for id, ttl := range m.leases { // any order: sorted below
 		all = append(all, Lease{id, ttl})
 	}
 	m.mu.RUnlock()

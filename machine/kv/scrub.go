@@ -6,11 +6,22 @@ import (
 	"github.com/holdfastdb/holdfast/store"
 )
 
-// scrubRows is how many revision rows one entry looks at. A Compact only moves the compacted revision, which refuses older
-// reads at once; the rows behind it are dropped piece by piece by the entries that follow, so that compacting a million
-// revisions costs every one of them a few milliseconds and none of them a second. The pieces are part of the state, the same
-// on every member; doing it in the background was the rejected design, because then members would differ in what they hold.
-const scrubRows = 1024
+// How many revision rows one entry looks at. A Compact only moves the compacted revision, which refuses older reads at once;
+// the rows behind it are dropped piece by piece by that entry and those that follow, so that compacting a million revisions
+// costs an entry with somebody's writes a millisecond, one without a few, and none of them a second. The pieces are part of
+// the state, the same on every member; doing it in the background was the rejected design, because then members would
+// differ in what they hold.
+const (
+	scrubRowsBusy = 256
+	scrubRowsIdle = 2048
+)
+
+// Unfinished implements machine.Finisher.
+func (m *Machine) Unfinished() bool { return m.now.edge != m.now.compacted }
+
+// Scrubbed returns the revision of the last compaction whose history is dropped for good; -1 = none. It reaches the compacted
+// revision some entries later.
+func (m *Machine) Scrubbed() int64 { return m.pubEdge.Load() }
 
 // scrub carries on dropping history below the compacted revision. Walking what happened in order, a version is dropped when
 // the change that replaced it lies at or below the target, and a deletion when it lies below: one exactly at the target is
@@ -36,13 +47,16 @@ func (m *Machine) scrub(b store.Batch) error {
 		return fmt.Errorf("scrub history: %w", err)
 	}
 	defer it.Close()
-	n := 0
+	n, most := 0, scrubRowsIdle
+	if len(m.entry.writes) > 0 {
+		most = scrubRowsBusy
+	}
 	for ok := it.First(); ok; ok = it.Next() {
 		rev, sub, err := splitByRevKey(it.Key())
 		if err != nil {
 			return err
 		}
-		if n == scrubRows {
+		if n == most {
 			s.cursorRev, s.cursorSub = rev, sub
 			return nil
 		}
