@@ -207,6 +207,8 @@ func memberErr(res *entry.Result, err error) error {
 		return ErrPeerAddrExists
 	case em.NotLearner:
 		return ErrMemberNotLearner
+	case em.LastVoter:
+		return ErrNotEnoughStarted
 	}
 	return res.Rejection
 }

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	em "github.com/holdfastdb/holdfast/entry/member"
+	"github.com/holdfastdb/holdfast/replica"
 )
 
 // idOf is a member's id as the log has it, by name.
@@ -304,4 +307,41 @@ func TestBootstrapRefusals(t *testing.T) {
 			t.Errorf("the same list: %v", err)
 		}
 	}
+}
+
+// Two removals that were both allowed when they were asked for would together leave nobody: the log lets only one through.
+func TestLastVoterStays(t *testing.T) {
+	m := newManual(t, 2)
+	leader := m.nodes[0]
+	errs := make(chan error, 2)
+	for _, id := range []uint64{2, 1} { // past the checks of RemoveMember
+		go func() {
+			errs <- leader.propChange(context.Background(), replica.Remove, id, &em.Part{Remove: &em.Remove{ID: id}})
+		}()
+		time.Sleep(10 * time.Millisecond)
+	}
+	m.died = func(n *Node, err error) {
+		if !strings.Contains(err.Error(), "was removed from the cluster") {
+			t.Fatalf("member %x: %v", n.id, err)
+		}
+		m.crash(n.id)
+	}
+	var got []error
+	m.until("both answered", func() bool {
+		time.Sleep(time.Millisecond) // the callers have goroutines of their own
+		select {
+		case err := <-errs:
+			got = append(got, err)
+		default:
+		}
+		return len(got) == 2 || len(m.nodes) == 0
+	})
+	if len(m.nodes) == 0 {
+		t.Fatal("nobody is left")
+	}
+	m.until("one voter, one member", func() bool {
+		n := m.nodes[0]
+		return len(m.nodes) == 1 && len(n.rep.Conf().Voters) == 1 && len(n.Members()) == 1 && n.pub.Load().leads != 0
+	})
+	m.writeOn(m.nodes[0], 3)
 }

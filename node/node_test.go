@@ -73,6 +73,7 @@ func TestAlone(t *testing.T) {
 	dir := t.TempDir()
 	n := startAlone(t, dir, nil)
 	r := mustPropose(t, n, "k", "1")
+	await(t, "the status follows", func() bool { return n.Status().Applied >= r.Pos.Index })
 	if st := n.Status(); r.Pos.Index < 2 || st.Applied < r.Pos.Index || st.Commit < r.Pos.Index || st.Leader != st.MemberID || st.Learner {
 		t.Fatalf("applied at %s, status %+v", r.Pos, st)
 	}

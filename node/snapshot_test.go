@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
 
 	"github.com/holdfastdb/holdfast/replica"
@@ -140,7 +141,10 @@ func FuzzReadSnapshot(f *testing.F) {
 }
 
 func TestSaveSnapshot(t *testing.T) {
-	n := startAlone(t, t.TempDir(), nil)
+	var complaints bytes.Buffer
+	n := startAlone(t, t.TempDir(), func(cfg *Config) {
+		cfg.Logger = slog.New(slog.NewTextHandler(&complaints, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	})
 	for i := range 100 {
 		mustPropose(t, n, fmt.Sprintf("k%02d", i), "v")
 	}
@@ -166,10 +170,9 @@ func TestSaveSnapshot(t *testing.T) {
 	if err := n.SaveSnapshot(t.Context(), writerFunc(func([]byte) (int, error) { return 0, full })); !errors.Is(err, full) {
 		t.Fatalf("a writer that fails: %v", err)
 	}
-	st := n.store
 	n.Stop()
-	if err := st.Close(); err != nil {
-		t.Fatalf("close the store: %v", err)
+	if complaints.Len() > 0 { // of the store, about Views that were left open
+		t.Errorf("on the way down: %s", complaints.String())
 	}
 	if err := n.SaveSnapshot(t.Context(), &out); !errors.Is(err, ErrStopped) {
 		t.Fatalf("after the end: %v", err)

@@ -65,6 +65,7 @@ const (
 	NotLearner
 	Claimed
 	WasRemoved
+	LastVoter
 )
 
 const (

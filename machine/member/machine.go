@@ -127,6 +127,16 @@ func (m *Machine) peerURLTaken(self uint64, urls []string) bool {
 	return false
 }
 
+// otherVoter reports whether somebody but id votes.
+func (m *Machine) otherVoter(id uint64) bool {
+	for _, o := range m.ids() {
+		if mb, _ := m.get(o); o != id && !mb.Learner {
+			return true
+		}
+	}
+	return false
+}
+
 // Check implements machine.Machine.
 func (m *Machine) Check(st *entry.Stamp, body []byte) (any, *entry.Rejection, error) {
 	p, err := em.DecodePart(body)
@@ -151,6 +161,10 @@ func (m *Machine) Check(st *entry.Stamp, body []byte) (any, *entry.Rejection, er
 	case p.Remove != nil:
 		if _, ok := m.get(p.Remove.ID); !ok {
 			return no(em.NotFound, "member %x not found", p.Remove.ID)
+		}
+		// Two removals may each have been allowed when they were asked for. Raft cannot live without a voter, and panics.
+		if !m.otherVoter(p.Remove.ID) {
+			return no(em.LastVoter, "member %x is the last one that votes", p.Remove.ID)
 		}
 	case p.Promote != nil:
 		mb, ok := m.get(p.Promote.ID)
