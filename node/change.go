@@ -77,9 +77,17 @@ func (n *Node) changeApplied(c *replica.Committed) {
 	n.publish(true)
 	if n.members.Removed(n.id) {
 		n.later(func() error {
-			return fmt.Errorf("member %x was removed from the cluster; its data can be deleted", n.id)
+			// The others stop talking to it, so nobody would tell it again after a restart.
+			if err := n.store.Flush(); err != nil {
+				n.log.Warn("flush the store", "err", err)
+			}
+			return removedErr(n.id)
 		})
 	}
+}
+
+func removedErr(id uint64) error {
+	return fmt.Errorf("member %x was removed from the cluster; its data can be deleted", id)
 }
 
 // syncPeers tells the network who is there. Loop only.

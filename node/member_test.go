@@ -255,7 +255,12 @@ func TestRemovedMemberStops(t *testing.T) {
 	}
 	c.stop(name)
 	mustPropose(t, leader, "k", "of two")
-	if n, err := c.start(name, StartOptions{}); err == nil {
+	heard := gone.members.Removed(gone.id)
+	n, err := c.start(name, StartOptions{})
+	if heard && (err == nil || !strings.Contains(err.Error(), "removed from the cluster")) {
+		t.Errorf("it knows that it was removed, and starts again: %v", err)
+	}
+	if err == nil {
 		time.Sleep(time.Second)
 		if n.Status().Ready {
 			t.Error("a removed member takes part again")

@@ -220,6 +220,9 @@ func Open(cfg Config) (n *Node, err error) {
 	if err := n.openMachines(); err != nil {
 		return nil, err
 	}
+	if n.members.Removed(n.id) { // the others would not talk to it, and it would wait for them for ever
+		return nil, removedErr(n.id)
+	}
 	if err := n.startReplica(); err != nil {
 		return nil, err
 	}
