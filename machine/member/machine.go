@@ -127,6 +127,15 @@ func (m *Machine) peerURLTaken(self uint64, urls []string) bool {
 	return false
 }
 
+// gone reports whether id was removed, in this entry or before.
+func (m *Machine) gone(id uint64) bool {
+	if p, changed := m.pending[id]; changed && p == nil {
+		return true
+	}
+	_, gone := m.removed[id]
+	return gone
+}
+
 // otherVoter reports whether somebody but id votes.
 func (m *Machine) otherVoter(id uint64) bool {
 	for _, o := range m.ids() {
@@ -152,7 +161,7 @@ func (m *Machine) Check(st *entry.Stamp, body []byte) (any, *entry.Rejection, er
 		if _, ok := m.get(id); ok {
 			return no(em.Exists, "member %x exists", id)
 		}
-		if _, gone := m.removed[id]; gone {
+		if m.gone(id) {
 			return no(em.WasRemoved, "member %x was removed; ids are never reused", id)
 		}
 		if m.peerURLTaken(id, p.Add.Member.PeerURLs) {
