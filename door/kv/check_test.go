@@ -80,13 +80,17 @@ func TestOverlapIsNotQuadratic(t *testing.T) {
 		}
 		outer = append(outer, txnOp(then, otherwise))
 	}
-	start := time.Now()
-	if _, _, err := checkOverlap(outer); err != nil {
-		t.Fatal(err)
+	best := time.Hour // of several tries: a busy machine must not look like a slow algorithm
+	for range 5 {
+		start := time.Now()
+		if _, _, err := checkOverlap(outer); err != nil {
+			t.Fatal(err)
+		}
+		if best = min(best, time.Since(start)); best < time.Second {
+			return
+		}
 	}
-	if took := time.Since(start); took > 2*time.Second {
-		t.Errorf("took %v", took)
-	}
+	t.Errorf("took %v", best)
 }
 
 func TestCheckRangeStream(t *testing.T) {

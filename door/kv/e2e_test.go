@@ -787,14 +787,15 @@ func TestThreeMembers(t *testing.T) {
 		t.Errorf("time to live asked of a follower: %+v", ttl)
 	}
 	evs := events(t, w, 52)
-	last := evs[len(evs)-1]
+	ended := false
 	for i, e := range evs {
+		ended = ended || string(e.Kv.Key) == "w/short" && e.Type == mvccpb.DELETE
 		if i > 0 && e.Kv.ModRevision <= evs[i-1].Kv.ModRevision {
 			t.Errorf("event %d out of order", i)
 		}
 	}
-	if string(last.Kv.Key) != "w/short" || last.Type != mvccpb.DELETE {
-		t.Errorf("last event %v, want the end of the short lease", last)
+	if !ended { // where among the puts depends on how fast they were
+		t.Errorf("the end of the short lease is not among the events")
 	}
 
 	// The leader goes; the others carry on, and kept leases live.
