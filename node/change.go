@@ -420,22 +420,12 @@ func (n *Node) handleTransfer(ctx context.Context, req []byte) ([]byte, error) {
 	}
 	started := make(chan error, 1)
 	n.later(func() error {
-		best := uint64(0)
-		for _, pr := range n.rep.Progress() {
-			if pr.ID == n.id || pr.Learner {
-				continue
-			}
-			if to == 0 && pr.Active && (best == 0 || pr.Match > best) {
-				best, to = pr.Match, pr.ID
-			} else if pr.ID == to {
-				best = 1
-			}
-		}
-		if to == 0 || best == 0 || !n.rep.IsLeader() {
+		target := transferTarget(n.rep.Progress(), n.id, to)
+		if target == 0 || !n.rep.IsLeader() {
 			started <- ErrTransferTargetUnknown
 			return nil
 		}
-		n.startTransfer(to)
+		n.startTransfer(target)
 		started <- nil
 		return nil
 	})
@@ -464,6 +454,24 @@ func (n *Node) handleTransfer(ctx context.Context, req []byte) ([]byte, error) {
 			return nil, ErrStopped
 		}
 	}
+}
+
+// transferTarget is the voter asked for, or, for 0, the active one that has most of the log: nothing is proposed until the
+// target has all of it, so one that has just been restarted would hold everybody up. 0 = there is none.
+func transferTarget(all []replica.Progress, self, asked uint64) (target uint64) {
+	most := uint64(0)
+	for _, pr := range all {
+		switch {
+		case pr.ID == self || pr.Learner:
+		case asked != 0:
+			if pr.ID == asked {
+				return asked
+			}
+		case pr.Active && (target == 0 || pr.Match > most):
+			target, most = pr.ID, pr.Match
+		}
+	}
+	return target
 }
 
 // startTransfer tells raft; nothing new is proposed until the target leads or an election's time is over. Loop only.
