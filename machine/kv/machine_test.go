@@ -11,6 +11,7 @@ import (
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/machine"
+	"github.com/holdfastdb/holdfast/store"
 )
 
 // A put of a key seen lately, with nobody waiting, must not allocate: this is what followers do all day.
@@ -241,5 +242,31 @@ func TestDroppedPlan(t *testing.T) {
 	got, _, _ := r.m.Range(&ekv.Range{Key: []byte{0}, End: []byte{0}}, 0)
 	if got.Count != 1 || got.KVs[0].Version != 2 {
 		t.Fatal(show(got))
+	}
+}
+
+// vanishing is a store in which versions seem compacted away, but not to a View taken before.
+type vanishing struct {
+	store.Store
+	missed int
+}
+
+func (v *vanishing) Get(dst, key []byte) ([]byte, bool, error) {
+	if key[1] == spaceHistory {
+		v.missed++
+		return dst, false, nil
+	}
+	return v.Store.Get(dst, key)
+}
+
+// A value kept in history only may be overwritten and compacted while a Range is under way.
+func TestRangeSurvivesCompactionUnderIt(t *testing.T) {
+	v := &vanishing{Store: store.NewMem()}
+	r := openRig(t, v, Options{})
+	long := strings.Repeat("v", inlineBytes+1)
+	r.must(putPart("a", long))
+	res, _, err := r.m.Range(&ekv.Range{Key: []byte("a"), End: []byte("b")}, 0)
+	if err != nil || v.missed != 1 || string(res.KVs[0].Value) != long {
+		t.Fatalf("missed %d: %v, %v", v.missed, show(res), err)
 	}
 }

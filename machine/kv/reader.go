@@ -117,7 +117,7 @@ func (p *pinned) answer(r *ekv.Range, b *budget) (*ekv.RangeResult, error) {
 		return nil, err
 	}
 	current := rev == p.rev
-	backwards := current && len(r.End) > 0 && r.Target == ekv.SortByKey && r.Order == ekv.SortDescend
+	backwards := current && len(r.End) > 0 && keysDescending(r)
 	var sc scanner
 	if backwards {
 		sc, err = newCurrentScan(p.view, r.Key, r.End, true)
@@ -129,8 +129,8 @@ func (p *pinned) answer(r *ekv.Range, b *budget) (*ekv.RangeResult, error) {
 	}
 	defer sc.close()
 	total := int64(-1)
-	if current && unbounded(r.End) && (len(r.Key) == 0 || len(r.Key) == 1 && r.Key[0] == 0) {
-		total = p.keys
+	if current {
+		total = p.total(r)
 	}
 	res, err := collect(r, sc, backwards, total, b)
 	if err != nil {
@@ -140,16 +140,64 @@ func (p *pinned) answer(r *ekv.Range, b *budget) (*ekv.RangeResult, error) {
 	return res, nil
 }
 
+// keysDescending is the order that current rows can be read in backwards.
+func keysDescending(r *ekv.Range) bool {
+	return r.Target == ekv.SortByKey && r.Order == ekv.SortDescend
+}
+
+// total is how many keys r's interval has now if that is known without counting: all of them. Else -1.
+func (s *sums) total(r *ekv.Range) int64 {
+	if unbounded(r.End) && (len(r.Key) == 0 || len(r.Key) == 1 && r.Key[0] == 0) {
+		return s.keys
+	}
+	return -1
+}
+
 // Range answers r and the store's current revision. maxBytes bounds the result's keys and values (0 = no bound). The key of
 // a one-key answer aliases r.Key.
 func (m *Machine) Range(r *ekv.Range, maxBytes int64) (res *ekv.RangeResult, revision int64, err error) {
 	if len(r.End) == 0 && r.Revision <= 0 && !r.KeysOnly && !r.CountOnly && r.MinMod|r.MaxMod|r.MinCreate|r.MaxCreate == 0 {
 		return m.pointRead(r, maxBytes)
 	}
+	if len(r.End) > 0 && r.Revision <= 0 {
+		if res, revision, err = m.currentRange(r, &budget{max: maxBytes}); !errors.Is(err, errCorrupt) {
+			return res, revision, err
+		}
+	}
 	p := m.pin()
 	defer p.view.Close()
 	res, err = p.answer(r, &budget{max: maxBytes})
 	return res, p.rev, err
+}
+
+// currentRange answers a Range over current rows from one iterator. That spares it a View, which would take the store's
+// central lock twice (DECISIONS B3); but values kept in history only are then read later than the iterator stands, and may
+// have been overwritten and compacted since: errCorrupt says that one is missing, and the caller tries again with a View.
+func (m *Machine) currentRange(r *ekv.Range, b *budget) (*ekv.RangeResult, int64, error) {
+	lower, upper, ok := currentBounds(r.Key, r.End)
+	backwards := keysDescending(r)
+	m.mu.RLock()
+	s := m.pub
+	var it store.Iter
+	var err error
+	if ok {
+		it, err = m.st.NewIter(lower, upper)
+	}
+	m.mu.RUnlock()
+	if err != nil {
+		return nil, s.rev, fmt.Errorf("scan current rows: %w", err)
+	}
+	var sc scanner = emptyScan{}
+	if ok {
+		sc = &currentScan{r: m.st, it: it, reverse: backwards}
+	}
+	defer sc.close()
+	res, err := collect(r, sc, backwards, s.total(r), b)
+	if err != nil {
+		return nil, s.rev, err
+	}
+	res.Revision = s.rev
+	return res, s.rev, nil
 }
 
 // pointAnswer is the memory of the commonest answer in one piece.
