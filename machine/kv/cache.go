@@ -40,9 +40,13 @@ func (c *metaCache) add(key []byte, m meta) *slot {
 	return s
 }
 
-// rotate drops the old generation if the young one is full. Only between entries: an entry's writes must find their slots.
+// rotate drops the old generation if the young one is full, and both after an entry that alone met more keys than the cache
+// is for. Only between entries: an entry's writes must find their slots.
 func (c *metaCache) rotate() {
-	if len(c.young) >= c.half {
+	switch n := len(c.young); {
+	case n > 2*c.half:
+		c.reset(2 * c.half)
+	case n >= c.half:
 		c.old, c.young = c.young, make(map[string]*slot, c.half/4)
 	}
 }

@@ -45,6 +45,7 @@ type Machine struct {
 	leaseNow map[int64]int // lease → its newest place in leaseLog
 	alarmLog []alarmWrite
 	events   []Event // of this entry, built in Finish
+	overflow bool    // this entry has more events than the feed can hold
 	key, row []byte  // scratch for building rows
 
 	// The gate. Seal takes mu and makes seq odd, Publish makes it even and lets go: while a batch becomes visible no reader
@@ -167,7 +168,12 @@ func (m *Machine) Finish(_ *entry.Stamp, b store.Batch) error {
 		b.Set(sumsKey, m.row)
 		m.dirty = false
 	}
-	m.events = m.entry.appendEvents(m.events[:0])
+	// An entry that changes more keys than the feed can hold (one delete of everything) would only fill memory.
+	if m.overflow = len(m.entry.writes)*eventOverhead > m.opt.RecentBytes; m.overflow {
+		m.events = nil
+	} else {
+		m.events = m.entry.appendEvents(m.events[:0])
+	}
 	return nil
 }
 
@@ -197,7 +203,11 @@ func (m *Machine) Publish(*entry.Stamp) {
 		m.publishAlarms()
 	}
 	if m.now.rev != m.pub.rev {
-		m.feed.append(m.events, m.now.rev)
+		if m.overflow {
+			m.feed.reset(m.now.rev, m.opt.RecentBytes)
+		} else {
+			m.feed.append(m.events, m.now.rev)
+		}
 		m.wake(&m.revChanged)
 	}
 	m.unseal()

@@ -270,3 +270,34 @@ func TestRangeSurvivesCompactionUnderIt(t *testing.T) {
 		t.Fatalf("missed %d: %v, %v", v.missed, show(res), err)
 	}
 }
+
+// One delete of very many keys must not leave its traces in memory.
+func TestHugeDelete(t *testing.T) {
+	r := newRig(t, Options{CacheKeys: 100, RecentBytes: 10_000})
+	var parts []*ekv.Part
+	for i := range 1000 {
+		parts = append(parts, putPart(fmt.Sprintf("%04d", i), "v"))
+	}
+	r.apply(parts...)
+	for _, p := range parts[:50] {
+		r.must(p)
+	}
+	res := r.must(&ekv.Part{Delete: &ekv.DeleteRange{Key: []byte{0}, End: []byte{0}}}).(*ekv.DeleteResult)
+	if res.Deleted != 1000 {
+		t.Fatalf("deleted %d", res.Deleted)
+	}
+	if n := len(r.m.cache.young) + len(r.m.cache.old); n > 100 {
+		t.Fatalf("%d keys in the cache", n)
+	}
+	rev, _ := r.m.Revision()
+	if _, upTo, ok, _ := r.m.Recent(rev - 1); ok || upTo != rev {
+		t.Fatalf("the feed claims to hold the delete: up to %d", upTo)
+	}
+	if evs, next, err := r.m.History([]byte{0}, []byte{0}, rev, rev, 1); err != nil || len(evs) != 1000 || next != rev+1 {
+		t.Fatalf("%d events, next %d, %v", len(evs), next, err)
+	}
+	r.must(putPart("a", "1"))
+	if evs, _, ok, _ := r.m.Recent(rev); !ok || len(evs) != 1 {
+		t.Fatalf("the feed does not go on: %d events", len(evs))
+	}
+}
