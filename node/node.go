@@ -73,7 +73,7 @@ type Config struct {
 // Break names deliberate defects. Only the simulation sets them.
 type Break struct {
 	AckBeforeSync   bool // report writes as durable before the fsync
-	ReadWithoutRead bool // answer linearizable reads without a read-index round
+	ReadWithoutRead bool // a leader answers linearizable reads without asking whether it still leads
 	NoTermFence     bool // stamp a worker's command with the entry's term instead of its own
 }
 

@@ -108,7 +108,7 @@ func (n *Node) startReadRound() {
 		r.context = nil
 		return
 	}
-	if n.cfg.Break.ReadWithoutRead {
+	if n.cfg.Break.ReadWithoutRead && n.rep.IsLeader() {
 		n.answerReads(n.appliedIdx)
 		return
 	}
