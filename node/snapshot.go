@@ -385,6 +385,7 @@ func (n *Node) installSnapshot(w *replica.Write) error {
 		hs = *w.Batch.HardState
 	}
 	hs.Commit = max(hs.Commit, w.Snapshot.Index)
+	n.writer.moved = nil // older than hs; the writer is idle
 	// Readers of the machines wait from here until the machines know the new contents.
 	err := n.applier.Replace(func() error {
 		if err := n.store.Install(rc.in); err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/replica"
+	"github.com/holdfastdb/holdfast/wal"
 )
 
 // writer carries writes to the WAL in order: everything that queued while the last fsync ran shares the next one.
@@ -18,6 +19,7 @@ type writer struct {
 	err    error            // the first failure; guarded by mu
 	closed bool
 	spare  []*replica.Write
+	moved  *wal.HardState // commit index that no record holds yet; owned by WriteStep
 
 	lastSync atomic.Int64 // how long the last fsync took, ns
 }
@@ -123,10 +125,17 @@ func (n *Node) writeJobs(jobs []*replica.Write) error {
 	start, sync := n.clock.Mono(), false
 	for _, j := range jobs {
 		if len(j.Batch.Entries) == 0 && !j.Sync {
-			// Only the commit index moved, or messages wait for earlier writes: nothing to write. The commit index
-			// rides on the next record; the store's applied index bounds it from below after a crash.
+			// Only the commit index moved, or messages wait for earlier writes: nothing to write now.
+			if j.Batch.HardState != nil {
+				n.writer.moved = j.Batch.HardState
+			}
 			continue
 		}
+		// The commit index rides on the next record, or a restart would not know more than what the store had flushed.
+		if j.Batch.HardState == nil {
+			j.Batch.HardState = n.writer.moved
+		}
+		n.writer.moved = nil
 		if err := n.wal.Append(j.Batch); err != nil {
 			return fmt.Errorf("append to the log: %w", err)
 		}
