@@ -70,8 +70,17 @@ func (n *Node) startChange(p *pending) {
 }
 
 // changeApplied follows a membership change with what it means for this member. Loop only.
-func (n *Node) changeApplied(c *replica.Committed) {
+func (n *Node) changeApplied() error {
 	n.changing = nil
+	// Whoever hears that a member was removed may switch it off at once. This member must not come back from a crash with
+	// the old configuration, in which it would need that member's vote: so the change is durable before it is answered.
+	if err := n.store.Flush(); err != nil {
+		return fmt.Errorf("flush a membership change: %w", err)
+	}
+	if p := n.changed; p != nil {
+		n.changed = nil
+		n.complete(p, n.changedTo, nil)
+	}
 	n.soleVoter = isSole(n.rep.Conf(), n.id)
 	n.syncPeers()
 	n.publish(true)
@@ -84,6 +93,7 @@ func (n *Node) changeApplied(c *replica.Committed) {
 			return removedErr(n.id)
 		})
 	}
+	return nil
 }
 
 func removedErr(id uint64) error {
@@ -338,8 +348,16 @@ func (n *Node) removeMember(ctx context.Context, id uint64) error {
 		if voters == 0 || started < voters/2+1 {
 			return ErrNotEnoughStarted
 		}
+		// A leader does not remove itself: once it is gone the others might not know that the change was committed, and
+		// would go on asking for its vote. The caller goes on with the next leader.
+		if id == n.id {
+			if err := n.transfer(ctx, 0); err != nil {
+				return err
+			}
+			return ErrNotLeader
+		}
 		// A member that is down is no part of the active quorum and may go; a live one only if the rest stays healthy.
-		if id == n.id || n.net.ConnectedFor(id) > 0 {
+		if n.net.ConnectedFor(id) > 0 {
 			if healthy-1 < voters/2+1 {
 				return ErrUnhealthy
 			}
@@ -414,9 +432,13 @@ func (n *Node) handleTransfer(ctx context.Context, req []byte) ([]byte, error) {
 	if err != nil || part.Promote == nil {
 		return nil, em.ErrMalformed
 	}
-	to := part.Promote.ID
+	return nil, n.transfer(ctx, part.Promote.ID)
+}
+
+// transfer runs on the leader and returns once another member leads.
+func (n *Node) transfer(ctx context.Context, to uint64) error {
 	if to == n.id {
-		return nil, nil
+		return nil
 	}
 	started := make(chan error, 1)
 	n.later(func() error {
@@ -432,26 +454,26 @@ func (n *Node) handleTransfer(ctx context.Context, req []byte) ([]byte, error) {
 	select {
 	case err := <-started:
 		if err != nil {
-			return nil, err
+			return err
 		}
 	case <-n.dead:
-		return nil, ErrStopped
+		return ErrStopped
 	}
 	deadline := time.NewTimer(3 * electionTicks * tickInterval)
 	defer deadline.Stop()
 	for {
 		changed := n.pubChange.wait()
 		if l := n.pub.Load().leader; l != n.id && l != 0 {
-			return nil, nil
+			return nil
 		}
 		select {
 		case <-changed:
 		case <-deadline.C:
-			return nil, ErrTimeoutTransfer
+			return ErrTimeoutTransfer
 		case <-ctx.Done():
-			return nil, ErrTimeoutTransfer
+			return ErrTimeoutTransfer
 		case <-n.dead:
-			return nil, ErrStopped
+			return ErrStopped
 		}
 	}
 }

@@ -267,7 +267,9 @@ func (n *Node) apply(cs []replica.Committed) error {
 			n.supersede(c.Term)
 		}
 		if c.Change != nil {
-			n.changeApplied(c)
+			if err := n.changeApplied(); err != nil {
+				return err
+			}
 		}
 	}
 	now := n.clock.Mono()

@@ -148,6 +148,8 @@ type Node struct {
 	lastTick      time.Duration
 	lastWall      int64
 	changing      *pending // membership change in flight
+	changed       *pending // membership change applied and not answered yet
+	changedTo     *entry.Result
 	xferTo        uint64
 	xferUntil     time.Duration
 	truncateAt    time.Duration
