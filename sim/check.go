@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
@@ -148,11 +149,14 @@ func (w *World) settle() {
 		w.fail(Stuck, "%v after the last fault: %s", recovery, why)
 	}
 	for _, h := range w.members() {
+		if h.n == nil || !slices.Contains(w.members(), h) {
+			continue // never came, or a removal took effect meanwhile
+		}
 		c := &client{w: w, id: 100 + h.at, known: map[string]int64{}, done: true}
 		for i, kind := range []opKind{opPut, opRead} {
 			o := &op{client: c.id, n: i, kind: kind, key: "k0", value: fmt.Sprintf("%d.%d", c.id, i), host: h}
 			c.invoke(o, func() {})
-			if !w.runUntil(w.now+10*time.Second, func() bool { return o.answered }) {
+			if !w.runUntil(w.now+10*time.Second, func() bool { return o.answered }) && slices.Contains(w.members(), h) {
 				w.fail(Stuck, "after recovery %s did not answer %s within 10 s", h.name, o)
 			}
 		}

@@ -272,6 +272,16 @@ func (h *host) wake() {
 		h.expireLeases() // a worker's timer may fire before the loop has read what came in meanwhile
 	}
 	h.pumpSoon()
+	h.w.net.wakes(h)
+}
+
+// retire switches a machine off for good.
+func (h *host) retire() {
+	h.removed = true
+	if h.n != nil {
+		h.w.trace.add(h.w.now, "%s is switched off for good", h.name)
+		h.end()
+	}
 }
 
 // traceLog puts a node's own log lines into the trace.

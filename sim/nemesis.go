@@ -250,7 +250,7 @@ func (n *nemesis) cutFor(from, to *host, d time.Duration) {
 	n.w.after(d, func() { n.w.net.setCut(from, to, false) })
 }
 
-// changeMembers adds a member while there are few, else removes one, one change at a time.
+// changeMembers adds a member or removes one, one change at a time, down to a single voter and up to one more than at first.
 func (n *nemesis) changeMembers(lead *host) {
 	w, r := n.w, n.w.rFault
 	if lead.n == nil || n.joining != nil || w.now < n.changed {
@@ -258,30 +258,53 @@ func (n *nemesis) changeMembers(lead *host) {
 	}
 	n.changed = w.now + between(r, time.Second, 3*time.Second)
 	members := lead.n.Members()
+	if len(members) == 0 {
+		return // it has just joined and knows nobody
+	}
 	voters := 0
 	for _, m := range members {
 		if !m.Learner {
 			voters++
 		}
 	}
-	if voters <= w.opt.Nodes-1 || len(members) <= w.opt.Nodes && r.IntN(2) == 0 {
+	if voters == 1 || len(members) <= w.opt.Nodes && r.IntN(2) == 0 {
 		h := w.newHost()
 		n.joining = h
 		m := em.Member{ID: h.id, Name: h.name, PeerURLs: []string{"http://" + h.name + ":1"}, Nonce: h.id, Learner: true, AutoPromote: true}
 		w.trace.add(w.now, "%s add learner %s", lead.name, h.name)
-		n.change(lead, replica.AddLearner, h.id, &em.Part{Add: &em.Add{Member: m}})
-		return
-	}
-	if voters <= 2 {
+		n.change(lead, replica.AddLearner, h.id, &em.Part{Add: &em.Add{Member: m}}, func() {})
 		return
 	}
 	m := members[r.IntN(len(members))]
+	if m.ID == lead.id { // a leader does not remove itself, see node
+		for _, o := range members {
+			if o.ID != lead.id && !o.Learner {
+				lead.n.TransferAsync(o.ID)
+				lead.pumpSoon()
+				break
+			}
+		}
+		return
+	}
 	w.trace.add(w.now, "%s remove %s", lead.name, w.byID[m.ID].name)
-	n.change(lead, replica.Remove, m.ID, &em.Part{Remove: &em.Remove{ID: m.ID}})
+	gone, off := w.byID[m.ID], r.IntN(2) == 0
+	n.change(lead, replica.Remove, m.ID, &em.Part{Remove: &em.Remove{ID: m.ID}}, func() {
+		if off { // whoever removed it takes the machine away: nothing may depend on it any more
+			w.after(time.Millisecond, gone.retire)
+			if n.has(PowerLoss) && r.IntN(2) == 0 {
+				w.after(2*time.Millisecond, func() { lead.crash(true) })
+			}
+		}
+	})
 }
 
-func (n *nemesis) change(lead *host, kind replica.ChangeKind, id uint64, part *em.Part) {
-	_ = lead.n.ChangeAsync(kind, id, part, func(*entry.Result, error) {})
+// change proposes one change; done is called when it has been acknowledged.
+func (n *nemesis) change(lead *host, kind replica.ChangeKind, id uint64, part *em.Part, done func()) {
+	_ = lead.n.ChangeAsync(kind, id, part, func(res *entry.Result, err error) {
+		if err == nil && res.Rejection == nil {
+			done()
+		}
+	})
 	lead.pumpSoon()
 }
 

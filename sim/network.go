@@ -38,7 +38,7 @@ type link struct {
 	last     time.Duration // arrival of the newest frame: later ones do not overtake it
 	queue    [][]byte      // sent, not arrived
 	bytes    int
-	stalled  bool // the frame at the head has arrived at the cut
+	stalled  bool // the frame at the head has arrived at the cut, or at a process that does not read
 	dialing  bool
 }
 
@@ -181,13 +181,12 @@ func (l *link) dial() {
 		if l.from.n == nil || l.up {
 			return
 		}
-		if l.from.gen != gen || l.to.n == nil || w.net.isCut(l.from, l.to) || w.net.isCut(l.to, l.from) {
-			if l.from.net.peers[l.to.id] {
-				l.dial()
-			}
+		if !l.from.net.peers[l.to.id] {
 			return
 		}
-		if l.to.net.removed[l.from.id] || !l.from.net.peers[l.to.id] {
+		// Nobody there, no way, or refused as removed: a process that lost that memory in a crash may let it in later.
+		if l.from.gen != gen || l.to.n == nil || l.to.net.removed[l.from.id] || w.net.isCut(l.from, l.to) || w.net.isCut(l.to, l.from) {
+			l.dial()
 			return
 		}
 		l.up, l.since, l.stalled, l.last = true, w.now, false, max(l.last, w.now)
@@ -222,7 +221,7 @@ func (l *link) deliver() {
 	if len(l.queue) == 0 {
 		return
 	}
-	if w.net.isCut(l.from, l.to) {
+	if l.to.paused || w.net.isCut(l.from, l.to) {
 		l.stalled = true // what follows waits behind it
 		return
 	}
@@ -264,7 +263,7 @@ func (l *link) drop(why string) {
 
 // resume lets what piled up before a cut go on.
 func (l *link) resume() {
-	if !l.up || !l.stalled || l.w.net.isCut(l.from, l.to) {
+	if !l.up || !l.stalled || l.to.paused || l.w.net.isCut(l.from, l.to) {
 		return
 	}
 	l.stalled = false
@@ -298,6 +297,15 @@ func (n *network) setCut(from, to *host, cut bool) {
 	n.w.trace.add(n.w.now, "heal %s → %s", from.name, to.name)
 	for _, l := range n.links {
 		if l.from == from && l.to == to {
+			l.resume()
+		}
+	}
+}
+
+// wakes lets a process read what came while it was paused, a little after it runs again.
+func (n *network) wakes(h *host) {
+	for _, l := range n.links {
+		if l.to == h {
 			l.resume()
 		}
 	}

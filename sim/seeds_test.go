@@ -229,3 +229,17 @@ func TestReadWithoutReadIsCaught(t *testing.T) {
 func TestNoTermFenceIsCaught(t *testing.T) {
 	caught(t, Options{Break: node.Break{NoTermFence: true}, Faults: []Fault{Pause}}, LeaseLost)
 }
+
+// TestRemovedMembersAreNotMissed: once a removal is acknowledged the machine may be switched off for good, also when those
+// that are left lose power at once afterwards.
+func TestRemovedMembersAreNotMissed(t *testing.T) {
+	seeds := []uint64{1, 2, 3, 4, 5, 10, 11, 29, 36, 48} // the later ones found what this is about
+	if testing.Short() {
+		seeds = seeds[5:8]
+	}
+	for _, seed := range seeds {
+		if rep := Run(Options{Seed: seed, Nodes: 3, Faults: []Fault{Members, Members, PowerLoss, Blackout}}); rep.Failure != nil {
+			t.Errorf("seed %d: %v\n%s", seed, rep.Failure, strings.Join(rep.Trace, "\n"))
+		}
+	}
+}
