@@ -351,7 +351,10 @@ func (n *Node) removeMember(ctx context.Context, id uint64) error {
 		// A leader does not remove itself: once it is gone the others might not know that the change was committed, and
 		// would go on asking for its vote. The caller goes on with the next leader.
 		if id == n.id {
-			if err := n.transfer(ctx, 0); err != nil {
+			switch err := n.transfer(ctx, 0); {
+			case errors.Is(err, ErrTransferTargetUnknown):
+				return ErrUnhealthy
+			case err != nil:
 				return err
 			}
 			return ErrNotLeader
