@@ -3,7 +3,9 @@ package node
 import (
 	"context"
 	"encoding/binary"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfastdb/holdfast/replica"
@@ -29,6 +31,7 @@ type readWaiter struct {
 	done   chan error // capacity 1
 	inTerm uint64
 	call   func(error)
+	gone   atomic.Bool // nobody waits any more
 }
 
 type readWait struct {
@@ -79,6 +82,7 @@ func (n *Node) linearize(ctx context.Context, inTerm uint64) error {
 	case err := <-w.done:
 		return err
 	case <-ctx.Done():
+		w.gone.Store(true)
 		return ctx.Err()
 	case <-n.dead:
 		return ErrStopped
@@ -113,6 +117,8 @@ func (n *Node) startReadRound() {
 		return
 	}
 	if n.rep.Leader() == 0 {
+		// Who left must not pile up here: this may last.
+		r.round = slices.DeleteFunc(r.round, func(w *readWaiter) bool { return w.gone.Load() })
 		r.context = nil
 		return // asked again when there is one; raft would drop it silently
 	}
