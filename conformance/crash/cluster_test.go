@@ -17,6 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
@@ -77,7 +78,20 @@ func start(t *testing.T, n int, flags ...string) *proctest.Cluster {
 // dial opens an unmodified etcd client.
 func dial(t *testing.T, endpoints ...string) *clientv3.Client {
 	t.Helper()
-	cli, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
+	return dialWith(t, endpoints)
+}
+
+// dialEager is dial for servers that die every second: by default gRPC waits longer after each failed dial, up to two
+// minutes, and a client whose dials fall between two kills too often keeps no lease and follows no watch by its own choice.
+func dialEager(t *testing.T, endpoints ...string) *clientv3.Client {
+	t.Helper()
+	return dialWith(t, endpoints, grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: 2 * time.Second,
+		Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 300 * time.Millisecond}}))
+}
+
+func dialWith(t *testing.T, endpoints []string, options ...grpc.DialOption) *clientv3.Client {
+	t.Helper()
+	cli, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: 5 * time.Second, Logger: zap.NewNop(), DialOptions: options,
 		DialKeepAliveTime: 2 * time.Second, DialKeepAliveTimeout: 2 * time.Second, MaxCallRecvMsgSize: 1 << 30})
 	if err != nil {
 		t.Fatal(err)

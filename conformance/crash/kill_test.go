@@ -25,10 +25,10 @@ func kill9(t *testing.T, nodes, kills int) {
 	c := start(t, nodes)
 	var clients []*clientv3.Client
 	for range 4 {
-		clients = append(clients, dial(t, c.Endpoints()...))
+		clients = append(clients, dialEager(t, c.Endpoints()...))
 	}
-	leases := keepLeases(t, dial(t, c.Endpoints()...), 20, keptTTL)
-	resumed, reopened := follow(dial(t, c.Endpoints()...)), follow(dial(t, c.Endpoints()...))
+	leases := keepLeases(t, dialEager(t, c.Endpoints()...), 20, keptTTL)
+	resumed, reopened := follow(dialEager(t, c.Endpoints()...)), follow(dialEager(t, c.Endpoints()...))
 	l := startLoad(clients, 16)
 
 	done, leaders := 0, 0
