@@ -116,9 +116,9 @@ func (n *Node) resend(lead uint64) {
 		return binary.AppendUvarint(binary.AppendUvarint([]byte{frameCommands}, term), last)
 	}
 	frame := start()
-	for seq := n.firstSeq(); seq < n.nextSeq; seq++ {
+	for _, seq := range n.inOrder() {
 		p := n.inflight[seq]
-		if p == nil || p.term != term || p.change != nil {
+		if p.term != term || p.change != nil {
 			continue
 		}
 		p.sentAt = now
@@ -133,6 +133,12 @@ func (n *Node) resend(lead uint64) {
 	}
 	n.net.Send(lead, peer.LaneForward, frame)
 }
+
+// commandID names a command for the life of the cluster.
+type commandID struct{ origin, seq uint64 }
+
+// maxTurnedAway bounds how many refused commands the leader remembers, to refuse them again if the refusal was lost.
+const maxTurnedAway = 1 << 16
 
 // takeCommands queues forwarded commands on the leader. Loop only (it owns accepted).
 func (n *Node) takeCommands(from uint64, b []byte) {
@@ -166,15 +172,23 @@ func (n *Node) takeCommands(from uint64, b []byte) {
 			if after > n.accepted[origin] {
 				return // a frame before this one was lost
 			}
+			id := commandID{origin, seq}
 			if seq <= n.accepted[origin] {
-				continue // taken before
-			}
-			n.accepted[origin] = seq
-			if n.lanes.push(&pending{lane: lane, foreign: cmd, term: term, size: len(cmd) + overheadBytes}) {
-				continue
+				if _, refused := n.turnedAway[id]; !refused {
+					continue // taken before
+				}
+			} else {
+				n.accepted[origin] = seq
+				if n.lanes.push(&pending{lane: lane, foreign: cmd, term: term, size: len(cmd) + overheadBytes}) {
+					continue
+				}
+				if len(n.turnedAway) >= maxTurnedAway {
+					clear(n.turnedAway) // whoever missed a refusal this old has its outcome when the term ends
+				}
+				n.turnedAway[id] = struct{}{}
+				n.refused.Add(1)
 			}
 			reason = refusedOverload
-			n.refused.Add(1)
 		}
 		if refused == nil {
 			refused = append(refused, frameRefused)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
 	"github.com/holdfastdb/holdfast/peer"
@@ -268,4 +269,49 @@ func FuzzCallFrame(f *testing.F) {
 			t.Fatalf("answered %v, want %x", answers, want)
 		}
 	})
+}
+
+// A refusal is lost with its connection, too. The follower sends the command again and is refused again; otherwise it would wait
+// for an outcome that never comes, as long as the term lasts.
+func TestLostRefusalIsSentAgain(t *testing.T) {
+	m := newManual(t, 3)
+	leader, follower := m.nodes[0], m.nodes[1]
+	leader.lanes.mu.Lock()
+	leader.lanes.limit[LaneKV] = 1
+	leader.lanes.mu.Unlock()
+	lost := 0
+	m.lose = func(p parcel) bool {
+		if p.lane == peer.LaneForward && p.frame[0] == frameRefused && lost == 0 {
+			lost++
+			return true
+		}
+		return false
+	}
+	a, b := m.propose(follower, "a", ""), m.propose(follower, "b", "")
+	m.until("both have an outcome", func() bool { return a.done && b.done })
+	if a.err != nil || !errors.Is(b.err, ErrOverloaded) || lost != 1 {
+		t.Fatal(a.err, b.err, lost)
+	}
+	if len(follower.inflight) != 0 {
+		t.Errorf("%d in flight", len(follower.inflight))
+	}
+}
+
+// The work of sending again follows what is in flight, not what ever was.
+func TestSendingAgainIsCheap(t *testing.T) {
+	m := newManual(t, 3)
+	follower := m.nodes[1]
+	m.lose = func(p parcel) bool { return p.lane == peer.LaneForward && p.from == follower.id }
+	o := m.propose(follower, "k", "v")
+	m.step()
+	follower.nextSeq += 1 << 40
+	for range 300 { // three seconds
+		m.step()
+		m.clock.Advance(10 * time.Millisecond)
+	}
+	m.lose = nil
+	m.until("applied", func() bool { return o.done })
+	if o.err != nil {
+		t.Fatal(o.err)
+	}
 }

@@ -229,6 +229,7 @@ func (n *Node) noticeTerm() {
 	if term := n.rep.Term(); term != n.acceptTerm {
 		n.acceptTerm = term
 		clear(n.accepted)
+		clear(n.turnedAway)
 		clear(n.sent)
 		n.packed = sample{}
 		n.xferTo = 0

@@ -135,8 +135,9 @@ type Node struct {
 	scratch       []byte
 	nextSeq       uint64
 	inflight      map[uint64]*pending
-	inflightBytes int               // sum of their sizes
-	accepted      map[uint64]uint64 // highest forwarded sequence number taken, per origin, in this term
+	inflightBytes int                    // sum of their sizes
+	accepted      map[uint64]uint64      // highest forwarded sequence number taken, per origin, in this term
+	turnedAway    map[commandID]struct{} // of them, those refused because the queue was full
 	acceptTerm    uint64
 	forwarded     point // the last command this member forwarded
 	writesOut     int   // writes submitted and not yet finished
@@ -187,7 +188,7 @@ func Open(cfg Config) (n *Node, err error) {
 	}
 	n = &Node{cfg: cfg, id: ident.Member, ident: *ident, log: cfg.Logger, clock: cfg.Clock, fs: cfg.FS, net: cfg.Net,
 		steps: cfg.Steps, wake: make(chan struct{}, 1), dead: make(chan struct{}), stop: make(chan struct{}),
-		nextSeq: 1, inflight: map[uint64]*pending{}, accepted: map[uint64]uint64{}, snapshots: map[uint64]uint64{}, peered: map[uint64]struct{}{}, sent: map[uint64]sample{}}
+		nextSeq: 1, inflight: map[uint64]*pending{}, accepted: map[uint64]uint64{}, turnedAway: map[commandID]struct{}{}, snapshots: map[uint64]uint64{}, peered: map[uint64]struct{}{}, sent: map[uint64]sample{}}
 	var o [8]byte
 	if _, err := rand.Read(o[:]); err != nil {
 		return nil, err

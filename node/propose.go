@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/holdfastdb/holdfast/entry"
 )
@@ -295,9 +297,9 @@ func (n *Node) applied(origin, seq uint64, res *entry.Result) {
 // They go back to the queue, except those that belong to a term.
 func (n *Node) supersede(term uint64) {
 	var again []*pending
-	for seq := n.firstSeq(); seq < n.nextSeq; seq++ {
+	for _, seq := range n.inOrder() {
 		p := n.inflight[seq]
-		if p == nil || p.term >= term {
+		if p.term >= term {
 			continue
 		}
 		n.forget(p)
@@ -314,14 +316,5 @@ func (n *Node) supersede(term uint64) {
 	n.lanes.unshift(again)
 }
 
-// firstSeq is the lowest sequence number that may be in flight.
-func (n *Node) firstSeq() uint64 {
-	if len(n.inflight) == 0 {
-		return n.nextSeq
-	}
-	low := n.nextSeq
-	for s := range n.inflight {
-		low = min(low, s)
-	}
-	return low
-}
+// inOrder lists what is in flight by sequence number, so in the order of its proposal. Loop only.
+func (n *Node) inOrder() []uint64 { return slices.Sorted(maps.Keys(n.inflight)) }

@@ -416,11 +416,10 @@ func (n *Node) installSnapshot(w *replica.Write) error {
 	}
 	// What is in flight may be in the snapshot or may never happen: this member can no longer tell, so it must not say
 	// superseded when a later term comes.
-	for seq := n.firstSeq(); seq < n.nextSeq; seq++ {
-		if p := n.inflight[seq]; p != nil {
-			n.forget(p)
-			n.complete(p, nil, ErrUnknown)
-		}
+	for _, seq := range n.inOrder() {
+		p := n.inflight[seq]
+		n.forget(p)
+		n.complete(p, nil, ErrUnknown)
 	}
 	n.log.Info("snapshot installed", "index", w.Snapshot.Index)
 	rc.took <- nil
