@@ -29,9 +29,6 @@ func (s *leaseServer) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (
 	if r.TTL > maxLeaseTTL {
 		return nil, rpctypes.ErrGRPCLeaseTTLTooLarge
 	}
-	if err := s.d.admitWrite(ctx, leaseOverhead); err != nil {
-		return nil, err
-	}
 	res, err := s.d.grant(ctx, r.ID, r.TTL)
 	if err != nil {
 		return nil, err
@@ -39,8 +36,11 @@ func (s *leaseServer) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (
 	return &pb.LeaseGrantResponse{Header: s.d.pbHeader(res.Revision), ID: res.ID, TTL: res.TTL}, nil
 }
 
-// grant proposes a lease; id 0 has one chosen.
+// grant proposes a lease, if there is room for one; id 0 has one chosen.
 func (d *Door) grant(ctx context.Context, id, ttl int64) (*ekv.GrantResult, error) {
+	if err := d.admitWrite(ctx, leaseOverhead); err != nil {
+		return nil, err
+	}
 	for id == 0 {
 		id = randomID()
 	}
