@@ -13,6 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -55,6 +56,14 @@ func main() {
 	if *door != "kv" {
 		fatal(fmt.Errorf("no door named %q is built", *door))
 	}
+	// Clients are ended by SIGINT, as Ctrl-C does. A shell starts background jobs with it ignored, which children inherit
+	// unless it is caught here.
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt)
+	go func() {
+		<-interrupted
+		os.Exit(130) // the servers die with this process
+	}()
 	began := time.Now()
 	results, err := run(&o)
 	if err != nil {
