@@ -8,11 +8,16 @@ import (
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 )
 
+// versionOverhead is what one version costs an answer beside its key and value, about as much as on the wire. Without it
+// an answer of millions of short keys would pass for small.
+const versionOverhead = 24
+
 // budget bounds the bytes of keys and values an answer may hold; max 0 = no bound.
 type budget struct{ max, used int64 }
 
+// spend takes a version of n bytes into account.
 func (b *budget) spend(n int) error {
-	b.used += int64(n)
+	b.used += int64(n) + versionOverhead
 	if b.max > 0 && b.used > b.max {
 		return ErrTooLarge
 	}
@@ -20,18 +25,13 @@ func (b *budget) spend(n int) error {
 }
 
 // inKeyOrder tells whether the order in which keys are stored is the one asked for.
-func inKeyOrder(r *ekv.Range) bool {
-	return r.Order == ekv.SortNone && r.Target == ekv.SortByKey || r.Target == ekv.SortByKey && r.Order == ekv.SortAscend
-}
-
-// unsorted is inKeyOrder, or keys descending read backwards: the first keys met are the first of the answer.
-func unsorted(r *ekv.Range, backwards bool) bool { return inKeyOrder(r) || backwards }
+func inKeyOrder(r *ekv.Range) bool { return r.Target == ekv.SortByKey && r.Order != ekv.SortDescend }
 
 // collect answers r from sc. total is the number of keys in the interval if that is known, else -1: without it a limited
 // Range still walks all keys, because its count is exact, but decodes nothing beyond the limit.
 func collect(r *ekv.Range, sc scanner, backwards bool, total int64, b *budget) (*ekv.RangeResult, error) {
 	res := &ekv.RangeResult{}
-	c := collector{r: r, b: b, unsorted: unsorted(r, backwards)}
+	c := collector{r: r, b: b, unsorted: inKeyOrder(r) || backwards}
 	for {
 		if total >= 0 && (r.CountOnly || c.full) {
 			res.Count = total
@@ -60,7 +60,7 @@ func collect(r *ekv.Range, sc scanner, backwards bool, total int64, b *budget) (
 type collector struct {
 	r        *ekv.Range
 	b        *budget
-	unsorted bool
+	unsorted bool // the keys come in the order asked for: the first ones met are the first of the answer
 	kvs      []ekv.KeyValue
 	taken    int64 // versions put into kvs so far, whether still there or not
 	mem      arena
@@ -87,7 +87,7 @@ func (c *collector) take(sc scanner) error {
 			return nil
 		}
 		// Sorting needs all versions, but never more memory than a few times the answer.
-		if int64(len(c.kvs)) >= 2*min(limit, 1<<32)+1024 {
+		if int64(len(c.kvs)) >= 2*min(limit, 1<<32)+256 {
 			c.prune()
 		}
 	}
@@ -118,7 +118,7 @@ func (c *collector) take(sc scanner) error {
 func (c *collector) prune() {
 	sortVersions(c.r, c.kvs)
 	for _, kv := range c.kvs[c.r.Limit:] {
-		c.b.used -= int64(len(kv.Key) + len(kv.Value))
+		c.b.used -= int64(len(kv.Key)+len(kv.Value)) + versionOverhead
 	}
 	c.kvs, c.more = c.kvs[:c.r.Limit], true
 	old := c.kvs

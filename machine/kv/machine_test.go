@@ -125,11 +125,11 @@ func TestTooLarge(t *testing.T) {
 		r.must(putPart(fmt.Sprintf("k%02d", i), strings.Repeat("v", 97)))
 	}
 	all := &ekv.Range{Key: []byte("k"), End: []byte("l")}
-	if _, _, err := r.m.Range(all, 1999); !errors.Is(err, ErrTooLarge) {
-		t.Fatalf("2,000 bytes in 1,999: %v", err)
+	if _, _, err := r.m.Range(all, 20*(100+versionOverhead)-1); !errors.Is(err, ErrTooLarge) {
+		t.Fatalf("one byte more than the budget: %v", err)
 	}
-	if res, _, err := r.m.Range(all, 2000); err != nil || len(res.KVs) != 20 {
-		t.Fatalf("2,000 bytes in 2,000: %v", err)
+	if res, _, err := r.m.Range(all, 20*(100+versionOverhead)); err != nil || len(res.KVs) != 20 {
+		t.Fatalf("as much as the budget: %v", err)
 	}
 	// A limited Range sorted by another target needs to see all but hold only its answer.
 	if res, _, err := r.m.Range(&ekv.Range{Key: []byte("k"), End: []byte("l"), CountOnly: true}, 1); err != nil || res.Count != 20 {

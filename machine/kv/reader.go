@@ -153,8 +153,8 @@ func (s *sums) total(r *ekv.Range) int64 {
 	return -1
 }
 
-// Range answers r and the store's current revision. maxBytes bounds the result's keys and values (0 = no bound). The key of
-// a one-key answer aliases r.Key.
+// Range answers r and the store's current revision. maxBytes bounds the result's keys and values, with a little for each (0 = no
+// bound). The key of a one-key answer aliases r.Key.
 func (m *Machine) Range(r *ekv.Range, maxBytes int64) (res *ekv.RangeResult, revision int64, err error) {
 	if len(r.End) == 0 && r.Revision <= 0 && !r.KeysOnly && !r.CountOnly && r.MinMod|r.MaxMod|r.MinCreate|r.MaxCreate == 0 {
 		return m.pointRead(r, maxBytes)
