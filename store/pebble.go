@@ -171,8 +171,11 @@ func (s *db) pebbleOptions(g *generation, fresh bool) *pebble.Options {
 		MemTableStopWritesThreshold: 2,
 		L0CompactionThreshold:       l0CompactionStartAt,
 		L0StopWritesThreshold:       l0StopWrites,
-		MaxOpenFiles:                maxOpenFiles,
-		Logger:                      logger{g},
+		// A second compaction may start when the first falls behind: small flushes pile up over hot rows, and every read
+		// of them then merges all the piles.
+		CompactionConcurrencyRange: func() (int, int) { return 1, 2 },
+		MaxOpenFiles:               maxOpenFiles,
+		Logger:                     logger{g},
 		EventListener: &pebble.EventListener{
 			BackgroundError: func(err error) { g.fail("store background work", err) },
 			DataCorruption:  func(i pebble.DataCorruptionInfo) { g.fail("store data", i.Details) },
