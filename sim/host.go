@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -23,6 +24,7 @@ type host struct {
 	id   uint64
 	name string
 	disk *disk.Mem
+	fs   *disk.Faulty // over disk
 	mem  *store.Mem
 	net  *hostNet
 
@@ -35,7 +37,7 @@ type host struct {
 	paused  bool       // the process exists and is not scheduled
 	pumping bool       // a pump is planned
 	writing bool       // a disk write is planned
-	dying   bool       // the disk is losing power: errors are expected
+	dying   bool       // the power goes during one of the next disk operations
 	removed bool       // told to leave for good
 	fsync   time.Duration
 
@@ -52,6 +54,7 @@ const dataDir = "/data"
 func (w *World) newHost() *host {
 	h := &host{w: w, at: len(w.hosts), name: fmt.Sprintf("n%d", len(w.hosts)+1), disk: disk.NewMem(), mem: store.NewMem(),
 		rate: 0.97 + 0.06*w.rFault.Float64(), fsync: between(w.rDisk, 50*time.Microsecond, 2*time.Millisecond)}
+	h.fs = disk.NewFaulty(h.disk)
 	h.id = w.rFault.Uint64()>>2 | 1
 	h.clock.Jump(time.Duration(1_800_000_000)*time.Second + between(w.rFault, 0, time.Minute))
 	h.synced = w.now
@@ -61,12 +64,12 @@ func (w *World) newHost() *host {
 }
 
 func (h *host) config() node.Config {
-	return node.Config{Manual: true, FS: h.disk, Clock: &h.clock, Net: h.net, Dir: dataDir, Break: h.w.opt.Break,
+	return node.Config{Manual: true, FS: h.fs, Clock: &h.clock, Net: h.net, Dir: dataDir, Break: h.w.opt.Break,
 		Store: func(string) (store.Store, error) {
 			h.mem = h.mem.Crash() // whatever was not flushed before the process ended is gone, like a memtable
 			return h.mem, nil
 		},
-		SegmentBytes: 16 << 10, LogTailBytes: h.w.nemesis.logTail, Logger: slog.New(&traceLog{h})}
+		SegmentBytes: h.w.nemesis.segment, LogTailBytes: h.w.nemesis.logTail, Logger: slog.New(&traceLog{h})}
 }
 
 // initialise makes the data directory. A crash in it is the business of package node's own tests.
@@ -203,6 +206,10 @@ func (h *host) fatal(err error) {
 	case h.dying && errors.Is(err, disk.ErrPowerOff):
 		h.w.trace.add(h.w.now, "%s stops: %v", h.name, err)
 		h.crash(true)
+	case errors.Is(err, errBadDisk):
+		// What a failed sync was to make durable may be gone although it can still be read: the kernel drops such pages.
+		h.w.trace.add(h.w.now, "%s stops: %v", h.name, err)
+		h.crash(h.w.rDisk.IntN(2) == 0)
 	case strings.Contains(err.Error(), "was removed from the cluster"):
 		h.w.trace.add(h.w.now, "%s stops: %v", h.name, err)
 		h.removed = true
@@ -220,6 +227,7 @@ func (h *host) crash(power bool) {
 		return
 	}
 	h.w.rep.Crashes++
+	h.repair()
 	if power || h.dying {
 		h.w.trace.add(h.w.now, "%s loses power", h.name)
 		h.disk.Crash(h.w.rDisk)
@@ -227,7 +235,36 @@ func (h *host) crash(power bool) {
 		h.w.trace.add(h.w.now, "%s is killed", h.name)
 	}
 	h.end()
-	h.w.after(between(h.w.rFault, 20*time.Millisecond, 2*time.Second), h.start)
+	longest := 2 * time.Second
+	if h.w.rFault.IntN(4) == 0 && !h.w.nemesis.over {
+		longest = 12 * time.Second // long enough for the others to let go of the log
+	}
+	h.w.after(between(h.w.rFault, 20*time.Millisecond, longest), h.start)
+}
+
+var errBadDisk = errors.New("input/output error")
+
+// breakDisk makes syncs, or all writes, fail until the node has stopped over it or a while has passed.
+func (h *host) breakDisk(r *rand.Rand) {
+	what := "syncs"
+	if r.IntN(3) == 0 {
+		what = "writes"
+		h.fs.FailWrite(nil, errBadDisk)
+	} else {
+		h.fs.FailSync(nil, errBadDisk)
+	}
+	h.w.trace.add(h.w.now, "%s disk fails %s", h.name, what)
+	gen := h.gen
+	h.w.after(between(r, 100*time.Millisecond, time.Second), func() {
+		if h.gen == gen {
+			h.repair()
+		}
+	})
+}
+
+func (h *host) repair() {
+	h.fs.FailSync(nil, nil)
+	h.fs.FailWrite(nil, nil)
 }
 
 // end takes the process away. Nobody who waits for it is answered.

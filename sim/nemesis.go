@@ -17,6 +17,7 @@ const (
 	Kill      Fault = "kill"      // the process ends; what it wrote to its files is still there
 	PowerLoss Fault = "powerloss" // the machine loses power: unsynced writes are lost, whole or by sectors
 	TornWrite Fault = "torn"      // power goes in the middle of a disk operation
+	BadDisk   Fault = "baddisk"   // syncs or writes fail for a while
 	Blackout  Fault = "blackout"  // all machines lose power at once
 	Partition Fault = "partition" // the hosts fall into two groups
 	OneWay    Fault = "oneway"    // nothing passes from one host to another, everything the other way
@@ -35,7 +36,7 @@ const (
 )
 
 // AllFaults are all kinds.
-var AllFaults = []Fault{Kill, PowerLoss, TornWrite, Blackout, Partition, OneWay, Isolate, Pause, SlowDisk, SlowNet, Break, WallJump,
+var AllFaults = []Fault{Kill, PowerLoss, TornWrite, BadDisk, Blackout, Partition, OneWay, Isolate, Pause, SlowDisk, SlowNet, Break, WallJump,
 	ClockRate, Flush, Transfer, Members, SmallLog, Compact}
 
 // nemesis makes the trouble.
@@ -44,6 +45,7 @@ type nemesis struct {
 	allowed []Fault
 	mean    time.Duration // between two faults
 	logTail int64
+	segment int64
 	over    bool
 	joining *host // added, or being added, and not started yet
 	changed time.Duration
@@ -63,9 +65,9 @@ func (n *nemesis) init(w *World) {
 		}
 	}
 	n.mean = between(r, 200*time.Millisecond, 1200*time.Millisecond)
-	n.logTail = 64 << 20
+	n.logTail, n.segment = 64<<20, 16<<10
 	if n.has(SmallLog) {
-		n.logTail = 8 << 10
+		n.logTail, n.segment = 2<<10, 4<<10
 	}
 }
 
@@ -150,6 +152,8 @@ func (n *nemesis) do(f Fault) {
 				h.crash(true)
 			}
 		})
+	case BadDisk:
+		h.breakDisk(r)
 	case Blackout:
 		for _, h := range up {
 			h.crash(true)
@@ -230,7 +234,7 @@ func (n *nemesis) do(f Fault) {
 		n.changeMembers(lead)
 	case SmallLog:
 		for _, h := range up { // what is truncated must be durable in the store first
-			if !h.paused && r.IntN(2) == 0 {
+			if !h.paused {
 				_ = h.mem.Flush()
 			}
 		}

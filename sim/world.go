@@ -155,7 +155,7 @@ func (w *World) run() {
 		w.opt.Nodes = 3 + 2*r.IntN(2)
 	}
 	if w.opt.Chaos == 0 {
-		w.opt.Chaos = 15 * time.Second
+		w.opt.Chaos = between(r, 8*time.Second, 30*time.Second)
 	}
 	w.rep.Nodes = w.opt.Nodes
 	w.cluster = r.Uint64()>>2 | 1
