@@ -66,6 +66,7 @@ func (v *Violation) Error() string { return v.Kind + ": " + v.Text }
 // The promises a run checks.
 const (
 	Linearizability = "not linearizable" // the clients' history has no order that explains it
+	Undecided       = "undecided"        // whether it is linearizable was not found out in time
 	LostWrite       = "lost write"       // an acknowledged write is not in the final history
 	Revisions       = "revisions"        // a revision went back, or two members give one revision different events
 	LeaseLost       = "lease lost"       // a lease was revoked although an acknowledged renewal had not run out
