@@ -540,7 +540,7 @@ func (t *TCP) SendStream(to uint64, write func(w io.Writer) error, done func(err
 			stop := context.AfterFunc(t.ctx, func() { c.Close() })
 			defer stop()
 			defer c.Close()
-			s := &streamWriter{w: bufio.NewWriterSize(&deadlineWriter{c}, 64<<10), buf: make([]byte, 0, streamChunk)}
+			s := &streamWriter{w: bufio.NewWriterSize(&streamConn{c: c}, 64<<10), buf: make([]byte, 0, streamChunk)}
 			if err := write(s); err != nil {
 				return err // closing without the end mark tells the receiver
 			}
@@ -560,12 +560,25 @@ func (t *TCP) SendStream(to uint64, write func(w io.Writer) error, done func(err
 	})
 }
 
-// deadlineWriter gives every write its own deadline: a stream may take long, a stuck receiver may not.
-type deadlineWriter struct{ c net.Conn }
+// streamRate bounds a stream, in bytes per second. A snapshot comes from the disk the log is synced to and goes to one that
+// others may share: at full speed it tripled everybody's p99 while it lasted. A gigabyte takes half a minute.
+const streamRate = 32 << 20
 
-func (d *deadlineWriter) Write(p []byte) (int, error) {
-	d.c.SetWriteDeadline(time.Now().Add(3 * writeTimeout))
-	return d.c.Write(p)
+// streamConn gives every write its own deadline (a stream may take long, a stuck receiver may not) and keeps to streamRate.
+type streamConn struct {
+	c   net.Conn
+	due time.Time // when the next write may begin
+}
+
+func (s *streamConn) Write(p []byte) (int, error) {
+	now := time.Now()
+	if wait := s.due.Sub(now); wait > 0 {
+		time.Sleep(wait) // milliseconds: writes are of the buffer's size
+		now = s.due
+	}
+	s.due = now.Add(time.Duration(len(p)) * time.Second / streamRate)
+	s.c.SetWriteDeadline(now.Add(3 * writeTimeout))
+	return s.c.Write(p)
 }
 
 // Ask sends one question to whoever listens on addr and returns the answer. A refusal wraps ErrRefused.

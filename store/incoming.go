@@ -15,6 +15,9 @@ import (
 // incomingTableBytes is where a table is finished and the next begun. Memory while receiving is one block and one index.
 const incomingTableBytes = 32 << 20
 
+// incomingBytesPerSync is how much of a table may wait in the system's cache before it is on its way to the disk.
+const incomingBytesPerSync = 512 << 10
+
 // incoming builds the next generation. Keys come sorted, so they are written straight into tables for the lowest level:
 // going through memtables would write everything twice and compete with the store in use for the disk. Owned by one
 // goroutine until Install.
@@ -84,6 +87,8 @@ func (in *incoming) openTable() error {
 	if err != nil {
 		return err
 	}
+	// Written out as it grows: one sync of a whole table at its end would hold up every log on the same disk.
+	f = vfs.NewSyncingFile(f, vfs.SyncingFileOptions{BytesPerSync: incomingBytesPerSync})
 	const lowest = 6
 	in.w = sstable.NewWriter(objstorageprovider.NewFileWritable(f), in.opts.MakeWriterOptions(lowest, in.g.pdb.TableFormat()))
 	in.paths = append(in.paths, path)
