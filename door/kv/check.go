@@ -125,19 +125,30 @@ func (s span) end() string {
 // spans is a set of disjoint ranges in order.
 type spans []span
 
-// add merges more into s. Ranges that end before they begin cover nothing. That includes a range end of "\0", although
-// it means "to the last key": etcd does not see such a delete here, its clients rely on transactions that delete
+// newSpans orders and merges ranges. Those that end before they begin cover nothing. That includes a range end of "\0",
+// although it means "to the last key": etcd does not see such a delete here, its clients rely on transactions that delete
 // everything and put one key, and what could go wrong with that is judged where the Txn is applied.
-func (s spans) add(more ...span) spans {
-	all := make(spans, 0, len(s)+len(more))
-	for _, m := range append(append(all, s...), more...) {
+func newSpans(all []span) spans {
+	var s spans
+	for _, m := range all {
 		if m.from < m.end() {
-			all = append(all, span{m.from, m.end()})
+			s = append(s, span{m.from, m.end()})
 		}
 	}
-	sort.Slice(all, func(i, j int) bool { return all[i].from < all[j].from })
-	merged := all[:0]
-	for _, m := range all {
+	sort.Slice(s, func(i, j int) bool { return s[i].from < s[j].from })
+	return spans(nil).union(s)
+}
+
+// union merges two ordered sets of ranges, which may overlap.
+func (s spans) union(t spans) spans {
+	merged := make(spans, 0, len(s)+len(t))
+	for len(s)+len(t) > 0 {
+		var m span
+		if len(t) == 0 || len(s) > 0 && s[0].from <= t[0].from {
+			m, s = s[0], s[1:]
+		} else {
+			m, t = t[0], t[1:]
+		}
 		if n := len(merged); n > 0 && m.from <= merged[n-1].to {
 			merged[n-1].to = max(merged[n-1].to, m.to)
 			continue
@@ -164,9 +175,7 @@ func checkOverlap(ops []ekv.Op) (puts map[string]struct{}, deletes spans, err er
 			own = append(own, span{string(d.Key), string(d.End)})
 		}
 	}
-	if own != nil {
-		deletes = deletes.add(own...)
-	}
+	deletes = newSpans(own)
 	puts = make(map[string]struct{})
 	for i := range ops {
 		inner := ops[i].Txn
@@ -197,9 +206,7 @@ func checkOverlap(ops []ekv.Op) (puts map[string]struct{}, deletes spans, err er
 		for key := range otherwise {
 			puts[key] = struct{}{}
 		}
-		if len(thenDeletes)+len(elseDeletes) > 0 {
-			deletes = deletes.add(append(thenDeletes, elseDeletes...)...)
-		}
+		deletes = deletes.union(thenDeletes.union(elseDeletes))
 	}
 	for i := range ops {
 		p := ops[i].Put
