@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfastdb/holdfast/entry"
 	"github.com/holdfastdb/holdfast/peer"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
@@ -333,6 +334,7 @@ func (n *Node) housekeeping() {
 		}
 		n.forgetAbandoned()
 	}
+	n.finishUp(now)
 	if now >= n.truncateAt {
 		n.truncateAt = now + 5*time.Second
 		n.truncate()
@@ -358,6 +360,20 @@ func (n *Node) forgetAbandoned() {
 
 // logTail is the default of Config.LogTailBytes.
 const logTail = 64 << 20
+
+// finishUp proposes an empty entry when a machine has work left over that only entries carry on (history behind a
+// compaction is dropped piece by piece): a cluster that refuses puts for want of room would otherwise never free any.
+// Loop only.
+func (n *Node) finishUp(now time.Duration) {
+	if now < n.finishAt || n.writesOut > 0 || n.lanes.queued.Load() > 0 || !n.rep.IsLeader() || n.termApplied != n.rep.Term() ||
+		n.transferring() || !n.applier.Unfinished() {
+		return
+	}
+	n.finishAt = now + 10*time.Millisecond
+	if n.rep.Propose(entry.AppendHeader(nil, n.stamp())) == nil {
+		n.wakeup()
+	}
+}
 
 // truncate lets go of log that the store holds durably (DECISIONS A4). Loop only.
 func (n *Node) truncate() {

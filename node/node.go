@@ -154,6 +154,7 @@ type Node struct {
 	xferTo        uint64
 	xferUntil     time.Duration
 	truncateAt    time.Duration
+	finishAt      time.Duration
 	resendAt      time.Duration
 	resendWait    time.Duration
 	promoteAt     time.Duration

@@ -104,7 +104,8 @@ func start(ctx context.Context, cfg *config, log *slog.Logger) (_ *server, err e
 			return nil, err
 		}
 		s.bound = append([]string{"kv=" + l.Addr().String()}, s.bound...)
-		s.kv = doorkv.New(s.node, doorkv.Options{TLS: certs.clients(), QuotaBytes: quota(cfg.kvQuota), Steps: steps})
+		s.kv = doorkv.New(s.node, doorkv.Options{TLS: certs.clients(), QuotaBytes: quota(cfg.kvQuota), Steps: steps,
+			MaxResultBytes: int64(cfg.memory) / 16, MaxFlightBytes: int64(cfg.memory) / 8})
 		s.goServe("kv", func() error { return s.kv.Serve(l) })
 	}
 	s.serving.Store(true)
