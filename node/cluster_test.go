@@ -433,3 +433,35 @@ func TestFailedDiskOfOne(t *testing.T) {
 		}
 	}
 }
+
+// A leader that cannot read its own log stops and says why; raft meets the error where it knows of no disk, and panics.
+func TestUnreadableLogStopsTheNode(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "n1", "n2", "n3")
+	far, _ := c.follower()
+	c.stop(far)
+	name, leader := c.leader()
+	for i := range 300 { // more than is kept in memory
+		mustPropose(t, leader, fmt.Sprintf("k%03d", i), strings.Repeat("v", 30_000))
+	}
+	gone := errors.New("medium error")
+	c.fs[name].FailRead(func(name string) bool { return strings.Contains(name, "wal") }, gone)
+	n, err := c.start(far, StartOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.nodes[far] = n
+	select {
+	case <-leader.StoppedC():
+	case <-time.After(patience):
+		t.Fatal("it goes on")
+	}
+	if err := leader.Failure(); !errors.Is(err, gone) {
+		t.Errorf("failure: %v", err)
+	}
+	delete(c.nodes, name)
+	mustPropose(t, n, "k000", "after")
+	if _, version := read(t, n, "k000"); version != 2 {
+		t.Errorf("version %d", version)
+	}
+}

@@ -64,7 +64,12 @@ func (n *Node) later(f func() error) {
 func (n *Node) run() {
 	err := func() (err error) {
 		defer func() {
-			if r := recover(); r != nil { // a broken invariant in raft or a machine: stop before anything is answered on it
+			// A broken invariant in raft or a machine, or a log that raft could not read: stop before anything is answered.
+			switch r := recover().(type) {
+			case nil:
+			case error:
+				err = fmt.Errorf("broken invariant: %w\n%s", r, debug.Stack())
+			default:
 				err = fmt.Errorf("broken invariant: %v\n%s", r, debug.Stack())
 			}
 		}()
