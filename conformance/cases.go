@@ -549,7 +549,7 @@ func readYourWrite(e *env) {
 }
 
 // verdicts are check perf's own; between them it draws a progress bar a thousand times.
-var verdicts = regexp.MustCompile(`(PASS|FAIL)[^\r\n]*`)
+var verdicts = regexp.MustCompile(`(PASS|FAIL|Slowest request|Stddev too)[^\r\n]*`)
 
 func checkPerf(e *env, load string) {
 	out, code := e.exec(e.endpoint, "", "check", "perf", "--load="+load, "--prefix="+e.k(""))
