@@ -345,8 +345,8 @@ func handleCompact(srv any, ctx context.Context, dec func(any) error, _ grpc.Una
 	if err := d.admitChange(); err != nil {
 		return nil, err
 	}
-	// Physical asks to wait until the space is free. Here what is compacted is gone once the command is applied, and
-	// space comes back by itself, so both kinds are answered alike.
+	// Physical asks to wait until the space is free. Both kinds are answered alike here: what is compacted cannot be read
+	// once the command is applied, and the entries that follow free its space piece by piece, without being asked.
 	body := ekv.Append(nil, &ekv.Part{Compact: &ekv.Compact{Revision: req.Revision}})
 	res, err := d.propose(ctx, node.LaneSystem, body)
 	if err != nil {
