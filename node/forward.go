@@ -19,6 +19,7 @@ const (
 	frameRefused  = 2 // term, reason, then sequence numbers
 	frameCall     = 3 // id, service, request
 	frameAnswer   = 4 // id, status, payload
+	frameReachMe  = 5 // the sender's peer address
 )
 
 const (
@@ -234,4 +235,27 @@ func (n *Node) takeRefusals(b []byte) {
 		}
 		n.complete(p, nil, ErrOverloaded)
 	}
+}
+
+// introduce tells members that give no sign of life how to reach this leader. One that has not applied the addition of this
+// member yet hears its messages but has no address to answer to, and would never catch up. Loop only, leader only.
+func (n *Node) introduce() {
+	m, ok := n.members.Get(n.id)
+	if !ok || len(m.PeerURLs) == 0 {
+		return
+	}
+	for _, p := range n.rep.Progress() {
+		if p.ID != n.id && !p.Active {
+			n.net.Send(p.ID, peer.LaneForward, append([]byte{frameReachMe}, m.PeerURLs[0]...))
+		}
+	}
+}
+
+// introduced learns the address of a member that the log here does not know yet; what the log knows counts more. The
+// network has checked that the sender belongs to this cluster. Loop only.
+func (n *Node) introduced(from uint64, addr []byte) {
+	if _, known := n.members.Get(from); known || n.members.Removed(from) || len(addr) == 0 || len(addr) > 512 {
+		return
+	}
+	n.connect(from, []string{string(addr)})
 }

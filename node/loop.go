@@ -141,6 +141,8 @@ func (n *Node) drainInbox() error {
 				n.takeCommands(f.from, f.b[1:])
 			case f.b[0] == frameRefused:
 				n.takeRefusals(f.b[1:])
+			case f.b[0] == frameReachMe:
+				n.introduced(f.from, f.b[1:])
 			}
 			continue
 		}
@@ -347,6 +349,9 @@ func (n *Node) housekeeping() {
 	if now >= n.promoteAt {
 		n.promoteAt = now + 500*time.Millisecond
 		n.promoteLearners()
+		if n.rep.IsLeader() {
+			n.introduce()
+		}
 		n.publishProgress()
 	}
 }

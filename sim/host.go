@@ -203,7 +203,7 @@ func (h *host) write() {
 // fatal is an error that stops the node. It is a violation unless somebody pulled the plug or took the member out.
 func (h *host) fatal(err error) {
 	switch {
-	case h.dying && errors.Is(err, disk.ErrPowerOff):
+	case h.dying && (errors.Is(err, disk.ErrPowerOff) || strings.Contains(err.Error(), disk.ErrPowerOff.Error())): // raft panics with the text of a failed read
 		h.w.trace.add(h.w.now, "%s stops: %v", h.name, err)
 		h.crash(true)
 	case errors.Is(err, errBadDisk):
