@@ -203,8 +203,8 @@ func (h *host) write() {
 // fatal is an error that stops the node. It is a violation unless somebody pulled the plug or took the member out.
 func (h *host) fatal(err error) {
 	switch {
-	case h.dying && (errors.Is(err, disk.ErrPowerOff) || strings.Contains(err.Error(), disk.ErrPowerOff.Error())): // raft panics with the text of a failed read
-		h.w.trace.add(h.w.now, "%s stops: %v", h.name, err)
+	case h.dying && (errors.Is(err, disk.ErrPowerOff) || strings.Contains(err.Error(), disk.ErrPowerOff.Error())): // raft panics with the text of a failed read, and a stack
+		h.w.trace.add(h.w.now, "%s stops: %v", h.name, disk.ErrPowerOff)
 		h.crash(true)
 	case errors.Is(err, errBadDisk):
 		// What a failed sync was to make durable may be gone although it can still be read: the kernel drops such pages.
