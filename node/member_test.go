@@ -280,7 +280,7 @@ func TestBootstrapRefusals(t *testing.T) {
 			defer cancel()
 			n, err := Start(ctx, Config{Dir: dir, MemoryBytes: 64 << 20}, StartOptions{Name: name, PeerAddr: addr, Peers: peers})
 			if err == nil {
-				n.Stop()
+				t.Cleanup(n.Stop) // not at once: the other may still have to ask this one
 			}
 			done <- err
 		}()
