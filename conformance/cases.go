@@ -168,10 +168,10 @@ func watch(e *env) {
 	e.feed(fmt.Sprintf("\nput %s x\nput %s y\n\n\n", e.k("a"), e.k("b")), "txn")
 	one.lines(12)
 	all.lines(35)
-	some.lines(4)
+	// The original may put several revisions into one message or each into its own; the events are what counts.
+	e.until("5 events from the watch of a range", 15*time.Second, func() bool { return strings.Count(some.output(), `"kv":`) >= 5 })
 	one.stop()
 	all.stop()
-	// The original may put several revisions into one message or each into its own; the events are what counts.
 	out := some.output()
 	some.e.want("watch of a range", out, `"kv"`)
 	if n := strings.Count(out, `"kv":`); n != 5 && e.err == nil {
