@@ -301,6 +301,7 @@ type background struct {
 	name  string
 	stdin io.WriteCloser // stays open until stop
 	done  chan struct{}  // closed when the command has ended
+	want  int            // the lines a case waited for; 0 if it did not
 
 	mu  sync.Mutex
 	out bytes.Buffer
@@ -358,9 +359,11 @@ func (b *background) enter(text string) {
 	}
 }
 
-// lines waits until the command has printed n lines.
+// lines waits until the command has printed n lines. The last n before stop is all that the command may print: a case that
+// waited for less would record whatever had come by then.
 func (b *background) lines(n int) {
-	b.e.until(fmt.Sprintf("%d lines from %s", n, b.name), 15*time.Second, func() bool {
+	b.want = n
+	b.e.until(fmt.Sprintf("%d lines from %s", n, b.name), 30*time.Second, func() bool {
 		return strings.Count(b.output(), "\n") >= n
 	})
 }
@@ -386,6 +389,9 @@ func (b *background) stop() string {
 		}
 	}
 	out := b.output()
+	if n := strings.Count(out, "\n"); b.want != 0 && n != b.want && b.e.err == nil {
+		b.e.failf("%s printed %d lines, the case waits for %d:\n%s", b.name, n, b.want, out)
+	}
 	fmt.Fprintf(&b.e.text, "$ %s\n%s", b.e.normal(b.name), b.e.normal(out))
 	return out
 }
