@@ -75,12 +75,15 @@ func (n *Node) run() {
 		}()
 		t := time.NewTicker(tickInterval / 2)
 		defer t.Stop()
+		n.lookAgain = time.NewTimer(time.Hour)
+		defer n.lookAgain.Stop()
 		for {
 			select {
 			case <-n.stop:
 				return nil
 			case <-n.wake:
 			case <-t.C:
+			case <-n.lookAgain.C:
 			}
 			if err := n.Pump(); err != nil {
 				return err

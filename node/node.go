@@ -142,7 +142,10 @@ type Node struct {
 	forwarded     point // the last command this member forwarded
 	writesOut     int   // writes submitted and not yet finished
 	unkicked      int   // of them, those nobody was told of
-	packedIndex   uint64
+	packedIndex   uint64        // of the last entry cut here
+	packedAt      time.Duration // when it was
+	lookAgain     *time.Timer   // wakes the loop at lookAt; nil without a loop
+	lookAt        time.Duration // when packPatience with the last entry is over, if somebody waits for that
 	soleVoter     bool
 	termApplied   uint64 // term of the last applied entry
 	appliedIdx    uint64
@@ -288,7 +291,11 @@ func (n *Node) openMachines() error {
 		}
 	}
 	// What a put needs to know of its predecessor takes about 150 bytes a key: an eighth of the budget at most.
-	n.kv = kv.New(kv.Options{CacheKeys: int(n.cfg.MemoryBytes / 8 / 150), RecentBytes: int(min(8<<20, n.cfg.MemoryBytes/16))})
+	n.kv = kv.New(kv.Options{
+		CacheKeys:   int(n.cfg.MemoryBytes / 8 / 150),
+		FilterBytes: int(n.cfg.MemoryBytes / 32),
+		RecentBytes: int(min(8<<20, n.cfg.MemoryBytes/16)),
+	})
 	n.members = member.New()
 	n.applier = machine.NewApplier(n.store, n.kv, n.members)
 	return n.applier.Load()

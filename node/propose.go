@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
 )
@@ -160,17 +161,29 @@ const (
 	packCount = 1024
 )
 
-// mayPack says whether a new entry should be cut now. One entry per WAL write gives the largest batches; a second one
-// may start while the first is being synced here if the first is already committed by others (a slow disk of the leader
-// must not hold the cluster back) or if much has queued up.
+// packPatience is how long queued commands wait at most for the entry before them to be committed.
+const packPatience = 4 * time.Millisecond
+
+// mayPack says whether a new entry should be cut now. One entry at a time gives the largest batches: what an entry costs
+// every member (messages, wake-ups, an fsync, a store batch) is shared by all that queued while the one before it was on
+// its way. Alone, it is on its way while it is being written; in a cluster, until it is committed. A member that is far
+// away must not make the others wait for a whole round trip, so after packPatience, or when much has queued up, the next
+// entry is cut all the same.
 func (n *Node) mayPack() bool {
-	if n.writesOut == 0 {
+	switch {
+	case n.soleVoter:
+		return n.writesOut == 0
+	case n.rep.Commit() >= n.packedIndex, n.writesOut < 4 && n.lanesFull():
 		return true
-	}
-	if n.soleVoter {
+	case n.writesOut > 0:
 		return false
 	}
-	return n.rep.Commit() >= n.packedIndex || n.writesOut < 4 && n.lanesFull()
+	now, end := n.clock.Mono(), n.packedAt+packPatience
+	if now < end && n.lookAgain != nil && n.lookAt != end {
+		n.lookAt = end
+		n.lookAgain.Reset(end - now)
+	}
+	return now >= end
 }
 
 func (n *Node) lanesFull() bool {
@@ -250,6 +263,7 @@ func (n *Node) pack() error {
 		return nil
 	}
 	n.packedIndex = math.MaxUint64 // known once Ready hands out the write
+	n.packedAt = n.clock.Mono()
 	clear(n.batch)
 	return nil
 }

@@ -329,7 +329,10 @@ func (r *Replica) Ready(out *Ready) bool {
 	for _, s := range rd.ReadStates {
 		out.Reads = append(out.Reads, ReadState{Index: s.Index, Context: s.RequestCtx})
 	}
-	for _, m := range rd.Messages {
+	for i, m := range rd.Messages {
+		if overtaken(m, rd.Messages[i+1:]) {
+			continue
+		}
 		switch m.GetTo() {
 		case raft.LocalAppendThread:
 			out.Writes = append(out.Writes, r.write(m))
@@ -348,6 +351,19 @@ func (r *Replica) Ready(out *Ready) bool {
 		}
 	}
 	return true
+}
+
+// overtaken reports whether m only tells a member the commit index, and a later message tells it too. A leader that gets
+// the acknowledgement which commits one entry and then appends the next would otherwise send two messages and wait for two
+// answers, each of them two wake-ups.
+func overtaken(m *raftpb.Message, later []*raftpb.Message) bool {
+	if m.GetType() != raftpb.MsgApp || len(m.Entries) > 0 {
+		return false
+	}
+	return slices.ContainsFunc(later, func(l *raftpb.Message) bool {
+		return l.GetType() == raftpb.MsgApp && l.GetTo() == m.GetTo() && l.GetTerm() == m.GetTerm() && l.GetIndex() == m.GetIndex() &&
+			l.GetCommit() >= m.GetCommit()
+	})
 }
 
 // Written is called when a Write (and all before it) is durable. It returns messages that may leave now.

@@ -102,6 +102,7 @@ func tuneRuntime(memory int64, getenv func(string) string) error {
 		// half of the server would wait with it (DECISIONS B8).
 		runtime.GOMAXPROCS(max(4, 2*cores))
 	}
+	calmSysmon()
 	if getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memory / 10 * 9)
 	}

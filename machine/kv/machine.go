@@ -21,6 +21,8 @@ type Options struct {
 	// CacheKeys is for how many keys what a put needs to know of its predecessor is kept in memory (about 120 bytes each
 	// beside the key). Default 262,144.
 	CacheKeys int
+	// FilterBytes bounds the filter of keys that exist, about 1.6 bytes each (see keyFilter). Default 4 MiB.
+	FilterBytes int
 	// RecentBytes bounds the ring of recent events that watches read (see Recent). Default 8 MiB.
 	RecentBytes int
 	// TxnResultBytes bounds what the ranges and previous values of one applied command may return. Default 16 MiB.
@@ -38,6 +40,7 @@ type Machine struct {
 	dirty    bool          // now differs from the row in the store
 	entry    entryWrites   // the keys written by this entry
 	cache    metaCache     // newest metas, this entry's included
+	filter   keyFilter     // keys that exist
 	plan     plan          // the one between Check and Do
 	open     bool          // plan's writes are in entry but not carried out yet
 	decoder  ekv.Decoder   // of parts
@@ -73,6 +76,9 @@ type Machine struct {
 func New(opt Options) *Machine {
 	if opt.CacheKeys <= 0 {
 		opt.CacheKeys = 256 << 10
+	}
+	if opt.FilterBytes <= 0 {
+		opt.FilterBytes = 4 << 20
 	}
 	if opt.RecentBytes <= 0 {
 		opt.RecentBytes = 8 << 20
@@ -117,6 +123,7 @@ func (m *Machine) Load(st store.Store) error {
 	m.now, m.dirty = now, false
 	m.entry.reset()
 	m.cache.reset(m.opt.CacheKeys)
+	m.filter.reset(m.opt.FilterBytes, now.keys)
 	m.open = false
 	m.leaseLog, m.leaseNow, m.alarmLog, m.events = nil, nil, nil, nil
 	m.leases, m.alarms = leases, alarms
@@ -161,6 +168,9 @@ func (m *Machine) Finish(_ *entry.Stamp, b store.Batch) error {
 	m.writeLeases(b)
 	m.writeAlarms(b)
 	if err := m.scrub(b); err != nil {
+		return err
+	}
+	if err := m.filter.walk(m.st); err != nil {
 		return err
 	}
 	if m.dirty {

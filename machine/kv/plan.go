@@ -100,6 +100,9 @@ func (m *Machine) slot(key []byte) (*slot, error) {
 	if s := m.cache.get(key); s != nil {
 		return s, nil
 	}
+	if m.filter.absent(key) {
+		return m.cache.add(key, meta{}), nil
+	}
 	m.key = appendCurrentKey(m.key[:0], key)
 	row, ok, err := m.st.Get(m.row[:0], m.key)
 	if err != nil {
