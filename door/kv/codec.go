@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfastdb/holdfast/door/kv/ops"
 	"github.com/holdfastdb/holdfast/internal/meter"
 )
 
@@ -14,6 +15,7 @@ import (
 type codec struct {
 	steps  *meter.Steps // not nil
 	flight *flight
+	counts *ops.Counts // not nil
 }
 
 // decoder is a request that reads itself. b is only valid during the call.
@@ -31,6 +33,12 @@ type prepared struct{ parts mem.BufferSlice }
 func (codec) Name() string { return "proto" }
 
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	parts, err := c.marshal(v)
+	c.counts.Sent.Add(uint64(parts.Len()))
+	return parts, err
+}
+
+func (c codec) marshal(v any) (mem.BufferSlice, error) {
 	switch v.(type) {
 	case *putAnswer, *deleteAnswer, *txnAnswer:
 		began := c.steps.Reply.Begin()
@@ -58,6 +66,7 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 }
 
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	c.counts.Received.Add(uint64(data.Len()))
 	cmd, isCommand := v.(command)
 	if isCommand {
 		// Refused before it is copied: under a flood of large values that is where the memory goes.

@@ -1,5 +1,6 @@
-// Package kv is the etcd v3 door: it speaks etcd's gRPC services to unmodified etcd clients and turns them into commands
-// for the log and reads of the kv machine.
+// Package kv is the etcd door: it speaks etcd's gRPC services to unmodified etcd clients and turns them into commands for
+// the log and reads of the kv machine. On the same port it answers HTTP: door/kv/port tells the protocols apart, http.go
+// says who answers which path.
 //
 // It decodes, validates as etcd does, proposes, and encodes; it decides nothing about keys. What a command means is in
 // machine/kv, when it counts is in node. The door keeps no state a restart could lose: open watches, the streams of
@@ -10,6 +11,6 @@
 // protobuf costs more than the rest of the door together. Txn and DeleteRange take the same way; everything else uses the
 // generated types. The hand-written half is fuzzed against the generated one.
 //
-// HTTP/1.1 (the JSON gateway, the v2 keys API) is not spoken here; Serve takes any listener, so a sniffer can be put in
-// front of it.
+// The JSON gateway (door/kv/gateway) is a client of these services and what operators ask over HTTP (door/kv/ops) only reads
+// their numbers: neither can do what a gRPC client cannot.
 package kv

@@ -3,7 +3,6 @@ package kv
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"io"
 	"math"
 	"net"
@@ -16,11 +15,12 @@ import (
 	epb "go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
 	lpb "go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/holdfastdb/holdfast/door/kv/ops"
+	"github.com/holdfastdb/holdfast/door/kv/port"
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/internal/meter"
@@ -54,6 +54,12 @@ type Options struct {
 	RequestTimeout time.Duration
 	// NoLeaderTimeout is how long a member may be without a leader before streams that require one are ended. 0 = 3 s.
 	NoLeaderTimeout time.Duration
+	// MaxConns bounds client connections of every kind. 0 = three quarters of the files the process may open.
+	MaxConns int
+	// CORS lists the origins whose pages may ask over HTTP, "*" for all; none: no page may, as far as browsers obey.
+	CORS []string
+	// HostWhitelist lists the names by which HTTP clients without TLS may call this server, "*" for all; none: all.
+	HostWhitelist []string
 	// Steps receives counts and times of decoding commands and of answering them; nil: nobody looks.
 	Steps *meter.Steps
 }
@@ -115,12 +121,16 @@ type reader interface {
 	HashKV(rev int64) (hash uint32, hashRevision, compactRevision, currentRevision int64, err error)
 }
 
-// Door serves etcd's gRPC services for one member.
+// Door serves etcd's gRPC services, and what etcd offers over HTTP, for one member.
 type Door struct {
 	node   member
 	kv     reader
 	opts   Options
+	port   *port.Port
 	server *grpc.Server
+	web    *web
+	ops    *ops.Ops
+	counts ops.Counts
 	health *health.Server
 	hub    *hub
 	flight flight
@@ -142,14 +152,15 @@ func New(n *node.Node, opts Options) *Door { return newDoor(n, n.KV(), opts) }
 
 func newDoor(n member, kv reader, opts Options) *Door {
 	opts.fill()
-	d := &Door{node: n, kv: kv, opts: opts, stopping: make(chan struct{}), large: make(chan struct{}, largeAnswers)}
+	d := &Door{kv: kv, opts: opts, stopping: make(chan struct{}), large: make(chan struct{}, largeAnswers)}
+	d.node = &countedMember{n, &d.counts}
 	d.hub = newHub(kv)
 	d.flight.limit = opts.MaxFlightBytes
 	leaderless := make(chan struct{})
 	d.leaderless.Store(&leaderless)
 
 	gopts := []grpc.ServerOption{
-		grpc.ForceServerCodecV2(codec{opts.Steps, &d.flight}),
+		grpc.ForceServerCodecV2(codec{opts.Steps, &d.flight, &d.counts}),
 		grpc.UnaryInterceptor(d.guardUnary),
 		grpc.StreamInterceptor(d.guardStream),
 		// As etcd: the request itself and half a MiB for its envelope. Larger ones are refused by the transport.
@@ -164,9 +175,7 @@ func newDoor(n member, kv reader, opts Options) *Door {
 		// the server buffer.
 		grpc.InitialWindowSize(256 << 10),
 		grpc.InitialConnWindowSize(2 << 20),
-	}
-	if opts.TLS != nil {
-		gopts = append(gopts, grpc.Creds(credentials.NewTLS(opts.TLS)))
+		grpc.Creds(portCredentials{}),
 	}
 	d.server = grpc.NewServer(gopts...)
 	d.server.RegisterService(&kvService, d)
@@ -179,35 +188,48 @@ func newDoor(n member, kv reader, opts Options) *Door {
 	epb.RegisterElectionServer(d.server, &electionServer{d: d})
 	d.health = health.NewServer()
 	healthpb.RegisterHealthServer(d.server, d.health)
+	d.ops = d.newOps()
+	d.web = d.newWeb()
+	d.port = port.New(port.Options{
+		HTTP1: d.web.http1, HTTP2: d.web, MaxConns: opts.MaxConns,
+		// A request as large as gRPC takes it, in JSON with its bytes in base64, and twice that for good measure.
+		MaxBodyBytes: 2 * (opts.MaxRequestBytes + 512<<10),
+		BudgetBytes:  opts.MaxFlightBytes,
+	})
+	d.web.bridge = d.port.Bridge()
 	return d
 }
 
 // Serve accepts connections on l until Shutdown, which makes it return nil; any other error is the listener's. It may be
 // called for several listeners at once.
-func (d *Door) Serve(l net.Listener) error {
+func (d *Door) Serve(l net.Listener) error { return d.ServeAs(l, port.Protocols{TLS: d.opts.TLS}) }
+
+// ServeAs is Serve for a listener that offers something else than the door's TLS and every protocol.
+func (d *Door) ServeAs(l net.Listener, offer port.Protocols) error {
 	d.runOnce.Do(func() {
-		d.wg.Add(2)
-		go func() { defer d.wg.Done(); d.hub.run(d.stopping) }()
-		go func() { defer d.wg.Done(); d.followLeader() }()
+		d.wg.Go(func() { d.hub.run(d.stopping) })
+		d.wg.Go(d.followLeader)
+		d.wg.Go(func() { _ = d.server.Serve(d.port.GRPC()) }) // ends by Shutdown
 	})
-	err := d.server.Serve(l)
-	if errors.Is(err, grpc.ErrServerStopped) {
-		return nil
-	}
-	return err
+	return d.port.Serve(l, offer)
 }
+
+// Ops answers what probes and dashboards ask, for listeners that offer nothing else.
+func (d *Door) Ops() *ops.Ops { return d.ops }
 
 // Shutdown ends streams with "server stopped", lets unary requests finish until ctx ends, and closes what is left. It
 // returns ctx's error if requests had to be cut.
 func (d *Door) Shutdown(ctx context.Context) error {
 	d.stopOnce.Do(func() { close(d.stopping) })
 	d.health.Shutdown()
+	// HTTP first: what comes through the gateway is a call that the gRPC server waits for.
+	err := d.port.Shutdown(ctx)
+	_ = d.web.conn.Close() // nobody has it any more
 	done := make(chan struct{})
 	go func() {
 		d.server.GracefulStop()
 		close(done)
 	}()
-	var err error
 	select {
 	case <-done:
 	case <-ctx.Done():

@@ -33,9 +33,15 @@ func (d *Door) pbHeader(revision int64) *pb.ResponseHeader {
 // It sleeps while nothing changes.
 func (d *Door) followLeader() {
 	var alone <-chan time.Time
+	var last uint64 // the leader seen last
 	for ended := false; ; {
 		changed := d.node.LeaderChanged()
-		switch leader := d.node.Status().Leader; {
+		leader := d.node.Status().Leader
+		if leader != 0 && leader != last {
+			last = leader
+			d.counts.LeaderChanges.Inc()
+		}
+		switch {
 		case leader != 0:
 			alone, ended = nil, false
 		case alone == nil && !ended:

@@ -1,0 +1,69 @@
+package kv
+
+import (
+	"context"
+
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfastdb/holdfast/door/kv/ops"
+	"github.com/holdfastdb/holdfast/entry"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+// countedMember counts what the door sends through the log.
+type countedMember struct {
+	member
+	counts *ops.Counts
+}
+
+// Propose implements member.
+func (m *countedMember) Propose(ctx context.Context, lane node.Lane, parts ...entry.Part) (*entry.Result, error) {
+	m.counts.Pending.Add(1)
+	res, err := m.member.Propose(ctx, lane, parts...)
+	m.counts.Pending.Add(-1)
+	if err != nil {
+		m.counts.Failed.Inc()
+	}
+	return res, err
+}
+
+// newOps tells the operators' paths where their answers are.
+func (d *Door) newOps() *ops.Ops {
+	return ops.New(ops.Options{
+		APIVersion: apiVersion, ClusterVersion: storageVersion, StorageVersion: storageVersion,
+		Status: func() node.Status { return d.node.Status() },
+		Alarms: d.kv.Alarms,
+		Read:   d.probe,
+		Gauges: func() ops.Gauges {
+			g := ops.Gauges{Quota: max(d.opts.QuotaBytes, 0)}
+			g.Size, g.SizeInUse = d.kv.Size()
+			g.Revision, g.Compacted = d.kv.Revision()
+			return g
+		},
+		Steps: d.opts.Steps, Counts: &d.counts,
+	})
+}
+
+// probe reads the first key, as etcd's health checks do. Its error has etcd's text without the code.
+func (d *Door) probe(ctx context.Context, serializable bool) error {
+	select {
+	case <-d.node.StoppedC():
+		return node.ErrStopped
+	default:
+	}
+	if !serializable {
+		if err := d.node.Linearize(ctx); err != nil {
+			return textOnly{grpcError(err)}
+		}
+	}
+	if _, _, err := d.kv.Range(&ekv.Range{Key: []byte{0}, End: []byte{0}, Limit: 1, KeysOnly: true}, d.opts.MaxResultBytes); err != nil {
+		return textOnly{grpcError(err)}
+	}
+	return nil
+}
+
+// textOnly is a gRPC error that prints as its message alone.
+type textOnly struct{ err error }
+
+func (e textOnly) Error() string { return status.Convert(e.err).Message() }

@@ -1,0 +1,99 @@
+// Package ops is what operators, probes and dashboards ask of an etcd member over HTTP: /health, /livez, /readyz,
+// /version, /metrics and /debug/vars, with etcd's paths, parameters and bodies.
+//
+// It only reports. What it reports it is told by the door through Options; names of metrics whose value would not be true
+// of this server are not there, because a dashboard that shows nothing is better than one that shows a zero.
+package ops
+
+import (
+	"context"
+	"encoding/json"
+	"expvar"
+	"fmt"
+	"net/http"
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/internal/meter"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+// Options are where the answers come from. All functions may be called from several goroutines at once.
+type Options struct {
+	// APIVersion is the etcd version this server behaves as, ClusterVersion and StorageVersion what it says with it.
+	APIVersion, ClusterVersion, StorageVersion string
+
+	Status func() node.Status
+	Alarms func() []ekv.AlarmState
+	// Read reads a key, at once or with the cluster's consent; its error is in etcd's words.
+	Read func(ctx context.Context, serializable bool) error
+	// Gauges are the levels of this moment.
+	Gauges func() Gauges
+
+	Steps  *meter.Steps
+	Counts *Counts
+}
+
+// Gauges are levels that somebody else keeps.
+type Gauges struct {
+	Size, SizeInUse, Quota int64 // bytes of keys and values; Quota 0 = none
+	Revision, Compacted    int64
+	Watchers, WatchStreams int64
+}
+
+// Ops answers; Register puts it on a mux.
+type Ops struct {
+	opts Options
+}
+
+// New makes an Ops.
+func New(opts Options) *Ops { return &Ops{opts: opts} }
+
+// Register adds the paths to mux.
+func (o *Ops) Register(mux *http.ServeMux) {
+	mux.HandleFunc("/health", get(o.health))
+	o.registerChecks(mux, "livez", []check{o.serializableRead()})
+	o.registerChecks(mux, "readyz", []check{o.corruption(), o.serializableRead(), o.linearizableRead(), o.nonLearner()})
+	mux.HandleFunc("/version", get(o.version))
+	mux.HandleFunc("/debug/vars", get(vars))
+	mux.Handle("/metrics", promhttp.HandlerFor(o.registry(), promhttp.HandlerOpts{}))
+}
+
+// get refuses every method but GET, as etcd does.
+func get(fn http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			w.Header().Set("Allow", http.MethodGet)
+			http.Error(w, "Method Not Allowed", http.StatusMethodNotAllowed)
+			return
+		}
+		fn(w, r)
+	}
+}
+
+func (o *Ops) version(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	b, _ := json.Marshal(struct { // strings always marshal
+		Server  string `json:"etcdserver"`
+		Cluster string `json:"etcdcluster"`
+		Storage string `json:"storage"`
+	}{o.opts.APIVersion, o.opts.ClusterVersion, o.opts.StorageVersion})
+	_, _ = w.Write(b) // the client went away
+}
+
+// vars answers the process's published variables, as the expvar package does but without its handler's path, which would
+// register on net/http's own mux.
+func vars(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	separator := "{\n"
+	expvar.Do(func(kv expvar.KeyValue) {
+		if kv.Key == "cmdline" {
+			return // flags may hold what is nobody's business; etcd shows them
+		}
+		fmt.Fprintf(w, "%s%q: %s", separator, kv.Key, kv.Value)
+		separator = ",\n"
+	})
+	fmt.Fprintf(w, "%s%q: %d\n}\n", separator, "goroutines", runtime.NumGoroutine())
+}

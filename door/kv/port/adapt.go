@@ -1,0 +1,213 @@
+package port
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Adapt makes a handler of net/http one of this port. Unlike fasthttp's own adaptor it streams: what the handler flushes
+// leaves at once, as a chunk, and the request's context ends when the client goes away. The connection stays usable after
+// either.
+func Adapt(h http.Handler) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		r, err := convert(ctx)
+		if err != nil {
+			answer(ctx, fasthttp.StatusBadRequest, "the path is no URL")
+			return
+		}
+		// The handler gets a goroutine of its own, because fasthttp writes an answer only once its handler has returned.
+		x := &exchange{ctx: ctx, header: make(http.Header), pieces: make(chan []byte), done: make(chan struct{})}
+		x.live, x.cancel = context.WithCancel(context.Background())
+		go x.run(h, r.WithContext(x.live))
+		x.answer()
+	}
+}
+
+// patience is how long a handler may take before it is worth watching whether its client is still there.
+const patience = 100 * time.Millisecond
+
+// maxPiece is what a streaming handler may have written and not flushed.
+const maxPiece = 64 << 10
+
+// exchange is one request in the hands of a net/http handler. The handler's goroutine has the first group of fields until
+// done is closed, the connection's goroutine the second; live, pieces and done are between them.
+type exchange struct {
+	header http.Header
+	status int // 0: not decided
+	buf    []byte
+	sent   bool // something was flushed: the status and headers are out
+	failed bool // the handler panicked
+
+	ctx    *fasthttp.RequestCtx
+	left   []byte // of the piece being read
+	gone   <-chan struct{}
+	live   context.Context
+	cancel context.CancelFunc
+	pieces chan []byte
+	done   chan struct{}
+}
+
+func (x *exchange) run(h http.Handler, r *http.Request) {
+	defer close(x.done)
+	defer func() {
+		// One request's bug must not take the member down with it; the client sees that its answer is broken.
+		if recover() != nil {
+			x.failed = true
+		}
+	}()
+	h.ServeHTTP(x, r)
+}
+
+// Header implements http.ResponseWriter.
+func (x *exchange) Header() http.Header { return x.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (x *exchange) WriteHeader(code int) {
+	if x.status == 0 && code >= 200 {
+		x.status = code
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (x *exchange) Write(p []byte) (int, error) {
+	x.WriteHeader(http.StatusOK)
+	if x.sent && len(x.buf)+len(p) > maxPiece {
+		if err := x.FlushError(); err != nil {
+			return 0, err
+		}
+	}
+	x.buf = append(x.buf, p...)
+	return len(p), nil
+}
+
+// Flush implements http.Flusher.
+func (x *exchange) Flush() { _ = x.FlushError() } // the next Write says it again
+
+// FlushError is Flush for http.ResponseController.
+func (x *exchange) FlushError() error {
+	x.WriteHeader(http.StatusOK)
+	select {
+	case x.pieces <- x.buf: // the buffer is the reader's now
+		x.buf, x.sent = nil, true
+		return nil
+	case <-x.live.Done():
+		return x.live.Err()
+	}
+}
+
+// answer fills ctx's response: with everything, if the handler returns without having flushed, or else with a stream.
+func (x *exchange) answer() {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for {
+		select {
+		case <-late.C:
+			x.gone = Gone(x.ctx)
+		case <-x.gone:
+			x.gone = nil
+			x.cancel() // and wait for the handler to notice
+		case <-x.done:
+			x.cancel()
+			if x.failed {
+				answer(x.ctx, fasthttp.StatusInternalServerError, "internal error")
+				x.ctx.SetConnectionClose()
+				return
+			}
+			x.head()
+			if x.buf == nil {
+				x.buf = []byte{}
+			}
+			if len(x.ctx.Response.Header.ContentType()) == 0 && len(x.buf) > 0 {
+				x.ctx.SetContentType(http.DetectContentType(x.buf))
+			}
+			x.ctx.Response.SetBodyRaw(x.buf)
+			return
+		case piece := <-x.pieces:
+			x.head()
+			x.left = piece
+			x.gone = Gone(x.ctx)
+			x.ctx.Response.ImmediateHeaderFlush = true
+			x.ctx.Response.SetBodyStream(x, -1)
+			return
+		}
+	}
+}
+
+// head copies status and headers. The handler has stopped touching them: it flushed, or it returned.
+func (x *exchange) head() {
+	if x.status != 0 {
+		x.ctx.SetStatusCode(x.status)
+	}
+	for name, values := range x.header {
+		if name == "Transfer-Encoding" || name == "Content-Length" || name == "Connection" {
+			continue // how the answer is framed is decided here
+		}
+		for _, v := range values {
+			x.ctx.Response.Header.Add(name, v)
+		}
+	}
+}
+
+// Read hands the stream to fasthttp, which sends what each call returns as one chunk.
+func (x *exchange) Read(p []byte) (int, error) {
+	for len(x.left) == 0 {
+		select {
+		case x.left = <-x.pieces:
+		case <-x.done:
+			if x.failed {
+				return 0, errors.New("the handler failed") // the connection ends without the last chunk
+			}
+			x.left, x.buf = x.buf, nil
+			if len(x.left) == 0 {
+				return 0, io.EOF
+			}
+		case <-x.gone:
+			return 0, io.ErrClosedPipe
+		}
+	}
+	n := copy(p, x.left)
+	x.left = x.left[n:]
+	return n, nil
+}
+
+// Close is fasthttp's word that it wants no more: the end was read, or the client is gone.
+func (x *exchange) Close() error {
+	x.cancel()
+	<-x.done // the request's memory is used again from here on
+	return nil
+}
+
+// convert makes a request of net/http. Its body is ctx's memory.
+func convert(ctx *fasthttp.RequestCtx) (*http.Request, error) {
+	h := &ctx.Request.Header
+	uri := string(h.RequestURI())
+	u, err := url.ParseRequestURI(uri)
+	if err != nil {
+		return nil, err
+	}
+	body := ctx.Request.Body()
+	r := &http.Request{
+		Method: string(h.Method()), URL: u, RequestURI: uri, Host: string(h.Host()), RemoteAddr: ctx.RemoteAddr().String(),
+		Proto: string(h.Protocol()), ProtoMajor: 1, ProtoMinor: 1,
+		Header: make(http.Header), TLS: ctx.TLSConnectionState(),
+		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+	}
+	if !h.IsHTTP11() {
+		r.ProtoMinor = 0
+	}
+	for name, value := range h.All() {
+		switch key := http.CanonicalHeaderKey(string(name)); key {
+		case "Host", "Transfer-Encoding", "Content-Length":
+		default:
+			r.Header.Add(key, string(value))
+		}
+	}
+	return r, nil
+}

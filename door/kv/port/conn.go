@@ -1,0 +1,267 @@
+package port
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// replayed is a connection whose first bytes have been read already. Read is for one goroutine at a time, as ever.
+type replayed struct {
+	net.Conn
+	head []byte
+}
+
+func (c *replayed) Read(p []byte) (int, error) {
+	if len(c.head) > 0 {
+		n := copy(p, c.head)
+		if c.head = c.head[n:]; len(c.head) == 0 {
+			c.head = nil
+		}
+		return n, nil
+	}
+	return c.Conn.Read(p)
+}
+
+// What an HTTP/1.1 connection is doing, as the warden sees it.
+const (
+	busy    = iota // a handler has it, or bytes have just arrived
+	idle           // waiting for the first byte of a request
+	reading        // waiting for the rest of a request
+	writing        // waiting for the client to take an answer
+)
+
+// client is an HTTP/1.1 connection as fasthttp sees it.
+//
+// It counts instead of setting deadlines: what the connection waits for, and since when, is one atomic word that the
+// port's warden looks at every second. Two deadlines per request, as an HTTP server sets them otherwise, are two calls
+// into the runtime's timers on the hottest path of the v2 API.
+//
+// The fields without a lock belong to the goroutine that serves the connection.
+type client struct {
+	net.Conn
+	raw  net.Conn // what lies below TLS, or Conn itself
+	port *Port
+	head []byte // read by the sniffer, not yet by the server
+
+	state atomic.Uint64 // second of the port's clock << 2 | what it waits for
+	turn  atomic.Uint64 // the order in which idle connections make room; see Read
+
+	evicted bool // it has made room and is counted out. port.mu guards it.
+
+	asked   uint64 // requests so far
+	arrived int    // bytes since the last answer
+	began   uint64 // when the first of them came, in seconds of the port's clock
+	held    int    // bytes drawn from the port's budget for them
+
+	leaving leaving
+}
+
+// leaving is how a handler hears that its client went away: somebody must read the socket while nobody else does.
+type leaving struct {
+	mu      sync.Mutex
+	gone    chan struct{} // nil: nobody watches; closed when the client left
+	ended   chan struct{} // closed when the watching goroutine has let go of the socket
+	early   []byte        // what it read instead of an end: the beginning of the next request
+	aborted bool
+}
+
+var (
+	errBusy    = errors.New("too many unfinished requests")
+	errTooLong = errors.New("request too long")
+)
+
+const (
+	// smallRequest is what a connection may have in memory of an unfinished request without drawing from the budget.
+	smallRequest = 64 << 10
+	// slowest is how many bytes of a request, or of an answer's piece, are a second's worth of progress.
+	slowest = 16 << 10
+	// piece is how much of an answer is written at a time: each piece that leaves is progress.
+	piece = 256 << 10
+)
+
+// Read implements net.Conn.
+func (c *client) Read(p []byte) (int, error) {
+	if c.leaving.gone != nil {
+		c.unwatch()
+	}
+	// A server that has allocated room for a whole body asks for the whole of it: len(p) is what the request holds in
+	// memory although nothing of it may have come.
+	if err := c.draw(c.arrived + len(p)); err != nil {
+		return 0, err
+	}
+	n := copy(p, c.head)
+	if n > 0 {
+		c.head = c.head[n:]
+	} else {
+		if c.arrived == 0 {
+			if c.port.draining.Load() {
+				return 0, io.EOF
+			}
+			// Idle connections make room in the order in which they became idle. Having been of use counts as if that had
+			// been later: a flood of connections that ask once does not push out those that somebody works with.
+			c.turn.Store(c.port.accepted.Load() + min(c.asked, 1000)*64)
+			c.asked++
+			c.mark(idle, c.port.now.Load())
+		} else {
+			// What has come buys time, so that a large request on a slow line is not cut while it makes progress.
+			c.mark(reading, c.began+uint64(c.arrived/slowest))
+		}
+		var err error
+		if n, err = c.Conn.Read(p); n <= 0 {
+			return n, err
+		}
+		c.mark(busy, 0)
+	}
+	if c.arrived == 0 {
+		c.began = c.port.now.Load()
+	}
+	c.arrived += n
+	if c.arrived > c.port.maxRequest {
+		return 0, errTooLong
+	}
+	return n, nil
+}
+
+// Write implements net.Conn. The first byte of an answer ends the request before it, as far as bounds go.
+func (c *client) Write(p []byte) (int, error) {
+	c.arrived = 0
+	c.giveBack()
+	var written int
+	for {
+		c.mark(writing, c.port.now.Load())
+		n, err := c.Conn.Write(p[written:min(len(p), written+piece)])
+		written += n
+		if err != nil || written == len(p) {
+			c.mark(busy, 0)
+			return written, err
+		}
+	}
+}
+
+// cut ends the connection from outside; the goroutine that serves it notices. It does not say goodbye in TLS's way, which
+// would wait for a client that may not be reading.
+func (c *client) cut() { _ = c.raw.Close() }
+
+func (c *client) mark(what, second uint64) { c.state.Store(second<<2 | what) }
+
+// draw takes what a request of n bytes needs from the budget all unfinished requests share.
+func (c *client) draw(n int) error {
+	if n <= smallRequest || n <= c.held {
+		return nil
+	}
+	if more := int64(n - c.held); c.port.budget.Add(-more) < 0 {
+		c.port.budget.Add(more)
+		return errBusy
+	}
+	c.held = n
+	return nil
+}
+
+func (c *client) giveBack() {
+	if c.held > 0 {
+		c.port.budget.Add(int64(c.held))
+		c.held = 0
+	}
+}
+
+// Gone returns a channel that is closed when the client leaves while its request is being handled. Handlers that wait for
+// something else than the log (a watch, a lock) must wait for it too, or they outlive their client. It may be called by the
+// handler of a request, any number of times, until the handler returns; the watching ends by itself with the next read.
+func (c *client) Gone() <-chan struct{} {
+	l := &c.leaving
+	if l.gone != nil {
+		return l.gone
+	}
+	l.gone, l.ended, l.aborted = make(chan struct{}), make(chan struct{}), false
+	if len(c.head) > 0 { // the next request is here already
+		close(l.ended)
+		return l.gone
+	}
+	go func(gone, ended chan struct{}) {
+		defer close(ended)
+		var b [1]byte
+		n, err := c.Conn.Read(b[:])
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if n > 0 {
+			l.early = append(l.early, b[:n]...)
+			return
+		}
+		if err != nil && !l.aborted {
+			close(gone)
+		}
+	}(l.gone, l.ended)
+	return l.gone
+}
+
+// unwatch takes the socket back from the watching goroutine.
+func (c *client) unwatch() {
+	l := &c.leaving
+	l.mu.Lock()
+	l.aborted = true
+	l.mu.Unlock()
+	_ = c.Conn.SetReadDeadline(time.Unix(1, 0)) // a connection that cannot is closed, and then the read has ended anyway
+	<-l.ended
+	_ = c.Conn.SetReadDeadline(time.Time{})
+	l.gone, l.ended = nil, nil
+	if len(l.early) > 0 {
+		c.head, l.early = append(l.early, c.head...), nil
+	}
+}
+
+// secret is a client whose connection is TLS: fasthttp and handlers ask for its state by these methods.
+type secret struct {
+	client
+	tls *tls.Conn
+}
+
+// Handshake was made by the port.
+func (s *secret) Handshake() error { return nil }
+
+// ConnectionState is what was negotiated, the client's certificate included.
+func (s *secret) ConnectionState() tls.ConnectionState { return s.tls.ConnectionState() }
+
+// handoff is a listener that accepts what the port gives it.
+type handoff struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+	addr   net.Addr
+}
+
+func newHandoff(addr net.Addr) *handoff {
+	return &handoff{conns: make(chan net.Conn), closed: make(chan struct{}), addr: addr}
+}
+
+// give hands c over or closes it.
+func (h *handoff) give(c net.Conn) {
+	select {
+	case h.conns <- c:
+	case <-h.closed:
+		_ = c.Close() // nobody will
+	}
+}
+
+// Accept implements net.Listener.
+func (h *handoff) Accept() (net.Conn, error) {
+	select {
+	case c := <-h.conns:
+		return c, nil
+	case <-h.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (h *handoff) Close() error {
+	h.once.Do(func() { close(h.closed) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (h *handoff) Addr() net.Addr { return h.addr }

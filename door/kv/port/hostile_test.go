@@ -1,0 +1,327 @@
+package port
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// undisturbed runs attack while a well-behaved client asks on a connection of its own and opens a new one now and then. It
+// fails if any of its requests fails or takes a second.
+func (s *stand) undisturbed(attack func()) {
+	s.Helper()
+	stop, done := make(chan struct{}), make(chan struct{})
+	var asked, slowest atomic.Int64
+	go func() {
+		defer close(done)
+		kept := &http.Client{Transport: &http.Transport{}, Timeout: 5 * time.Second}
+		defer kept.CloseIdleConnections()
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if i%10 == 9 {
+				kept.CloseIdleConnections()
+			}
+			began := time.Now()
+			res, err := kept.Get("http://" + s.addr + "/fast/")
+			if err != nil {
+				s.Errorf("the good client: %v", err)
+				return
+			}
+			io.Copy(io.Discard, res.Body)
+			res.Body.Close()
+			if res.StatusCode != 200 {
+				s.Errorf("the good client hears %s", res.Status)
+			}
+			slowest.Store(max(slowest.Load(), int64(time.Since(began))))
+			asked.Add(1)
+			time.Sleep(2 * time.Millisecond)
+		}
+	}()
+	attack()
+	for began := time.Now(); asked.Load() < 20 && time.Since(began) < 5*time.Second; {
+		time.Sleep(time.Millisecond)
+	}
+	close(stop)
+	<-done
+	if n, d := asked.Load(), time.Duration(slowest.Load()); n < 20 || d > time.Second {
+		s.Errorf("the good client got %d answers, the slowest after %s", n, d)
+	}
+}
+
+// hasty are bounds short enough to wait for.
+func hasty() Options {
+	return Options{SilenceTimeout: time.Second, RequestTimeout: time.Second, IdleTimeout: time.Second, MaxBodyBytes: 1 << 20, BudgetBytes: 4 << 20}
+}
+
+// closedWithin waits for the server to close c and returns what it said.
+func closedWithin(t *testing.T, c net.Conn, limit time.Duration) string {
+	t.Helper()
+	began := time.Now()
+	c.SetReadDeadline(began.Add(limit))
+	b, err := io.ReadAll(c)
+	if e, ok := err.(net.Error); ok && e.Timeout() {
+		t.Errorf("still open after %s; it said %q", limit, b)
+	}
+	return string(b)
+}
+
+func TestHalfRequestsAreCutOff(t *testing.T) {
+	s := start(t, nil, hasty())
+	s.undisturbed(func() {
+		var open []net.Conn
+		for _, half := range []string{
+			"", "P", "PR", "G", "GET", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: x\r\n",
+			"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n12345",
+			"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12",
+			"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5;",
+			"GET /fast/ HTTP/1.1\r\nHost: x\r\n\r\n",      // whole, then idle
+			"GET /fast/ HTTP/1.1\r\nHost: x\r\n\r\nGET /", // whole and a half
+		} {
+			c := s.dial()
+			io.WriteString(c, half)
+			open = append(open, c)
+		}
+		for _, c := range open {
+			closedWithin(t, c, 8*time.Second)
+		}
+	})
+}
+
+func TestAByteASecondIsNoProgress(t *testing.T) {
+	s := start(t, nil, hasty())
+	s.undisturbed(func() {
+		c := s.dial()
+		io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nX: ")
+		go func() {
+			for range 20 {
+				time.Sleep(300 * time.Millisecond)
+				if _, err := io.WriteString(c, "x"); err != nil {
+					return
+				}
+			}
+		}()
+		closedWithin(t, c, 5*time.Second)
+	})
+}
+
+func TestAnAnswerThatIsNotTakenIsDropped(t *testing.T) {
+	opts := hasty()
+	opts.MaxBodyBytes = 64 << 20
+	opts.BudgetBytes = 256 << 20
+	s := start(t, nil, opts)
+	s.undisturbed(func() {
+		c := s.dial()
+		size := 32 << 20
+		fmt.Fprintf(c, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size)
+		c.Write(make([]byte, size))
+		for began := time.Now(); s.writers() == 0; time.Sleep(time.Millisecond) {
+			if time.Since(began) > 5*time.Second {
+				t.Fatal("the answer does not begin")
+			}
+		}
+		for began := time.Now(); s.writers() > 0; time.Sleep(10 * time.Millisecond) { // it does not read
+			if time.Since(began) > 5*time.Second {
+				t.Fatal("the server still waits for a client that takes nothing")
+			}
+		}
+	})
+}
+
+// writers counts connections in the middle of an answer.
+func (s *stand) writers() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.clients {
+		if c.state.Load()&3 == writing {
+			n++
+		}
+	}
+	return n
+}
+
+func TestEndlessHeadersEnd(t *testing.T) {
+	s := start(t, nil, hasty())
+	s.undisturbed(func() {
+		for _, begin := range []string{
+			"GET /",
+			"GET / HTTP/1.1\r\nHost: x\r\nX: ",
+			"GET / HTTP/1.1\r\nHost: x\r\n",
+			"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5;x=",
+			"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ",
+		} {
+			c := s.dial()
+			io.WriteString(c, begin)
+			line := strings.Repeat("x", 1000)
+			if strings.HasSuffix(begin, "x\r\n") {
+				line = "X-Header: " + line + "\r\n"
+			}
+			sent := 0
+			for sent < 64<<20 {
+				n, err := io.WriteString(c, line)
+				if sent += n; err != nil {
+					break
+				}
+			}
+			if sent >= 64<<20 {
+				t.Errorf("%q takes headers without end", begin)
+			}
+			c.Close()
+		}
+	})
+}
+
+func TestHugeBodiesAreRefusedBeforeTheyCome(t *testing.T) {
+	s := start(t, nil, hasty())
+	s.undisturbed(func() {
+		for _, head := range []string{
+			"Content-Length: 1073741824\r\n\r\n",
+			"Content-Length: 99999999999999999999999999\r\n\r\n",
+			"Content-Length: -1\r\n\r\n",
+			"Transfer-Encoding: chunked\r\n\r\n40000000\r\n",
+			"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n",
+			"Content-Length: 1073741824\r\nExpect: 100-continue\r\n\r\n",
+		} {
+			got := s.ask("POST /echo HTTP/1.1\r\nHost: x\r\n" + head)
+			if !strings.Contains(got, " 413 ") && !strings.Contains(got, " 400 ") {
+				t.Errorf("%q: %q", head, got)
+			}
+		}
+		// And one that really comes, in chunks that are each small enough.
+		c := s.dial()
+		io.WriteString(c, "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+		sent, chunk := 0, "8000\r\n"+strings.Repeat("x", 0x8000)+"\r\n"
+		for sent < 1<<30 {
+			n, err := io.WriteString(c, chunk)
+			if sent += n; err != nil {
+				break
+			}
+		}
+		if sent > 64<<20 {
+			t.Errorf("%d bytes of a body were taken", sent)
+		}
+	})
+}
+
+func TestUnfinishedBodiesShareABudget(t *testing.T) {
+	opts := hasty()
+	opts.RequestTimeout = 10 * time.Second
+	s := start(t, nil, opts)
+	var open []*bufio.Reader
+	for range 20 { // 20 × 900 KB do not fit 4 MiB
+		c := s.dial()
+		io.WriteString(c, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\nx")
+		open = append(open, bufio.NewReader(c))
+		c.SetReadDeadline(time.Now().Add(3 * time.Second))
+	}
+	refused := 0
+	for _, in := range open {
+		if line, err := in.ReadString('\n'); err == nil && strings.Contains(line, "503") {
+			refused++
+		}
+	}
+	if refused < 14 || refused > 18 {
+		t.Errorf("%d of 20 were refused; 4 fit", refused)
+	}
+	// Small requests do not ask the budget.
+	s.undisturbed(func() {})
+}
+
+// TestSmuggling: requests whose end two servers could see at different places. Each is followed by a request for /fast/,
+// which must not be answered on this connection unless the first one's end was beyond doubt.
+func TestSmuggling(t *testing.T) {
+	s := start(t, nil, hasty())
+	const next = "GET /fast/ HTTP/1.1\r\nHost: x\r\n\r\n"
+	for _, head := range []string{
+		"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+		"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
+		"Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
+		"Content-Length: 5, 5\r\n\r\nhello",
+		"Content-Length: +5\r\n\r\nhello",
+		"Content-Length: 0x5\r\n\r\nhello",
+		"Content-Length: 5 \x0b\r\n\r\nhello",
+		"Content-Length : 5\r\n\r\nhello",
+		" Content-Length: 5\r\n\r\nhello",
+		"X: y\r\n Content-Length: 5\r\n\r\nhello",
+		"X: y\r\n\tTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+		"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+		"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+		"Transfer-Encoding: identity\r\nContent-Length: 5\r\n\r\nhello",
+		"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
+		"Transfer-Encoding:\x0bchunked\r\n\r\n0\r\n\r\n",
+		"Transfer_Encoding: chunked\r\nTransfer-Encoding:\r\n\r\n0\r\n\r\n",
+		"Transfer-Encoding: chunked\r\n\r\n5\nhello\n0\n\n",
+		"Transfer-Encoding: chunked\r\n\r\n5\r\nhelloX0\r\n\r\n",
+		"Transfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n",
+		"Transfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n",
+		"Transfer-Encoding: chunked\r\n\r\n5;a\nhello\r\n0\r\n\r\n",
+		"Content-Length\r\n\r\n",
+		": 5\r\n\r\n",
+		"Content-Length: 5\r\nX\x00: y\r\n\r\nhello",
+	} {
+		got := s.ask("POST /echo HTTP/1.1\r\nHost: x\r\n" + head + next)
+		if !strings.HasPrefix(got, "HTTP/1.1 400 ") || strings.Contains(got, "fast") || strings.Count(got, "HTTP/1.1 ") != 1 {
+			t.Errorf("%q\nis answered %q", head, got)
+		}
+	}
+	for _, whole := range []string{
+		"GET /fast/ HTTP/1.1\r\n\r\n",                       // no host
+		"GET /fast/ HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", // two
+		"GET /fast/ HTTP/1.2\r\nHost: x\r\n\r\n",            // no version we know
+		"GET /fast/ HTTP/2.0\r\nHost: x\r\n\r\n",            // not this way
+		"POST /fast/ HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"GET  /fast/ HTTP/1.1\r\nHost: x\r\n\r\n",
+		"\x00\x01\x02\r\n\r\n",
+	} {
+		if got := s.ask(whole + next); !strings.HasPrefix(got, "HTTP/1.1 400 ") || strings.Contains(got, "fast") {
+			t.Errorf("%q\nis answered %q", whole, got)
+		}
+	}
+	// The same in order passes, with the next request behind it.
+	for _, head := range []string{
+		"Content-Length: 5\r\n\r\nhello",
+		"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+		"transfer-encoding: Chunked\r\n\r\n5;ext=1\r\nhello\r\n0\r\n\r\n",
+	} {
+		got := s.ask("POST /echo HTTP/1.1\r\nHost: x\r\n" + head + "GET /fast/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+		if strings.Count(got, "HTTP/1.1 200 ") != 2 || !strings.HasSuffix(got, "fast") {
+			t.Errorf("%q\nis answered %q", head, got)
+		}
+	}
+}
+
+// TestSilentConnectionsMakeRoom: three thousand connections that say nothing, on a port with room for a thousand, do not
+// keep anybody out, and neither do as many that have asked once and are kept alive.
+func TestSilentConnectionsMakeRoom(t *testing.T) {
+	for _, greeting := range []string{"", "GET /fast/ HTTP/1.1\r\nHost: x\r\n\r\n"} {
+		opts := Options{MaxConns: 1000, SilenceTimeout: time.Hour}
+		s := start(t, nil, opts)
+		s.undisturbed(func() {
+			for range 3000 {
+				c := s.dial()
+				io.WriteString(c, greeting)
+			}
+		})
+		if n := s.count(); n > 1000 {
+			t.Errorf("after %q three thousand times there are %d connections", greeting, n)
+		}
+	}
+}
+
+func (s *stand) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conns
+}

@@ -1,0 +1,185 @@
+package port
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"syscall"
+
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	// maxHeader bounds a request's first line and headers: a key of a few thousand bytes in the path and a token fit.
+	maxHeader = 16 << 10
+	// roomy is how many HTTP/1.1 connections keep their buffers between requests. Those beyond give them back, which costs
+	// them a system call more per request and keeps ten thousand idle ones small.
+	roomy = 512
+)
+
+// newHTTP1 makes a fasthttp server. It serves connections one by one (ServeConn) and sets no deadline: see client.
+func (p *Port) newHTTP1(lean bool) *fasthttp.Server {
+	return &fasthttp.Server{
+		Handler:               p.handle,
+		ErrorHandler:          refuse,
+		Name:                  "",
+		ReadBufferSize:        maxHeader,
+		MaxRequestBodySize:    p.opts.MaxBodyBytes,
+		ReduceMemoryUsage:     lean,
+		Concurrency:           1 << 30, // the port counts connections itself
+		NoDefaultServerHeader: true,
+		NoDefaultContentType:  true,
+		SecureErrorLogMessage: true,
+		// A form with files would be unpacked into temporary files before anybody asked for it.
+		DisablePreParseMultipartForm: true,
+		Logger:                       discard{},
+	}
+}
+
+// discard: what goes wrong between a client and the parser is told to the client; a log line for each would be a way to
+// fill the disk.
+type discard struct{}
+
+func (discard) Printf(string, ...any) {}
+
+// serveHTTP1 serves c until it ends. as is what the server sees: c itself, or the TLS connection it is part of.
+func (p *Port) serveHTTP1(c *client, as *secret) {
+	p.mu.Lock()
+	if p.draining.Load() {
+		p.mu.Unlock()
+		_ = c.raw.Close() // it has asked for nothing yet
+		p.release()
+		return
+	}
+	p.clients[c] = struct{}{}
+	server := p.http1[0]
+	if len(p.clients) > roomy {
+		server = p.http1[1]
+	}
+	p.mu.Unlock()
+
+	var conn net.Conn = c
+	if as != nil {
+		conn = as
+	}
+	_ = server.ServeConn(conn) // told to the client, or it went away
+	if c.leaving.gone != nil {
+		c.unwatch()
+	}
+	c.giveBack()
+	p.mu.Lock()
+	delete(p.clients, c)
+	if !c.evicted {
+		p.conns--
+	}
+	p.mu.Unlock()
+}
+
+// handle is in front of every HTTP/1.1 request.
+func (p *Port) handle(ctx *fasthttp.RequestCtx) {
+	if text := ambiguous(&ctx.Request.Header); text != "" {
+		// What follows on this connection may be a second request or the rest of this one: nobody will look.
+		ctx.Error(text+"\n", fasthttp.StatusBadRequest)
+		ctx.SetConnectionClose()
+		return
+	}
+	p.opts.HTTP1(ctx)
+}
+
+// ambiguous says what is wrong with a request whose end, or whose addressee, two servers might see differently. The parser
+// has been through it and is lenient in places; where a proxy stands in front of this port, such a request is how one
+// client's bytes become the beginning of another's request (RFC 9112, section 11.2).
+func ambiguous(h *fasthttp.RequestHeader) string {
+	proto := h.Protocol()
+	if string(proto) != "HTTP/1.1" && string(proto) != "HTTP/1.0" {
+		return "this port speaks HTTP/1.0, HTTP/1.1 and HTTP/2"
+	}
+	if uri := h.RequestURI(); bytes.IndexByte(uri, ' ') >= 0 || uri[0] != '/' && !bytes.Contains(uri, []byte("://")) && string(uri) != "*" {
+		return "the first line is not METHOD /PATH HTTP/1.1"
+	}
+	var hosts, lengths, encodings int
+	for raw := h.RawHeaders(); len(raw) > 0; {
+		line := raw
+		if i := bytes.IndexByte(raw, '\n'); i >= 0 {
+			line, raw = raw[:i], raw[i+1:]
+		} else {
+			raw = nil
+		}
+		if line = bytes.TrimSuffix(line, []byte("\r")); len(line) == 0 {
+			continue
+		}
+		colon := bytes.IndexByte(line, ':')
+		if colon <= 0 || line[0] == ' ' || line[0] == '\t' || line[colon-1] == ' ' || line[colon-1] == '\t' {
+			return "a header line is broken or folded"
+		}
+		switch line[0] | 0x20 {
+		case 'h':
+			if bytes.EqualFold(line[:colon], []byte("host")) {
+				hosts++
+			}
+		case 'c':
+			if bytes.EqualFold(line[:colon], []byte("content-length")) {
+				lengths++
+			}
+		case 't':
+			if bytes.EqualFold(line[:colon], []byte("transfer-encoding")) {
+				encodings++
+				if !bytes.EqualFold(bytes.TrimSpace(line[colon+1:]), []byte("chunked")) {
+					return "the only transfer coding is chunked"
+				}
+			}
+		}
+	}
+	switch http10 := string(proto) == "HTTP/1.0"; {
+	case hosts > 1, hosts == 0 && !http10:
+		return "one Host header is required"
+	case lengths+encodings > 1:
+		return "more than one header gives the length of the body"
+	case encodings > 0 && http10:
+		return "HTTP/1.0 has no transfer codings"
+	}
+	return ""
+}
+
+// refuse answers what is no request, or not one this port takes; the connection is closed after it.
+func refuse(ctx *fasthttp.RequestCtx, err error) {
+	var small *fasthttp.ErrSmallBuffer
+	var timeout net.Error
+	switch {
+	case errors.Is(err, errBusy):
+		ctx.Response.Header.Set("Retry-After", "1")
+		answer(ctx, fasthttp.StatusServiceUnavailable, "too many large requests at a time")
+	case errors.Is(err, fasthttp.ErrBodyTooLarge), errors.Is(err, errTooLong):
+		answer(ctx, fasthttp.StatusRequestEntityTooLarge, "the request is too large")
+	case errors.As(err, &small):
+		answer(ctx, fasthttp.StatusRequestHeaderFieldsTooLarge, "the headers are too large")
+	case errors.As(err, &timeout), errors.Is(err, net.ErrClosed), errors.Is(err, syscall.ECONNRESET):
+		answer(ctx, fasthttp.StatusRequestTimeout, "the request did not arrive in time") // to nobody, mostly
+	default:
+		answer(ctx, fasthttp.StatusBadRequest, "this is no HTTP request")
+	}
+}
+
+func answer(ctx *fasthttp.RequestCtx, code int, text string) {
+	ctx.SetStatusCode(code)
+	ctx.SetContentType("text/plain; charset=utf-8")
+	ctx.SetBodyString(text + "\n")
+}
+
+// Gone returns a channel that is closed when the client of a request on the port goes away; see client.Gone. It is nil, and
+// so never ready, for a request that did not come through a port.
+func Gone(ctx *fasthttp.RequestCtx) <-chan struct{} {
+	if c, ok := ctx.Conn().(interface{ Gone() <-chan struct{} }); ok {
+		return c.Gone()
+	}
+	return nil
+}
+
+// openFiles is how many files this process may have open.
+func openFiles() int {
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+		return 1024 // what every Unix gives
+	}
+	return int(min(l.Cur, 1<<20))
+}

@@ -1,0 +1,302 @@
+package port
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Options of a Port. The zero value of a number stands for the default beside it.
+type Options struct {
+	// HTTP1 answers HTTP/1.1 requests. Its RequestCtx.Conn has a method Gone, see Gone.
+	HTTP1 fasthttp.RequestHandler
+	// HTTP2 answers requests of clients that negotiated h2 inside TLS and do not speak gRPC.
+	HTTP2 http.Handler
+	// MaxConns bounds connections of every kind. 0 = three quarters of the files this process may open: a member that can
+	// open no more files cannot write its log either. When all are taken, the connection that has been silent for longest
+	// makes room, and if none is silent the new one is closed.
+	MaxConns int
+	// MaxBodyBytes bounds the body of one HTTP request. 0 = 4 MiB.
+	MaxBodyBytes int
+	// BudgetBytes bounds the memory of all unfinished HTTP/1.1 requests over 64 KiB together; what does not fit is refused
+	// with 503. 0 = 32 MiB.
+	BudgetBytes int64
+	// SilenceTimeout is how long a new connection may take to say what it speaks. 0 = 10 s.
+	SilenceTimeout time.Duration
+	// IdleTimeout is how long an HTTP connection may be kept alive between requests. 0 = 5 minutes.
+	IdleTimeout time.Duration
+	// RequestTimeout is how long a request may take to arrive, and how long the client may leave part of an answer
+	// untaken. Requests over 64 KiB get a second more for each 16 KiB. 0 = 30 s.
+	RequestTimeout time.Duration
+}
+
+func (o *Options) fill() {
+	if o.MaxConns == 0 {
+		o.MaxConns = openFiles() / 4 * 3
+	}
+	if o.MaxBodyBytes == 0 {
+		o.MaxBodyBytes = 4 << 20
+	}
+	if o.BudgetBytes == 0 {
+		o.BudgetBytes = 32 << 20
+	}
+	if o.SilenceTimeout == 0 {
+		o.SilenceTimeout = 10 * time.Second
+	}
+	if o.IdleTimeout == 0 {
+		o.IdleTimeout = 5 * time.Minute
+	}
+	if o.RequestTimeout == 0 {
+		o.RequestTimeout = 30 * time.Second
+	}
+}
+
+// Port shares listeners among gRPC, JSON and HTTP/1.1. Its methods may be called from several goroutines.
+type Port struct {
+	opts       Options
+	maxRequest int // bytes of one request with its headers and chunk marks
+	grpc       *handoff
+	json       *handoff // h2 that is not gRPC
+	http1      [2]*fasthttp.Server
+	http2      *http.Server
+
+	now      atomic.Uint64 // seconds since New, as the warden counts them
+	accepted atomic.Uint64 // connections so far
+	budget   atomic.Int64  // what unfinished requests may still draw
+	draining atomic.Bool
+	stop     chan struct{} // closed by Shutdown
+	stopOnce sync.Once
+	runOnce  sync.Once
+	wg       sync.WaitGroup // every goroutine of this package but those of the two servers
+
+	mu        sync.Mutex
+	listeners map[net.Listener]struct{}
+	conns     int                  // of every kind
+	silent    queue                // connections that have not said yet what they speak, the oldest first
+	clients   map[*client]struct{} // HTTP/1.1 connections
+}
+
+// New makes a port. Nothing is served until Serve; GRPC must be served by somebody before.
+func New(opts Options) *Port {
+	opts.fill()
+	p := &Port{opts: opts, grpc: newHandoff(inProcess{}), json: newHandoff(inProcess{}), stop: make(chan struct{}),
+		listeners: make(map[net.Listener]struct{}), clients: make(map[*client]struct{})}
+	p.maxRequest = opts.MaxBodyBytes + opts.MaxBodyBytes/2 + 1<<20
+	p.budget.Store(opts.BudgetBytes)
+	p.http1[0], p.http1[1] = p.newHTTP1(false), p.newHTTP1(true)
+	p.http2 = p.newHTTP2()
+	return p
+}
+
+// GRPC is where the gRPC server accepts the connections that are its own. Addr of it means nothing.
+func (p *Port) GRPC() net.Listener { return p.grpc }
+
+// Protocols says what one listener offers.
+type Protocols struct {
+	TLS            *tls.Config // nil: cleartext. NextProtos is set by the port.
+	NoGRPC, NoHTTP bool
+}
+
+// Serve accepts connections on l until Shutdown, which makes it return nil; any other error is the listener's. It may be
+// called for several listeners at once.
+func (p *Port) Serve(l net.Listener, offer Protocols) error {
+	p.runOnce.Do(func() {
+		p.wg.Go(p.warden)
+		p.wg.Go(func() { _ = p.http2.Serve(p.json) }) // ends by Shutdown
+	})
+	p.mu.Lock()
+	if p.draining.Load() {
+		p.mu.Unlock()
+		return l.Close()
+	}
+	p.listeners[l] = struct{}{}
+	p.mu.Unlock()
+	offer.TLS = withProtocols(offer)
+
+	var pause time.Duration
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			if p.draining.Load() {
+				return nil
+			}
+			// Too many open files and the like pass; so do they in every other Go server.
+			if temporary, ok := err.(interface{ Temporary() bool }); ok && temporary.Temporary() {
+				pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+				select {
+				case <-time.After(pause):
+					continue
+				case <-p.stop:
+					return nil
+				}
+			}
+			return err
+		}
+		pause = 0
+		if !p.admit() {
+			_ = c.Close() // refused
+			continue
+		}
+		go func() {
+			defer p.wg.Done()
+			p.begin(c, offer)
+		}()
+	}
+}
+
+// admit counts a connection and the goroutine that begins it in, and makes room if all places are taken.
+func (p *Port) admit() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.draining.Load() {
+		return false
+	}
+	if p.conns >= p.opts.MaxConns && !p.evict() {
+		return false
+	}
+	p.conns++
+	p.accepted.Add(1)
+	p.wg.Add(1) // with p.mu held: Shutdown waits only after it has seen the last of these
+	return true
+}
+
+// evict closes the connection that has been silent for longest and counts it out. A new one gets a second to speak before
+// it is taken for silent, if there is an idle one to take its place. p.mu is held.
+func (p *Port) evict() bool {
+	if first := p.silent.first; first != nil && first.second+1 < p.now.Load() {
+		return p.hush()
+	}
+	var longest *client
+	for c := range p.clients { // any order: the smallest turn is looked for
+		if c.state.Load()&3 == idle && !c.evicted && (longest == nil || c.turn.Load() < longest.turn.Load()) {
+			longest = c
+		}
+	}
+	if longest == nil {
+		return p.hush()
+	}
+	longest.evicted = true
+	longest.cut()
+	p.conns--
+	return true
+}
+
+// hush closes the oldest connection that has not said yet what it speaks and counts it out. p.mu is held.
+func (p *Port) hush() bool {
+	c := p.silent.pop()
+	if c == nil {
+		return false
+	}
+	_ = c.Close() // its goroutine notices
+	p.conns--
+	return true
+}
+
+// release counts a connection out.
+func (p *Port) release() {
+	p.mu.Lock()
+	p.conns--
+	p.mu.Unlock()
+}
+
+// counted is a connection of the gRPC server or of net/http, counted out when it is closed.
+type counted struct {
+	net.Conn
+	port *Port
+	once sync.Once
+}
+
+func (c *counted) Close() error {
+	c.once.Do(c.port.release)
+	return c.Conn.Close()
+}
+
+// Shutdown refuses new connections, lets requests that are being handled finish until ctx ends, and closes what is left.
+// The gRPC server's connections are its own business. It returns ctx's error if requests had to be cut.
+func (p *Port) Shutdown(ctx context.Context) error {
+	p.draining.Store(true)
+	p.mu.Lock()
+	for l := range p.listeners { // any order: all are closed
+		_ = l.Close() // nothing to be done about it
+	}
+	for p.hush() { // they have asked for nothing
+	}
+	p.mu.Unlock()
+	_, _ = p.grpc.Close(), p.json.Close() // they never fail
+	err := p.http2.Shutdown(ctx)
+	if err != nil {
+		_ = p.http2.Close() // its error is ctx's
+	}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for cut := ctx.Done(); p.close(cut == nil) > 0; {
+		select {
+		case <-tick.C:
+		case <-cut:
+			err, cut = ctx.Err(), nil
+		}
+	}
+	p.stopOnce.Do(func() { close(p.stop) })
+	p.wg.Wait()
+	return err
+}
+
+// close closes idle HTTP/1.1 connections, or all, and returns how many there are still.
+func (p *Port) close(all bool) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.clients { // any order: each is judged alone
+		if all || c.state.Load()&3 == idle {
+			c.cut()
+		}
+	}
+	return len(p.clients)
+}
+
+// warden is the clock of the HTTP/1.1 connections and closes those that take too long.
+func (p *Port) warden() {
+	began := time.Now()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.stop:
+			return
+		case <-tick.C:
+		}
+		now := uint64(time.Since(began) / time.Second)
+		p.now.Store(now)
+		p.mu.Lock()
+		for c := range p.clients { // any order: each is judged alone
+			if p.late(c, now) {
+				c.cut()
+			}
+		}
+		p.mu.Unlock()
+	}
+}
+
+// late reports whether c has used up its time. The clock counts whole seconds, so everybody gets up to one more.
+func (p *Port) late(c *client, now uint64) bool {
+	s := c.state.Load()
+	waited := time.Duration(int64(now)-int64(s>>2)) * time.Second
+	switch s & 3 {
+	case idle:
+		return waited > p.opts.IdleTimeout
+	case reading, writing:
+		return waited > p.opts.RequestTimeout
+	}
+	return false
+}
+
+// inProcess is the address of connections that never were on a network.
+type inProcess struct{}
+
+func (inProcess) Network() string { return "inprocess" }
+func (inProcess) String() string  { return "inprocess" }

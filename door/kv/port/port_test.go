@@ -1,0 +1,388 @@
+package port
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/peer"
+)
+
+// stand is a port with a gRPC server, a handler for fasthttp and one for net/http behind it, as the kv door is.
+type stand struct {
+	*testing.T
+	*Port
+	addr string
+	left chan struct{} // gets one for each stream whose client left
+}
+
+// start serves until the test ends. tls may be nil.
+func start(t *testing.T, tls *tls.Config, opts Options) *stand {
+	t.Helper()
+	s := &stand{T: t, left: make(chan struct{}, 10)}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/echo", func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+			return
+		}
+		fmt.Fprintf(w, "%s %s %s", r.Proto, r.Header.Get("X-Test"), b)
+	})
+	mux.HandleFunc("/stream", func(w http.ResponseWriter, r *http.Request) {
+		for i := range 3 {
+			fmt.Fprintf(w, "line %d\n", i)
+			http.NewResponseController(w).Flush()
+		}
+		if r.URL.Query().Has("forever") {
+			<-r.Context().Done()
+			s.left <- struct{}{}
+		}
+	})
+	mux.HandleFunc("/wait", func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+		s.left <- struct{}{}
+	})
+	mux.HandleFunc("/panic", func(http.ResponseWriter, *http.Request) { panic("a bug") })
+	mux.HandleFunc("/common-name", func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, r.TLS.PeerCertificates[0].Subject.CommonName)
+	})
+	adapted := Adapt(mux)
+	opts.HTTP1 = func(ctx *fasthttp.RequestCtx) {
+		if bytes.HasPrefix(ctx.Path(), []byte("/fast/")) {
+			ctx.WriteString("fast")
+			return
+		}
+		adapted(ctx)
+	}
+	var bridge http.Handler
+	opts.HTTP2 = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/fast/") {
+			bridge.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+	s.Port = New(opts)
+	bridge = s.Bridge()
+
+	g := grpc.NewServer(grpc.Creds(state{}))
+	healthpb.RegisterHealthServer(g, &who{health.NewServer()})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.addr = l.Addr().String()
+	ended := make(chan error, 2)
+	go func() { g.Serve(s.GRPC()); ended <- nil }()
+	go func() { ended <- s.Serve(l, Protocols{TLS: tls}) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil {
+			t.Errorf("shut down: %v", err)
+		}
+		g.Stop()
+		for range 2 {
+			if err := <-ended; err != nil {
+				t.Errorf("serve: %v", err)
+			}
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.conns != 0 || len(s.clients) != 0 || s.silent.first != nil {
+			t.Errorf("%d connections are counted after the end, %d of them HTTP", s.conns, len(s.clients))
+		}
+		if left := s.budget.Load(); left != s.opts.BudgetBytes {
+			t.Errorf("the budget is %d after the end, was %d", left, s.opts.BudgetBytes)
+		}
+	})
+	return s
+}
+
+// state is what the door's credentials do.
+type state struct {
+	credentials.TransportCredentials
+}
+
+func (state) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	if t, ok := c.(interface{ ConnectionState() tls.ConnectionState }); ok {
+		return c, credentials.TLSInfo{State: t.ConnectionState()}, nil
+	}
+	return c, nil, nil
+}
+func (s state) Clone() credentials.TransportCredentials { return s }
+func (state) Info() credentials.ProtocolInfo            { return credentials.ProtocolInfo{} }
+
+// who is a health service that refuses clients whose certificate has the name "stranger".
+type who struct{ *health.Server }
+
+func (w *who) Check(ctx context.Context, r *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
+	p, _ := peer.FromContext(ctx)
+	if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && len(info.State.PeerCertificates) > 0 &&
+		info.State.PeerCertificates[0].Subject.CommonName == "stranger" {
+		return nil, fmt.Errorf("a stranger")
+	}
+	return w.Server.Check(ctx, r)
+}
+
+// certificate makes one that is its own authority.
+func certificate(t *testing.T, name string) (*tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
+		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(c)
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: c}, pool
+}
+
+func (s *stand) dial() net.Conn {
+	s.Helper()
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	return c
+}
+
+// ask sends raw bytes on a connection of its own and returns everything that comes back until the server closes.
+func (s *stand) ask(raw string) string {
+	s.Helper()
+	c := s.dial()
+	if _, err := io.WriteString(c, raw); err != nil {
+		s.Fatal(err)
+	}
+	b, _ := io.ReadAll(c) // a reset is an end too
+	return string(b)
+}
+
+func (s *stand) grpc(creds credentials.TransportCredentials) error {
+	s.Helper()
+	conn, err := grpc.NewClient(s.addr, grpc.WithTransportCredentials(creds))
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_, err = healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
+	return err
+}
+
+// fetch sends a request and returns "code body".
+func fetch(t *testing.T, c *http.Client, method, url, body string) string {
+	t.Helper()
+	r, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Test", "yes")
+	res, err := c.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%d %s", res.StatusCode, b)
+}
+
+func same(t *testing.T, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+func TestCleartextCarriesGRPCAndHTTP1(t *testing.T) {
+	s := start(t, nil, Options{})
+	if err := s.grpc(insecure.NewCredentials()); err != nil {
+		t.Error(err)
+	}
+	c := &http.Client{Transport: &http.Transport{}}
+	defer c.CloseIdleConnections()
+	same(t, fetch(t, c, "POST", "http://"+s.addr+"/echo", "hello"), "200 HTTP/1.1 yes hello")
+	same(t, fetch(t, c, "GET", "http://"+s.addr+"/fast/x", ""), "200 fast")
+	same(t, fetch(t, c, "GET", "http://"+s.addr+"/nowhere", ""), "404 404 page not found\n")
+	same(t, fetch(t, c, "GET", "http://"+s.addr+"/panic", ""), "500 internal error\n")
+	// One byte at a time is no other protocol.
+	conn := s.dial()
+	for _, b := range []byte("GET /fast/ HTTP/1.0\r\n\r\n") {
+		conn.Write([]byte{b})
+		time.Sleep(time.Millisecond)
+	}
+	if b, _ := io.ReadAll(conn); !strings.HasSuffix(string(b), "\r\n\r\nfast") {
+		t.Errorf("byte by byte: %q", b)
+	}
+}
+
+func TestTLSCarriesGRPCAndJSONOverHTTP2AndHTTP1(t *testing.T) {
+	cert, pool := certificate(t, "somebody")
+	s := start(t, &tls.Config{Certificates: []tls.Certificate{*cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}, Options{})
+	client := &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{*cert}}
+	if err := s.grpc(credentials.NewTLS(client.Clone())); err != nil {
+		t.Errorf("grpc: %v", err)
+	}
+	for _, h2 := range []bool{true, false} {
+		c := &http.Client{Transport: &http.Transport{TLSClientConfig: client.Clone(), ForceAttemptHTTP2: h2}}
+		defer c.CloseIdleConnections()
+		proto := map[bool]string{true: "HTTP/2.0", false: "HTTP/1.1"}[h2]
+		for range 2 {
+			same(t, fetch(t, c, "POST", "https://"+s.addr+"/echo", "hello"), "200 "+proto+" yes hello")
+			same(t, fetch(t, c, "GET", "https://"+s.addr+"/fast/x", ""), "200 fast")
+			same(t, fetch(t, c, "GET", "https://"+s.addr+"/stream", ""), "200 line 0\nline 1\nline 2\n")
+			same(t, fetch(t, c, "GET", "https://"+s.addr+"/common-name", ""), "200 somebody")
+		}
+		large := strings.Repeat("x", 3<<20)
+		same(t, fetch(t, c, "POST", "https://"+s.addr+"/echo", large), "200 "+proto+" yes "+large)
+	}
+	if got := s.ask("GET /echo HTTP/1.1\r\nHost: x\r\n\r\n"); !strings.Contains(got, "use https://") {
+		t.Errorf("HTTP in the clear on a TLS port: %q", got)
+	}
+}
+
+func TestTheClientsCertificateReachesGRPC(t *testing.T) {
+	cert, pool := certificate(t, "stranger")
+	s := start(t, &tls.Config{Certificates: []tls.Certificate{*cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}, Options{})
+	err := s.grpc(credentials.NewTLS(&tls.Config{RootCAs: pool, Certificates: []tls.Certificate{*cert}}))
+	if err == nil || !strings.Contains(err.Error(), "a stranger") {
+		t.Errorf("a stranger hears %v", err)
+	}
+}
+
+func TestOneConnectionMayAskEveryHandlerInTurn(t *testing.T) {
+	s := start(t, nil, Options{})
+	c := s.dial()
+	in := bufio.NewReader(c)
+	for range 3 {
+		for _, path := range []string{"/fast/a", "/echo", "/stream", "/nowhere"} {
+			fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi", path)
+			res, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatalf("%s: %v", path, err)
+			}
+			b, err := io.ReadAll(res.Body)
+			if err != nil {
+				t.Fatalf("%s: %v", path, err)
+			}
+			want := map[string]string{"/fast/a": "fast", "/echo": "HTTP/1.1  hi", "/stream": "line 0\nline 1\nline 2\n",
+				"/nowhere": "404 page not found\n"}[path]
+			same(t, string(b), want)
+		}
+	}
+}
+
+func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
+	s := start(t, nil, Options{})
+	got := s.ask("GET /stream HTTP/1.1\r\nHost: x\r\n\r\nGET /fast/ HTTP/1.1\r\nHost: x\r\n\r\nGET /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+	for _, want := range []string{"line 2\n", "fast", "HTTP/1.1  "} {
+		_, rest, ok := strings.Cut(got, want)
+		if !ok {
+			t.Fatalf("no %q in what is left: %q", want, got)
+		}
+		got = rest
+	}
+}
+
+func TestAStreamIsSeenAsItGrowsAndEndsWhenItsClientLeaves(t *testing.T) {
+	cert, pool := certificate(t, "x")
+	for _, secure := range []bool{false, true} {
+		var server *tls.Config
+		if secure {
+			server = &tls.Config{Certificates: []tls.Certificate{*cert}}
+		}
+		s := start(t, server, Options{})
+		for _, path := range []string{"/stream?forever", "/wait"} {
+			c := s.dial()
+			if secure {
+				c = tls.Client(c, &tls.Config{RootCAs: pool, ServerName: "127.0.0.1"})
+			}
+			fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
+			if path != "/wait" {
+				res, err := http.ReadResponse(bufio.NewReader(c), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				in := bufio.NewReader(res.Body)
+				for i := range 3 {
+					line, err := in.ReadString('\n')
+					if err != nil || line != fmt.Sprintf("line %d\n", i) {
+						t.Fatalf("%q %v", line, err)
+					}
+				}
+			} else {
+				time.Sleep(2 * patience)
+			}
+			c.Close()
+			select {
+			case <-s.left:
+			case <-time.After(10 * time.Second):
+				t.Fatalf("%s (TLS: %v) goes on without its client", path, secure)
+			}
+		}
+	}
+}
+
+func TestShutdownWaitsForRequestsAndNotForIdleConnections(t *testing.T) {
+	s := start(t, nil, Options{})
+	idleConn := s.dial()
+	fmt.Fprintf(idleConn, "GET /fast/ HTTP/1.1\r\nHost: x\r\n\r\n")
+	http.ReadResponse(bufio.NewReader(idleConn), nil)
+	silent := s.dial()
+	waiting := s.dial()
+	fmt.Fprintf(waiting, "GET /stream?forever HTTP/1.1\r\nHost: x\r\n\r\n")
+	in := bufio.NewReader(waiting)
+	if _, err := in.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != context.DeadlineExceeded {
+		t.Errorf("shut down with a stream open: %v", err)
+	}
+	for _, c := range []net.Conn{idleConn, silent, waiting} {
+		if _, err := io.ReadAll(c); err != nil && strings.Contains(err.Error(), "timeout") {
+			t.Errorf("a connection is still open: %v", err)
+		}
+	}
+	if _, err := net.DialTimeout("tcp", s.addr, time.Second); err == nil {
+		t.Error("it still listens")
+	}
+}

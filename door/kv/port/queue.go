@@ -1,0 +1,55 @@
+package port
+
+import "net"
+
+// queue holds connections in the order they came; each knows its place, so that it can leave from anywhere. Its owner's
+// mutex guards it.
+type queue struct{ first, last *place }
+
+type place struct {
+	conn       net.Conn
+	second     uint64 // when it came
+	prev, next *place
+	queued     bool
+}
+
+func (q *queue) push(c net.Conn, second uint64) *place {
+	e := &place{conn: c, second: second, prev: q.last, queued: true}
+	if q.last == nil {
+		q.first = e
+	} else {
+		q.last.next = e
+	}
+	q.last = e
+	return e
+}
+
+// remove takes e out and reports whether it was in still.
+func (q *queue) remove(e *place) bool {
+	if !e.queued {
+		return false
+	}
+	if e.prev == nil {
+		q.first = e.next
+	} else {
+		e.prev.next = e.next
+	}
+	if e.next == nil {
+		q.last = e.prev
+	} else {
+		e.next.prev = e.prev
+	}
+	*e = place{}
+	return true
+}
+
+// pop takes out the oldest; nil: there is none.
+func (q *queue) pop() net.Conn {
+	e := q.first
+	if e == nil {
+		return nil
+	}
+	c := e.conn
+	q.remove(e)
+	return c
+}
