@@ -33,7 +33,7 @@ var (
 // healthyAfter is for how long a member must have been connected without a break to count as healthy (etcd's value).
 const healthyAfter = 5 * time.Second
 
-// maxLearners bounds learners in the cluster (etcd's default).
+// maxLearners bounds learners in the cluster unless Config says otherwise (etcd's default).
 const maxLearners = 1
 
 // change is a membership change on its way.
@@ -118,15 +118,43 @@ func (n *Node) connect(id uint64, urls []string) {
 		return
 	}
 	n.peered[id] = struct{}{}
-	n.net.SetPeer(id, HostPort(urls[0]))
+	n.net.SetPeer(id, dialable(urls))
 }
 
-// HostPort strips the scheme of a peer URL.
+// dialable turns the peer URLs of one member into what the network dials.
+func dialable(urls []string) string {
+	var all []string
+	for _, u := range urls {
+		all = append(all, HostPort(u))
+	}
+	return strings.Join(all, ",")
+}
+
+// HostPort turns a peer URL into an address to dial: host:port without the scheme, or unix:PATH.
 func HostPort(peerURL string) string {
-	if u, err := url.Parse(peerURL); err == nil && u.Host != "" {
+	u, err := url.Parse(peerURL)
+	switch {
+	case err == nil && (u.Scheme == "unix" || u.Scheme == "unixs"):
+		return "unix:" + u.Host + u.Path
+	case err == nil && u.Host != "":
 		return u.Host
 	}
 	return strings.TrimPrefix(peerURL, "//")
+}
+
+// peerURLs turns an address as StartOptions has it into the URLs of the member list.
+func peerURLs(addr string) []string {
+	if addr == "" {
+		return nil
+	}
+	var urls []string
+	for _, a := range strings.Split(addr, ",") {
+		if !strings.Contains(a, "://") {
+			a = "http://" + a
+		}
+		urls = append(urls, a)
+	}
+	return urls
 }
 
 // Member is one member as the log knows it.
@@ -192,10 +220,11 @@ func (n *Node) Announce(ctx context.Context) error {
 			return err
 		}
 	}
-	if a := n.ident.PeerAddr; a != "" && (len(m.PeerURLs) == 0 || HostPort(m.PeerURLs[0]) != a) {
-		return n.UpdateMember(ctx, n.id, []string{"http://" + a})
+	urls := peerURLs(n.ident.PeerAddr)
+	if len(urls) == 0 || n.keepURLs && len(m.PeerURLs) > 0 || dialable(m.PeerURLs) == dialable(urls) {
+		return nil
 	}
-	return nil
+	return n.UpdateMember(ctx, n.id, urls)
 }
 
 // Announced reports whether the log knows this member by its name.
@@ -288,19 +317,19 @@ func (n *Node) addMember(ctx context.Context, m em.Member) (em.Member, error) {
 			started++
 		}
 	}
-	if m.Learner && learners >= maxLearners {
+	if m.Learner && learners >= n.cfg.MaxLearners {
 		return m, ErrTooManyLearners
 	}
 	// Adding a voter raises the quorum: there must be enough started members for the new one (etcd's strict check; with a
 	// single started voter the second may be added).
-	if !m.Learner && started < (voters+1)/2+1 && !(voters == 1 && started == 1) {
+	if !m.Learner && !n.cfg.LooseReconfig && started < (voters+1)/2+1 && !(voters == 1 && started == 1) {
 		return m, ErrNotEnoughStarted
 	}
 	if !slices.ContainsFunc(members, func(o em.Member) bool { return len(o.PeerURLs) > 0 }) {
 		// The new one could reach nobody, and as a voter it would take the quorum with it for good.
 		return m, fmt.Errorf("%w: no member has a peer address; start this one with --peer first", ErrUnhealthy)
 	}
-	if !n.allHealthy(members) {
+	if !n.cfg.LooseReconfig && !n.allHealthy(members) {
 		return m, ErrUnhealthy
 	}
 	m.ID = randomID()
@@ -345,7 +374,7 @@ func (n *Node) removeMember(ctx context.Context, id uint64) error {
 				started++
 			}
 		}
-		if voters == 0 || started < voters/2+1 {
+		if voters == 0 || !n.cfg.LooseReconfig && started < voters/2+1 {
 			return ErrNotEnoughStarted
 		}
 		// A leader does not remove itself: once it is gone the others might not know that the change was committed, and
@@ -360,7 +389,7 @@ func (n *Node) removeMember(ctx context.Context, id uint64) error {
 			return ErrNotLeader
 		}
 		// A member that is down is no part of the active quorum and may go; a live one only if the rest stays healthy.
-		if n.net.ConnectedFor(id) > 0 {
+		if n.net.ConnectedFor(id) > 0 && !n.cfg.LooseReconfig {
 			if healthy-1 < voters/2+1 {
 				return ErrUnhealthy
 			}
@@ -462,7 +491,7 @@ func (n *Node) transfer(ctx context.Context, to uint64) error {
 	case <-n.dead:
 		return ErrStopped
 	}
-	deadline := time.NewTimer(3 * electionTicks * tickInterval)
+	deadline := time.NewTimer(3 * time.Duration(n.cfg.ElectionTicks) * n.cfg.TickInterval)
 	defer deadline.Stop()
 	for {
 		changed := n.pubChange.wait()
@@ -502,7 +531,7 @@ func transferTarget(all []replica.Progress, self, asked uint64) (target uint64) 
 // startTransfer tells raft; nothing new is proposed until the target leads or an election's time is over. Loop only.
 func (n *Node) startTransfer(to uint64) {
 	n.rep.Transfer(to)
-	n.xferTo, n.xferUntil = to, n.clock.Mono()+electionTicks*tickInterval
+	n.xferTo, n.xferUntil = to, n.clock.Mono()+time.Duration(n.cfg.ElectionTicks)*n.cfg.TickInterval
 }
 
 // transferring: while leadership is being handed over nothing new is proposed, it would be dropped. Loop only.

@@ -73,7 +73,7 @@ func (n *Node) run() {
 				err = fmt.Errorf("broken invariant: %v\n%s", r, debug.Stack())
 			}
 		}()
-		t := time.NewTicker(tickInterval / 2)
+		t := time.NewTicker(n.cfg.TickInterval / 2)
 		defer t.Stop()
 		n.lookAgain = time.NewTimer(time.Hour)
 		defer n.lookAgain.Stop()
@@ -172,12 +172,12 @@ func (n *Node) drainInbox() error {
 
 func (n *Node) tickIfDue() {
 	now := n.clock.Mono()
-	for i := 0; now-n.lastTick >= tickInterval; i++ {
-		if i == electionTicks { // after a pause (laptop lid, stopped process) do not run an election's worth at once
+	for i := 0; now-n.lastTick >= n.cfg.TickInterval; i++ {
+		if i == n.cfg.ElectionTicks { // after a pause (laptop lid, stopped process) do not run an election's worth at once
 			n.lastTick = now
 			break
 		}
-		n.lastTick += tickInterval
+		n.lastTick += n.cfg.TickInterval
 		n.rep.Tick()
 	}
 }

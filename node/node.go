@@ -32,7 +32,8 @@ import (
 	"github.com/holdfastdb/holdfast/wal"
 )
 
-// Raft's time: a tick is 100 ms, an election starts after 10 to 20 ticks of silence (etcd's defaults).
+// Raft's time unless Config says otherwise: a tick is 100 ms, an election starts after 10 to 20 ticks of silence (etcd's
+// defaults).
 const (
 	tickInterval   = 100 * time.Millisecond
 	electionTicks  = 10
@@ -52,8 +53,18 @@ type Config struct {
 	Manual bool
 
 	Dir string
+	// WALDir is where the log's segments lie if not in DIR/wal: a disk of their own. It must be given at every start.
+	WALDir string
 	// ClientURLs are published in the member list.
 	ClientURLs []string
+	// TickInterval is the time between two heartbeats of a leader, ElectionTicks how many of them may be missing before a
+	// follower asks for votes; 0 = the defaults, 100 ms and 10. All members should have the same.
+	TickInterval  time.Duration
+	ElectionTicks int
+	// LooseReconfig lets this member, as leader, make membership changes that may cost the cluster its quorum.
+	LooseReconfig bool
+	// MaxLearners bounds learners in the cluster as far as this member, as leader, decides it; 0 = 1, etcd's default.
+	MaxLearners int
 	// MemoryBytes is the whole budget of the process (DECISIONS B5); 0 = 256 MiB.
 	MemoryBytes int64
 	// SegmentBytes is the size of a log segment, 0 = the log's default. LogTailBytes is how much log is kept for slow
@@ -127,6 +138,7 @@ type Node struct {
 	handed   map[uint64]uint64 // added voters' ids given away without a leader, and to which nonce; guarded by handedMu
 
 	closeNet *peer.TCP // the network Start made; closed with the node
+	keepURLs bool      // StartOptions.KeepPeerURLs; set before announce runs
 
 	// Everything below is owned by the loop.
 	rep           *replica.Replica
@@ -213,7 +225,7 @@ func Open(cfg Config) (n *Node, err error) {
 			opening.closeFiles()
 		}
 	}()
-	walDir := filepath.Join(cfg.Dir, "wal")
+	walDir := cfg.walDir()
 	if !walExists(cfg.FS, walDir) {
 		return nil, fmt.Errorf("open %s: the log of member %x is gone, and with it the memory of its votes: it may not come back "+
 			"under this id; remove the member (holdfast member remove %x), empty the directory, and start with --join", cfg.Dir, n.id, n.id)
@@ -265,6 +277,22 @@ func (cfg *Config) defaults() {
 	if cfg.LogTailBytes == 0 {
 		cfg.LogTailBytes = logTail
 	}
+	if cfg.TickInterval == 0 {
+		cfg.TickInterval = tickInterval
+	}
+	if cfg.ElectionTicks == 0 {
+		cfg.ElectionTicks = electionTicks
+	}
+	if cfg.MaxLearners == 0 {
+		cfg.MaxLearners = maxLearners
+	}
+}
+
+func (cfg *Config) walDir() string {
+	if cfg.WALDir != "" {
+		return cfg.WALDir
+	}
+	return filepath.Join(cfg.Dir, "wal")
 }
 
 // openStore opens DIR/store with its share of the memory: 35 % for the block cache (DECISIONS B5).
@@ -320,7 +348,7 @@ func (n *Node) startReplica() error {
 	st := n.applier.Stamp()
 	n.tick.Store(&tickPoint{base: st.TickMs, mono: n.clock.Mono()})
 	n.lastWall = st.WallNs
-	n.rep, err = replica.New(replica.Config{ID: n.id, WAL: n.wal, Conf: conf, Applied: n.appliedIdx, ElectionTicks: electionTicks,
+	n.rep, err = replica.New(replica.Config{ID: n.id, WAL: n.wal, Conf: conf, Applied: n.appliedIdx, ElectionTicks: n.cfg.ElectionTicks,
 		HeartbeatTicks: heartbeatTicks, SnapshotPoint: func() (uint64, replica.Conf) { return n.appliedIdx, n.rep.Conf() }, Logger: n.log})
 	if err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 
 	em "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/machine/kv"
@@ -87,7 +86,7 @@ func Restore(cfg Config, name, peerAddr string, r io.Reader) (*SnapshotInfo, err
 	if err := st.Install(in); err != nil {
 		return nil, fmt.Errorf("restore into %s: %w", cfg.Dir, err)
 	}
-	w, err := wal.Open(cfg.FS, filepath.Join(cfg.Dir, "wal"), wal.Options{Manual: true})
+	w, err := wal.Open(cfg.FS, cfg.walDir(), wal.Options{Manual: true})
 	if err != nil {
 		return nil, err
 	}

@@ -24,17 +24,28 @@ import (
 )
 
 // StartOptions say how a member comes to its cluster. They matter only while the data directory belongs to none, except
-// PeerAddr and TLS.
+// addresses and TLS. An address of a member is host:port, or several peer URLs (http, https, unix, unixs) with commas
+// between.
 type StartOptions struct {
 	Name string
-	// PeerAddr is where this member listens for others (host:port), "" = it cannot be reached.
+	// PeerAddr is the address the others are told, "" = this member cannot be reached.
 	PeerAddr string
-	// PeerTLS makes every connection between members mutual TLS.
-	PeerTLS *tls.Config
-	// Peers bootstraps a cluster of these members (name → host:port) if all of them agree that there is none yet.
+	// PeerListen is where this member listens for others if that is not PeerAddr: host:port or unix:PATH.
+	PeerListen []string
+	// KeepPeerURLs leaves the address in the log alone once there is one, as etcd does: only a membership call changes it.
+	// Otherwise a member that is started with another PeerAddr makes it known.
+	KeepPeerURLs bool
+	// PeerTLS makes every connection between members mutual TLS. PeerDialTLS is for members that are told apart by side;
+	// see peer.TCPOptions.
+	PeerTLS, PeerDialTLS *tls.Config
+	// Peers bootstraps a cluster of these members (name → address) if all of them agree that there is none yet, and on
+	// Token.
 	Peers map[string]string
-	// Join is a member's peer address; the node joins its cluster as a learner.
+	Token string
+	// Join is a member's peer address; the node joins its cluster as a learner. With several, each is asked in turn.
 	Join string
+	// JoinAdded joins only if a membership call has added this member's address before.
+	JoinAdded bool
 	// Notify tells a person what the start waits for; nil: nobody.
 	Notify func(string)
 }
@@ -54,7 +65,11 @@ func Start(ctx context.Context, cfg Config, opt StartOptions) (*Node, error) {
 	g.ident.Store(ident)
 	var net *peer.TCP
 	if opt.PeerAddr != "" || len(opt.Peers) > 1 || opt.Join != "" {
-		if net, err = peer.ListenTCP(opt.PeerAddr, peer.TCPOptions{TLS: opt.PeerTLS, Logger: cfg.Logger}); err != nil {
+		at, more := opt.PeerAddr, []string(nil)
+		if len(opt.PeerListen) > 0 {
+			at, more = opt.PeerListen[0], opt.PeerListen[1:]
+		}
+		if net, err = peer.ListenTCP(at, peer.TCPOptions{TLS: opt.PeerTLS, DialTLS: opt.PeerDialTLS, Logger: cfg.Logger}, more...); err != nil {
 			return nil, err
 		}
 		net.Start(g)
@@ -95,6 +110,7 @@ func Start(ctx context.Context, cfg Config, opt StartOptions) (*Node, error) {
 	}
 	g.node.Store(n)
 	n.closeNet = net
+	n.keepURLs = opt.KeepPeerURLs
 	n.wg.Go(n.announce)
 	return n, nil
 }
@@ -125,16 +141,14 @@ func (n *Node) announce() {
 // alone makes a cluster of one.
 func alone(cfg *Config, ident *Identity) error {
 	m := em.Member{ID: ident.Member, Name: ident.Name, Nonce: ident.Nonce}
-	if ident.PeerAddr != "" {
-		m.PeerURLs = []string{"http://" + ident.PeerAddr}
-	}
+	m.PeerURLs = peerURLs(ident.PeerAddr)
 	return initialise(cfg, ident, randomID(), []em.Member{m})
 }
 
 // initialise writes the first state of a cluster: all its first members write the same one, as the snapshot at index 1 of
 // term 1. Until the identity names the cluster (the commit point) the directory belongs to none and all is done again.
 func initialise(cfg *Config, ident *Identity, cluster uint64, members []em.Member) error {
-	storeDir, walDir := filepath.Join(cfg.Dir, "store"), filepath.Join(cfg.Dir, "wal")
+	storeDir, walDir := filepath.Join(cfg.Dir, "store"), cfg.walDir()
 	for _, d := range []string{storeDir, walDir} {
 		if err := cfg.FS.RemoveAll(d); err != nil {
 			return fmt.Errorf("initialise %s: %w", cfg.Dir, err)
@@ -184,6 +198,7 @@ type question struct {
 	Name     string `json:"name"`
 	PeerAddr string `json:"peer_addr"`
 	Nonce    uint64 `json:"nonce,string"`
+	Added    bool   `json:"added,omitempty"` // StartOptions.JoinAdded
 }
 
 type helloAnswer struct {
@@ -192,6 +207,7 @@ type helloAnswer struct {
 	Cluster uint64            `json:"cluster,string"` // 0: not initialised
 	Members []em.Member       `json:"members,omitempty"`
 	Peers   map[string]string `json:"peers,omitempty"` // what it was told to bootstrap
+	Token   string            `json:"token,omitempty"` // and under which token
 }
 
 func ask[T any](ctx context.Context, net *peer.TCP, addr string, q *question) (*T, error) {
@@ -209,6 +225,23 @@ func ask[T any](ctx context.Context, net *peer.TCP, addr string, q *question) (*
 	return &a, nil
 }
 
+// askAny asks at each of the addresses until one answers; a refusal is an answer.
+func askAny[T any](ctx context.Context, net *peer.TCP, addrs string, q *question) (a *T, err error) {
+	for _, url := range peerURLs(addrs) {
+		if a, err = ask[T](ctx, net, HostPort(url), q); err == nil || errors.Is(err, peer.ErrRefused) || ctx.Err() != nil {
+			return a, err
+		}
+	}
+	return nil, err
+}
+
+// sharesURL reports whether one of a member's URLs leads to the same place as one of addr's.
+func sharesURL(urls []string, addr string) bool {
+	return slices.ContainsFunc(peerURLs(addr), func(u string) bool {
+		return slices.ContainsFunc(urls, func(o string) bool { return HostPort(o) == HostPort(u) })
+	})
+}
+
 // bootstrap agrees with all listed members on the first state. Ids are made and stored before they are told to anybody,
 // and the cluster id is a hash of them, so members that decide separately decide the same; one that was late finds itself
 // in the answer of one that has decided. Whoever lost its disk in between has another id, and is refused.
@@ -224,7 +257,7 @@ func bootstrap(ctx context.Context, cfg *Config, net *peer.TCP, ident *Identity,
 			if name == opt.Name {
 				continue
 			}
-			a, err := ask[helloAnswer](ctx, net, addr, &question{Kind: "hello", Name: opt.Name, PeerAddr: ident.PeerAddr})
+			a, err := askAny[helloAnswer](ctx, net, addr, &question{Kind: "hello", Name: opt.Name, PeerAddr: ident.PeerAddr})
 			if err != nil {
 				missing = append(missing, fmt.Sprintf("%s (%s)", name, addr))
 				continue
@@ -241,12 +274,15 @@ func bootstrap(ctx context.Context, cfg *Config, net *peer.TCP, ident *Identity,
 			if !maps.Equal(a.Peers, opt.Peers) {
 				return fmt.Errorf("member %s was started with another --peers list than this one", name)
 			}
+			if a.Token != opt.Token {
+				return fmt.Errorf("member %s was started with another cluster token than this one", name)
+			}
 			known[name] = a
 		}
 		if len(known) == len(opt.Peers) && len(missing) == 0 {
 			var members []em.Member
 			for name, a := range known {
-				members = append(members, em.Member{ID: a.Member, Name: name, PeerURLs: []string{"http://" + opt.Peers[name]}})
+				members = append(members, em.Member{ID: a.Member, Name: name, PeerURLs: peerURLs(opt.Peers[name])})
 			}
 			slices.SortFunc(members, func(a, b em.Member) int { return strings.Compare(a.Name, b.Name) })
 			return initialise(cfg, ident, clusterID(members), members)
@@ -267,7 +303,7 @@ func bootstrap(ctx context.Context, cfg *Config, net *peer.TCP, ident *Identity,
 func clusterID(members []em.Member) uint64 {
 	h := sha256.New()
 	for _, m := range members {
-		fmt.Fprintf(h, "%s %d %s\n", m.Name, m.ID, m.PeerURLs[0])
+		fmt.Fprintf(h, "%s %d %s\n", m.Name, m.ID, strings.Join(m.PeerURLs, ","))
 	}
 	return binary.LittleEndian.Uint64(h.Sum(nil))>>2 | 1
 }
@@ -275,7 +311,7 @@ func clusterID(members []em.Member) uint64 {
 // wasMember says what to do with an empty directory whose cluster exists already.
 func wasMember(a *helloAnswer, opt *StartOptions, ident *Identity) error {
 	for _, m := range a.Members {
-		if m.Name == opt.Name || slices.Contains(m.PeerURLs, "http://"+ident.PeerAddr) {
+		if m.Name == opt.Name || sharesURL(m.PeerURLs, ident.PeerAddr) {
 			return fmt.Errorf("the cluster %x exists and knows %s as member %x, but this data directory is empty: a member that lost its "+
 				"disk may not come back under its old id; run `holdfast member remove %x` against the others, then start this one with --join %s",
 				a.Cluster, opt.Name, m.ID, m.ID, firstAddr(a.Members, m.ID))
@@ -306,7 +342,8 @@ func join(ctx context.Context, cfg *Config, net *peer.TCP, ident *Identity, opt 
 	}
 	deadline := time.Now().Add(time.Minute)
 	for {
-		a, err := ask[joinAnswer](ctx, net, opt.Join, &question{Kind: "join", Name: opt.Name, PeerAddr: ident.PeerAddr, Nonce: ident.Nonce})
+		a, err := askAny[joinAnswer](ctx, net, opt.Join, &question{Kind: "join", Name: opt.Name, PeerAddr: ident.PeerAddr, Nonce: ident.Nonce,
+			Added: opt.JoinAdded})
 		if err == nil {
 			ident.Member, ident.Peers = a.Member, a.Peers
 			return initialise(cfg, ident, a.Cluster, nil)
@@ -341,13 +378,12 @@ func (n *Node) handleJoin(ctx context.Context, req []byte) ([]byte, error) {
 	if err := json.Unmarshal(req, &q); err != nil {
 		return nil, err
 	}
-	url := "http://" + q.PeerAddr
 	var me *em.Member
 	for _, m := range n.members.List() {
 		switch {
 		case m.Nonce == q.Nonce && q.Nonce != 0:
 			me = &m
-		case slices.Contains(m.PeerURLs, url):
+		case sharesURL(m.PeerURLs, q.PeerAddr):
 			if m.Name != "" || m.Nonce != 0 {
 				return nil, fmt.Errorf("member %x at %s has been started before; if it lost its disk run `holdfast member remove %x` first", m.ID, q.PeerAddr, m.ID)
 			}
@@ -361,8 +397,11 @@ func (n *Node) handleJoin(ctx context.Context, req []byte) ([]byte, error) {
 			break
 		}
 	}
+	if me == nil && q.Added {
+		return nil, fmt.Errorf("no member with the address %s was added to cluster %x; add it first, with `etcdctl member add`", q.PeerAddr, n.ident.Cluster)
+	}
 	if me == nil {
-		m, err := n.addMember(ctx, em.Member{PeerURLs: []string{url}, Learner: true, Nonce: q.Nonce, AutoPromote: true})
+		m, err := n.addMember(ctx, em.Member{PeerURLs: peerURLs(q.PeerAddr), Learner: true, Nonce: q.Nonce, AutoPromote: true})
 		if err != nil {
 			// The same question, asked twice at once, has added it.
 			i := slices.IndexFunc(n.members.List(), func(o em.Member) bool { return o.Nonce == q.Nonce && q.Nonce != 0 })
@@ -380,7 +419,7 @@ func (n *Node) handleJoin(ctx context.Context, req []byte) ([]byte, error) {
 // leader to log its claim. Nil: there is none. An added learner is never awaited, the others have their majority.
 func (n *Node) awaited(q *question) *em.Member {
 	for _, m := range n.members.List() {
-		if slices.Contains(m.PeerURLs, "http://"+q.PeerAddr) && m.Name == "" && (m.Nonce == 0 || m.Nonce == q.Nonce) && !m.Learner {
+		if sharesURL(m.PeerURLs, q.PeerAddr) && m.Name == "" && (m.Nonce == 0 || m.Nonce == q.Nonce) && !m.Learner {
 			return &m
 		}
 	}
@@ -406,7 +445,7 @@ func (n *Node) answerJoin(id uint64) ([]byte, error) {
 	a := joinAnswer{Cluster: n.ident.Cluster, Member: id, Peers: map[uint64]string{}}
 	for _, m := range n.members.List() {
 		if m.ID != id && len(m.PeerURLs) > 0 {
-			a.Peers[m.ID] = HostPort(m.PeerURLs[0])
+			a.Peers[m.ID] = dialable(m.PeerURLs)
 		}
 	}
 	if len(a.Peers) == 0 {
@@ -481,7 +520,7 @@ func (g *gate) HandleAsk(b []byte) ([]byte, error) {
 	if q.Kind != "hello" || len(g.opt.Peers) == 0 {
 		return nil, errNotReady
 	}
-	return json.Marshal(helloAnswer{Name: id.Name, Member: id.Member, Peers: g.opt.Peers})
+	return json.Marshal(helloAnswer{Name: id.Name, Member: id.Member, Peers: g.opt.Peers, Token: g.opt.Token})
 }
 
 // nobody is the network of a node without members to talk to.

@@ -58,7 +58,7 @@ type Handler interface {
 
 // Network connects this member with the others. Safe for concurrent use.
 type Network interface {
-	// SetPeer adds a member or changes its address (host:port).
+	// SetPeer adds a member or changes its address: host:port, or several with commas between, of which any one will do.
 	SetPeer(id uint64, addr string)
 	// RemovePeer drops its connections and refuses new ones from it.
 	RemovePeer(id uint64)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -32,14 +33,17 @@ var queueBytes = [laneCount]int{1 << 20, 32 << 20, 32 << 20, 0}
 // TCPOptions configure a TCP network.
 type TCPOptions struct {
 	// TLS makes every connection mutual TLS: it must hold a certificate, RootCAs and ClientCAs. Nil: cleartext.
-	TLS    *tls.Config
-	Logger *slog.Logger
+	TLS *tls.Config
+	// DialTLS is set where the two sides of a connection differ: the side that dials then uses it, and the side that
+	// accepts uses TLS as it stands, so that its ClientAuth decides whether the other one must show a certificate.
+	DialTLS *tls.Config
+	Logger  *slog.Logger
 }
 
 // TCP is the real Network. Create it with ListenTCP, then Start it.
 type TCP struct {
 	opts TCPOptions
-	ln   net.Listener // nil: this member cannot be reached by others
+	lns  []net.Listener // none: this member cannot be reached by others
 	log  *slog.Logger
 
 	ctx    context.Context
@@ -70,6 +74,12 @@ type tcpPeer struct {
 	addr  atomic.Pointer[string]
 	lanes [laneCount]*tcpLane
 	stop  context.CancelFunc
+}
+
+// pick is the address for the given attempt: a member with several is tried at each in turn.
+func (p *tcpPeer) pick(try int) string {
+	all := strings.Split(*p.addr.Load(), ",")
+	return all[try%len(all)]
 }
 
 // tcpLane is the queue of one outgoing connection; one goroutine dials and writes.
@@ -122,51 +132,57 @@ func (l *tcpLane) writeDirect(frame []byte) (taken bool) {
 	return true
 }
 
-// ListenTCP binds addr ("" = do not listen). Nothing is accepted before Start.
-func ListenTCP(addr string, opts TCPOptions) (*TCP, error) {
+// ListenTCP binds addr ("" = do not listen) and more. An address is host:port, or unix:PATH for a socket file, which is
+// made anew. Nothing is accepted before Start.
+func ListenTCP(addr string, opts TCPOptions, more ...string) (*TCP, error) {
 	t := &TCP{opts: opts, log: opts.Logger, peers: map[uint64]*tcpPeer{}, conns: map[net.Conn]uint64{},
 		inbound: map[uint64]inbound{}, removed: map[uint64]struct{}{}}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
 	}
 	t.ctx, t.cancel = context.WithCancel(context.Background())
-	if addr != "" {
-		ln, err := net.Listen("tcp", addr)
-		if err != nil {
-			return nil, fmt.Errorf("listen for members on %s: %w", addr, err)
+	for _, a := range append([]string{addr}, more...) {
+		if a == "" {
+			continue
 		}
-		t.ln = ln
+		ln, err := listen(a)
+		if err != nil {
+			t.Close()
+			return nil, fmt.Errorf("listen for members on %s: %w", a, err)
+		}
+		t.lns = append(t.lns, ln)
 	}
 	return t, nil
 }
 
-// Addr is the bound address, "" if not listening.
+// Addr is the first bound address, "" if not listening.
 func (t *TCP) Addr() string {
-	if t.ln == nil {
+	if len(t.lns) == 0 {
 		return ""
 	}
-	return t.ln.Addr().String()
+	return t.lns[0].Addr().String()
 }
 
 // Start begins to accept connections. Until Identify only questions (Ask) are answered.
 func (t *TCP) Start(h Handler) {
 	t.handler = h
-	if t.ln == nil {
-		return
+	for _, ln := range t.lns {
+		t.wg.Go(func() { t.accept(ln) })
 	}
-	t.wg.Go(func() {
-		for {
-			c, err := t.ln.Accept()
-			if err != nil {
-				if t.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
-					return
-				}
-				time.Sleep(10 * time.Millisecond) // out of descriptors and the like: do not spin
-				continue
+}
+
+func (t *TCP) accept(ln net.Listener) {
+	for {
+		c, err := ln.Accept()
+		if err != nil {
+			if t.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
 			}
-			t.wg.Go(func() { t.serve(c) })
+			time.Sleep(10 * time.Millisecond) // out of descriptors and the like: do not spin
+			continue
 		}
-	})
+		t.wg.Go(func() { t.serve(c) })
+	}
 }
 
 // Identify says who this member is; from now on members may connect.
@@ -266,8 +282,8 @@ func (t *TCP) ConnectedFor(id uint64) int64 {
 // Close drops everything and waits for the goroutines.
 func (t *TCP) Close() error {
 	t.cancel()
-	if t.ln != nil {
-		t.ln.Close()
+	for _, ln := range t.lns {
+		ln.Close()
 	}
 	t.mu.Lock()
 	for c := range t.conns {
@@ -280,14 +296,19 @@ func (t *TCP) Close() error {
 
 func (t *TCP) dial(ctx context.Context, addr string, h hello) (net.Conn, *bufio.Reader, error) {
 	d := net.Dialer{Timeout: dialTimeout}
-	c, err := d.DialContext(ctx, "tcp", addr)
+	network, at := endpoint(addr)
+	c, err := d.DialContext(ctx, network, at)
 	if err != nil {
 		return nil, nil, err
 	}
 	if t.opts.TLS != nil {
-		cfg := t.opts.TLS.Clone()
+		cfg := t.opts.TLS
+		if t.opts.DialTLS != nil {
+			cfg = t.opts.DialTLS
+		}
+		cfg = cfg.Clone()
 		if cfg.ServerName == "" {
-			cfg.ServerName, _, _ = net.SplitHostPort(addr)
+			cfg.ServerName, _, _ = net.SplitHostPort(at)
 		}
 		c = tls.Client(c, cfg)
 	}
@@ -318,15 +339,17 @@ func (t *TCP) dial(ctx context.Context, addr string, h hello) (net.Conn, *bufio.
 // runLane keeps one outgoing connection: dial, write what is queued, start again when it breaks.
 func (t *TCP) runLane(ctx context.Context, p *tcpPeer, lane Lane, l *tcpLane) {
 	wait, quiet := redialMin, false
-	for ctx.Err() == nil {
+	for try := 0; ctx.Err() == nil; {
+		addr := p.pick(try)
 		t.mu.Lock()
 		h := hello{kind: byte(lane), cluster: t.cluster, from: t.self, to: p.id}
 		t.mu.Unlock()
-		c, r, err := t.dial(ctx, *p.addr.Load(), h)
+		c, r, err := t.dial(ctx, addr, h)
 		if err != nil {
+			try++
 			if lane == LaneControl && !quiet && ctx.Err() == nil {
 				quiet = true // one line per outage
-				t.log.Info("member unreachable", "member", fmt.Sprintf("%x", p.id), "addr", *p.addr.Load(), "err", err)
+				t.log.Info("member unreachable", "member", fmt.Sprintf("%x", p.id), "addr", addr, "err", err)
 			}
 			select {
 			case <-ctx.Done():
@@ -417,8 +440,11 @@ func (t *TCP) serve(c net.Conn) {
 	t.mu.Unlock()
 	defer t.release(raw)
 	if t.opts.TLS != nil {
-		cfg := t.opts.TLS.Clone()
-		cfg.ClientAuth = tls.RequireAndVerifyClientCert
+		cfg := t.opts.TLS
+		if t.opts.DialTLS == nil {
+			cfg = cfg.Clone()
+			cfg.ClientAuth = tls.RequireAndVerifyClientCert
+		}
 		tc := tls.Server(c, cfg)
 		c.SetDeadline(time.Now().Add(helloTimeout))
 		if err := tc.HandshakeContext(t.ctx); err != nil {
@@ -533,7 +559,7 @@ func (t *TCP) SendStream(to uint64, write func(w io.Writer) error, done func(err
 	}
 	t.wg.Go(func() {
 		done(func() error {
-			c, r, err := t.dial(t.ctx, *p.addr.Load(), h)
+			c, r, err := t.dial(t.ctx, p.pick(0), h)
 			if err != nil {
 				return err
 			}
