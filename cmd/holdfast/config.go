@@ -22,9 +22,10 @@ type config struct {
 	kvQuota int64 // bytes
 	admin   address
 
-	peer  address // zero = members cannot reach this node
-	peers []namedAddress
-	join  string // a member's peer address
+	peer      address // zero = members cannot reach this node
+	advertise address // what the others are told; zero = peer
+	peers     []namedAddress
+	join      string // a member's peer address
 
 	ack    string
 	memory int64 // bytes
@@ -56,6 +57,8 @@ func options() []option {
 			set: func(c *config, v string) error { c.name = v; return nil }},
 		{name: "peer", arg: "ADDR", help: "listen for other members here, or off (default: own entry of --peers; with --join 127.0.0.1:2380)",
 			set: func(c *config, v string) error { return setAddress(&c.peer, v) }},
+		{name: "peer-advertise", arg: "ADDR", help: "the address other members reach this one at, where that is not --peer (NAT, containers)",
+			set: func(c *config, v string) (err error) { c.advertise, err = dialable(v); return err }},
 		{name: "peers", arg: "LIST", help: "begin a cluster of these members: n1=host:port,n2=host:port,n3=host:port",
 			set: func(c *config, v string) (err error) { c.peers, err = parsePeers(v); return err }},
 		{name: "join", arg: "ADDR", help: "join the cluster of the member with this --peer address",
@@ -221,8 +224,16 @@ func (c *config) check(peerGiven bool) error {
 	if (len(c.peers) > 1 || c.join != "") && c.peer.off() {
 		return usagef("serve: --peer off, but members must reach each other; give --peer HOST:PORT")
 	}
-	if !c.peer.off() && c.peer.wildcard() { // it is also the address that the log tells the others
-		return usagef("serve: --peer %s is no address others can dial; give --peer with this machine's own", c.peer)
+	if c.advertise.off() && len(c.peers) > 0 && peerGiven && !c.peer.off() {
+		if self, ok := findPeer(c.peers, c.name); ok && self.address != c.peer { // --peers is what the others were told
+			c.advertise = self.address
+		}
+	}
+	if !c.advertise.off() && c.peer.off() {
+		return usagef("serve: --peer-advertise %s, but nothing listens for members; give --peer too", c.advertise)
+	}
+	if !c.peer.off() && c.peer.wildcard() && c.advertise.off() { // it is also the address that the log tells the others
+		return usagef("serve: --peer %s is no address others can dial; give --peer with this machine's own, or --peer-advertise", c.peer)
 	}
 	if (c.tlsCert == "") != (c.tlsKey == "") {
 		return usagef("serve: --tls-cert and --tls-key belong together; give both")

@@ -23,6 +23,8 @@ type command struct {
 	examples []string
 	flags    func(*flagList)
 	run      func(*call) error
+	// raw is set instead of run where the arguments follow somebody else's rules; it returns the exit status.
+	raw func(args, environ []string, stdout, stderr io.Writer) int
 }
 
 // call is one run of a command.
@@ -38,7 +40,7 @@ type call struct {
 // commands is the table, in the order of `holdfast help`.
 func commands() []*command {
 	var all []*command
-	all = append(all, serveCommand(), statusCommand())
+	all = append(all, serveCommand(), etcdCommand(), statusCommand())
 	all = append(all, memberCommands()...)
 	all = append(all, snapshotCommands()...)
 	all = append(all, inspectCommands()...)
@@ -46,11 +48,17 @@ func commands() []*command {
 }
 
 func main() {
+	if underEtcdName(os.Args) {
+		os.Exit(runEtcd(os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+	}
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, os.Getenv))
 }
 
 // run executes one command line and returns the exit status.
 func run(args []string, stdout, stderr io.Writer, getenv func(string) string) int {
+	if cmd, rest := find(commands(), args); cmd != nil && cmd.raw != nil {
+		return cmd.raw(rest, os.Environ(), stdout, stderr)
+	}
 	err := dispatch(args, stdout, stderr, getenv)
 	if err == nil {
 		return 0

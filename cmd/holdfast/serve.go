@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"runtime"
@@ -48,6 +49,15 @@ func runServe(c *call) error {
 		log.Warn("anyone who reaches these addresses can read and change everything (--insecure)", "open", strings.Join(open, ", "))
 	}
 
+	su, err := cfg.setup(log)
+	if err != nil {
+		return err
+	}
+	return serve(su, log, func(s *server) { fmt.Fprintf(c.stderr, "ready %s\n", s.addresses()) })
+}
+
+// serve runs a server until a signal or a failure ends it; ready is called once it accepts clients.
+func serve(su *setup, log *slog.Logger, ready func(*server)) error {
 	// The first signal ends the start or the service, the second ends the process wherever it is.
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -68,14 +78,14 @@ func runServe(c *call) error {
 		os.Exit(1)
 	}()
 
-	s, err := start(ctx, cfg, log)
+	s, err := start(ctx, su, log)
 	if err != nil {
 		if errors.Is(err, context.Canceled) {
 			return nil // asked to stop before the start was over
 		}
 		return err
 	}
-	fmt.Fprintf(c.stderr, "ready %s\n", s.addresses())
+	ready(s)
 	select {
 	case <-asked:
 		return s.shutdown()

@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,12 +16,13 @@ import (
 	doorkv "github.com/holdfastdb/holdfast/door/kv"
 	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/worker/compact"
 	"github.com/holdfastdb/holdfast/worker/lease"
 )
 
 // server is everything one `holdfast serve` runs. It is owned by the goroutine that runs the command.
 type server struct {
-	cfg   *config
+	setup *setup
 	log   *slog.Logger
 	admin *admin.Admin // nil: off
 	kv    *doorkv.Door // nil: off
@@ -45,23 +44,16 @@ const (
 
 // start brings everything up, in the order in which it can be refused without having changed anything: files, ports, then
 // the data directory. It returns once every door serves; ctx ends a start that waits for other members.
-func start(ctx context.Context, cfg *config, log *slog.Logger) (_ *server, err error) {
-	certs, err := loadCertificates(cfg, log)
-	if err != nil {
-		return nil, err
-	}
-	s := &server{cfg: cfg, log: log, failed: make(chan error, 1)}
+func start(ctx context.Context, su *setup, log *slog.Logger) (_ *server, err error) {
+	s := &server{setup: su, log: log, failed: make(chan error, 1)}
 	// The doors' own listeners are opened only when the member is ready: a port that is bound but not served would hold
 	// clients that could go to another member. So these two are tried now, and the data directory is not touched if
 	// somebody has them.
-	for _, try := range []struct {
-		flag string
-		at   address
-	}{{"kv", cfg.kv}, {"peer", cfg.peer}} {
-		if try.at.off() {
-			continue
+	for _, p := range slices.Concat(su.kv, su.peers) {
+		if p.network == "unix" {
+			continue // the file is nobody's until it is bound
 		}
-		l, err := listen(try.flag, try.at)
+		l, err := p.listen()
 		if err != nil {
 			return nil, err
 		}
@@ -73,21 +65,21 @@ func start(ctx context.Context, cfg *config, log *slog.Logger) (_ *server, err e
 			s.abandon()
 		}
 	}()
-	if !cfg.admin.off() {
-		l, err := listen("admin", cfg.admin)
+	if su.admin != nil {
+		l, err := su.admin.listen()
 		if err != nil {
 			return nil, err
 		}
 		s.bound = append(s.bound, "admin="+l.Addr().String())
-		if certs != nil && !cfg.admin.loopback() {
-			l = tls.NewListener(l, certs.clients())
+		if su.adminTLS != nil {
+			l = tls.NewListener(l, su.adminTLS)
 		}
 		s.admin = admin.New(admin.Options{Version: version, Steps: steps, DoorsServe: s.serving.Load, Logger: log})
 		s.goServe("admin", func() error { return s.admin.Serve(l) })
 	}
 
-	if s.node, err = s.startNode(ctx, certs, steps); err != nil {
-		return nil, advise(err, cfg)
+	if s.node, err = s.startNode(ctx, steps); err != nil {
+		return nil, su.advise(err)
 	}
 	if s.admin != nil {
 		s.admin.Attach(s.node)
@@ -95,55 +87,53 @@ func start(ctx context.Context, cfg *config, log *slog.Logger) (_ *server, err e
 	// Workers act only while this member leads; they end with the node.
 	leases := lease.New(s.node)
 	s.wg.Go(leases.Run)
+	s.wg.Go(func() { compact.Run(s.node, su.compaction, log) })
 	if err := s.waitReady(ctx); err != nil {
 		return nil, err
 	}
-	if !cfg.kv.off() {
-		l, err := listen("kv", cfg.kv)
-		if err != nil {
-			return nil, err
-		}
-		s.bound = append([]string{"kv=" + l.Addr().String()}, s.bound...)
-		s.kv = doorkv.New(s.node, doorkv.Options{TLS: certs.clients(), QuotaBytes: quota(cfg.kvQuota), Steps: steps,
-			MaxResultBytes: int64(cfg.memory) / 16, MaxFlightBytes: int64(cfg.memory) / 8})
-		s.goServe("kv", func() error { return s.kv.Serve(l) })
+	if err := s.openKV(steps); err != nil {
+		return nil, err
 	}
 	s.serving.Store(true)
 	return s, nil
 }
 
+// openKV binds every address of the kv door and serves.
+func (s *server) openKV(steps *meter.Steps) error {
+	if len(s.setup.kv) == 0 {
+		return nil
+	}
+	opt := s.setup.door
+	opt.Steps = steps
+	s.kv = doorkv.New(s.node, opt)
+	var bound []string
+	for _, p := range s.setup.kv {
+		l, err := p.listen()
+		if err != nil {
+			return err
+		}
+		bound = append(bound, "kv="+l.Addr().String())
+		s.goServe("kv", func() error { return s.kv.Serve(l) })
+	}
+	s.bound = append(bound, s.bound...)
+	return nil
+}
+
 // startNode opens or makes the data directory and runs the member.
-func (s *server) startNode(ctx context.Context, certs *certificates, steps *meter.Steps) (*node.Node, error) {
-	cfg := s.cfg
-	opt := node.StartOptions{Name: cfg.name, PeerTLS: certs.members(), Join: cfg.join, Notify: func(text string) {
+func (s *server) startNode(ctx context.Context, steps *meter.Steps) (*node.Node, error) {
+	cfg, opt := s.setup.node, s.setup.join
+	opt.Notify = func(text string) {
 		s.log.Info(text)
 		if s.admin != nil {
 			s.admin.Waiting(text)
 		}
-	}}
-	if opt.Name == "" {
-		opt.Name = hostName()
 	}
-	if !cfg.peer.off() {
-		opt.PeerAddr = cfg.peer.String()
-		s.bound = append(s.bound, "peer="+opt.PeerAddr)
+	for _, p := range s.setup.peers {
+		s.bound = append(s.bound, "peer="+p.addr)
 	}
-	for _, p := range cfg.peers {
-		if opt.Peers == nil {
-			opt.Peers = map[string]string{}
-		}
-		opt.Peers[p.name] = p.address.String()
-	}
-	return node.Start(ctx, node.Config{
-		Dir:         cfg.data,
-		ClientURLs:  clientURLs(cfg, certs != nil),
-		MemoryBytes: cfg.memory,
-		Logger:      s.log,
-		Steps:       steps,
-		OnFatal: func(err error) {
-			s.fail(fatal(err))
-		},
-	}, opt)
+	cfg.Logger, cfg.Steps = s.log, steps
+	cfg.OnFatal = func(err error) { s.fail(fatal(err)) }
+	return node.Start(ctx, cfg, opt)
 }
 
 // waitReady returns once an entry of the current term is applied here: before that no door may open (DECISIONS A11).
@@ -259,71 +249,3 @@ func fatal(err error) error {
 
 // addresses lists what listens, doors first.
 func (s *server) addresses() string { return strings.Join(s.bound, " ") }
-
-// listen binds a port or says in one line why not.
-func listen(flag string, a address) (net.Listener, error) {
-	l, err := net.Listen("tcp", a.String())
-	if err == nil {
-		return l, nil
-	}
-	why, next := err.Error(), "give another --"+flag
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		why, next = "the port is in use", fmt.Sprintf("stop what listens there or give another --%s", flag)
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		why, next = "this machine has no such address", fmt.Sprintf("give --%s an address of this machine", flag)
-	case errors.Is(err, syscall.EACCES):
-		why, next = "ports below 1024 need a privilege", fmt.Sprintf("give --%s a higher port", flag)
-	}
-	return nil, fmt.Errorf("listen on --%s %s: %s; %s", flag, a, why, next)
-}
-
-// advise adds what to do to an error of the start, where the node's own sentence does not say it.
-func advise(err error, cfg *config) error {
-	switch {
-	case errors.Is(err, context.Canceled):
-		return err
-	case strings.Contains(err.Error(), "in use by another process"):
-		return fmt.Errorf("open --data %s: another process uses it; stop that one or give another --data", cfg.data)
-	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("open --data %s: %s; give a directory this user can write", cfg.data, reason(err))
-	}
-	return fmt.Errorf("open --data %s: %w", cfg.data, err)
-}
-
-// quota turns the flag's 0 = no limit into the door's convention.
-func quota(n int64) int64 {
-	if n == 0 {
-		return -1
-	}
-	return n
-}
-
-// clientURLs is where the member list sends clients.
-func clientURLs(cfg *config, secure bool) []string {
-	if cfg.kv.off() {
-		return nil
-	}
-	a := cfg.kv
-	if a.wildcard() { // listening everywhere: the address members use is the best guess at one clients can dial
-		switch self, ok := findPeer(cfg.peers, cfg.name); {
-		case ok:
-			a.host = self.host
-		case !cfg.peer.off():
-			a.host = cfg.peer.host
-		default:
-			a.host = hostName()
-		}
-	}
-	if secure {
-		return []string{"https://" + a.String()}
-	}
-	return []string{"http://" + a.String()}
-}
-
-func hostName() string {
-	if h, err := os.Hostname(); err == nil && h != "" {
-		return h
-	}
-	return "holdfast"
-}

@@ -54,7 +54,11 @@ func serveFlags(t *testing.T, data string, args ...string) *running {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	if r.server, err = start(ctx, cfg, slog.New(slog.DiscardHandler)); err != nil {
+	su, err := cfg.setup(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.server, err = start(ctx, su, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.stop)

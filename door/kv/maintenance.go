@@ -21,6 +21,9 @@ const (
 	storageVersion = "3.7.0"
 )
 
+// APIVersion is the version of etcd whose API this door serves.
+const APIVersion = apiVersion
+
 // maintenanceServer is etcdserverpb.Maintenance.
 type maintenanceServer struct {
 	pb.UnimplementedMaintenanceServer

@@ -1,0 +1,148 @@
+// Package compact forgets old revisions by a policy, as etcd's auto compaction does: everything older than a time, or
+// everything but a number of revisions. Only the member that leads proposes; every member keeps the times, so that a new
+// leader goes on where the old one stopped.
+//
+// It is not what frees the space: that is the store's own work once a compaction is applied (machine/kv).
+package compact
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/holdfastdb/holdfast/clock"
+	"github.com/holdfastdb/holdfast/entry"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+// Policy says what is forgotten. The zero value forgets nothing; of the two only one is set.
+type Policy struct {
+	// Period keeps the revisions of this last stretch of time. It is looked at ten times per period, or every six minutes
+	// if the period is longer than an hour, and acted on once per period or once an hour.
+	Period time.Duration
+	// Revisions keeps this many revisions, looked at every five minutes.
+	Revisions int64
+}
+
+// On reports whether the policy forgets anything.
+func (p Policy) On() bool { return p.Period > 0 || p.Revisions > 0 }
+
+const (
+	// longest is the longest time between two compactions by period.
+	longest = time.Hour
+	// samples is how many times per such interval the revision is noted.
+	samples = 10
+	// revisionInterval is how often the count is looked at.
+	revisionInterval = 5 * time.Minute
+	// proposeTimeout bounds one compaction; the next look tries again.
+	proposeTimeout = 10 * time.Second
+)
+
+// plan decides what to compact at each look. It belongs to one goroutine and reads no clock.
+type plan struct {
+	policy Policy
+	// noted are the revisions of the last looks, the oldest first: a period and one look back, so rather more is kept.
+	noted []int64
+	last  int64         // the newest revision that was compacted to
+	since time.Duration // when that was, on the clock of look
+	first bool          // nothing was compacted yet: wait for a whole period
+}
+
+func newPlan(p Policy, now time.Duration) *plan { return &plan{policy: p, since: now, first: true} }
+
+// interval is the time between two looks.
+func (p *plan) interval() time.Duration {
+	if p.policy.Period > 0 {
+		return max(min(p.policy.Period, longest)/samples, time.Millisecond)
+	}
+	return revisionInterval
+}
+
+// note remembers the current revision; every member does so at every look.
+func (p *plan) note(revision int64) {
+	if p.policy.Period <= 0 {
+		return
+	}
+	p.noted = append(p.noted, revision)
+	if keep := int(p.policy.Period/p.interval()) + 1; len(p.noted) > keep {
+		p.noted = append(p.noted[:0], p.noted[1:]...)
+	}
+}
+
+// due returns the revision to compact to now, 0 = none.
+func (p *plan) due(now time.Duration, revision int64) int64 {
+	target := revision - p.policy.Revisions
+	if p.policy.Period > 0 {
+		wait := min(p.policy.Period, longest)
+		if p.first {
+			wait = p.policy.Period
+		}
+		if len(p.noted) == 0 || now-p.since < wait {
+			return 0
+		}
+		target = p.noted[0]
+	}
+	if target <= 0 || target == p.last {
+		return 0
+	}
+	return target
+}
+
+// done records that everything up to target is forgotten.
+func (p *plan) done(now time.Duration, target int64) { p.last, p.since, p.first = target, now, false }
+
+// Run follows the policy until the node stops. Call it on a goroutine of its own.
+func Run(n *node.Node, policy Policy, log *slog.Logger) {
+	if !policy.On() {
+		return
+	}
+	mono := clock.Real()
+	p := newPlan(policy, mono.Mono())
+	w := &worker{node: n, log: log}
+	revision, _ := n.KV().Revision()
+	p.note(revision)
+	for w.sleep(p.interval()) {
+		revision, _ = n.KV().Revision()
+		if term, _ := n.Leadership(); term != 0 {
+			if target := p.due(mono.Mono(), revision); target != 0 && w.compact(term, target) {
+				p.done(mono.Mono(), target)
+			}
+		}
+		p.note(revision)
+	}
+}
+
+type worker struct {
+	node *node.Node
+	log  *slog.Logger
+}
+
+// sleep waits; false: the node has stopped.
+func (w *worker) sleep(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-w.node.StoppedC():
+		return false
+	}
+}
+
+// compact proposes in the term it was decided in: a deposed leader compacts nothing. A compaction that somebody else has
+// gone past counts as done.
+func (w *worker) compact(term uint64, target int64) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), proposeTimeout)
+	defer cancel()
+	body := ekv.Append(nil, &ekv.Part{Compact: &ekv.Compact{Revision: target}})
+	res, err := w.node.ProposeInTerm(ctx, term, node.LaneSystem, entry.Part{Machine: entry.MachineKV, Body: body})
+	switch {
+	case err != nil:
+		w.log.Warn("auto compaction failed, it is tried again", "revision", target, "err", err)
+		return false
+	case res != nil && res.Rejection != nil && res.Rejection.Code != ekv.Compacted:
+		w.log.Warn("auto compaction refused, it is tried again", "revision", target, "err", res.Rejection)
+		return false
+	}
+	w.log.Info("auto compaction", "revision", target)
+	return true
+}
