@@ -142,38 +142,58 @@ func etcdSetup(s *etcdflags.Settings, memory int64, log *slog.Logger) (*setup, e
 			TickInterval: s.Heartbeat, ElectionTicks: heartbeats, LooseReconfig: !s.StrictReconfig, MaxLearners: s.MaxLearners},
 		join: node.StartOptions{Name: s.Name, PeerAddr: etcdflags.JoinURLs(s.AdvertisePeer), KeepPeerURLs: true,
 			PeerTLS: members.accept(), PeerDialTLS: members.connect(), Token: s.Token},
-		door: doorkv.Options{TLS: clients.accept(), QuotaBytes: s.QuotaBytes, MaxRequestBytes: s.MaxRequestBytes, MaxTxnOps: s.MaxTxnOps,
+		door: doorkv.Options{QuotaBytes: s.QuotaBytes, MaxRequestBytes: s.MaxRequestBytes, MaxTxnOps: s.MaxTxnOps,
 			MaxResultBytes: memory / 16, MaxFlightBytes: memory / 8, ProgressInterval: s.ProgressInterval,
 			// What etcd derives from the election timeout.
 			MinLeaseTTL:     int64((s.Election*3/2 + time.Second - 1) / time.Second),
 			RequestTimeout:  5*time.Second + 2*s.Election,
-			NoLeaderTimeout: 3 * s.Election},
+			NoLeaderTimeout: 3 * s.Election,
+			CORS:            s.CORS, HostWhitelist: s.HostWhitelist, NoGateway: !s.Gateway, Pprof: s.Pprof,
+			MaxConcurrentStreams: s.MaxConcurrentStreams, KeepaliveMinTime: s.KeepaliveMinTime,
+			KeepaliveInterval: s.KeepaliveInterval, KeepaliveTimeout: s.KeepaliveTimeout},
 		compaction: compact.Policy{Period: s.CompactPeriod, Revisions: s.CompactRevisions},
 		advise:     func(err error) error { return advise(err, "--data-dir", s.DataDir) },
 	}
-	for _, u := range s.ListenPeer {
-		at := place{"tcp", u.Addr, "--listen-peer-urls"}
-		if u.Unix() {
-			at.network = "unix"
-			su.join.PeerListen = append(su.join.PeerListen, "unix:"+u.Addr)
-		} else {
-			su.join.PeerListen = append(su.join.PeerListen, u.Addr)
-		}
-		su.peers = append(su.peers, at)
+	if s.KeepaliveInterval == 0 {
+		su.door.KeepaliveInterval = -1
 	}
-	for _, u := range clientURLs {
-		at := place{"tcp", u.Addr, "--listen-client-urls"}
+	for _, u := range s.ListenPeer {
+		at := etcdPlace(u, "--listen-peer-urls", nil)
+		su.peers = append(su.peers, at)
 		if u.Unix() {
-			at.network = "unix"
+			at.addr = "unix:" + at.addr
 		}
-		if u.TLS() != (clients != nil) {
-			return nil, fmt.Errorf("--listen-client-urls %s: give all of them an encrypted scheme, or none", etcdflags.JoinURLs(clientURLs))
+		su.join.PeerListen = append(su.join.PeerListen, at.addr)
+	}
+	for _, u := range s.ListenClient {
+		at := etcdPlace(u, "--listen-client-urls", clients)
+		at.NoHTTP = len(s.ListenClientHTTP) > 0
+		su.kv = append(su.kv, at)
+	}
+	for _, u := range s.ListenClientHTTP {
+		at := etcdPlace(u, "--listen-client-http-urls", clients)
+		at.NoGRPC = true
+		su.kv = append(su.kv, at)
+	}
+	for _, u := range s.ListenMetrics {
+		if u.TLS() && clients == nil {
+			return nil, fmt.Errorf("--listen-metrics-urls %s: it uses the certificate of the client addresses, and they have none", u)
 		}
-		if !slices.Contains(su.kv, at) {
-			su.kv = append(su.kv, at)
-		}
+		su.metrics = append(su.metrics, etcdPlace(u, "--listen-metrics-urls", clients))
 	}
 	return su, etcdCluster(s, su)
+}
+
+// etcdPlace is where a URL says to listen.
+func etcdPlace(u etcdflags.URL, flag string, certs *etcdTLS) place {
+	at := place{network: "tcp", addr: u.Addr, flag: flag}
+	if u.Unix() {
+		at.network = "unix"
+	}
+	if u.TLS() {
+		at.TLS = certs.accept()
+	}
+	return at
 }
 
 // etcdCluster says how this member comes to its cluster. A directory that belongs to one already does not care.

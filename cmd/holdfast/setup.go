@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +12,7 @@ import (
 	"syscall"
 
 	doorkv "github.com/holdfastdb/holdfast/door/kv"
+	"github.com/holdfastdb/holdfast/door/kv/port"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/worker/compact"
 )
@@ -25,7 +25,8 @@ type setup struct {
 	kv, peers []place
 	door      doorkv.Options // start adds Steps
 	admin     *place         // nil: off
-	adminTLS  *tls.Config    // nil: cleartext
+	// metrics is where only /metrics, /health and the like are answered, for networks that nobody else is let into.
+	metrics []place
 	// compaction is what the leader forgets by itself.
 	compaction compact.Policy
 	// advise adds to an error of the start what to do about it, in the words the operator used.
@@ -37,6 +38,8 @@ type place struct {
 	network string // tcp or unix
 	addr    string // host:port, or the path of a socket file
 	flag    string // what named it, with its dashes
+	// TLS nil is cleartext. The other two leave out a part of the kv door.
+	port.Protocols
 }
 
 // listen binds the place or says in one line why not.
@@ -71,7 +74,7 @@ func (c *config) setup(log *slog.Logger) (*setup, error) {
 	su := &setup{
 		node: node.Config{Dir: c.data, ClientURLs: clientURLs(c, certs != nil), MemoryBytes: c.memory},
 		join: node.StartOptions{Name: c.name, PeerTLS: certs.members(), Join: c.join},
-		door: doorkv.Options{TLS: certs.clients(), QuotaBytes: quota(c.kvQuota),
+		door: doorkv.Options{QuotaBytes: quota(c.kvQuota),
 			MaxResultBytes: c.memory / 16, MaxFlightBytes: c.memory / 8},
 		advise: func(err error) error { return advise(err, "--data", c.data) },
 	}
@@ -79,12 +82,12 @@ func (c *config) setup(log *slog.Logger) (*setup, error) {
 		su.join.Name = hostName()
 	}
 	if !c.kv.off() {
-		su.kv = []place{{"tcp", c.kv.String(), "--kv"}}
+		su.kv = []place{{"tcp", c.kv.String(), "--kv", port.Protocols{TLS: certs.clients()}}}
 	}
 	if !c.admin.off() {
-		su.admin = &place{"tcp", c.admin.String(), "--admin"}
+		su.admin = &place{network: "tcp", addr: c.admin.String(), flag: "--admin"}
 		if certs != nil && !c.admin.loopback() {
-			su.adminTLS = certs.clients()
+			su.admin.TLS = certs.clients()
 		}
 	}
 	if !c.peer.off() {
@@ -92,7 +95,7 @@ func (c *config) setup(log *slog.Logger) (*setup, error) {
 		if !c.advertise.off() {
 			su.join.PeerAddr, su.join.PeerListen = c.advertise.String(), []string{c.peer.String()}
 		}
-		su.peers = []place{{"tcp", c.peer.String(), "--peer"}}
+		su.peers = []place{{network: "tcp", addr: c.peer.String(), flag: "--peer"}}
 	}
 	for _, p := range c.peers {
 		if su.join.Peers == nil {

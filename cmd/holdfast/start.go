@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +29,8 @@ type server struct {
 	admin *admin.Admin // nil: off
 	kv    *doorkv.Door // nil: off
 	node  *node.Node
+	// metrics answers on the addresses for metrics only; nil: there are none.
+	metrics *http.Server
 	// serving becomes true once every door accepts clients.
 	serving atomic.Bool
 	// failed gets the first error that ends the service.
@@ -40,6 +44,8 @@ const (
 	shutdownPatience = 5 * time.Second
 	// handoverPatience is about what an election would take: when the others are gone too, waiting longer helps nobody.
 	handoverPatience = 1500 * time.Millisecond
+	// metricsTimeout bounds each part of a request on an address for metrics.
+	metricsTimeout = 30 * time.Second
 )
 
 // start brings everything up, in the order in which it can be refused without having changed anything: files, ports, then
@@ -49,7 +55,7 @@ func start(ctx context.Context, su *setup, log *slog.Logger) (_ *server, err err
 	// The doors' own listeners are opened only when the member is ready: a port that is bound but not served would hold
 	// clients that could go to another member. So these two are tried now, and the data directory is not touched if
 	// somebody has them.
-	for _, p := range slices.Concat(su.kv, su.peers) {
+	for _, p := range slices.Concat(su.kv, su.peers, su.metrics) {
 		if p.network == "unix" {
 			continue // the file is nobody's until it is bound
 		}
@@ -71,8 +77,8 @@ func start(ctx context.Context, su *setup, log *slog.Logger) (_ *server, err err
 			return nil, err
 		}
 		s.bound = append(s.bound, "admin="+l.Addr().String())
-		if su.adminTLS != nil {
-			l = tls.NewListener(l, su.adminTLS)
+		if su.admin.TLS != nil {
+			l = tls.NewListener(l, su.admin.TLS)
 		}
 		s.admin = admin.New(admin.Options{Version: version, Steps: steps, DoorsServe: s.serving.Load, Logger: log})
 		s.goServe("admin", func() error { return s.admin.Serve(l) })
@@ -113,9 +119,37 @@ func (s *server) openKV(steps *meter.Steps) error {
 			return err
 		}
 		bound = append(bound, "kv="+l.Addr().String())
-		s.goServe("kv", func() error { return s.kv.Serve(l) })
+		s.goServe("kv", func() error { return s.kv.ServeAs(l, p.Protocols) })
 	}
 	s.bound = append(bound, s.bound...)
+	return s.openMetrics()
+}
+
+// openMetrics serves what probes and dashboards ask on addresses of their own.
+func (s *server) openMetrics() error {
+	if len(s.setup.metrics) == 0 {
+		return nil
+	}
+	mux := http.NewServeMux()
+	s.kv.Ops().Register(mux)
+	s.metrics = &http.Server{Handler: mux, ReadTimeout: metricsTimeout, WriteTimeout: metricsTimeout, IdleTimeout: metricsTimeout,
+		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)} // what strangers send is not worth a line
+	for _, p := range s.setup.metrics {
+		l, err := p.listen()
+		if err != nil {
+			return err
+		}
+		s.bound = append(s.bound, "metrics="+l.Addr().String())
+		if p.TLS != nil {
+			l = tls.NewListener(l, p.TLS)
+		}
+		s.goServe("metrics", func() error {
+			if err := s.metrics.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		})
+	}
 	return nil
 }
 
@@ -206,6 +240,9 @@ func (s *server) abandon() {
 	cancel() // cut what is left
 	if s.kv != nil {
 		s.kv.Shutdown(ctx)
+	}
+	if s.metrics != nil {
+		s.metrics.Close()
 	}
 	if s.node != nil {
 		s.node.Stop()

@@ -60,6 +60,13 @@ type Options struct {
 	CORS []string
 	// HostWhitelist lists the names by which HTTP clients without TLS may call this server, "*" for all; none: all.
 	HostWhitelist []string
+	// NoGateway leaves the JSON gateway out, Pprof puts Go's profiles below /debug/pprof/ on the port.
+	NoGateway, Pprof bool
+	// MaxConcurrentStreams bounds the gRPC calls one connection may have open. 0 = no bound.
+	MaxConcurrentStreams uint32
+	// KeepaliveMinTime is how often a client may ping, KeepaliveInterval how often the server pings an idle connection and
+	// KeepaliveTimeout how long it then waits. 0 = 5 s, 2 h, 20 s; a negative interval: never.
+	KeepaliveMinTime, KeepaliveInterval, KeepaliveTimeout time.Duration
 	// Steps receives counts and times of decoding commands and of answering them; nil: nobody looks.
 	Steps *meter.Steps
 }
@@ -75,6 +82,13 @@ func (o *Options) fill() {
 	setDefault(&o.MinLeaseTTL, 2)
 	setDefault(&o.RequestTimeout, 7*time.Second)
 	setDefault(&o.NoLeaderTimeout, 3*time.Second)
+	setDefault(&o.MaxConcurrentStreams, math.MaxUint32)
+	setDefault(&o.KeepaliveMinTime, 5*time.Second)
+	setDefault(&o.KeepaliveInterval, 2*time.Hour)
+	setDefault(&o.KeepaliveTimeout, 20*time.Second)
+	if o.KeepaliveInterval < 0 {
+		o.KeepaliveInterval = math.MaxInt64
+	}
 	if o.Steps == nil {
 		o.Steps = new(meter.Steps)
 	}
@@ -166,9 +180,9 @@ func newDoor(n member, kv reader, opts Options) *Door {
 		// As etcd: the request itself and half a MiB for its envelope. Larger ones are refused by the transport.
 		grpc.MaxRecvMsgSize(opts.MaxRequestBytes + 512<<10),
 		grpc.MaxSendMsgSize(math.MaxInt32),
-		grpc.MaxConcurrentStreams(math.MaxUint32),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 2 * time.Hour, Timeout: 20 * time.Second}),
+		grpc.MaxConcurrentStreams(opts.MaxConcurrentStreams),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: opts.KeepaliveMinTime, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: opts.KeepaliveInterval, Timeout: opts.KeepaliveTimeout}),
 		// Handlers run on goroutines that stay, with stacks that have grown already.
 		grpc.NumStreamWorkers(uint32(64 * runtime.GOMAXPROCS(0))),
 		// Fixed windows: the estimator would answer our small messages with pings. They bound what one client can make

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"net/url"
 	"slices"
 	"strings"
@@ -47,8 +48,15 @@ func (d *Door) newWeb() *web {
 	}
 	mux := http.NewServeMux()
 	d.ops.Register(mux)
+	if d.opts.Pprof {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
 	w.rest = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if gateway.Serves(r.URL.Path) {
+		if gateway.Serves(r.URL.Path) && !d.opts.NoGateway {
 			gw.ServeHTTP(rw, r)
 			return
 		}

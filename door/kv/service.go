@@ -186,6 +186,9 @@ func handleRangeStream(srv any, stream grpc.ServerStream) error {
 			return grpcError(err)
 		}
 	}
+	if c.req.Target != ekv.SortByKey {
+		return d.sortedStream(stream, c)
+	}
 	// Header, more and count belong on the last chunk only, so each chunk is sent when the next one is there.
 	var held *ekv.RangeResult
 	var revision int64
@@ -207,6 +210,25 @@ func handleRangeStream(srv any, stream grpc.ServerStream) error {
 		held = &ekv.RangeResult{}
 	}
 	return stream.SendMsg(&rangeStreamAnswer{rangeAnswer{header: d.header(revision, 0), result: held}})
+}
+
+// sortedStream answers a stream that names something to sort by but no order, which a Range takes as ascending. Sorting needs
+// all of it at once, so it is one message with a Range's bounds. (etcd sorts within each chunk and then goes on behind the last
+// key, which loses keys as soon as there is a second chunk.)
+func (d *Door) sortedStream(stream grpc.ServerStream, c *rangeCall) error {
+	var res *ekv.RangeResult
+	var revision int64
+	room, err := d.withRoom(stream.Context(), func(maxBytes int64) (err error) {
+		res, revision, err = d.kv.Range(&c.req, maxBytes)
+		return err
+	})
+	if room != nil {
+		defer room.held.release()
+	}
+	if err != nil {
+		return err
+	}
+	return stream.SendMsg(&rangeStreamAnswer{rangeAnswer{header: d.header(revision, 0), result: res}})
 }
 
 type deleteCall struct{ call }
