@@ -15,6 +15,7 @@ type Machine byte
 const (
 	MachineKV     Machine = 'k'
 	MachineMember Machine = 'm'
+	MachineEtcd2  Machine = 'e'
 )
 
 // Position is a place in the log: the n-th command (from 0) of the raft entry at Index.

@@ -24,6 +24,7 @@ import (
 	"github.com/holdfastdb/holdfast/entry"
 	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/machine"
+	"github.com/holdfastdb/holdfast/machine/etcd2"
 	"github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/machine/member"
 	"github.com/holdfastdb/holdfast/peer"
@@ -104,6 +105,7 @@ type Node struct {
 	wal     *wal.Log
 	store   store.Store
 	kv      *kv.Machine
+	etcd2   *etcd2.Machine
 	members *member.Machine
 	applier *machine.Applier
 
@@ -325,7 +327,8 @@ func (n *Node) openMachines() error {
 		RecentBytes: int(min(8<<20, n.cfg.MemoryBytes/16)),
 	})
 	n.members = member.New()
-	n.applier = machine.NewApplier(n.store, n.kv, n.members)
+	n.etcd2 = etcd2.New(etcd2.Options{CacheBytes: int(min(8<<20, n.cfg.MemoryBytes/32)), RecentBytes: int(min(4<<20, n.cfg.MemoryBytes/64))})
+	n.applier = machine.NewApplier(n.store, n.kv, n.members, n.etcd2)
 	return n.applier.Load()
 }
 
@@ -438,6 +441,9 @@ func (n *Node) wakeup() {
 
 // KV gives the readers of the kv machine. Read after Linearize, or accept any age.
 func (n *Node) KV() *kv.Machine { return n.kv }
+
+// Etcd2 gives the readers of the machine behind etcd's v2 keys API, on the same terms as KV.
+func (n *Node) Etcd2() *etcd2.Machine { return n.etcd2 }
 
 // Tick is the cluster tick in milliseconds as this member would stamp it now: it advances by the local monotonic clock
 // from the last applied stamp, never back, and does not jump at a change of leader (DECISIONS A10). Loop or worker.

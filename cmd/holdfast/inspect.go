@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/disk"
 	"github.com/holdfastdb/holdfast/entry"
+	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/entry/member"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
@@ -182,6 +183,8 @@ func describePart(p entry.Part) string {
 	switch p.Machine {
 	case entry.MachineKV:
 		return ekv.Describe(p.Body)
+	case entry.MachineEtcd2:
+		return e2.Describe(p.Body)
 	case entry.MachineMember:
 		return describeMember(p.Body)
 	}

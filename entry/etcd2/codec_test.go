@@ -1,0 +1,118 @@
+package etcd2
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write testdata from what the code does now")
+
+// samples holds one part of every kind, the smallest and with every field in use.
+func samples() []*Part {
+	b := func(s string) []byte { return []byte(s) }
+	return []*Part{
+		{Kind: Set, Path: b("/a"), Value: b("v")},
+		{Kind: Set, Path: b("/a/b c"), Value: bytes.Repeat(b("v"), 100), HasTTL: true, TTL: 5e9},
+		{Kind: Set, Path: b("/dir"), Dir: true},
+		{Kind: Create, Path: b("/a"), Value: b("v"), HasTTL: true, TTL: math.MinInt64},
+		{Kind: Update, Path: b("/a"), Refresh: true, HasTTL: true, TTL: 1e9},
+		{Kind: CompareAndSwap, Path: b("/a"), Value: b("w"), PrevValue: b("v"), PrevIndex: 1 << 40},
+		{Kind: Delete, Path: b("/a"), Dir: true, Recursive: true},
+		{Kind: CompareAndDelete, Path: b("/a"), PrevIndex: 7},
+		{Kind: InOrder, Path: b("/"), Value: b("v")},
+		{Kind: Expire, Limit: 256},
+	}
+}
+
+func TestGolden(t *testing.T) {
+	var out strings.Builder
+	for _, p := range samples() {
+		b := Append(nil, p)
+		fmt.Fprintf(&out, "%s\n%s\n", Describe(b), hex.Dump(b))
+	}
+	const name = "testdata/parts.txt"
+	if *rewrite {
+		if err := os.WriteFile(name, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != string(want) {
+		t.Fatalf("the format changed:\n%s", out.String())
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	for _, p := range samples() {
+		b := Append(nil, p)
+		var got Part
+		if err := got.Decode(b); err != nil {
+			t.Fatalf("%s: %v", p, err)
+		}
+		if !bytes.Equal(Append(nil, &got), b) || got.String() != p.String() {
+			t.Fatalf("%s came back as %s", p, &got)
+		}
+		for n := range b {
+			if err := got.Decode(b[:n]); err == nil {
+				t.Fatalf("%s cut to %d bytes decoded", p, n)
+			}
+		}
+		if err := got.Decode(append(b, 0)); !errors.Is(err, ErrTrail) {
+			t.Fatalf("%s with a byte too many: %v", p, err)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	var p Part
+	if err := p.Decode([]byte{99}); !errors.Is(err, ErrKind) {
+		t.Errorf("unknown kind: %v", err)
+	}
+	if err := p.Decode([]byte{byte(Set), 0x80, 0, 0}); !errors.Is(err, ErrFlags) {
+		t.Errorf("unknown flag: %v", err)
+	}
+	for _, path := range []string{"", "a", "//", "/a/", "/a//b", "/.", "/a/..", "/../b"} {
+		if err := p.Decode(Append(nil, &Part{Kind: Set, Path: []byte(path)})); !errors.Is(err, ErrPath) {
+			t.Errorf("path %q: %v", path, err)
+		}
+	}
+	for _, path := range []string{"/", "/a", "/a/b", "/...", "/.a", "/a\x00b", "/ "} {
+		if err := p.Decode(Append(nil, &Part{Kind: Set, Path: []byte(path)})); err != nil {
+			t.Errorf("path %q: %v", path, err)
+		}
+	}
+}
+
+func TestRefusalTravelsInARejection(t *testing.T) {
+	for _, want := range []Refusal{{KeyNotFound, "/a b", 7}, {TestFailed, "[a != b] [1 != 2]", math.MaxUint64}, {NotFile, "", 0}} {
+		if got := RefusalOf(want.Rejection()); *got != want {
+			t.Errorf("%+v came back as %+v", want, *got)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, p := range samples() {
+		f.Add(Append(nil, p))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var p, again Part
+		if p.Decode(b) != nil {
+			return
+		}
+		// An encoding need not be the shortest, but what it means must survive.
+		if err := again.Decode(Append(nil, &p)); err != nil || again.String() != p.String() {
+			t.Fatalf("%x: %s came back as %s, %v", b, &p, &again, err)
+		}
+	})
+}

@@ -1,0 +1,211 @@
+// Package etcd2 is the deterministic machine behind etcd's v2 keys API: a tree of directories and keys with an index of its
+// own, nodes that live for a time, and the last 1,000 events for watches. It is a namespace of its own beside machine/kv,
+// as in etcd 3.4. It is pure state: it does not know HTTP, and when nodes are removed because their time is up is decided by
+// a worker's command (worker/expire), judged against the tick of the entry that carries it.
+//
+// The tree lives in the store. Memory holds a bounded cache of nodes for Apply (tree.go) and a bounded ring of recent events
+// for readers (feed.go); what the ring has let go of is read from the store again. Apply changes nodes in memory and writes
+// each changed one once per entry, in Finish. Readers (reader.go) see only published entries.
+package etcd2
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/holdfastdb/holdfast/entry"
+	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	"github.com/holdfastdb/holdfast/store"
+)
+
+// HistoryEvents is how many events a watch can go back.
+const HistoryEvents = 1000
+
+// freshIndex is the index of an empty tree. A fresh etcd 3.4 of one member answers 3, having used up the others on notes
+// about itself; starting where it starts spares clients a difference.
+const freshIndex = 3
+
+// Options bound the machine's memory. Zero fields take the defaults.
+type Options struct {
+	// CacheBytes bounds what Apply keeps of the tree. Default 8 MiB.
+	CacheBytes int
+	// RecentBytes bounds the ring of recent events that watches read. Default 4 MiB.
+	RecentBytes int
+}
+
+// Machine is the v2 machine. Check, Do, Finish, Seal, Unseal, Publish and Load belong to the apply goroutine; the methods of
+// reader.go, feed.go and deadline.go may be called from anywhere.
+type Machine struct {
+	opt Options
+	st  store.Store // set by Load; safe for concurrent use
+
+	// Apply goroutine only.
+	index    uint64 // of the last change, this entry's included
+	base     uint64 // index before this entry
+	root     slot   // "/": always there, never changed
+	cache    cache
+	dirty    []*slot  // changed by this entry, in order of their first change
+	events   []*Event // of this entry
+	blocks   []uint64 // last index of each history row in the store, oldest first
+	part     e2.Part
+	plan     plan
+	path     []byte // scratch: the path of an in-order node
+	key, row []byte // scratch for building rows
+	cursor   int64  // no deadline row is below this tick
+	next     int64  // the earliest deadline may have moved down to this; never: it did not
+
+	// The gate, as in machine/kv: Seal takes mu and makes seq odd, Publish makes it even and lets go. A reader of one row
+	// checks seq instead of locking; one that needs an iterator takes it under mu.
+	mu     sync.RWMutex
+	seq    atomic.Uint64
+	sealed bool // apply goroutine only: mu is held by Seal
+
+	// Published. Written under mu by the apply goroutine.
+	pubIndex  atomic.Uint64
+	pubTick   atomic.Int64 // of the last entry: deadlines to come are not before it
+	pubCursor atomic.Int64 // readers may move it up: no deadline row is below it
+	feed      feed
+	changed   chan struct{} // closed at the next change; nil while nobody asked
+	sooner    chan struct{} // closed when a node has got a deadline before soonest; nil while nobody asked
+	soonest   int64
+
+	stats Stats
+}
+
+// New returns a machine that is usable after Load.
+func New(opt Options) *Machine {
+	if opt.CacheBytes <= 0 {
+		opt.CacheBytes = 8 << 20
+	}
+	if opt.RecentBytes <= 0 {
+		opt.RecentBytes = 4 << 20
+	}
+	return &Machine{opt: opt}
+}
+
+// ID implements machine.Machine.
+func (m *Machine) ID() entry.Machine { return entry.MachineEtcd2 }
+
+// Load implements machine.Machine. It reads the index and the history, never the tree: what it costs does not grow with it.
+func (m *Machine) Load(st store.Store) error {
+	index := uint64(freshIndex)
+	row, ok, err := st.Get(nil, indexKey)
+	if err != nil {
+		return fmt.Errorf("load index: %w", err)
+	}
+	if ok {
+		if index, err = decodeIndex(row); err != nil {
+			return err
+		}
+	}
+	events, blocks, err := loadHistory(st, m.opt.RecentBytes)
+	if err != nil {
+		return err
+	}
+
+	if !m.sealed {
+		m.Seal()
+	}
+	if m.st != st { // readers look at it without a lock; it stays the same over a snapshot install
+		m.st = st
+	}
+	m.index, m.base = index, index
+	m.root = slot{path: "/", node: node{exists: true, dir: true}}
+	m.cache.reset(m.opt.CacheBytes)
+	m.dirty, m.events, m.blocks = nil, nil, blocks
+	m.cursor, m.next = 0, never
+	m.pubTick.Store(0)
+	m.pubCursor.Store(0)
+	m.feed.reset(m.opt.RecentBytes, index)
+	m.feed.append(events, index)
+	m.wake(&m.changed)
+	m.wake(&m.sooner)
+	m.open()
+	return nil
+}
+
+// Finish implements machine.Finisher: it writes each changed node once, the entry's history row, and the index.
+func (m *Machine) Finish(_ *entry.Stamp, b store.Batch) error {
+	for _, s := range m.dirty {
+		m.writeNode(b, s)
+	}
+	if m.index != m.base {
+		m.writeHistory(b)
+		m.row = appendIndex(m.row[:0], m.index)
+		b.Set(indexKey, m.row)
+	}
+	return nil
+}
+
+// Unfinished implements machine.Finisher: no work is carried from one entry to the next.
+func (m *Machine) Unfinished() bool { return false }
+
+// Seal implements machine.Machine.
+func (m *Machine) Seal() {
+	m.mu.Lock()
+	m.seq.Add(1)
+	m.sealed = true
+}
+
+// Unseal implements machine.Machine.
+func (m *Machine) Unseal() {
+	if !m.sealed { // Load got further than its caller
+		return
+	}
+	m.sealed = false
+	m.seq.Add(1)
+	m.mu.Unlock()
+}
+
+// Publish implements machine.Machine.
+func (m *Machine) Publish(st *entry.Stamp) {
+	m.pubTick.Store(st.TickMs)
+	if m.index != m.base {
+		m.feed.append(m.events, m.index)
+		m.wake(&m.changed)
+	}
+	if m.next < m.soonest {
+		m.soonest = m.next
+		m.wake(&m.sooner)
+	}
+	if c := m.pubCursor.Load(); m.cursor > c {
+		m.pubCursor.Store(m.cursor) // a reader that moves it at the same moment may lose: then rows are looked at once more
+	}
+	m.open()
+	m.settle()
+}
+
+// open makes the entry what readers see and lets them in.
+func (m *Machine) open() {
+	m.pubIndex.Store(m.index)
+	m.sealed = false
+	m.seq.Add(1)
+	m.mu.Unlock()
+}
+
+// settle forgets what belonged to the entry only.
+func (m *Machine) settle() {
+	m.base, m.next = m.index, never
+	for _, s := range m.dirty {
+		s.dirty = false
+		s.stored = stored{exists: s.node.exists, deadline: s.node.deadline}
+	}
+	if cap(m.dirty) > maxIdle {
+		m.dirty, m.events = nil, nil
+	}
+	clear(m.dirty)
+	clear(m.events)
+	m.dirty, m.events = m.dirty[:0], m.events[:0]
+	m.cache.rotate()
+}
+
+// maxIdle is the capacity kept from one entry to the next: one large expiry must not hold its memory for ever.
+const maxIdle = 1 << 13
+
+// wake closes a channel readers wait on; the caller holds mu.
+func (m *Machine) wake(ch *chan struct{}) {
+	if *ch != nil {
+		close(*ch)
+		*ch = nil
+	}
+}

@@ -1,0 +1,46 @@
+package etcd2
+
+import (
+	"sync/atomic"
+
+	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
+)
+
+// Stats counts what this process has done with the tree since it started; /v2/stats/store shows it. Reads are counted by
+// whoever reads. All fields are safe for concurrent use. They are no state: members may differ.
+type Stats struct {
+	Gets, GetFails                           atomic.Uint64
+	Sets, SetFails                           atomic.Uint64
+	Deletes, DeleteFails                     atomic.Uint64
+	Updates, UpdateFails                     atomic.Uint64
+	Creates, CreateFails                     atomic.Uint64
+	Swaps, SwapFails                         atomic.Uint64
+	CompareAndDeletes, CompareAndDeleteFails atomic.Uint64
+	Expired                                  atomic.Uint64
+}
+
+// Stats returns the counters, to read and to count reads in.
+func (m *Machine) Stats() *Stats { return &m.stats }
+
+func (s *Stats) count(k e2.Kind, ok bool) {
+	done, failed := &s.Sets, &s.SetFails
+	switch k {
+	case e2.Create, e2.InOrder:
+		done, failed = &s.Creates, &s.CreateFails
+	case e2.Update:
+		done, failed = &s.Updates, &s.UpdateFails
+	case e2.CompareAndSwap:
+		done, failed = &s.Swaps, &s.SwapFails
+	case e2.Delete:
+		done, failed = &s.Deletes, &s.DeleteFails
+	case e2.CompareAndDelete:
+		done, failed = &s.CompareAndDeletes, &s.CompareAndDeleteFails
+	}
+	if ok {
+		done.Add(1)
+	} else {
+		failed.Add(1)
+	}
+}
+
+func (s *Stats) expired(n int) { s.Expired.Add(uint64(n)) }

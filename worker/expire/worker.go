@@ -1,0 +1,111 @@
+// Package expire removes nodes of etcd's v2 tree whose time is up. When that is, is state: every node with a TTL has a
+// deadline by the cluster tick, the same on every member. The leader's Worker only waits for the earliest and proposes a
+// command that removes what is due; whether something is due is judged again where the command is applied. It keeps no
+// deadlines in memory, so that millions of nodes cost it nothing, and a new leader goes on where the old one stopped.
+package expire
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfastdb/holdfast/entry"
+	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	"github.com/holdfastdb/holdfast/machine/etcd2"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+const (
+	// batch is how many nodes one command removes. Removing one takes Apply about 10 µs, during which no other write
+	// is applied; many small commands let the others through.
+	batch = 256
+	// pause is how long the worker waits after a command that failed, and between two that found nothing to do.
+	pause = 200 * time.Millisecond
+	// proposeTimeout bounds one command; after it the deadlines are looked at again.
+	proposeTimeout = 10 * time.Second
+)
+
+// member is what the worker needs of its node. *node.Node is the one; tests drive a worker without a log.
+type member interface {
+	Leadership() (term uint64, changed <-chan struct{})
+	ProposeInTerm(ctx context.Context, term uint64, lane node.Lane, parts ...entry.Part) (*entry.Result, error)
+	Tick() int64
+	StoppedC() <-chan struct{}
+}
+
+// reader is what the worker reads of the machine.
+type reader interface {
+	NextDeadline() (tick int64, sooner <-chan struct{}, err error)
+}
+
+// Worker removes what is due for as long as its member leads.
+type Worker struct {
+	node member
+	tree reader
+}
+
+// New makes n's worker; Run starts it.
+func New(n *node.Node) *Worker { return &Worker{node: n, tree: n.Etcd2()} }
+
+var _ reader = (*etcd2.Machine)(nil)
+
+// Run works until the node stops. Call it once.
+func (w *Worker) Run() {
+	for {
+		term, changed := w.node.Leadership()
+		if term != 0 {
+			w.lead(term, changed)
+		}
+		select {
+		case <-changed:
+		case <-w.node.StoppedC():
+			return
+		}
+	}
+}
+
+// lead works in one term until changed is closed.
+func (w *Worker) lead(term uint64, changed <-chan struct{}) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		next, sooner, err := w.tree.NextDeadline()
+		wait := pause
+		if err == nil {
+			wait = w.until(next)
+			if wait == 0 && w.remove(term) {
+				continue
+			}
+			wait = max(wait, time.Millisecond)
+			if next <= w.node.Tick() { // it failed, or found nothing although something was due: an entry stamped before us
+				wait, sooner = pause, nil
+			}
+		}
+		timer.Reset(wait)
+		select {
+		case <-changed:
+			return
+		case <-w.node.StoppedC():
+			return
+		case <-sooner:
+		case <-timer.C:
+		}
+	}
+}
+
+// until is the time to a tick, at most a minute: the cluster's tick and this timer may part.
+func (w *Worker) until(tick int64) time.Duration {
+	return min(time.Duration(min(max(tick-w.node.Tick(), 0), 60_000))*time.Millisecond, time.Minute)
+}
+
+// remove proposes one batch, under the term in which it was found due, and tells whether it removed anything.
+func (w *Worker) remove(term uint64) bool {
+	body := e2.Append(nil, &e2.Part{Kind: e2.Expire, Limit: batch})
+	ctx, cancel := context.WithTimeout(context.Background(), proposeTimeout)
+	defer cancel()
+	res, err := w.node.ProposeInTerm(ctx, term, node.LaneSystem, entry.Part{Machine: entry.MachineEtcd2, Body: body})
+	if err != nil || res.Rejection != nil {
+		return false
+	}
+	n, _ := res.Bodies[0].(int)
+	return n > 0
+}
