@@ -1,0 +1,243 @@
+package v2
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/holdfastdb/holdfast/entry"
+	"github.com/holdfastdb/holdfast/machine/etcd2"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+// Options tune a Handler. The zero value is etcd's defaults, without users.
+type Options struct {
+	// AuthEnabled says whether users must show who they are; nil: never. Once it does, only HTTP Basic of a user for whom
+	// RootBasic says true is let in: v2 has no users of its own here.
+	AuthEnabled func() bool
+	RootBasic   func(user, password string) bool
+	// Resume serves further requests on a connection on which a watch has ended; it owns the connection and may block. Give
+	// it fasthttp's Server.ServeConn, and set that server's KeepHijackedConns. Nil: the connection is closed.
+	Resume func(net.Conn)
+	// RequestTimeout bounds a write or a quorum read. 0 = 7 s, which is etcd's at default settings.
+	RequestTimeout time.Duration
+	// WatchTimeout ends a watch that is still open. 0 = 5 minutes, as in etcd.
+	WatchTimeout time.Duration
+	// MaxRequestBytes bounds path and value of a write. 0 = 1.5 MiB.
+	MaxRequestBytes int
+	// MaxListBytes bounds the keys and values of one listing. 0 = 16 MiB.
+	MaxListBytes int64
+	// MaxWatchers bounds the watches that wait at a time. 0 = 16,384. One takes about 16 KiB.
+	MaxWatchers int
+}
+
+func (o *Options) fill() {
+	setDefault(&o.RequestTimeout, 7*time.Second)
+	setDefault(&o.WatchTimeout, 5*time.Minute)
+	setDefault(&o.MaxRequestBytes, 3<<19)
+	setDefault(&o.MaxListBytes, 16<<20)
+	setDefault(&o.MaxWatchers, 16<<10)
+	if o.AuthEnabled == nil {
+		o.AuthEnabled = func() bool { return false }
+	}
+}
+
+func setDefault[T comparable](v *T, d T) {
+	var zero T
+	if *v == zero {
+		*v = d
+	}
+}
+
+// member is what the handler needs of its node. *node.Node is the one; tests put a member without a log in its place.
+type member interface {
+	Propose(ctx context.Context, lane node.Lane, parts ...entry.Part) (*entry.Result, error)
+	Linearize(ctx context.Context) error
+	Status() node.Status
+	Tick() int64
+	Members() []node.Member
+	Followers() []node.Follower
+	StoppedC() <-chan struct{}
+	AddMember(ctx context.Context, peerURLs []string, learner bool) (node.Member, error)
+	RemoveMember(ctx context.Context, id uint64) error
+	UpdateMember(ctx context.Context, id uint64, peerURLs []string) error
+}
+
+// Handler answers requests below /v2/. Handle may be called from any number of goroutines.
+type Handler struct {
+	node    member
+	tree    *etcd2.Machine
+	opts    Options
+	hub     *hub
+	cluster []byte // the cluster id as a header has it
+	began   time.Time
+	scratch sync.Pool // of *scratch
+
+	// deadline is the context shared by requests that began in the same quarter second; see bounded.
+	deadline atomic.Pointer[sharedDeadline]
+}
+
+// scratch is the memory of one request on its way through the handler.
+type scratch struct {
+	req    request
+	lookup etcd2.Lookup
+	path   []byte
+	query  []byte // unescaped parameters
+	body   []byte // the answer
+	num    []byte
+	dirs   []openDir
+}
+
+// maxScratch is the largest answer whose memory is kept for the next request.
+const maxScratch = 64 << 10
+
+// New makes a handler for n; Close ends its watches.
+func New(n *node.Node, opts Options) *Handler { return newHandler(n, n.Etcd2(), opts) }
+
+func newHandler(n member, tree *etcd2.Machine, opts Options) *Handler {
+	opts.fill()
+	h := &Handler{node: n, tree: tree, opts: opts, began: time.Now()}
+	h.cluster = strconv.AppendUint(nil, n.Status().ClusterID, 16)
+	h.scratch.New = func() any { return &scratch{} }
+	h.hub = newHub(tree, n.StoppedC(), opts.MaxWatchers)
+	return h
+}
+
+// Close ends all watches. Requests that come later are answered, watches are refused.
+func (h *Handler) Close() { h.hub.close() }
+
+var (
+	keysPrefix    = []byte("/v2/keys")
+	membersPrefix = []byte("/v2/members")
+	authPrefix    = []byte("/v2/auth")
+)
+
+// Handle answers one request. A watch that has to wait takes the connection from the server (fasthttp's hijacking), so that
+// no worker of it is held; everything else is answered when Handle returns.
+func (h *Handler) Handle(ctx *fasthttp.RequestCtx) {
+	if w := h.serve(ctx); w != nil {
+		h.hijack(ctx, w)
+	}
+}
+
+// serve answers a request or returns the watch that will answer it.
+func (h *Handler) serve(ctx *fasthttp.RequestCtx) *watch {
+	s := h.scratch.Get().(*scratch)
+	defer func() {
+		if cap(s.body) > maxScratch {
+			s.body = nil
+		}
+		h.scratch.Put(s)
+	}()
+	uri, query, _ := bytes.Cut(ctx.Request.Header.RequestURI(), []byte("?"))
+	if len(uri) == 0 || uri[0] != '/' { // the absolute form that proxies use
+		uri, query = ctx.URI().PathOriginal(), ctx.URI().QueryString()
+	}
+	var ok bool
+	if s.path, ok = unescapePath(s.path[:0], uri); !ok {
+		plain(ctx, fasthttp.StatusBadRequest, "400 Bad Request")
+		return nil
+	}
+	path := s.path
+	if !isClean(path) {
+		redirect(ctx, path, query)
+		return nil
+	}
+	switch {
+	case below(path, keysPrefix):
+		return h.keys(ctx, s, path[len(keysPrefix):], query)
+	case below(path, membersPrefix):
+		h.members(ctx, s, trimSlash(path[len(membersPrefix):]))
+	case string(path) == "/v2/machines":
+		h.machines(ctx)
+	case string(path) == "/v2/stats/store":
+		h.storeStats(ctx, s)
+	case string(path) == "/v2/stats/self":
+		h.selfStats(ctx, s)
+	case string(path) == "/v2/stats/leader":
+		h.leaderStats(ctx, s)
+	case below(path, authPrefix):
+		h.noAuth(ctx, s)
+	default:
+		plain(ctx, fasthttp.StatusNotFound, "404 page not found\n")
+	}
+	return nil
+}
+
+// below tells whether path is prefix or lies below it.
+func below(path, prefix []byte) bool {
+	return bytes.HasPrefix(path, prefix) && (len(path) == len(prefix) || path[len(prefix)] == '/')
+}
+
+func trimSlash(b []byte) []byte {
+	b = bytes.TrimPrefix(b, []byte("/"))
+	return bytes.TrimSuffix(b, []byte("/"))
+}
+
+// allow answers 405 unless the request's method is in methods, a list with commas.
+func allow(ctx *fasthttp.RequestCtx, methods string) bool {
+	m := ctx.Method()
+	for rest := methods; rest != ""; {
+		var one string
+		if i := indexComma(rest); i >= 0 {
+			one, rest = rest[:i], rest[i+1:]
+		} else {
+			one, rest = rest, ""
+		}
+		if one == string(m) {
+			return true
+		}
+	}
+	ctx.Response.Header.Set("Allow", methods)
+	plain(ctx, fasthttp.StatusMethodNotAllowed, "Method Not Allowed\n")
+	return false
+}
+
+func indexComma(s string) int {
+	for i := range len(s) {
+		if s[i] == ',' {
+			return i
+		}
+	}
+	return -1
+}
+
+// allowed tells whether a request may do anything at all once users are asked for.
+func (h *Handler) allowed(ctx *fasthttp.RequestCtx) bool {
+	if !h.opts.AuthEnabled() {
+		return true
+	}
+	user, password, ok := basicAuth(ctx.Request.Header.Peek("Authorization"))
+	return ok && h.opts.RootBasic != nil && h.opts.RootBasic(user, password)
+}
+
+// sharedDeadline is a context that many requests wait under.
+type sharedDeadline struct {
+	ctx  context.Context
+	slot int64
+}
+
+// deadlineSlot is how many nanoseconds of arrivals share a deadline.
+const deadlineSlot = int64(250 * time.Millisecond)
+
+// bounded returns the context a request waits under, which ends RequestTimeout and up to a slot more from now. It is shared
+// by all requests of a quarter second, because a timer and a context for each would cost more than decoding it does (as in
+// door/kv).
+func (h *Handler) bounded() context.Context {
+	slot := time.Now().UnixNano() / deadlineSlot
+	s := h.deadline.Load()
+	if s == nil || s.slot != slot {
+		// Two may do this at once; both contexts are good.
+		c, cancel := context.WithTimeout(context.Background(), h.opts.RequestTimeout+time.Duration(deadlineSlot))
+		context.AfterFunc(c, cancel) // it ends by its deadline; nobody ends it earlier
+		s = &sharedDeadline{ctx: c, slot: slot}
+		h.deadline.Store(s)
+	}
+	return s.ctx
+}

@@ -1,0 +1,167 @@
+package v2
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+	"sync"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/holdfastdb/holdfast/entry"
+	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	"github.com/holdfastdb/holdfast/machine/etcd2"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+// Headers, in the spelling in which they travel.
+var (
+	contentJSON   = []byte("application/json")
+	headerCluster = []byte("X-Etcd-Cluster-Id")
+	headerIndex   = []byte("X-Etcd-Index")
+	headerRaft    = []byte("X-Raft-Index")
+	headerTerm    = []byte("X-Raft-Term")
+	rootPath      = []byte("/")
+)
+
+func appendUint(dst []byte, n uint64) []byte { return strconv.AppendUint(dst, n, 10) }
+
+// keys answers a request below /v2/keys or returns the watch that will.
+func (h *Handler) keys(ctx *fasthttp.RequestCtx, s *scratch, path, query []byte) *watch {
+	read := ctx.IsGet() || ctx.IsHead()
+	if !read && !ctx.IsPut() && !allow(ctx, "HEAD,GET,PUT,POST,DELETE") {
+		return nil
+	}
+	r := &s.req
+	var bad badRequest
+	if s.query, bad = r.read(ctx, query, s.query[:0]); bad.code != 0 {
+		h.refused(ctx, s, bad.code, bad.cause, 0)
+		return nil
+	}
+	if !h.allowed(ctx) {
+		h.refused(ctx, s, codeUnauthorized, "Insufficient credentials", 0)
+		return nil
+	}
+	if path = bytes.TrimSuffix(path, rootPath); len(path) == 0 {
+		path = rootPath
+	}
+	switch {
+	case r.wait:
+		return h.watch(ctx, s, path)
+	case read:
+		h.read(ctx, s, path)
+	default:
+		h.write(ctx, s, path)
+	}
+	return nil
+}
+
+// read answers a GET or HEAD from this member's state, after a round if quorum is asked for.
+func (h *Handler) read(ctx *fasthttp.RequestCtx, s *scratch, path []byte) {
+	stats := h.tree.Stats()
+	if s.req.quorum && ctx.IsGet() {
+		if err := h.node.Linearize(h.bounded()); err != nil {
+			h.failed(ctx, s, err)
+			return
+		}
+	}
+	n, index, ok, err := h.tree.Key(&s.lookup, path, h.node.Tick)
+	switch {
+	case err != nil:
+	case ok:
+		s.body = append(s.body[:0], `{"action":"get","node":`...)
+		s.body = append(appendNode(s.body, &n, true), '}', '\n')
+	default:
+		l := listing{body: s.body[:0], open: s.dirs[:0]}
+		l.begin()
+		index, err = h.tree.List(path, s.req.recursive, h.node.Tick(), h.opts.MaxListBytes, l.visit)
+		l.end()
+		s.body, s.dirs = l.body, l.open
+	}
+	if err != nil {
+		stats.GetFails.Add(1)
+		h.failed(ctx, s, err)
+		return
+	}
+	stats.Gets.Add(1)
+	h.answer(ctx, s, fasthttp.StatusOK, index)
+}
+
+// answer sends s.body with the headers of a success.
+func (h *Handler) answer(ctx *fasthttp.RequestCtx, s *scratch, status int, index uint64) {
+	st := h.node.Status()
+	ctx.SetStatusCode(status)
+	head := &ctx.Response.Header
+	head.SetContentTypeBytes(contentJSON)
+	head.SetCanonical(headerCluster, h.cluster)
+	s.num = appendUint(s.num[:0], index)
+	head.SetCanonical(headerIndex, s.num)
+	s.num = appendUint(s.num[:0], st.Commit)
+	head.SetCanonical(headerRaft, s.num)
+	s.num = appendUint(s.num[:0], st.Term)
+	head.SetCanonical(headerTerm, s.num)
+	ctx.SetBody(s.body)
+}
+
+// bodies holds the memory of commands on their way through the log.
+var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 512); return &b }}
+
+// write proposes a PUT, POST or DELETE and answers with what came of it.
+func (h *Handler) write(ctx *fasthttp.RequestCtx, s *scratch, path []byte) {
+	p := part(ctx, &s.req, path)
+	if len(p.Path)+len(p.Value)+len(p.PrevValue) > h.opts.MaxRequestBytes {
+		h.failed(ctx, s, errTooLarge)
+		return
+	}
+	body := bodies.Get().(*[]byte)
+	*body = e2.Append((*body)[:0], &p)
+	// LaneSystem would let deletes overtake; a client that put and deletes on two connections may expect an order.
+	res, err := h.node.Propose(h.bounded(), node.LaneKV, entry.Part{Machine: entry.MachineEtcd2, Body: *body})
+	if !errors.Is(err, node.ErrUnknown) && cap(*body) <= maxScratch { // else the node may still hold it
+		bodies.Put(body)
+	}
+	switch {
+	case err != nil:
+		h.failed(ctx, s, err)
+		return
+	case res.Rejection != nil:
+		h.failed(ctx, s, e2.RefusalOf(res.Rejection))
+		return
+	}
+	e := res.Bodies[0].(*etcd2.Event)
+	status := fasthttp.StatusOK
+	if e.Action == etcd2.Create || e.Action == etcd2.Set && !e.HasPrev {
+		status = fasthttp.StatusCreated
+	}
+	quiet := s.req.quiet && (e.Action == etcd2.Set || e.Action == etcd2.CompareAndSwap || e.Action == etcd2.Create ||
+		e.Action == etcd2.Update)
+	s.body = appendEvent(s.body[:0], e, quiet)
+	h.answer(ctx, s, status, e.Index())
+}
+
+// part says what a write means to the tree. Which parameters count beside which others is etcd's choice.
+func part(ctx *fasthttp.RequestCtx, r *request, path []byte) e2.Part {
+	p := e2.Part{Path: path, Value: r.get(pValue), Dir: r.dir, Refresh: r.refresh, HasTTL: r.hasTTL, TTL: r.ttl}
+	compares := r.prevIndex > 0 || len(r.get(pPrevValue)) > 0
+	switch {
+	case ctx.IsDelete():
+		p = e2.Part{Kind: e2.Delete, Path: path, Dir: r.dir, Recursive: r.recursive}
+		if compares {
+			p = e2.Part{Kind: e2.CompareAndDelete, Path: path}
+		}
+	case ctx.IsPost():
+		p.Kind, p.Refresh = e2.InOrder, false
+	case r.given[pPrevExist] && !r.prevExist:
+		p.Kind, p.Refresh, compares = e2.Create, false, false
+	case compares:
+		p.Kind, p.Dir = e2.CompareAndSwap, false
+	case r.given[pPrevExist]:
+		p.Kind, p.Dir = e2.Update, false
+	default:
+		p.Kind = e2.Set
+	}
+	if compares && !ctx.IsPost() {
+		p.PrevIndex, p.PrevValue = r.prevIndex, r.get(pPrevValue)
+	}
+	return p
+}

@@ -1,0 +1,254 @@
+package v2
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/holdfastdb/holdfast/machine/etcd2"
+)
+
+var errTooManyEvents = errors.New("more events since that index than a watch holds; wait for them one by one")
+
+// watch is one request that waits for events.
+type watch struct {
+	path              string
+	recursive, stream bool
+	from              uint64 // events before do not count; set before it is registered
+	registered        bool   // guarded by hub.mu
+
+	// What its answer begins with.
+	head      []byte
+	http11    bool
+	keepAlive bool
+
+	mu    sync.Mutex // guards the rest
+	queue []*notice
+	ended bool   // by the hub: the connection is closed after what is queued
+	wake  func() // makes whoever waits look at the queue; nil while nobody waits
+}
+
+// push puts a notice on the queue; false if there is no room.
+func (w *watch) push(n *notice, h *hub) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.queue) >= maxQueued || !h.pin(n) {
+		return false
+	}
+	w.queue = append(w.queue, n)
+	if w.wake != nil {
+		w.wake()
+	}
+	return true
+}
+
+// end tells whoever waits that there will be nothing more.
+func (w *watch) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	if w.wake != nil {
+		w.wake()
+	}
+}
+
+// take empties the queue. If there was nothing, idle is called before the hub can put something there: it prepares to be
+// woken.
+func (w *watch) take(idle func()) (queue []*notice, ended bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	queue, w.queue = w.queue, nil
+	if len(queue) == 0 && !w.ended {
+		idle()
+	}
+	return queue, w.ended
+}
+
+// drop releases what is queued.
+func (w *watch) drop(h *hub) {
+	queue, _ := w.take(func() {})
+	for _, n := range queue {
+		h.unpin(n)
+	}
+}
+
+// watch begins a watch. It returns nil if it is answered: by an event of the history, or an error.
+func (h *Handler) watch(ctx *fasthttp.RequestCtx, s *scratch, path []byte) *watch {
+	w := &watch{path: string(path), recursive: s.req.recursive, stream: s.req.stream}
+	first, index, err := h.hub.add(w, s.req.waitIndex)
+	switch {
+	case err != nil:
+		h.failed(ctx, s, err)
+		return nil
+	case first != nil && !w.stream:
+		s.body = appendEvent(s.body[:0], first, false)
+		h.answer(ctx, s, fasthttp.StatusOK, index)
+		return nil
+	}
+	st := h.node.Status()
+	w.http11, w.keepAlive = ctx.Request.Header.IsHTTP11(), !ctx.Request.ConnectionClose() && h.opts.Resume != nil
+	w.keepAlive = w.keepAlive && w.http11
+	w.head = fmt.Appendf(nil, "Content-Type: application/json\r\nX-Etcd-Cluster-Id: %s\r\nX-Etcd-Index: %d\r\nX-Raft-Index: %d\r\n"+
+		"X-Raft-Term: %d\r\n", h.cluster, index, st.Commit, st.Term)
+	return w
+}
+
+// hijack takes the connection from the server for w.
+func (h *Handler) hijack(ctx *fasthttp.RequestCtx, w *watch) {
+	ctx.HijackSetNoResponse(true)
+	ctx.Hijack(func(c net.Conn) {
+		if h.follow(c, w) && h.opts.Resume != nil {
+			if u, ok := c.(interface{ UnsafeConn() net.Conn }); ok {
+				go h.opts.Resume(u.UnsafeConn())
+				return
+			}
+		}
+		c.Close()
+	})
+}
+
+// long ago: a read deadline that wakes a reader at once.
+var longAgo = time.Unix(1, 0)
+
+// writeTimeout bounds one write to a watcher, who may not read.
+const writeTimeout = 10 * time.Second
+
+// follow answers w on c until it is over, and tells whether the connection can serve further requests. Its goroutine
+// spends its life reading from the connection, because that is how a client that leaves is noticed; the hub wakes it by moving
+// the read deadline. So a watch takes one goroutine with a small stack and no worker of the server.
+func (h *Handler) follow(c net.Conn, w *watch) (resumable bool) {
+	defer h.hub.remove(w)
+	w.mu.Lock()
+	w.wake = func() { _ = c.SetReadDeadline(longAgo) } // an error: the connection is gone, and reading says so
+	w.mu.Unlock()
+	buf := append(make([]byte, 0, 512), "HTTP/1.1 200 OK\r\nDate: "...)
+	buf = fasthttp.AppendHTTPDate(buf, time.Now())
+	buf = append(append(buf, "\r\n"...), w.head...)
+	if w.http11 {
+		buf = append(buf, "Transfer-Encoding: chunked\r\n"...)
+	}
+	if !w.keepAlive {
+		buf = append(buf, "Connection: close\r\n"...)
+	}
+	// The head goes out at once: a client can rely on the watch from then on.
+	buf = append(buf, "\r\n"...)
+	over := time.Now().Add(h.opts.WatchTimeout)
+	clean := true // nothing came that belongs to a next request
+	for {
+		queue, ended := w.take(func() { _ = c.SetReadDeadline(over) })
+		for _, n := range queue {
+			buf = w.chunk(buf, n.encoded())
+			h.hub.unpin(n)
+		}
+		done := len(queue) > 0 && !w.stream || !ended && len(queue) == 0 && !time.Now().Before(over)
+		if done && w.http11 {
+			buf = append(buf, "0\r\n\r\n"...)
+		}
+		if len(buf) > 0 {
+			if c.SetWriteDeadline(time.Now().Add(writeTimeout)) != nil {
+				return false
+			}
+			if _, err := c.Write(buf); err != nil {
+				return false
+			}
+			if buf = buf[:0]; cap(buf) > 4096 {
+				buf = nil
+			}
+		}
+		switch {
+		case done:
+			return w.keepAlive && clean && c.SetDeadline(time.Time{}) == nil
+		case ended:
+			return false // without the last chunk: the client sees that it was cut
+		case len(queue) > 0:
+			continue
+		}
+		var ahead [64]byte
+		n, err := c.Read(ahead[:])
+		if n > 0 {
+			clean = false
+		}
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return false
+		}
+	}
+}
+
+// chunk appends one chunk of the body.
+func (w *watch) chunk(dst, b []byte) []byte {
+	if !w.http11 {
+		return append(dst, b...)
+	}
+	dst = strconv.AppendInt(dst, int64(len(b)), 16)
+	dst = append(append(dst, '\r', '\n'), b...)
+	return append(dst, '\r', '\n')
+}
+
+// ServeHTTP is Handle for requests that come over HTTP/2, where a connection carries many requests and cannot be taken from
+// the server: a watch holds the request's goroutine. The body is read whole, up to MaxRequestBytes and a little.
+func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	ctx, err := h.adopt(rw, r)
+	if err != nil {
+		http.Error(rw, err.Error(), http.StatusRequestEntityTooLarge)
+		return
+	}
+	w := h.serve(ctx)
+	out := rw.Header()
+	if w == nil {
+		for k, v := range ctx.Response.Header.All() {
+			out.Set(string(k), string(v))
+		}
+		rw.WriteHeader(ctx.Response.StatusCode())
+		_, _ = rw.Write(ctx.Response.Body()) // an error: the client left
+		return
+	}
+	defer h.hub.remove(w)
+	news := make(chan struct{}, 1)
+	w.mu.Lock()
+	w.wake = func() {
+		select {
+		case news <- struct{}{}:
+		default:
+		}
+	}
+	w.mu.Unlock()
+	copyHead(out, w.head)
+	rw.WriteHeader(http.StatusOK)
+	flush := http.NewResponseController(rw)
+	over := time.NewTimer(h.opts.WatchTimeout)
+	defer over.Stop()
+	for {
+		if flush.Flush() != nil {
+			return
+		}
+		queue, ended := w.take(func() {})
+		for _, n := range queue {
+			_, err = rw.Write(n.encoded())
+			h.hub.unpin(n)
+		}
+		switch {
+		case err != nil, len(queue) > 0 && !w.stream:
+			return
+		case ended:
+			panic(http.ErrAbortHandler) // cut, as on HTTP/1.1
+		case len(queue) > 0:
+			continue
+		}
+		select {
+		case <-news:
+		case <-over.C:
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+var _ tree = (*etcd2.Machine)(nil)
