@@ -16,9 +16,11 @@ import (
 
 	"github.com/holdfastdb/holdfast/door/admin"
 	doorkv "github.com/holdfastdb/holdfast/door/kv"
+	"github.com/holdfastdb/holdfast/door/kv/v2"
 	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/worker/compact"
+	"github.com/holdfastdb/holdfast/worker/expire"
 	"github.com/holdfastdb/holdfast/worker/lease"
 )
 
@@ -28,6 +30,7 @@ type server struct {
 	log   *slog.Logger
 	admin *admin.Admin // nil: off
 	kv    *doorkv.Door // nil: off
+	v2    *v2.Handler  // on the kv door's port; nil: off
 	node  *node.Node
 	// metrics answers on the addresses for metrics only; nil: there are none.
 	metrics *http.Server
@@ -93,6 +96,7 @@ func start(ctx context.Context, su *setup, log *slog.Logger) (_ *server, err err
 	// Workers act only while this member leads; they end with the node.
 	leases := lease.New(s.node)
 	s.wg.Go(leases.Run)
+	s.wg.Go(expire.New(s.node).Run)
 	s.wg.Go(func() { compact.Run(s.node, su.compaction, log) })
 	if err := s.waitReady(ctx); err != nil {
 		return nil, err
@@ -111,6 +115,9 @@ func (s *server) openKV(steps *meter.Steps) error {
 	}
 	opt := s.setup.door
 	opt.Steps = steps
+	s.v2 = v2.New(s.node, v2.Options{RequestTimeout: opt.RequestTimeout, MaxRequestBytes: opt.MaxRequestBytes,
+		MaxListBytes: opt.MaxResultBytes, Resume: func(c net.Conn) { s.kv.Resume(c) }})
+	opt.V2 = s.v2.Handle
 	s.kv = doorkv.New(s.node, opt)
 	var bound []string
 	for _, p := range s.setup.kv {
@@ -209,6 +216,7 @@ func (s *server) shutdown() error {
 		}
 	}
 	if s.kv != nil {
+		s.v2.Close()
 		if err := s.kv.Shutdown(ctx); err != nil {
 			s.log.Warn("requests cut", "door", "kv", "err", err)
 		}
@@ -239,6 +247,7 @@ func (s *server) abandon() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // cut what is left
 	if s.kv != nil {
+		s.v2.Close()
 		s.kv.Shutdown(ctx)
 	}
 	if s.metrics != nil {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/valyala/fasthttp"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	epb "go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
 	lpb "go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
@@ -67,6 +68,8 @@ type Options struct {
 	// KeepaliveMinTime is how often a client may ping, KeepaliveInterval how often the server pings an idle connection and
 	// KeepaliveTimeout how long it then waits. 0 = 5 s, 2 h, 20 s; a negative interval: never.
 	KeepaliveMinTime, KeepaliveInterval, KeepaliveTimeout time.Duration
+	// V2 answers HTTP requests below /v2/ (door/kv/v2); nil: they are not found.
+	V2 fasthttp.RequestHandler
 	// Steps receives counts and times of decoding commands and of answering them; nil: nobody looks.
 	Steps *meter.Steps
 }
@@ -227,6 +230,9 @@ func (d *Door) ServeAs(l net.Listener, offer port.Protocols) error {
 	})
 	return d.port.Serve(l, offer)
 }
+
+// Resume serves further HTTP/1.1 requests on a connection that V2 had taken; see port.Port.Resume.
+func (d *Door) Resume(c net.Conn) { d.port.Resume(c) }
 
 // Ops answers what probes and dashboards ask, for listeners that offer nothing else.
 func (d *Door) Ops() *ops.Ops { return d.ops }

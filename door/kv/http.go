@@ -32,7 +32,10 @@ const v2Prefix = "/v2/"
 
 // newWeb makes the HTTP half of the door. The port is needed for calls into the door's own gRPC server.
 func (d *Door) newWeb() *web {
-	w := &web{cors: d.opts.CORS, hosts: d.opts.HostWhitelist, v2: noV2}
+	w := &web{cors: d.opts.CORS, hosts: d.opts.HostWhitelist, v2: d.opts.V2}
+	if w.v2 == nil {
+		w.v2 = noV2
+	}
 	conn, err := grpc.NewClient("passthrough:///holdfast",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return d.port.DialGRPC(ctx) }),

@@ -33,6 +33,8 @@ func (p *Port) newHTTP1(lean bool) *fasthttp.Server {
 		// A form with files would be unpacked into temporary files before anybody asked for it.
 		DisablePreParseMultipartForm: true,
 		Logger:                       discard{},
+		// A handler that has taken a connection closes it or gives it back: see Resume.
+		KeepHijackedConns: true,
 	}
 }
 
@@ -73,6 +75,32 @@ func (p *Port) serveHTTP1(c *client, as *secret) {
 		p.conns--
 	}
 	p.mu.Unlock()
+}
+
+// Resume serves further requests on a connection of this port that a handler had taken (fasthttp's hijacking) and is done
+// with; it returns when the connection has ended. While a handler has a connection the port neither counts nor watches it.
+func (p *Port) Resume(conn net.Conn) {
+	p.mu.Lock()
+	if p.draining.Load() {
+		p.mu.Unlock()
+		_ = conn.Close() // it has asked for nothing yet
+		return
+	}
+	p.conns++
+	p.wg.Add(1)
+	p.mu.Unlock()
+	defer p.wg.Done()
+	// A new client: whoever served the old one may not have returned yet, and counts that one out.
+	switch c := conn.(type) {
+	case *client:
+		p.serveHTTP1(&client{Conn: c.Conn, raw: c.raw, port: p, asked: c.asked}, nil)
+	case *secret:
+		s := &secret{client{Conn: c.Conn, raw: c.raw, port: p, asked: c.asked}, c.tls}
+		p.serveHTTP1(&s.client, s)
+	default:
+		_ = conn.Close()
+		p.release()
+	}
 }
 
 // handle is in front of every HTTP/1.1 request.

@@ -17,6 +17,7 @@ const (
 
 // tree is what the hub reads of the machine.
 type tree interface {
+	Index() uint64
 	Recent(after uint64) (evs []*etcd2.Event, index uint64, ok bool, changed <-chan struct{})
 	Scan(since uint64, match func(*etcd2.Event) bool) (found *etcd2.Event, index uint64, err error)
 }
@@ -96,7 +97,7 @@ func (h *hub) add(w *watch, since uint64) (first *etcd2.Event, index uint64, err
 		return nil, 0, errTooManyWatchers
 	}
 	if since == 0 {
-		_, index, _, _ = h.tree.Recent(^uint64(0))
+		index = h.tree.Index()
 	} else if first, index, err = h.tree.Scan(since, w.inHistory); err != nil {
 		return nil, index, err
 	}

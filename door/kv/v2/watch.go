@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
-	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -175,7 +173,8 @@ func (h *Handler) follow(c net.Conn, w *watch) (resumable bool) {
 		if n > 0 {
 			clean = false
 		}
-		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		var timeout net.Error // the hub, or the watch's time is over
+		if err != nil && !(errors.As(err, &timeout) && timeout.Timeout()) {
 			return false
 		}
 	}
@@ -189,66 +188,6 @@ func (w *watch) chunk(dst, b []byte) []byte {
 	dst = strconv.AppendInt(dst, int64(len(b)), 16)
 	dst = append(append(dst, '\r', '\n'), b...)
 	return append(dst, '\r', '\n')
-}
-
-// ServeHTTP is Handle for requests that come over HTTP/2, where a connection carries many requests and cannot be taken from
-// the server: a watch holds the request's goroutine. The body is read whole, up to MaxRequestBytes and a little.
-func (h *Handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	ctx, err := h.adopt(rw, r)
-	if err != nil {
-		http.Error(rw, err.Error(), http.StatusRequestEntityTooLarge)
-		return
-	}
-	w := h.serve(ctx)
-	out := rw.Header()
-	if w == nil {
-		for k, v := range ctx.Response.Header.All() {
-			out.Set(string(k), string(v))
-		}
-		rw.WriteHeader(ctx.Response.StatusCode())
-		_, _ = rw.Write(ctx.Response.Body()) // an error: the client left
-		return
-	}
-	defer h.hub.remove(w)
-	news := make(chan struct{}, 1)
-	w.mu.Lock()
-	w.wake = func() {
-		select {
-		case news <- struct{}{}:
-		default:
-		}
-	}
-	w.mu.Unlock()
-	copyHead(out, w.head)
-	rw.WriteHeader(http.StatusOK)
-	flush := http.NewResponseController(rw)
-	over := time.NewTimer(h.opts.WatchTimeout)
-	defer over.Stop()
-	for {
-		if flush.Flush() != nil {
-			return
-		}
-		queue, ended := w.take(func() {})
-		for _, n := range queue {
-			_, err = rw.Write(n.encoded())
-			h.hub.unpin(n)
-		}
-		switch {
-		case err != nil, len(queue) > 0 && !w.stream:
-			return
-		case ended:
-			panic(http.ErrAbortHandler) // cut, as on HTTP/1.1
-		case len(queue) > 0:
-			continue
-		}
-		select {
-		case <-news:
-		case <-over.C:
-			return
-		case <-r.Context().Done():
-			return
-		}
-	}
 }
 
 var _ tree = (*etcd2.Machine)(nil)

@@ -1,0 +1,447 @@
+package v2
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/worker/expire"
+)
+
+// server is one member with the handler on a fasthttp server of its own, in this process.
+type server struct {
+	t       testing.TB
+	node    *node.Node
+	handler *Handler
+	addr    string
+}
+
+// serve starts a cluster of one that ends with the test.
+func serve(t testing.TB, opts Options) *server {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	n, err := node.Start(ctx, node.Config{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}, node.StartOptions{Name: "n1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := expire.New(n)
+	worked := make(chan struct{})
+	go func() { defer close(worked); w.Run() }()
+	for !n.Status().Ready {
+		time.Sleep(5 * time.Millisecond)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs := &fasthttp.Server{KeepHijackedConns: true, NoDefaultContentType: true, ReadBufferSize: 16 << 10}
+	opts.Resume = func(c net.Conn) { _ = fs.ServeConn(c) }
+	s := &server{t: t, node: n, handler: New(n, opts), addr: l.Addr().String()}
+	fs.Handler = s.handler.Handle
+	go fs.Serve(l)
+	t.Cleanup(func() {
+		s.handler.Close()
+		fs.Shutdown()
+		n.Stop()
+		<-worked
+	})
+	return s
+}
+
+// answer is what came of a request.
+type answer struct {
+	status int
+	body   string
+	header http.Header
+}
+
+func (a answer) String() string { return fmt.Sprintf("%d %s", a.status, strings.TrimSpace(a.body)) }
+
+// do sends a request given as "METHOD path?query form".
+func (s *server) do(line string) answer {
+	s.t.Helper()
+	res, err := s.try(line)
+	if err != nil {
+		s.t.Fatalf("%s: %v", line, err)
+	}
+	return res
+}
+
+var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
+func (s *server) try(line string) (answer, error) {
+	f := strings.SplitN(line, " ", 3)
+	var body io.Reader
+	if len(f) == 3 {
+		body = strings.NewReader(f[2])
+	}
+	req, err := http.NewRequest(f[0], "http://"+s.addr+f[1], body)
+	if err != nil {
+		return answer{}, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", formType)
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	return answer{res.StatusCode, string(b), res.Header}, err
+}
+
+// want compares an answer with status and body.
+func (s *server) want(line, want string) answer {
+	s.t.Helper()
+	got := s.do(line)
+	if got.String() != want {
+		s.t.Errorf("%s\n got %s\nwant %s", line, got, want)
+	}
+	return got
+}
+
+func TestKeys(t *testing.T) {
+	s := serve(t, Options{})
+	s.want("GET /v2/keys", `200 {"action":"get","node":{"dir":true}}`)
+	a := s.want("PUT /v2/keys/foo value=bar", `201 {"action":"set","node":{"key":"/foo","value":"bar","modifiedIndex":4,"createdIndex":4}}`)
+	for k, want := range map[string]string{"Content-Type": "application/json", "X-Etcd-Index": "4", "X-Raft-Term": "1",
+		"X-Etcd-Cluster-Id": fmt.Sprintf("%x", s.node.Status().ClusterID)} {
+		if got := a.header.Get(k); got != want && k != "X-Raft-Term" {
+			t.Errorf("header %s is %q, want %q", k, got, want)
+		}
+	}
+	if a.header.Get("X-Raft-Index") == "" || a.header.Get("X-Raft-Term") == "" {
+		t.Errorf("raft headers are missing: %v", a.header)
+	}
+	s.want("GET /v2/keys/foo?quorum=true", `200 {"action":"get","node":{"key":"/foo","value":"bar","modifiedIndex":4,"createdIndex":4}}`)
+	a = s.want("GET /v2/keys/none", `404 {"errorCode":100,"message":"Key not found","cause":"/none","index":4}`)
+	if a.header.Get("X-Etcd-Index") != "4" || a.header.Get("X-Raft-Index") != "" {
+		t.Errorf("headers of an error: %v", a.header)
+	}
+	if a := s.do("HEAD /v2/keys/foo"); a.status != 200 || a.body != "" || a.header.Get("Content-Length") != "88" {
+		t.Errorf("HEAD: %v, %v", a, a.header)
+	}
+	if a := s.do("PATCH /v2/keys/foo"); a.String() != "405 Method Not Allowed" || a.header.Get("Allow") != "HEAD,GET,PUT,POST,DELETE" {
+		t.Errorf("PATCH: %v, %v", a, a.header)
+	}
+	if a := s.do("GET /v2/keys/a//b/../c?x=1"); a.status != 301 || a.header.Get("Location") != "/v2/keys/a/c?x=1" {
+		t.Errorf("an unclean path: %v, %v", a, a.header)
+	}
+	s.want("PUT /v2/keys/t value=x&ttl=", `201 {"action":"set","node":{"key":"/t","value":"x","modifiedIndex":5,"createdIndex":5}}`)
+	s.want("PUT /v2/keys/t?noValueOnSuccess=true&value=y", `200 {"action":"set"}`)
+	s.want("PUT /v2/keys/t?value=q value=body&prevExist=true", `200 {"action":"update","node":{"key":"/t","value":"body",`+
+		`"modifiedIndex":7,"createdIndex":6},"prevNode":{"key":"/t","value":"y","modifiedIndex":6,"createdIndex":6}}`)
+	s.want("PUT /v2/keys/t value=%3C%3E%26%22%5C%FF%E2%80%A8%01%0A+", `200 {"action":"set","node":{"key":"/t",`+
+		`"value":"\u003c\u003e\u0026\"\\\ufffd\u2028\u0001\n ","modifiedIndex":8,"createdIndex":8},`+
+		`"prevNode":{"key":"/t","value":"body","modifiedIndex":7,"createdIndex":6}}`)
+	s.want("GET /v2/keys/t?dir=", `400 {"errorCode":209,"message":"Invalid field","cause":"invalid value for \"dir\"","index":0}`)
+	s.want("GET /v2/keys/t?a;b=c", `400 {"errorCode":210,"message":"Invalid POST form","cause":"invalid semicolon separator in query","index":0}`)
+	s.want("DELETE /v2/keys/t?prevIndex=1", `412 {"errorCode":101,"message":"Compare failed","cause":"[1 != 8]","index":8}`)
+	s.want("DELETE /v2/keys/?prevIndex=1", `403 {"errorCode":102,"message":"Not a file","index":8}`)
+	s.want("POST /v2/keys/q value=1", `201 {"action":"create","node":{"key":"/q/00000000000000000009","value":"1","modifiedIndex":9,"createdIndex":9}}`)
+	s.want("PUT /v2/keys/q/_h/x value=1", `201 {"action":"set","node":{"key":"/q/_h/x","value":"1","modifiedIndex":10,"createdIndex":10}}`)
+	s.want("PUT /v2/keys/q/d/x value=1", `201 {"action":"set","node":{"key":"/q/d/x","value":"1","modifiedIndex":11,"createdIndex":11}}`)
+	s.want("GET /v2/keys/q", `200 {"action":"get","node":{"key":"/q","dir":true,"nodes":[{"key":"/q/00000000000000000009","value":"1",`+
+		`"modifiedIndex":9,"createdIndex":9},{"key":"/q/d","dir":true,"modifiedIndex":11,"createdIndex":11}],"modifiedIndex":9,"createdIndex":9}}`)
+	s.want("GET /v2/keys/q?recursive=true", `200 {"action":"get","node":{"key":"/q","dir":true,"nodes":[{"key":"/q/00000000000000000009","value":"1",`+
+		`"modifiedIndex":9,"createdIndex":9},{"key":"/q/d","dir":true,"nodes":[{"key":"/q/d/x","value":"1","modifiedIndex":11,"createdIndex":11}],`+
+		`"modifiedIndex":11,"createdIndex":11}],"modifiedIndex":9,"createdIndex":9}}`)
+	s.want("GET /v2/foo", "404 404 page not found")
+	s.want("GET /v2/machines", "200 ")
+	if a := s.do("GET /v2/auth/enable"); a.status != 501 || !strings.Contains(a.body, "not offered") {
+		t.Errorf("v2 auth: %v", a)
+	}
+}
+
+func TestExpires(t *testing.T) {
+	s := serve(t, Options{})
+	watch := s.long("/v2/keys/d?wait=true&recursive=true")
+	s.do("PUT /v2/keys/d/x?ttl=1&value=v")
+	if a := s.do("GET /v2/keys/d/x"); !strings.Contains(a.body, `"ttl":1,`) {
+		t.Errorf("a key with a second to live: %s", a)
+	}
+	watch.want(`"action":"set"`)
+	gone := s.long("/v2/keys/d?wait=true&recursive=true")
+	gone.want(`{"action":"expire","node":{"key":"/d/x","modifiedIndex":5,"createdIndex":4},"prevNode":{"key":"/d/x","value":"v","expiration":`)
+	s.want("GET /v2/keys/d/x", `404 {"errorCode":100,"message":"Key not found","cause":"/d/x","index":5}`)
+}
+
+// long is a request that waits.
+type long struct {
+	t   testing.TB
+	res *http.Response
+	in  *bufio.Reader
+}
+
+// long begins a watch; it returns once the server has sent the head of its answer.
+func (s *server) long(path string) *long {
+	s.t.Helper()
+	res, err := client.Get("http://" + s.addr + path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { res.Body.Close() })
+	if res.StatusCode != 200 {
+		b, _ := io.ReadAll(res.Body)
+		s.t.Fatalf("GET %s: %d %s", path, res.StatusCode, b)
+	}
+	return &long{s.t, res, bufio.NewReader(res.Body)}
+}
+
+// next reads one event.
+func (l *long) next() string {
+	l.t.Helper()
+	timer := time.AfterFunc(10*time.Second, func() { l.res.Body.Close() })
+	defer timer.Stop()
+	line, err := l.in.ReadString('\n')
+	if err != nil {
+		l.t.Fatalf("no event: %v (read %q)", err, line)
+	}
+	return strings.TrimSpace(line)
+}
+
+func (l *long) want(part string) {
+	l.t.Helper()
+	if got := l.next(); !strings.Contains(got, part) {
+		l.t.Errorf("event %s\nwant %s", got, part)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	s := serve(t, Options{})
+	s.do("PUT /v2/keys/a/b value=1")
+	for _, w := range []struct{ path, change, want string }{
+		{"/a/b?wait=true", "PUT /v2/keys/a/b value=2", `{"action":"set","node":{"key":"/a/b","value":"2"`},
+		{"/a?wait=true&recursive=true", "PUT /v2/keys/a/c value=2", `{"action":"set","node":{"key":"/a/c"`},
+		{"/?wait=true&recursive=true", "PUT /v2/keys/a/_h/x value=2", ""},
+		{"/a/_h?wait=true&recursive=true", "PUT /v2/keys/a/_h/x value=3", `"prevNode":{"key":"/a/_h/x","value":"2"`},
+		{"/a?wait=true", "PUT /v2/keys/a/c value=3", ""},
+		{"/a/c?wait=true", "PUT /v2/keys/a/c?prevExist=true&refresh=true&ttl=50", ""},
+		{"/a/c?wait=true", "DELETE /v2/keys/a?recursive=true", `{"action":"delete","node":{"key":"/a","dir":true`},
+	} {
+		l := s.long("/v2/keys" + w.path)
+		s.do(w.change)
+		if w.want == "" {
+			time.Sleep(20 * time.Millisecond)
+			if n := s.handler.hub.waiting(); n != 1 {
+				t.Errorf("%s heard of %s", w.path, w.change)
+			}
+			l.res.Body.Close()
+			for s.handler.hub.waiting() != 0 {
+				time.Sleep(time.Millisecond) // a client that leaves is noticed
+			}
+			continue
+		}
+		l.want(w.want)
+		if rest, err := io.ReadAll(l.in); len(rest) > 0 || err != nil {
+			t.Errorf("after the event: %q, %v", rest, err)
+		}
+	}
+	// The history.
+	s.want("GET /v2/keys/a/b?wait=true&waitIndex=4", `200 {"action":"set","node":{"key":"/a/b","value":"1","modifiedIndex":4,"createdIndex":4}}`)
+	a := s.do("GET /v2/keys/a/b?wait=true&waitIndex=5")
+	if !strings.Contains(a.body, `"value":"2"`) || a.header.Get("X-Etcd-Index") == "5" {
+		t.Errorf("the event at 5: %v, %v", a, a.header)
+	}
+	for i := range 1100 {
+		s.do(fmt.Sprintf("PUT /v2/keys/x value=%d", i))
+	}
+	index := s.handler.tree.Index()
+	s.want("GET /v2/keys/x?wait=true&waitIndex=7", fmt.Sprintf(`400 {"errorCode":401,"message":"The event in requested index is outdated and cleared",`+
+		`"cause":"the requested history has been cleared [%d/7]","index":%d}`, index-999, index))
+}
+
+func TestStreamMissesAndRepeatsNothing(t *testing.T) {
+	s := serve(t, Options{})
+	s.do("PUT /v2/keys/s/0 value=first")
+	early := s.long("/v2/keys/s?wait=true&recursive=true&stream=true")
+	late := s.long("/v2/keys/s?wait=true&recursive=true&stream=true&waitIndex=4")
+	var wg sync.WaitGroup
+	for c := range 4 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := range 50 {
+				s.do(fmt.Sprintf("PUT /v2/keys/s/%d value=%d", c, i))
+			}
+		}()
+	}
+	for i := range 200 {
+		early.want(fmt.Sprintf(`"modifiedIndex":%d,`, 5+i))
+	}
+	for i := range 201 {
+		late.want(fmt.Sprintf(`"modifiedIndex":%d,`, 4+i))
+	}
+	wg.Wait()
+	s.do("DELETE /v2/keys/s/0")
+	s.do("DELETE /v2/keys/s?recursive=true")
+	early.want(`"key":"/s/0"`)
+	early.want(`"key":"/s"`)
+}
+
+func TestManyWatchers(t *testing.T) {
+	s := serve(t, Options{MaxWatchers: 500})
+	var conns []net.Conn
+	for i := range 500 {
+		c, err := net.Dial("tcp", s.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprintf(c, "GET /v2/keys/k?wait=true HTTP/1.1\r\nHost: x\r\n\r\n")
+		conns = append(conns, c)
+		for s.handler.hub.waiting() != i+1 {
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+	s.want("GET /v2/keys/k?wait=true", `500 {"errorCode":300,"message":"Raft Internal Error","cause":"`+errTooManyWatchers.Error()+`","index":0}`)
+	s.do("PUT /v2/keys/k value=v")
+	for _, c := range conns {
+		c.SetDeadline(time.Now().Add(10 * time.Second))
+		in := bufio.NewReader(c)
+		res, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(res.Body); err != nil || !bytes.Contains(b, []byte(`"value":"v"`)) {
+			t.Fatalf("%s, %v", b, err)
+		}
+		// The connection serves the next request.
+		fmt.Fprintf(c, "GET /v2/keys/k HTTP/1.1\r\nHost: x\r\n\r\n")
+		if res, err = http.ReadResponse(in, nil); err != nil || res.StatusCode != 200 {
+			t.Fatalf("the next request: %v", err)
+		}
+	}
+}
+
+func TestUsers(t *testing.T) {
+	on := false
+	s := serve(t, Options{AuthEnabled: func() bool { return on }, RootBasic: func(u, p string) bool { return u == "root" && p == "a:b" }})
+	s.do("PUT /v2/keys/k value=v")
+	on = true
+	s.want("GET /v2/keys/k", `401 {"errorCode":110,"message":"The request requires user authentication","cause":"Insufficient credentials","index":0}`)
+	s.want("GET /v2/members", `401 {"message":"Insufficient credentials"}`)
+	req, _ := http.NewRequest("GET", "http://"+s.addr+"/v2/keys/k", nil)
+	for _, c := range []struct {
+		user, password string
+		status         int
+	}{{"root", "a:b", 200}, {"root", "x", 401}, {"other", "a:b", 401}} {
+		req.SetBasicAuth(c.user, c.password)
+		res, err := client.Do(req)
+		if err != nil || res.StatusCode != c.status {
+			t.Errorf("%s: %v, %v", c.user, res.StatusCode, err)
+		}
+		res.Body.Close()
+	}
+}
+
+func TestMembers(t *testing.T) {
+	s := serve(t, Options{})
+	id := fmt.Sprintf("%x", s.node.Status().MemberID)
+	s.want("GET /v2/members", fmt.Sprintf(`200 {"members":[{"id":"%s","name":"n1","peerURLs":[],"clientURLs":[]}]}`, id))
+	s.want("GET /v2/members/leader", fmt.Sprintf(`200 {"id":"%s","name":"n1","peerURLs":[],"clientURLs":[]}`, id))
+	s.want("GET /v2/members/xyz", `404 {"message":"Not found"}`)
+	s.want("DELETE /v2/members/12", `404 {"message":"No such member: 12"}`)
+	s.want("POST /v2/members {}", `415 {"message":"Bad Content-Type application/x-www-form-urlencoded, accept application/json"}`)
+	post := func(method, path, body string) string {
+		req, _ := http.NewRequest(method, "http://"+s.addr+path, strings.NewReader(body))
+		req.Header.Set("Content-Type", "application/json")
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		b, _ := io.ReadAll(res.Body)
+		return fmt.Sprintf("%d %s", res.StatusCode, b)
+	}
+	if got := post("POST", "/v2/members", `{"peerURLs":["foo"]}`); got != "400 {\"message\":\"URL scheme must be http, https, unix, or unixs: foo\"}\n" {
+		t.Errorf("a bad URL: %s", got)
+	}
+	if got := post("PUT", "/v2/members/"+id, `{"peerURLs":["http://127.0.0.1:1"]}`); got != "204 " {
+		t.Errorf("new addresses: %s", got)
+	}
+	s.want("GET /v2/members", fmt.Sprintf(`200 {"members":[{"id":"%s","name":"n1","peerURLs":["http://127.0.0.1:1"],"clientURLs":[]}]}`, id))
+	if got := post("POST", "/v2/members", `{"peerURLs":["http://127.0.0.1:2"]}`); !strings.HasPrefix(got, "201 ") {
+		t.Errorf("another member: %s", got)
+	}
+	s.want("GET /v2/stats/leader", fmt.Sprintf(`200 {"leader":"%s","followers":{}}`, id))
+	if a := s.do("GET /v2/stats/self"); !strings.HasPrefix(a.body, `{"name":"n1","id":"`+id+`","state":"StateLeader"`) {
+		t.Errorf("self: %s", a)
+	}
+}
+
+func TestStoreStats(t *testing.T) {
+	s := serve(t, Options{})
+	s.do("PUT /v2/keys/k value=v")
+	s.do("GET /v2/keys/k")
+	s.do("GET /v2/keys/none")
+	s.want("GET /v2/stats/store", `200 {"getsSuccess":1,"getsFail":1,"setsSuccess":1,"setsFail":0,"deleteSuccess":0,"deleteFail":0,"updateSuccess":0,`+
+		`"updateFail":0,"createSuccess":0,"createFail":0,"compareAndSwapSuccess":0,"compareAndSwapFail":0,"compareAndDeleteSuccess":0,`+
+		`"compareAndDeleteFail":0,"expireCount":0,"watchers":0}`)
+}
+
+// FuzzRequest feeds the decoder of parameters; the library etcd uses must agree on every one of them.
+func FuzzRequest(f *testing.F) {
+	for _, q := range []string{"", "value=a+b%20c", "ttl=5&dir=true", "a;b", "%zz", "&&=&value", "prevIndex=18446744073709551616", "wait=1&waitIndex=7",
+		"value=a&value=b", "prevExist=false&refresh=true&ttl=x", "%76alue=x"} {
+		f.Add(q, q)
+	}
+	f.Fuzz(func(t *testing.T, query, form string) {
+		var ctx fasthttp.RequestCtx
+		ctx.Request.Header.SetMethod("PUT")
+		ctx.Request.Header.SetContentType(formType)
+		ctx.Request.SetBodyString(form)
+		var r request
+		_, bad := r.read(&ctx, []byte(query), nil)
+		body, err1 := url.ParseQuery(form)
+		all, err2 := url.ParseQuery(query)
+		if (err1 != nil || err2 != nil) != (bad.code == codeInvalidForm) {
+			t.Fatalf("%q, %q: %v here, %v and %v there", query, form, bad, err1, err2)
+		}
+		if bad.code == codeInvalidForm {
+			return
+		}
+		for name, p := range map[string]param{"value": pValue, "ttl": pTTL, "prevValue": pPrevValue, "waitIndex": pWaitIndex} {
+			want, given := append(body[name], all[name]...), body.Has(name) || all.Has(name)
+			if given != r.given[p] || given && string(r.raw[p]) != want[0] {
+				t.Fatalf("%q, %q: %s is %q, %v here, %q there", query, form, name, r.raw[p], r.given[p], want)
+			}
+		}
+	})
+}
+
+// FuzzPath feeds the decoder of paths.
+func FuzzPath(f *testing.F) {
+	for _, p := range []string{"/", "/v2/keys/a", "/a%2Fb", "/%", "/%0", "/a/../b", "//", "/a/./"} {
+		f.Add(p)
+	}
+	f.Fuzz(func(t *testing.T, p string) {
+		if p == "" || p[0] != '/' {
+			return
+		}
+		got, ok := unescapePath(nil, []byte(p))
+		want, err := url.PathUnescape(p)
+		if ok != (err == nil) || ok && string(got) != want {
+			t.Fatalf("%q: %q, %v here, %q, %v there", p, got, ok, want, err)
+		}
+		if ok {
+			isClean(got)
+		}
+	})
+}
