@@ -143,6 +143,7 @@ func TestCrashInTheMiddleOfAnInstall(t *testing.T) {
 			for i := range c.lost {
 				dead = append(dead, m.propose(far, "lost", fmt.Sprint(i)))
 				m.step()
+				m.clock.Advance(packPatience) // nothing is committed, so each entry is cut when that is over
 				m.step()
 			}
 			m.until("another leader", func() bool { return m.nodes[1].pub.Load().leads != 0 || m.nodes[2].pub.Load().leads != 0 })
