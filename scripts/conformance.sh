@@ -1,5 +1,6 @@
 #!/bin/sh
 # Unmodified foreign clients against real nodes: conformance.sh [DOOR] [QUICK]. Without DOOR: every finished door.
+# First single clients beside the original, then etcd's own suite. Both run to their end; one failure makes the whole red.
 set -eu
 cd "$(dirname "$0")/.."
 door=${1:-kv}
@@ -9,5 +10,10 @@ kv) ;;
 esac
 scripts/peers.sh
 make -s build
+scripts/etcdsuite.sh
 go build -o build/conformance ./conformance
-exec build/conformance ${2:+-quick} -door "$door"
+go build -o build/etcdsuite ./conformance/etcdsuite
+status=0
+build/conformance ${2:+-quick} -door "$door" || status=1
+build/etcdsuite ${2:+-quick} || status=1
+exit $status
