@@ -3,8 +3,9 @@ package port
 import (
 	"bytes"
 	"context"
-	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -37,7 +38,7 @@ const patience = 100 * time.Millisecond
 const maxPiece = 64 << 10
 
 // exchange is one request in the hands of a net/http handler. The handler's goroutine has the first group of fields until
-// done is closed, the connection's goroutine the second; live, pieces and done are between them.
+// done is closed, whoever writes the answer the second; live, pieces and done are between them.
 type exchange struct {
 	header http.Header
 	status int // 0: not decided
@@ -46,7 +47,7 @@ type exchange struct {
 	failed bool // the handler panicked
 
 	ctx    *fasthttp.RequestCtx
-	left   []byte // of the piece being read
+	first  []byte // the piece that made the answer a stream
 	gone   <-chan struct{}
 	live   context.Context
 	cancel context.CancelFunc
@@ -131,12 +132,73 @@ func (x *exchange) answer() {
 			return
 		case piece := <-x.pieces:
 			x.head()
-			x.left = piece
-			x.gone = Gone(x.ctx)
-			x.ctx.Response.ImmediateHeaderFlush = true
-			x.ctx.Response.SetBodyStream(x, -1)
+			x.first = piece
+			c := served(x.ctx)
+			c.lent = make(chan bool, 1)
+			x.ctx.HijackSetNoResponse(true)
+			x.ctx.Hijack(func(rest net.Conn) { c.lent <- x.stream(c, rest) })
 			return
 		}
+	}
+}
+
+// stream writes the answer of a handler that flushes, each flush one chunk: there are clients that take a chunk for a
+// message, and fasthttp's own streams cut them at 4 KiB. It runs once fasthttp has written everything before and let go of
+// the connection. rest is the connection with what fasthttp has read ahead. It reports whether the connection can be used
+// for another request.
+func (x *exchange) stream(c *client, rest net.Conn) (again bool) {
+	defer func() {
+		x.cancel()
+		<-x.done // the request's memory is used again from here on
+	}()
+	chunked := x.ctx.Request.Header.IsHTTP11()
+	h := &x.ctx.Response.Header
+	if again = chunked && !x.ctx.Request.Header.ConnectionClose(); !again {
+		h.SetConnectionClose()
+	}
+	if chunked {
+		h.SetContentLength(-1)
+	} else {
+		h.SetContentLength(-2) // the end of the connection is the end of the answer
+	}
+	body := !x.ctx.IsHead()
+	out := h.AppendBytes(nil)
+	piece := x.first
+	gone := c.Gone()
+	for {
+		if len(piece) > 0 && body {
+			if chunked {
+				out = append(fmt.Appendf(out, "%x\r\n", len(piece)), piece...)
+				out = append(out, "\r\n"...)
+			} else {
+				out = append(out, piece...)
+			}
+		}
+		if _, err := c.Write(out); err != nil {
+			return false
+		}
+		if out = out[:0]; cap(out) > maxPiece {
+			out = nil // one large message must not stay with a stream of small ones
+		}
+		select {
+		case piece = <-x.pieces:
+			continue
+		case <-gone:
+			return false
+		case <-x.done:
+		}
+		if x.failed {
+			return false // without a last chunk: the client sees that it is not whole
+		}
+		if piece, x.buf = x.buf, nil; len(piece) > 0 {
+			continue // and find done again
+		}
+		if chunked && body {
+			if _, err := c.Write([]byte("0\r\n\r\n")); err != nil {
+				return false
+			}
+		}
+		return again && c.resume(rest) == nil
 	}
 }
 
@@ -153,35 +215,6 @@ func (x *exchange) head() {
 			x.ctx.Response.Header.Add(name, v)
 		}
 	}
-}
-
-// Read hands the stream to fasthttp, which sends what each call returns as one chunk.
-func (x *exchange) Read(p []byte) (int, error) {
-	for len(x.left) == 0 {
-		select {
-		case x.left = <-x.pieces:
-		case <-x.done:
-			if x.failed {
-				return 0, errors.New("the handler failed") // the connection ends without the last chunk
-			}
-			x.left, x.buf = x.buf, nil
-			if len(x.left) == 0 {
-				return 0, io.EOF
-			}
-		case <-x.gone:
-			return 0, io.ErrClosedPipe
-		}
-	}
-	n := copy(p, x.left)
-	x.left = x.left[n:]
-	return n, nil
-}
-
-// Close is fasthttp's word that it wants no more: the end was read, or the client is gone.
-func (x *exchange) Close() error {
-	x.cancel()
-	<-x.done // the request's memory is used again from here on
-	return nil
 }
 
 // convert makes a request of net/http. Its body is ctx's memory.

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/valyala/fasthttp"
 )
 
 // replayed is a connection whose first bytes have been read already. Read is for one goroutine at a time, as ever.
@@ -59,6 +61,10 @@ type client struct {
 	held    int    // bytes drawn from the port's budget for them
 
 	leaving leaving
+	// lent is set while a stream has the connection instead of fasthttp; it tells whether the connection goes on.
+	lent chan bool
+	// fenced makes Read fail: what has been read ahead is wanted, nothing more.
+	fenced bool
 }
 
 // leaving is how a handler hears that its client went away: somebody must read the socket while nobody else does.
@@ -86,6 +92,9 @@ const (
 
 // Read implements net.Conn.
 func (c *client) Read(p []byte) (int, error) {
+	if c.fenced {
+		return 0, io.EOF
+	}
 	if c.leaving.gone != nil {
 		c.unwatch()
 	}
@@ -141,6 +150,29 @@ func (c *client) Write(p []byte) (int, error) {
 			return written, err
 		}
 	}
+}
+
+// resume takes over what fasthttp has read ahead, so that the connection can be served from its beginning again.
+func (c *client) resume(rest io.Reader) error {
+	if c.leaving.gone != nil {
+		c.unwatch()
+	}
+	c.fenced = true
+	ahead, err := io.ReadAll(rest)
+	c.fenced = false
+	c.head = append(ahead, c.head...)
+	return err
+}
+
+// served is the connection a request came on.
+func served(ctx *fasthttp.RequestCtx) *client {
+	switch c := ctx.Conn().(type) {
+	case *client:
+		return c
+	case *secret:
+		return &c.client
+	}
+	panic("this request did not come through a port")
 }
 
 // cut ends the connection from outside; the goroutine that serves it notices. It does not say goodbye in TLS's way, which

@@ -216,16 +216,16 @@ func TestUnfinishedBodiesShareABudget(t *testing.T) {
 	opts := hasty()
 	opts.RequestTimeout = 10 * time.Second
 	s := start(t, nil, opts)
-	var open []*bufio.Reader
+	var open []net.Conn
 	for range 20 { // 20 × 900 KB do not fit 4 MiB
 		c := s.dial()
 		io.WriteString(c, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\nx")
-		open = append(open, bufio.NewReader(c))
-		c.SetReadDeadline(time.Now().Add(3 * time.Second))
+		open = append(open, c)
 	}
 	refused := 0
-	for _, in := range open {
-		if line, err := in.ReadString('\n'); err == nil && strings.Contains(line, "503") {
+	for _, c := range open {
+		c.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
+		if line, err := bufio.NewReader(c).ReadString('\n'); err == nil && strings.Contains(line, "503") {
 			refused++
 		}
 	}

@@ -26,6 +26,7 @@ func (p *Port) newHTTP1(lean bool) *fasthttp.Server {
 		ReadBufferSize:        maxHeader,
 		MaxRequestBodySize:    p.opts.MaxBodyBytes,
 		ReduceMemoryUsage:     lean,
+		KeepHijackedConns:     true,    // they come back; see serveHTTP1
 		Concurrency:           1 << 30, // the port counts connections itself
 		NoDefaultServerHeader: true,
 		NoDefaultContentType:  true,
@@ -64,7 +65,12 @@ func (p *Port) serveHTTP1(c *client, as *secret) {
 	if as != nil {
 		conn = as
 	}
-	_ = server.ServeConn(conn) // told to the client, or it went away
+	for again := true; again; {
+		c.lent = nil
+		_ = server.ServeConn(conn) // told to the client, or it went away
+		again = c.lent != nil && <-c.lent
+	}
+	_ = c.raw.Close() // fasthttp has done so, unless a stream had the connection last
 	if c.leaving.gone != nil {
 		c.unwatch()
 	}

@@ -63,6 +63,12 @@ func start(t *testing.T, tls *tls.Config, opts Options) *stand {
 		<-r.Context().Done()
 		s.left <- struct{}{}
 	})
+	mux.HandleFunc("/messages", func(w http.ResponseWriter, _ *http.Request) {
+		for _, size := range []int{1, 10_000, 300_000} {
+			fmt.Fprintln(w, strings.Repeat("x", size))
+			http.NewResponseController(w).Flush()
+		}
+	})
 	mux.HandleFunc("/panic", func(http.ResponseWriter, *http.Request) { panic("a bug") })
 	mux.HandleFunc("/common-name", func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, r.TLS.PeerCertificates[0].Subject.CommonName)
@@ -358,6 +364,22 @@ func TestAStreamIsSeenAsItGrowsAndEndsWhenItsClientLeaves(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestAMessageIsAChunk: etcd3gw takes each chunk of a watch for one JSON document.
+func TestAMessageIsAChunk(t *testing.T) {
+	s := start(t, nil, Options{})
+	got := s.ask("GET /messages HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+	_, body, _ := strings.Cut(got, "\r\n\r\n")
+	for _, size := range []int{1, 10_000, 300_000} {
+		chunk := fmt.Sprintf("%x\r\n%s\n\r\n", size+1, strings.Repeat("x", size))
+		rest, ok := strings.CutPrefix(body, chunk)
+		if !ok {
+			t.Fatalf("a message of %d bytes is cut: %.80q", size, body)
+		}
+		body = rest
+	}
+	same(t, body, "0\r\n\r\n")
 }
 
 func TestShutdownWaitsForRequestsAndNotForIdleConnections(t *testing.T) {
