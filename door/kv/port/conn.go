@@ -53,7 +53,8 @@ type client struct {
 	state atomic.Uint64 // second of the port's clock << 2 | what it waits for
 	turn  atomic.Uint64 // the order in which idle connections make room; see Read
 
-	evicted bool // it has made room and is counted out. port.mu guards it.
+	owner   atomic.Uint32 // serving, taken or closed
+	evicted bool          // it has made room and is counted out. port.mu guards it.
 
 	asked   uint64 // requests so far
 	arrived int    // bytes since the last answer
@@ -66,6 +67,13 @@ type client struct {
 	// fenced makes Read fail: what has been read ahead is wanted, nothing more.
 	fenced bool
 }
+
+// Who has a connection.
+const (
+	serving = iota // the port
+	taken          // a handler that answers later
+	closed
+)
 
 // leaving is how a handler hears that its client went away: somebody must read the socket while nobody else does.
 type leaving struct {
@@ -173,6 +181,14 @@ func served(ctx *fasthttp.RequestCtx) *client {
 		return &c.client
 	}
 	panic("this request did not come through a port")
+}
+
+// Close implements net.Conn. A connection a handler had taken is counted out.
+func (c *client) Close() error {
+	if c.owner.Swap(closed) == taken {
+		c.port.release()
+	}
+	return c.Conn.Close()
 }
 
 // cut ends the connection from outside; the goroutine that serves it notices. It does not say goodbye in TLS's way, which

@@ -26,7 +26,6 @@ func (p *Port) newHTTP1(lean bool) *fasthttp.Server {
 		ReadBufferSize:        maxHeader,
 		MaxRequestBodySize:    p.opts.MaxBodyBytes,
 		ReduceMemoryUsage:     lean,
-		KeepHijackedConns:     true,    // they come back; see serveHTTP1
 		Concurrency:           1 << 30, // the port counts connections itself
 		NoDefaultServerHeader: true,
 		NoDefaultContentType:  true,
@@ -34,7 +33,7 @@ func (p *Port) newHTTP1(lean bool) *fasthttp.Server {
 		// A form with files would be unpacked into temporary files before anybody asked for it.
 		DisablePreParseMultipartForm: true,
 		Logger:                       discard{},
-		// A handler that has taken a connection closes it or gives it back: see Resume.
+		// Who has taken a connection, a stream or a handler, closes it or gives it back: see serveHTTP1 and Resume.
 		KeepHijackedConns: true,
 	}
 }
@@ -70,43 +69,54 @@ func (p *Port) serveHTTP1(c *client, as *secret) {
 		_ = server.ServeConn(conn) // told to the client, or it went away
 		again = c.lent != nil && <-c.lent
 	}
-	_ = c.raw.Close() // fasthttp has done so, unless a stream had the connection last
 	if c.leaving.gone != nil {
 		c.unwatch()
 	}
 	c.giveBack()
+	if c.lent != nil {
+		_ = conn.Close() // a stream had it last; otherwise fasthttp has closed it, or a handler has taken it
+	}
 	p.mu.Lock()
 	delete(p.clients, c)
-	if !c.evicted {
+	// A connection that a handler has taken stays counted until it is closed.
+	if !c.owner.CompareAndSwap(serving, taken) && !c.evicted {
 		p.conns--
 	}
 	p.mu.Unlock()
 }
 
 // Resume serves further requests on a connection of this port that a handler had taken (fasthttp's hijacking) and is done
-// with; it returns when the connection has ended. While a handler has a connection the port neither counts nor watches it.
+// with; it returns when the connection has ended. While a handler has a connection the port counts it, but does not watch it.
 func (p *Port) Resume(conn net.Conn) {
+	var old *client
+	switch c := conn.(type) {
+	case *client:
+		old = c
+	case *secret:
+		old = &c.client
+	default:
+		_ = conn.Close() // not of this port
+		return
+	}
 	p.mu.Lock()
 	if p.draining.Load() {
 		p.mu.Unlock()
 		_ = conn.Close() // it has asked for nothing yet
 		return
 	}
-	p.conns++
+	// A new client: whoever served the old one may not have returned yet, and then counts that one out.
+	if old.owner.Swap(closed) != taken {
+		p.conns++
+	}
 	p.wg.Add(1)
 	p.mu.Unlock()
 	defer p.wg.Done()
-	// A new client: whoever served the old one may not have returned yet, and counts that one out.
-	switch c := conn.(type) {
-	case *client:
-		p.serveHTTP1(&client{Conn: c.Conn, raw: c.raw, port: p, asked: c.asked}, nil)
-	case *secret:
-		s := &secret{client{Conn: c.Conn, raw: c.raw, port: p, asked: c.asked}, c.tls}
+	if s, ok := conn.(*secret); ok {
+		s = &secret{client{Conn: old.Conn, raw: old.raw, port: p, asked: old.asked}, s.tls}
 		p.serveHTTP1(&s.client, s)
-	default:
-		_ = conn.Close()
-		p.release()
+		return
 	}
+	p.serveHTTP1(&client{Conn: old.Conn, raw: old.raw, port: p, asked: old.asked}, nil)
 }
 
 // handle is in front of every HTTP/1.1 request.

@@ -75,6 +75,14 @@ func start(t *testing.T, tls *tls.Config, opts Options) *stand {
 	})
 	adapted := Adapt(mux)
 	opts.HTTP1 = func(ctx *fasthttp.RequestCtx) {
+		if string(ctx.Path()) == "/taken" { // as a long poll of v2
+			ctx.HijackSetNoResponse(true)
+			ctx.Hijack(func(c net.Conn) {
+				io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\ntaken")
+				go s.Resume(c.(interface{ UnsafeConn() net.Conn }).UnsafeConn())
+			})
+			return
+		}
 		if bytes.HasPrefix(ctx.Path(), []byte("/fast/")) {
 			ctx.WriteString("fast")
 			return
@@ -298,7 +306,7 @@ func TestOneConnectionMayAskEveryHandlerInTurn(t *testing.T) {
 	c := s.dial()
 	in := bufio.NewReader(c)
 	for range 3 {
-		for _, path := range []string{"/fast/a", "/echo", "/stream", "/nowhere"} {
+		for _, path := range []string{"/fast/a", "/echo", "/taken", "/stream", "/nowhere"} {
 			fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi", path)
 			res, err := http.ReadResponse(in, nil)
 			if err != nil {
@@ -308,7 +316,7 @@ func TestOneConnectionMayAskEveryHandlerInTurn(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", path, err)
 			}
-			want := map[string]string{"/fast/a": "fast", "/echo": "HTTP/1.1  hi", "/stream": "line 0\nline 1\nline 2\n",
+			want := map[string]string{"/fast/a": "fast", "/echo": "HTTP/1.1  hi", "/taken": "taken", "/stream": "line 0\nline 1\nline 2\n",
 				"/nowhere": "404 page not found\n"}[path]
 			same(t, string(b), want)
 		}
