@@ -13,6 +13,7 @@ type Machine byte
 
 // The machines of this build. Letters are reserved for good: docs/formats/store.md lists them all.
 const (
+	MachineIdent  Machine = 'i'
 	MachineKV     Machine = 'k'
 	MachineMember Machine = 'm'
 	MachineEtcd2  Machine = 'e'

@@ -13,6 +13,7 @@ const (
 	MaxTxnDepth = 129
 	MaxTxnOps   = 1 << 16 // per list of a Txn
 	MaxRevokes  = 1 << 16 // ids in one LeaseRevoke
+	MaxSpans    = 1 << 16 // of one Within
 )
 
 // ErrKind means that a newer build wrote this part: fatal to the node that applies it, since members that skipped it would
@@ -37,7 +38,24 @@ const (
 	kindRevoke  = 6
 	kindAlarm   = 7
 	kindRange   = 8
+	kindWithin  = 9
 )
+
+// FromClient reports whether an encoded part is one that only a client has reason to send: a change of keys, a lease granted or
+// ended before its time. What is left are a compaction, an alarm and the end of leases that have run out, which members do by
+// themselves.
+func FromClient(body []byte) bool {
+	if len(body) == 0 {
+		return false
+	}
+	switch body[0] {
+	case kindPut, kindDelete, kindTxn, kindGrant, kindWithin:
+		return true
+	case kindRevoke:
+		return len(body) > 1 && body[1]&revokeExpired == 0
+	}
+	return false
+}
 
 // Flag bits of the kinds that have them. Unknown bits are refused as ErrKind: they would change what the part means.
 const (
@@ -52,6 +70,13 @@ const (
 
 // Append appends the encoding of p to dst. A part with no pointer set is a programming error and panics.
 func Append(dst []byte, p *Part) []byte {
+	if p.Within != nil {
+		dst = binary.AppendUvarint(append(dst, kindWithin), uint64(len(p.Within.Spans)))
+		for i := range p.Within.Spans {
+			dst = appendBytes(dst, p.Within.Spans[i].From)
+			dst = appendBytes(dst, p.Within.Spans[i].To)
+		}
+	}
 	switch {
 	case p.Put != nil:
 		return appendPut(append(dst, kindPut), p.Put)
@@ -187,7 +212,14 @@ type Decoder struct {
 func (d *Decoder) Decode(b []byte) (*Part, error) {
 	r := reader{b: b}
 	d.part = Part{}
-	switch kind := r.byte(); kind {
+	kind := r.byte()
+	if kind == kindWithin {
+		d.part.Within = r.within()
+		if kind = r.byte(); r.err == nil && kind != kindPut && kind != kindTxn && kind != kindRevoke {
+			return nil, fmt.Errorf("decode kv part: kind %d within limits: %w", kind, ErrKind)
+		}
+	}
+	switch kind {
 	case kindPut:
 		d.put = Put{}
 		r.put(&d.put)
@@ -417,6 +449,17 @@ func (r *reader) ops(depth int) []Op {
 		}
 	}
 	return ops
+}
+
+func (r *reader) within() *Within {
+	w := &Within{}
+	if n := r.count(MaxSpans, 2); n > 0 {
+		w.Spans = make([]Span, n)
+	}
+	for i := range w.Spans {
+		w.Spans[i] = Span{From: r.bytes(), To: r.bytes()}
+	}
+	return w
 }
 
 func (r *reader) revoke() *LeaseRevoke {

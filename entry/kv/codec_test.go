@@ -43,6 +43,8 @@ func samples() []*Part {
 		{Grant: &LeaseGrant{ID: -1, TTL: 60}},
 		{Revoke: &LeaseRevoke{IDs: []int64{1, -1}, Expired: true}},
 		{Alarm: &Alarm{On: true, Member: 7, Type: AlarmNoSpace}},
+		{Within: &Within{Spans: []Span{{From: b("a"), To: b("b")}, {From: b("c")}}}, Put: &Put{Key: b("a"), Lease: 1}},
+		{Within: &Within{}, Revoke: &LeaseRevoke{IDs: []int64{1}}},
 	}
 }
 

@@ -26,6 +26,11 @@ func Describe(body []byte) string {
 
 // String prints the part as Describe does.
 func (p *Part) String() string {
+	if p.Within != nil {
+		inner := *p
+		inner.Within = nil
+		return fmt.Sprintf("%s within %d spans", inner.String(), len(p.Within.Spans))
+	}
 	switch {
 	case p.Put != nil:
 		return "kv." + p.Put.String()
@@ -237,6 +242,8 @@ func CodeText(c entry.Code) string {
 		return "revision is in the future"
 	case Malformed:
 		return "malformed part"
+	case LeaseDenied:
+		return "lease has keys beyond what is permitted"
 	}
 	return "code " + strconv.Itoa(int(c))
 }

@@ -120,8 +120,18 @@ type Alarm struct {
 	Type   AlarmType
 }
 
-// Part is one kv command part; exactly one pointer is set.
+// Span is the keys in [From, To); To empty means to the last key.
+type Span struct{ From, To []byte }
+
+// Within limits a Put, a Txn or a Revoke to leases all of whose keys lie in Spans, which are disjoint and in order: whoever
+// may not write some of a lease's keys may neither let them end with the lease nor tie another key to their fate. Which
+// keys a lease has is known only where the command is applied, so that is where it is judged.
+type Within struct{ Spans []Span }
+
+// Part is one kv command part; exactly one pointer is set, but that Within may stand beside Put, Txn or Revoke.
 type Part struct {
+	Within *Within
+
 	Put     *Put
 	Delete  *DeleteRange
 	Txn     *Txn
@@ -193,4 +203,5 @@ const (
 	Compacted
 	FutureRevision
 	Malformed // a part this build decodes but whose contents no door should have proposed
+	LeaseDenied
 )
