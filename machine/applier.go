@@ -32,6 +32,7 @@ type Applier struct {
 	st       store.Store
 	machines []Machine // in the order given, which is the order of Finish, Seal and Publish
 	byID     [256]Machine
+	gates    []Gatekeeper // those of machines that are one
 
 	stamp entry.Stamp // of the last command applied; WallNs and TickMs are those of the last entry
 	cmd   entry.Command
@@ -54,7 +55,8 @@ type answer struct {
 	result      *entry.Result
 }
 
-// NewApplier returns an applier over st; call Load before the first Apply. Two machines with one letter are a programming
+// NewApplier returns an applier over st; call Load before the first Apply. Readers see an entry in the machines' order, so
+// one that others' readers are judged by comes first. Two machines with one letter are a programming
 // error and panic.
 func NewApplier(st store.Store, machines ...Machine) *Applier {
 	a := &Applier{st: st, machines: machines}
@@ -63,6 +65,9 @@ func NewApplier(st store.Store, machines ...Machine) *Applier {
 			panic(fmt.Sprintf("machine: two machines have the letter %q", m.ID()))
 		}
 		a.byID[m.ID()] = m
+		if g, ok := m.(Gatekeeper); ok {
+			a.gates = append(a.gates, g)
+		}
 	}
 	return a
 }
@@ -230,6 +235,14 @@ func (a *Applier) commands(st *entry.Stamp, data []byte, b store.Batch, wanted f
 // command judges all parts of a.cmd and then carries all of them out, or none. A machine has at most one part in a
 // command, so no part can depend on another's effects.
 func (a *Applier) command(st *entry.Stamp, b store.Batch, wanted bool) error {
+	for _, g := range a.gates {
+		if rej := g.Admit(&a.cmd); rej != nil {
+			if wanted {
+				a.answer(&entry.Result{Pos: st.Pos, Term: st.Term, Rejection: rej})
+			}
+			return nil
+		}
+	}
 	a.plans = a.plans[:0]
 	for i := range a.cmd.Parts {
 		p := &a.cmd.Parts[i]

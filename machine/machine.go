@@ -32,6 +32,14 @@ type Machine interface {
 	Publish(st *entry.Stamp)
 }
 
+// Gatekeeper is a Machine that judges commands as wholes, before any machine checks its part.
+type Gatekeeper interface {
+	Machine
+	// Admit may reject a command and changes nothing. It is called for every command, so it must cost next to nothing
+	// where it has nothing to say.
+	Admit(c *entry.Command) *entry.Rejection
+}
+
 // Finisher is a Machine that writes once per entry rather than once per command: running counters, or a bounded piece of
 // work that is left over from an earlier command.
 type Finisher interface {

@@ -25,6 +25,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/machine/etcd2"
+	mident "github.com/holdfastdb/holdfast/machine/ident"
 	"github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/machine/member"
 	"github.com/holdfastdb/holdfast/peer"
@@ -104,6 +105,7 @@ type Node struct {
 
 	wal     *wal.Log
 	store   store.Store
+	idents  *mident.Machine
 	kv      *kv.Machine
 	etcd2   *etcd2.Machine
 	members *member.Machine
@@ -153,9 +155,9 @@ type Node struct {
 	accepted      map[uint64]uint64      // highest forwarded sequence number taken, per origin, in this term
 	turnedAway    map[commandID]struct{} // of them, those refused because the queue was full
 	acceptTerm    uint64
-	forwarded     point // the last command this member forwarded
-	writesOut     int   // writes submitted and not yet finished
-	unkicked      int   // of them, those nobody was told of
+	forwarded     point         // the last command this member forwarded
+	writesOut     int           // writes submitted and not yet finished
+	unkicked      int           // of them, those nobody was told of
 	packedIndex   uint64        // of the last entry cut here
 	packedAt      time.Duration // when it was
 	lookAgain     *time.Timer   // wakes the loop at lookAt; nil without a loop
@@ -328,7 +330,8 @@ func (n *Node) openMachines() error {
 	})
 	n.members = member.New()
 	n.etcd2 = etcd2.New(etcd2.Options{CacheBytes: int(min(8<<20, n.cfg.MemoryBytes/32)), RecentBytes: int(min(4<<20, n.cfg.MemoryBytes/64))})
-	n.applier = machine.NewApplier(n.store, n.kv, n.members, n.etcd2)
+	n.idents = mident.New()
+	n.applier = machine.NewApplier(n.store, n.idents, n.kv, n.members, n.etcd2)
 	return n.applier.Load()
 }
 
@@ -444,6 +447,9 @@ func (n *Node) KV() *kv.Machine { return n.kv }
 
 // Etcd2 gives the readers of the machine behind etcd's v2 keys API, on the same terms as KV.
 func (n *Node) Etcd2() *etcd2.Machine { return n.etcd2 }
+
+// Ident gives the readers of the identity machine: who may do what.
+func (n *Node) Ident() *mident.Machine { return n.idents }
 
 // Tick is the cluster tick in milliseconds as this member would stamp it now: it advances by the local monotonic clock
 // from the last applied stamp, never back, and does not jump at a change of leader (DECISIONS A10). Loop or worker.

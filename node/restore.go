@@ -7,6 +7,7 @@ import (
 	"io"
 
 	em "github.com/holdfastdb/holdfast/entry/member"
+	mident "github.com/holdfastdb/holdfast/machine/ident"
 	"github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/machine/member"
 	"github.com/holdfastdb/holdfast/replica"
@@ -51,7 +52,7 @@ func Restore(cfg Config, name, peerAddr string, r io.Reader) (*SnapshotInfo, err
 	wrote := false
 	info, err := ReadSnapshot(r, nil, func(k, v []byte) error {
 		switch {
-		case bytes.Equal(k, store.AppliedKey), bytes.Equal(k, installKey):
+		case bytes.Equal(k, store.AppliedKey), bytes.Equal(k, installKey), !mident.Restored(k):
 			return nil
 		case bytes.Equal(k, confKey):
 			return in.Set(k, replica.Conf{Voters: []uint64{self.ID}}.Encode())

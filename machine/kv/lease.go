@@ -59,20 +59,12 @@ func (m *Machine) judgeRevoke(p *plan, r *ekv.LeaseRevoke) (*entry.Rejection, er
 	return nil, nil
 }
 
-// deleteAttached deletes the keys attached to a lease: those the store lists plus those this entry attached, less those it
-// detached, which the slots know.
+// deleteAttached deletes the keys attached to a lease.
 func (m *Machine) deleteAttached(id, rev int64, first int) error {
-	keys, err := attachedKeys(m.st, id)
+	keys, err := m.maybeAttached(id)
 	if err != nil {
 		return err
 	}
-	for _, i := range m.entry.leased {
-		if w := &m.entry.writes[i]; w.new.lease == id {
-			keys = append(keys, []byte(w.slot.key))
-		}
-	}
-	slices.SortFunc(keys, slices.Compare)
-	keys = slices.CompactFunc(keys, slices.Equal)
 	for _, k := range keys {
 		s, err := m.slot(k)
 		if err != nil {
@@ -83,6 +75,22 @@ func (m *Machine) deleteAttached(id, rev int64, first int) error {
 		}
 	}
 	return nil
+}
+
+// maybeAttached lists in order the keys that may be attached to a lease: those the store lists plus those this entry
+// attached. Some of them this entry has detached, which their slots know.
+func (m *Machine) maybeAttached(id int64) ([][]byte, error) {
+	keys, err := attachedKeys(m.st, id)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range m.entry.leased {
+		if w := &m.entry.writes[i]; w.new.lease == id {
+			keys = append(keys, []byte(w.slot.key))
+		}
+	}
+	slices.SortFunc(keys, slices.Compare)
+	return slices.CompactFunc(keys, slices.Equal), nil
 }
 
 // attachedKeys lists the keys attached to a lease in order, as the store has them.

@@ -63,6 +63,11 @@ func reject(code entry.Code, detail string) *entry.Rejection {
 }
 
 func (m *Machine) judge(p *plan) (*entry.Rejection, error) {
+	if p.part.Within != nil {
+		if rej, err := m.judgeWithin(p.part); rej != nil || err != nil {
+			return rej, err
+		}
+	}
 	switch part := p.part; {
 	case part.Put != nil:
 		return m.judgePut(p, part.Put)

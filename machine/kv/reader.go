@@ -423,6 +423,22 @@ func (m *Machine) LeaseKeys(id int64) [][]byte {
 	return keys
 }
 
+// EachLeaseKey calls fn with the keys attached to a lease in order until it returns false. The key is valid during the call.
+func (m *Machine) EachLeaseKey(id int64, fn func(key []byte) bool) error {
+	p := m.pin()
+	defer p.view.Close()
+	keys, err := attachedKeys(p.view, id)
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		if !fn(k) {
+			break
+		}
+	}
+	return nil
+}
+
 // LeaseChanges returns a version that changes when leases are granted or removed, and a channel closed on the next change.
 func (m *Machine) LeaseChanges() (version uint64, changed <-chan struct{}) {
 	m.mu.Lock()

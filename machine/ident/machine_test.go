@@ -1,0 +1,330 @@
+package ident
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/holdfastdb/holdfast/entry"
+	ei "github.com/holdfastdb/holdfast/entry/ident"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/machine"
+	"github.com/holdfastdb/holdfast/store"
+)
+
+// rig drives the machine through its applier, as a node would.
+type rig struct {
+	t     testing.TB
+	st    store.Store
+	m     *Machine
+	a     *machine.Applier
+	index uint64
+	tick  int64
+}
+
+func newRig(t testing.TB) *rig { return openRig(t, store.NewMem()) }
+
+func openRig(t testing.TB, st store.Store) *rig {
+	r := &rig{t: t, st: st, m: New()}
+	r.a = machine.NewApplier(st, r.m, dummy{})
+	if err := r.a.Load(); err != nil {
+		t.Fatal(err)
+	}
+	r.index = st.Applied()
+	return r
+}
+
+// dummy stands for the kv machine: it takes every part.
+type dummy struct{}
+
+func (dummy) ID() entry.Machine                                         { return entry.MachineKV }
+func (dummy) Load(store.Store) error                                    { return nil }
+func (dummy) Check(*entry.Stamp, []byte) (any, *entry.Rejection, error) { return nil, nil, nil }
+func (dummy) Do(*entry.Stamp, any, store.Batch, bool) (any, error)      { return nil, nil }
+func (dummy) Seal()                                                     {}
+func (dummy) Unseal()                                                   {}
+func (dummy) Publish(*entry.Stamp)                                      {}
+
+// commands applies one entry of whole commands and returns what each was answered, 0 for accepted.
+func (r *rig) commands(all ...[]entry.Part) (codes []entry.Code) {
+	r.t.Helper()
+	r.index++
+	data := entry.AppendHeader(nil, entry.Header{TickMs: r.tick})
+	for i, parts := range all {
+		data = entry.AppendPacked(data, entry.AppendCommand(nil, &entry.Command{Origin: 1, Seq: uint64(i), Term: 1, Parts: parts}))
+	}
+	err := r.a.Apply(r.index, 1, data, func(_, _ uint64) bool { return true }, func(_, _ uint64, res *entry.Result) {
+		if res.Rejection != nil {
+			codes = append(codes, res.Rejection.Code)
+		} else {
+			codes = append(codes, 0)
+		}
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return codes
+}
+
+func identPart(p ei.Part) entry.Part {
+	return entry.Part{Machine: entry.MachineIdent, Body: ei.AppendPart(nil, &p)}
+}
+
+// apply applies one entry with one command per part.
+func (r *rig) apply(parts ...ei.Part) []entry.Code {
+	r.t.Helper()
+	var all [][]entry.Part
+	for _, p := range parts {
+		all = append(all, []entry.Part{identPart(p)})
+	}
+	return r.commands(all...)
+}
+
+// as lets a user administer, one command per entry, and returns the first refusal.
+func (r *rig) as(actor string, parts ...ei.Part) entry.Code {
+	r.t.Helper()
+	for _, p := range parts {
+		p.Actor = actor
+		if c := r.apply(p)[0]; c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+func (r *rig) must(parts ...ei.Part) {
+	r.t.Helper()
+	if c := r.as(ei.Root, parts...); c != 0 {
+		r.t.Fatalf("refused with code %d", c)
+	}
+}
+
+func hash(s string) []ei.Verifier {
+	return []ei.Verifier{{Scheme: ei.Bcrypt, Data: []byte("hash of " + s)}}
+}
+
+func addUser(name string) ei.Part {
+	return ei.Part{UserAdd: &ei.UserAdd{Name: name, Verifiers: hash(name)}}
+}
+func grantRole(name, role string) ei.Part {
+	return ei.Part{UserGrant: &ei.UserGrant{Name: name, Role: role}}
+}
+func addRole(name string) ei.Part { return ei.Part{RoleAdd: &ei.RoleAdd{Name: name}} }
+func open(role string, a ei.Access, key, end string) ei.Part {
+	return ei.Part{RoleGrant: &ei.RoleGrant{Name: role, Permission: ei.Permission{Access: a, Key: []byte(key), End: []byte(end)}}}
+}
+
+var (
+	enable  = ei.Part{Enable: &ei.Enable{}}
+	disable = ei.Part{Disable: &ei.Disable{}}
+)
+
+// enabled is a machine with root, and alice who may write a and read all of b to c.
+func enabled(t testing.TB) *rig {
+	r := newRig(t)
+	r.must(addUser(ei.Root), grantRole(ei.Root, ei.Root), addUser("alice"), addRole("r"), open("r", ei.Write, "a", ""),
+		open("r", ei.Read, "b", "c"), grantRole("alice", "r"), enable)
+	return r
+}
+
+func (r *rig) dump() string {
+	it, err := r.st.NewIter(nil, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer it.Close()
+	var b strings.Builder
+	for ok := it.First(); ok; ok = it.Next() {
+		v, err := it.Value()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "%q %x\n", it.Key(), v)
+	}
+	return b.String()
+}
+
+// catalogue prints a State, its size included.
+func catalogue(s *State) string {
+	b := fmt.Sprintf("enabled %v revision %d bytes %d\n", s.Enabled, s.Revision, s.bytes)
+	for _, u := range s.Users() {
+		b += fmt.Sprintf("user %s %x\n", u, appendUser(nil, s.User(u)))
+	}
+	for _, r := range s.Roles() {
+		b += fmt.Sprintf("role %s %x\n", r, appendRole(nil, s.Role(r)))
+	}
+	return b
+}
+
+// A restart finds the same catalogue, down to its size, which decides whether more goes in.
+func TestReloadFindsTheSame(t *testing.T) {
+	r := enabled(t)
+	r.must(ei.Part{UserPassword: &ei.UserPassword{Name: "alice", Verifiers: hash("new")}}, addRole("gone"), grantRole("alice", "gone"),
+		ei.Part{RoleDelete: &ei.RoleDelete{Name: "gone"}}, ei.Part{UserRevoke: &ei.UserRevoke{Name: "alice", Role: "r"}})
+	before := r.m.State()
+	r.apply(ei.Part{TokenIssue: &ei.TokenIssue{User: "alice", Generation: before.User("alice").Generation, Token: token(1), TTLMs: 1000}})
+	after := openRig(t, r.st).m
+	if got, had := catalogue(after.State()), catalogue(before); got != had {
+		t.Fatalf("loaded\n%shad\n%s", got, had)
+	}
+	if tok, ok := after.Token(token(1)); !ok || tok.User != "alice" || tok.DeadlineMs != 1000 {
+		t.Fatalf("token %+v", tok)
+	}
+}
+
+func TestRevisionCountsChanges(t *testing.T) {
+	r := newRig(t)
+	for _, c := range []struct {
+		part ei.Part
+		want uint64
+	}{
+		{addUser("root"), 2}, {addUser("root"), 2 /* refused */}, {grantRole("root", "root"), 3}, {grantRole("root", "root"), 3 /* has it */},
+		{enable, 3 /* no change of the catalogue */}, {enable, 3}, {addRole("r"), 4}, {open("r", ei.Read, "a", ""), 5},
+		{open("r", ei.Read, "b", "a"), 5 /* no range */}, {disable, 6}, {disable, 6},
+	} {
+		r.as(ei.Root, c.part)
+		if got := r.m.State().Revision; got != c.want {
+			t.Fatalf("after %s: revision %d, want %d", &c.part, got, c.want)
+		}
+	}
+}
+
+// The rules by which etcd manages users and roles.
+func TestManagement(t *testing.T) {
+	r := newRig(t)
+	steps := []struct {
+		part ei.Part
+		want entry.Code
+	}{
+		{enable, ei.RootUserMissing},
+		{addUser(""), ei.UserEmpty},
+		{addUser("root"), 0},
+		{addUser("root"), ei.UserExists},
+		{enable, ei.RootRoleMissing},
+		{grantRole("nobody", "root"), ei.UserNotFound},
+		{grantRole("root", "nothing"), ei.RoleNotFound},
+		{grantRole("root", "root"), 0}, // the role needs no row
+		{addRole(""), ei.RoleEmpty},
+		{addRole("r"), 0},
+		{addRole("r"), ei.RoleExists},
+		{open("nothing", ei.Read, "a", ""), ei.RoleNotFound},
+		{open("r", ei.Read, "", ""), ei.ManagementRefused},
+		{open("r", ei.Read, "b", "b"), ei.ManagementRefused},
+		{open("r", ei.Read, "b", "\x00"), 0},
+		{ei.Part{RoleRevoke: &ei.RoleRevoke{Name: "r", Key: []byte("b")}}, ei.PermissionNotGranted},
+		{ei.Part{RoleRevoke: &ei.RoleRevoke{Name: "x", Key: []byte("b")}}, ei.RoleNotFound},
+		{ei.Part{RoleRevoke: &ei.RoleRevoke{Name: "r", Key: []byte("b"), End: []byte{0}}}, 0},
+		{addUser("alice"), 0},
+		{ei.Part{UserRevoke: &ei.UserRevoke{Name: "alice", Role: "r"}}, ei.RoleNotGranted},
+		{ei.Part{UserPassword: &ei.UserPassword{Name: "bob"}}, ei.UserNotFound},
+		{ei.Part{UserDelete: &ei.UserDelete{Name: "bob"}}, ei.UserNotFound},
+		{ei.Part{RoleDelete: &ei.RoleDelete{Name: "bob"}}, ei.RoleNotFound},
+		{enable, 0},
+		{ei.Part{UserDelete: &ei.UserDelete{Name: "root"}}, ei.ManagementRefused},
+		{ei.Part{RoleDelete: &ei.RoleDelete{Name: "root"}}, ei.ManagementRefused},
+		{ei.Part{UserRevoke: &ei.UserRevoke{Name: "root", Role: "root"}}, ei.ManagementRefused},
+	}
+	for _, s := range steps {
+		if got := r.as(ei.Root, s.part); got != s.want {
+			t.Errorf("%s: code %d, want %d", &s.part, got, s.want)
+		}
+	}
+	for _, c := range []struct {
+		actor string
+		want  entry.Code
+	}{{"", ei.UserEmpty}, {"nobody", ei.UserNotFound}, {"alice", ei.Denied}, {"root", 0}} {
+		if got := r.as(c.actor, disable, enable); c.actor != "root" && got != c.want || c.actor == "root" && got != 0 {
+			t.Errorf("administration by %q: code %d, want %d", c.actor, got, c.want)
+		}
+	}
+}
+
+// The point of the machine: a write that was found permitted before something changed is not let through after it, and
+// nobody gets past the switch by asking a member that has not heard of it.
+func TestNoWriteUnderAnOldCatalogue(t *testing.T) {
+	r := enabled(t)
+	put := entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, &ekv.Part{Put: &ekv.Put{Key: []byte("a")}})}
+	now := r.m.State().Revision
+	pass := func(rev uint64) entry.Part { return identPart(ei.Part{Pass: &ei.Pass{Revision: rev}}) }
+	revoke := []entry.Part{identPart(ei.Part{Actor: ei.Root, UserRevoke: &ei.UserRevoke{Name: "alice", Role: "r"}})}
+	for _, c := range []struct {
+		name string
+		in   [][]entry.Part
+		want []entry.Code
+	}{
+		{"a put with a pass", [][]entry.Part{{pass(now), put}}, []entry.Code{0}},
+		{"a put without", [][]entry.Part{{put}}, []entry.Code{ei.PassMissing}},
+		{"in the entry that takes the permission away", [][]entry.Part{{pass(now), put}, revoke, {pass(now), put}},
+			[]entry.Code{0, 0, ei.OldRevision}},
+		{"a pass from the future", [][]entry.Part{{pass(now + 2), put}}, []entry.Code{ei.OldRevision}},
+		{"after it was switched off", [][]entry.Part{{identPart(ei.Part{Actor: ei.Root, Disable: &ei.Disable{}})}, {pass(now), put}, {put}},
+			[]entry.Code{0, 0, 0}},
+		{"in the entry that switches it on", [][]entry.Part{{identPart(enable)}, {put}}, []entry.Code{0, ei.PassMissing}},
+	} {
+		if got := r.commands(c.in...); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+	// What members do by themselves needs nobody's permission.
+	for _, p := range []*ekv.Part{{Revoke: &ekv.LeaseRevoke{IDs: []int64{1}, Expired: true}}, {Compact: &ekv.Compact{Revision: 1}}, {Alarm: &ekv.Alarm{On: true}}} {
+		if got := r.commands([]entry.Part{{Machine: entry.MachineKV, Body: ekv.Append(nil, p)}}); got[0] != 0 {
+			t.Errorf("%s: code %d", p, got[0])
+		}
+	}
+	for _, p := range []*ekv.Part{{Delete: &ekv.DeleteRange{Key: []byte("a")}}, {Txn: &ekv.Txn{}}, {Grant: &ekv.LeaseGrant{ID: 1}},
+		{Revoke: &ekv.LeaseRevoke{IDs: []int64{1}}}, {Within: &ekv.Within{}, Revoke: &ekv.LeaseRevoke{IDs: []int64{1}, Expired: true}}} {
+		if got := r.commands([]entry.Part{{Machine: entry.MachineKV, Body: ekv.Append(nil, p)}}); got[0] != ei.PassMissing {
+			t.Errorf("%s: code %d", p, got[0])
+		}
+	}
+}
+
+// A published State stays as it is, whatever comes after.
+func TestStatesDoNotChange(t *testing.T) {
+	r := enabled(t)
+	old := r.m.State()
+	if !old.Permits("alice", ei.Write, []byte("a"), nil) {
+		t.Fatal("alice may not write a")
+	}
+	r.must(open("r", ei.Read, "a", "")) // was write
+	now := r.m.State()
+	if !old.Permits("alice", ei.Write, []byte("a"), nil) || now.Permits("alice", ei.Write, []byte("a"), nil) ||
+		!now.Permits("alice", ei.Read, []byte("a"), nil) {
+		t.Fatal("a later entry shows in an earlier state, or not at all")
+	}
+	r.must(ei.Part{UserDelete: &ei.UserDelete{Name: "alice"}})
+	if old.User("alice") == nil || now.User("alice") == nil || r.m.State().User("alice") != nil {
+		t.Fatal("a deletion shows in an earlier state, or not at all")
+	}
+}
+
+func TestFull(t *testing.T) {
+	r := newRig(t)
+	// 40 long names fit into 41 times their length; growing by one more does not.
+	r.m.now.bytes = MaxBytes - 100
+	if c := r.as("", addUser(strings.Repeat("x", 200))); c != ei.Full {
+		t.Fatalf("code %d", c)
+	}
+	if c := r.as("", addUser("x")); c != 0 {
+		t.Fatalf("code %d", c)
+	}
+	if c := r.as("", ei.Part{UserDelete: &ei.UserDelete{Name: "x"}}); c != 0 {
+		t.Fatalf("code %d", c)
+	}
+}
+
+// Bytes that no door writes are rejected, and the catalogue is as before; a kind of a later build stops the node.
+func TestForeignParts(t *testing.T) {
+	r := enabled(t)
+	before := r.dump()
+	if got := r.commands([]entry.Part{{Machine: entry.MachineIdent, Body: []byte{4, 0}}}); got[0] != ei.Malformed {
+		t.Fatalf("code %d", got[0])
+	}
+	if b, a := strings.Split(before, "\n"), strings.Split(r.dump(), "\n"); !reflect.DeepEqual(b[2:], a[2:]) {
+		t.Fatalf("changed:\n%s", r.dump())
+	}
+	if _, _, err := r.m.Check(&entry.Stamp{}, []byte{200}); err == nil {
+		t.Fatal("a kind from the future was not fatal")
+	}
+}
