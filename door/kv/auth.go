@@ -2,87 +2,298 @@ package kv
 
 import (
 	"context"
+	"encoding/base64"
 
+	"go.etcd.io/etcd/api/v3/authpb"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/holdfastdb/holdfast/entry"
+	ei "github.com/holdfastdb/holdfast/entry/ident"
+	"github.com/holdfastdb/holdfast/node"
 )
 
-// authServer is etcdserverpb.Auth of a server without users: it says so, and refuses everything else in a sentence
-// rather than with the library's "method not implemented".
+// authServer is etcdserverpb.Auth in front of the identity machine. Changes are commands that name who asks for them and are
+// judged where they are applied; questions are answered from this member's state after a read round.
 type authServer struct {
 	pb.UnsafeAuthServer
 	d *Door
 }
 
-var errNoAuth = status.Error(codes.Unimplemented,
-	"etcdserver: this server keeps no users or roles yet; protect it by TLS with client certificates or by its listen address")
+// errPasswordForNone is what etcd answers with where a password meets a user who has none, outside of its table of codes.
+var errPasswordForNone = status.Error(codes.Unknown, "auth: authentication failed, password was given for no password user")
 
-// AuthStatus: 1 is the revision of etcd's auth store before anything was done to it.
-func (s *authServer) AuthStatus(context.Context, *pb.AuthStatusRequest) (*pb.AuthStatusResponse, error) {
-	return &pb.AuthStatusResponse{Header: s.d.pbHeader(0), AuthRevision: 1}, nil
+// administer carries a change of users, roles or the switch through the log.
+func (d *Door) administer(ctx context.Context, p ei.Part) error {
+	a, err := d.access(ctx)
+	if err != nil {
+		return err
+	}
+	if a != nil {
+		p.Actor = a.name
+	}
+	res, err := d.node.Propose(d.bounded(ctx), node.LaneSystem, identPart(&p))
+	if err != nil {
+		return grpcError(err)
+	}
+	if res.Rejection != nil {
+		return rejected(res.Rejection)
+	}
+	return nil
 }
 
-func (*authServer) AuthEnable(context.Context, *pb.AuthEnableRequest) (*pb.AuthEnableResponse, error) {
-	return nil, errNoAuth
+func identPart(p *ei.Part) entry.Part {
+	return entry.Part{Machine: entry.MachineIdent, Body: ei.AppendPart(nil, p)}
 }
 
-func (*authServer) AuthDisable(context.Context, *pb.AuthDisableRequest) (*pb.AuthDisableResponse, error) {
-	return nil, errNoAuth
+// consult is what a question about users and roles passes first. The answer is for the access returned, which is nil while
+// authentication is off; the state to read is d.users.State() then.
+func (d *Door) consult(ctx context.Context) (*access, error) {
+	if err := d.node.Linearize(d.bounded(ctx)); err != nil {
+		return nil, grpcError(err)
+	}
+	return d.access(ctx)
 }
 
-func (*authServer) Authenticate(context.Context, *pb.AuthenticateRequest) (*pb.AuthenticateResponse, error) {
-	return nil, errNoAuth
+func (s *authServer) AuthEnable(ctx context.Context, _ *pb.AuthEnableRequest) (*pb.AuthEnableResponse, error) {
+	if err := s.d.administer(ctx, ei.Part{Enable: &ei.Enable{}}); err != nil {
+		return nil, err
+	}
+	return &pb.AuthEnableResponse{Header: s.d.pbHeader(0)}, nil
 }
 
-func (*authServer) UserAdd(context.Context, *pb.AuthUserAddRequest) (*pb.AuthUserAddResponse, error) {
-	return nil, errNoAuth
+func (s *authServer) AuthDisable(ctx context.Context, _ *pb.AuthDisableRequest) (*pb.AuthDisableResponse, error) {
+	if err := s.d.administer(ctx, ei.Part{Disable: &ei.Disable{}}); err != nil {
+		return nil, err
+	}
+	return &pb.AuthDisableResponse{Header: s.d.pbHeader(0)}, nil
 }
 
-func (*authServer) UserGet(context.Context, *pb.AuthUserGetRequest) (*pb.AuthUserGetResponse, error) {
-	return nil, errNoAuth
+// AuthStatus may be asked by anybody whose token, if he sends one, is good.
+func (s *authServer) AuthStatus(ctx context.Context, _ *pb.AuthStatusRequest) (*pb.AuthStatusResponse, error) {
+	if _, err := s.d.consult(ctx); err != nil {
+		return nil, err
+	}
+	st := s.d.users.State()
+	return &pb.AuthStatusResponse{Header: s.d.pbHeader(0), Enabled: st.Enabled, AuthRevision: st.Revision}, nil
 }
 
-func (*authServer) UserList(context.Context, *pb.AuthUserListRequest) (*pb.AuthUserListResponse, error) {
-	return nil, errNoAuth
+// Authenticate compares the password outside the log and has the log confirm that it was still the one.
+func (s *authServer) Authenticate(ctx context.Context, r *pb.AuthenticateRequest) (*pb.AuthenticateResponse, error) {
+	d := s.d
+	if err := d.node.Linearize(d.bounded(ctx)); err != nil {
+		return nil, grpcError(err)
+	}
+	for {
+		st := d.users.State()
+		if !st.Enabled {
+			return nil, rpctypes.ErrGRPCAuthNotEnabled
+		}
+		u := st.User(r.Name)
+		if u != nil && u.NoPassword {
+			return nil, errPasswordForNone
+		}
+		var hash []byte
+		if u != nil {
+			hash = u.Verifier(ei.Bcrypt)
+		}
+		switch ok, err := d.passwords.matches(d.bounded(ctx), hash, r.Password); {
+		case err != nil:
+			return nil, err
+		case !ok:
+			return nil, rpctypes.ErrGRPCAuthFailed
+		}
+		token, again, err := d.tokens.issue(ctx, st, u)
+		if err != nil {
+			return nil, err
+		}
+		if !again {
+			return &pb.AuthenticateResponse{Header: d.pbHeader(0), Token: token}, nil
+		}
+	}
 }
 
-func (*authServer) UserDelete(context.Context, *pb.AuthUserDeleteRequest) (*pb.AuthUserDeleteResponse, error) {
-	return nil, errNoAuth
+// verifiers derives what the log keeps of a password: nothing but a hash leaves this function.
+func (s *authServer) verifiers(ctx context.Context, password string) ([]ei.Verifier, error) {
+	// Hashing is expensive on purpose; who may not administer does not get to spend it.
+	if err := s.d.mayAdminister(ctx); err != nil {
+		return nil, err
+	}
+	hash, err := s.d.passwords.hash(s.d.bounded(ctx), password)
+	if err != nil {
+		return nil, err
+	}
+	return []ei.Verifier{{Scheme: ei.Bcrypt, Data: hash}}, nil
 }
 
-func (*authServer) UserChangePassword(context.Context, *pb.AuthUserChangePasswordRequest) (*pb.AuthUserChangePasswordResponse, error) {
-	return nil, errNoAuth
+func (s *authServer) UserAdd(ctx context.Context, r *pb.AuthUserAddRequest) (*pb.AuthUserAddResponse, error) {
+	add := ei.UserAdd{Name: r.Name, NoPassword: r.Options.GetNoPassword()}
+	if !add.NoPassword {
+		var err error
+		if add.Verifiers, err = s.verifiers(ctx, r.Password); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.d.administer(ctx, ei.Part{UserAdd: &add}); err != nil {
+		return nil, err
+	}
+	return &pb.AuthUserAddResponse{Header: s.d.pbHeader(0)}, nil
 }
 
-func (*authServer) UserGrantRole(context.Context, *pb.AuthUserGrantRoleRequest) (*pb.AuthUserGrantRoleResponse, error) {
-	return nil, errNoAuth
+// UserChangePassword: an empty password is one that nothing matches. As with etcd a client may bring the hash itself.
+func (s *authServer) UserChangePassword(ctx context.Context, r *pb.AuthUserChangePasswordRequest) (*pb.AuthUserChangePasswordResponse, error) {
+	change := ei.UserPassword{Name: r.Name}
+	switch {
+	case r.Password != "":
+		var err error
+		if change.Verifiers, err = s.verifiers(ctx, r.Password); err != nil {
+			return nil, err
+		}
+	case r.HashedPassword != "":
+		hash, err := base64.StdEncoding.DecodeString(r.HashedPassword)
+		if err != nil || len(hash) > ei.MaxVerifierBytes {
+			return nil, errPasswordForNone
+		}
+		change.Verifiers = []ei.Verifier{{Scheme: ei.Bcrypt, Data: hash}}
+	}
+	if err := s.d.administer(ctx, ei.Part{UserPassword: &change}); err != nil {
+		return nil, err
+	}
+	return &pb.AuthUserChangePasswordResponse{Header: s.d.pbHeader(0)}, nil
 }
 
-func (*authServer) UserRevokeRole(context.Context, *pb.AuthUserRevokeRoleRequest) (*pb.AuthUserRevokeRoleResponse, error) {
-	return nil, errNoAuth
+func (s *authServer) UserDelete(ctx context.Context, r *pb.AuthUserDeleteRequest) (*pb.AuthUserDeleteResponse, error) {
+	if err := s.d.administer(ctx, ei.Part{UserDelete: &ei.UserDelete{Name: r.Name}}); err != nil {
+		return nil, err
+	}
+	return &pb.AuthUserDeleteResponse{Header: s.d.pbHeader(0)}, nil
 }
 
-func (*authServer) RoleAdd(context.Context, *pb.AuthRoleAddRequest) (*pb.AuthRoleAddResponse, error) {
-	return nil, errNoAuth
+// UserGet: everybody may look at himself.
+func (s *authServer) UserGet(ctx context.Context, r *pb.AuthUserGetRequest) (*pb.AuthUserGetResponse, error) {
+	a, err := s.d.consult(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.admin(); err != nil && r.Name != a.name {
+		return nil, err
+	}
+	u := s.d.users.State().User(r.Name)
+	if u == nil {
+		return nil, rpctypes.ErrGRPCUserNotFound
+	}
+	return &pb.AuthUserGetResponse{Header: s.d.pbHeader(0), Roles: u.Roles}, nil
 }
 
-func (*authServer) RoleGet(context.Context, *pb.AuthRoleGetRequest) (*pb.AuthRoleGetResponse, error) {
-	return nil, errNoAuth
+func (s *authServer) UserList(ctx context.Context, _ *pb.AuthUserListRequest) (*pb.AuthUserListResponse, error) {
+	a, err := s.d.consult(ctx)
+	if err == nil {
+		err = a.admin()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &pb.AuthUserListResponse{Header: s.d.pbHeader(0), Users: s.d.users.State().Users()}, nil
 }
 
-func (*authServer) RoleList(context.Context, *pb.AuthRoleListRequest) (*pb.AuthRoleListResponse, error) {
-	return nil, errNoAuth
+func (s *authServer) UserGrantRole(ctx context.Context, r *pb.AuthUserGrantRoleRequest) (*pb.AuthUserGrantRoleResponse, error) {
+	if err := s.d.administer(ctx, ei.Part{UserGrant: &ei.UserGrant{Name: r.User, Role: r.Role}}); err != nil {
+		return nil, err
+	}
+	return &pb.AuthUserGrantRoleResponse{Header: s.d.pbHeader(0)}, nil
 }
 
-func (*authServer) RoleDelete(context.Context, *pb.AuthRoleDeleteRequest) (*pb.AuthRoleDeleteResponse, error) {
-	return nil, errNoAuth
+func (s *authServer) UserRevokeRole(ctx context.Context, r *pb.AuthUserRevokeRoleRequest) (*pb.AuthUserRevokeRoleResponse, error) {
+	if err := s.d.administer(ctx, ei.Part{UserRevoke: &ei.UserRevoke{Name: r.Name, Role: r.Role}}); err != nil {
+		return nil, err
+	}
+	return &pb.AuthUserRevokeRoleResponse{Header: s.d.pbHeader(0)}, nil
 }
 
-func (*authServer) RoleGrantPermission(context.Context, *pb.AuthRoleGrantPermissionRequest) (*pb.AuthRoleGrantPermissionResponse, error) {
-	return nil, errNoAuth
+func (s *authServer) RoleAdd(ctx context.Context, r *pb.AuthRoleAddRequest) (*pb.AuthRoleAddResponse, error) {
+	if err := s.d.administer(ctx, ei.Part{RoleAdd: &ei.RoleAdd{Name: r.Name}}); err != nil {
+		return nil, err
+	}
+	return &pb.AuthRoleAddResponse{Header: s.d.pbHeader(0)}, nil
 }
 
-func (*authServer) RoleRevokePermission(context.Context, *pb.AuthRoleRevokePermissionRequest) (*pb.AuthRoleRevokePermissionResponse, error) {
-	return nil, errNoAuth
+func (s *authServer) RoleDelete(ctx context.Context, r *pb.AuthRoleDeleteRequest) (*pb.AuthRoleDeleteResponse, error) {
+	if err := s.d.administer(ctx, ei.Part{RoleDelete: &ei.RoleDelete{Name: r.Role}}); err != nil {
+		return nil, err
+	}
+	return &pb.AuthRoleDeleteResponse{Header: s.d.pbHeader(0)}, nil
+}
+
+// everything is what the role root shows as its permission. It is not stored anywhere.
+var everything = &authpb.Permission{PermType: authpb.READWRITE, Key: []byte{}, RangeEnd: []byte{0}}
+
+// RoleGet: everybody may look at the roles he has.
+func (s *authServer) RoleGet(ctx context.Context, r *pb.AuthRoleGetRequest) (*pb.AuthRoleGetResponse, error) {
+	a, err := s.d.consult(ctx)
+	if err != nil {
+		return nil, err
+	}
+	st := s.d.users.State()
+	if err := a.admin(); err != nil {
+		if u := st.User(a.name); u == nil || !u.Has(r.Role) {
+			return nil, err
+		}
+	}
+	role := st.Role(r.Role)
+	if role == nil {
+		return nil, rpctypes.ErrGRPCRoleNotFound
+	}
+	resp := &pb.AuthRoleGetResponse{Header: s.d.pbHeader(0)}
+	if role.Name == ei.Root {
+		resp.Perm = []*authpb.Permission{everything}
+		return resp, nil
+	}
+	for i := range role.Permissions {
+		p := &role.Permissions[i]
+		resp.Perm = append(resp.Perm, &authpb.Permission{PermType: authpb.Permission_Type(p.Access), Key: p.Key, RangeEnd: p.End})
+	}
+	return resp, nil
+}
+
+func (s *authServer) RoleList(ctx context.Context, _ *pb.AuthRoleListRequest) (*pb.AuthRoleListResponse, error) {
+	a, err := s.d.consult(ctx)
+	if err == nil {
+		err = a.admin()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &pb.AuthRoleListResponse{Header: s.d.pbHeader(0), Roles: s.d.users.State().Roles()}, nil
+}
+
+func (s *authServer) RoleGrantPermission(ctx context.Context, r *pb.AuthRoleGrantPermissionRequest) (*pb.AuthRoleGrantPermissionResponse, error) {
+	if r.Perm == nil {
+		return nil, s.refuse(ctx, rpctypes.ErrGRPCPermissionNotGiven)
+	}
+	if r.Perm.PermType < authpb.READ || r.Perm.PermType > authpb.READWRITE {
+		return nil, s.refuse(ctx, rpctypes.ErrGRPCInvalidAuthMgmt) // etcd keeps it, and it opens nothing
+	}
+	grant := ei.RoleGrant{Name: r.Name, Permission: ei.Permission{Access: ei.Access(r.Perm.PermType), Key: r.Perm.Key, End: r.Perm.RangeEnd}}
+	if err := s.d.administer(ctx, ei.Part{RoleGrant: &grant}); err != nil {
+		return nil, err
+	}
+	return &pb.AuthRoleGrantPermissionResponse{Header: s.d.pbHeader(0)}, nil
+}
+
+// refuse answers a request that makes no sense: who may not ask hears that first.
+func (s *authServer) refuse(ctx context.Context, reason error) error {
+	if err := s.d.mayAdminister(ctx); err != nil {
+		return err
+	}
+	return reason
+}
+
+func (s *authServer) RoleRevokePermission(ctx context.Context, r *pb.AuthRoleRevokePermissionRequest) (*pb.AuthRoleRevokePermissionResponse, error) {
+	revoke := ei.RoleRevoke{Name: r.Role, Key: r.Key, End: r.RangeEnd}
+	if err := s.d.administer(ctx, ei.Part{RoleRevoke: &revoke}); err != nil {
+		return nil, err
+	}
+	return &pb.AuthRoleRevokePermissionResponse{Header: s.d.pbHeader(0)}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	ei "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 
@@ -14,6 +15,13 @@ import (
 // await watches [key, end) from revision from on, as a client would, and calls fn with every event until fn reports that
 // it has seen enough, or ctx ends. It is how locks and elections wait.
 func (d *Door) await(ctx context.Context, key, end []byte, from int64, fn func(e *mkv.Event) (done bool, err error)) error {
+	a, err := d.access(ctx)
+	if err == nil {
+		err = a.may(ei.Read, key, end)
+	}
+	if err != nil {
+		return err
+	}
 	st := newWatchStream(d.hub, &awaitSink{fn: fn})
 	defer st.close()
 	w := &watcher{key: key, end: end}
@@ -21,7 +29,7 @@ func (d *Door) await(ctx context.Context, key, end []byte, from int64, fn func(e
 		return err
 	}
 	st.start(w, from)
-	err := st.write(ctx, d.opts.ProgressInterval)
+	err = st.write(ctx, d.opts.ProgressInterval)
 	if errors.Is(err, errSeenEnough) {
 		return nil
 	}
@@ -63,12 +71,9 @@ func (s *awaitSink) events(_ *watcher, batches []*batch, _ int64) error {
 func (d *Door) awaitTurn(ctx context.Context, prefix []byte, maxCreate int64) error {
 	for {
 		last := ekv.Range{Key: prefix, End: prefixEnd(prefix), Order: ekv.SortDescend, Target: ekv.SortByCreate, Limit: 1, MaxCreate: maxCreate}
-		if err := d.node.Linearize(d.bounded(ctx)); err != nil {
-			return grpcError(err)
-		}
-		res, revision, err := d.kv.Range(&last, d.opts.MaxResultBytes)
+		res, revision, err := d.rangeFor(ctx, &last)
 		if err != nil {
-			return grpcError(err)
+			return err
 		}
 		if len(res.KVs) == 0 {
 			return nil

@@ -85,6 +85,9 @@ func (s *clusterServer) MemberAdd(ctx context.Context, r *pb.MemberAddRequest) (
 	if err != nil {
 		return nil, err
 	}
+	if err := s.d.mayAdminister(ctx); err != nil {
+		return nil, err
+	}
 	m, err := s.d.node.AddMember(s.d.bounded(ctx), urls, r.IsLearner)
 	if err != nil {
 		return nil, grpcError(err)
@@ -93,6 +96,9 @@ func (s *clusterServer) MemberAdd(ctx context.Context, r *pb.MemberAddRequest) (
 }
 
 func (s *clusterServer) MemberRemove(ctx context.Context, r *pb.MemberRemoveRequest) (*pb.MemberRemoveResponse, error) {
+	if err := s.d.mayAdminister(ctx); err != nil {
+		return nil, err
+	}
 	if err := s.d.node.RemoveMember(s.d.bounded(ctx), r.ID); err != nil {
 		return nil, grpcError(err)
 	}
@@ -104,6 +110,9 @@ func (s *clusterServer) MemberUpdate(ctx context.Context, r *pb.MemberUpdateRequ
 	if err != nil {
 		return nil, err
 	}
+	if err := s.d.mayAdminister(ctx); err != nil {
+		return nil, err
+	}
 	if err := s.d.node.UpdateMember(s.d.bounded(ctx), r.ID, urls); err != nil {
 		return nil, grpcError(err)
 	}
@@ -111,6 +120,9 @@ func (s *clusterServer) MemberUpdate(ctx context.Context, r *pb.MemberUpdateRequ
 }
 
 func (s *clusterServer) MemberPromote(ctx context.Context, r *pb.MemberPromoteRequest) (*pb.MemberPromoteResponse, error) {
+	if err := s.d.mayAdminister(ctx); err != nil {
+		return nil, err
+	}
 	if err := s.d.node.PromoteMember(s.d.bounded(ctx), r.ID); err != nil {
 		return nil, grpcError(err)
 	}
@@ -122,6 +134,9 @@ func (s *clusterServer) MemberList(ctx context.Context, r *pb.MemberListRequest)
 		if err := s.d.node.Linearize(s.d.bounded(ctx)); err != nil {
 			return nil, grpcError(err)
 		}
+	}
+	if err := s.d.mayAsk(ctx); err != nil {
+		return nil, err
 	}
 	return &pb.MemberListResponse{Header: s.header(), Members: s.members()}, nil
 }

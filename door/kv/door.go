@@ -25,6 +25,7 @@ import (
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/internal/meter"
+	mident "github.com/holdfastdb/holdfast/machine/ident"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
 )
@@ -70,6 +71,17 @@ type Options struct {
 	KeepaliveMinTime, KeepaliveInterval, KeepaliveTimeout time.Duration
 	// V2 answers HTTP requests below /v2/ (door/kv/v2); nil: they are not found.
 	V2 fasthttp.RequestHandler
+	// AuthToken says what tokens are: "simple" (the default), or "jwt,sign-method=RS256,pub-key=FILE,priv-key=FILE,ttl=5m". One
+	// that makes no sense makes Serve fail; CheckAuthToken says so earlier.
+	AuthToken string
+	// ReadFile reads the key files AuthToken names.
+	ReadFile func(name string) ([]byte, error)
+	// AuthTokenTTL is how long a simple token lives unused. 0 = 300 s.
+	AuthTokenTTL time.Duration
+	// BcryptCost is that of new passwords, 4 to 31; anything else is 10.
+	BcryptCost int
+	// ClientCertAuth takes the common name of a client's certificate for the user's name where there is no token.
+	ClientCertAuth bool
 	// Steps receives counts and times of decoding commands and of answering them; nil: nobody looks.
 	Steps *meter.Steps
 }
@@ -92,6 +104,7 @@ func (o *Options) fill() {
 	if o.KeepaliveInterval < 0 {
 		o.KeepaliveInterval = math.MaxInt64
 	}
+	setDefault(&o.AuthToken, "simple")
 	if o.Steps == nil {
 		o.Steps = new(meter.Steps)
 	}
@@ -119,6 +132,7 @@ type member interface {
 	PromoteMember(ctx context.Context, id uint64) error
 	TransferLeader(ctx context.Context, to uint64) error
 	SaveSnapshot(ctx context.Context, w io.Writer) error
+	Tick() int64
 }
 
 // reader is what the door reads of the kv machine, by the contract in machine/kv.
@@ -133,6 +147,7 @@ type reader interface {
 	Leases() []mkv.Lease
 	Lease(id int64) (mkv.Lease, bool)
 	LeaseKeys(id int64) [][]byte
+	EachLeaseKey(id int64, fn func(key []byte) bool) error
 	Alarms() []ekv.AlarmState
 	Size() (withHistory, inUse int64)
 	HashKV(rev int64) (hash uint32, hashRevision, compactRevision, currentRevision int64, err error)
@@ -142,6 +157,7 @@ type reader interface {
 type Door struct {
 	node   member
 	kv     reader
+	users  *mident.Machine // its readers: who may do what
 	opts   Options
 	port   *port.Port
 	server *grpc.Server
@@ -151,26 +167,35 @@ type Door struct {
 	health *health.Server
 	hub    *hub
 	flight flight
-	large  chan struct{} // one token for each large answer held; see room
+
+	tokens    tokens
+	badTokens error // why there are none; Serve returns it
+	passwords *passwords
+	large     chan struct{} // one token for each large answer held; see room
 
 	// deadline is the context shared by requests that began in the same quarter second; see bounded.
 	deadline atomic.Pointer[sharedDeadline]
 	// leaderless is closed and replaced when the member has been without a leader for NoLeaderTimeout.
 	leaderless atomic.Pointer[chan struct{}]
 
-	stopping chan struct{} // closed by Shutdown: ends streams
+	stopping chan struct{}   // closed by Shutdown: ends streams
+	life     context.Context // ends with Shutdown: for what the door does by itself
+	endLife  context.CancelFunc
 	stopOnce sync.Once
 	runOnce  sync.Once // the first Serve starts the background goroutines
 	wg       sync.WaitGroup
 }
 
 // New makes a door for n. Nothing is served until Serve.
-func New(n *node.Node, opts Options) *Door { return newDoor(n, n.KV(), opts) }
+func New(n *node.Node, opts Options) *Door { return newDoor(n, n.KV(), n.Ident(), opts) }
 
-func newDoor(n member, kv reader, opts Options) *Door {
+func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 	opts.fill()
-	d := &Door{kv: kv, opts: opts, stopping: make(chan struct{}), large: make(chan struct{}, largeAnswers)}
+	d := &Door{kv: kv, users: users, opts: opts, stopping: make(chan struct{}), large: make(chan struct{}, largeAnswers)}
 	d.node = &countedMember{n, &d.counts}
+	d.life, d.endLife = context.WithCancel(context.Background())
+	d.passwords = newPasswords(opts.BcryptCost)
+	d.tokens, d.badTokens = newTokens(d, opts.AuthToken, opts.AuthTokenTTL, opts.ReadFile)
 	d.hub = newHub(kv)
 	d.flight.limit = opts.MaxFlightBytes
 	leaderless := make(chan struct{})
@@ -223,6 +248,10 @@ func (d *Door) Serve(l net.Listener) error { return d.ServeAs(l, port.Protocols{
 
 // ServeAs is Serve for a listener that offers something else than the door's TLS and every protocol.
 func (d *Door) ServeAs(l net.Listener, offer port.Protocols) error {
+	if d.badTokens != nil {
+		l.Close()
+		return d.badTokens
+	}
 	d.runOnce.Do(func() {
 		d.wg.Go(func() { d.hub.run(d.stopping) })
 		d.wg.Go(d.followLeader)
@@ -257,6 +286,7 @@ func (d *Door) Shutdown(ctx context.Context) error {
 		<-done
 		err = ctx.Err()
 	}
+	d.endLife()
 	d.wg.Wait()
 	return err
 }

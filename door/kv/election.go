@@ -126,12 +126,9 @@ func (s *electionServer) Resign(ctx context.Context, r *epb.ResignRequest) (*epb
 
 // leader returns the oldest candidate of the election and the revision it was read at; nil if there is none.
 func (s *electionServer) leader(ctx context.Context, name []byte) (*ekv.KeyValue, int64, error) {
-	if err := s.d.node.Linearize(s.d.bounded(ctx)); err != nil {
-		return nil, 0, grpcError(err)
-	}
-	res, revision, err := s.d.kv.Range(firstCreated([]byte(string(name)+"/")), s.d.opts.MaxResultBytes)
+	res, revision, err := s.d.rangeFor(ctx, firstCreated([]byte(string(name)+"/")))
 	if err != nil {
-		return nil, 0, grpcError(err)
+		return nil, 0, err
 	}
 	if len(res.KVs) == 0 {
 		return nil, revision, nil

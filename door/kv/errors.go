@@ -88,6 +88,11 @@ func rejected(r *entry.Rejection) error {
 		return rpctypes.ErrGRPCFutureRev
 	case ekv.Malformed:
 		return errMalformed
+	case ekv.LeaseDenied:
+		return rpctypes.ErrGRPCPermissionDenied
+	}
+	if r.Machine == entry.MachineIdent {
+		return identError(r.Code)
 	}
 	return status.Error(codes.Unknown, r.Error())
 }

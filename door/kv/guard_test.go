@@ -20,6 +20,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	mident "github.com/holdfastdb/holdfast/machine/ident"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
 )
@@ -98,7 +99,7 @@ func serveFake(t testing.TB, m *fakeMember, opts Options) *grpc.ClientConn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDoor(m, fakeStore{newFakeEvents(100)}, opts)
+	d := newDoor(m, fakeStore{newFakeEvents(100)}, mident.New(), opts)
 	served := make(chan error, 1)
 	go func() { served <- d.Serve(l) }()
 	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))

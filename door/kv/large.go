@@ -31,6 +31,13 @@ type holding struct {
 
 func (h *holding) release() { h.once.Do(func() { <-h.slots }) }
 
+// giveBack gives up an answer that is not sent after all; nil held no room.
+func (r *room) giveBack() {
+	if r != nil {
+		r.held.release()
+	}
+}
+
 // withRoom runs read with the budget of a small answer and, should that not do, once more with the full budget when there
 // is room for it. The room, nil for a small answer, goes with the answer to marshal.
 func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error) (*room, error) {

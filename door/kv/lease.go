@@ -11,7 +11,9 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
+	ei "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
 )
 
@@ -76,6 +78,9 @@ func (s *leaseServer) LeaseTimeToLive(ctx context.Context, r *pb.LeaseTimeToLive
 	if err := d.node.Linearize(d.bounded(ctx)); err != nil {
 		return nil, grpcError(err)
 	}
+	if err := d.mayAsk(ctx); err != nil {
+		return nil, err
+	}
 	t, err := d.askLease(ctx, ekv.CallLeaseTTL, r.ID)
 	if err != nil {
 		return nil, err
@@ -86,8 +91,26 @@ func (s *leaseServer) LeaseTimeToLive(ctx context.Context, r *pb.LeaseTimeToLive
 		return resp, nil
 	}
 	resp.TTL, resp.GrantedTTL = t.Remaining, t.Granted
-	if r.Keys {
+	if !r.Keys {
+		return resp, nil
+	}
+	// Judged by the keys that are told, not by those the lease has a moment later.
+	err = d.reading(ctx, (*access).named, func() error {
 		resp.Keys = d.kv.LeaseKeys(r.ID)
+		return nil
+	}, func(a *access) error {
+		if a.admin() == nil {
+			return nil
+		}
+		for _, key := range resp.Keys {
+			if err := a.may(ei.Read, key, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return resp, nil
 }
@@ -96,8 +119,25 @@ func (s *leaseServer) LeaseLeases(ctx context.Context, _ *pb.LeaseLeasesRequest)
 	if err := s.d.node.Linearize(s.d.bounded(ctx)); err != nil {
 		return nil, grpcError(err)
 	}
-	resp := &pb.LeaseLeasesResponse{Header: s.d.pbHeader(0)}
-	for _, l := range s.d.kv.Leases() {
+	d := s.d
+	var all []mkv.Lease
+	err := d.reading(ctx, (*access).named, func() error {
+		all = d.kv.Leases()
+		return nil
+	}, func(a *access) error {
+		// As in etcd, who may not read a key of one lease is not told of any.
+		for i := range all {
+			if err := d.mayLease(a, ei.Read, all[i].ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	resp := &pb.LeaseLeasesResponse{Header: d.pbHeader(0)}
+	for _, l := range all {
 		resp.Leases = append(resp.Leases, &pb.LeaseStatus{ID: l.ID})
 	}
 	return resp, nil
@@ -159,10 +199,18 @@ func (s *leaseServer) receiveKeepAlives(ctx context.Context, stream pb.Lease_Lea
 		}
 		go func() {
 			defer close(r.done)
+			if r.err = s.d.mayRenew(ctx, req.ID); r.err != nil {
+				return
+			}
 			t, err := s.d.askLease(ctx, ekv.CallLeaseKeepAlive, req.ID)
 			r.answer.TTL, r.err = t.Remaining, err // 0 tells the client that the lease is gone
 		}()
 	}
+}
+
+// mayRenew: who keeps a lease alive keeps its keys, so he must be permitted to write them.
+func (d *Door) mayRenew(ctx context.Context, lease int64) error {
+	return d.reading(ctx, func(a *access) error { return d.mayLease(a, ei.Write, lease) }, nil, nil)
 }
 
 // askLease calls the leader about a lease. While leadership changes hands, or the leader has too many calls at once, it

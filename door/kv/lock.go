@@ -101,16 +101,14 @@ func (s *lockServer) Lock(ctx context.Context, r *lpb.LockRequest) (*lpb.LockRes
 func (s *lockServer) wait(ctx context.Context, prefix, key []byte, mine int64) (int64, error) {
 	d := s.d
 	err := d.awaitTurn(ctx, prefix, mine-1)
+	var res *ekv.RangeResult
+	var revision int64
 	if err == nil {
-		err = grpcError(d.node.Linearize(d.bounded(ctx)))
+		res, revision, err = d.rangeFor(ctx, &ekv.Range{Key: key})
 	}
 	if err != nil {
 		_, _ = d.deleteKey(context.WithoutCancel(ctx), key)
 		return 0, err
-	}
-	res, revision, err := d.kv.Range(&ekv.Range{Key: key}, d.opts.MaxResultBytes)
-	if err != nil {
-		return 0, grpcError(err)
 	}
 	if len(res.KVs) == 0 {
 		return 0, errSessionExpired // the lease ran out while its owner waited

@@ -30,7 +30,10 @@ type maintenanceServer struct {
 	d *Door
 }
 
-func (s *maintenanceServer) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
+func (s *maintenanceServer) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.StatusResponse, error) {
+	if err := s.d.mayAsk(ctx); err != nil {
+		return nil, err
+	}
 	st := s.d.node.Status()
 	size, inUse := s.d.kv.Size()
 	resp := &pb.StatusResponse{
@@ -61,6 +64,13 @@ func pbAlarm(a ekv.AlarmState) *pb.AlarmMember {
 }
 
 func (s *maintenanceServer) Alarm(ctx context.Context, r *pb.AlarmRequest) (*pb.AlarmResponse, error) {
+	may := s.d.mayAdminister
+	if r.Action == pb.AlarmRequest_GET {
+		may = s.d.mayAsk
+	}
+	if err := may(ctx); err != nil {
+		return nil, err
+	}
 	resp := &pb.AlarmResponse{}
 	switch r.Action {
 	case pb.AlarmRequest_GET:
@@ -90,12 +100,18 @@ func (s *maintenanceServer) Alarm(ctx context.Context, r *pb.AlarmRequest) (*pb.
 }
 
 // Defragment answers at once: there is nothing to do, space comes back by itself.
-func (s *maintenanceServer) Defragment(context.Context, *pb.DefragmentRequest) (*pb.DefragmentResponse, error) {
+func (s *maintenanceServer) Defragment(ctx context.Context, _ *pb.DefragmentRequest) (*pb.DefragmentResponse, error) {
+	if err := s.d.mayAdminister(ctx); err != nil {
+		return nil, err
+	}
 	return &pb.DefragmentResponse{Header: s.d.pbHeader(0)}, nil
 }
 
 // Hash is etcd's hash of a whole database file. Members here have no equal files, so it is the hash of what is visible.
-func (s *maintenanceServer) Hash(context.Context, *pb.HashRequest) (*pb.HashResponse, error) {
+func (s *maintenanceServer) Hash(ctx context.Context, _ *pb.HashRequest) (*pb.HashResponse, error) {
+	if err := s.d.mayAdminister(ctx); err != nil {
+		return nil, err
+	}
 	sum, _, _, current, err := s.d.kv.HashKV(0)
 	if err != nil {
 		return nil, grpcError(err)
@@ -103,7 +119,10 @@ func (s *maintenanceServer) Hash(context.Context, *pb.HashRequest) (*pb.HashResp
 	return &pb.HashResponse{Header: s.d.pbHeader(current), Hash: sum}, nil
 }
 
-func (s *maintenanceServer) HashKV(_ context.Context, r *pb.HashKVRequest) (*pb.HashKVResponse, error) {
+func (s *maintenanceServer) HashKV(ctx context.Context, r *pb.HashKVRequest) (*pb.HashKVResponse, error) {
+	if err := s.d.mayAdminister(ctx); err != nil {
+		return nil, err
+	}
 	sum, at, compacted, current, err := s.d.kv.HashKV(r.Revision)
 	if err != nil {
 		return nil, grpcError(err)
@@ -120,6 +139,9 @@ const snapshotPad = 512
 // Snapshot streams the node's logical snapshot in the envelope etcdctl expects: padded with zeros to whole sectors,
 // followed by the SHA-256 of all of it. How much remains is not known ahead and is not told.
 func (s *maintenanceServer) Snapshot(_ *pb.SnapshotRequest, stream pb.Maintenance_SnapshotServer) error {
+	if err := s.d.mayAdminister(stream.Context()); err != nil {
+		return err
+	}
 	w := &snapshotWriter{stream: stream, sum: sha256.New(), buf: make([]byte, 0, snapshotChunkBytes)}
 	if err := s.d.node.SaveSnapshot(stream.Context(), w); err != nil {
 		return grpcError(err)
@@ -173,6 +195,9 @@ func (w *snapshotWriter) send(blob []byte) error {
 }
 
 func (s *maintenanceServer) MoveLeader(ctx context.Context, r *pb.MoveLeaderRequest) (*pb.MoveLeaderResponse, error) {
+	if err := s.d.mayAdminister(ctx); err != nil {
+		return nil, err
+	}
 	if st := s.d.node.Status(); st.Leader != st.MemberID {
 		return nil, rpctypes.ErrGRPCNotLeader
 	}
@@ -185,7 +210,10 @@ func (s *maintenanceServer) MoveLeader(ctx context.Context, r *pb.MoveLeaderRequ
 var clusterVersion = regexp.MustCompile(`^[0-9]+\.[0-9]+(\.[0-9]+)?$`)
 
 // Downgrade is refused: the data directory is not etcd's, so no older etcd could take it over.
-func (s *maintenanceServer) Downgrade(_ context.Context, r *pb.DowngradeRequest) (*pb.DowngradeResponse, error) {
+func (s *maintenanceServer) Downgrade(ctx context.Context, r *pb.DowngradeRequest) (*pb.DowngradeResponse, error) {
+	if err := s.d.mayAdminister(ctx); err != nil {
+		return nil, err
+	}
 	switch r.Action {
 	case pb.DowngradeRequest_CANCEL:
 		return nil, rpctypes.ErrGRPCNoInflightDowngrade

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/holdfastdb/holdfast/entry"
+	ei "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/node"
 )
@@ -46,16 +47,35 @@ func (c *call) seal(p *ekv.Part, room int) {
 	c.body = ekv.Append(make([]byte, 0, room+24), p)
 }
 
-// propose carries a kv part through the log and returns its result.
+// propose carries a kv part through the log, if whoever asks may have that, and returns its result.
 func (d *Door) propose(ctx context.Context, lane node.Lane, body []byte) (*entry.Result, error) {
-	res, err := d.node.Propose(d.bounded(ctx), lane, entry.Part{Machine: entry.MachineKV, Body: body})
-	if err != nil {
-		return nil, grpcError(err)
+	for {
+		a, err := d.access(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var res *entry.Result
+		if a == nil {
+			res, err = d.node.Propose(d.bounded(ctx), lane, entry.Part{Machine: entry.MachineKV, Body: body})
+		} else {
+			var parts []entry.Part
+			if parts, err = a.permitted(body); err != nil {
+				return nil, err
+			}
+			if res, err = d.node.Propose(d.bounded(ctx), lane, parts...); err == nil && res.Rejection == nil {
+				res.Bodies = res.Bodies[1:] // the pass has no result
+			}
+		}
+		switch {
+		case err != nil:
+			return nil, grpcError(err)
+		case outdated(res.Rejection):
+			continue // the log says that the catalogue has changed, so there is something new to judge by
+		case res.Rejection != nil:
+			return nil, rejected(res.Rejection)
+		}
+		return res, nil
 	}
-	if res.Rejection != nil {
-		return nil, rejected(res.Rejection)
-	}
-	return res, nil
 }
 
 type putCall struct {
@@ -155,17 +175,29 @@ func handleRange(srv any, ctx context.Context, dec func(any) error, _ grpc.Unary
 			return nil, grpcError(err)
 		}
 	}
-	var res *ekv.RangeResult
-	var revision int64
-	room, err := d.withRoom(ctx, func(maxBytes int64) (err error) {
-		res, revision, err = d.kv.Range(&c.req, maxBytes)
-		return err
-	})
-	if err != nil {
-		return nil, err
+	for {
+		a, err := d.access(ctx)
+		if err == nil {
+			err = a.may(ei.Read, c.req.Key, c.req.End)
+		}
+		if err != nil {
+			return nil, err
+		}
+		var res *ekv.RangeResult
+		var revision int64
+		room, err := d.withRoom(ctx, func(maxBytes int64) (err error) {
+			res, revision, err = d.kv.Range(&c.req, maxBytes)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if d.stands(a) {
+			c.answer, c.room = rangeAnswer{header: d.header(revision, 0), result: res}, room
+			return c, nil
+		}
+		room.giveBack()
 	}
-	c.answer, c.room = rangeAnswer{header: d.header(revision, 0), result: res}, room
-	return c, nil
 }
 
 // streamChunkBytes is about how much one RangeStream message holds.
@@ -189,22 +221,37 @@ func handleRangeStream(srv any, stream grpc.ServerStream) error {
 	if c.req.Target != ekv.SortByKey {
 		return d.sortedStream(stream, c)
 	}
-	// Header, more and count belong on the last chunk only, so each chunk is sent when the next one is there.
+	// Header, more and count belong on the last chunk only, so each chunk is sent when the next one is there. All are of the
+	// revision of the first: once the permission for that one stands, it stands for all.
 	var held *ekv.RangeResult
 	var revision int64
-	err := d.kv.RangeStream(ctx, &c.req, streamChunkBytes, func(chunk *ekv.RangeResult, at int64) error {
-		revision = at
-		if held != nil {
-			kvs := ekv.RangeResult{KVs: held.KVs}
-			if err := stream.SendMsg(&rangeStreamAnswer{rangeAnswer{noHeader: true, result: &kvs}}); err != nil {
-				return err
-			}
+	for again := true; again; {
+		a, err := d.access(ctx)
+		if err == nil {
+			err = a.may(ei.Read, c.req.Key, c.req.End)
 		}
-		held = chunk
-		return nil
-	})
-	if err != nil {
-		return grpcError(err)
+		if err != nil {
+			return err
+		}
+		held, again = nil, false
+		err = d.kv.RangeStream(ctx, &c.req, streamChunkBytes, func(chunk *ekv.RangeResult, at int64) error {
+			revision = at
+			if held == nil && !d.stands(a) {
+				again = true
+				return errSeenEnough
+			}
+			if held != nil {
+				kvs := ekv.RangeResult{KVs: held.KVs}
+				if err := stream.SendMsg(&rangeStreamAnswer{rangeAnswer{noHeader: true, result: &kvs}}); err != nil {
+					return err
+				}
+			}
+			held = chunk
+			return nil
+		})
+		if err != nil && !again {
+			return grpcError(err)
+		}
 	}
 	if held == nil {
 		held = &ekv.RangeResult{}
@@ -216,15 +263,19 @@ func handleRangeStream(srv any, stream grpc.ServerStream) error {
 // all of it at once, so it is one message with a Range's bounds. (etcd sorts within each chunk and then goes on behind the last
 // key, which loses keys as soon as there is a second chunk.)
 func (d *Door) sortedStream(stream grpc.ServerStream, c *rangeCall) error {
+	ctx := stream.Context()
 	var res *ekv.RangeResult
 	var revision int64
-	room, err := d.withRoom(stream.Context(), func(maxBytes int64) (err error) {
-		res, revision, err = d.kv.Range(&c.req, maxBytes)
+	var room *room
+	defer func() { room.giveBack() }()
+	err := d.reading(ctx, func(a *access) error { return a.may(ei.Read, c.req.Key, c.req.End) }, func() (err error) {
+		room.giveBack() // read before, under permissions that have changed
+		room, err = d.withRoom(ctx, func(maxBytes int64) (err error) {
+			res, revision, err = d.kv.Range(&c.req, maxBytes)
+			return err
+		})
 		return err
-	})
-	if room != nil {
-		defer room.held.release()
-	}
+	}, nil)
 	if err != nil {
 		return err
 	}
@@ -342,17 +393,29 @@ func (d *Door) readTxn(ctx context.Context, c *txnCall) (any, error) {
 			return nil, grpcError(err)
 		}
 	}
-	var res *ekv.TxnResult
-	room, err := d.withRoom(ctx, func(maxBytes int64) (err error) {
-		res, err = d.kv.Txn(c.reads, maxBytes)
-		return err
-	})
-	if err != nil {
-		return nil, err
+	for {
+		a, err := d.access(ctx)
+		if err == nil && a != nil {
+			_, err = a.mayTxn(c.reads)
+		}
+		if err != nil {
+			return nil, err
+		}
+		var res *ekv.TxnResult
+		room, err := d.withRoom(ctx, func(maxBytes int64) (err error) {
+			res, err = d.kv.Txn(c.reads, maxBytes)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if d.stands(a) {
+			answer := answerTxn(d.header(res.Revision, 0), res)
+			answer.room = room
+			return answer, nil
+		}
+		room.giveBack()
 	}
-	a := answerTxn(d.header(res.Revision, 0), res)
-	a.room = room
-	return a, nil
 }
 
 func handleCompact(srv any, ctx context.Context, dec func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
 
+	ei "github.com/holdfastdb/holdfast/entry/ident"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 )
 
@@ -94,6 +95,10 @@ func (d *Door) createWatch(ctx context.Context, st *watchStream, r *pb.WatchCrea
 	if len(w.key) == 0 {
 		w.key = []byte{0} // the smallest key
 	}
+	if reason := d.mayWatch(ctx, w); reason != nil {
+		a.reason = reason.Error()
+		return send(ctx, st.control, a)
+	}
 	for _, f := range r.Filters {
 		w.noPuts = w.noPuts || f == pb.WatchCreateRequest_NOPUT
 		w.noDeletes = w.noDeletes || f == pb.WatchCreateRequest_NODELETE
@@ -114,6 +119,11 @@ func (d *Door) createWatch(ctx context.Context, st *watchStream, r *pb.WatchCrea
 	}
 	st.start(w, from)
 	return true
+}
+
+// mayWatch judges a watch once, when it begins: like etcd's it goes on when the permission is taken away.
+func (d *Door) mayWatch(ctx context.Context, w *watcher) error {
+	return d.reading(ctx, func(a *access) error { return a.may(ei.Read, w.key, w.end) }, nil, nil)
 }
 
 // watchAnswer is a WatchResponse without its events.

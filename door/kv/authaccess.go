@@ -1,0 +1,348 @@
+package kv
+
+import (
+	"context"
+	"crypto/tls"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"github.com/holdfastdb/holdfast/entry"
+	ei "github.com/holdfastdb/holdfast/entry/ident"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	mident "github.com/holdfastdb/holdfast/machine/ident"
+)
+
+// access is who asks and the catalogue by which that is judged. A nil access means that authentication is off: its methods
+// then allow everything, so that who calls them need not ask.
+//
+// A catalogue can change between judging and doing. A write carries the catalogue's revision into the log and is refused
+// there if it is another by then (propose). A read looks again when it is done (stands). In both cases the door begins anew
+// instead of bothering the client, which etcd does with "revision of auth store is old".
+type access struct {
+	st    *mident.State
+	name  string
+	given bool // somebody said who asks
+	// revision is that of the catalogue when the caller proved who he is: the state's own, but for signed tokens, which
+	// are good only as long as nothing has changed.
+	revision uint64
+}
+
+// access finds out who asks. It is one atomic load while authentication is off.
+func (d *Door) access(ctx context.Context) (*access, error) {
+	if !d.users.State().Enabled {
+		return nil, nil
+	}
+	a := &access{}
+	if token, ok := tokenOf(ctx); ok {
+		if a.name, a.revision, a.given = d.tokens.owner(ctx, token); !a.given {
+			if !d.users.State().Enabled {
+				return nil, nil // that is why it was not known
+			}
+			return nil, rpctypes.ErrGRPCInvalidAuthToken
+		}
+	} else if d.opts.ClientCertAuth {
+		a.name, a.given = commonName(ctx)
+	}
+	// Only now: this member may have learned of the user while it looked for the token.
+	if a.st = d.users.State(); !a.st.Enabled {
+		return nil, nil
+	}
+	if a.revision == 0 && a.given {
+		a.revision = a.st.Revision
+	}
+	return a, nil
+}
+
+// tokenOf returns the token a request carries. HTTP clients put it into another field, and some call it a bearer.
+func tokenOf(ctx context.Context) (string, bool) {
+	v := metadata.ValueFromIncomingContext(ctx, rpctypes.TokenFieldNameGRPC)
+	if len(v) == 0 {
+		v = metadata.ValueFromIncomingContext(ctx, rpctypes.TokenFieldNameSwagger)
+	}
+	if len(v) == 0 {
+		return "", false
+	}
+	return strings.TrimPrefix(v[0], "Bearer "), true
+}
+
+// commonName returns the name in the certificate the client showed. A request that came through a JSON gateway shows the
+// gateway's own certificate, which says nothing about who asks.
+func commonName(ctx context.Context) (string, bool) {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return "", false
+	}
+	if len(metadata.ValueFromIncomingContext(ctx, "grpcgateway-accept")) > 0 {
+		return "", false
+	}
+	var state tls.ConnectionState
+	switch info := p.AuthInfo.(type) {
+	case credentials.TLSInfo:
+		state = info.State
+	default:
+		return "", false
+	}
+	for _, chain := range state.VerifiedChains {
+		if len(chain) > 0 {
+			return chain[0].Subject.CommonName, true
+		}
+	}
+	return "", false
+}
+
+// stands reports whether what was judged for a would be judged alike now. A nil a stood for authentication being off.
+func (d *Door) stands(a *access) bool {
+	now := d.users.State()
+	if a == nil {
+		return !now.Enabled
+	}
+	return now == a.st || !now.Enabled || now.Revision == a.st.Revision
+}
+
+// reading runs read, which looks at the state. before judges whoever asks, after judges what was read; both may be nil, and
+// neither is called while authentication is off. If the catalogue has changed by the end, all is done again.
+func (d *Door) reading(ctx context.Context, before func(*access) error, read func() error, after func(*access) error) error {
+	for {
+		a, err := d.access(ctx)
+		if err == nil && a != nil && before != nil {
+			err = before(a)
+		}
+		if err == nil && read != nil {
+			err = read()
+		}
+		if err == nil && a != nil && after != nil {
+			err = after(a)
+		}
+		if err != nil || d.stands(a) {
+			return err
+		}
+	}
+}
+
+// mayAsk refuses who did not say who he is, for questions that everybody known may ask.
+func (d *Door) mayAsk(ctx context.Context) error {
+	a, err := d.access(ctx)
+	if err != nil {
+		return err
+	}
+	return a.named()
+}
+
+// mayAdminister refuses who does not have the role root. A change of members or of leadership that was permitted a moment
+// before the role is taken away goes through, as in etcd: only root could arrange that.
+func (d *Door) mayAdminister(ctx context.Context) error {
+	a, err := d.access(ctx)
+	if err != nil {
+		return err
+	}
+	return a.admin()
+}
+
+// rangeFor answers a linearizable Range that a recipe makes for its caller, with his permissions.
+func (d *Door) rangeFor(ctx context.Context, r *ekv.Range) (res *ekv.RangeResult, revision int64, err error) {
+	if err := d.node.Linearize(d.bounded(ctx)); err != nil {
+		return nil, 0, grpcError(err)
+	}
+	err = d.reading(ctx, func(a *access) error { return a.may(ei.Read, r.Key, r.End) }, func() (err error) {
+		res, revision, err = d.kv.Range(r, d.opts.MaxResultBytes)
+		return grpcError(err)
+	}, nil)
+	return res, revision, err
+}
+
+// named refuses who did not say who he is.
+func (a *access) named() error {
+	if a != nil && !a.given {
+		return rpctypes.ErrGRPCUserEmpty
+	}
+	return nil
+}
+
+// admin refuses who does not have the role root.
+func (a *access) admin() error {
+	if a == nil {
+		return nil
+	}
+	if code := a.st.Admin(a.name); code != 0 {
+		return identError(code)
+	}
+	return nil
+}
+
+// may refuses who is not permitted all of [key, end).
+func (a *access) may(what ei.Access, key, end []byte) error {
+	switch {
+	case a == nil:
+		return nil
+	case !a.given || a.revision == 0:
+		return rpctypes.ErrGRPCUserEmpty
+	case a.revision < a.st.Revision:
+		return rpctypes.ErrGRPCAuthOldRevision
+	case !a.st.Permits(a.name, what, key, end):
+		return rpctypes.ErrGRPCPermissionDenied
+	}
+	return nil
+}
+
+// mayTxn judges both branches whatever they compare, as etcd does, down to the last nested Txn. It also says whether a put
+// attaches a key to a lease.
+func (a *access) mayTxn(t *ekv.Txn) (leased bool, err error) {
+	for i := range t.Compare {
+		if err := a.may(ei.Read, t.Compare[i].Key, t.Compare[i].End); err != nil {
+			return false, err
+		}
+	}
+	for _, branch := range [2][]ekv.Op{t.Then, t.Else} {
+		for i := range branch {
+			var inner bool
+			switch op := &branch[i]; {
+			case op.Range != nil:
+				err = a.may(ei.Read, op.Range.Key, op.Range.End)
+			case op.Put != nil:
+				inner, err = op.Put.Lease != 0, a.mayPut(op.Put)
+			case op.Delete != nil:
+				err = a.mayDelete(op.Delete)
+			case op.Txn != nil:
+				inner, err = a.mayTxn(op.Txn)
+			}
+			if err != nil {
+				return false, err
+			}
+			leased = leased || inner
+		}
+	}
+	return leased, nil
+}
+
+func (a *access) mayPut(p *ekv.Put) error {
+	err := a.may(ei.Write, p.Key, nil)
+	if err == nil && p.PrevKV {
+		err = a.may(ei.Read, p.Key, nil)
+	}
+	return err
+}
+
+func (a *access) mayDelete(del *ekv.DeleteRange) error {
+	err := a.may(ei.Write, del.Key, del.End)
+	if err == nil && del.PrevKV {
+		err = a.may(ei.Read, del.Key, del.End)
+	}
+	return err
+}
+
+// mayLease refuses who may not do what to every key of a lease. Who may do everything is not held up by reading them.
+func (d *Door) mayLease(a *access, what ei.Access, lease int64) error {
+	if a == nil || a.admin() == nil {
+		return nil
+	}
+	if err := a.named(); err != nil {
+		return err
+	}
+	var refusal error
+	err := d.kv.EachLeaseKey(lease, func(key []byte) bool {
+		refusal = a.may(what, key, nil)
+		return refusal == nil
+	})
+	if err != nil {
+		return grpcError(err)
+	}
+	return refusal
+}
+
+// permitted judges a part that is about to be proposed and returns the command: the part with a pass for what was judged.
+func (a *access) permitted(body []byte) ([]entry.Part, error) {
+	part, err := ekv.Decode(body)
+	if err != nil {
+		return nil, errMalformed // the door has made it itself
+	}
+	leased := false
+	switch {
+	case part.Put != nil:
+		leased, err = part.Put.Lease != 0, a.mayPut(part.Put)
+	case part.Delete != nil:
+		err = a.mayDelete(part.Delete)
+	case part.Txn != nil:
+		leased, err = a.mayTxn(part.Txn)
+	case part.Grant != nil:
+		err = a.named()
+	case part.Revoke != nil:
+		leased, err = true, a.named()
+	default: // compaction, alarms
+		err = a.admin()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if leased {
+		if body, err = a.limited(part, body); err != nil {
+			return nil, err
+		}
+	}
+	pass := identPart(&ei.Part{Pass: &ei.Pass{Revision: a.st.Revision}})
+	return []entry.Part{pass, {Machine: entry.MachineKV, Body: body}}, nil
+}
+
+// limited adds to a part that has to do with leases which keys their owner may write: a lease may have any others by the
+// time the part is applied.
+func (a *access) limited(part *ekv.Part, body []byte) ([]byte, error) {
+	spans, all := a.st.Writable(a.name)
+	if all {
+		return body, nil
+	}
+	if len(spans) > ekv.MaxSpans {
+		return nil, rpctypes.ErrGRPCRequestTooLarge
+	}
+	part.Within = &ekv.Within{Spans: make([]ekv.Span, len(spans))}
+	for i, s := range spans {
+		part.Within.Spans[i] = ekv.Span{From: []byte(s.From), To: []byte(s.To)}
+	}
+	return ekv.Append(make([]byte, 0, len(body)+32*len(spans)), part), nil
+}
+
+// outdated reports whether a command was refused only because the catalogue is not what the door judged by.
+func outdated(r *entry.Rejection) bool {
+	return r != nil && r.Machine == entry.MachineIdent && (r.Code == ei.OldRevision || r.Code == ei.PassMissing)
+}
+
+// identError says which of etcd's errors a client hears for a refusal of the identity machine.
+func identError(code entry.Code) error {
+	switch code {
+	case ei.UserEmpty, ei.PassMissing:
+		return rpctypes.ErrGRPCUserEmpty
+	case ei.UserNotFound:
+		return rpctypes.ErrGRPCUserNotFound
+	case ei.UserExists:
+		return rpctypes.ErrGRPCUserAlreadyExist
+	case ei.RoleEmpty:
+		return rpctypes.ErrGRPCRoleEmpty
+	case ei.RoleNotFound:
+		return rpctypes.ErrGRPCRoleNotFound
+	case ei.RoleExists:
+		return rpctypes.ErrGRPCRoleAlreadyExist
+	case ei.RoleNotGranted:
+		return rpctypes.ErrGRPCRoleNotGranted
+	case ei.PermissionNotGranted:
+		return rpctypes.ErrGRPCPermissionNotGranted
+	case ei.RootUserMissing:
+		return rpctypes.ErrGRPCRootUserNotExist
+	case ei.RootRoleMissing:
+		return rpctypes.ErrGRPCRootRoleNotExist
+	case ei.ManagementRefused:
+		return rpctypes.ErrGRPCInvalidAuthMgmt
+	case ei.Denied:
+		return rpctypes.ErrGRPCPermissionDenied
+	case ei.OldRevision:
+		return rpctypes.ErrGRPCAuthOldRevision
+	case ei.NotEnabled:
+		return rpctypes.ErrGRPCAuthNotEnabled
+	case ei.TokenNotFound:
+		return rpctypes.ErrGRPCInvalidAuthToken
+	case ei.Full:
+		return rpctypes.ErrGRPCNoSpace
+	}
+	return errMalformed
+}
