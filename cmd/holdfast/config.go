@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
@@ -20,7 +21,12 @@ type config struct {
 
 	kv      address
 	kvQuota int64 // bytes
-	admin   address
+
+	kvAuthToken    string
+	kvAuthTokenTTL time.Duration
+	kvBcryptCost   int
+
+	admin address
 
 	peer      address // zero = members cannot reach this node
 	advertise address // what the others are told; zero = peer
@@ -49,6 +55,12 @@ func options() []option {
 			set: func(c *config, v string) error { return setAddress(&c.kv, v) }},
 		{name: "kv-quota", arg: "SIZE", def: "2GiB", help: "keys and values with history the kv door takes in, 0 for no limit",
 			set: func(c *config, v string) error { return setSize(&c.kvQuota, v) }},
+		{name: "kv-auth-token", arg: "KIND", def: "simple", help: "tokens of etcd clients: simple, or jwt,sign-method=…,pub-key=…,priv-key=…,ttl=…",
+			set: func(c *config, v string) error { return setAuthToken(&c.kvAuthToken, v) }},
+		{name: "kv-auth-token-ttl", arg: "TIME", def: "5m", help: "how long a simple token lives unused",
+			set: func(c *config, v string) error { return setLifetime(&c.kvAuthTokenTTL, v) }},
+		{name: "kv-bcrypt-cost", arg: "N", def: "10", help: "what a guess at a password costs, 4 to 31; each step doubles it",
+			set: func(c *config, v string) error { return setBcryptCost(&c.kvBcryptCost, v) }},
 		{name: "admin", arg: "ADDR", def: "127.0.0.1:8080", help: "readiness, metrics, status and membership over HTTP, or off",
 			set: func(c *config, v string) error { return setAddress(&c.admin, v) }},
 		{name: "data", arg: "DIR", help: "directory of this member's log and state, made if missing",

@@ -136,6 +136,9 @@ func etcdSetup(s *etcdflags.Settings, memory int64, log *slog.Logger) (*setup, e
 			log.Warn("anyone who reaches this address can read and change everything", "open", u.String())
 		}
 	}
+	if err := doorkv.CheckAuthToken(s.AuthToken, os.ReadFile); err != nil {
+		return nil, fmt.Errorf("--auth-token %s: %w", s.AuthToken, err)
+	}
 	heartbeats := int(s.Election / s.Heartbeat)
 	su := &setup{
 		node: node.Config{Dir: s.DataDir, WALDir: s.WALDir, MemoryBytes: memory, ClientURLs: etcdflags.Strings(s.AdvertiseClient),
@@ -150,7 +153,9 @@ func etcdSetup(s *etcdflags.Settings, memory int64, log *slog.Logger) (*setup, e
 			NoLeaderTimeout: 3 * s.Election,
 			CORS:            s.CORS, HostWhitelist: s.HostWhitelist, NoGateway: !s.Gateway, Pprof: s.Pprof,
 			MaxConcurrentStreams: s.MaxConcurrentStreams, KeepaliveMinTime: s.KeepaliveMinTime,
-			KeepaliveInterval: s.KeepaliveInterval, KeepaliveTimeout: s.KeepaliveTimeout},
+			KeepaliveInterval: s.KeepaliveInterval, KeepaliveTimeout: s.KeepaliveTimeout,
+			AuthToken: s.AuthToken, AuthTokenTTL: s.AuthTokenTTL, BcryptCost: s.BcryptCost, ReadFile: os.ReadFile,
+			ClientCertAuth: s.ClientTLS.CertAuth},
 		compaction: compact.Policy{Period: s.CompactPeriod, Revisions: s.CompactRevisions},
 		advise:     func(err error) error { return advise(err, "--data-dir", s.DataDir) },
 	}

@@ -17,8 +17,10 @@ import (
 	"github.com/holdfastdb/holdfast/disk"
 	"github.com/holdfastdb/holdfast/entry"
 	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	ei "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/entry/member"
+	mident "github.com/holdfastdb/holdfast/machine/ident"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
@@ -185,6 +187,8 @@ func describePart(p entry.Part) string {
 		return ekv.Describe(p.Body)
 	case entry.MachineEtcd2:
 		return e2.Describe(p.Body)
+	case entry.MachineIdent:
+		return ei.Describe(p.Body)
 	case entry.MachineMember:
 		return describeMember(p.Body)
 	}
@@ -265,7 +269,7 @@ func inspectStore() *command {
 		args:    "DIR",
 		summary: "count the rows of a stopped server's state by prefix, or print those of one",
 		about: `Prefixes are the first two bytes of a row's key, as text where they are letters: kc is the current version of every
-key, kk its history, kr the changes by revision, kl leases, ka the keys they hold, mm members. The store is as of its
+key, kk its history, kr the changes by revision, kl leases, ka the keys they hold, mm members, iu users, ir roles. The store is as of its
 last flush, which the applied index names; a start replays the rest from the log.`,
 		examples: []string{
 			"holdfast inspect store ./data",
@@ -393,6 +397,8 @@ func describeRow(key, value []byte) string {
 	switch {
 	case key[0] == byte(entry.MachineKV):
 		return mkv.DescribeRow(key, value)
+	case key[0] == byte(entry.MachineIdent):
+		return mident.DescribeRow(key, value)
 	case key[0] == byte(entry.MachineMember) && len(key) > 1 && key[1] == 'm':
 		if m, err := member.DecodeMember(value); err == nil {
 			role := "voter"

@@ -75,7 +75,9 @@ func (c *config) setup(log *slog.Logger) (*setup, error) {
 		node: node.Config{Dir: c.data, ClientURLs: clientURLs(c, certs != nil), MemoryBytes: c.memory},
 		join: node.StartOptions{Name: c.name, PeerTLS: certs.members(), Join: c.join},
 		door: doorkv.Options{QuotaBytes: quota(c.kvQuota),
-			MaxResultBytes: c.memory / 16, MaxFlightBytes: c.memory / 8},
+			MaxResultBytes: c.memory / 16, MaxFlightBytes: c.memory / 8,
+			AuthToken: c.kvAuthToken, AuthTokenTTL: c.kvAuthTokenTTL, BcryptCost: c.kvBcryptCost, ReadFile: os.ReadFile,
+			ClientCertAuth: c.tlsCA != ""},
 		advise: func(err error) error { return advise(err, "--data", c.data) },
 	}
 	if su.join.Name == "" {
