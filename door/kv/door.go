@@ -138,6 +138,7 @@ type member interface {
 // reader is what the door reads of the kv machine, by the contract in machine/kv.
 type reader interface {
 	Revision() (current, compacted int64)
+	Scrubbed() int64
 	Range(r *ekv.Range, maxBytes int64) (res *ekv.RangeResult, revision int64, err error)
 	Txn(t *ekv.Txn, maxBytes int64) (*ekv.TxnResult, error)
 	RangeStream(ctx context.Context, r *ekv.Range, chunkBytes int, fn func(chunk *ekv.RangeResult, revision int64) error) error

@@ -312,6 +312,9 @@ func TestCompactAndHash(t *testing.T) {
 	}
 	before := must(c.HashKV(ctx, s.addr, 15))(t)
 	must(c.Compact(ctx, 15, clientv3.WithCompactPhysical()))(t)
+	if got := s.node.KV().Scrubbed(); got != 15 {
+		t.Errorf("answered with history dropped up to %d, not 15", got)
+	}
 	after := must(c.HashKV(ctx, s.addr, 15))(t)
 	if before.Hash != after.Hash || after.CompactRevision != 15 || after.HashRevision != 15 {
 		t.Errorf("hash %d before, %d after; %v", before.Hash, after.Hash, after)

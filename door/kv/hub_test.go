@@ -52,6 +52,11 @@ func (f *fakeEvents) Revision() (int64, int64) {
 	return f.revision, f.compacted
 }
 
+func (f *fakeEvents) Scrubbed() int64 {
+	_, compacted := f.Revision()
+	return compacted
+}
+
 func (f *fakeEvents) Recent(after int64) ([]mkv.Event, int64, bool, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"sync"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -430,12 +431,35 @@ func handleCompact(srv any, ctx context.Context, dec func(any) error, _ grpc.Una
 	if err := d.admitChange(); err != nil {
 		return nil, err
 	}
-	// Physical asks to wait until the space is free. Both kinds are answered alike here: what is compacted cannot be read
-	// once the command is applied, and the entries that follow free its space piece by piece, without being asked.
+	// What is compacted cannot be read once the command is applied; the entries that follow free its space piece by piece,
+	// without being asked.
 	body := ekv.Append(nil, &ekv.Part{Compact: &ekv.Compact{Revision: req.Revision}})
 	res, err := d.propose(ctx, node.LaneSystem, body)
 	if err != nil {
 		return nil, err
 	}
+	if req.Physical {
+		if err := d.scrubbed(ctx, req.Revision); err != nil {
+			return nil, err
+		}
+	}
 	return &pb.CompactionResponse{Header: d.pbHeader(res.Bodies[0].(*ekv.CompactResult).Revision)}, nil
+}
+
+// scrubbed waits until the history below a compaction at rev is gone from this member's state. The store gives its bytes back
+// with its own next compaction, as etcd does with the next defragmentation. It looks instead of being told, because who asks
+// for this does so once an hour.
+func (d *Door) scrubbed(ctx context.Context, rev int64) error {
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for d.kv.Scrubbed() < rev {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return rpctypes.ErrGRPCTimeout
+		case <-d.stopping:
+			return rpctypes.ErrGRPCStopped
+		}
+	}
+	return nil
 }
