@@ -33,7 +33,7 @@ conformance: ## unmodified foreign clients against real nodes: make conformance 
 peers: ## bring the programs we are measured against into build/peers
 	@scripts/peers.sh
 
-bench: ## measured beside its peers: make bench [DOOR=kv] [ARGS='-nodes 1 -clients 64 -rounds 1 -seconds 5']
+bench: ## measured beside its peers: make bench [DOOR=kv] [ARGS='-api v2 -clients 64 -rounds 1 -seconds 5']
 	@scripts/bench.sh '$(DOOR)' $(ARGS)
 
 clean: ## remove bin/ and build/

@@ -1,8 +1,12 @@
-// Command kv measures the etcd v3 door beside its peers: etcd's own load tool against etcd, Holdfast and the floor server,
-// on one node and on three, in alternating rounds on one machine. It prints a table and writes every round as JSON. It is
-// not a load generator and not a test of correctness, though a round with an error or a missing write does not count.
+// Command kv measures the kv door beside its peers, in alternating rounds on one machine. For the v3 API that is etcd's own
+// load tool against etcd 3.7.3, Holdfast and the floor server, on one node and on three; for the v2 API (bench/kv/v2) it is
+// hey and wrk against etcd 3.4 and Holdfast, three members each, in the matrix of etcd's published v2 report. It prints tables
+// and writes every round as JSON. It is not a load generator and not a test of correctness, though a round with an error or a
+// missing write does not count.
 //
-//	kv [-nodes 1,3] [-clients 1,64,256] [-ops put,range] [-servers etcd,holdfast,floor] [-rounds 3] [-seconds 10]
+//	kv [-api v3,v2] [-clients 1,64,256] [-rounds N] [-seconds N]
+//	   [-nodes 1,3] [-ops put,range] [-servers etcd,holdfast,floor]                        v3 only
+//	   [-sizes 64,256] [-v2-ops read,write] [-tools hey,wrk] [-targets leader,all]         v2 only
 //
 // Paths of the programs are those `make peers` and `make build` leave.
 package main
@@ -19,6 +23,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/holdfastdb/holdfast/bench/host"
+	"github.com/holdfastdb/holdfast/bench/kv/v2"
 )
 
 type config struct {
@@ -34,15 +41,26 @@ type config struct {
 
 func main() {
 	cfg := config{bins: make(map[string]string)}
-	nodes := flag.String("nodes", "1,3", "cluster sizes")
-	clients := flag.String("clients", "1,64,256", "numbers of concurrent clients for put; range runs with 64")
-	ops := flag.String("ops", "put,range", "operations")
-	servers := flag.String("servers", "etcd,holdfast,floor", "servers to compare; the floor has one node only")
-	flag.IntVar(&cfg.rounds, "rounds", 3, "rounds; medians are shown")
-	flag.IntVar(&cfg.seconds, "seconds", 10, "least duration of one measurement")
+	var two v2.Config
+	apis := flag.String("api", "v3,v2", "APIs to measure")
+	clients := flag.String("clients", "1,64,256", "numbers of concurrent clients; range of v3 runs with 64")
+	flag.IntVar(&cfg.rounds, "rounds", 0, "rounds; medians are shown (default 3 for v3, 7 for v2)")
+	flag.IntVar(&cfg.seconds, "seconds", 0, "duration of one measurement, for v3 the least (default 10 for v3, 5 for v2)")
 	flag.StringVar(&cfg.dir, "dir", "build/bench/data", "where data directories are made and removed")
-	flag.StringVar(&cfg.out, "json", "build/bench/kv.json", "where every round is written")
-	flag.StringVar(&cfg.load, "load", "build/peers/benchmark", "etcd's load tool")
+	nodes := flag.String("nodes", "1,3", "v3: cluster sizes")
+	ops := flag.String("ops", "put,range", "v3: operations")
+	servers := flag.String("servers", "etcd,holdfast,floor", "v3: servers to compare; the floor has one node only")
+	flag.StringVar(&cfg.out, "json", "build/bench/kv.json", "v3: where every round is written")
+	flag.StringVar(&cfg.load, "load", "build/peers/benchmark", "v3: etcd's load tool")
+	sizes := flag.String("sizes", "64,256", "v2: bytes of the value")
+	ops2 := flag.String("v2-ops", "read,write", "v2: operations")
+	tools := flag.String("tools", "hey,wrk", "v2: load tools; wrk reads only")
+	targets := flag.String("targets", "leader,all", "v2: members that get the load")
+	flag.StringVar(&two.JSON, "v2-json", "build/bench/kv-v2.json", "v2: where every round is written")
+	flag.StringVar(&two.Plot, "plot", "build/bench/kv-v2.svg", "v2: where the plot is written")
+	flag.StringVar(&two.Hey, "hey", "hey", "v2: load tool")
+	flag.StringVar(&two.Wrk, "wrk", "wrk", "v2: load tool for reads")
+	flag.StringVar(&two.Etcd, "etcd-3.4", "build/peers/etcd-3.4/etcd", "v2: the last series of etcd that has the API in Debian")
 	bin := func(name, def string) {
 		flag.Func(name, "binary of "+name+" (default "+def+")", func(s string) error { cfg.bins[name] = s; return nil })
 		cfg.bins[name] = def
@@ -55,15 +73,40 @@ func main() {
 	if cfg.nodes, err = ints(*nodes); err == nil {
 		cfg.clients, err = ints(*clients)
 	}
-	cfg.ops, cfg.servers = strings.Split(*ops, ","), strings.Split(*servers, ",")
 	if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		err = run(ctx, &cfg)
-		stop()
+		two.Sizes, err = ints(*sizes)
 	}
+	cfg.ops, cfg.servers = strings.Split(*ops, ","), strings.Split(*servers, ",")
+	two.Clients, two.Holdfast, two.Dir, two.Rounds, two.Seconds = cfg.clients, cfg.bins["holdfast"], cfg.dir, cfg.rounds, cfg.seconds
+	two.Ops, two.Tools, two.Targets = strings.Split(*ops2, ","), strings.Split(*tools, ","), strings.Split(*targets, ",")
+	setDefault(&cfg.rounds, 3)
+	setDefault(&cfg.seconds, 10)
+	setDefault(&two.Rounds, 7)
+	setDefault(&two.Seconds, 5)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	for _, api := range strings.Split(*apis, ",") {
+		if err != nil {
+			break
+		}
+		switch api {
+		case "v3":
+			err = run(ctx, &cfg)
+		case "v2":
+			err = v2.Run(ctx, &two, os.Stdout)
+		default:
+			err = fmt.Errorf("no API %q", api)
+		}
+	}
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench kv:", err)
 		os.Exit(1)
+	}
+}
+
+func setDefault(n *int, def int) {
+	if *n <= 0 {
+		*n = def
 	}
 }
 
@@ -115,11 +158,11 @@ func (cfg *config) cells() ([]cell, error) {
 
 // report is the JSON file.
 type report struct {
-	Began    time.Time `json:"began"`
-	Machine  machine   `json:"machine"`
-	Summary  []summary `json:"summary"`
-	Rounds   []round   `json:"rounds"`
-	Failures []string  `json:"failures"`
+	Began    time.Time    `json:"began"`
+	Machine  host.Machine `json:"machine"`
+	Summary  []summary    `json:"summary"`
+	Rounds   []round      `json:"rounds"`
+	Failures []string     `json:"failures"`
 }
 
 func run(ctx context.Context, cfg *config) error {
@@ -137,7 +180,7 @@ func run(ctx context.Context, cfg *config) error {
 	}
 	defer os.RemoveAll(dir)
 	rep := &report{Began: time.Now()}
-	if rep.Machine, err = describe(dir); err != nil {
+	if rep.Machine, err = host.Describe(dir); err != nil {
 		return err
 	}
 	fmt.Println(rep.Machine)
@@ -166,7 +209,7 @@ func run(ctx context.Context, cfg *config) error {
 			}
 		}
 	}
-	if rep.Machine.SyncAfter, err = syncTime(dir); err != nil {
+	if rep.Machine.SyncAfter, err = host.SyncTime(dir); err != nil {
 		return err
 	}
 	fmt.Printf("\nfdatasync before %.3f ms, after %.3f ms\n\n", rep.Machine.SyncBefore, rep.Machine.SyncAfter)

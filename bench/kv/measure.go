@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -252,33 +251,4 @@ func call(ctx context.Context, endpoint string, f func(context.Context, pb.KVCli
 	}
 	defer conn.Close()
 	return f(ctx, pb.NewKVClient(conn))
-}
-
-// syncTime is the median of 400 fdatasyncs of 1 KiB each in preallocated space, in milliseconds.
-func syncTime(dir string) (float64, error) {
-	f, err := os.CreateTemp(dir, "sync")
-	if err != nil {
-		return 0, err
-	}
-	defer os.Remove(f.Name())
-	defer f.Close()
-	if _, err := f.Write(make([]byte, 4<<20)); err != nil {
-		return 0, err
-	}
-	if err := f.Sync(); err != nil {
-		return 0, err
-	}
-	block := bytes.Repeat([]byte("x"), 1<<10)
-	var times []float64
-	for i := range 400 {
-		began := time.Now()
-		if _, err := f.WriteAt(block, int64(i)<<10); err != nil {
-			return 0, err
-		}
-		if err := fdatasync(f); err != nil {
-			return 0, fmt.Errorf("fdatasync in %s: %w", filepath.Dir(f.Name()), err)
-		}
-		times = append(times, float64(time.Since(began))/float64(time.Millisecond))
-	}
-	return median(times), nil
 }

@@ -3,60 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
-	"runtime"
-	"slices"
-	"strings"
-	"syscall"
 	"text/tabwriter"
+
+	"github.com/holdfastdb/holdfast/bench/host"
 )
-
-// machine says what the figures were measured on; without it none of them means anything.
-type machine struct {
-	CPU        string  `json:"cpu"`
-	Cores      int     `json:"cores"`
-	Kernel     string  `json:"kernel"`
-	Load       string  `json:"load_average_at_start"`
-	SyncBefore float64 `json:"fdatasync_before_ms"`
-	SyncAfter  float64 `json:"fdatasync_after_ms"`
-}
-
-func (m machine) String() string {
-	return fmt.Sprintf("%d cores (%s), kernel %s, load %s, fdatasync %.3f ms", m.Cores, m.CPU, m.Kernel, m.Load, m.SyncBefore)
-}
-
-func describe(dir string) (machine, error) {
-	m := machine{Cores: runtime.NumCPU(), CPU: "unknown"}
-	// Names are for the reader; a machine that does not tell is no reason not to measure.
-	if b, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(b)) {
-			if name, ok := strings.CutPrefix(line, "model name"); ok {
-				m.CPU = strings.TrimSpace(strings.TrimLeft(name, "\t :"))
-				break
-			}
-		}
-	}
-	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
-		m.Kernel = strings.TrimSpace(string(b))
-	}
-	if b, err := os.ReadFile("/proc/loadavg"); err == nil {
-		if f := strings.Fields(string(b)); len(f) > 0 {
-			m.Load = f[0]
-		}
-	}
-	var err error
-	m.SyncBefore, err = syncTime(dir)
-	return m, err
-}
-
-func fdatasync(f *os.File) error { return syscall.Fdatasync(int(f.Fd())) }
-
-// median of a non-empty list; the mean of the middle two of an even number.
-func median(x []float64) float64 {
-	x = slices.Sorted(slices.Values(x))
-	n := len(x)
-	return (x[(n-1)/2] + x[n/2]) / 2
-}
 
 // medians gathers the rounds of one server in one cell; nil if none counts.
 func medians(rounds []round, server string, c cell) *round {
@@ -74,7 +24,7 @@ func medians(rounds []round, server string, c cell) *round {
 		for i := range of {
 			x = append(x, field(&of[i]))
 		}
-		return median(x)
+		return host.Median(x)
 	}
 	return &round{Server: server, cell: c, Round: len(of),
 		PerSecond: m(func(r *round) float64 { return r.PerSecond }),
