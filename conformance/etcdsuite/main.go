@@ -77,6 +77,9 @@ func main() {
 			fmt.Printf("the budget of %s is used up before %s\n", *budget, name)
 			break
 		}
+		if err := awaitPorts(ctx); err != nil {
+			fatal(err)
+		}
 		res := r.run(ctx, name)
 		if ctx.Err() != nil {
 			fatal(ctx.Err())
