@@ -1,5 +1,7 @@
 package etcd2
 
+import "slices"
+
 // Action is what happened to a node, or Get for what was merely read. The numbers are in history rows: never renumber.
 type Action uint8
 
@@ -43,7 +45,14 @@ type Event struct {
 	HasPrev bool
 	Node    Node
 	Prev    Node // the node before; its Path is the same
+	// Gone are the paths below a directory that was removed, in order of bytes: watches on them are told. AllGone: there were
+	// too many to list, or the event was read from the store; then any path below may have been one.
+	Gone    []string
+	AllGone bool
 }
+
+// maxGone is how many paths an event lists.
+const maxGone = 1024
 
 // Index is the place of the event in the order of changes.
 func (e *Event) Index() uint64 { return e.Node.Modified }
@@ -52,7 +61,27 @@ func (e *Event) Index() uint64 { return e.Node.Modified }
 const eventOverhead = 240
 
 func (e *Event) bytes() int {
-	return eventOverhead + len(e.Node.Path) + len(e.Node.Value) + len(e.Prev.Value)
+	n := eventOverhead + len(e.Node.Path) + len(e.Node.Value) + len(e.Prev.Value)
+	for _, p := range e.Gone {
+		n += 16 + len(p)
+	}
+	return n
+}
+
+// gone notes a path below a directory that is removed.
+func (e *Event) gone(path []byte) {
+	if len(e.Gone) == maxGone {
+		e.Gone, e.AllGone = nil, true
+	}
+	if !e.AllGone {
+		e.Gone = append(e.Gone, string(path))
+	}
+}
+
+// Removed tells whether the event removed what was at path, which lies below its node.
+func (e *Event) Removed(path string) bool {
+	_, found := slices.BinarySearch(e.Gone, path)
+	return found || e.AllGone
 }
 
 // view is what others see of a node at the given tick.

@@ -266,7 +266,7 @@ func (m *Machine) make(st *entry.Stamp, pl *plan) error {
 func (m *Machine) removed(e *Event, s *slot, b store.Batch) error {
 	e.Node.Path, e.Node.Dir, e.Node.Created = []byte(s.path), s.node.dir, s.node.created
 	e.Prev.Path = e.Node.Path
-	return m.remove(s, b)
+	return m.remove(e, s, b)
 }
 
 // clone copies a value out of the entry's memory.

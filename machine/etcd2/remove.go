@@ -3,6 +3,7 @@ package etcd2
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holdfastdb/holdfast/entry"
@@ -15,28 +16,32 @@ const fewRows = 256
 
 // remove takes a node, and of a directory everything below it, out of the tree. The rows below go at once, by b: they have
 // no slots, and making some would take memory for the whole subtree.
-func (m *Machine) remove(s *slot, b store.Batch) error {
+func (m *Machine) remove(e *Event, s *slot, b store.Batch) error {
 	if s.node.dir {
 		if s.node.created <= m.base { // else there is nothing of it in the store
-			if err := m.removeRows(s, b); err != nil {
+			if err := m.removeRows(e, s, b); err != nil {
 				return err
 			}
 		}
 		below := s.path + "/"
 		for _, d := range m.dirty {
 			if strings.HasPrefix(d.path, below) {
+				if d.node.exists && !d.stored.exists {
+					e.gone([]byte(d.path))
+				}
 				m.cache.bytes -= len(d.node.value)
 				d.node, d.stored = node{}, stored{} // its rows are gone with the subtree's
 			}
 		}
 	}
+	slices.Sort(e.Gone)
 	m.change(s, node{})
 	return nil
 }
 
 // removeRows deletes the rows below a directory, with the deadlines of what they hold. That may include rows this entry has
 // deleted before; what is written depends only on the log all the same.
-func (m *Machine) removeRows(s *slot, b store.Batch) error {
+func (m *Machine) removeRows(e *Event, s *slot, b store.Batch) error {
 	lower, upper := subtreeBounds([]byte(s.path))
 	it, err := m.st.NewIter(lower, upper)
 	if err != nil {
@@ -44,12 +49,17 @@ func (m *Machine) removeRows(s *slot, b store.Batch) error {
 	}
 	defer it.Close()
 	var few [][]byte
+	var path []byte
 	rows := 0
 	for ok := it.First(); ok; ok = it.Next() {
 		rows++
 		if rows <= fewRows {
 			few = append(few, bytes.Clone(it.Key()))
 		}
+		if path, err = decodePath(path[:0], it.Key()[2:]); err != nil {
+			return err
+		}
+		e.gone(path)
 		row, err := it.Value()
 		if err != nil {
 			return fmt.Errorf("read subtree: %w", err)

@@ -227,6 +227,7 @@ func decodeEvents(row []byte) (evs []*Event, err error) {
 			e.Prev = Node{Path: e.Node.Path, Dir: flags&eventPrevDir != 0, Created: r.uvarint(), Modified: r.uvarint()}
 			r.view(&e.Prev, flags&eventPrevExpires != 0)
 		}
+		e.AllGone = e.Prev.Dir
 		evs = append(evs, e)
 	}
 	if r.bad {

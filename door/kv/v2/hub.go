@@ -240,7 +240,7 @@ func (h *hub) hand(from uint64, evs []*etcd2.Event, index uint64, ok bool) {
 }
 
 // match gives one event to the watches it concerns: at its path; recursive ones above it, unless a hidden name lies between;
-// and if a directory with all it held is gone, those below. The caller holds mu.
+// and if a directory is gone, those at what it held. The caller holds mu.
 func (h *hub) match(e *etcd2.Event) {
 	path := e.Node.Path
 	var n *notice
@@ -271,7 +271,7 @@ func (h *hub) match(e *etcd2.Event) {
 	}
 	if removesDir(e) && h.below[string(path)] > 0 {
 		for p, ws := range h.paths {
-			if len(p) > len(path) && p[len(path)] == '/' && p[:len(path)] == string(path) {
+			if len(p) > len(path) && p[len(path)] == '/' && p[:len(path)] == string(path) && e.Removed(p) {
 				give(ws, true)
 			}
 		}

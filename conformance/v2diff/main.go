@@ -1,0 +1,83 @@
+// Command v2diff sends the same random scripts of v2 requests to etcd 3.4 and to Holdfast and compares every answer: status,
+// headers and body, with indexes counted from the script's first, times left out, and listings that nobody asked to be sorted
+// compared as sets. It is not a load test: requests go one after another.
+//
+//	v2diff [-n 1000] [-seed S] [-members 1] [-self]
+//
+// It prints its seed; with the same seed it sends the same scripts. The last line says how many scripts and requests gave the
+// same answers.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/holdfastdb/holdfast/internal/proctest"
+)
+
+func main() {
+	n := flag.Int("n", 1000, "how many scripts")
+	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "what the scripts are drawn from")
+	members := flag.Int("members", 1, "members of each cluster")
+	peers := flag.String("peers", "build/peers", "where `make peers` has put etcd 3.4")
+	holdfast := flag.String("holdfast", "bin/holdfast", "the binary under test")
+	self := flag.Bool("self", false, "run the original against itself: this checks the comparison, not Holdfast")
+	show := flag.Int("show", 5, "how many differences to print")
+	flag.Parse()
+	ok, err := run(*n, *seed, *members, filepath.Join(*peers, "etcd-3.4", "etcd"), *holdfast, *self, *show)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "v2diff:", err)
+	}
+	if err != nil || !ok {
+		os.Exit(1)
+	}
+}
+
+func run(n int, seed uint64, members int, etcd, holdfast string, self bool, show int) (bool, error) {
+	dir, err := os.MkdirTemp("", "v2diff")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(dir)
+	ours := proctest.Holdfast(holdfast)
+	if self {
+		ours = proctest.Etcd(etcd, "--enable-v2")
+	}
+	var sides []*side
+	for i, kind := range []proctest.Server{proctest.Etcd(etcd, "--enable-v2"), ours} {
+		c, err := proctest.New(filepath.Join(dir, fmt.Sprint(i)), kind, members)
+		if err != nil {
+			return false, err
+		}
+		defer c.Close()
+		if err := c.Run(); err != nil {
+			return false, fmt.Errorf("start %s: %w", kind.Kind, err)
+		}
+		sides = append(sides, newSide(c))
+	}
+	fmt.Printf("seed %d, %d scripts, %d member(s)\n", seed, n, members)
+	began := time.Now()
+	bad, requests := 0, 0
+	for i := range n {
+		s := newScript(rand.New(rand.NewPCG(seed, uint64(i))), i)
+		done, diff, err := s.play(sides[0], sides[1])
+		requests += done
+		if err != nil {
+			return false, fmt.Errorf("script %d: %w", i, err)
+		}
+		if diff != "" {
+			if bad++; bad <= show {
+				fmt.Printf("script %d differs:\n%s\n", i, diff)
+			}
+		}
+		if (i+1)%100 == 0 {
+			fmt.Printf("%d scripts, %d requests, %d differ, %s\n", i+1, requests, bad, time.Since(began).Round(time.Second))
+		}
+	}
+	fmt.Printf("seed %d: %d of %d scripts gave the same answers (%d requests, %s)\n", seed, n-bad, n, requests, time.Since(began).Round(time.Second))
+	return bad == 0, nil
+}
