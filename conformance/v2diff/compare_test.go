@@ -48,7 +48,7 @@ func TestASeedGivesTheSameScript(t *testing.T) {
 		}
 		return all
 	}
-	if draw() != draw() {
+	if first, second := draw(), draw(); first != second {
 		t.Error("two scripts of one seed differ")
 	}
 }

@@ -254,13 +254,11 @@ func stream(ctx context.Context, c *clientv3.Client, key, end string) error {
 func watchOnce(ctx context.Context, c *clientv3.Client, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	for r := range c.Watch(ctx, key, clientv3.WithCreatedNotify()) {
-		if r.Created && r.Err() == nil {
-			return nil
-		}
-		return r.Err()
+	r, ok := <-c.Watch(ctx, key, clientv3.WithCreatedNotify())
+	if !ok {
+		return errors.New("the watch ended without a word")
 	}
-	return errors.New("the watch ended without a word")
+	return r.Err()
 }
 
 // Everything that administers asks for the role root; the rest of what is asked of a server asks for a name.
