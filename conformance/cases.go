@@ -38,6 +38,7 @@ var cases = []testCase{
 	{name: "auth-status", run: authStatus, only: "etcdctl-3.7.3"},
 	{name: "snapshot-save", run: snapshotSave, alone: true},
 	{name: "read-your-write", run: readYourWrite, alone: true, minNodes: 3},
+	{name: "import-under-load", run: importUnderLoad, alone: true},
 	{name: "check-perf-s", run: func(e *env) { checkPerf(e, "s") }, alone: true, slow: true},
 	{name: "check-perf-m", run: func(e *env) { checkPerf(e, "m") }, alone: true, slow: true},
 	{name: "move-leader", run: moveLeader, alone: true, minNodes: 3},

@@ -44,6 +44,7 @@ func commands() []*command {
 	all = append(all, memberCommands()...)
 	all = append(all, snapshotCommands()...)
 	all = append(all, inspectCommands()...)
+	all = append(all, importCommand())
 	return append(all, versionCommand())
 }
 

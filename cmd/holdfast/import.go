@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/holdfastdb/holdfast/cmd/holdfast/importer"
+)
+
+// importSide are the flags that name one of the two clusters.
+type importSide struct {
+	prefix                        string // "" for the source, "to-" for the target
+	endpoints                     *string
+	user, password, ca, cert, key *string
+}
+
+func addImportSide(l *flagList, name, prefix, def, what string) *importSide {
+	return &importSide{
+		prefix:    prefix,
+		endpoints: l.text(name, "ENDPOINT[,…]", def, "client addresses of "+what+", host:port or URLs"),
+		user:      l.text(prefix+"user", "NAME[:PASSWORD]", "", "user with role root there, if it has authentication enabled"),
+		password:  l.text(prefix+"password", "PASSWORD", "", "its password, if --"+prefix+"user does not name it"),
+		ca:        l.text(prefix+"cacert", "FILE", "", "authority that signed its certificate, PEM"),
+		cert:      l.text(prefix+"cert", "FILE", "", "certificate to show it, PEM"),
+		key:       l.text(prefix+"key", "FILE", "", "its private key, PEM"),
+	}
+}
+
+func (s *importSide) endpoint() (e importer.Endpoint, err error) {
+	secure := *s.ca != "" || *s.cert != ""
+	for _, a := range strings.Split(*s.endpoints, ",") {
+		if a = strings.TrimSpace(a); a == "" {
+			continue
+		}
+		secure = secure || strings.HasPrefix(a, "https://")
+		e.Addresses = append(e.Addresses, a)
+	}
+	e.User, e.Password = *s.user, *s.password
+	if name, password, ok := strings.Cut(*s.user, ":"); ok {
+		e.User, e.Password = name, password
+	}
+	if e.User != "" && e.Password == "" {
+		return e, usagef("--%suser %s: no password; write --%suser %s:PASSWORD", s.prefix, e.User, s.prefix, e.User)
+	}
+	if !secure {
+		return e, nil
+	}
+	e.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	if *s.ca != "" {
+		pem, err := os.ReadFile(*s.ca)
+		if err != nil {
+			return e, fmt.Errorf("--%scacert %s: %s; give a PEM file this user can read", s.prefix, *s.ca, reason(err))
+		}
+		e.TLS.RootCAs = x509.NewCertPool()
+		if !e.TLS.RootCAs.AppendCertsFromPEM(pem) {
+			return e, fmt.Errorf("--%scacert %s: no certificate in it; give a PEM file", s.prefix, *s.ca)
+		}
+	}
+	if *s.cert != "" {
+		pair, err := tls.LoadX509KeyPair(*s.cert, *s.key)
+		if err != nil {
+			return e, fmt.Errorf("--%scert %s with --%skey %s: %s; give a certificate and its own key", s.prefix, *s.cert, s.prefix, *s.key, reason(err))
+		}
+		e.TLS.Certificates = []tls.Certificate{pair}
+	}
+	return e, nil
+}
+
+func importCommand() *command {
+	var from, to *importSide
+	var once, resume *bool
+	return &command{
+		name:    "import",
+		summary: "copy a running etcd with its leases, follow it until Ctrl-C, compare both sides",
+		about: `The source is read at one revision while its clients go on, then followed. Ctrl-C is the cut-over: the import goes on to the
+revision the source is at by then, compares all keys, values and leases of both sides and says whether they are the same.
+Status 0 if they are. docs/IMPORT.md tells how to move a deployment.
+
+A target that is not empty is refused unless --resume is given, which deletes there what the source does not have. An import
+that was interrupted goes on with --resume: it compares both sides and writes only what differs.`,
+		examples: []string{
+			"holdfast import --from 10.0.0.1:2379,10.0.0.2:2379",
+			"holdfast import --from https://10.0.0.1:2379 --cacert ca.pem --cert client.pem --key client-key.pem --user root:secret",
+			"holdfast import --from 10.0.0.1:2379 --once --resume",
+		},
+		flags: func(l *flagList) {
+			from = addImportSide(l, "from", "", "", "the cluster to copy")
+			to = addImportSide(l, "to", "to-", "127.0.0.1:2379", "the cluster to copy into")
+			once = l.toggle("once", "do not follow: compare and end as soon as the copy stands")
+			resume = l.toggle("resume", "the target may hold keys: make it the same as the source")
+		},
+		run: func(c *call) error {
+			if len(c.args) > 0 {
+				return usagef("import: %s: it takes flags only; see `holdfast import --help`", c.args[0])
+			}
+			if *from.endpoints == "" {
+				return usagef("import: no source; write `holdfast import --from HOST:PORT`")
+			}
+			o := importer.Options{Resume: *resume, Progress: importer.NewProgress(c.stderr, isTerminal(c.stderr))}
+			var err error
+			if o.From, err = from.endpoint(); err != nil {
+				return err
+			}
+			if o.To, err = to.endpoint(); err != nil {
+				return err
+			}
+			return runImport(c, o, *once)
+		},
+	}
+}
+
+// runImport ends the import at the first signal by a cut-over and at the second at once.
+func runImport(c *call, o importer.Options, once bool) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	stop := make(chan struct{})
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	if once {
+		close(stop)
+	}
+	go func() {
+		if !once {
+			select {
+			case <-signals:
+				close(stop)
+			case <-ctx.Done():
+				return
+			}
+			fmt.Fprintln(c.stderr, "\nending: once more to give up at once")
+			// What passes a signal on may do so to the whole group as well: two at once are one.
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+				return
+			}
+			for len(signals) > 0 {
+				<-signals
+			}
+		}
+		select {
+		case <-signals:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	r, err := importer.Run(ctx, stop, o)
+	switch {
+	case errors.Is(err, importer.ErrNotEmpty):
+		return fmt.Errorf("import: %w; give an empty target, or --resume to make it the same as the source", err)
+	case errors.Is(err, context.Canceled):
+		return errors.New("import: interrupted; what was copied is on the target, go on with --resume")
+	case err != nil:
+		return fmt.Errorf("import: %w; once that is mended, go on with --resume", err)
+	}
+	r.Write(c.stdout)
+	if r.Difference.Count > 0 {
+		return fmt.Errorf("import: both sides are not the same; does somebody else write to the target? repeat with --resume")
+	}
+	return nil
+}
+
+// isTerminal tells whether somebody watches.
+func isTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

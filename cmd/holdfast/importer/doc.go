@@ -1,0 +1,15 @@
+// Package importer moves a running etcd to another server that speaks etcd's v3 API: it copies all keys at one revision, with
+// their leases, follows the source by watch until it is told to stop, and then compares both sides at that point.
+//
+// It is a client of both sides and knows nothing of Holdfast's inside, so what it writes passes the same checks as any client's
+// write. It is no mirror for good and no backup: it runs beside a move and ends with it. What the API cannot set does not come
+// along: revisions, versions, the history before the copy, users and roles, members, alarms.
+//
+// The copy is a comparison that repairs: a pass walks both sides in key order and writes only what differs. So the first pass, a
+// run that goes on after one that was stopped, and the answer to a source that compacted the revision we stood on are the same
+// code, and no state has to be kept between runs. The rejected design was a journal of what has been copied: it would have had
+// to be right about leases that ended and keys that changed while nobody looked.
+//
+// Memory is bounded: pages and streams are read as they are written, a watch is held back by its connection when the target is
+// the slower side; only the table of leases grows, by some hundred bytes each.
+package importer

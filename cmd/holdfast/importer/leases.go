@@ -1,0 +1,361 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// lease is one that both sides have. The time it runs for is asked of the source; the API cannot set what remains, only let a
+// lease begin anew, so the target's always has as much left as the source's or more: a lease never ends here that lives there.
+type lease struct {
+	id, ttl int64     // ttl in seconds, as granted
+	ends    time.Time // on the target, unless renewed
+	next    time.Time // when the source is to be asked again
+}
+
+// ending is a lease that the source had no longer at a revision. It is revoked on the target once that revision is reached: the
+// changes before it may give its keys to another lease.
+type ending struct{ id, revision int64 }
+
+// leases keeps the target's leases as the source's are. Safe for concurrent use.
+type leases struct {
+	source, target *side
+
+	mu     sync.Mutex // guards what follows
+	known  map[int64]*lease
+	ending []ending
+	lost   bool // the target let a lease end that the source may have: its keys are gone and a pass must bring them back
+}
+
+func newLeases(source, target *side) *leases {
+	return &leases{source: source, target: target, known: make(map[int64]*lease)}
+}
+
+const (
+	leaseWorkers = 16
+	leaseTick    = 200 * time.Millisecond
+	leaseListing = 2 * time.Second // how often the source is asked for leases that came and went
+)
+
+// each calls fn for every id, several at a time, and returns the first error.
+func each(ctx context.Context, ids []int64, fn func(context.Context, int64) error) error {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var first error
+	slot := make(chan struct{}, leaseWorkers)
+	for _, id := range ids {
+		slot <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slot }()
+			if err := fn(ctx, id); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				if first == nil {
+					first = err
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return first
+}
+
+// list returns a side's leases and the revision of the answer.
+func (s *side) list(ctx context.Context) (ids []int64, revision int64, err error) {
+	err = s.insist(ctx, "list leases", func(ctx context.Context) error {
+		r, err := s.Leases(ctx)
+		if err == nil {
+			ids, revision = ids[:0], r.ResponseHeader.GetRevision()
+			for _, l := range r.Leases {
+				ids = append(ids, int64(l.ID))
+			}
+		}
+		return err
+	})
+	return ids, revision, err
+}
+
+// timeToLive returns a lease's granted and remaining seconds, remaining < 0 if there is none, and the revision of the answer.
+func (s *side) timeToLive(ctx context.Context, id int64) (granted, remaining, revision int64, err error) {
+	err = s.insist(ctx, "read a lease", func(ctx context.Context) error {
+		r, err := s.TimeToLive(ctx, clientv3.LeaseID(id))
+		if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			remaining = -1
+			return nil
+		}
+		if err == nil {
+			granted, remaining, revision = r.GrantedTTL, r.TTL, r.ResponseHeader.GetRevision()
+		}
+		return err
+	})
+	return granted, remaining, revision, err
+}
+
+// ensure makes sure that the target has a lease, and tells whether the source still has it.
+func (l *leases) ensure(ctx context.Context, id int64) (bool, error) {
+	l.mu.Lock()
+	_, known := l.known[id]
+	l.mu.Unlock()
+	if known {
+		return true, nil
+	}
+	ttl, remaining, _, err := l.source.timeToLive(ctx, id)
+	if err != nil || remaining < 0 {
+		return false, err
+	}
+	ends, err := l.grant(ctx, id, ttl)
+	if err != nil {
+		return false, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known[id] = &lease{id: id, ttl: ttl, ends: ends, next: time.Now()}
+	return true, nil
+}
+
+// grant gives the target a lease and returns when it ends. One that is there from an earlier run is kept if it was granted for
+// the same time.
+func (l *leases) grant(ctx context.Context, id, ttl int64) (ends time.Time, err error) {
+	granting := etcdserverpb.NewLeaseClient(l.target.ActiveConnection()) // the client library's Grant cannot name an id
+	for {
+		began := time.Now()
+		err = l.target.insist(ctx, "grant a lease", func(ctx context.Context) error {
+			_, err := granting.LeaseGrant(ctx, &etcdserverpb.LeaseGrantRequest{ID: id, TTL: ttl})
+			return err
+		})
+		if !errors.Is(err, rpctypes.ErrLeaseExist) {
+			return began.Add(time.Duration(ttl) * time.Second), err
+		}
+		granted, remaining, _, err := l.target.timeToLive(ctx, id)
+		if err != nil {
+			return ends, err
+		}
+		if remaining >= 0 && granted == ttl {
+			return began.Add(time.Duration(remaining) * time.Second), nil
+		}
+		if err := l.revoke(ctx, id); err != nil {
+			return ends, err
+		}
+	}
+}
+
+func (l *leases) revoke(ctx context.Context, id int64) error {
+	err := l.target.insist(ctx, "revoke a lease", func(ctx context.Context) error {
+		_, err := l.target.Revoke(ctx, clientv3.LeaseID(id))
+		return err
+	})
+	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return nil
+	}
+	return err
+}
+
+// begin gives the target every lease of the source before a pass, and takes away what the source does not have.
+func (l *leases) begin(ctx context.Context) error {
+	ids, _, err := l.source.list(ctx)
+	if err != nil {
+		return err
+	}
+	theirs := make(map[int64]bool, len(ids))
+	for _, id := range ids {
+		theirs[id] = true
+	}
+	ours, _, err := l.target.list(ctx)
+	if err != nil {
+		return err
+	}
+	surplus := slices.DeleteFunc(slices.Clone(ours), func(id int64) bool { return theirs[id] })
+	if err := each(ctx, surplus, l.revoke); err != nil {
+		return err
+	}
+	// Nothing of an earlier pass counts any more: what the target really has is asked again.
+	l.mu.Lock()
+	clear(l.known)
+	l.ending, l.lost = nil, false
+	l.mu.Unlock()
+	return each(ctx, ids, func(ctx context.Context, id int64) error {
+		_, err := l.ensure(ctx, id)
+		return err
+	})
+}
+
+// keep renews and gathers until ctx ends; a failure to reach a side for an outage ends it with an error.
+func (l *leases) keep(ctx context.Context) error {
+	tick := time.NewTicker(leaseTick)
+	defer tick.Stop()
+	var listed time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		err := each(ctx, l.due(time.Now()), l.follow)
+		if err == nil && time.Since(listed) > leaseListing {
+			listed = time.Now()
+			err = l.compareLists(ctx)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// due are the leases whose turn it is.
+func (l *leases) due(now time.Time) (ids []int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, le := range l.known {
+		if !now.Before(le.next) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// follow asks the source what remains of a lease and renews the target's if it would end earlier. Asked again is after a quarter
+// of the lease's time and before the target's half-way end, so that a renewal between two questions is noticed in time.
+func (l *leases) follow(ctx context.Context, id int64) error {
+	_, remaining, _, err := l.source.timeToLive(ctx, id)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	le := l.known[id]
+	if le == nil {
+		l.mu.Unlock()
+		return nil // taken away meanwhile
+	}
+	ttl := time.Duration(le.ttl) * time.Second
+	slack := min(ttl/2, 2*time.Second)
+	left := time.Until(le.ends)
+	renew := remaining >= 0 && (left < time.Duration(remaining+1)*time.Second || left < slack)
+	l.mu.Unlock()
+	if renew {
+		began := time.Now()
+		err := l.target.insist(ctx, "renew a lease", func(ctx context.Context) error {
+			_, err := l.target.KeepAliveOnce(ctx, clientv3.LeaseID(id))
+			return err
+		})
+		if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			l.forget(id)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		left = ttl - time.Since(began)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	le.ends, le.next = now.Add(left), now.Add(max(leaseTick, min(ttl/4, left/2)))
+	return nil
+}
+
+// forget notes that the target has let a lease end.
+func (l *leases) forget(id int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.known[id]; ok {
+		delete(l.known, id)
+		l.lost = true
+	}
+}
+
+// recheck forgets those leases of a batch that the target does not have.
+func (l *leases) recheck(ctx context.Context, b *batch) error {
+	for i := range b.ops {
+		id := b.ops[i].lease
+		if id == 0 {
+			continue
+		}
+		_, remaining, _, err := l.target.timeToLive(ctx, id)
+		if err != nil {
+			return err
+		}
+		if remaining < 0 {
+			l.forget(id)
+		}
+	}
+	return nil
+}
+
+// compareLists finds leases that came to the source and such that it has no longer.
+func (l *leases) compareLists(ctx context.Context) error {
+	l.mu.Lock()
+	before := make([]int64, 0, len(l.known))
+	for id := range l.known {
+		before = append(before, id)
+	}
+	l.mu.Unlock()
+	ids, revision, err := l.source.list(ctx) // after reading the table: what it lacks now has ended
+	if err != nil {
+		return err
+	}
+	there := make(map[int64]bool, len(ids))
+	for _, id := range ids {
+		there[id] = true
+	}
+	l.mu.Lock()
+	for _, id := range before {
+		if !there[id] && l.known[id] != nil {
+			delete(l.known, id)
+			l.ending = append(l.ending, ending{id, revision})
+		}
+	}
+	l.mu.Unlock()
+	return each(ctx, ids, func(ctx context.Context, id int64) error {
+		_, err := l.ensure(ctx, id)
+		return err
+	})
+}
+
+// end revokes what had ended at the source by the given revision. A lagging member of the source may have listed too little, so
+// it is asked once more.
+func (l *leases) end(ctx context.Context, revision int64) error {
+	l.mu.Lock()
+	var due []int64
+	l.ending = slices.DeleteFunc(l.ending, func(e ending) bool {
+		if e.revision <= revision {
+			due = append(due, e.id)
+		}
+		return e.revision <= revision
+	})
+	l.mu.Unlock()
+	return each(ctx, due, func(ctx context.Context, id int64) error {
+		_, remaining, _, err := l.source.timeToLive(ctx, id)
+		if err != nil {
+			return err
+		}
+		if remaining >= 0 {
+			_, err := l.ensure(ctx, id)
+			return err
+		}
+		return l.revoke(ctx, id)
+	})
+}
+
+// lostAny tells whether a pass has to bring keys back.
+func (l *leases) lostAny() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lost
+}
+
+// size is how many leases both sides have.
+func (l *leases) size() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.known)
+}
