@@ -117,7 +117,9 @@ func (s *server) openKV(steps *meter.Steps) error {
 	opt := s.setup.door
 	opt.Steps = steps
 	s.v2 = v2.New(s.node, v2.Options{RequestTimeout: opt.RequestTimeout, MaxRequestBytes: opt.MaxRequestBytes,
-		MaxListBytes: opt.MaxResultBytes, Resume: func(c net.Conn) { s.kv.Resume(c) }})
+		MaxListBytes: opt.MaxResultBytes, Resume: func(c net.Conn) { s.kv.Resume(c) },
+		AuthEnabled: func() bool { return s.kv.AuthEnabled() },
+		RootBasic:   func(user, password string) bool { return s.kv.RootBasic(user, password) }})
 	opt.V2 = s.v2.Handle
 	s.kv = doorkv.New(s.node, opt)
 	var bound []string
