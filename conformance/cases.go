@@ -36,6 +36,7 @@ var cases = []testCase{
 	{name: "endpoint-hashkv", run: endpointHashKV, alone: true},
 	{name: "alarm-defrag", run: alarmDefrag},
 	{name: "auth-status", run: authStatus, only: "etcdctl-3.7.3"},
+	{name: "auth", run: auth},
 	{name: "snapshot-save", run: snapshotSave, alone: true},
 	{name: "read-your-write", run: readYourWrite, alone: true, minNodes: 3},
 	{name: "import-under-load", run: importUnderLoad, alone: true},
