@@ -1,6 +1,7 @@
 package etcd2
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 )
@@ -13,8 +14,9 @@ const never = math.MaxInt64
 // either has come.
 func (m *Machine) NextDeadline() (tick int64, sooner <-chan struct{}, err error) {
 	m.mu.Lock()
-	cursor, now := m.pubCursor.Load(), m.pubTick.Load()
-	it, err := m.st.NewIter(appendDeadlineKey(nil, cursor, []byte("/")), []byte{letter, spaceDeadline + 1})
+	// What can be said of later entries: no deadline of theirs is before the tick of the one published last.
+	edge := appendDeadlineKey(nil, m.pubTick.Load(), []byte("/"))
+	it, err := m.st.NewIter(m.pubCursor, []byte{letter, spaceDeadline + 1})
 	if m.sooner == nil {
 		m.sooner = make(chan struct{})
 	}
@@ -28,6 +30,9 @@ func (m *Machine) NextDeadline() (tick int64, sooner <-chan struct{}, err error)
 	defer it.Close()
 	tick = never
 	if it.First() {
+		if bytes.Compare(it.Key(), edge) < 0 {
+			edge = bytes.Clone(it.Key())
+		}
 		if tick, _, err = splitDeadlineKey(it.Key()); err != nil {
 			return 0, ch, err
 		}
@@ -35,17 +40,14 @@ func (m *Machine) NextDeadline() (tick int64, sooner <-chan struct{}, err error)
 	if err := it.Error(); err != nil {
 		return 0, ch, fmt.Errorf("read deadlines: %w", err)
 	}
-	// There is nothing before the first row, and there will not be before the tick of the entry it was read after.
-	for to := min(tick, now); ; {
-		old := m.pubCursor.Load()
-		if to <= old || m.pubCursor.CompareAndSwap(old, to) {
-			break
-		}
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.sooner == ch {
 		m.soonest = tick
+	}
+	// There is nothing before the first row, and there will not be before edge.
+	if bytes.Compare(edge, m.pubCursor) > 0 {
+		m.pubCursor = edge
 	}
 	return tick, ch, nil
 }

@@ -9,6 +9,7 @@
 package etcd2
 
 import (
+	"bytes"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -51,7 +52,8 @@ type Machine struct {
 	plan     plan
 	path     []byte // scratch: the path of an in-order node
 	key, row []byte // scratch for building rows
-	cursor   int64  // no deadline row is below this tick
+	cursor   []byte // no deadline row is below this key; replaced, never modified
+	back     bool   // cursor has gone back to a row of this entry
 	next     int64  // the earliest deadline may have moved down to this; never: it did not
 
 	// The gate, as in machine/kv: Seal takes mu and makes seq odd, Publish makes it even and lets go. A reader of one row
@@ -63,7 +65,7 @@ type Machine struct {
 	// Published. Written under mu by the apply goroutine.
 	pubIndex  atomic.Uint64
 	pubTick   atomic.Int64 // of the last entry: deadlines to come are not before it
-	pubCursor atomic.Int64 // readers may move it up: no deadline row is below it
+	pubCursor []byte       // as cursor; NextDeadline moves it up
 	feed      feed
 	changed   chan struct{} // closed at the next change; nil while nobody asked
 	sooner    chan struct{} // closed when a node has got a deadline before soonest; nil while nobody asked
@@ -113,9 +115,9 @@ func (m *Machine) Load(st store.Store) error {
 	m.root = slot{path: "/", node: node{exists: true, dir: true}}
 	m.cache.reset(m.opt.CacheBytes)
 	m.dirty, m.events, m.blocks = nil, nil, blocks
-	m.cursor, m.next = 0, never
+	m.cursor, m.next = []byte{letter, spaceDeadline}, never
 	m.pubTick.Store(0)
-	m.pubCursor.Store(0)
+	m.pubCursor = m.cursor
 	m.feed.reset(m.opt.RecentBytes, index)
 	m.feed.append(events, index)
 	m.wake(&m.changed)
@@ -168,8 +170,8 @@ func (m *Machine) Publish(st *entry.Stamp) {
 		m.soonest = m.next
 		m.wake(&m.sooner)
 	}
-	if c := m.pubCursor.Load(); m.cursor > c {
-		m.pubCursor.Store(m.cursor) // a reader that moves it at the same moment may lose: then rows are looked at once more
+	if m.back || bytes.Compare(m.cursor, m.pubCursor) > 0 {
+		m.pubCursor, m.back = m.cursor, false
 	}
 	m.open()
 	m.settle()

@@ -140,9 +140,10 @@ func (m *Machine) expire(st *entry.Stamp, limit int, b store.Batch) (int, error)
 	m.stats.expired(removed)
 	switch {
 	case all:
-		m.cursor = max(m.cursor, st.TickMs)
+		m.cursor = appendDeadlineKey(nil, st.TickMs, []byte("/"))
 	case len(due) > 0:
-		m.cursor = max(m.cursor, due[len(due)-1].deadline)
+		last := &due[len(due)-1]
+		m.cursor = appendDeadlineKey(nil, last.deadline, last.path)
 	}
 	return removed, nil
 }
@@ -157,7 +158,9 @@ type dueNode struct {
 // the last one stopped: in front of that the store has nothing but rows deleted lately, and an iterator would step over
 // each of them.
 func (m *Machine) due(tick int64, limit int) (due []dueNode, all bool, err error) {
-	lower := appendDeadlineKey(nil, max(m.cursor, m.pubCursor.Load()), []byte("/"))
+	m.mu.RLock()
+	lower := m.pubCursor // at or above cursor: NextDeadline may have moved it up
+	m.mu.RUnlock()
 	it, err := m.st.NewIter(lower, appendDeadlineKey(nil, tick+1, []byte("/")))
 	if err != nil {
 		return nil, false, fmt.Errorf("read deadlines: %w", err)

@@ -191,5 +191,8 @@ func (m *Machine) writeNode(b store.Batch, s *slot) {
 	if s.node.deadline != 0 {
 		m.key = appendDeadlineKey(m.key[:0], s.node.deadline, path)
 		b.Set(m.key, nil)
+		if bytes.Compare(m.key, m.cursor) < 0 { // its time is up in the very millisecond it was set
+			m.cursor, m.back = bytes.Clone(m.key), true
+		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 const (
 	// batch is how many nodes one command removes. Removing one takes Apply about 10 µs, during which no other write
 	// is applied; many small commands let the others through.
-	batch = 256
+	batch = 128
 	// pause is how long the worker waits after a command that failed, and between two that found nothing to do.
 	pause = 200 * time.Millisecond
 	// proposeTimeout bounds one command; after it the deadlines are looked at again.
