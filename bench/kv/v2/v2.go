@@ -53,8 +53,8 @@ type Report struct {
 	Failures  []string     `json:"failures"`
 }
 
-// Run measures, prints to w as it goes and writes the files. Runs that do not count make an error in the end; what counted is
-// written all the same.
+// Run measures, prints to w as it goes and writes the files. Runs that do not count make an error in the end, and so does the
+// end of ctx; what counted is shown and written all the same.
 func Run(ctx context.Context, cfg *Config, w io.Writer) error {
 	cells, err := cfg.cells()
 	if err != nil {
@@ -75,9 +75,14 @@ func Run(ctx context.Context, cfg *Config, w io.Writer) error {
 	n := len(cells) * len(servers) * cfg.Rounds
 	fmt.Fprintf(w, "%s\nv2: %d measurements of %d s, %s at least\n", rep.Machine, n, cfg.Seconds, time.Duration(n*cfg.Seconds)*time.Second)
 
+	var stopped error // half an hour of figures is not thrown away because the last minutes are missing
 	for r := range cfg.Rounds {
 		if err := rep.round(ctx, cfg, cells, dir, r, w); err != nil {
-			return err
+			if ctx.Err() == nil || len(rep.Rounds) == 0 {
+				return err
+			}
+			stopped = fmt.Errorf("stopped in round %d of %d: %w", r+1, cfg.Rounds, err)
+			break
 		}
 	}
 	if rep.Machine.SyncAfter, err = host.SyncTime(dir); err != nil {
@@ -90,10 +95,10 @@ func Run(ctx context.Context, cfg *Config, w io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(w, "\nplot: %s\nevery round: %s\n", cfg.Plot, cfg.JSON)
-	if bad := len(rep.Failures); bad > 0 {
+	if bad := len(rep.Failures); stopped == nil && bad > 0 {
 		return fmt.Errorf("%d of %d measurements do not count", bad, bad+len(rep.Rounds))
 	}
-	return nil
+	return stopped
 }
 
 // round measures every cell once on servers started for it. Each cell's servers take turns, and another begins each time, so
