@@ -37,6 +37,8 @@ var cases = []testCase{
 	{name: "alarm-defrag", run: alarmDefrag},
 	{name: "auth-status", run: authStatus, only: "etcdctl-3.7.3"},
 	{name: "auth", run: auth},
+	{name: "gateway", run: gateway, only: "etcdctl-3.7.3"},
+	{name: "operators", run: operators, only: "etcdctl-3.7.3"},
 	{name: "snapshot-save", run: snapshotSave, alone: true},
 	{name: "read-your-write", run: readYourWrite, alone: true, minNodes: 3},
 	{name: "import-under-load", run: importUnderLoad, alone: true},

@@ -58,13 +58,12 @@ func (d *Door) newWeb() *web {
 		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	}
-	w.rest = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if gateway.Serves(r.URL.Path) && !d.opts.NoGateway {
-			gw.ServeHTTP(rw, r)
-			return
+	if !d.opts.NoGateway {
+		for _, prefix := range gateway.Prefixes {
+			mux.Handle(prefix, gw)
 		}
-		mux.ServeHTTP(rw, r)
-	})
+	}
+	w.rest = mux
 	w.adapted = port.Adapt(w.rest)
 	return w
 }

@@ -158,7 +158,7 @@ type clientSink struct {
 }
 
 func (s *clientSink) answer(a *watchAnswer) error {
-	if a.revision == 0 {
+	if a.revision == 0 && a.compact == 0 { // the end of a watch whose history is gone has none, as in etcd
 		a.revision, _ = s.d.kv.Revision()
 	}
 	a.header = s.d.header(a.revision, 0)

@@ -18,11 +18,14 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// Prefix of the paths the gateway answers.
-const Prefix = "/v3/"
+const (
+	prefix = "/v3/"
+	// oldPrefix was the gateway's in etcd 3.3; etcd still takes it for the new one.
+	oldPrefix = "/v3beta/"
+)
 
-// oldPrefix was the gateway's in etcd 3.3; etcd still takes it for the new one.
-const oldPrefix = "/v3beta/"
+// Prefixes of the paths the gateway answers.
+var Prefixes = []string{prefix, oldPrefix}
 
 // Gateway is an http.Handler. It may be called from several goroutines.
 type Gateway struct {
@@ -55,17 +58,12 @@ func New(conn *grpc.ClientConn) (*Gateway, error) {
 	return &Gateway{mux: mux}, nil
 }
 
-// Serves reports whether path is one of the gateway's.
-func Serves(path string) bool {
-	return strings.HasPrefix(path, Prefix) || strings.HasPrefix(path, oldPrefix)
-}
-
 // ServeHTTP implements http.Handler. A header Authorization becomes the call's metadata "authorization", where the auth of
 // the gRPC services looks for a token.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if rest, ok := strings.CutPrefix(r.URL.Path, oldPrefix); ok {
 		u := *r.URL
-		u.Path = Prefix + rest
+		u.Path = prefix + rest
 		moved := *r
 		moved.URL = &u
 		r = &moved

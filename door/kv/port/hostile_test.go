@@ -289,14 +289,14 @@ func TestSmuggling(t *testing.T) {
 			t.Errorf("%q\nis answered %q", whole, got)
 		}
 	}
-	// The same in order passes, with the next request behind it.
+	// The same in order passes, the next request behind it too; after a body in chunks the connection ends all the same.
 	for _, head := range []string{
 		"Content-Length: 5\r\n\r\nhello",
 		"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
 		"transfer-encoding: Chunked\r\n\r\n5;ext=1\r\nhello\r\n0\r\n\r\n",
 	} {
 		got := s.ask("POST /echo HTTP/1.1\r\nHost: x\r\n" + head + "GET /fast/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-		if strings.Count(got, "HTTP/1.1 200 ") != 2 || !strings.HasSuffix(got, "fast") {
+		if chunked := !strings.HasPrefix(head, "Content"); !strings.Contains(got, "hello") || strings.HasSuffix(got, "fast") == chunked {
 			t.Errorf("%q\nis answered %q", head, got)
 		}
 	}

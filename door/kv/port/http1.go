@@ -121,25 +121,32 @@ func (p *Port) Resume(conn net.Conn) {
 
 // handle is in front of every HTTP/1.1 request.
 func (p *Port) handle(ctx *fasthttp.RequestCtx) {
-	if text := ambiguous(&ctx.Request.Header); text != "" {
+	text, chunked := ambiguous(&ctx.Request.Header)
+	if text != "" {
 		// What follows on this connection may be a second request or the rest of this one: nobody will look.
 		ctx.Error(text+"\n", fasthttp.StatusBadRequest)
 		ctx.SetConnectionClose()
 		return
+	}
+	if chunked {
+		// The parser takes what is no chunk size for an extension of one. Where it could have seen another end of this
+		// request than a proxy did, nothing may follow; clients that know the length, which are nearly all, do not get here.
+		ctx.Request.Header.SetConnectionClose() // for handlers that answer by themselves
+		ctx.Response.SetConnectionClose()
 	}
 	p.opts.HTTP1(ctx)
 }
 
 // ambiguous says what is wrong with a request whose end, or whose addressee, two servers might see differently. The parser
 // has been through it and is lenient in places; where a proxy stands in front of this port, such a request is how one
-// client's bytes become the beginning of another's request (RFC 9112, section 11.2).
-func ambiguous(h *fasthttp.RequestHeader) string {
+// client's bytes become the beginning of another's request (RFC 9112, section 11.2). chunked: its body came in chunks.
+func ambiguous(h *fasthttp.RequestHeader) (text string, chunked bool) {
 	proto := h.Protocol()
 	if string(proto) != "HTTP/1.1" && string(proto) != "HTTP/1.0" {
-		return "this port speaks HTTP/1.0, HTTP/1.1 and HTTP/2"
+		return "this port speaks HTTP/1.0, HTTP/1.1 and HTTP/2", false
 	}
 	if uri := h.RequestURI(); bytes.IndexByte(uri, ' ') >= 0 || uri[0] != '/' && !bytes.Contains(uri, []byte("://")) && string(uri) != "*" {
-		return "the first line is not METHOD /PATH HTTP/1.1"
+		return "the first line is not METHOD /PATH HTTP/1.1", false
 	}
 	var hosts, lengths, encodings int
 	for raw := h.RawHeaders(); len(raw) > 0; {
@@ -154,7 +161,7 @@ func ambiguous(h *fasthttp.RequestHeader) string {
 		}
 		colon := bytes.IndexByte(line, ':')
 		if colon <= 0 || line[0] == ' ' || line[0] == '\t' || line[colon-1] == ' ' || line[colon-1] == '\t' {
-			return "a header line is broken or folded"
+			return "a header line is broken or folded", false
 		}
 		switch line[0] | 0x20 {
 		case 'h':
@@ -169,20 +176,20 @@ func ambiguous(h *fasthttp.RequestHeader) string {
 			if bytes.EqualFold(line[:colon], []byte("transfer-encoding")) {
 				encodings++
 				if !bytes.EqualFold(bytes.TrimSpace(line[colon+1:]), []byte("chunked")) {
-					return "the only transfer coding is chunked"
+					return "the only transfer coding is chunked", false
 				}
 			}
 		}
 	}
 	switch http10 := string(proto) == "HTTP/1.0"; {
 	case hosts > 1, hosts == 0 && !http10:
-		return "one Host header is required"
+		return "one Host header is required", false
 	case lengths+encodings > 1:
-		return "more than one header gives the length of the body"
+		return "more than one header gives the length of the body", false
 	case encodings > 0 && http10:
-		return "HTTP/1.0 has no transfer codings"
+		return "HTTP/1.0 has no transfer codings", false
 	}
-	return ""
+	return "", encodings > 0
 }
 
 // refuse answers what is no request, or not one this port takes; the connection is closed after it.

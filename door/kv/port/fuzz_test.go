@@ -1,0 +1,169 @@
+package port
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"golang.org/x/net/http2/hpack"
+)
+
+// wire is a connection whose client has sent everything it ever will; what the server says is kept.
+type wire struct {
+	net.Conn
+	in   *bytes.Reader
+	out  bytes.Buffer
+	part int // bytes a read returns at most
+}
+
+func (w *wire) Read(p []byte) (int, error) {
+	return w.in.Read(p[:min(len(p), max(w.part, 1))])
+}
+func (w *wire) Write(p []byte) (int, error)      { return w.out.Write(p) }
+func (w *wire) Close() error                     { return nil }
+func (w *wire) SetDeadline(time.Time) error      { return nil }
+func (w *wire) SetReadDeadline(time.Time) error  { return nil }
+func (w *wire) SetWriteDeadline(time.Time) error { return nil }
+func (w *wire) LocalAddr() net.Addr              { return inProcess{} }
+func (w *wire) RemoteAddr() net.Addr             { return inProcess{} }
+
+// FuzzHTTP1 feeds bytes to the HTTP/1.1 half as a client would. Whatever a handler gets to see must be what net/http, which
+// is strict, finds in the same bytes: the same requests in the same order, with the same bodies. Seeing fewer is fine (the
+// port refuses more), seeing others is how requests are smuggled.
+func FuzzHTTP1(f *testing.F) {
+	for _, s := range []string{
+		"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+		"POST /a?b=c HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhelloGET / HTTP/1.1\r\nHost: x\r\n\r\n",
+		"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n",
+		"POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\nA: b\r\n\r\n",
+		"PUT /a HTTP/1.0\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\nhiGET /b HTTP/1.0\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nhi",
+		"GET http://x/a HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n",
+		"\r\n\r\nGET / HTTP/1.1\nHost: x\n\n",
+		"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
+	} {
+		f.Add([]byte(s), 1000)
+		f.Add([]byte(s), 3)
+	}
+	type request struct{ method, uri, body string }
+	var got []request
+	p := New(Options{MaxBodyBytes: 1 << 16, HTTP1: func(ctx *fasthttp.RequestCtx) {
+		got = append(got, request{string(ctx.Method()), string(ctx.RequestURI()), string(ctx.Request.Body())})
+		ctx.WriteString("ok")
+	}})
+	f.Fuzz(func(t *testing.T, input []byte, part int) {
+		got = nil
+		w := &wire{in: bytes.NewReader(input), part: part}
+		p.conns++
+		p.serveHTTP1(&client{Conn: w, raw: w, port: p}, nil)
+		if p.conns != 0 || p.budget.Load() != p.opts.BudgetBytes {
+			t.Fatalf("%d connections counted, budget %d", p.conns, p.budget.Load())
+		}
+		in := bufio.NewReader(bytes.NewReader(input))
+		for i, g := range got {
+			skipEmptyLines(in)
+			r, err := http.ReadRequest(in)
+			if err != nil {
+				t.Fatalf("request %d is %+v, net/http finds none there: %v", i, g, err)
+			}
+			body, err := io.ReadAll(r.Body)
+			if err != nil && i == len(got)-1 && len(r.TransferEncoding) > 0 {
+				break // chunks that are no chunks: nothing follows them
+			}
+			if want := (request{r.Method, r.RequestURI, string(body)}); g != want || err != nil {
+				t.Fatalf("request %d is %+v, net/http sees %+v (%v)", i, g, want, err)
+			}
+		}
+		if n := strings.Count(w.out.String(), "HTTP/1.1 200 OK\r\n"); n != len(got) {
+			t.Fatalf("%d requests, %d answers: %q", len(got), n, w.out.String())
+		}
+	})
+}
+
+// skipEmptyLines: a server should ignore those before a request (RFC 9112, section 2.2); net/http does not.
+func skipEmptyLines(in *bufio.Reader) {
+	for {
+		if b, _ := in.Peek(2); len(b) > 0 && b[0] == '\n' {
+			in.Discard(1)
+		} else if string(b) == "\r\n" {
+			in.Discard(2)
+		} else {
+			return
+		}
+	}
+}
+
+// FuzzPeek feeds bytes to the reader that looks for the first request of an HTTP/2 connection. It must end, keep every byte
+// for the server behind it in its place, and read no more than it says.
+func FuzzPeek(f *testing.F) {
+	block := func(fields ...string) []byte {
+		var b bytes.Buffer
+		e := hpack.NewEncoder(&b)
+		for i := 0; i < len(fields); i += 2 {
+			e.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
+		}
+		return b.Bytes()
+	}
+	frame := func(kind, flags byte, payload []byte) []byte {
+		n := len(payload)
+		return append([]byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags, 0, 0, 0, 1}, payload...)
+	}
+	settings := frame(frameSettings, 0, nil)
+	ack := frame(frameSettings, flagAck, nil)
+	grpcBlock := block(":method", "POST", "content-type", "application/grpc+proto")
+	for _, frames := range [][]byte{
+		settings,
+		bytes.Join([][]byte{settings, ack, frame(frameHeaders, flagEndHeaders, grpcBlock)}, nil),
+		bytes.Join([][]byte{settings, frame(frameHeaders, 0, grpcBlock[:3]), frame(frameContinuation, flagEndHeaders, grpcBlock[3:]), ack}, nil),
+		bytes.Join([][]byte{settings, frame(frameHeaders, flagEndHeaders|flagPadded|flagPriority,
+			append(append([]byte{2, 0, 0, 0, 0, 1}, grpcBlock...), 0, 0))}, nil),
+		bytes.Join([][]byte{settings, frame(frameHeaders, flagEndHeaders, block(":method", "GET", "content-type", "text/plain")), ack}, nil),
+	} {
+		f.Add(append([]byte(preface), frames...), 7, 30)
+	}
+	f.Fuzz(func(t *testing.T, input []byte, part, known int) {
+		w := &wire{in: bytes.NewReader(input), part: part}
+		head := bytes.Clone(input[:min(max(known, 0), len(input))])
+		w.in.Seek(int64(len(head)), io.SeekStart)
+		all, grpc, err := peekRequest(w, head)
+		read := len(input) - w.in.Len()
+		if len(all) > maxPeeked+2048 && len(all) > len(head) || !bytes.Equal(all, input[:read]) {
+			t.Fatalf("%d bytes read, %d kept", read, len(all))
+		}
+		if err != nil {
+			return
+		}
+		if grpc && !bytes.HasPrefix(input, []byte(preface)) {
+			t.Fatal("gRPC without a preface")
+		}
+		// The server behind sees the same bytes but for the first acknowledgement.
+		c := newSecondSettings(&encrypted{counted{Conn: &replayed{w, all}, port: nil}, nil})
+		passed, _ := io.ReadAll(c)
+		if want := withoutAck(input); !bytes.Equal(passed, want) {
+			t.Fatalf("passed on %q, want %q", passed, want)
+		}
+	})
+}
+
+// withoutAck drops the first whole acknowledgement of settings from an HTTP/2 client's bytes, the slow and obvious way.
+func withoutAck(b []byte) []byte {
+	at := min(len(preface), len(b))
+	for at+frameHead <= len(b) {
+		h := b[at : at+frameHead]
+		if h[3] == frameSettings && h[4]&flagAck != 0 {
+			return append(bytes.Clone(b[:at]), b[at+frameHead:]...)
+		}
+		at += frameHead + int(h[0])<<16 + int(h[1])<<8 + int(h[2])
+		if at >= len(b) {
+			return b
+		}
+	}
+	return b[:at] // a frame's head that is not whole stays with us
+}
