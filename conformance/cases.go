@@ -39,6 +39,7 @@ var cases = []testCase{
 	{name: "auth", run: auth},
 	{name: "gateway", run: gateway, only: "etcdctl-3.7.3"},
 	{name: "operators", run: operators, only: "etcdctl-3.7.3"},
+	{name: "etcd3gw", run: etcd3gw, only: "etcdctl-3.7.3", slow: true},
 	{name: "snapshot-save", run: snapshotSave, alone: true},
 	{name: "read-your-write", run: readYourWrite, alone: true, minNodes: 3},
 	{name: "import-under-load", run: importUnderLoad, alone: true},

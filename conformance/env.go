@@ -73,6 +73,7 @@ type env struct {
 	tool     tool
 	cluster  *cluster
 	holdfast string // the binary, "" when the cluster is the original
+	suites   string // directory with foreign test suites
 	dir      string // scratch
 	prefix   string // of every key of this case
 	endpoint string // all, comma-separated
@@ -83,14 +84,14 @@ type env struct {
 
 const commandTimeout = 90 * time.Second // check perf takes 60 s
 
-func runCase(c testCase, t tool, ours, theirs *cluster, holdfast, dir string) error {
+func runCase(c testCase, t tool, ours, theirs *cluster, holdfast, suites, dir string) error {
 	play := func(cl *cluster, binary string) (string, error) {
 		work := filepath.Join(dir, c.name)
 		if err := os.MkdirAll(work, 0o755); err != nil {
 			return "", err
 		}
 		defer os.RemoveAll(work)
-		e := &env{tool: t, cluster: cl, holdfast: binary, dir: work, prefix: c.name + "/" + t.name + "/",
+		e := &env{tool: t, cluster: cl, holdfast: binary, suites: suites, dir: work, prefix: c.name + "/" + t.name + "/",
 			endpoint: strings.Join(cl.Endpoints(), ",")}
 		e.base = e.revision()
 		c.run(e)

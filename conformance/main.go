@@ -31,6 +31,7 @@ type options struct {
 	only     string
 	nodes    []int
 	peers    string // directory `make peers` fills
+	suites   string // directory with foreign test suites
 	holdfast string
 	results  string
 }
@@ -42,6 +43,7 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "run only cases whose name contains this")
 	nodes := flag.String("nodes", "1,3", "cluster sizes")
 	flag.StringVar(&o.peers, "peers", "build/peers", "where the foreign programs are")
+	flag.StringVar(&o.suites, "suites", "build/suites", "where the foreign test suites are")
 	flag.StringVar(&o.holdfast, "holdfast", "bin/holdfast", "the binary under test")
 	flag.BoolVar(&o.self, "self", false, "run the original against itself: this checks the cases, not Holdfast")
 	flag.StringVar(&o.results, "results", "conformance/RESULTS.md", "where a run that is not quick writes its table")
@@ -143,7 +145,7 @@ func runSize(o *options, dir string, n int, tools []tool) ([]result, error) {
 				continue
 			}
 			began := time.Now()
-			err := runCase(c, t, ours, theirs, map[bool]string{false: o.holdfast}[o.self], filepath.Join(dir, "work"))
+			err := runCase(c, t, ours, theirs, map[bool]string{false: o.holdfast}[o.self], o.suites, filepath.Join(dir, "work"))
 			r := result{name: name, err: err, took: time.Since(began)}
 			results = append(results, r)
 			fmt.Println(r.String())

@@ -9,6 +9,7 @@ kv) ;;
 *) echo "conformance: no door named '$door' is built" >&2; exit 1 ;;
 esac
 scripts/peers.sh
+[ -n "${2:-}" ] || scripts/etcd3gw.sh
 make -s build
 scripts/etcdsuite.sh
 go build -o build/conformance ./conformance

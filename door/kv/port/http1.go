@@ -145,7 +145,7 @@ func ambiguous(h *fasthttp.RequestHeader) (text string, chunked bool) {
 	if string(proto) != "HTTP/1.1" && string(proto) != "HTTP/1.0" {
 		return "this port speaks HTTP/1.0, HTTP/1.1 and HTTP/2", false
 	}
-	if uri := h.RequestURI(); bytes.IndexByte(uri, ' ') >= 0 || uri[0] != '/' && !bytes.Contains(uri, []byte("://")) && string(uri) != "*" {
+	if uri := h.RequestURI(); bytes.IndexByte(uri, ' ') >= 0 || uri[0] != '/' && !bytes.HasPrefix(uri, []byte("http")) && string(uri) != "*" {
 		return "the first line is not METHOD /PATH HTTP/1.1", false
 	}
 	var hosts, lengths, encodings int
