@@ -204,7 +204,7 @@ func (s *maintenanceServer) MoveLeader(ctx context.Context, r *pb.MoveLeaderRequ
 	if err := s.d.node.TransferLeader(s.d.bounded(ctx), r.TargetID); err != nil {
 		return nil, grpcError(err)
 	}
-	return &pb.MoveLeaderResponse{Header: s.d.pbHeader(0)}, nil
+	return &pb.MoveLeaderResponse{}, nil
 }
 
 var clusterVersion = regexp.MustCompile(`^[0-9]+\.[0-9]+(\.[0-9]+)?$`)
