@@ -73,6 +73,10 @@ func (l *Log) create() (start, error) {
 	return st, writeStart(l.fs, l.dir, st)
 }
 
+// maxIndex is beyond any log (a million entries a second for a hundred thousand years) and leaves room for arithmetic: indexes
+// that follow it in the file cannot overflow.
+const maxIndex = 1 << 62
+
 // recover rebuilds the index from the segments.
 func (l *Log) recover(st start) error {
 	l.start = st
@@ -81,6 +85,9 @@ func (l *Log) recover(st start) error {
 		l.recovery.Records++
 		if sh != nil {
 			l.hard = sh.hardState
+			if sh.prev.index > maxIndex {
+				return &CorruptError{File: l.path(seg.name), Reason: fmt.Sprintf("begins after entry %d, which no log reaches", sh.prev.index)}
+			}
 			if len(l.segs) == 0 {
 				l.last = sh.prev.index
 			} else if l.last != sh.prev.index {
