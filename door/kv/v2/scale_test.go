@@ -109,19 +109,24 @@ func TestManyKeysExpireAtOnce(t *testing.T) {
 	}
 	start := time.Now()
 	var worst time.Duration
-	puts := 0
+	puts, late := 0, 0
 	for expired() < keys && time.Since(start) < time.Minute {
 		at := time.Now()
 		s.do("PUT /v2/keys/probe value=v")
-		worst = max(worst, time.Since(at))
-		puts++
+		took := time.Since(at)
+		worst = max(worst, took)
+		if puts++; took > quiet+50*time.Millisecond {
+			late++
+		}
 	}
-	t.Logf("%d keys expired in %s; meanwhile %d puts took %s at most, %s before", expired(), time.Since(start).Round(time.Millisecond), puts, worst, quiet)
+	t.Logf("%d keys expired in %s; meanwhile %d puts took %s at most, %d of them 50 ms longer than the worst before, %s", expired(),
+		time.Since(start).Round(time.Millisecond), puts, worst, late, quiet)
 	if expired() != keys {
 		t.Errorf("%d of %d keys are gone", expired(), keys)
 	}
-	if worst > quiet+50*time.Millisecond {
-		t.Errorf("a put took %s while keys expired", worst)
+	// One of some hundred may have met what else the machine does; a worker that holds others up holds up most of them.
+	if late > 1 {
+		t.Errorf("%d of %d puts were held up, the worst took %s", late, puts, worst)
 	}
 	s.want("GET /v2/keys/ttl/7", fmt.Sprintf(`200 {"action":"get","node":{"key":"/ttl/7","dir":true,"modifiedIndex":%[1]d,"createdIndex":%[1]d}}`, s.created("/ttl/7")))
 }
