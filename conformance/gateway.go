@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -216,6 +217,13 @@ func (e *env) maskValue(name string, v any) any {
 		}
 		return v
 	case []any:
+		if name == "leases" { // those of earlier cases are not over yet, and their ids are random
+			v = slices.DeleteFunc(v, func(l any) bool {
+				m, ok := l.(map[string]any)
+				id, _ := m["ID"].(string)
+				return ok && id != "4711"
+			})
+		}
 		for i := range v {
 			v[i] = e.maskValue(name, v[i])
 		}
