@@ -9,6 +9,8 @@ import (
 // auth switches authentication on and off again, and with it who may do what. It must leave the cluster open, whatever
 // happens in it: the cases after it know no passwords.
 func auth(e *env) {
+	// One member: a token of the original's may not be known to the next one yet, and a keep-alive is not tried again.
+	e.endpoint, _, _ = strings.Cut(e.endpoint, ",")
 	defer func() {
 		failed := e.err
 		e.err = nil

@@ -36,7 +36,7 @@ var cases = []testCase{
 	{name: "endpoint-hashkv", run: endpointHashKV, alone: true},
 	{name: "alarm-defrag", run: alarmDefrag},
 	{name: "auth-status", run: authStatus, only: "etcdctl-3.7.3"},
-	{name: "auth", run: auth},
+	{name: "auth", run: auth, slow: true},
 	{name: "gateway", run: gateway, only: "etcdctl-3.7.3"},
 	{name: "operators", run: operators, only: "etcdctl-3.7.3"},
 	{name: "etcd3gw", run: etcd3gw, only: "etcdctl-3.7.3", slow: true},
