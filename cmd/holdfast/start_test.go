@@ -138,11 +138,11 @@ func TestAStartThatIsRefusedSaysWhyAndChangesNothing(t *testing.T) {
 	}{
 		{"kv port in use", []string{"--data", fresh, "--admin", "off", "--kv", taken.Addr().String()}, "port is in use; stop what listens there or give another --kv"},
 		{"admin port in use", []string{"--data", fresh, "--admin", taken.Addr().String(), "--kv", "off"}, "give another --admin"},
-		{"peer port in use", []string{"--data", fresh, "--admin", "off", "--peer", taken.Addr().String()}, "give another --peer"},
+		{"peer port in use", []string{"--data", fresh, "--admin", "off", "--kv", "off", "--peer", taken.Addr().String()}, "give another --peer"},
 		{"no such address", []string{"--data", fresh, "--admin", "off", "--kv", "203.0.113.77:2379", "--insecure"}, "no such address; give --kv an address of this machine"},
 		{"directory in use", []string{"--data", r.data, "--admin", "off", "--kv", "off"}, "another process uses it; stop that one or give another --data"},
 		{"directory of another version", []string{"--data", foreign, "--admin", "off", "--kv", "off"}, "data format 99"},
-		{"key unreadable", []string{"--data", fresh, "--admin", "off", "--tls-cert", fresh, "--tls-key", fresh}, "give a PEM file"},
+		{"key unreadable", []string{"--data", fresh, "--admin", "off", "--kv", "off", "--tls-cert", fresh, "--tls-key", fresh}, "give a PEM file"},
 	} {
 		status, out, errs := execute(nil, append([]string{"serve"}, tc.args...)...)
 		if status != 1 || out != "" || strings.Count(errs, "\nholdfast: ")+strings.Count(errs, "holdfast: ") < 1 || !strings.Contains(errs, tc.want) {
