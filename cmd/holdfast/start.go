@@ -118,8 +118,8 @@ func (s *server) openKV(steps *meter.Steps) error {
 	opt.Steps = steps
 	s.v2 = v2.New(s.node, v2.Options{RequestTimeout: opt.RequestTimeout, MaxRequestBytes: opt.MaxRequestBytes,
 		MaxListBytes: opt.MaxResultBytes, Resume: func(c net.Conn) { s.kv.Resume(c) },
-		AuthEnabled: func() bool { return s.kv.AuthEnabled() },
-		RootBasic:   func(user, password string) bool { return s.kv.RootBasic(user, password) }})
+		Catalogue: func() (bool, uint64) { return s.kv.Catalogue() },
+		RootBasic: func(user, password string) (uint64, bool) { return s.kv.RootBasic(user, password) }})
 	opt.V2 = s.v2.Handle
 	s.kv = doorkv.New(s.node, opt)
 	var bound []string

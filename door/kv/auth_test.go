@@ -86,7 +86,7 @@ func TestAuthIsOffUntilItIsEnabled(t *testing.T) {
 	must(c.AuthEnable(ctx))(t)
 	_, err = c.Put(ctx, "k", "v")
 	wantError(t, "nobody", err, rpctypes.ErrGRPCUserEmpty)
-	if !s.door.AuthEnabled() {
+	if on, _ := s.door.Catalogue(); !on {
 		t.Error("the door says that auth is off")
 	}
 	root := s.as(t, "root", "rootpw")
@@ -130,12 +130,14 @@ func TestPasswords(t *testing.T) {
 		user, password string
 		want           bool
 	}{{"root", "rootpw", true}, {"root", "rootpw", true}, {"root", "x", false}, {"alice", "other", false}, {"bob", "", false}} {
-		if got := s.door.RootBasic(c.user, c.password); got != c.want {
-			t.Errorf("basic %s:%s is %v", c.user, c.password, got)
+		revision, got := s.door.RootBasic(c.user, c.password)
+		if _, now := s.door.Catalogue(); got != c.want || got && revision != now {
+			t.Errorf("basic %s:%s is %v at revision %d", c.user, c.password, got, revision)
 		}
 	}
 	must(root.UserChangePassword(ctx, "root", "newroot"))(t)
-	if s.door.RootBasic("root", "rootpw") || !s.door.RootBasic("root", "newroot") {
+	_, old := s.door.RootBasic("root", "rootpw")
+	if _, ok := s.door.RootBasic("root", "newroot"); old || !ok {
 		t.Error("basic remembers a password that was changed")
 	}
 }

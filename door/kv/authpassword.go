@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	ei "github.com/holdfastdb/holdfast/entry/ident"
+	mident "github.com/holdfastdb/holdfast/machine/ident"
 )
 
 // passwords makes and compares bcrypt hashes. One of them takes a processor for tens of milliseconds, by design; so only half
@@ -80,18 +81,29 @@ func (p *passwords) matches(ctx context.Context, hash []byte, password string) (
 	return bcrypt.CompareHashAndPassword(hash, []byte(password)) == nil, nil
 }
 
-// AuthEnabled reports whether clients must say who they are. Other protocols on this port ask it per request.
-func (d *Door) AuthEnabled() bool { return d.users.State().Enabled }
+// Catalogue reports whether clients must say who they are, and the revision of users and roles by which that is judged. Other
+// protocols on this port ask it per request: it is one atomic load.
+func (d *Door) Catalogue() (authEnabled bool, revision uint64) {
+	st := d.users.State()
+	return st.Enabled, st.Revision
+}
 
-// RootBasic reports whether user is one with the role root and password is his: what HTTP Basic proves. It may take as long
-// as comparing a password does, once per user and password. Safe for concurrent use.
-func (d *Door) RootBasic(user, password string) bool {
-	u := d.users.State().User(user)
+// RootBasic reports whether user is one with the role root and password is his: what HTTP Basic proves. revision is that of the
+// catalogue that says so, for the pass of a write (see propose). It may take as long as comparing a password does, once per
+// user and password. Safe for concurrent use.
+func (d *Door) RootBasic(user, password string) (revision uint64, ok bool) {
+	st := d.users.State()
+	u := st.User(user)
 	if u == nil || u.NoPassword || !u.Has(ei.Root) {
-		return false
+		return 0, false
 	}
+	return st.Revision, d.knows(u, password)
+}
+
+// knows compares a password of Basic authentication, which comes with every request, with a user's.
+func (d *Door) knows(u *mident.User, password string) bool {
 	p := d.passwords
-	text := append(p.secret[:len(p.secret):len(p.secret)], user...)
+	text := append(p.secret[:len(p.secret):len(p.secret)], u.Name...)
 	// Which part of it is the name does not matter: no two users have a generation in common.
 	key := sha256.Sum256(append(append(text, 0), password...))
 	p.mu.Lock()

@@ -37,6 +37,10 @@ func (k Kind) String() string {
 	return "kind " + strconv.Itoa(int(k))
 }
 
+// FromClient tells of an encoded part whether only clients have reason to send it: all but what the leader's worker removes.
+// It looks at no more than it must, because it is asked of every command while authentication is on.
+func FromClient(body []byte) bool { return len(body) > 0 && Kind(body[0]) != Expire }
+
 // Part is one command part. Fields a kind does not speak of are zero.
 type Part struct {
 	Kind Kind

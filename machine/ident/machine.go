@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfastdb/holdfast/entry"
+	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
 	ei "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/store"
@@ -73,6 +74,8 @@ func (m *Machine) Admit(c *entry.Command) *entry.Rejection {
 		switch p := &c.Parts[i]; p.Machine {
 		case entry.MachineKV:
 			asks = asks || ekv.FromClient(p.Body)
+		case entry.MachineEtcd2:
+			asks = asks || e2.FromClient(p.Body)
 		case entry.MachineIdent:
 			return nil // a Pass, or a part that names who asks for it
 		}

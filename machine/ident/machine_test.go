@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/holdfastdb/holdfast/entry"
+	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
 	ei "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/machine"
@@ -27,7 +28,7 @@ func newRig(t testing.TB) *rig { return openRig(t, store.NewMem()) }
 
 func openRig(t testing.TB, st store.Store) *rig {
 	r := &rig{t: t, st: st, m: New()}
-	r.a = machine.NewApplier(st, r.m, dummy{})
+	r.a = machine.NewApplier(st, r.m, dummy(entry.MachineKV), dummy(entry.MachineEtcd2))
 	if err := r.a.Load(); err != nil {
 		t.Fatal(err)
 	}
@@ -35,10 +36,10 @@ func openRig(t testing.TB, st store.Store) *rig {
 	return r
 }
 
-// dummy stands for the kv machine: it takes every part.
-type dummy struct{}
+// dummy stands for a machine with data: it takes every part.
+type dummy entry.Machine
 
-func (dummy) ID() entry.Machine                                         { return entry.MachineKV }
+func (d dummy) ID() entry.Machine                                       { return entry.Machine(d) }
 func (dummy) Load(store.Store) error                                    { return nil }
 func (dummy) Check(*entry.Stamp, []byte) (any, *entry.Rejection, error) { return nil, nil, nil }
 func (dummy) Do(*entry.Stamp, any, store.Batch, bool) (any, error)      { return nil, nil }
@@ -277,6 +278,27 @@ func TestNoWriteUnderAnOldCatalogue(t *testing.T) {
 		if got := r.commands([]entry.Part{{Machine: entry.MachineKV, Body: ekv.Append(nil, p)}}); got[0] != ei.PassMissing {
 			t.Errorf("%s: code %d", p, got[0])
 		}
+	}
+}
+
+// The tree of etcd's v2 API is guarded like the keys of v3: one catalogue for all doors.
+func TestNoTreeWriteWithoutAPass(t *testing.T) {
+	r := enabled(t)
+	now := r.m.State().Revision
+	for kind := e2.Set; kind <= e2.Expire; kind++ {
+		part := entry.Part{Machine: entry.MachineEtcd2, Body: e2.Append(nil, &e2.Part{Kind: kind, Path: []byte("/a")})}
+		pass := func(rev uint64) entry.Part { return identPart(ei.Part{Pass: &ei.Pass{Revision: rev}}) }
+		alone := entry.Code(ei.PassMissing)
+		if kind == e2.Expire { // the leader's worker sends it, and asks nobody
+			alone = 0
+		}
+		got := r.commands([]entry.Part{part}, []entry.Part{pass(now - 1), part}, []entry.Part{pass(now), part})
+		if want := []entry.Code{alone, ei.OldRevision, 0}; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s without a pass, with an old one, with a good one: %v, want %v", kind, got, want)
+		}
+	}
+	if got := r.commands([]entry.Part{{Machine: entry.MachineEtcd2}}); got[0] != 0 { // the tree's machine says what is wrong with it
+		t.Errorf("an empty part: %v", got)
 	}
 }
 

@@ -12,11 +12,15 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/holdfastdb/holdfast/entry"
+	ei "github.com/holdfastdb/holdfast/entry/ident"
+	mident "github.com/holdfastdb/holdfast/machine/ident"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/worker/expire"
 )
@@ -332,7 +336,8 @@ func TestManyWatchers(t *testing.T) {
 
 func TestUsers(t *testing.T) {
 	on := false
-	s := serve(t, Options{AuthEnabled: func() bool { return on }, RootBasic: func(u, p string) bool { return u == "root" && p == "a:b" }})
+	s := serve(t, Options{Catalogue: func() (bool, uint64) { return on, 1 },
+		RootBasic: func(u, p string) (uint64, bool) { return 1, u == "root" && p == "a:b" }})
 	s.do("PUT /v2/keys/k value=v")
 	on = true
 	s.want("GET /v2/keys/k", `401 {"errorCode":110,"message":"The request requires user authentication","cause":"Insufficient credentials","index":0}`)
@@ -348,6 +353,97 @@ func TestUsers(t *testing.T) {
 			t.Errorf("%s: %v, %v", c.user, res.StatusCode, err)
 		}
 		res.Body.Close()
+	}
+}
+
+// A member that has not heard of "auth enable" yet, or of a change of users, lets nothing through that was not judged by what
+// holds: the log knows, and by the time it has refused a write this member knows too.
+func TestAMemberThatHasNotHeard(t *testing.T) {
+	var s *server
+	var behind atomic.Int32 // how many more answers of the catalogue are from before the last change
+	var before mident.State
+	catalogue := func() (bool, uint64) {
+		if behind.Add(-1) >= 0 {
+			return before.Enabled, before.Revision
+		}
+		st := s.node.Ident().State()
+		return st.Enabled, st.Revision
+	}
+	s = serve(t, Options{Catalogue: catalogue, RootBasic: func(u, p string) (uint64, bool) {
+		_, revision := catalogue()
+		return revision, u == "root"
+	}})
+	admin := func(p ei.Part) {
+		t.Helper()
+		p.Actor = ei.Root
+		st := s.node.Ident().State()
+		before = mident.State{Enabled: st.Enabled, Revision: st.Revision}
+		res, err := s.node.Propose(t.Context(), node.LaneSystem, entry.Part{Machine: entry.MachineIdent, Body: ei.AppendPart(nil, &p)})
+		if err != nil || res.Rejection != nil {
+			t.Fatalf("%s: %v, %v", &p, res, err)
+		}
+	}
+	as := func(user, line string) answer {
+		t.Helper()
+		f := strings.SplitN(line, " ", 3)
+		req, _ := http.NewRequest(f[0], "http://"+s.addr+f[1], strings.NewReader(f[2]))
+		req.Header.Set("Content-Type", formType)
+		req.SetBasicAuth(user, "x")
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		b, _ := io.ReadAll(res.Body)
+		return answer{res.StatusCode, string(b), res.Header}
+	}
+	const refused = `401 {"errorCode":110,"message":"The request requires user authentication","cause":"Insufficient credentials","index":0}`
+	admin(ei.Part{UserAdd: &ei.UserAdd{Name: ei.Root, NoPassword: true}})
+	admin(ei.Part{UserGrant: &ei.UserGrant{Name: ei.Root, Role: ei.Root}})
+	s.do("PUT /v2/keys/k value=before&ttl=1")
+	admin(ei.Part{Enable: &ei.Enable{}})
+	for _, line := range []string{"PUT /v2/keys/k value=after", "PUT /v2/keys/k value=after&prevValue=before", "POST /v2/keys/q value=after",
+		"DELETE /v2/keys/k", "DELETE /v2/keys/k?prevValue=before", "GET /v2/keys/k", "GET /v2/keys/none", "GET /v2/keys/k?quorum=true",
+		"GET /v2/keys/k?wait=true&waitIndex=1", "GET /v2/keys/k?wait=true", "GET /v2/keys/k?wait=true&stream=true&waitIndex=1"} {
+		behind.Store(1)
+		s.want(line, refused)
+	}
+	if s.handler.hub.waiting() != 0 {
+		t.Error("a watch that was not let in waits")
+	}
+	// Root's own requests are judged anew until they are judged by what holds; nobody notices.
+	admin(ei.Part{RoleAdd: &ei.RoleAdd{Name: "r"}})
+	for i, line := range []string{"PUT /v2/keys/r value=v", "GET /v2/keys/r ", "POST /v2/keys/q value=v", "DELETE /v2/keys/r "} {
+		behind.Store(int32(2 + i))
+		if a := as(ei.Root, line); a.status/100 != 2 {
+			t.Errorf("root, %s: %s", line, a)
+		}
+	}
+	// What the leader's worker removes needs nobody's permission.
+	for end := time.Now().Add(10 * time.Second); as(ei.Root, "GET /v2/keys/k ").status != 404; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a key with a TTL does not expire while authentication is on")
+		}
+	}
+	admin(ei.Part{Disable: &ei.Disable{}})
+	behind.Store(1)
+	s.want("PUT /v2/keys/k value=open", refused) // by what this member knew
+	if a := s.do("PUT /v2/keys/k value=open"); a.status != 201 {
+		t.Errorf("after it was switched off: %s", a)
+	}
+}
+
+// A stream that asks for more of the history than a watch holds is refused, and pins nothing of it.
+func TestRefusedStreamPinsNothing(t *testing.T) {
+	s := serve(t, Options{})
+	for i := range maxQueued + 10 {
+		s.do(fmt.Sprintf("PUT /v2/keys/k value=%d", i))
+	}
+	if a := s.do("GET /v2/keys/k?wait=true&stream=true&waitIndex=4"); a.status != 500 {
+		t.Errorf("a stream of all: %s", a)
+	}
+	if n := s.handler.hub.pinned.Load(); n != 0 {
+		t.Errorf("%d bytes stay pinned", n)
 	}
 }
 

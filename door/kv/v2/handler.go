@@ -18,10 +18,11 @@ import (
 
 // Options tune a Handler. The zero value is etcd's defaults, without users.
 type Options struct {
-	// AuthEnabled says whether users must show who they are; nil: never. Once it does, only HTTP Basic of a user for whom
-	// RootBasic says true is let in: v2 has no users of its own here.
-	AuthEnabled func() bool
-	RootBasic   func(user, password string) bool
+	// Catalogue says whether users must show who they are, and the revision of users and roles that this is read from; nil:
+	// never. Once they must, only HTTP Basic of a user for whom RootBasic says true, and at which revision, is let in: v2 has no
+	// users of its own here.
+	Catalogue func() (authEnabled bool, revision uint64)
+	RootBasic func(user, password string) (revision uint64, ok bool)
 	// Resume serves further requests on a connection on which a watch has ended; it owns the connection and may block. Give
 	// it fasthttp's Server.ServeConn, and set that server's KeepHijackedConns. Nil: the connection is closed.
 	Resume func(net.Conn)
@@ -43,8 +44,8 @@ func (o *Options) fill() {
 	setDefault(&o.MaxRequestBytes, 3<<19)
 	setDefault(&o.MaxListBytes, 16<<20)
 	setDefault(&o.MaxWatchers, 16<<10)
-	if o.AuthEnabled == nil {
-		o.AuthEnabled = func() bool { return false }
+	if o.Catalogue == nil {
+		o.Catalogue = func() (bool, uint64) { return false, 0 }
 	}
 }
 
@@ -206,15 +207,6 @@ func indexComma(s string) int {
 		}
 	}
 	return -1
-}
-
-// allowed tells whether a request may do anything at all once users are asked for.
-func (h *Handler) allowed(ctx *fasthttp.RequestCtx) bool {
-	if !h.opts.AuthEnabled() {
-		return true
-	}
-	user, password, ok := basicAuth(ctx.Request.Header.Peek("Authorization"))
-	return ok && h.opts.RootBasic != nil && h.opts.RootBasic(user, password)
 }
 
 // sharedDeadline is a context that many requests wait under.

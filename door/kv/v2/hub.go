@@ -109,6 +109,7 @@ func (h *hub) add(w *watch, since uint64) (first *etcd2.Event, index uint64, err
 			return first, index, nil
 		}
 		if w.from, err = h.queueHistory(w, first, index); err != nil {
+			w.drop(h) // what found room counts as pinned
 			return nil, index, err
 		}
 	}

@@ -38,31 +38,39 @@ func (h *Handler) keys(ctx *fasthttp.RequestCtx, s *scratch, path, query []byte)
 		h.refused(ctx, s, bad.code, bad.cause, 0)
 		return nil
 	}
-	if !h.allowed(ctx) {
-		h.refused(ctx, s, codeUnauthorized, "Insufficient credentials", 0)
-		return nil
-	}
 	if path = bytes.TrimSuffix(path, rootPath); len(path) == 0 {
 		path = rootPath
 	}
-	switch {
-	case r.wait:
-		return h.watch(ctx, s, path)
-	case read:
-		h.read(ctx, s, path)
-	default:
-		h.write(ctx, s, path)
+	for {
+		a, ok := h.allowed(ctx)
+		if !ok {
+			h.refused(ctx, s, codeUnauthorized, "Insufficient credentials", 0)
+			return nil
+		}
+		var w *watch
+		done := false
+		switch {
+		case r.wait:
+			w, done = h.watch(ctx, s, path, a)
+		case read:
+			done = h.read(ctx, s, path, a)
+		default:
+			done = h.write(ctx, s, path, a)
+		}
+		if done {
+			return w
+		}
 	}
-	return nil
 }
 
-// read answers a GET or HEAD from this member's state, after a round if quorum is asked for.
-func (h *Handler) read(ctx *fasthttp.RequestCtx, s *scratch, path []byte) {
+// read answers a GET or HEAD from this member's state, after a round if quorum is asked for. It returns false, and has answered
+// nothing, if the request must be judged anew.
+func (h *Handler) read(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a access) (done bool) {
 	stats := h.tree.Stats()
 	if s.req.quorum && ctx.IsGet() {
 		if err := h.node.Linearize(h.bounded()); err != nil {
 			h.failed(ctx, s, err)
-			return
+			return true
 		}
 	}
 	n, index, ok, err := h.tree.Key(&s.lookup, path, h.node.Tick)
@@ -78,13 +86,17 @@ func (h *Handler) read(ctx *fasthttp.RequestCtx, s *scratch, path []byte) {
 		l.end()
 		s.body, s.dirs = l.body, l.open
 	}
-	if err != nil {
+	switch {
+	case !h.stands(a): // not even that there is no such key may be told
+		return false
+	case err != nil:
 		stats.GetFails.Add(1)
 		h.failed(ctx, s, err)
-		return
+		return true
 	}
 	stats.Gets.Add(1)
 	h.answer(ctx, s, fasthttp.StatusOK, index)
+	return true
 }
 
 // answer sends s.body with the headers of a success.
@@ -106,29 +118,33 @@ func (h *Handler) answer(ctx *fasthttp.RequestCtx, s *scratch, status int, index
 // bodies holds the memory of commands on their way through the log.
 var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 512); return &b }}
 
-// write proposes a PUT, POST or DELETE and answers with what came of it.
-func (h *Handler) write(ctx *fasthttp.RequestCtx, s *scratch, path []byte) {
+// write proposes a PUT, POST or DELETE and answers with what came of it. It returns false, and nothing has happened, if the
+// request must be judged anew.
+func (h *Handler) write(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a access) (done bool) {
 	p := part(ctx, &s.req, path)
 	if len(p.Path)+len(p.Value)+len(p.PrevValue) > h.opts.MaxRequestBytes {
 		h.failed(ctx, s, errTooLarge)
-		return
+		return true
 	}
 	body := bodies.Get().(*[]byte)
 	*body = e2.Append((*body)[:0], &p)
+	var parts [2]entry.Part
 	// LaneSystem would let deletes overtake; a client that put and deletes on two connections may expect an order.
-	res, err := h.node.Propose(h.bounded(), node.LaneKV, entry.Part{Machine: entry.MachineEtcd2, Body: *body})
+	res, err := h.node.Propose(h.bounded(), node.LaneKV, a.command(&parts, *body)...)
 	if !errors.Is(err, node.ErrUnknown) && cap(*body) <= maxScratch { // else the node may still hold it
 		bodies.Put(body)
 	}
 	switch {
 	case err != nil:
 		h.failed(ctx, s, err)
-		return
+		return true
+	case outdated(res.Rejection):
+		return false // the log says that the catalogue has changed, and this member knows it too by now
 	case res.Rejection != nil:
 		h.failed(ctx, s, e2.RefusalOf(res.Rejection))
-		return
+		return true
 	}
-	e := res.Bodies[0].(*etcd2.Event)
+	e := res.Bodies[len(res.Bodies)-1].(*etcd2.Event) // a pass before it has no result
 	status := fasthttp.StatusOK
 	if e.Action == etcd2.Create || e.Action == etcd2.Set && !e.HasPrev {
 		status = fasthttp.StatusCreated
@@ -137,6 +153,7 @@ func (h *Handler) write(ctx *fasthttp.RequestCtx, s *scratch, path []byte) {
 		e.Action == etcd2.Update)
 	s.body = appendEvent(s.body[:0], e, quiet)
 	h.answer(ctx, s, status, e.Index())
+	return true
 }
 
 // part says what a write means to the tree. Which parameters count beside which others is etcd's choice.

@@ -77,25 +77,29 @@ func (w *watch) drop(h *hub) {
 	}
 }
 
-// watch begins a watch. It returns nil if it is answered: by an event of the history, or an error.
-func (h *Handler) watch(ctx *fasthttp.RequestCtx, s *scratch, path []byte) *watch {
+// watch begins a watch. It returns nil and true if it is answered, by an event of the history or an error, and false if the
+// request must be judged anew. A watch that has begun goes on whatever becomes of users, as in v3.
+func (h *Handler) watch(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a access) (_ *watch, done bool) {
 	w := &watch{path: string(path), recursive: s.req.recursive, stream: s.req.stream}
 	first, index, err := h.hub.add(w, s.req.waitIndex)
 	switch {
+	case !h.stands(a):
+		h.hub.remove(w)
+		return nil, false
 	case err != nil:
 		h.failed(ctx, s, err)
-		return nil
+		return nil, true
 	case first != nil && !w.stream:
 		s.body = appendEvent(s.body[:0], first, false)
 		h.answer(ctx, s, fasthttp.StatusOK, index)
-		return nil
+		return nil, true
 	}
 	st := h.node.Status()
 	w.http11, w.keepAlive = ctx.Request.Header.IsHTTP11(), !ctx.Request.ConnectionClose() && h.opts.Resume != nil
 	w.keepAlive = w.keepAlive && w.http11
 	w.head = fmt.Appendf(nil, "Content-Type: application/json\r\nX-Etcd-Cluster-Id: %s\r\nX-Etcd-Index: %d\r\nX-Raft-Index: %d\r\n"+
 		"X-Raft-Term: %d\r\n", h.cluster, index, st.Commit, st.Term)
-	return w
+	return w, true
 }
 
 // hijack takes the connection from the server for w.
