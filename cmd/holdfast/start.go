@@ -102,7 +102,7 @@ func start(ctx context.Context, su *setup, log *slog.Logger) (_ *server, err err
 	if err := s.waitReady(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.openKV(steps); err != nil {
+	if err := s.openKV(steps, leases); err != nil {
 		return nil, err
 	}
 	s.serving.Store(true)
@@ -110,7 +110,7 @@ func start(ctx context.Context, su *setup, log *slog.Logger) (_ *server, err err
 }
 
 // openKV binds every address of the kv door and serves.
-func (s *server) openKV(steps *meter.Steps) error {
+func (s *server) openKV(steps *meter.Steps, leases *lease.Worker) error {
 	if len(s.setup.kv) == 0 {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (s *server) openKV(steps *meter.Steps) error {
 		MaxListBytes: opt.MaxResultBytes, Resume: func(c net.Conn) { s.kv.Resume(c) },
 		Catalogue: func() (bool, uint64) { return s.kv.Catalogue() },
 		RootBasic: func(user, password string) (uint64, bool) { return s.kv.RootBasic(user, password) }})
-	opt.V2 = s.v2.Handle
+	opt.V2, opt.V2Watchers, opt.Leases = s.v2.Handle, s.v2.Watchers, leases
 	s.kv = doorkv.New(s.node, opt)
 	var bound []string
 	for _, p := range s.setup.kv {

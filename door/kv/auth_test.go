@@ -12,6 +12,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -577,6 +579,55 @@ func TestCertificateIsAUser(t *testing.T) {
 	r := must(pb.NewAuthClient(root.ActiveConnection()).Authenticate(ctx, &pb.AuthenticateRequest{Name: "alice", Password: "alicepw"}))(t)
 	_, err = root.Put(metadata.AppendToOutgoingContext(ctx, rpctypes.TokenFieldNameGRPC, r.Token), "b", "v")
 	wantError(t, "root's certificate with alice's token", err, rpctypes.ErrGRPCPermissionDenied)
+}
+
+// TestGatewayTellsWhoShowsACertificate: the name in it could not count, so the request is refused; as the original does.
+func TestGatewayTellsWhoShowsACertificate(t *testing.T) {
+	sign, pool := newAuthority(t)
+	s := serve(t, door.Options{BcryptCost: 4, ClientCertAuth: true, TLS: &tls.Config{Certificates: []tls.Certificate{sign(t, "127.0.0.1")},
+		ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, NextProtos: []string{"h2", "http/1.1"}}})
+	ask := func(http2 bool, name, path, token string) string {
+		t.Helper()
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{sign(t, name)}}, ForceAttemptHTTP2: http2}
+		defer transport.CloseIdleConnections()
+		req := must(http.NewRequest("POST", "https://"+s.addr+path, strings.NewReader(`{"key":"YQ=="}`)))(t)
+		if token != "" {
+			req.Header.Set("Authorization", token)
+		}
+		resp := must(transport.RoundTrip(req))(t)
+		defer resp.Body.Close()
+		return fmt.Sprintf("%d %s", resp.StatusCode, must(io.ReadAll(resp.Body))(t))
+	}
+	c := must(clientv3.New(clientv3.Config{Endpoints: []string{"https://" + s.addr}, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
+		TLS: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{sign(t, "root")}}}))(t)
+	defer c.Close()
+	const told = "400 CommonName of client sending a request against gateway will be ignored and not used as expected\n"
+	for _, http2 := range []bool{false, true} {
+		if got := ask(http2, "root", "/v3/kv/range", ""); !strings.HasPrefix(got, "200 ") {
+			t.Errorf("HTTP/2 %v, users off: %s", http2, got)
+		}
+	}
+	ctx := context.Background()
+	must(c.UserAdd(ctx, "root", "pw"))(t)
+	must(c.UserGrantRole(ctx, "root", "root"))(t)
+	must(c.AuthEnable(ctx))(t)
+	token := must(pb.NewAuthClient(c.ActiveConnection()).Authenticate(ctx, &pb.AuthenticateRequest{Name: "root", Password: "pw"}))(t).Token
+	for _, http2 := range []bool{false, true} {
+		for _, path := range []string{"/v3/kv/range", "/v3beta/kv/range", "/v3/nosuch"} {
+			if got := ask(http2, "root", path, token); got != told {
+				t.Errorf("HTTP/2 %v, %s: %s", http2, path, got)
+			}
+		}
+		if got := ask(http2, "", "/v3/kv/range", token); !strings.HasPrefix(got, "200 ") {
+			t.Errorf("HTTP/2 %v, a certificate without a name and a token: %s", http2, got)
+		}
+		if got := ask(http2, "", "/v3/kv/range", ""); !strings.Contains(got, "user name is empty") {
+			t.Errorf("HTTP/2 %v, a certificate without a name: %s", http2, got)
+		}
+		if got := ask(http2, "root", "/health", ""); strings.HasPrefix(got, "400 ") {
+			t.Errorf("HTTP/2 %v, not the gateway's: %s", http2, got)
+		}
+	}
 }
 
 // Users and roles are found again by a member that restarts, as is whether they count.

@@ -126,6 +126,7 @@ func (s *clusterServer) MemberPromote(ctx context.Context, r *pb.MemberPromoteRe
 	if err := s.d.node.PromoteMember(s.d.bounded(ctx), r.ID); err != nil {
 		return nil, grpcError(err)
 	}
+	s.d.counts.Promoted.Inc()
 	return &pb.MemberPromoteResponse{Header: s.header(), Members: s.after(ctx)}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfastdb/holdfast/door/kv/ops"
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	me2 "github.com/holdfastdb/holdfast/machine/etcd2"
 	"github.com/holdfastdb/holdfast/node"
 )
 
@@ -28,6 +29,19 @@ func (m *countedMember) Propose(ctx context.Context, lane node.Lane, parts ...en
 	return res, err
 }
 
+// Linearize implements member.
+func (m *countedMember) Linearize(ctx context.Context) error {
+	err := m.member.Linearize(ctx)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		m.counts.SlowReads.Inc()
+	default:
+		m.counts.FailedReads.Inc()
+	}
+	return err
+}
+
 // newOps tells the operators' paths where their answers are.
 func (d *Door) newOps() *ops.Ops {
 	return ops.New(ops.Options{
@@ -39,9 +53,18 @@ func (d *Door) newOps() *ops.Ops {
 			g := ops.Gauges{Quota: max(d.opts.QuotaBytes, 0)}
 			g.Size, g.SizeInUse = d.kv.Size()
 			g.Revision, g.Compacted = d.kv.Revision()
+			h := &d.hub.counts
+			g.Watchers, g.WatchStreams, g.SlowWatchers = h.watchers.Load(), h.streams.Load(), d.hub.slow()
+			g.PendingEvents, g.Events = h.pending.Load(), h.events.Load()
+			g.AuthRevision = d.users.State().Revision
+			g.LogBytes = d.node.Counters().WAL.Bytes
+			for _, m := range d.node.Members() {
+				g.Members = append(g.Members, m.ID)
+			}
 			return g
 		},
-		Steps: d.opts.Steps, Counts: &d.counts,
+		Steps: d.opts.Steps, Counts: &d.counts, Calls: &d.calls, Keys: d.kv.Stats(), Leases: d.opts.Leases,
+		Tree: func() *me2.Stats { return d.tree }, V2Watchers: d.opts.V2Watchers,
 	})
 }
 

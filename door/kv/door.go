@@ -25,9 +25,11 @@ import (
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/internal/meter"
+	me2 "github.com/holdfastdb/holdfast/machine/etcd2"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/worker/lease"
 )
 
 // Options tune a Door. The zero value is etcd's defaults.
@@ -82,6 +84,9 @@ type Options struct {
 	BcryptCost int
 	// ClientCertAuth takes the common name of a client's certificate for the user's name where there is no token.
 	ClientCertAuth bool
+	// Leases is the worker whose renewals and expiries /metrics shows, V2Watchers how many wait on the v2 tree; nil: not shown.
+	Leases     *lease.Worker
+	V2Watchers func() int
 	// Steps receives counts and times of decoding commands and of answering them; nil: nobody looks.
 	Steps *meter.Steps
 }
@@ -133,6 +138,7 @@ type member interface {
 	TransferLeader(ctx context.Context, to uint64) error
 	SaveSnapshot(ctx context.Context, w io.Writer) error
 	Tick() int64
+	Counters() node.Counters
 }
 
 // reader is what the door reads of the kv machine, by the contract in machine/kv.
@@ -151,6 +157,7 @@ type reader interface {
 	EachLeaseKey(id int64, fn func(key []byte) bool) error
 	Alarms() []ekv.AlarmState
 	Size() (withHistory, inUse int64)
+	Stats() *mkv.Stats
 	HashKV(rev int64) (hash uint32, hashRevision, compactRevision, currentRevision int64, err error)
 }
 
@@ -159,12 +166,14 @@ type Door struct {
 	node   member
 	kv     reader
 	users  *mident.Machine // its readers: who may do what
+	tree   *me2.Stats      // of the v2 API, for /metrics; nil: not shown
 	opts   Options
 	port   *port.Port
 	server *grpc.Server
 	web    *web
 	ops    *ops.Ops
 	counts ops.Counts
+	calls  ops.Calls // filled by New, read only after it
 	health *health.Server
 	hub    *hub
 	flight flight
@@ -188,7 +197,11 @@ type Door struct {
 }
 
 // New makes a door for n. Nothing is served until Serve.
-func New(n *node.Node, opts Options) *Door { return newDoor(n, n.KV(), n.Ident(), opts) }
+func New(n *node.Node, opts Options) *Door {
+	d := newDoor(n, n.KV(), n.Ident(), opts)
+	d.tree = n.Etcd2().Stats()
+	return d
+}
 
 func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 	opts.fill()
@@ -205,7 +218,6 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 	gopts := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(codec{opts.Steps, &d.flight, &d.counts}),
 		grpc.UnaryInterceptor(d.guardUnary),
-		grpc.StreamInterceptor(d.guardStream),
 		// As etcd: the request itself and half a MiB for its envelope. Larger ones are refused by the transport.
 		grpc.MaxRecvMsgSize(opts.MaxRequestBytes + 512<<10),
 		grpc.MaxSendMsgSize(math.MaxInt32),
@@ -221,16 +233,17 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 		grpc.Creds(portCredentials{}),
 	}
 	d.server = grpc.NewServer(gopts...)
-	d.server.RegisterService(&kvService, d)
-	d.server.RegisterService(&watchService, d)
-	pb.RegisterLeaseServer(d.server, &leaseServer{d: d})
-	pb.RegisterClusterServer(d.server, &clusterServer{d: d})
-	pb.RegisterMaintenanceServer(d.server, &maintenanceServer{d: d})
-	pb.RegisterAuthServer(d.server, &authServer{d: d})
-	lpb.RegisterLockServer(d.server, &lockServer{d: d})
-	epb.RegisterElectionServer(d.server, &electionServer{d: d})
+	services := registrar{d, d.server}
+	services.RegisterService(&kvService, d)
+	services.RegisterService(&watchService, d)
+	pb.RegisterLeaseServer(services, &leaseServer{d: d})
+	pb.RegisterClusterServer(services, &clusterServer{d: d})
+	pb.RegisterMaintenanceServer(services, &maintenanceServer{d: d})
+	pb.RegisterAuthServer(services, &authServer{d: d})
+	lpb.RegisterLockServer(services, &lockServer{d: d})
+	epb.RegisterElectionServer(services, &electionServer{d: d})
 	d.health = health.NewServer()
-	healthpb.RegisterHealthServer(d.server, d.health)
+	healthpb.RegisterHealthServer(services, d.health)
 	d.ops = d.newOps()
 	d.web = d.newWeb()
 	d.port = port.New(port.Options{

@@ -87,6 +87,7 @@ type fakeStore struct{ *fakeEvents }
 func (fakeStore) Range(r *ekv.Range, _ int64) (*ekv.RangeResult, int64, error) {
 	return &ekv.RangeResult{Revision: 5, Count: 1, KVs: []ekv.KeyValue{{Key: r.Key, Value: []byte("v"), ModRevision: 5}}}, 5, nil
 }
+func (fakeStore) Stats() *mkv.Stats             { return new(mkv.Stats) }
 func (fakeStore) Alarms() []ekv.AlarmState      { return nil }
 func (fakeStore) Size() (int64, int64)          { return 0, 0 }
 func (fakeStore) Leases() []mkv.Lease           { return nil }

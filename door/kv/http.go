@@ -3,6 +3,8 @@ package kv
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"net/http"
 	"net/http/pprof"
@@ -26,6 +28,8 @@ type web struct {
 	adapted     fasthttp.RequestHandler // rest, for HTTP/1.1
 	bridge      http.Handler            // v2, for HTTP/2
 	conn        *grpc.ClientConn        // from the gateway to this process's own gRPC server
+	// named reports whether certificates stand for users just now, which no gateway can pass on; nil: they never do.
+	named func() bool
 }
 
 const v2Prefix = "/v2/"
@@ -59,6 +63,9 @@ func (d *Door) newWeb() *web {
 		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	}
 	if !d.opts.NoGateway {
+		if d.opts.ClientCertAuth {
+			w.named = func() bool { on, _ := d.Catalogue(); return on }
+		}
 		for _, prefix := range gateway.Prefixes {
 			mux.Handle(prefix, gw)
 		}
@@ -77,6 +84,13 @@ func noV2(ctx *fasthttp.RequestCtx) {
 func (w *web) http1(ctx *fasthttp.RequestCtx) {
 	if len(w.hosts) > 0 && !ctx.IsTLS() && !w.knows(string(ctx.Host())) {
 		ctx.Error(strangeHost, fasthttp.StatusMisdirectedRequest)
+		return
+	}
+	if w.named != nil && forGateway(string(ctx.Path())) && w.named() && showsName(ctx.TLSConnectionState()) {
+		ctx.Response.Header.Set("X-Content-Type-Options", "nosniff")
+		ctx.SetContentType("text/plain; charset=utf-8")
+		ctx.SetStatusCode(fasthttp.StatusBadRequest)
+		ctx.SetBodyString(nameIgnored + "\n")
 		return
 	}
 	if len(w.cors) > 0 {
@@ -103,6 +117,10 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		w.bridge.ServeHTTP(rw, r)
 		return
 	}
+	if w.named != nil && forGateway(r.URL.Path) && w.named() && showsName(r.TLS) {
+		http.Error(rw, nameIgnored, http.StatusBadRequest)
+		return
+	}
 	if len(w.cors) > 0 {
 		if origin := w.origin(r.Header.Get("Origin")); origin != "" {
 			h := rw.Header()
@@ -115,6 +133,25 @@ func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.rest.ServeHTTP(rw, r)
+}
+
+// nameIgnored is etcd's, word for word.
+const nameIgnored = "CommonName of client sending a request against gateway will be ignored and not used as expected"
+
+// forGateway reports whether the gateway would answer a path, or would say that it knows no such call.
+func forGateway(path string) bool {
+	return slices.ContainsFunc(gateway.Prefixes, func(p string) bool { return strings.HasPrefix(path, p) })
+}
+
+// showsName reports whether a client's certificate names somebody. The gateway's own calls do not carry the certificate on, so
+// whoever sends one would be taken for nobody, or for the owner of his token: as in etcd he is told instead.
+func showsName(state *tls.ConnectionState) bool {
+	if state == nil {
+		return false
+	}
+	return slices.ContainsFunc(state.VerifiedChains, func(chain []*x509.Certificate) bool {
+		return len(chain) > 0 && chain[0].Subject.CommonName != ""
+	})
 }
 
 // What a page of another origin may do once that origin is allowed at all; etcd's words.

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/internal/meter"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 )
 
@@ -29,6 +30,7 @@ type hub struct {
 	kv     reader
 	wake   chan struct{} // capacity 1: the hub has a watcher again
 	pinned atomic.Int64
+	counts hubCounts
 
 	mu      sync.Mutex // guards the rest; taken before a stream's mu
 	seen    int64      // every event up to here is on the queues of the watchers it concerns
@@ -37,6 +39,20 @@ type hub struct {
 	ranges  rangeTree
 	waiting map[*watchStream]struct{} // streams to be woken when seen has moved
 	touched []*group                  // scratch of match
+}
+
+// hubCounts are levels and sums for people; nothing decides by them.
+type hubCounts struct {
+	streams, watchers meter.Gauge   // there are
+	pending           meter.Gauge   // events on queues, once per queue
+	events            meter.Counter // sent
+}
+
+// slow is how many watchers are not in the hub: they catch up, or have only just come.
+func (h *hub) slow() int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return max(h.counts.watchers.Load()-int64(h.members), 0)
 }
 
 func newHub(kv reader) *hub {
@@ -79,6 +95,17 @@ func newBatch(events []mkv.Event) *batch {
 		}
 	}
 	return b
+}
+
+// wanted is how many of its events pass w's filters.
+func (b *batch) wanted(w *watcher) (n int) {
+	if !w.noPuts {
+		n += b.puts
+	}
+	if !w.noDeletes {
+		n += b.deletes
+	}
+	return n
 }
 
 // release takes the batch off one queue.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"hash"
 	"regexp"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -112,7 +113,9 @@ func (s *maintenanceServer) Hash(ctx context.Context, _ *pb.HashRequest) (*pb.Ha
 	if err := s.d.mayAdminister(ctx); err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	sum, _, _, current, err := s.d.kv.HashKV(0)
+	s.d.counts.Hash.Since(began)
 	if err != nil {
 		return nil, grpcError(err)
 	}
@@ -123,7 +126,9 @@ func (s *maintenanceServer) HashKV(ctx context.Context, r *pb.HashKVRequest) (*p
 	if err := s.d.mayAdminister(ctx); err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	sum, at, compacted, current, err := s.d.kv.HashKV(r.Revision)
+	s.d.counts.HashRev.Since(began)
 	if err != nil {
 		return nil, grpcError(err)
 	}
@@ -142,6 +147,7 @@ func (s *maintenanceServer) Snapshot(_ *pb.SnapshotRequest, stream pb.Maintenanc
 	if err := s.d.mayAdminister(stream.Context()); err != nil {
 		return err
 	}
+	began := time.Now()
 	w := &snapshotWriter{stream: stream, sum: sha256.New(), buf: make([]byte, 0, snapshotChunkBytes)}
 	if err := s.d.node.SaveSnapshot(stream.Context(), w); err != nil {
 		return grpcError(err)
@@ -154,7 +160,11 @@ func (s *maintenanceServer) Snapshot(_ *pb.SnapshotRequest, stream pb.Maintenanc
 	if err := w.flush(); err != nil {
 		return err
 	}
-	return w.send(w.sum.Sum(nil))
+	if err := w.send(w.sum.Sum(nil)); err != nil {
+		return err
+	}
+	s.d.counts.Snapshot.Since(began)
+	return nil
 }
 
 // snapshotWriter cuts a stream of writes into messages. It belongs to the handler's goroutine.

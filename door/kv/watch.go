@@ -168,16 +168,18 @@ func (s *clientSink) answer(a *watchAnswer) error {
 func (s *clientSink) events(w *watcher, batches []*batch, upTo int64) error {
 	a := &watchAnswer{header: s.d.header(upTo, 0), id: w.id}
 	parts := make(mem.BufferSlice, 1, 1+len(batches))
-	size := a.size()
+	size, events := a.size(), 0
 	for _, b := range batches {
 		if enc := s.encode(w, b); len(enc) > 0 {
 			parts = append(parts, mem.SliceBuffer(enc))
 			size += len(enc)
+			events += b.wanted(w)
 		}
 	}
 	if len(parts) == 1 {
 		return nil // filtered out
 	}
+	s.d.hub.counts.events.Add(uint64(events))
 	if limit := s.d.opts.MaxRequestBytes + 512<<10; w.fragment && size >= limit {
 		return s.fragments(w, a, batches, limit)
 	}

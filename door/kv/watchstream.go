@@ -39,6 +39,7 @@ type sink interface {
 }
 
 func newWatchStream(h *hub, s sink) *watchStream {
+	h.counts.streams.Add(1)
 	return &watchStream{
 		hub: h, sink: s,
 		control:  make(chan *watchAnswer, 16),
@@ -78,6 +79,7 @@ func (st *watchStream) register(w *watcher, id int64) error {
 	}
 	w.stream, w.id, w.quiet = st, id, true
 	st.watchers[id] = w
+	st.hub.counts.watchers.Add(1)
 	return nil
 }
 
@@ -108,19 +110,19 @@ func (st *watchStream) forget(w *watcher) {
 		return
 	}
 	w.gone = true
+	st.hub.counts.watchers.Add(-1)
 	if w.lagging {
 		w.lagging = false
 		st.lagging--
 	}
-	for _, b := range w.queue {
-		st.hub.release(b)
-	}
+	st.sent(w.queue)
 	w.queue = nil
 	delete(st.watchers, w.id)
 }
 
-// close ends all watches.
+// close ends all watches. Call it once.
 func (st *watchStream) close() {
+	st.hub.counts.streams.Add(-1)
 	st.mu.Lock()
 	st.closed = true
 	all := make([]*watcher, 0, len(st.watchers))
@@ -153,9 +155,20 @@ func (st *watchStream) enqueue(w *watcher, b *batch, room bool) bool {
 		return false
 	}
 	b.refs.Add(1)
+	st.hub.counts.pending.Add(int64(len(b.events)))
 	w.queue = append(w.queue, b)
 	st.makeReady(w)
 	return true
+}
+
+// sent takes batches off a queue.
+func (st *watchStream) sent(batches []*batch) {
+	events := 0
+	for _, b := range batches {
+		events += len(b.events)
+		st.hub.release(b)
+	}
+	st.hub.counts.pending.Add(-int64(events))
 }
 
 // lag has w, which is not in the hub, catch up from revision next on once its queue is sent.
@@ -305,9 +318,7 @@ func (st *watchStream) serve(w *watcher) error {
 	}
 	st.mu.Unlock()
 	err := st.sink.events(w, batches, batches[n-1].revision)
-	for _, b := range batches {
-		st.hub.release(b)
-	}
+	st.sent(batches)
 	clear(batches) // the queue's memory must not keep them
 	return err
 }

@@ -50,6 +50,7 @@ type Machine struct {
 	events   []Event // of this entry, built in Finish
 	overflow bool    // this entry has more events than the feed can hold
 	key, row []byte  // scratch for building rows
+	tally    tally   // what this entry did, for stats
 
 	// The gate. Seal takes mu and makes seq odd, Publish makes it even and lets go: while a batch becomes visible no reader
 	// can begin, and a reader that only looks at one row checks seq instead of locking (reader.go). The rejected design was
@@ -70,6 +71,8 @@ type Machine struct {
 
 	// Channels readers wait on; nil while nobody asked. Guarded by mu.
 	revChanged, leaseChanged chan struct{}
+
+	stats Stats
 }
 
 // New returns a machine that is usable after Load.
@@ -137,18 +140,22 @@ func (m *Machine) Load(st store.Store) error {
 
 // Do implements machine.Machine. Everything that could go wrong went wrong in Check: what is left is to make the plan's
 // effects count. Its rows follow in Finish, once per key however often the entry writes it.
-func (m *Machine) Do(_ *entry.Stamp, p any, _ store.Batch, wanted bool) (any, error) {
+func (m *Machine) Do(at *entry.Stamp, p any, _ store.Batch, wanted bool) (any, error) {
 	pl := p.(*plan)
 	m.open = false
 	m.now.rev = pl.rev
 	m.dirty = m.dirty || len(m.entry.writes) > pl.start
+	m.tally.countOps(pl)
 	switch part := pl.part; {
 	case part.Compact != nil:
 		m.now.compacted = part.Compact.Revision
+		m.stats.compacted(at)
 		m.dirty = true
 	case part.Grant != nil:
 		m.logLease(leaseWrite{id: part.Grant.ID, ttl: part.Grant.TTL})
+		m.stats.granted(part.Grant.TTL)
 	case part.Revoke != nil:
+		m.stats.Revoked.Add(uint64(len(pl.revoked)))
 		for _, id := range pl.revoked {
 			m.logLease(leaseWrite{id: id, revoked: true})
 		}
@@ -221,6 +228,7 @@ func (m *Machine) Publish(*entry.Stamp) {
 		m.wake(&m.revChanged)
 	}
 	m.unseal()
+	m.publishTally()
 	m.entry.reset()
 	m.cache.rotate()
 }
@@ -233,6 +241,7 @@ func (m *Machine) unseal() {
 	m.pubHistory.Store(m.now.history)
 	m.pubInUse.Store(m.now.inUse)
 	m.pubEdge.Store(m.now.edge)
+	m.stats.Keys.Store(m.now.keys)
 	m.sealed = false
 	m.seq.Add(1)
 	m.mu.Unlock()

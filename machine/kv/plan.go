@@ -22,6 +22,8 @@ type plan struct {
 	deleted []int32 // writes of each delete carried out, in order
 	revoked []int64
 	alarms  []alarmWrite
+
+	puts, putBytes, ranges uint64 // operations in it, for Stats
 }
 
 // Check implements machine.Machine.
@@ -37,6 +39,7 @@ func (m *Machine) Check(_ *entry.Stamp, body []byte) (any, *entry.Rejection, err
 	p := &m.plan
 	p.part, p.start, p.rev = part, len(m.entry.writes), m.now.rev
 	p.path, p.deleted, p.revoked, p.alarms = p.path[:0], p.deleted[:0], p.revoked[:0], p.alarms[:0]
+	p.puts, p.putBytes, p.ranges = 0, 0, 0
 	m.open = true
 	rej, err := m.judge(p)
 	if rej != nil || err != nil {
@@ -160,6 +163,8 @@ func (m *Machine) judgePut(p *plan, put *ekv.Put) (*entry.Rejection, error) {
 	}
 	m.entry.add(s, next, value)
 	p.rev = rev
+	p.puts++
+	p.putBytes += uint64(len(put.Key) + len(value))
 	return nil, nil
 }
 

@@ -156,6 +156,7 @@ func (s *sums) total(r *ekv.Range) int64 {
 // Range answers r and the store's current revision. maxBytes bounds the result's keys and values, with a little for each (0 = no
 // bound). The key of a one-key answer aliases r.Key.
 func (m *Machine) Range(r *ekv.Range, maxBytes int64) (res *ekv.RangeResult, revision int64, err error) {
+	m.stats.Ranges.Add(1)
 	if len(r.End) == 0 && r.Revision <= 0 && !r.KeysOnly && !r.CountOnly && r.MinMod|r.MaxMod|r.MinCreate|r.MaxCreate == 0 {
 		return m.pointRead(r, maxBytes)
 	}
@@ -267,6 +268,7 @@ func (m *Machine) pointRead(r *ekv.Range, maxBytes int64) (*ekv.RangeResult, int
 // ignored: doors refuse any other before. It holds a View meanwhile: fn should not dawdle.
 func (m *Machine) RangeStream(ctx context.Context, r *ekv.Range, chunkBytes int,
 	fn func(chunk *ekv.RangeResult, revision int64) error) error {
+	m.stats.Ranges.Add(1)
 	p := m.pin()
 	defer p.view.Close()
 	rev, err := p.at(r.Revision)
@@ -332,6 +334,7 @@ func (m *Machine) Txn(t *ekv.Txn, maxBytes int64) (*ekv.TxnResult, error) {
 		return nil, err
 	}
 	res.Revision = p.rev
+	m.stats.countReads(rangesOf(res))
 	return res, nil
 }
 

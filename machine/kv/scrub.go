@@ -73,11 +73,13 @@ func (m *Machine) scrub(b store.Batch) error {
 			m.key = appendHistoryKey(m.key[:0], c.key, c.prev.mod, c.prev.sub)
 			b.Delete(m.key)
 			s.history -= int64(len(c.key)) + int64(c.prev.valLen)
+			m.tally.scrubbed++
 		}
 		if c.deleted && rev < s.target {
 			m.key = appendHistoryKey(m.key[:0], c.key, rev, sub)
 			b.Delete(m.key)
 			s.history -= int64(len(c.key))
+			m.tally.scrubbed++
 		}
 	}
 	if err := it.Error(); err != nil {

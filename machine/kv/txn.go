@@ -141,6 +141,7 @@ func (m *Machine) judgeOps(p *plan, t *ekv.Txn, path *[]bool) (*entry.Rejection,
 		case op.Delete != nil:
 			rej, err = m.judgeDelete(p, op.Delete)
 		case op.Range != nil:
+			p.ranges++
 			rej = judgeRange(op.Range, m.now.rev, m.now.compacted)
 		case op.Txn != nil:
 			rej, err = m.judgeOps(p, op.Txn, path)

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
@@ -51,7 +52,16 @@ type Worker struct {
 	queued *round        // renewals waiting for the next round, nil = none
 	kick   chan struct{} // capacity 1: queued was set
 	news   chan struct{} // capacity 1: the next deadline may have changed
+
+	renewed, expired atomic.Uint64 // for people; no mutex
 }
+
+// Renewed and Expired count what this process did while it led: renewals answered, and leases whose time was up and that are
+// revoked for it.
+func (w *Worker) Renewed() uint64 { return w.renewed.Load() }
+
+// Expired is described with Renewed.
+func (w *Worker) Expired() uint64 { return w.expired.Load() }
 
 // round is renewals that share one confirmation of leadership.
 type round struct {
@@ -176,6 +186,7 @@ func (w *Worker) revokeDue(term uint64) {
 		return
 	}
 	w.lessor.Revoked(ids)
+	w.expired.Add(uint64(len(ids)))
 }
 
 // errNotLeading tells the calling member to look for the leader again.
@@ -266,6 +277,9 @@ func (w *Worker) renew(r *round, term uint64) error {
 			}
 		}
 		r.ttl[i] = ttl
+		if ttl != 0 {
+			w.renewed.Add(1)
+		}
 	}
 	if learned {
 		select {

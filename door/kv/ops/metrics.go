@@ -3,6 +3,7 @@ package ops
 import (
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,7 +19,10 @@ type Counts struct {
 	LeaderChanges                 meter.Counter
 	HealthSuccess, HealthFailures meter.Counter
 	Received, Sent                meter.Counter // bytes of gRPC messages from and to clients
-	SlowReads                     meter.Counter
+	SlowReads, FailedReads        meter.Counter // read rounds that were too late for a reader, or failed
+	Promoted                      meter.Counter // learners
+	// How long rare things took. A Snapshot is one that a client took, a Hash one of everything, a HashRev one up to a revision.
+	Snapshot, Hash, HashRev meter.Histogram
 }
 
 // registry holds what GET /metrics answers. Numbers are read when somebody scrapes.
@@ -27,6 +31,7 @@ func (o *Ops) registry() *prometheus.Registry {
 	r.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		o.opts.Calls,
 		&collector{o},
 	)
 	return r
@@ -78,24 +83,131 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	counter("etcd_network_client_grpc_received_bytes_total", "Bytes of gRPC messages from clients.", o.Counts.Received.Load())
 	counter("etcd_network_client_grpc_sent_bytes_total", "Bytes of gRPC messages to clients.", o.Counts.Sent.Load())
 
-	c.histogram(ch, "etcd_disk_wal_fsync_duration_seconds", "Duration of one sync of the log.", &o.Steps.Sync)
+	counter("etcd_server_read_indexes_failed_total", "Reads whose round among the members failed.", o.Counts.FailedReads.Load())
+	counter("etcd_server_slow_read_indexes_total", "Reads that ended before their round among the members did.", o.Counts.SlowReads.Load())
+	counter("etcd_server_slow_apply_total", "Log entries that took over 100 ms to apply.", slower(&o.Steps.Apply.Seconds, slowApply))
+	counter("etcd_server_learner_promote_successes", "Learners that a client of this member made voters.", o.Counts.Promoted.Load())
+	gauge("etcd_debugging_auth_revision", "Revision of the catalogue of users and roles.", float64(g.AuthRevision))
+	for _, id := range g.Members {
+		gauge("etcd_network_known_peers", "Always 1; the labels are this member and one of all.", 1,
+			"Local", fmt.Sprintf("%x", s.MemberID), "Remote", fmt.Sprintf("%x", id))
+	}
+	gauge("etcd_disk_wal_write_bytes_total", "Bytes written to the log.", float64(g.LogBytes))
+	c.histogram(ch, "etcd_disk_wal_write_duration_seconds", "Duration of one write to the log, without its sync.", &o.Steps.Append.Seconds, fast)
+	c.histogram(ch, "etcd_disk_wal_fsync_duration_seconds", "Duration of one sync of the log.", &o.Steps.Sync.Seconds, fast)
 	c.histogram(ch, "etcd_disk_backend_commit_duration_seconds",
-		"Duration of applying one log entry and committing it to the store; no sync is in it.", &o.Steps.Apply)
+		"Duration of applying one log entry and committing it to the store; no sync is in it.", &o.Steps.Apply.Seconds, fast)
+	c.histogram(ch, "etcd_disk_backend_snapshot_duration_seconds", "Duration of one snapshot to a client.", &o.Counts.Snapshot, bounds{10 * time.Millisecond, 17})
+	c.histogram(ch, "etcd_mvcc_hash_duration_seconds", "Duration of hashing everything.", &o.Counts.Hash, bounds{10 * time.Millisecond, 15})
+	c.histogram(ch, "etcd_mvcc_hash_rev_duration_seconds", "Duration of hashing up to a revision.", &o.Counts.HashRev, bounds{10 * time.Millisecond, 15})
+	c.keys(gauge, counter)
+	c.leases(ch, counter)
+	c.tree(send)
 }
 
-func (c *collector) histogram(ch chan<- prometheus.Metric, name, help string, step *meter.Step) {
+// keys exports what is counted of keys and of those who watch them.
+func (c *collector) keys(gauge func(name, help string, v float64, labels ...string), counter func(name, help string, v uint64)) {
+	o := &c.ops.opts
+	k, g := o.Keys, o.Gauges()
+	counter("etcd_mvcc_put_total", "Puts carried out, those in transactions included.", k.Puts.Load())
+	counter("etcd_mvcc_delete_total", "Deletes carried out, those in transactions included.", k.Deletes.Load())
+	counter("etcd_mvcc_range_total", "Ranges answered by this member, and those in transactions that write.", k.Ranges.Load())
+	counter("etcd_mvcc_txn_total", "Transactions of more than one operation.", k.Txns.Load())
+	gauge("etcd_debugging_mvcc_keys_total", "Keys there are.", float64(k.Keys.Load()))
+	gauge("etcd_debugging_mvcc_total_put_size_in_bytes", "Keys and values of all puts carried out.", float64(k.PutBytes.Load()))
+	counter("etcd_debugging_mvcc_db_compaction_keys_total", "Versions of keys that compactions dropped.", k.Scrubbed.Load())
+	gauge("etcd_debugging_mvcc_db_compaction_last", "Unix time of the last compaction since the start, 0 if there was none.", float64(k.CompactedAt.Load()))
+	gauge("etcd_debugging_mvcc_watch_stream_total", "Streams that watch.", float64(g.WatchStreams))
+	gauge("etcd_debugging_mvcc_watcher_total", "Watches.", float64(g.Watchers))
+	gauge("etcd_debugging_mvcc_slow_watcher_total", "Watches that catch up.", float64(g.SlowWatchers))
+	gauge("etcd_debugging_mvcc_pending_events_total", "Events waiting for their client, once per watch.", float64(g.PendingEvents))
+	counter("etcd_debugging_mvcc_events_total", "Events sent.", g.Events)
+}
+
+// leases exports what is counted of leases.
+func (c *collector) leases(ch chan<- prometheus.Metric, counter func(name, help string, v uint64)) {
+	o := &c.ops.opts
+	k := o.Keys
+	counter("etcd_debugging_lease_granted_total", "Leases granted.", k.Granted.Load())
+	counter("etcd_debugging_lease_revoked_total", "Leases revoked.", k.Revoked.Load())
+	if o.Leases != nil {
+		counter("etcd_debugging_lease_renewed_total", "Renewals answered while this member led.", o.Leases.Renewed())
+		counter("etcd_debugging_server_lease_expired_total", "Leases whose time was up while this member led.", o.Leases.Expired())
+	}
+	buckets, seen := map[float64]uint64{}, uint64(0)
+	for i := range k.TTLs {
+		if seen += k.TTLs[i].Load(); i < len(k.TTLs)-1 {
+			buckets[float64(int64(1)<<i)] = seen
+		}
+	}
+	ch <- prometheus.MustNewConstHistogram(prometheus.NewDesc("etcd_debugging_lease_ttl_total", "Time to live of the leases granted, in seconds.", nil, nil),
+		seen, float64(k.TTLSeconds.Load()), buckets)
+}
+
+// tree exports what is counted of the v2 API, under the names of etcd 3.4.
+func (c *collector) tree(send func(kind prometheus.ValueType, name, help string, v float64, labels ...string)) {
+	o := &c.ops.opts
+	t := o.Tree()
+	if t == nil {
+		return
+	}
+	count := func(name, help, action string, v *atomic.Uint64) {
+		send(prometheus.CounterValue, name, help, float64(v.Load()), "action", action)
+	}
+	const reads, writes = "Reads of the v2 API, by action.", "Writes of the v2 API, by action."
+	count("etcd_debugging_store_reads_total", reads, "get", &t.Gets)
+	count("etcd_debugging_store_reads_failed_total", "Failed "+reads, "get", &t.GetFails)
+	for _, w := range [...]struct {
+		action     string
+		done, fail *atomic.Uint64
+	}{
+		{"set", &t.Sets, &t.SetFails}, {"create", &t.Creates, &t.CreateFails}, {"update", &t.Updates, &t.UpdateFails},
+		{"delete", &t.Deletes, &t.DeleteFails}, {"compareAndSwap", &t.Swaps, &t.SwapFails},
+		{"compareAndDelete", &t.CompareAndDeletes, &t.CompareAndDeleteFails},
+	} {
+		count("etcd_debugging_store_writes_total", writes, w.action, w.done)
+		count("etcd_debugging_store_writes_failed_total", "Failed "+writes, w.action, w.fail)
+	}
+	send(prometheus.CounterValue, "etcd_debugging_store_expires_total", "Nodes of the v2 API whose time was up.", float64(t.Expired.Load()))
+	if o.V2Watchers != nil {
+		send(prometheus.GaugeValue, "etcd_debugging_store_watchers", "Watches of the v2 API.", float64(o.V2Watchers()))
+	}
+}
+
+// slowApply is from when on etcd calls the applying of an entry slow.
+const slowApply = 100 * time.Millisecond
+
+// slower counts the events of h that took longer than d, and of those in the bucket that d cuts none.
+func slower(h *meter.Histogram, d time.Duration) (n uint64) {
 	var r meter.Reading
-	step.Seconds.Read(&r)
-	ch <- prometheus.MustNewConstHistogram(prometheus.NewDesc(name, help, nil, nil), r.Count, r.Sum.Seconds(), etcdBuckets(&r))
+	h.Read(&r)
+	for i := len(r.Buckets) - 1; i > 0 && meter.Bound(i-1) >= d; i-- {
+		n += r.Buckets[i]
+	}
+	return n
 }
 
-// etcdBuckets sums fine buckets into etcd's, 1 ms to 8.192 s by powers of two. Dashboards name these bounds. They do not
-// fall on bounds of the meter's; what lies in the bucket a bound cuts is counted above it, so a quantile is too high by at
-// most 6 %.
-func etcdBuckets(r *meter.Reading) map[float64]uint64 {
-	out := make(map[float64]uint64, 14)
+// bounds are those of a histogram's buckets: count of them, each twice the one before.
+type bounds struct {
+	first time.Duration
+	count int
+}
+
+// fast is etcd's choice for what happens with every write: 1 ms to 8.192 s.
+var fast = bounds{time.Millisecond, 14}
+
+func (c *collector) histogram(ch chan<- prometheus.Metric, name, help string, h *meter.Histogram, b bounds) {
+	var r meter.Reading
+	h.Read(&r)
+	ch <- prometheus.MustNewConstHistogram(prometheus.NewDesc(name, help, nil, nil), r.Count, r.Sum.Seconds(), b.sum(&r))
+}
+
+// sum sums fine buckets into etcd's. Dashboards name these bounds. They do not fall on bounds of the meter's; what lies in the
+// bucket a bound cuts is counted above it, so a quantile is too high by at most 6 %.
+func (b bounds) sum(r *meter.Reading) map[float64]uint64 {
+	out := make(map[float64]uint64, b.count)
 	var seen uint64
-	bound, left := time.Millisecond, 14
+	bound, left := b.first, b.count
 	for i, n := range r.Buckets {
 		for left > 0 && meter.Bound(i) > bound {
 			out[bound.Seconds()] = seen

@@ -17,7 +17,10 @@ import (
 
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/internal/meter"
+	"github.com/holdfastdb/holdfast/machine/etcd2"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/worker/lease"
 )
 
 // Options are where the answers come from. All functions may be called from several goroutines at once.
@@ -34,6 +37,12 @@ type Options struct {
 
 	Steps  *meter.Steps
 	Counts *Counts
+	Calls  *Calls
+	Keys   *mkv.Stats
+	Leases *lease.Worker // nil: nobody's renewals are counted
+	// Tree returns what is counted of the v2 API, nil if that is not offered; V2Watchers how many watch there, nil likewise.
+	Tree       func() *etcd2.Stats
+	V2Watchers func() int
 }
 
 // Gauges are levels that somebody else keeps.
@@ -41,6 +50,12 @@ type Gauges struct {
 	Size, SizeInUse, Quota int64 // bytes of keys and values; Quota 0 = none
 	Revision, Compacted    int64
 	Watchers, WatchStreams int64
+	SlowWatchers           int64
+	PendingEvents          int64
+	Events                 uint64
+	AuthRevision           uint64
+	LogBytes               uint64 // written since the start
+	Members                []uint64
 }
 
 // Ops answers; Register puts it on a mux.
@@ -58,7 +73,8 @@ func (o *Ops) Register(mux *http.ServeMux) {
 	o.registerChecks(mux, "readyz", []check{o.corruption(), o.serializableRead(), o.linearizableRead(), o.nonLearner()})
 	mux.HandleFunc("/version", get(o.version))
 	mux.HandleFunc("/debug/vars", get(vars))
-	mux.Handle("/metrics", promhttp.HandlerFor(o.registry(), promhttp.HandlerOpts{}))
+	registry := o.registry()
+	mux.Handle("/metrics", promhttp.InstrumentMetricHandler(registry, promhttp.HandlerFor(registry, promhttp.HandlerOpts{})))
 }
 
 // get refuses every method but GET, as etcd does.

@@ -88,3 +88,6 @@ func (h *Handler) leaderStats(ctx *fasthttp.RequestCtx, s *scratch) {
 	s.body = append(b, `}}`...)
 	h.json(ctx, s, fasthttp.StatusOK)
 }
+
+// Watchers is how many watches there are.
+func (h *Handler) Watchers() int { return h.hub.waiting() }
