@@ -116,3 +116,14 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkDecode(b *testing.B) {
+	body := Append(nil, &Part{Kind: Set, Path: []byte("/a/directory/a-key"), Value: make([]byte, 64)})
+	var p Part
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := p.Decode(body); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

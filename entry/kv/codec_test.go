@@ -160,3 +160,20 @@ func BenchmarkDecodePut(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkDecodeTxn decodes the Txn of a lock: a compare and an operation on either side.
+func BenchmarkDecodeTxn(b *testing.B) {
+	key := []byte("/locks/a-name/694d7d3f1a2b3c4d")
+	body := Append(nil, &Part{Txn: &Txn{
+		Compare: []Compare{{Key: key, Target: CompareCreate}},
+		Then:    []Op{{Put: &Put{Key: key, Lease: 7}}, {Range: &Range{Key: key, Limit: 1}}},
+		Else:    []Op{{Range: &Range{Key: key}}},
+	}})
+	var d Decoder
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := d.Decode(body); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -107,3 +107,13 @@ func FuzzRows(f *testing.F) {
 		_, _ = decodeIndex(b)
 	})
 }
+
+func BenchmarkDecodeNode(b *testing.B) {
+	row := appendNode(nil, &node{created: 2_000_000, modified: 2_000_300, writes: 3, value: make([]byte, 64)})
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := decodeNode(row); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -67,3 +67,14 @@ func FuzzRows(f *testing.F) {
 		_, _, _ = splitByRevKey(b)
 	})
 }
+
+func BenchmarkDecodeCurrentRow(b *testing.B) {
+	value := make([]byte, 64)
+	row := appendCurrentRow(nil, &meta{create: 2_000_000, mod: 2_000_300, version: 3, sub: 7, valLen: 64}, value)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, _, err := decodeCurrentRow(row); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
