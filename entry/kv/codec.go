@@ -4,7 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
+
+	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
 // Limits of what a part may hold. Doors refuse requests beyond them before proposing; Check rejects them as Malformed.
@@ -17,14 +18,11 @@ const (
 )
 
 // ErrKind means that a newer build wrote this part: fatal to the node that applies it, since members that skipped it would
-// drift from those that do not (DECISIONS A20). The other errors say that the bytes make no sense; the machine rejects
+// drift from those that do not (DECISIONS A20). ErrDepth and the errors of wire say that the bytes make no sense; the machine rejects
 // such a part as Malformed, which is the same answer on every member.
 var (
-	ErrKind  = errors.New("kv part of a kind this build does not know")
-	ErrShort = errors.New("kv part ends early")
-	ErrRange = errors.New("kv part holds a number out of range")
-	ErrDepth = errors.New("kv txn nested too deeply or too long")
-	ErrTrail = errors.New("bytes after the end of a kv part")
+	ErrKind  = errors.New("kv part of a kind or with a flag this build does not know")
+	ErrDepth = errors.New("kv txn nested too deeply")
 )
 
 // Kinds of parts and of operations; they are part of the log's format and never renumbered.
@@ -73,8 +71,8 @@ func Append(dst []byte, p *Part) []byte {
 	if p.Within != nil {
 		dst = binary.AppendUvarint(append(dst, kindWithin), uint64(len(p.Within.Spans)))
 		for i := range p.Within.Spans {
-			dst = appendBytes(dst, p.Within.Spans[i].From)
-			dst = appendBytes(dst, p.Within.Spans[i].To)
+			dst = wire.AppendBytes(dst, p.Within.Spans[i].From)
+			dst = wire.AppendBytes(dst, p.Within.Spans[i].To)
 		}
 	}
 	switch {
@@ -90,24 +88,24 @@ func Append(dst []byte, p *Part) []byte {
 		dst = binary.LittleEndian.AppendUint64(append(dst, kindGrant), uint64(p.Grant.ID))
 		return binary.AppendVarint(dst, p.Grant.TTL)
 	case p.Revoke != nil:
-		dst = append(dst, kindRevoke, bit(p.Revoke.Expired, revokeExpired))
+		dst = append(dst, kindRevoke, wire.Bit(p.Revoke.Expired, revokeExpired))
 		dst = binary.AppendUvarint(dst, uint64(len(p.Revoke.IDs)))
 		for _, id := range p.Revoke.IDs {
 			dst = binary.LittleEndian.AppendUint64(dst, uint64(id))
 		}
 		return dst
 	case p.Alarm != nil:
-		dst = append(dst, kindAlarm, bit(p.Alarm.On, alarmOn), byte(p.Alarm.Type))
+		dst = append(dst, kindAlarm, wire.Bit(p.Alarm.On, alarmOn), byte(p.Alarm.Type))
 		return binary.LittleEndian.AppendUint64(dst, p.Alarm.Member)
 	}
 	panic("kv.Append: empty part")
 }
 
 func appendPut(dst []byte, p *Put) []byte {
-	dst = append(dst, bit(p.PrevKV, putPrev)|bit(p.IgnoreValue, putIgnoreValue)|bit(p.IgnoreLease, putIgnoreLease)|
-		bit(p.Lease != 0, putLease))
-	dst = appendBytes(dst, p.Key)
-	dst = appendBytes(dst, p.Value)
+	dst = append(dst, wire.Bit(p.PrevKV, putPrev)|wire.Bit(p.IgnoreValue, putIgnoreValue)|wire.Bit(p.IgnoreLease, putIgnoreLease)|
+		wire.Bit(p.Lease != 0, putLease))
+	dst = wire.AppendBytes(dst, p.Key)
+	dst = wire.AppendBytes(dst, p.Value)
 	if p.Lease != 0 {
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(p.Lease))
 	}
@@ -115,21 +113,21 @@ func appendPut(dst []byte, p *Put) []byte {
 }
 
 func appendDelete(dst []byte, d *DeleteRange) []byte {
-	dst = append(dst, bit(d.PrevKV, deletePrev)|bit(len(d.End) > 0, deleteEnd))
-	dst = appendBytes(dst, d.Key)
+	dst = append(dst, wire.Bit(d.PrevKV, deletePrev)|wire.Bit(len(d.End) > 0, deleteEnd))
+	dst = wire.AppendBytes(dst, d.Key)
 	if len(d.End) > 0 {
-		dst = appendBytes(dst, d.End)
+		dst = wire.AppendBytes(dst, d.End)
 	}
 	return dst
 }
 
 func appendRange(dst []byte, r *Range) []byte {
 	filters := r.MinMod|r.MaxMod|r.MinCreate|r.MaxCreate != 0
-	dst = append(dst, bit(r.KeysOnly, rangeKeysOnly)|bit(r.CountOnly, rangeCountOnly)|bit(len(r.End) > 0, rangeEnd)|
-		bit(r.Order != 0 || r.Target != 0, rangeSort)|bit(r.Limit != 0 || r.Revision != 0, rangeLimit)|bit(filters, rangeFilters))
-	dst = appendBytes(dst, r.Key)
+	dst = append(dst, wire.Bit(r.KeysOnly, rangeKeysOnly)|wire.Bit(r.CountOnly, rangeCountOnly)|wire.Bit(len(r.End) > 0, rangeEnd)|
+		wire.Bit(r.Order != 0 || r.Target != 0, rangeSort)|wire.Bit(r.Limit != 0 || r.Revision != 0, rangeLimit)|wire.Bit(filters, rangeFilters))
+	dst = wire.AppendBytes(dst, r.Key)
 	if len(r.End) > 0 {
-		dst = appendBytes(dst, r.End)
+		dst = wire.AppendBytes(dst, r.End)
 	}
 	if r.Order != 0 || r.Target != 0 {
 		dst = append(dst, byte(r.Order), byte(r.Target))
@@ -150,13 +148,13 @@ func appendTxn(dst []byte, t *Txn) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(t.Compare)))
 	for i := range t.Compare {
 		c := &t.Compare[i]
-		dst = append(dst, bit(len(c.End) > 0, compareEnd)|bit(c.Target == CompareValue, compareValue), byte(c.Result), byte(c.Target))
-		dst = appendBytes(dst, c.Key)
+		dst = append(dst, wire.Bit(len(c.End) > 0, compareEnd)|wire.Bit(c.Target == CompareValue, compareValue), byte(c.Result), byte(c.Target))
+		dst = wire.AppendBytes(dst, c.Key)
 		if len(c.End) > 0 {
-			dst = appendBytes(dst, c.End)
+			dst = wire.AppendBytes(dst, c.End)
 		}
 		if c.Target == CompareValue {
-			dst = appendBytes(dst, c.Value)
+			dst = wire.AppendBytes(dst, c.Value)
 		} else {
 			dst = binary.AppendVarint(dst, c.Int)
 		}
@@ -184,18 +182,6 @@ func appendOps(dst []byte, ops []Op) []byte {
 	return dst
 }
 
-func bit(on bool, flag byte) byte {
-	if on {
-		return flag
-	}
-	return 0
-}
-
-func appendBytes(dst, b []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(b)))
-	return append(dst, b...)
-}
-
 // Decode decodes one part. Keys and values alias b.
 func Decode(b []byte) (*Part, error) { return new(Decoder).Decode(b) }
 
@@ -210,12 +196,12 @@ type Decoder struct {
 
 // Decode is the function of that name; the part is valid until the next call.
 func (d *Decoder) Decode(b []byte) (*Part, error) {
-	r := reader{b: b}
+	r := reader{wire.NewReader(b)}
 	d.part = Part{}
-	kind := r.byte()
+	kind := r.Byte()
 	if kind == kindWithin {
 		d.part.Within = r.within()
-		if kind = r.byte(); r.err == nil && kind != kindPut && kind != kindTxn && kind != kindRevoke {
+		if kind = r.Byte(); r.Err() == nil && kind != kindPut && kind != kindTxn && kind != kindRevoke {
 			return nil, fmt.Errorf("decode kv part: kind %d within limits: %w", kind, ErrKind)
 		}
 	}
@@ -231,173 +217,75 @@ func (d *Decoder) Decode(b []byte) (*Part, error) {
 	case kindTxn:
 		d.part.Txn = r.txn(1)
 	case kindCompact:
-		d.compact = Compact{Revision: r.varint()}
+		d.compact = Compact{Revision: r.Varint()}
 		d.part.Compact = &d.compact
 	case kindGrant:
-		d.grant = LeaseGrant{ID: int64(r.fixed64()), TTL: r.varint()}
+		d.grant = LeaseGrant{ID: int64(r.Uint64()), TTL: r.Varint()}
 		d.part.Grant = &d.grant
 	case kindRevoke:
 		d.part.Revoke = r.revoke()
 	case kindAlarm:
-		on, typ := r.flags(alarmOn), r.byte()
-		d.part.Alarm = &Alarm{On: on&alarmOn != 0, Type: AlarmType(typ), Member: r.fixed64()}
+		on, typ := r.flags(alarmOn), r.Byte()
+		d.part.Alarm = &Alarm{On: on&alarmOn != 0, Type: AlarmType(typ), Member: r.Uint64()}
 	default:
-		if r.err == nil {
+		if r.Err() == nil {
 			return nil, fmt.Errorf("decode kv part of kind %d: %w", kind, ErrKind)
 		}
 	}
-	if r.err == nil && len(r.b) != 0 {
-		r.err = ErrTrail
-	}
-	if r.err != nil {
-		return nil, fmt.Errorf("decode kv part: %w", r.err)
+	if err := r.End(); err != nil {
+		return nil, fmt.Errorf("decode kv part: %w", err)
 	}
 	return &d.part, nil
 }
 
-// reader takes values off the front of b. The first error sticks and every later value is zero, so that callers check once.
-type reader struct {
-	b   []byte
-	err error
-}
+// reader takes what parts are made of. It is a value for the sake of the simple parts, which allocate nothing.
+type reader struct{ wire.Reader }
 
-func (r *reader) fail(err error) {
-	if r.err == nil {
-		r.err = err
-	}
-	r.b = nil
-}
-
-func (r *reader) byte() byte {
-	if len(r.b) == 0 {
-		r.fail(ErrShort)
-		return 0
-	}
-	v := r.b[0]
-	r.b = r.b[1:]
-	return v
-}
-
-func (r *reader) flags(known byte) byte {
-	v := r.byte()
-	if v&^known != 0 {
-		r.fail(ErrKind)
-		return 0
-	}
-	return v
-}
-
-func (r *reader) fixed64() uint64 {
-	if len(r.b) < 8 {
-		r.fail(ErrShort)
-		return 0
-	}
-	v := binary.LittleEndian.Uint64(r.b)
-	r.b = r.b[8:]
-	return v
-}
-
-func (r *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.failVarint(n)
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) varint() int64 {
-	v, n := binary.Varint(r.b)
-	if n <= 0 {
-		r.failVarint(n)
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) failVarint(n int) {
-	if n == 0 {
-		r.fail(ErrShort)
-	} else {
-		r.fail(ErrRange)
-	}
-}
-
-func (r *reader) bytes() []byte {
-	n := r.uvarint()
-	if n > uint64(len(r.b)) {
-		r.fail(ErrShort)
-		return nil
-	}
-	if n > math.MaxInt32 {
-		r.fail(ErrRange)
-		return nil
-	}
-	v := r.b[:n:n]
-	r.b = r.b[n:]
-	return v
-}
-
-// count takes the length of a list whose elements take at least min bytes each, so that a few bytes cannot ask for much
-// memory.
-func (r *reader) count(limit, min int) int {
-	n := r.uvarint()
-	switch {
-	case n > uint64(limit):
-		r.fail(ErrDepth)
-		return 0
-	case n > uint64(len(r.b)/min):
-		r.fail(ErrShort)
-		return 0
-	}
-	return int(n)
-}
+func (r *reader) flags(known byte) byte { return r.Flags(known, ErrKind) }
 
 func (r *reader) put(p *Put) {
 	f := r.flags(putPrev | putIgnoreValue | putIgnoreLease | putLease)
 	p.PrevKV, p.IgnoreValue, p.IgnoreLease = f&putPrev != 0, f&putIgnoreValue != 0, f&putIgnoreLease != 0
-	p.Key, p.Value = r.bytes(), r.bytes()
+	p.Key, p.Value = r.Bytes(), r.Bytes()
 	if f&putLease != 0 {
-		p.Lease = int64(r.fixed64())
+		p.Lease = int64(r.Uint64())
 	}
 }
 
 func (r *reader) delete(d *DeleteRange) {
 	f := r.flags(deletePrev | deleteEnd)
 	d.PrevKV = f&deletePrev != 0
-	d.Key = r.bytes()
+	d.Key = r.Bytes()
 	if f&deleteEnd != 0 {
-		d.End = r.bytes()
+		d.End = r.Bytes()
 	}
 }
 
 func (r *reader) rangeOp() *Range {
 	f := r.flags(rangeKeysOnly | rangeCountOnly | rangeEnd | rangeSort | rangeLimit | rangeFilters)
-	g := &Range{KeysOnly: f&rangeKeysOnly != 0, CountOnly: f&rangeCountOnly != 0, Key: r.bytes()}
+	g := &Range{KeysOnly: f&rangeKeysOnly != 0, CountOnly: f&rangeCountOnly != 0, Key: r.Bytes()}
 	if f&rangeEnd != 0 {
-		g.End = r.bytes()
+		g.End = r.Bytes()
 	}
 	if f&rangeSort != 0 {
-		g.Order, g.Target = SortOrder(r.byte()), SortTarget(r.byte())
+		g.Order, g.Target = SortOrder(r.Byte()), SortTarget(r.Byte())
 	}
 	if f&rangeLimit != 0 {
-		g.Limit, g.Revision = r.varint(), r.varint()
+		g.Limit, g.Revision = r.Varint(), r.Varint()
 	}
 	if f&rangeFilters != 0 {
-		g.MinMod, g.MaxMod, g.MinCreate, g.MaxCreate = r.varint(), r.varint(), r.varint(), r.varint()
+		g.MinMod, g.MaxMod, g.MinCreate, g.MaxCreate = r.Varint(), r.Varint(), r.Varint(), r.Varint()
 	}
 	return g
 }
 
 func (r *reader) txn(depth int) *Txn {
 	if depth > MaxTxnDepth {
-		r.fail(ErrDepth)
+		r.Fail(ErrDepth)
 		return nil
 	}
 	t := &Txn{}
-	if n := r.count(MaxTxnOps, 4); n > 0 {
+	if n := r.Count(MaxTxnOps, 4); n > 0 {
 		t.Compare = make([]Compare, n)
 	}
 	for i := range t.Compare {
@@ -410,29 +298,29 @@ func (r *reader) txn(depth int) *Txn {
 
 func (r *reader) compare(c *Compare) {
 	f := r.flags(compareEnd | compareValue)
-	c.Result, c.Target = CompareResult(r.byte()), CompareTarget(r.byte())
-	c.Key = r.bytes()
+	c.Result, c.Target = CompareResult(r.Byte()), CompareTarget(r.Byte())
+	c.Key = r.Bytes()
 	if f&compareEnd != 0 {
-		c.End = r.bytes()
+		c.End = r.Bytes()
 	}
 	if f&compareValue != 0 {
-		c.Value = r.bytes()
+		c.Value = r.Bytes()
 	} else {
-		c.Int = r.varint()
+		c.Int = r.Varint()
 	}
 }
 
 func (r *reader) ops(depth int) []Op {
-	n := r.count(MaxTxnOps, 1)
+	n := r.Count(MaxTxnOps, 1)
 	if n == 0 {
 		return nil
 	}
 	ops := make([]Op, n)
 	for i := range ops {
-		if r.err != nil {
+		if r.Err() != nil {
 			return nil
 		}
-		switch r.byte() {
+		switch r.Byte() {
 		case kindNone:
 		case kindPut:
 			ops[i].Put = &Put{}
@@ -445,7 +333,7 @@ func (r *reader) ops(depth int) []Op {
 		case kindRange:
 			ops[i].Range = r.rangeOp()
 		default:
-			r.fail(ErrKind)
+			r.Fail(ErrKind)
 		}
 	}
 	return ops
@@ -453,23 +341,23 @@ func (r *reader) ops(depth int) []Op {
 
 func (r *reader) within() *Within {
 	w := &Within{}
-	if n := r.count(MaxSpans, 2); n > 0 {
+	if n := r.Count(MaxSpans, 2); n > 0 {
 		w.Spans = make([]Span, n)
 	}
 	for i := range w.Spans {
-		w.Spans[i] = Span{From: r.bytes(), To: r.bytes()}
+		w.Spans[i] = Span{From: r.Bytes(), To: r.Bytes()}
 	}
 	return w
 }
 
 func (r *reader) revoke() *LeaseRevoke {
 	v := &LeaseRevoke{Expired: r.flags(revokeExpired)&revokeExpired != 0}
-	n := r.count(MaxRevokes, 8)
+	n := r.Count(MaxRevokes, 8)
 	if n > 0 {
 		v.IDs = make([]int64, n)
 	}
 	for i := range v.IDs {
-		v.IDs[i] = int64(r.fixed64())
+		v.IDs[i] = int64(r.Uint64())
 	}
 	return v
 }

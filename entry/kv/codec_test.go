@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write testdata from what the code does now")
@@ -84,7 +86,7 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatalf("%s cut to %d bytes decoded", p, n)
 			}
 		}
-		if _, err := Decode(append(b, 0)); !errors.Is(err, ErrTrail) {
+		if _, err := Decode(append(b, 0)); !errors.Is(err, wire.ErrTrailing) {
 			t.Fatalf("%s with a byte too many: %v", p, err)
 		}
 	}
@@ -148,6 +150,15 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%s came back as %s", p, again)
 		}
 	})
+}
+
+func BenchmarkAppendPut(b *testing.B) {
+	p := &Part{Put: &Put{Key: []byte("12345678"), Value: make([]byte, 64)}}
+	buf := make([]byte, 0, 128)
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = Append(buf[:0], p)
+	}
 }
 
 func BenchmarkDecodePut(b *testing.B) {
