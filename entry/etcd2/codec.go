@@ -4,15 +4,15 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
-// What a decoder can find wrong. ErrKind and ErrFlags are fatal to the node that applies (another build wrote the part);
-// the rest is rejected as malformed.
+// What a decoder can find wrong beside the errors of wire. ErrKind and ErrFlags are fatal to the node that applies (another build
+// wrote the part); the rest is rejected as malformed.
 var (
 	ErrKind  = errors.New("etcd2 part of a kind this build does not know")
 	ErrFlags = errors.New("etcd2 part with a flag this build does not know")
-	ErrShort = errors.New("etcd2 part ends early")
-	ErrTrail = errors.New("bytes after the end of an etcd2 part")
 	ErrPath  = errors.New("etcd2 part with a path that is not clean")
 )
 
@@ -32,19 +32,8 @@ func Append(dst []byte, p *Part) []byte {
 	if p.Kind == Expire {
 		return binary.AppendUvarint(dst, uint64(p.Limit))
 	}
-	flags := byte(0)
-	set := func(on bool, flag byte) {
-		if on {
-			flags |= flag
-		}
-	}
-	set(p.Dir, flagDir)
-	set(p.Recursive, flagRecursive)
-	set(p.Refresh, flagRefresh)
-	set(p.HasTTL, flagTTL)
-	set(len(p.PrevValue) > 0, flagPrevValue)
-	set(p.PrevIndex != 0, flagPrevIndex)
-	dst = append(dst, flags)
+	dst = append(dst, wire.Bit(p.Dir, flagDir)|wire.Bit(p.Recursive, flagRecursive)|wire.Bit(p.Refresh, flagRefresh)|
+		wire.Bit(p.HasTTL, flagTTL)|wire.Bit(len(p.PrevValue) > 0, flagPrevValue)|wire.Bit(p.PrevIndex != 0, flagPrevIndex))
 	if p.HasTTL {
 		dst = binary.AppendVarint(dst, p.TTL)
 	}
@@ -52,53 +41,53 @@ func Append(dst []byte, p *Part) []byte {
 		dst = binary.AppendUvarint(dst, p.PrevIndex)
 	}
 	if len(p.PrevValue) > 0 {
-		dst = appendBytes(dst, p.PrevValue)
+		dst = wire.AppendBytes(dst, p.PrevValue)
 	}
-	dst = appendBytes(dst, p.Path)
-	return appendBytes(dst, p.Value)
-}
-
-func appendBytes(dst, b []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(b)))
-	return append(dst, b...)
+	dst = wire.AppendBytes(dst, p.Path)
+	return wire.AppendBytes(dst, p.Value)
 }
 
 // Decode decodes b into p, whose byte fields alias it. After an error p is of no use.
 func (p *Part) Decode(b []byte) error {
 	if len(b) == 0 {
-		return fmt.Errorf("decode: %w", ErrShort)
+		return fmt.Errorf("decode: %w", wire.ErrShort)
 	}
 	*p = Part{Kind: Kind(b[0])}
 	if p.Kind == 0 || p.Kind > lastKind {
 		return fmt.Errorf("decode kind %d: %w", b[0], ErrKind)
 	}
-	r := reader{b: b[1:]}
+	r := wire.NewReader(b[1:])
 	if p.Kind == Expire {
-		limit := r.uvarint()
+		limit := r.Uvarint()
 		p.Limit = uint32(min(limit, 1<<31))
-		return r.end()
+		return decoded(&r)
 	}
-	flags := r.byte()
-	if flags&^byte(allFlags) != 0 {
-		return fmt.Errorf("decode flags %x: %w", flags, ErrFlags)
-	}
+	flags := r.Flags(allFlags, ErrFlags)
 	p.Dir, p.Recursive, p.Refresh = flags&flagDir != 0, flags&flagRecursive != 0, flags&flagRefresh != 0
 	if p.HasTTL = flags&flagTTL != 0; p.HasTTL {
-		p.TTL = r.varint()
+		p.TTL = r.Varint()
 	}
 	if flags&flagPrevIndex != 0 {
-		p.PrevIndex = r.uvarint()
+		p.PrevIndex = r.Uvarint()
 	}
 	if flags&flagPrevValue != 0 {
-		p.PrevValue = r.bytes()
+		p.PrevValue = r.Bytes()
 	}
-	p.Path = r.bytes()
-	p.Value = r.bytes()
-	if err := r.end(); err != nil {
+	p.Path = r.Bytes()
+	p.Value = r.Bytes()
+	if err := decoded(&r); err != nil {
 		return err
 	}
 	if !Clean(p.Path) {
 		return fmt.Errorf("decode path %q: %w", p.Path[:min(len(p.Path), 64)], ErrPath)
+	}
+	return nil
+}
+
+// decoded says what was wrong with the fields of a part.
+func decoded(r *wire.Reader) error {
+	if err := r.End(); err != nil {
+		return fmt.Errorf("decode: %w", err)
 	}
 	return nil
 }
@@ -123,63 +112,4 @@ func Clean(path []byte) bool {
 		start = i + 1
 	}
 	return true
-}
-
-// reader takes values off the front of b. The first error sticks and every later value is zero.
-type reader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *reader) fail() { r.b, r.bad = nil, true }
-
-func (r *reader) byte() byte {
-	if len(r.b) == 0 {
-		r.fail()
-		return 0
-	}
-	v := r.b[0]
-	r.b = r.b[1:]
-	return v
-}
-
-func (r *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.fail()
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) varint() int64 {
-	v, n := binary.Varint(r.b)
-	if n <= 0 {
-		r.fail()
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) bytes() []byte {
-	n := r.uvarint()
-	if n > uint64(len(r.b)) {
-		r.fail()
-		return nil
-	}
-	v := r.b[:n:n]
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) end() error {
-	switch {
-	case r.bad:
-		return fmt.Errorf("decode: %w", ErrShort)
-	case len(r.b) > 0:
-		return fmt.Errorf("decode: %w", ErrTrail)
-	}
-	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write testdata from what the code does now")
@@ -67,7 +69,7 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatalf("%s cut to %d bytes decoded", p, n)
 			}
 		}
-		if err := got.Decode(append(b, 0)); !errors.Is(err, ErrTrail) {
+		if err := got.Decode(append(b, 0)); !errors.Is(err, wire.ErrTrailing) {
 			t.Fatalf("%s with a byte too many: %v", p, err)
 		}
 	}
