@@ -6,8 +6,10 @@ package member
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 
 	"github.com/holdfastdb/holdfast/entry"
+	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
 // Member is one member as the log knows it.
@@ -77,6 +79,11 @@ const (
 	kindSetPeers
 )
 
+const (
+	flagLearner = 1 << iota
+	flagAutoPromote
+)
+
 // ErrMalformed is returned by decoders.
 var ErrMalformed = errors.New("malformed member part")
 
@@ -91,12 +98,12 @@ func AppendPart(b []byte, p *Part) []byte {
 		return binary.LittleEndian.AppendUint64(append(b, kindPromote), p.Promote.ID)
 	case p.Publish != nil:
 		b = binary.LittleEndian.AppendUint64(append(b, kindPublish), p.Publish.ID)
-		b = appendString(b, p.Publish.Name)
+		b = wire.AppendBytes(b, p.Publish.Name)
 		return appendStrings(b, p.Publish.ClientURLs)
 	case p.Claim != nil:
 		b = binary.LittleEndian.AppendUint64(append(b, kindClaim), p.Claim.ID)
 		b = binary.LittleEndian.AppendUint64(b, p.Claim.Nonce)
-		return appendString(b, p.Claim.Name)
+		return wire.AppendBytes(b, p.Claim.Name)
 	case p.SetPeers != nil:
 		b = binary.LittleEndian.AppendUint64(append(b, kindSetPeers), p.SetPeers.ID)
 		return appendStrings(b, p.SetPeers.PeerURLs)
@@ -106,25 +113,25 @@ func AppendPart(b []byte, p *Part) []byte {
 
 // DecodePart decodes what AppendPart wrote.
 func DecodePart(b []byte) (*Part, error) {
-	d := &decoder{b: b}
+	r := wire.NewReader(b)
 	p := &Part{}
-	switch d.byte() {
+	switch r.Byte() {
 	case kindAdd:
-		p.Add = &Add{Member: d.member()}
+		p.Add = &Add{Member: takeMember(&r)}
 	case kindRemove:
-		p.Remove = &Remove{ID: d.u64()}
+		p.Remove = &Remove{ID: r.Uint64()}
 	case kindPromote:
-		p.Promote = &Promote{ID: d.u64()}
+		p.Promote = &Promote{ID: r.Uint64()}
 	case kindPublish:
-		p.Publish = &Publish{ID: d.u64(), Name: d.str(), ClientURLs: d.strs()}
+		p.Publish = &Publish{ID: r.Uint64(), Name: r.Text(), ClientURLs: takeStrings(&r)}
 	case kindClaim:
-		p.Claim = &Claim{ID: d.u64(), Nonce: d.u64(), Name: d.str()}
+		p.Claim = &Claim{ID: r.Uint64(), Nonce: r.Uint64(), Name: r.Text()}
 	case kindSetPeers:
-		p.SetPeers = &SetPeers{ID: d.u64(), PeerURLs: d.strs()}
+		p.SetPeers = &SetPeers{ID: r.Uint64(), PeerURLs: takeStrings(&r)}
 	default:
-		d.bad = true
+		r.Fail(ErrMalformed)
 	}
-	if d.bad || len(d.b) != 0 {
+	if r.End() != nil {
 		return nil, ErrMalformed
 	}
 	return p, nil
@@ -134,105 +141,46 @@ func DecodePart(b []byte) (*Part, error) {
 func AppendMember(b []byte, m *Member) []byte {
 	b = binary.LittleEndian.AppendUint64(b, m.ID)
 	b = binary.LittleEndian.AppendUint64(b, m.Nonce)
-	var flags byte
-	if m.Learner {
-		flags |= 1
-	}
-	if m.AutoPromote {
-		flags |= 2
-	}
-	b = append(b, flags)
-	b = appendString(b, m.Name)
+	b = append(b, wire.Bit(m.Learner, flagLearner)|wire.Bit(m.AutoPromote, flagAutoPromote))
+	b = wire.AppendBytes(b, m.Name)
 	b = appendStrings(b, m.PeerURLs)
 	return appendStrings(b, m.ClientURLs)
 }
 
 // DecodeMember decodes what AppendMember wrote.
 func DecodeMember(b []byte) (Member, error) {
-	d := &decoder{b: b}
-	m := d.member()
-	if d.bad || len(d.b) != 0 {
+	r := wire.NewReader(b)
+	m := takeMember(&r)
+	if r.End() != nil {
 		return Member{}, ErrMalformed
 	}
 	return m, nil
 }
 
-func appendString(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
 func appendStrings(b []byte, ss []string) []byte {
 	b = binary.AppendUvarint(b, uint64(len(ss)))
 	for _, s := range ss {
-		b = appendString(b, s)
+		b = wire.AppendBytes(b, s)
 	}
 	return b
 }
 
-// decoder reads fields; the first error sticks.
-type decoder struct {
-	b   []byte
-	bad bool
-}
-
-func (d *decoder) fail() { d.bad, d.b = true, nil }
-
-func (d *decoder) byte() byte {
-	if len(d.b) == 0 {
-		d.fail()
-		return 0
+func takeStrings(r *wire.Reader) []string {
+	n := r.Count(math.MaxInt32, 1)
+	if n == 0 {
+		return nil
 	}
-	v := d.b[0]
-	d.b = d.b[1:]
-	return v
-}
-
-func (d *decoder) u64() uint64 {
-	if len(d.b) < 8 {
-		d.fail()
-		return 0
-	}
-	v := binary.LittleEndian.Uint64(d.b)
-	d.b = d.b[8:]
-	return v
-}
-
-func (d *decoder) length() int {
-	v, n := binary.Uvarint(d.b)
-	if n <= 0 || v > uint64(len(d.b)-n) {
-		d.fail()
-		return 0
-	}
-	d.b = d.b[n:]
-	return int(v)
-}
-
-func (d *decoder) str() string {
-	n := d.length()
-	s := string(d.b[:n])
-	d.b = d.b[n:]
-	return s
-}
-
-func (d *decoder) strs() []string {
-	n := d.length()
-	var out []string
-	for range n {
-		if d.bad {
-			return nil
-		}
-		out = append(out, d.str())
+	out := make([]string, n)
+	for i := range out {
+		out[i] = r.Text()
 	}
 	return out
 }
 
-func (d *decoder) member() Member {
-	m := Member{ID: d.u64(), Nonce: d.u64()}
-	flags := d.byte()
-	m.Learner, m.AutoPromote = flags&1 != 0, flags&2 != 0
-	if flags&^3 != 0 {
-		d.fail()
-	}
-	m.Name, m.PeerURLs, m.ClientURLs = d.str(), d.strs(), d.strs()
+func takeMember(r *wire.Reader) Member {
+	m := Member{ID: r.Uint64(), Nonce: r.Uint64()}
+	flags := r.Flags(flagLearner|flagAutoPromote, ErrMalformed)
+	m.Learner, m.AutoPromote = flags&flagLearner != 0, flags&flagAutoPromote != 0
+	m.Name, m.PeerURLs, m.ClientURLs = r.Text(), takeStrings(r), takeStrings(r)
 	return m
 }

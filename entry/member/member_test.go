@@ -118,10 +118,8 @@ func FuzzPart(f *testing.F) {
 		if err != nil {
 			return
 		}
-		ours := AppendPart(nil, p)
-		again, err := DecodePart(ours)
-		if err != nil || !reflect.DeepEqual(again, p) || len(ours) > len(b) {
-			t.Fatalf("%x came back as %x, %v", b, ours, err)
+		if ours := AppendPart(nil, p); !bytes.Equal(ours, b) {
+			t.Fatalf("%x came back as %x", b, ours)
 		}
 	})
 }
