@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
 // Limits of what a part may hold; a decoder refuses more.
@@ -43,7 +45,7 @@ const flagNoPassword = 1
 // AppendPart appends the encoding of p to b. Byte table: docs/formats/entry.md. A part with no pointer set is a programming
 // error and panics.
 func AppendPart(b []byte, p *Part) []byte {
-	head := func(kind byte) []byte { return appendString(append(b, kind), p.Actor) }
+	head := func(kind byte) []byte { return wire.AppendBytes(append(b, kind), p.Actor) }
 	switch {
 	case p.Pass != nil:
 		return binary.AppendUvarint(append(b, kindPass), p.Pass.Revision)
@@ -52,33 +54,28 @@ func AppendPart(b []byte, p *Part) []byte {
 	case p.Disable != nil:
 		return head(kindDisable)
 	case p.UserAdd != nil:
-		b = appendString(head(kindUserAdd), p.UserAdd.Name)
-		if p.UserAdd.NoPassword {
-			b = append(b, flagNoPassword)
-		} else {
-			b = append(b, 0)
-		}
+		b = append(wire.AppendBytes(head(kindUserAdd), p.UserAdd.Name), wire.Bit(p.UserAdd.NoPassword, flagNoPassword))
 		return AppendVerifiers(b, p.UserAdd.Verifiers)
 	case p.UserDelete != nil:
-		return appendString(head(kindUserDelete), p.UserDelete.Name)
+		return wire.AppendBytes(head(kindUserDelete), p.UserDelete.Name)
 	case p.UserPassword != nil:
-		return AppendVerifiers(appendString(head(kindUserPassword), p.UserPassword.Name), p.UserPassword.Verifiers)
+		return AppendVerifiers(wire.AppendBytes(head(kindUserPassword), p.UserPassword.Name), p.UserPassword.Verifiers)
 	case p.UserGrant != nil:
-		return appendString(appendString(head(kindUserGrant), p.UserGrant.Name), p.UserGrant.Role)
+		return wire.AppendBytes(wire.AppendBytes(head(kindUserGrant), p.UserGrant.Name), p.UserGrant.Role)
 	case p.UserRevoke != nil:
-		return appendString(appendString(head(kindUserRevoke), p.UserRevoke.Name), p.UserRevoke.Role)
+		return wire.AppendBytes(wire.AppendBytes(head(kindUserRevoke), p.UserRevoke.Name), p.UserRevoke.Role)
 	case p.RoleAdd != nil:
-		return appendString(head(kindRoleAdd), p.RoleAdd.Name)
+		return wire.AppendBytes(head(kindRoleAdd), p.RoleAdd.Name)
 	case p.RoleDelete != nil:
-		return appendString(head(kindRoleDelete), p.RoleDelete.Name)
+		return wire.AppendBytes(head(kindRoleDelete), p.RoleDelete.Name)
 	case p.RoleGrant != nil:
-		return AppendPermission(appendString(head(kindRoleGrant), p.RoleGrant.Name), &p.RoleGrant.Permission)
+		return AppendPermission(wire.AppendBytes(head(kindRoleGrant), p.RoleGrant.Name), &p.RoleGrant.Permission)
 	case p.RoleRevoke != nil:
-		b = appendString(head(kindRoleRevoke), p.RoleRevoke.Name)
-		return appendString(appendString(b, p.RoleRevoke.Key), p.RoleRevoke.End)
+		b = wire.AppendBytes(head(kindRoleRevoke), p.RoleRevoke.Name)
+		return wire.AppendBytes(wire.AppendBytes(b, p.RoleRevoke.Key), p.RoleRevoke.End)
 	case p.TokenIssue != nil:
 		t := p.TokenIssue
-		b = appendString(append(b, kindTokenIssue), t.User)
+		b = wire.AppendBytes(append(b, kindTokenIssue), t.User)
 		b = binary.AppendUvarint(b, t.Generation)
 		b = append(b, t.Token[:]...)
 		return binary.AppendUvarint(b, t.TTLMs)
@@ -90,29 +87,25 @@ func AppendPart(b []byte, p *Part) []byte {
 
 // AppendPermission encodes p: the body of RoleGrant and a piece of a role's row.
 func AppendPermission(b []byte, p *Permission) []byte {
-	return appendString(appendString(append(b, byte(p.Access)), p.Key), p.End)
+	return wire.AppendBytes(wire.AppendBytes(append(b, byte(p.Access)), p.Key), p.End)
 }
 
 // AppendVerifiers encodes a list of verifiers: a piece of two parts and of a user's row.
 func AppendVerifiers(b []byte, all []Verifier) []byte {
 	b = binary.AppendUvarint(b, uint64(len(all)))
 	for i := range all {
-		b = appendString(append(b, byte(all[i].Scheme)), all[i].Data)
+		b = wire.AppendBytes(append(b, byte(all[i].Scheme)), all[i].Data)
 	}
 	return b
 }
 
-func appendString[T string | []byte](b []byte, s T) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
 // DecodePart decodes what AppendPart wrote. The result owns its memory.
 func DecodePart(b []byte) (*Part, error) {
-	r := Reader{b: b}
+	r := wire.NewReader(b)
 	kind := r.Byte()
 	p := &Part{}
 	if kind >= kindEnable && kind <= kindRoleRevoke {
-		p.Actor = r.String()
+		p.Actor = r.Text()
 	}
 	switch kind {
 	case kindPass:
@@ -122,145 +115,63 @@ func DecodePart(b []byte) (*Part, error) {
 	case kindDisable:
 		p.Disable = &Disable{}
 	case kindUserAdd:
-		p.UserAdd = &UserAdd{Name: r.String(), NoPassword: r.Flags(flagNoPassword) != 0, Verifiers: r.Verifiers()}
+		p.UserAdd = &UserAdd{Name: r.Text(), NoPassword: r.Flags(flagNoPassword, ErrKind) != 0, Verifiers: TakeVerifiers(&r)}
 	case kindUserDelete:
-		p.UserDelete = &UserDelete{Name: r.String()}
+		p.UserDelete = &UserDelete{Name: r.Text()}
 	case kindUserPassword:
-		p.UserPassword = &UserPassword{Name: r.String(), Verifiers: r.Verifiers()}
+		p.UserPassword = &UserPassword{Name: r.Text(), Verifiers: TakeVerifiers(&r)}
 	case kindUserGrant:
-		p.UserGrant = &UserGrant{Name: r.String(), Role: r.String()}
+		p.UserGrant = &UserGrant{Name: r.Text(), Role: r.Text()}
 	case kindUserRevoke:
-		p.UserRevoke = &UserRevoke{Name: r.String(), Role: r.String()}
+		p.UserRevoke = &UserRevoke{Name: r.Text(), Role: r.Text()}
 	case kindRoleAdd:
-		p.RoleAdd = &RoleAdd{Name: r.String()}
+		p.RoleAdd = &RoleAdd{Name: r.Text()}
 	case kindRoleDelete:
-		p.RoleDelete = &RoleDelete{Name: r.String()}
+		p.RoleDelete = &RoleDelete{Name: r.Text()}
 	case kindRoleGrant:
-		p.RoleGrant = &RoleGrant{Name: r.String(), Permission: r.Permission()}
+		p.RoleGrant = &RoleGrant{Name: r.Text(), Permission: TakePermission(&r)}
 	case kindRoleRevoke:
-		p.RoleRevoke = &RoleRevoke{Name: r.String(), Key: r.Bytes(), End: r.Bytes()}
+		p.RoleRevoke = &RoleRevoke{Name: r.Text(), Key: takeOwn(&r), End: takeOwn(&r)}
 	case kindTokenIssue:
-		p.TokenIssue = &TokenIssue{User: r.String(), Generation: r.Uvarint(), Token: r.Token(), TTLMs: r.Uvarint()}
+		p.TokenIssue = &TokenIssue{User: r.Text(), Generation: r.Uvarint(), Token: takeToken(&r), TTLMs: r.Uvarint()}
 	case kindTokenTouch:
-		p.TokenTouch = &TokenTouch{Token: r.Token()}
+		p.TokenTouch = &TokenTouch{Token: takeToken(&r)}
 	default:
 		if len(b) > 0 {
 			return nil, fmt.Errorf("decode ident part of kind %d: %w", kind, ErrKind)
 		}
 	}
-	if err := r.End(); err != nil {
+	switch err := r.End(); {
+	case errors.Is(err, ErrKind):
 		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("decode ident part: %w: %w", ErrMalformed, err)
 	}
 	return p, nil
 }
 
-// Reader takes fields off the front of an encoding: of a part here, of a row in machine/ident. The first error sticks and
-// every later value is zero, so that callers ask once, at the end. What it returns owns its memory.
-type Reader struct {
-	b   []byte
-	bad bool
-	new bool // what was met is not wrong but of a later build
-}
+// takeOwn takes bytes into memory of their own; nil if there are none.
+func takeOwn(r *wire.Reader) []byte { return append([]byte(nil), r.Bytes()...) }
 
-// NewReader reads b.
-func NewReader(b []byte) *Reader { return &Reader{b: b} }
-
-// End returns what was wrong, bytes left over included.
-func (r *Reader) End() error {
-	switch {
-	case r.new:
-		return ErrKind
-	case r.bad || len(r.b) != 0:
-		return ErrMalformed
-	}
-	return nil
-}
-
-func (r *Reader) fail() { r.bad, r.b = true, nil }
-
-// Byte takes one byte.
-func (r *Reader) Byte() byte {
-	if len(r.b) == 0 {
-		r.fail()
-		return 0
-	}
-	v := r.b[0]
-	r.b = r.b[1:]
-	return v
-}
-
-// Flags takes a byte of which only the known bits may be set: another would change the meaning of the rest.
-func (r *Reader) Flags(known byte) byte {
-	v := r.Byte()
-	if v&^known != 0 {
-		r.new = true
-		r.fail()
-		return 0
-	}
-	return v
-}
-
-// Uvarint takes an unsigned varint in its shortest form, so that one meaning has one encoding.
-func (r *Reader) Uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 || n > 1 && r.b[n-1] == 0 {
-		r.fail()
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *Reader) field() []byte {
-	n := r.Uvarint()
-	if n > uint64(len(r.b)) {
-		r.fail()
-		return nil
-	}
-	v := r.b[:n]
-	r.b = r.b[n:]
-	return v
-}
-
-// String takes a length and that many bytes.
-func (r *Reader) String() string { return string(r.field()) }
-
-// Bytes is String as a slice; nil if it is empty.
-func (r *Reader) Bytes() []byte { return append([]byte(nil), r.field()...) }
-
-// Token takes a token's hash.
-func (r *Reader) Token() (t [TokenBytes]byte) {
-	if len(r.b) < TokenBytes {
-		r.fail()
-		return t
-	}
-	copy(t[:], r.b)
-	r.b = r.b[TokenBytes:]
+// takeToken takes a token's hash.
+func takeToken(r *wire.Reader) (t [TokenBytes]byte) {
+	copy(t[:], r.Take(TokenBytes))
 	return t
 }
 
-// Count takes the length of a list of at most limit elements that take at least min bytes each.
-func (r *Reader) Count(limit, min int) int {
-	n := r.Uvarint()
-	if n > uint64(limit) || n > uint64(len(r.b)/min) {
-		r.fail()
-		return 0
-	}
-	return int(n)
-}
-
-// Permission takes what AppendPermission wrote.
-func (r *Reader) Permission() Permission {
-	p := Permission{Access: Access(r.Byte()), Key: r.Bytes(), End: r.Bytes()}
+// TakePermission takes what AppendPermission wrote. The result owns its memory.
+func TakePermission(r *wire.Reader) Permission {
+	p := Permission{Access: Access(r.Byte()), Key: takeOwn(r), End: takeOwn(r)}
 	if p.Access > ReadWrite {
-		r.fail()
+		r.Fail(ErrMalformed)
 		return Permission{}
 	}
 	return p
 }
 
-// Verifiers takes what AppendVerifiers wrote. An unknown scheme is kept: it is for a door this build does not have.
-func (r *Reader) Verifiers() []Verifier {
+// TakeVerifiers takes what AppendVerifiers wrote. The result owns its memory. An unknown scheme is kept: it is for a door this build
+// does not have.
+func TakeVerifiers(r *wire.Reader) []Verifier {
 	n := r.Count(MaxVerifiers, 2)
 	if n == 0 {
 		return nil
@@ -268,8 +179,8 @@ func (r *Reader) Verifiers() []Verifier {
 	all := make([]Verifier, n)
 	for i := range all {
 		all[i].Scheme = Scheme(r.Byte())
-		if all[i].Data = r.Bytes(); len(all[i].Data) > MaxVerifierBytes {
-			r.fail()
+		if all[i].Data = takeOwn(r); len(all[i].Data) > MaxVerifierBytes {
+			r.Fail(ErrMalformed)
 		}
 	}
 	return all

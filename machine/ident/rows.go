@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	ei "github.com/holdfastdb/holdfast/entry/ident"
+	"github.com/holdfastdb/holdfast/internal/wire"
 	"github.com/holdfastdb/holdfast/store"
 )
 
@@ -43,17 +44,14 @@ func Restored(key []byte) bool {
 }
 
 func appendHead(b []byte, s *State) []byte {
-	b = append(b, headVersion, 0)
-	if s.Enabled {
-		b[len(b)-1] = headEnabled
-	}
+	b = append(b, headVersion, wire.Bit(s.Enabled, headEnabled))
 	return binary.AppendUvarint(b, s.Revision)
 }
 
 func decodeHead(b []byte, s *State) error {
-	r := ei.NewReader(b)
+	r := wire.NewReader(b)
 	version := r.Byte()
-	s.Enabled, s.Revision = r.Flags(headEnabled) != 0, r.Uvarint()
+	s.Enabled, s.Revision = r.Flags(headEnabled, errRow) != 0, r.Uvarint()
 	if r.End() != nil || version != headVersion || s.Revision == 0 {
 		return errRow
 	}
@@ -61,26 +59,21 @@ func decodeHead(b []byte, s *State) error {
 }
 
 func appendUser(b []byte, u *User) []byte {
-	if u.NoPassword {
-		b = append(b, userNoPassword)
-	} else {
-		b = append(b, 0)
-	}
+	b = append(b, wire.Bit(u.NoPassword, userNoPassword))
 	b = binary.AppendUvarint(b, u.Generation)
 	b = ei.AppendVerifiers(b, u.Verifiers)
 	b = binary.AppendUvarint(b, uint64(len(u.Roles)))
 	for _, r := range u.Roles {
-		b = binary.AppendUvarint(b, uint64(len(r)))
-		b = append(b, r...)
+		b = wire.AppendBytes(b, r)
 	}
 	return b
 }
 
 func decodeUser(name string, b []byte) (*User, error) {
-	r := ei.NewReader(b)
-	u := &User{Name: name, NoPassword: r.Flags(userNoPassword) != 0, Generation: r.Uvarint(), Verifiers: r.Verifiers()}
+	r := wire.NewReader(b)
+	u := &User{Name: name, NoPassword: r.Flags(userNoPassword, errRow) != 0, Generation: r.Uvarint(), Verifiers: ei.TakeVerifiers(&r)}
 	for range r.Count(math.MaxInt32, 1) {
-		u.Roles = append(u.Roles, r.String())
+		u.Roles = append(u.Roles, r.Text())
 	}
 	if r.End() != nil || !slices.IsSorted(u.Roles) {
 		return nil, errRow
@@ -97,10 +90,10 @@ func appendRole(b []byte, r *Role) []byte {
 }
 
 func decodeRole(name string, b []byte) (*Role, error) {
-	r := ei.NewReader(b)
+	r := wire.NewReader(b)
 	role := &Role{Name: name}
 	for range r.Count(math.MaxInt32, 3) {
-		role.Permissions = append(role.Permissions, r.Permission())
+		role.Permissions = append(role.Permissions, ei.TakePermission(&r))
 	}
 	if r.End() != nil {
 		return nil, errRow
@@ -109,15 +102,14 @@ func decodeRole(name string, b []byte) (*Role, error) {
 }
 
 func appendToken(b []byte, t *Token) []byte {
-	b = binary.AppendUvarint(b, uint64(len(t.User)))
-	b = append(b, t.User...)
+	b = wire.AppendBytes(b, t.User)
 	b = binary.AppendUvarint(b, uint64(t.TTLMs))
 	return binary.AppendUvarint(b, uint64(t.DeadlineMs))
 }
 
 func decodeToken(b []byte) (*Token, error) {
-	r := ei.NewReader(b)
-	t := &Token{User: r.String()}
+	r := wire.NewReader(b)
+	t := &Token{User: r.Text()}
 	ttl, deadline := r.Uvarint(), r.Uvarint()
 	if r.End() != nil || ttl > maxTTLMs || deadline > math.MaxInt64 {
 		return nil, errRow
