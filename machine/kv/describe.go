@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strconv"
+
+	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
 // DescribeRow prints one row of this machine as it lies in the store, for people who inspect one; the store's key and value
@@ -67,9 +69,9 @@ func describeRow(key, value []byte) (string, error) {
 		if key[1] == spaceAttach {
 			return fmt.Sprintf("lease %x holds %s", uint64(leaseOf(rest)), shown(rest[8:])), nil
 		}
-		r := rowReader{b: value}
-		ttl := r.varint()
-		if r.bad {
+		r := wire.NewReader(value)
+		ttl := r.Varint()
+		if r.Err() != nil {
 			return "", errCorrupt
 		}
 		return fmt.Sprintf("lease %x ttl=%ds", uint64(leaseOf(rest)), ttl), nil

@@ -3,6 +3,8 @@ package kv
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
 // Flag bits of rows.
@@ -15,14 +17,8 @@ const (
 
 // appendCurrentRow encodes the current row of a key: flags, mod, mod-create, sub, version, [lease], value length, [value].
 func appendCurrentRow(dst []byte, m *meta, value []byte) []byte {
-	flags := byte(0)
-	if m.lease != 0 {
-		flags |= rowLease
-	}
-	if m.valLen <= inlineBytes {
-		flags |= rowInline
-	}
-	dst = append(dst, flags)
+	inline := m.valLen <= inlineBytes
+	dst = append(dst, wire.Bit(m.lease != 0, rowLease)|wire.Bit(inline, rowInline))
 	dst = binary.AppendUvarint(dst, uint64(m.mod))
 	dst = binary.AppendUvarint(dst, uint64(m.mod-m.create))
 	dst = binary.AppendUvarint(dst, uint64(m.sub))
@@ -31,7 +27,7 @@ func appendCurrentRow(dst []byte, m *meta, value []byte) []byte {
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(m.lease))
 	}
 	dst = binary.AppendUvarint(dst, uint64(m.valLen))
-	if flags&rowInline != 0 {
+	if inline {
 		dst = append(dst, value...)
 	}
 	return dst
@@ -39,21 +35,21 @@ func appendCurrentRow(dst []byte, m *meta, value []byte) []byte {
 
 // decodeCurrentRow is its inverse. value aliases row; inline says whether it was there.
 func decodeCurrentRow(row []byte) (m meta, value []byte, inline bool, err error) {
-	r := rowReader{b: row}
-	flags := r.byte()
-	m.mod = int64(r.uvarint())
-	m.create = m.mod - int64(r.uvarint())
-	m.sub = uint32(r.uvarint())
-	m.version = int64(r.uvarint())
+	r := wire.NewReader(row)
+	flags := r.Byte()
+	m.mod = int64(r.Uvarint())
+	m.create = m.mod - int64(r.Uvarint())
+	m.sub = uint32(r.Uvarint())
+	m.version = int64(r.Uvarint())
 	if flags&rowLease != 0 {
-		m.lease = r.fixed64()
+		m.lease = int64(r.Uint64())
 	}
-	m.valLen = uint32(r.uvarint())
+	m.valLen = uint32(r.Uvarint())
 	inline = flags&rowInline != 0
 	if inline {
-		value, r.b = r.b, nil
+		value = r.Rest()
 	}
-	if r.bad || flags&^(rowLease|rowInline) != 0 || len(r.b) != 0 || m.version <= 0 || inline && len(value) != int(m.valLen) {
+	if r.End() != nil || flags&^(rowLease|rowInline) != 0 || m.version <= 0 || inline && len(value) != int(m.valLen) {
 		return meta{}, nil, false, fmt.Errorf("current row %x: %w", clip(row), errCorrupt)
 	}
 	return m, value, inline, nil
@@ -65,11 +61,7 @@ func appendHistoryRow(dst []byte, m *meta, value []byte) []byte {
 	if !m.exists() {
 		return append(dst, rowDeleted)
 	}
-	flags := byte(0)
-	if m.lease != 0 {
-		flags |= rowLease
-	}
-	dst = append(dst, flags)
+	dst = append(dst, wire.Bit(m.lease != 0, rowLease))
 	dst = binary.AppendUvarint(dst, uint64(m.mod-m.create))
 	dst = binary.AppendUvarint(dst, uint64(m.version))
 	if m.lease != 0 {
@@ -80,22 +72,23 @@ func appendHistoryRow(dst []byte, m *meta, value []byte) []byte {
 
 // decodeHistoryRow is its inverse for the row at rev.sub; of a deletion, meta.exists is false. value aliases row.
 func decodeHistoryRow(row []byte, rev int64, sub uint32) (m meta, value []byte, err error) {
-	r := rowReader{b: row}
-	flags := r.byte()
+	r := wire.NewReader(row)
+	flags := r.Byte()
 	m.mod, m.sub = rev, sub
-	if flags == rowDeleted && len(r.b) == 0 && !r.bad {
+	if flags == rowDeleted && r.End() == nil {
 		return m, nil, nil
 	}
-	m.create = m.mod - int64(r.uvarint())
-	m.version = int64(r.uvarint())
+	m.create = m.mod - int64(r.Uvarint())
+	m.version = int64(r.Uvarint())
 	if flags&rowLease != 0 {
-		m.lease = r.fixed64()
+		m.lease = int64(r.Uint64())
 	}
-	if r.bad || flags&^rowLease != 0 || m.version <= 0 {
+	value = r.Rest()
+	if r.Err() != nil || flags&^rowLease != 0 || m.version <= 0 {
 		return meta{}, nil, fmt.Errorf("history row %x: %w", clip(row), errCorrupt)
 	}
-	m.valLen = uint32(len(r.b))
-	return m, r.b, nil
+	m.valLen = uint32(len(value))
+	return m, value, nil
 }
 
 // change is a row of the space by revision: which key changed how, and the version it replaced, so that compaction can
@@ -108,14 +101,7 @@ type change struct {
 
 // appendChange encodes it: flags, [prev mod, prev sub, prev value length], key.
 func appendChange(dst []byte, deleted bool, prev *meta, key string) []byte {
-	flags := byte(0)
-	if deleted {
-		flags |= rowDeleted
-	}
-	if prev.exists() {
-		flags |= rowPrev
-	}
-	dst = append(dst, flags)
+	dst = append(dst, wire.Bit(deleted, rowDeleted)|wire.Bit(prev.exists(), rowPrev))
 	if prev.exists() {
 		dst = binary.AppendUvarint(dst, uint64(prev.mod))
 		dst = binary.AppendUvarint(dst, uint64(prev.sub))
@@ -126,16 +112,16 @@ func appendChange(dst []byte, deleted bool, prev *meta, key string) []byte {
 
 // decodeChange is its inverse; the key aliases row.
 func decodeChange(row []byte) (c change, err error) {
-	r := rowReader{b: row}
-	flags := r.byte()
+	r := wire.NewReader(row)
+	flags := r.Byte()
 	c.deleted = flags&rowDeleted != 0
 	if flags&rowPrev != 0 {
-		c.prev.mod, c.prev.sub, c.prev.valLen = int64(r.uvarint()), uint32(r.uvarint()), uint32(r.uvarint())
+		c.prev.mod, c.prev.sub, c.prev.valLen = int64(r.Uvarint()), uint32(r.Uvarint()), uint32(r.Uvarint())
 	}
-	if r.bad || flags&^(rowDeleted|rowPrev) != 0 {
+	c.key = r.Rest()
+	if r.Err() != nil || flags&^(rowDeleted|rowPrev) != 0 {
 		return change{}, fmt.Errorf("revision row %x: %w", clip(row), errCorrupt)
 	}
-	c.key = r.b
 	return c, nil
 }
 
@@ -167,65 +153,19 @@ func appendSums(dst []byte, s *sums) []byte {
 }
 
 func decodeSums(row []byte) (s sums, err error) {
-	r := rowReader{b: row}
-	if v := r.byte(); v != sumsVersion {
+	r := wire.NewReader(row)
+	if v := r.Byte(); v != sumsVersion {
 		return sums{}, fmt.Errorf("counters row of version %d: %w", v, errCorrupt)
 	}
 	var sub int64
 	for _, p := range [...]*int64{&s.rev, &s.compacted, &s.keys, &s.history, &s.inUse, &s.target, &s.edge, &s.cursorRev, &sub} {
-		*p = r.varint()
+		*p = r.Varint()
 	}
 	s.cursorSub = uint32(sub)
-	if r.bad || len(r.b) != 0 {
+	if r.End() != nil {
 		return sums{}, fmt.Errorf("counters row %x: %w", row, errCorrupt)
 	}
 	return s, nil
 }
 
 func clip(b []byte) []byte { return b[:min(len(b), 40)] }
-
-// rowReader takes values off the front of b; what is missing reads as zero and sets bad.
-type rowReader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *rowReader) byte() byte {
-	if len(r.b) == 0 {
-		r.bad = true
-		return 0
-	}
-	v := r.b[0]
-	r.b = r.b[1:]
-	return v
-}
-
-func (r *rowReader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *rowReader) varint() int64 {
-	v, n := binary.Varint(r.b)
-	if n <= 0 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *rowReader) fixed64() int64 {
-	if len(r.b) < 8 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	v := int64(binary.LittleEndian.Uint64(r.b))
-	r.b = r.b[8:]
-	return v
-}
