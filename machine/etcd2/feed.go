@@ -194,11 +194,11 @@ func loadHistory(st store.Reader, limit int) (evs []*Event, blocks []uint64, err
 	}
 	defer it.Close()
 	for ok := it.First(); ok; ok = it.Next() {
-		k := rowReader{b: it.Key()[2:]}
-		blocks = append(blocks, k.bigEndian())
-		if k.bad || len(k.b) > 0 {
-			return nil, nil, fmt.Errorf("history key %x: %w", clip(it.Key()), errCorrupt)
+		last, err := splitHistoryKey(it.Key())
+		if err != nil {
+			return nil, nil, err
 		}
+		blocks = append(blocks, last)
 	}
 	for ok := it.Last(); ok && limit > 0; ok = it.Prev() {
 		row, err := it.Value()

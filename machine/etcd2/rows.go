@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/holdfastdb/holdfast/entry"
+	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
 // The machine's key space (docs/formats/store.md). All keys begin with the machine's letter and a letter for the space.
@@ -104,6 +105,13 @@ func appendHistoryKey(dst []byte, last uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, letter, spaceHistory), last)
 }
 
+func splitHistoryKey(k []byte) (last uint64, err error) {
+	if len(k) != 10 {
+		return 0, fmt.Errorf("history key %x: %w", clip(k), errCorrupt)
+	}
+	return binary.BigEndian.Uint64(k[2:]), nil
+}
+
 // Flag bits of node rows.
 const (
 	rowDir = 1 << iota
@@ -112,14 +120,7 @@ const (
 
 // appendNode encodes a node: flags, created u, modified-created u, writes u, [deadline u64, expiration u64], value.
 func appendNode(dst []byte, n *node) []byte {
-	flags := byte(0)
-	if n.dir {
-		flags |= rowDir
-	}
-	if n.deadline != 0 {
-		flags |= rowDeadline
-	}
-	dst = append(dst, flags)
+	dst = append(dst, wire.Bit(n.dir, rowDir)|wire.Bit(n.deadline != 0, rowDeadline))
 	dst = binary.AppendUvarint(dst, n.created)
 	dst = binary.AppendUvarint(dst, n.modified-n.created)
 	dst = binary.AppendUvarint(dst, uint64(n.writes))
@@ -132,17 +133,17 @@ func appendNode(dst []byte, n *node) []byte {
 
 // decodeNode is its inverse. The value aliases row.
 func decodeNode(row []byte) (node, error) {
-	r := rowReader{b: row}
-	flags := r.byte()
+	r := wire.NewReader(row)
+	flags := r.Byte()
 	n := node{exists: true, dir: flags&rowDir != 0}
-	n.created = r.uvarint()
-	n.modified = n.created + r.uvarint()
-	n.writes = uint32(r.uvarint())
+	n.created = r.Uvarint()
+	n.modified = n.created + r.Uvarint()
+	n.writes = uint32(r.Uvarint())
 	if flags&rowDeadline != 0 {
-		n.deadline, n.expiration = r.fixed64(), r.fixed64()
+		n.deadline, n.expiration = int64(r.Uint64()), int64(r.Uint64())
 	}
-	n.value = r.b
-	if r.bad || flags&^(rowDir|rowDeadline) != 0 || n.dir && len(n.value) > 0 {
+	n.value = r.Rest()
+	if r.Err() != nil || flags&^(rowDir|rowDeadline) != 0 || n.dir && len(n.value) > 0 {
 		return node{}, fmt.Errorf("node row %x: %w", clip(row), errCorrupt)
 	}
 	return n, nil
@@ -155,9 +156,9 @@ func appendIndex(dst []byte, index uint64) []byte {
 }
 
 func decodeIndex(row []byte) (uint64, error) {
-	r := rowReader{b: row}
-	version, index := r.byte(), r.uvarint()
-	if version != indexVersion || r.bad || len(r.b) != 0 {
+	r := wire.NewReader(row)
+	version, index := r.Byte(), r.Uvarint()
+	if version != indexVersion || r.End() != nil {
 		return 0, fmt.Errorf("index row %x: %w", clip(row), errCorrupt)
 	}
 	return index, nil
@@ -176,22 +177,13 @@ const (
 // appendEvent encodes an event: action, flags, index u, created u, path, value, [expiration u64, ttl z], and of the node
 // before it [created u, modified u, value, [expiration u64, ttl z]].
 func appendEvent(dst []byte, e *Event) []byte {
-	flags := byte(0)
-	set := func(on bool, flag byte) {
-		if on {
-			flags |= flag
-		}
-	}
-	set(e.Node.Dir, eventDir)
-	set(e.Refresh, eventRefresh)
-	set(e.HasPrev, eventPrev)
-	set(e.Prev.Dir, eventPrevDir)
-	set(e.Node.Expiration != 0, eventExpires)
-	set(e.Prev.Expiration != 0, eventPrevExpires)
+	flags := wire.Bit(e.Node.Dir, eventDir) | wire.Bit(e.Refresh, eventRefresh) | wire.Bit(e.HasPrev, eventPrev) |
+		wire.Bit(e.Prev.Dir, eventPrevDir) | wire.Bit(e.Node.Expiration != 0, eventExpires) |
+		wire.Bit(e.Prev.Expiration != 0, eventPrevExpires)
 	dst = append(dst, byte(e.Action), flags)
 	dst = binary.AppendUvarint(dst, e.Node.Modified)
 	dst = binary.AppendUvarint(dst, e.Node.Created)
-	dst = appendString(dst, e.Node.Path)
+	dst = wire.AppendBytes(dst, e.Node.Path)
 	dst = appendView(dst, &e.Node)
 	if e.HasPrev {
 		dst = binary.AppendUvarint(dst, e.Prev.Created)
@@ -202,7 +194,7 @@ func appendEvent(dst []byte, e *Event) []byte {
 }
 
 func appendView(dst []byte, n *Node) []byte {
-	dst = appendString(dst, n.Value)
+	dst = wire.AppendBytes(dst, n.Value)
 	if n.Expiration != 0 {
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(n.Expiration))
 		dst = binary.AppendVarint(dst, n.TTL)
@@ -210,27 +202,23 @@ func appendView(dst []byte, n *Node) []byte {
 	return dst
 }
 
-func appendString(dst, s []byte) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
-}
-
 // decodeEvents decodes a history row. The events share the row's memory.
 func decodeEvents(row []byte) (evs []*Event, err error) {
-	r := rowReader{b: row}
-	for len(r.b) > 0 && !r.bad {
-		e := &Event{Action: Action(r.byte())}
-		flags := r.byte()
-		e.Node = Node{Dir: flags&eventDir != 0, Modified: r.uvarint(), Created: r.uvarint(), Path: r.string()}
-		r.view(&e.Node, flags&eventExpires != 0)
+	r := wire.NewReader(row)
+	for r.Len() > 0 {
+		e := &Event{Action: Action(r.Byte())}
+		flags := r.Byte()
+		e.Node = Node{Dir: flags&eventDir != 0, Modified: r.Uvarint(), Created: r.Uvarint(), Path: r.Bytes()}
+		takeView(&r, &e.Node, flags&eventExpires != 0)
 		e.Refresh, e.HasPrev = flags&eventRefresh != 0, flags&eventPrev != 0
 		if e.HasPrev {
-			e.Prev = Node{Path: e.Node.Path, Dir: flags&eventPrevDir != 0, Created: r.uvarint(), Modified: r.uvarint()}
-			r.view(&e.Prev, flags&eventPrevExpires != 0)
+			e.Prev = Node{Path: e.Node.Path, Dir: flags&eventPrevDir != 0, Created: r.Uvarint(), Modified: r.Uvarint()}
+			takeView(&r, &e.Prev, flags&eventPrevExpires != 0)
 		}
 		e.AllGone = e.Prev.Dir
 		evs = append(evs, e)
 	}
-	if r.bad {
+	if r.Err() != nil {
 		return nil, fmt.Errorf("history row %x: %w", clip(row), errCorrupt)
 	}
 	return evs, nil
@@ -238,78 +226,9 @@ func decodeEvents(row []byte) (evs []*Event, err error) {
 
 func clip(b []byte) []byte { return b[:min(len(b), 40)] }
 
-// rowReader takes values off the front of b; what is missing reads as zero and sets bad.
-type rowReader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *rowReader) fail() { r.b, r.bad = nil, true }
-
-func (r *rowReader) byte() byte {
-	if len(r.b) == 0 {
-		r.fail()
-		return 0
-	}
-	v := r.b[0]
-	r.b = r.b[1:]
-	return v
-}
-
-func (r *rowReader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.fail()
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *rowReader) varint() int64 {
-	v, n := binary.Varint(r.b)
-	if n <= 0 {
-		r.fail()
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *rowReader) fixed64() int64 {
-	if len(r.b) < 8 {
-		r.fail()
-		return 0
-	}
-	v := int64(binary.LittleEndian.Uint64(r.b))
-	r.b = r.b[8:]
-	return v
-}
-
-func (r *rowReader) bigEndian() uint64 {
-	if len(r.b) < 8 {
-		r.fail()
-		return 0
-	}
-	v := binary.BigEndian.Uint64(r.b)
-	r.b = r.b[8:]
-	return v
-}
-
-func (r *rowReader) string() []byte {
-	n := r.uvarint()
-	if n > uint64(len(r.b)) {
-		r.fail()
-		return nil
-	}
-	v := r.b[:n:n]
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *rowReader) view(n *Node, expires bool) {
-	n.Value = r.string()
+func takeView(r *wire.Reader, n *Node, expires bool) {
+	n.Value = r.Bytes()
 	if expires {
-		n.Expiration, n.TTL = r.fixed64(), r.varint()
+		n.Expiration, n.TTL = int64(r.Uint64()), r.Varint()
 	}
 }
