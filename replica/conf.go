@@ -2,9 +2,12 @@ package replica
 
 import (
 	"encoding/binary"
+	"math"
 	"slices"
 
 	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
 // Conf says who votes and who only listens. Membership changes one member at a time, so there is never a joint
@@ -18,9 +21,9 @@ func (c Conf) Encode() []byte { return appendConf(nil, c) }
 
 // DecodeConf reads Encode's form.
 func DecodeConf(b []byte) (Conf, error) {
-	r := &reader{b: b}
-	c := r.conf()
-	if r.bad || len(r.b) != 0 {
+	r := wire.NewReader(b)
+	c := takeConf(&r)
+	if r.End() != nil {
 		return Conf{}, errMessage
 	}
 	return c, nil
@@ -40,16 +43,11 @@ func appendConf(b []byte, c Conf) []byte {
 	return b
 }
 
-func (r *reader) conf() Conf {
+func takeConf(r *wire.Reader) Conf {
 	var lists [2][]uint64
 	for i := range lists {
-		n := r.uvarint()
-		if n > uint64(len(r.b)/8) {
-			r.bad, r.b = true, nil
-			return Conf{}
-		}
-		for range n {
-			lists[i] = append(lists[i], r.u64())
+		for range r.Count(math.MaxInt32, 8) {
+			lists[i] = append(lists[i], r.Uint64())
 		}
 	}
 	return Conf{Voters: lists[0], Learners: lists[1]}

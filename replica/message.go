@@ -4,8 +4,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"go.etcd.io/raft/v3/raftpb"
+
+	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
 // Raft messages travel in a codec of our own (docs/formats/peer.md): a handful of varints instead of protobuf with
@@ -29,20 +32,10 @@ var errMessage = errors.New("malformed raft message")
 
 // appendMessage encodes m. Responses never travel.
 func appendMessage(b []byte, m *raftpb.Message) []byte {
-	var mask byte
-	set := func(on bool, bit byte) {
-		if on {
-			mask |= bit
-		}
-	}
-	set(m.GetLogTerm() != 0, hasLogTerm)
-	set(m.GetIndex() != 0, hasIndex)
-	set(m.GetCommit() != 0, hasCommit)
-	set(m.GetVote() != 0, hasVote)
-	set(m.GetReject() || m.GetRejectHint() != 0, hasReject)
-	set(len(m.Context) > 0, hasContext)
-	set(len(m.Entries) > 0, hasEntries)
-	set(m.GetSnapshot().GetMetadata().GetIndex() != 0, hasSnapshot)
+	mask := wire.Bit(m.GetLogTerm() != 0, hasLogTerm) | wire.Bit(m.GetIndex() != 0, hasIndex) |
+		wire.Bit(m.GetCommit() != 0, hasCommit) | wire.Bit(m.GetVote() != 0, hasVote) |
+		wire.Bit(m.GetReject() || m.GetRejectHint() != 0, hasReject) | wire.Bit(len(m.Context) > 0, hasContext) |
+		wire.Bit(len(m.Entries) > 0, hasEntries) | wire.Bit(m.GetSnapshot().GetMetadata().GetIndex() != 0, hasSnapshot)
 	b = append(b, byte(m.GetType()), mask)
 	b = binary.LittleEndian.AppendUint64(b, m.GetTo())
 	b = binary.LittleEndian.AppendUint64(b, m.GetFrom())
@@ -60,16 +53,11 @@ func appendMessage(b []byte, m *raftpb.Message) []byte {
 		b = binary.LittleEndian.AppendUint64(b, m.GetVote())
 	}
 	if mask&hasReject != 0 {
-		r := byte(0)
-		if m.GetReject() {
-			r = 1
-		}
-		b = append(b, r)
+		b = append(b, wire.Bit(m.GetReject(), 1))
 		b = binary.AppendUvarint(b, m.GetRejectHint())
 	}
 	if mask&hasContext != 0 {
-		b = binary.AppendUvarint(b, uint64(len(m.Context)))
-		b = append(b, m.Context...)
+		b = wire.AppendBytes(b, m.Context)
 	}
 	if mask&hasEntries != 0 {
 		b = binary.AppendUvarint(b, uint64(len(m.Entries)))
@@ -77,8 +65,7 @@ func appendMessage(b []byte, m *raftpb.Message) []byte {
 			b = append(b, byte(e.GetType()))
 			b = binary.AppendUvarint(b, e.GetTerm())
 			b = binary.AppendUvarint(b, e.GetIndex())
-			b = binary.AppendUvarint(b, uint64(len(e.Data)))
-			b = append(b, e.Data...)
+			b = wire.AppendBytes(b, e.Data)
 		}
 	}
 	if mask&hasSnapshot != 0 {
@@ -99,102 +86,52 @@ func messageSize(m *raftpb.Message) int {
 	return n
 }
 
-// reader decodes from a byte slice; the first error sticks.
-type reader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) u64() uint64 {
-	if len(r.b) < 8 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	v := binary.LittleEndian.Uint64(r.b)
-	r.b = r.b[8:]
-	return v
-}
-
-func (r *reader) byte() byte {
-	if len(r.b) < 1 {
-		r.bad = true
-		return 0
-	}
-	v := r.b[0]
-	r.b = r.b[1:]
-	return v
-}
-
-func (r *reader) bytes() []byte {
-	n := r.uvarint()
-	if n > uint64(len(r.b)) {
-		r.bad, r.b = true, nil
-		return nil
-	}
-	v := r.b[:n:n]
-	r.b = r.b[n:]
-	return v
-}
-
 // decodeMessage decodes a frame; entry data and context alias b.
 func decodeMessage(b []byte) (*raftpb.Message, error) {
-	r := &reader{b: b}
-	typ := raftpb.MessageType(r.byte())
-	mask := r.byte()
+	r := wire.NewReader(b)
+	typ := raftpb.MessageType(r.Byte())
+	mask := r.Byte()
 	m := &raftpb.Message{Type: typ.Enum()}
-	m.To, m.From = new(r.u64()), new(r.u64())
-	m.Term = new(r.uvarint())
+	m.To, m.From = new(r.Uint64()), new(r.Uint64())
+	m.Term = new(r.Uvarint())
 	if mask&hasLogTerm != 0 {
-		m.LogTerm = new(r.uvarint())
+		m.LogTerm = new(r.Uvarint())
 	}
 	if mask&hasIndex != 0 {
-		m.Index = new(r.uvarint())
+		m.Index = new(r.Uvarint())
 	}
 	if mask&hasCommit != 0 {
-		m.Commit = new(r.uvarint())
+		m.Commit = new(r.Uvarint())
 	}
 	if mask&hasVote != 0 {
-		m.Vote = new(r.u64())
+		m.Vote = new(r.Uint64())
 	}
 	if mask&hasReject != 0 {
-		m.Reject = new(r.byte() == 1)
-		m.RejectHint = new(r.uvarint())
+		m.Reject = new(r.Byte() == 1)
+		m.RejectHint = new(r.Uvarint())
 	}
 	if mask&hasContext != 0 {
-		m.Context = r.bytes()
+		m.Context = r.Bytes()
 	}
 	if mask&hasEntries != 0 {
-		n := r.uvarint()
-		if n > uint64(len(r.b))/minEntryLen { // memory grows with what arrived, not with what is promised
-			return nil, errMessage
-		}
+		n := r.Count(math.MaxInt32, minEntryLen) // memory grows with what arrived, not with what is promised
 		m.Entries = make([]*raftpb.Entry, 0, n)
 		for range n {
-			e := &raftpb.Entry{Type: raftpb.EntryType(r.byte()).Enum()}
-			e.Term, e.Index = new(r.uvarint()), new(r.uvarint())
-			e.Data = r.bytes()
-			if r.bad {
+			e := &raftpb.Entry{Type: raftpb.EntryType(r.Byte()).Enum()}
+			e.Term, e.Index = new(r.Uvarint()), new(r.Uvarint())
+			e.Data = r.Bytes()
+			if r.Err() != nil {
 				return nil, errMessage
 			}
 			m.Entries = append(m.Entries, e)
 		}
 	}
 	if mask&hasSnapshot != 0 {
-		md := &raftpb.SnapshotMetadata{Index: new(r.uvarint()), Term: new(r.uvarint())}
-		md.ConfState = r.conf().raft()
+		md := &raftpb.SnapshotMetadata{Index: new(r.Uvarint()), Term: new(r.Uvarint())}
+		md.ConfState = takeConf(&r).raft()
 		m.Snapshot = &raftpb.Snapshot{Metadata: md}
 	}
-	if r.bad || len(r.b) != 0 {
+	if r.End() != nil {
 		return nil, errMessage
 	}
 	if _, ok := raftpb.MessageType_name[int32(typ)]; !ok {
