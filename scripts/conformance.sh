@@ -1,7 +1,8 @@
 #!/bin/sh
 # Unmodified foreign clients against real nodes: conformance.sh [DOOR] [QUICK]. Without DOOR: every finished door.
-# First single clients beside the original, then etcd's own suite, then those of client libraries (not when QUICK: their
-# compilers and libraries take longer to install than the rest to run). All run to their end; one failure makes the whole red.
+# First single clients beside the original, then random requests to both, then etcd's own suite, then those of client libraries
+# (not when QUICK: their compilers and libraries take longer to install than the rest to run). All run to their end; one failure
+# makes the whole red.
 set -eu
 cd "$(dirname "$0")/.."
 door=${1:-kv}
@@ -14,6 +15,7 @@ make -s build
 scripts/etcdsuite.sh
 go build -o build/conformance ./conformance
 go build -o build/etcdsuite ./conformance/etcdsuite
+go build -o build/v3diff ./conformance/v3diff
 if [ -z "${2:-}" ]; then
 	scripts/etcd3gw.sh
 	scripts/clientsuites.sh
@@ -21,6 +23,12 @@ if [ -z "${2:-}" ]; then
 fi
 status=0
 build/conformance ${2:+-quick} -door "$door" || status=1
+if [ -n "${2:-}" ]; then
+	build/v3diff -n 50 || status=1
+else
+	build/v3diff -members 1 || status=1
+	build/v3diff -members 3 || status=1
+fi
 build/etcdsuite ${2:+-quick} || status=1
 # Two minutes; where it stands beside the original: build/clientsuite -against original.
 [ -n "${2:-}" ] || build/clientsuite || status=1
