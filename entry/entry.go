@@ -17,6 +17,7 @@ const (
 	MachineKV     Machine = 'k'
 	MachineMember Machine = 'm'
 	MachineEtcd2  Machine = 'e'
+	MachineTree   Machine = 't'
 )
 
 // Position is a place in the log: the n-th command (from 0) of the raft entry at Index.

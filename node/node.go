@@ -28,6 +28,7 @@ import (
 	mident "github.com/holdfastdb/holdfast/machine/ident"
 	"github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/machine/member"
+	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/peer"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
@@ -108,6 +109,7 @@ type Node struct {
 	idents  *mident.Machine
 	kv      *kv.Machine
 	etcd2   *etcd2.Machine
+	tree    *tree.Machine
 	members *member.Machine
 	applier *machine.Applier
 
@@ -330,8 +332,9 @@ func (n *Node) openMachines() error {
 	})
 	n.members = member.New()
 	n.etcd2 = etcd2.New(etcd2.Options{CacheBytes: int(min(8<<20, n.cfg.MemoryBytes/32)), RecentBytes: int(min(4<<20, n.cfg.MemoryBytes/64))})
+	n.tree = tree.New()
 	n.idents = mident.New()
-	n.applier = machine.NewApplier(n.store, n.idents, n.kv, n.members, n.etcd2)
+	n.applier = machine.NewApplier(n.store, n.idents, n.kv, n.members, n.etcd2, n.tree)
 	return n.applier.Load()
 }
 
@@ -447,6 +450,9 @@ func (n *Node) KV() *kv.Machine { return n.kv }
 
 // Etcd2 gives the readers of the machine behind etcd's v2 keys API, on the same terms as KV.
 func (n *Node) Etcd2() *etcd2.Machine { return n.etcd2 }
+
+// Tree gives the readers of the machine behind transparency logs, on the same terms as KV.
+func (n *Node) Tree() *tree.Machine { return n.tree }
 
 // Ident gives the readers of the identity machine: who may do what.
 func (n *Node) Ident() *mident.Machine { return n.idents }

@@ -10,6 +10,7 @@ import (
 	mident "github.com/holdfastdb/holdfast/machine/ident"
 	"github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/machine/member"
+	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/wal"
@@ -21,7 +22,7 @@ const revisionBump = 1_000_000_000
 
 // Restore builds a new one-member cluster in cfg.Dir, which must be empty, from a snapshot. Cluster and member id are
 // new: the restored data is a fork and must never be taken for the original. Leases start with their full TTL, because
-// every new leader gives them that.
+// every new leader gives them that. Transparency logs are held until they are resumed.
 func Restore(cfg Config, name, peerAddr string, r io.Reader) (*SnapshotInfo, error) {
 	cfg.defaults()
 	if _, err := ReadIdentity(cfg.FS, cfg.Dir); !errors.Is(err, ErrNoIdentity) {
@@ -69,6 +70,9 @@ func Restore(cfg Config, name, peerAddr string, r io.Reader) (*SnapshotInfo, err
 			}
 		}
 		v, err := kv.RestoreRow(k, v, revisionBump)
+		if err == nil {
+			v, err = tree.RestoreRow(k, v)
+		}
 		if err != nil {
 			return err
 		}
