@@ -1,0 +1,102 @@
+package tlog
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/holdfastdb/holdfast/entry"
+	et "github.com/holdfastdb/holdfast/entry/tree"
+	"github.com/holdfastdb/holdfast/machine/tree"
+	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/tiles"
+)
+
+// add answers POST /add. Clients send an entry again after a 503, so that is the answer only if it is provably not in the log;
+// where that is open it is a 500 that says so.
+func (d *Door) add(l *tree.Log, name string, r *request) answer {
+	if r.method != "POST" {
+		a := fail(405, "add with POST")
+		a.allow = "POST"
+		return a
+	}
+	proof := false
+	if r.query != "" {
+		v, ok := values(r.query, "proof")
+		if !ok || v["proof"] != "1" && v["proof"] != "" && v["proof"] != "0" {
+			return fail(400, "the only parameter is proof=1")
+		}
+		proof = v["proof"] == "1"
+	}
+	switch {
+	case l == nil && name == DefaultLog:
+		return later("the log default has not begun: no member that leads has its key, default.key in --tlog-keys")
+	case l == nil:
+		return fail(404, "no such log")
+	case len(r.body) > tiles.MaxEntryBytes:
+		return fail(413, "an entry has at most 65535 bytes")
+	case l.Held():
+		return later("the log was restored and takes no entries before `holdfast resume --tlog " + name + "`")
+	}
+	if why := d.opts.ReadOnly(l); why != "" {
+		return later(why)
+	}
+	index, err := d.queue(l).add(r.body, proof)
+	if err != nil {
+		return refusal(err)
+	}
+	number := strconv.AppendUint(make([]byte, 0, 20), index, 10)
+	if proof {
+		if b, ok := d.prove(l, index); ok {
+			return answer{code: 200, contentType: typeProof, cache: cacheNever, body: b}
+		}
+		return answer{code: 202, contentType: typeText, cache: cacheNever, body: number}
+	}
+	return answer{code: 200, contentType: typeText, body: number} // and no newline: Tessera's tools parse all of it
+}
+
+// refusal is the answer to an add that failed.
+func refusal(err error) answer {
+	var rej *entry.Rejection
+	switch {
+	case errors.As(err, &rej) && rej.Code == et.LogHeld:
+		return later(rej.Detail)
+	case errors.As(err, &rej):
+		return fail(500, "refused: "+rej.Detail)
+	case errors.Is(err, errQueueFull), errors.Is(err, errNoTurn), errors.Is(err, node.ErrOverloaded), errors.Is(err, node.ErrNoLeader),
+		errors.Is(err, node.ErrSuperseded), errors.Is(err, node.ErrStopped):
+		return later("not added: " + err.Error())
+	}
+	return fail(500, "it is not known whether the entry was added: "+err.Error())
+}
+
+// prove waits for a checkpoint that covers index and returns the proof under it; false: there was none in time, or its tiles
+// could not be read.
+func (d *Door) prove(l *tree.Log, index uint64) ([]byte, bool) {
+	late := time.NewTimer(d.opts.ProofTimeout)
+	defer late.Stop()
+	for {
+		c, next := l.Newest()
+		if c != nil && c.Size > index {
+			b, err := proofUnder(l, c, index)
+			return b, err == nil
+		}
+		select {
+		case <-next:
+		case <-late.C:
+			return nil, false
+		case <-d.node.StoppedC():
+			return nil, false
+		}
+	}
+}
+
+// proofUnder is the tlog-proof of an entry under a checkpoint.
+func proofUnder(l *tree.Log, c *tree.Checkpoint, index uint64) ([]byte, error) {
+	hashes, err := l.Prover(l.View(), c.Size).Inclusion(index)
+	if err != nil {
+		return nil, err
+	}
+	p := tiles.TlogProof{Index: index, Hashes: hashes, Checkpoint: c.Note}
+	return p.Append(make([]byte, 0, 128+len(hashes)*45+len(c.Note))), nil
+}

@@ -1,0 +1,113 @@
+package tlog
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/holdfastdb/holdfast/door/kv/port"
+	"github.com/holdfastdb/holdfast/entry"
+	"github.com/holdfastdb/holdfast/machine/tree"
+	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/tiles"
+)
+
+// DefaultLog is the log that answers at the root of the address; the others answer below /logs/NAME.
+const DefaultLog = "default"
+
+// Options tune a Door. The zero value works.
+type Options struct {
+	// ReadOnly says why entries cannot be added to a log although it exists, "" if they can: its key is missing, for example.
+	// nil: they can.
+	ReadOnly func(l *tree.Log) string
+	// RequestTimeout bounds how long an add waits for the log. 0 = 7 s.
+	RequestTimeout time.Duration
+	// ProofTimeout is how long POST /add?proof=1 waits for a checkpoint after the entry is in the log. 0 = 5 s.
+	ProofTimeout time.Duration
+	// MaxQueueBytes bounds the entries of one log that wait for their turn to be proposed. 0 = 8 MiB.
+	MaxQueueBytes int
+	// MaxConns bounds connections, as port.Options does.
+	MaxConns int
+}
+
+// member is what the door needs of its node. *node.Node is the one; tests put a member without a log in its place.
+type member interface {
+	Propose(ctx context.Context, lane node.Lane, parts ...entry.Part) (*entry.Result, error)
+	StoppedC() <-chan struct{}
+}
+
+// Door answers requests. Its methods may be called from any number of goroutines.
+type Door struct {
+	node member
+	logs *tree.Machine
+	opts Options
+	port *port.Port
+	h2   *http.Server
+
+	mu     sync.Mutex
+	queues map[*tree.Log]*queue // guarded by mu
+	runH2  sync.Once
+}
+
+// New makes a door for n; nothing is served until Serve.
+func New(n *node.Node, opts Options) *Door { return newDoor(n, n.Tree(), opts) }
+
+func newDoor(n member, logs *tree.Machine, opts Options) *Door {
+	if opts.RequestTimeout == 0 {
+		opts.RequestTimeout = 7 * time.Second
+	}
+	if opts.ProofTimeout == 0 {
+		opts.ProofTimeout = 5 * time.Second
+	}
+	if opts.MaxQueueBytes == 0 {
+		opts.MaxQueueBytes = 8 << 20
+	}
+	if opts.ReadOnly == nil {
+		opts.ReadOnly = func(*tree.Log) string { return "" }
+	}
+	d := &Door{node: n, logs: logs, opts: opts, queues: map[*tree.Log]*queue{}}
+	d.port = port.New(port.Options{HTTP1: d.http1, HTTP2: http.HandlerFunc(d.http2), MaxConns: opts.MaxConns,
+		// Room for an entry that is too large by a little, so that it is refused with a sentence.
+		MaxBodyBytes: 2 * tiles.MaxEntryBytes})
+	d.h2 = newHTTP2(http.HandlerFunc(d.http2))
+	return d
+}
+
+// Serve accepts connections on l until Shutdown, which makes it return nil; any other error is the listener's. It may be
+// called for several listeners at once.
+func (d *Door) Serve(l net.Listener, offer port.Protocols) error {
+	// What the port takes for gRPC is every cleartext HTTP/2 connection; here that is HTTP/2 like any other.
+	d.runH2.Do(func() { go d.serveH2() })
+	if offer.TLS != nil {
+		offer.NoGRPC = true
+	}
+	return d.port.Serve(l, offer)
+}
+
+// Shutdown refuses new connections, lets requests that are being handled finish until ctx ends, and closes what is left. It
+// returns ctx's error if requests had to be cut.
+func (d *Door) Shutdown(ctx context.Context) error {
+	d.runH2.Do(func() {}) // never served: there is nothing to end
+	err := d.h2.Shutdown(ctx)
+	if err != nil {
+		_ = d.h2.Close() // its error is ctx's
+	}
+	if err2 := d.port.Shutdown(ctx); err == nil {
+		err = err2
+	}
+	return err
+}
+
+// queue is the queue of adds to a log.
+func (d *Door) queue(l *tree.Log) *queue {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	q := d.queues[l]
+	if q == nil {
+		q = &queue{d: d, log: l}
+		d.queues[l] = q
+	}
+	return q
+}

@@ -1,0 +1,489 @@
+package tlog
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfastdb/holdfast/door/kv/port"
+	"github.com/holdfastdb/holdfast/entry"
+	et "github.com/holdfastdb/holdfast/entry/tree"
+	"github.com/holdfastdb/holdfast/machine"
+	"github.com/holdfastdb/holdfast/machine/tree"
+	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/store"
+	"github.com/holdfastdb/holdfast/tiles"
+)
+
+// solo is a member without a log: it applies at once what is proposed, and signs at once what is in a hurry.
+type solo struct {
+	t    *testing.T
+	logs *tree.Machine
+	key  *tiles.Signer
+
+	mu    sync.Mutex
+	a     *machine.Applier
+	index uint64
+	calls int
+	fail  error         // Propose answers it
+	slow  time.Duration // and takes this long
+	mute  bool          // signs nothing
+}
+
+func (s *solo) StoppedC() <-chan struct{} { return nil }
+
+func (s *solo) Propose(_ context.Context, _ node.Lane, parts ...entry.Part) (*entry.Result, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	time.Sleep(s.slow)
+	if s.fail != nil {
+		return nil, s.fail
+	}
+	s.calls++
+	res, err := s.apply(parts...)
+	if err == nil && !s.mute && len(parts[0].Body) > 1 && parts[0].Body[0] == byte(et.Append) && parts[0].Body[1] == et.FlagHurry {
+		s.sign(s.logs.Logs()...)
+	}
+	return res, err
+}
+
+func (s *solo) apply(parts ...entry.Part) (res *entry.Result, err error) {
+	data := entry.AppendHeader(nil, entry.Header{})
+	data = entry.AppendPacked(data, entry.AppendCommand(nil, &entry.Command{Origin: 1, Seq: 1, Term: 1, Parts: parts}))
+	s.index++
+	err = s.a.Apply(s.index, 1, data, func(_, _ uint64) bool { return true }, func(_, _ uint64, r *entry.Result) { res = r })
+	return res, err
+}
+
+func (s *solo) do(p *et.Part) *entry.Result {
+	s.t.Helper()
+	res, err := s.apply(entry.Part{Machine: entry.MachineTree, Body: et.AppendPart(nil, p)})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return res
+}
+
+// sign publishes a checkpoint of each log as it is now.
+func (s *solo) sign(logs ...*tree.Log) {
+	for _, l := range logs {
+		v := l.View()
+		key := s.signer(l.Spec.Name)
+		n := &tiles.Note{Text: (&tiles.Checkpoint{Origin: key.Verifier().Name, Size: v.Size, Root: v.Root}).Text()}
+		key.Sign(n)
+		s.do(&et.Part{Kind: et.Checkpoint, Checkpoints: []et.Signed{{Log: l.Number, Size: v.Size, Root: v.Root, Note: n.Append(nil)}}})
+	}
+}
+
+func (s *solo) signNow(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sign(s.logs.Find(name))
+}
+
+func (s *solo) signer(name string) *tiles.Signer {
+	k, err := tiles.NewSigner("log.example/"+name, bytes.Repeat([]byte{byte(len(name))}, 32))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return k
+}
+
+// open serves a member with the logs given, each a name and perhaps "+dedup" or "+index".
+func open(t *testing.T, opts Options, logs ...string) (*solo, *Door, string) {
+	t.Helper()
+	s := &solo{t: t, logs: tree.New()}
+	s.a = machine.NewApplier(store.NewMem(), s.logs)
+	if err := s.a.Load(); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range logs {
+		name, option, _ := strings.Cut(l, "+")
+		s.do(&et.Part{Kind: et.Create, Spec: et.LogSpec{Name: name, Key: *s.signer(name).Verifier(), Dedup: option == "dedup", Index: option == "index"}})
+		s.sign(s.logs.Find(name))
+	}
+	d := newDoor(s, s.logs, opts)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- d.Serve(l, port.Protocols{}) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := d.Shutdown(ctx); err != nil {
+			t.Error("shutdown:", err)
+		}
+		if err := <-served; err != nil {
+			t.Error("serve:", err)
+		}
+	})
+	return s, d, "http://" + l.Addr().String()
+}
+
+// http1 does not ask for gzip by itself; http2 begins with the preface.
+var (
+	http1 = &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 100}, Timeout: 30 * time.Second}
+	http2 = &http.Client{Transport: func() http.RoundTripper {
+		t := &http.Transport{DisableCompression: true, Protocols: new(http.Protocols)}
+		t.Protocols.SetUnencryptedHTTP2(true)
+		return t
+	}(), Timeout: 30 * time.Second}
+)
+
+func call(t *testing.T, c *http.Client, method, url string, body []byte, headers ...string) (*http.Response, []byte) {
+	t.Helper()
+	q, err := http.NewRequest(method, url, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		q.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := c.Do(q)
+	if err != nil {
+		t.Fatal(method, url, err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(method, url, err)
+	}
+	return res, b
+}
+
+// expect asks for something and compares status, and the headers given as "Name: value" ("Name:" for none).
+func expect(t *testing.T, c *http.Client, method, url string, code int, headers ...string) []byte {
+	t.Helper()
+	res, b := call(t, c, method, url, nil)
+	if res.StatusCode != code {
+		t.Errorf("%s %s: %s, want %d: %s", method, url, res.Status, code, b)
+	}
+	for _, h := range headers {
+		name, want, _ := strings.Cut(h, ": ")
+		if got := res.Header.Get(name); got != want {
+			t.Errorf("%s %s: %s is %q, want %q", method, url, name, got, want)
+		}
+	}
+	return b
+}
+
+// TestTheSurface walks over every path as the specification and Tessera's tools know it, by HTTP/1.1 and by HTTP/2.
+func TestTheSurface(t *testing.T) {
+	for name, c := range map[string]*http.Client{"http1": http1, "http2": http2} {
+		t.Run(name, func(t *testing.T) {
+			s, _, url := open(t, Options{}, "default", "other")
+			key := s.signer("default").Verifier()
+			note := expect(t, c, "GET", url+"/checkpoint", 200, "Content-Type: text/plain; charset=utf-8", "Cache-Control: no-cache",
+				"Access-Control-Allow-Origin: *")
+			if cp, _, err := tiles.OpenCheckpoint(note, key); err != nil || cp.Size != 0 || cp.Root != tiles.EmptyRoot() {
+				t.Fatalf("at first: %+v, %v", cp, err)
+			}
+			for i := range 300 {
+				res, b := call(t, c, "POST", url+"/add", fmt.Appendf(nil, "entry %d", i))
+				if res.StatusCode != 200 || string(b) != strconv.Itoa(i) || res.Header.Get("Content-Type") != typeText {
+					t.Fatalf("add %d: %s %q %v", i, res.Status, b, res.Header)
+				}
+			}
+			if res, b := call(t, c, "POST", url+"/logs/other/add", nil); res.StatusCode != 200 || string(b) != "0" {
+				t.Fatalf("an empty entry: %s %q", res.Status, b)
+			}
+			expect(t, c, "GET", url+"/tile/entries/000", 404, "Cache-Control: no-store") // no checkpoint covers it
+			s.signNow("default")
+			res, note := call(t, c, "GET", url+"/checkpoint", nil)
+			cp, _, err := tiles.OpenCheckpoint(note, key)
+			if err != nil || cp.Size != 300 {
+				t.Fatalf("after 300 adds: %+v, %v", cp, err)
+			}
+			if res, b := call(t, c, "GET", url+"/checkpoint", nil, "If-None-Match", res.Header.Get("ETag")); res.StatusCode != 304 || len(b) != 0 {
+				t.Errorf("the same again: %s %q", res.Status, b)
+			}
+			forever := []string{"Content-Type: application/octet-stream", "Cache-Control: max-age=31536000, immutable"}
+			var want []byte
+			for i := range 300 {
+				if i == 256 {
+					if got := expect(t, c, "GET", url+"/tile/entries/000", 200, append(forever, "Vary: Accept-Encoding")...); !bytes.Equal(got, want) {
+						t.Error("the full bundle differs")
+					}
+					want = nil
+				}
+				want = tiles.AppendEntry(want, fmt.Appendf(nil, "entry %d", i))
+				if w := i%256 + 1; w < 256 && w%17 == 0 {
+					got := expect(t, c, "GET", fmt.Sprintf("%s/tile/entries/%03d.p/%d", url, i/256, w), 200, forever...)
+					if !bytes.Equal(got, want) {
+						t.Errorf("bundle %d.p/%d differs", i/256, w)
+					}
+				}
+			}
+			for path, length := range map[string]int{"0/000": 8192, "0/001.p/44": 44 * 32, "0/001.p/7": 7 * 32, "0/000.p/255": 255 * 32, "1/000.p/1": 32} {
+				if b := expect(t, c, "GET", url+"/tile/"+path, 200, forever...); len(b) != length {
+					t.Errorf("tile %s has %d bytes", path, len(b))
+				}
+			}
+			for _, path := range []string{"/tile/0/001", "/tile/0/001.p/45", "/tile/1/000", "/tile/2/000.p/1", "/tile/entries/002.p/1", "/tile/x/000",
+				"/tile/0/1", "/", "/nothing", "/logs/none/checkpoint", "/logs/other", "/logs/../checkpoint", "/tile/63/000.p/1"} {
+				expect(t, c, "GET", url+path, 404, "Cache-Control: no-store")
+			}
+			expect(t, c, "GET", url+"/add", 405, "Allow: POST")
+			expect(t, c, "PUT", url+"/checkpoint", 405)
+			expect(t, c, "OPTIONS", url+"/checkpoint", 204, "Access-Control-Allow-Methods: GET, HEAD, OPTIONS", "Access-Control-Allow-Origin: *")
+			if b := expect(t, c, "HEAD", url+"/tile/0/000", 200, "Content-Length: 8192"); len(b) != 0 {
+				t.Error("HEAD has a body")
+			}
+			res, packed := call(t, c, "GET", url+"/tile/entries/000", nil, "Accept-Encoding", "gzip")
+			z, err := gzip.NewReader(bytes.NewReader(packed))
+			if err != nil || res.Header.Get("Content-Encoding") != "gzip" {
+				t.Fatalf("compressed: %v %v", err, res.Header)
+			}
+			full, _ := call(t, c, "GET", url+"/tile/entries/000", nil)
+			if b, err := io.ReadAll(z); err != nil || int64(len(b)) != full.ContentLength || len(packed) >= len(b) {
+				t.Errorf("compressed: %d of %d bytes, %v", len(packed), len(b), err)
+			}
+			if res, b := call(t, c, "POST", url+"/add", make([]byte, 65535)); res.StatusCode != 200 || string(b) != "300" {
+				t.Errorf("the largest entry: %s %s", res.Status, b)
+			}
+			if res, _ := call(t, c, "POST", url+"/add", make([]byte, 65536)); res.StatusCode != 413 {
+				t.Errorf("an entry that is too large: %s", res.Status)
+			}
+		})
+	}
+}
+
+// TestProofs: what the door says about an entry verifies, and what it cannot say it refuses.
+func TestProofs(t *testing.T) {
+	s, _, url := open(t, Options{ProofTimeout: 50 * time.Millisecond}, "default", "found+index", "once+dedup")
+	key := s.signer("default").Verifier()
+	roots := []tiles.Hash{tiles.EmptyRoot()}
+	for i := range 600 {
+		e := fmt.Appendf(nil, "entry %d", i)
+		res, b := call(t, http1, "POST", url+"/add?proof=1", e)
+		if res.StatusCode != 200 || res.Header.Get("Content-Type") != "application/vnd.c2sp.tlog-proof" {
+			t.Fatalf("add %d: %s %s", i, res.Status, b)
+		}
+		p, err := tiles.ParseTlogProof(b)
+		if err != nil || p.Index != uint64(i) {
+			t.Fatalf("add %d: %+v, %v", i, p, err)
+		}
+		cp, err := p.Verify(e, key)
+		if err != nil {
+			t.Fatalf("add %d: %v", i, err)
+		}
+		roots = append(roots, cp.Root)
+	}
+	for _, i := range []int{0, 255, 256, 511, 599} {
+		b := expect(t, http1, "GET", fmt.Sprintf("%s/proof/inclusion?index=%d", url, i), 200, "Content-Type: application/vnd.c2sp.tlog-proof")
+		p, err := tiles.ParseTlogProof(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Verify(fmt.Appendf(nil, "entry %d", i), key); err != nil {
+			t.Errorf("inclusion of %d: %v", i, err)
+		}
+		var at struct {
+			Index, Size uint64
+			Hashes      []string
+		}
+		if err := json.Unmarshal(expect(t, http1, "GET", fmt.Sprintf("%s/proof/inclusion?index=%d&size=%d", url, i, i+1), 200), &at); err != nil {
+			t.Fatal(err)
+		}
+		leaf := tiles.LeafHash(fmt.Appendf(nil, "entry %d", i))
+		if err := tiles.VerifyInclusion(at.Index, at.Size, leaf, hashesOf(t, at.Hashes), roots[i+1]); err != nil {
+			t.Errorf("inclusion of %d in %d: %v", at.Index, at.Size, err)
+		}
+		var con struct {
+			From, To uint64
+			Hashes   []string
+		}
+		if err := json.Unmarshal(expect(t, http1, "GET", fmt.Sprintf("%s/proof/consistency?from=%d&to=600", url, i+1), 200), &con); err != nil {
+			t.Fatal(err)
+		}
+		if err := tiles.VerifyConsistency(con.From, con.To, roots[con.From], roots[con.To], hashesOf(t, con.Hashes)); err != nil {
+			t.Errorf("consistency of %d: %v", con.From, err)
+		}
+	}
+	for path, code := range map[string]int{"inclusion?index=600": 404, "inclusion?index=5&size=601": 404, "inclusion?index=5&size=5": 404, "inclusion": 400,
+		"inclusion?index=-1": 400, "inclusion?index=05": 400, "inclusion?index=1&index=2": 400, "inclusion?index=1&x=2": 400, "consistency?from=1": 400,
+		"consistency?from=2&to=1": 400, "consistency?from=1&to=601": 404, "consistency?from=a&to=1": 400} {
+		expect(t, http1, "GET", url+"/proof/"+path, code, "Cache-Control: no-store")
+	}
+
+	expect(t, http1, "GET", url+"/lookup?hash="+hashOf("x"), 501)
+	for range 3 {
+		call(t, http1, "POST", url+"/logs/found/add?proof=1", []byte("x"))
+		call(t, http1, "POST", url+"/logs/once/add?proof=1", []byte("x"))
+	}
+	if b := expect(t, http1, "GET", url+"/logs/found/lookup?hash="+hashOf("x"), 200, "Content-Type: application/json"); string(b) != "{\"indexes\":[0,1,2]}\n" {
+		t.Errorf("lookup: %s", b)
+	}
+	if b := expect(t, http1, "GET", url+"/logs/once/lookup?hash="+hashOf("x"), 200); string(b) != "{\"indexes\":[0]}\n" {
+		t.Errorf("lookup: %s", b)
+	}
+	expect(t, http1, "GET", url+"/logs/found/lookup?hash="+hashOf("y"), 404)
+	expect(t, http1, "GET", url+"/logs/found/lookup?hash=00", 400)
+
+	s.mu.Lock()
+	s.mute = true
+	s.mu.Unlock()
+	if res, b := call(t, http1, "POST", url+"/add?proof=1", []byte("unsigned")); res.StatusCode != 202 || string(b) != "600" {
+		t.Errorf("without a checkpoint: %s %s", res.Status, b)
+	}
+	if res, _ := call(t, http1, "POST", url+"/add?proof=yes", nil); res.StatusCode != 400 {
+		t.Errorf("proof=yes: %s", res.Status)
+	}
+}
+
+func hashOf(e string) string { h := tiles.LeafHash([]byte(e)); return hex.EncodeToString(h[:]) }
+
+func hashesOf(t *testing.T, texts []string) (out []tiles.Hash) {
+	t.Helper()
+	for _, s := range texts {
+		h, err := tiles.ParseHash(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
+// TestAddsShareCommands: many writers at once, every index holds its writer's entry, and few commands carried them.
+func TestAddsShareCommands(t *testing.T) {
+	s, d, _ := open(t, Options{}, "default")
+	s.slow = time.Millisecond
+	l := s.logs.Find("default")
+	const writers, each = 64, 40
+	var mu sync.Mutex
+	by := map[uint64]string{}
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for i := range each {
+				e := fmt.Sprintf("%d of %d", i, w)
+				index, err := d.queue(l).add([]byte(e), false)
+				mu.Lock()
+				if err != nil || by[index] != "" {
+					t.Errorf("%q: index %d, which has %q; %v", e, index, by[index], err)
+				}
+				by[index] = e
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if len(by) != writers*each || l.View().Size != writers*each {
+		t.Fatalf("%d indexes, %d entries", len(by), l.View().Size)
+	}
+	for n := uint64(0); n*256 < writers*each; n++ {
+		b, err := l.Bundle(n, int(min(256, writers*each-n*256)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := n * 256; len(b) > 0; i++ {
+			var e []byte
+			if e, b, err = tiles.NextEntry(b); err != nil || string(e) != by[i] {
+				t.Fatalf("entry %d is %q, its writer wrote %q", i, e, by[i])
+			}
+		}
+	}
+	if s.calls > 5*each {
+		t.Errorf("%d commands for %d adds", s.calls, writers*each)
+	}
+}
+
+// TestWhatMayBeSentAgain: 503 only where the entry is provably not in the log.
+func TestWhatMayBeSentAgain(t *testing.T) {
+	why := ""
+	s, _, url := open(t, Options{MaxQueueBytes: 1000, RequestTimeout: 100 * time.Millisecond, ReadOnly: func(*tree.Log) string { return why }}, "default")
+	for err, code := range map[error]int{node.ErrOverloaded: 503, node.ErrNoLeader: 503, node.ErrStopped: 503, node.ErrSuperseded: 503,
+		node.ErrUnknown: 500, errors.New("something else"): 500} {
+		s.mu.Lock()
+		s.fail = fmt.Errorf("wrapped: %w", err)
+		s.mu.Unlock()
+		res, b := call(t, http1, "POST", url+"/add", []byte("x"))
+		if res.StatusCode != code || (res.Header.Get("Retry-After") != "") != (code == 503) || (code == 500) != strings.Contains(string(b), "not known") {
+			t.Errorf("%v: %s, Retry-After %q, %s", err, res.Status, res.Header.Get("Retry-After"), b)
+		}
+	}
+	if size := s.logs.Find("default").View().Size; size != 0 {
+		t.Errorf("%d entries", size)
+	}
+
+	// While the log hangs, a bounded number of entries waits; those whose turn does not come are told so.
+	s.mu.Lock()
+	s.fail = nil
+	codes := make(chan int, 60)
+	for i := range 60 {
+		go func() {
+			res, _ := call(t, http1, "POST", url+"/add", bytes.Repeat([]byte{byte(i)}, 100))
+			codes <- res.StatusCode
+		}()
+	}
+	got := map[int]int{}
+	for range 59 { // all but the one in flight
+		got[<-codes]++
+	}
+	s.mu.Unlock()
+	got[<-codes]++
+	if got[200] != 1 || got[503] != 59 || s.logs.Find("default").View().Size != 1 {
+		t.Errorf("answers: %v, %d entries", got, s.logs.Find("default").View().Size)
+	}
+
+	why = "the log is read-only: its key is missing"
+	if res, b := call(t, http1, "POST", url+"/add", []byte("x")); res.StatusCode != 503 || !strings.Contains(string(b), why) {
+		t.Errorf("read-only: %s %s", res.Status, b)
+	}
+	if res, _ := call(t, http1, "POST", url+"/logs/none/add", []byte("x")); res.StatusCode != 404 {
+		t.Errorf("no such log: %s", res.Status)
+	}
+}
+
+// TestBeforeTheFirstKey: a server whose default log has not begun.
+func TestBeforeTheFirstKey(t *testing.T) {
+	_, _, url := open(t, Options{})
+	expect(t, http1, "GET", url+"/checkpoint", 404)
+	if res, _ := call(t, http1, "POST", url+"/add", []byte("x")); res.StatusCode != 503 || res.Header.Get("Retry-After") == "" {
+		t.Errorf("add: %s", res.Status)
+	}
+}
+
+// TestSimpleClients: HTTP/1.0, Connection: close and chunks are how small verifiers and scripts speak.
+func TestSimpleClients(t *testing.T) {
+	_, _, url := open(t, Options{}, "default")
+	for request, code := range map[string]string{
+		"GET /checkpoint HTTP/1.0\r\n\r\n":                                                       "200",
+		"GET /checkpoint HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n":                       "200",
+		"POST /add HTTP/1.0\r\nContent-Length: 1\r\n\r\nx":                                       "200",
+		"POST /add HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n": "200",
+	} {
+		c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		if _, err := io.WriteString(c, request); err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(c).ReadString('\n')
+		if err != nil || !strings.Contains(line, " "+code+" ") {
+			t.Errorf("%q: %q, %v", request, line, err)
+		}
+		if _, err := io.Copy(io.Discard, c); err != nil { // the server ends it
+			t.Errorf("%q: the connection stays open: %v", request, err)
+		}
+		c.Close()
+	}
+}

@@ -1,0 +1,187 @@
+package tlog
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/holdfastdb/holdfast/machine/tree"
+	"github.com/holdfastdb/holdfast/tiles"
+)
+
+// checkpoint answers with the newest signed note, the same bytes on every member.
+func checkpoint(l *tree.Log, r *request) answer {
+	note := l.Checkpoint().Note
+	sum := sha256.Sum256(note)
+	a := answer{code: 200, contentType: typeText, cache: cacheAsk, etag: `"` + hex.EncodeToString(sum[:12]) + `"`, body: note}
+	if r.match != "" && (r.match == "*" || strings.Contains(r.match, a.etag)) {
+		a.code, a.body = 304, nil
+	}
+	return a
+}
+
+// tile answers with a tile or bundle, full or partial, of any width that the newest checkpoint covers.
+func tile(l *tree.Log, path string, r *request) answer {
+	ref, err := tiles.ParsePath(path)
+	if err != nil {
+		return fail(404, "no tile path")
+	}
+	size := l.Checkpoint().Size
+	if ref.Level > 0 {
+		size >>= min(tiles.Height*ref.Level, 63)
+	}
+	if ref.N > tiles.MaxSize || ref.N*tiles.Width+uint64(ref.Width) > size {
+		return fail(404, "the checkpoint does not cover it")
+	}
+	a := answer{code: 200, contentType: typeBytes, cache: cacheForever}
+	if ref.Level == tiles.EntryLevel {
+		a.body, err = l.Bundle(ref.N, ref.Width)
+	} else {
+		a.body, err = l.Tile(ref.Level, ref.N, ref.Width)
+	}
+	switch {
+	case errors.Is(err, tree.ErrAbsent):
+		return fail(404, "not in the log")
+	case err != nil:
+		return fail(500, err.Error())
+	}
+	// Hashes do not compress, and a partial bundle is asked for once.
+	if ref.Level == tiles.EntryLevel && ref.Width == tiles.Width {
+		if a.vary = true; r.gzip {
+			a.body, a.gzipped = compress(a.body), true
+		}
+	}
+	return a
+}
+
+var compressors = sync.Pool{New: func() any {
+	w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // a level it has
+	return w
+}}
+
+func compress(b []byte) []byte {
+	w := compressors.Get().(*gzip.Writer)
+	defer compressors.Put(w)
+	var out bytes.Buffer
+	out.Grow(len(b)/2 + 64)
+	w.Reset(&out)
+	_, _ = w.Write(b) // memory does not fail
+	_ = w.Close()
+	return out.Bytes()
+}
+
+// number reads a decimal number without sign or leading zeros.
+func number(s string) (uint64, bool) {
+	n, err := strconv.ParseUint(s, 10, 64)
+	return n, err == nil && strconv.FormatUint(n, 10) == s
+}
+
+// inclusion answers /proof/inclusion?index=N with a tlog-proof under the newest checkpoint, and with &size=S by the bare hashes
+// in the tree of that size.
+func inclusion(l *tree.Log, r *request) answer {
+	v, ok := values(r.query, "index", "size")
+	index, ok2 := number(v["index"])
+	if !ok || !ok2 {
+		return fail(400, "want ?index=N, and &size=S for a size other than the checkpoint's")
+	}
+	c := l.Checkpoint()
+	size := c.Size
+	if s, given := v["size"]; given {
+		if size, ok = number(s); !ok {
+			return fail(400, "size is a number")
+		}
+	}
+	if index >= size || size > c.Size {
+		return fail(404, "the checkpoint does not cover it")
+	}
+	if _, given := v["size"]; !given {
+		b, err := proofUnder(l, c, index)
+		if err != nil {
+			return fail(500, err.Error())
+		}
+		return answer{code: 200, contentType: typeProof, cache: cacheNever, body: b}
+	}
+	hashes, err := l.Prover(l.View(), size).Inclusion(index)
+	if err != nil {
+		return fail(500, err.Error())
+	}
+	return object(cacheForever, struct {
+		Index  uint64   `json:"index"`
+		Size   uint64   `json:"size"`
+		Hashes []string `json:"hashes"`
+	}{index, size, texts(hashes)})
+}
+
+// consistency answers /proof/consistency?from=A&to=B.
+func consistency(l *tree.Log, r *request) answer {
+	v, ok := values(r.query, "from", "to")
+	from, ok1 := number(v["from"])
+	to, ok2 := number(v["to"])
+	switch {
+	case !ok || !ok1 || !ok2 || from > to:
+		return fail(400, "want ?from=A&to=B, sizes of the log, the smaller first")
+	case to > l.Checkpoint().Size:
+		return fail(404, "the checkpoint does not cover it")
+	}
+	hashes, err := l.Prover(l.View(), to).Consistency(from)
+	if err != nil {
+		return fail(500, err.Error())
+	}
+	return object(cacheForever, struct {
+		From   uint64   `json:"from"`
+		To     uint64   `json:"to"`
+		Hashes []string `json:"hashes"`
+	}{from, to, texts(hashes)})
+}
+
+// mostIndexes is how many indexes a lookup answers.
+const mostIndexes = 100
+
+// lookup answers /lookup?hash=H with the indexes of entries that have this leaf hash.
+func lookup(l *tree.Log, r *request) answer {
+	if !l.Spec.Dedup && !l.Spec.Index {
+		return fail(501, "this log was begun without --index")
+	}
+	v, ok := values(r.query, "hash")
+	raw, err := hex.DecodeString(v["hash"])
+	if !ok || err != nil || len(raw) != tiles.HashSize {
+		return fail(400, "want ?hash= and the leaf hash in hex")
+	}
+	found, err := l.Lookup(tiles.Hash(raw), mostIndexes)
+	if err != nil {
+		return fail(500, err.Error())
+	}
+	size := l.Checkpoint().Size
+	covered := found[:0]
+	for _, i := range found {
+		if i < size {
+			covered = append(covered, i)
+		}
+	}
+	if len(covered) == 0 {
+		return fail(404, "no entry under the checkpoint has this hash")
+	}
+	return object(cacheNever, struct {
+		Indexes []uint64 `json:"indexes"`
+	}{covered})
+}
+
+func texts(hs []tiles.Hash) []string {
+	out := make([]string, len(hs))
+	for i := range hs {
+		out[i] = hs[i].String()
+	}
+	return out
+}
+
+// object is an answer in JSON. The fields are numbers and strings: encoding them cannot fail.
+func object(cache string, v any) answer {
+	b, _ := json.Marshal(v)
+	return answer{code: 200, contentType: typeJSON, cache: cache, body: append(b, '\n')}
+}

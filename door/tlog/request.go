@@ -1,0 +1,117 @@
+package tlog
+
+import (
+	"net/url"
+	"strings"
+
+	et "github.com/holdfastdb/holdfast/entry/tree"
+)
+
+// request is what a client asked for, whatever HTTP it speaks. Its memory belongs to the request it was read from.
+type request struct {
+	method string
+	path   string // as sent: no path of a log needs escaping
+	query  string
+	body   []byte
+	gzip   bool   // the client takes gzip
+	match  string // If-None-Match
+}
+
+// answer is what it gets.
+type answer struct {
+	code        int
+	contentType string
+	cache       string // Cache-Control
+	etag        string
+	allow       string // of a 405 or a preflight
+	retryAfter  bool
+	gzipped     bool
+	vary        bool // another client might get it compressed, or not
+	body        []byte
+}
+
+const (
+	typeText  = "text/plain; charset=utf-8"
+	typeBytes = "application/octet-stream"
+	typeProof = "application/vnd.c2sp.tlog-proof"
+	typeJSON  = "application/json"
+
+	cacheForever = "max-age=31536000, immutable"
+	cacheNever   = "no-store"
+	cacheAsk     = "no-cache" // kept, and asked for again with its ETag
+)
+
+// fail is an answer that is a sentence.
+func fail(code int, text string) answer {
+	return answer{code: code, contentType: typeText, cache: cacheNever, body: []byte(text + "\n")}
+}
+
+// later is a 503: whatever was asked for has provably not happened and may be asked for again.
+func later(text string) answer {
+	a := fail(503, text)
+	a.retryAfter = true
+	return a
+}
+
+// serve answers a request.
+func (d *Door) serve(r *request) answer {
+	name, path := DefaultLog, strings.TrimPrefix(r.path, "/")
+	if rest, ok := strings.CutPrefix(path, "logs/"); ok {
+		name, path, ok = strings.Cut(rest, "/")
+		if !ok || !et.ValidName(name) {
+			return fail(404, "no such log")
+		}
+	}
+	l := d.logs.Find(name)
+	if path == "add" {
+		return d.add(l, name, r)
+	}
+	switch r.method {
+	case "GET", "HEAD":
+	case "OPTIONS":
+		return answer{code: 204, cache: cacheNever, allow: "GET, HEAD, OPTIONS"}
+	default:
+		a := fail(405, "read with GET, add with POST /add")
+		a.allow = "GET, HEAD, OPTIONS"
+		return a
+	}
+	if l == nil {
+		return fail(404, "no such log")
+	}
+	if l.Checkpoint() == nil {
+		return fail(404, "the log has no checkpoint yet")
+	}
+	switch {
+	case path == "checkpoint":
+		return checkpoint(l, r)
+	case strings.HasPrefix(path, "tile/"):
+		return tile(l, path, r)
+	case path == "proof/inclusion":
+		return inclusion(l, r)
+	case path == "proof/consistency":
+		return consistency(l, r)
+	case path == "lookup":
+		return lookup(l, r)
+	}
+	return fail(404, "no such path")
+}
+
+// values reads a query that must have only the given parameters, each at most once. ok is false otherwise.
+func values(query string, known ...string) (v map[string]string, ok bool) {
+	q, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, false
+	}
+	v = map[string]string{}
+	for _, k := range known {
+		switch vs := q[k]; len(vs) {
+		case 0:
+		case 1:
+			v[k] = vs[0]
+		default:
+			return nil, false
+		}
+		delete(q, k)
+	}
+	return v, len(q) == 0
+}

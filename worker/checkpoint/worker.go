@@ -1,0 +1,234 @@
+// Package checkpoint signs the checkpoints of transparency logs. The leader's Worker waits until a log has grown, checks that
+// the store's frontier and right edge agree with each other, signs, and proposes the signed note as a command of its own term;
+// what every member then serves is the applied note, byte for byte (DECISIONS A14). A deposed leader's note is dropped by
+// Apply and was never shown to anybody.
+//
+// It holds the private keys, which are never in the log, the store or a snapshot. It does not read their files: cmd/holdfast
+// does. It decides when a checkpoint is worth making, and nothing about what is in a log.
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/holdfastdb/holdfast/entry"
+	et "github.com/holdfastdb/holdfast/entry/tree"
+	"github.com/holdfastdb/holdfast/machine/tree"
+	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/tiles"
+)
+
+const (
+	// least is the time between two checkpoints of one log while somebody waits for them. A signature costs 23 µs and a
+	// command a sync, so this bounds what impatient clients cost the others.
+	least = 5 * time.Millisecond
+	// calm is when a log that nobody waits for gets a checkpoint after it has begun to grow. With the signature and the
+	// command it is published within 100 ms of the last add.
+	calm = 80 * time.Millisecond
+	// pause is how long the worker waits after a failure.
+	pause = 200 * time.Millisecond
+	// proposeTimeout bounds one command; after it the logs are looked at again.
+	proposeTimeout = 10 * time.Second
+)
+
+// member is what the worker needs of its node. *node.Node is the one; tests drive a worker without a log.
+type member interface {
+	Leadership() (term uint64, changed <-chan struct{})
+	ProposeInTerm(ctx context.Context, term uint64, lane node.Lane, parts ...entry.Part) (*entry.Result, error)
+	StoppedC() <-chan struct{}
+}
+
+// Options of a Worker.
+type Options struct {
+	// Key returns the private key for a log, nil if this member has none.
+	Key func(log string) *tiles.Signer
+	// First is a log to begin as soon as this member leads, if there is none of its name and Key has its key; nil: none.
+	First *et.LogSpec
+	// Logger gets what an operator must know; nil: silent.
+	Logger *slog.Logger
+	// Damaged is called, once per log and start, when a log contradicts itself; nil: it is only logged. The log gets no
+	// further checkpoint from this member.
+	Damaged func(err error)
+}
+
+// Worker signs for as long as its member leads. Its fields below node belong to the goroutine of Run.
+type Worker struct {
+	node member
+	logs *tree.Machine
+	opt  Options
+
+	due     map[*tree.Log]time.Time // when a log that has grown gets a checkpoint although nobody waits
+	last    map[*tree.Log]time.Time // when the newest one was signed
+	damaged map[*tree.Log]bool
+	keyless map[*tree.Log]bool // told that the key is missing
+}
+
+// New makes n's worker; Run starts it.
+func New(n *node.Node, opt Options) *Worker { return newWorker(n, n.Tree(), opt) }
+
+func newWorker(n member, logs *tree.Machine, opt Options) *Worker {
+	if opt.Logger == nil {
+		opt.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Worker{node: n, logs: logs, opt: opt, due: map[*tree.Log]time.Time{}, last: map[*tree.Log]time.Time{},
+		damaged: map[*tree.Log]bool{}, keyless: map[*tree.Log]bool{}}
+}
+
+// Run works until the node stops. Call it once.
+func (w *Worker) Run() {
+	for {
+		term, changed := w.node.Leadership()
+		if term != 0 {
+			w.lead(term, changed)
+		}
+		select {
+		case <-changed:
+		case <-w.node.StoppedC():
+			return
+		}
+	}
+}
+
+// lead works in one term until changed is closed.
+func (w *Worker) lead(term uint64, changed <-chan struct{}) {
+	clear(w.due)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		demand := w.logs.Demand() // before the logs are looked at
+		wait, err := w.round(term)
+		if errors.Is(err, node.ErrSuperseded) {
+			wait = time.Hour
+		} else if err != nil {
+			wait = pause
+		}
+		timer.Reset(wait)
+		select {
+		case <-changed:
+			return
+		case <-w.node.StoppedC():
+			return
+		case <-demand:
+			if err != nil { // what failed is not asked for again at once
+				select {
+				case <-changed:
+					return
+				case <-w.node.StoppedC():
+					return
+				case <-time.After(pause):
+				}
+			}
+		case <-timer.C:
+		}
+	}
+}
+
+// round signs what is due and returns when it should be called again, if nothing happens before.
+func (w *Worker) round(term uint64) (wait time.Duration, err error) {
+	if err := w.begin(term); err != nil {
+		return pause, err
+	}
+	now := time.Now()
+	next := now.Add(time.Hour)
+	part := et.Part{Kind: et.Checkpoint}
+	for _, l := range w.logs.Logs() {
+		at, ok := w.when(l, now)
+		if !ok {
+			continue
+		}
+		if at.After(now) {
+			if at.Before(next) {
+				next = at
+			}
+			continue
+		}
+		if c, ok := w.sign(l); ok {
+			part.Checkpoints = append(part.Checkpoints, c)
+			w.last[l] = now
+		}
+		delete(w.due, l)
+	}
+	if len(part.Checkpoints) == 0 {
+		return time.Until(next), nil
+	}
+	if err := w.propose(term, &part); err != nil {
+		return pause, err
+	}
+	return 0, nil // logs may have grown meanwhile
+}
+
+// when says when a log should get a checkpoint; false: there is nothing to sign, or nothing to sign with.
+func (w *Worker) when(l *tree.Log, now time.Time) (time.Time, bool) {
+	c := l.Checkpoint()
+	if l.Held() || w.damaged[l] || c != nil && c.Size == l.View().Size || !w.hasKey(l) {
+		return now, false
+	}
+	earliest := w.last[l].Add(least)
+	if c == nil || l.Wanted() > 0 {
+		return earliest, true
+	}
+	at, ok := w.due[l]
+	if !ok {
+		at = now.Add(calm)
+		w.due[l] = at
+	}
+	if at.Before(earliest) {
+		at = earliest
+	}
+	return at, true
+}
+
+func (w *Worker) hasKey(l *tree.Log) bool {
+	if k := w.opt.Key(l.Spec.Name); k != nil && k.Verifier().Equal(&l.Spec.Key) {
+		return true
+	}
+	if !w.keyless[l] {
+		w.keyless[l] = true
+		w.opt.Logger.Warn("no checkpoints: the key is missing", "log", l.Spec.Name)
+	}
+	return false
+}
+
+// sign checks a log and signs what it is now.
+func (w *Worker) sign(l *tree.Log) (et.Signed, bool) {
+	size, root, err := w.logs.CheckEdge(l)
+	if err != nil {
+		w.damaged[l] = true
+		w.opt.Logger.Error("no more checkpoints", "log", l.Spec.Name, "err", err)
+		if w.opt.Damaged != nil {
+			w.opt.Damaged(err)
+		}
+		return et.Signed{}, false
+	}
+	n := tiles.Note{Text: (&tiles.Checkpoint{Origin: l.Spec.Key.Name, Size: size, Root: root}).Text()}
+	w.opt.Key(l.Spec.Name).Sign(&n)
+	return et.Signed{Log: l.Number, Size: size, Root: root, Note: n.Append(nil)}, true
+}
+
+func (w *Worker) propose(term uint64, p *et.Part) error {
+	ctx, cancel := context.WithTimeout(context.Background(), proposeTimeout)
+	defer cancel()
+	res, err := w.node.ProposeInTerm(ctx, term, node.LaneSystem, entry.Part{Machine: entry.MachineTree, Body: et.AppendPart(nil, p)})
+	switch {
+	case err != nil:
+		return err
+	case res.Rejection != nil:
+		err := fmt.Errorf("propose %s: %w", p.Kind, res.Rejection)
+		w.opt.Logger.Error("refused", "err", err)
+		return err
+	}
+	return nil
+}
+
+// begin begins the first log if it is missing.
+func (w *Worker) begin(term uint64) error {
+	s := w.opt.First
+	if s == nil || w.logs.Find(s.Name) != nil || w.opt.Key(s.Name) == nil {
+		return nil
+	}
+	s.Key = *w.opt.Key(s.Name).Verifier()
+	return w.propose(term, &et.Part{Kind: et.Create, Spec: *s})
+}
