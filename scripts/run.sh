@@ -1,9 +1,9 @@
 #!/bin/sh
 # Starts bin/holdfast with every finished door in the foreground until Ctrl-C and prints one working command per door.
-# Data lies in build/run/data and survives the run; KV=host:port and ADMIN=host:port choose other addresses.
+# Data lies in build/run/data and survives the run; KV, TLOG and ADMIN=host:port choose other addresses.
 set -eu
 cd "$(dirname "$0")/.."
-kv=${KV:-127.0.0.1:2379} admin=${ADMIN:-127.0.0.1:8080}
+kv=${KV:-127.0.0.1:2379} tlog=${TLOG:-127.0.0.1:2025} admin=${ADMIN:-127.0.0.1:8080}
 
 if command -v etcdctl >/dev/null 2>&1; then
 	etcdctl=etcdctl
@@ -13,7 +13,7 @@ else
 fi
 
 mkdir -p build/run
-bin/holdfast serve --data build/run/data --kv "$kv" --admin "$admin" &
+bin/holdfast serve --data build/run/data --kv "$kv" --tlog "$tlog" --admin "$admin" &
 pid=$!
 # Ctrl-C reaches the server by itself, since the terminal sends it to the whole group; a second signal would make it stop at
 # once instead of handing over and closing its files.
@@ -39,6 +39,8 @@ cat <<END
 
 kv is on $kv. In another terminal:
   $etcdctl --endpoints $kv put greeting hello
+tlog is on $tlog:
+  curl -d 'release 1.0' '$tlog/add?proof=1'
   curl http://$admin/readyz   tells whether every door serves. Ctrl-C stops it.
 
 END

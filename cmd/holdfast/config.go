@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
+
+	"github.com/holdfastdb/holdfast/tiles"
 )
 
 // config is everything `holdfast serve` can be told, checked and with defaults filled in.
@@ -25,6 +27,10 @@ type config struct {
 	kvAuthToken    string
 	kvAuthTokenTTL time.Duration
 	kvBcryptCost   int
+
+	tlog       address
+	tlogKeys   string // "" = tlog-keys in the data directory
+	tlogOrigin string
 
 	admin address
 
@@ -61,6 +67,12 @@ func options() []option {
 			set: func(c *config, v string) error { return setLifetime(&c.kvAuthTokenTTL, v) }},
 		{name: "kv-bcrypt-cost", arg: "N", def: "10", help: "what a guess at a password costs, 4 to 31; each step doubles it",
 			set: func(c *config, v string) error { return setBcryptCost(&c.kvBcryptCost, v) }},
+		{name: "tlog", arg: "ADDR", def: "127.0.0.1:2025", door: true, help: "transparency logs over HTTP (C2SP tlog-tiles), or off",
+			set: func(c *config, v string) error { return setAddress(&c.tlog, v) }},
+		{name: "tlog-keys", arg: "DIR", help: "private keys of the logs, NAME.key each (default: tlog-keys in the data directory)",
+			set: func(c *config, v string) error { c.tlogKeys = v; return nil }},
+		{name: "tlog-origin", arg: "NAME", help: "origin of the log default when a first start makes its key (default: a random one)",
+			set: func(c *config, v string) error { return setOrigin(&c.tlogOrigin, v) }},
 		{name: "admin", arg: "ADDR", def: "127.0.0.1:8080", help: "readiness, metrics, status and membership over HTTP, or off",
 			set: func(c *config, v string) error { return setAddress(&c.admin, v) }},
 		{name: "data", arg: "DIR", help: "directory of this member's log and state, made if missing",
@@ -270,6 +282,9 @@ func (c *config) checkExposure() error {
 	if !c.kv.off() && !c.kv.loopback() && !mutual {
 		return usagef("serve: --kv %s is beyond loopback and this build asks nobody for a password; %s", c.kv, next)
 	}
+	if !c.tlog.off() && !c.tlog.loopback() && !mutual {
+		return usagef("serve: --tlog %s is beyond loopback and anyone could add to the logs; %s", c.tlog, next)
+	}
 	if !c.admin.off() && !c.admin.loopback() && !mutual {
 		return usagef("serve: --admin %s is beyond loopback and may change the cluster; %s", c.admin, next)
 	}
@@ -285,7 +300,7 @@ func (c *config) exposed() []string {
 	for _, e := range []struct {
 		name string
 		at   address
-	}{{"kv", c.kv}, {"admin", c.admin}, {"peer", c.peer}} {
+	}{{"kv", c.kv}, {"tlog", c.tlog}, {"admin", c.admin}, {"peer", c.peer}} {
 		if !e.at.off() && !e.at.loopback() {
 			out = append(out, e.name+" "+e.at.String())
 		}
@@ -324,6 +339,14 @@ func setLevel(dst *slog.Level, v string) error {
 	default:
 		return errors.New("no such level; choose debug, info, warn or error")
 	}
+	return nil
+}
+
+func setOrigin(dst *string, v string) error {
+	if !tiles.ValidKeyName(v) {
+		return errors.New("an origin has no space and no +; write one like log.example.org/2026")
+	}
+	*dst = v
 	return nil
 }
 

@@ -156,6 +156,7 @@ func etcdSetup(s *etcdflags.Settings, memory int64, log *slog.Logger) (*setup, e
 			KeepaliveInterval: s.KeepaliveInterval, KeepaliveTimeout: s.KeepaliveTimeout,
 			AuthToken: s.AuthToken, AuthTokenTTL: s.AuthTokenTTL, BcryptCost: s.BcryptCost, ReadFile: os.ReadFile,
 			ClientCertAuth: s.ClientTLS.CertAuth},
+		tlog:       tlogSetup{keys: filepath.Join(s.DataDir, "tlog-keys")}, // the door is off; this member may lead others that have it
 		compaction: compact.Policy{Period: s.CompactPeriod, Revisions: s.CompactRevisions},
 		advise:     func(err error) error { return advise(err, "--data-dir", s.DataDir) },
 	}

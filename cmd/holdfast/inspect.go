@@ -20,6 +20,7 @@ import (
 	ei "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/entry/member"
+	et "github.com/holdfastdb/holdfast/entry/tree"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/replica"
@@ -187,6 +188,8 @@ func describePart(p entry.Part) string {
 		return ekv.Describe(p.Body)
 	case entry.MachineEtcd2:
 		return e2.Describe(p.Body)
+	case entry.MachineTree:
+		return et.Describe(p.Body)
 	case entry.MachineIdent:
 		return ei.Describe(p.Body)
 	case entry.MachineMember:

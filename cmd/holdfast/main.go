@@ -44,6 +44,8 @@ func commands() []*command {
 	all = append(all, memberCommands()...)
 	all = append(all, snapshotCommands()...)
 	all = append(all, inspectCommands()...)
+	all = append(all, tlogCommands()...)
+	all = append(all, resumeCommand())
 	all = append(all, importCommand())
 	return append(all, versionCommand())
 }

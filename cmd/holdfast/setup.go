@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -25,6 +26,7 @@ type setup struct {
 	kv, peers []place
 	door      doorkv.Options // start adds Steps
 	admin     *place         // nil: off
+	tlog      tlogSetup
 	// metrics is where only /metrics, /health and the like are answered, for networks that nobody else is let into.
 	metrics []place
 	// compaction is what the leader forgets by itself.
@@ -85,6 +87,13 @@ func (c *config) setup(log *slog.Logger) (*setup, error) {
 	}
 	if !c.kv.off() {
 		su.kv = []place{{"tcp", c.kv.String(), "--kv", port.Protocols{TLS: certs.clients()}}}
+	}
+	su.tlog = tlogSetup{keys: c.tlogKeys, origin: c.tlogOrigin}
+	if su.tlog.keys == "" {
+		su.tlog.keys = filepath.Join(c.data, "tlog-keys")
+	}
+	if !c.tlog.off() {
+		su.tlog.at = &place{"tcp", c.tlog.String(), "--tlog", port.Protocols{TLS: certs.clients()}}
 	}
 	if !c.admin.off() {
 		su.admin = &place{network: "tcp", addr: c.admin.String(), flag: "--admin"}

@@ -18,8 +18,10 @@ import (
 	"github.com/holdfastdb/holdfast/door/admin"
 	doorkv "github.com/holdfastdb/holdfast/door/kv"
 	"github.com/holdfastdb/holdfast/door/kv/v2"
+	doortlog "github.com/holdfastdb/holdfast/door/tlog"
 	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/tiles"
 	"github.com/holdfastdb/holdfast/worker/compact"
 	"github.com/holdfastdb/holdfast/worker/expire"
 	"github.com/holdfastdb/holdfast/worker/lease"
@@ -29,10 +31,13 @@ import (
 type server struct {
 	setup *setup
 	log   *slog.Logger
-	admin *admin.Admin // nil: off
-	kv    *doorkv.Door // nil: off
-	v2    *v2.Handler  // on the kv door's port; nil: off
+	admin *admin.Admin   // nil: off
+	kv    *doorkv.Door   // nil: off
+	v2    *v2.Handler    // on the kv door's port; nil: off
+	tlog  *doortlog.Door // nil: off
 	node  *node.Node
+
+	tlogKeys *tlogKeys
 	// metrics answers on the addresses for metrics only; nil: there are none.
 	metrics *http.Server
 	// serving becomes true once every door accepts clients.
@@ -59,7 +64,11 @@ func start(ctx context.Context, su *setup, log *slog.Logger) (_ *server, err err
 	// The doors' own listeners are opened only when the member is ready: a port that is bound but not served would hold
 	// clients that could go to another member. So these two are tried now, and the data directory is not touched if
 	// somebody has them.
-	for _, p := range slices.Concat(su.kv, su.peers, su.metrics) {
+	tried := slices.Concat(su.kv, su.peers, su.metrics)
+	if su.tlog.at != nil {
+		tried = append(tried, *su.tlog.at)
+	}
+	for _, p := range tried {
 		if p.network == "unix" {
 			continue // the file is nobody's until it is bound
 		}
@@ -75,6 +84,9 @@ func start(ctx context.Context, su *setup, log *slog.Logger) (_ *server, err err
 			s.abandon()
 		}
 	}()
+	if err := s.openTlogKeys(); err != nil {
+		return nil, err
+	}
 	if su.admin != nil {
 		l, err := su.admin.listen()
 		if err != nil {
@@ -84,7 +96,8 @@ func start(ctx context.Context, su *setup, log *slog.Logger) (_ *server, err err
 		if su.admin.TLS != nil {
 			l = tls.NewListener(l, su.admin.TLS)
 		}
-		s.admin = admin.New(admin.Options{Version: version, Steps: steps, DoorsServe: s.serving.Load, Logger: log})
+		s.admin = admin.New(admin.Options{Version: version, Steps: steps, DoorsServe: s.serving.Load, Logger: log,
+			TlogKey: func(name, origin string) (*tiles.Verifier, error) { return s.tlogKeys.forNew(name, origin) }})
 		s.goServe("admin", func() error { return s.admin.Serve(l) })
 	}
 
@@ -99,10 +112,14 @@ func start(ctx context.Context, su *setup, log *slog.Logger) (_ *server, err err
 	s.wg.Go(leases.Run)
 	s.wg.Go(expire.New(s.node).Run)
 	s.wg.Go(func() { compact.Run(s.node, su.compaction, log) })
+	s.signTlogs()
 	if err := s.waitReady(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.openKV(steps, leases); err != nil {
+		return nil, err
+	}
+	if err := s.openTlog(); err != nil {
 		return nil, err
 	}
 	s.serving.Store(true)
@@ -224,6 +241,11 @@ func (s *server) shutdown() error {
 			s.log.Warn("requests cut", "door", "kv", "err", err)
 		}
 	}
+	if s.tlog != nil {
+		if err := s.tlog.Shutdown(ctx); err != nil {
+			s.log.Warn("requests cut", "door", "tlog", "err", err)
+		}
+	}
 	s.abandon()
 	select {
 	case err := <-s.failed:
@@ -252,6 +274,9 @@ func (s *server) abandon() {
 	if s.kv != nil {
 		s.v2.Close()
 		s.kv.Shutdown(ctx)
+	}
+	if s.tlog != nil {
+		s.tlog.Shutdown(ctx)
 	}
 	if s.metrics != nil {
 		s.metrics.Close()

@@ -22,6 +22,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/tiles"
 )
 
 // Options of the admin door.
@@ -32,7 +33,10 @@ type Options struct {
 	Steps *meter.Steps
 	// DoorsServe reports whether every door of this server accepts clients; nil: there is no other door.
 	DoorsServe func() bool
-	Logger     *slog.Logger // nil: silent
+	// TlogKey returns the public key under which a log of this name and origin begins. An error says what is missing and
+	// what to do. nil: there is never one.
+	TlogKey func(name, origin string) (*tiles.Verifier, error)
+	Logger  *slog.Logger // nil: silent
 	// Now is the clock, for tests; nil: time.Now.
 	Now func() time.Time
 }
@@ -60,7 +64,8 @@ type keyspace interface {
 // attached is a running member.
 type attached struct {
 	member
-	kv keyspace
+	kv   keyspace
+	logs logs
 }
 
 // Admin serves the operator's door. Create it with New.
@@ -98,6 +103,9 @@ func New(opts Options) *Admin {
 	if opts.DoorsServe == nil {
 		opts.DoorsServe = func() bool { return true }
 	}
+	if opts.TlogKey == nil {
+		opts.TlogKey = func(string, string) (*tiles.Verifier, error) { return nil, ErrNoKey }
+	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -122,7 +130,9 @@ func New(opts Options) *Admin {
 func (a *Admin) Waiting(what string) { a.waiting.Store(&what) }
 
 // Attach hands over the running member, once.
-func (a *Admin) Attach(n *node.Node) { a.attach(&attached{member: n, kv: n.KV()}) }
+func (a *Admin) Attach(n *node.Node) {
+	a.attach(&attached{member: n, kv: n.KV(), logs: logs{n.Tree(), n.Propose}})
+}
 
 func (a *Admin) attach(m *attached) {
 	m.Handle(progressService, func(context.Context, []byte) ([]byte, error) { return json.Marshal(progressOf(m)) })
@@ -181,6 +191,9 @@ func (a *Admin) handler() http.Handler {
 	mux.HandleFunc("DELETE /v1/members/{id}", a.running(a.deleteMember))
 	mux.HandleFunc("POST /v1/members/{id}/promote", a.running(a.promoteMember))
 	mux.HandleFunc("GET /v1/snapshot", a.running(a.getSnapshot))
+	mux.HandleFunc("GET /v1/tlog/logs", a.running(a.getLogs))
+	mux.HandleFunc("POST /v1/tlog/logs", a.running(a.postLog))
+	mux.HandleFunc("POST /v1/tlog/logs/{name}/resume", a.running(a.resumeLog))
 	// A profile costs nothing until somebody asks for one, and is asked for when it is too late to restart.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)

@@ -22,6 +22,7 @@ type Node struct {
 	Name            string
 	Dir             string // data directory, kept over restarts
 	KV, Admin, Peer string
+	Tlog            string // used only if an extra flag's value is {tlog}
 }
 
 // Cluster is one to five nodes of one kind of server.
@@ -82,11 +83,11 @@ func (c *Cluster) add() (*Node, error) {
 	defer c.mu.Unlock()
 	c.named++
 	name := fmt.Sprintf("n%d", c.named)
-	ports, err := freePorts(3)
+	ports, err := freePorts(4)
 	if err != nil {
 		return nil, err
 	}
-	node := &Node{Name: name, Dir: filepath.Join(c.Dir, name), KV: ports[0], Admin: ports[1], Peer: ports[2]}
+	node := &Node{Name: name, Dir: filepath.Join(c.Dir, name), KV: ports[0], Admin: ports[1], Peer: ports[2], Tlog: ports[3]}
 	if err := os.MkdirAll(node.Dir, 0o700); err != nil {
 		return nil, err
 	}

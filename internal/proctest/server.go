@@ -27,7 +27,7 @@ type Server struct {
 	ready func(ctx context.Context, n *Node) error
 }
 
-// Holdfast runs `holdfast serve` with the kv door; extra flags go to every node.
+// Holdfast runs `holdfast serve` with the kv door; extra flags go to every node, with {tlog} replaced by the node's Tlog.
 func Holdfast(bin string, extra ...string) Server {
 	base := func(n *Node) []string {
 		return []string{"serve", "--data", n.Dir, "--name", n.Name, "--kv", n.KV, "--admin", n.Admin, "--peer", n.Peer}
@@ -39,7 +39,10 @@ func Holdfast(bin string, extra ...string) Server {
 			if len(all) > 1 {
 				args = append(args, "--peers", list(all, "%s=%s"))
 			}
-			return append(args, extra...)
+			for _, e := range extra {
+				args = append(args, strings.ReplaceAll(e, "{tlog}", n.Tlog))
+			}
+			return args
 		},
 		join:  func(all []*Node) []string { return append([]string{"--join", all[0].Peer}, extra...) },
 		ready: func(ctx context.Context, n *Node) error { return get(ctx, "http://"+n.Admin+"/readyz") },

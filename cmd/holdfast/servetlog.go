@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/holdfastdb/holdfast/disk"
+	doortlog "github.com/holdfastdb/holdfast/door/tlog"
+	et "github.com/holdfastdb/holdfast/entry/tree"
+	"github.com/holdfastdb/holdfast/machine/tree"
+	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/worker/checkpoint"
+)
+
+// tlogSetup is what a server is told of transparency logs.
+type tlogSetup struct {
+	at     *place // nil: the door is off
+	keys   string // directory
+	origin string // "" = made up, where a key is made
+}
+
+// openTlogKeys reads the keys. The first start of a member on its own makes the one of the default log; no later start does,
+// because a log whose key is missing has lost it.
+func (s *server) openTlogKeys() error {
+	t := &s.setup.tlog
+	_, err := node.ReadIdentity(disk.OS(), s.setup.node.Dir)
+	fresh := errors.Is(err, node.ErrNoIdentity)
+	alone := len(s.setup.join.Peers) <= 1 && s.setup.join.Join == ""
+	s.tlogKeys = newTlogKeys(t.keys, alone)
+	if err := s.tlogKeys.check(); err != nil {
+		return err
+	}
+	key := s.tlogKeys.get(defaultLog)
+	if key == nil && fresh && len(s.setup.join.Peers) == 0 && s.setup.join.Join == "" && t.at != nil {
+		origin := t.origin
+		if origin == "" {
+			origin = randomOrigin()
+		}
+		if key, err = s.tlogKeys.create(defaultLog, origin); err != nil {
+			return err
+		}
+	}
+	if key != nil && t.origin != "" && key.Verifier().Name != t.origin {
+		return fmt.Errorf("--tlog-origin %s: %s is a key for %s; leave the flag out or give another --tlog-keys", t.origin,
+			s.tlogKeys.file(defaultLog), key.Verifier().Name)
+	}
+	return nil
+}
+
+// signTlogs runs the worker that signs, on every member: any of them may come to lead.
+func (s *server) signTlogs() {
+	first := &et.LogSpec{Name: defaultLog}
+	if s.setup.tlog.at == nil {
+		first = nil
+	}
+	w := checkpoint.New(s.node, checkpoint.Options{Key: s.tlogKeys.get, First: first, Logger: s.log})
+	s.wg.Go(w.Run)
+}
+
+// openTlog checks the keys against the logs, binds the tlog address and serves.
+func (s *server) openTlog() error {
+	for _, l := range s.node.Tree().Logs() {
+		if k := s.tlogKeys.get(l.Spec.Name); k != nil && !k.Verifier().Equal(&l.Spec.Key) {
+			return fmt.Errorf("%s is another key than the log %s was begun with (%s); put the right file there or take this one away",
+				s.tlogKeys.file(l.Spec.Name), l.Spec.Name, l.Spec.Key.String())
+		}
+	}
+	at := s.setup.tlog.at
+	if at == nil {
+		return nil
+	}
+	s.tlog = doortlog.New(s.node, doortlog.Options{ReadOnly: s.cannotSign})
+	l, err := at.listen()
+	if err != nil {
+		return err
+	}
+	s.bound = append([]string{"tlog=" + l.Addr().String()}, s.bound...)
+	s.goServe("tlog", func() error { return s.tlog.Serve(l, at.Protocols) })
+	return nil
+}
+
+// cannotSign says why a log is read-only: nobody would sign what is added. A follower cannot know what its leader has.
+func (s *server) cannotSign(l *tree.Log) string {
+	if st := s.node.Status(); st.Leader != st.MemberID || s.tlogKeys.get(l.Spec.Name) != nil {
+		return ""
+	}
+	return "the log is read-only: its key " + s.tlogKeys.file(l.Spec.Name) + " is missing"
+}

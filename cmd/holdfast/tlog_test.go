@@ -1,0 +1,322 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfastdb/holdfast/tiles"
+)
+
+// tlogServer is a server with the tlog door, and how to talk to it.
+type tlogServer struct {
+	*running
+	t   *testing.T
+	url string
+}
+
+func serveTlog(t *testing.T, data string, args ...string) *tlogServer {
+	t.Helper()
+	at := freeAddr(t)
+	return &tlogServer{serveFlags(t, data, append([]string{"--tlog", at}, args...)...), t, "http://" + at}
+}
+
+func (s *tlogServer) get(path string) (int, string) {
+	s.t.Helper()
+	res, err := http.Get(s.url + path)
+	return s.read(res, err)
+}
+
+func (s *tlogServer) add(path, entry string) (int, string) {
+	s.t.Helper()
+	res, err := http.Post(s.url+path, "", strings.NewReader(entry))
+	return s.read(res, err)
+}
+
+func (s *tlogServer) read(res *http.Response, err error) (int, string) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return res.StatusCode, string(b)
+}
+
+// checkpoint waits for one of at least a size and returns it.
+func (s *tlogServer) checkpoint(path string, key *tiles.Verifier, size uint64) (*tiles.Checkpoint, string) {
+	s.t.Helper()
+	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		code, note := s.get(path)
+		if code == 200 {
+			c, _, err := tiles.OpenCheckpoint([]byte(note), key)
+			if err != nil {
+				s.t.Fatalf("%v in %q", err, note)
+			}
+			if c.Size >= size {
+				return c, note
+			}
+		}
+		if time.Since(began) > 10*time.Second {
+			s.t.Fatalf("no checkpoint of %d: %d %s", size, code, note)
+		}
+	}
+}
+
+// says runs a command that must succeed and returns what it printed.
+func says(t *testing.T, args ...string) string {
+	t.Helper()
+	status, out, errs := execute(nil, args...)
+	if status != 0 {
+		t.Fatalf("%s: status %d: %s", strings.Join(args, " "), status, errs)
+	}
+	return out
+}
+
+// refuses runs a command that must fail with these words.
+func refuses(t *testing.T, words string, args ...string) {
+	t.Helper()
+	status, _, errs := execute(nil, args...)
+	if status == 0 || !strings.Contains(errs, words) {
+		t.Errorf("%s: status %d: %s; want %q", strings.Join(args, " "), status, errs, words)
+	}
+}
+
+func vkeyOf(t *testing.T, text string) *tiles.Verifier {
+	t.Helper()
+	v, err := tiles.ParseVerifier(strings.TrimSpace(text))
+	if err != nil {
+		t.Fatalf("%v in %q", err, text)
+	}
+	return v
+}
+
+// TestALogFromItsFirstStart follows a log from the first start through every command and a lost key.
+func TestALogFromItsFirstStart(t *testing.T) {
+	data := t.TempDir()
+	s := serveTlog(t, data, "--tlog-origin", "log.example/2026")
+	key := vkeyOf(t, says(t, "tlog", "vkey", "--data", data))
+	if key.Name != "log.example/2026" {
+		t.Fatalf("origin %s", key.Name)
+	}
+	keyFile := filepath.Join(data, "tlog-keys", "default.key")
+	if info, err := os.Stat(keyFile); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("key file: %v, %v", info, err)
+	}
+	if info, err := os.Stat(filepath.Dir(keyFile)); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("key directory: %v, %v", info, err)
+	}
+	if c, _ := s.checkpoint("/checkpoint", key, 0); c.Size != 0 {
+		t.Errorf("the first checkpoint has size %d", c.Size)
+	}
+	for i := range 300 {
+		if code, body := s.add("/add", fmt.Sprintf("entry %d", i)); code != 200 || body != fmt.Sprint(i) {
+			t.Fatalf("add: %d %s", code, body)
+		}
+	}
+	s.checkpoint("/checkpoint", key, 300) // although nobody asked for it
+	code, body := s.add("/add?proof=1", "proved")
+	p, err := tiles.ParseTlogProof([]byte(body))
+	if code != 200 || err != nil {
+		t.Fatalf("%d %s: %v", code, body, err)
+	}
+	if c, err := p.Verify([]byte("proved"), key); err != nil || c.Size < 301 {
+		t.Errorf("proof: %+v, %v", c, err)
+	}
+
+	other := vkeyOf(t, says(t, "tlog", "create", "other", "--origin", "log.example/other", "--dedup", "--admin", s.adminAddr))
+	for range 2 {
+		if code, body := s.add("/logs/other/add", "same"); code != 200 || body != "0" {
+			t.Errorf("a deduplicating log: %d %s", code, body)
+		}
+	}
+	s.checkpoint("/logs/other/checkpoint", other, 1)
+	refuses(t, "there is a log other", "tlog", "create", "other", "--origin", "log.example/third", "--admin", s.adminAddr)
+	refuses(t, "log.example/2026", "tlog", "create", "third", "--origin", "log.example/2026", "--admin", s.adminAddr)
+	refuses(t, "no space", "tlog", "create", "fourth", "--origin", "an origin", "--admin", s.adminAddr)
+	if out := says(t, "tlog", "verify", s.url, "--vkey", filepath.Join(data, "tlog-keys", "default.vkey")); !strings.Contains(out, "has 301 entries") {
+		t.Errorf("verify: %s", out)
+	}
+	says(t, "tlog", "verify", s.url+"/logs/other", "--vkey", other.String())
+	refuses(t, "no good signature", "tlog", "verify", s.url, "--vkey", other.String())
+	_, before := s.get("/checkpoint")
+	s.stop()
+
+	s = serveTlog(t, data)
+	if _, after := s.get("/checkpoint"); after != before {
+		t.Errorf("after a restart the checkpoint is\n%s\nbefore\n%s", after, before)
+	}
+	if code, body := s.add("/add", "once more"); code != 200 || body != "301" {
+		t.Errorf("add: %d %s", code, body)
+	}
+	s.checkpoint("/checkpoint", key, 302)
+	s.stop()
+
+	if err := os.Remove(keyFile); err != nil {
+		t.Fatal(err)
+	}
+	s = serveTlog(t, data)
+	if code, body := s.add("/add", "x"); code != 503 || !strings.Contains(body, keyFile) {
+		t.Errorf("without the key: %d %s", code, body)
+	}
+	if code, _ := s.get("/tile/0/000"); code != 200 {
+		t.Errorf("reads without the key: %d", code)
+	}
+	s.stop()
+
+	refuses(t, "is missing", "tlog", "keygen", "default") // an origin
+	says(t, "tlog", "keygen", "default", "--origin", "log.example/2026", "--tlog-keys", filepath.Dir(keyFile))
+	refuses(t, "exists", "tlog", "keygen", "default", "--origin", "log.example/2026", "--tlog-keys", filepath.Dir(keyFile))
+	cfg, err := load(t, []string{"--data", data, "--kv", freeAddr(t), "--tlog", freeAddr(t), "--admin", "off"}, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := startFails(t, cfg); err == nil || !strings.Contains(err.Error(), "another key than the log default was begun with") {
+		t.Errorf("start with a foreign key: %v", err)
+	}
+}
+
+// TestARestoredLogIsHeld: a snapshot of 500 entries is restored after the original has published 900.
+func TestARestoredLogIsHeld(t *testing.T) {
+	data := t.TempDir()
+	s := serveTlog(t, data, "--tlog-origin", "log.example/2026")
+	key := vkeyOf(t, says(t, "tlog", "vkey", "--data", data))
+	fill := func(from, to int) string {
+		for i := from; i < to; i++ {
+			if code, body := s.add("/add", fmt.Sprintf("entry %d", i)); code != 200 {
+				t.Fatalf("add: %d %s", code, body)
+			}
+		}
+		_, note := s.checkpoint("/checkpoint", key, uint64(to))
+		file := filepath.Join(t.TempDir(), "checkpoint")
+		if err := os.WriteFile(file, []byte(note), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	at500 := fill(0, 500)
+	snapshot := filepath.Join(t.TempDir(), "snapshot")
+	says(t, "snapshot", "save", snapshot, "--admin", s.adminAddr)
+	at900 := fill(500, 900)
+	s.stop()
+
+	copied := filepath.Join(t.TempDir(), "copy")
+	says(t, "snapshot", "restore", snapshot, "--data", copied, "--name", "r1")
+	if b, err := os.ReadFile(snapshot); err != nil || bytes.Contains(b, []byte("PRIVATE+KEY")) {
+		t.Errorf("the snapshot holds a private key, or %v", err)
+	}
+	s = serveTlog(t, copied, "--tlog-keys", filepath.Join(data, "tlog-keys"))
+	if code, body := s.add("/add", "another entry"); code != 503 || !strings.Contains(body, "holdfast resume") {
+		t.Errorf("add to a restored log: %d %s", code, body)
+	}
+	if code, _ := s.get("/tile/entries/000"); code != 200 {
+		t.Errorf("reads of a restored log: %d", code)
+	}
+	resume := func(checkpoint string) []string {
+		return []string{"resume", "--tlog", "default", "--checkpoint", checkpoint, "--admin", s.adminAddr}
+	}
+	refuses(t, "has 500 entries, the published checkpoint 900", resume(at900)...)
+	refuses(t, "no checkpoint of this log", resume(noCheckpoint(t))...)
+	says(t, resume(at500)...)
+	if code, body := s.add("/add", "another entry"); code != 200 || body != "500" {
+		t.Errorf("add to a resumed log: %d %s", code, body)
+	}
+	s.checkpoint("/checkpoint", key, 501)
+	refuses(t, "not held", resume(at500)...)
+}
+
+// startFails starts a server that should not come up.
+func startFails(t *testing.T, cfg *config) error {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	su, err := cfg.setup(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := start(timely(t), su, log)
+	if err == nil {
+		s.shutdown()
+	}
+	return err
+}
+
+// noCheckpoint is a file that is no checkpoint.
+func noCheckpoint(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "x")
+	if err := os.WriteFile(file, []byte("no checkpoint\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestVerifyFindsWhatIsWrong: a log as a tree of files, altered in each place in turn.
+func TestVerifyFindsWhatIsWrong(t *testing.T) {
+	signer, err := tiles.NewSigner("log.example/files", bytes.Repeat([]byte{1}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size = 600
+	files := map[string][]byte{}
+	var f tiles.Frontier
+	var rows [3][]byte
+	var bundle []byte
+	put := func(level int, n uint64, b []byte, width int) {
+		files[tiles.Ref{Level: level, N: n, Width: width}.Path()] = bytes.Clone(b)
+	}
+	for i := range uint64(size) {
+		e := fmt.Appendf(nil, "entry %d", i)
+		leaf := tiles.LeafHash(e)
+		bundle, rows[0] = tiles.AppendEntry(bundle, e), append(rows[0], leaf[:]...)
+		var done tiles.Completed
+		for level := range f.Append(leaf, &done) {
+			rows[level+1] = append(rows[level+1], done[level][:]...)
+		}
+		if width := int(i%256) + 1; width == 256 || i == size-1 {
+			put(tiles.EntryLevel, i/256, bundle, width)
+			put(0, i/256, rows[0], width)
+			bundle, rows[0] = nil, nil
+		}
+	}
+	put(1, 0, rows[1], 2)
+	note := &tiles.Note{Text: (&tiles.Checkpoint{Origin: "log.example/files", Size: size, Root: f.Root()}).Text()}
+	signer.Sign(note)
+	files["checkpoint"] = note.Append(nil)
+	verify := func() error {
+		_, err := verifyLog(func(path string) ([]byte, error) {
+			b, ok := files[path]
+			if !ok {
+				return nil, fmt.Errorf("%s: %w", path, errMissing)
+			}
+			return b, nil
+		}, signer.Verifier(), func(uint64, uint64) {})
+		return err
+	}
+	if err := verify(); err != nil {
+		t.Fatal("untouched:", err)
+	}
+	for path, b := range files { // any order: each is put back
+		for _, at := range []int{3, len(b) / 2, len(b) - 2} {
+			b[at] ^= 1
+			if err := verify(); err == nil {
+				t.Errorf("%s altered at %d verifies", path, at)
+			}
+			b[at] ^= 1
+		}
+		delete(files, path)
+		if err := verify(); err == nil {
+			t.Errorf("without %s it verifies", path)
+		}
+		files[path] = b
+	}
+}
