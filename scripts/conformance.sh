@@ -6,8 +6,16 @@
 set -eu
 cd "$(dirname "$0")/.."
 door=${1:-kv}
+# Tessera's own tools against the tlog door.
+tlog() {
+	scripts/tessera.sh
+	make -s build
+	go build -o build/tlog-conformance ./conformance/tlog
+	build/tlog-conformance ${1:+-quick}
+}
 case $door in
 kv) ;;
+tlog) tlog "${2:-}"; exit ;;
 *) echo "conformance: no door named '$door' is built" >&2; exit 1 ;;
 esac
 scripts/peers.sh
@@ -32,4 +40,5 @@ fi
 build/etcdsuite ${2:+-quick} || status=1
 # Two minutes; where it stands beside the original: build/clientsuite -against original.
 [ -n "${2:-}" ] || build/clientsuite || status=1
+[ -n "${1:-}" ] || tlog "${2:-}" || status=1
 exit $status

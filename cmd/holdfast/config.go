@@ -32,6 +32,8 @@ type config struct {
 	tlogKeys   string // "" = tlog-keys in the data directory
 	tlogOrigin string
 
+	tlogPublish []publishTo
+
 	admin address
 
 	peer      address // zero = members cannot reach this node
@@ -51,6 +53,7 @@ type config struct {
 type option struct {
 	name, arg, def, help string
 	door                 bool
+	list                 bool // may be given several times
 	set                  func(c *config, value string) error
 }
 
@@ -73,6 +76,8 @@ func options() []option {
 			set: func(c *config, v string) error { c.tlogKeys = v; return nil }},
 		{name: "tlog-origin", arg: "NAME", help: "origin of the log default when a first start makes its key (default: a random one)",
 			set: func(c *config, v string) error { return setOrigin(&c.tlogOrigin, v) }},
+		{name: "tlog-publish", arg: "[LOG=]URL", list: true, help: "also keep a log's static files in file:///DIR, for any web server; may be repeated",
+			set: func(c *config, v string) (err error) { c.tlogPublish, err = parsePublish(v); return err }},
 		{name: "admin", arg: "ADDR", def: "127.0.0.1:8080", help: "readiness, metrics, status and membership over HTTP, or off",
 			set: func(c *config, v string) error { return setAddress(&c.admin, v) }},
 		{name: "data", arg: "DIR", help: "directory of this member's log and state, made if missing",
@@ -112,6 +117,10 @@ func addOptions(l *flagList) {
 	for _, o := range options() {
 		if o.arg == "" {
 			l.toggle(o.name, o.help)
+			continue
+		}
+		if o.list {
+			l.list(o.name, o.arg, o.help)
 			continue
 		}
 		v := l.text(o.name, o.arg, o.def, o.help)

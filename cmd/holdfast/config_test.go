@@ -56,7 +56,8 @@ func TestAFlagWinsOverTheEnvironmentTheEnvironmentOverTheFileTheFileOverTheDefau
 func TestEveryOptionCanBeSetByFlagEnvironmentAndFile(t *testing.T) {
 	dir := t.TempDir()
 	values := map[string]string{"kv": "127.0.0.1:1", "kv-quota": "1GiB", "kv-auth-token": "simple",
-		"kv-auth-token-ttl": "10s", "kv-bcrypt-cost": "5", "admin": "127.0.0.1:2", "data": dir, "name": "n1",
+		"kv-auth-token-ttl": "10s", "kv-bcrypt-cost": "5", "tlog": "127.0.0.1:6", "tlog-keys": "keys", "tlog-origin": "log.example/o",
+		"tlog-publish": "file:///tmp/a,other=file:///tmp/b", "admin": "127.0.0.1:2", "data": dir, "name": "n1",
 		"peer": "127.0.0.1:3", "peer-advertise": "127.0.0.1:3", "peers": "n1=127.0.0.1:3,n2=127.0.0.1:4,n3=127.0.0.1:5", "ack": "commit", "memory": "1GiB",
 		"tls-cert": "c", "tls-key": "k", "tls-ca": "a", "insecure": "true", "log-level": "debug"}
 	var args, lines []string

@@ -34,6 +34,25 @@ func (l *flagList) text(name, arg, def, help string) *string {
 	return l.set.String(name, def, help)
 }
 
+// list adds a flag that may be given several times; its value is all of them with commas between.
+func (l *flagList) list(name, arg, help string) {
+	l.rows = append(l.rows, flagRow{"--" + name + " " + arg, help})
+	l.set.Var(new(commaList), name, help)
+}
+
+// commaList is the value of such a flag.
+type commaList struct{ text string }
+
+func (c *commaList) String() string { return c.text }
+func (c *commaList) Type() string   { return "list" }
+func (c *commaList) Set(v string) error {
+	if c.text != "" {
+		c.text += ","
+	}
+	c.text += v
+	return nil
+}
+
 // toggle adds a flag without a value.
 func (l *flagList) toggle(name, help string) *bool {
 	l.rows = append(l.rows, flagRow{"--" + name, help})

@@ -1,15 +1,19 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/holdfastdb/holdfast/disk"
 	doortlog "github.com/holdfastdb/holdfast/door/tlog"
 	et "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/worker/checkpoint"
+	"github.com/holdfastdb/holdfast/worker/publish"
 )
 
 // tlogSetup is what a server is told of transparency logs.
@@ -17,6 +21,49 @@ type tlogSetup struct {
 	at     *place // nil: the door is off
 	keys   string // directory
 	origin string // "" = made up, where a key is made
+
+	publish []publishTo
+}
+
+// publishTo is one --tlog-publish.
+type publishTo struct {
+	log, url string
+	store    objstore.Store
+}
+
+// parsePublish reads [LOG=]URL,[LOG=]URL,….
+func parsePublish(v string) ([]publishTo, error) {
+	var out []publishTo
+	for item := range strings.SplitSeq(v, ",") {
+		p := publishTo{log: defaultLog, url: strings.TrimSpace(item)}
+		if name, rest, ok := strings.Cut(p.url, "="); ok && et.ValidName(name) {
+			p.log, p.url = name, rest
+		}
+		var err error
+		if p.store, err = objstore.Open(p.url); err != nil {
+			return nil, err
+		}
+		for _, o := range out {
+			if o.url == p.url {
+				return nil, fmt.Errorf("%s is named twice; every log needs a place of its own", p.url)
+			}
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// mayResume refuses to let a restored log go on while a place it is published to holds more of it, or something else.
+func (s *server) mayResume(ctx context.Context, l *tree.Log) error {
+	for _, p := range s.setup.tlog.publish {
+		if p.log != l.Spec.Name {
+			continue
+		}
+		if _, err := publish.Published(ctx, p.store, l); err != nil {
+			return fmt.Errorf("%s: %w", p.url, err)
+		}
+	}
+	return nil
 }
 
 // openTlogKeys reads the keys. The first start of a member on its own makes the one of the default log; no later start does,
@@ -47,7 +94,7 @@ func (s *server) openTlogKeys() error {
 	return nil
 }
 
-// signTlogs runs the worker that signs, on every member: any of them may come to lead.
+// signTlogs runs the workers that sign and publish, on every member: any of them may come to lead.
 func (s *server) signTlogs() {
 	first := &et.LogSpec{Name: defaultLog}
 	if s.setup.tlog.at == nil {
@@ -55,6 +102,9 @@ func (s *server) signTlogs() {
 	}
 	w := checkpoint.New(s.node, checkpoint.Options{Key: s.tlogKeys.get, First: first, Logger: s.log})
 	s.wg.Go(w.Run)
+	for _, p := range s.setup.tlog.publish {
+		s.wg.Go(publish.New(s.node, publish.Target{Log: p.log, Name: p.url, Store: p.store}, s.log).Run)
+	}
 }
 
 // openTlog checks the keys against the logs, binds the tlog address and serves.

@@ -88,7 +88,7 @@ func (c *config) setup(log *slog.Logger) (*setup, error) {
 	if !c.kv.off() {
 		su.kv = []place{{"tcp", c.kv.String(), "--kv", port.Protocols{TLS: certs.clients()}}}
 	}
-	su.tlog = tlogSetup{keys: c.tlogKeys, origin: c.tlogOrigin}
+	su.tlog = tlogSetup{keys: c.tlogKeys, origin: c.tlogOrigin, publish: c.tlogPublish}
 	if su.tlog.keys == "" {
 		su.tlog.keys = filepath.Join(c.data, "tlog-keys")
 	}

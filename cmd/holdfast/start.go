@@ -20,6 +20,7 @@ import (
 	"github.com/holdfastdb/holdfast/door/kv/v2"
 	doortlog "github.com/holdfastdb/holdfast/door/tlog"
 	"github.com/holdfastdb/holdfast/internal/meter"
+	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/tiles"
 	"github.com/holdfastdb/holdfast/worker/compact"
@@ -97,7 +98,8 @@ func start(ctx context.Context, su *setup, log *slog.Logger) (_ *server, err err
 			l = tls.NewListener(l, su.admin.TLS)
 		}
 		s.admin = admin.New(admin.Options{Version: version, Steps: steps, DoorsServe: s.serving.Load, Logger: log,
-			TlogKey: func(name, origin string) (*tiles.Verifier, error) { return s.tlogKeys.forNew(name, origin) }})
+			TlogKey:   func(name, origin string) (*tiles.Verifier, error) { return s.tlogKeys.forNew(name, origin) },
+			MayResume: func(ctx context.Context, l *tree.Log) error { return s.mayResume(ctx, l) }})
 		s.goServe("admin", func() error { return s.admin.Serve(l) })
 	}
 

@@ -174,7 +174,7 @@ func TestALogFromItsFirstStart(t *testing.T) {
 	}
 	s.stop()
 
-	refuses(t, "is missing", "tlog", "keygen", "default") // an origin
+	refuses(t, "wants a name and an origin", "tlog", "keygen", "default")
 	says(t, "tlog", "keygen", "default", "--origin", "log.example/2026", "--tlog-keys", filepath.Dir(keyFile))
 	refuses(t, "exists", "tlog", "keygen", "default", "--origin", "log.example/2026", "--tlog-keys", filepath.Dir(keyFile))
 	cfg, err := load(t, []string{"--data", data, "--kv", freeAddr(t), "--tlog", freeAddr(t), "--admin", "off"}, nil, "")

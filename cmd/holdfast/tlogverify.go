@@ -121,7 +121,7 @@ func verifyLog(fetch func(path string) ([]byte, error), key *tiles.Verifier, pro
 	}
 	bundles := (cp.Size + tiles.Width - 1) / tiles.Width
 	widthOf := func(level int, n uint64) int {
-		return int(min(cp.Size>>(tiles.Height*level)-n*tiles.Width, tiles.Width))
+		return int(min(cp.Size>>(tiles.Height*max(level, 0))-n*tiles.Width, tiles.Width)) // bundles are as wide as level 0
 	}
 	// A full resource may stand in for a partial one that is gone.
 	get := func(level int, n uint64) ([]byte, error) {

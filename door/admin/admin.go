@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/holdfastdb/holdfast/internal/meter"
+	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/tiles"
 )
@@ -36,7 +37,9 @@ type Options struct {
 	// TlogKey returns the public key under which a log of this name and origin begins. An error says what is missing and
 	// what to do. nil: there is never one.
 	TlogKey func(name, origin string) (*tiles.Verifier, error)
-	Logger  *slog.Logger // nil: silent
+	// MayResume says why a restored log may not go on although the checkpoint given is a prefix of it; nil: it always may.
+	MayResume func(ctx context.Context, l *tree.Log) error
+	Logger    *slog.Logger // nil: silent
 	// Now is the clock, for tests; nil: time.Now.
 	Now func() time.Time
 }

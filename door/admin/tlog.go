@@ -129,6 +129,12 @@ func (a *Admin) resumeLog(n *attached, w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "the body is no checkpoint of this log: "+err.Error()+"; give the last one that was published")
 		return
 	}
+	if a.opts.MayResume != nil {
+		if err := a.opts.MayResume(r.Context(), l); err != nil {
+			fail(w, http.StatusConflict, "the log was published further than it was restored: "+err.Error()+"; begin another log under another origin")
+			return
+		}
+	}
 	if change(n, w, r, &et.Part{Kind: et.Resume, Log: l.Number, Size: c.Size, Root: c.Root}) {
 		answer(w, statusOf(l))
 	}

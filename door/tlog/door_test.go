@@ -32,7 +32,6 @@ import (
 type solo struct {
 	t    *testing.T
 	logs *tree.Machine
-	key  *tiles.Signer
 
 	mu    sync.Mutex
 	a     *machine.Applier

@@ -33,8 +33,7 @@ type Machine struct {
 	created int    // logs of this entry, at the end of logs
 	part    et.Part
 	plan    plan
-	row     []byte
-	key     []byte
+	row     []byte // scratch
 
 	// Published by the apply goroutine.
 	pub    atomic.Pointer[[]*Log] // never changed once it is here

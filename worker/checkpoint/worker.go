@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
@@ -39,6 +40,10 @@ type member interface {
 	Leadership() (term uint64, changed <-chan struct{})
 	ProposeInTerm(ctx context.Context, term uint64, lane node.Lane, parts ...entry.Part) (*entry.Result, error)
 	StoppedC() <-chan struct{}
+	IDs() (cluster, member uint64)
+	Call(ctx context.Context, service string, req []byte) ([]byte, error)
+	Handle(service string, fn func(ctx context.Context, req []byte) ([]byte, error))
+	TransferLeader(ctx context.Context, to uint64) error
 }
 
 // Options of a Worker.
@@ -54,7 +59,7 @@ type Options struct {
 	Damaged func(err error)
 }
 
-// Worker signs for as long as its member leads. Its fields below node belong to the goroutine of Run.
+// Worker signs for as long as its member leads. Its maps belong to the goroutine of Run.
 type Worker struct {
 	node member
 	logs *tree.Machine
@@ -64,17 +69,22 @@ type Worker struct {
 	last    map[*tree.Log]time.Time // when the newest one was signed
 	damaged map[*tree.Log]bool
 	keyless map[*tree.Log]bool // told that the key is missing
+
+	handoverMu sync.Mutex
+	handedOver time.Time // guarded by handoverMu
 }
 
-// New makes n's worker; Run starts it.
+// New makes n's worker, before the node's first Call; Run starts it.
 func New(n *node.Node, opt Options) *Worker { return newWorker(n, n.Tree(), opt) }
 
 func newWorker(n member, logs *tree.Machine, opt Options) *Worker {
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Worker{node: n, logs: logs, opt: opt, due: map[*tree.Log]time.Time{}, last: map[*tree.Log]time.Time{},
+	w := &Worker{node: n, logs: logs, opt: opt, due: map[*tree.Log]time.Time{}, last: map[*tree.Log]time.Time{},
 		damaged: map[*tree.Log]bool{}, keyless: map[*tree.Log]bool{}}
+	n.Handle(leadService, w.handOver)
+	return w
 }
 
 // Run works until the node stops. Call it once.
@@ -83,6 +93,8 @@ func (w *Worker) Run() {
 		term, changed := w.node.Leadership()
 		if term != 0 {
 			w.lead(term, changed)
+		} else {
+			w.follow(changed)
 		}
 		select {
 		case <-changed:
@@ -182,7 +194,7 @@ func (w *Worker) when(l *tree.Log, now time.Time) (time.Time, bool) {
 }
 
 func (w *Worker) hasKey(l *tree.Log) bool {
-	if k := w.opt.Key(l.Spec.Name); k != nil && k.Verifier().Equal(&l.Spec.Key) {
+	if w.key(l) {
 		return true
 	}
 	if !w.keyless[l] {

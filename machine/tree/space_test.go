@@ -1,0 +1,66 @@
+package tree
+
+import (
+	"io/fs"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/holdfastdb/holdfast/store"
+)
+
+// TestSpaceOnDisk adds entries of 100 random bytes in batches as a busy server does. Once flushed and compacted, the store has
+// little more than entries and hashes: nothing is kept twice, and no partial tile at all.
+func TestSpaceOnDisk(t *testing.T) {
+	const entries, size = 100_000, 100
+	dir := t.TempDir()
+	st, err := store.Open(dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	r := openRig(t, st)
+	l, _ := r.create("default", false, false)
+	rng := rand.NewChaCha8([32]byte{1})
+	order := rand.New(rng)
+	for n := 0; n < entries; {
+		var es [][]byte
+		for range min(1+order.IntN(1000), entries-n) {
+			e := make([]byte, size)
+			_, _ = rng.Read(e) // never fails
+			es = append(es, e)
+		}
+		r.add(l, es...)
+		n += len(es)
+	}
+	if err := st.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	// 32.13 bytes of hashes an entry: 32 of its leaf, 1/256 of that for each level above.
+	least := float64(entries * (size + 32.13))
+	var used int64
+	for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(50 * time.Millisecond) { // compactions go on by themselves
+		used = bytesIn(t, dir)
+		if float64(used) <= 1.3*least {
+			break
+		}
+	}
+	t.Logf("%d entries of %d bytes: %d bytes on disk, %.3f of entries and hashes", entries, size, used, float64(used)/least)
+	if float64(used) > 1.3*least {
+		t.Errorf("%d bytes on disk, want at most %.0f", used, 1.3*least)
+	}
+}
+
+func bytesIn(t *testing.T, dir string) (sum int64) {
+	t.Helper()
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error { // a file may go while we look
+		if err == nil && !d.IsDir() {
+			if info, err := d.Info(); err == nil {
+				sum += info.Size()
+			}
+		}
+		return nil
+	})
+	return sum
+}

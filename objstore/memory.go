@@ -1,0 +1,75 @@
+package objstore
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+)
+
+// Memory is a Store that is gone with the process, for tests.
+type Memory struct {
+	mu      sync.Mutex
+	objects map[string][]byte // guarded by mu
+	fail    error             // guarded by mu
+}
+
+// NewMemory returns an empty store.
+func NewMemory() *Memory { return &Memory{objects: map[string][]byte{}} }
+
+// Fail makes every later call answer err; nil ends that.
+func (s *Memory) Fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail = err
+}
+
+// Objects returns a copy of all objects.
+func (s *Memory) Objects() map[string][]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.objects) // the values are never changed
+}
+
+// Get implements Store.
+func (s *Memory) Get(_ context.Context, name string) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail != nil {
+		return nil, s.fail
+	}
+	b, ok := s.objects[name]
+	if !ok {
+		return nil, fmt.Errorf("%s: %w", name, ErrAbsent)
+	}
+	return bytes.Clone(b), nil
+}
+
+// Put implements Store.
+func (s *Memory) Put(_ context.Context, objects ...Object) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range objects {
+		if err := checkName(o.Name); err != nil {
+			return err
+		}
+		if s.fail != nil {
+			return s.fail
+		}
+		s.objects[o.Name] = bytes.Clone(o.Data)
+	}
+	return nil
+}
+
+// DeleteAll implements Store.
+func (s *Memory) DeleteAll(_ context.Context, prefix string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail != nil {
+		return s.fail
+	}
+	maps.DeleteFunc(s.objects, func(name string, _ []byte) bool { return strings.HasPrefix(name, prefix+"/") })
+	return nil
+}

@@ -1,0 +1,60 @@
+// Package objstore is where things are put for others to read without asking this server: named objects that are written as
+// a whole and read as a whole. It knows nothing of what they mean. There is a directory of plain files, for any web server to
+// serve, and memory, for tests.
+//
+// It is not for the server's own state: that goes through packages disk and store, where a test can make every call fail.
+package objstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+)
+
+// ErrAbsent: there is no object of that name.
+var ErrAbsent = errors.New("no such object")
+
+// Object is a name and what it holds. A name is a relative path with slashes, without empty parts, "." and "..".
+type Object struct {
+	Name string
+	Data []byte
+}
+
+// Store keeps objects. Implementations are safe for concurrent use. Errors other than ErrAbsent may pass.
+type Store interface {
+	// Get returns an object's data, or ErrAbsent.
+	Get(ctx context.Context, name string) ([]byte, error)
+	// Put writes objects, replacing those of the same names. A reader sees each one whole, as it was or as it is. All are
+	// durable when Put returns without an error; in which order they appear is not said.
+	Put(ctx context.Context, objects ...Object) error
+	// DeleteAll removes every object whose name begins with prefix and a slash. That there is none is no error.
+	DeleteAll(ctx context.Context, prefix string) error
+}
+
+// Open returns the store a URL names: file:///dir. The directory is made when something is put there.
+func Open(text string) (Store, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s is no URL; write file:///dir", text)
+	}
+	switch {
+	case u.Scheme != "file":
+		return nil, fmt.Errorf("this build publishes to directories only; write file:///dir")
+	case u.Host != "" || !filepath.IsAbs(u.Path):
+		return nil, fmt.Errorf("%s has no absolute path; write file:///dir, with three slashes", text)
+	}
+	return NewFile(filepath.Clean(u.Path)), nil
+}
+
+// checkName keeps a name inside the store.
+func checkName(name string) error {
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part == "." || part == ".." || strings.HasPrefix(part, tempPrefix) {
+			return fmt.Errorf("object name %q is not clean", name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+package checkpoint
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/holdfastdb/holdfast/machine/tree"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+// A leader without a log's key cannot sign it. A follower that has the key and sees the log waiting asks for leadership.
+
+const (
+	// leadService is the call by which a follower asks: its member id (8 bytes, big endian) and the log's name.
+	leadService = "tlog.lead"
+	// overdue is how long a log may be without the checkpoint it needs before a follower asks.
+	overdue = 3 * time.Second
+	// handoverPause is how long a leader waits after it has handed leadership over once: two members that each have one key
+	// must not pass it to and fro.
+	handoverPause = time.Minute
+	// handoverTimeout bounds asking, and handing over.
+	handoverTimeout = 5 * time.Second
+)
+
+// follow looks after overdue logs while another member leads, until changed is closed.
+func (w *Worker) follow(changed <-chan struct{}) {
+	t := time.NewTicker(overdue)
+	defer t.Stop()
+	stale := map[string]bool{} // as of the last look
+	for {
+		select {
+		case <-changed:
+			return
+		case <-w.node.StoppedC():
+			return
+		case <-t.C:
+		}
+		name, now := "", map[string]bool{}
+		for _, n := range w.waiting() {
+			if now[n] = true; stale[n] {
+				name = n
+			}
+		}
+		if stale = now; name == "" {
+			continue
+		}
+		_, self := w.node.IDs()
+		ctx, cancel := context.WithTimeout(context.Background(), handoverTimeout)
+		_, err := w.node.Call(ctx, leadService, append(binary.BigEndian.AppendUint64(nil, self), name...))
+		cancel()
+		w.opt.Logger.Info("asked for leadership to sign", "log", name, "err", err)
+	}
+}
+
+// waiting lists logs that need a checkpoint, or need to begin, and that this member could sign.
+func (w *Worker) waiting() (names []string) {
+	for _, l := range w.logs.Logs() {
+		c := l.Checkpoint()
+		if !l.Held() && (c == nil || c.Size < l.View().Size) && w.key(l) {
+			names = append(names, l.Spec.Name)
+		}
+	}
+	if s := w.opt.First; s != nil && w.logs.Find(s.Name) == nil && w.opt.Key(s.Name) != nil {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// key tells whether this member has the log's own key.
+func (w *Worker) key(l *tree.Log) bool {
+	k := w.opt.Key(l.Spec.Name)
+	return k != nil && k.Verifier().Equal(&l.Spec.Key)
+}
+
+// handOver serves leadService on the leader.
+func (w *Worker) handOver(_ context.Context, req []byte) ([]byte, error) {
+	if len(req) < 8 {
+		return nil, fmt.Errorf("%s: %d bytes", leadService, len(req))
+	}
+	to, name := binary.BigEndian.Uint64(req), string(req[8:])
+	if l := w.logs.Find(name); l != nil && w.key(l) || l == nil && w.opt.Key(name) != nil {
+		return nil, nil // it will be signed here
+	}
+	w.handoverMu.Lock()
+	defer w.handoverMu.Unlock()
+	if time.Since(w.handedOver) < handoverPause {
+		return nil, node.ErrUnhealthy
+	}
+	w.handedOver = time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), handoverTimeout)
+	defer cancel()
+	return nil, w.node.TransferLeader(ctx, to)
+}

@@ -1,0 +1,209 @@
+package publish
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfastdb/holdfast/entry"
+	et "github.com/holdfastdb/holdfast/entry/tree"
+	"github.com/holdfastdb/holdfast/machine"
+	"github.com/holdfastdb/holdfast/machine/tree"
+	"github.com/holdfastdb/holdfast/objstore"
+	"github.com/holdfastdb/holdfast/store"
+	"github.com/holdfastdb/holdfast/tiles"
+)
+
+// alone is a member that leads, with a log it changes without one.
+type alone struct {
+	t    *testing.T
+	logs *tree.Machine
+	a    *machine.Applier
+	key  *tiles.Signer
+	at   uint64
+	stop chan struct{}
+	once sync.Once
+}
+
+func (m *alone) Leadership() (uint64, <-chan struct{}) { return 1, m.stop }
+func (m *alone) StoppedC() <-chan struct{}             { return m.stop }
+func (m *alone) end()                                  { m.once.Do(func() { close(m.stop) }) }
+
+func newAlone(t *testing.T, seed byte) *alone {
+	t.Helper()
+	m := &alone{t: t, logs: tree.New(), stop: make(chan struct{})}
+	m.a = machine.NewApplier(store.NewMem(), m.logs)
+	if err := m.a.Load(); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if m.key, err = tiles.NewSigner("log.example/x", bytes.Repeat([]byte{seed}, 32)); err != nil {
+		t.Fatal(err)
+	}
+	m.do(&et.Part{Kind: et.Create, Spec: et.LogSpec{Name: "default", Key: *m.key.Verifier()}})
+	return m
+}
+
+func (m *alone) do(p *et.Part) {
+	m.t.Helper()
+	data := entry.AppendPacked(entry.AppendHeader(nil, entry.Header{}), entry.AppendCommand(nil, &entry.Command{Origin: 1, Seq: 1, Term: 1,
+		Parts: []entry.Part{{Machine: entry.MachineTree, Body: et.AppendPart(nil, p)}}}))
+	m.at++
+	err := m.a.Apply(m.at, 1, data, func(_, _ uint64) bool { return true }, func(_, _ uint64, r *entry.Result) {
+		if r.Rejection != nil {
+			m.t.Fatal(r.Rejection)
+		}
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// grow adds entries and signs what there is then.
+func (m *alone) grow(n int, text string) {
+	m.t.Helper()
+	l := m.logs.Find("default")
+	for n > 0 {
+		p := &et.Part{Kind: et.Append, Log: 1}
+		some := min(n, et.MaxEntries)
+		for i := range some {
+			p.Entries = tiles.AppendEntry(p.Entries, fmt.Appendf(nil, "%s %d", text, int(l.View().Size)+i))
+		}
+		m.do(p)
+		n -= some
+	}
+	v := l.View()
+	note := &tiles.Note{Text: (&tiles.Checkpoint{Origin: "log.example/x", Size: v.Size, Root: v.Root}).Text()}
+	m.key.Sign(note)
+	m.do(&et.Part{Kind: et.Checkpoint, Checkpoints: []et.Signed{{Log: 1, Size: v.Size, Root: v.Root, Note: note.Append(nil)}}})
+}
+
+func (m *alone) worker(s objstore.Store) *Worker {
+	return &Worker{node: m, logs: m.logs, target: Target{Log: "default", Name: "there", Store: s}, log: slog.New(slog.DiscardHandler)}
+}
+
+// publish brings the place up to date, as a worker that has just begun to lead.
+func (m *alone) publish(s objstore.Store) error {
+	l := m.logs.Find("default")
+	return m.worker(s).publish(context.Background(), l, l.Checkpoint())
+}
+
+// complete checks that everything the published checkpoint promises is there, with the log's own bytes.
+func (m *alone) complete(s *objstore.Memory) {
+	m.t.Helper()
+	objects := s.Objects()
+	c, _, err := tiles.OpenCheckpoint(objects["checkpoint"], m.key.Verifier())
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	l := m.logs.Find("default")
+	for level := tiles.EntryLevel; level < 3; level++ {
+		have := c.Size >> (8 * max(level, 0))
+		for n := uint64(0); n*256 < have; n++ {
+			r := tiles.Ref{Level: level, N: n, Width: int(min(have-n*256, 256))}
+			want, err := read(l, r)
+			if err != nil || !bytes.Equal(objects[r.Path()], want) {
+				m.t.Errorf("at size %d: %s has %d bytes, want %d (%v)", c.Size, r.Path(), len(objects[r.Path()]), len(want), err)
+			}
+		}
+	}
+}
+
+// TestEveryPublicationIsComplete grows a log by odd numbers, with a crash of the worker before each publication.
+func TestEveryPublicationIsComplete(t *testing.T) {
+	m, s := newAlone(t, 1), objstore.NewMemory()
+	for _, n := range []int{1, 3, 251, 1, 1, 700, 256, 43, 3000, 300} {
+		m.grow(n, "entry")
+		if err := m.publish(s); err != nil {
+			t.Fatal(err)
+		}
+		m.complete(s)
+	}
+	for name := range s.Objects() {
+		if strings.Contains(name, "tile/0/000.p/") {
+			t.Errorf("%s stays although the full tile is there", name)
+		}
+	}
+}
+
+// TestAnInterruptedPublicationGoesOn: what fails halfway shows no new checkpoint, and is finished later.
+func TestAnInterruptedPublicationGoesOn(t *testing.T) {
+	m, s := newAlone(t, 1), objstore.NewMemory()
+	m.grow(300, "entry")
+	w := m.worker(s)
+	l := m.logs.Find("default")
+	if err := w.publish(context.Background(), l, l.Checkpoint()); err != nil {
+		t.Fatal(err)
+	}
+	m.grow(20000, "entry")
+	broken := errors.New("the place is gone")
+	s.Fail(broken)
+	if err := w.publish(context.Background(), l, l.Checkpoint()); !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+	s.Fail(nil)
+	m.complete(s) // as of 300
+	if err := w.publish(context.Background(), l, l.Checkpoint()); err != nil {
+		t.Fatal(err)
+	}
+	m.complete(s)
+	if size, err := Published(context.Background(), s, l); err != nil || size != 20300 {
+		t.Error(size, err)
+	}
+}
+
+// TestForeignPlacesAreLeftAlone: another key's log, a longer one, and one that went another way.
+func TestForeignPlacesAreLeftAlone(t *testing.T) {
+	m := newAlone(t, 1)
+	m.grow(300, "entry")
+	for name, other := range map[string]*alone{"another key": newAlone(t, 2), "a longer log": newAlone(t, 1), "another history": newAlone(t, 1)} {
+		s := objstore.NewMemory()
+		switch name {
+		case "another history":
+			other.grow(200, "something else")
+		case "a longer log":
+			other.grow(400, "entry")
+		default:
+			other.grow(200, "entry")
+		}
+		if err := other.publish(s); err != nil {
+			t.Fatal(err)
+		}
+		before := fmt.Sprint(s.Objects())
+		if err := m.publish(s); !errors.Is(err, ErrRefused) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if fmt.Sprint(s.Objects()) != before {
+			t.Errorf("%s: something was written", name)
+		}
+	}
+}
+
+// TestTheWorkerFollowsItsLog, and stops with its member.
+func TestTheWorkerFollowsItsLog(t *testing.T) {
+	m, s := newAlone(t, 1), objstore.NewMemory()
+	w := m.worker(s)
+	var wg sync.WaitGroup
+	wg.Go(w.Run)
+	l := m.logs.Find("default")
+	for i := range 3 {
+		m.grow(100*i+1, "entry")
+		for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+			if size, err := Published(context.Background(), s, l); err == nil && size == l.View().Size {
+				break
+			}
+			if time.Since(began) > 5*time.Second {
+				t.Fatal("not published in 5 s")
+			}
+		}
+	}
+	m.end()
+	wg.Wait()
+	m.complete(s)
+}
