@@ -1,11 +1,17 @@
 #!/bin/sh
-# Benchmarks beside the peers: bench.sh [DOOR] [FLAGS of bench/DOOR]. Without DOOR: every finished door.
+# Benchmarks beside the peers: bench.sh [DOOR] [FLAGS of bench/DOOR]. Without DOOR: kv.
 set -eu
 cd "$(dirname "$0")/.."
 door=${1:-kv}
 [ $# -gt 0 ] && shift
 case $door in
 kv) ;;
+tlog)
+	scripts/tessera.sh
+	make -s build
+	go build -o build/bench/run-tlog ./bench/tlog
+	exec build/bench/run-tlog "$@"
+	;;
 *) echo "bench: no door named '$door' is built" >&2; exit 1 ;;
 esac
 scripts/peers.sh

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfastdb/holdfast/internal/wire"
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
-// What a decoder can find wrong. ErrKind and ErrFlags are fatal to the node that applies (another build wrote the part);
+// What a decoder can find wrong beside the errors of wire. ErrKind and ErrFlags are fatal to the node that applies (another build wrote the part);
 // the rest is rejected as malformed.
 var (
 	ErrKind  = errors.New("tree part of a kind this build does not know")
@@ -29,7 +30,7 @@ func AppendPart(dst []byte, p *Part) []byte {
 	dst = append(dst, byte(p.Kind))
 	switch p.Kind {
 	case Append:
-		dst = append(dst, bitIf(p.Hurry, FlagHurry))
+		dst = append(dst, wire.Bit(p.Hurry, FlagHurry))
 		dst = binary.AppendUvarint(dst, p.Log)
 		return append(dst, p.Entries...)
 	case Create:
@@ -52,165 +53,95 @@ func AppendPart(dst []byte, p *Part) []byte {
 
 // AppendSpec appends what is fixed of a log; it is also part of the log's row in the store.
 func AppendSpec(dst []byte, s *LogSpec) []byte {
-	dst = append(dst, bitIf(s.Dedup, flagDedup)|bitIf(s.Index, flagIndex))
-	dst = appendBytes(dst, []byte(s.Name))
-	dst = appendBytes(dst, []byte(s.Key.Name))
+	dst = append(dst, wire.Bit(s.Dedup, flagDedup)|wire.Bit(s.Index, flagIndex))
+	dst = wire.AppendBytes(dst, s.Name)
+	dst = wire.AppendBytes(dst, s.Key.Name)
 	dst = append(dst, byte(s.Key.Alg))
-	return appendBytes(dst, s.Key.Key)
+	return wire.AppendBytes(dst, s.Key.Key)
 }
 
 // AppendSigned appends a checkpoint without its log; it is also the checkpoint's row in the store.
 func AppendSigned(dst []byte, c *Signed) []byte {
 	dst = binary.AppendUvarint(dst, c.Size)
 	dst = append(dst, c.Root[:]...)
-	return appendBytes(dst, c.Note)
-}
-
-func bitIf(on bool, bit byte) byte {
-	if on {
-		return bit
-	}
-	return 0
-}
-
-func appendBytes(dst, b []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(b)))
-	return append(dst, b...)
+	return wire.AppendBytes(dst, c.Note)
 }
 
 // Decode decodes b into p, whose byte fields alias it. After an error p is of no use.
 func (p *Part) Decode(b []byte) error {
 	if len(b) == 0 {
-		return fmt.Errorf("decode: %w", ErrForm)
+		return fmt.Errorf("decode: %w", wire.ErrShort)
 	}
 	*p = Part{Kind: Kind(b[0]), Checkpoints: p.Checkpoints[:0]}
 	if p.Kind == 0 || p.Kind > lastKind {
 		return fmt.Errorf("decode kind %d: %w", b[0], ErrKind)
 	}
-	r := reader{b: b[1:]}
+	r := wire.NewReader(b[1:])
 	switch p.Kind {
 	case Append:
-		flags := r.byte()
-		if flags&^FlagHurry != 0 {
-			return fmt.Errorf("decode flags %x: %w", flags, ErrFlags)
-		}
-		p.Hurry = flags&FlagHurry != 0
-		p.Log = r.uvarint()
-		p.Entries, r.b = r.b, nil
-		return r.end() // the entries are judged where they are read
+		p.Hurry = r.Flags(FlagHurry, ErrFlags) != 0
+		p.Log = r.Uvarint()
+		p.Entries = r.Rest() // judged where they are read
 	case Create:
-		spec, err := r.spec()
-		if err != nil {
-			return err
-		}
-		p.Spec = spec
+		p.Spec = spec(&r)
 	case Checkpoint:
-		n := r.uvarint()
-		if n == 0 || n > MaxLogs {
-			r.bad = true
+		n := r.Count(MaxLogs, 1+1+tiles.HashSize+1)
+		if n == 0 {
+			r.Fail(ErrForm)
 		}
-		for i := uint64(0); i < n && !r.bad; i++ {
-			c := Signed{Log: r.uvarint()}
-			r.signed(&c)
+		for range n {
+			c := Signed{Log: r.Uvarint()}
+			signed(&r, &c)
 			p.Checkpoints = append(p.Checkpoints, c)
 		}
 	case Resume:
-		p.Log, p.Size = r.uvarint(), r.uvarint()
-		p.Root = r.hash()
+		p.Log, p.Size = r.Uvarint(), r.Uvarint()
+		copy(p.Root[:], r.Take(tiles.HashSize))
 	}
-	return r.end()
+	return ended(&r)
 }
 
 // DecodeSpec is the inverse of AppendSpec. The result shares no memory with b.
 func DecodeSpec(b []byte) (LogSpec, error) {
-	r := reader{b: b}
-	s, err := r.spec()
-	if err != nil {
-		return s, err
-	}
-	return s, r.end()
+	r := wire.NewReader(b)
+	s := spec(&r)
+	return s, ended(&r)
 }
 
 // DecodeSigned is the inverse of AppendSigned; the note aliases b.
 func DecodeSigned(b []byte) (Signed, error) {
-	r := reader{b: b}
+	r := wire.NewReader(b)
 	var c Signed
-	r.signed(&c)
-	return c, r.end()
+	signed(&r, &c)
+	return c, ended(&r)
 }
 
-// reader takes values off the front of b. The first error sticks and every later value is zero.
-type reader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *reader) spec() (LogSpec, error) {
-	flags := r.byte()
-	if flags&^(flagDedup|flagIndex) != 0 {
-		return LogSpec{}, fmt.Errorf("decode flags %x: %w", flags, ErrFlags)
+func spec(r *wire.Reader) LogSpec {
+	flags := r.Flags(flagDedup|flagIndex, ErrFlags)
+	s := LogSpec{Dedup: flags&flagDedup != 0, Index: flags&flagIndex != 0, Name: r.Text()}
+	s.Key.Name = r.Text()
+	s.Key.Alg = tiles.Algorithm(r.Byte())
+	s.Key.Key = append([]byte(nil), r.Bytes()...)
+	if !ValidName(s.Name) || !tiles.ValidKeyName(s.Key.Name) || len(s.Key.Key) == 0 || len(s.Key.Key) > maxKey {
+		r.Fail(ErrForm)
 	}
-	s := LogSpec{Dedup: flags&flagDedup != 0, Index: flags&flagIndex != 0, Name: string(r.bytes())}
-	s.Key.Name = string(r.bytes())
-	s.Key.Alg = tiles.Algorithm(r.byte())
-	s.Key.Key = append([]byte(nil), r.bytes()...)
-	if r.bad || !ValidName(s.Name) || !tiles.ValidKeyName(s.Key.Name) || len(s.Key.Key) == 0 || len(s.Key.Key) > 4096 {
-		return s, fmt.Errorf("decode log: %w", ErrForm)
-	}
-	return s, nil
+	return s
 }
 
-func (r *reader) signed(c *Signed) {
-	c.Size, c.Root = r.uvarint(), r.hash()
-	if c.Note = r.bytes(); len(c.Note) > MaxNote || c.Size > tiles.MaxSize {
-		r.bad = true
+// maxKey bounds a public key; ML-DSA-87's has 2,592 bytes.
+const maxKey = 4096
+
+func signed(r *wire.Reader, c *Signed) {
+	c.Size = r.Uvarint()
+	copy(c.Root[:], r.Take(tiles.HashSize))
+	if c.Note = r.Bytes(); len(c.Note) > MaxNote || c.Size > tiles.MaxSize {
+		r.Fail(ErrForm)
 	}
 }
 
-func (r *reader) byte() byte {
-	if r.bad || len(r.b) == 0 {
-		r.bad = true
-		return 0
-	}
-	v := r.b[0]
-	r.b = r.b[1:]
-	return v
-}
-
-func (r *reader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if r.bad || n <= 0 || n > 1 && r.b[n-1] == 0 { // one spelling for each number
-		r.bad = true
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) bytes() []byte {
-	n := r.uvarint()
-	if r.bad || n > uint64(len(r.b)) {
-		r.bad = true
-		return nil
-	}
-	v := r.b[:n:n]
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) hash() (h tiles.Hash) {
-	if r.bad || len(r.b) < len(h) {
-		r.bad = true
-		return h
-	}
-	copy(h[:], r.b)
-	r.b = r.b[len(h):]
-	return h
-}
-
-func (r *reader) end() error {
-	if r.bad || len(r.b) > 0 {
-		return fmt.Errorf("decode: %w", ErrForm)
+func ended(r *wire.Reader) error {
+	if err := r.End(); err != nil {
+		return fmt.Errorf("decode: %w", err)
 	}
 	return nil
 }

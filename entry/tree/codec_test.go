@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfastdb/holdfast/internal/wire"
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
@@ -66,7 +67,7 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatalf("%s cut to %d bytes decoded", p, n)
 			}
 		}
-		if err := got.Decode(append(b, 0)); !errors.Is(err, ErrForm) {
+		if err := got.Decode(append(b, 0)); !errors.Is(err, wire.ErrTrailing) {
 			t.Fatalf("%s with a byte too many: %v", p, err)
 		}
 	}

@@ -1,0 +1,247 @@
+// Command tlog measures adds to a transparency log: Tessera's unmodified hammer against Tessera's own server on files
+// (conformance-posix) and against Holdfast, alternating, at several numbers of writers. Both answer after the entry is
+// durable. It prints a table with the server's CPU per add, and writes the same as JSON.
+//
+// What it measures is the growth of the tree over a window, by the size in the checkpoint; the hammer is paced so that it
+// never waits for its own budget. The hammer needs the processor as well: at many writers on few cores the ratio says less
+// about the servers than their CPU per add does.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfastdb/holdfast/bench/host"
+	"github.com/holdfastdb/holdfast/internal/proctest"
+)
+
+// warmup is how long the hammer runs before the window begins.
+const warmup = 2 * time.Second
+
+func main() {
+	writers := flag.String("writers", "16,256,512,1024", "numbers of writers")
+	rounds := flag.Int("rounds", 3, "rounds; the table has medians")
+	seconds := flag.Int("seconds", 10, "length of the window")
+	tools := flag.String("tools", "build/peers/tessera", "where scripts/tessera.sh put the tools")
+	bin := flag.String("holdfast", "bin/holdfast", "the server")
+	out := flag.String("json", "build/bench/tlog.json", "where the figures go, as JSON")
+	flag.Parse()
+	if err := run(*writers, *rounds, time.Duration(*seconds)*time.Second, *tools, *bin, *out); err != nil {
+		fmt.Fprintln(os.Stderr, "bench tlog:", err)
+		os.Exit(1)
+	}
+}
+
+// figure is one server under one number of writers: a value for each round.
+type figure struct {
+	Server     string    `json:"server"`
+	Writers    int       `json:"writers"`
+	AddsPerSec []float64 `json:"adds_per_second"`
+	MicrosCPU  []float64 `json:"server_cpu_us_per_add"`
+	BytesEach  []float64 `json:"bytes_on_disk_per_entry"`
+	Warnings   int       `json:"hammer_warnings"`
+}
+
+func run(list string, rounds int, window time.Duration, tools, bin, out string) error {
+	dir, err := os.MkdirTemp("build/bench", "tlog.")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	machine, err := host.Describe(dir)
+	if err != nil {
+		return err
+	}
+	fmt.Println(machine)
+	var figures []*figure
+	for item := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(item))
+		if err != nil {
+			return fmt.Errorf("-writers %s: %w", list, err)
+		}
+		posix, holdfast := &figure{Server: "conformance-posix", Writers: n}, &figure{Server: "holdfast", Writers: n}
+		for round := range rounds {
+			pair := []*figure{posix, holdfast}
+			if round%2 == 1 { // whoever goes first has the colder machine
+				pair[0], pair[1] = pair[1], pair[0]
+			}
+			for _, f := range pair {
+				if err := measure(f, filepath.Join(dir, fmt.Sprintf("%s.%d.%d", f.Server, n, round)), window, tools, bin); err != nil {
+					return fmt.Errorf("%s, %d writers: %w", f.Server, n, err)
+				}
+			}
+		}
+		figures = append(figures, posix, holdfast)
+		row(posix, holdfast)
+	}
+	b, err := json.MarshalIndent(struct {
+		Machine host.Machine `json:"machine"`
+		Figures []*figure    `json:"figures"`
+	}{machine, figures}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(out, append(b, '\n'), 0o644)
+}
+
+func row(posix, holdfast *figure) {
+	p, h := host.Median(posix.AddsPerSec), host.Median(holdfast.AddsPerSec)
+	cp, ch := host.Median(posix.MicrosCPU), host.Median(holdfast.MicrosCPU)
+	fmt.Printf("%5d writers   posix %8.0f/s %6.1f µs CPU %6.0f B   holdfast %8.0f/s %6.1f µs CPU %6.0f B   rate ×%.2f  CPU ×%.2f  warnings %d and %d\n",
+		posix.Writers, p, cp, host.Median(posix.BytesEach), h, ch, host.Median(holdfast.BytesEach), h/p, ch/cp, posix.Warnings, holdfast.Warnings)
+}
+
+// measure runs one server and one hammer and adds a value to each list of f.
+func measure(f *figure, dir string, window time.Duration, tools, bin string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	addr, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	keys := filepath.Join(dir, "keys")
+	vkey, err := exec.Command(bin, "tlog", "keygen", "default", "--origin", "log.example/bench", "--tlog-keys", keys).Output()
+	if err != nil {
+		return fmt.Errorf("make a key: %w", err)
+	}
+	data := filepath.Join(dir, "data")
+	p := proctest.NewProcess(filepath.Join(dir, "log"), bin, "serve", "--data", data, "--tlog", addr, "--admin", "off", "--tlog-keys", keys)
+	if f.Server != "holdfast" {
+		p = proctest.NewProcess(filepath.Join(dir, "log"), filepath.Join(tools, "conformance-posix"), "--storage_dir="+data, "--listen="+addr,
+			"--private_key="+filepath.Join(keys, "default.key"))
+	}
+	if err := p.Start(); err != nil {
+		return err
+	}
+	defer p.Kill()
+	url := "http://" + addr
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		if _, err := size(url); err == nil {
+			break
+		} else if time.Since(began) > 20*time.Second {
+			return fmt.Errorf("no checkpoint: %w\n%s", err, p.LogTail(10))
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), warmup+window+20*time.Second)
+	defer cancel()
+	var said bytes.Buffer
+	h := exec.CommandContext(ctx, filepath.Join(tools, "hammer"), "--log_public_key="+strings.TrimSpace(string(vkey)), "--log_url="+url,
+		"--max_read_ops=0", fmt.Sprintf("--num_writers=%d", f.Writers), "--max_write_ops=100000", "--dup_chance=0", "--show_ui=false",
+		fmt.Sprintf("--max_runtime=%s", warmup+window+2*time.Second))
+	h.Stderr = &said
+	if err := h.Start(); err != nil {
+		return err
+	}
+	time.Sleep(warmup)
+	first, err := take(p, url)
+	if err != nil {
+		return err
+	}
+	time.Sleep(window)
+	last, err := take(p, url)
+	if err != nil {
+		return err
+	}
+	_ = h.Wait() // without a goal it always ends with status 1
+	for line := range strings.Lines(said.String()) {
+		if strings.ContainsRune("WEF", rune(line[0])) && !strings.Contains(line, "runtime") {
+			f.Warnings++
+		}
+	}
+	added := float64(last.size - first.size)
+	if added == 0 {
+		return errors.New("the log did not grow")
+	}
+	f.AddsPerSec = append(f.AddsPerSec, added/last.at.Sub(first.at).Seconds())
+	f.MicrosCPU = append(f.MicrosCPU, float64((last.cpu-first.cpu).Microseconds())/added)
+	end, err := size(url)
+	if err != nil {
+		return err
+	}
+	if err := p.Term(20 * time.Second); err != nil {
+		return err
+	}
+	used, err := bytesIn(data)
+	if err != nil {
+		return err
+	}
+	f.BytesEach = append(f.BytesEach, float64(used)/float64(end))
+	return nil
+}
+
+// point is a server at one moment.
+type point struct {
+	at   time.Time
+	size int
+	cpu  time.Duration
+}
+
+func take(p *proctest.Process, url string) (at point, err error) {
+	if at.size, err = size(url); err != nil {
+		return at, err
+	}
+	at.at = time.Now()
+	at.cpu, err = p.CPU()
+	return at, err
+}
+
+// size is the number of entries the newest checkpoint covers.
+func size(url string) (int, error) {
+	res, err := http.Get(url + "/checkpoint")
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		return 0, err
+	}
+	lines := strings.Split(string(b), "\n")
+	if res.StatusCode != http.StatusOK || len(lines) < 3 {
+		return 0, fmt.Errorf("checkpoint: %s %q", res.Status, b)
+	}
+	return strconv.Atoi(lines[1])
+}
+
+// bytesIn is what a data directory takes on the disk, without recycled log segments: those are bounded and hold no entries for
+// good. For conformance-posix it is everything.
+func bytesIn(dir string) (sum int64, err error) {
+	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && d.Name() == "wal" {
+			return filepath.SkipDir
+		}
+		info, err := d.Info()
+		if err == nil {
+			sum += (info.Size() + 4095) / 4096 * 4096 // files take whole blocks
+		}
+		return err
+	})
+	return sum, err
+}
+
+// freeAddress is an address nobody listens on right now.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
