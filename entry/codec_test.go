@@ -5,14 +5,11 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"flag"
-	"os"
 	"testing"
 
+	"github.com/holdfastdb/holdfast/internal/golden"
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write testdata from what the code does now")
 
 var sample = Command{Origin: 0x1122334455667788, Seq: 300, Term: 3, Parts: []Part{
 	{Machine: MachineKV, Body: []byte("\x01body")}, {Machine: MachineMember, Body: nil},
@@ -26,20 +23,7 @@ func sampleEntry() []byte {
 
 // The golden file pins the bytes: entries written by one build are read by every later one.
 func TestGolden(t *testing.T) {
-	const name = "testdata/entry.hex"
-	got := []byte(hex.Dump(sampleEntry()))
-	if *rewrite {
-		if err := os.WriteFile(name, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want) {
-		t.Fatalf("the format changed:\n%s\nwant\n%s", got, want)
-	}
+	golden.Check(t, "testdata/entry.hex", hex.Dump(sampleEntry()))
 }
 
 func TestRoundTrip(t *testing.T) {

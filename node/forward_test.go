@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
+	"github.com/holdfastdb/holdfast/internal/golden"
 	"github.com/holdfastdb/holdfast/peer"
 )
 
@@ -71,7 +72,7 @@ func TestForwardGolden(t *testing.T) {
 	for _, name := range names {
 		fmt.Fprintf(&b, "# %s\n%s", name, hex.Dump(frames[name]))
 	}
-	golden(t, "testdata/forward.hex", b.String())
+	golden.Check(t, "testdata/forward.hex", b.String())
 }
 
 // What a follower really sends has the form of the golden file, and so has the leader's refusal.

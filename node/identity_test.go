@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/internal/golden"
 )
 
 var sampleIdentity = Identity{Format: FormatVersion, Name: "n1", Member: 0x0102030405060708, Cluster: 1<<62 - 1, Nonce: 7,
@@ -24,7 +25,7 @@ func TestIdentityGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "testdata/identity.json", string(b))
+	golden.Check(t, "testdata/identity.json", string(b))
 	got, err := ReadIdentity(fs, "data")
 	if err != nil || !reflect.DeepEqual(*got, sampleIdentity) {
 		t.Fatalf("%+v came back as %+v, %v", sampleIdentity, got, err)

@@ -3,10 +3,8 @@ package node
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -212,27 +210,6 @@ func (m *manual) propose(n *Node, key, value string) *outcome {
 
 func putPart(key, value string) entry.Part {
 	return entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, &ekv.Part{Put: &ekv.Put{Key: []byte(key), Value: []byte(value)}})}
-}
-
-var rewrite = flag.Bool("rewrite", false, "write testdata from what the code does now")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	if *rewrite {
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Fatalf("the format changed:\n%s\nwant\n%s", got, want)
-	}
 }
 
 // read returns a key's value and version as this member has them, version 0 if it is not there.

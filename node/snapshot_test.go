@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/holdfastdb/holdfast/internal/golden"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
 )
@@ -38,7 +39,7 @@ func snapshotOf(t testing.TB, pairs ...string) ([]byte, *SnapshotInfo) {
 // The golden file pins the bytes: a snapshot saved by one build is restored by a later one.
 func TestSnapshotGolden(t *testing.T) {
 	b, _ := snapshotOf(t, "ka", "1", "kb", "")
-	golden(t, "testdata/snapshot.hex", hex.Dump(b))
+	golden.Check(t, "testdata/snapshot.hex", hex.Dump(b))
 }
 
 func TestSnapshotRoundTrip(t *testing.T) {

@@ -5,16 +5,14 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"strings"
 	"testing"
-)
 
-var rewrite = flag.Bool("rewrite", false, "write testdata from what the code does now")
+	"github.com/holdfastdb/holdfast/internal/golden"
+)
 
 // frames is what writeFrame makes of the payloads, one after another.
 func frames(t testing.TB, payloads ...[]byte) []byte {
@@ -50,7 +48,6 @@ func stream(t testing.TB, p []byte) []byte {
 
 // The golden file pins the bytes: members of two builds talk to each other during an upgrade.
 func TestGolden(t *testing.T) {
-	const name = "testdata/wire.hex"
 	control := hello{kind: byte(LaneControl), cluster: 0x0102030405060708, from: 0x11, to: 0x22}
 	snapshot := hello{kind: byte(LaneSnapshot), cluster: 1, from: 2, to: 3}
 	ask := hello{kind: helloAsk}
@@ -71,18 +68,7 @@ func TestGolden(t *testing.T) {
 	} {
 		fmt.Fprintf(&b, "# %s\n%s", part.title, hex.Dump(part.bytes))
 	}
-	if *rewrite {
-		if err := os.WriteFile(name, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b.String() != string(want) {
-		t.Fatalf("the format changed:\n%s\nwant\n%s", b.String(), want)
-	}
+	golden.Check(t, "testdata/wire.hex", b.String())
 }
 
 func TestHelloRoundTrip(t *testing.T) {

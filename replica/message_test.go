@@ -5,12 +5,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfastdb/holdfast/internal/golden"
 )
 
 // messages has one of each kind that travels, and every field at least once.
@@ -48,24 +49,12 @@ func messages() []*raftpb.Message {
 
 // The golden file pins the bytes: members of two builds talk to each other during an upgrade, and a store holds Conf's.
 func TestGolden(t *testing.T) {
-	const name = "testdata/message.hex"
 	var b strings.Builder
 	for _, m := range messages() {
 		fmt.Fprintf(&b, "# %s\n%s", m.GetType(), hex.Dump(appendMessage(nil, m)))
 	}
 	fmt.Fprintf(&b, "# Conf\n%s", hex.Dump(Conf{Voters: []uint64{1, 0x3fffffffffffffff}, Learners: []uint64{5}}.Encode()))
-	if *rewrite {
-		if err := os.WriteFile(name, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b.String() != string(want) {
-		t.Fatalf("the format changed:\n%s\nwant\n%s", b.String(), want)
-	}
+	golden.Check(t, "testdata/message.hex", b.String())
 }
 
 func TestMessageRoundTrip(t *testing.T) {

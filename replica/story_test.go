@@ -3,7 +3,6 @@ package replica
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,11 +12,10 @@ import (
 	"testing"
 
 	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/internal/golden"
 	"github.com/holdfastdb/holdfast/wal"
 	"go.etcd.io/raft/v3/raftpb"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write testdata from what the code does now")
 
 // TestStories plays testdata/*.txt. A line that begins with "> " is a command, the lines after it are what happened, a line
 // that begins with "#" tells the reader what to look for. Every write, message and apply is a step of its own, so a story
@@ -46,20 +44,11 @@ func TestStories(t *testing.T) {
 	}
 	for _, name := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(name)
+			before, err := os.ReadFile(name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := (&story{t: t}).play(string(want))
-			if *rewrite {
-				if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if got != string(want) {
-				t.Errorf("the story went otherwise; -rewrite and git diff show where. Now:\n%s", got)
-			}
+			golden.Check(t, name, (&story{t: t}).play(string(before)))
 		})
 	}
 }

@@ -2,33 +2,13 @@ package main
 
 import (
 	"bytes"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/holdfastdb/holdfast/internal/golden"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write the golden files instead of comparing with them")
-
-// golden compares got with a file in testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *rewrite {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs (run with -rewrite if it should):\n got:\n%s\nwant:\n%s", path, got, want)
-	}
-}
 
 // execute runs one command line.
 func execute(env map[string]string, args ...string) (status int, stdout, stderr string) {
@@ -42,7 +22,7 @@ func TestHelpOfEveryCommand(t *testing.T) {
 	if status != 0 || errs != "" {
 		t.Fatalf("status %d: %s", status, errs)
 	}
-	golden(t, "help.txt", out)
+	golden.Check(t, "testdata/help.txt", out)
 	for _, c := range commands() {
 		status, out, errs := execute(nil, append(strings.Fields(c.name), "--help")...)
 		if status != 0 || errs != "" {
@@ -51,7 +31,7 @@ func TestHelpOfEveryCommand(t *testing.T) {
 		if len(c.examples) == 0 {
 			t.Errorf("%s --help shows no example", c.name)
 		}
-		golden(t, "help-"+strings.ReplaceAll(c.name, " ", "-")+".txt", out)
+		golden.Check(t, "testdata/help-"+strings.ReplaceAll(c.name, " ", "-")+".txt", out)
 	}
 }
 
@@ -152,7 +132,7 @@ func TestErrorsAreOneLineThatSaysWhatWhyAndWhatToDo(t *testing.T) {
 			report.WriteString("exit status 1\n")
 		}
 	}
-	golden(t, "errors.txt", report.String())
+	golden.Check(t, "testdata/errors.txt", report.String())
 	if _, err := os.Stat("d"); err == nil {
 		t.Error("a refused command made the data directory")
 	}

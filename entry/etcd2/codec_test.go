@@ -4,17 +4,14 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 	"testing"
 
+	"github.com/holdfastdb/holdfast/internal/golden"
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write testdata from what the code does now")
 
 // samples holds one part of every kind, the smallest and with every field in use.
 func samples() []*Part {
@@ -39,19 +36,7 @@ func TestGolden(t *testing.T) {
 		b := Append(nil, p)
 		fmt.Fprintf(&out, "%s\n%s\n", Describe(b), hex.Dump(b))
 	}
-	const name = "testdata/parts.txt"
-	if *rewrite {
-		if err := os.WriteFile(name, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out.String() != string(want) {
-		t.Fatalf("the format changed:\n%s", out.String())
-	}
+	golden.Check(t, "testdata/parts.txt", out.String())
 }
 
 func TestRoundTrip(t *testing.T) {

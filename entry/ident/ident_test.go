@@ -4,15 +4,13 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
-)
 
-var rewrite = flag.Bool("rewrite", false, "write testdata from what the code does now")
+	"github.com/holdfastdb/holdfast/internal/golden"
+)
 
 // parts holds one of every kind with every field in use, and the smallest of some.
 func parts() []Part {
@@ -42,27 +40,12 @@ func parts() []Part {
 
 // The golden file pins the bytes: what one build logs every later one reads.
 func TestGolden(t *testing.T) {
-	const name = "testdata/parts.txt"
 	var b strings.Builder
 	for _, p := range parts() {
 		enc := AppendPart(nil, &p)
 		fmt.Fprintf(&b, "%s\n%s\n", Describe(enc), hex.Dump(enc))
 	}
-	if *rewrite {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b.String() != string(want) {
-		t.Fatalf("the format changed:\n%s\nwant\n%s", b.String(), want)
-	}
+	golden.Check(t, "testdata/parts.txt", b.String())
 }
 
 func TestRoundTrip(t *testing.T) {

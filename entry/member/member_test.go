@@ -4,15 +4,13 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
-)
 
-var rewrite = flag.Bool("rewrite", false, "write testdata from what the code does now")
+	"github.com/holdfastdb/holdfast/internal/golden"
+)
 
 var sample = Member{ID: 0x0102030405060708, Name: "n1", PeerURLs: []string{"http://10.0.0.1:2380"},
 	ClientURLs: []string{"http://10.0.0.1:2379", "https://n1:2379"}, Learner: true, Nonce: 0x1111111111111111, AutoPromote: true}
@@ -32,26 +30,11 @@ func parts() []Part {
 
 // The golden file pins the bytes: what one build logs every later one reads.
 func TestGolden(t *testing.T) {
-	const name = "testdata/part.hex"
 	var b strings.Builder
 	for _, p := range parts() {
 		fmt.Fprintf(&b, "# %s\n%s", describe(&p), hex.Dump(AppendPart(nil, &p)))
 	}
-	if *rewrite {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b.String() != string(want) {
-		t.Fatalf("the format changed:\n%s\nwant\n%s", b.String(), want)
-	}
+	golden.Check(t, "testdata/part.hex", b.String())
 }
 
 func describe(p *Part) string {

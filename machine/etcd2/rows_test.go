@@ -3,14 +3,12 @@ package etcd2
 import (
 	"bytes"
 	"encoding/hex"
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
-)
 
-var rewrite = flag.Bool("rewrite", false, "write testdata from what the code does now")
+	"github.com/holdfastdb/holdfast/internal/golden"
+)
 
 func sampleNodes() []node {
 	return []node{
@@ -44,19 +42,7 @@ func TestGoldenRows(t *testing.T) {
 	put("key of deadline 5000 of /a/b", appendDeadlineKey(nil, 5000, []byte("/a/b")))
 	put("key of history up to 1000", appendHistoryKey(nil, 1000))
 	put("index 1000", appendIndex(nil, 1000))
-	const name = "testdata/rows.txt"
-	if *rewrite {
-		if err := os.WriteFile(name, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out.String() != string(want) {
-		t.Fatalf("the format changed:\n%s", out.String())
-	}
+	golden.Check(t, "testdata/rows.txt", out.String())
 }
 
 func TestEventsComeBack(t *testing.T) {

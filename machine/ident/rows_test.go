@@ -3,16 +3,13 @@ package ident
 import (
 	"bytes"
 	"encoding/hex"
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	ei "github.com/holdfastdb/holdfast/entry/ident"
+	"github.com/holdfastdb/holdfast/internal/golden"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write testdata from what the code does now")
 
 func sampleRows() (*State, *User, *Role, *Token) {
 	return &State{Enabled: true, Revision: 300},
@@ -23,7 +20,6 @@ func sampleRows() (*State, *User, *Role, *Token) {
 
 // The golden file pins the rows: a later build opens an earlier one's store.
 func TestGolden(t *testing.T) {
-	const name = "testdata/rows.txt"
 	s, u, r, tok := sampleRows()
 	var b strings.Builder
 	for _, row := range []struct {
@@ -36,21 +32,7 @@ func TestGolden(t *testing.T) {
 	} {
 		fmt.Fprintf(&b, "%s\n%s%s\n", row.name, hex.Dump(row.key), hex.Dump(row.value))
 	}
-	if *rewrite {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b.String() != string(want) {
-		t.Fatalf("the format changed:\n%s", b.String())
-	}
+	golden.Check(t, "testdata/rows.txt", b.String())
 }
 
 func TestDamagedRowIsFatal(t *testing.T) {

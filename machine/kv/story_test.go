@@ -3,7 +3,6 @@ package kv
 import (
 	"bufio"
 	"bytes"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,9 +11,8 @@ import (
 	"testing"
 
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/internal/golden"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write testdata from what the code does now")
 
 // TestStories plays the scripts in testdata. A line is a command in words; what it answers is compared with the lines below
 // it that begin with "  ". Commands between "entry" and "end" travel in one raft entry. -rewrite writes the answers instead.
@@ -29,16 +27,7 @@ func TestStories(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			after := tell(t, string(before))
-			if *rewrite {
-				if err := os.WriteFile(name, []byte(after), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if after != string(before) {
-				t.Fatalf("the story goes differently:\n%s", after)
-			}
+			golden.Check(t, name, tell(t, string(before)))
 		})
 	}
 }
