@@ -28,7 +28,7 @@ const (
 
 // Options of Open. The zero value works; OnFatal should be set.
 type Options struct {
-	// CacheBytes bounds the block cache. Without cgo it lies on the Go heap, as do two memtables of 8 MiB. 0 = 8 MiB.
+	// CacheBytes bounds the block cache. Without cgo it lies on the Go heap, as do up to three memtables of 8 MiB. 0 = 8 MiB.
 	CacheBytes int64
 	// OnFatal is called at most once, on a goroutine of its own, when the store can no longer keep what it was given: a
 	// failed flush or compaction, or an invariant of Pebble's that broke. The caller stops the process; Close then
@@ -52,6 +52,7 @@ type db struct {
 	fatal   atomic.Pointer[error]
 	once    sync.Once // guards the call of OnFatal
 	flusher flusher
+	backlog backlog
 
 	mu          sync.Mutex // guards Install, Incoming and Close against each other
 	incoming    *incoming  // the one being built, nil if none
@@ -168,7 +169,7 @@ func (s *db) pebbleOptions(g *generation, fresh bool) *pebble.Options {
 		ErrorIfNotExists:            !fresh,
 		FormatMajorVersion:          formatMajorVersion,
 		MemTableSize:                memtableBytes,
-		MemTableStopWritesThreshold: 2,
+		MemTableStopWritesThreshold: noMemtableStop,
 		L0CompactionThreshold:       l0CompactionStartAt,
 		L0StopWritesThreshold:       l0StopWrites,
 		// A second compaction may start when the first falls behind: small flushes pile up over hot rows, and every read
@@ -180,7 +181,7 @@ func (s *db) pebbleOptions(g *generation, fresh bool) *pebble.Options {
 			BackgroundError: func(err error) { g.fail("store background work", err) },
 			DataCorruption:  func(i pebble.DataCorruptionInfo) { g.fail("store data", i.Details) },
 			FlushBegin:      func(pebble.FlushInfo) { s.flusher.begun() },
-			FlushEnd:        func(pebble.FlushInfo) { s.flushes.Add(1) },
+			FlushEnd:        func(pebble.FlushInfo) { s.flushes.Add(1); s.backlog.ended() },
 			CompactionEnd:   func(pebble.CompactionInfo) { s.compactions.Add(1) },
 		},
 	}
@@ -322,6 +323,9 @@ func (s *db) Commit(b Batch, applied uint64) error {
 		return fmt.Errorf("commit batch: %w", err)
 	}
 	size := pb.b.Len()
+	if err := s.backlog.admit(g, pb.b.Repr()); err != nil {
+		return fmt.Errorf("commit batch: %w", err)
+	}
 	if err := g.pdb.Apply(pb.b, pebble.NoSync); err != nil {
 		return fmt.Errorf("commit batch: %w", err)
 	}

@@ -194,6 +194,56 @@ func TestFailedFlushIsFatal(t *testing.T) {
 	broken.Store(false)
 }
 
+// TestHugeBatchStopsNobody: while the disk is busy with what one command deleted, the small commits behind it go on, until
+// they themselves are more than may wait in memory.
+func TestHugeBatchStopsNobody(t *testing.T) {
+	var busy sync.Mutex // held: the disk writes nothing
+	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileWrite {
+			busy.Lock()
+			defer busy.Unlock()
+		}
+		return nil
+	}))
+	s := openTest(t, fs, Options{})
+	applied := uint64(0)
+	commit := func(rows int) {
+		b := s.NewBatch()
+		for i := range rows {
+			b.Set(fmt.Appendf(nil, "k%d.%d", applied, i), make([]byte, 1000))
+		}
+		applied++
+		if err := s.Commit(b, applied); err != nil {
+			t.Error(err)
+		}
+	}
+	busy.Lock()
+	commit(30_000)
+	done := make(chan struct{})
+	small := func(n int) {
+		for range n {
+			commit(10)
+		}
+		done <- struct{}{}
+	}
+	go small(1500) // 15 MB
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		busy.Unlock()
+		t.Fatal("15 MB of small commits waited for a batch of 30 MB")
+	}
+	go small(3000)
+	select {
+	case <-done:
+		t.Error("45 MB of small commits went by while the disk wrote nothing")
+		busy.Unlock()
+	case <-time.After(300 * time.Millisecond):
+		busy.Unlock()
+		<-done
+	}
+}
+
 func waitFor(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !cond(); time.Sleep(time.Millisecond) {

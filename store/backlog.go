@@ -1,0 +1,70 @@
+package store
+
+import "sync"
+
+const (
+	// backlogBytes is how much may be in memory before a commit waits for the disk: the memtable written to and two full ones.
+	backlogBytes = 3 * memtableBytes
+	// backlogLookBytes is how much is committed between two looks at what waits; a look costs Pebble's mutex.
+	backlogLookBytes = 1 << 20
+	// noMemtableStop is so many memtables that Pebble's own stop never comes, see backlog.
+	noMemtableStop = 1 << 20
+)
+
+// backlog makes commits wait when the disk falls behind, so that memory is bounded. Pebble has such a stop, but it counts a
+// huge batch (one command that deletes a hundred thousand keys) like any other memory that waits: the batch alone goes past
+// the limit, and the next commits, however small, stop until all of it is on the disk. So one command made everybody wait
+// for half a second. Here the huge one counts for nothing while it waits: it is in memory already and stopping the small
+// ones does not make it smaller.
+type backlog struct {
+	since int    // bytes committed since the last look; owned by the committing goroutine
+	huge  uint64 // bytes of huge batches that may still wait; owned by the committing goroutine
+
+	mu      sync.Mutex
+	flushed chan struct{} // closed by the next end of a flush; under mu
+}
+
+// ended wakes a commit that waits. Called by Pebble at the end of each flush, failed ones too.
+func (l *backlog) ended() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.flushed != nil {
+		close(l.flushed)
+		l.flushed = nil
+	}
+}
+
+func (l *backlog) next() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.flushed == nil {
+		l.flushed = make(chan struct{})
+	}
+	return l.flushed
+}
+
+// admit waits until there is room for a batch, or returns why the store failed.
+func (l *backlog) admit(g *generation, repr []byte) error {
+	if l.since += len(repr); l.since < backlogLookBytes {
+		return nil
+	}
+	l.since = 0
+	for {
+		// Taken before the look, or a flush that ends in between is waited for in vain.
+		flushed := l.next()
+		waits := g.pdb.Metrics().MemTable.Size
+		l.huge = min(l.huge, waits)
+		if waits-l.huge <= backlogBytes {
+			break
+		}
+		select {
+		case <-flushed:
+		case <-g.failed:
+			return g.failure
+		}
+	}
+	if len(repr) >= memtableBytes/2 { // Pebble queues the batch's own memory instead of copying it into a memtable
+		l.huge += uint64(cap(repr))
+	}
+	return nil
+}
