@@ -3,8 +3,8 @@ package store
 import "sync"
 
 const (
-	// backlogBytes is how much may be in memory before a commit waits for the disk: the memtable written to and two full ones.
-	backlogBytes = 3 * memtableBytes
+	// backlogBytes is how much may be in memory before a commit waits for the disk: the memtable written to and a full one.
+	backlogBytes = 2 * memtableBytes
 	// backlogLookBytes is how much is committed between two looks at what waits; a look costs Pebble's mutex.
 	backlogLookBytes = 1 << 20
 	// noMemtableStop is so many memtables that Pebble's own stop never comes, see backlog.
