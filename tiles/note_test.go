@@ -5,9 +5,7 @@ import (
 	"crypto/ed25519"
 	"encoding/binary"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -15,9 +13,9 @@ import (
 	fnote "github.com/transparency-dev/formats/note"
 	fproof "github.com/transparency-dev/formats/proof"
 	"golang.org/x/mod/sumdb/note"
-)
 
-var rewrite = flag.Bool("rewrite", false, "write golden files anew")
+	"github.com/holdfastdb/holdfast/internal/golden"
+)
 
 func testSigner(t testing.TB, name string) *Signer {
 	t.Helper()
@@ -193,16 +191,7 @@ func TestGolden(t *testing.T) {
 	}
 	got := fmt.Sprintf("vkey %s\nskey %s\nnote %q\nproof %q\nfrontier %x\nbundle %x\n", s.Verifier(), s.Private(), n.Append(nil), p.Append(nil),
 		f.AppendBinary(nil), AppendEntry(AppendEntry(nil, []byte("hello")), nil))
-	const file = "testdata/corpus.txt"
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil || string(want) != got {
-		t.Errorf("formats changed (%v):\n%s", err, got)
-	}
+	golden.Check(t, "testdata/corpus.txt", got)
 }
 
 func FuzzNote(f *testing.F) {

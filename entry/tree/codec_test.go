@@ -4,17 +4,14 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
+	"github.com/holdfastdb/holdfast/internal/golden"
 	"github.com/holdfastdb/holdfast/internal/wire"
 	"github.com/holdfastdb/holdfast/tiles"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write testdata from what the code does now")
 
 // samples holds one part of every kind, the smallest and with every field in use.
 func samples() []*Part {
@@ -37,19 +34,7 @@ func TestGolden(t *testing.T) {
 		b := AppendPart(nil, p)
 		fmt.Fprintf(&out, "%s\n%s\n", Describe(b), hex.Dump(b))
 	}
-	const name = "testdata/parts.txt"
-	if *rewrite {
-		if err := os.WriteFile(name, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if out.String() != string(want) {
-		t.Fatalf("the format changed:\n%s", out.String())
-	}
+	golden.Check(t, "testdata/parts.txt", out.String())
 }
 
 func TestRoundTrip(t *testing.T) {

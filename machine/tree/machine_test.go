@@ -4,20 +4,17 @@ import (
 	"bytes"
 	"encoding/hex"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/holdfastdb/holdfast/entry"
 	et "github.com/holdfastdb/holdfast/entry/tree"
+	"github.com/holdfastdb/holdfast/internal/golden"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/tiles"
 )
-
-var rewrite = flag.Bool("rewrite", false, "write testdata from what the code does now")
 
 // TestAgainstModel adds random batches, restarts now and then, and compares everything readers can ask for with a plain list.
 func TestAgainstModel(t *testing.T) {
@@ -463,16 +460,7 @@ func TestGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const name = "testdata/rows.txt"
-	if *rewrite {
-		if err := os.WriteFile(name, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil || out.String() != string(want) {
-		t.Fatalf("the rows changed (%v):\n%s", err, out.String())
-	}
+	golden.Check(t, "testdata/rows.txt", out.String())
 }
 
 func FuzzLogRow(f *testing.F) {
