@@ -35,6 +35,7 @@ func (h *host) observe() {
 		}
 		w.feed.read(h)
 		w.leases.look(h)
+		w.users.look(h)
 	}
 	h.leaseTurn()
 }
@@ -261,6 +262,7 @@ func (w *World) checkAll() {
 			w.rep.Snapshots += int(h.n.Counters().SnapshotsInstalled)
 		}
 	}
+	w.users.check(all)
 	w.history.check(w, final)
 }
 

@@ -119,9 +119,20 @@ func (c *client) invoke(o *op, done func()) {
 		h.pumpSoon()
 		return
 	}
-	err := h.n.ProposeAsync(node.LaneKV, 0, []entry.Part{{Machine: entry.MachineKV, Body: ekv.Append(nil, o.part())}},
+	c.propose(o, done)
+}
+
+// propose carries a write through the log, again if it was judged by a catalogue that has changed.
+func (c *client) propose(o *op, done func()) {
+	w, h := c.w, o.host
+	parts, p := h.permit(entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, o.part())})
+	err := h.n.ProposeAsync(node.LaneKV, 0, parts,
 		func(res *entry.Result, err error) {
 			switch {
+			case err == nil && w.users.outdated(res.Rejection):
+				w.trace.add(w.now, "c%d ← %s %s: %v", c.id, h.name, o, res.Rejection)
+				c.propose(o, done)
+				return
 			case errors.Is(err, node.ErrUnknown):
 				w.trace.add(w.now, "c%d ← %s %s: unknown", c.id, h.name, o)
 			case errors.Is(err, node.ErrOverloaded):
@@ -132,8 +143,9 @@ func (c *client) invoke(o *op, done func()) {
 			case res.Rejection != nil:
 				w.fail(WrongOutcome, "%s through %s: %v", o, h.name, res.Rejection)
 			default:
-				o.take(res)
+				o.take(res.Bodies[len(res.Bodies)-1])
 				w.history.end(w, o)
+				w.users.accepted(o, h, p)
 				w.trace.add(w.now, "c%d ← %s %s@%d %s", c.id, h.name, res.Pos, res.Term, o)
 			}
 			done()

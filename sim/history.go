@@ -8,7 +8,6 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 )
 
@@ -71,8 +70,8 @@ func (o *op) part() *ekv.Part {
 }
 
 // take reads the answer of a write.
-func (o *op) take(res *entry.Result) {
-	switch b := res.Bodies[0].(type) {
+func (o *op) take(body any) {
+	switch b := body.(type) {
 	case *ekv.PutResult:
 		o.rev, o.after = b.Revision, keyState{o.value, b.Revision}
 	case *ekv.DeleteResult:

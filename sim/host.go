@@ -13,6 +13,7 @@ import (
 	"github.com/holdfastdb/holdfast/clock"
 	"github.com/holdfastdb/holdfast/disk"
 	em "github.com/holdfastdb/holdfast/entry/member"
+	mident "github.com/holdfastdb/holdfast/machine/ident"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/store"
 )
@@ -47,6 +48,7 @@ type host struct {
 	leader    uint64
 	lessor    lessor
 	leases    map[int64]bool // that this process has shown
+	catalogue *mident.State  // likewise, last
 }
 
 const dataDir = "/data"
@@ -90,7 +92,7 @@ func (h *host) start() {
 	h.gen++
 	h.net = &hostNet{h: h, peers: map[uint64]bool{}, removed: map[uint64]bool{}}
 	h.pumping, h.writing, h.paused, h.dying = false, false, false, false
-	h.feedAt, h.hashAt, h.appliedAt, h.leader, h.lessor, h.leases = 0, 0, 0, 0, lessor{}, nil
+	h.feedAt, h.hashAt, h.appliedAt, h.leader, h.lessor, h.leases, h.catalogue = 0, 0, 0, 0, lessor{}, nil, nil
 	h.w.trace.add(h.w.now, "%s starts", h.name)
 	var n *node.Node
 	err := guard(func() (err error) {

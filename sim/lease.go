@@ -146,8 +146,8 @@ func (o *owner) grant() {
 	w.leases.byID[id] = o
 	w.trace.add(w.now, "o%d → %s lease.grant %d ttl %d", o.n, h.name, id, o.ttl)
 	h.syncClock()
-	err := h.n.ProposeAsync(node.LaneSystem, 0, []entry.Part{{Machine: entry.MachineKV,
-		Body: ekv.Append(nil, &ekv.Part{Grant: &ekv.LeaseGrant{ID: id, TTL: o.ttl}})}}, func(res *entry.Result, err error) {
+	parts, _ := h.permit(entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, &ekv.Part{Grant: &ekv.LeaseGrant{ID: id, TTL: o.ttl}})})
+	err := h.n.ProposeAsync(node.LaneSystem, 0, parts, func(res *entry.Result, err error) {
 		if o.id != id || err != nil || res.Rejection != nil {
 			return
 		}
@@ -178,8 +178,8 @@ func (o *owner) attach() {
 		return
 	}
 	put := &ekv.Put{Key: fmt.Appendf(nil, "lease/%d", o.n), Value: fmt.Appendf(nil, "L%d", o.id), Lease: o.id}
-	_ = h.n.ProposeAsync(node.LaneKV, 0, []entry.Part{{Machine: entry.MachineKV, Body: ekv.Append(nil, &ekv.Part{Put: put})}},
-		func(*entry.Result, error) {})
+	parts, _ := h.permit(entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, &ekv.Part{Put: put})})
+	_ = h.n.ProposeAsync(node.LaneKV, 0, parts, func(*entry.Result, error) {})
 	h.pumpSoon()
 }
 

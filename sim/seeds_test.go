@@ -118,12 +118,13 @@ func runSeries(t *testing.T) {
 
 // totals prints what the series consisted of, so that a run that tested little shows.
 func totals(t *testing.T, all []*outcome, took time.Duration) {
-	var answered, unknown, leaders, crashes, faults, snapshots, failed int
+	var answered, unknown, leaders, crashes, faults, snapshots, failed, changes, tokens, passes, outdated int
 	var simulated, slowest time.Duration
 	for _, o := range all {
 		r := o.Report
 		answered, unknown, leaders = answered+r.Answered, unknown+r.Unknown, leaders+r.Leaders
 		crashes, faults, snapshots = crashes+r.Crashes, faults+r.FaultCount, snapshots+r.Snapshots
+		changes, tokens, passes, outdated = changes+r.Changes, tokens+r.Tokens, passes+r.Passes, outdated+r.Outdated
 		simulated += r.Simulated
 		slowest = max(slowest, o.Took)
 		if o.Kind != "" {
@@ -131,7 +132,9 @@ func totals(t *testing.T, all []*outcome, took time.Duration) {
 		}
 	}
 	t.Logf("%d seeds, %d with a violation: %d operations answered, %d unknown, %d faults, %d crashes, %d leaders, %d snapshots, "+
+		"%d changes of users, %d tokens held, %d writes under authentication, %d judged anew, "+
 		"%v simulated in %v, slowest seed %v", len(all), failed, answered, unknown, faults, crashes, leaders, snapshots,
+		changes, tokens, passes, outdated,
 		simulated.Round(time.Second), took.Round(100*time.Millisecond), slowest.Round(time.Millisecond))
 }
 
@@ -241,5 +244,27 @@ func TestRemovedMembersAreNotMissed(t *testing.T) {
 		if rep := Run(Options{Seed: seed, Nodes: 3, Faults: []Fault{Members, Members, PowerLoss, Blackout}}); rep.Failure != nil {
 			t.Errorf("seed %d: %v\n%s", seed, rep.Failure, strings.Join(rep.Trace, "\n"))
 		}
+	}
+}
+
+// TestUsersHold: users, roles and tokens over crashes, power cuts and partitions, and on members that come to know them by
+// snapshot or by a log they have not seen.
+func TestUsersHold(t *testing.T) {
+	n := uint64(24)
+	if testing.Short() {
+		n = 4
+	}
+	var changes, tokens, passes, outdated, snapshots int
+	for seed := uint64(1); seed <= n; seed++ {
+		rep := Run(Options{Seed: seed, Nodes: 3, Users: true, Faults: []Fault{Members, Kill, PowerLoss, Blackout, Partition, SmallLog, Flush}})
+		if rep.Failure != nil {
+			t.Errorf("seed %d: %v\n%s", seed, rep.Failure, strings.Join(rep.Trace, "\n"))
+		}
+		changes, tokens, passes, outdated, snapshots = changes+rep.Changes, tokens+rep.Tokens, passes+rep.Passes, outdated+rep.Outdated, snapshots+rep.Snapshots
+	}
+	t.Logf("%d seeds: %d changes of users, %d tokens held, %d writes under authentication, %d judged anew, %d snapshots", n, changes, tokens, passes,
+		outdated, snapshots)
+	if changes == 0 || tokens == 0 || passes == 0 || outdated == 0 || snapshots == 0 && !testing.Short() {
+		t.Error("that tested nothing")
 	}
 }

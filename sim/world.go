@@ -29,6 +29,8 @@ type Options struct {
 	Chaos time.Duration
 	// Faults are the kinds that may happen; nil: a part of all kinds.
 	Faults []Fault
+	// Users are managed, and asked for.
+	Users bool
 	// Break builds the nodes with a deliberate defect.
 	Break node.Break
 	// TraceAll keeps every line of the trace instead of the last ones.
@@ -50,8 +52,11 @@ type Report struct {
 	Applied                               uint64
 	Revision                              int64
 	Faults                                []Fault // the kinds allowed in this run
-	Crashes, FaultCount                   int
-	Simulated                             time.Duration
+	// Changes of users and roles that were accepted, tokens that had to be there in the end; writes under authentication, and how
+	// often one was judged anew because the catalogue had changed.
+	Changes, Tokens, Passes, Outdated int
+	Crashes, FaultCount               int
+	Simulated                         time.Duration
 }
 
 // Violation is a broken promise.
@@ -72,6 +77,7 @@ const (
 	LeaseLost       = "lease lost"       // a lease was revoked although an acknowledged renewal had not run out
 	Diverged        = "diverged"         // two members have different states after the same entry
 	Stopped         = "node stopped"     // a node refused to go on or to start, and no fault of the disk was the reason
+	LetThrough      = "let through"      // a write under a permission that had been taken back before
 	Stuck           = "stuck"            // the cluster did not recover after the last fault was healed
 	WrongOutcome    = "wrong outcome"    // a client was told something that cannot be
 )
@@ -97,6 +103,7 @@ type World struct {
 	feed    feedCheck
 	hashes  map[uint64]hashSeen
 	leases  leaseBook
+	users   userBook
 	rep     Report
 }
 
@@ -173,10 +180,12 @@ func (w *World) run() {
 		h.start()
 	}
 	w.startClients()
+	w.startUsers()
 	w.after(2*time.Second, w.nemesis.step)
 	w.runUntil(w.opt.Chaos, func() bool { return false })
 	w.nemesis.heal()
 	w.stopClients()
+	w.stopUsers()
 	w.settle()
 	w.checkAll()
 }
