@@ -448,7 +448,15 @@ func (n *Node) publishProgress() {
 		return
 	}
 	p := *n.pub.Load()
-	p.progress = pr
+	p.progress, p.latency = pr, make(map[uint64]Latency, len(pr))
+	for i := range pr {
+		if l := n.latency[pr[i].ID]; l != nil {
+			p.latency[pr[i].ID] = *l
+		}
+	}
+	if len(n.latency) > len(p.latency) && pr != nil { // a member has gone
+		maps.DeleteFunc(n.latency, func(id uint64, _ *Latency) bool { _, there := p.latency[id]; return !there })
+	}
 	n.pub.Store(&p)
 }
 

@@ -23,6 +23,7 @@ type cluster struct {
 	dirs  map[string]string
 	nodes map[string]*Node
 	fs    map[string]*disk.Faulty
+	tick  time.Duration // 0 = the default
 }
 
 // freeAddr is an address nobody listens on just now.
@@ -38,10 +39,24 @@ func freeAddr(t testing.TB) string {
 
 func newCluster(t testing.TB, names ...string) *cluster {
 	t.Helper()
+	c := unstarted(t, names...)
+	c.begin(names...)
+	return c
+}
+
+// unstarted is addresses and directories for a cluster.
+func unstarted(t testing.TB, names ...string) *cluster {
 	c := &cluster{t: t, peers: map[string]string{}, dirs: map[string]string{}, nodes: map[string]*Node{}, fs: map[string]*disk.Faulty{}}
 	for _, name := range names {
 		c.peers[name], c.dirs[name] = freeAddr(t), t.TempDir()
 	}
+	return c
+}
+
+// begin starts members that begin a cluster, and waits until they work.
+func (c *cluster) begin(names ...string) {
+	t := c.t
+	t.Helper()
 	var wg sync.WaitGroup
 	for _, name := range names {
 		wg.Go(func() {
@@ -63,7 +78,6 @@ func newCluster(t testing.TB, names ...string) *cluster {
 		awaitReady(t, n)
 		await(t, "announced", n.Announced)
 	}
-	return c
 }
 
 // start starts a member in its directory; the caller puts it into nodes.
@@ -76,7 +90,7 @@ func (c *cluster) start(name string, opt StartOptions) (*Node, error) {
 	if c.fs[name] == nil {
 		c.fs[name] = disk.NewFaulty(disk.OS())
 	}
-	cfg := Config{FS: c.fs[name], Dir: c.dirs[name], MemoryBytes: 64 << 20}
+	cfg := Config{FS: c.fs[name], Dir: c.dirs[name], MemoryBytes: 64 << 20, TickInterval: c.tick}
 	c.mu.Unlock()
 	n, err := Start(within(c.t), cfg, opt)
 	if err == nil {

@@ -154,7 +154,9 @@ func (n *Node) drainInbox() error {
 			n.log.Warn("message dropped", "err", err)
 		}
 		if s, ok := n.sent[f.from]; ok && acked >= s.index {
-			n.steps.Replicate.Done(1, n.clock.Mono()-s.at)
+			took := n.clock.Mono() - s.at
+			n.steps.Replicate.Done(1, took)
+			n.latencyOf(f.from).add(took)
 			delete(n.sent, f.from)
 		}
 	}
@@ -226,6 +228,9 @@ func (n *Node) send(o *replica.Outgoing) {
 	}
 	if !n.net.Send(o.To, o.Lane, o.Frame) && o.Lane == peer.LaneAppend {
 		n.rep.ReportUnreachable(o.To)
+		if o.Last != 0 {
+			n.latencyOf(o.To).Failed++
+		}
 	}
 }
 

@@ -181,9 +181,10 @@ type Node struct {
 	promoteAt     time.Duration
 	offered       *received
 	peered        map[uint64]struct{}
-	sent          map[uint64]sample // per member, the entry whose acknowledgement is being timed
-	packed        sample            // the entry whose commit is being timed
-	snapshots     map[uint64]uint64 // snapshot streams going out: member → index
+	sent          map[uint64]sample   // per member, the entry whose acknowledgement is being timed
+	latency       map[uint64]*Latency // per member, what came of it
+	packed        sample              // the entry whose commit is being timed
+	snapshots     map[uint64]uint64   // snapshot streams going out: member → index
 }
 
 // published is what the loop shows to everybody else.
@@ -195,6 +196,7 @@ type published struct {
 	ready    bool
 	conf     replica.Conf
 	progress []replica.Progress
+	latency  map[uint64]Latency // of those in progress
 }
 
 // Open opens the data directory of an initialised member and starts it. Use Bootstrap, BootstrapAlone or Join on an empty
@@ -210,7 +212,7 @@ func Open(cfg Config) (n *Node, err error) {
 	}
 	n = &Node{cfg: cfg, id: ident.Member, ident: *ident, log: cfg.Logger, clock: cfg.Clock, fs: cfg.FS, net: cfg.Net,
 		steps: cfg.Steps, wake: make(chan struct{}, 1), dead: make(chan struct{}), stop: make(chan struct{}),
-		nextSeq: 1, inflight: map[uint64]*pending{}, accepted: map[uint64]uint64{}, turnedAway: map[commandID]struct{}{}, snapshots: map[uint64]uint64{}, peered: map[uint64]struct{}{}, sent: map[uint64]sample{}}
+		nextSeq: 1, inflight: map[uint64]*pending{}, accepted: map[uint64]uint64{}, turnedAway: map[commandID]struct{}{}, snapshots: map[uint64]uint64{}, peered: map[uint64]struct{}{}, sent: map[uint64]sample{}, latency: map[uint64]*Latency{}}
 	var o [8]byte
 	if _, err := rand.Read(o[:]); err != nil {
 		return nil, err

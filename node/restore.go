@@ -7,6 +7,7 @@ import (
 	"io"
 
 	em "github.com/holdfastdb/holdfast/entry/member"
+	"github.com/holdfastdb/holdfast/machine/etcd2"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
 	"github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/machine/member"
@@ -16,8 +17,9 @@ import (
 	"github.com/holdfastdb/holdfast/wal"
 )
 
-// revisionBump is added to the kv revision by a restore, and everything before is marked compacted: a client that cached
-// or watched the old cluster must notice instead of going on with revisions that mean something else now (DECISIONS A7).
+// revisionBump is added to the kv revision and to the index of the v2 tree by a restore, and everything before is gone from
+// their histories: a client that cached or watched the old cluster must notice instead of going on with revisions that mean
+// something else now (DECISIONS A7).
 const revisionBump = 1_000_000_000
 
 // Restore builds a new one-member cluster in cfg.Dir, which must be empty, from a snapshot. Cluster and member id are
@@ -74,6 +76,10 @@ func Restore(cfg Config, name, peerAddr string, r io.Reader) (*SnapshotInfo, err
 			v, err = tree.RestoreRow(k, v)
 		}
 		if err != nil {
+			return err
+		}
+		v, keep, err := etcd2.RestoreRow(k, v, revisionBump)
+		if err != nil || !keep {
 			return err
 		}
 		return in.Set(k, v)

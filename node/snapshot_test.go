@@ -10,7 +10,10 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/holdfastdb/holdfast/entry"
+	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
 	"github.com/holdfastdb/holdfast/internal/golden"
+	"github.com/holdfastdb/holdfast/machine/etcd2"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
 )
@@ -190,8 +193,13 @@ func TestRestore(t *testing.T) {
 	n := startAlone(t, t.TempDir(), nil)
 	for i := range 10 {
 		mustPropose(t, n, "k", fmt.Sprint(i))
+		set := e2.Append(nil, &e2.Part{Kind: e2.Set, Path: []byte("/k"), Value: fmt.Append(nil, i)})
+		if _, err := n.Propose(within(t), LaneKV, entry.Part{Machine: entry.MachineEtcd2, Body: set}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	before, _ := n.KV().Revision()
+	indexBefore := n.Etcd2().Index()
 	var snapshot bytes.Buffer
 	if err := n.SaveSnapshot(t.Context(), &snapshot); err != nil {
 		t.Fatal(err)
@@ -215,6 +223,25 @@ func TestRestore(t *testing.T) {
 	}
 	if rev, compacted := r.KV().Revision(); rev < before+revisionBump || compacted < before {
 		t.Errorf("revision %d, compacted %d; the old cluster was at %d", rev, compacted, before)
+	}
+	// Whoever waited in the v2 tree of the old cluster hears that his index is no more, also if it is one the snapshot has not
+	// reached; whoever begins now waits for the next change.
+	if index := r.Etcd2().Index(); index != indexBefore+revisionBump {
+		t.Errorf("v2 index %d; the old cluster was at %d", index, indexBefore)
+	}
+	any := func(*etcd2.Event) bool { return true }
+	for _, since := range []uint64{indexBefore, indexBefore + 1, indexBefore + 1000} {
+		var gone *e2.Refusal
+		if e, _, err := r.Etcd2().Scan(since, any); !errors.As(err, &gone) || gone.Code != e2.IndexCleared {
+			t.Errorf("v2 events from %d: %v, %v", since, e, err)
+		}
+	}
+	if e, _, err := r.Etcd2().Scan(r.Etcd2().Index()+1, any); e != nil || err != nil {
+		t.Errorf("v2 events from the next on: %v, %v", e, err)
+	}
+	var look etcd2.Lookup
+	if node, _, ok, err := r.Etcd2().Key(&look, []byte("/k"), r.Tick); !ok || err != nil || string(node.Value) != "9" {
+		t.Errorf("v2 key: %+v, %v, %v", node, ok, err)
 	}
 	oldCluster, oldID := n.IDs()
 	if cluster, id := r.IDs(); cluster == oldCluster || id == oldID {

@@ -75,6 +75,7 @@ func Start(ctx context.Context, cfg Config, opt StartOptions) (*Node, error) {
 		net.Start(g)
 		cfg.Net = net
 	}
+	first := false // this member stands for the first election of a cluster
 	n, err := func() (*Node, error) {
 		if ident.Cluster == 0 {
 			// Nobody else may work on the directory meanwhile.
@@ -87,6 +88,7 @@ func Start(ctx context.Context, cfg Config, opt StartOptions) (*Node, error) {
 				err = join(ctx, &cfg, net, ident, &opt)
 			case len(opt.Peers) > 1:
 				err = bootstrap(ctx, &cfg, net, ident, &opt)
+				first = standsFirst(opt.Name, opt.Peers)
 			default:
 				err = alone(&cfg, ident)
 			}
@@ -112,6 +114,9 @@ func Start(ctx context.Context, cfg Config, opt StartOptions) (*Node, error) {
 	n.closeNet = net
 	n.keepURLs = opt.KeepPeerURLs
 	n.wg.Go(n.announce)
+	if first {
+		n.wg.Go(n.standFirst)
+	}
 	return n, nil
 }
 
@@ -145,6 +150,9 @@ func alone(cfg *Config, ident *Identity) error {
 	return initialise(cfg, ident, randomID(), []em.Member{m})
 }
 
+// firstTerm is the term of the first state, which had no leader.
+const firstTerm = 1
+
 // initialise writes the first state of a cluster: all its first members write the same one, as the snapshot at index 1 of
 // term 1. Until the identity names the cluster (the commit point) the directory belongs to none and all is done again.
 func initialise(cfg *Config, ident *Identity, cluster uint64, members []em.Member) error {
@@ -176,7 +184,7 @@ func initialise(cfg *Config, ident *Identity, cluster uint64, members []em.Membe
 			err = st.Flush()
 		}
 		if err == nil {
-			err = w.Reset(1, 1, wal.HardState{Term: 1, Commit: 1})
+			err = w.Reset(1, 1, wal.HardState{Term: firstTerm, Commit: 1})
 		}
 	}
 	if e := st.Close(); err == nil && e != nil {
@@ -295,10 +303,14 @@ func bootstrap(ctx context.Context, cfg *Config, net *peer.TCP, ident *Identity,
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(askAgain):
 		}
 	}
 }
+
+// askAgain is the time between two rounds of questions to those that begin a cluster together. They are started by a person or
+// a script, one after the other.
+const askAgain = 50 * time.Millisecond
 
 func clusterID(members []em.Member) uint64 {
 	h := sha256.New()

@@ -36,18 +36,24 @@ type Follower struct {
 	ID, Match    uint64
 	Active       bool
 	Snapshotting bool
+	Latency      Latency
 }
 
 // Followers is filled on the leader only, refreshed twice a second.
 func (n *Node) Followers() []Follower {
 	var out []Follower
-	for _, p := range n.pub.Load().progress {
+	pub := n.pub.Load()
+	for _, p := range pub.progress {
 		// Raft's own mark of activity is taken back once per election timeout and would flicker.
 		active := p.ID == n.id || n.net.ConnectedFor(p.ID) > 0
-		out = append(out, Follower{ID: p.ID, Match: p.Match, Active: active, Snapshotting: p.Snapshotting})
+		out = append(out, Follower{ID: p.ID, Match: p.Match, Active: active, Snapshotting: p.Snapshotting,
+			Latency: pub.latency[p.ID]})
 	}
 	return out
 }
+
+// Removed tells whether an id was that of a member once and is no more, as far as this member has heard.
+func (n *Node) Removed(id uint64) bool { return n.members.Removed(id) }
 
 // Leadership returns the term in which this member leads and has applied an entry of that term (0 = it does not), and a
 // channel closed when that may have changed.

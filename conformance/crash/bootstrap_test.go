@@ -79,3 +79,24 @@ func TestBootstrapCrash(t *testing.T) {
 	summary(t, "bootstrap: %d rounds, %d kills in the middle, %d working clusters, %d refusals, slowest %s after the last start",
 		rounds, kills, working, refused, tenth(slowest))
 }
+
+// TestNewClusterServesSoon: three members that begin a cluster serve without waiting for an election timeout, which is a second
+// at least.
+func TestNewClusterServesSoon(t *testing.T) {
+	processTest(t, true)
+	starts := count("NEW_CLUSTERS", 2, 20)
+	var took []time.Duration
+	for range starts {
+		c := describe(t, 3)
+		began := time.Now()
+		if err := c.Run(); err != nil {
+			t.Fatal(err)
+		}
+		took = append(took, time.Since(began))
+		c.Close()
+	}
+	if m := quantile(took, 0.5); m > slack(time.Second) {
+		t.Errorf("median %s, want at most a second", tenth(m))
+	}
+	summary(t, "new cluster: three members started %d times, all ready after %s (median), %s (slowest)", starts, tenth(quantile(took, 0.5)), tenth(quantile(took, 1)))
+}

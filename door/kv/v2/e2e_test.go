@@ -473,12 +473,27 @@ func TestMembers(t *testing.T) {
 		t.Errorf("new addresses: %s", got)
 	}
 	s.want("GET /v2/members", fmt.Sprintf(`200 {"members":[{"id":"%s","name":"n1","peerURLs":["http://127.0.0.1:1"],"clientURLs":[]}]}`, id))
+	learner, err := s.node.AddMember(t.Context(), []string{"http://127.0.0.1:3"}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := fmt.Sprintf("%x", learner.ID)
+	s.want("DELETE /v2/members/"+gone, "204 ")
+	s.want("DELETE /v2/members/"+gone, `410 {"message":"Member permanently removed: `+gone+`"}`)
 	if got := post("POST", "/v2/members", `{"peerURLs":["http://127.0.0.1:2"]}`); !strings.HasPrefix(got, "201 ") {
 		t.Errorf("another member: %s", got)
 	}
 	s.want("GET /v2/stats/leader", fmt.Sprintf(`200 {"leader":"%s","followers":{}}`, id))
 	if a := s.do("GET /v2/stats/self"); !strings.HasPrefix(a.body, `{"name":"n1","id":"`+id+`","state":"StateLeader"`) {
 		t.Errorf("self: %s", a)
+	}
+}
+
+func TestLatencyInJSON(t *testing.T) {
+	l := node.Latency{Count: 3, Failed: 1, Current: 1500 * time.Microsecond, Min: time.Millisecond, Max: 2 * time.Second}
+	want := `{"latency":{"current":1.5,"average":0,"standardDeviation":0,"minimum":1,"maximum":2000},"counts":{"fail":1,"success":3}}`
+	if got := string(appendLatency(nil, &l)); got != want {
+		t.Errorf("%s", got)
 	}
 }
 

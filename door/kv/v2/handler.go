@@ -64,6 +64,7 @@ type member interface {
 	Tick() int64
 	Members() []node.Member
 	Followers() []node.Follower
+	Removed(id uint64) bool
 	StoppedC() <-chan struct{}
 	AddMember(ctx context.Context, peerURLs []string, learner bool) (node.Member, error)
 	RemoveMember(ctx context.Context, id uint64) error

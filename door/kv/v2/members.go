@@ -97,7 +97,10 @@ func (h *Handler) changeMember(ctx *fasthttp.RequestCtx, s *scratch, text string
 	}
 	text = strconv.FormatUint(id, 16)
 	if ctx.IsDelete() {
-		err = h.node.RemoveMember(h.bounded(), id)
+		if err = h.node.RemoveMember(h.bounded(), id); errors.Is(err, node.ErrMemberNotFound) && h.node.Removed(id) {
+			h.message(ctx, s, fasthttp.StatusGone, "Member permanently removed: "+text)
+			return
+		}
 	} else {
 		urls, ok := h.peerURLs(ctx, s)
 		if !ok {

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/holdfastdb/holdfast/node"
 )
 
 // storeStats answers /v2/stats/store: what this process has done with the tree since it started.
@@ -59,8 +61,8 @@ func (h *Handler) selfStats(ctx *fasthttp.RequestCtx, s *scratch) {
 	h.json(ctx, s, fasthttp.StatusOK)
 }
 
-// leaderStats answers /v2/stats/leader. Latencies are not kept per member here and read 0; a follower's "success" is how far
-// in the log the leader knows it to be.
+// leaderStats answers /v2/stats/leader. Latencies are in milliseconds, as in etcd, and of entries until the follower says that
+// it has them on disk (etcd times its own sending); "success" counts what was timed, "fail" what found no connection.
 func (h *Handler) leaderStats(ctx *fasthttp.RequestCtx, s *scratch) {
 	if !allow(ctx, "GET") {
 		return
@@ -82,8 +84,7 @@ func (h *Handler) leaderStats(ctx *fasthttp.RequestCtx, s *scratch) {
 		}
 		first = false
 		b = strconv.AppendUint(append(b, '"'), f.ID, 16)
-		b = append(b, `":{"latency":{"current":0,"average":0,"standardDeviation":0,"minimum":0,"maximum":0},"counts":{"fail":0,"success":`...)
-		b = append(appendUint(b, f.Match), `}}`...)
+		b = appendLatency(append(b, '"', ':'), &f.Latency)
 	}
 	s.body = append(b, `}}`...)
 	h.json(ctx, s, fasthttp.StatusOK)
@@ -91,3 +92,20 @@ func (h *Handler) leaderStats(ctx *fasthttp.RequestCtx, s *scratch) {
 
 // Watchers is how many watches there are.
 func (h *Handler) Watchers() int { return h.hub.waiting() }
+
+// appendLatency appends what is known of one follower.
+func appendLatency(b []byte, l *node.Latency) []byte {
+	b = append(b, `{"latency":{`...)
+	for i, v := range [...]struct {
+		name string
+		d    time.Duration
+	}{{"current", l.Current}, {"average", l.Mean()}, {"standardDeviation", l.Deviation()}, {"minimum", l.Min}, {"maximum", l.Max}} {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, '"'), v.name...), '"', ':')
+		b = strconv.AppendFloat(b, float64(v.d)/float64(time.Millisecond), 'g', -1, 64)
+	}
+	b = appendUint(append(b, `},"counts":{"fail":`...), l.Failed)
+	return append(appendUint(append(b, `,"success":`...), l.Count), '}', '}')
+}

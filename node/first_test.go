@@ -1,0 +1,54 @@
+package node
+
+import (
+	"sync"
+	"testing"
+	"time"
+)
+
+// Three members that begin a cluster have a leader long before an election timeout is over, which takes 20 s at least here.
+func TestNewClusterElectsAtOnce(t *testing.T) {
+	t.Parallel()
+	c := unstarted(t, "n2", "n1", "n3")
+	c.tick = 2 * time.Second
+	began := time.Now()
+	c.begin("n2", "n1", "n3")
+	took := time.Since(began)
+	if took > 10*time.Second {
+		t.Errorf("the first leader took %s", took)
+	}
+	if name, _ := c.leader(); name != "n1" {
+		t.Errorf("%s leads; n1 is the one to stand first", name)
+	}
+	t.Logf("three members ready after %s", took.Round(time.Millisecond))
+}
+
+// The member that is to stand first dies as soon as the cluster is made: the others do not need it.
+func TestNewClusterWithoutItsFirstMember(t *testing.T) {
+	t.Parallel()
+	c := unstarted(t, "n1", "n2", "n3")
+	var wg sync.WaitGroup
+	for name := range c.peers {
+		wg.Go(func() {
+			n, err := c.start(name, StartOptions{Peers: c.peers})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if name == "n1" {
+				n.Stop()
+				return
+			}
+			c.mu.Lock()
+			c.nodes[name] = n
+			c.mu.Unlock()
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	for _, n := range c.nodes {
+		awaitReady(t, n)
+	}
+}
