@@ -44,7 +44,7 @@ var suites = []suite{
 		command: []string{"../python/bin/python", "-m", "pytest", "-v", "-p", "no:cacheprovider", "src/etcd/tests/integration"},
 		env:     []string{"PYTHONPATH=src"},
 	}}},
-	{name: "etcd-client", want: 27, line: rustLine, parts: []part{
+	{name: "etcd-client", want: 28, line: rustLine, parts: []part{
 		{dir: "etcd-client", command: []string{"./client", "--test-threads=1"}, server: []string{"--auth-token-ttl", "2"}},
 		{dir: "etcd-client", command: []string{"./namespace", "--test-threads=1"}, server: []string{"--auth-token-ttl", "2"}},
 		{dir: "etcd-client", command: []string{"./client", "--test-threads=1", "--ignored", "test_get_stream"},
