@@ -22,13 +22,18 @@ import (
 // importUnderLoad moves a deployment: an etcd of the tool's own version and of the cluster's size, with keys and leases, is copied
 // into empty Holdfast nodes while its clients write, delete, grant, revoke, compact, and while leases run out. The import is
 // killed once on the way and goes on. After the cut-over both sides are read by a client that is not the import, and must hold
-// the same keys, values and leases.
+// the same keys, values and leases. An etcd 3.4 has v2 keys beside them, under load too.
 func importUnderLoad(e *env) {
 	if e.holdfast == "" {
 		return // the original has no such command: nothing to check about the case itself
 	}
 	n := len(e.cluster.Nodes)
-	source := e.extra("source", proctest.Etcd(filepath.Join(filepath.Dir(e.tool.path), "etcd")), n)
+	var flags []string
+	v2 := e.tool.name == "etcdctl-3.4"
+	if v2 {
+		flags = []string{"--enable-v2"}
+	}
+	source := e.extra("source", proctest.Etcd(filepath.Join(filepath.Dir(e.tool.path), "etcd"), flags...), n)
 	target := e.extra("target", proctest.Holdfast(e.holdfast), n)
 	if e.err != nil {
 		return
@@ -47,10 +52,21 @@ func importUnderLoad(e *env) {
 		e.failf("fill the source: %w", err)
 		return
 	}
-	load.start()
+	var trees []v2Client
+	if v2 {
+		trees = []v2Client{newV2Client(source, 0), newV2Client(source, 1)}
+		if err := fillTree(trees[0]); err != nil {
+			e.failf("fill the source's v2 tree: %w", err)
+			return
+		}
+	}
+	load.start(trees)
 	defer load.stop()
 
 	args := []string{"import", "--from", strings.Join(source.Endpoints(), ","), "--to", strings.Join(target.Endpoints(), ",")}
+	if v2 {
+		args = append(args, "--v2-hidden", "/_hidden")
+	}
 	first := e.importing(args...)
 	first.until("following")
 	time.Sleep(time.Second)
@@ -75,6 +91,12 @@ func importUnderLoad(e *env) {
 	}
 	if e.err == nil {
 		if err := sameState(from, to); err != nil {
+			e.failf("after the import said\n%s%w", out, err)
+		}
+	}
+	if v2 && e.err == nil {
+		e.want("verdict of the import", out, "v2 nodes")
+		if err := sameTree(trees[0], newV2Client(target, n-1)); err != nil {
 			e.failf("after the import said\n%s%w", out, err)
 		}
 	}
@@ -236,8 +258,8 @@ func (l *importLoad) fill() error {
 	return err
 }
 
-// start runs the clients until stop. Errors of single writes do not matter: what counts is what the source holds in the end.
-func (l *importLoad) start() {
+// start runs the clients until stop, those of the v2 API as well if there are trees. Errors of single writes do not matter: what counts is what the source holds in the end.
+func (l *importLoad) start(trees []v2Client) {
 	each := func(pause time.Duration, fn func(r *rand.Rand) error) {
 		r := rand.New(rand.NewPCG(1, uint64(pause)))
 		l.wg.Go(func() {
@@ -248,6 +270,9 @@ func (l *importLoad) start() {
 				time.Sleep(pause)
 			}
 		})
+	}
+	if len(trees) > 0 {
+		l.startTree(each, trees)
 	}
 	key := func(r *rand.Rand) string { return fmt.Sprintf("hot/%d", r.IntN(400)) }
 	value := func(r *rand.Rand) string { return strings.Repeat("n", r.IntN(300)) + fmt.Sprint(r.Int()) }

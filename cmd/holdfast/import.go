@@ -77,11 +77,13 @@ func (s *importSide) endpoint() (e importer.Endpoint, err error) {
 func importCommand() *command {
 	var from, to *importSide
 	var once, resume *bool
+	var hidden *string
 	return &command{
 		name:    "import",
-		summary: "copy a running etcd with its leases, follow it until Ctrl-C, compare both sides",
+		summary: "copy a running etcd with its leases and v2 keys, follow it until Ctrl-C, compare both sides",
 		about: `The source is read at one revision while its clients go on, then followed. Ctrl-C is the cut-over: the import goes on to the
-revision the source is at by then, compares all keys, values and leases of both sides and says whether they are the same.
+revision the source is at by then, compares all keys, values and leases of both sides and says whether they are the same. The
+v2 keys of an etcd 3.4 are copied, followed and compared beside them, with the time they have left.
 Status 0 if they are. docs/IMPORT.md tells how to move a deployment.
 
 A target that is not empty is refused unless --resume is given, which deletes there what the source does not have. An import
@@ -95,6 +97,7 @@ that was interrupted goes on with --resume: it compares both sides and writes on
 			from = addImportSide(l, "from", "", "", "the cluster to copy")
 			to = addImportSide(l, "to", "to-", "127.0.0.1:2379", "the cluster to copy into")
 			once = l.toggle("once", "do not follow: compare and end as soon as the copy stands")
+			hidden = l.text("v2-hidden", "PATH[,…]", "", "v2 nodes to copy although their names begin with _, which no listing shows")
 			resume = l.toggle("resume", "the target may hold keys: make it the same as the source")
 		},
 		run: func(c *call) error {
@@ -105,6 +108,11 @@ that was interrupted goes on with --resume: it compares both sides and writes on
 				return usagef("import: no source; write `holdfast import --from HOST:PORT`")
 			}
 			o := importer.Options{Resume: *resume, Progress: importer.NewProgress(c.stderr, isTerminal(c.stderr))}
+			for _, h := range strings.Split(*hidden, ",") {
+				if h = strings.TrimSpace(h); h != "" {
+					o.Hidden = append(o.Hidden, h)
+				}
+			}
 			var err error
 			if o.From, err = from.endpoint(); err != nil {
 				return err

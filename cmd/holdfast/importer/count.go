@@ -3,6 +3,7 @@ package importer
 import (
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -46,12 +47,13 @@ func (c *counters) written(b *batch) {
 	c.bytes.Add(bytes)
 }
 
-// Progress is where the import stands, for whoever prints it.
+// Progress is where the import stands, for whoever prints it. Safe for concurrent use.
 type Progress struct {
 	w        io.Writer
 	terminal bool // one line that is overwritten; else a line now and then
 	began    time.Time
 
+	mu    sync.Mutex // guards the rest
 	shown time.Time
 	puts  int64 // at the last time it was shown, for the rate
 	bytes int64
@@ -72,6 +74,8 @@ func (p *Progress) every() time.Duration {
 
 // show prints one line.
 func (p *Progress) show(i *run) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	c, now := i.count, time.Now()
 	puts, bytes := c.puts.Load()+c.deletes.Load()+c.tree.Load(), c.bytes.Load()
 	seconds := now.Sub(p.shown).Seconds()
@@ -108,12 +112,20 @@ func (p *Progress) print(line string) {
 
 // note prints a sentence of its own.
 func (p *Progress) note(format string, args ...any) {
-	p.end()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.newline()
 	fmt.Fprintf(p.w, format+"\n", args...)
 }
 
 // end leaves the line that is overwritten.
 func (p *Progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.newline()
+}
+
+func (p *Progress) newline() {
 	if p.width > 0 {
 		fmt.Fprintln(p.w)
 		p.width = 0

@@ -1,5 +1,6 @@
-// Package importer moves a running etcd to another server that speaks etcd's v3 API: it copies all keys at one revision, with
-// their leases, follows the source by watch until it is told to stop, and then compares both sides at that point.
+// Package importer moves a running etcd to another server that speaks etcd's API: it copies all v3 keys at one revision, with
+// their leases, follows the source by watch until it is told to stop, and then compares both sides at that point. The v2 keys of
+// a source that has them are copied beside them in the same way (tree).
 //
 // It is a client of both sides and knows nothing of Holdfast's inside, so what it writes passes the same checks as any client's
 // write. It is no mirror for good and no backup: it runs beside a move and ends with it. What the API cannot set does not come
@@ -11,5 +12,5 @@
 // to be right about leases that ended and keys that changed while nobody looked.
 //
 // Memory is bounded: pages and streams are read as they are written, a watch is held back by its connection when the target is
-// the slower side; only the table of leases grows, by some hundred bytes each.
+// the slower side; only the table of leases grows, by some hundred bytes each, and a v2 tree is held whole, as its server does.
 package importer

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -15,7 +16,9 @@ import (
 type Options struct {
 	From, To Endpoint
 	// Resume lets the target hold keys and leases; what the source does not have is deleted there.
-	Resume   bool
+	Resume bool
+	// Hidden are v2 nodes whose names begin with _: no listing shows them, so they are copied only if they are named.
+	Hidden   []string
 	Progress *Progress
 }
 
@@ -30,6 +33,11 @@ type Report struct {
 	Followed   int64 // changes of the source after the copy
 	Passes     int
 	Difference Difference
+
+	Tree      bool   // the source has the v2 API, and what follows is of it
+	Nodes     int    // keys and directories
+	TreeIndex uint64 // of the source at the cut-over
+	TreeAhead uint64 // changes that the source has made since
 }
 
 // ErrNotEmpty: the target holds keys or leases and nobody said that it may.
@@ -42,6 +50,7 @@ type run struct {
 	writer         *writer
 	count          *counters
 	show           *Progress
+	tree           *tree // nil: no v2 keys are copied
 }
 
 // attempts bounds how often the end is tried when the source goes on being written to.
@@ -67,6 +76,12 @@ func Run(ctx context.Context, stop <-chan struct{}, o Options) (*Report, error) 
 	if err := i.begin(ctx, o.Resume); err != nil {
 		return nil, err
 	}
+	source2, target2 := newTreeSide(source, o.From), newTreeSide(target, o.To)
+	defer source2.close()
+	defer target2.close()
+	if i.tree, err = newTree(ctx, source2, target2, o.Hidden, o.Resume); err != nil {
+		return nil, err
+	}
 	background := make(chan struct{})
 	go func() {
 		defer close(background)
@@ -79,7 +94,28 @@ func Run(ctx context.Context, stop <-chan struct{}, o Options) (*Report, error) 
 			cancel(err) // without it leases would end on the target
 		}
 	}()
+	var following sync.WaitGroup
+	if i.tree != nil {
+		i.tree.count, i.tree.note = i.count, i.show.note
+		for _, root := range i.tree.roots {
+			following.Go(func() {
+				if err := i.tree.follow(ctx, root, stop); err != nil {
+					cancel(err)
+				}
+			})
+		}
+	}
 	r, err := i.copyAndFollow(ctx, stop)
+	if err != nil {
+		cancel(err)
+	}
+	following.Wait()
+	if err == nil && ctx.Err() == nil && i.tree != nil {
+		err = i.tree.finish(ctx, r)
+	}
+	if err == nil {
+		err = ctx.Err() // following the tree has failed
+	}
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
 	}
@@ -230,10 +266,14 @@ func (i *run) finish(ctx context.Context, at int64, stop <-chan struct{}, r *Rep
 // Write prints the report for a person.
 func (r *Report) Write(w io.Writer) {
 	fmt.Fprintf(w, "cut-over at revision %d of the source: %d changes followed, %d writes to the target\n", r.Revision, r.Followed, r.Written)
+	nodes := ""
+	if r.Tree {
+		nodes = fmt.Sprintf(", %d v2 nodes", r.Nodes)
+	}
 	if r.Difference.Count == 0 {
-		fmt.Fprintf(w, "the same on both sides: %d keys (%s), %d leases\n", r.Keys, size(r.Bytes), r.Leases)
+		fmt.Fprintf(w, "the same on both sides: %d keys (%s), %d leases%s\n", r.Keys, size(r.Bytes), r.Leases, nodes)
 	} else {
-		fmt.Fprintf(w, "NOT the same: %d differences in %d keys and %d leases\n", r.Difference.Count, r.Keys, r.Leases)
+		fmt.Fprintf(w, "NOT the same: %d differences in %d keys and %d leases%s\n", r.Difference.Count, r.Keys, r.Leases, nodes)
 		for _, line := range r.Difference.First {
 			fmt.Fprintf(w, "  %s\n", line)
 		}
@@ -243,5 +283,8 @@ func (r *Report) Write(w io.Writer) {
 	}
 	if r.Ahead > 0 {
 		fmt.Fprintf(w, "the source has made %d revisions since: what its clients wrote then is not on the target\n", r.Ahead)
+	}
+	if r.TreeAhead > 0 {
+		fmt.Fprintf(w, "the source has made %d changes of v2 keys since: they are not on the target\n", r.TreeAhead)
 	}
 }

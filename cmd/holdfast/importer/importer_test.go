@@ -2,6 +2,7 @@ package importer
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -101,5 +102,20 @@ func TestRevisionsStayWholeAndNothingPassesTheCutOver(t *testing.T) {
 	}
 	if err := f.message(ctx, &etcdserverpb.WatchResponse{Canceled: true, CompactRevision: 9}); err == nil {
 		t.Error("a compacted watch goes on")
+	}
+}
+
+// A node whose time is up shows that it ends, but no time left, until the server comes to remove it.
+func TestANodeThatIsAboutToEndIsNotOneThatStays(t *testing.T) {
+	for body, want := range map[string]int64{
+		`{"key":"/a","expiration":"2026-01-01T00:00:00Z"}`:            1,
+		`{"key":"/a","expiration":"2026-01-01T00:00:00Z","ttl":-2}`:   1,
+		`{"key":"/a","expiration":"2026-01-01T00:00:00Z","ttl":1000}`: 1000,
+		`{"key":"/a"}`: 0,
+	} {
+		var n treeNode
+		if err := json.Unmarshal([]byte(body), &n); err != nil || n.mortal().TTL != want {
+			t.Errorf("%s: %d s, %v; want %d", body, n.mortal().TTL, err, want)
+		}
 	}
 }
