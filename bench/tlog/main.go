@@ -1,6 +1,7 @@
 // Command tlog measures adds to a transparency log: Tessera's unmodified hammer against Tessera's own server on files
 // (conformance-posix) and against Holdfast, alternating, at several numbers of writers. Both answer after the entry is
-// durable. It prints a table with the server's CPU per add, and writes the same as JSON.
+// durable. It prints a table with the server's CPU per add, and writes the same as JSON. Before that it times, for Holdfast
+// alone, how long an entry takes until its proof is verified.
 //
 // What it measures is the growth of the tree over a window, by the size in the checkpoint; the hammer is paced so that it
 // never waits for its own budget. The hammer needs the processor as well: at many writers on few cores the ratio says less
@@ -38,8 +39,9 @@ func main() {
 	tools := flag.String("tools", "build/peers/tessera", "where scripts/tessera.sh put the tools")
 	bin := flag.String("holdfast", "bin/holdfast", "the server")
 	out := flag.String("json", "build/bench/tlog.json", "where the figures go, as JSON")
+	onlyProofs := flag.Bool("proofs", false, "only time adds until their proofs are verified")
 	flag.Parse()
-	if err := run(*writers, *rounds, time.Duration(*seconds)*time.Second, *tools, *bin, *out); err != nil {
+	if err := run(*onlyProofs, *writers, *rounds, time.Duration(*seconds)*time.Second, *tools, *bin, *out); err != nil {
 		fmt.Fprintln(os.Stderr, "bench tlog:", err)
 		os.Exit(1)
 	}
@@ -55,7 +57,7 @@ type figure struct {
 	Warnings   int       `json:"hammer_warnings"`
 }
 
-func run(list string, rounds int, window time.Duration, tools, bin, out string) error {
+func run(onlyProofs bool, list string, rounds int, window time.Duration, tools, bin, out string) error {
 	dir, err := os.MkdirTemp("build/bench", "tlog.")
 	if err != nil {
 		return err
@@ -66,6 +68,12 @@ func run(list string, rounds int, window time.Duration, tools, bin, out string) 
 		return err
 	}
 	fmt.Println(machine)
+	if err := proofs(filepath.Join(dir, "proofs"), bin, window); err != nil {
+		return fmt.Errorf("proofs: %w", err)
+	}
+	if onlyProofs {
+		return nil
+	}
 	var figures []*figure
 	for item := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(item))

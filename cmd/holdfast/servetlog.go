@@ -14,6 +14,7 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/worker/checkpoint"
 	"github.com/holdfastdb/holdfast/worker/publish"
+	"github.com/holdfastdb/holdfast/worker/scrub"
 )
 
 // tlogSetup is what a server is told of transparency logs.
@@ -94,7 +95,7 @@ func (s *server) openTlogKeys() error {
 	return nil
 }
 
-// signTlogs runs the workers that sign and publish, on every member: any of them may come to lead.
+// signTlogs runs the workers that sign, scrub and publish, on every member: any of them may come to lead.
 func (s *server) signTlogs() {
 	first := &et.LogSpec{Name: defaultLog}
 	if s.setup.tlog.at == nil {
@@ -102,6 +103,7 @@ func (s *server) signTlogs() {
 	}
 	w := checkpoint.New(s.node, checkpoint.Options{Key: s.tlogKeys.get, First: first, Logger: s.log})
 	s.wg.Go(w.Run)
+	s.wg.Go(scrub.New(s.node, s.log).Run)
 	for _, p := range s.setup.tlog.publish {
 		s.wg.Go(publish.New(s.node, publish.Target{Log: p.log, Name: p.url, Store: p.store}, s.log).Run)
 	}

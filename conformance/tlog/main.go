@@ -1,6 +1,7 @@
 // Command tlog runs Tessera's own tools, unmodified, against a Holdfast server: the hammer with the flags of the published
-// report over HTTP/1.1 and HTTP/2, the integration test, and fsck. scripts/tessera.sh installs them. It judges by what they
-// print: the hammer's exit status does not tell errors, and fsck's tells nothing.
+// report over HTTP/1.1 and HTTP/2, the integration test, and fsck; and a verifier in another language (verify.py).
+// scripts/tessera.sh installs the tools. It judges by what they print: the hammer's exit status does not tell errors, and
+// fsck's tells nothing.
 package main
 
 import (
@@ -19,6 +20,9 @@ import (
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
+
+// script is the verifier that shares no code with the server, below the repository.
+const script = "conformance/tlog/verify.py"
 
 func main() {
 	quick := flag.Bool("quick", false, "a tenth of the leaves")
@@ -79,6 +83,13 @@ func run(tools, bin string, quick bool) error {
 	s.step("holdfast tlog verify, published", func() (string, error) {
 		out, err := exec.Command(bin, "tlog", "verify", s.published, "--vkey", s.vkey).Output()
 		return strings.TrimSpace(string(out)), err
+	})
+	s.step("verifier in Python", func() (string, error) {
+		out, err := exec.Command("python3", script, s.url, s.vkey).CombinedOutput()
+		if err != nil {
+			return "", fmt.Errorf("%w: %s", err, last(out))
+		}
+		return strings.TrimSpace(string(out)), nil
 	})
 	if s.failed > 0 {
 		return fmt.Errorf("%d failed", s.failed)

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/holdfastdb/holdfast/store"
@@ -21,6 +22,13 @@ type Damage struct {
 // Error makes a Damage usable as an error.
 func (d *Damage) Error() string {
 	return fmt.Sprintf("log %s is damaged: %s of level %d, hash %d: %s, but %s was expected", d.Log, d.What, d.Level, d.Index, d.Is, d.Want)
+}
+
+// IsDamage tells whether an error says that a log's rows are not what Apply wrote. Others, of a store that is being closed for
+// example, say nothing about the log.
+func IsDamage(err error) bool {
+	var d *Damage
+	return errors.As(err, &d) || errors.Is(err, errCorrupt) || errors.Is(err, tiles.ErrFrontier) || errors.Is(err, tiles.ErrBundle)
 }
 
 // CheckEdge reads a log's frontier and right edge from the store, the last full tile of each level and the last bundle

@@ -112,6 +112,7 @@ func (l *Log) replace(fresh *Log) {
 	l.view.Store(fresh.view.Load())
 	l.newest.Store(fresh.newest.Load())
 	l.held.Store(fresh.held.Load())
+	l.damage.Store(nil) // it was of the rows that are gone
 	l.mu.Lock()
 	if l.signed != nil {
 		close(l.signed)

@@ -31,6 +31,7 @@ type Log struct {
 	newest atomic.Pointer[Checkpoint]
 	held   atomic.Bool
 	hurry  atomic.Uint64 // somebody waits for a checkpoint of at least this size
+	damage atomic.Pointer[error]
 
 	mu     sync.Mutex
 	signed chan struct{} // guarded by mu: closed at the next checkpoint; nil while nobody waits

@@ -387,6 +387,59 @@ func TestAlteredEdgesAreFound(t *testing.T) {
 	}
 }
 
+// TestScrubFindsInteriorDamage: an old tile, an old bundle, a tile of tiles, none of which the right edge rests on.
+func TestScrubFindsInteriorDamage(t *testing.T) {
+	const size = 65536 + 600
+	r := newRig(t)
+	l, _ := r.create("default", false, false)
+	for i := 0; i < size; i += 4096 {
+		r.add(l, texts(i, min(4096, size-i))...)
+	}
+	calm := func(_, _ uint64) error { return nil }
+	if err := l.Scrub(calm); err != nil {
+		t.Fatal("untouched:", err)
+	}
+	for what, c := range map[string]struct {
+		key          []byte
+		at           int
+		level, index uint64
+	}{
+		"a tile":             {l.tileKey(0, 7), 32*5 + 1, 0, 7*256 + 5},
+		"a tile of level 1":  {l.tileKey(1, 0), 32 * 9, 1, 9},
+		"an entry":           {l.bundleKey(3), 40 * 11, 0, 0},
+		"the right edge row": {l.tileKey(0, 257), 0, 0, 257 * 256},
+	} {
+		v, ok, err := r.st.Get(nil, c.key)
+		if err != nil || !ok {
+			t.Fatal(what, ok, err)
+		}
+		put := func() {
+			v[c.at] ^= 1
+			b := r.st.NewBatch()
+			b.Set(c.key, v)
+			if err := r.st.Commit(b, r.st.Applied()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put()
+		err = l.Scrub(calm)
+		var d *Damage
+		if !errors.As(err, &d) && !errors.Is(err, errCorrupt) || d != nil && what != "an entry" && (uint64(d.Level) != c.level || d.Index != c.index) {
+			t.Errorf("%s: %v", what, err)
+		}
+		put()
+	}
+	ended := errors.New("asked to end")
+	if err := l.Scrub(func(done, all uint64) error {
+		if done > 1000 && all == size {
+			return ended
+		}
+		return nil
+	}); !errors.Is(err, ended) {
+		t.Error(err)
+	}
+}
+
 // TestSameRowsAfterRestarts: a member that restarts writes what one that runs through writes.
 func TestSameRowsAfterRestarts(t *testing.T) {
 	run := func(restart bool) string {

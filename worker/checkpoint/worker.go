@@ -67,8 +67,7 @@ type Worker struct {
 
 	due     map[*tree.Log]time.Time // when a log that has grown gets a checkpoint although nobody waits
 	last    map[*tree.Log]time.Time // when the newest one was signed
-	damaged map[*tree.Log]bool
-	keyless map[*tree.Log]bool // told that the key is missing
+	keyless map[*tree.Log]bool      // told that the key is missing
 
 	handoverMu sync.Mutex
 	handedOver time.Time // guarded by handoverMu
@@ -82,7 +81,7 @@ func newWorker(n member, logs *tree.Machine, opt Options) *Worker {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
 	w := &Worker{node: n, logs: logs, opt: opt, due: map[*tree.Log]time.Time{}, last: map[*tree.Log]time.Time{},
-		damaged: map[*tree.Log]bool{}, keyless: map[*tree.Log]bool{}}
+		keyless: map[*tree.Log]bool{}}
 	n.Handle(leadService, w.handOver)
 	return w
 }
@@ -175,7 +174,7 @@ func (w *Worker) round(term uint64) (wait time.Duration, err error) {
 // when says when a log should get a checkpoint; false: there is nothing to sign, or nothing to sign with.
 func (w *Worker) when(l *tree.Log, now time.Time) (time.Time, bool) {
 	c := l.Checkpoint()
-	if l.Held() || w.damaged[l] || c != nil && c.Size == l.View().Size || !w.hasKey(l) {
+	if l.Held() || l.Damage() != nil || c != nil && c.Size == l.View().Size || !w.hasKey(l) {
 		return now, false
 	}
 	earliest := w.last[l].Add(least)
@@ -207,8 +206,11 @@ func (w *Worker) hasKey(l *tree.Log) bool {
 // sign checks a log and signs what it is now.
 func (w *Worker) sign(l *tree.Log) (et.Signed, bool) {
 	size, root, err := w.logs.CheckEdge(l)
+	if err != nil && !tree.IsDamage(err) { // the store is being closed, most likely
+		return et.Signed{}, false
+	}
 	if err != nil {
-		w.damaged[l] = true
+		l.SetDamage(err)
 		w.opt.Logger.Error("no more checkpoints", "log", l.Spec.Name, "err", err)
 		if w.opt.Damaged != nil {
 			w.opt.Damaged(err)

@@ -1,0 +1,71 @@
+// Package scrub derives the transparency logs a member holds from their entries again, once a day, and compares everything
+// stored: damage in a part that nobody reads would otherwise be found by the first auditor. It runs on every member, over that
+// member's own store, and repairs nothing: what it finds is told, and keeps this member from signing the log.
+package scrub
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/holdfastdb/holdfast/machine/tree"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+const (
+	// every is the time between two scrubs. The first one comes after a quarter of an hour, not after a day: servers that are
+	// restarted every night must be scrubbed too.
+	every = 24 * time.Hour
+	first = 15 * time.Minute
+	// rest is what is waited between two bundles: a million entries take some ten seconds, mostly asleep.
+	rest = 2 * time.Millisecond
+)
+
+// Worker scrubs until its member stops.
+type Worker struct {
+	logs    *tree.Machine
+	stopped <-chan struct{}
+	log     *slog.Logger
+}
+
+// New makes n's worker; Run starts it.
+func New(n *node.Node, log *slog.Logger) *Worker {
+	return &Worker{logs: n.Tree(), stopped: n.StoppedC(), log: log}
+}
+
+var errStopped = errors.New("stopped")
+
+// Run works until the node stops. Call it once.
+func (w *Worker) Run() {
+	for wait := first; w.sleep(wait) == nil; wait = every {
+		w.once()
+	}
+}
+
+func (w *Worker) sleep(d time.Duration) error {
+	select {
+	case <-w.stopped:
+		return errStopped
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// once scrubs every log.
+func (w *Worker) once() {
+	for _, l := range w.logs.Logs() {
+		began := time.Now()
+		err := l.Scrub(func(_, _ uint64) error { return w.sleep(rest) })
+		switch {
+		case errors.Is(err, errStopped):
+			return
+		case err != nil && !tree.IsDamage(err):
+			w.log.Warn("not scrubbed", "log", l.Spec.Name, "err", err)
+		case err != nil:
+			l.SetDamage(err)
+			w.log.Error("the log is damaged here and will not be signed by this member", "log", l.Spec.Name, "err", err)
+		default:
+			w.log.Info("scrubbed", "log", l.Spec.Name, "entries", l.View().Size, "took", time.Since(began).Round(time.Millisecond))
+		}
+	}
+}

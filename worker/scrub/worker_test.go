@@ -1,0 +1,61 @@
+package scrub
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/holdfastdb/holdfast/entry"
+	et "github.com/holdfastdb/holdfast/entry/tree"
+	"github.com/holdfastdb/holdfast/machine"
+	"github.com/holdfastdb/holdfast/machine/tree"
+	"github.com/holdfastdb/holdfast/store"
+	"github.com/holdfastdb/holdfast/tiles"
+)
+
+// TestDamageIsToldAndKept: a good log is scrubbed in silence; of a damaged one people are told, and whoever signs.
+func TestDamageIsToldAndKept(t *testing.T) {
+	st, logs := store.NewMem(), tree.New()
+	a := machine.NewApplier(st, logs)
+	if err := a.Load(); err != nil {
+		t.Fatal(err)
+	}
+	key, err := tiles.NewSigner("log.example/x", bytes.Repeat([]byte{1}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := &et.Part{Kind: et.Append, Log: 1}
+	for range 300 {
+		add.Entries = tiles.AppendEntry(add.Entries, []byte("entry"))
+	}
+	for i, p := range []*et.Part{{Kind: et.Create, Spec: et.LogSpec{Name: "default", Key: *key.Verifier()}}, add} {
+		data := entry.AppendPacked(entry.AppendHeader(nil, entry.Header{}), entry.AppendCommand(nil, &entry.Command{Origin: 1, Seq: 1, Term: 1,
+			Parts: []entry.Part{{Machine: entry.MachineTree, Body: et.AppendPart(nil, p)}}}))
+		if err := a.Apply(uint64(i+1), 1, data, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var said bytes.Buffer
+	w := &Worker{logs: logs, log: slog.New(slog.NewTextHandler(&said, nil))}
+	l := logs.Find("default")
+	w.once()
+	if l.Damage() != nil || strings.Contains(said.String(), "ERROR") {
+		t.Fatalf("a good log: %v\n%s", l.Damage(), &said)
+	}
+	tile := []byte("th\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00") // level 0, the first
+	row, ok, err := st.Get(nil, tile)
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	row[100] ^= 1
+	b := st.NewBatch()
+	b.Set(tile, row)
+	if err := st.Commit(b, st.Applied()); err != nil {
+		t.Fatal(err)
+	}
+	w.once()
+	if l.Damage() == nil || !strings.Contains(said.String(), "level 0, hash 3") {
+		t.Errorf("a damaged log: %v\n%s", l.Damage(), &said)
+	}
+}
