@@ -53,7 +53,6 @@ type figure struct {
 	Writers    int       `json:"writers"`
 	AddsPerSec []float64 `json:"adds_per_second"`
 	MicrosCPU  []float64 `json:"server_cpu_us_per_add"`
-	BytesEach  []float64 `json:"bytes_on_disk_per_entry"`
 	Warnings   int       `json:"hammer_warnings"`
 }
 
@@ -108,8 +107,8 @@ func run(onlyProofs bool, list string, rounds int, window time.Duration, tools, 
 func row(posix, holdfast *figure) {
 	p, h := host.Median(posix.AddsPerSec), host.Median(holdfast.AddsPerSec)
 	cp, ch := host.Median(posix.MicrosCPU), host.Median(holdfast.MicrosCPU)
-	fmt.Printf("%5d writers   posix %8.0f/s %6.1f µs CPU %6.0f B   holdfast %8.0f/s %6.1f µs CPU %6.0f B   rate ×%.2f  CPU ×%.2f  warnings %d and %d\n",
-		posix.Writers, p, cp, host.Median(posix.BytesEach), h, ch, host.Median(holdfast.BytesEach), h/p, ch/cp, posix.Warnings, holdfast.Warnings)
+	fmt.Printf("%5d writers   posix %8.0f/s %6.1f µs CPU   holdfast %8.0f/s %6.1f µs CPU   rate ×%.2f  CPU ×%.2f  warnings %d and %d\n",
+		posix.Writers, p, cp, h, ch, h/p, ch/cp, posix.Warnings, holdfast.Warnings)
 }
 
 // measure runs one server and one hammer and adds a value to each list of f.
@@ -176,18 +175,6 @@ func measure(f *figure, dir string, window time.Duration, tools, bin string) err
 	}
 	f.AddsPerSec = append(f.AddsPerSec, added/last.at.Sub(first.at).Seconds())
 	f.MicrosCPU = append(f.MicrosCPU, float64((last.cpu-first.cpu).Microseconds())/added)
-	end, err := size(url)
-	if err != nil {
-		return err
-	}
-	if err := p.Term(20 * time.Second); err != nil {
-		return err
-	}
-	used, err := bytesIn(data)
-	if err != nil {
-		return err
-	}
-	f.BytesEach = append(f.BytesEach, float64(used)/float64(end))
 	return nil
 }
 
@@ -223,25 +210,6 @@ func size(url string) (int, error) {
 		return 0, fmt.Errorf("checkpoint: %s %q", res.Status, b)
 	}
 	return strconv.Atoi(lines[1])
-}
-
-// bytesIn is what a data directory takes on the disk, without recycled log segments: those are bounded and hold no entries for
-// good. For conformance-posix it is everything.
-func bytesIn(dir string) (sum int64, err error) {
-	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && d.Name() == "wal" {
-			return filepath.SkipDir
-		}
-		info, err := d.Info()
-		if err == nil {
-			sum += (info.Size() + 4095) / 4096 * 4096 // files take whole blocks
-		}
-		return err
-	})
-	return sum, err
 }
 
 // freeAddress is an address nobody listens on right now.

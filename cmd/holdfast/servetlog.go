@@ -73,8 +73,7 @@ func (s *server) openTlogKeys() error {
 	t := &s.setup.tlog
 	_, err := node.ReadIdentity(disk.OS(), s.setup.node.Dir)
 	fresh := errors.Is(err, node.ErrNoIdentity)
-	alone := len(s.setup.join.Peers) <= 1 && s.setup.join.Join == ""
-	s.tlogKeys = newTlogKeys(t.keys, alone)
+	s.tlogKeys = newTlogKeys(t.keys, func() bool { return s.node != nil && len(s.node.Members()) == 1 })
 	if err := s.tlogKeys.check(); err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ log; the first leader that has default.key begins the log default. Whoever has t
 			if !et.ValidName(c.args[0]) {
 				return usagef("tlog keygen %s: a name is up to 63 of a-z, 0-9 and -, and does not begin with -; give another", c.args[0])
 			}
-			s, err := newTlogKeys(*keys, false).create(c.args[0], *origin)
+			s, err := newTlogKeys(*keys, nil).create(c.args[0], *origin)
 			if err != nil {
 				return fmt.Errorf("tlog keygen %s: %w", c.args[0], err)
 			}

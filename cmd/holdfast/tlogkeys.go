@@ -23,8 +23,8 @@ const defaultLog = "default"
 // get into log, snapshot or archive. Its methods may be called from anywhere.
 type tlogKeys struct {
 	dir string
-	// alone: no other member needs the same file, so that a key may be made here.
-	alone bool
+	// alone tells whether no other member needs the same file, so that a key may be made here; nil: no.
+	alone func() bool
 
 	mu     sync.Mutex
 	keys   map[string]*tiles.Signer // guarded by mu
@@ -34,7 +34,7 @@ type tlogKeys struct {
 // lookAgain is how long a missing key file is taken for missing.
 const lookAgain = time.Second
 
-func newTlogKeys(dir string, alone bool) *tlogKeys {
+func newTlogKeys(dir string, alone func() bool) *tlogKeys {
 	return &tlogKeys{dir: dir, alone: alone, keys: map[string]*tiles.Signer{}, looked: map[string]time.Time{}}
 }
 
@@ -158,7 +158,7 @@ func syncDir(dir string) error {
 // forNew is the key under which a log begins by request. Where this member is alone a missing one is made.
 func (k *tlogKeys) forNew(name, origin string) (*tiles.Verifier, error) {
 	s := k.get(name)
-	if s == nil && k.alone {
+	if s == nil && k.alone != nil && k.alone() {
 		var err error
 		if s, err = k.create(name, origin); err != nil {
 			return nil, err
