@@ -14,7 +14,7 @@ const maxSpares = 2
 // prepare makes the next segment ahead of time, so that a switch costs nothing: filling a new file with zeros and syncing
 // its name takes longer than many appends.
 type prepare struct {
-	mu     sync.Mutex // held while a segment is made; taken before Log.mu
+	mu     sync.Mutex // held while a segment is made or becomes the active one; taken before Log.mu
 	next   *segment   // ready to use, nil if none
 	spares []string   // files to reuse, all of Options.SegmentBytes
 
@@ -61,10 +61,9 @@ func (p *prepare) stop() {
 	<-p.done
 }
 
-// takeNext returns the segment that follows the active one, with room for size bytes.
+// takeNext returns the segment that follows the active one, with room for size bytes. The caller holds prep.mu, and makes
+// it the active one before it lets go.
 func (l *Log) takeNext(size int64) (*segment, error) {
-	l.prep.mu.Lock()
-	defer l.prep.mu.Unlock()
 	if err := l.makeNext(); err != nil {
 		return nil, err
 	}

@@ -278,10 +278,15 @@ func (l *Log) note(hs *HardState, entries []Entry, seg *segment, off, size int64
 // switchSegment makes the prepared segment, of at least size bytes, the active one and puts its first record in front of
 // buf. Nothing may be written to the new segment before the old one is durable: recovery takes a segment's existence as
 // proof that the one before was complete.
+//
+// prep.mu is held until the new segment is the active one. Let go any sooner, and the background goroutine may ask for the
+// next number in between, get the one just taken, and put an empty file in the place of the segment being written.
 func (l *Log) switchSegment(size int64) error {
 	if err := l.Sync(); err != nil {
 		return err
 	}
+	l.prep.mu.Lock()
+	defer l.prep.mu.Unlock()
 	seg, err := l.takeNext(size)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -371,6 +372,40 @@ func TestIdleLogMakesNoSync(t *testing.T) {
 	if fs.Ops() != before {
 		t.Fatalf("%d calls to the disk", fs.Ops()-before)
 	}
+}
+
+// TestSegmentsAreNumberedOnce asks for the next segment all the time while the writer goes from one to the next: no file may
+// be made under a number that is in use, or what was written to it is gone after a restart.
+func TestSegmentsAreNumberedOnce(t *testing.T) {
+	opt := Options{SegmentBytes: 4 << 10, CacheBytes: 1}
+	l, err := Open(disk.OS(), t.TempDir(), opt)
+	check(t, err)
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for !stop.Load() {
+				l.prep.wake()
+				runtime.Gosched()
+			}
+		})
+	}
+	const n = 800
+	for i := uint64(1); i <= n; i++ {
+		put(t, l, i, 1, 1, 900)
+	}
+	stop.Store(true)
+	wg.Wait()
+	check(t, l.Sync(), l.Close())
+	for i := 1; i < len(l.segs); i++ {
+		if l.segs[i].number != l.segs[i-1].number+1 {
+			t.Fatalf("segment %d follows %d", l.segs[i].number, l.segs[i-1].number)
+		}
+	}
+	l, err = Open(disk.OS(), l.dir, opt)
+	check(t, err)
+	wantRange(t, l, 1, n)
+	check(t, l.Close())
 }
 
 // TestReadersBesideWriter runs readers and a truncater beside the writer, for the race detector and for wrong data.
