@@ -31,6 +31,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	door "github.com/holdfastdb/holdfast/door/kv"
@@ -396,6 +397,23 @@ func TestWatch(t *testing.T) {
 	}
 	if r := <-w; !r.IsProgressNotify() || r.Header.Revision != rev {
 		t.Errorf("progress asked for at %d: %+v", rev, r)
+	}
+
+	// A watch has no progress to tell before the revision it was asked to begin at, not even the one right before it.
+	atNext := clientv3.WithRequireLeader(metadata.AppendToOutgoingContext(ctx, "stream", "of its own"))
+	next := c.Watch(atNext, "quiet3", clientv3.WithRev(rev+1), clientv3.WithProgressNotify(), clientv3.WithCreatedNotify())
+	<-next
+	if err := c.RequestProgress(atNext); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case r := <-next:
+		t.Errorf("told of %d, asked to begin at %d", r.Header.Revision, rev+1)
+	case <-time.After(500 * time.Millisecond): // two intervals
+	}
+	rev = put(t, c, "y", "")
+	if r := <-next; !r.IsProgressNotify() || r.Header.Revision != rev {
+		t.Errorf("progress at %d: %+v", rev, r)
 	}
 
 	// From a revision that is not there yet.

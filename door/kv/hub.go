@@ -317,6 +317,7 @@ type watcher struct {
 	prevKV, fragment  bool
 	progress          bool
 	noPuts, noDeletes bool
+	start             int64 // the revision the client asked to begin at, 0 = from now on
 
 	// Guarded by hub.mu.
 	group *group // nil = not in the hub

@@ -91,7 +91,7 @@ func (d *Door) createWatch(ctx context.Context, st *watchStream, r *pb.WatchCrea
 		a.reason = rpctypes.ErrCompacted.Error()
 		return send(ctx, st.control, a)
 	}
-	w := &watcher{key: r.Key, end: r.RangeEnd, prevKV: r.PrevKv, fragment: r.Fragment, progress: r.ProgressNotify}
+	w := &watcher{key: r.Key, end: r.RangeEnd, prevKV: r.PrevKv, fragment: r.Fragment, progress: r.ProgressNotify, start: r.StartRevision}
 	if len(w.key) == 0 {
 		w.key = []byte{0} // the smallest key
 	}

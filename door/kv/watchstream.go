@@ -442,7 +442,7 @@ func (st *watchStream) sendProgress() error {
 		for _, w := range st.watchers {
 			if w.group == nil { // announced, but not started
 				due = false
-			} else if w.min > h.seen+1 {
+			} else if !w.reached(h.seen) {
 				st.asked, due = 0, false
 				break
 			}
@@ -458,6 +458,11 @@ func (st *watchStream) sendProgress() error {
 	}
 	return st.sink.answer(&watchAnswer{id: broadcastID, header: header{revision: revision}})
 }
+
+// reached tells whether revision is progress for w, which is in the hub. Before the revision a watch was asked to begin at there
+// is none, not even right before it, as in etcd: a client that resumed from such a report would begin earlier than it asked to.
+// hub.mu is held.
+func (w *watcher) reached(revision int64) bool { return w.start <= revision && w.min <= revision+1 }
 
 func (st *watchStream) wantsTicks() bool {
 	st.mu.Lock()
@@ -481,7 +486,7 @@ func (st *watchStream) sendTicks() error {
 		if !w.progress {
 			continue
 		}
-		if w.quiet && w.group != nil && len(w.queue) == 0 && w.min <= revision+1 {
+		if w.quiet && w.group != nil && len(w.queue) == 0 && w.reached(revision) {
 			due = append(due, id)
 		}
 		w.quiet = true
