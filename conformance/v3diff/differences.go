@@ -26,13 +26,22 @@ var differences = []difference{
 		},
 	},
 	{
+		name: "malformed",
+		why: "bytes that are no message have the same code and beginning of a text; what follows is the words of the protobuf library, " +
+			"which change from build to build by design, or of a decoder of ours",
+		covers: func(_ proto.Message, etcd, ours *answer) bool {
+			const begin = "Internal: grpc: error unmarshalling request: "
+			return strings.HasPrefix(etcd.text, begin) && strings.HasPrefix(ours.text, begin)
+		},
+	},
+	{
 		name: "sorted-stream",
 		why: "RangeStream with something to sort by but no order: etcd sorts each chunk of ten keys by itself and goes on behind the last " +
-			"key of it, so that keys are lost or come twice; here the whole answer is sorted",
+			"key of it, so that keys are lost or come twice, and counts what lies behind that one; here the whole answer is sorted",
 		covers: func(req proto.Message, _, ours *answer) bool {
 			r, ok := req.(*pb.RangeRequest)
 			res, isRange := ours.message.(*pb.RangeResponse)
-			return ok && isRange && r.SortTarget != pb.RangeRequest_KEY && len(res.Kvs) > 10
+			return ok && isRange && r.SortTarget != pb.RangeRequest_KEY && (len(res.Kvs) > 10 || res.More)
 		},
 	},
 	{

@@ -35,6 +35,9 @@ func (d *dice) rarely(n int) bool { return d.r.IntN(1000) < n }
 func one[T any](d *dice, of ...T) T { return of[d.r.IntN(len(of))] }
 
 func (d *dice) name() string {
+	if d.rarely(3) {
+		return d.prefix + strings.Repeat("k", 5000)
+	}
 	return d.prefix + one(d, "a", "b", "c", "d", "a", "b", "c", "a/b", "a\x00", "", "ü", "\xff\xfe")
 }
 

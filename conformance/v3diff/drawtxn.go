@@ -9,7 +9,7 @@ import (
 
 // txn draws a Txn of a few operations, nested sometimes.
 func (d *dice) txn() *pb.TxnRequest {
-	if d.rarely(6) {
+	if d.rarely(10) {
 		return d.longTxn()
 	}
 	t := d.txnAt(0)
@@ -88,7 +88,7 @@ func (d *dice) compare() *pb.Compare {
 
 // longTxn draws a Txn about as long, or as deep, as is allowed.
 func (d *dice) longTxn() *pb.TxnRequest {
-	n := one(d, 40, 127, 128, 129)
+	n := one(d, 13, 40, 127, 128, 129)
 	t := &pb.TxnRequest{}
 	if d.chance(30) {
 		for range min(n, 128) {

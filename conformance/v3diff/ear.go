@@ -151,7 +151,7 @@ func (e *ear) until(limit time.Duration, f func() bool) bool {
 }
 
 // settle asks for progress until it is reported: every event up to that revision has been sent before. A watch that waits for a
-// future revision has none to report; where there is one, settle can only wait for a while.
+// future revision has none to report; where there is one, nothing may be reported.
 func (e *ear) settle(current int64) {
 	e.mu.Lock()
 	can := len(e.active) > 0
@@ -160,13 +160,20 @@ func (e *ear) settle(current int64) {
 			can = false
 		}
 	}
+	waits := len(e.active) > 0 && !can
 	before := e.reports
 	e.mu.Unlock()
+	ask := &pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}}
+	if waits && e.send(ask) == nil && e.until(30*time.Millisecond, func() bool { return e.reports > before }) {
+		e.mu.Lock()
+		e.said[-1] = append(e.said[-1], "progress, although a watch waits for the future")
+		e.mu.Unlock()
+	}
 	if !can {
 		return
 	}
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		if e.send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}}) != nil {
+		if e.send(ask) != nil {
 			return // the end of the stream is part of the transcript
 		}
 		if e.until(40*time.Millisecond, func() bool { return e.reports > before }) {

@@ -123,6 +123,8 @@ func (s *script) next() error {
 		return s.watch()
 	case k < 97:
 		return s.unwatch()
+	case k < 98:
+		return s.odd()
 	}
 	return s.listen()
 }
@@ -160,6 +162,7 @@ func (s *script) ask(kind, what string, req proto.Message, do func(x *side) (*an
 	if a.code != codes.OK {
 		s.codes[a.text]++
 	}
+	s.revision = max(s.revision, a.revision)
 	s.compare(req, a, b)
 	return a, nil
 }
@@ -188,11 +191,8 @@ func (s *script) unary(m method, req proto.Message) error {
 	if err != nil {
 		return err
 	}
-	if a.code == codes.OK {
-		s.revision = max(s.revision, a.revision)
-		if c, ok := req.(*pb.CompactionRequest); ok {
-			s.compacted = max(s.compacted, s.a.number(c.Revision)-s.a.first)
-		}
+	if c, ok := req.(*pb.CompactionRequest); ok && a.code == codes.OK {
+		s.compacted = max(s.compacted, s.a.number(c.Revision)-s.a.first)
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func (s *script) listen() error {
 // hear compares two transcripts, as soon as they are the same.
 func (s *script) hear(a, b *ear) {
 	var x, y string
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience / 5); ; time.Sleep(time.Millisecond) {
 		if x, y = a.transcript(), b.transcript(); x == y || time.Now().After(deadline) {
 			break
 		}
