@@ -1,9 +1,10 @@
 // Command tlog measures adds to a transparency log: Tessera's unmodified hammer against Tessera's own server on files
 // (conformance-posix) and against Holdfast, alternating, at several numbers of writers. Both answer after the entry is
-// durable. It prints a table with the server's CPU per add, and writes the same as JSON. Before that it times, for Holdfast
-// alone, how long an entry takes until its proof is verified.
+// durable. Then the same with `holdfast bench tlog`, which takes less of the processor and has percentiles; after each of
+// these rounds the whole log is derived again with `holdfast tlog verify`. It prints a table with the server's CPU per add,
+// and writes the same as JSON. Before that it times, for Holdfast alone, how long an entry takes until its proof is verified.
 //
-// What it measures is the growth of the tree over a window, by the size in the checkpoint; the hammer is paced so that it
+// What it measures is the growth of the tree over a window, by the size in the checkpoint; the load is paced so that it
 // never waits for its own budget. The hammer needs the processor as well: at many writers on few cores the ratio says less
 // about the servers than their CPU per add does.
 package main
@@ -47,14 +48,23 @@ func main() {
 	}
 }
 
-// figure is one server under one number of writers: a value for each round.
+// figure is one server under one load with one number of writers: a value for each round.
 type figure struct {
 	Server     string    `json:"server"`
+	Load       string    `json:"load"` // withHammer or withOurs
 	Writers    int       `json:"writers"`
 	AddsPerSec []float64 `json:"adds_per_second"`
 	MicrosCPU  []float64 `json:"server_cpu_us_per_add"`
-	Warnings   int       `json:"hammer_warnings"`
+	P50        []float64 `json:"p50_ms,omitempty"` // of single adds; the hammer does not know them
+	P99        []float64 `json:"p99_ms,omitempty"`
+	Warnings   int       `json:"load_warnings"` // lines of the hammer's; adds that failed or were pushed back
 }
+
+// The loads.
+const (
+	withHammer = "hammer"
+	withOurs   = "holdfast bench tlog"
+)
 
 func run(onlyProofs bool, list string, rounds int, window time.Duration, tools, bin, out string) error {
 	dir, err := os.MkdirTemp("build/bench", "tlog.")
@@ -79,20 +89,14 @@ func run(onlyProofs bool, list string, rounds int, window time.Duration, tools, 
 		if err != nil {
 			return fmt.Errorf("-writers %s: %w", list, err)
 		}
-		posix, holdfast := &figure{Server: "conformance-posix", Writers: n}, &figure{Server: "holdfast", Writers: n}
-		for round := range rounds {
-			pair := []*figure{posix, holdfast}
-			if round%2 == 1 { // whoever goes first has the colder machine
-				pair[0], pair[1] = pair[1], pair[0]
+		for _, load := range []string{withHammer, withOurs} {
+			posix, holdfast, err := sideBySide(load, n, rounds, window, dir, tools, bin)
+			if err != nil {
+				return err
 			}
-			for _, f := range pair {
-				if err := measure(f, filepath.Join(dir, fmt.Sprintf("%s.%d.%d", f.Server, n, round)), window, tools, bin); err != nil {
-					return fmt.Errorf("%s, %d writers: %w", f.Server, n, err)
-				}
-			}
+			figures = append(figures, posix, holdfast)
+			row(posix, holdfast)
 		}
-		figures = append(figures, posix, holdfast)
-		row(posix, holdfast)
 	}
 	b, err := json.MarshalIndent(struct {
 		Machine host.Machine `json:"machine"`
@@ -104,14 +108,37 @@ func run(onlyProofs bool, list string, rounds int, window time.Duration, tools, 
 	return os.WriteFile(out, append(b, '\n'), 0o644)
 }
 
+// sideBySide measures both servers under one load, in turns.
+func sideBySide(load string, writers, rounds int, window time.Duration, dir, tools, bin string) (posix, holdfast *figure, err error) {
+	posix = &figure{Server: "conformance-posix", Load: load, Writers: writers}
+	holdfast = &figure{Server: "holdfast", Load: load, Writers: writers}
+	for round := range rounds {
+		pair := []*figure{posix, holdfast}
+		if round%2 == 1 { // whoever goes first has the colder machine
+			pair[0], pair[1] = pair[1], pair[0]
+		}
+		for _, f := range pair {
+			at := filepath.Join(dir, fmt.Sprintf("%s.%d.%d.%t", f.Server, writers, round, load == withOurs))
+			if err := measure(f, at, window, tools, bin); err != nil {
+				return nil, nil, fmt.Errorf("%s, %d writers, %s: %w", f.Server, writers, load, err)
+			}
+		}
+	}
+	return posix, holdfast, nil
+}
+
 func row(posix, holdfast *figure) {
 	p, h := host.Median(posix.AddsPerSec), host.Median(holdfast.AddsPerSec)
 	cp, ch := host.Median(posix.MicrosCPU), host.Median(holdfast.MicrosCPU)
-	fmt.Printf("%5d writers   posix %8.0f/s %6.1f µs CPU   holdfast %8.0f/s %6.1f µs CPU   rate ×%.2f  CPU ×%.2f  warnings %d and %d\n",
-		posix.Writers, p, cp, h, ch, h/p, ch/cp, posix.Warnings, holdfast.Warnings)
+	fmt.Printf("%5d writers  %-19s  posix %8.0f/s %6.1f µs CPU   holdfast %8.0f/s %6.1f µs CPU   rate ×%.2f  CPU ×%.2f  warnings %d and %d\n",
+		posix.Writers, posix.Load, p, cp, h, ch, h/p, ch/cp, posix.Warnings, holdfast.Warnings)
+	if len(holdfast.P99) > 0 {
+		fmt.Printf("%27s an add  posix p50 %.1f p99 %.1f ms   holdfast p50 %.1f p99 %.1f ms\n", "",
+			host.Median(posix.P50), host.Median(posix.P99), host.Median(holdfast.P50), host.Median(holdfast.P99))
+	}
 }
 
-// measure runs one server and one hammer and adds a value to each list of f.
+// measure runs one server and one load and adds a value to each list of f.
 func measure(f *figure, dir string, window time.Duration, tools, bin string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -143,14 +170,18 @@ func measure(f *figure, dir string, window time.Duration, tools, bin string) err
 			return fmt.Errorf("no checkpoint: %w\n%s", err, p.LogTail(10))
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), warmup+window+20*time.Second)
+	key := strings.TrimSpace(string(vkey))
+	load, read := hammer, hammerWarnings
+	if f.Load == withOurs {
+		load, read = ours, ourReport
+	}
+	// The load ends by itself; what it waits for then, a checkpoint of everything, may take half a minute.
+	ctx, cancel := context.WithTimeout(context.Background(), warmup+window+60*time.Second)
 	defer cancel()
-	var said bytes.Buffer
-	h := exec.CommandContext(ctx, filepath.Join(tools, "hammer"), "--log_public_key="+strings.TrimSpace(string(vkey)), "--log_url="+url,
-		"--max_read_ops=0", fmt.Sprintf("--num_writers=%d", f.Writers), "--max_write_ops=100000", "--dup_chance=0", "--show_ui=false",
-		fmt.Sprintf("--max_runtime=%s", warmup+window+2*time.Second))
-	h.Stderr = &said
-	if err := h.Start(); err != nil {
+	l := load(ctx, f.Writers, url, key, warmup+window+2*time.Second, tools, bin)
+	var said, figures bytes.Buffer
+	l.Stderr, l.Stdout = &said, &figures
+	if err := l.Start(); err != nil {
 		return err
 	}
 	time.Sleep(warmup)
@@ -163,10 +194,12 @@ func measure(f *figure, dir string, window time.Duration, tools, bin string) err
 	if err != nil {
 		return err
 	}
-	_ = h.Wait() // without a goal it always ends with status 1
-	for line := range strings.Lines(said.String()) {
-		if strings.ContainsRune("WEF", rune(line[0])) && !strings.Contains(line, "runtime") {
-			f.Warnings++
+	if err := read(f, l.Wait(), said.String(), figures.Bytes()); err != nil {
+		return err
+	}
+	if f.Load == withOurs {
+		if out, err := exec.Command(bin, "tlog", "verify", url, "--vkey", key).CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
 		}
 	}
 	added := float64(last.size - first.size)

@@ -19,7 +19,7 @@ import (
 )
 
 func tlogCommands() []*command {
-	return []*command{tlogCreate(), tlogKeygen(), tlogVkey(), tlogVerify()}
+	return []*command{tlogCreate(), tlogKeygen(), tlogVkey(), tlogVerify(), tlogBench()}
 }
 
 func tlogCreate() *command {

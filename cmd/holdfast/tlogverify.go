@@ -34,13 +34,9 @@ or file. It hashes all entries and compares every tile and the root. It believes
 			if len(c.args) != 1 || *vkey == "" {
 				return usagef("tlog verify: wants an address and a public key; write `holdfast tlog verify URL --vkey KEY`")
 			}
-			text := *vkey
-			if b, err := os.ReadFile(text); err == nil {
-				text = string(b)
-			}
-			key, err := tiles.ParseVerifier(strings.TrimSpace(text))
-			if err != nil || !key.Usable() {
-				return usagef("tlog verify --vkey %s: no Ed25519 key and no file of one; `holdfast tlog vkey` prints a log's", *vkey)
+			key, err := publicKey(c.cmd.name, *vkey)
+			if err != nil {
+				return err
 			}
 			fetch, err := fetcher(c.args[0])
 			if err != nil {
@@ -55,6 +51,19 @@ or file. It hashes all entries and compares every tile and the root. It believes
 			return nil
 		},
 	}
+}
+
+// publicKey is the one that --vkey of a command names: itself, or a file of it.
+func publicKey(command, vkey string) (*tiles.Verifier, error) {
+	text := vkey
+	if b, err := os.ReadFile(text); err == nil {
+		text = string(b)
+	}
+	key, err := tiles.ParseVerifier(strings.TrimSpace(text))
+	if err != nil || !key.Usable() {
+		return nil, usagef("%s --vkey %s: no Ed25519 key and no file of one; `holdfast tlog vkey` prints a log's", command, vkey)
+	}
+	return key, nil
 }
 
 // progressBar draws how far a job is, on one line that is drawn over.
