@@ -1,6 +1,6 @@
 // Package objstore is where things are put for others to read without asking this server: named objects that are written as
 // a whole and read as a whole. It knows nothing of what they mean. There is a directory of plain files, for any web server to
-// serve, and memory, for tests.
+// serve, a bucket of S3, and memory, for tests.
 //
 // It is not for the server's own state: that goes through packages disk and store, where a test can make every call fail.
 package objstore
@@ -34,19 +34,23 @@ type Store interface {
 	DeleteAll(ctx context.Context, prefix string) error
 }
 
-// Open returns the store a URL names: file:///dir. The directory is made when something is put there.
+// Open returns the store a URL names: file:///dir, or s3://bucket/prefix with what AWS's variables say. The directory is made
+// when something is put there; the bucket must exist. Nothing is read or written yet.
 func Open(text string) (Store, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s is no URL; write file:///dir", text)
+		return nil, fmt.Errorf("%s is no URL; write file:///dir or s3://bucket/prefix", text)
 	}
-	switch {
-	case u.Scheme != "file":
-		return nil, fmt.Errorf("this build publishes to directories only; write file:///dir")
-	case u.Host != "" || !filepath.IsAbs(u.Path):
-		return nil, fmt.Errorf("%s has no absolute path; write file:///dir, with three slashes", text)
+	switch u.Scheme {
+	case "s3":
+		return openS3(u)
+	case "file":
+		if u.Host != "" || !filepath.IsAbs(u.Path) {
+			return nil, fmt.Errorf("%s has no absolute path; write file:///dir, with three slashes", text)
+		}
+		return NewFile(filepath.Clean(u.Path)), nil
 	}
-	return NewFile(filepath.Clean(u.Path)), nil
+	return nil, fmt.Errorf("this build publishes to directories and buckets; write file:///dir or s3://bucket/prefix")
 }
 
 // checkName keeps a name inside the store.

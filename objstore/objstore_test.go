@@ -8,14 +8,18 @@ import (
 	"testing"
 )
 
-// TestBothKeepTheSamePromises runs the same story over files and memory.
-func TestBothKeepTheSamePromises(t *testing.T) {
+// TestAllKeepTheSamePromises runs the same story over files, a bucket and memory.
+func TestAllKeepTheSamePromises(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "below")
 	file, err := Open("file://" + dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, s := range map[string]Store{"file": file, "memory": NewMemory()} {
+	bucket, err := Open(serveS3(t, "bucket") + "/deep/below")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]Store{"file": file, "s3": bucket, "memory": NewMemory()} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
 			if _, err := s.Get(ctx, "a/b"); !errors.Is(err, ErrAbsent) {
@@ -54,7 +58,9 @@ func TestBothKeepTheSamePromises(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
-	for _, text := range []string{"", "dir", "file://dir", "file://dir/x", "s3://bucket", "http://a/b", "file:relative", "%"} {
+	serveS3(t)
+	for _, text := range []string{"", "dir", "file://dir", "file://dir/x", "http://a/b", "s3://", "s3:///prefix",
+		"s3://user@bucket", "s3://bucket:80", "s3://bucket/a//b", "s3://bucket/../b", "s3://bucket?x=y", "s3://B_", "file:relative", "%"} {
 		if _, err := Open(text); err == nil {
 			t.Errorf("%q is taken for a place", text)
 		}

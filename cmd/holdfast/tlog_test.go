@@ -6,11 +6,15 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"github.com/holdfastdb/holdfast/tiles"
 )
@@ -319,4 +323,44 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 		}
 		files[path] = b
 	}
+}
+
+// TestABucketIsALogOfItsOwn: what is published to a bucket verifies without the server that wrote it.
+func TestABucketIsALogOfItsOwn(t *testing.T) {
+	back := s3mem.New()
+	if err := back.CreateBucket("logs"); err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(gofakes3.New(back).Server())
+	defer srv.Close()
+	for name, v := range map[string]string{"AWS_ENDPOINT_URL_S3": srv.URL, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret",
+		"AWS_SESSION_TOKEN": "", "AWS_REGION": ""} {
+		t.Setenv(name, v)
+	}
+	data := t.TempDir()
+	s := serveTlog(t, data, "--tlog-publish", "s3://logs/2026/x")
+	vkey := filepath.Join(data, "tlog-keys", "default.vkey")
+	s.checkpoint("/checkpoint", vkeyOf(t, says(t, "tlog", "vkey", "--data", data)), 0) // the log has begun
+	for i := range 260 {
+		if code, body := s.add("/add", fmt.Sprintf("entry %d", i)); code != 200 {
+			t.Fatalf("add: %d %s", code, body)
+		}
+	}
+	published := srv.URL + "/logs/2026/x"
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		res, err := http.Get(published + "/checkpoint")
+		code, note := s.read(res, err)
+		if code == 200 && strings.Contains(note, "\n260\n") {
+			break
+		}
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("not published in 10 s: %d %s", code, note)
+		}
+	}
+	s.stop()
+	if out := says(t, "tlog", "verify", published, "--vkey", vkey); !strings.Contains(out, "has 260 entries") {
+		t.Errorf("verify: %s", out)
+	}
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	refuses(t, "no credentials; set AWS_ACCESS_KEY_ID", "serve", "--data", filepath.Join(data, "none"), "--tlog-publish", "s3://logs/b")
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -95,10 +97,14 @@ func (m *alone) publish(s objstore.Store) error {
 }
 
 // complete checks that everything the published checkpoint promises is there, with the log's own bytes.
-func (m *alone) complete(s *objstore.Memory) {
+func (m *alone) complete(s objstore.Store) {
 	m.t.Helper()
-	objects := s.Objects()
-	c, _, err := tiles.OpenCheckpoint(objects["checkpoint"], m.key.Verifier())
+	ctx := context.Background()
+	note, err := s.Get(ctx, "checkpoint")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	c, _, err := tiles.OpenCheckpoint(note, m.key.Verifier())
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -108,26 +114,40 @@ func (m *alone) complete(s *objstore.Memory) {
 		for n := uint64(0); n*256 < have; n++ {
 			r := tiles.Ref{Level: level, N: n, Width: int(min(have-n*256, 256))}
 			want, err := read(l, r)
-			if err != nil || !bytes.Equal(objects[r.Path()], want) {
-				m.t.Errorf("at size %d: %s has %d bytes, want %d (%v)", c.Size, r.Path(), len(objects[r.Path()]), len(want), err)
+			if err != nil {
+				m.t.Fatal(err)
+			}
+			if got, err := s.Get(ctx, r.Path()); err != nil || !bytes.Equal(got, want) {
+				m.t.Errorf("at size %d: %s has %d bytes, want %d (%v)", c.Size, r.Path(), len(got), len(want), err)
 			}
 		}
 	}
 }
 
-// TestEveryPublicationIsComplete grows a log by odd numbers, with a crash of the worker before each publication.
+// TestEveryPublicationIsComplete grows a log by odd numbers, with a crash of the worker before each publication, and publishes to
+// memory, a directory and a bucket. In the end all three hold the same paths and bytes.
 func TestEveryPublicationIsComplete(t *testing.T) {
-	m, s := newAlone(t, 1), objstore.NewMemory()
+	dir := t.TempDir()
+	memory, bucket := objstore.NewMemory(), newBucket(t)
+	m, places := newAlone(t, 1), []objstore.Store{memory, objstore.NewFile(dir), bucket.store("log/x")}
 	for _, n := range []int{1, 3, 251, 1, 1, 700, 256, 43, 3000, 300} {
 		m.grow(n, "entry")
-		if err := m.publish(s); err != nil {
-			t.Fatal(err)
+		for _, s := range places {
+			if err := m.publish(s); err != nil {
+				t.Fatal(err)
+			}
+			m.complete(s)
 		}
-		m.complete(s)
 	}
-	for name := range s.Objects() {
+	objects := memory.Objects()
+	for name := range objects {
 		if strings.Contains(name, "tile/0/000.p/") {
 			t.Errorf("%s stays although the full tile is there", name)
+		}
+	}
+	for what, there := range map[string]map[string][]byte{"directory": files(t, dir), "bucket": bucket.objects("log/x/")} {
+		if !maps.EqualFunc(there, objects, bytes.Equal) {
+			t.Errorf("the %s holds %v, memory %v", what, slices.Sorted(maps.Keys(there)), slices.Sorted(maps.Keys(objects)))
 		}
 	}
 }

@@ -1,0 +1,185 @@
+package objstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/s3utils"
+)
+
+const (
+	// uploads is how many objects are under way at a time: what takes 50 ms each would else take seconds.
+	uploads = 8
+	// attempts is how often one request is made. Whoever publishes tries again anyway.
+	attempts = 3
+	// mostRead is the most that is read of an object.
+	mostRead = 64 << 20
+)
+
+// S3 is a Store in a bucket of S3, or of what speaks like it: an object is one of the bucket's, with its name below a prefix.
+// The bucket must exist. Who may read it is the bucket's affair.
+type S3 struct {
+	client *minio.Client
+	bucket string
+	prefix string // "" or ends with a slash
+}
+
+// openS3 reads s3://bucket/prefix, and from the environment what AWS's own tools read there: AWS_ACCESS_KEY_ID,
+// AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION or AWS_DEFAULT_REGION, AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL. Nothing is
+// sent yet.
+func openS3(u *url.URL) (*S3, error) {
+	s := &S3{bucket: u.Host}
+	if s3utils.CheckValidBucketNameStrict(u.Host) != nil || u.User != nil || u.Port() != "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("%s is not a bucket; write s3://bucket/prefix, credentials are in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+			u.Redacted())
+	}
+	if prefix := strings.Trim(u.Path, "/"); prefix != "" {
+		if err := checkName(prefix); err != nil {
+			return nil, fmt.Errorf("%s: %w; write s3://bucket/prefix", u, err)
+		}
+		s.prefix = prefix + "/"
+	}
+	if os.Getenv("AWS_ACCESS_KEY_ID") == "" || os.Getenv("AWS_SECRET_ACCESS_KEY") == "" {
+		return nil, fmt.Errorf("%s: no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", u)
+	}
+	o := &minio.Options{Creds: credentials.NewEnvAWS(), Secure: true, Region: firstOf("AWS_REGION", "AWS_DEFAULT_REGION"), MaxRetries: attempts}
+	endpoint := "s3.amazonaws.com"
+	if text := firstOf("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"); text != "" {
+		e, err := url.Parse(text)
+		if err != nil || e.Scheme != "http" && e.Scheme != "https" || e.Host == "" || strings.Trim(e.Path, "/") != "" {
+			return nil, fmt.Errorf("endpoint %s is no address; set AWS_ENDPOINT_URL to http://host:port or https://host", text)
+		}
+		endpoint, o.Secure = e.Host, e.Scheme == "https"
+		if o.Region == "" {
+			o.Region = "us-east-1" // what servers of others take for none; asking them where a bucket is not all understand
+		}
+		if !strings.HasSuffix(e.Hostname(), ".amazonaws.com") {
+			o.BucketLookup = minio.BucketLookupPath // a bucket's own host name is often not there
+		}
+	}
+	var err error
+	if s.client, err = minio.New(endpoint, o); err != nil {
+		return nil, fmt.Errorf("%s: %w; see AWS_ENDPOINT_URL", u, err)
+	}
+	return s, nil
+}
+
+// firstOf is the first of the variables that is set.
+func firstOf(names ...string) string {
+	for _, n := range names {
+		if v := os.Getenv(n); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// Get implements Store.
+func (s *S3) Get(ctx context.Context, name string) ([]byte, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	o, err := s.client.GetObject(ctx, s.bucket, s.prefix+name, minio.GetObjectOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", name, err)
+	}
+	defer o.Close() // nothing was written through it
+	b, err := io.ReadAll(io.LimitReader(o, mostRead+1))
+	switch {
+	case err != nil && minio.ToErrorResponse(err).Code == minio.NoSuchKey:
+		return nil, fmt.Errorf("%s: %w", name, ErrAbsent)
+	case err != nil: // a bucket that is not there is among these: it is not the same as an empty one
+		return nil, fmt.Errorf("get %s: %w", name, err)
+	case len(b) > mostRead:
+		return nil, fmt.Errorf("get %s: longer than %d bytes", name, mostRead)
+	}
+	return b, nil
+}
+
+// Put implements Store. S3 shows an object when it is whole and durable, and whoever reads after that finds it.
+func (s *S3) Put(ctx context.Context, objects ...Object) error {
+	last := map[string]int{} // of each name; two requests for one would end in any order
+	for i, o := range objects {
+		if err := checkName(o.Name); err != nil {
+			return err
+		}
+		last[o.Name] = i
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	room := make(chan struct{}, uploads)
+	var wg sync.WaitGroup
+	for i, o := range objects {
+		if last[o.Name] != i {
+			continue
+		}
+		room <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-room }()
+			_, err := s.client.PutObject(ctx, s.bucket, s.prefix+o.Name, bytes.NewReader(o.Data), int64(len(o.Data)),
+				minio.PutObjectOptions{
+					DisableMultipart: true,
+					// Without TLS the client signs a body in chunks; of an empty one the length would not be told.
+					DisableContentSha256: len(o.Data) == 0,
+				})
+			if err != nil {
+				cancel(fmt.Errorf("put %s: %w", o.Name, err)) // the first is the cause
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// DeleteAll implements Store.
+func (s *S3) DeleteAll(ctx context.Context, prefix string) error {
+	if err := checkName(prefix); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	found := make(chan minio.ObjectInfo)
+	listed := make(chan error, 1)
+	go func() {
+		defer close(found)
+		for o := range s.client.ListObjects(ctx, s.bucket, minio.ListObjectsOptions{Prefix: s.prefix + prefix + "/", Recursive: true}) {
+			if o.Err != nil {
+				listed <- o.Err
+				return
+			}
+			select {
+			case found <- o:
+			case <-ctx.Done():
+				listed <- ctx.Err()
+				return
+			}
+		}
+		listed <- nil
+	}()
+	var failed []error
+	for e := range s.client.RemoveObjects(ctx, s.bucket, found, minio.RemoveObjectsOptions{}) {
+		if len(failed) < 3 { // enough to know why
+			failed = append(failed, e.Err)
+		}
+	}
+	cancel() // ends the list if the removal ended first
+	if err := <-listed; err != nil && len(failed) == 0 {
+		failed = append(failed, err)
+	}
+	if err := errors.Join(failed...); err != nil {
+		return fmt.Errorf("delete %s: %w", prefix, err)
+	}
+	return nil
+}
