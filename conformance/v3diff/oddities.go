@@ -44,9 +44,13 @@ func (c wireCodec) Marshal(v any) (mem.BufferSlice, error) {
 	return c.CodecV2.Marshal(v)
 }
 
-// raw calls m with bytes.
-func (s *script) raw(m method, what string, bytesOf func(x *side) []byte) error {
-	_, err := s.ask("(odd bytes)", what, nil, func(x *side) (*answer, error) {
+// raw calls m with bytes. What they mean as a message like the given one, if anything, is what the documented differences judge.
+func (s *script) raw(m method, what string, like proto.Message, bytesOf func(x *side) []byte) error {
+	var req proto.Message
+	if meant := like.ProtoReflect().New().Interface(); proto.Unmarshal(bytesOf(s.a), meant) == nil {
+		req = meant
+	}
+	_, err := s.ask("(odd bytes)", what, req, func(x *side) (*answer, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		res := m.answer()
@@ -78,9 +82,12 @@ func (s *script) plain() (method, proto.Message) {
 // broken sends a request with a few bytes changed, added or cut off.
 func (s *script) broken() error {
 	m, req := s.plain()
+	for m.path == ttlCall.path { // answers with the id it was asked for, which each server may have drawn itself
+		m, req = s.plain()
+	}
 	change, at, with := s.r.IntN(3), s.r.IntN(1<<16), byte(s.r.IntN(256))
 	what := fmt.Sprintf("%s with a byte %s: %s", kind(&step{method: m}), []string{"changed", "added", "cut off"}[change], (&frame{}).text(req))
-	return s.raw(m, what, func(x *side) []byte {
+	return s.raw(m, what, req, func(x *side) []byte {
 		b := encoded(x.fill(req))
 		if len(b) == 0 {
 			return []byte{with}
@@ -116,7 +123,7 @@ func (s *script) merged() error {
 	}
 	odd := s.chance(40)
 	what := kind(&step{method: m}) + " of " + (&frame{}).text(first) + " and " + (&frame{}).text(second)
-	return s.raw(m, what, func(x *side) []byte {
+	return s.raw(m, what, first, func(x *side) []byte {
 		b := encoded(x.fill(first))
 		if odd {
 			b = protowire.AppendTag(b, 99, protowire.Fixed64Type)
