@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 
 // fakeMember is a member without a log: a test says how it stands and how proposals end.
 type fakeMember struct {
+	rounds atomic.Int64 // of Linearize
 	member
 	mu      sync.Mutex
 	status  node.Status
@@ -66,8 +68,12 @@ func (m *fakeMember) LeaderChanged() <-chan struct{} {
 	return m.changed
 }
 
-func (m *fakeMember) StoppedC() <-chan struct{}       { return m.stopped }
-func (m *fakeMember) Linearize(context.Context) error { return nil }
+func (m *fakeMember) StoppedC() <-chan struct{} { return m.stopped }
+
+func (m *fakeMember) Linearize(context.Context) error {
+	m.rounds.Add(1)
+	return nil
+}
 
 func (m *fakeMember) Propose(ctx context.Context, lane node.Lane, _ ...entry.Part) (*entry.Result, error) {
 	m.mu.Lock()
@@ -86,6 +92,9 @@ type fakeStore struct{ *fakeEvents }
 
 func (fakeStore) Range(r *ekv.Range, _ int64) (*ekv.RangeResult, int64, error) {
 	return &ekv.RangeResult{Revision: 5, Count: 1, KVs: []ekv.KeyValue{{Key: r.Key, Value: []byte("v"), ModRevision: 5}}}, 5, nil
+}
+func (fakeStore) Txn(*ekv.Txn, int64) (*ekv.TxnResult, error) {
+	return &ekv.TxnResult{Revision: 5}, nil
 }
 func (fakeStore) Stats() *mkv.Stats             { return new(mkv.Stats) }
 func (fakeStore) Alarms() []ekv.AlarmState      { return nil }
@@ -423,4 +432,24 @@ func BenchmarkPutPath(b *testing.B) {
 			}
 		}
 	})
+}
+
+// TestComparisonsAloneAreLinearizable: nobody who only compares has asked for an answer that may be stale.
+func TestComparisonsAloneAreLinearizable(t *testing.T) {
+	m := newFakeMember()
+	kv := pb.NewKVClient(serveFake(t, m, Options{}))
+	compare := []*pb.Compare{{Key: []byte("a"), Target: pb.Compare_VERSION, Result: pb.Compare_GREATER, TargetUnion: &pb.Compare_Version{}}}
+	stale := []*pb.RequestOp{{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: []byte("a"), Serializable: true}}}}
+	for _, c := range []struct {
+		txn  *pb.TxnRequest
+		want int64
+	}{{&pb.TxnRequest{Compare: compare}, 1}, {&pb.TxnRequest{Compare: compare, Success: stale}, 0}} {
+		before := m.rounds.Load()
+		if _, err := kv.Txn(t.Context(), c.txn); err != nil {
+			t.Fatal(err)
+		}
+		if n := m.rounds.Load() - before; n != c.want {
+			t.Errorf("%v took %d read rounds, want %d", c.txn, n, c.want)
+		}
+	}
 }
