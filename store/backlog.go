@@ -19,28 +19,40 @@ const (
 type backlog struct {
 	since int    // bytes committed since the last look; owned by the committing goroutine
 	huge  uint64 // bytes of huge batches that may still wait; owned by the committing goroutine
+	until int    // the flush that takes them; owned by the committing goroutine
 
 	mu      sync.Mutex
+	begun   int           // flushes; Pebble makes one at a time; under mu
+	done    int           // the last one that ended; under mu
 	flushed chan struct{} // closed by the next end of a flush; under mu
+}
+
+// began is called by Pebble at the beginning of each flush.
+func (l *backlog) began() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.begun++
 }
 
 // ended wakes a commit that waits. Called by Pebble at the end of each flush, failed ones too.
 func (l *backlog) ended() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.done = l.begun
 	if l.flushed != nil {
 		close(l.flushed)
 		l.flushed = nil
 	}
 }
 
-func (l *backlog) next() <-chan struct{} {
+// next is closed when a flush ends; begun and done are as of now.
+func (l *backlog) next() (flushed <-chan struct{}, begun, done int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.flushed == nil {
 		l.flushed = make(chan struct{})
 	}
-	return l.flushed
+	return l.flushed, l.begun, l.done
 }
 
 // admit waits until there is room for a batch, or returns why the store failed.
@@ -49,11 +61,15 @@ func (l *backlog) admit(g *generation, repr []byte) error {
 		return nil
 	}
 	l.since = 0
+	var begun int
 	for {
 		// Taken before the look, or a flush that ends in between is waited for in vain.
-		flushed := l.next()
+		flushed, b, done := l.next()
+		begun = b
 		waits := g.pdb.Metrics().MemTable.Size
-		l.huge = min(l.huge, waits)
+		if l.huge = min(l.huge, waits); done >= l.until {
+			l.huge = 0 // or small ones would go on in its room for as long as the disk stays behind
+		}
 		if waits-l.huge <= backlogBytes {
 			break
 		}
@@ -65,6 +81,7 @@ func (l *backlog) admit(g *generation, repr []byte) error {
 	}
 	if len(repr) >= memtableBytes/2 { // Pebble queues the batch's own memory instead of copying it into a memtable
 		l.huge += uint64(cap(repr))
+		l.until = begun + 1
 	}
 	return nil
 }

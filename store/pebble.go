@@ -180,7 +180,7 @@ func (s *db) pebbleOptions(g *generation, fresh bool) *pebble.Options {
 		EventListener: &pebble.EventListener{
 			BackgroundError: func(err error) { g.fail("store background work", err) },
 			DataCorruption:  func(i pebble.DataCorruptionInfo) { g.fail("store data", i.Details) },
-			FlushBegin:      func(pebble.FlushInfo) { s.flusher.begun() },
+			FlushBegin:      func(pebble.FlushInfo) { s.flusher.begun(); s.backlog.began() },
 			FlushEnd:        func(pebble.FlushInfo) { s.flushes.Add(1); s.backlog.ended() },
 			CompactionEnd:   func(pebble.CompactionInfo) { s.compactions.Add(1) },
 		},

@@ -242,6 +242,13 @@ func TestHugeBatchStopsNobody(t *testing.T) {
 		busy.Unlock()
 		<-done
 	}
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	commit(2000)
+	if s.backlog.huge != 0 {
+		t.Errorf("a batch that is long on the disk still leaves room for %d bytes", s.backlog.huge)
+	}
 }
 
 func waitFor(t *testing.T, what string, cond func() bool) {
