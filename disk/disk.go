@@ -11,6 +11,10 @@ var ErrLocked = errors.New("locked by another process")
 type FS interface {
 	// Open opens an existing file for reading and writing.
 	Open(name string) (File, error)
+	// OpenDirect opens an existing file for reading and for writing past the page cache: WriteAt hands whole blocks (memory
+	// from Blocks; offset and length multiples of BlockBytes) straight to the device, and Sync finds nothing left to write. Any
+	// other write goes the ordinary way, and so do all where the file system knows no direct writes.
+	OpenDirect(name string) (File, error)
 	// Create makes or truncates a file.
 	Create(name string) (File, error)
 	Rename(oldname, newname string) error

@@ -87,6 +87,15 @@ func (f *Faulty) Open(name string) (File, error) {
 	return f.wrap(name, file, err)
 }
 
+// OpenDirect implements FS.
+func (f *Faulty) OpenDirect(name string) (File, error) {
+	if err := f.check(&f.read, name); err != nil {
+		return nil, err
+	}
+	file, err := f.FS.OpenDirect(name)
+	return f.wrap(name, file, err)
+}
+
 // Create implements FS.
 func (f *Faulty) Create(name string) (File, error) {
 	if err := f.check(&f.write, name); err != nil {

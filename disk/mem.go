@@ -378,6 +378,9 @@ func (m *Mem) ReadFile(name string) ([]byte, error) {
 	return slices.Clone(node.data), nil
 }
 
+// OpenDirect implements FS: there is no cache to go past.
+func (m *Mem) OpenDirect(name string) (File, error) { return m.Open(name) }
+
 // WriteFileAtomic implements FS.
 func (m *Mem) WriteFileAtomic(name string, data []byte) error { return writeFileAtomic(m, name, data) }
 

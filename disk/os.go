@@ -23,6 +23,14 @@ func (osFS) Open(name string) (File, error) {
 	return osFile{f}, nil
 }
 
+func (fs osFS) OpenDirect(name string) (File, error) {
+	f, err := fs.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return withDirectWrites(f.(osFile)), nil
+}
+
 func (osFS) Create(name string) (File, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

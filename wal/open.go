@@ -119,7 +119,13 @@ func (l *Log) recover(st start) error {
 		return err
 	}
 	l.terms = dropTerms(l.terms, st.at.index+1)
-	l.cur, l.synced, l.stable = l.active(), l.off, l.last
+	l.cur, l.synced, l.stable, l.replacing = l.active(), l.off, l.last, false
+	if err := l.gather.begin(l.cur.file, l.off); err != nil {
+		for _, s := range l.segs {
+			s.file.Close()
+		}
+		return err
+	}
 	return nil
 }
 

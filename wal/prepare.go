@@ -108,7 +108,6 @@ func (l *Log) makeSegment(number uint64) (*segment, error) {
 		}
 		return nil, fmt.Errorf("make log segment %s: %w", name, err)
 	}
-	var err error
 	if n := len(l.prep.spares); n > 0 {
 		i := slices.Index(l.prep.spares, name) // one that was prepared before a restart has the right name already
 		if i < 0 {
@@ -121,19 +120,29 @@ func (l *Log) makeSegment(number uint64) (*segment, error) {
 				return fail(err)
 			}
 		}
-		seg.file, err = l.fs.Open(l.path(name))
-	} else if seg.file, err = l.fs.Create(l.path(name)); err == nil {
-		if err = seg.file.Preallocate(seg.size); err == nil {
-			err = seg.file.Sync()
-		}
+	} else if err := l.makeFile(l.path(name), seg.size); err != nil {
+		return fail(err)
 	}
-	if err != nil {
+	var err error
+	if seg.file, err = l.fs.OpenDirect(l.path(name)); err != nil {
 		return fail(err)
 	}
 	if err := l.fs.SyncDir(l.dir); err != nil {
 		return fail(err)
 	}
 	return seg, nil
+}
+
+// makeFile makes a file full of zeros.
+func (l *Log) makeFile(path string, size int64) error {
+	f, err := l.fs.Create(path)
+	if err != nil {
+		return err
+	}
+	if err = f.Preallocate(size); err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
 }
 
 // recycle keeps a file that no longer belongs to the log as a spare, or removes it. The caller holds prep.mu or is Open.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+
+	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
 // A record is a header of 32 bytes, a payload, and zeros up to a multiple of 8 so that recovery can look for records
@@ -32,6 +34,12 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // errBadRecord: the bytes are not a record. What that means is for recovery to say.
 var errBadRecord = errors.New("bad record")
+
+// What only a batch can have wrong.
+var (
+	errFlags = errors.New("unknown flags")
+	errIndex = errors.New("index out of range")
+)
 
 // header is the decoded front of a record.
 type header struct {
@@ -153,8 +161,7 @@ func appendBatch(dst []byte, b Batch) []byte {
 		e := &b.Entries[i]
 		dst = binary.AppendUvarint(dst, e.Term)
 		dst = append(dst, e.Type)
-		dst = binary.AppendUvarint(dst, uint64(len(e.Data)))
-		dst = append(dst, e.Data...)
+		dst = wire.AppendBytes(dst, e.Data)
 	}
 	return dst
 }
@@ -162,61 +169,26 @@ func appendBatch(dst []byte, b Batch) []byte {
 // decodeBatch decodes a payload. The entries are appended to dst and their Data points into p. It accepts exactly what
 // appendBatch makes: a batch has one encoding.
 func decodeBatch(dst []Entry, p []byte) (hs *HardState, entries []Entry, err error) {
-	bad := func(what string) (*HardState, []Entry, error) {
-		return nil, nil, fmt.Errorf("batch %s: %w", what, errBadRecord)
-	}
-	if len(p) == 0 || p[0]&^flagHardState != 0 {
-		return bad("flags")
-	}
-	flags := p[0]
-	p = p[1:]
-	if flags&flagHardState != 0 {
-		if len(p) < hardStateLen {
-			return bad("hard state")
+	r := wire.NewReader(p)
+	if r.Flags(flagHardState, errFlags)&flagHardState != 0 {
+		if b := r.Take(hardStateLen); b != nil {
+			v := getHardState(b)
+			hs = &v
 		}
-		v := getHardState(p)
-		hs, p = &v, p[hardStateLen:]
 	}
-	count, p, ok := takeUvarint(p)
 	// An entry takes at least three bytes: a count that cannot be true must not make us allocate for it.
-	if !ok || count > uint64(len(p))/3 {
-		return bad("count")
-	}
-	if count == 0 {
-		if len(p) != 0 {
-			return bad("end")
+	if count := r.Count(MaxRecordBytes, 3); count > 0 {
+		index := r.Uvarint()
+		if index == 0 || index+uint64(count) < index {
+			r.Fail(errIndex)
 		}
-		return hs, dst, nil
-	}
-	index, p, ok := takeUvarint(p)
-	if !ok || index == 0 || index+count < index {
-		return bad("index")
-	}
-	for range count {
-		e := Entry{Index: index}
-		if e.Term, p, ok = takeUvarint(p); !ok || len(p) == 0 {
-			return bad("term")
+		for ; count > 0 && r.Err() == nil; count-- {
+			dst = append(dst, Entry{Index: index, Term: r.Uvarint(), Type: r.Byte(), Data: r.Bytes()})
+			index++
 		}
-		e.Type, p = p[0], p[1:]
-		var n uint64
-		if n, p, ok = takeUvarint(p); !ok || n > uint64(len(p)) {
-			return bad("entry length")
-		}
-		e.Data, p = p[:n:n], p[n:]
-		dst = append(dst, e)
-		index++
 	}
-	if len(p) != 0 {
-		return bad("end")
+	if err := r.End(); err != nil {
+		return nil, nil, fmt.Errorf("batch: %w: %w", err, errBadRecord)
 	}
 	return hs, dst, nil
-}
-
-// takeUvarint takes only the shortest form.
-func takeUvarint(p []byte) (v uint64, rest []byte, ok bool) {
-	v, n := binary.Uvarint(p)
-	if n <= 0 || n > 1 && p[n-1] == 0 {
-		return 0, p, false
-	}
-	return v, p[n:], true
 }

@@ -43,6 +43,13 @@ func put(t testing.TB, l *Log, index, term uint64, n, size int) {
 	check(t, l.Append(b))
 }
 
+// spill makes what was appended durable behind the log's back: its records still claim the old synced offset.
+func spill(t testing.TB, l *Log) {
+	t.Helper()
+	seg := l.active()
+	check(t, l.gather.write(seg.file, seg.size), seg.file.Sync())
+}
+
 func wantRange(t testing.TB, l *Log, first, last uint64) {
 	t.Helper()
 	if l.FirstIndex() != first || l.LastIndex() != last {
@@ -109,6 +116,41 @@ func TestStaleRecordOfRecycledSegment(t *testing.T) {
 	wantRange(t, openLog(t, fs), first, index-1)
 }
 
+// TestTruncateBesideUnsyncedSegment: everything before the active segment is truncated while the active one is not durable yet,
+// and the power goes. START must not name a segment that is not there.
+func TestTruncateBesideUnsyncedSegment(t *testing.T) {
+	fs := disk.NewMem()
+	l := openLog(t, fs)
+	index := uint64(1)
+	for ; l.Stats().Segment == 1; index++ {
+		check(t, l.Sync())
+		put(t, l, index, 1, 1, 900)
+	}
+	check(t, l.Truncate(index-2)) // all that the first segment holds
+	fs.Crash(nil)
+	l = openLog(t, fs)
+	wantRange(t, l, index-1, index-2) // none
+	put(t, l, index-1, 1, 1, 900)
+	check(t, l.Sync(), l.Truncate(index-1))
+	wantRange(t, l, index, index-1)
+}
+
+// TestTruncateBesideUnsyncedOverwrite: entries of an earlier segment are overwritten, what is below them is truncated, and the
+// power goes before the new ones are durable: the old ones are there again.
+func TestTruncateBesideUnsyncedOverwrite(t *testing.T) {
+	fs := disk.NewMem()
+	l := openLog(t, fs)
+	index := uint64(1)
+	for ; l.Stats().Segment == 1; index++ {
+		put(t, l, index, 1, 1, 900)
+	}
+	check(t, l.Sync())
+	put(t, l, 3, 2, 1, 900)
+	check(t, l.Truncate(2))
+	fs.Crash(nil)
+	wantRange(t, openLog(t, fs), 3, index-1)
+}
+
 // TestHoleBeforeUnsyncedRecord: of two records written since the last sync, the second reached the disk and the first did
 // not. Nothing of it was acknowledged: the tail is cut, and the second record never comes back.
 func TestHoleBeforeUnsyncedRecord(t *testing.T) {
@@ -119,8 +161,7 @@ func TestHoleBeforeUnsyncedRecord(t *testing.T) {
 	hole := l.Stats().Offset
 	put(t, l, 2, 1, 1, 100)
 	put(t, l, 3, 1, 1, 100)
-	f := l.active().file
-	check(t, f.Sync()) // behind the log's back: records 2 and 3 still claim the old synced offset
+	spill(t, l) // records 2 and 3 still claim the old synced offset
 	flip(t, fs, segmentName(1), hole+50)
 
 	l = openLog(t, fs)
@@ -209,7 +250,7 @@ func TestTornFirstWriteOfSegment(t *testing.T) {
 		put(t, l, index, 1, 1, 900)
 	}
 	put(t, l, index, 1, 1, 900) // behind it, also unsynced
-	check(t, l.active().file.Sync())
+	spill(t, l)
 	flip(t, fs, segmentName(2), 10)
 
 	l = openLog(t, fs)
@@ -257,7 +298,7 @@ func TestForeignBytesAreNoRecord(t *testing.T) {
 	hole := l.Stats().Offset
 	value := bytes.Repeat(fake, 20)
 	check(t, l.Append(Batch{Entries: []Entry{{Index: 2, Term: 1, Data: value[3:]}}}))
-	check(t, l.active().file.Sync())
+	spill(t, l)
 	flip(t, fs, segmentName(1), hole)
 	wantRange(t, openLog(t, fs), 1, 1)
 }

@@ -20,7 +20,7 @@ func (l *Log) Droppable(i uint64) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 0
-	for n < len(l.segs)-1 && l.segs[n].last() <= i {
+	for n < l.droppable() && l.segs[n].last() <= i {
 		n++
 	}
 	return n

@@ -219,7 +219,7 @@ func walkSegment(s *scanner, seg *segment, sh segmentHeader, off int64, visit vi
 func openScanner(d disk.FS, dir string, number uint64, seed uint32) (*scanner, *segment, error) {
 	name := segmentName(number)
 	path := filepath.Join(dir, name)
-	f, err := d.Open(path)
+	f, err := d.OpenDirect(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open log segment: %w", err)
 	}

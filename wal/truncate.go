@@ -23,7 +23,7 @@ func (l *Log) Truncate(i uint64) error {
 	st := l.start
 	st.at = position{i, termOf(l.terms, i)}
 	drop := 0
-	for drop < len(l.segs)-1 && l.segs[drop].last() <= i {
+	for drop < l.droppable() && l.segs[drop].last() <= i {
 		drop++
 	}
 	st.segment = l.segs[drop].number
@@ -43,6 +43,19 @@ func (l *Log) Truncate(i uint64) error {
 	dropped := l.dropSegments(drop)
 	l.mu.Unlock()
 	return l.recycleAll(dropped)
+}
+
+// droppable is how many segments a crash at this moment could do without if all their entries were truncated. START must not
+// name a segment whose first record may be lost; and where entries were overwritten by a record that is not durable yet, the
+// old ones come back with the crash, and the segments that hold them must be there. The caller holds mu.
+func (l *Log) droppable() int {
+	switch {
+	case l.replacing:
+		return 0
+	case l.synced == 0:
+		return len(l.segs) - 2
+	}
+	return len(l.segs) - 1
 }
 
 // dropSegments takes the first n segments out of the log and returns those that nobody reads. The caller holds mu.
@@ -111,10 +124,13 @@ func (l *Log) Reset(index, term uint64, hs HardState) error {
 		dropped, l.prep.next = append(dropped, n), nil
 	}
 	l.start, l.segs, l.cur = st, []*segment{seg}, seg
-	l.off, l.synced = segmentRecordLen, segmentRecordLen
+	l.off, l.synced, l.replacing = segmentRecordLen, segmentRecordLen, false
 	l.terms, l.last, l.stable, l.hard = nil, index, index, hs
 	l.tail.reset()
 	l.mu.Unlock()
+	if err := l.gather.begin(seg.file, segmentRecordLen); err != nil {
+		return l.fail(err)
+	}
 	return l.recycleAll(dropped)
 }
 

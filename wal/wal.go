@@ -81,23 +81,25 @@ type Log struct {
 	seed uint32 // constant: seedOf the log id
 
 	// Owned by the writer.
-	buf []byte   // room for a segment record, then the batch record
-	cur *segment // the last of segs, which Truncate may move meanwhile
+	buf    []byte   // room for a segment record, then the batch record
+	cur    *segment // the last of segs, which Truncate may move meanwhile
+	gather gather   // what of cur is not in its file yet
 
-	mu       sync.Mutex // guards everything below; never held while reading or writing a file
-	start    start
-	segs     []*segment // oldest first; the last one is written to
-	off      int64      // where the next record goes; changed only by the writer
-	synced   int64      // the last segment is durable up to here; changed only by the writer
-	terms    []termRun
-	last     uint64
-	stable   uint64 // last synced index
-	hard     HardState
-	tail     tail
-	err      error // sticky
-	closed   bool
-	stats    Stats
-	recovery Recovery
+	mu        sync.Mutex // guards everything below; never held while reading or writing a file
+	start     start
+	segs      []*segment // oldest first; the last one is written to
+	off       int64      // where the next record goes; changed only by the writer
+	synced    int64      // the last segment is durable up to here; changed only by the writer
+	replacing bool       // a record since the last sync overwrites older entries
+	terms     []termRun
+	last      uint64
+	stable    uint64 // last synced index
+	hard      HardState
+	tail      tail
+	err       error // sticky
+	closed    bool
+	stats     Stats
+	recovery  Recovery
 
 	startMu sync.Mutex // serializes writers of START: Truncate, Reset; taken before prep.mu and mu
 
@@ -179,7 +181,7 @@ func (l *Log) failure() error {
 	return l.err
 }
 
-// Append writes a batch as one record with one write; it is not durable before Sync. The log keeps the entries' Data,
+// Append takes a batch as one record; it is not durable, and may not even be in the file, before Sync. The log keeps the entries' Data,
 // which must not change any more. Entries must follow the log without a gap and may not reach below FirstIndex; a batch
 // that does is refused and changes nothing. An empty batch is ignored.
 func (l *Log) Append(b Batch) error {
@@ -214,9 +216,12 @@ func (l *Log) Append(b Batch) error {
 	}
 	rec := l.buf[segmentRecordLen:]
 	putHeader(rec, header{length: uint32(size - recordHeaderLen), segment: seg.number, synced: uint64(l.synced), kind: kindBatch}, l.seed)
-	if _, err := seg.file.WriteAt(l.buf[from:], at-int64(segmentRecordLen-from)); err != nil {
-		return l.fail(fmt.Errorf("append to log: %w", err))
+	if l.gather.batches == gatherMost {
+		if err := l.gather.write(seg.file, seg.size); err != nil {
+			return l.fail(fmt.Errorf("append to log: %w", err))
+		}
 	}
+	l.gather.add(l.buf[from:])
 
 	l.mu.Lock()
 	l.note(b.HardState, b.Entries, seg, at, size)
@@ -266,6 +271,7 @@ func (l *Log) note(hs *HardState, entries []Entry, seg *segment, off, size int64
 		for i := len(l.segs) - 1; i >= 0 && !l.segs[i].cut(first); i-- {
 		}
 		l.stable = min(l.stable, first-1)
+		l.replacing = true
 	}
 	l.terms = cutTerms(l.terms, first)
 	for i := range entries {
@@ -299,7 +305,7 @@ func (l *Log) switchSegment(size int64) error {
 	putHeader(l.buf, header{length: segmentPayloadLen, segment: seg.number, kind: kindSegment}, l.seed)
 	l.segs, l.cur = append(l.segs, seg), seg
 	l.off, l.synced = 0, 0
-	return nil
+	return l.gather.begin(seg.file, 0)
 }
 
 // Sync makes everything appended durable. With nothing new it does nothing.
@@ -311,19 +317,22 @@ func (l *Log) Sync() error {
 		return nil
 	}
 	begun := time.Now()
+	if err := l.gather.write(l.cur.file, l.cur.size); err != nil {
+		return l.fail(fmt.Errorf("append to log: %w", err))
+	}
 	if err := l.cur.file.Sync(); err != nil {
 		// Not tried again: the kernel may have dropped the pages it could not write.
 		return l.fail(fmt.Errorf("sync log: %w", err))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.synced, l.stable = l.off, l.last
+	l.synced, l.stable, l.replacing = l.off, l.last, false
 	l.stats.Syncs++
 	l.stats.LastSync = time.Since(begun)
 	return nil
 }
 
-// Close releases the files. It does not sync. Calls to Entries and Truncate that are under way end well; the writer must
+// Close writes what was appended and releases the files. It does not sync. Calls to Entries and Truncate that are under way end well; the writer must
 // have stopped.
 func (l *Log) Close() error {
 	l.prep.stop()
@@ -331,13 +340,16 @@ func (l *Log) Close() error {
 	defer l.startMu.Unlock()
 	l.prep.mu.Lock()
 	defer l.prep.mu.Unlock()
+	var errs []error
+	if l.failure() == nil {
+		errs = append(errs, l.gather.write(l.cur.file, l.cur.size))
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return nil
 	}
 	l.closed = true
-	var errs []error
 	for _, s := range l.segs {
 		if s.readers > 0 {
 			continue // the last reader closes it
