@@ -1,0 +1,73 @@
+// Package budget divides --memory, which is a promise about the whole process as the kernel counts it (VmRSS), among those
+// who hold much of it. It is arithmetic: every share is bounded by its holder, and nobody is watched here.
+//
+// How the promise is kept, with the default of 256 MiB:
+//
+//   - The program's own pages are resident too. They are files' pages, which the kernel may drop, but it counts them.
+//   - Go's limit is what remains, less a sixteenth that the runtime may be above its limit for moments: it is a soft one.
+//     Below the limit the runtime keeps what has been freed, above it it collects and gives back. So the process is always
+//     about as large as that limit under load, and what matters is that what is really held stays well below it: the
+//     distance is the garbage one collection may leave behind, and the smaller it is, the more often all is marked.
+//   - What is held is bounded by shares of Go's limit that come to two thirds of it at most (Held). The rest is garbage,
+//     goroutines' stacks, the pools of gRPC and Pebble, and everything too small to be named.
+//
+// A lower limit without the bounds does not help: the runtime then collects without end and stays above it all the same.
+package budget
+
+const (
+	// program is what the pages of the binary take, measured (28 MiB) with some room to grow.
+	program = 32 << 20
+	mib     = 1 << 20
+)
+
+// Fixed shares, in bytes: they do not depend on the budget. The packages that hold them have the constants.
+const (
+	// logTail is the log's newest entries, the buffer a record is put together in and the blocks that are not in the file yet,
+	// of 4 MiB each (wal).
+	logTail = 12 * mib
+	// uncommitted is what raft may have in flight (replica).
+	uncommitted = 16 * mib
+)
+
+// Shares of a budget, in bytes. All are at least what their holder needs to work at all.
+type Shares struct {
+	// GoLimit is for debug.SetMemoryLimit.
+	GoLimit int64
+	// Cache is the store's: blocks of tables, and the memtables, which Pebble takes out of it.
+	Cache int64
+	// Memtable is one memtable. There are two, and a third while both are being written.
+	Memtable int64
+	// Flight bounds large requests from their first bytes to their answer. A follower's requests are in flight at its leader too.
+	Flight int64
+	// Lane bounds what queues before the log, per lane. Requests in a lane are in flight as well.
+	Lane int64
+	// Answer is the largest unary answer. Two are held at a time, each encoded beside its rows.
+	Answer int64
+	// Keys is for what a put must know about the key before it, Filter for finding that there is no such key.
+	Keys, Filter int64
+	// Recent is for the newest events, which watchers are served from, Recent2 the same of the v2 tree and Nodes2 for its nodes.
+	Recent, Recent2, Nodes2 int64
+}
+
+// Of divides a total of at least 64 MiB.
+func Of(total int64) Shares {
+	limit := max(total-program-total/16, total/2)
+	return Shares{
+		GoLimit:  limit,
+		Cache:    limit / 4,
+		Memtable: min(max(total/32, 4*mib), 8*mib),
+		Flight:   max(limit/8, 4*mib),
+		Lane:     max(limit/8, 4*mib),
+		Answer:   total / 16,
+		Keys:     limit / 8,
+		Filter:   limit / 32,
+		Recent:   min(limit/16, 8*mib),
+		Recent2:  min(limit/64, 4*mib),
+		Nodes2:   min(limit/32, 8*mib),
+	}
+}
+
+// Held is the most that all holders have at a time.
+func (s Shares) Held() int64 {
+	return max(s.Cache, 3*s.Memtable) + s.Flight + s.Keys + s.Filter + s.Recent + s.Recent2 + s.Nodes2 + logTail + uncommitted
+}
