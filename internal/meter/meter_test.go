@@ -152,3 +152,41 @@ func BenchmarkBeginEnd(b *testing.B) {
 		s.End(s.Begin())
 	}
 }
+
+func TestSizesAreCountedByPowersOfTwo(t *testing.T) {
+	var s Sizes
+	for _, n := range []int{1, 1, 2, 3, 4, 5, 4096, 4097, 100_000} {
+		s.Record(n)
+	}
+	count, sum, atMost := s.Read()
+	if count != 9 || sum != 1+1+2+3+4+5+4096+4097+100_000 || len(atMost) != 13 {
+		t.Errorf("%d groups of %d in all, %d bounds", count, sum, len(atMost))
+	}
+	for bound, want := range map[float64]uint64{1: 2, 2: 3, 4: 5, 8: 6, 2048: 6, 4096: 7} {
+		if atMost[bound] != want {
+			t.Errorf("%d of at most %v, want %d", atMost[bound], bound, want)
+		}
+	}
+}
+
+func TestLogsAndPlacesAreCountedOnce(t *testing.T) {
+	var m Tlog
+	m.Log("a").Added.Add(2)
+	m.Log("a").Added.Inc()
+	m.Log("b").Refused.Inc()
+	if m.Log("a").Added.Load() != 3 || m.Log("b").Added.Load() != 0 || m.Log("b").Refused.Load() != 1 {
+		t.Error("logs are mixed up")
+	}
+	m.Place("a", "file:///x").Size.Set(7)
+	m.Place("a", "file:///y").Failed.Inc()
+	seen := 0
+	m.EachPlace(func(at TlogPlace, p *TlogPublish) {
+		seen++
+		if want := int64(7); at.To == "file:///x" && p.Size.Load() != want || at.To == "file:///y" && p.Failed.Load() != 1 {
+			t.Errorf("%v: %d, %d", at, p.Size.Load(), p.Failed.Load())
+		}
+	})
+	if seen != 2 {
+		t.Errorf("%d places", seen)
+	}
+}

@@ -2,6 +2,7 @@ package proctest
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 )
 
@@ -23,6 +25,8 @@ type Node struct {
 	Dir             string // data directory, kept over restarts
 	KV, Admin, Peer string
 	Tlog            string // used only if an extra flag's value is {tlog}
+
+	client *tls.Config // of the server's kind
 }
 
 // Cluster is one to five nodes of one kind of server.
@@ -87,7 +91,8 @@ func (c *Cluster) add() (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	node := &Node{Name: name, Dir: filepath.Join(c.Dir, name), KV: ports[0], Admin: ports[1], Peer: ports[2], Tlog: ports[3]}
+	node := &Node{Name: name, Dir: filepath.Join(c.Dir, name), KV: ports[0], Admin: ports[1], Peer: ports[2], Tlog: ports[3],
+		client: c.kind.client}
 	if err := os.MkdirAll(node.Dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -105,6 +110,11 @@ func (c *Cluster) Add(flags ...string) (*Node, error) {
 	args := append(c.kind.base(node), flags...)
 	node.Process = NewProcess(filepath.Join(c.Dir, node.Name+".log"), c.kind.Bin, args...)
 	return node, nil
+}
+
+// Reflag gives a node that has ended other flags (beside data directory, name and addresses) for its next start.
+func (c *Cluster) Reflag(node *Node, flags ...string) {
+	node.Process = NewProcess(node.LogFile(), c.kind.Bin, append(c.kind.base(node), flags...)...)
 }
 
 // Join describes one more node that joins the members there are, without starting it.
@@ -233,7 +243,11 @@ func (c *Cluster) WaitLeader(timeout time.Duration) (*Node, error) {
 func (n *Node) Status(ctx context.Context) (*pb.StatusResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	conn, err := grpc.NewClient(n.KV, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	creds := insecure.NewCredentials()
+	if n.client != nil {
+		creds = credentials.NewTLS(n.client)
+	}
+	conn, err := grpc.NewClient(n.KV, grpc.WithTransportCredentials(creds))
 	if err != nil {
 		return nil, err
 	}

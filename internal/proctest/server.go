@@ -2,6 +2,7 @@ package proctest
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -25,6 +26,8 @@ type Server struct {
 	args  func(n *Node, all []*Node) []string
 	join  func(all []*Node) []string
 	ready func(ctx context.Context, n *Node) error
+	// client is how its client port is asked, nil for cleartext.
+	client *tls.Config
 }
 
 // Holdfast runs `holdfast serve` with the kv door; extra flags go to every node, with {tlog} replaced by the node's Tlog.
@@ -45,26 +48,34 @@ func Holdfast(bin string, extra ...string) Server {
 			return args
 		},
 		join:  func(all []*Node) []string { return append([]string{"--join", all[0].Peer}, extra...) },
-		ready: func(ctx context.Context, n *Node) error { return get(ctx, "http://"+n.Admin+"/readyz") },
+		ready: func(ctx context.Context, n *Node) error { return get(ctx, "http://"+n.Admin+"/readyz", nil) },
 	}
 }
 
 // Etcd runs etcd with its defaults; extra flags go to every node.
-func Etcd(bin string, extra ...string) Server {
+func Etcd(bin string, extra ...string) Server { return etcd(bin, "http://", nil, extra) }
+
+// EtcdTLS is Etcd with TLS on the client port; extra names the files, and client has what it takes to be let in. Members talk to each
+// other in cleartext.
+func EtcdTLS(bin string, client *tls.Config, extra ...string) Server {
+	return etcd(bin, "https://", client, extra)
+}
+
+func etcd(bin, scheme string, client *tls.Config, extra []string) Server {
 	base := func(n *Node) []string {
 		return []string{"--name", n.Name, "--data-dir", n.Dir, "--log-level", "error",
-			"--listen-client-urls", "http://" + n.KV, "--advertise-client-urls", "http://" + n.KV,
+			"--listen-client-urls", scheme + n.KV, "--advertise-client-urls", scheme + n.KV,
 			"--listen-peer-urls", "http://" + n.Peer, "--initial-advertise-peer-urls", "http://" + n.Peer}
 	}
 	return Server{
-		Kind: "etcd", Bin: bin, base: base,
+		Kind: "etcd", Bin: bin, base: base, client: client,
 		args: func(n *Node, all []*Node) []string {
 			return append(append(base(n), "--initial-cluster", list(all, "%s=http://%s")), extra...)
 		},
 		join: func(all []*Node) []string {
 			return append([]string{"--initial-cluster", list(all, "%s=http://%s"), "--initial-cluster-state", "existing"}, extra...)
 		},
-		ready: func(ctx context.Context, n *Node) error { return get(ctx, "http://"+n.KV+"/health") },
+		ready: func(ctx context.Context, n *Node) error { return get(ctx, scheme+n.KV+"/health", client) },
 	}
 }
 
@@ -93,14 +104,15 @@ func list(all []*Node, format string) string {
 	return strings.Join(parts, ",")
 }
 
-func get(ctx context.Context, url string) error {
+func get(ctx context.Context, url string, client *tls.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
-	res, err := http.DefaultClient.Do(req)
+	transport := &http.Transport{TLSClientConfig: client, DisableKeepAlives: true} // the server may be killed next
+	res, err := transport.RoundTrip(req)
 	if err != nil {
 		return err
 	}
@@ -110,6 +122,15 @@ func get(ctx context.Context, url string) error {
 		return fmt.Errorf("%s: %s: %s", url, res.Status, strings.TrimSpace(string(body)))
 	}
 	return nil
+}
+
+// FreeAddress is a loopback address nobody listens on, for a program that is started with it.
+func FreeAddress() (string, error) {
+	ports, err := freePorts(1)
+	if err != nil {
+		return "", err
+	}
+	return ports[0], nil
 }
 
 // freePorts returns n loopback addresses nobody listens on. They lie below the range the kernel takes for outgoing
