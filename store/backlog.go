@@ -3,8 +3,8 @@ package store
 import "sync"
 
 const (
-	// backlogBytes is how much may be in memory before a commit waits for the disk: the memtable written to and a full one.
-	backlogBytes = 2 * memtableBytes
+	// backlogTables is how many memtables may be in memory before a commit waits for the disk: the one written to and a full one.
+	backlogTables = 2
 	// backlogLookBytes is how much is committed between two looks at what waits; a look costs Pebble's mutex.
 	backlogLookBytes = 1 << 20
 	// noMemtableStop is so many memtables that Pebble's own stop never comes, see backlog.
@@ -70,7 +70,7 @@ func (l *backlog) admit(g *generation, repr []byte) error {
 		if l.huge = min(l.huge, waits); done >= l.until {
 			l.huge = 0 // or small ones would go on in its room for as long as the disk stays behind
 		}
-		if waits-l.huge <= backlogBytes {
+		if waits-l.huge <= backlogTables*uint64(g.s.opts.MemtableBytes) {
 			break
 		}
 		select {
@@ -79,7 +79,7 @@ func (l *backlog) admit(g *generation, repr []byte) error {
 			return g.failure
 		}
 	}
-	if len(repr) >= memtableBytes/2 { // Pebble queues the batch's own memory instead of copying it into a memtable
+	if int64(len(repr)) >= g.s.opts.MemtableBytes/2 { // Pebble queues the batch's own memory instead of copying it into a memtable
 		l.huge += uint64(cap(repr))
 		l.until = begun + 1
 	}

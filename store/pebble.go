@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	memtableBytes       = 8 << 20 // two of them; a bigger one would make iterators over hot keys slower
+	defaultMemtable     = 8 << 20 // a bigger one would make iterators over hot keys slower
 	defaultCacheBytes   = 8 << 20
 	formatMajorVersion  = pebble.FormatTableFormatV6 // pinned: a new Pebble must not make the data unreadable for the old binary
 	maxOpenFiles        = 500
@@ -28,8 +28,12 @@ const (
 
 // Options of Open. The zero value works; OnFatal should be set.
 type Options struct {
-	// CacheBytes bounds the block cache. Without cgo it lies on the Go heap, as do up to three memtables of 8 MiB. 0 = 8 MiB.
+	// CacheBytes bounds the block cache and the memtables, which are taken out of it as far as it goes. Without cgo both lie
+	// on the Go heap. 0 = 8 MiB.
 	CacheBytes int64
+	// MemtableBytes is the size of one memtable; there are two, and a third while both are written out. 0 = 8 MiB. Batches of
+	// half a memtable or more have memory and flushes of their own, so it should be more than twice the common large one.
+	MemtableBytes int64
 	// OnFatal is called at most once, on a goroutine of its own, when the store can no longer keep what it was given: a
 	// failed flush or compaction, or an invariant of Pebble's that broke. The caller stops the process; Close then
 	// answers at once with the error, because Pebble's goroutines may be stuck for good.
@@ -106,6 +110,9 @@ func (g *generation) release() {
 func Open(dir string, opts Options) (Store, error) { return open(vfs.Default, dir, opts) }
 
 func open(fs vfs.FS, dir string, opts Options) (*db, error) {
+	if opts.MemtableBytes <= 0 {
+		opts.MemtableBytes = defaultMemtable
+	}
 	if opts.CacheBytes <= 0 {
 		opts.CacheBytes = defaultCacheBytes
 	}
@@ -168,7 +175,7 @@ func (s *db) pebbleOptions(g *generation, fresh bool) *pebble.Options {
 		DisableWAL:                  true, // the commit log is the WAL
 		ErrorIfNotExists:            !fresh,
 		FormatMajorVersion:          formatMajorVersion,
-		MemTableSize:                memtableBytes,
+		MemTableSize:                uint64(s.opts.MemtableBytes),
 		MemTableStopWritesThreshold: noMemtableStop,
 		L0CompactionThreshold:       l0CompactionStartAt,
 		L0StopWritesThreshold:       l0StopWrites,
@@ -179,10 +186,12 @@ func (s *db) pebbleOptions(g *generation, fresh bool) *pebble.Options {
 		Logger:                     logger{g},
 		EventListener: &pebble.EventListener{
 			BackgroundError: func(err error) { g.fail("store background work", err) },
-			DataCorruption:  func(i pebble.DataCorruptionInfo) { g.fail("store data", i.Details) },
-			FlushBegin:      func(pebble.FlushInfo) { s.flusher.begun(); s.backlog.began() },
-			FlushEnd:        func(pebble.FlushInfo) { s.flushes.Add(1); s.backlog.ended() },
-			CompactionEnd:   func(pebble.CompactionInfo) { s.compactions.Add(1) },
+			DataCorruption: func(i pebble.DataCorruptionInfo) { // the details say "block OFFSET/LENGTH"
+				g.fail("store data", fmt.Errorf("file %s: %w", s.fs.PathBase(i.Path), i.Details))
+			},
+			FlushBegin:    func(pebble.FlushInfo) { s.flusher.begun(); s.backlog.began() },
+			FlushEnd:      func(pebble.FlushInfo) { s.flushes.Add(1); s.backlog.ended() },
+			CompactionEnd: func(pebble.CompactionInfo) { s.compactions.Add(1) },
 		},
 	}
 	for i := range o.Levels {
