@@ -26,6 +26,7 @@ func TestAddressesOfAMember(t *testing.T) {
 
 // A member that was told to insist is not taken in unless somebody added it, and is once somebody did.
 func TestJoinOnlyIfAdded(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "n1")
 	c.peers["n2"], c.dirs["n2"] = freeAddr(t), t.TempDir()
 	how := StartOptions{Join: "127.0.0.1:1," + c.peers["n1"], JoinAdded: true}
@@ -48,6 +49,7 @@ func TestJoinOnlyIfAdded(t *testing.T) {
 
 // Members that were given different tokens are of different clusters, however alike their lists are.
 func TestATokenKeepsClustersApart(t *testing.T) {
+	t.Parallel()
 	peers := map[string]string{"n1": freeAddr(t), "n2": freeAddr(t)}
 	errs := make(chan error, 2)
 	for name := range peers {
@@ -67,6 +69,7 @@ func TestATokenKeepsClustersApart(t *testing.T) {
 
 // What a member announces is left alone once the log has it, if it was told so; only a membership call changes it.
 func TestAnnouncedAddressesAreKept(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "n1")
 	n := c.nodes["n1"]
 	id, old := n.Status().MemberID, n.Members()[0].PeerURLs
@@ -91,6 +94,7 @@ func TestAnnouncedAddressesAreKept(t *testing.T) {
 
 // The strict check keeps a cluster from losing its quorum by a change; who turns it off may risk it.
 func TestLooseReconfigLetsAChangeThrough(t *testing.T) {
+	t.Parallel()
 	for loose, want := range map[bool]error{false: ErrUnhealthy, true: nil} {
 		addr := freeAddr(t)
 		n, err := Start(within(t), Config{Dir: t.TempDir(), MemoryBytes: 64 << 20, LooseReconfig: loose, MaxLearners: 2}, StartOptions{Name: "n1", PeerAddr: addr})

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfastdb/holdfast/internal/wire"
 	"github.com/holdfastdb/holdfast/peer"
 )
 
@@ -119,9 +120,7 @@ func (n *Node) callRemote(ctx context.Context, leader uint64, service string, re
 	}()
 	f := append(make([]byte, 0, 32+len(service)+len(req)), frameCall)
 	f = binary.AppendUvarint(f, id)
-	f = binary.AppendUvarint(f, uint64(len(service)))
-	f = append(f, service...)
-	f = append(f, req...)
+	f = append(wire.AppendBytes(f, service), req...)
 	if !n.net.Send(leader, peer.LaneForward, f) {
 		return answer{status: answerNotLeader}, nil
 	}
@@ -145,14 +144,11 @@ func (n *Node) callRemote(ctx context.Context, leader uint64, service string, re
 
 // handleCallFrame serves calls and takes answers; on the connection's goroutine.
 func (n *Node) handleCallFrame(from uint64, b []byte) {
-	kind := b[0]
-	id, k := binary.Uvarint(b[1:])
-	if k <= 0 {
-		return
-	}
-	b = b[1+k:]
+	r := wire.NewReader(b)
+	kind, id := r.Byte(), r.Uvarint()
 	if kind == frameAnswer {
-		if len(b) == 0 {
+		status := r.Byte()
+		if r.Err() != nil {
 			return
 		}
 		n.calls.mu.Lock()
@@ -160,15 +156,15 @@ func (n *Node) handleCallFrame(from uint64, b []byte) {
 		delete(n.calls.open, id)
 		n.calls.mu.Unlock()
 		if ch != nil {
-			ch <- answer{b[0], b[1:]}
+			ch <- answer{status, r.Rest()}
 		}
 		return
 	}
-	l, k := binary.Uvarint(b)
-	if k <= 0 || l > uint64(len(b)-k) {
+	service := r.Bytes()
+	if r.Err() != nil {
 		return
 	}
-	service, req := b[k:k+int(l)], b[k+int(l):]
+	req := r.Rest()
 	reply := func(status byte, body []byte) {
 		f := append(make([]byte, 0, 16+len(body)), frameAnswer)
 		f = binary.AppendUvarint(f, id)

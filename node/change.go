@@ -30,7 +30,7 @@ var (
 	ErrTimeoutTransfer       = errors.New("leader transfer timed out")
 )
 
-// healthyAfter is for how long a member must have been connected without a break to count as healthy (etcd's value).
+// healthyAfter is the default of Config.HealthyAfter, etcd's value.
 const healthyAfter = 5 * time.Second
 
 // maxLearners bounds learners in the cluster unless Config says otherwise (etcd's default).
@@ -343,7 +343,7 @@ func (n *Node) addMember(ctx context.Context, m em.Member) (em.Member, error) {
 // allHealthy: every voter has been connected to this leader without a break for a while.
 func (n *Node) allHealthy(members []em.Member) bool {
 	for _, o := range members {
-		if o.ID != n.id && !o.Learner && time.Duration(n.net.ConnectedFor(o.ID)) < healthyAfter {
+		if o.ID != n.id && !o.Learner && time.Duration(n.net.ConnectedFor(o.ID)) < n.cfg.HealthyAfter {
 			return false
 		}
 	}
@@ -363,7 +363,7 @@ func (n *Node) removeMember(ctx context.Context, id uint64) error {
 			if o.Learner {
 				continue
 			}
-			if o.ID == n.id || time.Duration(n.net.ConnectedFor(o.ID)) >= healthyAfter {
+			if o.ID == n.id || time.Duration(n.net.ConnectedFor(o.ID)) >= n.cfg.HealthyAfter {
 				healthy++
 			}
 			if o.ID == id {

@@ -90,7 +90,7 @@ func (c *cluster) start(name string, opt StartOptions) (*Node, error) {
 	if c.fs[name] == nil {
 		c.fs[name] = disk.NewFaulty(disk.OS())
 	}
-	cfg := Config{FS: c.fs[name], Dir: c.dirs[name], MemoryBytes: 64 << 20, TickInterval: c.tick}
+	cfg := Config{FS: c.fs[name], Dir: c.dirs[name], MemoryBytes: 64 << 20, TickInterval: c.tick, HealthyAfter: time.Second}
 	c.mu.Unlock()
 	n, err := Start(within(c.t), cfg, opt)
 	if err == nil {
@@ -153,7 +153,7 @@ func (c *cluster) follower() (name string, n *Node) {
 	return "", nil
 }
 
-// healthy waits until the leader counts everybody as healthy, which takes five seconds of unbroken connections.
+// healthy waits until the leader counts everybody as healthy, which takes a second of unbroken connections.
 func (c *cluster) healthy() {
 	c.t.Helper()
 	await(c.t, "all healthy", func() bool { _, l := c.leader(); return l.allHealthy(l.members.List()) })

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
+	"github.com/holdfastdb/holdfast/internal/wire"
 	"github.com/holdfastdb/holdfast/peer"
 )
 
@@ -46,7 +47,7 @@ const forwardWindow = 4 << 20
 func (n *Node) forward(lead uint64) {
 	term := n.rep.Term()
 	for {
-		last := LaneKV
+		last := Lane(lastLane)
 		if n.inflightBytes >= forwardWindow {
 			last = LaneSystem
 		}
@@ -76,8 +77,7 @@ func (n *Node) forward(lead uint64) {
 			n.track(p, term)
 			sent = append(sent, p)
 			n.scratch = entry.AppendCommand(n.scratch[:0], &entry.Command{Origin: n.origin, Seq: p.seq, Term: term, Parts: p.parts})
-			frame = binary.AppendUvarint(append(frame, byte(p.lane)), uint64(len(n.scratch)))
-			frame = append(frame, n.scratch...)
+			frame = wire.AppendBytes(append(frame, byte(p.lane)), n.scratch)
 		}
 		if len(sent) > 0 && !n.net.Send(lead, peer.LaneForward, frame) {
 			// Nothing left this process: they are queued again as if nothing had happened.
@@ -124,8 +124,7 @@ func (n *Node) resend(lead uint64) {
 		}
 		p.sentAt = now
 		n.scratch = entry.AppendCommand(n.scratch[:0], &entry.Command{Origin: n.origin, Seq: p.seq, Term: term, Parts: p.parts})
-		frame = binary.AppendUvarint(append(frame, byte(p.lane)), uint64(len(n.scratch)))
-		frame = append(frame, n.scratch...)
+		frame = wire.AppendBytes(append(frame, byte(p.lane)), n.scratch)
 		last = seq
 		if len(frame) > packBytes {
 			n.net.Send(lead, peer.LaneForward, frame)
@@ -143,27 +142,15 @@ const maxTurnedAway = 1 << 16
 
 // takeCommands queues forwarded commands on the leader. Loop only (it owns accepted).
 func (n *Node) takeCommands(from uint64, b []byte) {
-	term, k := binary.Uvarint(b)
-	if k <= 0 {
-		return
-	}
-	b = b[k:]
-	after, k := binary.Uvarint(b)
-	if k <= 0 {
-		return
-	}
-	b = b[k:]
+	r := wire.NewReader(b)
+	term, after := r.Uvarint(), r.Uvarint()
 	var refused []byte
 	leads := n.rep.IsLeader() && n.rep.Term() == term
-	for len(b) > 0 {
-		lane := Lane(b[0])
-		b = b[1:]
-		l, k := binary.Uvarint(b)
-		if k <= 0 || l > uint64(len(b)-k) || lane >= laneCount {
+	for r.Len() > 0 {
+		lane, cmd := Lane(r.Byte()), r.Bytes()
+		if r.Err() != nil || lane >= laneCount {
 			return
 		}
-		cmd := b[k : k+int(l) : k+int(l)]
-		b = b[k+int(l):]
 		origin, seq, cterm, err := entry.DecodeCommandID(cmd)
 		if err != nil || cterm != term {
 			return
@@ -206,19 +193,13 @@ func (n *Node) takeCommands(from uint64, b []byte) {
 
 // takeRefusals ends or queues again what the leader of that term did not take. Loop only.
 func (n *Node) takeRefusals(b []byte) {
-	term, k := binary.Uvarint(b)
-	if k <= 0 {
-		return
-	}
-	b = b[k:]
-	for len(b) >= 9 {
-		reason := b[0]
-		origin := binary.LittleEndian.Uint64(b[1:])
-		seq, k := binary.Uvarint(b[9:])
-		if k <= 0 {
+	r := wire.NewReader(b)
+	term := r.Uvarint()
+	for r.Len() > 0 {
+		reason, origin, seq := r.Byte(), r.Uint64(), r.Uvarint()
+		if r.Err() != nil {
 			return
 		}
-		b = b[9+k:]
 		p := n.inflight[seq]
 		if origin != n.origin || p == nil || p.term != term {
 			continue

@@ -220,7 +220,7 @@ func FuzzForwardFrame(f *testing.F) {
 			if err := to.drainInbox(); err != nil {
 				t.Fatal(err)
 			}
-			for _, p := range to.lanes.take(nil, LaneKV, 1<<30, 1<<20) { // not into the log: what is in a command is Apply's to judge
+			for _, p := range to.lanes.take(nil, lastLane, 1<<30, 1<<20) { // not into the log: what is in a command is Apply's to judge
 				if p.foreign == nil {
 					t.Fatal("a frame made a command of this member's own")
 				}

@@ -48,16 +48,24 @@ type pending struct {
 var pendingPool = sync.Pool{New: func() any { return &pending{done: make(chan struct{}, 1)} }}
 
 // lanes are the queues in front of the log, bounded in bytes each. Doors put in, the loop takes out.
+//
+// The doors' lanes share the log by bytes: the one that has been served least goes next, whatever the sizes of their commands.
+// Taking turns by commands was rejected: a command of a bulk load is a thousand times that of a put.
 type lanes struct {
 	mu     sync.Mutex
 	q      [laneCount][]*pending
 	head   [laneCount]int
 	bytes  [laneCount]int
 	limit  [laneCount]int
-	queued atomic.Int64 // commands waiting, for status
+	served [laneCount]int64 // bytes taken, and for a lane that was empty at least what the others had by then
+	turn   int64            // served of the lane that was last taken from, before that
+	queued atomic.Int64     // commands waiting, for status
 }
 
-const laneCount = 2
+const (
+	laneCount = 3
+	lastLane  = laneCount - 1
+)
 
 // overheadBytes is what a queued command costs beyond its parts.
 const overheadBytes = 128
@@ -70,6 +78,9 @@ func (l *lanes) push(p *pending) bool {
 		return false
 	}
 	q, head := l.q[p.lane], l.head[p.lane]
+	if head == len(q) {
+		l.served[p.lane] = max(l.served[p.lane], l.turn) // having been idle is no claim on the log
+	}
 	if len(q) == cap(q) && head > len(q)/2 { // a lane that is never empty must not grow with what went through it
 		n := copy(q, q[head:])
 		clear(q[n:])
@@ -94,6 +105,7 @@ func (l *lanes) unshift(ps []*pending) {
 			if int(p.lane) == lane {
 				back = append(back, p)
 				l.bytes[lane] += p.size
+				l.served[lane] -= int64(p.size)
 				l.queued.Add(1)
 			}
 		}
@@ -104,27 +116,32 @@ func (l *lanes) unshift(ps []*pending) {
 	}
 }
 
-// take moves up to maxBytes and maxCount commands of the lanes up to last into dst: the system lane first and whole, then
-// the others. With a single door there is one other lane; more take turns by bytes.
+// take moves up to maxBytes and maxCount commands of the lanes up to last into dst: the system lane first and whole, then the
+// doors' by turns. A command that would have been next and finds no room is the first of the next entry.
 func (l *lanes) take(dst []*pending, last Lane, maxBytes, maxCount int) []*pending {
 	if l.queued.Load() == 0 {
 		return dst
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	bytes := 0
-	for lane := range l.q[:last+1] {
-		for l.head[lane] < len(l.q[lane]) && len(dst) < maxCount {
-			p := l.q[lane][l.head[lane]]
-			if bytes > 0 && bytes+p.size > maxBytes {
-				break
-			}
-			l.q[lane][l.head[lane]] = nil
-			l.head[lane]++
-			bytes += p.size
-			l.bytes[lane] -= p.size
-			l.queued.Add(-1)
-			dst = append(dst, p)
+	for bytes := 0; len(dst) < maxCount; {
+		lane, ok := l.next(last)
+		if !ok {
+			break
+		}
+		p := l.q[lane][l.head[lane]]
+		if bytes > 0 && bytes+p.size > maxBytes {
+			break
+		}
+		l.q[lane][l.head[lane]] = nil
+		l.head[lane]++
+		bytes += p.size
+		l.bytes[lane] -= p.size
+		l.queued.Add(-1)
+		dst = append(dst, p)
+		if lane != LaneSystem {
+			l.turn = l.served[lane]
+			l.served[lane] += int64(p.size)
 		}
 		if l.head[lane] == len(l.q[lane]) {
 			l.q[lane], l.head[lane] = l.q[lane][:0], 0
@@ -134,6 +151,22 @@ func (l *lanes) take(dst []*pending, last Lane, maxBytes, maxCount int) []*pendi
 		}
 	}
 	return dst
+}
+
+// next is the lane to take from, false if those up to last are empty; the caller holds mu.
+func (l *lanes) next(last Lane) (next Lane, ok bool) {
+	for lane := LaneSystem; lane <= last; lane++ {
+		if l.head[lane] == len(l.q[lane]) {
+			continue
+		}
+		if lane == LaneSystem {
+			return lane, true
+		}
+		if !ok || l.served[lane] < l.served[next] {
+			next, ok = lane, true
+		}
+	}
+	return next, ok
 }
 
 // usage returns queued bytes per lane.

@@ -3,7 +3,10 @@ package node
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
+
+	"github.com/holdfastdb/holdfast/entry"
 )
 
 // job is a queued command of a size; its sequence number is its name.
@@ -38,7 +41,7 @@ func TestLaneIsBoundedInBytes(t *testing.T) {
 	if !l.push(job(LaneSystem, 3, 100)) {
 		t.Fatal("a full lane closed another")
 	}
-	if got := names(l.take(nil, LaneKV, 1000, 10)); got != "3 1 " {
+	if got := names(l.take(nil, lastLane, 1000, 10)); got != "3 1 " {
 		t.Fatalf("took %s", got)
 	}
 	for range 10 {
@@ -66,16 +69,16 @@ func TestSystemLaneGoesFirst(t *testing.T) {
 		t.Fatalf("took %s", got)
 	}
 	l.push(job(LaneSystem, 102, 10))
-	if got := names(l.take(nil, LaneKV, 40, 10)); got != "101 102 0 1 " {
+	if got := names(l.take(nil, lastLane, 40, 10)); got != "101 102 0 1 " {
 		t.Fatalf("took %s", got)
 	}
-	if got := names(l.take(nil, LaneKV, 1<<20, 2)); got != "2 3 " {
+	if got := names(l.take(nil, lastLane, 1<<20, 2)); got != "2 3 " {
 		t.Fatalf("took %s", got)
 	}
-	if got := names(l.take(nil, LaneKV, 1, 10)); got != "4 " {
+	if got := names(l.take(nil, lastLane, 1, 10)); got != "4 " {
 		t.Fatalf("took %q: one command always goes", got)
 	}
-	if got := l.take(nil, LaneKV, 1<<20, 10); len(got) != 0 {
+	if got := l.take(nil, lastLane, 1<<20, 10); len(got) != 0 {
 		t.Fatalf("took %s of nothing", names(got))
 	}
 }
@@ -86,13 +89,13 @@ func TestUnshiftKeepsOrder(t *testing.T) {
 	for i := range uint64(3) {
 		l.push(job(LaneKV, i, 10))
 	}
-	taken := l.take(nil, LaneKV, 1000, 2)
+	taken := l.take(nil, lastLane, 1000, 2)
 	l.push(job(LaneKV, 3, 20))
 	l.unshift(taken)
 	if u := l.usage(); u[LaneKV] != 50 {
 		t.Fatalf("usage %v", u)
 	}
-	if got := names(l.take(nil, LaneKV, 1000, 10)); got != "0 1 2 3 " {
+	if got := names(l.take(nil, lastLane, 1000, 10)); got != "0 1 2 3 " {
 		t.Fatalf("took %s", got)
 	}
 }
@@ -120,7 +123,7 @@ func TestLanesAgainstModel(t *testing.T) {
 				next++
 			}
 		case 2:
-			taken := l.take(nil, LaneKV, 1+rng.IntN(2000), 1+rng.IntN(20))
+			taken := l.take(nil, lastLane, 1+rng.IntN(2000), 1+rng.IntN(20))
 			for _, p := range taken {
 				if len(model[p.lane]) == 0 || model[p.lane][0] != p.seq {
 					t.Fatalf("lane %d gave %d, due was %v", p.lane, p.seq, model[p.lane])
@@ -140,7 +143,7 @@ func TestLanesAgainstModel(t *testing.T) {
 		if got := l.usage(); got != bytes {
 			t.Fatalf("usage %v, want %v", got, bytes)
 		}
-		if want := int64(len(model[0]) + len(model[1])); l.queued.Load() != want {
+		if want := int64(len(model[0]) + len(model[1]) + len(model[2])); l.queued.Load() != want {
 			t.Fatalf("%d queued, want %d", l.queued.Load(), want)
 		}
 	}
@@ -155,11 +158,133 @@ func TestBusyLaneDoesNotGrow(t *testing.T) {
 	var taken []*pending
 	for i := range uint64(1_000_000) {
 		l.push(job(LaneKV, 100+i, 1))
-		if taken = l.take(taken[:0], LaneKV, 1, 1); taken[0].seq != i {
+		if taken = l.take(taken[:0], lastLane, 1, 1); taken[0].seq != i {
 			t.Fatalf("took %d, due was %d", taken[0].seq, i)
 		}
 	}
 	if c := cap(l.q[LaneKV]); c > 1000 {
 		t.Fatalf("room for %d where 100 wait", c)
+	}
+}
+
+// The doors share the log by bytes. A bulk load through one, whose commands are a thousand times as large, leaves the other half
+// of every stretch of the log, and the other way round.
+func TestDoorsShareByBytes(t *testing.T) {
+	l := newLanes(1 << 30)
+	for range 200 {
+		l.push(job(LaneTlog, 0, 512<<10))
+	}
+	for range 300_000 {
+		l.push(job(LaneKV, 1, 300))
+	}
+	var got [laneCount]int
+	for range 24 {
+		for _, p := range l.take(nil, lastLane, packBytes, 1<<20) {
+			got[p.lane] += p.size
+		}
+		if off := got[LaneTlog] - got[LaneKV]; off > 512<<10 || off < -512<<10 {
+			t.Fatalf("after %d bytes of one and %d of the other", got[LaneTlog], got[LaneKV])
+		}
+	}
+	// With at most so many commands in an entry the small ones fill some entries alone, and it comes to the same.
+	for range 100 {
+		for _, p := range l.take(nil, lastLane, packBytes, packCount) {
+			got[p.lane] += p.size
+		}
+	}
+	if off := got[LaneTlog] - got[LaneKV]; off > 512<<10 || off < -512<<10 || l.usage()[LaneTlog] == 0 || l.usage()[LaneKV] == 0 {
+		t.Errorf("%d bytes of one and %d of the other; %v left", got[LaneTlog], got[LaneKV], l.usage())
+	}
+}
+
+// However long a lane was alone, what comes into the other goes into the next entry; and having been idle gives no claim to more
+// than half.
+func TestIdlenessIsNoClaim(t *testing.T) {
+	for _, lanes := range [][2]Lane{{LaneKV, LaneTlog}, {LaneTlog, LaneKV}} {
+		busy, idle := lanes[0], lanes[1]
+		l := newLanes(1 << 30)
+		l.push(job(idle, 0, 10))
+		for range 10_000 {
+			l.push(job(busy, 0, 400<<10))
+		}
+		for range 1000 { // the other has been empty for long
+			l.take(nil, lastLane, packBytes, packCount)
+		}
+		l.push(job(idle, 7, 100))
+		found := false
+		for _, p := range l.take(nil, lastLane, packBytes, packCount) {
+			found = found || p.seq == 7
+		}
+		if !found {
+			t.Fatalf("a command in lane %d waits behind a bulk load in lane %d", idle, busy)
+		}
+		for range 1000 {
+			l.push(job(idle, 8, 400<<10))
+		}
+		var got [laneCount]int
+		for range 20 {
+			for _, p := range l.take(nil, lastLane, packBytes, packCount) {
+				got[p.lane] += p.size
+			}
+		}
+		if off := got[idle] - got[busy]; off > 800<<10 || off < -800<<10 { // a command of each
+			t.Errorf("%d bytes of lane %d beside %d of lane %d", got[idle], idle, got[busy], busy)
+		}
+	}
+}
+
+// A command too large for what is left of an entry is the first of the next one: small ones do not slip past it for ever.
+func TestLargeCommandsHaveTheirTurn(t *testing.T) {
+	l := newLanes(1 << 30)
+	for range 100 {
+		l.push(job(LaneKV, 1, 1_500_000))
+		l.push(job(LaneTlog, 2, 700_000))
+	}
+	var got [laneCount]int
+	for range 60 {
+		for _, p := range l.take(nil, lastLane, packBytes, packCount) {
+			got[p.lane] += p.size
+		}
+	}
+	if off := got[LaneKV] - got[LaneTlog]; off > 1_500_000 || off < -1_500_000 {
+		t.Errorf("%d bytes of one, %d of the other", got[LaneKV], got[LaneTlog])
+	}
+}
+
+// Through the whole node: while entries of a transparency log wait by the megabyte, a put is in the next entry of the log; while
+// puts do, an add is.
+func TestABulkLoadThroughOneDoorDoesNotHoldUpAnother(t *testing.T) {
+	m := newManual(t, 1)
+	n := m.nodes[0]
+	put := func(lane Lane, size int) *outcome {
+		o := &outcome{}
+		err := n.ProposeAsync(lane, 0, []entry.Part{putPart("k", strings.Repeat("x", size))}, func(r *entry.Result, err error) { o.done, o.res, o.err = true, r, err })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	for _, lanes := range [][2]Lane{{LaneTlog, LaneKV}, {LaneKV, LaneTlog}} { // what is in a command is nothing to the lanes
+		var bulk []*outcome
+		for range 40 {
+			bulk = append(bulk, put(lanes[0], 100<<10))
+		}
+		m.step() // some are on their way
+		before := n.appliedIdx
+		o := put(lanes[1], 10)
+		m.until("applied", func() bool { return o.done })
+		if o.err != nil || o.res.Rejection != nil || o.res.Pos.Index > before+2 {
+			t.Errorf("beside a bulk load in lane %d: %v after index %d, %v", lanes[0], o.res.Pos, before, o.err)
+		}
+		waiting := 0
+		for _, b := range bulk {
+			if !b.done {
+				waiting++
+			}
+		}
+		if waiting < 10 {
+			t.Errorf("only %d of the bulk were behind it", waiting)
+		}
+		m.until("all applied", func() bool { return bulk[len(bulk)-1].done })
 	}
 }

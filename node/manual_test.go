@@ -48,10 +48,11 @@ type manualNet struct {
 	self uint64
 }
 
-func (manualNet) SetPeer(uint64, string)    {}
-func (manualNet) RemovePeer(uint64)         {}
-func (manualNet) ConnectedFor(uint64) int64 { return int64(time.Hour) }
-func (manualNet) Close() error              { return nil }
+func (manualNet) SetPeer(uint64, string)       {}
+func (manualNet) RemovePeer(uint64)            {}
+func (manualNet) ConnectedFor(uint64) int64    { return int64(time.Hour) }
+func (manualNet) Traffic(uint64) *peer.Traffic { return nil }
+func (manualNet) Close() error                 { return nil }
 
 func (n manualNet) Send(to uint64, lane peer.Lane, frame []byte) bool {
 	n.m.mu.Lock()

@@ -22,6 +22,7 @@ import (
 	"github.com/holdfastdb/holdfast/clock"
 	"github.com/holdfastdb/holdfast/disk"
 	"github.com/holdfastdb/holdfast/entry"
+	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/machine/etcd2"
@@ -66,9 +67,12 @@ type Config struct {
 	ElectionTicks int
 	// LooseReconfig lets this member, as leader, make membership changes that may cost the cluster its quorum.
 	LooseReconfig bool
+	// HealthyAfter is for how long a member must have been connected without a break before this member, as leader, counts it as
+	// healthy; 0 = 5 s. A change is refused that would leave too few of those.
+	HealthyAfter time.Duration
 	// MaxLearners bounds learners in the cluster as far as this member, as leader, decides it; 0 = 1, etcd's default.
 	MaxLearners int
-	// MemoryBytes is the whole budget of the process (DECISIONS B5); 0 = 256 MiB.
+	// MemoryBytes is the whole budget of the process; the node takes its shares of it (internal/budget). 0 = 256 MiB.
 	MemoryBytes int64
 	// SegmentBytes is the size of a log segment, 0 = the log's default. LogTailBytes is how much log is kept for slow
 	// followers beyond what the store holds durably, 0 = 64 MiB. The simulation sets both small.
@@ -76,6 +80,8 @@ type Config struct {
 	Logger                     *slog.Logger
 	// Steps receives counts and times of each step of a write; nil: not measured by others.
 	Steps *meter.Steps
+	// shares of MemoryBytes, set with the defaults.
+	shares budget.Shares
 	// OnFatal is called once, from any goroutine, when the node stops because it must; nil: nothing. The node does not
 	// answer anything any more when it is called.
 	OnFatal func(error)
@@ -221,9 +227,9 @@ func Open(cfg Config) (n *Node, err error) {
 	n.pubChange.init()
 	n.calls.init()
 	n.registerMembership()
-	budget := int(cfg.MemoryBytes)
-	n.lanes.limit[LaneKV] = max(budget/10, 4<<20)
-	n.lanes.limit[LaneSystem] = max(budget/10, 4<<20)
+	n.lanes.limit[LaneSystem] = int(cfg.shares.Lane)
+	n.lanes.limit[LaneKV] = int(cfg.shares.Lane)
+	n.lanes.limit[LaneTlog] = max(int(cfg.shares.Lane)/2, 4<<20) // one command per log and member waits here, the rest at the door
 	if n.lock, err = cfg.FS.Lock(filepath.Join(cfg.Dir, "LOCK")); err != nil {
 		return nil, fmt.Errorf("open %s: in use by another process: %w", cfg.Dir, err)
 	}
@@ -282,6 +288,7 @@ func (cfg *Config) defaults() {
 	if cfg.MemoryBytes == 0 {
 		cfg.MemoryBytes = 256 << 20
 	}
+	cfg.shares = budget.Of(cfg.MemoryBytes)
 	if cfg.LogTailBytes == 0 {
 		cfg.LogTailBytes = logTail
 	}
@@ -290,6 +297,9 @@ func (cfg *Config) defaults() {
 	}
 	if cfg.ElectionTicks == 0 {
 		cfg.ElectionTicks = electionTicks
+	}
+	if cfg.HealthyAfter == 0 {
+		cfg.HealthyAfter = healthyAfter
 	}
 	if cfg.MaxLearners == 0 {
 		cfg.MaxLearners = maxLearners
@@ -303,14 +313,17 @@ func (cfg *Config) walDir() string {
 	return filepath.Join(cfg.Dir, "wal")
 }
 
-// openStore opens DIR/store with its share of the memory: 35 % for the block cache (DECISIONS B5).
+// openStore opens DIR/store with its share of the memory.
 func (cfg *Config) openStore(onFatal func(error)) (store.Store, error) {
 	dir := filepath.Join(cfg.Dir, "store")
 	if cfg.Store != nil {
 		return cfg.Store(dir)
 	}
-	return store.Open(dir, store.Options{CacheBytes: cfg.MemoryBytes * 35 / 100, OnFatal: onFatal})
+	return store.Open(dir, store.Options{CacheBytes: cfg.shares.Cache, MemtableBytes: cfg.shares.Memtable, OnFatal: onFatal})
 }
+
+// keyBytes is about what remembering a key's newest version takes.
+const keyBytes = 150
 
 // openMachines builds the machines over the store and finishes an interrupted snapshot install.
 func (n *Node) openMachines() error {
@@ -326,14 +339,14 @@ func (n *Node) openMachines() error {
 			return fmt.Errorf("finish the install of snapshot %d: %w", mark.Index, err)
 		}
 	}
-	// What a put needs to know of its predecessor takes about 150 bytes a key: an eighth of the budget at most.
+	share := n.cfg.shares
 	n.kv = kv.New(kv.Options{
-		CacheKeys:   int(n.cfg.MemoryBytes / 8 / 150),
-		FilterBytes: int(n.cfg.MemoryBytes / 32),
-		RecentBytes: int(min(8<<20, n.cfg.MemoryBytes/16)),
+		CacheKeys:   int(share.Keys / keyBytes),
+		FilterBytes: int(share.Filter),
+		RecentBytes: int(share.Recent),
 	})
 	n.members = member.New()
-	n.etcd2 = etcd2.New(etcd2.Options{CacheBytes: int(min(8<<20, n.cfg.MemoryBytes/32)), RecentBytes: int(min(4<<20, n.cfg.MemoryBytes/64))})
+	n.etcd2 = etcd2.New(etcd2.Options{CacheBytes: int(share.Nodes2), RecentBytes: int(share.Recent2)})
 	n.tree = tree.New()
 	n.idents = mident.New()
 	n.applier = machine.NewApplier(n.store, n.idents, n.kv, n.members, n.etcd2, n.tree)

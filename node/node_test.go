@@ -161,6 +161,7 @@ func TestProposeRefusals(t *testing.T) {
 
 // A directory is refused with a sentence that says what to do, and nothing in it is changed.
 func TestOpenRefusals(t *testing.T) {
+	t.Parallel()
 	used := t.TempDir()
 	n := startAlone(t, used, nil)
 	if _, err := Open(Config{Dir: used}); err == nil || !strings.Contains(err.Error(), "in use by another process") {

@@ -34,7 +34,8 @@ type Lane uint8
 
 const (
 	LaneSystem Lane = iota // leases, membership, compaction, deletes: small, never starved
-	LaneKV
+	LaneKV                 // of the kv door: writes
+	LaneTlog               // of the tlog door: entries of transparency logs
 )
 
 // Propose logs one command (at most one part per machine), waits until it is applied here and returns its result. It
@@ -200,7 +201,7 @@ func (n *Node) pack() error {
 	if !n.mayPack() {
 		return nil
 	}
-	n.batch = n.lanes.take(n.batch[:0], LaneKV, packBytes, packCount)
+	n.batch = n.lanes.take(n.batch[:0], lastLane, packBytes, packCount)
 	if len(n.batch) == 0 {
 		return nil
 	}

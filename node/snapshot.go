@@ -10,6 +10,7 @@ import (
 	"io"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/holdfastdb/holdfast/internal/wire"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
 )
@@ -70,10 +71,7 @@ func writeSnapshot(w io.Writer, v store.View, info *SnapshotInfo) error {
 			return err
 		}
 		k := it.Key()
-		chunk = binary.AppendUvarint(chunk, uint64(len(k)))
-		chunk = append(chunk, k...)
-		chunk = binary.AppendUvarint(chunk, uint64(len(val)))
-		chunk = append(chunk, val...)
+		chunk = wire.AppendBytes(wire.AppendBytes(chunk, k), val)
 		info.Keys++
 		info.Bytes += uint64(len(k) + len(val))
 		if len(chunk) >= snapshotChunk {
@@ -166,13 +164,10 @@ func ReadSnapshot(r io.Reader, head func(*SnapshotInfo) error, fn func(key, valu
 			break
 		}
 		sum.Write(b)
-		for len(b) > 0 {
-			var k, v []byte
-			if k, b, err = take(b); err != nil {
-				return nil, err
-			}
-			if v, b, err = take(b); err != nil {
-				return nil, err
+		for rows := wire.NewReader(b); rows.Len() > 0; {
+			k, v := rows.Bytes(), rows.Bytes()
+			if rows.Err() != nil {
+				return nil, fmt.Errorf("%w: record", ErrBadSnapshot)
 			}
 			if info.Keys > 0 && string(k) <= string(last) {
 				return nil, fmt.Errorf("%w: keys out of order", ErrBadSnapshot)
@@ -194,14 +189,6 @@ func ReadSnapshot(r io.Reader, head func(*SnapshotInfo) error, fn func(key, valu
 		return nil, fmt.Errorf("%w: totals", ErrBadSnapshot)
 	}
 	return info, nil
-}
-
-func take(b []byte) (v, rest []byte, err error) {
-	l, n := binary.Uvarint(b)
-	if n <= 0 || l > uint64(len(b)-n) {
-		return nil, nil, fmt.Errorf("%w: record", ErrBadSnapshot)
-	}
-	return b[n : n+int(l)], b[n+int(l):], nil
 }
 
 // SaveSnapshot streams a snapshot of this member's state at some applied index after the call began. It does not stop

@@ -544,5 +544,6 @@ func (nobody) Send(uint64, peer.Lane, []byte) bool { return false }
 func (nobody) SendStream(_ uint64, _ func(io.Writer) error, done func(error)) {
 	go done(errors.New("no network"))
 }
-func (nobody) ConnectedFor(uint64) int64 { return 0 }
-func (nobody) Close() error              { return nil }
+func (nobody) ConnectedFor(uint64) int64    { return 0 }
+func (nobody) Traffic(uint64) *peer.Traffic { return nil }
+func (nobody) Close() error                 { return nil }

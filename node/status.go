@@ -1,6 +1,7 @@
 package node
 
 import (
+	"github.com/holdfastdb/holdfast/peer"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/wal"
 )
@@ -48,6 +49,24 @@ func (n *Node) Followers() []Follower {
 		active := p.ID == n.id || n.net.ConnectedFor(p.ID) > 0
 		out = append(out, Follower{ID: p.ID, Match: p.Match, Active: active, Snapshotting: p.Snapshotting,
 			Latency: pub.latency[p.ID]})
+	}
+	return out
+}
+
+// Peer is what this member knows of its connections with another one.
+type Peer struct {
+	ID        uint64
+	Connected bool          // in both directions
+	Traffic   *peer.Traffic // nil: nobody counts
+}
+
+// Peers lists the other members as this one knows them, on every member.
+func (n *Node) Peers() []Peer {
+	var out []Peer
+	for _, m := range n.members.List() {
+		if m.ID != n.id {
+			out = append(out, Peer{ID: m.ID, Connected: n.net.ConnectedFor(m.ID) > 0, Traffic: n.net.Traffic(m.ID)})
+		}
 	}
 	return out
 }

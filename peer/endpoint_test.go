@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/holdfastdb/holdfast/internal/certtest"
 )
 
 // A member may listen at several places, a socket file among them, and each of them reaches it.
@@ -47,15 +49,15 @@ func TestOneOfSeveralAddressesIsEnough(t *testing.T) {
 
 // Where the sides differ the accepting one decides whether it asks for a certificate, as members do that made their own.
 func TestTheAcceptingSideDecidesWhoMustShowACertificate(t *testing.T) {
-	ca := newAuthority(t)
+	ca := certtest.NewAuthority("members")
 	anonymous := &tls.Config{InsecureSkipVerify: true}
-	open := ca.config(t, ca)
+	open := secured(ca, ca).TLS
 	open.ClientAuth = tls.NoClientCert
 	b, _ := member(t, 2, TCPOptions{TLS: open, DialTLS: anonymous})
 	a, ar := member(t, 1, TCPOptions{TLS: open, DialTLS: anonymous})
 	connect(t, a, ar, 2, b.Addr())
 
-	strict := ca.config(t, ca)
+	strict := secured(ca, ca).TLS
 	strict.ClientAuth = tls.RequireAndVerifyClientCert
 	c, _ := member(t, 3, TCPOptions{TLS: strict, DialTLS: anonymous})
 	if got, err := a.Ask(t.Context(), c.Addr(), []byte("who?")); err == nil {

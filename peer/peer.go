@@ -70,5 +70,7 @@ type Network interface {
 	// ConnectedFor returns for how long the peer's control lane has been up without a break, in both directions, in
 	// nanoseconds; 0 if it is down.
 	ConnectedFor(id uint64) int64
+	// Traffic returns what is counted of a peer, nil if it is unknown or nothing is counted.
+	Traffic(id uint64) *Traffic
 	Close() error
 }

@@ -63,9 +63,10 @@ func writeFrame(w *bufio.Writer, payload []byte) error {
 // streamReader joins frames to a stream again. It returns io.EOF only after the end mark, so a broken connection is
 // never taken for a complete stream.
 type streamReader struct {
-	r    *bufio.Reader
-	buf  []byte
-	done bool
+	r       *bufio.Reader
+	buf     []byte
+	done    bool
+	traffic *Traffic // nil: nobody counts
 }
 
 func (s *streamReader) Read(p []byte) (int, error) {
@@ -80,6 +81,7 @@ func (s *streamReader) Read(p []byte) (int, error) {
 			}
 			return 0, err
 		}
+		s.traffic.heard(b)
 		if len(b) == 0 {
 			s.done = true
 			return 0, io.EOF

@@ -24,6 +24,9 @@ const (
 	writeTimeout = 10 * time.Second
 	redialMin    = 50 * time.Millisecond
 	redialMax    = 500 * time.Millisecond
+	// probeInterval is between two measurements of a round trip: sixty in the five minutes that graphs look at, and nothing
+	// beside the heartbeats of those minutes.
+	probeInterval = 5 * time.Second
 )
 
 // queueBytes bounds what waits for one lane of one peer. Beyond it frames are dropped, which raft and the forwarder
@@ -74,6 +77,8 @@ type tcpPeer struct {
 	addr  atomic.Pointer[string]
 	lanes [laneCount]*tcpLane
 	stop  context.CancelFunc
+
+	traffic Traffic
 }
 
 // pick is the address for the given attempt: a member with several is tried at each in turn.
@@ -84,7 +89,8 @@ func (p *tcpPeer) pick(try int) string {
 
 // tcpLane is the queue of one outgoing connection; one goroutine dials and writes.
 type tcpLane struct {
-	wake chan struct{} // capacity 1
+	wake    chan struct{} // capacity 1
+	traffic *Traffic      // of the peer, whose lanes share it
 
 	mu    sync.Mutex // guards everything below
 	queue [][]byte
@@ -96,6 +102,7 @@ type tcpLane struct {
 	writing bool   // the lane's goroutine has taken frames and not finished with them
 	rest    []byte // what a direct write could not place, already framed
 	scratch []byte
+	probed  time.Time // when the probe left that is not answered yet; zero: none is out
 }
 
 // directMax is the largest frame the sender writes itself.
@@ -122,6 +129,7 @@ func (l *tcpLane) writeDirect(frame []byte) (taken bool) {
 	if err != nil || n <= 0 {
 		return false
 	}
+	l.traffic.Sent.Add(uint64(n))
 	if n < len(l.scratch) {
 		l.rest = append(l.rest[:0], l.scratch[n:]...)
 		select {
@@ -211,7 +219,7 @@ func (t *TCP) SetPeer(id uint64, addr string) {
 		if l == LaneSnapshot {
 			continue // streams dial for themselves
 		}
-		lane := &tcpLane{wake: make(chan struct{}, 1)}
+		lane := &tcpLane{wake: make(chan struct{}, 1), traffic: &p.traffic}
 		p.lanes[l] = lane
 		t.wg.Go(func() { t.runLane(ctx, p, l, lane) })
 	}
@@ -246,6 +254,7 @@ func (t *TCP) Send(to uint64, lane Lane, frame []byte) bool {
 	l.mu.Lock()
 	if !l.up || l.bytes+len(frame) > queueBytes[lane] && l.bytes > 0 {
 		l.mu.Unlock()
+		p.traffic.SendFailures.Inc()
 		return false
 	}
 	if l.writeDirect(frame) {
@@ -365,29 +374,72 @@ func (t *TCP) runLane(ctx context.Context, p *tcpPeer, lane Lane, l *tcpLane) {
 		}
 		l.mu.Lock()
 		l.up, l.since = true, time.Now()
-		l.queue, l.bytes, l.rest, l.writing = nil, 0, nil, false
+		l.queue, l.bytes, l.rest, l.writing, l.probed = nil, 0, nil, false, time.Time{}
 		if tc, ok := c.(*net.TCPConn); ok {
 			l.direct, _ = tc.SyscallConn()
 		}
 		l.mu.Unlock()
 		t.handler.Reconnected(p.id, lane)
 		closed := make(chan struct{})
-		go func() { // the other side never writes after its hello: a read that returns means the connection is gone
-			r.ReadByte()
+		go func() {
+			l.listen(r)
 			c.Close()
 			close(closed)
 		}()
-		l.writeTo(ctx, c, closed)
+		l.writeTo(ctx, c, closed, lane == LaneControl)
 		c.Close()
 		<-closed
 		l.mu.Lock()
 		l.up, l.direct = false, nil
+		p.traffic.SendFailures.Add(uint64(len(l.queue)))
 		l.queue, l.bytes, l.rest = nil, 0, nil
 		l.mu.Unlock()
+		if lane == LaneControl && ctx.Err() == nil {
+			p.traffic.Disconnects.Inc()
+		}
 	}
 }
 
-func (l *tcpLane) writeTo(ctx context.Context, c net.Conn, closed <-chan struct{}) {
+// listen reads what the other side has to say on a lane, which is only that it has seen a probe, until the connection is gone.
+func (l *tcpLane) listen(r *bufio.Reader) {
+	for {
+		if _, err := readFrame(r, 0); err != nil {
+			return
+		}
+		l.mu.Lock()
+		began := l.probed
+		l.probed = time.Time{}
+		l.mu.Unlock()
+		if began.IsZero() {
+			return // an answer to nothing: whoever that is, it is no member
+		}
+		l.traffic.RoundTrip.Record(time.Since(began))
+	}
+}
+
+// probe sends an empty frame, which the other side answers, unless one is out: then the member is slow, and the round trip that is
+// being measured says by how much. The caller is the lane's goroutine, which looks at the queue next.
+func (l *tcpLane) probe() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.probed.IsZero() {
+		return
+	}
+	l.probed = time.Now()
+	if !l.writeDirect(nil) {
+		l.queue = append(l.queue, nil)
+	}
+}
+
+// writeTo writes what is queued until the connection is gone, and probes the member now and then.
+func (l *tcpLane) writeTo(ctx context.Context, c net.Conn, closed <-chan struct{}, probing bool) {
+	var due <-chan time.Time
+	if probing {
+		ticks := time.NewTicker(probeInterval)
+		defer ticks.Stop()
+		due = ticks.C
+		l.probe()
+	}
 	var bufs net.Buffers
 	var heads []byte
 	for {
@@ -399,6 +451,9 @@ func (l *tcpLane) writeTo(ctx context.Context, c net.Conn, closed <-chan struct{
 		if len(q) == 0 && len(rest) == 0 {
 			select {
 			case <-l.wake:
+				continue
+			case <-due:
+				l.probe()
 				continue
 			case <-closed:
 				return
@@ -420,7 +475,10 @@ func (l *tcpLane) writeTo(ctx context.Context, c net.Conn, closed <-chan struct{
 		}
 		c.SetWriteDeadline(time.Now().Add(writeTimeout))
 		out := bufs
-		if _, err := out.WriteTo(c); err != nil {
+		n, err := out.WriteTo(c)
+		l.traffic.Sent.Add(uint64(n))
+		if err != nil {
+			l.traffic.SendFailures.Add(uint64(len(q))) // how many of them arrived nobody knows
 			return
 		}
 		clear(bufs)
@@ -489,25 +547,44 @@ func (t *TCP) serve(c net.Conn) {
 		w.Flush()
 	case Lane(h.kind) == LaneSnapshot:
 		c.SetDeadline(time.Time{})
-		status := []byte(nil)
-		if err := t.handler.HandleStream(h.from, &streamReader{r: r}); err != nil {
+		status, from := []byte(nil), t.Traffic(h.from)
+		if err := t.handler.HandleStream(h.from, &streamReader{r: r, traffic: from}); err != nil {
 			status = []byte(err.Error())
+			from.lost(err)
 		}
 		c.SetDeadline(time.Now().Add(writeTimeout))
 		writeFrame(w, status)
 		w.Flush()
 	default:
 		c.SetDeadline(time.Time{})
-		for {
-			f, err := readFrame(r, MaxFrameBytes)
-			if err != nil {
-				if errors.Is(err, errFrame) {
-					t.log.Warn("connection cut", "member", fmt.Sprintf("%x", h.from), "lane", Lane(h.kind).String(), "err", err)
-				}
+		t.receive(&h, c, r, w)
+	}
+}
+
+// receive hands on the frames of a lane until its connection ends, and answers probes.
+func (t *TCP) receive(h *hello, c net.Conn, r *bufio.Reader, w *bufio.Writer) {
+	lane, from := Lane(h.kind), t.Traffic(h.from)
+	for {
+		f, err := readFrame(r, MaxFrameBytes)
+		if from == nil {
+			from = t.Traffic(h.from) // its addition may have been on the way to this member still
+		}
+		if err != nil {
+			if errors.Is(err, errFrame) {
+				t.log.Warn("connection cut", "member", fmt.Sprintf("%x", h.from), "lane", lane.String(), "err", err)
+			}
+			from.lost(err)
+			return
+		}
+		from.heard(f)
+		if lane == LaneControl && len(f) == 0 {
+			c.SetWriteDeadline(time.Now().Add(writeTimeout))
+			if writeFrame(w, nil) != nil || w.Flush() != nil {
 				return
 			}
-			t.handler.HandleFrame(h.from, Lane(h.kind), f)
+			continue
 		}
+		t.handler.HandleFrame(h.from, lane, f)
 	}
 }
 
@@ -558,7 +635,7 @@ func (t *TCP) SendStream(to uint64, write func(w io.Writer) error, done func(err
 		return
 	}
 	t.wg.Go(func() {
-		done(func() error {
+		err := func() error {
 			c, r, err := t.dial(t.ctx, p.pick(0), h)
 			if err != nil {
 				return err
@@ -566,7 +643,7 @@ func (t *TCP) SendStream(to uint64, write func(w io.Writer) error, done func(err
 			stop := context.AfterFunc(t.ctx, func() { c.Close() })
 			defer stop()
 			defer c.Close()
-			s := &streamWriter{w: bufio.NewWriterSize(&streamConn{c: c}, 64<<10), buf: make([]byte, 0, streamChunk)}
+			s := &streamWriter{w: bufio.NewWriterSize(&streamConn{c: c, traffic: &p.traffic}, 64<<10), buf: make([]byte, 0, streamChunk)}
 			if err := write(s); err != nil {
 				return err // closing without the end mark tells the receiver
 			}
@@ -582,7 +659,11 @@ func (t *TCP) SendStream(to uint64, write func(w io.Writer) error, done func(err
 				return fmt.Errorf("%w: %s", ErrRefused, status)
 			}
 			return nil
-		}())
+		}()
+		if err != nil {
+			p.traffic.SendFailures.Inc()
+		}
+		done(err)
 	})
 }
 
@@ -592,8 +673,9 @@ const streamRate = 32 << 20
 
 // streamConn gives every write its own deadline (a stream may take long, a stuck receiver may not) and keeps to streamRate.
 type streamConn struct {
-	c   net.Conn
-	due time.Time // when the next write may begin
+	c       net.Conn
+	due     time.Time // when the next write may begin
+	traffic *Traffic
 }
 
 func (s *streamConn) Write(p []byte) (int, error) {
@@ -604,7 +686,9 @@ func (s *streamConn) Write(p []byte) (int, error) {
 	}
 	s.due = now.Add(time.Duration(len(p)) * time.Second / streamRate)
 	s.c.SetWriteDeadline(now.Add(3 * writeTimeout))
-	return s.c.Write(p)
+	n, err := s.c.Write(p)
+	s.traffic.Sent.Add(uint64(n))
+	return n, err
 }
 
 // Ask sends one question to whoever listens on addr and returns the answer. A refusal wraps ErrRefused.

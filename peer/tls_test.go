@@ -2,70 +2,20 @@ package peer
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"math/big"
-	"net"
 	"testing"
-	"time"
+
+	"github.com/holdfastdb/holdfast/internal/certtest"
 )
 
-// authority signs certificates for 127.0.0.1.
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	a := &authority{}
-	der, key := a.issue(t, &x509.Certificate{Subject: pkix.Name{CommonName: "test ca"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign})
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.cert, a.key = cert, key
-	return a
-}
-
-func (a *authority) issue(t *testing.T, c *x509.Certificate) ([]byte, *ecdsa.PrivateKey) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.SerialNumber = big.NewInt(time.Now().UnixNano())
-	c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	parent, signer := a.cert, a.key
-	if parent == nil {
-		parent, signer = c, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return der, key
-}
-
-// config is a member's: its own certificate and trust in one authority, both ways.
-func (a *authority) config(t *testing.T, trusts *authority) *tls.Config {
-	t.Helper()
-	der, key := a.issue(t, &x509.Certificate{Subject: pkix.Name{CommonName: "member"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}})
-	pool := x509.NewCertPool()
-	pool.AddCert(trusts.cert)
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, RootCAs: pool, ClientCAs: pool}
+// secured is how a member is secured that shows a certificate of one authority and trusts another, or the same.
+func secured(signed, trusted *certtest.Authority) TCPOptions {
+	return TCPOptions{TLS: trusted.Config(signed.Issue("member"))}
 }
 
 func TestMutualTLS(t *testing.T) {
-	ca := newAuthority(t)
-	a, ar := member(t, 1, TCPOptions{TLS: ca.config(t, ca)})
-	b, br := member(t, 2, TCPOptions{TLS: ca.config(t, ca)})
+	ca := certtest.NewAuthority("members")
+	a, ar := member(t, 1, secured(ca, ca))
+	b, br := member(t, 2, secured(ca, ca))
 	connect(t, a, ar, 2, b.Addr())
 	if !a.Send(2, LaneAppend, []byte("secret")) {
 		t.Fatal("dropped")
@@ -76,21 +26,19 @@ func TestMutualTLS(t *testing.T) {
 // Peer TLS with a wrong certificate gets no connection: not by either side's authority, not without a certificate, and not
 // in cleartext.
 func TestWrongCertificateGetsNoConnection(t *testing.T) {
-	ca, other := newAuthority(t), newAuthority(t)
-	b, br := member(t, 2, TCPOptions{TLS: ca.config(t, ca)})
+	ca, other := certtest.NewAuthority("members"), certtest.NewAuthority("others")
+	b, br := member(t, 2, secured(ca, ca))
 	br.ask = func([]byte) ([]byte, error) { return []byte("answered"), nil }
-	bare := ca.config(t, ca)
-	bare.Certificates = nil
 	for _, c := range []struct {
 		name string
-		tls  *tls.Config
+		opts TCPOptions
 	}{
-		{"signed by another authority", other.config(t, ca)},
-		{"trusts another authority", ca.config(t, other)},
-		{"no certificate", bare},
-		{"cleartext", nil},
+		{"signed by another authority", secured(other, ca)},
+		{"trusts another authority", secured(ca, other)},
+		{"no certificate", TCPOptions{TLS: ca.Config()}},
+		{"cleartext", TCPOptions{}},
 	} {
-		a, ar := member(t, 1, TCPOptions{TLS: c.tls})
+		a, ar := member(t, 1, c.opts)
 		a.SetPeer(2, b.Addr())
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		if got, err := a.Ask(ctx, b.Addr(), []byte("who?")); err == nil {

@@ -1,0 +1,50 @@
+package peer
+
+import (
+	"errors"
+	"io"
+	"net"
+
+	"github.com/holdfastdb/holdfast/internal/meter"
+)
+
+// Traffic counts what one other member and this one have said to each other since this one was told of it. Fields only grow, are
+// written as things happen, by atomic additions and no lock of their own, and may be read at any time.
+//
+// Bytes are those of frames with their headers, before TLS: what members say, not what the wire costs. Questions (Ask) are not
+// in it; they come from somebody who need not be a member.
+type Traffic struct {
+	Sent, Received meter.Counter // bytes
+	// SendFailures counts frames and streams that did not leave: not connected, the queue full, or lost with a connection.
+	SendFailures meter.Counter
+	// ReceiveFailures counts connections that ended within a frame or by a wrong one, and streams that were not taken.
+	ReceiveFailures meter.Counter
+	// Disconnects counts how often the control lane to the member was up and broke.
+	Disconnects meter.Counter
+	// RoundTrip is how long the member takes to answer on the control lane: both ways, both sockets, both processes.
+	RoundTrip meter.Histogram
+}
+
+// heard counts a frame that came in. A nil Traffic is that of somebody this member has not been told of yet.
+func (c *Traffic) heard(frame []byte) {
+	if c != nil {
+		c.Received.Add(uint64(frameHeaderLen + len(frame)))
+	}
+}
+
+// lost counts how reading from the member ended, unless it was between two frames or by ourselves.
+func (c *Traffic) lost(err error) {
+	if c != nil && err != io.EOF && !errors.Is(err, net.ErrClosed) {
+		c.ReceiveFailures.Inc()
+	}
+}
+
+// Traffic implements Network.
+func (t *TCP) Traffic(id uint64) *Traffic {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p := t.peers[id]; p != nil {
+		return &p.traffic
+	}
+	return nil
+}
