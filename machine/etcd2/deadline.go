@@ -13,7 +13,7 @@ const never = math.MaxInt64
 // closed when a node may have got an earlier one. Safe for concurrent use; meant for one worker, which asks again after
 // either has come.
 func (m *Machine) NextDeadline() (tick int64, sooner <-chan struct{}, err error) {
-	m.mu.Lock()
+	m.gate.Lock()
 	// What can be said of later entries: no deadline of theirs is before the tick of the one published last.
 	edge := appendDeadlineKey(nil, m.pubTick.Load(), []byte("/"))
 	it, err := m.st.NewIter(m.pubCursor, []byte{letter, spaceDeadline + 1})
@@ -23,7 +23,7 @@ func (m *Machine) NextDeadline() (tick int64, sooner <-chan struct{}, err error)
 	// Until the first row is read any new deadline counts as an earlier one.
 	m.soonest = never
 	ch := m.sooner
-	m.mu.Unlock()
+	m.gate.Unlock()
 	if err != nil {
 		return 0, ch, fmt.Errorf("read deadlines: %w", err)
 	}
@@ -40,8 +40,8 @@ func (m *Machine) NextDeadline() (tick int64, sooner <-chan struct{}, err error)
 	if err := it.Error(); err != nil {
 		return 0, ch, fmt.Errorf("read deadlines: %w", err)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.gate.Lock()
+	defer m.gate.Unlock()
 	if m.sooner == ch {
 		m.soonest = tick
 	}

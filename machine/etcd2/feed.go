@@ -11,7 +11,7 @@ import (
 
 // feed keeps the newest events in memory, bounded in bytes, in blocks that are only ever appended to, so that readers
 // share them without copying (as in machine/kv). It is a cache: the last HistoryEvents events are in the store, however
-// large they are. Guarded by Machine.mu.
+// large they are. Guarded by Machine.gate.
 type feed struct {
 	limit, bytes int
 	blocks       []*feedBlock // oldest first
@@ -72,8 +72,8 @@ func (f *feed) after(after uint64) []*Event {
 // again from the last one. ok is false if memory no longer reaches back that far; index is the present one. Without events,
 // changed is closed at the next change. Safe for concurrent use.
 func (m *Machine) Recent(after uint64) (evs []*Event, index uint64, ok bool, changed <-chan struct{}) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.gate.Lock()
+	defer m.gate.Unlock()
 	index = m.pubIndex.Load()
 	if after >= index {
 		if m.changed == nil {
@@ -91,7 +91,7 @@ func (m *Machine) Recent(after uint64) (evs []*Event, index uint64, ok bool, cha
 // present one; nil if there is none. A *entry/etcd2.Refusal says that the history does not reach back that far; other
 // errors are the store's. Safe for concurrent use.
 func (m *Machine) Scan(since uint64, match func(*Event) bool) (found *Event, index uint64, err error) {
-	m.mu.RLock()
+	m.gate.RLock()
 	index = m.pubIndex.Load()
 	blocks, from := slices.Clone(m.feed.blocks), m.feed.from
 	var last []*Event // the last block may grow meanwhile
@@ -100,14 +100,14 @@ func (m *Machine) Scan(since uint64, match func(*Event) bool) (found *Event, ind
 	}
 	var old store.Iter
 	if start := historyStart(index); since < start {
-		m.mu.RUnlock()
+		m.gate.RUnlock()
 		cause := fmt.Sprintf("the requested history has been cleared [%d/%d]", start, since)
 		return nil, index, &e2.Refusal{Code: e2.IndexCleared, Cause: cause, Index: index}
 	}
 	if since < from {
 		old, err = m.st.NewIter(appendHistoryKey(nil, since), appendHistoryKey(nil, index+1))
 	}
-	m.mu.RUnlock()
+	m.gate.RUnlock()
 	if err != nil {
 		return nil, index, fmt.Errorf("read history: %w", err)
 	}

@@ -11,11 +11,11 @@ package etcd2
 import (
 	"bytes"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"github.com/holdfastdb/holdfast/entry"
 	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/store"
 )
 
@@ -56,13 +56,9 @@ type Machine struct {
 	back     bool   // cursor has gone back to a row of this entry
 	next     int64  // the earliest deadline may have moved down to this; never: it did not
 
-	// The gate, as in machine/kv: Seal takes mu and makes seq odd, Publish makes it even and lets go. A reader of one row
-	// checks seq instead of locking; one that needs an iterator takes it under mu.
-	mu     sync.RWMutex
-	seq    atomic.Uint64
-	sealed bool // apply goroutine only: mu is held by Seal
+	gate machine.Gate // closed by Seal, opened by Publish; a reader that needs an iterator takes it under the lock
 
-	// Published. Written under mu by the apply goroutine.
+	// Published. Written by the apply goroutine while the gate is closed.
 	pubIndex  atomic.Uint64
 	pubTick   atomic.Int64 // of the last entry: deadlines to come are not before it
 	pubCursor []byte       // as cursor; NextDeadline moves it up
@@ -105,9 +101,7 @@ func (m *Machine) Load(st store.Store) error {
 		return err
 	}
 
-	if !m.sealed {
-		m.Seal()
-	}
+	m.gate.Close()
 	if m.st != st { // readers look at it without a lock; it stays the same over a snapshot install
 		m.st = st
 	}
@@ -143,21 +137,10 @@ func (m *Machine) Finish(_ *entry.Stamp, b store.Batch) error {
 func (m *Machine) Unfinished() bool { return false }
 
 // Seal implements machine.Machine.
-func (m *Machine) Seal() {
-	m.mu.Lock()
-	m.seq.Add(1)
-	m.sealed = true
-}
+func (m *Machine) Seal() { m.gate.Close() }
 
 // Unseal implements machine.Machine.
-func (m *Machine) Unseal() {
-	if !m.sealed { // Load got further than its caller
-		return
-	}
-	m.sealed = false
-	m.seq.Add(1)
-	m.mu.Unlock()
-}
+func (m *Machine) Unseal() { m.gate.Open() }
 
 // Publish implements machine.Machine.
 func (m *Machine) Publish(st *entry.Stamp) {
@@ -180,9 +163,7 @@ func (m *Machine) Publish(st *entry.Stamp) {
 // open makes the entry what readers see and lets them in.
 func (m *Machine) open() {
 	m.pubIndex.Store(m.index)
-	m.sealed = false
-	m.seq.Add(1)
-	m.mu.Unlock()
+	m.gate.Open()
 }
 
 // settle forgets what belonged to the entry only.
@@ -204,7 +185,7 @@ func (m *Machine) settle() {
 // maxIdle is the capacity kept from one entry to the next: one large expiry must not hold its memory for ever.
 const maxIdle = 1 << 13
 
-// wake closes a channel readers wait on; the caller holds mu.
+// wake closes a channel readers wait on; the caller holds the gate's lock, or the gate is closed.
 func (m *Machine) wake(ch *chan struct{}) {
 	if *ch != nil {
 		close(*ch)

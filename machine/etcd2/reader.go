@@ -26,13 +26,13 @@ func (m *Machine) Index() uint64 { return m.pubIndex.Load() }
 //
 // Why it is consistent: index was published before the Get, so the Get sees at least the state at index. If the row was
 // written at or before index, it is the state at index. Otherwise it is right only if nothing was published meanwhile, which
-// an unchanged even seq proves.
+// the same version of the gate proves.
 func (m *Machine) Key(l *Lookup, path []byte, tick func() int64) (n Node, index uint64, ok bool, err error) {
 	l.key = appendNodeKey(l.key[:0], path)
 	for range 4 {
-		before := m.seq.Load()
-		if before&1 != 0 {
-			m.await()
+		version, open := m.gate.Version()
+		if !open {
+			m.gate.Await()
 			continue
 		}
 		index = m.pubIndex.Load()
@@ -51,7 +51,7 @@ func (m *Machine) Key(l *Lookup, path []byte, tick func() int64) (n Node, index 
 		if nd.dir {
 			return Node{}, 0, false, nil
 		}
-		if nd.modified > index && m.seq.Load() != before {
+		if nd.modified > index && !m.gate.Same(version) {
 			continue
 		}
 		at := int64(0)
@@ -61,12 +61,6 @@ func (m *Machine) Key(l *Lookup, path []byte, tick func() int64) (n Node, index 
 		return nd.view(path, at), index, true, nil
 	}
 	return Node{}, 0, false, nil // always in motion; List holds it still
-}
-
-// await returns when no batch is being made visible.
-func (m *Machine) await() {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
 }
 
 // List visits the node at path at depth 0 and, if it is a directory, what lies directly in it, or everything below it if
@@ -122,17 +116,17 @@ func (m *Machine) List(path []byte, recursive bool, tick, maxBytes int64, visit 
 // left alone long enough is.
 func (m *Machine) enter(path []byte) (top node, it *rowIter, index uint64, err error) {
 	for try := 0; ; try++ {
-		before := m.seq.Load()
-		if before&1 != 0 {
-			m.await()
+		version, open := m.gate.Version()
+		if !open {
+			m.gate.Await()
 			continue
 		}
 		if try < 4 {
 			index = m.pubIndex.Load()
 			top, err = m.find(path, index)
 		}
-		m.mu.RLock()
-		same := m.seq.Load() == before
+		m.gate.RLock()
+		same := m.gate.Same(version)
 		if try == 4 {
 			same, index = true, m.pubIndex.Load()
 			top, err = m.find(path, index)
@@ -140,7 +134,7 @@ func (m *Machine) enter(path []byte) (top node, it *rowIter, index uint64, err e
 		if same && err == nil && top.dir {
 			it, err = m.rows(m.st, path)
 		}
-		m.mu.RUnlock()
+		m.gate.RUnlock()
 		if same {
 			return top, it, index, err
 		}

@@ -158,9 +158,9 @@ type dueNode struct {
 // the last one stopped: in front of that the store has nothing but rows deleted lately, and an iterator would step over
 // each of them.
 func (m *Machine) due(tick int64, limit int) (due []dueNode, all bool, err error) {
-	m.mu.RLock()
+	m.gate.RLock()
 	lower := m.pubCursor // at or above cursor: NextDeadline may have moved it up
-	m.mu.RUnlock()
+	m.gate.RUnlock()
 	it, err := m.st.NewIter(lower, appendDeadlineKey(nil, tick+1, []byte("/")))
 	if err != nil {
 		return nil, false, fmt.Errorf("read deadlines: %w", err)

@@ -66,7 +66,7 @@ func (m *Machine) writeAlarms(b store.Batch) {
 	}
 }
 
-// publishAlarms shows them to readers; the caller holds mu. Readers may hold the old slice, so it is replaced.
+// publishAlarms shows them to readers; the gate is closed. Readers may hold the old slice, so it is replaced.
 func (m *Machine) publishAlarms() {
 	next := slices.Clone(m.alarms)
 	for i := range m.alarmLog {

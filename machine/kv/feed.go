@@ -4,7 +4,7 @@ import "sort"
 
 // feed keeps the newest events in memory for watches, bounded in bytes. It consists of blocks that are only ever appended
 // to, so that readers share them without copying: a reader holds a slice of a block up to what was published when it
-// asked. Guarded by Machine.mu.
+// asked. Guarded by Machine.gate.
 type feed struct {
 	limit  int
 	blocks []*feedBlock // oldest first
@@ -73,8 +73,8 @@ func (f *feed) appendRevision(evs []Event) {
 // the returned ones is published. It may return fewer than there are, up to revision upTo, with changed closed already: ask
 // again.
 func (m *Machine) Recent(after int64) (evs []Event, upTo int64, ok bool, changed <-chan struct{}) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.gate.Lock()
+	defer m.gate.Unlock()
 	f := &m.feed
 	if after < f.after {
 		return nil, f.after, false, closedChan

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/internal/wire"
 	"github.com/holdfastdb/holdfast/store"
 )
 
@@ -136,7 +137,7 @@ func (m *Machine) writeLeases(b store.Batch) {
 	}
 }
 
-// publishLeases shows them to readers; the caller holds mu.
+// publishLeases shows them to readers; the gate is closed.
 func (m *Machine) publishLeases() {
 	for i := range m.leaseLog {
 		if w := &m.leaseLog[i]; w.revoked {
@@ -162,8 +163,9 @@ func loadLeases(st store.Reader) (map[int64]int64, error) {
 		if err != nil {
 			return nil, fmt.Errorf("load leases: %w", err)
 		}
-		ttl, n := binary.Varint(row)
-		if k := it.Key(); len(k) == 10 && n == len(row) {
+		r := wire.NewReader(row)
+		ttl := r.Varint()
+		if k := it.Key(); len(k) == 10 && r.End() == nil {
 			leases[leaseOf(k[2:])] = ttl
 		} else {
 			return nil, fmt.Errorf("lease row %x: %w", clip(k), errCorrupt)

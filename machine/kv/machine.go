@@ -8,11 +8,11 @@ package kv
 
 import (
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/store"
 )
 
@@ -52,14 +52,9 @@ type Machine struct {
 	key, row []byte  // scratch for building rows
 	tally    tally   // what this entry did, for stats
 
-	// The gate. Seal takes mu and makes seq odd, Publish makes it even and lets go: while a batch becomes visible no reader
-	// can begin, and a reader that only looks at one row checks seq instead of locking (reader.go). The rejected design was
-	// a plain RWMutex for all: a read of one row from disk would then hold up Apply.
-	mu     sync.RWMutex
-	seq    atomic.Uint64
-	sealed bool // apply goroutine only: mu is held by Seal
+	gate machine.Gate // closed by Seal, opened by Publish
 
-	// Published state. Written under mu by the apply goroutine, which may also read it without.
+	// Published state. Written by the apply goroutine while the gate is closed, and read by it at any time.
 	pub      sums
 	leases   map[int64]int64 // id → TTL in seconds
 	leaseGen uint64          // counts changes of leases
@@ -69,7 +64,7 @@ type Machine struct {
 	// Copies of pub for readers that do not lock.
 	pubRev, pubCompacted, pubHistory, pubInUse, pubEdge atomic.Int64
 
-	// Channels readers wait on; nil while nobody asked. Guarded by mu.
+	// Channels readers wait on; nil while nobody asked. Guarded by the gate's lock.
 	revChanged, leaseChanged chan struct{}
 
 	stats Stats
@@ -117,9 +112,7 @@ func (m *Machine) Load(st store.Store) error {
 		return err
 	}
 
-	if !m.sealed {
-		m.Seal()
-	}
+	m.gate.Close()
 	if m.st != st { // readers look at it without a lock; it stays the same over a snapshot install
 		m.st = st
 	}
@@ -195,21 +188,10 @@ func (m *Machine) Finish(_ *entry.Stamp, b store.Batch) error {
 }
 
 // Seal implements machine.Machine.
-func (m *Machine) Seal() {
-	m.mu.Lock()
-	m.seq.Add(1)
-	m.sealed = true
-}
+func (m *Machine) Seal() { m.gate.Close() }
 
 // Unseal implements machine.Machine.
-func (m *Machine) Unseal() {
-	if !m.sealed { // Load got further than its caller
-		return
-	}
-	m.sealed = false
-	m.seq.Add(1)
-	m.mu.Unlock()
-}
+func (m *Machine) Unseal() { m.gate.Open() }
 
 // Publish implements machine.Machine.
 func (m *Machine) Publish(*entry.Stamp) {
@@ -242,12 +224,10 @@ func (m *Machine) unseal() {
 	m.pubInUse.Store(m.now.inUse)
 	m.pubEdge.Store(m.now.edge)
 	m.stats.Keys.Store(m.now.keys)
-	m.sealed = false
-	m.seq.Add(1)
-	m.mu.Unlock()
+	m.gate.Open()
 }
 
-// wake closes a channel readers wait on; the caller holds mu.
+// wake closes a channel readers wait on; the caller holds the gate's lock, or the gate is closed.
 func (m *Machine) wake(ch *chan struct{}) {
 	if *ch != nil {
 		close(*ch)

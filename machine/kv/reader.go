@@ -31,19 +31,13 @@ type Lease struct {
 // Revision returns the current revision and the compacted revision (0 = never compacted). A fresh store is at revision 1.
 func (m *Machine) Revision() (current, compacted int64) {
 	for {
-		s := m.seq.Load()
+		version, open := m.gate.Version()
 		current, compacted = m.pubRev.Load(), m.pubCompacted.Load()
-		if s&1 == 0 && m.seq.Load() == s {
+		if open && m.gate.Same(version) {
 			return current, max(compacted, 0)
 		}
-		m.await()
+		m.gate.Await()
 	}
-}
-
-// await returns when no batch is being made visible.
-func (m *Machine) await() {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
 }
 
 // Size counts the bytes of keys and values with history (quota, dbSize); inUse those of current keys only.
@@ -59,8 +53,8 @@ type pinned struct {
 
 // pin takes the present state; the caller closes the view.
 func (m *Machine) pin() pinned {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	m.gate.RLock()
+	defer m.gate.RUnlock()
 	return pinned{m.st.NewView(), m.pub}
 }
 
@@ -177,14 +171,14 @@ func (m *Machine) Range(r *ekv.Range, maxBytes int64) (res *ekv.RangeResult, rev
 func (m *Machine) currentRange(r *ekv.Range, b *budget) (*ekv.RangeResult, int64, error) {
 	lower, upper, ok := currentBounds(r.Key, r.End)
 	backwards := keysDescending(r)
-	m.mu.RLock()
+	m.gate.RLock()
 	s := m.pub
 	var it store.Iter
 	var err error
 	if ok {
 		it, err = m.st.NewIter(lower, upper)
 	}
-	m.mu.RUnlock()
+	m.gate.RUnlock()
 	if err != nil {
 		return nil, s.rev, fmt.Errorf("scan current rows: %w", err)
 	}
@@ -214,15 +208,15 @@ var keyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 128); return &
 //
 // Why it is consistent: rev was published before the Get, so the Get sees at least the state at rev. If what it found was
 // written at or before rev, it is the state at rev. Otherwise (a newer row, or none) it is right only if nothing was
-// published meanwhile, which an unchanged even seq proves.
+// published meanwhile, which the same version of the gate proves.
 func (m *Machine) pointRead(r *ekv.Range, maxBytes int64) (*ekv.RangeResult, int64, error) {
 	kb := keyBuffers.Get().(*[]byte)
 	defer keyBuffers.Put(kb)
 	*kb = appendCurrentKey((*kb)[:0], r.Key)
 	for range 4 {
-		before := m.seq.Load()
-		if before&1 != 0 {
-			m.await()
+		version, open := m.gate.Version()
+		if !open {
+			m.gate.Await()
 			continue
 		}
 		rev := m.pubRev.Load()
@@ -231,7 +225,7 @@ func (m *Machine) pointRead(r *ekv.Range, maxBytes int64) (*ekv.RangeResult, int
 			return nil, rev, fmt.Errorf("read current row: %w", err)
 		}
 		if !ok {
-			if m.seq.Load() == before {
+			if m.gate.Same(version) {
 				return &ekv.RangeResult{Revision: rev}, rev, nil
 			}
 			continue
@@ -392,12 +386,12 @@ func (p *pinned) txn(t *ekv.Txn, path *[]bool, b *budget) (*ekv.TxnResult, error
 
 // Leases lists all leases by id.
 func (m *Machine) Leases() []Lease {
-	m.mu.RLock()
+	m.gate.RLock()
 	all := make([]Lease, 0, len(m.leases))
 	for id, ttl := range m.leases { // any order: sorted below
 		all = append(all, Lease{id, ttl})
 	}
-	m.mu.RUnlock()
+	m.gate.RUnlock()
 	slices.SortFunc(all, func(a, b Lease) int {
 		if a.ID < b.ID {
 			return -1
@@ -409,8 +403,8 @@ func (m *Machine) Leases() []Lease {
 
 // Lease returns one lease.
 func (m *Machine) Lease(id int64) (Lease, bool) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	m.gate.RLock()
+	defer m.gate.RUnlock()
 	ttl, ok := m.leases[id]
 	return Lease{id, ttl}, ok
 }
@@ -444,8 +438,8 @@ func (m *Machine) EachLeaseKey(id int64, fn func(key []byte) bool) error {
 
 // LeaseChanges returns a version that changes when leases are granted or removed, and a channel closed on the next change.
 func (m *Machine) LeaseChanges() (version uint64, changed <-chan struct{}) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.gate.Lock()
+	defer m.gate.Unlock()
 	if m.leaseChanged == nil {
 		m.leaseChanged = make(chan struct{})
 	}
@@ -454,7 +448,7 @@ func (m *Machine) LeaseChanges() (version uint64, changed <-chan struct{}) {
 
 // Alarms lists active alarms ordered by member, type. The slice is shared: do not modify it.
 func (m *Machine) Alarms() []ekv.AlarmState {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+	m.gate.RLock()
+	defer m.gate.RUnlock()
 	return m.alarms
 }

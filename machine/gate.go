@@ -1,0 +1,55 @@
+package machine
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Gate keeps the readers of a machine from seeing half an entry: it is closed while a batch becomes visible, and meanwhile nobody
+// can begin to read. A reader of several rows takes what it needs, a View among it, under RLock. One that looks at a single row
+// takes no lock: it asks Version before and is right if the version is still the Same afterwards. The rejected design was a plain
+// RWMutex for all: a read of one row from disk would then hold up Apply.
+//
+// Close and Open are the apply goroutine's, all else is everybody's. What a machine publishes is written while the gate is closed,
+// or under Lock. The zero Gate is open.
+type Gate struct {
+	sync.RWMutex
+	version atomic.Uint64 // odd while the gate is closed
+	closed  bool          // apply goroutine only: it holds the lock
+}
+
+// Close waits for those who read under the lock and lets nobody in any more. Closing a closed gate does nothing, and opening an
+// open one neither: whoever loads a machine, or puts it in order after a failure, need not know how far others had come.
+func (g *Gate) Close() {
+	if g.closed {
+		return
+	}
+	g.Lock()
+	g.version.Add(1)
+	g.closed = true
+}
+
+// Open lets readers in again.
+func (g *Gate) Open() {
+	if !g.closed {
+		return
+	}
+	g.closed = false
+	g.version.Add(1)
+	g.Unlock()
+}
+
+// Version returns what changes with each Close and Open, and whether the gate is open.
+func (g *Gate) Version() (v uint64, open bool) {
+	v = g.version.Load()
+	return v, v&1 == 0
+}
+
+// Same tells whether the gate was neither closed nor opened since Version returned v.
+func (g *Gate) Same(v uint64) bool { return g.version.Load() == v }
+
+// Await returns once the gate is open.
+func (g *Gate) Await() {
+	g.RLock()
+	defer g.RUnlock()
+}
