@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/holdfastdb/holdfast/disk"
 )
 
 // tempPrefix begins the names of files that are being written. What a crash leaves of them is replaced or ignored.
@@ -52,7 +54,7 @@ func (s *File) Put(ctx context.Context, objects ...Object) error {
 		}
 	}
 	for dir := range dirs { // any order: all are synced
-		if err := syncDir(dir); err != nil {
+		if err := disk.OS().SyncDir(dir); err != nil {
 			return fmt.Errorf("sync %s: %w", dir, err)
 		}
 	}
@@ -99,15 +101,6 @@ func replace(path string, data []byte) error {
 		_ = os.Remove(temp) // the first error is the one that counts
 	}
 	return err
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close() // nothing was written through it
-	return d.Sync()
 }
 
 // DeleteAll implements Store. It is not made durable: an object that comes back after a crash is what it was.

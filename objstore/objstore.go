@@ -21,6 +21,9 @@ var ErrAbsent = errors.New("no such object")
 type Object struct {
 	Name string
 	Data []byte
+	// Type and Cache are the Content-Type and Cache-Control that a bucket answers with. A directory has no place for them: its
+	// web server says what it was told to say.
+	Type, Cache string
 }
 
 // Store keeps objects. Implementations are safe for concurrent use. Errors other than ErrAbsent may pass.
@@ -50,7 +53,7 @@ func Open(text string) (Store, error) {
 		}
 		return NewFile(filepath.Clean(u.Path)), nil
 	}
-	return nil, fmt.Errorf("this build publishes to directories and buckets; write file:///dir or s3://bucket/prefix")
+	return nil, fmt.Errorf("%s is neither a directory nor a bucket; write file:///dir or s3://bucket/prefix", text)
 }
 
 // checkName keeps a name inside the store.

@@ -8,6 +8,8 @@ import (
 	"testing"
 )
 
+func object(name, data string) Object { return Object{Name: name, Data: []byte(data)} }
+
 // TestAllKeepTheSamePromises runs the same story over files, a bucket and memory.
 func TestAllKeepTheSamePromises(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "below")
@@ -28,7 +30,7 @@ func TestAllKeepTheSamePromises(t *testing.T) {
 			if err := s.DeleteAll(ctx, "a"); err != nil {
 				t.Errorf("delete nothing: %v", err)
 			}
-			if err := s.Put(ctx, Object{"a/b", []byte("1")}, Object{"a/c/d", nil}, Object{"ab", []byte("3")}, Object{"a/b", []byte("2")}); err != nil {
+			if err := s.Put(ctx, object("a/b", "1"), object("a/c/d", ""), object("ab", "3"), object("a/b", "2")); err != nil {
 				t.Fatal(err)
 			}
 			for name, want := range map[string]string{"a/b": "2", "a/c/d": "", "ab": "3"} {

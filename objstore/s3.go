@@ -130,6 +130,8 @@ func (s *S3) Put(ctx context.Context, objects ...Object) error {
 			defer func() { <-room }()
 			_, err := s.client.PutObject(ctx, s.bucket, s.prefix+o.Name, bytes.NewReader(o.Data), int64(len(o.Data)),
 				minio.PutObjectOptions{
+					ContentType:      o.Type, // "" is sent as application/octet-stream
+					CacheControl:     o.Cache,
 					DisableMultipart: true,
 					// Without TLS the client signs a body in chunks; of an empty one the length would not be told.
 					DisableContentSha256: len(o.Data) == 0,

@@ -80,7 +80,7 @@ func TestAFailedUploadIsToldAndEndsTheRest(t *testing.T) {
 	}
 	var all []Object
 	for i := range 100 {
-		all = append(all, Object{fmt.Sprintf("o%d", i), []byte{byte(i)}})
+		all = append(all, object(fmt.Sprintf("o%d", i), string(rune(i))))
 	}
 	if err := s.Put(context.Background(), all...); err == nil || !strings.Contains(err.Error(), "put o10: ") {
 		t.Errorf("%v", err)
@@ -104,9 +104,9 @@ func TestMoreThanOnePageIsDeleted(t *testing.T) {
 	ctx := context.Background()
 	var all []Object
 	for i := range 1100 {
-		all = append(all, Object{fmt.Sprintf("p/%d", i), nil})
+		all = append(all, object(fmt.Sprintf("p/%d", i), ""))
 	}
-	if err := s.Put(ctx, append(all, Object{"p.q", []byte("stays")})...); err != nil {
+	if err := s.Put(ctx, append(all, object("p.q", "stays"))...); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.DeleteAll(ctx, "p"); err != nil {
@@ -133,5 +133,28 @@ func TestBucketsNeedCredentialsAndAnEndpoint(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// TestHeadersTravelWithAnObject: who reads a bucket over HTTP must not get a cached checkpoint.
+func TestHeadersTravelWithAnObject(t *testing.T) {
+	sent := make(chan http.Header, 1)
+	at := serveS3Behind(t, func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPut {
+				sent <- r.Header
+			}
+			h.ServeHTTP(w, r)
+		})
+	}, "bucket")
+	s, err := Open(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(context.Background(), Object{Name: "o", Data: []byte("x"), Type: "text/plain; charset=utf-8", Cache: "no-cache"}); err != nil {
+		t.Fatal(err)
+	}
+	if h := <-sent; h.Get("Content-Type") != "text/plain; charset=utf-8" || h.Get("Cache-Control") != "no-cache" {
+		t.Errorf("%v", h)
 	}
 }

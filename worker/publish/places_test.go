@@ -102,14 +102,14 @@ func TestABucketThatRefusesHalfway(t *testing.T) {
 	m, b := newAlone(t, 1), newBucket(t)
 	s := b.store("x")
 	m.grow(300, "entry")
-	if err := m.publish(s); err != nil {
+	if err := m.publish(objects(s)); err != nil {
 		t.Fatal(err)
 	}
 	before := b.objects("x/")["checkpoint"]
 	m.grow(20000, "entry")
 	for _, uploads := range []int64{0, 1, 70, 120} {
 		b.left.Store(uploads)
-		if err := m.publish(s); err == nil {
+		if err := m.publish(objects(s)); err == nil {
 			t.Fatalf("published with %d uploads", uploads)
 		}
 		if now := b.objects("x/")["checkpoint"]; !bytes.Equal(now, before) {
@@ -117,7 +117,7 @@ func TestABucketThatRefusesHalfway(t *testing.T) {
 		}
 	}
 	b.left.Store(1 << 40)
-	if err := m.publish(s); err != nil {
+	if err := m.publish(objects(s)); err != nil {
 		t.Fatal(err)
 	}
 	m.complete(s)
@@ -126,13 +126,13 @@ func TestABucketThatRefusesHalfway(t *testing.T) {
 	other := newAlone(t, 2)
 	other.grow(30000, "entry")
 	held := b.objects("x/")
-	if err := other.publish(s); !errors.Is(err, ErrRefused) {
+	if err := other.publish(objects(s)); !errors.Is(err, ErrRefused) {
 		t.Errorf("another log was published there: %v", err)
 	}
 	if now := b.objects("x/"); len(now) != len(held) {
 		t.Errorf("%d objects, before %d", len(now), len(held))
 	}
-	if size, err := Published(context.Background(), s, m.logs.Find("default")); err != nil || size != 20300 {
+	if size, err := objects(s).Held(context.Background(), m.logs.Find("default")); err != nil || size != 20300 {
 		t.Error(size, err)
 	}
 }

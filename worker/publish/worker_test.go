@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	et "github.com/holdfastdb/holdfast/entry/tree"
+	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/objstore"
@@ -86,15 +87,18 @@ func (m *alone) grow(n int, text string) {
 	m.do(&et.Part{Kind: et.Checkpoint, Checkpoints: []et.Signed{{Log: 1, Size: v.Size, Root: v.Root, Note: note.Append(nil)}}})
 }
 
-func (m *alone) worker(s objstore.Store) *Worker {
-	return &Worker{node: m, logs: m.logs, target: Target{Log: "default", Name: "there", Store: s}, log: slog.New(slog.DiscardHandler)}
+func (m *alone) worker(p Place) *Worker {
+	return &Worker{node: m, logs: m.logs, target: Target{Log: "default", Name: "there", Place: p, Meter: new(meter.TlogPublish)}, log: slog.New(slog.DiscardHandler)}
 }
 
 // publish brings the place up to date, as a worker that has just begun to lead.
-func (m *alone) publish(s objstore.Store) error {
+func (m *alone) publish(p Place) error {
 	l := m.logs.Find("default")
-	return m.worker(s).publish(context.Background(), l, l.Checkpoint())
+	return m.worker(p).publish(context.Background(), l, l.Checkpoint())
 }
+
+// objects is a place of objects that may be written to at any time.
+func objects(s objstore.Store) *Objects { return NewObjects(s, least) }
 
 // complete checks that everything the published checkpoint promises is there, with the log's own bytes.
 func (m *alone) complete(s objstore.Store) {
@@ -133,21 +137,21 @@ func TestEveryPublicationIsComplete(t *testing.T) {
 	for _, n := range []int{1, 3, 251, 1, 1, 700, 256, 43, 3000, 300} {
 		m.grow(n, "entry")
 		for _, s := range places {
-			if err := m.publish(s); err != nil {
+			if err := m.publish(objects(s)); err != nil {
 				t.Fatal(err)
 			}
 			m.complete(s)
 		}
 	}
-	objects := memory.Objects()
-	for name := range objects {
+	want := memory.Objects()
+	for name := range want {
 		if strings.Contains(name, "tile/0/000.p/") {
 			t.Errorf("%s stays although the full tile is there", name)
 		}
 	}
 	for what, there := range map[string]map[string][]byte{"directory": files(t, dir), "bucket": bucket.objects("log/x/")} {
-		if !maps.EqualFunc(there, objects, bytes.Equal) {
-			t.Errorf("the %s holds %v, memory %v", what, slices.Sorted(maps.Keys(there)), slices.Sorted(maps.Keys(objects)))
+		if !maps.EqualFunc(there, want, bytes.Equal) {
+			t.Errorf("the %s holds %v, memory %v", what, slices.Sorted(maps.Keys(there)), slices.Sorted(maps.Keys(want)))
 		}
 	}
 }
@@ -156,7 +160,7 @@ func TestEveryPublicationIsComplete(t *testing.T) {
 func TestAnInterruptedPublicationGoesOn(t *testing.T) {
 	m, s := newAlone(t, 1), objstore.NewMemory()
 	m.grow(300, "entry")
-	w := m.worker(s)
+	w := m.worker(objects(s))
 	l := m.logs.Find("default")
 	if err := w.publish(context.Background(), l, l.Checkpoint()); err != nil {
 		t.Fatal(err)
@@ -173,7 +177,7 @@ func TestAnInterruptedPublicationGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.complete(s)
-	if size, err := Published(context.Background(), s, l); err != nil || size != 20300 {
+	if size, err := objects(s).Held(context.Background(), l); err != nil || size != 20300 {
 		t.Error(size, err)
 	}
 }
@@ -192,11 +196,11 @@ func TestForeignPlacesAreLeftAlone(t *testing.T) {
 		default:
 			other.grow(200, "entry")
 		}
-		if err := other.publish(s); err != nil {
+		if err := other.publish(objects(s)); err != nil {
 			t.Fatal(err)
 		}
 		before := fmt.Sprint(s.Objects())
-		if err := m.publish(s); !errors.Is(err, ErrRefused) {
+		if err := m.publish(objects(s)); !errors.Is(err, ErrRefused) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if fmt.Sprint(s.Objects()) != before {
@@ -208,14 +212,14 @@ func TestForeignPlacesAreLeftAlone(t *testing.T) {
 // TestTheWorkerFollowsItsLog, and stops with its member.
 func TestTheWorkerFollowsItsLog(t *testing.T) {
 	m, s := newAlone(t, 1), objstore.NewMemory()
-	w := m.worker(s)
+	w := m.worker(objects(s))
 	var wg sync.WaitGroup
 	wg.Go(w.Run)
 	l := m.logs.Find("default")
 	for i := range 3 {
 		m.grow(100*i+1, "entry")
 		for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-			if size, err := Published(context.Background(), s, l); err == nil && size == l.View().Size {
+			if size, err := objects(s).Held(context.Background(), l); err == nil && size == l.View().Size {
 				break
 			}
 			if time.Since(began) > 5*time.Second {

@@ -1,0 +1,137 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfastdb/holdfast/machine/tree"
+	"github.com/holdfastdb/holdfast/tiles"
+	"github.com/holdfastdb/holdfast/tlogdb"
+)
+
+// Database is a Place in the tables that Tessera v1.0.2 reads. A publication is one transaction, the checkpoint its last row.
+//
+// Every transaction begins with a look, under the lock, at what the tables hold, and goes on from there: so two members that
+// both believe to lead cannot write over one another, and nothing need be remembered between two publications.
+type Database struct {
+	tables tlogdb.Tables
+	most   int // bytes in one transaction before it is cut
+}
+
+// NewDatabase publishes to tables.
+func NewDatabase(t tlogdb.Tables) *Database { return &Database{tables: t, most: mostBytes} }
+
+// mostBytes bounds what travels in one transaction, which a server must be able to take back and a slow line to carry within patience.
+// A log that has to catch up on more comes in several: all but the last leave a larger tree under the old checkpoint, which is what
+// Tessera's own writer does between two checkpoints.
+const mostBytes = 16 << 20
+
+// Least implements Place.
+func (p *Database) Least() time.Duration { return least }
+
+// Held implements Place.
+func (p *Database) Held(ctx context.Context, l *tree.Log) (uint64, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	s, err := p.tables.State(ctx)
+	if err != nil {
+		return 0, refused(err)
+	}
+	return accept(l, s)
+}
+
+// refused turns an error that only an operator can do something about into ErrRefused.
+func refused(err error) error {
+	if errors.Is(err, tlogdb.ErrVersion) {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return err
+}
+
+// accept returns the size of the checkpoint in the tables. ErrRefused: they hold no earlier state of l. A tree beyond the checkpoint
+// must be one too: it was on its way to a checkpoint that has been signed, even if nobody got it from here.
+func accept(l *tree.Log, s tlogdb.State) (published uint64, err error) {
+	if s.Note != nil {
+		if published, err = sizeOf(l, s.Note); err != nil {
+			return 0, err
+		}
+	}
+	if s.Size < published {
+		return 0, fmt.Errorf("%w: its tables have %d entries, its checkpoint %d", ErrRefused, s.Size, published)
+	}
+	if s.Size == 0 {
+		return 0, nil
+	}
+	var root tiles.Hash
+	if len(s.Root) != len(root) {
+		return 0, fmt.Errorf("%w: its root has %d bytes", ErrRefused, len(s.Root))
+	}
+	copy(root[:], s.Root)
+	return published, continues(l, s.Size, root)
+}
+
+// Publish implements Place.
+func (p *Database) Publish(ctx context.Context, l *tree.Log, _ uint64, c *tree.Checkpoint) error {
+	for {
+		if done, err := p.step(ctx, l, c); done || err != nil {
+			return err
+		}
+	}
+}
+
+// step is one transaction on the way to a checkpoint.
+func (p *Database) step(ctx context.Context, l *tree.Log, c *tree.Checkpoint) (done bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tx, err := p.tables.Begin(ctx)
+	if err != nil {
+		return false, refused(err)
+	}
+	defer tx.Rollback()
+	was := tx.State()
+	published, err := accept(l, was)
+	switch {
+	case err != nil:
+		return false, err
+	case was.Note != nil && published >= c.Size:
+		return true, nil // another member was here
+	case was.Size > c.Size:
+		return false, fmt.Errorf("its tables have %d entries, on the way to a later checkpoint than that of %d", was.Size, c.Size)
+	}
+	is, bytes := c.Size, 0
+	for r := range growth(tiles.EntryLevel, was.Size, c.Size) {
+		if bytes >= p.most {
+			is = r.N * tiles.Width // what is left comes in the next transaction
+			break
+		}
+		b, err := l.Bundle(r.N, r.Width)
+		if err != nil {
+			return false, err
+		}
+		if err := tx.PutBundle(ctx, r.N, r.Width, b); err != nil {
+			return false, err
+		}
+		bytes += len(b) + r.Width*tiles.HashSize
+	}
+	for level := range levels(is) {
+		for r := range growth(level, was.Size, is) {
+			b, err := l.Tile(r.Level, r.N, r.Width)
+			if err != nil {
+				return false, err
+			}
+			if err := tx.PutTile(ctx, r.Level, r.N, b); err != nil {
+				return false, err
+			}
+		}
+	}
+	if is == c.Size {
+		return true, tx.Commit(ctx, c.Size, c.Root[:], c.Note)
+	}
+	root, err := l.Prover(l.View(), is).Root()
+	if err != nil {
+		return false, err
+	}
+	return false, tx.Commit(ctx, is, root[:], nil)
+}
