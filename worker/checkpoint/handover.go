@@ -10,15 +10,20 @@ import (
 	"github.com/holdfastdb/holdfast/node"
 )
 
-// A leader without a log's key cannot sign it. A follower that has the key and sees the log waiting asks for leadership.
+// A leader without a log's key cannot sign it, nor can one that found the log damaged in its store. A follower that can asks for
+// leadership when it sees the log waiting, and now and then if it does not: where nothing can be signed nothing is added, so that
+// a log that came to such a leader at rest would never be waiting.
 
 const (
 	// leadService is the call by which a follower asks: its member id (8 bytes, big endian) and the log's name.
 	leadService = "tlog.lead"
 	// overdue is how long a log may be without the checkpoint it needs before a follower asks.
 	overdue = 3 * time.Second
-	// handoverPause is how long a leader waits after it has handed leadership over once: two members that each have one key
-	// must not pass it to and fro.
+	// nowAndThen is how often a follower looks before it asks although nothing is overdue: once a minute, and soon after a
+	// change of leader.
+	nowAndThen = 20
+	// handoverPause is how long a leader that can sign some log waits after it has handed leadership over once: two members that
+	// each have one key must not pass it to and fro.
 	handoverPause = time.Minute
 	// handoverTimeout bounds asking, and handing over.
 	handoverTimeout = 5 * time.Second
@@ -29,7 +34,7 @@ func (w *Worker) follow(changed <-chan struct{}) {
 	t := time.NewTicker(overdue)
 	defer t.Stop()
 	stale := map[string]bool{} // as of the last look
-	for {
+	for tick := 0; ; tick++ {
 		select {
 		case <-changed:
 			return
@@ -43,22 +48,42 @@ func (w *Worker) follow(changed <-chan struct{}) {
 				name = n
 			}
 		}
-		if stale = now; name == "" {
+		stale = now
+		waits := name != ""
+		if !waits && tick%nowAndThen == 0 {
+			name = w.idle()
+		}
+		if name == "" {
 			continue
 		}
 		_, self := w.node.IDs()
 		ctx, cancel := context.WithTimeout(context.Background(), handoverTimeout)
 		_, err := w.node.Call(ctx, leadService, append(binary.BigEndian.AppendUint64(nil, self), name...))
 		cancel()
-		w.opt.Logger.Info("asked for leadership to sign", "log", name, "err", err)
+		if waits || err != nil { // a leader that can sign has answered that there is nothing to do
+			w.opt.Logger.Info("asked for leadership to sign", "log", name, "err", err)
+		}
 	}
 }
+
+// idle is a log that this member could sign, "" if there is none.
+func (w *Worker) idle() string {
+	for _, l := range w.logs.Logs() {
+		if w.able(l) {
+			return l.Spec.Name
+		}
+	}
+	return ""
+}
+
+// able tells whether this member could sign a log.
+func (w *Worker) able(l *tree.Log) bool { return !l.Held() && l.Damage() == nil && w.key(l) }
 
 // waiting lists logs that need a checkpoint, or need to begin, and that this member could sign.
 func (w *Worker) waiting() (names []string) {
 	for _, l := range w.logs.Logs() {
 		c := l.Checkpoint()
-		if !l.Held() && (c == nil || c.Size < l.View().Size) && w.key(l) {
+		if (c == nil || c.Size < l.View().Size) && w.able(l) {
 			names = append(names, l.Spec.Name)
 		}
 	}
@@ -80,15 +105,21 @@ func (w *Worker) handOver(_ context.Context, req []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %d bytes", leadService, len(req))
 	}
 	to, name := binary.BigEndian.Uint64(req), string(req[8:])
-	if l := w.logs.Find(name); l != nil && w.key(l) || l == nil && w.opt.Key(name) != nil {
+	l := w.logs.Find(name)
+	if l != nil && w.able(l) || l == nil && w.opt.Key(name) != nil {
 		return nil, nil // it will be signed here
 	}
-	w.handoverMu.Lock()
-	defer w.handoverMu.Unlock()
-	if time.Since(w.handedOver) < handoverPause {
-		return nil, node.ErrUnhealthy
+	if w.idle() != "" { // another log is signed here: what is given away may be asked back
+		if l != nil && l.Checkpoint() != nil && l.Checkpoint().Size == l.View().Size {
+			return nil, nil // and nothing waits
+		}
+		w.handoverMu.Lock()
+		defer w.handoverMu.Unlock()
+		if time.Since(w.handedOver) < handoverPause {
+			return nil, node.ErrUnhealthy
+		}
+		w.handedOver = time.Now()
 	}
-	w.handedOver = time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), handoverTimeout)
 	defer cancel()
 	return nil, w.node.TransferLeader(ctx, to)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	et "github.com/holdfastdb/holdfast/entry/tree"
+	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/tiles"
@@ -50,8 +51,12 @@ type member interface {
 type Options struct {
 	// Key returns the private key for a log, nil if this member has none.
 	Key func(log string) *tiles.Signer
+	// KeyFile names the place where Key looks for a log's key, for people; nil: the log's name and ".key".
+	KeyFile func(log string) string
 	// First is a log to begin as soon as this member leads, if there is none of its name and Key has its key; nil: none.
 	First *et.LogSpec
+	// Meter times signing; nil: nobody looks.
+	Meter *meter.Tlog
 	// Logger gets what an operator must know; nil: silent.
 	Logger *slog.Logger
 	// Damaged is called, once per log and start, when a log contradicts itself; nil: it is only logged. The log gets no
@@ -59,7 +64,7 @@ type Options struct {
 	Damaged func(err error)
 }
 
-// Worker signs for as long as its member leads. Its maps belong to the goroutine of Run.
+// Worker signs for as long as its member leads. Its maps belong to the goroutine of Run unless they say otherwise.
 type Worker struct {
 	node member
 	logs *tree.Machine
@@ -71,6 +76,9 @@ type Worker struct {
 
 	handoverMu sync.Mutex
 	handedOver time.Time // guarded by handoverMu
+
+	verdictMu sync.Mutex
+	verdicts  map[string]*verdict // guarded by verdictMu, as are the verdicts: by log
 }
 
 // New makes n's worker, before the node's first Call; Run starts it.
@@ -80,9 +88,16 @@ func newWorker(n member, logs *tree.Machine, opt Options) *Worker {
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
+	if opt.Meter == nil {
+		opt.Meter = new(meter.Tlog)
+	}
+	if opt.KeyFile == nil {
+		opt.KeyFile = func(log string) string { return log + ".key" }
+	}
 	w := &Worker{node: n, logs: logs, opt: opt, due: map[*tree.Log]time.Time{}, last: map[*tree.Log]time.Time{},
-		keyless: map[*tree.Log]bool{}}
+		keyless: map[*tree.Log]bool{}, verdicts: map[string]*verdict{}}
 	n.Handle(leadService, w.handOver)
+	n.Handle(signsService, w.signs)
 	return w
 }
 
@@ -168,6 +183,7 @@ func (w *Worker) round(term uint64) (wait time.Duration, err error) {
 	if err := w.propose(term, &part); err != nil {
 		return pause, err
 	}
+	w.opt.Meter.Show.Since(now)
 	return 0, nil // logs may have grown meanwhile
 }
 
@@ -205,7 +221,8 @@ func (w *Worker) hasKey(l *tree.Log) bool {
 
 // sign checks a log and signs what it is now.
 func (w *Worker) sign(l *tree.Log) (et.Signed, bool) {
-	size, root, err := w.logs.CheckEdge(l)
+	began := time.Now()
+	c, err := Sign(w.logs, l, w.opt.Key(l.Spec.Name))
 	if err != nil && !tree.IsDamage(err) { // the store is being closed, most likely
 		return et.Signed{}, false
 	}
@@ -217,9 +234,21 @@ func (w *Worker) sign(l *tree.Log) (et.Signed, bool) {
 		}
 		return et.Signed{}, false
 	}
+	w.opt.Meter.Sign.Since(began)
+	return c, true
+}
+
+// Sign checks a log as a leader must before every signature (tree.Machine.CheckEdge says how, and what its errors are) and signs
+// what has been applied to it. The result becomes a checkpoint by being applied, and is shown to nobody before: a state that
+// is not yet committed may never be. Sign may be called from anywhere; key is the log's.
+func Sign(logs *tree.Machine, l *tree.Log, key *tiles.Signer) (et.Signed, error) {
+	size, root, err := logs.CheckEdge(l)
+	if err != nil {
+		return et.Signed{}, err
+	}
 	n := tiles.Note{Text: (&tiles.Checkpoint{Origin: l.Spec.Key.Name, Size: size, Root: root}).Text()}
-	w.opt.Key(l.Spec.Name).Sign(&n)
-	return et.Signed{Log: l.Number, Size: size, Root: root, Note: n.Append(nil)}, true
+	key.Sign(&n)
+	return et.Signed{Log: l.Number, Size: size, Root: root, Note: n.Append(nil)}, nil
 }
 
 func (w *Worker) propose(term uint64, p *et.Part) error {

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"bytes"
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -23,8 +24,10 @@ type alone struct {
 	st   store.Store
 	stop chan struct{}
 
-	service func(context.Context, []byte) ([]byte, error)
-	handed  []uint64 // to whom leadership went
+	service func(context.Context, []byte) ([]byte, error) // leadService of the last worker
+	handed  []uint64                                      // to whom leadership went
+	follows bool
+	call    func(service string, req []byte) ([]byte, error) // of a follower
 
 	mu    sync.Mutex
 	a     *machine.Applier
@@ -42,14 +45,28 @@ func newAlone(t *testing.T) *alone {
 	return m
 }
 
-func (m *alone) Leadership() (uint64, <-chan struct{}) { return 3, m.stop }
-func (m *alone) StoppedC() <-chan struct{}             { return m.stop }
+func (m *alone) Leadership() (uint64, <-chan struct{}) {
+	if m.follows {
+		return 0, m.stop
+	}
+	return 3, m.stop
+}
+func (m *alone) StoppedC() <-chan struct{} { return m.stop }
 
 func (m *alone) IDs() (cluster, member uint64) { return 1, 2 }
 
-func (m *alone) Call(context.Context, string, []byte) ([]byte, error) { return nil, nil }
+func (m *alone) Call(_ context.Context, service string, req []byte) ([]byte, error) {
+	if m.call != nil {
+		return m.call(service, req)
+	}
+	return nil, nil
+}
 
-func (m *alone) Handle(_ string, fn func(context.Context, []byte) ([]byte, error)) { m.service = fn }
+func (m *alone) Handle(service string, fn func(context.Context, []byte) ([]byte, error)) {
+	if service == leadService {
+		m.service = fn
+	}
+}
 
 func (m *alone) TransferLeader(_ context.Context, to uint64) error {
 	m.handed = append(m.handed, to)
@@ -217,8 +234,9 @@ func TestWithoutItsKeyALogIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestLeadershipGoesToWhoCanSign: a leader without the key hands over to the follower that asks, once a minute at most; one
-// that has the key does not.
+// TestLeadershipGoesToWhoCanSign: a leader without the key hands over to the follower that asks, whether or not something waits;
+// one that has the key does not, unless it found the log damaged in its store. One that can sign another log hands over once a
+// minute at most, and only when something waits.
 func TestLeadershipGoesToWhoCanSign(t *testing.T) {
 	m := newAlone(t)
 	key := signer(t, "log.example/one")
@@ -241,10 +259,113 @@ func TestLeadershipGoesToWhoCanSign(t *testing.T) {
 	if _, err := m.service(t.Context(), ask); err != nil || len(m.handed) != 1 || m.handed[0] != 7 {
 		t.Errorf("without the key: handed to %d, %v", m.handed, err)
 	}
+	if _, err := m.service(t.Context(), ask); err != nil || len(m.handed) != 2 {
+		t.Errorf("without any key it is kept: handed to %d, %v", m.handed, err)
+	}
+
+	other := signer(t, "log.example/two")
+	if res, err := m.apply(entry.Part{Machine: entry.MachineTree, Body: et.AppendPart(nil, &et.Part{Kind: et.Create,
+		Spec: et.LogSpec{Name: "other", Key: *other.Verifier()}})}); err != nil || res.Rejection != nil {
+		t.Fatal(res, err)
+	}
+	half := newWorker(m, m.logs, Options{Key: func(log string) *tiles.Signer {
+		if log == "other" {
+			return other
+		}
+		return nil
+	}})
+	if name := half.idle(); name != "other" {
+		t.Errorf("it could sign %q", name)
+	}
+	m.handed = nil
+	if _, err := m.service(t.Context(), ask); err != nil || len(m.handed) != 1 {
+		t.Errorf("with the key of another log: handed to %d, %v", m.handed, err)
+	}
 	if _, err := m.service(t.Context(), ask); err == nil || len(m.handed) != 1 {
 		t.Errorf("at once again: handed to %d, %v", m.handed, err)
 	}
+	signed, err := Sign(m.logs, m.logs.Find("default"), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res, err := m.apply(entry.Part{Machine: entry.MachineTree, Body: et.AppendPart(nil, &et.Part{Kind: et.Checkpoint,
+		Checkpoints: []et.Signed{signed}})}); err != nil || res.Rejection != nil {
+		t.Fatal(res, err)
+	}
+	half.handedOver = time.Time{}
+	if _, err := m.service(t.Context(), ask); err != nil || len(m.handed) != 1 {
+		t.Errorf("with nothing that waits: handed to %d, %v", m.handed, err)
+	}
+
+	m.handed = nil
+	newWorker(m, m.logs, Options{Key: func(string) *tiles.Signer { return key }})
+	m.logs.Find("default").SetDamage(errors.New("altered"))
+	if _, err := m.service(t.Context(), ask); err != nil || len(m.handed) != 1 {
+		t.Errorf("with a damaged log: handed to %d, %v", m.handed, err)
+	}
 	if _, err := m.service(t.Context(), []byte("short")); err == nil {
 		t.Error("a torn question is answered")
+	}
+}
+
+// TestWhatNobodySignsIsReadOnly: the leader says why, and a follower what its leader says, which it asks once a second.
+func TestWhatNobodySignsIsReadOnly(t *testing.T) {
+	m := newAlone(t)
+	key := signer(t, "log.example/one")
+	spec := et.LogSpec{Name: "default", Key: *key.Verifier()}
+	if res, err := m.apply(entry.Part{Machine: entry.MachineTree, Body: et.AppendPart(nil, &et.Part{Kind: et.Create, Spec: spec})}); err != nil || res.Rejection != nil {
+		t.Fatal(res, err)
+	}
+	l := m.logs.Find("default")
+	worker := func(k *tiles.Signer) *Worker {
+		return newWorker(m, m.logs, Options{Key: func(string) *tiles.Signer { return k }, KeyFile: func(log string) string { return "/keys/" + log }})
+	}
+	with, without, wrong := worker(key), worker(nil), worker(signer(t, "log.example/two"))
+	if why := with.ReadOnly(l); why != "" {
+		t.Errorf("with the key: %s", why)
+	}
+	if why := without.ReadOnly(l); why != "the log is read-only: its key /keys/default is missing on the member that leads" {
+		t.Errorf("without the key: %s", why)
+	}
+	if why := wrong.ReadOnly(l); why != "the log is read-only: /keys/default on the member that leads is not its key" {
+		t.Errorf("with another key: %s", why)
+	}
+
+	m.follows = true
+	asked, leader, broken := 0, without, error(nil)
+	m.call = func(service string, req []byte) ([]byte, error) {
+		if asked++; broken != nil || service != signsService {
+			return nil, broken
+		}
+		return leader.signs(t.Context(), req)
+	}
+	for range 3 {
+		if why := with.ReadOnly(l); why != without.unsigned(l) { // its own key is of no use while another leads
+			t.Errorf("a follower of one without the key: %q", why)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("asked %d times", asked)
+	}
+	later := func() { with.verdicts["default"].at = time.Now().Add(-signsHolds) }
+	later()
+	if leader = with; with.ReadOnly(l) != "" || asked != 2 {
+		t.Errorf("after a change of leader it says %q, asked %d times", with.ReadOnly(l), asked)
+	}
+	leader = without
+	later()
+	if with.ReadOnly(l) == "" {
+		t.Error("and back")
+	}
+	broken = node.ErrNoLeader
+	later()
+	if why := with.ReadOnly(l); why != "" {
+		t.Errorf("without an answer: %s", why)
+	}
+
+	m.follows = false
+	l.SetDamage(errors.New("altered"))
+	if why := with.ReadOnly(l); why != "the log is read-only: the member that leads found it damaged in its store: altered" {
+		t.Errorf("damaged: %s", why)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 )
@@ -26,11 +27,12 @@ type Worker struct {
 	logs    *tree.Machine
 	stopped <-chan struct{}
 	log     *slog.Logger
+	meter   *meter.Tlog
 }
 
-// New makes n's worker; Run starts it.
-func New(n *node.Node, log *slog.Logger) *Worker {
-	return &Worker{logs: n.Tree(), stopped: n.StoppedC(), log: log}
+// New makes n's worker; Run starts it. It says in m how far it is and what it found.
+func New(n *node.Node, m *meter.Tlog, log *slog.Logger) *Worker {
+	return &Worker{logs: n.Tree(), stopped: n.StoppedC(), log: log, meter: m}
 }
 
 var errStopped = errors.New("stopped")
@@ -54,17 +56,26 @@ func (w *Worker) sleep(d time.Duration) error {
 // once scrubs every log.
 func (w *Worker) once() {
 	for _, l := range w.logs.Logs() {
-		began := time.Now()
-		err := l.Scrub(func(_, _ uint64) error { return w.sleep(rest) })
+		began, m := time.Now(), w.meter.Log(l.Spec.Name)
+		err := l.Scrub(func(done, all uint64) error {
+			m.ScrubDone.Set(int64(done))
+			m.ScrubAll.Set(int64(all))
+			return w.sleep(rest)
+		})
 		switch {
 		case errors.Is(err, errStopped):
 			return
 		case err != nil && !tree.IsDamage(err):
+			m.ScrubFailed.Inc()
 			w.log.Warn("not scrubbed", "log", l.Spec.Name, "err", err)
 		case err != nil:
+			m.ScrubBad.Inc()
+			m.ScrubEnded.Set(time.Now().Unix())
 			l.SetDamage(err)
 			w.log.Error("the log is damaged here and will not be signed by this member", "log", l.Spec.Name, "err", err)
 		default:
+			m.ScrubDone.Set(m.ScrubAll.Load()) // the last bundle was not told of
+			m.ScrubEnded.Set(time.Now().Unix())
 			w.log.Info("scrubbed", "log", l.Spec.Name, "entries", l.View().Size, "took", time.Since(began).Round(time.Millisecond))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	et "github.com/holdfastdb/holdfast/entry/tree"
+	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/store"
@@ -37,9 +38,12 @@ func TestDamageIsToldAndKept(t *testing.T) {
 		}
 	}
 	var said bytes.Buffer
-	w := &Worker{logs: logs, log: slog.New(slog.NewTextHandler(&said, nil))}
+	w := &Worker{logs: logs, log: slog.New(slog.NewTextHandler(&said, nil)), meter: new(meter.Tlog)}
 	l := logs.Find("default")
 	w.once()
+	if m := w.meter.Log("default"); m.ScrubDone.Load() != 300 || m.ScrubBad.Load() != 0 {
+		t.Errorf("counted: %d entries, %d found damage", m.ScrubDone.Load(), m.ScrubBad.Load())
+	}
 	if l.Damage() != nil || strings.Contains(said.String(), "ERROR") {
 		t.Fatalf("a good log: %v\n%s", l.Damage(), &said)
 	}
@@ -57,5 +61,8 @@ func TestDamageIsToldAndKept(t *testing.T) {
 	w.once()
 	if l.Damage() == nil || !strings.Contains(said.String(), "level 0, hash 3") {
 		t.Errorf("a damaged log: %v\n%s", l.Damage(), &said)
+	}
+	if m := w.meter.Log("default"); m.ScrubBad.Load() != 1 || m.ScrubFailed.Load() != 0 || m.ScrubAll.Load() != 300 || m.ScrubEnded.Load() == 0 {
+		t.Errorf("counted: %d found damage, %d failed, of %d entries, at %d", m.ScrubBad.Load(), m.ScrubFailed.Load(), m.ScrubAll.Load(), m.ScrubEnded.Load())
 	}
 }

@@ -1,0 +1,80 @@
+package checkpoint
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfastdb/holdfast/machine/tree"
+)
+
+// A log that nobody signs is read-only: what is added would be in it and could be proved to nobody. Whether it is signed is known
+// where the leader is, so the others ask it, at most once a second for each log that somebody adds to, and never at rest.
+
+const (
+	// signsService is the call: its request is a log's name, its answer why it is not signed, empty if it is.
+	signsService = "tlog.signs"
+	// signsHolds is how long an answer holds.
+	signsHolds = time.Second
+	// signsTimeout bounds asking. Without an answer an add goes its way, and the log says what becomes of it.
+	signsTimeout = time.Second
+)
+
+// verdict is what the leader last said of a log.
+type verdict struct {
+	why    string
+	at     time.Time
+	asking bool // somebody is asking; the others take what was said before
+}
+
+// ReadOnly says why nothing may be added to a log, "" if it may. It may wait for the leader's answer, and may be called from
+// anywhere.
+func (w *Worker) ReadOnly(l *tree.Log) string {
+	if term, _ := w.node.Leadership(); term != 0 {
+		return w.unsigned(l)
+	}
+	name := l.Spec.Name
+	w.verdictMu.Lock()
+	v := w.verdicts[name]
+	if v == nil {
+		v = &verdict{}
+		w.verdicts[name] = v
+	}
+	why := v.why
+	if v.asking || time.Since(v.at) < signsHolds {
+		w.verdictMu.Unlock()
+		return why
+	}
+	v.asking = true
+	w.verdictMu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), signsTimeout)
+	answer, err := w.node.Call(ctx, signsService, []byte(name))
+	cancel()
+	w.verdictMu.Lock()
+	defer w.verdictMu.Unlock()
+	v.asking, v.at, v.why = false, time.Now(), ""
+	if err == nil {
+		v.why = string(answer)
+	}
+	return v.why
+}
+
+// signs serves signsService on the leader.
+func (w *Worker) signs(_ context.Context, req []byte) ([]byte, error) {
+	if l := w.logs.Find(string(req)); l != nil {
+		return []byte(w.unsigned(l)), nil
+	}
+	return nil, nil // the one who asks is ahead of this member: it will find out by adding
+}
+
+// unsigned says why this member would not sign a log, "" if it would.
+func (w *Worker) unsigned(l *tree.Log) string {
+	if err := l.Damage(); err != nil {
+		return "the log is read-only: the member that leads found it damaged in its store: " + err.Error()
+	}
+	if k := w.opt.Key(l.Spec.Name); k == nil {
+		return "the log is read-only: its key " + w.opt.KeyFile(l.Spec.Name) + " is missing on the member that leads"
+	} else if !k.Verifier().Equal(&l.Spec.Key) {
+		return "the log is read-only: " + w.opt.KeyFile(l.Spec.Name) + " on the member that leads is not its key"
+	}
+	return ""
+}
