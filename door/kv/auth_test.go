@@ -7,7 +7,6 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -33,6 +32,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	door "github.com/holdfastdb/holdfast/door/kv"
+	"github.com/holdfastdb/holdfast/internal/certtest"
 )
 
 // cheap makes passwords quick to check: these tests are not about guessing them.
@@ -74,6 +74,7 @@ func enableAuth(t testing.TB, s *server) (root *clientv3.Client) {
 }
 
 func TestAuthIsOffUntilItIsEnabled(t *testing.T) {
+	t.Parallel()
 	s := serve(t, cheap)
 	c, ctx := s.client(t), context.Background()
 	_, err := c.Authenticate(ctx, "root", "x")
@@ -101,6 +102,7 @@ func TestAuthIsOffUntilItIsEnabled(t *testing.T) {
 }
 
 func TestPasswords(t *testing.T) {
+	t.Parallel()
 	s := serve(t, cheap)
 	root, ctx := enableAuth(t, s), context.Background()
 	c := s.client(t)
@@ -146,6 +148,7 @@ func TestPasswords(t *testing.T) {
 
 // What alice, who may read and write a/ and read b/, may do and may not.
 func TestPermissions(t *testing.T) {
+	t.Parallel()
 	s := serve(t, cheap)
 	root, ctx := enableAuth(t, s), context.Background()
 	alice, nobody := s.as(t, "alice", "alicepw"), s.client(t)
@@ -267,6 +270,7 @@ func watchOnce(ctx context.Context, c *clientv3.Client, key string) error {
 
 // Everything that administers asks for the role root; the rest of what is asked of a server asks for a name.
 func TestAdministration(t *testing.T) {
+	t.Parallel()
 	s := serve(t, cheap)
 	root, ctx := enableAuth(t, s), context.Background()
 	alice, nobody := s.as(t, "alice", "alicepw"), s.client(t)
@@ -344,6 +348,7 @@ func TestAdministration(t *testing.T) {
 
 // A token is good at every member at once, and bad at every member once its password is changed.
 func TestTokensAreKnownToEveryMember(t *testing.T) {
+	t.Parallel()
 	servers := serveThree(t, cheap)
 	root, ctx := enableAuth(t, servers[0]), context.Background()
 	token := func(s *server, password string) string {
@@ -390,6 +395,7 @@ func TestTokensAreKnownToEveryMember(t *testing.T) {
 
 // A token lives as long as it is used.
 func TestTokenTimeToLive(t *testing.T) {
+	t.Parallel()
 	s := serve(t, door.Options{BcryptCost: 4, AuthTokenTTL: 600 * time.Millisecond})
 	enableAuth(t, s)
 	c, ctx := s.wire(t), context.Background()
@@ -411,6 +417,7 @@ func TestTokenTimeToLive(t *testing.T) {
 // While alice writes through every member as fast as she can, root takes her role away: no write that began afterwards
 // succeeds, wherever it was sent.
 func TestRevokedMeansRevokedEverywhere(t *testing.T) {
+	t.Parallel()
 	servers := serveThree(t, cheap)
 	root, ctx := enableAuth(t, servers[0]), context.Background()
 	var mu sync.Mutex
@@ -470,6 +477,7 @@ func TestRevokedMeansRevokedEverywhere(t *testing.T) {
 }
 
 func TestSignedTokens(t *testing.T) {
+	t.Parallel()
 	rsaKey := must(rsa.GenerateKey(rand.Reader, 2048))(t)
 	ecKey := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	edPub, edKey, err := ed25519.GenerateKey(rand.Reader)
@@ -545,15 +553,13 @@ func TestSignedTokens(t *testing.T) {
 
 // Where certificates are asked for, their name is the user's, unless a token says otherwise.
 func TestCertificateIsAUser(t *testing.T) {
-	sign, pool := newAuthority(t)
-	server := sign(t, "127.0.0.1")
-	opts := door.Options{BcryptCost: 4, ClientCertAuth: true, TLS: &tls.Config{Certificates: []tls.Certificate{server}, ClientCAs: pool,
-		ClientAuth: tls.RequireAndVerifyClientCert}}
-	s := serve(t, opts)
+	t.Parallel()
+	ca := certtest.NewAuthority("test")
+	s := serve(t, door.Options{BcryptCost: 4, ClientCertAuth: true, TLS: ca.Server()})
 	ctx := context.Background()
 	as := func(name string) *clientv3.Client {
 		c := must(clientv3.New(clientv3.Config{Endpoints: []string{"https://" + s.addr}, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
-			TLS: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{sign(t, name)}}}))(t)
+			TLS: ca.Config(ca.Issue(name))}))(t)
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
@@ -583,12 +589,14 @@ func TestCertificateIsAUser(t *testing.T) {
 
 // TestGatewayTellsWhoShowsACertificate: the name in it could not count, so the request is refused; as the original does.
 func TestGatewayTellsWhoShowsACertificate(t *testing.T) {
-	sign, pool := newAuthority(t)
-	s := serve(t, door.Options{BcryptCost: 4, ClientCertAuth: true, TLS: &tls.Config{Certificates: []tls.Certificate{sign(t, "127.0.0.1")},
-		ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, NextProtos: []string{"h2", "http/1.1"}}})
+	t.Parallel()
+	ca := certtest.NewAuthority("test")
+	secure := ca.Server()
+	secure.NextProtos = []string{"h2", "http/1.1"}
+	s := serve(t, door.Options{BcryptCost: 4, ClientCertAuth: true, TLS: secure})
 	ask := func(http2 bool, name, path, token string) string {
 		t.Helper()
-		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{sign(t, name)}}, ForceAttemptHTTP2: http2}
+		transport := &http.Transport{TLSClientConfig: ca.Config(ca.Issue(name)), ForceAttemptHTTP2: http2}
 		defer transport.CloseIdleConnections()
 		req := must(http.NewRequest("POST", "https://"+s.addr+path, strings.NewReader(`{"key":"YQ=="}`)))(t)
 		if token != "" {
@@ -599,7 +607,7 @@ func TestGatewayTellsWhoShowsACertificate(t *testing.T) {
 		return fmt.Sprintf("%d %s", resp.StatusCode, must(io.ReadAll(resp.Body))(t))
 	}
 	c := must(clientv3.New(clientv3.Config{Endpoints: []string{"https://" + s.addr}, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
-		TLS: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{sign(t, "root")}}}))(t)
+		TLS: ca.Config(ca.Issue("root"))}))(t)
 	defer c.Close()
 	const told = "400 CommonName of client sending a request against gateway will be ignored and not used as expected\n"
 	for _, http2 := range []bool{false, true} {
@@ -632,6 +640,7 @@ func TestGatewayTellsWhoShowsACertificate(t *testing.T) {
 
 // Users and roles are found again by a member that restarts, as is whether they count.
 func TestSwitchedOffMeansNobodyIsAsked(t *testing.T) {
+	t.Parallel()
 	s := serve(t, cheap)
 	root, ctx := enableAuth(t, s), context.Background()
 	token := must(pb.NewAuthClient(root.ActiveConnection()).Authenticate(ctx, &pb.AuthenticateRequest{Name: "alice", Password: "alicepw"}))(t).Token

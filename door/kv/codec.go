@@ -1,12 +1,17 @@
 package kv
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfastdb/holdfast/door/kv/ops"
+	"github.com/holdfastdb/holdfast/door/kv/port"
 	"github.com/holdfastdb/holdfast/internal/meter"
 )
 
@@ -14,8 +19,16 @@ import (
 // forced on the server, so it also answers for clients that name another content subtype.
 type codec struct {
 	steps  *meter.Steps // not nil
-	flight *flight
-	counts *ops.Counts // not nil
+	counts *ops.Counts  // not nil
+}
+
+// refused is the error of a unary call as the door says it: the server has one code for all that a codec returns. It answers
+// streams itself, with that code, Internal. Watches of etcd's client begin again after it, and end after any that is truer.
+func refused(err error) error {
+	if s, ok := status.FromError(err); ok && s.Code() == codes.Internal && strings.HasSuffix(s.Message(), tooMany) {
+		return errTurnedAway
+	}
+	return err
 }
 
 // decoder is a request that reads itself. b is only valid during the call.
@@ -69,10 +82,6 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	c.counts.Received.Add(uint64(data.Len()))
 	cmd, isCommand := v.(command)
 	if isCommand {
-		// Refused before it is copied: under a flood of large values that is where the memory goes.
-		if !c.flight.take(cmd.base(), data.Len()) {
-			return nil
-		}
 		began := c.steps.Decode.Begin()
 		defer c.steps.Decode.End(began)
 	}
@@ -84,13 +93,16 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 		defer buf.Free()
 		b = buf.ReadOnlyData()
 	}
+	if port.TurnedAway(b) {
+		if !isCommand {
+			return errors.New(tooMany)
+		}
+		cmd.base().refusal = errTurnedAway
+		return nil
+	}
 	switch m := v.(type) {
 	case decoder:
-		err := m.decode(b)
-		if err != nil && isCommand {
-			c.flight.give(cmd.base().held)
-		}
-		return err
+		return m.decode(b)
 	case proto.Message:
 		return proto.Unmarshal(b, m)
 	}

@@ -63,6 +63,7 @@ func (d *Door) newOps() *ops.Ops {
 			}
 			return g
 		},
+		Peers: func() []node.Peer { return d.node.Peers() },
 		Steps: d.opts.Steps, Counts: &d.counts, Calls: &d.calls, Keys: d.kv.Stats(), Leases: d.opts.Leases,
 		Tree: func() *me2.Stats { return d.tree }, V2Watchers: d.opts.V2Watchers,
 	})

@@ -23,7 +23,7 @@ func (r registrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	counted.Methods = make([]grpc.MethodDesc, len(desc.Methods))
 	for i, m := range desc.Methods {
 		counted.Methods[i] = grpc.MethodDesc{MethodName: m.MethodName,
-			Handler: countUnary(r.d.calls.Add(desc.ServiceName, m.MethodName, ops.Unary), m.Handler)}
+			Handler: r.d.countUnary(r.d.calls.Add(desc.ServiceName, m.MethodName, ops.Unary), m.Handler)}
 	}
 	counted.Streams = make([]grpc.StreamDesc, len(desc.Streams))
 	for i, s := range desc.Streams {
@@ -51,10 +51,15 @@ func (r registrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
 // unaryHandler is how grpc calls a unary method.
 type unaryHandler = func(srv any, ctx context.Context, dec func(any) error, guard grpc.UnaryServerInterceptor) (any, error)
 
-func countUnary(m *ops.Method, handler unaryHandler) unaryHandler {
+func (d *Door) countUnary(m *ops.Method, handler unaryHandler) unaryHandler {
 	return func(srv any, ctx context.Context, dec func(any) error, guard grpc.UnaryServerInterceptor) (any, error) {
 		began := m.Begin()
 		answer, err := handler(srv, ctx, dec, guard)
+		if err != nil {
+			if err = refused(err); err == errTurnedAway {
+				d.pauses.wait(ctx, d.stopping)
+			}
+		}
 		m.End(began, codeOf(err))
 		return answer, err
 	}

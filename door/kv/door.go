@@ -46,8 +46,8 @@ type Options struct {
 	// MaxResultBytes bounds keys and values of one unary Range or reading Txn. 0 = 16 MiB. The door holds two such answers
 	// at a time at most, each about twice in memory while it is encoded.
 	MaxResultBytes int64
-	// MaxFlightBytes bounds the requests over 64 KiB that are on their way into the log at a time; more of them are refused
-	// with "too many requests". 0 = 32 MiB.
+	// MaxFlightBytes bounds the large requests (over 16 KiB by gRPC, 64 KiB by HTTP/1.1) that are anywhere between their
+	// first bytes and their answer; more of them are refused with "too many requests". 0 = 32 MiB.
 	MaxFlightBytes int64
 	// ProgressInterval is how often an idle watch that asked for it hears how far it has come. 0 = 10 minutes, at least
 	// 100 ms.
@@ -129,6 +129,7 @@ type member interface {
 	Call(ctx context.Context, service string, req []byte) ([]byte, error)
 	Status() node.Status
 	Members() []node.Member
+	Peers() []node.Peer
 	StoppedC() <-chan struct{}
 	LeaderChanged() <-chan struct{}
 	AddMember(ctx context.Context, peerURLs []string, learner bool) (node.Member, error)
@@ -176,11 +177,11 @@ type Door struct {
 	calls  ops.Calls // filled by New, read only after it
 	health *health.Server
 	hub    *hub
-	flight flight
 
 	tokens    tokens
 	badTokens error // why there are none; Serve returns it
 	passwords *passwords
+	pauses    pauses
 	large     chan struct{} // one token for each large answer held; see room
 
 	// deadline is the context shared by requests that began in the same quarter second; see bounded.
@@ -211,25 +212,27 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 	d.passwords = newPasswords(opts.BcryptCost)
 	d.tokens, d.badTokens = newTokens(d, opts.AuthToken, opts.AuthTokenTTL, opts.ReadFile)
 	d.hub = newHub(kv)
-	d.flight.limit = opts.MaxFlightBytes
+	d.pauses.limit = opts.MaxFlightBytes / 4 / streamWindow // what that holds is little beside what is in flight
 	leaderless := make(chan struct{})
 	d.leaderless.Store(&leaderless)
 
+	// As etcd: the request itself and half a MiB for its envelope. Larger ones are refused by the transport.
+	maxMessage := opts.MaxRequestBytes + 512<<10
 	gopts := []grpc.ServerOption{
-		grpc.ForceServerCodecV2(codec{opts.Steps, &d.flight, &d.counts}),
+		grpc.ForceServerCodecV2(codec{opts.Steps, &d.counts}),
 		grpc.UnaryInterceptor(d.guardUnary),
-		// As etcd: the request itself and half a MiB for its envelope. Larger ones are refused by the transport.
-		grpc.MaxRecvMsgSize(opts.MaxRequestBytes + 512<<10),
+		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxSendMsgSize(math.MaxInt32),
 		grpc.MaxConcurrentStreams(opts.MaxConcurrentStreams),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: opts.KeepaliveMinTime, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: opts.KeepaliveInterval, Timeout: opts.KeepaliveTimeout}),
 		// Handlers run on goroutines that stay, with stacks that have grown already.
 		grpc.NumStreamWorkers(uint32(64 * runtime.GOMAXPROCS(0))),
-		// Fixed windows: the estimator would answer our small messages with pings. They bound what one client can make
-		// the server buffer.
-		grpc.InitialWindowSize(256 << 10),
-		grpc.InitialConnWindowSize(2 << 20),
+		// Fixed windows: the estimator would answer our small messages with pings. They do not bound what a client can make
+		// the server hold, since the server widens them for a large message; the port does that.
+		grpc.InitialWindowSize(streamWindow),
+		grpc.InitialConnWindowSize(port.GRPCWindow),
+		grpc.ReadBufferSize(0), // the port has one
 		grpc.Creds(portCredentials{}),
 	}
 	d.server = grpc.NewServer(gopts...)
@@ -249,8 +252,9 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 	d.port = port.New(port.Options{
 		HTTP1: d.web.http1, HTTP2: d.web, MaxConns: opts.MaxConns,
 		// A request as large as gRPC takes it, in JSON with its bytes in base64, and twice that for good measure.
-		MaxBodyBytes: 2 * (opts.MaxRequestBytes + 512<<10),
-		BudgetBytes:  opts.MaxFlightBytes,
+		MaxBodyBytes:    2 * maxMessage,
+		MaxMessageBytes: maxMessage,
+		BudgetBytes:     opts.MaxFlightBytes,
 	})
 	d.web.bridge = d.port.Bridge()
 	return d

@@ -3,17 +3,11 @@ package kv_test
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"fmt"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"slices"
 	"strings"
@@ -35,6 +29,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	door "github.com/holdfastdb/holdfast/door/kv"
+	"github.com/holdfastdb/holdfast/internal/certtest"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/worker/lease"
 )
@@ -167,6 +162,7 @@ func wantError(t testing.TB, what string, got, want error) {
 }
 
 func TestPutRangeDelete(t *testing.T) {
+	t.Parallel()
 	s := serve(t, door.Options{})
 	c, ctx := s.client(t), context.Background()
 	first := must(c.Put(ctx, "a", "1"))(t)
@@ -202,6 +198,7 @@ func TestPutRangeDelete(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	s := serve(t, door.Options{MaxResultBytes: 100_000})
 	c, ctx := s.client(t), context.Background()
 	kv := pb.NewKVClient(c.ActiveConnection())
@@ -271,6 +268,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestTxn(t *testing.T) {
+	t.Parallel()
 	s := serve(t, door.Options{})
 	c, ctx := s.client(t), context.Background()
 	put(t, c, "a", "1")
@@ -306,6 +304,7 @@ func TestTxn(t *testing.T) {
 }
 
 func TestCompactAndHash(t *testing.T) {
+	t.Parallel()
 	s := serve(t, door.Options{})
 	c, ctx := s.client(t), context.Background()
 	for i := range 20 {
@@ -349,6 +348,7 @@ func events(t testing.TB, ch clientv3.WatchChan, n int) (evs []*clientv3.Event) 
 }
 
 func TestWatch(t *testing.T) {
+	t.Parallel()
 	s := serve(t, door.Options{ProgressInterval: 200 * time.Millisecond})
 	c := s.client(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -427,6 +427,7 @@ func TestWatch(t *testing.T) {
 
 // TestWatchWire looks at answers the client library hides.
 func TestWatchWire(t *testing.T) {
+	t.Parallel()
 	s := serve(t, door.Options{})
 	c := s.client(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -490,6 +491,7 @@ func TestWatchWire(t *testing.T) {
 }
 
 func TestManyWatchersOfOneKey(t *testing.T) {
+	t.Parallel()
 	s := serve(t, door.Options{})
 	c, ctx := s.client(t), context.Background()
 	const watchers, writes = 500, 50
@@ -520,6 +522,7 @@ func TestManyWatchersOfOneKey(t *testing.T) {
 }
 
 func TestLeases(t *testing.T) {
+	t.Parallel()
 	s := serve(t, door.Options{})
 	c := s.client(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -548,7 +551,7 @@ func TestLeases(t *testing.T) {
 	if evs := events(t, w, 1); evs[0].Type != mvccpb.DELETE {
 		t.Errorf("%v", evs)
 	}
-	if took := time.Since(start); took < time.Second || took > 4*time.Second {
+	if took := time.Since(start); took < time.Second || took > 10*time.Second {
 		t.Errorf("a lease of 2 s ran out after %v", took)
 	}
 	time.Sleep(2 * time.Second)
@@ -578,6 +581,7 @@ func TestLeases(t *testing.T) {
 }
 
 func TestQuota(t *testing.T) {
+	t.Parallel()
 	s := serve(t, door.Options{QuotaBytes: 20 << 10})
 	c, ctx := s.client(t), context.Background()
 	value := strings.Repeat("v", 4<<10)
@@ -613,6 +617,7 @@ func TestQuota(t *testing.T) {
 }
 
 func TestStatusMembersHealth(t *testing.T) {
+	t.Parallel()
 	s := serve(t, door.Options{})
 	c, ctx := s.client(t), context.Background()
 	put(t, c, "a", "1")
@@ -635,6 +640,7 @@ func TestStatusMembersHealth(t *testing.T) {
 }
 
 func TestSnapshotEnvelope(t *testing.T) {
+	t.Parallel()
 	s := serve(t, door.Options{})
 	c, ctx := s.client(t), context.Background()
 	for i := range 50 {
@@ -651,6 +657,7 @@ func TestSnapshotEnvelope(t *testing.T) {
 }
 
 func TestLockExcludes(t *testing.T) {
+	t.Parallel()
 	s := serve(t, door.Options{})
 	c := s.client(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -699,6 +706,7 @@ func TestLockExcludes(t *testing.T) {
 }
 
 func TestElection(t *testing.T) {
+	t.Parallel()
 	s := serve(t, door.Options{})
 	c := s.client(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -745,6 +753,7 @@ func TestElection(t *testing.T) {
 
 // TestShutdownEndsStreams: open watches must not hold the door open.
 func TestShutdownEndsStreams(t *testing.T) {
+	t.Parallel()
 	s := serve(t, door.Options{})
 	c := s.client(t)
 	stream := must(pb.NewWatchClient(c.ActiveConnection()).Watch(context.Background()))(t)
@@ -765,6 +774,7 @@ func TestShutdownEndsStreams(t *testing.T) {
 
 // TestThreeMembers: every member serves everything, whoever leads.
 func TestThreeMembers(t *testing.T) {
+	t.Parallel()
 	servers := serveThree(t, door.Options{})
 	var clients []*clientv3.Client
 	leader := -1
@@ -849,13 +859,12 @@ func TestThreeMembers(t *testing.T) {
 }
 
 func TestTLSWithClientCertificates(t *testing.T) {
-	ca, pool := newAuthority(t)
-	serverCert, clientCert := ca(t, "server"), ca(t, "client")
-	s := serve(t, door.Options{TLS: &tls.Config{Certificates: []tls.Certificate{serverCert}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}})
+	t.Parallel()
+	ca := certtest.NewAuthority("test")
+	s := serve(t, door.Options{TLS: ca.Server()})
 	dial := func(certs ...tls.Certificate) error {
 		c, err := clientv3.New(clientv3.Config{
-			Endpoints: []string{s.addr}, Logger: zap.NewNop(),
-			TLS: &tls.Config{RootCAs: pool, Certificates: certs},
+			Endpoints: []string{s.addr}, Logger: zap.NewNop(), TLS: ca.Config(certs...),
 		})
 		if err != nil {
 			return err
@@ -866,34 +875,10 @@ func TestTLSWithClientCertificates(t *testing.T) {
 		_, err = c.Put(ctx, "a", "1")
 		return err
 	}
-	if err := dial(clientCert); err != nil {
+	if err := dial(ca.Issue("client")); err != nil {
 		t.Errorf("with a certificate: %v", err)
 	}
 	if err := dial(); err == nil {
 		t.Error("a client without a certificate was served")
 	}
-}
-
-// newAuthority makes a certificate authority: a function that signs a certificate for a name, and the pool that trusts it.
-func newAuthority(t testing.TB) (sign func(t testing.TB, name string) tls.Certificate, pool *x509.CertPool) {
-	t.Helper()
-	caKey := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	caCert := &x509.Certificate{
-		SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	caDER := must(x509.CreateCertificate(rand.Reader, caCert, caCert, caKey.Public(), caKey))(t)
-	pool = x509.NewCertPool()
-	pool.AddCert(must(x509.ParseCertificate(caDER))(t))
-	return func(t testing.TB, name string) tls.Certificate {
-		t.Helper()
-		key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-		cert := &x509.Certificate{
-			SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-			NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		}
-		der := must(x509.CreateCertificate(rand.Reader, cert, caCert, key.Public(), caKey))(t)
-		return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-	}, pool
 }

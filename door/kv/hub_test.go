@@ -198,6 +198,7 @@ func watch(t *testing.T, st *watchStream, w *watcher, from int64) *watcher {
 // TestWatchersMissAndRepeatNothing runs watchers of every sort, some slow, some cancelled, against a writer, with a ring
 // so small that all of them fall back to history now and then, and compares with what they should have seen.
 func TestWatchersMissAndRepeatNothing(t *testing.T) {
+	t.Parallel()
 	const revisions = 3000
 	f := newFakeEvents(50)
 	h := startHub(t, f)
@@ -269,6 +270,7 @@ func TestWatchersMissAndRepeatNothing(t *testing.T) {
 }
 
 func TestProgressFollowsEvents(t *testing.T) {
+	t.Parallel()
 	f := newFakeEvents(1000)
 	h := startHub(t, f)
 	rec := newRecorder(t)
@@ -346,6 +348,7 @@ func TestWatchIDs(t *testing.T) {
 
 // TestSlowWatchersPinLittle: streams that never read must not make the hub hold what it is sent.
 func TestSlowWatchersPinLittle(t *testing.T) {
+	t.Parallel()
 	f := newFakeEvents(100)
 	h := startHub(t, f)
 	stop := make(chan struct{})
@@ -416,6 +419,7 @@ func TestRangeTreeAgainstScan(t *testing.T) {
 
 // TestLonelyWatcherIsNotForgotten: the hub sleeps, its last watcher leaves, and one comes that still lacks something.
 func TestLonelyWatcherIsNotForgotten(t *testing.T) {
+	t.Parallel()
 	f := newFakeEvents(1000)
 	h := startHub(t, f)
 	f.put("a")

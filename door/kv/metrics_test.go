@@ -45,6 +45,7 @@ func handled(code, service, method, kind string) string {
 }
 
 func TestMetricsSayWhatHappened(t *testing.T) {
+	t.Parallel()
 	s := serve(t, door.Options{})
 	c, ctx := s.client(t), context.Background()
 	want := func(what string, samples map[string]float64, name string, v float64) {
@@ -114,8 +115,10 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 	want("after the watches", now, "etcd_debugging_mvcc_slow_watcher_total", 0)
 }
 
-// TestMetricsHaveTheNamesAlertsAreWrittenWith names what the alerts and the dashboard that come with etcd ask for.
+// TestMetricsHaveTheNamesAlertsAreWrittenWith names what the alerts and the dashboard that come with etcd ask for, but for what they
+// ask of other members: that is in TestPeerMetrics.
 func TestMetricsHaveTheNamesAlertsAreWrittenWith(t *testing.T) {
+	t.Parallel()
 	samples := serve(t, door.Options{}).scrape(t)
 	there := map[string]bool{}
 	for name := range samples {

@@ -38,7 +38,6 @@ type call struct {
 	body    []byte
 	refusal error
 	size    int // bytes on the wire
-	held    int // of them counted in the door's flight; the handler gives them back
 }
 
 func (c *call) base() *call { return c }
@@ -110,9 +109,6 @@ func handlePut(srv any, ctx context.Context, dec func(any) error, _ grpc.UnarySe
 		return nil, err
 	}
 	body, refusal, size, cost := c.body, c.refusal, c.size, c.cost
-	if c.held > 0 {
-		defer d.flight.give(c.held)
-	}
 	c.call = call{}
 	putCalls.Put(c)
 	if err := d.admit(ctx, false); err != nil {
@@ -303,7 +299,6 @@ func handleDelete(srv any, ctx context.Context, dec func(any) error, _ grpc.Unar
 	if err := dec(c); err != nil {
 		return nil, err
 	}
-	defer d.flight.give(c.held)
 	if err := d.admit(ctx, false); err != nil {
 		return nil, err
 	}
@@ -360,7 +355,6 @@ func handleTxn(srv any, ctx context.Context, dec func(any) error, _ grpc.UnarySe
 	if err := dec(c); err != nil {
 		return nil, err
 	}
-	defer d.flight.give(c.held)
 	if err := d.admit(ctx, false); err != nil {
 		return nil, err
 	}

@@ -47,10 +47,7 @@ func (*collector) Describe(chan<- *prometheus.Desc) {}
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	o := &c.ops.opts
 	send := func(kind prometheus.ValueType, name, help string, v float64, labels ...string) {
-		var names, values []string
-		for i := 0; i < len(labels); i += 2 {
-			names, values = append(names, labels[i]), append(values, labels[i+1])
-		}
+		names, values := pairs(labels)
 		ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(name, help, names, nil), kind, v, values...)
 	}
 	gauge := func(name, help string, v float64, labels ...string) {
@@ -103,6 +100,29 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	c.keys(gauge, counter)
 	c.leases(ch, counter)
 	c.tree(send)
+	c.peers(ch, send, fmt.Sprintf("%x", s.MemberID))
+}
+
+// peers exports what is counted of the other members. Every name is there from the start, at zero: an alert on a rate sees the
+// first failure only if there was a value before it.
+func (c *collector) peers(ch chan<- prometheus.Metric, send func(kind prometheus.ValueType, name, help string, v float64, labels ...string), self string) {
+	for _, p := range c.ops.opts.Peers() {
+		id, t := fmt.Sprintf("%x", p.ID), p.Traffic
+		send(prometheus.GaugeValue, "etcd_network_active_peers", "1 if both members are connected with each other.", truth(p.Connected), "Local", self, "Remote", id)
+		if t == nil {
+			continue
+		}
+		count := func(name, help string, n *meter.Counter, labels ...string) {
+			send(prometheus.CounterValue, name, help, float64(n.Load()), labels...)
+		}
+		count("etcd_network_disconnected_peers_total", "Times the connection to the other member broke.", &t.Disconnects, "Local", self, "Remote", id)
+		count("etcd_network_peer_sent_bytes_total", "Bytes sent to the other member.", &t.Sent, "To", id)
+		count("etcd_network_peer_received_bytes_total", "Bytes received from the other member.", &t.Received, "From", id)
+		count("etcd_network_peer_sent_failures_total", "Frames and snapshots that did not get to the other member.", &t.SendFailures, "To", id)
+		count("etcd_network_peer_received_failures_total", "Connections that broke within a frame, and snapshots that were not taken.", &t.ReceiveFailures, "From", id)
+		c.histogram(ch, "etcd_network_peer_round_trip_time_seconds", "How long the other member takes to answer, every few seconds.",
+			&t.RoundTrip, bounds{100 * time.Microsecond, 16}, "To", id)
+	}
 }
 
 // keys exports what is counted of keys and of those who watch them.
@@ -196,10 +216,19 @@ type bounds struct {
 // fast is etcd's choice for what happens with every write: 1 ms to 8.192 s.
 var fast = bounds{time.Millisecond, 14}
 
-func (c *collector) histogram(ch chan<- prometheus.Metric, name, help string, h *meter.Histogram, b bounds) {
+func (c *collector) histogram(ch chan<- prometheus.Metric, name, help string, h *meter.Histogram, b bounds, labels ...string) {
 	var r meter.Reading
 	h.Read(&r)
-	ch <- prometheus.MustNewConstHistogram(prometheus.NewDesc(name, help, nil, nil), r.Count, r.Sum.Seconds(), b.sum(&r))
+	names, values := pairs(labels)
+	ch <- prometheus.MustNewConstHistogram(prometheus.NewDesc(name, help, names, nil), r.Count, r.Sum.Seconds(), b.sum(&r), values...)
+}
+
+// pairs takes names and values of labels apart that follow each other in turn.
+func pairs(labels []string) (names, values []string) {
+	for i := 0; i < len(labels); i += 2 {
+		names, values = append(names, labels[i]), append(values, labels[i+1])
+	}
+	return names, values
 }
 
 // sum sums fine buckets into etcd's. Dashboards name these bounds. They do not fall on bounds of the meter's; what lies in the

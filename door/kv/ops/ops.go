@@ -34,6 +34,8 @@ type Options struct {
 	Read func(ctx context.Context, serializable bool) error
 	// Gauges are the levels of this moment.
 	Gauges func() Gauges
+	// Peers are the other members.
+	Peers func() []node.Peer
 
 	Steps  *meter.Steps
 	Counts *Counts

@@ -76,6 +76,7 @@ func closedWithin(t *testing.T, c net.Conn, limit time.Duration) string {
 }
 
 func TestHalfRequestsAreCutOff(t *testing.T) {
+	t.Parallel()
 	s := start(t, nil, hasty())
 	s.undisturbed(func() {
 		var open []net.Conn
@@ -98,6 +99,7 @@ func TestHalfRequestsAreCutOff(t *testing.T) {
 }
 
 func TestAByteASecondIsNoProgress(t *testing.T) {
+	t.Parallel()
 	s := start(t, nil, hasty())
 	s.undisturbed(func() {
 		c := s.dial()
@@ -115,6 +117,7 @@ func TestAByteASecondIsNoProgress(t *testing.T) {
 }
 
 func TestAnAnswerThatIsNotTakenIsDropped(t *testing.T) {
+	t.Parallel()
 	opts := hasty()
 	opts.MaxBodyBytes = 64 << 20
 	opts.BudgetBytes = 256 << 20
@@ -150,6 +153,7 @@ func (s *stand) writers() (n int) {
 }
 
 func TestEndlessHeadersEnd(t *testing.T) {
+	t.Parallel()
 	s := start(t, nil, hasty())
 	s.undisturbed(func() {
 		for _, begin := range []string{
@@ -181,6 +185,7 @@ func TestEndlessHeadersEnd(t *testing.T) {
 }
 
 func TestHugeBodiesAreRefusedBeforeTheyCome(t *testing.T) {
+	t.Parallel()
 	s := start(t, nil, hasty())
 	s.undisturbed(func() {
 		for _, head := range []string{
@@ -213,6 +218,7 @@ func TestHugeBodiesAreRefusedBeforeTheyCome(t *testing.T) {
 }
 
 func TestUnfinishedBodiesShareABudget(t *testing.T) {
+	t.Parallel()
 	opts := hasty()
 	opts.RequestTimeout = 10 * time.Second
 	s := start(t, nil, opts)
@@ -239,6 +245,7 @@ func TestUnfinishedBodiesShareABudget(t *testing.T) {
 // TestSmuggling: requests whose end two servers could see at different places. Each is followed by a request for /fast/,
 // which must not be answered on this connection unless the first one's end was beyond doubt.
 func TestSmuggling(t *testing.T) {
+	t.Parallel()
 	s := start(t, nil, hasty())
 	const next = "GET /fast/ HTTP/1.1\r\nHost: x\r\n\r\n"
 	for _, head := range []string{
@@ -305,6 +312,7 @@ func TestSmuggling(t *testing.T) {
 // TestSilentConnectionsMakeRoom: three thousand connections that say nothing, on a port with room for a thousand, do not
 // keep anybody out, and neither do as many that have asked once and are kept alive.
 func TestSilentConnectionsMakeRoom(t *testing.T) {
+	t.Parallel()
 	for _, greeting := range []string{"", "GET /fast/ HTTP/1.1\r\nHost: x\r\n\r\n"} {
 		opts := Options{MaxConns: 1000, SilenceTimeout: time.Hour}
 		s := start(t, nil, opts)

@@ -24,15 +24,17 @@ type Options struct {
 	MaxConns int
 	// MaxBodyBytes bounds the body of one HTTP request. 0 = 4 MiB.
 	MaxBodyBytes int
-	// BudgetBytes bounds the memory of all unfinished HTTP/1.1 requests over 64 KiB together; what does not fit is refused
-	// with 503. 0 = 32 MiB.
+	// MaxMessageBytes is what the gRPC server takes at most as one message. 0 = 4 MiB, its default.
+	MaxMessageBytes int
+	// BudgetBytes bounds the memory of all unanswered gRPC messages over 16 KiB and unfinished HTTP/1.1 requests over 64 KiB
+	// together. What does not fit is refused: HTTP/1.1 with 503, gRPC as the server's codec says, see TurnedAway. 0 = 32 MiB.
 	BudgetBytes int64
 	// SilenceTimeout is how long a new connection may take to say what it speaks. 0 = 10 s.
 	SilenceTimeout time.Duration
 	// IdleTimeout is how long an HTTP connection may be kept alive between requests. 0 = 5 minutes.
 	IdleTimeout time.Duration
 	// RequestTimeout is how long a request may take to arrive, and how long the client may leave part of an answer
-	// untaken. Requests over 64 KiB get a second more for each 16 KiB. 0 = 30 s.
+	// untaken. Requests over 64 KiB and messages get a second more for each 16 KiB. 0 = 30 s.
 	RequestTimeout time.Duration
 }
 
@@ -42,6 +44,9 @@ func (o *Options) fill() {
 	}
 	if o.MaxBodyBytes == 0 {
 		o.MaxBodyBytes = 4 << 20
+	}
+	if o.MaxMessageBytes == 0 {
+		o.MaxMessageBytes = 4 << 20
 	}
 	if o.BudgetBytes == 0 {
 		o.BudgetBytes = 32 << 20
@@ -68,7 +73,7 @@ type Port struct {
 
 	now      atomic.Uint64 // seconds since New, as the warden counts them
 	accepted atomic.Uint64 // connections so far
-	budget   atomic.Int64  // what unfinished requests may still draw
+	budget   atomic.Int64  // what requests may still draw
 	draining atomic.Bool
 	stop     chan struct{} // closed by Shutdown
 	stopOnce sync.Once
@@ -80,13 +85,14 @@ type Port struct {
 	conns     int                  // of every kind
 	silent    queue                // connections that have not said yet what they speak, the oldest first
 	clients   map[*client]struct{} // HTTP/1.1 connections
+	intakes   map[*intake]struct{} // connections of the gRPC server
 }
 
 // New makes a port. Nothing is served until Serve; GRPC must be served by somebody before.
 func New(opts Options) *Port {
 	opts.fill()
 	p := &Port{opts: opts, grpc: newHandoff(inProcess{}), json: newHandoff(inProcess{}), stop: make(chan struct{}),
-		listeners: make(map[net.Listener]struct{}), clients: make(map[*client]struct{})}
+		listeners: make(map[net.Listener]struct{}), clients: make(map[*client]struct{}), intakes: make(map[*intake]struct{})}
 	p.maxRequest = opts.MaxBodyBytes + opts.MaxBodyBytes/2 + 1<<20
 	p.budget.Store(opts.BudgetBytes)
 	p.http1[0], p.http1[1] = p.newHTTP1(false), p.newHTTP1(true)
@@ -94,7 +100,8 @@ func New(opts Options) *Port {
 	return p
 }
 
-// GRPC is where the gRPC server accepts the connections that are its own. Addr of it means nothing.
+// GRPC is where the gRPC server accepts the connections that are its own. Addr of it means nothing. The server must give each
+// connection a window of GRPCWindow and needs no buffer to read.
 func (p *Port) GRPC() net.Listener { return p.grpc }
 
 // Protocols says what one listener offers.
@@ -259,7 +266,7 @@ func (p *Port) close(all bool) int {
 	return len(p.clients)
 }
 
-// warden is the clock of the HTTP/1.1 connections and closes those that take too long.
+// warden is the clock of the connections and closes those that take too long.
 func (p *Port) warden() {
 	began := time.Now()
 	tick := time.NewTicker(time.Second)
@@ -276,6 +283,11 @@ func (p *Port) warden() {
 		for c := range p.clients { // any order: each is judged alone
 			if p.late(c, now) {
 				c.cut()
+			}
+		}
+		for i := range p.intakes { // any order, as above
+			if i.stalled(now) {
+				_ = i.Conn.Close() // the gRPC server notices
 			}
 		}
 		p.mu.Unlock()

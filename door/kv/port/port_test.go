@@ -4,15 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"strings"
@@ -26,6 +20,8 @@ import (
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/peer"
+
+	"github.com/holdfastdb/holdfast/internal/certtest"
 )
 
 // stand is a port with a gRPC server, a handler for fasthttp and one for net/http behind it, as the kv door is.
@@ -160,29 +156,6 @@ func (w *who) Check(ctx context.Context, r *healthpb.HealthCheckRequest) (*healt
 	return w.Server.Check(ctx, r)
 }
 
-// certificate makes one that is its own authority.
-func certificate(t *testing.T, name string) (*tls.Certificate, *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
-		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(c)
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: c}, pool
-}
-
 func (s *stand) dial() net.Conn {
 	s.Helper()
 	c, err := net.Dial("tcp", s.addr)
@@ -246,6 +219,7 @@ func same(t *testing.T, got, want string) {
 }
 
 func TestCleartextCarriesGRPCAndHTTP1(t *testing.T) {
+	t.Parallel()
 	s := start(t, nil, Options{})
 	if err := s.grpc(insecure.NewCredentials()); err != nil {
 		t.Error(err)
@@ -268,9 +242,10 @@ func TestCleartextCarriesGRPCAndHTTP1(t *testing.T) {
 }
 
 func TestTLSCarriesGRPCAndJSONOverHTTP2AndHTTP1(t *testing.T) {
-	cert, pool := certificate(t, "somebody")
-	s := start(t, &tls.Config{Certificates: []tls.Certificate{*cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}, Options{})
-	client := &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{*cert}}
+	t.Parallel()
+	ca := certtest.NewAuthority("test")
+	s := start(t, ca.Server(), Options{})
+	client := ca.Config(ca.Issue("somebody"))
 	if err := s.grpc(credentials.NewTLS(client.Clone())); err != nil {
 		t.Errorf("grpc: %v", err)
 	}
@@ -293,15 +268,17 @@ func TestTLSCarriesGRPCAndJSONOverHTTP2AndHTTP1(t *testing.T) {
 }
 
 func TestTheClientsCertificateReachesGRPC(t *testing.T) {
-	cert, pool := certificate(t, "stranger")
-	s := start(t, &tls.Config{Certificates: []tls.Certificate{*cert}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}, Options{})
-	err := s.grpc(credentials.NewTLS(&tls.Config{RootCAs: pool, Certificates: []tls.Certificate{*cert}}))
+	t.Parallel()
+	ca := certtest.NewAuthority("test")
+	s := start(t, ca.Server(), Options{})
+	err := s.grpc(credentials.NewTLS(ca.Config(ca.Issue("stranger"))))
 	if err == nil || !strings.Contains(err.Error(), "a stranger") {
 		t.Errorf("a stranger hears %v", err)
 	}
 }
 
 func TestOneConnectionMayAskEveryHandlerInTurn(t *testing.T) {
+	t.Parallel()
 	s := start(t, nil, Options{})
 	c := s.dial()
 	in := bufio.NewReader(c)
@@ -324,6 +301,7 @@ func TestOneConnectionMayAskEveryHandlerInTurn(t *testing.T) {
 }
 
 func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
+	t.Parallel()
 	s := start(t, nil, Options{})
 	got := s.ask("GET /stream HTTP/1.1\r\nHost: x\r\n\r\nGET /fast/ HTTP/1.1\r\nHost: x\r\n\r\nGET /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 	for _, want := range []string{"line 2\n", "fast", "HTTP/1.1  "} {
@@ -336,17 +314,18 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 }
 
 func TestAStreamIsSeenAsItGrowsAndEndsWhenItsClientLeaves(t *testing.T) {
-	cert, pool := certificate(t, "x")
+	t.Parallel()
+	ca := certtest.NewAuthority("test")
 	for _, secure := range []bool{false, true} {
 		var server *tls.Config
 		if secure {
-			server = &tls.Config{Certificates: []tls.Certificate{*cert}}
+			server = ca.Config(ca.Issue("server"))
 		}
 		s := start(t, server, Options{})
 		for _, path := range []string{"/stream?forever", "/wait"} {
 			c := s.dial()
 			if secure {
-				c = tls.Client(c, &tls.Config{RootCAs: pool, ServerName: "127.0.0.1"})
+				c = tls.Client(c, &tls.Config{RootCAs: ca.Pool(), ServerName: "127.0.0.1"})
 			}
 			fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
 			if path != "/wait" {
@@ -376,6 +355,7 @@ func TestAStreamIsSeenAsItGrowsAndEndsWhenItsClientLeaves(t *testing.T) {
 
 // TestAMessageIsAChunk: etcd3gw takes each chunk of a watch for one JSON document.
 func TestAMessageIsAChunk(t *testing.T) {
+	t.Parallel()
 	s := start(t, nil, Options{})
 	got := s.ask("GET /messages HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 	_, body, _ := strings.Cut(got, "\r\n\r\n")
@@ -391,6 +371,7 @@ func TestAMessageIsAChunk(t *testing.T) {
 }
 
 func TestShutdownWaitsForRequestsAndNotForIdleConnections(t *testing.T) {
+	t.Parallel()
 	s := start(t, nil, Options{})
 	idleConn := s.dial()
 	fmt.Fprintf(idleConn, "GET /fast/ HTTP/1.1\r\nHost: x\r\n\r\n")

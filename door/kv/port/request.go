@@ -15,14 +15,6 @@ import (
 // which are bounded again by the server that gets them.
 const maxPeeked = 96 << 10
 
-// HTTP/2 frame types and flags that matter before the first request (RFC 9113, section 6).
-const (
-	frameData, frameHeaders, frameSettings, frameContinuation = 0, 1, 4, 9
-	flagAck, flagEndHeaders, flagPadded, flagPriority         = 1, 4, 8, 32
-	frameHead                                                 = 9 // bytes before a frame's payload
-	maxFrame                                                  = 16 << 10
-)
-
 var errNoRequest = errors.New("no HTTP/2 request")
 
 // emptySettings is a SETTINGS frame that changes nothing.

@@ -45,7 +45,7 @@ func (p *Port) recognise(c net.Conn, offer Protocols) func() {
 	case err != nil:
 		return nil
 	case h2 && !offer.NoGRPC:
-		return func() { p.grpc.give(&counted{Conn: &replayed{c, head}, port: p}) }
+		return func() { p.grpc.give(&counted{Conn: p.newIntake(&replayed{c, head}), port: p}) }
 	case !h2 && !offer.NoHTTP && !looksLikeTLS(head):
 		return func() { p.serveHTTP1(&client{Conn: c, raw: c, port: p, head: head}, nil) }
 	}
@@ -79,12 +79,15 @@ func (p *Port) recogniseTLS(c net.Conn, offer Protocols) func() {
 		s := &secret{client{Conn: tc, raw: c, port: p, head: head}, tc}
 		return func() { p.serveHTTP1(&s.client, s) }
 	}
-	c2 := func() *encrypted { return &encrypted{counted{Conn: &replayed{tc, head}, port: p}, tc} }
+	toGRPC := func() {
+		p.grpc.give(handshaken{&encrypted{counted{Conn: p.newIntake(&replayed{tc, head}), port: p}, tc}})
+	}
+	other := func() *encrypted { return &encrypted{counted{Conn: &replayed{tc, head}, port: p}, tc} }
 	switch {
 	case offer.NoHTTP:
-		return func() { p.grpc.give(handshaken{c2()}) }
+		return toGRPC
 	case offer.NoGRPC:
-		return func() { p.json.give(c2()) }
+		return func() { p.json.give(other()) }
 	}
 	var grpc bool
 	var err error
@@ -92,9 +95,9 @@ func (p *Port) recogniseTLS(c net.Conn, offer Protocols) func() {
 		return nil
 	}
 	if grpc {
-		return func() { p.grpc.give(handshaken{c2()}) }
+		return toGRPC
 	}
-	return func() { p.json.give(newSecondSettings(c2())) }
+	return func() { p.json.give(newSecondSettings(other())) }
 }
 
 // peekPreface reads until it is certain whether the client speaks HTTP/2, and no more than arrives with that.

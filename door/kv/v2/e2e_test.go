@@ -121,6 +121,7 @@ func (s *server) want(line, want string) answer {
 }
 
 func TestKeys(t *testing.T) {
+	t.Parallel()
 	s := serve(t, Options{})
 	s.want("GET /v2/keys", `200 {"action":"get","node":{"dir":true}}`)
 	a := s.want("PUT /v2/keys/foo value=bar", `201 {"action":"set","node":{"key":"/foo","value":"bar","modifiedIndex":4,"createdIndex":4}}`)
@@ -174,6 +175,7 @@ func TestKeys(t *testing.T) {
 }
 
 func TestExpires(t *testing.T) {
+	t.Parallel()
 	s := serve(t, Options{})
 	watch := s.long("/v2/keys/d?wait=true&recursive=true")
 	s.do("PUT /v2/keys/d/x?ttl=1&value=v")
@@ -228,6 +230,7 @@ func (l *long) want(part string) {
 }
 
 func TestWatch(t *testing.T) {
+	t.Parallel()
 	s := serve(t, Options{})
 	s.do("PUT /v2/keys/a/b value=1")
 	for _, w := range []struct{ path, change, want string }{
@@ -272,6 +275,7 @@ func TestWatch(t *testing.T) {
 }
 
 func TestStreamMissesAndRepeatsNothing(t *testing.T) {
+	t.Parallel()
 	s := serve(t, Options{})
 	s.do("PUT /v2/keys/s/0 value=first")
 	early := s.long("/v2/keys/s?wait=true&recursive=true&stream=true")
@@ -300,6 +304,7 @@ func TestStreamMissesAndRepeatsNothing(t *testing.T) {
 }
 
 func TestManyWatchers(t *testing.T) {
+	t.Parallel()
 	s := serve(t, Options{MaxWatchers: 500})
 	var conns []net.Conn
 	for i := range 500 {
@@ -335,6 +340,7 @@ func TestManyWatchers(t *testing.T) {
 }
 
 func TestUsers(t *testing.T) {
+	t.Parallel()
 	on := false
 	s := serve(t, Options{Catalogue: func() (bool, uint64) { return on, 1 },
 		RootBasic: func(u, p string) (uint64, bool) { return 1, u == "root" && p == "a:b" }})
@@ -359,6 +365,7 @@ func TestUsers(t *testing.T) {
 // A member that has not heard of "auth enable" yet, or of a change of users, lets nothing through that was not judged by what
 // holds: the log knows, and by the time it has refused a write this member knows too.
 func TestAMemberThatHasNotHeard(t *testing.T) {
+	t.Parallel()
 	var s *server
 	var behind atomic.Int32 // how many more answers of the catalogue are from before the last change
 	var before mident.State
@@ -435,6 +442,7 @@ func TestAMemberThatHasNotHeard(t *testing.T) {
 
 // A stream that asks for more of the history than a watch holds is refused, and pins nothing of it.
 func TestRefusedStreamPinsNothing(t *testing.T) {
+	t.Parallel()
 	s := serve(t, Options{})
 	for i := range maxQueued + 10 {
 		s.do(fmt.Sprintf("PUT /v2/keys/k value=%d", i))
@@ -448,6 +456,7 @@ func TestRefusedStreamPinsNothing(t *testing.T) {
 }
 
 func TestMembers(t *testing.T) {
+	t.Parallel()
 	s := serve(t, Options{})
 	id := fmt.Sprintf("%x", s.node.Status().MemberID)
 	s.want("GET /v2/members", fmt.Sprintf(`200 {"members":[{"id":"%s","name":"n1","peerURLs":[],"clientURLs":[]}]}`, id))
@@ -498,6 +507,7 @@ func TestLatencyInJSON(t *testing.T) {
 }
 
 func TestStoreStats(t *testing.T) {
+	t.Parallel()
 	s := serve(t, Options{})
 	s.do("PUT /v2/keys/k value=v")
 	s.do("GET /v2/keys/k")

@@ -1,0 +1,410 @@
+package port
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// GRPCWindow is the HTTP/2 window of a connection that the gRPC server behind a Port must use: how much a client may have
+// sent on a stream at most after the server has ended that stream. See intake.forget.
+const GRPCWindow = 2 << 20
+
+const (
+	// smallMessage is what a gRPC message may hold in memory without drawing from the budget: about what fits one frame. Of
+	// those there is little that is not whole, and the log's queue bounds what is.
+	smallMessage = maxFrame
+	// prefixLen is what stands before each gRPC message: a byte that says whether it is compressed and its length.
+	prefixLen = 5
+	// intakeBuffer is how much is read at a time.
+	intakeBuffer = 32 << 10
+)
+
+// turnedAway stands in for a message for which there is no room. A client cannot send it: it does not know it.
+var turnedAway = func() (b [16]byte) {
+	_, _ = rand.Read(b[:]) // never fails
+	return b
+}()
+
+// TurnedAway reports whether the port put this message in the place of one for which there was no room. The gRPC server's
+// codec asks; the answer is its own. The text of what was turned away is gone.
+func TurnedAway(message []byte) bool { return string(message) == string(turnedAway[:]) }
+
+var errNoRoom = errors.New("no room for a message whose length came in pieces")
+
+// intake is a connection of the gRPC server that counts large messages against the port's budget, from their first bytes
+// until they are answered, and turns away those that do not fit.
+//
+// It has to be done here. The gRPC server reads whatever streams bring: it returns the connection's window as bytes arrive
+// and widens a stream's as soon as it knows how long its message will be, so a hundred streams hold a hundred half messages
+// before any handler hears of one. Neither its windows nor its handlers bound that. A bound on streams would, and would also
+// stop ten thousand clients with small puts, who need no memory.
+//
+// A message is turned away by making it short: its length becomes that of turnedAway, which is written over its first bytes.
+// The server's codec recognises that, and the call is answered like any other, in the door's words. What the client still
+// sends of the message is dropped by the server, as is everything on a stream that it has answered. Resetting the stream
+// here would need no such trick, but this connection would have to write frames in between the server's, and clients would
+// hear no reason.
+//
+// Room is given back when the server answers: until then the message, or the command made of it, is in memory.
+type intake struct {
+	net.Conn
+	port *Port
+
+	// Owned by the reading goroutine.
+	buf             []byte
+	next, seen, end int // buf[next:seen] may be read, buf[seen:end] waits for more to be understood
+	skip            int // bytes to pass on without a look
+	frame           frame
+	data, pad       int // bytes of frame, a DATA frame, that have not been looked at, and of its padding
+
+	// Owned by the writing goroutine.
+	out framing
+
+	taken atomic.Uint64 // bytes of DATA frames so far; written by the reading goroutine
+	open  atomic.Int32  // len(calls), so that there is no lock to take as long as all messages are small; written under mu
+
+	mu     sync.Mutex
+	closed bool
+	calls  map[uint32]*message // by stream: messages that are not whole, and those that hold room
+	over   []answered          // streams in calls that the server has ended, the oldest first
+}
+
+// message is the last one begun on a stream. The intake's mutex guards it.
+type message struct {
+	left   int // bytes still to come
+	prefix [prefixLen]byte
+	got    int    // bytes of prefix, while it comes in pieces
+	held   int64  // bytes drawn from the budget
+	late   uint64 // when it should be whole, in seconds of the port's clock
+}
+
+// answered says that the server ended a stream when so many bytes of DATA frames had come.
+type answered struct {
+	stream uint32
+	taken  uint64
+}
+
+func (p *Port) newIntake(c net.Conn) *intake {
+	i := &intake{Conn: c, port: p, buf: make([]byte, intakeBuffer), skip: len(preface), calls: map[uint32]*message{}}
+	p.mu.Lock()
+	p.intakes[i] = struct{}{}
+	p.mu.Unlock()
+	return i
+}
+
+// Read implements net.Conn. It is for one goroutine at a time, as ever, and reads ahead, so the gRPC server needs no buffer
+// of its own.
+func (i *intake) Read(p []byte) (int, error) {
+	for i.next == i.seen {
+		i.end = copy(i.buf, i.buf[i.seen:i.end])
+		i.next, i.seen = 0, 0
+		n, err := i.Conn.Read(i.buf[i.end:])
+		if n == 0 && err != nil {
+			return 0, err
+		}
+		i.end += n
+		if err := i.look(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, i.buf[i.next:i.seen])
+	i.next += n
+	return n, nil
+}
+
+// more is returned by those that look at bytes when what they look for is not there as a whole. That is never more than a
+// frame's header with a message's length and room for turnedAway, which is far shorter than the buffer.
+const more = -1
+
+// look moves seen over everything that can be understood.
+func (i *intake) look() error {
+	for i.seen < i.end {
+		b := i.buf[i.seen:i.end]
+		var n int
+		var err error
+		switch {
+		case i.skip > 0:
+			n = min(i.skip, len(b))
+			i.skip -= n
+		case i.data > 0:
+			n, err = i.lookAtData(b)
+		default:
+			n = i.lookAtFrame(b)
+		}
+		if n == more || err != nil {
+			return err
+		}
+		i.seen += n
+	}
+	return nil
+}
+
+// lookAtFrame takes a frame's header from b and returns its length.
+func (i *intake) lookAtFrame(b []byte) int {
+	if len(b) < frameHead {
+		return more
+	}
+	f := parseFrame(b)
+	if f.kind != frameData {
+		i.skip = f.length
+		if f.ends() {
+			i.clientEnds(f)
+		}
+		return frameHead
+	}
+	n, pad := frameHead, 0
+	if f.flags&flagPadded != 0 && f.length > 0 {
+		if len(b) == frameHead {
+			return more
+		}
+		n, pad = frameHead+1, int(b[frameHead])
+	}
+	content := f.length - (n - frameHead)
+	pad = min(pad, content) // more padding than frame: the server will close the connection
+	i.frame, i.data, i.pad = f, content-pad, pad
+	i.taken.Add(uint64(f.length))
+	if i.data == 0 {
+		i.endOfData()
+	}
+	return n
+}
+
+// pass lets n bytes of the present DATA frame through.
+func (i *intake) pass(n int) {
+	i.skip, i.data = i.skip+n, i.data-n
+	if i.data == 0 {
+		i.endOfData()
+	}
+}
+
+// endOfData does what remains once all of a DATA frame is understood.
+func (i *intake) endOfData() {
+	i.skip += i.pad
+	if i.frame.ends() {
+		i.clientEnds(i.frame)
+	}
+}
+
+// lookAtData looks at the rest of a DATA frame, of which b is the beginning.
+func (i *intake) lookAtData(b []byte) (int, error) {
+	if i.open.Load() == 0 {
+		return i.lookAtMessage(b)
+	}
+	i.mu.Lock()
+	i.forget()
+	m := i.calls[i.frame.stream]
+	switch {
+	case m == nil:
+	case m.left > 0:
+		n := min(m.left, i.data)
+		if m.left -= n; m.left == 0 && m.held == 0 {
+			i.drop(i.frame.stream)
+		}
+		i.mu.Unlock()
+		i.pass(n)
+		return 0, nil
+	case m.got > 0:
+		i.mu.Unlock()
+		return i.lookAtPieces(b, m)
+	default: // the client goes on before it is answered: only on streams that they both keep open
+		i.drop(i.frame.stream)
+	}
+	i.mu.Unlock()
+	return i.lookAtMessage(b)
+}
+
+// lookAtMessage looks at the beginning of a message.
+func (i *intake) lookAtMessage(b []byte) (int, error) {
+	if i.data < prefixLen {
+		m := &message{}
+		i.keep(m)
+		return i.lookAtPieces(b, m)
+	}
+	if len(b) < prefixLen {
+		return more, nil
+	}
+	size := int(binary.BigEndian.Uint32(b[1:]))
+	whole := prefixLen + size
+	if size <= smallMessage && whole <= i.data { // nearly always
+		i.pass(whole)
+		return 0, nil
+	}
+	const short = prefixLen + len(turnedAway)
+	if i.data >= short && len(b) < short {
+		return more, nil
+	}
+	m := &message{left: max(whole-i.data, 0)}
+	if i.counts(size) && !i.draw(m, size) {
+		if i.data >= short {
+			b[0] = 0
+			binary.BigEndian.PutUint32(b[1:], uint32(len(turnedAway)))
+			copy(b[prefixLen:], turnedAway[:])
+		} else { // not in this frame: the server will find the message larger than any may be
+			copy(b, "\x00\xff\xff\xff\xff")
+		}
+	}
+	if m.left > 0 || m.held > 0 {
+		i.keep(m)
+	}
+	i.pass(min(whole, i.data))
+	return 0, nil
+}
+
+// lookAtPieces looks at a message whose length is spread over frames, which clients do that send many messages at once on a
+// stream. What has been passed on of it cannot be changed any more, so a message for which there is no room ends the connection.
+func (i *intake) lookAtPieces(b []byte, m *message) (int, error) {
+	n := min(prefixLen-m.got, i.data, len(b))
+	if err := i.collect(m, b[:n]); err != nil {
+		return 0, err
+	}
+	i.pass(n)
+	return 0, nil
+}
+
+// collect adds a piece to the length of a message.
+func (i *intake) collect(m *message, piece []byte) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	copy(m.prefix[m.got:], piece)
+	if m.got += len(piece); m.got < prefixLen {
+		return nil
+	}
+	size := int(binary.BigEndian.Uint32(m.prefix[1:]))
+	m.got, m.left = 0, size
+	if size == 0 {
+		i.drop(i.frame.stream)
+	}
+	if i.counts(size) && (i.closed || !i.draw(m, size)) {
+		return errNoRoom
+	}
+	return nil
+}
+
+// counts reports whether a message of that size needs room. One that is larger than any may be does not: the server refuses
+// it when it sees its length.
+func (i *intake) counts(size int) bool {
+	return size > smallMessage && size <= i.port.opts.MaxMessageBytes
+}
+
+// draw takes a message's size from the budget, or reports that it is not there.
+func (i *intake) draw(m *message, size int) bool {
+	if i.port.budget.Add(-int64(size)) < 0 {
+		i.port.budget.Add(int64(size))
+		return false
+	}
+	m.held = int64(size)
+	m.late = i.port.now.Load() + uint64(i.port.opts.RequestTimeout/time.Second) + uint64(size/slowest)
+	return true
+}
+
+// keep remembers the present stream's message.
+func (i *intake) keep(m *message) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.closed {
+		i.port.budget.Add(m.held)
+		m.held = 0
+	}
+	i.calls[i.frame.stream] = m
+	i.open.Store(int32(len(i.calls)))
+}
+
+// drop forgets a stream's message and gives back what it held. The caller holds mu.
+func (i *intake) drop(stream uint32) {
+	if m := i.calls[stream]; m != nil {
+		i.port.budget.Add(m.held)
+		delete(i.calls, stream)
+		i.open.Store(int32(len(i.calls)))
+	}
+}
+
+// clientEnds is called when a frame of the client's ends a stream. A whole message is kept until it is answered.
+func (i *intake) clientEnds(f frame) {
+	if i.open.Load() == 0 {
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if m := i.calls[f.stream]; m != nil && (f.kind == frameReset || m.left > 0 || m.held == 0) {
+		i.drop(f.stream)
+	}
+}
+
+// Write implements net.Conn. It is for one goroutine at a time.
+func (i *intake) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		var f frame
+		var ok bool
+		if rest, f, ok = i.out.next(rest); ok && i.open.Load() > 0 {
+			i.serverSays(f)
+		}
+	}
+	return i.Conn.Write(p)
+}
+
+// serverSays gives back what a message held once it is answered.
+func (i *intake) serverSays(f frame) {
+	if f.kind != frameData && f.kind != frameHeaders && f.kind != frameReset {
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	m := i.calls[f.stream]
+	switch {
+	case m == nil:
+	case m.left == 0 && m.got == 0:
+		i.drop(f.stream)
+	case f.ends():
+		// The client may still be sending. Its bytes are no messages any more, so the stream is kept in mind.
+		i.port.budget.Add(m.held)
+		m.held = 0
+		i.over = append(i.over, answered{f.stream, i.taken.Load()})
+	}
+}
+
+// forget drops streams that the server has ended and on which nothing can come any more. A client hears of the end before
+// it hears that it may send more than the connection's window, so once that much has come it knows. The caller holds mu.
+func (i *intake) forget() {
+	taken := i.taken.Load()
+	n := 0
+	for n < len(i.over) && taken-i.over[n].taken > GRPCWindow+maxFrame {
+		i.drop(i.over[n].stream)
+		n++
+	}
+	i.over = slices.Delete(i.over, 0, n)
+}
+
+// stalled reports whether a message that holds room has taken too long to come.
+func (i *intake) stalled(now uint64) bool {
+	if i.open.Load() == 0 {
+		return false
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, m := range i.calls { // any order: one is enough
+		if m.held > 0 && m.left > 0 && now > m.late {
+			return true
+		}
+	}
+	return false
+}
+
+// Close implements net.Conn.
+func (i *intake) Close() error {
+	i.port.mu.Lock()
+	delete(i.port.intakes, i)
+	i.port.mu.Unlock()
+	i.mu.Lock()
+	i.closed = true
+	for stream := range i.calls { // any order: all are dropped
+		i.drop(stream)
+	}
+	i.mu.Unlock()
+	return i.Conn.Close()
+}
