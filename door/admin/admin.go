@@ -32,6 +32,8 @@ type Options struct {
 	Version string
 	// Steps are the counts and times of this server's writes; nil: its own, which stay zero.
 	Steps *meter.Steps
+	// Tlog is what this server counts of transparency logs; nil: its own, which stays zero.
+	Tlog *meter.Tlog
 	// DoorsServe reports whether every door of this server accepts clients; nil: there is no other door.
 	DoorsServe func() bool
 	// TlogKey returns the public key under which a log of this name and origin begins. An error says what is missing and
@@ -102,6 +104,9 @@ const (
 func New(opts Options) *Admin {
 	if opts.Steps == nil {
 		opts.Steps = new(meter.Steps)
+	}
+	if opts.Tlog == nil {
+		opts.Tlog = new(meter.Tlog)
 	}
 	if opts.DoorsServe == nil {
 		opts.DoorsServe = func() bool { return true }

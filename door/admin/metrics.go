@@ -19,6 +19,7 @@ func (a *Admin) registry() *prometheus.Registry {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newStepCollector(a.opts.Steps),
 		&memberCollector{admin: a},
+		&tlogCollector{admin: a},
 	)
 	return r
 }
@@ -199,6 +200,8 @@ func laneName(l node.Lane) string {
 		return "system"
 	case node.LaneKV:
 		return "kv"
+	case node.LaneTlog:
+		return "tlog"
 	}
 	return "other"
 }

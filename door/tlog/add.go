@@ -36,14 +36,24 @@ func (d *Door) add(l *tree.Log, name string, r *request) answer {
 	case len(r.body) > tiles.MaxEntryBytes:
 		return fail(413, "an entry has at most 65535 bytes")
 	case l.Held():
+		d.opts.Meter.Log(name).Refused.Inc()
 		return later("the log was restored and takes no entries before `holdfast resume --tlog " + name + "`")
 	}
 	if why := d.opts.ReadOnly(l); why != "" {
+		d.opts.Meter.Log(name).Refused.Inc()
 		return later(why)
 	}
-	index, err := d.queue(l).add(r.body, proof)
+	q := d.queue(l)
+	index, err := q.add(r.body, proof)
 	if err != nil {
-		return refusal(err)
+		var rej *entry.Rejection
+		a := refusal(err)
+		if a.retryAfter || errors.As(err, &rej) {
+			q.meter.Refused.Inc()
+		} else {
+			q.meter.Unknown.Inc()
+		}
+		return a
 	}
 	number := strconv.AppendUint(make([]byte, 0, 20), index, 10)
 	if proof {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/door/kv/port"
 	"github.com/holdfastdb/holdfast/entry"
+	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/tiles"
@@ -30,6 +31,8 @@ type Options struct {
 	MaxQueueBytes int
 	// MaxConns bounds connections, as port.Options does.
 	MaxConns int
+	// Meter counts what is added and refused; nil: nobody looks.
+	Meter *meter.Tlog
 }
 
 // member is what the door needs of its node. *node.Node is the one; tests put a member without a log in its place.
@@ -66,6 +69,9 @@ func newDoor(n member, logs *tree.Machine, opts Options) *Door {
 	}
 	if opts.ReadOnly == nil {
 		opts.ReadOnly = func(*tree.Log) string { return "" }
+	}
+	if opts.Meter == nil {
+		opts.Meter = new(meter.Tlog)
 	}
 	d := &Door{node: n, logs: logs, opts: opts, queues: map[*tree.Log]*queue{}}
 	d.port = port.New(port.Options{HTTP1: d.http1, HTTP2: http.HandlerFunc(d.http2), MaxConns: opts.MaxConns,
@@ -106,7 +112,7 @@ func (d *Door) queue(l *tree.Log) *queue {
 	defer d.mu.Unlock()
 	q := d.queues[l]
 	if q == nil {
-		q = &queue{d: d, log: l}
+		q = &queue{d: d, log: l, meter: d.opts.Meter.Log(l.Spec.Name)}
 		d.queues[l] = q
 	}
 	return q

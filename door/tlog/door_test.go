@@ -21,6 +21,7 @@ import (
 	"github.com/holdfastdb/holdfast/door/kv/port"
 	"github.com/holdfastdb/holdfast/entry"
 	et "github.com/holdfastdb/holdfast/entry/tree"
+	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
@@ -405,8 +406,8 @@ func TestAddsShareCommands(t *testing.T) {
 
 // TestWhatMayBeSentAgain: 503 only where the entry is provably not in the log.
 func TestWhatMayBeSentAgain(t *testing.T) {
-	why := ""
-	s, _, url := open(t, Options{MaxQueueBytes: 1000, RequestTimeout: 100 * time.Millisecond, ReadOnly: func(*tree.Log) string { return why }}, "default")
+	why, counts := "", new(meter.Tlog)
+	s, _, url := open(t, Options{Meter: counts, MaxQueueBytes: 1000, RequestTimeout: 100 * time.Millisecond, ReadOnly: func(*tree.Log) string { return why }}, "default")
 	for err, code := range map[error]int{node.ErrOverloaded: 503, node.ErrNoLeader: 503, node.ErrStopped: 503, node.ErrSuperseded: 503,
 		node.ErrUnknown: 500, errors.New("something else"): 500} {
 		s.mu.Lock()
@@ -447,6 +448,9 @@ func TestWhatMayBeSentAgain(t *testing.T) {
 	}
 	if res, _ := call(t, http1, "POST", url+"/logs/none/add", []byte("x")); res.StatusCode != 404 {
 		t.Errorf("no such log: %s", res.Status)
+	}
+	if l := counts.Log("default"); l.Added.Load() != 1 || l.Refused.Load() != 4+59+1 || l.Unknown.Load() != 2 {
+		t.Errorf("counted: %d added, %d refused, %d unknown", l.Added.Load(), l.Refused.Load(), l.Unknown.Load())
 	}
 }
 

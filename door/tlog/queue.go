@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	et "github.com/holdfastdb/holdfast/entry/tree"
+	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/tiles"
@@ -23,8 +24,9 @@ const batchBytes = 512 << 10
 // next one. There is no timer. A command per add was rejected: each costs the log a queue entry, a map entry and a wake-up,
 // which together cost more than hashing the entry does.
 type queue struct {
-	d   *Door
-	log *tree.Log
+	d     *Door
+	log   *tree.Log
+	meter *meter.TlogLog
 
 	mu      sync.Mutex
 	flying  bool     // guarded by mu: a command is in flight
@@ -136,7 +138,7 @@ func (q *queue) fly(b *batch) {
 		b.body[1] = et.FlagHurry
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), q.d.opts.RequestTimeout)
-	res, err := q.d.node.Propose(ctx, node.LaneKV, entry.Part{Machine: entry.MachineTree, Body: b.body})
+	res, err := q.d.node.Propose(ctx, node.LaneTlog, entry.Part{Machine: entry.MachineTree, Body: b.body})
 	cancel()
 	q.next(len(b.body))
 	switch {
@@ -149,6 +151,10 @@ func (q *queue) fly(b *batch) {
 		if b.res, ok = res.Bodies[0].(*et.Appended); !ok {
 			b.err = fmt.Errorf("append to log %s: result %T", q.log.Spec.Name, res.Bodies[0])
 		}
+	}
+	q.d.opts.Meter.Batch.Record(b.n)
+	if b.err == nil {
+		q.meter.Added.Add(uint64(b.n))
 	}
 	close(b.done)
 }

@@ -1,0 +1,94 @@
+package admin
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfastdb/holdfast/entry"
+	et "github.com/holdfastdb/holdfast/entry/tree"
+	"github.com/holdfastdb/holdfast/internal/meter"
+	"github.com/holdfastdb/holdfast/machine"
+	"github.com/holdfastdb/holdfast/machine/tree"
+	"github.com/holdfastdb/holdfast/store"
+	"github.com/holdfastdb/holdfast/tiles"
+)
+
+// TestMetricsOfTransparencyLogs: two logs, one of them damaged, one published to two places; as the leader and as a follower.
+func TestMetricsOfTransparencyLogs(t *testing.T) {
+	m := tree.New()
+	a := machine.NewApplier(store.NewMem(), m)
+	if err := a.Load(); err != nil {
+		t.Fatal(err)
+	}
+	var index uint64
+	apply := func(p *et.Part) {
+		t.Helper()
+		index++
+		data := entry.AppendPacked(entry.AppendHeader(nil, entry.Header{}), entry.AppendCommand(nil, &entry.Command{Origin: 1, Seq: index, Term: 1,
+			Parts: []entry.Part{{Machine: entry.MachineTree, Body: et.AppendPart(nil, p)}}}))
+		if err := a.Apply(index, 1, data, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var keys []*tiles.Signer
+	for i, name := range []string{"default", "other"} {
+		key, err := tiles.NewSigner("log.example/"+name, bytes.Repeat([]byte{byte(i)}, 32))
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key)
+		apply(&et.Part{Kind: et.Create, Spec: et.LogSpec{Name: name, Key: *key.Verifier()}})
+	}
+	add := &et.Part{Kind: et.Append, Log: 1}
+	for range 7 {
+		add.Entries = tiles.AppendEntry(add.Entries, []byte("entry"))
+	}
+	apply(add)
+	v := m.Find("default").View()
+	n := &tiles.Note{Text: (&tiles.Checkpoint{Origin: "log.example/default", Size: v.Size, Root: v.Root}).Text()}
+	keys[0].Sign(n)
+	apply(&et.Part{Kind: et.Checkpoint, Checkpoints: []et.Signed{{Log: 1, Size: v.Size, Root: v.Root, Note: n.Append(nil)}}})
+	apply(add)
+	m.Find("other").SetDamage(errors.New("altered"))
+
+	k := new(meter.Tlog)
+	k.Batch.Record(3)
+	k.Batch.Record(4)
+	k.Sign.Record(100 * time.Microsecond)
+	k.Show.Record(3 * time.Millisecond)
+	k.Log("default").Added.Add(14)
+	k.Log("default").Refused.Inc()
+	k.Log("other").Unknown.Add(2)
+	k.Log("default").ScrubDone.Set(5)
+	k.Log("default").ScrubAll.Set(7)
+	k.Log("other").ScrubBad.Inc()
+	k.Log("other").ScrubEnded.Set(1_800_000_000)
+	k.Place("default", "file:///www").Size.Set(4)
+	k.Place("default", "s3://b/p").Failed.Inc()
+
+	f := three()
+	url, door := serve(t, Options{Tlog: k}, f)
+	door.attach(&attached{member: f, kv: f, logs: logs{tree: m}})
+	_, body := do(t, "GET", url+"/metrics", "")
+	for _, want := range []string{
+		`holdfast_tlog_size{log="default"} 14`, `holdfast_tlog_checkpoint_size{log="default"} 7`, `holdfast_tlog_size{log="other"} 0`,
+		`holdfast_tlog_held{log="default"} 0`, `holdfast_tlog_damaged{log="default"} 0`, `holdfast_tlog_damaged{log="other"} 1`,
+		`holdfast_tlog_added_total{log="default"} 14`, `holdfast_tlog_refused_total{log="default"} 1`, `holdfast_tlog_unknown_total{log="other"} 2`,
+		`holdfast_tlog_batch_entries_bucket{le="2"} 0`, `holdfast_tlog_batch_entries_bucket{le="4"} 2`, `holdfast_tlog_batch_entries_sum 7`,
+		`holdfast_tlog_sign_seconds_count 1`, `holdfast_tlog_checkpoint_seconds_sum 0.003`,
+		`holdfast_tlog_scrub_entries{log="default"} 5`, `holdfast_tlog_scrub_entries_to_do{log="default"} 7`,
+		`holdfast_tlog_scrub_timestamp_seconds{log="other"} 1.8e+09`, `holdfast_tlog_scrub_damage_total{log="other"} 1`,
+		`holdfast_tlog_published_size{log="default",to="file:///www"} 4`, `holdfast_tlog_published_lag_entries{log="default",to="file:///www"} 3`,
+		`holdfast_tlog_published_lag_entries{log="default",to="s3://b/p"} 7`, `holdfast_tlog_publish_failures_total{log="default",to="s3://b/p"} 1`} {
+		if !strings.Contains(body, "\n"+want+"\n") {
+			t.Errorf("no line %q", want)
+		}
+	}
+	f.status.Leader = 0xb
+	if _, body = do(t, "GET", url+"/metrics", ""); strings.Contains(body, "holdfast_tlog_published_size") {
+		t.Error("a follower says what is published")
+	}
+}
