@@ -36,8 +36,10 @@ func (h *host) observe() {
 		w.feed.read(h)
 		w.leases.look(h)
 		w.users.look(h)
+		w.trees.look(h)
 	}
 	h.leaseTurn()
+	h.signTurn()
 }
 
 // feedCheck holds the watch feeds of all members against each other: each revision comes once, in order, and is the same
@@ -208,6 +210,9 @@ func (w *World) unequal() string {
 		if o := h.n.Status(); o.Applied != s.Applied || o.Leader != s.Leader {
 			return fmt.Sprintf("%s has applied %d of %d and follows %x in term %d", h.name, o.Applied, s.Applied, o.Leader, o.Term)
 		}
+		if why := w.trees.unsigned(h); why != "" {
+			return why
+		}
 	}
 	return ""
 }
@@ -263,6 +268,7 @@ func (w *World) checkAll() {
 		}
 	}
 	w.users.check(all)
+	w.trees.check(all)
 	w.history.check(w, final)
 }
 

@@ -29,6 +29,9 @@ const (
 )
 
 func (w *World) startClients() {
+	if w.opt.Quiet {
+		return
+	}
 	for i := range clientCount {
 		c := &client{w: w, id: i, known: map[string]int64{}, pause: between(w.rClient, 5*time.Millisecond, 80*time.Millisecond)}
 		if i > 1 {

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfastdb/holdfast/disk"
 	em "github.com/holdfastdb/holdfast/entry/member"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
+	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/store"
 )
@@ -49,6 +50,8 @@ type host struct {
 	lessor    lessor
 	leases    map[int64]bool // that this process has shown
 	catalogue *mident.State  // likewise, last
+	signer    *signer        // nil: does not lead
+	shown     [2]*tree.Checkpoint
 }
 
 const dataDir = "/data"
@@ -93,6 +96,7 @@ func (h *host) start() {
 	h.net = &hostNet{h: h, peers: map[uint64]bool{}, removed: map[uint64]bool{}}
 	h.pumping, h.writing, h.paused, h.dying = false, false, false, false
 	h.feedAt, h.hashAt, h.appliedAt, h.leader, h.lessor, h.leases, h.catalogue = 0, 0, 0, 0, lessor{}, nil, nil
+	h.signer, h.shown = nil, [2]*tree.Checkpoint{}
 	h.w.trace.add(h.w.now, "%s starts", h.name)
 	var n *node.Node
 	err := guard(func() (err error) {

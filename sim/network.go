@@ -107,6 +107,9 @@ func (n *hostNet) ConnectedFor(id uint64) int64 {
 	return int64(w.now - max(out.since, in.since))
 }
 
+// Traffic implements peer.Network: nothing here looks at graphs.
+func (n *hostNet) Traffic(uint64) *peer.Traffic { return nil }
+
 func (n *hostNet) Close() error { return nil }
 
 // SendStream takes the whole stream at once, as it would leave over time, and delivers it as a whole, cut short, or not at all.

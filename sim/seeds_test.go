@@ -118,13 +118,14 @@ func runSeries(t *testing.T) {
 
 // totals prints what the series consisted of, so that a run that tested little shows.
 func totals(t *testing.T, all []*outcome, took time.Duration) {
-	var answered, unknown, leaders, crashes, faults, snapshots, failed, changes, tokens, passes, outdated int
+	var answered, unknown, leaders, crashes, faults, snapshots, failed, changes, tokens, passes, outdated, added, checkpoints int
 	var simulated, slowest time.Duration
 	for _, o := range all {
 		r := o.Report
 		answered, unknown, leaders = answered+r.Answered, unknown+r.Unknown, leaders+r.Leaders
 		crashes, faults, snapshots = crashes+r.Crashes, faults+r.FaultCount, snapshots+r.Snapshots
 		changes, tokens, passes, outdated = changes+r.Changes, tokens+r.Tokens, passes+r.Passes, outdated+r.Outdated
+		added, checkpoints = added+r.Added, checkpoints+r.Checkpoints
 		simulated += r.Simulated
 		slowest = max(slowest, o.Took)
 		if o.Kind != "" {
@@ -133,8 +134,8 @@ func totals(t *testing.T, all []*outcome, took time.Duration) {
 	}
 	t.Logf("%d seeds, %d with a violation: %d operations answered, %d unknown, %d faults, %d crashes, %d leaders, %d snapshots, "+
 		"%d changes of users, %d tokens held, %d writes under authentication, %d judged anew, "+
-		"%v simulated in %v, slowest seed %v", len(all), failed, answered, unknown, faults, crashes, leaders, snapshots,
-		changes, tokens, passes, outdated,
+		"%d entries added to trees, %d checkpoints seen, %v simulated in %v, slowest seed %v", len(all), failed, answered, unknown, faults, crashes, leaders, snapshots,
+		changes, tokens, passes, outdated, added, checkpoints,
 		simulated.Round(time.Second), took.Round(100*time.Millisecond), slowest.Round(time.Millisecond))
 }
 

@@ -31,6 +31,8 @@ type Options struct {
 	Faults []Fault
 	// Users are managed, and asked for.
 	Users bool
+	// Trees: transparency logs grow. Quiet: nobody uses the key space, so that what goes wrong shows elsewhere.
+	Trees, Quiet bool
 	// Break builds the nodes with a deliberate defect.
 	Break node.Break
 	// TraceAll keeps every line of the trace instead of the last ones.
@@ -56,7 +58,9 @@ type Report struct {
 	// often one was judged anew because the catalogue had changed.
 	Changes, Tokens, Passes, Outdated int
 	Crashes, FaultCount               int
-	Simulated                         time.Duration
+	// Entries of transparency logs that were acknowledged, and different checkpoints that were seen.
+	Added, Checkpoints int
+	Simulated          time.Duration
 }
 
 // Violation is a broken promise.
@@ -78,6 +82,8 @@ const (
 	Diverged        = "diverged"         // two members have different states after the same entry
 	Stopped         = "node stopped"     // a node refused to go on or to start, and no fault of the disk was the reason
 	LetThrough      = "let through"      // a write under a permission that had been taken back before
+	LostAdd         = "lost add"         // an acknowledged index does not hold its entry, or was given twice
+	SplitView       = "split view"       // a checkpoint that was seen is not of the log that there is
 	Stuck           = "stuck"            // the cluster did not recover after the last fault was healed
 	WrongOutcome    = "wrong outcome"    // a client was told something that cannot be
 )
@@ -104,6 +110,7 @@ type World struct {
 	hashes  map[uint64]hashSeen
 	leases  leaseBook
 	users   userBook
+	trees   treeBook
 	rep     Report
 }
 
@@ -181,11 +188,13 @@ func (w *World) run() {
 	}
 	w.startClients()
 	w.startUsers()
+	w.startTrees()
 	w.after(2*time.Second, w.nemesis.step)
 	w.runUntil(w.opt.Chaos, func() bool { return false })
 	w.nemesis.heal()
 	w.stopClients()
 	w.stopUsers()
+	w.stopTrees()
 	w.settle()
 	w.checkAll()
 }

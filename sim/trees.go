@@ -1,0 +1,395 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfastdb/holdfast/entry"
+	et "github.com/holdfastdb/holdfast/entry/tree"
+	"github.com/holdfastdb/holdfast/machine/tree"
+	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/tiles"
+	"github.com/holdfastdb/holdfast/worker/checkpoint"
+)
+
+// treeBook is everything about transparency logs in one run: who adds, what was acknowledged, every checkpoint that any member
+// ever showed, and what must follow from that. The leader signs as worker/checkpoint does, driven by the loop's turns instead
+// of by a goroutine; all members have the keys.
+type treeBook struct {
+	w    *World
+	on   bool
+	r    *rand.Rand
+	logs [2]*logBook
+	// least is the time between two checkpoints of one log.
+	least time.Duration
+	done  bool
+}
+
+// logBook is one log as the world outside knows it.
+type logBook struct {
+	spec  et.LogSpec
+	key   *tiles.Signer
+	given map[uint64]string // what was acknowledged at an index
+	at    map[string]uint64 // where an acknowledged entry is
+	asked map[string]bool   // every entry that somebody ever wanted to add
+	out   map[string]bool   // entries that were refused, and are certainly not in the log
+	roots map[uint64]rootSeen
+	// newest is the largest checkpoint anybody has seen.
+	newest *tree.Checkpoint
+}
+
+// rootSeen is a signed root, and who showed it first.
+type rootSeen struct {
+	root tiles.Hash
+	by   *host
+}
+
+// signer is what a member keeps while it leads in one term.
+type signer struct {
+	term uint64
+	open [2]bool // a command of ours for this log is under way
+	last [2]time.Duration
+}
+
+const (
+	adderCount = 3
+	// fewTexts is how many different entries the log without duplicates is offered: most of what is added is there already.
+	fewTexts = 700
+)
+
+func (w *World) startTrees() {
+	b := &w.trees
+	*b = treeBook{w: w, r: rand.New(rand.NewPCG(w.opt.Seed, 6))}
+	// Runs with chosen faults are about something else, and stay what they were.
+	if b.on = w.opt.Trees || w.opt.Faults == nil && b.r.IntN(2) == 0; !b.on {
+		return
+	}
+	b.least = between(b.r, 5*time.Millisecond, 200*time.Millisecond)
+	b.logs = [2]*logBook{newLogBook("plain", false), newLogBook("dedup", true)}
+	for i := range adderCount {
+		a := &adder{b: b, id: i, pause: between(b.r, 20*time.Millisecond, 250*time.Millisecond)}
+		w.after(between(b.r, 0, 200*time.Millisecond), a.next)
+	}
+}
+
+func (w *World) stopTrees() { w.trees.done = true }
+
+func newLogBook(name string, dedup bool) *logBook {
+	key, err := tiles.NewSigner("log.example/"+name, append(make([]byte, 32-len(name)), name...))
+	if err != nil {
+		panic(err) // name and seed are good ones
+	}
+	return &logBook{spec: et.LogSpec{Name: name, Key: *key.Verifier(), Dedup: dedup}, key: key, given: map[uint64]string{}, at: map[string]uint64{},
+		asked: map[string]bool{}, out: map[string]bool{}, roots: map[uint64]rootSeen{}}
+}
+
+// adder adds one batch after the other, as the queue of a door does. It never adds an entry again whose outcome it did not hear:
+// what is in the log without duplicates' help must be there once.
+type adder struct {
+	b     *treeBook
+	id    int
+	count int
+	pause time.Duration
+}
+
+func (a *adder) next() {
+	w, r := a.b.w, a.b.r
+	if a.b.done {
+		return
+	}
+	h := w.hosts[r.IntN(len(w.hosts))]
+	lb := a.b.logs[r.IntN(len(a.b.logs))]
+	var l *tree.Log
+	if h.n != nil {
+		l = h.n.Tree().Find(lb.spec.Name)
+	}
+	if l == nil {
+		w.after(between(r, time.Millisecond, 30*time.Millisecond), a.next)
+		return
+	}
+	texts := a.texts(lb)
+	part := &et.Part{Kind: et.Append, Log: l.Number}
+	for _, text := range texts {
+		part.Entries = tiles.AppendEntry(part.Entries, []byte(text))
+		lb.asked[text] = true
+	}
+	moved := false
+	move := func() {
+		if !moved {
+			moved = true
+			w.after(around(r, a.pause), a.next)
+		}
+	}
+	w.after(between(r, 2*time.Second, 5*time.Second), move) // its patience; the answer may still come
+	w.trace.add(w.now, "t%d → %s add %d to %s: %s…", a.id, h.name, len(texts), lb.spec.Name, texts[0])
+	h.syncClock()
+	refused := func() {
+		w.trace.add(w.now, "t%d ← %s add %s…: refused", a.id, h.name, texts[0])
+		lb.refuse(texts)
+		move()
+	}
+	err := h.n.ProposeAsync(node.LaneTlog, 0, []entry.Part{{Machine: entry.MachineTree, Body: et.AppendPart(nil, part)}},
+		func(res *entry.Result, err error) {
+			switch {
+			case errors.Is(err, node.ErrOverloaded):
+				refused()
+				return
+			case errors.Is(err, node.ErrUnknown):
+				w.trace.add(w.now, "t%d ← %s add %s…: unknown", a.id, h.name, texts[0])
+				move()
+				return
+			case err != nil:
+				w.fail(WrongOutcome, "an add through %s ended with %v", h.name, err)
+			case res.Rejection != nil:
+				w.fail(WrongOutcome, "an add through %s: %v", h.name, res.Rejection)
+			}
+			w.trace.add(w.now, "t%d ← %s %s@%d add %s…: %d", a.id, h.name, res.Pos, res.Term, texts[0], res.Bodies[0].(*et.Appended).At(0))
+			lb.acknowledge(w, h, texts, res.Bodies[0].(*et.Appended))
+			w.rep.Added += len(texts)
+			move()
+		})
+	if err != nil {
+		refused()
+		return
+	}
+	h.pumpSoon()
+}
+
+// texts draws a batch: mostly a few entries, sometimes more than a bundle holds.
+func (a *adder) texts(lb *logBook) []string {
+	r := a.b.r
+	n := 1 + r.IntN(6)
+	if r.IntN(8) == 0 {
+		n = 1 + r.IntN(300)
+	}
+	texts := make([]string, n)
+	for i := range texts {
+		if a.count++; lb.spec.Dedup {
+			texts[i] = fmt.Sprintf("text %d", r.IntN(fewTexts))
+		} else {
+			texts[i] = fmt.Sprintf("entry %d of adder %d", a.count, a.id)
+		}
+	}
+	return texts
+}
+
+// refuse notes entries that are certainly not in the log by this command. Where others add the same, that says nothing.
+func (lb *logBook) refuse(texts []string) {
+	for _, text := range texts {
+		if !lb.spec.Dedup {
+			lb.out[text] = true
+		}
+	}
+}
+
+// acknowledge takes the indexes of a batch: none may be another entry's, and no entry may have a second one.
+func (lb *logBook) acknowledge(w *World, h *host, texts []string, res *et.Appended) {
+	for i, text := range texts {
+		index := res.At(i)
+		if was, ok := lb.given[index]; ok && was != text {
+			w.fail(LostAdd, "%s gives index %d of %s to %q; it was given to %q", h.name, index, lb.spec.Name, text, was)
+		}
+		if was, ok := lb.at[text]; ok && was != index {
+			w.fail(LostAdd, "%s says that %q is entry %d of %s; it was entry %d", h.name, text, index, lb.spec.Name, was)
+		}
+		lb.given[index], lb.at[text] = text, index
+	}
+}
+
+// signTurn is the part of worker/checkpoint after a turn of the loop: begin what is missing, sign what has grown.
+func (h *host) signTurn() {
+	b := &h.w.trees
+	term, _ := h.n.Leadership()
+	if !b.on || term == 0 {
+		h.signer = nil
+		return
+	}
+	if h.signer == nil || h.signer.term != term {
+		h.signer = &signer{term: term}
+	}
+	s := h.signer
+	for i, lb := range b.logs {
+		if s.open[i] {
+			continue
+		}
+		l := h.n.Tree().Find(lb.spec.Name)
+		if l == nil {
+			h.proposeTree(s, i, &et.Part{Kind: et.Create, Spec: lb.spec})
+			continue
+		}
+		if c := l.Checkpoint(); c != nil && (c.Size == l.View().Size || h.w.now < s.last[i]+b.least) {
+			continue
+		}
+		c, err := checkpoint.Sign(h.n.Tree(), l, lb.key)
+		if err != nil {
+			h.w.fail(Stopped, "%s does not sign %s: %v", h.name, lb.spec.Name, err)
+		}
+		s.last[i] = h.w.now
+		h.proposeTree(s, i, &et.Part{Kind: et.Checkpoint, Checkpoints: []et.Signed{c}})
+	}
+}
+
+// proposeTree carries a command of the signer through the log, in its term.
+func (h *host) proposeTree(s *signer, i int, part *et.Part) {
+	w := h.w
+	w.trace.add(w.now, "%s proposes %s in term %d", h.name, part, s.term)
+	s.open[i] = true
+	err := h.n.ProposeAsync(node.LaneSystem, s.term, []entry.Part{{Machine: entry.MachineTree, Body: et.AppendPart(nil, part)}},
+		func(res *entry.Result, err error) {
+			s.open[i] = false
+			if err == nil && res.Rejection != nil && res.Rejection.Code != et.LogExists && res.Rejection.Code != et.StaleCheckpoint {
+				w.fail(WrongOutcome, "%s proposed %s: %v", h.name, part, res.Rejection)
+			}
+		})
+	if err != nil {
+		s.open[i] = false
+		return
+	}
+	h.pumpSoon()
+}
+
+// look is a poller of every member: it takes the newest checkpoints after a turn of the loop.
+func (b *treeBook) look(h *host) {
+	if !b.on {
+		return
+	}
+	for i, lb := range b.logs {
+		l := h.n.Tree().Find(lb.spec.Name)
+		if l == nil {
+			continue
+		}
+		c := l.Checkpoint()
+		if c == nil || c == h.shown[i] {
+			continue
+		}
+		if was := h.shown[i]; was != nil && c.Size < was.Size {
+			b.w.fail(SplitView, "%s shows a checkpoint of %s of size %d after one of %d", h.name, lb.spec.Name, c.Size, was.Size)
+		}
+		h.shown[i] = c
+		b.show(h, lb, l, c)
+	}
+}
+
+// show holds a checkpoint against those seen before: of its size there is one root, and the largest one is a prefix of it, by a
+// proof as the door makes it. Whether it is of the log that there is in the end is judged then.
+func (b *treeBook) show(h *host, lb *logBook, l *tree.Log, c *tree.Checkpoint) {
+	if seen, ok := lb.roots[c.Size]; ok {
+		if seen.root != c.Root {
+			b.w.fail(SplitView, "%s shows root %s of %s at size %d, and %s showed %s", h.name, c.Root, lb.spec.Name, c.Size, seen.by.name, seen.root)
+		}
+		return
+	}
+	if opened, _, err := tiles.OpenCheckpoint(c.Note, lb.key.Verifier()); err != nil || opened.Size != c.Size || opened.Root != c.Root {
+		b.w.fail(SplitView, "%s shows a checkpoint of %s at size %d that does not verify: %v", h.name, lb.spec.Name, c.Size, err)
+	}
+	lb.roots[c.Size] = rootSeen{c.Root, h}
+	b.w.rep.Checkpoints++
+	old := lb.newest
+	if old != nil && c.Size < old.Size {
+		return // a member that is behind
+	}
+	lb.newest = c
+	if old == nil || old.Size == 0 {
+		return
+	}
+	proof, err := l.Prover(l.View(), c.Size).Consistency(old.Size)
+	if err != nil {
+		b.w.fail(Stopped, "%s proves %s from %d to %d: %v", h.name, lb.spec.Name, old.Size, c.Size, err)
+	}
+	if err := tiles.VerifyConsistency(old.Size, c.Size, old.Root, c.Root, proof); err != nil {
+		b.w.fail(SplitView, "%s shows a checkpoint of %s at size %d that does not go on from the one of %d: %v", h.name, lb.spec.Name, c.Size,
+			old.Size, err)
+	}
+}
+
+// unsigned says what keeps a member's logs from being at rest, "" if nothing does.
+func (b *treeBook) unsigned(h *host) string {
+	if !b.on {
+		return ""
+	}
+	for _, lb := range b.logs {
+		l := h.n.Tree().Find(lb.spec.Name)
+		if l == nil {
+			return fmt.Sprintf("%s has no log %s", h.name, lb.spec.Name)
+		}
+		if c := l.Checkpoint(); c == nil || c.Size != l.View().Size {
+			return fmt.Sprintf("%s has no checkpoint of %s at its size %d", h.name, lb.spec.Name, l.View().Size)
+		}
+	}
+	return ""
+}
+
+// check judges the end of a run: every acknowledged index holds its entry, every checkpoint ever seen is of this log, and each
+// member's tiles follow from its entries, as they would after a restart.
+func (b *treeBook) check(members []*host) {
+	if !b.on {
+		return
+	}
+	for _, lb := range b.logs {
+		first := members[0].n.Tree().Find(lb.spec.Name)
+		b.checkEntries(lb, members[0], first)
+		for _, h := range members {
+			loaded := tree.New()
+			if err := loaded.Load(h.mem); err != nil {
+				b.w.fail(Stopped, "%s load trees: %v", h.name, err)
+			}
+			for _, l := range []*tree.Log{h.n.Tree().Find(lb.spec.Name), loaded.Find(lb.spec.Name)} {
+				if is, want := l.View(), first.View(); is.Size != want.Size || is.Root != want.Root || string(l.Checkpoint().Note) != string(first.Checkpoint().Note) {
+					b.w.fail(Diverged, "at rest %s has %d entries of %s with root %s and %s has %d with root %s", h.name, is.Size, lb.spec.Name, is.Root,
+						members[0].name, want.Size, want.Root)
+				}
+				if err := l.Scrub(func(_, _ uint64) error { return nil }); err != nil {
+					b.w.fail(Diverged, "%s: %v", h.name, err)
+				}
+			}
+		}
+	}
+}
+
+// checkEntries reads a whole log.
+func (b *treeBook) checkEntries(lb *logBook, h *host, l *tree.Log) {
+	w, size := b.w, l.View().Size
+	var f tiles.Frontier
+	roots := map[uint64]tiles.Hash{0: tiles.EmptyRoot()}
+	at := map[string]uint64{}
+	for f.Size() < size {
+		rest, err := l.Bundle(f.Size()/tiles.Width, int(min(size-f.Size(), tiles.Width)))
+		for err == nil && len(rest) > 0 {
+			var e []byte
+			if e, rest, err = tiles.NextEntry(rest); err != nil {
+				break
+			}
+			text, index := string(e), f.Size()
+			was, twice := at[text]
+			switch want, given := lb.given[index]; {
+			case given && want != text:
+				w.fail(LostAdd, "index %d of %s was given to %q and holds %q in the end", index, lb.spec.Name, want, text)
+			case twice:
+				w.fail(LostAdd, "%q is entry %d and entry %d of %s", text, was, index, lb.spec.Name)
+			case lb.out[text]:
+				w.fail(WrongOutcome, "%q was refused, and is entry %d of %s", text, index, lb.spec.Name)
+			case !lb.asked[text]:
+				w.fail(WrongOutcome, "%q, which nobody added, is entry %d of %s", text, index, lb.spec.Name)
+			}
+			at[text] = index
+			var done tiles.Completed
+			f.Append(tiles.LeafHash(e), &done)
+			roots[f.Size()] = f.Root()
+		}
+		if err != nil {
+			w.fail(Stopped, "%s read %s after entry %d: %v", h.name, lb.spec.Name, f.Size(), err)
+		}
+	}
+	for index, text := range lb.given { // any order: each is judged by itself
+		if index >= size {
+			w.fail(LostAdd, "index %d of %s was given to %q; the log ends with %d entries", index, lb.spec.Name, text, size)
+		}
+	}
+	for n, seen := range lb.roots { // any order: each is judged by itself
+		if root, ok := roots[n]; !ok || root != seen.root {
+			w.fail(SplitView, "%s showed root %s of %s at size %d; the log of %d entries has %s there", seen.by.name, seen.root, lb.spec.Name, n, size, root)
+		}
+	}
+}
