@@ -76,7 +76,7 @@ func options() []option {
 			set: func(c *config, v string) error { c.tlogKeys = v; return nil }},
 		{name: "tlog-origin", arg: "NAME", help: "origin of the log default when a first start makes its key (default: a random one)",
 			set: func(c *config, v string) error { return setOrigin(&c.tlogOrigin, v) }},
-		{name: "tlog-publish", arg: "[LOG=]URL", list: true, help: "also keep a log's static files in file:///DIR or s3://BUCKET/PREFIX; may be repeated",
+		{name: "tlog-publish", arg: "[LOG=]URL", list: true, help: "also keep a log in file:///DIR, s3://BUCKET/PREFIX or mysql://USER@HOST:PORT/DB; may be repeated",
 			set: func(c *config, v string) (err error) { c.tlogPublish, err = parsePublish(v); return err }},
 		{name: "admin", arg: "ADDR", def: "127.0.0.1:8080", help: "readiness, metrics, status and membership over HTTP, or off",
 			set: func(c *config, v string) error { return setAddress(&c.admin, v) }},
@@ -171,7 +171,7 @@ func loadConfig(flags *pflag.FlagSet, getenv func(string) string) (*config, erro
 			s = setting{o.def, "--" + o.name}
 		}
 		if err := o.set(c, s.value); err != nil {
-			return nil, usagef("%s %s: %s", s.source, s.value, err)
+			return nil, usagef("%s %s: %s", s.source, withoutPassword(s.value), err)
 		}
 	}
 	_, peerGiven := given["peer"]

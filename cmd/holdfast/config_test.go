@@ -168,3 +168,19 @@ func TestSizes(t *testing.T) {
 		}
 	}
 }
+
+// TestAPasswordIsNotPrinted: no flag takes one, and what was written all the same must not end in a journal.
+func TestAPasswordIsNotPrinted(t *testing.T) {
+	for in, want := range map[string]string{
+		"mysql://u:SECRET@h/db":                         "mysql://u:…@h/db",
+		"file:///a,x=mysql://u:SE/CR:ET@h/db":           "file:///a,x=mysql://u:…@h/db",
+		"mysql://u:SECRET@h/db,y=mysql://v:SECRET@h/db": "mysql://u:…@h/db,y=mysql://v:…@h/db",
+		"mysql://u@h:3306/db":                           "mysql://u@h:3306/db",
+		"n1=127.0.0.1:1,n2=[::1]:2":                     "n1=127.0.0.1:1,n2=[::1]:2",
+	} {
+		if got := withoutPassword(in); got != want {
+			t.Errorf("%s is printed as %s, want %s", in, got, want)
+		}
+	}
+	refuses(t, "mysql://u:…@h/db: a password on the command line", "serve", "--data", t.TempDir(), "--tlog-publish", "mysql://u:SECRET@h/db")
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfastdb/holdfast/cmd/holdfast/etcdflags"
 	"github.com/holdfastdb/holdfast/disk"
 	doorkv "github.com/holdfastdb/holdfast/door/kv"
+	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/worker/compact"
 )
@@ -140,13 +141,14 @@ func etcdSetup(s *etcdflags.Settings, memory int64, log *slog.Logger) (*setup, e
 		return nil, fmt.Errorf("--auth-token %s: %w", s.AuthToken, err)
 	}
 	heartbeats := int(s.Election / s.Heartbeat)
+	share := budget.Of(memory)
 	su := &setup{
 		node: node.Config{Dir: s.DataDir, WALDir: s.WALDir, MemoryBytes: memory, ClientURLs: etcdflags.Strings(s.AdvertiseClient),
 			TickInterval: s.Heartbeat, ElectionTicks: heartbeats, LooseReconfig: !s.StrictReconfig, MaxLearners: s.MaxLearners},
 		join: node.StartOptions{Name: s.Name, PeerAddr: etcdflags.JoinURLs(s.AdvertisePeer), KeepPeerURLs: true,
 			PeerTLS: members.accept(), PeerDialTLS: members.connect(), Token: s.Token},
 		door: doorkv.Options{QuotaBytes: s.QuotaBytes, MaxRequestBytes: s.MaxRequestBytes, MaxTxnOps: s.MaxTxnOps,
-			MaxResultBytes: memory / 16, MaxFlightBytes: memory / 8, ProgressInterval: s.ProgressInterval,
+			MaxResultBytes: share.Answer, MaxFlightBytes: share.Flight, ProgressInterval: s.ProgressInterval,
 			// What etcd derives from the election timeout.
 			MinLeaseTTL:     int64((s.Election*3/2 + time.Second - 1) / time.Second),
 			RequestTimeout:  5*time.Second + 2*s.Election,

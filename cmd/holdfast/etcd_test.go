@@ -37,6 +37,7 @@ func etcdStart(t *testing.T, args ...string) (*running, error) {
 	if err != nil {
 		return nil, err
 	}
+	su.node.HealthyAfter = 500 * time.Millisecond
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	r := &running{kvAddr: s.ListenClient[0].Addr, data: s.DataDir}
@@ -133,6 +134,7 @@ func TestSystemdIsToldThatTheServerIsReady(t *testing.T) {
 }
 
 func TestARestartIgnoresHowTheClusterBegan(t *testing.T) {
+	t.Parallel()
 	args, kv := etcdAlone(t, "http")
 	r := mustStart(t, args...)
 	r.kvAddr = kv
@@ -161,6 +163,7 @@ func TestARestartIgnoresHowTheClusterBegan(t *testing.T) {
 }
 
 func TestAMemberJoinsOnceItWasAdded(t *testing.T) {
+	t.Parallel()
 	args, _ := etcdAlone(t, "http", "--strict-reconfig-check=false")
 	first := mustStart(t, args...)
 	c := first.client(t, nil)
@@ -186,6 +189,7 @@ func TestAMemberJoinsOnceItWasAdded(t *testing.T) {
 }
 
 func TestTwoMembersBeginACluster(t *testing.T) {
+	t.Parallel()
 	peers := []string{"http://" + freeAddr(t), "http://" + freeAddr(t)}
 	cluster := "--initial-cluster=n1=" + peers[0] + ",n2=" + peers[1]
 	started := make(chan *running, 2)
@@ -209,6 +213,7 @@ func TestTwoMembersBeginACluster(t *testing.T) {
 }
 
 func TestAMemberIsReachedWhereItAdvertisesAndListensElsewhere(t *testing.T) {
+	t.Parallel()
 	// A relay stands where n2 says it is.
 	behind, front := freeAddr(t), freeAddr(t)
 	relay(t, front, behind)
@@ -262,6 +267,7 @@ func relay(t *testing.T, from, to string) {
 
 // Clients are asked for a certificate if it was asked for or an authority is named, and not otherwise.
 func TestWhoMustShowACertificate(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	ca := filepath.Join(a.dir, "ca.pem")
 	cert, key := a.issue(t, "server", 2)
@@ -310,11 +316,8 @@ func answered(addr string, conf *tls.Config) bool {
 // revoke writes a list that names one serial number.
 func (a *authority) revoke(t *testing.T, serial int64) string {
 	t.Helper()
-	issuer := *a.cert
-	issuer.KeyUsage |= x509.KeyUsageCRLSign
-	issuer.SubjectKeyId = []byte{1}
 	der, err := x509.CreateRevocationList(nil, &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now(), NextUpdate: time.Now().Add(time.Hour),
-		RevokedCertificateEntries: []x509.RevocationListEntry{{SerialNumber: big.NewInt(serial), RevocationTime: time.Now()}}}, &issuer, a.key)
+		RevokedCertificateEntries: []x509.RevocationListEntry{{SerialNumber: big.NewInt(serial), RevocationTime: time.Now()}}}, a.Cert, a.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,6 +349,7 @@ func TestACertificateComesFromWhereItIsFor(t *testing.T) {
 }
 
 func TestMembersWithTheirOwnCertificatesAcceptEachOther(t *testing.T) {
+	t.Parallel()
 	peers := []string{"https://" + freeAddr(t), "https://" + freeAddr(t), "https://" + freeAddr(t)}
 	cluster := "--initial-cluster=n1=" + peers[0] + ",n2=" + peers[1] + ",n3=" + peers[2]
 	started := make(chan *running, 3)
@@ -446,6 +450,7 @@ func TestAddressesThatOfferSomeThingsOnly(t *testing.T) {
 }
 
 func TestADirectoryOfEtcdsIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	args, _ := etcdAlone(t, "http")
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "member", "snap"), 0o700); err != nil {
@@ -460,6 +465,7 @@ func TestADirectoryOfEtcdsIsLeftAlone(t *testing.T) {
 }
 
 func TestTheLogLiesWhereItIsTold(t *testing.T) {
+	t.Parallel()
 	wal := filepath.Join(t.TempDir(), "wal")
 	args, _ := etcdAlone(t, "http", "--wal-dir="+wal)
 	for range 2 { // the first start and a restart

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/holdfastdb/holdfast/internal/budget"
 )
 
 func serveCommand() *command {
@@ -114,7 +116,7 @@ func tuneRuntime(memory int64, getenv func(string) string) error {
 	}
 	calmSysmon()
 	if getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(memory / 10 * 9)
+		debug.SetMemoryLimit(budget.Of(memory).GoLimit)
 	}
 	if getenv("GOGC") == "" {
 		// The limit above keeps the heap inside the budget; until it is near, collecting seldom is the cheapest way to

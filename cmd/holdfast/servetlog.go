@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/holdfastdb/holdfast/disk"
@@ -11,7 +12,6 @@ import (
 	et "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
-	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/worker/checkpoint"
 	"github.com/holdfastdb/holdfast/worker/publish"
 	"github.com/holdfastdb/holdfast/worker/scrub"
@@ -29,8 +29,11 @@ type tlogSetup struct {
 // publishTo is one --tlog-publish.
 type publishTo struct {
 	log, url string
-	store    objstore.Store
+	place    publish.Place
 }
+
+// publishPassword is for databases. A flag would be seen by everybody on the machine.
+const publishPassword = "HOLDFAST_TLOG_PUBLISH_PASSWORD"
 
 // parsePublish reads [LOG=]URL,[LOG=]URL,….
 func parsePublish(v string) ([]publishTo, error) {
@@ -41,7 +44,7 @@ func parsePublish(v string) ([]publishTo, error) {
 			p.log, p.url = name, rest
 		}
 		var err error
-		if p.store, err = objstore.Open(p.url); err != nil {
+		if p.place, err = publish.Open(p.url, os.Getenv(publishPassword)); err != nil {
 			return nil, err
 		}
 		for _, o := range out {
@@ -60,7 +63,7 @@ func (s *server) mayResume(ctx context.Context, l *tree.Log) error {
 		if p.log != l.Spec.Name {
 			continue
 		}
-		if _, err := publish.Published(ctx, p.store, l); err != nil {
+		if _, err := p.place.Held(ctx, l); err != nil {
 			return fmt.Errorf("%s: %w", p.url, err)
 		}
 	}
@@ -100,11 +103,11 @@ func (s *server) signTlogs() {
 	if s.setup.tlog.at == nil {
 		first = nil
 	}
-	w := checkpoint.New(s.node, checkpoint.Options{Key: s.tlogKeys.get, First: first, Logger: s.log})
-	s.wg.Go(w.Run)
-	s.wg.Go(scrub.New(s.node, s.log).Run)
+	s.signer = checkpoint.New(s.node, checkpoint.Options{Key: s.tlogKeys.get, KeyFile: s.tlogKeys.file, First: first, Meter: &s.tlogMeter, Logger: s.log})
+	s.wg.Go(s.signer.Run)
+	s.wg.Go(scrub.New(s.node, &s.tlogMeter, s.log).Run)
 	for _, p := range s.setup.tlog.publish {
-		s.wg.Go(publish.New(s.node, publish.Target{Log: p.log, Name: p.url, Store: p.store}, s.log).Run)
+		s.wg.Go(publish.New(s.node, publish.Target{Log: p.log, Name: p.url, Place: p.place, Meter: s.tlogMeter.Place(p.log, p.url)}, s.log).Run)
 	}
 }
 
@@ -120,7 +123,7 @@ func (s *server) openTlog() error {
 	if at == nil {
 		return nil
 	}
-	s.tlog = doortlog.New(s.node, doortlog.Options{ReadOnly: s.cannotSign})
+	s.tlog = doortlog.New(s.node, doortlog.Options{ReadOnly: s.signer.ReadOnly, Meter: &s.tlogMeter})
 	l, err := at.listen()
 	if err != nil {
 		return err
@@ -128,12 +131,4 @@ func (s *server) openTlog() error {
 	s.bound = append([]string{"tlog=" + l.Addr().String()}, s.bound...)
 	s.goServe("tlog", func() error { return s.tlog.Serve(l, at.Protocols) })
 	return nil
-}
-
-// cannotSign says why a log is read-only: nobody would sign what is added. A follower cannot know what its leader has.
-func (s *server) cannotSign(l *tree.Log) string {
-	if st := s.node.Status(); st.Leader != st.MemberID || s.tlogKeys.get(l.Spec.Name) != nil {
-		return ""
-	}
-	return "the log is read-only: its key " + s.tlogKeys.file(l.Spec.Name) + " is missing"
 }

@@ -14,6 +14,7 @@ import (
 
 	doorkv "github.com/holdfastdb/holdfast/door/kv"
 	"github.com/holdfastdb/holdfast/door/kv/port"
+	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/worker/compact"
 )
@@ -73,11 +74,12 @@ func (c *config) setup(log *slog.Logger) (*setup, error) {
 	if err != nil {
 		return nil, err
 	}
+	share := budget.Of(c.memory)
 	su := &setup{
 		node: node.Config{Dir: c.data, ClientURLs: clientURLs(c, certs != nil), MemoryBytes: c.memory},
 		join: node.StartOptions{Name: c.name, PeerTLS: certs.members(), Join: c.join},
 		door: doorkv.Options{QuotaBytes: quota(c.kvQuota),
-			MaxResultBytes: c.memory / 16, MaxFlightBytes: c.memory / 8,
+			MaxResultBytes: share.Answer, MaxFlightBytes: share.Flight,
 			AuthToken: c.kvAuthToken, AuthTokenTTL: c.kvAuthTokenTTL, BcryptCost: c.kvBcryptCost, ReadFile: os.ReadFile,
 			ClientCertAuth: c.tlsCA != ""},
 		advise: func(err error) error { return advise(err, "--data", c.data) },

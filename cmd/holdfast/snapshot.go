@@ -15,6 +15,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/holdfastdb/holdfast/disk"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
 )
@@ -93,12 +94,7 @@ func saveSnapshot(client *adminClient, path string, progress io.Writer) (_ *snap
 	if err := os.Rename(part, path); err != nil {
 		return nil, fmt.Errorf("%s; give another file", reason(err))
 	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	return r, dir.Sync()
+	return r, disk.OS().SyncDir(filepath.Dir(path))
 }
 
 // readSnapshot reads a snapshot to its end, checking every checksum.

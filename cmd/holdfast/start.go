@@ -23,6 +23,7 @@ import (
 	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/tiles"
+	"github.com/holdfastdb/holdfast/worker/checkpoint"
 	"github.com/holdfastdb/holdfast/worker/compact"
 	"github.com/holdfastdb/holdfast/worker/expire"
 	"github.com/holdfastdb/holdfast/worker/lease"
@@ -38,7 +39,9 @@ type server struct {
 	tlog  *doortlog.Door // nil: off
 	node  *node.Node
 
-	tlogKeys *tlogKeys
+	tlogKeys  *tlogKeys
+	tlogMeter meter.Tlog
+	signer    *checkpoint.Worker
 	// metrics answers on the addresses for metrics only; nil: there are none.
 	metrics *http.Server
 	// serving becomes true once every door accepts clients.
@@ -97,7 +100,7 @@ func start(ctx context.Context, su *setup, log *slog.Logger) (_ *server, err err
 		if su.admin.TLS != nil {
 			l = tls.NewListener(l, su.admin.TLS)
 		}
-		s.admin = admin.New(admin.Options{Version: version, Steps: steps, DoorsServe: s.serving.Load, Logger: log,
+		s.admin = admin.New(admin.Options{Version: version, Steps: steps, Tlog: &s.tlogMeter, DoorsServe: s.serving.Load, Logger: log,
 			TlogKey:   func(name, origin string) (*tiles.Verifier, error) { return s.tlogKeys.forNew(name, origin) },
 			MayResume: func(ctx context.Context, l *tree.Log) error { return s.mayResume(ctx, l) }})
 		s.goServe("admin", func() error { return s.admin.Serve(l) })

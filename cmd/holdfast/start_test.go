@@ -3,39 +3,41 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"io"
-	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfastdb/holdfast/door/admin"
+	"github.com/holdfastdb/holdfast/internal/certtest"
 )
 
-// freeAddr is an address nobody listens on right now.
+// given are the addresses freeAddr has returned.
+var given sync.Map
+
+// freeAddr is an address nobody listens on right now, and no other test of this process was given.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := l.Addr().String()
+		l.Close()
+		if _, taken := given.LoadOrStore(addr, true); !taken {
+			return addr
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // running is a server started from a command line's flags.
@@ -47,22 +49,7 @@ type running struct {
 // serveFlags starts a server in this process; the test's end stops it.
 func serveFlags(t *testing.T, data string, args ...string) *running {
 	t.Helper()
-	r := &running{kvAddr: freeAddr(t), adminAddr: freeAddr(t), data: data}
-	cfg, err := load(t, append([]string{"--data", data, "--kv", r.kvAddr, "--admin", r.adminAddr}, args...), nil, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	su, err := cfg.setup(slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r.server, err = start(ctx, su, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(r.stop)
-	return r
+	return serveLogging(t, io.Discard, data, args...)
 }
 
 func (r *running) stop() {
@@ -94,6 +81,7 @@ func timely(t *testing.T) context.Context {
 }
 
 func TestAServerServesStopsAndStartsAgainWithItsData(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	r := serveFlags(t, data)
 	if _, err := r.client(t, nil).Put(timely(t), "a", "1"); err != nil {
@@ -120,6 +108,7 @@ func TestAServerServesStopsAndStartsAgainWithItsData(t *testing.T) {
 }
 
 func TestAStartThatIsRefusedSaysWhyAndChangesNothing(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -160,67 +149,35 @@ func TestAStartThatIsRefusedSaysWhyAndChangesNothing(t *testing.T) {
 	}
 }
 
-// authority signs certificates for a test.
+// authority signs certificates for a test and writes them to files.
 type authority struct {
-	key  *ecdsa.PrivateKey
-	cert *x509.Certificate
-	dir  string
+	*certtest.Authority
+	dir string
 }
 
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
+	a := &authority{certtest.NewAuthority("test authority"), t.TempDir()}
+	if _, err := a.WriteFile(a.dir); err != nil {
 		t.Fatal(err)
 	}
-	a := &authority{key: key, dir: t.TempDir(), cert: &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}}
-	der, err := x509.CreateCertificate(rand.Reader, a.cert, a.cert, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.write(t, "ca.pem", "CERTIFICATE", der)
 	return a
 }
 
 // issue writes NAME.pem and NAME-key.pem, valid for loopback, as a server and as a client.
 func (a *authority) issue(t *testing.T, name string, serial int64) (cert, key string) {
 	t.Helper()
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	cert, key, err := certtest.WriteFiles(a.dir, name, a.Issue(name, certtest.Serial(serial)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name},
-		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}, a.cert, &k.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a.write(t, name+".pem", "CERTIFICATE", der), a.write(t, name+"-key.pem", "PRIVATE KEY", b)
-}
-
-func (a *authority) write(t *testing.T, name, kind string, der []byte) string {
-	t.Helper()
-	path := filepath.Join(a.dir, name)
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return cert, key
 }
 
 // client is the configuration of a client with its own certificate, or with none.
 func (a *authority) client(t *testing.T, cert, key string) *tls.Config {
 	t.Helper()
-	roots := x509.NewCertPool()
-	ca, err := os.ReadFile(filepath.Join(a.dir, "ca.pem"))
-	if err != nil || !roots.AppendCertsFromPEM(ca) {
-		t.Fatal(err)
-	}
-	c := &tls.Config{RootCAs: roots}
+	c := a.Config()
 	if cert != "" {
 		pair, err := tls.LoadX509KeyPair(cert, key)
 		if err != nil {
@@ -232,6 +189,7 @@ func (a *authority) client(t *testing.T, cert, key string) *tls.Config {
 }
 
 func TestWithAnAuthorityEveryClientMustShowACertificateAndARenewedOneIsTaken(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t)
 	cert, key := a.issue(t, "server", 2)
 	r := serveFlags(t, t.TempDir(), "--tls-cert", cert, "--tls-key", key, "--tls-ca", filepath.Join(a.dir, "ca.pem"))
@@ -276,6 +234,7 @@ func TestWithAnAuthorityEveryClientMustShowACertificateAndARenewedOneIsTaken(t *
 }
 
 func TestOperatorsCommandsAgainstARunningServer(t *testing.T) {
+	t.Parallel()
 	r := serveFlags(t, filepath.Join(t.TempDir(), "one"), "--name", "n1")
 	c := r.client(t, nil)
 	for _, k := range []string{"a", "b", "c"} {

@@ -107,6 +107,7 @@ func vkeyOf(t *testing.T, text string) *tiles.Verifier {
 
 // TestALogFromItsFirstStart follows a log from the first start through every command and a lost key.
 func TestALogFromItsFirstStart(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	s := serveTlog(t, data, "--tlog-origin", "log.example/2026")
 	key := vkeyOf(t, says(t, "tlog", "vkey", "--data", data))
@@ -153,6 +154,11 @@ func TestALogFromItsFirstStart(t *testing.T) {
 	}
 	says(t, "tlog", "verify", s.url+"/logs/other", "--vkey", other.String())
 	refuses(t, "no good signature", "tlog", "verify", s.url, "--vkey", other.String())
+	res, err := http.Get("http://" + s.adminAddr + "/metrics")
+	if _, metrics := s.read(res, err); !strings.Contains(metrics, `holdfast_tlog_added_total{log="default"} 301`) ||
+		!strings.Contains(metrics, `holdfast_tlog_checkpoint_size{log="other"} 1`) || strings.Contains(metrics, "holdfast_tlog_sign_seconds_count 0") {
+		t.Errorf("metrics: %s", metrics)
+	}
 	_, before := s.get("/checkpoint")
 	s.stop()
 
@@ -190,28 +196,26 @@ func TestALogFromItsFirstStart(t *testing.T) {
 	}
 }
 
-// TestARestoredLogIsHeld: a snapshot of 500 entries is restored after the original has published 900.
+// TestARestoredLogIsHeld: a snapshot of 5,000 entries is restored after the original has published 9,000. It takes no entries, and
+// goes on only if 5,000 were the last anybody saw.
 func TestARestoredLogIsHeld(t *testing.T) {
-	data := t.TempDir()
-	s := serveTlog(t, data, "--tlog-origin", "log.example/2026")
+	t.Parallel()
+	data, published := t.TempDir(), filepath.Join(t.TempDir(), "www")
+	s := serveTlog(t, data, "--tlog-origin", "log.example/2026", "--tlog-publish", "file://"+published)
 	key := vkeyOf(t, says(t, "tlog", "vkey", "--data", data))
-	fill := func(from, to int) string {
-		for i := from; i < to; i++ {
-			if code, body := s.add("/add", fmt.Sprintf("entry %d", i)); code != 200 {
-				t.Fatalf("add: %d %s", code, body)
-			}
-		}
-		_, note := s.checkpoint("/checkpoint", key, uint64(to))
-		file := filepath.Join(t.TempDir(), "checkpoint")
-		if err := os.WriteFile(file, []byte(note), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return file
-	}
-	at500 := fill(0, 500)
+	s.checkpoint("/checkpoint", key, 0) // the log has begun
+	at5000 := s.fill(key, 0, 5000)
+	wantPublished(t, published, 5000)
 	snapshot := filepath.Join(t.TempDir(), "snapshot")
 	says(t, "snapshot", "save", snapshot, "--admin", s.adminAddr)
-	at900 := fill(500, 900)
+	s.stop()
+	asOf5000 := filepath.Join(t.TempDir(), "www") // as if the original had ended here
+	if err := os.CopyFS(asOf5000, os.DirFS(published)); err != nil {
+		t.Fatal(err)
+	}
+	s = serveTlog(t, data, "--tlog-publish", "file://"+published)
+	at9000 := s.fill(key, 5000, 9000)
+	wantPublished(t, published, 9000)
 	s.stop()
 
 	copied := filepath.Join(t.TempDir(), "copy")
@@ -219,7 +223,8 @@ func TestARestoredLogIsHeld(t *testing.T) {
 	if b, err := os.ReadFile(snapshot); err != nil || bytes.Contains(b, []byte("PRIVATE+KEY")) {
 		t.Errorf("the snapshot holds a private key, or %v", err)
 	}
-	s = serveTlog(t, copied, "--tlog-keys", filepath.Join(data, "tlog-keys"))
+	keys := filepath.Join(data, "tlog-keys")
+	s = serveTlog(t, copied, "--tlog-keys", keys)
 	if code, body := s.add("/add", "another entry"); code != 503 || !strings.Contains(body, "holdfast resume") {
 		t.Errorf("add to a restored log: %d %s", code, body)
 	}
@@ -229,14 +234,49 @@ func TestARestoredLogIsHeld(t *testing.T) {
 	resume := func(checkpoint string) []string {
 		return []string{"resume", "--tlog", "default", "--checkpoint", checkpoint, "--admin", s.adminAddr}
 	}
-	refuses(t, "has 500 entries, the published checkpoint 900", resume(at900)...)
+	refuses(t, "has 5000 entries, the published checkpoint 9000", resume(at9000)...)
 	refuses(t, "no checkpoint of this log", resume(noCheckpoint(t))...)
-	says(t, resume(at500)...)
-	if code, body := s.add("/add", "another entry"); code != 200 || body != "500" {
+	if code, _ := s.add("/add", "another entry"); code != 503 {
+		t.Errorf("add after resume was refused: %d", code)
+	}
+	s.stop()
+
+	s = serveTlog(t, copied, "--tlog-keys", keys, "--tlog-publish", "file://"+published)
+	refuses(t, "it has 9000 entries, the log 5000", resume(at5000)...) // the place it would be published to knows better
+	if code, _ := s.add("/add", "another entry"); code != 503 {
+		t.Errorf("add after resume was refused: %d", code)
+	}
+	s.stop()
+	wantPublished(t, published, 9000)
+
+	s = serveTlog(t, copied, "--tlog-keys", keys, "--tlog-publish", "file://"+asOf5000)
+	if code, _ := s.add("/add", "another entry"); code != 503 {
+		t.Errorf("add after a restart: %d", code)
+	}
+	says(t, resume(at5000)...)
+	if code, body := s.add("/add", "another entry"); code != 200 || body != "5000" {
 		t.Errorf("add to a resumed log: %d %s", code, body)
 	}
-	s.checkpoint("/checkpoint", key, 501)
-	refuses(t, "not held", resume(at500)...)
+	s.checkpoint("/checkpoint", key, 5001)
+	refuses(t, "not held", resume(at5000)...)
+	wantPublished(t, asOf5000, 5001)
+	if out := says(t, "tlog", "verify", s.url, "--vkey", key.String()); !strings.Contains(out, "has 5001 entries") {
+		t.Errorf("verify: %s", out)
+	}
+}
+
+// wantPublished waits until a directory holds a checkpoint of a size.
+func wantPublished(t *testing.T, dir string, size int) {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		note, err := os.ReadFile(filepath.Join(dir, "checkpoint"))
+		if err == nil && strings.Contains(string(note), fmt.Sprintf("\n%d\n", size)) {
+			return
+		}
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("%d entries are not published to %s: %s, %v", size, dir, note, err)
+		}
+	}
 }
 
 // startFails starts a server that should not come up.

@@ -11,17 +11,21 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/hammer"
+	"golang.org/x/sys/unix"
 )
 
 // TestBenchTlog puts load on a server, and then on one that lies through a proxy.
 func TestBenchTlog(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	s := serveTlog(t, data, "--tlog-origin", "log.example/2026")
 	defer s.stop()
@@ -192,6 +196,7 @@ func TestBenchTlogRefuses(t *testing.T) {
 
 // TestTheLiveViewDrawsOverItself, and only on a terminal.
 func TestTheLiveViewDrawsOverItself(t *testing.T) {
+	t.Parallel()
 	var b bytes.Buffer
 	if isTerminal(&b) {
 		t.Error("a buffer is no terminal")
@@ -215,4 +220,76 @@ func TestTheLiveViewDrawsOverItself(t *testing.T) {
 	if !strings.HasPrefix(b.String(), "\x1b[?7l\x1b[4A\x1b[2KWrite (512 writers): ") || !strings.Contains(b.String(), "Tree size: 200 (Δ ") {
 		t.Errorf("%q", b.String())
 	}
+}
+
+// TestBenchTlogOnATerminal shows the published report's lines while it runs, on a pseudo-terminal as a person has one, and
+// leaves the figures for machines alone.
+func TestBenchTlogOnATerminal(t *testing.T) {
+	data := t.TempDir()
+	s := serveTlog(t, data, "--tlog-origin", "log.example/2026")
+	defer s.stop()
+	vkey := filepath.Join(data, "tlog-keys", "default.vkey")
+	s.checkpoint("/checkpoint", vkeyOf(t, says(t, "tlog", "vkey", "--data", data)), 0)
+
+	screen, terminal := openTerminal(t)
+	var mu sync.Mutex
+	var shown bytes.Buffer
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for b := make([]byte, 4096); ; {
+			n, err := screen.Read(b)
+			mu.Lock()
+			shown.Write(b[:n])
+			mu.Unlock()
+			if err != nil { // the terminal was closed
+				return
+			}
+		}
+	}()
+	var out bytes.Buffer
+	status := run([]string{"bench", "tlog", s.url, "--vkey", vkey, "--writers", "4", "--rate", "100", "--duration", "2500ms", "--json"},
+		&out, terminal, func(string) string { return "" })
+	terminal.Close()
+	<-read
+	mu.Lock()
+	defer mu.Unlock()
+	var r hammer.Report
+	if err := json.Unmarshal(out.Bytes(), &r); status != 0 || err != nil || r.Adds < 200 {
+		t.Errorf("status %d, %v, %s", status, err, out.String())
+	}
+	for _, want := range []string{
+		`\x1b\[2KWrite \(4 writers\): \d+/s in 1\.\d s, asked for 100/s; 0 pushed back, 0 failed\r\n`,
+		`\x1b\[2KTree size: \d+ \(Δ \d+ qps over [12] s\)\r\n`,
+		`\x1b\[2KTime in queue: [\d.]+/[\d.]+/[\d.]+ ms \(min/avg/max\); p50 `,
+		`\x1b\[2KObserved time to integrate: [\d.]+/[\d.]+/[\d.]+ ms \(min/avg/max\); p50 `,
+		`\x1b\[4A\x1b\[2KWrite \(4 writers\): \d+/s in 2\.\d s`, // drawn over the first
+	} {
+		if !regexp.MustCompile(want).Match(shown.Bytes()) {
+			t.Errorf("the terminal does not show %s:\n%q", want, shown.String())
+		}
+	}
+}
+
+// openTerminal returns both ends of a pseudo-terminal: what a person looks at, and what a program writes to.
+func openTerminal(t *testing.T) (screen, terminal *os.File) {
+	t.Helper()
+	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { screen.Close() })
+	if err := unix.IoctlSetPointerInt(int(screen.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(screen.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { terminal.Close() })
+	return screen, terminal
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfastdb/holdfast/disk"
 	et "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/tiles"
 )
@@ -119,7 +120,7 @@ func (k *tlogKeys) create(name, origin string) (*tiles.Signer, error) {
 		err = os.WriteFile(filepath.Join(k.dir, name+".vkey"), []byte(s.Verifier().String()+"\n"), 0o644) // can be had from the other at any time
 	}
 	if err == nil {
-		err = syncDir(k.dir)
+		err = disk.OS().SyncDir(k.dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("write a key to %s: %s; give a directory this user can write", k.dir, reason(err))
@@ -144,15 +145,6 @@ func writeNew(path, text string, mode fs.FileMode) error {
 		err = err2
 	}
 	return err
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close() // nothing was written through it
-	return d.Sync()
 }
 
 // forNew is the key under which a log begins by request. Where this member is alone a missing one is made.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -173,3 +174,9 @@ func sizeString(n int64) string {
 	}
 	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 }
+
+// passwordInURL is what somebody may write although no flag of ours takes it.
+var passwordInURL = regexp.MustCompile(`(://[^/:@,]*):[^@]*@`)
+
+// withoutPassword makes a setting fit to be printed: errors end in journals that many people read.
+func withoutPassword(v string) string { return passwordInURL.ReplaceAllString(v, "$1:…@") }

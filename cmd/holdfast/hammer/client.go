@@ -1,9 +1,11 @@
 package hammer
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/tls"
 	"fmt"
+	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -13,50 +15,120 @@ import (
 )
 
 const (
-	// answerTime is how long one request may take.
+	// answerTime is how long one request may take, within a second.
 	answerTime = 30 * time.Second
 	// maxAnswer is the most an answer may have: a bundle of 256 entries of the longest kind.
 	maxAnswer = 256 * (2 + 65535)
 	// longestRefusal is the most a Retry-After is obeyed.
 	longestRefusal = 5 * time.Second
+	// idleTime is how long a connection that nothing was sent over is trusted. A server closes those it finds idle, and what is
+	// sent over one then is lost without anybody knowing whether it arrived.
+	idleTime = 5 * time.Second
 )
 
 // client is one connection to the log. It belongs to one goroutine.
+//
+// It writes its requests itself, since those of one writer differ in their entries alone, and reads answers with fasthttp,
+// since those come in every form HTTP has. An HTTP client that keeps a pool of connections, parses the address of each request
+// and sets a timer for it costs as much as the server that is measured.
 type client struct {
-	base string
-	http fasthttp.HostClient
-	req  fasthttp.Request
-	res  fasthttp.Response
+	addr   string // to connect to
+	tls    *tls.Config
+	path   string // of the log, without a slash at the end
+	header string // of every request
+
+	conn     net.Conn // nil: none is open
+	in       *bufio.Reader
+	deadline time.Time // that conn has
+	used     time.Time // when conn was asked last
+	request  []byte
+	head     int // bytes of request that come before the entry; 0 if request is no add
+	res      fasthttp.Response
 }
 
-// newClient takes a URL that Options.check has accepted.
+// newClient takes a URL that Options.Check has accepted.
 func newClient(base string) *client {
 	u, err := url.Parse(base)
 	if err != nil {
 		panic("hammer: a URL that was not checked: " + err.Error())
 	}
-	addr, secure := u.Host, u.Scheme == "https"
+	c := &client{addr: u.Host, path: strings.TrimSuffix(u.EscapedPath(), "/"), header: " HTTP/1.1\r\nHost: " + u.Host + "\r\n"}
+	port := "80"
+	if u.Scheme == "https" {
+		port = "443"
+		c.tls = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.Hostname()}
+	}
 	if u.Port() == "" {
-		addr += map[bool]string{false: ":80", true: ":443"}[secure]
-	}
-	c := &client{base: strings.TrimSuffix(base, "/")}
-	c.http = fasthttp.HostClient{
-		Addr: addr, IsTLS: secure, MaxConns: 1, ReadTimeout: answerTime, WriteTimeout: answerTime, MaxResponseBodySize: maxAnswer,
-		MaxIdemponentCallAttempts: 1, // nothing is sent twice unseen: it would be an entry more than was counted
-	}
-	if secure {
-		c.http.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		c.addr = net.JoinHostPort(u.Hostname(), port)
 	}
 	return c
 }
 
-func (c *client) close() { c.http.CloseIdleConnections() }
+func (c *client) close() {
+	if c.conn != nil {
+		_ = c.conn.Close() // nothing is expected of it any more
+		c.conn = nil
+	}
+}
+
+// do sends the request and reads the answer into res. Nothing is sent twice unseen: it would be an entry more than was counted.
+func (c *client) do() error {
+	now := time.Now()
+	if c.conn != nil && now.Sub(c.used) > idleTime {
+		c.close()
+	}
+	if c.conn == nil {
+		if err := c.dial(); err != nil {
+			return err
+		}
+	}
+	// A deadline for each request would be a timer set twice for each.
+	if c.deadline.Sub(now) < answerTime {
+		c.deadline = now.Add(answerTime + time.Second)
+		if err := c.conn.SetDeadline(c.deadline); err != nil {
+			c.close()
+			return err
+		}
+	}
+	c.used = now
+	if _, err := c.conn.Write(c.request); err != nil {
+		c.close()
+		return err
+	}
+	if err := c.res.ReadLimitBody(c.in, maxAnswer); err != nil {
+		c.close()
+		return err
+	}
+	if c.res.ConnectionClose() {
+		c.close()
+	}
+	return nil
+}
+
+func (c *client) dial() error {
+	d := net.Dialer{Timeout: answerTime}
+	var err error
+	if c.tls != nil {
+		c.conn, err = tls.DialWithDialer(&d, "tcp", c.addr, c.tls)
+	} else {
+		c.conn, err = d.Dial("tcp", c.addr)
+	}
+	if err != nil {
+		c.conn = nil
+		return err
+	}
+	c.deadline = time.Time{}
+	if c.in == nil {
+		c.in = bufio.NewReader(c.conn)
+	}
+	c.in.Reset(c.conn)
+	return nil
+}
 
 // get reads a resource of the log.
 func (c *client) get(path string) ([]byte, error) {
-	c.req.Reset()
-	c.req.SetRequestURI(c.base + "/" + path)
-	if err := c.http.Do(&c.req, &c.res); err != nil {
+	c.request, c.head = append(c.request[:0], "GET "+c.path+"/"+path+c.header+"\r\n"...), 0
+	if err := c.do(); err != nil {
 		return nil, fmt.Errorf("get %s: %w", path, err)
 	}
 	if code := c.res.StatusCode(); code != fasthttp.StatusOK {
@@ -65,14 +137,15 @@ func (c *client) get(path string) ([]byte, error) {
 	return bytes.Clone(c.res.Body()), nil
 }
 
-// add sends an entry. Where again is above 0 the log has refused it, it is not in the log and may be sent again after that
-// time; after an error nobody knows.
+// add sends an entry; all entries of one client must be of one length. Where again is above 0 the log has refused it, it is not
+// in the log and may be sent again after that time; after an error nobody knows.
 func (c *client) add(entry []byte) (index uint64, again time.Duration, err error) {
-	c.req.Reset()
-	c.req.Header.SetMethod(fasthttp.MethodPost)
-	c.req.SetRequestURI(c.base + "/add")
-	c.req.SetBodyRaw(entry)
-	if err := c.http.Do(&c.req, &c.res); err != nil {
+	if c.head == 0 {
+		c.request = fmt.Appendf(c.request[:0], "POST %s/add%sContent-Length: %d\r\n\r\n", c.path, c.header, len(entry))
+		c.head = len(c.request)
+	}
+	c.request = append(c.request[:c.head], entry...)
+	if err := c.do(); err != nil {
 		return 0, 0, fmt.Errorf("add: %w", err)
 	}
 	body := c.res.Body()

@@ -1,7 +1,6 @@
 package hammer
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -183,7 +182,7 @@ func (h *hammer) watch(done <-chan struct{}, w *window) {
 func (h *hammer) write(ctx context.Context) {
 	c := newClient(h.URL)
 	defer c.close()
-	entry := make([]byte, 0, h.Size)
+	e := h.newEntry()
 	for {
 		n := h.tickets.Add(1) - 1
 		if h.Count > 0 && n >= h.Count {
@@ -199,8 +198,7 @@ func (h *hammer) write(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		entry = fmt.Appendf(append(entry[:0], h.prefix...), "%d ", n)
-		entry = append(entry, bytes.Repeat([]byte{'.'}, h.Size-len(entry))...)
+		entry := e.numbered(n)
 		for again := true; again; {
 			again = h.one(ctx, c, n, entry, due)
 		}

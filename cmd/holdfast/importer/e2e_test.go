@@ -3,17 +3,11 @@ package importer
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -30,6 +24,7 @@ import (
 
 	doorkv "github.com/holdfastdb/holdfast/door/kv"
 	"github.com/holdfastdb/holdfast/door/kv/v2"
+	"github.com/holdfastdb/holdfast/internal/certtest"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/worker/expire"
 	workerlease "github.com/holdfastdb/holdfast/worker/lease"
@@ -110,31 +105,6 @@ func serveMember(t *testing.T, how node.StartOptions, secure *tls.Config) (addr 
 		}
 	}
 	return l.Addr().String()
-}
-
-// certificates makes an authority, a server's configuration that asks for its certificates, and a client's.
-func certificates(t *testing.T) (server, client *tls.Config) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{Organization: []string{"test"}}, IsCA: true,
-		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(cert)
-	pair := []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}
-	return &tls.Config{Certificates: pair, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert},
-		&tls.Config{Certificates: pair, RootCAs: pool}
 }
 
 func (e Endpoint) client(t *testing.T) *clientv3.Client {
@@ -249,10 +219,9 @@ func (l *lines) Write(p []byte) (int, error) { l.mu.Lock(); defer l.mu.Unlock();
 func (l *lines) String() string              { l.mu.Lock(); defer l.mu.Unlock(); return l.b.String() }
 
 func TestASecuredDeploymentMovesIntoASecuredClusterOfThree(t *testing.T) {
-	serverA, clientA := certificates(t)
-	serverB, clientB := certificates(t)
-	from, to := serve(t, 1, serverA), serve(t, 3, serverB)
-	from.TLS, to.TLS = clientA, clientB
+	oldCA, newCA := certtest.NewAuthority("old"), certtest.NewAuthority("new")
+	from, to := serve(t, 1, oldCA.Server()), serve(t, 3, newCA.Server())
+	from.TLS, to.TLS = oldCA.Config(oldCA.Issue("client")), newCA.Config(newCA.Issue("client"))
 	old := from.client(t)
 	ctx := context.Background()
 	held, err := old.Grant(ctx, 300)

@@ -225,6 +225,12 @@ func (i *run) finish(ctx context.Context, at int64, stop <-chan struct{}, r *Rep
 		if err := i.leases.end(ctx, at); err != nil {
 			return err
 		}
+		if err := i.leases.refresh(ctx); err != nil {
+			return err
+		}
+		if i.leases.lostAny() {
+			return fmt.Errorf("%w: the target has let a lease end", errPass)
+		}
 		there, err := i.target.revision(ctx)
 		if err != nil {
 			return err

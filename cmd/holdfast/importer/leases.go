@@ -263,6 +263,18 @@ func (l *leases) follow(ctx context.Context, id int64) error {
 	return nil
 }
 
+// refresh asks for every lease at once what remains of it. A new leader of the source, one that was started again among them, gives
+// all leases their whole time back, and a long one would not be asked for until a quarter of it has gone by.
+func (l *leases) refresh(ctx context.Context) error {
+	l.mu.Lock()
+	ids := make([]int64, 0, len(l.known))
+	for id := range l.known {
+		ids = append(ids, id)
+	}
+	l.mu.Unlock()
+	return each(ctx, ids, l.follow)
+}
+
 // forget notes that the target has let a lease end.
 func (l *leases) forget(id int64) {
 	l.mu.Lock()

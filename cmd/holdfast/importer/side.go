@@ -38,11 +38,15 @@ type side struct {
 }
 
 func dial(ctx context.Context, name string, e Endpoint) (*side, error) {
-	c, err := clientv3.New(clientv3.Config{
-		Context: ctx, Endpoints: e.Addresses, Username: e.User, Password: e.Password, TLS: e.TLS,
+	conf := clientv3.Config{
+		Context: ctx, Endpoints: e.Addresses, TLS: e.TLS,
 		DialTimeout: callPatience, DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 10 * time.Second,
 		MaxCallRecvMsgSize: messageLimit, MaxCallSendMsgSize: messageLimit, Logger: zap.NewNop(),
-	})
+	}
+	if e.User != "" {
+		conf.DialOptions = (&login{user: e.User, password: e.Password}).options()
+	}
+	c, err := clientv3.New(conf)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the %s %v: %w", name, e.Addresses, err)
 	}
@@ -78,7 +82,7 @@ func (s *side) insist(ctx context.Context, what string, call func(context.Contex
 	}
 }
 
-// unavailable tells errors that time may heal.
+// unavailable tells errors that time, or a new token, may heal.
 func unavailable(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return true
@@ -91,6 +95,8 @@ func unavailable(err error) bool {
 	switch {
 	case errors.Is(err, rpctypes.ErrTooManyRequests):
 		return true
+	case errors.Is(err, rpctypes.ErrInvalidAuthToken), errors.Is(err, rpctypes.ErrAuthOldRevision):
+		return true // login asks for another one
 	case code == codes.Unavailable, code == codes.DeadlineExceeded, code == codes.Aborted:
 		return true
 	}
