@@ -7,6 +7,11 @@ door=${1:-kv}
 case $door in
 kv) ;;
 tlog)
+	# A database, unless the parts are named and none of them needs it.
+	case "$*" in
+	*-parts*) case "$*" in *mysql*) scripts/mariadb.sh ;; esac ;;
+	*) scripts/mariadb.sh ;;
+	esac
 	scripts/tessera.sh
 	make -s build
 	go build -o build/bench/run-tlog ./bench/tlog

@@ -20,6 +20,20 @@ install() { # NAME PACKAGE@VERSION
 install hammer internal/hammer@v1.0.4
 install fsck cmd/fsck@v1.0.4
 install conformance-posix cmd/conformance/posix@v1.0.4
+# The last version with a MySQL driver; it reads what Holdfast publishes to a database.
+install conformance-mysql cmd/conformance/mysql@v1.0.2
+# The tables it begins with, for measuring it.
+if [ ! -e "$dir/mysql-schema.sql" ]; then
+	module=$(cd / && GOWORK=off GOFLAGS= go mod download -json github.com/transparency-dev/tessera@v1.0.2 | sed -n 's/^.*"Dir": "\(.*\)",*$/\1/p')
+	cp "$module/storage/mysql/schema.sql" "$dir/mysql-schema.sql"
+fi
+
+# A server around the Tessera library with shorter waits than conformance-posix has. It is ours, in a module of its own.
+(
+	cd bench/tlog/personality
+	export CGO_ENABLED=0 GOWORK=off GOFLAGS=-mod=readonly
+	go vet . && go build -trimpath -buildvcs=false -o "$dir/personality" .
+)
 
 # Tessera's integration test, as a test binary.
 test=$dir/integration.test stamp='integration@v1.0.4'

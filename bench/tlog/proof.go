@@ -1,18 +1,17 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/holdfastdb/holdfast/internal/proctest"
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
@@ -22,35 +21,34 @@ const (
 	proofClients = 64
 )
 
+// Proofs says how long adds took until their proofs were verified.
+type Proofs struct {
+	Rate int     `json:"adds_per_second_asked"`
+	Got  float64 `json:"adds_per_second"`
+	Adds int     `json:"adds"`
+	P50  float64 `json:"p50_ms"`
+	P90  float64 `json:"p90_ms"`
+	P99  float64 `json:"p99_ms"`
+	Max  float64 `json:"max_ms"`
+	CPU  float64 `json:"server_cpu_us_per_add"`
+}
+
+func (p *Proofs) String() string {
+	return fmt.Sprintf("add to verified proof at %d adds/s: %d adds, %.0f/s, p50 %.2f ms, p90 %.2f ms, p99 %.2f ms, most %.2f ms; server %.1f µs CPU an add",
+		p.Rate, p.Adds, p.Got, p.P50, p.P90, p.P99, p.Max, p.CPU)
+}
+
 // proofs measures the time from sending an entry until the proof in the answer has been verified, at a steady rate. An add is
 // timed from when it should have been sent: a late one does not hide the wait that made it late.
-func proofs(dir, bin string, window time.Duration) error {
-	addr, err := freeAddress()
+func (b *bench) proofs(ctx context.Context) error {
+	s, err := b.start(holdfast, filepath.Join(b.dir, "proofs"), place{})
 	if err != nil {
 		return err
 	}
-	keys := filepath.Join(dir, "keys")
-	text, err := exec.Command(bin, "tlog", "keygen", "default", "--origin", "log.example/bench", "--tlog-keys", keys).Output()
-	if err != nil {
-		return fmt.Errorf("make a key: %w", err)
-	}
-	key, err := tiles.ParseVerifier(strings.TrimSpace(string(text)))
+	defer s.Kill()
+	key, err := tiles.ParseVerifier(s.key)
 	if err != nil {
 		return err
-	}
-	p := proctest.NewProcess(filepath.Join(dir, "log"), bin, "serve", "--data", filepath.Join(dir, "data"), "--tlog", addr, "--admin", "off",
-		"--tlog-keys", keys)
-	if err := p.Start(); err != nil {
-		return err
-	}
-	defer p.Kill()
-	url := "http://" + addr
-	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		if _, err := size(url); err == nil {
-			break
-		} else if time.Since(began) > 20*time.Second {
-			return err
-		}
 	}
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: proofClients}, Timeout: 30 * time.Second}
 	due := make(chan time.Time, proofRate)
@@ -65,7 +63,7 @@ func proofs(dir, bin string, window time.Duration) error {
 				if !more {
 					return
 				}
-				err := proved(client, url, fmt.Sprintf("entry %d of client %d", n, id), key)
+				err := proved(client, s.url, fmt.Sprintf("entry %d of client %d", n, id), key)
 				mu.Lock()
 				took = append(took, time.Since(at))
 				if err != nil {
@@ -76,30 +74,32 @@ func proofs(dir, bin string, window time.Duration) error {
 		})
 	}
 	began := time.Now()
-	cpu, err := p.CPU()
+	cpu, err := s.CPU()
 	if err != nil {
 		return err
 	}
-	for n := time.Duration(0); n*time.Second/proofRate < window; n++ {
+	for n := time.Duration(0); n*time.Second/proofRate < b.window && ctx.Err() == nil; n++ {
 		at := began.Add(n * time.Second / proofRate)
 		time.Sleep(time.Until(at))
 		due <- at
 	}
 	close(due)
 	wg.Wait()
-	if failed != nil {
-		return failed
+	if failed != nil || ctx.Err() != nil {
+		return errors.Join(failed, ctx.Err())
 	}
-	after, err := p.CPU()
+	seconds := time.Since(began).Seconds()
+	after, err := s.CPU()
 	if err != nil {
 		return err
 	}
 	slices.Sort(took)
-	at := func(share float64) time.Duration {
-		return took[min(int(share*float64(len(took))), len(took)-1)].Round(10 * time.Microsecond)
+	at := func(share float64) float64 {
+		return micros(took[min(int(share*float64(len(took))), len(took)-1)]) / 1000
 	}
-	fmt.Fprintf(os.Stdout, "add to verified proof at %d adds/s, %d adds: p50 %v, p90 %v, p99 %v, most %v; server %.1f µs CPU an add\n", proofRate, len(took),
-		at(0.5), at(0.9), at(0.99), at(1), float64((after-cpu).Microseconds())/float64(len(took)))
+	b.report.Proofs = &Proofs{Rate: proofRate, Got: float64(len(took)) / seconds, Adds: len(took), P50: at(0.5), P90: at(0.9), P99: at(0.99),
+		Max: at(1), CPU: micros(after-cpu) / float64(len(took))}
+	fmt.Println("  " + b.report.Proofs.String())
 	return nil
 }
 

@@ -133,7 +133,7 @@ func (rep *Report) write(cfg *Config) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(writeFile(cfg.JSON, append(b, '\n')), writeFile(cfg.Plot, plot(rep)))
+	return errors.Join(writeFile(cfg.JSON, append(b, '\n')), writeFile(cfg.Plot, chart(rep)))
 }
 
 func writeFile(path string, b []byte) error {
