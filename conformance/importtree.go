@@ -12,15 +12,22 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
 // v2Client is a client of one server's v2 API that is not the import's.
-type v2Client struct{ base string }
+type v2Client struct {
+	base     string
+	client   *http.Client
+	password string // root's, "" without authentication
+}
 
-func newV2Client(c *proctest.Cluster, member int) v2Client {
-	return v2Client{"http://" + c.Endpoints()[member%len(c.Endpoints())] + "/v2/keys"}
+func newV2Client(d *deployment, member int) v2Client {
+	v := v2Client{base: d.urls()[member%len(d.Nodes)] + "/v2/keys", client: http.DefaultClient}
+	if a := d.access; a != nil {
+		v.client = &http.Client{Transport: &http.Transport{TLSClientConfig: a.client}}
+		v.password = a.password
+	}
+	return v
 }
 
 var errV2 = errors.New("refused")
@@ -39,7 +46,10 @@ func (v v2Client) do(ctx context.Context, method, key string, form url.Values) (
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	resp, err := http.DefaultClient.Do(req)
+	if v.password != "" {
+		req.SetBasicAuth("root", v.password)
+	}
+	resp, err := v.client.Do(req)
 	if err != nil {
 		return nil, err
 	}
@@ -76,15 +86,15 @@ func fillTree(v v2Client) error {
 }
 
 // startTree runs v2 clients until stop.
-func (l *importLoad) startTree(each func(pause time.Duration, fn func(r *rand.Rand) error), clients []v2Client) {
+func (l *importLoad) startTree(clients []v2Client) {
 	for i, v := range clients {
-		each(time.Duration(7+i)*time.Millisecond, func(r *rand.Rand) error {
+		l.each(time.Duration(7+i)*time.Millisecond, func(r *rand.Rand) error {
 			_, err := v.do(l.ctx, "PUT", fmt.Sprintf("/hot/%d/%d", r.IntN(5), r.IntN(40)), url.Values{"value": {fmt.Sprint(r.Int())}})
 			return err
 		})
 	}
 	v := clients[0]
-	each(11*time.Millisecond, func(r *rand.Rand) error { // compared and swapped, in order, hidden
+	l.each(11*time.Millisecond, func(r *rand.Rand) error { // compared and swapped, in order, hidden
 		_, err := v.do(l.ctx, "PUT", "/swapped", url.Values{"value": {fmt.Sprint(r.Int())}})
 		if err == nil {
 			_, err = v.do(l.ctx, "PUT", "/swapped", url.Values{"value": {fmt.Sprint(r.Int())}, "prevExist": {"true"}})
@@ -97,7 +107,7 @@ func (l *importLoad) startTree(each func(pause time.Duration, fn func(r *rand.Ra
 		}
 		return err
 	})
-	each(90*time.Millisecond, func(r *rand.Rand) error { // whole directories go, and keys come in their place
+	l.each(90*time.Millisecond, func(r *rand.Rand) error { // whole directories go, and keys come in their place
 		key := fmt.Sprintf("/hot/%d", r.IntN(5))
 		_, err := v.do(l.ctx, "DELETE", key, url.Values{"recursive": {"true"}})
 		if err == nil && r.IntN(2) == 0 {
@@ -107,11 +117,11 @@ func (l *importLoad) startTree(each func(pause time.Duration, fn func(r *rand.Ra
 		}
 		return err
 	})
-	each(60*time.Millisecond, func(r *rand.Rand) error { // keys that end while the import looks
+	l.each(60*time.Millisecond, func(r *rand.Rand) error { // keys that end while the import looks
 		_, err := v.do(l.ctx, "PUT", fmt.Sprintf("/short/%d", r.IntN(50)), url.Values{"value": {"x"}, "ttl": {fmt.Sprint(1 + r.IntN(3))}})
 		return err
 	})
-	each(400*time.Millisecond, func(*rand.Rand) error { // refreshed: no watch is told
+	l.each(400*time.Millisecond, func(*rand.Rand) error { // refreshed: no watch is told
 		_, err := v.do(l.ctx, "PUT", "/ends", url.Values{"refresh": {"true"}, "ttl": {"500"}, "prevExist": {"true"}})
 		return err
 	})

@@ -141,8 +141,14 @@ func runSize(o *options, dir string, n int, tools []tool) ([]result, error) {
 	for _, c := range cases {
 		for _, t := range tools {
 			name := fmt.Sprintf("kv/%d/%s/%s", n, t.name, c.name)
-			if n < c.minNodes || (c.slow && o.quick) || !strings.Contains(name, o.only) || c.only != "" && c.only != t.name {
+			if n < c.minNodes || !strings.Contains(name, o.only) || c.only != "" && c.only != t.name {
 				continue
+			}
+			if c.slow && o.quick {
+				if !c.brief || n != o.nodes[0] {
+					continue
+				}
+				c.alone = true
 			}
 			began := time.Now()
 			err := runCase(c, t, ours, theirs, map[bool]string{false: o.holdfast}[o.self], o.suites, filepath.Join(dir, "work"))

@@ -31,31 +31,16 @@ func kill9(t *testing.T, nodes, kills int) {
 	resumed, reopened := follow(dialEager(t, c.Endpoints()...)), follow(dialEager(t, c.Endpoints()...))
 	l := startLoad(clients, 16)
 
-	done, leaders := 0, 0
-	for done < kills {
+	k := &killer{r: r, c: c}
+	for k.kills < kills {
 		time.Sleep(between(r, 100*time.Millisecond, 800*time.Millisecond))
-		victims := choose(t, r, c)
-		for _, v := range victims {
-			if st, err := v.Status(t.Context()); err == nil && st.Leader == st.Header.MemberId {
-				leaders++
-			}
-		}
+		victims := k.strike(t)
 		before := l.acked.Load()
-		for _, v := range victims {
-			kill(t, v)
-			done++
-		}
 		reopened.reopen()
-		time.Sleep(between(r, 1, 300*time.Millisecond))
-		for _, v := range victims {
-			if err := v.Start(); err != nil {
-				t.Fatal(err)
-			}
-		}
+		k.revive(t, victims)
 		if r.IntN(4) == 0 { // once more while it recovers
 			time.Sleep(between(r, 1, 150*time.Millisecond))
-			kill(t, victims[0])
-			done++
+			k.kill(t, victims[0])
 			if err := victims[0].Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +49,7 @@ func kill9(t *testing.T, nodes, kills int) {
 			t.Fatal(err)
 		}
 		if !eventually(20*time.Second, func() bool { return l.acked.Load() > before+10 }) {
-			t.Fatalf("no write was acknowledged in 20 s after kill %d, though all members are ready", done)
+			t.Fatalf("no write was acknowledged in 20 s after kill %d, though all members are ready", k.kills)
 		}
 	}
 	l.stop()
@@ -82,29 +67,70 @@ func kill9(t *testing.T, nodes, kills int) {
 	}
 	l.report(t)
 	summary(t, "kill9: %d kills (%d of the leader), %d nodes, %s writes acknowledged, %d missing, %d revisions back, "+
-		"watch faults %d over %d reopenings, %d of %d kept leases dead", done, leaders, nodes, grouped(int(l.acked.Load())), missing,
+		"watch faults %d over %d reopenings, %d of %d kept leases dead", k.kills, k.leaders, nodes, grouped(int(l.acked.Load())), missing,
 		len(l.wrong), events, reopened.reopens-1, dead, len(leases.ids))
 }
 
-// choose picks who dies: mostly the leader or a follower, now and then all at once.
-func choose(t *testing.T, r *rand.Rand, c *proctest.Cluster) []*proctest.Node {
+// killer kills members at random and starts them again. It belongs to the test's goroutine.
+type killer struct {
+	r *rand.Rand
+	c *proctest.Cluster
+
+	kills   int
+	leaders int // of them, those that led when strike came
+}
+
+// strike kills one member or several, without warning.
+func (k *killer) strike(t *testing.T) (victims []*proctest.Node) {
 	t.Helper()
-	if len(c.Nodes) == 1 {
-		return c.Nodes
+	victims = k.choose(t)
+	for _, v := range victims {
+		if st, err := v.Status(t.Context()); err == nil && st.Leader == st.Header.MemberId {
+			k.leaders++
+		}
 	}
-	leader, err := c.WaitLeader(20 * time.Second)
+	for _, v := range victims {
+		k.kill(t, v)
+	}
+	return victims
+}
+
+// revive starts the members again after a moment in which others may have taken over, or may not.
+func (k *killer) revive(t *testing.T, victims []*proctest.Node) {
+	t.Helper()
+	time.Sleep(between(k.r, 1, 300*time.Millisecond))
+	for _, v := range victims {
+		if err := v.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (k *killer) kill(t *testing.T, n *proctest.Node) {
+	t.Helper()
+	kill(t, n)
+	k.kills++
+}
+
+// choose picks who dies: mostly the leader or a follower, now and then all at once.
+func (k *killer) choose(t *testing.T) []*proctest.Node {
+	t.Helper()
+	if len(k.c.Nodes) == 1 {
+		return k.c.Nodes
+	}
+	leader, err := k.c.WaitLeader(20 * time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
-	switch k := r.IntN(10); {
-	case k == 0:
-		return c.Nodes
-	case k == 1: // no majority left
-		return []*proctest.Node{leader, other(r, c, leader)}
-	case k < 6:
+	switch n := k.r.IntN(10); {
+	case n == 0:
+		return k.c.Nodes
+	case n == 1: // no majority left
+		return []*proctest.Node{leader, other(k.r, k.c, leader)}
+	case n < 6:
 		return []*proctest.Node{leader}
 	}
-	return []*proctest.Node{other(r, c, leader)}
+	return []*proctest.Node{other(k.r, k.c, leader)}
 }
 
 // other is a random member that is not the given one.

@@ -76,7 +76,11 @@ func overload(t *testing.T, nodes int) {
 	if bar := slack(500 * time.Millisecond); worst >= bar {
 		t.Errorf("health took %s, bar %s", tenth(worst), bar)
 	}
-	if bar := int64(budgetMB) << 20 * 3 / 2; peak > bar {
+	bar := int64(budgetMB) << 20
+	if !long {
+		bar += bar / 10 // pages the kernel has not taken back, while other packages' tests use the machine
+	}
+	if peak > bar {
 		t.Errorf("RSS %d MB with --memory %dMiB, bar %d MB", peak>>20, budgetMB, bar>>20)
 	}
 	if taken.Load() == 0 {

@@ -152,26 +152,17 @@ func tlogKill9(t *testing.T, nodes, kills int) {
 	for _, h := range l.hosts {
 		polls.Go(func() { l.poll(pollCtx, h) })
 	}
-	done := 0
-	for done < kills {
+	k := &killer{r: r, c: c}
+	for k.kills < kills {
 		time.Sleep(between(r, 200*time.Millisecond, 700*time.Millisecond))
-		victims := choose(t, r, c)
+		victims := k.strike(t)
 		before := l.acked.Load()
-		for _, v := range victims {
-			kill(t, v)
-			done++
-		}
-		time.Sleep(between(r, 1, 200*time.Millisecond))
-		for _, v := range victims {
-			if err := v.Start(); err != nil {
-				t.Fatal(err)
-			}
-		}
+		k.revive(t, victims)
 		if err := c.WaitReady(); err != nil {
 			t.Fatal(err)
 		}
 		if !eventually(20*time.Second, func() bool { return l.acked.Load() > before+20 }) {
-			t.Fatalf("nothing was acknowledged in 20 s after kill %d, though all members are ready", done)
+			t.Fatalf("nothing was acknowledged in 20 s after kill %d, though all members are ready", k.kills)
 		}
 	}
 	stop()
@@ -250,6 +241,6 @@ func tlogKill9(t *testing.T, nodes, kills int) {
 		t.Error(s)
 	}
 	summary(t, "tlog kill9: %d kills, %d nodes, %s adds acknowledged, %s entries, %s distinct checkpoints, %d adds refused and sent again, %d open, "+
-		"%d in the log twice, %d indexes given twice", done, nodes, grouped(int(l.acked.Load())), grouped(int(last.Size)), grouped(len(l.seen)), l.again,
+		"%d in the log twice, %d indexes given twice", k.kills, nodes, grouped(int(l.acked.Load())), grouped(int(last.Size)), grouped(len(l.seen)), l.again,
 		len(l.open), repeated, len(l.twice))
 }

@@ -1,94 +1,53 @@
 package crash
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"io"
-	"math/big"
 	"net"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/holdfastdb/holdfast/internal/certtest"
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
-// authority is a CA made for one test.
+// authority is a CA made for one test, with a directory for files.
 type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	dir  string
-	ca   string // PEM file of its certificate
+	*certtest.Authority
+	dir, ca string // ca is the PEM file of its certificate
 }
 
 func newAuthority(t *testing.T, name string) *authority {
 	t.Helper()
-	a := &authority{dir: t.TempDir()}
+	a := &authority{Authority: certtest.NewAuthority(name), dir: t.TempDir()}
 	var err error
-	if a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+	if a.ca, err = a.WriteFile(a.dir); err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	a.ca = writePEM(t, filepath.Join(a.dir, "ca.pem"), "CERTIFICATE", der)
 	return a
 }
 
-// issue signs a certificate for loopback that serves and dials, good from an hour ago until notAfter.
+// issue signs a certificate for loopback that serves and dials until notAfter, and names its files.
 func (a *authority) issue(t *testing.T, name string, notAfter time.Time) (cert, key string) {
 	t.Helper()
-	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	cert, key, err := certtest.WriteFiles(a.dir, name, a.Issue(name, certtest.NotAfter(notAfter)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: notAfter, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		DNSNames: []string{"localhost"}, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &k.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalECPrivateKey(k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return writePEM(t, filepath.Join(a.dir, name+".pem"), "CERTIFICATE", der),
-		writePEM(t, filepath.Join(a.dir, name+"-key.pem"), "EC PRIVATE KEY", keyDER)
-}
-
-func writePEM(t *testing.T, name, kind string, der []byte) string {
-	t.Helper()
-	if err := os.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
+	return cert, key
 }
 
 // clientConfig trusts a and shows the certificate, if any. Servers are checked only when verify is set: the question
 // here is whom the server lets in.
 func clientConfig(t *testing.T, a *authority, cert, key string, verify bool) *tls.Config {
 	t.Helper()
-	pool := x509.NewCertPool()
-	pool.AddCert(a.cert)
-	c := &tls.Config{RootCAs: pool, InsecureSkipVerify: !verify}
+	c := a.Config()
+	c.InsecureSkipVerify = !verify
 	if cert != "" {
 		pair, err := tls.LoadX509KeyPair(cert, key)
 		if err != nil {

@@ -257,28 +257,13 @@ func v2Kill9(t *testing.T, nodes, kills int) {
 	r := rng(t)
 	c := start(t, nodes)
 	h := beginV2(t, c, &v2Load{patience: 3 * time.Second, pause: 20 * time.Millisecond}, 5*time.Second)
-	done, leaders := 0, 0
-	for done < kills {
+	k := &killer{r: r, c: c}
+	for k.kills < kills {
 		time.Sleep(between(r, 200*time.Millisecond, 900*time.Millisecond))
-		victims := choose(t, r, c)
-		for _, v := range victims {
-			if st, err := v.Status(t.Context()); err == nil && st.Leader == st.Header.MemberId {
-				leaders++
-			}
-		}
-		for _, v := range victims {
-			kill(t, v)
-			done++
-		}
-		time.Sleep(between(r, 1, 300*time.Millisecond))
-		for _, v := range victims {
-			if err := v.Start(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		h.goesOn(t, fmt.Sprintf("kill %d", done))
+		k.revive(t, k.strike(t))
+		h.goesOn(t, fmt.Sprintf("kill %d", k.kills))
 	}
-	summary(t, "v2 kill9: %d kills (%d of the leader), %d nodes, %s", done, leaders, nodes, h.end(t))
+	summary(t, "v2 kill9: %d kills (%d of the leader), %d nodes, %s", k.kills, k.leaders, nodes, h.end(t))
 }
 
 // v2History is a load and two watches beside it, one that streams and one that polls, while a test does its worst to the

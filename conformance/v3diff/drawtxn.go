@@ -81,7 +81,11 @@ func (d *dice) compare() *pb.Compare {
 	case pb.Compare_VALUE:
 		c.TargetUnion = &pb.Compare_Value{Value: d.value()}
 	case pb.Compare_LEASE:
-		c.TargetUnion = &pb.Compare_Lease{Lease: one(d, 0, 0, d.lease())}
+		id := one(d, 0, 0, d.lease())
+		if c.Result == pb.Compare_GREATER || c.Result == pb.Compare_LESS {
+			id = one(d, int64(0), 1) // which of two ids that servers chose is the larger one is chance
+		}
+		c.TargetUnion = &pb.Compare_Lease{Lease: id}
 	}
 	return c
 }
