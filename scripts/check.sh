@@ -3,6 +3,9 @@
 set -eu
 cd "$(dirname "$0")/.."
 staticcheck=v0.8.2
+# Many tests wait for timers and elections and for nothing else: those that may run together do, however few the cores.
+# The same flags wherever a test is run, or its result would not be remembered.
+flags='-short -parallel 8'
 
 step() { printf '== %s\n' "$*"; }
 
@@ -27,8 +30,8 @@ fi
 $tool ./...
 
 step 'import rules'
-go test ./internal/arch
+go test $flags ./internal/arch
 
 [ "${1:-}" = form ] && exit 0
 step 'unit tests'
-go test -short ./...
+go test $flags ./...

@@ -41,6 +41,7 @@ kv is on $kv. In another terminal:
   $etcdctl --endpoints $kv put greeting hello
 tlog is on $tlog:
   curl -d 'release 1.0' '$tlog/add?proof=1'
+  bin/holdfast tlog verify http://$tlog --vkey build/run/data/tlog-keys/default.vkey
   curl http://$admin/readyz   tells whether every door serves. Ctrl-C stops it.
 
 END
