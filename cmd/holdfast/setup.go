@@ -13,7 +13,7 @@ import (
 	"syscall"
 
 	doorkv "github.com/holdfastdb/holdfast/door/kv"
-	"github.com/holdfastdb/holdfast/door/kv/port"
+	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/worker/compact"

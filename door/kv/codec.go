@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfastdb/holdfast/door/kv/ops"
-	"github.com/holdfastdb/holdfast/door/kv/port"
+	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/internal/meter"
 )
 

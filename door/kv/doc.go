@@ -1,5 +1,5 @@
 // Package kv is the etcd door: it speaks etcd's gRPC services to unmodified etcd clients and turns them into commands for
-// the log and reads of the kv machine. On the same port it answers HTTP: door/kv/port tells the protocols apart, http.go
+// the log and reads of the kv machine. On the same port it answers HTTP: door/port tells the protocols apart, http.go
 // says who answers which path.
 //
 // It decodes, validates as etcd does, proposes, and encodes; it decides nothing about keys. What a command means is in

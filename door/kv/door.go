@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/holdfastdb/holdfast/door/kv/ops"
-	"github.com/holdfastdb/holdfast/door/kv/port"
+	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/internal/meter"

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/holdfastdb/holdfast/door/kv/gateway"
-	"github.com/holdfastdb/holdfast/door/kv/port"
+	"github.com/holdfastdb/holdfast/door/port"
 )
 
 // web is everything on the port that is not gRPC: who may ask, and who answers which path.
