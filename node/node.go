@@ -322,9 +322,6 @@ func (cfg *Config) openStore(onFatal func(error)) (store.Store, error) {
 	return store.Open(dir, store.Options{CacheBytes: cfg.shares.Cache, MemtableBytes: cfg.shares.Memtable, OnFatal: onFatal})
 }
 
-// keyBytes is about what remembering a key's newest version takes.
-const keyBytes = 150
-
 // openMachines builds the machines over the store and finishes an interrupted snapshot install.
 func (n *Node) openMachines() error {
 	mark, ok, err := readInstallMark(n.store)
@@ -341,7 +338,7 @@ func (n *Node) openMachines() error {
 	}
 	share := n.cfg.shares
 	n.kv = kv.New(kv.Options{
-		CacheKeys:   int(share.Keys / keyBytes),
+		CacheBytes:  int(share.Keys),
 		FilterBytes: int(share.Filter),
 		RecentBytes: int(share.Recent),
 	})

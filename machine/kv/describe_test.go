@@ -39,7 +39,6 @@ func TestEveryRowIsDescribed(t *testing.T) {
 		`history a deleted at=5.0`,
 		`history a = ` + strings.Repeat("z", 64) + `… (1000 bytes) at=3.0 created=2 version=2`,
 		`history a = x y at=2.0 created=2 version=1 lease=5a`,
-		`history b\x00 =  at=4.0 created=4 version=1 lease=5a`,
 		`history c = ` + strings.Repeat("z", 64) + `… (1000 bytes) at=6.0 created=6 version=1`,
 		`lease 5a ttl=60s`,
 		`revision 2.0 put a`,

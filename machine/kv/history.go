@@ -81,9 +81,22 @@ func (m *Machine) History(key, end []byte, from, to int64, maxBytes int) (evs []
 	return evs, last + 1, nil
 }
 
-// putEvent reads the version a put made.
+// putEvent reads the version a put made: from the current row if it is the newest, else from history.
 func (p *pinned) putEvent(buf []byte, mem *arena, key []byte, rev int64, sub uint32) ([]byte, Event, error) {
-	buf, ok, err := p.view.Get(buf[:0], appendHistoryKey(nil, key, rev, sub))
+	buf, ok, err := p.view.Get(buf[:0], appendCurrentKey(nil, key))
+	if err != nil {
+		return buf, Event{}, fmt.Errorf("read history: %w", err)
+	}
+	if ok {
+		mt, value, inline, err := decodeCurrentRow(buf)
+		if err != nil {
+			return buf, Event{}, err
+		}
+		if inline && mt.mod == rev && mt.sub == sub {
+			return buf, Event{Type: EventPut, KV: mt.keyValue(key, mem.copy(value))}, nil
+		}
+	}
+	buf, ok, err = p.view.Get(buf[:0], appendHistoryKey(nil, key, rev, sub))
 	if err != nil {
 		return buf, Event{}, fmt.Errorf("read history: %w", err)
 	}
@@ -104,7 +117,7 @@ func (m *Machine) Previous(key []byte, rev int64) (*ekv.KeyValue, error) {
 	if rev-1 < p.compacted {
 		return nil, ErrCompacted
 	}
-	sc, err := newHistoryScan(p.view, key, nil, rev-1)
+	sc, err := newPastScan(p.view, key, nil, rev-1)
 	if err != nil {
 		return nil, err
 	}

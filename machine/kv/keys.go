@@ -13,16 +13,20 @@ import (
 // numbers in keys are big endian, so that the store's order is ours.
 //
 //	k c <key>                           current row: the newest version, only while the key exists
-//	k k <escaped key> 00 01 <^rev ^sub> one version in history, newest first
+//	k k <escaped key> 00 01 <^rev ^sub> one version in history, newest first; of small values only those that were replaced
 //	k r <rev> <sub>                     what happened at a revision
 //	k l <lease>                         a lease
 //	k a <lease> <key>                   a key attached to a lease
 //	k x <member> <type>                 an active alarm
 //	k s                                 the counters row
 //
-// The newest version is kept beside history, as a row that is overwritten: a range over keys that change all the time then
+// The newest version has a row of its own beside history, which is overwritten: a range over keys that change all the time then
 // reads one row per key instead of stepping over their versions, and a put finds what it replaces by one Get. Seeking the
 // newest version in history was the rejected design.
+//
+// A small value (laterBytes) is in that row alone and goes into history when it is replaced, so that a key that is written once
+// costs two rows instead of three. A longer one is written to history at once: moving it later would make the put that
+// replaces it, or the one entry that deletes a million keys, carry all the old values.
 const (
 	spaceCurrent = 'c'
 	spaceHistory = 'k'
@@ -39,6 +43,9 @@ const letter = byte(entry.MachineKV)
 // cost more than the second read.
 const inlineBytes = 512
 
+// laterBytes is the greatest value that goes into history only when it is replaced.
+const laterBytes = 128
+
 var errCorrupt = errors.New("kv row does not decode")
 
 // meta is what is known of one version of a key besides its value. Version 0 means that the key does not exist; mod and sub
@@ -49,6 +56,9 @@ type meta struct {
 }
 
 func (m *meta) exists() bool { return m.version != 0 }
+
+// later tells whether this version is not in history before it is replaced.
+func (m *meta) later() bool { return m.exists() && m.valLen <= laterBytes }
 
 func appendCurrentKey(dst, key []byte) []byte {
 	return append(append(dst, letter, spaceCurrent), key...)

@@ -18,9 +18,9 @@ import (
 
 // Options bound the machine's memory. Zero fields take the defaults.
 type Options struct {
-	// CacheKeys is for how many keys what a put needs to know of its predecessor is kept in memory (about 120 bytes each
-	// beside the key). Default 262,144.
-	CacheKeys int
+	// CacheBytes bounds what is kept of keys seen lately: what a put needs to know of its predecessor, a small value included.
+	// Default 64 MiB.
+	CacheBytes int
 	// FilterBytes bounds the filter of keys that exist, about 1.6 bytes each (see keyFilter). Default 4 MiB.
 	FilterBytes int
 	// RecentBytes bounds the ring of recent events that watches read (see Recent). Default 8 MiB.
@@ -72,8 +72,8 @@ type Machine struct {
 
 // New returns a machine that is usable after Load.
 func New(opt Options) *Machine {
-	if opt.CacheKeys <= 0 {
-		opt.CacheKeys = 256 << 10
+	if opt.CacheBytes <= 0 {
+		opt.CacheBytes = 64 << 20
 	}
 	if opt.FilterBytes <= 0 {
 		opt.FilterBytes = 4 << 20
@@ -118,7 +118,7 @@ func (m *Machine) Load(st store.Store) error {
 	}
 	m.now, m.dirty = now, false
 	m.entry.reset()
-	m.cache.reset(m.opt.CacheKeys)
+	m.cache.reset(m.opt.CacheBytes)
 	m.filter.reset(m.opt.FilterBytes, now.keys)
 	m.open = false
 	m.leaseLog, m.leaseNow, m.alarmLog, m.events = nil, nil, nil, nil

@@ -273,7 +273,7 @@ func TestRangeSurvivesCompactionUnderIt(t *testing.T) {
 
 // One delete of very many keys must not leave its traces in memory.
 func TestHugeDelete(t *testing.T) {
-	r := newRig(t, Options{CacheKeys: 100, RecentBytes: 10_000})
+	r := newRig(t, Options{CacheBytes: 100 * slotBytes, RecentBytes: 10_000})
 	var parts []*ekv.Part
 	for i := range 1000 {
 		parts = append(parts, putPart(fmt.Sprintf("%04d", i), "v"))

@@ -109,7 +109,7 @@ func (m *Machine) slot(key []byte) (*slot, error) {
 		return s, nil
 	}
 	if m.filter.absent(key) {
-		return m.cache.add(key, meta{}), nil
+		return m.cache.add(key, meta{}, nil), nil
 	}
 	m.key = appendCurrentKey(m.key[:0], key)
 	row, ok, err := m.st.Get(m.row[:0], m.key)
@@ -118,13 +118,13 @@ func (m *Machine) slot(key []byte) (*slot, error) {
 	}
 	m.row = row[:0]
 	if !ok {
-		return m.cache.add(key, meta{}), nil
+		return m.cache.add(key, meta{}, nil), nil
 	}
-	mt, _, _, err := decodeCurrentRow(row)
+	mt, value, _, err := decodeCurrentRow(row)
 	if err != nil {
 		return nil, err
 	}
-	return m.cache.add(key, mt), nil
+	return m.cache.add(key, mt, value), nil
 }
 
 // sub is the place within its revision of the next write of the plan.
@@ -200,7 +200,13 @@ func (m *Machine) judgeDelete(p *plan, d *ekv.DeleteRange) (*entry.Rejection, er
 			}
 			s := m.cache.get(v.key)
 			if s == nil {
-				s = m.cache.add(v.key, v.meta)
+				var value []byte
+				if v.later() {
+					if value, err = sc.value(); err != nil {
+						return nil, err
+					}
+				}
+				s = m.cache.add(v.key, v.meta, value)
 			}
 			m.deleteSlot(s, rev, p.start)
 		}
@@ -225,26 +231,21 @@ func (m *Machine) valueNow(s *slot) ([]byte, error) {
 	if s.last != 0 {
 		return m.entry.writes[s.last-1].value, nil
 	}
-	return m.storedValue(&m.entry.held, s.key, &s.meta)
+	return m.storedValue(&m.entry.held, s, &s.meta)
 }
 
-// storedValue reads the value of the version mt of a key from the store into mem.
-func (m *Machine) storedValue(mem *arena, key string, mt *meta) ([]byte, error) {
-	if mt.valLen == 0 {
+// storedValue copies the value the store has of a key into mem. mt is that version: the newest before this entry.
+func (m *Machine) storedValue(mem *arena, s *slot, mt *meta) ([]byte, error) {
+	switch {
+	case mt.valLen == 0:
 		return nil, nil
+	case mt.later():
+		return mem.copy(s.kept), nil
 	}
-	m.key = appendHistoryKey(m.key[:0], []byte(key), mt.mod, mt.sub)
-	row, ok, err := m.st.Get(m.row[:0], m.key)
-	if err != nil {
-		return nil, fmt.Errorf("read version: %w", err)
-	}
-	m.row = row[:0]
-	if !ok {
-		return nil, fmt.Errorf("version %d.%d of key %q is missing: %w", mt.mod, mt.sub, key, errCorrupt)
-	}
-	_, value, err := decodeHistoryRow(row, mt.mod, mt.sub)
+	row, value, err := historyValue(m.st, m.row, []byte(s.key), mt)
 	if err != nil {
 		return nil, err
 	}
+	m.row = row[:0]
 	return mem.copy(value), nil
 }

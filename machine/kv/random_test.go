@@ -47,6 +47,8 @@ func (c *chaos) value() []byte {
 		return nil
 	case 1:
 		return bytes.Repeat([]byte{byte('a' + c.IntN(3))}, inlineBytes+c.IntN(3)-1)
+	case 2:
+		return bytes.Repeat([]byte{byte('a' + c.IntN(3))}, laterBytes+c.IntN(3)-1)
 	}
 	return []byte{byte('a' + c.IntN(4))}
 }
@@ -172,7 +174,7 @@ func TestAgainstModel(t *testing.T) {
 func againstModel(t *testing.T, seed uint64, ops int) {
 	c := &chaos{rand.New(rand.NewPCG(seed, 0)), newModel()}
 	r := newRig(t, Options{RecentBytes: 4096})
-	twin := newRig(t, Options{CacheKeys: 4})
+	twin := newRig(t, Options{CacheBytes: 4 * slotBytes})
 	feedAt := int64(1)
 	for done := 0; done < ops; {
 		var parts []*ekv.Part
@@ -187,7 +189,7 @@ func againstModel(t *testing.T, seed uint64, ops int) {
 		got := r.apply(parts...)
 		twin.applyData(r.log[len(r.log)-1], false)
 		if c.IntN(50) == 0 {
-			twin.reopen(Options{CacheKeys: 4})
+			twin.reopen(Options{CacheBytes: 4 * slotBytes})
 		}
 		for i, p := range parts {
 			code := 0

@@ -74,17 +74,17 @@ func (p *pinned) at(rev int64) (int64, error) {
 // scan implements source for a revision that at has let pass.
 func (p *pinned) scan(key, end []byte, rev int64) (scanner, error) {
 	if rev > 0 && rev != p.rev {
-		return newHistoryScan(p.view, key, end, rev)
+		return newPastScan(p.view, key, end, rev)
 	}
 	if len(end) > 0 {
 		return newCurrentScan(p.view, key, end, false)
 	}
-	return p.point(key)
+	return newPointScan(p.view, key)
 }
 
-// point looks one key up.
-func (p *pinned) point(key []byte) (scanner, error) {
-	row, ok, err := p.view.Get(nil, appendCurrentKey(nil, key))
+// newPointScan looks one key up.
+func newPointScan(r store.Reader, key []byte) (scanner, error) {
+	row, ok, err := r.Get(nil, appendCurrentKey(nil, key))
 	if err != nil {
 		return nil, fmt.Errorf("read current row: %w", err)
 	}
@@ -99,7 +99,7 @@ func (p *pinned) point(key []byte) (scanner, error) {
 		if inline {
 			return value, nil
 		}
-		_, v, err := historyValue(p.view, nil, key, &mt)
+		_, v, err := historyValue(r, nil, key, &mt)
 		return v, err
 	}}, nil
 }

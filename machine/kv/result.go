@@ -81,7 +81,7 @@ func (a *answerer) prev(w *write) (*ekv.KeyValue, error) {
 		value = a.mem.copy(a.m.entry.writes[w.prev-1].value)
 	} else {
 		var err error
-		if value, err = a.m.storedValue(&a.mem, w.slot.key, &w.old); err != nil {
+		if value, err = a.m.storedValue(&a.mem, w.slot, &w.old); err != nil {
 			return nil, err
 		}
 	}

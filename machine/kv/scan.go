@@ -135,7 +135,110 @@ func historyValue(r store.Reader, buf, key []byte, mt *meta) (_, value []byte, e
 	return buf, value, err
 }
 
-// historyScan walks the versions visible at a revision.
+// pastScan walks the keys of an interval as they were at an earlier revision: current rows that are old enough, and history for
+// keys that were changed since. Of one key the current row counts, if both have it.
+type pastScan struct {
+	rev      int64
+	cur      *currentScan
+	old      *historyScan
+	curOn    bool // cur stands on a key that is old enough
+	oldOn    bool
+	started  bool
+	standing scanner // the one of both that has the present key
+}
+
+// newPastScan walks [key, end) as it was at rev; no end means the one key.
+func newPastScan(r store.Reader, key, end []byte, rev int64) (scanner, error) {
+	if len(end) == 0 {
+		s, err := newPointScan(r, key)
+		if err != nil {
+			return nil, err
+		}
+		if p, ok := s.(*pointScan); ok && p.v.mod <= rev {
+			return s, nil
+		}
+		return newHistoryScan(r, key, nil, rev)
+	}
+	cur, err := newCurrentScan(r, key, end, false)
+	if err != nil {
+		return nil, err
+	}
+	c, ok := cur.(*currentScan)
+	if !ok {
+		return cur, nil // an interval without keys
+	}
+	old, err := newHistoryScan(r, key, end, rev)
+	if err != nil {
+		cur.close()
+		return nil, err
+	}
+	h, ok := old.(*historyScan)
+	if !ok {
+		cur.close()
+		return old, nil
+	}
+	return &pastScan{rev: rev, cur: c, old: h}, nil
+}
+
+func (s *pastScan) next() (bool, error) {
+	if !s.started || s.standing == s.cur {
+		if err := s.advanceCur(); err != nil {
+			return false, err
+		}
+	}
+	if !s.started || s.standing == s.old {
+		if err := s.advanceOld(); err != nil {
+			return false, err
+		}
+	}
+	s.started = true
+	switch {
+	case !s.curOn && !s.oldOn:
+		return false, nil
+	case !s.curOn:
+		s.standing = s.old
+		return true, nil
+	case s.oldOn:
+		switch c := bytes.Compare(s.cur.userKey(), s.old.v.key); {
+		case c > 0:
+			s.standing = s.old
+			return true, nil
+		case c == 0: // a version that the current row replaced at or before rev
+			if err := s.advanceOld(); err != nil {
+				return false, err
+			}
+		}
+	}
+	s.standing = s.cur
+	return true, nil
+}
+
+func (s *pastScan) advanceCur() (err error) {
+	for {
+		if s.curOn, err = s.cur.next(); err != nil || !s.curOn {
+			return err
+		}
+		v, err := s.cur.version()
+		if err != nil || v.mod <= s.rev {
+			return err
+		}
+	}
+}
+
+func (s *pastScan) advanceOld() (err error) {
+	s.oldOn, err = s.old.next()
+	return err
+}
+
+func (s *pastScan) version() (*version, error) { return s.standing.version() }
+func (s *pastScan) value() ([]byte, error)     { return s.standing.value() }
+
+func (s *pastScan) close() {
+	s.cur.close()
+	s.old.close()
+}
+
+// historyScan walks the versions in history that are visible at a revision.
 type historyScan struct {
 	it      store.Iter
 	rev     int64
@@ -145,7 +248,7 @@ type historyScan struct {
 	val     []byte
 }
 
-// newHistoryScan walks [key, end) as it was at rev; no end means the one key.
+// newHistoryScan walks what history alone has of [key, end) at rev; no end means the one key.
 func newHistoryScan(r store.Reader, key, end []byte, rev int64) (scanner, error) {
 	var lower, upper []byte
 	ok := true
@@ -329,12 +432,12 @@ type entrySource struct {
 	bound int
 }
 
-// scan implements source. A revision the store had before this entry is read from history; a later one is the store with
+// scan implements source. A revision the store had before this entry is read from there; a later one is the store with
 // the writes up to it.
 func (e *entrySource) scan(key, end []byte, rev int64) (scanner, error) {
 	m := e.m
 	if rev > 0 && rev < m.pub.rev {
-		return newHistoryScan(m.st, key, end, rev)
+		return newPastScan(m.st, key, end, rev)
 	}
 	if len(end) > 0 {
 		return m.entryScan(key, end, e.bound, rev)
@@ -350,5 +453,5 @@ func (e *entrySource) scan(key, end []byte, rev int64) (scanner, error) {
 	case w != nil || !base.exists():
 		return emptyScan{}, nil
 	}
-	return &pointScan{v: version{key, base}, load: func() ([]byte, error) { return m.storedValue(&m.entry.held, s.key, &base) }}, nil
+	return &pointScan{v: version{key, base}, load: func() ([]byte, error) { return m.storedValue(&m.entry.held, s, &base) }}, nil
 }
