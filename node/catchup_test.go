@@ -80,6 +80,7 @@ func (m *manual) same() {
 }
 
 func TestCatchUpBySnapshot(t *testing.T) {
+	t.Parallel()
 	m := newManual(t, 3)
 	far := m.nodes[2]
 	m.cutOff(far.id)
