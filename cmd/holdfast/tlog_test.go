@@ -287,6 +287,7 @@ func startFails(t *testing.T, cfg *config) error {
 	if err != nil {
 		t.Fatal(err)
 	}
+	su.node.SegmentBytes = segmentBytes
 	s, err := start(timely(t), su, log)
 	if err == nil {
 		s.shutdown()
