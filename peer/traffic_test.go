@@ -23,6 +23,7 @@ func TestBothSidesCountTheSame(t *testing.T) {
 	ca := certtest.NewAuthority("members")
 	for name, opts := range map[string]TCPOptions{"cleartext": {}, "tls": secured(ca, ca)} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // if the first probe finds a lane down, the next is five seconds away
 			a, ar := member(t, 1, opts)
 			b, br := member(t, 2, opts)
 			connect(t, a, ar, 2, b.Addr())
