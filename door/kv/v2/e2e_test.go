@@ -31,6 +31,7 @@ type server struct {
 	node    *node.Node
 	handler *Handler
 	addr    string
+	client  *http.Client
 }
 
 // serve starts a cluster of one that ends with the test.
@@ -56,11 +57,16 @@ func serve(t testing.TB, opts Options) *server {
 	}
 	fs := &fasthttp.Server{KeepHijackedConns: true, NoDefaultContentType: true, ReadBufferSize: 16 << 10}
 	opts.Resume = func(c net.Conn) { _ = fs.ServeConn(c) }
-	s := &server{t: t, node: n, handler: New(n, opts), addr: l.Addr().String()}
+	// A transport of its own: it dials while it waits for a connection, and may then need the new one for nothing. fasthttp's
+	// Shutdown waits for ever for a connection on which nothing was ever sent, so this side has to close it.
+	transport := &http.Transport{MaxIdleConnsPerHost: 100}
+	s := &server{t: t, node: n, handler: New(n, opts), addr: l.Addr().String(), client: &http.Client{Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	fs.Handler = s.handler.Handle
 	go fs.Serve(l)
 	t.Cleanup(func() {
 		s.handler.Close()
+		transport.CloseIdleConnections()
 		fs.Shutdown()
 		n.Stop()
 		<-worked
@@ -87,9 +93,6 @@ func (s *server) do(line string) answer {
 	return res
 }
 
-var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100},
-	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-
 func (s *server) try(line string) (answer, error) {
 	f := strings.SplitN(line, " ", 3)
 	var body io.Reader
@@ -103,7 +106,7 @@ func (s *server) try(line string) (answer, error) {
 	if body != nil {
 		req.Header.Set("Content-Type", formType)
 	}
-	res, err := client.Do(req)
+	res, err := s.client.Do(req)
 	if err != nil {
 		return answer{}, err
 	}
@@ -200,7 +203,7 @@ type long struct {
 // long begins a watch; it returns once the server has sent the head of its answer.
 func (s *server) long(path string) *long {
 	s.t.Helper()
-	res, err := client.Get("http://" + s.addr + path)
+	res, err := s.client.Get("http://" + s.addr + path)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -356,7 +359,7 @@ func TestUsers(t *testing.T) {
 		status         int
 	}{{"root", "a:b", 200}, {"root", "x", 401}, {"other", "a:b", 401}} {
 		req.SetBasicAuth(c.user, c.password)
-		res, err := client.Do(req)
+		res, err := s.client.Do(req)
 		if err != nil || res.StatusCode != c.status {
 			t.Errorf("%s: %v, %v", c.user, res.StatusCode, err)
 		}
@@ -398,7 +401,7 @@ func TestAMemberThatHasNotHeard(t *testing.T) {
 		req, _ := http.NewRequest(f[0], "http://"+s.addr+f[1], strings.NewReader(f[2]))
 		req.Header.Set("Content-Type", formType)
 		req.SetBasicAuth(user, "x")
-		res, err := client.Do(req)
+		res, err := s.client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -469,7 +472,7 @@ func TestMembers(t *testing.T) {
 	post := func(method, path, body string) string {
 		req, _ := http.NewRequest(method, "http://"+s.addr+path, strings.NewReader(body))
 		req.Header.Set("Content-Type", "application/json")
-		res, err := client.Do(req)
+		res, err := s.client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
