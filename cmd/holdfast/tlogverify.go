@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfastdb/holdfast/tiles"
@@ -144,16 +145,18 @@ func verifyLog(fetch func(path string) ([]byte, error), key *tiles.Verifier, pro
 	}
 	// Each place of the window holds one bundle in flight; they are looked at in order.
 	var window [fetchers]chan got
+	var fetching sync.WaitGroup
+	defer fetching.Wait() // fetch is the caller's, and not to be called any more once this has returned
 	start := func(n uint64) {
 		ch := make(chan got, 1)
 		window[n%fetchers] = ch
-		go func() {
+		fetching.Go(func() {
 			var g got
 			if g.bundle, g.err = get(tiles.EntryLevel, n); g.err == nil {
 				g.tile, g.err = get(0, n)
 			}
 			ch <- g
-		}()
+		})
 	}
 	for n := range min(bundles, fetchers) {
 		start(n)
