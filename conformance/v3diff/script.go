@@ -184,7 +184,7 @@ func (s *script) compare(req proto.Message, a, b *answer) {
 func (s *script) unary(m method, req proto.Message) error {
 	st := &step{method: m, req: req}
 	// What is acknowledged by one member is seen through any other by those who ask for that.
-	if r, ok := req.(*pb.RangeRequest); (!ok || !r.Serializable) && s.chance(10) {
+	if !mayBeOld(req) && s.chance(10) {
 		st.elsewhere = 1
 	}
 	a, err := s.ask(kind(st), st.String(), req, func(x *side) (*answer, error) { return x.call(st) })
@@ -195,6 +195,22 @@ func (s *script) unary(m method, req proto.Message) error {
 		s.compacted = max(s.compacted, s.a.number(c.Revision)-s.a.first)
 	}
 	return nil
+}
+
+// mayBeOld tells whether a request is content with what one member has: a serializable Range, and a Txn of nothing else.
+func mayBeOld(req proto.Message) bool {
+	switch r := req.(type) {
+	case *pb.RangeRequest:
+		return r.Serializable
+	case *pb.TxnRequest:
+		for _, op := range slices.Concat(r.Success, r.Failure) {
+			if t := op.GetRequestTxn(); t != nil && !mayBeOld(t) || t == nil && !op.GetRequestRange().GetSerializable() {
+				return false
+			}
+		}
+		return len(r.Success)+len(r.Failure) > 0
+	}
+	return false
 }
 
 // kind is what a request counts as in the results.
