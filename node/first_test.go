@@ -23,19 +23,24 @@ func TestNewClusterElectsAtOnce(t *testing.T) {
 	t.Logf("three members ready after %s", took.Round(time.Millisecond))
 }
 
-// The member that is to stand first dies as soon as the cluster is made: the others do not need it.
+// The member that is to stand first dies as soon as the others have the cluster it made: they do not need it to elect.
 func TestNewClusterWithoutItsFirstMember(t *testing.T) {
 	t.Parallel()
 	c := unstarted(t, "n1", "n2", "n3")
-	var wg sync.WaitGroup
+	var wg, others sync.WaitGroup
+	others.Add(2)
 	for name := range c.peers {
 		wg.Go(func() {
+			if name != "n1" {
+				defer others.Done()
+			}
 			n, err := c.start(name, StartOptions{Peers: c.peers})
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			if name == "n1" {
+				others.Wait() // before that, only this member knows the cluster's id
 				n.Stop()
 				return
 			}
