@@ -25,6 +25,7 @@ scripts/etcdsuite.sh
 go build -o build/conformance ./conformance
 go build -o build/etcdsuite ./conformance/etcdsuite
 go build -o build/v3diff ./conformance/v3diff
+go build -o build/v2diff ./conformance/v2diff
 scripts/etcd3gw.sh
 if [ -z "${2:-}" ]; then
 	scripts/clientsuites.sh
@@ -34,9 +35,12 @@ status=0
 build/conformance ${2:+-quick} -door "$door" || status=1
 if [ -n "${2:-}" ]; then
 	build/v3diff -n 50 || status=1
+	build/v2diff -n 50 || status=1
 else
 	build/v3diff -members 1 || status=1
 	build/v3diff -members 3 || status=1
+	build/v2diff -members 1 || status=1
+	build/v2diff -members 3 || status=1
 fi
 build/etcdsuite ${2:+-quick} || status=1
 # Two minutes; where it stands beside the original: build/clientsuite -against original.

@@ -2,7 +2,7 @@
 // headers and body, with indexes counted from the script's first, times left out, and listings that nobody asked to be sorted
 // compared as sets. It is not a load test: requests go one after another.
 //
-//	v2diff [-n 1000] [-seed S] [-members 1] [-self]
+//	v2diff [-n 1000] [-seed S] [-members 1] [-self] [-results FILE]
 //
 // It prints its seed; with the same seed it sends the same scripts. The last line says how many scripts and requests gave the
 // same answers.
@@ -27,20 +27,24 @@ func main() {
 	holdfast := flag.String("holdfast", "bin/holdfast", "the binary under test")
 	self := flag.Bool("self", false, "run the original against itself: this checks the comparison, not Holdfast")
 	show := flag.Int("show", 5, "how many differences to print")
+	results := flag.String("results", "conformance/RESULTS-v2diff.md", "where a run of 1,000 scripts or more writes its line")
 	flag.Parse()
-	ok, err := run(*n, *seed, *members, filepath.Join(*peers, "etcd-3.4", "etcd"), *holdfast, *self, *show)
+	o, err := run(*n, *seed, *members, filepath.Join(*peers, "etcd-3.4", "etcd"), *holdfast, *self, *show)
+	if err == nil && *n >= 1000 && !*self {
+		err = o.write(*results)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "v2diff:", err)
 	}
-	if err != nil || !ok {
+	if err != nil || o.same < o.scripts {
 		os.Exit(1)
 	}
 }
 
-func run(n int, seed uint64, members int, etcd, holdfast string, self bool, show int) (bool, error) {
+func run(n int, seed uint64, members int, etcd, holdfast string, self bool, show int) (*outcome, error) {
 	dir, err := os.MkdirTemp("", "v2diff")
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer os.RemoveAll(dir)
 	ours := proctest.Holdfast(holdfast)
@@ -51,11 +55,11 @@ func run(n int, seed uint64, members int, etcd, holdfast string, self bool, show
 	for i, kind := range []proctest.Server{proctest.Etcd(etcd, "--enable-v2"), ours} {
 		c, err := proctest.New(filepath.Join(dir, fmt.Sprint(i)), kind, members)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		defer c.Close()
 		if err := c.Run(); err != nil {
-			return false, fmt.Errorf("start %s: %w", kind.Kind, err)
+			return nil, fmt.Errorf("start %s: %w", kind.Kind, err)
 		}
 		sides = append(sides, newSide(c))
 	}
@@ -67,7 +71,7 @@ func run(n int, seed uint64, members int, etcd, holdfast string, self bool, show
 		done, diff, err := s.play(sides[0], sides[1])
 		requests += done
 		if err != nil {
-			return false, fmt.Errorf("script %d: %w", i, err)
+			return nil, fmt.Errorf("script %d: %w", i, err)
 		}
 		if diff != "" {
 			if bad++; bad <= show {
@@ -78,6 +82,7 @@ func run(n int, seed uint64, members int, etcd, holdfast string, self bool, show
 			fmt.Printf("%d scripts, %d requests, %d differ, %s\n", i+1, requests, bad, time.Since(began).Round(time.Second))
 		}
 	}
-	fmt.Printf("seed %d: %d of %d scripts gave the same answers (%d requests, %s)\n", seed, n-bad, n, requests, time.Since(began).Round(time.Second))
-	return bad == 0, nil
+	o := &outcome{seed: seed, members: members, scripts: n, same: n - bad, requests: requests, took: time.Since(began)}
+	fmt.Printf("seed %d: %d of %d scripts gave the same answers (%d requests, %s)\n", seed, o.same, n, requests, o.took.Round(time.Second))
+	return o, nil
 }
