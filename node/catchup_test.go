@@ -80,7 +80,6 @@ func (m *manual) same() {
 }
 
 func TestCatchUpBySnapshot(t *testing.T) {
-	t.Parallel()
 	m := newManual(t, 3)
 	far := m.nodes[2]
 	m.cutOff(far.id)

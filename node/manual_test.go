@@ -106,7 +106,7 @@ func newManual(t testing.TB, k int) *manual {
 }
 
 func (m *manual) config(id uint64) Config {
-	cfg := Config{FS: m.bad[id], Clock: &m.clock, Net: manualNet{m, id}, Manual: true, Dir: "data", SegmentBytes: segmentBytes,
+	cfg := Config{FS: m.bad[id], Clock: &m.clock, Net: manualNet{m, id}, Manual: true, Dir: "data",
 		Store: func(string) (store.Store, error) {
 			s := store.NewMem()
 			if old := m.mem[id]; old != nil {

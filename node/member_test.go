@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -192,7 +193,9 @@ func TestJoinAfterMemberAdd(t *testing.T) {
 				}
 				await(t, "promoted", func() bool { return n1.PromoteMember(within(t), m.ID) == nil })
 			}
-			await(t, "a voter, with its name", func() bool { is, _ := learner(n1, m.ID); return !is && idOf(t, n1, "n2") == m.ID })
+			await(t, "a voter, with its name", func() bool {
+				return slices.ContainsFunc(n1.Members(), func(m Member) bool { return m.Name == "n2" && m.ID == n2.id && !m.Learner })
+			})
 			mustPropose(t, n1, "k", "x")
 		})
 	}
@@ -278,8 +281,7 @@ func TestBootstrapRefusals(t *testing.T) {
 		go func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
-			n, err := Start(ctx, Config{Dir: dir, MemoryBytes: 64 << 20, SegmentBytes: segmentBytes},
-				StartOptions{Name: name, PeerAddr: addr, Peers: peers})
+			n, err := Start(ctx, Config{Dir: dir, MemoryBytes: 64 << 20}, StartOptions{Name: name, PeerAddr: addr, Peers: peers})
 			if err == nil {
 				t.Cleanup(n.Stop) // not at once: the other may still have to ask this one
 			}

@@ -19,10 +19,6 @@ import (
 // patience bounds every wait of these tests; it is reached only when something is broken.
 const patience = 30 * time.Second
 
-// segmentBytes is small because a start fills several segments with zeros and syncs them: at the default of 16 MiB that was
-// more than half of what these tests cost.
-const segmentBytes = 1 << 20
-
 func within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
@@ -32,7 +28,7 @@ func within(t testing.TB) context.Context {
 // startAlone starts a cluster of one in dir and waits until it is ready.
 func startAlone(t testing.TB, dir string, with func(*Config)) *Node {
 	t.Helper()
-	cfg := Config{Dir: dir, MemoryBytes: 64 << 20, SegmentBytes: segmentBytes}
+	cfg := Config{Dir: dir, MemoryBytes: 64 << 20}
 	if with != nil {
 		with(&cfg)
 	}

@@ -145,7 +145,6 @@ func FuzzReadSnapshot(f *testing.F) {
 }
 
 func TestSaveSnapshot(t *testing.T) {
-	t.Parallel()
 	var complaints bytes.Buffer
 	n := startAlone(t, t.TempDir(), func(cfg *Config) {
 		cfg.Logger = slog.New(slog.NewTextHandler(&complaints, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -191,7 +190,6 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 // A restored snapshot is a new cluster of one with the same keys; the log before it is gone and the revisions cannot be mistaken
 // for the old ones.
 func TestRestore(t *testing.T) {
-	t.Parallel()
 	n := startAlone(t, t.TempDir(), nil)
 	for i := range 10 {
 		mustPropose(t, n, "k", fmt.Sprint(i))
@@ -209,14 +207,14 @@ func TestRestore(t *testing.T) {
 	dir := t.TempDir()
 	damaged := bytes.Clone(snapshot.Bytes())
 	damaged[len(damaged)-1] ^= 1
-	if _, err := Restore(Config{Dir: dir, SegmentBytes: segmentBytes}, "r1", "", bytes.NewReader(damaged)); !errors.Is(err, ErrBadSnapshot) {
+	if _, err := Restore(Config{Dir: dir}, "r1", "", bytes.NewReader(damaged)); !errors.Is(err, ErrBadSnapshot) {
 		t.Fatalf("a damaged snapshot: %v", err)
 	}
 	dir = t.TempDir()
-	if _, err := Restore(Config{Dir: dir, SegmentBytes: segmentBytes}, "r1", "", bytes.NewReader(snapshot.Bytes())); err != nil {
+	if _, err := Restore(Config{Dir: dir}, "r1", "", bytes.NewReader(snapshot.Bytes())); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Restore(Config{Dir: dir, SegmentBytes: segmentBytes}, "r1", "", bytes.NewReader(snapshot.Bytes())); err == nil {
+	if _, err := Restore(Config{Dir: dir}, "r1", "", bytes.NewReader(snapshot.Bytes())); err == nil {
 		t.Error("restored over data")
 	}
 	r := startAlone(t, dir, nil)

@@ -37,7 +37,6 @@ func etcdStart(t *testing.T, args ...string) (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	su.node.SegmentBytes = segmentBytes
 	su.node.HealthyAfter = 500 * time.Millisecond
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

@@ -149,7 +149,6 @@ func rowAt(space, level byte, n uint64) []byte {
 // signs nothing that its contents do not give, the scrub finds what no signature rests on, and each names the place and what both
 // sides say. A byte that flips in a file stops the server, which names the file and where in it.
 func TestASplitViewCannotBeServed(t *testing.T) {
-	t.Parallel()
 	data := t.TempDir()
 	s := serveTlog(t, data, "--tlog-origin", "log.example/2026")
 	key := vkeyOf(t, says(t, "tlog", "vkey", "--data", data))
@@ -271,7 +270,6 @@ func serveLogging(t *testing.T, out io.Writer, data string, args ...string) *run
 	if err != nil {
 		t.Fatal(err)
 	}
-	su.node.SegmentBytes = segmentBytes
 	if r.server, err = start(ctx, su, log); err != nil {
 		t.Fatal(err)
 	}

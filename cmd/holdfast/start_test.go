@@ -46,10 +46,6 @@ type running struct {
 	kvAddr, adminAddr, data string
 }
 
-// segmentBytes is small because a start fills several segments with zeros and syncs them: at the default of 16 MiB that was
-// a large part of what these tests cost.
-const segmentBytes = 1 << 20
-
 // serveFlags starts a server in this process; the test's end stops it.
 func serveFlags(t *testing.T, data string, args ...string) *running {
 	t.Helper()

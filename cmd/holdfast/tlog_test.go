@@ -287,7 +287,6 @@ func startFails(t *testing.T, cfg *config) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	su.node.SegmentBytes = segmentBytes
 	s, err := start(timely(t), su, log)
 	if err == nil {
 		s.shutdown()

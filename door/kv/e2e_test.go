@@ -86,9 +86,7 @@ func serveThree(t testing.TB, opts door.Options) []*server {
 func start(t testing.TB, opts door.Options, how node.StartOptions) *server {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	// Small log segments: a start fills several with zeros and syncs them, which at the default size is a large part of its cost.
-	cfg := node.Config{Dir: t.TempDir(), SegmentBytes: 1 << 20, Logger: slog.New(slog.DiscardHandler)}
-	n, err := node.Start(ctx, cfg, how)
+	n, err := node.Start(ctx, node.Config{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}, how)
 	if err != nil {
 		t.Errorf("start %s: %v", how.Name, err)
 		return nil

@@ -39,9 +39,7 @@ func serve(t testing.TB, opts Options) *server {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	// Small log segments: a start fills several with zeros and syncs them, which at the default size is a large part of its cost.
-	cfg := node.Config{Dir: t.TempDir(), SegmentBytes: 1 << 20, Logger: slog.New(slog.DiscardHandler)}
-	n, err := node.Start(ctx, cfg, node.StartOptions{Name: "n1"})
+	n, err := node.Start(ctx, node.Config{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}, node.StartOptions{Name: "n1"})
 	if err != nil {
 		t.Fatal(err)
 	}
