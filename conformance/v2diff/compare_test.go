@@ -30,6 +30,21 @@ func TestDifferencesAreSeen(t *testing.T) {
 			t.Errorf("%s: %q", c.what, diff)
 		}
 	}
+	moved := func(index string, first uint64) *response {
+		return &response{301, http.Header{"Location": {"/v2/keys/b?waitIndex=" + index}}, `<a href="/v2/keys/b?waitIndex=` + index + `">Moved</a>.`, first}
+	}
+	for _, c := range []struct {
+		index string
+		first uint64
+		same  bool
+	}{{"298", 284, true}, {"299", 284, false}} {
+		if diff := compare(&step{query: url.Values{}}, moved("294", 280), moved(c.index, c.first)); (diff == "") != c.same {
+			t.Errorf("a redirect with the request's index, %s from %d: %q", c.index, c.first, diff)
+		}
+	}
+	if diff := compare(&step{query: url.Values{}}, moved("1", 280), moved("1", 284)); diff != "" {
+		t.Errorf("a redirect with an index of the script's own: %s", diff)
+	}
 	one := answer(200, "9", `{"nodes":[{"key":"/a"},{"key":"/b"}]}`, 1)
 	two := answer(200, "9", `{"nodes":[{"key":"/b"},{"key":"/a"}]}`, 1)
 	if diff := compare(&step{query: url.Values{}}, one, two); diff != "" {
