@@ -42,7 +42,9 @@ kv is on $kv. In another terminal:
 tlog is on $tlog:
   curl -d 'release 1.0' '$tlog/add?proof=1'
   bin/holdfast tlog verify http://$tlog --vkey build/run/data/tlog-keys/default.vkey
-  curl http://$admin/readyz   tells whether every door serves. Ctrl-C stops it.
+Whether every door serves:
+  curl http://$admin/readyz
+Ctrl-C stops it.
 
 END
 # wait returns early when a signal arrives; the second one sees the server out.
