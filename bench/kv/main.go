@@ -174,10 +174,14 @@ func run(ctx context.Context, cfg *config) error {
 	if err != nil {
 		return err
 	}
-	cfg.dir = dir
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	// One of its own: what else is in the directory named by the flag is not ours to remove.
+	if dir, err = os.MkdirTemp(dir, "kv."); err != nil {
+		return err
+	}
+	cfg.dir = dir
 	defer os.RemoveAll(dir)
 	rep := &report{Began: time.Now()}
 	if rep.Machine, err = host.Describe(dir); err != nil {

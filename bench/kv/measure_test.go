@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -39,6 +41,22 @@ func TestParseLoad(t *testing.T) {
 		if _, err := parseLoad(out); err == nil {
 			t.Errorf("%s: counted as a good run", name)
 		}
+	}
+}
+
+// -dir may name a directory with other things in it: a run with -dir /tmp once took all of /tmp with it.
+func TestDirectoryIsNotEmptied(t *testing.T) {
+	dir := t.TempDir()
+	kept := filepath.Join(dir, "not-ours")
+	if err := os.WriteFile(kept, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(t.Context(), &config{dir: dir, out: filepath.Join(t.TempDir(), "kv.json")}); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 || left[0].Name() != filepath.Base(kept) {
+		t.Errorf("in the directory afterwards: %v, %v", left, err)
 	}
 }
 

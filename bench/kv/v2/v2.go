@@ -68,6 +68,10 @@ func Run(ctx context.Context, cfg *Config, w io.Writer) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	// One of its own: what else is in the directory named by the flag is not ours to remove.
+	if dir, err = os.MkdirTemp(dir, "kv."); err != nil {
+		return err
+	}
 	defer os.RemoveAll(dir)
 	if rep.Machine, err = host.Describe(dir); err != nil {
 		return err
