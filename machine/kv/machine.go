@@ -212,7 +212,7 @@ func (m *Machine) Publish(*entry.Stamp) {
 	m.unseal()
 	m.publishTally()
 	m.entry.reset()
-	m.cache.rotate()
+	m.cache.shrink()
 }
 
 // unseal makes now what readers see and lets them in.
