@@ -23,7 +23,7 @@ const (
 	maxKeptBatch        = 256 << 10
 	lastUncompressed    = 4 // levels 0 to 4 are rewritten soon; only the two lowest are worth compressing
 	l0StopWrites        = 40
-	l0CompactionStartAt = 4
+	l0CompactionStartAt = 8
 )
 
 // Options of Open. The zero value works; OnFatal should be set.
