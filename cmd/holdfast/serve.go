@@ -110,9 +110,10 @@ func tuneRuntime(memory int64, getenv func(string) string) error {
 		}
 		runtime.GOMAXPROCS(n)
 	case getenv("GOMAXPROCS") == "":
-		// A thread that waits for fdatasync holds its processor for a while; with two of them on a two-core machine
-		// half of the server would wait with it (DECISIONS B8).
-		runtime.GOMAXPROCS(max(4, 2*cores))
+		// As many as cores, and two where there is one: a thread that waits for fdatasync holds its processor until the
+		// monitor takes it back. Twice as many were tried first (docs/DECISIONS.md B8): every wake-up then found an idle
+		// processor and started a thread for it, which is what members on one machine spent a tenth of their CPU on.
+		runtime.GOMAXPROCS(max(2, cores))
 	}
 	calmSysmon()
 	if getenv("GOMEMLIMIT") == "" {
