@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
@@ -36,6 +37,8 @@ func (b *memBatch) DeleteRange(lower, upper []byte) {
 	b.ops = wire.AppendBytes(b.ops, lower)
 	b.ops = wire.AppendBytes(b.ops, upper)
 }
+
+func (b *memBatch) Grow(n int) { b.ops = slices.Grow(b.ops, n) }
 
 // Overwrote has nothing to hint at: a tree keeps one version of a key.
 func (b *memBatch) Overwrote(int) {}

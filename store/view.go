@@ -132,8 +132,18 @@ func (b *batch) Set(key, value []byte)           { must(b.b.Set(key, value, nil)
 func (b *batch) Delete(key []byte)               { must(b.b.Delete(key, nil)) }
 func (b *batch) DeleteRange(lower, upper []byte) { must(b.b.DeleteRange(lower, upper, nil)) }
 func (b *batch) Overwrote(n int)                 { b.overwrote += n }
-func (b *batch) Repr() []byte                    { return b.b.Repr()[batchHeaderLen:] }
-func (b *batch) Len() int                        { return len(b.Repr()) }
+
+// Grow moves what the batch holds into a buffer of our own: Pebble has no call for it.
+func (b *batch) Grow(n int) {
+	repr := b.b.Repr()
+	if n <= cap(repr)-len(repr) {
+		return
+	}
+	must(b.b.SetRepr(append(make([]byte, 0, len(repr)+n), repr...)))
+}
+
+func (b *batch) Repr() []byte { return b.b.Repr()[batchHeaderLen:] }
+func (b *batch) Len() int     { return len(b.Repr()) }
 
 // recycle gives the memory back to Pebble's pool.
 func (b *batch) recycle() {

@@ -119,13 +119,18 @@ func (e *entryWrites) search(key []byte) int {
 	return at
 }
 
-// appendEvents appends the events of all writes, in memory of their own: watches keep them long after the entry is gone.
-func (e *entryWrites) appendEvents(evs []Event) []Event {
-	size := 0
+// eventBytes is what the events of all writes take in memory.
+func (e *entryWrites) eventBytes() int {
+	size := len(e.writes) * eventOverhead
 	for i := range e.writes {
 		size += len(e.writes[i].slot.key) + len(e.writes[i].value)
 	}
-	data := make([]byte, 0, size)
+	return size
+}
+
+// appendEvents appends the events of all writes, in memory of their own: watches keep them long after the entry is gone.
+func (e *entryWrites) appendEvents(evs []Event) []Event {
+	data := make([]byte, 0, e.eventBytes()-len(e.writes)*eventOverhead)
 	take := func(n int) []byte { return data[len(data)-n : len(data) : len(data)] }
 	for i := range e.writes {
 		w := &e.writes[i]

@@ -179,7 +179,7 @@ func (m *Machine) Finish(_ *entry.Stamp, b store.Batch) error {
 		m.dirty = false
 	}
 	// An entry that changes more keys than the feed can hold (one delete of everything) would only fill memory.
-	if m.overflow = len(m.entry.writes)*eventOverhead > m.opt.RecentBytes; m.overflow {
+	if m.overflow = m.entry.eventBytes() > m.opt.RecentBytes; m.overflow {
 		m.events = nil
 	} else {
 		m.events = m.entry.appendEvents(m.events[:0])

@@ -8,6 +8,7 @@ import "github.com/holdfastdb/holdfast/store"
 // the place of a row quickly when the row before it went nearby; key by key cost three members a sixteenth more CPU a put.
 func (m *Machine) writeRows(b store.Batch) {
 	writes := m.entry.writes
+	m.makeRoom(b)
 	for i := range writes {
 		w := &writes[i]
 		if w.old.later() {
@@ -34,6 +35,24 @@ func (m *Machine) writeRows(b store.Batch) {
 			m.writeCurrent(b, w)
 		}
 	}
+}
+
+// makeRoom is for one command that deletes very many keys: a batch of 50 MB that grew by doubling left twice that behind, in
+// a process that is to have a few times as much in all.
+func (m *Machine) makeRoom(b store.Batch) {
+	const many, row = 1024, 48 // bytes of a row beside key and value
+	if len(m.entry.writes) < many {
+		return
+	}
+	size := 0
+	for i := range m.entry.writes {
+		w := &m.entry.writes[i]
+		size += 3*(row+len(w.slot.key)) + 2*len(w.value) // history, change, current
+		if w.old.later() {
+			size += row + len(w.slot.key) + int(w.old.valLen)
+		}
+	}
+	b.Grow(size)
 }
 
 // writeVersion writes one version, or a deletion, into history.
