@@ -350,6 +350,7 @@ func (n *nemesis) heal() {
 	for _, a := range w.hosts {
 		a.syncClock()
 		a.fsync = time.Millisecond
+		a.repair() // a disk that went bad just before would take its node with it, and the last question put to it
 		for _, b := range w.hosts {
 			w.net.setCut(a, b, false)
 		}

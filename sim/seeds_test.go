@@ -44,6 +44,17 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+// Seeds that failed once. What a seed does changes with the simulation; they cost little.
+func TestSeedsThatFailed(t *testing.T) {
+	for _, seed := range []uint64{
+		844, // a disk that went bad just before the end of all trouble stayed bad and took the last question's node with it
+	} {
+		if rep := Run(Options{Seed: seed}); rep.Failure != nil {
+			t.Errorf("seed %d: %v", seed, rep.Failure)
+		}
+	}
+}
+
 func replay(t *testing.T, seed uint64) {
 	start := time.Now()
 	rep := Run(Options{Seed: seed, TraceAll: true})
