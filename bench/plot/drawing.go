@@ -49,14 +49,20 @@ type style struct {
 	bold   bool
 }
 
-// text has a white seam, so that it can be read where it crosses a line.
+// seam is a white outline.
+const seam = `stroke="#ffffff" stroke-width="3" stroke-linejoin="round"`
+
+// text has a white seam, so that it can be read where it crosses a line. The seam is a text of its own below the text: paint-order,
+// which would draw it first, is unknown to some programs, and they paint the seam over the letters.
 func (d *drawing) text(x, y float64, s style, text string) {
 	weight := "normal"
 	if s.bold {
 		weight = "bold"
 	}
-	fmt.Fprintf(&d.b, `<text x="%.1f" y="%.1f" font-size="%g" fill="%s" text-anchor="%s" font-weight="%s" `, x, y, s.size, s.color, s.anchor, weight)
-	d.b.WriteString(`stroke="#ffffff" stroke-width="3" paint-order="stroke" stroke-linejoin="round">`)
-	d.escape(text)
-	d.b.WriteString("</text>\n")
+	for _, outline := range []string{" " + seam, ""} {
+		fmt.Fprintf(&d.b, `<text x="%.1f" y="%.1f" font-size="%g" fill="%s" text-anchor="%s" font-weight="%s"%s>`, x, y, s.size, s.color, s.anchor,
+			weight, outline)
+		d.escape(text)
+		d.b.WriteString("</text>\n")
+	}
 }
