@@ -27,7 +27,7 @@ func chart(rep *Report) []byte {
 		Series: []plot.Series{{Name: "etcd 3.4 with v2 enabled", Look: plot.Peer}, {Name: "Holdfast", Look: plot.Ours}},
 		Mark:   "published figures of etcd 2.2.0, other machines",
 		Panels: []plot.Panel{
-			{Title: "requests per second", Width: 330, Edge: 424, Least: leastLatency},
+			{Title: "requests per second", Width: 320, Edge: 432, Least: leastLatency},
 			{Title: "90th percentile, ms (log)", X: 450, Width: 175, Log: true, Least: leastLatency},
 			{Title: "servers' CPU, µs per request", X: 700, Width: 180, Edge: 980, Least: leastLatency},
 		},
