@@ -58,7 +58,7 @@ func ParseHash(s string) (Hash, error) {
 	if len(s) != base64.StdEncoding.EncodedLen(HashSize) {
 		return h, ErrHash
 	}
-	b, err := base64.StdEncoding.Strict().DecodeString(s)
+	b, err := decodeBase64(s)
 	if err != nil || len(b) != HashSize {
 		return h, ErrHash
 	}

@@ -83,7 +83,7 @@ func parseKey(text string) (name string, id uint32, alg Algorithm, key []byte, e
 		return "", 0, 0, nil, ErrKey
 	}
 	n, err1 := strconv.ParseUint(hex, 16, 32)
-	raw, err2 := base64.StdEncoding.Strict().DecodeString(b64)
+	raw, err2 := decodeBase64(b64)
 	if err1 != nil || err2 != nil || len(raw) < 2 || hex[0] == '+' || hex[0] == '-' {
 		return "", 0, 0, nil, ErrKey
 	}

@@ -78,7 +78,7 @@ func parseSignature(line string) (s Signature, ok bool) {
 	if !ok || !ValidKeyName(name) {
 		return s, false
 	}
-	raw, err := base64.StdEncoding.Strict().DecodeString(text)
+	raw, err := decodeBase64(text)
 	if err != nil || len(raw) < 5 {
 		return s, false
 	}

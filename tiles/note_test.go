@@ -178,6 +178,37 @@ func TestTlogProof(t *testing.T) {
 	}
 }
 
+// TestOneFormOfBase64: Go's decoder skips line breaks, even a strict one, so that one key or proof could be written in many ways.
+func TestOneFormOfBase64(t *testing.T) {
+	s := testSigner(t, "log.example/one")
+	n := &Note{Text: (&Checkpoint{Origin: "log.example/one", Size: 2, Root: EmptyRoot()}).Text()}
+	s.Sign(n)
+	proof := string((&TlogProof{Index: 1, Hashes: []Hash{{1}}, Checkpoint: n.Append(nil), Extra: []byte("of the application")}).Append(nil))
+	for what, c := range map[string]struct {
+		text  string
+		parse func(string) error
+	}{
+		"vkey":  {s.Verifier().String(), func(text string) error { _, err := ParseVerifier(text); return err }},
+		"skey":  {s.Private(), func(text string) error { _, err := ParseSigner(text); return err }},
+		"hash":  {EmptyRoot().String(), func(text string) error { _, err := ParseHash(text); return err }},
+		"note":  {string(n.Append(nil)), func(text string) error { _, err := ParseNote([]byte(text)); return err }},
+		"proof": {proof, func(text string) error { _, err := ParseTlogProof([]byte(text)); return err }},
+	} {
+		if err := c.parse(c.text); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		at := len(c.text) - 8 // in the last base64 of each but the proof, whose extra is its first
+		if what == "proof" {
+			at = strings.Index(c.text, "extra ") + 10
+		}
+		for _, gap := range []string{"\r", "\n", "\r\n", " "} {
+			if text := c.text[:at] + gap + c.text[at:]; c.parse(text) == nil {
+				t.Errorf("%s: taken with %q in it: %q", what, gap, text)
+			}
+		}
+	}
+}
+
 // TestGolden pins each text format.
 func TestGolden(t *testing.T) {
 	s := testSigner(t, "log.example/one")

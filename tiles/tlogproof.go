@@ -55,7 +55,7 @@ func ParseTlogProof(b []byte) (*TlogProof, error) {
 	p := &TlogProof{Checkpoint: []byte(note)}
 	lines = lines[1:]
 	if extra, has := strings.CutPrefix(lines[0], "extra "); has {
-		raw, err := base64.StdEncoding.Strict().DecodeString(extra)
+		raw, err := decodeBase64(extra)
 		if err != nil || len(lines) < 2 {
 			return nil, ErrTlogProof
 		}
