@@ -8,7 +8,8 @@
 //     Below the limit the runtime keeps what has been freed, above it it collects and gives back. So the process is always
 //     about as large as that limit under load, and what matters is that what is really held stays well below it: the
 //     distance is the garbage one collection may leave behind, and the smaller it is, the more often all is marked.
-//   - What is held is bounded by shares of Go's limit that come to two thirds of it at most (Held). The rest is garbage,
+//   - What is held is bounded by shares of Go's limit that come to seven eighths of it at most (Held), an eighth of which only
+//     clients with thousands of open calls or watches take. The rest is garbage,
 //     goroutines' stacks, the pools of gRPC and Pebble, and everything too small to be named.
 //
 // A lower limit without the bounds does not help: the runtime then collects without end and stays above it all the same.
@@ -45,6 +46,8 @@ type Shares struct {
 	Answer int64
 	// Keys is for what a put must know about the key before it, Filter for finding that there is no such key.
 	Keys, Filter int64
+	// Calls bounds calls that are open, with their headers, and watches.
+	Calls int64
 	// Recent is for the newest events, which watchers are served from, Recent2 the same of the v2 tree and Nodes2 for its nodes.
 	Recent, Recent2, Nodes2 int64
 }
@@ -61,13 +64,36 @@ func Of(total int64) Shares {
 		Answer:   total / 16,
 		Keys:     limit / 8,
 		Filter:   limit / 32,
+		Calls:    limit / 8,
 		Recent:   min(limit/16, 8*mib),
 		Recent2:  min(limit/64, 4*mib),
 		Nodes2:   min(limit/32, 8*mib),
 	}
 }
 
+// Connections says how many connections a process may have that has so much memory and may open so many files.
+type Connections struct {
+	// Doors is for the clients of all doors together, Peers for what other members open, Side for each of the ports that only
+	// operators and their programs ask.
+	Doors, Peers, Side int
+}
+
+const (
+	// perConnection is what a connection takes that does nothing: buffers, and stacks of the goroutines that read and write it.
+	perConnection = 32 << 10
+	// ownFiles is what the store and the log may have open: tables, segments, and those that take their place.
+	ownFiles = 640
+)
+
+// ConnectionsOf divides what remains of the files when the log and the store have theirs.
+func ConnectionsOf(total int64, files int) Connections {
+	all := min(files-min(ownFiles, files/2), int(total/perConnection))
+	c := Connections{Peers: min(max(all/16, 32), 128), Side: min(max(all/32, 16), 64)}
+	c.Doors = max(all-c.Peers-2*c.Side, 16)
+	return c
+}
+
 // Held is the most that all holders have at a time.
 func (s Shares) Held() int64 {
-	return max(s.Cache, 3*s.Memtable) + s.Flight + s.Keys + s.Filter + s.Recent + s.Recent2 + s.Nodes2 + logTail + uncommitted
+	return max(s.Cache, 3*s.Memtable) + s.Flight + s.Calls + s.Keys + s.Filter + s.Recent + s.Recent2 + s.Nodes2 + logTail + uncommitted
 }

@@ -39,6 +39,7 @@ type TlogPlace struct{ Log, To string }
 type TlogPublish struct {
 	Size   Gauge   // of the checkpoint that is published
 	Failed Counter // publications that ended with an error
+	Bad    Gauge   // objects that the last scrub there found missing or altered
 }
 
 // Log is where one log is counted. The number of logs is bounded by their machine, so the number of these is.
