@@ -150,6 +150,111 @@ func TestCrashMayLoseNames(t *testing.T) {
 	}
 }
 
+// A directory's own name is lost like any other, and what was synced in it is lost with it.
+func TestCrashLosesDirectoriesWithUnsyncedParents(t *testing.T) {
+	outcomes := map[bool]bool{}
+	for seed := range uint64(101) {
+		var rng *rand.Rand
+		if seed < 100 {
+			rng = rand.New(rand.NewPCG(seed, 0))
+		}
+		m := NewMem()
+		check(t, m.Mkdir("kept"), m.SyncDir("."), m.WriteFileAtomic("kept/f", []byte("1")))
+		check(t, m.Mkdir("kept/lost"), m.Mkdir("kept/lost/below"), m.SyncDir("kept/lost"))
+		check(t, m.WriteFileAtomic("kept/lost/below/f", []byte("2")))
+		check(t, m.Mkdir("/top"), m.WriteFileAtomic("/top/f", []byte("3")))
+		if seed == 0 { // kept, by the sync of its directory for the sake of another name
+			check(t, m.Mkdir("kept/later"), m.SyncDir("kept"))
+		}
+		m.Crash(rng)
+		if got := string(must(m.ReadFile("kept/f"))(t)); got != "1" {
+			t.Fatalf("seed %d: a synced directory holds %q", seed, got)
+		}
+		_, err := m.ReadFile("kept/lost/below/f")
+		names := must(m.List("kept"))(t)
+		if there := slices.Contains(names, "lost"); there != (err == nil) {
+			t.Fatalf("seed %d: %q, and in it: %v", seed, names, err)
+		}
+		outcomes[err == nil] = true
+		if seed == 0 && err != nil || rng == nil && (err == nil || !errors.Is(m.SyncDir("/top"), fs.ErrNotExist)) {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+	if len(outcomes) != 2 {
+		t.Fatalf("outcomes of an unsynced directory: %v", outcomes)
+	}
+}
+
+// What lay in a removed directory does not turn up in another one that has its name.
+func TestCrashTellsDirectoriesOfOneNameApart(t *testing.T) {
+	for seed := range uint64(100) {
+		m := NewMem()
+		check(t, m.MkdirAll("d"), m.WriteFileAtomic("d/old", nil))
+		must(m.Create("d/older"))(t)
+		check(t, m.RemoveAll("d"), m.MkdirAll("d"), m.WriteFileAtomic("d/new", nil))
+		m.Crash(rand.New(rand.NewPCG(seed, 0)))
+		if got := must(m.List("d"))(t); !slices.Equal(got, []string{"new"}) {
+			t.Fatalf("seed %d: %q", seed, got)
+		}
+	}
+}
+
+// TestMkdirAllAtEveryCrashPoint: a directory that was made stays, also if one that came before died halfway without losing power.
+func TestMkdirAllAtEveryCrashPoint(t *testing.T) {
+	const dir = "/a/b/c/d"
+	for cut, ended := 0, false; !ended; cut++ {
+		m := NewMem()
+		m.PowerOffAfter(cut)
+		ended = m.MkdirAll(dir) == nil
+		m.PowerOffAfter(-1) // the process died, the machine did not
+		if cut%2 == 0 {
+			_ = m.Mkdir("/a") // somebody else, and without a sync
+			_ = m.Mkdir("/a/b")
+		}
+		check(t, m.MkdirAll(dir), m.WriteFileAtomic(dir+"/f", []byte("held")))
+		m.Crash(nil)
+		if got, err := m.ReadFile(dir + "/f"); string(got) != "held" {
+			t.Fatalf("cut %d: %q, %v", cut, got, err)
+		}
+	}
+	all(t, func(t *testing.T, d FS, dir string) {
+		file := filepath.Join(dir, "file")
+		check(t, d.WriteFileAtomic(file, nil), d.MkdirAll(filepath.Join(dir, "x/y")), d.MkdirAll(filepath.Join(dir, "x/y")), d.MkdirAll("/"), d.MkdirAll("."))
+		if err := d.Mkdir(filepath.Join(dir, "x")); !errors.Is(err, fs.ErrExist) {
+			t.Fatalf("made twice: %v", err)
+		}
+		if err := d.Mkdir(filepath.Join(dir, "no/where")); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("made nowhere: %v", err)
+		}
+		if err := d.MkdirAll(filepath.Join(file, "x")); err == nil {
+			t.Fatal("a directory in a file")
+		}
+	})
+	bad := errors.New("bad sector")
+	d := NewFaulty(NewMem())
+	d.FailSync(func(name string) bool { return name == "/a/b" }, bad)
+	if err := d.MkdirAll("/a/b/c"); !errors.Is(err, bad) {
+		t.Fatalf("a name that was not synced counts as made: %v", err)
+	}
+	if err := d.MkdirAll("/a/b/c"); !errors.Is(err, bad) {
+		t.Fatalf("nor does it at the second time: %v", err)
+	}
+}
+
+// Where a name cannot be synced because nothing can be made there, a directory that is there is good enough: a volume mounted into
+// a read-only system.
+func TestMkdirAllBelowWhatCannotBeSynced(t *testing.T) {
+	for _, refusal := range []error{syscall.EACCES, syscall.EROFS, syscall.EINVAL, syscall.ENOTSUP} {
+		d := NewFaulty(NewMem())
+		check(t, d.Mkdir("mount"))
+		d.FailSync(func(name string) bool { return name == "." }, &fs.PathError{Op: "sync", Path: ".", Err: refusal})
+		check(t, d.MkdirAll("mount"), d.MkdirAll("mount/data"))
+		if err := d.MkdirAll("other"); !errors.Is(err, refusal) {
+			t.Fatalf("one that is not there: %v", err)
+		}
+	}
+}
+
 // TestWriteFileAtomicAtEveryCrashPoint: old or new, at every operation and every fate of the unsynced.
 func TestWriteFileAtomicAtEveryCrashPoint(t *testing.T) {
 	for n := 0; ; n++ {

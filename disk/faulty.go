@@ -133,6 +133,9 @@ func (f *Faulty) WriteFileAtomic(name string, data []byte) error {
 	return writeFileAtomic(f, name, data)
 }
 
+// MkdirAll implements FS.
+func (f *Faulty) MkdirAll(dir string) error { return mkdirAll(f, dir) }
+
 // Free implements FS: nothing once the quota is used up.
 func (f *Faulty) Free(dir string) (uint64, error) {
 	free, err := f.FS.Free(dir)

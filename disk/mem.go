@@ -3,13 +3,13 @@ package disk
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // SectorBytes is what a disk writes whole or not at all. Crash decides about every unsynced sector by itself.
@@ -23,14 +23,14 @@ var (
 )
 
 // Mem is a file system in memory that remembers what is durable. What was written but not synced survives a Crash sector
-// by sector as chance has it, and so do creations, renames and removals whose directory was not synced. Safe for
-// concurrent use; deterministic if its callers are.
+// by sector as chance has it, and so do creations, renames and removals whose directory was not synced: of files and of
+// directories, which take along what is in them, however well that was synced. Safe for concurrent use; deterministic if
+// its callers are.
 type Mem struct {
 	mu      sync.Mutex
-	now     map[string]*inode // what callers see, by cleaned path
-	durable map[string]*inode // what a crash is sure to keep
-	pending []nameChange      // from durable to now, in order
-	dirs    map[string]bool   // directories are durable at once: losing one teaches nothing
+	here    *inode       // the directory "."
+	root    *inode       // the directory "/"
+	pending []nameChange // visible and not yet durable, in order
 	locks   map[string]bool
 	epoch   int   // counts crashes
 	ops     int   // calls so far that change something
@@ -38,29 +38,9 @@ type Mem struct {
 	free    int64 // what Free answers
 }
 
-// inode is a file's contents apart from its names.
-type inode struct {
-	data   []byte
-	synced []byte
-	dirty  map[int64]bool // sectors where data and synced may differ
-}
-
-// nameChange is one creation, removal or rename: to names node afterwards (nil = nothing), from names nothing.
-type nameChange struct {
-	from, to string
-	node     *inode
-}
-
-// NewMem returns an empty file system with a root directory.
+// NewMem returns an empty file system: of the directories "." and "/", which last.
 func NewMem() *Mem {
-	return &Mem{
-		now:     map[string]*inode{},
-		durable: map[string]*inode{},
-		dirs:    map[string]bool{".": true, "/": true},
-		locks:   map[string]bool{},
-		budget:  -1,
-		free:    1 << 40,
-	}
+	return &Mem{here: newDirNode(), root: newDirNode(), locks: map[string]bool{}, budget: -1, free: 1 << 40}
 }
 
 // PowerOffAfter lets n more changing calls succeed (creating, writing, syncing, renaming, removing …). The call after
@@ -89,103 +69,16 @@ func (m *Mem) Crash(rng *rand.Rand) {
 	keep := func() bool { return rng != nil && rng.IntN(2) == 0 }
 	for _, c := range m.pending {
 		if keep() {
-			c.apply(m.durable)
+			c.keep()
 		}
 	}
 	m.pending = nil
-	nodes := map[*inode]bool{}
-	m.now = map[string]*inode{}
-	for _, name := range sortedNames(m.durable) {
-		node := m.durable[name]
-		m.now[name] = node
-		if !nodes[node] {
-			nodes[node] = true
-			node.crash(keep)
-		}
-	}
+	seen := map[*inode]bool{}
+	m.here.crash(keep, seen)
+	m.root.crash(keep, seen)
 	m.locks = map[string]bool{}
 	m.budget = -1
 	m.epoch++
-}
-
-func (c nameChange) apply(names map[string]*inode) {
-	if c.from != "" {
-		delete(names, c.from)
-	}
-	if c.node != nil {
-		names[c.to] = c.node
-	}
-}
-
-func sortedNames(names map[string]*inode) []string {
-	list := make([]string, 0, len(names))
-	for name := range names {
-		list = append(list, name)
-	}
-	slices.Sort(list)
-	return list
-}
-
-// crash mixes data and synced sector by sector.
-func (n *inode) crash(keep func() bool) {
-	size := len(n.synced)
-	if len(n.data) != size && keep() {
-		size = len(n.data)
-	}
-	mixed := make([]byte, size)
-	copy(mixed, n.synced)
-	sectors := make([]int64, 0, len(n.dirty))
-	for s := range n.dirty {
-		sectors = append(sectors, s)
-	}
-	slices.Sort(sectors)
-	for _, s := range sectors {
-		off := s * SectorBytes
-		if !keep() || off >= int64(size) || off >= int64(len(n.data)) {
-			continue
-		}
-		copy(mixed[off:min(off+SectorBytes, int64(size))], n.data[off:])
-	}
-	n.data, n.synced, n.dirty = mixed, slices.Clone(mixed), map[int64]bool{}
-}
-
-// sync makes the contents durable.
-func (n *inode) sync() {
-	n.resizeSynced(int64(len(n.data)))
-	for s := range n.dirty {
-		off := s * SectorBytes
-		if off < int64(len(n.data)) {
-			copy(n.synced[off:min(off+SectorBytes, int64(len(n.data)))], n.data[off:])
-		}
-	}
-	clear(n.dirty)
-}
-
-func (n *inode) resizeSynced(size int64) {
-	if size <= int64(len(n.synced)) {
-		n.synced = n.synced[:size]
-		return
-	}
-	n.synced = append(n.synced, make([]byte, size-int64(len(n.synced)))...)
-}
-
-func (n *inode) resize(size int64) {
-	old := int64(len(n.data))
-	if size <= old {
-		n.data = n.data[:size]
-		return
-	}
-	n.data = append(n.data, make([]byte, size-old)...)
-	n.mark(old, size)
-}
-
-func (n *inode) mark(from, to int64) {
-	if to <= from {
-		return
-	}
-	for s := from / SectorBytes; s <= (to-1)/SectorBytes; s++ {
-		n.dirty[s] = true
-	}
 }
 
 // change counts a changing call. off means that the power goes during it: it happens, undurably, and answers
@@ -202,9 +95,70 @@ func (m *Mem) change() (off bool, err error) {
 	return false, nil
 }
 
-func (m *Mem) rename(c nameChange) {
-	c.apply(m.now)
+// rename is one changing call. The caller holds mu.
+func (m *Mem) rename(c nameChange) error {
+	off, err := m.change()
+	if err != nil {
+		return err
+	}
+	c.show()
 	m.pending = append(m.pending, c)
+	if off {
+		return ErrPowerOff
+	}
+	return nil
+}
+
+// find returns what a path names, nil if nothing. The caller holds mu.
+func (m *Mem) find(name string) *inode {
+	name = filepath.Clean(name)
+	at := m.here
+	if filepath.IsAbs(name) {
+		at = m.root
+	}
+	for part := range strings.SplitSeq(strings.Trim(name, "/"), "/") {
+		if part == "" || part == "." {
+			continue
+		}
+		if at = at.now[part]; at == nil { // a file has nothing in it
+			return nil
+		}
+	}
+	return at
+}
+
+// findDir is find for a directory. The caller holds mu.
+func (m *Mem) findDir(op, name string) (*inode, error) {
+	n := m.find(name)
+	switch {
+	case n == nil:
+		return nil, notExist(op, name)
+	case !n.isDir():
+		return nil, &fs.PathError{Op: op, Path: name, Err: syscall.ENOTDIR}
+	}
+	return n, nil
+}
+
+// findFile is find for a file. The caller holds mu.
+func (m *Mem) findFile(op, name string) (*inode, error) {
+	n := m.find(name)
+	switch {
+	case n == nil:
+		return nil, notExist(op, name)
+	case n.isDir():
+		return nil, &fs.PathError{Op: op, Path: name, Err: syscall.EISDIR}
+	}
+	return n, nil
+}
+
+// place says where a name belongs; its directory must be there. The caller holds mu.
+func (m *Mem) place(op, name string) (place, error) {
+	name = filepath.Clean(name)
+	dir := m.find(filepath.Dir(name))
+	if dir == nil || !dir.isDir() {
+		return place{}, notExist(op, name)
+	}
+	return place{dir, filepath.Base(name)}, nil
 }
 
 func notExist(op, name string) error { return &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist} }
@@ -216,9 +170,9 @@ func (m *Mem) Open(name string) (File, error) {
 	if m.budget == 0 {
 		return nil, ErrPowerOff
 	}
-	node := m.now[filepath.Clean(name)]
-	if node == nil {
-		return nil, notExist("open", name)
+	node, err := m.findFile("open", name)
+	if err != nil {
+		return nil, err
 	}
 	return &memFile{m: m, node: node, epoch: m.epoch, name: name}, nil
 }
@@ -227,126 +181,131 @@ func (m *Mem) Open(name string) (File, error) {
 func (m *Mem) Create(name string) (File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	name = filepath.Clean(name)
-	if !m.dirs[filepath.Dir(name)] {
-		return nil, notExist("create", name)
-	}
-	off, err := m.change()
+	at, err := m.place("create", name)
 	if err != nil {
 		return nil, err
 	}
-	node := m.now[name]
-	if node != nil {
-		node.resize(0)
-	} else {
-		node = &inode{dirty: map[int64]bool{}}
-		m.rename(nameChange{to: name, node: node})
+	node := at.dir.now[at.name]
+	switch {
+	case node == nil:
+		node = newFileNode()
+		err = m.rename(nameChange{to: at, node: node})
+	case node.isDir():
+		err = &fs.PathError{Op: "create", Path: name, Err: syscall.EISDIR}
+	default:
+		var off bool
+		if off, err = m.change(); err == nil {
+			node.resize(0)
+		}
+		if off {
+			err = ErrPowerOff
+		}
 	}
-	if off {
-		return nil, ErrPowerOff
+	if err != nil {
+		return nil, err
 	}
 	return &memFile{m: m, node: node, epoch: m.epoch, name: name}, nil
 }
 
-// Rename implements FS.
+// Rename implements FS, for files.
 func (m *Mem) Rename(oldname, newname string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	oldname, newname = filepath.Clean(oldname), filepath.Clean(newname)
-	node := m.now[oldname]
-	if node == nil {
-		return notExist("rename", oldname)
-	}
-	return m.changeName(nameChange{from: oldname, to: newname, node: node})
-}
-
-// Remove implements FS.
-func (m *Mem) Remove(name string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	name = filepath.Clean(name)
-	if m.now[name] == nil {
-		return notExist("remove", name)
-	}
-	return m.changeName(nameChange{from: name})
-}
-
-func (m *Mem) changeName(c nameChange) error {
-	off, err := m.change()
+	node, err := m.findFile("rename", oldname)
 	if err != nil {
 		return err
 	}
-	m.rename(c)
-	if off {
-		return ErrPowerOff
+	from, err := m.place("rename", oldname)
+	if err != nil {
+		return err
 	}
-	return nil
+	to, err := m.place("rename", newname)
+	if err != nil {
+		return err
+	}
+	return m.rename(nameChange{from: from, to: to, node: node})
 }
 
-// RemoveAll implements FS.
-func (m *Mem) RemoveAll(name string) error {
+// Remove implements FS, for files.
+func (m *Mem) Remove(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	name = filepath.Clean(name)
-	for _, n := range sortedNames(m.now) {
-		if n == name || strings.HasPrefix(n, name+"/") {
-			if err := m.changeName(nameChange{from: n}); err != nil {
-				return err
-			}
-		}
+	if _, err := m.findFile("remove", name); err != nil {
+		return err
 	}
-	for d := range m.dirs {
-		if d == name || strings.HasPrefix(d, name+"/") {
-			delete(m.dirs, d)
-		}
+	from, err := m.place("remove", name)
+	if err != nil {
+		return err
 	}
-	return nil
+	return m.rename(nameChange{from: from})
 }
 
-// MkdirAll implements FS.
-func (m *Mem) MkdirAll(dir string) error {
+// RemoveAll implements FS: contents first, as the real one must.
+func (m *Mem) RemoveAll(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.budget == 0 {
 		return ErrPowerOff
 	}
-	for d := filepath.Clean(dir); !m.dirs[d]; d = filepath.Dir(d) {
-		m.dirs[d] = true
+	if m.find(name) == nil {
+		return nil
 	}
-	return nil
+	at, err := m.place("remove", name)
+	if err != nil {
+		return err
+	}
+	return m.removeAll(at)
+}
+
+func (m *Mem) removeAll(at place) error {
+	n := at.dir.now[at.name]
+	for _, name := range n.names() {
+		if err := m.removeAll(place{n, name}); err != nil {
+			return err
+		}
+	}
+	return m.rename(nameChange{from: at})
+}
+
+// Mkdir implements FS.
+func (m *Mem) Mkdir(dir string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.budget == 0 {
+		return ErrPowerOff
+	}
+	if m.find(dir) != nil {
+		return &fs.PathError{Op: "mkdir", Path: dir, Err: fs.ErrExist}
+	}
+	at, err := m.place("mkdir", dir)
+	if err != nil {
+		return err
+	}
+	return m.rename(nameChange{to: at, node: newDirNode()})
 }
 
 // List implements FS. It names files and directories.
 func (m *Mem) List(dir string) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	dir = filepath.Clean(dir)
 	if m.budget == 0 {
 		return nil, ErrPowerOff
 	}
-	if !m.dirs[dir] {
-		return nil, notExist("list", dir)
+	n, err := m.findDir("list", dir)
+	if err != nil {
+		return nil, err
 	}
-	var names []string
-	for n := range m.now {
-		if filepath.Dir(n) == dir {
-			names = append(names, filepath.Base(n))
-		}
-	}
-	for d := range m.dirs {
-		if d != dir && filepath.Dir(d) == dir {
-			names = append(names, filepath.Base(d))
-		}
-	}
-	slices.Sort(names)
-	return names, nil
+	return n.names(), nil
 }
 
 // SyncDir implements FS.
 func (m *Mem) SyncDir(dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	dir = filepath.Clean(dir)
+	n, err := m.findDir("sync", dir)
+	if err != nil {
+		return err
+	}
 	off, err := m.change()
 	if err != nil {
 		return err
@@ -355,9 +314,9 @@ func (m *Mem) SyncDir(dir string) error {
 		return ErrPowerOff
 	}
 	m.pending = slices.DeleteFunc(m.pending, func(c nameChange) bool {
-		here := c.from != "" && filepath.Dir(c.from) == dir || c.to != "" && filepath.Dir(c.to) == dir
+		here := c.from.dir == n || c.to.dir == n
 		if here {
-			c.apply(m.durable)
+			c.keep()
 		}
 		return here
 	})
@@ -371,9 +330,9 @@ func (m *Mem) ReadFile(name string) ([]byte, error) {
 	if m.budget == 0 {
 		return nil, ErrPowerOff
 	}
-	node := m.now[filepath.Clean(name)]
-	if node == nil {
-		return nil, notExist("read", name)
+	node, err := m.findFile("read", name)
+	if err != nil {
+		return nil, err
 	}
 	return slices.Clone(node.data), nil
 }
@@ -383,6 +342,9 @@ func (m *Mem) OpenDirect(name string) (File, error) { return m.Open(name) }
 
 // WriteFileAtomic implements FS.
 func (m *Mem) WriteFileAtomic(name string, data []byte) error { return writeFileAtomic(m, name, data) }
+
+// MkdirAll implements FS.
+func (m *Mem) MkdirAll(dir string) error { return mkdirAll(m, dir) }
 
 // Lock implements FS.
 func (m *Mem) Lock(name string) (Unlocker, error) {
@@ -413,104 +375,3 @@ func (l *memLock) Unlock() error {
 
 // Free implements FS: a constant, since Faulty is what runs out of space.
 func (m *Mem) Free(string) (uint64, error) { return uint64(m.free), nil }
-
-// memFile is an open file. All state is guarded by m.mu.
-type memFile struct {
-	m      *Mem
-	node   *inode
-	epoch  int
-	name   string
-	closed bool
-}
-
-// usable is the first step of every call; the caller holds mu.
-func (f *memFile) usable() error {
-	switch {
-	case f.epoch != f.m.epoch:
-		return ErrCrashed
-	case f.closed:
-		return fs.ErrClosed
-	case f.m.budget == 0:
-		return ErrPowerOff
-	}
-	return nil
-}
-
-// modify runs fn as one changing call; lost skips fn when the power goes during the call.
-func (f *memFile) modify(lost bool, fn func()) error {
-	f.m.mu.Lock()
-	defer f.m.mu.Unlock()
-	if err := f.usable(); err != nil {
-		return err
-	}
-	off, err := f.m.change()
-	if err != nil {
-		return err
-	}
-	if off && lost {
-		return ErrPowerOff
-	}
-	fn()
-	if off {
-		return ErrPowerOff
-	}
-	return nil
-}
-
-func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
-	f.m.mu.Lock()
-	defer f.m.mu.Unlock()
-	if err := f.usable(); err != nil {
-		return 0, err
-	}
-	if off >= int64(len(f.node.data)) {
-		return 0, io.EOF
-	}
-	n := copy(p, f.node.data[off:])
-	if n < len(p) {
-		return n, io.EOF
-	}
-	return n, nil
-}
-
-func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
-	err := f.modify(false, func() {
-		end := off + int64(len(p))
-		if end > int64(len(f.node.data)) {
-			f.node.resize(end)
-		}
-		copy(f.node.data[off:], p)
-		f.node.mark(off, end)
-	})
-	if err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-func (f *memFile) Preallocate(size int64) error {
-	return f.modify(false, func() {
-		if size > int64(len(f.node.data)) {
-			f.node.resize(size)
-		}
-	})
-}
-
-func (f *memFile) Truncate(size int64) error { return f.modify(false, func() { f.node.resize(size) }) }
-func (f *memFile) Sync() error               { return f.modify(true, f.node.sync) }
-
-func (f *memFile) Size() (int64, error) {
-	f.m.mu.Lock()
-	defer f.m.mu.Unlock()
-	if err := f.usable(); err != nil {
-		return 0, err
-	}
-	return int64(len(f.node.data)), nil
-}
-
-func (f *memFile) Close() error {
-	f.m.mu.Lock()
-	defer f.m.mu.Unlock()
-	f.closed = true
-	return nil
-}

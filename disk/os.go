@@ -42,7 +42,8 @@ func (osFS) Create(name string) (File, error) {
 func (osFS) Rename(oldname, newname string) error { return os.Rename(oldname, newname) }
 func (osFS) Remove(name string) error             { return os.Remove(name) }
 func (osFS) RemoveAll(name string) error          { return os.RemoveAll(name) }
-func (osFS) MkdirAll(dir string) error            { return os.MkdirAll(dir, 0o700) }
+func (osFS) Mkdir(dir string) error               { return os.Mkdir(dir, 0o700) }
+func (fs osFS) MkdirAll(dir string) error         { return mkdirAll(fs, dir) }
 func (osFS) ReadFile(name string) ([]byte, error) { return os.ReadFile(name) }
 
 func (osFS) List(dir string) ([]string, error) {

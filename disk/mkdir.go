@@ -1,0 +1,45 @@
+package disk
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+)
+
+// mkdirAll is MkdirAll in terms of the other calls, so that every implementation crashes and fails at the same places.
+//
+// It goes from above to below and looks after the names of directories that are there as well: a person with mkdir -p, or an earlier
+// process, may have made them a moment ago. The sync of a directory in which nothing has changed costs next to nothing.
+func mkdirAll(f FS, dir string) error {
+	dir = filepath.Clean(dir)
+	parent := filepath.Dir(dir)
+	if parent == dir {
+		return nil
+	}
+	if err := mkdirAll(f, parent); err != nil {
+		return err
+	}
+	err := f.Mkdir(dir)
+	there := errors.Is(err, fs.ErrExist)
+	if err != nil && !there {
+		return err
+	}
+	// COMMIT POINT: before this sync a crash may take the directory away, and all that will have been synced in it.
+	err = f.SyncDir(parent)
+	if there && cannotSync(err) {
+		return nil // nor can it be made there by a process like this one: it is older
+	}
+	return err
+}
+
+// cannotSync reports whether a directory cannot be synced by anybody like this process, as opposed to a sync that failed: it is not
+// readable, or its file system is read-only or knows no such call.
+func cannotSync(err error) bool {
+	for _, e := range []error{fs.ErrPermission, syscall.EROFS, syscall.EINVAL, syscall.ENOTSUP} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
