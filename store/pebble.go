@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -107,7 +108,19 @@ func (g *generation) release() {
 
 // Open opens or creates a store in dir, which it has to itself. An error wraps what went wrong with dir's name; nothing
 // is repaired silently.
-func Open(dir string, opts Options) (Store, error) { return open(vfs.Default, dir, opts) }
+func Open(dir string, opts Options) (Store, error) {
+	s, err := open(vfs.Default, dir, opts)
+	if err != nil {
+		return nil, oneLine{err} // and not a Store that holds a nil
+	}
+	return s, nil
+}
+
+// oneLine is an error in one line: Pebble begins another for each damaged file.
+type oneLine struct{ error }
+
+func (e oneLine) Error() string { return strings.ReplaceAll(e.error.Error(), "\n", "; ") }
+func (e oneLine) Unwrap() error { return e.error }
 
 func open(fs vfs.FS, dir string, opts Options) (*db, error) {
 	if opts.MemtableBytes <= 0 {
@@ -399,6 +412,7 @@ func (s *db) Metrics() Metrics {
 		CacheBytes:    m.BlockCache.Size,
 		Flushes:       s.flushes.Load(),
 		Compactions:   s.compactions.Load(),
+		Views:         int64(m.Snapshots.Count),
 	}
 }
 

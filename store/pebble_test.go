@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -414,5 +416,29 @@ func TestIncomingInManyTables(t *testing.T) {
 	set(t, s, 10, "k00000=new")
 	if v, _, err := s.Get(nil, []byte("k00000")); string(v) != "new" || err != nil {
 		t.Fatalf("%q, %v: an ingested key hides a later write", v, err)
+	}
+}
+
+// TestOpenAnswersNoStoreWithAnError: a caller that closes what is not nil must not find one that is nil inside.
+func TestOpenAnswersNoStoreWithAnError(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "store-000001", "MANIFEST-*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, name := range files {
+		if err := os.WriteFile(name, []byte("no manifest at all"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s, err = Open(dir, Options{}); s != nil || err == nil || !strings.Contains(err.Error(), dir) {
+		t.Fatalf("%#v, %v", s, err)
 	}
 }

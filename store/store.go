@@ -105,4 +105,5 @@ type Incoming interface {
 type Metrics struct {
 	DiskBytes, MemtableBytes, CacheBytes int64
 	Flushes, Compactions                 int64
+	Views                                int64 // open
 }

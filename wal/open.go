@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
-	"path/filepath"
 
 	"github.com/holdfastdb/holdfast/disk"
 )
@@ -66,9 +65,6 @@ func (l *Log) create() (start, error) {
 			return start{}, err
 		}
 		st.logID = binary.LittleEndian.Uint64(b[:])
-	}
-	if err := l.fs.SyncDir(filepath.Dir(filepath.Clean(l.dir))); err != nil {
-		return start{}, err
 	}
 	return st, writeStart(l.fs, l.dir, st)
 }
