@@ -125,6 +125,30 @@ func (a *Applier) unseal() {
 	}
 }
 
+// Applicable returns why a command of these parts would stop every member that applies it, nil if it would not. It looks at their
+// form alone: a command it has nothing against may still be rejected. Any goroutine.
+func (a *Applier) Applicable(parts []entry.Part) error {
+	if len(parts) > entry.MaxParts {
+		return fmt.Errorf("a command with %d parts: %w", len(parts), entry.ErrParts)
+	}
+	for i := range parts {
+		p := &parts[i]
+		for j := range i {
+			if parts[j].Machine == p.Machine {
+				return fmt.Errorf("a command with two parts for machine %q: %w", byte(p.Machine), entry.ErrParts)
+			}
+		}
+		m := a.byID[p.Machine]
+		if m == nil {
+			return fmt.Errorf("part for machine %q, which this build does not have", byte(p.Machine))
+		}
+		if err := m.Readable(p.Body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Stamp returns the tick and wall time of the last entry applied. A leader stamps no lower ones.
 func (a *Applier) Stamp() entry.Stamp { return a.stamp }
 

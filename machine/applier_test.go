@@ -41,6 +41,13 @@ func (r *register) Check(_ *entry.Stamp, body []byte) (any, *entry.Rejection, er
 	return string(body), nil, nil
 }
 
+func (r *register) Readable(body []byte) error {
+	if string(body) == "boom" {
+		return errors.New("boom")
+	}
+	return nil
+}
+
 func (r *register) Do(st *entry.Stamp, plan any, b store.Batch, wanted bool) (any, error) {
 	r.val = plan.(string)
 	r.note("do " + r.val)
@@ -306,5 +313,37 @@ func TestFailedCommitUnseals(t *testing.T) {
 	}
 	if want := []string{"kfinish", "kseal", "kunseal"}; !slices.Equal(k.calls, want) {
 		t.Errorf("calls %q, want %q", k.calls, want)
+	}
+}
+
+// Leaders' clocks differ. Whatever a later leader stamps, time along the log does not go back, neither for the machines nor after
+// a restart.
+func TestStampsNeverGoBack(t *testing.T) {
+	st := store.NewMem()
+	r := &register{id: 'a'}
+	a := NewApplier(st, r)
+	if err := a.Load(); err != nil {
+		t.Fatal(err)
+	}
+	want := entry.Stamp{}
+	for i, h := range []entry.Header{{TickMs: 100, WallNs: 1000}, {TickMs: 50, WallNs: 400}, {TickMs: 120, WallNs: 900}, {TickMs: 90, WallNs: 2000}, {}} {
+		cmd := entry.AppendCommand(nil, &entry.Command{Origin: 1, Seq: uint64(i + 1), Term: 1, Parts: []entry.Part{{Machine: 'a', Body: []byte("v")}}})
+		if err := a.Apply(uint64(i+1), 1, entry.AppendPacked(entry.AppendHeader(nil, h), cmd), nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		want.TickMs, want.WallNs = max(want.TickMs, h.TickMs), max(want.WallNs, h.WallNs)
+		if got := a.Stamp(); got.TickMs != want.TickMs || got.WallNs != want.WallNs {
+			t.Fatalf("entry %d of tick %d and wall time %d: stamped %d and %d, want %d and %d", i, h.TickMs, h.WallNs, got.TickMs, got.WallNs, want.TickMs, want.WallNs)
+		}
+		if got := r.stamps[len(r.stamps)-1]; got.TickMs != want.TickMs || got.WallNs != want.WallNs {
+			t.Fatalf("entry %d: the machine was told %d and %d", i, got.TickMs, got.WallNs)
+		}
+	}
+	again := NewApplier(st, &register{id: 'a'})
+	if err := again.Load(); err != nil {
+		t.Fatal(err)
+	}
+	if got := again.Stamp(); got.TickMs != want.TickMs || got.WallNs != want.WallNs {
+		t.Fatalf("after a restart: %d and %d", got.TickMs, got.WallNs)
 	}
 }

@@ -20,6 +20,9 @@ type Machine interface {
 	Load(r store.Store) error
 	// Check decodes and judges a part and changes nothing. plan is handed to Do at once or dropped.
 	Check(st *entry.Stamp, body []byte) (plan any, rej *entry.Rejection, err error)
+	// Readable returns the error with which Check would stop the node at this body, whatever the state is; nil if there is none.
+	// It is for those who propose, so that nothing is logged that no member can apply. Any goroutine.
+	Readable(body []byte) error
 	// Do carries out a plan: it writes to b and to pending memory, and cannot be rejected. The result is nil unless wanted.
 	// body's and plan's memory may be reused after Publish: what is kept longer is copied.
 	Do(st *entry.Stamp, plan any, b store.Batch, wanted bool) (result any, err error)

@@ -238,6 +238,22 @@ func (d *Decoder) Decode(b []byte) (*Part, error) {
 	return &d.part, nil
 }
 
+// Plain reports whether the first bytes of b alone say that this build knows all of the part's kinds and flags: it is a put or a
+// delete, which nest nothing. Whatever else may be wrong with such a part is malformed, and rejected where it is applied. For those
+// who look at every command twice.
+func Plain(b []byte) bool {
+	if len(b) < 2 {
+		return false
+	}
+	switch b[0] {
+	case kindPut:
+		return b[1]&^(putPrev|putIgnoreValue|putIgnoreLease|putLease) == 0
+	case kindDelete:
+		return b[1]&^(deletePrev|deleteEnd) == 0
+	}
+	return false
+}
+
 // reader takes what parts are made of. It is a value for the sake of the simple parts, which allocate nothing.
 type reader struct{ wire.Reader }
 

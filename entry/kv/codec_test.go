@@ -103,6 +103,28 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// Whoever trusts Plain spares himself the decoder, so it must say yes to nothing that the decoder does not know.
+func TestPlainIsKnown(t *testing.T) {
+	plain := 0
+	for kind := range 256 {
+		for flags := range 256 {
+			for _, rest := range []string{"", "\x01k\x01v", "\x01k\x01v\x01\x02\x03\x04\x05\x06\x07\x08"} {
+				b := append([]byte{byte(kind), byte(flags)}, rest...)
+				if !Plain(b) {
+					continue
+				}
+				plain++
+				if _, err := Decode(b); errors.Is(err, ErrKind) {
+					t.Fatalf("%x is plain: %v", b, err)
+				}
+			}
+		}
+	}
+	if plain == 0 || Plain(nil) || Plain([]byte{kindPut}) {
+		t.Error("nothing is plain, or too much")
+	}
+}
+
 func TestSimplePartsAllocateNothing(t *testing.T) {
 	b := Append(nil, samples()[0])
 	var d Decoder

@@ -46,6 +46,15 @@ func (m *Machine) Check(_ *entry.Stamp, body []byte) (any, *entry.Rejection, err
 	return pl, nil, nil
 }
 
+// Readable implements machine.Machine.
+func (m *Machine) Readable(body []byte) error {
+	var p e2.Part
+	if err := p.Decode(body); errors.Is(err, e2.ErrKind) || errors.Is(err, e2.ErrFlags) {
+		return err
+	}
+	return nil // malformed in another way: Check rejects it
+}
+
 // appendInOrder appends the path of the node that gets index below dir: its name is the index, 20 digits long.
 func appendInOrder(dst, dir []byte, index uint64) []byte {
 	dst = append(dst, dir...)

@@ -17,6 +17,7 @@ type Stats struct {
 	Swaps, SwapFails                         atomic.Uint64
 	CompareAndDeletes, CompareAndDeleteFails atomic.Uint64
 	Expired                                  atomic.Uint64
+	WatchRequests                            atomic.Uint64
 }
 
 // Stats returns the counters, to read and to count reads in.

@@ -102,6 +102,14 @@ func (m *Machine) Check(_ *entry.Stamp, body []byte) (any, *entry.Rejection, err
 	return p, nil, nil
 }
 
+// Readable implements machine.Machine.
+func (m *Machine) Readable(body []byte) error {
+	if _, err := ei.DecodePart(body); err != nil && isNewer(err) {
+		return err
+	}
+	return nil // malformed in another way: Check rejects it
+}
+
 // Do implements machine.Machine. It has no result to give.
 func (m *Machine) Do(st *entry.Stamp, pl any, b store.Batch, _ bool) (any, error) {
 	p := pl.(*plan)

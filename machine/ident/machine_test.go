@@ -43,6 +43,7 @@ func (d dummy) ID() entry.Machine                                       { return
 func (dummy) Load(store.Store) error                                    { return nil }
 func (dummy) Check(*entry.Stamp, []byte) (any, *entry.Rejection, error) { return nil, nil, nil }
 func (dummy) Do(*entry.Stamp, any, store.Batch, bool) (any, error)      { return nil, nil }
+func (dummy) Readable([]byte) error                                     { return nil }
 func (dummy) Seal()                                                     {}
 func (dummy) Unseal()                                                   {}
 func (dummy) Publish(*entry.Stamp)                                      {}

@@ -7,6 +7,9 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// hashOfNothing is etcd's hash of no keys: that of the name of the bucket they would be in. JSON leaves a hash of 0 out.
+var hashOfNothing = crc32.Checksum([]byte("key"), castagnoli)
+
 // HashKV hashes exactly what is visible at rev (0 = current): the same before and after a compaction at rev, the same on
 // all members. compactRevision is -1 if nothing was ever compacted, as in etcd. It walks all keys.
 //
@@ -24,14 +27,19 @@ func (m *Machine) HashKV(rev int64) (hash uint32, hashRevision, compactRevision,
 	}
 	defer sc.close()
 	var head []byte
+	empty := true
 	for {
 		ok, err := sc.next()
 		if err != nil {
 			return 0, 0, p.compacted, p.rev, err
 		}
 		if !ok {
+			if empty {
+				hash = hashOfNothing
+			}
 			return hash, rev, p.compacted, p.rev, nil
 		}
+		empty = false
 		v, err := sc.version()
 		if err != nil {
 			return 0, 0, p.compacted, p.rev, err

@@ -152,24 +152,36 @@ func (m *Machine) publishLeases() {
 }
 
 func loadLeases(st store.Reader) (map[int64]int64, error) {
-	it, err := st.NewIter(spaceBounds(spaceLease))
+	leases := map[int64]int64{}
+	err := eachLease(st, func(l Lease) error {
+		leases[l.ID] = l.TTL
+		return nil
+	})
+	return leases, err
+}
+
+// eachLease hands over the leases of r by id.
+func eachLease(r store.Reader, fn func(Lease) error) error {
+	it, err := r.NewIter(spaceBounds(spaceLease))
 	if err != nil {
-		return nil, fmt.Errorf("load leases: %w", err)
+		return fmt.Errorf("load leases: %w", err)
 	}
 	defer it.Close()
-	leases := map[int64]int64{}
 	for ok := it.First(); ok; ok = it.Next() {
 		row, err := it.Value()
 		if err != nil {
-			return nil, fmt.Errorf("load leases: %w", err)
+			return fmt.Errorf("load leases: %w", err)
 		}
-		r := wire.NewReader(row)
-		ttl := r.Varint()
-		if k := it.Key(); len(k) == 10 && r.End() == nil {
-			leases[leaseOf(k[2:])] = ttl
-		} else {
-			return nil, fmt.Errorf("lease row %x: %w", clip(k), errCorrupt)
+		rd := wire.NewReader(row)
+		l := Lease{TTL: rd.Varint()}
+		k := it.Key()
+		if len(k) != 10 || rd.End() != nil {
+			return fmt.Errorf("lease row %x: %w", clip(k), errCorrupt)
+		}
+		l.ID = leaseOf(k[2:])
+		if err := fn(l); err != nil {
+			return err
 		}
 	}
-	return leases, it.Error()
+	return it.Error()
 }

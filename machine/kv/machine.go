@@ -51,6 +51,8 @@ type Machine struct {
 	overflow bool    // this entry has more events than the feed can hold
 	key, row []byte  // scratch for building rows
 	tally    tally   // what this entry did, for stats
+	// compactedNs is the wall time of the compaction whose history is being dropped, 0 if there is none or it began before Load.
+	compactedNs int64
 
 	gate machine.Gate // closed by Seal, opened by Publish
 
@@ -121,6 +123,7 @@ func (m *Machine) Load(st store.Store) error {
 	m.cache.reset(m.opt.CacheBytes)
 	m.filter.reset(m.opt.FilterBytes, now.keys)
 	m.open = false
+	m.compactedNs = 0
 	m.leaseLog, m.leaseNow, m.alarmLog, m.events = nil, nil, nil, nil
 	m.leases, m.alarms = leases, alarms
 	m.leaseGen++
@@ -143,6 +146,9 @@ func (m *Machine) Do(at *entry.Stamp, p any, _ store.Batch, wanted bool) (any, e
 	case part.Compact != nil:
 		m.now.compacted = part.Compact.Revision
 		m.stats.compacted(at)
+		if m.compactedNs == 0 {
+			m.compactedNs = at.WallNs
+		}
 		m.dirty = true
 	case part.Grant != nil:
 		m.logLease(leaseWrite{id: part.Grant.ID, ttl: part.Grant.TTL})
@@ -162,13 +168,17 @@ func (m *Machine) Do(at *entry.Stamp, p any, _ store.Batch, wanted bool) (any, e
 }
 
 // Finish implements machine.Finisher: it writes the entry's rows, a piece of a scrub that is under way, and the counters.
-func (m *Machine) Finish(_ *entry.Stamp, b store.Batch) error {
+func (m *Machine) Finish(at *entry.Stamp, b store.Batch) error {
 	m.dropPlan()
 	m.writeRows(b)
 	m.writeLeases(b)
 	m.writeAlarms(b)
 	if err := m.scrub(b); err != nil {
 		return err
+	}
+	if m.compactedNs != 0 && !m.Unfinished() {
+		m.stats.scrubbedAll(m.compactedNs, at.WallNs)
+		m.compactedNs = 0
 	}
 	if err := m.filter.walk(m.st); err != nil {
 		return err

@@ -3,6 +3,7 @@ package kv
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
@@ -47,6 +48,27 @@ func (m *Machine) Check(_ *entry.Stamp, body []byte) (any, *entry.Rejection, err
 		return nil, rej, err
 	}
 	return p, nil, nil
+}
+
+// decoders serve Readable. What they hold of the last part stays in memory, so those of large parts are not kept.
+var decoders = sync.Pool{New: func() any { return new(ekv.Decoder) }}
+
+const maxKeptPart = 16 << 10
+
+// Readable implements machine.Machine.
+func (m *Machine) Readable(body []byte) error {
+	if ekv.Plain(body) {
+		return nil
+	}
+	d := decoders.Get().(*ekv.Decoder)
+	_, err := d.Decode(body)
+	if len(body) <= maxKeptPart {
+		decoders.Put(d)
+	}
+	if errors.Is(err, ekv.ErrKind) {
+		return err
+	}
+	return nil // malformed in another way: Check rejects it
 }
 
 // dropPlan takes back the writes of a plan that was not carried out: another part of its command was rejected.

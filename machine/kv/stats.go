@@ -22,13 +22,20 @@ type Stats struct {
 	Granted, Revoked atomic.Uint64 // leases
 	Scrubbed         atomic.Uint64 // versions dropped by compactions
 	CompactedAt      atomic.Int64  // Unix seconds of the last compaction applied; 0 = none
-	TTLSeconds       atomic.Uint64 // of all leases granted
-	TTLs             [TTLBuckets]atomic.Uint64
+	// Compactions that are finished, history and all, by how long that took: bucket i counts those of at most 100·2^i ms, the last
+	// one all longer ones. CompactionMs is what they took together. Both go by the wall time in the log.
+	Compactions  [CompactionBuckets]atomic.Uint64
+	CompactionMs atomic.Uint64
+	TTLSeconds   atomic.Uint64 // of all leases granted
+	TTLs         [TTLBuckets]atomic.Uint64
 }
 
 // TTLBuckets is the number of buckets of Stats.TTLs: bucket i counts leases granted for at most 2^i seconds and more than half
 // of that, the last one all longer ones.
 const TTLBuckets = 25
+
+// CompactionBuckets is the number of buckets of Stats.Compactions.
+const CompactionBuckets = 15
 
 // Stats returns the counters, to read.
 func (m *Machine) Stats() *Stats { return &m.stats }
@@ -75,6 +82,17 @@ func (s *Stats) granted(ttl int64) {
 }
 
 func (s *Stats) compacted(at *entry.Stamp) { s.CompactedAt.Store(at.WallNs / 1e9) }
+
+// scrubbedAll counts a compaction that began and ended at these times of the log.
+func (s *Stats) scrubbedAll(fromNs, toNs int64) {
+	ms := uint64(max(toNs-fromNs, 0)) / 1e6
+	s.CompactionMs.Add(ms)
+	i, bound := 0, uint64(100)
+	for i < CompactionBuckets-1 && ms > bound {
+		i, bound = i+1, bound*2
+	}
+	s.Compactions[i].Add(1)
+}
 
 // countReads counts the Ranges of a Txn that only reads.
 func (s *Stats) countReads(n int) {

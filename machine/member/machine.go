@@ -37,6 +37,25 @@ func (m *Machine) ID() entry.Machine { return entry.MachineMember }
 // Load implements machine.Machine.
 func (m *Machine) Load(r store.Store) error {
 	members, removed := map[uint64]em.Member{}, map[uint64]struct{}{}
+	err := each(r, func(mb em.Member) { members[mb.ID] = mb }, func(id uint64) { removed[id] = struct{}{} })
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.members, m.removed = members, removed
+	m.mu.Unlock()
+	clear(m.pending)
+	return nil
+}
+
+// Read lists the members that a View holds, and the ids that are used up, both by id.
+func Read(r store.Reader) (members []em.Member, removed []uint64, err error) {
+	err = each(r, func(mb em.Member) { members = append(members, mb) }, func(id uint64) { removed = append(removed, id) })
+	return members, removed, err
+}
+
+// each walks the machine's rows, by id.
+func each(r store.Reader, member func(em.Member), removed func(uint64)) error {
 	it, err := r.NewIter([]byte{'m'}, []byte{'m' + 1})
 	if err != nil {
 		return err
@@ -49,7 +68,7 @@ func (m *Machine) Load(r store.Store) error {
 		}
 		id := binary.BigEndian.Uint64(k[2:])
 		if bytes.HasPrefix(k, []byte{'m', 'r'}) {
-			removed[id] = struct{}{}
+			removed(id)
 			continue
 		}
 		v, err := it.Value()
@@ -60,12 +79,9 @@ func (m *Machine) Load(r store.Store) error {
 		if err != nil {
 			return fmt.Errorf("member %x: %w", id, err)
 		}
-		members[id] = mb
+		mb.ID = id
+		member(mb)
 	}
-	m.mu.Lock()
-	m.members, m.removed = members, removed
-	m.mu.Unlock()
-	clear(m.pending)
 	return it.Error()
 }
 
@@ -204,6 +220,14 @@ func (m *Machine) Check(st *entry.Stamp, body []byte) (any, *entry.Rejection, er
 		}
 	}
 	return p, nil, nil
+}
+
+// Readable implements machine.Machine.
+func (m *Machine) Readable(body []byte) error {
+	if _, err := em.DecodePart(body); err != nil {
+		return fmt.Errorf("member part: %w", err)
+	}
+	return nil
 }
 
 // Do implements machine.Machine.

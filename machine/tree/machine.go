@@ -112,6 +112,15 @@ func (m *Machine) Check(_ *entry.Stamp, body []byte) (any, *entry.Rejection, err
 	}
 }
 
+// Readable implements machine.Machine.
+func (m *Machine) Readable(body []byte) error {
+	var p et.Part
+	if err := p.Decode(body); errors.Is(err, et.ErrKind) || errors.Is(err, et.ErrFlags) {
+		return err
+	}
+	return nil // malformed in another way: Check rejects it
+}
+
 func (m *Machine) find(number uint64) *Log {
 	if number == 0 || number > uint64(len(m.logs)) {
 		return nil

@@ -64,6 +64,15 @@ func RestoreRow(key, value []byte) ([]byte, error) {
 	return appendLogRow(nil, true, &spec), nil
 }
 
+// ReadLog tells whether a row of a snapshot is of a log's options, and what they are.
+func ReadLog(key, value []byte) (spec et.LogSpec, ok bool, err error) {
+	if len(key) < 2 || key[0] != letter || key[1] != spaceLog {
+		return spec, false, nil
+	}
+	_, spec, err = decodeLogRow(value)
+	return spec, err == nil, err
+}
+
 // prefix is the first bytes of all keys of a space of one log.
 func prefix(space byte, log uint64) []byte {
 	return binary.BigEndian.AppendUint32([]byte{letter, space}, uint32(log))

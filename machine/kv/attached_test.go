@@ -1,0 +1,31 @@
+package kv
+
+import (
+	"testing"
+
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+)
+
+// TestAttachedKeysEndInTheirOrder: the keys of a lease go in their own order, as in etcd, whichever of them the store knows
+// already and in whatever order the rest was put.
+func TestAttachedKeysEndInTheirOrder(t *testing.T) {
+	r := newRig(t, Options{})
+	r.must(&ekv.Part{Grant: &ekv.LeaseGrant{ID: 7, TTL: 60}})
+	put := func(key string) *ekv.Part {
+		return &ekv.Part{Put: &ekv.Put{Key: []byte(key), Value: []byte("v"), Lease: 7}}
+	}
+	r.must(put("c"))
+	r.apply(put("d"), put("a"), put("b"), &ekv.Part{Revoke: &ekv.LeaseRevoke{IDs: []int64{7}}})
+	rev, _ := r.m.Revision()
+	evs, _, err := r.m.History([]byte{0}, []byte{0}, rev, rev, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, ev := range evs {
+		got += string(ev.KV.Key)
+	}
+	if got != "abcd" {
+		t.Errorf("they went as %q", got)
+	}
+}

@@ -1,0 +1,24 @@
+package kv
+
+import (
+	"testing"
+
+	"github.com/holdfastdb/holdfast/entry"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+)
+
+// TestAPartThatMakesNoSenseIsRejected: wherever a part breaks off, it changes nothing, and stops nobody.
+func TestAPartThatMakesNoSenseIsRejected(t *testing.T) {
+	r := newRig(t, Options{})
+	whole := ekv.Append(nil, putPart("k", "v"))
+	for n := 1; n < len(whole); n++ {
+		data := entry.AppendPacked(entry.AppendHeader(nil, entry.Header{}), entry.AppendCommand(nil, &entry.Command{Origin: 1, Term: 1,
+			Parts: []entry.Part{{Machine: entry.MachineKV, Body: whole[:n]}}}))
+		if res := r.applyData(data, true)[0]; res.Rejection == nil || res.Rejection.Code != ekv.Malformed {
+			t.Errorf("%d of %d bytes: %+v", n, len(whole), res)
+		}
+	}
+	if rev, _ := r.m.Revision(); rev != 1 {
+		t.Errorf("revision %d", rev)
+	}
+}
