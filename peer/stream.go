@@ -67,12 +67,16 @@ type streamReader struct {
 	buf     []byte
 	done    bool
 	traffic *Traffic // nil: nobody counts
+	waits   func()   // called before each frame is waited for; nil: nothing
 }
 
 func (s *streamReader) Read(p []byte) (int, error) {
 	for len(s.buf) == 0 {
 		if s.done {
 			return 0, io.EOF
+		}
+		if s.waits != nil {
+			s.waits()
 		}
 		b, err := readFrame(s.r, 2*streamChunk)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -23,7 +24,9 @@ const (
 	helloTimeout = 5 * time.Second
 	writeTimeout = 10 * time.Second
 	redialMin    = 50 * time.Millisecond
-	redialMax    = 500 * time.Millisecond
+	// streamPatience: the receiver of a stream takes no other one meanwhile, and the sender of one has nothing else to do.
+	streamPatience = time.Minute
+	redialMax      = 500 * time.Millisecond
 	// probeInterval is between two measurements of a round trip: sixty in the five minutes that graphs look at, and nothing
 	// beside the heartbeats of those minutes.
 	probeInterval = 5 * time.Second
@@ -40,7 +43,13 @@ type TCPOptions struct {
 	// DialTLS is set where the two sides of a connection differ: the side that dials then uses it, and the side that
 	// accepts uses TLS as it stands, so that its ClientAuth decides whether the other one must show a certificate.
 	DialTLS *tls.Config
-	Logger  *slog.Logger
+	// Members tells members' certificates from others that the same authority has signed. Nil: all are members'.
+	Members *Certificates
+	// AskedAt returns the address that a question says its asker is, or will be, a member at; "": none. Nil: no question says.
+	AskedAt func(question []byte) string
+	// MaxConns bounds the connections others have made to this member. 0 = 128, far more than the members of a cluster make.
+	MaxConns int
+	Logger   *slog.Logger
 }
 
 // TCP is the real Network. Create it with ListenTCP, then Start it.
@@ -53,7 +62,11 @@ type TCP struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
+	lobby *lobby // the connections others made to this member
+
 	handler Handler // set by Start, before any goroutine reads it
+	// streamPatience is for how long a stream that comes in may be silent; set before Start.
+	streamPatience time.Duration
 
 	mu      sync.Mutex
 	cluster uint64              // 0 until Identify
@@ -143,8 +156,8 @@ func (l *tcpLane) writeDirect(frame []byte) (taken bool) {
 // ListenTCP binds addr ("" = do not listen) and more. An address is host:port, or unix:PATH for a socket file, which is
 // made anew. Nothing is accepted before Start.
 func ListenTCP(addr string, opts TCPOptions, more ...string) (*TCP, error) {
-	t := &TCP{opts: opts, log: opts.Logger, peers: map[uint64]*tcpPeer{}, conns: map[net.Conn]uint64{},
-		inbound: map[uint64]inbound{}, removed: map[uint64]struct{}{}}
+	t := &TCP{opts: opts, log: opts.Logger, streamPatience: streamPatience, peers: map[uint64]*tcpPeer{}, conns: map[net.Conn]uint64{},
+		inbound: map[uint64]inbound{}, removed: map[uint64]struct{}{}, lobby: newLobby(opts.MaxConns)}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
 	}
@@ -189,7 +202,14 @@ func (t *TCP) accept(ln net.Listener) {
 			time.Sleep(10 * time.Millisecond) // out of descriptors and the like: do not spin
 			continue
 		}
-		t.wg.Go(func() { t.serve(c) })
+		if !t.lobby.enter(c) {
+			c.Close() // refused
+			continue
+		}
+		t.wg.Go(func() {
+			defer t.lobby.leave(c)
+			t.serve(c)
+		})
 	}
 }
 
@@ -318,6 +338,9 @@ func (t *TCP) dial(ctx context.Context, addr string, h hello) (net.Conn, *bufio.
 		cfg = cfg.Clone()
 		if cfg.ServerName == "" {
 			cfg.ServerName, _, _ = net.SplitHostPort(at)
+		}
+		if t.opts.Members != nil {
+			t.opts.Members.dialling(cfg, at)
 		}
 		c = tls.Client(c, cfg)
 	}
@@ -519,6 +542,12 @@ func (t *TCP) serve(c net.Conn) {
 	}
 	h, err := decodeHello(b)
 	w := bufio.NewWriter(c)
+	cert, proven := shown(c), true
+	if err == nil && h.kind != helloAsk {
+		if proven, err = t.vouch(cert, h.from); err != nil {
+			t.log.Info("connection refused", "from", c.RemoteAddr().String(), "member", fmt.Sprintf("%x", h.from), "err", err)
+		}
+	}
 	if err == nil {
 		err = t.admit(&h, raw)
 	}
@@ -526,6 +555,9 @@ func (t *TCP) serve(c net.Conn) {
 		writeFrame(w, []byte(err.Error()))
 		w.Flush()
 		return
+	}
+	if h.kind != helloAsk {
+		t.lobby.known(raw)
 	}
 	if err := writeFrame(w, nil); err != nil || w.Flush() != nil {
 		return
@@ -537,7 +569,10 @@ func (t *TCP) serve(c net.Conn) {
 			return
 		}
 		c.SetDeadline(time.Time{}) // the answer may have to wait for a commit
-		answer, err := t.handler.HandleAsk(q)
+		var answer []byte
+		if err = t.mayAsk(cert, q); err == nil {
+			answer, err = t.handler.HandleAsk(q)
+		}
 		status := []byte{0}
 		if err != nil {
 			status, answer = []byte{1}, []byte(err.Error())
@@ -548,7 +583,8 @@ func (t *TCP) serve(c net.Conn) {
 	case Lane(h.kind) == LaneSnapshot:
 		c.SetDeadline(time.Time{})
 		status, from := []byte(nil), t.Traffic(h.from)
-		if err := t.handler.HandleStream(h.from, &streamReader{r: r, traffic: from}); err != nil {
+		waits := func() { c.SetReadDeadline(time.Now().Add(t.streamPatience)) }
+		if err := t.handler.HandleStream(h.from, &streamReader{r: r, traffic: from, waits: waits}); err != nil {
 			status = []byte(err.Error())
 			from.lost(err)
 		}
@@ -557,12 +593,28 @@ func (t *TCP) serve(c net.Conn) {
 		w.Flush()
 	default:
 		c.SetDeadline(time.Time{})
-		t.receive(&h, c, r, w)
+		if proven {
+			cert = nil
+		}
+		t.receive(&h, c, r, w, cert)
 	}
 }
 
-// receive hands on the frames of a lane until its connection ends, and answers probes.
-func (t *TCP) receive(h *hello, c net.Conn, r *bufio.Reader, w *bufio.Writer) {
+// mayAsk says why a question is not answered to whoever showed cert; nil: it is.
+func (t *TCP) mayAsk(cert *x509.Certificate, question []byte) error {
+	if t.opts.Members == nil || cert == nil {
+		return nil
+	}
+	addr := ""
+	if t.opts.AskedAt != nil {
+		addr = t.opts.AskedAt(question)
+	}
+	return t.opts.Members.check(cert, addr)
+}
+
+// receive hands on the frames of a lane until its connection ends, and answers probes. A cert that is not nil is still to be
+// compared with the member's address, once that is known.
+func (t *TCP) receive(h *hello, c net.Conn, r *bufio.Reader, w *bufio.Writer, cert *x509.Certificate) {
 	lane, from := Lane(h.kind), t.Traffic(h.from)
 	for {
 		f, err := readFrame(r, MaxFrameBytes)
@@ -577,6 +629,16 @@ func (t *TCP) receive(h *hello, c net.Conn, r *bufio.Reader, w *bufio.Writer) {
 			return
 		}
 		from.heard(f)
+		if cert != nil {
+			known, err := t.vouch(cert, h.from)
+			if err != nil {
+				t.log.Warn("connection cut", "member", fmt.Sprintf("%x", h.from), "lane", lane.String(), "err", err)
+				return
+			}
+			if known {
+				cert = nil
+			}
+		}
 		if lane == LaneControl && len(f) == 0 {
 			c.SetWriteDeadline(time.Now().Add(writeTimeout))
 			if writeFrame(w, nil) != nil || w.Flush() != nil {
@@ -597,10 +659,13 @@ func (t *TCP) admit(h *hello, c net.Conn) error {
 			return errors.New("not ready: this member has not joined a cluster yet")
 		}
 		if h.cluster != t.cluster {
-			return fmt.Errorf("cluster id mismatch: this member belongs to %x", t.cluster)
+			return errors.New("cluster id mismatch: this member belongs to another cluster")
 		}
 		if h.to != t.self {
-			return fmt.Errorf("member id mismatch: this member is %x, not %x", t.self, h.to)
+			return fmt.Errorf("member id mismatch: this member is not %x", h.to)
+		}
+		if h.from == t.self || h.from == 0 {
+			return errors.New("member id mismatch: a connection between a member and itself")
 		}
 		if _, gone := t.removed[h.from]; gone {
 			return fmt.Errorf("member %x was removed from the cluster", h.from)

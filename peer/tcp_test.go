@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -267,8 +268,8 @@ func TestHelloRefusedWithSentence(t *testing.T) {
 		h    hello
 		want string
 	}{
-		{"another cluster", b.Addr(), hello{cluster: 0xc2, from: 1, to: 2}, "cluster id mismatch: this member belongs to c1"},
-		{"meant for another member", b.Addr(), hello{cluster: testCluster, from: 1, to: 3}, "member id mismatch: this member is 2, not 3"},
+		{"another cluster", b.Addr(), hello{cluster: 0xc2, from: 1, to: 2}, "cluster id mismatch: this member belongs to another cluster"},
+		{"meant for another member", b.Addr(), hello{cluster: testCluster, from: 1, to: 3}, "member id mismatch: this member is not 3"},
 		{"removed", b.Addr(), hello{cluster: testCluster, from: 9, to: 2}, "member 9 was removed from the cluster"},
 		{"not in a cluster yet", newborn.Addr(), hello{cluster: testCluster, from: 1, to: 2}, "not ready: this member has not joined a cluster yet"},
 		{"unknown lane", b.Addr(), hello{kind: 77, cluster: testCluster, from: 1, to: 2}, "bad frame: unknown lane 77"},
@@ -378,6 +379,37 @@ func TestStream(t *testing.T) {
 	if !bytes.Equal(got, content) {
 		t.Fatalf("%d bytes arrived of %d", len(got), len(content))
 	}
+}
+
+// While a stream comes in no other is taken, so one that falls silent is given up.
+func TestASilentStreamIsGivenUp(t *testing.T) {
+	a, ar := member(t, 1, TCPOptions{})
+	b, br := member(t, 2, TCPOptions{})
+	b.streamPatience = 100 * time.Millisecond // nothing has come in yet
+	connect(t, a, ar, 2, b.Addr())
+	received := make(chan error, 1)
+	br.stream = func(_ uint64, r io.Reader) error {
+		_, err := io.Copy(io.Discard, r)
+		received <- err
+		return err
+	}
+	over := make(chan struct{})
+	go func() {
+		_ = sendStream(a, 2, func(w io.Writer) error { // its end is the receiver's
+			_, err := w.Write(make([]byte, 2*streamChunk))
+			<-over
+			return err
+		})
+	}()
+	select {
+	case err := <-received:
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("receiver: %v", err)
+		}
+	case <-time.After(patience):
+		t.Error("the receiver waits for ever")
+	}
+	close(over)
 }
 
 func sendStream(a *TCP, to uint64, write func(io.Writer) error) error {
