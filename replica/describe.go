@@ -39,3 +39,13 @@ func Describe(frame []byte) string {
 	fmt.Fprintf(&b, " term %d", m.GetTerm())
 	return b.String()
 }
+
+// Vote reads a frame by which its sender gives its vote in a term, as it may only once that is durable. (A candidate asks for
+// votes before its own is, and counts that only afterwards.)
+func Vote(frame []byte) (term, candidate uint64, ok bool) {
+	m, err := decodeMessage(frame)
+	if err != nil || m.GetType() != raftpb.MsgVoteResp || m.GetReject() {
+		return 0, 0, false
+	}
+	return m.GetTerm(), m.GetTo(), true
+}

@@ -189,7 +189,7 @@ func FuzzMessage(f *testing.F) {
 		f.Add(appendMessage(nil, m))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_, _ = SnapshotHead(b)
+		_, _, _ = SnapshotHead(b)
 		m, err := decodeMessage(b)
 		if err != nil {
 			return

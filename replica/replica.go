@@ -9,6 +9,7 @@ package replica
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -33,7 +34,9 @@ type Config struct {
 	ElectionTicks, HeartbeatTicks int
 	// SnapshotPoint says which log position a snapshot taken now would have (the store's applied index and configuration).
 	SnapshotPoint func() (applied uint64, conf Conf)
-	Logger        *slog.Logger
+	// Readable says what is wrong with the data of an entry that another member sends; nil: nobody looks.
+	Readable func(data []byte) error
+	Logger   *slog.Logger
 }
 
 // Replica is one raft member. It is owned by the goroutine that drives it; no method may be called from another.
@@ -48,6 +51,7 @@ type Replica struct {
 	// openTerm is the term of the last committed entry seen: read-index questions are dropped until it is the current
 	// one, because raft answers them too early when there is a single voter (DECISIONS A11).
 	openTerm uint64
+	limits   limits
 }
 
 // Write is what must reach the WAL: Batch first, fsync if Sync, then Written. Writes complete in order.
@@ -127,7 +131,7 @@ func New(cfg Config) (*Replica, error) {
 	if hs.Commit < cfg.Applied {
 		hs.Commit = cfg.Applied
 	}
-	st := &storage{wal: cfg.WAL, hs: hs, conf: cfg.Conf, point: cfg.SnapshotPoint}
+	st := &storage{wal: cfg.WAL, hs: hs, conf: cfg.Conf, point: cfg.SnapshotPoint, lastAppended: cfg.WAL.LastIndex()}
 	rn, err := raft.NewRawNode(&raft.Config{
 		ID:                        cfg.ID,
 		ElectionTick:              cfg.ElectionTicks,
@@ -150,7 +154,7 @@ func New(cfg Config) (*Replica, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
-	r := &Replica{cfg: cfg, rn: rn, st: st, conf: cfg.Conf, term: hs.Term}
+	r := &Replica{cfg: cfg, rn: rn, st: st, conf: cfg.Conf, term: hs.Term, limits: limits{end: st.lastAppended}}
 	if len(cfg.Conf.Voters) == 1 && cfg.Conf.Voters[0] == cfg.ID {
 		_ = rn.Campaign() // alone: nobody to wait for
 	}
@@ -168,11 +172,8 @@ func (r *Replica) IsLeader() bool { return r.role == raft.StateLeader }
 // Commit is the commit index this member knows.
 func (r *Replica) Commit() uint64 { return r.rn.BasicStatus().GetCommit() }
 
-// LastIndex is the last index in the log, durable or not.
-func (r *Replica) LastIndex() uint64 {
-	last := r.cfg.WAL.LastIndex()
-	return max(last, r.st.lastAppended)
-}
+// LastIndex is the last index in the log, durable or not, as of the last Ready.
+func (r *Replica) LastIndex() uint64 { return r.st.lastAppended }
 
 // Tick advances raft's time by one tick.
 func (r *Replica) Tick() { r.rn.Tick() }
@@ -187,12 +188,11 @@ func (r *Replica) Receive(from uint64, frame []byte) (acked uint64, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("frame from %x: %w", from, err)
 	}
-	if m.GetFrom() != from || m.GetTo() != r.cfg.ID {
-		return 0, fmt.Errorf("frame from %x says it is from %x to %x: %w", from, m.GetFrom(), m.GetTo(), errMessage)
-	}
-	switch m.GetType() {
-	case raftpb.MsgSnap, raftpb.MsgProp, raftpb.MsgHup, raftpb.MsgBeat, raftpb.MsgTransferLeader, raftpb.MsgForgetLeader:
+	if m.GetType() == raftpb.MsgSnap {
 		return 0, fmt.Errorf("frame from %x: %s does not travel this way: %w", from, m.GetType(), errMessage)
+	}
+	if err := r.sound(from, m); err != nil {
+		return 0, err
 	}
 	if m.GetType() == raftpb.MsgReadIndex && r.readsClosed() {
 		return 0, nil // the asker asks again
@@ -210,20 +210,25 @@ func (r *Replica) readsClosed() bool { return r.IsLeader() && r.openTerm != r.te
 // wants it; otherwise it was outdated.
 func (r *Replica) ReceiveSnapshot(from uint64, head []byte) error {
 	m, err := decodeMessage(head)
-	if err != nil || m.GetType() != raftpb.MsgSnap || m.GetFrom() != from || m.GetTo() != r.cfg.ID || m.Snapshot == nil {
+	if err != nil || m.GetType() != raftpb.MsgSnap || m.Snapshot == nil {
 		return fmt.Errorf("snapshot head from %x: %w", from, errMessage)
 	}
+	if err := r.sound(from, m); err != nil {
+		return err
+	}
+	r.limits.end = min(r.limits.end, m.Snapshot.GetMetadata().GetIndex())
 	r.step(m)
 	return nil
 }
 
-// SnapshotHead reads the point a received stream claims to be at, before its contents are taken.
-func SnapshotHead(head []byte) (*SnapshotPoint, error) {
+// SnapshotHead reads the point a received stream claims to be at, before its contents are taken, and the term in which its sender
+// leads.
+func SnapshotHead(head []byte) (p *SnapshotPoint, term uint64, err error) {
 	m, err := decodeMessage(head)
 	if err != nil || m.Snapshot == nil {
-		return nil, errMessage
+		return nil, 0, errMessage
 	}
-	return pointOf(m.Snapshot), nil
+	return pointOf(m.Snapshot), m.GetTerm(), nil
 }
 
 // step ignores the errors raft returns for messages it has no use for (unknown senders, stale answers).
@@ -315,6 +320,7 @@ func (r *Replica) Progress() []Progress {
 
 // Ready collects what is to be done; false: nothing.
 func (r *Replica) Ready(out *Ready) bool {
+	defer func() { r.limits.end = r.st.lastAppended }() // all that raft has appended or cut is handed out now
 	if !r.rn.HasReady() {
 		return false
 	}
@@ -412,6 +418,9 @@ func (r *Replica) write(m *raftpb.Message) *Write {
 		w.Sync = true
 		w.Snapshot = pointOf(m.Snapshot)
 		r.conf = w.Snapshot.Conf
+		if len(m.Entries) == 0 {
+			r.st.lastAppended = w.Snapshot.Index
+		}
 	}
 	return w
 }
@@ -424,6 +433,10 @@ func (r *Replica) outgoing(m *raftpb.Message) Outgoing {
 	case raftpb.MsgSnap:
 		o.Lane = peer.LaneSnapshot
 		o.Snapshot = pointOf(m.Snapshot)
+	case raftpb.MsgHeartbeat:
+		if c := m.Context; len(c) == 8 {
+			r.limits.asked, r.limits.askedTerm = binary.LittleEndian.Uint64(c), m.GetTerm()
+		}
 	}
 	if k := len(m.Entries); k > 0 {
 		o.Last = m.Entries[k-1].GetIndex()

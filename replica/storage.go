@@ -14,7 +14,7 @@ type storage struct {
 	wal          *wal.Log
 	hs           wal.HardState // last durable one
 	handed       wal.HardState // last one handed out in a Write
-	lastAppended uint64        // last index handed out in a Write
+	lastAppended uint64        // where the log ends with what was handed out in Writes
 	conf         Conf          // at start
 	point        func() (uint64, Conf)
 }
