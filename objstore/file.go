@@ -5,20 +5,33 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/holdfastdb/holdfast/disk"
 )
 
-// tempPrefix begins the names of files that are being written. What a crash leaves of them is replaced or ignored.
+// tempPrefix begins the names of files that are being written. Each has a name of its own, for there may be several writers, in one
+// process or in two: a file that two of them wrote would appear with half of each.
 const tempPrefix = ".new-"
 
+// tempLife is how old such a file must be for its writer to be taken for dead. Written files are renamed within seconds.
+const tempLife = time.Hour
+
 // File is a Store in a directory: an object is a file of its name that anybody may read.
-type File struct{ dir string }
+type File struct {
+	dir string
+
+	mu    sync.Mutex
+	swept map[string]bool // directories in which this value has looked for what dead writers left; guarded by mu
+}
 
 // NewFile returns a store in dir, which need not exist.
-func NewFile(dir string) *File { return &File{dir: dir} }
+func NewFile(dir string) *File { return &File{dir: dir, swept: map[string]bool{}} }
 
 // Get implements Store.
 func (s *File) Get(_ context.Context, name string) ([]byte, error) {
@@ -48,6 +61,7 @@ func (s *File) Put(ctx context.Context, objects ...Object) error {
 			if err := s.makeDir(dir, dirs); err != nil {
 				return fmt.Errorf("put %s: %w", o.Name, err)
 			}
+			s.sweep(dir)
 		}
 		if err := replace(path, o.Data); err != nil {
 			return fmt.Errorf("put %s: %w", o.Name, err)
@@ -80,10 +94,28 @@ func (s *File) makeDir(dir string, dirs map[string]bool) error {
 	return s.makeDir(dir, dirs)
 }
 
+// sweep removes what writers that died have left in dir, once.
+func (s *File) sweep(dir string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.swept[dir] {
+		return
+	}
+	s.swept[dir] = true
+	entries, _ := os.ReadDir(dir) // what cannot be read cannot be swept
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), tempPrefix) || !e.Type().IsRegular() {
+			continue
+		}
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > tempLife {
+			_ = os.Remove(filepath.Join(dir, e.Name())) // it takes room and does no other harm
+		}
+	}
+}
+
 // replace writes a file so that a reader sees the old or the new one, never a part.
 func replace(path string, data []byte) error {
-	temp := filepath.Join(filepath.Dir(path), tempPrefix+filepath.Base(path))
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	f, err := newTemp(path)
 	if err != nil {
 		return err
 	}
@@ -95,12 +127,23 @@ func replace(path string, data []byte) error {
 		err = err2
 	}
 	if err == nil {
-		err = os.Rename(temp, path)
+		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		_ = os.Remove(temp) // the first error is the one that counts
+		_ = os.Remove(f.Name()) // the first error is the one that counts
 	}
 	return err
+}
+
+// newTemp makes a file beside path that nobody else writes.
+func newTemp(path string) (*os.File, error) {
+	for {
+		name := fmt.Sprintf("%s%016x-%s", tempPrefix, rand.Uint64(), filepath.Base(path))
+		f, err := os.OpenFile(filepath.Join(filepath.Dir(path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
 }
 
 // DeleteAll implements Store. It is not made durable: an object that comes back after a crash is what it was.

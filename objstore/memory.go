@@ -47,6 +47,33 @@ func (s *Memory) Get(_ context.Context, name string) ([]byte, error) {
 	return bytes.Clone(b), nil
 }
 
+// GetVersion implements Store.
+func (s *Memory) GetVersion(ctx context.Context, name string) ([]byte, string, error) {
+	b, err := s.Get(ctx, name)
+	if err != nil {
+		return nil, Absent, err
+	}
+	return b, hashVersion(b), nil
+}
+
+// PutIfMatch implements Store.
+func (s *Memory) PutIfMatch(_ context.Context, o Object, was string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail != nil {
+		return Absent, s.fail
+	}
+	is := Absent
+	if b, ok := s.objects[o.Name]; ok {
+		is = hashVersion(b)
+	}
+	if is != was {
+		return Absent, fmt.Errorf("put %s: %w", o.Name, ErrChanged)
+	}
+	s.objects[o.Name] = bytes.Clone(o.Data)
+	return hashVersion(o.Data), nil
+}
+
 // Put implements Store.
 func (s *Memory) Put(_ context.Context, objects ...Object) error {
 	s.mu.Lock()

@@ -30,8 +30,14 @@ type Object struct {
 type Store interface {
 	// Get returns an object's data, or ErrAbsent.
 	Get(ctx context.Context, name string) ([]byte, error)
+	// GetVersion is Get with the version of the object for PutIfMatch: Absent with ErrAbsent.
+	GetVersion(ctx context.Context, name string) (data []byte, version string, err error)
+	// PutIfMatch is Put of an object that is still of the version was, judged when the store writes it: an upload that was long
+	// on its way is refused if others have written meanwhile. It returns the new version, or ErrChanged.
+	PutIfMatch(ctx context.Context, o Object, was string) (version string, err error)
 	// Put writes objects, replacing those of the same names. A reader sees each one whole, as it was or as it is. All are
-	// durable when Put returns without an error; in which order they appear is not said.
+	// durable when Put returns without an error, and those that a *Partial names when it returns one; in which order they
+	// appear is not said.
 	Put(ctx context.Context, objects ...Object) error
 	// DeleteAll removes every object whose name begins with prefix and a slash. That there is none is no error.
 	DeleteAll(ctx context.Context, prefix string) error

@@ -3,8 +3,12 @@ package objstore
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
 	"testing"
 )
 
@@ -65,6 +69,141 @@ func TestOpenRefuses(t *testing.T) {
 		"s3://user@bucket", "s3://bucket:80", "s3://bucket/a//b", "s3://bucket/../b", "s3://bucket?x=y", "s3://B_", "file:relative", "%"} {
 		if _, err := Open(text); err == nil {
 			t.Errorf("%q is taken for a place", text)
+		}
+	}
+}
+
+// TestAConditionalPutIsTakenOnlyOverWhatWasRead, the same over files, a bucket and memory.
+func TestAConditionalPutIsTakenOnlyOverWhatWasRead(t *testing.T) {
+	bucket, err := Open(serveS3(t, "bucket") + "/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]Store{"file": NewFile(filepath.Join(t.TempDir(), "f")), "s3": bucket, "memory": NewMemory()} {
+		t.Run(name, func(t *testing.T) {
+			ctx := context.Background()
+			if _, v, err := s.GetVersion(ctx, "o"); v != Absent || !errors.Is(err, ErrAbsent) {
+				t.Fatal(v, err)
+			}
+			first, err := s.PutIfMatch(ctx, object("o", "1"), Absent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.PutIfMatch(ctx, object("o", "x"), Absent); !errors.Is(err, ErrChanged) {
+				t.Errorf("over an object, where there should be none: %v", err)
+			}
+			second, err := s.PutIfMatch(ctx, object("o", "2"), first)
+			if err != nil || second == first {
+				t.Fatal(second, err)
+			}
+			if _, err := s.PutIfMatch(ctx, object("o", "x"), first); !errors.Is(err, ErrChanged) {
+				t.Errorf("over another version: %v", err)
+			}
+			if b, v, err := s.GetVersion(ctx, "o"); err != nil || string(b) != "2" || v != second {
+				t.Errorf("%q of version %s, want %s: %v", b, v, second, err)
+			}
+			if _, err := s.PutIfMatch(ctx, object("none", "x"), first); !errors.Is(err, ErrChanged) {
+				t.Errorf("over nothing: %v", err)
+			}
+			if err := Probe(ctx, s); err != nil {
+				t.Errorf("probe: %v", err)
+			}
+		})
+	}
+}
+
+// TestNoConditionalPutIsLost: many count in one object, each by reading and replacing it.
+func TestNoConditionalPutIsLost(t *testing.T) {
+	const writers, each = 8, 20
+	for name, open := range map[string]func() Store{
+		"file":   func(dir string) func() Store { return func() Store { return NewFile(dir) } }(filepath.Join(t.TempDir(), "f")),
+		"memory": func(s Store) func() Store { return func() Store { return s } }(NewMemory()),
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := context.Background()
+			var wg sync.WaitGroup
+			for range writers {
+				wg.Go(func() {
+					s := open() // as another process would
+					for done := 0; done < each; {
+						b, v, err := s.GetVersion(ctx, "count")
+						if err != nil && !errors.Is(err, ErrAbsent) {
+							t.Error(err)
+							return
+						}
+						n, _ := strconv.Atoi(string(b)) // of nothing it is 0
+						switch _, err := s.PutIfMatch(ctx, object("count", strconv.Itoa(n+1)), v); {
+						case err == nil:
+							done++
+						case !errors.Is(err, ErrChanged):
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			if b, err := open().Get(ctx, "count"); err != nil || string(b) != strconv.Itoa(writers*each) {
+				t.Errorf("%s of %d, %v", b, writers*each, err)
+			}
+		})
+	}
+}
+
+// TestAStoreThatIgnoresConditionsIsFoundOut, and leaves nothing of the question behind.
+func TestAStoreThatIgnoresConditionsIsFoundOut(t *testing.T) {
+	for _, header := range []string{"If-Match", "If-None-Match"} {
+		t.Run(header, func(t *testing.T) {
+			s, err := Open(serveS3Behind(t, func(h http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					r.Header.Del(header)
+					h.ServeHTTP(w, r)
+				})
+			}, "bucket"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := Probe(context.Background(), s); !errors.Is(err, ErrUnconditional) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	s := NewMemory()
+	if err := Probe(context.Background(), s); err != nil || len(s.Objects()) != 0 {
+		t.Errorf("%v, it leaves %v", err, s.Objects())
+	}
+	s.Fail(errors.New("no route"))
+	if err := Probe(context.Background(), s); err == nil || errors.Is(err, ErrUnconditional) {
+		t.Errorf("of a store that does not answer: %v", err)
+	}
+}
+
+// TestUploadsThatFailForAWhileAreNamed: every third upload is answered 503; the others are there, and it is said which.
+func TestUploadsThatFailForAWhileAreNamed(t *testing.T) {
+	s, err := Open(serveS3Behind(t, func(h http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if n, err := strconv.Atoi(r.URL.Path[strings.LastIndex(r.URL.Path, "/o")+2:]); r.Method == http.MethodPut && err == nil && n%3 == 0 {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			h.ServeHTTP(w, r)
+		})
+	}, "bucket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []Object
+	for i := range 12 {
+		all = append(all, object("o"+strconv.Itoa(i), "x"))
+	}
+	var p *Partial
+	if err := s.Put(context.Background(), all...); !errors.As(err, &p) {
+		t.Fatal(err)
+	}
+	for i := range all {
+		_, err := s.Get(context.Background(), all[i].Name)
+		if want := i%3 != 0; p.Done[i] != want || (err == nil) != want {
+			t.Errorf("object %d: said to be there: %t, found: %v", i, p.Done[i], err)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -85,27 +86,84 @@ func firstOf(names ...string) string {
 
 // Get implements Store.
 func (s *S3) Get(ctx context.Context, name string) ([]byte, error) {
+	b, _, err := s.GetVersion(ctx, name)
+	return b, err
+}
+
+// GetVersion implements Store.
+func (s *S3) GetVersion(ctx context.Context, name string) ([]byte, string, error) {
 	if err := checkName(name); err != nil {
-		return nil, err
+		return nil, Absent, err
 	}
 	o, err := s.client.GetObject(ctx, s.bucket, s.prefix+name, minio.GetObjectOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("get %s: %w", name, err)
+		return nil, Absent, fmt.Errorf("get %s: %w", name, err)
 	}
 	defer o.Close() // nothing was written through it
 	b, err := io.ReadAll(io.LimitReader(o, mostRead+1))
 	switch {
 	case err != nil && minio.ToErrorResponse(err).Code == minio.NoSuchKey:
-		return nil, fmt.Errorf("%s: %w", name, ErrAbsent)
+		return nil, Absent, fmt.Errorf("%s: %w", name, ErrAbsent)
 	case err != nil: // a bucket that is not there is among these: it is not the same as an empty one
-		return nil, fmt.Errorf("get %s: %w", name, err)
+		return nil, Absent, fmt.Errorf("get %s: %w", name, err)
 	case len(b) > mostRead:
-		return nil, fmt.Errorf("get %s: longer than %d bytes", name, mostRead)
+		return nil, Absent, fmt.Errorf("get %s: longer than %d bytes", name, mostRead)
 	}
-	return b, nil
+	info, err := o.Stat() // of the answer that was read
+	if err != nil {
+		return nil, Absent, fmt.Errorf("get %s: %w", name, err)
+	}
+	return b, info.ETag, nil
 }
 
-// Put implements Store. S3 shows an object when it is whole and durable, and whoever reads after that finds it.
+// PutIfMatch implements Store, with If-Match, or If-None-Match where there must be no object.
+func (s *S3) PutIfMatch(ctx context.Context, o Object, was string) (string, error) {
+	if err := checkName(o.Name); err != nil {
+		return Absent, err
+	}
+	opt := putOptions(&o)
+	if was == Absent {
+		opt.SetMatchETagExcept("*")
+	} else {
+		opt.SetMatchETag(was)
+	}
+	info, err := s.client.PutObject(ctx, s.bucket, s.prefix+o.Name, bytes.NewReader(o.Data), int64(len(o.Data)), opt)
+	if err != nil {
+		switch r := minio.ToErrorResponse(err); {
+		case r.StatusCode == http.StatusPreconditionFailed, r.StatusCode == http.StatusConflict, // two at a time
+			r.Code == minio.NoSuchKey && was != Absent: // it was removed
+			return Absent, fmt.Errorf("put %s: %w", o.Name, ErrChanged)
+		case r.StatusCode == http.StatusNotImplemented:
+			return Absent, fmt.Errorf("put %s: %w: %w", o.Name, ErrUnconditional, err)
+		}
+		return Absent, fmt.Errorf("put %s: %w", o.Name, err)
+	}
+	return info.ETag, nil
+}
+
+// transient reports whether an upload that failed so might succeed later.
+func transient(err error) bool {
+	switch code := minio.ToErrorResponse(err).StatusCode; code {
+	case 0, http.StatusRequestTimeout, http.StatusTooManyRequests: // 0: there was no answer
+		return true
+	default:
+		return code >= 500
+	}
+}
+
+// putOptions is how an object is uploaded.
+func putOptions(o *Object) minio.PutObjectOptions {
+	return minio.PutObjectOptions{
+		ContentType:      o.Type, // "" is sent as application/octet-stream
+		CacheControl:     o.Cache,
+		DisableMultipart: true,
+		// Without TLS the client signs a body in chunks; of an empty one the length would not be told.
+		DisableContentSha256: len(o.Data) == 0,
+	}
+}
+
+// Put implements Store. S3 shows an object when it is whole and durable, and whoever reads after that finds it. An upload that fails
+// and might succeed later does not end the others, but as many in a row as there are at a time do, and so does one that is refused.
 func (s *S3) Put(ctx context.Context, objects ...Object) error {
 	last := map[string]int{} // of each name; two requests for one would end in any order
 	for i, o := range objects {
@@ -114,35 +172,51 @@ func (s *S3) Put(ctx context.Context, objects ...Object) error {
 		}
 		last[o.Name] = i
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	room := make(chan struct{}, uploads)
 	var wg sync.WaitGroup
+	var mu sync.Mutex
+	p := &Partial{Done: make([]bool, len(objects))} // guarded by mu
+	row := 0                                        // failures without a success between; guarded by mu
+	refused := false                                // guarded by mu
+	hopeless := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return refused || row >= uploads
+	}
 	for i, o := range objects {
 		if last[o.Name] != i {
 			continue
 		}
 		room <- struct{}{}
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || hopeless() {
 			break
 		}
 		wg.Go(func() {
 			defer func() { <-room }()
-			_, err := s.client.PutObject(ctx, s.bucket, s.prefix+o.Name, bytes.NewReader(o.Data), int64(len(o.Data)),
-				minio.PutObjectOptions{
-					ContentType:      o.Type, // "" is sent as application/octet-stream
-					CacheControl:     o.Cache,
-					DisableMultipart: true,
-					// Without TLS the client signs a body in chunks; of an empty one the length would not be told.
-					DisableContentSha256: len(o.Data) == 0,
-				})
-			if err != nil {
-				cancel(fmt.Errorf("put %s: %w", o.Name, err)) // the first is the cause
+			_, err := s.client.PutObject(ctx, s.bucket, s.prefix+o.Name, bytes.NewReader(o.Data), int64(len(o.Data)), putOptions(&o))
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				p.Done[i], row = true, 0
+				return
+			}
+			refused = refused || !transient(err)
+			if row++; p.Err == nil {
+				p.Err = fmt.Errorf("put %s: %w", o.Name, err) // the first is the one people are told
 			}
 		})
 	}
 	wg.Wait()
-	return context.Cause(ctx)
+	if p.Err == nil {
+		p.Err = ctx.Err()
+	}
+	if p.Err == nil {
+		return nil
+	}
+	for i, o := range objects { // a later one of the same name stands for it
+		p.Done[i] = p.Done[last[o.Name]]
+	}
+	return p
 }
 
 // DeleteAll implements Store.

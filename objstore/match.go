@@ -1,0 +1,60 @@
+package objstore
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+)
+
+// ErrChanged: the object is not what it was when it was read. Nothing was written.
+var ErrChanged = errors.New("somebody else has written it")
+
+// ErrUnconditional: the store writes whatever it is told, condition or not.
+var ErrUnconditional = errors.New("the store does not keep to the condition of a conditional upload (If-Match)")
+
+// Absent is the version of an object that is not there.
+const Absent = ""
+
+// Partial is an error of Put after which some of the objects are there.
+type Partial struct {
+	Done []bool // in the order of the call
+	Err  error
+}
+
+func (p *Partial) Error() string { return p.Err.Error() }
+func (p *Partial) Unwrap() error { return p.Err }
+
+// Probe finds out whether a store keeps the promise of PutIfMatch, on an object of its own that it removes. ErrUnconditional: it
+// does not. After any other error that is not known.
+func Probe(ctx context.Context, s Store) error {
+	unique := make([]byte, 8)
+	if _, err := rand.Read(unique); err != nil {
+		return err
+	}
+	dir := "probe-" + hex.EncodeToString(unique)
+	o := Object{Name: dir + "/conditional", Data: []byte("This object is a question to the store and may be removed.\n"), Type: "text/plain; charset=utf-8"}
+	defer func() { _ = s.DeleteAll(context.WithoutCancel(ctx), dir) }() // what stays does not matter
+	if err := s.Put(ctx, o); err != nil {
+		return err
+	}
+	for _, was := range []string{Absent, hashVersion([]byte("something else"))[:32]} {
+		switch _, err := s.PutIfMatch(ctx, o, was); {
+		case err == nil:
+			return ErrUnconditional
+		case errors.Is(err, ErrUnconditional):
+			return err
+		case !errors.Is(err, ErrChanged):
+			return fmt.Errorf("ask for a conditional upload: %w", err)
+		}
+	}
+	return nil
+}
+
+// hashVersion is the version of an object where a store has no name for it.
+func hashVersion(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
