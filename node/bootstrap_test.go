@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/clock"
 	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/entry"
 	em "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/store"
 )
@@ -109,6 +110,110 @@ func TestPowerCutDuringBootstrap(t *testing.T) {
 		if first == nil {
 			t.Logf("%d places", cut)
 			return
+		}
+	}
+}
+
+// serve is a process on a machine of one member: it becomes that, writes key after key, and tells each that it acknowledged, until it
+// has written all or the power goes.
+func (b *newborn) serve(cfg Config, keys []string, acknowledged func(key string)) (id, cluster uint64, err error) {
+	ident, err := newIdentity(cfg.FS, cfg.Dir, "n1", "")
+	if err != nil {
+		return 0, 0, err
+	}
+	if ident.Cluster == 0 {
+		err = alone(&cfg, ident)
+	} else {
+		err = ident.write(cfg.FS, cfg.Dir)
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	n, err := Open(cfg)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer n.Stop()
+	n.rep.Campaign()
+	turn := func(ok func() bool) error {
+		for range 1000 {
+			if err := n.Pump(); err != nil {
+				return err
+			}
+			n.WriteStep()
+			if ok() {
+				return nil
+			}
+		}
+		return errors.New("nothing moves")
+	}
+	if err := turn(func() bool { return n.pub.Load().leads != 0 }); err != nil {
+		return 0, 0, err
+	}
+	for _, key := range keys {
+		var o outcome
+		if err := n.ProposeAsync(LaneKV, 0, []entry.Part{putPart(key, "held")}, func(r *entry.Result, err error) { o = outcome{true, r, err} }); err != nil {
+			return 0, 0, err
+		}
+		if err := turn(func() bool { return o.done }); err != nil {
+			return 0, 0, err
+		}
+		if o.err == nil {
+			acknowledged(key)
+		}
+	}
+	return n.id, n.ident.Cluster, n.look(b.t, keys)
+}
+
+// look is an error if a key is missing.
+func (n *Node) look(t *testing.T, keys []string) error {
+	for _, key := range keys {
+		if v, _ := read(t, n, key); v != "held" {
+			return fmt.Errorf("%s = %q", key, v)
+		}
+	}
+	return nil
+}
+
+// The power goes at every single step of the first life of a member, whose directories nobody made for it. Once it has acknowledged
+// anything, it is itself again with all of it.
+func TestPowerCutKeepsTheMember(t *testing.T) {
+	t.Parallel()
+	for cut := 0; ; cut++ {
+		for _, rng := range []*rand.Rand{nil, rand.New(rand.NewPCG(uint64(cut), 0))} {
+			b := &newborn{t: t, fs: disk.NewMem(), store: store.NewMem()}
+			cfg := b.config()
+			cfg.Dir, cfg.WALDir = "/srv/holdfast/n1", "/fast/holdfast/n1/wal"
+			b.fs.PowerOffAfter(cut)
+			var held []string
+			id, cluster, first := b.serve(cfg, []string{"a", "b"}, func(key string) { held = append(held, key) })
+			b.fs.Crash(rng)
+			b.store = b.store.Crash()
+			if len(held) > 0 {
+				was, err := ReadIdentity(cfg.FS, cfg.Dir)
+				if err != nil || was.Cluster == 0 || id != 0 && (was.Member != id || was.Cluster != cluster) {
+					t.Fatalf("cut %d: it acknowledged %q and came back as %+v, %v", cut, held, was, err)
+				}
+				n, err := Open(cfg)
+				if err != nil {
+					t.Fatalf("cut %d: %v", cut, err)
+				}
+				n.Stop()
+			}
+			again, _, err := b.serve(cfg, []string{"c"}, func(string) {})
+			if err != nil || id != 0 && again != id {
+				t.Fatalf("cut %d: member %x, then %x: %v", cut, id, again, err)
+			}
+			if _, _, err := b.serve(cfg, append(held, "c"), func(string) {}); err != nil {
+				t.Fatalf("cut %d, acknowledged %q: %v", cut, held, err)
+			}
+			if first == nil {
+				if rng == nil {
+					continue
+				}
+				t.Logf("%d places", cut)
+				return
+			}
 		}
 	}
 }

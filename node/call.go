@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfastdb/holdfast/internal/task"
 	"github.com/holdfastdb/holdfast/internal/wire"
 	"github.com/holdfastdb/holdfast/peer"
 )
@@ -17,7 +18,7 @@ import (
 type calls struct {
 	mu       sync.Mutex
 	services map[string]func(context.Context, []byte) ([]byte, error)
-	open     map[uint64]chan answer
+	open     map[uint64]*openCall
 	next     uint64
 	slots    chan struct{} // bounds calls served for others
 }
@@ -25,6 +26,13 @@ type calls struct {
 type answer struct {
 	status byte
 	body   []byte
+}
+
+// openCall waits for the leader's answer.
+type openCall struct {
+	to     uint64        // who is asked
+	come   chan struct{} // closed once answer is set
+	answer answer
 }
 
 const (
@@ -38,7 +46,7 @@ const callSlots = 256
 
 func (c *calls) init() {
 	c.services = map[string]func(context.Context, []byte) ([]byte, error){}
-	c.open = map[uint64]chan answer{}
+	c.open = map[uint64]*openCall{}
 	c.slots = make(chan struct{}, callSlots)
 }
 
@@ -93,12 +101,10 @@ func (n *Node) Call(ctx context.Context, service string, req []byte) ([]byte, er
 				return nil, ErrOverloaded
 			}
 		}
-		select {
-		case <-changed:
-		case <-time.After(tickInterval): // the leader was not ready, or a frame was lost
-		case <-ctx.Done():
+		switch n.tasks.Wait(tickInterval, changed, ctx.Done(), n.dead) { // no news: the leader was not ready, or a frame was lost
+		case 1:
 			return nil, fmt.Errorf("%w: %w", ErrNoLeader, ctx.Err())
-		case <-n.dead:
+		case 2:
 			return nil, ErrStopped
 		}
 	}
@@ -107,11 +113,11 @@ func (n *Node) Call(ctx context.Context, service string, req []byte) ([]byte, er
 // callRemote sends the call and waits; answerNotLeader stands for everything that makes asking again right.
 func (n *Node) callRemote(ctx context.Context, leader uint64, service string, req []byte, changed <-chan struct{}) (answer, error) {
 	c := &n.calls
-	ch := make(chan answer, 1)
+	call := &openCall{to: leader, come: make(chan struct{})}
 	c.mu.Lock()
 	c.next++
 	id := c.next
-	c.open[id] = ch
+	c.open[id] = call
 	c.mu.Unlock()
 	defer func() {
 		c.mu.Lock()
@@ -125,18 +131,18 @@ func (n *Node) callRemote(ctx context.Context, leader uint64, service string, re
 		return answer{status: answerNotLeader}, nil
 	}
 	for {
-		select {
-		case a := <-ch:
-			return a, nil
-		case <-changed:
+		switch n.tasks.Wait(task.Forever, call.come, changed, ctx.Done(), n.dead) {
+		case 0:
+			return call.answer, nil
+		case 1:
 			// Asking again while the first call is still being served could do its work twice.
 			changed = n.pubChange.wait()
 			if n.pub.Load().leader != leader {
 				return answer{status: answerNotLeader}, nil
 			}
-		case <-ctx.Done():
+		case 2:
 			return answer{}, fmt.Errorf("call %s: %w", service, ctx.Err())
-		case <-n.dead:
+		case 3:
 			return answer{}, ErrStopped
 		}
 	}
@@ -152,16 +158,21 @@ func (n *Node) handleCallFrame(from uint64, b []byte) {
 			return
 		}
 		n.calls.mu.Lock()
-		ch := n.calls.open[id]
-		delete(n.calls.open, id)
+		call := n.calls.open[id]
+		if call != nil && call.to != from {
+			call = nil
+		} else {
+			delete(n.calls.open, id)
+		}
 		n.calls.mu.Unlock()
-		if ch != nil {
-			ch <- answer{status, r.Rest()}
+		if call != nil {
+			call.answer = answer{status, r.Rest()}
+			close(call.come)
 		}
 		return
 	}
 	service := r.Bytes()
-	if r.Err() != nil {
+	if r.Err() != nil || !n.knows(from) {
 		return
 	}
 	req := r.Rest()
@@ -184,9 +195,9 @@ func (n *Node) handleCallFrame(from uint64, b []byte) {
 		reply(answerBusy, nil)
 		return
 	}
-	go func() {
+	n.tasks.Go(func() {
 		defer func() { <-n.calls.slots }()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := n.tasks.Timeout(10 * time.Second)
 		defer cancel()
 		body, err := fn(ctx, req)
 		if err != nil {
@@ -200,7 +211,7 @@ func (n *Node) handleCallFrame(from uint64, b []byte) {
 			return
 		}
 		reply(answerOK, body)
-	}()
+	})
 }
 
 // broadcast is a channel that closes at the next change.

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	em "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/peer"
+	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
 )
 
@@ -101,6 +103,54 @@ func TestCatchUpBySnapshot(t *testing.T) {
 	}
 	m.writeOn(m.leader(), 3)
 	m.same()
+}
+
+// A learner that is promoted while it is cut off, and hears of it by a snapshot in the same term, is a voter from then on in
+// what it says of itself.
+func TestAPromotionHeardBySnapshot(t *testing.T) {
+	m := newManual(t, 3)
+	lead, lrn := m.nodes[0], m.add(4, true)
+	m.until("ready", func() bool { return lrn.Status().Ready })
+	if !lrn.Status().Learner {
+		t.Fatal("it does not say that it is a learner")
+	}
+	term := lrn.Status().Term
+	m.cutOff(lrn.id)
+	m.change(lead, replica.AddVoter, lrn.id, &em.Part{Promote: &em.Promote{ID: lrn.id}})
+	m.writeOn(lead, 20)
+	m.forgetLog(lrn.id)
+	m.lose = nil
+	m.until("a snapshot", func() bool { return lrn.replaced.Load() == 1 })
+	m.same()
+	st := lrn.Status()
+	if st.Term != term {
+		t.Fatalf("the term went from %d to %d: nothing was tried", term, st.Term)
+	}
+	if st.Learner || !st.Ready {
+		t.Errorf("after its promotion it says: learner %v, ready %v", st.Learner, st.Ready)
+	}
+}
+
+// What a member remembers of the commit index for its next record ends with the log it belongs to: over a snapshot it would go
+// back on disk.
+func TestCommitIndexStaysOverASnapshot(t *testing.T) {
+	m := newManual(t, 3)
+	lead, far := m.nodes[0], m.nodes[2]
+	m.writeOn(lead, 5)
+	m.until("a commit index that no record holds", func() bool { return far.writer.moved != nil })
+	m.cutOff(far.id)
+	m.writeOn(lead, 30)
+	m.forgetLog(far.id)
+	m.lose = nil
+	m.until("a snapshot", func() bool { return far.replaced.Load() == 1 })
+	at := far.appliedIdx
+	for i := range 3 {
+		m.writeOn(lead, 1)
+		m.same()
+		if hs := far.wal.HardState(); hs.Commit < at {
+			t.Fatalf("write %d after the snapshot of index %d: the log says that %d was committed, in term %d", i, at, hs.Commit, hs.Term)
+		}
+	}
 }
 
 // A stream that is lost or damaged on the way leaves the receiver as it was, and comes again.

@@ -46,12 +46,15 @@ type change struct {
 // a change it does not allow into an empty entry without a word). Loop only, leader only.
 func (n *Node) startChange(p *pending) {
 	if n.changing != nil || n.termApplied != n.rep.Term() {
-		n.later(func() error { // try again shortly, behind what is queued now
-			if p.state.Load() != stateAbandoned {
-				n.lanes.unshift([]*pending{p})
-			}
-			return nil
-		})
+		if len(n.changes) >= maxChanges {
+			n.changes = slices.DeleteFunc(n.changes, func(p *pending) bool { return p.call == nil && p.state.Load() == stateAbandoned })
+		}
+		if len(n.changes) >= maxChanges {
+			n.refused.Add(1)
+			n.complete(p, nil, ErrOverloaded)
+			return
+		}
+		n.changes = append(n.changes, p)
 		return
 	}
 	if p.call == nil && !p.state.CompareAndSwap(stateQueued, stateDispatched) {
@@ -69,6 +72,20 @@ func (n *Node) startChange(p *pending) {
 	n.changing = p
 }
 
+// maxChanges bounds the membership changes that wait for the one in flight; further ones are refused.
+const maxChanges = 64
+
+// requeueChanges puts waiting membership changes back in front of their lane once the first of them can be proposed, or once this
+// member does not lead any more: they then end as those do that come there. Loop only.
+func (n *Node) requeueChanges() {
+	if len(n.changes) == 0 || n.rep.IsLeader() && (n.changing != nil || n.termApplied != n.rep.Term()) {
+		return
+	}
+	n.lanes.unshift(n.changes)
+	clear(n.changes)
+	n.changes = n.changes[:0]
+}
+
 // changeApplied follows a membership change with what it means for this member. Loop only.
 func (n *Node) changeApplied() error {
 	n.changing = nil
@@ -82,9 +99,10 @@ func (n *Node) changeApplied() error {
 		n.complete(p, n.changedTo, nil)
 	}
 	n.soleVoter = isSole(n.rep.Conf(), n.id)
+	n.aloneFrom = n.rep.Commit()
 	n.syncPeers()
 	n.publish(true)
-	if n.members.Removed(n.id) {
+	if n.members.Removed(n.id) && !n.cfg.stopped {
 		n.later(func() error {
 			// The others stop talking to it, so nobody would tell it again after a restart.
 			if err := n.store.Flush(); err != nil {
@@ -118,6 +136,9 @@ func (n *Node) connect(id uint64, urls []string) {
 		return
 	}
 	n.peered[id] = struct{}{}
+	if _, ok := n.members.Get(id); !ok {
+		n.pending.add(id)
+	}
 	n.net.SetPeer(id, dialable(urls))
 }
 
@@ -329,7 +350,8 @@ func (n *Node) addMember(ctx context.Context, m em.Member) (em.Member, error) {
 		// The new one could reach nobody, and as a voter it would take the quorum with it for good.
 		return m, fmt.Errorf("%w: no member has a peer address; start this one with --peer first", ErrUnhealthy)
 	}
-	if !n.cfg.LooseReconfig && !n.allHealthy(members) {
+	// Whether it votes or not: etcd counts the new member as one that is down, unless there is a single voter.
+	if !n.cfg.LooseReconfig && voters > 1 && n.healthyVoters(members) < (voters+1)/2+1 {
 		return m, ErrUnhealthy
 	}
 	m.ID = randomID()
@@ -340,14 +362,15 @@ func (n *Node) addMember(ctx context.Context, m em.Member) (em.Member, error) {
 	return m, n.propChange(ctx, kind, m.ID, &em.Part{Add: &em.Add{Member: m}})
 }
 
-// allHealthy: every voter has been connected to this leader without a break for a while.
-func (n *Node) allHealthy(members []em.Member) bool {
+// healthyVoters counts the voters that have been connected to this leader without a break for a while, itself among them.
+func (n *Node) healthyVoters(members []em.Member) int {
+	healthy := 0
 	for _, o := range members {
-		if o.ID != n.id && !o.Learner && time.Duration(n.net.ConnectedFor(o.ID)) < n.cfg.HealthyAfter {
-			return false
+		if !o.Learner && (o.ID == n.id || time.Duration(n.net.ConnectedFor(o.ID)) >= n.cfg.HealthyAfter) {
+			healthy++
 		}
 	}
-	return true
+	return healthy
 }
 
 // removeMember runs on the leader.
@@ -358,13 +381,10 @@ func (n *Node) removeMember(ctx context.Context, id uint64) error {
 		return ErrMemberNotFound
 	}
 	if !m.Learner {
-		voters, started, healthy := 0, 0, 0
+		voters, started := 0, 0
 		for _, o := range members {
 			if o.Learner {
 				continue
-			}
-			if o.ID == n.id || time.Duration(n.net.ConnectedFor(o.ID)) >= n.cfg.HealthyAfter {
-				healthy++
 			}
 			if o.ID == id {
 				continue
@@ -390,7 +410,7 @@ func (n *Node) removeMember(ctx context.Context, id uint64) error {
 		}
 		// A member that is down is no part of the active quorum and may go; a live one only if the rest stays healthy.
 		if n.net.ConnectedFor(id) > 0 && !n.cfg.LooseReconfig {
-			if healthy-1 < voters/2+1 {
+			if n.healthyVoters(members)-1 < voters/2+1 {
 				return ErrUnhealthy
 			}
 		}
@@ -407,18 +427,42 @@ func (n *Node) promoteMember(ctx context.Context, id uint64) error {
 	if !m.Learner {
 		return ErrMemberNotLearner
 	}
-	if !n.caughtUp(id) {
+	voters, started := 1, 1 // with the one to be promoted
+	for _, o := range n.members.List() {
+		if o.Learner {
+			continue
+		}
+		voters++
+		if o.Name != "" {
+			started++
+		}
+	}
+	if !n.cfg.LooseReconfig && started < voters/2+1 {
+		return ErrNotEnoughStarted
+	}
+	switch near, err := n.near(ctx, id); {
+	case err != nil:
+		return err
+	case !near:
 		return ErrLearnerNotReady
 	}
 	return n.propChange(ctx, replica.AddVoter, id, &em.Part{Promote: &em.Promote{ID: id}})
 }
 
-// caughtUp: the learner's log holds at least nine tenths of the leader's (etcd's measure).
+// near asks the loop whether a learner has caught up: what is published of it may be half a second old.
+func (n *Node) near(ctx context.Context, id uint64) (bool, error) {
+	answer := false
+	if err := n.onLoop(ctx, func() { answer = n.caughtUp(id) }); err != nil {
+		return false, err
+	}
+	return answer, nil
+}
+
+// caughtUp: the learner's log holds at least nine tenths of the leader's (etcd's measure). Loop only.
 func (n *Node) caughtUp(id uint64) bool {
-	p := n.pub.Load()
-	for _, pr := range p.progress {
+	for _, pr := range n.rep.Progress() {
 		if pr.ID == id {
-			return pr.Match > 0 && pr.Match*10 >= n.commitIdx.Load()*9
+			return pr.Match > 0 && pr.Match*10 >= n.rep.Commit()*9
 		}
 	}
 	return false
@@ -480,39 +524,30 @@ func (n *Node) transfer(ctx context.Context, to uint64) error {
 	if to == n.id {
 		return nil
 	}
-	started := make(chan error, 1)
-	n.later(func() error {
-		target := transferTarget(n.rep.Progress(), n.id, to)
-		if target == 0 || !n.rep.IsLeader() {
-			started <- ErrTransferTargetUnknown
-			return nil
+	target := uint64(0)
+	if err := n.onLoop(context.Background(), func() {
+		if n.rep.IsLeader() {
+			target = transferTarget(n.rep.Progress(), n.id, to)
 		}
-		n.startTransfer(target)
-		started <- nil
-		return nil
-	})
-	select {
-	case err := <-started:
-		if err != nil {
-			return err
+		if target != 0 {
+			n.startTransfer(target)
 		}
-	case <-n.dead:
-		return ErrStopped
+	}); err != nil {
+		return err
 	}
-	deadline := time.NewTimer(3 * time.Duration(n.cfg.ElectionTicks) * n.cfg.TickInterval)
-	defer deadline.Stop()
+	if target == 0 {
+		return ErrTransferTargetUnknown
+	}
+	deadline := n.clock.Mono() + 3*time.Duration(n.cfg.ElectionTicks)*n.cfg.TickInterval
 	for {
 		changed := n.pubChange.wait()
 		if l := n.pub.Load().leader; l != n.id && l != 0 {
 			return nil
 		}
-		select {
-		case <-changed:
-		case <-deadline.C:
+		switch n.tasks.Wait(max(deadline-n.clock.Mono(), 0), changed, ctx.Done(), n.dead) {
+		case -1, 1:
 			return ErrTimeoutTransfer
-		case <-ctx.Done():
-			return ErrTimeoutTransfer
-		case <-n.dead:
+		case 2:
 			return ErrStopped
 		}
 	}

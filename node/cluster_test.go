@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/disk"
+	em "github.com/holdfastdb/holdfast/entry/member"
 )
 
 // cluster is members over real TCP on loopback, each in a directory of its own.
@@ -26,15 +28,24 @@ type cluster struct {
 	tick  time.Duration // 0 = the default
 }
 
-// freeAddr is an address nobody listens on just now.
+// given holds every address that freeAddr gave out: the system may offer a port again as soon as it is closed, and two members of
+// one test at one address are refused.
+var given sync.Map
+
+// freeAddr is an address nobody listens on just now and no other test was given.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := l.Addr().String()
+		l.Close()
+		if _, taken := given.LoadOrStore(addr, true); !taken {
+			return addr
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func newCluster(t testing.TB, names ...string) *cluster {
@@ -156,7 +167,11 @@ func (c *cluster) follower() (name string, n *Node) {
 // healthy waits until the leader counts everybody as healthy, which takes a second of unbroken connections.
 func (c *cluster) healthy() {
 	c.t.Helper()
-	await(c.t, "all healthy", func() bool { _, l := c.leader(); return l.allHealthy(l.members.List()) })
+	await(c.t, "all healthy", func() bool {
+		_, l := c.leader()
+		members := l.members.List()
+		return l.healthyVoters(members) == len(slices.DeleteFunc(members, func(m em.Member) bool { return m.Learner }))
+	})
 }
 
 func TestThreeMembers(t *testing.T) {

@@ -25,8 +25,8 @@ func standsFirst(name string, peers map[string]string) bool {
 // standFirst runs on that member until there is a leader, or for as long as raft's own timeouts need at least.
 func (n *Node) standFirst() {
 	pause := firstPause
-	over := time.After(time.Duration(n.cfg.ElectionTicks) * n.cfg.TickInterval)
-	for {
+	over := n.clock.Mono() + time.Duration(n.cfg.ElectionTicks)*n.cfg.TickInterval
+	for n.clock.Mono() < over {
 		wait := 5 * time.Millisecond
 		switch {
 		case n.pub.Load().leader != 0:
@@ -40,14 +40,8 @@ func (n *Node) standFirst() {
 				return nil
 			})
 		}
-		select {
-		case <-over:
+		if n.tasks.Wait(wait, n.dead, n.stop) >= 0 {
 			return
-		case <-n.dead:
-			return
-		case <-n.stop:
-			return
-		case <-time.After(wait):
 		}
 	}
 }

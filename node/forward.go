@@ -2,6 +2,8 @@ package node
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
@@ -137,26 +139,55 @@ func (n *Node) resend(lead uint64) {
 // commandID names a command for the life of the cluster.
 type commandID struct{ origin, seq uint64 }
 
+// maxOrigins bounds whose commands the leader tells apart in one term: each start of a member is one.
+const maxOrigins = 1 << 14
+
 // maxTurnedAway bounds how many refused commands the leader remembers, to refuse them again if the refusal was lost.
 const maxTurnedAway = 1 << 16
 
-// takeCommands queues forwarded commands on the leader. Loop only (it owns accepted).
-func (n *Node) takeCommands(from uint64, b []byte) {
+// refusable is why a forwarded command may not get into the log, nil if it may. A member of another build may know lanes and parts
+// that this one does not. Loop only.
+func (n *Node) refusable(lane Lane, cmd []byte, mine bool) error {
+	switch {
+	case lane >= laneCount:
+		return fmt.Errorf("lane %d, which this build does not have", lane)
+	case !mine:
+		return errors.New("a command of another term than its frame")
+	}
+	if err := n.arrived.Decode(cmd); err != nil {
+		return err
+	}
+	return n.applier.Applicable(n.arrived.Parts)
+}
+
+// complain logs why something that another member sent was not taken, once a second at most: it may send it without end. Loop only.
+func (n *Node) complain(text string, from uint64, why error) {
+	if now := n.clock.Mono(); now >= n.complainAt {
+		n.complainAt = now + time.Second
+		n.log.Warn(text, "member", fmt.Sprintf("%x", from), "err", why)
+	}
+}
+
+// takeCommands queues forwarded commands on the leader, or refuses all of them if there was no room for more than their names
+// (full). Loop only (it owns accepted).
+func (n *Node) takeCommands(from uint64, b []byte, full bool) {
 	r := wire.NewReader(b)
 	term, after := r.Uvarint(), r.Uvarint()
 	var refused []byte
 	leads := n.rep.IsLeader() && n.rep.Term() == term
 	for r.Len() > 0 {
 		lane, cmd := Lane(r.Byte()), r.Bytes()
-		if r.Err() != nil || lane >= laneCount {
-			return
+		if r.Err() != nil {
+			break // what stands before it gets its answer
 		}
 		origin, seq, cterm, err := entry.DecodeCommandID(cmd)
-		if err != nil || cterm != term {
-			return
+		if err != nil {
+			continue // there is nobody to answer
 		}
 		reason := byte(refusedNotLeader)
-		if leads {
+		if _, had := n.accepted[origin]; leads && !had && len(n.accepted) >= maxOrigins {
+			reason = refusedOverload
+		} else if leads {
 			if after > n.accepted[origin] {
 				return // a frame before this one was lost
 			}
@@ -167,7 +198,12 @@ func (n *Node) takeCommands(from uint64, b []byte) {
 				}
 			} else {
 				n.accepted[origin] = seq
-				if n.lanes.push(&pending{lane: lane, foreign: cmd, term: term, size: len(cmd) + overheadBytes}) {
+				// A refusal like that of a full queue, which members of all builds understand: nothing was proposed.
+				if full {
+					// Counted and remembered like one that found its lane full.
+				} else if err := n.refusable(lane, cmd, cterm == term); err != nil {
+					n.complain("command refused", from, err)
+				} else if n.lanes.push(&pending{lane: lane, foreign: cmd, term: term, size: len(cmd) + overheadBytes}) {
 					continue
 				}
 				if len(n.turnedAway) >= maxTurnedAway {
@@ -192,9 +228,12 @@ func (n *Node) takeCommands(from uint64, b []byte) {
 }
 
 // takeRefusals ends or queues again what the leader of that term did not take. Loop only.
-func (n *Node) takeRefusals(b []byte) {
+func (n *Node) takeRefusals(from uint64, b []byte) {
 	r := wire.NewReader(b)
 	term := r.Uvarint()
+	if from != n.rep.Leader() {
+		return // only the leader knows; it says so again when it is asked again
+	}
 	for r.Len() > 0 {
 		reason, origin, seq := r.Byte(), r.Uint64(), r.Uvarint()
 		if r.Err() != nil {
@@ -235,7 +274,10 @@ func (n *Node) introduce() {
 // introduced learns the address of a member that the log here does not know yet; what the log knows counts more. The
 // network has checked that the sender belongs to this cluster. Loop only.
 func (n *Node) introduced(from uint64, addr []byte) {
-	if _, known := n.members.Get(from); known || n.members.Removed(from) || len(addr) == 0 || len(addr) > 512 {
+	if _, known := n.members.Get(from); known || from == n.id || n.members.Removed(from) || len(addr) == 0 || len(addr) > 512 {
+		return
+	}
+	if !n.pending.has(from) && n.pending.full() {
 		return
 	}
 	n.connect(from, []string{string(addr)})

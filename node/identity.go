@@ -30,6 +30,17 @@ type Identity struct {
 	PeerAddr string `json:"peer_addr,omitempty"`
 	// Peers are the members a joining member was told of: id → host:port.
 	Peers map[uint64]string `json:"peers,omitempty"`
+	// Making is what fills this directory from a copy of another server's data, "" once that has ended. What an interrupted
+	// one leaves must not begin an empty cluster, as the directory of a first start may.
+	Making string `json:"making,omitempty"`
+}
+
+// unfinished returns the refusal of a directory whose making from a copy did not end, nil for any other.
+func (id *Identity) unfinished(dir string) error {
+	if id.Making == "" {
+		return nil
+	}
+	return fmt.Errorf("%s holds %s that did not end: remove the directory and begin that again", dir, id.Making)
 }
 
 // ErrNoIdentity: the directory holds no Holdfast data.
@@ -69,6 +80,19 @@ func (id *Identity) write(f disk.FS, dir string) error {
 
 // newIdentity makes or reads the identity of a directory that does not belong to a cluster yet.
 func newIdentity(f disk.FS, dir, name, peerAddr string) (*Identity, error) {
+	id, err := newIdentityIn(f, dir, name, peerAddr, "", false)
+	if err == nil {
+		err = id.unfinished(dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return id, nil
+}
+
+// newIdentityIn is newIdentity for a directory that is made from a copy, which making says in words; besideEtcd allows the
+// directory member, which is etcd's.
+func newIdentityIn(f disk.FS, dir, name, peerAddr, making string, besideEtcd bool) (*Identity, error) {
 	id, err := ReadIdentity(f, dir)
 	if err == nil {
 		id.PeerAddr = peerAddr
@@ -85,11 +109,14 @@ func newIdentity(f disk.FS, dir, name, peerAddr string) (*Identity, error) {
 		return nil, err
 	}
 	for _, n := range names {
+		if besideEtcd && n == "member" {
+			continue
+		}
 		if n == "wal" || n == "store" || strings.HasPrefix(n, "member") {
 			return nil, fmt.Errorf("%s is not empty and has no identity file: it is not a Holdfast data directory, or a damaged one", dir)
 		}
 	}
-	id = &Identity{Format: FormatVersion, Name: name, Member: randomID(), Nonce: randomID(), PeerAddr: peerAddr}
+	id = &Identity{Format: FormatVersion, Name: name, Member: randomID(), Nonce: randomID(), PeerAddr: peerAddr, Making: making}
 	return id, id.write(f, dir)
 }
 
@@ -102,9 +129,4 @@ func randomID() uint64 {
 			return v
 		}
 	}
-}
-
-func walExists(f disk.FS, dir string) bool {
-	names, err := f.List(dir)
-	return err == nil && len(names) > 0
 }

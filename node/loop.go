@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
@@ -13,32 +12,6 @@ import (
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/wal"
 )
-
-// inbox is how other goroutines reach the loop.
-type inbox struct {
-	mu     sync.Mutex
-	frames []frame
-	funcs  []func() error
-	spareF []frame
-}
-
-type frame struct {
-	from uint64
-	lane peer.Lane
-	b    []byte
-}
-
-// HandleFrame implements peer.Handler.
-func (n *Node) HandleFrame(from uint64, lane peer.Lane, b []byte) {
-	if lane == peer.LaneForward && len(b) > 0 && (b[0] == frameCall || b[0] == frameAnswer) {
-		n.handleCallFrame(from, b)
-		return
-	}
-	n.inbox.mu.Lock()
-	n.inbox.frames = append(n.inbox.frames, frame{from, lane, b})
-	n.inbox.mu.Unlock()
-	n.wakeup()
-}
 
 // Reconnected implements peer.Handler: what was sent to the leader before may be lost.
 func (n *Node) Reconnected(to uint64, lane peer.Lane) {
@@ -50,14 +23,6 @@ func (n *Node) Reconnected(to uint64, lane peer.Lane) {
 			return nil
 		})
 	}
-}
-
-// later runs f on the loop. An error from f is fatal.
-func (n *Node) later(f func() error) {
-	n.inbox.mu.Lock()
-	n.inbox.funcs = append(n.inbox.funcs, f)
-	n.inbox.mu.Unlock()
-	n.wakeup()
 }
 
 // run is the loop goroutine.
@@ -105,6 +70,7 @@ func (n *Node) Pump() error {
 	}
 	n.tickIfDue()
 	for {
+		n.requeueChanges()
 		// New work goes to the disk before committed work is applied, so that the disk is busy meanwhile.
 		if err := n.dispatch(); err != nil {
 			return err
@@ -127,48 +93,6 @@ func (n *Node) Pump() error {
 	n.kickWriter()
 	n.housekeeping()
 	n.publish(false)
-	return nil
-}
-
-func (n *Node) drainInbox() error {
-	n.inbox.mu.Lock()
-	frames, funcs := n.inbox.frames, n.inbox.funcs
-	n.inbox.frames, n.inbox.funcs = n.inbox.spareF[:0], nil
-	n.inbox.mu.Unlock()
-	for i := range frames {
-		f := &frames[i]
-		if f.lane == peer.LaneForward {
-			switch {
-			case len(f.b) == 0:
-			case f.b[0] == frameCommands:
-				n.takeCommands(f.from, f.b[1:])
-			case f.b[0] == frameRefused:
-				n.takeRefusals(f.b[1:])
-			case f.b[0] == frameReachMe:
-				n.introduced(f.from, f.b[1:])
-			}
-			continue
-		}
-		acked, err := n.rep.Receive(f.from, f.b)
-		if err != nil {
-			n.log.Warn("message dropped", "err", err)
-		}
-		if s, ok := n.sent[f.from]; ok && acked >= s.index {
-			took := n.clock.Mono() - s.at
-			n.steps.Replicate.Done(1, took)
-			n.latencyOf(f.from).add(took)
-			delete(n.sent, f.from)
-		}
-	}
-	clear(frames)
-	n.inbox.mu.Lock()
-	n.inbox.spareF = frames
-	n.inbox.mu.Unlock()
-	for _, f := range funcs {
-		if err := f(); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -263,6 +187,7 @@ func (n *Node) noticeTerm() {
 func (n *Node) apply(cs []replica.Committed) error {
 	start := n.clock.Mono()
 	for i := range cs {
+		n.tasks.Yield() // others may have applied it, and answered, before it is applied here
 		c := &cs[i]
 		data := c.Data
 		var extra func(store.Batch) error
@@ -307,19 +232,20 @@ func (n *Node) apply(cs []replica.Committed) error {
 func (n *Node) publish(force bool) {
 	old := n.pub.Load()
 	term := n.rep.Term()
+	conf := n.rep.Conf()
 	ready := n.rep.Leader() != 0 && n.termApplied == term && term != 0
 	n.commitIdx.Store(n.rep.Commit())
 	n.shownIdx.Store(n.appliedIdx)
 	p := published{leader: n.rep.Leader(), term: term, ready: ready}
 	if ready && n.rep.IsLeader() {
 		p.leads = term
-		p.sole = n.soleVoter
+		p.sole = n.soleVoter && len(conf.Learners) == 0 && n.appliedIdx >= n.aloneFrom
 	}
 	if old != nil && !force && old.leader == p.leader && old.term == p.term && old.leads == p.leads && old.sole == p.sole &&
 		old.ready == p.ready {
 		return
 	}
-	p.conf = n.rep.Conf()
+	p.conf = conf
 	if old != nil && old.leader != p.leader {
 		switch {
 		case p.leader == n.id:
@@ -351,7 +277,7 @@ func (n *Node) housekeeping() {
 	}
 	n.finishUp(now)
 	if now >= n.truncateAt {
-		n.truncateAt = now + 5*time.Second
+		n.truncateAt = now + n.cfg.TruncateEvery
 		n.truncate()
 	}
 	if now >= n.promoteAt {
@@ -376,8 +302,11 @@ func (n *Node) forgetAbandoned() {
 	}
 }
 
-// logTail is the default of Config.LogTailBytes.
-const logTail = 64 << 20
+// logTail and truncateEvery are the defaults of Config.LogTailBytes and Config.TruncateEvery.
+const (
+	logTail       = 64 << 20
+	truncateEvery = 5 * time.Second
+)
 
 // finishUp proposes an empty entry when a machine has work left over that only entries carry on (history behind a
 // compaction is dropped piece by piece): a cluster that refuses puts for want of room would otherwise never free any.

@@ -29,6 +29,12 @@ func (n *Node) WritesQueued() bool {
 	return len(n.writer.queue) > 0
 }
 
+// Promises are the term, vote and commit index as this member's log holds them.
+func (n *Node) Promises() (term, vote, commit uint64) {
+	hs := n.wal.HardState()
+	return hs.Term, hs.Vote, hs.Commit
+}
+
 // ChangeAsync proposes one membership change with its part of the member machine, without the checks of AddMember and its
 // like. done is called on the loop: ErrSuperseded if this member does not lead.
 func (n *Node) ChangeAsync(kind replica.ChangeKind, id uint64, part *em.Part, done func(*entry.Result, error)) error {

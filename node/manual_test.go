@@ -17,6 +17,7 @@ import (
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	em "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/peer"
+	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
 )
 
@@ -31,9 +32,11 @@ type manual struct {
 	wire []parcel // guarded by mu: services answer calls on goroutines of their own
 	// lose says which frames are lost on the way; nil: none.
 	lose func(p parcel) bool
-	fs   map[uint64]*disk.Mem
-	bad  map[uint64]*disk.Faulty // around fs
-	mem  map[uint64]*store.Mem
+	// sending sees a frame at the moment a member sends it, and says whether it has carried it itself; nil: nobody looks.
+	sending func(p parcel) bool
+	fs      map[uint64]*disk.Mem
+	bad     map[uint64]*disk.Faulty // around fs
+	mem     map[uint64]*store.Mem
 }
 
 type parcel struct {
@@ -55,6 +58,9 @@ func (manualNet) Traffic(uint64) *peer.Traffic { return nil }
 func (manualNet) Close() error                 { return nil }
 
 func (n manualNet) Send(to uint64, lane peer.Lane, frame []byte) bool {
+	if f := n.m.sending; f != nil && f(parcel{n.self, to, lane, frame}) {
+		return true
+	}
 	n.m.mu.Lock()
 	n.m.wire = append(n.m.wire, parcel{n.self, to, lane, frame})
 	n.m.mu.Unlock()
@@ -147,6 +153,40 @@ func (m *manual) crash(id uint64) {
 			n.Stop()
 			m.nodes = append(m.nodes[:i:i], m.nodes[i+1:]...)
 		}
+	}
+}
+
+// add makes a new member known to the cluster and starts it; it returns once it has the same state as the others.
+func (m *manual) add(id uint64, learner bool) *Node {
+	m.t.Helper()
+	lead := m.leader()
+	mb := em.Member{ID: id, Name: fmt.Sprintf("n%d", id), PeerURLs: []string{fmt.Sprintf("http://10.0.0.%d:2380", id)}, Nonce: id, Learner: learner}
+	kind := replica.AddVoter
+	if learner {
+		kind = replica.AddLearner
+	}
+	m.change(lead, kind, id, &em.Part{Add: &em.Add{Member: mb}})
+	m.fs[id] = disk.NewMem()
+	m.bad[id] = disk.NewFaulty(m.fs[id])
+	ident := Identity{Name: mb.Name, Member: id, Nonce: id, Peers: map[uint64]string{lead.id: "10.0.0.1:2380"}}
+	if err := Initialise(m.config(id), ident, 0xc1, nil); err != nil {
+		m.t.Fatal(err)
+	}
+	n := m.open(id)
+	m.same()
+	return n
+}
+
+// change makes one membership change through the leader.
+func (m *manual) change(lead *Node, kind replica.ChangeKind, id uint64, part *em.Part) {
+	m.t.Helper()
+	o := &outcome{}
+	if err := lead.ChangeAsync(kind, id, part, func(r *entry.Result, err error) { o.done, o.res, o.err = true, r, err }); err != nil {
+		m.t.Fatal(err)
+	}
+	m.until("the change", func() bool { return o.done })
+	if o.err != nil || o.res.Rejection != nil {
+		m.t.Fatal(o.err, o.res)
 	}
 }
 

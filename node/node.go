@@ -24,6 +24,7 @@ import (
 	"github.com/holdfastdb/holdfast/entry"
 	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/internal/meter"
+	"github.com/holdfastdb/holdfast/internal/task"
 	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/machine/etcd2"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
@@ -55,6 +56,8 @@ type Config struct {
 	Store func(dir string) (store.Store, error)
 	// Manual: no goroutines; the caller drives Pump, Tick and WriteStep (simulation).
 	Manual bool
+	// Tasks runs what works beside the loop; nil: goroutines.
+	Tasks task.Runner
 
 	Dir string
 	// WALDir is where the log's segments lie if not in DIR/wal: a disk of their own. It must be given at every start.
@@ -77,7 +80,9 @@ type Config struct {
 	// SegmentBytes is the size of a log segment, 0 = the log's default. LogTailBytes is how much log is kept for slow
 	// followers beyond what the store holds durably, 0 = 64 MiB. The simulation sets both small.
 	SegmentBytes, LogTailBytes int64
-	Logger                     *slog.Logger
+	// TruncateEvery is how often the log is looked at for what can go, 0 = 5 s.
+	TruncateEvery time.Duration
+	Logger        *slog.Logger
 	// Steps receives counts and times of each step of a write; nil: not measured by others.
 	Steps *meter.Steps
 	// shares of MemoryBytes, set with the defaults.
@@ -85,6 +90,9 @@ type Config struct {
 	// OnFatal is called once, from any goroutine, when the node stops because it must; nil: nothing. The node does not
 	// answer anything any more when it is called.
 	OnFatal func(error)
+
+	// stopped: a copy of a member that does not run and of which all is to be read (SaveStopped).
+	stopped bool
 
 	// Broken builds, for the simulation to show that it would notice (each is caught by a test in package sim).
 	Break Break
@@ -106,6 +114,7 @@ type Node struct {
 	clock  clock.Clock
 	fs     disk.FS
 	net    peer.Network
+	tasks  task.Runner
 	lock   disk.Unlocker
 	origin uint64 // random per process start: names this process's commands
 	steps  *meter.Steps
@@ -144,13 +153,20 @@ type Node struct {
 	superseded atomic.Int64
 	receiving  atomic.Bool  // a snapshot stream is coming in
 	replaced   atomic.Int64 // snapshots installed
+	installing atomic.Bool  // one at this moment
 	truncating atomic.Bool
+
+	pending acquaintances
+	// stranger is the last one that was not heard and not logged yet.
+	stranger atomic.Uint64
 
 	handedMu sync.Mutex
 	handed   map[uint64]uint64 // added voters' ids given away without a leader, and to which nonce; guarded by handedMu
 
-	closeNet *peer.TCP // the network Start made; closed with the node
-	keepURLs bool      // StartOptions.KeepPeerURLs; set before announce runs
+	closeNet Transport // the network Start made; closed with the node
+	// etcdSaves holds a token while a file for etcd is made or read.
+	etcdSaves chan struct{}
+	keepURLs  bool // StartOptions.KeepPeerURLs; set before announce runs
 
 	// Everything below is owned by the loop.
 	rep           *replica.Replica
@@ -171,12 +187,15 @@ type Node struct {
 	lookAgain     *time.Timer   // wakes the loop at lookAt; nil without a loop
 	lookAt        time.Duration // when packPatience with the last entry is over, if somebody waits for that
 	soleVoter     bool
+	aloneFrom     uint64 // commit index at the last membership change: who left then may have applied that far
 	termApplied   uint64 // term of the last applied entry
 	appliedIdx    uint64
+	knownCommit   uint64 // when it was opened, with Config.stopped
 	lastTick      time.Duration
 	lastWall      int64
-	changing      *pending // membership change in flight
-	changed       *pending // membership change applied and not answered yet
+	changing      *pending   // membership change in flight
+	changes       []*pending // membership changes that wait for it
+	changed       *pending   // membership change applied and not answered yet
 	changedTo     *entry.Result
 	xferTo        uint64
 	xferUntil     time.Duration
@@ -186,6 +205,8 @@ type Node struct {
 	resendWait    time.Duration
 	promoteAt     time.Duration
 	offered       *received
+	arrived       entry.Command // the forwarded command being judged
+	complainAt    time.Duration
 	peered        map[uint64]struct{}
 	sent          map[uint64]sample   // per member, the entry whose acknowledgement is being timed
 	latency       map[uint64]*Latency // per member, what came of it
@@ -195,10 +216,13 @@ type Node struct {
 
 // published is what the loop shows to everybody else.
 type published struct {
-	leader   uint64
-	term     uint64
-	leads    uint64 // term in which this member leads and has applied an entry of that term; 0 otherwise
-	sole     bool   // and is the only voter: reads need no round
+	leader uint64
+	term   uint64
+	leads  uint64 // term in which this member leads and has applied an entry of that term; 0 otherwise
+	// sole: and is the only member, and has applied what any former one can have: nobody applies before this member does, so
+	// reads need no round. It is stored before a message can leave that lets a new member apply anything, and loaded when a
+	// read begins.
+	sole     bool
 	ready    bool
 	conf     replica.Conf
 	progress []replica.Progress
@@ -216,8 +240,8 @@ func Open(cfg Config) (n *Node, err error) {
 	if ident.Cluster == 0 {
 		return nil, fmt.Errorf("open %s: not initialised", cfg.Dir)
 	}
-	n = &Node{cfg: cfg, id: ident.Member, ident: *ident, log: cfg.Logger, clock: cfg.Clock, fs: cfg.FS, net: cfg.Net,
-		steps: cfg.Steps, wake: make(chan struct{}, 1), dead: make(chan struct{}), stop: make(chan struct{}),
+	n = &Node{cfg: cfg, id: ident.Member, ident: *ident, log: cfg.Logger, clock: cfg.Clock, fs: cfg.FS, net: cfg.Net, tasks: cfg.Tasks,
+		steps: cfg.Steps, wake: make(chan struct{}, 1), etcdSaves: make(chan struct{}, 1), dead: make(chan struct{}), stop: make(chan struct{}),
 		nextSeq: 1, inflight: map[uint64]*pending{}, accepted: map[uint64]uint64{}, turnedAway: map[commandID]struct{}{}, snapshots: map[uint64]uint64{}, peered: map[uint64]struct{}{}, sent: map[uint64]sample{}, latency: map[uint64]*Latency{}}
 	var o [8]byte
 	if _, err := rand.Read(o[:]); err != nil {
@@ -226,6 +250,7 @@ func Open(cfg Config) (n *Node, err error) {
 	n.origin = binary.LittleEndian.Uint64(o[:])
 	n.pubChange.init()
 	n.calls.init()
+	n.inbox.limits = defaultInboxLimits
 	n.registerMembership()
 	n.lanes.limit[LaneSystem] = int(cfg.shares.Lane)
 	n.lanes.limit[LaneKV] = int(cfg.shares.Lane)
@@ -239,21 +264,34 @@ func Open(cfg Config) (n *Node, err error) {
 			opening.closeFiles()
 		}
 	}()
-	walDir := cfg.walDir()
-	if !walExists(cfg.FS, walDir) {
-		return nil, fmt.Errorf("open %s: the log of member %x is gone, and with it the memory of its votes: it may not come back "+
-			"under this id; remove the member (holdfast member remove %x), empty the directory, and start with --join", cfg.Dir, n.id, n.id)
+	if err := cfg.refuseRemains(ident); err != nil {
+		return nil, err
 	}
-	if n.wal, err = wal.Open(cfg.FS, walDir, wal.Options{Manual: cfg.Manual, SegmentBytes: cfg.SegmentBytes}); err != nil {
+	if !cfg.Manual {
+		if err := cfg.FS.RemoveAll(etcdSaveDir(cfg.Dir)); err != nil {
+			return nil, fmt.Errorf("open %s: remove what was written for etcd: %w", cfg.Dir, err)
+		}
+		if err := cfg.FS.RemoveAll(stoppedDir(cfg.Dir)); err != nil {
+			return nil, fmt.Errorf("open %s: remove what an unfinished snapshot save left: %w", cfg.Dir, err)
+		}
+	}
+	if n.wal, err = wal.Open(cfg.FS, cfg.walDir(), wal.Options{Manual: cfg.Manual, SegmentBytes: cfg.SegmentBytes}); err != nil {
 		return nil, err
 	}
 	if n.store, err = cfg.openStore(n.fatalLater); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; if a file is damaged, %s", err, beginAgain(n.id))
 	}
 	if err := n.openMachines(); err != nil {
 		return nil, err
 	}
-	if n.members.Removed(n.id) { // the others would not talk to it, and it would wait for them for ever
+	if err := n.refuseGap(); err != nil {
+		return nil, err
+	}
+	if cfg.stopped {
+		if err := n.commitAll(); err != nil {
+			return nil, err
+		}
+	} else if n.members.Removed(n.id) { // the others would not talk to it, and it would wait for them for ever
 		return nil, removedErr(n.id)
 	}
 	if err := n.startReplica(); err != nil {
@@ -285,12 +323,18 @@ func (cfg *Config) defaults() {
 	if cfg.Net == nil {
 		cfg.Net = nobody{}
 	}
+	if cfg.Tasks == nil {
+		cfg.Tasks = task.Goroutines{}
+	}
 	if cfg.MemoryBytes == 0 {
 		cfg.MemoryBytes = 256 << 20
 	}
 	cfg.shares = budget.Of(cfg.MemoryBytes)
 	if cfg.LogTailBytes == 0 {
 		cfg.LogTailBytes = logTail
+	}
+	if cfg.TruncateEvery == 0 {
+		cfg.TruncateEvery = truncateEvery
 	}
 	if cfg.TickInterval == 0 {
 		cfg.TickInterval = tickInterval
@@ -369,8 +413,13 @@ func (n *Node) startReplica() error {
 	st := n.applier.Stamp()
 	n.tick.Store(&tickPoint{base: st.TickMs, mono: n.clock.Mono()})
 	n.lastWall = st.WallNs
-	n.rep, err = replica.New(replica.Config{ID: n.id, WAL: n.wal, Conf: conf, Applied: n.appliedIdx, ElectionTicks: n.cfg.ElectionTicks,
-		HeartbeatTicks: heartbeatTicks, SnapshotPoint: func() (uint64, replica.Conf) { return n.appliedIdx, n.rep.Conf() }, Logger: n.log})
+	id := n.id
+	if n.cfg.stopped {
+		id = nobodysID // an only voter would elect itself and add to the log
+	}
+	n.rep, err = replica.New(replica.Config{ID: id, WAL: n.wal, Conf: conf, Applied: n.appliedIdx, ElectionTicks: n.cfg.ElectionTicks,
+		HeartbeatTicks: heartbeatTicks, SnapshotPoint: func() (uint64, replica.Conf) { return n.appliedIdx, n.rep.Conf() },
+		Readable: n.readable, Logger: n.log})
 	if err != nil {
 		return err
 	}
@@ -393,9 +442,10 @@ func isSole(c replica.Conf, id uint64) bool { return len(c.Voters) == 1 && c.Vot
 func (n *Node) Stop() {
 	n.stopping.Store(true)
 	n.once.Do(func() { close(n.stop) })
-	n.wg.Wait()
 	if n.cfg.Manual {
-		n.die(nil)
+		n.die(nil) // whoever drives it ends its tasks
+	} else {
+		n.wg.Wait()
 	}
 	if n.closeNet != nil {
 		n.closeNet.Close()
@@ -456,6 +506,21 @@ func (n *Node) wakeup() {
 	default:
 	}
 }
+
+// beside runs f until it ends by itself, which it must do soon once n.stop or n.dead is closed: Stop waits for it.
+func (n *Node) beside(f func()) {
+	n.wg.Add(1)
+	n.tasks.Go(func() {
+		defer n.wg.Done()
+		f()
+	})
+}
+
+// Tasks runs what works beside the node, for as long as the node does.
+func (n *Node) Tasks() task.Runner { return n.tasks }
+
+// Mono is this member's monotonic clock.
+func (n *Node) Mono() time.Duration { return n.clock.Mono() }
 
 // KV gives the readers of the kv machine. Read after Linearize, or accept any age.
 func (n *Node) KV() *kv.Machine { return n.kv }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
+	"github.com/holdfastdb/holdfast/internal/task"
 )
 
 // How a proposal or a read can end other than well. Propose ends in exactly one of: applied (a Result, perhaps with a
@@ -27,6 +28,8 @@ var (
 	ErrStopped = errors.New("node stopped")
 	// ErrTooLarge: a command over entry.MaxCommandBytes; nothing was proposed.
 	ErrTooLarge = errors.New("command too large")
+	// ErrInapplicable: a command that would stop every member that applies it, at each of its restarts; nothing was proposed.
+	ErrInapplicable = errors.New("command cannot be applied")
 )
 
 // Lane is the queue a proposal waits in. The log is shared fairly between lanes by bytes; LaneSystem goes first.
@@ -63,6 +66,9 @@ func (n *Node) propose(ctx context.Context, lane Lane, inTerm uint64, ch *change
 	if size > entry.MaxCommandBytes {
 		return nil, ErrTooLarge
 	}
+	if err := n.applier.Applicable(parts); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInapplicable, err)
+	}
 	p := pendingPool.Get().(*pending)
 	p.lane, p.parts, p.size, p.inTerm, p.change = lane, parts, size, inTerm, ch
 	p.queuedAt = n.clock.Mono()
@@ -75,11 +81,8 @@ func (n *Node) propose(ctx context.Context, lane Lane, inTerm uint64, ch *change
 		return nil, ErrOverloaded
 	}
 	n.wakeup()
-	select {
-	case <-p.done:
+	if n.await(ctx, p.done) {
 		return n.finish(p)
-	case <-ctx.Done():
-	case <-n.dead:
 	}
 	for {
 		was := p.state.Load()
@@ -97,6 +100,20 @@ func (n *Node) propose(ctx context.Context, lane Lane, inTerm uint64, ch *change
 			return nil, fmt.Errorf("%w: %w", ErrNoLeader, ctx.Err())
 		}
 	}
+}
+
+// await waits for done, false: ctx or the node ended first. It is Wait without its price: every write and every read comes by.
+func (n *Node) await(ctx context.Context, done <-chan struct{}) bool {
+	if n.cfg.Manual {
+		return n.tasks.Wait(task.Forever, done, ctx.Done(), n.dead) == 0
+	}
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+	case <-n.dead:
+	}
+	return false
 }
 
 func (n *Node) finish(p *pending) (*entry.Result, error) {
@@ -128,6 +145,9 @@ func (n *Node) complete(p *pending, res *entry.Result, err error) {
 // ProposeAsync is Propose for a driver without goroutines: done is called on the loop with the outcome, ErrUnknown never
 // (the caller decides how long it waits).
 func (n *Node) ProposeAsync(lane Lane, inTerm uint64, parts []entry.Part, done func(*entry.Result, error)) error {
+	if err := n.applier.Applicable(parts); err != nil {
+		return fmt.Errorf("%w: %w", ErrInapplicable, err)
+	}
 	p := &pending{lane: lane, parts: parts, inTerm: inTerm, call: done, size: overheadBytes}
 	for i := range parts {
 		p.size += len(parts[i].Body)

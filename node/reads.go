@@ -28,7 +28,8 @@ type reads struct {
 }
 
 type readWaiter struct {
-	done   chan error // capacity 1
+	done   chan struct{} // closed once err is set
+	err    error
 	inTerm uint64
 	call   func(error)
 	gone   atomic.Bool // nobody waits any more
@@ -44,55 +45,58 @@ func (w *readWaiter) finish(err error) {
 		w.call(err)
 		return
 	}
-	w.done <- err
+	w.err = err
+	close(w.done)
 }
 
 // Linearize returns once everything acknowledged anywhere before the call is applied here, by a read-index round shared
-// with whoever else waits. The only voter of a cluster needs no round: what was acknowledged was applied here first.
+// with whoever else waits. A voter that is alone needs no round: what was acknowledged was applied here first.
 // Errors: ErrStopped, or ctx's.
-func (n *Node) Linearize(ctx context.Context) error {
-	if n.stopping.Load() { // what was published last is not true any more
-		return ErrStopped
-	}
-	if n.pub.Load().sole {
-		return nil
-	}
-	return n.linearize(ctx, 0)
-}
+func (n *Node) Linearize(ctx context.Context) error { return n.linearize(ctx, 0) }
 
-// LinearizeInTerm confirms by a heartbeat round that this member led in term at some moment after the call began;
+// LinearizeInTerm is Linearize, and confirms that this member led in term at some moment after the call began;
 // ErrSuperseded if it did not.
-func (n *Node) LinearizeInTerm(ctx context.Context, term uint64) error {
-	if n.stopping.Load() {
-		return ErrStopped
-	}
-	if p := n.pub.Load(); p.sole && p.leads == term {
-		return nil
-	}
-	return n.linearize(ctx, term)
-}
+func (n *Node) LinearizeInTerm(ctx context.Context, term uint64) error { return n.linearize(ctx, term) }
 
 func (n *Node) linearize(ctx context.Context, inTerm uint64) error {
-	w := &readWaiter{done: make(chan error, 1), inTerm: inTerm}
-	n.reads.mu.Lock()
-	n.reads.queue = append(n.reads.queue, w)
-	n.reads.mu.Unlock()
-	n.wakeup()
-	select {
-	case err := <-w.done:
+	if done, err := n.readAlone(inTerm); done {
 		return err
-	case <-ctx.Done():
-		w.gone.Store(true)
-		return ctx.Err()
-	case <-n.dead:
-		return ErrStopped
 	}
+	w := &readWaiter{done: make(chan struct{}), inTerm: inTerm}
+	n.joinRound(w)
+	if n.await(ctx, w.done) {
+		return w.err
+	}
+	w.gone.Store(true)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return ErrStopped
 }
 
-// LinearizeAsync is Linearize for a driver without goroutines.
+// LinearizeAsync is Linearize (inTerm 0) and LinearizeInTerm for a driver without goroutines, by the same decisions: done is
+// called on the loop, or before LinearizeAsync returns if no round is needed. It is not called if the node stops meanwhile.
 func (n *Node) LinearizeAsync(inTerm uint64, done func(error)) {
+	if now, err := n.readAlone(inTerm); now {
+		done(err)
+		return
+	}
+	n.joinRound(&readWaiter{inTerm: inTerm, call: done})
+}
+
+// readAlone decides whether a read is answered without a round, and how. Any goroutine.
+func (n *Node) readAlone(inTerm uint64) (done bool, err error) {
+	if n.stopping.Load() { // what was published last is not true any more
+		return true, ErrStopped
+	}
+	p := n.pub.Load()
+	return p.sole && (inTerm == 0 || inTerm == p.leads), nil
+}
+
+// joinRound puts w among those who wait for the next round.
+func (n *Node) joinRound(w *readWaiter) {
 	n.reads.mu.Lock()
-	n.reads.queue = append(n.reads.queue, &readWaiter{inTerm: inTerm, call: done})
+	n.reads.queue = append(n.reads.queue, w)
 	n.reads.mu.Unlock()
 	n.wakeup()
 }

@@ -27,13 +27,19 @@ const revisionBump = 1_000_000_000
 // every new leader gives them that. Transparency logs are held until they are resumed.
 func Restore(cfg Config, name, peerAddr string, r io.Reader) (*SnapshotInfo, error) {
 	cfg.defaults()
-	if _, err := ReadIdentity(cfg.FS, cfg.Dir); !errors.Is(err, ErrNoIdentity) {
+	if was, err := ReadIdentity(cfg.FS, cfg.Dir); !errors.Is(err, ErrNoIdentity) {
+		if err == nil {
+			err = was.unfinished(cfg.Dir)
+		}
 		if err == nil {
 			err = errors.New("it holds data already; restore into an empty directory")
 		}
 		return nil, fmt.Errorf("restore into %s: %w", cfg.Dir, err)
 	}
-	ident, err := newIdentity(cfg.FS, cfg.Dir, name, peerAddr)
+	if err := cfg.refuseStrayLog(); err != nil {
+		return nil, err
+	}
+	ident, err := newIdentityIn(cfg.FS, cfg.Dir, name, peerAddr, "the restore of a snapshot", false)
 	if err != nil {
 		return nil, err
 	}
@@ -106,6 +112,6 @@ func Restore(cfg Config, name, peerAddr string, r io.Reader) (*SnapshotInfo, err
 		return nil, err
 	}
 	// The commit point of the restore: before it the directory belongs to no cluster.
-	ident.Cluster = randomID()
+	ident.Cluster, ident.Making = randomID(), ""
 	return info, ident.write(cfg.FS, cfg.Dir)
 }

@@ -111,7 +111,7 @@ func writeChunk(w *bufio.Writer, b []byte) error {
 func readChunk(r io.Reader) ([]byte, error) {
 	var h [8]byte
 	if _, err := io.ReadFull(r, h[:]); err != nil {
-		return nil, fmt.Errorf("%w: cut short", ErrBadSnapshot)
+		return nil, fmt.Errorf("%w: cut short: %w", ErrBadSnapshot, err)
 	}
 	n := int(binary.LittleEndian.Uint32(h[:]))
 	if n > maxChunk {
@@ -122,7 +122,7 @@ func readChunk(r io.Reader) ([]byte, error) {
 		k := min(n-len(b), 1<<20)
 		b = append(b, make([]byte, k)...)
 		if _, err := io.ReadFull(r, b[len(b)-k:]); err != nil {
-			return nil, fmt.Errorf("%w: cut short", ErrBadSnapshot)
+			return nil, fmt.Errorf("%w: cut short: %w", ErrBadSnapshot, err)
 		}
 	}
 	if crc32.Checksum(b, castagnoli) != binary.LittleEndian.Uint32(h[4:]) {
@@ -194,24 +194,12 @@ func ReadSnapshot(r io.Reader, head func(*SnapshotInfo) error, fn func(key, valu
 // SaveSnapshot streams a snapshot of this member's state at some applied index after the call began. It does not stop
 // writes. Errors: ErrStopped, ctx's, or w's.
 func (n *Node) SaveSnapshot(ctx context.Context, w io.Writer) error {
-	type got struct {
-		v    store.View
-		info SnapshotInfo
+	v, info, err := n.viewNow(ctx)
+	if err != nil {
+		return err
 	}
-	c := make(chan got, 1)
-	n.later(func() error {
-		c <- got{n.store.NewView(), SnapshotInfo{Cluster: n.ident.Cluster, Index: n.appliedIdx, Term: n.termApplied, Conf: n.rep.Conf()}}
-		return nil
-	})
-	select {
-	case g := <-c:
-		defer g.v.Close()
-		return writeSnapshot(&ctxWriter{ctx, w}, g.v, &g.info)
-	case <-n.dead:
-		return ErrStopped
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	defer v.Close()
+	return writeSnapshot(&ctxWriter{ctx, w}, v, info)
 }
 
 type ctxWriter struct {
@@ -265,8 +253,19 @@ type received struct {
 	took  chan error // answers the stream's goroutine
 }
 
+// ours refuses the contents of another cluster before they are taken.
+func (n *Node) ours(info *SnapshotInfo) error {
+	if info.Cluster != n.ident.Cluster {
+		return fmt.Errorf("%w: it is of cluster %x", ErrBadSnapshot, info.Cluster)
+	}
+	return nil
+}
+
 // HandleStream implements peer.Handler: it builds a new store from the stream, then offers it to raft.
 func (n *Node) HandleStream(from uint64, r io.Reader) error {
+	if !n.knows(from) {
+		return errStranger
+	}
 	var l [4]byte
 	if _, err := io.ReadFull(r, l[:]); err != nil {
 		return err
@@ -279,7 +278,7 @@ func (n *Node) HandleStream(from uint64, r io.Reader) error {
 	if _, err := io.ReadFull(r, head); err != nil {
 		return err
 	}
-	point, err := replica.SnapshotHead(head)
+	point, term, err := replica.SnapshotHead(head)
 	if err != nil {
 		return err
 	}
@@ -296,7 +295,7 @@ func (n *Node) HandleStream(from uint64, r io.Reader) error {
 		marked = true
 		return in.Set(installKey, installMark(point))
 	}
-	info, err := ReadSnapshot(r, nil, func(k, v []byte) error {
+	info, err := ReadSnapshot(n.guardStream(r, term), n.ours, func(k, v []byte) error {
 		if string(k) == string(store.AppliedKey) {
 			return nil // Finish writes it
 		}
@@ -359,6 +358,8 @@ func (n *Node) HandleStream(from uint64, r io.Reader) error {
 // installSnapshot replaces store and log by the received snapshot: first the store by one atomic rename, then the log. A
 // crash between the two is finished at the next start by the install mark (openMachines). Loop only.
 func (n *Node) installSnapshot(w *replica.Write) error {
+	n.installing.Store(true)
+	defer n.installing.Store(false)
 	rc := n.offered
 	n.offered = nil
 	if rc == nil || rc.point.Index != w.Snapshot.Index {
@@ -397,7 +398,7 @@ func (n *Node) installSnapshot(w *replica.Write) error {
 	n.soleVoter = isSole(w.Snapshot.Conf, n.id)
 	n.syncPeers()
 	n.replaced.Add(1)
-	n.pubChange.notify()
+	n.publish(true) // the configuration has changed, and perhaps nothing else that would be noticed
 	for _, o := range n.rep.Written(w) {
 		n.send(&o)
 	}

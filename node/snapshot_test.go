@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/holdfastdb/holdfast/entry"
@@ -189,6 +190,32 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // A restored snapshot is a new cluster of one with the same keys; the log before it is gone and the revisions cannot be mistaken
 // for the old ones.
+// A restore that was interrupted leaves a directory that belongs to no cluster, as a first start does. An empty cluster must not
+// begin there: whoever starts it believes that the data is back.
+func TestWhatAnInterruptedRestoreLeftIsRefused(t *testing.T) {
+	n := startAlone(t, t.TempDir(), nil)
+	mustPropose(t, n, "k", "v")
+	var snapshot bytes.Buffer
+	if err := n.SaveSnapshot(t.Context(), &snapshot); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	half := bytes.NewReader(snapshot.Bytes()[:snapshot.Len()/2])
+	if _, err := Restore(Config{Dir: dir}, "r1", "", half); !errors.Is(err, ErrBadSnapshot) {
+		t.Fatalf("half a snapshot: %v", err)
+	}
+	const want = "that did not end: remove the directory and begin that again"
+	if r, err := Start(within(t), Config{Dir: dir, MemoryBytes: 64 << 20}, StartOptions{Name: "r1"}); err == nil {
+		t.Error("an empty cluster begins in what a restore left")
+		r.Stop()
+	} else if !strings.Contains(err.Error(), want) {
+		t.Error(err)
+	}
+	if _, err := Restore(Config{Dir: dir}, "r1", "", bytes.NewReader(snapshot.Bytes())); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("restored over what a restore left: %v", err)
+	}
+}
+
 func TestRestore(t *testing.T) {
 	n := startAlone(t, t.TempDir(), nil)
 	for i := range 10 {

@@ -38,6 +38,10 @@ type StartOptions struct {
 	// PeerTLS makes every connection between members mutual TLS. PeerDialTLS is for members that are told apart by side;
 	// see peer.TCPOptions.
 	PeerTLS, PeerDialTLS *tls.Config
+	// PeerCertificates tells members' certificates from others of the same authority; nil: all are members'.
+	PeerCertificates *peer.Certificates
+	// PeerConns bounds the connections others have made to this member; 0 = the transport's own bound.
+	PeerConns int
 	// Peers bootstraps a cluster of these members (name → address) if all of them agree that there is none yet, and on
 	// Token.
 	Peers map[string]string
@@ -48,6 +52,18 @@ type StartOptions struct {
 	JoinAdded bool
 	// Notify tells a person what the start waits for; nil: nobody.
 	Notify func(string)
+	// Transport is the network; nil: TCP, at the addresses above. Start closes it with the node.
+	Transport Transport
+}
+
+// Transport is the network of a member that may not belong to a cluster yet. *peer.TCP is the real one.
+type Transport interface {
+	peer.Network
+	// Start begins to serve; Identify says as whom, once that is known.
+	Start(peer.Handler)
+	Identify(cluster, member uint64)
+	// Ask sends a question to whoever listens on addr. A refusal wraps peer.ErrRefused.
+	Ask(ctx context.Context, addr string, question []byte) ([]byte, error)
 }
 
 // Start brings up the member whose data lies in cfg.Dir, making the directory a member of a cluster first if it is
@@ -57,45 +73,37 @@ func Start(ctx context.Context, cfg Config, opt StartOptions) (*Node, error) {
 	if opt.Notify == nil {
 		opt.Notify = func(string) {}
 	}
+	if err := cfg.refuseStrayLog(); err != nil {
+		return nil, err
+	}
 	ident, err := newIdentity(cfg.FS, cfg.Dir, opt.Name, opt.PeerAddr)
 	if err != nil {
 		return nil, err
 	}
 	g := &gate{opt: opt}
 	g.ident.Store(ident)
-	var net *peer.TCP
-	if opt.PeerAddr != "" || len(opt.Peers) > 1 || opt.Join != "" {
+	net := opt.Transport
+	if net == nil && (opt.PeerAddr != "" || len(opt.Peers) > 1 || opt.Join != "") {
 		at, more := opt.PeerAddr, []string(nil)
 		if len(opt.PeerListen) > 0 {
 			at, more = opt.PeerListen[0], opt.PeerListen[1:]
 		}
-		if net, err = peer.ListenTCP(at, peer.TCPOptions{TLS: opt.PeerTLS, DialTLS: opt.PeerDialTLS, Logger: cfg.Logger}, more...); err != nil {
+		if net, err = peer.ListenTCP(at, peer.TCPOptions{TLS: opt.PeerTLS, DialTLS: opt.PeerDialTLS,
+			Members: opt.PeerCertificates, AskedAt: askedAt, Logger: cfg.Logger, MaxConns: opt.PeerConns}, more...); err != nil {
 			return nil, err
 		}
+	}
+	if net != nil {
 		net.Start(g)
 		cfg.Net = net
 	}
 	first := false // this member stands for the first election of a cluster
 	n, err := func() (*Node, error) {
 		if ident.Cluster == 0 {
-			// Nobody else may work on the directory meanwhile.
-			lock, err := cfg.FS.Lock(filepath.Join(cfg.Dir, "LOCK"))
-			if err != nil {
-				return nil, fmt.Errorf("open %s: in use by another process: %w", cfg.Dir, err)
-			}
-			switch {
-			case opt.Join != "":
-				err = join(ctx, &cfg, net, ident, &opt)
-			case len(opt.Peers) > 1:
-				err = bootstrap(ctx, &cfg, net, ident, &opt)
-				first = standsFirst(opt.Name, opt.Peers)
-			default:
-				err = alone(&cfg, ident)
-			}
-			lock.Unlock()
-			if err != nil {
+			if err := enter(ctx, &cfg, net, ident, &opt); err != nil {
 				return nil, err
 			}
+			first = opt.Join == "" && len(opt.Peers) > 1 && standsFirst(opt.Name, opt.Peers)
 		} else if err := ident.write(cfg.FS, cfg.Dir); err != nil { // the peer address may have changed
 			return nil, err
 		}
@@ -113,11 +121,28 @@ func Start(ctx context.Context, cfg Config, opt StartOptions) (*Node, error) {
 	g.node.Store(n)
 	n.closeNet = net
 	n.keepURLs = opt.KeepPeerURLs
-	n.wg.Go(n.announce)
+	n.beside(n.announce)
 	if first {
-		n.wg.Go(n.standFirst)
+		n.beside(n.standFirst)
 	}
 	return n, nil
+}
+
+// enter makes the directory that of a member of a cluster, in the way that was asked for.
+func enter(ctx context.Context, cfg *Config, net Transport, ident *Identity, opt *StartOptions) error {
+	// Nobody else may work on the directory meanwhile.
+	lock, err := cfg.FS.Lock(filepath.Join(cfg.Dir, "LOCK"))
+	if err != nil {
+		return fmt.Errorf("open %s: in use by another process: %w", cfg.Dir, err)
+	}
+	defer lock.Unlock()
+	switch {
+	case opt.Join != "":
+		return join(ctx, cfg, net, ident, opt)
+	case len(opt.Peers) > 1:
+		return bootstrap(ctx, cfg, net, ident, opt)
+	}
+	return alone(cfg, ident)
 }
 
 // announce makes this member's name and addresses known to the log as soon as it can.
@@ -125,20 +150,16 @@ func (n *Node) announce() {
 	for {
 		changed := n.pubChange.wait()
 		if n.pub.Load().ready {
-			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			ctx, cancel := n.tasks.Timeout(5 * time.Second)
 			err := n.Announce(ctx)
 			cancel()
 			if err == nil && n.Announced() {
 				return
 			}
 		}
-		select {
-		case <-n.dead:
+		switch n.tasks.Wait(500*time.Millisecond, n.dead, n.stop, changed) {
+		case 0, 1:
 			return
-		case <-n.stop:
-			return
-		case <-changed:
-		case <-time.After(500 * time.Millisecond):
 		}
 	}
 }
@@ -209,6 +230,15 @@ type question struct {
 	Added    bool   `json:"added,omitempty"` // StartOptions.JoinAdded
 }
 
+// askedAt is the address that a question gives as its asker's own.
+func askedAt(b []byte) string {
+	var q question
+	if json.Unmarshal(b, &q) != nil {
+		return ""
+	}
+	return dialable(peerURLs(q.PeerAddr))
+}
+
 type helloAnswer struct {
 	Name    string            `json:"name"`
 	Member  uint64            `json:"member,string"`
@@ -218,7 +248,7 @@ type helloAnswer struct {
 	Token   string            `json:"token,omitempty"` // and under which token
 }
 
-func ask[T any](ctx context.Context, net *peer.TCP, addr string, q *question) (*T, error) {
+func ask[T any](ctx context.Context, net Transport, addr string, q *question) (*T, error) {
 	b, err := json.Marshal(q)
 	if err != nil {
 		return nil, err
@@ -233,10 +263,12 @@ func ask[T any](ctx context.Context, net *peer.TCP, addr string, q *question) (*
 	return &a, nil
 }
 
-// askAny asks at each of the addresses until one answers; a refusal is an answer.
-func askAny[T any](ctx context.Context, net *peer.TCP, addrs string, q *question) (a *T, err error) {
+// askAny asks at each of the addresses until one answers. A refusal is an answer, unless it may pass by itself: a member that was
+// removed and does not know it yet hears of no leader and says so for ever, while the next one could have answered.
+func askAny[T any](ctx context.Context, net Transport, addrs string, q *question) (a *T, err error) {
 	for _, url := range peerURLs(addrs) {
-		if a, err = ask[T](ctx, net, HostPort(url), q); err == nil || errors.Is(err, peer.ErrRefused) || ctx.Err() != nil {
+		a, err = ask[T](ctx, net, HostPort(url), q)
+		if err == nil || errors.Is(err, peer.ErrRefused) && !passes(err) || ctx.Err() != nil {
 			return a, err
 		}
 	}
@@ -253,15 +285,16 @@ func sharesURL(urls []string, addr string) bool {
 // bootstrap agrees with all listed members on the first state. Ids are made and stored before they are told to anybody,
 // and the cluster id is a hash of them, so members that decide separately decide the same; one that was late finds itself
 // in the answer of one that has decided. Whoever lost its disk in between has another id, and is refused.
-func bootstrap(ctx context.Context, cfg *Config, net *peer.TCP, ident *Identity, opt *StartOptions) error {
+func bootstrap(ctx context.Context, cfg *Config, net Transport, ident *Identity, opt *StartOptions) error {
 	if opt.Peers[opt.Name] == "" {
 		return fmt.Errorf("--peers does not name this member %q: it lists %s", opt.Name, strings.Join(slices.Sorted(maps.Keys(opt.Peers)), ", "))
 	}
 	known := map[string]*helloAnswer{opt.Name: {Name: opt.Name, Member: ident.Member}}
-	told := time.Time{}
+	told := time.Duration(0)
 	for {
 		var missing []string
-		for name, addr := range opt.Peers {
+		for _, name := range slices.Sorted(maps.Keys(opt.Peers)) { // a simulated run must repeat
+			addr := opt.Peers[name]
 			if name == opt.Name {
 				continue
 			}
@@ -275,9 +308,9 @@ func bootstrap(ctx context.Context, cfg *Config, net *peer.TCP, ident *Identity,
 			}
 			if a.Cluster != 0 {
 				if slices.ContainsFunc(a.Members, func(m em.Member) bool { return m.ID == ident.Member }) {
-					return initialise(cfg, ident, a.Cluster, a.Members)
+					return late(cfg, ident, a)
 				}
-				return wasMember(a, opt, ident)
+				return wasMember(a, opt, ident, addr)
 			}
 			if !maps.Equal(a.Peers, opt.Peers) {
 				return fmt.Errorf("member %s was started with another --peers list than this one", name)
@@ -295,17 +328,34 @@ func bootstrap(ctx context.Context, cfg *Config, net *peer.TCP, ident *Identity,
 			slices.SortFunc(members, func(a, b em.Member) int { return strings.Compare(a.Name, b.Name) })
 			return initialise(cfg, ident, clusterID(members), members)
 		}
-		if time.Since(told) > 5*time.Second {
-			told = time.Now()
+		if now := cfg.Clock.Mono(); told == 0 || now-told > 5*time.Second {
+			told = max(now, 1)
 			slices.Sort(missing)
 			opt.Notify("waiting for " + strings.Join(missing, ", ") + " to bootstrap the cluster")
 		}
-		select {
-		case <-ctx.Done():
+		if cfg.Tasks.Wait(askAgain, ctx.Done()) == 0 {
 			return ctx.Err()
-		case <-time.After(askAgain):
 		}
 	}
+}
+
+// late makes one of the first members whose cluster has begun without it. The members in the answer are those of the moment. If
+// they are the first ones still, which the cluster's id shows, it begins with the first state as the others did. If not, what it
+// could write would be another state than theirs, with other voters: it begins empty and gets the state from them.
+func late(cfg *Config, ident *Identity, a *helloAnswer) error {
+	var first []em.Member
+	peers := map[uint64]string{}
+	for _, m := range a.Members {
+		first = append(first, em.Member{ID: m.ID, Name: m.Name, PeerURLs: m.PeerURLs})
+		if m.ID != ident.Member && len(m.PeerURLs) > 0 {
+			peers[m.ID] = dialable(m.PeerURLs)
+		}
+	}
+	slices.SortFunc(first, func(a, b em.Member) int { return strings.Compare(a.Name, b.Name) })
+	if clusterID(first) != a.Cluster {
+		ident.Peers, first = peers, nil
+	}
+	return initialise(cfg, ident, a.Cluster, first)
 }
 
 // askAgain is the time between two rounds of questions to those that begin a cluster together. They are started by a person or
@@ -321,7 +371,7 @@ func clusterID(members []em.Member) uint64 {
 }
 
 // wasMember says what to do with an empty directory whose cluster exists already.
-func wasMember(a *helloAnswer, opt *StartOptions, ident *Identity) error {
+func wasMember(a *helloAnswer, opt *StartOptions, ident *Identity, asked string) error {
 	for _, m := range a.Members {
 		if m.Name == opt.Name || sharesURL(m.PeerURLs, ident.PeerAddr) {
 			return fmt.Errorf("the cluster %x exists and knows %s as member %x, but this data directory is empty: a member that lost its "+
@@ -329,7 +379,7 @@ func wasMember(a *helloAnswer, opt *StartOptions, ident *Identity) error {
 				a.Cluster, opt.Name, m.ID, m.ID, firstAddr(a.Members, m.ID))
 		}
 	}
-	return fmt.Errorf("the cluster %x was bootstrapped without %s: start it with --join %s instead of --peers", a.Cluster, opt.Name, firstAddr(a.Members, 0))
+	return fmt.Errorf("the cluster %x was bootstrapped without %s: start it with --join %s instead of --peers", a.Cluster, opt.Name, HostPort(peerURLs(asked)[0]))
 }
 
 func firstAddr(ms []em.Member, not uint64) string {
@@ -348,11 +398,11 @@ type joinAnswer struct {
 }
 
 // join asks a member to take this one in. The nonce in the identity makes asking again harmless.
-func join(ctx context.Context, cfg *Config, net *peer.TCP, ident *Identity, opt *StartOptions) error {
+func join(ctx context.Context, cfg *Config, net Transport, ident *Identity, opt *StartOptions) error {
 	if ident.PeerAddr == "" {
 		return errors.New("--join needs --peer HOST:PORT, the address at which the other members reach this one")
 	}
-	deadline := time.Now().Add(time.Minute)
+	deadline := cfg.Clock.Mono() + time.Minute
 	for {
 		a, err := askAny[joinAnswer](ctx, net, opt.Join, &question{Kind: "join", Name: opt.Name, PeerAddr: ident.PeerAddr, Nonce: ident.Nonce,
 			Added: opt.JoinAdded})
@@ -360,20 +410,18 @@ func join(ctx context.Context, cfg *Config, net *peer.TCP, ident *Identity, opt 
 			ident.Member, ident.Peers = a.Member, a.Peers
 			return initialise(cfg, ident, a.Cluster, nil)
 		}
-		if errors.Is(err, peer.ErrRefused) && !retryJoin(err) || time.Now().After(deadline) {
+		if errors.Is(err, peer.ErrRefused) && !passes(err) || cfg.Clock.Mono() > deadline {
 			return fmt.Errorf("join through %s: %w", opt.Join, err)
 		}
 		opt.Notify(fmt.Sprintf("cannot join through %s yet: %v", opt.Join, err))
-		select {
-		case <-ctx.Done():
+		if cfg.Tasks.Wait(time.Second, ctx.Done()) == 0 {
 			return ctx.Err()
-		case <-time.After(time.Second):
 		}
 	}
 }
 
-// retryJoin: refusals that pass by themselves.
-func retryJoin(err error) bool {
+// passes reports whether a refusal may pass by itself.
+func passes(err error) bool {
 	for _, e := range []error{ErrUnhealthy, ErrTooManyLearners, ErrNoLeader, ErrNotLeader, ErrSuperseded, ErrUnknown, errNotReady} {
 		if strings.Contains(err.Error(), e.Error()) {
 			return true
@@ -466,6 +514,16 @@ func (n *Node) answerJoin(id uint64) ([]byte, error) {
 	return json.Marshal(a)
 }
 
+// hello answers who this is. Whoever asks need not have shown anything, so a stranger hears only that there is a cluster: not
+// which id this member has, under which it could be spoken to, and not who else there is.
+func (n *Node) hello(q *question) helloAnswer {
+	a, all := helloAnswer{Name: n.ident.Name, Cluster: n.ident.Cluster}, n.members.List()
+	if slices.ContainsFunc(all, func(m em.Member) bool { return q.PeerAddr != "" && sharesURL(m.PeerURLs, q.PeerAddr) }) {
+		a.Member, a.Members = n.id, all
+	}
+	return a
+}
+
 // HandleAsk implements peer.Handler for a running node.
 func (n *Node) HandleAsk(b []byte) ([]byte, error) {
 	var q question
@@ -474,13 +532,13 @@ func (n *Node) HandleAsk(b []byte) ([]byte, error) {
 	}
 	switch q.Kind {
 	case "hello":
-		return json.Marshal(helloAnswer{Name: n.ident.Name, Member: n.id, Cluster: n.ident.Cluster, Members: n.members.List()})
+		return json.Marshal(n.hello(&q))
 	case "join":
 		wait := 10 * time.Second
 		if n.awaited(&q) != nil {
 			wait = 3 * time.Second // perhaps there is no leader before this very member is there; an election takes two
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), wait)
+		ctx, cancel := n.tasks.Timeout(wait)
 		defer cancel()
 		answer, err := n.Call(ctx, "member.join", b)
 		if err != nil && n.pub.Load().leader == 0 {
@@ -531,6 +589,9 @@ func (g *gate) HandleAsk(b []byte) ([]byte, error) {
 	id := g.ident.Load()
 	if q.Kind != "hello" || len(g.opt.Peers) == 0 {
 		return nil, errNotReady
+	}
+	if g.opt.Peers[q.Name] == "" { // started with another list, which it finds out by this one's being empty; or a stranger
+		return json.Marshal(helloAnswer{Name: id.Name})
 	}
 	return json.Marshal(helloAnswer{Name: id.Name, Member: id.Member, Peers: g.opt.Peers, Token: g.opt.Token})
 }

@@ -87,14 +87,19 @@ func (n *Node) LeaderChanged() <-chan struct{} { return n.pubChange.wait() }
 // Counters are for metrics.
 type Counters struct {
 	Refused, Superseded, SnapshotsInstalled int64
+	FramesLost                              int64 // from other members: there was no room while the loop was busy
 	QueuedBytes                             [laneCount]int
 	Store                                   store.Metrics
 	WAL                                     wal.Stats
 	HashIndex, Hash                         uint64
+	Installing                              bool // a snapshot, at this moment
 }
 
 // Counters reads the node's counters.
 func (n *Node) Counters() Counters {
-	return Counters{Refused: n.refused.Load(), Superseded: n.superseded.Load(), SnapshotsInstalled: n.replaced.Load(),
+	n.inbox.mu.Lock()
+	lost := n.inbox.lost
+	n.inbox.mu.Unlock()
+	return Counters{FramesLost: lost, Refused: n.refused.Load(), Superseded: n.superseded.Load(), SnapshotsInstalled: n.replaced.Load(), Installing: n.installing.Load(),
 		QueuedBytes: n.lanes.usage(), Store: n.store.Metrics(), WAL: n.wal.Stats()}
 }

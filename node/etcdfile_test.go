@@ -1,0 +1,292 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/entry"
+	ei "github.com/holdfastdb/holdfast/entry/ident"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/etcdfile"
+	mident "github.com/holdfastdb/holdfast/machine/ident"
+)
+
+// scribble makes n random commands of a client: puts of short and long values, deletes of ranges, Txns, leases that are
+// revoked, and one compaction in the middle.
+func scribble(t *testing.T, n *Node, seed int64, steps int) {
+	rnd := rand.New(rand.NewSource(seed))
+	key := func() []byte { return fmt.Appendf(nil, "k%02d\x00%d", rnd.Intn(20), rnd.Intn(2)) }
+	value := func() []byte {
+		return []byte(strings.Repeat("v", []int{0, 5, 128, 129, 512, 513, 5000}[rnd.Intn(7)]))
+	}
+	lease := func() int64 {
+		if rnd.Intn(3) == 0 {
+			return int64(1 + rnd.Intn(3))
+		}
+		return 0
+	}
+	propose := func(p *ekv.Part) {
+		t.Helper()
+		if _, err := n.Propose(within(t), LaneKV, entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, p)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id := range int64(3) {
+		propose(&ekv.Part{Grant: &ekv.LeaseGrant{ID: id + 1, TTL: 1000 + id}})
+	}
+	for i := range steps {
+		switch k := rnd.Intn(20); {
+		case i == steps*2/3:
+			rev, _ := n.KV().Revision()
+			propose(&ekv.Part{Compact: &ekv.Compact{Revision: rev - 5}})
+		case k == 0:
+			propose(&ekv.Part{Delete: &ekv.DeleteRange{Key: key(), End: []byte("k1")}})
+		case k < 4:
+			propose(&ekv.Part{Delete: &ekv.DeleteRange{Key: key()}})
+		case k == 4:
+			id := lease()
+			propose(&ekv.Part{Revoke: &ekv.LeaseRevoke{IDs: []int64{id}, Expired: true}})
+			propose(&ekv.Part{Grant: &ekv.LeaseGrant{ID: id + 10*int64(i+1), TTL: 30}})
+		case k < 9:
+			a, b := key(), key()
+			txn := &ekv.Txn{Then: []ekv.Op{{Put: &ekv.Put{Key: a, Value: value()}}}}
+			if !bytes.Equal(a, b) {
+				txn.Then = append(txn.Then, ekv.Op{Delete: &ekv.DeleteRange{Key: b}})
+			}
+			propose(&ekv.Part{Txn: txn})
+		default:
+			propose(&ekv.Part{Put: &ekv.Put{Key: key(), Value: value(), Lease: lease()}})
+		}
+	}
+}
+
+// saveEtcd writes a file as the kv door does, without the checksum.
+func saveEtcd(t *testing.T, n *Node) string {
+	t.Helper()
+	f, err := n.EtcdFile(within(t), "3.7.0", "3.7.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var b bytes.Buffer
+	if _, err := f.WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	if int64(b.Len()) != f.Size {
+		t.Fatalf("%d bytes, %d were announced", b.Len(), f.Size)
+	}
+	name := filepath.Join(t.TempDir(), "db")
+	if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// told prints everything a file says, but for what belongs to the cluster it is from.
+func told(t *testing.T, path string) string {
+	t.Helper()
+	f, err := etcdfile.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var out strings.Builder
+	h := f.Head
+	h.Index, h.Term, h.Voters = 0, 0, nil
+	fmt.Fprintf(&out, "%+v revision %d\n", h, f.Revision)
+	for _, err := range []error{
+		f.Changes(func(c *etcdfile.Change) error { fmt.Fprintf(&out, "%+v\n", *c); return nil }),
+		f.Leases(func(l etcdfile.Lease) error { fmt.Fprintf(&out, "%+v\n", l); return nil }),
+		f.Users(func(u etcdfile.User) error { fmt.Fprintf(&out, "%+v\n", u); return nil }),
+		f.Roles(func(r etcdfile.Role) error { fmt.Fprintf(&out, "%+v\n", r); return nil }),
+		f.Alarms(func(a etcdfile.Alarm) error { fmt.Fprintf(&out, "%+v\n", a); return nil }),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out.String()
+}
+
+// allKeys reads every key at one revision.
+func allKeys(t *testing.T, n *Node, rev int64) string {
+	t.Helper()
+	r, _, err := n.KV().Range(&ekv.Range{Key: []byte{0}, End: []byte{0}, Revision: rev}, 0)
+	if err != nil {
+		return err.Error()
+	}
+	var out strings.Builder
+	for _, kv := range r.KVs {
+		fmt.Fprintf(&out, "%q=%q %d %d %d %d\n", kv.Key, kv.Value, kv.CreateRevision, kv.ModRevision, kv.Version, kv.Lease)
+	}
+	return out.String()
+}
+
+// What leaves in etcd's form comes back the same: keys at every revision, leases, users; and goes on the same, compaction and
+// revoking of leases included.
+func TestEtcdFileAndBack(t *testing.T) {
+	for seed := range int64(4) {
+		n := startAlone(t, t.TempDir(), nil)
+		users := []*ei.Part{
+			{RoleAdd: &ei.RoleAdd{Name: "r"}},
+			{RoleGrant: &ei.RoleGrant{Name: "r", Permission: ei.Permission{Access: ei.ReadWrite, Key: []byte("a"), End: []byte{0}}}},
+			{UserAdd: &ei.UserAdd{Name: "u", Verifiers: []ei.Verifier{{Scheme: ei.Bcrypt, Data: []byte("$2a$hash")}}}},
+			{UserAdd: &ei.UserAdd{Name: "w", NoPassword: true}},
+			{UserGrant: &ei.UserGrant{Name: "u", Role: "r"}},
+		}
+		for _, p := range users {
+			if _, err := n.Propose(within(t), LaneSystem, entry.Part{Machine: entry.MachineIdent, Body: ei.AppendPart(nil, p)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		scribble(t, n, seed, 300)
+		file := saveEtcd(t, n)
+		dir := t.TempDir()
+		f, err := etcdfile.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cut := t.TempDir()
+		full := errors.New("no room")
+		if _, err := Import(Config{Dir: cut}, "i1", "", f, func(func() *mident.State, func() []ekv.AlarmState, func([]entry.Part) error) error { return full }, false); !errors.Is(err, full) {
+			t.Fatalf("an import that is cut short: %v", err)
+		}
+		if r, err := Start(within(t), Config{Dir: cut, MemoryBytes: 64 << 20}, StartOptions{Name: "i1"}); err == nil {
+			t.Error("an empty cluster begins in what an import left")
+			r.Stop()
+		}
+		st, err := Import(Config{Dir: dir}, "i1", "", f, nil, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Import(Config{Dir: dir}, "i1", "", f, nil, false); err == nil {
+			t.Error("imported over data")
+		}
+		f.Close()
+		again := startAlone(t, dir, nil)
+		same := func(when string) {
+			t.Helper()
+			if a, b := told(t, saveEtcd(t, n)), told(t, saveEtcd(t, again)); a != b {
+				t.Fatalf("seed %d, %s: the file of the import is another one:\n%s\n%s", seed, when, a, b)
+			}
+			rev, compacted := n.KV().Revision()
+			if r, c := again.KV().Revision(); r != rev || c != compacted {
+				t.Fatalf("seed %d, %s: revision %d, compacted %d; want %d, %d", seed, when, r, c, rev, compacted)
+			}
+			for at := max(compacted-2, 1); at <= rev; at++ {
+				if a, b := allKeys(t, n, at), allKeys(t, again, at); a != b {
+					t.Fatalf("seed %d, %s: at revision %d:\n%s\n%s", seed, when, at, a, b)
+				}
+			}
+			if a, b := fmt.Sprint(n.KV().Leases()), fmt.Sprint(again.KV().Leases()); a != b {
+				t.Fatalf("seed %d, %s: leases %s, %s", seed, when, a, b)
+			}
+			a, _ := n.KV().Size()
+			b, _ := again.KV().Size()
+			if when == "compacted again" && a != b {
+				t.Fatalf("seed %d, %s: history takes %d bytes, %d", seed, when, a, b)
+			}
+		}
+		if st.Users != 2 || st.Roles != 1 || st.Compacted == 0 {
+			t.Errorf("seed %d: %+v", seed, st)
+		}
+		same("imported")
+		for _, m := range []*Node{n, again} {
+			scribble(t, m, seed+100, 150)
+		}
+		same("written to")
+		for _, m := range []*Node{n, again} {
+			rev, _ := m.KV().Revision()
+			for _, p := range []*ekv.Part{{Compact: &ekv.Compact{Revision: rev}}} {
+				if _, err := m.Propose(within(t), LaneKV, entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, p)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for deadline := time.Now().Add(20 * time.Second); m.KV().Scrubbed() != rev; {
+				if time.Now().After(deadline) {
+					t.Fatal("compaction does not end")
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
+		same("compacted again")
+		n.Stop()
+		again.Stop()
+	}
+}
+
+// A file under way is removed at the end and, after a crash, at start; one is made at a time; a disk without room ends the call
+// and not the node.
+func TestEtcdFileIsTemporary(t *testing.T) {
+	dir := t.TempDir()
+	fs := &fullDisk{FS: disk.OS()}
+	n := startAlone(t, dir, func(c *Config) { c.FS = fs })
+	mustPropose(t, n, "k", "v")
+	f, err := n.EtcdFile(within(t), "3.7.0", "3.7.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	brief, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := n.EtcdFile(brief, "3.7.0", "3.7.0"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a second file beside the first: %v", err)
+	}
+	left := func() bool {
+		names, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(names, func(e os.DirEntry) bool { return e.Name() == "etcd-snapshot" })
+	}
+	if !left() {
+		t.Error("the file is not in the data directory")
+	}
+	f.Close()
+	if left() {
+		t.Error("the file is still there")
+	}
+	fs.full = true
+	if _, err := n.EtcdFile(within(t), "3.7.0", "3.7.0"); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("without room: %v", err)
+	}
+	if left() {
+		t.Error("what did not fit is still there")
+	}
+	fs.full = false
+	mustPropose(t, n, "k", "after")
+	saveEtcd(t, n)
+	n.Stop()
+	if err := os.MkdirAll(filepath.Join(dir, "etcd-snapshot"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "etcd-snapshot", "db"), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	startAlone(t, dir, nil)
+	if left() {
+		t.Error("a crash left half a file for good")
+	}
+}
+
+// fullDisk says that there is no room.
+type fullDisk struct {
+	disk.FS
+	full bool
+}
+
+func (f *fullDisk) Free(dir string) (uint64, error) {
+	if f.full {
+		return 1 << 20, nil
+	}
+	return 1 << 40, nil
+}

@@ -1,0 +1,244 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/holdfastdb/holdfast/entry"
+	ei "github.com/holdfastdb/holdfast/entry/ident"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	em "github.com/holdfastdb/holdfast/entry/member"
+	"github.com/holdfastdb/holdfast/etcdfile"
+	"github.com/holdfastdb/holdfast/machine"
+	mident "github.com/holdfastdb/holdfast/machine/ident"
+	"github.com/holdfastdb/holdfast/machine/kv"
+	"github.com/holdfastdb/holdfast/machine/member"
+	"github.com/holdfastdb/holdfast/replica"
+	"github.com/holdfastdb/holdfast/store"
+	"github.com/holdfastdb/holdfast/wal"
+)
+
+// An import writes the store as a log would have that had made the same changes: in pieces as large as an entry, so that
+// memory stays bounded.
+const (
+	importBytes = 2 << 20
+	importRows  = 4096
+)
+
+// ImportStats is what an import has taken.
+type ImportStats struct {
+	Index               uint64 // of the log that begins with it
+	Revision, Compacted int64
+	Changes             int64 // versions and deletions
+	Keys                int64 // that exist
+	Leases              int64
+	Users, Roles        int
+	Commands            uint64 // applied from the log that followed
+}
+
+// Tail hands over what came after a file: commands in the order of a log. users and alarms are those of before the next one.
+type Tail func(users func() *mident.State, alarms func() []ekv.AlarmState, apply func(parts []entry.Part) error) error
+
+// importing is an import under way: machines over a new store, driven without a log.
+type importing struct {
+	st     store.Store
+	kv     *kv.Machine
+	idents *mident.Machine
+	a      *machine.Applier
+	stats  ImportStats
+
+	versions []kv.Version
+	leases   []kv.Lease
+	bytes    int
+}
+
+// Import builds a new one-member cluster in cfg.Dir, which must be empty, from a database file of etcd's. Keys keep their
+// revisions, versions and history, so whoever pointed clients to that etcd may point them here. Leases start with their full
+// time. peerAddr is where other members will reach this one, empty if nobody does. tail is what that etcd's log has beyond the
+// file; nil: nothing. beside allows etcd's own directory in cfg.Dir, which is left as it is.
+func Import(cfg Config, name, peerAddr string, f *etcdfile.File, tail Tail, beside bool) (*ImportStats, error) {
+	cfg.defaults()
+	switch was, err := ReadIdentity(cfg.FS, cfg.Dir); {
+	case errors.Is(err, ErrNoIdentity), err == nil && beside && was.Cluster == 0: // the second is an import that did not end
+	case err == nil && was.Making != "":
+		return nil, was.unfinished(cfg.Dir)
+	case err == nil:
+		return nil, fmt.Errorf("import into %s: it holds data already; import into an empty directory", cfg.Dir)
+	default:
+		return nil, fmt.Errorf("import into %s: %w", cfg.Dir, err)
+	}
+	ident, err := newIdentityIn(cfg.FS, cfg.Dir, name, peerAddr, "the import of an etcd's data", beside)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := cfg.FS.Lock(filepath.Join(cfg.Dir, "LOCK"))
+	if err != nil {
+		return nil, fmt.Errorf("import into %s: in use by another process: %w", cfg.Dir, err)
+	}
+	defer lock.Unlock()
+	for _, d := range []string{"store", "wal"} { // of an import that did not end
+		d = filepath.Join(cfg.Dir, d)
+		if err := cfg.FS.RemoveAll(d); err != nil {
+			return nil, fmt.Errorf("import into %s: %w", cfg.Dir, err)
+		}
+	}
+	st, err := cfg.openStore(nil)
+	if err != nil {
+		return nil, err
+	}
+	in := &importing{st: st, kv: kv.New(kv.Options{CacheBytes: int(cfg.shares.Keys), FilterBytes: int(cfg.shares.Filter)}), idents: mident.New()}
+	in.a = machine.NewApplier(st, in.idents, in.kv)
+	self := em.Member{ID: ident.Member, Name: name, Nonce: ident.Nonce, PeerURLs: peerURLs(peerAddr)}
+	err = in.run(f, &self)
+	if err == nil && tail != nil {
+		err = tail(in.idents.State, in.kv.Alarms, in.apply)
+	}
+	if err == nil {
+		err = in.finish()
+	}
+	if err == nil {
+		err = st.Flush()
+	}
+	if e := st.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return nil, fmt.Errorf("import into %s: %w", cfg.Dir, err)
+	}
+	w, err := wal.Open(cfg.FS, cfg.walDir(), wal.Options{Manual: true, SegmentBytes: cfg.SegmentBytes})
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	if err := w.Reset(in.stats.Index, firstTerm, wal.HardState{Term: firstTerm, Commit: in.stats.Index}); err != nil {
+		return nil, err
+	}
+	// The commit point of the import: before it the directory belongs to no cluster.
+	ident.Cluster, ident.Making = randomID(), ""
+	return &in.stats, ident.write(cfg.FS, cfg.Dir)
+}
+
+// entry applies one entry whose effects are fill's.
+func (in *importing) entry(fill func(b store.Batch) error) error {
+	in.stats.Index++
+	return in.a.ApplyWith(in.stats.Index, firstTerm, nil, fill, nil, nil)
+}
+
+func (in *importing) run(f *etcdfile.File, self *em.Member) error {
+	if err := in.a.Load(); err != nil {
+		return err
+	}
+	err := in.entry(func(b store.Batch) error {
+		member.Bootstrap(b, []em.Member{*self})
+		b.Set(confKey, replica.Conf{Voters: []uint64{self.ID}}.Encode())
+		return in.catalogue(f, b)
+	})
+	if err != nil {
+		return err
+	}
+	if err := f.Leases(in.lease); err != nil {
+		return err
+	}
+	if err := f.Changes(in.change); err != nil {
+		return err
+	}
+	err = in.entry(func(store.Batch) error {
+		if err := in.take(); err != nil {
+			return err
+		}
+		in.kv.TakeRevision(f.Revision, f.Head.Compacted)
+		return f.Alarms(func(a etcdfile.Alarm) error {
+			in.kv.TakeAlarm(ekv.AlarmState{Member: a.Member, Type: ekv.AlarmType(a.Type)})
+			return nil
+		})
+	})
+	return err
+}
+
+// apply applies a command of the log that follows the file. A refusal is one there too.
+func (in *importing) apply(parts []entry.Part) error {
+	in.stats.Commands++
+	in.stats.Index++
+	data := entry.AppendHeader(nil, entry.Header{})
+	data = entry.AppendPacked(data, entry.AppendCommand(nil, &entry.Command{Origin: 1, Seq: in.stats.Commands, Term: firstTerm, Parts: parts}))
+	return in.a.Apply(in.stats.Index, firstTerm, data, nil, nil)
+}
+
+// finish lets compaction end.
+func (in *importing) finish() (err error) {
+	for err == nil && in.a.Unfinished() {
+		err = in.entry(nil)
+	}
+	in.stats.Revision, in.stats.Compacted = in.kv.Revision()
+	in.stats.Keys = in.kv.Stats().Keys.Load()
+	in.stats.Leases = int64(len(in.kv.Leases()))
+	users := in.idents.State()
+	in.stats.Users, in.stats.Roles = len(users.Users()), len(users.Roles())
+	return err
+}
+
+// catalogue takes users and roles, which fit into memory.
+func (in *importing) catalogue(f *etcdfile.File, b store.Batch) error {
+	t := mident.Taken{Enabled: f.Head.AuthOn, Revision: f.Head.AuthRevision}
+	err := f.Users(func(u etcdfile.User) error {
+		to := &mident.User{Name: u.Name, NoPassword: u.NoPassword, Roles: u.Roles}
+		if !u.NoPassword && len(u.Password) > 0 {
+			to.Verifiers = []ei.Verifier{{Scheme: ei.Bcrypt, Data: u.Password}}
+		}
+		t.Users = append(t.Users, to)
+		return nil
+	})
+	if err == nil {
+		err = f.Roles(func(r etcdfile.Role) error {
+			to := &mident.Role{Name: r.Name}
+			for _, p := range r.Permissions {
+				to.Permissions = append(to.Permissions, ei.Permission{Access: ei.Access(p.Access), Key: p.Key, End: p.End})
+			}
+			t.Roles = append(t.Roles, to)
+			return nil
+		})
+	}
+	if err != nil {
+		return err
+	}
+	return in.idents.Take(&t, b)
+}
+
+func (in *importing) lease(l etcdfile.Lease) error {
+	in.leases = append(in.leases, kv.Lease{ID: l.ID, TTL: l.TTL})
+	return in.full(64)
+}
+
+func (in *importing) change(c *etcdfile.Change) error {
+	if len(c.Key) == 0 {
+		return nil // etcdutl raised the revision here
+	}
+	in.stats.Changes++
+	in.versions = append(in.versions, kv.Version{Sub: uint32(c.Sub), Deleted: c.Deleted, KV: ekv.KeyValue{Key: c.Key, Value: c.Value,
+		CreateRevision: c.CreateRev, ModRevision: c.Rev, Version: c.Version, Lease: c.Lease}})
+	return in.full(len(c.Key) + len(c.Value) + 100)
+}
+
+// full ends an entry when it is large enough.
+func (in *importing) full(n int) error {
+	if in.bytes += n; in.bytes < importBytes && len(in.versions)+len(in.leases) < importRows {
+		return nil
+	}
+	return in.entry(func(store.Batch) error { return in.take() })
+}
+
+// take hands what has gathered to the machine.
+func (in *importing) take() error {
+	for _, l := range in.leases {
+		in.kv.TakeLease(l)
+	}
+	for i := range in.versions {
+		if err := in.kv.Take(&in.versions[i]); err != nil {
+			return err
+		}
+	}
+	clear(in.versions)
+	in.leases, in.versions, in.bytes = nil, in.versions[:0], 0
+	return nil
+}

@@ -1,0 +1,160 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"sync/atomic"
+	"testing"
+
+	"github.com/holdfastdb/holdfast/entry"
+	em "github.com/holdfastdb/holdfast/entry/member"
+	"github.com/holdfastdb/holdfast/peer"
+	"github.com/holdfastdb/holdfast/replica"
+)
+
+// wantVersion gives everything that is under way time to come, and looks how often a key was written.
+func (m *manual) wantVersion(key string, want int64) {
+	m.t.Helper()
+	for range 20 {
+		m.step()
+		m.clock.Advance(packPatience)
+	}
+	m.same()
+	for _, n := range m.nodes {
+		if _, version := read(m.t, n, key); version != want {
+			m.t.Fatalf("member %x applied it %d times, want %d", n.id, version, want)
+		}
+	}
+}
+
+// A follower that hears "I do not lead" from the leader it has sent a command to knows nothing of the command: that one may have
+// led when it took it. Only a later term says that it is dead.
+func TestARefusalOfOneThatLedIsNoProof(t *testing.T) {
+	m := newManual(t, 3)
+	leader, follower := m.nodes[0], m.nodes[1]
+	o := m.propose(follower, "k", "v")
+	m.step() // the follower sends it, and the leader has it
+	if len(follower.inflight) != 1 {
+		t.Fatalf("%d commands are on their way", len(follower.inflight))
+	}
+	for seq := range follower.inflight {
+		refusal := append(binary.AppendUvarint([]byte{frameRefused}, follower.rep.Term()), refusedNotLeader)
+		refusal = binary.AppendUvarint(binary.LittleEndian.AppendUint64(refusal, follower.origin), seq)
+		follower.HandleFrame(leader.id, peer.LaneForward, refusal)
+	}
+	m.until("applied", func() bool { return o.done })
+	if o.err != nil {
+		t.Fatal(o.err)
+	}
+	m.wantVersion("k", 1)
+}
+
+// A leader takes commands before the first entry of its term is applied. Applying that entry supersedes what is of earlier terms,
+// and not these.
+func TestCommandsBeforeTheFirstEntryOfATermAreNotSuperseded(t *testing.T) {
+	m := newManual(t, 3)
+	next := m.nodes[1]
+	m.nodes[0].TransferAsync(next.id)
+	m.until("it leads", func() bool { return next.rep.IsLeader() })
+	if next.termApplied == next.rep.Term() {
+		t.Fatal("its first entry is applied already: the test shows nothing")
+	}
+	o := m.propose(next, "k", "v")
+	if err := next.Pump(); err != nil {
+		t.Fatal(err)
+	}
+	if len(next.inflight) != 1 || next.termApplied == next.rep.Term() {
+		t.Fatal("it was not taken before the first entry was applied: the test shows nothing")
+	}
+	m.until("applied", func() bool { return o.done })
+	m.wantVersion("k", 1)
+	if n := next.Counters().Superseded; n != 0 {
+		t.Errorf("%d were superseded", n)
+	}
+}
+
+// What was decided in a term that is over is refused wherever it is proposed, and takes no effect.
+func TestATermThatIsOverTakesNothing(t *testing.T) {
+	m := newManual(t, 3)
+	for _, n := range m.nodes[:2] {
+		var err error
+		if e := n.ProposeAsync(LaneSystem, n.Status().Term-1, []entry.Part{putPart("k", "v")}, func(_ *entry.Result, e error) { err = e }); e != nil {
+			t.Fatal(e)
+		}
+		m.until("an outcome", func() bool { return err != nil })
+		if !errors.Is(err, ErrSuperseded) {
+			t.Fatal(err)
+		}
+	}
+	m.writeOn(m.nodes[0], 1)
+	m.wantVersion("k", 0)
+}
+
+// Whoever catches up by a snapshot cannot tell whether what it had sent before is in it.
+func TestASnapshotLeavesOutcomesUnknown(t *testing.T) {
+	m := newManual(t, 3)
+	leader, far := m.nodes[0], m.nodes[2]
+	m.lose = func(p parcel) bool { return p.to == far.id }
+	o := m.propose(far, "k", "v")
+	m.until("applied elsewhere", func() bool { _, version := read(t, leader, "k"); return version == 1 })
+	m.cutOff(far.id)
+	m.writeOn(leader, 30)
+	m.forgetLog(far.id)
+	if o.done {
+		t.Fatal("it has an outcome: the test shows nothing")
+	}
+	m.lose = nil
+	m.until("a snapshot", func() bool { return far.replaced.Load() == 1 })
+	m.until("an outcome", func() bool { return o.done })
+	if !errors.Is(o.err, ErrUnknown) || len(far.inflight) != 0 {
+		t.Errorf("%v, %d in flight", o.err, len(far.inflight))
+	}
+	before, _ := read(t, leader, "k")
+	m.writeOn(leader, 1)
+	if after, _ := read(t, leader, "k"); after != before {
+		t.Errorf("k was %q and is %q", before, after)
+	}
+}
+
+// Adding a voter raises the quorum, so enough of those that are there must have been started.
+func TestNoVoterBesideOneThatNeverStarted(t *testing.T) {
+	m := newManual(t, 1)
+	lead := m.nodes[0]
+	m.change(lead, replica.AddVoter, 2, &em.Part{Add: &em.Add{Member: em.Member{ID: 2, PeerURLs: []string{"http://10.0.0.2:2380"}}}})
+	gone, cancel := context.WithCancel(context.Background())
+	cancel() // nothing can be committed: whoever lets it pass must not wait
+	if _, err := lead.addMember(gone, em.Member{PeerURLs: []string{"http://10.0.0.3:2380"}}); !errors.Is(err, ErrNotEnoughStarted) {
+		t.Errorf("one of two has started, and a third is added: %v", err)
+	}
+}
+
+// A call is looked at where it is run, too: whatever way a frame took, no service runs for somebody who is no member.
+func TestNoServiceRunsForAStranger(t *testing.T) {
+	m := newManual(t, 3)
+	n := m.nodes[0]
+	var ran atomic.Int64
+	n.Handle("test.count", func(context.Context, []byte) ([]byte, error) {
+		ran.Add(1)
+		return nil, nil
+	})
+	call := entry.AppendPacked(binary.AppendUvarint([]byte{frameCall}, 1), []byte("test.count"))
+	served := func() int64 {
+		for range cap(n.calls.slots) { // until whoever serves is done
+			n.calls.slots <- struct{}{}
+		}
+		for range cap(n.calls.slots) {
+			<-n.calls.slots
+		}
+		return ran.Load()
+	}
+	n.handleCallFrame(0xbad, bytes.Clone(call))
+	if served() != 0 {
+		t.Error("a stranger was served")
+	}
+	n.handleCallFrame(m.nodes[1].id, bytes.Clone(call))
+	if served() != 1 {
+		t.Error("a member was not served: the test shows nothing")
+	}
+}
