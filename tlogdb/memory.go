@@ -84,6 +84,17 @@ func (m *Memory) State(context.Context) (State, error) {
 	return m.Rows().State, nil
 }
 
+// Bundle implements Tables.
+func (m *Memory) Bundle(_ context.Context, n uint64) ([]byte, int, error) {
+	b := m.Rows().Bundles[n]
+	return b.Entries, b.Width, m.failing(Beginning)
+}
+
+// Tile implements Tables.
+func (m *Memory) Tile(_ context.Context, level int, n uint64) ([]byte, error) {
+	return m.Rows().Tiles[[2]uint64{uint64(level), n}], m.failing(Beginning)
+}
+
 // Begin implements Tables.
 func (m *Memory) Begin(ctx context.Context) (Tx, error) {
 	if err := m.failing(Beginning); err != nil {

@@ -82,6 +82,24 @@ func (d *MySQL) State(ctx context.Context) (State, error) {
 	return s, err
 }
 
+// Bundle implements Tables.
+func (d *MySQL) Bundle(ctx context.Context, n uint64) (entries []byte, width int, err error) {
+	err = d.db.QueryRowContext(ctx, "SELECT `size`, `data` FROM `TiledLeaves` WHERE `tile_index` = ?", n).Scan(&width, &entries)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, 0, nil
+	}
+	return entries, width, err
+}
+
+// Tile implements Tables.
+func (d *MySQL) Tile(ctx context.Context, level int, n uint64) (hashes []byte, err error) {
+	err = d.db.QueryRowContext(ctx, "SELECT `nodes` FROM `Subtree` WHERE `level` = ? AND `index` = ?", level, n).Scan(&hashes)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return hashes, err
+}
+
 // Begin implements Tables.
 func (d *MySQL) Begin(ctx context.Context) (Tx, error) {
 	t, err := d.begin(ctx)

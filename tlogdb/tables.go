@@ -28,6 +28,9 @@ type State struct {
 type Tables interface {
 	// State returns the state; the zero one if there are no tables. Nothing is written.
 	State(ctx context.Context) (State, error)
+	// Bundle returns an entry bundle and how many entries it has, Tile the hashes of a tile; nil if there is no such row.
+	Bundle(ctx context.Context, n uint64) (entries []byte, width int, err error)
+	Tile(ctx context.Context, level int, n uint64) (hashes []byte, err error)
 	// Begin makes the tables if they are missing and begins a transaction. Until it ends every other one waits in Begin.
 	Begin(ctx context.Context) (Tx, error)
 }

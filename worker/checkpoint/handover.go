@@ -42,6 +42,7 @@ func (w *Worker) follow(changed <-chan struct{}) {
 			return
 		case <-t.C:
 		}
+		w.follows()
 		name, now := "", map[string]bool{}
 		for _, n := range w.waiting() {
 			if now[n] = true; stale[n] {

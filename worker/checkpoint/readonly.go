@@ -76,5 +76,18 @@ func (w *Worker) unsigned(l *tree.Log) string {
 	} else if !k.Verifier().Equal(&l.Spec.Key) {
 		return "the log is read-only: " + w.opt.KeyFile(l.Spec.Name) + " on the member that leads is not its key"
 	}
-	return ""
+	if l.Held() { // what the door says of a restored log
+		return ""
+	}
+	return w.heldBack(l, verdictPatience)
+}
+
+// forgetVerdicts drops what another leader said.
+func (w *Worker) forgetVerdicts() {
+	w.verdictMu.Lock()
+	clear(w.verdicts)
+	w.verdictMu.Unlock()
+	w.heldMu.Lock()
+	w.heldAt = time.Time{}
+	w.heldMu.Unlock()
 }

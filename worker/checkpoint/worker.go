@@ -30,6 +30,8 @@ const (
 	// calm is when a log that nobody waits for gets a checkpoint after it has begun to grow. With the signature and the
 	// command it is published within 100 ms of the last add.
 	calm = 80 * time.Millisecond
+	// keyPause is the time between two looks for keys that are missing.
+	keyPause = time.Second
 	// pause is how long the worker waits after a failure.
 	pause = 200 * time.Millisecond
 	// proposeTimeout bounds one command; after it the logs are looked at again.
@@ -45,6 +47,8 @@ type member interface {
 	Call(ctx context.Context, service string, req []byte) ([]byte, error)
 	Handle(service string, fn func(ctx context.Context, req []byte) ([]byte, error))
 	TransferLeader(ctx context.Context, to uint64) error
+	Linearize(ctx context.Context) error
+	Status() node.Status
 }
 
 // Options of a Worker.
@@ -55,6 +59,12 @@ type Options struct {
 	KeyFile func(log string) string
 	// First is a log to begin as soon as this member leads, if there is none of its name and Key has its key; nil: none.
 	First *et.LogSpec
+	// Highest keeps what was signed; nil: nothing is kept.
+	Highest Highest
+	// Places lists where a log is published; nil: nowhere.
+	Places func(log string) []Place
+	// Calm is when a log that nobody waits for gets a checkpoint after it has begun to grow; 0 = 80 ms.
+	Calm time.Duration
 	// Meter times signing; nil: nobody looks.
 	Meter *meter.Tlog
 	// Logger gets what an operator must know; nil: silent.
@@ -79,6 +89,27 @@ type Worker struct {
 
 	verdictMu sync.Mutex
 	verdicts  map[string]*verdict // guarded by verdictMu, as are the verdicts: by log
+
+	base   map[*tree.Log]uint64 // size of the checkpoint when this member had caught up
+	asking sync.WaitGroup       // questions to places
+	wake   chan struct{}        // capacity 1: a verdict has changed
+
+	guardMu      sync.Mutex
+	guardTerm    uint64               // guarded by guardMu: the term that guards are of, 0 = none yet
+	guardCtx     context.Context      // guarded by guardMu: ends with that term
+	guards       map[*tree.Log]*guard // guarded by guardMu
+	guardChanged chan struct{}        // guarded by guardMu: closed at the next verdict
+	live         map[*tree.Log]bool   // guarded by guardMu: see seen
+
+	heldMu sync.Mutex
+	held   map[string]string // guarded by heldMu: what the leader last said
+	heldAt time.Time         // guarded by heldMu
+}
+
+// pending is a signed checkpoint that nobody has seen.
+type pending struct {
+	et.Signed
+	log *tree.Log
 }
 
 // New makes n's worker, before the node's first Call; Run starts it.
@@ -95,15 +126,23 @@ func newWorker(n member, logs *tree.Machine, opt Options) *Worker {
 		opt.KeyFile = func(log string) string { return log + ".key" }
 	}
 	w := &Worker{node: n, logs: logs, opt: opt, due: map[*tree.Log]time.Time{}, last: map[*tree.Log]time.Time{},
-		keyless: map[*tree.Log]bool{}, verdicts: map[string]*verdict{}}
+		keyless: map[*tree.Log]bool{}, verdicts: map[string]*verdict{}, base: map[*tree.Log]uint64{}, wake: make(chan struct{}, 1),
+		guards: map[*tree.Log]*guard{}, guardChanged: make(chan struct{}), live: map[*tree.Log]bool{}}
+	if opt.Calm == 0 {
+		w.opt.Calm = calm
+	}
 	n.Handle(leadService, w.handOver)
 	n.Handle(signsService, w.signs)
+	n.Handle(heldService, w.heldLogs)
+	n.Handle(releaseService, w.release)
 	return w
 }
 
 // Run works until the node stops. Call it once.
 func (w *Worker) Run() {
+	defer w.asking.Wait()
 	for {
+		w.forgetVerdicts()
 		term, changed := w.node.Leadership()
 		if term != 0 {
 			w.lead(term, changed)
@@ -121,6 +160,8 @@ func (w *Worker) Run() {
 // lead works in one term until changed is closed.
 func (w *Worker) lead(term uint64, changed <-chan struct{}) {
 	clear(w.due)
+	end := w.newTerm(term)
+	defer end()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
@@ -148,6 +189,7 @@ func (w *Worker) lead(term uint64, changed <-chan struct{}) {
 				}
 			}
 		case <-timer.C:
+		case <-w.wake:
 		}
 	}
 }
@@ -159,7 +201,7 @@ func (w *Worker) round(term uint64) (wait time.Duration, err error) {
 	}
 	now := time.Now()
 	next := now.Add(time.Hour)
-	part := et.Part{Kind: et.Checkpoint}
+	var signed []pending
 	for _, l := range w.logs.Logs() {
 		at, ok := w.when(l, now)
 		if !ok {
@@ -172,16 +214,33 @@ func (w *Worker) round(term uint64) (wait time.Duration, err error) {
 			continue
 		}
 		if c, ok := w.sign(l); ok {
-			part.Checkpoints = append(part.Checkpoints, c)
+			signed = append(signed, pending{c, l})
 			w.last[l] = now
 		}
 		delete(w.due, l)
 	}
-	if len(part.Checkpoints) == 0 {
+	if at := now.Add(keyPause); len(w.keyless) > 0 && at.Before(next) { // somebody may put the file there
+		next = at
+	}
+	if len(signed) == 0 {
 		return time.Until(next), nil
+	}
+	signed, failed := w.note(signed)
+	if len(signed) == 0 {
+		return pause, failed
+	}
+	part := et.Part{Kind: et.Checkpoint}
+	for _, s := range signed {
+		part.Checkpoints = append(part.Checkpoints, s.Signed)
 	}
 	if err := w.propose(term, &part); err != nil {
 		return pause, err
+	}
+	for _, s := range signed {
+		w.seen(s.log)
+	}
+	if failed != nil {
+		return pause, failed
 	}
 	w.opt.Meter.Show.Since(now)
 	return 0, nil // logs may have grown meanwhile
@@ -190,7 +249,7 @@ func (w *Worker) round(term uint64) (wait time.Duration, err error) {
 // when says when a log should get a checkpoint; false: there is nothing to sign, or nothing to sign with.
 func (w *Worker) when(l *tree.Log, now time.Time) (time.Time, bool) {
 	c := l.Checkpoint()
-	if l.Held() || l.Damage() != nil || c != nil && c.Size == l.View().Size || !w.hasKey(l) {
+	if l.Held() || l.Damage() != nil || !w.hasKey(l) || !w.mayGoOn(l) || c != nil && c.Size == l.View().Size {
 		return now, false
 	}
 	earliest := w.last[l].Add(least)
@@ -199,7 +258,7 @@ func (w *Worker) when(l *tree.Log, now time.Time) (time.Time, bool) {
 	}
 	at, ok := w.due[l]
 	if !ok {
-		at = now.Add(calm)
+		at = now.Add(w.opt.Calm)
 		w.due[l] = at
 	}
 	if at.Before(earliest) {
@@ -210,11 +269,15 @@ func (w *Worker) when(l *tree.Log, now time.Time) (time.Time, bool) {
 
 func (w *Worker) hasKey(l *tree.Log) bool {
 	if w.key(l) {
+		if w.keyless[l] {
+			delete(w.keyless, l)
+			w.opt.Logger.Info("the key is there", "log", l.Spec.Name, "file", w.opt.KeyFile(l.Spec.Name))
+		}
 		return true
 	}
 	if !w.keyless[l] {
 		w.keyless[l] = true
-		w.opt.Logger.Warn("no checkpoints: the key is missing", "log", l.Spec.Name)
+		w.opt.Logger.Warn("no checkpoints: the key is missing", "log", l.Spec.Name, "file", w.opt.KeyFile(l.Spec.Name))
 	}
 	return false
 }
@@ -227,15 +290,23 @@ func (w *Worker) sign(l *tree.Log) (et.Signed, bool) {
 		return et.Signed{}, false
 	}
 	if err != nil {
-		l.SetDamage(err)
-		w.opt.Logger.Error("no more checkpoints", "log", l.Spec.Name, "err", err)
-		if w.opt.Damaged != nil {
-			w.opt.Damaged(err)
-		}
+		w.damaged(l, err)
 		return et.Signed{}, false
 	}
 	w.opt.Meter.Sign.Since(began)
 	return c, true
+}
+
+// damaged notes that a log contradicts itself and tells people, once.
+func (w *Worker) damaged(l *tree.Log, err error) {
+	if l.Damage() != nil {
+		return
+	}
+	l.SetDamage(err)
+	w.opt.Logger.Error("no more checkpoints", "log", l.Spec.Name, "err", err)
+	if w.opt.Damaged != nil {
+		w.opt.Damaged(err)
+	}
 }
 
 // Sign checks a log as a leader must before every signature (tree.Machine.CheckEdge says how, and what its errors are) and signs
@@ -269,9 +340,18 @@ func (w *Worker) propose(term uint64, p *et.Part) error {
 // begin begins the first log if it is missing.
 func (w *Worker) begin(term uint64) error {
 	s := w.opt.First
-	if s == nil || w.logs.Find(s.Name) != nil || w.opt.Key(s.Name) == nil {
+	if s == nil || w.logs.Find(s.Name) != nil {
+		delete(w.keyless, nil)
 		return nil
 	}
+	if w.opt.Key(s.Name) == nil {
+		if !w.keyless[nil] { // nil: the first log
+			w.keyless[nil] = true
+			w.opt.Logger.Warn("a log has not begun: its key is missing", "log", s.Name, "file", w.opt.KeyFile(s.Name))
+		}
+		return nil
+	}
+	delete(w.keyless, nil)
 	s.Key = *w.opt.Key(s.Name).Verifier()
 	return w.propose(term, &et.Part{Kind: et.Create, Spec: *s})
 }

@@ -27,6 +27,7 @@ type alone struct {
 	service func(context.Context, []byte) ([]byte, error) // leadService of the last worker
 	handed  []uint64                                      // to whom leadership went
 	follows bool
+	round   func() error                                     // Linearize; nil: at once
 	call    func(service string, req []byte) ([]byte, error) // of a follower
 
 	mu    sync.Mutex
@@ -72,6 +73,15 @@ func (m *alone) TransferLeader(_ context.Context, to uint64) error {
 	m.handed = append(m.handed, to)
 	return nil
 }
+
+func (m *alone) Linearize(context.Context) error {
+	if m.round != nil {
+		return m.round()
+	}
+	return nil
+}
+
+func (m *alone) Status() node.Status { return node.Status{Ready: true} }
 
 func (m *alone) ProposeInTerm(_ context.Context, term uint64, _ node.Lane, parts ...entry.Part) (res *entry.Result, err error) {
 	m.mu.Lock()
@@ -321,6 +331,8 @@ func TestWhatNobodySignsIsReadOnly(t *testing.T) {
 		return newWorker(m, m.logs, Options{Key: func(string) *tiles.Signer { return k }, KeyFile: func(log string) string { return "/keys/" + log }})
 	}
 	with, without, wrong := worker(key), worker(nil), worker(signer(t, "log.example/two"))
+	end := with.newTerm(3)
+	defer end()
 	if why := with.ReadOnly(l); why != "" {
 		t.Errorf("with the key: %s", why)
 	}

@@ -6,11 +6,9 @@
 package compact
 
 import (
-	"context"
 	"log/slog"
 	"time"
 
-	"github.com/holdfastdb/holdfast/clock"
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/node"
@@ -97,16 +95,15 @@ func Run(n *node.Node, policy Policy, log *slog.Logger) {
 	if !policy.On() {
 		return
 	}
-	mono := clock.Real()
-	p := newPlan(policy, mono.Mono())
+	p := newPlan(policy, n.Mono())
 	w := &worker{node: n, log: log}
 	revision, _ := n.KV().Revision()
 	p.note(revision)
 	for w.sleep(p.interval()) {
 		revision, _ = n.KV().Revision()
 		if term, _ := n.Leadership(); term != 0 {
-			if target := p.due(mono.Mono(), revision); target != 0 && w.compact(term, target) {
-				p.done(mono.Mono(), target)
+			if target := p.due(n.Mono(), revision); target != 0 && w.compact(term, target) {
+				p.done(n.Mono(), target)
 			}
 		}
 		p.note(revision)
@@ -119,19 +116,12 @@ type worker struct {
 }
 
 // sleep waits; false: the node has stopped.
-func (w *worker) sleep(d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-w.node.StoppedC():
-		return false
-	}
-}
+func (w *worker) sleep(d time.Duration) bool { return w.node.Tasks().Wait(d, w.node.StoppedC()) == -1 }
 
 // compact proposes in the term it was decided in: a deposed leader compacts nothing. A compaction that somebody else has
 // gone past counts as done.
 func (w *worker) compact(term uint64, target int64) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), proposeTimeout)
+	ctx, cancel := w.node.Tasks().Timeout(proposeTimeout)
 	defer cancel()
 	body := ekv.Append(nil, &ekv.Part{Compact: &ekv.Compact{Revision: target}})
 	res, err := w.node.ProposeInTerm(ctx, term, node.LaneSystem, entry.Part{Machine: entry.MachineKV, Body: body})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	"github.com/holdfastdb/holdfast/internal/task"
 	"github.com/holdfastdb/holdfast/machine/etcd2"
 	"github.com/holdfastdb/holdfast/node"
 )
@@ -29,6 +30,7 @@ type member interface {
 	Leadership() (term uint64, changed <-chan struct{})
 	ProposeInTerm(ctx context.Context, term uint64, lane node.Lane, parts ...entry.Part) (*entry.Result, error)
 	Tick() int64
+	Tasks() task.Runner
 	StoppedC() <-chan struct{}
 }
 
@@ -55,9 +57,7 @@ func (w *Worker) Run() {
 		if term != 0 {
 			w.lead(term, changed)
 		}
-		select {
-		case <-changed:
-		case <-w.node.StoppedC():
+		if w.node.Tasks().Wait(task.Forever, changed, w.node.StoppedC()) == 1 {
 			return
 		}
 	}
@@ -65,8 +65,6 @@ func (w *Worker) Run() {
 
 // lead works in one term until changed is closed.
 func (w *Worker) lead(term uint64, changed <-chan struct{}) {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
 	for {
 		next, sooner, err := w.tree.NextDeadline()
 		wait := pause
@@ -80,14 +78,9 @@ func (w *Worker) lead(term uint64, changed <-chan struct{}) {
 				wait, sooner = pause, nil
 			}
 		}
-		timer.Reset(wait)
-		select {
-		case <-changed:
+		switch w.node.Tasks().Wait(wait, changed, w.node.StoppedC(), sooner) {
+		case 0, 1:
 			return
-		case <-w.node.StoppedC():
-			return
-		case <-sooner:
-		case <-timer.C:
 		}
 	}
 }
@@ -100,7 +93,7 @@ func (w *Worker) until(tick int64) time.Duration {
 // remove proposes one batch, under the term in which it was found due, and tells whether it removed anything.
 func (w *Worker) remove(term uint64) bool {
 	body := e2.Append(nil, &e2.Part{Kind: e2.Expire, Limit: batch})
-	ctx, cancel := context.WithTimeout(context.Background(), proposeTimeout)
+	ctx, cancel := w.node.Tasks().Timeout(proposeTimeout)
 	defer cancel()
 	res, err := w.node.ProposeInTerm(ctx, term, node.LaneSystem, entry.Part{Machine: entry.MachineEtcd2, Body: body})
 	if err != nil || res.Rejection != nil {

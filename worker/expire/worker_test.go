@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	"github.com/holdfastdb/holdfast/internal/task"
 	"github.com/holdfastdb/holdfast/node"
 )
 
@@ -64,6 +65,7 @@ func (m *fakeMember) ProposeInTerm(_ context.Context, term uint64, _ node.Lane, 
 }
 
 func (m *fakeMember) Tick() int64               { return time.Since(m.began).Milliseconds() }
+func (m *fakeMember) Tasks() task.Runner        { return task.Goroutines{} }
 func (m *fakeMember) StoppedC() <-chan struct{} { return m.stopped }
 
 func (m *fakeMember) NextDeadline() (int64, <-chan struct{}, error) {

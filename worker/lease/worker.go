@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/internal/task"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
 )
@@ -31,6 +32,8 @@ type member interface {
 	ProposeInTerm(ctx context.Context, term uint64, lane node.Lane, parts ...entry.Part) (*entry.Result, error)
 	LinearizeInTerm(ctx context.Context, term uint64) error
 	Tick() int64
+	Mono() time.Duration
+	Tasks() task.Runner
 	StoppedC() <-chan struct{}
 }
 
@@ -43,8 +46,9 @@ type reader interface {
 
 // Worker runs the Lessor of one member whenever that member leads.
 type Worker struct {
-	node member
-	kv   reader
+	node  member
+	tasks task.Runner
+	kv    reader
 
 	mu     sync.Mutex // guards the rest
 	term   uint64     // in which lessor holds, 0 = this member does not lead
@@ -69,13 +73,14 @@ type round struct {
 	done chan struct{} // closed once err and times are set
 	ttl  []int64       // by position in ids; 0 = no such lease
 	err  error
+	over bool // of some lease it was found that its time is up
 }
 
 // New makes n's worker and registers its services; call it before n starts, and Run once it has.
 func New(n *node.Node) *Worker { return newWorker(n, n.KV()) }
 
 func newWorker(n member, kv reader) *Worker {
-	w := &Worker{node: n, kv: kv, kick: make(chan struct{}, 1), news: make(chan struct{}, 1)}
+	w := &Worker{node: n, tasks: n.Tasks(), kv: kv, kick: make(chan struct{}, 1), news: make(chan struct{}, 1)}
 	n.Handle(ekv.CallLeaseKeepAlive, w.keepAlive)
 	n.Handle(ekv.CallLeaseTTL, w.timeToLive)
 	return w
@@ -83,19 +88,19 @@ func newWorker(n member, kv reader) *Worker {
 
 // Run works until the node stops. Call it once.
 func (w *Worker) Run() {
-	var wg sync.WaitGroup
-	wg.Add(1)
-	go func() { defer wg.Done(); w.confirm() }()
-	defer wg.Wait()
+	confirmed := make(chan struct{})
+	w.tasks.Go(func() {
+		defer close(confirmed)
+		w.confirm()
+	})
 	for {
 		term, changed := w.node.Leadership()
 		if term != 0 {
 			w.lead(term, changed)
 		}
-		select {
-		case <-changed:
-		case <-w.node.StoppedC():
+		if w.tasks.Wait(task.Forever, changed, w.node.StoppedC()) == 1 {
 			w.stepDown()
+			w.tasks.Wait(task.Forever, confirmed)
 			return
 		}
 	}
@@ -113,31 +118,29 @@ func (w *Worker) lead(term uint64, changed <-chan struct{}) {
 			w.stepDown()
 		}
 	}()
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
 	_, leasesChanged := w.kv.LeaseChanges() // taken before the leases are read: what comes later is heard
 	w.sync()
-	var pause <-chan time.Time
+	var lookAt time.Duration // when the leases are looked at again, 0: when they change
 	for {
-		timer.Reset(w.untilNext())
-		news := leasesChanged
-		if pause != nil {
-			news = nil
+		due := w.untilNext()
+		wait, news := due, leasesChanged
+		if lookAt != 0 {
+			wait, news = min(due, max(lookAt-w.node.Mono(), 0)), nil
 		}
-		select {
-		case <-changed:
+		switch w.tasks.Wait(wait, changed, w.node.StoppedC(), w.news, news) {
+		case 0, 1:
 			return
-		case <-w.node.StoppedC():
-			return
-		case <-w.news:
-		case <-news:
-			pause = time.After(syncPause)
-		case <-pause:
-			pause = nil
-			_, leasesChanged = w.kv.LeaseChanges()
-			w.sync()
-		case <-timer.C:
-			w.revokeDue(term)
+		case 3:
+			lookAt = w.node.Mono() + syncPause
+		case -1:
+			if lookAt != 0 && w.node.Mono() >= lookAt {
+				lookAt = 0
+				_, leasesChanged = w.kv.LeaseChanges()
+				w.sync()
+			}
+			if wait == due {
+				w.revokeDue(term)
+			}
 		}
 	}
 }
@@ -176,7 +179,7 @@ func (w *Worker) revokeDue(term uint64) {
 		return
 	}
 	body := ekv.Append(nil, &ekv.Part{Revoke: &ekv.LeaseRevoke{IDs: ids, Expired: true}})
-	ctx, cancel := context.WithTimeout(context.Background(), proposeTimeout)
+	ctx, cancel := w.tasks.Timeout(proposeTimeout)
 	defer cancel()
 	res, err := w.node.ProposeInTerm(ctx, term, node.LaneSystem, entry.Part{Machine: entry.MachineKV, Body: body})
 	w.mu.Lock()
@@ -213,11 +216,10 @@ func (w *Worker) keepAlive(ctx context.Context, req []byte) ([]byte, error) {
 	r, at := w.queued, len(w.queued.ids)
 	r.ids = append(r.ids, id)
 	w.mu.Unlock()
-	select {
-	case <-r.done:
-	case <-ctx.Done():
+	switch w.tasks.Wait(task.Forever, r.done, ctx.Done(), w.node.StoppedC()) {
+	case 1:
 		return nil, ctx.Err()
-	case <-w.node.StoppedC():
+	case 2:
 		return nil, node.ErrStopped
 	}
 	if r.err != nil {
@@ -229,26 +231,33 @@ func (w *Worker) keepAlive(ctx context.Context, req []byte) ([]byte, error) {
 // confirm runs the rounds: whatever queued while one ran shares the next.
 func (w *Worker) confirm() {
 	for {
-		select {
-		case <-w.kick:
-		case <-w.node.StoppedC():
+		if w.tasks.Wait(task.Forever, w.kick, w.node.StoppedC()) == 1 {
 			return
 		}
 		w.mu.Lock()
 		r, term := w.queued, w.term
 		w.queued = nil
 		w.mu.Unlock()
-		r.err = errNotLeading
-		if term != 0 {
-			ctx, cancel := context.WithTimeout(context.Background(), proposeTimeout)
-			r.err = w.node.LinearizeInTerm(ctx, term)
-			cancel()
-		}
+		r.err = w.leading(term)
 		if r.err == nil {
 			r.err = w.renew(r, term)
 		}
+		if r.err == nil && r.over {
+			// This member may have slept since, and another one leads and has renewed it: ask once more, now that it is found.
+			r.err = w.leading(term)
+		}
 		close(r.done)
 	}
+}
+
+// leading returns nil if this member led in term at some moment after the call began.
+func (w *Worker) leading(term uint64) error {
+	if term == 0 {
+		return errNotLeading
+	}
+	ctx, cancel := w.tasks.Timeout(proposeTimeout)
+	defer cancel()
+	return w.node.LinearizeInTerm(ctx, term)
 }
 
 // renew gives the leases of a confirmed round their time.
@@ -264,6 +273,8 @@ func (w *Worker) renew(r *round, term uint64) error {
 	for i, id := range r.ids {
 		ttl, state := w.lessor.Renew(id, now)
 		switch state {
+		case Expiring:
+			r.over = true
 		case Unknown:
 			// Granted since the last Sync, or not at all. Everything acknowledged before the round is applied here.
 			if l, ok := w.kv.Lease(id); ok {

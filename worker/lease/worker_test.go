@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/internal/task"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
 )
@@ -25,7 +26,8 @@ type fakeMember struct {
 	news     chan struct{}
 	revoked  []int64
 	rounds   int
-	deposed  bool // still believes it leads, but cannot confirm it
+	deposed  bool   // still believes it leads, but cannot confirm it
+	between  func() // happens once, after a round was confirmed and before what it was for; guarded by mu
 	services map[string]func(context.Context, []byte) ([]byte, error)
 	stopped  chan struct{}
 }
@@ -83,6 +85,10 @@ func (m *fakeMember) LinearizeInTerm(_ context.Context, term uint64) error {
 	if m.deposed || term != m.term {
 		return node.ErrSuperseded
 	}
+	if m.between != nil {
+		m.between()
+		m.between = nil
+	}
 	return nil
 }
 
@@ -91,6 +97,9 @@ func (m *fakeMember) Tick() int64 {
 	defer m.mu.Unlock()
 	return m.tick
 }
+
+func (m *fakeMember) Tasks() task.Runner  { return task.Goroutines{} }
+func (m *fakeMember) Mono() time.Duration { return time.Duration(time.Now().UnixNano()) }
 
 func (m *fakeMember) StoppedC() <-chan struct{} { return m.stopped }
 
@@ -226,6 +235,32 @@ func TestDeposedLeaderNeitherRevokesNorRenews(t *testing.T) {
 		lt, err := m.call(t, ekv.CallLeaseTTL, 1)
 		return err == nil && lt.Remaining == 10
 	})
+}
+
+// TestLeaderThatSleptSaysOfNoLeaseThatItIsGone: a leader is stopped right after a round, and wakes when the lease's time would
+// be up if nobody else had given it a new one: it must ask again before it says so.
+func TestLeaderThatSleptSaysOfNoLeaseThatItIsGone(t *testing.T) {
+	m := newFakeMember()
+	m.grant(1, 10)
+	m.setTerm(3)
+	start(t, m)
+	eventually(t, "lease 1 known", func() bool {
+		_, err := m.call(t, ekv.CallLeaseTTL, 1)
+		return err == nil
+	})
+	m.mu.Lock()
+	m.between = func() { m.tick, m.deposed = 60_000, true }
+	m.mu.Unlock()
+	if left, err := m.call(t, ekv.CallLeaseKeepAlive, 1); err == nil {
+		t.Errorf("a deposed leader says of a lease: %+v", left)
+	}
+	// One that still leads may say so.
+	m.mu.Lock()
+	m.deposed = false
+	m.mu.Unlock()
+	if left, err := m.call(t, ekv.CallLeaseKeepAlive, 1); err != nil || left.Granted != 0 {
+		t.Errorf("a leader says of a lease whose time is up: %+v, %v", left, err)
+	}
 }
 
 func TestRenewalsShareRounds(t *testing.T) {

@@ -32,12 +32,12 @@ const mostBytes = 16 << 20
 func (p *Database) Least() time.Duration { return least }
 
 // Held implements Place.
-func (p *Database) Held(ctx context.Context, l *tree.Log) (uint64, error) {
+func (p *Database) Held(ctx context.Context, l *tree.Log) (Published, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	s, err := p.tables.State(ctx)
 	if err != nil {
-		return 0, refused(err)
+		return Published{}, refused(err)
 	}
 	return accept(l, s)
 }
@@ -50,33 +50,35 @@ func refused(err error) error {
 	return err
 }
 
-// accept returns the size of the checkpoint in the tables. ErrRefused: they hold no earlier state of l. A tree beyond the checkpoint
+// accept returns what is published in the tables. ErrRefused: they hold no earlier state of l. A tree beyond the checkpoint
 // must be one too: it was on its way to a checkpoint that has been signed, even if nobody got it from here.
-func accept(l *tree.Log, s tlogdb.State) (published uint64, err error) {
+func accept(l *tree.Log, s tlogdb.State) (p Published, err error) {
 	if s.Note != nil {
-		if published, err = sizeOf(l, s.Note); err != nil {
-			return 0, err
+		if p, err = heldBy(l, s.Note, ""); err != nil {
+			return p, err
 		}
 	}
-	if s.Size < published {
-		return 0, fmt.Errorf("%w: its tables have %d entries, its checkpoint %d", ErrRefused, s.Size, published)
+	if s.Size < p.Size {
+		return p, fmt.Errorf("%w: its tables have %d entries, its checkpoint %d", ErrRefused, s.Size, p.Size)
 	}
 	if s.Size == 0 {
-		return 0, nil
+		return p, nil
 	}
 	var root tiles.Hash
 	if len(s.Root) != len(root) {
-		return 0, fmt.Errorf("%w: its root has %d bytes", ErrRefused, len(s.Root))
+		return p, fmt.Errorf("%w: its root has %d bytes", ErrRefused, len(s.Root))
 	}
 	copy(root[:], s.Root)
-	return published, continues(l, s.Size, root)
+	return p, continues(l, s.Size, root)
 }
 
 // Publish implements Place.
-func (p *Database) Publish(ctx context.Context, l *tree.Log, _ uint64, c *tree.Checkpoint) error {
+func (p *Database) Publish(ctx context.Context, l *tree.Log, from Published, c *tree.Checkpoint) (Published, error) {
 	for {
-		if done, err := p.step(ctx, l, c); done || err != nil {
-			return err
+		if done, err := p.step(ctx, l, c); err != nil {
+			return from, err
+		} else if done {
+			return Published{Any: true, Size: c.Size, checkpoint: c}, nil
 		}
 	}
 }
@@ -95,7 +97,7 @@ func (p *Database) step(ctx context.Context, l *tree.Log, c *tree.Checkpoint) (d
 	switch {
 	case err != nil:
 		return false, err
-	case was.Note != nil && published >= c.Size:
+	case published.Any && published.Size >= c.Size:
 		return true, nil // another member was here
 	case was.Size > c.Size:
 		return false, fmt.Errorf("its tables have %d entries, on the way to a later checkpoint than that of %d", was.Size, c.Size)

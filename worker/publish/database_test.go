@@ -166,7 +166,7 @@ func TestForeignTablesAreLeftAlone(t *testing.T) {
 			t.Errorf("%s: published: %v", name, err)
 		}
 		l := m.logs.Find("default")
-		if err := NewDatabase(db).Publish(context.Background(), l, 0, l.Checkpoint()); !errors.Is(err, ErrRefused) {
+		if _, err := NewDatabase(db).Publish(context.Background(), l, Published{}, l.Checkpoint()); !errors.Is(err, ErrRefused) {
 			t.Errorf("%s: published without a look before: %v", name, err)
 		}
 		after := db.Rows()
@@ -186,7 +186,7 @@ func TestALeaderThatIsNoLongerOneChangesNothing(t *testing.T) {
 	if err := m.publish(NewDatabase(db)); err != nil {
 		t.Fatal(err)
 	}
-	if err := NewDatabase(db).Publish(ctx, l, 0, old); err != nil {
+	if _, err := NewDatabase(db).Publish(ctx, l, Published{}, old); err != nil {
 		t.Errorf("%v", err)
 	}
 	if size := m.readable(db); size != 1300 {
@@ -210,10 +210,10 @@ func TestALeaderThatIsNoLongerOneChangesNothing(t *testing.T) {
 	db.Fail(nil)
 	middle := *before
 	middle.Size = 1400
-	if err := place.Publish(ctx, l, 1300, &middle); err == nil || errors.Is(err, ErrRefused) {
+	if _, err := place.Publish(ctx, l, Published{Any: true, Size: 1300}, &middle); err == nil || errors.Is(err, ErrRefused) {
 		t.Errorf("an older checkpoint over a larger tree: %v", err)
 	}
-	if err := place.Publish(ctx, l, 1300, before); err != nil || m.readable(db) != 6300 {
+	if _, err := place.Publish(ctx, l, Published{Any: true, Size: 1300}, before); err != nil || m.readable(db) != 6300 {
 		t.Errorf("%v, published %d", err, m.readable(db))
 	}
 }

@@ -16,14 +16,30 @@ import (
 // Place is where one log is published: objects with the paths of tlog-tiles, or the tables of a database. Implementations are
 // safe for concurrent use. Their errors may pass, except ErrRefused.
 type Place interface {
-	// Held returns the size of the published checkpoint, 0 if there is none, and ErrRefused if the place holds anything but an
-	// earlier state of l. Nothing is written.
-	Held(ctx context.Context, l *tree.Log) (uint64, error)
-	// Publish brings the place from the checkpoint of size from, which Held or the last Publish left there, to c. Readers find
-	// every checkpoint with all it promises. After an error the new one may be there all the same.
-	Publish(ctx context.Context, l *tree.Log, from uint64, c *tree.Checkpoint) error
+	// Held says what is published, and answers ErrRefused if the place holds anything but an earlier state of l. Nothing is written.
+	Held(ctx context.Context, l *tree.Log) (Published, error)
+	// Publish brings the place from what Held or the last Publish found or left there to c, and says what it left. Readers find
+	// every checkpoint with all it promises. ErrChanged: somebody else has published meanwhile; the checkpoint there is theirs.
+	// After any other error the new one may be there all the same.
+	Publish(ctx context.Context, l *tree.Log, from Published, c *tree.Checkpoint) (Published, error)
+	// Check compares what is published up to a size with the log, object by object, and puts again what is missing or altered if
+	// mend is set. pace is called before each look and may wait; an error from it ends the check.
+	Check(ctx context.Context, l *tree.Log, size uint64, mend bool, pace func() error) (Report, error)
+	// Repair is Publish of the newest checkpoint over one that cannot be read any more but was of this log. It answers ErrRefused
+	// if the place holds anything else.
+	Repair(ctx context.Context, l *tree.Log) (Published, error)
 	// Least is the time that must lie between two publications.
 	Least() time.Duration
+}
+
+// Published is the checkpoint that a place holds.
+type Published struct {
+	Any  bool   // there is one
+	Size uint64 // 0 if there is none
+	// checkpoint is what readers get there.
+	checkpoint *tree.Checkpoint
+	// version is what the store calls it, so that it is replaced only while it is that one.
+	version string
 }
 
 // patience bounds one step of a publication: some objects, or one transaction. What steps have put stays.
@@ -31,6 +47,12 @@ const patience = time.Minute
 
 // ErrRefused: the place holds something else than an earlier state of the log. Nothing is written to it.
 var ErrRefused = errors.New("not an earlier state of this log")
+
+// ErrChanged: somebody else has published to the place since it was read.
+var ErrChanged = objstore.ErrChanged
+
+// ErrAhead is the ErrRefused of a place that holds what the log's own key has signed, or was about to, and the log has not.
+var ErrAhead = fmt.Errorf("%w", ErrRefused)
 
 const forms = "write file:///dir, s3://bucket/prefix or mysql://user@host:port/db"
 
@@ -55,7 +77,9 @@ func Open(text, password string) (Place, error) {
 		return nil, err
 	}
 	if u.Scheme == "s3" {
-		return NewObjects(s, leastBucket), nil
+		p := NewObjects(s, leastBucket)
+		p.unproved = true
+		return p, nil
 	}
 	return NewObjects(s, least), nil
 }
@@ -67,27 +91,28 @@ const (
 	leastBucket = time.Second
 )
 
-// sizeOf returns the size of a published checkpoint of l, or ErrRefused.
-func sizeOf(l *tree.Log, note []byte) (uint64, error) {
+// heldBy is what a place holds whose checkpoint is note, or ErrRefused.
+func heldBy(l *tree.Log, note []byte, version string) (Published, error) {
 	c, _, err := tiles.OpenCheckpoint(note, &l.Spec.Key)
 	if err != nil {
-		return 0, fmt.Errorf("%w: its checkpoint is not signed by %s: %w", ErrRefused, l.Spec.Key.Name, err)
+		return Published{}, fmt.Errorf("%w: its checkpoint is not signed by %s: %w", ErrRefused, l.Spec.Key.Name, err)
 	}
-	return c.Size, continues(l, c.Size, c.Root)
+	p := Published{Any: true, Size: c.Size, checkpoint: &tree.Checkpoint{Size: c.Size, Root: c.Root, Note: note}, version: version}
+	return p, continues(l, c.Size, c.Root)
 }
 
 // continues answers nil if l had this root when it had this size.
 func continues(l *tree.Log, size uint64, root tiles.Hash) error {
 	v := l.View()
 	if size > v.Size {
-		return fmt.Errorf("%w: it has %d entries, the log %d", ErrRefused, size, v.Size)
+		return fmt.Errorf("%w: it has %d entries, the log %d", ErrAhead, size, v.Size)
 	}
 	own, err := l.Prover(v, size).Root()
 	if err != nil {
 		return err
 	}
 	if root != own {
-		return fmt.Errorf("%w: at size %d its root is %s, the log's %s", ErrRefused, size, root, own)
+		return fmt.Errorf("%w: at size %d its root is %s, the log's %s", ErrAhead, size, root, own)
 	}
 	return nil
 }

@@ -132,7 +132,7 @@ func TestABucketThatRefusesHalfway(t *testing.T) {
 	if now := b.objects("x/"); len(now) != len(held) {
 		t.Errorf("%d objects, before %d", len(now), len(held))
 	}
-	if size, err := objects(s).Held(context.Background(), m.logs.Find("default")); err != nil || size != 20300 {
-		t.Error(size, err)
+	if there, err := objects(s).Held(context.Background(), m.logs.Find("default")); err != nil || there.Size != 20300 {
+		t.Error(there, err)
 	}
 }

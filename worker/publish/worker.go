@@ -16,12 +16,15 @@ import (
 	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/objstore"
 )
 
 // pause is how long the worker waits after an error that may pass, refusal after one that will not without an operator.
 const (
 	pause   = time.Second
 	refusal = time.Minute
+	// look is how often the place is read at rest: somebody may have gone on there with another copy of the log.
+	look = time.Minute
 )
 
 // Target is a place and the log that is published there.
@@ -30,6 +33,13 @@ type Target struct {
 	// Name is the place in the operator's words.
 	Name  string
 	Place Place
+	// Least replaces the time that the place wants between two publications; 0: it does not.
+	Least time.Duration
+	// Shown, if not nil, is told what the place holds, which is the place's Number of those of its log.
+	Shown  *Shown
+	Number int
+	// Ahead is called when the place turns out to hold what the log has not; nil: nobody wants to know.
+	Ahead func(log string)
 	// Meter counts what becomes of publications; nil: nobody looks.
 	Meter *meter.TlogPublish
 }
@@ -40,15 +50,16 @@ type member interface {
 	StoppedC() <-chan struct{}
 }
 
-// Worker publishes to one target for as long as its member leads. size and known belong to the goroutine of Run.
+// Worker publishes to one target for as long as its member leads. there and known belong to the goroutine of Run.
 type Worker struct {
 	node   member
 	logs   *tree.Machine
 	target Target
 	log    *slog.Logger
+	look   time.Duration // between two looks at rest
 
-	known bool   // size is what the place holds
-	size  uint64 // of the checkpoint that is published
+	known bool      // there is what the place holds
+	there Published // the checkpoint that is published
 }
 
 // New makes a worker; Run starts it. log may not be nil.
@@ -56,7 +67,7 @@ func New(n *node.Node, t Target, log *slog.Logger) *Worker {
 	if t.Meter == nil {
 		t.Meter = new(meter.TlogPublish)
 	}
-	return &Worker{node: n, logs: n.Tree(), target: t, log: log}
+	return &Worker{node: n, logs: n.Tree(), target: t, log: log, look: look}
 }
 
 // Run works until the node stops. Call it once.
@@ -65,6 +76,9 @@ func (w *Worker) Run() {
 		term, changed := w.node.Leadership()
 		if term != 0 {
 			w.known = false // another leader may have published meanwhile
+			if w.target.Shown != nil {
+				w.target.Shown.begin(w.target.Log, term)
+			}
 			w.lead(changed)
 		}
 		select {
@@ -89,7 +103,13 @@ func (w *Worker) lead(changed <-chan struct{}) {
 	}()
 	told := ""
 	for {
+		if ctx.Err() != nil {
+			return
+		}
 		wait := w.target.Place.Least()
+		if w.target.Least > 0 {
+			wait = w.target.Least
+		}
 		var next <-chan struct{}
 		if l := w.logs.Find(w.target.Log); l == nil {
 			next, wait = w.logs.Demand(), pause
@@ -98,26 +118,37 @@ func (w *Worker) lead(changed <-chan struct{}) {
 			}
 		} else {
 			var c *tree.Checkpoint
-			c, next = l.Newest()
-			if c != nil && !l.Held() && (!w.known || c.Size > w.size) {
+			if s := w.target.Shown; s != nil {
+				c, next = s.target(l)
+			} else {
+				c, next = l.Newest()
+			}
+			if c != nil && !l.Held() && (!w.known || !w.there.Any || c.Size > w.there.Size) {
 				err := w.publish(ctx, l, c)
 				if w.known {
-					w.target.Meter.Size.Set(int64(w.size))
+					w.target.Meter.Size.Set(int64(w.there.Size))
 				}
 				if err != nil && ctx.Err() == nil {
 					w.target.Meter.Failed.Inc()
+					if errors.Is(err, ErrAhead) && w.target.Ahead != nil {
+						w.target.Ahead(w.target.Log)
+					}
 					if err.Error() != told { // once, not every second
 						told = err.Error()
 						w.log.Error("publication failed", "log", w.target.Log, "to", w.target.Name, "err", err)
 					}
-					if wait, next = pause, nil; errors.Is(err, ErrRefused) {
+					if wait, next = pause, nil; errors.Is(err, ErrRefused) || errors.Is(err, objstore.ErrUnconditional) {
 						wait = refusal
 					}
 				} else if err == nil {
-					told = ""
+					if told = ""; w.target.Shown != nil {
+						w.target.Shown.took(w.target.Log, w.target.Number, c, w.there.Size)
+					}
 				}
 			} else if c == nil {
 				wait = pause
+			} else if w.known && w.target.Shown != nil { // it had this one already
+				w.target.Shown.took(w.target.Log, w.target.Number, c, w.there.Size)
 			}
 		}
 		select {
@@ -128,30 +159,41 @@ func (w *Worker) lead(changed <-chan struct{}) {
 		if next == nil {
 			continue
 		}
+		rest := time.NewTimer(w.look)
 		select {
 		case <-ctx.Done():
-			return
 		case <-next:
+		case <-rest.C:
+			w.known = false
 		}
+		rest.Stop()
 	}
 }
 
-// publish brings the place to a checkpoint.
+// publish brings the place to a checkpoint. Where somebody else has published meanwhile it says what became of the place.
 func (w *Worker) publish(ctx context.Context, l *tree.Log, c *tree.Checkpoint) error {
-	if !w.known {
-		size, err := w.target.Place.Held(ctx, l)
-		if err != nil {
-			return err
+	for changed := false; ; changed = true {
+		if !w.known {
+			there, err := w.target.Place.Held(ctx, l)
+			if err != nil {
+				return err
+			}
+			w.there, w.known = there, true
+			if w.target.Shown != nil {
+				w.target.Shown.found(w.target.Log, w.target.Number, there.checkpoint)
+			}
+			if there.Any && there.Size >= c.Size {
+				return nil
+			}
 		}
-		w.size, w.known = size, true
-		if size >= c.Size && size > 0 {
+		there, err := w.target.Place.Publish(ctx, l, w.there, c)
+		w.there = there
+		if err == nil {
 			return nil
 		}
-	}
-	if err := w.target.Place.Publish(ctx, l, w.size, c); err != nil {
 		w.known = false // how far it came is seen there
-		return err
+		if changed || !errors.Is(err, ErrChanged) {
+			return err
+		}
 	}
-	w.size = c.Size
-	return nil
 }

@@ -88,7 +88,7 @@ func (m *alone) grow(n int, text string) {
 }
 
 func (m *alone) worker(p Place) *Worker {
-	return &Worker{node: m, logs: m.logs, target: Target{Log: "default", Name: "there", Place: p, Meter: new(meter.TlogPublish)}, log: slog.New(slog.DiscardHandler)}
+	return &Worker{node: m, logs: m.logs, target: Target{Log: "default", Name: "there", Place: p, Meter: new(meter.TlogPublish)}, log: slog.New(slog.DiscardHandler), look: look}
 }
 
 // publish brings the place up to date, as a worker that has just begun to lead.
@@ -177,8 +177,8 @@ func TestAnInterruptedPublicationGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.complete(s)
-	if size, err := objects(s).Held(context.Background(), l); err != nil || size != 20300 {
-		t.Error(size, err)
+	if there, err := objects(s).Held(context.Background(), l); err != nil || there.Size != 20300 {
+		t.Error(there, err)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestTheWorkerFollowsItsLog(t *testing.T) {
 	for i := range 3 {
 		m.grow(100*i+1, "entry")
 		for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
-			if size, err := objects(s).Held(context.Background(), l); err == nil && size == l.View().Size {
+			if there, err := objects(s).Held(context.Background(), l); err == nil && there.Size == l.View().Size {
 				break
 			}
 			if time.Since(began) > 5*time.Second {

@@ -4,6 +4,7 @@
 package scrub
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"time"
@@ -28,11 +29,22 @@ type Worker struct {
 	stopped <-chan struct{}
 	log     *slog.Logger
 	meter   *meter.Tlog
+	places  func(log string) []Place
 }
 
-// New makes n's worker; Run starts it. It says in m how far it is and what it found.
-func New(n *node.Node, m *meter.Tlog, log *slog.Logger) *Worker {
-	return &Worker{logs: n.Tree(), stopped: n.StoppedC(), log: log, meter: m}
+// Place is somewhere a log is published.
+type Place struct {
+	Name string
+	// Check compares what is published with the log and says how many objects are missing or altered, and what is wrong with the
+	// first. pace is called before each look and may wait; an error from it ends the check.
+	Check func(ctx context.Context, l *tree.Log, pace func() error) (bad int, first string, err error)
+	Meter *meter.TlogPublish
+}
+
+// New makes n's worker; Run starts it. It says in m how far it is and what it found. places lists where a log is published and this
+// member has to look, which only one of them need do; nil: nowhere.
+func New(n *node.Node, m *meter.Tlog, places func(log string) []Place, log *slog.Logger) *Worker {
+	return &Worker{logs: n.Tree(), stopped: n.StoppedC(), log: log, meter: m, places: places}
 }
 
 var errStopped = errors.New("stopped")
@@ -77,6 +89,34 @@ func (w *Worker) once() {
 			m.ScrubDone.Set(m.ScrubAll.Load()) // the last bundle was not told of
 			m.ScrubEnded.Set(time.Now().Unix())
 			w.log.Info("scrubbed", "log", l.Spec.Name, "entries", l.View().Size, "took", time.Since(began).Round(time.Millisecond))
+			if w.published(l) != nil {
+				return
+			}
 		}
 	}
+}
+
+// published looks at the places of a log that is good here. The error is errStopped or nil.
+func (w *Worker) published(l *tree.Log) error {
+	if w.places == nil {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for _, p := range w.places(l.Spec.Name) {
+		bad, first, err := p.Check(ctx, l, func() error { return w.sleep(rest) })
+		switch {
+		case errors.Is(err, errStopped):
+			return errStopped
+		case err != nil:
+			w.log.Warn("what is published was not scrubbed", "log", l.Spec.Name, "to", p.Name, "err", err)
+		case bad > 0:
+			w.log.Error("what is published is damaged; `holdfast tlog republish` puts it there again", "log", l.Spec.Name, "to", p.Name,
+				"objects", bad, "first", first)
+		}
+		if err == nil && p.Meter != nil {
+			p.Meter.Bad.Set(int64(bad))
+		}
+	}
+	return nil
 }

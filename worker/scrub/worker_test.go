@@ -2,6 +2,7 @@ package scrub
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -64,5 +65,40 @@ func TestDamageIsToldAndKept(t *testing.T) {
 	}
 	if m := w.meter.Log("default"); m.ScrubBad.Load() != 1 || m.ScrubFailed.Load() != 0 || m.ScrubAll.Load() != 300 || m.ScrubEnded.Load() == 0 {
 		t.Errorf("counted: %d found damage, %d failed, of %d entries, at %d", m.ScrubBad.Load(), m.ScrubFailed.Load(), m.ScrubAll.Load(), m.ScrubEnded.Load())
+	}
+}
+
+// TestWhatIsPublishedIsScrubbed: what a place lacks is told, with what to do.
+func TestWhatIsPublishedIsScrubbed(t *testing.T) {
+	st, logs := store.NewMem(), tree.New()
+	a := machine.NewApplier(st, logs)
+	if err := a.Load(); err != nil {
+		t.Fatal(err)
+	}
+	key, err := tiles.NewSigner("log.example/x", bytes.Repeat([]byte{1}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := entry.AppendPacked(entry.AppendHeader(nil, entry.Header{}), entry.AppendCommand(nil, &entry.Command{Origin: 1, Seq: 1, Term: 1,
+		Parts: []entry.Part{{Machine: entry.MachineTree, Body: et.AppendPart(nil, &et.Part{Kind: et.Create, Spec: et.LogSpec{Name: "default", Key: *key.Verifier()}})}}}))
+	if err := a.Apply(1, 1, data, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	bad, m := 2, new(meter.TlogPublish)
+	w := &Worker{logs: logs, log: slog.New(slog.NewTextHandler(&said, nil)), meter: new(meter.Tlog), places: func(log string) []Place {
+		return []Place{{Name: "file:///srv/log", Meter: m, Check: func(_ context.Context, l *tree.Log, pace func() error) (int, string, error) {
+			return bad, "tile/entries/003 is missing", pace()
+		}}}
+	}}
+	w.once()
+	if m.Bad.Load() != 2 || !strings.Contains(said.String(), "tlog republish") || !strings.Contains(said.String(), "tile/entries/003 is missing") {
+		t.Errorf("%d, it says %s", m.Bad.Load(), &said)
+	}
+	bad = 0
+	said.Reset()
+	w.once()
+	if m.Bad.Load() != 0 || strings.Contains(said.String(), "ERROR") {
+		t.Errorf("%d, it says %s", m.Bad.Load(), &said)
 	}
 }
