@@ -53,6 +53,9 @@ type client struct {
 	state atomic.Uint64 // second of the port's clock << 2 | what it waits for
 	turn  atomic.Uint64 // the order in which idle connections make room; see Read
 
+	room  atomic.Int64 // held, for others to see
+	heard atomic.Int64 // when a part of a request that holds room came last, in ns since 1970
+
 	owner   atomic.Uint32 // serving, taken or closed
 	evicted bool          // it has made room and is counted out. port.mu guards it.
 
@@ -60,6 +63,8 @@ type client struct {
 	arrived int    // bytes since the last answer
 	began   uint64 // when the first of them came, in seconds of the port's clock
 	held    int    // bytes drawn from the port's budget for them
+	opened  uint64 // second of the port's clock
+	large   uint64 // requests before that had drawn from the budget and came whole
 
 	leaving leaving
 	// lent is set while a stream has the connection instead of fasthttp; it tells whether the connection goes on.
@@ -138,6 +143,9 @@ func (c *client) Read(p []byte) (int, error) {
 		c.began = c.port.now.Load()
 	}
 	c.arrived += n
+	if c.held > 0 {
+		c.heard.Store(time.Now().UnixNano())
+	}
 	if c.arrived > c.port.maxRequest {
 		return 0, errTooLong
 	}
@@ -147,6 +155,9 @@ func (c *client) Read(p []byte) (int, error) {
 // Write implements net.Conn. The first byte of an answer ends the request before it, as far as bounds go.
 func (c *client) Write(p []byte) (int, error) {
 	c.arrived = 0
+	if c.held > 0 {
+		c.large++
+	}
 	c.giveBack()
 	var written int
 	for {
@@ -202,11 +213,12 @@ func (c *client) draw(n int) error {
 	if n <= smallRequest || n <= c.held {
 		return nil
 	}
-	if more := int64(n - c.held); c.port.budget.Add(-more) < 0 {
-		c.port.budget.Add(more)
+	if !c.port.draw(nil, int64(n-c.held), int64(c.held), c.port.settled(c.opened, c.large)) {
 		return errBusy
 	}
 	c.held = n
+	c.heard.Store(time.Now().UnixNano())
+	c.room.Store(int64(n))
 	return nil
 }
 
@@ -214,6 +226,7 @@ func (c *client) giveBack() {
 	if c.held > 0 {
 		c.port.budget.Add(int64(c.held))
 		c.held = 0
+		c.room.Store(0)
 	}
 }
 

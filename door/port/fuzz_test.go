@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,13 +22,15 @@ type wire struct {
 	in   *bytes.Reader
 	out  bytes.Buffer
 	part int // bytes a read returns at most
+
+	closed atomic.Bool
 }
 
 func (w *wire) Read(p []byte) (int, error) {
 	return w.in.Read(p[:min(len(p), max(w.part, 1))])
 }
 func (w *wire) Write(p []byte) (int, error)      { return w.out.Write(p) }
-func (w *wire) Close() error                     { return nil }
+func (w *wire) Close() error                     { w.closed.Store(true); return nil }
 func (w *wire) SetDeadline(time.Time) error      { return nil }
 func (w *wire) SetReadDeadline(time.Time) error  { return nil }
 func (w *wire) SetWriteDeadline(time.Time) error { return nil }

@@ -53,6 +53,7 @@ func (p *Port) serveHTTP1(c *client, as *secret) {
 		p.release()
 		return
 	}
+	c.opened = p.now.Load()
 	p.clients[c] = struct{}{}
 	server := p.http1[0]
 	if len(p.clients) > roomy {
@@ -80,7 +81,7 @@ func (p *Port) serveHTTP1(c *client, as *secret) {
 	delete(p.clients, c)
 	// A connection that a handler has taken stays counted until it is closed.
 	if !c.owner.CompareAndSwap(serving, taken) && !c.evicted {
-		p.conns--
+		p.leave()
 	}
 	p.mu.Unlock()
 }
@@ -107,6 +108,7 @@ func (p *Port) Resume(conn net.Conn) {
 	// A new client: whoever served the old one may not have returned yet, and then counts that one out.
 	if old.owner.Swap(closed) != taken {
 		p.conns++
+		p.opts.Gate.open.Add(1)
 	}
 	p.wg.Add(1)
 	p.mu.Unlock()
@@ -226,8 +228,8 @@ func Gone(ctx *fasthttp.RequestCtx) <-chan struct{} {
 	return nil
 }
 
-// openFiles is how many files this process may have open.
-func openFiles() int {
+// OpenFiles is how many files this process may have open.
+func OpenFiles() int {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
 		return 1024 // what every Unix gives

@@ -5,14 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// GRPCWindow is the HTTP/2 window of a connection that the gRPC server behind a Port must use: how much a client may have
-// sent on a stream at most after the server has ended that stream. See intake.forget.
+// GRPCWindow is the HTTP/2 window of a connection that the gRPC server behind a Port uses.
 const GRPCWindow = 2 << 20
 
 const (
@@ -56,7 +54,13 @@ type intake struct {
 	net.Conn
 	port *Port
 
+	unused    *place // in the port's queue of connections without a call. port.mu guards it.
+	dismissed bool   // it has made room and is counted out. port.mu guards it.
+	opened    uint64 // second of the port's clock
+
 	// Owned by the reading goroutine.
+	highest         uint32 // stream of the newest call
+	large           uint64 // large messages that came whole
 	buf             []byte
 	next, seen, end int // buf[next:seen] may be read, buf[seen:end] waits for more to be understood
 	skip            int // bytes to pass on without a look
@@ -64,15 +68,20 @@ type intake struct {
 	data, pad       int // bytes of frame, a DATA frame, that have not been looked at, and of its padding
 
 	// Owned by the writing goroutine.
-	out framing
+	out     framing
+	leaving int // bytes of answers since took was set
 
-	taken atomic.Uint64 // bytes of DATA frames so far; written by the reading goroutine
-	open  atomic.Int32  // len(calls), so that there is no lock to take as long as all messages are small; written under mu
+	answers atomic.Int64 // bytes of answers that the client has not taken
+	took    atomic.Int64 // when it last took some, in ns since 1970
 
-	mu     sync.Mutex
-	closed bool
-	calls  map[uint32]*message // by stream: messages that are not whole, and those that hold room
-	over   []answered          // streams in calls that the server has ended, the oldest first
+	room atomic.Int64 // what its messages hold of the budget
+	open atomic.Int32 // len(calls), so that nobody looks there as long as all messages are small; written under mu
+	held atomic.Int64 // bytes that open calls hold, and what their handlers hold for them; see From
+
+	mu      sync.Mutex
+	closed  bool
+	streams map[uint32]int64    // calls that neither side has ended for good, and what each holds
+	calls   map[uint32]*message // by stream: messages that are not whole, and those that hold room
 }
 
 // message is the last one begun on a stream. The intake's mutex guards it.
@@ -82,18 +91,15 @@ type message struct {
 	got    int    // bytes of prefix, while it comes in pieces
 	held   int64  // bytes drawn from the budget
 	late   uint64 // when it should be whole, in seconds of the port's clock
-}
-
-// answered says that the server ended a stream when so many bytes of DATA frames had come.
-type answered struct {
-	stream uint32
-	taken  uint64
+	heard  int64  // when a part of it came last, in ns since 1970, if it holds room
 }
 
 func (p *Port) newIntake(c net.Conn) *intake {
-	i := &intake{Conn: c, port: p, buf: make([]byte, intakeBuffer), skip: len(preface), calls: map[uint32]*message{}}
+	i := &intake{Conn: c, port: p, buf: make([]byte, intakeBuffer), skip: len(preface), streams: map[uint32]int64{}, calls: map[uint32]*message{}}
 	p.mu.Lock()
 	p.intakes[i] = struct{}{}
+	i.opened = p.now.Load()
+	i.unused = p.unused.push(i, i.opened)
 	p.mu.Unlock()
 	return i
 }
@@ -153,6 +159,10 @@ func (i *intake) lookAtFrame(b []byte) int {
 	f := parseFrame(b)
 	if f.kind != frameData {
 		i.skip = f.length
+		switch f.kind {
+		case frameHeaders, frameContinuation:
+			i.headers(f)
+		}
 		if f.ends() {
 			i.clientEnds(f)
 		}
@@ -168,7 +178,6 @@ func (i *intake) lookAtFrame(b []byte) int {
 	content := f.length - (n - frameHead)
 	pad = min(pad, content) // more padding than frame: the server will close the connection
 	i.frame, i.data, i.pad = f, content-pad, pad
-	i.taken.Add(uint64(f.length))
 	if i.data == 0 {
 		i.endOfData()
 	}
@@ -193,11 +202,12 @@ func (i *intake) endOfData() {
 
 // lookAtData looks at the rest of a DATA frame, of which b is the beginning.
 func (i *intake) lookAtData(b []byte) (int, error) {
-	if i.open.Load() == 0 {
-		return i.lookAtMessage(b)
-	}
 	i.mu.Lock()
-	i.forget()
+	if _, open := i.streams[i.frame.stream]; !open { // never begun, or ended: the server drops it
+		i.mu.Unlock()
+		i.pass(i.data)
+		return 0, nil
+	}
 	m := i.calls[i.frame.stream]
 	switch {
 	case m == nil:
@@ -205,6 +215,11 @@ func (i *intake) lookAtData(b []byte) (int, error) {
 		n := min(m.left, i.data)
 		if m.left -= n; m.left == 0 && m.held == 0 {
 			i.drop(i.frame.stream)
+		} else if m.held > 0 {
+			m.heard = time.Now().UnixNano()
+			if m.left == 0 {
+				i.large++
+			}
 		}
 		i.mu.Unlock()
 		i.pass(n)
@@ -270,9 +285,9 @@ func (i *intake) lookAtPieces(b []byte, m *message) (int, error) {
 // collect adds a piece to the length of a message.
 func (i *intake) collect(m *message, piece []byte) error {
 	i.mu.Lock()
-	defer i.mu.Unlock()
 	copy(m.prefix[m.got:], piece)
 	if m.got += len(piece); m.got < prefixLen {
+		i.mu.Unlock()
 		return nil
 	}
 	size := int(binary.BigEndian.Uint32(m.prefix[1:]))
@@ -280,9 +295,21 @@ func (i *intake) collect(m *message, piece []byte) error {
 	if size == 0 {
 		i.drop(i.frame.stream)
 	}
-	if i.counts(size) && (i.closed || !i.draw(m, size)) {
+	i.mu.Unlock()
+	if !i.counts(size) {
+		return nil
+	}
+	var drawn message
+	if !i.draw(&drawn, size) { // without the mutex: it may look at other connections
 		return errNoRoom
 	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.closed || i.calls[i.frame.stream] != m { // the server has ended the call
+		i.release(&drawn)
+		return nil
+	}
+	m.held, m.late, m.heard = drawn.held, drawn.late, drawn.heard
 	return nil
 }
 
@@ -292,13 +319,13 @@ func (i *intake) counts(size int) bool {
 	return size > smallMessage && size <= i.port.opts.MaxMessageBytes
 }
 
-// draw takes a message's size from the budget, or reports that it is not there.
+// draw takes a message's size from the budget, or reports that it is not there. The caller does not hold mu.
 func (i *intake) draw(m *message, size int) bool {
-	if i.port.budget.Add(-int64(size)) < 0 {
-		i.port.budget.Add(int64(size))
+	if !i.port.draw(i, int64(size), i.room.Load(), i.port.settled(i.opened, i.large)) {
 		return false
 	}
-	m.held = int64(size)
+	i.room.Add(int64(size))
+	m.held, m.heard = int64(size), time.Now().UnixNano()
 	m.late = i.port.now.Load() + uint64(i.port.opts.RequestTimeout/time.Second) + uint64(size/slowest)
 	return true
 }
@@ -308,8 +335,7 @@ func (i *intake) keep(m *message) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.closed {
-		i.port.budget.Add(m.held)
-		m.held = 0
+		i.release(m)
 	}
 	i.calls[i.frame.stream] = m
 	i.open.Store(int32(len(i.calls)))
@@ -318,20 +344,76 @@ func (i *intake) keep(m *message) {
 // drop forgets a stream's message and gives back what it held. The caller holds mu.
 func (i *intake) drop(stream uint32) {
 	if m := i.calls[stream]; m != nil {
-		i.port.budget.Add(m.held)
+		i.release(m)
 		delete(i.calls, stream)
 		i.open.Store(int32(len(i.calls)))
 	}
 }
 
-// clientEnds is called when a frame of the client's ends a stream. A whole message is kept until it is answered.
-func (i *intake) clientEnds(f frame) {
-	if i.open.Load() == 0 {
-		return
+// release gives back what a message held. The caller holds mu.
+func (i *intake) release(m *message) {
+	i.port.budget.Add(m.held)
+	i.room.Add(-m.held)
+	m.held = 0
+}
+
+// headers counts a call that begins. One that the server ends at once is counted out like any other.
+func (i *intake) headers(f frame) {
+	if i.highest == 0 {
+		i.port.mu.Lock()
+		i.port.unused.remove(i.unused)
+		i.port.mu.Unlock()
 	}
 	i.mu.Lock()
+	had, open := i.streams[f.stream]
+	begins := f.kind == frameHeaders && f.stream > i.highest && f.stream%2 == 1
+	if i.closed || !open && !begins { // trailers of a call that has ended, or nonsense for which the server ends the connection
+		i.mu.Unlock()
+		return
+	}
+	n := min(int64(f.length)*headerCost, maxHeaderCost)
+	if begins {
+		i.highest = f.stream
+		n += callCost
+	} else {
+		n = min(n, max(callCost+maxHeaderCost-had, 0))
+	}
+	i.streams[f.stream] = had + n
+	i.mu.Unlock()
+	held := i.held.Add(n)
+	if i.port.calls.Add(-n) < 0 {
+		i.port.relieve(i)
+	}
+	if held > i.port.opts.CallBytes*3/4 { // calls are refused from half on: who goes on does not listen
+		_ = i.Conn.Close() // reading says so
+	}
+}
+
+// ended counts a call out. The caller holds mu.
+func (i *intake) ended(stream uint32) {
+	if n, open := i.streams[stream]; open {
+		delete(i.streams, stream)
+		i.held.Add(-n)
+		i.port.calls.Add(n)
+	}
+	i.drop(stream)
+}
+
+// clientEnds is called when a frame of the client's ends a stream. A whole message is kept until it is answered, and of a call
+// that is wholly here less is held from now on: it waits for nobody but the server.
+func (i *intake) clientEnds(f frame) {
+	i.mu.Lock()
 	defer i.mu.Unlock()
-	if m := i.calls[f.stream]; m != nil && (f.kind == frameReset || m.left > 0 || m.held == 0) {
+	if f.kind == frameReset {
+		i.ended(f.stream)
+		return
+	}
+	if n, open := i.streams[f.stream]; open && n >= callCost {
+		i.streams[f.stream] = n - callCost + wholeCost
+		i.held.Add(wholeCost - callCost)
+		i.port.calls.Add(callCost - wholeCost)
+	}
+	if m := i.calls[f.stream]; m != nil && (m.left > 0 || m.held == 0) {
 		i.drop(f.stream)
 	}
 }
@@ -341,7 +423,10 @@ func (i *intake) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		var f frame
 		var ok bool
-		if rest, f, ok = i.out.next(rest); ok && i.open.Load() > 0 {
+		if rest, f, ok = i.out.next(rest); ok && f.kind == frameData && i.answers.Load() > 0 {
+			i.passing(f.length)
+		}
+		if ok && (f.ends() || i.open.Load() > 0) {
 			i.serverSays(f)
 		}
 	}
@@ -355,29 +440,11 @@ func (i *intake) serverSays(f frame) {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	m := i.calls[f.stream]
-	switch {
-	case m == nil:
-	case m.left == 0 && m.got == 0:
+	if f.ends() { // what the client still sends are no messages any more
+		i.ended(f.stream)
+	} else if m := i.calls[f.stream]; m != nil && m.left == 0 && m.got == 0 {
 		i.drop(f.stream)
-	case f.ends():
-		// The client may still be sending. Its bytes are no messages any more, so the stream is kept in mind.
-		i.port.budget.Add(m.held)
-		m.held = 0
-		i.over = append(i.over, answered{f.stream, i.taken.Load()})
 	}
-}
-
-// forget drops streams that the server has ended and on which nothing can come any more. A client hears of the end before
-// it hears that it may send more than the connection's window, so once that much has come it knows. The caller holds mu.
-func (i *intake) forget() {
-	taken := i.taken.Load()
-	n := 0
-	for n < len(i.over) && taken-i.over[n].taken > GRPCWindow+maxFrame {
-		i.drop(i.over[n].stream)
-		n++
-	}
-	i.over = slices.Delete(i.over, 0, n)
 }
 
 // stalled reports whether a message that holds room has taken too long to come.
@@ -399,11 +466,17 @@ func (i *intake) stalled(now uint64) bool {
 func (i *intake) Close() error {
 	i.port.mu.Lock()
 	delete(i.port.intakes, i)
+	i.port.unused.remove(i.unused)
 	i.port.mu.Unlock()
 	i.mu.Lock()
+	if i.closed {
+		i.mu.Unlock()
+		return i.Conn.Close()
+	}
 	i.closed = true
-	for stream := range i.calls { // any order: all are dropped
-		i.drop(stream)
+	i.port.answers.Add(i.answers.Swap(0))
+	for stream := range i.streams { // any order: all are dropped
+		i.ended(stream)
 	}
 	i.mu.Unlock()
 	return i.Conn.Close()

@@ -22,6 +22,8 @@ type Options struct {
 	// open no more files cannot write its log either. When all are taken, the connection that has been silent for longest
 	// makes room, and if none is silent the new one is closed.
 	MaxConns int
+	// Gate bounds the connections of this port and of others together, in the same way; nil: of this one only.
+	Gate *Gate
 	// MaxBodyBytes bounds the body of one HTTP request. 0 = 4 MiB.
 	MaxBodyBytes int
 	// MaxMessageBytes is what the gRPC server takes at most as one message. 0 = 4 MiB, its default.
@@ -29,6 +31,11 @@ type Options struct {
 	// BudgetBytes bounds the memory of all unanswered gRPC messages over 16 KiB and unfinished HTTP/1.1 requests over 64 KiB
 	// together. What does not fit is refused: HTTP/1.1 with 503, gRPC as the server's codec says, see TurnedAway. 0 = 32 MiB.
 	BudgetBytes int64
+	// CallBytes bounds the memory of gRPC calls that are open, with their headers, and of what their handlers hold for them
+	// (From). When it is all taken, Crowded says so and the connection that holds the most is closed. 0 = 64 MiB.
+	CallBytes int64
+	// AnswerBytes bounds the gRPC server's answers that clients have not taken, as far as its handlers ask (TakeAnswer). 0 = 48 MiB.
+	AnswerBytes int64
 	// SilenceTimeout is how long a new connection may take to say what it speaks. 0 = 10 s.
 	SilenceTimeout time.Duration
 	// IdleTimeout is how long an HTTP connection may be kept alive between requests. 0 = 5 minutes.
@@ -40,7 +47,10 @@ type Options struct {
 
 func (o *Options) fill() {
 	if o.MaxConns == 0 {
-		o.MaxConns = openFiles() / 4 * 3
+		o.MaxConns = OpenFiles() / 4 * 3
+	}
+	if o.Gate == nil {
+		o.Gate = NewGate(o.MaxConns)
 	}
 	if o.MaxBodyBytes == 0 {
 		o.MaxBodyBytes = 4 << 20
@@ -50,6 +60,12 @@ func (o *Options) fill() {
 	}
 	if o.BudgetBytes == 0 {
 		o.BudgetBytes = 32 << 20
+	}
+	if o.CallBytes == 0 {
+		o.CallBytes = 64 << 20
+	}
+	if o.AnswerBytes == 0 {
+		o.AnswerBytes = 48 << 20
 	}
 	if o.SilenceTimeout == 0 {
 		o.SilenceTimeout = 10 * time.Second
@@ -74,6 +90,12 @@ type Port struct {
 	now      atomic.Uint64 // seconds since New, as the warden counts them
 	accepted atomic.Uint64 // connections so far
 	budget   atomic.Int64  // what requests may still draw
+	calls    atomic.Int64  // what open calls may still hold; below zero for moments
+	answers  atomic.Int64  // what answers may still hold
+	untaken  atomic.Int64  // when somebody was last looked for who takes no answer, in ns since 1970
+	evicted  atomic.Int64  // when somebody was last looked for whose request does not come, in ns since 1970
+	cut      atomic.Int64  // when one was closed for its room, in ns since 1970
+	relieved atomic.Int64  // when somebody was last looked for who holds too much, in ns since 1970
 	draining atomic.Bool
 	stop     chan struct{} // closed by Shutdown
 	stopOnce sync.Once
@@ -84,6 +106,7 @@ type Port struct {
 	listeners map[net.Listener]struct{}
 	conns     int                  // of every kind
 	silent    queue                // connections that have not said yet what they speak, the oldest first
+	unused    queue                // connections of the gRPC server on which no call was ever begun, the oldest first
 	clients   map[*client]struct{} // HTTP/1.1 connections
 	intakes   map[*intake]struct{} // connections of the gRPC server
 }
@@ -95,8 +118,11 @@ func New(opts Options) *Port {
 		listeners: make(map[net.Listener]struct{}), clients: make(map[*client]struct{}), intakes: make(map[*intake]struct{})}
 	p.maxRequest = opts.MaxBodyBytes + opts.MaxBodyBytes/2 + 1<<20
 	p.budget.Store(opts.BudgetBytes)
+	p.calls.Store(opts.CallBytes)
+	p.answers.Store(opts.AnswerBytes)
 	p.http1[0], p.http1[1] = p.newHTTP1(false), p.newHTTP1(true)
 	p.http2 = p.newHTTP2()
+	opts.Gate.join(p)
 	return p
 }
 
@@ -107,6 +133,7 @@ func (p *Port) GRPC() net.Listener { return p.grpc }
 // Protocols says what one listener offers.
 type Protocols struct {
 	TLS            *tls.Config // nil: cleartext. NextProtos is set by the port.
+	AlsoPlain      bool        // with TLS: who begins in the clear is served, too
 	NoGRPC, NoHTTP bool
 }
 
@@ -157,8 +184,12 @@ func (p *Port) Serve(l net.Listener, offer Protocols) error {
 	}
 }
 
-// admit counts a connection and the goroutine that begins it in, and makes room if all places are taken.
-func (p *Port) admit() bool {
+// admit counts a connection and the goroutine that begins it in, and makes room if all places are taken: here, or at
+// another port of the gate if nobody is silent here.
+func (p *Port) admit() bool { return p.enter() || p.opts.Gate.makeRoom(p) && p.enter() }
+
+// enter is admit with the room this port can make by itself.
+func (p *Port) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.draining.Load() {
@@ -167,10 +198,21 @@ func (p *Port) admit() bool {
 	if p.conns >= p.opts.MaxConns && !p.evict() {
 		return false
 	}
+	for !p.opts.Gate.enter() {
+		if !p.evict() {
+			return false
+		}
+	}
 	p.conns++
 	p.accepted.Add(1)
 	p.wg.Add(1) // with p.mu held: Shutdown waits only after it has seen the last of these
 	return true
+}
+
+// leave counts a connection out. p.mu is held.
+func (p *Port) leave() {
+	p.conns--
+	p.opts.Gate.leave()
 }
 
 // evict closes the connection that has been silent for longest and counts it out. A new one gets a second to speak before
@@ -179,6 +221,9 @@ func (p *Port) evict() bool {
 	if first := p.silent.first; first != nil && first.second+1 < p.now.Load() {
 		return p.hush()
 	}
+	if first := p.unused.first; first != nil && (first.second+1 < p.now.Load() || p.unused.len > p.opts.MaxConns/4) {
+		return p.dismiss()
+	}
 	var longest *client
 	for c := range p.clients { // any order: the smallest turn is looked for
 		if c.state.Load()&3 == idle && !c.evicted && (longest == nil || c.turn.Load() < longest.turn.Load()) {
@@ -186,11 +231,25 @@ func (p *Port) evict() bool {
 		}
 	}
 	if longest == nil {
-		return p.hush()
+		return p.dismiss() || p.hush()
 	}
 	longest.evicted = true
 	longest.cut()
-	p.conns--
+	p.leave()
+	return true
+}
+
+// dismiss closes the oldest connection of the gRPC server on which no call was ever begun. It is counted out here: the gRPC
+// server notices later. p.mu is held.
+func (p *Port) dismiss() bool {
+	c := p.unused.pop()
+	if c == nil {
+		return false
+	}
+	i := c.(*intake)
+	i.dismissed = true
+	_ = i.Conn.Close() // the gRPC server notices
+	p.leave()
 	return true
 }
 
@@ -201,14 +260,14 @@ func (p *Port) hush() bool {
 		return false
 	}
 	_ = c.Close() // its goroutine notices
-	p.conns--
+	p.leave()
 	return true
 }
 
 // release counts a connection out.
 func (p *Port) release() {
 	p.mu.Lock()
-	p.conns--
+	p.leave()
 	p.mu.Unlock()
 }
 
@@ -220,7 +279,13 @@ type counted struct {
 }
 
 func (c *counted) Close() error {
-	c.once.Do(c.port.release)
+	c.once.Do(func() {
+		c.port.mu.Lock()
+		defer c.port.mu.Unlock()
+		if i, ok := c.Conn.(*intake); !ok || !i.dismissed {
+			c.port.leave()
+		}
+	})
 	return c.Conn.Close()
 }
 
@@ -285,13 +350,24 @@ func (p *Port) warden() {
 				c.cut()
 			}
 		}
-		for i := range p.intakes { // any order, as above
-			if i.stalled(now) {
+		p.mu.Unlock()
+		for _, i := range p.connections() { // their messages are looked through without the port's mutex
+			if i.stalled(now) || i.untaken(time.Now().Add(-p.opts.RequestTimeout).UnixNano()) {
 				_ = i.Conn.Close() // the gRPC server notices
 			}
 		}
-		p.mu.Unlock()
 	}
+}
+
+// connections is those of the gRPC server.
+func (p *Port) connections() []*intake {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := make([]*intake, 0, len(p.intakes))
+	for i := range p.intakes { // any order: each is judged alone
+		all = append(all, i)
+	}
+	return all
 }
 
 // late reports whether c has used up its time. The clock counts whole seconds, so everybody gets up to one more.

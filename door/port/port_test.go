@@ -267,6 +267,35 @@ func TestTLSCarriesGRPCAndJSONOverHTTP2AndHTTP1(t *testing.T) {
 	}
 }
 
+func TestOnePortCanTakeTLSAndCleartext(t *testing.T) {
+	t.Parallel()
+	ca := certtest.NewAuthority("test")
+	s := start(t, ca.Server(), Options{})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(l, Protocols{TLS: ca.Server(), AlsoPlain: true}) }()
+	s.addr = l.Addr().String()
+	client := ca.Config(ca.Issue("somebody"))
+	for scheme, creds := range map[string]credentials.TransportCredentials{"https": credentials.NewTLS(client.Clone()), "http": insecure.NewCredentials()} {
+		if err := s.grpc(creds); err != nil {
+			t.Errorf("grpc over %s: %v", scheme, err)
+		}
+		for _, h2 := range []bool{true, false} {
+			c := &http.Client{Transport: &http.Transport{TLSClientConfig: client.Clone(), ForceAttemptHTTP2: h2}}
+			proto := map[bool]string{true: "HTTP/2.0", false: "HTTP/1.1"}[h2 && scheme == "https"]
+			same(t, fetch(t, c, "POST", scheme+"://"+s.addr+"/echo", "hello"), "200 "+proto+" yes hello")
+			c.CloseIdleConnections()
+		}
+	}
+	l.Close() // a listener that breaks ends its Serve alone
+	if err := <-ended; err == nil {
+		t.Error("Serve ended well without its listener")
+	}
+}
+
 func TestTheClientsCertificateReachesGRPC(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewAuthority("test")

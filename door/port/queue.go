@@ -4,7 +4,10 @@ import "net"
 
 // queue holds connections in the order they came; each knows its place, so that it can leave from anywhere. Its owner's
 // mutex guards it.
-type queue struct{ first, last *place }
+type queue struct {
+	first, last *place
+	len         int
+}
 
 type place struct {
 	conn       net.Conn
@@ -21,6 +24,7 @@ func (q *queue) push(c net.Conn, second uint64) *place {
 		q.last.next = e
 	}
 	q.last = e
+	q.len++
 	return e
 }
 
@@ -40,6 +44,7 @@ func (q *queue) remove(e *place) bool {
 		e.next.prev = e.prev
 	}
 	*e = place{}
+	q.len--
 	return true
 }
 

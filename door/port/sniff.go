@@ -37,6 +37,17 @@ func (p *Port) begin(c net.Conn, offer Protocols) {
 
 // recognise returns who serves c from here on; nil: nobody.
 func (p *Port) recognise(c net.Conn, offer Protocols) func() {
+	if offer.TLS != nil && offer.AlsoPlain {
+		// A handshake begins with a byte that no request begins with.
+		first := make([]byte, 1)
+		if _, err := io.ReadFull(c, first); err != nil {
+			return nil
+		}
+		c = &replayed{c, first}
+		if !looksLikeTLS(first) {
+			offer.TLS = nil
+		}
+	}
 	if offer.TLS != nil {
 		return p.recogniseTLS(c, offer)
 	}

@@ -1,0 +1,84 @@
+package port
+
+import "time"
+
+// untakenPiece is how much of its answers a client must take to have made progress.
+const untakenPiece = 16 << 10
+
+// TakeAnswer takes n bytes for an answer of the gRPC server's from what answers may hold, or reports that they are not there. from is
+// the account of the client's connection, nil for a call from this process. A connection has two thirds of all at most, and one that
+// is new leaves the last third to others. What was taken is to be given back (AnswerGone) when the transport is done with the answer.
+//
+// When there is no room, the connection is closed that holds the most of those whose clients have taken nothing for a while.
+func (p *Port) TakeAnswer(from *From, n int64) bool {
+	if p.tryAnswer(from, n) {
+		return true
+	}
+	if now, last := time.Now().UnixNano(), p.untaken.Load(); now-last > int64(relieveInterval) && p.untaken.CompareAndSwap(last, now) {
+		p.evictUntaken(now - int64(stallGrace))
+	}
+	return false
+}
+
+func (p *Port) tryAnswer(from *From, n int64) bool {
+	all, reserve := p.opts.AnswerBytes, int64(0)
+	if from != nil {
+		i := from.of
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		held := i.answers.Load()
+		if i.closed || held > 0 && held+n > all/3*2 {
+			return false
+		}
+		if i.opened+settledAfter > p.now.Load() && n <= all/3*2 {
+			reserve = all / 3
+		}
+	}
+	if p.answers.Add(-n) < reserve {
+		p.answers.Add(n)
+		return false
+	}
+	if from != nil && from.of.answers.Add(n) == n {
+		from.of.took.Store(time.Now().UnixNano())
+	}
+	return true
+}
+
+// AnswerGone gives back what TakeAnswer has taken, or a part of it. What a connection held when it was closed is given back then: the
+// transport frees nothing of it.
+func (p *Port) AnswerGone(from *From, n int64) {
+	if from != nil {
+		i := from.of
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		if i.closed {
+			return
+		}
+		i.answers.Add(-n)
+	}
+	p.answers.Add(n)
+}
+
+// evictUntaken closes the connection that holds the most answers of those that have taken none since a time, in ns since 1970.
+func (p *Port) evictUntaken(since int64) {
+	var most *intake
+	for _, i := range p.connections() {
+		if i.untaken(since) && (most == nil || i.answers.Load() > most.answers.Load()) {
+			most = i
+		}
+	}
+	if most != nil {
+		_ = most.Conn.Close() // the gRPC server notices
+	}
+}
+
+// untaken reports whether there are answers of which the client has taken nothing to speak of since a time, in ns since 1970.
+func (i *intake) untaken(since int64) bool { return i.answers.Load() > 0 && i.took.Load() < since }
+
+// passing notes how much of answers leaves.
+func (i *intake) passing(n int) {
+	if i.leaving += n; i.leaving >= untakenPiece {
+		i.leaving = 0
+		i.took.Store(time.Now().UnixNano())
+	}
+}
