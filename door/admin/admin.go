@@ -41,6 +41,14 @@ type Options struct {
 	TlogKey func(name, origin string) (*tiles.Verifier, error)
 	// MayResume says why a restored log may not go on although the checkpoint given is a prefix of it; nil: it always may.
 	MayResume func(ctx context.Context, l *tree.Log) error
+	// Holds says why logs take no entries until somebody vouches for them, by name; nil: none is held.
+	Holds func(ctx context.Context) map[string]string
+	// Release lets such a log go on, given the last checkpoint that was published; nil: there is none.
+	Release func(ctx context.Context, log string, note []byte) error
+	// Republish compares each place of a log with it and, if mend is set, puts again what is missing or altered; nil: there is none.
+	Republish func(ctx context.Context, l *tree.Log, mend bool) []Republished
+	// ConnState hears of every change of a connection; nil: nobody looks.
+	ConnState func(net.Conn, http.ConnState)
 	Logger    *slog.Logger // nil: silent
 	// Now is the clock, for tests; nil: time.Now.
 	Now func() time.Time
@@ -114,6 +122,9 @@ func New(opts Options) *Admin {
 	if opts.TlogKey == nil {
 		opts.TlogKey = func(string, string) (*tiles.Verifier, error) { return nil, ErrNoKey }
 	}
+	if opts.Holds == nil {
+		opts.Holds = func(context.Context) map[string]string { return nil }
+	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -129,6 +140,7 @@ func New(opts Options) *Admin {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
+		ConnState:         opts.ConnState,
 		ErrorLog:          slog.NewLogLogger(opts.Logger.Handler(), slog.LevelDebug),
 	}
 	return a
@@ -202,6 +214,7 @@ func (a *Admin) handler() http.Handler {
 	mux.HandleFunc("GET /v1/tlog/logs", a.running(a.getLogs))
 	mux.HandleFunc("POST /v1/tlog/logs", a.running(a.postLog))
 	mux.HandleFunc("POST /v1/tlog/logs/{name}/resume", a.running(a.resumeLog))
+	mux.HandleFunc("POST /v1/tlog/logs/{name}/republish", a.running(a.republishLog))
 	// A profile costs nothing until somebody asks for one, and is asked for when it is too late to restart.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)

@@ -2,7 +2,9 @@ package admin
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 )
 
 // readyz answers 200 once every door serves and the member has applied an entry of its current term, and 503 with one
@@ -31,6 +33,11 @@ func (a *Admin) readyz(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	fmt.Fprintln(w, "ok")
+	// One log that is held is no reason to send clients of everything else away.
+	holds := a.opts.Holds(r.Context())
+	for _, name := range slices.Sorted(maps.Keys(holds)) {
+		fmt.Fprintf(w, "but the log %s takes no entries: %s\n", name, holds[name])
+	}
 }
 
 // notReady says why this server is not ready, "" if it is.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"time"
 
@@ -33,6 +34,8 @@ type Status struct {
 	// MembersNote says why what is known of the others is missing, "" if nothing is.
 	MembersNote string       `json:"members_note,omitempty"`
 	Steps       []StepStatus `json:"steps"`
+	// HeldLogs says, by name, why transparency logs take no entries.
+	HeldLogs map[string]string `json:"held_logs,omitempty"`
 }
 
 // KVStatus is the state of the key space on this member.
@@ -102,6 +105,15 @@ func (a *Admin) status(ctx context.Context, n *attached) Status {
 	st.KV.Bytes, st.KV.BytesInUse = n.kv.Size()
 	for _, b := range c.QueuedBytes {
 		st.QueueBytes += int64(b)
+	}
+	st.HeldLogs = map[string]string{}
+	maps.Copy(st.HeldLogs, a.opts.Holds(ctx))
+	if n.logs.tree != nil {
+		for _, l := range n.logs.tree.Logs() {
+			if l.Held() {
+				st.HeldLogs[l.Spec.Name] = "the log was restored; show its last published checkpoint with `holdfast resume --tlog " + l.Spec.Name + " --checkpoint FILE`"
+			}
+		}
 	}
 	st.Members, st.MembersNote = members(ctx, n, s.Leader)
 	for _, r := range a.recent {

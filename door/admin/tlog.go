@@ -38,6 +38,8 @@ type LogStatus struct {
 	Index bool   `json:"index,omitempty"`
 	// Held: restored and not resumed.
 	Held bool `json:"held,omitempty"`
+	// Why is the reason for which the log takes no entries until somebody vouches for it, "" if it takes them.
+	Why string `json:"why,omitempty"`
 	// Size is the number of entries, Checkpoint how many of them the newest checkpoint covers.
 	Size       uint64 `json:"size"`
 	Checkpoint uint64 `json:"checkpoint"`
@@ -64,10 +66,12 @@ func statusOf(l *tree.Log) LogStatus {
 	return s
 }
 
-func (a *Admin) getLogs(n *attached, w http.ResponseWriter, _ *http.Request) {
-	out := []LogStatus{}
+func (a *Admin) getLogs(n *attached, w http.ResponseWriter, r *http.Request) {
+	out, holds := []LogStatus{}, a.opts.Holds(r.Context())
 	for _, l := range n.logs.tree.Logs() {
-		out = append(out, statusOf(l))
+		s := statusOf(l)
+		s.Why = holds[s.Name]
+		out = append(out, s)
 	}
 	answer(w, out)
 }
@@ -111,7 +115,7 @@ func (a *Admin) postLog(n *attached, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// resumeLog releases a restored log, given the last checkpoint that anybody may have seen: it must be of the log's key, and a
+// resumeLog releases a log that was restored, or that nobody vouches for, given the last checkpoint that anybody may have seen: it must be of the log's key, and a
 // prefix of what was restored.
 func (a *Admin) resumeLog(n *attached, w http.ResponseWriter, r *http.Request) {
 	l := n.logs.tree.Find(r.PathValue("name"))
@@ -129,6 +133,14 @@ func (a *Admin) resumeLog(n *attached, w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "the body is no checkpoint of this log: "+err.Error()+"; give the last one that was published")
 		return
 	}
+	if !l.Held() && a.opts.Release != nil { // not by a restore
+		if err := a.opts.Release(r.Context(), l.Spec.Name, b); err != nil {
+			fail(w, http.StatusConflict, err.Error())
+			return
+		}
+		answer(w, statusOf(l))
+		return
+	}
 	if a.opts.MayResume != nil {
 		if err := a.opts.MayResume(r.Context(), l); err != nil {
 			fail(w, http.StatusConflict, "the log was published further than it was restored: "+err.Error()+"; begin another log under another origin")
@@ -138,6 +150,35 @@ func (a *Admin) resumeLog(n *attached, w http.ResponseWriter, r *http.Request) {
 	if change(n, w, r, &et.Part{Kind: et.Resume, Log: l.Number, Size: c.Size, Root: c.Root}) {
 		answer(w, statusOf(l))
 	}
+}
+
+// Republished is what became of one place of a log.
+type Republished struct {
+	To string `json:"to"`
+	// Looked counts tiles and bundles, Bad those that were missing or altered, Mended those that were put again.
+	Looked int    `json:"looked"`
+	Bad    int    `json:"bad"`
+	Mended int    `json:"mended"`
+	First  string `json:"first,omitempty"` // what was wrong with the first
+	Error  string `json:"error,omitempty"`
+}
+
+// republishLog compares what is published with the log. With ?check=1 nothing is written.
+func (a *Admin) republishLog(n *attached, w http.ResponseWriter, r *http.Request) {
+	l := n.logs.tree.Find(r.PathValue("name"))
+	if l == nil {
+		fail(w, http.StatusNotFound, "no such log; `holdfast tlog list` lists them")
+		return
+	}
+	var out []Republished
+	if a.opts.Republish != nil {
+		out = a.opts.Republish(r.Context(), l, r.URL.Query().Get("check") != "1")
+	}
+	if len(out) == 0 {
+		fail(w, http.StatusConflict, "this member publishes the log nowhere; ask one that has --tlog-publish for it")
+		return
+	}
+	answer(w, out)
 }
 
 // change proposes a part and answers if that fails.

@@ -26,6 +26,7 @@ var (
 	descPubSize     = desc("tlog_published_size", "Entries that the published checkpoint covers, on the leader.", "log", "to")
 	descPubLag      = desc("tlog_published_lag_entries", "Entries of the newest checkpoint that are not published, on the leader.", "log", "to")
 	descPubFailed   = desc("tlog_publish_failures_total", "Publications that ended with an error.", "log", "to")
+	descPubBad      = desc("tlog_published_damaged_objects", "Objects that the last scrub of the place found missing or altered, on the leader.", "log", "to")
 	descBatch       = desc("tlog_batch_entries", "Entries of one command.")
 	descSign        = desc("tlog_sign_seconds", "Checking a log against its right edge, and signing it.")
 	descShow        = desc("tlog_checkpoint_seconds", "From signing a checkpoint to its being applied, when all may see it.")
@@ -74,6 +75,7 @@ func (c *tlogCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 		size := uint64(p.Size.Load())
 		gauge(descPubSize, float64(size), at.Log, at.To)
+		gauge(descPubBad, float64(p.Bad.Load()), at.Log, at.To)
 		gauge(descPubLag, float64(max(signed[at.Log], size)-size), at.Log, at.To)
 	})
 	groups, entries, atMost := m.Batch.Read()

@@ -27,7 +27,7 @@ var errPasswordForNone = status.Error(codes.Unknown, "auth: authentication faile
 
 // administer carries a change of users, roles or the switch through the log.
 func (d *Door) administer(ctx context.Context, p ei.Part) error {
-	a, err := d.access(ctx)
+	a, err := d.accessNow(ctx)
 	if err != nil {
 		return err
 	}
@@ -58,6 +58,9 @@ func (d *Door) consult(ctx context.Context) (*access, error) {
 }
 
 func (s *authServer) AuthEnable(ctx context.Context, _ *pb.AuthEnableRequest) (*pb.AuthEnableResponse, error) {
+	if why := s.d.opts.RefuseAuthEnable; why != "" && !s.d.users.State().Enabled {
+		return nil, status.Error(codes.FailedPrecondition, "auth enable: "+why)
+	}
 	if err := s.d.administer(ctx, ei.Part{Enable: &ei.Enable{}}); err != nil {
 		return nil, err
 	}

@@ -531,8 +531,44 @@ func TestSignedTokens(t *testing.T) {
 		broken := []byte(r.Token)
 		broken[len(broken)-10] ^= 1
 		wantError(t, spec+": a broken token", try(string(broken)), rpctypes.ErrGRPCInvalidAuthToken)
+		admin := must(pb.NewAuthClient(c).Authenticate(ctx, &pb.AuthenticateRequest{Name: "root", Password: "rootpw"}))(t)
 		must(root.RoleAdd(ctx, "another"))(t)
 		wantError(t, spec+": after a change", try(r.Token), rpctypes.ErrGRPCAuthOldRevision)
+		old := metadata.AppendToOutgoingContext(ctx, rpctypes.TokenFieldNameGRPC, admin.Token)
+		for what, call := range map[string]func() error{
+			"add a user": func() error {
+				_, err := pb.NewAuthClient(c).UserAdd(old, &pb.AuthUserAddRequest{Name: "mallory", Password: "m"})
+				return err
+			},
+			"grant": func() error {
+				_, err := pb.NewAuthClient(c).UserGrantRole(old, &pb.AuthUserGrantRoleRequest{User: "alice", Role: "root"})
+				return err
+			},
+			"list users": func() error { _, err := pb.NewAuthClient(c).UserList(old, &pb.AuthUserListRequest{}); return err },
+			"look at himself": func() error {
+				_, err := pb.NewAuthClient(c).UserGet(old, &pb.AuthUserGetRequest{Name: "root"})
+				return err
+			},
+			"save a snapshot": func() error {
+				s, err := pb.NewMaintenanceClient(c).Snapshot(old, &pb.SnapshotRequest{})
+				if err == nil {
+					_, err = s.Recv()
+				}
+				return err
+			},
+			"list members": func() error { _, err := pb.NewClusterClient(c).MemberList(old, &pb.MemberListRequest{}); return err },
+			"grant a lease": func() error {
+				_, err := pb.NewLeaseClient(c).LeaseGrant(old, &pb.LeaseGrantRequest{TTL: 60})
+				return err
+			},
+			"list leases":   func() error { _, err := pb.NewLeaseClient(c).LeaseLeases(old, &pb.LeaseLeasesRequest{}); return err },
+			"compact":       func() error { _, err := pb.NewKVClient(c).Compact(old, &pb.CompactionRequest{Revision: 1}); return err },
+			"switch it off": func() error { _, err := pb.NewAuthClient(c).AuthDisable(old, &pb.AuthDisableRequest{}); return err },
+		} {
+			if err := call(); status.Convert(err).Message() != status.Convert(rpctypes.ErrGRPCAuthOldRevision).Message() {
+				t.Errorf("%s: with root's token from before the change, to %s: %v", spec, what, err)
+			}
+		}
 		put(t, s.as(t, "alice", "alicepw"), "a/1", "v") // a client that asks for a new one
 		if strings.HasPrefix(spec, "HS") {
 			time.Sleep(3 * time.Second)

@@ -54,7 +54,21 @@ func (d *Door) access(ctx context.Context) (*access, error) {
 	if a.revision == 0 && a.given {
 		a.revision = a.st.Revision
 	}
+	if a.given && a.revision < a.st.Revision {
+		return nil, rpctypes.ErrGRPCAuthOldRevision // whatever is asked: he may be another one by now, or nobody
+	}
 	return a, nil
+}
+
+// accessNow is access by a catalogue that lacks nothing acknowledged before: a signed token says which one it is good for, and a
+// member that is behind would go by an older one. It is for calls that administer, of which there are few.
+func (d *Door) accessNow(ctx context.Context) (*access, error) {
+	if _, signed := d.tokens.(*signedTokens); signed && d.users.State().Enabled {
+		if err := d.node.Linearize(d.bounded(ctx)); err != nil {
+			return nil, grpcError(err)
+		}
+	}
+	return d.access(ctx)
 }
 
 // tokenOf returns the token a request carries. HTTP clients put it into another field, and some call it a bearer.
@@ -135,7 +149,7 @@ func (d *Door) mayAsk(ctx context.Context) error {
 // mayAdminister refuses who does not have the role root. A change of members or of leadership that was permitted a moment
 // before the role is taken away goes through, as in etcd: only root could arrange that.
 func (d *Door) mayAdminister(ctx context.Context) error {
-	a, err := d.access(ctx)
+	a, err := d.accessNow(ctx)
 	if err != nil {
 		return err
 	}
@@ -148,7 +162,7 @@ func (d *Door) rangeFor(ctx context.Context, r *ekv.Range) (res *ekv.RangeResult
 		return nil, 0, grpcError(err)
 	}
 	err = d.reading(ctx, func(a *access) error { return a.may(ei.Read, r.Key, r.End) }, func() (err error) {
-		res, revision, err = d.kv.Range(r, d.opts.MaxResultBytes)
+		res, revision, err = d.read(r, d.opts.MaxResultBytes)
 		return grpcError(err)
 	}, nil)
 	return res, revision, err

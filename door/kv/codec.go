@@ -64,6 +64,8 @@ func (c codec) marshal(v any) (mem.BufferSlice, error) {
 		return parts, nil
 	case *txnAnswer:
 		return marshal(m, m.room), nil
+	case *rangeStreamAnswer:
+		return marshal(m, m.room), nil
 	case message:
 		return marshal(m, nil), nil
 	case prepared:

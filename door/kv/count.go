@@ -51,13 +51,14 @@ func (d *Door) newOps() *ops.Ops {
 		Read:   d.probe,
 		Gauges: func() ops.Gauges {
 			g := ops.Gauges{Quota: max(d.opts.QuotaBytes, 0)}
-			g.Size, g.SizeInUse = d.kv.Size()
+			g.Size = d.size()
 			g.Revision, g.Compacted = d.kv.Revision()
 			h := &d.hub.counts
 			g.Watchers, g.WatchStreams, g.SlowWatchers = h.watchers.Load(), h.streams.Load(), d.hub.slow()
 			g.PendingEvents, g.Events = h.pending.Load(), h.events.Load()
 			g.AuthRevision = d.users.State().Revision
-			g.LogBytes = d.node.Counters().WAL.Bytes
+			n := d.node.Counters()
+			g.LogBytes, g.OpenViews, g.Installing = n.WAL.Bytes, n.Store.Views, n.Installing
 			for _, m := range d.node.Members() {
 				g.Members = append(g.Members, m.ID)
 			}

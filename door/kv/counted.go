@@ -3,8 +3,10 @@ package kv
 import (
 	"context"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfastdb/holdfast/door/kv/ops"
@@ -39,6 +41,7 @@ func (r registrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
 		m, handler := r.d.calls.Add(desc.ServiceName, s.StreamName, kind), s.Handler
 		s.Handler = func(srv any, stream grpc.ServerStream) error {
 			began := m.Begin()
+			r.d.counts.Versions.Stream(metadata.ValueFromIncomingContext(stream.Context(), rpctypes.MetadataClientAPIVersionKey))
 			err := r.d.guardStream(srv, &countedStream{stream, m}, info, handler)
 			m.End(began, codeOf(err))
 			return err
@@ -54,6 +57,7 @@ type unaryHandler = func(srv any, ctx context.Context, dec func(any) error, guar
 func (d *Door) countUnary(m *ops.Method, handler unaryHandler) unaryHandler {
 	return func(srv any, ctx context.Context, dec func(any) error, guard grpc.UnaryServerInterceptor) (any, error) {
 		began := m.Begin()
+		d.counts.Versions.Unary(metadata.ValueFromIncomingContext(ctx, rpctypes.MetadataClientAPIVersionKey))
 		answer, err := handler(srv, ctx, dec, guard)
 		if err != nil {
 			if err = refused(err); err == errTurnedAway {

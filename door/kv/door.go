@@ -3,7 +3,6 @@ package kv
 import (
 	"context"
 	"crypto/tls"
-	"io"
 	"math"
 	"net"
 	"runtime"
@@ -43,12 +42,16 @@ type Options struct {
 	MaxRequestBytes int
 	// MaxTxnOps bounds each list of a Txn. 0 = 128.
 	MaxTxnOps int
-	// MaxResultBytes bounds keys and values of one unary Range or reading Txn. 0 = 16 MiB. The door holds two such answers
-	// at a time at most, each about twice in memory while it is encoded.
+	// MaxResultBytes bounds keys and values of one unary Range or reading Txn. 0 = 16 MiB. The door makes two such answers at a
+	// time, each about twice in memory while it is encoded, and holds three times as much of answers that clients have not taken.
 	MaxResultBytes int64
 	// MaxFlightBytes bounds the large requests (over 16 KiB by gRPC, 64 KiB by HTTP/1.1) that are anywhere between their
 	// first bytes and their answer; more of them are refused with "too many requests". 0 = 32 MiB.
 	MaxFlightBytes int64
+	// MaxCallBytes bounds the memory of gRPC calls that are open, of their headers and of watches: about 10 KiB for a call, 600
+	// bytes and twice the keys for a watch. One connection may have half of it; what does not fit is refused with "too many
+	// requests". 0 = 64 MiB.
+	MaxCallBytes int64
 	// ProgressInterval is how often an idle watch that asked for it hears how far it has come. 0 = 10 minutes, at least
 	// 100 ms.
 	ProgressInterval time.Duration
@@ -60,6 +63,8 @@ type Options struct {
 	NoLeaderTimeout time.Duration
 	// MaxConns bounds client connections of every kind. 0 = three quarters of the files the process may open.
 	MaxConns int
+	// Gate bounds them together with those of other doors; nil: alone.
+	Gate *port.Gate
 	// CORS lists the origins whose pages may ask over HTTP, "*" for all; none: no page may, as far as browsers obey.
 	CORS []string
 	// HostWhitelist lists the names by which HTTP clients without TLS may call this server, "*" for all; none: all.
@@ -84,6 +89,8 @@ type Options struct {
 	BcryptCost int
 	// ClientCertAuth takes the common name of a client's certificate for the user's name where there is no token.
 	ClientCertAuth bool
+	// RefuseAuthEnable is why authentication cannot be switched on as this server was started, and what to do; "": it can.
+	RefuseAuthEnable string
 	// Leases is the worker whose renewals and expiries /metrics shows, V2Watchers how many wait on the v2 tree; nil: not shown.
 	Leases     *lease.Worker
 	V2Watchers func() int
@@ -97,6 +104,7 @@ func (o *Options) fill() {
 	setDefault(&o.MaxTxnOps, 128)
 	setDefault(&o.MaxResultBytes, 16<<20)
 	setDefault(&o.MaxFlightBytes, 32<<20)
+	setDefault(&o.MaxCallBytes, 64<<20)
 	setDefault(&o.ProgressInterval, 10*time.Minute)
 	o.ProgressInterval = max(o.ProgressInterval, 100*time.Millisecond)
 	setDefault(&o.MinLeaseTTL, 2)
@@ -114,6 +122,10 @@ func (o *Options) fill() {
 		o.Steps = new(meter.Steps)
 	}
 }
+
+// maxHeaderList bounds a call's headers, by HTTP/2's measure, which counts 32 bytes for each beside its text. Compressed they may
+// be a hundredth of that, and a stream that has begun holds them until it ends. A token and a handful of headers fit many times.
+const maxHeaderList = 16 << 10
 
 func setDefault[T comparable](v *T, d T) {
 	var zero T
@@ -137,7 +149,7 @@ type member interface {
 	UpdateMember(ctx context.Context, id uint64, peerURLs []string) error
 	PromoteMember(ctx context.Context, id uint64) error
 	TransferLeader(ctx context.Context, to uint64) error
-	SaveSnapshot(ctx context.Context, w io.Writer) error
+	EtcdFile(ctx context.Context, storageVersion, clusterVersion string) (*node.EtcdFile, error)
 	Tick() int64
 	Counters() node.Counters
 }
@@ -182,7 +194,7 @@ type Door struct {
 	badTokens error // why there are none; Serve returns it
 	passwords *passwords
 	pauses    pauses
-	large     chan struct{} // one token for each large answer held; see room
+	large     chan struct{} // one token for each large answer that is being made; see withRoom
 
 	// deadline is the context shared by requests that began in the same quarter second; see bounded.
 	deadline atomic.Pointer[sharedDeadline]
@@ -223,6 +235,8 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 		grpc.UnaryInterceptor(d.guardUnary),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxSendMsgSize(math.MaxInt32),
+		grpc.MaxHeaderListSize(maxHeaderList),
+		grpc.InTapHandle(d.refuseCrowd),
 		grpc.MaxConcurrentStreams(opts.MaxConcurrentStreams),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: opts.KeepaliveMinTime, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: opts.KeepaliveInterval, Timeout: opts.KeepaliveTimeout}),
@@ -250,11 +264,13 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 	d.ops = d.newOps()
 	d.web = d.newWeb()
 	d.port = port.New(port.Options{
-		HTTP1: d.web.http1, HTTP2: d.web, MaxConns: opts.MaxConns,
+		HTTP1: d.web.http1, HTTP2: d.web, MaxConns: opts.MaxConns, Gate: opts.Gate,
 		// A request as large as gRPC takes it, in JSON with its bytes in base64, and twice that for good measure.
 		MaxBodyBytes:    2 * maxMessage,
 		MaxMessageBytes: maxMessage,
 		BudgetBytes:     opts.MaxFlightBytes,
+		CallBytes:       opts.MaxCallBytes,
+		AnswerBytes:     3 * max(opts.MaxResultBytes, smallAnswer),
 	})
 	d.web.bridge = d.port.Bridge()
 	return d

@@ -9,6 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +31,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	door "github.com/holdfastdb/holdfast/door/kv"
+	"github.com/holdfastdb/holdfast/etcdfile"
 	"github.com/holdfastdb/holdfast/internal/certtest"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/worker/lease"
@@ -53,14 +56,16 @@ func serve(t testing.TB, opts door.Options) *server {
 // serveThree starts a cluster of three.
 func serveThree(t testing.TB, opts door.Options) []*server {
 	t.Helper()
-	peers := map[string]string{}
+	peers, held := map[string]string{}, make([]net.Listener, 3)
 	for i := range 3 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close()
+		held[i] = l // until all are known: the system may give a closed one's port again
 		peers[fmt.Sprintf("n%d", i+1)] = l.Addr().String()
+	}
+	for _, l := range held {
 		l.Close()
 	}
 	servers := make([]*server, 3)
@@ -616,6 +621,43 @@ func TestQuota(t *testing.T) {
 	}
 }
 
+// TestAnEmptyServerHasASizeAndAHash: clients check that they are not 0, and JSON leaves zeros out.
+func TestAnEmptyServerHasASizeAndAHash(t *testing.T) {
+	t.Parallel()
+	s := serve(t, door.Options{})
+	c, ctx := s.client(t), context.Background()
+	if st := must(c.Status(ctx, s.addr))(t); st.DbSize <= 0 || st.DbSizeInUse != st.DbSize {
+		t.Errorf("an empty server: %d bytes, %d in use", st.DbSize, st.DbSizeInUse)
+	}
+	if h := must(c.HashKV(ctx, s.addr, 0))(t); h.Hash == 0 {
+		t.Error("the hash of nothing is 0")
+	}
+	if h := must(pb.NewMaintenanceClient(c.ActiveConnection()).Hash(ctx, &pb.HashRequest{}))(t); h.Hash == 0 {
+		t.Error("the hash of everything is 0")
+	}
+	var last int64
+	for i := range 10 {
+		put(t, c, "a", strings.Repeat("v", 100*i))
+		put(t, c, "b", "v")
+		last = must(c.Delete(ctx, "b"))(t).Header.Revision
+	}
+	full := must(c.Status(ctx, s.addr))(t).DbSize
+	must(c.Compact(ctx, last, clientv3.WithCompactPhysical()))(t)
+	must(c.Defragment(ctx, s.addr))(t)
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		st := must(c.Status(ctx, s.addr))(t)
+		if st.DbSizeInUse != st.DbSize {
+			t.Fatalf("%d of %d bytes are in use: nothing here waits for a defragmentation", st.DbSizeInUse, st.DbSize)
+		}
+		if st.DbSize < full-3000 { // the older values of a
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("without history: %d bytes, with it %d", st.DbSize, full)
+		}
+	}
+}
+
 func TestStatusMembersHealth(t *testing.T) {
 	t.Parallel()
 	s := serve(t, door.Options{})
@@ -639,7 +681,8 @@ func TestStatusMembersHealth(t *testing.T) {
 	wantError(t, "downgrade", err, rpctypes.ErrGRPCInvalidDowngradeTargetVersion)
 }
 
-func TestSnapshotEnvelope(t *testing.T) {
+// What etcdctl saves is a database of etcd's with its SHA-256 behind.
+func TestSnapshotIsEtcds(t *testing.T) {
 	t.Parallel()
 	s := serve(t, door.Options{})
 	c, ctx := s.client(t), context.Background()
@@ -653,6 +696,15 @@ func TestSnapshotEnvelope(t *testing.T) {
 	}
 	if sum := sha256.Sum256(b[:len(b)-sha256.Size]); !bytes.Equal(sum[:], b[len(b)-sha256.Size:]) {
 		t.Error("the checksum does not fit")
+	}
+	file := filepath.Join(t.TempDir(), "db")
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := must(etcdfile.Open(file))(t)
+	defer f.Close()
+	if !f.SHA256 || f.Revision != 51 || f.Head.StorageVersion != "3.7.0" {
+		t.Errorf("%+v", f)
 	}
 }
 

@@ -180,7 +180,10 @@ func (a *rangeAnswer) append(b []byte) []byte {
 }
 
 // rangeStreamAnswer is a RangeStreamResponse: a RangeResponse in field 1.
-type rangeStreamAnswer struct{ rangeAnswer }
+type rangeStreamAnswer struct {
+	rangeAnswer
+	room *room // nil: it needs none, or its handler holds it
+}
 
 func (a *rangeStreamAnswer) size() int { return sizeMessage(a.rangeAnswer.size()) }
 

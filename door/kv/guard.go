@@ -6,9 +6,15 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	epb "go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
+	lpb "go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
 	"google.golang.org/grpc"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/tap"
+
+	"github.com/holdfastdb/holdfast/door/port"
 )
 
 // header stamps an answer. A term of 0 stands for the current one.
@@ -92,7 +98,50 @@ func (d *Door) guardUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
 			return nil, err
 		}
 	}
+	switch req.(type) {
+	case *lpb.LockRequest, *epb.CampaignRequest: // they wait for other clients
+		from, err := linger(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer giveBack(from, port.LingerCost)
+	}
 	return handler(ctx, req)
+}
+
+// client is the account of the connection a call came on; nil for one inside this process.
+func client(ctx context.Context) *port.From {
+	if p, ok := peer.FromContext(ctx); ok {
+		from, _ := p.Addr.(*port.From)
+		return from
+	}
+	return nil
+}
+
+// refuseCrowd is asked before a call gets a goroutine.
+func (d *Door) refuseCrowd(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	if d.port.Crowded() {
+		if from := client(ctx); from != nil && from.Crowded() {
+			return ctx, rpctypes.ErrGRPCRequestTooManyRequests
+		}
+	}
+	return ctx, nil
+}
+
+// linger has a call's connection hold what a call takes that stays although all of its request is here.
+func linger(ctx context.Context) (*port.From, error) {
+	from := client(ctx)
+	if from != nil && !from.Hold(port.LingerCost) {
+		return nil, rpctypes.ErrGRPCRequestTooManyRequests
+	}
+	return from, nil
+}
+
+// giveBack returns what a connection held; nil held nothing.
+func giveBack(from *port.From, n int64) {
+	if from != nil {
+		from.GiveBack(n)
+	}
 }
 
 // guardStream admits streams and ends those that require a leader when it is lost, and all when the door shuts down.
@@ -104,6 +153,11 @@ func (d *Door) guardStream(srv any, ss grpc.ServerStream, info *grpc.StreamServe
 			return rpctypes.ErrGRPCNotSupportedForLearner
 		}
 	}
+	from, err := linger(ss.Context())
+	if err != nil {
+		return err
+	}
+	defer giveBack(from, port.LingerCost)
 	ctx, cancel := context.WithCancelCause(ss.Context())
 	defer cancel(nil)
 	var leaderless <-chan struct{}

@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
@@ -111,11 +112,16 @@ func (fakeStore) Lease(int64) (mkv.Lease, bool) { return mkv.Lease{}, false }
 // serveFake serves m and returns a connection to it.
 func serveFake(t testing.TB, m *fakeMember, opts Options) *grpc.ClientConn {
 	t.Helper()
+	return serveReader(t, m, fakeStore{newFakeEvents(100)}, opts)
+}
+
+func serveReader(t testing.TB, m *fakeMember, kv reader, opts Options) *grpc.ClientConn {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDoor(m, fakeStore{newFakeEvents(100)}, mident.New(), opts)
+	d := newDoor(m, kv, mident.New(), opts)
 	served := make(chan error, 1)
 	go func() { served <- d.Serve(l) }()
 	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -359,7 +365,7 @@ func TestLargeRequestsInFlightAreBounded(t *testing.T) {
 		<-hold
 		return &entry.Result{Bodies: []any{&ekv.PutResult{}}}, nil
 	}
-	conn := serveFake(t, m, Options{MaxFlightBytes: 2<<20 + 1<<19})
+	conn := serveFake(t, m, Options{MaxFlightBytes: 3 << 20})
 	kv, ctx := pb.NewKVClient(conn), context.Background()
 	large := &pb.PutRequest{Key: []byte("a"), Value: make([]byte, 1<<20)}
 	var wg sync.WaitGroup
@@ -400,7 +406,7 @@ func TestLargeRequestsInFlightAreBounded(t *testing.T) {
 // more than there is room for hears so at once, from a call of any kind, and is not made to send it all first.
 func TestHalfALargeRequestIsInFlight(t *testing.T) {
 	t.Parallel()
-	conn := serveFake(t, newFakeMember(), Options{MaxFlightBytes: 2<<20 + 1<<19})
+	conn := serveFake(t, newFakeMember(), Options{MaxFlightBytes: 3 << 20})
 	c := newRawClient(t, conn.Target())
 	half := append([]byte{0, 0, 16, 0, 0}, make([]byte, 10_000)...)
 	c.begin(1, "/etcdserverpb.KV/Put", half)
@@ -515,37 +521,67 @@ func (c *rawClient) reset(stream uint32) {
 
 // TestRoomIsGivenBack: large answers wait for each other, and their room comes back when they are sent.
 func TestRoomIsGivenBack(t *testing.T) {
-	d := &Door{opts: Options{MaxResultBytes: 8 << 20, RequestTimeout: 50 * time.Millisecond}, large: make(chan struct{}, largeAnswers)}
+	const all = 24 << 20
+	d := &Door{opts: Options{MaxResultBytes: 8 << 20, RequestTimeout: 50 * time.Millisecond}, large: make(chan struct{}, largeAnswers),
+		port: port.New(port.Options{AnswerBytes: all})}
+	full := func() bool {
+		if !d.port.TakeAnswer(nil, all) {
+			return false
+		}
+		d.port.AnswerGone(nil, all)
+		return true
+	}
+	ctx := context.Background()
+	size := int64(7 << 20)
 	read := func(max int64) error {
-		if max < 4<<20 {
+		if max < size {
 			return mkv.ErrTooLarge
 		}
 		return nil
 	}
-	ctx := context.Background()
+	of := func() int64 { return size }
 	var rooms []*room
-	for range largeAnswers {
-		r, err := d.withRoom(ctx, read)
+	for range 2 {
+		r, err := d.withRoom(ctx, read, of)
 		if err != nil || r == nil {
 			t.Fatalf("room %v, %v", r, err)
 		}
 		rooms = append(rooms, r)
 	}
-	if _, err := d.withRoom(ctx, read); err != rpctypes.ErrGRPCRequestTooManyRequests {
+	d.port.TakeAnswer(nil, 3<<20)
+	if _, err := d.withRoom(ctx, read, of); err != rpctypes.ErrGRPCRequestTooManyRequests {
 		t.Errorf("one more: %v", err)
 	}
+	d.port.AnswerGone(nil, 3<<20)
 	for _, r := range rooms {
 		a := &rangeAnswer{result: &ekv.RangeResult{KVs: []ekv.KeyValue{{Value: make([]byte, 2<<20)}}}}
 		marshal(a, r).Free()
 	}
-	if len(d.large) != 0 {
-		t.Errorf("%d rooms still held", len(d.large))
+	if !full() {
+		t.Error("room is still held")
 	}
-	if _, err := d.withRoom(ctx, func(int64) error { return mkv.ErrTooLarge }); status.Code(err) != codes.ResourceExhausted {
+	if _, err := d.withRoom(ctx, func(int64) error { return mkv.ErrTooLarge }, of); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("larger than any room: %v", err)
 	}
-	if len(d.large) != 0 {
-		t.Errorf("%d rooms held after a refusal", len(d.large))
+	if !full() {
+		t.Error("room is held after a refusal")
+	}
+	for _, n := range []int64{10, 100 << 10} { // with all room, and with none
+		size = n
+		for _, taken := range []int64{0, all} {
+			if taken > 0 && !d.port.TakeAnswer(nil, taken) {
+				t.Fatal("room is lost")
+			}
+			r, err := d.withRoom(ctx, read, of)
+			if wait := taken > 0 && n > freeAnswer; wait != (err != nil) || (r != nil) != (err == nil && n > freeAnswer) {
+				t.Errorf("%d bytes with %d taken: %v, %v", n, taken, r, err)
+			}
+			r.giveBack()
+			d.port.AnswerGone(nil, taken)
+		}
+	}
+	if !full() {
+		t.Error("room is held after small answers")
 	}
 }
 

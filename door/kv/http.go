@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/door/kv/gateway"
 	"github.com/holdfastdb/holdfast/door/port"
+	"github.com/holdfastdb/holdfast/internal/browser"
 )
 
 // web is everything on the port that is not gRPC: who may ask, and who answers which path.
@@ -86,6 +87,10 @@ func (w *web) http1(ctx *fasthttp.RequestCtx) {
 		ctx.Error(strangeHost, fasthttp.StatusMisdirectedRequest)
 		return
 	}
+	if why := w.refusal(ctx); why != "" {
+		ctx.Error(why+"\n", fasthttp.StatusForbidden)
+		return
+	}
 	if w.named != nil && forGateway(string(ctx.Path())) && w.named() && showsName(ctx.TLSConnectionState()) {
 		ctx.Response.Header.Set("X-Content-Type-Options", "nosniff")
 		ctx.SetContentType("text/plain; charset=utf-8")
@@ -111,8 +116,26 @@ func (w *web) http1(ctx *fasthttp.RequestCtx) {
 	w.adapted(ctx)
 }
 
+// refusal says why a request about keys is not answered to a page in somebody's browser, "" if it is.
+func (w *web) refusal(ctx *fasthttp.RequestCtx) string {
+	if path := ctx.Path(); !bytes.HasPrefix(path, []byte(v2Prefix)) && !forGateway(string(path)) {
+		return ""
+	}
+	h := &ctx.Request.Header
+	r := browser.Request{Method: string(h.Method()), Host: string(h.Host()), Origin: string(h.Peek("Origin")), Site: string(h.Peek("Sec-Fetch-Site")),
+		Local: ctx.LocalAddr(), TLS: ctx.IsTLS() || len(w.hosts) > 0} // a list of names is looked at before
+	return browser.Refusal(&r, w.cors)
+}
+
 // ServeHTTP answers a request of HTTP/2, which is always inside TLS.
 func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, v2Prefix) || forGateway(r.URL.Path) {
+		b := browser.Request{Method: r.Method, Host: r.Host, Origin: r.Header.Get("Origin"), Site: r.Header.Get("Sec-Fetch-Site"), TLS: true}
+		if why := browser.Refusal(&b, w.cors); why != "" {
+			http.Error(rw, why, http.StatusForbidden)
+			return
+		}
+	}
 	if strings.HasPrefix(r.URL.Path, v2Prefix) {
 		w.bridge.ServeHTTP(rw, r)
 		return

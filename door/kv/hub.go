@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/holdfastdb/holdfast/door/port"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/internal/meter"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
@@ -317,7 +318,8 @@ type watcher struct {
 	prevKV, fragment  bool
 	progress          bool
 	noPuts, noDeletes bool
-	start             int64 // the revision the client asked to begin at, 0 = from now on
+	start             int64      // the revision the client asked to begin at, 0 = from now on
+	from              *port.From // whose memory it takes; nil: nobody's that counts
 
 	// Guarded by hub.mu.
 	group *group // nil = not in the hub

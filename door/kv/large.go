@@ -5,31 +5,42 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/mem"
 
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+
+	"github.com/holdfastdb/holdfast/door/port"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 )
 
 const (
-	// smallAnswer is what any read may hold without asking. Most read far less.
+	// freeAnswer is what an answer may hold without being counted: most are far smaller, and an open call counts for as much.
+	freeAnswer = 4 << 10
+	// crowdedAnswer is what any read may hold while it is made, even when answers have no room.
+	crowdedAnswer = 64 << 10
+	// smallAnswer is what is taken for a read before it is known how much it reads. Most read far less.
 	smallAnswer = 1 << 20
-	// largeAnswers is how many reads may hold up to MaxResultBytes each at a time. The others wait, since what one such
-	// answer takes is not known before it is read.
+	// largeAnswers is how many reads may make an answer of up to MaxResultBytes each at a time, since what one such answer
+	// takes is not known before it is read. Clients that take their answers slowly do not count here.
 	largeAnswers = 2
 )
 
-// room is the right to hold one large answer. It is given back when the transport has let go of the encoded bytes, which
-// a slow client can delay for long; until then they are in memory.
+// room is the right to hold an answer. It is given back when the transport has let go of the encoded bytes, which a slow
+// client can delay for long; until then they are in memory.
 type room struct{ held *holding }
 
 // holding is apart from room so that the collector can find room unused and still give it back.
 type holding struct {
 	once  sync.Once
-	slots chan struct{}
+	port  *port.Port
+	from  *port.From // nil: a call from this process
+	bytes int64
 }
 
-func (h *holding) release() { h.once.Do(func() { <-h.slots }) }
+func (h *holding) release() { h.once.Do(func() { h.port.AnswerGone(h.from, h.bytes) }) }
 
 // giveBack gives up an answer that is not sent after all; nil held no room.
 func (r *room) giveBack() {
@@ -38,35 +49,127 @@ func (r *room) giveBack() {
 	}
 }
 
-// withRoom runs read with the budget of a small answer and, should that not do, once more with the full budget when there
-// is room for it. The room, nil for a small answer, goes with the answer to marshal.
-func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error) (*room, error) {
-	err := read(min(smallAnswer, d.opts.MaxResultBytes))
+// newRoom makes a room of bytes that were taken.
+func (d *Door) newRoom(from *port.From, n int64) *room {
+	r := &room{held: &holding{port: d.port, from: from, bytes: n}}
+	// The transport frees what it sends or drops. Should it ever forget a buffer, the collector will find the room.
+	runtime.AddCleanup(r, (*holding).release, r.held)
+	return r
+}
+
+// fit gives back what of taken an answer of n bytes does not need, and returns the room for the rest; nil: none is needed.
+func (d *Door) fit(from *port.From, taken, n int64) *room {
+	if n <= freeAnswer {
+		d.port.AnswerGone(from, taken)
+		return nil
+	}
+	n = min(n, taken)
+	d.port.AnswerGone(from, taken-n)
+	return d.newRoom(from, n)
+}
+
+// waitForRoom takes n bytes for an answer as soon as they are there.
+func (d *Door) waitForRoom(ctx context.Context, from *port.From, n int64) error {
+	if d.port.TakeAnswer(from, n) {
+		return nil
+	}
+	bound := d.bounded(ctx)
+	again := time.NewTicker(roomInterval)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+			if d.port.TakeAnswer(from, n) {
+				return nil
+			}
+		case <-bound.Done():
+			return rpctypes.ErrGRPCRequestTooManyRequests
+		case <-ctx.Done():
+			return grpcError(ctx.Err())
+		}
+	}
+}
+
+// roomInterval is between two looks for room.
+const roomInterval = 5 * time.Millisecond
+
+// withRoom runs read with what a small answer may hold and, should that not do, once more with all that any may, when there is
+// room for it. size is how large the answer is that was read. The room, nil for one that needs none, goes with the answer to marshal.
+func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error, size func() int64) (*room, error) {
+	from := client(ctx)
+	small := min(smallAnswer, d.opts.MaxResultBytes)
+	if !d.port.TakeAnswer(from, small) {
+		tiny := min(crowdedAnswer, small)
+		err := read(tiny)
+		if err == nil {
+			n := size()
+			if n <= freeAnswer {
+				return nil, nil
+			}
+			if err := d.waitForRoom(ctx, from, n); err != nil {
+				return nil, err
+			}
+			return d.newRoom(from, n), nil
+		}
+		if !errors.Is(err, mkv.ErrTooLarge) || tiny == small {
+			return nil, grpcError(err)
+		}
+		if err := d.waitForRoom(ctx, from, small); err != nil {
+			return nil, err
+		}
+	}
+	err := read(small)
+	if err == nil {
+		return d.fit(from, small, size()), nil
+	}
+	d.port.AnswerGone(from, small)
 	if !errors.Is(err, mkv.ErrTooLarge) || d.opts.MaxResultBytes <= smallAnswer {
 		return nil, grpcError(err)
 	}
 	bound := d.bounded(ctx)
+	if err := d.waitForRoom(ctx, from, d.opts.MaxResultBytes); err != nil {
+		return nil, err
+	}
 	select {
 	case d.large <- struct{}{}:
+		defer func() { <-d.large }()
 	case <-bound.Done():
+		d.port.AnswerGone(from, d.opts.MaxResultBytes)
 		return nil, rpctypes.ErrGRPCRequestTooManyRequests
 	case <-ctx.Done():
+		d.port.AnswerGone(from, d.opts.MaxResultBytes)
 		return nil, grpcError(ctx.Err())
 	}
-	r := &room{held: &holding{slots: d.large}}
 	if err := read(d.opts.MaxResultBytes); err != nil {
-		r.held.release()
+		d.port.AnswerGone(from, d.opts.MaxResultBytes)
 		return nil, grpcError(err)
 	}
-	// The transport frees what it sends or drops. Should it ever forget a buffer, the collector will find the room.
-	runtime.AddCleanup(r, (*holding).release, r.held)
-	return r, nil
+	return d.fit(from, d.opts.MaxResultBytes, size()), nil
 }
+
+// kvBytes is about what keys and values take in an answer.
+func kvBytes(kvs []ekv.KeyValue) (n int64) {
+	for i := range kvs {
+		n += int64(len(kvs[i].Key)+len(kvs[i].Value)) + 32
+	}
+	return n
+}
+
+// pooled is up to which size a buffer is worth keeping.
+const pooled = smallAnswer
 
 // Get and Put make room the pool of the one buffer the transport will free.
 func (r *room) Get(n int) *[]byte {
+	if n <= pooled {
+		return mem.DefaultBufferPool().Get(n)
+	}
 	b := make([]byte, n)
 	return &b
 }
 
-func (r *room) Put(*[]byte) { r.held.release() }
+func (r *room) Put(b *[]byte) {
+	r.held.release()
+	if cap(*b) <= pooled {
+		mem.DefaultBufferPool().Put(b)
+	}
+}

@@ -3,6 +3,7 @@ package kv
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"hash"
 	"regexp"
 	"time"
@@ -25,6 +26,16 @@ const (
 // APIVersion is the version of etcd whose API this door serves.
 const APIVersion = apiVersion
 
+// emptyBytes stands for the rows of a store without keys: counters, members, users. Clients of etcd take a database of 0 bytes
+// for one that is not there.
+const emptyBytes = 4 << 10
+
+// size is the size of the database as etcd's clients are told it: keys and values with history, and what is there without them.
+func (d *Door) size() int64 {
+	size, _ := d.kv.Size()
+	return size + emptyBytes
+}
+
 // maintenanceServer is etcdserverpb.Maintenance.
 type maintenanceServer struct {
 	pb.UnimplementedMaintenanceServer
@@ -36,12 +47,12 @@ func (s *maintenanceServer) Status(ctx context.Context, _ *pb.StatusRequest) (*p
 		return nil, err
 	}
 	st := s.d.node.Status()
-	size, inUse := s.d.kv.Size()
+	size := s.d.size()
 	resp := &pb.StatusResponse{
 		Header:           s.d.pbHeader(0),
 		Version:          apiVersion,
 		DbSize:           size,
-		DbSizeInUse:      inUse,
+		DbSizeInUse:      size, // what a compaction drops is gone from both: no defragmentation is waited for
 		DbSizeQuota:      s.d.opts.QuotaBytes,
 		Leader:           st.Leader,
 		RaftIndex:        st.Commit,
@@ -102,9 +113,11 @@ func (s *maintenanceServer) Alarm(ctx context.Context, r *pb.AlarmRequest) (*pb.
 
 // Defragment answers at once, without a header as in etcd: there is nothing to do, space comes back by itself.
 func (s *maintenanceServer) Defragment(ctx context.Context, _ *pb.DefragmentRequest) (*pb.DefragmentResponse, error) {
+	began := time.Now()
 	if err := s.d.mayAdminister(ctx); err != nil {
 		return nil, err
 	}
+	s.d.counts.Defrag.Since(began)
 	return &pb.DefragmentResponse{}, nil
 }
 
@@ -138,24 +151,24 @@ func (s *maintenanceServer) HashKV(ctx context.Context, r *pb.HashKVRequest) (*p
 // snapshotChunkBytes is the size of the pieces a snapshot leaves in.
 const snapshotChunkBytes = 64 << 10
 
-// snapshotPad: etcdctl refuses a snapshot whose length is not a multiple of this plus a SHA-256.
-const snapshotPad = 512
-
-// Snapshot streams the node's logical snapshot in the envelope etcdctl expects: padded with zeros to whole sectors,
-// followed by the SHA-256 of all of it. How much remains is not known ahead and is not told.
+// Snapshot streams a database file of etcd's with the SHA-256 of all of it behind, as etcd does: what etcdutl restores and an etcd
+// goes on from. The file is made first, in the data directory; a second call waits until the first one's is gone.
 func (s *maintenanceServer) Snapshot(_ *pb.SnapshotRequest, stream pb.Maintenance_SnapshotServer) error {
 	if err := s.d.mayAdminister(stream.Context()); err != nil {
 		return err
 	}
 	began := time.Now()
-	w := &snapshotWriter{stream: stream, sum: sha256.New(), buf: make([]byte, 0, snapshotChunkBytes)}
-	if err := s.d.node.SaveSnapshot(stream.Context(), w); err != nil {
+	f, err := s.d.node.EtcdFile(stream.Context(), storageVersion, storageVersion)
+	if errors.Is(err, node.ErrNoRoom) {
+		return status.Error(codes.ResourceExhausted, "etcdserver: "+err.Error())
+	}
+	if err != nil {
 		return grpcError(err)
 	}
-	if rest := w.total % snapshotPad; rest != 0 {
-		if _, err := w.Write(make([]byte, snapshotPad-rest)); err != nil {
-			return err
-		}
+	defer f.Close()
+	w := &snapshotWriter{stream: stream, sum: sha256.New(), buf: make([]byte, 0, snapshotChunkBytes), left: f.Size}
+	if _, err := f.WriteTo(w); err != nil {
+		return grpcError(err)
 	}
 	if err := w.flush(); err != nil {
 		return err
@@ -172,13 +185,12 @@ type snapshotWriter struct {
 	stream pb.Maintenance_SnapshotServer
 	sum    hash.Hash
 	buf    []byte
-	total  int64
+	left   int64 // bytes of the file that were not sent yet
 }
 
 func (w *snapshotWriter) Write(p []byte) (int, error) {
 	n := len(p)
 	w.sum.Write(p)
-	w.total += int64(n)
 	for len(p) > 0 {
 		k := copy(w.buf[len(w.buf):cap(w.buf)], p)
 		w.buf, p = w.buf[:len(w.buf)+k], p[k:]
@@ -195,13 +207,14 @@ func (w *snapshotWriter) flush() error {
 	if len(w.buf) == 0 {
 		return nil
 	}
+	w.left -= int64(len(w.buf))
 	err := w.send(w.buf)
 	w.buf = w.buf[:0] // the codec has copied it
 	return err
 }
 
 func (w *snapshotWriter) send(blob []byte) error {
-	return w.stream.Send(&pb.SnapshotResponse{Blob: blob, Version: storageVersion})
+	return w.stream.Send(&pb.SnapshotResponse{RemainingBytes: uint64(max(w.left, 0)), Blob: blob, Version: storageVersion})
 }
 
 func (s *maintenanceServer) MoveLeader(ctx context.Context, r *pb.MoveLeaderRequest) (*pb.MoveLeaderResponse, error) {

@@ -183,9 +183,9 @@ func handleRange(srv any, ctx context.Context, dec func(any) error, _ grpc.Unary
 		var res *ekv.RangeResult
 		var revision int64
 		room, err := d.withRoom(ctx, func(maxBytes int64) (err error) {
-			res, revision, err = d.kv.Range(&c.req, maxBytes)
+			res, revision, err = d.read(&c.req, maxBytes)
 			return err
-		})
+		}, func() int64 { return kvBytes(res.KVs) })
 		if err != nil {
 			return nil, err
 		}
@@ -195,6 +195,14 @@ func handleRange(srv any, ctx context.Context, dec func(any) error, _ grpc.Unary
 		}
 		room.giveBack()
 	}
+}
+
+// read reads a Range's keys, and times it.
+func (d *Door) read(r *ekv.Range, maxBytes int64) (*ekv.RangeResult, int64, error) {
+	began := time.Now()
+	res, revision, err := d.kv.Range(r, maxBytes)
+	d.counts.Ranged(began, err == nil)
+	return res, revision, err
 }
 
 // streamChunkBytes is about how much one RangeStream message holds.
@@ -220,6 +228,14 @@ func handleRangeStream(srv any, stream grpc.ServerStream) error {
 	}
 	// Header, more and count belong on the last chunk only, so each chunk is sent when the next one is there. All are of the
 	// revision of the first: once the permission for that one stands, it stands for all.
+	//
+	// What is held at a time are the chunk that waits, the one that is read and the one that the client has not taken.
+	from := client(ctx)
+	if err := d.waitForRoom(ctx, from, 3*streamChunkBytes); err != nil {
+		return err
+	}
+	room := d.newRoom(from, 3*streamChunkBytes)
+	defer func() { room.giveBack() }()
 	var held *ekv.RangeResult
 	var revision int64
 	for again := true; again; {
@@ -239,7 +255,7 @@ func handleRangeStream(srv any, stream grpc.ServerStream) error {
 			}
 			if held != nil {
 				kvs := ekv.RangeResult{KVs: held.KVs}
-				if err := stream.SendMsg(&rangeStreamAnswer{rangeAnswer{noHeader: true, result: &kvs}}); err != nil {
+				if err := stream.SendMsg(&rangeStreamAnswer{rangeAnswer: rangeAnswer{noHeader: true, result: &kvs}}); err != nil {
 					return err
 				}
 			}
@@ -253,7 +269,11 @@ func handleRangeStream(srv any, stream grpc.ServerStream) error {
 	if held == nil {
 		held = &ekv.RangeResult{}
 	}
-	return stream.SendMsg(&rangeStreamAnswer{rangeAnswer{header: d.header(revision, 0), result: held}})
+	last := &rangeStreamAnswer{rangeAnswer: rangeAnswer{header: d.header(revision, 0), result: held}}
+	if kvBytes(held.KVs) > freeAnswer { // else it counts for nothing
+		last.room, room = room, nil // the transport gives it back
+	}
+	return stream.SendMsg(last)
 }
 
 // sortedStream answers a stream that names something to sort by but no order, which a Range takes as ascending. Sorting needs
@@ -268,15 +288,17 @@ func (d *Door) sortedStream(stream grpc.ServerStream, c *rangeCall) error {
 	err := d.reading(ctx, func(a *access) error { return a.may(ei.Read, c.req.Key, c.req.End) }, func() (err error) {
 		room.giveBack() // read before, under permissions that have changed
 		room, err = d.withRoom(ctx, func(maxBytes int64) (err error) {
-			res, revision, err = d.kv.Range(&c.req, maxBytes)
+			res, revision, err = d.read(&c.req, maxBytes)
 			return err
-		})
+		}, func() int64 { return kvBytes(res.KVs) })
 		return err
 	}, nil)
 	if err != nil {
 		return err
 	}
-	return stream.SendMsg(&rangeStreamAnswer{rangeAnswer{header: d.header(revision, 0), result: res}})
+	answer := &rangeStreamAnswer{rangeAnswer: rangeAnswer{header: d.header(revision, 0), result: res}, room: room}
+	room = nil // the transport gives it back
+	return stream.SendMsg(answer)
 }
 
 type deleteCall struct{ call }
@@ -402,7 +424,7 @@ func (d *Door) readTxn(ctx context.Context, c *txnCall) (any, error) {
 		room, err := d.withRoom(ctx, func(maxBytes int64) (err error) {
 			res, err = d.kv.Txn(c.reads, maxBytes)
 			return err
-		})
+		}, func() int64 { return int64(answerTxn(header{}, res).size()) })
 		if err != nil {
 			return nil, err
 		}

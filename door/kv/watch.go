@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -103,23 +104,33 @@ func (d *Door) createWatch(ctx context.Context, st *watchStream, r *pb.WatchCrea
 		w.noPuts = w.noPuts || f == pb.WatchCreateRequest_NOPUT
 		w.noDeletes = w.noDeletes || f == pb.WatchCreateRequest_NODELETE
 	}
+	from := client(ctx)
+	if from != nil && !from.Hold(w.cost()) {
+		a.reason = tooMany
+		return send(ctx, st.control, a)
+	}
+	w.from = from
 	if err := st.register(w, r.WatchId); err != nil {
+		giveBack(from, w.cost())
 		a.reason = err.Error()
 		return send(ctx, st.control, a)
 	}
 	// A watch from now on begins right after the revision its announcement names, so that a client that comes back to
 	// that revision misses nothing.
-	from := r.StartRevision
-	if from == 0 {
-		from = current + 1
+	first := r.StartRevision
+	if first == 0 {
+		first = current + 1
 	}
 	a.id, a.canceled = w.id, false
 	if !send(ctx, st.control, a) {
 		return false
 	}
-	st.start(w, from)
+	st.start(w, first)
 	return true
 }
+
+// cost is about what a watch takes in memory: its key is one of the hub's map as well.
+func (w *watcher) cost() int64 { return 600 + 2*int64(len(w.key)+len(w.end)) }
 
 // mayWatch judges a watch once, when it begins: like etcd's it goes on when the permission is taken away.
 func (d *Door) mayWatch(ctx context.Context, w *watcher) error {
@@ -162,10 +173,17 @@ func (s *clientSink) answer(a *watchAnswer) error {
 		a.revision, _ = s.d.kv.Revision()
 	}
 	a.header = s.d.header(a.revision, 0)
-	return s.stream.SendMsg(a)
+	began, times := time.Now(), &s.d.counts.WatchProgress
+	if a.created || a.canceled {
+		times = &s.d.counts.WatchControl
+	}
+	err := s.stream.SendMsg(a)
+	times.Since(began)
+	return err
 }
 
 func (s *clientSink) events(w *watcher, batches []*batch, upTo int64) error {
+	began := time.Now()
 	a := &watchAnswer{header: s.d.header(upTo, 0), id: w.id}
 	parts := make(mem.BufferSlice, 1, 1+len(batches))
 	size, events := a.size(), 0
@@ -180,6 +198,7 @@ func (s *clientSink) events(w *watcher, batches []*batch, upTo int64) error {
 		return nil // filtered out
 	}
 	s.d.hub.counts.events.Add(uint64(events))
+	defer s.d.counts.WatchSent(began, events)
 	if limit := s.d.opts.MaxRequestBytes + 512<<10; w.fragment && size >= limit {
 		return s.fragments(w, a, batches, limit)
 	}

@@ -110,6 +110,7 @@ func (st *watchStream) forget(w *watcher) {
 		return
 	}
 	w.gone = true
+	giveBack(w.from, w.cost())
 	st.hub.counts.watchers.Add(-1)
 	if w.lagging {
 		w.lagging = false

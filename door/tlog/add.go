@@ -20,6 +20,22 @@ func (d *Door) add(l *tree.Log, name string, r *request) answer {
 		a.allow = "POST"
 		return a
 	}
+	done := func() {}
+	if d.opts.Admit != nil {
+		code, text, settle := d.opts.Admit(name, r.auth, len(r.body))
+		if code != 0 {
+			if l != nil { // names are not strangers' to make
+				d.opts.Meter.Log(name).Refused.Inc()
+			}
+			a := fail(code, text)
+			a.bearer, a.retryAfter = code == 401, code == 429
+			return a
+		}
+		if settle != nil {
+			done = settle
+		}
+	}
+	defer done()
 	proof := false
 	if r.query != "" {
 		v, ok := values(r.query, "proof")
@@ -35,6 +51,9 @@ func (d *Door) add(l *tree.Log, name string, r *request) answer {
 		return fail(404, "no such log")
 	case len(r.body) > tiles.MaxEntryBytes:
 		return fail(413, "an entry has at most 65535 bytes")
+	case d.node.Status().Learner:
+		d.opts.Meter.Log(name).Refused.Inc()
+		return later("this member is a learner and takes no entries; ask one that votes")
 	case l.Held():
 		d.opts.Meter.Log(name).Refused.Inc()
 		return later("the log was restored and takes no entries before `holdfast resume --tlog " + name + "`")
@@ -80,6 +99,9 @@ func refusal(err error) answer {
 	return fail(500, "it is not known whether the entry was added: "+err.Error())
 }
 
+// showAgain is the time between two looks at what is shown.
+const showAgain = 20 * time.Millisecond
+
 // prove waits for a checkpoint that covers index and returns the proof under it; false: there was none in time, or its tiles
 // could not be read.
 func (d *Door) prove(l *tree.Log, index uint64) ([]byte, bool) {
@@ -87,12 +109,17 @@ func (d *Door) prove(l *tree.Log, index uint64) ([]byte, bool) {
 	defer late.Stop()
 	for {
 		c, next := l.Newest()
+		var again <-chan time.Time
+		if d.opts.Shown != nil { // which nobody announces
+			c, again = d.opts.Shown(l), time.After(showAgain)
+		}
 		if c != nil && c.Size > index {
 			b, err := proofUnder(l, c, index)
 			return b, err == nil
 		}
 		select {
 		case <-next:
+		case <-again:
 		case <-late.C:
 			return nil, false
 		case <-d.node.StoppedC():

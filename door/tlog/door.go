@@ -23,6 +23,15 @@ type Options struct {
 	// ReadOnly says why entries cannot be added to a log although it exists, "" if they can: its key is missing, for example.
 	// nil: they can.
 	ReadOnly func(l *tree.Log) string
+	// Shown is the checkpoint that readers get of a log, nil if that is not known; nil: the newest.
+	Shown func(l *tree.Log) *tree.Checkpoint
+	// Admit judges an add to a log of an entry of n bytes by what the Authorization header says. Where code is not 0 the add is
+	// refused with it and text; else done is called, if it is not nil, when the outcome is known. nil: everybody may add.
+	Admit func(log, authorization string, n int) (code int, text string, done func())
+	// CORS lists the origins of pages that may add, "*" for all; none: no page of another site may.
+	CORS []string
+	// GetOnly answers GET and HEAD, and refuses everything else.
+	GetOnly bool
 	// RequestTimeout bounds how long an add waits for the log. 0 = 7 s.
 	RequestTimeout time.Duration
 	// ProofTimeout is how long POST /add?proof=1 waits for a checkpoint after the entry is in the log. 0 = 5 s.
@@ -31,6 +40,8 @@ type Options struct {
 	MaxQueueBytes int
 	// MaxConns bounds connections, as port.Options does.
 	MaxConns int
+	// Gate bounds them together with those of other doors; nil: alone.
+	Gate *port.Gate
 	// Meter counts what is added and refused; nil: nobody looks.
 	Meter *meter.Tlog
 }
@@ -38,6 +49,7 @@ type Options struct {
 // member is what the door needs of its node. *node.Node is the one; tests put a member without a log in its place.
 type member interface {
 	Propose(ctx context.Context, lane node.Lane, parts ...entry.Part) (*entry.Result, error)
+	Status() node.Status
 	StoppedC() <-chan struct{}
 }
 
@@ -74,7 +86,7 @@ func newDoor(n member, logs *tree.Machine, opts Options) *Door {
 		opts.Meter = new(meter.Tlog)
 	}
 	d := &Door{node: n, logs: logs, opts: opts, queues: map[*tree.Log]*queue{}}
-	d.port = port.New(port.Options{HTTP1: d.http1, HTTP2: http.HandlerFunc(d.http2), MaxConns: opts.MaxConns,
+	d.port = port.New(port.Options{HTTP1: d.http1, HTTP2: http.HandlerFunc(d.http2), MaxConns: opts.MaxConns, Gate: opts.Gate,
 		// Room for an entry that is too large by a little, so that it is refused with a sentence.
 		MaxBodyBytes: 2 * tiles.MaxEntryBytes})
 	d.h2 = newHTTP2(http.HandlerFunc(d.http2))

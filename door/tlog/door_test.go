@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,7 +42,11 @@ type solo struct {
 	fail  error         // Propose answers it
 	slow  time.Duration // and takes this long
 	mute  bool          // signs nothing
+
+	learner atomic.Bool
 }
+
+func (s *solo) Status() node.Status { return node.Status{Learner: s.learner.Load()} }
 
 func (s *solo) StoppedC() <-chan struct{} { return nil }
 
@@ -454,6 +459,31 @@ func TestWhatMayBeSentAgain(t *testing.T) {
 	}
 }
 
+// TestALearnerServesReaders: what is published can be read everywhere; who adds goes on to a member that votes.
+func TestALearnerServesReaders(t *testing.T) {
+	counts := new(meter.Tlog)
+	s, _, url := open(t, Options{Meter: counts}, "default")
+	expect(t, http1, "POST", url+"/add", 200)
+	s.signNow("default")
+	s.learner.Store(true)
+	for _, method := range []string{"GET", "HEAD"} {
+		expect(t, http1, method, url+"/checkpoint", 200)
+		expect(t, http1, method, url+"/tile/0/000.p/1", 200)
+		expect(t, http1, method, url+"/tile/entries/000.p/1", 200)
+	}
+	for _, path := range []string{"/add", "/add?proof=1"} {
+		res, b := call(t, http1, "POST", url+path, []byte("x"))
+		if res.StatusCode != 503 || res.Header.Get("Retry-After") == "" || !strings.Contains(string(b), "learner") {
+			t.Errorf("%s: %s %s", path, res.Status, b)
+		}
+	}
+	if l := counts.Log("default"); s.logs.Find("default").View().Size != 1 || l.Refused.Load() != 2 {
+		t.Errorf("%d entries, %d refused", s.logs.Find("default").View().Size, l.Refused.Load())
+	}
+	s.learner.Store(false)
+	expect(t, http1, "POST", url+"/add", 200)
+}
+
 // TestBeforeTheFirstKey: a server whose default log has not begun.
 func TestBeforeTheFirstKey(t *testing.T) {
 	_, _, url := open(t, Options{})
@@ -467,10 +497,10 @@ func TestBeforeTheFirstKey(t *testing.T) {
 func TestSimpleClients(t *testing.T) {
 	_, _, url := open(t, Options{}, "default")
 	for request, code := range map[string]string{
-		"GET /checkpoint HTTP/1.0\r\n\r\n":                                                       "200",
-		"GET /checkpoint HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n":                       "200",
-		"POST /add HTTP/1.0\r\nContent-Length: 1\r\n\r\nx":                                       "200",
-		"POST /add HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n": "200",
+		"GET /checkpoint HTTP/1.0\r\n\r\n":                                                               "200",
+		"GET /checkpoint HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n":                       "200",
+		"POST /add HTTP/1.0\r\nContent-Length: 1\r\n\r\nx":                                               "200",
+		"POST /add HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n": "200",
 	} {
 		c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 		if err != nil {

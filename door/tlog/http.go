@@ -11,6 +11,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/holdfastdb/holdfast/internal/browser"
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
@@ -24,6 +25,13 @@ func (d *Door) http1(ctx *fasthttp.RequestCtx) {
 	r := request{method: string(h.Method()), path: string(path), query: string(query), body: ctx.Request.Body()}
 	if r.method != "POST" {
 		r.gzip, r.match = h.HasAcceptEncoding("gzip"), string(h.Peek("If-None-Match"))
+	} else if d.opts.Admit != nil {
+		r.auth = string(h.Peek("Authorization"))
+	}
+	if r.method == "POST" {
+		b := browser.Request{Method: r.method, Host: string(h.Host()), Origin: string(h.Peek("Origin")), Site: string(h.Peek("Sec-Fetch-Site")),
+			Local: ctx.LocalAddr(), TLS: ctx.IsTLS()}
+		r.refusal = browser.Refusal(&b, d.opts.CORS)
 	}
 	a := d.serve(&r)
 	out := &ctx.Response
@@ -55,6 +63,9 @@ func (a *answer) headers(method string, set func(name, value string)) {
 	if method != "POST" { // anybody's page may read and verify a log; adding is not for pages
 		set("Access-Control-Allow-Origin", "*")
 	}
+	if a.bearer {
+		set("WWW-Authenticate", "Bearer")
+	}
 	if a.allow != "" {
 		set("Allow", a.allow)
 		if method == "OPTIONS" {
@@ -72,9 +83,13 @@ func (d *Door) http2(w http.ResponseWriter, q *http.Request) {
 		if err != nil {
 			return // the client went away
 		}
-		r.body = b
+		r.body, r.auth = b, q.Header.Get("Authorization")
 	} else {
 		r.gzip, r.match = takesGzip(q.Header.Get("Accept-Encoding")), q.Header.Get("If-None-Match")
+	}
+	if r.method == "POST" {
+		b := browser.Request{Method: r.method, Host: q.Host, Origin: q.Header.Get("Origin"), Site: q.Header.Get("Sec-Fetch-Site"), TLS: true}
+		r.refusal = browser.Refusal(&b, d.opts.CORS)
 	}
 	a := d.serve(&r)
 	h := w.Header()

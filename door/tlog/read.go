@@ -16,8 +16,8 @@ import (
 )
 
 // checkpoint answers with the newest signed note, the same bytes on every member.
-func checkpoint(l *tree.Log, r *request) answer {
-	note := l.Checkpoint().Note
+func checkpoint(r *request) answer {
+	note := r.shown.Note
 	sum := sha256.Sum256(note)
 	a := answer{code: 200, contentType: typeText, cache: cacheAsk, etag: `"` + hex.EncodeToString(sum[:12]) + `"`, body: note}
 	if r.match != "" && (r.match == "*" || strings.Contains(r.match, a.etag)) {
@@ -32,7 +32,7 @@ func tile(l *tree.Log, path string, r *request) answer {
 	if err != nil {
 		return fail(404, "no tile path")
 	}
-	size := l.Checkpoint().Size
+	size := r.shown.Size
 	if ref.Level > 0 {
 		size >>= min(tiles.Height*ref.Level, 63)
 	}
@@ -90,7 +90,7 @@ func inclusion(l *tree.Log, r *request) answer {
 	if !ok || !ok2 {
 		return fail(400, "want ?index=N, and &size=S for a size other than the checkpoint's")
 	}
-	c := l.Checkpoint()
+	c := r.shown
 	size := c.Size
 	if s, given := v["size"]; given {
 		if size, ok = number(s); !ok {
@@ -126,7 +126,7 @@ func consistency(l *tree.Log, r *request) answer {
 	switch {
 	case !ok || !ok1 || !ok2 || from > to:
 		return fail(400, "want ?from=A&to=B, sizes of the log, the smaller first")
-	case to > l.Checkpoint().Size:
+	case to > r.shown.Size:
 		return fail(404, "the checkpoint does not cover it")
 	}
 	hashes, err := l.Prover(l.View(), to).Consistency(from)
@@ -157,7 +157,7 @@ func lookup(l *tree.Log, r *request) answer {
 	if err != nil {
 		return fail(500, err.Error())
 	}
-	size := l.Checkpoint().Size
+	size := r.shown.Size
 	covered := found[:0]
 	for _, i := range found {
 		if i < size {

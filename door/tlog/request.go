@@ -5,16 +5,20 @@ import (
 	"strings"
 
 	et "github.com/holdfastdb/holdfast/entry/tree"
+	"github.com/holdfastdb/holdfast/machine/tree"
 )
 
 // request is what a client asked for, whatever HTTP it speaks. Its memory belongs to the request it was read from.
 type request struct {
-	method string
-	path   string // as sent: no path of a log needs escaping
-	query  string
-	body   []byte
-	gzip   bool   // the client takes gzip
-	match  string // If-None-Match
+	method  string
+	path    string // as sent: no path of a log needs escaping
+	query   string
+	body    []byte
+	gzip    bool   // the client takes gzip
+	match   string // If-None-Match
+	auth    string // Authorization, of a POST
+	shown   *tree.Checkpoint
+	refusal string // why a page in a browser is not answered; "": it is
 }
 
 // answer is what it gets.
@@ -24,6 +28,7 @@ type answer struct {
 	cache       string // Cache-Control
 	etag        string
 	allow       string // of a 405 or a preflight
+	bearer      bool   // of a 401
 	retryAfter  bool
 	gzipped     bool
 	vary        bool // another client might get it compressed, or not
@@ -55,6 +60,14 @@ func later(text string) answer {
 
 // serve answers a request.
 func (d *Door) serve(r *request) answer {
+	if r.refusal != "" {
+		return fail(403, r.refusal)
+	}
+	if d.opts.GetOnly && r.method != "GET" && r.method != "HEAD" {
+		a := fail(405, "this address is for reading")
+		a.allow = "GET, HEAD"
+		return a
+	}
 	name, path := DefaultLog, strings.TrimPrefix(r.path, "/")
 	if rest, ok := strings.CutPrefix(path, "logs/"); ok {
 		name, path, ok = strings.Cut(rest, "/")
@@ -63,7 +76,7 @@ func (d *Door) serve(r *request) answer {
 		}
 	}
 	l := d.logs.Find(name)
-	if path == "add" {
+	if path == "add" && !d.opts.GetOnly {
 		return d.add(l, name, r)
 	}
 	switch r.method {
@@ -81,9 +94,12 @@ func (d *Door) serve(r *request) answer {
 	if l.Checkpoint() == nil {
 		return fail(404, "the log has no checkpoint yet")
 	}
+	if r.shown = d.shown(l); r.shown == nil {
+		return later("it is not known yet which checkpoint is published")
+	}
 	switch {
 	case path == "checkpoint":
-		return checkpoint(l, r)
+		return checkpoint(r)
 	case strings.HasPrefix(path, "tile/"):
 		return tile(l, path, r)
 	case path == "proof/inclusion":
@@ -94,6 +110,14 @@ func (d *Door) serve(r *request) answer {
 		return lookup(l, r)
 	}
 	return fail(404, "no such path")
+}
+
+// shown is the checkpoint that readers of a log get.
+func (d *Door) shown(l *tree.Log) *tree.Checkpoint {
+	if d.opts.Shown == nil {
+		return l.Checkpoint()
+	}
+	return d.opts.Shown(l)
 }
 
 // values reads a query that must have only the given parameters, each at most once. ok is false otherwise.

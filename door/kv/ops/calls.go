@@ -12,7 +12,7 @@ import (
 
 // Calls counts gRPC calls by method, under the names and labels of the interceptor etcd uses.
 //
-// Every method has its counters from the start, and whoever serves a method holds them: a call costs four atomic additions
+// Every method has its counters from the start, and whoever serves a method holds them: a call costs six atomic additions
 // and two looks at the clock, no look-up, lock or allocation. Add is for setting up; after it Calls is read only.
 type Calls struct {
 	methods []*Method
@@ -34,11 +34,17 @@ type Method struct {
 	received, sent meter.Counter // messages of streams
 	handled        [codes.Unauthenticated + 1]meter.Counter
 	seconds        callTimes
+
+	requestType string
+	requests    *outcomes // nil: etcd times none of it
 }
 
 // Add makes the counters of a method.
 func (c *Calls) Add(service, name, kind string) *Method {
 	m := &Method{service: service, name: name, kind: kind}
+	if t := requestType(service, name); t != "" && kind == Unary {
+		m.requestType, m.requests = t, new(outcomes)
+	}
 	c.methods = append(c.methods, m)
 	return m
 }
@@ -51,7 +57,11 @@ func (m *Method) Begin() time.Time {
 
 // End counts a call that ended with a code.
 func (m *Method) End(began time.Time, code codes.Code) {
-	m.seconds.record(time.Since(began))
+	took := time.Since(began)
+	m.seconds.record(took)
+	if m.requests != nil {
+		m.requests.record(took, code == codes.OK)
+	}
 	if int(code) >= len(m.handled) {
 		code = codes.Unknown
 	}

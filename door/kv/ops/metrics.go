@@ -22,7 +22,22 @@ type Counts struct {
 	SlowReads, FailedReads        meter.Counter // read rounds that were too late for a reader, or failed
 	Promoted                      meter.Counter // learners
 	// How long rare things took. A Snapshot is one that a client took, a Hash one of everything, a HashRev one up to a revision.
-	Snapshot, Hash, HashRev meter.Histogram
+	Snapshot, Hash, HashRev, Defrag meter.Histogram
+	// How long it took to send answers of watches: with events, by the number of these, and without any.
+	WatchEvents, WatchEach, WatchControl, WatchProgress meter.Histogram
+
+	Versions Versions // of the clients
+	ranges   outcomes
+}
+
+// Ranged notes the reading of a Range's keys.
+func (c *Counts) Ranged(began time.Time, ok bool) { c.ranges.record(time.Since(began), ok) }
+
+// WatchSent notes an answer with events.
+func (c *Counts) WatchSent(began time.Time, events int) {
+	d := time.Since(began)
+	c.WatchEvents.Record(d)
+	c.WatchEach.Record(d / time.Duration(max(events, 1)))
 }
 
 // registry holds what GET /metrics answers. Numbers are read when somebody scrapes.
@@ -74,7 +89,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	g := o.Gauges()
 	gauge("etcd_server_quota_backend_bytes", "Keys and values with history may take so many bytes.", float64(g.Quota))
 	gauge("etcd_mvcc_db_total_size_in_bytes", "Keys and values with history.", float64(g.Size))
-	gauge("etcd_mvcc_db_total_size_in_use_in_bytes", "Keys and values without history.", float64(g.SizeInUse))
+	gauge("etcd_mvcc_db_total_size_in_use_in_bytes", "The same: no space waits for a defragmentation.", float64(g.Size))
 	gauge("etcd_debugging_mvcc_current_revision", "Revision of the key space.", float64(g.Revision))
 	gauge("etcd_debugging_mvcc_compact_revision", "Revision up to which history is gone.", float64(g.Compacted))
 	counter("etcd_network_client_grpc_received_bytes_total", "Bytes of gRPC messages from clients.", o.Counts.Received.Load())
@@ -100,6 +115,16 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	c.keys(gauge, counter)
 	c.leases(ch, counter)
 	c.tree(send)
+	c.durations(ch)
+	c.constant(ch, gauge, counter)
+	c.files(gauge)
+	gauge("etcd_mvcc_db_open_read_transactions", "Views of the store that somebody reads.", float64(g.OpenViews))
+	gauge("etcd_server_snapshot_apply_in_progress_total", "1 while a snapshot of the leader's takes this member's place.", truth(g.Installing))
+	o.Counts.Versions.each(func(version string, unary, stream uint64) {
+		const name, help = "etcd_server_client_requests_total", "Requests by the API version their client claims."
+		send(prometheus.CounterValue, name, help, float64(unary), "type", "unary", "client_api_version", version)
+		send(prometheus.CounterValue, name, help, float64(stream), "type", "stream", "client_api_version", version)
+	})
 	c.peers(ch, send, fmt.Sprintf("%x", s.MemberID))
 }
 
@@ -189,8 +214,25 @@ func (c *collector) tree(send func(kind prometheus.ValueType, name, help string,
 		count("etcd_debugging_store_writes_failed_total", "Failed "+writes, w.action, w.fail)
 	}
 	send(prometheus.CounterValue, "etcd_debugging_store_expires_total", "Nodes of the v2 API whose time was up.", float64(t.Expired.Load()))
+	send(prometheus.CounterValue, "etcd_debugging_store_watch_requests_total", "Watches that were asked for in the v2 API.", float64(t.WatchRequests.Load()))
 	if o.V2Watchers != nil {
 		send(prometheus.GaugeValue, "etcd_debugging_store_watchers", "Watches of the v2 API.", float64(o.V2Watchers()))
+	}
+}
+
+// files exports under etcd's names what the process collector knows of open files.
+func (c *collector) files(gauge func(name, help string, v float64, labels ...string)) {
+	families, err := c.ops.process.Gather()
+	if err != nil {
+		return // as the process collector: what cannot be read is not there
+	}
+	for _, f := range families {
+		switch f.GetName() {
+		case "process_open_fds":
+			gauge("os_fd_used", "Files this process has open.", f.GetMetric()[0].GetGauge().GetValue())
+		case "process_max_fds":
+			gauge("os_fd_limit", "Files this process may have open.", f.GetMetric()[0].GetGauge().GetValue())
+		}
 	}
 }
 
@@ -215,6 +257,9 @@ type bounds struct {
 
 // fast is etcd's choice for what happens with every write: 1 ms to 8.192 s.
 var fast = bounds{time.Millisecond, 14}
+
+// fine is its choice for what happens in memory: 0.1 ms to 52 s.
+var fine = bounds{100 * time.Microsecond, 20}
 
 func (c *collector) histogram(ch chan<- prometheus.Metric, name, help string, h *meter.Histogram, b bounds, labels ...string) {
 	var r meter.Reading

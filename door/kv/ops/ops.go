@@ -1,8 +1,8 @@
 // Package ops is what operators, probes and dashboards ask of an etcd member over HTTP: /health, /livez, /readyz,
 // /version, /metrics and /debug/vars, with etcd's paths, parameters and bodies.
 //
-// It only reports. What it reports it is told by the door through Options; names of metrics whose value would not be true
-// of this server are not there, because a dashboard that shows nothing is better than one that shows a zero.
+// It only reports. What it reports it is told by the door through Options; a metric that is always zero is there only if zero is
+// what is true of this server.
 package ops
 
 import (
@@ -13,6 +13,8 @@ import (
 	"net/http"
 	"runtime"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
@@ -49,7 +51,7 @@ type Options struct {
 
 // Gauges are levels that somebody else keeps.
 type Gauges struct {
-	Size, SizeInUse, Quota int64 // bytes of keys and values; Quota 0 = none
+	Size, Quota            int64 // bytes of keys and values; Quota 0 = none
 	Revision, Compacted    int64
 	Watchers, WatchStreams int64
 	SlowWatchers           int64
@@ -57,16 +59,23 @@ type Gauges struct {
 	Events                 uint64
 	AuthRevision           uint64
 	LogBytes               uint64 // written since the start
+	OpenViews              int64  // of the store
+	Installing             bool   // a snapshot of the leader's
 	Members                []uint64
 }
 
 // Ops answers; Register puts it on a mux.
 type Ops struct {
-	opts Options
+	opts    Options
+	process *prometheus.Registry // what the process collector says, apart
 }
 
 // New makes an Ops.
-func New(opts Options) *Ops { return &Ops{opts: opts} }
+func New(opts Options) *Ops {
+	o := &Ops{opts: opts, process: prometheus.NewRegistry()}
+	o.process.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return o
+}
 
 // Register adds the paths to mux.
 func (o *Ops) Register(mux *http.ServeMux) {

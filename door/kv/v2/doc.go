@@ -7,6 +7,7 @@
 //
 //   - A stream with waitIndex goes on with every later event; the original sends the first one of its history and then
 //     nothing. A stream is told of a deletion once; the original tells one on the node itself twice.
+//   - A learner answers nothing about keys and changes no members, as in v3; the original serves them from what it has.
 //   - quorum=true is a read-index round and no entry of the log.
 //   - A time to live counts by the cluster's tick: a leader whose clock is wrong ends nothing early. What a node has left and
 //     when it ends by the clock are for display.

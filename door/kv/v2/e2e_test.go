@@ -509,6 +509,18 @@ func TestLatencyInJSON(t *testing.T) {
 	}
 }
 
+func TestWatchesThatAreAskedForAreCounted(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	s.do("PUT /v2/keys/k value=v")
+	for range 3 { // answered at once, from the history
+		s.do("GET /v2/keys/k?wait=true&waitIndex=1")
+	}
+	if n := s.handler.tree.Stats().WatchRequests.Load(); n != 3 {
+		t.Errorf("%d watches were asked for, want 3", n)
+	}
+}
+
 func TestStoreStats(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{})

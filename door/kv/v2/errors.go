@@ -68,6 +68,7 @@ func cause(err error) string {
 }
 
 var (
+	errLearner         = errors.New("etcdserver: rpc not supported for learner")
 	errTooLarge        = errors.New("request is too large")
 	errTooManyWatchers = errors.New("too many watches wait already; close some or ask another member")
 	errClosed          = errors.New("etcdserver: server stopped")
@@ -95,4 +96,7 @@ func (h *Handler) failed(ctx *fasthttp.RequestCtx, s *scratch, err error) {
 		err = r
 	}
 	h.refused(ctx, s, codeRaft, cause(err), 0)
+	if errors.Is(err, errLearner) {
+		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable) // clients go on to the next member
+	}
 }

@@ -32,6 +32,10 @@ func (h *Handler) keys(ctx *fasthttp.RequestCtx, s *scratch, path, query []byte)
 	if !read && !ctx.IsPut() && !allow(ctx, "HEAD,GET,PUT,POST,DELETE") {
 		return nil
 	}
+	if h.node.Status().Learner { // as in v3; etcd 3.4 has no such rule for v2 and answers with whatever the learner has
+		h.failed(ctx, s, errLearner)
+		return nil
+	}
 	r := &s.req
 	var bad badRequest
 	if s.query, bad = r.read(ctx, query, s.query[:0]); bad.code != 0 {

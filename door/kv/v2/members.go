@@ -27,6 +27,10 @@ func (h *Handler) members(ctx *fasthttp.RequestCtx, s *scratch, id []byte) {
 		return
 	}
 	ctx.Response.Header.SetCanonical(headerCluster, h.cluster)
+	if !ctx.IsGet() && h.node.Status().Learner {
+		h.message(ctx, s, fasthttp.StatusServiceUnavailable, errLearner.Error())
+		return
+	}
 	switch string(ctx.Method()) {
 	case "GET":
 		h.listMembers(ctx, s, string(id))

@@ -81,6 +81,7 @@ func (w *watch) drop(h *hub) {
 // request must be judged anew. A watch that has begun goes on whatever becomes of users, as in v3.
 func (h *Handler) watch(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a access) (_ *watch, done bool) {
 	w := &watch{path: string(path), recursive: s.req.recursive, stream: s.req.stream}
+	h.tree.Stats().WatchRequests.Add(1)
 	first, index, err := h.hub.add(w, s.req.waitIndex)
 	switch {
 	case !h.stands(a):
