@@ -1,71 +1,145 @@
 package main
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
+
+	"github.com/holdfastdb/holdfast/peer"
 )
 
-// certificates is the one certificate of this server, for clients and members. The list of authorities is read once,
-// because dropping one has to end connections too, which only a restart does for certain.
+// certificates are those of this server: one for clients, and one for members, which may be the same. Lists of authorities are
+// read once, because dropping one has to end connections too, which only a restart does for certain.
 type certificates struct {
-	*keyPair
-	authorities *x509.CertPool // nil: nobody is asked for a certificate
+	forClients, forMembers *keyPair // nil: that side has no TLS
+	// clientCAs nil: no client is asked for a certificate. memberCAs nil: members do not encrypt.
+	clientCAs, memberCAs *x509.CertPool
+	// oneAuthority: somebody who signs for clients signs for members too.
+	oneAuthority bool
+	names        []string // --peer-tls-allowed-names
 }
 
-// loadCertificates reads the files named in c; nil without TLS.
+// loadCertificates reads the files named in c.
 func loadCertificates(c *config, log *slog.Logger) (*certificates, error) {
-	if c.tlsCert == "" {
-		return nil, nil
+	s := &certificates{names: c.peerTLSNames}
+	var err error
+	if s.forClients, err = loadFlagPair("", c.tlsCert, c.tlsKey, log); err != nil {
+		return nil, err
 	}
-	for _, f := range []struct{ flag, path string }{{"tls-cert", c.tlsCert}, {"tls-key", c.tlsKey}} {
-		if _, err := os.ReadFile(f.path); err != nil {
-			return nil, fmt.Errorf("--%s %s: %s; give a PEM file this user can read", f.flag, f.path, reason(err))
-		}
+	if s.forMembers, err = loadFlagPair("peer-", c.peerTLSCert, c.peerTLSKey, log); err != nil {
+		return nil, err
 	}
-	pair, err := loadKeyPair(c.tlsCert, c.tlsKey, log)
-	if err != nil {
-		return nil, fmt.Errorf("--tls-cert %s with --tls-key %s: %w; give a certificate and its own key, both PEM", c.tlsCert, c.tlsKey, err)
+	if s.forMembers == nil {
+		s.forMembers = s.forClients
 	}
-	s := &certificates{keyPair: pair}
+	var clients, members [][]byte
 	if c.tlsCA != "" {
-		pem, err := os.ReadFile(c.tlsCA)
-		if err != nil {
-			return nil, fmt.Errorf("--tls-ca %s: %s; give a PEM file this user can read", c.tlsCA, reason(err))
+		if s.clientCAs, clients, err = loadAuthorities("tls-ca", c.tlsCA); err != nil {
+			return nil, err
 		}
-		s.authorities = x509.NewCertPool()
-		if !s.authorities.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("--tls-ca %s: no certificate in it; give the PEM file of the authority", c.tlsCA)
+		s.memberCAs, members = s.clientCAs, clients
+	}
+	if c.peerTLSCA != "" {
+		if s.memberCAs, members, err = loadAuthorities("peer-tls-ca", c.peerTLSCA); err != nil {
+			return nil, err
 		}
 	}
+	s.oneAuthority = slices.ContainsFunc(members, func(m []byte) bool {
+		return slices.ContainsFunc(clients, func(o []byte) bool { return bytes.Equal(m, o) })
+	})
 	return s, nil
 }
 
-// clients is the configuration of doors. With authorities every client must show a certificate signed by one of them.
+// loadFlagPair reads the certificate and key that --[prefix]tls-cert and --[prefix]tls-key name; nil if they name none.
+func loadFlagPair(prefix, cert, key string, log *slog.Logger) (*keyPair, error) {
+	if cert == "" {
+		return nil, nil
+	}
+	for _, f := range []struct{ flag, path string }{{"tls-cert", cert}, {"tls-key", key}} {
+		if _, err := os.ReadFile(f.path); err != nil {
+			return nil, fmt.Errorf("--%s%s %s: %s; give a PEM file this user can read", prefix, f.flag, f.path, reason(err))
+		}
+	}
+	pair, err := loadKeyPair(cert, key, log)
+	if err != nil {
+		return nil, fmt.Errorf("--%stls-cert %s with --%stls-key %s: %w; give a certificate and its own key, both PEM", prefix, cert, prefix, key, err)
+	}
+	return pair, nil
+}
+
+// loadAuthorities reads a file of authorities, and returns each one's certificate as it stands there too.
+func loadAuthorities(flag, path string) (*x509.CertPool, [][]byte, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--%s %s: %s; give a PEM file this user can read", flag, path, reason(err))
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, nil, fmt.Errorf("--%s %s: no certificate in it; give the PEM file of the authority", flag, path)
+	}
+	var all [][]byte
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		all = append(all, block.Bytes)
+	}
+	return pool, all, nil
+}
+
+// clients is the configuration of doors, nil without TLS. With authorities every client must show a certificate signed by one of
+// them.
 func (s *certificates) clients() *tls.Config {
-	if s == nil {
+	if s.forClients == nil {
 		return nil
 	}
 	c := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.get(), nil },
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.forClients.get(), nil },
 	}
-	if s.authorities != nil {
-		c.ClientCAs, c.ClientAuth = s.authorities, tls.RequireAndVerifyClientCert
+	if s.clientCAs != nil {
+		c.ClientCAs, c.ClientAuth = s.clientCAs, tls.RequireAndVerifyClientCert
+	}
+	return c
+}
+
+// readers is the configuration of addresses that everybody may read from: nobody is asked for a certificate.
+func (s *certificates) readers() *tls.Config {
+	c := s.clients()
+	if c != nil {
+		c.ClientCAs, c.ClientAuth = nil, tls.NoClientCert
 	}
 	return c
 }
 
 // members is the configuration between members, who check each other in both directions; nil without authorities.
 func (s *certificates) members() *tls.Config {
-	if s == nil || s.authorities == nil {
+	if s.memberCAs == nil || s.forMembers == nil {
 		return nil
 	}
-	c := s.clients()
-	c.MinVersion = tls.VersionTLS13 // both ends are ours
-	c.RootCAs = s.authorities
-	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return s.get(), nil }
-	return c
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS13, // both ends are ours
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.forMembers.get(), nil },
+		ClientCAs:      s.memberCAs,
+		ClientAuth:     tls.RequireAndVerifyClientCert,
+		RootCAs:        s.memberCAs,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return s.forMembers.get(), nil
+		},
+	}
 }
+
+// membership tells members' certificates from clients'.
+func (s *certificates) membership() *peer.Certificates {
+	return &peer.Certificates{Names: s.names, NamesOnly: s.oneAuthority && len(s.names) > 0}
+}
+
+// clientsPassForMembers reports whether a client's certificate may be taken for a member's: both have them of one authority, and no
+// name says who is a member. A cluster that began so goes on so, with a warning.
+func (s *certificates) clientsPassForMembers() bool { return s.oneAuthority && len(s.names) == 0 }
+
+// passForMembers is what to do about it.
+const passForMembers = "members and clients have certificates of one authority, so a client may pass for a member; " +
+	"start every member with --peer-tls-allowed-names, or with an authority of the members' own as --peer-tls-ca"

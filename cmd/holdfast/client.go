@@ -59,26 +59,50 @@ func (f *adminFlags) client(c *call) (*adminClient, error) {
 	}
 	t := &http.Transport{Proxy: nil} // a server of ours is never behind the proxy that the shell happens to name
 	if strings.HasPrefix(base, "https://") {
-		conf := &tls.Config{MinVersion: tls.VersionTLS12}
-		if *f.ca != "" {
-			pem, err := os.ReadFile(*f.ca)
-			if err != nil {
-				return nil, fmt.Errorf("--tls-ca %s: %s; give a PEM file this user can read", *f.ca, reason(err))
-			}
-			conf.RootCAs = x509.NewCertPool()
-			conf.RootCAs.AppendCertsFromPEM(pem)
-		}
-		if *f.cert != "" {
-			pair, err := tls.LoadX509KeyPair(*f.cert, *f.key)
-			if err != nil {
-				return nil, fmt.Errorf("--tls-cert %s with --tls-key %s: %s; give a certificate and its own key", *f.cert, *f.key, reason(err))
-			}
-			conf.Certificates = []tls.Certificate{pair}
+		conf, err := clientTLS(*f.cert, *f.key, *f.ca)
+		if err != nil {
+			return nil, err
 		}
 		t.TLSClientConfig = conf
 	}
 	return &adminClient{base: strings.TrimSuffix(base, "/"), http: &http.Client{Transport: t}}, nil
 }
+
+// clientTLS is how a command speaks TLS, by the values of --tls-cert, --tls-key and --tls-ca, each "" if it was not given.
+func clientTLS(cert, key, ca string) (*tls.Config, error) {
+	conf := &tls.Config{MinVersion: tls.VersionTLS12}
+	if ca != "" {
+		pem, err := os.ReadFile(ca)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-ca %s: %s; give a PEM file this user can read", ca, reason(err))
+		}
+		conf.RootCAs = x509.NewCertPool()
+		if !conf.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("--tls-ca %s: no certificate in it; give the PEM file of the authority", ca)
+		}
+	}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-cert %s with --tls-key %s: %s; give a certificate and its own key", cert, key, reason(err))
+		}
+		conf.Certificates = []tls.Certificate{pair}
+	}
+	return conf, nil
+}
+
+// tlsFlags are the flags of a command that reads a log over HTTP.
+type tlsFlags struct{ cert, key, ca *string }
+
+func addTLSFlags(l *flagList) *tlsFlags {
+	return &tlsFlags{
+		cert: l.text("tls-cert", "FILE", "", "certificate to show the server, PEM"),
+		key:  l.text("tls-key", "FILE", "", "its private key, PEM"),
+		ca:   l.text("tls-ca", "FILE", "", "authority that signed the server's certificate, PEM (default: those this machine trusts)"),
+	}
+}
+
+func (f *tlsFlags) config() (*tls.Config, error) { return clientTLS(*f.cert, *f.key, *f.ca) }
 
 // requestPatience bounds everything but a snapshot, which takes as long as it takes.
 const requestPatience = 15 * time.Second

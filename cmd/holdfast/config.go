@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -32,7 +33,12 @@ type config struct {
 	tlogKeys   string // "" = tlog-keys in the data directory
 	tlogOrigin string
 
-	tlogPublish []publishTo
+	tlogPublish     []publishTo
+	tlogCheckpoints string        // signed or published
+	tlogCalm        time.Duration // 0 = as the worker has it
+	tlogLeast       time.Duration // 0 = as the place has it
+	tlogRead        address
+	tlogTokens      string // "" = everybody may add
 
 	admin address
 
@@ -44,9 +50,12 @@ type config struct {
 	ack    string
 	memory int64 // bytes
 
-	tlsCert, tlsKey, tlsCA string
-	insecure               bool
-	logLevel               slog.Level
+	tlsCert, tlsKey, tlsCA             string
+	peerTLSCert, peerTLSKey, peerTLSCA string // "" = those above
+	peerTLSNames                       []string
+	cors                               []string
+	insecure                           bool
+	logLevel                           slog.Level
 }
 
 // option is one setting: a flag, an environment variable and a key of the config file under one name.
@@ -78,6 +87,16 @@ func options() []option {
 			set: func(c *config, v string) error { return setOrigin(&c.tlogOrigin, v) }},
 		{name: "tlog-publish", arg: "[LOG=]URL", list: true, help: "also keep a log in file:///DIR, s3://BUCKET/PREFIX or mysql://USER@HOST:PORT/DB; may be repeated",
 			set: func(c *config, v string) (err error) { c.tlogPublish, err = parsePublish(v); return err }},
+		{name: "tlog-checkpoints", arg: "WHICH", def: "signed", help: "the checkpoints readers get: signed, or published for only what every --tlog-publish place of the log holds",
+			set: func(c *config, v string) error { return setCheckpoints(&c.tlogCheckpoints, v) }},
+		{name: "tlog-checkpoint-interval", arg: "TIME", def: "80ms", help: "when a log that nobody waits for gets a checkpoint after it has begun to grow",
+			set: func(c *config, v string) error { return setInterval(&c.tlogCalm, v) }},
+		{name: "tlog-publish-interval", arg: "TIME", help: "least time between two publications to a place (default: 100ms, to a bucket 1s)",
+			set: func(c *config, v string) error { return setInterval(&c.tlogLeast, v) }},
+		{name: "tlog-read", arg: "ADDR", help: "also serve the logs here, for reading alone (GET and HEAD), to everybody, or off (default: off)",
+			set: func(c *config, v string) error { return setAddress(&c.tlogRead, v) }},
+		{name: "tlog-tokens", arg: "FILE", help: "who may add: lines LOG TOKEN [BYTES/s] [MAXBYTES]; read again within a second (default: everybody)",
+			set: func(c *config, v string) error { c.tlogTokens = v; return nil }},
 		{name: "admin", arg: "ADDR", def: "127.0.0.1:8080", help: "readiness, metrics, status and membership over HTTP, or off",
 			set: func(c *config, v string) error { return setAddress(&c.admin, v) }},
 		{name: "data", arg: "DIR", help: "directory of this member's log and state, made if missing",
@@ -102,8 +121,18 @@ func options() []option {
 			set: func(c *config, v string) error { c.tlsCert = v; return nil }},
 		{name: "tls-key", arg: "FILE", help: "its private key, PEM",
 			set: func(c *config, v string) error { c.tlsKey = v; return nil }},
-		{name: "tls-ca", arg: "FILE", help: "clients and members must show a certificate signed by one of these, PEM",
+		{name: "tls-ca", arg: "FILE", help: "clients must show a certificate signed by one of these, PEM; members too unless --peer-tls-ca is given",
 			set: func(c *config, v string) error { c.tlsCA = v; return nil }},
+		{name: "peer-tls-cert", arg: "FILE", help: "certificate of this server between members, PEM (default: --tls-cert)",
+			set: func(c *config, v string) error { c.peerTLSCert = v; return nil }},
+		{name: "peer-tls-key", arg: "FILE", help: "its private key, PEM (default: --tls-key)",
+			set: func(c *config, v string) error { c.peerTLSKey = v; return nil }},
+		{name: "peer-tls-ca", arg: "FILE", help: "members must show a certificate signed by one of these, PEM (default: --tls-ca)",
+			set: func(c *config, v string) error { c.peerTLSCA = v; return nil }},
+		{name: "peer-tls-allowed-names", arg: "LIST", help: "hosts or common names of members' certificates; needed where clients' are of the same authority",
+			set: func(c *config, v string) error { return setNames(&c.peerTLSNames, v) }},
+		{name: "cors", arg: "LIST", help: "origins of web pages that may use kv and add to logs, with commas between, or *",
+			set: func(c *config, v string) error { return setOrigins(&c.cors, v) }},
 		{name: "insecure", help: "allow addresses beyond loopback without TLS and identity",
 			set: func(c *config, v string) error { return setBool(&c.insecure, v) }},
 		{name: "log-level", arg: "LEVEL", def: "info", help: "debug, info, warn or error",
@@ -271,11 +300,29 @@ func (c *config) check(peerGiven bool) error {
 	if (c.tlsCert == "") != (c.tlsKey == "") {
 		return usagef("serve: --tls-cert and --tls-key belong together; give both")
 	}
+	if c.tlogCheckpoints == "published" && len(c.tlogPublish) == 0 {
+		return usagef("serve: --tlog-checkpoints published, but nothing is published; give --tlog-publish")
+	}
 	if c.tlsCA != "" && c.tlsCert == "" {
 		return usagef("serve: --tls-ca without --tls-cert and --tls-key; give all three")
 	}
+	if (c.peerTLSCert == "") != (c.peerTLSKey == "") {
+		return usagef("serve: --peer-tls-cert and --peer-tls-key belong together; give both")
+	}
+	if c.peerTLSCA != "" && c.peerTLSCert == "" && c.tlsCert == "" {
+		return usagef("serve: --peer-tls-ca without a certificate; give --peer-tls-cert and --peer-tls-key, or --tls-cert and --tls-key")
+	}
+	if c.peerTLSCert != "" && c.peerTLSCA == "" && c.tlsCA == "" {
+		return usagef("serve: --peer-tls-cert without an authority, so members could not check each other; give --peer-tls-ca")
+	}
+	if len(c.peerTLSNames) > 0 && c.peerTLSCA == "" && c.tlsCA == "" {
+		return usagef("serve: --peer-tls-allowed-names, but members show no certificates; give --peer-tls-ca, --peer-tls-cert and --peer-tls-key")
+	}
 	return c.checkExposure()
 }
+
+// peerTLS reports whether members show each other certificates.
+func (c *config) peerTLS() bool { return c.peerTLSCA != "" || c.tlsCA != "" }
 
 // checkExposure refuses what would hand data to anyone on the network: an address beyond loopback needs TLS in both
 // directions, because no door of this build knows passwords, or the operator's word that the network is trusted.
@@ -285,14 +332,15 @@ func (c *config) checkExposure() error {
 	}
 	mutual := c.tlsCert != "" && c.tlsCA != ""
 	const next = "give --tls-cert, --tls-key and --tls-ca, or --insecure if the network is trusted"
-	if !c.peer.off() && !c.peer.loopback() && !mutual {
-		return usagef("serve: --peer %s is beyond loopback and members without TLS trust everyone; %s", c.peer, next)
+	if !c.peer.off() && !c.peer.loopback() && !c.peerTLS() {
+		return usagef("serve: --peer %s is beyond loopback and members without TLS trust everyone; "+
+			"give --peer-tls-cert, --peer-tls-key and --peer-tls-ca (or these without peer-), or --insecure if the network is trusted", c.peer)
 	}
 	if !c.kv.off() && !c.kv.loopback() && !mutual {
 		return usagef("serve: --kv %s is beyond loopback and this build asks nobody for a password; %s", c.kv, next)
 	}
-	if !c.tlog.off() && !c.tlog.loopback() && !mutual {
-		return usagef("serve: --tlog %s is beyond loopback and anyone could add to the logs; %s", c.tlog, next)
+	if tokens := c.tlogTokens != "" && c.tlsCert != ""; !c.tlog.off() && !c.tlog.loopback() && !mutual && !tokens {
+		return usagef("serve: --tlog %s is beyond loopback and anyone could add to the logs; %s, or --tlog-tokens with --tls-cert and --tls-key", c.tlog, next)
 	}
 	if !c.admin.off() && !c.admin.loopback() && !mutual {
 		return usagef("serve: --admin %s is beyond loopback and may change the cluster; %s", c.admin, next)
@@ -302,15 +350,14 @@ func (c *config) checkExposure() error {
 
 // exposed lists what --insecure leaves open, for the one warning line.
 func (c *config) exposed() []string {
-	if c.tlsCert != "" && c.tlsCA != "" {
-		return nil
-	}
+	mutual := c.tlsCert != "" && c.tlsCA != ""
 	var out []string
 	for _, e := range []struct {
-		name string
-		at   address
-	}{{"kv", c.kv}, {"tlog", c.tlog}, {"admin", c.admin}, {"peer", c.peer}} {
-		if !e.at.off() && !e.at.loopback() {
+		name   string
+		at     address
+		closed bool
+	}{{"kv", c.kv, mutual}, {"tlog", c.tlog, mutual}, {"admin", c.admin, mutual}, {"peer", c.peer, c.peerTLS()}} {
+		if !e.at.off() && !e.at.loopback() && !e.closed {
 			out = append(out, e.name+" "+e.at.String())
 		}
 	}
@@ -347,6 +394,44 @@ func setLevel(dst *slog.Level, v string) error {
 		*dst = slog.LevelError
 	default:
 		return errors.New("no such level; choose debug, info, warn or error")
+	}
+	return nil
+}
+
+func setCheckpoints(dst *string, v string) error {
+	if v != "signed" && v != "published" {
+		return errors.New("no such checkpoints; choose signed or published")
+	}
+	*dst = v
+	return nil
+}
+
+func setInterval(dst *time.Duration, v string) error {
+	d, err := time.ParseDuration(v)
+	if err != nil || d < 5*time.Millisecond || d > time.Hour {
+		return errors.New("no time from 5ms to 1h; write one like 100ms")
+	}
+	*dst = d
+	return nil
+}
+
+func setNames(dst *[]string, v string) error {
+	for _, name := range strings.Split(v, ",") {
+		if name = strings.TrimSpace(name); name == "" || strings.Contains(name, "*") {
+			return errors.New("a name is a host or a common name, in full; write one or several with commas between")
+		}
+		*dst = append(*dst, name)
+	}
+	return nil
+}
+
+func setOrigins(dst *[]string, v string) error {
+	for _, o := range strings.Split(v, ",") {
+		u, err := url.Parse(o)
+		if o != "*" && (err != nil || u.Host == "" || u.Scheme+"://"+u.Host != o) {
+			return errors.New("an origin is a scheme and a host, like https://app.example.org; write one or several with commas between, or *")
+		}
+		*dst = append(*dst, o)
 	}
 	return nil
 }

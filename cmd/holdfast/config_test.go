@@ -57,9 +57,11 @@ func TestEveryOptionCanBeSetByFlagEnvironmentAndFile(t *testing.T) {
 	dir := t.TempDir()
 	values := map[string]string{"kv": "127.0.0.1:1", "kv-quota": "1GiB", "kv-auth-token": "simple",
 		"kv-auth-token-ttl": "10s", "kv-bcrypt-cost": "5", "tlog": "127.0.0.1:6", "tlog-keys": "keys", "tlog-origin": "log.example/o",
-		"tlog-publish": "file:///tmp/a,other=file:///tmp/b", "admin": "127.0.0.1:2", "data": dir, "name": "n1",
+		"tlog-publish": "file:///tmp/a,other=file:///tmp/b", "tlog-checkpoints": "published", "tlog-checkpoint-interval": "90ms",
+		"tlog-publish-interval": "2s", "tlog-read": "127.0.0.1:7", "tlog-tokens": "tokens", "admin": "127.0.0.1:2", "data": dir, "name": "n1",
 		"peer": "127.0.0.1:3", "peer-advertise": "127.0.0.1:3", "peers": "n1=127.0.0.1:3,n2=127.0.0.1:4,n3=127.0.0.1:5", "ack": "commit", "memory": "1GiB",
-		"tls-cert": "c", "tls-key": "k", "tls-ca": "a", "insecure": "true", "log-level": "debug"}
+		"tls-cert": "c", "tls-key": "k", "tls-ca": "a", "peer-tls-cert": "pc", "peer-tls-key": "pk", "peer-tls-ca": "pa", "peer-tls-allowed-names": "n1.example,n2",
+		"cors": "https://app.example", "insecure": "true", "log-level": "debug"}
 	var args, lines []string
 	env := map[string]string{}
 	for _, o := range options() {
@@ -141,6 +143,7 @@ func TestWhatWouldLieOpenOnTheNetworkIsRefused(t *testing.T) {
 		{"--peer 192.168.1.5:1", false},
 		{"--peer 192.168.1.5:1 --tls-cert c --tls-key k", false},
 		{"--peer 192.168.1.5:1" + mutual, true},
+		{"--peer 192.168.1.5:1 --peer-tls-cert c --peer-tls-key k --peer-tls-ca a", true},
 		{"--peer 192.168.1.5:1 --insecure", true},
 		{"--admin 192.168.1.5:1", false},
 		{"--admin 192.168.1.5:1" + mutual, true},

@@ -148,7 +148,7 @@ func etcdSetup(s *etcdflags.Settings, memory int64, log *slog.Logger) (*setup, e
 		join: node.StartOptions{Name: s.Name, PeerAddr: etcdflags.JoinURLs(s.AdvertisePeer), KeepPeerURLs: true,
 			PeerTLS: members.accept(), PeerDialTLS: members.connect(), Token: s.Token},
 		door: doorkv.Options{QuotaBytes: s.QuotaBytes, MaxRequestBytes: s.MaxRequestBytes, MaxTxnOps: s.MaxTxnOps,
-			MaxResultBytes: share.Answer, MaxFlightBytes: share.Flight, ProgressInterval: s.ProgressInterval,
+			MaxResultBytes: share.Answer, MaxFlightBytes: share.Flight, MaxCallBytes: share.Calls, ProgressInterval: s.ProgressInterval,
 			// What etcd derives from the election timeout.
 			MinLeaseTTL:     int64((s.Election*3/2 + time.Second - 1) / time.Second),
 			RequestTimeout:  5*time.Second + 2*s.Election,
@@ -173,23 +173,39 @@ func etcdSetup(s *etcdflags.Settings, memory int64, log *slog.Logger) (*setup, e
 		}
 		su.join.PeerListen = append(su.join.PeerListen, at.addr)
 	}
-	for _, u := range s.ListenClient {
-		at := etcdPlace(u, "--listen-client-urls", clients)
+	for _, at := range clientPlaces(s.ListenClient, "--listen-client-urls", clients) {
 		at.NoHTTP = len(s.ListenClientHTTP) > 0
 		su.kv = append(su.kv, at)
 	}
-	for _, u := range s.ListenClientHTTP {
-		at := etcdPlace(u, "--listen-client-http-urls", clients)
+	for _, at := range clientPlaces(s.ListenClientHTTP, "--listen-client-http-urls", clients) {
 		at.NoGRPC = true
 		su.kv = append(su.kv, at)
 	}
 	for _, u := range s.ListenMetrics {
 		if u.TLS() && clients == nil {
-			return nil, fmt.Errorf("--listen-metrics-urls %s: it uses the certificate of the client addresses, and they have none", u)
+			return nil, fmt.Errorf("--listen-metrics-urls %s: client TLS key/cert (--cert-file, --key-file) must be provided for metrics secure url", u)
 		}
 		su.metrics = append(su.metrics, etcdPlace(u, "--listen-metrics-urls", clients))
 	}
 	return su, etcdCluster(s, su)
+}
+
+// clientPlaces are where URLs say to listen. An address that is there in both schemes is one place that takes both.
+func clientPlaces(us []etcdflags.URL, flag string, certs *etcdTLS) []place {
+	var all []place
+	for _, u := range us {
+		at := etcdPlace(u, flag, certs)
+		i := slices.IndexFunc(all, func(o place) bool { return o.network == at.network && o.addr == at.addr })
+		if i < 0 {
+			all = append(all, at)
+			continue
+		}
+		if all[i].TLS == nil {
+			all[i].TLS = at.TLS
+		}
+		all[i].AlsoPlain = true // equal URLs are one already, so these differ in the scheme
+	}
+	return all
 }
 
 // etcdPlace is where a URL says to listen.
@@ -211,6 +227,16 @@ func etcdCluster(s *etcdflags.Settings, su *setup) error {
 		return nil
 	case err != nil && !errors.Is(err, node.ErrNoIdentity):
 		return err
+	}
+	if isFile(filepath.Join(s.DataDir, "member", "snap", "db")) {
+		if len(s.Cluster) > 1 {
+			return severalMembers(s.DataDir)
+		}
+		if s.WALDir != "" {
+			return fmt.Errorf("--data-dir %s is etcd's, and its log lies elsewhere: start without --wal-dir, or use `holdfast import --from-data-dir`", s.DataDir)
+		}
+		su.adopt = s.DataDir
+		return nil
 	}
 	if _, err := os.Stat(filepath.Join(s.DataDir, "member", "snap")); err == nil {
 		return fmt.Errorf("--data-dir %s is etcd's own and is left untouched: give another directory, and bring the data over with `holdfast import`", s.DataDir)

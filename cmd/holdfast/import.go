@@ -77,11 +77,15 @@ func (s *importSide) endpoint() (e importer.Endpoint, err error) {
 func importCommand() *command {
 	var from, to *importSide
 	var once, resume *bool
-	var hidden *string
+	var hidden, data, dir, name, peer *string
 	return &command{
 		name:    "import",
-		summary: "copy a running etcd with its leases and v2 keys, follow it until Ctrl-C, compare both sides",
-		about: `The source is read at one revision while its clients go on, then followed. Ctrl-C is the cut-over: the import goes on to the
+		summary: "copy a running etcd, follow it until Ctrl-C, compare both sides; or make a data directory of an etcd's files",
+		about: `With --data the source is a file that ` + "`etcdctl snapshot save`" + ` wrote, of etcd or of Holdfast: DIR becomes the data directory
+of a new cluster of one member that has all keys with their history, revisions and versions, leases, users and roles. With --from-data-dir it is the data directory of an etcd that was stopped, or died: the database there,
+and what its log has beyond.
+
+Without, the source is a cluster. It is read at one revision while its clients go on, then followed. Ctrl-C is the cut-over: the import goes on to the
 revision the source is at by then, compares all keys, values and leases of both sides and says whether they are the same. The
 v2 keys of an etcd 3.4 are copied, followed and compared beside them, with the time they have left.
 Status 0 if they are. docs/IMPORT.md tells how to move a deployment.
@@ -92,20 +96,46 @@ that was interrupted goes on with --resume: it compares both sides and writes on
 			"holdfast import --from 10.0.0.1:2379,10.0.0.2:2379",
 			"holdfast import --from https://10.0.0.1:2379 --cacert ca.pem --cert client.pem --key client-key.pem --user root:secret",
 			"holdfast import --from 10.0.0.1:2379 --once --resume",
+			"holdfast import --from snapshot.db --data ./data",
+			"holdfast import --from-data-dir /var/lib/etcd --data ./data",
 		},
 		flags: func(l *flagList) {
-			from = addImportSide(l, "from", "", "", "the cluster to copy")
+			from = addImportSide(l, "from", "", "", "the cluster to copy; with --data a file")
 			to = addImportSide(l, "to", "to-", "127.0.0.1:2379", "the cluster to copy into")
 			once = l.toggle("once", "do not follow: compare and end as soon as the copy stands")
 			hidden = l.text("v2-hidden", "PATH[,…]", "", "v2 nodes to copy although their names begin with _, which no listing shows")
 			resume = l.toggle("resume", "the target may hold keys: make it the same as the source")
+			data = l.text("data", "DIR", "", "make this data directory of the file --from; it must be empty or missing")
+			dir = l.text("from-data-dir", "DIR", "", "with --data: make it of the data directory of a stopped etcd, which is only read")
+			name = l.text("name", "NAME", "", "with --data: label of its first member (default: the host's name)")
+			peer = l.text("peer", "ADDR", "", "with --data: address at which other members will reach it")
 		},
 		run: func(c *call) error {
 			if len(c.args) > 0 {
 				return usagef("import: %s: it takes flags only; see `holdfast import --help`", c.args[0])
 			}
-			if *from.endpoints == "" {
+			if *dir != "" && (*data == "" || *from.endpoints != "") {
+				return usagef("import: --from-data-dir goes with --data and without --from; write `holdfast import --from-data-dir DIR --data DIR`")
+			}
+			if *from.endpoints == "" && *dir == "" {
 				return usagef("import: no source; write `holdfast import --from HOST:PORT`")
+			}
+			if *data != "" {
+				if *peer != "" {
+					if _, err := dialable(*peer); err != nil {
+						return usagef("--peer %s: %s", *peer, err)
+					}
+				}
+				if *name == "" {
+					*name = hostName()
+				}
+				if *dir != "" {
+					return importDataDir(c, *dir, *data, *name, *peer)
+				}
+				return importFile(c, *from.endpoints, *data, *name, *peer)
+			}
+			if isFile(*from.endpoints) {
+				return usagef("import: --from %s is a file; write `holdfast import --from FILE --data DIR`", *from.endpoints)
 			}
 			o := importer.Options{Resume: *resume, Progress: importer.NewProgress(c.stderr, isTerminal(c.stderr))}
 			for _, h := range strings.Split(*hidden, ",") {

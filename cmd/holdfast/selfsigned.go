@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/etcdflags"
+	"github.com/holdfastdb/holdfast/disk"
 )
 
 // selfSigned returns the certificate and key files in dir, making them if they are not there: for the hosts of the given
@@ -27,7 +28,7 @@ func selfSigned(dir string, at []etcdflags.URL, years int) (certFile, keyFile st
 			return certFile, keyFile, nil
 		}
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := disk.OS().MkdirAll(dir); err != nil {
 		return "", "", err
 	}
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))

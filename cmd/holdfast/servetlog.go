@@ -4,14 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/door/admin"
 	doortlog "github.com/holdfastdb/holdfast/door/tlog"
 	et "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/worker/checkpoint"
 	"github.com/holdfastdb/holdfast/worker/publish"
 	"github.com/holdfastdb/holdfast/worker/scrub"
@@ -24,6 +29,13 @@ type tlogSetup struct {
 	origin string // "" = made up, where a key is made
 
 	publish []publishTo
+	// published shows readers only what every place holds. calm and least replace the times between two checkpoints and between two
+	// publications to a place; 0: they do not.
+	published   bool
+	calm, least time.Duration
+
+	read   *place // for reading alone; nil: there is none
+	tokens string // file of who may add; "" = everybody
 }
 
 // publishTo is one --tlog-publish.
@@ -31,6 +43,9 @@ type publishTo struct {
 	log, url string
 	place    publish.Place
 }
+
+// proveTimeout bounds what a start asks of the places.
+const proveTimeout = 5 * time.Second
 
 // publishPassword is for databases. A flag would be seen by everybody on the machine.
 const publishPassword = "HOLDFAST_TLOG_PUBLISH_PASSWORD"
@@ -57,6 +72,85 @@ func parsePublish(v string) ([]publishTo, error) {
 	return out, nil
 }
 
+// places lists where a log is published, for whoever wants to sign it.
+func (t *tlogSetup) places(log string) (out []checkpoint.Place) {
+	for _, p := range t.publish {
+		if p.log != log {
+			continue
+		}
+		out = append(out, checkpoint.Place{Name: p.url, Ask: func(ctx context.Context, l *tree.Log) (string, error) {
+			_, err := p.place.Held(ctx, l)
+			if errors.Is(err, publish.ErrAhead) {
+				return strings.TrimPrefix(err.Error(), publish.ErrAhead.Error()+": "), nil
+			}
+			return "", err
+		}})
+	}
+	return out
+}
+
+// provePlaces refuses places whose store would let a late upload set a published checkpoint back. One that does not answer is asked again
+// before anything is published there.
+func (t *tlogSetup) provePlaces(ctx context.Context, log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(ctx, proveTimeout)
+	defer cancel()
+	errs := make([]error, len(t.publish))
+	var wg sync.WaitGroup
+	for i, p := range t.publish {
+		if o, ok := p.place.(*publish.Objects); ok {
+			wg.Go(func() { errs[i] = o.Prove(ctx) })
+		}
+	}
+	wg.Wait()
+	for i, err := range errs {
+		switch {
+		case errors.Is(err, objstore.ErrUnconditional):
+			return fmt.Errorf("--tlog-publish %s: %w", t.publish[i].url, err)
+		case err != nil:
+			log.Warn("not asked whether the store knows conditional uploads; it will be before the first", "to", t.publish[i].url, "err", err)
+		}
+	}
+	return nil
+}
+
+// scrubbed lists where this member looks after what it publishes: where it leads.
+func (s *server) scrubbed(log string) (out []scrub.Place) {
+	if term, _ := s.node.Leadership(); term == 0 {
+		return nil
+	}
+	for _, p := range s.setup.tlog.publish {
+		if p.log != log {
+			continue
+		}
+		out = append(out, scrub.Place{Name: p.url, Meter: s.tlogMeter.Place(p.log, p.url),
+			Check: func(ctx context.Context, l *tree.Log, pace func() error) (int, string, error) {
+				there, err := p.place.Held(ctx, l)
+				if err != nil {
+					return 0, "", err
+				}
+				r, err := p.place.Check(ctx, l, there.Size, false, pace)
+				return r.Bad, r.First, err
+			}})
+	}
+	return out
+}
+
+// republish compares the places of a log with it. They hold what this member's log holds, so that any member can.
+func (s *server) republish(ctx context.Context, l *tree.Log, mend bool) (out []admin.Republished) {
+	for _, p := range s.setup.tlog.publish {
+		if p.log != l.Spec.Name {
+			continue
+		}
+		r, err := publish.Republish(ctx, p.place, l, mend)
+		o := admin.Republished{To: p.url, Looked: r.Looked, Bad: r.Bad, Mended: r.Mended, First: r.First}
+		if err != nil {
+			o.Error = err.Error()
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
 // mayResume refuses to let a restored log go on while a place it is published to holds more of it, or something else.
 func (s *server) mayResume(ctx context.Context, l *tree.Log) error {
 	for _, p := range s.setup.tlog.publish {
@@ -68,6 +162,22 @@ func (s *server) mayResume(ctx context.Context, l *tree.Log) error {
 		}
 	}
 	return nil
+}
+
+// holds is why logs are held, by name; none before the workers run.
+func (s *server) holds(ctx context.Context) map[string]string {
+	if !s.serving.Load() {
+		return nil
+	}
+	return s.signer.Holds(ctx)
+}
+
+// release lets a log go on that is held until somebody vouches for it.
+func (s *server) release(ctx context.Context, log string, note []byte) error {
+	if !s.serving.Load() {
+		return errors.New("the server is starting; try again")
+	}
+	return s.signer.Release(ctx, log, note)
 }
 
 // openTlogKeys reads the keys. The first start of a member on its own makes the one of the default log; no later start does,
@@ -103,11 +213,24 @@ func (s *server) signTlogs() {
 	if s.setup.tlog.at == nil {
 		first = nil
 	}
-	s.signer = checkpoint.New(s.node, checkpoint.Options{Key: s.tlogKeys.get, KeyFile: s.tlogKeys.file, First: first, Meter: &s.tlogMeter, Logger: s.log})
+	s.highest = newHighestFiles(s.setup.tlog.keys, s.log)
+	s.signer = checkpoint.New(s.node, checkpoint.Options{Key: s.tlogKeys.get, KeyFile: s.tlogKeys.file, First: first, Highest: s.highest,
+		Places: s.setup.tlog.places, Calm: s.setup.tlog.calm, Meter: &s.tlogMeter, Logger: s.log})
 	s.wg.Go(s.signer.Run)
-	s.wg.Go(scrub.New(s.node, &s.tlogMeter, s.log).Run)
+	s.wg.Go(scrub.New(s.node, &s.tlogMeter, s.scrubbed, s.log).Run)
+	places := map[string]int{}
 	for _, p := range s.setup.tlog.publish {
-		s.wg.Go(publish.New(s.node, publish.Target{Log: p.log, Name: p.url, Place: p.place, Meter: s.tlogMeter.Place(p.log, p.url)}, s.log).Run)
+		places[p.log]++
+	}
+	if s.setup.tlog.published {
+		s.shown = publish.NewShown(s.node, places)
+	}
+	clear(places)
+	for _, p := range s.setup.tlog.publish {
+		target := publish.Target{Log: p.log, Name: p.url, Place: p.place, Least: s.setup.tlog.least, Shown: s.shown, Number: places[p.log],
+			Ahead: s.signer.AskAgain, Meter: s.tlogMeter.Place(p.log, p.url)}
+		places[p.log]++
+		s.wg.Go(publish.New(s.node, target, s.log).Run)
 	}
 }
 
@@ -119,16 +242,35 @@ func (s *server) openTlog() error {
 				s.tlogKeys.file(l.Spec.Name), l.Spec.Name, l.Spec.Key.String())
 		}
 	}
-	at := s.setup.tlog.at
-	if at == nil {
-		return nil
+	opt := doortlog.Options{Gate: s.gate, ReadOnly: s.signer.ReadOnly, Meter: &s.tlogMeter, CORS: s.setup.door.CORS}
+	if s.shown != nil {
+		opt.Shown = s.shown.Checkpoint
 	}
-	s.tlog = doortlog.New(s.node, doortlog.Options{ReadOnly: s.signer.ReadOnly, Meter: &s.tlogMeter})
+	if s.tokens != nil {
+		opt.Admit = s.tokens.admit
+	}
+	if at := s.setup.tlog.read; at != nil {
+		readers := opt
+		readers.GetOnly = true
+		s.tlogRead = doortlog.New(s.node, readers)
+		if err := s.openLogs("tlog-read", s.tlogRead, at); err != nil {
+			return err
+		}
+	}
+	if at := s.setup.tlog.at; at != nil {
+		s.tlog = doortlog.New(s.node, opt)
+		return s.openLogs("tlog", s.tlog, at)
+	}
+	return nil
+}
+
+// openLogs binds an address of the tlog door and serves.
+func (s *server) openLogs(name string, d *doortlog.Door, at *place) error {
 	l, err := at.listen()
 	if err != nil {
 		return err
 	}
-	s.bound = append([]string{"tlog=" + l.Addr().String()}, s.bound...)
-	s.goServe("tlog", func() error { return s.tlog.Serve(l, at.Protocols) })
+	s.bound = append([]string{name + "=" + l.Addr().String()}, s.bound...)
+	s.goServe(name, func() error { return d.Serve(l, at.Protocols) })
 	return nil
 }

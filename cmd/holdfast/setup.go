@@ -23,6 +23,8 @@ import (
 type setup struct {
 	node node.Config       // start adds Logger, Steps and OnFatal
 	join node.StartOptions // start adds Notify
+	// adopt is a data directory of etcd's that this server takes over before it starts; "": none.
+	adopt string
 	// kv is where the kv door listens, none: it is off. peers is where node will listen: tried, not bound.
 	kv, peers []place
 	door      doorkv.Options // start adds Steps
@@ -76,12 +78,12 @@ func (c *config) setup(log *slog.Logger) (*setup, error) {
 	}
 	share := budget.Of(c.memory)
 	su := &setup{
-		node: node.Config{Dir: c.data, ClientURLs: clientURLs(c, certs != nil), MemoryBytes: c.memory},
-		join: node.StartOptions{Name: c.name, PeerTLS: certs.members(), Join: c.join},
+		node: node.Config{Dir: c.data, ClientURLs: clientURLs(c, certs.forClients != nil), MemoryBytes: c.memory},
+		join: node.StartOptions{Name: c.name, PeerTLS: certs.members(), PeerCertificates: certs.membership(), Join: c.join},
 		door: doorkv.Options{QuotaBytes: quota(c.kvQuota),
-			MaxResultBytes: share.Answer, MaxFlightBytes: share.Flight,
+			MaxResultBytes: share.Answer, MaxFlightBytes: share.Flight, MaxCallBytes: share.Calls,
 			AuthToken: c.kvAuthToken, AuthTokenTTL: c.kvAuthTokenTTL, BcryptCost: c.kvBcryptCost, ReadFile: os.ReadFile,
-			ClientCertAuth: c.tlsCA != ""},
+			ClientCertAuth: c.tlsCA != "", CORS: c.cors},
 		advise: func(err error) error { return advise(err, "--data", c.data) },
 	}
 	if su.join.Name == "" {
@@ -90,16 +92,20 @@ func (c *config) setup(log *slog.Logger) (*setup, error) {
 	if !c.kv.off() {
 		su.kv = []place{{"tcp", c.kv.String(), "--kv", port.Protocols{TLS: certs.clients()}}}
 	}
-	su.tlog = tlogSetup{keys: c.tlogKeys, origin: c.tlogOrigin, publish: c.tlogPublish}
+	su.tlog = tlogSetup{keys: c.tlogKeys, origin: c.tlogOrigin, publish: c.tlogPublish, published: c.tlogCheckpoints == "published",
+		calm: c.tlogCalm, least: c.tlogLeast, tokens: c.tlogTokens}
 	if su.tlog.keys == "" {
 		su.tlog.keys = filepath.Join(c.data, "tlog-keys")
 	}
 	if !c.tlog.off() {
 		su.tlog.at = &place{"tcp", c.tlog.String(), "--tlog", port.Protocols{TLS: certs.clients()}}
 	}
+	if !c.tlogRead.off() {
+		su.tlog.read = &place{"tcp", c.tlogRead.String(), "--tlog-read", port.Protocols{TLS: certs.readers()}}
+	}
 	if !c.admin.off() {
 		su.admin = &place{network: "tcp", addr: c.admin.String(), flag: "--admin"}
-		if certs != nil && !c.admin.loopback() {
+		if certs.forClients != nil && !c.admin.loopback() {
 			su.admin.TLS = certs.clients()
 		}
 	}
@@ -109,6 +115,10 @@ func (c *config) setup(log *slog.Logger) (*setup, error) {
 			su.join.PeerAddr, su.join.PeerListen = c.advertise.String(), []string{c.peer.String()}
 		}
 		su.peers = []place{{network: "tcp", addr: c.peer.String(), flag: "--peer"}}
+		if certs.clientsPassForMembers() {
+			log.Warn(passForMembers)
+			su.door.RefuseAuthEnable = passForMembers
+		}
 	}
 	for _, p := range c.peers {
 		if su.join.Peers == nil {

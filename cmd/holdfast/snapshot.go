@@ -16,7 +16,9 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/etcdfile"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
+	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 )
 
@@ -35,21 +37,50 @@ type snapshotReport struct {
 	Rows      uint64 `json:"rows"`
 	Bytes     int64  `json:"bytes"`
 	SHA256    string `json:"sha256"`
+	// Logs are the transparency logs in it.
+	Logs []snapshotLog `json:"logs,omitempty"`
+}
+
+// snapshotLog is one of them.
+type snapshotLog struct {
+	Name   string `json:"name"`
+	Origin string `json:"origin"`
+	Vkey   string `json:"vkey"`
 }
 
 func snapshotSave() *command {
 	var flags *adminFlags
+	var data, walDir *string
 	return &command{
 		name:    "snapshot save",
 		args:    "FILE",
-		summary: "write the whole state of a running server to a file",
+		summary: "write the whole state of a running server, or of a stopped one's directory, to a file",
 		about: `The server goes on working. The file appears under its name only when it is complete, on disk, and its checksums
-have been verified.`,
-		examples: []string{"holdfast snapshot save backup.snap", "holdfast snapshot save --admin 127.0.0.1:8180 backup.snap"},
-		flags:    func(l *flagList) { flags = addAdminFlags(l) },
+have been verified.
+
+With --data the server must be stopped. That is for the last member of a cluster whose others are gone for good: all that
+is in its log is taken as committed, also what nobody has told it is. Restored and started, it has every write that this
+member had; writes that only others had are not in it. The directory is left as it was; beside the file, the work needs
+room in it for a copy of the log and for what the log adds to the store.`,
+		examples: []string{
+			"holdfast snapshot save backup.snap",
+			"holdfast snapshot save --admin 127.0.0.1:8180 backup.snap",
+			"holdfast snapshot save --data ./data backup.snap",
+		},
+		flags: func(l *flagList) {
+			data = l.text("data", "DIR", "", "take it from the data directory of a stopped server")
+			walDir = l.text("wal-dir", "DIR", "", "where that server's log lies if not in its data directory")
+			flags = addAdminFlags(l)
+		},
 		run: func(c *call) error {
 			if len(c.args) != 1 {
 				return usagef("snapshot save: wants one file; write `holdfast snapshot save FILE`")
+			}
+			if *walDir != "" && *data == "" {
+				return usagef("snapshot save: --wal-dir goes with --data; write `holdfast snapshot save --data DIR --wal-dir DIR FILE`")
+			}
+			if *data != "" {
+				return saveStopped(c, *data, *walDir, c.args[0])
 			}
 			client, err := flags.client(c)
 			if err != nil {
@@ -65,6 +96,19 @@ have been verified.`,
 	}
 }
 
+// createPart makes the file that a snapshot is written to before it has its name. It holds everybody's values: so it is never one
+// that is there already, which may be somebody else's to read, a link to another place, or another save's.
+func createPart(part string) (*os.File, error) {
+	f, err := os.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil, fmt.Errorf("%s is there already; if no other save is running remove it, it was left by one that was cut off", part)
+	case err != nil:
+		return nil, fmt.Errorf("%s; give a file this user can write", reason(err))
+	}
+	return f, nil
+}
+
 func saveSnapshot(client *adminClient, path string, progress io.Writer) (_ *snapshotReport, err error) {
 	res, err := client.send(context.Background(), "GET", "/v1/snapshot", nil)
 	if err != nil {
@@ -72,9 +116,9 @@ func saveSnapshot(client *adminClient, path string, progress io.Writer) (_ *snap
 	}
 	defer res.Body.Close()
 	part := path + ".part"
-	f, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) // it holds everybody's values
+	f, err := createPart(part)
 	if err != nil {
-		return nil, fmt.Errorf("%s; give a file this user can write", reason(err))
+		return nil, err
 	}
 	defer func() {
 		f.Close()
@@ -101,10 +145,18 @@ func saveSnapshot(client *adminClient, path string, progress io.Writer) (_ *snap
 func readSnapshot(r io.Reader) (*snapshotReport, error) {
 	in := &counted{r: r, sum: sha256.New()}
 	var totals mkv.Totals
+	var logs []snapshotLog
 	info, err := node.ReadSnapshot(in, nil, func(k, v []byte) error {
 		t, ok, err := mkv.ReadTotals(k, v)
 		if ok {
 			totals = t
+		}
+		if err != nil {
+			return err
+		}
+		spec, ok, err := tree.ReadLog(k, v)
+		if ok {
+			logs = append(logs, snapshotLog{spec.Name, spec.Key.Name, spec.Key.String()})
 		}
 		return err
 	})
@@ -115,7 +167,7 @@ func readSnapshot(r io.Reader) (*snapshotReport, error) {
 		return nil, err
 	}
 	return &snapshotReport{Cluster: fmt.Sprintf("%x", info.Cluster), Index: info.Index, Term: info.Term, Revision: max(totals.Revision, 1),
-		Compacted: max(totals.Compacted, 0), Keys: totals.Keys, Rows: info.Keys, Bytes: in.n, SHA256: hex.EncodeToString(in.sum.Sum(nil))}, nil
+		Compacted: max(totals.Compacted, 0), Keys: totals.Keys, Rows: info.Keys, Bytes: in.n, SHA256: hex.EncodeToString(in.sum.Sum(nil)), Logs: logs}, nil
 }
 
 // counted hashes and counts what is read.
@@ -136,10 +188,11 @@ func (c *counted) add(p []byte) {
 	c.n += int64(len(p))
 }
 
-// etcdctl's snapshots are padded with zeros to whole sectors and end with the SHA-256 of all before: the kv door adds both.
+// Before version 1.1 the kv door gave etcdctl this format, padded with zeros to whole sectors and with the SHA-256 of all
+// before behind.
 const snapshotSector = 512
 
-// envelope reads what follows the snapshot's own end: nothing, or what etcdctl asked the server to put around it.
+// envelope reads what follows the snapshot's own end: nothing, or what the kv door put around it.
 func (c *counted) envelope() error {
 	rest, err := io.ReadAll(io.LimitReader(c.r, snapshotSector+sha256.Size))
 	if err != nil {
@@ -166,7 +219,7 @@ func snapshotStatus() *command {
 		name:     "snapshot status",
 		args:     "FILE",
 		summary:  "check a snapshot file and say what is in it",
-		about:    "The file may be from `holdfast snapshot save` or, against a Holdfast server, from `etcdctl snapshot save`.",
+		about:    "Files from `etcdctl snapshot save` are etcd's own: `etcdutl snapshot status` reads them.",
 		examples: []string{"holdfast snapshot status backup.snap", "holdfast snapshot status --json backup.snap"},
 		flags:    func(l *flagList) { asJSON = l.toggle("json", "print JSON") },
 		run: func(c *call) error {
@@ -194,7 +247,7 @@ func snapshotStatus() *command {
 }
 
 func snapshotRestore() *command {
-	var data, name, peer *string
+	var data, name, peer, keys *string
 	return &command{
 		name:    "snapshot restore",
 		args:    "FILE",
@@ -210,6 +263,7 @@ full time. To get three members, start it with --peer and start the others with 
 			data = l.text("data", "DIR", "", "directory to make; it must be empty or missing")
 			name = l.text("name", "NAME", "", "label of its first member (default: the host's name)")
 			peer = l.text("peer", "ADDR", "", "address at which other members will reach it")
+			keys = l.text("tlog-keys", "DIR", "", "where the server will look for the keys of its transparency logs (default: tlog-keys in the data directory)")
 		},
 		run: func(c *call) error {
 			if len(c.args) != 1 || *data == "" {
@@ -228,16 +282,33 @@ full time. To get three members, start it with --peer and start the others with 
 				return err
 			}
 			fmt.Fprintf(c.stdout, "%s holds %d keys as of index %d; start it:\n  holdfast serve --data %s\n", *data, r.Keys, r.Index, *data)
+			restoredLogs(c.stdout, r.Logs, keyDir(*data, *keys))
 			return nil
 		},
 	}
 }
 
+// restoredLogs says what it takes to let the transparency logs of a restored directory go on.
+func restoredLogs(w io.Writer, logs []snapshotLog, dir string) {
+	for _, l := range logs {
+		file := filepath.Join(dir, l.Name+".key")
+		state := "its key is " + file
+		switch key, err := readKey(file); {
+		case errors.Is(err, fs.ErrNotExist):
+			state = "its key is in no snapshot: put the original's at " + file
+		case err != nil:
+			state = err.Error()
+		case key.Verifier().String() != l.Vkey:
+			state = file + " is another key: put the original's there"
+		}
+		fmt.Fprintf(w, "transparency log %s (%s): %s; it is held until you show the last checkpoint that was published:\n"+
+			"  holdfast resume --tlog %s --checkpoint FILE\n", l.Name, l.Origin, state, l.Name)
+	}
+}
+
 func restoreSnapshot(path, data, name, peer string) (*snapshotReport, error) {
-	if entries, err := os.ReadDir(data); err == nil && len(entries) > 0 {
-		return nil, fmt.Errorf("snapshot restore: --data %s is not empty; give a directory that is, or one that does not exist", data)
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("snapshot restore: --data %s: %s; give a directory this user can write", data, reason(err))
+	if err := emptyDir("snapshot restore", data); err != nil {
+		return nil, err
 	}
 	f, err := openSnapshot(path)
 	if err != nil {
@@ -262,6 +333,11 @@ func openSnapshot(path string) (*os.File, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot %s: %s; give a file that `holdfast snapshot save` wrote", path, reason(err))
+	}
+	head := make([]byte, 64)
+	if n, _ := f.ReadAt(head, 0); etcdfile.IsEtcd(head[:n]) { // a file that cannot be read says so when it is
+		f.Close()
+		return nil, fmt.Errorf("snapshot %s: it is an etcd's; write `holdfast import --from %s --data DIR`, or use etcdutl", path, path)
 	}
 	return f, nil
 }

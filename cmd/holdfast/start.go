@@ -18,7 +18,9 @@ import (
 	"github.com/holdfastdb/holdfast/door/admin"
 	doorkv "github.com/holdfastdb/holdfast/door/kv"
 	"github.com/holdfastdb/holdfast/door/kv/v2"
+	"github.com/holdfastdb/holdfast/door/port"
 	doortlog "github.com/holdfastdb/holdfast/door/tlog"
+	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
@@ -27,6 +29,7 @@ import (
 	"github.com/holdfastdb/holdfast/worker/compact"
 	"github.com/holdfastdb/holdfast/worker/expire"
 	"github.com/holdfastdb/holdfast/worker/lease"
+	"github.com/holdfastdb/holdfast/worker/publish"
 )
 
 // server is everything one `holdfast serve` runs. It is owned by the goroutine that runs the command.
@@ -42,6 +45,12 @@ type server struct {
 	tlogKeys  *tlogKeys
 	tlogMeter meter.Tlog
 	signer    *checkpoint.Worker
+	highest   *highestFiles
+	shown     *publish.Shown     // nil: readers get what is signed
+	tokens    *tlogTokens        // nil: everybody may add
+	tlogRead  *doortlog.Door     // for reading alone; nil: off
+	gate      *port.Gate         // the connections of all doors
+	conns     budget.Connections // and of everything else
 	// metrics answers on the addresses for metrics only; nil: there are none.
 	metrics *http.Server
 	// serving becomes true once every door accepts clients.
@@ -64,13 +73,17 @@ const (
 // start brings everything up, in the order in which it can be refused without having changed anything: files, ports, then
 // the data directory. It returns once every door serves; ctx ends a start that waits for other members.
 func start(ctx context.Context, su *setup, log *slog.Logger) (_ *server, err error) {
-	s := &server{setup: su, log: log, failed: make(chan error, 1)}
+	s := &server{setup: su, log: log, failed: make(chan error, 1), conns: budget.ConnectionsOf(su.node.MemoryBytes, port.OpenFiles())}
+	s.gate = port.NewGate(s.conns.Doors)
+	su.join.PeerConns = s.conns.Peers
 	// The doors' own listeners are opened only when the member is ready: a port that is bound but not served would hold
 	// clients that could go to another member. So these two are tried now, and the data directory is not touched if
 	// somebody has them.
 	tried := slices.Concat(su.kv, su.peers, su.metrics)
-	if su.tlog.at != nil {
-		tried = append(tried, *su.tlog.at)
+	for _, p := range []*place{su.tlog.at, su.tlog.read} {
+		if p != nil {
+			tried = append(tried, *p)
+		}
 	}
 	for _, p := range tried {
 		if p.network == "unix" {
@@ -88,6 +101,19 @@ func start(ctx context.Context, su *setup, log *slog.Logger) (_ *server, err err
 			s.abandon()
 		}
 	}()
+	if su.tlog.tokens != "" {
+		if s.tokens, err = openTlogTokens(su.tlog.tokens, s.treeLog, log); err != nil {
+			return nil, err
+		}
+	}
+	if err := su.tlog.provePlaces(ctx, log); err != nil {
+		return nil, err
+	}
+	if su.adopt != "" {
+		if err := adopt(su, log); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.openTlogKeys(); err != nil {
 		return nil, err
 	}
@@ -97,12 +123,14 @@ func start(ctx context.Context, su *setup, log *slog.Logger) (_ *server, err err
 			return nil, err
 		}
 		s.bound = append(s.bound, "admin="+l.Addr().String())
+		few := port.Limit(l, s.conns.Side)
+		l = few
 		if su.admin.TLS != nil {
 			l = tls.NewListener(l, su.admin.TLS)
 		}
-		s.admin = admin.New(admin.Options{Version: version, Steps: steps, Tlog: &s.tlogMeter, DoorsServe: s.serving.Load, Logger: log,
+		s.admin = admin.New(admin.Options{Version: version, Steps: steps, ConnState: few.State, Tlog: &s.tlogMeter, DoorsServe: s.serving.Load, Logger: log,
 			TlogKey:   func(name, origin string) (*tiles.Verifier, error) { return s.tlogKeys.forNew(name, origin) },
-			MayResume: func(ctx context.Context, l *tree.Log) error { return s.mayResume(ctx, l) }})
+			MayResume: func(ctx context.Context, l *tree.Log) error { return s.mayResume(ctx, l) }, Holds: s.holds, Release: s.release, Republish: s.republish})
 		s.goServe("admin", func() error { return s.admin.Serve(l) })
 	}
 
@@ -137,7 +165,7 @@ func (s *server) openKV(steps *meter.Steps, leases *lease.Worker) error {
 		return nil
 	}
 	opt := s.setup.door
-	opt.Steps = steps
+	opt.Steps, opt.Gate = steps, s.gate
 	s.v2 = v2.New(s.node, v2.Options{RequestTimeout: opt.RequestTimeout, MaxRequestBytes: opt.MaxRequestBytes,
 		MaxListBytes: opt.MaxResultBytes, Resume: func(c net.Conn) { s.kv.Resume(c) },
 		Catalogue: func() (bool, uint64) { return s.kv.Catalogue() },
@@ -166,15 +194,27 @@ func (s *server) openMetrics() error {
 	s.kv.Ops().Register(mux)
 	s.metrics = &http.Server{Handler: mux, ReadTimeout: metricsTimeout, WriteTimeout: metricsTimeout, IdleTimeout: metricsTimeout,
 		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)} // what strangers send is not worth a line
+	var open []net.Listener
+	var states []func(net.Conn, http.ConnState)
 	for _, p := range s.setup.metrics {
 		l, err := p.listen()
 		if err != nil {
 			return err
 		}
 		s.bound = append(s.bound, "metrics="+l.Addr().String())
+		few := port.Limit(l, max(s.conns.Side/len(s.setup.metrics), 4))
+		l, states = few, append(states, few.State)
 		if p.TLS != nil {
 			l = tls.NewListener(l, p.TLS)
 		}
+		open = append(open, l)
+	}
+	s.metrics.ConnState = func(c net.Conn, state http.ConnState) {
+		for _, of := range states { // each knows its own
+			of(c, state)
+		}
+	}
+	for _, l := range open {
 		s.goServe("metrics", func() error {
 			if err := s.metrics.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 				return err
@@ -202,22 +242,44 @@ func (s *server) startNode(ctx context.Context, steps *meter.Steps) (*node.Node,
 	return node.Start(ctx, cfg, opt)
 }
 
-// waitReady returns once an entry of the current term is applied here: before that no door may open (DECISIONS A11).
-func (s *server) waitReady(ctx context.Context) error {
+// waitReady returns once an entry of the current term is applied here: before that no door may open (DECISIONS A11). A learner
+// must have caught up as well: whoever hears that it is ready may promote it at once, as with etcd.
+func (s *server) waitReady(ctx context.Context) error { return waitReady(ctx, s.node, s.failed, s.log) }
+
+// starting is what waitReady looks at of a member. *node.Node is the one; its test has another.
+type starting interface {
+	Status() node.Status
+	Linearize(ctx context.Context) error
+	LeaderChanged() <-chan struct{}
+}
+
+func waitReady(ctx context.Context, m starting, failed <-chan error, log *slog.Logger) error {
 	told := time.Now()
 	for {
-		changed := s.node.LeaderChanged()
-		if s.node.Status().Ready {
-			return nil
+		changed := m.LeaderChanged()
+		if st := m.Status(); st.Ready {
+			if !st.Learner {
+				return nil
+			}
+			round, cancel := context.WithTimeout(ctx, 5*time.Second)
+			err := m.Linearize(round)
+			cancel()
+			if err == nil {
+				return nil
+			}
 		}
 		if time.Since(told) > 5*time.Second {
 			told = time.Now()
-			s.log.Info("waiting for a leader; a majority of the members must run")
+			if m.Status().Ready {
+				log.Info("catching up with the leader")
+			} else {
+				log.Info("waiting for a leader; a majority of the members must run")
+			}
 		}
 		select {
 		case <-changed:
 		case <-time.After(50 * time.Millisecond): // being ready is not a change of leader
-		case err := <-s.failed:
+		case err := <-failed:
 			return err
 		case <-ctx.Done():
 			return ctx.Err()
@@ -246,9 +308,12 @@ func (s *server) shutdown() error {
 			s.log.Warn("requests cut", "door", "kv", "err", err)
 		}
 	}
-	if s.tlog != nil {
-		if err := s.tlog.Shutdown(ctx); err != nil {
-			s.log.Warn("requests cut", "door", "tlog", "err", err)
+	for name, d := range map[string]*doortlog.Door{"tlog": s.tlog, "tlog-read": s.tlogRead} { // any order: each ends by itself
+		if d == nil {
+			continue
+		}
+		if err := d.Shutdown(ctx); err != nil {
+			s.log.Warn("requests cut", "door", name, "err", err)
 		}
 	}
 	s.abandon()
@@ -280,8 +345,13 @@ func (s *server) abandon() {
 		s.v2.Close()
 		s.kv.Shutdown(ctx)
 	}
-	if s.tlog != nil {
-		s.tlog.Shutdown(ctx)
+	for _, d := range []*doortlog.Door{s.tlog, s.tlogRead} {
+		if d != nil {
+			d.Shutdown(ctx)
+		}
+	}
+	if s.tokens != nil {
+		s.tokens.close()
 	}
 	if s.metrics != nil {
 		s.metrics.Close()
@@ -293,6 +363,9 @@ func (s *server) abandon() {
 		s.admin.Shutdown(ctx)
 	}
 	s.wg.Wait()
+	if s.highest != nil {
+		s.highest.Close()
+	}
 }
 
 // goServe runs a door; its error ends the service.

@@ -305,15 +305,30 @@ func TestOperatorsCommandsAgainstARunningServer(t *testing.T) {
 	if err := os.WriteFile(byEtcd, etcds, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	has(ok("snapshot", "status", "--json", byEtcd), `"keys": 3`, `"revision": 6`)
+	for _, args := range [][]string{{"snapshot", "status", byEtcd}, {"snapshot", "restore", byEtcd, "--data", filepath.Join(dir, "never")}} {
+		if status, _, errs := execute(nil, args...); status != 1 || !strings.Contains(errs, "holdfast import --from "+byEtcd) {
+			t.Errorf("%v of a file for etcd: status %d: %s", args, status, errs)
+		}
+	}
+	imported := filepath.Join(dir, "imported")
+	has(ok("import", "--from", byEtcd, "--data", imported, "--name", "i1"), "revision 6 with all its history: 3 keys", "holdfast serve --data "+imported)
+	if status, _, errs := execute(nil, "import", "--from", byEtcd, "--data", imported); status != 1 || !strings.Contains(errs, "not empty") {
+		t.Errorf("importing over data: status %d: %s", status, errs)
+	}
+	if status, _, errs := execute(nil, "import", "--from", byEtcd); status != 2 || !strings.Contains(errs, "--data DIR") {
+		t.Errorf("importing a file without a directory: status %d: %s", status, errs)
+	}
+	ic := serveFlags(t, imported).client(t, nil)
+	if got, err := ic.Get(timely(t), "", clientv3.WithFromKey()); err != nil || len(got.Kvs) != 3 || got.Header.Revision != 6 {
+		t.Errorf("imported: %v, %v", got, err)
+	}
 
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	bad := filepath.Join(dir, "bad.snap")
-	for name, damaged := range map[string][]byte{"cut": b[:len(b)-1], "longer": append(bytes.Clone(b), 0), "flipped": flip(b), "empty": nil,
-		"cut etcdctl": etcds[:len(etcds)-1], "longer etcdctl": append(bytes.Clone(etcds), 0)} {
+	for name, damaged := range map[string][]byte{"cut": b[:len(b)-1], "longer": append(bytes.Clone(b), 0), "flipped": flip(b), "empty": nil} {
 		if err := os.WriteFile(bad, damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -325,6 +340,16 @@ func TestOperatorsCommandsAgainstARunningServer(t *testing.T) {
 		}
 		if _, err := os.Stat(target); err == nil {
 			t.Errorf("%s snapshot: a directory was made", name)
+		}
+	}
+	for name, damaged := range map[string][]byte{"cut": etcds[:len(etcds)-1], "cut more": etcds[:len(etcds)-512], "flipped": flip(etcds), "empty": nil, "ours": b} {
+		if err := os.WriteFile(bad, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		target := filepath.Join(dir, "never")
+		status, _, errs := execute(nil, "import", "--from", bad, "--data", target)
+		if _, err := os.Stat(target); status != 1 || !strings.Contains(errs, "etcdctl snapshot save") || strings.Count(errs, "\n") != 1 || err == nil {
+			t.Errorf("%s file of etcd's: status %d: %s, %v", name, status, errs, err)
 		}
 	}
 

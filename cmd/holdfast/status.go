@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -59,6 +61,9 @@ func printStatus(w io.Writer, s *admin.Status) error {
 	fmt.Fprintf(&b, "log: term %d, committed %d, applied %d, %s waiting, %d segments\n", s.Term, s.Commit, s.Applied, sizeString(s.QueueBytes), s.WALSegments)
 	fmt.Fprintf(&b, "kv: revision %d, compacted %d, %s in use, %s with history; store %s on disk\n\n", s.KV.Revision, s.KV.Compacted,
 		sizeString(s.KV.BytesInUse), sizeString(s.KV.Bytes), sizeString(s.StoreBytes))
+	for _, name := range slices.Sorted(maps.Keys(s.HeldLogs)) {
+		fmt.Fprintf(&b, "log %s takes no entries: %s\n\n", name, s.HeldLogs[name])
+	}
 	writeMembers(&b, s.Members)
 	if s.MembersNote != "" {
 		fmt.Fprintf(&b, "%s\n", s.MembersNote)

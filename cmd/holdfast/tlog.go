@@ -19,7 +19,7 @@ import (
 )
 
 func tlogCommands() []*command {
-	return []*command{tlogCreate(), tlogKeygen(), tlogVkey(), tlogVerify(), tlogBench()}
+	return []*command{tlogCreate(), tlogList(), tlogKeygen(), tlogVkey(), tlogVerify(), tlogRepublish(), tlogBench()}
 }
 
 func tlogCreate() *command {
@@ -137,10 +137,11 @@ func resumeCommand() *command {
 	var name, from *string
 	return &command{
 		name:    "resume",
-		summary: "let a transparency log go on after a restore",
+		summary: "let a transparency log go on that is held, after a restore for example",
 		about: `A restored log takes no entries and is not signed, because the original may have signed checkpoints of entries that
 are not in the snapshot. Give the last checkpoint anybody may have seen: it must be a prefix of what was restored. If
-it is not, the log cannot go on; begin another one under another origin.`,
+it is not, the log cannot go on; begin another one under another origin. The same holds for a log that is held because no
+place it is published to answers what it has.`,
 		examples: []string{
 			"holdfast resume --tlog default --checkpoint ./last-checkpoint",
 			"holdfast resume --tlog default --checkpoint https://mirror.example.org/checkpoint",

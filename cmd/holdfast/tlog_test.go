@@ -209,10 +209,7 @@ func TestARestoredLogIsHeld(t *testing.T) {
 	snapshot := filepath.Join(t.TempDir(), "snapshot")
 	says(t, "snapshot", "save", snapshot, "--admin", s.adminAddr)
 	s.stop()
-	asOf5000 := filepath.Join(t.TempDir(), "www") // as if the original had ended here
-	if err := os.CopyFS(asOf5000, os.DirFS(published)); err != nil {
-		t.Fatal(err)
-	}
+	asOf5000, keysOf5000 := copyDir(t, published), copyDir(t, filepath.Join(data, "tlog-keys")) // as if the original had ended here
 	s = serveTlog(t, data, "--tlog-publish", "file://"+published)
 	at9000 := s.fill(key, 5000, 9000)
 	wantPublished(t, published, 9000)
@@ -249,7 +246,7 @@ func TestARestoredLogIsHeld(t *testing.T) {
 	s.stop()
 	wantPublished(t, published, 9000)
 
-	s = serveTlog(t, copied, "--tlog-keys", keys, "--tlog-publish", "file://"+asOf5000)
+	s = serveTlog(t, copied, "--tlog-keys", keysOf5000, "--tlog-publish", "file://"+asOf5000)
 	if code, _ := s.add("/add", "another entry"); code != 503 {
 		t.Errorf("add after a restart: %d", code)
 	}

@@ -18,6 +18,8 @@ import (
 func tlogBench() *command {
 	var vkey, writers, rate, size, count, duration, verify *string
 	var asJSON *bool
+	var token *string
+	var secure *tlsFlags
 	return &command{
 		name:    "bench tlog",
 		args:    "URL",
@@ -44,6 +46,8 @@ or if the log does not hold what it promised.`,
 			duration = l.text("duration", "TIME", "30s", "how long to send, at most 24h")
 			verify = l.text("verify", "WHICH", "sample", "entries to look for in the log afterwards: all, sample or none")
 			asJSON = l.toggle("json", "print the figures as JSON")
+			token = l.text("token", "TOKEN", "", "one of the server's --tlog-tokens for the log; others see a command line: HOLDFAST_TOKEN is the same")
+			secure = addTLSFlags(l)
 		},
 		run: func(c *call) error {
 			if len(c.args) != 1 || *vkey == "" {
@@ -53,7 +57,14 @@ or if the log does not hold what it promised.`,
 			if err != nil {
 				return err
 			}
-			o := hammer.Options{URL: c.args[0], Key: key, Verify: hammer.Verify(*verify)}
+			conf, err := secure.config()
+			if err != nil {
+				return err
+			}
+			if *token == "" {
+				*token = c.getenv(envName("token"))
+			}
+			o := hammer.Options{URL: c.args[0], Key: key, Verify: hammer.Verify(*verify), TLS: conf, Token: *token}
 			for _, n := range []struct {
 				name, text string
 				to         *int

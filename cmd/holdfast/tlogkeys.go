@@ -109,7 +109,7 @@ func (k *tlogKeys) create(name, origin string) (*tiles.Signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("origin %q: it may have no space and no +, and not be empty; give one like log.example.org/2026", origin)
 	}
-	if err := os.MkdirAll(k.dir, 0o700); err != nil {
+	if err := disk.OS().MkdirAll(k.dir); err != nil {
 		return nil, fmt.Errorf("make %s: %s; give another --tlog-keys", k.dir, reason(err))
 	}
 	err = writeNew(k.file(name), s.Private()+"\n", 0o600)

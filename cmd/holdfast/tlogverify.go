@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 
 func tlogVerify() *command {
 	var vkey *string
+	var secure *tlsFlags
 	return &command{
 		name:    "tlog verify",
 		args:    "URL",
@@ -26,10 +28,12 @@ func tlogVerify() *command {
 or file. It hashes all entries and compares every tile and the root. It believes nothing the log says but the signature.`,
 		examples: []string{
 			"holdfast tlog verify http://127.0.0.1:2025 --vkey ./data/tlog-keys/default.vkey",
+			"holdfast tlog verify https://log.example.org --tls-ca ./ca.pem --vkey ./log.vkey",
 			"holdfast tlog verify file:///srv/log --vkey log.example.org/2026+1a2b3c4d+Aa…",
 		},
 		flags: func(l *flagList) {
 			vkey = l.text("vkey", "KEY|FILE", "", "the log's public key")
+			secure = addTLSFlags(l)
 		},
 		run: func(c *call) error {
 			if len(c.args) != 1 || *vkey == "" {
@@ -39,7 +43,11 @@ or file. It hashes all entries and compares every tile and the root. It believes
 			if err != nil {
 				return err
 			}
-			fetch, err := fetcher(c.args[0])
+			conf, err := secure.config()
+			if err != nil {
+				return err
+			}
+			fetch, err := fetcher(c.args[0], conf)
 			if err != nil {
 				return err
 			}
@@ -84,7 +92,7 @@ func progressBar(w io.Writer, done, all uint64) {
 var errMissing = errors.New("missing")
 
 // fetcher returns how to get a resource of a log by its path.
-func fetcher(base string) (func(path string) ([]byte, error), error) {
+func fetcher(base string, conf *tls.Config) (func(path string) ([]byte, error), error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "file" && u.Host == "" {
 		return nil, usagef("tlog verify %s: not an address; write http://host:port or file:///dir", base)
@@ -96,7 +104,7 @@ func fetcher(base string) (func(path string) ([]byte, error), error) {
 	default:
 		return nil, usagef("tlog verify %s: not http, https or file; give one of these", base)
 	}
-	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: fetchers}}
+	client := http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: fetchers, TLSClientConfig: conf}}
 	return func(path string) ([]byte, error) {
 		res, err := client.Get(strings.TrimSuffix(base, "/") + "/" + path)
 		if err != nil {

@@ -46,11 +46,6 @@ func (g *given) readAddresses(s *Settings) error {
 			return fmt.Errorf("cannot bind both --listen-client-urls and --listen-client-http-urls on the same url %s", u)
 		}
 	}
-	for i, u := range s.ListenClient {
-		if i > 0 && s.ListenClient[i-1].Addr == u.Addr {
-			return fmt.Errorf("--listen-client-urls: %s and %s are one port; give each a port of its own", s.ListenClient[i-1], u)
-		}
-	}
 	return nil
 }
 

@@ -83,6 +83,10 @@ func (g *given) addKey(path, key, name string, v any) error {
 		g.warn("%s: there is no setting %s", path, key)
 		return nil
 	}
+	if r.notInFile {
+		g.warn("%s: %s means nothing in a file", path, key)
+		return nil
+	}
 	value, err := scalar(v)
 	if err == nil && r.kind == duration {
 		if n, e := strconv.ParseInt(value, 10, 64); e == nil {

@@ -133,6 +133,18 @@ max-wall: 3
 	}
 }
 
+// The sample file that comes with etcd has lines which etcd's own reader does not know.
+func TestTheSampleFileIsTaken(t *testing.T) {
+	const file = "discovery:\ndiscovery-fallback: 'proxy'\ndiscovery-proxy:\nproxy: 'off'\nproxy-read-timeout: 0\nname: n1\n"
+	s := mustParse(t, []string{"--config-file=/etc/etcd.yaml"}, nil, file)
+	if !slices.ContainsFunc(s.Warnings, func(w string) bool { return strings.Contains(w, "discovery-fallback") }) {
+		t.Errorf("no warning names discovery-fallback: %q", s.Warnings)
+	}
+	if _, err := parse([]string{"--discovery-fallback=proxy"}, nil, ""); err == nil {
+		t.Error("on the command line it is taken, where etcd refuses it")
+	}
+}
+
 func TestWhatMayNotBeIgnoredIsRefused(t *testing.T) {
 	for args, want := range map[string]string{
 		"--force-new-cluster":                                            "snapshot restore",

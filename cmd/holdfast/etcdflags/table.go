@@ -21,6 +21,8 @@ type row struct {
 	why  string // idle: what happens instead; refused: why, and what to do
 	// unless is a value of a refused flag that asks for what happens anyway, and is therefore taken.
 	unless string
+	// notInFile: etcd's reader of its file does not know the flag and passes over it, so a line with it means nothing.
+	notInFile bool
 }
 
 // table is every flag of etcd 3.7.3, in the order of its help.
@@ -77,7 +79,7 @@ var table = []row{
 	{name: "discovery-cacert", use: idle, why: "there is no discovery service here"},
 	{name: "discovery-user", use: idle, why: "there is no discovery service here"},
 	{name: "discovery-password", use: idle, why: "there is no discovery service here"},
-	{name: "discovery-fallback", use: refused, unless: "exit", why: "the v2 proxy is gone from etcd too; take the flag away"},
+	{name: "discovery-fallback", use: refused, unless: "exit", notInFile: true, why: "the v2 proxy is gone from etcd too; take the flag away"},
 	{name: "discovery-proxy", use: idle, why: "there is no discovery service here"},
 	{name: "discovery-srv", use: refused, why: "members are not looked up in DNS; list them in --initial-cluster"},
 	{name: "discovery-srv-name", use: idle, why: "members are not looked up in DNS"},

@@ -36,6 +36,7 @@ type client struct {
 	tls    *tls.Config
 	path   string // of the log, without a slash at the end
 	header string // of every request
+	bearer string // of every add, "" = none
 
 	conn     net.Conn // nil: none is open
 	in       *bufio.Reader
@@ -46,9 +47,9 @@ type client struct {
 	res      fasthttp.Response
 }
 
-// newClient takes a URL that Options.Check has accepted.
-func newClient(base string) *client {
-	u, err := url.Parse(base)
+// newClient takes options that Check has accepted.
+func newClient(o *Options) *client {
+	u, err := url.Parse(o.URL)
 	if err != nil {
 		panic("hammer: a URL that was not checked: " + err.Error())
 	}
@@ -56,7 +57,14 @@ func newClient(base string) *client {
 	port := "80"
 	if u.Scheme == "https" {
 		port = "443"
-		c.tls = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.Hostname()}
+		c.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+		if o.TLS != nil {
+			c.tls = o.TLS.Clone()
+		}
+		c.tls.ServerName = u.Hostname()
+	}
+	if o.Token != "" {
+		c.bearer = "Authorization: Bearer " + o.Token + "\r\n"
 	}
 	if u.Port() == "" {
 		c.addr = net.JoinHostPort(u.Hostname(), port)
@@ -141,7 +149,7 @@ func (c *client) get(path string) ([]byte, error) {
 // in the log and may be sent again after that time; after an error nobody knows.
 func (c *client) add(entry []byte) (index uint64, again time.Duration, err error) {
 	if c.head == 0 {
-		c.request = fmt.Appendf(c.request[:0], "POST %s/add%sContent-Length: %d\r\n\r\n", c.path, c.header, len(entry))
+		c.request = fmt.Appendf(c.request[:0], "POST %s/add%s%sContent-Length: %d\r\n\r\n", c.path, c.header, c.bearer, len(entry))
 		c.head = len(c.request)
 	}
 	c.request = append(c.request[:c.head], entry...)

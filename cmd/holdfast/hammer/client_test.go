@@ -39,7 +39,7 @@ func TestAnswersInEveryForm(t *testing.T) {
 		fmt.Fprint(w, n)
 	}))
 	defer s.Close()
-	c := newClient(s.URL + "/logs/a/")
+	c := newClient(&Options{URL: s.URL + "/logs/a/"})
 	defer c.close()
 	for i := 1; i <= 20; i++ {
 		index, again, err := c.add(fmt.Appendf(nil, "entry %2d", i))
@@ -65,7 +65,7 @@ func TestOneConnectionIsKept(t *testing.T) {
 		fmt.Fprint(w, len(b))
 	}))
 	defer s.Close()
-	c := newClient(s.URL)
+	c := newClient(&Options{URL: s.URL})
 	defer c.close()
 	for range 3 {
 		if n, _, err := c.add(make([]byte, 300)); err != nil || n != 300 {
@@ -104,7 +104,7 @@ func TestALostAnswerIsAnError(t *testing.T) {
 			conn.Close()
 		}
 	}()
-	c := newClient("http://" + l.Addr().String())
+	c := newClient(&Options{URL: "http://" + l.Addr().String()})
 	if _, again, err := c.add([]byte("once")); err == nil || again != 0 {
 		t.Errorf("%v, %v", again, err)
 	}

@@ -3,6 +3,7 @@ package hammer
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/url"
@@ -49,6 +50,8 @@ type Options struct {
 	Count    uint64          // entries to send, 0 for as many as fit the duration
 	Duration time.Duration   // when sending ends; what is under way then is waited for
 	Verify   Verify
+	TLS      *tls.Config // for https; nil: what this machine trusts
+	Token    string      // sent with every add; "" = none
 	// Watch is called once a second with how things stand, from one goroutine. Optional.
 	Watch func(*Report)
 }
@@ -124,7 +127,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		o.Count = MostVerified
 	}
 	h := &hammer{Options: o, prefix: fmt.Appendf(nil, "%s ", rand.Text()[:16]), stride: 1}
-	reader := newClient(o.URL)
+	reader := newClient(&o)
 	defer reader.close()
 	if err := h.look(reader); err != nil {
 		return nil, err
@@ -180,7 +183,7 @@ func (h *hammer) watch(done <-chan struct{}, w *window) {
 
 // write sends entries over one connection until there are no more to send.
 func (h *hammer) write(ctx context.Context) {
-	c := newClient(h.URL)
+	c := newClient(&h.Options)
 	defer c.close()
 	e := h.newEntry()
 	for {

@@ -36,14 +36,16 @@ import (
 // serve starts a cluster of n that ends with the test and returns how to reach it.
 func serve(t *testing.T, n int, secure *tls.Config) Endpoint {
 	t.Helper()
-	peers := map[string]string{}
+	peers, held := map[string]string{}, make([]net.Listener, n)
 	for i := range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close()
+		held[i] = l // until all are known: the system may give a closed one's port again
 		peers[fmt.Sprintf("n%d", i+1)] = l.Addr().String()
+	}
+	for _, l := range held {
 		l.Close()
 	}
 	e := Endpoint{Addresses: make([]string, n)}

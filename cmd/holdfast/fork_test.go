@@ -1,0 +1,402 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
+	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/tiles"
+)
+
+// copyDir copies a directory as cp -r does: every file is another one.
+func copyDir(t *testing.T, from string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// wantHeld checks that a server neither takes nor signs, and that it says so wherever somebody looks.
+func (s *tlogServer) wantHeld(out *said, key *tiles.Verifier, size int, words ...string) {
+	s.t.Helper()
+	code, body := s.add("/add", "another entry")
+	if code != 503 || !strings.Contains(body, "holdfast resume --tlog default") {
+		s.t.Fatalf("add: %d %s", code, body)
+	}
+	res, err := http.Get("http://" + s.adminAddr + "/readyz")
+	_, ready := s.read(res, err)
+	for what, text := range map[string]string{"the answer": body, "readyz": ready, "status": says(s.t, "status", "--admin", s.adminAddr),
+		"its log": out.line(s.t, "WARN", "log held", "log=default")} {
+		for _, w := range words {
+			if !strings.Contains(text, w) {
+				s.t.Errorf("%s does not say %q: %s", what, w, text)
+			}
+		}
+	}
+	time.Sleep(300 * time.Millisecond) // three times as long as a checkpoint takes
+	if c, _ := s.checkpoint("/checkpoint", key, 0); c.Size != uint64(size) {
+		s.t.Errorf("a checkpoint of %d is served, want %d", c.Size, size)
+	}
+}
+
+func tlogLogging(t *testing.T, data string, args ...string) (*tlogServer, *said) {
+	t.Helper()
+	at, out := freeAddr(t), &said{}
+	return &tlogServer{serveLogging(t, out, data, append([]string{"--tlog", at}, args...)...), t, "http://" + at}, out
+}
+
+// TestAnOldCopySignsNothing: a copy of a data directory as of 300 entries is started after 600 were published. What knows better is a
+// place, or, where none was, the note beside the key.
+func TestAnOldCopySignsNothing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		apart, publish bool // the keys lie outside the data directory; there is a place
+		words          string
+	}{
+		"keys inside and a place":  {false, true, "it has 600 entries, the log 300"},
+		"keys outside":             {true, false, "default.highest beside its key: it has 600 entries, the log 300"},
+		"keys outside and a place": {true, true, "it has 600 entries, the log 300"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			data, www := filepath.Join(t.TempDir(), "d"), filepath.Join(t.TempDir(), "www")
+			args, keys := []string{}, filepath.Join(data, "tlog-keys")
+			if c.apart {
+				keys = filepath.Join(t.TempDir(), "keys")
+				args = append(args, "--tlog-keys", keys)
+			}
+			if c.publish {
+				args = append(args, "--tlog-publish", "file://"+www)
+			}
+			s := serveTlog(t, data, append(args, "--tlog-origin", "log.example/2026")...)
+			key := vkeyOf(t, says(t, "tlog", "vkey", "--tlog-keys", keys))
+			s.checkpoint("/checkpoint", key, 0)
+			last := s.fill(key, 0, 300)
+			if c.publish {
+				wantPublished(t, www, 300)
+			}
+			s.stop()
+			old := copyDir(t, data)
+			s = serveTlog(t, data, args...)
+			s.fill(key, 300, 600)
+			if c.publish {
+				wantPublished(t, www, 600)
+			}
+			s.stop()
+
+			s, out := tlogLogging(t, old, args...)
+			s.wantHeld(out, key, 300, c.words)
+			refuses(t, c.words, "resume", "--tlog", "default", "--checkpoint", last, "--admin", s.adminAddr)
+			s.wantHeld(out, key, 300, c.words)
+			if c.publish {
+				wantPublished(t, www, 600)
+			}
+			s.stop()
+
+			s = serveTlog(t, data, args...) // the directory that has it goes on
+			s.fill(key, 600, 610)
+		})
+	}
+}
+
+// TestACutLogSignsNothing: the files of a member's log end before what it has signed, as after a disk that lost what it had
+// acknowledged.
+func TestACutLogSignsNothing(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "d")
+	s := serveTlog(t, data, "--tlog-origin", "log.example/2026")
+	key := vkeyOf(t, says(t, "tlog", "vkey", "--data", data))
+	s.checkpoint("/checkpoint", key, 0)
+	s.fill(key, 0, 300)
+	s.stop()
+	early := copyDir(t, data)
+	s = serveTlog(t, data)
+	s.fill(key, 300, 600)
+	s.stop()
+	for _, part := range []string{"wal", "store"} { // beside them the keys with the note stay
+		if err := os.RemoveAll(filepath.Join(data, part)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.CopyFS(filepath.Join(data, part), os.DirFS(filepath.Join(early, part))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, out := tlogLogging(t, data)
+	s.wantHeld(out, key, 300, "default.highest beside its key: it has 600 entries, the log 300")
+}
+
+// TestAnOldSnapshotSignsNothing beyond what was noted, although the operator shows a checkpoint that is a prefix.
+func TestAnOldSnapshotSignsNothing(t *testing.T) {
+	t.Parallel()
+	data, keys := t.TempDir(), filepath.Join(t.TempDir(), "keys")
+	s := serveTlog(t, data, "--tlog-origin", "log.example/2026", "--tlog-keys", keys)
+	key := vkeyOf(t, says(t, "tlog", "vkey", "--tlog-keys", keys))
+	s.checkpoint("/checkpoint", key, 0)
+	last := s.fill(key, 0, 300)
+	snapshot := filepath.Join(t.TempDir(), "snapshot")
+	says(t, "snapshot", "save", snapshot, "--admin", s.adminAddr)
+	s.fill(key, 300, 600)
+	s.stop()
+	restored := filepath.Join(t.TempDir(), "r")
+	says(t, "snapshot", "restore", snapshot, "--data", restored, "--name", "r1")
+	s, out := tlogLogging(t, restored, "--tlog-keys", keys)
+	says(t, "resume", "--tlog", "default", "--checkpoint", last, "--admin", s.adminAddr)
+	s.wantHeld(out, key, 300, "default.highest beside its key: it has 600 entries, the log 300")
+}
+
+// silentBucket is a bucket behind a server that can be told to answer nothing.
+func silentBucket(t *testing.T) (silent *atomic.Bool) {
+	t.Helper()
+	back := s3mem.New()
+	if err := back.CreateBucket("logs"); err != nil {
+		t.Fatal(err)
+	}
+	silent = new(atomic.Bool)
+	h := gofakes3.New(back).Server()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if silent.Load() {
+			http.Error(w, "<Error><Code>AccessDenied</Code><Message>no</Message></Error>", http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
+	}))
+	t.Cleanup(srv.Close)
+	for name, v := range map[string]string{"AWS_ENDPOINT_URL_S3": srv.URL, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret",
+		"AWS_SESSION_TOKEN": "", "AWS_REGION": ""} {
+		t.Setenv(name, v)
+	}
+	return silent
+}
+
+// TestALogWaitsForAPlaceThatDoesNotAnswer, unless the note beside the key covers it; a copied note covers nothing, an operator's word
+// does.
+func TestALogWaitsForAPlaceThatDoesNotAnswer(t *testing.T) {
+	silent := silentBucket(t)
+	data := filepath.Join(t.TempDir(), "d")
+	const publish = "--tlog-publish=s3://logs/x"
+	s := serveTlog(t, data, "--tlog-origin", "log.example/2026", publish)
+	key := vkeyOf(t, says(t, "tlog", "vkey", "--data", data))
+	s.checkpoint("/checkpoint", key, 0)
+	last := s.fill(key, 0, 300)
+	s.stop()
+	copied := copyDir(t, data)
+
+	silent.Store(true)
+	s, out := tlogLogging(t, data, publish)
+	if code, body := s.add("/add", "one more"); code != 200 {
+		t.Errorf("add where the note covers the log: %d %s", code, body)
+	}
+	s.checkpoint("/checkpoint", key, 301)
+	out.line(t, "WARN", "log goes on although a place does not answer", "s3://logs/x")
+	s.stop()
+
+	s, out = tlogLogging(t, copied, publish)
+	s.wantHeld(out, key, 300, "s3://logs/x does not answer")
+	silent.Store(false)
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		if code, body := s.add("/add", "another history"); code == 200 {
+			break
+		} else if time.Since(began) > 20*time.Second {
+			t.Fatalf("the place answers and add says %d %s", code, body)
+		}
+	}
+	s.checkpoint("/checkpoint", key, 301)
+	s.stop()
+
+	silent.Store(true)
+	s, out = tlogLogging(t, copyDir(t, copied), publish)
+	s.wantHeld(out, key, 301, "s3://logs/x does not answer")
+	refuses(t, "no checkpoint of this log", "resume", "--tlog", "default", "--checkpoint", noCheckpoint(t), "--admin", s.adminAddr)
+	says(t, "resume", "--tlog", "default", "--checkpoint", last, "--admin", s.adminAddr)
+	if code, body := s.add("/add", "on the operator's word"); code != 200 {
+		t.Errorf("add after resume: %d %s", code, body)
+	}
+	refuses(t, "not held", "resume", "--tlog", "default", "--checkpoint", last, "--admin", s.adminAddr)
+}
+
+// TestALeaderWithAnOlderNoteGoesOn: each of three members has keys of its own. The one that comes to lead has signed nothing yet, and
+// knows what was signed meanwhile from having followed; it goes on, and so does the first after it.
+func TestALeaderWithAnOlderNoteGoesOn(t *testing.T) {
+	t.Parallel()
+	keys := filepath.Join(t.TempDir(), "keys")
+	key := vkeyOf(t, says(t, "tlog", "keygen", "default", "--origin", "log.example/three", "--tlog-keys", keys))
+	peers := []string{freeAddr(t), freeAddr(t), freeAddr(t)}
+	list := fmt.Sprintf("n1=%s,n2=%s,n3=%s", peers[0], peers[1], peers[2])
+	www := filepath.Join(t.TempDir(), "www")
+	members := make([]*tlogServer, 3)
+	started := make(chan error, 3)
+	for i := range members {
+		at, data := freeAddr(t), filepath.Join(t.TempDir(), "d")
+		own := copyDir(t, keys)
+		go func() {
+			r, err := serveErr(t, data, "--tlog", at, "--tlog-keys", own, "--name", fmt.Sprintf("n%d", i+1), "--peers", list,
+				"--tlog-publish", "file://"+www)
+			members[i] = &tlogServer{r, t, "http://" + at}
+			started <- err
+		}()
+	}
+	for range members {
+		if err := <-started; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, m := range members {
+		t.Cleanup(m.stop)
+	}
+	size := 0
+	for round := range 4 {
+		leads := members[0].leader(members)
+		for range 50 {
+			if code, body := leads.add("/add", fmt.Sprintf("entry %d", size)); code != 200 {
+				t.Fatalf("round %d: add: %d %s", round, code, body)
+			}
+			size++
+		}
+		leads.checkpoint("/checkpoint", key, uint64(size))
+		wantPublished(t, www, size)
+		if err := leads.node.TransferLeader(timely(t), 0); err != nil && !errors.Is(err, node.ErrTimeoutTransfer) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// serveErr is serveLogging for another goroutine than the test's.
+func serveErr(t *testing.T, data string, args ...string) (*running, error) {
+	r := &running{kvAddr: freeAddr(t), adminAddr: freeAddr(t), data: data}
+	cfg, err := load(t, append([]string{"--data", data, "--kv", r.kvAddr, "--admin", r.adminAddr}, args...), nil, "")
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	log := newLog(io.Discard, cfg.logLevel)
+	su, err := cfg.setup(log)
+	if err != nil {
+		return nil, err
+	}
+	r.server, err = start(ctx, su, log)
+	return r, err
+}
+
+// leader waits for a leader and returns it.
+func (s *tlogServer) leader(members []*tlogServer) *tlogServer {
+	s.t.Helper()
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		for _, m := range members {
+			if term, _ := m.node.Leadership(); term != 0 {
+				return m
+			}
+		}
+		if time.Since(began) > 20*time.Second {
+			s.t.Fatal("no leader in 20 s")
+		}
+	}
+}
+
+// deafPlace is an address that takes connections and says nothing.
+func deafPlace(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().String()
+}
+
+// TestAPlaceThatHangsDoesNotSilenceAnother: of two places one takes connections and never answers, the other is ahead.
+func TestAPlaceThatHangsDoesNotSilenceAnother(t *testing.T) {
+	t.Parallel()
+	data, www := filepath.Join(t.TempDir(), "d"), filepath.Join(t.TempDir(), "www")
+	s := serveTlog(t, data, "--tlog-origin", "log.example/2026", "--tlog-publish", "file://"+www)
+	key := vkeyOf(t, says(t, "tlog", "vkey", "--data", data))
+	s.checkpoint("/checkpoint", key, 0)
+	s.fill(key, 0, 20)
+	wantPublished(t, www, 20)
+	s.stop()
+	old := copyDir(t, data)
+	s = serveTlog(t, data, "--tlog-publish", "file://"+www)
+	s.fill(key, 20, 40)
+	wantPublished(t, www, 40)
+	s.stop()
+	s, out := tlogLogging(t, old, "--tlog-publish", "mysql://u@"+deafPlace(t)+"/db", "--tlog-publish", "file://"+www)
+	s.wantHeld(out, key, 20, "it has 40 entries, the log 20")
+}
+
+// TestASecondCloneStopsAtItsFirstPublication: two copies of a directory run at once and publish to one place.
+func TestASecondCloneStopsAtItsFirstPublication(t *testing.T) {
+	t.Parallel()
+	data, www := filepath.Join(t.TempDir(), "d"), filepath.Join(t.TempDir(), "www")
+	publish := "--tlog-publish=file://" + www
+	s := serveTlog(t, data, "--tlog-origin", "log.example/2026", publish)
+	key := vkeyOf(t, says(t, "tlog", "vkey", "--data", data))
+	s.checkpoint("/checkpoint", key, 0)
+	s.fill(key, 0, 20)
+	wantPublished(t, www, 20)
+	s.stop()
+	clone := copyDir(t, data)
+	a := serveTlog(t, data, publish)
+	b := serveTlog(t, clone, publish)
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) { // both have asked and may go on
+		if code, _ := b.add("/add", "of the clone"); code == 200 {
+			break
+		} else if time.Since(began) > 10*time.Second {
+			t.Fatal("the clone never went on")
+		}
+	}
+	wantPublished(t, www, 21)
+	code, body := a.add("/add", "of the original")
+	if code != 200 {
+		t.Fatalf("add: %d %s", code, body)
+	}
+	for began := time.Now(); code != 503; time.Sleep(10 * time.Millisecond) { // the clone was first: it goes on, and the original stops
+		if code, body = a.add("/add", "once more"); time.Since(began) > 20*time.Second {
+			t.Fatalf("add: %d %s", code, body)
+		}
+	}
+	if !strings.Contains(body, "at size 21 its root is") || !strings.Contains(body, "holdfast resume --tlog default") {
+		t.Errorf("it says %s", body)
+	}
+	b.fill(key, 21, 30)
+	wantPublished(t, www, 30)
+}
+
+// TestAStoreWithoutConditionsIsRefused at the start, with one line, and the data directory is not touched.
+func TestAStoreWithoutConditionsIsRefused(t *testing.T) {
+	back := s3mem.New()
+	if err := back.CreateBucket("logs"); err != nil {
+		t.Fatal(err)
+	}
+	h := gofakes3.New(back).Server()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Del("If-Match")
+		h.ServeHTTP(w, r)
+	}))
+	defer srv.Close()
+	for name, v := range map[string]string{"AWS_ENDPOINT_URL_S3": srv.URL, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret",
+		"AWS_SESSION_TOKEN": "", "AWS_REGION": ""} {
+		t.Setenv(name, v)
+	}
+	data := filepath.Join(t.TempDir(), "d")
+	refuses(t, "--tlog-publish s3://logs/x: the store does not keep to the condition", "serve", "--data", data, "--kv", freeAddr(t), "--tlog", freeAddr(t),
+		"--admin", "off", "--tlog-publish", "s3://logs/x")
+	if _, err := os.Stat(data); err == nil {
+		t.Error("the data directory was made")
+	}
+}
