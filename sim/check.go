@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
+	"math"
 	"time"
 
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/machine/kv"
+	"github.com/holdfastdb/holdfast/node"
 )
 
 // observe looks at a host after each turn of its loop: at its state hash, its watch feed, its leases.
@@ -19,26 +20,30 @@ func (h *host) observe() {
 		h.leader = s.Leader
 		if s.Leader == h.id {
 			w.rep.Leaders++
+			w.nemesis.elected(h)
 		}
+	}
+	if s.Leader == h.id {
+		w.leads(h, s.Term)
+	}
+	if !w.opt.Outside {
+		h.logged.look(h)
 	}
 	if s.Applied != h.appliedAt {
 		h.appliedAt = s.Applied
 		w.rep.Applied = max(w.rep.Applied, s.Applied)
 		w.trace.add(w.now, "%s applied %d commit %d term %d", h.name, s.Applied, s.Commit, s.Term)
-		if c := h.n.Counters(); c.HashIndex != 0 && c.HashIndex != h.hashAt {
-			h.hashAt = c.HashIndex
-			if seen, ok := w.hashes[c.HashIndex]; !ok {
-				w.hashes[c.HashIndex] = hashSeen{c.Hash, h}
-			} else if seen.hash != c.Hash {
-				w.fail(Diverged, "after index %d the state hash is %016x on %s and %016x on %s", c.HashIndex, c.Hash, h.name, seen.hash, seen.by.name)
-			}
+		if got := h.n.Counters().SnapshotsInstalled; got != h.snapshots {
+			w.rep.Snapshots += int(got - h.snapshots)
+			h.snapshots = got
+			w.nemesis.installed(h)
 		}
 		w.feed.read(h)
 		w.leases.look(h)
+		w.nodes.look(h)
 		w.users.look(h)
 		w.trees.look(h)
 	}
-	h.leaseTurn()
 	h.signTurn()
 }
 
@@ -151,15 +156,12 @@ func (w *World) settle() {
 	}) {
 		w.fail(Stuck, "%v after the last fault: %s", recovery, why)
 	}
-	for _, h := range w.members() {
-		if h.n == nil || !slices.Contains(w.members(), h) {
-			continue // never came, or a removal took effect meanwhile
-		}
+	for _, h := range w.belong() {
 		c := &client{w: w, id: 100 + h.at, known: map[string]int64{}, done: true}
 		for i, kind := range []opKind{opPut, opRead} {
 			o := &op{client: c.id, n: i, kind: kind, key: "k0", value: fmt.Sprintf("%d.%d", c.id, i), host: h}
 			c.invoke(o, func() {})
-			if !w.runUntil(w.now+10*time.Second, func() bool { return o.answered }) && slices.Contains(w.members(), h) {
+			if !w.runUntil(w.now+10*time.Second, func() bool { return o.answered }) {
 				w.fail(Stuck, "after recovery %s did not answer %s within 10 s", h.name, o)
 			}
 		}
@@ -176,22 +178,24 @@ func (w *World) settle() {
 	}
 }
 
-// members are the hosts that belong to the cluster in the end, as its leader has it.
-func (w *World) members() []*host {
+// belong are the hosts that belong to the cluster in the end, as its leader has it.
+func (w *World) belong() []*host {
 	lead := w.leader()
 	if lead == nil {
 		return nil
 	}
 	var out []*host
 	for _, m := range lead.n.Members() {
-		out = append(out, w.byID[m.ID])
+		out = append(out, w.named(node.HostPort(m.PeerURLs[0])))
 	}
 	return out
 }
 
 // unequal says what keeps the members from being at rest in one state, "" if nothing does.
 func (w *World) unequal() string {
-	w.nemesis.startJoined()
+	if why := w.members.unfinished(); why != "" {
+		return why
+	}
 	lead := w.leader()
 	if lead == nil {
 		return "there is no leader"
@@ -200,12 +204,20 @@ func (w *World) unequal() string {
 	if !s.Ready || s.Applied != s.Commit {
 		return fmt.Sprintf("leader %s has applied %d of %d in term %d", lead.name, s.Applied, s.Commit, s.Term)
 	}
-	for _, h := range w.members() {
+	is := map[uint64]bool{}
+	for _, m := range lead.n.Members() {
+		is[m.ID] = m.Learner
+	}
+	for _, h := range w.belong() {
 		if h.n == nil {
-			if h.removed {
-				continue // counted out by hand: added too late to be started
-			}
 			return h.name + " is down"
+		}
+		learner, known := is[h.id]
+		switch {
+		case !known:
+			return fmt.Sprintf("%s is member %x, of which the leader does not know", h.name, h.id)
+		case h.n.Status().Learner != learner:
+			return fmt.Sprintf("%s takes itself for a learner: %v, and the leader for one: %v", h.name, !learner, learner)
 		}
 		if o := h.n.Status(); o.Applied != s.Applied || o.Leader != s.Leader {
 			return fmt.Sprintf("%s has applied %d of %d and follows %x in term %d", h.name, o.Applied, s.Applied, o.Leader, o.Term)
@@ -213,18 +225,19 @@ func (w *World) unequal() string {
 		if why := w.trees.unsigned(h); why != "" {
 			return why
 		}
+		if left := len(h.n.KV().Leases()); left > 0 {
+			return fmt.Sprintf("%s has %d leases whose time is up", h.name, left)
+		}
+		if next, _, err := h.n.Etcd2().NextDeadline(); err != nil || next != math.MaxInt64 {
+			return fmt.Sprintf("%s has nodes whose time is up at tick %d (%v)", h.name, next, err)
+		}
 	}
 	return ""
 }
 
 // checkAll judges the whole run.
 func (w *World) checkAll() {
-	var all []*host
-	for _, h := range w.members() {
-		if h.n != nil {
-			all = append(all, h)
-		}
-	}
+	all := w.belong()
 	first := all[0]
 	hash, rev, _, current, err := first.n.KV().HashKV(0)
 	if err != nil {
@@ -262,11 +275,7 @@ func (w *World) checkAll() {
 			w.rep.Unknown++
 		}
 	}
-	for _, h := range w.hosts {
-		if h.n != nil {
-			w.rep.Snapshots += int(h.n.Counters().SnapshotsInstalled)
-		}
-	}
+	w.rep.Compared = w.states.times
 	w.users.check(all)
 	w.trees.check(all)
 	w.history.check(w, final)

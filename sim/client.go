@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -35,7 +36,7 @@ func (w *World) startClients() {
 	for i := range clientCount {
 		c := &client{w: w, id: i, known: map[string]int64{}, pause: between(w.rClient, 5*time.Millisecond, 80*time.Millisecond)}
 		if i > 1 {
-			c.home = w.hosts[w.rClient.IntN(w.opt.Nodes)]
+			c.home = w.hosts[w.rClient.IntN(len(w.hosts))]
 		}
 		w.clients = append(w.clients, c)
 		w.after(between(w.rClient, 0, 100*time.Millisecond), c.next)
@@ -98,67 +99,70 @@ func (c *client) next() {
 	})
 }
 
-// invoke hands o to its member.
+// invoke hands o to its member, as a door's call: one that lives as long as its client has patience, or longer.
 func (c *client) invoke(o *op, done func()) {
 	w, h := c.w, o.host
-	h.syncClock()
+	n, patience := h.n, between(w.rClient, time.Second, 8*time.Second)
 	w.history.begin(w, o)
 	w.trace.add(w.now, "c%d → %s %s", c.id, h.name, o)
-	if o.kind == opRead {
-		h.n.LinearizeAsync(0, func(err error) {
-			if err != nil {
-				w.fail(WrongOutcome, "read through %s ended with %v", h.name, err)
-			}
-			res, rev, err := h.n.KV().Range(&ekv.Range{Key: []byte(o.key)}, 0)
-			if err != nil {
-				w.fail(Stopped, "%s range: %v", h.name, err)
-			}
-			o.rev = rev
-			o.after = stateOf(res)
-			w.history.end(w, o)
-			w.trace.add(w.now, "c%d ← %s %s", c.id, h.name, o)
-			done()
-		})
-		h.pumpSoon()
-		return
-	}
-	c.propose(o, done)
+	h.tasks.Go(func() {
+		ctx, cancel := h.tasks.Timeout(patience)
+		defer cancel()
+		defer done()
+		if o.kind == opRead {
+			c.read(ctx, n, o)
+		} else {
+			c.write(ctx, n, o)
+		}
+	})
 }
 
-// propose carries a write through the log, again if it was judged by a catalogue that has changed.
-func (c *client) propose(o *op, done func()) {
+func (c *client) read(ctx context.Context, n *node.Node, o *op) {
 	w, h := c.w, o.host
-	parts, p := h.permit(entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, o.part())})
-	err := h.n.ProposeAsync(node.LaneKV, 0, parts,
-		func(res *entry.Result, err error) {
-			switch {
-			case err == nil && w.users.outdated(res.Rejection):
-				w.trace.add(w.now, "c%d ← %s %s: %v", c.id, h.name, o, res.Rejection)
-				c.propose(o, done)
-				return
-			case errors.Is(err, node.ErrUnknown):
-				w.trace.add(w.now, "c%d ← %s %s: unknown", c.id, h.name, o)
-			case errors.Is(err, node.ErrOverloaded):
-				o.refused = true
-				w.trace.add(w.now, "c%d ← %s %s: refused", c.id, h.name, o)
-			case err != nil:
-				w.fail(WrongOutcome, "%s through %s ended with %v", o, h.name, err)
-			case res.Rejection != nil:
-				w.fail(WrongOutcome, "%s through %s: %v", o, h.name, res.Rejection)
-			default:
-				o.take(res.Bodies[len(res.Bodies)-1])
-				w.history.end(w, o)
-				w.users.accepted(o, h, p)
-				w.trace.add(w.now, "c%d ← %s %s@%d %s", c.id, h.name, res.Pos, res.Term, o)
-			}
-			done()
-		})
+	err := n.Linearize(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		w.fail(WrongOutcome, "read through %s ended with %v", h.name, err)
+	}
+	res, rev, err := n.KV().Range(&ekv.Range{Key: []byte(o.key)}, 0)
 	if err != nil {
-		o.refused = true
-		done()
+		w.fail(Stopped, "%s range: %v", h.name, err)
+	}
+	o.rev = rev
+	o.after = stateOf(res)
+	w.history.end(w, o)
+	w.trace.add(w.now, "c%d ← %s %s", c.id, h.name, o)
+}
+
+// write carries a write through the log, again if it was judged by a catalogue that has changed.
+func (c *client) write(ctx context.Context, n *node.Node, o *op) {
+	w, h := c.w, o.host
+	for {
+		parts, p := h.permit(entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, o.part())})
+		res, err := n.Propose(ctx, node.LaneKV, parts...)
+		switch {
+		case err == nil && w.users.outdated(res.Rejection):
+			w.trace.add(w.now, "c%d ← %s %s: %v", c.id, h.name, o, res.Rejection)
+			continue
+		case errors.Is(err, node.ErrUnknown):
+			w.trace.add(w.now, "c%d ← %s %s: unknown", c.id, h.name, o)
+		case errors.Is(err, node.ErrOverloaded), errors.Is(err, node.ErrNoLeader):
+			o.refused = true
+			w.trace.add(w.now, "c%d ← %s %s: %v", c.id, h.name, o, err)
+		case err != nil:
+			w.fail(WrongOutcome, "%s through %s ended with %v", o, h.name, err)
+		case res.Rejection != nil:
+			w.fail(WrongOutcome, "%s through %s: %v", o, h.name, res.Rejection)
+		default:
+			o.take(res.Bodies[len(res.Bodies)-1])
+			w.history.end(w, o)
+			w.users.accepted(o, h, p)
+			w.trace.add(w.now, "c%d ← %s %s@%d %s", c.id, h.name, res.Pos, res.Term, o)
+		}
 		return
 	}
-	h.pumpSoon()
 }
 
 // compact asks for a compaction at the current revision or a little below, as operators and controllers do.

@@ -8,94 +8,7 @@ import (
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/node"
-	"github.com/holdfastdb/holdfast/worker/lease"
 )
-
-// lessor is what a lease worker keeps while its member leads, driven by the simulation instead of by goroutines.
-type lessor struct {
-	term    uint64 // 0: does not lead
-	core    *lease.Lessor
-	version uint64 // of the machine's leases last seen
-}
-
-// leaseTurn is the worker's part after a turn of the loop.
-func (h *host) leaseTurn() {
-	term, _ := h.n.Leadership()
-	l := &h.lessor
-	if term != l.term {
-		*l = lessor{term: term}
-		if term == 0 {
-			return
-		}
-		l.core = lease.NewLessor()
-		l.version, _ = h.n.KV().LeaseChanges()
-		l.core.Sync(h.n.KV().Leases(), h.n.Tick())
-	}
-	if term == 0 {
-		return
-	}
-	if v, _ := h.n.KV().LeaseChanges(); v != l.version {
-		l.version = v
-		l.core.Sync(h.n.KV().Leases(), h.n.Tick())
-	}
-	h.expireLeases()
-}
-
-// expireLeases proposes the end of the leases whose time is up, in the term in which this member believes that it leads.
-func (h *host) expireLeases() {
-	l := &h.lessor
-	if l.term == 0 || h.n == nil {
-		return
-	}
-	ids := l.core.Due(h.n.Tick(), 16)
-	if len(ids) == 0 {
-		return
-	}
-	w, core := h.w, l.core
-	w.trace.add(w.now, "%s leases %d ran out in term %d", h.name, ids, l.term)
-	body := ekv.Append(nil, &ekv.Part{Revoke: &ekv.LeaseRevoke{IDs: ids, Expired: true}})
-	retry := func(res *entry.Result, err error) {
-		if err != nil || res.Rejection != nil {
-			core.Retry(ids, h.n.Tick()+500)
-			return
-		}
-		core.Revoked(ids)
-	}
-	if err := h.n.ProposeAsync(node.LaneSystem, l.term, []entry.Part{{Machine: entry.MachineKV, Body: body}}, retry); err != nil {
-		retry(nil, err)
-		return
-	}
-	h.pumpSoon()
-}
-
-// renew answers one renewal on the leader, after a round that began when it came; ttl 0: there is no such lease.
-func (h *host) renew(id int64, done func(ttl int64, ok bool)) {
-	l := &h.lessor
-	if l.term == 0 {
-		done(0, false)
-		return
-	}
-	term, core := l.term, l.core
-	h.n.LinearizeAsync(term, func(err error) {
-		if err != nil || h.lessor.core != core {
-			done(0, false)
-			return
-		}
-		now := h.n.Tick()
-		ttl, state := core.Renew(id, now)
-		given, exists := h.n.KV().Lease(id)
-		switch {
-		case state == lease.Unknown && exists:
-			core.Add(given, now)
-			ttl = given.TTL
-		case state == lease.Live && !exists:
-			core.Revoked([]int64{id})
-			ttl = 0
-		}
-		done(ttl, true)
-	})
-	h.pumpSoon()
-}
 
 // owner is a client that holds one lease after the other, with a key attached to each, and keeps it alive.
 type owner struct {
@@ -196,35 +109,33 @@ func (o *owner) keep(id int64) {
 	}
 	w.after(time.Duration(o.ttl)*time.Second/5, func() { o.keep(id) })
 	h := w.hosts[r.IntN(len(w.hosts))]
-	if h.n == nil || h.paused {
+	if h.n == nil {
 		return
 	}
-	lead := w.byID[h.n.Status().Leader] // as far as the member that was asked knows
-	if lead == nil {
-		return
-	}
-	asked := w.now
-	w.after(w.net.latency(), func() {
-		if lead.n == nil || w.net.isCut(h, lead) {
+	n, asked := h.n, w.now
+	h.tasks.Go(func() {
+		ctx, cancel := h.tasks.Timeout(2 * time.Second)
+		defer cancel()
+		b, err := n.Call(ctx, ekv.CallLeaseKeepAlive, ekv.AppendLeaseID(nil, id))
+		if err != nil || o.id != id {
 			return
 		}
-		lead.syncClock()
-		lead.renew(id, func(ttl int64, ok bool) {
-			if !ok || o.id != id {
-				return
-			}
-			w.trace.add(w.now, "o%d ← %s lease.renew %d: %d", o.n, lead.name, id, ttl)
-			switch {
-			case ttl > 0:
-				o.protect(asked)
-			case w.now < o.until:
-				w.fail(LeaseLost, "%s says that lease %d is gone; its last renewal holds until %v", lead.name, id, o.until)
-			default:
-				o.granted = true
-				w.after(between(r, 0, time.Second), o.grant)
-				o.id = 0
-			}
-		})
+		left, err := ekv.DecodeLeaseTime(b)
+		if err != nil {
+			w.fail(WrongOutcome, "renewal through %s: %v", h.name, err)
+		}
+		w.trace.add(w.now, "o%d ← %s lease.renew %d: %d", o.n, h.name, id, left.Remaining)
+		switch {
+		case left.Remaining > 0:
+			w.rep.Renewed++
+			o.protect(asked)
+		case w.now < o.until:
+			w.fail(LeaseLost, "%s says that lease %d is gone; its last renewal holds until %v", h.name, id, o.until)
+		default:
+			o.granted = true
+			w.after(between(r, 0, time.Second), o.grant)
+			o.id = 0
+		}
 	})
 }
 

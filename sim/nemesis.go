@@ -1,84 +1,6 @@
 package sim
 
-import (
-	"time"
-
-	"github.com/holdfastdb/holdfast/entry"
-	em "github.com/holdfastdb/holdfast/entry/member"
-	"github.com/holdfastdb/holdfast/node"
-	"github.com/holdfastdb/holdfast/replica"
-)
-
-// Fault is a kind of trouble.
-type Fault string
-
-// The faults. A run allows a part of them, so that rare combinations also come up undisturbed by the rest.
-const (
-	Kill      Fault = "kill"      // the process ends; what it wrote to its files is still there
-	PowerLoss Fault = "powerloss" // the machine loses power: unsynced writes are lost, whole or by sectors
-	TornWrite Fault = "torn"      // power goes in the middle of a disk operation
-	BadDisk   Fault = "baddisk"   // syncs or writes fail for a while
-	Blackout  Fault = "blackout"  // all machines lose power at once
-	Partition Fault = "partition" // the hosts fall into two groups
-	OneWay    Fault = "oneway"    // nothing passes from one host to another, everything the other way
-	Isolate   Fault = "isolate"   // the leader is cut off
-	Pause     Fault = "pause"     // a process is not scheduled, the leader's most often
-	SlowDisk  Fault = "slowdisk"
-	SlowNet   Fault = "slownet"
-	Break     Fault = "break" // connections break and lose what is in flight
-	WallJump  Fault = "walljump"
-	ClockRate Fault = "clockrate"
-	Flush     Fault = "flush" // a store makes its state durable (no fault, but its moment matters)
-	Transfer  Fault = "transfer"
-	Members   Fault = "members"  // members are added as learners, promoted, removed
-	SmallLog  Fault = "smalllog" // little log is kept, so that members that were away need a snapshot
-	Compact   Fault = "compact"
-)
-
-// AllFaults are all kinds.
-var AllFaults = []Fault{Kill, PowerLoss, TornWrite, BadDisk, Blackout, Partition, OneWay, Isolate, Pause, SlowDisk, SlowNet, Break, WallJump,
-	ClockRate, Flush, Transfer, Members, SmallLog, Compact}
-
-// nemesis makes the trouble.
-type nemesis struct {
-	w       *World
-	allowed []Fault
-	mean    time.Duration // between two faults
-	logTail int64
-	segment int64
-	over    bool
-	joining *host // added, or being added, and not started yet
-	changed time.Duration
-}
-
-func (n *nemesis) init(w *World) {
-	n.w = w
-	w.net.init(w)
-	r := w.rFault
-	n.allowed = w.opt.Faults
-	if n.allowed == nil {
-		share := 0.3 + 0.7*r.Float64()
-		for _, f := range AllFaults {
-			if r.Float64() < share {
-				n.allowed = append(n.allowed, f)
-			}
-		}
-	}
-	n.mean = between(r, 200*time.Millisecond, 1200*time.Millisecond)
-	n.logTail, n.segment = 64<<20, 16<<10
-	if n.has(SmallLog) {
-		n.logTail, n.segment = 2<<10, 4<<10
-	}
-}
-
-func (n *nemesis) has(f Fault) bool {
-	for _, a := range n.allowed {
-		if a == f {
-			return true
-		}
-	}
-	return false
-}
+import "time"
 
 // step does one thing and plans the next.
 func (n *nemesis) step() {
@@ -86,7 +8,6 @@ func (n *nemesis) step() {
 		return
 	}
 	n.w.after(around(n.w.rFault, n.mean), n.step)
-	n.startJoined()
 	if len(n.allowed) > 0 {
 		n.w.rep.FaultCount++
 		n.do(n.allowed[n.w.rFault.IntN(len(n.allowed))])
@@ -144,14 +65,7 @@ func (n *nemesis) do(f Fault) {
 		if h.dying {
 			return
 		}
-		h.dying = true
-		h.disk.PowerOffAfter(r.IntN(6))
-		gen := h.gen
-		w.after(between(r, 200*time.Millisecond, 2*time.Second), func() {
-			if h.gen == gen {
-				h.crash(true)
-			}
-		})
+		n.tear(h)
 	case BadDisk:
 		h.breakDisk(r)
 	case Blackout:
@@ -227,11 +141,14 @@ func (n *nemesis) do(f Fault) {
 		}
 		w.trace.add(w.now, "%s flushes", h.name)
 	case Transfer:
-		lead.n.TransferAsync(h.id)
-		lead.pumpSoon()
-		w.trace.add(w.now, "%s → %s transfer asked for", lead.name, h.name)
+		n.transfer(lead, h)
 	case Members:
-		n.changeMembers(lead)
+		w.members.step()
+	case LoseDir:
+		w.members.lose(h)
+	case Stall, Moments: // these happen by themselves
+	case Away:
+		n.away(h, lead)
 	case SmallLog:
 		for _, h := range up { // what is truncated must be durable in the store first
 			if !h.paused {
@@ -243,102 +160,12 @@ func (n *nemesis) do(f Fault) {
 	}
 }
 
-// Clocks drift by at most this.
-const minRate, maxRate = 0.9, 1.1
-
 func (n *nemesis) cutFor(from, to *host, d time.Duration) {
 	if n.w.net.isCut(from, to) {
 		return
 	}
 	n.w.net.setCut(from, to, true)
 	n.w.after(d, func() { n.w.net.setCut(from, to, false) })
-}
-
-// changeMembers adds a member or removes one, one change at a time, down to a single voter and up to one more than at first.
-func (n *nemesis) changeMembers(lead *host) {
-	w, r := n.w, n.w.rFault
-	if lead.n == nil || n.joining != nil || w.now < n.changed {
-		return
-	}
-	n.changed = w.now + between(r, time.Second, 3*time.Second)
-	members := lead.n.Members()
-	if len(members) == 0 {
-		return // it has just joined and knows nobody
-	}
-	voters := 0
-	for _, m := range members {
-		if !m.Learner {
-			voters++
-		}
-	}
-	if voters == 1 || len(members) <= w.opt.Nodes && r.IntN(2) == 0 {
-		h := w.newHost()
-		n.joining = h
-		m := em.Member{ID: h.id, Name: h.name, PeerURLs: []string{"http://" + h.name + ":1"}, Nonce: h.id, Learner: true, AutoPromote: true}
-		w.trace.add(w.now, "%s add learner %s", lead.name, h.name)
-		n.change(lead, replica.AddLearner, h.id, &em.Part{Add: &em.Add{Member: m}}, func() {})
-		return
-	}
-	m := members[r.IntN(len(members))]
-	if m.ID == lead.id { // a leader does not remove itself, see node
-		for _, o := range members {
-			if o.ID != lead.id && !o.Learner {
-				lead.n.TransferAsync(o.ID)
-				lead.pumpSoon()
-				break
-			}
-		}
-		return
-	}
-	w.trace.add(w.now, "%s remove %s", lead.name, w.byID[m.ID].name)
-	gone, off := w.byID[m.ID], r.IntN(2) == 0
-	n.change(lead, replica.Remove, m.ID, &em.Part{Remove: &em.Remove{ID: m.ID}}, func() {
-		if off { // whoever removed it takes the machine away: nothing may depend on it any more
-			w.after(time.Millisecond, gone.retire)
-			if n.has(PowerLoss) && r.IntN(2) == 0 {
-				w.after(2*time.Millisecond, func() { lead.crash(true) })
-			}
-		}
-	})
-}
-
-// change proposes one change; done is called when it has been acknowledged.
-func (n *nemesis) change(lead *host, kind replica.ChangeKind, id uint64, part *em.Part, done func()) {
-	_ = lead.n.ChangeAsync(kind, id, part, func(res *entry.Result, err error) {
-		if err == nil && res.Rejection == nil {
-			done()
-		}
-	})
-	lead.pumpSoon()
-}
-
-// startJoined starts the host that was to be added once some member knows it; the answer to the change may be lost.
-func (n *nemesis) startJoined() {
-	j := n.joining
-	if j == nil {
-		return
-	}
-	for _, h := range n.running() {
-		peers := map[uint64]string{}
-		found := false
-		for _, m := range h.n.Members() {
-			if m.ID == j.id {
-				found = true
-			} else {
-				peers[m.ID] = node.HostPort(m.PeerURLs[0])
-			}
-		}
-		if found {
-			n.joining = nil
-			j.initialise(nil, peers)
-			j.start()
-			return
-		}
-	}
-	if n.w.now > n.changed+2*time.Second {
-		n.joining = nil // it was not added; should it be yet, it counts as a member that never came
-		j.removed = true
-	}
 }
 
 // heal ends all trouble for good.
@@ -354,12 +181,15 @@ func (n *nemesis) heal() {
 		for _, b := range w.hosts {
 			w.net.setCut(a, b, false)
 		}
-		if a.paused && a.n != nil {
+		if a.paused && a.on {
 			a.wake()
 		}
-		if a.dying && a.n != nil {
+		if a.on && a.n == nil && a.role.join { // those it asks may be no members any more
+			a.end()
+			w.after(time.Second, a.start)
+		}
+		if a.dying && a.on {
 			a.crash(true)
 		}
 	}
-	n.startJoined()
 }

@@ -1,10 +1,7 @@
 package sim
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/holdfastdb/holdfast/peer"
@@ -49,106 +46,6 @@ func (n *network) init(w *World) {
 	n.w, n.by, n.cut = w, map[linkKey]*link{}, map[[2]int]bool{}
 }
 
-// hostNet is a host's end of the network; it implements peer.Network.
-type hostNet struct {
-	h       *host
-	peers   map[uint64]bool
-	removed map[uint64]bool
-}
-
-func (n *hostNet) SetPeer(id uint64, _ string) {
-	if n.peers[id] {
-		return
-	}
-	n.peers[id] = true
-	to := n.h.w.byID[id]
-	if to == nil {
-		return // announced by the log before the simulation knows the host; it knows all of them
-	}
-	for lane := peer.LaneControl; lane <= peer.LaneForward; lane++ {
-		n.h.w.net.link(n.h, to, lane).dial()
-	}
-}
-
-func (n *hostNet) RemovePeer(id uint64) {
-	delete(n.peers, id)
-	n.removed[id] = true
-	w := n.h.w
-	for _, l := range w.net.links {
-		if l.from == n.h && l.to.id == id || l.to == n.h && l.from.id == id {
-			l.drop("peer removed")
-		}
-	}
-}
-
-func (n *hostNet) Send(to uint64, lane peer.Lane, frame []byte) bool {
-	h := n.h.w.byID[to]
-	if h == nil || !n.peers[to] {
-		return false
-	}
-	l := n.h.w.net.link(n.h, h, lane)
-	if !l.up || l.bytes+len(frame) > linkBytes {
-		return false
-	}
-	l.send(frame)
-	return true
-}
-
-func (n *hostNet) ConnectedFor(id uint64) int64 {
-	w := n.h.w
-	h := w.byID[id]
-	if h == nil {
-		return 0
-	}
-	out, in := w.net.link(n.h, h, peer.LaneControl), w.net.link(h, n.h, peer.LaneControl)
-	if !out.up || !in.up {
-		return 0
-	}
-	return int64(w.now - max(out.since, in.since))
-}
-
-// Traffic implements peer.Network: nothing here looks at graphs.
-func (n *hostNet) Traffic(uint64) *peer.Traffic { return nil }
-
-func (n *hostNet) Close() error { return nil }
-
-// SendStream takes the whole stream at once, as it would leave over time, and delivers it as a whole, cut short, or not at all.
-func (n *hostNet) SendStream(to uint64, write func(io.Writer) error, done func(error)) {
-	w, from, gen := n.h.w, n.h, n.h.gen
-	var buf bytes.Buffer
-	if err := write(&buf); err != nil {
-		done(err)
-		return
-	}
-	finish := func(err error) {
-		if from.gen == gen && from.n != nil {
-			done(err)
-			from.pumpSoon()
-		}
-	}
-	target := w.byID[to]
-	if target == nil {
-		done(fmt.Errorf("stream to %x: unknown member", to))
-		return
-	}
-	w.trace.add(w.now, "%s → %s snapshot stream of %d bytes", from.name, target.name, buf.Len())
-	tgen := target.gen
-	w.after(between(w.rNet, time.Millisecond, 80*time.Millisecond), func() {
-		if target.n == nil || target.gen != tgen || w.net.isCut(from, target) || w.net.isCut(target, from) {
-			w.after(between(w.rNet, time.Millisecond, time.Second), func() { finish(errors.New("connection lost")) })
-			return
-		}
-		b := buf.Bytes()
-		if w.rNet.IntN(10) == 0 {
-			b = b[:w.rNet.IntN(len(b))]
-		}
-		err := target.n.HandleStream(from.id, bytes.NewReader(b))
-		w.trace.add(w.now, "%s took snapshot stream from %s: %v", target.name, from.name, err)
-		target.pumpSoon()
-		w.after(w.net.latency(), func() { finish(err) })
-	})
-}
-
 func (n *network) isCut(from, to *host) bool { return n.cut[[2]int{from.at, to.at}] }
 
 // latency of one frame: a local network, now and then a hiccup.
@@ -181,14 +78,14 @@ func (l *link) dial() {
 	w, gen := l.w, l.from.gen
 	w.after(between(w.rNet, time.Millisecond, 60*time.Millisecond), func() {
 		l.dialing = false
-		if l.from.n == nil || l.up {
+		if !l.from.on || l.up {
 			return
 		}
-		if !l.from.net.peers[l.to.id] {
+		if l.from.n != nil && !l.wanted() {
 			return
 		}
 		// Nobody there, no way, or refused as removed: a process that lost that memory in a crash may let it in later.
-		if l.from.gen != gen || l.to.n == nil || l.to.net.removed[l.from.id] || w.net.isCut(l.from, l.to) || w.net.isCut(l.to, l.from) {
+		if l.from.gen != gen || l.from.n == nil || l.to.n == nil || !l.from.net.expects(l.to) || l.to.net.removed[l.from.id] || w.net.isCut(l.from, l.to) || w.net.isCut(l.to, l.from) {
 			l.dial()
 			return
 		}
@@ -259,9 +156,19 @@ func (l *link) drop(why string) {
 	l.w.trace.add(l.w.now, "%s ↛ %s %s: %s, %d frames lost", l.from.name, l.to.name, l.lane, why, len(l.queue))
 	l.up, l.stalled, l.queue, l.bytes = false, false, nil, 0
 	l.epoch++
-	if l.from.n != nil && l.from.net.peers[l.to.id] {
+	if l.from.n != nil && l.wanted() {
 		l.dial()
 	}
+}
+
+// wanted reports whether the sender has a member at the other end.
+func (l *link) wanted() bool {
+	for _, h := range l.from.net.peers { // any order: it is asked whether there is one
+		if h == l.to {
+			return true
+		}
+	}
+	return false
 }
 
 // resume lets what piled up before a cut go on.
@@ -316,6 +223,10 @@ func (n *network) wakes(h *host) {
 
 // hostGone breaks every connection of a host whose process ended. What it had sent may still arrive.
 func (n *network) hostGone(h *host) {
+	for _, lost := range h.asks {
+		n.w.after(between(n.w.rNet, time.Millisecond, time.Second), lost)
+	}
+	h.asks = nil
 	for _, l := range n.links {
 		switch {
 		case l.to == h:

@@ -35,7 +35,7 @@ func TestTreesHold(t *testing.T) {
 // TestLostAddsAreCaught: a member that acknowledges an add before it is durable, and so signs what may never have been. When all
 // lose power, an index that was given goes to another entry, and a checkpoint that was seen is of no log.
 func TestLostAddsAreCaught(t *testing.T) {
-	caught(t, Options{Trees: true, Quiet: true, Break: node.Break{AckBeforeSync: true}, Faults: []Fault{Blackout, PowerLoss}}, LostAdd, SplitView)
+	caught(t, Options{Trees: true, Quiet: true, Outside: true, Break: node.Break{AckBeforeSync: true}, Faults: []Fault{Blackout, PowerLoss}}, LostAdd, SplitView)
 }
 
 // TestTheBookOfALogSeesWhatIsWrong: what a door could tell that no log could explain.

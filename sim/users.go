@@ -43,6 +43,7 @@ type subject struct {
 	added, deleted bool                  // acknowledged
 	open           int                   // additions and deletions not answered
 	changes        int                   // how often something was asked for that ends its tokens
+	changing       int                   // and not answered: it may come yet
 	tokens         [][ei.TokenBytes]byte // acknowledged, and nothing asked for that ends them
 }
 
@@ -166,11 +167,12 @@ func (a *admin) choose(h *host) (part *ei.Part, answered func(accepted bool)) {
 		return &ei.Part{RoleDelete: &ei.RoleDelete{Name: s.name}}, answered
 	case s.user && k == 1:
 		s.changes, s.tokens = s.changes+1, nil
-		return &ei.Part{UserPassword: &ei.UserPassword{Name: s.name, Verifiers: verifiers(a.count)}}, nothing
+		s.changing++
+		return &ei.Part{UserPassword: &ei.UserPassword{Name: s.name, Verifiers: verifiers(a.count)}}, func(bool) { s.changing-- }
 	case s.user && k < 5:
 		if u := h.n.Ident().State().User(s.name); u != nil {
 			token := sha256.Sum256(fmt.Appendf(nil, "%d.%d", a.id, a.count))
-			certain, asked, changed := b.required, b.disables, s.changes
+			certain, asked, changed := b.required && s.changing == 0, b.disables, s.changes
 			return &ei.Part{TokenIssue: &ei.TokenIssue{User: s.name, Generation: u.Generation, Token: token, TTLMs: 3_600_000}}, func(ok bool) {
 				if ok && certain && b.disables == asked && s.changes == changed {
 					s.tokens = append(s.tokens, token)

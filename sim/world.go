@@ -2,8 +2,15 @@
 // it) over a network, disks and clocks that fail as the seed says, with clients whose histories are checked afterwards.
 // The same seed gives the same run to the last message, so a failure is replayed by its number.
 //
-// What is real: raft, the log and its recovery, snapshots, forwarding, the machines, the lease deadlines. What is not:
-// TCP, the disk, time, and the doors; those have tests of their own with real processes. It is never part of a server.
+// What is real: raft, the log and its recovery, snapshots, forwarding, the machines; Propose, Linearize and Call as the doors
+// call them; how a cluster begins, how members are added, join, are promoted and removed; the workers that end leases and
+// nodes of the v2 tree and forget old revisions. What works beside the loop runs as tasks that take turns (tasks.go), and the
+// loop itself can be overtaken in the middle. What is not real: TCP, the disk, time, and the doors; those have tests of their
+// own with real processes.
+//
+// What is asked: that the clients' histories have an order (history.go), that watches, leases, v2 nodes, users and logs keep
+// what was promised (check.go, lease.go, nodes.go, users.go, trees.go), and of the members themselves that no vote is taken
+// back, a term has one leader, states are equal and time does not go back (promises.go). It is never part of a server.
 package sim
 
 import (
@@ -16,7 +23,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	em "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/node"
 )
 
@@ -31,10 +37,14 @@ type Options struct {
 	Faults []Fault
 	// Users are managed, and asked for.
 	Users bool
+	// Learners are added at first and stay what they are; below zero: none.
+	Learners int
 	// Trees: transparency logs grow. Quiet: nobody uses the key space, so that what goes wrong shows elsewhere.
 	Trees, Quiet bool
 	// Break builds the nodes with a deliberate defect.
 	Break node.Break
+	// Outside judges only by what clients are told, not by what the members themselves show.
+	Outside bool
 	// TraceAll keeps every line of the trace instead of the last ones.
 	TraceAll bool
 }
@@ -60,7 +70,11 @@ type Report struct {
 	Crashes, FaultCount               int
 	// Entries of transparency logs that were acknowledged, and different checkpoints that were seen.
 	Added, Checkpoints int
-	Simulated          time.Duration
+	// Members that were added, promoted and removed through the API; data directories that were lost. Renewals of leases and
+	// nodes of the v2 tree that ran out; states that were compared.
+	Joined, Promoted, Removed, Lost int
+	Renewed, Expired, Compared      int
+	Simulated                       time.Duration
 }
 
 // Violation is a broken promise.
@@ -85,6 +99,11 @@ const (
 	LostAdd         = "lost add"         // an acknowledged index does not hold its entry, or was given twice
 	SplitView       = "split view"       // a checkpoint that was seen is not of the log that there is
 	Stuck           = "stuck"            // the cluster did not recover after the last fault was healed
+	VoteTaken       = "vote taken back"  // a member forgot or changed a vote that others know of
+	TwoLeaders      = "two leaders"      // of one term
+	TimeBack        = "time goes back"   // the stamp of an entry is below one before it
+	NodeLost        = "node lost"        // a node of the v2 tree went before its time
+	Membership      = "membership"       // a member at rest takes itself for something else than the others do
 	WrongOutcome    = "wrong outcome"    // a client was told something that cannot be
 )
 
@@ -99,7 +118,6 @@ type World struct {
 	// Separate streams, so that a change in one place does not shuffle everything else.
 	rFault, rNet, rDisk, rClient *rand.Rand
 
-	cluster uint64
 	hosts   []*host // every host there ever was; index = host.at
 	byID    map[uint64]*host
 	net     network
@@ -107,22 +125,24 @@ type World struct {
 	clients []*client
 	history history
 	feed    feedCheck
-	hashes  map[uint64]hashSeen
+	states  states
+	leaders map[uint64]*host // by term
 	leases  leaseBook
+	nodes   nodeBook
+	members membership
 	users   userBook
 	trees   treeBook
 	rep     Report
 }
 
-type hashSeen struct {
-	hash uint64
-	by   *host
-}
-
 // Run carries out one run. It replaces crypto/rand.Reader while it runs (raft draws its election timeouts there), so a
 // process does one run at a time.
-func Run(opt Options) *Report {
-	w := &World{opt: opt, byID: map[uint64]*host{}, hashes: map[uint64]hashSeen{}}
+func Run(opt Options) *Report { return play(opt, (*World).run) }
+
+// play carries out a plan in a new world.
+func play(opt Options, plan func(*World)) *Report {
+	w := &World{opt: opt, byID: map[uint64]*host{}, leaders: map[uint64]*host{},
+		states: states{at: map[uint64]stateSeen{}, by: map[uint64]*host{}}}
 	stream := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(opt.Seed, n)) }
 	w.rFault, w.rNet, w.rDisk, w.rClient = stream(1), stream(2), stream(3), stream(4)
 	var key [32]byte
@@ -143,7 +163,7 @@ func Run(opt Options) *Report {
 				w.rep.Failure = v
 			}
 		}()
-		w.run()
+		plan(w)
 	}()
 	w.rep.Trace, w.rep.TraceHash = w.trace.lines(), w.trace.sum.Sum64()
 	w.rep.Simulated = w.now
@@ -165,32 +185,45 @@ func (w *World) fail(kind, format string, a ...any) {
 // run is the plan of every run: a cluster comes up, works under faults, is healed, and must then come to rest in one
 // state that explains every answer given before.
 func (w *World) run() {
+	w.begin()
+	w.after(between(w.rFault, 0, 2*time.Second), w.nemesis.step)
+	w.runUntil(w.opt.Chaos, func() bool { return false })
+	w.finish()
+}
+
+// begin starts a cluster and those who use it.
+func (w *World) begin() {
 	r := w.rFault
 	if w.opt.Nodes == 0 {
-		w.opt.Nodes = 3 + 2*r.IntN(2)
+		w.opt.Nodes = []int{1, 1, 2, 3, 3, 3, 3, 5}[r.IntN(8)]
 	}
 	if w.opt.Chaos == 0 {
 		w.opt.Chaos = between(r, 8*time.Second, 30*time.Second)
 	}
 	w.rep.Nodes = w.opt.Nodes
-	w.cluster = r.Uint64()>>2 | 1
 	w.nemesis.init(w)
 	w.rep.Faults = w.nemesis.allowed
-	var members []em.Member
+	peers := map[string]string{}
 	for range w.opt.Nodes {
 		h := w.newHost()
-		members = append(members, em.Member{ID: h.id, Name: h.name, PeerURLs: []string{"http://" + h.name + ":1"}})
+		peers[h.name] = h.addr()
 	}
 	w.trace.add(w.now, "seed %d: %d nodes, faults %v", w.opt.Seed, w.opt.Nodes, w.nemesis.allowed)
 	for _, h := range w.hosts {
-		h.initialise(members, nil)
-		h.start()
+		if len(peers) > 1 {
+			h.role.peers = peers
+		}
+		w.after(between(r, 0, 300*time.Millisecond), h.start)
 	}
+	w.members.start(w)
 	w.startClients()
+	w.startNodes()
 	w.startUsers()
 	w.startTrees()
-	w.after(2*time.Second, w.nemesis.step)
-	w.runUntil(w.opt.Chaos, func() bool { return false })
+}
+
+// finish heals everything and judges.
+func (w *World) finish() {
 	w.nemesis.heal()
 	w.stopClients()
 	w.stopUsers()

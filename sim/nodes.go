@@ -1,0 +1,93 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/holdfastdb/holdfast/entry"
+	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	"github.com/holdfastdb/holdfast/machine/etcd2"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+// nodeBook is about nodes of the v2 tree that live for a time: none goes before it, and in the end all are gone.
+type nodeBook struct {
+	keepers []*keeper
+	lookup  etcd2.Lookup
+}
+
+// keeper sets one node again and again, each time for a while.
+type keeper struct {
+	w *World
+	n int
+	// ends are the cluster ticks at which its values' time is up, in the order in which they were asked for; 0: not known.
+	ends []int64
+}
+
+const keeperCount = 2
+
+func (w *World) startNodes() {
+	if w.opt.Quiet {
+		return
+	}
+	for i := range keeperCount {
+		k := &keeper{w: w, n: i}
+		w.nodes.keepers = append(w.nodes.keepers, k)
+		w.after(between(w.rClient, 0, time.Second), k.set)
+	}
+}
+
+func (k *keeper) path() []byte { return fmt.Appendf(nil, "/node/%d", k.n) }
+
+// set gives the node a new value and a new time.
+func (k *keeper) set() {
+	w, r := k.w, k.w.rClient
+	if w.nemesis.over {
+		return
+	}
+	w.after(between(r, 300*time.Millisecond, 6*time.Second), k.set)
+	h := w.hosts[r.IntN(len(w.hosts))]
+	if h.n == nil {
+		return
+	}
+	n, ttl, at := h.n, between(r, time.Second, 4*time.Second), len(k.ends)
+	k.ends = append(k.ends, 0)
+	part := &e2.Part{Kind: e2.Set, Path: k.path(), Value: strconv.AppendInt(nil, int64(at), 10), HasTTL: true, TTL: int64(ttl)}
+	w.trace.add(w.now, "k%d → %s %s", k.n, h.name, part)
+	h.tasks.Go(func() {
+		ctx, cancel := h.tasks.Timeout(3 * time.Second)
+		defer cancel()
+		parts, _ := h.permit(entry.Part{Machine: entry.MachineEtcd2, Body: e2.Append(nil, part)})
+		res, err := n.Propose(ctx, node.LaneKV, parts...)
+		if err == nil {
+			w.trace.add(w.now, "k%d ← %s %s@%d %s: %v", k.n, h.name, res.Pos, res.Term, part, res.Rejection)
+		}
+		if err == nil && res.Rejection == nil {
+			k.ends[at] = w.states.at[res.Pos.Index].tick + ttl.Milliseconds()
+		}
+	})
+}
+
+// look finds nodes that are gone from a member that showed them.
+func (b *nodeBook) look(h *host) {
+	for _, k := range b.keepers {
+		node, _, ok, err := h.n.Etcd2().Key(&b.lookup, k.path(), h.n.Tick)
+		if err != nil {
+			h.w.fail(Stopped, "%s reads %s: %v", h.name, k.path(), err)
+		}
+		was := h.nodes[k.n]
+		h.nodes[k.n] = string(node.Value)
+		if ok || was == "" {
+			continue
+		}
+		h.w.trace.add(h.w.now, "%s value %s of %s is gone at tick %d", h.name, was, k.path(), h.last.tick)
+		h.w.rep.Expired++
+		at, _ := strconv.Atoi(was)
+		// What was set after it may have come and gone between two looks.
+		if !slices.ContainsFunc(k.ends[at:], func(end int64) bool { return end <= h.last.tick }) {
+			h.w.fail(NodeLost, "%s has lost the value %s of %s at tick %d; its time is up at %d", h.name, was, k.path(), h.last.tick, k.ends[at])
+		}
+	}
+}
