@@ -27,6 +27,9 @@ fuzz: ## every fuzz test for T each: make fuzz T=30s [PKG=./wal]
 sim: ## the simulated cluster: make sim SEED=4711 replays one seed, make sim N=1000 runs many
 	@SEED='$(SEED)' N='$(N)' scripts/sim.sh
 
+mutants: ## break the core in 200 small ways and see the named test fail: make mutants [ONLY=wal/]
+	@go run ./internal/mutants -only '$(ONLY)' -results internal/mutants/RESULTS.md
+
 conformance: ## unmodified foreign clients against real nodes: make conformance [DOOR=kv] [QUICK=1]
 	@scripts/conformance.sh '$(DOOR)' '$(QUICK)'
 
@@ -39,5 +42,5 @@ bench: ## measured beside its peers: make bench [DOOR=kv] [ARGS='-api v2 -client
 clean: ## remove bin/ and build/
 	rm -rf bin build
 
-.PHONY: help build run test check golden fuzz sim conformance peers bench clean
+.PHONY: help build run test check golden fuzz sim mutants conformance peers bench clean
 .DEFAULT_GOAL := help

@@ -519,8 +519,9 @@ func snapshotSave(e *env) {
 	if e.holdfast == "" || e.err != nil {
 		return
 	}
-	if out, err := exec.Command(e.holdfast, "snapshot", "status", file).CombinedOutput(); err != nil {
-		e.failf("holdfast snapshot status: %w\n%s", err, out)
+	if out, err := exec.Command(e.holdfast, "snapshot", "restore", file, "--data", filepath.Join(e.dir, "never")).CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "holdfast import --from") {
+		e.failf("holdfast snapshot restore of etcd's file: %v\n%s", err, out)
 		return
 	}
 	restored, err := proctest.New(e.dir, proctest.Holdfast(e.holdfast), 1)
@@ -530,12 +531,12 @@ func snapshotSave(e *env) {
 	}
 	defer restored.Close()
 	node := restored.Nodes[0]
-	if out, err := exec.Command(e.holdfast, "snapshot", "restore", file, "--data", node.Dir, "--name", node.Name).CombinedOutput(); err != nil {
-		e.failf("holdfast snapshot restore: %w\n%s", err, out)
+	if out, err := exec.Command(e.holdfast, "import", "--from", file, "--data", node.Dir, "--name", node.Name).CombinedOutput(); err != nil {
+		e.failf("holdfast import: %w\n%s", err, out)
 		return
 	}
 	if err := restored.Run(); err != nil {
-		e.failf("start from the restored snapshot: %w", err)
+		e.failf("start from the imported snapshot: %w", err)
 		return
 	}
 	if out := e.okAt(node.KV, "get", e.k(""), "--prefix", "--keys-only"); strings.Count(out, e.prefix) != 50 {

@@ -70,6 +70,7 @@ func run(tools, bin, results string, quick bool) error {
 	s.step("the bucket beside the files", func() (string, error) {
 		return s.compare(bucket, "live", filepath.Join(dir, "live"), false)
 	})
+	s.step("a public log by the runbook", s.public)
 	s.step("both published anew", func() (string, error) { return s.anew(bucket) })
 	if db != nil && !quick {
 		s.step("MariaDB killed under load", func() (string, error) { return db.underLoad() })

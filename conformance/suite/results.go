@@ -1,4 +1,4 @@
-package main
+package suite
 
 import (
 	"fmt"
@@ -8,45 +8,42 @@ import (
 	"time"
 )
 
-const resultsHead = `# etcd's own suite
-
-Written by ` + "`make conformance DOOR=kv`" + ` (conformance/etcdsuite). etcd's tests/common at v3.7.3, unchanged, with the original etcdctl: one
-member plain, three with TLS, three with certificates they made themselves, as each test asks for. Left the original server,
-right this one under the name etcd. A run of some tests replaces their cells only.
-
-`
-
-// summary counts.
-func summary(all []result, took time.Duration) string {
+// Summary counts.
+func Summary(all []Result, took time.Duration) string {
 	n := map[string]int{}
 	for _, r := range all {
-		n[r.verdict]++
+		n[r.Verdict]++
 	}
-	return fmt.Sprintf("%d tests in %s\n%d passed, %d skipped, %d failed", len(all), took.Round(time.Second), n["passed"], n["skipped"], n["FAILED"])
+	return fmt.Sprintf("%d tests in %s\n%d passed, %d skipped, %d failed", len(all), took.Round(time.Second), n[Passed], n[Skipped], n[Failed])
 }
 
 // columns of the table after the test's name.
 var columns = []string{"original", "ours"}
 
-// writeResults writes the table of all tests of the suite, keeping the cells this run says nothing about.
-func writeResults(file string, names []string, against string, all []result, known map[string]string) error {
+// Write writes the table of the named tests under the head, keeping the cells that this run of one side, "original" or "ours",
+// says nothing about.
+func Write(file, head string, names []string, against string, all []Result, known Known) error {
 	old, err := os.ReadFile(file)
 	if err != nil && !os.IsNotExist(err) {
 		return err
 	}
 	cells := readResults(string(old))
 	for _, r := range all {
-		cell := r.verdict
+		cell := r.Verdict
 		switch {
-		case cell == "FAILED" && against == "ours" && known[r.name] != "":
-			cell = "fails: " + known[r.name]
-		case cell != "FAILED":
-			cell += fmt.Sprintf(" (%.0f s)", r.took.Seconds())
+		case cell == Failed && against == "ours" && known.Failing[r.Name] != "":
+			cell = "fails: " + known.Failing[r.Name]
+		case cell != Failed:
+			cell += fmt.Sprintf(" (%.0f s", r.Took.Seconds())
+			if r.Again {
+				cell += ", alone, after a failure beside others"
+			}
+			cell += ")"
 		}
-		if cells[r.name] == nil {
-			cells[r.name] = map[string]string{}
+		if cells[r.Name] == nil {
+			cells[r.Name] = map[string]string{}
 		}
-		cells[r.name][against] = cell
+		cells[r.Name][against] = cell
 	}
 	count := map[string]int{}
 	var table strings.Builder
@@ -65,7 +62,7 @@ func writeResults(file string, names []string, against string, all []result, kno
 		}
 		table.WriteString("\n")
 	}
-	text := fmt.Sprintf("%sPassed of %d: %d by etcd 3.7.3, %d by Holdfast.\n\n%s", resultsHead, len(names), count["original"], count["ours"], table.String())
+	text := fmt.Sprintf("%sPassed of %d: %d by etcd 3.7.3, %d by Holdfast.\n\n%s", head, len(names), count["original"], count["ours"], table.String())
 	return os.WriteFile(file, []byte(text), 0o644)
 }
 

@@ -1,4 +1,4 @@
-package main
+package suite
 
 import (
 	"context"
@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// The suite's servers listen at these ports, five for each member, whoever else does.
+// etcd's suites listen at these ports, five for each member and up to seven members, whoever else does.
 const (
 	firstPort = 20000
-	lastPort  = firstPort + 3*5 - 1
+	lastPort  = firstPort + 7*5 - 1
 )
 
-// portPatience is how long another run of the suite on this machine is waited for.
+// portPatience is how long another run of a suite on this machine is waited for.
 const portPatience = 2 * time.Minute
 
-// awaitPorts waits until the suite's ports are free. A test that cannot bind says nothing about the server.
-func awaitPorts(ctx context.Context) error {
+// AwaitPorts waits until the suites' ports are free. A test that cannot bind says nothing about the server.
+func AwaitPorts(ctx context.Context) error {
 	deadline := time.Now().Add(portPatience)
 	for {
 		taken := takenPort()

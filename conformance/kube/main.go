@@ -1,0 +1,106 @@
+// Command kube runs Kubernetes' API server, unmodified, on three Holdfast members: eight writers create objects over HTTPS while
+// watches follow them and the leader is killed with SIGKILL, twice. Whatever the API server said it created must be listed
+// afterwards, once and as it was created, and each watch must have told of it once. scripts/kube.sh builds the API server.
+//
+//	kube [-objects N] [-kills N] [-etcd PATH]
+//
+// With -etcd the members are that etcd: where the original does not pass, nothing is tested. It is no client library's test and
+// measures nothing. A run against Holdfast writes RESULTS-kube.md.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/holdfastdb/holdfast/internal/proctest"
+)
+
+// kinds are what is created, by turns. The API server answers watches of config maps from its own cache, and those of secrets, for
+// which apiServer.start switches the cache off, by a watch of ours for each.
+var kinds = []string{"configmaps", "secrets"}
+
+const namespace = "conformance"
+
+func main() {
+	objects := flag.Int("objects", 3000, "how many to create")
+	kills := flag.Int("kills", 2, "how often the leader is killed meanwhile")
+	bin := flag.String("holdfast", "bin/holdfast", "the server")
+	etcd := flag.String("etcd", "", "an etcd to run instead")
+	program := flag.String("apiserver", "build/suites/kube-apiserver", "where scripts/kube.sh put the API server")
+	results := flag.String("results", "conformance/RESULTS-kube.md", "where a run against Holdfast writes its table")
+	flag.Parse()
+	kind := proctest.Holdfast(*bin)
+	if *etcd != "" {
+		kind, *results = proctest.Etcd(*etcd), ""
+	}
+	if err := run(kind, *program, *results, *objects, *kills); err != nil {
+		fmt.Fprintln(os.Stderr, "kube conformance:", err)
+		os.Exit(1)
+	}
+}
+
+func run(kind proctest.Server, program, results string, objects, kills int) error {
+	if _, err := os.Stat(program); err != nil {
+		return fmt.Errorf("%w; run scripts/kube.sh", err)
+	}
+	dir, err := os.MkdirTemp("", "kube-conformance")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	defer cancel()
+	cluster, err := proctest.New(dir, kind, 3)
+	if err != nil {
+		return err
+	}
+	defer cluster.Close()
+	if err := cluster.Run(); err != nil {
+		return err
+	}
+	api, err := startAPI(ctx, program, filepath.Join(dir, "apiserver"), cluster.Endpoints())
+	if err != nil {
+		return err
+	}
+	defer api.Kill()
+
+	r := &report{}
+	made := &creation{api: api, want: objects}
+	var watches []*watch
+	r.step("watches begin", func() (string, error) {
+		if err := api.createNamespace(ctx, namespace); err != nil {
+			return "", err
+		}
+		for _, k := range kinds {
+			w, err := beginWatch(ctx, api, k)
+			if err != nil {
+				return "", err
+			}
+			watches = append(watches, w)
+		}
+		return "config maps through the API server's cache, secrets through none", nil
+	})
+	r.step(fmt.Sprintf("%d objects by %d writers, leader killed", objects, writers), func() (string, error) {
+		return made.run(ctx, cluster, kills)
+	})
+	for i, k := range kinds {
+		r.step("list "+k+" by pages at one revision", func() (string, error) { return made.listed(ctx, k) })
+		if i < len(watches) {
+			r.step("watch of "+k, func() (string, error) { return watches[i].finish(made.of(k)) })
+		}
+	}
+	r.step("each member by itself", func() (string, error) { return made.onEach(ctx, cluster) })
+	if results != "" {
+		if err := r.write(results); err != nil {
+			return err
+		}
+	}
+	if n := r.count(false); n > 0 {
+		return fmt.Errorf("%d of %d steps failed; the API server's last lines:\n%s", n, len(r.done), api.LogTail(15))
+	}
+	return nil
+}
