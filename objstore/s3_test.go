@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
@@ -70,6 +71,9 @@ func TestAFailedUploadIsToldAndEndsTheRest(t *testing.T) {
 				if strings.HasSuffix(r.URL.Path, "/o10") {
 					http.Error(w, "no", http.StatusForbidden)
 					return
+				}
+				if puts.Load() > 10 {
+					time.Sleep(100 * time.Millisecond) // the refusal is heard first, on a busy machine too
 				}
 			}
 			h.ServeHTTP(w, r)
