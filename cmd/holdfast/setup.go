@@ -81,7 +81,7 @@ func (c *config) setup(log *slog.Logger) (*setup, error) {
 		node: node.Config{Dir: c.data, ClientURLs: clientURLs(c, certs.forClients != nil), MemoryBytes: c.memory},
 		join: node.StartOptions{Name: c.name, PeerTLS: certs.members(), PeerCertificates: certs.membership(), Join: c.join},
 		door: doorkv.Options{QuotaBytes: quota(c.kvQuota),
-			MaxResultBytes: share.Answer, MaxFlightBytes: share.Flight, MaxCallBytes: share.Calls,
+			MaxResultBytes: share.Answer, MaxFlightBytes: share.Flight, MaxCallBytes: share.Calls, MaxLeaseBytes: share.Leases,
 			AuthToken: c.kvAuthToken, AuthTokenTTL: c.kvAuthTokenTTL, BcryptCost: c.kvBcryptCost, ReadFile: os.ReadFile,
 			ClientCertAuth: c.tlsCA != "", CORS: c.cors},
 		advise: func(err error) error { return advise(err, "--data", c.data) },

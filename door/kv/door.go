@@ -57,6 +57,9 @@ type Options struct {
 	ProgressInterval time.Duration
 	// MinLeaseTTL in seconds; shorter leases are lengthened. 0 = 2, which is etcd's at default election settings.
 	MinLeaseTTL int64
+	// MaxLeaseBytes bounds the memory of all leases, 128 bytes each: a grant beyond it is refused here, so members may differ.
+	// 0 = 8 MiB.
+	MaxLeaseBytes int64
 	// RequestTimeout ends a request whose client set no earlier deadline. 0 = 7 s, which is etcd's at default settings.
 	RequestTimeout time.Duration
 	// NoLeaderTimeout is how long a member may be without a leader before streams that require one are ended. 0 = 3 s.
@@ -105,6 +108,7 @@ func (o *Options) fill() {
 	setDefault(&o.MaxResultBytes, 16<<20)
 	setDefault(&o.MaxFlightBytes, 32<<20)
 	setDefault(&o.MaxCallBytes, 64<<20)
+	setDefault(&o.MaxLeaseBytes, 8<<20)
 	setDefault(&o.ProgressInterval, 10*time.Minute)
 	o.ProgressInterval = max(o.ProgressInterval, 100*time.Millisecond)
 	setDefault(&o.MinLeaseTTL, 2)
@@ -165,6 +169,7 @@ type reader interface {
 	Previous(key []byte, rev int64) (*ekv.KeyValue, error)
 	Recent(after int64) (evs []mkv.Event, upTo int64, ok bool, changed <-chan struct{})
 	Leases() []mkv.Lease
+	LeaseCount() int
 	Lease(id int64) (mkv.Lease, bool)
 	LeaseKeys(id int64) [][]byte
 	EachLeaseKey(id int64, fn func(key []byte) bool) error

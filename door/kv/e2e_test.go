@@ -526,6 +526,30 @@ func TestManyWatchersOfOneKey(t *testing.T) {
 	done.Wait()
 }
 
+// TestLeasesAreBoundedByMemory: every member has all leases in memory, and anybody may ask for one.
+func TestLeasesAreBoundedByMemory(t *testing.T) {
+	t.Parallel()
+	s := serve(t, door.Options{MaxLeaseBytes: 10 * 128})
+	c, ctx := s.client(t), context.Background()
+	var last clientv3.LeaseID
+	for range 5 {
+		must(c.Grant(ctx, 9_000_000_000))(t)
+	}
+	_, err := c.Grant(ctx, 3601)
+	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "there are 5 of 10; from half on each has 3600 s at most") {
+		t.Errorf("a long one: %v", err)
+	}
+	for range 5 {
+		last = must(c.Grant(ctx, 1000))(t).ID
+	}
+	_, err = c.Grant(ctx, 1000)
+	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "too many leases: there are 10") {
+		t.Errorf("the eleventh: %v", err)
+	}
+	must(c.Revoke(ctx, last))(t)
+	must(c.Grant(ctx, 1000))(t)
+}
+
 func TestLeases(t *testing.T) {
 	t.Parallel()
 	s := serve(t, door.Options{})

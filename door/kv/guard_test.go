@@ -107,6 +107,7 @@ func (fakeStore) Stats() *mkv.Stats             { return new(mkv.Stats) }
 func (fakeStore) Alarms() []ekv.AlarmState      { return nil }
 func (fakeStore) Size() (int64, int64)          { return 0, 0 }
 func (fakeStore) Leases() []mkv.Lease           { return nil }
+func (fakeStore) LeaseCount() int               { return 0 }
 func (fakeStore) Lease(int64) (mkv.Lease, bool) { return mkv.Lease{}, false }
 
 // serveFake serves m and returns a connection to it.

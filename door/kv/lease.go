@@ -10,6 +10,8 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	ei "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
@@ -38,8 +40,33 @@ func (s *leaseServer) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (
 	return &pb.LeaseGrantResponse{Header: s.d.pbHeader(res.Revision), ID: res.ID, TTL: res.TTL}, nil
 }
 
+// leaseCost is what a lease takes of every member's memory: its row in the machine and in the list the leader keeps its time by,
+// each in a table that may be half empty, and its place in a list of all that somebody asks for.
+const leaseCost = 128
+
+// crowdedTTL, in seconds, is the most a lease may ask for once half of the room for leases is taken: who takes the rest of it has
+// to come back for it, or loses it.
+const crowdedTTL = 3600
+
+// admitLease refuses a lease that there is no room for, here: members may have different room.
+func (d *Door) admitLease(ttl int64) error {
+	n, room := int64(d.kv.LeaseCount()), d.opts.MaxLeaseBytes/leaseCost
+	switch {
+	case n >= room:
+		return status.Errorf(codes.ResourceExhausted,
+			"etcdserver: too many leases: there are %d, which is all this server's memory allows; revoke some, or give it more", n)
+	case n >= room/2 && ttl > crowdedTTL:
+		return status.Errorf(codes.ResourceExhausted,
+			"etcdserver: too many leases for one of %d s: there are %d of %d; from half on each has %d s at most", ttl, n, room, crowdedTTL)
+	}
+	return nil
+}
+
 // grant proposes a lease, if there is room for one; id 0 has one chosen.
 func (d *Door) grant(ctx context.Context, id, ttl int64) (*ekv.GrantResult, error) {
+	if err := d.admitLease(ttl); err != nil {
+		return nil, err
+	}
 	if err := d.admitWrite(ctx, leaseOverhead); err != nil {
 		return nil, err
 	}

@@ -48,6 +48,8 @@ type Shares struct {
 	Keys, Filter int64
 	// Calls bounds calls that are open, with their headers, and watches.
 	Calls int64
+	// Leases bounds leases: every member has all of them in memory.
+	Leases int64
 	// Recent is for the newest events, which watchers are served from, Recent2 the same of the v2 tree and Nodes2 for its nodes.
 	Recent, Recent2, Nodes2 int64
 }
@@ -57,7 +59,7 @@ func Of(total int64) Shares {
 	limit := max(total-program-total/16, total/2)
 	return Shares{
 		GoLimit:  limit,
-		Cache:    limit / 4,
+		Cache:    limit/4 - limit/32,
 		Memtable: min(max(total/32, 4*mib), 8*mib),
 		Flight:   max(limit/8, 4*mib),
 		Lane:     max(limit/8, 4*mib),
@@ -65,6 +67,7 @@ func Of(total int64) Shares {
 		Keys:     limit / 8,
 		Filter:   limit / 32,
 		Calls:    limit / 8,
+		Leases:   limit / 32,
 		Recent:   min(limit/16, 8*mib),
 		Recent2:  min(limit/64, 4*mib),
 		Nodes2:   min(limit/32, 8*mib),
@@ -95,5 +98,5 @@ func ConnectionsOf(total int64, files int) Connections {
 
 // Held is the most that all holders have at a time.
 func (s Shares) Held() int64 {
-	return max(s.Cache, 3*s.Memtable) + s.Flight + s.Calls + s.Keys + s.Filter + s.Recent + s.Recent2 + s.Nodes2 + logTail + uncommitted
+	return max(s.Cache, 3*s.Memtable) + s.Flight + s.Calls + s.Leases + s.Keys + s.Filter + s.Recent + s.Recent2 + s.Nodes2 + logTail + uncommitted
 }

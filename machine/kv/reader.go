@@ -401,6 +401,13 @@ func (m *Machine) Leases() []Lease {
 	return all
 }
 
+// LeaseCount returns how many leases there are.
+func (m *Machine) LeaseCount() int {
+	m.gate.RLock()
+	defer m.gate.RUnlock()
+	return len(m.leases)
+}
+
 // Lease returns one lease.
 func (m *Machine) Lease(id int64) (Lease, bool) {
 	m.gate.RLock()
