@@ -169,7 +169,7 @@ func (s *server) openKV(steps *meter.Steps, leases *lease.Worker) error {
 	s.v2 = v2.New(s.node, v2.Options{RequestTimeout: opt.RequestTimeout, MaxRequestBytes: opt.MaxRequestBytes,
 		MaxListBytes: opt.MaxResultBytes, Resume: func(c net.Conn) { s.kv.Resume(c) },
 		Catalogue: func() (bool, uint64) { return s.kv.Catalogue() },
-		RootBasic: func(user, password string) (uint64, bool) { return s.kv.RootBasic(user, password) }})
+		RootBasic: func(host, user, password string) (uint64, bool) { return s.kv.RootBasic(host, user, password) }})
 	opt.V2, opt.V2Watchers, opt.Leases = s.v2.Handle, s.v2.Watchers, leases
 	s.kv = doorkv.New(s.node, opt)
 	var bound []string

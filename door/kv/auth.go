@@ -3,13 +3,17 @@ package kv
 import (
 	"context"
 	"encoding/base64"
+	"strings"
 
 	"go.etcd.io/etcd/api/v3/authpb"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
 	ei "github.com/holdfastdb/holdfast/entry/ident"
 	"github.com/holdfastdb/holdfast/node"
@@ -95,16 +99,15 @@ func (s *authServer) Authenticate(ctx context.Context, r *pb.AuthenticateRequest
 			return nil, rpctypes.ErrGRPCAuthNotEnabled
 		}
 		u := st.User(r.Name)
-		if u != nil && u.NoPassword {
-			return nil, errPasswordForNone
-		}
 		var hash []byte
-		if u != nil {
+		if u != nil && !u.NoPassword {
 			hash = u.Verifier(ei.Bcrypt)
 		}
-		switch ok, err := d.passwords.matches(d.bounded(ctx), hash, r.Password); {
+		switch ok, err := d.passwords.matches(d.bounded(ctx), hostOf(ctx), r.Name, hash, r.Password); {
 		case err != nil:
 			return nil, err
+		case u != nil && u.NoPassword:
+			return nil, errPasswordForNone
 		case !ok:
 			return nil, rpctypes.ErrGRPCAuthFailed
 		}
@@ -117,6 +120,25 @@ func (s *authServer) Authenticate(ctx context.Context, r *pb.AuthenticateRequest
 		}
 	}
 }
+
+// hostOf is the address a call came from, without its port. The JSON gateway calls from within this process and says on whose
+// behalf: who calls from elsewhere and says so is not believed.
+func hostOf(ctx context.Context) string {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return ""
+	}
+	if p.Addr.Network() == inProcess {
+		if v := metadata.ValueFromIncomingContext(ctx, "x-forwarded-for"); len(v) > 0 {
+			list := v[len(v)-1]
+			return strings.TrimSpace(list[strings.LastIndexByte(list, ',')+1:])
+		}
+	}
+	return port.HostOf(p.Addr)
+}
+
+// inProcess is the network of a net.Pipe.
+const inProcess = "pipe"
 
 // verifiers derives what the log keeps of a password: nothing but a hash leaves this function.
 func (s *authServer) verifiers(ctx context.Context, password string) ([]ei.Verifier, error) {

@@ -12,10 +12,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -134,14 +137,14 @@ func TestPasswords(t *testing.T) {
 		user, password string
 		want           bool
 	}{{"root", "rootpw", true}, {"root", "rootpw", true}, {"root", "x", false}, {"alice", "other", false}, {"bob", "", false}} {
-		revision, got := s.door.RootBasic(c.user, c.password)
+		revision, got := s.door.RootBasic("192.0.2.1", c.user, c.password)
 		if _, now := s.door.Catalogue(); got != c.want || got && revision != now {
 			t.Errorf("basic %s:%s is %v at revision %d", c.user, c.password, got, revision)
 		}
 	}
 	must(root.UserChangePassword(ctx, "root", "newroot"))(t)
-	_, old := s.door.RootBasic("root", "rootpw")
-	if _, ok := s.door.RootBasic("root", "newroot"); old || !ok {
+	_, old := s.door.RootBasic("192.0.2.1", "root", "rootpw")
+	if _, ok := s.door.RootBasic("192.0.2.1", "root", "newroot"); old || !ok {
 		t.Error("basic remembers a password that was changed")
 	}
 }
@@ -690,5 +693,97 @@ func TestSwitchedOffMeansNobodyIsAsked(t *testing.T) {
 	_, err := pb.NewKVClient(s.wire(t)).Put(with, &pb.PutRequest{Key: []byte("a/1")})
 	if status.Code(err) != codes.Unauthenticated {
 		t.Errorf("a token of before authentication was off: %v", err)
+	}
+}
+
+// TestARightPasswordBesideGuessers: two hundred guess from other addresses without a pause, at the user's name and at others.
+func TestARightPasswordBesideGuessers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("passwords at full price")
+	}
+	s := serve(t, door.Options{})
+	enableAuth(t, s)
+	from := func(host string) pb.AuthClient {
+		dial := func(ctx context.Context, addr string) (net.Conn, error) {
+			return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(host)}}).DialContext(ctx, "tcp", addr)
+		}
+		c := must(grpc.NewClient("passthrough:///"+s.addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(dial)))(t)
+		t.Cleanup(func() { c.Close() })
+		return pb.NewAuthClient(c)
+	}
+	median := func(host string) time.Duration {
+		c, took := from(host), make([]time.Duration, 9)
+		for i := range took {
+			began := time.Now()
+			must(c.Authenticate(context.Background(), &pb.AuthenticateRequest{Name: "alice", Password: "alicepw"}))(t)
+			took[i] = time.Since(began)
+		}
+		slices.Sort(took)
+		return took[len(took)/2]
+	}
+	alone := median("127.0.1.1")
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	var guesses atomic.Int64
+	for i := range 200 {
+		c, name := from(fmt.Sprintf("127.0.2.%d", i+1)), []string{"alice", "root", "nobody"}[i%3]
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				_, err := c.Authenticate(ctx, &pb.AuthenticateRequest{Name: name, Password: "guess"})
+				if err == nil {
+					t.Error("a guess was right")
+				}
+				guesses.Add(1)
+			}
+		})
+	}
+	for guesses.Load() < 3 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	for _, host := range []string{"127.0.1.1", "127.0.1.2"} {
+		if beside := median(host); beside > 4*alone {
+			t.Errorf("from %s a right password takes %v beside guessers, %v alone", host, beside, alone)
+		} else {
+			t.Logf("from %s %v, alone %v, %d guesses", host, beside, alone, guesses.Load())
+		}
+	}
+}
+
+// TestEveryNameCostsTheSame: who may not come in is told so after as long as it takes to compare a password.
+func TestEveryNameCostsTheSame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("passwords at full price")
+	}
+	s := serve(t, door.Options{})
+	root := enableAuth(t, s)
+	must(root.UserAddWithOptions(context.Background(), "cert", "", &clientv3.UserAddOptions{NoPassword: true}))(t)
+	c := pb.NewAuthClient(s.client(t).ActiveConnection())
+	least := func(f func()) time.Duration {
+		took := time.Hour
+		for range 4 {
+			began := time.Now()
+			f()
+			took = min(took, time.Since(began))
+		}
+		return took
+	}
+	for _, how := range []struct {
+		name string
+		ask  func(user string)
+	}{
+		{"Authenticate", func(user string) {
+			_, _ = c.Authenticate(context.Background(), &pb.AuthenticateRequest{Name: user, Password: "x"}) // refused
+		}},
+		{"Basic", func(user string) { s.door.RootBasic("192.0.2."+user, user, "x") }},
+	} {
+		known := least(func() { how.ask("root") })
+		for _, user := range []string{"nobody", "alice", "cert"} {
+			if took := least(func() { how.ask(user) }); took < known/2 {
+				t.Errorf("%s: %s takes %v, root %v", how.name, user, took, known)
+			}
+		}
 	}
 }

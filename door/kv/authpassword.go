@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"sync"
 
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"golang.org/x/crypto/bcrypt"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -17,11 +16,11 @@ import (
 )
 
 // passwords makes and compares bcrypt hashes. One of them takes a processor for tens of milliseconds, by design; so only half
-// of the processors do it at a time and the others wait, or anybody could stop the server by guessing.
+// of the processors do it at a time and the others wait, or anybody could stop the server by guessing. Who goes next: see guesses.
 type passwords struct {
-	cost  int
-	slots chan struct{}
-	dummy func() []byte
+	cost    int
+	guesses *guesses
+	dummy   func() []byte
 
 	// Basic authentication sends the password with every request. known remembers, under a hash with a secret of this
 	// process, which have matched which generation of a user.
@@ -37,7 +36,7 @@ func newPasswords(cost int) *passwords {
 	if cost < bcrypt.MinCost || cost > bcrypt.MaxCost {
 		cost = bcrypt.DefaultCost
 	}
-	p := &passwords{cost: cost, slots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), known: map[[sha256.Size]byte]uint64{}}
+	p := &passwords{cost: cost, guesses: newGuesses(max(1, runtime.GOMAXPROCS(0)/2)), known: map[[sha256.Size]byte]uint64{}}
 	p.dummy = sync.OnceValue(func() []byte {
 		hash, _ := bcrypt.GenerateFromPassword(nil, cost) // cannot fail: the cost is in range and nothing is not too long
 		return hash
@@ -46,21 +45,13 @@ func newPasswords(cost int) *passwords {
 	return p
 }
 
-func (p *passwords) enter(ctx context.Context) error {
-	select {
-	case p.slots <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return rpctypes.ErrGRPCRequestTooManyRequests
-	}
-}
-
-// hash derives the verifier of a password.
+// hash derives the verifier of a password, for somebody who may set it.
 func (p *passwords) hash(ctx context.Context, password string) ([]byte, error) {
-	if err := p.enter(ctx); err != nil {
+	end, err := p.guesses.enterExempt(ctx)
+	if err != nil {
 		return nil, err
 	}
-	defer func() { <-p.slots }()
+	defer end()
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), p.cost)
 	if err != nil { // longer than bcrypt can tell apart
 		return nil, status.Error(codes.Unknown, err.Error())
@@ -68,12 +59,14 @@ func (p *passwords) hash(ctx context.Context, password string) ([]byte, error) {
 	return hash, nil
 }
 
-// matches compares a password with a verifier; a nil one, of a user there is not, takes as long and matches nothing.
-func (p *passwords) matches(ctx context.Context, hash []byte, password string) (bool, error) {
-	if err := p.enter(ctx); err != nil {
+// matches compares the password that host gave for a user with a verifier; a nil one, of a user there is not or who has none, takes
+// as long and matches nothing. Too many that were wrong, from this host or for this user, have it wait and then fail.
+func (p *passwords) matches(ctx context.Context, host, user string, hash []byte, password string) (right bool, err error) {
+	end, err := p.guesses.enter(ctx, host, user)
+	if err != nil {
 		return false, err
 	}
-	defer func() { <-p.slots }()
+	defer func() { end(right) }()
 	if len(hash) == 0 {
 		_ = bcrypt.CompareHashAndPassword(p.dummy(), []byte(password+"x")) // for the time it takes
 		return false, nil
@@ -88,40 +81,50 @@ func (d *Door) Catalogue() (authEnabled bool, revision uint64) {
 	return st.Enabled, st.Revision
 }
 
-// RootBasic reports whether user is one with the role root and password is his: what HTTP Basic proves. revision is that of the
-// catalogue that says so, for the pass of a write (see propose). It may take as long as comparing a password does, once per
-// user and password. Safe for concurrent use.
-func (d *Door) RootBasic(user, password string) (revision uint64, ok bool) {
+// RootBasic reports whether user is one with the role root and password is his: what HTTP Basic proves. host is where the request
+// came from (port.Host). revision is that of the catalogue that says so, for the pass of a write (see propose). It takes as long as
+// comparing a password does, for every name, but for a user and a password that have matched before. Safe for concurrent use.
+func (d *Door) RootBasic(host, user, password string) (revision uint64, ok bool) {
 	st := d.users.State()
 	u := st.User(user)
-	if u == nil || u.NoPassword || !u.Has(ei.Root) {
-		return 0, false
+	if u != nil && d.passwords.matched(u, password) {
+		return st.Revision, u.Has(ei.Root)
 	}
-	return st.Revision, d.knows(u, password)
-}
-
-// knows compares a password of Basic authentication, which comes with every request, with a user's.
-func (d *Door) knows(u *mident.User, password string) bool {
-	p := d.passwords
-	text := append(p.secret[:len(p.secret):len(p.secret)], u.Name...)
-	// Which part of it is the name does not matter: no two users have a generation in common.
-	key := sha256.Sum256(append(append(text, 0), password...))
-	p.mu.Lock()
-	generation, ok := p.known[key]
-	p.mu.Unlock()
-	if ok && generation == u.Generation {
-		return true
+	var hash []byte
+	if u != nil && !u.NoPassword {
+		hash = u.Verifier(ei.Bcrypt)
 	}
 	ctx, cancel := context.WithTimeout(d.life, d.opts.RequestTimeout)
 	defer cancel()
-	if ok, err := p.matches(ctx, u.Verifier(ei.Bcrypt), password); err != nil || !ok {
-		return false
+	if right, err := d.passwords.matches(ctx, host, user, hash, password); err != nil || !right {
+		return 0, false
 	}
+	d.passwords.remember(u, password)
+	return st.Revision, u.Has(ei.Root)
+}
+
+// matched reports whether this password of Basic authentication, which comes with every request, was a user's before and still is.
+func (p *passwords) matched(u *mident.User, password string) bool {
+	key := p.keyOf(u, password)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	generation, ok := p.known[key]
+	return ok && generation == u.Generation
+}
+
+// remember has matched say so from now on.
+func (p *passwords) remember(u *mident.User, password string) {
+	key := p.keyOf(u, password)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.known) >= maxKnown {
 		clear(p.known)
 	}
 	p.known[key] = u.Generation
-	return true
+}
+
+func (p *passwords) keyOf(u *mident.User, password string) [sha256.Size]byte {
+	text := append(p.secret[:len(p.secret):len(p.secret)], u.Name...)
+	// Which part of it is the name does not matter: no two users have a generation in common.
+	return sha256.Sum256(append(append(text, 0), password...))
 }

@@ -227,7 +227,7 @@ func convert(ctx *fasthttp.RequestCtx) (*http.Request, error) {
 	}
 	body := ctx.Request.Body()
 	r := &http.Request{
-		Method: string(h.Method()), URL: u, RequestURI: uri, Host: string(h.Host()), RemoteAddr: ctx.RemoteAddr().String(),
+		Method: string(h.Method()), URL: u, RequestURI: uri, Host: string(h.Host()), RemoteAddr: remote(ctx),
 		Proto: string(h.Protocol()), ProtoMajor: 1, ProtoMinor: 1,
 		Header: make(http.Header), TLS: ctx.TLSConnectionState(),
 		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),

@@ -80,7 +80,7 @@ func serveMember(t *testing.T, how node.StartOptions, secure *tls.Config) (addr 
 	wg.Go(expire.New(n).Run)
 	var d *doorkv.Door
 	h := v2.New(n, v2.Options{Resume: func(c net.Conn) { d.Resume(c) }, Catalogue: func() (bool, uint64) { return d.Catalogue() },
-		RootBasic: func(user, password string) (uint64, bool) { return d.RootBasic(user, password) }})
+		RootBasic: func(host, user, password string) (uint64, bool) { return d.RootBasic(host, user, password) }})
 	d = doorkv.New(n, doorkv.Options{TLS: secure, V2: h.Handle, BcryptCost: 4})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -3,6 +3,7 @@ package v2
 import (
 	"github.com/valyala/fasthttp"
 
+	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
 	ei "github.com/holdfastdb/holdfast/entry/ident"
 )
@@ -27,7 +28,7 @@ func (h *Handler) allowed(ctx *fasthttp.RequestCtx) (a access, ok bool) {
 	if !ok || h.opts.RootBasic == nil {
 		return a, false
 	}
-	a.revision, ok = h.opts.RootBasic(user, password)
+	a.revision, ok = h.opts.RootBasic(port.Host(ctx), user, password)
 	return a, ok
 }
 

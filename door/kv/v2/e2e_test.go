@@ -346,7 +346,7 @@ func TestUsers(t *testing.T) {
 	t.Parallel()
 	on := false
 	s := serve(t, Options{Catalogue: func() (bool, uint64) { return on, 1 },
-		RootBasic: func(u, p string) (uint64, bool) { return 1, u == "root" && p == "a:b" }})
+		RootBasic: func(_, u, p string) (uint64, bool) { return 1, u == "root" && p == "a:b" }})
 	s.do("PUT /v2/keys/k value=v")
 	on = true
 	s.want("GET /v2/keys/k", `401 {"errorCode":110,"message":"The request requires user authentication","cause":"Insufficient credentials","index":0}`)
@@ -379,7 +379,7 @@ func TestAMemberThatHasNotHeard(t *testing.T) {
 		st := s.node.Ident().State()
 		return st.Enabled, st.Revision
 	}
-	s = serve(t, Options{Catalogue: catalogue, RootBasic: func(u, p string) (uint64, bool) {
+	s = serve(t, Options{Catalogue: catalogue, RootBasic: func(_, u, p string) (uint64, bool) {
 		_, revision := catalogue()
 		return revision, u == "root"
 	}})

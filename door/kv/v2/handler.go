@@ -22,7 +22,7 @@ type Options struct {
 	// never. Once they must, only HTTP Basic of a user for whom RootBasic says true, and at which revision, is let in: v2 has no
 	// users of its own here.
 	Catalogue func() (authEnabled bool, revision uint64)
-	RootBasic func(user, password string) (revision uint64, ok bool)
+	RootBasic func(host, user, password string) (revision uint64, ok bool)
 	// Resume serves further requests on a connection on which a watch has ended; it owns the connection and may block. Give
 	// it fasthttp's Server.ServeConn, and set that server's KeepHijackedConns. Nil: the connection is closed.
 	Resume func(net.Conn)

@@ -1,0 +1,291 @@
+package kv
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"net/netip"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+)
+
+// How many passwords may be compared. A host and a user's name each have a token bucket: a comparison takes a token of both, a right
+// password gives them back. A host that has been right about a user takes none of the user's, so that nobody can keep people out by
+// guessing at their names from elsewhere.
+const (
+	hostBurst, hostPerSecond = 20, 1
+	userBurst, userPerSecond = 100, 4
+	// maxGuesses bounds who waits, maxBuckets each kind of bucket and whom hosts have been right about.
+	maxGuesses = 1024
+	maxBuckets = 4096
+)
+
+// guesses decides whose password is compared next: of those whose buckets have a token, one from the host that has the most left,
+// and among equals who came last, because under a flood those who have waited long are about to give up. So a right password
+// waits for the comparisons under way, however many guess at it from other hosts.
+//
+// Names and hosts are kept as hashes with a secret of this process: they are the clients' to choose, at any length. A name that
+// nobody has gets its bucket too, or the wait would tell which names there are.
+type guesses struct {
+	now    func() time.Time
+	secret [32]byte
+
+	mu      sync.Mutex
+	free    int // comparisons that may begin
+	seq     uint64
+	waiting []*guess
+	hosts   map[uint64]*bucket
+	users   map[uint64]*bucket
+	right   map[uint64]struct{} // host and user of passwords that matched
+	wake    *time.Timer         // nil: nobody waits for a token
+}
+
+// guess is one that waits. guesses.mu guards it until ready is closed.
+type guess struct {
+	host, user, both uint64
+	exempt           bool // made by who may administer: for a new password nothing is guessed
+	seq              uint64
+	ready            chan struct{}
+	refused          bool
+}
+
+// bucket is a token bucket; tokens are as of at.
+type bucket struct {
+	tokens float64
+	at     time.Time
+}
+
+func newGuesses(slots int) *guesses {
+	g := &guesses{now: time.Now, free: slots, hosts: map[uint64]*bucket{}, users: map[uint64]*bucket{}, right: map[uint64]struct{}{}}
+	_, _ = rand.Read(g.secret[:]) // never fails: it stops the program instead
+	return g
+}
+
+// enter waits for a turn to compare a password of user that came from host, an address without its port; end gives it back and says
+// whether the password was right. Exactly one of end and err is nil.
+func (g *guesses) enter(ctx context.Context, host, user string) (end func(right bool), err error) {
+	host = network(host)
+	w := &guess{host: g.key(host), user: g.key(user), both: g.key(host, user)}
+	if err := g.wait(ctx, w); err != nil {
+		return nil, err
+	}
+	return func(right bool) { g.end(w, right) }, nil
+}
+
+// enterExempt is enter for who has the right to set a password.
+func (g *guesses) enterExempt(ctx context.Context) (end func(), err error) {
+	w := &guess{exempt: true}
+	if err := g.wait(ctx, w); err != nil {
+		return nil, err
+	}
+	return func() { g.end(w, false) }, nil
+}
+
+func (g *guesses) wait(ctx context.Context, w *guess) error {
+	g.mu.Lock()
+	g.seq++
+	w.seq, w.ready = g.seq, make(chan struct{})
+	g.waiting = append(g.waiting, w)
+	g.begin()
+	if len(g.waiting) > maxGuesses {
+		g.take(g.worst()).refuse()
+	}
+	g.mu.Unlock()
+	select {
+	case <-w.ready:
+	case <-ctx.Done():
+		g.mu.Lock()
+		for i, other := range g.waiting {
+			if other == w {
+				g.take(i).refuse()
+				break
+			}
+		}
+		g.mu.Unlock()
+		<-w.ready // it had its turn just now, or is refused
+	}
+	if w.refused {
+		return rpctypes.ErrGRPCRequestTooManyRequests
+	}
+	return nil
+}
+
+func (w *guess) refuse() {
+	w.refused = true
+	close(w.ready)
+}
+
+// begin gives free turns to those who wait. The caller holds mu.
+func (g *guesses) begin() {
+	now := g.now()
+	for g.free > 0 {
+		best, soonest := -1, time.Duration(0)
+		var most float64
+		for i, w := range g.waiting {
+			left, until := g.left(w, now)
+			if until > 0 {
+				if soonest == 0 || until < soonest {
+					soonest = until
+				}
+				continue
+			}
+			if best < 0 || left > most || left == most && w.seq > g.waiting[best].seq {
+				best, most = i, left
+			}
+		}
+		if best < 0 {
+			g.beginIn(soonest)
+			return
+		}
+		w := g.take(best)
+		if !w.exempt {
+			g.bucket(g.hosts, w.host, now, hostBurst, hostPerSecond).tokens--
+			if !g.trusted(w) {
+				g.bucket(g.users, w.user, now, userBurst, userPerSecond).tokens--
+			}
+		}
+		g.free--
+		close(w.ready)
+	}
+}
+
+// beginIn calls begin when somebody who waits has a token; 0: nobody waits for one. The caller holds mu.
+func (g *guesses) beginIn(d time.Duration) {
+	if g.wake != nil {
+		g.wake.Stop()
+		g.wake = nil
+	}
+	if d > 0 {
+		g.wake = time.AfterFunc(d, func() {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.begin()
+		})
+	}
+}
+
+// left returns what counts for w, and how long it still has to wait for a token. The caller holds mu.
+func (g *guesses) left(w *guess, now time.Time) (tokens float64, until time.Duration) {
+	if w.exempt {
+		return 3 * hostBurst, 0
+	}
+	host := g.bucket(g.hosts, w.host, now, hostBurst, hostPerSecond)
+	until = host.until(hostPerSecond)
+	if g.trusted(w) {
+		return host.tokens + hostBurst, until
+	}
+	user := g.bucket(g.users, w.user, now, userBurst, userPerSecond)
+	return host.tokens, max(until, user.until(userPerSecond))
+}
+
+func (g *guesses) trusted(w *guess) bool {
+	_, ok := g.right[w.both]
+	return ok
+}
+
+// worst is the place of the one that would have its turn last. The caller holds mu.
+func (g *guesses) worst() int {
+	now, worst := g.now(), 0
+	var least float64
+	for i, w := range g.waiting {
+		if left, _ := g.left(w, now); i == 0 || left < least {
+			worst, least = i, left
+		}
+	}
+	return worst
+}
+
+// take removes the guess at a place from those who wait. The caller holds mu.
+func (g *guesses) take(i int) *guess {
+	w, last := g.waiting[i], len(g.waiting)-1
+	g.waiting[i] = g.waiting[last]
+	g.waiting[last] = nil
+	g.waiting = g.waiting[:last]
+	return w
+}
+
+func (g *guesses) end(w *guess, right bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.free++
+	if right {
+		now := g.now()
+		g.bucket(g.hosts, w.host, now, hostBurst, hostPerSecond).tokens++
+		if !g.trusted(w) {
+			g.bucket(g.users, w.user, now, userBurst, userPerSecond).tokens++
+			if len(g.right) >= maxBuckets {
+				clear(g.right)
+			}
+			g.right[w.both] = struct{}{}
+		}
+	}
+	g.begin()
+}
+
+// bucket returns one as of now. The caller holds mu.
+func (g *guesses) bucket(of map[uint64]*bucket, key uint64, now time.Time, burst, perSecond float64) *bucket {
+	b := of[key]
+	if b == nil {
+		if len(of) >= maxBuckets {
+			forget(of, now, burst, perSecond)
+		}
+		b = &bucket{tokens: burst, at: now}
+		of[key] = b
+	}
+	b.fill(now, burst, perSecond)
+	return b
+}
+
+// forget drops the buckets that are full again, or all if there are none: who fills the table with addresses of his own gains
+// fewer guesses than he has addresses.
+func forget(of map[uint64]*bucket, now time.Time, burst, perSecond float64) {
+	for key, b := range of {
+		if b.fill(now, burst, perSecond); b.tokens >= burst {
+			delete(of, key)
+		}
+	}
+	if len(of) >= maxBuckets {
+		clear(of)
+	}
+}
+
+func (b *bucket) fill(now time.Time, burst, perSecond float64) {
+	b.tokens = min(burst, b.tokens+perSecond*now.Sub(b.at).Seconds())
+	b.at = now
+}
+
+// until is how long it takes to the next whole token, 0 if there is one.
+func (b *bucket) until(perSecond float64) time.Duration {
+	if b.tokens >= 1 {
+		return 0
+	}
+	return max(time.Duration((1-b.tokens)/perSecond*float64(time.Second)), time.Millisecond)
+}
+
+func (g *guesses) key(parts ...string) uint64 {
+	h := sha256.New()
+	h.Write(g.secret[:])
+	for _, p := range parts {
+		var n [8]byte
+		binary.LittleEndian.PutUint64(n[:], uint64(len(p)))
+		h.Write(n[:])
+		h.Write([]byte(p))
+	}
+	return binary.LittleEndian.Uint64(h.Sum(nil))
+}
+
+// network is whom a host's guesses are counted for: its address, or of IPv6 the /64 that one customer has to himself.
+func network(host string) string {
+	a, err := netip.ParseAddr(host)
+	if err != nil {
+		return host // a socket file, or a connection in this process
+	}
+	if a = a.Unmap().WithZone(""); a.Is4() {
+		return a.String()
+	}
+	p, _ := a.Prefix(64) // never fails for 64 bits of IPv6
+	return p.String()
+}

@@ -1,0 +1,34 @@
+package port
+
+import (
+	"net"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Host returns the address an HTTP request came from, without its port; of a socket file, what the system says of it. Of what came
+// through a Bridge it is the address of the HTTP/2 connection. Safe for concurrent use.
+func Host(ctx *fasthttp.RequestCtx) string {
+	if a := ctx.RemoteAddr(); a.Network() != "pipe" {
+		return HostOf(a)
+	}
+	return string(ctx.Request.Header.Peek("X-Forwarded-For")) // the Bridge has written it
+}
+
+// HostOf is an address without its port.
+func HostOf(a net.Addr) string {
+	s := a.String()
+	if host, _, err := net.SplitHostPort(s); err == nil {
+		return host
+	}
+	return s
+}
+
+// remote is where a request came from in the form net/http has it. The port of what came through a Bridge is not known.
+func remote(ctx *fasthttp.RequestCtx) string {
+	a := ctx.RemoteAddr()
+	if a.Network() != "pipe" {
+		return a.String()
+	}
+	return net.JoinHostPort(Host(ctx), "0")
+}
