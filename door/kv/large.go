@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strconv"
 	"sync"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 
-	ekv "github.com/holdfastdb/holdfast/entry/kv"
-
+	"github.com/holdfastdb/holdfast/door/kv/gateway"
 	"github.com/holdfastdb/holdfast/door/port"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 )
 
@@ -40,7 +43,7 @@ type holding struct {
 	bytes int64
 }
 
-func (h *holding) release() { h.once.Do(func() { h.port.AnswerGone(h.from, h.bytes) }) }
+func (h *holding) release() { h.once.Do(func() { h.port.AnswerSent(h.from, h.bytes) }) }
 
 // giveBack gives up an answer that is not sent after all; nil held no room.
 func (r *room) giveBack() {
@@ -64,6 +67,9 @@ func (d *Door) fit(from *port.From, taken, n int64) *room {
 		return nil
 	}
 	n = min(n, taken)
+	if from.Asks() {
+		n = min(2*n, taken) // it becomes JSON: half as long again, and a copy of that for a while
+	}
 	d.port.AnswerGone(from, taken-n)
 	return d.newRoom(from, n)
 }
@@ -93,10 +99,25 @@ func (d *Door) waitForRoom(ctx context.Context, from *port.From, n int64) error 
 // roomInterval is between two looks for room.
 const roomInterval = 5 * time.Millisecond
 
+// account is the one an answer is drawn from: of the connection a call came on or, of the gateway's calls, of the HTTP client's.
+func (d *Door) account(ctx context.Context) *port.From {
+	if from := client(ctx); from != nil {
+		return from
+	}
+	if p, ok := peer.FromContext(ctx); ok && p.Addr.Network() == inProcess {
+		if v := metadata.ValueFromIncomingContext(ctx, gateway.AskerKey); len(v) > 0 {
+			if n, err := strconv.ParseUint(v[len(v)-1], 10, 64); err == nil {
+				return d.port.Asker(n)
+			}
+		}
+	}
+	return nil
+}
+
 // withRoom runs read with what a small answer may hold and, should that not do, once more with all that any may, when there is
 // room for it. size is how large the answer is that was read. The room, nil for one that needs none, goes with the answer to marshal.
 func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error, size func() int64) (*room, error) {
-	from := client(ctx)
+	from := d.account(ctx)
 	small := min(smallAnswer, d.opts.MaxResultBytes)
 	if !d.port.TakeAnswer(from, small) {
 		tiny := min(crowdedAnswer, small)

@@ -1,10 +1,14 @@
 package kv
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"runtime"
 	"strings"
 	"testing"
@@ -225,4 +229,53 @@ func TestUntakenAnswersAreBounded(t *testing.T) {
 	if took := heap() - before; took > 40<<20 {
 		t.Errorf("%d MiB are held for 120 answers that nobody takes", took>>20)
 	}
+}
+
+// TestUntakenAnswersOfTheGatewayAreBounded: the same over HTTP/1.1, where an answer is JSON that the gRPC server knows nothing of. It
+// looks at this process's heap, so it runs alone.
+func TestUntakenAnswersOfTheGatewayAreBounded(t *testing.T) {
+	conn := serveReader(t, newFakeMember(), largeStore{fakeStore{newFakeEvents(100)}, 3 << 20}, Options{MaxResultBytes: 4 << 20})
+	ask := func(taken bool) net.Conn {
+		c, err := net.Dial("tcp", conn.Target())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		if !taken {
+			_ = c.(*net.TCPConn).SetReadBuffer(4 << 10) // the kernel would take more in
+		}
+		if _, err := fmt.Fprintf(c, "POST /v3/kv/range HTTP/1.1\r\nHost: localhost\r\nContent-Length: 14\r\n\r\n%s", `{"key":"YQ=="}`); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	whole := func() {
+		t.Helper()
+		c := ask(true)
+		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		r, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := io.Copy(io.Discard, r.Body); err != nil || n < 4<<20 || r.StatusCode != http.StatusOK {
+			t.Fatalf("%s, %d bytes: %v", r.Status, n, err)
+		}
+		c.Close()
+	}
+	whole()
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	for range 60 {
+		ask(false)
+	}
+	time.Sleep(1500 * time.Millisecond) // for what should not come; less than a stalled reader may take
+	if took := heap() - before; took > 60<<20 {
+		t.Errorf("%d MiB are held for 60 answers that nobody takes", took>>20)
+	}
+	whole() // and who takes his answer gets it
 }

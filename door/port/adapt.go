@@ -26,7 +26,9 @@ func Adapt(h http.Handler) fasthttp.RequestHandler {
 		// The handler gets a goroutine of its own, because fasthttp writes an answer only once its handler has returned.
 		x := &exchange{ctx: ctx, header: make(http.Header), pieces: make(chan []byte), done: make(chan struct{})}
 		x.live, x.cancel = context.WithCancel(context.Background())
-		go x.run(h, r.WithContext(x.live))
+		c := served(ctx)
+		numbered, end := c.port.askers.begin(x.live, c)
+		go x.run(h, r.WithContext(numbered), end)
 		x.answer()
 	}
 }
@@ -55,8 +57,9 @@ type exchange struct {
 	done   chan struct{}
 }
 
-func (x *exchange) run(h http.Handler, r *http.Request) {
+func (x *exchange) run(h http.Handler, r *http.Request, end func()) {
 	defer close(x.done)
+	defer end()
 	defer func() {
 		// One request's bug must not take the member down with it; the client sees that its answer is broken.
 		if recover() != nil {

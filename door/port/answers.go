@@ -6,7 +6,7 @@ import "time"
 const untakenPiece = 16 << 10
 
 // TakeAnswer takes n bytes for an answer of the gRPC server's from what answers may hold, or reports that they are not there. from is
-// the account of the client's connection, nil for a call from this process. A connection has two thirds of all at most, and one that
+// the account of the client's connection, nil for a call from this process on nobody's behalf. A connection has two thirds of all at most, and one that
 // is new leaves the last third to others. What was taken is to be given back (AnswerGone) when the transport is done with the answer.
 //
 // When there is no room, the connection is closed that holds the most of those whose clients have taken nothing for a while.
@@ -22,6 +22,9 @@ func (p *Port) TakeAnswer(from *From, n int64) bool {
 
 func (p *Port) tryAnswer(from *From, n int64) bool {
 	all, reserve := p.opts.AnswerBytes, int64(0)
+	if from != nil && from.asker != nil {
+		return from.asker.takeAnswer(n)
+	}
 	if from != nil {
 		i := from.of
 		i.mu.Lock()
@@ -44,9 +47,21 @@ func (p *Port) tryAnswer(from *From, n int64) bool {
 	return true
 }
 
+// AnswerSent is AnswerGone for an answer that the gRPC server's transport is done with. What is asked for on behalf of an HTTP/1.1
+// request is only then made into the answer that its client takes: that goes on holding it.
+func (p *Port) AnswerSent(from *From, n int64) {
+	if from == nil || from.asker == nil {
+		p.AnswerGone(from, n)
+	}
+}
+
 // AnswerGone gives back what TakeAnswer has taken, or a part of it. What a connection held when it was closed is given back then: the
 // transport frees nothing of it.
 func (p *Port) AnswerGone(from *From, n int64) {
+	if from != nil && from.asker != nil {
+		from.asker.returnAnswer(n)
+		return
+	}
 	if from != nil {
 		i := from.of
 		i.mu.Lock()
@@ -61,14 +76,20 @@ func (p *Port) AnswerGone(from *From, n int64) {
 
 // evictUntaken closes the connection that holds the most answers of those that have taken none since a time, in ns since 1970.
 func (p *Port) evictUntaken(since int64) {
-	var most *intake
+	var most int64
+	var cut func()
 	for _, i := range p.connections() {
-		if i.untaken(since) && (most == nil || i.answers.Load() > most.answers.Load()) {
-			most = i
+		if n := i.answers.Load(); n > most && i.untaken(since) {
+			most, cut = n, func() { _ = i.Conn.Close() } // the gRPC server notices
 		}
 	}
-	if most != nil {
-		_ = most.Conn.Close() // the gRPC server notices
+	for _, c := range p.requests() {
+		if n := c.answers.Load(); n > most && c.untaken(since) {
+			most, cut = n, c.cut
+		}
+	}
+	if cut != nil {
+		cut()
 	}
 }
 

@@ -66,6 +66,11 @@ type client struct {
 	opened  uint64 // second of the port's clock
 	large   uint64 // requests before that had drawn from the budget and came whole
 
+	answers   atomic.Int64 // bytes of answers held; written under answersMu
+	took      atomic.Int64 // when the client last took some, in ns since 1970
+	answersMu sync.Mutex
+	left      bool // the connection has ended: nothing is held for it any more. answersMu guards it.
+
 	leaving leaving
 	// lent is set while a stream has the connection instead of fasthttp; it tells whether the connection goes on.
 	lent chan bool
@@ -121,6 +126,7 @@ func (c *client) Read(p []byte) (int, error) {
 		c.head = c.head[n:]
 	} else {
 		if c.arrived == 0 {
+			c.answered(false)
 			if c.port.draining.Load() {
 				return 0, io.EOF
 			}
@@ -164,6 +170,9 @@ func (c *client) Write(p []byte) (int, error) {
 		c.mark(writing, c.port.now.Load())
 		n, err := c.Conn.Write(p[written:min(len(p), written+piece)])
 		written += n
+		if c.answers.Load() > 0 {
+			c.took.Store(time.Now().UnixNano())
+		}
 		if err != nil || written == len(p) {
 			c.mark(busy, 0)
 			return written, err

@@ -24,11 +24,12 @@ const relieveInterval = 5 * time.Millisecond
 // share. The gRPC server hands it to handlers as the peer's address. Its methods may be called from several goroutines.
 type From struct {
 	net.Addr
-	of *intake
+	of    *intake
+	asker *client // instead of of: see Asker
 }
 
 // RemoteAddr implements net.Conn; it is a From.
-func (i *intake) RemoteAddr() net.Addr { return &From{i.Conn.RemoteAddr(), i} }
+func (i *intake) RemoteAddr() net.Addr { return &From{Addr: i.Conn.RemoteAddr(), of: i} }
 
 // Hold takes n bytes for something that lasts as long as a call, or reports that there is no room: the connection holds half of
 // what there is already, or all is taken and none holds more than this one. Every n that was taken must be given back.

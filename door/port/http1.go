@@ -74,6 +74,7 @@ func (p *Port) serveHTTP1(c *client, as *secret) {
 		c.unwatch()
 	}
 	c.giveBack()
+	c.answered(true)
 	if c.lent != nil {
 		_ = conn.Close() // a stream had it last; otherwise fasthttp has closed it, or a handler has taken it
 	}

@@ -97,6 +97,7 @@ type Port struct {
 	cut      atomic.Int64  // when one was closed for its room, in ns since 1970
 	relieved atomic.Int64  // when somebody was last looked for who holds too much, in ns since 1970
 	draining atomic.Bool
+	askers   askers
 	stop     chan struct{} // closed by Shutdown
 	stopOnce sync.Once
 	runOnce  sync.Once

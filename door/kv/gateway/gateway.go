@@ -8,6 +8,7 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
@@ -15,7 +16,10 @@ import (
 	electiongw "go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb/gw"
 	lockgw "go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb/gw"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/holdfastdb/holdfast/door/port"
 )
 
 const (
@@ -23,6 +27,10 @@ const (
 	// oldPrefix was the gateway's in etcd 3.3; etcd still takes it for the new one.
 	oldPrefix = "/v3beta/"
 )
+
+// AskerKey is the metadata by which a call says for which HTTP request it is made (port.AskerOf). A client may send it as well: the
+// last value is the gateway's.
+const AskerKey = "holdfast-asker"
 
 // Prefixes of the paths the gateway answers.
 var Prefixes = []string{prefix, oldPrefix}
@@ -35,7 +43,14 @@ type Gateway struct {
 // New makes a gateway whose calls go over conn. conn stays the caller's to close.
 func New(conn *grpc.ClientConn) (*Gateway, error) {
 	// As etcd's, byte for byte of the meaning: proto names, zero fields left out, unknown fields of a request ignored.
-	mux := runtime.NewServeMux(runtime.WithMarshalerOption(runtime.MIMEWildcard, &runtime.HTTPBodyMarshaler{
+	asker := func(ctx context.Context, _ *http.Request) metadata.MD {
+		n, ok := port.AskerOf(ctx)
+		if !ok {
+			return nil
+		}
+		return metadata.Pairs(AskerKey, strconv.FormatUint(n, 10))
+	}
+	mux := runtime.NewServeMux(runtime.WithMetadata(asker), runtime.WithMarshalerOption(runtime.MIMEWildcard, &runtime.HTTPBodyMarshaler{
 		Marshaler: &runtime.JSONPb{
 			MarshalOptions:   protojson.MarshalOptions{UseProtoNames: true},
 			UnmarshalOptions: protojson.UnmarshalOptions{DiscardUnknown: true},

@@ -1,0 +1,105 @@
+package port
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// A handler of net/http may answer an HTTP/1.1 request by way of a call of this process's own gRPC server. Then the answer is in
+// memory until the HTTP client has taken it, long after the gRPC server's transport is done with it. So the call says on behalf of
+// which request it is made, and its answer is drawn for that request's connection.
+
+// askers are the requests that are being handled so.
+type askers struct {
+	mu   sync.Mutex
+	last uint64
+	by   map[uint64]*client // guarded by mu
+}
+
+// askerKey is the key of a request's number in its context.
+type askerKey struct{}
+
+// begin numbers a request. end is to be called when its handler has returned.
+func (a *askers) begin(ctx context.Context, c *client) (numbered context.Context, end func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.by == nil {
+		a.by = map[uint64]*client{}
+	}
+	a.last++
+	n := a.last
+	a.by[n] = c
+	return context.WithValue(ctx, askerKey{}, n), func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.by, n)
+	}
+}
+
+// AskerOf returns the number of the HTTP/1.1 request whose context this is, for Asker; false: it is none of a port's.
+func AskerOf(ctx context.Context) (uint64, bool) {
+	n, ok := ctx.Value(askerKey{}).(uint64)
+	return n, ok
+}
+
+// Asker returns the account of the connection of a request that is being handled, nil if it is not (any more). It is for answers
+// alone: TakeAnswer, AnswerSent, AnswerGone. Only a call from this process is to be believed which request it is made for.
+func (p *Port) Asker(n uint64) *From {
+	p.askers.mu.Lock()
+	defer p.askers.mu.Unlock()
+	c := p.askers.by[n]
+	if c == nil {
+		return nil
+	}
+	return &From{Addr: c.RemoteAddr(), asker: c}
+}
+
+// Asks reports whether this is the account of an HTTP/1.1 connection: see Asker. f may be nil.
+func (f *From) Asks() bool { return f != nil && f.asker != nil }
+
+// takeAnswer is tryAnswer for an HTTP/1.1 connection.
+func (c *client) takeAnswer(n int64) bool {
+	p, all, reserve := c.port, c.port.opts.AnswerBytes, int64(0)
+	c.answersMu.Lock()
+	defer c.answersMu.Unlock()
+	held := c.answers.Load()
+	if c.left || held > 0 && held+n > all/3*2 {
+		return false
+	}
+	if c.opened+settledAfter > p.now.Load() && n <= all/3*2 {
+		reserve = all / 3
+	}
+	if p.answers.Add(-n) < reserve {
+		p.answers.Add(n)
+		return false
+	}
+	if c.answers.Add(n) == n {
+		c.took.Store(time.Now().UnixNano())
+	}
+	return true
+}
+
+func (c *client) returnAnswer(n int64) {
+	c.answersMu.Lock()
+	defer c.answersMu.Unlock()
+	n = min(n, c.answers.Load()) // the connection may have ended
+	c.answers.Add(-n)
+	c.port.answers.Add(n)
+}
+
+// answered gives back what the connection's answers held: they have been written, or with left nobody will.
+func (c *client) answered(left bool) {
+	if !left && c.answers.Load() == 0 {
+		return
+	}
+	c.answersMu.Lock()
+	defer c.answersMu.Unlock()
+	c.left = left
+	c.port.answers.Add(c.answers.Swap(0))
+}
+
+// untaken reports whether an answer is being written of which the client has taken nothing since a time, in ns since 1970.
+func (c *client) untaken(since int64) bool {
+	return c.answers.Load() > 0 && c.state.Load()&3 == writing && c.took.Load() < since
+}
