@@ -194,13 +194,21 @@ func (c *client) resume(rest io.Reader) error {
 
 // served is the connection a request came on.
 func served(ctx *fasthttp.RequestCtx) *client {
+	if c := clientOf(ctx); c != nil {
+		return c
+	}
+	panic("this request did not come through a port")
+}
+
+// clientOf is served, nil for a request that did not come through a port.
+func clientOf(ctx *fasthttp.RequestCtx) *client {
 	switch c := ctx.Conn().(type) {
 	case *client:
 		return c
 	case *secret:
 		return &c.client
 	}
-	panic("this request did not come through a port")
+	return nil
 }
 
 // Close implements net.Conn. A connection a handler had taken is counted out.

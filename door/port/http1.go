@@ -138,6 +138,44 @@ func (p *Port) handle(ctx *fasthttp.RequestCtx) {
 		ctx.Response.SetConnectionClose()
 	}
 	p.opts.HTTP1(ctx)
+	p.holdBody(ctx)
+}
+
+// holdBody draws what a handler has made from what answers may hold, beyond what was drawn before it was made (HoldAnswer, Asker), or
+// drops it: the client may take it at any time, or never.
+func (p *Port) holdBody(ctx *fasthttp.RequestCtx) {
+	if ctx.Response.IsBodyStream() || ctx.Hijacked() {
+		return // it comes in pieces
+	}
+	n := int64(len(ctx.Response.Body()))
+	if n <= freeBody {
+		return
+	}
+	c := served(ctx)
+	if more := n - c.answers.Load(); more <= 0 || p.TakeAnswer(&From{asker: c}, more) {
+		return
+	}
+	ctx.Response.Reset()
+	ctx.Response.Header.Set("Retry-After", "1")
+	answer(ctx, fasthttp.StatusServiceUnavailable, "too many answers that nobody takes")
+}
+
+// freeBody is what an answer may hold without being counted: about what its connection has in buffers anyway.
+const freeBody = 4 << 10
+
+// HoldAnswer draws n bytes for the answer that is being made to a request, before it is made, or reports that there is no room. What
+// the answer does not need can be given back (AnswerUnused); the rest is held until it is written. A request that did not come
+// through a port has all the room it wants.
+func HoldAnswer(ctx *fasthttp.RequestCtx, n int64) bool {
+	c := clientOf(ctx)
+	return c == nil || c.port.TakeAnswer(&From{asker: c}, n)
+}
+
+// AnswerUnused gives back a part of what HoldAnswer has drawn.
+func AnswerUnused(ctx *fasthttp.RequestCtx, n int64) {
+	if c := clientOf(ctx); c != nil {
+		c.returnAnswer(n)
+	}
 }
 
 // ambiguous says what is wrong with a request whose end, or whose addressee, two servers might see differently. The parser

@@ -45,6 +45,7 @@ func start(t *testing.T, tls *tls.Config, opts Options) *stand {
 		}
 		fmt.Fprintf(w, "%s %s %s", r.Proto, r.Header.Get("X-Test"), b)
 	})
+	mux.HandleFunc("/large", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 8<<20)) }) // all of it or none
 	mux.HandleFunc("/stream", func(w http.ResponseWriter, r *http.Request) {
 		for i := range 3 {
 			fmt.Fprintf(w, "line %d\n", i)

@@ -1,6 +1,9 @@
 package port
 
 import (
+	"io"
+	"net"
+	"strings"
 	"testing"
 	"time"
 )
@@ -24,5 +27,38 @@ func TestNoRoomIsSaidAtOnce(t *testing.T) {
 	}
 	if took := time.Since(began); took > 10*evictPatience {
 		t.Errorf("20 refusals took %s", took)
+	}
+}
+
+// TestUntakenBodies: answers over HTTP/1.1 that nobody takes are dropped beyond a bound, and who takes his gets it.
+func TestUntakenBodies(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil, Options{AnswerBytes: 32 << 20})
+	for range 40 {
+		c := s.dial()
+		_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
+		if _, err := io.WriteString(c, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for began := time.Now(); s.writers() < 2; time.Sleep(time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("%d write", s.writers())
+		}
+	}
+	time.Sleep(200 * time.Millisecond) // the others, too, have their answers made
+	var held int64
+	for _, c := range s.requests() {
+		held += c.answers.Load()
+	}
+	if held == 0 || held > 32<<20 || s.answers.Load() != 32<<20-held {
+		t.Errorf("%d bytes are held, %d are left", held, s.answers.Load())
+	}
+	began := time.Now()
+	for answer := ""; !strings.Contains(answer, "200 OK"); answer = s.ask("GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n") {
+		if time.Since(began) > 4*stallGrace {
+			t.Fatalf("after %v: %.100q", time.Since(began), answer)
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }

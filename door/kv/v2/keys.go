@@ -2,12 +2,15 @@ package v2
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
 	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
 	"github.com/holdfastdb/holdfast/machine/etcd2"
@@ -84,11 +87,16 @@ func (h *Handler) read(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acce
 		s.body = append(s.body[:0], `{"action":"get","node":`...)
 		s.body = append(appendNode(s.body, &n, true), '}', '\n')
 	default:
-		l := listing{body: s.body[:0], open: s.dirs[:0]}
-		l.begin()
-		index, err = h.tree.List(path, s.req.recursive, h.node.Tick(), h.opts.MaxListBytes, l.visit)
-		l.end()
-		s.body, s.dirs = l.body, l.open
+		small := min(smallList, h.opts.MaxListBytes)
+		if index, err = h.list(s, path, small); errors.Is(err, etcd2.ErrTooLarge) && small < h.opts.MaxListBytes {
+			room := 2 * h.opts.MaxListBytes // the list, and what is sent of it
+			if !waitForRoom(ctx, h.bounded(), room) {
+				h.failed(ctx, s, node.ErrOverloaded)
+				return true
+			}
+			index, err = h.list(s, path, h.opts.MaxListBytes)
+			port.AnswerUnused(ctx, room-min(2*int64(len(s.body)), room))
+		}
 	}
 	switch {
 	case !h.stands(a): // not even that there is no such key may be told
@@ -100,6 +108,31 @@ func (h *Handler) read(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acce
 	}
 	stats.Gets.Add(1)
 	h.answer(ctx, s, fasthttp.StatusOK, index)
+	return true
+}
+
+// smallList is how much keys and values of a list may be without asking for room first.
+const smallList = 256 << 10
+
+// list makes the answer to a GET of a directory.
+func (h *Handler) list(s *scratch, path []byte, maxBytes int64) (index uint64, err error) {
+	l := listing{body: s.body[:0], open: s.dirs[:0]}
+	l.begin()
+	index, err = h.tree.List(path, s.req.recursive, h.node.Tick(), maxBytes, l.visit)
+	l.end()
+	s.body, s.dirs = l.body, l.open
+	return index, err
+}
+
+// waitForRoom waits for room for an answer of n bytes until the end of bound.
+func waitForRoom(ctx *fasthttp.RequestCtx, bound context.Context, n int64) bool {
+	for !port.HoldAnswer(ctx, n) {
+		select {
+		case <-bound.Done():
+			return false
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
 	return true
 }
 
