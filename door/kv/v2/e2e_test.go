@@ -269,6 +269,14 @@ func TestWatch(t *testing.T) {
 	if !strings.Contains(a.body, `"value":"2"`) || a.header.Get("X-Etcd-Index") == "5" {
 		t.Errorf("the event at 5: %v, %v", a, a.header)
 	}
+	// A directory that is gone is told to watches at all paths that begin with its name, as by etcd.
+	s.do("PUT /v2/keys/h/1 value=1")
+	gone := s.handler.tree.Index() + 1
+	s.do("DELETE /v2/keys/h?recursive=true")
+	for _, path := range []string{"/h/1", "/hi", "/hi/j"} {
+		s.want(fmt.Sprintf("GET /v2/keys%s?wait=true&waitIndex=%d", path, gone), fmt.Sprintf(`200 {"action":"delete","node":{"key":"/h","dir":true,`+
+			`"modifiedIndex":%d,"createdIndex":%d},"prevNode":{"key":"/h","dir":true,"modifiedIndex":%d,"createdIndex":%d}}`, gone, gone-1, gone-1, gone-1))
+	}
 	for i := range 1100 {
 		s.do(fmt.Sprintf("PUT /v2/keys/x value=%d", i))
 	}

@@ -2,6 +2,7 @@ package v2
 
 import (
 	"bytes"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -284,13 +285,14 @@ func removesDir(e *etcd2.Event) bool {
 }
 
 // inHistory tells whether an event of the history is one w waits for. It is etcd's rule, which differs from that for
-// watches that wait already: a recursive watch sees hidden nodes here.
+// watches that wait already: a recursive watch sees hidden nodes here, and a directory that is gone concerns every watch whose path
+// begins with its name, "/ab/c" when "/a" is gone (etcd 3.4 compares without a slash; EventHistory.scan).
 func (w *watch) inHistory(e *etcd2.Event) bool {
 	if e.Refresh {
 		return false
 	}
 	path := e.Node.Path
-	return string(path) == w.path || w.recursive && isBelow(path, []byte(w.path)) || removesDir(e) && isBelow([]byte(w.path), path)
+	return string(path) == w.path || w.recursive && isBelow(path, []byte(w.path)) || removesDir(e) && strings.HasPrefix(w.path, string(path))
 }
 
 // isBelow tells whether path lies below dir.
