@@ -188,7 +188,7 @@ func TestEtcdFileAndBack(t *testing.T) {
 					t.Fatalf("seed %d, %s: at revision %d:\n%s\n%s", seed, when, at, a, b)
 				}
 			}
-			if a, b := fmt.Sprint(n.KV().Leases()), fmt.Sprint(again.KV().Leases()); a != b {
+			if a, b := leasesOf(n), leasesOf(again); a != b {
 				t.Fatalf("seed %d, %s: leases %s, %s", seed, when, a, b)
 			}
 			a, _ := n.KV().Size()
@@ -289,4 +289,13 @@ func (f *fullDisk) Free(dir string) (uint64, error) {
 		return 1 << 20, nil
 	}
 	return 1 << 40, nil
+}
+
+// leasesOf lists ids and times of leases.
+func leasesOf(n *Node) string {
+	var b strings.Builder
+	for _, l := range n.KV().Leases() {
+		fmt.Fprintln(&b, l.ID, l.TTL)
+	}
+	return b.String()
 }

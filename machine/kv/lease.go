@@ -17,14 +17,20 @@ type leaseWrite struct {
 	revoked bool
 }
 
+// granted is a lease for readers. grant is its number in the order in which this process learned of leases.
+type granted struct {
+	ttl   int64 // seconds
+	grant uint64
+}
+
 // leaseTTL looks a lease up as this entry left it. Apply goroutine only.
 func (m *Machine) leaseTTL(id int64) (ttl int64, ok bool) {
 	if i, changed := m.leaseNow[id]; changed {
 		w := &m.leaseLog[i]
 		return w.ttl, !w.revoked
 	}
-	ttl, ok = m.leases[id]
-	return ttl, ok
+	l, ok := m.leases[id]
+	return l.ttl, ok
 }
 
 // logLease records a grant or revoke. Apply goroutine only.
@@ -143,7 +149,8 @@ func (m *Machine) publishLeases() {
 		if w := &m.leaseLog[i]; w.revoked {
 			delete(m.leases, w.id)
 		} else {
-			m.leases[w.id] = w.ttl
+			m.grants++
+			m.leases[w.id] = granted{w.ttl, m.grants}
 		}
 	}
 	m.leaseLog, m.leaseNow = m.leaseLog[:0], nil
@@ -151,10 +158,12 @@ func (m *Machine) publishLeases() {
 	m.wake(&m.leaseChanged)
 }
 
-func loadLeases(st store.Reader) (map[int64]int64, error) {
-	leases := map[int64]int64{}
+// loadLeases reads them all. grants is counted on: whoever knew a lease before cannot tell whether it is the same one.
+func loadLeases(st store.Reader, grants *uint64) (map[int64]granted, error) {
+	leases := map[int64]granted{}
 	err := eachLease(st, func(l Lease) error {
-		leases[l.ID] = l.TTL
+		*grants++
+		leases[l.ID] = granted{l.TTL, *grants}
 		return nil
 	})
 	return leases, err

@@ -58,8 +58,9 @@ type Machine struct {
 
 	// Published state. Written by the apply goroutine while the gate is closed, and read by it at any time.
 	pub      sums
-	leases   map[int64]int64 // id → TTL in seconds
-	leaseGen uint64          // counts changes of leases
+	leases   map[int64]granted
+	grants   uint64 // counts leases this process has learned of
+	leaseGen uint64 // counts changes of leases
 	alarms   []ekv.AlarmState
 	feed     feed
 
@@ -105,7 +106,7 @@ func (m *Machine) Load(st store.Store) error {
 			return err
 		}
 	}
-	leases, err := loadLeases(st)
+	leases, err := loadLeases(st, &m.grants)
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,9 @@ var (
 // Lease is what readers see of one lease: its id, granted TTL in seconds.
 type Lease struct {
 	ID, TTL int64
+	// Grant tells leases with one ID apart, of which one was revoked and the other granted afterwards. It means nothing to another
+	// process, nor after a Load.
+	Grant uint64
 }
 
 // Revision returns the current revision and the compacted revision (0 = never compacted). A fresh store is at revision 1.
@@ -388,8 +391,8 @@ func (p *pinned) txn(t *ekv.Txn, path *[]bool, b *budget) (*ekv.TxnResult, error
 func (m *Machine) Leases() []Lease {
 	m.gate.RLock()
 	all := make([]Lease, 0, len(m.leases))
-	for id, ttl := range m.leases { // any order: sorted below
-		all = append(all, Lease{id, ttl})
+	for id, l := range m.leases { // any order: sorted below
+		all = append(all, Lease{id, l.ttl, l.grant})
 	}
 	m.gate.RUnlock()
 	slices.SortFunc(all, func(a, b Lease) int {
@@ -412,8 +415,8 @@ func (m *Machine) LeaseCount() int {
 func (m *Machine) Lease(id int64) (Lease, bool) {
 	m.gate.RLock()
 	defer m.gate.RUnlock()
-	ttl, ok := m.leases[id]
-	return Lease{id, ttl}, ok
+	l, ok := m.leases[id]
+	return Lease{id, l.ttl, l.grant}, ok
 }
 
 // LeaseKeys returns the keys attached to a lease in order; none if it does not exist or the store cannot be read.

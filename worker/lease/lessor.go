@@ -17,6 +17,7 @@ type Lessor struct {
 
 type lease struct {
 	id, ttl  int64 // ttl in seconds
+	grant    uint64
 	deadline int64
 	slot     int  // in queue, -1 while its revocation is under way
 	over     bool // handed out by Due once: never renewed again in this term
@@ -49,14 +50,19 @@ func (l *Lessor) Sync(all []mkv.Lease, now int64) {
 	}
 }
 
-// Add learns of one lease, with its full time from now. A lease that is known keeps its deadline.
-func (l *Lessor) Add(given mkv.Lease, now int64) {
-	if l.leases[given.ID] != nil {
-		return
+// Add learns of one lease, with its full time from now, and reports whether it was news. A lease that is known keeps its deadline;
+// one that was revoked and granted again is another one.
+func (l *Lessor) Add(given mkv.Lease, now int64) bool {
+	if x := l.leases[given.ID]; x != nil {
+		if x.grant == given.Grant {
+			return false
+		}
+		l.remove(x.id, x)
 	}
-	x := &lease{id: given.ID, ttl: given.TTL, deadline: after(now, given.TTL)}
+	x := &lease{id: given.ID, ttl: given.TTL, grant: given.Grant, deadline: after(now, given.TTL)}
 	l.leases[given.ID] = x
 	heap.Push(&l.queue, x)
+	return true
 }
 
 // after is now plus a time to live, which may be longer than the ticks can count.

@@ -271,21 +271,15 @@ func (w *Worker) renew(r *round, term uint64) error {
 	now := w.node.Tick()
 	learned := false
 	for i, id := range r.ids {
+		// It may have been granted, revoked, or both, since the last Sync. Everything acknowledged before the round is applied here.
+		if l, ok := w.kv.Lease(id); ok {
+			learned = w.lessor.Add(l, now) || learned
+		} else {
+			w.lessor.Revoked([]int64{id})
+		}
 		ttl, state := w.lessor.Renew(id, now)
-		switch state {
-		case Expiring:
+		if state == Expiring {
 			r.over = true
-		case Unknown:
-			// Granted since the last Sync, or not at all. Everything acknowledged before the round is applied here.
-			if l, ok := w.kv.Lease(id); ok {
-				w.lessor.Add(l, now)
-				ttl, learned = l.TTL, true
-			}
-		case Live:
-			if _, ok := w.kv.Lease(id); !ok { // revoked since the last Sync
-				w.lessor.Revoked([]int64{id})
-				ttl = 0
-			}
 		}
 		r.ttl[i] = ttl
 		if ttl != 0 {

@@ -22,6 +22,8 @@ type fakeMember struct {
 	changed  chan struct{}
 	tick     int64
 	leases   map[int64]int64
+	made     map[int64]uint64 // the grant of each
+	grants   uint64
 	version  uint64
 	news     chan struct{}
 	revoked  []int64
@@ -34,7 +36,7 @@ type fakeMember struct {
 
 func newFakeMember() *fakeMember {
 	return &fakeMember{
-		changed: make(chan struct{}), news: make(chan struct{}), leases: map[int64]int64{},
+		changed: make(chan struct{}), news: make(chan struct{}), leases: map[int64]int64{}, made: map[int64]uint64{},
 		services: map[string]func(context.Context, []byte) ([]byte, error){}, stopped: make(chan struct{}),
 	}
 }
@@ -113,6 +115,8 @@ func (m *fakeMember) grant(id, ttl int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.leases[id] = ttl
+	m.grants++
+	m.made[id] = m.grants
 	m.change()
 }
 
@@ -121,7 +125,7 @@ func (m *fakeMember) Leases() []mkv.Lease {
 	defer m.mu.Unlock()
 	var all []mkv.Lease
 	for id, ttl := range m.leases {
-		all = append(all, mkv.Lease{ID: id, TTL: ttl})
+		all = append(all, mkv.Lease{ID: id, TTL: ttl, Grant: m.made[id]})
 	}
 	return all
 }
@@ -130,7 +134,7 @@ func (m *fakeMember) Lease(id int64) (mkv.Lease, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ttl, ok := m.leases[id]
-	return mkv.Lease{ID: id, TTL: ttl}, ok
+	return mkv.Lease{ID: id, TTL: ttl, Grant: m.made[id]}, ok
 }
 
 func (m *fakeMember) LeaseChanges() (uint64, <-chan struct{}) {
@@ -200,6 +204,40 @@ func TestWorkerRevokesWhatRanOut(t *testing.T) {
 	}
 	if lt, err := m.call(t, ekv.CallLeaseKeepAlive, 2); err != nil || lt.Remaining != 100 {
 		t.Errorf("renewing a live lease: %+v, %v", lt, err)
+	}
+}
+
+// TestALeaseGrantedAgainIsAnotherOne: a client revokes a lease and grants one with its ID at once, between two looks at all leases. The
+// new one has its own time, not what the old one had left.
+func TestALeaseGrantedAgainIsAnotherOne(t *testing.T) {
+	for _, first := range []string{ekv.CallLeaseTTL, ekv.CallLeaseKeepAlive, ""} {
+		m := newFakeMember()
+		m.grant(1, 10)
+		m.setTerm(3)
+		start(t, m)
+		eventually(t, "lease 1 known", func() bool {
+			lt, err := m.call(t, ekv.CallLeaseTTL, 1)
+			return err == nil && lt.Granted == 10
+		})
+		m.mu.Lock()
+		m.tick = 9_000
+		delete(m.leases, 1)
+		m.mu.Unlock()
+		m.grant(1, 1000)
+		if first != "" {
+			if lt, err := m.call(t, first, 1); err != nil || lt.Granted != 1000 || lt.Remaining != 1000 {
+				t.Errorf("%s: %+v, %v", first, lt, err)
+			}
+		}
+		time.Sleep(2 * syncPause)
+		m.mu.Lock()
+		m.tick = 11_000
+		m.mu.Unlock()
+		m.grant(2, 100) // any news makes the worker look at the clock again
+		time.Sleep(2 * syncPause)
+		if got := m.gone(); got != nil {
+			t.Errorf("revoked %v when the time of the lease before it was up", got)
+		}
 	}
 }
 
