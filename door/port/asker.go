@@ -58,6 +58,10 @@ func (p *Port) Asker(n uint64) *From {
 // Asks reports whether this is the account of an HTTP/1.1 connection: see Asker. f may be nil.
 func (f *From) Asks() bool { return f != nil && f.asker != nil }
 
+// largeBody is from where on an answer over HTTP/1.1 leaves the last third of all room to others, however old its connection is:
+// fifty of them that nobody takes are given three seconds each, and readers over gRPC would wait for all of them.
+const largeBody = 1 << 20
+
 // takeAnswer is tryAnswer for an HTTP/1.1 connection.
 func (c *client) takeAnswer(n int64) bool {
 	p, all, reserve := c.port, c.port.opts.AnswerBytes, int64(0)
@@ -67,7 +71,7 @@ func (c *client) takeAnswer(n int64) bool {
 	if c.left || held > 0 && held+n > all/3*2 {
 		return false
 	}
-	if c.opened+settledAfter > p.now.Load() && n <= all/3*2 {
+	if (n > largeBody || c.opened+settledAfter > p.now.Load()) && n <= all/3*2 {
 		reserve = all / 3
 	}
 	if p.answers.Add(-n) < reserve {

@@ -89,13 +89,13 @@ func (h *Handler) read(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acce
 	default:
 		small := min(smallList, h.opts.MaxListBytes)
 		if index, err = h.list(s, path, small); errors.Is(err, etcd2.ErrTooLarge) && small < h.opts.MaxListBytes {
-			room := 2 * h.opts.MaxListBytes // the list, and what is sent of it
+			room := h.opts.MaxListBytes
 			if !waitForRoom(ctx, h.bounded(), room) {
 				h.failed(ctx, s, node.ErrOverloaded)
 				return true
 			}
 			index, err = h.list(s, path, h.opts.MaxListBytes)
-			port.AnswerUnused(ctx, room-min(2*int64(len(s.body)), room))
+			port.AnswerUnused(ctx, room-min(int64(len(s.body)), room))
 		}
 	}
 	switch {
