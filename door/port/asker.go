@@ -84,6 +84,16 @@ func (c *client) takeAnswer(n int64) bool {
 	return true
 }
 
+// oweAnswer takes n bytes that are not there: others wait until they are given back.
+func (c *client) oweAnswer(n int64) {
+	c.answersMu.Lock()
+	defer c.answersMu.Unlock()
+	c.port.answers.Add(-n)
+	if c.answers.Add(n) == n {
+		c.took.Store(time.Now().UnixNano())
+	}
+}
+
 func (c *client) returnAnswer(n int64) {
 	c.answersMu.Lock()
 	defer c.answersMu.Unlock()

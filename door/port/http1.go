@@ -141,8 +141,9 @@ func (p *Port) handle(ctx *fasthttp.RequestCtx) {
 	p.holdBody(ctx)
 }
 
-// holdBody draws what a handler has made from what answers may hold, beyond what was drawn before it was made (HoldAnswer, Asker), or
-// drops it: the client may take it at any time, or never.
+// holdBody draws what a handler has made from what answers may hold, beyond what was drawn before it was made (HoldAnswer, Asker): the
+// client may take it at any time, or never. Where there is no room it drops what was read; what tells of a change is kept and
+// counted all the same, because the change has happened and a client that is told to come again would make it twice.
 func (p *Port) holdBody(ctx *fasthttp.RequestCtx) {
 	if ctx.Response.IsBodyStream() || ctx.Hijacked() {
 		return // it comes in pieces
@@ -152,7 +153,12 @@ func (p *Port) holdBody(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	c := served(ctx)
-	if more := n - c.answers.Load(); more <= 0 || p.TakeAnswer(&From{asker: c}, more) {
+	more := n - c.answers.Load()
+	if more <= 0 || p.TakeAnswer(&From{asker: c}, more) {
+		return
+	}
+	if !ctx.IsGet() && !ctx.IsHead() {
+		c.oweAnswer(more)
 		return
 	}
 	ctx.Response.Reset()

@@ -30,6 +30,26 @@ func TestNoRoomIsSaidAtOnce(t *testing.T) {
 	}
 }
 
+// TestWhatIsDoneIsSaid: where answers have no room, one to a request that changes something is given all the same. Who hears that the
+// server was busy sends it again.
+func TestWhatIsDoneIsSaid(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil, Options{AnswerBytes: 12 << 20})
+	s.answers.Add(-12 << 20)
+	body := strings.Repeat("x", 8<<10)
+	if got := s.ask("POST /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 8192\r\n\r\n" + body); !strings.HasSuffix(got, body) {
+		t.Errorf("to a POST: %.200q", got)
+	}
+	if got := s.ask("GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 503") {
+		t.Errorf("to a GET: %.200q", got)
+	}
+	for began := time.Now(); s.answers.Load() != 0; time.Sleep(time.Millisecond) {
+		if time.Since(began) > 5*time.Second {
+			t.Fatalf("%d bytes too many or too few were given back", s.answers.Load())
+		}
+	}
+}
+
 // TestUntakenBodies: answers over HTTP/1.1 that nobody takes are dropped beyond a bound, and who takes his gets it.
 func TestUntakenBodies(t *testing.T) {
 	t.Parallel()
