@@ -20,13 +20,13 @@ import (
 
 const module = "github.com/holdfastdb/holdfast"
 
-// TestRepository is the rule itself: the repository as it stands against the tables in docs/ARCHITECTURE.md.
+// TestRepository is the rule itself: the repository as it stands against the tables in docs/CODEMAP.md.
 func TestRepository(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile(filepath.Join(root, "docs", "ARCHITECTURE.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "CODEMAP.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ var namedTest = regexp.MustCompile("`([a-z0-9/]+)\\.(Test[A-Za-z0-9_]+)`")
 // not go on looking kept.
 func TestNamedTestsExist(t *testing.T) {
 	root := filepath.Join("..", "..")
-	page, err := os.ReadFile(filepath.Join(root, "docs", "ARCHITECTURE.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "INVARIANTS.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestNamedTestsExist(t *testing.T) {
 			src, err := os.ReadFile(name)
 			return err == nil && bytes.Contains(src, []byte("\nfunc "+m[2]+"("))
 		}) {
-			t.Errorf("docs/ARCHITECTURE.md names %s.%s, which is not there", m[1], m[2])
+			t.Errorf("docs/INVARIANTS.md names %s.%s, which is not there", m[1], m[2])
 		}
 	}
 }
@@ -184,6 +184,10 @@ const fakePage = "" +
 	"| 1 | `mid` | | `low/a` | `example.com/raft` |\n" +
 	"| 1 | `mid2/...` | | | |\n" +
 	"| 2 | `top` | | all | |\n" +
+	"| 0 | `part/*` | | `low` | |\n" +
+	"| 1 | `mach/*` | | `part/*` `low` | |\n" +
+	"| 1 | `mach/own` | | `part/...` | `example.com/raft` |\n" +
+	"| 2 | `work/*` | | `part/...` `mach/*` | |\n" +
 	"| – | `tests` | | all | |\n" +
 	"\n" +
 	"| not allowed | where | why |\n" +
@@ -193,7 +197,8 @@ const fakePage = "" +
 
 func TestParseRefusesAPageWithoutTables(t *testing.T) {
 	layers, bans, _ := strings.Cut(fakePage, "\n\n")
-	for _, page := range []string{"", "# no tables\n", layers, bans, "| layer | path |\n| one | `a` | | | |\n", "| layer |\n| 1 | `a` |\n"} {
+	for _, page := range []string{"", "# no tables\n", layers, bans, "| layer | path |\n| one | `a` | | | |\n", "| layer |\n| 1 | `a` |\n",
+		"| layer |\n| 1 | `a/*/*` | | | |\n" + bans} {
 		if _, err := Parse(page); err == nil {
 			t.Errorf("no error for %q", page)
 		}
@@ -209,6 +214,8 @@ func TestImportsCanFail(t *testing.T) {
 	all := map[string]string{ // path → allowed import, the repository in order
 		"low": "fmt", "low/a": module + "/low", "low/b": "fmt", "mid": "example.com/raft/v3", "mid2/x": "fmt",
 		"top": module + "/mid2/x", "tests": module + "/top",
+		"part/a": module + "/low", "part/b": "fmt", "mach/a": module + "/part/a", "mach/b": module + "/part/b", "mach/own": module + "/part/b",
+		"work/a": module + "/mach/a",
 	}
 	for _, c := range []struct {
 		name, path, imp, want string
@@ -224,6 +231,17 @@ func TestImportsCanFail(t *testing.T) {
 		{"cgo", "mid", "C", "no cgo"},
 		{"no row", "elsewhere", "fmt", "elsewhere: no row"},
 		{"import of a package without a row", "top", module + "/elsewhere", "has no row"},
+		{"default row: the same name", "mach/b", module + "/low", ""},
+		{"default row: another name", "mach/a", module + "/part/b", "mach/a imports " + module + "/part/b: not in the column"},
+		{"default row: a sibling in the same row", "mach/a", module + "/mach/b", "not in the column"},
+		{"default row: not listed", "mach/a", module + "/mid", "not in the column"},
+		{"default row: upward", "part/a", module + "/mach/a", "layer 0 may not see layer 1"},
+		{"default row: third party", "mach/a", "example.com/raft", "third party"},
+		{"default row: any name below a listed path", "work/a", module + "/part/b", ""},
+		{"default row: another name of the layer below", "work/a", module + "/mach/own", "not in the column"},
+		{"own row before the default: may do more", "mach/own", "example.com/raft", ""},
+		{"own row before the default: may do less", "mach/own", module + "/low", "not in the column"},
+		{"default row: one name and no deeper", "mach/a/deep", "fmt", "mach/a/deep: no row"},
 	} {
 		imports := make(map[string][]string)
 		for p, imp := range all {
@@ -239,7 +257,7 @@ func TestImportsCanFail(t *testing.T) {
 		expect(t, c.name, rules.Imports(module, packages), c.want)
 	}
 	expect(t, "row without package", rules.Imports(module, []Package{{ImportPath: module + "/low", Doc: "x"}}), "low/a, which has no package",
-		"low/b", "mid", "mid2/...", "top", "tests")
+		"low/b", "mid", "mid2/...", "top", "tests", "mach/own")
 }
 
 func TestMissingPackageComment(t *testing.T) {

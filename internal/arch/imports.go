@@ -15,13 +15,13 @@ type Package struct {
 }
 
 // Imports reports every import that the layer table does not allow, every package without a row or a package comment,
-// and every row without a package. module is the module path of this repository.
+// and every row without a package, unless it is a default row. module is the module path of this repository.
 func (r *Rules) Imports(module string, packages []Package) []string {
 	var found []string
 	used := make(map[string]bool)
 	for _, p := range packages {
 		path := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
-		row := r.row(path)
+		row, star := r.row(path)
 		if row == nil {
 			found = append(found, fmt.Sprintf("%s: no row in the layer table", path))
 			continue
@@ -31,21 +31,21 @@ func (r *Rules) Imports(module string, packages []Package) []string {
 			found = append(found, fmt.Sprintf("%s: no package comment", path))
 		}
 		for _, imp := range p.Imports {
-			if why := r.forbidden(row, path, imp, module); why != "" {
+			if why := r.forbidden(row, star, path, imp, module); why != "" {
 				found = append(found, fmt.Sprintf("%s imports %s: %s", path, imp, why))
 			}
 		}
 	}
 	for _, row := range r.Rows {
-		if !used[row.Path] {
+		if !used[row.Path] && !isDefault(row.Path) {
 			found = append(found, fmt.Sprintf("the layer table names %s, which has no package", row.Path))
 		}
 	}
 	return found
 }
 
-// forbidden says why package path (in row) may not import imp, or nothing.
-func (r *Rules) forbidden(row *Row, path, imp, module string) string {
+// forbidden says why package path (in row, as its star if it is a default row) may not import imp, or nothing.
+func (r *Rules) forbidden(row *Row, star, path, imp, module string) string {
 	if imp == "C" {
 		return "no cgo"
 	}
@@ -57,26 +57,30 @@ func (r *Rules) forbidden(row *Row, path, imp, module string) string {
 		return "third party not in the last column of its row"
 	}
 	target := strings.TrimPrefix(imp, module+"/")
-	to := r.row(target)
+	to, _ := r.row(target)
 	switch {
 	case to == nil:
 		return "the imported package has no row"
-	case to.Path == row.Path, within(target, path):
-		return "" // the same row, or a parent its own child
+	case to.Path == row.Path && !isDefault(row.Path), within(target, path):
+		return "" // the same row, or a parent its own child; what shares a default row has nothing else in common
 	case to.Nobody && !row.Nobody:
 		return "only tests may use it"
 	case to.Layer > row.Layer:
 		return fmt.Sprintf("layer %d may not see layer %d", row.Layer, to.Layer)
-	case row.May != nil && row.May[0] == "all" && to.Layer < row.Layer, covers(row.May, target):
+	case row.May != nil && row.May[0] == "all" && to.Layer < row.Layer, covers(row.May, star, target):
 		return ""
 	}
 	return "not in the column 'may import' of its row"
 }
 
-// covers tells whether one of the paths is target or, ending in "/...", lies above it.
-func covers(paths []string, target string) bool {
-	for _, p := range paths {
-		if prefix, below := strings.CutSuffix(p, "/..."); p == target || below && within(target, prefix) {
+// covers reports whether one of the paths or patterns of a column holds for target. star is the name that "*" stands for
+// in it; where it is empty a "*" stands for any name.
+func covers(patterns []string, star, target string) bool {
+	for _, p := range patterns {
+		if star != "" {
+			p = strings.ReplaceAll(p, "*", star)
+		}
+		if _, ok := match(p, target); ok {
 			return true
 		}
 	}

@@ -1,4 +1,4 @@
-// Package arch holds the repository to docs/ARCHITECTURE.md: it parses the layer table and the table of forbidden calls
+// Package arch holds the repository to docs/CODEMAP.md: it parses the layer table and the table of forbidden calls
 // there and reports every package that breaks them. The page is the only source, so page and code cannot drift apart.
 // It looks at what ships; test files may import more. It is not a linter: form and bugs are staticcheck's work.
 package arch
@@ -9,11 +9,12 @@ import (
 	"strings"
 )
 
-// Row is one path of the layer table. A path covers exactly that package, or everything below it if it ends in "/...".
+// Row is one path of the layer table. A path covers exactly that package, everything below it if it ends in "/...", or,
+// with a "*" in place of one name, each package of that form that has no row of its own: the default row of a family.
 type Row struct {
 	Layer  int
 	Path   string
-	May    []string // paths of ours, read like Path; "all" = anything of a smaller layer
+	May    []string // paths of ours, read like Path; in a default row "*" is the package's own name; "all" = any smaller layer
 	Third  []string // module or package prefixes of others, beyond the standard library
 	Nobody bool     // no other row may import it
 }
@@ -98,6 +99,9 @@ func (r *Rules) addRow(cells []string) error {
 		return fmt.Errorf("a layer without a path")
 	}
 	for _, p := range paths {
+		if strings.Count(p, "*") > 1 {
+			return fmt.Errorf("%s has two places for a name; a default row has one", p)
+		}
 		row := row
 		row.Path = p
 		r.Rows = append(r.Rows, row)
@@ -128,22 +132,49 @@ func expand(s string) []string {
 	return out
 }
 
-// row finds the row of a package: an exact path first, else the longest "/..." above it.
-func (r *Rules) row(path string) *Row {
-	var best *Row
+// row finds the row of a package: one with its exact path, else the most specific default row, else the longest "/..."
+// above it. star is the name that the "*" of a default row stands for, and empty for any other row.
+func (r *Rules) row(path string) (best *Row, star string) {
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		if row.Path == path {
-			return row
+			return row, ""
 		}
-		if prefix, ok := strings.CutSuffix(row.Path, "/..."); ok && within(path, prefix) && (best == nil || len(best.Path) < len(row.Path)) {
-			best = row
+		if name, ok := match(row.Path, path); ok && (best == nil || moreSpecific(row.Path, best.Path)) {
+			best, star = row, name
 		}
 	}
-	return best
+	return best, star
 }
 
-// within tells whether path is prefix or lies below it.
+// moreSpecific reports whether pattern a goes before pattern b where both hold for a package.
+func moreSpecific(a, b string) bool {
+	if da, db := isDefault(a), isDefault(b); da != db {
+		return da
+	}
+	return len(a) > len(b)
+}
+
+// isDefault reports whether a row's path is that of a family's default row.
+func isDefault(path string) bool { return strings.Contains(path, "*") }
+
+// match reports whether a path or pattern of the table holds for the package at path. star is the name that a "*" stood for.
+func match(pattern, path string) (star string, ok bool) {
+	if pattern == path {
+		return "", true
+	}
+	if prefix, below := strings.CutSuffix(pattern, "/..."); below {
+		return "", within(path, prefix)
+	}
+	head, tail, found := strings.Cut(pattern, "*")
+	if !found || len(path) <= len(head)+len(tail) || !strings.HasPrefix(path, head) || !strings.HasSuffix(path, tail) {
+		return "", false
+	}
+	star = path[len(head) : len(path)-len(tail)]
+	return star, !strings.Contains(star, "/")
+}
+
+// within reports whether path is prefix or lies below it.
 func within(path, prefix string) bool {
 	return path == prefix || strings.HasPrefix(path, prefix+"/")
 }

@@ -15,7 +15,7 @@ import (
 //
 // A list is text. "== name" begins a mutant; its lines are:
 //
-//	never: a row of docs/ARCHITECTURE.md's "What cannot happen", word for word; "-" for a defect that belongs to none
+//	never: a row of docs/INVARIANTS.md, word for word; "-" for a defect that belongs to none
 //	why: what would go wrong
 //	in: the file that the following edits are of
 //	- text that stands in the file exactly once (several such lines: consecutive lines of it; how much blank

@@ -59,10 +59,10 @@ func hasTest(t *testing.T, pkg, name string) bool {
 	})
 }
 
-// TestEveryAbsenceHasAMutant: each row of "What cannot happen" is worth a mutant, and each mutant names a row that is there.
+// TestEveryAbsenceHasAMutant: each row of docs/INVARIANTS.md is worth a mutant, and each mutant names a row that is there.
 // The packages that the rows are about have some of their own.
 func TestEveryAbsenceHasAMutant(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "docs", "ARCHITECTURE.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "INVARIANTS.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestEveryAbsenceHasAMutant(t *testing.T) {
 	has, in := map[string]bool{}, map[string]bool{}
 	for _, m := range list(t) {
 		if m.never != "-" && !slices.Contains(rows, m.never) {
-			t.Errorf("%s: docs/ARCHITECTURE.md has no row %q", m.name, m.never)
+			t.Errorf("%s: docs/INVARIANTS.md has no row %q", m.name, m.never)
 		}
 		has[m.never] = true
 		for _, e := range m.edits {

@@ -4,7 +4,7 @@
 //	go run ./internal/mutants [-only REGEXP] [-j N] [-results FILE] [-list]
 //
 // The list is list/*.txt; list.go says how it is written. Nothing in the tree is changed: a mutant is compiled with go's
-// -overlay. It is not a tool that makes mutants up: each line stands for a promise of docs/ARCHITECTURE.md, and says which.
+// -overlay. It is not a tool that makes mutants up: each line stands for a promise of docs/INVARIANTS.md, and says which.
 package main
 
 import (
