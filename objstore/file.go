@@ -30,7 +30,7 @@ type File struct {
 	swept map[string]bool // directories in which this value has looked for what dead writers left; guarded by mu
 }
 
-// NewFile returns a store in dir, which need not exist.
+// NewFile returns a store in dir, which is made when the first object is put.
 func NewFile(dir string) *File { return &File{dir: dir, swept: map[string]bool{}} }
 
 // Get implements Store.
@@ -108,7 +108,7 @@ func (s *File) sweep(dir string) {
 			continue
 		}
 		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > tempLife {
-			_ = os.Remove(filepath.Join(dir, e.Name())) // it takes room and does no other harm
+			_ = os.Remove(filepath.Join(dir, e.Name())) // a file that stays takes room and does no other harm
 		}
 	}
 }
@@ -146,7 +146,7 @@ func newTemp(path string) (*os.File, error) {
 	}
 }
 
-// DeleteAll implements Store. It is not made durable: an object that comes back after a crash is what it was.
+// DeleteAll implements Store. Removals are not synced: after a crash an object may be back, with the content it had.
 func (s *File) DeleteAll(_ context.Context, prefix string) error {
 	if err := checkName(prefix); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// lockFile is locked where a directory cannot be.
+// lockFile is locked instead of the directory on file systems that cannot lock a directory.
 const lockFile = tempPrefix + "lock"
 
 // lockPause is the time between two attempts at a lock.
@@ -25,8 +25,8 @@ func (s *File) GetVersion(ctx context.Context, name string) ([]byte, string, err
 	return b, hashVersion(b), nil
 }
 
-// PutIfMatch implements Store. Whoever writes so holds a lock on the store's directory from reading the old file to having replaced it.
-// The lock ends with the process that holds it.
+// PutIfMatch implements Store. The caller holds a lock on the store's directory from reading the old file until it has replaced
+// it. The kernel drops the lock if the process ends.
 func (s *File) PutIfMatch(ctx context.Context, o Object, was string) (string, error) {
 	if err := checkName(o.Name); err != nil {
 		return Absent, err

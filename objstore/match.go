@@ -27,8 +27,8 @@ type Partial struct {
 func (p *Partial) Error() string { return p.Err.Error() }
 func (p *Partial) Unwrap() error { return p.Err }
 
-// Probe finds out whether a store keeps the promise of PutIfMatch, on an object of its own that it removes. ErrUnconditional: it
-// does not. After any other error that is not known.
+// Probe finds out whether a store keeps the promise of PutIfMatch, on an object of its own that it removes. It returns
+// ErrUnconditional if the store does not keep it; after any other error nothing is known.
 func Probe(ctx context.Context, s Store) error {
 	unique := make([]byte, 8)
 	if _, err := rand.Read(unique); err != nil {

@@ -21,12 +21,13 @@ var ErrAbsent = errors.New("no such object")
 type Object struct {
 	Name string
 	Data []byte
-	// Type and Cache are the Content-Type and Cache-Control that a bucket answers with. A directory has no place for them: its
-	// web server says what it was told to say.
+	// Type and Cache are the Content-Type and Cache-Control that a bucket answers with. A directory keeps neither: the web
+	// server in front of it has its own settings.
 	Type, Cache string
 }
 
-// Store keeps objects. Implementations are safe for concurrent use. Errors other than ErrAbsent may pass.
+// Store keeps objects. Implementations are safe for concurrent use. An error other than ErrAbsent, ErrChanged and
+// ErrUnconditional may be transient: the call may be repeated.
 type Store interface {
 	// Get returns an object's data, or ErrAbsent.
 	Get(ctx context.Context, name string) ([]byte, error)
@@ -39,7 +40,7 @@ type Store interface {
 	// durable when Put returns without an error, and those that a *Partial names when it returns one; in which order they
 	// appear is not said.
 	Put(ctx context.Context, objects ...Object) error
-	// DeleteAll removes every object whose name begins with prefix and a slash. That there is none is no error.
+	// DeleteAll removes every object whose name begins with prefix and a slash. It is no error if there is none.
 	DeleteAll(ctx context.Context, prefix string) error
 }
 

@@ -18,16 +18,17 @@ import (
 )
 
 const (
-	// uploads is how many objects are under way at a time: what takes 50 ms each would else take seconds.
+	// uploads is how many objects are uploaded at a time: one takes about 50 ms, so a publication of hundreds, one after the
+	// other, would take seconds.
 	uploads = 8
-	// attempts is how often one request is made. Whoever publishes tries again anyway.
+	// attempts is how often one request is made. It is small because the publisher repeats a failed publication anyway.
 	attempts = 3
 	// mostRead is the most that is read of an object.
 	mostRead = 64 << 20
 )
 
-// S3 is a Store in a bucket of S3, or of what speaks like it: an object is one of the bucket's, with its name below a prefix.
-// The bucket must exist. Who may read it is the bucket's affair.
+// S3 is a Store in a bucket of S3, or of a server with the same API: each object is one of the bucket's, its name prefixed. The
+// bucket must exist. Who may read it is set at the bucket, not here.
 type S3 struct {
 	client *minio.Client
 	bucket string
@@ -61,7 +62,7 @@ func openS3(u *url.URL) (*S3, error) {
 		}
 		endpoint, o.Secure = e.Host, e.Scheme == "https"
 		if o.Region == "" {
-			o.Region = "us-east-1" // what servers of others take for none; asking them where a bucket is not all understand
+			o.Region = "us-east-1" // other S3 servers take it for none given; not all of them answer where a bucket is
 		}
 		if !strings.HasSuffix(e.Hostname(), ".amazonaws.com") {
 			o.BucketLookup = minio.BucketLookupPath // a bucket's own host name is often not there
@@ -104,7 +105,7 @@ func (s *S3) GetVersion(ctx context.Context, name string) ([]byte, string, error
 	switch {
 	case err != nil && minio.ToErrorResponse(err).Code == minio.NoSuchKey:
 		return nil, Absent, fmt.Errorf("%s: %w", name, ErrAbsent)
-	case err != nil: // a bucket that is not there is among these: it is not the same as an empty one
+	case err != nil: // also if the bucket does not exist, which is not the same as an empty one
 		return nil, Absent, fmt.Errorf("get %s: %w", name, err)
 	case len(b) > mostRead:
 		return nil, Absent, fmt.Errorf("get %s: longer than %d bytes", name, mostRead)
@@ -157,13 +158,14 @@ func putOptions(o *Object) minio.PutObjectOptions {
 		ContentType:      o.Type, // "" is sent as application/octet-stream
 		CacheControl:     o.Cache,
 		DisableMultipart: true,
-		// Without TLS the client signs a body in chunks; of an empty one the length would not be told.
+		// Without TLS the client signs a body in chunks, and would send an empty one without its length.
 		DisableContentSha256: len(o.Data) == 0,
 	}
 }
 
-// Put implements Store. S3 shows an object when it is whole and durable, and whoever reads after that finds it. An upload that fails
-// and might succeed later does not end the others, but as many in a row as there are at a time do, and so does one that is refused.
+// Put implements Store. S3 shows an object when it is whole and durable, and whoever reads after that finds it. An upload that
+// fails with a transient error does not end the others. As many such failures in a row as there are uploads at a time do, and
+// so does a single upload that is refused.
 func (s *S3) Put(ctx context.Context, objects ...Object) error {
 	last := map[string]int{} // of each name; two requests for one would end in any order
 	for i, o := range objects {
@@ -176,7 +178,7 @@ func (s *S3) Put(ctx context.Context, objects ...Object) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	p := &Partial{Done: make([]bool, len(objects))} // guarded by mu
-	row := 0                                        // failures without a success between; guarded by mu
+	row := 0                                        // failures in a row, without a success between; guarded by mu
 	refused := false                                // guarded by mu
 	hopeless := func() bool {
 		mu.Lock()
@@ -213,7 +215,7 @@ func (s *S3) Put(ctx context.Context, objects ...Object) error {
 	if p.Err == nil {
 		return nil
 	}
-	for i, o := range objects { // a later one of the same name stands for it
+	for i, o := range objects { // a later object of the same name replaces it
 		p.Done[i] = p.Done[last[o.Name]]
 	}
 	return p

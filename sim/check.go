@@ -73,7 +73,7 @@ func (f *feedCheck) read(h *host) {
 			from := h.feedAt + 1
 			evs, next, err = m.History([]byte{0}, []byte{0}, from, current, 1<<20)
 			if errors.Is(err, kv.ErrCompacted) {
-				h.feedAt = max(compacted-1, h.feedAt) // a watch ends here; a new one begins at the compacted revision
+				h.feedAt = max(compacted-1, h.feedAt) // the watch is cancelled as compacted, and a new one begins at the compacted revision
 				if h.feedAt+1 == from {
 					w.fail(Revisions, "%s: history from %d is compacted, but the compacted revision is %d", h.name, from, compacted)
 				}
@@ -99,7 +99,7 @@ func (f *feedCheck) take(h *host, evs []kv.Event, upTo int64) {
 			k++
 		}
 		if rev != h.feedAt+1 {
-			// Compaction may take away events that are covered by later ones, but only up to the compacted revision.
+			// A gap is allowed only up to the compacted revision: compaction removes events that later ones replace.
 			if rev <= h.feedAt || rev > f.compacted+1 {
 				h.w.fail(Revisions, "%s: the feed goes from revision %d to %d", h.name, h.feedAt, rev)
 			}
@@ -135,7 +135,7 @@ func sameEvents(a, b []kv.Event) bool {
 	return true
 }
 
-// recovery is how long a healed cluster may take until it works again and all members are equal.
+// recovery is how long a healed cluster may take until it answers again and all members have the same state.
 const recovery = 40 * time.Second
 
 // settle waits until every member has started, has applied the same, and answers a write and a read.
@@ -178,7 +178,7 @@ func (w *World) settle() {
 	}
 }
 
-// belong are the hosts that belong to the cluster in the end, as its leader has it.
+// belong returns the hosts that are members at the end of the run, by the leader's member list.
 func (w *World) belong() []*host {
 	lead := w.leader()
 	if lead == nil {

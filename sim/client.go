@@ -11,16 +11,16 @@ import (
 	"github.com/holdfastdb/holdfast/node"
 )
 
-// client does one operation after the other on few keys, each through a member of its choice, as a door would: writes by a
-// proposal, reads by a read-index round and then a look at that member's state.
+// client does one operation after the other on a few keys, each through a member of its choice and as a door would: a write is
+// a proposal, a read is a read-index round followed by a read of that member's state.
 type client struct {
 	w     *World
 	id    int
 	count int
 	known map[string]int64 // revision a key was last seen at, for compare-and-swap
 	done  bool
-	pause time.Duration // mean time to think
-	home  *host         // where it likes to go; nil: anywhere
+	pause time.Duration // mean time between two operations
+	home  *host         // the member it prefers; nil: none
 }
 
 // What clients do.
@@ -50,7 +50,7 @@ func (w *World) stopClients() {
 	}
 }
 
-// next starts an operation; its end, or the client's patience, starts the one after.
+// next starts an operation. The one after starts when this one ends, or when the client gives up on it.
 func (c *client) next() {
 	if c.done {
 		return
@@ -99,7 +99,7 @@ func (c *client) next() {
 	})
 }
 
-// invoke hands o to its member, as a door's call: one that lives as long as its client has patience, or longer.
+// invoke hands o to its member as a door's call, with a deadline when the client gives up, or later.
 func (c *client) invoke(o *op, done func()) {
 	w, h := c.w, o.host
 	n, patience := h.n, between(w.rClient, time.Second, 8*time.Second)
@@ -136,7 +136,7 @@ func (c *client) read(ctx context.Context, n *node.Node, o *op) {
 	w.trace.add(w.now, "c%d ← %s %s", c.id, h.name, o)
 }
 
-// write carries a write through the log, again if it was judged by a catalogue that has changed.
+// write proposes a write, and again if it was refused because the catalogue of users has changed since it was judged.
 func (c *client) write(ctx context.Context, n *node.Node, o *op) {
 	w, h := c.w, o.host
 	for {

@@ -43,7 +43,7 @@ var AllFaults = []Fault{Kill, PowerLoss, TornWrite, BadDisk, Blackout, Partition
 // Clocks drift by at most this.
 const minRate, maxRate = 0.9, 1.1
 
-// nemesis makes the trouble.
+// nemesis makes the faults happen.
 type nemesis struct {
 	w       *World
 	allowed []Fault

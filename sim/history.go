@@ -29,7 +29,7 @@ type op struct {
 	expect    int64
 	host      *host
 
-	call, ret int64 // places in the order of all calls and answers; ret 0: never answered
+	call, ret int64 // positions in the order of all calls and answers; ret 0: never answered
 	answered  bool
 	refused   bool // certainly without effect
 
@@ -40,7 +40,7 @@ type op struct {
 	deleted int64
 }
 
-// keyState is what a key looks like. The zero value is a key that never was.
+// keyState is the state of a key. The zero value is a key that was never written.
 type keyState struct {
 	value string
 	mod   int64 // 0: does not exist
@@ -122,7 +122,7 @@ func (o *op) String() string {
 type history struct {
 	ops   []*op
 	order int64
-	// acked is the highest revision any client was told; told[i] that after the first i places.
+	// acked is the highest revision any client was told; told[i] is what it was after the first i calls and answers.
 	acked int64
 	floor map[*op]int64 // acked when the operation began
 }
@@ -137,7 +137,8 @@ func (h *history) begin(w *World, o *op) {
 	h.floor[o] = h.acked
 }
 
-// end takes an answer and checks at once what needs no search: real time and revisions may not contradict each other.
+// end takes an answer and checks at once what needs no search: an operation that began after another was answered may not have
+// a smaller revision.
 func (h *history) end(w *World, o *op) {
 	h.order++
 	o.ret, o.answered = h.order, true
@@ -149,8 +150,8 @@ func (h *history) end(w *World, o *op) {
 	h.acked = max(h.acked, o.rev)
 }
 
-// check looks for lost writes and then for an order that explains the history, key by key. final maps each value ever
-// written to its revision, as the members' common history has it in the end.
+// check looks for lost writes and then for an order that explains the history, key by key. final maps each value in the
+// members' common history at the end of the run to its revision.
 func (h *history) check(w *World, final map[string]int64) {
 	byKey := map[string][]porcupine.Operation{}
 	for _, o := range h.ops {
@@ -160,7 +161,7 @@ func (h *history) check(w *World, final map[string]int64) {
 		in := *o
 		if !o.answered {
 			if o.kind == opRead {
-				continue // nobody learned anything
+				continue // a read without an answer tells nothing
 			}
 			if o.kind != opDelete {
 				rev, took := final[o.value]
@@ -200,7 +201,8 @@ func (h *history) check(w *World, final map[string]int64) {
 	}
 }
 
-// checkTime is real time. Known revisions leave the search little to try, so it is never needed; if it is, a run fails.
+// checkTime bounds the search in real time. Since revisions are known there is little to search; a run that needs all of it
+// fails as Undecided.
 const checkTime = 5 * time.Minute
 
 // keyModel is one key as a sequential object. Revisions are part of it: a key's writes have rising revisions, and an

@@ -29,7 +29,7 @@ type host struct {
 	clock  clock.Manual
 	rate   float64       // of the clock against simulated time
 	synced time.Duration // simulated time up to which the clock was advanced
-	ahead  float64       // of it in nanoseconds: the part of one that the clock does not show
+	ahead  float64       // the fraction of a nanosecond that the clock has not been advanced by yet
 
 	process      // the one that runs, or ran last
 	gen     int  // counts processes
@@ -93,7 +93,8 @@ func (h *host) syncClock() {
 // real is how much simulated time passes while this host's clock advances by d.
 func (h *host) real(d time.Duration) time.Duration { return time.Duration(float64(d)/h.rate) + 1 }
 
-// openStore opens what lies in the directory dir. The names on the disk decide whether there is anything: they can be lost.
+// openStore opens what lies in the directory dir. Whether there is a store is decided by the names on the disk, because a power
+// loss can take them away.
 func (h *host) openStore(dir string) (store.Store, error) {
 	mark := dir + "/CURRENT"
 	if _, err := h.fs.ReadFile(mark); err == nil {
@@ -144,7 +145,7 @@ func (h *host) retire() {
 	}
 }
 
-// traceLog puts a node's own log lines into the trace.
+// traceLog is a slog handler that puts a node's log lines into the trace.
 type traceLog struct{ h *host }
 
 func (t *traceLog) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }

@@ -17,11 +17,11 @@ type owner struct {
 	count int64
 	n     int64 // which owner
 	ttl   int64
-	// until is the moment before which nobody may revoke the lease: the time of the last acknowledged grant or renewal,
-	// counted from when it was asked for, on the fastest clock.
+	// until is the moment before which nobody may revoke the lease: its time to live after the last acknowledged grant or
+	// renewal was asked for, as the fastest clock counts it.
 	until   time.Duration
 	granted bool
-	letting bool // it is no longer renewed
+	letting bool // it is no longer renewed, and left to run out
 }
 
 // leaseBook knows all leases that are protected.
@@ -150,7 +150,7 @@ func (b *leaseBook) look(h *host) {
 		have[l.ID] = true
 		b.seen[l.ID] = true
 	}
-	// A member that is behind does not have a lease yet; one that had it and has it no more has seen its end.
+	// A member that is behind may not have the lease yet, so only a lease that this member had and has no more counts as gone.
 	if h.leases == nil {
 		h.leases = map[int64]bool{}
 	}

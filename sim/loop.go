@@ -60,7 +60,7 @@ func (h *host) pump() {
 	case h.loop.err != nil:
 		h.fatal(h.loop.err)
 		return
-	case h.midway != 0: // others of its process go on
+	case h.midway != 0: // the loop is overtaken: its process's other tasks go on
 		gen := h.gen
 		w.after(h.midway-w.now, func() {
 			if h.gen == gen {
@@ -90,7 +90,7 @@ func (h *host) writeSoon() {
 			return
 		}
 		if h.paused {
-			h.w.after(time.Millisecond, func() { // the write was under way and is finished by the kernel
+			h.w.after(time.Millisecond, func() { // the write had begun, so the kernel finishes it although the process has ended
 				if h.gen == gen {
 					h.write()
 				}

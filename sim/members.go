@@ -11,14 +11,14 @@ import (
 	"github.com/holdfastdb/holdfast/node"
 )
 
-// membership is the one who runs the cluster: members are added, join, are promoted and removed, all through the calls that
-// a real one makes of some member. One thing at a time, as people do it; what it hears nothing of it tries again.
+// membership is the cluster's operator: it adds, promotes and removes members by the calls that a real operator makes to some
+// member, one at a time, and repeats a call whose outcome it did not hear.
 type membership struct {
 	w     *World
 	r     *rand.Rand
 	busy  bool
 	after time.Duration // when the next thing may be done
-	// spared is asked nothing; nil: everybody may be.
+	// spared gets no calls; nil: every member may.
 	spared *host
 	// most is how many members there may be at once.
 	most int
@@ -37,8 +37,8 @@ func (m *membership) start(w *World) {
 	}
 }
 
-// call asks a member that runs, in a task of its process: it may end before it has answered. done is told what came of it,
-// errUnheard if nothing is known.
+// call asks a member that runs, in a task of its process: the process may end before it has answered. done gets the outcome,
+// errUnheard if it is not known.
 func (m *membership) call(what string, ask func(ctx context.Context, n *node.Node) error, done func(error)) {
 	w := m.w
 	up := w.nemesis.running()
@@ -111,7 +111,7 @@ func (m *membership) step() {
 	}
 }
 
-// seen are the members as somebody who runs has them.
+// seen returns the leader's member list; none if nobody leads.
 func (m *membership) seen() []node.Member {
 	if lead := m.w.leader(); lead != nil {
 		return lead.n.Members()
@@ -119,8 +119,8 @@ func (m *membership) seen() []node.Member {
 	return nil
 }
 
-// others are the addresses of the members that h may join through, as the one that is furthest has them: a member that does not
-// know that it was removed answers too, and is of no help.
+// others returns the addresses of the members that h may join through, from the member list of the one that has applied most: a
+// member that does not know yet that it was removed would be no help.
 func (m *membership) others(h *host) (addrs []string) {
 	var best *host
 	up := m.w.nemesis.running()
@@ -171,7 +171,8 @@ func (m *membership) promote(id uint64) {
 	})
 }
 
-// remove takes a member out; off: once that is acknowledged its machine is taken away, and nothing may depend on it any more.
+// remove takes a member out; if off is set, its machine is taken away as soon as that is acknowledged: nothing may depend on it
+// any more.
 func (m *membership) remove(id uint64, off bool) {
 	w := m.w
 	gone := w.byID[id]
@@ -194,8 +195,8 @@ func (m *membership) remove(id uint64, off bool) {
 	})
 }
 
-// lose takes the data directory of a machine away. It may not come back as if it had forgotten nothing; whoever runs it takes
-// the member out, and the machine joins anew or is given up.
+// lose takes the data directory of a machine away. The member may not vote as if it still had its data: the operator removes
+// it, and the machine joins as a new member or is given up.
 func (m *membership) lose(h *host) {
 	w := m.w
 	voters := 0
@@ -234,7 +235,7 @@ func (m *membership) replace(h *host, id uint64) {
 	})
 }
 
-// unfinished says what somebody who runs the cluster would still wait for, "" if nothing.
+// unfinished says what the operator still waits for, "" if nothing.
 func (m *membership) unfinished() string {
 	if m.busy {
 		return "a membership call is not answered"

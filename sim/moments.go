@@ -2,7 +2,7 @@ package sim
 
 import "time"
 
-// Troubles that take a certain moment, or more than one step.
+// Faults that happen at a certain moment, or take more than one step.
 
 // voted, elected and installed are moments at which a member has just promised something.
 func (n *nemesis) voted(h *host) { n.moment(h, "a vote") }
@@ -11,14 +11,14 @@ func (n *nemesis) elected(h *host) { n.moment(h, "an election") }
 
 func (n *nemesis) installed(h *host) { n.moment(h, "a snapshot") }
 
-// incoming lets the power of a host that gets a snapshot go while it takes it in.
+// incoming cuts the power of a host while it receives a snapshot.
 func (n *nemesis) incoming(h *host) {
 	if !n.over && n.moments > 0 && !h.dying && n.w.rFault.IntN(n.moments) == 0 {
 		n.tear(h)
 	}
 }
 
-// moment lets the power of h go very soon, or hurries its flush, as chance has it.
+// moment cuts, by chance, the power of h very soon after what it has just promised, and sometimes that of all others with it.
 func (n *nemesis) moment(h *host, what string) {
 	w, r := n.w, n.w.rFault
 	if n.over || n.moments == 0 || r.IntN(n.moments) > 0 {
@@ -51,7 +51,8 @@ func (n *nemesis) transfer(lead, to *host) {
 	})
 }
 
-// away cuts a host off from all others for long, while they make their state durable and so let go of their log.
+// away cuts a host off for long, while the others flush their stores and truncate their logs, so that it needs a snapshot
+// afterwards.
 func (n *nemesis) away(h, lead *host) {
 	w, r := n.w, n.w.rFault
 	if h == lead && r.IntN(3) > 0 {
@@ -76,7 +77,7 @@ func (n *nemesis) away(h, lead *host) {
 	}
 }
 
-// tear lets the power go in the middle of one of the next disk operations, or soon.
+// tear cuts the power in the middle of one of the next disk operations, or soon.
 func (n *nemesis) tear(h *host) {
 	w, r := n.w, n.w.rFault
 	h.dying = true

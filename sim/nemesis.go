@@ -146,7 +146,7 @@ func (n *nemesis) do(f Fault) {
 		w.members.step()
 	case LoseDir:
 		w.members.lose(h)
-	case Stall, Moments: // these happen by themselves
+	case Stall, Moments: // these happen elsewhere: in the loop's turns and at the moments of moments.go
 	case Away:
 		n.away(h, lead)
 	case SmallLog:
@@ -168,7 +168,7 @@ func (n *nemesis) cutFor(from, to *host, d time.Duration) {
 	n.w.after(d, func() { n.w.net.setCut(from, to, false) })
 }
 
-// heal ends all trouble for good.
+// heal ends all faults for good.
 func (n *nemesis) heal() {
 	w := n.w
 	n.over = true
@@ -177,14 +177,14 @@ func (n *nemesis) heal() {
 	for _, a := range w.hosts {
 		a.syncClock()
 		a.fsync = time.Millisecond
-		a.repair() // a disk that went bad just before would take its node with it, and the last question put to it
+		a.repair() // a disk that went bad just before would still stop its node, and the last check would not be answered
 		for _, b := range w.hosts {
 			w.net.setCut(a, b, false)
 		}
 		if a.paused && a.on {
 			a.wake()
 		}
-		if a.on && a.n == nil && a.role.join { // those it asks may be no members any more
+		if a.on && a.n == nil && a.role.join { // the members it was told to join through may be members no more
 			a.end()
 			w.after(time.Second, a.start)
 		}

@@ -8,9 +8,9 @@ import (
 	"github.com/holdfastdb/holdfast/replica"
 )
 
-// network carries frames between hosts the way TCP connections do: a lane from one member to another is one connection
-// that keeps order; what is in flight when it breaks is lost and the sender is told only that a new one was made. A cut
-// does not break a connection at once: frames pile up and arrive late if the cut is healed before the connection times out.
+// network carries frames between hosts the way TCP connections do: a lane from one member to another is one connection that
+// keeps order; what is in flight when it breaks is lost and the sender is told only that a new one was made. A cut does not
+// break a connection at once: frames wait, and arrive late if the cut is healed before the connection times out.
 type network struct {
 	w     *World
 	links []*link // in order of creation, for a fixed order of everything done to all of them
@@ -48,7 +48,7 @@ func (n *network) init(w *World) {
 
 func (n *network) isCut(from, to *host) bool { return n.cut[[2]int{from.at, to.at}] }
 
-// latency of one frame: a local network, now and then a hiccup.
+// latency is that of one frame: a local network's, sometimes much longer.
 func (n *network) latency() time.Duration {
 	r := n.w.rNet
 	d := 50*time.Microsecond + around(r, 300*time.Microsecond) + n.slow
@@ -84,7 +84,8 @@ func (l *link) dial() {
 		if l.from.n != nil && !l.wanted() {
 			return
 		}
-		// Nobody there, no way, or refused as removed: a process that lost that memory in a crash may let it in later.
+		// There is no process, no way to it, or it refuses a removed member. It may accept later: a crash can take back that it
+		// knew of the removal.
 		if l.from.gen != gen || l.from.n == nil || l.to.n == nil || !l.from.net.expects(l.to) || l.to.net.removed[l.from.id] || w.net.isCut(l.from, l.to) || w.net.isCut(l.to, l.from) {
 			l.dial()
 			return

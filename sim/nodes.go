@@ -12,7 +12,8 @@ import (
 	"github.com/holdfastdb/holdfast/node"
 )
 
-// nodeBook is about nodes of the v2 tree that live for a time: none goes before it, and in the end all are gone.
+// nodeBook checks nodes of the v2 keys that have a TTL: none is removed before it has passed, and at the end of the run all are
+// gone.
 type nodeBook struct {
 	keepers []*keeper
 	lookup  etcd2.Lookup
@@ -22,7 +23,7 @@ type nodeBook struct {
 type keeper struct {
 	w *World
 	n int
-	// ends are the cluster ticks at which its values' time is up, in the order in which they were asked for; 0: not known.
+	// ends are the cluster ticks at which its values expire, in the order in which they were set; 0: not known.
 	ends []int64
 }
 
@@ -85,7 +86,7 @@ func (b *nodeBook) look(h *host) {
 		h.w.trace.add(h.w.now, "%s value %s of %s is gone at tick %d", h.name, was, k.path(), h.last.tick)
 		h.w.rep.Expired++
 		at, _ := strconv.Atoi(was)
-		// What was set after it may have come and gone between two looks.
+		// A value set later may have been shown and expired between two looks.
 		if !slices.ContainsFunc(k.ends[at:], func(end int64) bool { return end <= h.last.tick }) {
 			h.w.fail(NodeLost, "%s has lost the value %s of %s at tick %d; its time is up at %d", h.name, was, k.path(), h.last.tick, k.ends[at])
 		}

@@ -22,14 +22,15 @@ type process struct {
 	n     *node.Node
 	net   *hostNet
 	tasks *tasks
-	// loop runs the node's Pump, once per turn. midway: it was overtaken within one, until then; 0: it was not.
+	// loop runs the node's Pump, once per turn. midway is the moment until which it stands still in the middle of a turn; 0: it
+	// does not.
 	loop    *coroutine
 	midway  time.Duration
 	pumping bool // a pump is planned
 	writing bool // a disk write is planned
 	paused  bool // the process exists and is not scheduled
 
-	asks []func() // questions put to it that hear when it ends
+	asks []func() // cancel what others have asked this process, when it ends
 
 	feedAt    int64 // revision up to which this process's watch feed was read
 	appliedAt uint64
@@ -67,7 +68,7 @@ func (h *host) start() {
 			h.opened(n)
 			return
 		}
-		h.w.after(0, func() { // a task cannot end the process it belongs to
+		h.w.after(0, func() { // later, because a task cannot end the process it belongs to
 			if h.gen == gen {
 				h.notStarted(err)
 			}
@@ -119,7 +120,7 @@ func (h *host) notStarted(err error) {
 	case h.dying || errors.Is(err, errBadDisk):
 		h.fatal(err)
 	case h.lost, h.role.join && h.id == 0:
-		// It may not come in, or not yet; whoever runs it goes on trying.
+		// The cluster does not admit it, or not yet; the operator tries again.
 		h.w.trace.add(h.w.now, "%s does not start: %v", h.name, err)
 		h.end()
 		h.w.after(between(h.w.rFault, 200*time.Millisecond, time.Second), h.start)
@@ -130,14 +131,16 @@ func (h *host) notStarted(err error) {
 	}
 }
 
-// fatal is an error that stops the node. It is a violation unless somebody pulled the plug or took the member out.
+// fatal takes an error that has stopped the node. It is a violation unless the power was cut, the disk failed or the member was
+// removed.
 func (h *host) fatal(err error) {
 	switch {
 	case h.dying && (errors.Is(err, disk.ErrPowerOff) || strings.Contains(err.Error(), disk.ErrPowerOff.Error())): // raft panics with the text of a failed read, and a stack
 		h.w.trace.add(h.w.now, "%s stops: %v", h.name, disk.ErrPowerOff)
 		h.crash(true)
 	case errors.Is(err, errBadDisk):
-		// What a failed sync was to make durable may be gone although it can still be read: the kernel drops such pages.
+		// After a failed sync what was to become durable may be lost although it can still be read: the kernel marks such pages
+		// clean.
 		h.w.trace.add(h.w.now, "%s stops: %v", h.name, err)
 		h.crash(h.w.rDisk.IntN(2) == 0)
 	case strings.Contains(err.Error(), "was removed from the cluster"):
@@ -172,7 +175,7 @@ func (h *host) crash(power bool) {
 	h.w.after(between(h.w.rFault, 20*time.Millisecond, longest), h.start)
 }
 
-// end takes the process away. Nobody who waits for it is answered.
+// end takes the process away. Calls that wait for it stay without an answer.
 func (h *host) end() {
 	n := h.n
 	h.stop()

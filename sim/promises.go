@@ -8,14 +8,14 @@ import (
 	"github.com/holdfastdb/holdfast/store"
 )
 
-// What must hold at every moment, and is asked of the members themselves and not of what clients saw: a vote that has left a
+// Promises that hold at every moment, checked on the members themselves instead of on what clients saw: a vote that has left a
 // machine stands, a term has one leader, and the state after an entry is the same on all members, with a time that never goes
 // back along the log.
 
-// promise is a vote as the others know it.
+// promise is the last vote of a member that others can know of.
 type promise struct{ term, vote uint64 }
 
-// send takes a frame that is about to leave h.
+// send looks at a frame that is about to leave h, and notes the vote in it.
 func (p *promise) send(h *host, frame []byte) {
 	if term, vote, ok := replica.Vote(frame); ok {
 		p.give(h, term, vote)
@@ -33,7 +33,7 @@ func (p *promise) give(h *host, term, vote uint64) {
 	*p = promise{term, vote}
 }
 
-// kept compares with what a member remembers that has just started.
+// kept checks that a member that has just started still knows its vote.
 func (p *promise) kept(h *host) {
 	if h.w.opt.Outside {
 		return
@@ -48,7 +48,7 @@ func (p *promise) kept(h *host) {
 // logged is what a process has written of its term, vote and commit index.
 type logged struct{ term, vote, commit uint64 }
 
-// look compares with what it has written since.
+// look checks that neither term, vote nor commit index went back since the last look.
 func (l *logged) look(h *host) {
 	term, vote, commit := h.n.Promises()
 	was := *l
@@ -80,7 +80,7 @@ type states struct {
 	times int // how often a state was compared with another member's
 }
 
-// ledger is a member's store, each commit of which is looked at.
+// ledger is a member's store that compares the state in each commit with that of the other members.
 type ledger struct {
 	*store.Mem
 	h *host
@@ -107,7 +107,7 @@ func (l *ledger) Install(in store.Incoming) error {
 func (l *ledger) look() {
 	row, ok, err := l.Get(nil, machine.StateKey)
 	if err != nil || !ok || len(row) != 33 {
-		return // the first state of a cluster has none
+		return // a cluster's first state has no hash yet
 	}
 	num := func(at int) uint64 { return binary.BigEndian.Uint64(row[at:]) }
 	s := stateSeen{index: num(1), hash: num(9), tick: int64(num(17)), wallNs: int64(num(25))}

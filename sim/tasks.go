@@ -33,7 +33,7 @@ type coroutine struct {
 	err          error // what it ended with, or a panic of what it runs
 }
 
-// killed ends a coroutine whose process has ended: it unwinds, so that what it holds is let go, and nobody hears of it.
+// killed is the panic that ends a coroutine whose process has ended: its deferred calls run, and its outcome goes nowhere.
 type killed struct{}
 
 func newCoroutine(f func() error) *coroutine {
@@ -143,7 +143,7 @@ func (t *tasks) Wait(d time.Duration, on ...<-chan struct{}) int {
 	if t.ready(c) {
 		return c.got
 	}
-	if d >= 0 && d < time.Minute { // for longer ones the beat of the loop does
+	if d >= 0 && d < time.Minute { // for longer ones the loop's regular turns come in time
 		t.wakeAt(c, c.until)
 	}
 	c.park()
@@ -157,7 +157,7 @@ func (t *tasks) wakeAt(c *coroutine, until time.Duration) {
 			return
 		}
 		t.h.syncClock()
-		if t.h.clock.Mono() < until { // the clock has become slower
+		if t.h.clock.Mono() < until { // the clock's rate has become slower since
 			t.wakeAt(c, until)
 			return
 		}

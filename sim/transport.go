@@ -45,7 +45,7 @@ func (n *hostNet) Ask(ctx context.Context, addr string, question []byte) (answer
 			return
 		}
 		select {
-		case <-come: // it has lost patience
+		case <-come: // the caller has given up
 		default:
 			answer, err = b, e
 			close(come)
@@ -142,7 +142,7 @@ func (n *hostNet) ConnectedFor(id uint64) int64 {
 	return int64(w.now - max(out.since, in.since))
 }
 
-// Traffic implements peer.Network: nothing here looks at graphs.
+// Traffic implements peer.Network: the simulation has no metrics.
 func (n *hostNet) Traffic(uint64) *peer.Traffic { return nil }
 
 func (n *hostNet) Close() error { return nil }

@@ -14,9 +14,9 @@ import (
 	"github.com/holdfastdb/holdfast/worker/checkpoint"
 )
 
-// treeBook is everything about transparency logs in one run: who adds, what was acknowledged, every checkpoint that any member
-// ever showed, and what must follow from that. The leader signs as worker/checkpoint does, driven by the loop's turns instead
-// of by a goroutine; all members have the keys.
+// treeBook is everything about transparency logs in one run: the clients that add, what was acknowledged, every checkpoint that
+// any member ever showed, and the checks of both. The leader signs as worker/checkpoint does, driven by the loop's turns
+// instead of by a goroutine; all members have the keys.
 type treeBook struct {
 	w    *World
 	on   bool
@@ -27,20 +27,20 @@ type treeBook struct {
 	done  bool
 }
 
-// logBook is one log as the world outside knows it.
+// logBook is what clients know of one log.
 type logBook struct {
 	spec  et.LogSpec
 	key   *tiles.Signer
 	given map[uint64]string // what was acknowledged at an index
 	at    map[string]uint64 // where an acknowledged entry is
 	asked map[string]bool   // every entry that somebody ever wanted to add
-	out   map[string]bool   // entries that were refused, and are certainly not in the log
+	out   map[string]bool   // entries that were refused, so that they must not be in the log
 	roots map[uint64]rootSeen
 	// newest is the largest checkpoint anybody has seen.
 	newest *tree.Checkpoint
 }
 
-// rootSeen is a signed root, and who showed it first.
+// rootSeen is a signed root, and the member that showed it first.
 type rootSeen struct {
 	root tiles.Hash
 	by   *host
@@ -55,14 +55,15 @@ type signer struct {
 
 const (
 	adderCount = 3
-	// fewTexts is how many different entries the log without duplicates is offered: most of what is added is there already.
+	// fewTexts is how many different entries are added to the log that deduplicates: so few that most of them are there
+	// already.
 	fewTexts = 700
 )
 
 func (w *World) startTrees() {
 	b := &w.trees
 	*b = treeBook{w: w, r: rand.New(rand.NewPCG(w.opt.Seed, 6))}
-	// Runs with chosen faults are about something else, and stay what they were.
+	// A run with chosen faults has no logs unless it asks for them, so that its seeds go on meaning the same.
 	if b.on = w.opt.Trees || w.opt.Faults == nil && b.r.IntN(2) == 0; !b.on {
 		return
 	}
@@ -85,8 +86,8 @@ func newLogBook(name string, dedup bool) *logBook {
 		asked: map[string]bool{}, out: map[string]bool{}, roots: map[uint64]rootSeen{}}
 }
 
-// adder adds one batch after the other, as the queue of a door does. It never adds an entry again whose outcome it did not hear:
-// what is in the log without duplicates' help must be there once.
+// adder adds one batch after the other, as the queue of a door does. An entry whose outcome it did not hear it never adds
+// again, so in the log that does not deduplicate each entry must be there at most once.
 type adder struct {
 	b     *treeBook
 	id    int
@@ -122,7 +123,7 @@ func (a *adder) next() {
 			w.after(around(r, a.pause), a.next)
 		}
 	}
-	w.after(between(r, 2*time.Second, 5*time.Second), move) // its patience; the answer may still come
+	w.after(between(r, 2*time.Second, 5*time.Second), move) // the client gives up; the answer may still come
 	w.trace.add(w.now, "t%d → %s add %d to %s: %s…", a.id, h.name, len(texts), lb.spec.Name, texts[0])
 	h.syncClock()
 	refused := func() {
@@ -175,7 +176,8 @@ func (a *adder) texts(lb *logBook) []string {
 	return texts
 }
 
-// refuse notes entries that are certainly not in the log by this command. Where others add the same, that says nothing.
+// refuse notes that this command has not added these entries. In the log that deduplicates another command may have added the
+// same ones, so nothing is noted.
 func (lb *logBook) refuse(texts []string) {
 	for _, text := range texts {
 		if !lb.spec.Dedup {
@@ -184,7 +186,7 @@ func (lb *logBook) refuse(texts []string) {
 	}
 }
 
-// acknowledge takes the indexes of a batch: none may be another entry's, and no entry may have a second one.
+// acknowledge notes the indexes of a batch and checks that none is another entry's, and that no entry has a second one.
 func (lb *logBook) acknowledge(w *World, h *host, texts []string, res *et.Appended) {
 	for i, text := range texts {
 		index := res.At(i)
@@ -198,7 +200,8 @@ func (lb *logBook) acknowledge(w *World, h *host, texts []string, res *et.Append
 	}
 }
 
-// signTurn is the part of worker/checkpoint after a turn of the loop: begin what is missing, sign what has grown.
+// signTurn does after a turn of the loop what worker/checkpoint does: create the logs that are missing, and sign those that
+// have grown.
 func (h *host) signTurn() {
 	b := &h.w.trees
 	term, _ := h.n.Leadership()
@@ -250,7 +253,7 @@ func (h *host) proposeTree(s *signer, i int, part *et.Part) {
 	h.pumpSoon()
 }
 
-// look is a poller of every member: it takes the newest checkpoints after a turn of the loop.
+// look takes each member's newest checkpoints after a turn of its loop, as somebody who polls it.
 func (b *treeBook) look(h *host) {
 	if !b.on {
 		return
@@ -272,8 +275,9 @@ func (b *treeBook) look(h *host) {
 	}
 }
 
-// show holds a checkpoint against those seen before: of its size there is one root, and the largest one is a prefix of it, by a
-// proof as the door makes it. Whether it is of the log that there is in the end is judged then.
+// show compares a checkpoint with those seen before: there is only one root of its size, and the smaller of it and the largest
+// one seen is a prefix of the other, shown by a proof as the door makes it. That it belongs to the log is checked at the end of
+// the run.
 func (b *treeBook) show(h *host, lb *logBook, l *tree.Log, c *tree.Checkpoint) {
 	if seen, ok := lb.roots[c.Size]; ok {
 		if seen.root != c.Root {

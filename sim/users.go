@@ -13,8 +13,8 @@ import (
 	"github.com/holdfastdb/holdfast/node"
 )
 
-// userBook is everything about users in one run: who changes them, what every member showed of them, and what must be so.
-// While authentication is on, clients and owners of leases send passes, as a door does for them.
+// userBook is everything about users in one run: the admins that change them, what every member showed of them, and the checks
+// of both. While authentication is on, clients and owners of leases send passes, as a door does for them.
 type userBook struct {
 	w      *World
 	on     bool
@@ -23,8 +23,8 @@ type userBook struct {
 	all    []*subject
 	seen   map[uint64]catalogueSeen // each revision as first shown
 
-	// floor is the catalogue's revision when the last change was acknowledged. required: authentication is on, because an
-	// Enable was acknowledged and nobody has asked for a Disable since that might take effect.
+	// floor is the catalogue's revision when the last change was acknowledged. required is set while authentication is
+	// certainly on: an Enable was acknowledged, and no Disable asked for since can still take effect.
 	floor     uint64
 	required  bool
 	disables  int // how often a Disable was asked for
@@ -36,7 +36,8 @@ type catalogueSeen struct {
 	by   *host
 }
 
-// subject is a user or a role. Its name is used once, so that what was acknowledged of it can be told in the end.
+// subject is a user or a role. Its name is used once, so that at the end of the run what was acknowledged decides whether it
+// must exist.
 type subject struct {
 	name           string
 	user           bool
@@ -44,7 +45,7 @@ type subject struct {
 	open           int                   // additions and deletions not answered
 	changes        int                   // how often something was asked for that ends its tokens
 	changing       int                   // and not answered: it may come yet
-	tokens         [][ei.TokenBytes]byte // acknowledged, and nothing asked for that ends them
+	tokens         [][ei.TokenBytes]byte // acknowledged, and nothing was asked for since that would end them
 }
 
 // admin does one thing to users and roles after the other, as root, through a member of its choice.
@@ -64,7 +65,7 @@ const (
 func (w *World) startUsers() {
 	b := &w.users
 	*b = userBook{w: w, r: rand.New(rand.NewPCG(w.opt.Seed, 5)), seen: map[uint64]catalogueSeen{}}
-	// Runs with chosen faults are about something else, and stay what they were.
+	// A run with chosen faults has no users unless it asks for them, so that its seeds go on meaning the same.
 	if b.on = w.opt.Users || w.opt.Faults == nil && b.r.IntN(2) == 0; !b.on {
 		return
 	}
@@ -81,7 +82,7 @@ func (w *World) stopUsers() {
 	}
 }
 
-// next does something, and the next thing once it is answered or the admin has lost patience.
+// next asks for one change, and for another once it is answered or the admin has given up on it.
 func (a *admin) next() {
 	w, r := a.b.w, a.b.r
 	if a.done {
@@ -124,12 +125,12 @@ func (a *admin) next() {
 	h.pumpSoon()
 }
 
-// choose draws what to do. answered is told whether it was accepted, if that is ever heard.
+// choose draws what to do. answered is called if an answer comes, with whether the change was accepted.
 func (a *admin) choose(h *host) (part *ei.Part, answered func(accepted bool)) {
 	b, r := a.b, a.b.r
 	nothing := func(bool) {}
 	if a.id == 0 {
-		switch { // without root nobody could switch anything on
+		switch { // authentication cannot be enabled without a user root
 		case a.count == 1:
 			return &ei.Part{UserAdd: &ei.UserAdd{Name: ei.Root, Verifiers: verifiers(0)}}, nothing
 		case a.count == 2:
@@ -195,7 +196,7 @@ func (a *admin) choose(h *host) (part *ei.Part, answered func(accepted bool)) {
 		Permission: ei.Permission{Access: ei.Access(r.IntN(3)), Key: []byte("k1"), End: []byte("k4")}}}, nothing
 }
 
-// subject draws one; a new one while there are few.
+// subject draws one of the admin's, or a new one while there are few.
 func (a *admin) subject() *subject {
 	if len(a.subjects) < atATime && a.b.r.IntN(2) == 0 || len(a.subjects) == 0 {
 		s := &subject{name: fmt.Sprintf("s%d.%d", a.id, len(a.b.all)), user: a.b.r.IntN(3) > 0}
@@ -209,7 +210,7 @@ func verifiers(n int) []ei.Verifier {
 	return []ei.Verifier{{Scheme: ei.Bcrypt, Data: fmt.Appendf(nil, "hash %d", n)}}
 }
 
-// permit is what a member lets a write through by, and what was certain by then.
+// permit is the permission under which a member let a write through, and what was certain when it did.
 type permit struct {
 	asked    bool // the member knew that authentication is on
 	revision uint64
@@ -230,7 +231,8 @@ func (h *host) permit(part entry.Part) ([]entry.Part, permit) {
 	return []entry.Part{{Machine: entry.MachineIdent, Body: pass}, part}, p
 }
 
-// outdated reports whether a write was refused by the catalogue: the door then judges it anew.
+// outdated reports whether a write was refused because the catalogue has changed since it was judged; a door then judges it
+// again.
 func (b *userBook) outdated(r *entry.Rejection) bool {
 	if r == nil || r.Machine != entry.MachineIdent || r.Code != ei.OldRevision && r.Code != ei.PassMissing {
 		return false
@@ -252,7 +254,7 @@ func (b *userBook) accepted(what fmt.Stringer, h *host, p permit) {
 	}
 }
 
-// catalogue is a State as text, without the switch, which is no change of it.
+// catalogue is a State as text, without whether authentication is on, which does not change its revision.
 func catalogue(s *mident.State) string {
 	text := fmt.Sprintf("revision %d", s.Revision)
 	for _, name := range s.Users() {
@@ -283,7 +285,7 @@ func (b *userBook) look(h *host) {
 	}
 }
 
-// check judges the end of a run: what was acknowledged is there, on every member, and so it would be after a restart.
+// check judges the end of a run: what was acknowledged is there, on every member, and would be after a restart.
 func (b *userBook) check(members []*host) {
 	if !b.on {
 		return
@@ -325,7 +327,7 @@ func (b *userBook) check(members []*host) {
 	}
 }
 
-// dump is all that a machine knows, as text; of tokens those that were acknowledged.
+// dump is everything a machine knows, as text, with only those tokens that were acknowledged.
 func (b *userBook) dump(m *mident.Machine) string {
 	text := fmt.Sprintf("on %v, %s", m.State().Enabled, catalogue(m.State()))
 	for _, s := range b.all {

@@ -8,7 +8,7 @@
 // loop itself can be overtaken in the middle. What is not real: TCP, the disk, time, and the doors; those have tests of their
 // own with real processes.
 //
-// What is asked: that the clients' histories have an order (history.go), that watches, leases, v2 nodes, users and logs keep
+// What is checked: that the clients' histories have an order (history.go), that watches, leases, v2 nodes, users and logs keep
 // what was promised (check.go, lease.go, nodes.go, users.go, trees.go), and of the members themselves that no vote is taken
 // back, a term has one leader, states are equal and time does not go back (promises.go). It is never part of a server.
 package sim
@@ -26,7 +26,7 @@ import (
 	"github.com/holdfastdb/holdfast/node"
 )
 
-// Options of one run. Everything that is zero is drawn from the seed.
+// Options of one run. Fields that are zero are drawn from the seed.
 type Options struct {
 	Seed uint64
 	// Nodes the cluster starts with.
@@ -35,15 +35,15 @@ type Options struct {
 	Chaos time.Duration
 	// Faults are the kinds that may happen; nil: a part of all kinds.
 	Faults []Fault
-	// Users are managed, and asked for.
+	// Users: users and roles are changed, and writes need permissions while authentication is on.
 	Users bool
-	// Learners are added at first and stay what they are; below zero: none.
+	// Learners is how many are added at the beginning and never promoted; below zero: none.
 	Learners int
-	// Trees: transparency logs grow. Quiet: nobody uses the key space, so that what goes wrong shows elsewhere.
+	// Trees: transparency logs grow. Quiet: no client uses the kv machine, so that a defect has to show in the logs.
 	Trees, Quiet bool
 	// Break builds the nodes with a deliberate defect.
 	Break node.Break
-	// Outside judges only by what clients are told, not by what the members themselves show.
+	// Outside checks only what clients are told, not what the members themselves show.
 	Outside bool
 	// TraceAll keeps every line of the trace instead of the last ones.
 	TraceAll bool
@@ -97,13 +97,13 @@ const (
 	Stopped         = "node stopped"     // a node refused to go on or to start, and no fault of the disk was the reason
 	LetThrough      = "let through"      // a write under a permission that had been taken back before
 	LostAdd         = "lost add"         // an acknowledged index does not hold its entry, or was given twice
-	SplitView       = "split view"       // a checkpoint that was seen is not of the log that there is
+	SplitView       = "split view"       // a checkpoint that was seen does not belong to the log there is in the end
 	Stuck           = "stuck"            // the cluster did not recover after the last fault was healed
 	VoteTaken       = "vote taken back"  // a member forgot or changed a vote that others know of
 	TwoLeaders      = "two leaders"      // of one term
 	TimeBack        = "time goes back"   // the stamp of an entry is below one before it
 	NodeLost        = "node lost"        // a node of the v2 tree went before its time
-	Membership      = "membership"       // a member at rest takes itself for something else than the others do
+	Membership      = "membership"       // a member at rest has another idea of its own role than the others have
 	WrongOutcome    = "wrong outcome"    // a client was told something that cannot be
 )
 
@@ -139,7 +139,7 @@ type World struct {
 // process does one run at a time.
 func Run(opt Options) *Report { return play(opt, (*World).run) }
 
-// play carries out a plan in a new world.
+// play runs a plan in a new world.
 func play(opt Options, plan func(*World)) *Report {
 	w := &World{opt: opt, byID: map[uint64]*host{}, leaders: map[uint64]*host{},
 		states: states{at: map[uint64]stateSeen{}, by: map[uint64]*host{}}}
@@ -191,7 +191,7 @@ func (w *World) run() {
 	w.finish()
 }
 
-// begin starts a cluster and those who use it.
+// begin starts a cluster and its clients.
 func (w *World) begin() {
 	r := w.rFault
 	if w.opt.Nodes == 0 {
@@ -222,7 +222,7 @@ func (w *World) begin() {
 	w.startTrees()
 }
 
-// finish heals everything and judges.
+// finish heals all faults, waits until the cluster is at rest, and runs the checks.
 func (w *World) finish() {
 	w.nemesis.heal()
 	w.stopClients()
