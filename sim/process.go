@@ -106,10 +106,10 @@ func (h *host) opened(n *node.Node) {
 			h.loop.park()
 		}
 	})
-	h.tasks.Go(lease.New(n).Run)
-	h.tasks.Go(expire.New(n).Run)
+	h.tasks.Go(lease.New(n, n.KV()).Run)
+	h.tasks.Go(expire.New(n, n.Etcd2()).Run)
 	if w.nemesis.policy.On() {
-		h.tasks.Go(func() { compact.Run(n, w.nemesis.policy, slog.New(&traceLog{h})) })
+		h.tasks.Go(func() { compact.Run(n, n.KV(), w.nemesis.policy, slog.New(&traceLog{h})) })
 	}
 	h.pumpSoon()
 }

@@ -214,23 +214,23 @@ func (s *server) signTlogs() {
 		first = nil
 	}
 	s.highest = newHighestFiles(s.setup.tlog.keys, s.log)
-	s.signer = checkpoint.New(s.node, checkpoint.Options{Key: s.tlogKeys.get, KeyFile: s.tlogKeys.file, First: first, Highest: s.highest,
+	s.signer = checkpoint.New(s.node, s.node.Tree(), checkpoint.Options{Key: s.tlogKeys.get, KeyFile: s.tlogKeys.file, First: first, Highest: s.highest,
 		Places: s.setup.tlog.places, Calm: s.setup.tlog.calm, Meter: &s.tlogMeter, Logger: s.log})
 	s.wg.Go(s.signer.Run)
-	s.wg.Go(scrub.New(s.node, &s.tlogMeter, s.scrubbed, s.log).Run)
+	s.wg.Go(scrub.New(s.node, s.node.Tree(), &s.tlogMeter, s.scrubbed, s.log).Run)
 	places := map[string]int{}
 	for _, p := range s.setup.tlog.publish {
 		places[p.log]++
 	}
 	if s.setup.tlog.published {
-		s.shown = publish.NewShown(s.node, places)
+		s.shown = publish.NewShown(s.node, s.node.Tree(), places)
 	}
 	clear(places)
 	for _, p := range s.setup.tlog.publish {
 		target := publish.Target{Log: p.log, Name: p.url, Place: p.place, Least: s.setup.tlog.least, Shown: s.shown, Number: places[p.log],
 			Ahead: s.signer.AskAgain, Meter: s.tlogMeter.Place(p.log, p.url)}
 		places[p.log]++
-		s.wg.Go(publish.New(s.node, target, s.log).Run)
+		s.wg.Go(publish.New(s.node, s.node.Tree(), target, s.log).Run)
 	}
 }
 
@@ -252,13 +252,13 @@ func (s *server) openTlog() error {
 	if at := s.setup.tlog.read; at != nil {
 		readers := opt
 		readers.GetOnly = true
-		s.tlogRead = doortlog.New(s.node, readers)
+		s.tlogRead = doortlog.New(s.node, s.node.Tree(), readers)
 		if err := s.openLogs("tlog-read", s.tlogRead, at); err != nil {
 			return err
 		}
 	}
 	if at := s.setup.tlog.at; at != nil {
-		s.tlog = doortlog.New(s.node, opt)
+		s.tlog = doortlog.New(s.node, s.node.Tree(), opt)
 		return s.openLogs("tlog", s.tlog, at)
 	}
 	return nil

@@ -138,13 +138,13 @@ func start(ctx context.Context, su *setup, log *slog.Logger) (_ *server, err err
 		return nil, su.advise(err)
 	}
 	if s.admin != nil {
-		s.admin.Attach(s.node)
+		s.admin.Attach(s.node, s.node.KV(), s.node.Tree())
 	}
 	// Workers act only while this member leads; they end with the node.
-	leases := lease.New(s.node)
+	leases := lease.New(s.node, s.node.KV())
 	s.wg.Go(leases.Run)
-	s.wg.Go(expire.New(s.node).Run)
-	s.wg.Go(func() { compact.Run(s.node, su.compaction, log) })
+	s.wg.Go(expire.New(s.node, s.node.Etcd2()).Run)
+	s.wg.Go(func() { compact.Run(s.node, s.node.KV(), su.compaction, log) })
 	s.signTlogs()
 	if err := s.waitReady(ctx); err != nil {
 		return nil, err
@@ -166,12 +166,12 @@ func (s *server) openKV(steps *meter.Steps, leases *lease.Worker) error {
 	}
 	opt := s.setup.door
 	opt.Steps, opt.Gate = steps, s.gate
-	s.v2 = v2.New(s.node, v2.Options{RequestTimeout: opt.RequestTimeout, MaxRequestBytes: opt.MaxRequestBytes,
+	s.v2 = v2.New(s.node, s.node.Etcd2(), v2.Options{RequestTimeout: opt.RequestTimeout, MaxRequestBytes: opt.MaxRequestBytes,
 		MaxListBytes: opt.MaxResultBytes, Resume: func(c net.Conn) { s.kv.Resume(c) },
 		Catalogue: func() (bool, uint64) { return s.kv.Catalogue() },
 		RootBasic: func(host, user, password string) (uint64, bool) { return s.kv.RootBasic(host, user, password) }})
 	opt.V2, opt.V2Watchers, opt.Leases = s.v2.Handle, s.v2.Watchers, leases
-	s.kv = doorkv.New(s.node, opt)
+	s.kv = doorkv.New(s.node, s.node.KV(), s.node.Etcd2().Stats(), opt)
 	var bound []string
 	for _, p := range s.setup.kv {
 		l, err := p.listen()

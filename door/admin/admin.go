@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/holdfastdb/holdfast/internal/meter"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/tiles"
@@ -149,9 +150,9 @@ func New(opts Options) *Admin {
 // Waiting tells readyz what the start waits for.
 func (a *Admin) Waiting(what string) { a.waiting.Store(&what) }
 
-// Attach hands over the running member, once.
-func (a *Admin) Attach(n *node.Node) {
-	a.attach(&attached{member: n, kv: n.KV(), logs: logs{n.Tree(), n.Propose}})
+// Attach hands over the running member and those of its machines that the admin port tells of, once.
+func (a *Admin) Attach(n *node.Node, kv *mkv.Machine, trees *tree.Machine) {
+	a.attach(&attached{member: n, kv: kv, logs: logs{trees, n.Propose}})
 }
 
 func (a *Admin) attach(m *attached) {

@@ -214,10 +214,11 @@ type Door struct {
 	wg       sync.WaitGroup
 }
 
-// New makes a door for n. Nothing is served until Serve.
-func New(n *node.Node, opts Options) *Door {
-	d := newDoor(n, n.KV(), n.Ident(), opts)
-	d.tree = n.Etcd2().Stats()
+// New makes a door for n that reads the keys of m. v2 is what is counted of etcd's v2 API, nil if that is not offered. Nothing is
+// served until Serve.
+func New(n *node.Node, m *mkv.Machine, v2 *me2.Stats, opts Options) *Door {
+	d := newDoor(n, m, n.Ident(), opts)
+	d.tree = v2
 	return d
 }
 

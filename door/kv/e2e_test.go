@@ -96,7 +96,7 @@ func start(t testing.TB, opts door.Options, how node.StartOptions) *server {
 		t.Errorf("start %s: %v", how.Name, err)
 		return nil
 	}
-	w := lease.New(n)
+	w := lease.New(n, n.KV())
 	worked := make(chan struct{})
 	go func() { defer close(worked); w.Run() }()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -104,7 +104,7 @@ func start(t testing.TB, opts door.Options, how node.StartOptions) *server {
 		t.Errorf("listen: %v", err)
 		return nil
 	}
-	s := &server{node: n, door: door.New(n, opts), addr: l.Addr().String()}
+	s := &server{node: n, door: door.New(n, n.KV(), n.Etcd2().Stats(), opts), addr: l.Addr().String()}
 	served := make(chan error, 1)
 	go func() { served <- s.door.Serve(l) }()
 	s.stop = sync.OnceFunc(func() {

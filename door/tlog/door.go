@@ -66,8 +66,8 @@ type Door struct {
 	runH2  sync.Once
 }
 
-// New makes a door for n; nothing is served until Serve.
-func New(n *node.Node, opts Options) *Door { return newDoor(n, n.Tree(), opts) }
+// New makes a door for n that serves the logs of m; nothing is served until Serve.
+func New(n *node.Node, m *tree.Machine, opts Options) *Door { return newDoor(n, m, opts) }
 
 func newDoor(n member, logs *tree.Machine, opts Options) *Door {
 	if opts.RequestTimeout == 0 {

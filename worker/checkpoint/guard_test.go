@@ -88,7 +88,7 @@ func TestACheckpointIsNotedBeforeItIsShown(t *testing.T) {
 			t.Errorf("%d is shown before it is noted", size)
 		}
 	}
-	defer run(m, Options{Key: func(string) *tiles.Signer { return key }, Highest: n})()
+	m.Run(t, newWorker(m, m.logs, Options{Key: func(string) *tiles.Signer { return key }, Highest: n}).Run)
 	covered(t, l, 3)
 	n.mu.Lock()
 	n.fail = errors.New("the disk is full")
@@ -119,23 +119,23 @@ func TestOnlyTheLeaderIsToldThatItIsBehind(t *testing.T) {
 		}
 		return "", nil
 	}}
-	m.round = func() error { // the round brings what was acknowledged meanwhile
+	m.OnRound(func() error { // the round brings what was acknowledged meanwhile
 		if l.View().Size < 5 {
 			m.add(l, false, 2)
 		}
 		return nil
-	}
+	})
 	w := newWorker(m, m.logs, Options{Key: func(string) *tiles.Signer { return key }, Places: func(string) []Place { return []Place{place} }})
 	end := w.newTerm(3)
 	wantWhy(t, w, l, "")
 	end()
 
 	m, l, key = begun(t, 3)
-	m.round = func() error { return node.ErrNoLeader }
+	m.OnRound(func() error { return node.ErrNoLeader })
 	w = newWorker(m, m.logs, Options{Key: func(string) *tiles.Signer { return key }, Places: func(string) []Place { return []Place{place} }})
 	end = w.newTerm(3)
 	wantWhy(t, w, l, "there does not answer") // nothing is concluded, and nothing signed either
-	m.round = nil
+	m.OnRound(nil)
 	end()
 	end = w.newTerm(3)
 	wantWhy(t, w, l, "there: it has 5 entries")
@@ -184,7 +184,7 @@ func TestANoteThatCameFromElsewhereVouchesForNothing(t *testing.T) {
 // TestAFollowerNotesWhatIsSignedWhileItFollows, and not what its log held when it began, for which nobody vouches.
 func TestAFollowerNotesWhatIsSignedWhileItFollows(t *testing.T) {
 	m, l, key := begun(t, 3)
-	m.follows = true
+	m.Lead(0)
 	n := &notes{}
 	sign := func() {
 		t.Helper()

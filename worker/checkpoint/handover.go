@@ -29,14 +29,15 @@ const (
 	handoverTimeout = 5 * time.Second
 )
 
-// follow looks after overdue logs while another member leads, until changed is closed.
-func (w *Worker) follow(changed <-chan struct{}) {
+// follow looks after overdue logs while another member leads, until over is closed.
+func (w *Worker) follow(over <-chan struct{}) {
+	w.forgetVerdicts()
 	t := time.NewTicker(overdue)
 	defer t.Stop()
 	stale := map[string]bool{} // as of the last look
 	for tick := 0; ; tick++ {
 		select {
-		case <-changed:
+		case <-over:
 			return
 		case <-w.node.StoppedC():
 			return

@@ -21,6 +21,7 @@ import (
 	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/tiles"
+	"github.com/holdfastdb/holdfast/worker"
 )
 
 const (
@@ -34,15 +35,11 @@ const (
 	keyPause = time.Second
 	// pause is how long the worker waits after a failure.
 	pause = 200 * time.Millisecond
-	// proposeTimeout bounds one command; after it the logs are looked at again.
-	proposeTimeout = 10 * time.Second
 )
 
 // member is what the worker needs of its node. *node.Node is the one; tests drive a worker without a log.
 type member interface {
-	Leadership() (term uint64, changed <-chan struct{})
-	ProposeInTerm(ctx context.Context, term uint64, lane node.Lane, parts ...entry.Part) (*entry.Result, error)
-	StoppedC() <-chan struct{}
+	worker.Member
 	IDs() (cluster, member uint64)
 	Call(ctx context.Context, service string, req []byte) ([]byte, error)
 	Handle(service string, fn func(ctx context.Context, req []byte) ([]byte, error))
@@ -112,8 +109,8 @@ type pending struct {
 	log *tree.Log
 }
 
-// New makes n's worker, before the node's first Call; Run starts it.
-func New(n *node.Node, opt Options) *Worker { return newWorker(n, n.Tree(), opt) }
+// New makes n's worker, which signs the logs of m, before the node's first Call; Run starts it.
+func New(n *node.Node, m *tree.Machine, opt Options) *Worker { return newWorker(n, m, opt) }
 
 func newWorker(n member, logs *tree.Machine, opt Options) *Worker {
 	if opt.Logger == nil {
@@ -141,24 +138,12 @@ func newWorker(n member, logs *tree.Machine, opt Options) *Worker {
 // Run works until the node stops. Call it once.
 func (w *Worker) Run() {
 	defer w.asking.Wait()
-	for {
-		w.forgetVerdicts()
-		term, changed := w.node.Leadership()
-		if term != 0 {
-			w.lead(term, changed)
-		} else {
-			w.follow(changed)
-		}
-		select {
-		case <-changed:
-		case <-w.node.StoppedC():
-			return
-		}
-	}
+	worker.Lead(w.node, w.lead, w.follow)
 }
 
-// lead works in one term until changed is closed.
-func (w *Worker) lead(term uint64, changed <-chan struct{}) {
+// lead works in one term until over is closed.
+func (w *Worker) lead(term uint64, over <-chan struct{}) {
+	w.forgetVerdicts()
 	clear(w.due)
 	end := w.newTerm(term)
 	defer end()
@@ -174,14 +159,14 @@ func (w *Worker) lead(term uint64, changed <-chan struct{}) {
 		}
 		timer.Reset(wait)
 		select {
-		case <-changed:
+		case <-over:
 			return
 		case <-w.node.StoppedC():
 			return
 		case <-demand:
 			if err != nil { // what failed is not asked for again at once
 				select {
-				case <-changed:
+				case <-over:
 					return
 				case <-w.node.StoppedC():
 					return
@@ -323,9 +308,7 @@ func Sign(logs *tree.Machine, l *tree.Log, key *tiles.Signer) (et.Signed, error)
 }
 
 func (w *Worker) propose(term uint64, p *et.Part) error {
-	ctx, cancel := context.WithTimeout(context.Background(), proposeTimeout)
-	defer cancel()
-	res, err := w.node.ProposeInTerm(ctx, term, node.LaneSystem, entry.Part{Machine: entry.MachineTree, Body: et.AppendPart(nil, p)})
+	res, err := worker.Propose(w.node, term, entry.Part{Machine: entry.MachineTree, Body: et.AppendPart(nil, p)})
 	switch {
 	case err != nil:
 		return err

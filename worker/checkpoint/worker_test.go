@@ -2,8 +2,8 @@ package checkpoint
 
 import (
 	"bytes"
-	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,79 +15,35 @@ import (
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/tiles"
+	"github.com/holdfastdb/holdfast/worker/workertest"
 )
 
-// alone is a member without a log that leads until stop is closed. mu stands for the apply goroutine.
+// alone is a member that leads in term 3, and its logs.
 type alone struct {
+	*workertest.Member
 	t    *testing.T
 	logs *tree.Machine
 	st   store.Store
-	stop chan struct{}
 
-	service func(context.Context, []byte) ([]byte, error) // leadService of the last worker
-	handed  []uint64                                      // to whom leadership went
-	follows bool
-	round   func() error                                     // Linearize; nil: at once
-	call    func(service string, req []byte) ([]byte, error) // of a follower
-
-	mu    sync.Mutex
-	a     *machine.Applier
-	at    uint64
-	terms []uint64 // of the commands it was given
+	mu sync.Mutex // guards the rest: it stands for the loop
+	a  *machine.Applier
+	at uint64
 }
 
 func newAlone(t *testing.T) *alone {
 	t.Helper()
-	m := &alone{t: t, logs: tree.New(), st: store.NewMem(), stop: make(chan struct{})}
+	m := &alone{Member: workertest.New(), t: t, logs: tree.New(), st: store.NewMem()}
 	m.a = machine.NewApplier(m.st, m.logs)
 	if err := m.a.Load(); err != nil {
 		t.Fatal(err)
 	}
+	m.Lead(3)
+	m.OnPropose(func(parts []entry.Part) (*entry.Result, error) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.apply(parts...)
+	})
 	return m
-}
-
-func (m *alone) Leadership() (uint64, <-chan struct{}) {
-	if m.follows {
-		return 0, m.stop
-	}
-	return 3, m.stop
-}
-func (m *alone) StoppedC() <-chan struct{} { return m.stop }
-
-func (m *alone) IDs() (cluster, member uint64) { return 1, 2 }
-
-func (m *alone) Call(_ context.Context, service string, req []byte) ([]byte, error) {
-	if m.call != nil {
-		return m.call(service, req)
-	}
-	return nil, nil
-}
-
-func (m *alone) Handle(service string, fn func(context.Context, []byte) ([]byte, error)) {
-	if service == leadService {
-		m.service = fn
-	}
-}
-
-func (m *alone) TransferLeader(_ context.Context, to uint64) error {
-	m.handed = append(m.handed, to)
-	return nil
-}
-
-func (m *alone) Linearize(context.Context) error {
-	if m.round != nil {
-		return m.round()
-	}
-	return nil
-}
-
-func (m *alone) Status() node.Status { return node.Status{Ready: true} }
-
-func (m *alone) ProposeInTerm(_ context.Context, term uint64, _ node.Lane, parts ...entry.Part) (res *entry.Result, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.terms = append(m.terms, term)
-	return m.apply(parts...)
 }
 
 func (m *alone) apply(parts ...entry.Part) (res *entry.Result, err error) {
@@ -136,25 +92,13 @@ func signer(t *testing.T, origin string) *tiles.Signer {
 	return s
 }
 
-// run starts a worker and returns how to end it.
-func run(m *alone, opt Options) (end func()) {
-	w := newWorker(m, m.logs, opt)
-	var wg sync.WaitGroup
-	wg.Go(w.Run)
-	return func() {
-		close(m.stop)
-		wg.Wait()
-	}
-}
-
 // TestALogIsBegunAndSigned: the first log begins by itself, has a checkpoint of size 0 at once, and one soon after each add;
 // a waiting client gets its own much sooner. At rest nothing is signed.
 func TestALogIsBegunAndSigned(t *testing.T) {
 	m := newAlone(t)
 	key := signer(t, "log.example/one")
 	demand := m.logs.Demand()
-	end := run(m, Options{First: &et.LogSpec{Name: "default"}, Key: func(string) *tiles.Signer { return key }})
-	defer end()
+	m.Run(t, newWorker(m, m.logs, Options{First: &et.LogSpec{Name: "default"}, Key: func(string) *tiles.Signer { return key }}).Run)
 	<-demand
 	l := m.logs.Find("default")
 	covered(t, l, 0)
@@ -176,7 +120,7 @@ func TestALogIsBegunAndSigned(t *testing.T) {
 	}
 	m.mu.Lock()
 	before := m.at
-	for _, term := range m.terms {
+	for _, term := range m.Proposed() {
 		if term != 3 {
 			t.Errorf("a command in term %d", term)
 		}
@@ -196,8 +140,7 @@ func TestADamagedLogIsNotSigned(t *testing.T) {
 	key := signer(t, "log.example/one")
 	found := make(chan error, 1)
 	demand := m.logs.Demand()
-	end := run(m, Options{First: &et.LogSpec{Name: "default"}, Key: func(string) *tiles.Signer { return key }, Damaged: func(err error) { found <- err }})
-	defer end()
+	m.Run(t, newWorker(m, m.logs, Options{First: &et.LogSpec{Name: "default"}, Key: func(string) *tiles.Signer { return key }, Damaged: func(err error) { found <- err }}).Run)
 	<-demand
 	l := m.logs.Find("default")
 	m.add(l, false, 10)
@@ -259,18 +202,18 @@ func TestLeadershipGoesToWhoCanSign(t *testing.T) {
 	if names := with.waiting(); len(names) != 1 || names[0] != "default" {
 		t.Errorf("waiting where the key is: %q", names)
 	}
-	if _, err := m.service(t.Context(), ask); err != nil || len(m.handed) != 0 {
-		t.Errorf("with the key: handed to %d, %v", m.handed, err)
+	if _, err := m.Service(leadService)(t.Context(), ask); err != nil || len(m.Handed()) != 0 {
+		t.Errorf("with the key: handed over, or %v", err)
 	}
 	without := newWorker(m, m.logs, Options{Key: func(string) *tiles.Signer { return nil }})
 	if names := without.waiting(); len(names) != 0 {
 		t.Errorf("waiting where no key is: %q", names)
 	}
-	if _, err := m.service(t.Context(), ask); err != nil || len(m.handed) != 1 || m.handed[0] != 7 {
-		t.Errorf("without the key: handed to %d, %v", m.handed, err)
+	if _, err := m.Service(leadService)(t.Context(), ask); err != nil || !slices.Equal(m.Handed(), []uint64{7}) {
+		t.Errorf("without the key: not handed to 7, or %v", err)
 	}
-	if _, err := m.service(t.Context(), ask); err != nil || len(m.handed) != 2 {
-		t.Errorf("without any key it is kept: handed to %d, %v", m.handed, err)
+	if _, err := m.Service(leadService)(t.Context(), ask); err != nil || len(m.Handed()) != 1 {
+		t.Errorf("without any key it is kept, or %v", err)
 	}
 
 	other := signer(t, "log.example/two")
@@ -287,12 +230,11 @@ func TestLeadershipGoesToWhoCanSign(t *testing.T) {
 	if name := half.idle(); name != "other" {
 		t.Errorf("it could sign %q", name)
 	}
-	m.handed = nil
-	if _, err := m.service(t.Context(), ask); err != nil || len(m.handed) != 1 {
-		t.Errorf("with the key of another log: handed to %d, %v", m.handed, err)
+	if _, err := m.Service(leadService)(t.Context(), ask); err != nil || len(m.Handed()) != 1 {
+		t.Errorf("with the key of another log it is kept, or %v", err)
 	}
-	if _, err := m.service(t.Context(), ask); err == nil || len(m.handed) != 1 {
-		t.Errorf("at once again: handed to %d, %v", m.handed, err)
+	if _, err := m.Service(leadService)(t.Context(), ask); err == nil || len(m.Handed()) != 0 {
+		t.Errorf("at once again: handed over, or %v", err)
 	}
 	signed, err := Sign(m.logs, m.logs.Find("default"), key)
 	if err != nil {
@@ -303,17 +245,16 @@ func TestLeadershipGoesToWhoCanSign(t *testing.T) {
 		t.Fatal(res, err)
 	}
 	half.handedOver = time.Time{}
-	if _, err := m.service(t.Context(), ask); err != nil || len(m.handed) != 1 {
-		t.Errorf("with nothing that waits: handed to %d, %v", m.handed, err)
+	if _, err := m.Service(leadService)(t.Context(), ask); err != nil || len(m.Handed()) != 0 {
+		t.Errorf("with nothing that waits: handed over, or %v", err)
 	}
 
-	m.handed = nil
 	newWorker(m, m.logs, Options{Key: func(string) *tiles.Signer { return key }})
 	m.logs.Find("default").SetDamage(errors.New("altered"))
-	if _, err := m.service(t.Context(), ask); err != nil || len(m.handed) != 1 {
-		t.Errorf("with a damaged log: handed to %d, %v", m.handed, err)
+	if _, err := m.Service(leadService)(t.Context(), ask); err != nil || len(m.Handed()) != 1 {
+		t.Errorf("with a damaged log it is kept, or %v", err)
 	}
-	if _, err := m.service(t.Context(), []byte("short")); err == nil {
+	if _, err := m.Service(leadService)(t.Context(), []byte("short")); err == nil {
 		t.Error("a torn question is answered")
 	}
 }
@@ -343,14 +284,14 @@ func TestWhatNobodySignsIsReadOnly(t *testing.T) {
 		t.Errorf("with another key: %s", why)
 	}
 
-	m.follows = true
+	m.Lead(0)
 	asked, leader, broken := 0, without, error(nil)
-	m.call = func(service string, req []byte) ([]byte, error) {
+	m.OnCall(func(service string, req []byte) ([]byte, error) {
 		if asked++; broken != nil || service != signsService {
 			return nil, broken
 		}
 		return leader.signs(t.Context(), req)
-	}
+	})
 	for range 3 {
 		if why := with.ReadOnly(l); why != without.unsigned(l) { // its own key is of no use while another leads
 			t.Errorf("a follower of one without the key: %q", why)
@@ -375,7 +316,7 @@ func TestWhatNobodySignsIsReadOnly(t *testing.T) {
 		t.Errorf("without an answer: %s", why)
 	}
 
-	m.follows = false
+	m.Lead(3)
 	l.SetDamage(errors.New("altered"))
 	if why := with.ReadOnly(l); why != "the log is read-only: the member that leads found it damaged in its store: altered" {
 		t.Errorf("damaged: %s", why)

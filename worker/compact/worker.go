@@ -11,7 +11,9 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/worker"
 )
 
 // Policy says what is forgotten. The zero value forgets nothing; of the two only one is set.
@@ -33,8 +35,6 @@ const (
 	samples = 10
 	// revisionInterval is how often the count is looked at.
 	revisionInterval = 5 * time.Minute
-	// proposeTimeout bounds one compaction; the next look tries again.
-	proposeTimeout = 10 * time.Second
 )
 
 // plan decides what to compact at each look. It belongs to one goroutine and reads no clock.
@@ -90,17 +90,18 @@ func (p *plan) due(now time.Duration, revision int64) int64 {
 // done records that everything up to target is forgotten.
 func (p *plan) done(now time.Duration, target int64) { p.last, p.since, p.first = target, now, false }
 
-// Run follows the policy until the node stops. Call it on a goroutine of its own.
-func Run(n *node.Node, policy Policy, log *slog.Logger) {
+// Run follows the policy until the node stops, by the revisions of m. Call it on a goroutine of its own. It is no worker.Lead: a member
+// that does not lead notes the revisions too.
+func Run(n *node.Node, m *mkv.Machine, policy Policy, log *slog.Logger) {
 	if !policy.On() {
 		return
 	}
 	p := newPlan(policy, n.Mono())
-	w := &worker{node: n, log: log}
-	revision, _ := n.KV().Revision()
+	w := &compactor{node: n, log: log}
+	revision, _ := m.Revision()
 	p.note(revision)
 	for w.sleep(p.interval()) {
-		revision, _ = n.KV().Revision()
+		revision, _ = m.Revision()
 		if term, _ := n.Leadership(); term != 0 {
 			if target := p.due(n.Mono(), revision); target != 0 && w.compact(term, target) {
 				p.done(n.Mono(), target)
@@ -110,21 +111,21 @@ func Run(n *node.Node, policy Policy, log *slog.Logger) {
 	}
 }
 
-type worker struct {
+type compactor struct {
 	node *node.Node
 	log  *slog.Logger
 }
 
 // sleep waits; false: the node has stopped.
-func (w *worker) sleep(d time.Duration) bool { return w.node.Tasks().Wait(d, w.node.StoppedC()) == -1 }
+func (w *compactor) sleep(d time.Duration) bool {
+	return w.node.Tasks().Wait(d, w.node.StoppedC()) == -1
+}
 
 // compact proposes in the term it was decided in: a deposed leader compacts nothing. A compaction that somebody else has
 // gone past counts as done.
-func (w *worker) compact(term uint64, target int64) bool {
-	ctx, cancel := w.node.Tasks().Timeout(proposeTimeout)
-	defer cancel()
+func (w *compactor) compact(term uint64, target int64) bool {
 	body := ekv.Append(nil, &ekv.Part{Compact: &ekv.Compact{Revision: target}})
-	res, err := w.node.ProposeInTerm(ctx, term, node.LaneSystem, entry.Part{Machine: entry.MachineKV, Body: body})
+	res, err := worker.Propose(w.node, term, entry.Part{Machine: entry.MachineKV, Body: body})
 	switch {
 	case err != nil:
 		w.log.Warn("auto compaction failed, it is tried again", "revision", target, "err", err)

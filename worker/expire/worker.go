@@ -5,14 +5,13 @@
 package expire
 
 import (
-	"context"
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
 	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
-	"github.com/holdfastdb/holdfast/internal/task"
 	"github.com/holdfastdb/holdfast/machine/etcd2"
 	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/worker"
 )
 
 const (
@@ -21,17 +20,12 @@ const (
 	batch = 128
 	// pause is how long the worker waits after a command that failed, and between two that found nothing to do.
 	pause = 200 * time.Millisecond
-	// proposeTimeout bounds one command; after it the deadlines are looked at again.
-	proposeTimeout = 10 * time.Second
 )
 
 // member is what the worker needs of its node. *node.Node is the one; tests drive a worker without a log.
 type member interface {
-	Leadership() (term uint64, changed <-chan struct{})
-	ProposeInTerm(ctx context.Context, term uint64, lane node.Lane, parts ...entry.Part) (*entry.Result, error)
+	worker.Member
 	Tick() int64
-	Tasks() task.Runner
-	StoppedC() <-chan struct{}
 }
 
 // reader is what the worker reads of the machine.
@@ -45,26 +39,16 @@ type Worker struct {
 	tree reader
 }
 
-// New makes n's worker; Run starts it.
-func New(n *node.Node) *Worker { return &Worker{node: n, tree: n.Etcd2()} }
+// New makes n's worker, which reads the deadlines of m; Run starts it.
+func New(n *node.Node, m *etcd2.Machine) *Worker { return &Worker{node: n, tree: m} }
 
 var _ reader = (*etcd2.Machine)(nil)
 
 // Run works until the node stops. Call it once.
-func (w *Worker) Run() {
-	for {
-		term, changed := w.node.Leadership()
-		if term != 0 {
-			w.lead(term, changed)
-		}
-		if w.node.Tasks().Wait(task.Forever, changed, w.node.StoppedC()) == 1 {
-			return
-		}
-	}
-}
+func (w *Worker) Run() { worker.Lead(w.node, w.lead, nil) }
 
-// lead works in one term until changed is closed.
-func (w *Worker) lead(term uint64, changed <-chan struct{}) {
+// lead works in one term until over is closed.
+func (w *Worker) lead(term uint64, over <-chan struct{}) {
 	for {
 		next, sooner, err := w.tree.NextDeadline()
 		wait := pause
@@ -78,7 +62,7 @@ func (w *Worker) lead(term uint64, changed <-chan struct{}) {
 				wait, sooner = pause, nil
 			}
 		}
-		switch w.node.Tasks().Wait(wait, changed, w.node.StoppedC(), sooner) {
+		switch w.node.Tasks().Wait(wait, over, w.node.StoppedC(), sooner) {
 		case 0, 1:
 			return
 		}
@@ -90,12 +74,10 @@ func (w *Worker) until(tick int64) time.Duration {
 	return min(time.Duration(min(max(tick-w.node.Tick(), 0), 60_000))*time.Millisecond, time.Minute)
 }
 
-// remove proposes one batch, under the term in which it was found due, and tells whether it removed anything.
+// remove proposes one batch, under the term in which it was found due, and reports whether it removed anything.
 func (w *Worker) remove(term uint64) bool {
 	body := e2.Append(nil, &e2.Part{Kind: e2.Expire, Limit: batch})
-	ctx, cancel := w.node.Tasks().Timeout(proposeTimeout)
-	defer cancel()
-	res, err := w.node.ProposeInTerm(ctx, term, node.LaneSystem, entry.Part{Machine: entry.MachineEtcd2, Body: body})
+	res, err := worker.Propose(w.node, term, entry.Part{Machine: entry.MachineEtcd2, Body: body})
 	if err != nil || res.Rejection != nil {
 		return false
 	}

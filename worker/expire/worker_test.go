@@ -1,7 +1,7 @@
 package expire
 
 import (
-	"context"
+	"fmt"
 	"math"
 	"sync"
 	"testing"
@@ -9,47 +9,27 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
-	"github.com/holdfastdb/holdfast/internal/task"
-	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/worker/workertest"
 )
 
-// fakeMember is a member without a log, whose tick is real time and whose tree is a list of deadlines.
-type fakeMember struct {
-	mu        sync.Mutex
-	term      uint64
-	changed   chan struct{}
+// timed is a member whose tick is real time, and its tree, which is a list of deadlines.
+type timed struct {
+	*workertest.Member
+
+	mu        sync.Mutex // guards the rest
 	sooner    chan struct{}
 	deadlines []int64
-	began     time.Time
 	batches   []int
-	deposed   bool
-	stopped   chan struct{}
 }
 
-func (m *fakeMember) Leadership() (uint64, <-chan struct{}) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.term, m.changed
-}
-
-func (m *fakeMember) setTerm(term uint64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.term = term
-	close(m.changed)
-	m.changed = make(chan struct{})
-}
-
-func (m *fakeMember) ProposeInTerm(_ context.Context, term uint64, _ node.Lane, parts ...entry.Part) (*entry.Result, error) {
+// remove carries out what the worker proposes.
+func (m *timed) remove(parts []entry.Part) (*entry.Result, error) {
 	var p e2.Part
 	if err := p.Decode(parts[0].Body); err != nil || p.Kind != e2.Expire {
-		return nil, err
+		return nil, fmt.Errorf("a worker proposed %+v, %v", p, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.deposed || term != m.term {
-		return nil, node.ErrSuperseded
-	}
 	var left []int64
 	n := 0
 	for _, d := range m.deadlines {
@@ -64,11 +44,7 @@ func (m *fakeMember) ProposeInTerm(_ context.Context, term uint64, _ node.Lane, 
 	return &entry.Result{Bodies: []any{n}}, nil
 }
 
-func (m *fakeMember) Tick() int64               { return time.Since(m.began).Milliseconds() }
-func (m *fakeMember) Tasks() task.Runner        { return task.Goroutines{} }
-func (m *fakeMember) StoppedC() <-chan struct{} { return m.stopped }
-
-func (m *fakeMember) NextDeadline() (int64, <-chan struct{}, error) {
+func (m *timed) NextDeadline() (int64, <-chan struct{}, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	next := int64(math.MaxInt64)
@@ -79,7 +55,7 @@ func (m *fakeMember) NextDeadline() (int64, <-chan struct{}, error) {
 }
 
 // add gives n nodes a deadline and tells the worker.
-func (m *fakeMember) add(n int, at int64) {
+func (m *timed) add(n int, at int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for range n {
@@ -89,42 +65,29 @@ func (m *fakeMember) add(n int, at int64) {
 	m.sooner = make(chan struct{})
 }
 
-func (m *fakeMember) left() int {
+func (m *timed) left() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.deadlines)
 }
 
-func start(t *testing.T) *fakeMember {
-	m := &fakeMember{changed: make(chan struct{}), sooner: make(chan struct{}), began: time.Now(), stopped: make(chan struct{})}
-	w := &Worker{node: m, tree: m}
-	done := make(chan struct{})
-	go func() { defer close(done); w.Run() }()
-	t.Cleanup(func() {
-		close(m.stopped)
-		<-done
-	})
-	return m
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
+// start runs a worker until the test ends.
+func start(t *testing.T) *timed {
 	t.Helper()
-	for range 500 {
-		if ok() {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("not within 5 s: %s", what)
+	m := &timed{Member: workertest.New(), sooner: make(chan struct{})}
+	m.RunTick()
+	m.OnPropose(m.remove)
+	m.Run(t, (&Worker{node: m, tree: m}).Run)
+	return m
 }
 
 func TestRemovesInBatchesWhenTimeIsUp(t *testing.T) {
 	m := start(t)
-	m.setTerm(1)
+	m.Lead(1)
 	m.add(3, 60_000)
 	at := m.Tick() + 300
 	m.add(1000, at)
-	eventually(t, "1,000 nodes removed", func() bool { return m.left() == 3 })
+	workertest.Eventually(t, "1,000 nodes removed", func() bool { return m.left() == 3 })
 	if m.Tick() < at {
 		t.Error("removed before their time")
 	}
@@ -147,17 +110,13 @@ func TestOnlyTheLeaderRemoves(t *testing.T) {
 	if m.left() != 5 {
 		t.Fatal("a follower removed nodes")
 	}
-	m.mu.Lock()
-	m.deposed = true
-	m.mu.Unlock()
-	m.setTerm(1)
+	m.Depose(true)
+	m.Lead(1)
 	time.Sleep(50 * time.Millisecond)
 	if m.left() != 5 {
 		t.Fatal("a deposed leader removed nodes")
 	}
-	m.mu.Lock()
-	m.deposed = false
-	m.mu.Unlock()
-	m.setTerm(2)
-	eventually(t, "the new leader removes them", func() bool { return m.left() == 0 })
+	m.Depose(false)
+	m.Lead(2)
+	workertest.Eventually(t, "the new leader removes them", func() bool { return m.left() == 0 })
 }

@@ -6,15 +6,15 @@ import (
 )
 
 // leading is a worker that believes it leads in term 1, with one lease of a second.
-func leading(t *testing.T) (*fakeMember, *Worker) {
+func leading(t *testing.T) (*leased, *Worker) {
 	t.Helper()
-	m := newFakeMember()
-	m.term = 1
+	m := newLeased()
+	m.Lead(1)
 	m.grant(7, 1)
 	w := newWorker(m, m)
 	w.term, w.lessor = 1, NewLessor()
 	w.sync()
-	m.tick = 1000
+	m.SetTick(1000)
 	return m, w
 }
 
@@ -22,7 +22,7 @@ func leading(t *testing.T) (*fakeMember, *Worker) {
 // next leader has given it its time again by then, so the revocation must be of the old term, and dead.
 func TestWhatRanOutIsRevokedInTheTermItRanOutIn(t *testing.T) {
 	m, w := leading(t)
-	m.setTerm(2)
+	m.Lead(2)
 	w.revokeDue(1)
 	if gone := m.gone(); len(gone) != 0 {
 		t.Errorf("revoked under the next leader: %v", gone)
@@ -32,14 +32,14 @@ func TestWhatRanOutIsRevokedInTheTermItRanOutIn(t *testing.T) {
 // TestARevocationThatFailedIsTriedAgain, after a while.
 func TestARevocationThatFailedIsTriedAgain(t *testing.T) {
 	m, w := leading(t)
-	m.deposed = true // no command gets through
+	m.Depose(true) // no command gets through
 	w.revokeDue(1)
-	m.deposed = false
+	m.Depose(false)
 	w.revokeDue(1)
 	if gone := m.gone(); len(gone) != 0 {
 		t.Errorf("revoked again at once: %v", gone)
 	}
-	m.tick += retryAfterMs
+	m.SetTick(m.Tick() + retryAfterMs)
 	w.revokeDue(1)
 	if gone := m.gone(); !slices.Equal(gone, []int64{7}) {
 		t.Errorf("revoked in the end: %v", gone)

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/task"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/worker"
 )
 
 const (
@@ -18,8 +19,6 @@ const (
 	revokeBatch = 512
 	// retryAfterMs is how long a revocation that was refused for lack of room waits.
 	retryAfterMs = 500
-	// proposeTimeout bounds one revocation; after it the lease is tried again.
-	proposeTimeout = 10 * time.Second
 	// syncPause is the least time between two looks at all leases: a storm of grants is taken in together. Renewals look
 	// up leases they do not know, so the pause only makes deadlines start late by as much.
 	syncPause = 50 * time.Millisecond
@@ -27,14 +26,10 @@ const (
 
 // member is what the worker needs of its node. *node.Node is the one; tests drive a worker without a log.
 type member interface {
+	worker.Member
 	Handle(service string, fn func(ctx context.Context, req []byte) ([]byte, error))
-	Leadership() (term uint64, changed <-chan struct{})
-	ProposeInTerm(ctx context.Context, term uint64, lane node.Lane, parts ...entry.Part) (*entry.Result, error)
-	LinearizeInTerm(ctx context.Context, term uint64) error
 	Tick() int64
 	Mono() time.Duration
-	Tasks() task.Runner
-	StoppedC() <-chan struct{}
 }
 
 // reader is what the worker reads of the kv machine.
@@ -76,8 +71,8 @@ type round struct {
 	over bool // of some lease it was found that its time is up
 }
 
-// New makes n's worker and registers its services; call it before n starts, and Run once it has.
-func New(n *node.Node) *Worker { return newWorker(n, n.KV()) }
+// New makes n's worker, which reads the leases of m, and registers its services; call it before n starts, and Run once it has.
+func New(n *node.Node, m *mkv.Machine) *Worker { return newWorker(n, m) }
 
 func newWorker(n member, kv reader) *Worker {
 	w := &Worker{node: n, tasks: n.Tasks(), kv: kv, kick: make(chan struct{}, 1), news: make(chan struct{}, 1)}
@@ -93,21 +88,13 @@ func (w *Worker) Run() {
 		defer close(confirmed)
 		w.confirm()
 	})
-	for {
-		term, changed := w.node.Leadership()
-		if term != 0 {
-			w.lead(term, changed)
-		}
-		if w.tasks.Wait(task.Forever, changed, w.node.StoppedC()) == 1 {
-			w.stepDown()
-			w.tasks.Wait(task.Forever, confirmed)
-			return
-		}
-	}
+	worker.Lead(w.node, w.lead, nil)
+	w.stepDown()
+	w.tasks.Wait(task.Forever, confirmed)
 }
 
-// lead keeps the leases of one term until changed is closed.
-func (w *Worker) lead(term uint64, changed <-chan struct{}) {
+// lead keeps the leases of one term until over is closed.
+func (w *Worker) lead(term uint64, over <-chan struct{}) {
 	w.mu.Lock()
 	if w.term != term { // else the news was about something other than our leadership: deadlines stand
 		w.term, w.lessor = term, NewLessor()
@@ -127,7 +114,7 @@ func (w *Worker) lead(term uint64, changed <-chan struct{}) {
 		if lookAt != 0 {
 			wait, news = min(due, max(lookAt-w.node.Mono(), 0)), nil
 		}
-		switch w.tasks.Wait(wait, changed, w.node.StoppedC(), w.news, news) {
+		switch w.tasks.Wait(wait, over, w.node.StoppedC(), w.news, news) {
 		case 0, 1:
 			return
 		case 3:
@@ -179,9 +166,7 @@ func (w *Worker) revokeDue(term uint64) {
 		return
 	}
 	body := ekv.Append(nil, &ekv.Part{Revoke: &ekv.LeaseRevoke{IDs: ids, Expired: true}})
-	ctx, cancel := w.tasks.Timeout(proposeTimeout)
-	defer cancel()
-	res, err := w.node.ProposeInTerm(ctx, term, node.LaneSystem, entry.Part{Machine: entry.MachineKV, Body: body})
+	res, err := worker.Propose(w.node, term, entry.Part{Machine: entry.MachineKV, Body: body})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil || res.Rejection != nil {
@@ -238,26 +223,16 @@ func (w *Worker) confirm() {
 		r, term := w.queued, w.term
 		w.queued = nil
 		w.mu.Unlock()
-		r.err = w.leading(term)
+		r.err = worker.Confirm(w.node, term)
 		if r.err == nil {
 			r.err = w.renew(r, term)
 		}
 		if r.err == nil && r.over {
 			// This member may have slept since, and another one leads and has renewed it: ask once more, now that it is found.
-			r.err = w.leading(term)
+			r.err = worker.Confirm(w.node, term)
 		}
 		close(r.done)
 	}
-}
-
-// leading returns nil if this member led in term at some moment after the call began.
-func (w *Worker) leading(term uint64) error {
-	if term == 0 {
-		return errNotLeading
-	}
-	ctx, cancel := w.tasks.Timeout(proposeTimeout)
-	defer cancel()
-	return w.node.LinearizeInTerm(ctx, term)
 }
 
 // renew gives the leases of a confirmed round their time.

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/machine/tree"
-	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/tiles"
 	"github.com/holdfastdb/holdfast/tlogdb"
@@ -117,12 +116,6 @@ func TestDamageOfTablesIsFoundAndMended(t *testing.T) {
 	}
 }
 
-func (m *alone) Call(_ context.Context, _ string, _ []byte) ([]byte, error) {
-	return nil, node.ErrNoLeader
-}
-
-func (m *alone) Handle(string, func(context.Context, []byte) ([]byte, error)) {}
-
 // gate is a store whose checkpoints wait for leave, and that keeps each one it was given with what was there then.
 type gate struct {
 	objstore.Store
@@ -179,7 +172,7 @@ func TestOnlyWhatEveryPlaceHoldsIsShown(t *testing.T) {
 			m.completeAt(s, c)
 		}
 	}
-	m.end()
+	m.Stop()
 	wg.Wait()
 
 	next := newShown(m, m.logs, map[string]int{"default": 2})

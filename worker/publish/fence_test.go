@@ -171,7 +171,7 @@ func TestACatchUpGoesOnWhereItFailed(t *testing.T) {
 	began := time.Now()
 	wg.Go(w.Run)
 	defer wg.Wait()
-	defer m.end()
+	defer m.Stop()
 	l := m.logs.Find("default")
 	for ; ; time.Sleep(20 * time.Millisecond) {
 		if there, err := p.Held(context.Background(), l); err == nil && there.Size == 50300 {
@@ -233,7 +233,7 @@ func TestAPlaceIsLookedAtAtRest(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(w.Run)
 	defer wg.Wait()
-	defer a.end()
+	defer a.Stop()
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		if there, err := w.target.Place.Held(context.Background(), a.logs.Find("default")); err == nil && there.Size == 300 {
 			break

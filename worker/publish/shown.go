@@ -58,8 +58,10 @@ const (
 	publishedTimeout = time.Second
 )
 
-// NewShown makes n's, before the node's first Call. places counts the places of each log.
-func NewShown(n *node.Node, places map[string]int) *Shown { return newShown(n, n.Tree(), places) }
+// NewShown makes n's, for the logs of m, before the node's first Call. places counts the places of each log.
+func NewShown(n *node.Node, m *tree.Machine, places map[string]int) *Shown {
+	return newShown(n, m, places)
+}
 
 func newShown(n caller, logs *tree.Machine, places map[string]int) *Shown {
 	s := &Shown{node: n, logs: logs, rounds: map[string]*round{}, said: map[string]*said{}}

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/objstore"
+	"github.com/holdfastdb/holdfast/worker"
 )
 
 // pause is how long the worker waits after an error that may pass, refusal after one that will not without an operator.
@@ -44,15 +45,9 @@ type Target struct {
 	Meter *meter.TlogPublish
 }
 
-// member is what the worker needs of its node. *node.Node is the one.
-type member interface {
-	Leadership() (term uint64, changed <-chan struct{})
-	StoppedC() <-chan struct{}
-}
-
 // Worker publishes to one target for as long as its member leads. there and known belong to the goroutine of Run.
 type Worker struct {
-	node   member
+	node   worker.Member
 	logs   *tree.Machine
 	target Target
 	log    *slog.Logger
@@ -62,40 +57,28 @@ type Worker struct {
 	there Published // the checkpoint that is published
 }
 
-// New makes a worker; Run starts it. log may not be nil.
-func New(n *node.Node, t Target, log *slog.Logger) *Worker {
+// New makes a worker that publishes a log of m; Run starts it. log may not be nil.
+func New(n *node.Node, m *tree.Machine, t Target, log *slog.Logger) *Worker {
 	if t.Meter == nil {
 		t.Meter = new(meter.TlogPublish)
 	}
-	return &Worker{node: n, logs: n.Tree(), target: t, log: log, look: look}
+	return &Worker{node: n, logs: m, target: t, log: log, look: look}
 }
 
 // Run works until the node stops. Call it once.
-func (w *Worker) Run() {
-	for {
-		term, changed := w.node.Leadership()
-		if term != 0 {
-			w.known = false // another leader may have published meanwhile
-			if w.target.Shown != nil {
-				w.target.Shown.begin(w.target.Log, term)
-			}
-			w.lead(changed)
-		}
-		select {
-		case <-changed:
-		case <-w.node.StoppedC():
-			return
-		}
-	}
-}
+func (w *Worker) Run() { worker.Lead(w.node, w.lead, nil) }
 
-// lead publishes until changed is closed.
-func (w *Worker) lead(changed <-chan struct{}) {
+// lead publishes until over is closed.
+func (w *Worker) lead(term uint64, over <-chan struct{}) {
+	w.known = false // another leader may have published meanwhile
+	if w.target.Shown != nil {
+		w.target.Shown.begin(w.target.Log, term)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() { // a publication that runs must end with the leadership
 		select {
-		case <-changed:
+		case <-over:
 		case <-w.node.StoppedC():
 		case <-ctx.Done():
 		}

@@ -21,26 +21,23 @@ import (
 	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/tiles"
+	"github.com/holdfastdb/holdfast/worker/workertest"
 )
 
-// alone is a member that leads, with a log it changes without one.
+// alone is a member that leads in term 1, with a log it changes without one.
 type alone struct {
+	*workertest.Member
 	t    *testing.T
 	logs *tree.Machine
 	a    *machine.Applier
 	key  *tiles.Signer
 	at   uint64
-	stop chan struct{}
-	once sync.Once
 }
-
-func (m *alone) Leadership() (uint64, <-chan struct{}) { return 1, m.stop }
-func (m *alone) StoppedC() <-chan struct{}             { return m.stop }
-func (m *alone) end()                                  { m.once.Do(func() { close(m.stop) }) }
 
 func newAlone(t *testing.T, seed byte) *alone {
 	t.Helper()
-	m := &alone{t: t, logs: tree.New(), stop: make(chan struct{})}
+	m := &alone{Member: workertest.New(), t: t, logs: tree.New()}
+	m.Lead(1)
 	m.a = machine.NewApplier(store.NewMem(), m.logs)
 	if err := m.a.Load(); err != nil {
 		t.Fatal(err)
@@ -227,7 +224,7 @@ func TestTheWorkerFollowsItsLog(t *testing.T) {
 			}
 		}
 	}
-	m.end()
+	m.Stop()
 	wg.Wait()
 	m.complete(s)
 }

@@ -41,10 +41,10 @@ type Place struct {
 	Meter *meter.TlogPublish
 }
 
-// New makes n's worker; Run starts it. It says in m how far it is and what it found. places lists where a log is published and this
+// New makes n's worker, for the logs of trees; Run starts it. It says in m how far it is and what it found. places lists where a log is published and this
 // member has to look, which only one of them need do; nil: nowhere.
-func New(n *node.Node, m *meter.Tlog, places func(log string) []Place, log *slog.Logger) *Worker {
-	return &Worker{logs: n.Tree(), stopped: n.StoppedC(), log: log, meter: m, places: places}
+func New(n *node.Node, trees *tree.Machine, m *meter.Tlog, places func(log string) []Place, log *slog.Logger) *Worker {
+	return &Worker{logs: trees, stopped: n.StoppedC(), log: log, meter: m, places: places}
 }
 
 var errStopped = errors.New("stopped")

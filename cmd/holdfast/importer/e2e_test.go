@@ -76,12 +76,12 @@ func serveMember(t *testing.T, how node.StartOptions, secure *tls.Config) (addr 
 		return ""
 	}
 	var wg sync.WaitGroup
-	wg.Go(workerlease.New(n).Run)
-	wg.Go(expire.New(n).Run)
+	wg.Go(workerlease.New(n, n.KV()).Run)
+	wg.Go(expire.New(n, n.Etcd2()).Run)
 	var d *doorkv.Door
-	h := v2.New(n, v2.Options{Resume: func(c net.Conn) { d.Resume(c) }, Catalogue: func() (bool, uint64) { return d.Catalogue() },
+	h := v2.New(n, n.Etcd2(), v2.Options{Resume: func(c net.Conn) { d.Resume(c) }, Catalogue: func() (bool, uint64) { return d.Catalogue() },
 		RootBasic: func(host, user, password string) (uint64, bool) { return d.RootBasic(host, user, password) }})
-	d = doorkv.New(n, doorkv.Options{TLS: secure, V2: h.Handle, BcryptCost: 4})
+	d = doorkv.New(n, n.KV(), n.Etcd2().Stats(), doorkv.Options{TLS: secure, V2: h.Handle, BcryptCost: 4})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Errorf("listen: %v", err)

@@ -43,7 +43,7 @@ func serve(t testing.TB, opts Options) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := expire.New(n)
+	w := expire.New(n, n.Etcd2())
 	worked := make(chan struct{})
 	go func() { defer close(worked); w.Run() }()
 	for !n.Status().Ready {
@@ -58,7 +58,7 @@ func serve(t testing.TB, opts Options) *server {
 	// A transport of its own: it dials while it waits for a connection, and may then need the new one for nothing. fasthttp's
 	// Shutdown waits for ever for a connection on which nothing was ever sent, so this side has to close it.
 	transport := &http.Transport{MaxIdleConnsPerHost: 100}
-	s := &server{t: t, node: n, handler: New(n, opts), addr: l.Addr().String(), client: &http.Client{Transport: transport,
+	s := &server{t: t, node: n, handler: New(n, n.Etcd2(), opts), addr: l.Addr().String(), client: &http.Client{Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	fs.Handler = s.handler.Handle
 	go fs.Serve(l)

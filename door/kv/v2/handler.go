@@ -99,8 +99,8 @@ type scratch struct {
 // maxScratch is the largest answer whose memory is kept for the next request.
 const maxScratch = 64 << 10
 
-// New makes a handler for n; Close ends its watches.
-func New(n *node.Node, opts Options) *Handler { return newHandler(n, n.Etcd2(), opts) }
+// New makes a handler for n that serves the nodes of m; Close ends its watches.
+func New(n *node.Node, m *etcd2.Machine, opts Options) *Handler { return newHandler(n, m, opts) }
 
 func newHandler(n member, tree *etcd2.Machine, opts Options) *Handler {
 	opts.fill()
