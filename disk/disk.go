@@ -22,8 +22,8 @@ type FS interface {
 	RemoveAll(name string) error
 	// Mkdir makes one directory. It is there after a crash if the directory it is in was synced, and so is what is in it.
 	Mkdir(dir string) error
-	// MkdirAll makes a directory with all that is missing above it, and makes their names durable. One that is there
-	// already becomes durable too: whoever made it may have died before its sync.
+	// MkdirAll makes a directory with all that is missing above it, and makes their names durable. Directories that are there
+	// already are synced too: the process that made them may have ended before it synced them.
 	MkdirAll(dir string) error
 	// List returns the sorted base names in dir.
 	List(dir string) ([]string, error)

@@ -27,7 +27,7 @@ type quota struct {
 	on    bool
 }
 
-// NewFaulty wraps fs; it does no harm until told to.
+// NewFaulty wraps fs; nothing fails until one of the calls below asks for it.
 func NewFaulty(fs FS) *Faulty { return &Faulty{FS: fs} }
 
 // FailSync makes Sync of files, and SyncDir of directories, whose name match accepts answer err without syncing. A nil

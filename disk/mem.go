@@ -22,10 +22,10 @@ var (
 	ErrCrashed = errors.New("file was open at the crash")
 )
 
-// Mem is a file system in memory that remembers what is durable. What was written but not synced survives a Crash sector
-// by sector as chance has it, and so do creations, renames and removals whose directory was not synced: of files and of
-// directories, which take along what is in them, however well that was synced. Safe for concurrent use; deterministic if
-// its callers are.
+// Mem is a file system in memory that remembers what is durable. What was written but not synced survives a Crash sector by
+// sector as chance has it, and so do creations, renames and removals whose directory was not synced: of files and of
+// directories, and what is in a lost directory is lost with it, even if it was synced. Safe for concurrent use; deterministic
+// if its callers are.
 type Mem struct {
 	mu      sync.Mutex
 	here    *inode       // the directory "."
@@ -38,7 +38,7 @@ type Mem struct {
 	free    int64 // what Free answers
 }
 
-// NewMem returns an empty file system: of the directories "." and "/", which last.
+// NewMem returns an empty file system. Its directories "." and "/" are there after every crash.
 func NewMem() *Mem {
 	return &Mem{here: newDirNode(), root: newDirNode(), locks: map[string]bool{}, budget: -1, free: 1 << 40}
 }

@@ -22,8 +22,8 @@ func newDirNode() *inode { return &inode{now: map[string]*inode{}, durable: map[
 
 func (n *inode) isDir() bool { return n.now != nil }
 
-// place is a name in a directory. The directory is meant and not its path: what was made in one that is removed does not turn up in
-// another that takes its name.
+// place is a name in a directory. It refers to the directory itself, not to its path: what was made in a directory that is
+// removed does not appear in another one of the same path.
 type place struct {
 	dir  *inode
 	name string

@@ -28,7 +28,7 @@ func mkdirAll(f FS, dir string) error {
 	// COMMIT POINT: before this sync a crash may take the directory away, and all that will have been synced in it.
 	err = f.SyncDir(parent)
 	if there && cannotSync(err) {
-		return nil // nor can it be made there by a process like this one: it is older
+		return nil // this process could not have made anything in it either, so it is older and durable
 	}
 	return err
 }

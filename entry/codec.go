@@ -21,8 +21,8 @@ const (
 	MaxParts        = 16
 )
 
-// What a decoder can find wrong beside the errors of wire. All are fatal to the node that applies: the log's checksums have passed, so such bytes
-// were written by a build that does not agree with this one.
+// Errors of decoders, beside those of wire. All are fatal to the node that applies: the log's checksums have passed, so such
+// bytes were written by a build that does not agree with this one.
 var (
 	ErrVersion   = errors.New("entry has a format version this build does not know")
 	ErrRange     = errors.New("entry holds a time out of range")

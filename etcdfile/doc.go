@@ -2,8 +2,8 @@
 // what etcd's Snapshot call sends, what etcdutl takes, and what lies in member/snap of an etcd's data directory. The byte table
 // is docs/formats/etcd-db.md.
 //
-// It knows the file and nothing of this server: who calls it says what there is in the terms of the types below. It does not
-// judge contents, and keeps no more of a file in memory than one transaction of bbolt's.
+// It knows the file and nothing of this server: callers give and get the types below. It does not judge contents, and keeps no
+// more of a file in memory than one transaction of bbolt's.
 package etcdfile
 
 import "errors"
@@ -51,7 +51,7 @@ type Permission struct {
 	Key, End []byte
 }
 
-// Member is one member of the cluster the file was taken from. Who restores the file names members of his own.
+// Member is one member of the cluster the file was taken from. A restore does not use them: it names its own members.
 type Member struct {
 	ID                   uint64
 	Name                 string

@@ -30,7 +30,7 @@ const (
 	maxDepth    = 32
 )
 
-// meta is one of the two first pages; the one of the later transaction counts.
+// meta is one of the first two pages; the one with the later transaction is valid.
 type meta struct {
 	pageSize         uint32
 	root, high, txid uint64
@@ -48,7 +48,8 @@ func newPages(r io.ReaderAt, size int64) (*pages, error) {
 	p := &pages{r: r, size: size}
 	var best meta
 	b := make([]byte, metaBytes)
-	// The second one lies a page later, whose size the first one says; if that is damaged, at one of the sizes there are.
+	// The second meta page lies one page later. The first one has the page size; if it is damaged, every possible size is
+	// tried.
 	for at := int64(0); at <= 1<<16; at = max(1<<10, at*2) {
 		if _, err := r.ReadAt(b, at+pageHead); err != nil {
 			break

@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// sector: a file whose length is a multiple of it plus that of a SHA-256 has one at its end. So etcd's own tools tell a
-// snapshot, which has, from a database out of a data directory, which has not.
+// sector: a file whose length is a multiple of it plus that of a SHA-256 has one at its end. That is how etcd's own tools tell
+// a snapshot, which has one, from a database of a data directory, which has none.
 const sector = 512
 
 // magic is bbolt's, at this place of the first page; the second meta page lies a page later.
@@ -135,7 +135,7 @@ func (f *File) readHead() error {
 	rows := map[string][]byte{}
 	for _, bucket := range [][]byte{bucketMeta, bucketAuth, bucketCluster} {
 		err := f.each(bucket, func(k, v []byte) error {
-			if len(rows) < 64 { // there are a dozen
+			if len(rows) < 64 { // etcd has a dozen; a damaged file must not fill the memory
 				rows[string(k)] = v
 			}
 			return nil
@@ -161,7 +161,7 @@ func (f *File) readHead() error {
 		}
 		h.Voters, h.Learners = c.Voters, c.Learners
 	}
-	// A compaction that was decided and not finished is one: etcd carries it out at its next start.
+	// A compaction that was scheduled and not finished counts: etcd carries it out at its next start.
 	for _, k := range [][]byte{metaFinished, metaScheduled} {
 		if v := rows[string(k)]; v != nil {
 			rev, _, _, err := parseRev(v)
@@ -191,7 +191,7 @@ func (f *File) each(bucket []byte, fn func(k, v []byte) error) error {
 }
 
 // Changes hands over all versions and deletions in the order of revisions. The change is reused; its slices may be kept. A
-// change with an empty key is none: etcdutl puts one where it raises the revision.
+// change with an empty key is skipped: etcdutl writes one to raise the revision.
 func (f *File) Changes(fn func(*Change) error) error {
 	var c Change
 	return f.each(bucketKey, func(k, v []byte) error {

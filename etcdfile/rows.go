@@ -93,8 +93,8 @@ func parseChange(k, v []byte, c *Change) error {
 	return nil
 }
 
-// leaseRow is etcd's leasepb.Lease: 1 id, 2 granted time. What remained of it (3) is not written: who restores the file
-// gives every lease its whole time.
+// leaseRow is etcd's leasepb.Lease: 1 id, 2 granted time. The remaining time (3) is not written: a restore gives every lease
+// its whole time again.
 func leaseRow(l *Lease) (key, value []byte) {
 	value = protowire.AppendTag(nil, 1, protowire.VarintType)
 	value = protowire.AppendVarint(value, uint64(l.ID))

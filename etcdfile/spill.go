@@ -152,7 +152,7 @@ func (r *run) next() error {
 	if err != nil {
 		return io.ErrUnexpectedEOF
 	}
-	b := make([]byte, nk+nv) // of our own making moments ago: no length to distrust
+	b := make([]byte, nk+nv) // this process wrote the lengths a moment ago, so they need no check
 	if _, err := io.ReadFull(r.r, b); err != nil {
 		return io.ErrUnexpectedEOF
 	}

@@ -32,8 +32,8 @@ type Writer struct {
 	begun bool                     // the early ones are in the file
 }
 
-// Create begins a file in dir, which it makes; what an earlier one left there is removed. room is asked before each transaction
-// and ends the work by its error: whoever shares the disk must not run out of it. nil: there is always room.
+// Create begins a file in dir, which it makes; what an earlier one left there is removed. room is called before each
+// transaction, and its error ends the work, so that the log on the same disk keeps enough space; nil: not checked.
 func Create(dir string, room func() error) (*Writer, error) {
 	if room == nil {
 		room = func() error { return nil }
@@ -60,7 +60,7 @@ func Create(dir string, room func() error) (*Writer, error) {
 // Close removes everything.
 func (w *Writer) Close() error {
 	if w.tx != nil {
-		_ = w.tx.Rollback() // what it did is not wanted any more
+		_ = w.tx.Rollback() // its rows are not wanted any more
 	}
 	w.early.close()
 	err := w.db.Close()

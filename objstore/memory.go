@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// Memory is a Store that is gone with the process, for tests.
+// Memory is a Store in memory, for tests.
 type Memory struct {
 	mu      sync.Mutex
 	objects map[string][]byte // guarded by mu

@@ -12,10 +12,11 @@ import (
 
 // Certificates tells which certificates are members', of those that the right authority has signed. Read only.
 type Certificates struct {
-	// Names are hosts, addresses or common names; who has one of them is a member, whichever.
+	// Names are hosts, addresses or common names; a certificate with any one of them is a member's.
 	Names []string
-	// NamesOnly: who has none of Names is nobody. It is for an authority that signs for clients too: one of those may have a
-	// certificate for a host on which a member runs. Otherwise a certificate for the host of a member's address is that member's.
+	// NamesOnly refuses every certificate without one of Names. It is for an authority that signs for clients too: a client may
+	// have a certificate for a host on which a member runs. Without NamesOnly a certificate for the host of a member's address
+	// is that member's.
 	NamesOnly bool
 }
 
@@ -59,7 +60,7 @@ func (c *Certificates) named(cert *x509.Certificate) bool {
 	})
 }
 
-// dialling changes the configuration of a side that dials addr: a certificate with one of Names will do whatever the host.
+// dialling sets up the side that dials addr: it accepts a certificate with one of Names for any host.
 func (c *Certificates) dialling(cfg *tls.Config, addr string) {
 	if len(c.Names) == 0 {
 		return // the library compares the host
@@ -81,8 +82,8 @@ func (c *Certificates) dialling(cfg *tls.Config, addr string) {
 	}
 }
 
-// vouch says why whoever dialled may not speak for the member it says it is. A member that is not known yet is let in: nothing
-// but its introduction is taken until its address is known, and receive looks again then.
+// vouch says why the certificate of an incoming connection is not that of the member it claims to be, nil if it is. A member
+// that is not known yet is let in: only its introduction is read until its address is known, and receive checks again then.
 func (t *TCP) vouch(cert *x509.Certificate, from uint64) (known bool, err error) {
 	if t.opts.Members == nil || cert == nil {
 		return true, nil
@@ -101,7 +102,7 @@ func (t *TCP) vouch(cert *x509.Certificate, from uint64) (known bool, err error)
 	return t.opts.Members.named(cert), nil
 }
 
-// shown is the certificate that the other side of a connection showed; nil: none.
+// shown returns the certificate of the other side of a connection, nil if it showed none.
 func shown(c net.Conn) *x509.Certificate {
 	tc, ok := c.(*tls.Conn)
 	if !ok {

@@ -10,14 +10,14 @@ import (
 // lanes each, and a few to ask and to send a snapshot.
 const maxConns = 128
 
-// lobby bounds accepted connections. Who connects may be anybody, and each takes a descriptor that the log may need; so when
-// all places are taken, the connection that has waited longest without saying which member it is makes room.
+// lobby bounds accepted connections. Anybody may connect, and each connection takes a file descriptor that the log may need. So
+// when all places are taken, the connection that has been open longest without an introduction is closed to make room.
 type lobby struct {
 	max int
 
 	mu      sync.Mutex
 	conns   map[net.Conn]struct{}
-	waiting []net.Conn // those of them that have not said it yet, the oldest first
+	waiting []net.Conn // connections without an introduction yet, the oldest first
 }
 
 func newLobby(max int) *lobby {
@@ -27,7 +27,7 @@ func newLobby(max int) *lobby {
 	return &lobby{max: max, conns: map[net.Conn]struct{}{}}
 }
 
-// enter counts c in, or reports that every place is a member's.
+// enter counts c in; it reports false if every place is taken by a member.
 func (l *lobby) enter(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -35,7 +35,7 @@ func (l *lobby) enter(c net.Conn) bool {
 		if len(l.waiting) == 0 {
 			return false
 		}
-		l.waiting[0].Close() // whoever serves it notices
+		l.waiting[0].Close() // its goroutine sees the error and ends
 		delete(l.conns, l.waiting[0])
 		l.waiting = slices.Delete(l.waiting, 0, 1)
 	}
@@ -44,7 +44,7 @@ func (l *lobby) enter(c net.Conn) bool {
 	return true
 }
 
-// known says that c is a member's.
+// known notes that c has introduced itself as a member's.
 func (l *lobby) known(c net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +57,7 @@ func (l *lobby) notWaiting(c net.Conn) {
 	}
 }
 
-// leave counts c out, unless it made room before.
+// leave counts c out, unless it was closed to make room.
 func (l *lobby) leave(c net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -24,7 +24,8 @@ const (
 	helloTimeout = 5 * time.Second
 	writeTimeout = 10 * time.Second
 	redialMin    = 50 * time.Millisecond
-	// streamPatience: the receiver of a stream takes no other one meanwhile, and the sender of one has nothing else to do.
+	// streamPatience is how long an incoming stream may be silent. It is short because the receiver takes no other stream
+	// meanwhile, and a sender is never silent for long.
 	streamPatience = time.Minute
 	redialMax      = 500 * time.Millisecond
 	// probeInterval is between two measurements of a round trip: sixty in the five minutes that graphs look at, and nothing
@@ -135,7 +136,7 @@ func (l *tcpLane) writeDirect(frame []byte) (taken bool) {
 	err := l.direct.Write(func(fd uintptr) bool {
 		var e error
 		if n, e = syscall.Write(int(fd), l.scratch); e != nil {
-			n = 0 // no room, or broken: the lane's goroutine finds out which
+			n = 0 // no room in the socket, or the connection is broken: the lane's goroutine finds out which
 		}
 		return true
 	})
@@ -344,7 +345,7 @@ func (t *TCP) dial(ctx context.Context, addr string, h hello) (net.Conn, *bufio.
 		}
 		c = tls.Client(c, cfg)
 	}
-	stop := context.AfterFunc(ctx, func() { c.Close() }) // whoever closes us does not wait for a silent address
+	stop := context.AfterFunc(ctx, func() { c.Close() }) // Close does not wait for an address that does not answer
 	defer stop()
 	c.SetDeadline(time.Now().Add(helloTimeout))
 	var head [frameHeaderLen]byte
@@ -434,7 +435,7 @@ func (l *tcpLane) listen(r *bufio.Reader) {
 		l.probed = time.Time{}
 		l.mu.Unlock()
 		if began.IsZero() {
-			return // an answer to nothing: whoever that is, it is no member
+			return // an answer without a probe: the other side is no member
 		}
 		l.traffic.RoundTrip.Record(time.Since(began))
 	}
@@ -511,7 +512,7 @@ func (l *tcpLane) writeTo(ctx context.Context, c net.Conn, closed <-chan struct{
 // serve handles one accepted connection.
 func (t *TCP) serve(c net.Conn) {
 	defer c.Close()
-	raw := c // closing it ends what runs over it
+	raw := c // the TCP connection: closing it ends TLS on it too
 	t.mu.Lock()
 	if t.ctx.Err() != nil { // Close has been through conns already
 		t.mu.Unlock()
@@ -600,7 +601,7 @@ func (t *TCP) serve(c net.Conn) {
 	}
 }
 
-// mayAsk says why a question is not answered to whoever showed cert; nil: it is.
+// mayAsk says why a question from the holder of cert is not answered, nil if it is.
 func (t *TCP) mayAsk(cert *x509.Certificate, question []byte) error {
 	if t.opts.Members == nil || cert == nil {
 		return nil
@@ -619,7 +620,7 @@ func (t *TCP) receive(h *hello, c net.Conn, r *bufio.Reader, w *bufio.Writer, ce
 	for {
 		f, err := readFrame(r, MaxFrameBytes)
 		if from == nil {
-			from = t.Traffic(h.from) // its addition may have been on the way to this member still
+			from = t.Traffic(h.from) // this member may not have heard of its addition before
 		}
 		if err != nil {
 			if errors.Is(err, errFrame) {

@@ -11,8 +11,8 @@ import (
 // Traffic counts what one other member and this one have said to each other since this one was told of it. Fields only grow, are
 // written as things happen, by atomic additions and no lock of their own, and may be read at any time.
 //
-// Bytes are those of frames with their headers, before TLS: what members say, not what the wire costs. Questions (Ask) are not
-// in it; they come from somebody who need not be a member.
+// Bytes are those of frames with their headers, before TLS: what members send, not what the network carries. Questions (Ask)
+// are not in it; they come from somebody who need not be a member.
 type Traffic struct {
 	Sent, Received meter.Counter // bytes
 	// SendFailures counts frames and streams that did not leave: not connected, the queue full, or lost with a connection.
@@ -25,7 +25,7 @@ type Traffic struct {
 	RoundTrip meter.Histogram
 }
 
-// heard counts a frame that came in. A nil Traffic is that of somebody this member has not been told of yet.
+// heard counts a frame that came in. Traffic is nil for a sender that is not known as a member yet.
 func (c *Traffic) heard(frame []byte) {
 	if c != nil {
 		c.Received.Add(uint64(frameHeaderLen + len(frame)))

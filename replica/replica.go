@@ -34,7 +34,8 @@ type Config struct {
 	ElectionTicks, HeartbeatTicks int
 	// SnapshotPoint says which log position a snapshot taken now would have (the store's applied index and configuration).
 	SnapshotPoint func() (applied uint64, conf Conf)
-	// Readable says what is wrong with the data of an entry that another member sends; nil: nobody looks.
+	// Readable says what is wrong with the data of an entry that another member sends, nil if nothing is. A nil Readable checks
+	// nothing.
 	Readable func(data []byte) error
 	Logger   *slog.Logger
 }
@@ -195,7 +196,7 @@ func (r *Replica) Receive(from uint64, frame []byte) (acked uint64, err error) {
 		return 0, err
 	}
 	if m.GetType() == raftpb.MsgReadIndex && r.readsClosed() {
-		return 0, nil // the asker asks again
+		return 0, nil // the member that asked repeats the question
 	}
 	r.step(m)
 	if m.GetType() == raftpb.MsgAppResp && !m.GetReject() {
@@ -295,7 +296,7 @@ func (r *Replica) ReportSnapshot(id uint64, ok bool) {
 	r.rn.ReportSnapshot(id, s)
 }
 
-// Progress is how far the leader knows a member to be.
+// Progress is what the leader knows of how far a member's log reaches.
 type Progress struct {
 	ID              uint64
 	Match, Next     uint64

@@ -13,7 +13,7 @@ import (
 // most: nobody is centuries ahead, and a term near the end of its range would leave none to elect in.
 const maxTermJump = 1 << 32
 
-// limits is what a message is held against beyond the log itself.
+// limits is what a message is checked against besides the log.
 type limits struct {
 	// end is below or at where the log ends for raft, which may have cut it since the last Ready said where.
 	end uint64
@@ -21,9 +21,9 @@ type limits struct {
 	asked, askedTerm uint64
 }
 
-// sound reports why a message cannot come from a member that does as raft says, nil if it can. The raft library takes what it is
-// given for what another raft sent, and stops the process where that cannot be: so nothing reaches it that has not been here.
-// It may lower the commit index of a heartbeat to where the log is known to reach; the next heartbeat says the rest.
+// sound reports why a message cannot come from a member that keeps raft's rules, nil if it can. The raft library trusts what it
+// is given and panics over what cannot be, so every message passes here before it reaches the library. It may lower the commit
+// index of a heartbeat to where the log is known to reach; the next heartbeat brings the rest.
 func (r *Replica) sound(from uint64, m *raftpb.Message) error {
 	bad := func(f string, args ...any) error {
 		return fmt.Errorf("%s from %x: %s: %w", m.GetType(), from, fmt.Sprintf(f, args...), errMessage)

@@ -38,11 +38,11 @@ func prepareDir(fs vfs.FS, dir string) (number int, fresh bool, err error) {
 				return 0, false, fmt.Errorf("%s is there but %s, which says whether it is in force, is missing", name, currentName)
 			}
 		}
-		// Again, in case a crash came between makeDir's two steps.
+		// It was synced when it was made, but a crash may have come in between.
 		if err := syncDir(fs, fs.PathDir(dir)); err != nil {
 			return 0, false, err
 		}
-		// The pointer comes before what it points to: a crash in between is the case fresh is for.
+		// CURRENT is written before the directory it names: fresh tells the caller that a crash may have come in between.
 		if err := writeCurrent(fs, dir, 1); err != nil {
 			return 0, false, err
 		}

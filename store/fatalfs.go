@@ -33,7 +33,7 @@ func (d fatalDir) Sync() error {
 	err := d.File.Sync()
 	if err != nil && d.g.opened.Load() {
 		d.g.s.fail(fmt.Errorf("sync directory %s: %w", d.name, err))
-		select {} // returning is what makes Pebble panic
+		select {} // never returns, because Pebble would panic
 	}
 	return err
 }

@@ -97,7 +97,7 @@ func (f *flusher) wake() {
 	}
 }
 
-// begun starts the counts of what a flush of memtables remedies from zero.
+// begun resets the counts that a flush of memtables makes obsolete.
 func (f *flusher) begun() {
 	f.overwritten.Store(0)
 	f.wasted.Store(0)

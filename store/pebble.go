@@ -111,7 +111,7 @@ func (g *generation) release() {
 func Open(dir string, opts Options) (Store, error) {
 	s, err := open(vfs.Default, dir, opts)
 	if err != nil {
-		return nil, oneLine{err} // and not a Store that holds a nil
+		return nil, oneLine{err} // a nil *db in a Store would not be nil
 	}
 	return s, nil
 }
@@ -166,13 +166,13 @@ func (s *db) openGeneration(number int, fresh bool) (*generation, error) {
 	return g, nil
 }
 
-// open answers what Pebble panics with as an error, see fatalFS.
+// open turns Pebble's panic over a directory that cannot be synced into an error, see fatalFS.
 func (g *generation) open(o *pebble.Options) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			perr, ok := p.(error)
 			if _, bug := p.(runtime.Error); bug || !ok {
-				panic(p) // not about a disk
+				panic(p) // not an error of the file system
 			}
 			err = perr
 		}
@@ -256,7 +256,7 @@ func (s *db) fail(err error) {
 	})
 }
 
-// logger is Pebble's way out of trouble. Informational lines are dropped: Metrics says what people need.
+// logger takes Pebble's log lines and its fatal errors. Informational lines are dropped: Metrics says what people need.
 type logger struct{ g *generation }
 
 func (logger) Infof(string, ...any)  {}
@@ -279,7 +279,7 @@ func (s *db) acquire() (*generation, error) {
 		if g.acquire() {
 			return g, nil
 		}
-		// Install is between its two steps: the next Load finds the new generation.
+		// Install has replaced and released this generation since the Load: the next one finds the new generation.
 	}
 }
 

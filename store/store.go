@@ -54,7 +54,7 @@ type Batch interface {
 	Set(key, value []byte)
 	Delete(key []byte)
 	DeleteRange(lower, upper []byte)
-	// Grow makes room for n bytes of Repr at once, where growing by and by would leave as much garbage and more.
+	// Grow makes room for n bytes of Repr at once, because growing step by step would leave at least as much garbage.
 	Grow(n int)
 	// Overwrote tells the store that about n bytes written since the last flush were superseded; it flushes early once
 	// 2 MiB have gathered, or 128 KiB if iterators are slowed down by them, because they walk every version still in the

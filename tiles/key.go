@@ -15,8 +15,8 @@ import (
 // Algorithm is the byte that stands before a key, and decides how it signs.
 type Algorithm byte
 
-// The algorithms of C2SP signed-note that this package has an opinion on. A key of another one can be parsed, carried and
-// printed; what it signed cannot be verified here.
+// The algorithms of C2SP signed-note that this package knows. A key of another one can be parsed, carried and printed, but its
+// signatures cannot be verified here.
 const (
 	Ed25519       Algorithm = 1
 	CosignatureV1 Algorithm = 4 // Ed25519, over a text with the time
@@ -90,8 +90,8 @@ func parseKey(text string) (name string, id uint32, alg Algorithm, key []byte, e
 	return name, uint32(n), Algorithm(raw[0]), raw[1:], nil
 }
 
-// Verify checks that the note carries a good signature of the key; the error is ErrSignature or ErrAlgorithm. A
-// cosignature's key is Cosigned's business.
+// Verify checks that the note carries a good signature of the key; the error is ErrSignature or ErrAlgorithm. For a witness's
+// key use Cosigned.
 func (n *Note) Verify(v *Verifier) error {
 	if v.Alg != Ed25519 || !v.Usable() {
 		return ErrAlgorithm
@@ -102,7 +102,7 @@ func (n *Note) Verify(v *Verifier) error {
 		if s.Name != v.Name || s.KeyID != id {
 			continue
 		}
-		if !ed25519.Verify(v.Key, []byte(n.Text), s.Sig) { // a second line of the same key does not make up for it
+		if !ed25519.Verify(v.Key, []byte(n.Text), s.Sig) { // a bad line counts even if another line of the same key is good
 			return ErrSignature
 		}
 		return nil
@@ -110,7 +110,7 @@ func (n *Note) Verify(v *Verifier) error {
 	return ErrSignature
 }
 
-// Signer is a private key with its name. It never changes; Sign may be called from anywhere.
+// Signer is a private key with its name. It never changes; Sign is safe for concurrent use.
 type Signer struct {
 	pub  Verifier
 	priv ed25519.PrivateKey
@@ -128,7 +128,7 @@ func NewSigner(name string, seed []byte) (*Signer, error) {
 // skeyPrefix begins a private key in its text form.
 const skeyPrefix = "PRIVATE+KEY+"
 
-// ParseSigner reads a private key in the form that x/mod's note package gave the world: PRIVATE+KEY+name+id+base64.
+// ParseSigner reads a private key in the form of golang.org/x/mod/sumdb/note: PRIVATE+KEY+name+id+base64.
 func ParseSigner(text string) (*Signer, error) {
 	rest, ok := strings.CutPrefix(text, skeyPrefix)
 	if !ok {

@@ -40,7 +40,8 @@ func (r Ref) Path() string {
 // ErrPath: the path names no tile and no bundle.
 var ErrPath = errors.New("not a tile path")
 
-// ParsePath is the inverse of Path. Other spellings of the same resource are refused: caches would keep each.
+// ParsePath is the inverse of Path. Other spellings of the same resource are refused, because caches would keep a copy for
+// each.
 func ParsePath(path string) (Ref, error) {
 	rest, ok := strings.CutPrefix(path, "tile/")
 	if !ok {

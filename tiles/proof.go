@@ -137,7 +137,7 @@ func (p *Prover) tile(level int, n uint64, width int) ([]byte, error) {
 			return t.hashes, nil
 		}
 	}
-	// All of it that the tree has: the next hash wanted is often in the same one.
+	// As much of the tile as the tree has: the next hash wanted is often in the same one.
 	width = max(width, int(min(p.Size>>(Height*level)-n*Width, Width)))
 	b, err := p.Tile(level, n, width)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// Memory is Tables that are gone with the process, for tests.
+// Memory is Tables in memory, for tests.
 type Memory struct {
-	turn chan struct{} // holds one token: who has it is in a transaction
+	turn chan struct{} // holds one token, which a transaction takes
 
 	mu   sync.Mutex
 	held Rows             // guarded by mu
@@ -47,8 +47,8 @@ func NewMemory() *Memory {
 	return m
 }
 
-// Fail lets fail say at every later step whether it goes wrong; nil ends that. A connection that breaks takes its transaction
-// with it, as a server does.
+// Fail makes every later step return what fail returns for it; nil ends that. A failed step rolls its transaction back, as a
+// server does when a connection breaks.
 func (m *Memory) Fail(fail func(Step) error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

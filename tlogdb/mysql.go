@@ -27,7 +27,7 @@ func Open(text, password string) (*MySQL, error) {
 	const form = "write mysql://user@host:port/db"
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, errors.New("no URL; " + form) // the error of url.Parse has the text, and perhaps somebody's password, in it
+		return nil, errors.New("no URL; " + form) // the error of url.Parse quotes the text, which may hold a password
 	}
 	if _, has := u.User.Password(); has {
 		return nil, errors.New("a password on the command line is seen by everybody on this machine; " + form)
@@ -53,10 +53,11 @@ func Open(text, password string) (*MySQL, error) {
 	c.InterpolateParams = true // one round trip for a statement instead of three
 	c.Logger = &mysql.NopLogger{}
 	c.Params = map[string]string{
-		// A publisher whose machine was lost in the midst of a transaction must not keep the next one out for hours.
+		// If a publisher's machine is lost within a transaction, the server must end it soon and not after hours: the next
+		// publisher waits for it.
 		"wait_timeout":             "60",
 		"innodb_lock_wait_timeout": "20",
-		// A value that does not fit is an error, not a shorter value.
+		// A value that does not fit must be an error. Without a strict mode the server would cut it.
 		"sql_mode": "'STRICT_ALL_TABLES'",
 	}
 	connector, err := mysql.NewConnector(c)
@@ -64,7 +65,7 @@ func Open(text, password string) (*MySQL, error) {
 		return nil, fmt.Errorf("%s: %w; %s", u.Redacted(), err, form)
 	}
 	d := &MySQL{db: sql.OpenDB(connector)}
-	d.db.SetMaxOpenConns(4) // the worker's, and who asks whether a log may be resumed
+	d.db.SetMaxOpenConns(4) // the worker, and requests that ask whether a log may be resumed
 	d.db.SetMaxIdleConns(1)
 	d.db.SetConnMaxIdleTime(30 * time.Second) // below wait_timeout
 	return d, nil

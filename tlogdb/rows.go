@@ -27,7 +27,7 @@ type rows struct {
 	bytes int // of their data
 }
 
-// execer is what takes statements: a *sql.Tx, and a test.
+// execer runs statements: a *sql.Tx, or a test's recorder.
 type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// version is what the table Tessera says of the others.
+// version is the version of the schema, as the table Tessera has it.
 const version = 1
 
 // tables are made if they are missing. Names and types are what Tessera's readers expect; the engine is named because all
@@ -58,8 +58,8 @@ func readState(row *sql.Row) (State, error) {
 // errNoSuchTable is MySQL's number for it.
 const errNoSuchTable = 1146
 
-// makeTables makes what is missing of tables and first rows. It asks for rights that publishing alone does not need, so it is
-// called only if something is.
+// makeTables makes what is missing of tables and first rows. It needs rights that publishing alone does not, so it is called
+// only if something is missing.
 func makeTables(ctx context.Context, db *sql.DB) error {
 	for _, t := range tables {
 		if _, err := db.ExecContext(ctx, t); err != nil {
@@ -70,7 +70,7 @@ func makeTables(ctx context.Context, db *sql.DB) error {
 	if _, err := db.ExecContext(ctx, "INSERT IGNORE INTO `TreeState` (`id`, `size`, `root`) VALUES (0, 0, ?)", none[:]); err != nil {
 		return fmt.Errorf("begin a tree: %w", err)
 	}
-	// Last: with this row the tables say that they are complete.
+	// This row comes last: it says that the tables are complete.
 	if _, err := db.ExecContext(ctx, "INSERT IGNORE INTO `Tessera` (`id`, `compatibilityVersion`) VALUES (0, ?)", version); err != nil {
 		return fmt.Errorf("mark tables: %w", err)
 	}

@@ -2,8 +2,8 @@
 // that its programs read what was put. docs/formats/tlog-tables.md says what is in them. There is the database, and memory, for
 // tests.
 //
-// It knows rows and nothing of what they mean: whose log that is, whether it may be continued and whether the rows belong
-// together is for the caller to see to. It is not for the server's own state.
+// It knows rows and nothing of what they mean: the caller decides whose log that is and whether it may be continued, and sees
+// to it that the rows belong together. It is not for the server's own state.
 package tlogdb
 
 import (
@@ -18,13 +18,14 @@ var ErrVersion = errors.New("tables of another version of Tessera")
 type State struct {
 	// Note is the published checkpoint, nil if there is none yet.
 	Note []byte
-	// Size and Root are of the tree whose bundles and tiles the tables hold: at least the checkpoint's, and more where somebody
-	// was interrupted on the way to the next checkpoint. Root is nil if there is no tree.
+	// Size and Root are of the tree whose bundles and tiles the tables hold: at least the checkpoint's, and more after a
+	// publication that was interrupted before its checkpoint. Root is nil if there is no tree.
 	Size uint64
 	Root []byte
 }
 
-// Tables is a place for one log. Implementations are safe for concurrent use. Errors other than ErrVersion may pass.
+// Tables is a place for one log. Implementations are safe for concurrent use. An error other than ErrVersion may be transient:
+// the call may be repeated.
 type Tables interface {
 	// State returns the state; the zero one if there are no tables. Nothing is written.
 	State(ctx context.Context) (State, error)
@@ -45,7 +46,7 @@ type Tx interface {
 	// PutTile writes a tile. The bytes must stay as they are until the transaction ends.
 	PutTile(ctx context.Context, level int, n uint64, hashes []byte) error
 	// Commit writes the tree's size and root and, if note is not nil, the checkpoint, and makes all of it visible and durable
-	// together. After an error it may have happened all the same: State tells.
+	// together. After an error it may have happened all the same: State shows it.
 	Commit(ctx context.Context, size uint64, root, note []byte) error
 	// Rollback drops what was put. After Commit it does nothing.
 	Rollback()

@@ -56,7 +56,7 @@ func (g *gather) write(f disk.File, size int64) error {
 	}
 	n := len(g.buf)
 	whole := (n + disk.BlockBytes - 1) &^ (disk.BlockBytes - 1)
-	whole = int(min(int64(whole), size-g.base)) // a segment of no whole blocks is only met in tests
+	whole = int(min(int64(whole), size-g.base)) // only tests have segments that are not whole blocks
 	clear(g.buf[n:whole])
 	if _, err := f.WriteAt(g.buf[:whole], g.base); err != nil {
 		return err

@@ -49,7 +49,8 @@ func (l *Log) open() error {
 	return l.recover(st)
 }
 
-// create decides that there is a log here. Like every Reset it is finished by finishReset, now or at the next Open.
+// create makes an empty log. Writing START is its commit point; like every Reset it is finished by finishReset, now or at the
+// next Open.
 func (l *Log) create() (start, error) {
 	numbers, _, err := listSegments(l.fs, l.dir, 0)
 	if err != nil {
@@ -153,8 +154,8 @@ func (l *Log) settle(found scanned) error {
 		return fmt.Errorf("sync log: %w", err)
 	}
 	for _, name := range found.spoilt {
-		// A write to a new segment that tore in its first record: what follows would count again in a new life of that
-		// number.
+		// A new segment whose first record is torn: old records behind it would be valid again if the file were used under the
+		// same number.
 		if err := l.fs.Remove(l.path(name)); err != nil {
 			return fmt.Errorf("remove torn log segment: %w", err)
 		}

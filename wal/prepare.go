@@ -37,7 +37,8 @@ func (p *prepare) run(l *Log) {
 				return
 			case <-p.wakeC:
 				p.mu.Lock()
-				// An error comes up again, and stops the node, when the segment is needed; there may be room by then.
+				// The error is dropped: when the segment is needed it is made again, and an error then stops the node. The disk
+				// may have room by then.
 				_ = l.makeNext()
 				p.mu.Unlock()
 			}

@@ -32,10 +32,10 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errBadRecord: the bytes are not a record. What that means is for recovery to say.
+// errBadRecord: the bytes are not a record. Recovery decides whether that is a torn tail or corruption.
 var errBadRecord = errors.New("bad record")
 
-// What only a batch can have wrong.
+// Errors of a batch's payload.
 var (
 	errFlags = errors.New("unknown flags")
 	errIndex = errors.New("index out of range")

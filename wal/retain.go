@@ -15,7 +15,7 @@ func (l *Log) IndexBefore(bytes int64) uint64 {
 	return 0
 }
 
-// Droppable is how many segments Truncate(i) would free. Truncating costs a few fsyncs, so it is worth a call only then.
+// Droppable is how many segments Truncate(i) would free. Truncating costs a few fsyncs, so call it only if there are some.
 func (l *Log) Droppable(i uint64) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -142,7 +142,7 @@ func (l *Log) finishReset(st start) (start, error) {
 	if err != nil {
 		return st, fmt.Errorf("make log segment: %w", err)
 	}
-	defer f.Close() // everything of note is synced
+	defer f.Close() // all that was written to it is synced
 	rec := make([]byte, segmentRecordLen)
 	putSegmentHeader(rec[recordHeaderLen:], segmentHeader{logID: st.logID, prev: st.at, hardState: st.hardState})
 	putHeader(rec, header{length: segmentPayloadLen, segment: st.segment, kind: kindSegment}, seedOf(st.logID))

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
-// What a decoder can find wrong beside the errors of wire. ErrKind and ErrFlags are fatal to the node that applies (another build
-// wrote the part); the rest is rejected as malformed.
+// Errors of decoders, beside those of wire. ErrKind and ErrFlags are fatal to the node that applies (another build wrote the
+// part); the rest is rejected as malformed.
 var (
 	ErrKind  = errors.New("etcd2 part of a kind this build does not know")
 	ErrFlags = errors.New("etcd2 part with a flag this build does not know")
@@ -84,7 +84,7 @@ func (p *Part) Decode(b []byte) error {
 	return nil
 }
 
-// decoded says what was wrong with the fields of a part.
+// decoded returns the error of a part whose fields have been read.
 func decoded(r *wire.Reader) error {
 	if err := r.End(); err != nil {
 		return fmt.Errorf("decode: %w", err)

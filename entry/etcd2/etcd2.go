@@ -37,8 +37,8 @@ func (k Kind) String() string {
 	return "kind " + strconv.Itoa(int(k))
 }
 
-// FromClient tells of an encoded part whether only clients have reason to send it: all but what the leader's worker removes.
-// It looks at no more than it must, because it is asked of every command while authentication is on.
+// FromClient reports whether an encoded part is one that only clients have reason to send: every kind but Expire, which the
+// leader's worker sends. It reads only the kind, because it is called for every command while authentication is on.
 func FromClient(body []byte) bool { return len(body) > 0 && Kind(body[0]) != Expire }
 
 // Part is one command part. Fields a kind does not speak of are zero.
@@ -98,7 +98,7 @@ func (r *Refusal) Rejection() *entry.Rejection {
 func RefusalOf(rej *entry.Rejection) *Refusal {
 	index, cause, _ := strings.Cut(rej.Detail, " ")
 	n, err := strconv.ParseUint(index, 10, 64)
-	if err != nil { // not written by Rejection: then all of it is for people
+	if err != nil { // not written by Rejection: the detail is text for people
 		return &Refusal{Code: rej.Code, Cause: rej.Detail}
 	}
 	return &Refusal{Code: rej.Code, Cause: cause, Index: n}

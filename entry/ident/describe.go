@@ -6,7 +6,7 @@ import (
 )
 
 // Describe prints an encoded part on one line: "ident.user-add alice by root". Verifiers and tokens are not printed: even
-// hashes have no business on a terminal.
+// hashes should not appear on a terminal.
 func Describe(body []byte) string {
 	p, err := DecodePart(body)
 	if err != nil {

@@ -238,9 +238,9 @@ func (d *Decoder) Decode(b []byte) (*Part, error) {
 	return &d.part, nil
 }
 
-// Plain reports whether the first bytes of b alone say that this build knows all of the part's kinds and flags: it is a put or a
-// delete, which nest nothing. Whatever else may be wrong with such a part is malformed, and rejected where it is applied. For those
-// who look at every command twice.
+// Plain reports whether the first bytes of b alone say that this build knows all of the part's kinds and flags: it is a put or
+// a delete, which nest nothing. Whatever else may be wrong with such a part is malformed, and rejected where it is applied. It
+// is for callers that look at every command a second time and must not decode it again.
 func Plain(b []byte) bool {
 	if len(b) < 2 {
 		return false

@@ -198,7 +198,7 @@ func interval(key, end []byte) string {
 	return "[" + text(key) + ", " + text(end) + ")"
 }
 
-// text prints bytes plainly if nobody could misread them, else quoted.
+// text prints bytes as they are if that is unambiguous, else quoted.
 func text(b []byte) string {
 	cut := ""
 	if len(b) > shownBytes {

@@ -123,9 +123,9 @@ type Alarm struct {
 // Span is the keys in [From, To); To empty means to the last key.
 type Span struct{ From, To []byte }
 
-// Within limits a Put, a Txn or a Revoke to leases all of whose keys lie in Spans, which are disjoint and in order: whoever
-// may not write some of a lease's keys may neither let them end with the lease nor tie another key to their fate. Which
-// keys a lease has is known only where the command is applied, so that is where it is judged.
+// Within limits a Put, a Txn or a Revoke to leases all of whose keys lie in Spans, which are disjoint and in order: a client
+// that may not write some of a lease's keys may neither revoke the lease, which would delete them, nor attach another key to
+// it. Which keys a lease has is known only where the command is applied, so that is where it is judged.
 type Within struct{ Spans []Span }
 
 // Part is one kv command part; exactly one pointer is set, but that Within may stand beside Put, Txn or Revoke.

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
-// What a decoder can find wrong beside the errors of wire. ErrKind and ErrFlags are fatal to the node that applies (another build wrote the part);
-// the rest is rejected as malformed.
+// Errors of decoders, beside those of wire. ErrKind and ErrFlags are fatal to the node that applies (another build wrote the
+// part); the rest is rejected as malformed.
 var (
 	ErrKind  = errors.New("tree part of a kind this build does not know")
 	ErrFlags = errors.New("tree part with a flag this build does not know")

@@ -1,6 +1,7 @@
-// Package browser tells requests that a page in somebody's browser makes behind his back from those of programs: a page of another
-// site that writes to a server on the reader's own machine or network, and one that made its own name resolve to loopback and so
-// reads as well. It decides by what every browser sends and no page can change. It is not a login: programs pass.
+// Package browser tells requests that a web page makes without its reader's knowledge from those of programs: a page of another
+// site that writes to a server on the reader's own machine or network, and one that made its own name resolve to loopback and
+// so reads as well. It decides by header fields that every browser sends and no page can change. It is no authentication:
+// requests of programs pass.
 package browser
 
 import (
@@ -11,7 +12,8 @@ import (
 	"strings"
 )
 
-// Request is what is looked at of a request. Host and the others are header fields, "" where there is none.
+// Request holds the parts of a request that the decision depends on. Host and the others are header fields, "" where there is
+// none.
 type Request struct {
 	Method, Host, Origin string
 	// Site is Sec-Fetch-Site.

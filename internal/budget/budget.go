@@ -1,5 +1,5 @@
-// Package budget divides --memory, which is a promise about the whole process as the kernel counts it (VmRSS), among those
-// who hold much of it. It is arithmetic: every share is bounded by its holder, and nobody is watched here.
+// Package budget divides --memory, which is a promise about the whole process as the kernel counts it (VmRSS), among those who
+// hold much of it. It only computes: each holder keeps to its share by itself.
 //
 // How the promise is kept, with the default of 256 MiB:
 //

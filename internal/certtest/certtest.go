@@ -1,5 +1,5 @@
-// Package certtest makes certificates for tests and conformance runs: an authority of its own, and what it signs for programs on
-// this machine. It is for nobody's server: keys lie in plain files, and everything ends tomorrow.
+// Package certtest makes certificates for tests and conformance runs: an authority of its own, and what it signs for programs
+// on this machine. It is not for real servers: keys lie in plain files, and everything expires tomorrow.
 //
 // It panics where only a broken standard library could fail; a test has no better answer.
 package certtest
@@ -25,7 +25,7 @@ type Authority struct {
 	Key  *ecdsa.PrivateKey
 }
 
-// NewAuthority makes one that nobody trusts yet.
+// NewAuthority makes an authority with a new key.
 func NewAuthority(name string) *Authority {
 	c := sign(&x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign}, nil)

@@ -16,7 +16,7 @@ import (
 // either be too coarse around the 100 µs of an fdatasync or too long to search on every write.
 const (
 	subBits = 4
-	minExp  = 8  // below 256 ns everything is one bucket: shorter than taking the time twice
+	minExp  = 8  // below 256 ns everything is one bucket: reading the clock twice takes longer
 	maxExp  = 36 // from 69 s on everything is one bucket: longer than any deadline
 	parts   = 1 << subBits
 

@@ -57,8 +57,8 @@ func (s *Step) End(began time.Time) {
 	}
 }
 
-// Steps has the eight steps of a write under the names used in code, docs, metrics and traces. One value belongs to one
-// server; whoever gets none makes its own with new(Steps).
+// Steps has the eight steps of a write under the names used in code, docs, metrics and traces. One value belongs to one server;
+// a caller without one makes its own with new(Steps).
 type Steps struct {
 	Decode    Step // commands; a door turns the request into parts
 	Propose   Step // commands; from Propose to its answer, the queue included

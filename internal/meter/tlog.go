@@ -7,7 +7,7 @@ import (
 )
 
 // Tlog has what the tlog door and the workers behind it count and time, for all logs together and for each. One value belongs
-// to one server; whoever gets none makes its own with new(Tlog).
+// to one server; a caller without one makes its own with new(Tlog).
 type Tlog struct {
 	Batch Sizes     // entries of a command
 	Sign  Histogram // deriving frontier and right edge from each other, and signing
@@ -22,7 +22,7 @@ type Tlog struct {
 type TlogLog struct {
 	Added   Counter // entries that were acknowledged with an index
 	Refused Counter // adds that are provably not in the log
-	Unknown Counter // adds that may be in the log: nobody heard
+	Unknown Counter // adds that may be in the log: their outcome was not heard
 
 	// Of the scrub that runs, else of the last one: how far it is in a log of how many entries.
 	ScrubDone, ScrubAll Gauge

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Window answers what a Step did lately: somebody calls Sample every second or two, and Recent compares the newest state
-// with the oldest sample still held. The hot path knows nothing of it, which is why rates are not kept there in slots
-// of a second: every write would then pay for a question that a person asks once a day.
+// Window answers what a Step did lately: somebody calls Sample every second or two, and Recent compares the newest state with
+// the oldest sample still held. The hot path is not involved: keeping rates there, in slots of a second, would cost every write
+// something for a question that is asked rarely.
 type Window struct {
 	step *Step
 	span time.Duration

@@ -184,7 +184,7 @@ func parseTest(s string) (testRef, error) {
 }
 
 // apply returns the changed files of a mutant by their names below root. An edit whose text is not there exactly once is an
-// error: what it stood for has moved, and nobody knows any more whether a test would notice.
+// error: the code has changed, so whether a test would notice the defect is no longer known.
 func (m *mutant) apply(root string) (map[string]string, error) {
 	changed := map[string]string{}
 	for _, e := range m.edits {

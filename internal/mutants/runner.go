@@ -39,7 +39,7 @@ const (
 	caught       = "caught"
 	survived     = "SURVIVED"       // the test passes with the defect in
 	hung         = "HUNG"           // it ran into the limit, and the list does not say that this is how it notices
-	notCompiled  = "DOES NOT BUILD" // the compiler's catch is none: nobody would have written that
+	notCompiled  = "DOES NOT BUILD" // an error of the compiler does not count: such a defect could not be committed
 	notApplied   = "DOES NOT APPLY" // the code has moved: the list must follow
 	baselineFail = "TEST FAILS"     // it fails, is skipped or is not there on the tree as it is
 )

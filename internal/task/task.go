@@ -2,8 +2,8 @@
 // simulation runs the same code as tasks of one goroutine that take turns, in the order its seed decides, so that what waits
 // in the middle of a decision (workers, membership changes, a member that joins) is part of a run that can be repeated.
 //
-// Code that goes through it waits in Wait and nowhere else: a select of its own, a channel of results or time.After would stop
-// the one goroutine for good.
+// Code that uses it must wait in Wait and nowhere else: a select of its own, a channel of results or time.After would stop the
+// one goroutine for good.
 package task
 
 import (
@@ -20,7 +20,7 @@ type Runner interface {
 	Wait(d time.Duration, on ...<-chan struct{}) int
 	// Timeout is context.WithTimeout of the background. Contexts derived from it in other ways may need goroutines.
 	Timeout(d time.Duration) (context.Context, context.CancelFunc)
-	// Yield is where whoever runs beside the caller may overtake it. Among goroutines that is everywhere, so it does nothing.
+	// Yield is a point at which another task may run. Goroutines can be preempted anywhere, so for them it does nothing.
 	Yield()
 }
 

@@ -45,7 +45,8 @@ func (r *Reader) Fail(err error) {
 	r.b = nil
 }
 
-// short is apart, and kept apart, because its body would make the methods that call it too large to be inlined.
+// short is a function of its own, and not inlined, because its body would make the methods that call it too large to be
+// inlined.
 //
 //go:noinline
 func (r *Reader) short() { r.Fail(ErrShort) }
@@ -97,7 +98,7 @@ func (r *Reader) Uvarint() uint64 {
 	return v
 }
 
-// number fails for a u of which binary.Uvarint has said n.
+// number sets the error for a u of which binary.Uvarint has returned n, zero or less.
 //
 //go:noinline
 func (r *Reader) number(n int) {

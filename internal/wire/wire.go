@@ -1,5 +1,6 @@
-// Package wire is the alphabet of Holdfast's encodings: the few forms a field can take in a command, a row or a message between
-// members, how each is appended and how it is taken off again. A codec is then a list of fields in their order (docs/formats).
+// Package wire has the building blocks of Holdfast's encodings: the few forms a field can take in a command, a row or a message
+// between members, how each is appended and how it is taken off again. A codec is then a list of fields in their order
+// (docs/formats).
 //
 // It is no codec itself and knows no field by name: what the fields mean, which may follow which, and what a version is, belong to
 // the package whose bytes they are. It frames nothing, checks no sums (wal and peer do that below it) and never reads more than
