@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// never is the deadline of a tree in which everything stays.
+// never is the earliest deadline where no node has one.
 const never = math.MaxInt64
 
 // NextDeadline returns the tick at which the next node's time is up, math.MaxInt64 if there is none, and a channel that is
@@ -14,7 +14,7 @@ const never = math.MaxInt64
 // either has come.
 func (m *Machine) NextDeadline() (tick int64, sooner <-chan struct{}, err error) {
 	m.gate.Lock()
-	// What can be said of later entries: no deadline of theirs is before the tick of the one published last.
+	// Later entries add no deadline before the tick of the last published one, so the search need not go back behind it.
 	edge := appendDeadlineKey(nil, m.pubTick.Load(), []byte("/"))
 	it, err := m.st.NewIter(m.pubCursor, []byte{letter, spaceDeadline + 1})
 	if m.sooner == nil {

@@ -94,7 +94,7 @@ func (m *Machine) Scan(since uint64, match func(*Event) bool) (found *Event, ind
 	m.gate.RLock()
 	index = m.pubIndex.Load()
 	blocks, from := slices.Clone(m.feed.blocks), m.feed.from
-	var last []*Event // the last block may grow meanwhile
+	var last []*Event // the last block may grow after the lock is released
 	if n := len(blocks); n > 0 {
 		last = blocks[n-1].events
 	}

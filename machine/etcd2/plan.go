@@ -80,7 +80,7 @@ func (m *Machine) judge(pl *plan) (*entry.Rejection, error) {
 		return nil, err
 	}
 	s, whole := pl.last, pl.at == len(pl.path)
-	if s.node.exists && !whole { // the walk ends before the path does only at a key
+	if s.node.exists && !whole { // the walk stops before the end of the path only at a key
 		return m.refuse(e2.NotDir, s.path), nil
 	}
 	switch p.Kind {
@@ -186,7 +186,7 @@ func (m *Machine) deadline(st *entry.Stamp, p *e2.Part) (tick, wall int64) {
 	if wall < minExpiration {
 		return 0, 0
 	}
-	ms := max(p.TTL/1e6, 0) // time that was up before it began is up now: Expire does not look further back
+	ms := max(p.TTL/1e6, 0) // a negative TTL ends now: Expire does not look further back
 	if ms > never-1-st.TickMs {
 		return 0, 0
 	}

@@ -9,13 +9,13 @@ import (
 	"github.com/holdfastdb/holdfast/store"
 )
 
-// The readers of this machine (door/kv/v2). They are safe for concurrent use with Apply and answer from one published
-// index. Errors are *entry/etcd2.Refusal (there is no such node), ErrTooLarge, or the store's, which may pass.
+// The readers of this machine (door/kv/v2). They are safe for concurrent use with Apply and answer from one published index.
+// Errors are *entry/etcd2.Refusal (there is no such node), ErrTooLarge, or the store's, which may be transient.
 
 // ErrTooLarge: a listing went over the caller's bound.
 var ErrTooLarge = errors.New("listing is too large")
 
-// Lookup is the memory of one Key, to be used again for the next.
+// Lookup is the memory that one call of Key needs; reuse it for the next.
 type Lookup struct{ key, row []byte }
 
 // Index returns the index of the last change.
@@ -60,13 +60,13 @@ func (m *Machine) Key(l *Lookup, path []byte, tick func() int64) (n Node, index 
 		}
 		return nd.view(path, at), index, true, nil
 	}
-	return Node{}, 0, false, nil // always in motion; List holds it still
+	return Node{}, 0, false, nil // changed at every attempt; List reads it under the lock
 }
 
 // List visits the node at path at depth 0 and, if it is a directory, what lies directly in it, or everything below it if
-// recursive, in order of names: a directory before what it holds. Hidden nodes (names that begin with "_") below path are
-// left out with all they hold. Path and Value of a visited node are valid during the visit only. Once keys and values visited
-// exceed maxBytes it ends with ErrTooLarge. It holds an iterator meanwhile: visit should not dawdle.
+// recursive, in order of names: a directory before what it holds. Hidden nodes (names that begin with "_") below path are left
+// out with all they hold. Path and Value of a visited node are valid during the visit only. Once keys and values visited exceed
+// maxBytes it ends with ErrTooLarge. It holds an iterator meanwhile, so visit must not block.
 func (m *Machine) List(path []byte, recursive bool, tick, maxBytes int64, visit func(depth int, n *Node)) (index uint64, err error) {
 	top, it, index, err := m.enter(path)
 	if err != nil {
@@ -111,9 +111,9 @@ func (m *Machine) List(path []byte, recursive bool, tick, maxBytes int64, visit 
 	return index, it.Error()
 }
 
-// enter reads the node at path and opens an iterator below it if it is a directory, both at one index. The way down to the
-// node may have to wait for the disk, so it is not read under the lock, which would hold up Apply; only a path that is never
-// left alone long enough is.
+// enter reads the node at path and opens an iterator below it if it is a directory, both at one index. The way down to the node
+// may have to wait for the disk, so it is not read under the lock, which would hold up Apply; it is read under the lock only
+// after other changes have interfered several times.
 func (m *Machine) enter(path []byte) (top node, it *rowIter, index uint64, err error) {
 	for try := 0; ; try++ {
 		version, open := m.gate.Version()

@@ -6,8 +6,8 @@ import (
 	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
 )
 
-// Stats counts what this process has done with the tree since it started; /v2/stats/store shows it. Reads are counted by
-// whoever reads. All fields are safe for concurrent use. They are no state: members may differ.
+// Stats counts what this process has done with the tree since it started; /v2/stats/store shows it. Reads are counted by the
+// door that serves them. All fields are safe for concurrent use. They are no state: members may differ.
 type Stats struct {
 	Gets, GetFails                           atomic.Uint64
 	Sets, SetFails                           atomic.Uint64

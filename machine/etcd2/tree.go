@@ -191,7 +191,7 @@ func (m *Machine) writeNode(b store.Batch, s *slot) {
 	if s.node.deadline != 0 {
 		m.key = appendDeadlineKey(m.key[:0], s.node.deadline, path)
 		b.Set(m.key, nil)
-		if bytes.Compare(m.key, m.cursor) < 0 { // its time is up in the very millisecond it was set
+		if bytes.Compare(m.key, m.cursor) < 0 { // it expires in the millisecond in which it was set
 			m.cursor, m.back = bytes.Clone(m.key), true
 		}
 	}

@@ -83,13 +83,13 @@ func merge(all []Span) Spans {
 	return out
 }
 
-// cover reports whether all keys of a range are in the set. A range that ends before it begins holds no key; whoever asks
-// for it must be allowed to ask for its first.
+// cover reports whether all keys of a range are in the set. A range that ends before it begins holds no key; a client that asks
+// for it needs permission for the first key.
 func (s Spans) cover(key, end []byte) bool {
 	want := spanOf(key, end)
 	if want.To != "" && want.To <= want.From {
 		want = spanOf(key, nil)
 	}
 	i := sort.Search(len(s), func(i int) bool { return s[i].From > want.From })
-	return i > 0 && compareEnds(s[i-1].To, want.To) >= 0 // since To is above From, From is in it too
+	return i > 0 && compareEnds(s[i-1].To, want.To) >= 0 // the last span that begins at or below want.From
 }

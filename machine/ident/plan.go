@@ -11,7 +11,7 @@ import (
 	ei "github.com/holdfastdb/holdfast/entry/ident"
 )
 
-// plan is what Check hands to Do: which user or role becomes what. An old one without a new one goes.
+// plan is what Check hands to Do: which user or role becomes what. An old value without a new one is deleted.
 type plan struct {
 	part             *ei.Part
 	oldUser, newUser *User
@@ -158,7 +158,7 @@ func (p *plan) password(s *State, w *ei.UserPassword) *entry.Rejection {
 	}
 	next := u.clone()
 	next.Verifiers, next.Generation = nil, s.Revision+1
-	if !u.NoPassword { // one without gets none: what was asked for is done as far as it can be, as in etcd
+	if !u.NoPassword { // a user without a password keeps none, and the command is accepted, as in etcd
 		next.Verifiers = w.Verifiers
 	}
 	p.oldUser, p.newUser, p.endsTokensOf = u, next, w.Name

@@ -91,7 +91,7 @@ func (s *State) Users() []string { return slices.Sorted(maps.Keys(s.users)) }
 // Roles lists the names of all roles in order.
 func (s *State) Roles() []string { return slices.Sorted(maps.Keys(s.roles)) }
 
-// Admin says why somebody may not administer: UserEmpty, UserNotFound or Denied; 0 if he may, as everybody may while
+// Admin says why somebody may not administer: UserEmpty, UserNotFound or Denied; 0 if the user may, as everybody may while
 // authentication is off.
 func (s *State) Admin(name string) entry.Code {
 	if !s.Enabled {
@@ -110,8 +110,8 @@ func (s *State) Admin(name string) entry.Code {
 	return 0
 }
 
-// Permits reports whether a user may read (access Read) or write (access Write) all keys of [key, end), read as in a
-// Range: end empty = the one key, "\0" = to the last. Nobody has to ask while authentication is off.
+// Permits reports whether a user may read (access Read) or write (access Write) all keys of [key, end), read as in a Range: end
+// empty = the one key, "\0" = to the last. It need not be called while authentication is off.
 func (s *State) Permits(name string, access ei.Access, key, end []byte) bool {
 	u := s.users[name]
 	if u == nil {

@@ -27,8 +27,8 @@ type Taken struct {
 	Roles    []*Role
 }
 
-// Take fills an empty machine with another server's catalogue. It is no command: whoever builds a data directory calls it
-// between Check and Finish of an entry. Apply goroutine only.
+// Take fills an empty machine with another server's catalogue. It is no command: an import or restore calls it between Check
+// and Finish of an entry. Apply goroutine only.
 func (m *Machine) Take(t *Taken, b store.Batch) error {
 	s := m.writable()
 	s.Enabled, s.Revision = t.Enabled, max(t.Revision, s.Revision)

@@ -15,7 +15,7 @@ import (
 const (
 	// MaxTokens bounds how many are kept; beyond it the one that would end first makes room.
 	MaxTokens = 1 << 16
-	// sweepTokens is how many that have ended one new token takes away: more than one, so that they become fewer.
+	// sweepTokens is how many that have ended one new token takes away: more than one, so that their number goes down.
 	sweepTokens = 64
 	// maxTTLMs is a hundred years.
 	maxTTLMs = 100 * 365 * 86400 * 1000
@@ -30,8 +30,8 @@ type Token struct {
 	Touching atomic.Bool
 }
 
-// tokens is all tokens. An entry's changes show at once and not in Publish: a token that is visible early is known to
-// nobody yet, and one that is gone early was gone anyway.
+// tokens is all tokens. An entry's changes show at once and not in Publish: no client knows a token that is visible early yet,
+// and one that is gone early has ended anyway.
 type tokens struct {
 	mu     sync.RWMutex
 	byHash map[[ei.TokenBytes]byte]*Token // guarded by mu; written by the apply goroutine alone
@@ -107,8 +107,8 @@ func (t *tokens) set(hash [ei.TokenBytes]byte, tok *Token, b store.Batch) {
 	b.Set(tokenKey(hash), appendToken(nil, tok))
 }
 
-// issue adds a token and takes away some that have ended. Nothing else takes them away: what has ended opens nothing, it
-// only lies around, and a worker that cleans up would be one more thing that can be in the way.
+// issue adds a token and takes away some that have ended. Nothing else removes them: a token that has ended gives no access and
+// only takes memory, which does not justify a worker.
 func (t *tokens) issue(st *entry.Stamp, n *ei.TokenIssue, b store.Batch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

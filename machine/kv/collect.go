@@ -8,8 +8,8 @@ import (
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 )
 
-// versionOverhead is what one version costs an answer beside its key and value, about as much as on the wire. Without it
-// an answer of millions of short keys would pass for small.
+// versionOverhead is what one version costs an answer beside its key and value, about as much as on the wire. Without it an
+// answer of millions of short keys would count as small.
 const versionOverhead = 24
 
 // budget bounds the bytes of keys and values an answer may hold; max 0 = no bound.

@@ -15,8 +15,8 @@ type write struct {
 	prev     int32  // 1 + index of the write of the same key before this one; 0 = old is what the store has
 }
 
-// entryWrites are the writes of one raft entry in order, laid over the store until the entry is published. "Bound" n
-// below means: as it was before the n-th write. Apply goroutine only.
+// entryWrites are the writes of one raft entry in order, laid over the store until the entry is published. A "bound" of n means
+// the state before the n-th write. Apply goroutine only.
 type entryWrites struct {
 	writes []write
 	order  []int32 // indexes of writes by key, then index; built when a range needs it

@@ -6,10 +6,10 @@ import (
 	"github.com/holdfastdb/holdfast/store"
 )
 
-// keyFilter tells of most keys that do not exist that they do not, so that the first put of a key reads nothing: looking
-// for it in the store's memtables and tables was a sixth of what three members spent on a put. It is a blocked Bloom
-// filter (Putze, Sanders, Singler 2007: all bits of a key in one cache line), in layers that double, since a Bloom filter
-// cannot grow. Deleted keys stay in it, which costs a needless read at worst.
+// keyFilter recognizes most keys that do not exist, so that the first put of a key reads nothing: looking for it in the store's
+// memtables and tables was a sixth of what three members spent on a put. It is a blocked Bloom filter (Putze, Sanders, Singler
+// 2007: all bits of a key in one cache line), in layers that double, since a Bloom filter cannot grow. Deleted keys stay in it,
+// which costs a needless read at worst.
 //
 // It only saves reads: members may differ in what theirs holds and still decide the same. Apply goroutine only.
 type keyFilter struct {
@@ -17,7 +17,7 @@ type keyFilter struct {
 	most   int           // bytes of all layers at most
 	bytes  int
 	// Keys that were in the store at Load come in piece by piece with the entries, so that a start does not take longer the
-	// more keys there are. Until the walk is over nothing can be said of a key that is not in the filter.
+	// more keys there are. Until that walk is over, a key that is not in the filter may exist.
 	whole  bool
 	cursor []byte // store key where the walk goes on
 }
@@ -42,7 +42,7 @@ func (f *keyFilter) reset(most int, keys int64) {
 	*f = keyFilter{most: most, whole: keys == 0, cursor: []byte{letter, spaceCurrent}}
 }
 
-// absent tells for sure that key does not exist.
+// absent reports whether key certainly does not exist.
 func (f *keyFilter) absent(key []byte) bool {
 	return f.whole && !f.holds(filterHash(key))
 }

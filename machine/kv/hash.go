@@ -7,7 +7,7 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// hashOfNothing is etcd's hash of no keys: that of the name of the bucket they would be in. JSON leaves a hash of 0 out.
+// hashOfNothing is etcd's hash of no keys, which is the hash of the bucket's name. It is not 0, which JSON would leave out.
 var hashOfNothing = crc32.Checksum([]byte("key"), castagnoli)
 
 // HashKV hashes exactly what is visible at rev (0 = current): the same before and after a compaction at rev, the same on

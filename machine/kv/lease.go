@@ -84,8 +84,8 @@ func (m *Machine) deleteAttached(id, rev int64, first int) error {
 	return nil
 }
 
-// maybeAttached lists in order the keys that may be attached to a lease: those the store lists plus those this entry
-// attached. Some of them this entry has detached, which their slots know.
+// maybeAttached lists in order the keys that may be attached to a lease: those the store lists plus those this entry attached.
+// Some of them this entry may have detached; their slots show that.
 func (m *Machine) maybeAttached(id int64) ([][]byte, error) {
 	keys, err := attachedKeys(m.st, id)
 	if err != nil {
@@ -158,7 +158,8 @@ func (m *Machine) publishLeases() {
 	m.wake(&m.leaseChanged)
 }
 
-// loadLeases reads them all. grants is counted on: whoever knew a lease before cannot tell whether it is the same one.
+// loadLeases reads them all. grants goes on counting, so that every lease gets a new number: after a load nobody can know
+// whether a lease is still the same one.
 func loadLeases(st store.Reader, grants *uint64) (map[int64]granted, error) {
 	leases := map[int64]granted{}
 	err := eachLease(st, func(l Lease) error {

@@ -50,7 +50,7 @@ func (m *Machine) Check(_ *entry.Stamp, body []byte) (any, *entry.Rejection, err
 	return p, nil, nil
 }
 
-// decoders serve Readable. What they hold of the last part stays in memory, so those of large parts are not kept.
+// decoders serve Readable. A decoder keeps the memory of its last part, so decoders that had large parts are not reused.
 var decoders = sync.Pool{New: func() any { return new(ekv.Decoder) }}
 
 const maxKeptPart = 16 << 10

@@ -262,7 +262,7 @@ func (m *Machine) pointRead(r *ekv.Range, maxBytes int64) (*ekv.RangeResult, int
 
 // RangeStream calls fn with successive chunks (keys ascending, of about chunkBytes) of r, all from one revision; a chunk is
 // fn's to keep. Only the last chunk has Count and More, and there is always a last one, perhaps without keys. Sort order is
-// ignored: doors refuse any other before. It holds a View meanwhile: fn should not dawdle.
+// ignored: doors refuse any other before. It holds a View meanwhile, so fn must not block.
 func (m *Machine) RangeStream(ctx context.Context, r *ekv.Range, chunkBytes int,
 	fn func(chunk *ekv.RangeResult, revision int64) error) error {
 	m.stats.Ranges.Add(1)
@@ -335,7 +335,7 @@ func (m *Machine) Txn(t *ekv.Txn, maxBytes int64) (*ekv.TxnResult, error) {
 	return res, nil
 }
 
-// judge finds what a Txn asks for that is not there, before any of it is read.
+// judge refuses a Txn that asks for a revision that is not there, before any of it is read.
 func (p *pinned) judge(t *ekv.Txn, path []bool) error {
 	rest := path
 	var walk func(t *ekv.Txn) error

@@ -7,7 +7,7 @@ import (
 )
 
 // What follows fills an empty machine with the history of another server, revisions and all. It is no command: no client can
-// ask for it, and no log carries it. Whoever builds a data directory calls it between Check and Finish of an entry
+// ask for it, and no log carries it. An import or restore calls it between Check and Finish of an entry
 // (machine.Applier.ApplyWith), so that the rows are those which the same history would have left here. Apply goroutine only.
 
 // Take adds one version of a key, or a deletion, to the entry. They come in the order of revisions; what compaction has left

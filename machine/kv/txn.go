@@ -21,7 +21,8 @@ func (m *Machine) judgeTxn(p *plan, t *ekv.Txn) (*entry.Rejection, error) {
 	return m.judgeOps(p, t, &next)
 }
 
-// source answers what a compare asks of the state: every key of an interval in order, values read only if asked for.
+// source is the state that compares are evaluated on: it yields every key of an interval in order, and reads values only if
+// asked for.
 type source interface {
 	scan(key, end []byte, rev int64) (scanner, error)
 }

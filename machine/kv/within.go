@@ -9,7 +9,7 @@ import (
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 )
 
-// judgeWithin holds the leases that a part ends, or attaches keys to in any branch, against the part's limits. Which branch a
+// judgeWithin checks the leases that a part ends, or attaches keys to in any branch, against the part's limits. Which branch a
 // Txn takes does not matter: as in etcd, one may not ask for what one may not do.
 func (m *Machine) judgeWithin(p *ekv.Part) (*entry.Rejection, error) {
 	var leases []int64

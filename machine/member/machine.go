@@ -152,7 +152,7 @@ func (m *Machine) gone(id uint64) bool {
 	return gone
 }
 
-// otherVoter reports whether somebody but id votes.
+// otherVoter reports whether a member other than id votes.
 func (m *Machine) otherVoter(id uint64) bool {
 	for _, o := range m.ids() {
 		if mb, _ := m.get(o); o != id && !mb.Learner {

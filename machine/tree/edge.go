@@ -37,7 +37,7 @@ func IsDamage(err error) bool {
 // signature. The error is a *Damage, or the store's. It costs some hundred hashes.
 func (m *Machine) CheckEdge(l *Log) (size uint64, root tiles.Hash, err error) {
 	v := m.st.NewView() // between two raft entries
-	defer v.Close()     // a view has nothing to lose
+	defer v.Close()     // closing a read view loses nothing
 	row, ok, err := v.Get(nil, l.key(spaceFrontier))
 	if err != nil {
 		return 0, root, err
@@ -85,7 +85,7 @@ func (m *Machine) CheckEdge(l *Log) (size uint64, root tiles.Hash, err error) {
 			}
 			peaks, at = peaks[1:], at+1<<h
 		}
-		// The last full tile of the level below is what the last hash of this one stands for.
+		// The last hash of this level is the root of the last full tile of the level below.
 		if level > 0 && have > 0 {
 			last, err := l.fullTile(v, level-1, have-1)
 			if err != nil {

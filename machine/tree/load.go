@@ -106,7 +106,7 @@ func (l *Log) load(st store.Store) error {
 	return nil
 }
 
-// replace makes l what fresh is, for everybody who holds on to l. Apply goroutine only.
+// replace gives l the contents of fresh; readers may hold l itself. Apply goroutine only.
 func (l *Log) replace(fresh *Log) {
 	l.w = fresh.w
 	l.view.Store(fresh.view.Load())

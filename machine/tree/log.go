@@ -14,10 +14,12 @@ import (
 // levels is how many levels of tiles a log of tiles.MaxSize has.
 const levels = 7
 
-// keptBytes bounds what a log keeps in memory of the entries after its last full bundle; what is more is read from the store.
+// keptBytes bounds what a log keeps in memory of the entries after its last full bundle; beyond that they are read from the
+// store.
 const keptBytes = 128 << 10
 
-// Log is one transparency log. Number and Spec never change; w belongs to the apply goroutine; the rest is for everybody.
+// Log is one transparency log. Number and Spec never change; w belongs to the apply goroutine; the other fields may be read
+// from any goroutine.
 type Log struct {
 	// Number names the log in commands and rows, counted from 1 in the order of beginning.
 	Number uint64
@@ -30,7 +32,7 @@ type Log struct {
 	view   atomic.Pointer[View]
 	newest atomic.Pointer[Checkpoint]
 	held   atomic.Bool
-	hurry  atomic.Uint64 // somebody waits for a checkpoint of at least this size
+	hurry  atomic.Uint64 // a client waits for a checkpoint of at least this size
 	damage atomic.Pointer[error]
 
 	mu     sync.Mutex
@@ -110,7 +112,7 @@ func (m *Machine) append(b store.Batch, l *Log, p *et.Part, n int, wanted bool) 
 	rest := p.Entries
 	for i := range n {
 		var e []byte
-		e, rest, _ = tiles.NextEntry(rest) // Check has been through them
+		e, rest, _ = tiles.NextEntry(rest) // Check has validated them
 		leaf := tiles.LeafHash(e)
 		index := w.f.Size()
 		known := false
@@ -226,7 +228,7 @@ func (w *working) finish(b store.Batch, l *Log, row *[]byte) {
 		b.Set(l.pieceKey(w.first), w.fresh)
 	}
 	if w.f.Size() != w.base {
-		// Nobody iterates over this row, so that it is overwritten with every entry costs no reader anything.
+		// It is overwritten with every entry, which costs readers nothing because none iterates over this row.
 		*row = w.f.AppendBinary((*row)[:0])
 		b.Set(l.key(spaceFrontier), *row)
 	}

@@ -29,7 +29,7 @@ func (l *Log) Newest() (c *Checkpoint, next <-chan struct{}) {
 	return l.newest.Load(), l.signed // newest is stored before the channel is closed
 }
 
-// Checkpoint is Newest without waiting in mind.
+// Checkpoint is Newest for callers that do not wait for the next one.
 func (l *Log) Checkpoint() *Checkpoint { return l.newest.Load() }
 
 // Wanted is the size up to which somebody waits for a checkpoint, 0 if nobody does.
@@ -126,7 +126,7 @@ func (l *Log) Lookup(leaf tiles.Hash, most int) ([]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer it.Close() // what went wrong is in Error
+	defer it.Close() // errors are reported by Error
 	var out []uint64
 	for ok := it.First(); ok && len(out) < most; ok = it.Next() {
 		if k := it.Key(); len(k) == len(p)+8 {

@@ -71,7 +71,7 @@ func (l *Log) Scrub(pace func(done, all uint64) error) error {
 	return nil
 }
 
-// SetDamage notes what is wrong with a log on this member, for whoever would sign it.
+// SetDamage notes what is wrong with a log on this member, so that its worker does not sign it.
 func (l *Log) SetDamage(d error) { l.damage.Store(&d) }
 
 // Damage is what SetDamage noted, nil if nothing.
