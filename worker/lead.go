@@ -1,7 +1,7 @@
-// Package worker is what all work that a cluster's leader does on time has in common: beginning and ending with leadership, and
-// proposing in the term in which something was decided. The packages below it are the workers themselves.
+// Package worker has what all workers of a cluster's leader have in common: beginning and ending with leadership, and proposing
+// in the term in which something was decided. The packages below it are the workers themselves.
 //
-// It decides nothing about any machine and keeps no state: a worker's own is in its package.
+// It decides nothing about any machine and keeps no state; each worker's state is in its own package.
 package worker
 
 import (

@@ -40,15 +40,16 @@ type Options struct {
 	// TlogKey returns the public key under which a log of this name and origin begins. An error says what is missing and
 	// what to do. nil: there is never one.
 	TlogKey func(name, origin string) (*tiles.Verifier, error)
-	// MayResume says why a restored log may not go on although the checkpoint given is a prefix of it; nil: it always may.
+	// MayResume returns an error if a restored log must stay held although the checkpoint given is a prefix of it; nil: it
+	// never must.
 	MayResume func(ctx context.Context, l *tree.Log) error
-	// Holds says why logs take no entries until somebody vouches for them, by name; nil: none is held.
+	// Holds says why logs take no entries until an operator releases them, by name; nil: none is held.
 	Holds func(ctx context.Context) map[string]string
 	// Release lets such a log go on, given the last checkpoint that was published; nil: there is none.
 	Release func(ctx context.Context, log string, note []byte) error
 	// Republish compares each place of a log with it and, if mend is set, puts again what is missing or altered; nil: there is none.
 	Republish func(ctx context.Context, l *tree.Log, mend bool) []Republished
-	// ConnState hears of every change of a connection; nil: nobody looks.
+	// ConnState is called with every change of a connection's state; nil: nothing is called.
 	ConnState func(net.Conn, http.ConnState)
 	Logger    *slog.Logger // nil: silent
 	// Now is the clock, for tests; nil: time.Now.
@@ -216,7 +217,8 @@ func (a *Admin) handler() http.Handler {
 	mux.HandleFunc("POST /v1/tlog/logs", a.running(a.postLog))
 	mux.HandleFunc("POST /v1/tlog/logs/{name}/resume", a.running(a.resumeLog))
 	mux.HandleFunc("POST /v1/tlog/logs/{name}/republish", a.running(a.republishLog))
-	// A profile costs nothing until somebody asks for one, and is asked for when it is too late to restart.
+	// Profiles are always on: they cost nothing until one is taken, and when one is needed it is too late to restart with a
+	// flag.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

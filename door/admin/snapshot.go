@@ -8,7 +8,7 @@ import (
 // checksums. A stream that fails half-way is cut, never ended: the reader must not take it for a whole one.
 func (a *Admin) getSnapshot(n *attached, w http.ResponseWriter, r *http.Request) {
 	if reason := a.notReady(); reason != "" {
-		// A member that is behind would save an old state under today's date.
+		// A member that is not ready may be behind, and would save an old state.
 		w.Header().Set("Retry-After", "1")
 		fail(w, http.StatusServiceUnavailable, reason)
 		return

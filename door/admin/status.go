@@ -81,7 +81,7 @@ type progress struct {
 
 func progressOf(m *attached) progress {
 	s := m.Status()
-	// The list is refreshed now and then; of itself the leader knows better.
+	// The list is refreshed now and then; the leader replaces its own row by what it knows itself.
 	p := progress{Commit: s.Commit, Followers: []node.Follower{{ID: s.MemberID, Match: s.Commit, Active: true}}}
 	for _, f := range m.Followers() {
 		if f.ID != s.MemberID {
@@ -132,7 +132,7 @@ func members(ctx context.Context, n *attached, leader uint64) (out []MemberStatu
 	var p progress
 	err := fmt.Errorf("no leader is known")
 	if leader != 0 {
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // a person waits
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // a person waits for the answer
 		defer cancel()
 		var b []byte
 		if b, err = n.Call(ctx, progressService, nil); err == nil {

@@ -38,7 +38,7 @@ type LogStatus struct {
 	Index bool   `json:"index,omitempty"`
 	// Held: restored and not resumed.
 	Held bool `json:"held,omitempty"`
-	// Why is the reason for which the log takes no entries until somebody vouches for it, "" if it takes them.
+	// Why is the reason why the log takes no entries until an operator releases it, "" if it takes them.
 	Why string `json:"why,omitempty"`
 	// Size is the number of entries, Checkpoint how many of them the newest checkpoint covers.
 	Size       uint64 `json:"size"`
@@ -95,7 +95,7 @@ func (a *Admin) postLog(n *attached, w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusConflict, "there is a log "+q.Name+"; give another name")
 		return
 	}
-	for _, l := range n.logs.tree.Logs() { // before a key file is made for nothing; what counts is Apply
+	for _, l := range n.logs.tree.Logs() { // checked here so that no key file is made for nothing; Apply decides
 		if l.Spec.Key.Name == q.Origin {
 			fail(w, http.StatusConflict, "the log "+l.Spec.Name+" has the origin "+q.Origin+"; give another origin")
 			return
@@ -115,8 +115,8 @@ func (a *Admin) postLog(n *attached, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// resumeLog releases a log that was restored, or that nobody vouches for, given the last checkpoint that anybody may have seen: it must be of the log's key, and a
-// prefix of what was restored.
+// resumeLog releases a log that was restored, or that is held because its places do not answer, given the last checkpoint that
+// anybody may have seen: it must be of the log's key, and a prefix of what was restored.
 func (a *Admin) resumeLog(n *attached, w http.ResponseWriter, r *http.Request) {
 	l := n.logs.tree.Find(r.PathValue("name"))
 	if l == nil {
@@ -133,7 +133,7 @@ func (a *Admin) resumeLog(n *attached, w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "the body is no checkpoint of this log: "+err.Error()+"; give the last one that was published")
 		return
 	}
-	if !l.Held() && a.opts.Release != nil { // not by a restore
+	if !l.Held() && a.opts.Release != nil { // held by its leader, not by a restore
 		if err := a.opts.Release(r.Context(), l.Spec.Name, b); err != nil {
 			fail(w, http.StatusConflict, err.Error())
 			return

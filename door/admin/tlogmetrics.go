@@ -71,7 +71,7 @@ func (c *tlogCollector) Collect(ch chan<- prometheus.Metric) {
 	m.EachPlace(func(at meter.TlogPlace, p *meter.TlogPublish) {
 		count(descPubFailed, p.Failed.Load(), at.Log, at.To)
 		if s.Leader != s.MemberID {
-			return // another member publishes; what this one last did says nothing
+			return // another member publishes now, so this one's figures are old
 		}
 		size := uint64(p.Size.Load())
 		gauge(descPubSize, float64(size), at.Log, at.To)

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
-// add answers POST /add. Clients send an entry again after a 503, so that is the answer only if it is provably not in the log;
-// where that is open it is a 500 that says so.
+// add answers POST /add. Clients send an entry again after a 503, so a 503 is answered only if the entry is provably not in the
+// log; if that is not known the answer is a 500 that says so.
 func (d *Door) add(l *tree.Log, name string, r *request) answer {
 	if r.method != "POST" {
 		a := fail(405, "add with POST")
@@ -24,7 +24,7 @@ func (d *Door) add(l *tree.Log, name string, r *request) answer {
 	if d.opts.Admit != nil {
 		code, text, settle := d.opts.Admit(name, r.auth, len(r.body))
 		if code != 0 {
-			if l != nil { // names are not strangers' to make
+			if l != nil { // only for logs that exist: strangers must not create labels in the metrics
 				d.opts.Meter.Log(name).Refused.Inc()
 			}
 			a := fail(code, text)
@@ -110,7 +110,7 @@ func (d *Door) prove(l *tree.Log, index uint64) ([]byte, bool) {
 	for {
 		c, next := l.Newest()
 		var again <-chan time.Time
-		if d.opts.Shown != nil { // which nobody announces
+		if d.opts.Shown != nil { // a change of what is shown wakes nobody
 			c, again = d.opts.Shown(l), time.After(showAgain)
 		}
 		if c != nil && c.Size > index {

@@ -42,7 +42,7 @@ type Options struct {
 	MaxConns int
 	// Gate bounds them together with those of other doors; nil: alone.
 	Gate *port.Gate
-	// Meter counts what is added and refused; nil: nobody looks.
+	// Meter counts what is added and refused; nil: nothing is counted.
 	Meter *meter.Tlog
 }
 
@@ -87,7 +87,7 @@ func newDoor(n member, logs *tree.Machine, opts Options) *Door {
 	}
 	d := &Door{node: n, logs: logs, opts: opts, queues: map[*tree.Log]*queue{}}
 	d.port = port.New(port.Options{HTTP1: d.http1, HTTP2: http.HandlerFunc(d.http2), MaxConns: opts.MaxConns, Gate: opts.Gate,
-		// Room for an entry that is too large by a little, so that it is refused with a sentence.
+		// Room for an entry that is a little too large, so that it is refused with a sentence that says why.
 		MaxBodyBytes: 2 * tiles.MaxEntryBytes})
 	d.h2 = newHTTP2(http.HandlerFunc(d.http2))
 	return d
@@ -107,7 +107,7 @@ func (d *Door) Serve(l net.Listener, offer port.Protocols) error {
 // Shutdown refuses new connections, lets requests that are being handled finish until ctx ends, and closes what is left. It
 // returns ctx's error if requests had to be cut.
 func (d *Door) Shutdown(ctx context.Context) error {
-	d.runH2.Do(func() {}) // never served: there is nothing to end
+	d.runH2.Do(func() {}) // if nothing was served there is nothing to end
 	err := d.h2.Shutdown(ctx)
 	if err != nil {
 		_ = d.h2.Close() // its error is ctx's

@@ -60,7 +60,7 @@ func (a *answer) headers(method string, set func(name, value string)) {
 	if a.vary {
 		set("Vary", "Accept-Encoding")
 	}
-	if method != "POST" { // anybody's page may read and verify a log; adding is not for pages
+	if method != "POST" { // pages of any origin may read and verify a log, but not add to it
 		set("Access-Control-Allow-Origin", "*")
 	}
 	if a.bearer {
@@ -120,7 +120,7 @@ func newHTTP2(h http.Handler) *http.Server {
 	return &http.Server{Handler: h, Protocols: &p, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute,
 		IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 16 << 10,
 		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: 1024},
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)} // what strangers send is not worth a line
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)} // malformed requests of strangers are not logged
 }
 
 // serveH2 serves what the port hands over until it is shut down.

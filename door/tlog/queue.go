@@ -120,7 +120,7 @@ func (q *queue) await(b *batch) {
 	for i, w := range q.waiting {
 		if w == b {
 			q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
-			q.bytes -= len(b.body) // as next does: an upper bound is all that is needed
+			q.bytes -= len(b.body) // as next does; bytes need only be an upper bound
 			q.bytes = max(q.bytes, 0)
 			q.mu.Unlock()
 			close(b.done)
@@ -132,7 +132,7 @@ func (q *queue) await(b *batch) {
 	q.fly(b)
 }
 
-// fly proposes a batch, lets the next one go and tells everybody who waits.
+// fly proposes a batch, gives the turn to the next one and wakes those who wait for the result.
 func (q *queue) fly(b *batch) {
 	if b.hurry {
 		b.body[1] = et.FlagHurry

@@ -51,7 +51,7 @@ func fail(code int, text string) answer {
 	return answer{code: code, contentType: typeText, cache: cacheNever, body: []byte(text + "\n")}
 }
 
-// later is a 503: whatever was asked for has provably not happened and may be asked for again.
+// later is a 503: the request has provably had no effect and may be sent again.
 func later(text string) answer {
 	a := fail(503, text)
 	a.retryAfter = true

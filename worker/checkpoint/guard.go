@@ -13,12 +13,12 @@ import (
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
-// A member can be behind its own past: an old copy of its data directory was started, its log was cut, a snapshot was restored. It
-// cannot see that from what it stores, and would sign a second history under the same key. So whoever begins to lead asks those
-// who know better before it signs: every place where the log is published, and the note of the highest checkpoint that this member
-// has signed, which lies beside the key. The log is held (nothing is signed, nothing is added) if one of them is ahead of it, and
-// until one place has answered. Where none does, a note that covers the log is enough. A hold is memory of the member that leads:
-// the next one asks for itself.
+// A member's state can be older than what it has signed before: an old copy of its data directory was started, its log was cut,
+// a snapshot was restored. It cannot see that from what it stores, and would sign a second history under the same key. So a
+// member that begins to lead asks, before it signs: every place where the log is published, and the note of the highest
+// checkpoint that this member has signed, which lies beside the key. The log is held (nothing is signed, nothing is added) if
+// one of them is ahead of it, and until one place has answered. If none answers, a note that covers the log is enough. The
+// leader keeps a hold in memory only: the next leader asks again.
 
 // Place is somewhere a log is published.
 type Place struct {
@@ -31,10 +31,11 @@ type Place struct {
 // Highest keeps, for each log, the highest checkpoint that was signed with the key on this member, outside log and store. Its methods
 // may be called from any goroutine.
 type Highest interface {
-	// Last returns that checkpoint, nil if there is none under this key. here is false if what keeps it came from somewhere else:
-	// it is as old as the rest of the copy, and can be ahead but vouches for nothing.
+	// Last returns that checkpoint, nil if there is none under this key. here is false if the note was copied from another
+	// member or directory: then it is as old as the rest of the copy. It can still show that the log is behind, but not that it
+	// is not.
 	Last(log string, key *tiles.Verifier) (c *tiles.Checkpoint, here bool, err error)
-	// Note returns once a checkpoint of a size is durable. One that is not higher than the last changes nothing.
+	// Note returns once a checkpoint of a size is durable. A checkpoint that is not higher than the last changes nothing.
 	Note(log string, key *tiles.Verifier, size uint64, note []byte) error
 }
 
@@ -78,13 +79,14 @@ func (w *Worker) newTerm(term uint64) (end func()) {
 	}
 }
 
-// announce wakes whoever waits for a change. The caller holds guardMu.
+// announce wakes all that wait for a change. The caller holds guardMu.
 func (w *Worker) announce() {
 	close(w.guardChanged)
 	w.guardChanged = make(chan struct{})
 }
 
-// guardOf is the guard of a log in this term. The first who wants it makes it ask. The caller holds guardMu, in a term.
+// guardOf is the guard of a log in this term. It is made when first asked for, and then begins to ask the places. The caller
+// holds guardMu, in a term.
 func (w *Worker) guardOf(l *tree.Log) *guard {
 	g := w.guards[l]
 	if g == nil {
@@ -104,13 +106,14 @@ func (w *Worker) mayGoOn(l *tree.Log) bool {
 	return g.decided && g.why == ""
 }
 
-// heldBack says why a log is held in this term, "" if it is not. While the first answers are awaited it waits for them, for a while.
+// heldBack says why a log is held in this term, "" if it is not. It waits for the first answers, but not longer than
+// verdictPatience.
 func (w *Worker) heldBack(l *tree.Log, patience time.Duration) string {
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	for {
 		term, _ := w.node.Leadership()
-		if term == 0 { // another member will say
+		if term == 0 { // this member does not lead: the leader answers
 			return ""
 		}
 		w.guardMu.Lock()
@@ -150,7 +153,7 @@ func (w *Worker) ask(ctx context.Context, l *tree.Log, g *guard) {
 			err          error
 		}
 		replies := make(chan reply, left)
-		for _, p := range open { // one that hangs does not keep the others from being heard
+		for _, p := range open { // all at once, so that one that hangs does not delay the others
 			w.asking.Go(func() {
 				ahead, err := w.askOne(ctx, p, l)
 				replies <- reply{p.Name, ahead, err}
@@ -184,12 +187,12 @@ func (w *Worker) ask(ctx context.Context, l *tree.Log, g *guard) {
 	}
 }
 
-// judge draws the conclusion from what is known: held is why the log must be held, silent is of a place that gave no answer, enough
-// that others did, or that none is needed.
+// judge decides from the answers so far: held is why the log must be held, silent names a place that gave no answer, and enough
+// reports that the others' answers, or the note, suffice.
 func (w *Worker) judge(ctx context.Context, l *tree.Log, g *guard, held, silent string, enough bool) {
 	w.guardMu.Lock()
 	defer w.guardMu.Unlock()
-	if ctx.Err() != nil { // what was heard after the term is of no use
+	if ctx.Err() != nil { // answers that came after the term count for nothing
 		return
 	}
 	name, told := l.Spec.Name, ""
@@ -241,7 +244,7 @@ func (w *Worker) askOne(ctx context.Context, p Place, l *tree.Log) (ahead string
 }
 
 // noteHolds says in what the note of the highest checkpoint is not an earlier state of a log, "" if it is one or there is none.
-// covered: this member knows by itself that the log has everything that was signed.
+// covered reports that the note was made here and the log has all of it.
 func (w *Worker) noteHolds(ctx context.Context, l *tree.Log) (ahead string, covered bool) {
 	w.guardMu.Lock()
 	covered = w.live[l]
@@ -259,7 +262,7 @@ func (w *Worker) noteHolds(ctx context.Context, l *tree.Log) (ahead string, cove
 	}
 	if why := w.beyond(l, last); why != "" {
 		if err := w.node.Linearize(ctx); err != nil {
-			return "", false // another member leads; or the next round finds out
+			return "", false // another member leads, or the next round will tell
 		}
 		if why = w.beyond(l, last); why != "" {
 			return fmt.Sprintf("%s.highest beside its key: %s", name, why), false
@@ -317,7 +320,7 @@ func (w *Worker) release(ctx context.Context, req []byte) ([]byte, error) {
 	ahead, _ := w.noteHolds(ctx, l)
 	if w.opt.Places != nil {
 		for _, p := range w.opt.Places(name) {
-			if why, err := w.askOne(ctx, p, l); err == nil && why != "" { // no answer is what the operator answers for
+			if why, err := w.askOne(ctx, p, l); err == nil && why != "" { // a place without an answer is no objection: the operator vouches for it
 				ahead = p.Name + ": " + why
 			}
 		}
@@ -333,8 +336,8 @@ func (w *Worker) release(ctx context.Context, req []byte) ([]byte, error) {
 	return nil, nil
 }
 
-// Release lets a log go on that is held for want of an answer, given the last checkpoint that was published. It may be called from
-// anywhere; the leader decides.
+// Release ends the hold of a log whose places do not answer, given the last checkpoint that was published. It may be called
+// from any goroutine and on any member; the leader decides.
 func (w *Worker) Release(ctx context.Context, log string, note []byte) error {
 	_, err := w.node.Call(ctx, releaseService, append([]byte(log+"\n"), note...))
 	return err
@@ -356,8 +359,8 @@ func (w *Worker) holds() map[string]string {
 	return out
 }
 
-// Holds returns why logs are held, by name, as the leader last said; on another member that may be a second ago. It may be called
-// from anywhere.
+// Holds returns why logs are held, by name, as the leader last said; on another member that may be a second old. It may be
+// called from any goroutine.
 func (w *Worker) Holds(ctx context.Context) map[string]string {
 	if term, _ := w.node.Leadership(); term != 0 {
 		return w.holds()
@@ -371,13 +374,13 @@ func (w *Worker) Holds(ctx context.Context) map[string]string {
 	defer cancel()
 	held := map[string]string{}
 	if b, err := w.node.Call(ctx, heldService, nil); err != nil || json.Unmarshal(b, &held) != nil {
-		held = nil // a leader of another build does not know the question
+		held = nil // a leader of another build does not know this call
 	}
 	w.held, w.heldAt = held, time.Now()
 	return held
 }
 
-// AskAgain makes the leader ask the places of a log again: somebody found one that may be ahead.
+// AskAgain makes the leader ask the places of a log again. It is called when one was found that may be ahead.
 func (w *Worker) AskAgain(log string) {
 	l := w.logs.Find(log)
 	w.guardMu.Lock()
@@ -385,20 +388,21 @@ func (w *Worker) AskAgain(log string) {
 	if g := w.guards[l]; g != nil {
 		select {
 		case g.again <- struct{}{}:
-		default: // it is about to
+		default: // it is about to ask already
 		}
 	}
 }
 
-// seen notes that a log's checkpoint grew in the lifetime of this process: whoever signed it had asked, so that from here on the
-// process itself knows that the log is not older than what was signed.
+// seen notes that a log's checkpoint grew in the lifetime of this process: its signer had asked the places, so from now on this
+// process knows that the log is not older than what was signed.
 func (w *Worker) seen(l *tree.Log) {
 	w.guardMu.Lock()
 	w.live[l] = true
 	w.guardMu.Unlock()
 }
 
-// note makes what was signed durable beside the keys, before it is shown to anybody, and drops what it could not.
+// note writes what was signed beside the keys, durably and before anybody sees it, and drops the checkpoints for which that
+// failed.
 func (w *Worker) note(signed []pending) (kept []pending, err error) {
 	if w.opt.Highest == nil {
 		return signed, nil
@@ -428,8 +432,8 @@ func (w *Worker) note(signed []pending) (kept []pending, err error) {
 	return kept, errors.Join(errs...)
 }
 
-// follows keeps the notes of a member that does not lead, so that it knows what was signed should it come to lead. What the log held
-// when the member began is not taken: nobody vouches for that.
+// follows keeps the notes of a member that does not lead, so that it knows what was signed should it come to lead. The
+// checkpoint the log had when the member started is not noted, because it may be older than what was signed.
 func (w *Worker) follows() {
 	if !w.node.Status().Ready {
 		return

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfastdb/holdfast/node"
 )
 
-// A leader without a log's key cannot sign it, nor can one that found the log damaged in its store. A follower that can asks for
-// leadership when it sees the log waiting, and now and then if it does not: where nothing can be signed nothing is added, so that
-// a log that came to such a leader at rest would never be waiting.
+// A leader without a log's key cannot sign it, nor can one that found the log damaged in its store. A follower that can asks
+// for leadership when it sees the log waiting, and now and then if it does not: nothing is added where nothing can be signed,
+// so a log that was at rest when such a leader began would never be waiting.
 
 const (
 	// leadService is the call by which a follower asks: its member id (8 bytes, big endian) and the log's name.
@@ -62,7 +62,7 @@ func (w *Worker) follow(over <-chan struct{}) {
 		ctx, cancel := context.WithTimeout(context.Background(), handoverTimeout)
 		_, err := w.node.Call(ctx, leadService, append(binary.BigEndian.AppendUint64(nil, self), name...))
 		cancel()
-		if waits || err != nil { // a leader that can sign has answered that there is nothing to do
+		if waits || err != nil { // no line where the leader has answered and no log waits
 			w.opt.Logger.Info("asked for leadership to sign", "log", name, "err", err)
 		}
 	}
@@ -111,9 +111,9 @@ func (w *Worker) handOver(_ context.Context, req []byte) ([]byte, error) {
 	if l != nil && w.able(l) || l == nil && w.opt.Key(name) != nil {
 		return nil, nil // it will be signed here
 	}
-	if w.idle() != "" { // another log is signed here: what is given away may be asked back
+	if w.idle() != "" { // another log is signed here, so the leadership may be asked back
 		if l != nil && l.Checkpoint() != nil && l.Checkpoint().Size == l.View().Size {
-			return nil, nil // and nothing waits
+			return nil, nil // and no log waits
 		}
 		w.handoverMu.Lock()
 		defer w.handoverMu.Unlock()

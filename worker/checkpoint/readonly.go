@@ -7,15 +7,15 @@ import (
 	"github.com/holdfastdb/holdfast/machine/tree"
 )
 
-// A log that nobody signs is read-only: what is added would be in it and could be proved to nobody. Whether it is signed is known
-// where the leader is, so the others ask it, at most once a second for each log that somebody adds to, and never at rest.
+// A log that nobody signs is read-only: an entry added to it could not be proved to anybody. Only the leader knows whether it
+// is signed, so the others ask it, at most once a second for each log that somebody adds to, and never at rest.
 
 const (
 	// signsService is the call: its request is a log's name, its answer why it is not signed, empty if it is.
 	signsService = "tlog.signs"
 	// signsHolds is how long an answer holds.
 	signsHolds = time.Second
-	// signsTimeout bounds asking. Without an answer an add goes its way, and the log says what becomes of it.
+	// signsTimeout bounds asking. Without an answer an add is proposed all the same.
 	signsTimeout = time.Second
 )
 
@@ -23,11 +23,11 @@ const (
 type verdict struct {
 	why    string
 	at     time.Time
-	asking bool // somebody is asking; the others take what was said before
+	asking bool // a request is under way; other callers take the answer before it
 }
 
 // ReadOnly says why nothing may be added to a log, "" if it may. It may wait for the leader's answer, and may be called from
-// anywhere.
+// any goroutine.
 func (w *Worker) ReadOnly(l *tree.Log) string {
 	if term, _ := w.node.Leadership(); term != 0 {
 		return w.unsigned(l)
@@ -63,7 +63,7 @@ func (w *Worker) signs(_ context.Context, req []byte) ([]byte, error) {
 	if l := w.logs.Find(string(req)); l != nil {
 		return []byte(w.unsigned(l)), nil
 	}
-	return nil, nil // the one who asks is ahead of this member: it will find out by adding
+	return nil, nil // the member that asks is ahead of this one: its add will tell
 }
 
 // unsigned says why this member would not sign a log, "" if it would.
@@ -76,7 +76,7 @@ func (w *Worker) unsigned(l *tree.Log) string {
 	} else if !k.Verifier().Equal(&l.Spec.Key) {
 		return "the log is read-only: " + w.opt.KeyFile(l.Spec.Name) + " on the member that leads is not its key"
 	}
-	if l.Held() { // what the door says of a restored log
+	if l.Held() { // the door answers for a restored log itself
 		return ""
 	}
 	return w.heldBack(l, verdictPatience)

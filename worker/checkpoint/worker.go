@@ -4,7 +4,7 @@
 // Apply and was never shown to anybody.
 //
 // It holds the private keys, which are never in the log, the store or a snapshot. It does not read their files: cmd/holdfast
-// does. It decides when a checkpoint is worth making, and nothing about what is in a log.
+// does. It decides when a checkpoint is made, and nothing about what is in a log.
 package checkpoint
 
 import (
@@ -62,7 +62,7 @@ type Options struct {
 	Places func(log string) []Place
 	// Calm is when a log that nobody waits for gets a checkpoint after it has begun to grow; 0 = 80 ms.
 	Calm time.Duration
-	// Meter times signing; nil: nobody looks.
+	// Meter times signing; nil: nothing is counted.
 	Meter *meter.Tlog
 	// Logger gets what an operator must know; nil: silent.
 	Logger *slog.Logger
@@ -79,7 +79,7 @@ type Worker struct {
 
 	due     map[*tree.Log]time.Time // when a log that has grown gets a checkpoint although nobody waits
 	last    map[*tree.Log]time.Time // when the newest one was signed
-	keyless map[*tree.Log]bool      // told that the key is missing
+	keyless map[*tree.Log]bool      // logged that the key is missing
 
 	handoverMu sync.Mutex
 	handedOver time.Time // guarded by handoverMu
@@ -164,7 +164,7 @@ func (w *Worker) lead(term uint64, over <-chan struct{}) {
 		case <-w.node.StoppedC():
 			return
 		case <-demand:
-			if err != nil { // what failed is not asked for again at once
+			if err != nil { // after a failure it pauses
 				select {
 				case <-over:
 					return
@@ -204,7 +204,7 @@ func (w *Worker) round(term uint64) (wait time.Duration, err error) {
 		}
 		delete(w.due, l)
 	}
-	if at := now.Add(keyPause); len(w.keyless) > 0 && at.Before(next) { // somebody may put the file there
+	if at := now.Add(keyPause); len(w.keyless) > 0 && at.Before(next) { // an operator may put the file there
 		next = at
 	}
 	if len(signed) == 0 {
@@ -271,7 +271,7 @@ func (w *Worker) hasKey(l *tree.Log) bool {
 func (w *Worker) sign(l *tree.Log) (et.Signed, bool) {
 	began := time.Now()
 	c, err := Sign(w.logs, l, w.opt.Key(l.Spec.Name))
-	if err != nil && !tree.IsDamage(err) { // the store is being closed, most likely
+	if err != nil && !tree.IsDamage(err) { // most likely the store is being closed
 		return et.Signed{}, false
 	}
 	if err != nil {
@@ -282,7 +282,7 @@ func (w *Worker) sign(l *tree.Log) (et.Signed, bool) {
 	return c, true
 }
 
-// damaged notes that a log contradicts itself and tells people, once.
+// damaged notes that a log contradicts itself, and logs it once.
 func (w *Worker) damaged(l *tree.Log, err error) {
 	if l.Damage() != nil {
 		return
@@ -294,9 +294,9 @@ func (w *Worker) damaged(l *tree.Log, err error) {
 	}
 }
 
-// Sign checks a log as a leader must before every signature (tree.Machine.CheckEdge says how, and what its errors are) and signs
-// what has been applied to it. The result becomes a checkpoint by being applied, and is shown to nobody before: a state that
-// is not yet committed may never be. Sign may be called from anywhere; key is the log's.
+// Sign checks a log as a leader must before every signature (tree.Machine.CheckEdge says how, and what its errors are) and
+// signs what has been applied to it. The result must not be shown before it is applied, because a state that is not committed
+// may never be. Sign may be called from any goroutine; key is the log's.
 func Sign(logs *tree.Machine, l *tree.Log, key *tiles.Signer) (et.Signed, error) {
 	size, root, err := logs.CheckEdge(l)
 	if err != nil {
@@ -328,7 +328,7 @@ func (w *Worker) begin(term uint64) error {
 		return nil
 	}
 	if w.opt.Key(s.Name) == nil {
-		if !w.keyless[nil] { // nil: the first log
+		if !w.keyless[nil] { // the key nil stands for the first log
 			w.keyless[nil] = true
 			w.opt.Logger.Warn("a log has not begun: its key is missing", "log", s.Name, "file", w.opt.KeyFile(s.Name))
 		}

@@ -40,7 +40,8 @@ const (
 // plan decides what to compact at each look. It belongs to one goroutine and reads no clock.
 type plan struct {
 	policy Policy
-	// noted are the revisions of the last looks, the oldest first: a period and one look back, so rather more is kept.
+	// noted are the revisions of the last looks, the oldest first: a period and one look back, so rather too much is kept than
+	// too little.
 	noted []int64
 	last  int64         // the newest revision that was compacted to
 	since time.Duration // when that was, on the clock of look
@@ -121,8 +122,8 @@ func (w *compactor) sleep(d time.Duration) bool {
 	return w.node.Tasks().Wait(d, w.node.StoppedC()) == -1
 }
 
-// compact proposes in the term it was decided in: a deposed leader compacts nothing. A compaction that somebody else has
-// gone past counts as done.
+// compact proposes in the term it was decided in: a deposed leader compacts nothing. A compaction behind one that another
+// client has made counts as done.
 func (w *compactor) compact(term uint64, target int64) bool {
 	body := ekv.Append(nil, &ekv.Part{Compact: &ekv.Compact{Revision: target}})
 	res, err := worker.Propose(w.node, term, entry.Part{Machine: entry.MachineKV, Body: body})

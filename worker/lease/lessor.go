@@ -12,7 +12,7 @@ import (
 type Lessor struct {
 	leases map[int64]*lease
 	queue  deadlines
-	round  uint64 // of Sync, to tell which leases are no longer there
+	round  uint64 // the last Sync that had this lease; older ones are gone
 }
 
 type lease struct {
@@ -50,7 +50,7 @@ func (l *Lessor) Sync(all []mkv.Lease, now int64) {
 	}
 }
 
-// Add learns of one lease, with its full time from now, and reports whether it was news. A lease that is known keeps its deadline;
+// Add adds one lease, with its full time from now, and reports whether it was new. A lease that is known keeps its deadline;
 // one that was revoked and granted again is another one.
 func (l *Lessor) Add(given mkv.Lease, now int64) bool {
 	if x := l.leases[given.ID]; x != nil {
@@ -83,16 +83,16 @@ func (l *Lessor) remove(id int64, x *lease) {
 // State is what the Lessor knows of a lease.
 type State uint8
 
-// Unknown: no such lease. Live: it runs. Expiring: its time is up and Due has handed it out; whether it is gone is for the
-// log to say.
+// Unknown: no such lease. Live: it runs. Expiring: its time is up and Due has handed it out; whether it is gone is decided in
+// the log.
 const (
 	Unknown State = iota
 	Live
 	Expiring
 )
 
-// Renew gives a live lease its full time again and returns it in seconds. A lease whose time is up is not renewed, even
-// if Due has not come to it yet: its owner was told how long it would live.
+// Renew gives a live lease its full time again and returns it in seconds. A lease whose time is up is not renewed, even if Due
+// has not handed it out yet: its owner knew how long it would live.
 func (l *Lessor) Renew(id, now int64) (ttl int64, state State) {
 	x := l.leases[id]
 	switch {
@@ -135,8 +135,8 @@ func (l *Lessor) Due(now int64, limit int) []int64 {
 	return due
 }
 
-// Retry takes expiring leases back so that Due hands them out again at the given time. They stay unrenewable: their
-// revocation may be in the log although nobody could say so.
+// Retry takes expiring leases back so that Due hands them out again at the given time. They cannot be renewed: their revocation
+// may be in the log although its outcome was not heard.
 func (l *Lessor) Retry(ids []int64, at int64) {
 	for _, id := range ids {
 		if x := l.leases[id]; x != nil && x.slot < 0 {

@@ -19,8 +19,8 @@ const (
 	revokeBatch = 512
 	// retryAfterMs is how long a revocation that was refused for lack of room waits.
 	retryAfterMs = 500
-	// syncPause is the least time between two looks at all leases: a storm of grants is taken in together. Renewals look
-	// up leases they do not know, so the pause only makes deadlines start late by as much.
+	// syncPause is the least time between two looks at all leases: many grants in a row are taken in together. Renewals look up
+	// leases they do not know, so the pause only makes deadlines start late by as much.
 	syncPause = 50 * time.Millisecond
 )
 
@@ -68,7 +68,7 @@ type round struct {
 	done chan struct{} // closed once err and times are set
 	ttl  []int64       // by position in ids; 0 = no such lease
 	err  error
-	over bool // of some lease it was found that its time is up
+	over bool // at least one of these leases had run out
 }
 
 // New makes n's worker, which reads the leases of m, and registers its services; call it before n starts, and Run once it has.
@@ -105,7 +105,7 @@ func (w *Worker) lead(term uint64, over <-chan struct{}) {
 			w.stepDown()
 		}
 	}()
-	_, leasesChanged := w.kv.LeaseChanges() // taken before the leases are read: what comes later is heard
+	_, leasesChanged := w.kv.LeaseChanges() // taken before the leases are read, so that no later change is missed
 	w.sync()
 	var lookAt time.Duration // when the leases are looked at again, 0: when they change
 	for {
@@ -228,7 +228,8 @@ func (w *Worker) confirm() {
 			r.err = w.renew(r, term)
 		}
 		if r.err == nil && r.over {
-			// This member may have slept since, and another one leads and has renewed it: ask once more, now that it is found.
+			// Before an owner hears that its lease is gone: this member may have slept since the round, and another leader have
+			// renewed the lease. So the leadership is confirmed once more.
 			r.err = worker.Confirm(w.node, term)
 		}
 		close(r.done)

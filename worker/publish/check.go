@@ -13,8 +13,8 @@ import (
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
-// What was put once is not looked at again by whoever publishes. Others can take it away or change it, and a disk can: then readers find
-// out, unless somebody looks first.
+// Publishing never reads again what it has put. Others, or a failing disk, can remove or change it, and readers would be the
+// first to notice: so it is compared with the log once a day.
 
 // Report is what a check found.
 type Report struct {
@@ -37,7 +37,7 @@ func (r *Report) add(o Report) {
 	}
 }
 
-// looks is how many objects are read at a time.
+// looks is how many objects a check reads at a time.
 const looks = 8
 
 // Check implements Place.
@@ -82,7 +82,7 @@ func (p *Objects) look(ctx context.Context, l *tree.Log, refs []tiles.Ref, size 
 		if whats[i] == "" {
 			continue
 		}
-		if ref.Width < tiles.Width { // goes when the full one is there
+		if ref.Width < tiles.Width { // is removed when the full tile is there
 			if there, err := p.Held(ctx, l); err != nil || there.Size != size {
 				continue
 			}

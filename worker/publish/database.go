@@ -23,9 +23,9 @@ type Database struct {
 // NewDatabase publishes to tables.
 func NewDatabase(t tlogdb.Tables) *Database { return &Database{tables: t, most: mostBytes} }
 
-// mostBytes bounds what travels in one transaction, which a server must be able to take back and a slow line to carry within patience.
-// A log that has to catch up on more comes in several: all but the last leave a larger tree under the old checkpoint, which is what
-// Tessera's own writer does between two checkpoints.
+// mostBytes bounds what travels in one transaction, which the server must be able to roll back, and a slow connection to carry
+// within patience. A log that has to catch up on more comes in several: all but the last leave a larger tree under the old
+// checkpoint, which is what Tessera's own writer does between two checkpoints.
 const mostBytes = 16 << 20
 
 // Least implements Place.
@@ -51,7 +51,7 @@ func refused(err error) error {
 }
 
 // accept returns what is published in the tables. ErrRefused: they hold no earlier state of l. A tree beyond the checkpoint
-// must be one too: it was on its way to a checkpoint that has been signed, even if nobody got it from here.
+// must be an earlier state too: it belongs to a checkpoint that has been signed, even if this place never had it.
 func accept(l *tree.Log, s tlogdb.State) (p Published, err error) {
 	if s.Note != nil {
 		if p, err = heldBy(l, s.Note, ""); err != nil {
@@ -98,7 +98,7 @@ func (p *Database) step(ctx context.Context, l *tree.Log, c *tree.Checkpoint) (d
 	case err != nil:
 		return false, err
 	case published.Any && published.Size >= c.Size:
-		return true, nil // another member was here
+		return true, nil // another member has published meanwhile
 	case was.Size > c.Size:
 		return false, fmt.Errorf("its tables have %d entries, on the way to a later checkpoint than that of %d", was.Size, c.Size)
 	}

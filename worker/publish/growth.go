@@ -7,7 +7,7 @@ import (
 )
 
 // growth yields what a tree of size is has, at one level, that one of size was has not: full tiles first, then the partial one
-// at the right edge. A partial one is yielded even if it is as wide as before: whoever put it may not have come to the end.
+// at the right edge. A partial one is yielded even if it is as wide as before: its publication may have been interrupted.
 func growth(level int, was, is uint64) iter.Seq[tiles.Ref] {
 	return func(yield func(tiles.Ref) bool) {
 		shift := tiles.Height * max(level, 0)

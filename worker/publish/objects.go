@@ -12,9 +12,9 @@ import (
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
-// Objects is a Place of objects with the paths of tlog-tiles: a tree of static files or a bucket. Order is what keeps it
-// whole: the checkpoint is put when all it promises is there. And it is put only in the place of the one that was read: an upload of
-// a leader that is none any more, however late it arrives, finds another one there and changes nothing.
+// Objects is a Place of objects with the paths of tlog-tiles: a tree of static files or a bucket. It is complete for readers
+// because of the order: the checkpoint is put when all that it covers is there. And it only replaces the checkpoint that was
+// read: a late upload of a deposed leader finds another one there and changes nothing.
 type Objects struct {
 	store objstore.Store
 	least time.Duration
@@ -37,7 +37,7 @@ const (
 	batch = 64
 )
 
-// Headers for whoever serves the objects over HTTP, the same that door/tlog sends.
+// Headers of the objects where they are served over HTTP, the same as door/tlog sends.
 const (
 	textType  = "text/plain; charset=utf-8"
 	tileType  = "application/octet-stream"
@@ -48,8 +48,9 @@ const (
 // Least implements Place.
 func (p *Objects) Least() time.Duration { return p.least }
 
-// Prove finds out whether the store keeps to the condition under which a checkpoint is put. objstore.ErrUnconditional: it does not, and
-// nothing will be published there. After any other error that is not known, and asked again before the first publication.
+// Prove finds out whether the store keeps to the condition under which a checkpoint is put. It returns
+// objstore.ErrUnconditional if the store does not, and then nothing is published there. After any other error it is not known,
+// and tried again before the first publication.
 func (p *Objects) Prove(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 )
 
 // Place is where one log is published: objects with the paths of tlog-tiles, or the tables of a database. Implementations are
-// safe for concurrent use. Their errors may pass, except ErrRefused.
+// safe for concurrent use. Their errors may be transient, except ErrRefused.
 type Place interface {
 	// Held says what is published, and answers ErrRefused if the place holds anything but an earlier state of l. Nothing is written.
 	Held(ctx context.Context, l *tree.Log) (Published, error)
@@ -51,7 +51,8 @@ var ErrRefused = errors.New("not an earlier state of this log")
 // ErrChanged: somebody else has published to the place since it was read.
 var ErrChanged = objstore.ErrChanged
 
-// ErrAhead is the ErrRefused of a place that holds what the log's own key has signed, or was about to, and the log has not.
+// ErrAhead is the ErrRefused of a place that holds what the log's own key has signed, or was about to sign, and the log does
+// not have.
 var ErrAhead = fmt.Errorf("%w", ErrRefused)
 
 const forms = "write file:///dir, s3://bucket/prefix or mysql://user@host:port/db"
@@ -61,7 +62,7 @@ const forms = "write file:///dir, s3://bucket/prefix or mysql://user@host:port/d
 func Open(text, password string) (Place, error) {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil: // which has the text in it, and perhaps somebody's password
+	case err != nil: // whose text quotes the URL, which may hold a password
 		return nil, errors.New("no URL; " + forms)
 	case u.Scheme == "mysql":
 		db, err := tlogdb.Open(text, password)
@@ -87,7 +88,7 @@ func Open(text, password string) (Place, error) {
 const (
 	// least is the time between two publications to one place.
 	least = 100 * time.Millisecond
-	// leastBucket is more, because providers charge for every upload and slow down whoever replaces one object too often.
+	// leastBucket is more, because providers charge for every upload and slow down clients that replace one object too often.
 	leastBucket = time.Second
 )
 

@@ -10,11 +10,11 @@ import (
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
-// Shown knows, on every member, the newest checkpoint of a log that every place of it holds. The leader's workers say so to it; the
-// others ask the leader. Nothing of it is kept: a member that begins to lead reads the places first.
+// Shown knows, on every member, the newest checkpoint of a log that every place of it holds. On the leader its workers report
+// it here; other members ask the leader. Nothing of it is stored: a member that begins to lead reads the places first.
 //
-// The places of one log publish the same checkpoints: each waits for the others before it takes a newer one. A place that went ahead
-// alone would not have the partial tiles of what is shown.
+// The places of one log publish the same checkpoints: each waits for the others before it takes a newer one. A place that took
+// a newer one alone would no longer have the partial tiles of the checkpoint that is shown.
 type Shown struct {
 	node caller
 	logs *tree.Machine
@@ -108,7 +108,7 @@ func (s *Shown) Checkpoint(l *tree.Log) *tree.Checkpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a.asking, a.at = false, time.Now()
-	// What this member has not applied yet it cannot serve; the older one it can.
+	// A checkpoint that this member has not applied yet it cannot serve; it serves the older one.
 	if err == nil && bad == nil && c.Size <= l.View().Size && (a.c == nil || c.Size >= a.c.Size) {
 		a.c = &tree.Checkpoint{Size: c.Size, Root: c.Root, Note: note}
 	}
@@ -194,7 +194,7 @@ func (s *Shown) took(log string, place int, c *tree.Checkpoint, there uint64) {
 	}
 }
 
-// announce wakes who waits for another target. The caller holds mu.
+// announce wakes all that wait for another target. The caller holds mu.
 func (s *Shown) announce(r *round) {
 	close(r.changed)
 	r.changed = make(chan struct{})

@@ -20,11 +20,11 @@ import (
 	"github.com/holdfastdb/holdfast/worker"
 )
 
-// pause is how long the worker waits after an error that may pass, refusal after one that will not without an operator.
+// pause is how long the worker waits after a transient error, refusal after one that needs an operator.
 const (
 	pause   = time.Second
 	refusal = time.Minute
-	// look is how often the place is read at rest: somebody may have gone on there with another copy of the log.
+	// look is how often the place is read at rest: another copy of the log may have published there.
 	look = time.Minute
 )
 
@@ -39,9 +39,9 @@ type Target struct {
 	// Shown, if not nil, is told what the place holds, which is the place's Number of those of its log.
 	Shown  *Shown
 	Number int
-	// Ahead is called when the place turns out to hold what the log has not; nil: nobody wants to know.
+	// Ahead is called when the place turns out to hold what the log does not have; nil: nothing is called.
 	Ahead func(log string)
-	// Meter counts what becomes of publications; nil: nobody looks.
+	// Meter counts publications and their failures; nil: nothing is counted.
 	Meter *meter.TlogPublish
 }
 
@@ -53,7 +53,7 @@ type Worker struct {
 	log    *slog.Logger
 	look   time.Duration // between two looks at rest
 
-	known bool      // there is what the place holds
+	known bool      // reports that there is up to date
 	there Published // the checkpoint that is published
 }
 
@@ -116,7 +116,7 @@ func (w *Worker) lead(term uint64, over <-chan struct{}) {
 					if errors.Is(err, ErrAhead) && w.target.Ahead != nil {
 						w.target.Ahead(w.target.Log)
 					}
-					if err.Error() != told { // once, not every second
+					if err.Error() != told { // logged once, not every second
 						told = err.Error()
 						w.log.Error("publication failed", "log", w.target.Log, "to", w.target.Name, "err", err)
 					}
@@ -130,7 +130,7 @@ func (w *Worker) lead(term uint64, over <-chan struct{}) {
 				}
 			} else if c == nil {
 				wait = pause
-			} else if w.known && w.target.Shown != nil { // it had this one already
+			} else if w.known && w.target.Shown != nil { // the place has this checkpoint already
 				w.target.Shown.took(w.target.Log, w.target.Number, c, w.there.Size)
 			}
 		}
@@ -153,7 +153,7 @@ func (w *Worker) lead(term uint64, over <-chan struct{}) {
 	}
 }
 
-// publish brings the place to a checkpoint. Where somebody else has published meanwhile it says what became of the place.
+// publish brings the place to a checkpoint. If another member has published meanwhile, it returns what the place holds now.
 func (w *Worker) publish(ctx context.Context, l *tree.Log, c *tree.Checkpoint) error {
 	for changed := false; ; changed = true {
 		if !w.known {
@@ -174,7 +174,7 @@ func (w *Worker) publish(ctx context.Context, l *tree.Log, c *tree.Checkpoint) e
 		if err == nil {
 			return nil
 		}
-		w.known = false // how far it came is seen there
+		w.known = false // the place is read again to see how far it came
 		if changed || !errors.Is(err, ErrChanged) {
 			return err
 		}

@@ -1,6 +1,6 @@
 // Package scrub derives the transparency logs a member holds from their entries again, once a day, and compares everything
 // stored: damage in a part that nobody reads would otherwise be found by the first auditor. It runs on every member, over that
-// member's own store, and repairs nothing: what it finds is told, and keeps this member from signing the log.
+// member's own store, and repairs nothing: what it finds is logged and counted, and keeps this member from signing the log.
 package scrub
 
 import (
@@ -19,7 +19,7 @@ const (
 	// restarted every night must be scrubbed too.
 	every = 24 * time.Hour
 	first = 15 * time.Minute
-	// rest is what is waited between two bundles: a million entries take some ten seconds, mostly asleep.
+	// rest is the pause between two bundles: a million entries take some ten seconds, most of it waiting.
 	rest = 2 * time.Millisecond
 )
 
@@ -86,7 +86,7 @@ func (w *Worker) once() {
 			l.SetDamage(err)
 			w.log.Error("the log is damaged here and will not be signed by this member", "log", l.Spec.Name, "err", err)
 		default:
-			m.ScrubDone.Set(m.ScrubAll.Load()) // the last bundle was not told of
+			m.ScrubDone.Set(m.ScrubAll.Load()) // pace is not called after the last bundle
 			m.ScrubEnded.Set(time.Now().Unix())
 			w.log.Info("scrubbed", "log", l.Spec.Name, "entries", l.View().Size, "took", time.Since(began).Round(time.Millisecond))
 			if w.published(l) != nil {
