@@ -12,7 +12,7 @@ import (
 	"github.com/holdfastdb/holdfast/node"
 )
 
-// nodeBook checks nodes of the v2 keys that have a TTL: none is removed before it has passed, and at the end of the run all are
+// nodeBook checks v2 nodes that have a TTL: none is removed before it has passed, and at the end of the run all are
 // gone.
 type nodeBook struct {
 	keepers []*keeper

@@ -4,7 +4,7 @@
 //
 // What is real: raft, the log and its recovery, snapshots, forwarding, the machines; Propose, Linearize and Call as the doors
 // call them; how a cluster begins, how members are added, join, are promoted and removed; the workers that end leases and
-// nodes of the v2 tree and forget old revisions. What works beside the loop runs as tasks that take turns (tasks.go), and the
+// v2 nodes and forget old revisions. What works beside the loop runs as tasks that take turns (tasks.go), and the
 // loop itself can be overtaken in the middle. What is not real: TCP, the disk, time, and the doors; those have tests of their
 // own with real processes.
 //
@@ -71,7 +71,7 @@ type Report struct {
 	// Entries of transparency logs that were acknowledged, and different checkpoints that were seen.
 	Added, Checkpoints int
 	// Members that were added, promoted and removed through the API; data directories that were lost. Renewals of leases and
-	// nodes of the v2 tree that ran out; states that were compared.
+	// v2 nodes that ran out; states that were compared.
 	Joined, Promoted, Removed, Lost int
 	Renewed, Expired, Compared      int
 	Simulated                       time.Duration
@@ -102,7 +102,7 @@ const (
 	VoteTaken       = "vote taken back"  // a member forgot or changed a vote that others know of
 	TwoLeaders      = "two leaders"      // of one term
 	TimeBack        = "time goes back"   // the stamp of an entry is below one before it
-	NodeLost        = "node lost"        // a node of the v2 tree went before its time
+	NodeLost        = "node lost"        // a v2 node went before its time
 	Membership      = "membership"       // a member at rest has another idea of its own role than the others have
 	WrongOutcome    = "wrong outcome"    // a client was told something that cannot be
 )

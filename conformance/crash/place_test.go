@@ -70,7 +70,7 @@ func (p *place) v2(ctx context.Context, method, key, query string, form url.Valu
 	return int64(a.Node.Modified), nil
 }
 
-// v2Children is what a directory of the v2 tree holds, read with quorum.
+// v2Children is what a v2 directory holds, read with quorum.
 func v2Children(t *testing.T, n *proctest.Node, dir string) []v2Node {
 	t.Helper()
 	res, err := http.Get("http://" + n.KV + "/v2/keys/" + dir + "?quorum=true")

@@ -26,7 +26,7 @@ type authServer struct {
 	d *Door
 }
 
-// errPasswordForNone is what etcd answers with where a password meets a user who has none, outside of its table of codes.
+// errPasswordForNone is etcd's error for a password given for a user without one. It is not in etcd's table of codes.
 var errPasswordForNone = status.Error(codes.Unknown, "auth: authentication failed, password was given for no password user")
 
 // administer carries a change of users, roles or the switch through the log.
@@ -52,7 +52,7 @@ func identPart(p *ei.Part) entry.Part {
 	return entry.Part{Machine: entry.MachineIdent, Body: ei.AppendPart(nil, p)}
 }
 
-// consult is what a question about users and roles passes first. The answer is for the access returned, which is nil while
+// consult is called first for every read of users and roles. The answer is for the access returned, which is nil while
 // authentication is off; the state to read is d.users.State() then.
 func (d *Door) consult(ctx context.Context) (*access, error) {
 	if err := d.node.Linearize(d.bounded(ctx)); err != nil {
@@ -78,7 +78,7 @@ func (s *authServer) AuthDisable(ctx context.Context, _ *pb.AuthDisableRequest) 
 	return &pb.AuthDisableResponse{Header: s.d.pbHeader(0)}, nil
 }
 
-// AuthStatus may be asked by anybody whose token, if he sends one, is good.
+// AuthStatus is open to everybody, but a token that is sent must be good.
 func (s *authServer) AuthStatus(ctx context.Context, _ *pb.AuthStatusRequest) (*pb.AuthStatusResponse, error) {
 	if _, err := s.d.consult(ctx); err != nil {
 		return nil, err
@@ -121,8 +121,8 @@ func (s *authServer) Authenticate(ctx context.Context, r *pb.AuthenticateRequest
 	}
 }
 
-// hostOf is the address a call came from, without its port. The JSON gateway calls from within this process and says on whose
-// behalf: who calls from elsewhere and says so is not believed.
+// hostOf is the address a call came from, without its port. The JSON gateway calls from within this process and names the HTTP
+// client it calls for; the same field from outside the process is ignored.
 func hostOf(ctx context.Context) string {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -142,7 +142,7 @@ const inProcess = "pipe"
 
 // verifiers derives what the log keeps of a password: nothing but a hash leaves this function.
 func (s *authServer) verifiers(ctx context.Context, password string) ([]ei.Verifier, error) {
-	// Hashing is expensive on purpose; who may not administer does not get to spend it.
+	// Hashing is expensive on purpose, so the permission is checked first.
 	if err := s.d.mayAdminister(ctx); err != nil {
 		return nil, err
 	}
@@ -196,7 +196,7 @@ func (s *authServer) UserDelete(ctx context.Context, r *pb.AuthUserDeleteRequest
 	return &pb.AuthUserDeleteResponse{Header: s.d.pbHeader(0)}, nil
 }
 
-// UserGet: everybody may look at himself.
+// UserGet: every user may read its own entry.
 func (s *authServer) UserGet(ctx context.Context, r *pb.AuthUserGetRequest) (*pb.AuthUserGetResponse, error) {
 	a, err := s.d.consult(ctx)
 	if err != nil {
@@ -251,10 +251,10 @@ func (s *authServer) RoleDelete(ctx context.Context, r *pb.AuthRoleDeleteRequest
 	return &pb.AuthRoleDeleteResponse{Header: s.d.pbHeader(0)}, nil
 }
 
-// everything is what the role root shows as its permission. It is not stored anywhere.
+// everything is the permission shown for the role root, which has none stored.
 var everything = &authpb.Permission{PermType: authpb.READWRITE, Key: []byte{}, RangeEnd: []byte{0}}
 
-// RoleGet: everybody may look at the roles he has.
+// RoleGet: every user may read the roles it has.
 func (s *authServer) RoleGet(ctx context.Context, r *pb.AuthRoleGetRequest) (*pb.AuthRoleGetResponse, error) {
 	a, err := s.d.consult(ctx)
 	if err != nil {
@@ -298,7 +298,7 @@ func (s *authServer) RoleGrantPermission(ctx context.Context, r *pb.AuthRoleGran
 		return nil, s.refuse(ctx, rpctypes.ErrGRPCPermissionNotGiven)
 	}
 	if r.Perm.PermType < authpb.READ || r.Perm.PermType > authpb.READWRITE {
-		return nil, s.refuse(ctx, rpctypes.ErrGRPCInvalidAuthMgmt) // etcd keeps it, and it opens nothing
+		return nil, s.refuse(ctx, rpctypes.ErrGRPCInvalidAuthMgmt) // etcd stores it, although it permits nothing
 	}
 	grant := ei.RoleGrant{Name: r.Name, Permission: ei.Permission{Access: ei.Access(r.Perm.PermType), Key: r.Perm.Key, End: r.Perm.RangeEnd}}
 	if err := s.d.administer(ctx, ei.Part{RoleGrant: &grant}); err != nil {
@@ -307,7 +307,8 @@ func (s *authServer) RoleGrantPermission(ctx context.Context, r *pb.AuthRoleGran
 	return &pb.AuthRoleGrantPermissionResponse{Header: s.d.pbHeader(0)}, nil
 }
 
-// refuse answers a request that makes no sense: who may not ask hears that first.
+// refuse returns err for a request that makes no sense, unless the client lacks the permission to ask: then it hears that
+// first.
 func (s *authServer) refuse(ctx context.Context, reason error) error {
 	if err := s.d.mayAdminister(ctx); err != nil {
 		return err

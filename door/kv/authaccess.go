@@ -16,18 +16,18 @@ import (
 	mident "github.com/holdfastdb/holdfast/machine/ident"
 )
 
-// access is who asks and the catalogue by which that is judged. A nil access means that authentication is off: its methods
-// then allow everything, so that who calls them need not ask.
+// access is who asks and the catalogue by which that is judged. A nil access means that authentication is off: its methods then
+// allow everything, so that callers need no check of their own.
 //
-// A catalogue can change between judging and doing. A write carries the catalogue's revision into the log and is refused
-// there if it is another by then (propose). A read looks again when it is done (stands). In both cases the door begins anew
-// instead of bothering the client, which etcd does with "revision of auth store is old".
+// A catalogue can change between judging and doing. A write carries the catalogue's revision into the log and is refused there
+// if it is another by then (propose). A read looks again when it is done (stands). In both cases the door repeats the request,
+// where etcd answers "revision of auth store is old".
 type access struct {
 	st    *mident.State
 	name  string
-	given bool // somebody said who asks
-	// revision is that of the catalogue when the caller proved who he is: the state's own, but for signed tokens, which
-	// are good only as long as nothing has changed.
+	given bool // the request named a user, by a token or certificate
+	// revision is that of the catalogue at which the client proved its identity: the state's own, except for signed tokens,
+	// which are good only until the catalogue changes.
 	revision uint64
 }
 
@@ -40,14 +40,14 @@ func (d *Door) access(ctx context.Context) (*access, error) {
 	if token, ok := tokenOf(ctx); ok {
 		if a.name, a.revision, a.given = d.tokens.owner(ctx, token); !a.given {
 			if !d.users.State().Enabled {
-				return nil, nil // that is why it was not known
+				return nil, nil // authentication was switched off meanwhile
 			}
 			return nil, rpctypes.ErrGRPCInvalidAuthToken
 		}
 	} else if d.opts.ClientCertAuth {
 		a.name, a.given = commonName(ctx)
 	}
-	// Only now: this member may have learned of the user while it looked for the token.
+	// Taken only now, because this member may have learned of the user while it looked for the token.
 	if a.st = d.users.State(); !a.st.Enabled {
 		return nil, nil
 	}
@@ -55,13 +55,13 @@ func (d *Door) access(ctx context.Context) (*access, error) {
 		a.revision = a.st.Revision
 	}
 	if a.given && a.revision < a.st.Revision {
-		return nil, rpctypes.ErrGRPCAuthOldRevision // whatever is asked: he may be another one by now, or nobody
+		return nil, rpctypes.ErrGRPCAuthOldRevision // whatever is asked: the user may have been removed or replaced since
 	}
 	return a, nil
 }
 
-// accessNow is access by a catalogue that lacks nothing acknowledged before: a signed token says which one it is good for, and a
-// member that is behind would go by an older one. It is for calls that administer, of which there are few.
+// accessNow is access by a catalogue that has everything acknowledged before: a signed token is good for one revision only, and
+// a member that is behind would judge it by an older one. It is for calls that administer, of which there are few.
 func (d *Door) accessNow(ctx context.Context) (*access, error) {
 	if _, signed := d.tokens.(*signedTokens); signed && d.users.State().Enabled {
 		if err := d.node.Linearize(d.bounded(ctx)); err != nil {
@@ -71,7 +71,7 @@ func (d *Door) accessNow(ctx context.Context) (*access, error) {
 	return d.access(ctx)
 }
 
-// tokenOf returns the token a request carries. HTTP clients put it into another field, and some call it a bearer.
+// tokenOf returns the token a request carries. HTTP clients send it in another field, some as a bearer token.
 func tokenOf(ctx context.Context) (string, bool) {
 	v := metadata.ValueFromIncomingContext(ctx, rpctypes.TokenFieldNameGRPC)
 	if len(v) == 0 {
@@ -84,7 +84,7 @@ func tokenOf(ctx context.Context) (string, bool) {
 }
 
 // commonName returns the name in the certificate the client showed. A request that came through a JSON gateway shows the
-// gateway's own certificate, which says nothing about who asks.
+// gateway's own certificate, which says nothing about the client.
 func commonName(ctx context.Context) (string, bool) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -108,7 +108,7 @@ func commonName(ctx context.Context) (string, bool) {
 	return "", false
 }
 
-// stands reports whether what was judged for a would be judged alike now. A nil a stood for authentication being off.
+// stands reports whether a request judged by a would be judged the same way now. A nil a means that authentication was off.
 func (d *Door) stands(a *access) bool {
 	now := d.users.State()
 	if a == nil {
@@ -117,7 +117,7 @@ func (d *Door) stands(a *access) bool {
 	return now == a.st || !now.Enabled || now.Revision == a.st.Revision
 }
 
-// reading runs read, which looks at the state. before judges whoever asks, after judges what was read; both may be nil, and
+// reading runs read, which looks at the state. before judges the request, after judges what was read; both may be nil, and
 // neither is called while authentication is off. If the catalogue has changed by the end, all is done again.
 func (d *Door) reading(ctx context.Context, before func(*access) error, read func() error, after func(*access) error) error {
 	for {
@@ -137,7 +137,7 @@ func (d *Door) reading(ctx context.Context, before func(*access) error, read fun
 	}
 }
 
-// mayAsk refuses who did not say who he is, for questions that everybody known may ask.
+// mayAsk refuses requests without a user, for questions open to every user.
 func (d *Door) mayAsk(ctx context.Context) error {
 	a, err := d.access(ctx)
 	if err != nil {
@@ -146,8 +146,8 @@ func (d *Door) mayAsk(ctx context.Context) error {
 	return a.named()
 }
 
-// mayAdminister refuses who does not have the role root. A change of members or of leadership that was permitted a moment
-// before the role is taken away goes through, as in etcd: only root could arrange that.
+// mayAdminister refuses users without the role root. A change of members or of leadership that was permitted a moment before
+// the role is taken away goes through, as in etcd: only root could arrange that.
 func (d *Door) mayAdminister(ctx context.Context) error {
 	a, err := d.accessNow(ctx)
 	if err != nil {
@@ -156,7 +156,7 @@ func (d *Door) mayAdminister(ctx context.Context) error {
 	return a.admin()
 }
 
-// rangeFor answers a linearizable Range that a recipe makes for its caller, with his permissions.
+// rangeFor answers a linearizable Range that a recipe makes for its client, with the client's permissions.
 func (d *Door) rangeFor(ctx context.Context, r *ekv.Range) (res *ekv.RangeResult, revision int64, err error) {
 	if err := d.node.Linearize(d.bounded(ctx)); err != nil {
 		return nil, 0, grpcError(err)
@@ -168,7 +168,7 @@ func (d *Door) rangeFor(ctx context.Context, r *ekv.Range) (res *ekv.RangeResult
 	return res, revision, err
 }
 
-// named refuses who did not say who he is.
+// named refuses requests without a user.
 func (a *access) named() error {
 	if a != nil && !a.given {
 		return rpctypes.ErrGRPCUserEmpty
@@ -176,7 +176,7 @@ func (a *access) named() error {
 	return nil
 }
 
-// admin refuses who does not have the role root.
+// admin refuses users without the role root.
 func (a *access) admin() error {
 	if a == nil {
 		return nil
@@ -187,7 +187,7 @@ func (a *access) admin() error {
 	return nil
 }
 
-// may refuses who is not permitted all of [key, end).
+// may refuses users without permission for all of [key, end).
 func (a *access) may(what ei.Access, key, end []byte) error {
 	switch {
 	case a == nil:
@@ -248,7 +248,8 @@ func (a *access) mayDelete(del *ekv.DeleteRange) error {
 	return err
 }
 
-// mayLease refuses who may not do what to every key of a lease. Who may do everything is not held up by reading them.
+// mayLease refuses users who lack permission for one of the lease's keys. For a user with all permissions the keys are not
+// read.
 func (d *Door) mayLease(a *access, what ei.Access, lease int64) error {
 	if a == nil || a.admin() == nil {
 		return nil
@@ -271,7 +272,7 @@ func (d *Door) mayLease(a *access, what ei.Access, lease int64) error {
 func (a *access) permitted(body []byte) ([]entry.Part, error) {
 	part, err := ekv.Decode(body)
 	if err != nil {
-		return nil, errMalformed // the door has made it itself
+		return nil, errMalformed // cannot be: the door has encoded it itself
 	}
 	leased := false
 	switch {
@@ -300,8 +301,8 @@ func (a *access) permitted(body []byte) ([]entry.Part, error) {
 	return []entry.Part{pass, {Machine: entry.MachineKV, Body: body}}, nil
 }
 
-// limited adds to a part that has to do with leases which keys their owner may write: a lease may have any others by the
-// time the part is applied.
+// limited adds to a part that has to do with leases which keys the user may write: the lease may have other keys by the time
+// the part is applied.
 func (a *access) limited(part *ekv.Part, body []byte) ([]byte, error) {
 	spans, all := a.st.Writable(a.name)
 	if all {

@@ -18,8 +18,8 @@ import (
 )
 
 // signedTokens are JSON web tokens: every member that has the key can judge one, and none can take one back before its end. So
-// they name the catalogue's revision, and with the next change of anything they open no key any more. Their end is by the
-// members' wall clocks, since their issuer may be somebody else.
+// they name the catalogue's revision, and are worthless after its next change. Their end is by the members' wall clocks, since
+// their issuer may be somebody else.
 type signedTokens struct {
 	method jwt.SigningMethod
 	sign   any // nil: this member only judges
@@ -100,7 +100,7 @@ func (t *signedTokens) keys(pub, priv []byte) (err error) {
 	return fmt.Errorf("%w: sign-method %s", errAuthOptions, t.method.Alg())
 }
 
-// edKey narrows what the library returns for these keys.
+// edKey converts what the library returns to an Ed25519 key.
 func edKey[K any](key any, err error) (K, error) {
 	k, ok := key.(K)
 	if err == nil && !ok {
@@ -140,7 +140,7 @@ func (t *signedTokens) issue(_ context.Context, st *mident.State, u *mident.User
 	if t.sign == nil {
 		return "", false, errVerifyOnly
 	}
-	// The revision is the one the password was compared at. Should it be an old one by now, the token is old with it.
+	// The revision is the one the password was compared at. If the catalogue has changed since, the token is already worthless.
 	claims := jwt.MapClaims{"username": u.Name, "revision": st.Revision, "exp": time.Now().Add(t.ttl).Unix()}
 	token, err := jwt.NewWithClaims(t.method, claims).SignedString(t.sign)
 	if err != nil {

@@ -16,14 +16,15 @@ import (
 )
 
 // passwords makes and compares bcrypt hashes. One of them takes a processor for tens of milliseconds, by design; so only half
-// of the processors do it at a time and the others wait, or anybody could stop the server by guessing. Who goes next: see guesses.
+// of the processors do it at a time and the others wait; otherwise anybody could stop the server by guessing. See guesses for
+// the order.
 type passwords struct {
 	cost    int
 	guesses *guesses
 	dummy   func() []byte
 
-	// Basic authentication sends the password with every request. known remembers, under a hash with a secret of this
-	// process, which have matched which generation of a user.
+	// Basic authentication sends the password with every request. known remembers, under a hash with a secret of this process,
+	// which passwords have matched which generation of a user.
 	secret [32]byte
 	mu     sync.Mutex
 	known  map[[sha256.Size]byte]uint64 // guarded by mu
@@ -59,8 +60,9 @@ func (p *passwords) hash(ctx context.Context, password string) ([]byte, error) {
 	return hash, nil
 }
 
-// matches compares the password that host gave for a user with a verifier; a nil one, of a user there is not or who has none, takes
-// as long and matches nothing. Too many that were wrong, from this host or for this user, have it wait and then fail.
+// matches compares the password that host gave for a user with a verifier; a nil one, of a user that does not exist or has no
+// password, takes as long and matches nothing. After too many wrong ones, from this host or for this user, it waits and then
+// fails.
 func (p *passwords) matches(ctx context.Context, host, user string, hash []byte, password string) (right bool, err error) {
 	end, err := p.guesses.enter(ctx, host, user)
 	if err != nil {
@@ -81,9 +83,10 @@ func (d *Door) Catalogue() (authEnabled bool, revision uint64) {
 	return st.Enabled, st.Revision
 }
 
-// RootBasic reports whether user is one with the role root and password is his: what HTTP Basic proves. host is where the request
-// came from (port.Host). revision is that of the catalogue that says so, for the pass of a write (see propose). It takes as long as
-// comparing a password does, for every name, but for a user and a password that have matched before. Safe for concurrent use.
+// RootBasic reports whether user has the role root and this password, for HTTP Basic authentication. host is where the request
+// came from (port.Host). revision is that of the catalogue that says so, for the pass of a write (see propose). It takes as
+// long as comparing a password does, for every name, but for a user and a password that have matched before. Safe for
+// concurrent use.
 func (d *Door) RootBasic(host, user, password string) (revision uint64, ok bool) {
 	st := d.users.State()
 	u := st.User(user)
@@ -112,7 +115,7 @@ func (p *passwords) matched(u *mident.User, password string) bool {
 	return ok && generation == u.Generation
 }
 
-// remember has matched say so from now on.
+// remember makes matched report true for this password from now on.
 func (p *passwords) remember(u *mident.User, password string) {
 	key := p.keyOf(u, password)
 	p.mu.Lock()
@@ -125,6 +128,6 @@ func (p *passwords) remember(u *mident.User, password string) {
 
 func (p *passwords) keyOf(u *mident.User, password string) [sha256.Size]byte {
 	text := append(p.secret[:len(p.secret):len(p.secret)], u.Name...)
-	// Which part of it is the name does not matter: no two users have a generation in common.
+	// The name needs no separator, because no two users have a generation in common.
 	return sha256.Sum256(append(append(text, 0), password...))
 }

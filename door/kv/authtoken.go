@@ -18,7 +18,8 @@ import (
 
 // tokens are what a client shows instead of a password.
 type tokens interface {
-	// issue gives out a token for a user whose password was compared under st; again: it was changed meanwhile.
+	// issue gives out a token for a user whose password was compared under st; again reports that the password was changed
+	// meanwhile.
 	issue(ctx context.Context, st *mident.State, u *mident.User) (token string, again bool, err error)
 	// owner returns who a token was given to. revision is that of the catalogue when it was given out, 0 if that does not
 	// matter.
@@ -61,7 +62,7 @@ const (
 	// tokenLetters is how many letters a token's secret has: 125 bits.
 	tokenLetters = 22
 	letters      = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	// maxTouches is how many renewals of tokens may be under way. What finds no place is renewed by the next request.
+	// maxTouches is how many renewals of tokens may be under way. A token beyond that is renewed by a later request.
 	maxTouches = 16
 )
 
@@ -73,8 +74,8 @@ const (
 // members, and using it moves its end by a command, but only once an eighth of the time is over: a write for each request
 // would make reads as dear as writes. So it lives unused for seven eighths of its time at least.
 //
-// Rejected: a token that carries its owner and end under a key from the log needs no command at all; but who reads a snapshot
-// could then make tokens for root, while a hash opens nothing.
+// Rejected: a token that carries its owner and end under a key from the log needs no command at all; but a reader of a snapshot
+// could then make tokens for root, while a hash is useless to him.
 type simpleTokens struct {
 	d       *Door
 	ttl     time.Duration
@@ -125,7 +126,7 @@ func (t *simpleTokens) owner(ctx context.Context, token string) (string, uint64,
 	hash := hashToken(secret)
 	known, ok := t.d.users.Token(hash)
 	if !ok && index > t.d.node.Status().Applied {
-		// It was given out by a member that is ahead of this one, or somebody made it up.
+		// It was given out by a member that is ahead of this one, or is forged.
 		if t.d.node.Linearize(t.d.bounded(ctx)) != nil {
 			return "", 0, false
 		}

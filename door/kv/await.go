@@ -45,7 +45,7 @@ type awaitSink struct {
 	fn func(e *mkv.Event) (bool, error)
 }
 
-// answer is only ever told that the watch was overtaken by a compaction.
+// answer is called only when a compaction has overtaken the watch.
 func (*awaitSink) answer(a *watchAnswer) error {
 	if a.canceled {
 		return errLostWatch

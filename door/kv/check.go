@@ -12,8 +12,8 @@ import (
 
 // The checks below refuse, before anything is proposed, what etcd refuses there, with etcd's errors in etcd's order.
 
-// errBadCompare answers a compare etcd's protocol has no meaning for. etcd lets an unknown result count as true; a
-// condition nobody understands is no licence to write, so it is refused here.
+// errBadCompare answers a compare etcd's protocol has no meaning for. etcd lets an unknown result count as true; here it is
+// refused, because a condition of unknown meaning must not permit a write.
 var errBadCompare = status.Error(codes.InvalidArgument, "etcdserver: compare with an unknown result or target")
 
 func checkRange(r *ekv.Range) error {
@@ -59,7 +59,7 @@ func checkDelete(d *ekv.DeleteRange) error {
 	return nil
 }
 
-// checkTxn judges a Txn as a whole. maxOps bounds the longest of its three lists; each level of nesting has only what
+// checkTxn judges a Txn as a whole. maxOps bounds the longest of its three lists; each level of nesting has only the operations
 // its parent left.
 func checkTxn(t *ekv.Txn, maxOps int) error {
 	if err := checkTxnOps(t, maxOps); err != nil {

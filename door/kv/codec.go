@@ -22,8 +22,8 @@ type codec struct {
 	counts *ops.Counts  // not nil
 }
 
-// refused is the error of a unary call as the door says it: the server has one code for all that a codec returns. It answers
-// streams itself, with that code, Internal. Watches of etcd's client begin again after it, and end after any that is truer.
+// refused keeps the error of a unary call for its handler, because the gRPC server has one code, Internal, for all errors of a
+// codec. On streams that code stays: watches of etcd's client begin again after it, and would end after a more fitting one.
 func refused(err error) error {
 	if s, ok := status.FromError(err); ok && s.Code() == codes.Internal && strings.HasSuffix(s.Message(), tooMany) {
 		return errTurnedAway
@@ -40,7 +40,7 @@ type command interface {
 	base() *call
 }
 
-// prepared is an answer whose bytes exist already, perhaps shared with other streams.
+// prepared is an answer that is encoded already, perhaps shared with other streams.
 type prepared struct{ parts mem.BufferSlice }
 
 func (codec) Name() string { return "proto" }

@@ -66,7 +66,7 @@ func (d *Door) newOps() *ops.Ops {
 		},
 		Peers: func() []node.Peer { return d.node.Peers() },
 		Steps: d.opts.Steps, Counts: &d.counts, Calls: &d.calls, Keys: d.kv.Stats(), Leases: d.opts.Leases,
-		Tree: func() *me2.Stats { return d.tree }, V2Watchers: d.opts.V2Watchers,
+		V2: func() *me2.Stats { return d.v2 }, V2Watchers: d.opts.V2Watchers,
 	})
 }
 

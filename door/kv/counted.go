@@ -12,8 +12,8 @@ import (
 	"github.com/holdfastdb/holdfast/door/kv/ops"
 )
 
-// registrar puts services on a server with counters in front of every method, and the door's guard in front of streams. Which
-// counters belong to a call is settled here, once; an interceptor would look its method's name up with every call.
+// registrar puts services on a server with counters in front of every method, and the door's guard in front of streams. A
+// method's counters are looked up here, once; an interceptor would look them up with every call.
 type registrar struct {
 	d      *Door
 	server *grpc.Server

@@ -68,7 +68,7 @@ type Options struct {
 	MaxConns int
 	// Gate bounds them together with those of other doors; nil: alone.
 	Gate *port.Gate
-	// CORS lists the origins whose pages may ask over HTTP, "*" for all; none: no page may, as far as browsers obey.
+	// CORS lists the origins whose pages may ask over HTTP, "*" for all; none: none may (browsers enforce it).
 	CORS []string
 	// HostWhitelist lists the names by which HTTP clients without TLS may call this server, "*" for all; none: all.
 	HostWhitelist []string
@@ -92,12 +92,13 @@ type Options struct {
 	BcryptCost int
 	// ClientCertAuth takes the common name of a client's certificate for the user's name where there is no token.
 	ClientCertAuth bool
-	// RefuseAuthEnable is why authentication cannot be switched on as this server was started, and what to do; "": it can.
+	// RefuseAuthEnable says why authentication cannot be enabled with this server's flags, and what to do; "" if it can.
 	RefuseAuthEnable string
-	// Leases is the worker whose renewals and expiries /metrics shows, V2Watchers how many wait on the v2 tree; nil: not shown.
+	// Leases is the worker whose renewals and expiries /metrics shows, V2Watchers how many watches of the v2 API wait; nil: not
+	// shown.
 	Leases     *lease.Worker
 	V2Watchers func() int
-	// Steps receives counts and times of decoding commands and of answering them; nil: nobody looks.
+	// Steps receives counts and times of decoding commands and of answering them; nil: nothing is counted.
 	Steps *meter.Steps
 }
 
@@ -183,8 +184,8 @@ type reader interface {
 type Door struct {
 	node   member
 	kv     reader
-	users  *mident.Machine // its readers: who may do what
-	tree   *me2.Stats      // of the v2 API, for /metrics; nil: not shown
+	users  *mident.Machine // users, roles and tokens
+	v2     *me2.Stats      // of the v2 API, for /metrics; nil: not shown
 	opts   Options
 	port   *port.Port
 	server *grpc.Server
@@ -207,7 +208,7 @@ type Door struct {
 	leaderless atomic.Pointer[chan struct{}]
 
 	stopping chan struct{}   // closed by Shutdown: ends streams
-	life     context.Context // ends with Shutdown: for what the door does by itself
+	life     context.Context // ends with Shutdown: for work that no request waits for
 	endLife  context.CancelFunc
 	stopOnce sync.Once
 	runOnce  sync.Once // the first Serve starts the background goroutines
@@ -218,7 +219,7 @@ type Door struct {
 // served until Serve.
 func New(n *node.Node, m *mkv.Machine, v2 *me2.Stats, opts Options) *Door {
 	d := newDoor(n, m, n.Ident(), opts)
-	d.tree = v2
+	d.v2 = v2
 	return d
 }
 
@@ -230,11 +231,11 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 	d.passwords = newPasswords(opts.BcryptCost)
 	d.tokens, d.badTokens = newTokens(d, opts.AuthToken, opts.AuthTokenTTL, opts.ReadFile)
 	d.hub = newHub(kv)
-	d.pauses.limit = opts.MaxFlightBytes / 4 / streamWindow // what that holds is little beside what is in flight
+	d.pauses.limit = opts.MaxFlightBytes / 4 / streamWindow // together they hold a quarter of MaxFlightBytes at most
 	leaderless := make(chan struct{})
 	d.leaderless.Store(&leaderless)
 
-	// As etcd: the request itself and half a MiB for its envelope. Larger ones are refused by the transport.
+	// As in etcd: the request and half a MiB for its envelope. The transport refuses larger ones.
 	maxMessage := opts.MaxRequestBytes + 512<<10
 	gopts := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(codec{opts.Steps, &d.counts}),
@@ -252,7 +253,7 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 		// the server hold, since the server widens them for a large message; the port does that.
 		grpc.InitialWindowSize(streamWindow),
 		grpc.InitialConnWindowSize(port.GRPCWindow),
-		grpc.ReadBufferSize(0), // the port has one
+		grpc.ReadBufferSize(0), // the port has a buffer already
 		grpc.Creds(portCredentials{}),
 	}
 	d.server = grpc.NewServer(gopts...)
@@ -271,7 +272,7 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 	d.web = d.newWeb()
 	d.port = port.New(port.Options{
 		HTTP1: d.web.http1, HTTP2: d.web, MaxConns: opts.MaxConns, Gate: opts.Gate,
-		// A request as large as gRPC takes it, in JSON with its bytes in base64, and twice that for good measure.
+		// A request as large as gRPC takes it, in JSON with its bytes in base64, times two as a margin.
 		MaxBodyBytes:    2 * maxMessage,
 		MaxMessageBytes: maxMessage,
 		BudgetBytes:     opts.MaxFlightBytes,
@@ -313,7 +314,7 @@ func (d *Door) Shutdown(ctx context.Context) error {
 	d.health.Shutdown()
 	// HTTP first: what comes through the gateway is a call that the gRPC server waits for.
 	err := d.port.Shutdown(ctx)
-	_ = d.web.conn.Close() // nobody has it any more
+	_ = d.web.conn.Close() // no call uses it any more
 	done := make(chan struct{})
 	go func() {
 		d.server.GracefulStop()
@@ -356,7 +357,7 @@ func (d *Door) bounded(ctx context.Context) context.Context {
 	if s == nil || s.slot != slot {
 		// Two may do this at once; both contexts are good.
 		c, cancel := context.WithTimeout(context.Background(), d.opts.RequestTimeout+time.Duration(deadlineSlot))
-		context.AfterFunc(c, cancel) // it ends by its deadline; nobody ends it earlier
+		context.AfterFunc(c, cancel) // cancel only at its deadline: others share it
 		s = &sharedDeadline{ctx: c, slot: slot}
 		d.deadline.Store(s)
 	}

@@ -94,7 +94,7 @@ func (s *electionServer) resign(ctx context.Context, leader *epb.LeaderKey) (int
 	return res.Revision, nil
 }
 
-// checkLeaderKey refuses what etcd's client would stumble over later.
+// checkLeaderKey refuses leader keys that etcd's client could not use later.
 func checkLeaderKey(leader *epb.LeaderKey) error {
 	if leader == nil {
 		return errNoLeaderKey

@@ -73,7 +73,7 @@ func requiresLeader(ctx context.Context) bool {
 	return len(v) > 0 && v[0] == rpctypes.MetadataHasLeader
 }
 
-// admit is what every unary request passes first. onLearner says whether a learner may serve it.
+// admit is called first for every unary request. onLearner reports whether a learner may serve it.
 func (d *Door) admit(ctx context.Context, onLearner bool) error {
 	s := d.node.Status()
 	if s.Learner && !onLearner {
@@ -118,7 +118,7 @@ func client(ctx context.Context) *port.From {
 	return nil
 }
 
-// refuseCrowd is asked before a call gets a goroutine.
+// refuseCrowd is called before a call gets a goroutine.
 func (d *Door) refuseCrowd(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	if d.port.Crowded() {
 		if from := client(ctx); from != nil && from.Crowded() {
@@ -128,7 +128,7 @@ func (d *Door) refuseCrowd(ctx context.Context, _ *tap.Info) (context.Context, e
 	return ctx, nil
 }
 
-// linger has a call's connection hold what a call takes that stays although all of its request is here.
+// linger charges a call's connection for the memory of a call that stays open after its whole request has come.
 func linger(ctx context.Context) (*port.From, error) {
 	from := client(ctx)
 	if from != nil && !from.Hold(port.LingerCost) {
@@ -137,7 +137,7 @@ func linger(ctx context.Context) (*port.From, error) {
 	return from, nil
 }
 
-// giveBack returns what a connection held; nil held nothing.
+// giveBack releases what a connection was charged; nil does nothing.
 func giveBack(from *port.From, n int64) {
 	if from != nil {
 		from.GiveBack(n)

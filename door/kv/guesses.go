@@ -12,23 +12,23 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 )
 
-// How many passwords may be compared. A host and a user's name each have a token bucket: a comparison takes a token of both, a right
-// password gives them back. A host that has been right about a user takes none of the user's, so that nobody can keep people out by
-// guessing at their names from elsewhere.
+// How many passwords may be compared. A host and a user's name each have a token bucket: a comparison takes a token of both,
+// and a right password gives them back. A host that has sent the right password of a user takes none of that user's, so that
+// users cannot be locked out by guesses from elsewhere.
 const (
 	hostBurst, hostPerSecond = 20, 1
 	userBurst, userPerSecond = 100, 4
-	// maxGuesses bounds who waits, maxBuckets each kind of bucket and whom hosts have been right about.
+	// maxGuesses bounds how many wait, maxBuckets each kind of bucket and the pairs of host and user with a right password.
 	maxGuesses = 1024
 	maxBuckets = 4096
 )
 
-// guesses decides whose password is compared next: of those whose buckets have a token, one from the host that has the most left,
-// and among equals who came last, because under a flood those who have waited long are about to give up. So a right password
-// waits for the comparisons under way, however many guess at it from other hosts.
+// guesses decides whose password is compared next: of those whose buckets have a token, one from the host with the most tokens
+// left, and among equals the last to come, because in a flood those who have waited long are about to give up. So a right
+// password waits only for the comparisons under way, however many guesses come from other hosts.
 //
-// Names and hosts are kept as hashes with a secret of this process: they are the clients' to choose, at any length. A name that
-// nobody has gets its bucket too, or the wait would tell which names there are.
+// Names and hosts are kept as hashes with a secret of this process: they are the clients' to choose, at any length. A name
+// without a user gets a bucket too; otherwise the wait would show which names exist.
 type guesses struct {
 	now    func() time.Time
 	secret [32]byte
@@ -46,7 +46,7 @@ type guesses struct {
 // guess is one that waits. guesses.mu guards it until ready is closed.
 type guess struct {
 	host, user, both uint64
-	exempt           bool // made by who may administer: for a new password nothing is guessed
+	exempt           bool // an administrator sets a new password, which is no guess
 	seq              uint64
 	ready            chan struct{}
 	refused          bool
@@ -75,7 +75,7 @@ func (g *guesses) enter(ctx context.Context, host, user string) (end func(right 
 	return func(right bool) { g.end(w, right) }, nil
 }
 
-// enterExempt is enter for who has the right to set a password.
+// enterExempt is enter for an administrator who sets a password.
 func (g *guesses) enterExempt(ctx context.Context) (end func(), err error) {
 	w := &guess{exempt: true}
 	if err := g.wait(ctx, w); err != nil {
@@ -105,7 +105,7 @@ func (g *guesses) wait(ctx context.Context, w *guess) error {
 			}
 		}
 		g.mu.Unlock()
-		<-w.ready // it had its turn just now, or is refused
+		<-w.ready // its turn has just come, or it is refused
 	}
 	if w.refused {
 		return rpctypes.ErrGRPCRequestTooManyRequests
@@ -152,7 +152,7 @@ func (g *guesses) begin() {
 	}
 }
 
-// beginIn calls begin when somebody who waits has a token; 0: nobody waits for one. The caller holds mu.
+// beginIn calls begin when the next of those who wait has a token; 0: none waits for one. The caller holds mu.
 func (g *guesses) beginIn(d time.Duration) {
 	if g.wake != nil {
 		g.wake.Stop()
@@ -239,8 +239,8 @@ func (g *guesses) bucket(of map[uint64]*bucket, key uint64, now time.Time, burst
 	return b
 }
 
-// forget drops the buckets that are full again, or all if there are none: who fills the table with addresses of his own gains
-// fewer guesses than he has addresses.
+// forget drops the buckets that are full again, or all if none is: filling the table takes more addresses than it gains
+// guesses.
 func forget(of map[uint64]*bucket, now time.Time, burst, perSecond float64) {
 	for key, b := range of {
 		if b.fill(now, burst, perSecond); b.tokens >= burst {
@@ -277,7 +277,7 @@ func (g *guesses) key(parts ...string) uint64 {
 	return binary.LittleEndian.Uint64(h.Sum(nil))
 }
 
-// network is whom a host's guesses are counted for: its address, or of IPv6 the /64 that one customer has to himself.
+// network is what a host's guesses are counted for: its address, or of IPv6 the /64, which is usually one customer's.
 func network(host string) string {
 	a, err := netip.ParseAddr(host)
 	if err != nil {

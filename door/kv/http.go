@@ -29,7 +29,7 @@ type web struct {
 	adapted     fasthttp.RequestHandler // rest, for HTTP/1.1
 	bridge      http.Handler            // v2, for HTTP/2
 	conn        *grpc.ClientConn        // from the gateway to this process's own gRPC server
-	// named reports whether certificates stand for users just now, which no gateway can pass on; nil: they never do.
+	// named reports whether client certificates name users at present, which the gateway cannot pass on; nil: they never do.
 	named func() bool
 }
 
@@ -44,7 +44,7 @@ func (d *Door) newWeb() *web {
 	conn, err := grpc.NewClient("passthrough:///holdfast",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return d.port.DialGRPC(ctx) }),
-		// The door's limits are the server's; what it sends is taken.
+		// The gateway's client has no limits of its own: the server's apply.
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1<<30), grpc.MaxCallSendMsgSize(1<<30)))
 	if err != nil {
 		panic(err) // its arguments are constants
@@ -123,7 +123,7 @@ func (w *web) refusal(ctx *fasthttp.RequestCtx) string {
 	}
 	h := &ctx.Request.Header
 	r := browser.Request{Method: string(h.Method()), Host: string(h.Host()), Origin: string(h.Peek("Origin")), Site: string(h.Peek("Sec-Fetch-Site")),
-		Local: ctx.LocalAddr(), TLS: ctx.IsTLS() || len(w.hosts) > 0} // a list of names is looked at before
+		Local: ctx.LocalAddr(), TLS: ctx.IsTLS() || len(w.hosts) > 0} // with a whitelist the name was checked before
 	return browser.Refusal(&r, w.cors)
 }
 
@@ -166,8 +166,8 @@ func forGateway(path string) bool {
 	return slices.ContainsFunc(gateway.Prefixes, func(p string) bool { return strings.HasPrefix(path, p) })
 }
 
-// showsName reports whether a client's certificate names somebody. The gateway's own calls do not carry the certificate on, so
-// whoever sends one would be taken for nobody, or for the owner of his token: as in etcd he is told instead.
+// showsName reports whether a client's certificate names a user. The gateway's own calls do not carry the certificate, so its
+// client would be taken for no user or for the owner of its token: it is told instead, as in etcd.
 func showsName(state *tls.ConnectionState) bool {
 	if state == nil {
 		return false
@@ -195,8 +195,8 @@ func (w *web) origin(origin string) string {
 	return ""
 }
 
-// knows reports whether this server goes by the name in a Host header. A page in somebody's browser can make a name of its
-// own resolve to this machine; it cannot make the browser send another name.
+// knows reports whether this server may be called by the name in a Host header. A web page can make a name of its own resolve
+// to this machine, but cannot make the browser send another name.
 func (w *web) knows(host string) bool {
 	u := url.URL{Host: host}
 	return slices.Contains(w.hosts, "*") || slices.Contains(w.hosts, u.Hostname())

@@ -11,8 +11,8 @@ import (
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 )
 
-// The bounds that keep a slow watcher from holding memory. Past any of them the watcher leaves the hub and reads what it
-// missed from the store's history.
+// Bounds on the memory that slow watchers hold. Past any of them the watcher leaves the hub and reads what it missed from the
+// store's history.
 const (
 	maxQueuedBatches = 256      // per watcher
 	maxPinnedBytes   = 16 << 20 // of events on all queues together, each counted once
@@ -42,7 +42,7 @@ type hub struct {
 	touched []*group                  // scratch of match
 }
 
-// hubCounts are levels and sums for people; nothing decides by them.
+// hubCounts are for metrics; nothing decides by them.
 type hubCounts struct {
 	streams, watchers meter.Gauge   // there are
 	pending           meter.Gauge   // events on queues, once per queue
@@ -319,7 +319,7 @@ type watcher struct {
 	progress          bool
 	noPuts, noDeletes bool
 	start             int64      // the revision the client asked to begin at, 0 = from now on
-	from              *port.From // whose memory it takes; nil: nobody's that counts
+	from              *port.From // the connection charged for its memory; nil: none
 
 	// Guarded by hub.mu.
 	group *group // nil = not in the hub

@@ -35,7 +35,7 @@ const (
 // client can delay for long; until then they are in memory.
 type room struct{ held *holding }
 
-// holding is apart from room so that the collector can find room unused and still give it back.
+// holding is a separate object so that the cleanup of an unreachable room can still release it.
 type holding struct {
 	once  sync.Once
 	port  *port.Port
@@ -55,7 +55,7 @@ func (r *room) giveBack() {
 // newRoom makes a room of bytes that were taken.
 func (d *Door) newRoom(from *port.From, n int64) *room {
 	r := &room{held: &holding{port: d.port, from: from, bytes: n}}
-	// The transport frees what it sends or drops. Should it ever forget a buffer, the collector will find the room.
+	// The transport frees what it sends or drops. Should it ever forget a buffer, the garbage collector gives the room back.
 	runtime.AddCleanup(r, (*holding).release, r.held)
 	return r
 }
@@ -68,7 +68,7 @@ func (d *Door) fit(from *port.From, taken, n int64) *room {
 	}
 	n = min(n, taken)
 	if from.Asks() {
-		n = min(2*n, taken) // it becomes JSON: half as long again, and a copy of that for a while
+		n = min(2*n, taken) // it becomes JSON, half as long again, with a copy of that for a while
 	}
 	d.port.AnswerGone(from, taken-n)
 	return d.newRoom(from, n)
@@ -179,7 +179,7 @@ func kvBytes(kvs []ekv.KeyValue) (n int64) {
 // pooled is up to which size a buffer is worth keeping.
 const pooled = smallAnswer
 
-// Get and Put make room the pool of the one buffer the transport will free.
+// Get and Put make room a buffer pool of which the transport frees one buffer.
 func (r *room) Get(n int) *[]byte {
 	if n <= pooled {
 		return mem.DefaultBufferPool().Get(n)

@@ -40,12 +40,12 @@ func (s *leaseServer) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (
 	return &pb.LeaseGrantResponse{Header: s.d.pbHeader(res.Revision), ID: res.ID, TTL: res.TTL}, nil
 }
 
-// leaseCost is what a lease takes of every member's memory: its row in the machine and in the list the leader keeps its time by,
-// each in a table that may be half empty, and its place in a list of all that somebody asks for.
+// leaseCost is what a lease takes of every member's memory: its row in the machine and in the list the leader keeps its time
+// by, each in a table that may be half empty, and its place in an answer that lists all leases.
 const leaseCost = 128
 
-// crowdedTTL, in seconds, is the most a lease may ask for once half of the room for leases is taken: who takes the rest of it has
-// to come back for it, or loses it.
+// crowdedTTL, in seconds, is the most a lease may ask for once half of the room for leases is taken: so the rest goes to
+// clients that keep renewing.
 const crowdedTTL = 3600
 
 // admitLease refuses a lease that there is no room for, here: members may have different room.
@@ -121,7 +121,7 @@ func (s *leaseServer) LeaseTimeToLive(ctx context.Context, r *pb.LeaseTimeToLive
 	if !r.Keys {
 		return resp, nil
 	}
-	// Judged by the keys that are told, not by those the lease has a moment later.
+	// Judged by the keys in this answer, not by those the lease has a moment later.
 	err = d.reading(ctx, (*access).named, func() error {
 		resp.Keys = d.kv.LeaseKeys(r.ID)
 		return nil
@@ -152,7 +152,7 @@ func (s *leaseServer) LeaseLeases(ctx context.Context, _ *pb.LeaseLeasesRequest)
 		all = d.kv.Leases()
 		return nil
 	}, func(a *access) error {
-		// As in etcd, who may not read a key of one lease is not told of any.
+		// As in etcd, a user who may not read some key of one lease gets no list at all.
 		for i := range all {
 			if err := d.mayLease(a, ei.Read, all[i].ID); err != nil {
 				return err
@@ -235,7 +235,7 @@ func (s *leaseServer) receiveKeepAlives(ctx context.Context, stream pb.Lease_Lea
 	}
 }
 
-// mayRenew: who keeps a lease alive keeps its keys, so he must be permitted to write them.
+// mayRenew: keeping a lease alive keeps its keys, so the user must be permitted to write them.
 func (d *Door) mayRenew(ctx context.Context, lease int64) error {
 	return d.reading(ctx, func(a *access) error { return d.mayLease(a, ei.Write, lease) }, nil, nil)
 }

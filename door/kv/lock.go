@@ -19,12 +19,12 @@ type lockServer struct {
 	d *Door
 }
 
-// sessionTTL is the lease, in seconds, of a caller who brought none.
+// sessionTTL is the lease, in seconds, of a caller without one.
 const sessionTTL = 60
 
 var errSessionExpired = status.Error(codes.Unknown, "mutex: session is expired")
 
-// session returns the caller's lease or a new one. Nobody keeps a new one alive; that is what etcd does too.
+// session returns the caller's lease or a new one. A new one is not kept alive, as in etcd.
 func (d *Door) session(ctx context.Context, lease int64) (int64, error) {
 	if lease != 0 {
 		return lease, nil

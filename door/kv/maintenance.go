@@ -17,7 +17,7 @@ import (
 	"github.com/holdfastdb/holdfast/node"
 )
 
-// The versions clients read off a server to decide what it can do: those of the etcd whose behaviour this door has.
+// The versions by which clients decide what a server can do: those of the etcd whose behaviour this door has.
 const (
 	apiVersion     = "3.7.3"
 	storageVersion = "3.7.0"
@@ -52,7 +52,7 @@ func (s *maintenanceServer) Status(ctx context.Context, _ *pb.StatusRequest) (*p
 		Header:           s.d.pbHeader(0),
 		Version:          apiVersion,
 		DbSize:           size,
-		DbSizeInUse:      size, // what a compaction drops is gone from both: no defragmentation is waited for
+		DbSizeInUse:      size, // a compaction lowers both: there is no defragmentation
 		DbSizeQuota:      s.d.opts.QuotaBytes,
 		Leader:           st.Leader,
 		RaftIndex:        st.Commit,
@@ -209,7 +209,7 @@ func (w *snapshotWriter) flush() error {
 	}
 	w.left -= int64(len(w.buf))
 	err := w.send(w.buf)
-	w.buf = w.buf[:0] // the codec has copied it
+	w.buf = w.buf[:0] // safe: the codec has copied it
 	return err
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // tooMany is the text for a message that the port turned away. errTurnedAway is the answer; other refusals have the same code
-// and text, and are other values.
+// and text, but are different values.
 var (
 	tooMany       = rpctypes.ErrorDesc(rpctypes.ErrGRPCRequestTooManyRequests)
 	errTurnedAway = status.Error(codes.ResourceExhausted, tooMany)
@@ -25,8 +25,8 @@ const (
 	streamWindow = 64 << 10
 )
 
-// pauses slows down clients that are turned away. They are told so with the first bytes of a message, and most begin the next
-// at once: a hundred of them that do nothing else took more from a small machine than the requests for which there was room.
+// pauses slows down clients that are turned away. They hear it at the first bytes of a message and most begin the next at once:
+// a hundred such clients took more of a small machine than the requests for which there was room.
 type pauses struct {
 	limit int64 // calls that may wait at a time; the others are answered at once
 	now   atomic.Int64

@@ -14,7 +14,7 @@ import (
 // and must still come to the same state.
 
 const (
-	// What etcd reckons for the bookkeeping of a key and of a lease.
+	// The overhead that etcd counts for a key and for a lease.
 	keyOverhead   = 256
 	leaseOverhead = 64
 )

@@ -65,7 +65,7 @@ func replayed(r *pb.InternalRaftRequest, part *ekv.Part, users *mident.State, al
 	if !users.Enabled {
 		return []entry.Part{{Machine: entry.MachineKV, Body: body}}, nil
 	}
-	if part.Compact != nil || part.Alarm != nil { // members do so for themselves, and clients were judged before
+	if part.Compact != nil || part.Alarm != nil { // members make these themselves, and those of clients were judged before they were logged
 		return []entry.Part{identPart(&ei.Part{Pass: &ei.Pass{Revision: users.Revision}}), {Machine: entry.MachineKV, Body: body}}, nil
 	}
 	h := r.GetHeader()

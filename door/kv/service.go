@@ -31,9 +31,9 @@ var kvService = grpc.ServiceDesc{
 	Metadata: pb.KV_ServiceDesc.Metadata,
 }
 
-// A call is a decoded request on its way into the log. Its decode method runs while the transport's buffer is valid, so
-// it goes all the way to the command's bytes: nothing of the request outlives it but body, which then belongs to the
-// log. refusal is what the checks found; it is answered by the handler, since decode can only fail as protobuf does.
+// A call is a decoded request on its way into the log. Its decode method runs while the transport's buffer is valid, so it goes
+// all the way to the command's bytes: only body outlives it, and then belongs to the log. refusal is what the checks found; it
+// is answered by the handler, since decode can only fail as protobuf does.
 type call struct {
 	body    []byte
 	refusal error
@@ -47,7 +47,7 @@ func (c *call) seal(p *ekv.Part, room int) {
 	c.body = ekv.Append(make([]byte, 0, room+24), p)
 }
 
-// propose carries a kv part through the log, if whoever asks may have that, and returns its result.
+// propose carries a kv part through the log, if the client is permitted it, and returns its result.
 func (d *Door) propose(ctx context.Context, lane node.Lane, body []byte) (*entry.Result, error) {
 	for {
 		a, err := d.access(ctx)
@@ -70,7 +70,7 @@ func (d *Door) propose(ctx context.Context, lane node.Lane, body []byte) (*entry
 		case err != nil:
 			return nil, grpcError(err)
 		case outdated(res.Rejection):
-			continue // the log says that the catalogue has changed, so there is something new to judge by
+			continue // the catalogue has changed: judge again by the new one
 		case res.Rejection != nil:
 			return nil, rejected(res.Rejection)
 		}
@@ -270,7 +270,7 @@ func handleRangeStream(srv any, stream grpc.ServerStream) error {
 		held = &ekv.RangeResult{}
 	}
 	last := &rangeStreamAnswer{rangeAnswer: rangeAnswer{header: d.header(revision, 0), result: held}}
-	if kvBytes(held.KVs) > freeAnswer { // else it counts for nothing
+	if kvBytes(held.KVs) > freeAnswer { // smaller ones need no room
 		last.room, room = room, nil // the transport gives it back
 	}
 	return stream.SendMsg(last)
@@ -286,7 +286,7 @@ func (d *Door) sortedStream(stream grpc.ServerStream, c *rangeCall) error {
 	var room *room
 	defer func() { room.giveBack() }()
 	err := d.reading(ctx, func(a *access) error { return a.may(ei.Read, c.req.Key, c.req.End) }, func() (err error) {
-		room.giveBack() // read before, under permissions that have changed
+		room.giveBack() // of a first attempt, whose permissions have changed since
 		room, err = d.withRoom(ctx, func(maxBytes int64) (err error) {
 			res, revision, err = d.read(&c.req, maxBytes)
 			return err
@@ -405,8 +405,8 @@ func handleTxn(srv any, ctx context.Context, dec func(any) error, _ grpc.UnarySe
 
 // readTxn answers a Txn that only reads, at one revision and without the log.
 func (d *Door) readTxn(ctx context.Context, c *txnCall) (any, error) {
-	// A Txn of comparisons only has nothing in it that was asked to be stale. By etcd's rule it counts as serializable all the same;
-	// whoever asks another member whether a key is there may then be told of the past. Here it is not.
+	// A Txn of comparisons only has nothing in it that was asked to be stale. By etcd's rule it counts as serializable all the
+	// same, so a client that compares on another member may get an old answer. Here it is linearizable.
 	if !c.traits.allSerializable || len(c.reads.Then)+len(c.reads.Else) == 0 {
 		if err := d.node.Linearize(d.bounded(ctx)); err != nil {
 			return nil, grpcError(err)
@@ -465,8 +465,8 @@ func handleCompact(srv any, ctx context.Context, dec func(any) error, _ grpc.Una
 }
 
 // scrubbed waits until the history below a compaction at rev is gone from this member's state. The store gives its bytes back
-// with its own next compaction, as etcd does with the next defragmentation. It looks instead of being told, because who asks
-// for this does so once an hour.
+// with its own next compaction, as etcd does with the next defragmentation. It polls, because this is asked for once an hour at
+// most.
 func (d *Door) scrubbed(ctx context.Context, rev int64) error {
 	look := time.NewTicker(10 * time.Millisecond)
 	defer look.Stop()

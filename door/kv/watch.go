@@ -24,8 +24,8 @@ var watchService = grpc.ServiceDesc{
 	Metadata:    pb.Watch_ServiceDesc.Metadata,
 }
 
-// handleWatch writes the stream's answers; a second goroutine reads the client's requests. A client may stop sending and
-// go on listening, so it is the writer whose end is the stream's.
+// handleWatch writes the stream's answers; a second goroutine reads the client's requests. A client may stop sending and go on
+// listening, so the stream ends when its writer does.
 func handleWatch(srv any, stream grpc.ServerStream) error {
 	d := srv.(*Door)
 	st := newWatchStream(d.hub, &clientSink{d: d, stream: stream})

@@ -55,7 +55,7 @@ func (st *watchStream) signal() {
 	}
 }
 
-// Texts etcd answers a watch with that cannot be.
+// etcd's texts for watches that it refuses.
 var (
 	errDuplicateWatch = errors.New("mvcc: duplicate watch ID provided on the WatchStream")
 	errEmptyWatch     = errors.New("mvcc: watcher range is empty")
@@ -335,7 +335,7 @@ func (st *watchStream) catchUp(w *watcher) error {
 		st.again(w, next)
 		return nil
 	}
-	if next < compacted { // the ring may still have it, but who asks later must not see more than who asks now
+	if next < compacted { // the ring may still have it, but what a client sees must not depend on that
 		return st.compacted(w, compacted)
 	}
 	events, upTo, ok, _ := h.kv.Recent(next - 1)
@@ -399,7 +399,7 @@ func (st *watchStream) pick(w *watcher, events []mkv.Event, upTo int64) ([]mkv.E
 	return picked, upTo
 }
 
-// again puts w back in line if it still lags.
+// again puts w back on the ready list if it still lags.
 func (st *watchStream) again(w *watcher, next int64) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -1,7 +1,7 @@
-// Package expire removes nodes of etcd's v2 tree whose time is up. When that is, is state: every node with a TTL has a
-// deadline by the cluster tick, the same on every member. The leader's Worker only waits for the earliest and proposes a
-// command that removes what is due; whether something is due is judged again where the command is applied. It keeps no
-// deadlines in memory, so that millions of nodes cost it nothing, and a new leader goes on where the old one stopped.
+// Package expire removes nodes of etcd's v2 API whose time is up. When that is, is state: every node with a TTL has a deadline
+// by the cluster tick, the same on every member. The leader's Worker only waits for the earliest and proposes a command that
+// removes what is due; whether something is due is judged again where the command is applied. It keeps no deadlines in memory,
+// so that millions of nodes cost it nothing, and a new leader goes on where the old one stopped.
 package expire
 
 import (
@@ -35,12 +35,12 @@ type reader interface {
 
 // Worker removes what is due for as long as its member leads.
 type Worker struct {
-	node member
-	tree reader
+	node  member
+	nodes reader
 }
 
 // New makes n's worker, which reads the deadlines of m; Run starts it.
-func New(n *node.Node, m *etcd2.Machine) *Worker { return &Worker{node: n, tree: m} }
+func New(n *node.Node, m *etcd2.Machine) *Worker { return &Worker{node: n, nodes: m} }
 
 var _ reader = (*etcd2.Machine)(nil)
 
@@ -50,7 +50,7 @@ func (w *Worker) Run() { worker.Lead(w.node, w.lead, nil) }
 // lead works in one term until over is closed.
 func (w *Worker) lead(term uint64, over <-chan struct{}) {
 	for {
-		next, sooner, err := w.tree.NextDeadline()
+		next, sooner, err := w.nodes.NextDeadline()
 		wait := pause
 		if err == nil {
 			wait = w.until(next)

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfastdb/holdfast/worker/workertest"
 )
 
-// timed is a member whose tick is real time, and its tree, which is a list of deadlines.
+// timed is a member whose tick is real time, and its machine, which is a list of deadlines.
 type timed struct {
 	*workertest.Member
 
@@ -77,7 +77,7 @@ func start(t *testing.T) *timed {
 	m := &timed{Member: workertest.New(), sooner: make(chan struct{})}
 	m.RunTick()
 	m.OnPropose(m.remove)
-	m.Run(t, (&Worker{node: m, tree: m}).Run)
+	m.Run(t, (&Worker{node: m, nodes: m}).Run)
 	return m
 }
 

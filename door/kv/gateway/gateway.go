@@ -28,8 +28,8 @@ const (
 	oldPrefix = "/v3beta/"
 )
 
-// AskerKey is the metadata by which a call says for which HTTP request it is made (port.AskerOf). A client may send it as well: the
-// last value is the gateway's.
+// AskerKey is the metadata that names the HTTP request a call is made for (port.AskerOf). A client may send it too: the last
+// value is the gateway's.
 const AskerKey = "holdfast-asker"
 
 // Prefixes of the paths the gateway answers.
@@ -42,7 +42,7 @@ type Gateway struct {
 
 // New makes a gateway whose calls go over conn. conn stays the caller's to close.
 func New(conn *grpc.ClientConn) (*Gateway, error) {
-	// As etcd's, byte for byte of the meaning: proto names, zero fields left out, unknown fields of a request ignored.
+	// JSON as etcd's gateway has it: proto names, zero fields left out, unknown fields of a request ignored.
 	asker := func(ctx context.Context, _ *http.Request) metadata.MD {
 		n, ok := port.AskerOf(ctx)
 		if !ok {

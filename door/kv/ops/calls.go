@@ -12,8 +12,8 @@ import (
 
 // Calls counts gRPC calls by method, under the names and labels of the interceptor etcd uses.
 //
-// Every method has its counters from the start, and whoever serves a method holds them: a call costs six atomic additions
-// and two looks at the clock, no look-up, lock or allocation. Add is for setting up; after it Calls is read only.
+// Every method has its counters from the start, and the method's handler holds them: a call costs six atomic additions and two
+// looks at the clock, no look-up, lock or allocation. Add is for setting up; after it Calls is read only.
 type Calls struct {
 	methods []*Method
 }
@@ -68,8 +68,8 @@ func (m *Method) End(began time.Time, code codes.Code) {
 	m.handled[code].Inc()
 }
 
-// Received and Sent count the messages of a stream. For a unary call there is nothing to tell: its one request came when it
-// began, and its one answer went if it ended well.
+// Received and Sent count the messages of a stream. They are not for unary calls: Begin and End count the one request and
+// answer of those.
 func (m *Method) Received() { m.received.Inc() }
 
 // Sent is described with Received.
@@ -82,8 +82,8 @@ func (m *Method) messages() (received, sent uint64) {
 	return m.received.Load(), m.sent.Load()
 }
 
-// callBounds are the bounds of etcd's buckets in seconds: those of the Prometheus client where nobody chose others. The meter's
-// buckets would have to be cut for them, and nearly every call ends at the first comparison anyway.
+// callBounds are the bounds of etcd's buckets in seconds: the Prometheus client's defaults. The meter's buckets would have to
+// be cut for them, and nearly every call ends at the first comparison anyway.
 var callBounds = [...]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 
 type callTimes struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/meter"
 )
 
-// never is a histogram of what does not happen here.
+// never is an empty histogram, of something that does not happen here.
 var never meter.Histogram
 
 // constant exports what is always 0 here, because there is none of it: that is its true value, and dashboards that name it go on

@@ -35,7 +35,7 @@ func (o *Ops) health(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b)                                           // the client went away
 }
 
-// unhealthy says in etcd's words what is wrong, "" if nothing is.
+// unhealthy returns the reason in etcd's words, "" if the member is healthy.
 func (o *Ops) unhealthy(ctx context.Context, serializable bool, exclude []string) string {
 	for _, a := range o.opts.Alarms() {
 		if name := alarmName(a.Type); !slices.Contains(exclude, name) {

@@ -52,7 +52,7 @@ func (o *Ops) registry() *prometheus.Registry {
 	return r
 }
 
-// collector exports under etcd's names what is true under them.
+// collector exports figures of this server under etcd's names, where they mean the same.
 type collector struct{ ops *Ops }
 
 // Describe implements prometheus.Collector: unchecked, the list is Collect.
@@ -114,7 +114,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	c.histogram(ch, "etcd_mvcc_hash_rev_duration_seconds", "Duration of hashing up to a revision.", &o.Counts.HashRev, bounds{10 * time.Millisecond, 15})
 	c.keys(gauge, counter)
 	c.leases(ch, counter)
-	c.tree(send)
+	c.v2(send)
 	c.durations(ch)
 	c.constant(ch, gauge, counter)
 	c.files(gauge)
@@ -189,10 +189,10 @@ func (c *collector) leases(ch chan<- prometheus.Metric, counter func(name, help 
 		seen, float64(k.TTLSeconds.Load()), buckets)
 }
 
-// tree exports what is counted of the v2 API, under the names of etcd 3.4.
-func (c *collector) tree(send func(kind prometheus.ValueType, name, help string, v float64, labels ...string)) {
+// v2 exports what is counted of the v2 API, under the names of etcd 3.4.
+func (c *collector) v2(send func(kind prometheus.ValueType, name, help string, v float64, labels ...string)) {
 	o := &c.ops.opts
-	t := o.Tree()
+	t := o.V2()
 	if t == nil {
 		return
 	}
@@ -224,7 +224,7 @@ func (c *collector) tree(send func(kind prometheus.ValueType, name, help string,
 func (c *collector) files(gauge func(name, help string, v float64, labels ...string)) {
 	families, err := c.ops.process.Gather()
 	if err != nil {
-		return // as the process collector: what cannot be read is not there
+		return // as the process collector does: what cannot be read is left out
 	}
 	for _, f := range families {
 		switch f.GetName() {
@@ -255,7 +255,7 @@ type bounds struct {
 	count int
 }
 
-// fast is etcd's choice for what happens with every write: 1 ms to 8.192 s.
+// fast are etcd's bounds for what happens with every write: 1 ms to 8.192 s.
 var fast = bounds{time.Millisecond, 14}
 
 // fine is its choice for what happens in memory: 0.1 ms to 52 s.

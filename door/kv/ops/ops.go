@@ -43,13 +43,13 @@ type Options struct {
 	Counts *Counts
 	Calls  *Calls
 	Keys   *mkv.Stats
-	Leases *lease.Worker // nil: nobody's renewals are counted
-	// Tree returns what is counted of the v2 API, nil if that is not offered; V2Watchers how many watch there, nil likewise.
-	Tree       func() *etcd2.Stats
+	Leases *lease.Worker // nil: renewals are not shown
+	// V2 returns what is counted of the v2 API, nil if that is not offered; V2Watchers how many watch there, nil likewise.
+	V2         func() *etcd2.Stats
 	V2Watchers func() int
 }
 
-// Gauges are levels that somebody else keeps.
+// Gauges are levels that are kept elsewhere.
 type Gauges struct {
 	Size, Quota            int64 // bytes of keys and values; Quota 0 = none
 	Revision, Compacted    int64
@@ -117,7 +117,7 @@ func vars(w http.ResponseWriter, _ *http.Request) {
 	separator := "{\n"
 	expvar.Do(func(kv expvar.KeyValue) {
 		if kv.Key == "cmdline" {
-			return // flags may hold what is nobody's business; etcd shows them
+			return // not shown, although etcd does: flags may hold secrets
 		}
 		fmt.Fprintf(w, "%s%q: %s", separator, kv.Key, kv.Value)
 		separator = ",\n"

@@ -19,7 +19,7 @@ type Versions struct {
 type versionCount struct{ unary, stream meter.Counter }
 
 const (
-	noVersion = "unknown" // etcd's word for a client that says none
+	noVersion = "unknown" // etcd's word for a client without one
 	// maxVersions bounds the series a client can make by claiming versions; those beyond it count as otherVersions.
 	maxVersions   = 16
 	otherVersions = "other"

@@ -8,11 +8,11 @@ import (
 	ei "github.com/holdfastdb/holdfast/entry/ident"
 )
 
-// access is how a request was let in: because nobody must say who he is (asked is false), or as root by what users and roles
-// were at a revision.
+// access is how a request was admitted: because authentication is off (asked is false), or as root by the users and roles of a
+// revision.
 //
 // The catalogue can change between judging and doing, and this member may be the last to hear of it. So a write carries the
-// revision into the log and is refused there if it is another by then, or if it carries none although users are asked for by
+// revision into the log and is refused there if it is another by then, or if it carries none although authentication is on by
 // then; a read looks again when it is done (stands). In both cases the request is judged anew.
 type access struct {
 	asked    bool
@@ -32,14 +32,13 @@ func (h *Handler) allowed(ctx *fasthttp.RequestCtx) (a access, ok bool) {
 	return a, ok
 }
 
-// stands reports whether what was let in by a would be let in now.
+// stands reports whether a request admitted by a would be admitted now.
 func (h *Handler) stands(a access) bool {
 	asked, revision := h.opts.Catalogue()
 	return !asked || a.asked && a.revision == revision
 }
 
-// command is a part of the tree with what lets it pass. While nobody is asked that is the part alone: the pass costs the log
-// nothing then.
+// command is a part of the v2 machine with what lets it pass. While authentication is off that is the part alone, without a pass.
 func (a access) command(parts *[2]entry.Part, body []byte) []entry.Part {
 	parts[1] = entry.Part{Machine: entry.MachineEtcd2, Body: body}
 	if !a.asked {

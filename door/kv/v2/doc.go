@@ -1,7 +1,7 @@
 // Package v2 speaks etcd's v2 HTTP API as etcd 3.4 does: /v2/keys with its JSON, headers, error codes and watches, and
-// /v2/members, /v2/stats and /v2/machines beside it. It turns requests into commands of machine/etcd2 and events into
-// bytes; what a command means is decided in the machine. It does not listen: whoever owns the kv port mounts it. It does not
-// offer v2's own users and roles (/v2/auth), and says so.
+// /v2/members, /v2/stats and /v2/machines beside it. It turns requests into commands of machine/etcd2 and events into bytes;
+// what a command means is decided in the machine. It does not listen: the owner of the kv port mounts it. It does not offer
+// v2's own users and roles (/v2/auth), and says so.
 //
 // Where it differs from the original, on purpose:
 //

@@ -271,7 +271,7 @@ func TestWatch(t *testing.T) {
 	}
 	// A directory that is gone is told to watches at all paths that begin with its name, as by etcd.
 	s.do("PUT /v2/keys/h/1 value=1")
-	gone := s.handler.tree.Index() + 1
+	gone := s.handler.machine.Index() + 1
 	s.do("DELETE /v2/keys/h?recursive=true")
 	for _, path := range []string{"/h/1", "/hi", "/hi/j"} {
 		s.want(fmt.Sprintf("GET /v2/keys%s?wait=true&waitIndex=%d", path, gone), fmt.Sprintf(`200 {"action":"delete","node":{"key":"/h","dir":true,`+
@@ -280,7 +280,7 @@ func TestWatch(t *testing.T) {
 	for i := range 1100 {
 		s.do(fmt.Sprintf("PUT /v2/keys/x value=%d", i))
 	}
-	index := s.handler.tree.Index()
+	index := s.handler.machine.Index()
 	s.want("GET /v2/keys/x?wait=true&waitIndex=7", fmt.Sprintf(`400 {"errorCode":401,"message":"The event in requested index is outdated and cleared",`+
 		`"cause":"the requested history has been cleared [%d/7]","index":%d}`, index-999, index))
 }
@@ -524,7 +524,7 @@ func TestWatchesThatAreAskedForAreCounted(t *testing.T) {
 	for range 3 { // answered at once, from the history
 		s.do("GET /v2/keys/k?wait=true&waitIndex=1")
 	}
-	if n := s.handler.tree.Stats().WatchRequests.Load(); n != 3 {
+	if n := s.handler.machine.Stats().WatchRequests.Load(); n != 3 {
 		t.Errorf("%d watches were asked for, want 3", n)
 	}
 }

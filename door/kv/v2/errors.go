@@ -11,7 +11,7 @@ import (
 	"github.com/holdfastdb/holdfast/node"
 )
 
-// Codes of errors that are neither the request's nor the tree's.
+// Codes of errors of neither the request nor the machine.
 const (
 	codeUnauthorized = 110
 	codeRaft         = 300
@@ -49,8 +49,8 @@ func statusOf(code int) int {
 	return fasthttp.StatusBadRequest
 }
 
-// cause is what a client reads of an error that is not its own fault. An unknown outcome is a time-out, which every etcd
-// client knows to mean just that.
+// cause is the text that a client gets for an error that is not its own fault. An unknown outcome is a time-out, which every
+// etcd client knows to mean just that.
 func cause(err error) string {
 	switch {
 	case errors.Is(err, node.ErrUnknown), errors.Is(err, node.ErrNoLeader), errors.Is(err, context.DeadlineExceeded):

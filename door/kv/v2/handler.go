@@ -74,7 +74,7 @@ type member interface {
 // Handler answers requests below /v2/. Handle may be called from any number of goroutines.
 type Handler struct {
 	node    member
-	tree    *etcd2.Machine
+	machine *etcd2.Machine
 	opts    Options
 	hub     *hub
 	cluster []byte // the cluster id as a header has it
@@ -102,12 +102,12 @@ const maxScratch = 64 << 10
 // New makes a handler for n that serves the nodes of m; Close ends its watches.
 func New(n *node.Node, m *etcd2.Machine, opts Options) *Handler { return newHandler(n, m, opts) }
 
-func newHandler(n member, tree *etcd2.Machine, opts Options) *Handler {
+func newHandler(n member, m *etcd2.Machine, opts Options) *Handler {
 	opts.fill()
-	h := &Handler{node: n, tree: tree, opts: opts, began: time.Now()}
+	h := &Handler{node: n, machine: m, opts: opts, began: time.Now()}
 	h.cluster = strconv.AppendUint(nil, n.Status().ClusterID, 16)
 	h.scratch.New = func() any { return &scratch{} }
-	h.hub = newHub(tree, n.StoppedC(), opts.MaxWatchers)
+	h.hub = newHub(m, n.StoppedC(), opts.MaxWatchers)
 	return h
 }
 

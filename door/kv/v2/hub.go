@@ -9,15 +9,15 @@ import (
 	"github.com/holdfastdb/holdfast/machine/etcd2"
 )
 
-// The bounds that keep a watcher who does not read from holding memory. Past either its connection is closed: it sees
-// that, and can go on from the last index it has.
+// Bounds on the memory of watchers that do not read. Past either the connection is closed: the client sees that, and can go on
+// from the last index it has.
 const (
 	maxQueued = 100      // events per watch, as in etcd
 	maxPinned = 16 << 20 // bytes of events on all queues together, each counted once
 )
 
-// tree is what the hub reads of the machine.
-type tree interface {
+// reader is what the hub reads of the machine.
+type reader interface {
 	Index() uint64
 	Recent(after uint64) (evs []*etcd2.Event, index uint64, ok bool, changed <-chan struct{})
 	Scan(since uint64, match func(*etcd2.Event) bool) (found *etcd2.Event, index uint64, err error)
@@ -26,11 +26,11 @@ type tree interface {
 // hub hands events to the watches that wait. One goroutine (run) follows the machine's ring of recent events; it never waits
 // for a watcher and Apply never waits for it.
 type hub struct {
-	tree   tree
-	limit  int
-	wake   chan struct{} // capacity 1: there is a watch again
-	quit   chan struct{}
-	pinned atomic.Int64
+	machine reader
+	limit   int
+	wake    chan struct{} // capacity 1: there is a watch again
+	quit    chan struct{}
+	pinned  atomic.Int64
 
 	mu      sync.Mutex // guards the rest; taken before a watch's mu
 	started bool
@@ -41,8 +41,8 @@ type hub struct {
 	below   map[string]int // for each directory, how many watches wait strictly below it
 }
 
-func newHub(t tree, stopped <-chan struct{}, limit int) *hub {
-	h := &hub{tree: t, limit: limit, wake: make(chan struct{}, 1), quit: make(chan struct{}),
+func newHub(m reader, stopped <-chan struct{}, limit int) *hub {
+	h := &hub{machine: m, limit: limit, wake: make(chan struct{}, 1), quit: make(chan struct{}),
 		paths: map[string]map[*watch]struct{}{}, below: map[string]int{}}
 	if stopped != nil {
 		go func() {
@@ -85,9 +85,9 @@ func (h *hub) waiting() int {
 	return h.count
 }
 
-// add begins w, which waits for the first event (a stream: all events) from since on, 0 = from the next one on. If the
-// history has one already that is handed out at once: first is the event then, and w is registered only if it is a stream.
-// index is the tree's when the watch began.
+// add begins w, which waits for the first event (a stream: all events) from since on, 0 = from the next one on. If the history
+// has one already that is handed out at once: first is the event then, and w is registered only if it is a stream. index is the
+// machine's when the watch began.
 func (h *hub) add(w *watch, since uint64) (first *etcd2.Event, index uint64, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,8 +98,8 @@ func (h *hub) add(w *watch, since uint64) (first *etcd2.Event, index uint64, err
 		return nil, 0, errTooManyWatchers
 	}
 	if since == 0 {
-		index = h.tree.Index()
-	} else if first, index, err = h.tree.Scan(since, w.inHistory); err != nil {
+		index = h.machine.Index()
+	} else if first, index, err = h.machine.Scan(since, w.inHistory); err != nil {
 		return nil, index, err
 	}
 	// What the hub hands out next is at or before index + 1, so nothing falls between the history and the hub; what it
@@ -110,7 +110,7 @@ func (h *hub) add(w *watch, since uint64) (first *etcd2.Event, index uint64, err
 			return first, index, nil
 		}
 		if w.from, err = h.queueHistory(w, first, index); err != nil {
-			w.drop(h) // what found room counts as pinned
+			w.drop(h) // the notices on its queue count as pinned
 			return nil, index, err
 		}
 	}
@@ -145,7 +145,7 @@ func (h *hub) queueHistory(w *watch, first *etcd2.Event, index uint64) (from uin
 		if !w.push(newNotice(e), h) {
 			return 0, errTooManyEvents
 		}
-		if e, _, err = h.tree.Scan(e.Index()+1, w.inHistory); err != nil {
+		if e, _, err = h.machine.Scan(e.Index()+1, w.inHistory); err != nil {
 			return 0, err
 		}
 	}
@@ -206,7 +206,7 @@ func (h *hub) run() {
 			}
 			continue
 		}
-		evs, index, ok, changed := h.tree.Recent(seen)
+		evs, index, ok, changed := h.machine.Recent(seen)
 		if ok && len(evs) == 0 {
 			select {
 			case <-changed:
@@ -220,8 +220,8 @@ func (h *hub) run() {
 	}
 }
 
-// hand gives events, which follow from, to the watches they concern. If the ring no longer reached back to from, every watch
-// is ended: none may go on as if it had missed nothing.
+// hand gives events, which follow from, to the watches they concern. If the ring no longer reached back to from, every watch is
+// ended: events are missing, and a watch must not go on without them.
 func (h *hub) hand(from uint64, evs []*etcd2.Event, index uint64, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -73,14 +73,14 @@ func (h *Handler) keys(ctx *fasthttp.RequestCtx, s *scratch, path, query []byte)
 // read answers a GET or HEAD from this member's state, after a round if quorum is asked for. It returns false, and has answered
 // nothing, if the request must be judged anew.
 func (h *Handler) read(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a access) (done bool) {
-	stats := h.tree.Stats()
+	stats := h.machine.Stats()
 	if s.req.quorum && ctx.IsGet() {
 		if err := h.node.Linearize(h.bounded()); err != nil {
 			h.failed(ctx, s, err)
 			return true
 		}
 	}
-	n, index, ok, err := h.tree.Key(&s.lookup, path, h.node.Tick)
+	n, index, ok, err := h.machine.Key(&s.lookup, path, h.node.Tick)
 	switch {
 	case err != nil:
 	case ok:
@@ -99,7 +99,7 @@ func (h *Handler) read(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acce
 		}
 	}
 	switch {
-	case !h.stands(a): // not even that there is no such key may be told
+	case !h.stands(a): // not even that the key does not exist may be answered
 		return false
 	case err != nil:
 		stats.GetFails.Add(1)
@@ -118,7 +118,7 @@ const smallList = 256 << 10
 func (h *Handler) list(s *scratch, path []byte, maxBytes int64) (index uint64, err error) {
 	l := listing{body: s.body[:0], open: s.dirs[:0]}
 	l.begin()
-	index, err = h.tree.List(path, s.req.recursive, h.node.Tick(), maxBytes, l.visit)
+	index, err = h.machine.List(path, s.req.recursive, h.node.Tick(), maxBytes, l.visit)
 	l.end()
 	s.body, s.dirs = l.body, l.open
 	return index, err
@@ -155,8 +155,8 @@ func (h *Handler) answer(ctx *fasthttp.RequestCtx, s *scratch, status int, index
 // bodies holds the memory of commands on their way through the log.
 var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 512); return &b }}
 
-// write proposes a PUT, POST or DELETE and answers with what came of it. It returns false, and nothing has happened, if the
-// request must be judged anew.
+// write proposes a PUT, POST or DELETE and answers with its outcome. It returns false, and nothing has happened, if the request
+// must be judged anew.
 func (h *Handler) write(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a access) (done bool) {
 	p := part(ctx, &s.req, path)
 	if len(p.Path)+len(p.Value)+len(p.PrevValue) > h.opts.MaxRequestBytes {
@@ -168,7 +168,7 @@ func (h *Handler) write(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acc
 	var parts [2]entry.Part
 	// LaneSystem would let deletes overtake; a client that put and deletes on two connections may expect an order.
 	res, err := h.node.Propose(h.bounded(), node.LaneKV, a.command(&parts, *body)...)
-	if !errors.Is(err, node.ErrUnknown) && cap(*body) <= maxScratch { // else the node may still hold it
+	if !errors.Is(err, node.ErrUnknown) && cap(*body) <= maxScratch { // after ErrUnknown the node may still hold it
 		bodies.Put(body)
 	}
 	switch {
@@ -176,7 +176,7 @@ func (h *Handler) write(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acc
 		h.failed(ctx, s, err)
 		return true
 	case outdated(res.Rejection):
-		return false // the log says that the catalogue has changed, and this member knows it too by now
+		return false // the catalogue has changed: judge again by the new one, which this member has by now
 	case res.Rejection != nil:
 		h.failed(ctx, s, e2.RefusalOf(res.Rejection))
 		return true
@@ -193,7 +193,7 @@ func (h *Handler) write(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acc
 	return true
 }
 
-// part says what a write means to the tree. Which parameters count beside which others is etcd's choice.
+// part turns a write into a command part. Which parameters go before which others is etcd's choice.
 func part(ctx *fasthttp.RequestCtx, r *request, path []byte) e2.Part {
 	p := e2.Part{Path: path, Value: r.get(pValue), Dir: r.dir, Refresh: r.refresh, HasTTL: r.hasTTL, TTL: r.ttl}
 	compares := r.prevIndex > 0 || len(r.get(pPrevValue)) > 0

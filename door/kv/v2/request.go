@@ -77,7 +77,7 @@ type request struct {
 	ttl                                                 int64 // nanoseconds
 }
 
-// Errors that are found before anything is asked of the tree; their numbers are etcd's.
+// Errors found before the machine is asked; their numbers are etcd's.
 const (
 	codePrevValueRequired = 201
 	codeTTLNaN            = 202
@@ -120,7 +120,7 @@ func (r *request) read(ctx *fasthttp.RequestCtx, query, mem []byte) (_ []byte, b
 	return mem, r.judge(ctx.IsGet())
 }
 
-// isForm tells whether a body of this content type is a form. An error is what etcd says of a type that makes no sense.
+// isForm tells whether a body of this content type is a form. The error is etcd's for a type that makes no sense.
 func isForm(contentType []byte) (bool, error) {
 	if len(contentType) == 0 {
 		return false, nil
@@ -232,7 +232,7 @@ func (r *request) judge(get bool) badRequest {
 		if !ok {
 			return badRequest{codeTTLNaN, `invalid value for "ttl"`}
 		}
-		r.ttl = int64(seconds) * 1e9 // wraps around, as etcd's does; the machine knows what to make of it
+		r.ttl = int64(seconds) * 1e9 // wraps around, as etcd's does; the machine deals with the result
 	}
 	if r.prevExist, ok = r.flag(pPrevExist); !ok {
 		return badRequest{codeInvalidField, "invalid value for prevExist"}

@@ -102,7 +102,7 @@ func TestManyKeysExpireAtOnce(t *testing.T) {
 		s.do("PUT /v2/keys/probe value=v")
 		quiet = max(quiet, time.Since(at))
 	}
-	expired := func() int { return int(s.handler.tree.Stats().Expired.Load()) }
+	expired := func() int { return int(s.handler.machine.Stats().Expired.Load()) }
 	for expired() == 0 {
 		time.Sleep(5 * time.Millisecond)
 	}

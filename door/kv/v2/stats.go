@@ -9,12 +9,12 @@ import (
 	"github.com/holdfastdb/holdfast/node"
 )
 
-// storeStats answers /v2/stats/store: what this process has done with the tree since it started.
+// storeStats answers /v2/stats/store: what this process has done with v2 keys since it started.
 func (h *Handler) storeStats(ctx *fasthttp.RequestCtx, s *scratch) {
 	if !allow(ctx, "GET") {
 		return
 	}
-	st := h.tree.Stats()
+	st := h.machine.Stats()
 	s.body = append(s.body[:0], '{')
 	for i, c := range [...]struct {
 		name string

@@ -30,7 +30,7 @@ type watch struct {
 	mu    sync.Mutex // guards the rest
 	queue []*notice
 	ended bool   // by the hub: the connection is closed after what is queued
-	wake  func() // makes whoever waits look at the queue; nil while nobody waits
+	wake  func() // makes the goroutine that waits look at the queue; nil while none waits
 }
 
 // push puts a notice on the queue; false if there is no room.
@@ -47,7 +47,7 @@ func (w *watch) push(n *notice, h *hub) bool {
 	return true
 }
 
-// end tells whoever waits that there will be nothing more.
+// end tells the goroutine that waits that there will be nothing more.
 func (w *watch) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,7 +81,7 @@ func (w *watch) drop(h *hub) {
 // request must be judged anew. A watch that has begun goes on whatever becomes of users, as in v3.
 func (h *Handler) watch(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a access) (_ *watch, done bool) {
 	w := &watch{path: string(path), recursive: s.req.recursive, stream: s.req.stream}
-	h.tree.Stats().WatchRequests.Add(1)
+	h.machine.Stats().WatchRequests.Add(1)
 	first, index, err := h.hub.add(w, s.req.waitIndex)
 	switch {
 	case !h.stands(a):
@@ -120,7 +120,7 @@ func (h *Handler) hijack(ctx *fasthttp.RequestCtx, w *watch) {
 // long ago: a read deadline that wakes a reader at once.
 var longAgo = time.Unix(1, 0)
 
-// writeTimeout bounds one write to a watcher, who may not read.
+// writeTimeout bounds one write to a watcher, which may have stopped reading.
 const writeTimeout = 10 * time.Second
 
 // follow answers w on c until it is over, and tells whether the connection can serve further requests. Its goroutine
@@ -129,7 +129,7 @@ const writeTimeout = 10 * time.Second
 func (h *Handler) follow(c net.Conn, w *watch) (resumable bool) {
 	defer h.hub.remove(w)
 	w.mu.Lock()
-	w.wake = func() { _ = c.SetReadDeadline(longAgo) } // an error: the connection is gone, and reading says so
+	w.wake = func() { _ = c.SetReadDeadline(longAgo) } // an error means that the connection is gone, which the read reports
 	w.mu.Unlock()
 	buf := append(make([]byte, 0, 512), "HTTP/1.1 200 OK\r\nDate: "...)
 	buf = fasthttp.AppendHTTPDate(buf, time.Now())
@@ -195,4 +195,4 @@ func (w *watch) chunk(dst, b []byte) []byte {
 	return append(dst, '\r', '\n')
 }
 
-var _ tree = (*etcd2.Machine)(nil)
+var _ reader = (*etcd2.Machine)(nil)
