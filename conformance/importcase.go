@@ -38,7 +38,7 @@ func importUnderLoad(e *env) {
 // etcd is the server of the tool's own version.
 func (e *env) etcd() string { return filepath.Join(filepath.Dir(e.tool.path), "etcd") }
 
-// hasV2 tells whether that server can have the v2 API.
+// hasV2 reports whether that server can have the v2 API.
 func (e *env) hasV2() bool { return e.tool.name == "etcdctl-3.4" }
 
 func (e *env) v2Flags() []string {

@@ -21,7 +21,7 @@ func parseKnown(text string) map[string]string {
 	return known
 }
 
-// printSummary tells whether nothing failed that is not known to.
+// printSummary reports whether only known failures are left.
 func printSummary(w io.Writer, results []result, known map[string]string, took time.Duration) bool {
 	passed, failed, unknown := 0, 0, 0
 	for _, r := range results {

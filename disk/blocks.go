@@ -13,7 +13,7 @@ func Blocks(n int) []byte {
 	return b[skip : skip+n : skip+whole]
 }
 
-// wholeBlocks says whether a write may be direct.
+// wholeBlocks reports whether a write may be direct.
 func wholeBlocks(p []byte, off int64) bool {
 	return len(p) > 0 && len(p)%BlockBytes == 0 && off%BlockBytes == 0 && uintptr(unsafe.Pointer(unsafe.SliceData(p)))%BlockBytes == 0
 }

@@ -46,7 +46,7 @@ func (n *Node) standFirst() {
 	}
 }
 
-// reachesMajority tells whether this member and those it has connections with in both directions are a majority.
+// reachesMajority reports whether this member and those it has connections with in both directions are a majority.
 func (n *Node) reachesMajority() bool {
 	voters := n.pub.Load().conf.Voters
 	up := 0

@@ -53,12 +53,12 @@ func (v *Verifier) String() string {
 	return fmt.Sprintf("%s+%08x+%s", v.Name, v.ID(), base64.StdEncoding.EncodeToString(append([]byte{byte(v.Alg)}, v.Key...)))
 }
 
-// Equal tells whether two keys are the same, name included.
+// Equal reports whether two keys are the same, name included.
 func (v *Verifier) Equal(o *Verifier) bool {
 	return v.Name == o.Name && v.Alg == o.Alg && bytes.Equal(v.Key, o.Key)
 }
 
-// Usable tells whether signatures of the key can be checked here.
+// Usable reports whether signatures of the key can be checked here.
 func (v *Verifier) Usable() bool {
 	return (v.Alg == Ed25519 || v.Alg == CosignatureV1) && len(v.Key) == ed25519.PublicKeySize
 }

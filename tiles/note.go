@@ -96,7 +96,7 @@ func (n *Note) Append(dst []byte) []byte {
 	return dst
 }
 
-// ValidKeyName tells whether a name can stand in a key and a signature line: not empty, no spaces, no plus sign.
+// ValidKeyName reports whether a name can stand in a key and a signature line: not empty, no spaces, no plus sign.
 func ValidKeyName(name string) bool {
 	return name != "" && len(name) <= maxKeyName && utf8.ValidString(name) && !strings.Contains(name, "+") &&
 		strings.IndexFunc(name, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) < 0

@@ -207,7 +207,7 @@ func runImport(c *call, o importer.Options, once bool) error {
 	return nil
 }
 
-// isTerminal tells whether somebody watches.
+// isTerminal reports whether somebody watches.
 func isTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -24,7 +24,7 @@ const defaultLog = "default"
 // get into log, snapshot or archive. Its methods may be called from anywhere.
 type tlogKeys struct {
 	dir string
-	// alone tells whether no other member needs the same file, so that a key may be made here; nil: no.
+	// alone reports whether no other member needs the same file, so that a key may be made here; nil: no.
 	alone func() bool
 
 	mu     sync.Mutex

@@ -118,7 +118,7 @@ func (w *wires) draw(r *rand.Rand, leader *proctest.Node, round int) partition {
 	return p
 }
 
-// moveLeader asks a leader to hand over, and tells whether it did.
+// moveLeader asks a leader to hand over, and reports whether it did.
 func moveLeader(t *testing.T, r *rand.Rand, c *proctest.Cluster, leader *proctest.Node) bool {
 	t.Helper()
 	to, err := other(r, c, leader).Status(t.Context())

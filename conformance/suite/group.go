@@ -66,7 +66,7 @@ func Inside() {
 	os.Exit(1)
 }
 
-// CanApart tells whether this machine lets this user make networks; an error says why not.
+// CanApart reports whether this machine lets this user make networks; an error says why not.
 func CanApart(ctx context.Context) error {
 	cmd, err := apart(ctx, "", nil)
 	if err != nil {

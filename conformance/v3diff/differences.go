@@ -11,7 +11,7 @@ import (
 // difference is something Holdfast answers otherwise on purpose, or that the original does not answer the same twice.
 type difference struct {
 	name, why string
-	// covers tells whether it explains two answers to a request; nil if it is dealt with where it is met, or not drawn at all.
+	// covers reports whether it explains two answers to a request; nil if it is dealt with where it is met, or not drawn at all.
 	covers func(req proto.Message, etcd, ours *answer) bool
 }
 
@@ -62,7 +62,7 @@ var differences = []difference{
 	},
 }
 
-// oddCompare tells whether a request compares with something that is not in the protocol.
+// oddCompare reports whether a request compares with something that is not in the protocol.
 func oddCompare(req proto.Message) bool {
 	t, ok := req.(*pb.TxnRequest)
 	if !ok {

@@ -182,7 +182,7 @@ func (e *ear) settle(current int64) {
 	}
 }
 
-// forgotten tells whether the newest watch has ended again, or never began. e.mu is held.
+// forgotten reports whether the newest watch has ended again, or never began. e.mu is held.
 func (e *ear) forgotten() bool {
 	return e.active[e.newest] == nil && (e.expired[e.newest] || e.newest == -1)
 }

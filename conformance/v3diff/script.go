@@ -197,7 +197,7 @@ func (s *script) unary(m method, req proto.Message) error {
 	return nil
 }
 
-// mayBeOld tells whether a request is content with what one member has: a serializable Range, and a Txn of nothing else.
+// mayBeOld reports whether a request is content with what one member has: a serializable Range, and a Txn of nothing else.
 func mayBeOld(req proto.Message) bool {
 	switch r := req.(type) {
 	case *pb.RangeRequest:

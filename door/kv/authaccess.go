@@ -202,7 +202,7 @@ func (a *access) may(what ei.Access, key, end []byte) error {
 	return nil
 }
 
-// mayTxn judges both branches whatever they compare, as etcd does, down to the last nested Txn. It also says whether a put
+// mayTxn judges both branches whatever they compare, as etcd does, down to the last nested Txn. It also reports whether a put
 // attaches a key to a lease.
 func (a *access) mayTxn(t *ekv.Txn) (leased bool, err error) {
 	for i := range t.Compare {

@@ -460,7 +460,7 @@ func (st *watchStream) sendProgress() error {
 	return st.sink.answer(&watchAnswer{id: broadcastID, header: header{revision: revision}})
 }
 
-// reached tells whether revision is progress for w, which is in the hub. Before the revision a watch was asked to begin at there
+// reached reports whether revision is progress for w, which is in the hub. Before the revision a watch was asked to begin at there
 // is none, not even right before it, as in etcd: a client that resumed from such a report would begin earlier than it asked to.
 // hub.mu is held.
 func (w *watcher) reached(revision int64) bool { return w.start <= revision && w.min <= revision+1 }

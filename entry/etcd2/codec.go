@@ -92,7 +92,7 @@ func decoded(r *wire.Reader) error {
 	return nil
 }
 
-// Clean tells whether path is absolute and has neither empty components nor "." nor "..".
+// Clean reports whether path is absolute and has neither empty components nor "." nor "..".
 func Clean(path []byte) bool {
 	if len(path) == 0 || path[0] != '/' {
 		return false

@@ -79,7 +79,7 @@ func (p *Process) running() bool {
 	}
 }
 
-// Running tells whether the process has been started and has not ended.
+// Running reports whether the process has been started and has not ended.
 func (p *Process) Running() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -26,7 +26,7 @@ import (
 	"errors"
 )
 
-// What a Reader finds wrong by itself. A codec may add its own by Fail. None says whether a node has to stop: the same bytes are
+// What a Reader finds wrong by itself. A codec may add its own by Fail. None means that a node has to stop: the same bytes are
 // a refused request in one place and a damaged store in another.
 var (
 	ErrShort    = errors.New("ends early")

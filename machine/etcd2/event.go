@@ -78,7 +78,7 @@ func (e *Event) gone(path []byte) {
 	}
 }
 
-// Removed tells whether the event removed what was at path, which lies below its node.
+// Removed reports whether the event removed what was at path, which lies below its node.
 func (e *Event) Removed(path string) bool {
 	_, found := slices.BinarySearch(e.Gone, path)
 	return found || e.AllGone

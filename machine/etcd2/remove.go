@@ -87,7 +87,7 @@ func (m *Machine) removeRows(e *Event, s *slot, b store.Batch) error {
 	return nil
 }
 
-// empty tells whether a directory has no nodes, hidden ones included.
+// empty reports whether a directory has no nodes, hidden ones included.
 func (m *Machine) empty(s *slot) (bool, error) {
 	below := s.path + "/"
 	for _, d := range m.dirty {

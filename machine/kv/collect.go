@@ -24,7 +24,7 @@ func (b *budget) spend(n int) error {
 	return nil
 }
 
-// inKeyOrder tells whether the order in which keys are stored is the one asked for.
+// inKeyOrder reports whether the order in which keys are stored is the one asked for.
 func inKeyOrder(r *ekv.Range) bool { return r.Target == ekv.SortByKey && r.Order != ekv.SortDescend }
 
 // collect answers r from sc. total is the number of keys in the interval if that is known, else -1: without it a limited

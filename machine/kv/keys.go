@@ -57,7 +57,7 @@ type meta struct {
 
 func (m *meta) exists() bool { return m.version != 0 }
 
-// later tells whether this version is not in history before it is replaced.
+// later reports whether this version is not in history before it is replaced.
 func (m *meta) later() bool { return m.exists() && m.valLen <= laterBytes }
 
 func appendCurrentKey(dst, key []byte) []byte {
@@ -77,7 +77,7 @@ func currentBounds(key, end []byte) (lower, upper []byte, ok bool) {
 // unbounded tells etcd's range end for "everything from key on".
 func unbounded(end []byte) bool { return len(end) == 1 && end[0] == 0 }
 
-// within tells whether k lies in [key, end) as requests mean it: no end is the one key.
+// within reports whether k lies in [key, end) as requests mean it: no end is the one key.
 func within(k, key, end []byte) bool {
 	if len(end) == 0 {
 		return bytes.Equal(k, key)

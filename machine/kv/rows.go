@@ -33,7 +33,7 @@ func appendCurrentRow(dst []byte, m *meta, value []byte) []byte {
 	return dst
 }
 
-// decodeCurrentRow is its inverse. value aliases row; inline says whether it was there.
+// decodeCurrentRow is its inverse. value aliases row; inline reports whether it was there.
 func decodeCurrentRow(row []byte) (m meta, value []byte, inline bool, err error) {
 	r := wire.NewReader(row)
 	flags := r.Byte()

@@ -94,7 +94,7 @@ func (m *Machine) scrub(b store.Batch) error {
 	return nil
 }
 
-// drops tells whether the version of revision prev goes that a change at rev replaced. A version replaced within its own
+// drops reports whether the version of revision prev goes that a change at rev replaced. A version replaced within its own
 // revision (a Txn that puts and deletes one key) stays while that revision is the target, since a watch resumed there must
 // see all of it; the next scrub finds it at its edge, where everything else is done already.
 func (s *sums) drops(rev, prev int64) bool {

@@ -60,7 +60,7 @@ func branch(t *ekv.Txn, ok bool) []ekv.Op {
 	return t.Else
 }
 
-// compareHolds tells whether c holds for every key in its interval. An interval without keys compares as one key of which
+// compareHolds reports whether c holds for every key in its interval. An interval without keys compares as one key of which
 // everything is zero, except that nothing is true of a missing value.
 func compareHolds(c *ekv.Compare, src source) (bool, error) {
 	sc, err := src.scan(c.Key, c.End, 0)

@@ -24,7 +24,7 @@ func (d *Damage) Error() string {
 	return fmt.Sprintf("log %s is damaged: %s of level %d, hash %d: %s, but %s was expected", d.Log, d.What, d.Level, d.Index, d.Is, d.Want)
 }
 
-// IsDamage tells whether an error says that a log's rows are not what Apply wrote. Others, of a store that is being closed for
+// IsDamage reports whether an error says that a log's rows are not what Apply wrote. Others, of a store that is being closed for
 // example, say nothing about the log.
 func IsDamage(err error) bool {
 	var d *Damage

@@ -234,7 +234,7 @@ func (w *working) finish(b store.Batch, l *Log, row *[]byte) {
 	}
 }
 
-// publish makes this raft entry's effects what readers see, and tells whether a signer should look.
+// publish makes this raft entry's effects what readers see, and reports whether a signer should look.
 func (l *Log) publish() (demand bool) {
 	w := &l.w
 	w.touched = false

@@ -16,7 +16,7 @@ var ErrAbsent = errors.New("not in the log")
 // View is the log as of the last raft entry.
 func (l *Log) View() *View { return l.view.Load() }
 
-// Held tells whether the log was restored and waits to be resumed: it can be read, and does not grow.
+// Held reports whether the log was restored and waits to be resumed: it can be read, and does not grow.
 func (l *Log) Held() bool { return l.held.Load() }
 
 // Newest is the newest signed checkpoint, nil before the first. next is closed when there is a newer one.

@@ -78,7 +78,7 @@ func (w *Worker) idle() string {
 	return ""
 }
 
-// able tells whether this member could sign a log.
+// able reports whether this member could sign a log.
 func (w *Worker) able(l *tree.Log) bool { return !l.Held() && l.Damage() == nil && w.key(l) }
 
 // waiting lists logs that need a checkpoint, or need to begin, and that this member could sign.
@@ -95,7 +95,7 @@ func (w *Worker) waiting() (names []string) {
 	return names
 }
 
-// key tells whether this member has the log's own key.
+// key reports whether this member has the log's own key.
 func (w *Worker) key(l *tree.Log) bool {
 	k := w.opt.Key(l.Spec.Name)
 	return k != nil && k.Verifier().Equal(&l.Spec.Key)

@@ -32,7 +32,7 @@ func levels(size uint64) int {
 	return n
 }
 
-// completed tells whether a full tile had a partial one in a tree of size was.
+// completed reports whether a full tile had a partial one in a tree of size was.
 func completed(r tiles.Ref, was uint64) bool {
 	return r.Width == tiles.Width && r.N*tiles.Width < was>>(tiles.Height*max(r.Level, 0))
 }

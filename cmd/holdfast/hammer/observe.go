@@ -104,7 +104,7 @@ func (h *hammer) size() uint64 {
 	return h.newest.Size
 }
 
-// covered says whether the newest checkpoint has every entry that was acknowledged.
+// covered reports whether the newest checkpoint has every entry that was acknowledged.
 func (h *hammer) covered() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

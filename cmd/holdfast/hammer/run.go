@@ -208,7 +208,7 @@ func (h *hammer) write(ctx context.Context) {
 	}
 }
 
-// one sends an entry once and says whether it is to be sent again.
+// one sends an entry once and reports whether it is to be sent again.
 func (h *hammer) one(ctx context.Context, c *client, n uint64, entry []byte, due time.Time) bool {
 	index, after, err := c.add(entry)
 	switch {

@@ -32,7 +32,7 @@ type batch struct {
 	bytes int
 }
 
-// fits tells whether more operations fit in, counted as if all were new.
+// fits reports whether more operations fit in, counted as if all were new.
 func (b *batch) fits(ops, bytes int) bool {
 	return len(b.ops)+ops <= batchOps && (b.bytes+bytes <= batchBytes || len(b.ops) == 0)
 }

@@ -98,7 +98,7 @@ func (s *side) timeToLive(ctx context.Context, id int64) (granted, remaining, re
 	return granted, remaining, revision, err
 }
 
-// ensure makes sure that the target has a lease, and tells whether the source still has it.
+// ensure makes sure that the target has a lease, and reports whether the source still has it.
 func (l *leases) ensure(ctx context.Context, id int64) (bool, error) {
 	l.mu.Lock()
 	_, known := l.known[id]
@@ -358,7 +358,7 @@ func (l *leases) end(ctx context.Context, revision int64) error {
 	})
 }
 
-// lostAny tells whether a pass has to bring keys back.
+// lostAny reports whether a pass has to bring keys back.
 func (l *leases) lostAny() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

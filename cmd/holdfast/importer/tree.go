@@ -128,7 +128,7 @@ func (t *tree) repair(ctx context.Context, theirs, ours map[string]treeNode, exa
 	return nil
 }
 
-// sameTime tells whether a node need not be given another time to live. Seconds are rounded, and listing takes time too.
+// sameTime reports whether a node need not be given another time to live. Seconds are rounded, and listing takes time too.
 func sameTime(theirs, ours int64, exact bool) bool {
 	const slack = int64(treeSlack / time.Second)
 	switch {
@@ -169,7 +169,7 @@ func eachNode[T any](ctx context.Context, all []T, fn func(context.Context, T) e
 	return first
 }
 
-// hiddenBelow tells whether a listing of root would leave key out.
+// hiddenBelow reports whether a listing of root would leave key out.
 func hiddenBelow(root, key string) bool {
 	return strings.Contains(strings.TrimPrefix(key, strings.TrimSuffix(root, "/")), "/_")
 }

@@ -284,7 +284,7 @@ func removesDir(e *etcd2.Event) bool {
 	return (e.Action == etcd2.Delete || e.Action == etcd2.Expire) && e.HasPrev && e.Prev.Dir
 }
 
-// inHistory tells whether an event of the history is one w waits for. It is etcd's rule, which differs from that for
+// inHistory reports whether an event of the history is one w waits for. It is etcd's rule, which differs from that for
 // watches that wait already: a recursive watch sees hidden nodes here, and a directory that is gone concerns every watch whose path
 // begins with its name, "/ab/c" when "/a" is gone (etcd 3.4 compares without a slash; EventHistory.scan).
 func (w *watch) inHistory(e *etcd2.Event) bool {
@@ -295,7 +295,7 @@ func (w *watch) inHistory(e *etcd2.Event) bool {
 	return string(path) == w.path || w.recursive && isBelow(path, []byte(w.path)) || removesDir(e) && strings.HasPrefix(w.path, string(path))
 }
 
-// isBelow tells whether path lies below dir.
+// isBelow reports whether path lies below dir.
 func isBelow(path, dir []byte) bool {
 	if len(dir) == 1 {
 		return len(path) > 1

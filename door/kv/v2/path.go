@@ -52,7 +52,7 @@ func nibble(c byte) (byte, bool) {
 	return 0, false
 }
 
-// isClean tells whether a path has neither empty components nor dots; one slash at the end is fine.
+// isClean reports whether a path has neither empty components nor dots; one slash at the end is fine.
 func isClean(p []byte) bool {
 	start := 1
 	for i := 1; i <= len(p); i++ {

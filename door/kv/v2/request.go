@@ -120,7 +120,7 @@ func (r *request) read(ctx *fasthttp.RequestCtx, query, mem []byte) (_ []byte, b
 	return mem, r.judge(ctx.IsGet())
 }
 
-// isForm tells whether a body of this content type is a form. The error is etcd's for a type that makes no sense.
+// isForm reports whether a body of this content type is a form. The error is etcd's for a type that makes no sense.
 func isForm(contentType []byte) (bool, error) {
 	if len(contentType) == 0 {
 		return false, nil

@@ -123,7 +123,7 @@ var longAgo = time.Unix(1, 0)
 // writeTimeout bounds one write to a watcher, which may have stopped reading.
 const writeTimeout = 10 * time.Second
 
-// follow answers w on c until it is over, and tells whether the connection can serve further requests. Its goroutine
+// follow answers w on c until it is over, and reports whether the connection can serve further requests. Its goroutine
 // spends its life reading from the connection, because that is how a client that leaves is noticed; the hub wakes it by moving
 // the read deadline. So a watch takes one goroutine with a small stack and no worker of the server.
 func (h *Handler) follow(c net.Conn, w *watch) (resumable bool) {
