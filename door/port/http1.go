@@ -139,7 +139,26 @@ func (p *Port) handle(ctx *fasthttp.RequestCtx) {
 	}
 	p.opts.HTTP1(ctx)
 	p.holdBody(ctx)
+	shed(ctx)
 }
+
+// shed lets go of a large request, and of a large answer once it is written: the server would keep their buffers for the
+// connection's next request, which may never come, and the budget counts neither between requests.
+func shed(ctx *fasthttp.RequestCtx) {
+	if len(ctx.Request.Body()) > keptBody {
+		ctx.Request.SwapBody(nil)
+	}
+	if ctx.Response.IsBodyStream() {
+		return
+	}
+	if body := ctx.Response.Body(); len(body) > keptBody {
+		ctx.Response.SwapBody(nil)
+		ctx.Response.SetBodyRaw(body) // dropped when it is written
+	}
+}
+
+// keptBody is the largest body whose buffer stays with its connection.
+const keptBody = 16 << 10
 
 // holdBody draws what a handler has made from what answers may hold, beyond what was drawn before it was made (HoldAnswer, Asker): the
 // client may take it at any time, or never. Where there is no room it drops what was read; what tells of a change is kept and

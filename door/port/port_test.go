@@ -80,6 +80,10 @@ func start(t *testing.T, tls *tls.Config, opts Options) *stand {
 			})
 			return
 		}
+		if string(ctx.Path()) == "/copied" { // as a list of v2
+			ctx.SetBody(make([]byte, 1<<20))
+			return
+		}
 		if bytes.HasPrefix(ctx.Path(), []byte("/fast/")) {
 			ctx.WriteString("fast")
 			return
@@ -97,7 +101,7 @@ func start(t *testing.T, tls *tls.Config, opts Options) *stand {
 	s.Port = New(opts)
 	bridge = s.Bridge()
 
-	g := grpc.NewServer(grpc.Creds(state{}))
+	g := grpc.NewServer(grpc.Creds(state{}), grpc.ReadBufferSize(0))
 	healthpb.RegisterHealthServer(g, &who{health.NewServer()})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
