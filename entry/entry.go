@@ -8,10 +8,21 @@ package entry
 
 import "fmt"
 
-// Machine names a state machine; it is also the first byte of every key that machine owns in the store.
+// Machine names a state machine by a letter, which is also the first byte of every key that machine owns in the store. A letter is
+// given for good and never to another machine:
+//
+//	letter  machine            what it is
+//	e       machine/etcd2      etcd's v2 tree of directories and keys
+//	g       (sagas)            reserved
+//	i       machine/ident      users, roles, tokens
+//	k       machine/kv         keys, revisions, leases
+//	m       machine/member     who belongs to the cluster, and at which level
+//	s       (tables)           reserved
+//	t       machine/tree       transparency logs
+//	0       store, node        no machine: the applied index, raft's configuration, the state hash
 type Machine byte
 
-// The machines of this build. Letters are reserved for good: docs/formats/store.md lists them all.
+// The machines of this build.
 const (
 	MachineIdent  Machine = 'i'
 	MachineKV     Machine = 'k'
@@ -72,11 +83,27 @@ func (r *Rejection) Error() string {
 	return fmt.Sprintf("rejected by machine %c part %d: code %d: %s", r.Machine, r.Part, r.Code, r.Detail)
 }
 
-// Result is the outcome of an applied command: Rejection is nil if its parts took effect. Bodies has one machine-specific
-// value per part (*kv.TxnResult and so on); it is built only on the member where somebody waits for it.
+// Result is the outcome of an applied command: Rejection is nil if its parts took effect. It is built only on the member where somebody
+// waits for it.
 type Result struct {
 	Pos       Position
 	Term      uint64
 	Rejection *Rejection
-	Bodies    []any
+	Bodies    []Body // one per part
+}
+
+// Body is what one machine answers to its part: a value of its own type (*kv.TxnResult and so on), nil if it has nothing to say.
+type Body struct {
+	Machine Machine
+	Value   any
+}
+
+// Of returns what a machine answered, nil if it had no part in the command or nothing to say.
+func (r *Result) Of(m Machine) any {
+	for i := range r.Bodies {
+		if r.Bodies[i].Machine == m {
+			return r.Bodies[i].Value
+		}
+	}
+	return nil
 }

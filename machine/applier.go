@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -30,9 +31,11 @@ var ErrDiverged = errors.New("state differs from the leader's")
 // Applier applies raft entries to a set of machines, one store batch per entry. It is owned by one goroutine, except Hash.
 type Applier struct {
 	st       store.Store
-	machines []Machine // in the order given, which is the order of Finish, Seal and Publish
+	machines []Machine // in the order given, which is the order of Finish and Publish
 	byID     [256]Machine
-	gates    []Gatekeeper // those of machines that are one
+	keepers  []Gatekeeper // those of machines that are one
+	specs    Specs
+	gate     Gate // closed while an entry, or a snapshot, becomes visible
 
 	stamp entry.Stamp // of the last command applied; WallNs and TickMs are those of the last entry
 	cmd   entry.Command
@@ -41,6 +44,8 @@ type Applier struct {
 	row   [33]byte
 	ring  [hashesKept]point // ring[i%hashesKept] is the hash after entry i, if its index says so
 	sum   xxhash.Digest
+
+	written atomic.Uint64 // bytes of all batches since the start
 
 	mu   sync.Mutex
 	last point // guarded by mu: leaders read it to stamp entries
@@ -55,18 +60,19 @@ type answer struct {
 	result      *entry.Result
 }
 
-// NewApplier returns an applier over st; call Load before the first Apply. Readers see an entry in the machines' order, so
-// one that others' readers are judged by comes first. Two machines with one letter are a programming
-// error and panic.
+// NewApplier returns an applier over st; call Load before the first Apply. The order of the machines is the order in which they write
+// what they write once per entry (Finisher), so it is part of the log's meaning: members that apply in another order come to another
+// state hash. A new machine goes to the end. Two machines with one letter are a programming error and panic.
 func NewApplier(st store.Store, machines ...Machine) *Applier {
-	a := &Applier{st: st, machines: machines}
+	a := &Applier{st: st, machines: machines, specs: SpecsOf(machines)}
 	for _, m := range machines {
-		if a.byID[m.ID()] != nil {
-			panic(fmt.Sprintf("machine: two machines have the letter %q", m.ID()))
+		id := m.Spec().ID
+		if a.byID[id] != nil {
+			panic(fmt.Sprintf("machine: two machines have the letter %q", id))
 		}
-		a.byID[m.ID()] = m
+		a.byID[id] = m
 		if g, ok := m.(Gatekeeper); ok {
-			a.gates = append(a.gates, g)
+			a.keepers = append(a.keepers, g)
 		}
 	}
 	return a
@@ -93,9 +99,11 @@ func (a *Applier) Load() error {
 	a.stamp = stamp
 	a.ring = [hashesKept]point{}
 	a.remember(last)
+	a.gate.Close()
+	defer a.gate.Open()
 	for _, m := range a.machines {
-		if err := m.Load(a.st); err != nil {
-			return fmt.Errorf("load machine %q: %w", m.ID(), err)
+		if err := m.Load(a.st, &a.gate); err != nil {
+			return fmt.Errorf("load machine %s: %w", m.Spec().Name, err)
 		}
 	}
 	return nil
@@ -104,25 +112,49 @@ func (a *Applier) Load() error {
 // Replace runs install, which exchanges the store's contents (for a received snapshot), and loads everything from it.
 // Readers of the machines wait meanwhile, so that none sees new rows beside an old revision.
 func (a *Applier) Replace(install func() error) error {
-	for _, m := range a.machines {
-		m.Seal()
-	}
+	a.gate.Close()
+	// After an error too: the node is about to stop and waits for the requests that read.
+	defer a.gate.Open()
 	if err := install(); err != nil {
-		a.unseal()
 		return fmt.Errorf("replace store: %w", err)
 	}
-	if err := a.Load(); err != nil {
-		a.unseal()
-		return err
-	}
-	return nil
+	return a.Load()
 }
 
-// unseal lets readers go on after a failed commit: a request that waited for ever would keep the node from stopping.
-func (a *Applier) unseal() {
-	for _, m := range a.machines {
-		m.Unseal()
+// Written counts the bytes of all batches since the start. Any goroutine.
+func (a *Applier) Written() uint64 { return a.written.Load() }
+
+// Specs lists what there is to know of the machines, in their order. Any goroutine.
+func (a *Applier) Specs() Specs { return a.specs }
+
+// View returns the rows of all machines as of one applied index, and that index. The caller closes it. Any goroutine; it waits while
+// an entry becomes visible.
+func (a *Applier) View() (v store.View, index uint64) {
+	a.gate.RLock()
+	defer a.gate.RUnlock()
+	return a.st.NewView(), a.st.Applied()
+}
+
+// PartLevel is the cluster's level from which on a part may be proposed. Any goroutine.
+func (a *Applier) PartLevel(p *entry.Part) uint16 {
+	m := a.byID[p.Machine]
+	if m == nil {
+		return 0 // Applicable has more to say
 	}
+	spec := m.Spec()
+	if spec.PartLevel != nil {
+		return max(spec.Level, spec.PartLevel(p.Body))
+	}
+	return spec.Level
+}
+
+func (a *Applier) fromClient(p *entry.Part) bool {
+	m := a.byID[p.Machine]
+	if m == nil {
+		return false
+	}
+	from := m.Spec().FromClient
+	return from != nil && from(p.Body)
 }
 
 // Applicable returns why a command of these parts would stop every member that applies it, nil if it would not. It looks at their
@@ -152,7 +184,7 @@ func (a *Applier) Applicable(parts []entry.Part) error {
 // Stamp returns the tick and wall time of the last entry applied. A leader stamps no lower ones.
 func (a *Applier) Stamp() entry.Stamp { return a.stamp }
 
-// Unfinished tells whether a machine has work left that goes on with further entries. A leader with nothing else to log
+// Unfinished reports whether a machine has work left that goes on with further entries. A leader with nothing else to log
 // proposes empty ones until it is done; otherwise the work waits for the next command.
 func (a *Applier) Unfinished() bool {
 	for _, m := range a.machines {
@@ -200,25 +232,26 @@ func (a *Applier) ApplyWith(index, term uint64, data []byte, extra func(b store.
 	for _, m := range a.machines {
 		if f, ok := m.(Finisher); ok {
 			if err := f.Finish(st, b); err != nil {
-				return fmt.Errorf("finish entry %d in machine %q: %w", index, m.ID(), err)
+				return fmt.Errorf("finish entry %d in machine %s: %w", index, m.Spec().Name, err)
 			}
 		}
 	}
 	now := point{index: index, hash: a.fold(index, b.Repr())}
 	b.Set(StateKey, a.encodeState(now))
+	size := b.Len()
 
-	for _, m := range a.machines {
-		m.Seal()
-	}
+	a.gate.Close()
 	// The commit point of the entry's effects: all of them, and the applied index, become visible at once.
 	if err := a.st.Commit(b, index); err != nil {
-		a.unseal()
+		a.gate.Open() // a request that waited for ever would keep the node from stopping
 		return fmt.Errorf("commit entry %d to the store: %w", index, err)
 	}
 	a.remember(now)
+	a.written.Add(uint64(size))
 	for _, m := range a.machines {
 		m.Publish(st)
 	}
+	a.gate.Open()
 	for i := range a.out {
 		done(a.out[i].origin, a.out[i].seq, a.out[i].result)
 		a.out[i].result = nil
@@ -259,8 +292,8 @@ func (a *Applier) commands(st *entry.Stamp, data []byte, b store.Batch, wanted f
 // command judges all parts of a.cmd and then carries all of them out, or none. A machine has at most one part in a
 // command, so no part can depend on another's effects.
 func (a *Applier) command(st *entry.Stamp, b store.Batch, wanted bool) error {
-	for _, g := range a.gates {
-		if rej := g.Admit(&a.cmd); rej != nil {
+	for _, g := range a.keepers {
+		if rej := g.Admit(&a.cmd, a.fromClient); rej != nil {
 			if wanted {
 				a.answer(&entry.Result{Pos: st.Pos, Term: st.Term, Rejection: rej})
 			}
@@ -289,7 +322,7 @@ func (a *Applier) command(st *entry.Stamp, b store.Batch, wanted bool) error {
 	}
 	var r *entry.Result
 	if wanted {
-		r = &entry.Result{Pos: st.Pos, Term: st.Term, Bodies: make([]any, len(a.cmd.Parts))}
+		r = &entry.Result{Pos: st.Pos, Term: st.Term, Bodies: make([]entry.Body, len(a.cmd.Parts))}
 		a.answer(r)
 	}
 	for i := range a.cmd.Parts {
@@ -299,7 +332,7 @@ func (a *Applier) command(st *entry.Stamp, b store.Batch, wanted bool) error {
 			return fmt.Errorf("do in machine %q: %w", byte(p.Machine), err)
 		}
 		if wanted {
-			r.Bodies[i] = body
+			r.Bodies[i] = entry.Body{Machine: p.Machine, Value: body}
 		}
 	}
 	return nil

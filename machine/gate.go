@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Gate keeps the readers of a machine from seeing half an entry: it is closed while a batch becomes visible, and meanwhile nobody
-// can begin to read. A reader of several rows takes what it needs, a View among it, under RLock. One that looks at a single row
+// Gate keeps readers from seeing half an entry: it is closed while a batch becomes visible, and meanwhile nobody can begin to read. All
+// machines of one applier share it, so that what is read under it, of several machines too, is of one applied index. A reader of several rows takes what it needs, a View among it, under RLock. One that looks at a single row
 // takes no lock: it asks Version before and is right if the version is still the Same afterwards. The rejected design was a plain
 // RWMutex for all: a read of one row from disk would then hold up Apply.
 //
@@ -45,7 +45,7 @@ func (g *Gate) Version() (v uint64, open bool) {
 	return v, v&1 == 0
 }
 
-// Same tells whether the gate was neither closed nor opened since Version returned v.
+// Same reports whether the gate was neither closed nor opened since Version returned v.
 func (g *Gate) Same(v uint64) bool { return g.version.Load() == v }
 
 // Await returns once the gate is open.

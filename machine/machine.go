@@ -10,14 +10,15 @@ import (
 // Machine is one deterministic state machine. All methods are called by the one goroutine that applies entries, except
 // what a machine documents for its readers.
 //
-// For each raft entry: Check and Do per command in order, then Seal, then the store commits the entry's one batch, then
-// Publish. Check sees the store plus everything done earlier in the same entry. Any error (not a Rejection) is fatal to
-// the node, so Do may keep pending state in memory without an undo.
+// For each raft entry: Check and Do per command in order, then the applier closes its Gate, the store commits the entry's one batch,
+// every machine's Publish runs, and the gate opens. Check sees the store plus everything done earlier in the same entry. Any error
+// (not a Rejection) is fatal to the node, so Do may keep pending state in memory without an undo.
 type Machine interface {
-	// ID is the machine's letter.
-	ID() entry.Machine
-	// Load rebuilds all memory from the store: at start and after a snapshot was installed. It ends a Seal, as Publish does.
-	Load(r store.Store) error
+	// Spec is what others must know of the machine; always the same one. Any goroutine.
+	Spec() *Spec
+	// Load rebuilds all memory from the store: at start and after a snapshot was installed. The gate is the one of all machines over
+	// this store, closed during the call. Both stay the same for the machine's life.
+	Load(st store.Store, gate *Gate) error
 	// Check decodes and judges a part and changes nothing. plan is handed to Do at once or dropped.
 	Check(st *entry.Stamp, body []byte) (plan any, rej *entry.Rejection, err error)
 	// Readable returns the error with which Check would stop the node at this body, whatever the state is; nil if there is none.
@@ -26,12 +27,7 @@ type Machine interface {
 	// Do carries out a plan: it writes to b and to pending memory, and cannot be rejected. The result is nil unless wanted.
 	// body's and plan's memory may be reused after Publish: what is kept longer is copied.
 	Do(st *entry.Stamp, plan any, b store.Batch, wanted bool) (result any, err error)
-	// Seal is called before the store makes the entry's batch visible: readers must not start until Publish.
-	Seal()
-	// Unseal is called instead of Publish or Load when the store could not do it: readers go on with what they saw before.
-	// The node is about to stop, and it waits for the requests that read.
-	Unseal()
-	// Publish is called once the batch is visible: pending memory becomes what readers see.
+	// Publish is called once the batch is visible, with the gate closed: pending memory becomes what readers see.
 	Publish(st *entry.Stamp)
 }
 
@@ -39,8 +35,8 @@ type Machine interface {
 type Gatekeeper interface {
 	Machine
 	// Admit may reject a command and changes nothing. It is called for every command, so it must cost next to nothing
-	// where it has nothing to say.
-	Admit(c *entry.Command) *entry.Rejection
+	// where it has nothing to say. fromClient reports whether a part is one that clients send (Spec.FromClient).
+	Admit(c *entry.Command, fromClient func(*entry.Part) bool) *entry.Rejection
 }
 
 // Finisher is a Machine that writes once per entry rather than once per command: running counters, or a bounded piece of
@@ -49,6 +45,6 @@ type Finisher interface {
 	Machine
 	// Finish is called after the last Do of every entry, entries without commands included, and before Seal.
 	Finish(st *entry.Stamp, b store.Batch) error
-	// Unfinished tells whether work is left that further entries would carry on, with or without commands.
+	// Unfinished reports whether work is left that further entries would carry on, with or without commands.
 	Unfinished() bool
 }

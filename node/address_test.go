@@ -54,7 +54,7 @@ func TestATokenKeepsClustersApart(t *testing.T) {
 	errs := make(chan error, 2)
 	for name := range peers {
 		go func() {
-			n, err := Start(within(t), Config{Dir: t.TempDir(), MemoryBytes: 64 << 20},
+			n, err := Start(within(t), house(Config{Dir: t.TempDir(), MemoryBytes: 64 << 20}),
 				StartOptions{Name: name, PeerAddr: peers[name], Peers: peers, Token: "token of " + name})
 			if err == nil {
 				n.Stop()
@@ -97,7 +97,7 @@ func TestLooseReconfigLetsAChangeThrough(t *testing.T) {
 	t.Parallel()
 	for loose, want := range map[bool]error{false: ErrUnhealthy, true: nil} {
 		addr := freeAddr(t)
-		n, err := Start(within(t), Config{Dir: t.TempDir(), MemoryBytes: 64 << 20, LooseReconfig: loose, MaxLearners: 2}, StartOptions{Name: "n1", PeerAddr: addr})
+		n, err := Start(within(t), house(Config{Dir: t.TempDir(), MemoryBytes: 64 << 20, LooseReconfig: loose, MaxLearners: 2}), StartOptions{Name: "n1", PeerAddr: addr})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func TestLooseReconfigLetsAChangeThrough(t *testing.T) {
 		if _, err := n.AddMember(within(t), []string{"http://" + second}, false); err != nil {
 			t.Fatal(err)
 		}
-		n2, err := Start(within(t), Config{Dir: t.TempDir(), MemoryBytes: 64 << 20}, StartOptions{Name: "n2", PeerAddr: second, Join: addr, JoinAdded: true})
+		n2, err := Start(within(t), house(Config{Dir: t.TempDir(), MemoryBytes: 64 << 20}), StartOptions{Name: "n2", PeerAddr: second, Join: addr, JoinAdded: true})
 		if err != nil {
 			t.Fatal(err)
 		}

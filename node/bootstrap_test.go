@@ -24,7 +24,7 @@ type newborn struct {
 
 func (b *newborn) config() Config {
 	// Small segments: the disk is memory, and each of them is written in full when it is made.
-	cfg := Config{FS: b.fs, Clock: &clock.Manual{}, Manual: true, Dir: "data", SegmentBytes: 64 << 10, Store: func(dir string) (store.Store, error) {
+	cfg := house(Config{FS: b.fs, Clock: &clock.Manual{}, Manual: true, Dir: "data", SegmentBytes: 64 << 10, Store: func(dir string) (store.Store, error) {
 		mark := filepath.Join(dir, "mark") // the store is gone when its directory is
 		switch _, err := b.fs.ReadFile(mark); {
 		case err == nil:
@@ -41,7 +41,7 @@ func (b *newborn) config() Config {
 			return nil, err
 		}
 		return b.store, nil
-	}}
+	}})
 	cfg.defaults()
 	return cfg
 }

@@ -265,7 +265,7 @@ func TestReadDuringInstall(t *testing.T) {
 	read := make(chan error, 1)
 	far.store = &slowInstall{far.store.(*store.Mem), func() {
 		go func() {
-			r, rev, err := far.KV().Range(&ekv.Range{Key: []byte("k0")}, 1<<20)
+			r, rev, err := far.kv().Range(&ekv.Range{Key: []byte("k0")}, 1<<20)
 			switch {
 			case err != nil || len(r.KVs) == 0:
 				read <- nil

@@ -101,7 +101,7 @@ func (c *cluster) start(name string, opt StartOptions) (*Node, error) {
 	if c.fs[name] == nil {
 		c.fs[name] = disk.NewFaulty(disk.OS())
 	}
-	cfg := Config{FS: c.fs[name], Dir: c.dirs[name], MemoryBytes: 64 << 20, TickInterval: c.tick, HealthyAfter: time.Second}
+	cfg := house(Config{FS: c.fs[name], Dir: c.dirs[name], MemoryBytes: 64 << 20, TickInterval: c.tick, HealthyAfter: time.Second})
 	c.mu.Unlock()
 	n, err := Start(within(c.t), cfg, opt)
 	if err == nil {

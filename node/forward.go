@@ -49,7 +49,7 @@ const forwardWindow = 4 << 20
 func (n *Node) forward(lead uint64) {
 	term := n.rep.Term()
 	for {
-		last := Lane(lastLane)
+		last := n.lanes.last()
 		if n.inflightBytes >= forwardWindow {
 			last = LaneSystem
 		}
@@ -149,15 +149,13 @@ const maxTurnedAway = 1 << 16
 // that this one does not. Loop only.
 func (n *Node) refusable(lane Lane, cmd []byte, mine bool) error {
 	switch {
-	case lane >= laneCount:
-		return fmt.Errorf("lane %d, which this build does not have", lane)
 	case !mine:
 		return errors.New("a command of another term than its frame")
 	}
 	if err := n.arrived.Decode(cmd); err != nil {
 		return err
 	}
-	return n.applier.Applicable(n.arrived.Parts)
+	return n.proposable(lane, n.arrived.Parts)
 }
 
 // complain logs why something that another member sent was not taken, once a second at most: it may send it without end. Loop only.

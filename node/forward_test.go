@@ -147,7 +147,7 @@ func TestForwardedIntoAFullQueue(t *testing.T) {
 	m := newManual(t, 3)
 	leader, follower := m.nodes[0], m.nodes[1]
 	leader.lanes.mu.Lock()
-	leader.lanes.limit[LaneKV] = 1 // holds one command of any size, when it is empty
+	leader.lanes.of[LaneKV].limit = 1 // holds one command of any size, when it is empty
 	leader.lanes.mu.Unlock()
 	a, b := m.propose(follower, "a", ""), m.propose(follower, "b", "")
 	m.until("both have an outcome", func() bool { return a.done && b.done })
@@ -220,7 +220,7 @@ func FuzzForwardFrame(f *testing.F) {
 			if err := to.drainInbox(); err != nil {
 				t.Fatal(err)
 			}
-			for _, p := range to.lanes.take(nil, lastLane, 1<<30, 1<<20) { // not into the log: what is in a command is Apply's to judge
+			for _, p := range to.lanes.take(nil, to.lanes.last(), 1<<30, 1<<20) { // not into the log: what is in a command is Apply's to judge
 				if p.foreign == nil {
 					t.Fatal("a frame made a command of this member's own")
 				}
@@ -280,7 +280,7 @@ func TestLostRefusalIsSentAgain(t *testing.T) {
 	m := newManual(t, 3)
 	leader, follower := m.nodes[0], m.nodes[1]
 	leader.lanes.mu.Lock()
-	leader.lanes.limit[LaneKV] = 1
+	leader.lanes.of[LaneKV].limit = 1
 	leader.lanes.mu.Unlock()
 	lost := 0
 	m.lose = func(p parcel) bool {
@@ -396,7 +396,7 @@ func TestForwardedWhatNobodyCouldApply(t *testing.T) {
 		send(byte(LaneKV), term, parts...)
 		refused(what)
 	}
-	send(byte(laneCount), term, putPart("lane", "v"))
+	send(byte(200), term, putPart("lane", "v"))
 	refused("a lane nobody has")
 	send(255, term, putPart("lane", "v"))
 	refused("another lane nobody has")

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"cmp"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,20 +54,54 @@ var pendingPool = sync.Pool{New: func() any { return &pending{done: make(chan st
 // The doors' lanes share the log by bytes: the one that has been served least goes next, whatever the sizes of their commands.
 // Taking turns by commands was rejected: a command of a bulk load is a thousand times that of a put.
 type lanes struct {
+	specs  []*LaneSpec // by number, nil where no door has one; never changed
 	mu     sync.Mutex
-	q      [laneCount][]*pending
-	head   [laneCount]int
-	bytes  [laneCount]int
-	limit  [laneCount]int
-	served [laneCount]int64 // bytes taken, and for a lane that was empty at least what the others had by then
-	turn   int64            // served of the lane that was last taken from, before that
-	queued atomic.Int64     // commands waiting, for status
+	of     []queue      // by number
+	turn   int64        // served of the lane that was last taken from, before that
+	queued atomic.Int64 // commands waiting, for status
 }
 
-const (
-	laneCount = 3
-	lastLane  = laneCount - 1
-)
+// queue is one lane; guarded by lanes.mu.
+type queue struct {
+	q      []*pending
+	head   int
+	bytes  int
+	limit  int
+	served int64 // bytes taken, and for a lane that was empty at least what the others had by then
+}
+
+// newLanes makes the queues of LaneSystem and of the doors. limit is the bytes of a lane that does not say otherwise.
+func newLanes(doors []LaneSpec, limit int) (*lanes, error) {
+	l := &lanes{specs: []*LaneSpec{{Number: LaneSystem, Name: "system"}}}
+	for i := range doors {
+		d := &doors[i]
+		for int(d.Number) >= len(l.specs) {
+			l.specs = append(l.specs, nil)
+		}
+		if had := l.specs[d.Number]; had != nil {
+			return nil, fmt.Errorf("lane %d is of %s and of %s: give one of them another number", d.Number, had.Name, d.Name)
+		}
+		l.specs[d.Number] = d
+	}
+	l.of = make([]queue, len(l.specs))
+	for i, s := range l.specs {
+		if s != nil {
+			l.of[i].limit = cmp.Or(s.Bytes, limit)
+		}
+	}
+	return l, nil
+}
+
+// spec returns what is known of a lane, nil if this node has none of that number.
+func (l *lanes) spec(number Lane) *LaneSpec {
+	if int(number) >= len(l.specs) {
+		return nil
+	}
+	return l.specs[number]
+}
+
+// last is the lane with the highest number.
+func (l *lanes) last() Lane { return Lane(len(l.of) - 1) }
 
 // overheadBytes is what a queued command costs beyond its parts.
 const overheadBytes = 128
@@ -74,20 +110,20 @@ const overheadBytes = 128
 func (l *lanes) push(p *pending) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.bytes[p.lane] > 0 && l.bytes[p.lane]+p.size > l.limit[p.lane] {
+	to := &l.of[p.lane]
+	if to.bytes > 0 && to.bytes+p.size > to.limit {
 		return false
 	}
-	q, head := l.q[p.lane], l.head[p.lane]
-	if head == len(q) {
-		l.served[p.lane] = max(l.served[p.lane], l.turn) // having been idle is no claim on the log
+	if to.head == len(to.q) {
+		to.served = max(to.served, l.turn) // having been idle is no claim on the log
 	}
-	if len(q) == cap(q) && head > len(q)/2 { // a lane that is never empty must not grow with what went through it
-		n := copy(q, q[head:])
-		clear(q[n:])
-		q, l.head[p.lane] = q[:n], 0
+	if len(to.q) == cap(to.q) && to.head > len(to.q)/2 { // a lane that is never empty must not grow with what went through it
+		n := copy(to.q, to.q[to.head:])
+		clear(to.q[n:])
+		to.q, to.head = to.q[:n], 0
 	}
-	l.q[p.lane] = append(q, p)
-	l.bytes[p.lane] += p.size
+	to.q = append(to.q, p)
+	to.bytes += p.size
 	l.queued.Add(1)
 	return true
 }
@@ -99,19 +135,19 @@ func (l *lanes) unshift(ps []*pending) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for lane := range l.q {
+	for lane := range l.of {
+		to := &l.of[lane]
 		var back []*pending
 		for _, p := range ps {
 			if int(p.lane) == lane {
 				back = append(back, p)
-				l.bytes[lane] += p.size
-				l.served[lane] -= int64(p.size)
+				to.bytes += p.size
+				to.served -= int64(p.size)
 				l.queued.Add(1)
 			}
 		}
 		if len(back) > 0 {
-			l.q[lane] = append(back, l.q[lane][l.head[lane]:]...)
-			l.head[lane] = 0
+			to.q, to.head = append(back, to.q[to.head:]...), 0
 		}
 	}
 }
@@ -129,24 +165,25 @@ func (l *lanes) take(dst []*pending, last Lane, maxBytes, maxCount int) []*pendi
 		if !ok {
 			break
 		}
-		p := l.q[lane][l.head[lane]]
+		from := &l.of[lane]
+		p := from.q[from.head]
 		if bytes > 0 && bytes+p.size > maxBytes {
 			break
 		}
-		l.q[lane][l.head[lane]] = nil
-		l.head[lane]++
+		from.q[from.head] = nil
+		from.head++
 		bytes += p.size
-		l.bytes[lane] -= p.size
+		from.bytes -= p.size
 		l.queued.Add(-1)
 		dst = append(dst, p)
 		if lane != LaneSystem {
-			l.turn = l.served[lane]
-			l.served[lane] += int64(p.size)
+			l.turn = from.served
+			from.served += int64(p.size)
 		}
-		if l.head[lane] == len(l.q[lane]) {
-			l.q[lane], l.head[lane] = l.q[lane][:0], 0
-			if cap(l.q[lane]) > 4096 {
-				l.q[lane] = nil
+		if from.head == len(from.q) {
+			from.q, from.head = from.q[:0], 0
+			if cap(from.q) > 4096 {
+				from.q = nil
 			}
 		}
 	}
@@ -156,22 +193,38 @@ func (l *lanes) take(dst []*pending, last Lane, maxBytes, maxCount int) []*pendi
 // next is the lane to take from, false if those up to last are empty; the caller holds mu.
 func (l *lanes) next(last Lane) (next Lane, ok bool) {
 	for lane := LaneSystem; lane <= last; lane++ {
-		if l.head[lane] == len(l.q[lane]) {
+		if l.of[lane].head == len(l.of[lane].q) {
 			continue
 		}
 		if lane == LaneSystem {
 			return lane, true
 		}
-		if !ok || l.served[lane] < l.served[next] {
+		if !ok || l.of[lane].served < l.of[next].served {
 			next, ok = lane, true
 		}
 	}
 	return next, ok
 }
 
-// usage returns queued bytes per lane.
-func (l *lanes) usage() (b [laneCount]int) {
+// usage returns the bytes queued in each lane.
+func (l *lanes) usage() []LaneUse {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.bytes
+	all := make([]LaneUse, 0, len(l.of))
+	for i, s := range l.specs {
+		if s != nil {
+			all = append(all, LaneUse{Name: s.Name, Bytes: l.of[i].bytes})
+		}
+	}
+	return all
+}
+
+// total returns the bytes queued in all lanes.
+func (l *lanes) total() (bytes int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.of {
+		bytes += l.of[i].bytes
+	}
+	return bytes
 }

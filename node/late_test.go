@@ -52,7 +52,7 @@ func TestAFirstMemberThatComesLate(t *testing.T) {
 		"an address is another": {change(func(ms []em.Member) []em.Member { ms[0].PeerURLs = []string{"http://10.0.0.9:2380"}; return ms }), true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := Config{FS: disk.NewMem(), Dir: "/data", Store: func(string) (store.Store, error) { return store.NewMem(), nil }}
+			cfg := house(Config{FS: disk.NewMem(), Dir: "/data", Store: func(string) (store.Store, error) { return store.NewMem(), nil }})
 			cfg.defaults()
 			ident := &Identity{Format: FormatVersion, Name: "n2", Member: 2, PeerAddr: "10.0.0.2:2380"}
 			opt := &StartOptions{Name: "n2", PeerAddr: ident.PeerAddr, Peers: map[string]string{"n1": "10.0.0.1:2380", "n2": ident.PeerAddr},

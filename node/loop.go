@@ -204,6 +204,11 @@ func (n *Node) apply(cs []replica.Committed) error {
 			return fmt.Errorf("apply %d@%d: %w", c.Index, c.Term, err)
 		}
 		n.appliedIdx = c.Index
+		if level := n.members.Level(); level != n.level {
+			if err := n.levelRaised(level); err != nil {
+				return err
+			}
+		}
 		if c.Term != n.termApplied {
 			n.termApplied = c.Term
 			n.supersede(c.Term)
@@ -282,6 +287,7 @@ func (n *Node) housekeeping() {
 	}
 	if now >= n.promoteAt {
 		n.promoteAt = now + 500*time.Millisecond
+		n.views.expire(now, n.applier.Written())
 		n.promoteLearners()
 		if n.rep.IsLeader() {
 			n.introduce()

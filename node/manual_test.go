@@ -112,7 +112,7 @@ func newManual(t testing.TB, k int) *manual {
 }
 
 func (m *manual) config(id uint64) Config {
-	cfg := Config{FS: m.bad[id], Clock: &m.clock, Net: manualNet{m, id}, Manual: true, Dir: "data",
+	cfg := house(Config{FS: m.bad[id], Clock: &m.clock, Net: manualNet{m, id}, Manual: true, Dir: "data",
 		Store: func(string) (store.Store, error) {
 			s := store.NewMem()
 			if old := m.mem[id]; old != nil {
@@ -120,7 +120,7 @@ func (m *manual) config(id uint64) Config {
 			}
 			m.mem[id] = s
 			return s, nil
-		}}
+		}})
 	cfg.defaults()
 	return cfg
 }
@@ -256,7 +256,7 @@ func putPart(key, value string) entry.Part {
 // read returns a key's value and version as this member has them, version 0 if it is not there.
 func read(t testing.TB, n *Node, key string) (value string, version int64) {
 	t.Helper()
-	r, _, err := n.KV().Range(&ekv.Range{Key: []byte(key)}, 1<<20)
+	r, _, err := n.kv().Range(&ekv.Range{Key: []byte(key)}, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -281,7 +281,7 @@ func TestBootstrapRefusals(t *testing.T) {
 		go func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
-			n, err := Start(ctx, Config{Dir: dir, MemoryBytes: 64 << 20}, StartOptions{Name: name, PeerAddr: addr, Peers: peers})
+			n, err := Start(ctx, house(Config{Dir: dir, MemoryBytes: 64 << 20}), StartOptions{Name: name, PeerAddr: addr, Peers: peers})
 			if err == nil {
 				t.Cleanup(n.Stop) // not at once: the other may still have to ask this one
 			}

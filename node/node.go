@@ -1,6 +1,7 @@
-// Package node wires log, store and machines into one member and gives the small API that workers, the archive and the
-// doors see: Propose, Linearize, Call, the membership calls and the readers of the machines. It decides nothing about the
-// meaning of a command and speaks no client protocol.
+// Package node wires log, store and the machines it is handed into one member and gives the small API that workers, the archive and
+// the doors see: Propose, Linearize, View, Call and the membership calls. It decides nothing about the meaning of a command, speaks no
+// client protocol, and of machines knows only who belongs to the cluster (machine/member) and who may do what (machine/ident); the
+// readers of the others are with whoever made them.
 //
 // One goroutine, the loop, owns raft and applies entries; a second writes the WAL. Doors put commands into bounded queues
 // and sleep until the loop has applied them. In simulation the same loop is driven step by step (Pump, WriteStep).
@@ -26,11 +27,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/internal/task"
 	"github.com/holdfastdb/holdfast/machine"
-	"github.com/holdfastdb/holdfast/machine/etcd2"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
-	"github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/machine/member"
-	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/peer"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
@@ -58,6 +56,16 @@ type Config struct {
 	Manual bool
 	// Tasks runs what works beside the loop; nil: goroutines.
 	Tasks task.Runner
+
+	// Machines apply what is logged, beside the two that every node has (identities and members). They are made for this node alone and
+	// usable once it runs. Their order is that in which they write at the end of an entry and become visible, so it is part of the log's
+	// meaning: all members need the same, for good. A new machine goes to the end.
+	Machines []machine.Machine
+	// Lanes are those of the doors, beside LaneSystem.
+	Lanes []LaneSpec
+	// Scratch names the directories below Dir that others build something in, of which no start needs anything: what a crash has left
+	// there is removed.
+	Scratch []string
 
 	Dir string
 	// WALDir is where the log's segments lie if not in DIR/wal: a disk of their own. It must be given at every start.
@@ -122,14 +130,12 @@ type Node struct {
 	wal     *wal.Log
 	store   store.Store
 	idents  *mident.Machine
-	kv      *kv.Machine
-	etcd2   *etcd2.Machine
-	tree    *tree.Machine
 	members *member.Machine
 	applier *machine.Applier
 
-	lanes lanes
+	lanes *lanes
 	inbox inbox
+	views views
 	wake  chan struct{} // capacity 1
 	dead  chan struct{} // closed when the loop has ended
 	stop  chan struct{} // closed to end the loop
@@ -164,9 +170,7 @@ type Node struct {
 	handed   map[uint64]uint64 // added voters' ids given away without a leader, and to which nonce; guarded by handedMu
 
 	closeNet Transport // the network Start made; closed with the node
-	// etcdSaves holds a token while a file for etcd is made or read.
-	etcdSaves chan struct{}
-	keepURLs  bool // StartOptions.KeepPeerURLs; set before announce runs
+	keepURLs bool      // StartOptions.KeepPeerURLs; set before announce runs
 
 	// Everything below is owned by the loop.
 	rep           *replica.Replica
@@ -189,6 +193,7 @@ type Node struct {
 	soleVoter     bool
 	aloneFrom     uint64 // commit index at the last membership change: who left then may have applied that far
 	termApplied   uint64 // term of the last applied entry
+	level         uint16 // of the cluster, as far as its consequences were seen to
 	appliedIdx    uint64
 	knownCommit   uint64 // when it was opened, with Config.stopped
 	lastTick      time.Duration
@@ -241,7 +246,7 @@ func Open(cfg Config) (n *Node, err error) {
 		return nil, fmt.Errorf("open %s: not initialised", cfg.Dir)
 	}
 	n = &Node{cfg: cfg, id: ident.Member, ident: *ident, log: cfg.Logger, clock: cfg.Clock, fs: cfg.FS, net: cfg.Net, tasks: cfg.Tasks,
-		steps: cfg.Steps, wake: make(chan struct{}, 1), etcdSaves: make(chan struct{}, 1), dead: make(chan struct{}), stop: make(chan struct{}),
+		steps: cfg.Steps, wake: make(chan struct{}, 1), dead: make(chan struct{}), stop: make(chan struct{}),
 		nextSeq: 1, inflight: map[uint64]*pending{}, accepted: map[uint64]uint64{}, turnedAway: map[commandID]struct{}{}, snapshots: map[uint64]uint64{}, peered: map[uint64]struct{}{}, sent: map[uint64]sample{}, latency: map[uint64]*Latency{}}
 	var o [8]byte
 	if _, err := rand.Read(o[:]); err != nil {
@@ -252,9 +257,9 @@ func Open(cfg Config) (n *Node, err error) {
 	n.calls.init()
 	n.inbox.limits = defaultInboxLimits
 	n.registerMembership()
-	n.lanes.limit[LaneSystem] = int(cfg.shares.Lane)
-	n.lanes.limit[LaneKV] = int(cfg.shares.Lane)
-	n.lanes.limit[LaneTlog] = max(int(cfg.shares.Lane)/2, 4<<20) // one command per log and member waits here, the rest at the door
+	if n.lanes, err = newLanes(cfg.Lanes, int(cfg.shares.Lane)); err != nil {
+		return nil, err
+	}
 	if n.lock, err = cfg.FS.Lock(filepath.Join(cfg.Dir, "LOCK")); err != nil {
 		return nil, fmt.Errorf("open %s: in use by another process: %w", cfg.Dir, err)
 	}
@@ -268,11 +273,10 @@ func Open(cfg Config) (n *Node, err error) {
 		return nil, err
 	}
 	if !cfg.Manual {
-		if err := cfg.FS.RemoveAll(etcdSaveDir(cfg.Dir)); err != nil {
-			return nil, fmt.Errorf("open %s: remove what was written for etcd: %w", cfg.Dir, err)
-		}
-		if err := cfg.FS.RemoveAll(stoppedDir(cfg.Dir)); err != nil {
-			return nil, fmt.Errorf("open %s: remove what an unfinished snapshot save left: %w", cfg.Dir, err)
+		for _, name := range append([]string{stoppedName}, cfg.Scratch...) {
+			if err := cfg.FS.RemoveAll(filepath.Join(cfg.Dir, name)); err != nil {
+				return nil, fmt.Errorf("open %s: remove what a crash left in %s: %w", cfg.Dir, name, err)
+			}
 		}
 	}
 	if n.wal, err = wal.Open(cfg.FS, cfg.walDir(), wal.Options{Manual: cfg.Manual, SegmentBytes: cfg.SegmentBytes}); err != nil {
@@ -327,7 +331,7 @@ func (cfg *Config) defaults() {
 		cfg.Tasks = task.Goroutines{}
 	}
 	if cfg.MemoryBytes == 0 {
-		cfg.MemoryBytes = 256 << 20
+		cfg.MemoryBytes = budget.Default
 	}
 	cfg.shares = budget.Of(cfg.MemoryBytes)
 	if cfg.LogTailBytes == 0 {
@@ -380,18 +384,14 @@ func (n *Node) openMachines() error {
 			return fmt.Errorf("finish the install of snapshot %d: %w", mark.Index, err)
 		}
 	}
-	share := n.cfg.shares
-	n.kv = kv.New(kv.Options{
-		CacheBytes:  int(share.Keys),
-		FilterBytes: int(share.Filter),
-		RecentBytes: int(share.Recent),
-	})
-	n.members = member.New()
-	n.etcd2 = etcd2.New(etcd2.Options{CacheBytes: int(share.Nodes2), RecentBytes: int(share.Recent2)})
-	n.tree = tree.New()
-	n.idents = mident.New()
-	n.applier = machine.NewApplier(n.store, n.idents, n.kv, n.members, n.etcd2, n.tree)
-	return n.applier.Load()
+	n.members, n.idents = member.New(), mident.New()
+	// Neither of the two writes at the end of an entry, so it is no matter to the state hash that they come first.
+	n.applier = machine.NewApplier(n.store, append([]machine.Machine{n.idents, n.members}, n.cfg.Machines...)...)
+	if err := n.applier.Load(); err != nil {
+		return err
+	}
+	n.level = n.members.Level()
+	return n.cfg.follows(n.level)
 }
 
 // logHolds reports whether the log goes through p or begins after it. A longer log may lack it too: a deposed leader wrote
@@ -454,6 +454,7 @@ func (n *Node) Stop() {
 }
 
 func (n *Node) closeFiles() {
+	n.views.close()
 	if n.store != nil {
 		if err := n.store.Close(); err != nil && !errors.Is(err, store.ErrReplaced) {
 			n.log.Warn("close store", "err", err)
@@ -522,16 +523,7 @@ func (n *Node) Tasks() task.Runner { return n.tasks }
 // Mono is this member's monotonic clock.
 func (n *Node) Mono() time.Duration { return n.clock.Mono() }
 
-// KV gives the readers of the kv machine. Read after Linearize, or accept any age.
-func (n *Node) KV() *kv.Machine { return n.kv }
-
-// Etcd2 gives the readers of the machine behind etcd's v2 keys API, on the same terms as KV.
-func (n *Node) Etcd2() *etcd2.Machine { return n.etcd2 }
-
-// Tree gives the readers of the machine behind transparency logs, on the same terms as KV.
-func (n *Node) Tree() *tree.Machine { return n.tree }
-
-// Ident gives the readers of the identity machine: who may do what.
+// Ident gives the readers of the identity machine: who may do what. Read after Linearize, or accept any age.
 func (n *Node) Ident() *mident.Machine { return n.idents }
 
 // Tick is the cluster tick in milliseconds as this member would stamp it now: it advances by the local monotonic clock

@@ -28,7 +28,7 @@ func within(t testing.TB) context.Context {
 // startAlone starts a cluster of one in dir and waits until it is ready.
 func startAlone(t testing.TB, dir string, with func(*Config)) *Node {
 	t.Helper()
-	cfg := Config{Dir: dir, MemoryBytes: 64 << 20}
+	cfg := house(Config{Dir: dir, MemoryBytes: 64 << 20})
 	if with != nil {
 		with(&cfg)
 	}
@@ -164,19 +164,19 @@ func TestOpenRefusals(t *testing.T) {
 	t.Parallel()
 	used := t.TempDir()
 	n := startAlone(t, used, nil)
-	if _, err := Open(Config{Dir: used}); err == nil || !strings.Contains(err.Error(), "in use by another process") {
+	if _, err := Open(house(Config{Dir: used})); err == nil || !strings.Contains(err.Error(), "in use by another process") {
 		t.Errorf("in use: %v", err)
 	}
 	n.Stop()
 
-	if _, err := Open(Config{Dir: t.TempDir()}); !errors.Is(err, ErrNoIdentity) {
+	if _, err := Open(house(Config{Dir: t.TempDir()})); !errors.Is(err, ErrNoIdentity) {
 		t.Errorf("empty: %v", err)
 	}
 	foreign := t.TempDir()
 	if err := os.Mkdir(filepath.Join(foreign, "member"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Start(within(t), Config{Dir: foreign}, StartOptions{Name: "n1"}); err == nil || !strings.Contains(err.Error(), "not a Holdfast data directory") {
+	if _, err := Start(within(t), house(Config{Dir: foreign}), StartOptions{Name: "n1"}); err == nil || !strings.Contains(err.Error(), "not a Holdfast data directory") {
 		t.Errorf("somebody else's directory: %v", err)
 	}
 	if _, err := os.Stat(identityFile(foreign)); !errors.Is(err, fs.ErrNotExist) {
@@ -193,7 +193,7 @@ func TestOpenRefusals(t *testing.T) {
 		if err := os.WriteFile(identityFile(used), []byte(c.text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Start(within(t), Config{Dir: used}, StartOptions{Name: "n1"}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Start(within(t), house(Config{Dir: used}), StartOptions{Name: "n1"}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -203,7 +203,7 @@ func TestOpenRefusals(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(used, "wal")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Start(within(t), Config{Dir: used}, StartOptions{Name: "n1"}); err == nil || !strings.Contains(err.Error(), "memory of its votes") {
+	if _, err := Start(within(t), house(Config{Dir: used}), StartOptions{Name: "n1"}); err == nil || !strings.Contains(err.Error(), "memory of its votes") {
 		t.Errorf("a log that is gone: %v", err)
 	}
 }

@@ -32,15 +32,6 @@ var (
 	ErrInapplicable = errors.New("command cannot be applied")
 )
 
-// Lane is the queue a proposal waits in. The log is shared fairly between lanes by bytes; LaneSystem goes first.
-type Lane uint8
-
-const (
-	LaneSystem Lane = iota // leases, membership, compaction, deletes: small, never starved
-	LaneKV                 // of the kv door: writes
-	LaneTlog               // of the tlog door: entries of transparency logs
-)
-
 // Propose logs one command (at most one part per machine), waits until it is applied here and returns its result. It
 // works on every member: a follower forwards to the leader and answers from its own Apply, so a caller that reads here
 // afterwards sees its write. A superseded command is proposed again until ctx ends. The parts' memory belongs to the node
@@ -66,8 +57,8 @@ func (n *Node) propose(ctx context.Context, lane Lane, inTerm uint64, ch *change
 	if size > entry.MaxCommandBytes {
 		return nil, ErrTooLarge
 	}
-	if err := n.applier.Applicable(parts); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInapplicable, err)
+	if err := n.proposable(lane, parts); err != nil {
+		return nil, err
 	}
 	p := pendingPool.Get().(*pending)
 	p.lane, p.parts, p.size, p.inTerm, p.change = lane, parts, size, inTerm, ch
@@ -145,8 +136,8 @@ func (n *Node) complete(p *pending, res *entry.Result, err error) {
 // ProposeAsync is Propose for a driver without goroutines: done is called on the loop with the outcome, ErrUnknown never
 // (the caller decides how long it waits).
 func (n *Node) ProposeAsync(lane Lane, inTerm uint64, parts []entry.Part, done func(*entry.Result, error)) error {
-	if err := n.applier.Applicable(parts); err != nil {
-		return fmt.Errorf("%w: %w", ErrInapplicable, err)
+	if err := n.proposable(lane, parts); err != nil {
+		return err
 	}
 	p := &pending{lane: lane, parts: parts, inTerm: inTerm, call: done, size: overheadBytes}
 	for i := range parts {
@@ -207,21 +198,14 @@ func (n *Node) mayPack() bool {
 	return now >= end
 }
 
-func (n *Node) lanesFull() bool {
-	u := n.lanes.usage()
-	total := 0
-	for _, b := range u {
-		total += b
-	}
-	return total >= 64<<10
-}
+func (n *Node) lanesFull() bool { return n.lanes.total() >= 64<<10 }
 
 // pack cuts one raft entry from the queues and proposes it. The leader's stamp is written here, once per entry.
 func (n *Node) pack() error {
 	if !n.mayPack() {
 		return nil
 	}
-	n.batch = n.lanes.take(n.batch[:0], lastLane, packBytes, packCount)
+	n.batch = n.lanes.take(n.batch[:0], n.lanes.last(), packBytes, packCount)
 	if len(n.batch) == 0 {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 func leftBehind(t *testing.T) Config {
 	t.Helper()
 	at := t.TempDir()
-	cfg := Config{Dir: filepath.Join(at, "data"), WALDir: filepath.Join(at, "log"), MemoryBytes: 64 << 20}
+	cfg := house(Config{Dir: filepath.Join(at, "data"), WALDir: filepath.Join(at, "log"), MemoryBytes: 64 << 20})
 	n := startAlone(t, cfg.Dir, func(c *Config) { c.WALDir = cfg.WALDir })
 	mustPropose(t, n, "k", "1")
 	if err := n.store.Flush(); err != nil {

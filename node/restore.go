@@ -2,69 +2,56 @@ package node
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 
 	em "github.com/holdfastdb/holdfast/entry/member"
-	"github.com/holdfastdb/holdfast/machine/etcd2"
-	mident "github.com/holdfastdb/holdfast/machine/ident"
-	"github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/machine/member"
-	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
-	"github.com/holdfastdb/holdfast/wal"
 )
 
-// revisionBump is added to the kv revision and to the index of the v2 tree by a restore, and everything before is gone from
-// their histories: a client that cached or watched the old cluster must notice instead of going on with revisions that mean
-// something else now (DECISIONS A7).
-const revisionBump = 1_000_000_000
-
 // Restore builds a new one-member cluster in cfg.Dir, which must be empty, from a snapshot. Cluster and member id are
-// new: the restored data is a fork and must never be taken for the original. Leases start with their full TTL, because
-// every new leader gives them that. Transparency logs are held until they are resumed.
-func Restore(cfg Config, name, peerAddr string, r io.Reader) (*SnapshotInfo, error) {
-	cfg.defaults()
-	if was, err := ReadIdentity(cfg.FS, cfg.Dir); !errors.Is(err, ErrNoIdentity) {
-		if err == nil {
-			err = was.unfinished(cfg.Dir)
+// new: the restored data is a fork and must never be taken for the original. What that means for a row is its machine's to say
+// (machine.Spec.Restore), so cfg.Machines must have all that the snapshot has rows of. Leases start with their full TTL, because
+// every new leader gives them that.
+func Restore(cfg Config, name, peerAddr string, r io.Reader) (info *SnapshotInfo, err error) {
+	err = Make(cfg, Making{Name: name, PeerAddr: peerAddr, What: "the restore of a snapshot"}, func(st store.Store, self *em.Member) (index, term uint64, err error) {
+		in, err := st.Incoming()
+		if err != nil {
+			return 0, 0, err
 		}
-		if err == nil {
-			err = errors.New("it holds data already; restore into an empty directory")
+		if info, err = restoreRows(&cfg, in, self, r); err == nil {
+			err = in.Finish(info.Index)
 		}
+		if err != nil {
+			in.Abort()
+			return 0, 0, err
+		}
+		return info.Index, info.Term, st.Install(in)
+	})
+	if err != nil {
 		return nil, fmt.Errorf("restore into %s: %w", cfg.Dir, err)
 	}
-	if err := cfg.refuseStrayLog(); err != nil {
-		return nil, err
-	}
-	ident, err := newIdentityIn(cfg.FS, cfg.Dir, name, peerAddr, "the restore of a snapshot", false)
-	if err != nil {
-		return nil, err
-	}
-	self := em.Member{ID: ident.Member, Name: name, Nonce: ident.Nonce}
-	if peerAddr != "" {
-		self.PeerURLs = []string{"http://" + peerAddr}
-	}
-	st, err := cfg.openStore(nil)
-	if err != nil {
-		return nil, err
-	}
-	defer st.Close()
-	in, err := st.Incoming()
-	if err != nil {
-		return nil, err
-	}
+	return info, nil
+}
+
+// restoreRows writes the rows of a snapshot as those of a cluster whose only member is self.
+func restoreRows(cfg *Config, in store.Incoming, self *em.Member, r io.Reader) (*SnapshotInfo, error) {
 	// The snapshot's keys come in order; the rows that say who belongs to the cluster are exchanged on the way.
-	selfKey, selfRow := member.Row(&self)
-	wrote := false
+	selfKey, selfRow := member.Row(self)
+	specs, wrote := cfg.specs(), false
 	info, err := ReadSnapshot(r, nil, func(k, v []byte) error {
 		switch {
-		case bytes.Equal(k, store.AppliedKey), bytes.Equal(k, installKey), !mident.Restored(k):
+		case bytes.Equal(k, store.AppliedKey), bytes.Equal(k, installKey):
 			return nil
 		case bytes.Equal(k, confKey):
 			return in.Set(k, replica.Conf{Voters: []uint64{self.ID}}.Encode())
+		case member.IsLevel(k): // rows of that level may follow
+			if err := cfg.followable(v); err != nil {
+				return err
+			}
+			return in.Set(k, v)
 		}
 		if !wrote && bytes.Compare(k, selfKey) > 0 || k[0] == selfKey[0] {
 			if !wrote {
@@ -77,14 +64,7 @@ func Restore(cfg Config, name, peerAddr string, r io.Reader) (*SnapshotInfo, err
 				return nil
 			}
 		}
-		v, err := kv.RestoreRow(k, v, revisionBump)
-		if err == nil {
-			v, err = tree.RestoreRow(k, v)
-		}
-		if err != nil {
-			return err
-		}
-		v, keep, err := etcd2.RestoreRow(k, v, revisionBump)
+		v, keep, err := specs.Restore(k, v)
 		if err != nil || !keep {
 			return err
 		}
@@ -93,25 +73,5 @@ func Restore(cfg Config, name, peerAddr string, r io.Reader) (*SnapshotInfo, err
 	if err == nil && !wrote {
 		err = in.Set(selfKey, selfRow)
 	}
-	if err == nil {
-		err = in.Finish(info.Index)
-	}
-	if err != nil {
-		in.Abort()
-		return nil, fmt.Errorf("restore into %s: %w", cfg.Dir, err)
-	}
-	if err := st.Install(in); err != nil {
-		return nil, fmt.Errorf("restore into %s: %w", cfg.Dir, err)
-	}
-	w, err := wal.Open(cfg.FS, cfg.walDir(), wal.Options{Manual: true})
-	if err != nil {
-		return nil, err
-	}
-	defer w.Close()
-	if err := w.Reset(info.Index, info.Term, wal.HardState{Term: info.Term, Commit: info.Index}); err != nil {
-		return nil, err
-	}
-	// The commit point of the restore: before it the directory belongs to no cluster.
-	ident.Cluster, ident.Making = randomID(), ""
-	return info, ident.write(cfg.FS, cfg.Dir)
+	return info, err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/holdfastdb/holdfast/internal/wire"
+	"github.com/holdfastdb/holdfast/machine/member"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
 )
@@ -194,12 +195,41 @@ func ReadSnapshot(r io.Reader, head func(*SnapshotInfo) error, fn func(key, valu
 // SaveSnapshot streams a snapshot of this member's state at some applied index after the call began. It does not stop
 // writes. Errors: ErrStopped, ctx's, or w's.
 func (n *Node) SaveSnapshot(ctx context.Context, w io.Writer) error {
-	v, info, err := n.viewNow(ctx)
+	v, info, err := n.SnapshotView(ctx)
 	if err != nil {
 		return err
 	}
 	defer v.Close()
 	return writeSnapshot(&ctxWriter{ctx, w}, v, info)
+}
+
+// SnapshotView takes a View between two entries, with what heads a snapshot of it. It is not bounded in age: whoever takes it writes it
+// down without delay. Errors: ErrStopped, or ctx's.
+func (n *Node) SnapshotView(ctx context.Context) (store.View, *SnapshotInfo, error) {
+	type got struct {
+		v    store.View
+		info SnapshotInfo
+	}
+	c := make(chan got, 1)
+	n.later(func() error {
+		c <- got{n.store.NewView(), SnapshotInfo{Cluster: n.ident.Cluster, Index: n.appliedIdx, Term: n.termApplied, Conf: n.rep.Conf()}}
+		return nil
+	})
+	select {
+	case g := <-c:
+		return g.v, &g.info, nil
+	case <-n.dead:
+		return nil, nil, ErrStopped
+	case <-ctx.Done():
+		go func() { // the loop has the request already
+			select {
+			case g := <-c:
+				g.v.Close()
+			case <-n.dead:
+			}
+		}()
+		return nil, nil, ctx.Err()
+	}
 }
 
 type ctxWriter struct {
@@ -290,7 +320,7 @@ func (n *Node) HandleStream(from uint64, r io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("receive snapshot: %w", err)
 	}
-	marked := false
+	marked, specs := false, n.applier.Specs()
 	mark := func() error {
 		marked = true
 		return in.Set(installKey, installMark(point))
@@ -298,6 +328,14 @@ func (n *Node) HandleStream(from uint64, r io.Reader) error {
 	info, err := ReadSnapshot(n.guardStream(r, term), n.ours, func(k, v []byte) error {
 		if string(k) == string(store.AppliedKey) {
 			return nil // Finish writes it
+		}
+		if err := specs.Known(k); err != nil {
+			return err
+		}
+		if member.IsLevel(k) {
+			if err := n.cfg.followable(v); err != nil {
+				return err
+			}
 		}
 		if !marked && string(k) >= string(installKey) {
 			if err := mark(); err != nil {
@@ -396,6 +434,7 @@ func (n *Node) installSnapshot(w *replica.Write) error {
 	n.appliedIdx = w.Snapshot.Index
 	n.termApplied = w.Snapshot.Term
 	n.soleVoter = isSole(w.Snapshot.Conf, n.id)
+	n.level = n.members.Level()
 	n.syncPeers()
 	n.replaced.Add(1)
 	n.publish(true) // the configuration has changed, and perhaps nothing else that would be noticed

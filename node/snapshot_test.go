@@ -14,6 +14,7 @@ import (
 	"github.com/holdfastdb/holdfast/entry"
 	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
 	"github.com/holdfastdb/holdfast/internal/golden"
+	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/machine/etcd2"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
@@ -201,17 +202,17 @@ func TestWhatAnInterruptedRestoreLeftIsRefused(t *testing.T) {
 	}
 	dir := t.TempDir()
 	half := bytes.NewReader(snapshot.Bytes()[:snapshot.Len()/2])
-	if _, err := Restore(Config{Dir: dir}, "r1", "", half); !errors.Is(err, ErrBadSnapshot) {
+	if _, err := Restore(house(Config{Dir: dir}), "r1", "", half); !errors.Is(err, ErrBadSnapshot) {
 		t.Fatalf("half a snapshot: %v", err)
 	}
 	const want = "that did not end: remove the directory and begin that again"
-	if r, err := Start(within(t), Config{Dir: dir, MemoryBytes: 64 << 20}, StartOptions{Name: "r1"}); err == nil {
+	if r, err := Start(within(t), house(Config{Dir: dir, MemoryBytes: 64 << 20}), StartOptions{Name: "r1"}); err == nil {
 		t.Error("an empty cluster begins in what a restore left")
 		r.Stop()
 	} else if !strings.Contains(err.Error(), want) {
 		t.Error(err)
 	}
-	if _, err := Restore(Config{Dir: dir}, "r1", "", bytes.NewReader(snapshot.Bytes())); err == nil || !strings.Contains(err.Error(), want) {
+	if _, err := Restore(house(Config{Dir: dir}), "r1", "", bytes.NewReader(snapshot.Bytes())); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("restored over what a restore left: %v", err)
 	}
 }
@@ -225,8 +226,8 @@ func TestRestore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before, _ := n.KV().Revision()
-	indexBefore := n.Etcd2().Index()
+	before, _ := n.kv().Revision()
+	indexBefore := n.etcd2().Index()
 	var snapshot bytes.Buffer
 	if err := n.SaveSnapshot(t.Context(), &snapshot); err != nil {
 		t.Fatal(err)
@@ -234,40 +235,40 @@ func TestRestore(t *testing.T) {
 	dir := t.TempDir()
 	damaged := bytes.Clone(snapshot.Bytes())
 	damaged[len(damaged)-1] ^= 1
-	if _, err := Restore(Config{Dir: dir}, "r1", "", bytes.NewReader(damaged)); !errors.Is(err, ErrBadSnapshot) {
+	if _, err := Restore(house(Config{Dir: dir}), "r1", "", bytes.NewReader(damaged)); !errors.Is(err, ErrBadSnapshot) {
 		t.Fatalf("a damaged snapshot: %v", err)
 	}
 	dir = t.TempDir()
-	if _, err := Restore(Config{Dir: dir}, "r1", "", bytes.NewReader(snapshot.Bytes())); err != nil {
+	if _, err := Restore(house(Config{Dir: dir}), "r1", "", bytes.NewReader(snapshot.Bytes())); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Restore(Config{Dir: dir}, "r1", "", bytes.NewReader(snapshot.Bytes())); err == nil {
+	if _, err := Restore(house(Config{Dir: dir}), "r1", "", bytes.NewReader(snapshot.Bytes())); err == nil {
 		t.Error("restored over data")
 	}
 	r := startAlone(t, dir, nil)
 	if v, version := read(t, r, "k"); v != "9" || version != 10 {
 		t.Errorf("k = %q, version %d", v, version)
 	}
-	if rev, compacted := r.KV().Revision(); rev < before+revisionBump || compacted < before {
+	if rev, compacted := r.kv().Revision(); rev < before+machine.RevisionBump || compacted < before {
 		t.Errorf("revision %d, compacted %d; the old cluster was at %d", rev, compacted, before)
 	}
 	// Whoever waited in the v2 tree of the old cluster hears that his index is no more, also if it is one the snapshot has not
 	// reached; whoever begins now waits for the next change.
-	if index := r.Etcd2().Index(); index != indexBefore+revisionBump {
+	if index := r.etcd2().Index(); index != indexBefore+machine.RevisionBump {
 		t.Errorf("v2 index %d; the old cluster was at %d", index, indexBefore)
 	}
 	any := func(*etcd2.Event) bool { return true }
 	for _, since := range []uint64{indexBefore, indexBefore + 1, indexBefore + 1000} {
 		var gone *e2.Refusal
-		if e, _, err := r.Etcd2().Scan(since, any); !errors.As(err, &gone) || gone.Code != e2.IndexCleared {
+		if e, _, err := r.etcd2().Scan(since, any); !errors.As(err, &gone) || gone.Code != e2.IndexCleared {
 			t.Errorf("v2 events from %d: %v, %v", since, e, err)
 		}
 	}
-	if e, _, err := r.Etcd2().Scan(r.Etcd2().Index()+1, any); e != nil || err != nil {
+	if e, _, err := r.etcd2().Scan(r.etcd2().Index()+1, any); e != nil || err != nil {
 		t.Errorf("v2 events from the next on: %v, %v", e, err)
 	}
 	var look etcd2.Lookup
-	if node, _, ok, err := r.Etcd2().Key(&look, []byte("/k"), r.Tick); !ok || err != nil || string(node.Value) != "9" {
+	if node, _, ok, err := r.etcd2().Key(&look, []byte("/k"), r.Tick); !ok || err != nil || string(node.Value) != "9" {
 		t.Errorf("v2 key: %+v, %v, %v", node, ok, err)
 	}
 	oldCluster, oldID := n.IDs()

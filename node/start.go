@@ -17,9 +17,7 @@ import (
 	"time"
 
 	em "github.com/holdfastdb/holdfast/entry/member"
-	"github.com/holdfastdb/holdfast/machine/member"
 	"github.com/holdfastdb/holdfast/peer"
-	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/wal"
 )
 
@@ -194,13 +192,7 @@ func initialise(cfg *Config, ident *Identity, cluster uint64, members []em.Membe
 	}
 	if len(members) > 0 {
 		b := st.NewBatch()
-		member.Bootstrap(b, members)
-		var conf replica.Conf
-		for _, m := range members {
-			conf.Voters = append(conf.Voters, m.ID)
-		}
-		slices.Sort(conf.Voters)
-		b.Set(confKey, conf.Encode())
+		FirstRows(b, members...)
 		if err = st.Commit(b, 1); err == nil {
 			err = st.Flush()
 		}
@@ -228,6 +220,7 @@ type question struct {
 	PeerAddr string `json:"peer_addr"`
 	Nonce    uint64 `json:"nonce,string"`
 	Added    bool   `json:"added,omitempty"` // StartOptions.JoinAdded
+	Level    uint16 `json:"level,omitempty"` // the highest that the asker knows; a build before levels does not say
 }
 
 // askedAt is the address that a question gives as its asker's own.
@@ -405,7 +398,7 @@ func join(ctx context.Context, cfg *Config, net Transport, ident *Identity, opt 
 	deadline := cfg.Clock.Mono() + time.Minute
 	for {
 		a, err := askAny[joinAnswer](ctx, net, opt.Join, &question{Kind: "join", Name: opt.Name, PeerAddr: ident.PeerAddr, Nonce: ident.Nonce,
-			Added: opt.JoinAdded})
+			Added: opt.JoinAdded, Level: cfg.knownLevel()})
 		if err == nil {
 			ident.Member, ident.Peers = a.Member, a.Peers
 			return initialise(cfg, ident, a.Cluster, nil)
@@ -436,6 +429,9 @@ var errNotReady = errors.New("this member is starting; ask again")
 func (n *Node) handleJoin(ctx context.Context, req []byte) ([]byte, error) {
 	var q question
 	if err := json.Unmarshal(req, &q); err != nil {
+		return nil, err
+	}
+	if err := n.refuseLower(&q); err != nil {
 		return nil, err
 	}
 	var me *em.Member
@@ -472,7 +468,18 @@ func (n *Node) handleJoin(ctx context.Context, req []byte) ([]byte, error) {
 		}
 		me = &m
 	}
+	if err := n.refuseLower(&q); err != nil { // the level may have gone up meanwhile
+		return nil, err
+	}
 	return n.answerJoin(me.ID)
+}
+
+// refuseLower refuses a build that could not apply what this cluster logs.
+func (n *Node) refuseLower(q *question) error {
+	if at := n.members.Level(); q.Level < at {
+		return fmt.Errorf("the cluster is at level %d and the build that asks knows levels up to %d: start it with the build of the other members, or a later one", at, q.Level)
+	}
+	return nil
 }
 
 // awaited is the voter that was added for the asker but has not started: without its vote there may be no majority, so no
@@ -542,7 +549,7 @@ func (n *Node) HandleAsk(b []byte) ([]byte, error) {
 		defer cancel()
 		answer, err := n.Call(ctx, "member.join", b)
 		if err != nil && n.pub.Load().leader == 0 {
-			if m := n.awaited(&q); m != nil && n.hand(m.ID, q.Nonce) {
+			if m := n.awaited(&q); m != nil && n.refuseLower(&q) == nil && n.hand(m.ID, q.Nonce) {
 				return n.answerJoin(m.ID)
 			}
 		}

@@ -71,7 +71,7 @@ func (n *Node) Peers() []Peer {
 	return out
 }
 
-// Removed tells whether an id was that of a member once and is no more, as far as this member has heard.
+// Removed reports whether id belonged to a member that was removed, as far as this member has heard.
 func (n *Node) Removed(id uint64) bool { return n.members.Removed(id) }
 
 // Leadership returns the term in which this member leads and has applied an entry of that term (0 = it does not), and a
@@ -87,8 +87,8 @@ func (n *Node) LeaderChanged() <-chan struct{} { return n.pubChange.wait() }
 // Counters are for metrics.
 type Counters struct {
 	Refused, Superseded, SnapshotsInstalled int64
-	FramesLost                              int64 // from other members: there was no room while the loop was busy
-	QueuedBytes                             [laneCount]int
+	FramesLost                              int64     // from other members: there was no room while the loop was busy
+	Queued                                  []LaneUse // before the log, by lane
 	Store                                   store.Metrics
 	WAL                                     wal.Stats
 	HashIndex, Hash                         uint64
@@ -101,5 +101,5 @@ func (n *Node) Counters() Counters {
 	lost := n.inbox.lost
 	n.inbox.mu.Unlock()
 	return Counters{FramesLost: lost, Refused: n.refused.Load(), Superseded: n.superseded.Load(), SnapshotsInstalled: n.replaced.Load(), Installing: n.installing.Load(),
-		QueuedBytes: n.lanes.usage(), Store: n.store.Metrics(), WAL: n.wal.Stats()}
+		Queued: n.lanes.usage(), Store: n.store.Metrics(), WAL: n.wal.Stats()}
 }

@@ -24,8 +24,10 @@ type Stopped struct {
 	Removed bool
 }
 
-// stoppedDir is where SaveStopped works. It is removed at the end, and at start after a crash.
-func stoppedDir(dir string) string { return filepath.Join(dir, "snapshot-save") }
+// stoppedName is where SaveStopped works, below the data directory. It is removed at the end, and at start after a crash.
+const stoppedName = "snapshot-save"
+
+func stoppedDir(dir string) string { return filepath.Join(dir, stoppedName) }
 
 // SaveStopped writes a snapshot of the member in cfg.Dir, which must not run, as if all that its log holds had been committed. For a
 // cluster that has lost its majority for good: an entry that was acknowledged to a client is in the log of a majority, and of a member

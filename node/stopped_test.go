@@ -110,7 +110,7 @@ func TestStoppedMemberIsSavedWithItsWholeLog(t *testing.T) {
 			if len(after) != len(before) {
 				t.Errorf("there were %d files and are %d", len(before), len(after))
 			}
-			again := Config{Dir: filepath.Join(t.TempDir(), "again")}
+			again := house(Config{Dir: filepath.Join(t.TempDir(), "again")})
 			if _, err := Restore(again, "n1", "", bytes.NewReader(file.Bytes())); err != nil {
 				t.Fatal(err)
 			}

@@ -63,7 +63,7 @@ func TestStreamsThatDoNotEnd(t *testing.T) {
 		var rows []byte
 		for range 100 {
 			key++
-			rows = append(append(rows, 9), 'z')
+			rows = append(append(rows, 9), 'k')
 			rows = binary.BigEndian.AppendUint64(rows, key)
 			rows = append(append(rows, 100), strings.Repeat("v", 100)...)
 		}

@@ -166,7 +166,7 @@ func printEntry(w io.Writer, e *wal.Entry, indent string) {
 			fmt.Fprintf(w, "%s  %d.%d: %v\n", indent, e.Index, n, err)
 			continue
 		}
-		fmt.Fprintf(w, "%s  %s\n", indent, entry.Describe(entry.Position{Index: e.Index, N: n}, &cmd, describePart))
+		fmt.Fprintf(w, "%s  %s\n", indent, entry.Describe(entry.Position{Index: e.Index, N: n}, &cmd, specs.DescribePart))
 	}
 }
 
@@ -180,44 +180,6 @@ func changeVerb(k replica.ChangeKind) string {
 		return "leaves"
 	}
 	return "changes"
-}
-
-func describePart(p entry.Part) string {
-	switch p.Machine {
-	case entry.MachineKV:
-		return ekv.Describe(p.Body)
-	case entry.MachineEtcd2:
-		return e2.Describe(p.Body)
-	case entry.MachineTree:
-		return et.Describe(p.Body)
-	case entry.MachineIdent:
-		return ei.Describe(p.Body)
-	case entry.MachineMember:
-		return describeMember(p.Body)
-	}
-	return fmt.Sprintf("machine %c: %d bytes", p.Machine, len(p.Body))
-}
-
-func describeMember(body []byte) string {
-	p, err := member.DecodePart(body)
-	if err != nil {
-		return "member: " + err.Error()
-	}
-	switch {
-	case p.Add != nil:
-		return fmt.Sprintf("member.add %x name=%s peer=%s", p.Add.Member.ID, dash(p.Add.Member.Name), hosts(p.Add.Member.PeerURLs))
-	case p.Remove != nil:
-		return fmt.Sprintf("member.remove %x", p.Remove.ID)
-	case p.Promote != nil:
-		return fmt.Sprintf("member.promote %x", p.Promote.ID)
-	case p.Publish != nil:
-		return fmt.Sprintf("member.publish %x name=%s client=%s", p.Publish.ID, p.Publish.Name, hosts(p.Publish.ClientURLs))
-	case p.Claim != nil:
-		return fmt.Sprintf("member.claim %x name=%s", p.Claim.ID, p.Claim.Name)
-	case p.SetPeers != nil:
-		return fmt.Sprintf("member.set-peers %x peer=%s", p.SetPeers.ID, hosts(p.SetPeers.PeerURLs))
-	}
-	return "member: nothing"
 }
 
 func inspectEntry() *command {
@@ -380,7 +342,7 @@ func printRows(w io.Writer, s store.Store, prefix []byte, limit int) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(w, describeRow(it.Key(), v))
+		fmt.Fprintln(w, specs.DescribeRow(it.Key(), v))
 	}
 	return it.Error()
 }
@@ -394,24 +356,6 @@ func after(prefix []byte) []byte {
 		}
 	}
 	return nil
-}
-
-func describeRow(key, value []byte) string {
-	switch {
-	case key[0] == byte(entry.MachineKV):
-		return mkv.DescribeRow(key, value)
-	case key[0] == byte(entry.MachineIdent):
-		return mident.DescribeRow(key, value)
-	case key[0] == byte(entry.MachineMember) && len(key) > 1 && key[1] == 'm':
-		if m, err := member.DecodeMember(value); err == nil {
-			role := "voter"
-			if m.Learner {
-				role = "learner"
-			}
-			return fmt.Sprintf("member %x name=%s %s peer=%s client=%s", m.ID, dash(m.Name), role, hosts(m.PeerURLs), hosts(m.ClientURLs))
-		}
-	}
-	return fmt.Sprintf("%s = %x", strconv.Quote(string(key)), value)
 }
 
 func newBuffered(r io.Reader) *bufio.Reader       { return bufio.NewReaderSize(r, 256<<10) }

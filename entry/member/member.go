@@ -47,16 +47,23 @@ type (
 		ID       uint64
 		PeerURLs []string
 	}
+	// RaiseLevel raises the level of the cluster. Members are those that have said that they know it: it takes effect only if there is
+	// no other. A build before the first level does not know this part, so it is proposed only once every member has spoken.
+	RaiseLevel struct {
+		Level   uint16
+		Members []uint64
+	}
 )
 
 // Part is one member command part; exactly one pointer is set.
 type Part struct {
-	Add      *Add
-	Remove   *Remove
-	Promote  *Promote
-	Publish  *Publish
-	Claim    *Claim
-	SetPeers *SetPeers
+	Add        *Add
+	Remove     *Remove
+	Promote    *Promote
+	Publish    *Publish
+	Claim      *Claim
+	SetPeers   *SetPeers
+	RaiseLevel *RaiseLevel
 }
 
 // Rejection codes of the member machine.
@@ -68,6 +75,8 @@ const (
 	Claimed
 	WasRemoved
 	LastVoter
+	LevelReached // the cluster is there already, or above
+	LevelUnknown // a member has not said that it knows the level
 )
 
 const (
@@ -77,6 +86,7 @@ const (
 	kindPublish
 	kindClaim
 	kindSetPeers
+	kindRaiseLevel
 )
 
 const (
@@ -107,6 +117,13 @@ func AppendPart(b []byte, p *Part) []byte {
 	case p.SetPeers != nil:
 		b = binary.LittleEndian.AppendUint64(append(b, kindSetPeers), p.SetPeers.ID)
 		return appendStrings(b, p.SetPeers.PeerURLs)
+	case p.RaiseLevel != nil:
+		b = binary.AppendUvarint(append(b, kindRaiseLevel), uint64(p.RaiseLevel.Level))
+		b = binary.AppendUvarint(b, uint64(len(p.RaiseLevel.Members)))
+		for _, id := range p.RaiseLevel.Members {
+			b = binary.LittleEndian.AppendUint64(b, id)
+		}
+		return b
 	}
 	panic("empty member part")
 }
@@ -128,6 +145,8 @@ func DecodePart(b []byte) (*Part, error) {
 		p.Claim = &Claim{ID: r.Uint64(), Nonce: r.Uint64(), Name: r.Text()}
 	case kindSetPeers:
 		p.SetPeers = &SetPeers{ID: r.Uint64(), PeerURLs: takeStrings(&r)}
+	case kindRaiseLevel:
+		p.RaiseLevel = takeRaiseLevel(&r)
 	default:
 		r.Fail(ErrMalformed)
 	}
@@ -135,6 +154,18 @@ func DecodePart(b []byte) (*Part, error) {
 		return nil, ErrMalformed
 	}
 	return p, nil
+}
+
+func takeRaiseLevel(r *wire.Reader) *RaiseLevel {
+	level := r.Uvarint()
+	if level > math.MaxUint16 {
+		r.Fail(ErrMalformed)
+	}
+	p := &RaiseLevel{Level: uint16(level)}
+	for range r.Count(math.MaxInt32, 8) {
+		p.Members = append(p.Members, r.Uint64())
+	}
+	return p
 }
 
 // AppendMember encodes m: the value of its row and the body of Add.

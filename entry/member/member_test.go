@@ -25,6 +25,7 @@ func parts() []Part {
 		{Publish: &Publish{ID: 7}},
 		{Claim: &Claim{ID: 7, Nonce: 1 << 60, Name: "n1"}},
 		{SetPeers: &SetPeers{ID: 7, PeerURLs: []string{"http://10.0.0.9:2380", ""}}},
+		{RaiseLevel: &RaiseLevel{Level: 300, Members: []uint64{7, 0x0102030405060708}}},
 	}
 }
 
@@ -80,7 +81,7 @@ func TestRefusals(t *testing.T) {
 	if _, err := DecodeMember(flags); !errors.Is(err, ErrMalformed) {
 		t.Errorf("an unknown flag: %v", err)
 	}
-	for _, kind := range []byte{0, kindSetPeers + 1, 0xff} {
+	for _, kind := range []byte{0, kindRaiseLevel + 1, 0xff} {
 		if _, err := DecodePart([]byte{kind, 0, 0, 0, 0, 0, 0, 0, 0}); !errors.Is(err, ErrMalformed) {
 			t.Errorf("kind %d: %v", kind, err)
 		}

@@ -21,6 +21,9 @@ const (
 	mib     = 1 << 20
 )
 
+// Default is the total where nobody says otherwise, in bytes.
+const Default = 256 * mib
+
 // Fixed shares, in bytes: they do not depend on the budget. The packages that hold them have the constants.
 const (
 	// logTail is the log's newest entries, the buffer a record is put together in and the blocks that are not in the file yet,

@@ -34,7 +34,7 @@ type Options struct {
 	RecentBytes int
 }
 
-// Machine is the v2 machine. Check, Do, Finish, Seal, Unseal, Publish and Load belong to the apply goroutine; the methods of
+// Machine is the v2 machine. Check, Do, Finish, Publish and Load belong to the apply goroutine; the methods of
 // reader.go, feed.go and deadline.go may be called from anywhere.
 type Machine struct {
 	opt Options
@@ -56,7 +56,7 @@ type Machine struct {
 	back     bool   // cursor has gone back to a row of this entry
 	next     int64  // the earliest deadline may have moved down to this; never: it did not
 
-	gate machine.Gate // closed by Seal, opened by Publish; a reader that needs an iterator takes it under the lock
+	gate *machine.Gate // the applier's, from Load: closed while an entry becomes visible; a reader that needs an iterator takes it under the lock
 
 	// Published. Written by the apply goroutine while the gate is closed.
 	pubIndex  atomic.Uint64
@@ -78,14 +78,18 @@ func New(opt Options) *Machine {
 	if opt.RecentBytes <= 0 {
 		opt.RecentBytes = 4 << 20
 	}
-	return &Machine{opt: opt}
+	return &Machine{opt: opt, gate: new(machine.Gate)}
 }
 
-// ID implements machine.Machine.
-func (m *Machine) ID() entry.Machine { return entry.MachineEtcd2 }
+// Spec is what others must know of this machine.
+var Spec = machine.Spec{ID: entry.MachineEtcd2, Name: "etcd2", DescribePart: e2.Describe, DescribeRow: DescribeRow, Restore: restoreRow,
+	FromClient: e2.FromClient, Census: func() machine.Census { return new(census) }}
+
+// Spec implements machine.Machine.
+func (m *Machine) Spec() *machine.Spec { return &Spec }
 
 // Load implements machine.Machine. It reads the index and the history, never the tree: what it costs does not grow with it.
-func (m *Machine) Load(st store.Store) error {
+func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 	index := uint64(freshIndex)
 	row, ok, err := st.Get(nil, indexKey)
 	if err != nil {
@@ -101,9 +105,8 @@ func (m *Machine) Load(st store.Store) error {
 		return err
 	}
 
-	m.gate.Close()
-	if m.st != st { // readers look at it without a lock; it stays the same over a snapshot install
-		m.st = st
+	if m.st != st || m.gate != gate { // readers look at them without a lock; they stay the same over a snapshot install
+		m.st, m.gate = st, gate
 	}
 	m.index, m.base = index, index
 	m.root = slot{path: "/", node: node{exists: true, dir: true}}
@@ -116,7 +119,7 @@ func (m *Machine) Load(st store.Store) error {
 	m.feed.append(events, index)
 	m.wake(&m.changed)
 	m.wake(&m.sooner)
-	m.open()
+	m.show()
 	return nil
 }
 
@@ -136,12 +139,6 @@ func (m *Machine) Finish(_ *entry.Stamp, b store.Batch) error {
 // Unfinished implements machine.Finisher: no work is carried from one entry to the next.
 func (m *Machine) Unfinished() bool { return false }
 
-// Seal implements machine.Machine.
-func (m *Machine) Seal() { m.gate.Close() }
-
-// Unseal implements machine.Machine.
-func (m *Machine) Unseal() { m.gate.Open() }
-
 // Publish implements machine.Machine.
 func (m *Machine) Publish(st *entry.Stamp) {
 	m.pubTick.Store(st.TickMs)
@@ -156,14 +153,13 @@ func (m *Machine) Publish(st *entry.Stamp) {
 	if m.back || bytes.Compare(m.cursor, m.pubCursor) > 0 {
 		m.pubCursor, m.back = m.cursor, false
 	}
-	m.open()
+	m.show()
 	m.settle()
 }
 
-// open makes the entry what readers see and lets them in.
-func (m *Machine) open() {
+// show makes the entry what readers see; the gate is closed.
+func (m *Machine) show() {
 	m.pubIndex.Store(m.index)
-	m.gate.Open()
 }
 
 // settle forgets what belonged to the entry only.

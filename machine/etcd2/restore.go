@@ -1,14 +1,18 @@
 package etcd2
 
-import "fmt"
+import (
+	"fmt"
 
-// RestoreRow returns the row to write for one row of a snapshot that is being restored as a new cluster; keep is false for rows
-// that have no place there. The index is raised by bump and the history is left out: a client that waited in the old cluster
+	"github.com/holdfastdb/holdfast/machine"
+)
+
+// restoreRow returns the row to write for one row of a snapshot that is being restored as a new cluster; keep is false for rows
+// that have no place there. The index is raised and the history is left out: a client that waited in the old cluster
 // for an index the snapshot does not reach would otherwise wait here until others have happened under the same numbers, and
 // then go on as if it had missed nothing. So it hears that its index is outdated, and reads the tree anew. A tree that was
 // never written to has no index to raise.
-func RestoreRow(key, value []byte, bump uint64) (row []byte, keep bool, err error) {
-	if len(key) < 2 || key[0] != letter {
+func restoreRow(key, value []byte) (row []byte, keep bool, err error) {
+	if len(key) < 2 {
 		return value, true, nil
 	}
 	switch key[1] {
@@ -19,7 +23,7 @@ func RestoreRow(key, value []byte, bump uint64) (row []byte, keep bool, err erro
 		if err != nil {
 			return nil, false, fmt.Errorf("restore: %w", err)
 		}
-		return appendIndex(nil, index+bump), true, nil
+		return appendIndex(nil, index+machine.RevisionBump), true, nil
 	}
 	return value, true, nil
 }

@@ -76,7 +76,7 @@ func show(res *entry.Result) string {
 		ref := e2.RefusalOf(res.Rejection)
 		return fmt.Sprintf("%d %s (%d)", ref.Code, ref.Cause, ref.Index)
 	}
-	switch v := res.Bodies[0].(type) {
+	switch v := res.Of(entry.MachineEtcd2).(type) {
 	case *Event:
 		return showEvent(v)
 	default:

@@ -17,9 +17,8 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfastdb/holdfast/entry"
-	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
 	ei "github.com/holdfastdb/holdfast/entry/ident"
-	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/store"
 )
 
@@ -42,8 +41,12 @@ func New() *Machine {
 	return m
 }
 
-// ID implements machine.Machine.
-func (m *Machine) ID() entry.Machine { return entry.MachineIdent }
+// Spec is what others must know of this machine.
+var Spec = machine.Spec{ID: entry.MachineIdent, Name: "ident", DescribePart: ei.Describe, DescribeRow: DescribeRow, Restore: restoreRow,
+	Census: func() machine.Census { return new(census) }}
+
+// Spec implements machine.Machine.
+func (m *Machine) Spec() *machine.Spec { return &Spec }
 
 // State is the catalogue as of the last entry that changed it. Reading what somebody may see? Take the State after
 // Linearize, and again after reading: if it is another one by then, so may be the answer.
@@ -53,7 +56,7 @@ func (m *Machine) State() *State { return m.pub.Load() }
 func (m *Machine) Token(hash [ei.TokenBytes]byte) (*Token, bool) { return m.tokens.get(hash) }
 
 // Load implements machine.Machine.
-func (m *Machine) Load(st store.Store) error {
+func (m *Machine) Load(st store.Store, _ *machine.Gate) error {
 	s, found, err := load(st)
 	if err != nil {
 		return fmt.Errorf("load identities: %w", err)
@@ -65,20 +68,16 @@ func (m *Machine) Load(st store.Store) error {
 }
 
 // Admit implements machine.Gatekeeper.
-func (m *Machine) Admit(c *entry.Command) *entry.Rejection {
+func (m *Machine) Admit(c *entry.Command, fromClient func(*entry.Part) bool) *entry.Rejection {
 	if !m.now.Enabled {
 		return nil
 	}
 	asks := false
 	for i := range c.Parts {
-		switch p := &c.Parts[i]; p.Machine {
-		case entry.MachineKV:
-			asks = asks || ekv.FromClient(p.Body)
-		case entry.MachineEtcd2:
-			asks = asks || e2.FromClient(p.Body)
-		case entry.MachineIdent:
+		if c.Parts[i].Machine == entry.MachineIdent {
 			return nil // a Pass, or a part that names who asks for it
 		}
+		asks = asks || fromClient(&c.Parts[i])
 	}
 	if asks {
 		return reject(ei.PassMissing, "authentication is on")
@@ -180,13 +179,6 @@ func (m *Machine) writable() *State {
 	}
 	return m.now
 }
-
-// Seal implements machine.Machine. Nothing is to be held back: the new State appears whole in Publish. Tokens appear a
-// moment before their entry is visible, when nobody but this member knows them.
-func (m *Machine) Seal() {}
-
-// Unseal implements machine.Machine.
-func (m *Machine) Unseal() {}
 
 // Publish implements machine.Machine. This machine stands before those whose readers are judged by it, so that nobody sees
 // an entry's data under the permissions before that entry.

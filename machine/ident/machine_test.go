@@ -39,13 +39,14 @@ func openRig(t testing.TB, st store.Store) *rig {
 // dummy stands for a machine with data: it takes every part.
 type dummy entry.Machine
 
-func (d dummy) ID() entry.Machine                                       { return entry.Machine(d) }
-func (dummy) Load(store.Store) error                                    { return nil }
+func (d dummy) Spec() *machine.Spec {
+	from := map[entry.Machine]func([]byte) bool{entry.MachineKV: ekv.FromClient, entry.MachineEtcd2: e2.FromClient}
+	return &machine.Spec{ID: entry.Machine(d), Name: "dummy", FromClient: from[entry.Machine(d)]}
+}
+func (dummy) Load(store.Store, *machine.Gate) error                     { return nil }
 func (dummy) Check(*entry.Stamp, []byte) (any, *entry.Rejection, error) { return nil, nil, nil }
 func (dummy) Do(*entry.Stamp, any, store.Batch, bool) (any, error)      { return nil, nil }
 func (dummy) Readable([]byte) error                                     { return nil }
-func (dummy) Seal()                                                     {}
-func (dummy) Unseal()                                                   {}
 func (dummy) Publish(*entry.Stamp)                                      {}
 
 // commands applies one entry of whole commands and returns what each was answered, 0 for accepted.

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfastdb/holdfast/entry"
 	ei "github.com/holdfastdb/holdfast/entry/ident"
 	"github.com/holdfastdb/holdfast/internal/wire"
+	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/store"
 )
 
@@ -37,10 +38,28 @@ func tokenKey(hash [ei.TokenBytes]byte) []byte {
 	return append([]byte{byte(entry.MachineIdent), spaceToken}, hash[:]...)
 }
 
-// Restored reports whether a row of a snapshot belongs into a cluster restored from it. Tokens do not: they were given out
-// by another cluster.
-func Restored(key []byte) bool {
-	return len(key) < 2 || key[0] != byte(entry.MachineIdent) || key[1] != spaceToken
+// restoreRow leaves tokens out of a restored cluster: they were given out by another one.
+func restoreRow(key, value []byte) (row []byte, keep bool, err error) {
+	return value, len(key) < 2 || key[1] != spaceToken, nil
+}
+
+// census counts users and roles.
+type census struct{ users, roles int64 }
+
+func (c *census) Row(key, _ []byte) error {
+	if len(key) > 1 {
+		switch key[1] {
+		case spaceUser:
+			c.users++
+		case spaceRole:
+			c.roles++
+		}
+	}
+	return nil
+}
+
+func (c *census) Counts() []machine.Count {
+	return []machine.Count{{Name: "users", N: c.users}, {Name: "roles", N: c.roles}}
 }
 
 func appendHead(b []byte, s *State) []byte {

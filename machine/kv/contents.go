@@ -15,7 +15,8 @@ type Version struct {
 	Deleted bool
 }
 
-// Contents is all that the machine has in one View, for those who write it down in another form. It belongs to one goroutine.
+// Contents is all that the machine has in one View, for those who write it down in another form, and for readers of several machines
+// at one applied index. It belongs to one goroutine.
 type Contents struct {
 	r store.Reader
 	s sums
@@ -38,6 +39,17 @@ func ReadContents(r store.Reader) (*Contents, error) {
 
 // Revision is the current revision, and the one below which history was compacted, 0 if it is whole.
 func (c *Contents) Revision() (current, compacted int64) { return c.s.rev, max(c.s.compacted, 0) }
+
+// Range answers a range from the View, as Machine.Range does from what is published. Errors are the same.
+func (c *Contents) Range(r *ekv.Range, maxBytes int64) (*ekv.RangeResult, error) {
+	p := pinned{unowned{c.r}, c.s}
+	return p.answer(r, &budget{max: maxBytes})
+}
+
+// unowned is a View that its owner closes.
+type unowned struct{ store.Reader }
+
+func (unowned) Close() error { return nil }
 
 // Kept hands over what compaction left of the revisions below the compacted one: of each key that existed there the version it
 // had. They come by key. The slices are valid during the call.

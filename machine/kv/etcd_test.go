@@ -17,6 +17,7 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/mvcc"
 	"go.uber.org/zap"
 
+	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 )
 
@@ -69,8 +70,8 @@ func TestAgainstEtcd(t *testing.T) {
 		if code != etcdCode(err) {
 			t.Fatalf("%s: %q, etcd %q", p, code, etcdCode(err))
 		}
-		if code == "" && !same(got.Bodies[0], want) {
-			t.Fatalf("%s:\n got %s\netcd %s", p, show(got.Bodies[0]), show(want))
+		if code == "" && !same(got.Of(entry.MachineKV), want) {
+			t.Fatalf("%s:\n got %s\netcd %s", p, show(got.Of(entry.MachineKV)), show(want))
 		}
 		for range 2 {
 			q := c.rangeOp()

@@ -29,7 +29,7 @@ type Options struct {
 	TxnResultBytes int64
 }
 
-// Machine is the kv machine. Check, Do, Finish, Seal, Unseal, Publish and Load belong to the apply goroutine; the readers in
+// Machine is the kv machine. Check, Do, Finish, Publish and Load belong to the apply goroutine; the readers in
 // reader.go may be called from anywhere.
 type Machine struct {
 	opt Options
@@ -54,7 +54,7 @@ type Machine struct {
 	// compactedNs is the wall time of the compaction whose history is being dropped, 0 if there is none or it began before Load.
 	compactedNs int64
 
-	gate machine.Gate // closed by Seal, opened by Publish
+	gate *machine.Gate // the applier's, from Load: closed while an entry becomes visible
 
 	// Published state. Written by the apply goroutine while the gate is closed, and read by it at any time.
 	pub      sums
@@ -87,15 +87,19 @@ func New(opt Options) *Machine {
 	if opt.TxnResultBytes <= 0 {
 		opt.TxnResultBytes = 16 << 20
 	}
-	return &Machine{opt: opt}
+	return &Machine{opt: opt, gate: new(machine.Gate)}
 }
 
-// ID implements machine.Machine.
-func (m *Machine) ID() entry.Machine { return entry.MachineKV }
+// Spec is what others must know of this machine.
+var Spec = machine.Spec{ID: entry.MachineKV, Name: "kv", DescribePart: ekv.Describe, DescribeRow: DescribeRow, Restore: restoreRow,
+	FromClient: ekv.FromClient, Census: func() machine.Census { return new(census) }}
+
+// Spec implements machine.Machine.
+func (m *Machine) Spec() *machine.Spec { return &Spec }
 
 // Load implements machine.Machine. It reads the counters, leases and alarms, never the keys: what it costs does not grow
 // with the data.
-func (m *Machine) Load(st store.Store) error {
+func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 	now := freshSums
 	row, ok, err := st.Get(nil, sumsKey)
 	if err != nil {
@@ -115,9 +119,8 @@ func (m *Machine) Load(st store.Store) error {
 		return err
 	}
 
-	m.gate.Close()
-	if m.st != st { // readers look at it without a lock; it stays the same over a snapshot install
-		m.st = st
+	if m.st != st || m.gate != gate { // readers look at them without a lock; they stay the same over a snapshot install
+		m.st, m.gate = st, gate
 	}
 	m.now, m.dirty = now, false
 	m.entry.reset()
@@ -131,7 +134,7 @@ func (m *Machine) Load(st store.Store) error {
 	m.feed.reset(now.rev, m.opt.RecentBytes)
 	m.wake(&m.leaseChanged)
 	m.wake(&m.revChanged)
-	m.unseal()
+	m.show()
 	return nil
 }
 
@@ -198,12 +201,6 @@ func (m *Machine) Finish(at *entry.Stamp, b store.Batch) error {
 	return nil
 }
 
-// Seal implements machine.Machine.
-func (m *Machine) Seal() { m.gate.Close() }
-
-// Unseal implements machine.Machine.
-func (m *Machine) Unseal() { m.gate.Open() }
-
 // Publish implements machine.Machine.
 func (m *Machine) Publish(*entry.Stamp) {
 	if len(m.leaseLog) > 0 {
@@ -220,14 +217,14 @@ func (m *Machine) Publish(*entry.Stamp) {
 		}
 		m.wake(&m.revChanged)
 	}
-	m.unseal()
+	m.show()
 	m.publishTally()
 	m.entry.reset()
 	m.cache.shrink()
 }
 
-// unseal makes now what readers see and lets them in.
-func (m *Machine) unseal() {
+// show makes now what readers see; the gate is closed.
+func (m *Machine) show() {
 	m.pub = m.now
 	m.pubRev.Store(m.now.rev)
 	m.pubCompacted.Store(m.now.compacted)
@@ -235,7 +232,6 @@ func (m *Machine) unseal() {
 	m.pubInUse.Store(m.now.inUse)
 	m.pubEdge.Store(m.now.edge)
 	m.stats.Keys.Store(m.now.keys)
-	m.gate.Open()
 }
 
 // wake closes a channel readers wait on; the caller holds the gate's lock, or the gate is closed.

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/store"
@@ -199,8 +200,8 @@ func againstModel(t *testing.T, seed uint64, ops int) {
 			if code != codes[i] {
 				t.Fatalf("%s: code %d, want %d", p, code, codes[i])
 			}
-			if code == 0 && !same(got[i].Bodies[0], want[i]) {
-				t.Fatalf("%s:\n got %s\nwant %s", p, show(got[i].Bodies[0]), show(want[i]))
+			if code == 0 && !same(got[i].Of(entry.MachineKV), want[i]) {
+				t.Fatalf("%s:\n got %s\nwant %s", p, show(got[i].Of(entry.MachineKV)), show(want[i]))
 			}
 		}
 		for range 3 {

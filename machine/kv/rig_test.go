@@ -81,7 +81,7 @@ func (r *rig) must(p *ekv.Part) any {
 	if res.Rejection != nil {
 		r.t.Fatalf("%s: %v", p, res.Rejection)
 	}
-	return res.Bodies[0]
+	return res.Of(entry.MachineKV)
 }
 
 func putPart(key, value string) *ekv.Part {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/internal/golden"
 )
@@ -57,7 +58,7 @@ func tell(t *testing.T, script string) string {
 		case "end":
 			inEntry = false
 			for i, r := range s.apply(batch...) {
-				answer += fmt.Sprintf("%d: ", i) + describeResult(r.Rejection, r.Bodies)
+				answer += fmt.Sprintf("%d: ", i) + describeResult(r.Rejection, r.Of(entry.MachineKV))
 			}
 		default:
 			if p := s.parse(line); p == nil {
@@ -67,7 +68,7 @@ func tell(t *testing.T, script string) string {
 				continue
 			} else {
 				r := s.apply(p)[0]
-				answer = describeResult(r.Rejection, r.Bodies)
+				answer = describeResult(r.Rejection, r.Of(entry.MachineKV))
 			}
 		}
 		for _, l := range strings.Split(strings.TrimRight(answer, "\n"), "\n") {
@@ -264,11 +265,11 @@ func (s *story) read(words []string) string {
 	return ""
 }
 
-func describeResult(rej interface{ Error() string }, bodies []any) string {
-	if len(bodies) == 0 {
+func describeResult(rej interface{ Error() string }, body any) string {
+	if body == nil {
 		return rej.Error() + "\n"
 	}
-	switch r := bodies[0].(type) {
+	switch r := body.(type) {
 	case *ekv.PutResult:
 		return describeOp(ekv.OpResult{Put: r})
 	case *ekv.DeleteResult:
@@ -276,7 +277,7 @@ func describeResult(rej interface{ Error() string }, bodies []any) string {
 	case *ekv.TxnResult:
 		return describeOp(ekv.OpResult{Txn: r})
 	}
-	return fmt.Sprintf("%+v\n", bodies[0])[1:]
+	return fmt.Sprintf("%+v\n", body)[1:]
 }
 
 func describeOp(r ekv.OpResult) string {

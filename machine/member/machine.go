@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/holdfastdb/holdfast/entry"
 	em "github.com/holdfastdb/holdfast/entry/member"
+	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/store"
 )
 
@@ -20,6 +22,9 @@ type Machine struct {
 	members map[uint64]em.Member // what readers see; guarded by mu
 	removed map[uint64]struct{}  // ids used up for good; guarded by mu
 
+	level atomic.Uint32 // of the cluster; written by the apply goroutine
+
+	raised   uint16                // to which level by this entry; 0: not. Apply goroutine only.
 	pending  map[uint64]*em.Member // changed in this entry; nil = removed. Apply goroutine only.
 	accepted bool                  // the last Do carried out an Add, Remove or Promote. Apply goroutine only.
 }
@@ -31,20 +36,29 @@ func New() *Machine { return &Machine{pending: map[uint64]*em.Member{}} }
 func memberKey(id uint64) []byte  { return binary.BigEndian.AppendUint64([]byte{'m', 'm'}, id) }
 func removedKey(id uint64) []byte { return binary.BigEndian.AppendUint64([]byte{'m', 'r'}, id) }
 
-// ID implements machine.Machine.
-func (m *Machine) ID() entry.Machine { return entry.MachineMember }
+// Spec is what others must know of this machine. It has no Restore: who belongs to a restored cluster is the restore's to say.
+var Spec = machine.Spec{ID: entry.MachineMember, Name: "member", DescribePart: em.Describe, DescribeRow: DescribeRow}
+
+// Spec implements machine.Machine.
+func (m *Machine) Spec() *machine.Spec { return &Spec }
 
 // Load implements machine.Machine.
-func (m *Machine) Load(r store.Store) error {
+func (m *Machine) Load(r store.Store, _ *machine.Gate) error {
 	members, removed := map[uint64]em.Member{}, map[uint64]struct{}{}
-	err := each(r, func(mb em.Member) { members[mb.ID] = mb }, func(id uint64) { removed[id] = struct{}{} })
+	level, err := readLevel(r)
+	if err != nil {
+		return err
+	}
+	err = each(r, func(mb em.Member) { members[mb.ID] = mb }, func(id uint64) { removed[id] = struct{}{} })
 	if err != nil {
 		return err
 	}
 	m.mu.Lock()
 	m.members, m.removed = members, removed
+	m.level.Store(uint32(level))
 	m.mu.Unlock()
 	clear(m.pending)
+	m.raised = 0
 	return nil
 }
 
@@ -63,6 +77,9 @@ func each(r store.Reader, member func(em.Member), removed func(uint64)) error {
 	defer it.Close()
 	for ok := it.First(); ok; ok = it.Next() {
 		k := it.Key()
+		if string(k) == string(levelKey) {
+			continue
+		}
 		if len(k) != 10 {
 			return fmt.Errorf("member machine: unknown key %q", k)
 		}
@@ -218,6 +235,15 @@ func (m *Machine) Check(st *entry.Stamp, body []byte) (any, *entry.Rejection, er
 		if m.peerURLTaken(p.SetPeers.ID, p.SetPeers.PeerURLs) {
 			return no(em.PeerURLExists, "peer address %v exists", p.SetPeers.PeerURLs)
 		}
+	case p.RaiseLevel != nil:
+		if at := max(m.Level(), m.raised); p.RaiseLevel.Level <= at {
+			return no(em.LevelReached, "the cluster is at level %d", at)
+		}
+		for _, id := range m.ids() {
+			if !slices.Contains(p.RaiseLevel.Members, id) {
+				return no(em.LevelUnknown, "member %x has not said that it knows level %d", id, p.RaiseLevel.Level)
+			}
+		}
 	}
 	return p, nil, nil
 }
@@ -263,6 +289,9 @@ func (m *Machine) Do(st *entry.Stamp, plan any, b store.Batch, wanted bool) (any
 		mb, _ := m.get(p.SetPeers.ID)
 		mb.PeerURLs = p.SetPeers.PeerURLs
 		put(mb)
+	case p.RaiseLevel != nil:
+		m.raised = p.RaiseLevel.Level
+		b.Set(levelKey, appendLevel(nil, m.raised))
 	}
 	return nil, nil
 }
@@ -275,18 +304,16 @@ func (m *Machine) TakeAccepted() bool {
 	return a
 }
 
-// Seal implements machine.Machine; readers here see members a moment early or late, which no promise forbids.
-func (m *Machine) Seal() {}
-
-// Unseal implements machine.Machine.
-func (m *Machine) Unseal() {}
-
-// Publish implements machine.Machine.
+// Publish implements machine.Machine. Its readers take no gate: they see members a moment early or late, which no promise forbids.
 func (m *Machine) Publish(*entry.Stamp) {
-	if len(m.pending) == 0 {
+	if len(m.pending) == 0 && m.raised == 0 {
 		return
 	}
 	m.mu.Lock()
+	if m.raised != 0 {
+		m.level.Store(uint32(m.raised))
+		m.raised = 0
+	}
 	for id, p := range m.pending { // any order: each id is one entry of a map
 		if p == nil {
 			delete(m.members, id)

@@ -25,7 +25,7 @@ func newRig(t *testing.T, members ...em.Member) *rig {
 	if err := r.st.Commit(b, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.m.Load(r.st); err != nil {
+	if err := r.m.Load(r.st, nil); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -51,7 +51,6 @@ func (r *rig) apply(parts ...em.Part) (codes []entry.Code) {
 		}
 		codes = append(codes, 0)
 	}
-	r.m.Seal()
 	if err := r.st.Commit(b, index); err != nil {
 		r.t.Fatal(err)
 	}
@@ -145,7 +144,7 @@ func TestLoad(t *testing.T) {
 	r.apply(add(l), claim(4, 77), publish(4, "n4"))
 	r.apply(remove(2))
 	again := New()
-	if err := again.Load(r.st); err != nil {
+	if err := again.Load(r.st, nil); err != nil {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(again.List(), r.m.List()) || !again.Removed(2) {
@@ -191,7 +190,34 @@ func TestMalformedIsFatal(t *testing.T) {
 	if err := r.st.Commit(b, 2); err != nil {
 		t.Fatal(err)
 	}
-	if err := New().Load(r.st); err == nil {
+	if err := New().Load(r.st, nil); err == nil {
 		t.Error("a key that no build writes was loaded")
+	}
+}
+
+func raise(level uint16, members ...uint64) em.Part {
+	return em.Part{RaiseLevel: &em.RaiseLevel{Level: level, Members: members}}
+}
+
+// The cluster's level goes up once, when every member that there is at that place of the log has said that it knows it.
+func TestLevelIsRaisedOnceEveryMemberKnowsIt(t *testing.T) {
+	r := newRig(t, voter(1), voter(2))
+	if got := r.apply(raise(1, 1)); got[0] != em.LevelUnknown || r.m.Level() != 0 {
+		t.Fatalf("without a word of member 2: code %d, level %d", got[0], r.m.Level())
+	}
+	// A member that is added before it counts, in the same entry too.
+	learner := em.Member{ID: 4, PeerURLs: []string{"http://10.0.0.4:2380"}, Learner: true}
+	if got := r.apply(add(learner), raise(1, 1, 2)); got[0] != 0 || got[1] != em.LevelUnknown {
+		t.Fatalf("beside a new learner: codes %d", got)
+	}
+	if got := r.apply(raise(2, 1, 2, 4), raise(2, 1, 2, 4), raise(1, 1, 2, 4)); got[0] != 0 || got[1] != em.LevelReached || got[2] != em.LevelReached {
+		t.Fatalf("raised twice: codes %d", got)
+	}
+	again := New()
+	if err := again.Load(r.st, nil); err != nil || again.Level() != 2 || r.m.Level() != 2 {
+		t.Fatalf("level %d, after a restart %d, %v", r.m.Level(), again.Level(), err)
+	}
+	if got := DescribeRow(levelKey, appendLevel(nil, 2)); got != "level 2" {
+		t.Error(got)
 	}
 }

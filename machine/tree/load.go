@@ -5,13 +5,14 @@ import (
 	"fmt"
 
 	et "github.com/holdfastdb/holdfast/entry/tree"
+	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
 // Load implements machine.Machine. It reads the right edge of every log, never whole logs. Logs that were known before keep
 // their Log: doors and waiters hold on to it over the install of a snapshot.
-func (m *Machine) Load(st store.Store) error {
+func (m *Machine) Load(st store.Store, _ *machine.Gate) error {
 	m.st = st
 	known := *m.pub.Load()
 	m.logs, m.touched, m.created = nil, nil, 0

@@ -19,11 +19,12 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	et "github.com/holdfastdb/holdfast/entry/tree"
+	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
-// Machine is the tree machine. Check, Do, Finish, Seal, Unseal, Publish and Load belong to the apply goroutine. Logs, Find,
+// Machine is the tree machine. Check, Do, Finish, Publish and Load belong to the apply goroutine. Logs, Find,
 // Demand and everything that Log exports may be called from anywhere.
 type Machine struct {
 	// Apply goroutine only.
@@ -48,8 +49,12 @@ func New() *Machine {
 	return m
 }
 
-// ID implements machine.Machine.
-func (m *Machine) ID() entry.Machine { return entry.MachineTree }
+// Spec is what others must know of this machine.
+var Spec = machine.Spec{ID: entry.MachineTree, Name: "tree", DescribePart: et.Describe, DescribeRow: DescribeRow, Restore: restoreRow,
+	Census: func() machine.Census { return new(census) }}
+
+// Spec implements machine.Machine.
+func (m *Machine) Spec() *machine.Spec { return &Spec }
 
 // Logs lists the logs in the order in which they began. The slice is shared: do not change it.
 func (m *Machine) Logs() []*Log { return *m.pub.Load() }
@@ -280,14 +285,8 @@ func (m *Machine) Finish(_ *entry.Stamp, b store.Batch) error {
 // Unfinished implements machine.Finisher: no work is carried from one entry to the next.
 func (m *Machine) Unfinished() bool { return false }
 
-// Seal implements machine.Machine. Readers need no gate: what is published is replaced as a whole, and rows that it refers to
-// are in the store before it and never change.
-func (m *Machine) Seal() {}
-
-// Unseal implements machine.Machine.
-func (m *Machine) Unseal() {}
-
-// Publish implements machine.Machine.
+// Publish implements machine.Machine. Readers take no gate: what is published is replaced as a whole, and rows that it refers to are in
+// the store before it and never change.
 func (m *Machine) Publish(*entry.Stamp) {
 	if len(m.touched) == 0 {
 		return

@@ -143,7 +143,7 @@ func TestEqualEntriesGetTheFirstIndex(t *testing.T) {
 	expect([]uint64{4}, "")
 	// Two commands of one raft entry.
 	res := r.apply(batch(l, []byte("n"), []byte("a")), batch(l, []byte("n")))
-	if a, b := res[0].Bodies[0].(*et.Appended), res[1].Bodies[0].(*et.Appended); a.At(0) != 5 || a.At(1) != 0 || b.At(0) != 5 {
+	if a, b := res[0].Of(entry.MachineTree).(*et.Appended), res[1].Of(entry.MachineTree).(*et.Appended); a.At(0) != 5 || a.At(1) != 0 || b.At(0) != 5 {
 		t.Errorf("in one raft entry: %+v, %+v", a, b)
 	}
 	if v := l.View(); v.Size != 6 {
@@ -287,7 +287,7 @@ func TestRestoredLogsAreHeld(t *testing.T) {
 	b := copied.NewBatch()
 	err := scan(first.st, []byte{letter}, func(k, v []byte) error {
 		key := append([]byte{letter}, k...)
-		v, err := RestoreRow(key, v)
+		v, _, err := Spec.Restore(key, v)
 		b.Set(key, v)
 		return err
 	})

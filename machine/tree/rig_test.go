@@ -98,7 +98,7 @@ func (r *rig) add(l *Log, entries ...[]byte) (at []uint64) {
 	if res.Rejection != nil {
 		r.t.Fatal(res.Rejection)
 	}
-	a := res.Bodies[0].(*et.Appended)
+	a := res.Of(entry.MachineTree).(*et.Appended)
 	for i := range entries {
 		at = append(at, a.At(i))
 	}

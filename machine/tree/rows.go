@@ -50,21 +50,7 @@ func decodeLogRow(b []byte) (held bool, spec et.LogSpec, err error) {
 	return b[1]&flagHeld != 0, spec, err
 }
 
-// RestoreRow is what a row of a snapshot becomes when it is restored as a new cluster: every log begins held. The original may
-// have grown on and signed checkpoints this copy does not know of; adding other entries under the same key would be a second
-// history of the log (DECISIONS A7). Rows of others come back as they are.
-func RestoreRow(key, value []byte) ([]byte, error) {
-	if len(key) < 2 || key[0] != letter || key[1] != spaceLog {
-		return value, nil
-	}
-	_, spec, err := decodeLogRow(value)
-	if err != nil {
-		return nil, err
-	}
-	return appendLogRow(nil, true, &spec), nil
-}
-
-// ReadLog tells whether a row of a snapshot is of a log's options, and what they are.
+// ReadLog reports whether a row of a snapshot is of a log's options, and what they are.
 func ReadLog(key, value []byte) (spec et.LogSpec, ok bool, err error) {
 	if len(key) < 2 || key[0] != letter || key[1] != spaceLog {
 		return spec, false, nil

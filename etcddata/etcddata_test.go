@@ -1,4 +1,4 @@
-package node
+package etcddata
 
 import (
 	"bytes"
@@ -18,12 +18,57 @@ import (
 	ei "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/etcdfile"
+	"github.com/holdfastdb/holdfast/machine"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
+	"github.com/holdfastdb/holdfast/node"
 )
+
+// lane is where the kv door's commands wait.
+const lane node.Lane = 1
+
+// server is a member of its own with what a file for etcd is made from.
+type server struct {
+	*node.Node
+	kv    *mkv.Machine
+	saver *Saver
+}
+
+func within(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func start(t *testing.T, dir string, fs disk.FS) *server {
+	t.Helper()
+	s := &server{kv: mkv.New(mkv.Options{})}
+	n, err := node.Start(within(t), node.Config{FS: fs, Dir: dir, MemoryBytes: 64 << 20, Machines: []machine.Machine{s.kv},
+		Lanes: []node.LaneSpec{{Number: lane, Name: "kv"}}, Scratch: []string{Scratch}}, node.StartOptions{Name: "n1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Stop)
+	for deadline := time.Now().Add(30 * time.Second); !n.Status().Ready; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not get ready")
+		}
+	}
+	s.Node, s.saver = n, NewSaver(n, fs, dir)
+	return s
+}
+
+func (s *server) put(t *testing.T, key, value string) {
+	t.Helper()
+	body := ekv.Append(nil, &ekv.Part{Put: &ekv.Put{Key: []byte(key), Value: []byte(value)}})
+	if _, err := s.Propose(within(t), lane, entry.Part{Machine: entry.MachineKV, Body: body}); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // scribble makes n random commands of a client: puts of short and long values, deletes of ranges, Txns, leases that are
 // revoked, and one compaction in the middle.
-func scribble(t *testing.T, n *Node, seed int64, steps int) {
+func scribble(t *testing.T, n *server, seed int64, steps int) {
 	rnd := rand.New(rand.NewSource(seed))
 	key := func() []byte { return fmt.Appendf(nil, "k%02d\x00%d", rnd.Intn(20), rnd.Intn(2)) }
 	value := func() []byte {
@@ -37,7 +82,7 @@ func scribble(t *testing.T, n *Node, seed int64, steps int) {
 	}
 	propose := func(p *ekv.Part) {
 		t.Helper()
-		if _, err := n.Propose(within(t), LaneKV, entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, p)}); err != nil {
+		if _, err := n.Propose(within(t), lane, entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, p)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -47,7 +92,7 @@ func scribble(t *testing.T, n *Node, seed int64, steps int) {
 	for i := range steps {
 		switch k := rnd.Intn(20); {
 		case i == steps*2/3:
-			rev, _ := n.KV().Revision()
+			rev, _ := n.kv.Revision()
 			propose(&ekv.Part{Compact: &ekv.Compact{Revision: rev - 5}})
 		case k == 0:
 			propose(&ekv.Part{Delete: &ekv.DeleteRange{Key: key(), End: []byte("k1")}})
@@ -71,9 +116,9 @@ func scribble(t *testing.T, n *Node, seed int64, steps int) {
 }
 
 // saveEtcd writes a file as the kv door does, without the checksum.
-func saveEtcd(t *testing.T, n *Node) string {
+func saveEtcd(t *testing.T, n *server) string {
 	t.Helper()
-	f, err := n.EtcdFile(within(t), "3.7.0", "3.7.0")
+	f, err := n.saver.Save(within(t), "3.7.0", "3.7.0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,9 +164,9 @@ func told(t *testing.T, path string) string {
 }
 
 // allKeys reads every key at one revision.
-func allKeys(t *testing.T, n *Node, rev int64) string {
+func allKeys(t *testing.T, n *server, rev int64) string {
 	t.Helper()
-	r, _, err := n.KV().Range(&ekv.Range{Key: []byte{0}, End: []byte{0}, Revision: rev}, 0)
+	r, _, err := n.kv.Range(&ekv.Range{Key: []byte{0}, End: []byte{0}, Revision: rev}, 0)
 	if err != nil {
 		return err.Error()
 	}
@@ -136,7 +181,7 @@ func allKeys(t *testing.T, n *Node, rev int64) string {
 // revoking of leases included.
 func TestEtcdFileAndBack(t *testing.T) {
 	for seed := range int64(4) {
-		n := startAlone(t, t.TempDir(), nil)
+		n := start(t, t.TempDir(), nil)
 		users := []*ei.Part{
 			{RoleAdd: &ei.RoleAdd{Name: "r"}},
 			{RoleGrant: &ei.RoleGrant{Name: "r", Permission: ei.Permission{Access: ei.ReadWrite, Key: []byte("a"), End: []byte{0}}}},
@@ -145,7 +190,7 @@ func TestEtcdFileAndBack(t *testing.T) {
 			{UserGrant: &ei.UserGrant{Name: "u", Role: "r"}},
 		}
 		for _, p := range users {
-			if _, err := n.Propose(within(t), LaneSystem, entry.Part{Machine: entry.MachineIdent, Body: ei.AppendPart(nil, p)}); err != nil {
+			if _, err := n.Propose(within(t), node.LaneSystem, entry.Part{Machine: entry.MachineIdent, Body: ei.AppendPart(nil, p)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -158,29 +203,29 @@ func TestEtcdFileAndBack(t *testing.T) {
 		}
 		cut := t.TempDir()
 		full := errors.New("no room")
-		if _, err := Import(Config{Dir: cut}, "i1", "", f, func(func() *mident.State, func() []ekv.AlarmState, func([]entry.Part) error) error { return full }, false); !errors.Is(err, full) {
+		if _, err := Import(node.Config{Dir: cut}, "i1", "", f, func(func() *mident.State, func() []ekv.AlarmState, func([]entry.Part) error) error { return full }, false); !errors.Is(err, full) {
 			t.Fatalf("an import that is cut short: %v", err)
 		}
-		if r, err := Start(within(t), Config{Dir: cut, MemoryBytes: 64 << 20}, StartOptions{Name: "i1"}); err == nil {
+		if r, err := node.Start(within(t), node.Config{Dir: cut, MemoryBytes: 64 << 20}, node.StartOptions{Name: "i1"}); err == nil {
 			t.Error("an empty cluster begins in what an import left")
 			r.Stop()
 		}
-		st, err := Import(Config{Dir: dir}, "i1", "", f, nil, false)
+		st, err := Import(node.Config{Dir: dir}, "i1", "", f, nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Import(Config{Dir: dir}, "i1", "", f, nil, false); err == nil {
+		if _, err := Import(node.Config{Dir: dir}, "i1", "", f, nil, false); err == nil {
 			t.Error("imported over data")
 		}
 		f.Close()
-		again := startAlone(t, dir, nil)
+		again := start(t, dir, nil)
 		same := func(when string) {
 			t.Helper()
 			if a, b := told(t, saveEtcd(t, n)), told(t, saveEtcd(t, again)); a != b {
 				t.Fatalf("seed %d, %s: the file of the import is another one:\n%s\n%s", seed, when, a, b)
 			}
-			rev, compacted := n.KV().Revision()
-			if r, c := again.KV().Revision(); r != rev || c != compacted {
+			rev, compacted := n.kv.Revision()
+			if r, c := again.kv.Revision(); r != rev || c != compacted {
 				t.Fatalf("seed %d, %s: revision %d, compacted %d; want %d, %d", seed, when, r, c, rev, compacted)
 			}
 			for at := max(compacted-2, 1); at <= rev; at++ {
@@ -191,8 +236,8 @@ func TestEtcdFileAndBack(t *testing.T) {
 			if a, b := leasesOf(n), leasesOf(again); a != b {
 				t.Fatalf("seed %d, %s: leases %s, %s", seed, when, a, b)
 			}
-			a, _ := n.KV().Size()
-			b, _ := again.KV().Size()
+			a, _ := n.kv.Size()
+			b, _ := again.kv.Size()
 			if when == "compacted again" && a != b {
 				t.Fatalf("seed %d, %s: history takes %d bytes, %d", seed, when, a, b)
 			}
@@ -201,18 +246,18 @@ func TestEtcdFileAndBack(t *testing.T) {
 			t.Errorf("seed %d: %+v", seed, st)
 		}
 		same("imported")
-		for _, m := range []*Node{n, again} {
+		for _, m := range []*server{n, again} {
 			scribble(t, m, seed+100, 150)
 		}
 		same("written to")
-		for _, m := range []*Node{n, again} {
-			rev, _ := m.KV().Revision()
+		for _, m := range []*server{n, again} {
+			rev, _ := m.kv.Revision()
 			for _, p := range []*ekv.Part{{Compact: &ekv.Compact{Revision: rev}}} {
-				if _, err := m.Propose(within(t), LaneKV, entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, p)}); err != nil {
+				if _, err := m.Propose(within(t), lane, entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, p)}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			for deadline := time.Now().Add(20 * time.Second); m.KV().Scrubbed() != rev; {
+			for deadline := time.Now().Add(20 * time.Second); m.kv.Scrubbed() != rev; {
 				if time.Now().After(deadline) {
 					t.Fatal("compaction does not end")
 				}
@@ -230,15 +275,15 @@ func TestEtcdFileAndBack(t *testing.T) {
 func TestEtcdFileIsTemporary(t *testing.T) {
 	dir := t.TempDir()
 	fs := &fullDisk{FS: disk.OS()}
-	n := startAlone(t, dir, func(c *Config) { c.FS = fs })
-	mustPropose(t, n, "k", "v")
-	f, err := n.EtcdFile(within(t), "3.7.0", "3.7.0")
+	n := start(t, dir, fs)
+	n.put(t, "k", "v")
+	f, err := n.saver.Save(within(t), "3.7.0", "3.7.0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	brief, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := n.EtcdFile(brief, "3.7.0", "3.7.0"); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := n.saver.Save(brief, "3.7.0", "3.7.0"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a second file beside the first: %v", err)
 	}
 	left := func() bool {
@@ -256,14 +301,14 @@ func TestEtcdFileIsTemporary(t *testing.T) {
 		t.Error("the file is still there")
 	}
 	fs.full = true
-	if _, err := n.EtcdFile(within(t), "3.7.0", "3.7.0"); !errors.Is(err, ErrNoRoom) {
+	if _, err := n.saver.Save(within(t), "3.7.0", "3.7.0"); !errors.Is(err, ErrNoRoom) {
 		t.Errorf("without room: %v", err)
 	}
 	if left() {
 		t.Error("what did not fit is still there")
 	}
 	fs.full = false
-	mustPropose(t, n, "k", "after")
+	n.put(t, "k", "after")
 	saveEtcd(t, n)
 	n.Stop()
 	if err := os.MkdirAll(filepath.Join(dir, "etcd-snapshot"), 0o700); err != nil {
@@ -272,7 +317,7 @@ func TestEtcdFileIsTemporary(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "etcd-snapshot", "db"), []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	startAlone(t, dir, nil)
+	start(t, dir, nil)
 	if left() {
 		t.Error("a crash left half a file for good")
 	}
@@ -292,9 +337,9 @@ func (f *fullDisk) Free(dir string) (uint64, error) {
 }
 
 // leasesOf lists ids and times of leases.
-func leasesOf(n *Node) string {
+func leasesOf(n *server) string {
 	var b strings.Builder
-	for _, l := range n.KV().Leases() {
+	for _, l := range n.kv.Leases() {
 		fmt.Fprintln(&b, l.ID, l.TTL)
 	}
 	return b.String()

@@ -1,22 +1,20 @@
-package node
+package etcddata
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
-	"path/filepath"
 
 	"github.com/holdfastdb/holdfast/entry"
 	ei "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	em "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/etcdfile"
+	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/machine"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
-	"github.com/holdfastdb/holdfast/machine/kv"
-	"github.com/holdfastdb/holdfast/machine/member"
-	"github.com/holdfastdb/holdfast/replica"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
+	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/store"
-	"github.com/holdfastdb/holdfast/wal"
 )
 
 // An import writes the store as a log would have that had made the same changes: in pieces as large as an entry, so that
@@ -26,8 +24,8 @@ const (
 	importRows  = 4096
 )
 
-// ImportStats is what an import has taken.
-type ImportStats struct {
+// Stats is what an import has taken.
+type Stats struct {
 	Index               uint64 // of the log that begins with it
 	Revision, Compacted int64
 	Changes             int64 // versions and deletions
@@ -42,14 +40,13 @@ type Tail func(users func() *mident.State, alarms func() []ekv.AlarmState, apply
 
 // importing is an import under way: machines over a new store, driven without a log.
 type importing struct {
-	st     store.Store
-	kv     *kv.Machine
+	kv     *mkv.Machine
 	idents *mident.Machine
 	a      *machine.Applier
-	stats  ImportStats
+	stats  Stats
 
-	versions []kv.Version
-	leases   []kv.Lease
+	versions []mkv.Version
+	leases   []mkv.Lease
 	bytes    int
 }
 
@@ -57,67 +54,29 @@ type importing struct {
 // revisions, versions and history, so whoever pointed clients to that etcd may point them here. Leases start with their full
 // time. peerAddr is where other members will reach this one, empty if nobody does. tail is what that etcd's log has beyond the
 // file; nil: nothing. beside allows etcd's own directory in cfg.Dir, which is left as it is.
-func Import(cfg Config, name, peerAddr string, f *etcdfile.File, tail Tail, beside bool) (*ImportStats, error) {
-	cfg.defaults()
-	switch was, err := ReadIdentity(cfg.FS, cfg.Dir); {
-	case errors.Is(err, ErrNoIdentity), err == nil && beside && was.Cluster == 0: // the second is an import that did not end
-	case err == nil && was.Making != "":
-		return nil, was.unfinished(cfg.Dir)
-	case err == nil:
-		return nil, fmt.Errorf("import into %s: it holds data already; import into an empty directory", cfg.Dir)
-	default:
-		return nil, fmt.Errorf("import into %s: %w", cfg.Dir, err)
-	}
-	ident, err := newIdentityIn(cfg.FS, cfg.Dir, name, peerAddr, "the import of an etcd's data", beside)
-	if err != nil {
-		return nil, err
-	}
-	lock, err := cfg.FS.Lock(filepath.Join(cfg.Dir, "LOCK"))
-	if err != nil {
-		return nil, fmt.Errorf("import into %s: in use by another process: %w", cfg.Dir, err)
-	}
-	defer lock.Unlock()
-	for _, d := range []string{"store", "wal"} { // of an import that did not end
-		d = filepath.Join(cfg.Dir, d)
-		if err := cfg.FS.RemoveAll(d); err != nil {
-			return nil, fmt.Errorf("import into %s: %w", cfg.Dir, err)
+func Import(cfg node.Config, name, peerAddr string, f *etcdfile.File, tail Tail, beside bool) (*Stats, error) {
+	share := budget.Of(cmp.Or(cfg.MemoryBytes, budget.Default))
+	in := &importing{kv: mkv.New(mkv.Options{CacheBytes: int(share.Keys), FilterBytes: int(share.Filter)}), idents: mident.New()}
+	making := node.Making{Name: name, PeerAddr: peerAddr, What: "the import of an etcd's data", BesideEtcd: beside}
+	err := node.Make(cfg, making, func(st store.Store, self *em.Member) (index, term uint64, err error) {
+		in.a = machine.NewApplier(st, in.idents, in.kv)
+		err = in.run(f, self)
+		if err == nil && tail != nil {
+			err = tail(in.idents.State, in.kv.Alarms, in.apply)
 		}
-	}
-	st, err := cfg.openStore(nil)
-	if err != nil {
-		return nil, err
-	}
-	in := &importing{st: st, kv: kv.New(kv.Options{CacheBytes: int(cfg.shares.Keys), FilterBytes: int(cfg.shares.Filter)}), idents: mident.New()}
-	in.a = machine.NewApplier(st, in.idents, in.kv)
-	self := em.Member{ID: ident.Member, Name: name, Nonce: ident.Nonce, PeerURLs: peerURLs(peerAddr)}
-	err = in.run(f, &self)
-	if err == nil && tail != nil {
-		err = tail(in.idents.State, in.kv.Alarms, in.apply)
-	}
-	if err == nil {
-		err = in.finish()
-	}
-	if err == nil {
-		err = st.Flush()
-	}
-	if e := st.Close(); err == nil {
-		err = e
-	}
+		if err == nil {
+			err = in.finish()
+		}
+		return in.stats.Index, firstTerm, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("import into %s: %w", cfg.Dir, err)
 	}
-	w, err := wal.Open(cfg.FS, cfg.walDir(), wal.Options{Manual: true, SegmentBytes: cfg.SegmentBytes})
-	if err != nil {
-		return nil, err
-	}
-	defer w.Close()
-	if err := w.Reset(in.stats.Index, firstTerm, wal.HardState{Term: firstTerm, Commit: in.stats.Index}); err != nil {
-		return nil, err
-	}
-	// The commit point of the import: before it the directory belongs to no cluster.
-	ident.Cluster, ident.Making = randomID(), ""
-	return &in.stats, ident.write(cfg.FS, cfg.Dir)
+	return &in.stats, nil
 }
+
+// firstTerm is the term of the imported state, which had no leader.
+const firstTerm = 1
 
 // entry applies one entry whose effects are fill's.
 func (in *importing) entry(fill func(b store.Batch) error) error {
@@ -130,8 +89,7 @@ func (in *importing) run(f *etcdfile.File, self *em.Member) error {
 		return err
 	}
 	err := in.entry(func(b store.Batch) error {
-		member.Bootstrap(b, []em.Member{*self})
-		b.Set(confKey, replica.Conf{Voters: []uint64{self.ID}}.Encode())
+		node.FirstRows(b, *self)
 		return in.catalogue(f, b)
 	})
 	if err != nil {
@@ -206,7 +164,7 @@ func (in *importing) catalogue(f *etcdfile.File, b store.Batch) error {
 }
 
 func (in *importing) lease(l etcdfile.Lease) error {
-	in.leases = append(in.leases, kv.Lease{ID: l.ID, TTL: l.TTL})
+	in.leases = append(in.leases, mkv.Lease{ID: l.ID, TTL: l.TTL})
 	return in.full(64)
 }
 
@@ -215,7 +173,7 @@ func (in *importing) change(c *etcdfile.Change) error {
 		return nil // etcdutl raised the revision here
 	}
 	in.stats.Changes++
-	in.versions = append(in.versions, kv.Version{Sub: uint32(c.Sub), Deleted: c.Deleted, KV: ekv.KeyValue{Key: c.Key, Value: c.Value,
+	in.versions = append(in.versions, mkv.Version{Sub: uint32(c.Sub), Deleted: c.Deleted, KV: ekv.KeyValue{Key: c.Key, Value: c.Value,
 		CreateRevision: c.CreateRev, ModRevision: c.Rev, Version: c.Version, Lease: c.Lease}})
 	return in.full(len(c.Key) + len(c.Value) + 100)
 }
