@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
 	"github.com/holdfastdb/holdfast/store"
@@ -360,4 +361,51 @@ func TestStampsNeverGoBack(t *testing.T) {
 	if got := again.Stamp(); got.TickMs != want.TickMs || got.WallNs != want.WallNs {
 		t.Fatalf("after a restart: %d and %d", got.TickMs, got.WallNs)
 	}
+}
+
+// TestAViewIsBetweenTwoEntries: nobody takes a View while an entry becomes visible, so its rows are those of its index.
+func TestAViewIsBetweenTwoEntries(t *testing.T) {
+	mem := store.NewMem()
+	st := &meanwhile{Mem: mem}
+	a := NewApplier(st, &register{id: 'k'})
+	if err := a.Load(); err != nil {
+		t.Fatal(err)
+	}
+	taken := make(chan uint64, 1)
+	st.during = func() {
+		go func() {
+			v, index := a.View()
+			defer v.Close()
+			row, _, err := v.Get(nil, []byte("k"))
+			if err != nil || string(row) != fmt.Sprint(index) {
+				t.Errorf("%q in a view of index %d, %v", row, index, err)
+			}
+			taken <- index
+		}()
+		select {
+		case index := <-taken:
+			t.Errorf("a view of index %d while an entry became visible", index)
+			taken <- index
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	for i := range uint64(3) {
+		if err := a.Apply(i+1, 1, data(entry.Header{}, command(i+1, 1, fmt.Sprintf("k%d", i+1))), nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-taken; got != i+1 {
+			t.Errorf("the view that waited for entry %d is of %d", i+1, got)
+		}
+	}
+}
+
+// meanwhile calls during in the middle of a commit.
+type meanwhile struct {
+	*store.Mem
+	during func()
+}
+
+func (m *meanwhile) Commit(b store.Batch, index uint64) error {
+	m.during()
+	return m.Mem.Commit(b, index)
 }

@@ -59,7 +59,7 @@ func (f *feedCheck) read(h *host) {
 	if f.events == nil {
 		f.events = map[int64][]kv.Event{}
 	}
-	m, w := h.n.KV(), h.w
+	m, w := h.kv, h.w
 	for {
 		current, compacted := m.Revision()
 		f.compacted = max(f.compacted, compacted)
@@ -225,10 +225,10 @@ func (w *World) unequal() string {
 		if why := w.trees.unsigned(h); why != "" {
 			return why
 		}
-		if left := len(h.n.KV().Leases()); left > 0 {
+		if left := len(h.kv.Leases()); left > 0 {
 			return fmt.Sprintf("%s has %d leases whose time is up", h.name, left)
 		}
-		if next, _, err := h.n.Etcd2().NextDeadline(); err != nil || next != math.MaxInt64 {
+		if next, _, err := h.etcd2.NextDeadline(); err != nil || next != math.MaxInt64 {
 			return fmt.Sprintf("%s has nodes whose time is up at tick %d (%v)", h.name, next, err)
 		}
 	}
@@ -239,14 +239,14 @@ func (w *World) unequal() string {
 func (w *World) checkAll() {
 	all := w.belong()
 	first := all[0]
-	hash, rev, _, current, err := first.n.KV().HashKV(0)
+	hash, rev, _, current, err := first.kv.HashKV(0)
 	if err != nil {
 		w.fail(Stopped, "%s hash: %v", first.name, err)
 	}
 	w.rep.Revision = current
 	state := dump(first)
 	for _, h := range all[1:] {
-		if o, orev, _, _, err := h.n.KV().HashKV(0); err != nil || o != hash || orev != rev {
+		if o, orev, _, _, err := h.kv.HashKV(0); err != nil || o != hash || orev != rev {
 			w.fail(Diverged, "at rest the hash is %08x at revision %d on %s and %08x at %d on %s (%v)", hash, rev, first.name, o, orev, h.name, err)
 		}
 		if d := dump(h); d != state {
@@ -283,7 +283,7 @@ func (w *World) checkAll() {
 
 // dump is all of a member's keys as text.
 func dump(h *host) string {
-	res, rev, err := h.n.KV().Range(&ekv.Range{Key: []byte{0}, End: []byte{0}}, 0)
+	res, rev, err := h.kv.Range(&ekv.Range{Key: []byte{0}, End: []byte{0}}, 0)
 	if err != nil {
 		h.w.fail(Stopped, "%s range: %v", h.name, err)
 	}

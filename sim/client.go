@@ -119,6 +119,7 @@ func (c *client) invoke(o *op, done func()) {
 
 func (c *client) read(ctx context.Context, n *node.Node, o *op) {
 	w, h := c.w, o.host
+	m := h.kv // of the process that was asked
 	err := n.Linearize(ctx)
 	switch {
 	case ctx.Err() != nil:
@@ -126,7 +127,7 @@ func (c *client) read(ctx context.Context, n *node.Node, o *op) {
 	case err != nil:
 		w.fail(WrongOutcome, "read through %s ended with %v", h.name, err)
 	}
-	res, rev, err := n.KV().Range(&ekv.Range{Key: []byte(o.key)}, 0)
+	res, rev, err := m.Range(&ekv.Range{Key: []byte(o.key)}, 0)
 	if err != nil {
 		w.fail(Stopped, "%s range: %v", h.name, err)
 	}
@@ -141,7 +142,7 @@ func (c *client) write(ctx context.Context, n *node.Node, o *op) {
 	w, h := c.w, o.host
 	for {
 		parts, p := h.permit(entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, o.part())})
-		res, err := n.Propose(ctx, node.LaneKV, parts...)
+		res, err := n.Propose(ctx, laneKV, parts...)
 		switch {
 		case err == nil && w.users.outdated(res.Rejection):
 			w.trace.add(w.now, "c%d ← %s %s: %v", c.id, h.name, o, res.Rejection)
@@ -156,7 +157,7 @@ func (c *client) write(ctx context.Context, n *node.Node, o *op) {
 		case res.Rejection != nil:
 			w.fail(WrongOutcome, "%s through %s: %v", o, h.name, res.Rejection)
 		default:
-			o.take(res.Bodies[len(res.Bodies)-1])
+			o.take(res.Of(parts[len(parts)-1].Machine))
 			w.history.end(w, o)
 			w.users.accepted(o, h, p)
 			w.trace.add(w.now, "c%d ← %s %s@%d %s", c.id, h.name, res.Pos, res.Term, o)
@@ -170,7 +171,7 @@ func (w *World) compact(h *host) {
 	if h.n == nil {
 		return
 	}
-	rev, _ := h.n.KV().Revision()
+	rev, _ := h.kv.Revision()
 	rev -= w.rFault.Int64N(40)
 	if rev <= 1 {
 		return

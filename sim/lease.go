@@ -92,7 +92,7 @@ func (o *owner) attach() {
 	}
 	put := &ekv.Put{Key: fmt.Appendf(nil, "lease/%d", o.n), Value: fmt.Appendf(nil, "L%d", o.id), Lease: o.id}
 	parts, _ := h.permit(entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, &ekv.Part{Put: put})})
-	_ = h.n.ProposeAsync(node.LaneKV, 0, parts, func(*entry.Result, error) {})
+	_ = h.n.ProposeAsync(laneKV, 0, parts, func(*entry.Result, error) {})
 	h.pumpSoon()
 }
 
@@ -144,7 +144,7 @@ func (b *leaseBook) look(h *host) {
 	if len(b.byID) == 0 {
 		return
 	}
-	m := h.n.KV()
+	m := h.kv
 	have := map[int64]bool{}
 	for _, l := range m.Leases() {
 		have[l.ID] = true

@@ -9,7 +9,6 @@ import (
 	"github.com/holdfastdb/holdfast/entry"
 	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
 	"github.com/holdfastdb/holdfast/machine/etcd2"
-	"github.com/holdfastdb/holdfast/node"
 )
 
 // nodeBook checks v2 nodes that have a TTL: none is removed before it has passed, and at the end of the run all are
@@ -61,7 +60,7 @@ func (k *keeper) set() {
 		ctx, cancel := h.tasks.Timeout(3 * time.Second)
 		defer cancel()
 		parts, _ := h.permit(entry.Part{Machine: entry.MachineEtcd2, Body: e2.Append(nil, part)})
-		res, err := n.Propose(ctx, node.LaneKV, parts...)
+		res, err := n.Propose(ctx, laneKV, parts...)
 		if err == nil {
 			w.trace.add(w.now, "k%d ← %s %s@%d %s: %v", k.n, h.name, res.Pos, res.Term, part, res.Rejection)
 		}
@@ -74,7 +73,7 @@ func (k *keeper) set() {
 // look finds nodes that are gone from a member that showed them.
 func (b *nodeBook) look(h *host) {
 	for _, k := range b.keepers {
-		node, _, ok, err := h.n.Etcd2().Key(&b.lookup, k.path(), h.n.Tick)
+		node, _, ok, err := h.etcd2.Key(&b.lookup, k.path(), h.n.Tick)
 		if err != nil {
 			h.w.fail(Stopped, "%s reads %s: %v", h.name, k.path(), err)
 		}

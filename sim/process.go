@@ -20,6 +20,7 @@ import (
 type process struct {
 	on    bool // there is a process; it may still be waiting to become a member
 	n     *node.Node
+	house // its machines
 	net   *hostNet
 	tasks *tasks
 	// loop runs the node's Pump, once per turn. midway is the moment until which it stands still in the middle of a turn; 0: it
@@ -63,6 +64,7 @@ func (h *host) start() {
 	h.w.trace.add(h.w.now, "%s starts", h.name)
 	gen := h.gen
 	h.tasks.Go(func() {
+		h.house = newHouse()
 		n, err := node.Start(context.Background(), h.config(), h.options())
 		if err == nil {
 			h.opened(n)
@@ -96,7 +98,7 @@ func (h *host) opened(n *node.Node) {
 	h.n, h.id, h.lost = n, id, false
 	w.byID[id] = h
 	h.promise.kept(h)
-	h.feedAt, _ = n.KV().Revision() // a watch begins at what the log holds; older revisions were seen before
+	h.feedAt, _ = h.kv.Revision() // a watch begins at what the log holds; older revisions were seen before
 	h.appliedAt = n.Status().Applied
 	h.loop = newCoroutine(func() error {
 		for {
@@ -106,10 +108,10 @@ func (h *host) opened(n *node.Node) {
 			h.loop.park()
 		}
 	})
-	h.tasks.Go(lease.New(n, n.KV()).Run)
-	h.tasks.Go(expire.New(n, n.Etcd2()).Run)
+	h.tasks.Go(lease.New(n, h.kv).Run)
+	h.tasks.Go(expire.New(n, h.etcd2).Run)
 	if w.nemesis.policy.On() {
-		h.tasks.Go(func() { compact.Run(n, n.KV(), w.nemesis.policy, slog.New(&traceLog{h})) })
+		h.tasks.Go(func() { compact.Run(n, h.kv, w.nemesis.policy, slog.New(&traceLog{h})) })
 	}
 	h.pumpSoon()
 }

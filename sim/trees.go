@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	et "github.com/holdfastdb/holdfast/entry/tree"
+	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/tiles"
@@ -104,7 +105,7 @@ func (a *adder) next() {
 	lb := a.b.logs[r.IntN(len(a.b.logs))]
 	var l *tree.Log
 	if h.n != nil {
-		l = h.n.Tree().Find(lb.spec.Name)
+		l = h.tree.Find(lb.spec.Name)
 	}
 	if l == nil {
 		w.after(between(r, time.Millisecond, 30*time.Millisecond), a.next)
@@ -131,7 +132,7 @@ func (a *adder) next() {
 		lb.refuse(texts)
 		move()
 	}
-	err := h.n.ProposeAsync(node.LaneTlog, 0, []entry.Part{{Machine: entry.MachineTree, Body: et.AppendPart(nil, part)}},
+	err := h.n.ProposeAsync(laneTlog, 0, []entry.Part{{Machine: entry.MachineTree, Body: et.AppendPart(nil, part)}},
 		func(res *entry.Result, err error) {
 			switch {
 			case errors.Is(err, node.ErrOverloaded):
@@ -146,8 +147,8 @@ func (a *adder) next() {
 			case res.Rejection != nil:
 				w.fail(WrongOutcome, "an add through %s: %v", h.name, res.Rejection)
 			}
-			w.trace.add(w.now, "t%d ← %s %s@%d add %s…: %d", a.id, h.name, res.Pos, res.Term, texts[0], res.Bodies[0].(*et.Appended).At(0))
-			lb.acknowledge(w, h, texts, res.Bodies[0].(*et.Appended))
+			w.trace.add(w.now, "t%d ← %s %s@%d add %s…: %d", a.id, h.name, res.Pos, res.Term, texts[0], res.Of(entry.MachineTree).(*et.Appended).At(0))
+			lb.acknowledge(w, h, texts, res.Of(entry.MachineTree).(*et.Appended))
 			w.rep.Added += len(texts)
 			move()
 		})
@@ -217,7 +218,7 @@ func (h *host) signTurn() {
 		if s.open[i] {
 			continue
 		}
-		l := h.n.Tree().Find(lb.spec.Name)
+		l := h.tree.Find(lb.spec.Name)
 		if l == nil {
 			h.proposeTree(s, i, &et.Part{Kind: et.Create, Spec: lb.spec})
 			continue
@@ -225,7 +226,7 @@ func (h *host) signTurn() {
 		if c := l.Checkpoint(); c != nil && (c.Size == l.View().Size || h.w.now < s.last[i]+b.least) {
 			continue
 		}
-		c, err := checkpoint.Sign(h.n.Tree(), l, lb.key)
+		c, err := checkpoint.Sign(h.tree, l, lb.key)
 		if err != nil {
 			h.w.fail(Stopped, "%s does not sign %s: %v", h.name, lb.spec.Name, err)
 		}
@@ -259,7 +260,7 @@ func (b *treeBook) look(h *host) {
 		return
 	}
 	for i, lb := range b.logs {
-		l := h.n.Tree().Find(lb.spec.Name)
+		l := h.tree.Find(lb.spec.Name)
 		if l == nil {
 			continue
 		}
@@ -314,7 +315,7 @@ func (b *treeBook) unsigned(h *host) string {
 		return ""
 	}
 	for _, lb := range b.logs {
-		l := h.n.Tree().Find(lb.spec.Name)
+		l := h.tree.Find(lb.spec.Name)
 		if l == nil {
 			return fmt.Sprintf("%s has no log %s", h.name, lb.spec.Name)
 		}
@@ -332,14 +333,14 @@ func (b *treeBook) check(members []*host) {
 		return
 	}
 	for _, lb := range b.logs {
-		first := members[0].n.Tree().Find(lb.spec.Name)
+		first := members[0].tree.Find(lb.spec.Name)
 		b.checkEntries(lb, members[0], first)
 		for _, h := range members {
 			loaded := tree.New()
-			if err := loaded.Load(h.mem); err != nil {
+			if err := loaded.Load(h.mem, new(machine.Gate)); err != nil {
 				b.w.fail(Stopped, "%s load trees: %v", h.name, err)
 			}
-			for _, l := range []*tree.Log{h.n.Tree().Find(lb.spec.Name), loaded.Find(lb.spec.Name)} {
+			for _, l := range []*tree.Log{h.tree.Find(lb.spec.Name), loaded.Find(lb.spec.Name)} {
 				if is, want := l.View(), first.View(); is.Size != want.Size || is.Root != want.Root || string(l.Checkpoint().Note) != string(first.Checkpoint().Note) {
 					b.w.fail(Diverged, "at rest %s has %d entries of %s with root %s and %s has %d with root %s", h.name, is.Size, lb.spec.Name, is.Root,
 						members[0].name, want.Size, want.Root)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	ei "github.com/holdfastdb/holdfast/entry/ident"
+	"github.com/holdfastdb/holdfast/machine"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
 	"github.com/holdfastdb/holdfast/node"
 )
@@ -293,7 +294,7 @@ func (b *userBook) check(members []*host) {
 	state := ""
 	for i, h := range members {
 		loaded := mident.New()
-		if err := loaded.Load(h.mem); err != nil {
+		if err := loaded.Load(h.mem, new(machine.Gate)); err != nil {
 			b.w.fail(Stopped, "%s load users: %v", h.name, err)
 		}
 		for _, m := range []*mident.Machine{h.n.Ident(), loaded} {

@@ -8,6 +8,7 @@ import (
 	doorkv "github.com/holdfastdb/holdfast/door/kv"
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/etcddata"
 	"github.com/holdfastdb/holdfast/etcdfile"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
 	"github.com/holdfastdb/holdfast/node"
@@ -72,7 +73,7 @@ func (d *etcdDir) tail(users func() *mident.State, alarms func() []ekv.AlarmStat
 }
 
 // beyond says what the log added.
-func (d *etcdDir) beyond(st *node.ImportStats) string {
+func (d *etcdDir) beyond(st *etcddata.Stats) string {
 	last := max(d.log.Last(), d.file.Head.Index)
 	s := fmt.Sprintf("as of index %d of its log, %d commands beyond the database", last, st.Commands)
 	if n := int64(last) - int64(max(d.log.Committed, d.file.Head.Index)); n > 0 {
@@ -90,7 +91,7 @@ func importDataDir(c *call, dir, data, name, peer string) error {
 		return err
 	}
 	defer d.file.Close()
-	st, err := node.Import(node.Config{Dir: data}, name, peer, d.file, d.tail, false)
+	st, err := etcddata.Import(node.Config{Dir: data}, name, peer, d.file, d.tail, false)
 	if err != nil {
 		return fmt.Errorf("import %s: %w; remove %s and try again", dir, err, data)
 	}
@@ -122,7 +123,7 @@ func adopt(su *setup, log *slog.Logger) error {
 	}
 	log.Info("taking over the data of an etcd; its files in member/ stay as they are and are not read again", "dir", su.adopt)
 	cfg := node.Config{Dir: su.adopt, MemoryBytes: su.node.MemoryBytes}
-	st, err := node.Import(cfg, su.join.Name, su.join.PeerAddr, d.file, d.tail, true)
+	st, err := etcddata.Import(cfg, su.join.Name, su.join.PeerAddr, d.file, d.tail, true)
 	if err != nil {
 		return fmt.Errorf("--data-dir %s: take over etcd's data: %w; its files are as they were", su.adopt, err)
 	}

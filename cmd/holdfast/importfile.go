@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/holdfastdb/holdfast/etcddata"
 	"github.com/holdfastdb/holdfast/etcdfile"
 	"github.com/holdfastdb/holdfast/node"
 )
@@ -41,7 +42,7 @@ func importFile(c *call, path, data, name, peer string) error {
 		return err
 	}
 	defer f.Close()
-	st, err := node.Import(node.Config{Dir: data}, name, peer, f, nil, false)
+	st, err := etcddata.Import(node.Config{Dir: data}, name, peer, f, nil, false)
 	if err != nil {
 		return fmt.Errorf("import %s: %w; remove %s and try again", path, err, data)
 	}
@@ -62,11 +63,11 @@ func openEtcdFile(path string) (*etcdfile.File, error) {
 	return f, nil
 }
 
-func printImported(c *call, data string, st *node.ImportStats) {
+func printImported(c *call, data string, st *etcddata.Stats) {
 	fmt.Fprintf(c.stdout, "%s holds %s; start it:\n  holdfast serve --data %s\n", data, imported(st), data)
 }
 
-func imported(st *node.ImportStats) string {
+func imported(st *etcddata.Stats) string {
 	compacted := "with all its history"
 	if st.Compacted > 0 {
 		compacted = fmt.Sprintf("with its history from %d on", st.Compacted)

@@ -16,13 +16,6 @@ import (
 
 	"github.com/holdfastdb/holdfast/disk"
 	"github.com/holdfastdb/holdfast/entry"
-	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
-	ei "github.com/holdfastdb/holdfast/entry/ident"
-	ekv "github.com/holdfastdb/holdfast/entry/kv"
-	"github.com/holdfastdb/holdfast/entry/member"
-	et "github.com/holdfastdb/holdfast/entry/tree"
-	mident "github.com/holdfastdb/holdfast/machine/ident"
-	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/wal"

@@ -214,29 +214,29 @@ func (s *server) signTlogs() {
 		first = nil
 	}
 	s.highest = newHighestFiles(s.setup.tlog.keys, s.log)
-	s.signer = checkpoint.New(s.node, s.node.Tree(), checkpoint.Options{Key: s.tlogKeys.get, KeyFile: s.tlogKeys.file, First: first, Highest: s.highest,
+	s.signer = checkpoint.New(s.node, s.machines.tree, checkpoint.Options{Key: s.tlogKeys.get, KeyFile: s.tlogKeys.file, First: first, Highest: s.highest,
 		Places: s.setup.tlog.places, Calm: s.setup.tlog.calm, Meter: &s.tlogMeter, Logger: s.log})
 	s.wg.Go(s.signer.Run)
-	s.wg.Go(scrub.New(s.node, s.node.Tree(), &s.tlogMeter, s.scrubbed, s.log).Run)
+	s.wg.Go(scrub.New(s.node, s.machines.tree, &s.tlogMeter, s.scrubbed, s.log).Run)
 	places := map[string]int{}
 	for _, p := range s.setup.tlog.publish {
 		places[p.log]++
 	}
 	if s.setup.tlog.published {
-		s.shown = publish.NewShown(s.node, s.node.Tree(), places)
+		s.shown = publish.NewShown(s.node, s.machines.tree, places)
 	}
 	clear(places)
 	for _, p := range s.setup.tlog.publish {
 		target := publish.Target{Log: p.log, Name: p.url, Place: p.place, Least: s.setup.tlog.least, Shown: s.shown, Number: places[p.log],
 			Ahead: s.signer.AskAgain, Meter: s.tlogMeter.Place(p.log, p.url)}
 		places[p.log]++
-		s.wg.Go(publish.New(s.node, s.node.Tree(), target, s.log).Run)
+		s.wg.Go(publish.New(s.node, s.machines.tree, target, s.log).Run)
 	}
 }
 
 // openTlog checks the keys against the logs, binds the tlog address and serves.
 func (s *server) openTlog() error {
-	for _, l := range s.node.Tree().Logs() {
+	for _, l := range s.machines.tree.Logs() {
 		if k := s.tlogKeys.get(l.Spec.Name); k != nil && !k.Verifier().Equal(&l.Spec.Key) {
 			return fmt.Errorf("%s is another key than the log %s was begun with (%s); put the right file there or take this one away",
 				s.tlogKeys.file(l.Spec.Name), l.Spec.Name, l.Spec.Key.String())
@@ -252,13 +252,13 @@ func (s *server) openTlog() error {
 	if at := s.setup.tlog.read; at != nil {
 		readers := opt
 		readers.GetOnly = true
-		s.tlogRead = doortlog.New(s.node, s.node.Tree(), readers)
+		s.tlogRead = doortlog.New(s.node, s.machines.tree, readers)
 		if err := s.openLogs("tlog-read", s.tlogRead, at); err != nil {
 			return err
 		}
 	}
 	if at := s.setup.tlog.at; at != nil {
-		s.tlog = doortlog.New(s.node, s.node.Tree(), opt)
+		s.tlog = doortlog.New(s.node, s.machines.tree, opt)
 		return s.openLogs("tlog", s.tlog, at)
 	}
 	return nil

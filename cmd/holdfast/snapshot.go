@@ -33,10 +33,12 @@ type snapshotReport struct {
 	Term      uint64 `json:"term"`
 	Revision  int64  `json:"revision"`
 	Compacted int64  `json:"compacted"`
-	Keys      int64  `json:"keys"`
-	Rows      uint64 `json:"rows"`
-	Bytes     int64  `json:"bytes"`
-	SHA256    string `json:"sha256"`
+	// Holds is what a person would count: keys, v2 nodes, users, logs.
+	Holds  holdings `json:"holds"`
+	Keys   int64    `json:"keys"`
+	Rows   uint64   `json:"rows"`
+	Bytes  int64    `json:"bytes"`
+	SHA256 string   `json:"sha256"`
 	// Logs are the transparency logs in it.
 	Logs []snapshotLog `json:"logs,omitempty"`
 }
@@ -90,7 +92,7 @@ room in it for a copy of the log and for what the log adds to the store.`,
 			if err != nil {
 				return fmt.Errorf("snapshot save %s: %w", c.args[0], err)
 			}
-			fmt.Fprintf(c.stdout, "%s: index %d, revision %d, %d keys, %s\n", c.args[0], r.Index, r.Revision, r.Keys, sizeString(r.Bytes))
+			fmt.Fprintf(c.stdout, "%s: index %d, revision %d, %s, %s\n", c.args[0], r.Index, r.Revision, r.Holds, sizeString(r.Bytes))
 			return nil
 		},
 	}
@@ -146,7 +148,14 @@ func readSnapshot(r io.Reader) (*snapshotReport, error) {
 	in := &counted{r: r, sum: sha256.New()}
 	var totals mkv.Totals
 	var logs []snapshotLog
+	census := specs.Census()
 	info, err := node.ReadSnapshot(in, nil, func(k, v []byte) error {
+		if err := specs.Known(k); err != nil {
+			return err
+		}
+		if err := census.Row(k, v); err != nil {
+			return err
+		}
 		t, ok, err := mkv.ReadTotals(k, v)
 		if ok {
 			totals = t
@@ -167,7 +176,7 @@ func readSnapshot(r io.Reader) (*snapshotReport, error) {
 		return nil, err
 	}
 	return &snapshotReport{Cluster: fmt.Sprintf("%x", info.Cluster), Index: info.Index, Term: info.Term, Revision: max(totals.Revision, 1),
-		Compacted: max(totals.Compacted, 0), Keys: totals.Keys, Rows: info.Keys, Bytes: in.n, SHA256: hex.EncodeToString(in.sum.Sum(nil)), Logs: logs}, nil
+		Compacted: max(totals.Compacted, 0), Keys: totals.Keys, Holds: census.Counts(), Rows: info.Keys, Bytes: in.n, SHA256: hex.EncodeToString(in.sum.Sum(nil)), Logs: logs}, nil
 }
 
 // counted hashes and counts what is read.
@@ -239,8 +248,8 @@ func snapshotStatus() *command {
 				return printJSON(c.stdout, r)
 			}
 			t := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
-			fmt.Fprintf(t, "cluster\t%s\nindex\t%d\nterm\t%d\nrevision\t%d\ncompacted\t%d\nkeys\t%d\nrows\t%d\nsize\t%s (%d bytes)\nsha256\t%s\n",
-				r.Cluster, r.Index, r.Term, r.Revision, r.Compacted, r.Keys, r.Rows, sizeString(r.Bytes), r.Bytes, r.SHA256)
+			fmt.Fprintf(t, "cluster\t%s\nindex\t%d\nterm\t%d\nrevision\t%d\ncompacted\t%d\nholds\t%s\nrows\t%d\nsize\t%s (%d bytes)\nsha256\t%s\n",
+				r.Cluster, r.Index, r.Term, r.Revision, r.Compacted, r.Holds, r.Rows, sizeString(r.Bytes), r.Bytes, r.SHA256)
 			return t.Flush()
 		},
 	}
@@ -281,7 +290,7 @@ full time. To get three members, start it with --peer and start the others with 
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(c.stdout, "%s holds %d keys as of index %d; start it:\n  holdfast serve --data %s\n", *data, r.Keys, r.Index, *data)
+			fmt.Fprintf(c.stdout, "%s holds %s as of index %d; start it:\n  holdfast serve --data %s\n", *data, r.Holds, r.Index, *data)
 			restoredLogs(c.stdout, r.Logs, keyDir(*data, *keys))
 			return nil
 		},
@@ -323,7 +332,8 @@ func restoreSnapshot(path, data, name, peer string) (*snapshotReport, error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("snapshot restore %s: %s; use a file, not a pipe", path, reason(err))
 	}
-	if _, err := node.Restore(node.Config{Dir: data}, name, peer, newBuffered(f)); err != nil {
+	cfg, _ := housed(node.Config{Dir: data})
+	if _, err := node.Restore(cfg, name, peer, newBuffered(f)); err != nil {
 		return nil, fmt.Errorf("snapshot restore %s: %w; remove %s and try again", path, err, data)
 	}
 	return r, nil

@@ -191,14 +191,14 @@ func TestASplitViewCannotBeServed(t *testing.T) {
 		s, _ := altered(t, snapshot, keys, func(st store.Store) {
 			set(t, st, rowAt('h', 0, 7), 5*tiles.HashSize+1)
 		})
-		err := s.node.Tree().Find("default").Scrub(func(_, _ uint64) error { return nil })
+		err := s.machines.tree.Find("default").Scrub(func(_, _ uint64) error { return nil })
 		if want := `tile of level 0, hash 1797: ` + hash + `, but ` + hash + ` was expected`; err == nil || !regexp.MustCompile(want).MatchString(err.Error()) {
 			t.Errorf("the scrub says %v, want %s", err, want)
 		}
 	})
 	t.Run("untouched", func(t *testing.T) { // or the cases above would show nothing
 		s, _ := altered(t, snapshot, keys, func(store.Store) {})
-		if err := s.node.Tree().Find("default").Scrub(func(_, _ uint64) error { return nil }); err != nil {
+		if err := s.machines.tree.Find("default").Scrub(func(_, _ uint64) error { return nil }); err != nil {
 			t.Error(err)
 		}
 		if code, body := s.add("/add", "one more"); code != 200 || body != "5000" {

@@ -20,6 +20,7 @@ import (
 	"github.com/holdfastdb/holdfast/door/kv/v2"
 	"github.com/holdfastdb/holdfast/door/port"
 	doortlog "github.com/holdfastdb/holdfast/door/tlog"
+	"github.com/holdfastdb/holdfast/etcddata"
 	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/machine/tree"
@@ -34,13 +35,14 @@ import (
 
 // server is everything one `holdfast serve` runs. It is owned by the goroutine that runs the command.
 type server struct {
-	setup *setup
-	log   *slog.Logger
-	admin *admin.Admin   // nil: off
-	kv    *doorkv.Door   // nil: off
-	v2    *v2.Handler    // on the kv door's port; nil: off
-	tlog  *doortlog.Door // nil: off
-	node  *node.Node
+	setup    *setup
+	log      *slog.Logger
+	admin    *admin.Admin   // nil: off
+	kv       *doorkv.Door   // nil: off
+	v2       *v2.Handler    // on the kv door's port; nil: off
+	tlog     *doortlog.Door // nil: off
+	node     *node.Node
+	machines *machines
 
 	tlogKeys  *tlogKeys
 	tlogMeter meter.Tlog
@@ -138,13 +140,13 @@ func start(ctx context.Context, su *setup, log *slog.Logger) (_ *server, err err
 		return nil, su.advise(err)
 	}
 	if s.admin != nil {
-		s.admin.Attach(s.node, s.node.KV(), s.node.Tree())
+		s.admin.Attach(s.node, s.machines.kv, s.machines.tree)
 	}
 	// Workers act only while this member leads; they end with the node.
-	leases := lease.New(s.node, s.node.KV())
+	leases := lease.New(s.node, s.machines.kv)
 	s.wg.Go(leases.Run)
-	s.wg.Go(expire.New(s.node, s.node.Etcd2()).Run)
-	s.wg.Go(func() { compact.Run(s.node, s.node.KV(), su.compaction, log) })
+	s.wg.Go(expire.New(s.node, s.machines.etcd2).Run)
+	s.wg.Go(func() { compact.Run(s.node, s.machines.kv, su.compaction, log) })
 	s.signTlogs()
 	if err := s.waitReady(ctx); err != nil {
 		return nil, err
@@ -166,12 +168,13 @@ func (s *server) openKV(steps *meter.Steps, leases *lease.Worker) error {
 	}
 	opt := s.setup.door
 	opt.Steps, opt.Gate = steps, s.gate
-	s.v2 = v2.New(s.node, s.node.Etcd2(), v2.Options{RequestTimeout: opt.RequestTimeout, MaxRequestBytes: opt.MaxRequestBytes,
+	s.v2 = v2.New(s.node, s.machines.etcd2, v2.Options{RequestTimeout: opt.RequestTimeout, MaxRequestBytes: opt.MaxRequestBytes,
 		MaxListBytes: opt.MaxResultBytes, Resume: func(c net.Conn) { s.kv.Resume(c) },
 		Catalogue: func() (bool, uint64) { return s.kv.Catalogue() },
 		RootBasic: func(host, user, password string) (uint64, bool) { return s.kv.RootBasic(host, user, password) }})
 	opt.V2, opt.V2Watchers, opt.Leases = s.v2.Handle, s.v2.Watchers, leases
-	s.kv = doorkv.New(s.node, s.node.KV(), s.node.Etcd2().Stats(), opt)
+	opt.SaveEtcd = etcddata.NewSaver(s.node, nil, s.setup.node.Dir).Save
+	s.kv = doorkv.New(s.node, s.machines.kv, s.machines.etcd2.Stats(), opt)
 	var bound []string
 	for _, p := range s.setup.kv {
 		l, err := p.listen()
@@ -228,6 +231,7 @@ func (s *server) openMetrics() error {
 // startNode opens or makes the data directory and runs the member.
 func (s *server) startNode(ctx context.Context, steps *meter.Steps) (*node.Node, error) {
 	cfg, opt := s.setup.node, s.setup.join
+	cfg, s.machines = housed(cfg)
 	opt.Notify = func(text string) {
 		s.log.Info(text)
 		if s.admin != nil {

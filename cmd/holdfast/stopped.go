@@ -43,7 +43,8 @@ func writeStopped(data, walDir, path string, progress io.Writer) (found *node.St
 		}
 	}()
 	shown := newProgress(progress, "saved")
-	found, err = node.SaveStopped(node.Config{Dir: data, WALDir: walDir}, io.MultiWriter(f, shown))
+	cfg, _ := housed(node.Config{Dir: data, WALDir: walDir})
+	found, err = node.SaveStopped(cfg, io.MultiWriter(f, shown))
 	shown.end()
 	if err != nil {
 		return nil, nil, err

@@ -241,4 +241,4 @@ func (u *usedBytes) take(l *tree.Log, n, most int64) error {
 }
 
 // treeLog is a log by its name, nil if there is none.
-func (s *server) treeLog(name string) *tree.Log { return s.node.Tree().Find(name) }
+func (s *server) treeLog(name string) *tree.Log { return s.machines.tree.Find(name) }

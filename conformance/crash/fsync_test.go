@@ -17,6 +17,8 @@ import (
 	"github.com/holdfastdb/holdfast/disk"
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/machine"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
 )
 
@@ -68,7 +70,7 @@ func TestFailedSync(t *testing.T) {
 			t.Fatalf("%s: OnFatal was called but the node runs on", fault.name)
 		}
 		stop()
-		if _, err := n.Propose(t.Context(), node.LaneKV, put("after", "death")); err == nil {
+		if _, err := n.Propose(t.Context(), laneKV, put("after", "death")); err == nil {
 			t.Fatalf("%s: a dead node answers", fault.name)
 		}
 		n.Stop()
@@ -86,9 +88,10 @@ func inLog(name string) bool {
 }
 
 // openNode starts a cluster of one, or continues it, and waits until it serves.
-func openNode(t *testing.T, dir string, fs disk.FS, onFatal func(error)) *node.Node {
+func openNode(t *testing.T, dir string, fs disk.FS, onFatal func(error)) *member {
 	t.Helper()
-	cfg := node.Config{FS: fs, Dir: dir, Logger: slog.New(slog.DiscardHandler), OnFatal: onFatal}
+	keys := mkv.New(mkv.Options{})
+	cfg := node.Config{Machines: []machine.Machine{keys}, Lanes: []node.LaneSpec{{Number: laneKV, Name: "kv"}}, FS: fs, Dir: dir, Logger: slog.New(slog.DiscardHandler), OnFatal: onFatal}
 	n, err := node.Start(t.Context(), cfg, node.StartOptions{Name: "n1"})
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +99,16 @@ func openNode(t *testing.T, dir string, fs disk.FS, onFatal func(error)) *node.N
 	if !eventually(30*time.Second, func() bool { return n.Status().Ready }) {
 		t.Fatalf("not ready after 30 s: %+v", n.Status())
 	}
-	return n
+	return &member{n, keys}
+}
+
+// laneKV is the kv door's.
+const laneKV node.Lane = 1
+
+// member is a node in this process, with the machine that holds its keys.
+type member struct {
+	*node.Node
+	kv *mkv.Machine
 }
 
 func put(key, value string) entry.Part {
@@ -116,7 +128,7 @@ func (a *inProcess) total() int {
 }
 
 // load proposes unique keys until the returned func is called, which waits for the last answers.
-func (a *inProcess) load(n *node.Node, prefix string, writers int) func() {
+func (a *inProcess) load(n *member, prefix string, writers int) func() {
 	var stopped atomic.Bool
 	var wg sync.WaitGroup
 	value := strings.Repeat("v", 2000)
@@ -125,7 +137,7 @@ func (a *inProcess) load(n *node.Node, prefix string, writers int) func() {
 			for seq := 0; !stopped.Load(); seq++ {
 				key := fmt.Sprintf("%s/%02d/%06d", prefix, i, seq)
 				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-				res, err := n.Propose(ctx, node.LaneKV, put(key, value))
+				res, err := n.Propose(ctx, laneKV, put(key, value))
 				cancel()
 				if err != nil {
 					time.Sleep(time.Millisecond)
@@ -146,12 +158,12 @@ func (a *inProcess) load(n *node.Node, prefix string, writers int) func() {
 }
 
 // check reads every acknowledged key back.
-func (a *inProcess) check(t *testing.T, n *node.Node) (missing int) {
+func (a *inProcess) check(t *testing.T, n *member) (missing int) {
 	t.Helper()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for key := range a.keys {
-		res, _, err := n.KV().Range(&ekv.Range{Key: []byte(key)}, 1<<20)
+		res, _, err := n.kv.Range(&ekv.Range{Key: []byte(key)}, 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}

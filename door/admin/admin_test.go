@@ -201,7 +201,7 @@ func TestMetricsHaveACounterAndAHistogramForEveryStep(t *testing.T) {
 	}
 	steps.Sync.Done(5, time.Minute)
 	f := three()
-	f.counters.QueuedBytes[node.LaneKV] = 77
+	f.counters.Queued = []node.LaneUse{{Name: "kv", Bytes: 77}}
 	url, _ := serve(t, Options{Steps: steps}, f)
 	_, body := do(t, "GET", url+"/metrics", "")
 	steps.Each(func(name string, _ *meter.Step) {

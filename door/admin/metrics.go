@@ -8,7 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/holdfastdb/holdfast/internal/meter"
-	"github.com/holdfastdb/holdfast/node"
 )
 
 // registry holds everything GET /metrics answers. Numbers are read when somebody scrapes; nothing is pushed.
@@ -166,8 +165,8 @@ func (c *memberCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(descLag, float64(max(int64(s.Commit)-int64(f.Match), 0)), hex(f.ID))
 	}
 	k := n.Counters()
-	for lane, b := range k.QueuedBytes {
-		gauge(descQueue, float64(b), laneName(node.Lane(lane)))
+	for _, l := range k.Queued {
+		gauge(descQueue, float64(l.Bytes), l.Name)
 	}
 	count(descRefused, k.Refused)
 	count(descSuper, k.Superseded)
@@ -192,16 +191,4 @@ func truth(b bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-func laneName(l node.Lane) string {
-	switch l {
-	case node.LaneSystem:
-		return "system"
-	case node.LaneKV:
-		return "kv"
-	case node.LaneTlog:
-		return "tlog"
-	}
-	return "other"
 }

@@ -103,8 +103,8 @@ func (a *Admin) status(ctx context.Context, n *attached) Status {
 	st.Ready = st.NotReady == ""
 	st.KV.Revision, st.KV.Compacted = n.kv.Revision()
 	st.KV.Bytes, st.KV.BytesInUse = n.kv.Size()
-	for _, b := range c.QueuedBytes {
-		st.QueueBytes += int64(b)
+	for _, l := range c.Queued {
+		st.QueueBytes += int64(l.Bytes)
 	}
 	st.HeldLogs = map[string]string{}
 	maps.Copy(st.HeldLogs, a.opts.Holds(ctx))

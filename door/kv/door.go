@@ -23,6 +23,7 @@ import (
 	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/etcddata"
 	"github.com/holdfastdb/holdfast/internal/meter"
 	me2 "github.com/holdfastdb/holdfast/machine/etcd2"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
@@ -98,6 +99,8 @@ type Options struct {
 	// shown.
 	Leases     *lease.Worker
 	V2Watchers func() int
+	// SaveEtcd builds the file that Snapshot streams (package etcddata).
+	SaveEtcd func(ctx context.Context, storageVersion, clusterVersion string) (*etcddata.File, error)
 	// Steps receives counts and times of decoding commands and of answering them; nil: nothing is counted.
 	Steps *meter.Steps
 }
@@ -154,7 +157,6 @@ type member interface {
 	UpdateMember(ctx context.Context, id uint64, peerURLs []string) error
 	PromoteMember(ctx context.Context, id uint64) error
 	TransferLeader(ctx context.Context, to uint64) error
-	EtcdFile(ctx context.Context, storageVersion, clusterVersion string) (*node.EtcdFile, error)
 	Tick() int64
 	Counters() node.Counters
 }
@@ -179,6 +181,10 @@ type reader interface {
 	Stats() *mkv.Stats
 	HashKV(rev int64) (hash uint32, hashRevision, compactRevision, currentRevision int64, err error)
 }
+
+// Lane is where the door's writes wait before the log; number 1 is its own for good (node.Lane). Those of the v2 API wait there too: a client
+// may expect an order between the two.
+const Lane node.Lane = 1
 
 // Door serves etcd's gRPC services, and what etcd offers over HTTP, for one member.
 type Door struct {

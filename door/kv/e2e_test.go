@@ -31,8 +31,12 @@ import (
 	"google.golang.org/grpc/status"
 
 	door "github.com/holdfastdb/holdfast/door/kv"
+	"github.com/holdfastdb/holdfast/etcddata"
 	"github.com/holdfastdb/holdfast/etcdfile"
 	"github.com/holdfastdb/holdfast/internal/certtest"
+	"github.com/holdfastdb/holdfast/machine"
+	me2 "github.com/holdfastdb/holdfast/machine/etcd2"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/worker/lease"
 )
@@ -40,6 +44,7 @@ import (
 // server is one member with the door and the lease worker, in this process.
 type server struct {
 	node *node.Node
+	kv   *mkv.Machine
 	door *door.Door
 	addr string
 	stop func()
@@ -91,12 +96,14 @@ func serveThree(t testing.TB, opts door.Options) []*server {
 func start(t testing.TB, opts door.Options, how node.StartOptions) *server {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	n, err := node.Start(ctx, node.Config{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}, how)
+	keys, nodes, dir := mkv.New(mkv.Options{}), me2.New(me2.Options{}), t.TempDir()
+	n, err := node.Start(ctx, node.Config{Dir: dir, Machines: []machine.Machine{keys, nodes}, Lanes: []node.LaneSpec{{Number: door.Lane, Name: "kv"}},
+		Logger: slog.New(slog.DiscardHandler)}, how)
 	if err != nil {
 		t.Errorf("start %s: %v", how.Name, err)
 		return nil
 	}
-	w := lease.New(n, n.KV())
+	w := lease.New(n, keys)
 	worked := make(chan struct{})
 	go func() { defer close(worked); w.Run() }()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -104,7 +111,8 @@ func start(t testing.TB, opts door.Options, how node.StartOptions) *server {
 		t.Errorf("listen: %v", err)
 		return nil
 	}
-	s := &server{node: n, door: door.New(n, n.KV(), n.Etcd2().Stats(), opts), addr: l.Addr().String()}
+	opts.SaveEtcd = etcddata.NewSaver(n, nil, dir).Save
+	s := &server{node: n, kv: keys, door: door.New(n, keys, nodes.Stats(), opts), addr: l.Addr().String()}
 	served := make(chan error, 1)
 	go func() { served <- s.door.Serve(l) }()
 	s.stop = sync.OnceFunc(func() {
@@ -317,7 +325,7 @@ func TestCompactAndHash(t *testing.T) {
 	}
 	before := must(c.HashKV(ctx, s.addr, 15))(t)
 	must(c.Compact(ctx, 15, clientv3.WithCompactPhysical()))(t)
-	if got := s.node.KV().Scrubbed(); got != 15 {
+	if got := s.kv.Scrubbed(); got != 15 {
 		t.Errorf("answered with history dropped up to %d, not 15", got)
 	}
 	after := must(c.HashKV(ctx, s.addr, 15))(t)

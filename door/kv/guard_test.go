@@ -50,7 +50,7 @@ func newFakeMember() *fakeMember {
 		status:  node.Status{ClusterID: 1, MemberID: 2, Leader: 2, Term: 3},
 		changed: make(chan struct{}), stopped: make(chan struct{}),
 		propose: func(context.Context) (*entry.Result, error) {
-			return &entry.Result{Term: 3, Bodies: []any{&ekv.PutResult{Revision: 5}}}, nil
+			return &entry.Result{Term: 3, Bodies: []entry.Body{{Machine: entry.MachineKV, Value: &ekv.PutResult{Revision: 5}}}}, nil
 		},
 	}
 }
@@ -284,7 +284,7 @@ func TestLanes(t *testing.T) {
 	result := func(body any) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.propose = func(context.Context) (*entry.Result, error) { return &entry.Result{Bodies: []any{body}}, nil }
+		m.propose = func(context.Context) (*entry.Result, error) { return &entry.Result{Bodies: []entry.Body{{Machine: entry.MachineKV, Value: body}}}, nil }
 	}
 	_, _ = kv.Put(ctx, putRequest)
 	result(&ekv.DeleteResult{})
@@ -293,7 +293,7 @@ func TestLanes(t *testing.T) {
 	_, _ = kv.Compact(ctx, &pb.CompactionRequest{Revision: 1})
 	result(&ekv.GrantResult{})
 	_, _ = pb.NewLeaseClient(conn).LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: 5})
-	want := []node.Lane{node.LaneKV, node.LaneSystem, node.LaneSystem, node.LaneSystem}
+	want := []node.Lane{Lane, node.LaneSystem, node.LaneSystem, node.LaneSystem}
 	if len(m.lanes) != len(want) {
 		t.Fatalf("lanes %v, want %v", m.lanes, want)
 	}
@@ -364,7 +364,7 @@ func TestLargeRequestsInFlightAreBounded(t *testing.T) {
 	hold := make(chan struct{})
 	m.propose = func(context.Context) (*entry.Result, error) {
 		<-hold
-		return &entry.Result{Bodies: []any{&ekv.PutResult{}}}, nil
+		return &entry.Result{Bodies: []entry.Body{{Machine: entry.MachineKV, Value: &ekv.PutResult{}}}}, nil
 	}
 	conn := serveFake(t, m, Options{MaxFlightBytes: 3 << 20})
 	kv, ctx := pb.NewKVClient(conn), context.Background()

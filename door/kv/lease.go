@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	ei "github.com/holdfastdb/holdfast/entry/ident"
+	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
@@ -78,7 +79,7 @@ func (d *Door) grant(ctx context.Context, id, ttl int64) (*ekv.GrantResult, erro
 	if err != nil {
 		return nil, err
 	}
-	return res.Bodies[0].(*ekv.GrantResult), nil
+	return res.Of(entry.MachineKV).(*ekv.GrantResult), nil
 }
 
 // randomID returns a random positive id or, rarely, 0.
@@ -97,7 +98,7 @@ func (s *leaseServer) LeaseRevoke(ctx context.Context, r *pb.LeaseRevokeRequest)
 	if err != nil {
 		return nil, err
 	}
-	return &pb.LeaseRevokeResponse{Header: s.d.pbHeader(res.Bodies[0].(*ekv.RevokeResult).Revision)}, nil
+	return &pb.LeaseRevokeResponse{Header: s.d.pbHeader(res.Of(entry.MachineKV).(*ekv.RevokeResult).Revision)}, nil
 }
 
 func (s *leaseServer) LeaseTimeToLive(ctx context.Context, r *pb.LeaseTimeToLiveRequest) (*pb.LeaseTimeToLiveResponse, error) {

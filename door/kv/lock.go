@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/node"
 )
@@ -41,11 +42,11 @@ func (d *Door) txn(ctx context.Context, t *ekv.Txn) (*ekv.TxnResult, uint64, err
 	if err := d.admitWrite(ctx, costTxn(t)); err != nil {
 		return nil, 0, err
 	}
-	res, err := d.propose(ctx, node.LaneKV, ekv.Append(nil, &ekv.Part{Txn: t}))
+	res, err := d.propose(ctx, Lane, ekv.Append(nil, &ekv.Part{Txn: t}))
 	if err != nil {
 		return nil, 0, err
 	}
-	return res.Bodies[0].(*ekv.TxnResult), res.Term, nil
+	return res.Of(entry.MachineKV).(*ekv.TxnResult), res.Term, nil
 }
 
 // deleteKey removes one key and returns the revision after it.
@@ -54,7 +55,7 @@ func (d *Door) deleteKey(ctx context.Context, key []byte) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return res.Bodies[0].(*ekv.DeleteResult).Revision, nil
+	return res.Of(entry.MachineKV).(*ekv.DeleteResult).Revision, nil
 }
 
 // created is the condition that key was created at revision (0: does not exist).

@@ -13,7 +13,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/etcddata"
 	"github.com/holdfastdb/holdfast/node"
 )
 
@@ -103,7 +105,7 @@ func (s *maintenanceServer) Alarm(ctx context.Context, r *pb.AlarmRequest) (*pb.
 		if err != nil {
 			return nil, err
 		}
-		for _, a := range res.Bodies[0].(*ekv.AlarmResult).Alarms {
+		for _, a := range res.Of(entry.MachineKV).(*ekv.AlarmResult).Alarms {
 			resp.Alarms = append(resp.Alarms, pbAlarm(a))
 		}
 	}
@@ -158,8 +160,8 @@ func (s *maintenanceServer) Snapshot(_ *pb.SnapshotRequest, stream pb.Maintenanc
 		return err
 	}
 	began := time.Now()
-	f, err := s.d.node.EtcdFile(stream.Context(), storageVersion, storageVersion)
-	if errors.Is(err, node.ErrNoRoom) {
+	f, err := s.d.opts.SaveEtcd(stream.Context(), storageVersion, storageVersion)
+	if errors.Is(err, etcddata.ErrNoRoom) {
 		return status.Error(codes.ResourceExhausted, "etcdserver: "+err.Error())
 	}
 	if err != nil {

@@ -62,9 +62,7 @@ func (d *Door) propose(ctx context.Context, lane node.Lane, body []byte) (*entry
 			if parts, err = a.permitted(body); err != nil {
 				return nil, err
 			}
-			if res, err = d.node.Propose(d.bounded(ctx), lane, parts...); err == nil && res.Rejection == nil {
-				res.Bodies = res.Bodies[1:] // the pass has no result
-			}
+			res, err = d.node.Propose(d.bounded(ctx), lane, parts...)
 		}
 		switch {
 		case err != nil:
@@ -123,11 +121,11 @@ func handlePut(srv any, ctx context.Context, dec func(any) error, _ grpc.UnarySe
 	if err := d.admitWrite(ctx, cost); err != nil {
 		return nil, err
 	}
-	res, err := d.propose(ctx, node.LaneKV, body)
+	res, err := d.propose(ctx, Lane, body)
 	if err != nil {
 		return nil, err
 	}
-	put := res.Bodies[0].(*ekv.PutResult)
+	put := res.Of(entry.MachineKV).(*ekv.PutResult)
 	return &putAnswer{header: d.header(put.Revision, res.Term), prev: put.Prev}, nil
 }
 
@@ -337,7 +335,7 @@ func handleDelete(srv any, ctx context.Context, dec func(any) error, _ grpc.Unar
 	if err != nil {
 		return nil, err
 	}
-	del := res.Bodies[0].(*ekv.DeleteResult)
+	del := res.Of(entry.MachineKV).(*ekv.DeleteResult)
 	return &deleteAnswer{header: d.header(del.Revision, res.Term), result: del}, nil
 }
 
@@ -392,11 +390,11 @@ func handleTxn(srv any, ctx context.Context, dec func(any) error, _ grpc.UnarySe
 	if err := d.admitWrite(ctx, c.cost); err != nil {
 		return nil, err
 	}
-	res, err := d.propose(ctx, node.LaneKV, c.body)
+	res, err := d.propose(ctx, Lane, c.body)
 	if err != nil {
 		return nil, err
 	}
-	txn := res.Bodies[0].(*ekv.TxnResult)
+	txn := res.Of(entry.MachineKV).(*ekv.TxnResult)
 	if txn.TooLarge {
 		return nil, errTxnAnswerTooLarge
 	}
@@ -461,7 +459,7 @@ func handleCompact(srv any, ctx context.Context, dec func(any) error, _ grpc.Una
 			return nil, err
 		}
 	}
-	return &pb.CompactionResponse{Header: d.pbHeader(res.Bodies[0].(*ekv.CompactResult).Revision)}, nil
+	return &pb.CompactionResponse{Header: d.pbHeader(res.Of(entry.MachineKV).(*ekv.CompactResult).Revision)}, nil
 }
 
 // scrubbed waits until the history below a compaction at rev is gone from this member's state. The store gives its bytes back

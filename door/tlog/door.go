@@ -67,6 +67,10 @@ type Door struct {
 }
 
 // New makes a door for n that serves the logs of m; nothing is served until Serve.
+// Lane is where entries wait before the log; number 2 is its own for good (node.Lane). One command for each log and member waits there, the
+// rest at the door.
+const Lane node.Lane = 2
+
 func New(n *node.Node, m *tree.Machine, opts Options) *Door { return newDoor(n, m, opts) }
 
 func newDoor(n member, logs *tree.Machine, opts Options) *Door {

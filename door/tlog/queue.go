@@ -138,7 +138,7 @@ func (q *queue) fly(b *batch) {
 		b.body[1] = et.FlagHurry
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), q.d.opts.RequestTimeout)
-	res, err := q.d.node.Propose(ctx, node.LaneTlog, entry.Part{Machine: entry.MachineTree, Body: b.body})
+	res, err := q.d.node.Propose(ctx, Lane, entry.Part{Machine: entry.MachineTree, Body: b.body})
 	cancel()
 	q.next(len(b.body))
 	switch {
@@ -148,8 +148,8 @@ func (q *queue) fly(b *batch) {
 		b.err = res.Rejection
 	default:
 		var ok bool
-		if b.res, ok = res.Bodies[0].(*et.Appended); !ok {
-			b.err = fmt.Errorf("append to log %s: result %T", q.log.Spec.Name, res.Bodies[0])
+		if b.res, ok = res.Of(entry.MachineTree).(*et.Appended); !ok {
+			b.err = fmt.Errorf("append to log %s: result %T", q.log.Spec.Name, res.Of(entry.MachineTree))
 		}
 	}
 	q.d.opts.Meter.Batch.Record(b.n)

@@ -81,6 +81,6 @@ func (w *Worker) remove(term uint64) bool {
 	if err != nil || res.Rejection != nil {
 		return false
 	}
-	n, _ := res.Bodies[0].(int)
+	n, _ := res.Of(entry.MachineEtcd2).(int)
 	return n > 0
 }

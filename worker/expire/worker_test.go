@@ -41,7 +41,7 @@ func (m *timed) remove(parts []entry.Part) (*entry.Result, error) {
 	}
 	m.deadlines = left
 	m.batches = append(m.batches, n)
-	return &entry.Result{Bodies: []any{n}}, nil
+	return &entry.Result{Bodies: []entry.Body{{Machine: entry.MachineEtcd2, Value: n}}}, nil
 }
 
 func (m *timed) NextDeadline() (int64, <-chan struct{}, error) {

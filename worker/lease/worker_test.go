@@ -50,7 +50,7 @@ func (m *leased) revoke(parts []entry.Part) (*entry.Result, error) {
 		delete(m.leases, id)
 	}
 	m.change()
-	return &entry.Result{Bodies: []any{&ekv.RevokeResult{}}}, nil
+	return &entry.Result{Bodies: []entry.Body{{Machine: entry.MachineKV, Value: &ekv.RevokeResult{}}}}, nil
 }
 
 // change tells the worker; the caller holds mu.

@@ -25,6 +25,9 @@ import (
 	doorkv "github.com/holdfastdb/holdfast/door/kv"
 	"github.com/holdfastdb/holdfast/door/kv/v2"
 	"github.com/holdfastdb/holdfast/internal/certtest"
+	"github.com/holdfastdb/holdfast/machine"
+	me2 "github.com/holdfastdb/holdfast/machine/etcd2"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/worker/expire"
 	workerlease "github.com/holdfastdb/holdfast/worker/lease"
@@ -70,18 +73,20 @@ func serve(t *testing.T, n int, secure *tls.Config) Endpoint {
 func serveMember(t *testing.T, how node.StartOptions, secure *tls.Config) (addr string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	n, err := node.Start(ctx, node.Config{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}, how)
+	keys, nodes := mkv.New(mkv.Options{}), me2.New(me2.Options{})
+	n, err := node.Start(ctx, node.Config{Dir: t.TempDir(), Machines: []machine.Machine{keys, nodes}, Lanes: []node.LaneSpec{{Number: doorkv.Lane, Name: "kv"}},
+		Logger: slog.New(slog.DiscardHandler)}, how)
 	if err != nil {
 		t.Errorf("start %s: %v", how.Name, err)
 		return ""
 	}
 	var wg sync.WaitGroup
-	wg.Go(workerlease.New(n, n.KV()).Run)
-	wg.Go(expire.New(n, n.Etcd2()).Run)
+	wg.Go(workerlease.New(n, keys).Run)
+	wg.Go(expire.New(n, nodes).Run)
 	var d *doorkv.Door
-	h := v2.New(n, n.Etcd2(), v2.Options{Resume: func(c net.Conn) { d.Resume(c) }, Catalogue: func() (bool, uint64) { return d.Catalogue() },
+	h := v2.New(n, nodes, v2.Options{Resume: func(c net.Conn) { d.Resume(c) }, Catalogue: func() (bool, uint64) { return d.Catalogue() },
 		RootBasic: func(host, user, password string) (uint64, bool) { return d.RootBasic(host, user, password) }})
-	d = doorkv.New(n, n.KV(), n.Etcd2().Stats(), doorkv.Options{TLS: secure, V2: h.Handle, BcryptCost: 4})
+	d = doorkv.New(n, keys, nodes.Stats(), doorkv.Options{TLS: secure, V2: h.Handle, BcryptCost: 4})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Errorf("listen: %v", err)

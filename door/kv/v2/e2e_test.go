@@ -20,6 +20,8 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	ei "github.com/holdfastdb/holdfast/entry/ident"
+	"github.com/holdfastdb/holdfast/machine"
+	"github.com/holdfastdb/holdfast/machine/etcd2"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/worker/expire"
@@ -39,11 +41,13 @@ func serve(t testing.TB, opts Options) *server {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	n, err := node.Start(ctx, node.Config{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}, node.StartOptions{Name: "n1"})
+	nodes := etcd2.New(etcd2.Options{})
+	n, err := node.Start(ctx, node.Config{Dir: t.TempDir(), Machines: []machine.Machine{nodes}, Lanes: []node.LaneSpec{{Number: lane, Name: "kv"}},
+		Logger: slog.New(slog.DiscardHandler)}, node.StartOptions{Name: "n1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := expire.New(n, n.Etcd2())
+	w := expire.New(n, nodes)
 	worked := make(chan struct{})
 	go func() { defer close(worked); w.Run() }()
 	for !n.Status().Ready {
@@ -58,7 +62,7 @@ func serve(t testing.TB, opts Options) *server {
 	// A transport of its own: it dials while it waits for a connection, and may then need the new one for nothing. fasthttp's
 	// Shutdown waits for ever for a connection on which nothing was ever sent, so this side has to close it.
 	transport := &http.Transport{MaxIdleConnsPerHost: 100}
-	s := &server{t: t, node: n, handler: New(n, n.Etcd2(), opts), addr: l.Addr().String(), client: &http.Client{Transport: transport,
+	s := &server{t: t, node: n, handler: New(n, nodes, opts), addr: l.Addr().String(), client: &http.Client{Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	fs.Handler = s.handler.Handle
 	go fs.Serve(l)

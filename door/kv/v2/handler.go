@@ -99,6 +99,9 @@ type scratch struct {
 // maxScratch is the largest answer whose memory is kept for the next request.
 const maxScratch = 64 << 10
 
+// lane is the kv door's, on whose port this is: see door/kv.Lane.
+const lane node.Lane = 1
+
 // New makes a handler for n that serves the nodes of m; Close ends its watches.
 func New(n *node.Node, m *etcd2.Machine, opts Options) *Handler { return newHandler(n, m, opts) }
 

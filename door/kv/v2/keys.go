@@ -167,7 +167,7 @@ func (h *Handler) write(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acc
 	*body = e2.Append((*body)[:0], &p)
 	var parts [2]entry.Part
 	// LaneSystem would let deletes overtake; a client that put and deletes on two connections may expect an order.
-	res, err := h.node.Propose(h.bounded(), node.LaneKV, a.command(&parts, *body)...)
+	res, err := h.node.Propose(h.bounded(), lane, a.command(&parts, *body)...)
 	if !errors.Is(err, node.ErrUnknown) && cap(*body) <= maxScratch { // after ErrUnknown the node may still hold it
 		bodies.Put(body)
 	}
@@ -181,7 +181,7 @@ func (h *Handler) write(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acc
 		h.failed(ctx, s, e2.RefusalOf(res.Rejection))
 		return true
 	}
-	e := res.Bodies[len(res.Bodies)-1].(*etcd2.Event) // a pass before it has no result
+	e := res.Of(entry.MachineEtcd2).(*etcd2.Event)
 	status := fasthttp.StatusOK
 	if e.Action == etcd2.Create || e.Action == etcd2.Set && !e.HasPrev {
 		status = fasthttp.StatusCreated

@@ -11,7 +11,6 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
-	"github.com/holdfastdb/holdfast/node"
 )
 
 // flood proposes n commands from many goroutines, as many clients would.
@@ -25,7 +24,7 @@ func (s *server) flood(n int, part func(i int) *e2.Part) {
 			defer wg.Done()
 			for i := c; i < n; i += clients {
 				body := e2.Append(nil, part(i))
-				res, err := s.node.Propose(context.Background(), node.LaneKV, entry.Part{Machine: entry.MachineEtcd2, Body: body})
+				res, err := s.node.Propose(context.Background(), lane, entry.Part{Machine: entry.MachineEtcd2, Body: body})
 				if err != nil || res.Rejection != nil {
 					s.t.Errorf("command %d: %v, %+v", i, err, res)
 					return

@@ -1,0 +1,36 @@
+package sim
+
+import (
+	"github.com/holdfastdb/holdfast/internal/budget"
+	"github.com/holdfastdb/holdfast/machine"
+	"github.com/holdfastdb/holdfast/machine/etcd2"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
+	"github.com/holdfastdb/holdfast/machine/tree"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+// The lanes of the doors that the clients here stand for.
+const (
+	laneKV   node.Lane = 1
+	laneTlog node.Lane = 2
+)
+
+var lanes = []node.LaneSpec{{Number: laneKV, Name: "kv"}, {Number: laneTlog, Name: "tlog"}}
+
+// house is what one process hands to its node, and reads.
+type house struct {
+	kv    *mkv.Machine
+	etcd2 *etcd2.Machine
+	tree  *tree.Machine
+}
+
+func newHouse() house {
+	s := budget.Of(budget.Default)
+	return house{
+		kv:    mkv.New(mkv.Options{CacheBytes: int(s.Keys), FilterBytes: int(s.Filter), RecentBytes: int(s.Recent)}),
+		etcd2: etcd2.New(etcd2.Options{CacheBytes: int(s.Nodes2), RecentBytes: int(s.Recent2)}),
+		tree:  tree.New(),
+	}
+}
+
+func (h *house) machines() []machine.Machine { return []machine.Machine{h.kv, h.etcd2, h.tree} }
