@@ -19,7 +19,7 @@ func parseKnown(text string) map[string]string {
 	return out
 }
 
-// judge counts passes and says what nobody knew.
+// judge counts passes and returns the failures that are not in the list.
 func (s *suite) judge(outcomes []outcome, known map[string]string) (passed int, news []string) {
 	for _, o := range outcomes {
 		why := known[s.name+"/"+o.test]

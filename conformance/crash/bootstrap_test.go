@@ -8,8 +8,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// TestBootstrapCrash kills members while three begin a cluster, each round at other moments. Afterwards the cluster
-// works, or whoever cannot go on has ended with one clear line: nobody hangs, and there are never two clusters.
+// TestBootstrapCrash kills members while three begin a cluster, each round at other moments. Afterwards the cluster works, or
+// the members that cannot go on have ended with one clear line: none hangs, and there are never two clusters.
 func TestBootstrapCrash(t *testing.T) {
 	processTest(t, true)
 	rounds := count("BOOTSTRAPS", 3, 100)

@@ -119,7 +119,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// eventually polls until ok or the timeout, and tells which.
+// eventually polls until ok reports true, or the timeout; it returns which.
 func eventually(timeout time.Duration, ok func() bool) bool {
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		if ok() {

@@ -219,7 +219,7 @@ func (w *churn) judge(t *testing.T, watchers []*lagger) (events, ended, faults i
 		}
 		ended += l.ended
 		if l.segments[len(l.segments)-1].to = w.top.Load() + 1; l.edge != nil {
-			l.segments[len(l.segments)-1].to = l.next // nobody waited for its last watch
+			l.segments[len(l.segments)-1].to = l.next // its last watch was not waited for
 		}
 		for _, s := range l.segments {
 			events += len(s.events)

@@ -7,9 +7,9 @@
 //
 //	CRASH=long go test ./conformance/crash -count=1 -v -timeout 3h
 //
-// It also writes conformance/CRASH-RESULTS.md. CRASH_SEED=n repeats the decisions of a run, CRASH_<NAME>=n replaces one
-// count (the names are in the calls of count), CRASH_ETCD=path runs what has a counterpart in etcd against that etcd: a
-// test that etcd's good days do not pass tests nothing.
+// It also writes conformance/CRASH-RESULTS.md. CRASH_SEED=n repeats the decisions of a run, CRASH_<NAME>=n replaces one count
+// (the names are in the calls of count), CRASH_ETCD=path runs what has a counterpart in etcd against that etcd: a test that a
+// healthy etcd does not pass tests nothing.
 package crash
 
 import (

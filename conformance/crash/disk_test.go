@@ -75,7 +75,7 @@ func fullDisk(t *testing.T, nodes, rounds int) {
 		if err := small.Start(); err != nil {
 			t.Fatal(err)
 		}
-		select { // without room it may only refuse
+		select { // while the disk is full it must end with a refusal
 		case <-small.Exited():
 			if log := small.LogTail(5); !strings.Contains(log, "no space left") {
 				t.Errorf("the refusal to start does not name the full disk:\n%s", log)
@@ -131,7 +131,7 @@ func fillDisk(t *testing.T, dir string, leave uint64) string {
 	return name
 }
 
-// refill takes what the end of the node's process gave back.
+// refill takes the space that was freed when the node's process ended.
 func refill(t *testing.T, dir string) {
 	t.Helper()
 	if err := takeSpace(filepath.Join(dir, "ballast2"), dir, 0); err != nil {

@@ -87,7 +87,7 @@ func (p *pulse) firstAfter(t time.Time) (first time.Time) {
 	return first
 }
 
-// timedOut tells requests that got no answer before the deadline: the client's own, or the server's word for it.
+// timedOut reports whether a request got no answer before its deadline, by the client's error or by the server's.
 func timedOut(err error) bool {
 	return err != nil && (errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded)
 }

@@ -24,7 +24,7 @@ type follower struct {
 	cut     context.CancelFunc // ends the present watch
 }
 
-// follow starts a watch that lives on the client library's own resuming, and on ours where the library gives up.
+// follow starts a watch that the client library resumes, and that follow itself resumes where the library gives up.
 func follow(cli *clientv3.Client) *follower {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &follower{cancel: cancel, done: make(chan struct{}), seen: map[ack]int{}}

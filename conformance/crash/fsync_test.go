@@ -82,7 +82,7 @@ func TestFailedSync(t *testing.T) {
 		grouped(acked.total()), missing)
 }
 
-// inLog tells the log's files from the store's, which does not go through the seam.
+// inLog reports whether a file is the log's; the store's do not go through package disk.
 func inLog(name string) bool {
 	return strings.Contains(name, string(filepath.Separator)+"wal"+string(filepath.Separator))
 }

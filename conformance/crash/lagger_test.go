@@ -26,7 +26,8 @@ type lagger struct {
 	patient bool
 	// edge, if it is there, is where each of its watches begins, instead of going on: the oldest revision that may be asked for.
 	edge *atomic.Int64
-	// floor, if it is there, is below what no watch may be told of anything. A member that has not heard of the compaction does tell.
+	// floor, if it is there, is below what no watch may be told of anything. A member that has not applied the compaction yet
+	// may still serve it.
 	floor    *atomic.Int64
 	next     int64
 	segments []segment

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
-// TestLearnersComeAndGo kills members while learners join, are promoted, removed and wiped all the time, and asks whether
-// anybody is told less than was acknowledged before: no read with quorum may miss a write that any member, a learner
-// among them, acknowledged before the read began; and every acknowledged write is there at the end.
+// TestLearnersComeAndGo kills members while learners join, are promoted, removed and wiped all the time, and checks that no
+// read is stale: no read with quorum may miss a write that any member, a learner among them, acknowledged before the read
+// began; and every acknowledged write is there at the end.
 func TestLearnersComeAndGo(t *testing.T) {
 	processTest(t, false)
 	three := start(t, 3) // another member may come once these have been connected for a while: they are after the first part
@@ -26,8 +26,8 @@ func TestLearnersComeAndGo(t *testing.T) {
 	})
 }
 
-// comeAndGo lets learners come until there were enough kills and reads. What becomes of them goes by turns: the given ones, or in the
-// long run all there are.
+// comeAndGo lets learners come until there were enough kills and reads. Their fates are taken in turn: the given ones, or in
+// the long run all there are.
 func comeAndGo(t *testing.T, c *proctest.Cluster, kills int, turns ...string) {
 	if long {
 		turns = []string{"removed", "promoted and retired", "wiped"}
@@ -101,8 +101,8 @@ func (f *flock) close() {
 	}
 }
 
-// until repeats a membership call through any voter until the member list shows what it is for. In one of three calls somebody
-// dies in the middle, so its answer proves nothing; the list is read with quorum.
+// until repeats a membership call through any voter until the member list shows what it is for. In one of three calls a member
+// is killed in the middle, so its answer proves nothing; the list is read with quorum.
 func (f *flock) until(t *testing.T, what string, done func([]*pb.Member) bool, call func(context.Context, pb.ClusterClient) error) {
 	t.Helper()
 	dies := f.r.IntN(3) == 0

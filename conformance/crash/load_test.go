@@ -13,7 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// ack is one key of one acknowledged write. Every key is written once, so the ack says all there is to find later.
+// ack is one key of one acknowledged write. Every key is written once, so the ack alone says what must be found later.
 type ack struct {
 	key, value string
 	rev        int64
@@ -57,8 +57,7 @@ func (l *load) write(ctx context.Context, cli *clientv3.Client, writer int) {
 		key := fmt.Sprintf("w/%s%03d/%07d", l.prefix, writer, seq)
 		value := fmt.Sprintf("%s by %d", key, time.Now().UnixNano())
 		a := []ack{{key: key, value: value}}
-		// Whatever is acknowledged before this write begins has a smaller revision than it: revisions never go back,
-		// whoever asks and whoever answers.
+		// Every write acknowledged before this one begins has a smaller revision, on any client and member.
 		floor := l.top.Load()
 		rev, err := int64(0), error(nil)
 		opCtx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -18,8 +18,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
-// TestOverload has one client push 1 MiB values as fast as it can. The rest of the world must not notice: leases live,
-// health answers, memory keeps to the budget, and what is too much is refused in so many words.
+// TestOverload has one client push 1 MiB values as fast as it can. Other clients must not notice: leases live, health checks
+// are answered, memory keeps to the budget, and what is too much is refused as such.
 func TestOverload(t *testing.T) {
 	processTest(t, false)
 	t.Run("one", func(t *testing.T) { overload(t, 1) })

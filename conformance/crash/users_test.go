@@ -96,7 +96,7 @@ type users struct {
 	checks   int
 }
 
-// root is a client of the user root, who may ask any member.
+// root is a client with the user root, which has all permissions.
 func (u *users) root(t *testing.T, c *proctest.Cluster) *clientv3.Client {
 	t.Helper()
 	cli, err := clientv3.New(clientv3.Config{Endpoints: c.Endpoints(), DialTimeout: 5 * time.Second, Logger: zap.NewNop(), Username: "root", Password: "rootpw"})
@@ -107,7 +107,7 @@ func (u *users) root(t *testing.T, c *proctest.Cluster) *clientv3.Client {
 	return cli
 }
 
-// hold asks one member all there is to know.
+// hold checks on one member everything that must be there.
 func (u *users) hold(t *testing.T, n *proctest.Node) {
 	t.Helper()
 	u.checks++

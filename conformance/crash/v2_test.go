@@ -37,7 +37,7 @@ type v2Op struct {
 	key, kind, value, prev string
 }
 
-// v2Result is what came of it; open: nobody knows.
+// v2Result is its outcome; open: the outcome is not known.
 type v2Result struct {
 	value string // of a read
 	ok    bool   // of a compare-and-swap
@@ -153,8 +153,8 @@ func (l *v2Load) do(ctx context.Context, id int, host string, op v2Op) {
 	l.mu.Unlock()
 }
 
-// run works until ctx ends. A client with an open operation goes on under a new name: it is not over, so it may not have a
-// next one. Each key has few writers at a time, or the checker would drown in orders.
+// run works until ctx ends. A client with an open operation goes on under a new name: it is not over, so it may not have a next
+// one. Each key has few writers at a time, or the checker would have too many orders to try.
 func (l *v2Load) run(ctx context.Context, id int, r *rand.Rand) {
 	last := map[string]string{}
 	for n := 0; ctx.Err() == nil; n++ {
@@ -266,8 +266,7 @@ func v2Kill9(t *testing.T, nodes, kills int) {
 	summary(t, "v2 kill9: %d kills (%d of the leader), %d nodes, %s", k.kills, k.leaders, nodes, h.end(t))
 }
 
-// v2History is a load and two watches beside it, one that streams and one that polls, while a test does its worst to the
-// members.
+// v2History is a load and two watches beside it, one that streams and one that polls, while a test makes members fail.
 type v2History struct {
 	c       *proctest.Cluster
 	load    *v2Load

@@ -140,8 +140,8 @@ func v2Term(t *testing.T, c *proctest.Cluster) (term uint64) {
 	return term
 }
 
-// TestAuthEnabledBehindAMembersBack: a member that others hear, but that hears nobody, still believes that nobody must say who
-// he is, and what it hands to the leader arrives. The log refuses it.
+// TestAuthEnabledBehindAMembersBack: a member that others hear, but that hears nobody, still takes authentication for off, and
+// its commands reach the leader. The log refuses them.
 func TestAuthEnabledBehindAMembersBack(t *testing.T) {
 	processTest(t, false)
 	rounds := count("BEHIND_BACKS", 1, 10)

@@ -13,9 +13,9 @@ import (
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
-// wires is the network between members, with this process in the middle: each member announces the address of a proxy here,
-// so what another one has to say to it can be held back or cut off. A connection between members carries one direction, from the
-// side that dialled; so that is what a cut is about: from whom to whom.
+// wires is the network between members, with this process in the middle: each member announces the address of a proxy here, so
+// what another one has to say to it can be held back or cut off. A connection between members carries frames in one direction,
+// from the side that dialled, so a cut has a direction too.
 //
 // A silent cut is a network that drops packets: connections stay open, new ones are accepted and hear nothing, and what was sent
 // arrives when it heals. A loud one is a firewall that resets.

@@ -186,8 +186,8 @@ func read(s *server, rev int64, from, to string) (*clientv3.GetResponse, error) 
 	return s.c.Get(ctx, from, clientv3.WithRange(to), clientv3.WithRev(rev))
 }
 
-// intervals cut all keys there can be into pieces of some thousand keys. A limit would do too, but to answer it a server counts
-// what lies behind, for each piece again.
+// intervals cut all keys there can be into pieces of some thousand keys. A limit would do too, but then the server counts all
+// keys behind each piece again.
 func intervals(keys int) []string {
 	at := []string{"\x00"}
 	for kind := range 7 {

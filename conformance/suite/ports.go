@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// etcd's suites listen at these ports, five for each member and up to seven members, whoever else does.
+// etcd's suites listen at these ports, five for each member and up to seven members, even if another process has them.
 const (
 	firstPort = 20000
 	lastPort  = firstPort + 7*5 - 1

@@ -147,8 +147,8 @@ func (r *Runner) place(name string) (string, error) {
 	return dir, nil
 }
 
-// leftRunning is what the suite's own main says after good tests that left goroutines of the test program running, and with what
-// it ends badly. In a run of all tests it looks once, at the end; here it would blame the server for the test.
+// leftRunning is what the suite's own main says after good tests that left goroutines of the test program running, and then
+// ends with an error. In a run of all tests it looks once, at the end; here it would blame the server for the test.
 const leftRunning = "\nPASS\nUnexpected goroutines running after all test(s)."
 
 // verdict reads what a run says of its test. The line must be there: a run without it ran nothing.
@@ -170,8 +170,8 @@ type Known struct {
 	Skipped map[string]string // why it skips itself, whatever server it meets
 }
 
-// News says why a result is not what the lists expect; it is empty if it is. A test that should run and skips itself is news: it
-// looks green and is not. A listed failure that passes is, too: the list would hide its return.
+// News says how a result differs from what the lists expect, "" if it does not. A test that should run and skips itself
+// differs, because it looks green and is not; so does a listed failure that passes, because the list would hide its return.
 func (k Known) News(r Result) string {
 	switch {
 	case r.Verdict == Failed && k.Failing[r.Name] == "":

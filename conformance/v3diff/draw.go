@@ -18,7 +18,7 @@ type dice struct {
 	script int
 
 	revision  int64   // the last one heard of, relative to the script's first
-	compacted int64   // likewise; very negative if the script has not compacted
+	compacted int64   // the last compacted revision, likewise; far below zero if the script has not compacted
 	leases    []int64 // asked for in this script, whether or not granted: ids, or marks
 	named     int     // leases whose id the server chose
 }

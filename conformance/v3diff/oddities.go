@@ -63,8 +63,8 @@ func (s *script) raw(m method, what string, like proto.Message, bytesOf func(x *
 	return err
 }
 
-// plain draws a request whose every mutilation does no harm: neither a Txn (see harmless) nor a grant, which might leave a lease
-// nobody knows of.
+// plain draws a request that does no harm however its bytes are changed: neither a Txn (see harmless) nor a grant, which might
+// leave a lease nobody knows of.
 func (s *script) plain() (method, proto.Message) {
 	switch s.r.IntN(5) {
 	case 0:

@@ -112,7 +112,7 @@ func (x *side) judge(res proto.Message, err error) *answer {
 	return a
 }
 
-// alive tells an answer from its absence: a server that is gone, or does not answer.
+// alive returns an error if err means that the server is gone or does not answer, nil if err is an answer of it.
 func (x *side) alive(err error) error {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:

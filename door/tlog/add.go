@@ -14,7 +14,7 @@ import (
 
 // add answers POST /add. Clients send an entry again after a 503, so a 503 is answered only if the entry is provably not in the
 // log; if that is not known the answer is a 500 that says so.
-func (d *Door) add(l *tree.Log, name string, r *request) answer {
+func (d *Door) add(l *tree.Log, name string, r *request) response {
 	if r.method != "POST" {
 		a := fail(405, "add with POST")
 		a.allow = "POST"
@@ -77,15 +77,15 @@ func (d *Door) add(l *tree.Log, name string, r *request) answer {
 	number := strconv.AppendUint(make([]byte, 0, 20), index, 10)
 	if proof {
 		if b, ok := d.prove(l, index); ok {
-			return answer{code: 200, contentType: typeProof, cache: cacheNever, body: b}
+			return response{code: 200, contentType: typeProof, cache: cacheNever, body: b}
 		}
-		return answer{code: 202, contentType: typeText, cache: cacheNever, body: number}
+		return response{code: 202, contentType: typeText, cache: cacheNever, body: number}
 	}
-	return answer{code: 200, contentType: typeText, body: number} // and no newline: Tessera's tools parse all of it
+	return response{code: 200, contentType: typeText, body: number} // and no newline: Tessera's tools parse all of it
 }
 
 // refusal is the answer to an add that failed.
-func refusal(err error) answer {
+func refusal(err error) response {
 	var rej *entry.Rejection
 	switch {
 	case errors.As(err, &rej) && rej.Code == et.LogHeld:

@@ -44,7 +44,7 @@ func (d *Door) http1(ctx *fasthttp.RequestCtx) {
 }
 
 // headers sets what is not content type and length.
-func (a *answer) headers(method string, set func(name, value string)) {
+func (a *response) headers(method string, set func(name, value string)) {
 	if a.cache != "" {
 		set("Cache-Control", a.cache)
 	}

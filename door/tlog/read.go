@@ -16,10 +16,10 @@ import (
 )
 
 // checkpoint answers with the newest signed note, the same bytes on every member.
-func checkpoint(r *request) answer {
+func checkpoint(r *request) response {
 	note := r.shown.Note
 	sum := sha256.Sum256(note)
-	a := answer{code: 200, contentType: typeText, cache: cacheAsk, etag: `"` + hex.EncodeToString(sum[:12]) + `"`, body: note}
+	a := response{code: 200, contentType: typeText, cache: cacheAsk, etag: `"` + hex.EncodeToString(sum[:12]) + `"`, body: note}
 	if r.match != "" && (r.match == "*" || strings.Contains(r.match, a.etag)) {
 		a.code, a.body = 304, nil
 	}
@@ -27,7 +27,7 @@ func checkpoint(r *request) answer {
 }
 
 // tile answers with a tile or bundle, full or partial, of any width that the newest checkpoint covers.
-func tile(l *tree.Log, path string, r *request) answer {
+func tile(l *tree.Log, path string, r *request) response {
 	ref, err := tiles.ParsePath(path)
 	if err != nil {
 		return fail(404, "no tile path")
@@ -39,7 +39,7 @@ func tile(l *tree.Log, path string, r *request) answer {
 	if ref.N > tiles.MaxSize || ref.N*tiles.Width+uint64(ref.Width) > size {
 		return fail(404, "the checkpoint does not cover it")
 	}
-	a := answer{code: 200, contentType: typeBytes, cache: cacheForever}
+	a := response{code: 200, contentType: typeBytes, cache: cacheForever}
 	if ref.Level == tiles.EntryLevel {
 		a.body, err = l.Bundle(ref.N, ref.Width)
 	} else {
@@ -84,7 +84,7 @@ func number(s string) (uint64, bool) {
 
 // inclusion answers /proof/inclusion?index=N with a tlog-proof under the newest checkpoint, and with &size=S by the bare hashes
 // in the tree of that size.
-func inclusion(l *tree.Log, r *request) answer {
+func inclusion(l *tree.Log, r *request) response {
 	v, ok := values(r.query, "index", "size")
 	index, ok2 := number(v["index"])
 	if !ok || !ok2 {
@@ -105,7 +105,7 @@ func inclusion(l *tree.Log, r *request) answer {
 		if err != nil {
 			return fail(500, err.Error())
 		}
-		return answer{code: 200, contentType: typeProof, cache: cacheNever, body: b}
+		return response{code: 200, contentType: typeProof, cache: cacheNever, body: b}
 	}
 	hashes, err := l.Prover(l.View(), size).Inclusion(index)
 	if err != nil {
@@ -119,7 +119,7 @@ func inclusion(l *tree.Log, r *request) answer {
 }
 
 // consistency answers /proof/consistency?from=A&to=B.
-func consistency(l *tree.Log, r *request) answer {
+func consistency(l *tree.Log, r *request) response {
 	v, ok := values(r.query, "from", "to")
 	from, ok1 := number(v["from"])
 	to, ok2 := number(v["to"])
@@ -144,7 +144,7 @@ func consistency(l *tree.Log, r *request) answer {
 const mostIndexes = 100
 
 // lookup answers /lookup?hash=H with the indexes of entries that have this leaf hash.
-func lookup(l *tree.Log, r *request) answer {
+func lookup(l *tree.Log, r *request) response {
 	if !l.Spec.Dedup && !l.Spec.Index {
 		return fail(501, "this log was begun without --index")
 	}
@@ -181,7 +181,7 @@ func texts(hs []tiles.Hash) []string {
 }
 
 // object is an answer in JSON. The fields are numbers and strings: encoding them cannot fail.
-func object(cache string, v any) answer {
+func object(cache string, v any) response {
 	b, _ := json.Marshal(v)
-	return answer{code: 200, contentType: typeJSON, cache: cache, body: append(b, '\n')}
+	return response{code: 200, contentType: typeJSON, cache: cache, body: append(b, '\n')}
 }

@@ -21,8 +21,8 @@ type request struct {
 	refusal string // why a page in a browser is not answered; "": it is
 }
 
-// answer is what it gets.
-type answer struct {
+// response is what it gets.
+type response struct {
 	code        int
 	contentType string
 	cache       string // Cache-Control
@@ -47,19 +47,19 @@ const (
 )
 
 // fail is an answer that is a sentence.
-func fail(code int, text string) answer {
-	return answer{code: code, contentType: typeText, cache: cacheNever, body: []byte(text + "\n")}
+func fail(code int, text string) response {
+	return response{code: code, contentType: typeText, cache: cacheNever, body: []byte(text + "\n")}
 }
 
 // later is a 503: the request has provably had no effect and may be sent again.
-func later(text string) answer {
+func later(text string) response {
 	a := fail(503, text)
 	a.retryAfter = true
 	return a
 }
 
 // serve answers a request.
-func (d *Door) serve(r *request) answer {
+func (d *Door) serve(r *request) response {
 	if r.refusal != "" {
 		return fail(403, r.refusal)
 	}
@@ -82,7 +82,7 @@ func (d *Door) serve(r *request) answer {
 	switch r.method {
 	case "GET", "HEAD":
 	case "OPTIONS":
-		return answer{code: 204, cache: cacheNever, allow: "GET, HEAD, OPTIONS"}
+		return response{code: 204, cache: cacheNever, allow: "GET, HEAD, OPTIONS"}
 	default:
 		a := fail(405, "read with GET, add with POST /add")
 		a.allow = "GET, HEAD, OPTIONS"
