@@ -15,12 +15,12 @@ type TLS struct {
 	// DialCertFile and DialKeyFile are shown to other members instead, "" = the same.
 	DialCertFile, DialKeyFile string
 	CAFile                    string
-	// CertAuth asks for a certificate of whoever connects. A CAFile does that too, as in etcd 3.7.
+	// CertAuth asks every client for a certificate. A CAFile does that too, as in etcd 3.7.
 	CertAuth bool
 	CRLFile  string
-	// AllowedCNs and AllowedHostnames bound whose certificate is good; empty: any that CAFile signed.
+	// AllowedCNs and AllowedHostnames limit which certificates are accepted; empty: any that CAFile signed.
 	AllowedCNs, AllowedHostnames []string
-	// SkipSANCheck takes a member's certificate wherever it connects from.
+	// SkipSANCheck accepts a member's certificate from any address.
 	SkipSANCheck bool
 	// Auto makes a certificate if no files are given.
 	Auto bool
@@ -124,7 +124,7 @@ func Parse(args, environ []string, read func(path string) ([]byte, error)) (*Set
 	return g.settings()
 }
 
-// settings judges what was given, flag by flag in the table's order and then together.
+// settings checks what was given, flag by flag in the table's order and then together.
 func (g *given) settings() (*Settings, error) {
 	for _, r := range slices.Concat(table, fileOnly) {
 		v, ok := g.values[r.name]

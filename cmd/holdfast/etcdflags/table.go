@@ -1,18 +1,18 @@
 package etcdflags
 
-// use says what a flag of etcd's is worth here.
+// use says what a flag of etcd's does here.
 type use int
 
 const (
 	// honoured: it means here what it means there.
 	honoured use = iota
-	// idle: there is nothing here that it could set, and leaving it alone harms nobody. One line in the log says so.
+	// idle: there is nothing here that it could set, and ignoring it does no harm. One line in the log says so.
 	idle
-	// refused: whoever gives it relies on something this server does not do. The start fails with the reason.
+	// refused: it asks for something this server does not do. The start fails with the reason.
 	refused
 )
 
-// row is one flag. A default is etcd's, for flags that are honoured; for the others nobody would read it.
+// row is one flag. A default is etcd's, for flags that are honoured; for the others it is not needed.
 type row struct {
 	name string
 	kind kind

@@ -21,8 +21,8 @@ const (
 	maxAnswer = 256 * (2 + 65535)
 	// longestRefusal is the most a Retry-After is obeyed.
 	longestRefusal = 5 * time.Second
-	// idleTime is how long a connection that nothing was sent over is trusted. A server closes those it finds idle, and what is
-	// sent over one then is lost without anybody knowing whether it arrived.
+	// idleTime is how long a connection that nothing was sent over is trusted. Servers close idle connections, and of a request
+	// sent over one at that moment nobody knows whether it arrived.
 	idleTime = 5 * time.Second
 )
 
@@ -74,12 +74,13 @@ func newClient(o *Options) *client {
 
 func (c *client) close() {
 	if c.conn != nil {
-		_ = c.conn.Close() // nothing is expected of it any more
+		_ = c.conn.Close() // no answer is expected on it any more
 		c.conn = nil
 	}
 }
 
-// do sends the request and reads the answer into res. Nothing is sent twice unseen: it would be an entry more than was counted.
+// do sends the request and reads the answer into res. A request is never repeated silently, because that could add an entry
+// more than was counted.
 func (c *client) do() error {
 	now := time.Now()
 	if c.conn != nil && now.Sub(c.used) > idleTime {
@@ -146,7 +147,7 @@ func (c *client) get(path string) ([]byte, error) {
 }
 
 // add sends an entry; all entries of one client must be of one length. Where again is above 0 the log has refused it, it is not
-// in the log and may be sent again after that time; after an error nobody knows.
+// in the log and may be sent again after that time; after an error the outcome is not known.
 func (c *client) add(entry []byte) (index uint64, again time.Duration, err error) {
 	if c.head == 0 {
 		c.request = fmt.Appendf(c.request[:0], "POST %s/add%s%sContent-Length: %d\r\n\r\n", c.path, c.header, c.bearer, len(entry))
@@ -170,7 +171,7 @@ func (c *client) add(entry []byte) (index uint64, again time.Duration, err error
 			again = max(min(time.Duration(n)*time.Second, longestRefusal), 10*time.Millisecond)
 		}
 		return 0, again, nil
-	default: // 502 and 504 among them: a proxy does not know what became of the entry
+	default: // 502 and 504 among them: a proxy does not know the outcome
 		return 0, 0, fmt.Errorf("add: status %d: %s", code, short(body))
 	}
 }

@@ -25,7 +25,7 @@ func (h *hammer) newEntry() *entry {
 func (e *entry) numbered(n uint64) []byte {
 	b := append(strconv.AppendUint(e.b[:e.mark], n, 10), ' ') // MinEntry has room for the longest number
 	size := len(e.b) - 8
-	for i := len(b); i < size; i += 8 { // there is room for as many bytes as the last one has too many
+	for i := len(b); i < size; i += 8 { // the last write may run beyond size: the buffer has room for it
 		binary.LittleEndian.PutUint64(e.b[i:], e.rest.Uint64())
 	}
 	return e.b[:size]

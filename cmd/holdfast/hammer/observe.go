@@ -16,7 +16,7 @@ const (
 	mostSeen = 64
 )
 
-// errBroken: the log signed what cannot both be true, or nothing that can be read.
+// errBroken: two of the log's checkpoints contradict each other, or one cannot be read.
 var errBroken = errors.New("the log is broken")
 
 // observe looks at the checkpoint until ctx ends. Once the log is broken it calls giveUp and looks no more.
@@ -34,7 +34,7 @@ func (h *hammer) observe(ctx context.Context, c *client, giveUp func()) {
 					giveUp()
 					return
 				}
-				sleep(ctx, time.Second) // whoever does not answer is asked less often
+				sleep(ctx, time.Second) // a server that does not answer is asked less often
 			}
 		}
 	}

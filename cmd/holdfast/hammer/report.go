@@ -40,7 +40,7 @@ type Report struct {
 	Fault    string `json:"fault,omitempty"`
 }
 
-// report says how things stand.
+// report returns the figures so far.
 func (h *hammer) report(took time.Duration, grown growth) *Report {
 	r := &Report{
 		URL: h.URL, Origin: h.Key.Name, Writers: h.Writers, Rate: h.Rate, EntryBytes: h.Size,

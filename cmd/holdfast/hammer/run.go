@@ -31,7 +31,7 @@ const (
 	MostVerified = 1 << 22
 	// mostPending is how many acknowledged entries may wait for a checkpoint; those beyond are not timed, see Report.Untimed.
 	mostPending = 1 << 20
-	// MinEntry and MaxEntry bound Options.Size: what makes an entry unlike all others has to fit in.
+	// MinEntry and MaxEntry bound Options.Size: the part that makes every entry unique has to fit in.
 	MinEntry, MaxEntry = 40, 65535
 	// MaxWriters and MaxDuration bound the rest.
 	MaxWriters  = 10000
@@ -56,7 +56,7 @@ type Options struct {
 	Watch func(*Report)
 }
 
-// Check says what is wrong with the options, in words for whoever gave them.
+// Check says what is wrong with the options, in words for the person who gave them.
 func (o *Options) Check() error {
 	u, err := url.Parse(o.URL)
 	switch {
@@ -87,7 +87,7 @@ type hammer struct {
 	Options
 	began, end time.Time
 	prefix     []byte        // begins every entry of this run and of no other
-	tickets    atomic.Uint64 // how many entries somebody has taken on to send
+	tickets    atomic.Uint64 // how many entries writers have begun to send
 
 	adds, pushed, failed atomic.Uint64 // acknowledged; answered "later"; ended in an error
 	queue, integrate     times
@@ -117,8 +117,8 @@ type leaf struct {
 	hash  tiles.Hash
 }
 
-// Run puts load on a log until the options or ctx end it, and then looks whether the log holds what it promised. The
-// error is that of a run that could not begin; whatever happens later is in the report, see Report.Err.
+// Run puts load on a log until the options or ctx end it, and then looks whether the log holds what it promised. The error is
+// that of a run that could not begin; what goes wrong later is in the report, see Report.Err.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-// watch tells Options.Watch how things stand until done.
+// watch calls Options.Watch with the figures until done.
 func (h *hammer) watch(done <-chan struct{}, w *window) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -215,7 +215,7 @@ func (h *hammer) one(ctx context.Context, c *client, n uint64, entry []byte, due
 	case err != nil:
 		h.failed.Add(1)
 		h.fault(err)
-		sleep(ctx, 100*time.Millisecond) // a log that is gone is not asked as fast as a processor can
+		sleep(ctx, 100*time.Millisecond) // so that a server that is gone is not asked in a busy loop
 		return false
 	case after > 0:
 		h.pushed.Add(1)

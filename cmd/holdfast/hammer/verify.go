@@ -82,7 +82,7 @@ func (h *hammer) verify(c *client) (good, wrong uint64, fault string) {
 	return good, wrong, fault
 }
 
-// consistent checks that the tree begins with each one that was signed before.
+// consistent checks that each tree that was signed before is a prefix of this one.
 func (t *tree) consistent(seen []*tiles.Checkpoint) error {
 	for _, old := range seen {
 		if old.Size == 0 {

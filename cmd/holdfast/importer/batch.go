@@ -94,7 +94,8 @@ func (w *writer) write(ctx context.Context, b *batch) error {
 			return err
 		})
 		if errors.Is(err, rpctypes.ErrLeaseNotFound) {
-			// The target let one end: it was down, or we were too slow. What else hung on it is gone too.
+			// A lease has expired on the target, which was down, or the import was too slow. Other keys attached to it are gone
+			// too.
 			if err := w.leases.recheck(ctx, b); err != nil {
 				return err
 			}

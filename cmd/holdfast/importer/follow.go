@@ -20,10 +20,10 @@ type follower struct {
 	rev   int64 // its number
 	b     batch // whole revisions not yet written
 	bRev  int64 // the last of them
-	told  int64 // the source's last notice of progress: everything up to here has come
+	told  int64 // revision of the source's last progress notice: everything up to it has arrived
 }
 
-// errPass: following cannot go on from here, but a pass makes good.
+// errPass: following cannot go on from here; another pass is needed.
 var errPass = errors.New("another pass is needed")
 
 // follow applies changes after the given revision until stop is closed and the target stands for the revision that the source
@@ -45,7 +45,7 @@ func (i *run) follow(ctx context.Context, after int64, stop <-chan struct{}) (in
 		case !unavailable(err) && !errors.Is(err, rpctypes.ErrNoLeader) && !errors.Is(err, errCanceled):
 			return f.at, err
 		}
-		// The stream broke. What it had begun to say comes again.
+		// The stream broke. A revision that had arrived in part comes again.
 		f.whole, f.rev, f.b, f.bRev, f.told = nil, 0, batch{}, 0, 0
 		if f.at > after || broken.IsZero() {
 			after, broken = f.at, time.Now()

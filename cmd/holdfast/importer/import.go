@@ -40,7 +40,7 @@ type Report struct {
 	TreeAhead uint64 // changes that the source has made since
 }
 
-// ErrNotEmpty: the target holds keys or leases and nobody said that it may.
+// ErrNotEmpty: the target holds keys or leases, and Options.Resume is not set.
 var ErrNotEmpty = errors.New("the target is not empty")
 
 // run is one import. Its fields do not change while it runs.
@@ -91,7 +91,7 @@ func Run(ctx context.Context, stop <-chan struct{}, o Options) (*Report, error) 
 	go func() {
 		defer close(kept)
 		if err := i.leases.keep(ctx); err != nil {
-			cancel(err) // without it leases would end on the target
+			cancel(err) // if renewing ends, leases would expire on the target
 		}
 	}()
 	var following sync.WaitGroup
@@ -126,7 +126,7 @@ func Run(ctx context.Context, stop <-chan struct{}, o Options) (*Report, error) 
 	return r, err
 }
 
-// begin refuses what would do harm.
+// begin refuses an import that would do harm.
 func (i *run) begin(ctx context.Context, resume bool) error {
 	_, _, theirs, err := i.source.position(ctx)
 	if err != nil {
@@ -160,7 +160,7 @@ func (i *run) report(ctx context.Context) {
 		case <-tick.C:
 		}
 		if i.count.at.Load() > 0 {
-			if revision, err := i.source.revision(ctx); err == nil { // else the line shows the last one known
+			if revision, err := i.source.revision(ctx); err == nil { // after an error the line shows the last known revision
 				i.count.revision.Store(revision)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 // lease is one that both sides have. The time it runs for is asked of the source; the API cannot set what remains, only let a
-// lease begin anew, so the target's always has as much left as the source's or more: a lease never ends here that lives there.
+// lease begin anew, so the target's lease always has as much time left as the source's or more, and never expires before it.
 type lease struct {
 	id, ttl int64     // ttl in seconds, as granted
 	ends    time.Time // on the target, unless renewed
@@ -31,7 +31,7 @@ type leases struct {
 	mu     sync.Mutex // guards what follows
 	known  map[int64]*lease
 	ending []ending
-	lost   bool // the target let a lease end that the source may have: its keys are gone and a pass must bring them back
+	lost   bool // a lease has expired on the target that the source may have: its keys are gone and a pass must copy them again
 }
 
 func newLeases(source, target *side) *leases {
@@ -175,7 +175,7 @@ func (l *leases) begin(ctx context.Context) error {
 	if err := each(ctx, surplus, l.revoke); err != nil {
 		return err
 	}
-	// Nothing of an earlier pass counts any more: what the target really has is asked again.
+	// Nothing of an earlier pass counts any more: the target is asked what it has.
 	l.mu.Lock()
 	clear(l.known)
 	l.ending, l.lost = nil, false
@@ -211,7 +211,7 @@ func (l *leases) keep(ctx context.Context) error {
 	}
 }
 
-// due are the leases whose turn it is.
+// due returns the leases that are to be asked for now.
 func (l *leases) due(now time.Time) (ids []int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -333,8 +333,8 @@ func (l *leases) compareLists(ctx context.Context) error {
 	})
 }
 
-// end revokes what had ended at the source by the given revision. A lagging member of the source may have listed too little, so
-// it is asked once more.
+// end revokes the leases that had ended at the source by the given revision. A lagging member of the source may have listed too
+// little, so it is asked once more.
 func (l *leases) end(ctx context.Context, revision int64) error {
 	l.mu.Lock()
 	var due []int64

@@ -58,7 +58,7 @@ func (i *run) pass(ctx context.Context) (revision int64, err error) {
 	if err == nil {
 		err = out.write(writing, b)
 	} else {
-		cancel() // what is in flight need not end well
+		cancel() // errors of writes in flight do not matter any more
 	}
 	if e := out.wait(); err == nil {
 		err = e

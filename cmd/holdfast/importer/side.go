@@ -53,8 +53,8 @@ func dial(ctx context.Context, name string, e Endpoint) (*side, error) {
 	return &side{name: name, Client: c}, nil
 }
 
-// insist repeats a call that both sides may do twice (everything here is one: a put of the same value, a read) while the side
-// says that it cannot answer now, and gives up after an outage. Other errors are the caller's.
+// insist repeats a call while the side is unavailable, and gives up after an outage. Every call here may be repeated: it is a
+// read, or a put of the same value. Other errors are returned.
 func (s *side) insist(ctx context.Context, what string, call func(context.Context) error) error {
 	began, wait := time.Now(), 50*time.Millisecond
 	defer s.waiting.Store(false)
@@ -82,7 +82,7 @@ func (s *side) insist(ctx context.Context, what string, call func(context.Contex
 	}
 }
 
-// unavailable tells errors that time, or a new token, may heal.
+// unavailable reports whether an error may be gone later, or with a new token.
 func unavailable(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return true
@@ -96,7 +96,7 @@ func unavailable(err error) bool {
 	case errors.Is(err, rpctypes.ErrTooManyRequests):
 		return true
 	case errors.Is(err, rpctypes.ErrInvalidAuthToken), errors.Is(err, rpctypes.ErrAuthOldRevision):
-		return true // login asks for another one
+		return true // login gets a new token
 	case code == codes.Unavailable, code == codes.DeadlineExceeded, code == codes.Aborted:
 		return true
 	}

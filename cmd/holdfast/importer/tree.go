@@ -16,10 +16,10 @@ import (
 const (
 	// treeWriters is how many writes to the target are under way at a time.
 	treeWriters = 32
-	// treeSlack is what nodes that end live longer on the target while the source is followed: that one ends there is told, and
-	// ends it here; that it was given more time is not told, if it was done by a refresh.
+	// treeSlack is how much longer nodes with a TTL live on the target while the source is followed: an expiry there is an
+	// event and removes the node here, but a refresh that gives it more time is no event.
 	treeSlack = 10 * time.Minute
-	// treeLook is how often nodes that end are compared with the source's, so that none ends here that lives there.
+	// treeLook is how often nodes with a TTL are compared with the source's, so that none expires here that lives there.
 	treeLook = 2 * time.Minute
 )
 
@@ -32,7 +32,7 @@ type tree struct {
 	count          *counters
 	note           func(format string, args ...any)
 	roots          []string
-	mortal         atomic.Bool // nodes that end were seen
+	mortal         atomic.Bool // nodes with a TTL were seen
 }
 
 // newTree returns nil if there is nothing to copy: the source has no v2 API, or nothing in it and the target none.
@@ -63,7 +63,7 @@ func newTree(ctx context.Context, source, target *treeSide, hidden []string, res
 }
 
 // pass makes the target's nodes at and below root the source's, and returns the source's index at which they were. With exact
-// nodes have as long to live as there, else longer.
+// set, nodes have the same time to live as there, else a little longer.
 func (t *tree) pass(ctx context.Context, root string, exact bool) (index uint64, nodes int, err error) {
 	theirs, ours := map[string]treeNode{}, map[string]treeNode{}
 	if index, err = t.source.list(ctx, root, theirs); err != nil {
@@ -104,13 +104,13 @@ func (t *tree) repair(ctx context.Context, theirs, ours map[string]treeNode, exa
 		switch ok = ok && have.Dir == n.Dir; {
 		case n.Dir && !ok && (n.TTL > 0 || !parents[n.Key]):
 			dirs = append(dirs, n)
-		case n.Dir && !ok: // its keys bring it along
+		case n.Dir && !ok: // setting its keys makes it
 		case !n.Dir && (!ok || n.Value != have.Value):
 			keys = append(keys, n)
 		case sameTime(left, have.TTL, exact):
 		case n.Dir || n.TTL > 0:
 			times = append(times, n)
-		default: // a refresh cannot take an end away
+		default: // a refresh cannot remove a TTL
 			keys = append(keys, n)
 		}
 	}
@@ -128,7 +128,8 @@ func (t *tree) repair(ctx context.Context, theirs, ours map[string]treeNode, exa
 	return nil
 }
 
-// sameTime reports whether a node need not be given another time to live. Seconds are rounded, and listing takes time too.
+// sameTime reports whether a node's time to live can stay as it is. Seconds are rounded, and listing takes time, so it allows
+// for a difference.
 func sameTime(theirs, ours int64, exact bool) bool {
 	const slack = int64(treeSlack / time.Second)
 	switch {
@@ -179,7 +180,7 @@ func (t *tree) finish(ctx context.Context, r *Report) error {
 	for attempt := 1; ; attempt++ {
 		for _, root := range t.roots {
 			if _, _, err := t.pass(ctx, root, true); err != nil && (ctx.Err() != nil || attempt == attempts) {
-				return err // a refusal else: somebody changed what it was made for
+				return err // else the write was refused, because another client changed the target
 			}
 		}
 		var d Difference

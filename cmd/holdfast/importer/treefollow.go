@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// treePoll is how long one long poll waits. When it ends without an event its head still says up to where there was none, so that
-// a tree in which nothing visible happens does not fall out of the source's history.
+// treePoll is how long one long poll waits. Without an event its header still names the index up to which there was none, so
+// that the import's position stays within the source's history even if nothing visible happens.
 const treePoll = 20 * time.Second
 
-// errTreePass: following cannot go on from here, but another pass makes good.
+// errTreePass: following cannot go on from here; another pass is needed.
 var errTreePass = errors.New("another pass is needed")
 
 // follow copies a root and applies what changes until stop is closed. Ending early is an error.
@@ -30,7 +30,7 @@ func (t *tree) follow(ctx context.Context, root string, stop <-chan struct{}) er
 		if err != nil && (ctx.Err() != nil || first) {
 			return err
 		}
-		if err != nil { // a refusal: what was listed has changed meanwhile
+		if err != nil { // a write was refused, because the target has changed since it was listed
 			continue
 		}
 		if first && (nodes > 0 || root != "/") {
@@ -78,7 +78,7 @@ func (t *tree) apply(ctx context.Context, root string, index uint64, stop <-chan
 				if ctx.Err() != nil {
 					return ctx.Err()
 				}
-				// The order of events was kept, so only something other than the source's events can be the reason.
+				// Events are applied in order, so only another client of the target can be the reason.
 				return fmt.Errorf("%w: %w", errTreePass, err)
 			}
 			t.count.changes.Add(int64(len(batch)))
@@ -172,7 +172,7 @@ func (t *tree) write(ctx context.Context, root string, events []treeAnswer) erro
 		switch {
 		case gone:
 			err = t.target.remove(ctx, n.Key)
-		case events[i].Action == "set": // in the place of a key, perhaps
+		case events[i].Action == "set": // a key may have been replaced by a directory
 			if err = t.target.remove(ctx, n.Key); err == nil {
 				err = t.target.put(ctx, n)
 			}

@@ -46,15 +46,15 @@ type treeNode struct {
 	Key   string     `json:"key"`
 	Value string     `json:"value"`
 	Dir   bool       `json:"dir"`
-	TTL   int64      `json:"ttl"` // seconds left, rounded up; 0 = for good, once mortal has seen it
+	TTL   int64      `json:"ttl"` // seconds left, rounded up; after mortal, 0 = no TTL
 	Index uint64     `json:"modifiedIndex"`
 	Nodes []treeNode `json:"nodes"`
 
-	Expiration string `json:"expiration"` // there for a node that ends
+	Expiration string `json:"expiration"` // set for a node with a TTL
 }
 
-// mortal gives a node whose time is up, and that the server has not removed yet, the least time there is: it shows no seconds left,
-// which would make it one that stays for good.
+// mortal sets the TTL of a node that has expired but is not removed yet to the least there is: the server shows 0 seconds for
+// it, which would mean no TTL.
 func (n treeNode) mortal() treeNode {
 	if n.Expiration != "" {
 		n.TTL = max(n.TTL, 1)
@@ -75,7 +75,7 @@ type treeAnswer struct {
 	index  uint64 // the tree's when it was answered
 }
 
-// Codes of refusals that mean something here.
+// The codes of refusals that the import acts on.
 const (
 	treeNotFound = 100
 	treeNotFile  = 102
@@ -103,7 +103,7 @@ func (t *treeSide) request(ctx context.Context, method, key string, query url.Va
 	u := base + (&url.URL{Path: "/v2/keys" + key}).EscapedPath()
 	var body io.Reader
 	if method == http.MethodPut {
-		body = strings.NewReader(query.Encode()) // values do not fit into an address
+		body = strings.NewReader(query.Encode()) // a URL is too short for values
 	} else if len(query) > 0 {
 		u += "?" + query.Encode()
 	}
@@ -142,7 +142,7 @@ func (t *treeSide) request(ctx context.Context, method, key string, query url.Va
 	return a, nil
 }
 
-// ask is request, insisted upon as side.insist does: everything asked here may be done twice. Refusals are answers.
+// ask is request, repeated as side.insist does; every request made here may be repeated. A refusal is an answer.
 func (t *treeSide) ask(ctx context.Context, what, method, key string, query url.Values) (a *treeAnswer, err error) {
 	began, wait := time.Now(), 50*time.Millisecond
 	defer t.waiting.Store(false)
@@ -233,7 +233,7 @@ func (t *treeSide) put(ctx context.Context, n treeNode) error {
 		query.Set("ttl", strconv.FormatInt(n.TTL, 10))
 	}
 	a, err := t.ask(ctx, "write "+n.Key, http.MethodPut, n.Key, query)
-	if err == nil && a.Code == treeNotFile && n.Dir { // it is there; what it has left may be other
+	if err == nil && a.Code == treeNotFile && n.Dir { // the directory exists, perhaps with another TTL
 		return t.retime(ctx, n)
 	}
 	if err == nil {
