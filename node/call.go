@@ -110,7 +110,7 @@ func (n *Node) Call(ctx context.Context, service string, req []byte) ([]byte, er
 	}
 }
 
-// callRemote sends the call and waits; answerNotLeader stands for everything that makes asking again right.
+// callRemote sends the call and waits; answerNotLeader stands for every failure after which the call may be repeated.
 func (n *Node) callRemote(ctx context.Context, leader uint64, service string, req []byte, changed <-chan struct{}) (answer, error) {
 	c := &n.calls
 	call := &openCall{to: leader, come: make(chan struct{})}

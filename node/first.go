@@ -6,18 +6,19 @@ import (
 	"time"
 )
 
-// A new cluster has no leader, and by raft's rules would wait for a whole election timeout, a second or two, before anybody
-// stands for election: nobody can know that there is no leader to hear from. Those who have just agreed to begin the cluster do
-// know it. So the member whose name comes first stands as soon as it reaches a majority.
+// A new cluster has no leader, and by raft's rules would wait for a whole election timeout, a second or two, before a member
+// stands for election, because members cannot know that there is no leader. Those that have just agreed to begin the cluster do
+// know it. So the member whose name comes first stands for election as soon as it reaches a majority.
 //
-// Nothing is weakened: it is an election like any other, asked about before it is held (PreVote), and if this member fails at
-// it the timeouts of all are running as ever.
+// Nothing is weakened: it is an election like any other, with PreVote, and if this member fails, the timeouts of all are still
+// running.
 
-// firstPause is how long an election is given before it is tried again; twice as long each time, because a machine on which
-// it takes longer has enough to do.
+// firstPause is how long an election is given before it is tried again; twice as long each time, so as not to add to the load
+// of a slow machine.
 const firstPause = 200 * time.Millisecond
 
-// standsFirst says who of the listed stands first. It must be the same on every member, or they would divide the votes.
+// standsFirst returns which of the listed members stands first. It must be the same on every member, or they would split the
+// votes.
 func standsFirst(name string, peers map[string]string) bool {
 	return slices.Min(slices.Collect(maps.Keys(peers))) == name
 }

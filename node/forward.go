@@ -65,7 +65,7 @@ func (n *Node) forward(lead uint64) {
 		for _, p := range n.batch {
 			switch {
 			case p.foreign != nil:
-				continue // a leftover from when this member led; its origin finds out by the term
+				continue // left from when this member led; its origin sees the later term
 			case p.change != nil:
 				n.complete(p, nil, ErrSuperseded) // membership changes are proposed by the leader only
 				continue
@@ -145,8 +145,8 @@ const maxOrigins = 1 << 14
 // maxTurnedAway bounds how many refused commands the leader remembers, to refuse them again if the refusal was lost.
 const maxTurnedAway = 1 << 16
 
-// refusable is why a forwarded command may not get into the log, nil if it may. A member of another build may know lanes and parts
-// that this one does not. Loop only.
+// refusable returns why a forwarded command must not be logged, nil if it may be. A member of another build may know lanes and
+// parts that this one does not. Loop only.
 func (n *Node) refusable(lane Lane, cmd []byte, mine bool) error {
 	switch {
 	case !mine:
@@ -158,7 +158,8 @@ func (n *Node) refusable(lane Lane, cmd []byte, mine bool) error {
 	return n.proposable(lane, n.arrived.Parts)
 }
 
-// complain logs why something that another member sent was not taken, once a second at most: it may send it without end. Loop only.
+// complain logs why something that another member sent was not taken, once a second at most: it may go on sending it. Loop
+// only.
 func (n *Node) complain(text string, from uint64, why error) {
 	if now := n.clock.Mono(); now >= n.complainAt {
 		n.complainAt = now + time.Second
@@ -176,7 +177,7 @@ func (n *Node) takeCommands(from uint64, b []byte, full bool) {
 	for r.Len() > 0 {
 		lane, cmd := Lane(r.Byte()), r.Bytes()
 		if r.Err() != nil {
-			break // what stands before it gets its answer
+			break // the commands before it get their answers
 		}
 		origin, seq, cterm, err := entry.DecodeCommandID(cmd)
 		if err != nil {
@@ -205,7 +206,7 @@ func (n *Node) takeCommands(from uint64, b []byte, full bool) {
 					continue
 				}
 				if len(n.turnedAway) >= maxTurnedAway {
-					clear(n.turnedAway) // whoever missed a refusal this old has its outcome when the term ends
+					clear(n.turnedAway) // a member that missed a refusal this old learns the outcome when the term ends
 				}
 				n.turnedAway[id] = struct{}{}
 				n.refused.Add(1)
@@ -230,7 +231,7 @@ func (n *Node) takeRefusals(from uint64, b []byte) {
 	r := wire.NewReader(b)
 	term := r.Uvarint()
 	if from != n.rep.Leader() {
-		return // only the leader knows; it says so again when it is asked again
+		return // only the leader can refuse, and repeats the refusal when the commands are sent again
 	}
 	for r.Len() > 0 {
 		reason, origin, seq := r.Byte(), r.Uint64(), r.Uvarint()
@@ -255,8 +256,8 @@ func (n *Node) takeRefusals(from uint64, b []byte) {
 	}
 }
 
-// introduce tells members that give no sign of life how to reach this leader. One that has not applied the addition of this
-// member yet hears its messages but has no address to answer to, and would never catch up. Loop only, leader only.
+// introduce sends this leader's address to members that do not answer. One that has not applied the addition of this member yet
+// hears its messages but has no address to answer to, and would never catch up. Loop only, leader only.
 func (n *Node) introduce() {
 	m, ok := n.members.Get(n.id)
 	if !ok || len(m.PeerURLs) == 0 {

@@ -30,12 +30,12 @@ type Identity struct {
 	PeerAddr string `json:"peer_addr,omitempty"`
 	// Peers are the members a joining member was told of: id → host:port.
 	Peers map[uint64]string `json:"peers,omitempty"`
-	// Making is what fills this directory from a copy of another server's data, "" once that has ended. What an interrupted
-	// one leaves must not begin an empty cluster, as the directory of a first start may.
+	// Making names the restore or import that fills this directory, "" once that has ended. A directory with an interrupted one
+	// must not begin an empty cluster, as that of a first start may.
 	Making string `json:"making,omitempty"`
 }
 
-// unfinished returns the refusal of a directory whose making from a copy did not end, nil for any other.
+// unfinished returns why a directory is refused whose restore or import did not end, nil for any other.
 func (id *Identity) unfinished(dir string) error {
 	if id.Making == "" {
 		return nil
@@ -90,8 +90,8 @@ func newIdentity(f disk.FS, dir, name, peerAddr string) (*Identity, error) {
 	return id, nil
 }
 
-// newIdentityIn is newIdentity for a directory that is made from a copy, which making says in words; besideEtcd allows the
-// directory member, which is etcd's.
+// newIdentityIn is newIdentity for a directory that is made from a copy, named by making; besideEtcd allows etcd's directory
+// member in it.
 func newIdentityIn(f disk.FS, dir, name, peerAddr, making string, besideEtcd bool) (*Identity, error) {
 	id, err := ReadIdentity(f, dir)
 	if err == nil {

@@ -132,7 +132,7 @@ func namesOf(b []byte) []byte {
 	for r.Len() > 0 {
 		lane, cmd := r.Byte(), r.Bytes()
 		if r.Err() != nil {
-			break // taken up to the break, like a whole frame
+			break // what stands before the damage is taken, as of a whole frame
 		}
 		names = wire.AppendBytes(append(names, lane), cmd[:min(len(cmd), nameBytes)])
 	}
@@ -143,7 +143,7 @@ func namesOf(b []byte) []byte {
 func (n *Node) HandleFrame(from uint64, lane peer.Lane, b []byte) {
 	if !n.knows(from) && (lane != peer.LaneForward || len(b) == 0 || b[0] != frameReachMe) {
 		n.stranger.Store(from)
-		return // and takes no room that a member may need
+		return // and it takes no place in the table that a member may need
 	}
 	if lane == peer.LaneForward && len(b) > 0 && (b[0] == frameCall || b[0] == frameAnswer) {
 		n.handleCallFrame(from, b)

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfastdb/holdfast/entry"
 )
 
-// acquaintances are members that the log here does not name yet, but that this member was told of: by who took it in, or by
-// themselves, over a connection that the network has let through.
+// acquaintances are members that the log here does not name yet, but that this member was told of: by the member that admitted
+// it, or by themselves, over a connection that the network accepted.
 type acquaintances struct {
 	mu  sync.Mutex
 	ids map[uint64]struct{} // guarded by mu
@@ -51,7 +51,7 @@ func (n *Node) knows(id uint64) bool {
 	return n.pending.has(id) && !n.members.Removed(id)
 }
 
-// errStranger is why nothing is taken from somebody who is not in the member list.
+// errStranger refuses everything from a sender that is not in the member list.
 var errStranger = errors.New("it is no member of this cluster")
 
 // readable says what is wrong with the data of an entry that another member wants appended. At Apply it would stop this process,

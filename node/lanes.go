@@ -10,8 +10,8 @@ import (
 	"github.com/holdfastdb/holdfast/entry"
 )
 
-// States of a pending command. Only the loop moves it forward; a caller that gives up moves queued or dispatched to
-// abandoned, and what it saw there decides what it may say about the outcome.
+// States of a pending command. Only the loop moves it forward; a caller that gives up moves queued or dispatched to abandoned,
+// and which of the two it was decides what it may report as the outcome.
 const (
 	stateQueued     int32 = iota // not proposed: can still be taken back without trace
 	stateDispatched              // in the log or on its way to the leader: only Apply or a later term decides
@@ -115,7 +115,7 @@ func (l *lanes) push(p *pending) bool {
 		return false
 	}
 	if to.head == len(to.q) {
-		to.served = max(to.served, l.turn) // having been idle is no claim on the log
+		to.served = max(to.served, l.turn) // a lane that was idle has no credit for that
 	}
 	if len(to.q) == cap(to.q) && to.head > len(to.q)/2 { // a lane that is never empty must not grow with what went through it
 		n := copy(to.q, to.q[to.head:])

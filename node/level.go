@@ -14,14 +14,14 @@ import (
 // adds a kind of part, a row or a lane which members of the build before could not apply begins a new level with it (DECISIONS A20).
 const Level = 1
 
-// ErrLevel: the command needs a higher level than the cluster is at, because a member may run a build that could not apply it. Nothing was
-// proposed; it can be once every member runs a build that knows the level.
+// ErrLevel: the command needs a higher level than the cluster's: some member may run a build that could not apply it. Nothing
+// was proposed.
 var ErrLevel = errors.New("the cluster is not at that level yet")
 
 // ClusterLevel is the level of the cluster as applied here. Safe for concurrent use.
 func (n *Node) ClusterLevel() uint16 { return n.members.Level() }
 
-// KnownLevel is the highest level that this member could follow: of its build, its machines and lanes.
+// KnownLevel is the highest level that this member supports: that of its build, machines and lanes.
 func (n *Node) KnownLevel() uint16 { return n.cfg.knownLevel() }
 
 func (cfg *Config) knownLevel() uint16 {
@@ -37,7 +37,7 @@ func (cfg *Config) specs() machine.Specs {
 	return append(machine.Specs{&mident.Spec, &member.Spec}, machine.SpecsOf(cfg.Machines)...)
 }
 
-// followable returns why this build could not go on from a state whose row of the level is this one, nil if it could.
+// followable returns why this build cannot run on a state with this row of the cluster's level, nil if it can.
 func (cfg *Config) followable(levelRow []byte) error {
 	level, err := member.DecodeLevel(levelRow)
 	if err == nil {
@@ -67,8 +67,8 @@ func (n *Node) levelRaised(level uint16) error {
 	return nil
 }
 
-// proposable is why a command may not get into the log, nil if it may: some member could not apply it, or could not take it from this
-// one. Any goroutine.
+// proposable returns why a command must not be logged, nil if it may be: some member could not apply it, or not take it from
+// this one. Any goroutine.
 func (n *Node) proposable(number Lane, parts []entry.Part) error {
 	lane := n.lanes.spec(number)
 	if lane == nil {

@@ -187,7 +187,7 @@ func (n *Node) noticeTerm() {
 func (n *Node) apply(cs []replica.Committed) error {
 	start := n.clock.Mono()
 	for i := range cs {
-		n.tasks.Yield() // others may have applied it, and answered, before it is applied here
+		n.tasks.Yield() // another member may apply it, and answer, before it is applied here
 		c := &cs[i]
 		data := c.Data
 		var extra func(store.Batch) error
@@ -233,7 +233,7 @@ func (n *Node) apply(cs []replica.Committed) error {
 	return nil
 }
 
-// publish shows the loop's state to everybody else when it changed.
+// publish copies the loop's state to where other goroutines read it, if it has changed.
 func (n *Node) publish(force bool) {
 	old := n.pub.Load()
 	term := n.rep.Term()
@@ -265,7 +265,7 @@ func (n *Node) publish(force bool) {
 	n.pubChange.notify()
 }
 
-// housekeeping does what need not be done at once. Loop only.
+// housekeeping does periodic work that is not urgent. Loop only.
 func (n *Node) housekeeping() {
 	now := n.clock.Mono()
 	if now >= n.resendAt {
@@ -314,9 +314,8 @@ const (
 	truncateEvery = 5 * time.Second
 )
 
-// finishUp proposes an empty entry when a machine has work left over that only entries carry on (history behind a
-// compaction is dropped piece by piece): a cluster that refuses puts for want of room would otherwise never free any.
-// Loop only.
+// finishUp proposes an empty entry when a machine has work left over that only entries carry on (history behind a compaction is
+// dropped piece by piece): otherwise a cluster that refuses puts because it is full would never free any space. Loop only.
 func (n *Node) finishUp(now time.Duration) {
 	if now < n.finishAt || n.writesOut > 0 || n.lanes.queued.Load() > 0 || !n.rep.IsLeader() || n.termApplied != n.rep.Term() ||
 		n.transferring() || !n.applier.Unfinished() {

@@ -15,7 +15,7 @@ import (
 
 // Making says how a data directory is made from a copy of other data: a snapshot, the files of another server.
 type Making struct {
-	// Name is the label of the only member, PeerAddr where other members will reach it, "" if nobody does.
+	// Name is the label of the only member, PeerAddr where other members will reach it, "" if none does.
 	Name, PeerAddr string
 	// What is what the directory holds if this does not end, in words: "the restore of a snapshot".
 	What string

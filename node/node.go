@@ -1,7 +1,7 @@
-// Package node wires log, store and the machines it is handed into one member and gives the small API that workers, the archive and
-// the doors see: Propose, Linearize, View, Call and the membership calls. It decides nothing about the meaning of a command, speaks no
-// client protocol, and of machines knows only who belongs to the cluster (machine/member) and who may do what (machine/ident); the
-// readers of the others are with whoever made them.
+// Package node wires log, store and the machines it is handed into one member and gives the small API that workers, the archive
+// and the doors see: Propose, Linearize, View, Call and the membership calls. It decides nothing about the meaning of a
+// command, speaks no client protocol, and of machines knows only who belongs to the cluster (machine/member) and who may do
+// what (machine/ident); the caller that made the other machines keeps their readers.
 //
 // One goroutine, the loop, owns raft and applies entries; a second writes the WAL. Doors put commands into bounded queues
 // and sleep until the loop has applied them. In simulation the same loop is driven step by step (Pump, WriteStep).
@@ -47,7 +47,7 @@ const (
 type Config struct {
 	FS    disk.FS
 	Clock clock.Clock
-	// Net connects the members; nil for a node nobody else can reach. The caller starts it with the node as handler
+	// Net connects the members; nil for a node that others cannot reach. The caller starts it with the node as handler
 	// (Bootstrap and Join do) and closes it after the node.
 	Net peer.Network
 	// Store opens the store; nil: Pebble in DIR/store.
@@ -63,8 +63,7 @@ type Config struct {
 	Machines []machine.Machine
 	// Lanes are those of the doors, beside LaneSystem.
 	Lanes []LaneSpec
-	// Scratch names the directories below Dir that others build something in, of which no start needs anything: what a crash has left
-	// there is removed.
+	// Scratch names directories below Dir for temporary work of others: what a crash has left there is removed at the start.
 	Scratch []string
 
 	Dir string
@@ -91,7 +90,7 @@ type Config struct {
 	// TruncateEvery is how often the log is looked at for what can go, 0 = 5 s.
 	TruncateEvery time.Duration
 	Logger        *slog.Logger
-	// Steps receives counts and times of each step of a write; nil: not measured by others.
+	// Steps receives counts and times of each step of a write; nil: the node's own.
 	Steps *meter.Steps
 	// shares of MemoryBytes, set with the defaults.
 	shares budget.Shares
@@ -99,10 +98,10 @@ type Config struct {
 	// answer anything any more when it is called.
 	OnFatal func(error)
 
-	// stopped: a copy of a member that does not run and of which all is to be read (SaveStopped).
+	// stopped: this is a copy of a stopped member, opened to read all of it (SaveStopped).
 	stopped bool
 
-	// Broken builds, for the simulation to show that it would notice (each is caught by a test in package sim).
+	// Deliberate defects, with which tests of package sim show that the simulation finds them.
 	Break Break
 }
 
@@ -163,7 +162,7 @@ type Node struct {
 	truncating atomic.Bool
 
 	pending acquaintances
-	// stranger is the last one that was not heard and not logged yet.
+	// stranger is the last sender that was refused and is not logged yet.
 	stranger atomic.Uint64
 
 	handedMu sync.Mutex
@@ -191,7 +190,7 @@ type Node struct {
 	lookAgain     *time.Timer   // wakes the loop at lookAt; nil without a loop
 	lookAt        time.Duration // when packPatience with the last entry is over, if somebody waits for that
 	soleVoter     bool
-	aloneFrom     uint64 // commit index at the last membership change: who left then may have applied that far
+	aloneFrom     uint64 // commit index at the last membership change: a member that left then may have applied that far
 	termApplied   uint64 // term of the last applied entry
 	level         uint16 // of the cluster, as far as its consequences were seen to
 	appliedIdx    uint64
@@ -219,14 +218,14 @@ type Node struct {
 	snapshots     map[uint64]uint64   // snapshot streams going out: member → index
 }
 
-// published is what the loop shows to everybody else.
+// published is the part of the loop's state that other goroutines read.
 type published struct {
 	leader uint64
 	term   uint64
 	leads  uint64 // term in which this member leads and has applied an entry of that term; 0 otherwise
-	// sole: and is the only member, and has applied what any former one can have: nobody applies before this member does, so
-	// reads need no round. It is stored before a message can leave that lets a new member apply anything, and loaded when a
-	// read begins.
+	// sole: it is also the only member, and has applied everything that a former one can have applied: no member applies before
+	// it does, so reads need no round. It is stored before a message can leave that lets a new member apply anything, and
+	// loaded when a read begins.
 	sole     bool
 	ready    bool
 	conf     replica.Conf
@@ -295,7 +294,7 @@ func Open(cfg Config) (n *Node, err error) {
 		if err := n.commitAll(); err != nil {
 			return nil, err
 		}
-	} else if n.members.Removed(n.id) { // the others would not talk to it, and it would wait for them for ever
+	} else if n.members.Removed(n.id) { // the others refuse it, and it would wait for them for ever
 		return nil, removedErr(n.id)
 	}
 	if err := n.startReplica(); err != nil {

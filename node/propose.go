@@ -93,7 +93,8 @@ func (n *Node) propose(ctx context.Context, lane Lane, inTerm uint64, ch *change
 	}
 }
 
-// await waits for done, false: ctx or the node ended first. It is Wait without its price: every write and every read comes by.
+// await waits for done; false if ctx or the node ended first. It does what Tasks.Wait does at less cost, because every write
+// and read waits here.
 func (n *Node) await(ctx context.Context, done <-chan struct{}) bool {
 	if n.cfg.Manual {
 		return n.tasks.Wait(task.Forever, done, ctx.Done(), n.dead) == 0
@@ -114,7 +115,7 @@ func (n *Node) finish(p *pending) (*entry.Result, error) {
 	return res, err
 }
 
-// complete hands an outcome to whoever waits. Loop only.
+// complete hands an outcome to the caller that waits. Loop only.
 func (n *Node) complete(p *pending, res *entry.Result, err error) {
 	if p.call != nil {
 		p.call(res, err)
@@ -218,7 +219,7 @@ func (n *Node) pack() error {
 	packed := 0
 	for i, p := range n.batch {
 		if p.foreign != nil {
-			if p.term != term { // its origin learns from the later term that it is dead
+			if p.term != term { // its origin sees by the later term that it cannot take effect
 				n.batch[i] = nil
 				continue
 			}
@@ -299,7 +300,7 @@ func (n *Node) untrack(p *pending) {
 	}
 }
 
-// wanted and applied connect Apply with those who wait. Loop only.
+// wanted and applied connect Apply with the callers that wait. Loop only.
 func (n *Node) wanted(origin, seq uint64) bool {
 	return origin == n.origin && n.inflight[seq] != nil
 }

@@ -203,8 +203,8 @@ func (n *Node) SaveSnapshot(ctx context.Context, w io.Writer) error {
 	return writeSnapshot(&ctxWriter{ctx, w}, v, info)
 }
 
-// SnapshotView takes a View between two entries, with what heads a snapshot of it. It is not bounded in age: whoever takes it writes it
-// down without delay. Errors: ErrStopped, or ctx's.
+// SnapshotView takes a View between two entries, with what heads a snapshot of it. It is not bounded in age: its caller writes
+// it out without delay. Errors: ErrStopped, or ctx's.
 func (n *Node) SnapshotView(ctx context.Context) (store.View, *SnapshotInfo, error) {
 	type got struct {
 		v    store.View
@@ -276,14 +276,14 @@ func (n *Node) sendSnapshot(o *replica.Outgoing) {
 	})
 }
 
-// received is a snapshot that lies complete and durable beside the store.
+// received is a snapshot that is complete and durable beside the store.
 type received struct {
 	point *replica.SnapshotPoint
 	in    store.Incoming
-	took  chan error // answers the stream's goroutine
+	took  chan error // the outcome, for the stream's goroutine
 }
 
-// ours refuses the contents of another cluster before they are taken.
+// ours refuses a snapshot of another cluster before its contents are read.
 func (n *Node) ours(info *SnapshotInfo) error {
 	if info.Cluster != n.ident.Cluster {
 		return fmt.Errorf("%w: it is of cluster %x", ErrBadSnapshot, info.Cluster)
@@ -366,7 +366,7 @@ func (n *Node) HandleStream(from uint64, r io.Reader) error {
 		if err := n.rep.ReceiveSnapshot(from, head); err != nil {
 			rc.took <- err
 		}
-		// Ready either asks for the install or raft had no use for it; decide after this round.
+		// The next Ready asks for the install, unless raft has no use for the snapshot: decide after it.
 		return nil
 	})
 	n.later(func() error { // runs in a later pump: by then the first one's Ready was handled
@@ -412,7 +412,7 @@ func (n *Node) installSnapshot(w *replica.Write) error {
 	}
 	hs.Commit = max(hs.Commit, w.Snapshot.Index)
 	n.writer.moved = nil // older than hs; the writer is idle
-	// Readers of the machines wait from here until the machines know the new contents.
+	// From here readers of the machines wait until the machines have loaded the new contents.
 	err := n.applier.Replace(func() error {
 		if err := n.store.Install(rc.in); err != nil {
 			return err
@@ -437,7 +437,7 @@ func (n *Node) installSnapshot(w *replica.Write) error {
 	n.level = n.members.Level()
 	n.syncPeers()
 	n.replaced.Add(1)
-	n.publish(true) // the configuration has changed, and perhaps nothing else that would be noticed
+	n.publish(true) // forced: the configuration has changed, and perhaps nothing else that publish compares
 	for _, o := range n.rep.Written(w) {
 		n.send(&o)
 	}

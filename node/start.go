@@ -30,8 +30,8 @@ type StartOptions struct {
 	PeerAddr string
 	// PeerListen is where this member listens for others if that is not PeerAddr: host:port or unix:PATH.
 	PeerListen []string
-	// KeepPeerURLs leaves the address in the log alone once there is one, as etcd does: only a membership call changes it.
-	// Otherwise a member that is started with another PeerAddr makes it known.
+	// KeepPeerURLs keeps the address that the log has, as etcd does: only a membership call changes it. Without it a member
+	// that is started with another PeerAddr publishes that.
 	KeepPeerURLs bool
 	// PeerTLS makes every connection between members mutual TLS. PeerDialTLS is for members that are told apart by side;
 	// see peer.TCPOptions.
@@ -48,7 +48,7 @@ type StartOptions struct {
 	Join string
 	// JoinAdded joins only if a membership call has added this member's address before.
 	JoinAdded bool
-	// Notify tells a person what the start waits for; nil: nobody.
+	// Notify is called with what the start waits for, for people; nil: nothing is called.
 	Notify func(string)
 	// Transport is the network; nil: TCP, at the addresses above. Start closes it with the node.
 	Transport Transport
@@ -60,7 +60,7 @@ type Transport interface {
 	// Start begins to serve; Identify says as whom, once that is known.
 	Start(peer.Handler)
 	Identify(cluster, member uint64)
-	// Ask sends a question to whoever listens on addr. A refusal wraps peer.ErrRefused.
+	// Ask sends a question to the process that listens on addr. A refusal wraps peer.ErrRefused.
 	Ask(ctx context.Context, addr string, question []byte) ([]byte, error)
 }
 
@@ -126,7 +126,7 @@ func Start(ctx context.Context, cfg Config, opt StartOptions) (*Node, error) {
 	return n, nil
 }
 
-// enter makes the directory that of a member of a cluster, in the way that was asked for.
+// enter makes the member part of a cluster: it begins one or joins one, as the options say.
 func enter(ctx context.Context, cfg *Config, net Transport, ident *Identity, opt *StartOptions) error {
 	// Nobody else may work on the directory meanwhile.
 	lock, err := cfg.FS.Lock(filepath.Join(cfg.Dir, "LOCK"))
@@ -213,14 +213,14 @@ func initialise(cfg *Config, ident *Identity, cluster uint64, members []em.Membe
 	return ident.write(cfg.FS, cfg.Dir)
 }
 
-// question is asked of whoever listens on a peer address, by somebody who is no member yet.
+// question is sent to a peer address by a process that is no member yet.
 type question struct {
 	Kind     string `json:"kind"` // hello, join
 	Name     string `json:"name"`
 	PeerAddr string `json:"peer_addr"`
 	Nonce    uint64 `json:"nonce,string"`
 	Added    bool   `json:"added,omitempty"` // StartOptions.JoinAdded
-	Level    uint16 `json:"level,omitempty"` // the highest that the asker knows; a build before levels does not say
+	Level    uint16 `json:"level,omitempty"` // the highest that the asker knows; builds before levels leave it out
 }
 
 // askedAt is the address that a question gives as its asker's own.
@@ -256,8 +256,8 @@ func ask[T any](ctx context.Context, net Transport, addr string, q *question) (*
 	return &a, nil
 }
 
-// askAny asks at each of the addresses until one answers. A refusal is an answer, unless it may pass by itself: a member that was
-// removed and does not know it yet hears of no leader and says so for ever, while the next one could have answered.
+// askAny asks at each of the addresses until one answers. A refusal is an answer, unless it may be transient: a member that was
+// removed and does not know it yet answers for ever that there is no leader, while the next one could have answered.
 func askAny[T any](ctx context.Context, net Transport, addrs string, q *question) (a *T, err error) {
 	for _, url := range peerURLs(addrs) {
 		a, err = ask[T](ctx, net, HostPort(url), q)
@@ -275,9 +275,9 @@ func sharesURL(urls []string, addr string) bool {
 	})
 }
 
-// bootstrap agrees with all listed members on the first state. Ids are made and stored before they are told to anybody,
-// and the cluster id is a hash of them, so members that decide separately decide the same; one that was late finds itself
-// in the answer of one that has decided. Whoever lost its disk in between has another id, and is refused.
+// bootstrap agrees with all listed members on the first state. Ids are made and stored before they are told to anybody, and the
+// cluster id is a hash of them, so members that decide separately decide the same; one that was late finds itself in the answer
+// of one that has decided. A member that lost its disk in between has another id, and is refused.
 func bootstrap(ctx context.Context, cfg *Config, net Transport, ident *Identity, opt *StartOptions) error {
 	if opt.Peers[opt.Name] == "" {
 		return fmt.Errorf("--peers does not name this member %q: it lists %s", opt.Name, strings.Join(slices.Sorted(maps.Keys(opt.Peers)), ", "))
@@ -332,9 +332,9 @@ func bootstrap(ctx context.Context, cfg *Config, net Transport, ident *Identity,
 	}
 }
 
-// late makes one of the first members whose cluster has begun without it. The members in the answer are those of the moment. If
-// they are the first ones still, which the cluster's id shows, it begins with the first state as the others did. If not, what it
-// could write would be another state than theirs, with other voters: it begins empty and gets the state from them.
+// late starts one of the first members after its cluster has begun without it. The answer has the cluster's present members. If
+// they are still the first ones, which the cluster's id shows, this member writes the same first state as the others did. If
+// not, its first state would differ from theirs, with other voters: so it begins empty and gets the state from them.
 func late(cfg *Config, ident *Identity, a *helloAnswer) error {
 	var first []em.Member
 	peers := map[uint64]string{}
@@ -351,8 +351,8 @@ func late(cfg *Config, ident *Identity, a *helloAnswer) error {
 	return initialise(cfg, ident, a.Cluster, first)
 }
 
-// askAgain is the time between two rounds of questions to those that begin a cluster together. They are started by a person or
-// a script, one after the other.
+// askAgain is the time between two rounds of questions to those that begin a cluster together. They are started one after the
+// other, by a person or a script.
 const askAgain = 50 * time.Millisecond
 
 func clusterID(members []em.Member) uint64 {
@@ -413,7 +413,7 @@ func join(ctx context.Context, cfg *Config, net Transport, ident *Identity, opt 
 	}
 }
 
-// passes reports whether a refusal may pass by itself.
+// passes reports whether a refusal may be transient.
 func passes(err error) bool {
 	for _, e := range []error{ErrUnhealthy, ErrTooManyLearners, ErrNoLeader, ErrNotLeader, ErrSuperseded, ErrUnknown, errNotReady} {
 		if strings.Contains(err.Error(), e.Error()) {
@@ -459,7 +459,7 @@ func (n *Node) handleJoin(ctx context.Context, req []byte) ([]byte, error) {
 	if me == nil {
 		m, err := n.addMember(ctx, em.Member{PeerURLs: peerURLs(q.PeerAddr), Learner: true, Nonce: q.Nonce, AutoPromote: true})
 		if err != nil {
-			// The same question, asked twice at once, has added it.
+			// The same question, sent twice, has added it meanwhile.
 			i := slices.IndexFunc(n.members.List(), func(o em.Member) bool { return o.Nonce == q.Nonce && q.Nonce != 0 })
 			if i < 0 {
 				return nil, err
@@ -482,8 +482,9 @@ func (n *Node) refuseLower(q *question) error {
 	return nil
 }
 
-// awaited is the voter that was added for the asker but has not started: without its vote there may be no majority, so no
-// leader to log its claim. Nil: there is none. An added learner is never awaited, the others have their majority.
+// awaited returns the voter that was added for the asking process but has not started: without its vote there may be no
+// majority, so no leader to log its claim. Nil if there is none. For an added learner there never is: the others have a
+// majority without it.
 func (n *Node) awaited(q *question) *em.Member {
 	for _, m := range n.members.List() {
 		if sharesURL(m.PeerURLs, q.PeerAddr) && m.Name == "" && (m.Nonce == 0 || m.Nonce == q.Nonce) && !m.Learner {
@@ -493,8 +494,8 @@ func (n *Node) awaited(q *question) *em.Member {
 	return nil
 }
 
-// hand gives an id away before the log can say so: to one process only, as long as this one runs. By then the new member has
-// published its name, which ends the matter in the log.
+// hand gives an added member's id to a process before the log can record the claim: to one process only, while this one runs.
+// Once that has started it publishes its name, which settles the claim in the log.
 func (n *Node) hand(id, nonce uint64) bool {
 	n.handedMu.Lock()
 	defer n.handedMu.Unlock()
@@ -521,8 +522,8 @@ func (n *Node) answerJoin(id uint64) ([]byte, error) {
 	return json.Marshal(a)
 }
 
-// hello answers who this is. Whoever asks need not have shown anything, so a stranger hears only that there is a cluster: not
-// which id this member has, under which it could be spoken to, and not who else there is.
+// hello says who this member is. The process that asks need not have authenticated, so a stranger hears only that there is a
+// cluster: neither this member's id, with which it could open a connection, nor the other members.
 func (n *Node) hello(q *question) helloAnswer {
 	a, all := helloAnswer{Name: n.ident.Name, Cluster: n.ident.Cluster}, n.members.List()
 	if slices.ContainsFunc(all, func(m em.Member) bool { return q.PeerAddr != "" && sharesURL(m.PeerURLs, q.PeerAddr) }) {
@@ -543,7 +544,7 @@ func (n *Node) HandleAsk(b []byte) ([]byte, error) {
 	case "join":
 		wait := 10 * time.Second
 		if n.awaited(&q) != nil {
-			wait = 3 * time.Second // perhaps there is no leader before this very member is there; an election takes two
+			wait = 3 * time.Second // there may be no leader until this member has started; an election takes two seconds
 		}
 		ctx, cancel := n.tasks.Timeout(wait)
 		defer cancel()
@@ -558,7 +559,7 @@ func (n *Node) HandleAsk(b []byte) ([]byte, error) {
 	return nil, fmt.Errorf("unknown question %q", q.Kind)
 }
 
-// gate is the handler of a network whose node may not exist yet.
+// gate is the network's handler while there may be no node yet.
 type gate struct {
 	node  atomic.Pointer[Node]
 	ident atomic.Pointer[Identity]
@@ -597,13 +598,13 @@ func (g *gate) HandleAsk(b []byte) ([]byte, error) {
 	if q.Kind != "hello" || len(g.opt.Peers) == 0 {
 		return nil, errNotReady
 	}
-	if g.opt.Peers[q.Name] == "" { // started with another list, which it finds out by this one's being empty; or a stranger
+	if g.opt.Peers[q.Name] == "" { // it was started with another list, which it learns from the empty list here; or it is a stranger
 		return json.Marshal(helloAnswer{Name: id.Name})
 	}
 	return json.Marshal(helloAnswer{Name: id.Name, Member: id.Member, Peers: g.opt.Peers, Token: g.opt.Token})
 }
 
-// nobody is the network of a node without members to talk to.
+// nobody is the network of a node without other members.
 type nobody struct{}
 
 func (nobody) SetPeer(uint64, string)              {}

@@ -19,7 +19,7 @@ type Status struct {
 	DiskBytes int64
 }
 
-// Status is cheap enough to be asked with every request.
+// Status is cheap enough to be called with every request.
 func (n *Node) Status() Status {
 	p := n.pub.Load()
 	return Status{ClusterID: n.ident.Cluster, MemberID: n.id, Name: n.ident.Name, Leader: p.leader, Term: p.term, Commit: n.commitIdx.Load(),
@@ -45,7 +45,7 @@ func (n *Node) Followers() []Follower {
 	var out []Follower
 	pub := n.pub.Load()
 	for _, p := range pub.progress {
-		// Raft's own mark of activity is taken back once per election timeout and would flicker.
+		// Raft resets its own mark of activity once per election timeout, so it would flicker.
 		active := p.ID == n.id || n.net.ConnectedFor(p.ID) > 0
 		out = append(out, Follower{ID: p.ID, Match: p.Match, Active: active, Snapshotting: p.Snapshotting,
 			Latency: pub.latency[p.ID]})
@@ -57,7 +57,7 @@ func (n *Node) Followers() []Follower {
 type Peer struct {
 	ID        uint64
 	Connected bool          // in both directions
-	Traffic   *peer.Traffic // nil: nobody counts
+	Traffic   *peer.Traffic // nil: nothing is counted
 }
 
 // Peers lists the other members as this one knows them, on every member.

@@ -29,9 +29,9 @@ const stoppedName = "snapshot-save"
 
 func stoppedDir(dir string) string { return filepath.Join(dir, stoppedName) }
 
-// SaveStopped writes a snapshot of the member in cfg.Dir, which must not run, as if all that its log holds had been committed. For a
-// cluster that has lost its majority for good: an entry that was acknowledged to a client is in the log of a majority, and of a member
-// that was one of it in the part nobody told it is committed. Entries that were acknowledged by others only are not here.
+// SaveStopped writes a snapshot of the member in cfg.Dir, which must not run, as if all that its log holds had been committed.
+// It is for a cluster that has lost its majority for good: an acknowledged entry is in the log of each member of a majority,
+// but perhaps beyond the commit index that the member knew. Entries that were acknowledged by others only are not here.
 //
 // It works on a copy below cfg.Dir, in which tables are shared and the log is not, and leaves the directory as it was.
 func SaveStopped(cfg Config, w io.Writer) (found *Stopped, err error) {
@@ -96,7 +96,7 @@ func copyMember(from, to *Config, ident *Identity) error {
 	return ident.write(to.FS, to.Dir)
 }
 
-// inPlace names the files of the directory and not those of the copy.
+// inPlace rewrites paths in an error from the copy's to the directory's.
 func inPlace(err error, from, work *Config) error {
 	text := strings.ReplaceAll(err.Error(), work.walDir(), from.walDir())
 	return inPlaceError{err, strings.ReplaceAll(text, work.Dir, from.Dir)}

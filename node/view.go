@@ -23,9 +23,9 @@ var (
 	ErrTooManyViews = errors.New("too many views are open")
 )
 
-// View is the rows of all machines as of one applied index: a command is in it whole or not at all, whichever machines its parts were
-// for. What a machine keeps beside its rows is of no matter to it: whoever reads a View reads rows (machine/kv.At and the like). Safe for
-// concurrent use, but Close waits for no reader; iterators are closed first.
+// View is the rows of all machines as of one applied index: a command is in it whole or not at all, whichever machines its
+// parts were for. It holds rows only: what machines keep in memory is not part of it (machine/kv.At and the like read from
+// one). Safe for concurrent use, but Close waits for no reader; iterators are closed first.
 type View struct {
 	// Index is the applied index. It does not change.
 	Index uint64

@@ -10,8 +10,7 @@ import (
 	doorkv "github.com/holdfastdb/holdfast/door/kv"
 )
 
-// setAuthToken takes what tokens are once the key files it names have been read: a server that could give out none must not
-// start.
+// setAuthToken takes the kind of tokens after reading the key files it names: a server that could issue none must not start.
 func setAuthToken(dst *string, v string) error {
 	if err := doorkv.CheckAuthToken(v, os.ReadFile); err != nil {
 		return fmt.Errorf("%w; write simple, or jwt,sign-method=RS256,pub-key=FILE,priv-key=FILE,ttl=5m", err)
@@ -20,7 +19,7 @@ func setAuthToken(dst *string, v string) error {
 	return nil
 }
 
-// setLifetime reads a time that is more than none.
+// setLifetime reads a duration above zero.
 func setLifetime(dst *time.Duration, v string) error {
 	d, err := time.ParseDuration(v)
 	if err != nil || d <= 0 {

@@ -57,7 +57,7 @@ func (f *adminFlags) client(c *call) (*adminClient, error) {
 			base = "https://" + *f.addr
 		}
 	}
-	t := &http.Transport{Proxy: nil} // a server of ours is never behind the proxy that the shell happens to name
+	t := &http.Transport{Proxy: nil} // the proxy in the environment is not meant for the operator's port
 	if strings.HasPrefix(base, "https://") {
 		conf, err := clientTLS(*f.cert, *f.key, *f.ca)
 		if err != nil {
@@ -104,7 +104,7 @@ func addTLSFlags(l *flagList) *tlsFlags {
 
 func (f *tlsFlags) config() (*tls.Config, error) { return clientTLS(*f.cert, *f.key, *f.ca) }
 
-// requestPatience bounds everything but a snapshot, which takes as long as it takes.
+// requestPatience bounds every request but a snapshot, whose length is not known.
 const requestPatience = 15 * time.Second
 
 // call sends body as JSON unless it is nil and decodes the answer into out unless that is nil.

@@ -12,7 +12,7 @@ func usagef(format string, args ...any) error {
 	return &usageError{fmt.Sprintf(format, args...)}
 }
 
-// nearest returns the one of names that a person who typed got probably meant, "" if none is close.
+// nearest returns the one of names that is closest to got, "" if none is close.
 func nearest(got string, names []string) string {
 	best, limit := "", max(2, len(got)/3)+1 // closer than limit edits
 	for _, n := range names {

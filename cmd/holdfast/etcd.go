@@ -158,7 +158,7 @@ func etcdSetup(s *etcdflags.Settings, memory int64, log *slog.Logger) (*setup, e
 			KeepaliveInterval: s.KeepaliveInterval, KeepaliveTimeout: s.KeepaliveTimeout,
 			AuthToken: s.AuthToken, AuthTokenTTL: s.AuthTokenTTL, BcryptCost: s.BcryptCost, ReadFile: os.ReadFile,
 			ClientCertAuth: s.ClientTLS.CertAuth},
-		tlog:       tlogSetup{keys: filepath.Join(s.DataDir, "tlog-keys")}, // the door is off; this member may lead others that have it
+		tlog:       tlogSetup{keys: filepath.Join(s.DataDir, "tlog-keys")}, // the door is off here, but this member may lead others that have it
 		compaction: compact.Policy{Period: s.CompactPeriod, Revisions: s.CompactRevisions},
 		advise:     func(err error) error { return advise(err, "--data-dir", s.DataDir) },
 	}
@@ -220,7 +220,7 @@ func etcdPlace(u etcdflags.URL, flag string, certs *etcdTLS) place {
 	return at
 }
 
-// etcdCluster says how this member comes to its cluster. A directory that belongs to one already does not care.
+// etcdCluster says how this member comes to its cluster. For a directory that belongs to one already it does not matter.
 func etcdCluster(s *etcdflags.Settings, su *setup) error {
 	switch ident, err := node.ReadIdentity(disk.OS(), s.DataDir); {
 	case err == nil && ident.Cluster != 0:
@@ -265,8 +265,8 @@ func etcdCluster(s *etcdflags.Settings, su *setup) error {
 	return nil
 }
 
-// notifySupervisor tells systemd that the start is over, as etcd does: units of Type=notify would wait for ever. Without a
-// socket nobody asked.
+// notifySupervisor tells systemd that the start is over, as etcd does: units of Type=notify would wait for ever. Without
+// NOTIFY_SOCKET it does nothing.
 func notifySupervisor(socket string, log *slog.Logger) {
 	if socket == "" {
 		return

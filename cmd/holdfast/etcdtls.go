@@ -16,8 +16,8 @@ import (
 	"github.com/holdfastdb/holdfast/cmd/holdfast/etcdflags"
 )
 
-// etcdTLS makes the configurations of one side under the name etcd: of whoever accepts a connection and of whoever dials
-// one. Both read renewed certificate files by themselves; authorities are read once, the revocation list at every handshake.
+// etcdTLS makes the configurations of one side under the name etcd: for the side that accepts connections and for the side that
+// dials. Both read renewed certificate files by themselves; authorities are read once, the revocation list at every handshake.
 type etcdTLS struct {
 	t           etcdflags.TLS
 	pair        *keyPair
@@ -74,8 +74,8 @@ func loadEtcdTLS(s *etcdflags.Settings, prefix string, t etcdflags.TLS, at []etc
 	return e, nil
 }
 
-// accept is the configuration of the side that accepts. As in etcd 3.7 a certificate is demanded if one was asked for or if
-// an authority is named: naming one says who is trusted, and that is nobody without a certificate.
+// accept is the configuration of the side that accepts. As in etcd 3.7 a certificate is demanded if one was asked for or if an
+// authority is named: naming one says that only clients with its certificates are trusted.
 func (e *etcdTLS) accept() *tls.Config {
 	if e == nil {
 		return nil
@@ -88,7 +88,7 @@ func (e *etcdTLS) accept() *tls.Config {
 	c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, e.authorities
 	c.VerifyConnection = e.allowed
 	if !e.t.SkipSANCheck {
-		// The check wants to know where the connection comes from, which only the hello tells.
+		// The check needs the address the connection comes from, which is known only per handshake.
 		plain := c.Clone()
 		c.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 			here := plain.Clone()
@@ -105,7 +105,7 @@ func (e *etcdTLS) accept() *tls.Config {
 }
 
 // connect is the configuration of the side that dials. Members with certificates they made themselves encrypt but cannot
-// know each other, as in etcd: --peer-auto-tls is against listeners on the wire, not against intruders.
+// authenticate each other, as in etcd: --peer-auto-tls protects against eavesdropping, not against intruders.
 func (e *etcdTLS) connect() *tls.Config {
 	if e == nil {
 		return nil
@@ -119,7 +119,7 @@ func (e *etcdTLS) connect() *tls.Config {
 	return c
 }
 
-// allowed looks at a certificate that is properly signed: whose it is, and whether it was revoked since.
+// allowed checks a certificate that is properly signed: whose it is, and whether it was revoked.
 func (e *etcdTLS) allowed(cs tls.ConnectionState) error {
 	if len(cs.PeerCertificates) == 0 {
 		return nil
@@ -142,8 +142,8 @@ func (e *etcdTLS) allowed(cs tls.ConnectionState) error {
 	return nil
 }
 
-// revoked returns the first of certs that the list names. Like etcd's, the list is DER, and its signature is not checked: who
-// can write the file can write the certificates beside it too.
+// revoked returns the first of certs that the list names. Like etcd's, the list is DER, and its signature is not checked: a
+// process that can write the file can replace the certificates beside it too.
 func revoked(file string, certs []*x509.Certificate) (*x509.Certificate, error) {
 	der, err := os.ReadFile(file)
 	if err != nil {
@@ -163,8 +163,8 @@ func revoked(file string, certs []*x509.Certificate) (*x509.Certificate, error) 
 	return nil, nil
 }
 
-// comesFrom checks that a certificate which names hosts names the one it comes from: a member's key that was stolen is of no
-// use elsewhere. A certificate without names passes, and so does a socket file.
+// comesFrom checks that a certificate which names hosts names the one it comes from: so a stolen key is of no use on another
+// machine. A certificate without names passes, and so does a socket file.
 func comesFrom(ctx context.Context, cert *x509.Certificate, from net.Addr) error {
 	if len(cert.IPAddresses) == 0 && len(cert.DNSNames) == 0 {
 		return nil

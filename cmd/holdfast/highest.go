@@ -16,12 +16,12 @@ import (
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
-// highestFiles keep, beside the keys, the highest checkpoint that was signed with each: NAME.highest. They are in no log and no snapshot,
-// so that whoever starts an older copy of a data directory still finds what was signed. docs/formats/highest.md has the table. Its
-// methods may be called from any goroutine.
+// highestFiles keep, beside the keys, the highest checkpoint that was signed with each: NAME.highest. They are in no log and no
+// snapshot, so that a member started on an older copy of a data directory still finds what was signed. docs/formats/highest.md
+// has the table. Its methods may be called from any goroutine.
 //
-// A file has two places for a note, written in turn, so that a torn write leaves the other one. It is not replaced each time: that
-// costs a file system two journal commits, this one flush, and somebody waits for the checkpoint.
+// A file has two places for a note, written in turn, so that a torn write leaves the other one. It is not replaced each time:
+// that costs a file system two journal commits, this one flush, and clients wait for the checkpoint.
 type highestFiles struct {
 	dir string
 	log *slog.Logger
@@ -48,7 +48,7 @@ type highestFile struct {
 const (
 	// highestSlot is the room for one note.
 	highestSlot = disk.BlockBytes
-	// highestHead begins what is written; the number of the file behind it tells a copy from the file that was written.
+	// highestHead begins what is written; the inode number after it tells a copy from the file that was written.
 	highestHead = "holdfast highest 1 "
 )
 
@@ -108,7 +108,7 @@ func readHighest(path string, key *tiles.Verifier) (c *tiles.Checkpoint, here bo
 			c, here, at = got, of == inode, i
 		}
 	}
-	if c == nil && bad { // one torn place is what a power cut leaves, if the other is whole
+	if c == nil && bad { // a power cut leaves one torn place, and the other whole
 		return nil, false, 0, fmt.Errorf("%s is damaged; compare the log with the last published checkpoint and remove the file", path)
 	}
 	return c, here, at, nil
@@ -178,7 +178,7 @@ func (f *highestFile) put(key *tiles.Verifier, size uint64, note []byte) error {
 		return fmt.Errorf("a note of %d bytes", len(note))
 	}
 	if inode, err := inodeOf(f.path); f.file != nil && (err != nil || inode != f.inode) {
-		f.close() // somebody took it away, or put another one there
+		f.close() // the file was removed or replaced
 	}
 	if f.file == nil {
 		return f.open(key, size, note)
@@ -247,7 +247,7 @@ func (f *highestFile) open(key *tiles.Verifier, size uint64, note []byte) error 
 		return err
 	}
 	if was != nil && was.Size > size {
-		return nil // it is ahead: whoever signs has asked before
+		return nil // it is ahead of the note: the signer has asked the places before
 	}
 	if f.block == nil {
 		f.block = disk.Blocks(highestSlot)
@@ -312,7 +312,7 @@ func (h *highestFiles) Close() {
 	}
 }
 
-// inodeOf is the number by which the file system knows a file. A copy has another one.
+// inodeOf is the number by which the file system knows a file. A copy has another number.
 func inodeOf(path string) (uint64, error) {
 	st, err := os.Stat(path)
 	if err != nil {

@@ -175,7 +175,7 @@ func runImport(c *call, o importer.Options, once bool) error {
 				return
 			}
 			fmt.Fprintln(c.stderr, "\nending: once more to give up at once")
-			// What passes a signal on may do so to the whole group as well: two at once are one.
+			// Two signals at once count as one: a supervisor may send one to the process and to its group.
 			select {
 			case <-time.After(time.Second):
 			case <-ctx.Done():
@@ -207,7 +207,7 @@ func runImport(c *call, o importer.Options, once bool) error {
 	return nil
 }
 
-// isTerminal reports whether somebody watches.
+// isTerminal reports whether standard error is a terminal.
 func isTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -106,8 +106,8 @@ func severalMembers(dir string) error {
 		"`holdfast import --from-data-dir %s --data DIR`, start it, and add the others with `etcdctl member add`", dir, dir)
 }
 
-// adopt brings the contents of an etcd's data directory over into a directory of ours in the same place, so that this program
-// can take an etcd's place under its flags. etcd's own files stay as they are.
+// adopt imports the contents of an etcd's data directory into a directory of ours in the same place, so that this program can
+// replace that etcd with the same flags. etcd's own files stay as they are.
 func adopt(su *setup, log *slog.Logger) error {
 	d, err := openEtcdDir(su.adopt)
 	if err != nil {

@@ -300,7 +300,7 @@ func countRows(w io.Writer, s store.Store) error {
 		}
 		p := string(k[:min(len(k), 2)])
 		if k[0] == 0 {
-			p = string(k) // the node's own rows: each has a name
+			p = string(k) // the node's own rows have names as keys
 		}
 		if len(counts) == 0 || counts[len(counts)-1].prefix != p {
 			counts = append(counts, count{prefix: p})

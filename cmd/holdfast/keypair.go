@@ -29,7 +29,7 @@ func loadKeyPair(certFile, keyFile string, log *slog.Logger) (*keyPair, error) {
 	return p, p.load()
 }
 
-// load reads the files. mu is held, or nobody else has p yet.
+// load reads the files. mu is held, or p is not shared yet.
 func (p *keyPair) load() error {
 	stamp, err := p.times()
 	if err != nil {

@@ -23,7 +23,7 @@ type command struct {
 	examples []string
 	flags    func(*flagList)
 	run      func(*call) error
-	// raw is set instead of run where the arguments follow somebody else's rules; it returns the exit status.
+	// raw is set instead of run where the arguments follow another program's rules; it returns the exit status.
 	raw func(args, environ []string, stdout, stderr io.Writer) int
 }
 
@@ -67,7 +67,7 @@ func run(args []string, stdout, stderr io.Writer, getenv func(string) string) in
 		return 0
 	}
 	var u *usageError
-	line := strings.Join(strings.Fields(err.Error()), " ") // one line, whatever a library put into it
+	line := strings.Join(strings.Fields(err.Error()), " ") // one line, even if a library's error has several
 	fmt.Fprintf(stderr, "holdfast: %s\n", line)
 	if errors.As(err, &u) {
 		return 2

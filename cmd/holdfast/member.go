@@ -91,7 +91,7 @@ alone adds the member as a learner and promotes it once it has caught up.`,
 	}
 }
 
-// memberChange is remove or promote: both name a member and get no answer but yes.
+// memberChange is remove or promote: both name a member, and succeed without a result.
 func memberChange(verb string) *command {
 	var flags *adminFlags
 	cmd := &command{

@@ -19,8 +19,8 @@ import (
 )
 
 // selfSigned returns the certificate and key files in dir, making them if they are not there: for the hosts of the given
-// addresses, good for so many years. They are kept across restarts, so that a client may pin the certificate; one that has
-// run out is made anew, because a server that can only refuse everybody helps nobody.
+// addresses, good for so many years. They are kept across restarts, so that a client may pin the certificate; one that has run
+// out is made anew, because with it the server could only refuse everybody.
 func selfSigned(dir string, at []etcdflags.URL, years int) (certFile, keyFile string, err error) {
 	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	if unexpired(certFile) {
@@ -66,7 +66,7 @@ func selfSigned(dir string, at []etcdflags.URL, years int) (certFile, keyFile st
 	if err != nil {
 		return "", "", err
 	}
-	// The key first: a certificate without its key is what the next start would take for complete.
+	// The key is written first: the next start takes a certificate that is there for complete.
 	if err := writePEM(keyFile, "EC PRIVATE KEY", keyDER, 0o600); err != nil {
 		return "", "", err
 	}

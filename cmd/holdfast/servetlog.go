@@ -72,7 +72,7 @@ func parsePublish(v string) ([]publishTo, error) {
 	return out, nil
 }
 
-// places lists where a log is published, for whoever wants to sign it.
+// places lists where a log is published, for the worker that signs it.
 func (t *tlogSetup) places(log string) (out []checkpoint.Place) {
 	for _, p := range t.publish {
 		if p.log != log {
@@ -113,7 +113,7 @@ func (t *tlogSetup) provePlaces(ctx context.Context, log *slog.Logger) error {
 	return nil
 }
 
-// scrubbed lists where this member looks after what it publishes: where it leads.
+// scrubbed lists the places that this member has to check: while it leads, those it publishes to.
 func (s *server) scrubbed(log string) (out []scrub.Place) {
 	if term, _ := s.node.Leadership(); term == 0 {
 		return nil
@@ -172,7 +172,7 @@ func (s *server) holds(ctx context.Context) map[string]string {
 	return s.signer.Holds(ctx)
 }
 
-// release lets a log go on that is held until somebody vouches for it.
+// release ends the hold of a log whose places did not answer, for an operator who vouches for it.
 func (s *server) release(ctx context.Context, log string, note []byte) error {
 	if !s.serving.Load() {
 		return errors.New("the server is starting; try again")
@@ -180,8 +180,8 @@ func (s *server) release(ctx context.Context, log string, note []byte) error {
 	return s.signer.Release(ctx, log, note)
 }
 
-// openTlogKeys reads the keys. The first start of a member on its own makes the one of the default log; no later start does,
-// because a log whose key is missing has lost it.
+// openTlogKeys reads the keys. The first start of a single member makes the default log's key; a later start does not, because
+// a missing key is then one that was lost.
 func (s *server) openTlogKeys() error {
 	t := &s.setup.tlog
 	_, err := node.ReadIdentity(disk.OS(), s.setup.node.Dir)

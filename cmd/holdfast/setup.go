@@ -19,7 +19,7 @@ import (
 	"github.com/holdfastdb/holdfast/worker/compact"
 )
 
-// setup is what a server is told, whatever the words were: `holdfast serve` and the name etcd both come to this.
+// setup is a server's configuration, whether it came from `holdfast serve` or from etcd's flags.
 type setup struct {
 	node node.Config       // start adds Logger, Steps and OnFatal
 	join node.StartOptions // start adds Notify
@@ -30,9 +30,9 @@ type setup struct {
 	door      doorkv.Options // start adds Steps
 	admin     *place         // nil: off
 	tlog      tlogSetup
-	// metrics is where only /metrics, /health and the like are answered, for networks that nobody else is let into.
+	// metrics is where only /metrics, /health and the like are answered, for networks of monitoring systems.
 	metrics []place
-	// compaction is what the leader forgets by itself.
+	// compaction is the policy by which the leader forgets old revisions.
 	compaction compact.Policy
 	// advise adds to an error of the start what to do about it, in the words the operator used.
 	advise func(error) error
@@ -42,14 +42,14 @@ type setup struct {
 type place struct {
 	network string // tcp or unix
 	addr    string // host:port, or the path of a socket file
-	flag    string // what named it, with its dashes
+	flag    string // the flag that named it, with its dashes
 	// TLS nil is cleartext. The other two leave out a part of the kv door.
 	port.Protocols
 }
 
 // listen binds the place or says in one line why not.
 func (p place) listen() (net.Listener, error) {
-	if p.network == "unix" { // left behind by a process that was killed; nobody can tell it from one in use
+	if p.network == "unix" { // it may be left from a killed process; it cannot be told from one in use
 		if err := os.Remove(p.addr); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("listen on %s %s: %s; give a file this user can make", p.flag, p.addr, reason(err))
 		}
@@ -156,7 +156,7 @@ func clientURLs(cfg *config, secure bool) []string {
 		return nil
 	}
 	a := cfg.kv
-	if a.wildcard() { // listening everywhere: the address members use is the best guess at one clients can dial
+	if a.wildcard() { // it listens on all addresses; the one members use is the best guess for clients
 		switch self, ok := findPeer(cfg.peers, cfg.name); {
 		case !cfg.advertise.off():
 			a.host = cfg.advertise.host

@@ -98,8 +98,8 @@ room in it for a copy of the log and for what the log adds to the store.`,
 	}
 }
 
-// createPart makes the file that a snapshot is written to before it has its name. It holds everybody's values: so it is never one
-// that is there already, which may be somebody else's to read, a link to another place, or another save's.
+// createPart makes the file that a snapshot is written to before it has its name. It holds all values, so it must be new: a
+// file that is there already may be readable by others, a link to another place, or another save's.
 func createPart(part string) (*os.File, error) {
 	f, err := os.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	switch {
@@ -197,8 +197,7 @@ func (c *counted) add(p []byte) {
 	c.n += int64(len(p))
 }
 
-// Before version 1.1 the kv door gave etcdctl this format, padded with zeros to whole sectors and with the SHA-256 of all
-// before behind.
+// Before version 1.1 the kv door sent etcdctl this format, padded with zeros to whole sectors and followed by its SHA-256.
 const snapshotSector = 512
 
 // envelope reads what follows the snapshot's own end: nothing, or what the kv door put around it.
@@ -345,14 +344,14 @@ func openSnapshot(path string) (*os.File, error) {
 		return nil, fmt.Errorf("snapshot %s: %s; give a file that `holdfast snapshot save` wrote", path, reason(err))
 	}
 	head := make([]byte, 64)
-	if n, _ := f.ReadAt(head, 0); etcdfile.IsEtcd(head[:n]) { // a file that cannot be read says so when it is
+	if n, _ := f.ReadAt(head, 0); etcdfile.IsEtcd(head[:n]) { // an error shows when the file is read
 		f.Close()
 		return nil, fmt.Errorf("snapshot %s: it is an etcd's; write `holdfast import --from %s --data DIR`, or use etcdutl", path, path)
 	}
 	return f, nil
 }
 
-// progressLine tells a person how much has gone by, at most twice a second and not at all for what is done at once.
+// progressLine prints how much is done, at most twice a second and not at all if the work takes less.
 type progressLine struct {
 	w     io.Writer
 	verb  string

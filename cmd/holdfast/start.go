@@ -66,7 +66,7 @@ type server struct {
 // shutdownPatience is how long requests may take to finish after a signal; a supervisor's own patience is mostly 10 s or more.
 const (
 	shutdownPatience = 5 * time.Second
-	// handoverPatience is about what an election would take: when the others are gone too, waiting longer helps nobody.
+	// handoverPatience is about as long as an election takes: if the others are gone too, waiting longer is of no use.
 	handoverPatience = 1500 * time.Millisecond
 	// metricsTimeout bounds each part of a request on an address for metrics.
 	metricsTimeout = 30 * time.Second
@@ -78,9 +78,9 @@ func start(ctx context.Context, su *setup, log *slog.Logger) (_ *server, err err
 	s := &server{setup: su, log: log, failed: make(chan error, 1), conns: budget.ConnectionsOf(su.node.MemoryBytes, port.OpenFiles())}
 	s.gate = port.NewGate(s.conns.Doors)
 	su.join.PeerConns = s.conns.Peers
-	// The doors' own listeners are opened only when the member is ready: a port that is bound but not served would hold
-	// clients that could go to another member. So these two are tried now, and the data directory is not touched if
-	// somebody has them.
+	// The doors' own listeners are opened only when the member is ready: a port that is bound but not served would hold clients
+	// that could go to another member. So these two are tried now, and the data directory is not touched if another process has
+	// them.
 	tried := slices.Concat(su.kv, su.peers, su.metrics)
 	for _, p := range []*place{su.tlog.at, su.tlog.read} {
 		if p != nil {
@@ -89,7 +89,7 @@ func start(ctx context.Context, su *setup, log *slog.Logger) (_ *server, err err
 	}
 	for _, p := range tried {
 		if p.network == "unix" {
-			continue // the file is nobody's until it is bound
+			continue // a socket file is made only when it is bound
 		}
 		l, err := p.listen()
 		if err != nil {
@@ -196,7 +196,7 @@ func (s *server) openMetrics() error {
 	mux := http.NewServeMux()
 	s.kv.Ops().Register(mux)
 	s.metrics = &http.Server{Handler: mux, ReadTimeout: metricsTimeout, WriteTimeout: metricsTimeout, IdleTimeout: metricsTimeout,
-		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)} // what strangers send is not worth a line
+		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)} // malformed requests are not worth a line
 	var open []net.Listener
 	var states []func(net.Conn, http.ConnState)
 	for _, p := range s.setup.metrics {
@@ -250,7 +250,7 @@ func (s *server) startNode(ctx context.Context, steps *meter.Steps) (*node.Node,
 // must have caught up as well: whoever hears that it is ready may promote it at once, as with etcd.
 func (s *server) waitReady(ctx context.Context) error { return waitReady(ctx, s.node, s.failed, s.log) }
 
-// starting is what waitReady looks at of a member. *node.Node is the one; its test has another.
+// starting is the part of a node that waitReady uses; its test has a fake.
 type starting interface {
 	Status() node.Status
 	Linearize(ctx context.Context) error
@@ -291,7 +291,7 @@ func waitReady(ctx context.Context, m starting, failed <-chan error, log *slog.L
 	}
 }
 
-// shutdown ends the service in the order in which nobody is left waiting: say so, hand over leadership, finish requests,
+// shutdown ends the service in an order that leaves no client waiting: report not ready, hand over leadership, finish requests,
 // stop the member.
 func (s *server) shutdown() error {
 	if s.admin != nil {
@@ -341,7 +341,7 @@ func (s *server) others() bool {
 	return false
 }
 
-// abandon stops what runs, without ceremony.
+// abandon stops everything at once, after a start that failed.
 func (s *server) abandon() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // cut what is left

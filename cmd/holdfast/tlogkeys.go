@@ -20,8 +20,8 @@ import (
 // defaultLog is the log that answers at the root of the tlog address.
 const defaultLog = "default"
 
-// tlogKeys are the private keys of transparency logs: files NAME.key in one directory, with NAME.vkey beside each. They never
-// get into log, snapshot or archive. Its methods may be called from anywhere.
+// tlogKeys are the private keys of transparency logs: files NAME.key in one directory, with NAME.vkey beside each. They are
+// never in log, snapshot or archive. Its methods may be called from any goroutine.
 type tlogKeys struct {
 	dir string
 	// alone reports whether no other member needs the same file, so that a key may be made here; nil: no.
@@ -32,7 +32,7 @@ type tlogKeys struct {
 	looked map[string]time.Time     // guarded by mu: when a missing file was last looked for
 }
 
-// lookAgain is how long a missing key file is taken for missing.
+// lookAgain is how long a missing key file is not looked for again.
 const lookAgain = time.Second
 
 func newTlogKeys(dir string, alone func() bool) *tlogKeys {
@@ -73,7 +73,7 @@ func readKey(path string) (*tiles.Signer, error) {
 	return s, nil
 }
 
-// check refuses key files that cannot be read: a log that silently became read-only would be found out too late.
+// check refuses key files that cannot be read: otherwise a log would become read-only without notice.
 func (k *tlogKeys) check() error {
 	files, err := os.ReadDir(k.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -147,7 +147,7 @@ func writeNew(path, text string, mode fs.FileMode) error {
 	return err
 }
 
-// forNew is the key under which a log begins by request. Where this member is alone a missing one is made.
+// forNew returns the key for a log that an operator creates. A single member makes a missing one.
 func (k *tlogKeys) forNew(name, origin string) (*tiles.Verifier, error) {
 	s := k.get(name)
 	if s == nil && k.alone != nil && k.alone() {
@@ -166,12 +166,12 @@ func (k *tlogKeys) forNew(name, origin string) (*tiles.Verifier, error) {
 	return s.Verifier(), nil
 }
 
-// randomOrigin names a log that nobody has named. Two of them must not have one origin, or they would look like two histories
-// of one log.
+// randomOrigin makes the origin of a log that was given none. Two of them must not have one origin, or they would look like two
+// histories of one log.
 func randomOrigin() string {
 	b := make([]byte, 8)
 	if _, err := rand.Read(b); err != nil {
-		panic(err) // the system has no randomness: no key could be made either
+		panic(err) // without randomness no key could be made either
 	}
 	return "holdfast.local/" + hex.EncodeToString(b)
 }

@@ -90,7 +90,7 @@ look after what they publish once a day, and say in their log what they find. Th
 			if *check {
 				path += "?check=1"
 			}
-			res, err := client.send(context.Background(), "POST", path, nil) // a large log takes as long as it takes
+			res, err := client.send(context.Background(), "POST", path, nil) // without a limit, because it takes long for a large log
 			if err != nil {
 				return fmt.Errorf("tlog republish %s: %w", c.args[0], err)
 			}

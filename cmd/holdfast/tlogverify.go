@@ -154,7 +154,7 @@ func verifyLog(fetch func(path string) ([]byte, error), key *tiles.Verifier, pro
 	// Each place of the window holds one bundle in flight; they are looked at in order.
 	var window [fetchers]chan got
 	var fetching sync.WaitGroup
-	defer fetching.Wait() // fetch is the caller's, and not to be called any more once this has returned
+	defer fetching.Wait() // fetch must not be called any more once this has returned
 	start := func(n uint64) {
 		ch := make(chan got, 1)
 		window[n%fetchers] = ch

@@ -16,8 +16,9 @@ import (
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
-// tlogTokens are who may add to transparency logs: the file of --tlog-tokens, a line for each, LOG TOKEN [BYTES/s] [MAXBYTES]. It is this
-// member's own; what it allows is judged here, before anything is proposed. Its methods may be called from any goroutine.
+// tlogTokens decide who may add to transparency logs: the file of --tlog-tokens, a line for each, LOG TOKEN [BYTES/s]
+// [MAXBYTES]. Each member has its own file and judges by it, before anything is proposed. Its methods may be called from any
+// goroutine.
 type tlogTokens struct {
 	path  string
 	logOf func(name string) *tree.Log
@@ -33,7 +34,8 @@ type tlogTokens struct {
 	used map[string]*usedBytes // guarded by mu: of each log that somebody has a quota of
 }
 
-// tokenKey is a log and the hash of a token: looking for a hash tells a stranger nothing about how much of a guess was right.
+// tokenKey is a log and the hash of a token: with a hash, the time of a look-up tells nothing about how much of a guess was
+// right.
 type tokenKey struct {
 	log   string
 	token [sha256.Size]byte
@@ -72,7 +74,7 @@ func (t *tlogTokens) close() {
 	t.wg.Wait()
 }
 
-// watch takes in what the file becomes. One that cannot be read changes nothing: somebody may be writing it.
+// watch takes in what the file becomes. If it cannot be read nothing changes: it may be being written.
 func (t *tlogTokens) watch(was []byte) {
 	tick := time.NewTicker(tokensAgain)
 	defer tick.Stop()
@@ -101,7 +103,7 @@ func (t *tlogTokens) watch(was []byte) {
 		old := *t.lines.Load()
 		for k, l := range lines { // any order: each stands for itself
 			if o := old[k]; o != nil && o.rate == l.rate && o.most == l.most {
-				lines[k] = o // with what it has used of its rate
+				lines[k] = o // keep what it has used of its rate
 			}
 		}
 		t.lines.Store(&lines)
@@ -154,7 +156,7 @@ func (t *tlogTokens) admit(log, authorization string, n int) (code int, text str
 	if line.most > 0 {
 		l := t.logOf(log)
 		if l == nil {
-			return 0, "", nil // the door says what is missing
+			return 0, "", nil // the door answers for a log that does not exist
 		}
 		u := t.usedOf(log)
 		if err := u.take(l, int64(n), line.most); err != nil {

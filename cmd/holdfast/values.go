@@ -56,7 +56,7 @@ func setAddress(dst *address, v string) (err error) {
 	return nil
 }
 
-// dialable is parseAddress for an address of somebody else.
+// dialable is parseAddress for an address to connect to.
 func dialable(v string) (address, error) {
 	a, err := parseAddress(v)
 	if err == nil && (a.wildcard() || a.port == "0") {
@@ -175,8 +175,8 @@ func sizeString(n int64) string {
 	return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 }
 
-// passwordInURL is what somebody may write although no flag of ours takes it.
+// passwordInURL finds a password in a URL, which no flag of ours takes but people may write.
 var passwordInURL = regexp.MustCompile(`(://[^/:@,]*):[^@]*@`)
 
-// withoutPassword makes a setting fit to be printed: errors end in journals that many people read.
+// withoutPassword makes a setting fit to be printed: errors go to logs that many people read.
 func withoutPassword(v string) string { return passwordInURL.ReplaceAllString(v, "$1:…@") }
