@@ -22,7 +22,7 @@ var ErrLevel = errors.New("the cluster is not at that level yet")
 func (n *Node) ClusterLevel() uint16 { return n.members.Level() }
 
 // KnownLevel is the highest level that this member supports: that of its build, machines and lanes.
-func (n *Node) KnownLevel() uint16 { return n.cfg.knownLevel() }
+func (n *Node) KnownLevel() uint16 { return n.known }
 
 func (cfg *Config) knownLevel() uint16 {
 	known := max(Level, cfg.specs().Level())

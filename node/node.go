@@ -124,6 +124,7 @@ type Node struct {
 	tasks  task.Runner
 	lock   disk.Unlocker
 	origin uint64 // random per process start: names this process's commands
+	known  uint16 // the highest level that this build, its machines and its lanes could follow
 	steps  *meter.Steps
 
 	wal     *wal.Log
@@ -389,7 +390,7 @@ func (n *Node) openMachines() error {
 	if err := n.applier.Load(); err != nil {
 		return err
 	}
-	n.level = n.members.Level()
+	n.level, n.known = n.members.Level(), n.cfg.knownLevel()
 	return n.cfg.follows(n.level)
 }
 

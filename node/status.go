@@ -14,6 +14,8 @@ type Status struct {
 	Term                uint64
 	Commit, Applied     uint64
 	Learner             bool
+	// Level is that of the cluster as applied here, KnownLevel the highest that this member could follow.
+	Level, KnownLevel uint16
 	// Ready: an entry of the current term was applied here and a leader is known.
 	Ready     bool
 	DiskBytes int64
@@ -23,7 +25,8 @@ type Status struct {
 func (n *Node) Status() Status {
 	p := n.pub.Load()
 	return Status{ClusterID: n.ident.Cluster, MemberID: n.id, Name: n.ident.Name, Leader: p.leader, Term: p.term, Commit: n.commitIdx.Load(),
-		Applied: n.shownIdx.Load(), Learner: p.conf.Learner(n.id), Ready: p.ready}
+		Applied: n.shownIdx.Load(), Learner: p.conf.Learner(n.id), Ready: p.ready,
+		Level: n.members.Level(), KnownLevel: n.known}
 }
 
 // IDs returns what never changes: cluster and member id.

@@ -46,6 +46,7 @@ type config struct {
 	advertise address // what the others are told; zero = peer
 	peers     []namedAddress
 	join      string // a member's peer address
+	holdLevel bool
 
 	ack    string
 	memory int64 // bytes
@@ -111,6 +112,8 @@ func options() []option {
 			set: func(c *config, v string) (err error) { c.peers, err = parsePeers(v); return err }},
 		{name: "join", arg: "ADDR", help: "join the cluster of the member with this --peer address",
 			set: func(c *config, v string) error { return setJoin(&c.join, v) }},
+		{name: "hold-level", help: "keep the cluster's level down while builds change, so that the older one can come back",
+			set: func(c *config, v string) error { return setBool(&c.holdLevel, v) }},
 		{name: "config", arg: "FILE", help: "YAML file with the names of these flags as keys",
 			set: func(*config, string) error { return nil }}, // read before anything is set
 		{name: "ack", arg: "LEVEL", def: "commit", help: "when a write is answered: commit is after a majority's fsync",

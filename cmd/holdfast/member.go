@@ -9,7 +9,7 @@ import (
 )
 
 func memberCommands() []*command {
-	return []*command{memberList(), memberAdd(), memberChange("remove"), memberChange("promote")}
+	return []*command{memberList(), memberAdd(), memberChange("remove"), memberChange("promote"), memberRaiseLevel()}
 }
 
 func memberList() *command {
@@ -39,6 +39,36 @@ func memberList() *command {
 				return printJSON(c.stdout, members)
 			}
 			writeMembers(c.stdout, members)
+			return nil
+		},
+	}
+}
+
+func memberRaiseLevel() *command {
+	var flags *adminFlags
+	return &command{
+		name:    "member raise-level",
+		summary: "raise the cluster's level although --hold-level keeps it down",
+		about: `The level says what may be in the log. It goes up by itself once every member runs a build that knows the next one, unless a
+member was started with --hold-level. From then on no member can go back to the build before. OPERATIONS.md has the order
+of an upgrade.`,
+		examples: []string{"holdfast member raise-level"},
+		flags:    func(l *flagList) { flags = addAdminFlags(l) },
+		run: func(c *call) error {
+			if len(c.args) > 0 {
+				return usagef("member raise-level: takes no arguments; name a server with --admin")
+			}
+			client, err := flags.client(c)
+			if err != nil {
+				return err
+			}
+			var now struct {
+				Level uint16 `json:"level"`
+			}
+			if err := client.call("POST", "/v1/level", nil, &now); err != nil {
+				return fmt.Errorf("member raise-level: %w", err)
+			}
+			fmt.Fprintf(c.stdout, "the cluster is at level %d\n", now.Level)
 			return nil
 		},
 	}

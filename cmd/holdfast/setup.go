@@ -34,6 +34,8 @@ type setup struct {
 	metrics []place
 	// compaction is the policy by which the leader forgets old revisions.
 	compaction compact.Policy
+	// holdLevel keeps the cluster's level down.
+	holdLevel bool
 	// advise adds to an error of the start what to do about it, in the words the operator used.
 	advise func(error) error
 }
@@ -84,7 +86,8 @@ func (c *config) setup(log *slog.Logger) (*setup, error) {
 			MaxResultBytes: share.Answer, MaxFlightBytes: share.Flight, MaxCallBytes: share.Calls, MaxLeaseBytes: share.Leases,
 			AuthToken: c.kvAuthToken, AuthTokenTTL: c.kvAuthTokenTTL, BcryptCost: c.kvBcryptCost, ReadFile: os.ReadFile,
 			ClientCertAuth: c.tlsCA != "", CORS: c.cors},
-		advise: func(err error) error { return advise(err, "--data", c.data) },
+		holdLevel: c.holdLevel,
+		advise:    func(err error) error { return advise(err, "--data", c.data) },
 	}
 	if su.join.Name == "" {
 		su.join.Name = hostName()

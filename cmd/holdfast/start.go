@@ -30,6 +30,7 @@ import (
 	"github.com/holdfastdb/holdfast/worker/compact"
 	"github.com/holdfastdb/holdfast/worker/expire"
 	"github.com/holdfastdb/holdfast/worker/lease"
+	"github.com/holdfastdb/holdfast/worker/level"
 	"github.com/holdfastdb/holdfast/worker/publish"
 )
 
@@ -146,6 +147,7 @@ func start(ctx context.Context, su *setup, log *slog.Logger) (_ *server, err err
 	leases := lease.New(s.node, s.machines.kv)
 	s.wg.Go(leases.Run)
 	s.wg.Go(expire.New(s.node, s.machines.etcd2).Run)
+	s.wg.Go(level.New(s.node, level.Options{Hold: su.holdLevel, Logger: log}).Run)
 	s.wg.Go(func() { compact.Run(s.node, s.machines.kv, su.compaction, log) })
 	s.signTlogs()
 	if err := s.waitReady(ctx); err != nil {

@@ -59,6 +59,11 @@ func printStatus(w io.Writer, s *admin.Status) error {
 	fmt.Fprintf(&b, "%s (%s) of cluster %s, Holdfast %s, up %v, %s\n", s.Name, s.Member, s.Cluster, s.Version,
 		time.Duration(s.UptimeSeconds*float64(time.Second)).Round(time.Second), state)
 	fmt.Fprintf(&b, "log: term %d, committed %d, applied %d, %s waiting, %d segments\n", s.Term, s.Commit, s.Applied, sizeString(s.QueueBytes), s.WALSegments)
+	if s.LevelNote != "" {
+		fmt.Fprintf(&b, "level: %d of %d: %s\n", s.Level, s.KnownLevel, s.LevelNote)
+	} else {
+		fmt.Fprintf(&b, "level: %d\n", s.Level)
+	}
 	fmt.Fprintf(&b, "kv: revision %d, compacted %d, %s in use, %s with history; store %s on disk\n\n", s.KV.Revision, s.KV.Compacted,
 		sizeString(s.KV.BytesInUse), sizeString(s.KV.Bytes), sizeString(s.StoreBytes))
 	for _, name := range slices.Sorted(maps.Keys(s.HeldLogs)) {

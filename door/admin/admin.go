@@ -212,6 +212,7 @@ func (a *Admin) handler() http.Handler {
 	mux.HandleFunc("POST /v1/members", a.running(a.postMember))
 	mux.HandleFunc("DELETE /v1/members/{id}", a.running(a.deleteMember))
 	mux.HandleFunc("POST /v1/members/{id}/promote", a.running(a.promoteMember))
+	mux.HandleFunc("POST /v1/level", a.running(a.raiseLevel))
 	mux.HandleFunc("GET /v1/snapshot", a.running(a.getSnapshot))
 	mux.HandleFunc("GET /v1/tlog/logs", a.running(a.getLogs))
 	mux.HandleFunc("POST /v1/tlog/logs", a.running(a.postLog))

@@ -23,7 +23,12 @@ type Status struct {
 	Term          uint64  `json:"term"`
 	Commit        uint64  `json:"commit"`
 	Applied       uint64  `json:"applied"`
-	Ready         bool    `json:"ready"`
+	// Level is the cluster's, KnownLevel the highest that this member's build could follow.
+	Level      uint16 `json:"level"`
+	KnownLevel uint16 `json:"known_level"`
+	// LevelNote says why the level is below that, "" if it is not.
+	LevelNote string `json:"level_note,omitempty"`
+	Ready     bool   `json:"ready"`
 	// NotReady is the reason, "" if ready.
 	NotReady    string         `json:"not_ready,omitempty"`
 	KV          KVStatus       `json:"kv"`
@@ -103,6 +108,7 @@ func (a *Admin) status(ctx context.Context, n *attached) Status {
 	st.Ready = st.NotReady == ""
 	st.KV.Revision, st.KV.Compacted = n.kv.Revision()
 	st.KV.Bytes, st.KV.BytesInUse = n.kv.Size()
+	st.Level, st.KnownLevel, st.LevelNote = s.Level, s.KnownLevel, levelNote(ctx, n, &s)
 	for _, l := range c.Queued {
 		st.QueueBytes += int64(l.Bytes)
 	}

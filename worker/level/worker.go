@@ -23,10 +23,12 @@ import (
 	"github.com/holdfastdb/holdfast/worker"
 )
 
-// Services that the leader answers. A leader of a build before levels has neither, and is asked again in vain.
+// Services that the leader answers. Operators' programs ask the last two by name (door/admin). A leader of a build before levels has none
+// of them, and is asked again in vain.
 const (
 	announceService = "level.announce"
 	raiseService    = "level.raise"
+	waitsService    = "level.waits"
 )
 
 // Options of a Worker. Zero times take the defaults.
@@ -81,6 +83,7 @@ func newWorker(n member, opt Options) *Worker {
 	}
 	w := &Worker{node: n, opt: opt, heard: map[uint64]*heard{}}
 	n.Handle(announceService, w.handleAnnounce)
+	n.Handle(waitsService, func(context.Context, []byte) ([]byte, error) { return []byte(w.Waits()), nil })
 	n.Handle(raiseService, func(context.Context, []byte) ([]byte, error) { return nil, w.raise(true) })
 	return w
 }
