@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/results"
 )
 
 //go:embed known_failures.txt
@@ -67,17 +68,17 @@ func main() {
 		os.Exit(130) // the servers die with this process
 	}()
 	began := time.Now()
-	results, err := run(&o)
+	all, err := run(&o)
 	if err != nil {
 		fatal(err)
 	}
-	known := parseKnown(knownFailures)
+	known := results.ParseList(knownFailures)
 	if !o.quick && !o.self {
-		if err := writeResults(o.results, results, known, []string{"etcdctl-3.4", "etcdctl-3.7.3"}); err != nil {
+		if err := writeResults(o.results, all, known, []string{"etcdctl-3.4", "etcdctl-3.7.3"}); err != nil {
 			fatal(err)
 		}
 	}
-	if !printSummary(os.Stdout, results, known, time.Since(began)) {
+	if !printSummary(os.Stdout, all, known, time.Since(began)) {
 		os.Exit(1)
 	}
 }
@@ -104,18 +105,18 @@ func run(o *options) ([]result, error) {
 		{"etcdctl-3.4", filepath.Join(o.peers, "etcd-3.4", "etcdctl")},
 		{"etcdctl-3.7.3", filepath.Join(o.peers, "etcd-3.7.3", "etcdctl")},
 	}
-	var results []result
+	var all []result
 	for _, n := range o.nodes {
 		got, err := runSize(o, filepath.Join(dir, strconv.Itoa(n)), n, tools)
-		results = append(results, got...)
+		all = append(all, got...)
 		if err != nil {
-			return results, err
+			return all, err
 		}
 	}
-	if len(results) == 0 {
+	if len(all) == 0 {
 		return nil, fmt.Errorf("no case is named like %q", o.only)
 	}
-	return results, nil
+	return all, nil
 }
 
 // runSize runs every case on one cluster of n Holdfast nodes and one of n etcd nodes. The cases of a size share the two
@@ -137,7 +138,7 @@ func runSize(o *options, dir string, n int, tools []tool) ([]result, error) {
 	}
 	defer theirs.Close()
 
-	var results []result
+	var all []result
 	for _, c := range cases {
 		for _, t := range tools {
 			name := fmt.Sprintf("kv/%d/%s/%s", n, t.name, c.name)
@@ -153,16 +154,16 @@ func runSize(o *options, dir string, n int, tools []tool) ([]result, error) {
 			began := time.Now()
 			err := runCase(c, t, ours, theirs, map[bool]string{false: o.holdfast}[o.self], o.suites, filepath.Join(dir, "work"))
 			r := result{name: name, err: err, took: time.Since(began)}
-			results = append(results, r)
+			all = append(all, r)
 			fmt.Println(r.String())
 			for _, node := range ours.Nodes {
 				if !node.Running() && !node.ended {
-					return results, fmt.Errorf("%s ended by itself during %s: %v; last lines:\n%s", node.Name, name, node.ExitError(), node.LogTail(40))
+					return all, fmt.Errorf("%s ended by itself during %s: %v; last lines:\n%s", node.Name, name, node.ExitError(), node.LogTail(40))
 				}
 			}
 		}
 	}
-	return results, nil
+	return all, nil
 }
 
 func (r *result) String() string {

@@ -1,30 +1,21 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/results"
 )
 
-// parseKnown reads known_failures.txt: "NAME: why", one a line; # begins a comment.
-func parseKnown(text string) map[string]string {
-	known := make(map[string]string)
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-			name, why, _ := strings.Cut(line, ": ")
-			known[name] = why
-		}
-	}
-	return known
-}
-
 // printSummary reports whether only known failures are left.
-func printSummary(w io.Writer, results []result, known map[string]string, took time.Duration) bool {
+func printSummary(w io.Writer, all []result, known map[string]string, took time.Duration) bool {
 	passed, failed, unknown := 0, 0, 0
-	for _, r := range results {
+	for _, r := range all {
 		why, listed := known[r.name]
 		switch {
 		case r.err == nil && listed:
@@ -40,14 +31,8 @@ func printSummary(w io.Writer, results []result, known map[string]string, took t
 			unknown++
 		}
 	}
-	fmt.Fprintf(w, "%d cases in %s\n%d passed, %d failed\n", len(results), took.Round(time.Second), passed, failed)
+	fmt.Fprintf(w, "%d cases in %s\n%d passed, %d failed\n", len(all), took.Round(time.Second), passed, failed)
 	return unknown == 0
-}
-
-// line is one row of RESULTS.md: what each tool came to in one case on one cluster size.
-type line struct {
-	nodes, name string
-	marks       map[string]string // tool → passed, FAILED, or why it is known to fail
 }
 
 const resultsHead = `# Conformance of the kv door
@@ -58,80 +43,29 @@ their lines only.
 
 `
 
-// writeResults writes the table, keeping the lines of cases that this run left out.
-func writeResults(name string, results []result, known map[string]string, tools []string) error {
-	old, err := os.ReadFile(name)
-	if err != nil && !os.IsNotExist(err) {
+// writeResults writes the table, keeping the rows of cases that this run left out and dropping those of cases that are gone.
+func writeResults(file string, all []result, known map[string]string, tools []string) error {
+	headings := []results.Heading{{Text: "nodes", Right: true}, {Text: "case"}}
+	for _, t := range tools {
+		headings = append(headings, results.Heading{Text: t})
+	}
+	t := results.NewTable(2, headings...)
+	if _, err := t.Load(file); err != nil {
 		return err
 	}
-	lines := readLines(string(old), tools)
-	for _, r := range results {
-		p := strings.SplitN(r.name, "/", 4) // kv/nodes/tool/case
-		mark := "passed"
-		if why, ok := known[r.name]; r.err != nil && ok {
-			mark = "fails: " + why
-		} else if r.err != nil {
-			mark = "FAILED"
-		}
-		i := slices.IndexFunc(lines, func(l line) bool { return l.nodes == p[1] && l.name == p[3] })
-		if i < 0 {
-			lines = append(lines, line{p[1], p[3], make(map[string]string)})
-			i = len(lines) - 1
-		}
-		lines[i].marks[p[2]] = mark
-	}
 	place := func(name string) int { return slices.IndexFunc(cases, func(c testCase) bool { return c.name == name }) }
-	slices.SortStableFunc(lines, func(a, b line) int {
-		if a.nodes != b.nodes {
-			return strings.Compare(a.nodes, b.nodes)
-		}
-		return place(a.name) - place(b.name)
+	t.Keep(func(row []string) bool { return place(row[1]) >= 0 })
+	for _, r := range all {
+		p := strings.SplitN(r.name, "/", 4) // kv/nodes/tool/case
+		t.Set(2+slices.Index(tools, p[2]), results.Verdict(r.err == nil, known[r.name]), p[1], p[3])
+	}
+	t.Sort(func(a, b []string) int {
+		return cmp.Or(strings.Compare(a[0], b[0]), cmp.Compare(place(a[1]), place(b[1])))
 	})
-
-	var table strings.Builder
 	passed, failed := 0, 0
-	fmt.Fprintf(&table, "| nodes | case | %s |\n|--:|---|%s\n", strings.Join(tools, " | "), strings.Repeat("---|", len(tools)))
-	for _, l := range lines {
-		fmt.Fprintf(&table, "| %s | %s |", l.nodes, l.name)
-		for _, t := range tools {
-			switch mark := l.marks[t]; mark {
-			case "":
-				table.WriteString(" – |")
-			default:
-				if mark == "passed" {
-					passed++
-				} else {
-					failed++
-				}
-				fmt.Fprintf(&table, " %s |", mark)
-			}
-		}
-		table.WriteString("\n")
+	for i := range tools {
+		passed += t.Count(2+i, func(cell string) bool { return cell == "passed" })
+		failed += t.Count(2+i, func(cell string) bool { return cell != "passed" && cell != "" })
 	}
-	return os.WriteFile(name, fmt.Appendf(nil, "%s%d passed, %d failed.\n\n%s", resultsHead, passed, failed, table.String()), 0o644)
-}
-
-// readLines reads the table of an earlier run; lines of cases that are gone are dropped.
-func readLines(old string, tools []string) []line {
-	var lines []line
-	for text := range strings.Lines(old) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(text), "|"), "|")
-		if len(cells) != 2+len(tools) {
-			continue
-		}
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
-		if !slices.ContainsFunc(cases, func(c testCase) bool { return c.name == cells[1] }) {
-			continue
-		}
-		l := line{cells[0], cells[1], make(map[string]string)}
-		for i, t := range tools {
-			if cells[2+i] != "–" {
-				l.marks[t] = cells[2+i]
-			}
-		}
-		lines = append(lines, l)
-	}
-	return lines
+	return os.WriteFile(file, fmt.Appendf(nil, "%s%d passed, %d failed.\n\n%s", resultsHead, passed, failed, t), 0o644)
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/holdfastdb/holdfast/internal/results"
 )
 
 func TestResultsKeepWhatWasNotRun(t *testing.T) {
@@ -32,7 +34,7 @@ func TestResultsKeepWhatWasNotRun(t *testing.T) {
 }
 
 func TestSummaryFailsOnlyOnTheUnknown(t *testing.T) {
-	known := parseKnown("# comment\n\na: because\n")
+	known := results.ParseList("# comment\n\na: because\n")
 	for _, c := range []struct {
 		results []result
 		good    bool

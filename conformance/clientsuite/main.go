@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/results"
 )
 
 //go:embed known_failures.txt
@@ -23,7 +25,7 @@ var knownFailures string
 func main() {
 	against := flag.String("against", "ours", "ours or original")
 	only := flag.String("only", "", "only suites whose name contains this")
-	results := flag.String("results", "conformance/RESULTS-clients.md", "where the table is")
+	table := flag.String("results", "conformance/RESULTS-clients.md", "where the table is")
 	flag.Parse()
 	if *against != "ours" && *against != "original" || flag.NArg() > 0 {
 		fatal(fmt.Errorf("-against %s: it is ours or original", *against))
@@ -32,7 +34,7 @@ func main() {
 	if err != nil {
 		fatal(err)
 	}
-	known := parseKnown(knownFailures)
+	known := results.ParseList(knownFailures)
 	good := true
 	for _, s := range suites {
 		if !strings.Contains(s.name, *only) {
@@ -57,7 +59,7 @@ func main() {
 			good = false
 			fmt.Printf("  see %s\n", log)
 		}
-		if err := writeResults(*results, s.name, *against, outcomes, known); err != nil {
+		if err := writeResults(*table, s.name, *against, outcomes, known); err != nil {
 			fatal(err)
 		}
 	}

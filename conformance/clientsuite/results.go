@@ -5,19 +5,9 @@ import (
 	"os"
 	"slices"
 	"strings"
-)
 
-// parseKnown reads "SUITE/TEST: why", one a line; # begins a comment.
-func parseKnown(text string) map[string]string {
-	out := map[string]string{}
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-			name, why, _ := strings.Cut(line, ": ")
-			out[name] = why
-		}
-	}
-	return out
-}
+	"github.com/holdfastdb/holdfast/internal/results"
+)
 
 // judge counts passes and returns the failures that are not in the list.
 func (s *suite) judge(outcomes []outcome, known map[string]string) (passed int, news []string) {
@@ -46,70 +36,24 @@ crate etcd-client 0.21.1 (the original is etcd 3.7.3), unchanged. A run of one s
 
 `
 
-// row is one test; cells by what it ran against.
-type row struct {
-	name  string
-	cells map[string]string
-}
+// sides are the columns of the table, by what -against says.
+var sides = []string{"original", "ours"}
 
 // writeResults writes the table, keeping the cells this run says nothing about.
 func writeResults(file, suite, against string, outcomes []outcome, known map[string]string) error {
-	old, err := os.ReadFile(file)
-	if err != nil && !os.IsNotExist(err) {
+	t := results.NewTable(1, results.Heading{Text: "test"}, results.Heading{Text: "original"}, results.Heading{Text: "Holdfast"})
+	if _, err := t.Load(file); err != nil {
 		return err
 	}
-	rows := readResults(string(old))
 	for _, o := range outcomes {
-		name := suite + "/" + o.test
-		cell := "passed"
-		if why := known[name]; !o.passed && why != "" && against == "ours" {
-			cell = "fails: " + why
-		} else if !o.passed {
-			cell = "FAILED"
+		name, why := suite+"/"+o.test, ""
+		if against == "ours" { // what is known is known of ours
+			why = known[name]
 		}
-		i := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
-		if i < 0 {
-			rows = append(rows, row{name, map[string]string{}})
-			i = len(rows) - 1
-		}
-		rows[i].cells[against] = cell
+		t.Set(1+slices.Index(sides, against), results.Verdict(o.passed, why), name)
 	}
-	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.name, b.name) })
-	count := map[string]int{}
-	var table strings.Builder
-	table.WriteString("| test | original | Holdfast |\n|---|---|---|\n")
-	for _, r := range rows {
-		fmt.Fprintf(&table, "| %s |", r.name)
-		for _, c := range []string{"original", "ours"} {
-			cell := r.cells[c]
-			if cell == "" {
-				cell = "–"
-			}
-			if cell == "passed" {
-				count[c]++
-			}
-			fmt.Fprintf(&table, " %s |", cell)
-		}
-		table.WriteString("\n")
-	}
-	return os.WriteFile(file, fmt.Appendf(nil, "%sPassed of %d: %d by the original, %d by Holdfast.\n\n%s", resultsHead, len(rows),
-		count["original"], count["ours"], table.String()), 0o644)
-}
-
-// readResults reads the table of an earlier run.
-func readResults(old string) (rows []row) {
-	for line := range strings.Lines(old) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
-		if len(cells) != 3 || !strings.Contains(cells[0], "/") {
-			continue
-		}
-		r := row{strings.TrimSpace(cells[0]), map[string]string{}}
-		for i, c := range []string{"original", "ours"} {
-			if v := strings.TrimSpace(cells[1+i]); v != "–" {
-				r.cells[c] = v
-			}
-		}
-		rows = append(rows, r)
-	}
-	return rows
+	t.Sort(func(a, b []string) int { return strings.Compare(a[0], b[0]) })
+	passed := func(cell string) bool { return cell == "passed" }
+	return os.WriteFile(file, fmt.Appendf(nil, "%sPassed of %d: %d by the original, %d by Holdfast.\n\n%s", resultsHead, len(t.Rows()),
+		t.Count(1, passed), t.Count(2, passed), t), 0o644)
 }

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/holdfastdb/holdfast/internal/results"
 )
 
 func TestOutcomesAreReadFromBothKindsOfLog(t *testing.T) {
@@ -21,7 +23,7 @@ func TestOutcomesAreReadFromBothKindsOfLog(t *testing.T) {
 
 func TestASuiteThatDidNotRunIsNews(t *testing.T) {
 	s := &suite{name: "s", want: 2}
-	known := parseKnown("# why\ns/k: because\n")
+	known := results.ParseList("# why\ns/k: because\n")
 	for _, c := range []struct {
 		outcomes []outcome
 		news     int

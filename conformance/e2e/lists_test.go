@@ -4,14 +4,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfastdb/holdfast/conformance/suite"
+	"github.com/holdfastdb/holdfast/internal/results"
 )
 
 // mostFailures is how many tests of the suite may stay failing.
 const mostFailures = 10
 
 func TestTheListsSayWhy(t *testing.T) {
-	failing, out := suite.ParseList(knownFailures), suite.ParseList(leftOut)
+	failing, out := results.ParseList(knownFailures), results.ParseList(leftOut)
 	if len(failing) > mostFailures {
 		t.Errorf("%d known failures, at most %d", len(failing), mostFailures)
 	}

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/conformance/suite"
+	"github.com/holdfastdb/holdfast/internal/results"
 )
 
 //go:embed known_failures.txt
@@ -60,7 +61,7 @@ func main() {
 	only := flag.String("only", "", "only tests whose name matches")
 	flag.IntVar(&c.jobs, "jobs", 2, "tests at once, where each can have a network of its own")
 	program := flag.String("suite", "build/suites/etcd-common/e2e/e2e.test", "where scripts/e2esuite.sh put the suite")
-	results := flag.String("results", "conformance/RESULTS-e2e.md", "where a run that is not quick writes its cells")
+	table := flag.String("results", "conformance/RESULTS-e2e.md", "where a run that is not quick writes its cells")
 	flag.Parse()
 	bin := map[string]string{"ours": "build/suites/ours", "original": "build/peers/etcd-3.7.3"}[c.against]
 	if bin == "" || flag.NArg() > 0 {
@@ -83,8 +84,8 @@ func main() {
 	if err != nil {
 		fatal(err)
 	}
-	c.known = suite.Known{Failing: suite.ParseList(knownFailures), Skipped: suite.ParseList(skippedTests)}
-	out := suite.ParseList(leftOut)
+	c.known = suite.Known{Failing: results.ParseList(knownFailures), Skipped: results.ParseList(skippedTests)}
+	out := results.ParseList(leftOut)
 	if none := append(c.known.Strangers(names), suite.Known{Failing: out}.Strangers(names)...); len(none) > 0 {
 		fatal(fmt.Errorf("the suite has no test %v: take it off the lists in conformance/e2e", none))
 	}
@@ -98,7 +99,7 @@ func main() {
 	began := time.Now()
 	all, good := c.run(ctx, todo)
 	if !*isQuick {
-		if err := suite.Write(*results, head, names, c.against, all, c.known); err != nil {
+		if err := suite.Write(*table, head, names, c.against, all, c.known); err != nil {
 			fatal(err)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/conformance/suite"
+	"github.com/holdfastdb/holdfast/internal/results"
 )
 
 //go:embed known_failures.txt
@@ -50,7 +51,7 @@ func main() {
 	only := flag.String("only", "", "only tests whose name matches")
 	budget := flag.Duration("budget", 0, "begin no test after this time; 0: no bound")
 	program := flag.String("suite", "build/suites/etcd-common/common/common.test", "where scripts/etcdsuite.sh put the suite")
-	results := flag.String("results", "conformance/RESULTS-suites.md", "where a run that is not quick writes its lines")
+	table := flag.String("results", "conformance/RESULTS-suites.md", "where a run that is not quick writes its lines")
 	flag.Parse()
 	bin := map[string]string{"ours": "build/suites/ours", "original": "build/peers/etcd-3.7.3"}[*against]
 	if bin == "" || flag.NArg() > 0 {
@@ -67,7 +68,7 @@ func main() {
 	if err != nil {
 		fatal(err)
 	}
-	known := suite.Known{Failing: suite.ParseList(knownFailures), Skipped: suite.ParseList(skippedTests)}
+	known := suite.Known{Failing: results.ParseList(knownFailures), Skipped: results.ParseList(skippedTests)}
 	began := time.Now()
 	var all []suite.Result
 	good := true
@@ -100,7 +101,7 @@ func main() {
 		fatal(fmt.Errorf("no test is named like %q", *only))
 	}
 	if !*isQuick {
-		if err := suite.Write(*results, head, names, *against, all, known); err != nil {
+		if err := suite.Write(*table, head, names, *against, all, known); err != nil {
 			fatal(err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/results"
 )
 
 // kinds are what is created, by turns. The API server answers watches of config maps from its own cache, and those of secrets, for
@@ -25,25 +26,33 @@ var kinds = []string{"configmaps", "secrets"}
 
 const namespace = "conformance"
 
+const resultsHead = `# Kubernetes' API server on three members
+
+Written by ` + "`make conformance DOOR=kv`" + ` (conformance/kube): kube-apiserver 1.37.2, unmodified, over three members whose leader is killed with
+SIGKILL while objects are created, and started again. Half of the objects are config maps, whose watch the API server answers from
+its cache; half are secrets, whose watch is one of the kv door's.
+
+`
+
 func main() {
 	objects := flag.Int("objects", 3000, "how many to create")
 	kills := flag.Int("kills", 2, "how often the leader is killed meanwhile")
 	bin := flag.String("holdfast", "bin/holdfast", "the server")
 	etcd := flag.String("etcd", "", "an etcd to run instead")
 	program := flag.String("apiserver", "build/suites/kube-apiserver", "where scripts/kube.sh put the API server")
-	results := flag.String("results", "conformance/RESULTS-kube.md", "where a run against Holdfast writes its table")
+	table := flag.String("results", "conformance/RESULTS-kube.md", "where a run against Holdfast writes its table")
 	flag.Parse()
 	kind := proctest.Holdfast(*bin)
 	if *etcd != "" {
-		kind, *results = proctest.Etcd(*etcd), ""
+		kind, *table = proctest.Etcd(*etcd), ""
 	}
-	if err := run(kind, *program, *results, *objects, *kills); err != nil {
+	if err := run(kind, *program, *table, *objects, *kills); err != nil {
 		fmt.Fprintln(os.Stderr, "kube conformance:", err)
 		os.Exit(1)
 	}
 }
 
-func run(kind proctest.Server, program, results string, objects, kills int) error {
+func run(kind proctest.Server, program, table string, objects, kills int) error {
 	if _, err := os.Stat(program); err != nil {
 		return fmt.Errorf("%w; run scripts/kube.sh", err)
 	}
@@ -68,10 +77,10 @@ func run(kind proctest.Server, program, results string, objects, kills int) erro
 	}
 	defer api.Kill()
 
-	r := &report{}
+	r := &results.Steps{}
 	made := &creation{api: api, want: objects}
 	var watches []*watch
-	r.step("watches begin", func() (string, error) {
+	r.Do("watches begin", func() (string, error) {
 		if err := api.createNamespace(ctx, namespace); err != nil {
 			return "", err
 		}
@@ -84,23 +93,23 @@ func run(kind proctest.Server, program, results string, objects, kills int) erro
 		}
 		return "config maps through the API server's cache, secrets through none", nil
 	})
-	r.step(fmt.Sprintf("%d objects by %d writers, leader killed", objects, writers), func() (string, error) {
+	r.Do(fmt.Sprintf("%d objects by %d writers, leader killed", objects, writers), func() (string, error) {
 		return made.run(ctx, cluster, kills)
 	})
 	for i, k := range kinds {
-		r.step("list "+k+" by pages at one revision", func() (string, error) { return made.listed(ctx, k) })
+		r.Do("list "+k+" by pages at one revision", func() (string, error) { return made.listed(ctx, k) })
 		if i < len(watches) {
-			r.step("watch of "+k, func() (string, error) { return watches[i].finish(made.of(k)) })
+			r.Do("watch of "+k, func() (string, error) { return watches[i].finish(made.of(k)) })
 		}
 	}
-	r.step("each member by itself", func() (string, error) { return made.onEach(ctx, cluster) })
-	if results != "" {
-		if err := r.write(results); err != nil {
+	r.Do("each member by itself", func() (string, error) { return made.onEach(ctx, cluster) })
+	if table != "" {
+		if err := r.Write(table, resultsHead); err != nil {
 			return err
 		}
 	}
-	if n := r.count(false); n > 0 {
-		return fmt.Errorf("%d of %d steps failed; the API server's last lines:\n%s", n, len(r.done), api.LogTail(15))
+	if passed, failed := r.Count(); failed > 0 {
+		return fmt.Errorf("%d of %d steps failed; the API server's last lines:\n%s", failed, passed+failed, api.LogTail(15))
 	}
 	return nil
 }

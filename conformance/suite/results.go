@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/results"
 )
 
 // Summary counts.
@@ -17,70 +19,42 @@ func Summary(all []Result, took time.Duration) string {
 	return fmt.Sprintf("%d tests in %s\n%d passed, %d skipped, %d failed", len(all), took.Round(time.Second), n[Passed], n[Skipped], n[Failed])
 }
 
-// columns of the table after the test's name.
-var columns = []string{"original", "ours"}
+// sides are the columns of the table, by what a run was against.
+var sides = []string{"original", "ours"}
 
 // Write writes the table of the named tests under the head, keeping the cells that this run of one side, "original" or "ours",
 // says nothing about.
 func Write(file, head string, names []string, against string, all []Result, known Known) error {
-	old, err := os.ReadFile(file)
-	if err != nil && !os.IsNotExist(err) {
+	t := results.NewTable(1, results.Heading{Text: "test"}, results.Heading{Text: "etcd 3.7.3"}, results.Heading{Text: "Holdfast"})
+	if _, err := t.Load(file); err != nil {
 		return err
 	}
-	cells := readResults(string(old))
+	column := 1 + slices.Index(sides, against)
 	for _, r := range all {
-		cell := r.Verdict
-		switch {
-		case cell == Failed && against == "ours" && known.Failing[r.Name] != "":
-			cell = "fails: " + known.Failing[r.Name]
-		case cell != Failed:
-			cell += fmt.Sprintf(" (%.0f s", r.Took.Seconds())
-			if r.Again {
-				cell += ", alone, after a failure beside others"
-			}
-			cell += ")"
-		}
-		if cells[r.Name] == nil {
-			cells[r.Name] = map[string]string{}
-		}
-		cells[r.Name][against] = cell
+		t.Set(column, r.cell(against, known), r.Name)
 	}
-	count := map[string]int{}
-	var table strings.Builder
-	table.WriteString("| test | etcd 3.7.3 | Holdfast |\n|---|---|---|\n")
-	for _, name := range slices.Sorted(slices.Values(names)) {
-		fmt.Fprintf(&table, "| %s |", name)
-		for _, c := range columns {
-			cell := cells[name][c]
-			if cell == "" {
-				cell = "–"
-			}
-			if strings.HasPrefix(cell, "passed") {
-				count[c]++
-			}
-			fmt.Fprintf(&table, " %s |", cell)
-		}
-		table.WriteString("\n")
+	for _, name := range names { // a test that no run has tried has a row too
+		t.Set(0, name, name)
 	}
-	text := fmt.Sprintf("%sPassed of %d: %d by etcd 3.7.3, %d by Holdfast.\n\n%s", head, len(names), count["original"], count["ours"], table.String())
+	t.Keep(func(row []string) bool { return slices.Contains(names, row[0]) })
+	t.Sort(func(a, b []string) int { return strings.Compare(a[0], b[0]) })
+	passed := func(cell string) bool { return strings.HasPrefix(cell, Passed) }
+	text := fmt.Sprintf("%sPassed of %d: %d by etcd 3.7.3, %d by Holdfast.\n\n%s", head, len(names), t.Count(1, passed), t.Count(2, passed), t)
 	return os.WriteFile(file, []byte(text), 0o644)
 }
 
-// readResults reads the table of an earlier run.
-func readResults(old string) map[string]map[string]string {
-	out := map[string]map[string]string{}
-	for line := range strings.Lines(old) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		if len(cells) != 1+len(columns) || !strings.HasPrefix(strings.TrimSpace(cells[0]), "Test") {
-			continue
+// cell is what the table says of a result.
+func (r Result) cell(against string, known Known) string {
+	if r.Verdict == Failed {
+		why := ""
+		if against == "ours" { // what is known is known of ours
+			why = known.Failing[r.Name]
 		}
-		row := map[string]string{}
-		for i, c := range columns {
-			if v := strings.TrimSpace(cells[1+i]); v != "–" {
-				row[c] = v
-			}
-		}
-		out[strings.TrimSpace(cells[0])] = row
+		return results.Verdict(false, why)
 	}
-	return out
+	again := ""
+	if r.Again {
+		again = ", alone, after a failure beside others"
+	}
+	return fmt.Sprintf("%s (%.0f s%s)", r.Verdict, r.Took.Seconds(), again)
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/results"
 )
 
 func TestASkipThatLooksGreenIsNoPass(t *testing.T) {
@@ -24,7 +26,7 @@ func TestASkipThatLooksGreenIsNoPass(t *testing.T) {
 }
 
 func TestTheListsAreHeldTo(t *testing.T) {
-	known := Known{Failing: ParseList("# why\nTestK: because\n"), Skipped: ParseList("TestS: a stub\n")}
+	known := Known{Failing: results.ParseList("# why\nTestK: because\n"), Skipped: results.ParseList("TestS: a stub\n")}
 	for r, want := range map[Result]string{
 		{Name: "TestK", Verdict: Failed}: "", {Name: "TestK", Verdict: Passed}: "take it off", {Name: "TestK", Verdict: Skipped}: "skipped itself",
 		{Name: "TestA", Verdict: Failed}: "not among", {Name: "TestA", Verdict: Passed}: "", {Name: "TestA", Verdict: Skipped}: "skipped itself",

@@ -199,15 +199,3 @@ func (k Known) Strangers(names []string) []string {
 	slices.Sort(out)
 	return out
 }
-
-// ParseList reads "NAME: why", one a line; # begins a comment.
-func ParseList(text string) map[string]string {
-	out := map[string]string{}
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-			name, why, _ := strings.Cut(line, ": ")
-			out[name] = why
-		}
-	}
-	return out
-}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/results"
 )
 
 // script is the verifier that shares no code with the server, below the repository.
@@ -38,7 +39,7 @@ type suite struct {
 	cluster *proctest.Cluster
 	vkey    string
 	places  []place // the door first
-	done    []outcome
+	steps   results.Steps
 }
 
 func (s *suite) node() *proctest.Node { return s.cluster.Nodes[0] }
@@ -90,25 +91,6 @@ func (s *suite) restart(flags ...string) error {
 	}
 	s.cluster.Reflag(s.node(), append([]string{"--tlog", s.node().Tlog}, flags...)...)
 	return s.cluster.Restart(s.node())
-}
-
-// outcome is what a step came to.
-type outcome struct {
-	name, note string
-	passed     bool
-	took       time.Duration
-}
-
-func (s *suite) step(name string, do func() (string, error)) {
-	began := time.Now()
-	note, err := do()
-	o := outcome{name: name, note: note, passed: err == nil, took: time.Since(began)}
-	verdict := "pass"
-	if err != nil {
-		verdict, o.note = "FAIL", err.Error()
-	}
-	s.done = append(s.done, o)
-	fmt.Printf("%s  %-34s %6.1f s  %s\n", verdict, o.name, o.took.Seconds(), o.note)
 }
 
 // sizeAt is the size of the checkpoint that readers find at a URL.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/results"
 )
 
 func main() {
@@ -27,21 +28,21 @@ func main() {
 	holdfast := flag.String("holdfast", "bin/holdfast", "the binary under test")
 	self := flag.Bool("self", false, "run the original against itself: this checks the comparison, not Holdfast")
 	show := flag.Int("show", 5, "how many differences to print")
-	results := flag.String("results", "conformance/RESULTS-v2diff.md", "where a run of 1,000 scripts or more writes its line")
+	table := flag.String("results", "conformance/RESULTS-v2diff.md", "where a run of 1,000 scripts or more writes its line")
 	flag.Parse()
 	o, err := run(*n, *seed, *members, filepath.Join(*peers, "etcd-3.4", "etcd"), *holdfast, *self, *show)
 	if err == nil && *n >= 1000 && !*self {
-		err = o.write(*results)
+		err = write(*table, o)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "v2diff:", err)
 	}
-	if err != nil || o.same < o.scripts {
+	if err != nil || o.Same < o.Scripts {
 		os.Exit(1)
 	}
 }
 
-func run(n int, seed uint64, members int, etcd, holdfast string, self bool, show int) (*outcome, error) {
+func run(n int, seed uint64, members int, etcd, holdfast string, self bool, show int) (*results.Scripts, error) {
 	dir, err := os.MkdirTemp("", "v2diff")
 	if err != nil {
 		return nil, err
@@ -82,7 +83,7 @@ func run(n int, seed uint64, members int, etcd, holdfast string, self bool, show
 			fmt.Printf("%d scripts, %d requests, %d differ, %s\n", i+1, requests, bad, time.Since(began).Round(time.Second))
 		}
 	}
-	o := &outcome{seed: seed, members: members, scripts: n, same: n - bad, requests: requests, took: time.Since(began)}
-	fmt.Printf("seed %d: %d of %d scripts gave the same answers (%d requests, %s)\n", seed, o.same, n, requests, o.took.Round(time.Second))
+	o := &results.Scripts{Seed: seed, Members: members, Scripts: n, Same: n - bad, Requests: requests, Took: time.Since(began)}
+	fmt.Printf("seed %d: %d of %d scripts gave the same answers (%d requests, %s)\n", seed, o.Same, n, requests, o.Took.Round(time.Second))
 	return o, nil
 }

@@ -6,17 +6,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/results"
 )
 
 // TestALineForEachSize: a run replaces the line of its own size of cluster and keeps the others.
 func TestALineForEachSize(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "table.md")
-	for _, o := range []outcome{
-		{seed: 1, members: 3, scripts: 10, same: 9, requests: 40, took: time.Minute},
-		{seed: 2, members: 1, scripts: 20, same: 20, requests: 80, took: time.Second},
-		{seed: 3, members: 3, scripts: 30, same: 30, requests: 120, took: time.Second},
+	for _, o := range []results.Scripts{
+		{Seed: 1, Members: 3, Scripts: 10, Same: 9, Requests: 40, Took: time.Minute},
+		{Seed: 2, Members: 1, Scripts: 20, Same: 20, Requests: 80, Took: time.Second},
+		{Seed: 3, Members: 3, Scripts: 30, Same: 30, Requests: 120, Took: time.Second},
 	} {
-		if err := o.write(file); err != nil {
+		if err := write(file, &o); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -25,7 +27,8 @@ func TestALineForEachSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	day := time.Now().Format(time.DateOnly)
-	want := resultsHead + "| 1 | 20 | 20 | 80 | 1s | 2 | " + day + " |\n| 3 | 30 | 30 | 120 | 1s | 3 | " + day + " |\n"
+	want := resultsHead + "| members | scripts | same | requests | took | seed | day |\n|--:|--:|--:|--:|--:|--:|---|\n" +
+		"| 1 | 20 | 20 | 80 | 1s | 2 | " + day + " |\n| 3 | 30 | 30 | 120 | 1s | 3 | " + day + " |\n"
 	if got := string(b); got != want {
 		t.Errorf("%s\nwant\n%s", got, strings.TrimPrefix(want, resultsHead))
 	}

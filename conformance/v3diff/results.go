@@ -3,9 +3,9 @@ package main
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
-	"time"
+
+	"github.com/holdfastdb/holdfast/internal/results"
 )
 
 const resultsHead = `# Random v3 requests against etcd 3.7.3
@@ -16,33 +16,22 @@ cluster replaces its lines only.
 
 `
 
-// row is the last long run on one size of cluster.
-type row struct{ members, line, requests, known string }
-
 // write puts this run into the table, keeping what it says nothing about.
 func (t *tally) write(file string) error {
-	old, err := os.ReadFile(file)
-	if err != nil && !os.IsNotExist(err) {
+	run := results.Scripts{Seed: t.seed, Members: t.members, Scripts: t.scripts, Same: t.same, Requests: t.total(), Took: t.took}
+	table, old, err := run.Table(file)
+	if err != nil {
 		return err
 	}
-	rows := readRows(string(old))
-	members := fmt.Sprint(t.members)
-	rows = slices.DeleteFunc(rows, func(r row) bool { return r.members == members })
-	rows = append(rows, row{
-		members: members,
-		line: fmt.Sprintf("| %s | %d | %d | %d | %s | %d | %s |", members, t.scripts, t.same, t.total(), t.took.Round(time.Second), t.seed,
-			time.Now().Format(time.DateOnly)),
-		requests: counts(t.requests),
-		known:    counts(t.known),
-	})
-	slices.SortFunc(rows, func(a, b row) int { return strings.Compare(a.members, b.members) })
 	var b strings.Builder
-	b.WriteString(resultsHead + "| members | scripts | same | requests | took | seed | day |\n|--:|--:|--:|--:|--:|--:|---|\n")
-	for _, r := range rows {
-		b.WriteString(r.line + "\n")
-	}
-	for _, r := range rows {
-		fmt.Fprintf(&b, "\nOn %s: %s.\nDocumented differences met on %s: %s.\n", r.members, r.requests, r.members, r.known)
+	b.WriteString(resultsHead + table.String())
+	for _, row := range table.Rows() {
+		members := row[0]
+		requests, known := earlier(old, requestsOn(members)), earlier(old, knownOn(members))
+		if members == fmt.Sprint(t.members) {
+			requests, known = counts(t.requests), counts(t.known)
+		}
+		fmt.Fprintf(&b, "\n%s%s.\n%s%s.\n", requestsOn(members), requests, knownOn(members), known)
 	}
 	b.WriteString("\n## What may differ\n\n")
 	for _, d := range differences {
@@ -51,22 +40,15 @@ func (t *tally) write(file string) error {
 	return os.WriteFile(file, []byte(b.String()), 0o644)
 }
 
-// readRows reads the runs out of an earlier file.
-func readRows(old string) (rows []row) {
-	for line := range strings.Lines(old) {
-		line = strings.TrimSpace(line)
-		cells := strings.Split(line, "|")
-		if len(cells) == 9 && strings.Trim(cells[1], " -:") != "" && strings.TrimSpace(cells[1]) != "members" {
-			rows = append(rows, row{members: strings.TrimSpace(cells[1]), line: line})
-		}
-		for i := range rows {
-			if text, ok := strings.CutPrefix(line, "On "+rows[i].members+": "); ok {
-				rows[i].requests = strings.TrimSuffix(text, ".")
-			}
-			if text, ok := strings.CutPrefix(line, "Documented differences met on "+rows[i].members+": "); ok {
-				rows[i].known = strings.TrimSuffix(text, ".")
-			}
+func requestsOn(members string) string { return "On " + members + ": " }
+func knownOn(members string) string    { return "Documented differences met on " + members + ": " }
+
+// earlier is what an earlier run wrote on the line that begins so, without the full stop.
+func earlier(text, begins string) string {
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), begins); ok {
+			return strings.TrimSuffix(rest, ".")
 		}
 	}
-	return rows
+	return ""
 }
