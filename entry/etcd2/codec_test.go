@@ -2,14 +2,11 @@ package etcd2
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"math"
-	"strings"
 	"testing"
 
-	"github.com/holdfastdb/holdfast/internal/golden"
+	"github.com/holdfastdb/holdfast/internal/codectest"
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
@@ -30,35 +27,18 @@ func samples() []*Part {
 	}
 }
 
-func TestGolden(t *testing.T) {
-	var out strings.Builder
-	for _, p := range samples() {
-		b := Append(nil, p)
-		fmt.Fprintf(&out, "%s\n%s\n", Describe(b), hex.Dump(b))
-	}
-	golden.Check(t, "testdata/parts.txt", out.String())
+func decode(b []byte) (*Part, error) {
+	p := new(Part)
+	return p, p.Decode(b)
 }
 
-func TestRoundTrip(t *testing.T) {
-	for _, p := range samples() {
-		b := Append(nil, p)
-		var got Part
-		if err := got.Decode(b); err != nil {
-			t.Fatalf("%s: %v", p, err)
-		}
-		if !bytes.Equal(Append(nil, &got), b) || got.String() != p.String() {
-			t.Fatalf("%s came back as %s", p, &got)
-		}
-		for n := range b {
-			if err := got.Decode(b[:n]); err == nil {
-				t.Fatalf("%s cut to %d bytes decoded", p, n)
-			}
-		}
-		if err := got.Decode(append(b, 0)); !errors.Is(err, wire.ErrTrailing) {
-			t.Fatalf("%s with a byte too many: %v", p, err)
-		}
-	}
+func codec() *codectest.Codec[*Part] {
+	return &codectest.Codec[*Part]{Samples: samples(), Append: Append, Decode: decode, Describe: Describe, Trailing: wire.ErrTrailing}
 }
+
+func TestGolden(t *testing.T)    { codec().Golden(t, "testdata/parts.txt") }
+func TestRoundTrip(t *testing.T) { codec().RoundTrip(t) }
+func FuzzDecode(f *testing.F)    { codec().Fuzz(f) }
 
 func TestRefusals(t *testing.T) {
 	var p Part
@@ -86,22 +66,6 @@ func TestRefusalTravelsInARejection(t *testing.T) {
 			t.Errorf("%+v came back as %+v", want, *got)
 		}
 	}
-}
-
-func FuzzDecode(f *testing.F) {
-	for _, p := range samples() {
-		f.Add(Append(nil, p))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var p, again Part
-		if p.Decode(b) != nil {
-			return
-		}
-		// An encoding need not be the shortest, but what it means must survive.
-		if err := again.Decode(Append(nil, &p)); err != nil || again.String() != p.String() {
-			t.Fatalf("%x: %s came back as %s, %v", b, &p, &again, err)
-		}
-	})
 }
 
 func BenchmarkDecode(b *testing.B) {

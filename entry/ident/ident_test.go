@@ -1,22 +1,17 @@
 package ident
 
 import (
-	"bytes"
-	"encoding/hex"
 	"errors"
-	"fmt"
-	"reflect"
-	"strings"
 	"testing"
 
-	"github.com/holdfastdb/holdfast/internal/golden"
+	"github.com/holdfastdb/holdfast/internal/codectest"
 )
 
 // parts holds one of every kind with every field in use, and the smallest of some.
-func parts() []Part {
+func parts() []*Part {
 	token := [TokenBytes]byte{0: 1, 31: 0xff}
 	hash := []Verifier{{Scheme: Bcrypt, Data: []byte("$2a$04$…")}, {Scheme: 9, Data: nil}}
-	return []Part{
+	return []*Part{
 		{Pass: &Pass{Revision: 300}},
 		{Pass: &Pass{}},
 		{Enable: &Enable{}},
@@ -38,33 +33,13 @@ func parts() []Part {
 	}
 }
 
-// The golden file pins the bytes: what one build logs every later one reads.
-func TestGolden(t *testing.T) {
-	var b strings.Builder
-	for _, p := range parts() {
-		enc := AppendPart(nil, &p)
-		fmt.Fprintf(&b, "%s\n%s\n", Describe(enc), hex.Dump(enc))
-	}
-	golden.Check(t, "testdata/parts.txt", b.String())
+func codec() *codectest.Codec[*Part] {
+	return &codectest.Codec[*Part]{Samples: parts(), Append: AppendPart, Decode: DecodePart, Describe: Describe, Trailing: ErrMalformed, Exact: true}
 }
 
-func TestRoundTrip(t *testing.T) {
-	for _, p := range parts() {
-		b := AppendPart([]byte("before"), &p)[len("before"):]
-		got, err := DecodePart(b)
-		if err != nil || !bytes.Equal(AppendPart(nil, got), b) || got.String() != p.String() {
-			t.Errorf("%s came back as %v, %v", &p, got, err)
-		}
-		for n := range b {
-			if got, err := DecodePart(b[:n]); err == nil {
-				t.Fatalf("%s cut at %d: %v", &p, n, got)
-			}
-		}
-		if _, err := DecodePart(append(b, 0)); !errors.Is(err, ErrMalformed) {
-			t.Errorf("%s with a byte too many: %v", &p, err)
-		}
-	}
-}
+func TestGolden(t *testing.T)    { codec().Golden(t, "testdata/parts.txt") }
+func TestRoundTrip(t *testing.T) { codec().RoundTrip(t) }
+func FuzzDecode(f *testing.F)    { codec().Fuzz(f) }
 
 // A kind or flag of a later build stops the node; bytes that no build writes are one member's nonsense and are rejected.
 func TestNewerIsToldFromMalformed(t *testing.T) {
@@ -90,22 +65,4 @@ func TestNewerIsToldFromMalformed(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %v", c.name, p, err, c.want)
 		}
 	}
-}
-
-func FuzzDecode(f *testing.F) {
-	for _, p := range parts() {
-		f.Add(AppendPart(nil, &p))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		p, err := DecodePart(b)
-		if err != nil {
-			return
-		}
-		if ours := AppendPart(nil, p); !bytes.Equal(ours, b) {
-			t.Fatalf("%x came back as %x", b, ours)
-		}
-		if again, err := DecodePart(b); err != nil || !reflect.DeepEqual(again, p) {
-			t.Fatalf("%x decodes differently the second time: %v, %v", b, again, err)
-		}
-	})
 }

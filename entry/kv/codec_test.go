@@ -2,14 +2,10 @@ package kv
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
-	"fmt"
-	"reflect"
-	"strings"
 	"testing"
 
-	"github.com/holdfastdb/holdfast/internal/golden"
+	"github.com/holdfastdb/holdfast/internal/codectest"
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
@@ -47,35 +43,13 @@ func samples() []*Part {
 	}
 }
 
-func TestGolden(t *testing.T) {
-	var out strings.Builder
-	for _, p := range samples() {
-		b := Append(nil, p)
-		fmt.Fprintf(&out, "%s\n%s\n", Describe(b), hex.Dump(b))
-	}
-	golden.Check(t, "testdata/parts.txt", out.String())
+func codec() *codectest.Codec[*Part] {
+	return &codectest.Codec[*Part]{Samples: samples(), Append: Append, Decode: Decode, Describe: Describe, Trailing: wire.ErrTrailing}
 }
 
-func TestRoundTrip(t *testing.T) {
-	for _, p := range samples() {
-		b := Append(nil, p)
-		got, err := Decode(b)
-		if err != nil {
-			t.Fatalf("%s: %v", p, err)
-		}
-		if !bytes.Equal(Append(nil, got), b) || got.String() != p.String() {
-			t.Fatalf("%s came back as %s", p, got)
-		}
-		for n := range b {
-			if _, err := Decode(b[:n]); err == nil {
-				t.Fatalf("%s cut to %d bytes decoded", p, n)
-			}
-		}
-		if _, err := Decode(append(b, 0)); !errors.Is(err, wire.ErrTrailing) {
-			t.Fatalf("%s with a byte too many: %v", p, err)
-		}
-	}
-}
+func TestGolden(t *testing.T)    { codec().Golden(t, "testdata/parts.txt") }
+func TestRoundTrip(t *testing.T) { codec().RoundTrip(t) }
+func FuzzDecode(f *testing.F)    { codec().Fuzz(f) }
 
 func nested(depth int) *Part {
 	t := &Txn{}
@@ -135,28 +109,6 @@ func TestSimplePartsAllocateNothing(t *testing.T) {
 	}); n != 0 {
 		t.Fatalf("%v allocations", n)
 	}
-}
-
-// FuzzDecode: no bytes may panic the decoder or the printer, and what decodes means the same after encoding again.
-func FuzzDecode(f *testing.F) {
-	for _, p := range samples() {
-		f.Add(Append(nil, p))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		p, err := Decode(b)
-		_ = Describe(b)
-		if err != nil {
-			return
-		}
-		canonical := Append(nil, p)
-		again, err := Decode(canonical)
-		if err != nil || !bytes.Equal(Append(nil, again), canonical) {
-			t.Fatalf("%s came back as %v, %v", p, again, err)
-		}
-		if !reflect.DeepEqual(p.String(), again.String()) {
-			t.Fatalf("%s came back as %s", p, again)
-		}
-	})
 }
 
 func BenchmarkAppendPut(b *testing.B) {

@@ -2,13 +2,11 @@ package tree
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/holdfastdb/holdfast/internal/golden"
+	"github.com/holdfastdb/holdfast/internal/codectest"
 	"github.com/holdfastdb/holdfast/internal/wire"
 	"github.com/holdfastdb/holdfast/tiles"
 )
@@ -28,35 +26,19 @@ func samples() []*Part {
 	}
 }
 
-func TestGolden(t *testing.T) {
-	var out strings.Builder
-	for _, p := range samples() {
-		b := AppendPart(nil, p)
-		fmt.Fprintf(&out, "%s\n%s\n", Describe(b), hex.Dump(b))
-	}
-	golden.Check(t, "testdata/parts.txt", out.String())
+func decode(b []byte) (*Part, error) {
+	p := new(Part)
+	return p, p.Decode(b)
 }
 
-func TestRoundTrip(t *testing.T) {
-	for _, p := range samples() {
-		b := AppendPart(nil, p)
-		var got Part
-		if err := got.Decode(b); err != nil || !got.same(p) {
-			t.Fatalf("%s came back as %s, %v", p, &got, err)
-		}
-		if p.Kind == Append {
-			continue // its entries reach to the end, whatever that is
-		}
-		for n := range b {
-			if err := got.Decode(b[:n]); err == nil {
-				t.Fatalf("%s cut to %d bytes decoded", p, n)
-			}
-		}
-		if err := got.Decode(append(b, 0)); !errors.Is(err, wire.ErrTrailing) {
-			t.Fatalf("%s with a byte too many: %v", p, err)
-		}
-	}
+func codec() *codectest.Codec[*Part] {
+	return &codectest.Codec[*Part]{Samples: samples(), Append: AppendPart, Decode: decode, Describe: Describe, Trailing: wire.ErrTrailing, Exact: true,
+		Open: func(p *Part) bool { return p.Kind == Append }} // its entries reach to the end
 }
+
+func TestGolden(t *testing.T)    { codec().Golden(t, "testdata/parts.txt") }
+func TestRoundTrip(t *testing.T) { codec().RoundTrip(t) }
+func FuzzDecode(f *testing.F)    { codec().Fuzz(f) }
 
 func TestRefusals(t *testing.T) {
 	var p Part
@@ -76,19 +58,6 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("name %q: %v", name, !ok)
 		}
 	}
-}
-
-func FuzzDecode(f *testing.F) {
-	for _, p := range samples() {
-		f.Add(AppendPart(nil, p))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var p Part
-		if p.Decode(b) == nil && !bytes.Equal(AppendPart(nil, &p), b) {
-			t.Fatalf("%x: %s came back as %x", b, &p, AppendPart(nil, &p))
-		}
-		Describe(b)
-	})
 }
 
 func FuzzRows(f *testing.F) {

@@ -3,8 +3,6 @@
 package tree
 
 import (
-	"bytes"
-
 	"github.com/holdfastdb/holdfast/entry"
 	"github.com/holdfastdb/holdfast/tiles"
 )
@@ -124,9 +122,6 @@ const (
 	NotPrefix       entry.Code = 609 // what was to be resumed from is not a prefix
 	MalformedPart   entry.Code = 699 // a part this build decodes but nobody should have proposed
 )
-
-// same compares two parts' meanings in tests.
-func (p *Part) same(o *Part) bool { return bytes.Equal(AppendPart(nil, p), AppendPart(nil, o)) }
 
 // Put sets the index of the i-th of n entries; it is called for each in order.
 func (a *Appended) Put(i, n int, index uint64) {

@@ -47,7 +47,9 @@ func TestCommittedTablesAreKept(t *testing.T) {
 // TestATableKeepsItsRows: by their keys, with what would end a cell or a row written as something else.
 func TestATableKeepsItsRows(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "RESULTS.md")
-	fresh := func() *Table { return NewTable(2, Heading{"n", true}, Heading{"case", false}, Heading{"a", false}, Heading{"b", false}) }
+	fresh := func() *Table {
+		return NewTable(2, Heading{"n", true}, Heading{"case", false}, Heading{"a", false}, Heading{"b", false})
+	}
 	first := fresh()
 	if text, err := first.Load(file); err != nil || text != "" {
 		t.Fatalf("no file: %q, %v", text, err)
