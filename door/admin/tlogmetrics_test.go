@@ -10,7 +10,7 @@ import (
 	"github.com/holdfastdb/holdfast/entry"
 	et "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/internal/meter"
-	"github.com/holdfastdb/holdfast/machine"
+	"github.com/holdfastdb/holdfast/machine/machinetest"
 	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/tiles"
@@ -19,19 +19,10 @@ import (
 // TestMetricsOfTransparencyLogs: two logs, one of them damaged, one published to two places; as the leader and as a follower.
 func TestMetricsOfTransparencyLogs(t *testing.T) {
 	m := tree.New()
-	a := machine.NewApplier(store.NewMem(), m)
-	if err := a.Load(); err != nil {
-		t.Fatal(err)
-	}
-	var index uint64
+	rig := machinetest.Open(t, store.NewMem(), m)
 	apply := func(p *et.Part) {
 		t.Helper()
-		index++
-		data := entry.AppendPacked(entry.AppendHeader(nil, entry.Header{}), entry.AppendCommand(nil, &entry.Command{Origin: 1, Seq: index, Term: 1,
-			Parts: []entry.Part{{Machine: entry.MachineTree, Body: et.AppendPart(nil, p)}}}))
-		if err := a.Apply(index, 1, data, nil, nil); err != nil {
-			t.Fatal(err)
-		}
+		rig.Must(entry.MachineTree, et.AppendPart(nil, p))
 	}
 	var keys []*tiles.Signer
 	for i, name := range []string{"default", "other"} {

@@ -6,7 +6,7 @@ import "testing"
 func TestTimeGivenAnewInTheSameEntry(t *testing.T) {
 	r := newRig(t)
 	r.say("set /k=1 ttl=1")
-	r.tick += 2000
+	r.Tick += 2000
 	res := r.apply(parse(t, "set /k=2 ttl=60"), parse(t, "expire"))
 	if got := show(res[1]); got != "0" {
 		t.Errorf("expired %s", got)

@@ -280,8 +280,8 @@ func TestAgainstModel(t *testing.T) {
 		other := openRig(t, store.NewMem(), Options{CacheBytes: 1, RecentBytes: 1})
 		m := &model{index: freshIndex, nodes: map[string]*mnode{}}
 		for step := range 150 {
-			r.tick += int64(rnd.Intn(800))
-			other.tick, m.tick = r.tick, r.tick
+			r.Tick += int64(rnd.Intn(800))
+			other.Tick, m.tick = r.Tick, r.Tick
 			if rnd.Intn(8) == 0 {
 				e := &e2.Part{Kind: e2.Expire, Limit: 1 << 20}
 				got, want := show(r.apply(e)[0]), m.expire()
@@ -310,7 +310,7 @@ func TestAgainstModel(t *testing.T) {
 				r.reopen(Options{})
 			}
 		}
-		if a, b := dump(t, r.st), dump(t, other.st); a != b {
+		if a, b := r.Dump(), other.Dump(); a != b {
 			t.Fatalf("seed %d: two members differ:\n%s\n%s", seed, a, b)
 		}
 	}

@@ -7,68 +7,47 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
-	"github.com/holdfastdb/holdfast/machine"
+	"github.com/holdfastdb/holdfast/machine/machinetest"
 	"github.com/holdfastdb/holdfast/store"
 )
 
-// rig drives one machine through its applier, as a node would, at a tick and wall time of its own.
+// rig drives one machine.
 type rig struct {
-	t     testing.TB
-	st    store.Store
-	m     *Machine
-	a     *machine.Applier
-	index uint64
-	tick  int64
+	*machinetest.Rig
+	m *Machine
 }
-
-const startWall = 1_800_000_000_000_000_000
 
 func newRig(t testing.TB) *rig { return openRig(t, store.NewMem(), Options{}) }
 
 func openRig(t testing.TB, st store.Store, opt Options) *rig {
-	r := &rig{t: t, st: st, m: New(opt), tick: 1000}
-	r.a = machine.NewApplier(st, r.m)
-	if err := r.a.Load(); err != nil {
-		t.Fatal(err)
-	}
-	r.index = st.Applied()
+	t.Helper()
+	m := New(opt)
+	r := &rig{machinetest.Open(t, st, m), m}
+	r.Tick = 1000
 	return r
 }
 
 // reopen is a restart that lost nothing: a new machine over the same store.
 func (r *rig) reopen(opt Options) {
-	again := openRig(r.t, r.st, opt)
-	again.tick = r.tick
-	*r = *again
+	tick := r.Tick
+	*r = *openRig(r.T, r.Store, opt)
+	r.Tick = tick
 }
 
 // apply applies one entry with one command per part.
 func (r *rig) apply(parts ...*e2.Part) []*entry.Result {
-	r.t.Helper()
-	data := entry.AppendHeader(nil, entry.Header{TickMs: r.tick, WallNs: startWall + r.tick*1e6})
-	for i, p := range parts {
-		data = entry.AppendPacked(data, entry.AppendCommand(nil, &entry.Command{
-			Origin: 1, Seq: uint64(i), Term: 1, Parts: []entry.Part{{Machine: entry.MachineEtcd2, Body: e2.Append(nil, p)}}}))
+	r.T.Helper()
+	var commands [][]entry.Part
+	for _, p := range parts {
+		commands = append(commands, machinetest.Command(entry.MachineEtcd2, e2.Append(nil, p)))
 	}
-	var out []*entry.Result
-	r.index++
-	err := r.a.Apply(r.index, 1, data, func(_, _ uint64) bool { return true }, func(_, _ uint64, res *entry.Result) {
-		out = append(out, res)
-	})
-	if err != nil {
-		r.t.Fatalf("apply %d: %v", r.index, err)
-	}
-	// The entry's memory is somebody else's now: what was kept of it must have been copied.
-	for i := range data {
-		data[i] = 0xff
-	}
-	return out
+	return r.Apply(commands...)
 }
 
 // say applies one command, given as its line in a story, and returns what a client would care about on one line.
 func (r *rig) say(line string) string {
-	r.t.Helper()
-	return show(r.apply(parse(r.t, line))[0])
+	r.T.Helper()
+	return show(r.apply(parse(r.T, line))[0])
 }
 
 func show(res *entry.Result) string {
@@ -148,36 +127,18 @@ func parse(t testing.TB, line string) *e2.Part {
 
 // tree prints everything below path, one node a line, indented by depth; it also checks what Key says of each key.
 func (r *rig) tree(path string) string {
-	r.t.Helper()
+	r.T.Helper()
 	var b strings.Builder
 	var l Lookup
-	_, err := r.m.List([]byte(path), true, r.tick, 1<<30, func(depth int, n *Node) {
+	_, err := r.m.List([]byte(path), true, r.Tick, 1<<30, func(depth int, n *Node) {
 		fmt.Fprintf(&b, "%s%s\n", strings.Repeat("  ", depth), showNode(n))
-		k, _, ok, err := r.m.Key(&l, n.Path, func() int64 { return r.tick })
+		k, _, ok, err := r.m.Key(&l, n.Path, func() int64 { return r.Tick })
 		if err != nil || ok == n.Dir || ok && showNode(&k) != showNode(n) {
-			r.t.Errorf("Key says %s, %v, %v where List says %s", showNode(&k), ok, err, showNode(n))
+			r.T.Errorf("Key says %s, %v, %v where List says %s", showNode(&k), ok, err, showNode(n))
 		}
 	})
 	if err != nil {
 		return err.Error()
 	}
 	return b.String()
-}
-
-// dump prints every row of a store, for comparing two of them.
-func dump(t testing.TB, st store.Reader) string {
-	it, err := st.NewIter(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer it.Close()
-	var out strings.Builder
-	for ok := it.First(); ok; ok = it.Next() {
-		v, err := it.Value()
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&out, "%q %x\n", it.Key(), v)
-	}
-	return out.String()
 }

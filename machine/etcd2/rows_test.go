@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/holdfastdb/holdfast/internal/golden"
+	"github.com/holdfastdb/holdfast/machine/machinetest"
 )
 
 func sampleNodes() []node {
 	return []node{
 		{exists: true, created: 7, modified: 7, value: []byte("v")},
-		{exists: true, created: 7, modified: 300, writes: hot, deadline: 5000, expiration: startWall, value: []byte("v")},
+		{exists: true, created: 7, modified: 300, writes: hot, deadline: 5000, expiration: machinetest.Epoch, value: []byte("v")},
 		{exists: true, dir: true, created: 1 << 40, modified: 1 << 40},
 	}
 }
@@ -22,8 +23,8 @@ func sampleEvents() []*Event {
 	return []*Event{
 		{Action: Set, Node: Node{Path: []byte("/a"), Value: []byte("v"), Created: 4, Modified: 4}},
 		{Action: Update, Refresh: true, HasPrev: true,
-			Node: Node{Path: []byte("/a/b"), Value: []byte("v"), Expiration: startWall, TTL: 5, Created: 4, Modified: 5},
-			Prev: Node{Path: []byte("/a/b"), Value: []byte("w"), Expiration: startWall, TTL: -1, Created: 4, Modified: 4}},
+			Node: Node{Path: []byte("/a/b"), Value: []byte("v"), Expiration: machinetest.Epoch, TTL: 5, Created: 4, Modified: 5},
+			Prev: Node{Path: []byte("/a/b"), Value: []byte("w"), Expiration: machinetest.Epoch, TTL: -1, Created: 4, Modified: 4}},
 		{Action: Expire, HasPrev: true, Node: Node{Path: []byte("/d"), Dir: true, Created: 4, Modified: 1000},
 			Prev: Node{Path: []byte("/d"), Dir: true, Created: 4, Modified: 4}},
 	}

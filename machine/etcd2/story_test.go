@@ -87,8 +87,8 @@ func TestTimeIsUp(t *testing.T) {
 	r.say("set /d/x=1 ttl=1")
 	r.say("set /d/y=1 ttl=60")
 	r.say("set /k=1 ttl=3")
-	if at, _, err := r.m.NextDeadline(); at != r.tick+1000 || err != nil {
-		t.Fatalf("next deadline %d, %v; the tick is %d", at, err, r.tick)
+	if at, _, err := r.m.NextDeadline(); at != r.Tick+1000 || err != nil {
+		t.Fatalf("next deadline %d, %v; the tick is %d", at, err, r.Tick)
 	}
 	_, sooner, _ := r.m.NextDeadline()
 	r.say("set /k2=1 ttl=50")
@@ -103,7 +103,7 @@ func TestTimeIsUp(t *testing.T) {
 	default:
 		t.Error("an earlier deadline was not told")
 	}
-	r.tick += 2500
+	r.Tick += 2500
 	if got := r.say("expire limit=2"); got != "2" { // k3 and x
 		t.Errorf("expired %s", got)
 	}
@@ -113,19 +113,19 @@ func TestTimeIsUp(t *testing.T) {
 	if got, want := r.tree("/"), "// 0,0\n  /k=1 7,7 ttl=1\n  /k2=1 8,8 ttl=48\n"; got != want {
 		t.Errorf("left:\n%swant:\n%s", got, want)
 	}
-	r.tick += 100_000
+	r.Tick += 100_000
 	if got := r.say("expire"); got != "2" {
 		t.Errorf("expired %s", got)
 	}
 	if at, _, _ := r.m.NextDeadline(); at != math.MaxInt64 {
 		t.Errorf("a deadline is left: %d", at)
 	}
-	if rows := dump(t, r.st); strings.Contains(rows, `"et`) || strings.Contains(rows, `"en`) {
+	if rows := r.Dump(); strings.Contains(rows, `"et`) || strings.Contains(rows, `"en`) {
 		t.Errorf("rows are left:\n%s", rows)
 	}
 	r.reopen(Options{})
 	r.say("set /k=1 ttl=1")
-	r.tick += 2000
+	r.Tick += 2000
 	if got := r.say("expire"); got != "1" {
 		t.Errorf("after a restart expired %s", got)
 	}
@@ -144,11 +144,11 @@ func TestHiddenAndSorted(t *testing.T) {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 	var flat []string
-	r.m.List([]byte("/a"), false, r.tick, 1<<20, func(_ int, n *Node) { flat = append(flat, string(n.Path)) })
+	r.m.List([]byte("/a"), false, r.Tick, 1<<20, func(_ int, n *Node) { flat = append(flat, string(n.Path)) })
 	if got := strings.Join(flat, " "); got != "/a /a/b /a/z /a/z_" {
 		t.Errorf("listed %s", got)
 	}
-	if _, err := r.m.List([]byte("/"), true, r.tick, 10, func(int, *Node) {}); err != ErrTooLarge {
+	if _, err := r.m.List([]byte("/"), true, r.Tick, 10, func(int, *Node) {}); err != ErrTooLarge {
 		t.Errorf("a listing over its budget: %v", err)
 	}
 }
@@ -156,7 +156,7 @@ func TestHiddenAndSorted(t *testing.T) {
 func TestHistory(t *testing.T) {
 	for _, opt := range []Options{{}, {RecentBytes: 20_000}} {
 		t.Run(fmt.Sprint(opt.RecentBytes), func(t *testing.T) {
-			r := openRig(t, newRig(t).st, opt)
+			r := openRig(t, newRig(t).Store, opt)
 			check := func() {
 				t.Helper()
 				start := historyStart(r.m.Index())
@@ -191,7 +191,7 @@ func TestHistory(t *testing.T) {
 			check()
 			r.reopen(opt)
 			check()
-			if got := strings.Count(dump(t, r.st), `"eh`); got > 60 {
+			if got := strings.Count(r.Dump(), `"eh`); got > 60 {
 				t.Errorf("%d rows of history", got)
 			}
 			// The feed follows without a gap.

@@ -10,30 +10,22 @@ import (
 	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
 	ei "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
-	"github.com/holdfastdb/holdfast/machine"
+	"github.com/holdfastdb/holdfast/machine/machinetest"
 	"github.com/holdfastdb/holdfast/store"
 )
 
-// rig drives the machine through its applier, as a node would.
+// rig drives one machine, beside two that take everything.
 type rig struct {
-	t     testing.TB
-	st    store.Store
-	m     *Machine
-	a     *machine.Applier
-	index uint64
-	tick  int64
+	*machinetest.Rig
+	m *Machine
 }
 
 func newRig(t testing.TB) *rig { return openRig(t, store.NewMem()) }
 
 func openRig(t testing.TB, st store.Store) *rig {
-	r := &rig{t: t, st: st, m: New()}
-	r.a = machine.NewApplier(st, r.m, dummy(entry.MachineKV), dummy(entry.MachineEtcd2))
-	if err := r.a.Load(); err != nil {
-		t.Fatal(err)
-	}
-	r.index = st.Applied()
-	return r
+	t.Helper()
+	m := New()
+	return &rig{machinetest.Open(t, st, m, dummy(entry.MachineKV), dummy(entry.MachineEtcd2)), m}
 }
 
 // dummy stands for a machine with data: it takes every part.
@@ -51,21 +43,13 @@ func (dummy) Publish(*entry.Stamp)                                      {}
 
 // commands applies one entry of whole commands and returns what each was answered, 0 for accepted.
 func (r *rig) commands(all ...[]entry.Part) (codes []entry.Code) {
-	r.t.Helper()
-	r.index++
-	data := entry.AppendHeader(nil, entry.Header{TickMs: r.tick})
-	for i, parts := range all {
-		data = entry.AppendPacked(data, entry.AppendCommand(nil, &entry.Command{Origin: 1, Seq: uint64(i), Term: 1, Parts: parts}))
-	}
-	err := r.a.Apply(r.index, 1, data, func(_, _ uint64) bool { return true }, func(_, _ uint64, res *entry.Result) {
+	r.T.Helper()
+	for _, res := range r.Apply(all...) {
 		if res.Rejection != nil {
 			codes = append(codes, res.Rejection.Code)
 		} else {
 			codes = append(codes, 0)
 		}
-	})
-	if err != nil {
-		r.t.Fatal(err)
 	}
 	return codes
 }
@@ -76,7 +60,7 @@ func identPart(p ei.Part) entry.Part {
 
 // apply applies one entry with one command per part.
 func (r *rig) apply(parts ...ei.Part) []entry.Code {
-	r.t.Helper()
+	r.T.Helper()
 	var all [][]entry.Part
 	for _, p := range parts {
 		all = append(all, []entry.Part{identPart(p)})
@@ -86,7 +70,7 @@ func (r *rig) apply(parts ...ei.Part) []entry.Code {
 
 // as lets a user administer, one command per entry, and returns the first refusal.
 func (r *rig) as(actor string, parts ...ei.Part) entry.Code {
-	r.t.Helper()
+	r.T.Helper()
 	for _, p := range parts {
 		p.Actor = actor
 		if c := r.apply(p)[0]; c != 0 {
@@ -97,9 +81,9 @@ func (r *rig) as(actor string, parts ...ei.Part) entry.Code {
 }
 
 func (r *rig) must(parts ...ei.Part) {
-	r.t.Helper()
+	r.T.Helper()
 	if c := r.as(ei.Root, parts...); c != 0 {
-		r.t.Fatalf("refused with code %d", c)
+		r.T.Fatalf("refused with code %d", c)
 	}
 }
 
@@ -131,23 +115,6 @@ func enabled(t testing.TB) *rig {
 	return r
 }
 
-func (r *rig) dump() string {
-	it, err := r.st.NewIter(nil, nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer it.Close()
-	var b strings.Builder
-	for ok := it.First(); ok; ok = it.Next() {
-		v, err := it.Value()
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		fmt.Fprintf(&b, "%q %x\n", it.Key(), v)
-	}
-	return b.String()
-}
-
 // catalogue prints a State, its size included.
 func catalogue(s *State) string {
 	b := fmt.Sprintf("enabled %v revision %d bytes %d\n", s.Enabled, s.Revision, s.bytes)
@@ -167,7 +134,7 @@ func TestReloadFindsTheSame(t *testing.T) {
 		ei.Part{RoleDelete: &ei.RoleDelete{Name: "gone"}}, ei.Part{UserRevoke: &ei.UserRevoke{Name: "alice", Role: "r"}})
 	before := r.m.State()
 	r.apply(ei.Part{TokenIssue: &ei.TokenIssue{User: "alice", Generation: before.User("alice").Generation, Token: token(1), TTLMs: 1000}})
-	after := openRig(t, r.st).m
+	after := openRig(t, r.Store).m
 	if got, had := catalogue(after.State()), catalogue(before); got != had {
 		t.Fatalf("loaded\n%shad\n%s", got, had)
 	}
@@ -341,12 +308,12 @@ func TestFull(t *testing.T) {
 // Bytes that no door writes are rejected, and the catalogue is as before; a kind of a later build stops the node.
 func TestForeignParts(t *testing.T) {
 	r := enabled(t)
-	before := r.dump()
+	before := r.Dump()
 	if got := r.commands([]entry.Part{{Machine: entry.MachineIdent, Body: []byte{4, 0}}}); got[0] != ei.Malformed {
 		t.Fatalf("code %d", got[0])
 	}
-	if b, a := strings.Split(before, "\n"), strings.Split(r.dump(), "\n"); !reflect.DeepEqual(b[2:], a[2:]) {
-		t.Fatalf("changed:\n%s", r.dump())
+	if b, a := strings.Split(before, "\n"), strings.Split(r.Dump(), "\n"); !reflect.DeepEqual(b[2:], a[2:]) {
+		t.Fatalf("changed:\n%s", r.Dump())
 	}
 	if _, _, err := r.m.Check(&entry.Stamp{}, []byte{200}); err == nil {
 		t.Fatal("a kind from the future was not fatal")

@@ -15,7 +15,7 @@ func TestTokensEndInOneOrder(t *testing.T) {
 			r.issue("alice", uint32(i), 1000)
 		}
 		r.must(ei.Part{UserDelete: &ei.UserDelete{Name: "alice"}})
-		_, h := r.a.Hash()
+		_, h := r.Applier.Hash()
 		return h
 	}
 	if a, b := hashAfter(), hashAfter(); a != b {

@@ -49,12 +49,12 @@ func TestDamagedRowIsFatal(t *testing.T) {
 		"a byte after a role": {roleKey("a"), []byte{0, 0}},
 	} {
 		r := newRig(t)
-		b := r.st.NewBatch()
+		b := r.Store.NewBatch()
 		b.Set(row[0], row[1])
-		if err := r.st.Commit(b, 1); err != nil {
+		if err := r.Store.Commit(b, 1); err != nil {
 			t.Fatal(err)
 		}
-		if err := New().Load(r.st, nil); err == nil {
+		if err := New().Load(r.Store, nil); err == nil {
 			t.Errorf("%s was loaded", name)
 		}
 	}

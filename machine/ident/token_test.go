@@ -23,7 +23,7 @@ func (r *rig) issue(user string, n uint32, ttl uint64) entry.Code {
 
 func (r *rig) has(n uint32) bool {
 	t, ok := r.m.Token(token(n))
-	return ok && t.DeadlineMs > r.tick
+	return ok && t.DeadlineMs > r.Tick
 }
 
 func TestTokenLives(t *testing.T) {
@@ -31,14 +31,14 @@ func TestTokenLives(t *testing.T) {
 	if c := r.issue("alice", 1, 1000); c != 0 || !r.has(1) {
 		t.Fatalf("code %d", c)
 	}
-	r.tick = 900
+	r.Tick = 900
 	if c := r.apply(ei.Part{TokenTouch: &ei.TokenTouch{Token: token(1)}})[0]; c != 0 {
 		t.Fatalf("code %d", c)
 	}
-	if r.tick = 1899; !r.has(1) {
+	if r.Tick = 1899; !r.has(1) {
 		t.Fatal("ended although it was used")
 	}
-	if r.tick = 1900; r.has(1) {
+	if r.Tick = 1900; r.has(1) {
 		t.Fatal("lives on unused")
 	}
 	// Touching what has ended does not bring it back, and the next token clears it away.
@@ -72,7 +72,7 @@ func TestTokenEndsWith(t *testing.T) {
 		if r.has(1) == c.ends {
 			t.Errorf("with %s: lives: %v", c.name, r.has(1))
 		}
-		if openRig(t, r.st).has(1) == c.ends {
+		if openRig(t, r.Store).has(1) == c.ends {
 			t.Errorf("with %s: not so in the store", c.name)
 		}
 	}
@@ -106,20 +106,20 @@ func TestNoTokenForAnOldPassword(t *testing.T) {
 func TestTokensAreBoundedAlike(t *testing.T) {
 	r := enabled(t)
 	for n := range uint32(200) {
-		r.tick = int64(n)
+		r.Tick = int64(n)
 		r.issue("alice", n, 1000)
 		if n%3 == 0 {
-			r.tick++
+			r.Tick++
 			r.apply(ei.Part{TokenTouch: &ei.TokenTouch{Token: token(n / 2)}})
 		}
 	}
-	again := openRig(t, r.st)
-	again.tick = r.tick
+	again := openRig(t, r.Store)
+	again.Tick = r.Tick
 	for n := uint32(1000); n < 1010; n++ {
 		for _, m := range []*rig{r, again} {
-			m.tick = 1100
+			m.Tick = 1100
 			// The second member works on the same store; only its memory is new.
-			m.index = m.st.Applied()
+			m.Index = m.Store.Applied()
 		}
 		a, b := len(r.m.tokens.byHash), len(again.m.tokens.byHash)
 		ea, _ := r.m.tokens.first()
@@ -128,7 +128,7 @@ func TestTokensAreBoundedAlike(t *testing.T) {
 			t.Fatalf("%d tokens, first %x; after a restart %d, first %x", a, ea.hash[:4], b, eb.hash[:4])
 		}
 		r.issue("alice", n, 1000)
-		again = openRig(t, r.st)
+		again = openRig(t, r.Store)
 	}
 	if got := len(r.m.tokens.byHash); got > 150 {
 		t.Fatalf("%d tokens are left", got)
@@ -137,7 +137,7 @@ func TestTokensAreBoundedAlike(t *testing.T) {
 
 func TestTheOldestTokenMakesRoom(t *testing.T) {
 	r := enabled(t)
-	b := r.st.NewBatch()
+	b := r.Store.NewBatch()
 	for n := range uint32(MaxTokens) {
 		r.m.tokens.set(token(n), &Token{User: "alice", TTLMs: 1000, DeadlineMs: int64(5000 + n)}, b)
 	}

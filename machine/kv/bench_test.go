@@ -30,8 +30,8 @@ func benchRig(b *testing.B) *rig {
 		for j := i; j < i+1000; j++ {
 			parts = append(parts, putPart(string(benchKey(j)), value))
 		}
-		r.index++
-		if err := r.a.Apply(r.index, 1, pack(1, parts...), nil, nil); err != nil {
+		r.Index++
+		if err := r.Applier.Apply(r.Index, 1, pack(parts...), nil, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -65,14 +65,14 @@ func BenchmarkPut(b *testing.B) {
 		for range 64 {
 			parts = append(parts, putPart(string(benchKey(rnd.IntN(benchKeys))), value))
 		}
-		entries[i] = pack(1, parts...)
+		entries[i] = pack(parts...)
 	}
 	b.ReportAllocs()
 	reportCPU(b)
 	b.ResetTimer()
 	for i := 0; i < b.N; i += 64 {
-		r.index++
-		if err := r.a.Apply(r.index, 1, entries[i/64%len(entries)], nil, nil); err != nil {
+		r.Index++
+		if err := r.Applier.Apply(r.Index, 1, entries[i/64%len(entries)], nil, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -81,8 +81,8 @@ func BenchmarkPut(b *testing.B) {
 // BenchmarkPutRows is BenchmarkPut without the store's own work: the rows are made and thrown away.
 func BenchmarkPutRows(b *testing.B) {
 	r := benchRig(b)
-	r.a = machine.NewApplier(discard{r.st}, r.m)
-	if err := r.a.Load(); err != nil {
+	r.Applier = machine.NewApplier(discard{r.Store}, r.m)
+	if err := r.Applier.Load(); err != nil {
 		b.Fatal(err)
 	}
 	rnd := rand.New(rand.NewPCG(1, 1))
@@ -91,13 +91,13 @@ func BenchmarkPutRows(b *testing.B) {
 	for range 64 {
 		parts = append(parts, putPart(string(benchKey(rnd.IntN(benchKeys))), value))
 	}
-	data := pack(1, parts...)
+	data := pack(parts...)
 	b.ReportAllocs()
 	reportCPU(b)
 	b.ResetTimer()
 	for i := 0; i < b.N; i += 64 {
-		r.index++
-		if err := r.a.Apply(r.index, 1, data, nil, nil); err != nil {
+		r.Index++
+		if err := r.Applier.Apply(r.Index, 1, data, nil, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -116,14 +116,14 @@ func BenchmarkPutAnswered(b *testing.B) {
 	for range 64 {
 		parts = append(parts, putPart(string(benchKey(rnd.IntN(benchKeys))), string(make([]byte, 64))))
 	}
-	data := pack(1, parts...)
+	data := pack(parts...)
 	b.ReportAllocs()
 	reportCPU(b)
 	b.ResetTimer()
 	for i := 0; i < b.N; i += 64 {
-		r.index++
+		r.Index++
 		yes := func(_, _ uint64) bool { return true }
-		if err := r.a.Apply(r.index, 1, data, yes, func(_, _ uint64, _ *entry.Result) {}); err != nil {
+		if err := r.Applier.Apply(r.Index, 1, data, yes, func(_, _ uint64, _ *entry.Result) {}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -132,7 +132,7 @@ func BenchmarkPutAnswered(b *testing.B) {
 // BenchmarkGet is the hottest read: one key at the current revision.
 func BenchmarkGet(b *testing.B) {
 	r := benchRig(b)
-	if err := r.st.Flush(); err != nil {
+	if err := r.Store.Flush(); err != nil {
 		b.Fatal(err)
 	}
 	q := &ekv.Range{Key: benchKey(4711)}
@@ -181,8 +181,8 @@ func BenchmarkScrub(b *testing.B) {
 		for j := i; j < i+1000; j++ {
 			parts = append(parts, putPart(string(benchKey(j%benchKeys)), "v"))
 		}
-		r.index++
-		if err := r.a.Apply(r.index, 1, pack(1, parts...), nil, nil); err != nil {
+		r.Index++
+		if err := r.Applier.Apply(r.Index, 1, pack(parts...), nil, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -191,9 +191,9 @@ func BenchmarkScrub(b *testing.B) {
 	reportCPU(b)
 	b.ResetTimer()
 	r.must(&ekv.Part{Compact: &ekv.Compact{Revision: rev}})
-	for r.a.Unfinished() {
+	for r.Applier.Unfinished() {
 		start := time.Now()
-		r.applyData(nil, false)
+		r.ApplyData(nil, false)
 		slowest = max(slowest, time.Since(start))
 	}
 	b.ReportMetric(float64(slowest.Milliseconds()), "slowest-ms")
@@ -217,14 +217,14 @@ func BenchmarkHugeDelete(b *testing.B) {
 			for w := range clients {
 				parts = append(parts, putPart(fmt.Sprintf("/etcdctl-check-perf/%0250d-%d", w, i), value))
 			}
-			r.index++
-			if err := r.a.Apply(r.index, 1, pack(1, parts...), nil, nil); err != nil {
+			r.Index++
+			if err := r.Applier.Apply(r.Index, 1, pack(parts...), nil, nil); err != nil {
 				b.Fatal(err)
 			}
 		}
 		b.StartTimer()
-		r.index++
-		if err := r.a.Apply(r.index, 1, pack(1, &ekv.Part{Delete: &ekv.DeleteRange{Key: []byte{0}, End: []byte{0}}}), nil, nil); err != nil {
+		r.Index++
+		if err := r.Applier.Apply(r.Index, 1, pack(&ekv.Part{Delete: &ekv.DeleteRange{Key: []byte{0}, End: []byte{0}}}), nil, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

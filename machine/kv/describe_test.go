@@ -16,7 +16,7 @@ func TestEveryRowIsDescribed(t *testing.T) {
 	r.must(&ekv.Part{Delete: &ekv.DeleteRange{Key: []byte("a")}})
 	r.must(&ekv.Part{Put: &ekv.Put{Key: []byte("c"), Value: []byte(strings.Repeat("z", 1000))}})
 	r.must(&ekv.Part{Alarm: &ekv.Alarm{Member: 0xff, Type: 1, On: true}})
-	it, err := r.st.NewIter([]byte{letter}, []byte{letter + 1})
+	it, err := r.Store.NewIter([]byte{letter}, []byte{letter + 1})
 	if err != nil {
 		t.Fatal(err)
 	}

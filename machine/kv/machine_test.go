@@ -17,18 +17,18 @@ import (
 // A put of a key seen lately, with nobody waiting, must not allocate: this is what followers do all day.
 func TestPutAllocatesNothing(t *testing.T) {
 	r := newRig(t, Options{})
-	r.a = machine.NewApplier(discard{r.st}, r.m)
-	if err := r.a.Load(); err != nil {
+	r.Applier = machine.NewApplier(discard{r.Store}, r.m)
+	if err := r.Applier.Load(); err != nil {
 		t.Fatal(err)
 	}
 	var parts []*ekv.Part
 	for i := range 64 {
 		parts = append(parts, putPart(fmt.Sprintf("key%d", i), "value"))
 	}
-	data := pack(1, parts...)
+	data := pack(parts...)
 	apply := func() {
-		r.index++
-		if err := r.a.Apply(r.index, 1, data, nil, nil); err != nil {
+		r.Index++
+		if err := r.Applier.Apply(r.Index, 1, data, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -198,8 +198,8 @@ func TestScrubIsSpread(t *testing.T) {
 		for j := i; j < i+1000; j++ {
 			parts = append(parts, putPart(fmt.Sprint(j%100), "v"))
 		}
-		r.index++
-		if err := r.a.Apply(r.index, 1, pack(1, parts...), nil, nil); err != nil {
+		r.Index++
+		if err := r.Applier.Apply(r.Index, 1, pack(parts...), nil, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -209,9 +209,9 @@ func TestScrubIsSpread(t *testing.T) {
 		t.Fatalf("an old read right after the compaction: %v", err)
 	}
 	entries, slowest := 0, time.Duration(0)
-	for r.a.Unfinished() {
+	for r.Applier.Unfinished() {
 		start := time.Now()
-		r.applyData(nil, false)
+		r.ApplyData(nil, false)
 		slowest = max(slowest, time.Since(start))
 		if entries++; entries > revisions/scrubRowsIdle+2 {
 			t.Fatal("the scrub does not end")

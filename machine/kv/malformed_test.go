@@ -14,7 +14,7 @@ func TestAPartThatMakesNoSenseIsRejected(t *testing.T) {
 	for n := 1; n < len(whole); n++ {
 		data := entry.AppendPacked(entry.AppendHeader(nil, entry.Header{}), entry.AppendCommand(nil, &entry.Command{Origin: 1, Term: 1,
 			Parts: []entry.Part{{Machine: entry.MachineKV, Body: whole[:n]}}}))
-		if res := r.applyData(data, true)[0]; res.Rejection == nil || res.Rejection.Code != ekv.Malformed {
+		if res := r.ApplyData(data, true)[0]; res.Rejection == nil || res.Rejection.Code != ekv.Malformed {
 			t.Errorf("%d of %d bytes: %+v", n, len(whole), res)
 		}
 	}

@@ -188,7 +188,7 @@ func againstModel(t *testing.T, seed uint64, ops int) {
 		}
 		done += len(parts)
 		got := r.apply(parts...)
-		twin.applyData(r.log[len(r.log)-1], false)
+		twin.ApplyData(r.log[len(r.log)-1], false)
 		if c.IntN(50) == 0 {
 			twin.reopen(Options{CacheBytes: 4 * slotBytes})
 		}
@@ -212,18 +212,18 @@ func againstModel(t *testing.T, seed uint64, ops int) {
 	}
 	// Entries without commands let the scrub behind compaction come to its end.
 	for range 3 {
-		r.applyData(nil, false)
-		twin.applyData(nil, false)
+		r.ApplyData(nil, false)
+		twin.ApplyData(nil, false)
 	}
 	history, inUse := r.m.Size()
 	if h, u := c.m.sizes(); h != history || u != inUse {
 		t.Fatalf("sizes %d, %d, want %d, %d", history, inUse, h, u)
 	}
-	if a, b := dump(t, r.st), dump(t, twin.st); a != b {
+	if a, b := r.Dump(), twin.Dump(); a != b {
 		t.Fatalf("the replayed store differs:\n%s\n\n%s", a, b)
 	}
-	i1, h1 := r.a.Hash()
-	i2, h2 := twin.a.Hash()
+	i1, h1 := r.Applier.Hash()
+	i2, h2 := twin.Applier.Hash()
 	if i1 != i2 || h1 != h2 {
 		t.Fatalf("state hash %x at %d, replayed %x at %d", h1, i1, h2, i2)
 	}
@@ -238,7 +238,7 @@ func replayAtOnce(t *testing.T, r *rig) {
 	if err := a.Load(); err != nil {
 		t.Fatal(err)
 	}
-	for i := uint64(1); i <= r.index; i++ {
+	for i := uint64(1); i <= r.Index; i++ {
 		var data []byte
 		if int(i) <= len(r.log) {
 			data = r.log[i-1]
@@ -247,7 +247,7 @@ func replayAtOnce(t *testing.T, r *rig) {
 			t.Fatal(err)
 		}
 	}
-	_, want := r.a.Hash()
+	_, want := r.Applier.Hash()
 	if _, got := a.Hash(); got != want {
 		t.Fatalf("replay ends with state hash %x, want %x", got, want)
 	}

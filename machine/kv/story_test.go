@@ -110,7 +110,7 @@ func (s *story) parse(line string) *ekv.Part {
 func (s *story) number(w string) int64 {
 	n, err := strconv.ParseInt(w, 10, 64)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return n
 }
@@ -144,14 +144,14 @@ func (s *story) op(words []string) ekv.Op {
 			Order: ekv.SortOrder(opts["order"]), Target: ekv.SortTarget(opts["by"]), KeysOnly: opts["keys"] != 0, CountOnly: opts["count"] != 0,
 			MinMod: opts["minmod"], MaxMod: opts["maxmod"], MinCreate: opts["mincreate"], MaxCreate: opts["maxcreate"]}}
 	}
-	s.t.Fatalf("no such operation: %q", words)
+	s.T.Fatalf("no such operation: %q", words)
 	return ekv.Op{}
 }
 
 func (s *story) txn(rest string) *ekv.Txn {
 	ifs, ops, ok := strings.Cut(rest, "?")
 	if !ok {
-		s.t.Fatalf("txn without ?: %q", rest)
+		s.T.Fatalf("txn without ?: %q", rest)
 	}
 	t := &ekv.Txn{}
 	for _, w := range strings.Fields(ifs) {
@@ -176,7 +176,7 @@ func (s *story) compare(w string) ekv.Compare {
 	name, rest, _ := strings.Cut(w, "(")
 	keys, cond, ok := strings.Cut(rest, ")")
 	if !ok || cond == "" {
-		s.t.Fatalf("no such compare: %q", w)
+		s.T.Fatalf("no such compare: %q", w)
 	}
 	key, end, _ := strings.Cut(keys, ",")
 	c := ekv.Compare{Key: text(key), End: text(end)}
@@ -249,19 +249,19 @@ func (s *story) read(words []string) string {
 		return "ok\n"
 	case "tick": // entries without commands
 		for range s.number(words[1]) {
-			s.applyData(nil, false)
+			s.ApplyData(nil, false)
 		}
 		return "ok\n"
 	case "rows":
 		var b strings.Builder
-		for l := range strings.Lines(dump(s.t, s.st)) {
+		for l := range strings.Lines(s.Dump()) {
 			if strings.HasPrefix(l, `"k`) {
 				b.WriteString(l)
 			}
 		}
 		return b.String()
 	}
-	s.t.Fatalf("no such command: %q", words)
+	s.T.Fatalf("no such command: %q", words)
 	return ""
 }
 

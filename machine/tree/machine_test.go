@@ -228,7 +228,7 @@ func TestCheckpoints(t *testing.T) {
 	}
 
 	r.add(l, text(600))
-	_, err := r.try(checkpointOf(signAs(l, s, 601, tiles.Hash{1})))
+	_, err := r.Try(commands(checkpointOf(signAs(l, s, 601, tiles.Hash{1})))...)
 	if !errors.Is(err, ErrDiverged) || !strings.Contains(err.Error(), l.View().Root.String()) {
 		t.Errorf("of another root: %v", err)
 	}
@@ -285,7 +285,7 @@ func TestRestoredLogsAreHeld(t *testing.T) {
 	first.add(fl, texts(0, 500)...)
 	copied := store.NewMem()
 	b := copied.NewBatch()
-	err := scan(first.st, []byte{letter}, func(k, v []byte) error {
+	err := scan(first.Store, []byte{letter}, func(k, v []byte) error {
 		key := append([]byte{letter}, k...)
 		v, _, err := Spec.Restore(key, v)
 		b.Set(key, v)
@@ -346,7 +346,7 @@ func TestAlteredEdgesAreFound(t *testing.T) {
 			t.Fatal("untouched:", err)
 		}
 		k := key(l)
-		v, ok, err := r.st.Get(nil, k)
+		v, ok, err := r.Store.Get(nil, k)
 		if err != nil || !ok {
 			t.Fatalf("row %x: %v, %v", k, ok, err)
 		}
@@ -354,16 +354,16 @@ func TestAlteredEdgesAreFound(t *testing.T) {
 			at += len(v)
 		}
 		v[at] ^= 1
-		b := r.st.NewBatch()
+		b := r.Store.NewBatch()
 		b.Set(k, v)
-		if err := r.st.Commit(b, r.st.Applied()); err != nil {
+		if err := r.Store.Commit(b, r.Store.Applied()); err != nil {
 			t.Fatal(err)
 		}
 		_, _, found := r.m.CheckEdge(l)
 		v[at] ^= 1
-		b = r.st.NewBatch()
+		b = r.Store.NewBatch()
 		b.Set(k, v)
-		if err := r.st.Commit(b, r.st.Applied()); err != nil {
+		if err := r.Store.Commit(b, r.Store.Applied()); err != nil {
 			t.Fatal(err)
 		}
 		return found
@@ -409,15 +409,15 @@ func TestScrubFindsInteriorDamage(t *testing.T) {
 		"an entry":           {l.bundleKey(3), 40 * 11, 0, 0},
 		"the right edge row": {l.tileKey(0, 257), 0, 0, 257 * 256},
 	} {
-		v, ok, err := r.st.Get(nil, c.key)
+		v, ok, err := r.Store.Get(nil, c.key)
 		if err != nil || !ok {
 			t.Fatal(what, ok, err)
 		}
 		put := func() {
 			v[c.at] ^= 1
-			b := r.st.NewBatch()
+			b := r.Store.NewBatch()
 			b.Set(c.key, v)
-			if err := r.st.Commit(b, r.st.Applied()); err != nil {
+			if err := r.Store.Commit(b, r.Store.Applied()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -455,7 +455,7 @@ func TestSameRowsAfterRestarts(t *testing.T) {
 				l = r.m.Find("default")
 			}
 		}
-		index, hash := r.a.Hash()
+		index, hash := r.Applier.Hash()
 		return fmt.Sprint(index, " ", hash)
 	}
 	if a, b := run(false), run(true); a != b {
@@ -497,7 +497,7 @@ func TestGolden(t *testing.T) {
 	r.apply(checkpointOf(sign(l, s)))
 	var out strings.Builder
 	dedups := 0
-	err := scan(r.st, []byte{letter}, func(k, v []byte) error {
+	err := scan(r.Store, []byte{letter}, func(k, v []byte) error {
 		if k[0] == spaceDedup {
 			if dedups++; dedups > 2 {
 				return nil

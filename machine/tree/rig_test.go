@@ -7,60 +7,40 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	et "github.com/holdfastdb/holdfast/entry/tree"
-	"github.com/holdfastdb/holdfast/machine"
+	"github.com/holdfastdb/holdfast/machine/machinetest"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
-// rig drives one machine through its applier, as a node would.
+// rig drives one machine.
 type rig struct {
-	t     testing.TB
-	st    store.Store
-	m     *Machine
-	a     *machine.Applier
-	index uint64
+	*machinetest.Rig
+	m *Machine
 }
 
 func newRig(t testing.TB) *rig { return openRig(t, store.NewMem()) }
 
 func openRig(t testing.TB, st store.Store) *rig {
 	t.Helper()
-	r := &rig{t: t, st: st, m: New()}
-	r.a = machine.NewApplier(st, r.m)
-	if err := r.a.Load(); err != nil {
-		t.Fatal(err)
-	}
-	r.index = st.Applied()
-	return r
+	m := New()
+	return &rig{machinetest.Open(t, st, m), m}
 }
 
 // reopen is a restart that lost nothing.
-func (r *rig) reopen() { *r = *openRig(r.t, r.st) }
+func (r *rig) reopen() { *r = *openRig(r.T, r.Store) }
 
-// try applies one raft entry with one command per part.
-func (r *rig) try(parts ...*et.Part) (out []*entry.Result, err error) {
-	data := entry.AppendHeader(nil, entry.Header{TickMs: 1, WallNs: 1})
-	for i, p := range parts {
-		data = entry.AppendPacked(data, entry.AppendCommand(nil, &entry.Command{
-			Origin: 1, Seq: uint64(i), Term: 1, Parts: []entry.Part{{Machine: entry.MachineTree, Body: et.AppendPart(nil, p)}}}))
+// commands are one for each part.
+func commands(parts ...*et.Part) (all [][]entry.Part) {
+	for _, p := range parts {
+		all = append(all, machinetest.Command(entry.MachineTree, et.AppendPart(nil, p)))
 	}
-	r.index++
-	err = r.a.Apply(r.index, 1, data, func(_, _ uint64) bool { return true }, func(_, _ uint64, res *entry.Result) {
-		out = append(out, res)
-	})
-	for i := range data { // the entry's memory is somebody else's now
-		data[i] = 0xff
-	}
-	return out, err
+	return all
 }
 
+// apply applies one raft entry with one command per part.
 func (r *rig) apply(parts ...*et.Part) []*entry.Result {
-	r.t.Helper()
-	out, err := r.try(parts...)
-	if err != nil {
-		r.t.Fatalf("apply %d: %v", r.index, err)
-	}
-	return out
+	r.T.Helper()
+	return r.Apply(commands(parts...)...)
 }
 
 func signer(t testing.TB, origin string) *tiles.Signer {
@@ -74,11 +54,11 @@ func signer(t testing.TB, origin string) *tiles.Signer {
 
 // create begins a log and returns it with its signer.
 func (r *rig) create(name string, dedup, index bool) (*Log, *tiles.Signer) {
-	r.t.Helper()
-	s := signer(r.t, "log.example/"+name)
+	r.T.Helper()
+	s := signer(r.T, "log.example/"+name)
 	res := r.apply(&et.Part{Kind: et.Create, Spec: et.LogSpec{Name: name, Key: *s.Verifier(), Dedup: dedup, Index: index}})[0]
 	if res.Rejection != nil {
-		r.t.Fatal(res.Rejection)
+		r.T.Fatal(res.Rejection)
 	}
 	return r.m.Find(name), s
 }
@@ -93,10 +73,10 @@ func batch(l *Log, entries ...[]byte) *et.Part {
 
 // add adds entries in one batch and returns their indexes.
 func (r *rig) add(l *Log, entries ...[]byte) (at []uint64) {
-	r.t.Helper()
+	r.T.Helper()
 	res := r.apply(batch(l, entries...))[0]
 	if res.Rejection != nil {
-		r.t.Fatal(res.Rejection)
+		r.T.Fatal(res.Rejection)
 	}
 	a := res.Of(entry.MachineTree).(*et.Appended)
 	for i := range entries {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfastdb/holdfast/entry"
 	et "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
@@ -57,9 +56,7 @@ func begun(t *testing.T, entries int) (*alone, *tree.Log, *tiles.Signer) {
 	t.Helper()
 	m, key := newAlone(t), signer(t, "log.example/one")
 	spec := et.LogSpec{Name: "default", Key: *key.Verifier()}
-	if res, err := m.apply(entry.Part{Machine: entry.MachineTree, Body: et.AppendPart(nil, &et.Part{Kind: et.Create, Spec: spec})}); err != nil || res.Rejection != nil {
-		t.Fatal(res, err)
-	}
+	m.do(&et.Part{Kind: et.Create, Spec: spec})
 	l := m.logs.Find("default")
 	if entries > 0 {
 		m.add(l, false, entries)
@@ -192,9 +189,7 @@ func TestAFollowerNotesWhatIsSignedWhileItFollows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if res, err := m.apply(entry.Part{Machine: entry.MachineTree, Body: et.AppendPart(nil, &et.Part{Kind: et.Checkpoint, Checkpoints: []et.Signed{s}})}); err != nil || res.Rejection != nil {
-			t.Fatal(res, err)
-		}
+		m.do(&et.Part{Kind: et.Checkpoint, Checkpoints: []et.Signed{s}})
 	}
 	w := newWorker(m, m.logs, Options{Key: func(string) *tiles.Signer { return key }, Highest: n})
 	sign()

@@ -10,7 +10,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	et "github.com/holdfastdb/holdfast/entry/tree"
-	"github.com/holdfastdb/holdfast/machine"
+	"github.com/holdfastdb/holdfast/machine/machinetest"
 	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/store"
@@ -23,47 +23,43 @@ type alone struct {
 	*workertest.Member
 	t    *testing.T
 	logs *tree.Machine
-	st   store.Store
 
-	mu sync.Mutex // guards the rest: it stands for the loop
-	a  *machine.Applier
-	at uint64
+	mu  sync.Mutex // guards rig: it stands for the loop
+	rig *machinetest.Rig
 }
 
 func newAlone(t *testing.T) *alone {
 	t.Helper()
-	m := &alone{Member: workertest.New(), t: t, logs: tree.New(), st: store.NewMem()}
-	m.a = machine.NewApplier(m.st, m.logs)
-	if err := m.a.Load(); err != nil {
-		t.Fatal(err)
-	}
+	m := &alone{Member: workertest.New(), t: t, logs: tree.New()}
+	m.rig = machinetest.Open(t, store.NewMem(), m.logs)
 	m.Lead(3)
 	m.OnPropose(func(parts []entry.Part) (*entry.Result, error) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return m.apply(parts...)
+		res, err := m.rig.Try(parts)
+		if err != nil {
+			return nil, err
+		}
+		return res[0], nil
 	})
 	return m
 }
 
-func (m *alone) apply(parts ...entry.Part) (res *entry.Result, err error) {
-	m.at++
-	data := entry.AppendPacked(entry.AppendHeader(nil, entry.Header{}), entry.AppendCommand(nil, &entry.Command{Origin: 1, Seq: 1, Term: 1, Parts: parts}))
-	err = m.a.Apply(m.at, 1, data, func(_, _ uint64) bool { return true }, func(_, _ uint64, r *entry.Result) { res = r })
-	return res, err
+// do carries out a part that must be accepted.
+func (m *alone) do(p *et.Part) {
+	m.t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rig.Must(entry.MachineTree, et.AppendPart(nil, p))
 }
 
 func (m *alone) add(l *tree.Log, hurry bool, n int) {
 	m.t.Helper()
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	p := &et.Part{Kind: et.Append, Log: l.Number, Hurry: hurry}
 	for range n {
 		p.Entries = tiles.AppendEntry(p.Entries, []byte("entry"))
 	}
-	if res, err := m.apply(entry.Part{Machine: entry.MachineTree, Body: et.AppendPart(nil, p)}); err != nil || res.Rejection != nil {
-		m.t.Fatal(res, err)
-	}
+	m.do(p)
 }
 
 // covered waits for a checkpoint of a size and tells how long that took.
@@ -119,7 +115,7 @@ func TestALogIsBegunAndSigned(t *testing.T) {
 		t.Errorf("somebody who waits gets a checkpoint after %v at best", quickest)
 	}
 	m.mu.Lock()
-	before := m.at
+	before := m.rig.Index
 	for _, term := range m.Proposed() {
 		if term != 3 {
 			t.Errorf("a command in term %d", term)
@@ -129,8 +125,8 @@ func TestALogIsBegunAndSigned(t *testing.T) {
 	time.Sleep(3 * calm)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.at != before {
-		t.Errorf("%d commands at rest", m.at-before)
+	if m.rig.Index != before {
+		t.Errorf("%d commands at rest", m.rig.Index-before)
 	}
 }
 
@@ -147,14 +143,14 @@ func TestADamagedLogIsNotSigned(t *testing.T) {
 	covered(t, l, 10)
 	m.mu.Lock()
 	frontier := []byte("tf\x00\x00\x00\x01")
-	row, ok, err := m.st.Get(nil, frontier)
+	row, ok, err := m.rig.Store.Get(nil, frontier)
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	row[len(row)-1] ^= 1
-	b := m.st.NewBatch()
+	b := m.rig.Store.NewBatch()
 	b.Set(frontier, row)
-	if err := m.st.Commit(b, m.at); err != nil {
+	if err := m.rig.Store.Commit(b, m.rig.Index); err != nil {
 		t.Fatal(err)
 	}
 	m.mu.Unlock()
@@ -175,9 +171,7 @@ func TestADamagedLogIsNotSigned(t *testing.T) {
 func TestWithoutItsKeyALogIsLeftAlone(t *testing.T) {
 	m := newAlone(t)
 	spec := et.LogSpec{Name: "default", Key: *signer(t, "log.example/one").Verifier()}
-	if res, err := m.apply(entry.Part{Machine: entry.MachineTree, Body: et.AppendPart(nil, &et.Part{Kind: et.Create, Spec: spec})}); err != nil || res.Rejection != nil {
-		t.Fatal(res, err)
-	}
+	m.do(&et.Part{Kind: et.Create, Spec: spec})
 	l := m.logs.Find("default")
 	for _, key := range []*tiles.Signer{nil, signer(t, "log.example/two")} {
 		w := newWorker(m, m.logs, Options{Key: func(string) *tiles.Signer { return key }})
@@ -194,9 +188,7 @@ func TestLeadershipGoesToWhoCanSign(t *testing.T) {
 	m := newAlone(t)
 	key := signer(t, "log.example/one")
 	spec := et.LogSpec{Name: "default", Key: *key.Verifier()}
-	if res, err := m.apply(entry.Part{Machine: entry.MachineTree, Body: et.AppendPart(nil, &et.Part{Kind: et.Create, Spec: spec})}); err != nil || res.Rejection != nil {
-		t.Fatal(res, err)
-	}
+	m.do(&et.Part{Kind: et.Create, Spec: spec})
 	ask := append([]byte{0, 0, 0, 0, 0, 0, 0, 7}, "default"...)
 	with := newWorker(m, m.logs, Options{Key: func(string) *tiles.Signer { return key }})
 	if names := with.waiting(); len(names) != 1 || names[0] != "default" {
@@ -217,10 +209,8 @@ func TestLeadershipGoesToWhoCanSign(t *testing.T) {
 	}
 
 	other := signer(t, "log.example/two")
-	if res, err := m.apply(entry.Part{Machine: entry.MachineTree, Body: et.AppendPart(nil, &et.Part{Kind: et.Create,
-		Spec: et.LogSpec{Name: "other", Key: *other.Verifier()}})}); err != nil || res.Rejection != nil {
-		t.Fatal(res, err)
-	}
+	m.do(&et.Part{Kind: et.Create,
+		Spec: et.LogSpec{Name: "other", Key: *other.Verifier()}})
 	half := newWorker(m, m.logs, Options{Key: func(log string) *tiles.Signer {
 		if log == "other" {
 			return other
@@ -240,10 +230,8 @@ func TestLeadershipGoesToWhoCanSign(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res, err := m.apply(entry.Part{Machine: entry.MachineTree, Body: et.AppendPart(nil, &et.Part{Kind: et.Checkpoint,
-		Checkpoints: []et.Signed{signed}})}); err != nil || res.Rejection != nil {
-		t.Fatal(res, err)
-	}
+	m.do(&et.Part{Kind: et.Checkpoint,
+		Checkpoints: []et.Signed{signed}})
 	half.handedOver = time.Time{}
 	if _, err := m.Service(leadService)(t.Context(), ask); err != nil || len(m.Handed()) != 0 {
 		t.Errorf("with nothing that waits: handed over, or %v", err)
@@ -264,9 +252,7 @@ func TestWhatNobodySignsIsReadOnly(t *testing.T) {
 	m := newAlone(t)
 	key := signer(t, "log.example/one")
 	spec := et.LogSpec{Name: "default", Key: *key.Verifier()}
-	if res, err := m.apply(entry.Part{Machine: entry.MachineTree, Body: et.AppendPart(nil, &et.Part{Kind: et.Create, Spec: spec})}); err != nil || res.Rejection != nil {
-		t.Fatal(res, err)
-	}
+	m.do(&et.Part{Kind: et.Create, Spec: spec})
 	l := m.logs.Find("default")
 	worker := func(k *tiles.Signer) *Worker {
 		return newWorker(m, m.logs, Options{Key: func(string) *tiles.Signer { return k }, KeyFile: func(log string) string { return "/keys/" + log }})

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfastdb/holdfast/entry"
 	et "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/internal/meter"
-	"github.com/holdfastdb/holdfast/machine"
+	"github.com/holdfastdb/holdfast/machine/machinetest"
 	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/store"
@@ -29,19 +29,15 @@ type alone struct {
 	*workertest.Member
 	t    *testing.T
 	logs *tree.Machine
-	a    *machine.Applier
+	rig  *machinetest.Rig
 	key  *tiles.Signer
-	at   uint64
 }
 
 func newAlone(t *testing.T, seed byte) *alone {
 	t.Helper()
 	m := &alone{Member: workertest.New(), t: t, logs: tree.New()}
 	m.Lead(1)
-	m.a = machine.NewApplier(store.NewMem(), m.logs)
-	if err := m.a.Load(); err != nil {
-		t.Fatal(err)
-	}
+	m.rig = machinetest.Open(t, store.NewMem(), m.logs)
 	var err error
 	if m.key, err = tiles.NewSigner("log.example/x", bytes.Repeat([]byte{seed}, 32)); err != nil {
 		t.Fatal(err)
@@ -52,17 +48,7 @@ func newAlone(t *testing.T, seed byte) *alone {
 
 func (m *alone) do(p *et.Part) {
 	m.t.Helper()
-	data := entry.AppendPacked(entry.AppendHeader(nil, entry.Header{}), entry.AppendCommand(nil, &entry.Command{Origin: 1, Seq: 1, Term: 1,
-		Parts: []entry.Part{{Machine: entry.MachineTree, Body: et.AppendPart(nil, p)}}}))
-	m.at++
-	err := m.a.Apply(m.at, 1, data, func(_, _ uint64) bool { return true }, func(_, _ uint64, r *entry.Result) {
-		if r.Rejection != nil {
-			m.t.Fatal(r.Rejection)
-		}
-	})
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	m.rig.Must(entry.MachineTree, et.AppendPart(nil, p))
 }
 
 // grow adds entries and signs what there is then.

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfastdb/holdfast/entry"
 	et "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/internal/meter"
-	"github.com/holdfastdb/holdfast/machine"
+	"github.com/holdfastdb/holdfast/machine/machinetest"
 	"github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/tiles"
@@ -19,10 +19,7 @@ import (
 // TestDamageIsToldAndKept: a good log is scrubbed in silence; of a damaged one people are told, and whoever signs.
 func TestDamageIsToldAndKept(t *testing.T) {
 	st, logs := store.NewMem(), tree.New()
-	a := machine.NewApplier(st, logs)
-	if err := a.Load(); err != nil {
-		t.Fatal(err)
-	}
+	rig := machinetest.Open(t, st, logs)
 	key, err := tiles.NewSigner("log.example/x", bytes.Repeat([]byte{1}, 32))
 	if err != nil {
 		t.Fatal(err)
@@ -31,12 +28,8 @@ func TestDamageIsToldAndKept(t *testing.T) {
 	for range 300 {
 		add.Entries = tiles.AppendEntry(add.Entries, []byte("entry"))
 	}
-	for i, p := range []*et.Part{{Kind: et.Create, Spec: et.LogSpec{Name: "default", Key: *key.Verifier()}}, add} {
-		data := entry.AppendPacked(entry.AppendHeader(nil, entry.Header{}), entry.AppendCommand(nil, &entry.Command{Origin: 1, Seq: 1, Term: 1,
-			Parts: []entry.Part{{Machine: entry.MachineTree, Body: et.AppendPart(nil, p)}}}))
-		if err := a.Apply(uint64(i+1), 1, data, nil, nil); err != nil {
-			t.Fatal(err)
-		}
+	for _, p := range []*et.Part{{Kind: et.Create, Spec: et.LogSpec{Name: "default", Key: *key.Verifier()}}, add} {
+		rig.Must(entry.MachineTree, et.AppendPart(nil, p))
 	}
 	var said bytes.Buffer
 	w := &Worker{logs: logs, log: slog.New(slog.NewTextHandler(&said, nil)), meter: new(meter.Tlog)}
@@ -71,19 +64,12 @@ func TestDamageIsToldAndKept(t *testing.T) {
 // TestWhatIsPublishedIsScrubbed: what a place lacks is told, with what to do.
 func TestWhatIsPublishedIsScrubbed(t *testing.T) {
 	st, logs := store.NewMem(), tree.New()
-	a := machine.NewApplier(st, logs)
-	if err := a.Load(); err != nil {
-		t.Fatal(err)
-	}
+	rig := machinetest.Open(t, st, logs)
 	key, err := tiles.NewSigner("log.example/x", bytes.Repeat([]byte{1}, 32))
 	if err != nil {
 		t.Fatal(err)
 	}
-	data := entry.AppendPacked(entry.AppendHeader(nil, entry.Header{}), entry.AppendCommand(nil, &entry.Command{Origin: 1, Seq: 1, Term: 1,
-		Parts: []entry.Part{{Machine: entry.MachineTree, Body: et.AppendPart(nil, &et.Part{Kind: et.Create, Spec: et.LogSpec{Name: "default", Key: *key.Verifier()}})}}}))
-	if err := a.Apply(1, 1, data, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	rig.Must(entry.MachineTree, et.AppendPart(nil, &et.Part{Kind: et.Create, Spec: et.LogSpec{Name: "default", Key: *key.Verifier()}}))
 	var said bytes.Buffer
 	bad, m := 2, new(meter.TlogPublish)
 	w := &Worker{logs: logs, log: slog.New(slog.NewTextHandler(&said, nil)), meter: new(meter.Tlog), places: func(log string) []Place {
