@@ -10,6 +10,7 @@ import (
 	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
 	ei "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/machine/machinetest"
 	"github.com/holdfastdb/holdfast/store"
 )
