@@ -33,6 +33,9 @@ func NewProcess(log, path string, args ...string) *Process {
 	return &Process{path: path, args: args, log: log}
 }
 
+// Bin is the path of the program.
+func (p *Process) Bin() string { return p.path }
+
 // Start runs the process; it fails if it is still running.
 func (p *Process) Start() error {
 	p.mu.Lock()

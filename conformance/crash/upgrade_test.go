@@ -1,0 +1,188 @@
+package crash
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfastdb/holdfast/internal/proctest"
+)
+
+// earlierBuilds are those that members of this one must be able to run beside, and go back to while the level is down.
+var earlierBuilds = []string{"81b170c", "a9412a0"}
+
+// TestRollingUpgrade takes a cluster under load from an earlier build to this one, member by member, and back, again and again, by
+// SIGTERM and by kill -9. Then the level goes up, and the earlier build is refused. Nothing acknowledged is missing at any time, no
+// member stops by itself, and all come to the same state.
+func TestRollingUpgrade(t *testing.T) {
+	processTest(t, false)
+	if !long {
+		t.Skip("builds earlier commits, which takes minutes: only with CRASH=long")
+	}
+	for _, commit := range earlierBuilds {
+		t.Run(commit, func(t *testing.T) { rollingUpgrade(t, commit) })
+	}
+}
+
+func rollingUpgrade(t *testing.T, commit string) {
+	rounds := count("UPGRADE_ROUNDS", 1, 20)
+	earlier, err := proctest.Earlier(commit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rng(t)
+	c := describe(t, 3)
+	ours := c.Nodes[0].Bin()
+	for _, node := range c.Nodes {
+		c.Become(node, earlier)
+	}
+	if err := c.Run(); err != nil {
+		t.Fatal(err)
+	}
+	var clients []*clientv3.Client
+	for range 4 {
+		clients = append(clients, dialEager(t, c.Endpoints()...))
+	}
+	leases := keepLeases(t, dialEager(t, c.Endpoints()...), 20, keptTTL)
+	watch := follow(dialEager(t, c.Endpoints()...))
+	l := startLoad(clients, 16)
+	changes, kills := 0, 0
+	change := func(node *proctest.Node, bin string, flags ...string) {
+		t.Helper()
+		for _, n := range c.Nodes {
+			if !n.Running() {
+				t.Fatalf("%s stopped by itself: %v; last lines:\n%s", n.Name, n.ExitError(), n.LogTail(30))
+			}
+		}
+		before := l.acked.Load()
+		if r.IntN(3) == 0 {
+			kill(t, node)
+			kills++
+		} else if err := node.Term(30 * time.Second); err != nil {
+			t.Fatalf("%s does not end: %v", node.Name, err)
+		}
+		c.Become(node, bin, flags...)
+		if err := c.Restart(node); err != nil {
+			t.Fatal(err)
+		}
+		changes++
+		if !eventually(20*time.Second, func() bool { return l.acked.Load() > before+10 }) {
+			t.Fatalf("no write was acknowledged in 20 s after %s became another build", node.Name)
+		}
+	}
+	inAnyOrder := func() []*proctest.Node {
+		all := append([]*proctest.Node(nil), c.Nodes...)
+		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		return all
+	}
+	for range rounds {
+		for _, node := range inAnyOrder() {
+			change(node, ours, "--hold-level")
+		}
+		for _, node := range c.Nodes {
+			if level := levelOf(t, node); level != 0 {
+				t.Fatalf("%s is at level %d although it is held", node.Name, level)
+			}
+		}
+		for _, node := range inAnyOrder() {
+			change(node, earlier)
+		}
+	}
+	// Up for good: two members know the level, and nothing happens; the third one is what it waits for.
+	last := inAnyOrder()
+	for _, node := range last[:2] {
+		change(node, ours)
+	}
+	time.Sleep(8 * time.Second)
+	for _, node := range last[:2] {
+		if level := levelOf(t, node); level != 0 {
+			t.Fatalf("%s is at level %d beside a member of %s", node.Name, level, commit)
+		}
+	}
+	change(last[2], ours)
+	for _, node := range c.Nodes {
+		if !eventually(30*time.Second, func() bool { return levelOf(t, node) == 1 }) {
+			t.Fatalf("%s stays at level %d", node.Name, levelOf(t, node))
+		}
+	}
+	l.stop()
+	cli := dial(t, c.Endpoints()...)
+	held := stored(t, cli)
+	missing := l.verify(t, held)
+	for _, node := range c.Nodes {
+		missing += l.verify(t, stored(t, dial(t, node.KV)))
+	}
+	events := watch.finish(t, "watch", held)
+	dead := leases.finish(t, cli)
+	hashes(t, c)
+	l.report(t)
+	summary(t, "upgrade from %s and back: %d rounds, %d members changed builds (%d by kill -9), %s writes acknowledged, %d missing, "+
+		"%d revisions back, watch faults %d, %d of %d kept leases dead", commit, rounds, changes, kills, grouped(int(l.acked.Load())), missing,
+		len(l.wrong), events, dead, len(leases.ids))
+
+	// Now there is no way back: the earlier build ends at once and leaves the directory as it was.
+	node := c.Nodes[0]
+	if err := node.Term(30 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	c.Become(node, earlier)
+	if err := node.Start(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-node.Exited():
+	case <-time.After(30 * time.Second):
+		t.Fatalf("%s runs on a directory of level 1", commit)
+	}
+	if text := node.LogTail(5); !strings.Contains(text, `unknown key "ml"`) { // of both: the first build that knows levels is this one
+		t.Errorf("%s ended with\n%s", commit, text)
+	}
+	c.Become(node, ours)
+	if err := c.Restart(node); err != nil {
+		t.Fatal(err)
+	}
+	hashes(t, c)
+	// Nor may it join.
+	stranger, err := c.Join()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger.Process = proctest.NewProcess(stranger.LogFile(), earlier, "serve", "--data", stranger.Dir, "--name", stranger.Name, "--kv", stranger.KV,
+		"--admin", stranger.Admin, "--peer", stranger.Peer, "--join", c.Nodes[0].Peer)
+	if err := stranger.Start(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-stranger.Exited():
+	case <-time.After(60 * time.Second):
+		t.Fatalf("%s waits to join a cluster of level 1", commit)
+	}
+	if text := stranger.LogTail(5); !strings.Contains(text, "the cluster is at level 1") {
+		t.Errorf("%s was refused with\n%s", commit, text)
+	}
+	if err := c.Drop(stranger); err != nil && !os.IsNotExist(err) {
+		t.Log(err)
+	}
+}
+
+// levelOf asks a member for the level of its cluster. A build before levels has none, which is 0.
+func levelOf(t *testing.T, node *proctest.Node) int {
+	t.Helper()
+	res, err := http.Get("http://" + node.Admin + "/v1/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var s struct {
+		Level int `json:"level"`
+	}
+	if err := json.NewDecoder(res.Body).Decode(&s); err != nil {
+		t.Fatal(err)
+	}
+	return s.Level
+}
