@@ -15,7 +15,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/disk"
 	"github.com/holdfastdb/holdfast/entry"
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/etcdfile"
 	"github.com/holdfastdb/holdfast/machine"
@@ -182,15 +182,15 @@ func allKeys(t *testing.T, n *server, rev int64) string {
 func TestEtcdFileAndBack(t *testing.T) {
 	for seed := range int64(4) {
 		n := start(t, t.TempDir(), nil)
-		users := []*ei.Part{
-			{RoleAdd: &ei.RoleAdd{Name: "r"}},
-			{RoleGrant: &ei.RoleGrant{Name: "r", Permission: ei.Permission{Access: ei.ReadWrite, Key: []byte("a"), End: []byte{0}}}},
-			{UserAdd: &ei.UserAdd{Name: "u", Verifiers: []ei.Verifier{{Scheme: ei.Bcrypt, Data: []byte("$2a$hash")}}}},
-			{UserAdd: &ei.UserAdd{Name: "w", NoPassword: true}},
-			{UserGrant: &ei.UserGrant{Name: "u", Role: "r"}},
+		users := []*eident.Part{
+			{RoleAdd: &eident.RoleAdd{Name: "r"}},
+			{RoleGrant: &eident.RoleGrant{Name: "r", Permission: eident.Permission{Access: eident.ReadWrite, Key: []byte("a"), End: []byte{0}}}},
+			{UserAdd: &eident.UserAdd{Name: "u", Verifiers: []eident.Verifier{{Scheme: eident.Bcrypt, Data: []byte("$2a$hash")}}}},
+			{UserAdd: &eident.UserAdd{Name: "w", NoPassword: true}},
+			{UserGrant: &eident.UserGrant{Name: "u", Role: "r"}},
 		}
 		for _, p := range users {
-			if _, err := n.Propose(within(t), node.LaneSystem, entry.Part{Machine: entry.MachineIdent, Body: ei.AppendPart(nil, p)}); err != nil {
+			if _, err := n.Propose(within(t), node.LaneSystem, entry.Part{Machine: entry.MachineIdent, Body: eident.AppendPart(nil, p)}); err != nil {
 				t.Fatal(err)
 			}
 		}

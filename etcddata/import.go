@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"github.com/holdfastdb/holdfast/entry"
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
-	em "github.com/holdfastdb/holdfast/entry/member"
+	emember "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/etcdfile"
 	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/machine"
@@ -58,7 +58,7 @@ func Import(cfg node.Config, name, peerAddr string, f *etcdfile.File, tail Tail,
 	share := budget.Of(cmp.Or(cfg.MemoryBytes, budget.Default))
 	in := &importing{kv: mkv.New(mkv.Options{CacheBytes: int(share.Keys), FilterBytes: int(share.Filter)}), idents: mident.New()}
 	making := node.Making{Name: name, PeerAddr: peerAddr, What: "the import of an etcd's data", BesideEtcd: beside}
-	err := node.Make(cfg, making, func(st store.Store, self *em.Member) (index, term uint64, err error) {
+	err := node.Make(cfg, making, func(st store.Store, self *emember.Member) (index, term uint64, err error) {
 		in.a = machine.NewApplier(st, in.idents, in.kv)
 		err = in.run(f, self)
 		if err == nil && tail != nil {
@@ -84,7 +84,7 @@ func (in *importing) entry(fill func(b store.Batch) error) error {
 	return in.a.ApplyWith(in.stats.Index, firstTerm, nil, fill, nil, nil)
 }
 
-func (in *importing) run(f *etcdfile.File, self *em.Member) error {
+func (in *importing) run(f *etcdfile.File, self *emember.Member) error {
 	if err := in.a.Load(); err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (in *importing) catalogue(f *etcdfile.File, b store.Batch) error {
 	err := f.Users(func(u etcdfile.User) error {
 		to := &mident.User{Name: u.Name, NoPassword: u.NoPassword, Roles: u.Roles}
 		if !u.NoPassword && len(u.Password) > 0 {
-			to.Verifiers = []ei.Verifier{{Scheme: ei.Bcrypt, Data: u.Password}}
+			to.Verifiers = []eident.Verifier{{Scheme: eident.Bcrypt, Data: u.Password}}
 		}
 		t.Users = append(t.Users, to)
 		return nil
@@ -151,7 +151,7 @@ func (in *importing) catalogue(f *etcdfile.File, b store.Batch) error {
 		err = f.Roles(func(r etcdfile.Role) error {
 			to := &mident.Role{Name: r.Name}
 			for _, p := range r.Permissions {
-				to.Permissions = append(to.Permissions, ei.Permission{Access: ei.Access(p.Access), Key: p.Key, End: p.End})
+				to.Permissions = append(to.Permissions, eident.Permission{Access: eident.Access(p.Access), Key: p.Key, End: p.End})
 			}
 			t.Roles = append(t.Roles, to)
 			return nil

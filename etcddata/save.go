@@ -11,10 +11,10 @@ import (
 	"path/filepath"
 
 	"github.com/holdfastdb/holdfast/disk"
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 	"github.com/holdfastdb/holdfast/etcdfile"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
-	"github.com/holdfastdb/holdfast/machine/kv"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	mmember "github.com/holdfastdb/holdfast/machine/member"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/store"
@@ -128,18 +128,18 @@ func (s *Saver) save(ctx context.Context, storageVersion, clusterVersion string)
 // write writes all that etcd knows the like of. Not in the file: v2 keys, which etcd keeps elsewhere, transparency logs, and
 // tokens.
 func write(w *etcdfile.Writer, v store.Reader, head *etcdfile.Head) error {
-	c, err := kv.ReadContents(v)
+	c, err := mkv.ReadContents(v)
 	if err != nil {
 		return err
 	}
 	_, head.Compacted = c.Revision()
-	if err := c.Kept(func(v *kv.Version) error { return w.Early(change(v)) }); err != nil {
+	if err := c.Kept(func(v *mkv.Version) error { return w.Early(change(v)) }); err != nil {
 		return err
 	}
-	if err := c.Changes(func(v *kv.Version) error { return w.Change(change(v)) }); err != nil {
+	if err := c.Changes(func(v *mkv.Version) error { return w.Change(change(v)) }); err != nil {
 		return err
 	}
-	if err := c.Leases(func(l kv.Lease) error { return w.Lease(&etcdfile.Lease{ID: l.ID, TTL: l.TTL}) }); err != nil {
+	if err := c.Leases(func(l mkv.Lease) error { return w.Lease(&etcdfile.Lease{ID: l.ID, TTL: l.TTL}) }); err != nil {
 		return err
 	}
 	alarms, err := c.Alarms()
@@ -160,7 +160,7 @@ func write(w *etcdfile.Writer, v store.Reader, head *etcdfile.Head) error {
 	return w.Finish(head)
 }
 
-func change(v *kv.Version) *etcdfile.Change {
+func change(v *mkv.Version) *etcdfile.Change {
 	return &etcdfile.Change{Rev: v.KV.ModRevision, Sub: int64(v.Sub), Deleted: v.Deleted, Key: v.KV.Key, Value: v.KV.Value,
 		CreateRev: v.KV.CreateRevision, Version: v.KV.Version, Lease: v.KV.Lease}
 }
@@ -173,7 +173,7 @@ func writeUsers(w *etcdfile.Writer, v store.Reader, head *etcdfile.Head) error {
 	head.AuthOn, head.AuthRevision = s.Enabled, s.Revision
 	for _, name := range s.Users() {
 		u := s.User(name)
-		if err := w.User(&etcdfile.User{Name: name, NoPassword: u.NoPassword, Password: u.Verifier(ei.Bcrypt), Roles: u.Roles}); err != nil {
+		if err := w.User(&etcdfile.User{Name: name, NoPassword: u.NoPassword, Password: u.Verifier(eident.Bcrypt), Roles: u.Roles}); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfastdb/holdfast/clock"
 	"github.com/holdfastdb/holdfast/disk"
 	"github.com/holdfastdb/holdfast/entry"
-	em "github.com/holdfastdb/holdfast/entry/member"
+	emember "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/store"
 )
 
@@ -48,7 +48,7 @@ func (b *newborn) config() Config {
 
 // become does what Start does on a directory, with the answers of the other members given: it makes an identity, and tells it
 // to the world, makes the first state unless it is there, and opens.
-func (b *newborn) become(tell func(id uint64), others []em.Member) error {
+func (b *newborn) become(tell func(id uint64), others []emember.Member) error {
 	cfg := b.config()
 	ident, err := newIdentity(cfg.FS, cfg.Dir, "n1", "10.0.0.1:2380")
 	if err != nil {
@@ -56,7 +56,7 @@ func (b *newborn) become(tell func(id uint64), others []em.Member) error {
 	}
 	tell(ident.Member)
 	if ident.Cluster == 0 {
-		members := append([]em.Member{{ID: ident.Member, Name: "n1", PeerURLs: []string{"http://10.0.0.1:2380"}}}, others...)
+		members := append([]emember.Member{{ID: ident.Member, Name: "n1", PeerURLs: []string{"http://10.0.0.1:2380"}}}, others...)
 		if err := initialise(&cfg, ident, clusterID(members), members); err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (b *newborn) become(tell func(id uint64), others []em.Member) error {
 // what it makes is the state that the other members of the cluster made.
 func TestPowerCutDuringBootstrap(t *testing.T) {
 	t.Parallel()
-	others := []em.Member{{ID: 2, Name: "n2", PeerURLs: []string{"http://10.0.0.2:2380"}}, {ID: 3, Name: "n3", PeerURLs: []string{"http://10.0.0.3:2380"}}}
+	others := []emember.Member{{ID: 2, Name: "n2", PeerURLs: []string{"http://10.0.0.2:2380"}}, {ID: 3, Name: "n3", PeerURLs: []string{"http://10.0.0.3:2380"}}}
 	for cut := 0; ; cut++ {
 		b := &newborn{t: t, fs: disk.NewMem(), store: store.NewMem()}
 		b.fs.PowerOffAfter(cut)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
-	em "github.com/holdfastdb/holdfast/entry/member"
+	emember "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/peer"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
@@ -116,7 +116,7 @@ func TestAPromotionHeardBySnapshot(t *testing.T) {
 	}
 	term := lrn.Status().Term
 	m.cutOff(lrn.id)
-	m.change(lead, replica.AddVoter, lrn.id, &em.Part{Promote: &em.Promote{ID: lrn.id}})
+	m.change(lead, replica.AddVoter, lrn.id, &emember.Part{Promote: &emember.Promote{ID: lrn.id}})
 	m.writeOn(lead, 20)
 	m.forgetLog(lrn.id)
 	m.lose = nil

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
-	em "github.com/holdfastdb/holdfast/entry/member"
+	emember "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/replica"
 )
 
@@ -187,7 +187,7 @@ type Member struct {
 	Learner    bool
 }
 
-func publicMember(m em.Member) Member {
+func publicMember(m emember.Member) Member {
 	return Member{ID: m.ID, Name: m.Name, PeerURLs: m.PeerURLs, ClientURLs: m.ClientURLs, Learner: m.Learner}
 }
 
@@ -203,30 +203,30 @@ func (n *Node) Members() []Member {
 // AddMember adds a voter or a learner that will listen for members at peerURLs; the leader makes its id. The same checks
 // as etcd's strict reconfiguration apply. Works on every member.
 func (n *Node) AddMember(ctx context.Context, peerURLs []string, learner bool) (Member, error) {
-	m := em.Member{PeerURLs: peerURLs, Learner: learner}
-	b, err := n.Call(ctx, "member.add", em.AppendMember(nil, &m))
+	m := emember.Member{PeerURLs: peerURLs, Learner: learner}
+	b, err := n.Call(ctx, "member.add", emember.AppendMember(nil, &m))
 	if err != nil {
 		return Member{}, err
 	}
-	m, err = em.DecodeMember(b)
+	m, err = emember.DecodeMember(b)
 	return publicMember(m), err
 }
 
 // RemoveMember removes a member for good.
 func (n *Node) RemoveMember(ctx context.Context, id uint64) error {
-	_, err := n.Call(ctx, "member.remove", em.AppendPart(nil, &em.Part{Remove: &em.Remove{ID: id}}))
+	_, err := n.Call(ctx, "member.remove", emember.AppendPart(nil, &emember.Part{Remove: &emember.Remove{ID: id}}))
 	return err
 }
 
 // PromoteMember makes a learner that has caught up a voter.
 func (n *Node) PromoteMember(ctx context.Context, id uint64) error {
-	_, err := n.Call(ctx, "member.promote", em.AppendPart(nil, &em.Part{Promote: &em.Promote{ID: id}}))
+	_, err := n.Call(ctx, "member.promote", emember.AppendPart(nil, &emember.Part{Promote: &emember.Promote{ID: id}}))
 	return err
 }
 
 // UpdateMember changes a member's peer addresses.
 func (n *Node) UpdateMember(ctx context.Context, id uint64, peerURLs []string) error {
-	return n.memberCommand(ctx, &em.Part{SetPeers: &em.SetPeers{ID: id, PeerURLs: peerURLs}})
+	return n.memberCommand(ctx, &emember.Part{SetPeers: &emember.SetPeers{ID: id, PeerURLs: peerURLs}})
 }
 
 // Announce publishes this member's name and client addresses if the log does not have them yet, and its peer address if
@@ -237,7 +237,7 @@ func (n *Node) Announce(ctx context.Context) error {
 		return nil // a learner that has not caught up to its own addition; the caller tries again
 	}
 	if m.Name != n.ident.Name || !slices.Equal(m.ClientURLs, n.cfg.ClientURLs) {
-		if err := n.memberCommand(ctx, &em.Part{Publish: &em.Publish{ID: n.id, Name: n.ident.Name, ClientURLs: n.cfg.ClientURLs}}); err != nil {
+		if err := n.memberCommand(ctx, &emember.Part{Publish: &emember.Publish{ID: n.id, Name: n.ident.Name, ClientURLs: n.cfg.ClientURLs}}); err != nil {
 			return err
 		}
 	}
@@ -254,8 +254,8 @@ func (n *Node) Announced() bool {
 	return ok && m.Name == n.ident.Name && slices.Equal(m.ClientURLs, n.cfg.ClientURLs)
 }
 
-func (n *Node) memberCommand(ctx context.Context, p *em.Part) error {
-	res, err := n.Propose(ctx, LaneSystem, entry.Part{Machine: entry.MachineMember, Body: em.AppendPart(nil, p)})
+func (n *Node) memberCommand(ctx context.Context, p *emember.Part) error {
+	res, err := n.Propose(ctx, LaneSystem, entry.Part{Machine: entry.MachineMember, Body: emember.AppendPart(nil, p)})
 	return memberErr(res, err)
 }
 
@@ -267,15 +267,15 @@ func memberErr(res *entry.Result, err error) error {
 		return nil
 	}
 	switch res.Rejection.Code {
-	case em.NotFound:
+	case emember.NotFound:
 		return ErrMemberNotFound
-	case em.Exists, em.WasRemoved:
+	case emember.Exists, emember.WasRemoved:
 		return ErrMemberExists
-	case em.PeerURLExists:
+	case emember.PeerURLExists:
 		return ErrPeerAddrExists
-	case em.NotLearner:
+	case emember.NotLearner:
 		return ErrMemberNotLearner
-	case em.LastVoter:
+	case emember.LastVoter:
 		return ErrNotEnoughStarted
 	}
 	return res.Rejection
@@ -284,24 +284,24 @@ func memberErr(res *entry.Result, err error) error {
 // registerMembership installs the leader's side of the membership calls.
 func (n *Node) registerMembership() {
 	n.Handle("member.add", func(ctx context.Context, req []byte) ([]byte, error) {
-		m, err := em.DecodeMember(req)
+		m, err := emember.DecodeMember(req)
 		if err != nil {
 			return nil, err
 		}
 		m, err = n.addMember(ctx, m)
-		return em.AppendMember(nil, &m), err
+		return emember.AppendMember(nil, &m), err
 	})
 	n.Handle("member.remove", func(ctx context.Context, req []byte) ([]byte, error) {
-		p, err := em.DecodePart(req)
+		p, err := emember.DecodePart(req)
 		if err != nil || p.Remove == nil {
-			return nil, em.ErrMalformed
+			return nil, emember.ErrMalformed
 		}
 		return nil, n.removeMember(ctx, p.Remove.ID)
 	})
 	n.Handle("member.promote", func(ctx context.Context, req []byte) ([]byte, error) {
-		p, err := em.DecodePart(req)
+		p, err := emember.DecodePart(req)
 		if err != nil || p.Promote == nil {
-			return nil, em.ErrMalformed
+			return nil, emember.ErrMalformed
 		}
 		return nil, n.promoteMember(ctx, p.Promote.ID)
 	})
@@ -309,14 +309,14 @@ func (n *Node) registerMembership() {
 	n.Handle("leader.transfer", n.handleTransfer)
 }
 
-func (n *Node) propChange(ctx context.Context, kind replica.ChangeKind, id uint64, p *em.Part) error {
+func (n *Node) propChange(ctx context.Context, kind replica.ChangeKind, id uint64, p *emember.Part) error {
 	res, err := n.propose(ctx, LaneSystem, 0, &change{kind: kind, id: id},
-		[]entry.Part{{Machine: entry.MachineMember, Body: em.AppendPart(nil, p)}})
+		[]entry.Part{{Machine: entry.MachineMember, Body: emember.AppendPart(nil, p)}})
 	return memberErr(res, err)
 }
 
 // addMember runs on the leader.
-func (n *Node) addMember(ctx context.Context, m em.Member) (em.Member, error) {
+func (n *Node) addMember(ctx context.Context, m emember.Member) (emember.Member, error) {
 	if len(m.PeerURLs) == 0 {
 		return m, errors.New("a member needs a peer address")
 	}
@@ -346,7 +346,7 @@ func (n *Node) addMember(ctx context.Context, m em.Member) (em.Member, error) {
 	if !m.Learner && !n.cfg.LooseReconfig && started < (voters+1)/2+1 && !(voters == 1 && started == 1) {
 		return m, ErrNotEnoughStarted
 	}
-	if !slices.ContainsFunc(members, func(o em.Member) bool { return len(o.PeerURLs) > 0 }) {
+	if !slices.ContainsFunc(members, func(o emember.Member) bool { return len(o.PeerURLs) > 0 }) {
 		// The new one could reach nobody, and as a voter it would take the quorum with it for good.
 		return m, fmt.Errorf("%w: no member has a peer address; start this one with --peer first", ErrUnhealthy)
 	}
@@ -359,11 +359,11 @@ func (n *Node) addMember(ctx context.Context, m em.Member) (em.Member, error) {
 	if m.Learner {
 		kind = replica.AddLearner
 	}
-	return m, n.propChange(ctx, kind, m.ID, &em.Part{Add: &em.Add{Member: m}})
+	return m, n.propChange(ctx, kind, m.ID, &emember.Part{Add: &emember.Add{Member: m}})
 }
 
 // healthyVoters counts the voters that have been connected to this leader without a break for a while, itself among them.
-func (n *Node) healthyVoters(members []em.Member) int {
+func (n *Node) healthyVoters(members []emember.Member) int {
 	healthy := 0
 	for _, o := range members {
 		if !o.Learner && (o.ID == n.id || time.Duration(n.net.ConnectedFor(o.ID)) >= n.cfg.HealthyAfter) {
@@ -415,7 +415,7 @@ func (n *Node) removeMember(ctx context.Context, id uint64) error {
 			}
 		}
 	}
-	return n.propChange(ctx, replica.Remove, id, &em.Part{Remove: &em.Remove{ID: id}})
+	return n.propChange(ctx, replica.Remove, id, &emember.Part{Remove: &emember.Remove{ID: id}})
 }
 
 // promoteMember runs on the leader.
@@ -446,7 +446,7 @@ func (n *Node) promoteMember(ctx context.Context, id uint64) error {
 	case !near:
 		return ErrLearnerNotReady
 	}
-	return n.propChange(ctx, replica.AddVoter, id, &em.Part{Promote: &em.Promote{ID: id}})
+	return n.propChange(ctx, replica.AddVoter, id, &emember.Part{Promote: &emember.Promote{ID: id}})
 }
 
 // near asks the loop whether a learner has caught up: what is published of it may be half a second old.
@@ -478,7 +478,7 @@ func (n *Node) promoteLearners() {
 			continue
 		}
 		p := &pending{lane: LaneSystem, size: overheadBytes, change: &change{kind: replica.AddVoter, id: m.ID},
-			parts: []entry.Part{{Machine: entry.MachineMember, Body: em.AppendPart(nil, &em.Part{Promote: &em.Promote{ID: m.ID}})}},
+			parts: []entry.Part{{Machine: entry.MachineMember, Body: emember.AppendPart(nil, &emember.Part{Promote: &emember.Promote{ID: m.ID}})}},
 			call:  func(*entry.Result, error) {}}
 		n.startChange(p)
 		return
@@ -507,14 +507,14 @@ func (n *Node) publishProgress() {
 // TransferLeader hands leadership to another member; to 0 picks the voter whose log is furthest. It returns once this
 // cluster has the new leader. ErrTimeoutTransfer if the target did not take over in time.
 func (n *Node) TransferLeader(ctx context.Context, to uint64) error {
-	_, err := n.Call(ctx, "leader.transfer", em.AppendPart(nil, &em.Part{Promote: &em.Promote{ID: to}}))
+	_, err := n.Call(ctx, "leader.transfer", emember.AppendPart(nil, &emember.Part{Promote: &emember.Promote{ID: to}}))
 	return err
 }
 
 func (n *Node) handleTransfer(ctx context.Context, req []byte) ([]byte, error) {
-	part, err := em.DecodePart(req)
+	part, err := emember.DecodePart(req)
 	if err != nil || part.Promote == nil {
-		return nil, em.ErrMalformed
+		return nil, emember.ErrMalformed
 	}
 	return nil, n.transfer(ctx, part.Promote.ID)
 }

@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
-	em "github.com/holdfastdb/holdfast/entry/member"
+	emember "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/replica"
 )
 
 // Once a membership change has been answered, a member that crashes comes back with it, whatever else of its store is lost.
 func TestAnAnsweredChangeIsDurable(t *testing.T) {
 	m := newManual(t, 3)
-	m.change(m.nodes[0], replica.Remove, 3, &em.Part{Remove: &em.Remove{ID: 3}})
+	m.change(m.nodes[0], replica.Remove, 3, &emember.Part{Remove: &emember.Remove{ID: 3}})
 	m.crash(3)
 	m.until("applied by the other one", func() bool { return !m.node(2).rep.Conf().Voter(3) })
 	for _, id := range []uint64{1, 2} {
@@ -43,8 +43,8 @@ func TestChangesThatWait(t *testing.T) {
 	var done []uint64
 	var refused int
 	for id := uint64(10); id < 10+maxChanges+5; id++ {
-		add := em.Member{ID: id, PeerURLs: []string{fmt.Sprintf("http://10.0.1.%d:1", id)}, Learner: true}
-		if err := lead.ChangeAsync(replica.AddLearner, id, &em.Part{Add: &em.Add{Member: add}}, func(r *entry.Result, err error) {
+		add := emember.Member{ID: id, PeerURLs: []string{fmt.Sprintf("http://10.0.1.%d:1", id)}, Learner: true}
+		if err := lead.ChangeAsync(replica.AddLearner, id, &emember.Part{Add: &emember.Add{Member: add}}, func(r *entry.Result, err error) {
 			switch {
 			case err == nil && r.Rejection == nil:
 				done = append(done, id)
@@ -88,8 +88,8 @@ func TestChangesThatWaitAtADeposedLeader(t *testing.T) {
 	m.cutOff(old.id)
 	ended := map[uint64]error{}
 	for id := uint64(10); id < 13; id++ {
-		add := em.Member{ID: id, PeerURLs: []string{fmt.Sprintf("http://10.0.1.%d:1", id)}, Learner: true}
-		if err := old.ChangeAsync(replica.AddLearner, id, &em.Part{Add: &em.Add{Member: add}}, func(_ *entry.Result, err error) { ended[id] = err }); err != nil {
+		add := emember.Member{ID: id, PeerURLs: []string{fmt.Sprintf("http://10.0.1.%d:1", id)}, Learner: true}
+		if err := old.ChangeAsync(replica.AddLearner, id, &emember.Part{Add: &emember.Add{Member: add}}, func(_ *entry.Result, err error) { ended[id] = err }); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/disk"
-	em "github.com/holdfastdb/holdfast/entry/member"
+	emember "github.com/holdfastdb/holdfast/entry/member"
 )
 
 // cluster is members over real TCP on loopback, each in a directory of its own.
@@ -170,7 +170,7 @@ func (c *cluster) healthy() {
 	await(c.t, "all healthy", func() bool {
 		_, l := c.leader()
 		members := l.members.List()
-		return l.healthyVoters(members) == len(slices.DeleteFunc(members, func(m em.Member) bool { return m.Learner }))
+		return l.healthyVoters(members) == len(slices.DeleteFunc(members, func(m emember.Member) bool { return m.Learner }))
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/holdfastdb/holdfast/entry"
-	em "github.com/holdfastdb/holdfast/entry/member"
+	emember "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/peer"
 	"github.com/holdfastdb/holdfast/replica"
 )
@@ -122,10 +122,10 @@ func TestASnapshotLeavesOutcomesUnknown(t *testing.T) {
 func TestNoVoterBesideOneThatNeverStarted(t *testing.T) {
 	m := newManual(t, 1)
 	lead := m.nodes[0]
-	m.change(lead, replica.AddVoter, 2, &em.Part{Add: &em.Add{Member: em.Member{ID: 2, PeerURLs: []string{"http://10.0.0.2:2380"}}}})
+	m.change(lead, replica.AddVoter, 2, &emember.Part{Add: &emember.Add{Member: emember.Member{ID: 2, PeerURLs: []string{"http://10.0.0.2:2380"}}}})
 	gone, cancel := context.WithCancel(context.Background())
 	cancel() // nothing can be committed: whoever lets it pass must not wait
-	if _, err := lead.addMember(gone, em.Member{PeerURLs: []string{"http://10.0.0.3:2380"}}); !errors.Is(err, ErrNotEnoughStarted) {
+	if _, err := lead.addMember(gone, emember.Member{PeerURLs: []string{"http://10.0.0.3:2380"}}); !errors.Is(err, ErrNotEnoughStarted) {
 		t.Errorf("one of two has started, and a third is added: %v", err)
 	}
 }

@@ -4,9 +4,9 @@ import (
 	"github.com/holdfastdb/holdfast/entry"
 	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/machine"
-	"github.com/holdfastdb/holdfast/machine/etcd2"
-	"github.com/holdfastdb/holdfast/machine/kv"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 )
 
 // The lanes of the doors, as the wiring gives them.
@@ -19,9 +19,9 @@ const (
 func house(cfg Config) Config {
 	s := budget.Of(max(cfg.MemoryBytes, 64<<20))
 	cfg.Machines = []machine.Machine{
-		kv.New(kv.Options{CacheBytes: int(s.Keys), FilterBytes: int(s.Filter), RecentBytes: int(s.Recent)}),
-		etcd2.New(etcd2.Options{CacheBytes: int(s.Nodes2), RecentBytes: int(s.Recent2)}),
-		tree.New(),
+		mkv.New(mkv.Options{CacheBytes: int(s.Keys), FilterBytes: int(s.Filter), RecentBytes: int(s.Recent)}),
+		metcd2.New(metcd2.Options{CacheBytes: int(s.Nodes2), RecentBytes: int(s.Recent2)}),
+		mtree.New(),
 	}
 	cfg.Lanes = []LaneSpec{{Number: LaneKV, Name: "kv"}, {Number: LaneTlog, Name: "tlog", Bytes: 4 << 20}}
 	return cfg
@@ -37,5 +37,5 @@ func machineOf[M machine.Machine](n *Node, id entry.Machine) M {
 	panic("no such machine")
 }
 
-func (n *Node) kv() *kv.Machine       { return machineOf[*kv.Machine](n, entry.MachineKV) }
-func (n *Node) etcd2() *etcd2.Machine { return machineOf[*etcd2.Machine](n, entry.MachineEtcd2) }
+func (n *Node) kv() *mkv.Machine       { return machineOf[*mkv.Machine](n, entry.MachineKV) }
+func (n *Node) etcd2() *metcd2.Machine { return machineOf[*metcd2.Machine](n, entry.MachineEtcd2) }

@@ -9,16 +9,16 @@ import (
 	"testing"
 
 	"github.com/holdfastdb/holdfast/entry"
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 	"github.com/holdfastdb/holdfast/internal/wire"
 	"github.com/holdfastdb/holdfast/peer"
 )
 
 // identCommands is a frame of the forward lane with a change of users that root is said to have asked for.
-func identCommands(term uint64, origin uint64, part *ei.Part) []byte {
-	part.Actor = ei.Root
+func identCommands(term uint64, origin uint64, part *eident.Part) []byte {
+	part.Actor = eident.Root
 	cmd := entry.AppendCommand(nil, &entry.Command{Origin: origin, Seq: 1, Term: term,
-		Parts: []entry.Part{{Machine: entry.MachineIdent, Body: ei.AppendPart(nil, part)}}})
+		Parts: []entry.Part{{Machine: entry.MachineIdent, Body: eident.AppendPart(nil, part)}}})
 	f := binary.AppendUvarint(binary.AppendUvarint([]byte{frameCommands}, term), 0)
 	return wire.AppendBytes(append(f, byte(LaneSystem)), cmd)
 }
@@ -36,7 +36,7 @@ func TestStrangersAreNotHeard(t *testing.T) {
 		return false
 	}
 	for _, from := range []uint64{0xbad, 0, leader.id} {
-		leader.HandleFrame(from, peer.LaneForward, identCommands(term, 0xbad00+from, &ei.Part{UserAdd: &ei.UserAdd{Name: "mallory"}}))
+		leader.HandleFrame(from, peer.LaneForward, identCommands(term, 0xbad00+from, &eident.Part{UserAdd: &eident.UserAdd{Name: "mallory"}}))
 		call := wire.AppendBytes(binary.AppendUvarint([]byte{frameCall}, 1), "member.join")
 		leader.HandleFrame(from, peer.LaneForward, append(call, `{"kind":"join","peer_addr":"10.0.0.9:1","nonce":"5"}`...))
 		// A heartbeat of a later term, which would depose the leader.
@@ -55,7 +55,7 @@ func TestStrangersAreNotHeard(t *testing.T) {
 	if u := leader.idents.State().User("mallory"); u != nil || answered != 0 || len(leader.Members()) != 3 {
 		t.Errorf("a stranger was heard: user %v, %d answers, %d members", u, answered, len(leader.Members()))
 	}
-	leader.HandleFrame(follower.id, peer.LaneForward, identCommands(term, 0xbad, &ei.Part{UserAdd: &ei.UserAdd{Name: "alice"}}))
+	leader.HandleFrame(follower.id, peer.LaneForward, identCommands(term, 0xbad, &eident.Part{UserAdd: &eident.UserAdd{Name: "alice"}}))
 	m.until("a member was heard", func() bool { return leader.idents.State().User("alice") != nil })
 }
 

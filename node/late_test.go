@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/holdfastdb/holdfast/disk"
-	em "github.com/holdfastdb/holdfast/entry/member"
+	emember "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/peer"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/wal"
@@ -31,25 +31,30 @@ func (n *telling) Ask(context.Context, string, []byte) ([]byte, error) { return 
 // members of that moment in their answer. It begins with the first state only if they are still those; else it gets the state
 // from the others, like one that joins: the first state of others would be another one than theirs.
 func TestAFirstMemberThatComesLate(t *testing.T) {
-	first := []em.Member{
+	first := []emember.Member{
 		{ID: 1, Name: "n1", PeerURLs: []string{"http://10.0.0.1:2380"}},
 		{ID: 2, Name: "n2", PeerURLs: []string{"http://10.0.0.2:2380"}},
 		{ID: 3, Name: "n3", PeerURLs: []string{"http://10.0.0.3:2380"}}}
-	change := func(f func(ms []em.Member) []em.Member) []em.Member { return f(append([]em.Member(nil), first...)) }
+	change := func(f func(ms []emember.Member) []emember.Member) []emember.Member {
+		return f(append([]emember.Member(nil), first...))
+	}
 	for name, c := range map[string]struct {
-		now   []em.Member
+		now   []emember.Member
 		empty bool
 	}{
 		"nothing has changed": {first, false},
-		"client addresses are known by now": {change(func(ms []em.Member) []em.Member {
+		"client addresses are known by now": {change(func(ms []emember.Member) []emember.Member {
 			ms[0].ClientURLs = []string{"http://10.0.0.1:2379"}
-			return []em.Member{ms[2], ms[0], ms[1]}
+			return []emember.Member{ms[2], ms[0], ms[1]}
 		}), false},
-		"a learner was added": {change(func(ms []em.Member) []em.Member {
-			return append(ms, em.Member{ID: 4, PeerURLs: []string{"http://10.0.0.4:2380"}, Learner: true})
+		"a learner was added": {change(func(ms []emember.Member) []emember.Member {
+			return append(ms, emember.Member{ID: 4, PeerURLs: []string{"http://10.0.0.4:2380"}, Learner: true})
 		}), true},
-		"one was removed":       {first[:2], true},
-		"an address is another": {change(func(ms []em.Member) []em.Member { ms[0].PeerURLs = []string{"http://10.0.0.9:2380"}; return ms }), true},
+		"one was removed": {first[:2], true},
+		"an address is another": {change(func(ms []emember.Member) []emember.Member {
+			ms[0].PeerURLs = []string{"http://10.0.0.9:2380"}
+			return ms
+		}), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := house(Config{FS: disk.NewMem(), Dir: "/data", Store: func(string) (store.Store, error) { return store.NewMem(), nil }})

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfastdb/holdfast/entry"
 	"github.com/holdfastdb/holdfast/machine"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
-	"github.com/holdfastdb/holdfast/machine/member"
+	mmember "github.com/holdfastdb/holdfast/machine/member"
 )
 
 // Level is the highest level of a cluster that this build knows without its machines: at 1 the level itself is in the log. A build that
@@ -34,12 +34,12 @@ func (cfg *Config) knownLevel() uint16 {
 
 // specs lists what there is to know of the machines of a node with this configuration.
 func (cfg *Config) specs() machine.Specs {
-	return append(machine.Specs{&mident.Spec, &member.Spec}, machine.SpecsOf(cfg.Machines)...)
+	return append(machine.Specs{&mident.Spec, &mmember.Spec}, machine.SpecsOf(cfg.Machines)...)
 }
 
 // followable returns why this build cannot run on a state with this row of the cluster's level, nil if it can.
 func (cfg *Config) followable(levelRow []byte) error {
-	level, err := member.DecodeLevel(levelRow)
+	level, err := mmember.DecodeLevel(levelRow)
 	if err == nil {
 		err = cfg.follows(level)
 	}

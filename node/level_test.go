@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/holdfastdb/holdfast/entry"
-	em "github.com/holdfastdb/holdfast/entry/member"
+	emember "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/store"
 )
@@ -37,7 +37,7 @@ func withLater(cfg *Config) {
 }
 
 func raise(level uint16, members ...uint64) entry.Part {
-	return entry.Part{Machine: entry.MachineMember, Body: em.AppendPart(nil, &em.Part{RaiseLevel: &em.RaiseLevel{Level: level, Members: members}})}
+	return entry.Part{Machine: entry.MachineMember, Body: emember.AppendPart(nil, &emember.Part{RaiseLevel: &emember.RaiseLevel{Level: level, Members: members}})}
 }
 
 // Below its level a part is refused where it is proposed, and so is a lane: no member ever sees it. At the level it is applied.

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	em "github.com/holdfastdb/holdfast/entry/member"
-	"github.com/holdfastdb/holdfast/machine/member"
+	emember "github.com/holdfastdb/holdfast/entry/member"
+	mmember "github.com/holdfastdb/holdfast/machine/member"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/wal"
@@ -26,7 +26,7 @@ type Making struct {
 // Make builds a new one-member cluster in cfg.Dir, which must be empty. fill writes the rows and returns the place of the log that they
 // are the state of; self is the only member, whose rows are FirstRows. Cluster and member id are new: what is copied is a fork and must
 // never be taken for the original.
-func Make(cfg Config, m Making, fill func(st store.Store, self *em.Member) (index, term uint64, err error)) error {
+func Make(cfg Config, m Making, fill func(st store.Store, self *emember.Member) (index, term uint64, err error)) error {
 	cfg.defaults()
 	switch was, err := ReadIdentity(cfg.FS, cfg.Dir); {
 	case errors.Is(err, ErrNoIdentity), err == nil && m.BesideEtcd && was.Cluster == 0: // the second did not end
@@ -58,7 +58,7 @@ func Make(cfg Config, m Making, fill func(st store.Store, self *em.Member) (inde
 	if err != nil {
 		return err
 	}
-	self := em.Member{ID: ident.Member, Name: m.Name, Nonce: ident.Nonce, PeerURLs: peerURLs(m.PeerAddr)}
+	self := emember.Member{ID: ident.Member, Name: m.Name, Nonce: ident.Nonce, PeerURLs: peerURLs(m.PeerAddr)}
 	index, term, err := fill(st, &self)
 	if err == nil {
 		err = st.Flush()
@@ -83,8 +83,8 @@ func Make(cfg Config, m Making, fill func(st store.Store, self *em.Member) (inde
 }
 
 // FirstRows writes what says who belongs to a cluster of these voters.
-func FirstRows(b store.Batch, voters ...em.Member) {
-	member.Bootstrap(b, voters)
+func FirstRows(b store.Batch, voters ...emember.Member) {
+	mmember.Bootstrap(b, voters)
 	var conf replica.Conf
 	for _, m := range voters {
 		conf.Voters = append(conf.Voters, m.ID)

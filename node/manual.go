@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/holdfastdb/holdfast/entry"
-	em "github.com/holdfastdb/holdfast/entry/member"
+	emember "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/replica"
 )
 
@@ -13,7 +13,7 @@ import (
 
 // Initialise makes an empty cfg.Dir the data directory of ident.Member in the given cluster: with members, a first member
 // of a new cluster that has exactly those voters; without, one that joins an existing cluster and gets its state from it.
-func Initialise(cfg Config, ident Identity, cluster uint64, members []em.Member) error {
+func Initialise(cfg Config, ident Identity, cluster uint64, members []emember.Member) error {
 	cfg.defaults()
 	ident.Format = FormatVersion
 	if err := cfg.FS.MkdirAll(cfg.Dir); err != nil {
@@ -37,9 +37,9 @@ func (n *Node) Promises() (term, vote, commit uint64) {
 
 // ChangeAsync proposes one membership change with its part of the member machine, without the checks of AddMember and its
 // like. done is called on the loop: ErrSuperseded if this member does not lead.
-func (n *Node) ChangeAsync(kind replica.ChangeKind, id uint64, part *em.Part, done func(*entry.Result, error)) error {
+func (n *Node) ChangeAsync(kind replica.ChangeKind, id uint64, part *emember.Part, done func(*entry.Result, error)) error {
 	p := &pending{lane: LaneSystem, size: overheadBytes, call: done, change: &change{kind: kind, id: id},
-		parts: []entry.Part{{Machine: entry.MachineMember, Body: em.AppendPart(nil, part)}}}
+		parts: []entry.Part{{Machine: entry.MachineMember, Body: emember.AppendPart(nil, part)}}}
 	if !n.lanes.push(p) {
 		return ErrOverloaded
 	}

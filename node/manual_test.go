@@ -15,7 +15,7 @@ import (
 	"github.com/holdfastdb/holdfast/disk"
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
-	em "github.com/holdfastdb/holdfast/entry/member"
+	emember "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/peer"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
@@ -84,9 +84,9 @@ func (n manualNet) SendStream(to uint64, write func(io.Writer) error, done func(
 func newManual(t testing.TB, k int) *manual {
 	t.Helper()
 	m := &manual{t: t, fs: map[uint64]*disk.Mem{}, bad: map[uint64]*disk.Faulty{}, mem: map[uint64]*store.Mem{}}
-	var members []em.Member
+	var members []emember.Member
 	for id := uint64(1); id <= uint64(k); id++ {
-		members = append(members, em.Member{ID: id, Name: fmt.Sprintf("n%d", id), PeerURLs: []string{fmt.Sprintf("http://10.0.0.%d:2380", id)}})
+		members = append(members, emember.Member{ID: id, Name: fmt.Sprintf("n%d", id), PeerURLs: []string{fmt.Sprintf("http://10.0.0.%d:2380", id)}})
 	}
 	for _, mb := range members {
 		m.fs[mb.ID] = disk.NewMem()
@@ -160,12 +160,12 @@ func (m *manual) crash(id uint64) {
 func (m *manual) add(id uint64, learner bool) *Node {
 	m.t.Helper()
 	lead := m.leader()
-	mb := em.Member{ID: id, Name: fmt.Sprintf("n%d", id), PeerURLs: []string{fmt.Sprintf("http://10.0.0.%d:2380", id)}, Nonce: id, Learner: learner}
+	mb := emember.Member{ID: id, Name: fmt.Sprintf("n%d", id), PeerURLs: []string{fmt.Sprintf("http://10.0.0.%d:2380", id)}, Nonce: id, Learner: learner}
 	kind := replica.AddVoter
 	if learner {
 		kind = replica.AddLearner
 	}
-	m.change(lead, kind, id, &em.Part{Add: &em.Add{Member: mb}})
+	m.change(lead, kind, id, &emember.Part{Add: &emember.Add{Member: mb}})
 	m.fs[id] = disk.NewMem()
 	m.bad[id] = disk.NewFaulty(m.fs[id])
 	ident := Identity{Name: mb.Name, Member: id, Nonce: id, Peers: map[uint64]string{lead.id: "10.0.0.1:2380"}}
@@ -178,7 +178,7 @@ func (m *manual) add(id uint64, learner bool) *Node {
 }
 
 // change makes one membership change through the leader.
-func (m *manual) change(lead *Node, kind replica.ChangeKind, id uint64, part *em.Part) {
+func (m *manual) change(lead *Node, kind replica.ChangeKind, id uint64, part *emember.Part) {
 	m.t.Helper()
 	o := &outcome{}
 	if err := lead.ChangeAsync(kind, id, part, func(r *entry.Result, err error) { o.done, o.res, o.err = true, r, err }); err != nil {

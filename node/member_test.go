@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	em "github.com/holdfastdb/holdfast/entry/member"
+	emember "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/replica"
 )
 
@@ -324,7 +324,7 @@ func TestLastVoterStays(t *testing.T) {
 	errs := make(chan error, 2)
 	for _, id := range []uint64{2, 1} { // past the checks of RemoveMember
 		go func() {
-			errs <- leader.propChange(context.Background(), replica.Remove, id, &em.Part{Remove: &em.Remove{ID: id}})
+			errs <- leader.propChange(context.Background(), replica.Remove, id, &emember.Part{Remove: &emember.Remove{ID: id}})
 		}()
 		time.Sleep(10 * time.Millisecond)
 	}

@@ -28,7 +28,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/task"
 	"github.com/holdfastdb/holdfast/machine"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
-	"github.com/holdfastdb/holdfast/machine/member"
+	mmember "github.com/holdfastdb/holdfast/machine/member"
 	"github.com/holdfastdb/holdfast/peer"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
@@ -130,7 +130,7 @@ type Node struct {
 	wal     *wal.Log
 	store   store.Store
 	idents  *mident.Machine
-	members *member.Machine
+	members *mmember.Machine
 	applier *machine.Applier
 
 	lanes *lanes
@@ -384,7 +384,7 @@ func (n *Node) openMachines() error {
 			return fmt.Errorf("finish the install of snapshot %d: %w", mark.Index, err)
 		}
 	}
-	n.members, n.idents = member.New(), mident.New()
+	n.members, n.idents = mmember.New(), mident.New()
 	// Neither of the two writes at the end of an entry, so it is no matter to the state hash that they come first.
 	n.applier = machine.NewApplier(n.store, append([]machine.Machine{n.idents, n.members}, n.cfg.Machines...)...)
 	if err := n.applier.Load(); err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
-	em "github.com/holdfastdb/holdfast/entry/member"
+	emember "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/replica"
 )
 
@@ -135,7 +135,7 @@ func TestTheLastVoterCatchesUpBeforeItReadsAlone(t *testing.T) {
 			}
 		}
 		removed := false
-		if err := voter.ChangeAsync(replica.Remove, other.id, &em.Part{Remove: &em.Remove{ID: other.id}},
+		if err := voter.ChangeAsync(replica.Remove, other.id, &emember.Part{Remove: &emember.Remove{ID: other.id}},
 			func(*entry.Result, error) { removed = true }); err != nil {
 			t.Fatal(err)
 		}

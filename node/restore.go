@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 
-	em "github.com/holdfastdb/holdfast/entry/member"
-	"github.com/holdfastdb/holdfast/machine/member"
+	emember "github.com/holdfastdb/holdfast/entry/member"
+	mmember "github.com/holdfastdb/holdfast/machine/member"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
 )
@@ -16,7 +16,7 @@ import (
 // (machine.Spec.Restore), so cfg.Machines must have all that the snapshot has rows of. Leases start with their full TTL, because
 // every new leader gives them that.
 func Restore(cfg Config, name, peerAddr string, r io.Reader) (info *SnapshotInfo, err error) {
-	err = Make(cfg, Making{Name: name, PeerAddr: peerAddr, What: "the restore of a snapshot"}, func(st store.Store, self *em.Member) (index, term uint64, err error) {
+	err = Make(cfg, Making{Name: name, PeerAddr: peerAddr, What: "the restore of a snapshot"}, func(st store.Store, self *emember.Member) (index, term uint64, err error) {
 		in, err := st.Incoming()
 		if err != nil {
 			return 0, 0, err
@@ -37,9 +37,9 @@ func Restore(cfg Config, name, peerAddr string, r io.Reader) (info *SnapshotInfo
 }
 
 // restoreRows writes the rows of a snapshot as those of a cluster whose only member is self.
-func restoreRows(cfg *Config, in store.Incoming, self *em.Member, r io.Reader) (*SnapshotInfo, error) {
+func restoreRows(cfg *Config, in store.Incoming, self *emember.Member, r io.Reader) (*SnapshotInfo, error) {
 	// The snapshot's keys come in order; the rows that say who belongs to the cluster are exchanged on the way.
-	selfKey, selfRow := member.Row(self)
+	selfKey, selfRow := mmember.Row(self)
 	specs, wrote := cfg.specs(), false
 	info, err := ReadSnapshot(r, nil, func(k, v []byte) error {
 		switch {
@@ -47,7 +47,7 @@ func restoreRows(cfg *Config, in store.Incoming, self *em.Member, r io.Reader) (
 			return nil
 		case bytes.Equal(k, confKey):
 			return in.Set(k, replica.Conf{Voters: []uint64{self.ID}}.Encode())
-		case member.IsLevel(k): // rows of that level may follow
+		case mmember.IsLevel(k): // rows of that level may follow
 			if err := cfg.followable(v); err != nil {
 				return err
 			}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/holdfastdb/holdfast/internal/wire"
-	"github.com/holdfastdb/holdfast/machine/member"
+	mmember "github.com/holdfastdb/holdfast/machine/member"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
 )
@@ -332,7 +332,7 @@ func (n *Node) HandleStream(from uint64, r io.Reader) error {
 		if err := specs.Known(k); err != nil {
 			return err
 		}
-		if member.IsLevel(k) {
+		if mmember.IsLevel(k) {
 			if err := n.cfg.followable(v); err != nil {
 				return err
 			}

@@ -12,10 +12,10 @@ import (
 	"testing"
 
 	"github.com/holdfastdb/holdfast/entry"
-	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	eetcd2 "github.com/holdfastdb/holdfast/entry/etcd2"
 	"github.com/holdfastdb/holdfast/internal/golden"
 	"github.com/holdfastdb/holdfast/machine"
-	"github.com/holdfastdb/holdfast/machine/etcd2"
+	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
 )
@@ -221,7 +221,7 @@ func TestRestore(t *testing.T) {
 	n := startAlone(t, t.TempDir(), nil)
 	for i := range 10 {
 		mustPropose(t, n, "k", fmt.Sprint(i))
-		set := e2.Append(nil, &e2.Part{Kind: e2.Set, Path: []byte("/k"), Value: fmt.Append(nil, i)})
+		set := eetcd2.Append(nil, &eetcd2.Part{Kind: eetcd2.Set, Path: []byte("/k"), Value: fmt.Append(nil, i)})
 		if _, err := n.Propose(within(t), LaneKV, entry.Part{Machine: entry.MachineEtcd2, Body: set}); err != nil {
 			t.Fatal(err)
 		}
@@ -257,17 +257,17 @@ func TestRestore(t *testing.T) {
 	if index := r.etcd2().Index(); index != indexBefore+machine.RevisionBump {
 		t.Errorf("v2 index %d; the old cluster was at %d", index, indexBefore)
 	}
-	any := func(*etcd2.Event) bool { return true }
+	any := func(*metcd2.Event) bool { return true }
 	for _, since := range []uint64{indexBefore, indexBefore + 1, indexBefore + 1000} {
-		var gone *e2.Refusal
-		if e, _, err := r.etcd2().Scan(since, any); !errors.As(err, &gone) || gone.Code != e2.IndexCleared {
+		var gone *eetcd2.Refusal
+		if e, _, err := r.etcd2().Scan(since, any); !errors.As(err, &gone) || gone.Code != eetcd2.IndexCleared {
 			t.Errorf("v2 events from %d: %v, %v", since, e, err)
 		}
 	}
 	if e, _, err := r.etcd2().Scan(r.etcd2().Index()+1, any); e != nil || err != nil {
 		t.Errorf("v2 events from the next on: %v, %v", e, err)
 	}
-	var look etcd2.Lookup
+	var look metcd2.Lookup
 	if node, _, ok, err := r.etcd2().Key(&look, []byte("/k"), r.Tick); !ok || err != nil || string(node.Value) != "9" {
 		t.Errorf("v2 key: %+v, %v, %v", node, ok, err)
 	}

@@ -16,7 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	em "github.com/holdfastdb/holdfast/entry/member"
+	emember "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/peer"
 	"github.com/holdfastdb/holdfast/wal"
 )
@@ -164,9 +164,9 @@ func (n *Node) announce() {
 
 // alone makes a cluster of one.
 func alone(cfg *Config, ident *Identity) error {
-	m := em.Member{ID: ident.Member, Name: ident.Name, Nonce: ident.Nonce}
+	m := emember.Member{ID: ident.Member, Name: ident.Name, Nonce: ident.Nonce}
 	m.PeerURLs = peerURLs(ident.PeerAddr)
-	return initialise(cfg, ident, randomID(), []em.Member{m})
+	return initialise(cfg, ident, randomID(), []emember.Member{m})
 }
 
 // firstTerm is the term of the first state, which had no leader.
@@ -174,7 +174,7 @@ const firstTerm = 1
 
 // initialise writes the first state of a cluster: all its first members write the same one, as the snapshot at index 1 of
 // term 1. Until the identity names the cluster (the commit point) the directory belongs to none and all is done again.
-func initialise(cfg *Config, ident *Identity, cluster uint64, members []em.Member) error {
+func initialise(cfg *Config, ident *Identity, cluster uint64, members []emember.Member) error {
 	storeDir, walDir := filepath.Join(cfg.Dir, "store"), cfg.walDir()
 	for _, d := range []string{storeDir, walDir} {
 		if err := cfg.FS.RemoveAll(d); err != nil {
@@ -236,7 +236,7 @@ type helloAnswer struct {
 	Name    string            `json:"name"`
 	Member  uint64            `json:"member,string"`
 	Cluster uint64            `json:"cluster,string"` // 0: not initialised
-	Members []em.Member       `json:"members,omitempty"`
+	Members []emember.Member  `json:"members,omitempty"`
 	Peers   map[string]string `json:"peers,omitempty"` // what it was told to bootstrap
 	Token   string            `json:"token,omitempty"` // and under which token
 }
@@ -300,7 +300,7 @@ func bootstrap(ctx context.Context, cfg *Config, net Transport, ident *Identity,
 				return fmt.Errorf("%s calls itself %q, but --peers calls it %q", addr, a.Name, name)
 			}
 			if a.Cluster != 0 {
-				if slices.ContainsFunc(a.Members, func(m em.Member) bool { return m.ID == ident.Member }) {
+				if slices.ContainsFunc(a.Members, func(m emember.Member) bool { return m.ID == ident.Member }) {
 					return late(cfg, ident, a)
 				}
 				return wasMember(a, opt, ident, addr)
@@ -314,11 +314,11 @@ func bootstrap(ctx context.Context, cfg *Config, net Transport, ident *Identity,
 			known[name] = a
 		}
 		if len(known) == len(opt.Peers) && len(missing) == 0 {
-			var members []em.Member
+			var members []emember.Member
 			for name, a := range known {
-				members = append(members, em.Member{ID: a.Member, Name: name, PeerURLs: peerURLs(opt.Peers[name])})
+				members = append(members, emember.Member{ID: a.Member, Name: name, PeerURLs: peerURLs(opt.Peers[name])})
 			}
-			slices.SortFunc(members, func(a, b em.Member) int { return strings.Compare(a.Name, b.Name) })
+			slices.SortFunc(members, func(a, b emember.Member) int { return strings.Compare(a.Name, b.Name) })
 			return initialise(cfg, ident, clusterID(members), members)
 		}
 		if now := cfg.Clock.Mono(); told == 0 || now-told > 5*time.Second {
@@ -336,15 +336,15 @@ func bootstrap(ctx context.Context, cfg *Config, net Transport, ident *Identity,
 // they are still the first ones, which the cluster's id shows, this member writes the same first state as the others did. If
 // not, its first state would differ from theirs, with other voters: so it begins empty and gets the state from them.
 func late(cfg *Config, ident *Identity, a *helloAnswer) error {
-	var first []em.Member
+	var first []emember.Member
 	peers := map[uint64]string{}
 	for _, m := range a.Members {
-		first = append(first, em.Member{ID: m.ID, Name: m.Name, PeerURLs: m.PeerURLs})
+		first = append(first, emember.Member{ID: m.ID, Name: m.Name, PeerURLs: m.PeerURLs})
 		if m.ID != ident.Member && len(m.PeerURLs) > 0 {
 			peers[m.ID] = dialable(m.PeerURLs)
 		}
 	}
-	slices.SortFunc(first, func(a, b em.Member) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(first, func(a, b emember.Member) int { return strings.Compare(a.Name, b.Name) })
 	if clusterID(first) != a.Cluster {
 		ident.Peers, first = peers, nil
 	}
@@ -355,7 +355,7 @@ func late(cfg *Config, ident *Identity, a *helloAnswer) error {
 // other, by a person or a script.
 const askAgain = 50 * time.Millisecond
 
-func clusterID(members []em.Member) uint64 {
+func clusterID(members []emember.Member) uint64 {
 	h := sha256.New()
 	for _, m := range members {
 		fmt.Fprintf(h, "%s %d %s\n", m.Name, m.ID, strings.Join(m.PeerURLs, ","))
@@ -375,7 +375,7 @@ func wasMember(a *helloAnswer, opt *StartOptions, ident *Identity, asked string)
 	return fmt.Errorf("the cluster %x was bootstrapped without %s: start it with --join %s instead of --peers", a.Cluster, opt.Name, HostPort(peerURLs(asked)[0]))
 }
 
-func firstAddr(ms []em.Member, not uint64) string {
+func firstAddr(ms []emember.Member, not uint64) string {
 	for _, m := range ms {
 		if m.ID != not && len(m.PeerURLs) > 0 {
 			return HostPort(m.PeerURLs[0])
@@ -434,7 +434,7 @@ func (n *Node) handleJoin(ctx context.Context, req []byte) ([]byte, error) {
 	if err := n.refuseLower(&q); err != nil {
 		return nil, err
 	}
-	var me *em.Member
+	var me *emember.Member
 	for _, m := range n.members.List() {
 		switch {
 		case m.Nonce == q.Nonce && q.Nonce != 0:
@@ -443,7 +443,7 @@ func (n *Node) handleJoin(ctx context.Context, req []byte) ([]byte, error) {
 			if m.Name != "" || m.Nonce != 0 {
 				return nil, fmt.Errorf("member %x at %s has been started before; if it lost its disk run `holdfast member remove %x` first", m.ID, q.PeerAddr, m.ID)
 			}
-			c := em.Part{Claim: &em.Claim{ID: m.ID, Nonce: q.Nonce, Name: q.Name}}
+			c := emember.Part{Claim: &emember.Claim{ID: m.ID, Nonce: q.Nonce, Name: q.Name}}
 			if err := n.memberCommand(ctx, &c); err != nil {
 				return nil, err
 			}
@@ -457,10 +457,10 @@ func (n *Node) handleJoin(ctx context.Context, req []byte) ([]byte, error) {
 		return nil, fmt.Errorf("no member with the address %s was added to cluster %x; add it first, with `etcdctl member add`", q.PeerAddr, n.ident.Cluster)
 	}
 	if me == nil {
-		m, err := n.addMember(ctx, em.Member{PeerURLs: peerURLs(q.PeerAddr), Learner: true, Nonce: q.Nonce, AutoPromote: true})
+		m, err := n.addMember(ctx, emember.Member{PeerURLs: peerURLs(q.PeerAddr), Learner: true, Nonce: q.Nonce, AutoPromote: true})
 		if err != nil {
 			// The same question, sent twice, has added it meanwhile.
-			i := slices.IndexFunc(n.members.List(), func(o em.Member) bool { return o.Nonce == q.Nonce && q.Nonce != 0 })
+			i := slices.IndexFunc(n.members.List(), func(o emember.Member) bool { return o.Nonce == q.Nonce && q.Nonce != 0 })
 			if i < 0 {
 				return nil, err
 			}
@@ -485,7 +485,7 @@ func (n *Node) refuseLower(q *question) error {
 // awaited returns the voter that was added for the asking process but has not started: without its vote there may be no
 // majority, so no leader to log its claim. Nil if there is none. For an added learner there never is: the others have a
 // majority without it.
-func (n *Node) awaited(q *question) *em.Member {
+func (n *Node) awaited(q *question) *emember.Member {
 	for _, m := range n.members.List() {
 		if sharesURL(m.PeerURLs, q.PeerAddr) && m.Name == "" && (m.Nonce == 0 || m.Nonce == q.Nonce) && !m.Learner {
 			return &m
@@ -526,7 +526,7 @@ func (n *Node) answerJoin(id uint64) ([]byte, error) {
 // cluster: neither this member's id, with which it could open a connection, nor the other members.
 func (n *Node) hello(q *question) helloAnswer {
 	a, all := helloAnswer{Name: n.ident.Name, Cluster: n.ident.Cluster}, n.members.List()
-	if slices.ContainsFunc(all, func(m em.Member) bool { return q.PeerAddr != "" && sharesURL(m.PeerURLs, q.PeerAddr) }) {
+	if slices.ContainsFunc(all, func(m emember.Member) bool { return q.PeerAddr != "" && sharesURL(m.PeerURLs, q.PeerAddr) }) {
 		a.Member, a.Members = n.id, all
 	}
 	return a

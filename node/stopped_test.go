@@ -15,7 +15,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/disk"
 	"github.com/holdfastdb/holdfast/entry"
-	em "github.com/holdfastdb/holdfast/entry/member"
+	emember "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/wal"
 )
@@ -68,10 +68,10 @@ func TestStoppedMemberIsSavedWithItsWholeLog(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			change := func(index, term uint64, c replica.Change, part em.Part) wal.Entry {
+			change := func(index, term uint64, c replica.Change, part emember.Part) wal.Entry {
 				b := entry.AppendHeader(nil, entry.Header{WallNs: 1 << 61, TickMs: 1 << 40})
 				b = entry.AppendPacked(b, entry.AppendCommand(nil, &entry.Command{Origin: 7, Seq: index, Term: term,
-					Parts: []entry.Part{{Machine: entry.MachineMember, Body: em.AppendPart(nil, &part)}}}))
+					Parts: []entry.Part{{Machine: entry.MachineMember, Body: emember.AppendPart(nil, &part)}}}))
 				kind := map[replica.ChangeKind]raftpb.ConfChangeType{replica.AddVoter: raftpb.ConfChangeAddNode, replica.Remove: raftpb.ConfChangeRemoveNode}[c.Kind]
 				data, err := proto.Marshal(&raftpb.ConfChangeV2{Changes: []*raftpb.ConfChangeSingle{{Type: kind.Enum(), NodeId: &c.ID}}, Context: b})
 				if err != nil {
@@ -85,10 +85,10 @@ func TestStoppedMemberIsSavedWithItsWholeLog(t *testing.T) {
 					return append(list, putEntry(first+2, term, "end", "3"))
 				}
 				list = []wal.Entry{list[0],
-					change(first+1, term, replica.Change{Kind: replica.AddVoter, ID: 99}, em.Part{Add: &em.Add{Member: em.Member{ID: 99, PeerURLs: []string{"http://10.0.0.9:2380"}}}}),
+					change(first+1, term, replica.Change{Kind: replica.AddVoter, ID: 99}, emember.Part{Add: &emember.Add{Member: emember.Member{ID: 99, PeerURLs: []string{"http://10.0.0.9:2380"}}}}),
 					putEntry(first+2, term, "k", "2")}
 				if removed {
-					list = append(list, change(first+3, term, replica.Change{Kind: replica.Remove, ID: ident.Member}, em.Part{Remove: &em.Remove{ID: ident.Member}}))
+					list = append(list, change(first+3, term, replica.Change{Kind: replica.Remove, ID: ident.Member}, emember.Part{Remove: &emember.Remove{ID: ident.Member}}))
 				}
 				return append(list, putEntry(first+uint64(len(list)), term, "end", "3"))
 			})

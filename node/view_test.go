@@ -7,7 +7,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
-	"github.com/holdfastdb/holdfast/machine/kv"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/store"
 )
 
@@ -63,7 +63,7 @@ func TestAViewIsOneAppliedIndex(t *testing.T) {
 
 // valueIn reads a key from the rows of the kv machine.
 func valueIn(v *View, key string) (string, error) {
-	c, err := kv.ReadContents(v)
+	c, err := mkv.ReadContents(v)
 	if err != nil {
 		return "", err
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
-	"github.com/holdfastdb/holdfast/machine/kv"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
 )
 
@@ -50,14 +50,14 @@ func (h *host) observe() {
 // feedCheck holds the watch feeds of all members against each other: each revision comes once, in order, and is the same
 // everywhere.
 type feedCheck struct {
-	events    map[int64][]kv.Event // of each revision, as first seen
+	events    map[int64][]mkv.Event // of each revision, as first seen
 	compacted int64
 }
 
 // read takes what is new in h's feed, from memory if it reaches back, else from the history, as a watch does.
 func (f *feedCheck) read(h *host) {
 	if f.events == nil {
-		f.events = map[int64][]kv.Event{}
+		f.events = map[int64][]mkv.Event{}
 	}
 	m, w := h.kv, h.w
 	for {
@@ -72,7 +72,7 @@ func (f *feedCheck) read(h *host) {
 			var err error
 			from := h.feedAt + 1
 			evs, next, err = m.History([]byte{0}, []byte{0}, from, current, 1<<20)
-			if errors.Is(err, kv.ErrCompacted) {
+			if errors.Is(err, mkv.ErrCompacted) {
 				h.feedAt = max(compacted-1, h.feedAt) // the watch is cancelled as compacted, and a new one begins at the compacted revision
 				if h.feedAt+1 == from {
 					w.fail(Revisions, "%s: history from %d is compacted, but the compacted revision is %d", h.name, from, compacted)
@@ -91,7 +91,7 @@ func (f *feedCheck) read(h *host) {
 	}
 }
 
-func (f *feedCheck) take(h *host, evs []kv.Event, upTo int64) {
+func (f *feedCheck) take(h *host, evs []mkv.Event, upTo int64) {
 	for len(evs) > 0 {
 		rev := evs[0].KV.ModRevision
 		k := 1
@@ -120,7 +120,7 @@ func (f *feedCheck) take(h *host, evs []kv.Event, upTo int64) {
 	}
 }
 
-func sameEvents(a, b []kv.Event) bool {
+func sameEvents(a, b []mkv.Event) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -260,7 +260,7 @@ func (w *World) checkAll() {
 			w.fail(Revisions, "no member ever showed revision %d of %d", r, current)
 		}
 		for _, e := range evs {
-			if e.Type == kv.EventPut {
+			if e.Type == mkv.EventPut {
 				final[string(e.KV.Value)] = r
 			}
 		}

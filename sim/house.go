@@ -3,9 +3,9 @@ package sim
 import (
 	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/machine"
-	"github.com/holdfastdb/holdfast/machine/etcd2"
+	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 )
 
@@ -20,16 +20,16 @@ var lanes = []node.LaneSpec{{Number: laneKV, Name: "kv"}, {Number: laneTlog, Nam
 // house is what one process hands to its node, and reads.
 type house struct {
 	kv    *mkv.Machine
-	etcd2 *etcd2.Machine
-	tree  *tree.Machine
+	etcd2 *metcd2.Machine
+	tree  *mtree.Machine
 }
 
 func newHouse() house {
 	s := budget.Of(budget.Default)
 	return house{
 		kv:    mkv.New(mkv.Options{CacheBytes: int(s.Keys), FilterBytes: int(s.Filter), RecentBytes: int(s.Recent)}),
-		etcd2: etcd2.New(etcd2.Options{CacheBytes: int(s.Nodes2), RecentBytes: int(s.Recent2)}),
-		tree:  tree.New(),
+		etcd2: metcd2.New(metcd2.Options{CacheBytes: int(s.Nodes2), RecentBytes: int(s.Recent2)}),
+		tree:  mtree.New(),
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/disk"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/worker/compact"
 	"github.com/holdfastdb/holdfast/worker/expire"
@@ -41,7 +41,7 @@ type process struct {
 	nodes     [keeperCount]string // likewise, as last shown
 	catalogue *mident.State       // likewise, last
 	signer    *signer             // nil: does not lead
-	shown     [2]*tree.Checkpoint
+	shown     [2]*mtree.Checkpoint
 	logged    logged
 	last      stateSeen // the newest state of its store
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
-	et "github.com/holdfastdb/holdfast/entry/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/machine"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/tiles"
 	"github.com/holdfastdb/holdfast/worker/checkpoint"
@@ -30,7 +30,7 @@ type treeBook struct {
 
 // logBook is what clients know of one log.
 type logBook struct {
-	spec  et.LogSpec
+	spec  etree.LogSpec
 	key   *tiles.Signer
 	given map[uint64]string // what was acknowledged at an index
 	at    map[string]uint64 // where an acknowledged entry is
@@ -38,7 +38,7 @@ type logBook struct {
 	out   map[string]bool   // entries that were refused, so that they must not be in the log
 	roots map[uint64]rootSeen
 	// newest is the largest checkpoint anybody has seen.
-	newest *tree.Checkpoint
+	newest *mtree.Checkpoint
 }
 
 // rootSeen is a signed root, and the member that showed it first.
@@ -83,7 +83,7 @@ func newLogBook(name string, dedup bool) *logBook {
 	if err != nil {
 		panic(err) // name and seed are good ones
 	}
-	return &logBook{spec: et.LogSpec{Name: name, Key: *key.Verifier(), Dedup: dedup}, key: key, given: map[uint64]string{}, at: map[string]uint64{},
+	return &logBook{spec: etree.LogSpec{Name: name, Key: *key.Verifier(), Dedup: dedup}, key: key, given: map[uint64]string{}, at: map[string]uint64{},
 		asked: map[string]bool{}, out: map[string]bool{}, roots: map[uint64]rootSeen{}}
 }
 
@@ -103,7 +103,7 @@ func (a *adder) next() {
 	}
 	h := w.hosts[r.IntN(len(w.hosts))]
 	lb := a.b.logs[r.IntN(len(a.b.logs))]
-	var l *tree.Log
+	var l *mtree.Log
 	if h.n != nil {
 		l = h.tree.Find(lb.spec.Name)
 	}
@@ -112,7 +112,7 @@ func (a *adder) next() {
 		return
 	}
 	texts := a.texts(lb)
-	part := &et.Part{Kind: et.Append, Log: l.Number}
+	part := &etree.Part{Kind: etree.Append, Log: l.Number}
 	for _, text := range texts {
 		part.Entries = tiles.AppendEntry(part.Entries, []byte(text))
 		lb.asked[text] = true
@@ -132,7 +132,7 @@ func (a *adder) next() {
 		lb.refuse(texts)
 		move()
 	}
-	err := h.n.ProposeAsync(laneTlog, 0, []entry.Part{{Machine: entry.MachineTree, Body: et.AppendPart(nil, part)}},
+	err := h.n.ProposeAsync(laneTlog, 0, []entry.Part{{Machine: entry.MachineTree, Body: etree.AppendPart(nil, part)}},
 		func(res *entry.Result, err error) {
 			switch {
 			case errors.Is(err, node.ErrOverloaded):
@@ -147,8 +147,8 @@ func (a *adder) next() {
 			case res.Rejection != nil:
 				w.fail(WrongOutcome, "an add through %s: %v", h.name, res.Rejection)
 			}
-			w.trace.add(w.now, "t%d ← %s %s@%d add %s…: %d", a.id, h.name, res.Pos, res.Term, texts[0], res.Of(entry.MachineTree).(*et.Appended).At(0))
-			lb.acknowledge(w, h, texts, res.Of(entry.MachineTree).(*et.Appended))
+			w.trace.add(w.now, "t%d ← %s %s@%d add %s…: %d", a.id, h.name, res.Pos, res.Term, texts[0], res.Of(entry.MachineTree).(*etree.Appended).At(0))
+			lb.acknowledge(w, h, texts, res.Of(entry.MachineTree).(*etree.Appended))
 			w.rep.Added += len(texts)
 			move()
 		})
@@ -188,7 +188,7 @@ func (lb *logBook) refuse(texts []string) {
 }
 
 // acknowledge notes the indexes of a batch and checks that none is another entry's, and that no entry has a second one.
-func (lb *logBook) acknowledge(w *World, h *host, texts []string, res *et.Appended) {
+func (lb *logBook) acknowledge(w *World, h *host, texts []string, res *etree.Appended) {
 	for i, text := range texts {
 		index := res.At(i)
 		if was, ok := lb.given[index]; ok && was != text {
@@ -220,7 +220,7 @@ func (h *host) signTurn() {
 		}
 		l := h.tree.Find(lb.spec.Name)
 		if l == nil {
-			h.proposeTree(s, i, &et.Part{Kind: et.Create, Spec: lb.spec})
+			h.proposeTree(s, i, &etree.Part{Kind: etree.Create, Spec: lb.spec})
 			continue
 		}
 		if c := l.Checkpoint(); c != nil && (c.Size == l.View().Size || h.w.now < s.last[i]+b.least) {
@@ -231,19 +231,19 @@ func (h *host) signTurn() {
 			h.w.fail(Stopped, "%s does not sign %s: %v", h.name, lb.spec.Name, err)
 		}
 		s.last[i] = h.w.now
-		h.proposeTree(s, i, &et.Part{Kind: et.Checkpoint, Checkpoints: []et.Signed{c}})
+		h.proposeTree(s, i, &etree.Part{Kind: etree.Checkpoint, Checkpoints: []etree.Signed{c}})
 	}
 }
 
 // proposeTree carries a command of the signer through the log, in its term.
-func (h *host) proposeTree(s *signer, i int, part *et.Part) {
+func (h *host) proposeTree(s *signer, i int, part *etree.Part) {
 	w := h.w
 	w.trace.add(w.now, "%s proposes %s in term %d", h.name, part, s.term)
 	s.open[i] = true
-	err := h.n.ProposeAsync(node.LaneSystem, s.term, []entry.Part{{Machine: entry.MachineTree, Body: et.AppendPart(nil, part)}},
+	err := h.n.ProposeAsync(node.LaneSystem, s.term, []entry.Part{{Machine: entry.MachineTree, Body: etree.AppendPart(nil, part)}},
 		func(res *entry.Result, err error) {
 			s.open[i] = false
-			if err == nil && res.Rejection != nil && res.Rejection.Code != et.LogExists && res.Rejection.Code != et.StaleCheckpoint {
+			if err == nil && res.Rejection != nil && res.Rejection.Code != etree.LogExists && res.Rejection.Code != etree.StaleCheckpoint {
 				w.fail(WrongOutcome, "%s proposed %s: %v", h.name, part, res.Rejection)
 			}
 		})
@@ -279,7 +279,7 @@ func (b *treeBook) look(h *host) {
 // show compares a checkpoint with those seen before: there is only one root of its size, and the smaller of it and the largest
 // one seen is a prefix of the other, shown by a proof as the door makes it. That it belongs to the log is checked at the end of
 // the run.
-func (b *treeBook) show(h *host, lb *logBook, l *tree.Log, c *tree.Checkpoint) {
+func (b *treeBook) show(h *host, lb *logBook, l *mtree.Log, c *mtree.Checkpoint) {
 	if seen, ok := lb.roots[c.Size]; ok {
 		if seen.root != c.Root {
 			b.w.fail(SplitView, "%s shows root %s of %s at size %d, and %s showed %s", h.name, c.Root, lb.spec.Name, c.Size, seen.by.name, seen.root)
@@ -336,11 +336,11 @@ func (b *treeBook) check(members []*host) {
 		first := members[0].tree.Find(lb.spec.Name)
 		b.checkEntries(lb, members[0], first)
 		for _, h := range members {
-			loaded := tree.New()
+			loaded := mtree.New()
 			if err := loaded.Load(h.mem, new(machine.Gate)); err != nil {
 				b.w.fail(Stopped, "%s load trees: %v", h.name, err)
 			}
-			for _, l := range []*tree.Log{h.tree.Find(lb.spec.Name), loaded.Find(lb.spec.Name)} {
+			for _, l := range []*mtree.Log{h.tree.Find(lb.spec.Name), loaded.Find(lb.spec.Name)} {
 				if is, want := l.View(), first.View(); is.Size != want.Size || is.Root != want.Root || string(l.Checkpoint().Note) != string(first.Checkpoint().Note) {
 					b.w.fail(Diverged, "at rest %s has %d entries of %s with root %s and %s has %d with root %s", h.name, is.Size, lb.spec.Name, is.Root,
 						members[0].name, want.Size, want.Root)
@@ -354,7 +354,7 @@ func (b *treeBook) check(members []*host) {
 }
 
 // checkEntries reads a whole log.
-func (b *treeBook) checkEntries(lb *logBook, h *host, l *tree.Log) {
+func (b *treeBook) checkEntries(lb *logBook, h *host, l *mtree.Log) {
 	w, size := b.w, l.View().Size
 	var f tiles.Frontier
 	roots := map[uint64]tiles.Hash{0: tiles.EmptyRoot()}

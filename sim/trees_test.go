@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	et "github.com/holdfastdb/holdfast/entry/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/node"
 )
 
@@ -47,7 +47,7 @@ func TestTheBookOfALogSeesWhatIsWrong(t *testing.T) {
 				kind = r.(*Violation).Kind
 			}
 		}()
-		lb.acknowledge(w, h, texts, &et.Appended{First: first})
+		lb.acknowledge(w, h, texts, &etree.Appended{First: first})
 		return ""
 	}
 	for what, c := range map[string]struct {

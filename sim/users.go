@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 	"github.com/holdfastdb/holdfast/machine"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
 	"github.com/holdfastdb/holdfast/node"
@@ -42,11 +42,11 @@ type catalogueSeen struct {
 type subject struct {
 	name           string
 	user           bool
-	added, deleted bool                  // acknowledged
-	open           int                   // additions and deletions not answered
-	changes        int                   // how often something was asked for that ends its tokens
-	changing       int                   // and not answered: it may come yet
-	tokens         [][ei.TokenBytes]byte // acknowledged, and nothing was asked for since that would end them
+	added, deleted bool                      // acknowledged
+	open           int                       // additions and deletions not answered
+	changes        int                       // how often something was asked for that ends its tokens
+	changing       int                       // and not answered: it may come yet
+	tokens         [][eident.TokenBytes]byte // acknowledged, and nothing was asked for since that would end them
 }
 
 // admin does one thing to users and roles after the other, as root, through a member of its choice.
@@ -96,7 +96,7 @@ func (a *admin) next() {
 	}
 	a.count++
 	part, answered := a.choose(h)
-	part.Actor = ei.Root
+	part.Actor = eident.Root
 	moved := false
 	move := func() {
 		if !moved {
@@ -107,7 +107,7 @@ func (a *admin) next() {
 	w.after(between(r, 2*time.Second, 5*time.Second), move)
 	w.trace.add(w.now, "a%d → %s %s", a.id, h.name, part)
 	h.syncClock()
-	err := h.n.ProposeAsync(node.LaneSystem, 0, []entry.Part{{Machine: entry.MachineIdent, Body: ei.AppendPart(nil, part)}},
+	err := h.n.ProposeAsync(node.LaneSystem, 0, []entry.Part{{Machine: entry.MachineIdent, Body: eident.AppendPart(nil, part)}},
 		func(res *entry.Result, err error) {
 			if err == nil {
 				w.trace.add(w.now, "a%d ← %s %s@%d %s: %v", a.id, h.name, res.Pos, res.Term, part, res.Rejection)
@@ -127,18 +127,18 @@ func (a *admin) next() {
 }
 
 // choose draws what to do. answered is called if an answer comes, with whether the change was accepted.
-func (a *admin) choose(h *host) (part *ei.Part, answered func(accepted bool)) {
+func (a *admin) choose(h *host) (part *eident.Part, answered func(accepted bool)) {
 	b, r := a.b, a.b.r
 	nothing := func(bool) {}
 	if a.id == 0 {
 		switch { // authentication cannot be enabled without a user root
 		case a.count == 1:
-			return &ei.Part{UserAdd: &ei.UserAdd{Name: ei.Root, Verifiers: verifiers(0)}}, nothing
+			return &eident.Part{UserAdd: &eident.UserAdd{Name: eident.Root, Verifiers: verifiers(0)}}, nothing
 		case a.count == 2:
-			return &ei.Part{UserGrant: &ei.UserGrant{Name: ei.Root, Role: ei.Root}}, nothing
+			return &eident.Part{UserGrant: &eident.UserGrant{Name: eident.Root, Role: eident.Root}}, nothing
 		case !b.required && r.IntN(3) == 0:
 			asked, clear := b.disables, b.disabling == 0
-			return &ei.Part{Enable: &ei.Enable{}}, func(ok bool) { b.required = ok && clear && b.disables == asked }
+			return &eident.Part{Enable: &eident.Enable{}}, func(ok bool) { b.required = ok && clear && b.disables == asked }
 		case b.required && r.IntN(40) == 0:
 			b.required = false
 			b.disables++
@@ -146,7 +146,7 @@ func (a *admin) choose(h *host) (part *ei.Part, answered func(accepted bool)) {
 			for _, s := range b.all {
 				s.tokens = nil
 			}
-			return &ei.Part{Disable: &ei.Disable{}}, func(bool) { b.disabling-- }
+			return &eident.Part{Disable: &eident.Disable{}}, func(bool) { b.disabling-- }
 		}
 	}
 	s := a.subject()
@@ -155,46 +155,46 @@ func (a *admin) choose(h *host) (part *ei.Part, answered func(accepted bool)) {
 		s.open++
 		answered = func(ok bool) { s.open, s.added = s.open-1, ok }
 		if s.user {
-			return &ei.Part{UserAdd: &ei.UserAdd{Name: s.name, Verifiers: verifiers(a.count)}}, answered
+			return &eident.Part{UserAdd: &eident.UserAdd{Name: s.name, Verifiers: verifiers(a.count)}}, answered
 		}
-		return &ei.Part{RoleAdd: &ei.RoleAdd{Name: s.name}}, answered
+		return &eident.Part{RoleAdd: &eident.RoleAdd{Name: s.name}}, answered
 	case k == 0:
 		s.open++
 		answered = func(ok bool) { s.open, s.deleted = s.open-1, ok }
 		a.subjects = slices.DeleteFunc(a.subjects, func(o *subject) bool { return o == s })
 		if s.user {
 			s.changes, s.tokens = s.changes+1, nil
-			return &ei.Part{UserDelete: &ei.UserDelete{Name: s.name}}, answered
+			return &eident.Part{UserDelete: &eident.UserDelete{Name: s.name}}, answered
 		}
-		return &ei.Part{RoleDelete: &ei.RoleDelete{Name: s.name}}, answered
+		return &eident.Part{RoleDelete: &eident.RoleDelete{Name: s.name}}, answered
 	case s.user && k == 1:
 		s.changes, s.tokens = s.changes+1, nil
 		s.changing++
-		return &ei.Part{UserPassword: &ei.UserPassword{Name: s.name, Verifiers: verifiers(a.count)}}, func(bool) { s.changing-- }
+		return &eident.Part{UserPassword: &eident.UserPassword{Name: s.name, Verifiers: verifiers(a.count)}}, func(bool) { s.changing-- }
 	case s.user && k < 5:
 		if u := h.n.Ident().State().User(s.name); u != nil {
 			token := sha256.Sum256(fmt.Appendf(nil, "%d.%d", a.id, a.count))
 			certain, asked, changed := b.required && s.changing == 0, b.disables, s.changes
-			return &ei.Part{TokenIssue: &ei.TokenIssue{User: s.name, Generation: u.Generation, Token: token, TTLMs: 3_600_000}}, func(ok bool) {
+			return &eident.Part{TokenIssue: &eident.TokenIssue{User: s.name, Generation: u.Generation, Token: token, TTLMs: 3_600_000}}, func(ok bool) {
 				if ok && certain && b.disables == asked && s.changes == changed {
 					s.tokens = append(s.tokens, token)
 				}
 			}
 		}
 	case k < 6 && len(s.tokens) > 0:
-		return &ei.Part{TokenTouch: &ei.TokenTouch{Token: s.tokens[r.IntN(len(s.tokens))]}}, nothing
+		return &eident.Part{TokenTouch: &eident.TokenTouch{Token: s.tokens[r.IntN(len(s.tokens))]}}, nothing
 	}
 	other := a.subject()
 	switch {
 	case s.user && r.IntN(3) == 0:
-		return &ei.Part{UserRevoke: &ei.UserRevoke{Name: s.name, Role: other.name}}, nothing
+		return &eident.Part{UserRevoke: &eident.UserRevoke{Name: s.name, Role: other.name}}, nothing
 	case s.user:
-		return &ei.Part{UserGrant: &ei.UserGrant{Name: s.name, Role: other.name}}, nothing
+		return &eident.Part{UserGrant: &eident.UserGrant{Name: s.name, Role: other.name}}, nothing
 	case r.IntN(3) == 0:
-		return &ei.Part{RoleRevoke: &ei.RoleRevoke{Name: s.name, Key: []byte("k1"), End: []byte("k4")}}, nothing
+		return &eident.Part{RoleRevoke: &eident.RoleRevoke{Name: s.name, Key: []byte("k1"), End: []byte("k4")}}, nothing
 	}
-	return &ei.Part{RoleGrant: &ei.RoleGrant{Name: s.name,
-		Permission: ei.Permission{Access: ei.Access(r.IntN(3)), Key: []byte("k1"), End: []byte("k4")}}}, nothing
+	return &eident.Part{RoleGrant: &eident.RoleGrant{Name: s.name,
+		Permission: eident.Permission{Access: eident.Access(r.IntN(3)), Key: []byte("k1"), End: []byte("k4")}}}, nothing
 }
 
 // subject draws one of the admin's, or a new one while there are few.
@@ -207,8 +207,8 @@ func (a *admin) subject() *subject {
 	return a.subjects[a.b.r.IntN(len(a.subjects))]
 }
 
-func verifiers(n int) []ei.Verifier {
-	return []ei.Verifier{{Scheme: ei.Bcrypt, Data: fmt.Appendf(nil, "hash %d", n)}}
+func verifiers(n int) []eident.Verifier {
+	return []eident.Verifier{{Scheme: eident.Bcrypt, Data: fmt.Appendf(nil, "hash %d", n)}}
 }
 
 // permit is the permission under which a member let a write through, and what was certain when it did.
@@ -228,14 +228,14 @@ func (h *host) permit(part entry.Part) ([]entry.Part, permit) {
 	if !p.asked {
 		return []entry.Part{part}, p
 	}
-	pass := ei.AppendPart(nil, &ei.Part{Pass: &ei.Pass{Revision: p.revision}})
+	pass := eident.AppendPart(nil, &eident.Part{Pass: &eident.Pass{Revision: p.revision}})
 	return []entry.Part{{Machine: entry.MachineIdent, Body: pass}, part}, p
 }
 
 // outdated reports whether a write was refused because the catalogue has changed since it was judged; a door then judges it
 // again.
 func (b *userBook) outdated(r *entry.Rejection) bool {
-	if r == nil || r.Machine != entry.MachineIdent || r.Code != ei.OldRevision && r.Code != ei.PassMissing {
+	if r == nil || r.Machine != entry.MachineIdent || r.Code != eident.OldRevision && r.Code != eident.PassMissing {
 		return false
 	}
 	b.w.rep.Outdated++

@@ -6,26 +6,26 @@ import (
 	"github.com/holdfastdb/holdfast/etcddata"
 	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/machine"
-	"github.com/holdfastdb/holdfast/machine/etcd2"
-	"github.com/holdfastdb/holdfast/machine/ident"
-	"github.com/holdfastdb/holdfast/machine/kv"
-	"github.com/holdfastdb/holdfast/machine/member"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
+	mident "github.com/holdfastdb/holdfast/machine/ident"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
+	mmember "github.com/holdfastdb/holdfast/machine/member"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 )
 
 // machines are those that the doors of this build read. All of them are in every node, whichever doors are on.
 type machines struct {
-	kv    *kv.Machine
-	etcd2 *etcd2.Machine
-	tree  *tree.Machine
+	kv    *mkv.Machine
+	etcd2 *metcd2.Machine
+	tree  *mtree.Machine
 }
 
 func newMachines(share budget.Shares) *machines {
 	return &machines{
-		kv:    kv.New(kv.Options{CacheBytes: int(share.Keys), FilterBytes: int(share.Filter), RecentBytes: int(share.Recent)}),
-		etcd2: etcd2.New(etcd2.Options{CacheBytes: int(share.Nodes2), RecentBytes: int(share.Recent2)}),
-		tree:  tree.New(),
+		kv:    mkv.New(mkv.Options{CacheBytes: int(share.Keys), FilterBytes: int(share.Filter), RecentBytes: int(share.Recent)}),
+		etcd2: metcd2.New(metcd2.Options{CacheBytes: int(share.Nodes2), RecentBytes: int(share.Recent2)}),
+		tree:  mtree.New(),
 	}
 }
 
@@ -33,7 +33,7 @@ func newMachines(share budget.Shares) *machines {
 func (m *machines) list() []machine.Machine { return []machine.Machine{m.kv, m.etcd2, m.tree} }
 
 // specs is what there is to know of every machine, for those who read a stopped server's files.
-var specs = machine.Specs{&ident.Spec, &member.Spec, &kv.Spec, &etcd2.Spec, &tree.Spec}
+var specs = machine.Specs{&mident.Spec, &mmember.Spec, &mkv.Spec, &metcd2.Spec, &mtree.Spec}
 
 // lanes are those of the doors.
 func lanes(share budget.Shares) []node.LaneSpec {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfastdb/holdfast/disk"
 	"github.com/holdfastdb/holdfast/door/admin"
 	doortlog "github.com/holdfastdb/holdfast/door/tlog"
-	et "github.com/holdfastdb/holdfast/entry/tree"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/worker/checkpoint"
@@ -55,7 +55,7 @@ func parsePublish(v string) ([]publishTo, error) {
 	var out []publishTo
 	for item := range strings.SplitSeq(v, ",") {
 		p := publishTo{log: defaultLog, url: strings.TrimSpace(item)}
-		if name, rest, ok := strings.Cut(p.url, "="); ok && et.ValidName(name) {
+		if name, rest, ok := strings.Cut(p.url, "="); ok && etree.ValidName(name) {
 			p.log, p.url = name, rest
 		}
 		var err error
@@ -78,7 +78,7 @@ func (t *tlogSetup) places(log string) (out []checkpoint.Place) {
 		if p.log != log {
 			continue
 		}
-		out = append(out, checkpoint.Place{Name: p.url, Ask: func(ctx context.Context, l *tree.Log) (string, error) {
+		out = append(out, checkpoint.Place{Name: p.url, Ask: func(ctx context.Context, l *mtree.Log) (string, error) {
 			_, err := p.place.Held(ctx, l)
 			if errors.Is(err, publish.ErrAhead) {
 				return strings.TrimPrefix(err.Error(), publish.ErrAhead.Error()+": "), nil
@@ -123,7 +123,7 @@ func (s *server) scrubbed(log string) (out []scrub.Place) {
 			continue
 		}
 		out = append(out, scrub.Place{Name: p.url, Meter: s.tlogMeter.Place(p.log, p.url),
-			Check: func(ctx context.Context, l *tree.Log, pace func() error) (int, string, error) {
+			Check: func(ctx context.Context, l *mtree.Log, pace func() error) (int, string, error) {
 				there, err := p.place.Held(ctx, l)
 				if err != nil {
 					return 0, "", err
@@ -136,7 +136,7 @@ func (s *server) scrubbed(log string) (out []scrub.Place) {
 }
 
 // republish compares the places of a log with it. They hold what this member's log holds, so that any member can.
-func (s *server) republish(ctx context.Context, l *tree.Log, mend bool) (out []admin.Republished) {
+func (s *server) republish(ctx context.Context, l *mtree.Log, mend bool) (out []admin.Republished) {
 	for _, p := range s.setup.tlog.publish {
 		if p.log != l.Spec.Name {
 			continue
@@ -152,7 +152,7 @@ func (s *server) republish(ctx context.Context, l *tree.Log, mend bool) (out []a
 }
 
 // mayResume refuses to let a restored log go on while a place it is published to holds more of it, or something else.
-func (s *server) mayResume(ctx context.Context, l *tree.Log) error {
+func (s *server) mayResume(ctx context.Context, l *mtree.Log) error {
 	for _, p := range s.setup.tlog.publish {
 		if p.log != l.Spec.Name {
 			continue
@@ -209,7 +209,7 @@ func (s *server) openTlogKeys() error {
 
 // signTlogs runs the workers that sign, scrub and publish, on every member: any of them may come to lead.
 func (s *server) signTlogs() {
-	first := &et.LogSpec{Name: defaultLog}
+	first := &etree.LogSpec{Name: defaultLog}
 	if s.setup.tlog.at == nil {
 		first = nil
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfastdb/holdfast/disk"
 	"github.com/holdfastdb/holdfast/etcdfile"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 )
 
@@ -163,7 +163,7 @@ func readSnapshot(r io.Reader) (*snapshotReport, error) {
 		if err != nil {
 			return err
 		}
-		spec, ok, err := tree.ReadLog(k, v)
+		spec, ok, err := mtree.ReadLog(k, v)
 		if ok {
 			logs = append(logs, snapshotLog{spec.Name, spec.Key.Name, spec.Key.String()})
 		}

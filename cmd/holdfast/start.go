@@ -23,7 +23,7 @@ import (
 	"github.com/holdfastdb/holdfast/etcddata"
 	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/internal/meter"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/tiles"
 	"github.com/holdfastdb/holdfast/worker/checkpoint"
@@ -133,7 +133,7 @@ func start(ctx context.Context, su *setup, log *slog.Logger) (_ *server, err err
 		}
 		s.admin = admin.New(admin.Options{Version: version, Steps: steps, ConnState: few.State, Tlog: &s.tlogMeter, DoorsServe: s.serving.Load, Logger: log,
 			TlogKey:   func(name, origin string) (*tiles.Verifier, error) { return s.tlogKeys.forNew(name, origin) },
-			MayResume: func(ctx context.Context, l *tree.Log) error { return s.mayResume(ctx, l) }, Holds: s.holds, Release: s.release, Republish: s.republish})
+			MayResume: func(ctx context.Context, l *mtree.Log) error { return s.mayResume(ctx, l) }, Holds: s.holds, Release: s.release, Republish: s.republish})
 		s.goServe("admin", func() error { return s.admin.Serve(l) })
 	}
 

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/door/admin"
-	et "github.com/holdfastdb/holdfast/entry/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
@@ -82,7 +82,7 @@ log; the first leader that has default.key begins the log default. Whoever has t
 			if len(c.args) != 1 || *origin == "" {
 				return usagef("tlog keygen: wants a name and an origin; write `holdfast tlog keygen NAME --origin log.example.org/NAME`")
 			}
-			if !et.ValidName(c.args[0]) {
+			if !etree.ValidName(c.args[0]) {
 				return usagef("tlog keygen %s: a name is up to 63 of a-z, 0-9 and -, and does not begin with -; give another", c.args[0])
 			}
 			s, err := newTlogKeys(*keys, nil).create(c.args[0], *origin)
@@ -194,5 +194,5 @@ func readAnywhere(from string) ([]byte, error) {
 	if res.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%s; give a URL that answers", res.Status)
 	}
-	return io.ReadAll(io.LimitReader(res.Body, et.MaxNote+1))
+	return io.ReadAll(io.LimitReader(res.Body, etree.MaxNote+1))
 }

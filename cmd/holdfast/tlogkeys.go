@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/disk"
-	et "github.com/holdfastdb/holdfast/entry/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
@@ -84,7 +84,7 @@ func (k *tlogKeys) check() error {
 	}
 	for _, f := range files {
 		name, ok := strings.CutSuffix(f.Name(), ".key")
-		if !ok || !et.ValidName(name) {
+		if !ok || !etree.ValidName(name) {
 			continue
 		}
 		s, err := readKey(filepath.Join(k.dir, f.Name()))

@@ -11,8 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	et "github.com/holdfastdb/holdfast/entry/tree"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
@@ -21,7 +21,7 @@ import (
 // goroutine.
 type tlogTokens struct {
 	path  string
-	logOf func(name string) *tree.Log
+	logOf func(name string) *mtree.Log
 	log   *slog.Logger
 	now   func() time.Time
 
@@ -54,7 +54,7 @@ type tokenLine struct {
 const tokensAgain = 500 * time.Millisecond
 
 // openTlogTokens reads the file and goes on reading it until close.
-func openTlogTokens(path string, logOf func(name string) *tree.Log, log *slog.Logger) (*tlogTokens, error) {
+func openTlogTokens(path string, logOf func(name string) *mtree.Log, log *slog.Logger) (*tlogTokens, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("--tlog-tokens %s: %s; give a file this user can read", path, reason(err))
@@ -122,7 +122,7 @@ func parseTokens(b []byte) (map[tokenKey]*tokenLine, error) {
 		if len(f) == 0 || strings.HasPrefix(f[0], "#") {
 			continue
 		}
-		if len(f) < 2 || len(f) > 4 || !et.ValidName(f[0]) {
+		if len(f) < 2 || len(f) > 4 || !etree.ValidName(f[0]) {
 			return nil, fmt.Errorf("%d: write LOG TOKEN [BYTES/s] [MAXBYTES]", n)
 		}
 		l := &tokenLine{}
@@ -215,7 +215,7 @@ func (t *tlogTokens) usedOf(log string) *usedBytes {
 }
 
 // take notes n bytes as under way if the log has room for them.
-func (u *usedBytes) take(l *tree.Log, n, most int64) error {
+func (u *usedBytes) take(l *mtree.Log, n, most int64) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	size := l.View().Size
@@ -243,4 +243,4 @@ func (u *usedBytes) take(l *tree.Log, n, most int64) error {
 }
 
 // treeLog is a log by its name, nil if there is none.
-func (s *server) treeLog(name string) *tree.Log { return s.machines.tree.Find(name) }
+func (s *server) treeLog(name string) *mtree.Log { return s.machines.tree.Find(name) }

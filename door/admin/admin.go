@@ -22,7 +22,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/internal/meter"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/tiles"
 )
@@ -42,13 +42,13 @@ type Options struct {
 	TlogKey func(name, origin string) (*tiles.Verifier, error)
 	// MayResume returns an error if a restored log must stay held although the checkpoint given is a prefix of it; nil: it
 	// never must.
-	MayResume func(ctx context.Context, l *tree.Log) error
+	MayResume func(ctx context.Context, l *mtree.Log) error
 	// Holds says why logs take no entries until an operator releases them, by name; nil: none is held.
 	Holds func(ctx context.Context) map[string]string
 	// Release lets such a log go on, given the last checkpoint that was published; nil: there is none.
 	Release func(ctx context.Context, log string, note []byte) error
 	// Republish compares each place of a log with it and, if mend is set, puts again what is missing or altered; nil: there is none.
-	Republish func(ctx context.Context, l *tree.Log, mend bool) []Republished
+	Republish func(ctx context.Context, l *mtree.Log, mend bool) []Republished
 	// ConnState is called with every change of a connection's state; nil: nothing is called.
 	ConnState func(net.Conn, http.ConnState)
 	Logger    *slog.Logger // nil: silent
@@ -152,7 +152,7 @@ func New(opts Options) *Admin {
 func (a *Admin) Waiting(what string) { a.waiting.Store(&what) }
 
 // Attach hands over the running member and those of its machines that the admin port tells of, once.
-func (a *Admin) Attach(n *node.Node, kv *mkv.Machine, trees *tree.Machine) {
+func (a *Admin) Attach(n *node.Node, kv *mkv.Machine, trees *mtree.Machine) {
 	a.attach(&attached{member: n, kv: kv, logs: logs{trees, n.Propose}})
 }
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
-	et "github.com/holdfastdb/holdfast/entry/tree"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/tiles"
 )
@@ -47,14 +47,14 @@ type LogStatus struct {
 
 // logs is what this door needs of the tree machine and of the node to change it.
 type logs struct {
-	tree    *tree.Machine
+	tree    *mtree.Machine
 	propose func(ctx context.Context, lane node.Lane, parts ...entry.Part) (*entry.Result, error)
 }
 
 // changeTimeout bounds the command of a request.
 const changeTimeout = 10 * time.Second
 
-func statusOf(l *tree.Log) LogStatus {
+func statusOf(l *mtree.Log) LogStatus {
 	s := LogStatus{Name: l.Spec.Name, Origin: l.Spec.Key.Name, Vkey: l.Spec.Key.String(), Path: "/", Dedup: l.Spec.Dedup, Index: l.Spec.Index,
 		Held: l.Held(), Size: l.View().Size}
 	if l.Spec.Name != "default" {
@@ -85,7 +85,7 @@ func (a *Admin) postLog(n *attached, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch {
-	case !et.ValidName(q.Name):
+	case !etree.ValidName(q.Name):
 		fail(w, http.StatusBadRequest, "a log's name is up to 63 of a-z, 0-9 and -, and does not begin with -; give another name")
 		return
 	case !tiles.ValidKeyName(q.Origin):
@@ -106,7 +106,7 @@ func (a *Admin) postLog(n *attached, w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusPreconditionFailed, err.Error())
 		return
 	}
-	ok := change(n, w, r, &et.Part{Kind: et.Create, Spec: et.LogSpec{Name: q.Name, Key: *key, Dedup: q.Dedup, Index: q.Index}})
+	ok := change(n, w, r, &etree.Part{Kind: etree.Create, Spec: etree.LogSpec{Name: q.Name, Key: *key, Dedup: q.Dedup, Index: q.Index}})
 	if l := n.logs.tree.Find(q.Name); ok && l != nil {
 		s := statusOf(l)
 		w.Header().Set("Content-Type", "application/json")
@@ -123,7 +123,7 @@ func (a *Admin) resumeLog(n *attached, w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, "no such log; `curl /v1/tlog/logs` lists them")
 		return
 	}
-	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, et.MaxNote))
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, etree.MaxNote))
 	if err != nil {
 		fail(w, http.StatusBadRequest, "read the checkpoint: "+err.Error())
 		return
@@ -147,7 +147,7 @@ func (a *Admin) resumeLog(n *attached, w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if change(n, w, r, &et.Part{Kind: et.Resume, Log: l.Number, Size: c.Size, Root: c.Root}) {
+	if change(n, w, r, &etree.Part{Kind: etree.Resume, Log: l.Number, Size: c.Size, Root: c.Root}) {
 		answer(w, statusOf(l))
 	}
 }
@@ -182,10 +182,10 @@ func (a *Admin) republishLog(n *attached, w http.ResponseWriter, r *http.Request
 }
 
 // change proposes a part and answers if that fails.
-func change(n *attached, w http.ResponseWriter, r *http.Request, p *et.Part) bool {
+func change(n *attached, w http.ResponseWriter, r *http.Request, p *etree.Part) bool {
 	ctx, cancel := context.WithTimeout(r.Context(), changeTimeout)
 	defer cancel()
-	res, err := n.logs.propose(ctx, node.LaneSystem, entry.Part{Machine: entry.MachineTree, Body: et.AppendPart(nil, p)})
+	res, err := n.logs.propose(ctx, node.LaneSystem, entry.Part{Machine: entry.MachineTree, Body: etree.AppendPart(nil, p)})
 	switch {
 	case err != nil:
 		fail(w, http.StatusServiceUnavailable, err.Error())
@@ -195,9 +195,9 @@ func change(n *attached, w http.ResponseWriter, r *http.Request, p *et.Part) boo
 	}
 	code, text := http.StatusBadRequest, strings.TrimSpace(res.Rejection.Detail)
 	switch res.Rejection.Code {
-	case et.LogExists, et.NotHeld, et.NotPrefix, et.TooManyLogs:
+	case etree.LogExists, etree.NotHeld, etree.NotPrefix, etree.TooManyLogs:
 		code = http.StatusConflict
-	case et.UnknownLog:
+	case etree.UnknownLog:
 		code = http.StatusNotFound
 	}
 	fail(w, code, text)

@@ -8,21 +8,21 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
-	et "github.com/holdfastdb/holdfast/entry/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/machine/machinetest"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
 // TestMetricsOfTransparencyLogs: two logs, one of them damaged, one published to two places; as the leader and as a follower.
 func TestMetricsOfTransparencyLogs(t *testing.T) {
-	m := tree.New()
+	m := mtree.New()
 	rig := machinetest.Open(t, store.NewMem(), m)
-	apply := func(p *et.Part) {
+	apply := func(p *etree.Part) {
 		t.Helper()
-		rig.Must(entry.MachineTree, et.AppendPart(nil, p))
+		rig.Must(entry.MachineTree, etree.AppendPart(nil, p))
 	}
 	var keys []*tiles.Signer
 	for i, name := range []string{"default", "other"} {
@@ -31,9 +31,9 @@ func TestMetricsOfTransparencyLogs(t *testing.T) {
 			t.Fatal(err)
 		}
 		keys = append(keys, key)
-		apply(&et.Part{Kind: et.Create, Spec: et.LogSpec{Name: name, Key: *key.Verifier()}})
+		apply(&etree.Part{Kind: etree.Create, Spec: etree.LogSpec{Name: name, Key: *key.Verifier()}})
 	}
-	add := &et.Part{Kind: et.Append, Log: 1}
+	add := &etree.Part{Kind: etree.Append, Log: 1}
 	for range 7 {
 		add.Entries = tiles.AppendEntry(add.Entries, []byte("entry"))
 	}
@@ -41,7 +41,7 @@ func TestMetricsOfTransparencyLogs(t *testing.T) {
 	v := m.Find("default").View()
 	n := &tiles.Note{Text: (&tiles.Checkpoint{Origin: "log.example/default", Size: v.Size, Root: v.Root}).Text()}
 	keys[0].Sign(n)
-	apply(&et.Part{Kind: et.Checkpoint, Checkpoints: []et.Signed{{Log: 1, Size: v.Size, Root: v.Root, Note: n.Append(nil)}}})
+	apply(&etree.Part{Kind: etree.Checkpoint, Checkpoints: []etree.Signed{{Log: 1, Size: v.Size, Root: v.Root, Note: n.Append(nil)}}})
 	apply(add)
 	m.Find("other").SetDamage(errors.New("altered"))
 

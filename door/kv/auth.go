@@ -15,7 +15,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 	"github.com/holdfastdb/holdfast/node"
 )
 
@@ -30,7 +30,7 @@ type authServer struct {
 var errPasswordForNone = status.Error(codes.Unknown, "auth: authentication failed, password was given for no password user")
 
 // administer carries a change of users, roles or the switch through the log.
-func (d *Door) administer(ctx context.Context, p ei.Part) error {
+func (d *Door) administer(ctx context.Context, p eident.Part) error {
 	a, err := d.accessNow(ctx)
 	if err != nil {
 		return err
@@ -48,8 +48,8 @@ func (d *Door) administer(ctx context.Context, p ei.Part) error {
 	return nil
 }
 
-func identPart(p *ei.Part) entry.Part {
-	return entry.Part{Machine: entry.MachineIdent, Body: ei.AppendPart(nil, p)}
+func identPart(p *eident.Part) entry.Part {
+	return entry.Part{Machine: entry.MachineIdent, Body: eident.AppendPart(nil, p)}
 }
 
 // consult is called first for every read of users and roles. The answer is for the access returned, which is nil while
@@ -65,14 +65,14 @@ func (s *authServer) AuthEnable(ctx context.Context, _ *pb.AuthEnableRequest) (*
 	if why := s.d.opts.RefuseAuthEnable; why != "" && !s.d.users.State().Enabled {
 		return nil, status.Error(codes.FailedPrecondition, "auth enable: "+why)
 	}
-	if err := s.d.administer(ctx, ei.Part{Enable: &ei.Enable{}}); err != nil {
+	if err := s.d.administer(ctx, eident.Part{Enable: &eident.Enable{}}); err != nil {
 		return nil, err
 	}
 	return &pb.AuthEnableResponse{Header: s.d.pbHeader(0)}, nil
 }
 
 func (s *authServer) AuthDisable(ctx context.Context, _ *pb.AuthDisableRequest) (*pb.AuthDisableResponse, error) {
-	if err := s.d.administer(ctx, ei.Part{Disable: &ei.Disable{}}); err != nil {
+	if err := s.d.administer(ctx, eident.Part{Disable: &eident.Disable{}}); err != nil {
 		return nil, err
 	}
 	return &pb.AuthDisableResponse{Header: s.d.pbHeader(0)}, nil
@@ -101,7 +101,7 @@ func (s *authServer) Authenticate(ctx context.Context, r *pb.AuthenticateRequest
 		u := st.User(r.Name)
 		var hash []byte
 		if u != nil && !u.NoPassword {
-			hash = u.Verifier(ei.Bcrypt)
+			hash = u.Verifier(eident.Bcrypt)
 		}
 		switch ok, err := d.passwords.matches(d.bounded(ctx), hostOf(ctx), r.Name, hash, r.Password); {
 		case err != nil:
@@ -141,7 +141,7 @@ func hostOf(ctx context.Context) string {
 const inProcess = "pipe"
 
 // verifiers derives what the log keeps of a password: nothing but a hash leaves this function.
-func (s *authServer) verifiers(ctx context.Context, password string) ([]ei.Verifier, error) {
+func (s *authServer) verifiers(ctx context.Context, password string) ([]eident.Verifier, error) {
 	// Hashing is expensive on purpose, so the permission is checked first.
 	if err := s.d.mayAdminister(ctx); err != nil {
 		return nil, err
@@ -150,18 +150,18 @@ func (s *authServer) verifiers(ctx context.Context, password string) ([]ei.Verif
 	if err != nil {
 		return nil, err
 	}
-	return []ei.Verifier{{Scheme: ei.Bcrypt, Data: hash}}, nil
+	return []eident.Verifier{{Scheme: eident.Bcrypt, Data: hash}}, nil
 }
 
 func (s *authServer) UserAdd(ctx context.Context, r *pb.AuthUserAddRequest) (*pb.AuthUserAddResponse, error) {
-	add := ei.UserAdd{Name: r.Name, NoPassword: r.Options.GetNoPassword()}
+	add := eident.UserAdd{Name: r.Name, NoPassword: r.Options.GetNoPassword()}
 	if !add.NoPassword {
 		var err error
 		if add.Verifiers, err = s.verifiers(ctx, r.Password); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.d.administer(ctx, ei.Part{UserAdd: &add}); err != nil {
+	if err := s.d.administer(ctx, eident.Part{UserAdd: &add}); err != nil {
 		return nil, err
 	}
 	return &pb.AuthUserAddResponse{Header: s.d.pbHeader(0)}, nil
@@ -169,7 +169,7 @@ func (s *authServer) UserAdd(ctx context.Context, r *pb.AuthUserAddRequest) (*pb
 
 // UserChangePassword: an empty password is one that nothing matches. As with etcd a client may bring the hash itself.
 func (s *authServer) UserChangePassword(ctx context.Context, r *pb.AuthUserChangePasswordRequest) (*pb.AuthUserChangePasswordResponse, error) {
-	change := ei.UserPassword{Name: r.Name}
+	change := eident.UserPassword{Name: r.Name}
 	switch {
 	case r.Password != "":
 		var err error
@@ -178,19 +178,19 @@ func (s *authServer) UserChangePassword(ctx context.Context, r *pb.AuthUserChang
 		}
 	case r.HashedPassword != "":
 		hash, err := base64.StdEncoding.DecodeString(r.HashedPassword)
-		if err != nil || len(hash) > ei.MaxVerifierBytes {
+		if err != nil || len(hash) > eident.MaxVerifierBytes {
 			return nil, errPasswordForNone
 		}
-		change.Verifiers = []ei.Verifier{{Scheme: ei.Bcrypt, Data: hash}}
+		change.Verifiers = []eident.Verifier{{Scheme: eident.Bcrypt, Data: hash}}
 	}
-	if err := s.d.administer(ctx, ei.Part{UserPassword: &change}); err != nil {
+	if err := s.d.administer(ctx, eident.Part{UserPassword: &change}); err != nil {
 		return nil, err
 	}
 	return &pb.AuthUserChangePasswordResponse{Header: s.d.pbHeader(0)}, nil
 }
 
 func (s *authServer) UserDelete(ctx context.Context, r *pb.AuthUserDeleteRequest) (*pb.AuthUserDeleteResponse, error) {
-	if err := s.d.administer(ctx, ei.Part{UserDelete: &ei.UserDelete{Name: r.Name}}); err != nil {
+	if err := s.d.administer(ctx, eident.Part{UserDelete: &eident.UserDelete{Name: r.Name}}); err != nil {
 		return nil, err
 	}
 	return &pb.AuthUserDeleteResponse{Header: s.d.pbHeader(0)}, nil
@@ -224,28 +224,28 @@ func (s *authServer) UserList(ctx context.Context, _ *pb.AuthUserListRequest) (*
 }
 
 func (s *authServer) UserGrantRole(ctx context.Context, r *pb.AuthUserGrantRoleRequest) (*pb.AuthUserGrantRoleResponse, error) {
-	if err := s.d.administer(ctx, ei.Part{UserGrant: &ei.UserGrant{Name: r.User, Role: r.Role}}); err != nil {
+	if err := s.d.administer(ctx, eident.Part{UserGrant: &eident.UserGrant{Name: r.User, Role: r.Role}}); err != nil {
 		return nil, err
 	}
 	return &pb.AuthUserGrantRoleResponse{Header: s.d.pbHeader(0)}, nil
 }
 
 func (s *authServer) UserRevokeRole(ctx context.Context, r *pb.AuthUserRevokeRoleRequest) (*pb.AuthUserRevokeRoleResponse, error) {
-	if err := s.d.administer(ctx, ei.Part{UserRevoke: &ei.UserRevoke{Name: r.Name, Role: r.Role}}); err != nil {
+	if err := s.d.administer(ctx, eident.Part{UserRevoke: &eident.UserRevoke{Name: r.Name, Role: r.Role}}); err != nil {
 		return nil, err
 	}
 	return &pb.AuthUserRevokeRoleResponse{Header: s.d.pbHeader(0)}, nil
 }
 
 func (s *authServer) RoleAdd(ctx context.Context, r *pb.AuthRoleAddRequest) (*pb.AuthRoleAddResponse, error) {
-	if err := s.d.administer(ctx, ei.Part{RoleAdd: &ei.RoleAdd{Name: r.Name}}); err != nil {
+	if err := s.d.administer(ctx, eident.Part{RoleAdd: &eident.RoleAdd{Name: r.Name}}); err != nil {
 		return nil, err
 	}
 	return &pb.AuthRoleAddResponse{Header: s.d.pbHeader(0)}, nil
 }
 
 func (s *authServer) RoleDelete(ctx context.Context, r *pb.AuthRoleDeleteRequest) (*pb.AuthRoleDeleteResponse, error) {
-	if err := s.d.administer(ctx, ei.Part{RoleDelete: &ei.RoleDelete{Name: r.Role}}); err != nil {
+	if err := s.d.administer(ctx, eident.Part{RoleDelete: &eident.RoleDelete{Name: r.Role}}); err != nil {
 		return nil, err
 	}
 	return &pb.AuthRoleDeleteResponse{Header: s.d.pbHeader(0)}, nil
@@ -271,7 +271,7 @@ func (s *authServer) RoleGet(ctx context.Context, r *pb.AuthRoleGetRequest) (*pb
 		return nil, rpctypes.ErrGRPCRoleNotFound
 	}
 	resp := &pb.AuthRoleGetResponse{Header: s.d.pbHeader(0)}
-	if role.Name == ei.Root {
+	if role.Name == eident.Root {
 		resp.Perm = []*authpb.Permission{everything}
 		return resp, nil
 	}
@@ -300,8 +300,8 @@ func (s *authServer) RoleGrantPermission(ctx context.Context, r *pb.AuthRoleGran
 	if r.Perm.PermType < authpb.READ || r.Perm.PermType > authpb.READWRITE {
 		return nil, s.refuse(ctx, rpctypes.ErrGRPCInvalidAuthMgmt) // etcd stores it, although it permits nothing
 	}
-	grant := ei.RoleGrant{Name: r.Name, Permission: ei.Permission{Access: ei.Access(r.Perm.PermType), Key: r.Perm.Key, End: r.Perm.RangeEnd}}
-	if err := s.d.administer(ctx, ei.Part{RoleGrant: &grant}); err != nil {
+	grant := eident.RoleGrant{Name: r.Name, Permission: eident.Permission{Access: eident.Access(r.Perm.PermType), Key: r.Perm.Key, End: r.Perm.RangeEnd}}
+	if err := s.d.administer(ctx, eident.Part{RoleGrant: &grant}); err != nil {
 		return nil, err
 	}
 	return &pb.AuthRoleGrantPermissionResponse{Header: s.d.pbHeader(0)}, nil
@@ -317,8 +317,8 @@ func (s *authServer) refuse(ctx context.Context, reason error) error {
 }
 
 func (s *authServer) RoleRevokePermission(ctx context.Context, r *pb.AuthRoleRevokePermissionRequest) (*pb.AuthRoleRevokePermissionResponse, error) {
-	revoke := ei.RoleRevoke{Name: r.Role, Key: r.Key, End: r.RangeEnd}
-	if err := s.d.administer(ctx, ei.Part{RoleRevoke: &revoke}); err != nil {
+	revoke := eident.RoleRevoke{Name: r.Role, Key: r.Key, End: r.RangeEnd}
+	if err := s.d.administer(ctx, eident.Part{RoleRevoke: &revoke}); err != nil {
 		return nil, err
 	}
 	return &pb.AuthRoleRevokePermissionResponse{Header: s.d.pbHeader(0)}, nil

@@ -34,12 +34,12 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	door "github.com/holdfastdb/holdfast/door/kv"
+	doorkv "github.com/holdfastdb/holdfast/door/kv"
 	"github.com/holdfastdb/holdfast/internal/certtest"
 )
 
 // cheap makes passwords quick to check: these tests are not about guessing them.
-var cheap = door.Options{BcryptCost: 4}
+var cheap = doorkv.Options{BcryptCost: 4}
 
 // as connects as a user.
 func (s *server) as(t testing.TB, user, password string) *clientv3.Client {
@@ -399,7 +399,7 @@ func TestTokensAreKnownToEveryMember(t *testing.T) {
 // A token lives as long as it is used.
 func TestTokenTimeToLive(t *testing.T) {
 	t.Parallel()
-	s := serve(t, door.Options{BcryptCost: 4, AuthTokenTTL: 600 * time.Millisecond})
+	s := serve(t, doorkv.Options{BcryptCost: 4, AuthTokenTTL: 600 * time.Millisecond})
 	enableAuth(t, s)
 	c, ctx := s.wire(t), context.Background()
 	r := must(pb.NewAuthClient(c).Authenticate(ctx, &pb.AuthenticateRequest{Name: "alice", Password: "alicepw"}))(t)
@@ -513,13 +513,13 @@ func TestSignedTokens(t *testing.T) {
 		{"jwt,sign-method=RS256,pub-key=ec.pub,priv-key=rsa", "pub-key"}, {"jwt,sign-method=EdDSA,priv-key=rsa", "priv-key"},
 		{"jwt,sign-method=RS256,priv-key=rsa,ttl=x", "ttl"}, {"jwt,sign-method=RS256,sign-method=RS256", "sign-method"}, {"jwt,x", "x"},
 	} {
-		err := door.CheckAuthToken(c.spec, read)
+		err := doorkv.CheckAuthToken(c.spec, read)
 		if c.problem == "" && err != nil || c.problem != "" && (err == nil || !strings.Contains(err.Error(), c.problem)) {
 			t.Errorf("%q: %v", c.spec, err)
 		}
 	}
 	for _, spec := range []string{"RS256,pub-key=rsa.pub,priv-key=rsa", "ES256,priv-key=ec", "EdDSA,priv-key=ed", "HS256,priv-key=secret"} {
-		s := serve(t, door.Options{BcryptCost: 4, ReadFile: read, AuthToken: "jwt,ttl=2s,sign-method=" + spec})
+		s := serve(t, doorkv.Options{BcryptCost: 4, ReadFile: read, AuthToken: "jwt,ttl=2s,sign-method=" + spec})
 		root, ctx := enableAuth(t, s), context.Background()
 		c := s.wire(t)
 		r := must(pb.NewAuthClient(c).Authenticate(ctx, &pb.AuthenticateRequest{Name: "alice", Password: "alicepw"}))(t)
@@ -579,7 +579,7 @@ func TestSignedTokens(t *testing.T) {
 		}
 	}
 	// Who has only the public key judges tokens and makes none.
-	s := serve(t, door.Options{BcryptCost: 4, ReadFile: read, AuthToken: "jwt,sign-method=RS256,pub-key=rsa.pub"})
+	s := serve(t, doorkv.Options{BcryptCost: 4, ReadFile: read, AuthToken: "jwt,sign-method=RS256,pub-key=rsa.pub"})
 	c, ctx := s.client(t), context.Background()
 	must(c.UserAdd(ctx, "root", "rootpw"))(t)
 	must(c.UserGrantRole(ctx, "root", "root"))(t)
@@ -594,7 +594,7 @@ func TestSignedTokens(t *testing.T) {
 func TestCertificateIsAUser(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewAuthority("test")
-	s := serve(t, door.Options{BcryptCost: 4, ClientCertAuth: true, TLS: ca.Server()})
+	s := serve(t, doorkv.Options{BcryptCost: 4, ClientCertAuth: true, TLS: ca.Server()})
 	ctx := context.Background()
 	as := func(name string) *clientv3.Client {
 		c := must(clientv3.New(clientv3.Config{Endpoints: []string{"https://" + s.addr}, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
@@ -632,7 +632,7 @@ func TestGatewayTellsWhoShowsACertificate(t *testing.T) {
 	ca := certtest.NewAuthority("test")
 	secure := ca.Server()
 	secure.NextProtos = []string{"h2", "http/1.1"}
-	s := serve(t, door.Options{BcryptCost: 4, ClientCertAuth: true, TLS: secure})
+	s := serve(t, doorkv.Options{BcryptCost: 4, ClientCertAuth: true, TLS: secure})
 	ask := func(http2 bool, name, path, token string) string {
 		t.Helper()
 		transport := &http.Transport{TLSClientConfig: ca.Config(ca.Issue(name)), ForceAttemptHTTP2: http2}
@@ -701,7 +701,7 @@ func TestARightPasswordBesideGuessers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("passwords at full price")
 	}
-	s := serve(t, door.Options{})
+	s := serve(t, doorkv.Options{})
 	enableAuth(t, s)
 	from := func(host string) pb.AuthClient {
 		dial := func(ctx context.Context, addr string) (net.Conn, error) {
@@ -757,7 +757,7 @@ func TestEveryNameCostsTheSame(t *testing.T) {
 	if testing.Short() {
 		t.Skip("passwords at full price")
 	}
-	s := serve(t, door.Options{})
+	s := serve(t, doorkv.Options{})
 	root := enableAuth(t, s)
 	must(root.UserAddWithOptions(context.Background(), "cert", "", &clientv3.UserAddOptions{NoPassword: true}))(t)
 	c := pb.NewAuthClient(s.client(t).ActiveConnection())

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/holdfastdb/holdfast/entry"
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
 )
@@ -161,7 +161,7 @@ func (d *Door) rangeFor(ctx context.Context, r *ekv.Range) (res *ekv.RangeResult
 	if err := d.node.Linearize(d.bounded(ctx)); err != nil {
 		return nil, 0, grpcError(err)
 	}
-	err = d.reading(ctx, func(a *access) error { return a.may(ei.Read, r.Key, r.End) }, func() (err error) {
+	err = d.reading(ctx, func(a *access) error { return a.may(eident.Read, r.Key, r.End) }, func() (err error) {
 		res, revision, err = d.read(r, d.opts.MaxResultBytes)
 		return grpcError(err)
 	}, nil)
@@ -188,7 +188,7 @@ func (a *access) admin() error {
 }
 
 // may refuses users without permission for all of [key, end).
-func (a *access) may(what ei.Access, key, end []byte) error {
+func (a *access) may(what eident.Access, key, end []byte) error {
 	switch {
 	case a == nil:
 		return nil
@@ -206,7 +206,7 @@ func (a *access) may(what ei.Access, key, end []byte) error {
 // attaches a key to a lease.
 func (a *access) mayTxn(t *ekv.Txn) (leased bool, err error) {
 	for i := range t.Compare {
-		if err := a.may(ei.Read, t.Compare[i].Key, t.Compare[i].End); err != nil {
+		if err := a.may(eident.Read, t.Compare[i].Key, t.Compare[i].End); err != nil {
 			return false, err
 		}
 	}
@@ -215,7 +215,7 @@ func (a *access) mayTxn(t *ekv.Txn) (leased bool, err error) {
 			var inner bool
 			switch op := &branch[i]; {
 			case op.Range != nil:
-				err = a.may(ei.Read, op.Range.Key, op.Range.End)
+				err = a.may(eident.Read, op.Range.Key, op.Range.End)
 			case op.Put != nil:
 				inner, err = op.Put.Lease != 0, a.mayPut(op.Put)
 			case op.Delete != nil:
@@ -233,24 +233,24 @@ func (a *access) mayTxn(t *ekv.Txn) (leased bool, err error) {
 }
 
 func (a *access) mayPut(p *ekv.Put) error {
-	err := a.may(ei.Write, p.Key, nil)
+	err := a.may(eident.Write, p.Key, nil)
 	if err == nil && p.PrevKV {
-		err = a.may(ei.Read, p.Key, nil)
+		err = a.may(eident.Read, p.Key, nil)
 	}
 	return err
 }
 
 func (a *access) mayDelete(del *ekv.DeleteRange) error {
-	err := a.may(ei.Write, del.Key, del.End)
+	err := a.may(eident.Write, del.Key, del.End)
 	if err == nil && del.PrevKV {
-		err = a.may(ei.Read, del.Key, del.End)
+		err = a.may(eident.Read, del.Key, del.End)
 	}
 	return err
 }
 
 // mayLease refuses users who lack permission for one of the lease's keys. For a user with all permissions the keys are not
 // read.
-func (d *Door) mayLease(a *access, what ei.Access, lease int64) error {
+func (d *Door) mayLease(a *access, what eident.Access, lease int64) error {
 	if a == nil || a.admin() == nil {
 		return nil
 	}
@@ -297,7 +297,7 @@ func (a *access) permitted(body []byte) ([]entry.Part, error) {
 			return nil, err
 		}
 	}
-	pass := identPart(&ei.Part{Pass: &ei.Pass{Revision: a.st.Revision}})
+	pass := identPart(&eident.Part{Pass: &eident.Pass{Revision: a.st.Revision}})
 	return []entry.Part{pass, {Machine: entry.MachineKV, Body: body}}, nil
 }
 
@@ -320,43 +320,43 @@ func (a *access) limited(part *ekv.Part, body []byte) ([]byte, error) {
 
 // outdated reports whether a command was refused only because the catalogue is not what the door judged by.
 func outdated(r *entry.Rejection) bool {
-	return r != nil && r.Machine == entry.MachineIdent && (r.Code == ei.OldRevision || r.Code == ei.PassMissing)
+	return r != nil && r.Machine == entry.MachineIdent && (r.Code == eident.OldRevision || r.Code == eident.PassMissing)
 }
 
 // identError says which of etcd's errors a client hears for a refusal of the identity machine.
 func identError(code entry.Code) error {
 	switch code {
-	case ei.UserEmpty, ei.PassMissing:
+	case eident.UserEmpty, eident.PassMissing:
 		return rpctypes.ErrGRPCUserEmpty
-	case ei.UserNotFound:
+	case eident.UserNotFound:
 		return rpctypes.ErrGRPCUserNotFound
-	case ei.UserExists:
+	case eident.UserExists:
 		return rpctypes.ErrGRPCUserAlreadyExist
-	case ei.RoleEmpty:
+	case eident.RoleEmpty:
 		return rpctypes.ErrGRPCRoleEmpty
-	case ei.RoleNotFound:
+	case eident.RoleNotFound:
 		return rpctypes.ErrGRPCRoleNotFound
-	case ei.RoleExists:
+	case eident.RoleExists:
 		return rpctypes.ErrGRPCRoleAlreadyExist
-	case ei.RoleNotGranted:
+	case eident.RoleNotGranted:
 		return rpctypes.ErrGRPCRoleNotGranted
-	case ei.PermissionNotGranted:
+	case eident.PermissionNotGranted:
 		return rpctypes.ErrGRPCPermissionNotGranted
-	case ei.RootUserMissing:
+	case eident.RootUserMissing:
 		return rpctypes.ErrGRPCRootUserNotExist
-	case ei.RootRoleMissing:
+	case eident.RootRoleMissing:
 		return rpctypes.ErrGRPCRootRoleNotExist
-	case ei.ManagementRefused:
+	case eident.ManagementRefused:
 		return rpctypes.ErrGRPCInvalidAuthMgmt
-	case ei.Denied:
+	case eident.Denied:
 		return rpctypes.ErrGRPCPermissionDenied
-	case ei.OldRevision:
+	case eident.OldRevision:
 		return rpctypes.ErrGRPCAuthOldRevision
-	case ei.NotEnabled:
+	case eident.NotEnabled:
 		return rpctypes.ErrGRPCAuthNotEnabled
-	case ei.TokenNotFound:
+	case eident.TokenNotFound:
 		return rpctypes.ErrGRPCInvalidAuthToken
-	case ei.Full:
+	case eident.Full:
 		return rpctypes.ErrGRPCNoSpace
 	}
 	return errMalformed

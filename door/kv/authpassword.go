@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
 )
 
@@ -91,11 +91,11 @@ func (d *Door) RootBasic(host, user, password string) (revision uint64, ok bool)
 	st := d.users.State()
 	u := st.User(user)
 	if u != nil && d.passwords.matched(u, password) {
-		return st.Revision, u.Has(ei.Root)
+		return st.Revision, u.Has(eident.Root)
 	}
 	var hash []byte
 	if u != nil && !u.NoPassword {
-		hash = u.Verifier(ei.Bcrypt)
+		hash = u.Verifier(eident.Bcrypt)
 	}
 	ctx, cancel := context.WithTimeout(d.life, d.opts.RequestTimeout)
 	defer cancel()
@@ -103,7 +103,7 @@ func (d *Door) RootBasic(host, user, password string) (revision uint64, ok bool)
 		return 0, false
 	}
 	d.passwords.remember(u, password)
-	return st.Revision, u.Has(ei.Root)
+	return st.Revision, u.Has(eident.Root)
 }
 
 // matched reports whether this password of Basic authentication, which comes with every request, was a user's before and still is.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
 	"github.com/holdfastdb/holdfast/node"
 )
@@ -82,7 +82,7 @@ type simpleTokens struct {
 	touches chan struct{} // one for each renewal under way
 }
 
-func hashToken(secret string) [ei.TokenBytes]byte { return sha256.Sum256([]byte(secret)) }
+func hashToken(secret string) [eident.TokenBytes]byte { return sha256.Sum256([]byte(secret)) }
 
 func newSecret() string {
 	b := make([]byte, 0, tokenLetters)
@@ -101,7 +101,7 @@ func newSecret() string {
 
 func (t *simpleTokens) issue(ctx context.Context, _ *mident.State, u *mident.User) (string, bool, error) {
 	secret := newSecret()
-	part := identPart(&ei.Part{TokenIssue: &ei.TokenIssue{
+	part := identPart(&eident.Part{TokenIssue: &eident.TokenIssue{
 		User: u.Name, Generation: u.Generation, Token: hashToken(secret), TTLMs: uint64(max(1, t.ttl.Milliseconds()))}})
 	res, err := t.d.node.Propose(t.d.bounded(ctx), node.LaneSystem, part)
 	if err != nil {
@@ -109,7 +109,7 @@ func (t *simpleTokens) issue(ctx context.Context, _ *mident.State, u *mident.Use
 	}
 	if r := res.Rejection; r != nil {
 		// The user or the password is another one now: the caller looks at them again.
-		if r.Code == ei.OldRevision || r.Code == ei.UserNotFound {
+		if r.Code == eident.OldRevision || r.Code == eident.UserNotFound {
 			return "", true, nil
 		}
 		return "", false, rejected(r)
@@ -146,7 +146,7 @@ func (t *simpleTokens) owner(ctx context.Context, token string) (string, uint64,
 }
 
 // touch moves the token's end, in the background: the request that uses it does not wait for the log.
-func (t *simpleTokens) touch(hash [ei.TokenBytes]byte, known *mident.Token) {
+func (t *simpleTokens) touch(hash [eident.TokenBytes]byte, known *mident.Token) {
 	select {
 	case t.touches <- struct{}{}:
 	default:
@@ -158,7 +158,7 @@ func (t *simpleTokens) touch(hash [ei.TokenBytes]byte, known *mident.Token) {
 		ctx, cancel := context.WithTimeout(t.d.life, t.d.opts.RequestTimeout)
 		defer cancel()
 		var res *entry.Result
-		res, err := t.d.node.Propose(ctx, node.LaneSystem, identPart(&ei.Part{TokenTouch: &ei.TokenTouch{Token: hash}}))
+		res, err := t.d.node.Propose(ctx, node.LaneSystem, identPart(&eident.Part{TokenTouch: &eident.TokenTouch{Token: hash}}))
 		if err != nil || res.Rejection != nil {
 			known.Touching.Store(false) // the next request tries again; after success there is another Token
 		}

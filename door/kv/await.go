@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 
@@ -17,7 +17,7 @@ import (
 func (d *Door) await(ctx context.Context, key, end []byte, from int64, fn func(e *mkv.Event) (done bool, err error)) error {
 	a, err := d.access(ctx)
 	if err == nil {
-		err = a.may(ei.Read, key, end)
+		err = a.may(eident.Read, key, end)
 	}
 	if err != nil {
 		return err

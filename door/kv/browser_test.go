@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	door "github.com/holdfastdb/holdfast/door/kv"
+	doorkv "github.com/holdfastdb/holdfast/door/kv"
 	"github.com/valyala/fasthttp"
 )
 
@@ -14,7 +14,7 @@ import (
 func TestPagesOfOtherSitesDoNotWrite(t *testing.T) {
 	t.Parallel()
 	v2 := func(ctx *fasthttp.RequestCtx) { ctx.SetStatusCode(200) }
-	closed, open := serve(t, door.Options{V2: v2}), serve(t, door.Options{V2: v2, CORS: []string{"http://app.example"}})
+	closed, open := serve(t, doorkv.Options{V2: v2}), serve(t, doorkv.Options{V2: v2, CORS: []string{"http://app.example"}})
 	for _, c := range []struct {
 		name, method, path, host, origin string
 		at                               *server

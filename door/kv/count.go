@@ -8,7 +8,7 @@ import (
 	"github.com/holdfastdb/holdfast/door/kv/ops"
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
-	me2 "github.com/holdfastdb/holdfast/machine/etcd2"
+	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
 	"github.com/holdfastdb/holdfast/node"
 )
 
@@ -66,7 +66,7 @@ func (d *Door) newOps() *ops.Ops {
 		},
 		Peers: func() []node.Peer { return d.node.Peers() },
 		Steps: d.opts.Steps, Counts: &d.counts, Calls: &d.calls, Keys: d.kv.Stats(), Leases: d.opts.Leases,
-		V2: func() *me2.Stats { return d.v2 }, V2Watchers: d.opts.V2Watchers,
+		V2: func() *metcd2.Stats { return d.v2 }, V2Watchers: d.opts.V2Watchers,
 	})
 }
 

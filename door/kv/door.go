@@ -25,7 +25,7 @@ import (
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/etcddata"
 	"github.com/holdfastdb/holdfast/internal/meter"
-	me2 "github.com/holdfastdb/holdfast/machine/etcd2"
+	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
@@ -191,7 +191,7 @@ type Door struct {
 	node   member
 	kv     reader
 	users  *mident.Machine // users, roles and tokens
-	v2     *me2.Stats      // of the v2 API, for /metrics; nil: not shown
+	v2     *metcd2.Stats   // of the v2 API, for /metrics; nil: not shown
 	opts   Options
 	port   *port.Port
 	server *grpc.Server
@@ -223,7 +223,7 @@ type Door struct {
 
 // New makes a door for n that reads the keys of m. v2 is what is counted of etcd's v2 API, nil if that is not offered. Nothing is
 // served until Serve.
-func New(n *node.Node, m *mkv.Machine, v2 *me2.Stats, opts Options) *Door {
+func New(n *node.Node, m *mkv.Machine, v2 *metcd2.Stats, opts Options) *Door {
 	d := newDoor(n, m, n.Ident(), opts)
 	d.v2 = v2
 	return d

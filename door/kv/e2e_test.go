@@ -30,12 +30,12 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	door "github.com/holdfastdb/holdfast/door/kv"
+	doorkv "github.com/holdfastdb/holdfast/door/kv"
 	"github.com/holdfastdb/holdfast/etcddata"
 	"github.com/holdfastdb/holdfast/etcdfile"
 	"github.com/holdfastdb/holdfast/internal/certtest"
 	"github.com/holdfastdb/holdfast/machine"
-	me2 "github.com/holdfastdb/holdfast/machine/etcd2"
+	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/worker/lease"
@@ -45,13 +45,13 @@ import (
 type server struct {
 	node *node.Node
 	kv   *mkv.Machine
-	door *door.Door
+	door *doorkv.Door
 	addr string
 	stop func()
 }
 
 // serve starts a cluster of one that ends with the test.
-func serve(t testing.TB, opts door.Options) *server {
+func serve(t testing.TB, opts doorkv.Options) *server {
 	t.Helper()
 	s := start(t, opts, node.StartOptions{Name: "n1"})
 	s.ready(t)
@@ -59,7 +59,7 @@ func serve(t testing.TB, opts door.Options) *server {
 }
 
 // serveThree starts a cluster of three.
-func serveThree(t testing.TB, opts door.Options) []*server {
+func serveThree(t testing.TB, opts doorkv.Options) []*server {
 	t.Helper()
 	peers, held := map[string]string{}, make([]net.Listener, 3)
 	for i := range 3 {
@@ -93,11 +93,11 @@ func serveThree(t testing.TB, opts door.Options) []*server {
 	return servers
 }
 
-func start(t testing.TB, opts door.Options, how node.StartOptions) *server {
+func start(t testing.TB, opts doorkv.Options, how node.StartOptions) *server {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	keys, nodes, dir := mkv.New(mkv.Options{}), me2.New(me2.Options{}), t.TempDir()
-	n, err := node.Start(ctx, node.Config{Dir: dir, Machines: []machine.Machine{keys, nodes}, Lanes: []node.LaneSpec{{Number: door.Lane, Name: "kv"}},
+	keys, nodes, dir := mkv.New(mkv.Options{}), metcd2.New(metcd2.Options{}), t.TempDir()
+	n, err := node.Start(ctx, node.Config{Dir: dir, Machines: []machine.Machine{keys, nodes}, Lanes: []node.LaneSpec{{Number: doorkv.Lane, Name: "kv"}},
 		Logger: slog.New(slog.DiscardHandler)}, how)
 	if err != nil {
 		t.Errorf("start %s: %v", how.Name, err)
@@ -112,7 +112,7 @@ func start(t testing.TB, opts door.Options, how node.StartOptions) *server {
 		return nil
 	}
 	opts.SaveEtcd = etcddata.NewSaver(n, nil, dir).Save
-	s := &server{node: n, kv: keys, door: door.New(n, keys, nodes.Stats(), opts), addr: l.Addr().String()}
+	s := &server{node: n, kv: keys, door: doorkv.New(n, keys, nodes.Stats(), opts), addr: l.Addr().String()}
 	served := make(chan error, 1)
 	go func() { served <- s.door.Serve(l) }()
 	s.stop = sync.OnceFunc(func() {
@@ -176,7 +176,7 @@ func wantError(t testing.TB, what string, got, want error) {
 
 func TestPutRangeDelete(t *testing.T) {
 	t.Parallel()
-	s := serve(t, door.Options{})
+	s := serve(t, doorkv.Options{})
 	c, ctx := s.client(t), context.Background()
 	first := must(c.Put(ctx, "a", "1"))(t)
 	if h := first.Header; h.Revision != 2 || h.ClusterId == 0 || h.MemberId == 0 || h.RaftTerm == 0 {
@@ -212,7 +212,7 @@ func TestPutRangeDelete(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	s := serve(t, door.Options{MaxResultBytes: 100_000})
+	s := serve(t, doorkv.Options{MaxResultBytes: 100_000})
 	c, ctx := s.client(t), context.Background()
 	kv := pb.NewKVClient(c.ActiveConnection())
 	key := []byte("k")
@@ -282,7 +282,7 @@ func TestRefusals(t *testing.T) {
 
 func TestTxn(t *testing.T) {
 	t.Parallel()
-	s := serve(t, door.Options{})
+	s := serve(t, doorkv.Options{})
 	c, ctx := s.client(t), context.Background()
 	put(t, c, "a", "1")
 	res := must(c.Txn(ctx).If(clientv3.Compare(clientv3.Value("a"), "=", "1"), clientv3.Compare(clientv3.Version("b"), "=", 0)).
@@ -318,7 +318,7 @@ func TestTxn(t *testing.T) {
 
 func TestCompactAndHash(t *testing.T) {
 	t.Parallel()
-	s := serve(t, door.Options{})
+	s := serve(t, doorkv.Options{})
 	c, ctx := s.client(t), context.Background()
 	for i := range 20 {
 		put(t, c, "a", fmt.Sprint(i))
@@ -362,7 +362,7 @@ func events(t testing.TB, ch clientv3.WatchChan, n int) (evs []*clientv3.Event) 
 
 func TestWatch(t *testing.T) {
 	t.Parallel()
-	s := serve(t, door.Options{ProgressInterval: 200 * time.Millisecond})
+	s := serve(t, doorkv.Options{ProgressInterval: 200 * time.Millisecond})
 	c := s.client(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -441,7 +441,7 @@ func TestWatch(t *testing.T) {
 // TestWatchWire looks at answers the client library hides.
 func TestWatchWire(t *testing.T) {
 	t.Parallel()
-	s := serve(t, door.Options{})
+	s := serve(t, doorkv.Options{})
 	c := s.client(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -505,7 +505,7 @@ func TestWatchWire(t *testing.T) {
 
 func TestManyWatchersOfOneKey(t *testing.T) {
 	t.Parallel()
-	s := serve(t, door.Options{})
+	s := serve(t, doorkv.Options{})
 	c, ctx := s.client(t), context.Background()
 	const watchers, writes = 500, 50
 	var ready, done sync.WaitGroup
@@ -537,7 +537,7 @@ func TestManyWatchersOfOneKey(t *testing.T) {
 // TestLeasesAreBoundedByMemory: every member has all leases in memory, and anybody may ask for one.
 func TestLeasesAreBoundedByMemory(t *testing.T) {
 	t.Parallel()
-	s := serve(t, door.Options{MaxLeaseBytes: 10 * 128})
+	s := serve(t, doorkv.Options{MaxLeaseBytes: 10 * 128})
 	c, ctx := s.client(t), context.Background()
 	var last clientv3.LeaseID
 	for range 5 {
@@ -560,7 +560,7 @@ func TestLeasesAreBoundedByMemory(t *testing.T) {
 
 func TestLeases(t *testing.T) {
 	t.Parallel()
-	s := serve(t, door.Options{})
+	s := serve(t, doorkv.Options{})
 	c := s.client(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -619,7 +619,7 @@ func TestLeases(t *testing.T) {
 
 func TestQuota(t *testing.T) {
 	t.Parallel()
-	s := serve(t, door.Options{QuotaBytes: 20 << 10})
+	s := serve(t, doorkv.Options{QuotaBytes: 20 << 10})
 	c, ctx := s.client(t), context.Background()
 	value := strings.Repeat("v", 4<<10)
 	var err error
@@ -656,7 +656,7 @@ func TestQuota(t *testing.T) {
 // TestAnEmptyServerHasASizeAndAHash: clients check that they are not 0, and JSON leaves zeros out.
 func TestAnEmptyServerHasASizeAndAHash(t *testing.T) {
 	t.Parallel()
-	s := serve(t, door.Options{})
+	s := serve(t, doorkv.Options{})
 	c, ctx := s.client(t), context.Background()
 	if st := must(c.Status(ctx, s.addr))(t); st.DbSize <= 0 || st.DbSizeInUse != st.DbSize {
 		t.Errorf("an empty server: %d bytes, %d in use", st.DbSize, st.DbSizeInUse)
@@ -692,7 +692,7 @@ func TestAnEmptyServerHasASizeAndAHash(t *testing.T) {
 
 func TestStatusMembersHealth(t *testing.T) {
 	t.Parallel()
-	s := serve(t, door.Options{})
+	s := serve(t, doorkv.Options{})
 	c, ctx := s.client(t), context.Background()
 	put(t, c, "a", "1")
 	st := must(c.Status(ctx, s.addr))(t)
@@ -716,7 +716,7 @@ func TestStatusMembersHealth(t *testing.T) {
 // What etcdctl saves is a database of etcd's with its SHA-256 behind.
 func TestSnapshotIsEtcds(t *testing.T) {
 	t.Parallel()
-	s := serve(t, door.Options{})
+	s := serve(t, doorkv.Options{})
 	c, ctx := s.client(t), context.Background()
 	for i := range 50 {
 		put(t, c, fmt.Sprint(i), strings.Repeat("v", 5000))
@@ -742,7 +742,7 @@ func TestSnapshotIsEtcds(t *testing.T) {
 
 func TestLockExcludes(t *testing.T) {
 	t.Parallel()
-	s := serve(t, door.Options{})
+	s := serve(t, doorkv.Options{})
 	c := s.client(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -791,7 +791,7 @@ func TestLockExcludes(t *testing.T) {
 
 func TestElection(t *testing.T) {
 	t.Parallel()
-	s := serve(t, door.Options{})
+	s := serve(t, doorkv.Options{})
 	c := s.client(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -838,7 +838,7 @@ func TestElection(t *testing.T) {
 // TestShutdownEndsStreams: open watches must not hold the door open.
 func TestShutdownEndsStreams(t *testing.T) {
 	t.Parallel()
-	s := serve(t, door.Options{})
+	s := serve(t, doorkv.Options{})
 	c := s.client(t)
 	stream := must(pb.NewWatchClient(c.ActiveConnection()).Watch(context.Background()))(t)
 	if err := stream.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: &pb.WatchCreateRequest{Key: []byte("a")}}}); err != nil {
@@ -859,7 +859,7 @@ func TestShutdownEndsStreams(t *testing.T) {
 // TestThreeMembers: every member serves everything, whoever leads.
 func TestThreeMembers(t *testing.T) {
 	t.Parallel()
-	servers := serveThree(t, door.Options{})
+	servers := serveThree(t, doorkv.Options{})
 	var clients []*clientv3.Client
 	leader := -1
 	for i, s := range servers {
@@ -945,7 +945,7 @@ func TestThreeMembers(t *testing.T) {
 func TestTLSWithClientCertificates(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewAuthority("test")
-	s := serve(t, door.Options{TLS: ca.Server()})
+	s := serve(t, doorkv.Options{TLS: ca.Server()})
 	dial := func(certs ...tls.Certificate) error {
 		c, err := clientv3.New(clientv3.Config{
 			Endpoints: []string{s.addr}, Logger: zap.NewNop(), TLS: ca.Config(certs...),

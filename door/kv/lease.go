@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	ei "github.com/holdfastdb/holdfast/entry/ident"
 	"github.com/holdfastdb/holdfast/entry"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
@@ -131,7 +131,7 @@ func (s *leaseServer) LeaseTimeToLive(ctx context.Context, r *pb.LeaseTimeToLive
 			return nil
 		}
 		for _, key := range resp.Keys {
-			if err := a.may(ei.Read, key, nil); err != nil {
+			if err := a.may(eident.Read, key, nil); err != nil {
 				return err
 			}
 		}
@@ -155,7 +155,7 @@ func (s *leaseServer) LeaseLeases(ctx context.Context, _ *pb.LeaseLeasesRequest)
 	}, func(a *access) error {
 		// As in etcd, a user who may not read some key of one lease gets no list at all.
 		for i := range all {
-			if err := d.mayLease(a, ei.Read, all[i].ID); err != nil {
+			if err := d.mayLease(a, eident.Read, all[i].ID); err != nil {
 				return err
 			}
 		}
@@ -238,7 +238,7 @@ func (s *leaseServer) receiveKeepAlives(ctx context.Context, stream pb.Lease_Lea
 
 // mayRenew: keeping a lease alive keeps its keys, so the user must be permitted to write them.
 func (d *Door) mayRenew(ctx context.Context, lease int64) error {
-	return d.reading(ctx, func(a *access) error { return d.mayLease(a, ei.Write, lease) }, nil, nil)
+	return d.reading(ctx, func(a *access) error { return d.mayLease(a, eident.Write, lease) }, nil, nil)
 }
 
 // askLease calls the leader about a lease. While leadership changes hands, or the leader has too many calls at once, it

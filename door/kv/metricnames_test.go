@@ -13,13 +13,13 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
-	door "github.com/holdfastdb/holdfast/door/kv"
+	doorkv "github.com/holdfastdb/holdfast/door/kv"
 )
 
 // TestEveryNameOfEtcdsIsThere has the names that etcd 3.7's own end-to-end suite looks for and no other test here does.
 func TestEveryNameOfEtcdsIsThere(t *testing.T) {
 	t.Parallel()
-	s := serve(t, door.Options{})
+	s := serve(t, doorkv.Options{})
 	put(t, s.client(t), "a", "1")
 	there := map[string]bool{}
 	for name := range s.scrape(t) {
@@ -50,7 +50,7 @@ func TestEveryNameOfEtcdsIsThere(t *testing.T) {
 
 func TestRequestsAreCountedByTypeAndVersion(t *testing.T) {
 	t.Parallel()
-	s := serve(t, door.Options{})
+	s := serve(t, doorkv.Options{})
 	c, ctx := s.client(t), context.Background()
 	was := s.scrape(t)
 	put(t, c, "a", "1")
@@ -96,7 +96,7 @@ func TestRequestsAreCountedByTypeAndVersion(t *testing.T) {
 // TestClientVersionsAreBounded: the version is what a client claims, and each is a series.
 func TestClientVersionsAreBounded(t *testing.T) {
 	t.Parallel()
-	s := serve(t, door.Options{})
+	s := serve(t, doorkv.Options{})
 	conn := must(grpc.NewClient(s.addr, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer conn.Close()
 	bare := pb.NewKVClient(conn)
@@ -122,7 +122,7 @@ func TestClientVersionsAreBounded(t *testing.T) {
 
 func TestACompactionHasADuration(t *testing.T) {
 	t.Parallel()
-	s := serve(t, door.Options{})
+	s := serve(t, doorkv.Options{})
 	c, ctx := s.client(t), context.Background()
 	put(t, c, "a", "1")
 	put(t, c, "a", "2")

@@ -11,7 +11,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	door "github.com/holdfastdb/holdfast/door/kv"
+	doorkv "github.com/holdfastdb/holdfast/door/kv"
 )
 
 // scrape returns every sample of /metrics by its name and labels as they stand there.
@@ -46,7 +46,7 @@ func handled(code, service, method, kind string) string {
 
 func TestMetricsSayWhatHappened(t *testing.T) {
 	t.Parallel()
-	s := serve(t, door.Options{})
+	s := serve(t, doorkv.Options{})
 	c, ctx := s.client(t), context.Background()
 	want := func(what string, samples map[string]float64, name string, v float64) {
 		t.Helper()
@@ -119,7 +119,7 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 // ask of other members: that is in TestPeerMetrics.
 func TestMetricsHaveTheNamesAlertsAreWrittenWith(t *testing.T) {
 	t.Parallel()
-	samples := serve(t, door.Options{}).scrape(t)
+	samples := serve(t, doorkv.Options{}).scrape(t)
 	there := map[string]bool{}
 	for name := range samples {
 		name, _, _ = strings.Cut(name, "{")

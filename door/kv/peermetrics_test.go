@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	door "github.com/holdfastdb/holdfast/door/kv"
+	doorkv "github.com/holdfastdb/holdfast/door/kv"
 )
 
 // TestPeerMetrics: each of three members says under etcd's names what it and each other one have said to each other, labelled by
 // the other's id; and when one goes, the others' alerts can see it.
 func TestPeerMetrics(t *testing.T) {
-	servers := serveThree(t, door.Options{})
+	servers := serveThree(t, doorkv.Options{})
 	id := func(s *server) string { return fmt.Sprintf("%x", s.node.Status().MemberID) }
 	to := func(name string, s *server) string { return fmt.Sprintf("etcd_network_peer_%s{To=%q}", name, id(s)) }
 	from := func(name string, s *server) string { return fmt.Sprintf("etcd_network_peer_%s{From=%q}", name, id(s)) }

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfastdb/holdfast/entry"
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
 )
@@ -66,7 +66,7 @@ func replayed(r *pb.InternalRaftRequest, part *ekv.Part, users *mident.State, al
 		return []entry.Part{{Machine: entry.MachineKV, Body: body}}, nil
 	}
 	if part.Compact != nil || part.Alarm != nil { // members make these themselves, and those of clients were judged before they were logged
-		return []entry.Part{identPart(&ei.Part{Pass: &ei.Pass{Revision: users.Revision}}), {Machine: entry.MachineKV, Body: body}}, nil
+		return []entry.Part{identPart(&eident.Part{Pass: &eident.Pass{Revision: users.Revision}}), {Machine: entry.MachineKV, Body: body}}, nil
 	}
 	h := r.GetHeader()
 	a := &access{st: users, name: h.GetUsername(), given: h.GetUsername() != "", revision: h.GetAuthRevision()}
@@ -123,47 +123,47 @@ func replayKV(r *pb.InternalRaftRequest) (*ekv.Part, error) {
 	return p, err
 }
 
-func replayAuth(r *pb.InternalRaftRequest) (*ei.Part, error) {
+func replayAuth(r *pb.InternalRaftRequest) (*eident.Part, error) {
 	switch {
 	case r.AuthEnable != nil:
-		return &ei.Part{Enable: &ei.Enable{}}, nil
+		return &eident.Part{Enable: &eident.Enable{}}, nil
 	case r.AuthDisable != nil:
-		return &ei.Part{Disable: &ei.Disable{}}, nil
+		return &eident.Part{Disable: &eident.Disable{}}, nil
 	case r.AuthUserAdd != nil:
 		u := r.AuthUserAdd
 		no := u.GetOptions().GetNoPassword()
 		v, err := replayPassword(no, u.Password, u.HashedPassword)
-		return &ei.Part{UserAdd: &ei.UserAdd{Name: u.Name, NoPassword: no, Verifiers: v}}, err
+		return &eident.Part{UserAdd: &eident.UserAdd{Name: u.Name, NoPassword: no, Verifiers: v}}, err
 	case r.AuthUserChangePassword != nil:
 		u := r.AuthUserChangePassword
 		v, err := replayPassword(false, u.Password, u.HashedPassword)
-		return &ei.Part{UserPassword: &ei.UserPassword{Name: u.Name, Verifiers: v}}, err
+		return &eident.Part{UserPassword: &eident.UserPassword{Name: u.Name, Verifiers: v}}, err
 	case r.AuthUserDelete != nil:
-		return &ei.Part{UserDelete: &ei.UserDelete{Name: r.AuthUserDelete.Name}}, nil
+		return &eident.Part{UserDelete: &eident.UserDelete{Name: r.AuthUserDelete.Name}}, nil
 	case r.AuthUserGrantRole != nil:
-		return &ei.Part{UserGrant: &ei.UserGrant{Name: r.AuthUserGrantRole.User, Role: r.AuthUserGrantRole.Role}}, nil
+		return &eident.Part{UserGrant: &eident.UserGrant{Name: r.AuthUserGrantRole.User, Role: r.AuthUserGrantRole.Role}}, nil
 	case r.AuthUserRevokeRole != nil:
-		return &ei.Part{UserRevoke: &ei.UserRevoke{Name: r.AuthUserRevokeRole.Name, Role: r.AuthUserRevokeRole.Role}}, nil
+		return &eident.Part{UserRevoke: &eident.UserRevoke{Name: r.AuthUserRevokeRole.Name, Role: r.AuthUserRevokeRole.Role}}, nil
 	case r.AuthRoleAdd != nil:
-		return &ei.Part{RoleAdd: &ei.RoleAdd{Name: r.AuthRoleAdd.Name}}, nil
+		return &eident.Part{RoleAdd: &eident.RoleAdd{Name: r.AuthRoleAdd.Name}}, nil
 	case r.AuthRoleDelete != nil:
-		return &ei.Part{RoleDelete: &ei.RoleDelete{Name: r.AuthRoleDelete.Role}}, nil
+		return &eident.Part{RoleDelete: &eident.RoleDelete{Name: r.AuthRoleDelete.Role}}, nil
 	case r.AuthRoleGrantPermission != nil:
 		g := r.AuthRoleGrantPermission
 		if g.Perm == nil || g.Perm.PermType < authpb.READ || g.Perm.PermType > authpb.READWRITE {
 			return nil, nil // etcd refuses it
 		}
-		return &ei.Part{RoleGrant: &ei.RoleGrant{Name: g.Name,
-			Permission: ei.Permission{Access: ei.Access(g.Perm.PermType), Key: g.Perm.Key, End: g.Perm.RangeEnd}}}, nil
+		return &eident.Part{RoleGrant: &eident.RoleGrant{Name: g.Name,
+			Permission: eident.Permission{Access: eident.Access(g.Perm.PermType), Key: g.Perm.Key, End: g.Perm.RangeEnd}}}, nil
 	case r.AuthRoleRevokePermission != nil:
 		v := r.AuthRoleRevokePermission
-		return &ei.Part{RoleRevoke: &ei.RoleRevoke{Name: v.Role, Key: v.Key, End: v.RangeEnd}}, nil
+		return &eident.Part{RoleRevoke: &eident.RoleRevoke{Name: v.Role, Key: v.Key, End: v.RangeEnd}}, nil
 	}
 	return nil, nil
 }
 
 // replayPassword takes the hash that etcd logs, in base64, or makes one of the password that 3.4 logged.
-func replayPassword(none bool, password, hash string) ([]ei.Verifier, error) {
+func replayPassword(none bool, password, hash string) ([]eident.Verifier, error) {
 	var b []byte
 	var err error
 	switch {
@@ -178,5 +178,5 @@ func replayPassword(none bool, password, hash string) ([]ei.Verifier, error) {
 			return nil, nil // etcd refuses it
 		}
 	}
-	return []ei.Verifier{{Scheme: ei.Bcrypt, Data: b}}, nil
+	return []eident.Verifier{{Scheme: eident.Bcrypt, Data: b}}, nil
 }

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/holdfastdb/holdfast/entry"
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/node"
 )
@@ -173,7 +173,7 @@ func handleRange(srv any, ctx context.Context, dec func(any) error, _ grpc.Unary
 	for {
 		a, err := d.access(ctx)
 		if err == nil {
-			err = a.may(ei.Read, c.req.Key, c.req.End)
+			err = a.may(eident.Read, c.req.Key, c.req.End)
 		}
 		if err != nil {
 			return nil, err
@@ -239,7 +239,7 @@ func handleRangeStream(srv any, stream grpc.ServerStream) error {
 	for again := true; again; {
 		a, err := d.access(ctx)
 		if err == nil {
-			err = a.may(ei.Read, c.req.Key, c.req.End)
+			err = a.may(eident.Read, c.req.Key, c.req.End)
 		}
 		if err != nil {
 			return err
@@ -283,7 +283,7 @@ func (d *Door) sortedStream(stream grpc.ServerStream, c *rangeCall) error {
 	var revision int64
 	var room *room
 	defer func() { room.giveBack() }()
-	err := d.reading(ctx, func(a *access) error { return a.may(ei.Read, c.req.Key, c.req.End) }, func() (err error) {
+	err := d.reading(ctx, func(a *access) error { return a.may(eident.Read, c.req.Key, c.req.End) }, func() (err error) {
 		room.giveBack() // of a first attempt, whose permissions have changed since
 		room, err = d.withRoom(ctx, func(maxBytes int64) (err error) {
 			res, revision, err = d.read(&c.req, maxBytes)

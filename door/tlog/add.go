@@ -6,15 +6,15 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
-	et "github.com/holdfastdb/holdfast/entry/tree"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
 // add answers POST /add. Clients send an entry again after a 503, so a 503 is answered only if the entry is provably not in the
 // log; if that is not known the answer is a 500 that says so.
-func (d *Door) add(l *tree.Log, name string, r *request) response {
+func (d *Door) add(l *mtree.Log, name string, r *request) response {
 	if r.method != "POST" {
 		a := fail(405, "add with POST")
 		a.allow = "POST"
@@ -88,7 +88,7 @@ func (d *Door) add(l *tree.Log, name string, r *request) response {
 func refusal(err error) response {
 	var rej *entry.Rejection
 	switch {
-	case errors.As(err, &rej) && rej.Code == et.LogHeld:
+	case errors.As(err, &rej) && rej.Code == etree.LogHeld:
 		return later(rej.Detail)
 	case errors.As(err, &rej):
 		return fail(500, "refused: "+rej.Detail)
@@ -104,7 +104,7 @@ const showAgain = 20 * time.Millisecond
 
 // prove waits for a checkpoint that covers index and returns the proof under it; false: there was none in time, or its tiles
 // could not be read.
-func (d *Door) prove(l *tree.Log, index uint64) ([]byte, bool) {
+func (d *Door) prove(l *mtree.Log, index uint64) ([]byte, bool) {
 	late := time.NewTimer(d.opts.ProofTimeout)
 	defer late.Stop()
 	for {
@@ -129,7 +129,7 @@ func (d *Door) prove(l *tree.Log, index uint64) ([]byte, bool) {
 }
 
 // proofUnder is the tlog-proof of an entry under a checkpoint.
-func proofUnder(l *tree.Log, c *tree.Checkpoint, index uint64) ([]byte, error) {
+func proofUnder(l *mtree.Log, c *mtree.Checkpoint, index uint64) ([]byte, error) {
 	hashes, err := l.Prover(l.View(), c.Size).Inclusion(index)
 	if err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
 	"github.com/holdfastdb/holdfast/internal/meter"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/tiles"
 )
@@ -22,9 +22,9 @@ const DefaultLog = "default"
 type Options struct {
 	// ReadOnly says why entries cannot be added to a log although it exists, "" if they can: its key is missing, for example.
 	// nil: they can.
-	ReadOnly func(l *tree.Log) string
+	ReadOnly func(l *mtree.Log) string
 	// Shown is the checkpoint that readers get of a log, nil if that is not known; nil: the newest.
-	Shown func(l *tree.Log) *tree.Checkpoint
+	Shown func(l *mtree.Log) *mtree.Checkpoint
 	// Admit judges an add to a log of an entry of n bytes by what the Authorization header says. Where code is not 0 the add is
 	// refused with it and text; else done is called, if it is not nil, when the outcome is known. nil: everybody may add.
 	Admit func(log, authorization string, n int) (code int, text string, done func())
@@ -56,13 +56,13 @@ type member interface {
 // Door answers requests. Its methods may be called from any number of goroutines.
 type Door struct {
 	node member
-	logs *tree.Machine
+	logs *mtree.Machine
 	opts Options
 	port *port.Port
 	h2   *http.Server
 
 	mu     sync.Mutex
-	queues map[*tree.Log]*queue // guarded by mu
+	queues map[*mtree.Log]*queue // guarded by mu
 	runH2  sync.Once
 }
 
@@ -71,9 +71,9 @@ type Door struct {
 // rest at the door.
 const Lane node.Lane = 2
 
-func New(n *node.Node, m *tree.Machine, opts Options) *Door { return newDoor(n, m, opts) }
+func New(n *node.Node, m *mtree.Machine, opts Options) *Door { return newDoor(n, m, opts) }
 
-func newDoor(n member, logs *tree.Machine, opts Options) *Door {
+func newDoor(n member, logs *mtree.Machine, opts Options) *Door {
 	if opts.RequestTimeout == 0 {
 		opts.RequestTimeout = 7 * time.Second
 	}
@@ -84,12 +84,12 @@ func newDoor(n member, logs *tree.Machine, opts Options) *Door {
 		opts.MaxQueueBytes = 8 << 20
 	}
 	if opts.ReadOnly == nil {
-		opts.ReadOnly = func(*tree.Log) string { return "" }
+		opts.ReadOnly = func(*mtree.Log) string { return "" }
 	}
 	if opts.Meter == nil {
 		opts.Meter = new(meter.Tlog)
 	}
-	d := &Door{node: n, logs: logs, opts: opts, queues: map[*tree.Log]*queue{}}
+	d := &Door{node: n, logs: logs, opts: opts, queues: map[*mtree.Log]*queue{}}
 	d.port = port.New(port.Options{HTTP1: d.http1, HTTP2: http.HandlerFunc(d.http2), MaxConns: opts.MaxConns, Gate: opts.Gate,
 		// Room for an entry that is a little too large, so that it is refused with a sentence that says why.
 		MaxBodyBytes: 2 * tiles.MaxEntryBytes})
@@ -123,7 +123,7 @@ func (d *Door) Shutdown(ctx context.Context) error {
 }
 
 // queue is the queue of adds to a log.
-func (d *Door) queue(l *tree.Log) *queue {
+func (d *Door) queue(l *mtree.Log) *queue {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q := d.queues[l]

@@ -21,10 +21,10 @@ import (
 
 	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
-	et "github.com/holdfastdb/holdfast/entry/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/machine/machinetest"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/tiles"
@@ -33,7 +33,7 @@ import (
 // solo is a member without a log: it applies at once what is proposed, and signs at once what is in a hurry.
 type solo struct {
 	t    *testing.T
-	logs *tree.Machine
+	logs *mtree.Machine
 
 	mu    sync.Mutex
 	rig   *machinetest.Rig
@@ -58,7 +58,7 @@ func (s *solo) Propose(_ context.Context, _ node.Lane, parts ...entry.Part) (*en
 	}
 	s.calls++
 	res, err := s.apply(parts...)
-	if err == nil && !s.mute && len(parts[0].Body) > 1 && parts[0].Body[0] == byte(et.Append) && parts[0].Body[1] == et.FlagHurry {
+	if err == nil && !s.mute && len(parts[0].Body) > 1 && parts[0].Body[0] == byte(etree.Append) && parts[0].Body[1] == etree.FlagHurry {
 		s.sign(s.logs.Logs()...)
 	}
 	return res, err
@@ -73,19 +73,19 @@ func (s *solo) apply(parts ...entry.Part) (*entry.Result, error) {
 }
 
 // do carries out a part, which may be rejected: a log that did not grow gets no second checkpoint of its size.
-func (s *solo) do(p *et.Part) {
+func (s *solo) do(p *etree.Part) {
 	s.t.Helper()
-	s.rig.Apply(machinetest.Command(entry.MachineTree, et.AppendPart(nil, p)))
+	s.rig.Apply(machinetest.Command(entry.MachineTree, etree.AppendPart(nil, p)))
 }
 
 // sign publishes a checkpoint of each log as it is now.
-func (s *solo) sign(logs ...*tree.Log) {
+func (s *solo) sign(logs ...*mtree.Log) {
 	for _, l := range logs {
 		v := l.View()
 		key := s.signer(l.Spec.Name)
 		n := &tiles.Note{Text: (&tiles.Checkpoint{Origin: key.Verifier().Name, Size: v.Size, Root: v.Root}).Text()}
 		key.Sign(n)
-		s.do(&et.Part{Kind: et.Checkpoint, Checkpoints: []et.Signed{{Log: l.Number, Size: v.Size, Root: v.Root, Note: n.Append(nil)}}})
+		s.do(&etree.Part{Kind: etree.Checkpoint, Checkpoints: []etree.Signed{{Log: l.Number, Size: v.Size, Root: v.Root, Note: n.Append(nil)}}})
 	}
 }
 
@@ -106,11 +106,11 @@ func (s *solo) signer(name string) *tiles.Signer {
 // open serves a member with the logs given, each a name and perhaps "+dedup" or "+index".
 func open(t *testing.T, opts Options, logs ...string) (*solo, *Door, string) {
 	t.Helper()
-	s := &solo{t: t, logs: tree.New()}
+	s := &solo{t: t, logs: mtree.New()}
 	s.rig = machinetest.Open(t, store.NewMem(), s.logs)
 	for _, l := range logs {
 		name, option, _ := strings.Cut(l, "+")
-		s.do(&et.Part{Kind: et.Create, Spec: et.LogSpec{Name: name, Key: *s.signer(name).Verifier(), Dedup: option == "dedup", Index: option == "index"}})
+		s.do(&etree.Part{Kind: etree.Create, Spec: etree.LogSpec{Name: name, Key: *s.signer(name).Verifier(), Dedup: option == "dedup", Index: option == "index"}})
 		s.sign(s.logs.Find(name))
 	}
 	d := newDoor(s, s.logs, opts)
@@ -405,7 +405,7 @@ func TestAddsShareCommands(t *testing.T) {
 // TestWhatMayBeSentAgain: 503 only where the entry is provably not in the log.
 func TestWhatMayBeSentAgain(t *testing.T) {
 	why, counts := "", new(meter.Tlog)
-	s, _, url := open(t, Options{Meter: counts, MaxQueueBytes: 1000, RequestTimeout: 100 * time.Millisecond, ReadOnly: func(*tree.Log) string { return why }}, "default")
+	s, _, url := open(t, Options{Meter: counts, MaxQueueBytes: 1000, RequestTimeout: 100 * time.Millisecond, ReadOnly: func(*mtree.Log) string { return why }}, "default")
 	for err, code := range map[error]int{node.ErrOverloaded: 503, node.ErrNoLeader: 503, node.ErrStopped: 503, node.ErrSuperseded: 503,
 		node.ErrUnknown: 500, errors.New("something else"): 500} {
 		s.mu.Lock()

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
-	et "github.com/holdfastdb/holdfast/entry/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/internal/meter"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/tiles"
 )
@@ -25,7 +25,7 @@ const batchBytes = 512 << 10
 // which together cost more than hashing the entry does.
 type queue struct {
 	d     *Door
-	log   *tree.Log
+	log   *mtree.Log
 	meter *meter.TlogLog
 
 	mu      sync.Mutex
@@ -43,7 +43,7 @@ type batch struct {
 	hurry bool
 	turn  chan struct{} // closed when the queue wants it proposed; nil if that was at once
 	done  chan struct{}
-	res   *et.Appended
+	res   *etree.Appended
 	err   error
 }
 
@@ -67,14 +67,14 @@ func (q *queue) add(e []byte, hurry bool) (uint64, error) {
 	}
 	var b *batch
 	if n := len(q.waiting); n > 0 {
-		if last := q.waiting[n-1]; last.n < et.MaxEntries && len(last.body)+len(e) <= batchBytes {
+		if last := q.waiting[n-1]; last.n < etree.MaxEntries && len(last.body)+len(e) <= batchBytes {
 			b = last
 		}
 	}
 	first := b == nil
 	if first {
 		b = &batch{done: make(chan struct{}), body: make([]byte, 0, headBytes+max(q.size, 2+len(e)))}
-		b.body = append(b.body, byte(et.Append), 0)
+		b.body = append(b.body, byte(etree.Append), 0)
 		b.body = binary.AppendUvarint(b.body, q.log.Number)
 	}
 	i := b.n
@@ -135,7 +135,7 @@ func (q *queue) await(b *batch) {
 // fly proposes a batch, gives the turn to the next one and wakes those who wait for the result.
 func (q *queue) fly(b *batch) {
 	if b.hurry {
-		b.body[1] = et.FlagHurry
+		b.body[1] = etree.FlagHurry
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), q.d.opts.RequestTimeout)
 	res, err := q.d.node.Propose(ctx, Lane, entry.Part{Machine: entry.MachineTree, Body: b.body})
@@ -148,7 +148,7 @@ func (q *queue) fly(b *batch) {
 		b.err = res.Rejection
 	default:
 		var ok bool
-		if b.res, ok = res.Of(entry.MachineTree).(*et.Appended); !ok {
+		if b.res, ok = res.Of(entry.MachineTree).(*etree.Appended); !ok {
 			b.err = fmt.Errorf("append to log %s: result %T", q.log.Spec.Name, res.Of(entry.MachineTree))
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
@@ -27,7 +27,7 @@ func checkpoint(r *request) response {
 }
 
 // tile answers with a tile or bundle, full or partial, of any width that the newest checkpoint covers.
-func tile(l *tree.Log, path string, r *request) response {
+func tile(l *mtree.Log, path string, r *request) response {
 	ref, err := tiles.ParsePath(path)
 	if err != nil {
 		return fail(404, "no tile path")
@@ -46,7 +46,7 @@ func tile(l *tree.Log, path string, r *request) response {
 		a.body, err = l.Tile(ref.Level, ref.N, ref.Width)
 	}
 	switch {
-	case errors.Is(err, tree.ErrAbsent):
+	case errors.Is(err, mtree.ErrAbsent):
 		return fail(404, "not in the log")
 	case err != nil:
 		return fail(500, err.Error())
@@ -84,7 +84,7 @@ func number(s string) (uint64, bool) {
 
 // inclusion answers /proof/inclusion?index=N with a tlog-proof under the newest checkpoint, and with &size=S by the bare hashes
 // in the tree of that size.
-func inclusion(l *tree.Log, r *request) response {
+func inclusion(l *mtree.Log, r *request) response {
 	v, ok := values(r.query, "index", "size")
 	index, ok2 := number(v["index"])
 	if !ok || !ok2 {
@@ -119,7 +119,7 @@ func inclusion(l *tree.Log, r *request) response {
 }
 
 // consistency answers /proof/consistency?from=A&to=B.
-func consistency(l *tree.Log, r *request) response {
+func consistency(l *mtree.Log, r *request) response {
 	v, ok := values(r.query, "from", "to")
 	from, ok1 := number(v["from"])
 	to, ok2 := number(v["to"])
@@ -144,7 +144,7 @@ func consistency(l *tree.Log, r *request) response {
 const mostIndexes = 100
 
 // lookup answers /lookup?hash=H with the indexes of entries that have this leaf hash.
-func lookup(l *tree.Log, r *request) response {
+func lookup(l *mtree.Log, r *request) response {
 	if !l.Spec.Dedup && !l.Spec.Index {
 		return fail(501, "this log was begun without --index")
 	}

@@ -4,8 +4,8 @@ import (
 	"net/url"
 	"strings"
 
-	et "github.com/holdfastdb/holdfast/entry/tree"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 )
 
 // request is what a client asked for, whatever HTTP it speaks. Its memory belongs to the request it was read from.
@@ -17,7 +17,7 @@ type request struct {
 	gzip    bool   // the client takes gzip
 	match   string // If-None-Match
 	auth    string // Authorization, of a POST
-	shown   *tree.Checkpoint
+	shown   *mtree.Checkpoint
 	refusal string // why a page in a browser is not answered; "": it is
 }
 
@@ -71,7 +71,7 @@ func (d *Door) serve(r *request) response {
 	name, path := DefaultLog, strings.TrimPrefix(r.path, "/")
 	if rest, ok := strings.CutPrefix(path, "logs/"); ok {
 		name, path, ok = strings.Cut(rest, "/")
-		if !ok || !et.ValidName(name) {
+		if !ok || !etree.ValidName(name) {
 			return fail(404, "no such log")
 		}
 	}
@@ -113,7 +113,7 @@ func (d *Door) serve(r *request) response {
 }
 
 // shown is the checkpoint that readers of a log get.
-func (d *Door) shown(l *tree.Log) *tree.Checkpoint {
+func (d *Door) shown(l *mtree.Log) *mtree.Checkpoint {
 	if d.opts.Shown == nil {
 		return l.Checkpoint()
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sort"
 
-	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	eetcd2 "github.com/holdfastdb/holdfast/entry/etcd2"
 	"github.com/holdfastdb/holdfast/store"
 )
 
@@ -102,7 +102,7 @@ func (m *Machine) Scan(since uint64, match func(*Event) bool) (found *Event, ind
 	if start := historyStart(index); since < start {
 		m.gate.RUnlock()
 		cause := fmt.Sprintf("the requested history has been cleared [%d/%d]", start, since)
-		return nil, index, &e2.Refusal{Code: e2.IndexCleared, Cause: cause, Index: index}
+		return nil, index, &eetcd2.Refusal{Code: eetcd2.IndexCleared, Cause: cause, Index: index}
 	}
 	if since < from {
 		old, err = m.st.NewIter(appendHistoryKey(nil, since), appendHistoryKey(nil, index+1))

@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfastdb/holdfast/entry"
-	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	eetcd2 "github.com/holdfastdb/holdfast/entry/etcd2"
 	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/store"
 )
@@ -48,7 +48,7 @@ type Machine struct {
 	dirty    []*slot  // changed by this entry, in order of their first change
 	events   []*Event // of this entry
 	blocks   []uint64 // last index of each history row in the store, oldest first
-	part     e2.Part
+	part     eetcd2.Part
 	plan     plan
 	path     []byte // scratch: the path of an in-order node
 	key, row []byte // scratch for building rows
@@ -82,8 +82,8 @@ func New(opt Options) *Machine {
 }
 
 // Spec is what others must know of this machine.
-var Spec = machine.Spec{ID: entry.MachineEtcd2, Name: "etcd2", DescribePart: e2.Describe, DescribeRow: DescribeRow, Restore: restoreRow,
-	FromClient: e2.FromClient, Census: func() machine.Census { return new(census) }}
+var Spec = machine.Spec{ID: entry.MachineEtcd2, Name: "etcd2", DescribePart: eetcd2.Describe, DescribeRow: DescribeRow, Restore: restoreRow,
+	FromClient: eetcd2.FromClient, Census: func() machine.Census { return new(census) }}
 
 // Spec implements machine.Machine.
 func (m *Machine) Spec() *machine.Spec { return &Spec }

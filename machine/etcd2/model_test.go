@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	eetcd2 "github.com/holdfastdb/holdfast/entry/etcd2"
 	"github.com/holdfastdb/holdfast/store"
 )
 
@@ -72,9 +72,9 @@ func (m *model) remove(path string) {
 	}
 }
 
-func (m *model) do(p *e2.Part) string {
+func (m *model) do(p *eetcd2.Part) string {
 	path := string(p.Path)
-	if p.Kind == e2.InOrder {
+	if p.Kind == eetcd2.InOrder {
 		path = string(appendInOrder(nil, p.Path, m.index+1))
 	}
 	old, why := m.find(path)
@@ -91,9 +91,9 @@ func (m *model) do(p *e2.Part) string {
 		quiet = " quietly"
 	}
 	switch p.Kind {
-	case e2.Set, e2.Create, e2.InOrder:
+	case eetcd2.Set, eetcd2.Create, eetcd2.InOrder:
 		value, action := string(p.Value), "create"
-		if p.Kind == e2.Set {
+		if p.Kind == eetcd2.Set {
 			action = "set"
 			if strings.HasPrefix(why, "104") || why != "" && p.Refresh {
 				return why
@@ -147,9 +147,9 @@ func (m *model) do(p *e2.Part) string {
 	}
 	action := ""
 	switch p.Kind {
-	case e2.Update, e2.CompareAndSwap:
+	case eetcd2.Update, eetcd2.CompareAndSwap:
 		action = "update"
-		if p.Kind == e2.CompareAndSwap {
+		if p.Kind == eetcd2.CompareAndSwap {
 			action = "compareAndSwap"
 			if why := mismatch(); why != "" {
 				return why
@@ -169,12 +169,12 @@ func (m *model) do(p *e2.Part) string {
 		shown := *old
 		shown.modified = m.index
 		return action + " " + m.view(path, &shown) + was + quiet
-	case e2.CompareAndDelete:
+	case eetcd2.CompareAndDelete:
 		action = "compareAndDelete"
 		if why := mismatch(); why != "" {
 			return why
 		}
-	case e2.Delete:
+	case eetcd2.Delete:
 		action = "delete"
 		if old.dir && !p.Recursive {
 			if !p.Dir {
@@ -231,42 +231,42 @@ func (m *model) tree() string {
 	return s
 }
 
-func randomPart(r *rand.Rand, m *model) *e2.Part {
+func randomPart(r *rand.Rand, m *model) *eetcd2.Part {
 	names := []string{"a", "b", "c", "a\x00", "a!"}
 	path := ""
 	for range 1 + r.Intn(4) {
 		path += "/" + names[r.Intn(len(names))]
 	}
 	value := []byte(fmt.Sprint("v", r.Intn(3)))
-	p := &e2.Part{Path: []byte(path)}
+	p := &eetcd2.Part{Path: []byte(path)}
 	if r.Intn(4) == 0 {
 		p.HasTTL, p.TTL = true, int64(r.Intn(5))*1e9
 	}
 	switch r.Intn(12) {
 	case 0, 1, 2:
-		p.Kind, p.Value = e2.Set, value
+		p.Kind, p.Value = eetcd2.Set, value
 	case 3:
-		p.Kind, p.Dir = e2.Set, true
+		p.Kind, p.Dir = eetcd2.Set, true
 	case 4:
-		p.Kind, p.Value, p.Dir = e2.Create, value, r.Intn(3) == 0
+		p.Kind, p.Value, p.Dir = eetcd2.Create, value, r.Intn(3) == 0
 	case 5:
-		p.Kind, p.Value = e2.Update, value
+		p.Kind, p.Value = eetcd2.Update, value
 		if r.Intn(3) == 0 {
 			p.Value = nil
 		}
 	case 6:
-		p.Kind, p.Value, p.PrevValue = e2.CompareAndSwap, value, []byte("v1")
+		p.Kind, p.Value, p.PrevValue = eetcd2.CompareAndSwap, value, []byte("v1")
 	case 7:
-		p.Kind, p.Value, p.PrevIndex = e2.CompareAndDelete, value, m.index-uint64(r.Intn(5))
+		p.Kind, p.Value, p.PrevIndex = eetcd2.CompareAndDelete, value, m.index-uint64(r.Intn(5))
 	case 8, 9:
-		p.Kind, p.Dir, p.Recursive = e2.Delete, r.Intn(2) == 0, r.Intn(3) > 0
+		p.Kind, p.Dir, p.Recursive = eetcd2.Delete, r.Intn(2) == 0, r.Intn(3) > 0
 	case 10:
-		p.Kind, p.Value = e2.InOrder, value
+		p.Kind, p.Value = eetcd2.InOrder, value
 		if r.Intn(4) == 0 {
 			p.Path = []byte("/")
 		}
 	case 11:
-		p.Kind, p.Refresh, p.HasTTL, p.TTL = []e2.Kind{e2.Set, e2.Update}[r.Intn(2)], true, true, 2e9
+		p.Kind, p.Refresh, p.HasTTL, p.TTL = []eetcd2.Kind{eetcd2.Set, eetcd2.Update}[r.Intn(2)], true, true, 2e9
 	}
 	return p
 }
@@ -283,14 +283,14 @@ func TestAgainstModel(t *testing.T) {
 			r.Tick += int64(rnd.Intn(800))
 			other.Tick, m.tick = r.Tick, r.Tick
 			if rnd.Intn(8) == 0 {
-				e := &e2.Part{Kind: e2.Expire, Limit: 1 << 20}
+				e := &eetcd2.Part{Kind: eetcd2.Expire, Limit: 1 << 20}
 				got, want := show(r.apply(e)[0]), m.expire()
 				other.apply(e)
 				if got != want {
 					t.Fatalf("seed %d step %d: expired %s, want %s", seed, step, got, want)
 				}
 			}
-			var parts []*e2.Part
+			var parts []*eetcd2.Part
 			var want []string
 			for range 1 + rnd.Intn(12) {
 				p := randomPart(rnd, m)

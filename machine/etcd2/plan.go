@@ -5,13 +5,13 @@ import (
 	"fmt"
 
 	"github.com/holdfastdb/holdfast/entry"
-	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	eetcd2 "github.com/holdfastdb/holdfast/entry/etcd2"
 	"github.com/holdfastdb/holdfast/store"
 )
 
 // plan is what Check hands to Do: where in the tree the part acts. Check changes nothing but the cache.
 type plan struct {
-	part *e2.Part
+	part *eetcd2.Part
 	path []byte // of the node; of an in-order one with its name
 	last *slot  // the last slot the walk met: the node itself, or the first directory that is missing
 	dir  *slot  // the directory last lies in
@@ -22,17 +22,17 @@ type plan struct {
 func (m *Machine) Check(_ *entry.Stamp, body []byte) (any, *entry.Rejection, error) {
 	p := &m.part
 	if err := p.Decode(body); err != nil {
-		if errors.Is(err, e2.ErrKind) || errors.Is(err, e2.ErrFlags) {
+		if errors.Is(err, eetcd2.ErrKind) || errors.Is(err, eetcd2.ErrFlags) {
 			return nil, nil, err
 		}
-		return nil, m.refuse(e2.MalformedPart, err.Error()), nil
+		return nil, m.refuse(eetcd2.MalformedPart, err.Error()), nil
 	}
 	pl := &m.plan
 	*pl = plan{part: p, path: p.Path}
-	if p.Kind == e2.Expire {
+	if p.Kind == eetcd2.Expire {
 		return pl, nil, nil
 	}
-	if p.Kind == e2.InOrder {
+	if p.Kind == eetcd2.InOrder {
 		m.path = appendInOrder(m.path[:0], p.Path, m.index+1)
 		pl.path = m.path
 	}
@@ -48,8 +48,8 @@ func (m *Machine) Check(_ *entry.Stamp, body []byte) (any, *entry.Rejection, err
 
 // Readable implements machine.Machine.
 func (m *Machine) Readable(body []byte) error {
-	var p e2.Part
-	if err := p.Decode(body); errors.Is(err, e2.ErrKind) || errors.Is(err, e2.ErrFlags) {
+	var p eetcd2.Part
+	if err := p.Decode(body); errors.Is(err, eetcd2.ErrKind) || errors.Is(err, eetcd2.ErrFlags) {
 		return err
 	}
 	return nil // malformed in another way: Check rejects it
@@ -65,15 +65,15 @@ func appendInOrder(dst, dir []byte, index uint64) []byte {
 }
 
 func (m *Machine) refuse(code entry.Code, cause string) *entry.Rejection {
-	return (&e2.Refusal{Code: code, Cause: cause, Index: m.index}).Rejection()
+	return (&eetcd2.Refusal{Code: code, Cause: cause, Index: m.index}).Rejection()
 }
 
 // judge finds everything that can be wrong with a part, in etcd's order: which of two errors a client hears is part of the
 // API.
 func (m *Machine) judge(pl *plan) (*entry.Rejection, error) {
 	p := pl.part
-	if len(pl.path) == 1 && p.Kind != e2.CompareAndDelete {
-		return m.refuse(e2.RootReadOnly, "/"), nil
+	if len(pl.path) == 1 && p.Kind != eetcd2.CompareAndDelete {
+		return m.refuse(eetcd2.RootReadOnly, "/"), nil
 	}
 	var err error
 	if pl.last, pl.dir, pl.at, err = m.walk(pl.path); err != nil {
@@ -81,48 +81,48 @@ func (m *Machine) judge(pl *plan) (*entry.Rejection, error) {
 	}
 	s, whole := pl.last, pl.at == len(pl.path)
 	if s.node.exists && !whole { // the walk stops before the end of the path only at a key
-		return m.refuse(e2.NotDir, s.path), nil
+		return m.refuse(eetcd2.NotDir, s.path), nil
 	}
 	switch p.Kind {
-	case e2.Set:
+	case eetcd2.Set:
 		switch {
 		case !s.node.exists && p.Refresh:
-			return m.refuse(e2.KeyNotFound, s.path), nil
+			return m.refuse(eetcd2.KeyNotFound, s.path), nil
 		case s.node.exists && s.node.dir:
-			return m.refuse(e2.NotFile, s.path), nil
+			return m.refuse(eetcd2.NotFile, s.path), nil
 		}
 		return nil, nil
-	case e2.Create, e2.InOrder:
+	case eetcd2.Create, eetcd2.InOrder:
 		if s.node.exists {
-			return m.refuse(e2.NodeExists, s.path), nil
+			return m.refuse(eetcd2.NodeExists, s.path), nil
 		}
 		return nil, nil
 	}
 	if !s.node.exists {
-		return m.refuse(e2.KeyNotFound, s.path), nil
+		return m.refuse(eetcd2.KeyNotFound, s.path), nil
 	}
 	switch p.Kind {
-	case e2.Update:
+	case eetcd2.Update:
 		if s.node.dir && len(p.Value) > 0 {
-			return m.refuse(e2.NotFile, s.path), nil
+			return m.refuse(eetcd2.NotFile, s.path), nil
 		}
-	case e2.CompareAndSwap, e2.CompareAndDelete:
+	case eetcd2.CompareAndSwap, eetcd2.CompareAndDelete:
 		if s.node.dir {
-			return m.refuse(e2.NotFile, visible(s.path)), nil
+			return m.refuse(eetcd2.NotFile, visible(s.path)), nil
 		}
 		if cause := mismatch(p, &s.node); cause != "" {
-			return m.refuse(e2.TestFailed, cause), nil
+			return m.refuse(eetcd2.TestFailed, cause), nil
 		}
-	case e2.Delete:
+	case eetcd2.Delete:
 		if !s.node.dir || p.Recursive {
 			return nil, nil
 		}
 		if !p.Dir {
-			return m.refuse(e2.NotFile, s.path), nil
+			return m.refuse(eetcd2.NotFile, s.path), nil
 		}
 		empty, err := m.empty(s)
 		if err == nil && !empty {
-			return m.refuse(e2.DirNotEmpty, s.path), nil
+			return m.refuse(eetcd2.DirNotEmpty, s.path), nil
 		}
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func visible(path string) string {
 }
 
 // mismatch says in etcd's words what a comparison did not find; "" if it found all.
-func mismatch(p *e2.Part, n *node) string {
+func mismatch(p *eetcd2.Part, n *node) string {
 	value := len(p.PrevValue) > 0 && string(p.PrevValue) != string(n.value)
 	index := p.PrevIndex != 0 && p.PrevIndex != n.modified
 	switch {
@@ -156,7 +156,7 @@ func mismatch(p *e2.Part, n *node) string {
 // Do implements machine.Machine. Its result is the *Event; of an Expire, how many nodes it removed (int).
 func (m *Machine) Do(st *entry.Stamp, p any, b store.Batch, wanted bool) (any, error) {
 	pl := p.(*plan)
-	if pl.part.Kind == e2.Expire {
+	if pl.part.Kind == eetcd2.Expire {
 		n, err := m.expire(st, int(pl.part.Limit), b)
 		return n, err
 	}
@@ -178,7 +178,7 @@ const minExpiration = 946_684_800_000_000_000
 
 // deadline computes when a node's time is up: in ticks, which count, and in wall time, which is shown. Both are 0 if it
 // stays.
-func (m *Machine) deadline(st *entry.Stamp, p *e2.Part) (tick, wall int64) {
+func (m *Machine) deadline(st *entry.Stamp, p *eetcd2.Part) (tick, wall int64) {
 	if !p.HasTTL {
 		return 0, 0
 	}
@@ -202,18 +202,18 @@ func (m *Machine) carryOut(st *entry.Stamp, pl *plan, b store.Batch) (*Event, er
 		e.HasPrev, e.Prev = true, s.node.view(nil, st.TickMs)
 	}
 	switch p.Kind {
-	case e2.Set, e2.Create, e2.InOrder:
+	case eetcd2.Set, eetcd2.Create, eetcd2.InOrder:
 		e.Action = Create
-		if p.Kind == e2.Set {
+		if p.Kind == eetcd2.Set {
 			e.Action = Set
 		}
 		if err := m.make(st, pl); err != nil {
 			return nil, err
 		}
 		s = pl.last
-	case e2.Update, e2.CompareAndSwap:
+	case eetcd2.Update, eetcd2.CompareAndSwap:
 		e.Action = Update
-		if p.Kind == e2.CompareAndSwap {
+		if p.Kind == eetcd2.CompareAndSwap {
 			e.Action = CompareAndSwap
 		}
 		n := s.node
@@ -226,9 +226,9 @@ func (m *Machine) carryOut(st *entry.Stamp, pl *plan, b store.Batch) (*Event, er
 			}
 		}
 		m.change(s, n)
-	case e2.Delete, e2.CompareAndDelete:
+	case eetcd2.Delete, eetcd2.CompareAndDelete:
 		e.Action = Delete
-		if p.Kind == e2.CompareAndDelete {
+		if p.Kind == eetcd2.CompareAndDelete {
 			e.Action = CompareAndDelete
 		}
 		if err := m.removed(e, s, b); err != nil {
@@ -262,7 +262,7 @@ func (m *Machine) make(st *entry.Stamp, pl *plan) error {
 	n.deadline, n.expiration = m.deadline(st, pl.part)
 	switch {
 	case n.dir:
-	case pl.part.Kind == e2.Set && pl.part.Refresh:
+	case pl.part.Kind == eetcd2.Set && pl.part.Refresh:
 		n.value = old.value
 	default:
 		n.value = clone(pl.part.Value)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	eetcd2 "github.com/holdfastdb/holdfast/entry/etcd2"
 	"github.com/holdfastdb/holdfast/store"
 )
 
@@ -163,14 +163,14 @@ func (m *Machine) find(path []byte, index uint64) (node, error) {
 			return node{}, fmt.Errorf("read node: %w", err)
 		}
 		if !ok {
-			return node{}, &e2.Refusal{Code: e2.KeyNotFound, Cause: string(path[:at]), Index: index}
+			return node{}, &eetcd2.Refusal{Code: eetcd2.KeyNotFound, Cause: string(path[:at]), Index: index}
 		}
 		n, err := decodeNode(row)
 		if err != nil || at == len(path) {
 			return n, err
 		}
 		if !n.dir {
-			return node{}, &e2.Refusal{Code: e2.NotDir, Cause: string(path[:at]), Index: index}
+			return node{}, &eetcd2.Refusal{Code: eetcd2.NotDir, Cause: string(path[:at]), Index: index}
 		}
 	}
 }

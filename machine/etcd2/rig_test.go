@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdfastdb/holdfast/entry"
-	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	eetcd2 "github.com/holdfastdb/holdfast/entry/etcd2"
 	"github.com/holdfastdb/holdfast/machine/machinetest"
 	"github.com/holdfastdb/holdfast/store"
 )
@@ -35,11 +35,11 @@ func (r *rig) reopen(opt Options) {
 }
 
 // apply applies one entry with one command per part.
-func (r *rig) apply(parts ...*e2.Part) []*entry.Result {
+func (r *rig) apply(parts ...*eetcd2.Part) []*entry.Result {
 	r.T.Helper()
 	var commands [][]entry.Part
 	for _, p := range parts {
-		commands = append(commands, machinetest.Command(entry.MachineEtcd2, e2.Append(nil, p)))
+		commands = append(commands, machinetest.Command(entry.MachineEtcd2, eetcd2.Append(nil, p)))
 	}
 	return r.Apply(commands...)
 }
@@ -52,7 +52,7 @@ func (r *rig) say(line string) string {
 
 func show(res *entry.Result) string {
 	if res.Rejection != nil {
-		ref := e2.RefusalOf(res.Rejection)
+		ref := eetcd2.RefusalOf(res.Rejection)
 		return fmt.Sprintf("%d %s (%d)", ref.Code, ref.Cause, ref.Index)
 	}
 	switch v := res.Of(entry.MachineEtcd2).(type) {
@@ -89,12 +89,12 @@ func showNode(n *Node) string {
 }
 
 // parse reads a command: kind, path[=value], then dir, recursive, refresh, ttl=S, if=VALUE, at=INDEX, or limit=N.
-func parse(t testing.TB, line string) *e2.Part {
+func parse(t testing.TB, line string) *eetcd2.Part {
 	t.Helper()
 	f := strings.Fields(line)
-	kinds := map[string]e2.Kind{"set": e2.Set, "create": e2.Create, "update": e2.Update, "swap": e2.CompareAndSwap, "delete": e2.Delete,
-		"cad": e2.CompareAndDelete, "post": e2.InOrder, "expire": e2.Expire}
-	p := &e2.Part{Kind: kinds[f[0]], Limit: 1000}
+	kinds := map[string]eetcd2.Kind{"set": eetcd2.Set, "create": eetcd2.Create, "update": eetcd2.Update, "swap": eetcd2.CompareAndSwap, "delete": eetcd2.Delete,
+		"cad": eetcd2.CompareAndDelete, "post": eetcd2.InOrder, "expire": eetcd2.Expire}
+	p := &eetcd2.Part{Kind: kinds[f[0]], Limit: 1000}
 	for i, w := range f[1:] {
 		k, v, _ := strings.Cut(w, "=")
 		switch {

@@ -3,7 +3,7 @@ package etcd2
 import (
 	"sync/atomic"
 
-	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	eetcd2 "github.com/holdfastdb/holdfast/entry/etcd2"
 )
 
 // Stats counts what this process has done with the tree since it started; /v2/stats/store shows it. Reads are counted by the
@@ -23,18 +23,18 @@ type Stats struct {
 // Stats returns the counters, to read and to count reads in.
 func (m *Machine) Stats() *Stats { return &m.stats }
 
-func (s *Stats) count(k e2.Kind, ok bool) {
+func (s *Stats) count(k eetcd2.Kind, ok bool) {
 	done, failed := &s.Sets, &s.SetFails
 	switch k {
-	case e2.Create, e2.InOrder:
+	case eetcd2.Create, eetcd2.InOrder:
 		done, failed = &s.Creates, &s.CreateFails
-	case e2.Update:
+	case eetcd2.Update:
 		done, failed = &s.Updates, &s.UpdateFails
-	case e2.CompareAndSwap:
+	case eetcd2.CompareAndSwap:
 		done, failed = &s.Swaps, &s.SwapFails
-	case e2.Delete:
+	case eetcd2.Delete:
 		done, failed = &s.Deletes, &s.DeleteFails
-	case e2.CompareAndDelete:
+	case eetcd2.CompareAndDelete:
 		done, failed = &s.CompareAndDeletes, &s.CompareAndDeleteFails
 	}
 	if ok {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	eetcd2 "github.com/holdfastdb/holdfast/entry/etcd2"
 )
 
 // TestStories are sequences of commands with what a client hears. The answers are those of etcd 3.4; conformance/v2diff
@@ -134,7 +134,7 @@ func TestTimeIsUp(t *testing.T) {
 func TestHiddenAndSorted(t *testing.T) {
 	r := newRig(t)
 	for _, k := range []string{"/b", "/a/_h/x", "/_hidden/y", "/a/z", "/a!b", "/a/z_", "/a/b/_c", "/a\x00", "/a\x01"} {
-		r.apply(&e2.Part{Kind: e2.Set, Path: []byte(k), Value: []byte("v")})
+		r.apply(&eetcd2.Part{Kind: eetcd2.Set, Path: []byte(k), Value: []byte("v")})
 	}
 	want := "// 0,0\n  /a/ 5,5\n    /a/b/ 10,10\n    /a/z=v 7,7\n    /a/z_=v 9,9\n  /a\x00=v 11,11\n  /a\x01=v 12,12\n  /a!b=v 8,8\n  /b=v 4,4\n"
 	if got := r.tree("/"); got != want {
@@ -170,7 +170,7 @@ func TestHistory(t *testing.T) {
 					}
 				}
 				_, _, err := r.m.Scan(start-1, func(*Event) bool { return true })
-				if ref, ok := err.(*e2.Refusal); start > 1 && (!ok || ref.Code != e2.IndexCleared) {
+				if ref, ok := err.(*eetcd2.Refusal); start > 1 && (!ok || ref.Code != eetcd2.IndexCleared) {
 					t.Fatalf("before the history: %v", err)
 				}
 				if e, _, err := r.m.Scan(r.m.Index()+5, func(*Event) bool { return true }); e != nil || err != nil {
@@ -179,9 +179,9 @@ func TestHistory(t *testing.T) {
 			}
 			check()
 			for i := range 60 {
-				var parts []*e2.Part
+				var parts []*eetcd2.Part
 				for j := range i {
-					parts = append(parts, &e2.Part{Kind: e2.Set, Path: fmt.Appendf(nil, "/d/%d", j), Value: make([]byte, 100)})
+					parts = append(parts, &eetcd2.Part{Kind: eetcd2.Set, Path: fmt.Appendf(nil, "/d/%d", j), Value: make([]byte, 100)})
 				}
 				r.apply(parts...)
 				if i%7 == 0 {

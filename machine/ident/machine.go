@@ -17,7 +17,7 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfastdb/holdfast/entry"
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/store"
 )
@@ -42,7 +42,7 @@ func New() *Machine {
 }
 
 // Spec is what others must know of this machine.
-var Spec = machine.Spec{ID: entry.MachineIdent, Name: "ident", DescribePart: ei.Describe, DescribeRow: DescribeRow, Restore: restoreRow,
+var Spec = machine.Spec{ID: entry.MachineIdent, Name: "ident", DescribePart: eident.Describe, DescribeRow: DescribeRow, Restore: restoreRow,
 	Census: func() machine.Census { return new(census) }}
 
 // Spec implements machine.Machine.
@@ -53,7 +53,7 @@ func (m *Machine) Spec() *machine.Spec { return &Spec }
 func (m *Machine) State() *State { return m.pub.Load() }
 
 // Token returns what is known of the token with this hash. It may have ended: compare DeadlineMs with the cluster tick.
-func (m *Machine) Token(hash [ei.TokenBytes]byte) (*Token, bool) { return m.tokens.get(hash) }
+func (m *Machine) Token(hash [eident.TokenBytes]byte) (*Token, bool) { return m.tokens.get(hash) }
 
 // Load implements machine.Machine.
 func (m *Machine) Load(st store.Store, _ *machine.Gate) error {
@@ -80,19 +80,19 @@ func (m *Machine) Admit(c *entry.Command, fromClient func(*entry.Part) bool) *en
 		asks = asks || fromClient(&c.Parts[i])
 	}
 	if asks {
-		return reject(ei.PassMissing, "authentication is on")
+		return reject(eident.PassMissing, "authentication is on")
 	}
 	return nil
 }
 
 // Check implements machine.Machine.
 func (m *Machine) Check(_ *entry.Stamp, body []byte) (any, *entry.Rejection, error) {
-	part, err := ei.DecodePart(body)
+	part, err := eident.DecodePart(body)
 	if err != nil {
 		if isNewer(err) {
 			return nil, nil, err
 		}
-		return nil, reject(ei.Malformed, "%v", err), nil
+		return nil, reject(eident.Malformed, "%v", err), nil
 	}
 	p := &plan{part: part}
 	if rej := p.judge(m); rej != nil {
@@ -103,7 +103,7 @@ func (m *Machine) Check(_ *entry.Stamp, body []byte) (any, *entry.Rejection, err
 
 // Readable implements machine.Machine.
 func (m *Machine) Readable(body []byte) error {
-	if _, err := ei.DecodePart(body); err != nil && isNewer(err) {
+	if _, err := eident.DecodePart(body); err != nil && isNewer(err) {
 		return err
 	}
 	return nil // malformed in another way: Check rejects it

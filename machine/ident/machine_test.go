@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/holdfastdb/holdfast/entry"
-	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eetcd2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/machine/machinetest"
@@ -33,7 +33,7 @@ func openRig(t testing.TB, st store.Store) *rig {
 type dummy entry.Machine
 
 func (d dummy) Spec() *machine.Spec {
-	from := map[entry.Machine]func([]byte) bool{entry.MachineKV: ekv.FromClient, entry.MachineEtcd2: e2.FromClient}
+	from := map[entry.Machine]func([]byte) bool{entry.MachineKV: ekv.FromClient, entry.MachineEtcd2: eetcd2.FromClient}
 	return &machine.Spec{ID: entry.Machine(d), Name: "dummy", FromClient: from[entry.Machine(d)]}
 }
 func (dummy) Load(store.Store, *machine.Gate) error                     { return nil }
@@ -55,12 +55,12 @@ func (r *rig) commands(all ...[]entry.Part) (codes []entry.Code) {
 	return codes
 }
 
-func identPart(p ei.Part) entry.Part {
-	return entry.Part{Machine: entry.MachineIdent, Body: ei.AppendPart(nil, &p)}
+func identPart(p eident.Part) entry.Part {
+	return entry.Part{Machine: entry.MachineIdent, Body: eident.AppendPart(nil, &p)}
 }
 
 // apply applies one entry with one command per part.
-func (r *rig) apply(parts ...ei.Part) []entry.Code {
+func (r *rig) apply(parts ...eident.Part) []entry.Code {
 	r.T.Helper()
 	var all [][]entry.Part
 	for _, p := range parts {
@@ -70,7 +70,7 @@ func (r *rig) apply(parts ...ei.Part) []entry.Code {
 }
 
 // as lets a user administer, one command per entry, and returns the first refusal.
-func (r *rig) as(actor string, parts ...ei.Part) entry.Code {
+func (r *rig) as(actor string, parts ...eident.Part) entry.Code {
 	r.T.Helper()
 	for _, p := range parts {
 		p.Actor = actor
@@ -81,38 +81,38 @@ func (r *rig) as(actor string, parts ...ei.Part) entry.Code {
 	return 0
 }
 
-func (r *rig) must(parts ...ei.Part) {
+func (r *rig) must(parts ...eident.Part) {
 	r.T.Helper()
-	if c := r.as(ei.Root, parts...); c != 0 {
+	if c := r.as(eident.Root, parts...); c != 0 {
 		r.T.Fatalf("refused with code %d", c)
 	}
 }
 
-func hash(s string) []ei.Verifier {
-	return []ei.Verifier{{Scheme: ei.Bcrypt, Data: []byte("hash of " + s)}}
+func hash(s string) []eident.Verifier {
+	return []eident.Verifier{{Scheme: eident.Bcrypt, Data: []byte("hash of " + s)}}
 }
 
-func addUser(name string) ei.Part {
-	return ei.Part{UserAdd: &ei.UserAdd{Name: name, Verifiers: hash(name)}}
+func addUser(name string) eident.Part {
+	return eident.Part{UserAdd: &eident.UserAdd{Name: name, Verifiers: hash(name)}}
 }
-func grantRole(name, role string) ei.Part {
-	return ei.Part{UserGrant: &ei.UserGrant{Name: name, Role: role}}
+func grantRole(name, role string) eident.Part {
+	return eident.Part{UserGrant: &eident.UserGrant{Name: name, Role: role}}
 }
-func addRole(name string) ei.Part { return ei.Part{RoleAdd: &ei.RoleAdd{Name: name}} }
-func open(role string, a ei.Access, key, end string) ei.Part {
-	return ei.Part{RoleGrant: &ei.RoleGrant{Name: role, Permission: ei.Permission{Access: a, Key: []byte(key), End: []byte(end)}}}
+func addRole(name string) eident.Part { return eident.Part{RoleAdd: &eident.RoleAdd{Name: name}} }
+func open(role string, a eident.Access, key, end string) eident.Part {
+	return eident.Part{RoleGrant: &eident.RoleGrant{Name: role, Permission: eident.Permission{Access: a, Key: []byte(key), End: []byte(end)}}}
 }
 
 var (
-	enable  = ei.Part{Enable: &ei.Enable{}}
-	disable = ei.Part{Disable: &ei.Disable{}}
+	enable  = eident.Part{Enable: &eident.Enable{}}
+	disable = eident.Part{Disable: &eident.Disable{}}
 )
 
 // enabled is a machine with root, and alice who may write a and read all of b to c.
 func enabled(t testing.TB) *rig {
 	r := newRig(t)
-	r.must(addUser(ei.Root), grantRole(ei.Root, ei.Root), addUser("alice"), addRole("r"), open("r", ei.Write, "a", ""),
-		open("r", ei.Read, "b", "c"), grantRole("alice", "r"), enable)
+	r.must(addUser(eident.Root), grantRole(eident.Root, eident.Root), addUser("alice"), addRole("r"), open("r", eident.Write, "a", ""),
+		open("r", eident.Read, "b", "c"), grantRole("alice", "r"), enable)
 	return r
 }
 
@@ -131,10 +131,10 @@ func catalogue(s *State) string {
 // A restart finds the same catalogue, down to its size, which decides whether more goes in.
 func TestReloadFindsTheSame(t *testing.T) {
 	r := enabled(t)
-	r.must(ei.Part{UserPassword: &ei.UserPassword{Name: "alice", Verifiers: hash("new")}}, addRole("gone"), grantRole("alice", "gone"),
-		ei.Part{RoleDelete: &ei.RoleDelete{Name: "gone"}}, ei.Part{UserRevoke: &ei.UserRevoke{Name: "alice", Role: "r"}})
+	r.must(eident.Part{UserPassword: &eident.UserPassword{Name: "alice", Verifiers: hash("new")}}, addRole("gone"), grantRole("alice", "gone"),
+		eident.Part{RoleDelete: &eident.RoleDelete{Name: "gone"}}, eident.Part{UserRevoke: &eident.UserRevoke{Name: "alice", Role: "r"}})
 	before := r.m.State()
-	r.apply(ei.Part{TokenIssue: &ei.TokenIssue{User: "alice", Generation: before.User("alice").Generation, Token: token(1), TTLMs: 1000}})
+	r.apply(eident.Part{TokenIssue: &eident.TokenIssue{User: "alice", Generation: before.User("alice").Generation, Token: token(1), TTLMs: 1000}})
 	after := openRig(t, r.Store).m
 	if got, had := catalogue(after.State()), catalogue(before); got != had {
 		t.Fatalf("loaded\n%shad\n%s", got, had)
@@ -147,14 +147,14 @@ func TestReloadFindsTheSame(t *testing.T) {
 func TestRevisionCountsChanges(t *testing.T) {
 	r := newRig(t)
 	for _, c := range []struct {
-		part ei.Part
+		part eident.Part
 		want uint64
 	}{
 		{addUser("root"), 2}, {addUser("root"), 2 /* refused */}, {grantRole("root", "root"), 3}, {grantRole("root", "root"), 3 /* has it */},
-		{enable, 3 /* no change of the catalogue */}, {enable, 3}, {addRole("r"), 4}, {open("r", ei.Read, "a", ""), 5},
-		{open("r", ei.Read, "b", "a"), 5 /* no range */}, {disable, 6}, {disable, 6},
+		{enable, 3 /* no change of the catalogue */}, {enable, 3}, {addRole("r"), 4}, {open("r", eident.Read, "a", ""), 5},
+		{open("r", eident.Read, "b", "a"), 5 /* no range */}, {disable, 6}, {disable, 6},
 	} {
-		r.as(ei.Root, c.part)
+		r.as(eident.Root, c.part)
 		if got := r.m.State().Revision; got != c.want {
 			t.Fatalf("after %s: revision %d, want %d", &c.part, got, c.want)
 		}
@@ -165,46 +165,46 @@ func TestRevisionCountsChanges(t *testing.T) {
 func TestManagement(t *testing.T) {
 	r := newRig(t)
 	steps := []struct {
-		part ei.Part
+		part eident.Part
 		want entry.Code
 	}{
-		{enable, ei.RootUserMissing},
-		{addUser(""), ei.UserEmpty},
+		{enable, eident.RootUserMissing},
+		{addUser(""), eident.UserEmpty},
 		{addUser("root"), 0},
-		{addUser("root"), ei.UserExists},
-		{enable, ei.RootRoleMissing},
-		{grantRole("nobody", "root"), ei.UserNotFound},
-		{grantRole("root", "nothing"), ei.RoleNotFound},
+		{addUser("root"), eident.UserExists},
+		{enable, eident.RootRoleMissing},
+		{grantRole("nobody", "root"), eident.UserNotFound},
+		{grantRole("root", "nothing"), eident.RoleNotFound},
 		{grantRole("root", "root"), 0}, // the role needs no row
-		{addRole(""), ei.RoleEmpty},
+		{addRole(""), eident.RoleEmpty},
 		{addRole("r"), 0},
-		{addRole("r"), ei.RoleExists},
-		{open("nothing", ei.Read, "a", ""), ei.RoleNotFound},
-		{open("r", ei.Read, "", ""), ei.ManagementRefused},
-		{open("r", ei.Read, "b", "b"), ei.ManagementRefused},
-		{open("r", ei.Read, "b", "\x00"), 0},
-		{ei.Part{RoleRevoke: &ei.RoleRevoke{Name: "r", Key: []byte("b")}}, ei.PermissionNotGranted},
-		{ei.Part{RoleRevoke: &ei.RoleRevoke{Name: "x", Key: []byte("b")}}, ei.RoleNotFound},
-		{ei.Part{RoleRevoke: &ei.RoleRevoke{Name: "r", Key: []byte("b"), End: []byte{0}}}, 0},
+		{addRole("r"), eident.RoleExists},
+		{open("nothing", eident.Read, "a", ""), eident.RoleNotFound},
+		{open("r", eident.Read, "", ""), eident.ManagementRefused},
+		{open("r", eident.Read, "b", "b"), eident.ManagementRefused},
+		{open("r", eident.Read, "b", "\x00"), 0},
+		{eident.Part{RoleRevoke: &eident.RoleRevoke{Name: "r", Key: []byte("b")}}, eident.PermissionNotGranted},
+		{eident.Part{RoleRevoke: &eident.RoleRevoke{Name: "x", Key: []byte("b")}}, eident.RoleNotFound},
+		{eident.Part{RoleRevoke: &eident.RoleRevoke{Name: "r", Key: []byte("b"), End: []byte{0}}}, 0},
 		{addUser("alice"), 0},
-		{ei.Part{UserRevoke: &ei.UserRevoke{Name: "alice", Role: "r"}}, ei.RoleNotGranted},
-		{ei.Part{UserPassword: &ei.UserPassword{Name: "bob"}}, ei.UserNotFound},
-		{ei.Part{UserDelete: &ei.UserDelete{Name: "bob"}}, ei.UserNotFound},
-		{ei.Part{RoleDelete: &ei.RoleDelete{Name: "bob"}}, ei.RoleNotFound},
+		{eident.Part{UserRevoke: &eident.UserRevoke{Name: "alice", Role: "r"}}, eident.RoleNotGranted},
+		{eident.Part{UserPassword: &eident.UserPassword{Name: "bob"}}, eident.UserNotFound},
+		{eident.Part{UserDelete: &eident.UserDelete{Name: "bob"}}, eident.UserNotFound},
+		{eident.Part{RoleDelete: &eident.RoleDelete{Name: "bob"}}, eident.RoleNotFound},
 		{enable, 0},
-		{ei.Part{UserDelete: &ei.UserDelete{Name: "root"}}, ei.ManagementRefused},
-		{ei.Part{RoleDelete: &ei.RoleDelete{Name: "root"}}, ei.ManagementRefused},
-		{ei.Part{UserRevoke: &ei.UserRevoke{Name: "root", Role: "root"}}, ei.ManagementRefused},
+		{eident.Part{UserDelete: &eident.UserDelete{Name: "root"}}, eident.ManagementRefused},
+		{eident.Part{RoleDelete: &eident.RoleDelete{Name: "root"}}, eident.ManagementRefused},
+		{eident.Part{UserRevoke: &eident.UserRevoke{Name: "root", Role: "root"}}, eident.ManagementRefused},
 	}
 	for _, s := range steps {
-		if got := r.as(ei.Root, s.part); got != s.want {
+		if got := r.as(eident.Root, s.part); got != s.want {
 			t.Errorf("%s: code %d, want %d", &s.part, got, s.want)
 		}
 	}
 	for _, c := range []struct {
 		actor string
 		want  entry.Code
-	}{{"", ei.UserEmpty}, {"nobody", ei.UserNotFound}, {"alice", ei.Denied}, {"root", 0}} {
+	}{{"", eident.UserEmpty}, {"nobody", eident.UserNotFound}, {"alice", eident.Denied}, {"root", 0}} {
 		if got := r.as(c.actor, disable, enable); c.actor != "root" && got != c.want || c.actor == "root" && got != 0 {
 			t.Errorf("administration by %q: code %d, want %d", c.actor, got, c.want)
 		}
@@ -217,21 +217,21 @@ func TestNoWriteUnderAnOldCatalogue(t *testing.T) {
 	r := enabled(t)
 	put := entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, &ekv.Part{Put: &ekv.Put{Key: []byte("a")}})}
 	now := r.m.State().Revision
-	pass := func(rev uint64) entry.Part { return identPart(ei.Part{Pass: &ei.Pass{Revision: rev}}) }
-	revoke := []entry.Part{identPart(ei.Part{Actor: ei.Root, UserRevoke: &ei.UserRevoke{Name: "alice", Role: "r"}})}
+	pass := func(rev uint64) entry.Part { return identPart(eident.Part{Pass: &eident.Pass{Revision: rev}}) }
+	revoke := []entry.Part{identPart(eident.Part{Actor: eident.Root, UserRevoke: &eident.UserRevoke{Name: "alice", Role: "r"}})}
 	for _, c := range []struct {
 		name string
 		in   [][]entry.Part
 		want []entry.Code
 	}{
 		{"a put with a pass", [][]entry.Part{{pass(now), put}}, []entry.Code{0}},
-		{"a put without", [][]entry.Part{{put}}, []entry.Code{ei.PassMissing}},
+		{"a put without", [][]entry.Part{{put}}, []entry.Code{eident.PassMissing}},
 		{"in the entry that takes the permission away", [][]entry.Part{{pass(now), put}, revoke, {pass(now), put}},
-			[]entry.Code{0, 0, ei.OldRevision}},
-		{"a pass from the future", [][]entry.Part{{pass(now + 2), put}}, []entry.Code{ei.OldRevision}},
-		{"after it was switched off", [][]entry.Part{{identPart(ei.Part{Actor: ei.Root, Disable: &ei.Disable{}})}, {pass(now), put}, {put}},
+			[]entry.Code{0, 0, eident.OldRevision}},
+		{"a pass from the future", [][]entry.Part{{pass(now + 2), put}}, []entry.Code{eident.OldRevision}},
+		{"after it was switched off", [][]entry.Part{{identPart(eident.Part{Actor: eident.Root, Disable: &eident.Disable{}})}, {pass(now), put}, {put}},
 			[]entry.Code{0, 0, 0}},
-		{"in the entry that switches it on", [][]entry.Part{{identPart(enable)}, {put}}, []entry.Code{0, ei.PassMissing}},
+		{"in the entry that switches it on", [][]entry.Part{{identPart(enable)}, {put}}, []entry.Code{0, eident.PassMissing}},
 	} {
 		if got := r.commands(c.in...); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
@@ -245,7 +245,7 @@ func TestNoWriteUnderAnOldCatalogue(t *testing.T) {
 	}
 	for _, p := range []*ekv.Part{{Delete: &ekv.DeleteRange{Key: []byte("a")}}, {Txn: &ekv.Txn{}}, {Grant: &ekv.LeaseGrant{ID: 1}},
 		{Revoke: &ekv.LeaseRevoke{IDs: []int64{1}}}, {Within: &ekv.Within{}, Revoke: &ekv.LeaseRevoke{IDs: []int64{1}, Expired: true}}} {
-		if got := r.commands([]entry.Part{{Machine: entry.MachineKV, Body: ekv.Append(nil, p)}}); got[0] != ei.PassMissing {
+		if got := r.commands([]entry.Part{{Machine: entry.MachineKV, Body: ekv.Append(nil, p)}}); got[0] != eident.PassMissing {
 			t.Errorf("%s: code %d", p, got[0])
 		}
 	}
@@ -255,15 +255,15 @@ func TestNoWriteUnderAnOldCatalogue(t *testing.T) {
 func TestNoTreeWriteWithoutAPass(t *testing.T) {
 	r := enabled(t)
 	now := r.m.State().Revision
-	for kind := e2.Set; kind <= e2.Expire; kind++ {
-		part := entry.Part{Machine: entry.MachineEtcd2, Body: e2.Append(nil, &e2.Part{Kind: kind, Path: []byte("/a")})}
-		pass := func(rev uint64) entry.Part { return identPart(ei.Part{Pass: &ei.Pass{Revision: rev}}) }
-		alone := entry.Code(ei.PassMissing)
-		if kind == e2.Expire { // the leader's worker sends it, and asks nobody
+	for kind := eetcd2.Set; kind <= eetcd2.Expire; kind++ {
+		part := entry.Part{Machine: entry.MachineEtcd2, Body: eetcd2.Append(nil, &eetcd2.Part{Kind: kind, Path: []byte("/a")})}
+		pass := func(rev uint64) entry.Part { return identPart(eident.Part{Pass: &eident.Pass{Revision: rev}}) }
+		alone := entry.Code(eident.PassMissing)
+		if kind == eetcd2.Expire { // the leader's worker sends it, and asks nobody
 			alone = 0
 		}
 		got := r.commands([]entry.Part{part}, []entry.Part{pass(now - 1), part}, []entry.Part{pass(now), part})
-		if want := []entry.Code{alone, ei.OldRevision, 0}; !reflect.DeepEqual(got, want) {
+		if want := []entry.Code{alone, eident.OldRevision, 0}; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s without a pass, with an old one, with a good one: %v, want %v", kind, got, want)
 		}
 	}
@@ -276,16 +276,16 @@ func TestNoTreeWriteWithoutAPass(t *testing.T) {
 func TestStatesDoNotChange(t *testing.T) {
 	r := enabled(t)
 	old := r.m.State()
-	if !old.Permits("alice", ei.Write, []byte("a"), nil) {
+	if !old.Permits("alice", eident.Write, []byte("a"), nil) {
 		t.Fatal("alice may not write a")
 	}
-	r.must(open("r", ei.Read, "a", "")) // was write
+	r.must(open("r", eident.Read, "a", "")) // was write
 	now := r.m.State()
-	if !old.Permits("alice", ei.Write, []byte("a"), nil) || now.Permits("alice", ei.Write, []byte("a"), nil) ||
-		!now.Permits("alice", ei.Read, []byte("a"), nil) {
+	if !old.Permits("alice", eident.Write, []byte("a"), nil) || now.Permits("alice", eident.Write, []byte("a"), nil) ||
+		!now.Permits("alice", eident.Read, []byte("a"), nil) {
 		t.Fatal("a later entry shows in an earlier state, or not at all")
 	}
-	r.must(ei.Part{UserDelete: &ei.UserDelete{Name: "alice"}})
+	r.must(eident.Part{UserDelete: &eident.UserDelete{Name: "alice"}})
 	if old.User("alice") == nil || now.User("alice") == nil || r.m.State().User("alice") != nil {
 		t.Fatal("a deletion shows in an earlier state, or not at all")
 	}
@@ -295,13 +295,13 @@ func TestFull(t *testing.T) {
 	r := newRig(t)
 	// 40 long names fit into 41 times their length; growing by one more does not.
 	r.m.now.bytes = MaxBytes - 100
-	if c := r.as("", addUser(strings.Repeat("x", 200))); c != ei.Full {
+	if c := r.as("", addUser(strings.Repeat("x", 200))); c != eident.Full {
 		t.Fatalf("code %d", c)
 	}
 	if c := r.as("", addUser("x")); c != 0 {
 		t.Fatalf("code %d", c)
 	}
-	if c := r.as("", ei.Part{UserDelete: &ei.UserDelete{Name: "x"}}); c != 0 {
+	if c := r.as("", eident.Part{UserDelete: &eident.UserDelete{Name: "x"}}); c != 0 {
 		t.Fatalf("code %d", c)
 	}
 }
@@ -310,7 +310,7 @@ func TestFull(t *testing.T) {
 func TestForeignParts(t *testing.T) {
 	r := enabled(t)
 	before := r.Dump()
-	if got := r.commands([]entry.Part{{Machine: entry.MachineIdent, Body: []byte{4, 0}}}); got[0] != ei.Malformed {
+	if got := r.commands([]entry.Part{{Machine: entry.MachineIdent, Body: []byte{4, 0}}}); got[0] != eident.Malformed {
 		t.Fatalf("code %d", got[0])
 	}
 	if b, a := strings.Split(before, "\n"), strings.Split(r.Dump(), "\n"); !reflect.DeepEqual(b[2:], a[2:]) {

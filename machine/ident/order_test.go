@@ -3,7 +3,7 @@ package ident
 import (
 	"testing"
 
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 )
 
 // TestTokensEndInOneOrder: members keep tokens in maps, and write the same rows in the same order all the same: they compare
@@ -14,7 +14,7 @@ func TestTokensEndInOneOrder(t *testing.T) {
 		for i := range 64 {
 			r.issue("alice", uint32(i), 1000)
 		}
-		r.must(ei.Part{UserDelete: &ei.UserDelete{Name: "alice"}})
+		r.must(eident.Part{UserDelete: &eident.UserDelete{Name: "alice"}})
 		_, h := r.Applier.Hash()
 		return h
 	}

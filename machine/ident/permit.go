@@ -7,7 +7,7 @@ import (
 	"sort"
 	"strings"
 
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 )
 
 // permits is what a user's roles allow together.
@@ -28,10 +28,10 @@ func (s *State) permits(u *User) *permits {
 		for i := range r.Permissions {
 			p := &r.Permissions[i]
 			sp := spanOf(p.Key, p.End)
-			if p.Access != ei.Write {
+			if p.Access != eident.Write {
 				read = append(read, sp)
 			}
-			if p.Access != ei.Read {
+			if p.Access != eident.Read {
 				write = append(write, sp)
 			}
 		}

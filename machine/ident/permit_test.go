@@ -4,40 +4,40 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 	"go.etcd.io/etcd/pkg/v3/adt"
 )
 
 func TestPermits(t *testing.T) {
 	r := newRig(t)
 	r.must(addUser("alice"), addRole("a"), addRole("b"), grantRole("alice", "a"), grantRole("alice", "b"),
-		open("a", ei.Read, "b", "d"), open("a", ei.ReadWrite, "k", ""), open("b", ei.Read, "d", "f"), open("b", ei.Write, "x", "\x00"))
+		open("a", eident.Read, "b", "d"), open("a", eident.ReadWrite, "k", ""), open("b", eident.Read, "d", "f"), open("b", eident.Write, "x", "\x00"))
 	s := r.m.State()
 	for _, c := range []struct {
-		access   ei.Access
+		access   eident.Access
 		key, end string
 		want     bool
 	}{
-		{ei.Read, "b", "", true}, {ei.Read, "a", "", false}, {ei.Read, "b", "d", true},
-		{ei.Read, "b", "f", true},                             // two roles together
-		{ei.Read, "c", "e", true},                             //
-		{ei.Read, "b", "g", false}, {ei.Read, "f", "", false}, // the end does not belong to it
-		{ei.Read, "b", "\x00", false}, {ei.Write, "b", "", false}, //
-		{ei.Read, "k", "", true}, {ei.Write, "k", "", true}, //
-		{ei.Write, "k", "k\x00", true}, {ei.Write, "k", "l", false}, // the one key, written both ways
-		{ei.Write, "x", "\x00", true}, {ei.Write, "y", "\x00", true}, {ei.Write, "zz", "", true}, {ei.Write, "w", "\x00", false},
-		{ei.Read, "x", "", false},
-		{ei.Read, "c", "a", true}, {ei.Read, "g", "a", false}, // no key at all: by its first
+		{eident.Read, "b", "", true}, {eident.Read, "a", "", false}, {eident.Read, "b", "d", true},
+		{eident.Read, "b", "f", true},                                 // two roles together
+		{eident.Read, "c", "e", true},                                 //
+		{eident.Read, "b", "g", false}, {eident.Read, "f", "", false}, // the end does not belong to it
+		{eident.Read, "b", "\x00", false}, {eident.Write, "b", "", false}, //
+		{eident.Read, "k", "", true}, {eident.Write, "k", "", true}, //
+		{eident.Write, "k", "k\x00", true}, {eident.Write, "k", "l", false}, // the one key, written both ways
+		{eident.Write, "x", "\x00", true}, {eident.Write, "y", "\x00", true}, {eident.Write, "zz", "", true}, {eident.Write, "w", "\x00", false},
+		{eident.Read, "x", "", false},
+		{eident.Read, "c", "a", true}, {eident.Read, "g", "a", false}, // no key at all: by its first
 	} {
 		if got := s.Permits("alice", c.access, []byte(c.key), []byte(c.end)); got != c.want {
 			t.Errorf("%v of [%q, %q): %v", c.access, c.key, c.end, got)
 		}
 	}
-	if s.Permits("bob", ei.Read, []byte("b"), nil) {
+	if s.Permits("bob", eident.Read, []byte("b"), nil) {
 		t.Error("bob, who does not exist, may read")
 	}
 	r.must(grantRole("alice", "root"))
-	if !r.m.State().Permits("alice", ei.Write, []byte("a"), []byte{0}) {
+	if !r.m.State().Permits("alice", eident.Write, []byte("a"), []byte{0}) {
 		t.Error("the role root does not open everything")
 	}
 	if _, all := r.m.State().Writable("alice"); !all {

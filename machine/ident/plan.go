@@ -8,12 +8,12 @@ import (
 	"sort"
 
 	"github.com/holdfastdb/holdfast/entry"
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 )
 
 // plan is what Check hands to Do: which user or role becomes what. An old value without a new one is deleted.
 type plan struct {
-	part             *ei.Part
+	part             *eident.Part
 	oldUser, newUser *User
 	oldRole, newRole *Role
 	stripped         []*User // who loses a role that is deleted, by name
@@ -26,7 +26,7 @@ func reject(code entry.Code, f string, args ...any) *entry.Rejection {
 	return &entry.Rejection{Machine: entry.MachineIdent, Code: code, Detail: fmt.Sprintf(f, args...)}
 }
 
-func isNewer(err error) bool { return errors.Is(err, ei.ErrKind) }
+func isNewer(err error) bool { return errors.Is(err, eident.ErrKind) }
 
 // judge decides a part by etcd's rules, in etcd's order: who asks first, then what for.
 func (p *plan) judge(m *Machine) *entry.Rejection {
@@ -34,14 +34,14 @@ func (p *plan) judge(m *Machine) *entry.Rejection {
 	switch part := p.part; {
 	case part.Pass != nil:
 		if s.Enabled && part.Pass.Revision != s.Revision {
-			return reject(ei.OldRevision, "permitted at revision %d, it is %d", part.Pass.Revision, s.Revision)
+			return reject(eident.OldRevision, "permitted at revision %d, it is %d", part.Pass.Revision, s.Revision)
 		}
 		return nil
 	case part.TokenIssue != nil:
 		return judgeIssue(s, part.TokenIssue)
 	case part.TokenTouch != nil:
 		if _, ok := m.tokens.get(part.TokenTouch.Token); !ok {
-			return reject(ei.TokenNotFound, "token has ended")
+			return reject(eident.TokenNotFound, "token has ended")
 		}
 		return nil
 	}
@@ -77,7 +77,7 @@ func (p *plan) judge(m *Machine) *entry.Rejection {
 		return rej
 	}
 	if p.measure(); p.grows > 0 && s.bytes+p.grows > MaxBytes {
-		return reject(ei.Full, "users and roles take %d bytes already", s.bytes)
+		return reject(eident.Full, "users and roles take %d bytes already", s.bytes)
 	}
 	return nil
 }
@@ -98,39 +98,39 @@ func (p *plan) measure() {
 	}
 }
 
-func judgeIssue(s *State, t *ei.TokenIssue) *entry.Rejection {
+func judgeIssue(s *State, t *eident.TokenIssue) *entry.Rejection {
 	switch u := s.users[t.User]; {
 	case !s.Enabled:
-		return reject(ei.NotEnabled, "no tokens while authentication is off")
+		return reject(eident.NotEnabled, "no tokens while authentication is off")
 	case u == nil:
-		return reject(ei.UserNotFound, "user %q", t.User)
+		return reject(eident.UserNotFound, "user %q", t.User)
 	case u.Generation != t.Generation || u.NoPassword:
-		return reject(ei.OldRevision, "the password of %q has changed", t.User)
+		return reject(eident.OldRevision, "the password of %q has changed", t.User)
 	case t.TTLMs == 0 || t.TTLMs > maxTTLMs:
-		return reject(ei.Malformed, "token for %d ms", t.TTLMs)
+		return reject(eident.Malformed, "token for %d ms", t.TTLMs)
 	}
 	return nil
 }
 
 func (p *plan) enable(s *State) *entry.Rejection {
-	root := s.users[ei.Root]
+	root := s.users[eident.Root]
 	switch {
 	case s.Enabled:
 		p.nothing = true
 	case root == nil:
-		return reject(ei.RootUserMissing, "there is no user root")
-	case !root.Has(ei.Root):
-		return reject(ei.RootRoleMissing, "user root does not have the role root")
+		return reject(eident.RootUserMissing, "there is no user root")
+	case !root.Has(eident.Root):
+		return reject(eident.RootRoleMissing, "user root does not have the role root")
 	}
 	return nil
 }
 
-func (p *plan) addUser(s *State, a *ei.UserAdd) *entry.Rejection {
+func (p *plan) addUser(s *State, a *eident.UserAdd) *entry.Rejection {
 	switch {
 	case a.Name == "":
-		return reject(ei.UserEmpty, "a user without a name")
+		return reject(eident.UserEmpty, "a user without a name")
 	case s.users[a.Name] != nil:
-		return reject(ei.UserExists, "user %q", a.Name)
+		return reject(eident.UserExists, "user %q", a.Name)
 	}
 	p.newUser = &User{Name: a.Name, NoPassword: a.NoPassword, Generation: s.Revision + 1}
 	if !a.NoPassword {
@@ -140,21 +140,21 @@ func (p *plan) addUser(s *State, a *ei.UserAdd) *entry.Rejection {
 }
 
 func (p *plan) deleteUser(s *State, name string) *entry.Rejection {
-	if s.Enabled && name == ei.Root {
-		return reject(ei.ManagementRefused, "the user root is needed while authentication is on")
+	if s.Enabled && name == eident.Root {
+		return reject(eident.ManagementRefused, "the user root is needed while authentication is on")
 	}
 	u := s.users[name]
 	if u == nil {
-		return reject(ei.UserNotFound, "user %q", name)
+		return reject(eident.UserNotFound, "user %q", name)
 	}
 	p.oldUser, p.endsTokensOf = u, name
 	return nil
 }
 
-func (p *plan) password(s *State, w *ei.UserPassword) *entry.Rejection {
+func (p *plan) password(s *State, w *eident.UserPassword) *entry.Rejection {
 	u := s.users[w.Name]
 	if u == nil {
-		return reject(ei.UserNotFound, "user %q", w.Name)
+		return reject(eident.UserNotFound, "user %q", w.Name)
 	}
 	next := u.clone()
 	next.Verifiers, next.Generation = nil, s.Revision+1
@@ -165,13 +165,13 @@ func (p *plan) password(s *State, w *ei.UserPassword) *entry.Rejection {
 	return nil
 }
 
-func (p *plan) grantRole(s *State, g *ei.UserGrant) *entry.Rejection {
+func (p *plan) grantRole(s *State, g *eident.UserGrant) *entry.Rejection {
 	u := s.users[g.Name]
 	if u == nil {
-		return reject(ei.UserNotFound, "user %q", g.Name)
+		return reject(eident.UserNotFound, "user %q", g.Name)
 	}
-	if g.Role != ei.Root && s.roles[g.Role] == nil { // the role root needs no row to mean something
-		return reject(ei.RoleNotFound, "role %q", g.Role)
+	if g.Role != eident.Root && s.roles[g.Role] == nil { // the role root needs no row to mean something
+		return reject(eident.RoleNotFound, "role %q", g.Role)
 	}
 	at, has := slices.BinarySearch(u.Roles, g.Role)
 	if has {
@@ -182,16 +182,16 @@ func (p *plan) grantRole(s *State, g *ei.UserGrant) *entry.Rejection {
 	return nil
 }
 
-func (p *plan) revokeRole(s *State, r *ei.UserRevoke) *entry.Rejection {
-	if s.Enabled && r.Name == ei.Root && r.Role == ei.Root {
-		return reject(ei.ManagementRefused, "the user root needs its role while authentication is on")
+func (p *plan) revokeRole(s *State, r *eident.UserRevoke) *entry.Rejection {
+	if s.Enabled && r.Name == eident.Root && r.Role == eident.Root {
+		return reject(eident.ManagementRefused, "the user root needs its role while authentication is on")
 	}
 	u := s.users[r.Name]
 	if u == nil {
-		return reject(ei.UserNotFound, "user %q", r.Name)
+		return reject(eident.UserNotFound, "user %q", r.Name)
 	}
 	if !u.Has(r.Role) {
-		return reject(ei.RoleNotGranted, "user %q does not have the role %q", r.Name, r.Role)
+		return reject(eident.RoleNotGranted, "user %q does not have the role %q", r.Name, r.Role)
 	}
 	p.oldUser, p.newUser = u, u.without(r.Role)
 	return nil
@@ -204,21 +204,21 @@ func (u *User) without(role string) *User {
 func (p *plan) addRole(s *State, name string) *entry.Rejection {
 	switch {
 	case name == "":
-		return reject(ei.RoleEmpty, "a role without a name")
+		return reject(eident.RoleEmpty, "a role without a name")
 	case s.roles[name] != nil:
-		return reject(ei.RoleExists, "role %q", name)
+		return reject(eident.RoleExists, "role %q", name)
 	}
 	p.newRole = &Role{Name: name}
 	return nil
 }
 
 func (p *plan) deleteRole(s *State, name string) *entry.Rejection {
-	if s.Enabled && name == ei.Root {
-		return reject(ei.ManagementRefused, "the role root is needed while authentication is on")
+	if s.Enabled && name == eident.Root {
+		return reject(eident.ManagementRefused, "the role root is needed while authentication is on")
 	}
 	r := s.roles[name]
 	if r == nil {
-		return reject(ei.RoleNotFound, "role %q", name)
+		return reject(eident.RoleNotFound, "role %q", name)
 	}
 	p.oldRole = r
 	for _, user := range s.Users() { // by name: their rows are written in this order
@@ -231,15 +231,15 @@ func (p *plan) deleteRole(s *State, name string) *entry.Rejection {
 	return nil
 }
 
-func (p *plan) grantPermission(s *State, g *ei.RoleGrant) *entry.Rejection {
+func (p *plan) grantPermission(s *State, g *eident.RoleGrant) *entry.Rejection {
 	q := &g.Permission
 	openEnded := bytes.Equal(q.End, []byte{0})
 	if len(q.Key) == 0 || len(q.End) > 0 && !openEnded && bytes.Compare(q.Key, q.End) >= 0 {
-		return reject(ei.ManagementRefused, "no key lies in %q", q.Key)
+		return reject(eident.ManagementRefused, "no key lies in %q", q.Key)
 	}
 	r := s.roles[g.Name]
 	if r == nil {
-		return reject(ei.RoleNotFound, "role %q", g.Name)
+		return reject(eident.RoleNotFound, "role %q", g.Name)
 	}
 	next := &Role{Name: r.Name, Permissions: slices.Clone(r.Permissions)}
 	at, found := next.find(q.Key, q.End)
@@ -252,14 +252,14 @@ func (p *plan) grantPermission(s *State, g *ei.RoleGrant) *entry.Rejection {
 	return nil
 }
 
-func (p *plan) revokePermission(s *State, v *ei.RoleRevoke) *entry.Rejection {
+func (p *plan) revokePermission(s *State, v *eident.RoleRevoke) *entry.Rejection {
 	r := s.roles[v.Name]
 	if r == nil {
-		return reject(ei.RoleNotFound, "role %q", v.Name)
+		return reject(eident.RoleNotFound, "role %q", v.Name)
 	}
 	at, found := r.find(v.Key, v.End)
 	if !found {
-		return reject(ei.PermissionNotGranted, "role %q does not have this permission", v.Name)
+		return reject(eident.PermissionNotGranted, "role %q does not have this permission", v.Name)
 	}
 	next := &Role{Name: r.Name, Permissions: slices.Delete(slices.Clone(r.Permissions), at, at+1)}
 	p.oldRole, p.newRole = r, next

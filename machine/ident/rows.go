@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/holdfastdb/holdfast/entry"
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 	"github.com/holdfastdb/holdfast/internal/wire"
 	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/store"
@@ -34,7 +34,7 @@ var (
 
 func userKey(name string) []byte { return append([]byte{byte(entry.MachineIdent), spaceUser}, name...) }
 func roleKey(name string) []byte { return append([]byte{byte(entry.MachineIdent), spaceRole}, name...) }
-func tokenKey(hash [ei.TokenBytes]byte) []byte {
+func tokenKey(hash [eident.TokenBytes]byte) []byte {
 	return append([]byte{byte(entry.MachineIdent), spaceToken}, hash[:]...)
 }
 
@@ -80,7 +80,7 @@ func decodeHead(b []byte, s *State) error {
 func appendUser(b []byte, u *User) []byte {
 	b = append(b, wire.Bit(u.NoPassword, userNoPassword))
 	b = binary.AppendUvarint(b, u.Generation)
-	b = ei.AppendVerifiers(b, u.Verifiers)
+	b = eident.AppendVerifiers(b, u.Verifiers)
 	b = binary.AppendUvarint(b, uint64(len(u.Roles)))
 	for _, r := range u.Roles {
 		b = wire.AppendBytes(b, r)
@@ -90,7 +90,7 @@ func appendUser(b []byte, u *User) []byte {
 
 func decodeUser(name string, b []byte) (*User, error) {
 	r := wire.NewReader(b)
-	u := &User{Name: name, NoPassword: r.Flags(userNoPassword, errRow) != 0, Generation: r.Uvarint(), Verifiers: ei.TakeVerifiers(&r)}
+	u := &User{Name: name, NoPassword: r.Flags(userNoPassword, errRow) != 0, Generation: r.Uvarint(), Verifiers: eident.TakeVerifiers(&r)}
 	for range r.Count(math.MaxInt32, 1) {
 		u.Roles = append(u.Roles, r.Text())
 	}
@@ -103,7 +103,7 @@ func decodeUser(name string, b []byte) (*User, error) {
 func appendRole(b []byte, r *Role) []byte {
 	b = binary.AppendUvarint(b, uint64(len(r.Permissions)))
 	for i := range r.Permissions {
-		b = ei.AppendPermission(b, &r.Permissions[i])
+		b = eident.AppendPermission(b, &r.Permissions[i])
 	}
 	return b
 }
@@ -112,7 +112,7 @@ func decodeRole(name string, b []byte) (*Role, error) {
 	r := wire.NewReader(b)
 	role := &Role{Name: name}
 	for range r.Count(math.MaxInt32, 3) {
-		role.Permissions = append(role.Permissions, ei.TakePermission(&r))
+		role.Permissions = append(role.Permissions, eident.TakePermission(&r))
 	}
 	if r.End() != nil {
 		return nil, errRow
@@ -142,8 +142,8 @@ func (u *User) size() int64 { return int64(2 + len(u.Name) + len(appendUser(nil,
 func (r *Role) size() int64 { return int64(2 + len(r.Name) + len(appendRole(nil, r))) }
 
 // load reads everything the machine owns.
-func load(st store.Reader) (*State, map[[ei.TokenBytes]byte]*Token, error) {
-	s, all := fresh(), map[[ei.TokenBytes]byte]*Token{}
+func load(st store.Reader) (*State, map[[eident.TokenBytes]byte]*Token, error) {
+	s, all := fresh(), map[[eident.TokenBytes]byte]*Token{}
 	it, err := st.NewIter([]byte{byte(entry.MachineIdent)}, []byte{byte(entry.MachineIdent) + 1})
 	if err != nil {
 		return nil, nil, err
@@ -162,7 +162,7 @@ func load(st store.Reader) (*State, map[[ei.TokenBytes]byte]*Token, error) {
 }
 
 // take adds one row; key is without the machine's letter.
-func (s *State) take(key, v []byte, all map[[ei.TokenBytes]byte]*Token) error {
+func (s *State) take(key, v []byte, all map[[eident.TokenBytes]byte]*Token) error {
 	if len(key) == 0 {
 		return errRow
 	}
@@ -185,10 +185,10 @@ func (s *State) take(key, v []byte, all map[[ei.TokenBytes]byte]*Token) error {
 		s.bytes += r.size()
 	case spaceToken:
 		t, err := decodeToken(v)
-		if err != nil || len(name) != ei.TokenBytes {
+		if err != nil || len(name) != eident.TokenBytes {
 			return errRow
 		}
-		all[[ei.TokenBytes]byte(key[1:])] = t
+		all[[eident.TokenBytes]byte(key[1:])] = t
 	default:
 		return errRow
 	}

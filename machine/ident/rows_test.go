@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 	"github.com/holdfastdb/holdfast/internal/golden"
 )
 
 func sampleRows() (*State, *User, *Role, *Token) {
 	return &State{Enabled: true, Revision: 300},
 		&User{Name: "alice", Generation: 7, Verifiers: hash("alice"), Roles: []string{"r", "root"}},
-		&Role{Name: "r", Permissions: []ei.Permission{{Access: ei.ReadWrite, Key: []byte("a"), End: []byte{0}}, {Key: []byte("b")}}},
+		&Role{Name: "r", Permissions: []eident.Permission{{Access: eident.ReadWrite, Key: []byte("a"), End: []byte{0}}, {Key: []byte("b")}}},
 		&Token{User: "alice", TTLMs: 300_000, DeadlineMs: 1 << 33}
 }
 

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfastdb/holdfast/entry"
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 )
 
 // MaxBytes bounds the rows of users and roles, which are all kept in memory. It is a limit of the log's meaning, not of one
@@ -30,7 +30,7 @@ type User struct {
 	Name string
 	// NoPassword: known by certificate alone.
 	NoPassword bool
-	Verifiers  []ei.Verifier
+	Verifiers  []eident.Verifier
 	Roles      []string // in order
 	// Generation is the revision at which the verifiers were set.
 	Generation uint64
@@ -42,7 +42,7 @@ type User struct {
 // Role is one role; read only.
 type Role struct {
 	Name        string
-	Permissions []ei.Permission // by key; those of equal keys in the order of their grant
+	Permissions []eident.Permission // by key; those of equal keys in the order of their grant
 }
 
 func fresh() *State { return &State{Revision: 1, users: map[string]*User{}, roles: map[string]*Role{}} }
@@ -70,7 +70,7 @@ func (u *User) Has(role string) bool {
 }
 
 // Verifier returns what passwords are compared with in one scheme; nil if there is nothing.
-func (u *User) Verifier(s ei.Scheme) []byte {
+func (u *User) Verifier(s eident.Scheme) []byte {
 	for i := range u.Verifiers {
 		if u.Verifiers[i].Scheme == s {
 			return u.Verifiers[i].Data
@@ -98,30 +98,30 @@ func (s *State) Admin(name string) entry.Code {
 		return 0
 	}
 	if name == "" {
-		return ei.UserEmpty
+		return eident.UserEmpty
 	}
 	u := s.users[name]
 	switch {
 	case u == nil:
-		return ei.UserNotFound
-	case !u.Has(ei.Root):
-		return ei.Denied
+		return eident.UserNotFound
+	case !u.Has(eident.Root):
+		return eident.Denied
 	}
 	return 0
 }
 
 // Permits reports whether a user may read (access Read) or write (access Write) all keys of [key, end), read as in a Range: end
 // empty = the one key, "\0" = to the last. It need not be called while authentication is off.
-func (s *State) Permits(name string, access ei.Access, key, end []byte) bool {
+func (s *State) Permits(name string, access eident.Access, key, end []byte) bool {
 	u := s.users[name]
 	if u == nil {
 		return false
 	}
-	if u.Has(ei.Root) {
+	if u.Has(eident.Root) {
 		return true
 	}
 	p := s.permits(u)
-	if access == ei.Write {
+	if access == eident.Write {
 		return p.write.cover(key, end)
 	}
 	return p.read.cover(key, end)
@@ -133,7 +133,7 @@ func (s *State) Writable(name string) (_ Spans, all bool) {
 	if u == nil {
 		return nil, false
 	}
-	if u.Has(ei.Root) {
+	if u.Has(eident.Root) {
 		return nil, true
 	}
 	return s.permits(u).write, false

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 	"github.com/holdfastdb/holdfast/store"
 )
 
@@ -47,7 +47,7 @@ func (m *Machine) Take(t *Taken, b store.Batch) error {
 		if r.Name == "" {
 			return errors.New("take roles: one without a name")
 		}
-		slices.SortStableFunc(r.Permissions, func(a, b ei.Permission) int { return bytes.Compare(a.Key, b.Key) })
+		slices.SortStableFunc(r.Permissions, func(a, b eident.Permission) int { return bytes.Compare(a.Key, b.Key) })
 		s.roles[r.Name] = r
 		s.bytes += r.size()
 		b.Set(roleKey(r.Name), appendRole(nil, r))
@@ -55,7 +55,7 @@ func (m *Machine) Take(t *Taken, b store.Batch) error {
 	if s.bytes > MaxBytes {
 		return fmt.Errorf("take users and roles: they take %d bytes, more than %d", s.bytes, MaxBytes)
 	}
-	if s.Enabled && !(s.users[ei.Root] != nil && s.users[ei.Root].Has(ei.Root)) {
+	if s.Enabled && !(s.users[eident.Root] != nil && s.users[eident.Root].Has(eident.Root)) {
 		return errors.New("take users: authentication is on and nobody is root")
 	}
 	b.Set(headKey, appendHead(nil, s))

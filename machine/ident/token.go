@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfastdb/holdfast/entry"
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 	"github.com/holdfastdb/holdfast/store"
 )
 
@@ -34,7 +34,7 @@ type Token struct {
 // and one that is gone early has ended anyway.
 type tokens struct {
 	mu     sync.RWMutex
-	byHash map[[ei.TokenBytes]byte]*Token // guarded by mu; written by the apply goroutine alone
+	byHash map[[eident.TokenBytes]byte]*Token // guarded by mu; written by the apply goroutine alone
 
 	// ends is ordered by deadline and then hash, so that every member takes away the same tokens. It may hold deadlines
 	// that a touch has moved; they are passed over when they come up. Apply goroutine only.
@@ -43,7 +43,7 @@ type tokens struct {
 
 type tokenEnd struct {
 	deadlineMs int64
-	hash       [ei.TokenBytes]byte
+	hash       [eident.TokenBytes]byte
 }
 
 type ends []tokenEnd
@@ -63,17 +63,17 @@ func (e *ends) Pop() any {
 	return last
 }
 
-func (t *tokens) get(hash [ei.TokenBytes]byte) (*Token, bool) {
+func (t *tokens) get(hash [eident.TokenBytes]byte) (*Token, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	tok, ok := t.byHash[hash]
 	return tok, ok
 }
 
-func (t *tokens) reset() { t.replace(map[[ei.TokenBytes]byte]*Token{}) }
+func (t *tokens) reset() { t.replace(map[[eident.TokenBytes]byte]*Token{}) }
 
 // replace takes over what was loaded.
-func (t *tokens) replace(all map[[ei.TokenBytes]byte]*Token) {
+func (t *tokens) replace(all map[[eident.TokenBytes]byte]*Token) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.byHash = all
@@ -96,12 +96,12 @@ func (t *tokens) first() (tokenEnd, bool) {
 	return tokenEnd{}, false
 }
 
-func (t *tokens) remove(hash [ei.TokenBytes]byte, b store.Batch) {
+func (t *tokens) remove(hash [eident.TokenBytes]byte, b store.Batch) {
 	delete(t.byHash, hash)
 	b.Delete(tokenKey(hash))
 }
 
-func (t *tokens) set(hash [ei.TokenBytes]byte, tok *Token, b store.Batch) {
+func (t *tokens) set(hash [eident.TokenBytes]byte, tok *Token, b store.Batch) {
 	t.byHash[hash] = tok
 	heap.Push(&t.ends, tokenEnd{tok.DeadlineMs, hash})
 	b.Set(tokenKey(hash), appendToken(nil, tok))
@@ -109,7 +109,7 @@ func (t *tokens) set(hash [ei.TokenBytes]byte, tok *Token, b store.Batch) {
 
 // issue adds a token and takes away some that have ended. Nothing else removes them: a token that has ended gives no access and
 // only takes memory, which does not justify a worker.
-func (t *tokens) issue(st *entry.Stamp, n *ei.TokenIssue, b store.Batch) {
+func (t *tokens) issue(st *entry.Stamp, n *eident.TokenIssue, b store.Batch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for range sweepTokens {
@@ -123,7 +123,7 @@ func (t *tokens) issue(st *entry.Stamp, n *ei.TokenIssue, b store.Batch) {
 }
 
 // touch moves a deadline. A token that has ended stays ended.
-func (t *tokens) touch(st *entry.Stamp, hash [ei.TokenBytes]byte, b store.Batch) {
+func (t *tokens) touch(st *entry.Stamp, hash [eident.TokenBytes]byte, b store.Batch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	old := t.byHash[hash]
@@ -137,13 +137,13 @@ func (t *tokens) touch(st *entry.Stamp, hash [ei.TokenBytes]byte, b store.Batch)
 func (t *tokens) end(b store.Batch, which func(*Token) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var gone [][ei.TokenBytes]byte
+	var gone [][eident.TokenBytes]byte
 	for hash, tok := range t.byHash { // any order: sorted below
 		if which(tok) {
 			gone = append(gone, hash)
 		}
 	}
-	slices.SortFunc(gone, func(a, b [ei.TokenBytes]byte) int { return bytes.Compare(a[:], b[:]) })
+	slices.SortFunc(gone, func(a, b [eident.TokenBytes]byte) int { return bytes.Compare(a[:], b[:]) })
 	for _, hash := range gone {
 		t.remove(hash, b)
 	}

@@ -5,10 +5,10 @@ import (
 	"testing"
 
 	"github.com/holdfastdb/holdfast/entry"
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 )
 
-func token(n uint32) (t [ei.TokenBytes]byte) {
+func token(n uint32) (t [eident.TokenBytes]byte) {
 	binary.BigEndian.PutUint32(t[:], n)
 	return t
 }
@@ -18,7 +18,7 @@ func (r *rig) issue(user string, n uint32, ttl uint64) entry.Code {
 	if u := r.m.State().User(user); u != nil {
 		generation = u.Generation
 	}
-	return r.apply(ei.Part{TokenIssue: &ei.TokenIssue{User: user, Generation: generation, Token: token(n), TTLMs: ttl}})[0]
+	return r.apply(eident.Part{TokenIssue: &eident.TokenIssue{User: user, Generation: generation, Token: token(n), TTLMs: ttl}})[0]
 }
 
 func (r *rig) has(n uint32) bool {
@@ -32,7 +32,7 @@ func TestTokenLives(t *testing.T) {
 		t.Fatalf("code %d", c)
 	}
 	r.Tick = 900
-	if c := r.apply(ei.Part{TokenTouch: &ei.TokenTouch{Token: token(1)}})[0]; c != 0 {
+	if c := r.apply(eident.Part{TokenTouch: &eident.TokenTouch{Token: token(1)}})[0]; c != 0 {
 		t.Fatalf("code %d", c)
 	}
 	if r.Tick = 1899; !r.has(1) {
@@ -42,14 +42,14 @@ func TestTokenLives(t *testing.T) {
 		t.Fatal("lives on unused")
 	}
 	// Touching what has ended does not bring it back, and the next token clears it away.
-	if r.apply(ei.Part{TokenTouch: &ei.TokenTouch{Token: token(1)}}); r.has(1) {
+	if r.apply(eident.Part{TokenTouch: &eident.TokenTouch{Token: token(1)}}); r.has(1) {
 		t.Fatal("came back")
 	}
 	r.issue("alice", 2, 1000)
 	if _, ok := r.m.Token(token(1)); ok {
 		t.Fatal("still lies around")
 	}
-	if c := r.apply(ei.Part{TokenTouch: &ei.TokenTouch{Token: token(1)}})[0]; c != ei.TokenNotFound {
+	if c := r.apply(eident.Part{TokenTouch: &eident.TokenTouch{Token: token(1)}})[0]; c != eident.TokenNotFound {
 		t.Fatalf("code %d", c)
 	}
 }
@@ -57,14 +57,14 @@ func TestTokenLives(t *testing.T) {
 func TestTokenEndsWith(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		part ei.Part
+		part eident.Part
 		ends bool
 	}{
-		{"its password", ei.Part{UserPassword: &ei.UserPassword{Name: "alice", Verifiers: hash("other")}}, true},
-		{"its user", ei.Part{UserDelete: &ei.UserDelete{Name: "alice"}}, true},
+		{"its password", eident.Part{UserPassword: &eident.UserPassword{Name: "alice", Verifiers: hash("other")}}, true},
+		{"its user", eident.Part{UserDelete: &eident.UserDelete{Name: "alice"}}, true},
 		{"authentication", disable, true},
-		{"a role", ei.Part{UserRevoke: &ei.UserRevoke{Name: "alice", Role: "r"}}, false},
-		{"somebody else's password", ei.Part{UserPassword: &ei.UserPassword{Name: "root", Verifiers: hash("other")}}, false},
+		{"a role", eident.Part{UserRevoke: &eident.UserRevoke{Name: "alice", Role: "r"}}, false},
+		{"somebody else's password", eident.Part{UserPassword: &eident.UserPassword{Name: "root", Verifiers: hash("other")}}, false},
 	} {
 		r := enabled(t)
 		r.issue("alice", 1, 1000)
@@ -82,22 +82,22 @@ func TestTokenEndsWith(t *testing.T) {
 func TestNoTokenForAnOldPassword(t *testing.T) {
 	r := enabled(t)
 	old := r.m.State().User("alice").Generation
-	r.must(ei.Part{UserPassword: &ei.UserPassword{Name: "alice", Verifiers: hash("other")}})
+	r.must(eident.Part{UserPassword: &eident.UserPassword{Name: "alice", Verifiers: hash("other")}})
 	issue := func(u string, g uint64) entry.Code {
-		return r.apply(ei.Part{TokenIssue: &ei.TokenIssue{User: u, Generation: g, Token: token(1), TTLMs: 1000}})[0]
+		return r.apply(eident.Part{TokenIssue: &eident.TokenIssue{User: u, Generation: g, Token: token(1), TTLMs: 1000}})[0]
 	}
-	if c := issue("alice", old); c != ei.OldRevision {
+	if c := issue("alice", old); c != eident.OldRevision {
 		t.Errorf("for an old password: code %d", c)
 	}
-	if c := issue("bob", 1); c != ei.UserNotFound {
+	if c := issue("bob", 1); c != eident.UserNotFound {
 		t.Errorf("for nobody: code %d", c)
 	}
 	now := r.m.State().User("alice").Generation
-	if c := r.apply(ei.Part{TokenIssue: &ei.TokenIssue{User: "alice", Generation: now, Token: token(1)}})[0]; c != ei.Malformed {
+	if c := r.apply(eident.Part{TokenIssue: &eident.TokenIssue{User: "alice", Generation: now, Token: token(1)}})[0]; c != eident.Malformed {
 		t.Errorf("for no time: code %d", c)
 	}
 	r.must(disable)
-	if c := issue("alice", now); c != ei.NotEnabled {
+	if c := issue("alice", now); c != eident.NotEnabled {
 		t.Errorf("while authentication is off: code %d", c)
 	}
 }
@@ -110,7 +110,7 @@ func TestTokensAreBoundedAlike(t *testing.T) {
 		r.issue("alice", n, 1000)
 		if n%3 == 0 {
 			r.Tick++
-			r.apply(ei.Part{TokenTouch: &ei.TokenTouch{Token: token(n / 2)}})
+			r.apply(eident.Part{TokenTouch: &eident.TokenTouch{Token: token(n / 2)}})
 		}
 	}
 	again := openRig(t, r.Store)

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	em "github.com/holdfastdb/holdfast/entry/member"
+	emember "github.com/holdfastdb/holdfast/entry/member"
 )
 
 // DescribeRow prints one of the machine's rows on one line, for people who look into a store.
@@ -17,7 +17,7 @@ func DescribeRow(key, value []byte) string {
 	case len(key) == 10 && key[1] == 'r':
 		return fmt.Sprintf("member %x was removed", binary.BigEndian.Uint64(key[2:]))
 	case len(key) == 10 && key[1] == 'm':
-		if m, err := em.DecodeMember(value); err == nil {
+		if m, err := emember.DecodeMember(value); err == nil {
 			role := "voter"
 			if m.Learner {
 				role = "learner"
@@ -26,7 +26,7 @@ func DescribeRow(key, value []byte) string {
 			if name == "" {
 				name = "-"
 			}
-			return fmt.Sprintf("member %x name=%s %s peer=%s client=%s", m.ID, name, role, em.Hosts(m.PeerURLs), em.Hosts(m.ClientURLs))
+			return fmt.Sprintf("member %x name=%s %s peer=%s client=%s", m.ID, name, role, emember.Hosts(m.PeerURLs), emember.Hosts(m.ClientURLs))
 		}
 	}
 	return fmt.Sprintf("%q: damaged row of %d bytes", key, len(value))

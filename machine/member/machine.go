@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfastdb/holdfast/entry"
-	em "github.com/holdfastdb/holdfast/entry/member"
+	emember "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/store"
 )
@@ -19,37 +19,37 @@ import (
 // Machine is the member machine. Changes happen on the apply goroutine; readers take mu.
 type Machine struct {
 	mu      sync.RWMutex
-	members map[uint64]em.Member // what readers see; guarded by mu
-	removed map[uint64]struct{}  // ids used up for good; guarded by mu
+	members map[uint64]emember.Member // what readers see; guarded by mu
+	removed map[uint64]struct{}       // ids used up for good; guarded by mu
 
 	level atomic.Uint32 // of the cluster; written by the apply goroutine
 
-	raised   uint16                // to which level by this entry; 0: not. Apply goroutine only.
-	pending  map[uint64]*em.Member // changed in this entry; nil = removed. Apply goroutine only.
-	accepted bool                  // the last Do carried out an Add, Remove or Promote. Apply goroutine only.
+	raised   uint16                     // to which level by this entry; 0: not. Apply goroutine only.
+	pending  map[uint64]*emember.Member // changed in this entry; nil = removed. Apply goroutine only.
+	accepted bool                       // the last Do carried out an Add, Remove or Promote. Apply goroutine only.
 }
 
 // New returns an empty machine; Load fills it.
-func New() *Machine { return &Machine{pending: map[uint64]*em.Member{}} }
+func New() *Machine { return &Machine{pending: map[uint64]*emember.Member{}} }
 
 // Store keys: 'm' 'm' id → member, 'm' 'r' id → removed marker.
 func memberKey(id uint64) []byte  { return binary.BigEndian.AppendUint64([]byte{'m', 'm'}, id) }
 func removedKey(id uint64) []byte { return binary.BigEndian.AppendUint64([]byte{'m', 'r'}, id) }
 
 // Spec is what others must know of this machine. It has no Restore: who belongs to a restored cluster is the restore's to say.
-var Spec = machine.Spec{ID: entry.MachineMember, Name: "member", DescribePart: em.Describe, DescribeRow: DescribeRow}
+var Spec = machine.Spec{ID: entry.MachineMember, Name: "member", DescribePart: emember.Describe, DescribeRow: DescribeRow}
 
 // Spec implements machine.Machine.
 func (m *Machine) Spec() *machine.Spec { return &Spec }
 
 // Load implements machine.Machine.
 func (m *Machine) Load(r store.Store, _ *machine.Gate) error {
-	members, removed := map[uint64]em.Member{}, map[uint64]struct{}{}
+	members, removed := map[uint64]emember.Member{}, map[uint64]struct{}{}
 	level, err := readLevel(r)
 	if err != nil {
 		return err
 	}
-	err = each(r, func(mb em.Member) { members[mb.ID] = mb }, func(id uint64) { removed[id] = struct{}{} })
+	err = each(r, func(mb emember.Member) { members[mb.ID] = mb }, func(id uint64) { removed[id] = struct{}{} })
 	if err != nil {
 		return err
 	}
@@ -63,13 +63,13 @@ func (m *Machine) Load(r store.Store, _ *machine.Gate) error {
 }
 
 // Read lists the members that a View holds, and the ids that are used up, both by id.
-func Read(r store.Reader) (members []em.Member, removed []uint64, err error) {
-	err = each(r, func(mb em.Member) { members = append(members, mb) }, func(id uint64) { removed = append(removed, id) })
+func Read(r store.Reader) (members []emember.Member, removed []uint64, err error) {
+	err = each(r, func(mb emember.Member) { members = append(members, mb) }, func(id uint64) { removed = append(removed, id) })
 	return members, removed, err
 }
 
 // each walks the machine's rows, by id.
-func each(r store.Reader, member func(em.Member), removed func(uint64)) error {
+func each(r store.Reader, member func(emember.Member), removed func(uint64)) error {
 	it, err := r.NewIter([]byte{'m'}, []byte{'m' + 1})
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func each(r store.Reader, member func(em.Member), removed func(uint64)) error {
 		if err != nil {
 			return err
 		}
-		mb, err := em.DecodeMember(v)
+		mb, err := emember.DecodeMember(v)
 		if err != nil {
 			return fmt.Errorf("member %x: %w", id, err)
 		}
@@ -103,20 +103,20 @@ func each(r store.Reader, member func(em.Member), removed func(uint64)) error {
 }
 
 // Bootstrap writes the first members into a batch, before there is a log.
-func Bootstrap(b store.Batch, members []em.Member) {
+func Bootstrap(b store.Batch, members []emember.Member) {
 	for i := range members {
-		b.Set(memberKey(members[i].ID), em.AppendMember(nil, &members[i]))
+		b.Set(memberKey(members[i].ID), emember.AppendMember(nil, &members[i]))
 	}
 }
 
 // Row is a member's row in the store.
-func Row(m *em.Member) (key, value []byte) { return memberKey(m.ID), em.AppendMember(nil, m) }
+func Row(m *emember.Member) (key, value []byte) { return memberKey(m.ID), emember.AppendMember(nil, m) }
 
 // get sees earlier commands of the same entry. Apply goroutine only.
-func (m *Machine) get(id uint64) (em.Member, bool) {
+func (m *Machine) get(id uint64) (emember.Member, bool) {
 	if p, ok := m.pending[id]; ok {
 		if p == nil {
-			return em.Member{}, false
+			return emember.Member{}, false
 		}
 		return *p, true
 	}
@@ -181,7 +181,7 @@ func (m *Machine) otherVoter(id uint64) bool {
 
 // Check implements machine.Machine.
 func (m *Machine) Check(st *entry.Stamp, body []byte) (any, *entry.Rejection, error) {
-	p, err := em.DecodePart(body)
+	p, err := emember.DecodePart(body)
 	if err != nil {
 		return nil, nil, fmt.Errorf("member part at %s: %w", st.Pos, err)
 	}
@@ -192,56 +192,56 @@ func (m *Machine) Check(st *entry.Stamp, body []byte) (any, *entry.Rejection, er
 	case p.Add != nil:
 		id := p.Add.Member.ID
 		if _, ok := m.get(id); ok {
-			return no(em.Exists, "member %x exists", id)
+			return no(emember.Exists, "member %x exists", id)
 		}
 		if m.gone(id) {
-			return no(em.WasRemoved, "member %x was removed; ids are never reused", id)
+			return no(emember.WasRemoved, "member %x was removed; ids are never reused", id)
 		}
 		if m.peerURLTaken(id, p.Add.Member.PeerURLs) {
-			return no(em.PeerURLExists, "peer address %v exists", p.Add.Member.PeerURLs)
+			return no(emember.PeerURLExists, "peer address %v exists", p.Add.Member.PeerURLs)
 		}
 	case p.Remove != nil:
 		if _, ok := m.get(p.Remove.ID); !ok {
-			return no(em.NotFound, "member %x not found", p.Remove.ID)
+			return no(emember.NotFound, "member %x not found", p.Remove.ID)
 		}
 		// Two removals may each have been allowed when they were asked for. Raft cannot live without a voter, and panics.
 		if !m.otherVoter(p.Remove.ID) {
-			return no(em.LastVoter, "member %x is the last one that votes", p.Remove.ID)
+			return no(emember.LastVoter, "member %x is the last one that votes", p.Remove.ID)
 		}
 	case p.Promote != nil:
 		mb, ok := m.get(p.Promote.ID)
 		if !ok {
-			return no(em.NotFound, "member %x not found", p.Promote.ID)
+			return no(emember.NotFound, "member %x not found", p.Promote.ID)
 		}
 		if !mb.Learner {
-			return no(em.NotLearner, "member %x is not a learner", p.Promote.ID)
+			return no(emember.NotLearner, "member %x is not a learner", p.Promote.ID)
 		}
 	case p.Publish != nil:
 		if _, ok := m.get(p.Publish.ID); !ok {
-			return no(em.NotFound, "member %x not found", p.Publish.ID)
+			return no(emember.NotFound, "member %x not found", p.Publish.ID)
 		}
 	case p.Claim != nil:
 		mb, ok := m.get(p.Claim.ID)
 		if !ok {
-			return no(em.NotFound, "member %x not found", p.Claim.ID)
+			return no(emember.NotFound, "member %x not found", p.Claim.ID)
 		}
 		if mb.Name != "" || mb.Nonce != 0 && mb.Nonce != p.Claim.Nonce {
-			return no(em.Claimed, "member %x has been started already", p.Claim.ID)
+			return no(emember.Claimed, "member %x has been started already", p.Claim.ID)
 		}
 	case p.SetPeers != nil:
 		if _, ok := m.get(p.SetPeers.ID); !ok {
-			return no(em.NotFound, "member %x not found", p.SetPeers.ID)
+			return no(emember.NotFound, "member %x not found", p.SetPeers.ID)
 		}
 		if m.peerURLTaken(p.SetPeers.ID, p.SetPeers.PeerURLs) {
-			return no(em.PeerURLExists, "peer address %v exists", p.SetPeers.PeerURLs)
+			return no(emember.PeerURLExists, "peer address %v exists", p.SetPeers.PeerURLs)
 		}
 	case p.RaiseLevel != nil:
 		if at := max(m.Level(), m.raised); p.RaiseLevel.Level <= at {
-			return no(em.LevelReached, "the cluster is at level %d", at)
+			return no(emember.LevelReached, "the cluster is at level %d", at)
 		}
 		for _, id := range m.ids() {
 			if !slices.Contains(p.RaiseLevel.Members, id) {
-				return no(em.LevelUnknown, "member %x has not said that it knows level %d", id, p.RaiseLevel.Level)
+				return no(emember.LevelUnknown, "member %x has not said that it knows level %d", id, p.RaiseLevel.Level)
 			}
 		}
 	}
@@ -250,7 +250,7 @@ func (m *Machine) Check(st *entry.Stamp, body []byte) (any, *entry.Rejection, er
 
 // Readable implements machine.Machine.
 func (m *Machine) Readable(body []byte) error {
-	if _, err := em.DecodePart(body); err != nil {
+	if _, err := emember.DecodePart(body); err != nil {
 		return fmt.Errorf("member part: %w", err)
 	}
 	return nil
@@ -258,10 +258,10 @@ func (m *Machine) Readable(body []byte) error {
 
 // Do implements machine.Machine.
 func (m *Machine) Do(st *entry.Stamp, plan any, b store.Batch, wanted bool) (any, error) {
-	p := plan.(*em.Part)
-	put := func(mb em.Member) {
+	p := plan.(*emember.Part)
+	put := func(mb emember.Member) {
 		m.pending[mb.ID] = &mb
-		b.Set(memberKey(mb.ID), em.AppendMember(nil, &mb))
+		b.Set(memberKey(mb.ID), emember.AppendMember(nil, &mb))
 	}
 	switch {
 	case p.Add != nil:
@@ -327,14 +327,14 @@ func (m *Machine) Publish(*entry.Stamp) {
 }
 
 // List returns all members by id.
-func (m *Machine) List() []em.Member {
+func (m *Machine) List() []emember.Member {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	out := make([]em.Member, 0, len(m.members))
+	out := make([]emember.Member, 0, len(m.members))
 	for _, mb := range m.members { // any order: sorted below
 		out = append(out, mb)
 	}
-	slices.SortFunc(out, func(a, b em.Member) int {
+	slices.SortFunc(out, func(a, b emember.Member) int {
 		if a.ID < b.ID {
 			return -1
 		}
@@ -344,7 +344,7 @@ func (m *Machine) List() []em.Member {
 }
 
 // Get returns one member.
-func (m *Machine) Get(id uint64) (em.Member, bool) {
+func (m *Machine) Get(id uint64) (emember.Member, bool) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	mb, ok := m.members[id]

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdfastdb/holdfast/entry"
-	em "github.com/holdfastdb/holdfast/entry/member"
+	emember "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/store"
 )
 
@@ -17,7 +17,7 @@ type rig struct {
 	m  *Machine
 }
 
-func newRig(t *testing.T, members ...em.Member) *rig {
+func newRig(t *testing.T, members ...emember.Member) *rig {
 	t.Helper()
 	r := &rig{t: t, st: store.NewMem(), m: New()}
 	b := r.st.NewBatch()
@@ -32,13 +32,13 @@ func newRig(t *testing.T, members ...em.Member) *rig {
 }
 
 // apply puts parts into one entry and returns what each was answered: 0 for accepted.
-func (r *rig) apply(parts ...em.Part) (codes []entry.Code) {
+func (r *rig) apply(parts ...emember.Part) (codes []entry.Code) {
 	r.t.Helper()
 	b := r.st.NewBatch()
 	index := r.st.Applied() + 1
 	for i := range parts {
 		st := &entry.Stamp{Pos: entry.Position{Index: index, N: uint32(i)}}
-		plan, rej, err := r.m.Check(st, em.AppendPart(nil, &parts[i]))
+		plan, rej, err := r.m.Check(st, emember.AppendPart(nil, &parts[i]))
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -67,49 +67,49 @@ func (r *rig) want(codes ...entry.Code) func(got []entry.Code) {
 	}
 }
 
-func voter(id uint64) em.Member {
-	return em.Member{ID: id, Name: fmt.Sprintf("n%d", id), PeerURLs: []string{fmt.Sprintf("http://10.0.0.%d:2380", id)}}
+func voter(id uint64) emember.Member {
+	return emember.Member{ID: id, Name: fmt.Sprintf("n%d", id), PeerURLs: []string{fmt.Sprintf("http://10.0.0.%d:2380", id)}}
 }
 
-func add(m em.Member) em.Part    { return em.Part{Add: &em.Add{Member: m}} }
-func remove(id uint64) em.Part   { return em.Part{Remove: &em.Remove{ID: id}} }
-func promote(id uint64) em.Part  { return em.Part{Promote: &em.Promote{ID: id}} }
-func claim(id, n uint64) em.Part { return em.Part{Claim: &em.Claim{ID: id, Nonce: n}} }
-func move(id uint64, url string) em.Part {
-	return em.Part{SetPeers: &em.SetPeers{ID: id, PeerURLs: []string{url}}}
+func add(m emember.Member) emember.Part { return emember.Part{Add: &emember.Add{Member: m}} }
+func remove(id uint64) emember.Part     { return emember.Part{Remove: &emember.Remove{ID: id}} }
+func promote(id uint64) emember.Part    { return emember.Part{Promote: &emember.Promote{ID: id}} }
+func claim(id, n uint64) emember.Part   { return emember.Part{Claim: &emember.Claim{ID: id, Nonce: n}} }
+func move(id uint64, url string) emember.Part {
+	return emember.Part{SetPeers: &emember.SetPeers{ID: id, PeerURLs: []string{url}}}
 }
-func publish(id uint64, name string) em.Part {
-	return em.Part{Publish: &em.Publish{ID: id, Name: name}}
+func publish(id uint64, name string) emember.Part {
+	return emember.Part{Publish: &emember.Publish{ID: id, Name: name}}
 }
 
 func TestWhatIsRejected(t *testing.T) {
 	r := newRig(t, voter(1), voter(2))
-	fresh := em.Member{ID: 3, PeerURLs: []string{"http://10.0.0.3:2380"}, Learner: true}
-	r.want(em.Exists)(r.apply(add(voter(1))))
+	fresh := emember.Member{ID: 3, PeerURLs: []string{"http://10.0.0.3:2380"}, Learner: true}
+	r.want(emember.Exists)(r.apply(add(voter(1))))
 	taken := fresh
 	taken.PeerURLs = []string{"http://other:2380", "http://10.0.0.2:2380"}
-	r.want(em.PeerURLExists)(r.apply(add(taken)))
-	r.want(em.NotFound, em.NotFound, em.NotFound, em.NotFound, em.NotFound)(
+	r.want(emember.PeerURLExists)(r.apply(add(taken)))
+	r.want(emember.NotFound, emember.NotFound, emember.NotFound, emember.NotFound, emember.NotFound)(
 		r.apply(remove(9), promote(9), publish(9, "x"), claim(9, 1), move(9, "u")))
-	r.want(em.NotLearner)(r.apply(promote(1)))
-	r.want(em.PeerURLExists)(r.apply(move(1, "http://10.0.0.2:2380")))
+	r.want(emember.NotLearner)(r.apply(promote(1)))
+	r.want(emember.PeerURLExists)(r.apply(move(1, "http://10.0.0.2:2380")))
 	r.want(0)(r.apply(move(1, "http://10.0.0.1:2380"))) // its own address is no other's
-	r.want(em.Claimed)(r.apply(claim(1, 5)))            // it has a name, so it has been started
+	r.want(emember.Claimed)(r.apply(claim(1, 5)))       // it has a name, so it has been started
 
 	r.want(0)(r.apply(add(fresh)))
 	r.want(0)(r.apply(claim(3, 5)))
 	r.want(0)(r.apply(claim(3, 5))) // the same process asks again
-	r.want(em.Claimed)(r.apply(claim(3, 6)))
+	r.want(emember.Claimed)(r.apply(claim(3, 6)))
 	r.want(0)(r.apply(publish(3, "n3")))
 	r.want(0)(r.apply(promote(3)))
-	r.want(em.NotLearner)(r.apply(promote(3)))
+	r.want(emember.NotLearner)(r.apply(promote(3)))
 	r.want(0)(r.apply(remove(3)))
-	r.want(em.NotFound)(r.apply(remove(3)))
-	r.want(em.WasRemoved)(r.apply(add(fresh))) // ids are for all time
+	r.want(emember.NotFound)(r.apply(remove(3)))
+	r.want(emember.WasRemoved)(r.apply(add(fresh))) // ids are for all time
 	fresh.ID = 4
 	r.want(0)(r.apply(add(fresh))) // the address is free again
 	r.want(0)(r.apply(remove(2)))
-	r.want(em.LastVoter)(r.apply(remove(1))) // 4 is a learner
+	r.want(emember.LastVoter)(r.apply(remove(1))) // 4 is a learner
 	r.want(0)(r.apply(promote(4)))
 	r.want(0)(r.apply(remove(1)))
 }
@@ -117,12 +117,12 @@ func TestWhatIsRejected(t *testing.T) {
 // Later commands of an entry see what earlier ones did; readers see the entry as a whole.
 func TestCommandsOfOneEntry(t *testing.T) {
 	r := newRig(t, voter(1), voter(2), voter(3))
-	l := em.Member{ID: 4, PeerURLs: []string{"http://10.0.0.4:2380"}, Learner: true}
+	l := emember.Member{ID: 4, PeerURLs: []string{"http://10.0.0.4:2380"}, Learner: true}
 	twin := l
 	twin.ID = 5
-	r.want(0, em.PeerURLExists, 0, em.NotLearner, 0, em.NotFound, em.NotFound)(
+	r.want(0, emember.PeerURLExists, 0, emember.NotLearner, 0, emember.NotFound, emember.NotFound)(
 		r.apply(add(l), add(twin), promote(4), promote(4), remove(4), remove(4), publish(4, "x")))
-	r.want(0, 0, em.LastVoter)(r.apply(remove(1), remove(2), remove(3)))
+	r.want(0, 0, emember.LastVoter)(r.apply(remove(1), remove(2), remove(3)))
 	if got := r.m.List(); len(got) != 1 || got[0].ID != 3 {
 		t.Errorf("left: %+v", got)
 	}
@@ -134,13 +134,13 @@ func TestCommandsOfOneEntry(t *testing.T) {
 // A removal in an entry and the return of the id in the same entry: it was used up the moment it was removed.
 func TestIDIsUsedUpAtOnce(t *testing.T) {
 	r := newRig(t, voter(1), voter(2))
-	r.want(0, em.WasRemoved)(r.apply(remove(2), add(voter(2))))
+	r.want(0, emember.WasRemoved)(r.apply(remove(2), add(voter(2))))
 }
 
 // What is in memory is what a restart loads.
 func TestLoad(t *testing.T) {
 	r := newRig(t, voter(1), voter(2))
-	l := em.Member{ID: 4, PeerURLs: []string{"http://10.0.0.4:2380"}, Learner: true, AutoPromote: true}
+	l := emember.Member{ID: 4, PeerURLs: []string{"http://10.0.0.4:2380"}, Learner: true, AutoPromote: true}
 	r.apply(add(l), claim(4, 77), publish(4, "n4"))
 	r.apply(remove(2))
 	again := New()
@@ -195,22 +195,22 @@ func TestMalformedIsFatal(t *testing.T) {
 	}
 }
 
-func raise(level uint16, members ...uint64) em.Part {
-	return em.Part{RaiseLevel: &em.RaiseLevel{Level: level, Members: members}}
+func raise(level uint16, members ...uint64) emember.Part {
+	return emember.Part{RaiseLevel: &emember.RaiseLevel{Level: level, Members: members}}
 }
 
 // The cluster's level goes up once, when every member that there is at that place of the log has said that it knows it.
 func TestLevelIsRaisedOnceEveryMemberKnowsIt(t *testing.T) {
 	r := newRig(t, voter(1), voter(2))
-	if got := r.apply(raise(1, 1)); got[0] != em.LevelUnknown || r.m.Level() != 0 {
+	if got := r.apply(raise(1, 1)); got[0] != emember.LevelUnknown || r.m.Level() != 0 {
 		t.Fatalf("without a word of member 2: code %d, level %d", got[0], r.m.Level())
 	}
 	// A member that is added before it counts, in the same entry too.
-	learner := em.Member{ID: 4, PeerURLs: []string{"http://10.0.0.4:2380"}, Learner: true}
-	if got := r.apply(add(learner), raise(1, 1, 2)); got[0] != 0 || got[1] != em.LevelUnknown {
+	learner := emember.Member{ID: 4, PeerURLs: []string{"http://10.0.0.4:2380"}, Learner: true}
+	if got := r.apply(add(learner), raise(1, 1, 2)); got[0] != 0 || got[1] != emember.LevelUnknown {
 		t.Fatalf("beside a new learner: codes %d", got)
 	}
-	if got := r.apply(raise(2, 1, 2, 4), raise(2, 1, 2, 4), raise(1, 1, 2, 4)); got[0] != 0 || got[1] != em.LevelReached || got[2] != em.LevelReached {
+	if got := r.apply(raise(2, 1, 2, 4), raise(2, 1, 2, 4), raise(1, 1, 2, 4)); got[0] != 0 || got[1] != emember.LevelReached || got[2] != emember.LevelReached {
 		t.Fatalf("raised twice: codes %d", got)
 	}
 	again := New()

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	et "github.com/holdfastdb/holdfast/entry/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/tiles"
@@ -99,7 +99,7 @@ func (l *Log) load(st store.Store) error {
 	if row, ok, err = st.Get(nil, l.key(spaceCheckpoint)); err != nil || !ok {
 		return err
 	}
-	c, err := et.DecodeSigned(row)
+	c, err := etree.DecodeSigned(row)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	et "github.com/holdfastdb/holdfast/entry/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/tiles"
 )
@@ -23,7 +23,7 @@ const keptBytes = 128 << 10
 type Log struct {
 	// Number names the log in commands and rows, counted from 1 in the order of beginning.
 	Number uint64
-	Spec   et.LogSpec
+	Spec   etree.LogSpec
 
 	m *Machine
 	w working
@@ -86,7 +86,7 @@ type sizedRoot struct {
 	root tiles.Hash
 }
 
-func newLog(m *Machine, number uint64, spec et.LogSpec) *Log {
+func newLog(m *Machine, number uint64, spec etree.LogSpec) *Log {
 	l := &Log{Number: number, Spec: spec, m: m, st: m.st}
 	l.w.kept = true
 	l.view.Store(&View{Root: tiles.EmptyRoot(), kept: true})
@@ -102,12 +102,12 @@ func (w *working) newest(l *Log) *Checkpoint {
 }
 
 // append adds the entries of a part. It cannot be rejected any more; an error is the store's.
-func (m *Machine) append(b store.Batch, l *Log, p *et.Part, n int, wanted bool) (*et.Appended, error) {
+func (m *Machine) append(b store.Batch, l *Log, p *etree.Part, n int, wanted bool) (*etree.Appended, error) {
 	w := &l.w
 	w.hurry = w.hurry || p.Hurry
-	var res *et.Appended
+	var res *etree.Appended
 	if wanted {
-		res = &et.Appended{First: w.f.Size()}
+		res = &etree.Appended{First: w.f.Size()}
 	}
 	rest := p.Entries
 	for i := range n {

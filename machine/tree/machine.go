@@ -18,7 +18,7 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfastdb/holdfast/entry"
-	et "github.com/holdfastdb/holdfast/entry/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/tiles"
@@ -32,7 +32,7 @@ type Machine struct {
 	logs    []*Log // the number of a log is its place here, from 1
 	touched []*Log // by this entry
 	created int    // logs of this entry, at the end of logs
-	part    et.Part
+	part    etree.Part
 	plan    plan
 	row     []byte // scratch
 
@@ -50,7 +50,7 @@ func New() *Machine {
 }
 
 // Spec is what others must know of this machine.
-var Spec = machine.Spec{ID: entry.MachineTree, Name: "tree", DescribePart: et.Describe, DescribeRow: DescribeRow, Restore: restoreRow,
+var Spec = machine.Spec{ID: entry.MachineTree, Name: "tree", DescribePart: etree.Describe, DescribeRow: DescribeRow, Restore: restoreRow,
 	Census: func() machine.Census { return new(census) }}
 
 // Spec implements machine.Machine.
@@ -82,7 +82,7 @@ func (m *Machine) Demand() <-chan struct{} {
 
 // plan is what Check found out for Do.
 type plan struct {
-	part *et.Part
+	part *etree.Part
 	log  *Log // of Append and Resume
 	n    int  // entries of an Append
 }
@@ -99,18 +99,18 @@ func reject(code entry.Code, format string, args ...any) *entry.Rejection {
 func (m *Machine) Check(_ *entry.Stamp, body []byte) (any, *entry.Rejection, error) {
 	p := &m.part
 	switch err := p.Decode(body); {
-	case errors.Is(err, et.ErrKind), errors.Is(err, et.ErrFlags):
+	case errors.Is(err, etree.ErrKind), errors.Is(err, etree.ErrFlags):
 		return nil, nil, err
 	case err != nil:
-		return nil, reject(et.MalformedPart, "%v", err), nil
+		return nil, reject(etree.MalformedPart, "%v", err), nil
 	}
 	m.plan = plan{part: p}
 	switch p.Kind {
-	case et.Append:
+	case etree.Append:
 		return m.checkAppend(p)
-	case et.Create:
+	case etree.Create:
 		return m.checkCreate(p)
-	case et.Checkpoint:
+	case etree.Checkpoint:
 		return m.checkCheckpoints(p)
 	default: // Resume
 		return m.checkResume(p)
@@ -119,8 +119,8 @@ func (m *Machine) Check(_ *entry.Stamp, body []byte) (any, *entry.Rejection, err
 
 // Readable implements machine.Machine.
 func (m *Machine) Readable(body []byte) error {
-	var p et.Part
-	if err := p.Decode(body); errors.Is(err, et.ErrKind) || errors.Is(err, et.ErrFlags) {
+	var p etree.Part
+	if err := p.Decode(body); errors.Is(err, etree.ErrKind) || errors.Is(err, etree.ErrFlags) {
 		return err
 	}
 	return nil // malformed in another way: Check rejects it
@@ -133,64 +133,64 @@ func (m *Machine) find(number uint64) *Log {
 	return m.logs[number-1]
 }
 
-func (m *Machine) checkAppend(p *et.Part) (any, *entry.Rejection, error) {
+func (m *Machine) checkAppend(p *etree.Part) (any, *entry.Rejection, error) {
 	l := m.find(p.Log)
 	switch {
 	case l == nil:
-		return nil, reject(et.UnknownLog, "log %d", p.Log), nil
+		return nil, reject(etree.UnknownLog, "log %d", p.Log), nil
 	case l.w.held:
-		return nil, reject(et.LogHeld, "log %s was restored and not resumed", l.Spec.Name), nil
+		return nil, reject(etree.LogHeld, "log %s was restored and not resumed", l.Spec.Name), nil
 	}
 	n := 0
 	for rest := p.Entries; len(rest) > 0; n++ {
 		var err error
-		if _, rest, err = tiles.NextEntry(rest); err != nil || n == et.MaxEntries {
-			return nil, reject(et.MalformedPart, "entry %d of the batch: %v", n, err), nil
+		if _, rest, err = tiles.NextEntry(rest); err != nil || n == etree.MaxEntries {
+			return nil, reject(etree.MalformedPart, "entry %d of the batch: %v", n, err), nil
 		}
 	}
 	switch {
 	case n == 0:
-		return nil, reject(et.MalformedPart, "no entries"), nil
+		return nil, reject(etree.MalformedPart, "no entries"), nil
 	case l.w.f.Size() > tiles.MaxSize-uint64(n):
-		return nil, reject(et.LogFull, "log %s is full", l.Spec.Name), nil
+		return nil, reject(etree.LogFull, "log %s is full", l.Spec.Name), nil
 	}
 	m.plan.log, m.plan.n = l, n
 	return &m.plan, nil, nil
 }
 
-func (m *Machine) checkCreate(p *et.Part) (any, *entry.Rejection, error) {
+func (m *Machine) checkCreate(p *etree.Part) (any, *entry.Rejection, error) {
 	if !p.Spec.Key.Usable() || p.Spec.Key.Alg != tiles.Ed25519 {
-		return nil, reject(et.MalformedPart, "the key is not Ed25519"), nil
+		return nil, reject(etree.MalformedPart, "the key is not Ed25519"), nil
 	}
-	if len(m.logs) >= et.MaxLogs {
-		return nil, reject(et.TooManyLogs, "%d logs are the most", et.MaxLogs), nil
+	if len(m.logs) >= etree.MaxLogs {
+		return nil, reject(etree.TooManyLogs, "%d logs are the most", etree.MaxLogs), nil
 	}
 	for _, l := range m.logs {
 		// Two logs under one origin would be two histories of one log to everybody else.
 		if l.Spec.Name == p.Spec.Name || l.Spec.Key.Name == p.Spec.Key.Name {
-			return nil, reject(et.LogExists, "log %s has origin %s", l.Spec.Name, l.Spec.Key.Name), nil
+			return nil, reject(etree.LogExists, "log %s has origin %s", l.Spec.Name, l.Spec.Key.Name), nil
 		}
 	}
 	return &m.plan, nil, nil
 }
 
-func (m *Machine) checkCheckpoints(p *et.Part) (any, *entry.Rejection, error) {
+func (m *Machine) checkCheckpoints(p *etree.Part) (any, *entry.Rejection, error) {
 	for i := range p.Checkpoints {
 		c := &p.Checkpoints[i]
 		l := m.find(c.Log)
 		if l == nil {
-			return nil, reject(et.UnknownLog, "log %d", c.Log), nil
+			return nil, reject(etree.UnknownLog, "log %d", c.Log), nil
 		}
 		for j := range i {
 			if p.Checkpoints[j].Log == c.Log {
-				return nil, reject(et.MalformedPart, "two checkpoints of log %d", c.Log), nil
+				return nil, reject(etree.MalformedPart, "two checkpoints of log %d", c.Log), nil
 			}
 		}
 		if l.w.held {
-			return nil, reject(et.LogHeld, "log %s was restored and not resumed", l.Spec.Name), nil
+			return nil, reject(etree.LogHeld, "log %s was restored and not resumed", l.Spec.Name), nil
 		}
 		if newest := l.w.newest(l); newest != nil && c.Size <= newest.Size {
-			return nil, reject(et.StaleCheckpoint, "log %s has one of size %d", l.Spec.Name, newest.Size), nil
+			return nil, reject(etree.StaleCheckpoint, "log %s has one of size %d", l.Spec.Name, newest.Size), nil
 		}
 		own, err := l.rootAt(c.Size)
 		if err != nil {
@@ -202,28 +202,28 @@ func (m *Machine) checkCheckpoints(p *et.Part) (any, *entry.Rejection, error) {
 		// No member shows the world a note that does not verify, whatever the signer did.
 		cp, _, err := tiles.OpenCheckpoint(c.Note, &l.Spec.Key)
 		if err != nil || cp.Size != c.Size || cp.Root != c.Root {
-			return nil, reject(et.BadSignature, "checkpoint of log %s at size %d: %v", l.Spec.Name, c.Size, err), nil
+			return nil, reject(etree.BadSignature, "checkpoint of log %s at size %d: %v", l.Spec.Name, c.Size, err), nil
 		}
 	}
 	return &m.plan, nil, nil
 }
 
-func (m *Machine) checkResume(p *et.Part) (any, *entry.Rejection, error) {
+func (m *Machine) checkResume(p *etree.Part) (any, *entry.Rejection, error) {
 	l := m.find(p.Log)
 	switch {
 	case l == nil:
-		return nil, reject(et.UnknownLog, "log %d", p.Log), nil
+		return nil, reject(etree.UnknownLog, "log %d", p.Log), nil
 	case !l.w.held:
-		return nil, reject(et.NotHeld, "log %s is not held", l.Spec.Name), nil
+		return nil, reject(etree.NotHeld, "log %s is not held", l.Spec.Name), nil
 	case p.Size > l.w.base:
-		return nil, reject(et.NotPrefix, "log %s has %d entries, the published checkpoint %d", l.Spec.Name, l.w.base, p.Size), nil
+		return nil, reject(etree.NotPrefix, "log %s has %d entries, the published checkpoint %d", l.Spec.Name, l.w.base, p.Size), nil
 	}
 	own, err := l.rootAt(p.Size)
 	if err != nil {
 		return nil, nil, fmt.Errorf("root of log %s at size %d: %w", l.Spec.Name, p.Size, err)
 	}
 	if own != p.Root {
-		return nil, reject(et.NotPrefix, "log %s at size %d has root %s, the published checkpoint %s", l.Spec.Name, p.Size, own, p.Root), nil
+		return nil, reject(etree.NotPrefix, "log %s at size %d has root %s, the published checkpoint %s", l.Spec.Name, p.Size, own, p.Root), nil
 	}
 	m.plan.log = l
 	return &m.plan, nil, nil
@@ -233,24 +233,24 @@ func (m *Machine) checkResume(p *et.Part) (any, *entry.Rejection, error) {
 func (m *Machine) Do(_ *entry.Stamp, pl any, b store.Batch, wanted bool) (any, error) {
 	p := pl.(*plan)
 	switch p.part.Kind {
-	case et.Append:
+	case etree.Append:
 		m.touch(p.log)
 		return m.append(b, p.log, p.part, p.n, wanted)
-	case et.Create:
+	case etree.Create:
 		l := newLog(m, uint64(len(m.logs)+1), p.part.Spec)
 		m.logs = append(m.logs, l)
 		m.created++
 		m.touch(l)
 		m.putLog(b, l)
 		return l.Number, nil
-	case et.Checkpoint:
+	case etree.Checkpoint:
 		for i := range p.part.Checkpoints {
 			c := p.part.Checkpoints[i]
 			l := m.find(c.Log)
 			m.touch(l)
 			c.Note = append([]byte(nil), c.Note...)
 			l.w.signed = &Checkpoint{Size: c.Size, Root: c.Root, Note: c.Note}
-			m.row = et.AppendSigned(m.row[:0], &c)
+			m.row = etree.AppendSigned(m.row[:0], &c)
 			b.Set(l.key(spaceCheckpoint), m.row)
 		}
 		return nil, nil

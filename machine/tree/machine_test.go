@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/holdfastdb/holdfast/entry"
-	et "github.com/holdfastdb/holdfast/entry/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/internal/golden"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/tiles"
@@ -143,7 +143,7 @@ func TestEqualEntriesGetTheFirstIndex(t *testing.T) {
 	expect([]uint64{4}, "")
 	// Two commands of one raft entry.
 	res := r.apply(batch(l, []byte("n"), []byte("a")), batch(l, []byte("n")))
-	if a, b := res[0].Of(entry.MachineTree).(*et.Appended), res[1].Of(entry.MachineTree).(*et.Appended); a.At(0) != 5 || a.At(1) != 0 || b.At(0) != 5 {
+	if a, b := res[0].Of(entry.MachineTree).(*etree.Appended), res[1].Of(entry.MachineTree).(*etree.Appended); a.At(0) != 5 || a.At(1) != 0 || b.At(0) != 5 {
 		t.Errorf("in one raft entry: %+v, %+v", a, b)
 	}
 	if v := l.View(); v.Size != 6 {
@@ -175,7 +175,7 @@ func TestCheckpoints(t *testing.T) {
 	r := newRig(t)
 	l, s := r.create("default", false, false)
 	other := signer(t, "log.example/elsewhere")
-	code := func(c ...et.Signed) entry.Code {
+	code := func(c ...etree.Signed) entry.Code {
 		t.Helper()
 		if rej := r.apply(checkpointOf(c...))[0].Rejection; rej != nil {
 			return rej.Code
@@ -190,7 +190,7 @@ func TestCheckpoints(t *testing.T) {
 	if c, _ := l.Newest(); c == nil || c.Size != 0 {
 		t.Fatalf("newest: %+v", c)
 	}
-	if got := code(sign(l, s)); got != et.StaleCheckpoint {
+	if got := code(sign(l, s)); got != etree.StaleCheckpoint {
 		t.Errorf("of the same size again: %d", got)
 	}
 	r.add(l, texts(0, 300)...)
@@ -199,17 +199,17 @@ func TestCheckpoints(t *testing.T) {
 	late := sign(l, s)
 	wrong := late
 	wrong.Note = signAs(l, other, late.Size, late.Root).Note
-	if got := code(wrong); got != et.BadSignature {
+	if got := code(wrong); got != etree.BadSignature {
 		t.Errorf("with another key: %d", got)
 	}
 	wrong.Note = early.Note
-	if got := code(wrong); got != et.BadSignature {
+	if got := code(wrong); got != etree.BadSignature {
 		t.Errorf("with the note of another size: %d", got)
 	}
-	if got := code(early, early); got != et.MalformedPart {
+	if got := code(early, early); got != etree.MalformedPart {
 		t.Errorf("twice in one part: %d", got)
 	}
-	if got := code(et.Signed{Log: 9, Note: late.Note}); got != et.UnknownLog {
+	if got := code(etree.Signed{Log: 9, Note: late.Note}); got != etree.UnknownLog {
 		t.Errorf("of no log: %d", got)
 	}
 	r.reopen() // the roots of the last entries are not in memory now
@@ -220,7 +220,7 @@ func TestCheckpoints(t *testing.T) {
 	if got := code(late); got != 0 {
 		t.Errorf("of the newest size: %d", got)
 	}
-	if got := code(early); got != et.StaleCheckpoint {
+	if got := code(early); got != etree.StaleCheckpoint {
 		t.Errorf("of an earlier size after it: %d", got)
 	}
 	if c := l.Checkpoint(); c.Size != 600 || !bytes.Equal(c.Note, late.Note) {
@@ -240,25 +240,25 @@ func TestRejectedParts(t *testing.T) {
 	torn := batch(l, text(1))
 	torn.Entries = torn.Entries[:len(torn.Entries)-1]
 	many := batch(l)
-	many.Entries = make([]byte, 2*(et.MaxEntries+1))
-	spec := func(name, origin string) *et.Part {
-		return &et.Part{Kind: et.Create, Spec: et.LogSpec{Name: name, Key: *signer(t, origin).Verifier()}}
+	many.Entries = make([]byte, 2*(etree.MaxEntries+1))
+	spec := func(name, origin string) *etree.Part {
+		return &etree.Part{Kind: etree.Create, Spec: etree.LogSpec{Name: name, Key: *signer(t, origin).Verifier()}}
 	}
 	pq := spec("pq", "log.example/pq")
 	pq.Spec.Key.Alg = tiles.MLDSA44
 	for i, c := range []struct {
-		part *et.Part
+		part *etree.Part
 		want entry.Code
 	}{
-		{&et.Part{Kind: et.Append, Log: 2, Entries: torn.Entries}, et.UnknownLog},
-		{&et.Part{Kind: et.Append, Log: 0}, et.UnknownLog},
-		{batch(l), et.MalformedPart},
-		{torn, et.MalformedPart},
-		{many, et.MalformedPart},
-		{spec("default", "log.example/other"), et.LogExists},
-		{spec("other", s.Verifier().Name), et.LogExists},
-		{pq, et.MalformedPart},
-		{&et.Part{Kind: et.Resume, Log: 1}, et.NotHeld},
+		{&etree.Part{Kind: etree.Append, Log: 2, Entries: torn.Entries}, etree.UnknownLog},
+		{&etree.Part{Kind: etree.Append, Log: 0}, etree.UnknownLog},
+		{batch(l), etree.MalformedPart},
+		{torn, etree.MalformedPart},
+		{many, etree.MalformedPart},
+		{spec("default", "log.example/other"), etree.LogExists},
+		{spec("other", s.Verifier().Name), etree.LogExists},
+		{pq, etree.MalformedPart},
+		{&etree.Part{Kind: etree.Resume, Log: 1}, etree.NotHeld},
 	} {
 		if rej := r.apply(c.part)[0].Rejection; rej == nil || rej.Code != c.want {
 			t.Errorf("%d: %v, want code %d", i, rej, c.want)
@@ -302,26 +302,26 @@ func TestRestoredLogsAreHeld(t *testing.T) {
 	if !hl.Held() {
 		t.Fatal("it is not held")
 	}
-	code := func(p *et.Part) entry.Code {
+	code := func(p *etree.Part) entry.Code {
 		t.Helper()
 		if rej := h.apply(p)[0].Rejection; rej != nil {
 			return rej.Code
 		}
 		return 0
 	}
-	if got := code(batch(hl, text(1))); got != et.LogHeld {
+	if got := code(batch(hl, text(1))); got != etree.LogHeld {
 		t.Errorf("an add: %d", got)
 	}
-	if got := code(checkpointOf(sign(hl, s))); got != et.LogHeld {
+	if got := code(checkpointOf(sign(hl, s))); got != etree.LogHeld {
 		t.Errorf("a checkpoint: %d", got)
 	}
-	if got := code(&et.Part{Kind: et.Resume, Log: 1, Size: 900, Root: at900}); got != et.NotPrefix {
+	if got := code(&etree.Part{Kind: etree.Resume, Log: 1, Size: 900, Root: at900}); got != etree.NotPrefix {
 		t.Errorf("resume with the checkpoint of 900: %d", got)
 	}
-	if got := code(&et.Part{Kind: et.Resume, Log: 1, Size: 500, Root: at900}); got != et.NotPrefix {
+	if got := code(&etree.Part{Kind: etree.Resume, Log: 1, Size: 500, Root: at900}); got != etree.NotPrefix {
 		t.Errorf("resume with another root: %d", got)
 	}
-	if got := code(&et.Part{Kind: et.Resume, Log: 1, Size: 500, Root: at500}); got != 0 || hl.Held() {
+	if got := code(&etree.Part{Kind: etree.Resume, Log: 1, Size: 500, Root: at500}); got != 0 || hl.Held() {
 		t.Errorf("resume with the checkpoint of 500: %d", got)
 	}
 	h.reopen()
@@ -517,7 +517,7 @@ func TestGolden(t *testing.T) {
 }
 
 func FuzzLogRow(f *testing.F) {
-	spec := et.LogSpec{Name: "default", Key: *signer(f, "log.example/x").Verifier(), Dedup: true}
+	spec := etree.LogSpec{Name: "default", Key: *signer(f, "log.example/x").Verifier(), Dedup: true}
 	f.Add(appendLogRow(nil, true, &spec))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if held, spec, err := decodeLogRow(b); err == nil && !bytes.Equal(appendLogRow(nil, held, &spec), b) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdfastdb/holdfast/entry"
-	et "github.com/holdfastdb/holdfast/entry/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/machine/machinetest"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/tiles"
@@ -30,15 +30,15 @@ func openRig(t testing.TB, st store.Store) *rig {
 func (r *rig) reopen() { *r = *openRig(r.T, r.Store) }
 
 // commands are one for each part.
-func commands(parts ...*et.Part) (all [][]entry.Part) {
+func commands(parts ...*etree.Part) (all [][]entry.Part) {
 	for _, p := range parts {
-		all = append(all, machinetest.Command(entry.MachineTree, et.AppendPart(nil, p)))
+		all = append(all, machinetest.Command(entry.MachineTree, etree.AppendPart(nil, p)))
 	}
 	return all
 }
 
 // apply applies one raft entry with one command per part.
-func (r *rig) apply(parts ...*et.Part) []*entry.Result {
+func (r *rig) apply(parts ...*etree.Part) []*entry.Result {
 	r.T.Helper()
 	return r.Apply(commands(parts...)...)
 }
@@ -56,15 +56,15 @@ func signer(t testing.TB, origin string) *tiles.Signer {
 func (r *rig) create(name string, dedup, index bool) (*Log, *tiles.Signer) {
 	r.T.Helper()
 	s := signer(r.T, "log.example/"+name)
-	res := r.apply(&et.Part{Kind: et.Create, Spec: et.LogSpec{Name: name, Key: *s.Verifier(), Dedup: dedup, Index: index}})[0]
+	res := r.apply(&etree.Part{Kind: etree.Create, Spec: etree.LogSpec{Name: name, Key: *s.Verifier(), Dedup: dedup, Index: index}})[0]
 	if res.Rejection != nil {
 		r.T.Fatal(res.Rejection)
 	}
 	return r.m.Find(name), s
 }
 
-func batch(l *Log, entries ...[]byte) *et.Part {
-	p := &et.Part{Kind: et.Append, Log: l.Number}
+func batch(l *Log, entries ...[]byte) *etree.Part {
+	p := &etree.Part{Kind: etree.Append, Log: l.Number}
 	for _, e := range entries {
 		p.Entries = tiles.AppendEntry(p.Entries, e)
 	}
@@ -78,7 +78,7 @@ func (r *rig) add(l *Log, entries ...[]byte) (at []uint64) {
 	if res.Rejection != nil {
 		r.T.Fatal(res.Rejection)
 	}
-	a := res.Of(entry.MachineTree).(*et.Appended)
+	a := res.Of(entry.MachineTree).(*etree.Appended)
 	for i := range entries {
 		at = append(at, a.At(i))
 	}
@@ -86,18 +86,20 @@ func (r *rig) add(l *Log, entries ...[]byte) (at []uint64) {
 }
 
 // sign makes a checkpoint of what the log is now.
-func sign(l *Log, s *tiles.Signer) et.Signed {
+func sign(l *Log, s *tiles.Signer) etree.Signed {
 	v := l.View()
 	return signAs(l, s, v.Size, v.Root)
 }
 
-func signAs(l *Log, s *tiles.Signer, size uint64, root tiles.Hash) et.Signed {
+func signAs(l *Log, s *tiles.Signer, size uint64, root tiles.Hash) etree.Signed {
 	n := &tiles.Note{Text: (&tiles.Checkpoint{Origin: s.Verifier().Name, Size: size, Root: root}).Text()}
 	s.Sign(n)
-	return et.Signed{Log: l.Number, Size: size, Root: root, Note: n.Append(nil)}
+	return etree.Signed{Log: l.Number, Size: size, Root: root, Note: n.Append(nil)}
 }
 
-func checkpointOf(c ...et.Signed) *et.Part { return &et.Part{Kind: et.Checkpoint, Checkpoints: c} }
+func checkpointOf(c ...etree.Signed) *etree.Part {
+	return &etree.Part{Kind: etree.Checkpoint, Checkpoints: c}
+}
 
 func text(i int) []byte { return fmt.Appendf(nil, "entry %d", i) }
 

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	et "github.com/holdfastdb/holdfast/entry/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/tiles"
 )
@@ -34,24 +34,24 @@ const (
 )
 
 // appendLogRow appends a log's row: version, flags, spec.
-func appendLogRow(dst []byte, held bool, spec *et.LogSpec) []byte {
+func appendLogRow(dst []byte, held bool, spec *etree.LogSpec) []byte {
 	flags := byte(0)
 	if held {
 		flags = flagHeld
 	}
-	return et.AppendSpec(append(dst, logVersion, flags), spec)
+	return etree.AppendSpec(append(dst, logVersion, flags), spec)
 }
 
-func decodeLogRow(b []byte) (held bool, spec et.LogSpec, err error) {
+func decodeLogRow(b []byte) (held bool, spec etree.LogSpec, err error) {
 	if len(b) < 2 || b[0] != logVersion || b[1]&^flagHeld != 0 {
 		return false, spec, fmt.Errorf("log: %w", errCorrupt)
 	}
-	spec, err = et.DecodeSpec(b[2:])
+	spec, err = etree.DecodeSpec(b[2:])
 	return b[1]&flagHeld != 0, spec, err
 }
 
 // ReadLog reports whether a row of a snapshot is of a log's options, and what they are.
-func ReadLog(key, value []byte) (spec et.LogSpec, ok bool, err error) {
+func ReadLog(key, value []byte) (spec etree.LogSpec, ok bool, err error) {
 	if len(key) < 2 || key[0] != letter || key[1] != spaceLog {
 		return spec, false, nil
 	}

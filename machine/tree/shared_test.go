@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/holdfastdb/holdfast/entry"
-	et "github.com/holdfastdb/holdfast/entry/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
@@ -16,7 +16,7 @@ func TestCommandsOfOneEntryGoOnFromEachOther(t *testing.T) {
 	r.add(l, texts(0, 3)...)
 	next := uint64(3)
 	for _, res := range r.apply(batch(l, texts(3, 2)...), batch(l, texts(5, 300)...), batch(l, texts(305, 1)...)) {
-		a := res.Of(entry.MachineTree).(*et.Appended)
+		a := res.Of(entry.MachineTree).(*etree.Appended)
 		if a.At(0) != next {
 			t.Errorf("index %d, want %d", a.At(0), next)
 		}

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	et "github.com/holdfastdb/holdfast/entry/tree"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/tiles"
 )
@@ -17,7 +17,7 @@ import (
 func signing(t *testing.T) (*alone, *Worker) {
 	t.Helper()
 	m, key := newAlone(t), signer(t, "log.example/one")
-	w := newWorker(m, m.logs, Options{First: &et.LogSpec{Name: "default"}, Key: func(string) *tiles.Signer { return key }})
+	w := newWorker(m, m.logs, Options{First: &etree.LogSpec{Name: "default"}, Key: func(string) *tiles.Signer { return key }})
 	t.Cleanup(w.newTerm(3))
 	if _, err := w.round(3); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestASignatureIsOfTheTermItWasMadeIn(t *testing.T) {
 // TestAHeldLogIsNotSigned, however much it has grown: what a place holds beyond it was signed before.
 func TestAHeldLogIsNotSigned(t *testing.T) {
 	m, l, key := begun(t, 3)
-	ahead := Place{Name: "there", Ask: func(context.Context, *tree.Log) (string, error) { return "it has 600 entries", nil }}
+	ahead := Place{Name: "there", Ask: func(context.Context, *mtree.Log) (string, error) { return "it has 600 entries", nil }}
 	w := newWorker(m, m.logs, Options{Key: func(string) *tiles.Signer { return key }, Places: func(string) []Place { return []Place{ahead} }})
 	t.Cleanup(w.newTerm(3))
 	wantWhy(t, w, l, "there: it has 600 entries")

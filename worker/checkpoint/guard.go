@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
@@ -25,7 +25,7 @@ type Place struct {
 	Name string // in the operator's words
 	// Ask reads what is published there. ahead says in what it is not an earlier state of l, "" if it is one; an error is no
 	// answer. It may be called from any goroutine.
-	Ask func(ctx context.Context, l *tree.Log) (ahead string, err error)
+	Ask func(ctx context.Context, l *mtree.Log) (ahead string, err error)
 }
 
 // Highest keeps, for each log, the highest checkpoint that was signed with the key on this member, outside log and store. Its methods
@@ -69,7 +69,7 @@ func (w *Worker) newTerm(term uint64) (end func()) {
 	set := func(term uint64) {
 		w.guardMu.Lock()
 		defer w.guardMu.Unlock()
-		w.guardTerm, w.guardCtx, w.guards = term, ctx, map[*tree.Log]*guard{}
+		w.guardTerm, w.guardCtx, w.guards = term, ctx, map[*mtree.Log]*guard{}
 		w.announce()
 	}
 	set(term)
@@ -87,7 +87,7 @@ func (w *Worker) announce() {
 
 // guardOf is the guard of a log in this term. It is made when first asked for, and then begins to ask the places. The caller
 // holds guardMu, in a term.
-func (w *Worker) guardOf(l *tree.Log) *guard {
+func (w *Worker) guardOf(l *mtree.Log) *guard {
 	g := w.guards[l]
 	if g == nil {
 		g = &guard{again: make(chan struct{}, 1)}
@@ -99,7 +99,7 @@ func (w *Worker) guardOf(l *tree.Log) *guard {
 }
 
 // mayGoOn reports whether nothing holds a log in this term.
-func (w *Worker) mayGoOn(l *tree.Log) bool {
+func (w *Worker) mayGoOn(l *mtree.Log) bool {
 	w.guardMu.Lock()
 	defer w.guardMu.Unlock()
 	g := w.guardOf(l)
@@ -108,7 +108,7 @@ func (w *Worker) mayGoOn(l *tree.Log) bool {
 
 // heldBack says why a log is held in this term, "" if it is not. It waits for the first answers, but not longer than
 // verdictPatience.
-func (w *Worker) heldBack(l *tree.Log, patience time.Duration) string {
+func (w *Worker) heldBack(l *mtree.Log, patience time.Duration) string {
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	for {
@@ -136,7 +136,7 @@ func (w *Worker) heldBack(l *tree.Log, patience time.Duration) string {
 }
 
 // ask asks until every place has answered that it is behind, or the term ends.
-func (w *Worker) ask(ctx context.Context, l *tree.Log, g *guard) {
+func (w *Worker) ask(ctx context.Context, l *mtree.Log, g *guard) {
 	var all []Place
 	if w.opt.Places != nil {
 		all = w.opt.Places(l.Spec.Name)
@@ -189,7 +189,7 @@ func (w *Worker) ask(ctx context.Context, l *tree.Log, g *guard) {
 
 // judge decides from the answers so far: held is why the log must be held, silent names a place that gave no answer, and enough
 // reports that the others' answers, or the note, suffice.
-func (w *Worker) judge(ctx context.Context, l *tree.Log, g *guard, held, silent string, enough bool) {
+func (w *Worker) judge(ctx context.Context, l *mtree.Log, g *guard, held, silent string, enough bool) {
 	w.guardMu.Lock()
 	defer w.guardMu.Unlock()
 	if ctx.Err() != nil { // answers that came after the term count for nothing
@@ -231,7 +231,7 @@ func (w *Worker) judge(ctx context.Context, l *tree.Log, g *guard, held, silent 
 
 // askOne asks one place. What it holds beyond this member's own state is believed only when that state has everything that was
 // acknowledged anywhere: a member that is not the leader any more knows less than its successor has published.
-func (w *Worker) askOne(ctx context.Context, p Place, l *tree.Log) (ahead string, err error) {
+func (w *Worker) askOne(ctx context.Context, p Place, l *mtree.Log) (ahead string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	if ahead, err = p.Ask(ctx, l); err != nil || ahead == "" {
@@ -245,7 +245,7 @@ func (w *Worker) askOne(ctx context.Context, p Place, l *tree.Log) (ahead string
 
 // noteHolds says in what the note of the highest checkpoint is not an earlier state of a log, "" if it is one or there is none.
 // covered reports that the note was made here and the log has all of it.
-func (w *Worker) noteHolds(ctx context.Context, l *tree.Log) (ahead string, covered bool) {
+func (w *Worker) noteHolds(ctx context.Context, l *mtree.Log) (ahead string, covered bool) {
 	w.guardMu.Lock()
 	covered = w.live[l]
 	w.guardMu.Unlock()
@@ -273,7 +273,7 @@ func (w *Worker) noteHolds(ctx context.Context, l *tree.Log) (ahead string, cove
 }
 
 // beyond says in what a checkpoint is not of this log, "" if it is.
-func (w *Worker) beyond(l *tree.Log, c *tiles.Checkpoint) string {
+func (w *Worker) beyond(l *mtree.Log, c *tiles.Checkpoint) string {
 	v := l.View()
 	if c.Size > v.Size {
 		return fmt.Sprintf("it has %d entries, the log %d", c.Size, v.Size)
@@ -282,7 +282,7 @@ func (w *Worker) beyond(l *tree.Log, c *tiles.Checkpoint) string {
 	if err == nil && own == c.Root {
 		return ""
 	}
-	if _, _, err := w.logs.CheckEdge(l); tree.IsDamage(err) { // the log is not older, it is broken
+	if _, _, err := w.logs.CheckEdge(l); mtree.IsDamage(err) { // the log is not older, it is broken
 		w.damaged(l, err)
 		return ""
 	}
@@ -395,7 +395,7 @@ func (w *Worker) AskAgain(log string) {
 
 // seen notes that a log's checkpoint grew in the lifetime of this process: its signer had asked the places, so from now on this
 // process knows that the log is not older than what was signed.
-func (w *Worker) seen(l *tree.Log) {
+func (w *Worker) seen(l *mtree.Log) {
 	w.guardMu.Lock()
 	w.live[l] = true
 	w.guardMu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	et "github.com/holdfastdb/holdfast/entry/tree"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/tiles"
 )
@@ -52,11 +52,11 @@ func (n *notes) Note(_ string, key *tiles.Verifier, size uint64, note []byte) er
 }
 
 // begun is a member with one log of some entries and a key for it.
-func begun(t *testing.T, entries int) (*alone, *tree.Log, *tiles.Signer) {
+func begun(t *testing.T, entries int) (*alone, *mtree.Log, *tiles.Signer) {
 	t.Helper()
 	m, key := newAlone(t), signer(t, "log.example/one")
-	spec := et.LogSpec{Name: "default", Key: *key.Verifier()}
-	m.do(&et.Part{Kind: et.Create, Spec: spec})
+	spec := etree.LogSpec{Name: "default", Key: *key.Verifier()}
+	m.do(&etree.Part{Kind: etree.Create, Spec: spec})
 	l := m.logs.Find("default")
 	if entries > 0 {
 		m.add(l, false, entries)
@@ -65,7 +65,7 @@ func begun(t *testing.T, entries int) (*alone, *tree.Log, *tiles.Signer) {
 }
 
 // wantWhy waits until a log is held for a reason with these words, "" for none.
-func wantWhy(t *testing.T, w *Worker, l *tree.Log, words string) {
+func wantWhy(t *testing.T, w *Worker, l *mtree.Log, words string) {
 	t.Helper()
 	var why string
 	for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(5 * time.Millisecond) {
@@ -110,7 +110,7 @@ func TestACheckpointIsNotedBeforeItIsShown(t *testing.T) {
 // acknowledged; one that was deposed learns nothing from it.
 func TestOnlyTheLeaderIsToldThatItIsBehind(t *testing.T) {
 	m, l, key := begun(t, 3)
-	place := Place{Name: "there", Ask: func(_ context.Context, l *tree.Log) (string, error) {
+	place := Place{Name: "there", Ask: func(_ context.Context, l *mtree.Log) (string, error) {
 		if l.View().Size < 5 {
 			return "it has 5 entries", nil
 		}
@@ -144,7 +144,7 @@ func TestAPlaceIsAskedAgain(t *testing.T) {
 	m, l, key := begun(t, 3)
 	var mu sync.Mutex
 	ahead := ""
-	place := Place{Name: "there", Ask: func(context.Context, *tree.Log) (string, error) {
+	place := Place{Name: "there", Ask: func(context.Context, *mtree.Log) (string, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		return ahead, nil
@@ -162,7 +162,7 @@ func TestAPlaceIsAskedAgain(t *testing.T) {
 
 // TestANoteThatCameFromElsewhereVouchesForNothing, and one that lies where it was written does.
 func TestANoteThatCameFromElsewhereVouchesForNothing(t *testing.T) {
-	silent := Place{Name: "there", Ask: func(context.Context, *tree.Log) (string, error) { return "", errors.New("no route") }}
+	silent := Place{Name: "there", Ask: func(context.Context, *mtree.Log) (string, error) { return "", errors.New("no route") }}
 	for _, here := range []bool{false, true} {
 		m, l, key := begun(t, 3)
 		v := l.View()
@@ -189,7 +189,7 @@ func TestAFollowerNotesWhatIsSignedWhileItFollows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.do(&et.Part{Kind: et.Checkpoint, Checkpoints: []et.Signed{s}})
+		m.do(&etree.Part{Kind: etree.Checkpoint, Checkpoints: []etree.Signed{s}})
 	}
 	w := newWorker(m, m.logs, Options{Key: func(string) *tiles.Signer { return key }, Highest: n})
 	sign()

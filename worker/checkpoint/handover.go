@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 )
 
@@ -79,7 +79,7 @@ func (w *Worker) idle() string {
 }
 
 // able reports whether this member could sign a log.
-func (w *Worker) able(l *tree.Log) bool { return !l.Held() && l.Damage() == nil && w.key(l) }
+func (w *Worker) able(l *mtree.Log) bool { return !l.Held() && l.Damage() == nil && w.key(l) }
 
 // waiting lists logs that need a checkpoint, or need to begin, and that this member could sign.
 func (w *Worker) waiting() (names []string) {
@@ -96,7 +96,7 @@ func (w *Worker) waiting() (names []string) {
 }
 
 // key reports whether this member has the log's own key.
-func (w *Worker) key(l *tree.Log) bool {
+func (w *Worker) key(l *mtree.Log) bool {
 	k := w.opt.Key(l.Spec.Name)
 	return k != nil && k.Verifier().Equal(&l.Spec.Key)
 }

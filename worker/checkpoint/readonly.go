@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 )
 
 // A log that nobody signs is read-only: an entry added to it could not be proved to anybody. Only the leader knows whether it
@@ -28,7 +28,7 @@ type verdict struct {
 
 // ReadOnly says why nothing may be added to a log, "" if it may. It may wait for the leader's answer, and may be called from
 // any goroutine.
-func (w *Worker) ReadOnly(l *tree.Log) string {
+func (w *Worker) ReadOnly(l *mtree.Log) string {
 	if term, _ := w.node.Leadership(); term != 0 {
 		return w.unsigned(l)
 	}
@@ -67,7 +67,7 @@ func (w *Worker) signs(_ context.Context, req []byte) ([]byte, error) {
 }
 
 // unsigned says why this member would not sign a log, "" if it would.
-func (w *Worker) unsigned(l *tree.Log) string {
+func (w *Worker) unsigned(l *mtree.Log) string {
 	if err := l.Damage(); err != nil {
 		return "the log is read-only: the member that leads found it damaged in its store: " + err.Error()
 	}

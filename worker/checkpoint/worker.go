@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
-	et "github.com/holdfastdb/holdfast/entry/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/internal/meter"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/tiles"
 	"github.com/holdfastdb/holdfast/worker"
@@ -55,7 +55,7 @@ type Options struct {
 	// KeyFile names the place where Key looks for a log's key, for people; nil: the log's name and ".key".
 	KeyFile func(log string) string
 	// First is a log to begin as soon as this member leads, if there is none of its name and Key has its key; nil: none.
-	First *et.LogSpec
+	First *etree.LogSpec
 	// Highest keeps what was signed; nil: nothing is kept.
 	Highest Highest
 	// Places lists where a log is published; nil: nowhere.
@@ -74,12 +74,12 @@ type Options struct {
 // Worker signs for as long as its member leads. Its maps belong to the goroutine of Run unless they say otherwise.
 type Worker struct {
 	node member
-	logs *tree.Machine
+	logs *mtree.Machine
 	opt  Options
 
-	due     map[*tree.Log]time.Time // when a log that has grown gets a checkpoint although nobody waits
-	last    map[*tree.Log]time.Time // when the newest one was signed
-	keyless map[*tree.Log]bool      // logged that the key is missing
+	due     map[*mtree.Log]time.Time // when a log that has grown gets a checkpoint although nobody waits
+	last    map[*mtree.Log]time.Time // when the newest one was signed
+	keyless map[*mtree.Log]bool      // logged that the key is missing
 
 	handoverMu sync.Mutex
 	handedOver time.Time // guarded by handoverMu
@@ -87,16 +87,16 @@ type Worker struct {
 	verdictMu sync.Mutex
 	verdicts  map[string]*verdict // guarded by verdictMu, as are the verdicts: by log
 
-	base   map[*tree.Log]uint64 // size of the checkpoint when this member had caught up
-	asking sync.WaitGroup       // questions to places
-	wake   chan struct{}        // capacity 1: a verdict has changed
+	base   map[*mtree.Log]uint64 // size of the checkpoint when this member had caught up
+	asking sync.WaitGroup        // questions to places
+	wake   chan struct{}         // capacity 1: a verdict has changed
 
 	guardMu      sync.Mutex
-	guardTerm    uint64               // guarded by guardMu: the term that guards are of, 0 = none yet
-	guardCtx     context.Context      // guarded by guardMu: ends with that term
-	guards       map[*tree.Log]*guard // guarded by guardMu
-	guardChanged chan struct{}        // guarded by guardMu: closed at the next verdict
-	live         map[*tree.Log]bool   // guarded by guardMu: see seen
+	guardTerm    uint64                // guarded by guardMu: the term that guards are of, 0 = none yet
+	guardCtx     context.Context       // guarded by guardMu: ends with that term
+	guards       map[*mtree.Log]*guard // guarded by guardMu
+	guardChanged chan struct{}         // guarded by guardMu: closed at the next verdict
+	live         map[*mtree.Log]bool   // guarded by guardMu: see seen
 
 	heldMu sync.Mutex
 	held   map[string]string // guarded by heldMu: what the leader last said
@@ -105,14 +105,14 @@ type Worker struct {
 
 // pending is a signed checkpoint that nobody has seen.
 type pending struct {
-	et.Signed
-	log *tree.Log
+	etree.Signed
+	log *mtree.Log
 }
 
 // New makes n's worker, which signs the logs of m, before the node's first Call; Run starts it.
-func New(n *node.Node, m *tree.Machine, opt Options) *Worker { return newWorker(n, m, opt) }
+func New(n *node.Node, m *mtree.Machine, opt Options) *Worker { return newWorker(n, m, opt) }
 
-func newWorker(n member, logs *tree.Machine, opt Options) *Worker {
+func newWorker(n member, logs *mtree.Machine, opt Options) *Worker {
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -122,9 +122,9 @@ func newWorker(n member, logs *tree.Machine, opt Options) *Worker {
 	if opt.KeyFile == nil {
 		opt.KeyFile = func(log string) string { return log + ".key" }
 	}
-	w := &Worker{node: n, logs: logs, opt: opt, due: map[*tree.Log]time.Time{}, last: map[*tree.Log]time.Time{},
-		keyless: map[*tree.Log]bool{}, verdicts: map[string]*verdict{}, base: map[*tree.Log]uint64{}, wake: make(chan struct{}, 1),
-		guards: map[*tree.Log]*guard{}, guardChanged: make(chan struct{}), live: map[*tree.Log]bool{}}
+	w := &Worker{node: n, logs: logs, opt: opt, due: map[*mtree.Log]time.Time{}, last: map[*mtree.Log]time.Time{},
+		keyless: map[*mtree.Log]bool{}, verdicts: map[string]*verdict{}, base: map[*mtree.Log]uint64{}, wake: make(chan struct{}, 1),
+		guards: map[*mtree.Log]*guard{}, guardChanged: make(chan struct{}), live: map[*mtree.Log]bool{}}
 	if opt.Calm == 0 {
 		w.opt.Calm = calm
 	}
@@ -214,7 +214,7 @@ func (w *Worker) round(term uint64) (wait time.Duration, err error) {
 	if len(signed) == 0 {
 		return pause, failed
 	}
-	part := et.Part{Kind: et.Checkpoint}
+	part := etree.Part{Kind: etree.Checkpoint}
 	for _, s := range signed {
 		part.Checkpoints = append(part.Checkpoints, s.Signed)
 	}
@@ -232,7 +232,7 @@ func (w *Worker) round(term uint64) (wait time.Duration, err error) {
 }
 
 // when says when a log should get a checkpoint; false: there is nothing to sign, or nothing to sign with.
-func (w *Worker) when(l *tree.Log, now time.Time) (time.Time, bool) {
+func (w *Worker) when(l *mtree.Log, now time.Time) (time.Time, bool) {
 	c := l.Checkpoint()
 	if l.Held() || l.Damage() != nil || !w.hasKey(l) || !w.mayGoOn(l) || c != nil && c.Size == l.View().Size {
 		return now, false
@@ -252,7 +252,7 @@ func (w *Worker) when(l *tree.Log, now time.Time) (time.Time, bool) {
 	return at, true
 }
 
-func (w *Worker) hasKey(l *tree.Log) bool {
+func (w *Worker) hasKey(l *mtree.Log) bool {
 	if w.key(l) {
 		if w.keyless[l] {
 			delete(w.keyless, l)
@@ -268,22 +268,22 @@ func (w *Worker) hasKey(l *tree.Log) bool {
 }
 
 // sign checks a log and signs what it is now.
-func (w *Worker) sign(l *tree.Log) (et.Signed, bool) {
+func (w *Worker) sign(l *mtree.Log) (etree.Signed, bool) {
 	began := time.Now()
 	c, err := Sign(w.logs, l, w.opt.Key(l.Spec.Name))
-	if err != nil && !tree.IsDamage(err) { // most likely the store is being closed
-		return et.Signed{}, false
+	if err != nil && !mtree.IsDamage(err) { // most likely the store is being closed
+		return etree.Signed{}, false
 	}
 	if err != nil {
 		w.damaged(l, err)
-		return et.Signed{}, false
+		return etree.Signed{}, false
 	}
 	w.opt.Meter.Sign.Since(began)
 	return c, true
 }
 
 // damaged notes that a log contradicts itself, and logs it once.
-func (w *Worker) damaged(l *tree.Log, err error) {
+func (w *Worker) damaged(l *mtree.Log, err error) {
 	if l.Damage() != nil {
 		return
 	}
@@ -297,18 +297,18 @@ func (w *Worker) damaged(l *tree.Log, err error) {
 // Sign checks a log as a leader must before every signature (tree.Machine.CheckEdge says how, and what its errors are) and
 // signs what has been applied to it. The result must not be shown before it is applied, because a state that is not committed
 // may never be. Sign may be called from any goroutine; key is the log's.
-func Sign(logs *tree.Machine, l *tree.Log, key *tiles.Signer) (et.Signed, error) {
+func Sign(logs *mtree.Machine, l *mtree.Log, key *tiles.Signer) (etree.Signed, error) {
 	size, root, err := logs.CheckEdge(l)
 	if err != nil {
-		return et.Signed{}, err
+		return etree.Signed{}, err
 	}
 	n := tiles.Note{Text: (&tiles.Checkpoint{Origin: l.Spec.Key.Name, Size: size, Root: root}).Text()}
 	key.Sign(&n)
-	return et.Signed{Log: l.Number, Size: size, Root: root, Note: n.Append(nil)}, nil
+	return etree.Signed{Log: l.Number, Size: size, Root: root, Note: n.Append(nil)}, nil
 }
 
-func (w *Worker) propose(term uint64, p *et.Part) error {
-	res, err := worker.Propose(w.node, term, entry.Part{Machine: entry.MachineTree, Body: et.AppendPart(nil, p)})
+func (w *Worker) propose(term uint64, p *etree.Part) error {
+	res, err := worker.Propose(w.node, term, entry.Part{Machine: entry.MachineTree, Body: etree.AppendPart(nil, p)})
 	switch {
 	case err != nil:
 		return err
@@ -336,5 +336,5 @@ func (w *Worker) begin(term uint64) error {
 	}
 	delete(w.keyless, nil)
 	s.Key = *w.opt.Key(s.Name).Verifier()
-	return w.propose(term, &et.Part{Kind: et.Create, Spec: *s})
+	return w.propose(term, &etree.Part{Kind: etree.Create, Spec: *s})
 }

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
-	et "github.com/holdfastdb/holdfast/entry/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/machine/machinetest"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/tiles"
@@ -22,7 +22,7 @@ import (
 type alone struct {
 	*workertest.Member
 	t    *testing.T
-	logs *tree.Machine
+	logs *mtree.Machine
 
 	mu  sync.Mutex // guards rig: it stands for the loop
 	rig *machinetest.Rig
@@ -30,7 +30,7 @@ type alone struct {
 
 func newAlone(t *testing.T) *alone {
 	t.Helper()
-	m := &alone{Member: workertest.New(), t: t, logs: tree.New()}
+	m := &alone{Member: workertest.New(), t: t, logs: mtree.New()}
 	m.rig = machinetest.Open(t, store.NewMem(), m.logs)
 	m.Lead(3)
 	m.OnPropose(func(parts []entry.Part) (*entry.Result, error) {
@@ -46,16 +46,16 @@ func newAlone(t *testing.T) *alone {
 }
 
 // do carries out a part that must be accepted.
-func (m *alone) do(p *et.Part) {
+func (m *alone) do(p *etree.Part) {
 	m.t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.rig.Must(entry.MachineTree, et.AppendPart(nil, p))
+	m.rig.Must(entry.MachineTree, etree.AppendPart(nil, p))
 }
 
-func (m *alone) add(l *tree.Log, hurry bool, n int) {
+func (m *alone) add(l *mtree.Log, hurry bool, n int) {
 	m.t.Helper()
-	p := &et.Part{Kind: et.Append, Log: l.Number, Hurry: hurry}
+	p := &etree.Part{Kind: etree.Append, Log: l.Number, Hurry: hurry}
 	for range n {
 		p.Entries = tiles.AppendEntry(p.Entries, []byte("entry"))
 	}
@@ -63,7 +63,7 @@ func (m *alone) add(l *tree.Log, hurry bool, n int) {
 }
 
 // covered waits for a checkpoint of a size and tells how long that took.
-func covered(t *testing.T, l *tree.Log, size uint64) time.Duration {
+func covered(t *testing.T, l *mtree.Log, size uint64) time.Duration {
 	t.Helper()
 	began := time.Now()
 	for {
@@ -94,7 +94,7 @@ func TestALogIsBegunAndSigned(t *testing.T) {
 	m := newAlone(t)
 	key := signer(t, "log.example/one")
 	demand := m.logs.Demand()
-	m.Run(t, newWorker(m, m.logs, Options{First: &et.LogSpec{Name: "default"}, Key: func(string) *tiles.Signer { return key }}).Run)
+	m.Run(t, newWorker(m, m.logs, Options{First: &etree.LogSpec{Name: "default"}, Key: func(string) *tiles.Signer { return key }}).Run)
 	<-demand
 	l := m.logs.Find("default")
 	covered(t, l, 0)
@@ -136,7 +136,7 @@ func TestADamagedLogIsNotSigned(t *testing.T) {
 	key := signer(t, "log.example/one")
 	found := make(chan error, 1)
 	demand := m.logs.Demand()
-	m.Run(t, newWorker(m, m.logs, Options{First: &et.LogSpec{Name: "default"}, Key: func(string) *tiles.Signer { return key }, Damaged: func(err error) { found <- err }}).Run)
+	m.Run(t, newWorker(m, m.logs, Options{First: &etree.LogSpec{Name: "default"}, Key: func(string) *tiles.Signer { return key }, Damaged: func(err error) { found <- err }}).Run)
 	<-demand
 	l := m.logs.Find("default")
 	m.add(l, false, 10)
@@ -170,8 +170,8 @@ func TestADamagedLogIsNotSigned(t *testing.T) {
 // TestWithoutItsKeyALogIsLeftAlone, also if the file holds another one.
 func TestWithoutItsKeyALogIsLeftAlone(t *testing.T) {
 	m := newAlone(t)
-	spec := et.LogSpec{Name: "default", Key: *signer(t, "log.example/one").Verifier()}
-	m.do(&et.Part{Kind: et.Create, Spec: spec})
+	spec := etree.LogSpec{Name: "default", Key: *signer(t, "log.example/one").Verifier()}
+	m.do(&etree.Part{Kind: etree.Create, Spec: spec})
 	l := m.logs.Find("default")
 	for _, key := range []*tiles.Signer{nil, signer(t, "log.example/two")} {
 		w := newWorker(m, m.logs, Options{Key: func(string) *tiles.Signer { return key }})
@@ -187,8 +187,8 @@ func TestWithoutItsKeyALogIsLeftAlone(t *testing.T) {
 func TestLeadershipGoesToWhoCanSign(t *testing.T) {
 	m := newAlone(t)
 	key := signer(t, "log.example/one")
-	spec := et.LogSpec{Name: "default", Key: *key.Verifier()}
-	m.do(&et.Part{Kind: et.Create, Spec: spec})
+	spec := etree.LogSpec{Name: "default", Key: *key.Verifier()}
+	m.do(&etree.Part{Kind: etree.Create, Spec: spec})
 	ask := append([]byte{0, 0, 0, 0, 0, 0, 0, 7}, "default"...)
 	with := newWorker(m, m.logs, Options{Key: func(string) *tiles.Signer { return key }})
 	if names := with.waiting(); len(names) != 1 || names[0] != "default" {
@@ -209,8 +209,8 @@ func TestLeadershipGoesToWhoCanSign(t *testing.T) {
 	}
 
 	other := signer(t, "log.example/two")
-	m.do(&et.Part{Kind: et.Create,
-		Spec: et.LogSpec{Name: "other", Key: *other.Verifier()}})
+	m.do(&etree.Part{Kind: etree.Create,
+		Spec: etree.LogSpec{Name: "other", Key: *other.Verifier()}})
 	half := newWorker(m, m.logs, Options{Key: func(log string) *tiles.Signer {
 		if log == "other" {
 			return other
@@ -230,8 +230,8 @@ func TestLeadershipGoesToWhoCanSign(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.do(&et.Part{Kind: et.Checkpoint,
-		Checkpoints: []et.Signed{signed}})
+	m.do(&etree.Part{Kind: etree.Checkpoint,
+		Checkpoints: []etree.Signed{signed}})
 	half.handedOver = time.Time{}
 	if _, err := m.Service(leadService)(t.Context(), ask); err != nil || len(m.Handed()) != 0 {
 		t.Errorf("with nothing that waits: handed over, or %v", err)
@@ -251,8 +251,8 @@ func TestLeadershipGoesToWhoCanSign(t *testing.T) {
 func TestWhatNobodySignsIsReadOnly(t *testing.T) {
 	m := newAlone(t)
 	key := signer(t, "log.example/one")
-	spec := et.LogSpec{Name: "default", Key: *key.Verifier()}
-	m.do(&et.Part{Kind: et.Create, Spec: spec})
+	spec := etree.LogSpec{Name: "default", Key: *key.Verifier()}
+	m.do(&etree.Part{Kind: etree.Create, Spec: spec})
 	l := m.logs.Find("default")
 	worker := func(k *tiles.Signer) *Worker {
 		return newWorker(m, m.logs, Options{Key: func(string) *tiles.Signer { return k }, KeyFile: func(log string) string { return "/keys/" + log }})

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
-	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
-	"github.com/holdfastdb/holdfast/machine/etcd2"
+	eetcd2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/worker"
 )
@@ -40,9 +40,9 @@ type Worker struct {
 }
 
 // New makes n's worker, which reads the deadlines of m; Run starts it.
-func New(n *node.Node, m *etcd2.Machine) *Worker { return &Worker{node: n, nodes: m} }
+func New(n *node.Node, m *metcd2.Machine) *Worker { return &Worker{node: n, nodes: m} }
 
-var _ reader = (*etcd2.Machine)(nil)
+var _ reader = (*metcd2.Machine)(nil)
 
 // Run works until the node stops. Call it once.
 func (w *Worker) Run() { worker.Lead(w.node, w.lead, nil) }
@@ -76,7 +76,7 @@ func (w *Worker) until(tick int64) time.Duration {
 
 // remove proposes one batch, under the term in which it was found due, and reports whether it removed anything.
 func (w *Worker) remove(term uint64) bool {
-	body := e2.Append(nil, &e2.Part{Kind: e2.Expire, Limit: batch})
+	body := eetcd2.Append(nil, &eetcd2.Part{Kind: eetcd2.Expire, Limit: batch})
 	res, err := worker.Propose(w.node, term, entry.Part{Machine: entry.MachineEtcd2, Body: body})
 	if err != nil || res.Rejection != nil {
 		return false

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
-	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	eetcd2 "github.com/holdfastdb/holdfast/entry/etcd2"
 	"github.com/holdfastdb/holdfast/worker/workertest"
 )
 
@@ -24,8 +24,8 @@ type timed struct {
 
 // remove carries out what the worker proposes.
 func (m *timed) remove(parts []entry.Part) (*entry.Result, error) {
-	var p e2.Part
-	if err := p.Decode(parts[0].Body); err != nil || p.Kind != e2.Expire {
+	var p eetcd2.Part
+	if err := p.Decode(parts[0].Body); err != nil || p.Kind != eetcd2.Expire {
 		return nil, fmt.Errorf("a worker proposed %+v, %v", p, err)
 	}
 	m.mu.Lock()

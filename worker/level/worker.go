@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
-	em "github.com/holdfastdb/holdfast/entry/member"
+	emember "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/internal/wire"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/worker"
@@ -164,12 +164,12 @@ func (w *Worker) raise(asked bool) error {
 	if err != nil {
 		return err
 	}
-	part := em.Part{RaiseLevel: &em.RaiseLevel{Level: level, Members: ids}}
-	res, err := worker.Propose(w.node, term, entry.Part{Machine: entry.MachineMember, Body: em.AppendPart(nil, &part)})
+	part := emember.Part{RaiseLevel: &emember.RaiseLevel{Level: level, Members: ids}}
+	res, err := worker.Propose(w.node, term, entry.Part{Machine: entry.MachineMember, Body: emember.AppendPart(nil, &part)})
 	switch {
 	case err != nil:
 		return fmt.Errorf("raise level: %w", err)
-	case res.Rejection != nil && res.Rejection.Code != em.LevelReached:
+	case res.Rejection != nil && res.Rejection.Code != emember.LevelReached:
 		return fmt.Errorf("raise level: %w", res.Rejection) // a member came in between: it is heard first
 	}
 	return nil

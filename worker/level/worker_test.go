@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
-	em "github.com/holdfastdb/holdfast/entry/member"
+	emember "github.com/holdfastdb/holdfast/entry/member"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/worker/workertest"
 )
@@ -34,9 +34,9 @@ func newHouse(t *testing.T) *house {
 	h := &house{Member: workertest.New(), known: 5,
 		members: []node.Member{{ID: 2, Name: "n2"}, {ID: 3, Name: "n3"}, {ID: 4, Name: "n4", Learner: true}}}
 	h.OnPropose(func(parts []entry.Part) (*entry.Result, error) {
-		p, err := em.DecodePart(parts[0].Body)
+		p, err := emember.DecodePart(parts[0].Body)
 		if err != nil || p.RaiseLevel == nil || !slices.Equal(p.RaiseLevel.Members, []uint64{2, 3, 4}) {
-			t.Errorf("proposed %s, %v", em.Describe(parts[0].Body), err)
+			t.Errorf("proposed %s, %v", emember.Describe(parts[0].Body), err)
 			return &entry.Result{}, err
 		}
 		h.level.Store(uint32(p.RaiseLevel.Level))

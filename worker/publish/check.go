@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/tiles"
 )
@@ -41,7 +41,7 @@ func (r *Report) add(o Report) {
 const looks = 8
 
 // Check implements Place.
-func (p *Objects) Check(ctx context.Context, l *tree.Log, size uint64, mend bool, pace func() error) (Report, error) {
+func (p *Objects) Check(ctx context.Context, l *mtree.Log, size uint64, mend bool, pace func() error) (Report, error) {
 	var all Report
 	var some []tiles.Ref
 	flush := func() error {
@@ -66,7 +66,7 @@ func (p *Objects) Check(ctx context.Context, l *tree.Log, size uint64, mend bool
 }
 
 // look looks at some tiles.
-func (p *Objects) look(ctx context.Context, l *tree.Log, refs []tiles.Ref, size uint64, mend bool) (r Report, err error) {
+func (p *Objects) look(ctx context.Context, l *mtree.Log, refs []tiles.Ref, size uint64, mend bool) (r Report, err error) {
 	whats, errs := make([]string, len(refs)), make([]error, len(refs))
 	var wg sync.WaitGroup
 	for i, ref := range refs {
@@ -100,7 +100,7 @@ func (p *Objects) look(ctx context.Context, l *tree.Log, refs []tiles.Ref, size 
 }
 
 // lookAt says what is wrong with a tile that is published, "" if nothing.
-func (p *Objects) lookAt(ctx context.Context, l *tree.Log, ref tiles.Ref) (string, error) {
+func (p *Objects) lookAt(ctx context.Context, l *mtree.Log, ref tiles.Ref) (string, error) {
 	want, err := read(l, ref)
 	if err != nil {
 		return "", err
@@ -120,7 +120,7 @@ func (p *Objects) lookAt(ctx context.Context, l *tree.Log, ref tiles.Ref) (strin
 }
 
 // Repair implements Place. A checkpoint that begins with the log's origin, and whose signature is not good, was of this log.
-func (p *Objects) Repair(ctx context.Context, l *tree.Log) (Published, error) {
+func (p *Objects) Repair(ctx context.Context, l *mtree.Log) (Published, error) {
 	there, err := p.Held(ctx, l)
 	if err == nil || !errors.Is(err, ErrRefused) || errors.Is(err, ErrAhead) {
 		return there, err
@@ -137,7 +137,7 @@ func (p *Objects) Repair(ctx context.Context, l *tree.Log) (Published, error) {
 }
 
 // Check implements Place. Rows at the right edge may be further than the checkpoint.
-func (p *Database) Check(ctx context.Context, l *tree.Log, size uint64, mend bool, pace func() error) (r Report, err error) {
+func (p *Database) Check(ctx context.Context, l *mtree.Log, size uint64, mend bool, pace func() error) (r Report, err error) {
 	for level := tiles.EntryLevel; level < levels(size); level++ {
 		for ref := range growth(level, 0, size) {
 			if err := pace(); err != nil {
@@ -163,7 +163,7 @@ func (p *Database) Check(ctx context.Context, l *tree.Log, size uint64, mend boo
 	return r, nil
 }
 
-func (p *Database) lookAt(ctx context.Context, l *tree.Log, ref tiles.Ref) (string, error) {
+func (p *Database) lookAt(ctx context.Context, l *mtree.Log, ref tiles.Ref) (string, error) {
 	want, err := read(l, ref)
 	if err != nil {
 		return "", err
@@ -190,7 +190,7 @@ func what(ref tiles.Ref, bad bool, err error) (string, error) {
 }
 
 // mend writes one row again, as wide as the tree in the tables needs it.
-func (p *Database) mend(ctx context.Context, l *tree.Log, ref tiles.Ref) error {
+func (p *Database) mend(ctx context.Context, l *mtree.Log, ref tiles.Ref) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	tx, err := p.tables.Begin(ctx)
@@ -217,10 +217,12 @@ func (p *Database) mend(ctx context.Context, l *tree.Log, ref tiles.Ref) error {
 
 // Repair implements Place. The tables' own state says how far they are, so that there is nothing to guess: a checkpoint that is not
 // good there is another writer's.
-func (p *Database) Repair(ctx context.Context, l *tree.Log) (Published, error) { return p.Held(ctx, l) }
+func (p *Database) Repair(ctx context.Context, l *mtree.Log) (Published, error) {
+	return p.Held(ctx, l)
+}
 
 // Republish compares a place with the log and puts again what is missing or altered, the checkpoint included.
-func Republish(ctx context.Context, p Place, l *tree.Log, mend bool) (Report, error) {
+func Republish(ctx context.Context, p Place, l *mtree.Log, mend bool) (Report, error) {
 	there, err := p.Held(ctx, l)
 	if mend && err != nil {
 		there, err = p.Repair(ctx, l)

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/tiles"
 	"github.com/holdfastdb/holdfast/tlogdb"
@@ -158,7 +158,7 @@ func TestOnlyWhatEveryPlaceHoldsIsShown(t *testing.T) {
 			t.Fatalf("%d is shown and the slow place has %d", c.Size, last)
 		}
 		slow.leave <- struct{}{}
-		var c *tree.Checkpoint
+		var c *mtree.Checkpoint
 		for began := time.Now(); ; time.Sleep(time.Millisecond) {
 			if c = shown.Checkpoint(l); c != nil && c.Size > last {
 				break
@@ -189,7 +189,7 @@ func TestOnlyWhatEveryPlaceHoldsIsShown(t *testing.T) {
 }
 
 // completeAt checks that all a checkpoint promises is at a place, partial tiles in the width of its size or full.
-func (m *alone) completeAt(s objstore.Store, c *tree.Checkpoint) {
+func (m *alone) completeAt(s objstore.Store, c *mtree.Checkpoint) {
 	m.t.Helper()
 	l := m.logs.Find("default")
 	for level := -1; level < levels(c.Size); level++ {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/tiles"
 	"github.com/holdfastdb/holdfast/tlogdb"
 )
@@ -32,7 +32,7 @@ const mostBytes = 16 << 20
 func (p *Database) Least() time.Duration { return least }
 
 // Held implements Place.
-func (p *Database) Held(ctx context.Context, l *tree.Log) (Published, error) {
+func (p *Database) Held(ctx context.Context, l *mtree.Log) (Published, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	s, err := p.tables.State(ctx)
@@ -52,7 +52,7 @@ func refused(err error) error {
 
 // accept returns what is published in the tables. ErrRefused: they hold no earlier state of l. A tree beyond the checkpoint
 // must be an earlier state too: it belongs to a checkpoint that has been signed, even if this place never had it.
-func accept(l *tree.Log, s tlogdb.State) (p Published, err error) {
+func accept(l *mtree.Log, s tlogdb.State) (p Published, err error) {
 	if s.Note != nil {
 		if p, err = heldBy(l, s.Note, ""); err != nil {
 			return p, err
@@ -73,7 +73,7 @@ func accept(l *tree.Log, s tlogdb.State) (p Published, err error) {
 }
 
 // Publish implements Place.
-func (p *Database) Publish(ctx context.Context, l *tree.Log, from Published, c *tree.Checkpoint) (Published, error) {
+func (p *Database) Publish(ctx context.Context, l *mtree.Log, from Published, c *mtree.Checkpoint) (Published, error) {
 	for {
 		if done, err := p.step(ctx, l, c); err != nil {
 			return from, err
@@ -84,7 +84,7 @@ func (p *Database) Publish(ctx context.Context, l *tree.Log, from Published, c *
 }
 
 // step is one transaction on the way to a checkpoint.
-func (p *Database) step(ctx context.Context, l *tree.Log, c *tree.Checkpoint) (done bool, err error) {
+func (p *Database) step(ctx context.Context, l *mtree.Log, c *mtree.Checkpoint) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	tx, err := p.tables.Begin(ctx)

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/tiles"
 )
@@ -21,7 +21,7 @@ type Objects struct {
 
 	mu       sync.Mutex
 	unproved bool           // guarded by mu: it is not known that the store keeps to conditions
-	log      *tree.Log      // guarded by mu: which catch-up is under way,
+	log      *mtree.Log     // guarded by mu: which catch-up is under way,
 	base     string         // guarded by mu: from which version of the checkpoint,
 	put      map[int]uint64 // guarded by mu: and how many full tiles of each level are there
 }
@@ -70,7 +70,7 @@ func (p *Objects) Prove(ctx context.Context) error {
 }
 
 // Held implements Place.
-func (p *Objects) Held(ctx context.Context, l *tree.Log) (Published, error) {
+func (p *Objects) Held(ctx context.Context, l *mtree.Log) (Published, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	note, version, err := p.store.GetVersion(ctx, checkpointName)
@@ -84,7 +84,7 @@ func (p *Objects) Held(ctx context.Context, l *tree.Log) (Published, error) {
 }
 
 // Publish implements Place. What a catch-up has put stays put: after an error the next one goes on from there.
-func (p *Objects) Publish(ctx context.Context, l *tree.Log, from Published, c *tree.Checkpoint) (Published, error) {
+func (p *Objects) Publish(ctx context.Context, l *mtree.Log, from Published, c *mtree.Checkpoint) (Published, error) {
 	if err := p.Prove(ctx); err != nil {
 		return from, err
 	}
@@ -140,14 +140,14 @@ func (p *Objects) Publish(ctx context.Context, l *tree.Log, from Published, c *t
 	return is, nil
 }
 
-func (p *Objects) putCheckpoint(ctx context.Context, c *tree.Checkpoint, was string) (version string, err error) {
+func (p *Objects) putCheckpoint(ctx context.Context, c *mtree.Checkpoint, was string) (version string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return p.store.PutIfMatch(ctx, objstore.Object{Name: checkpointName, Data: c.Note, Type: textType, Cache: noteCache}, was)
 }
 
 // putAll puts tiles. Those that fail are tried again for as long as others succeed.
-func (p *Objects) putAll(ctx context.Context, l *tree.Log, refs []tiles.Ref) error {
+func (p *Objects) putAll(ctx context.Context, l *mtree.Log, refs []tiles.Ref) error {
 	var objects []objstore.Object
 	for _, r := range refs {
 		b, err := read(l, r)

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/tiles"
 	"github.com/holdfastdb/holdfast/tlogdb"
@@ -17,17 +17,17 @@ import (
 // safe for concurrent use. Their errors may be transient, except ErrRefused.
 type Place interface {
 	// Held says what is published, and answers ErrRefused if the place holds anything but an earlier state of l. Nothing is written.
-	Held(ctx context.Context, l *tree.Log) (Published, error)
+	Held(ctx context.Context, l *mtree.Log) (Published, error)
 	// Publish brings the place from what Held or the last Publish found or left there to c, and says what it left. Readers find
 	// every checkpoint with all it promises. ErrChanged: somebody else has published meanwhile; the checkpoint there is theirs.
 	// After any other error the new one may be there all the same.
-	Publish(ctx context.Context, l *tree.Log, from Published, c *tree.Checkpoint) (Published, error)
+	Publish(ctx context.Context, l *mtree.Log, from Published, c *mtree.Checkpoint) (Published, error)
 	// Check compares what is published up to a size with the log, object by object, and puts again what is missing or altered if
 	// mend is set. pace is called before each look and may wait; an error from it ends the check.
-	Check(ctx context.Context, l *tree.Log, size uint64, mend bool, pace func() error) (Report, error)
+	Check(ctx context.Context, l *mtree.Log, size uint64, mend bool, pace func() error) (Report, error)
 	// Repair is Publish of the newest checkpoint over one that cannot be read any more but was of this log. It answers ErrRefused
 	// if the place holds anything else.
-	Repair(ctx context.Context, l *tree.Log) (Published, error)
+	Repair(ctx context.Context, l *mtree.Log) (Published, error)
 	// Least is the time that must lie between two publications.
 	Least() time.Duration
 }
@@ -37,7 +37,7 @@ type Published struct {
 	Any  bool   // there is one
 	Size uint64 // 0 if there is none
 	// checkpoint is what readers get there.
-	checkpoint *tree.Checkpoint
+	checkpoint *mtree.Checkpoint
 	// version is what the store calls it, so that it is replaced only while it is that one.
 	version string
 }
@@ -93,17 +93,17 @@ const (
 )
 
 // heldBy is what a place holds whose checkpoint is note, or ErrRefused.
-func heldBy(l *tree.Log, note []byte, version string) (Published, error) {
+func heldBy(l *mtree.Log, note []byte, version string) (Published, error) {
 	c, _, err := tiles.OpenCheckpoint(note, &l.Spec.Key)
 	if err != nil {
 		return Published{}, fmt.Errorf("%w: its checkpoint is not signed by %s: %w", ErrRefused, l.Spec.Key.Name, err)
 	}
-	p := Published{Any: true, Size: c.Size, checkpoint: &tree.Checkpoint{Size: c.Size, Root: c.Root, Note: note}, version: version}
+	p := Published{Any: true, Size: c.Size, checkpoint: &mtree.Checkpoint{Size: c.Size, Root: c.Root, Note: note}, version: version}
 	return p, continues(l, c.Size, c.Root)
 }
 
 // continues answers nil if l had this root when it had this size.
-func continues(l *tree.Log, size uint64, root tiles.Hash) error {
+func continues(l *mtree.Log, size uint64, root tiles.Hash) error {
 	v := l.View()
 	if size > v.Size {
 		return fmt.Errorf("%w: it has %d entries, the log %d", ErrAhead, size, v.Size)
@@ -119,7 +119,7 @@ func continues(l *tree.Log, size uint64, root tiles.Hash) error {
 }
 
 // read returns what a Ref names.
-func read(l *tree.Log, r tiles.Ref) ([]byte, error) {
+func read(l *mtree.Log, r tiles.Ref) ([]byte, error) {
 	if r.Level == tiles.EntryLevel {
 		return l.Bundle(r.N, r.Width)
 	}

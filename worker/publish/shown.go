@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/tiles"
 )
@@ -17,7 +17,7 @@ import (
 // a newer one alone would no longer have the partial tiles of the checkpoint that is shown.
 type Shown struct {
 	node caller
-	logs *tree.Machine
+	logs *mtree.Machine
 
 	mu     sync.Mutex
 	rounds map[string]*round // guarded by mu, as are the rounds; by log, never changed after New
@@ -35,17 +35,17 @@ type caller interface {
 type round struct {
 	places  int
 	term    uint64
-	target  *tree.Checkpoint
-	done    map[int]bool             // places that have taken the target
-	skewed  bool                     // one of them holds a later one
-	begins  map[int]*tree.Checkpoint // what was there when this member began to lead; nil: nothing
-	shown   *tree.Checkpoint
+	target  *mtree.Checkpoint
+	done    map[int]bool              // places that have taken the target
+	skewed  bool                      // one of them holds a later one
+	begins  map[int]*mtree.Checkpoint // what was there when this member began to lead; nil: nothing
+	shown   *mtree.Checkpoint
 	changed chan struct{} // closed when the target may be another
 }
 
 // said is what the leader last answered.
 type said struct {
-	c      *tree.Checkpoint
+	c      *mtree.Checkpoint
 	at     time.Time
 	asking bool
 }
@@ -59,11 +59,11 @@ const (
 )
 
 // NewShown makes n's, for the logs of m, before the node's first Call. places counts the places of each log.
-func NewShown(n *node.Node, m *tree.Machine, places map[string]int) *Shown {
+func NewShown(n *node.Node, m *mtree.Machine, places map[string]int) *Shown {
 	return newShown(n, m, places)
 }
 
-func newShown(n caller, logs *tree.Machine, places map[string]int) *Shown {
+func newShown(n caller, logs *mtree.Machine, places map[string]int) *Shown {
 	s := &Shown{node: n, logs: logs, rounds: map[string]*round{}, said: map[string]*said{}}
 	for log, k := range places { // any order: each is made once
 		s.rounds[log] = &round{places: k, changed: make(chan struct{})}
@@ -74,7 +74,7 @@ func newShown(n caller, logs *tree.Machine, places map[string]int) *Shown {
 
 // Checkpoint is what may be shown of a log now, nil if that is not known or there is none. A log without places shows what is signed. It
 // may wait for the leader's answer.
-func (s *Shown) Checkpoint(l *tree.Log) *tree.Checkpoint {
+func (s *Shown) Checkpoint(l *mtree.Log) *mtree.Checkpoint {
 	name := l.Spec.Name
 	term, _ := s.node.Leadership()
 	s.mu.Lock()
@@ -110,7 +110,7 @@ func (s *Shown) Checkpoint(l *tree.Log) *tree.Checkpoint {
 	a.asking, a.at = false, time.Now()
 	// A checkpoint that this member has not applied yet it cannot serve; it serves the older one.
 	if err == nil && bad == nil && c.Size <= l.View().Size && (a.c == nil || c.Size >= a.c.Size) {
-		a.c = &tree.Checkpoint{Size: c.Size, Root: c.Root, Note: note}
+		a.c = &mtree.Checkpoint{Size: c.Size, Root: c.Root, Note: note}
 	}
 	return a.c
 }
@@ -133,12 +133,12 @@ func (s *Shown) begin(log string, term uint64) {
 	defer s.mu.Unlock()
 	if r := s.rounds[log]; r.term != term {
 		r.term, r.target, r.shown, r.skewed = term, nil, nil, false
-		r.done, r.begins = map[int]bool{}, map[int]*tree.Checkpoint{}
+		r.done, r.begins = map[int]bool{}, map[int]*mtree.Checkpoint{}
 	}
 }
 
 // found is called with what a place held when it was first read. Where all hold the same, that is shown at once.
-func (s *Shown) found(log string, place int, c *tree.Checkpoint) {
+func (s *Shown) found(log string, place int, c *mtree.Checkpoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.rounds[log]
@@ -158,7 +158,7 @@ func (s *Shown) found(log string, place int, c *tree.Checkpoint) {
 }
 
 // target is the checkpoint to publish, nil if there is none, and a channel that is closed when it may be another one.
-func (s *Shown) target(l *tree.Log) (c *tree.Checkpoint, next <-chan struct{}) {
+func (s *Shown) target(l *mtree.Log) (c *mtree.Checkpoint, next <-chan struct{}) {
 	newest, newer := l.Newest()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +177,7 @@ func (s *Shown) target(l *tree.Log) (c *tree.Checkpoint, next <-chan struct{}) {
 }
 
 // took is called when a place holds the target, or a later one of size there.
-func (s *Shown) took(log string, place int, c *tree.Checkpoint, there uint64) {
+func (s *Shown) took(log string, place int, c *mtree.Checkpoint, there uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.rounds[log]

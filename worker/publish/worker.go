@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/internal/meter"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/worker"
@@ -48,7 +48,7 @@ type Target struct {
 // Worker publishes to one target for as long as its member leads. there and known belong to the goroutine of Run.
 type Worker struct {
 	node   worker.Member
-	logs   *tree.Machine
+	logs   *mtree.Machine
 	target Target
 	log    *slog.Logger
 	look   time.Duration // between two looks at rest
@@ -58,7 +58,7 @@ type Worker struct {
 }
 
 // New makes a worker that publishes a log of m; Run starts it. log may not be nil.
-func New(n *node.Node, m *tree.Machine, t Target, log *slog.Logger) *Worker {
+func New(n *node.Node, m *mtree.Machine, t Target, log *slog.Logger) *Worker {
 	if t.Meter == nil {
 		t.Meter = new(meter.TlogPublish)
 	}
@@ -100,7 +100,7 @@ func (w *Worker) lead(term uint64, over <-chan struct{}) {
 				continue
 			}
 		} else {
-			var c *tree.Checkpoint
+			var c *mtree.Checkpoint
 			if s := w.target.Shown; s != nil {
 				c, next = s.target(l)
 			} else {
@@ -154,7 +154,7 @@ func (w *Worker) lead(term uint64, over <-chan struct{}) {
 }
 
 // publish brings the place to a checkpoint. If another member has published meanwhile, it returns what the place holds now.
-func (w *Worker) publish(ctx context.Context, l *tree.Log, c *tree.Checkpoint) error {
+func (w *Worker) publish(ctx context.Context, l *mtree.Log, c *mtree.Checkpoint) error {
 	for changed := false; ; changed = true {
 		if !w.known {
 			there, err := w.target.Place.Held(ctx, l)

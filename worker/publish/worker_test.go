@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
-	et "github.com/holdfastdb/holdfast/entry/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/machine/machinetest"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/tiles"
@@ -28,27 +28,27 @@ import (
 type alone struct {
 	*workertest.Member
 	t    *testing.T
-	logs *tree.Machine
+	logs *mtree.Machine
 	rig  *machinetest.Rig
 	key  *tiles.Signer
 }
 
 func newAlone(t *testing.T, seed byte) *alone {
 	t.Helper()
-	m := &alone{Member: workertest.New(), t: t, logs: tree.New()}
+	m := &alone{Member: workertest.New(), t: t, logs: mtree.New()}
 	m.Lead(1)
 	m.rig = machinetest.Open(t, store.NewMem(), m.logs)
 	var err error
 	if m.key, err = tiles.NewSigner("log.example/x", bytes.Repeat([]byte{seed}, 32)); err != nil {
 		t.Fatal(err)
 	}
-	m.do(&et.Part{Kind: et.Create, Spec: et.LogSpec{Name: "default", Key: *m.key.Verifier()}})
+	m.do(&etree.Part{Kind: etree.Create, Spec: etree.LogSpec{Name: "default", Key: *m.key.Verifier()}})
 	return m
 }
 
-func (m *alone) do(p *et.Part) {
+func (m *alone) do(p *etree.Part) {
 	m.t.Helper()
-	m.rig.Must(entry.MachineTree, et.AppendPart(nil, p))
+	m.rig.Must(entry.MachineTree, etree.AppendPart(nil, p))
 }
 
 // grow adds entries and signs what there is then.
@@ -56,8 +56,8 @@ func (m *alone) grow(n int, text string) {
 	m.t.Helper()
 	l := m.logs.Find("default")
 	for n > 0 {
-		p := &et.Part{Kind: et.Append, Log: 1}
-		some := min(n, et.MaxEntries)
+		p := &etree.Part{Kind: etree.Append, Log: 1}
+		some := min(n, etree.MaxEntries)
 		for i := range some {
 			p.Entries = tiles.AppendEntry(p.Entries, fmt.Appendf(nil, "%s %d", text, int(l.View().Size)+i))
 		}
@@ -67,7 +67,7 @@ func (m *alone) grow(n int, text string) {
 	v := l.View()
 	note := &tiles.Note{Text: (&tiles.Checkpoint{Origin: "log.example/x", Size: v.Size, Root: v.Root}).Text()}
 	m.key.Sign(note)
-	m.do(&et.Part{Kind: et.Checkpoint, Checkpoints: []et.Signed{{Log: 1, Size: v.Size, Root: v.Root, Note: note.Append(nil)}}})
+	m.do(&etree.Part{Kind: etree.Checkpoint, Checkpoints: []etree.Signed{{Log: 1, Size: v.Size, Root: v.Root, Note: note.Append(nil)}}})
 }
 
 func (m *alone) worker(p Place) *Worker {

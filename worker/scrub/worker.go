@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/internal/meter"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
 )
 
@@ -25,7 +25,7 @@ const (
 
 // Worker scrubs until its member stops.
 type Worker struct {
-	logs    *tree.Machine
+	logs    *mtree.Machine
 	stopped <-chan struct{}
 	log     *slog.Logger
 	meter   *meter.Tlog
@@ -37,13 +37,13 @@ type Place struct {
 	Name string
 	// Check compares what is published with the log and says how many objects are missing or altered, and what is wrong with the
 	// first. pace is called before each look and may wait; an error from it ends the check.
-	Check func(ctx context.Context, l *tree.Log, pace func() error) (bad int, first string, err error)
+	Check func(ctx context.Context, l *mtree.Log, pace func() error) (bad int, first string, err error)
 	Meter *meter.TlogPublish
 }
 
 // New makes n's worker, for the logs of trees; Run starts it. It says in m how far it is and what it found. places lists where a log is published and this
 // member has to look, which only one of them need do; nil: nowhere.
-func New(n *node.Node, trees *tree.Machine, m *meter.Tlog, places func(log string) []Place, log *slog.Logger) *Worker {
+func New(n *node.Node, trees *mtree.Machine, m *meter.Tlog, places func(log string) []Place, log *slog.Logger) *Worker {
 	return &Worker{logs: trees, stopped: n.StoppedC(), log: log, meter: m, places: places}
 }
 
@@ -77,7 +77,7 @@ func (w *Worker) once() {
 		switch {
 		case errors.Is(err, errStopped):
 			return
-		case err != nil && !tree.IsDamage(err):
+		case err != nil && !mtree.IsDamage(err):
 			m.ScrubFailed.Inc()
 			w.log.Warn("not scrubbed", "log", l.Spec.Name, "err", err)
 		case err != nil:
@@ -97,7 +97,7 @@ func (w *Worker) once() {
 }
 
 // published looks at the places of a log that is good here. The error is errStopped or nil.
-func (w *Worker) published(l *tree.Log) error {
+func (w *Worker) published(l *mtree.Log) error {
 	if w.places == nil {
 		return nil
 	}

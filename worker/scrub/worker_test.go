@@ -8,28 +8,28 @@ import (
 	"testing"
 
 	"github.com/holdfastdb/holdfast/entry"
-	et "github.com/holdfastdb/holdfast/entry/tree"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/machine/machinetest"
-	"github.com/holdfastdb/holdfast/machine/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
 // TestDamageIsToldAndKept: a good log is scrubbed in silence; of a damaged one people are told, and whoever signs.
 func TestDamageIsToldAndKept(t *testing.T) {
-	st, logs := store.NewMem(), tree.New()
+	st, logs := store.NewMem(), mtree.New()
 	rig := machinetest.Open(t, st, logs)
 	key, err := tiles.NewSigner("log.example/x", bytes.Repeat([]byte{1}, 32))
 	if err != nil {
 		t.Fatal(err)
 	}
-	add := &et.Part{Kind: et.Append, Log: 1}
+	add := &etree.Part{Kind: etree.Append, Log: 1}
 	for range 300 {
 		add.Entries = tiles.AppendEntry(add.Entries, []byte("entry"))
 	}
-	for _, p := range []*et.Part{{Kind: et.Create, Spec: et.LogSpec{Name: "default", Key: *key.Verifier()}}, add} {
-		rig.Must(entry.MachineTree, et.AppendPart(nil, p))
+	for _, p := range []*etree.Part{{Kind: etree.Create, Spec: etree.LogSpec{Name: "default", Key: *key.Verifier()}}, add} {
+		rig.Must(entry.MachineTree, etree.AppendPart(nil, p))
 	}
 	var said bytes.Buffer
 	w := &Worker{logs: logs, log: slog.New(slog.NewTextHandler(&said, nil)), meter: new(meter.Tlog)}
@@ -63,17 +63,17 @@ func TestDamageIsToldAndKept(t *testing.T) {
 
 // TestWhatIsPublishedIsScrubbed: what a place lacks is told, with what to do.
 func TestWhatIsPublishedIsScrubbed(t *testing.T) {
-	st, logs := store.NewMem(), tree.New()
+	st, logs := store.NewMem(), mtree.New()
 	rig := machinetest.Open(t, st, logs)
 	key, err := tiles.NewSigner("log.example/x", bytes.Repeat([]byte{1}, 32))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rig.Must(entry.MachineTree, et.AppendPart(nil, &et.Part{Kind: et.Create, Spec: et.LogSpec{Name: "default", Key: *key.Verifier()}}))
+	rig.Must(entry.MachineTree, etree.AppendPart(nil, &etree.Part{Kind: etree.Create, Spec: etree.LogSpec{Name: "default", Key: *key.Verifier()}}))
 	var said bytes.Buffer
 	bad, m := 2, new(meter.TlogPublish)
 	w := &Worker{logs: logs, log: slog.New(slog.NewTextHandler(&said, nil)), meter: new(meter.Tlog), places: func(log string) []Place {
-		return []Place{{Name: "file:///srv/log", Meter: m, Check: func(_ context.Context, l *tree.Log, pace func() error) (int, string, error) {
+		return []Place{{Name: "file:///srv/log", Meter: m, Check: func(_ context.Context, l *mtree.Log, pace func() error) (int, string, error) {
 			return bad, "tile/entries/003 is missing", pace()
 		}}}
 	}}

@@ -26,7 +26,7 @@ import (
 	"github.com/holdfastdb/holdfast/door/kv/v2"
 	"github.com/holdfastdb/holdfast/internal/certtest"
 	"github.com/holdfastdb/holdfast/machine"
-	me2 "github.com/holdfastdb/holdfast/machine/etcd2"
+	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/worker/expire"
@@ -73,7 +73,7 @@ func serve(t *testing.T, n int, secure *tls.Config) Endpoint {
 func serveMember(t *testing.T, how node.StartOptions, secure *tls.Config) (addr string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	keys, nodes := mkv.New(mkv.Options{}), me2.New(me2.Options{})
+	keys, nodes := mkv.New(mkv.Options{}), metcd2.New(metcd2.Options{})
 	n, err := node.Start(ctx, node.Config{Dir: t.TempDir(), Machines: []machine.Machine{keys, nodes}, Lanes: []node.LaneSpec{{Number: doorkv.Lane, Name: "kv"}},
 		Logger: slog.New(slog.DiscardHandler)}, how)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/internal/meter"
-	"github.com/holdfastdb/holdfast/machine/etcd2"
+	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/worker/lease"
@@ -45,7 +45,7 @@ type Options struct {
 	Keys   *mkv.Stats
 	Leases *lease.Worker // nil: renewals are not shown
 	// V2 returns what is counted of the v2 API, nil if that is not offered; V2Watchers how many watch there, nil likewise.
-	V2         func() *etcd2.Stats
+	V2         func() *metcd2.Stats
 	V2Watchers func() int
 }
 

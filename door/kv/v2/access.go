@@ -5,7 +5,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 )
 
 // access is how a request was admitted: because authentication is off (asked is false), or as root by the users and roles of a
@@ -44,11 +44,11 @@ func (a access) command(parts *[2]entry.Part, body []byte) []entry.Part {
 	if !a.asked {
 		return parts[1:]
 	}
-	parts[0] = entry.Part{Machine: entry.MachineIdent, Body: ei.AppendPart(nil, &ei.Part{Pass: &ei.Pass{Revision: a.revision}})}
+	parts[0] = entry.Part{Machine: entry.MachineIdent, Body: eident.AppendPart(nil, &eident.Part{Pass: &eident.Pass{Revision: a.revision}})}
 	return parts[:]
 }
 
 // outdated reports whether a command was refused only because the catalogue is not what it was judged by.
 func outdated(r *entry.Rejection) bool {
-	return r != nil && r.Machine == entry.MachineIdent && (r.Code == ei.OldRevision || r.Code == ei.PassMissing)
+	return r != nil && r.Machine == entry.MachineIdent && (r.Code == eident.OldRevision || r.Code == eident.PassMissing)
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/holdfastdb/holdfast/entry"
-	ei "github.com/holdfastdb/holdfast/entry/ident"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 	"github.com/holdfastdb/holdfast/machine"
-	"github.com/holdfastdb/holdfast/machine/etcd2"
+	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/worker/expire"
@@ -41,7 +41,7 @@ func serve(t testing.TB, opts Options) *server {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	nodes := etcd2.New(etcd2.Options{})
+	nodes := metcd2.New(metcd2.Options{})
 	n, err := node.Start(ctx, node.Config{Dir: t.TempDir(), Machines: []machine.Machine{nodes}, Lanes: []node.LaneSpec{{Number: lane, Name: "kv"}},
 		Logger: slog.New(slog.DiscardHandler)}, node.StartOptions{Name: "n1"})
 	if err != nil {
@@ -395,12 +395,12 @@ func TestAMemberThatHasNotHeard(t *testing.T) {
 		_, revision := catalogue()
 		return revision, u == "root"
 	}})
-	admin := func(p ei.Part) {
+	admin := func(p eident.Part) {
 		t.Helper()
-		p.Actor = ei.Root
+		p.Actor = eident.Root
 		st := s.node.Ident().State()
 		before = mident.State{Enabled: st.Enabled, Revision: st.Revision}
-		res, err := s.node.Propose(t.Context(), node.LaneSystem, entry.Part{Machine: entry.MachineIdent, Body: ei.AppendPart(nil, &p)})
+		res, err := s.node.Propose(t.Context(), node.LaneSystem, entry.Part{Machine: entry.MachineIdent, Body: eident.AppendPart(nil, &p)})
 		if err != nil || res.Rejection != nil {
 			t.Fatalf("%s: %v, %v", &p, res, err)
 		}
@@ -420,10 +420,10 @@ func TestAMemberThatHasNotHeard(t *testing.T) {
 		return answer{res.StatusCode, string(b), res.Header}
 	}
 	const refused = `401 {"errorCode":110,"message":"The request requires user authentication","cause":"Insufficient credentials","index":0}`
-	admin(ei.Part{UserAdd: &ei.UserAdd{Name: ei.Root, NoPassword: true}})
-	admin(ei.Part{UserGrant: &ei.UserGrant{Name: ei.Root, Role: ei.Root}})
+	admin(eident.Part{UserAdd: &eident.UserAdd{Name: eident.Root, NoPassword: true}})
+	admin(eident.Part{UserGrant: &eident.UserGrant{Name: eident.Root, Role: eident.Root}})
 	s.do("PUT /v2/keys/k value=before&ttl=1")
-	admin(ei.Part{Enable: &ei.Enable{}})
+	admin(eident.Part{Enable: &eident.Enable{}})
 	for _, line := range []string{"PUT /v2/keys/k value=after", "PUT /v2/keys/k value=after&prevValue=before", "POST /v2/keys/q value=after",
 		"DELETE /v2/keys/k", "DELETE /v2/keys/k?prevValue=before", "GET /v2/keys/k", "GET /v2/keys/none", "GET /v2/keys/k?quorum=true",
 		"GET /v2/keys/k?wait=true&waitIndex=1", "GET /v2/keys/k?wait=true", "GET /v2/keys/k?wait=true&stream=true&waitIndex=1"} {
@@ -434,20 +434,20 @@ func TestAMemberThatHasNotHeard(t *testing.T) {
 		t.Error("a watch that was not let in waits")
 	}
 	// Root's own requests are judged anew until they are judged by what holds; nobody notices.
-	admin(ei.Part{RoleAdd: &ei.RoleAdd{Name: "r"}})
+	admin(eident.Part{RoleAdd: &eident.RoleAdd{Name: "r"}})
 	for i, line := range []string{"PUT /v2/keys/r value=v", "GET /v2/keys/r ", "POST /v2/keys/q value=v", "DELETE /v2/keys/r "} {
 		behind.Store(int32(2 + i))
-		if a := as(ei.Root, line); a.status/100 != 2 {
+		if a := as(eident.Root, line); a.status/100 != 2 {
 			t.Errorf("root, %s: %s", line, a)
 		}
 	}
 	// What the leader's worker removes needs nobody's permission.
-	for end := time.Now().Add(10 * time.Second); as(ei.Root, "GET /v2/keys/k ").status != 404; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); as(eident.Root, "GET /v2/keys/k ").status != 404; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("a key with a TTL does not expire while authentication is on")
 		}
 	}
-	admin(ei.Part{Disable: &ei.Disable{}})
+	admin(eident.Part{Disable: &eident.Disable{}})
 	behind.Store(1)
 	s.want("PUT /v2/keys/k value=open", refused) // by what this member knew
 	if a := s.do("PUT /v2/keys/k value=open"); a.status != 201 {

@@ -6,8 +6,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
-	"github.com/holdfastdb/holdfast/machine/etcd2"
+	eetcd2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
 	"github.com/holdfastdb/holdfast/node"
 )
 
@@ -61,7 +61,7 @@ func cause(err error) string {
 		return "etcdserver: server stopped"
 	case errors.Is(err, node.ErrTooLarge), errors.Is(err, errTooLarge):
 		return "etcdserver: request is too large"
-	case errors.Is(err, etcd2.ErrTooLarge):
+	case errors.Is(err, metcd2.ErrTooLarge):
 		return "the listing is larger than this server buffers for one answer; list the directories below it one by one"
 	}
 	return err.Error()
@@ -87,7 +87,7 @@ func (h *Handler) refused(ctx *fasthttp.RequestCtx, s *scratch, code int, cause 
 
 // failed answers with what an error means to a client.
 func (h *Handler) failed(ctx *fasthttp.RequestCtx, s *scratch, err error) {
-	var r *e2.Refusal
+	var r *eetcd2.Refusal
 	if errors.As(err, &r) {
 		if code := int(r.Code); messages[code] != "" {
 			h.refused(ctx, s, code, r.Cause, r.Index)

@@ -12,7 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/holdfastdb/holdfast/entry"
-	"github.com/holdfastdb/holdfast/machine/etcd2"
+	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
 	"github.com/holdfastdb/holdfast/node"
 )
 
@@ -74,7 +74,7 @@ type member interface {
 // Handler answers requests below /v2/. Handle may be called from any number of goroutines.
 type Handler struct {
 	node    member
-	machine *etcd2.Machine
+	machine *metcd2.Machine
 	opts    Options
 	hub     *hub
 	cluster []byte // the cluster id as a header has it
@@ -88,7 +88,7 @@ type Handler struct {
 // scratch is the memory of one request on its way through the handler.
 type scratch struct {
 	req    request
-	lookup etcd2.Lookup
+	lookup metcd2.Lookup
 	path   []byte
 	query  []byte // unescaped parameters
 	body   []byte // the answer
@@ -103,9 +103,9 @@ const maxScratch = 64 << 10
 const lane node.Lane = 1
 
 // New makes a handler for n that serves the nodes of m; Close ends its watches.
-func New(n *node.Node, m *etcd2.Machine, opts Options) *Handler { return newHandler(n, m, opts) }
+func New(n *node.Node, m *metcd2.Machine, opts Options) *Handler { return newHandler(n, m, opts) }
 
-func newHandler(n member, m *etcd2.Machine, opts Options) *Handler {
+func newHandler(n member, m *metcd2.Machine, opts Options) *Handler {
 	opts.fill()
 	h := &Handler{node: n, machine: m, opts: opts, began: time.Now()}
 	h.cluster = strconv.AppendUint(nil, n.Status().ClusterID, 16)

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/holdfastdb/holdfast/machine/etcd2"
+	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
 )
 
 // Bounds on the memory of watchers that do not read. Past either the connection is closed: the client sees that, and can go on
@@ -19,8 +19,8 @@ const (
 // reader is what the hub reads of the machine.
 type reader interface {
 	Index() uint64
-	Recent(after uint64) (evs []*etcd2.Event, index uint64, ok bool, changed <-chan struct{})
-	Scan(since uint64, match func(*etcd2.Event) bool) (found *etcd2.Event, index uint64, err error)
+	Recent(after uint64) (evs []*metcd2.Event, index uint64, ok bool, changed <-chan struct{})
+	Scan(since uint64, match func(*metcd2.Event) bool) (found *metcd2.Event, index uint64, err error)
 }
 
 // hub hands events to the watches that wait. One goroutine (run) follows the machine's ring of recent events; it never waits
@@ -88,7 +88,7 @@ func (h *hub) waiting() int {
 // add begins w, which waits for the first event (a stream: all events) from since on, 0 = from the next one on. If the history
 // has one already that is handed out at once: first is the event then, and w is registered only if it is a stream. index is the
 // machine's when the watch began.
-func (h *hub) add(w *watch, since uint64) (first *etcd2.Event, index uint64, err error) {
+func (h *hub) add(w *watch, since uint64) (first *metcd2.Event, index uint64, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -140,7 +140,7 @@ func (h *hub) add(w *watch, since uint64) (first *etcd2.Event, index uint64, err
 // queueHistory puts what the history has for a stream on its queue, up to what the queue holds, and returns from where on
 // the hub goes on. The original hands out the first event only and then nothing; a client that streams from an index wants
 // all of them.
-func (h *hub) queueHistory(w *watch, first *etcd2.Event, index uint64) (from uint64, err error) {
+func (h *hub) queueHistory(w *watch, first *metcd2.Event, index uint64) (from uint64, err error) {
 	for e := first; e != nil && e.Index() <= index; {
 		if !w.push(newNotice(e), h) {
 			return 0, errTooManyEvents
@@ -222,7 +222,7 @@ func (h *hub) run() {
 
 // hand gives events, which follow from, to the watches they concern. If the ring no longer reached back to from, every watch is
 // ended: events are missing, and a watch must not go on without them.
-func (h *hub) hand(from uint64, evs []*etcd2.Event, index uint64, ok bool) {
+func (h *hub) hand(from uint64, evs []*metcd2.Event, index uint64, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.seen != from {
@@ -243,7 +243,7 @@ func (h *hub) hand(from uint64, evs []*etcd2.Event, index uint64, ok bool) {
 
 // match gives one event to the watches it concerns: at its path; recursive ones above it, unless a hidden name lies between;
 // and if a directory is gone, those at what it held. The caller holds mu.
-func (h *hub) match(e *etcd2.Event) {
+func (h *hub) match(e *metcd2.Event) {
 	path := e.Node.Path
 	var n *notice
 	give := func(ws map[*watch]struct{}, all bool) {
@@ -280,14 +280,14 @@ func (h *hub) match(e *etcd2.Event) {
 	}
 }
 
-func removesDir(e *etcd2.Event) bool {
-	return (e.Action == etcd2.Delete || e.Action == etcd2.Expire) && e.HasPrev && e.Prev.Dir
+func removesDir(e *metcd2.Event) bool {
+	return (e.Action == metcd2.Delete || e.Action == metcd2.Expire) && e.HasPrev && e.Prev.Dir
 }
 
 // inHistory reports whether an event of the history is one w waits for. It is etcd's rule, which differs from that for
 // watches that wait already: a recursive watch sees hidden nodes here, and a directory that is gone concerns every watch whose path
 // begins with its name, "/ab/c" when "/a" is gone (etcd 3.4 compares without a slash; EventHistory.scan).
-func (w *watch) inHistory(e *etcd2.Event) bool {
+func (w *watch) inHistory(e *metcd2.Event) bool {
 	if e.Refresh {
 		return false
 	}
@@ -305,14 +305,14 @@ func isBelow(path, dir []byte) bool {
 
 // notice is an event on its way to watches, encoded once for all of them.
 type notice struct {
-	event *etcd2.Event
+	event *metcd2.Event
 	bytes int64
 	refs  atomic.Int32 // queues it stands on
 	once  sync.Once
 	json  []byte
 }
 
-func newNotice(e *etcd2.Event) *notice {
+func newNotice(e *metcd2.Event) *notice {
 	return &notice{event: e, bytes: int64(256 + len(e.Node.Path) + 2*len(e.Node.Value) + 2*len(e.Prev.Value))}
 }
 

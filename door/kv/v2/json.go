@@ -5,7 +5,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/holdfastdb/holdfast/machine/etcd2"
+	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
 )
 
 // The answers' JSON is written by hand, byte for byte as etcd 3.4 writes it: clients exist that compare text.
@@ -57,11 +57,11 @@ func appendString(dst, s []byte) []byte {
 }
 
 // appendEvent appends an event and a newline; quiet leaves the nodes out.
-func appendEvent(dst []byte, e *etcd2.Event, quiet bool) []byte {
+func appendEvent(dst []byte, e *metcd2.Event, quiet bool) []byte {
 	dst = append(append(dst, `{"action":"`...), e.Action.String()...)
 	dst = append(dst, '"')
 	if !quiet {
-		gone := e.Action == etcd2.Delete || e.Action == etcd2.CompareAndDelete || e.Action == etcd2.Expire
+		gone := e.Action == metcd2.Delete || e.Action == metcd2.CompareAndDelete || e.Action == metcd2.Expire
 		dst = append(dst, `,"node":`...)
 		dst = appendNode(dst, &e.Node, !gone)
 		if e.HasPrev {
@@ -73,13 +73,13 @@ func appendEvent(dst []byte, e *etcd2.Event, quiet bool) []byte {
 }
 
 // appendNode appends a node that is no listing. A key that is gone has no value.
-func appendNode(dst []byte, n *etcd2.Node, value bool) []byte {
+func appendNode(dst []byte, n *metcd2.Node, value bool) []byte {
 	dst = appendHead(dst, n, value)
 	return append(appendIndexes(dst, n.Modified, n.Created), '}')
 }
 
 // appendHead appends what stands before a node's children.
-func appendHead(dst []byte, n *etcd2.Node, value bool) []byte {
+func appendHead(dst []byte, n *metcd2.Node, value bool) []byte {
 	dst = append(dst, '{')
 	if len(n.Path) > 1 { // the root has no name
 		dst = appendString(append(dst, `"key":`...), n.Path)
@@ -136,7 +136,7 @@ type listing struct {
 func (l *listing) begin() { l.body = append(l.body, `{"action":"get","node":`...) }
 
 // visit writes one node; depth counts from the top.
-func (l *listing) visit(depth int, n *etcd2.Node) {
+func (l *listing) visit(depth int, n *metcd2.Node) {
 	l.closeTo(depth)
 	if depth > 0 {
 		if parent := &l.open[depth-1]; parent.children {

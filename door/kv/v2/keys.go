@@ -12,8 +12,8 @@ import (
 
 	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
-	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
-	"github.com/holdfastdb/holdfast/machine/etcd2"
+	eetcd2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
 	"github.com/holdfastdb/holdfast/node"
 )
 
@@ -88,7 +88,7 @@ func (h *Handler) read(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acce
 		s.body = append(appendNode(s.body, &n, true), '}', '\n')
 	default:
 		small := min(smallList, h.opts.MaxListBytes)
-		if index, err = h.list(s, path, small); errors.Is(err, etcd2.ErrTooLarge) && small < h.opts.MaxListBytes {
+		if index, err = h.list(s, path, small); errors.Is(err, metcd2.ErrTooLarge) && small < h.opts.MaxListBytes {
 			room := h.opts.MaxListBytes
 			if !waitForRoom(ctx, h.bounded(), room) {
 				h.failed(ctx, s, node.ErrOverloaded)
@@ -164,7 +164,7 @@ func (h *Handler) write(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acc
 		return true
 	}
 	body := bodies.Get().(*[]byte)
-	*body = e2.Append((*body)[:0], &p)
+	*body = eetcd2.Append((*body)[:0], &p)
 	var parts [2]entry.Part
 	// LaneSystem would let deletes overtake; a client that put and deletes on two connections may expect an order.
 	res, err := h.node.Propose(h.bounded(), lane, a.command(&parts, *body)...)
@@ -178,41 +178,41 @@ func (h *Handler) write(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acc
 	case outdated(res.Rejection):
 		return false // the catalogue has changed: judge again by the new one, which this member has by now
 	case res.Rejection != nil:
-		h.failed(ctx, s, e2.RefusalOf(res.Rejection))
+		h.failed(ctx, s, eetcd2.RefusalOf(res.Rejection))
 		return true
 	}
-	e := res.Of(entry.MachineEtcd2).(*etcd2.Event)
+	e := res.Of(entry.MachineEtcd2).(*metcd2.Event)
 	status := fasthttp.StatusOK
-	if e.Action == etcd2.Create || e.Action == etcd2.Set && !e.HasPrev {
+	if e.Action == metcd2.Create || e.Action == metcd2.Set && !e.HasPrev {
 		status = fasthttp.StatusCreated
 	}
-	quiet := s.req.quiet && (e.Action == etcd2.Set || e.Action == etcd2.CompareAndSwap || e.Action == etcd2.Create ||
-		e.Action == etcd2.Update)
+	quiet := s.req.quiet && (e.Action == metcd2.Set || e.Action == metcd2.CompareAndSwap || e.Action == metcd2.Create ||
+		e.Action == metcd2.Update)
 	s.body = appendEvent(s.body[:0], e, quiet)
 	h.answer(ctx, s, status, e.Index())
 	return true
 }
 
 // part turns a write into a command part. Which parameters go before which others is etcd's choice.
-func part(ctx *fasthttp.RequestCtx, r *request, path []byte) e2.Part {
-	p := e2.Part{Path: path, Value: r.get(pValue), Dir: r.dir, Refresh: r.refresh, HasTTL: r.hasTTL, TTL: r.ttl}
+func part(ctx *fasthttp.RequestCtx, r *request, path []byte) eetcd2.Part {
+	p := eetcd2.Part{Path: path, Value: r.get(pValue), Dir: r.dir, Refresh: r.refresh, HasTTL: r.hasTTL, TTL: r.ttl}
 	compares := r.prevIndex > 0 || len(r.get(pPrevValue)) > 0
 	switch {
 	case ctx.IsDelete():
-		p = e2.Part{Kind: e2.Delete, Path: path, Dir: r.dir, Recursive: r.recursive}
+		p = eetcd2.Part{Kind: eetcd2.Delete, Path: path, Dir: r.dir, Recursive: r.recursive}
 		if compares {
-			p = e2.Part{Kind: e2.CompareAndDelete, Path: path}
+			p = eetcd2.Part{Kind: eetcd2.CompareAndDelete, Path: path}
 		}
 	case ctx.IsPost():
-		p.Kind, p.Refresh = e2.InOrder, false
+		p.Kind, p.Refresh = eetcd2.InOrder, false
 	case r.given[pPrevExist] && !r.prevExist:
-		p.Kind, p.Refresh, compares = e2.Create, false, false
+		p.Kind, p.Refresh, compares = eetcd2.Create, false, false
 	case compares:
-		p.Kind, p.Dir = e2.CompareAndSwap, false
+		p.Kind, p.Dir = eetcd2.CompareAndSwap, false
 	case r.given[pPrevExist]:
-		p.Kind, p.Dir = e2.Update, false
+		p.Kind, p.Dir = eetcd2.Update, false
 	default:
-		p.Kind = e2.Set
+		p.Kind = eetcd2.Set
 	}
 	if compares && !ctx.IsPost() {
 		p.PrevIndex, p.PrevValue = r.prevIndex, r.get(pPrevValue)

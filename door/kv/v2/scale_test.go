@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
-	e2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	eetcd2 "github.com/holdfastdb/holdfast/entry/etcd2"
 )
 
 // flood proposes n commands from many goroutines, as many clients would.
-func (s *server) flood(n int, part func(i int) *e2.Part) {
+func (s *server) flood(n int, part func(i int) *eetcd2.Part) {
 	s.t.Helper()
 	const clients = 128
 	var wg sync.WaitGroup
@@ -23,7 +23,7 @@ func (s *server) flood(n int, part func(i int) *e2.Part) {
 		go func() {
 			defer wg.Done()
 			for i := c; i < n; i += clients {
-				body := e2.Append(nil, part(i))
+				body := eetcd2.Append(nil, part(i))
 				res, err := s.node.Propose(context.Background(), lane, entry.Part{Machine: entry.MachineEtcd2, Body: body})
 				if err != nil || res.Rejection != nil {
 					s.t.Errorf("command %d: %v, %+v", i, err, res)
@@ -64,8 +64,8 @@ func TestOverwrittenKeyDoesNotSlowItsDirectory(t *testing.T) {
 	before := quickest(50, list)
 	worst := time.Duration(0)
 	for range 10 {
-		s.flood(10_000, func(i int) *e2.Part {
-			return &e2.Part{Kind: e2.Set, Path: []byte("/d/k5"), Value: fmt.Appendf(nil, "%064d", i)}
+		s.flood(10_000, func(i int) *eetcd2.Part {
+			return &eetcd2.Part{Kind: eetcd2.Set, Path: []byte("/d/k5"), Value: fmt.Appendf(nil, "%064d", i)}
 		})
 		worst = max(worst, quickest(20, list))
 	}
@@ -87,9 +87,9 @@ func TestManyKeysExpireAtOnce(t *testing.T) {
 	// All of them end at the same second, whenever they were written.
 	began := s.node.Tick()
 	const life = 25_000
-	s.flood(keys, func(i int) *e2.Part {
+	s.flood(keys, func(i int) *eetcd2.Part {
 		left := began + life - s.node.Tick()
-		return &e2.Part{Kind: e2.Set, Path: fmt.Appendf(nil, "/ttl/%d/%d", i%100, i), Value: []byte("v"), HasTTL: true, TTL: left * 1e6}
+		return &eetcd2.Part{Kind: eetcd2.Set, Path: fmt.Appendf(nil, "/ttl/%d/%d", i%100, i), Value: []byte("v"), HasTTL: true, TTL: left * 1e6}
 	})
 	if left := began + life - s.node.Tick(); left < 1000 {
 		t.Skipf("writing %d keys took %d ms, they are about to go: this machine is busy with something else", keys, life-left)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/holdfastdb/holdfast/machine/etcd2"
+	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
 )
 
 var errTooManyEvents = errors.New("more events since that index than a watch holds; wait for them one by one")
@@ -195,4 +195,4 @@ func (w *watch) chunk(dst, b []byte) []byte {
 	return append(dst, '\r', '\n')
 }
 
-var _ reader = (*etcd2.Machine)(nil)
+var _ reader = (*metcd2.Machine)(nil)
