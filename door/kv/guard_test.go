@@ -284,7 +284,9 @@ func TestLanes(t *testing.T) {
 	result := func(body any) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.propose = func(context.Context) (*entry.Result, error) { return &entry.Result{Bodies: []entry.Body{{Machine: entry.MachineKV, Value: body}}}, nil }
+		m.propose = func(context.Context) (*entry.Result, error) {
+			return &entry.Result{Bodies: []entry.Body{{Machine: entry.MachineKV, Value: body}}}, nil
+		}
 	}
 	_, _ = kv.Put(ctx, putRequest)
 	result(&ekv.DeleteResult{})
