@@ -21,8 +21,8 @@ type Machine interface {
 	Load(st store.Store, gate *Gate) error
 	// Check decodes and judges a part and changes nothing. plan is handed to Do at once or dropped.
 	Check(st *entry.Stamp, body []byte) (plan any, rej *entry.Rejection, err error)
-	// Readable returns the error with which Check would stop the node at this body, whatever the state is; nil if there is none.
-	// It is for those who propose, so that nothing is logged that no member can apply. Any goroutine.
+	// Readable returns the error with which Check would stop the node at this body, whatever the state is; nil if there is
+	// none. Propose calls it, so that nothing is logged that no member can apply. Any goroutine.
 	Readable(body []byte) error
 	// Do carries out a plan: it writes to b and to pending memory, and cannot be rejected. The result is nil unless wanted.
 	// body's and plan's memory may be reused after Publish: what is kept longer is copied.
@@ -34,8 +34,8 @@ type Machine interface {
 // Gatekeeper is a Machine that judges commands as wholes, before any machine checks its part.
 type Gatekeeper interface {
 	Machine
-	// Admit may reject a command and changes nothing. It is called for every command, so it must cost next to nothing
-	// where it has nothing to say. fromClient reports whether a part is one that clients send (Spec.FromClient).
+	// Admit may reject a command and changes nothing. It is called for every command, so it must cost next to nothing for
+	// commands it does not concern. fromClient reports whether a part is one that clients send (Spec.FromClient).
 	Admit(c *entry.Command, fromClient func(*entry.Part) bool) *entry.Rejection
 }
 
@@ -43,7 +43,7 @@ type Gatekeeper interface {
 // work that is left over from an earlier command.
 type Finisher interface {
 	Machine
-	// Finish is called after the last Do of every entry, entries without commands included, and before Seal.
+	// Finish is called after the last Do of every entry, entries without commands included, and before the gate closes.
 	Finish(st *entry.Stamp, b store.Batch) error
 	// Unfinished reports whether work is left that further entries would carry on, with or without commands.
 	Unfinished() bool

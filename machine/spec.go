@@ -30,12 +30,12 @@ type Spec struct {
 	Restore func(key, value []byte) (row []byte, keep bool, err error)
 	// FromClient reports whether clients send such parts: while authentication is on, one is refused without a Pass. nil: they do not.
 	FromClient func(body []byte) bool
-	// Census begins a count of what a state holds; nil: there is nothing that a person would ask for.
+	// Census begins a count of what a state holds; nil: there is nothing to count.
 	Census func() Census
 }
 
-// Census counts what the rows of one machine hold, for people: keys, nodes, logs, users. Rows come in order; a Census is owned by
-// whoever began it.
+// Census counts what the rows of one machine hold, for people: keys, nodes, logs, users. Rows come in order; a Census belongs
+// to the caller of Spec.Census.
 type Census interface {
 	// Row counts one row. An error means that the row is damaged.
 	Row(key, value []byte) error
