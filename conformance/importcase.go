@@ -409,22 +409,25 @@ func (l *importLoad) stop() int64 {
 	return l.writes.Load()
 }
 
-// sameState reads both sides whole. Leases that run out are given the time to do so on both: a lease lives on the target as long
-// as on the source or a little longer.
-func sameState(source, target *clientv3.Client) error {
+// wholeOf reads all of one side of an import, a line for each thing there is.
+type wholeOf func(ctx context.Context) ([]string, error)
+
+// same reads both sides whole until they are the same, a second apart and at most 15 times: what has a time to live, a lease or a v2
+// key, lives on the target as long as on the source or a little longer. A source of fewer than least lines shows nothing.
+func same(source, target wholeOf, least int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var last error
 	for range 15 {
-		a, err := stateOf(ctx, source)
+		a, err := source(ctx)
 		if err != nil {
 			return err
 		}
-		b, err := stateOf(ctx, target)
+		b, err := target(ctx)
 		if err != nil {
 			return err
 		}
-		if len(a) < 3000 {
+		if len(a) < least {
 			return fmt.Errorf("the source holds %d lines only", len(a))
 		}
 		if last = compare(strings.Join(b, "\n"), strings.Join(a, "\n")); last == nil {
@@ -433,6 +436,14 @@ func sameState(source, target *clientv3.Client) error {
 		time.Sleep(time.Second)
 	}
 	return last
+}
+
+// sameState compares what two servers hold by the v3 API.
+func sameState(source, target *clientv3.Client) error {
+	of := func(c *clientv3.Client) wholeOf {
+		return func(ctx context.Context) ([]string, error) { return stateOf(ctx, c) }
+	}
+	return same(of(source), of(target), 3000)
 }
 
 // stateOf lists keys with values and leases, and leases with granted time and keys.

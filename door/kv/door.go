@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"math"
@@ -106,26 +107,26 @@ type Options struct {
 }
 
 func (o *Options) fill() {
-	setDefault(&o.QuotaBytes, 2<<30)
-	setDefault(&o.MaxRequestBytes, 3<<19)
-	setDefault(&o.MaxTxnOps, 128)
-	setDefault(&o.MaxResultBytes, 16<<20)
-	setDefault(&o.MaxFlightBytes, 32<<20)
-	setDefault(&o.MaxCallBytes, 64<<20)
-	setDefault(&o.MaxLeaseBytes, 8<<20)
-	setDefault(&o.ProgressInterval, 10*time.Minute)
+	o.QuotaBytes = cmp.Or(o.QuotaBytes, 2<<30)
+	o.MaxRequestBytes = cmp.Or(o.MaxRequestBytes, 3<<19)
+	o.MaxTxnOps = cmp.Or(o.MaxTxnOps, 128)
+	o.MaxResultBytes = cmp.Or(o.MaxResultBytes, 16<<20)
+	o.MaxFlightBytes = cmp.Or(o.MaxFlightBytes, 32<<20)
+	o.MaxCallBytes = cmp.Or(o.MaxCallBytes, 64<<20)
+	o.MaxLeaseBytes = cmp.Or(o.MaxLeaseBytes, 8<<20)
+	o.ProgressInterval = cmp.Or(o.ProgressInterval, 10*time.Minute)
 	o.ProgressInterval = max(o.ProgressInterval, 100*time.Millisecond)
-	setDefault(&o.MinLeaseTTL, 2)
-	setDefault(&o.RequestTimeout, 7*time.Second)
-	setDefault(&o.NoLeaderTimeout, 3*time.Second)
-	setDefault(&o.MaxConcurrentStreams, math.MaxUint32)
-	setDefault(&o.KeepaliveMinTime, 5*time.Second)
-	setDefault(&o.KeepaliveInterval, 2*time.Hour)
-	setDefault(&o.KeepaliveTimeout, 20*time.Second)
+	o.MinLeaseTTL = cmp.Or(o.MinLeaseTTL, 2)
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, 7*time.Second)
+	o.NoLeaderTimeout = cmp.Or(o.NoLeaderTimeout, 3*time.Second)
+	o.MaxConcurrentStreams = cmp.Or(o.MaxConcurrentStreams, math.MaxUint32)
+	o.KeepaliveMinTime = cmp.Or(o.KeepaliveMinTime, 5*time.Second)
+	o.KeepaliveInterval = cmp.Or(o.KeepaliveInterval, 2*time.Hour)
+	o.KeepaliveTimeout = cmp.Or(o.KeepaliveTimeout, 20*time.Second)
 	if o.KeepaliveInterval < 0 {
 		o.KeepaliveInterval = math.MaxInt64
 	}
-	setDefault(&o.AuthToken, "simple")
+	o.AuthToken = cmp.Or(o.AuthToken, "simple")
 	if o.Steps == nil {
 		o.Steps = new(meter.Steps)
 	}
@@ -134,13 +135,6 @@ func (o *Options) fill() {
 // maxHeaderList bounds a call's headers, by HTTP/2's measure, which counts 32 bytes for each beside its text. Compressed they may
 // be a hundredth of that, and a stream that has begun holds them until it ends. A token and a handful of headers fit many times.
 const maxHeaderList = 16 << 10
-
-func setDefault[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
-}
 
 // member is what the door needs of its node. *node.Node is the one; tests put a member without a log in its place.
 type member interface {

@@ -2,6 +2,7 @@ package v2
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net"
 	"strconv"
@@ -39,20 +40,13 @@ type Options struct {
 }
 
 func (o *Options) fill() {
-	setDefault(&o.RequestTimeout, 7*time.Second)
-	setDefault(&o.WatchTimeout, 5*time.Minute)
-	setDefault(&o.MaxRequestBytes, 3<<19)
-	setDefault(&o.MaxListBytes, 16<<20)
-	setDefault(&o.MaxWatchers, 16<<10)
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, 7*time.Second)
+	o.WatchTimeout = cmp.Or(o.WatchTimeout, 5*time.Minute)
+	o.MaxRequestBytes = cmp.Or(o.MaxRequestBytes, 3<<19)
+	o.MaxListBytes = cmp.Or(o.MaxListBytes, 16<<20)
+	o.MaxWatchers = cmp.Or(o.MaxWatchers, 16<<10)
 	if o.Catalogue == nil {
 		o.Catalogue = func() (bool, uint64) { return false, 0 }
-	}
-}
-
-func setDefault[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
 	}
 }
 
