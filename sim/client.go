@@ -41,7 +41,6 @@ func (w *World) startClients() {
 		w.clients = append(w.clients, c)
 		w.after(between(w.rClient, 0, 100*time.Millisecond), c.next)
 	}
-	w.startLeases()
 }
 
 func (w *World) stopClients() {

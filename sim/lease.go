@@ -33,11 +33,15 @@ type leaseBook struct {
 
 const ownerCount = 3
 
-func (w *World) startLeases() {
-	w.leases.byID, w.leases.seen = map[int64]*owner{}, map[int64]bool{}
+// Begin implements Workload.
+func (b *leaseBook) Begin(w *World) {
+	b.byID, b.seen = map[int64]*owner{}, map[int64]bool{}
+	if w.opt.Quiet {
+		return
+	}
 	for i := range int64(ownerCount) {
 		o := &owner{w: w, n: i}
-		w.leases.owners = append(w.leases.owners, o)
+		b.owners = append(b.owners, o)
 		w.after(between(w.rClient, 0, time.Second), o.grant)
 	}
 }
@@ -140,8 +144,9 @@ func (o *owner) keep(id int64) {
 }
 
 // look finds leases that are gone from a member that had them, at the first moment any member shows it.
-func (b *leaseBook) look(h *host) {
-	if len(b.byID) == 0 {
+// Turn implements Workload.
+func (b *leaseBook) Turn(h *Member, changed bool) {
+	if !changed || len(b.byID) == 0 {
 		return
 	}
 	m := h.kv
@@ -171,3 +176,17 @@ func (b *leaseBook) look(h *host) {
 	}
 	h.leases = have
 }
+
+// End implements Workload; owners look at the nemesis.
+func (b *leaseBook) End() {}
+
+// Settled implements Workload.
+func (b *leaseBook) Settled(h *Member) string {
+	if left := len(h.kv.Leases()); left > 0 {
+		return fmt.Sprintf("%s has %d leases whose time is up", h.name, left)
+	}
+	return ""
+}
+
+// Check implements Workload: what there is to check was seen on the way.
+func (b *leaseBook) Check([]*Member) {}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -28,13 +29,14 @@ type keeper struct {
 
 const keeperCount = 2
 
-func (w *World) startNodes() {
+// Begin implements Workload.
+func (b *nodeBook) Begin(w *World) {
 	if w.opt.Quiet {
 		return
 	}
 	for i := range keeperCount {
 		k := &keeper{w: w, n: i}
-		w.nodes.keepers = append(w.nodes.keepers, k)
+		b.keepers = append(b.keepers, k)
 		w.after(between(w.rClient, 0, time.Second), k.set)
 	}
 }
@@ -71,7 +73,11 @@ func (k *keeper) set() {
 }
 
 // look finds nodes that are gone from a member that showed them.
-func (b *nodeBook) look(h *host) {
+// Turn implements Workload.
+func (b *nodeBook) Turn(h *Member, changed bool) {
+	if !changed {
+		return
+	}
 	for _, k := range b.keepers {
 		node, _, ok, err := h.etcd2.Key(&b.lookup, k.path(), h.n.Tick)
 		if err != nil {
@@ -91,3 +97,17 @@ func (b *nodeBook) look(h *host) {
 		}
 	}
 }
+
+// End implements Workload; keepers look at the nemesis.
+func (b *nodeBook) End() {}
+
+// Settled implements Workload.
+func (b *nodeBook) Settled(h *Member) string {
+	if next, _, err := h.etcd2.NextDeadline(); err != nil || next != math.MaxInt64 {
+		return fmt.Sprintf("%s has nodes whose time is up at tick %d (%v)", h.name, next, err)
+	}
+	return ""
+}
+
+// Check implements Workload: what there is to check was seen on the way.
+func (b *nodeBook) Check([]*Member) {}

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfastdb/holdfast/worker/compact"
 	"github.com/holdfastdb/holdfast/worker/expire"
 	"github.com/holdfastdb/holdfast/worker/lease"
+	"github.com/holdfastdb/holdfast/worker/level"
 )
 
 // process is one life of a member.
@@ -110,6 +111,9 @@ func (h *host) opened(n *node.Node) {
 	})
 	h.tasks.Go(lease.New(n, h.kv).Run)
 	h.tasks.Go(expire.New(n, h.etcd2).Run)
+	if w.levels() {
+		h.tasks.Go(level.New(n, level.Options{Interval: 300 * time.Millisecond, Settle: time.Second}).Run)
+	}
 	if w.nemesis.policy.On() {
 		h.tasks.Go(func() { compact.Run(n, h.kv, w.nemesis.policy, slog.New(&traceLog{h})) })
 	}

@@ -61,8 +61,8 @@ const (
 	fewTexts = 700
 )
 
-func (w *World) startTrees() {
-	b := &w.trees
+// Begin implements Workload.
+func (b *treeBook) Begin(w *World) {
 	*b = treeBook{w: w, r: rand.New(rand.NewPCG(w.opt.Seed, 6))}
 	// A run with chosen faults has no logs unless it asks for them, so that its seeds go on meaning the same.
 	if b.on = w.opt.Trees || w.opt.Faults == nil && b.r.IntN(2) == 0; !b.on {
@@ -76,7 +76,8 @@ func (w *World) startTrees() {
 	}
 }
 
-func (w *World) stopTrees() { w.trees.done = true }
+// End implements Workload.
+func (b *treeBook) End() { b.done = true }
 
 func newLogBook(name string, dedup bool) *logBook {
 	key, err := tiles.NewSigner("log.example/"+name, append(make([]byte, 32-len(name)), name...))
@@ -254,6 +255,14 @@ func (h *host) proposeTree(s *signer, i int, part *etree.Part) {
 	h.pumpSoon()
 }
 
+// Turn implements Workload.
+func (b *treeBook) Turn(h *Member, changed bool) {
+	if changed {
+		b.look(h)
+	}
+	h.signTurn()
+}
+
 // look takes each member's newest checkpoints after a turn of its loop, as somebody who polls it.
 func (b *treeBook) look(h *host) {
 	if !b.on {
@@ -310,7 +319,8 @@ func (b *treeBook) show(h *host, lb *logBook, l *mtree.Log, c *mtree.Checkpoint)
 }
 
 // unsigned says what keeps a member's logs from being at rest, "" if nothing does.
-func (b *treeBook) unsigned(h *host) string {
+// Settled implements Workload.
+func (b *treeBook) Settled(h *Member) string {
 	if !b.on {
 		return ""
 	}
@@ -328,7 +338,8 @@ func (b *treeBook) unsigned(h *host) string {
 
 // check judges the end of a run: every acknowledged index holds its entry, every checkpoint ever seen is of this log, and each
 // member's tiles follow from its entries, as they would after a restart.
-func (b *treeBook) check(members []*host) {
+// Check implements Workload.
+func (b *treeBook) Check(members []*Member) {
 	if !b.on {
 		return
 	}

@@ -63,8 +63,8 @@ const (
 	atATime    = 5 // subjects of one admin
 )
 
-func (w *World) startUsers() {
-	b := &w.users
+// Begin implements Workload.
+func (b *userBook) Begin(w *World) {
 	*b = userBook{w: w, r: rand.New(rand.NewPCG(w.opt.Seed, 5)), seen: map[uint64]catalogueSeen{}}
 	// A run with chosen faults has no users unless it asks for them, so that its seeds go on meaning the same.
 	if b.on = w.opt.Users || w.opt.Faults == nil && b.r.IntN(2) == 0; !b.on {
@@ -77,8 +77,9 @@ func (w *World) startUsers() {
 	}
 }
 
-func (w *World) stopUsers() {
-	for _, a := range w.users.admins {
+// End implements Workload.
+func (b *userBook) End() {
+	for _, a := range b.admins {
 		a.done = true
 	}
 }
@@ -269,7 +270,11 @@ func catalogue(s *mident.State) string {
 }
 
 // look compares what a member shows after a turn of its loop with what others showed at that revision.
-func (b *userBook) look(h *host) {
+// Turn implements Workload.
+func (b *userBook) Turn(h *Member, changed bool) {
+	if !changed {
+		return
+	}
 	st := h.n.Ident().State()
 	if !b.on || st == h.catalogue {
 		return
@@ -287,7 +292,11 @@ func (b *userBook) look(h *host) {
 }
 
 // check judges the end of a run: what was acknowledged is there, on every member, and would be after a restart.
-func (b *userBook) check(members []*host) {
+// Settled implements Workload.
+func (b *userBook) Settled(*Member) string { return "" }
+
+// Check implements Workload.
+func (b *userBook) Check(members []*Member) {
 	if !b.on {
 		return
 	}

@@ -132,7 +132,9 @@ type World struct {
 	members membership
 	users   userBook
 	trees   treeBook
-	rep     Report
+	// workloads are the four books above, and those of plugs.
+	workloads []Workload
+	rep       Report
 }
 
 // Run carries out one run. It replaces crypto/rand.Reader while it runs (raft draws its election timeouts there), so a
@@ -217,17 +219,22 @@ func (w *World) begin() {
 	}
 	w.members.start(w)
 	w.startClients()
-	w.startNodes()
-	w.startUsers()
-	w.startTrees()
+	w.workloads = []Workload{&w.leases, &w.nodes, &w.users, &w.trees}
+	for _, p := range plugs {
+		w.workloads = append(w.workloads, p.Workload(w.opt.Seed))
+	}
+	for _, wl := range w.workloads {
+		wl.Begin(w)
+	}
 }
 
 // finish heals all faults, waits until the cluster is at rest, and runs the checks.
 func (w *World) finish() {
 	w.nemesis.heal()
 	w.stopClients()
-	w.stopUsers()
-	w.stopTrees()
+	for _, wl := range w.workloads {
+		wl.End()
+	}
 	w.settle()
 	w.checkAll()
 }
