@@ -65,8 +65,8 @@ func (e *env) move(source, target *deployment) {
 	var trees []v2Client
 	if e.hasV2() {
 		trees = []v2Client{newV2Client(source, 0), newV2Client(source, 1)}
-		if err := fillTree(trees[0]); err != nil {
-			e.failf("fill the source's v2 tree: %w", err)
+		if err := fillV2(trees[0]); err != nil {
+			e.failf("fill the source's v2 keys: %w", err)
 			return
 		}
 	}
@@ -127,7 +127,7 @@ func (e *env) move(source, target *deployment) {
 	}
 	if e.hasV2() && e.err == nil {
 		e.want("verdict of the import", out, "v2 nodes")
-		if err := sameTree(trees[0], newV2Client(target, len(target.Nodes)-1)); err != nil {
+		if err := sameV2(trees[0], newV2Client(target, len(target.Nodes)-1)); err != nil {
 			e.failf("after the import said\n%s%w", out, err)
 		}
 	}
@@ -339,10 +339,10 @@ func (l *importLoad) each(pause time.Duration, fn func(r *rand.Rand) error) {
 	})
 }
 
-// start runs the clients until stop, those of the v2 API as well if there are trees. Errors of single writes do not matter: what counts is what the source holds in the end.
+// start runs the clients until stop, those of the v2 API as well if the servers have it. Errors of single writes do not matter: what counts is what the source holds in the end.
 func (l *importLoad) start(trees []v2Client) {
 	if len(trees) > 0 {
-		l.startTree(trees)
+		l.startV2(trees)
 	}
 	key := func(r *rand.Rand) string { return fmt.Sprintf("hot/%d", r.IntN(400)) }
 	value := func(r *rand.Rand) string { return strings.Repeat("n", r.IntN(300)) + fmt.Sprint(r.Int()) }

@@ -12,7 +12,7 @@ import "fmt"
 // given for good and never to another machine:
 //
 //	letter  machine            what it is
-//	e       machine/etcd2      etcd's v2 tree of directories and keys
+//	e machine/etcd2 etcd's v2 directories and keys
 //	g       (sagas)            reserved
 //	i       machine/ident      users, roles, tokens
 //	k       machine/kv         keys, revisions, leases

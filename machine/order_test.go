@@ -8,8 +8,8 @@ import (
 	"github.com/holdfastdb/holdfast/store"
 )
 
-// TestAnswersComeAfterTheEntryIsVisible: whoever hears of his write may read at once, so no answer leaves before every machine has
-// shown the entry.
+// TestAnswersComeAfterTheEntryIsVisible: a client may read as soon as its write is answered, so no answer leaves before every
+// machine has shown the entry.
 func TestAnswersComeAfterTheEntryIsVisible(t *testing.T) {
 	b := newBench(t, store.NewMem())
 	var told []string

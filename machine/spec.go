@@ -7,8 +7,8 @@ import (
 	"github.com/holdfastdb/holdfast/entry"
 )
 
-// RevisionBump is what a restore adds to a counter that clients remember (the kv revision, the index of the v2 tree): a client
-// that cached or watched the old cluster must notice, instead of going on with numbers that mean something else now (DECISIONS A7).
+// RevisionBump is what a restore adds to a counter that clients remember (the kv revision, the index of v2): a client that
+// cached or watched the old cluster must notice, instead of going on with numbers that mean something else now (DECISIONS A7).
 const RevisionBump = 1_000_000_000
 
 // Spec is what others must know of a machine without running one: who reads its parts and rows for a person, restores them, or

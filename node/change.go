@@ -86,11 +86,11 @@ func (n *Node) requeueChanges() {
 	n.changes = n.changes[:0]
 }
 
-// changeApplied follows a membership change with what it means for this member. Loop only.
+// changeApplied does what an applied membership change means for this member. Loop only.
 func (n *Node) changeApplied() error {
 	n.changing = nil
-	// Whoever hears that a member was removed may switch it off at once. This member must not come back from a crash with
-	// the old configuration, in which it would need that member's vote: so the change is durable before it is answered.
+	// The client may switch a removed member off at once. This member must not come back from a crash with the old
+	// configuration, in which it would need that member's vote: so the change is durable before it is answered.
 	if err := n.store.Flush(); err != nil {
 		return fmt.Errorf("flush a membership change: %w", err)
 	}
@@ -104,7 +104,7 @@ func (n *Node) changeApplied() error {
 	n.publish(true)
 	if n.members.Removed(n.id) && !n.cfg.stopped {
 		n.later(func() error {
-			// The others stop talking to it, so nobody would tell it again after a restart.
+			// The others stop talking to it, so after a restart it would not hear of this again.
 			if err := n.store.Flush(); err != nil {
 				n.log.Warn("flush the store", "err", err)
 			}
@@ -118,7 +118,7 @@ func removedErr(id uint64) error {
 	return fmt.Errorf("member %x was removed from the cluster; its data can be deleted", id)
 }
 
-// syncPeers tells the network who is there. Loop only.
+// syncPeers gives the network the present members and their addresses. Loop only.
 func (n *Node) syncPeers() {
 	for _, m := range n.members.List() {
 		n.connect(m.ID, m.PeerURLs)
@@ -347,7 +347,7 @@ func (n *Node) addMember(ctx context.Context, m emember.Member) (emember.Member,
 		return m, ErrNotEnoughStarted
 	}
 	if !slices.ContainsFunc(members, func(o emember.Member) bool { return len(o.PeerURLs) > 0 }) {
-		// The new one could reach nobody, and as a voter it would take the quorum with it for good.
+		// The new member could reach none of the others, and as a voter it would make the quorum unreachable for good.
 		return m, fmt.Errorf("%w: no member has a peer address; start this one with --peer first", ErrUnhealthy)
 	}
 	// Whether it votes or not: etcd counts the new member as one that is down, unless there is a single voter.
@@ -449,7 +449,7 @@ func (n *Node) promoteMember(ctx context.Context, id uint64) error {
 	return n.propChange(ctx, replica.AddVoter, id, &emember.Part{Promote: &emember.Promote{ID: id}})
 }
 
-// near asks the loop whether a learner has caught up: what is published of it may be half a second old.
+// near asks the loop whether a learner has caught up, because what is published may be half a second old.
 func (n *Node) near(ctx context.Context, id uint64) (bool, error) {
 	answer := false
 	if err := n.onLoop(ctx, func() { answer = n.caughtUp(id) }); err != nil {

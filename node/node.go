@@ -443,7 +443,7 @@ func (n *Node) Stop() {
 	n.stopping.Store(true)
 	n.once.Do(func() { close(n.stop) })
 	if n.cfg.Manual {
-		n.die(nil) // whoever drives it ends its tasks
+		n.die(nil) // its driver ends its tasks
 	} else {
 		n.wg.Wait()
 	}

@@ -14,7 +14,7 @@ import (
 // readRetry is after what time an unanswered read-index round is asked again, with a fresh context.
 const readRetry = 300 * time.Millisecond
 
-// reads are the linearizable reads: one round in flight, shared by all who asked before it started.
+// reads are the linearizable reads: one round in flight, shared by all reads that came before it started.
 type reads struct {
 	mu    sync.Mutex
 	queue []*readWaiter // not in a round yet; guarded by mu
@@ -32,7 +32,7 @@ type readWaiter struct {
 	err    error
 	inTerm uint64
 	call   func(error)
-	gone   atomic.Bool // nobody waits any more
+	gone   atomic.Bool // the caller has stopped waiting
 }
 
 type readWait struct {
@@ -49,9 +49,9 @@ func (w *readWaiter) finish(err error) {
 	close(w.done)
 }
 
-// Linearize returns once everything acknowledged anywhere before the call is applied here, by a read-index round shared
-// with whoever else waits. A voter that is alone needs no round: what was acknowledged was applied here first.
-// Errors: ErrStopped, or ctx's.
+// Linearize returns once everything acknowledged anywhere before the call is applied here, by a read-index round shared with
+// the other reads that wait. A voter that is alone needs no round: what was acknowledged was applied here first. Errors:
+// ErrStopped, or ctx's.
 func (n *Node) Linearize(ctx context.Context) error { return n.linearize(ctx, 0) }
 
 // LinearizeInTerm is Linearize, and confirms that this member led in term at some moment after the call began;
@@ -93,7 +93,7 @@ func (n *Node) readAlone(inTerm uint64) (done bool, err error) {
 	return p.sole && (inTerm == 0 || inTerm == p.leads), nil
 }
 
-// joinRound puts w among those who wait for the next round.
+// joinRound adds w to the reads that wait for the next round.
 func (n *Node) joinRound(w *readWaiter) {
 	n.reads.mu.Lock()
 	n.reads.queue = append(n.reads.queue, w)
@@ -101,7 +101,7 @@ func (n *Node) joinRound(w *readWaiter) {
 	n.wakeup()
 }
 
-// startReadRound asks raft for a read index if somebody waits and no round is out. Loop only.
+// startReadRound asks raft for a read index if reads wait and no round is under way. Loop only.
 func (n *Node) startReadRound() {
 	r := &n.reads
 	now := n.clock.Mono()
@@ -121,12 +121,12 @@ func (n *Node) startReadRound() {
 		return
 	}
 	if n.rep.Leader() == 0 {
-		// Who left must not pile up here: this may last.
+		// Callers that have left must not pile up: it may take long until there is a leader.
 		r.round = slices.DeleteFunc(r.round, func(w *readWaiter) bool { return w.gone.Load() })
 		r.context = nil
 		return // asked again when there is one; raft would drop it silently
 	}
-	// Never a context twice: an answer to an earlier attempt must not be taken for one to this.
+	// Each attempt has a new context, so that an answer to an earlier one is not taken for its own.
 	r.counter++
 	r.context = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, n.origin), r.counter)
 	r.started = now

@@ -163,9 +163,9 @@ func putOptions(o *Object) minio.PutObjectOptions {
 	}
 }
 
-// Put implements Store. S3 shows an object when it is whole and durable, and whoever reads after that finds it. An upload that
-// fails with a transient error does not end the others. As many such failures in a row as there are uploads at a time do, and
-// so does a single upload that is refused.
+// Put implements Store. S3 shows an object when it is whole and durable, and readers find it from then on. An upload that fails
+// with a transient error does not end the others. As many such failures in a row as there are uploads at a time do, and so does
+// a single upload that is refused.
 func (s *S3) Put(ctx context.Context, objects ...Object) error {
 	last := map[string]int{} // of each name; two requests for one would end in any order
 	for i, o := range objects {

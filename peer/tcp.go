@@ -757,7 +757,7 @@ func (s *streamConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Ask sends one question to whoever listens on addr and returns the answer. A refusal wraps ErrRefused.
+// Ask sends one question to the process that listens on addr and returns the answer. A refusal wraps ErrRefused.
 func (t *TCP) Ask(ctx context.Context, addr string, question []byte) ([]byte, error) {
 	c, r, err := t.dial(ctx, addr, hello{kind: helloAsk})
 	if err != nil {

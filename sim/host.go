@@ -43,7 +43,7 @@ type host struct {
 // role is the command line of a host.
 type role struct {
 	peers map[string]string // --peers, of those that begin the cluster together
-	join  bool              // --join, through whoever is there
+	join  bool              // --join, through any member that runs
 	added bool              // and only if a membership call has added it
 }
 

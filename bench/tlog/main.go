@@ -167,7 +167,7 @@ func (b *bench) sideBySide(ctx context.Context, tool string, writers []int) erro
 			figures = append(figures, b.report.figure(wholeMachine, s, load{Tool: tool, Writers: n}))
 		}
 		for round := range rounds {
-			for i := range figures { // whoever goes first has the colder machine
+			for i := range figures { // the first one has the colder machine
 				f := figures[(i+round)%len(figures)]
 				if err := b.measure(ctx, f, b.window, place{}); err != nil {
 					return fmt.Errorf("%s, %d writers: %w", f.Server, n, err)

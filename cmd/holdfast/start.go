@@ -249,7 +249,7 @@ func (s *server) startNode(ctx context.Context, steps *meter.Steps) (*node.Node,
 }
 
 // waitReady returns once an entry of the current term is applied here: before that no door may open (DECISIONS A11). A learner
-// must have caught up as well: whoever hears that it is ready may promote it at once, as with etcd.
+// must have caught up as well: a client that sees it ready may promote it at once, as with etcd.
 func (s *server) waitReady(ctx context.Context) error { return waitReady(ctx, s.node, s.failed, s.log) }
 
 // starting is the part of a node that waitReady uses; its test has a fake.

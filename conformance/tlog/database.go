@@ -216,7 +216,7 @@ const (
 	// heldBundle is one in the first transaction of a publication into empty tables, and far enough in it for many rows before it.
 	heldBundle = 200
 	heldFor    = 5 * time.Second
-	// trxPause is between looks at INNODB_TRX: whoever looks again within 100 ms is shown the same rows as before.
+	// trxPause is between looks at INNODB_TRX: a look within 100 ms of the last one shows the same rows again.
 	trxPause = 150 * time.Millisecond
 )
 

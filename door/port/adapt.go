@@ -39,8 +39,8 @@ const patience = 100 * time.Millisecond
 // maxPiece is what a streaming handler may have written and not flushed.
 const maxPiece = 64 << 10
 
-// exchange is one request in the hands of a net/http handler. The handler's goroutine has the first group of fields until
-// done is closed, whoever writes the answer the second; live, pieces and done are between them.
+// exchange is one request in the hands of a net/http handler. The handler's goroutine owns the first group of fields until done
+// is closed, the goroutine that writes the answer the second; both use live, pieces and done.
 type exchange struct {
 	header http.Header
 	status int // 0: not decided
@@ -92,13 +92,13 @@ func (x *exchange) Write(p []byte) (int, error) {
 }
 
 // Flush implements http.Flusher.
-func (x *exchange) Flush() { _ = x.FlushError() } // the next Write says it again
+func (x *exchange) Flush() { _ = x.FlushError() } // the next Write returns the error again
 
 // FlushError is Flush for http.ResponseController.
 func (x *exchange) FlushError() error {
 	x.WriteHeader(http.StatusOK)
 	select {
-	case x.pieces <- x.buf: // the buffer is the reader's now
+	case x.pieces <- x.buf: // the buffer belongs to the writer of the answer now
 		x.buf, x.sent = nil, true
 		return nil
 	case <-x.live.Done():
@@ -181,7 +181,7 @@ func (x *exchange) stream(c *client, rest net.Conn) (again bool) {
 			return false
 		}
 		if out = out[:0]; cap(out) > maxPiece {
-			out = nil // one large message must not stay with a stream of small ones
+			out = nil // a stream of small messages must not keep the buffer of one large one
 		}
 		select {
 		case piece = <-x.pieces:

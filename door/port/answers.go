@@ -5,9 +5,10 @@ import "time"
 // untakenPiece is how much of its answers a client must take to have made progress.
 const untakenPiece = 16 << 10
 
-// TakeAnswer takes n bytes for an answer from what answers may hold, or reports that they are not there. from is the account of the
-// client's connection, nil for a call from this process on nobody's behalf. A connection has two thirds of all at most, and one that is
-// new leaves the last third to others. What was taken is to be given back (AnswerGone) when the transport is done with the answer.
+// TakeAnswer takes n bytes for an answer from what answers may hold, or reports that they are not there. from is the account of
+// the client's connection, nil for a call that this process makes for itself. A connection has two thirds of all at most, and
+// one that is new leaves the last third to others. What was taken is to be given back (AnswerGone) when the transport is done
+// with the answer.
 //
 // When there is no room, the connection is closed that holds the most of those whose clients have taken nothing for a while.
 func (p *Port) TakeAnswer(from *From, n int64) bool {

@@ -43,8 +43,9 @@ func AskerOf(ctx context.Context) (uint64, bool) {
 	return n, ok
 }
 
-// Asker returns the account of the connection of a request that is being handled, nil if it is not (any more). It is for answers
-// alone: TakeAnswer, AnswerSent, AnswerGone. Only a call from this process is to be believed which request it is made for.
+// Asker returns the account of the connection of a request that is being handled, nil if it is not (any more). It is for
+// answers alone: TakeAnswer, AnswerSent, AnswerGone. It must be used only for calls from this process: others could name any
+// request.
 func (p *Port) Asker(n uint64) *From {
 	p.askers.mu.Lock()
 	defer p.askers.mu.Unlock()
@@ -84,7 +85,7 @@ func (c *client) takeAnswer(n int64) bool {
 	return true
 }
 
-// oweAnswer takes n bytes that are not there: others wait until they are given back.
+// oweAnswer takes n bytes even if that is more than there is: others wait until they are given back.
 func (c *client) oweAnswer(n int64) {
 	c.answersMu.Lock()
 	defer c.answersMu.Unlock()
@@ -102,7 +103,7 @@ func (c *client) returnAnswer(n int64) {
 	c.port.answers.Add(n)
 }
 
-// answered gives back what the connection's answers held: they have been written, or with left nobody will.
+// answered gives back what the connection's answers held: they have been written, or with left never will be.
 func (c *client) answered(left bool) {
 	if !left && c.answers.Load() == 0 {
 		return

@@ -62,7 +62,7 @@ type client struct {
 	asked   uint64 // requests so far
 	arrived int    // bytes since the last answer
 	began   uint64 // when the first of them came, in seconds of the port's clock
-	held    int    // bytes drawn from the port's budget for them
+	held    int    // bytes taken from the port's budget for them
 	opened  uint64 // second of the port's clock
 	large   uint64 // requests before that had drawn from the budget and came whole
 
@@ -74,7 +74,7 @@ type client struct {
 	leaving leaving
 	// lent is set while a stream has the connection instead of fasthttp; it tells whether the connection goes on.
 	lent chan bool
-	// fenced makes Read fail: what has been read ahead is wanted, nothing more.
+	// fenced makes Read fail, so that only what has been read ahead is used.
 	fenced bool
 }
 
@@ -85,7 +85,7 @@ const (
 	closed
 )
 
-// leaving is how a handler hears that its client went away: somebody must read the socket while nobody else does.
+// leaving tells a handler that its client went away: a goroutine reads the socket while nothing else does.
 type leaving struct {
 	mu      sync.Mutex
 	gone    chan struct{} // nil: nobody watches; closed when the client left
@@ -130,13 +130,14 @@ func (c *client) Read(p []byte) (int, error) {
 			if c.port.draining.Load() {
 				return 0, io.EOF
 			}
-			// Idle connections make room in the order in which they became idle. Having been of use counts as if that had
-			// been later: a flood of connections that ask once does not push out those that somebody works with.
+			// Idle connections make room in the order in which they became idle. Requests that a connection has made count as
+			// if it had become idle later, so that a flood of connections with one request each does not push out those in use.
 			c.turn.Store(c.port.accepted.Load() + min(c.asked, 1000)*64)
 			c.asked++
 			c.mark(idle, c.port.now.Load())
 		} else {
-			// What has come buys time, so that a large request on a slow line is not cut while it makes progress.
+			// Bytes that arrive extend the time, so that a large request on a slow connection is not cut while it makes
+			// progress.
 			c.mark(reading, c.began+uint64(c.arrived/slowest))
 		}
 		var err error
@@ -219,8 +220,8 @@ func (c *client) Close() error {
 	return c.Conn.Close()
 }
 
-// cut ends the connection from outside; the goroutine that serves it notices. It does not say goodbye in TLS's way, which
-// would wait for a client that may not be reading.
+// cut ends the connection from another goroutine; the one that serves it sees the error. It does not say goodbye in TLS's way,
+// which would wait for a client that may not be reading.
 func (c *client) cut() { _ = c.raw.Close() }
 
 func (c *client) mark(what, second uint64) { c.state.Store(second<<2 | what) }
@@ -321,7 +322,7 @@ func (h *handoff) give(c net.Conn) {
 	select {
 	case h.conns <- c:
 	case <-h.closed:
-		_ = c.Close() // nobody will
+		_ = c.Close() // no server accepts it any more
 	}
 }
 

@@ -13,7 +13,8 @@ const (
 	wholeCost     = 2 << 10
 	headerCost    = 32
 	maxHeaderCost = 32 << 10
-	// LingerCost is what a handler should hold for a call that is whole and yet stays: a stream, or one that waits for others.
+	// LingerCost is what a handler should hold for a call that stays open after its whole request has come: a stream, or one
+	// that waits for other clients.
 	LingerCost = callCost - wholeCost
 )
 
@@ -64,8 +65,9 @@ func (f *From) Crowded() bool {
 // Crowded reports whether any client's calls may have to be refused: a cheap question to ask before From.Crowded.
 func (p *Port) Crowded() bool { return p.calls.Load() < p.opts.CallBytes/2 }
 
-// relieve closes the connection whose calls hold the most and reports whether that was another than the one that asks for more. It
-// looks at every connection, so it does that now and then only; between, whoever holds little gets what it asks for.
+// relieve closes the connection whose calls hold the most and reports whether that was another than the one that asks for more.
+// It looks at every connection, so it does that only from time to time; in between, connections that hold little get what they
+// ask for.
 func (p *Port) relieve(asks *intake) bool {
 	little := asks.held.Load() <= p.opts.CallBytes/64
 	now := time.Now().UnixNano()

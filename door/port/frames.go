@@ -18,7 +18,7 @@ type frame struct {
 	stream uint32
 }
 
-// parseFrame reads the first frameHead bytes of b. There are none that it could not read.
+// parseFrame reads the first frameHead bytes of b. Any bytes are a frame.
 func parseFrame(b []byte) frame {
 	return frame{
 		length: int(b[0])<<16 | int(b[1])<<8 | int(b[2]),

@@ -42,7 +42,7 @@ func (g *Gate) leave() { g.open.Add(-1) }
 // makeRoom has a port other than p close a silent connection and reports whether one did. No port's mutex is held.
 func (g *Gate) makeRoom(p *Port) bool {
 	if g.open.Load() < g.max {
-		return false // it was not for want of a place here
+		return false // the connection was refused for another reason than places
 	}
 	g.mu.Lock()
 	others := slices.Clone(g.ports)

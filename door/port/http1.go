@@ -33,13 +33,13 @@ func (p *Port) newHTTP1(lean bool) *fasthttp.Server {
 		// A form with files would be unpacked into temporary files before anybody asked for it.
 		DisablePreParseMultipartForm: true,
 		Logger:                       discard{},
-		// Who has taken a connection, a stream or a handler, closes it or gives it back: see serveHTTP1 and Resume.
+		// A stream or handler that has taken a connection closes it or gives it back: see serveHTTP1 and Resume.
 		KeepHijackedConns: true,
 	}
 }
 
-// discard: what goes wrong between a client and the parser is told to the client; a log line for each would be a way to
-// fill the disk.
+// discard drops log lines: the client is told what is wrong with its request, and a line for each would be a way to fill the
+// disk.
 type discard struct{}
 
 func (discard) Printf(string, ...any) {}
@@ -67,7 +67,7 @@ func (p *Port) serveHTTP1(c *client, as *secret) {
 	}
 	for again := true; again; {
 		c.lent = nil
-		_ = server.ServeConn(conn) // told to the client, or it went away
+		_ = server.ServeConn(conn) // the client is told, or it went away
 		again = c.lent != nil && <-c.lent
 	}
 	if c.leaving.gone != nil {
@@ -106,7 +106,7 @@ func (p *Port) Resume(conn net.Conn) {
 		_ = conn.Close() // it has asked for nothing yet
 		return
 	}
-	// A new client: whoever served the old one may not have returned yet, and then counts that one out.
+	// A new client: the goroutine that served the old one may not have returned yet, and counts the old one out when it does.
 	if old.owner.Swap(closed) != taken {
 		p.conns++
 		p.opts.Gate.open.Add(1)
@@ -126,7 +126,7 @@ func (p *Port) Resume(conn net.Conn) {
 func (p *Port) handle(ctx *fasthttp.RequestCtx) {
 	text, chunked := ambiguous(&ctx.Request.Header)
 	if text != "" {
-		// What follows on this connection may be a second request or the rest of this one: nobody will look.
+		// What follows on this connection may be a second request or the rest of this one, so it is not read.
 		ctx.Error(text+"\n", fasthttp.StatusBadRequest)
 		ctx.SetConnectionClose()
 		return
@@ -142,7 +142,7 @@ func (p *Port) handle(ctx *fasthttp.RequestCtx) {
 	shed(ctx)
 }
 
-// shed lets go of a large request, and of a large answer once it is written: the server would keep their buffers for the
+// shed releases a large request, and a large answer once it is written: the server would keep their buffers for the
 // connection's next request, which may never come, and the budget counts neither between requests.
 func shed(ctx *fasthttp.RequestCtx) {
 	if len(ctx.Request.Body()) > keptBody {
@@ -160,7 +160,7 @@ func shed(ctx *fasthttp.RequestCtx) {
 // keptBody is the largest body whose buffer stays with its connection.
 const keptBody = 16 << 10
 
-// holdBody draws what a handler has made from what answers may hold, beyond what was drawn before it was made (HoldAnswer, Asker): the
+// holdBody takes room for the answer a handler has made, beyond what was taken before it was made (HoldAnswer, Asker): the
 // client may take it at any time, or never. Where there is no room it drops what was read; what tells of a change is kept and
 // counted all the same, because the change has happened and a client that is told to come again would make it twice.
 func (p *Port) holdBody(ctx *fasthttp.RequestCtx) {
@@ -188,24 +188,24 @@ func (p *Port) holdBody(ctx *fasthttp.RequestCtx) {
 // freeBody is what an answer may hold without being counted: about what its connection has in buffers anyway.
 const freeBody = 4 << 10
 
-// HoldAnswer draws n bytes for the answer that is being made to a request, before it is made, or reports that there is no room. What
-// the answer does not need can be given back (AnswerUnused); the rest is held until it is written. A request that did not come
-// through a port has all the room it wants.
+// HoldAnswer takes room for n bytes of a request's answer before it is made, or reports that there is none. What the answer
+// does not need can be given back (AnswerUnused); the rest is held until it is written. For a request that did not come through
+// a port there is always room.
 func HoldAnswer(ctx *fasthttp.RequestCtx, n int64) bool {
 	c := clientOf(ctx)
 	return c == nil || c.port.TakeAnswer(&From{asker: c}, n)
 }
 
-// AnswerUnused gives back a part of what HoldAnswer has drawn.
+// AnswerUnused gives back a part of what HoldAnswer has taken.
 func AnswerUnused(ctx *fasthttp.RequestCtx, n int64) {
 	if c := clientOf(ctx); c != nil {
 		c.returnAnswer(n)
 	}
 }
 
-// ambiguous says what is wrong with a request whose end, or whose addressee, two servers might see differently. The parser
-// has been through it and is lenient in places; where a proxy stands in front of this port, such a request is how one
-// client's bytes become the beginning of another's request (RFC 9112, section 11.2). chunked: its body came in chunks.
+// ambiguous says what is wrong with a request whose end, or whose addressee, two servers might see differently. The parser has
+// accepted it, but is lenient in places; where a proxy stands in front of this port, such a request is how one client's bytes
+// become the beginning of another's request (RFC 9112, section 11.2). chunked: its body came in chunks.
 func ambiguous(h *fasthttp.RequestHeader) (text string, chunked bool) {
 	proto := h.Protocol()
 	if string(proto) != "HTTP/1.1" && string(proto) != "HTTP/1.0" {
@@ -271,7 +271,7 @@ func refuse(ctx *fasthttp.RequestCtx, err error) {
 	case errors.As(err, &small):
 		answer(ctx, fasthttp.StatusRequestHeaderFieldsTooLarge, "the headers are too large")
 	case errors.As(err, &timeout), errors.Is(err, net.ErrClosed), errors.Is(err, syscall.ECONNRESET):
-		answer(ctx, fasthttp.StatusRequestTimeout, "the request did not arrive in time") // to nobody, mostly
+		answer(ctx, fasthttp.StatusRequestTimeout, "the request did not arrive in time") // mostly the client is gone
 	default:
 		answer(ctx, fasthttp.StatusBadRequest, "this is no HTTP request")
 	}

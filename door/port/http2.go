@@ -54,7 +54,7 @@ func (p *Port) newHTTP2() *http.Server {
 // tlsState is the key of a connection's TLS state in its requests' contexts.
 type tlsState struct{}
 
-// DialGRPC returns a connection in memory to the gRPC server. It is not counted: whoever uses it is this process.
+// DialGRPC returns a connection in memory to the gRPC server. It is not counted, because only this process uses it.
 func (p *Port) DialGRPC(ctx context.Context) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {

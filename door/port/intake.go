@@ -15,7 +15,7 @@ const GRPCWindow = 2 << 20
 
 const (
 	// smallMessage is what a gRPC message may hold in memory without drawing from the budget: about what fits one frame. Of
-	// those there is little that is not whole, and the log's queue bounds what is.
+	// incomplete ones there is little, and the log's queue bounds the complete ones.
 	smallMessage = maxFrame
 	// prefixLen is what stands before each gRPC message: a byte that says whether it is compressed and its length.
 	prefixLen = 5
@@ -23,7 +23,7 @@ const (
 	intakeBuffer = 32 << 10
 )
 
-// turnedAway stands in for a message for which there is no room. A client cannot send it: it does not know it.
+// turnedAway stands in for a message for which there is no room. A client cannot send it, because it is random.
 var turnedAway = func() (b [16]byte) {
 	_, _ = rand.Read(b[:]) // never fails
 	return b

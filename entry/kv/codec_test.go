@@ -77,7 +77,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Whoever trusts Plain spares himself the decoder, so it must say yes to nothing that the decoder does not know.
+// Callers of Plain skip the decoder, so it must report true for nothing that the decoder does not know.
 func TestPlainIsKnown(t *testing.T) {
 	plain := 0
 	for kind := range 256 {

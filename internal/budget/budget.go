@@ -53,7 +53,7 @@ type Shares struct {
 	Calls int64
 	// Leases bounds leases: every member has all of them in memory.
 	Leases int64
-	// Recent is for the newest events, which watchers are served from, Recent2 the same of the v2 tree and Nodes2 for its nodes.
+	// Recent is for the newest events, which watchers are served from, Recent2 the same for v2, and Nodes2 for v2's nodes.
 	Recent, Recent2, Nodes2 int64
 }
 

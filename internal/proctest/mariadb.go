@@ -24,8 +24,8 @@ type MariaDB struct {
 	socket string
 }
 
-// NewMariaDB installs a database below a new directory and starts its server; extra flags go to the server. It runs as whoever
-// runs the test, needs no service manager, and dies with the program. scripts/mariadb.sh installs what it needs.
+// NewMariaDB installs a database below a new directory and starts its server; extra flags go to the server. It runs as the user
+// who runs the test, needs no service manager, and dies with the program. scripts/mariadb.sh installs what it needs.
 func NewMariaDB(extra ...string) (*MariaDB, error) {
 	server, err := find("mariadbd")
 	if err != nil {

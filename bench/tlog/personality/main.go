@@ -79,7 +79,7 @@ func serve(dir, listen, key string, batch uint, age, interval time.Duration) err
 		case err != nil:
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 		default:
-			_, _ = w.Write(strconv.AppendUint(nil, index.Index, 10)) // whoever is gone does not read it
+			_, _ = w.Write(strconv.AppendUint(nil, index.Index, 10)) // an error: the client is gone
 		}
 	})
 	files := http.FileServer(http.Dir(dir))

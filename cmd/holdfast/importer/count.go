@@ -47,7 +47,7 @@ func (c *counters) written(b *batch) {
 	c.bytes.Add(bytes)
 }
 
-// Progress is where the import stands, for whoever prints it. Safe for concurrent use.
+// Progress is where the import stands, for the progress line. Safe for concurrent use.
 type Progress struct {
 	w        io.Writer
 	terminal bool // one line that is overwritten; else a line now and then

@@ -38,8 +38,8 @@ func (s *side) watch(ctx context.Context, after int64) *feed {
 	return f
 }
 
-// gather hands over what came, in as few pieces as whoever takes it leaves it time for: a server sends a message for each
-// revision, and a write for each would be slower than the source. It ends when received is closed.
+// gather hands over what came, in as few pieces as the consumer's pace allows: a server sends a message for each revision, and
+// a write for each would be slower than the source. It ends when received is closed.
 func (f *feed) gather(ctx context.Context, received <-chan *etcdserverpb.WatchResponse) {
 	var have []*etcdserverpb.WatchResponse
 	size := 0

@@ -61,8 +61,8 @@ func (v v2Client) do(ctx context.Context, method, key string, form url.Values) (
 	return b, err
 }
 
-// fillTree writes what the deployment holds in its v2 API before the move.
-func fillTree(v v2Client) error {
+// fillV2 writes what the deployment holds in its v2 API before the move.
+func fillV2(v v2Client) error {
 	ctx := context.Background()
 	for i := range 500 {
 		if _, err := v.do(ctx, "PUT", fmt.Sprintf("/old/%d/%d", i%20, i), url.Values{"value": {strings.Repeat("v", i)}}); err != nil {
@@ -85,8 +85,8 @@ func fillTree(v v2Client) error {
 	return nil
 }
 
-// startTree runs v2 clients until stop.
-func (l *importLoad) startTree(clients []v2Client) {
+// startV2 runs v2 clients until stop.
+func (l *importLoad) startV2(clients []v2Client) {
 	for i, v := range clients {
 		l.each(time.Duration(7+i)*time.Millisecond, func(r *rand.Rand) error {
 			_, err := v.do(l.ctx, "PUT", fmt.Sprintf("/hot/%d/%d", r.IntN(5), r.IntN(40)), url.Values{"value": {fmt.Sprint(r.Int())}})
@@ -127,16 +127,16 @@ func (l *importLoad) startTree(clients []v2Client) {
 	})
 }
 
-// sameTree compares what two servers hold by the v2 API.
-func sameTree(source, target v2Client) error {
+// sameV2 compares what two servers hold by the v2 API.
+func sameV2(source, target v2Client) error {
 	of := func(v v2Client) wholeOf {
-		return func(ctx context.Context) ([]string, error) { return treeOf(ctx, v) }
+		return func(ctx context.Context) ([]string, error) { return v2Of(ctx, v) }
 	}
 	return same(of(source), of(target), 500)
 }
 
-// treeOf lists nodes with values, hidden ones of /_hidden too, and whether they end, to ten seconds.
-func treeOf(ctx context.Context, v v2Client) ([]string, error) {
+// v2Of lists nodes with values, hidden ones of /_hidden too, and whether they end, to ten seconds.
+func v2Of(ctx context.Context, v v2Client) ([]string, error) {
 	type node struct {
 		Key, Value string
 		Dir        bool
