@@ -35,7 +35,8 @@ type Stats struct {
 	Commands            uint64 // applied from the log that followed
 }
 
-// Tail hands over what came after a file: commands in the order of a log. users and alarms are those of before the next one.
+// Tail hands over what came after a file: commands in the order of a log. users and alarms are those in force before the next
+// command.
 type Tail func(users func() *mident.State, alarms func() []ekv.AlarmState, apply func(parts []entry.Part) error) error
 
 // importing is an import under way: machines over a new store, driven without a log.
@@ -51,9 +52,9 @@ type importing struct {
 }
 
 // Import builds a new one-member cluster in cfg.Dir, which must be empty, from a database file of etcd's. Keys keep their
-// revisions, versions and history, so whoever pointed clients to that etcd may point them here. Leases start with their full
-// time. peerAddr is where other members will reach this one, empty if nobody does. tail is what that etcd's log has beyond the
-// file; nil: nothing. beside allows etcd's own directory in cfg.Dir, which is left as it is.
+// revisions, versions and history, so its clients can be pointed here. Leases start with their full time. peerAddr is where
+// other members will reach this one, empty if none does. tail is what that etcd's log has beyond the file; nil: nothing. beside
+// allows etcd's own directory in cfg.Dir, which is left as it is.
 func Import(cfg node.Config, name, peerAddr string, f *etcdfile.File, tail Tail, beside bool) (*Stats, error) {
 	share := budget.Of(cmp.Or(cfg.MemoryBytes, budget.Default))
 	in := &importing{kv: mkv.New(mkv.Options{CacheBytes: int(share.Keys), FilterBytes: int(share.Filter)}), idents: mident.New()}
@@ -114,7 +115,7 @@ func (in *importing) run(f *etcdfile.File, self *emember.Member) error {
 	return err
 }
 
-// apply applies a command of the log that follows the file. A refusal is one there too.
+// apply applies a command of the log that follows the file. What is refused here the etcd refused too.
 func (in *importing) apply(parts []entry.Part) error {
 	in.stats.Commands++
 	in.stats.Index++

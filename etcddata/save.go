@@ -92,7 +92,7 @@ func (s *Saver) save(ctx context.Context, storageVersion, clusterVersion string)
 	if err != nil {
 		return nil, err
 	}
-	defer v.Close() // the file stands by itself: a slow reader of it does not hold the store's old tables
+	defer v.Close() // so that a slow reader of the file does not keep the store's old tables
 	w, err := etcdfile.Create(filepath.Join(s.dir, Scratch), func() error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -125,7 +125,7 @@ func (s *Saver) save(ctx context.Context, storageVersion, clusterVersion string)
 	return f, nil
 }
 
-// write writes all that etcd knows the like of. Not in the file: v2 keys, which etcd keeps elsewhere, transparency logs, and
+// write writes everything that an etcd has too. Not in the file: v2 keys, which etcd keeps elsewhere, transparency logs, and
 // tokens.
 func write(w *etcdfile.Writer, v store.Reader, head *etcdfile.Head) error {
 	c, err := mkv.ReadContents(v)

@@ -24,7 +24,7 @@ func TestAddressesOfAMember(t *testing.T) {
 	}
 }
 
-// A member that was told to insist is not taken in unless somebody added it, and is once somebody did.
+// A member started with JoinAdded is refused until an operator has added it.
 func TestJoinOnlyIfAdded(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "n1")
@@ -92,7 +92,7 @@ func TestAnnouncedAddressesAreKept(t *testing.T) {
 	}
 }
 
-// The strict check keeps a cluster from losing its quorum by a change; who turns it off may risk it.
+// The strict check keeps a cluster from losing its quorum by a change; with LooseReconfig it is off.
 func TestLooseReconfigLetsAChangeThrough(t *testing.T) {
 	t.Parallel()
 	for loose, want := range map[bool]error{false: ErrUnhealthy, true: nil} {

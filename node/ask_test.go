@@ -22,7 +22,7 @@ func (a *answering) Ask(_ context.Context, addr string, _ []byte) ([]byte, error
 	return a.at[addr]()
 }
 
-// Who wants to join asks at one address after the other. A refusal that may pass by itself keeps it from none of them; one that is
+// A process that joins asks at one address after the other. After a transient refusal the next address is asked; one that is
 // for good is the answer.
 func TestTheNextAddressIsAskedUnlessTheRefusalIsForGood(t *testing.T) {
 	taken := func() ([]byte, error) { return []byte(`{"cluster":"7","member":"9"}`), nil }

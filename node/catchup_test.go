@@ -257,8 +257,7 @@ func (s *slowInstall) Install(in store.Incoming) error {
 	return err
 }
 
-// Who reads while a snapshot is installed sees the state before it, or the one after, or an error; never new rows at an old
-// revision.
+// A read while a snapshot is installed sees the state before it or the one after, or fails; never new rows at an old revision.
 func TestReadDuringInstall(t *testing.T) {
 	m := newManual(t, 3)
 	far := m.nodes[2]

@@ -163,8 +163,8 @@ func TestAddWithMembersDown(t *testing.T) {
 	}
 }
 
-// Whoever has waited until a learner is ready and up to date promotes it at once; nothing that is published twice a second may
-// stand in between.
+// An operator promotes a learner as soon as it is ready and up to date, so the check must not depend on figures that are
+// published twice a second.
 func TestALearnerThatIsReadyCanBePromoted(t *testing.T) {
 	m := newManual(t, 1)
 	lead := m.nodes[0]

@@ -29,8 +29,8 @@ func (m *manual) wantVersion(key string, want int64) {
 	}
 }
 
-// A follower that hears "I do not lead" from the leader it has sent a command to knows nothing of the command: that one may have
-// led when it took it. Only a later term says that it is dead.
+// A follower that gets "not the leader" from the member it has sent a command to knows nothing of the command: that member may
+// have led when it took it. Only a later term proves that it is dead.
 func TestARefusalOfOneThatLedIsNoProof(t *testing.T) {
 	m := newManual(t, 3)
 	leader, follower := m.nodes[0], m.nodes[1]
@@ -92,7 +92,7 @@ func TestATermThatIsOverTakesNothing(t *testing.T) {
 	m.wantVersion("k", 0)
 }
 
-// Whoever catches up by a snapshot cannot tell whether what it had sent before is in it.
+// A member that catches up by a snapshot cannot tell whether a command it had sent before is in it.
 func TestASnapshotLeavesOutcomesUnknown(t *testing.T) {
 	m := newManual(t, 3)
 	leader, far := m.nodes[0], m.nodes[2]
@@ -124,13 +124,13 @@ func TestNoVoterBesideOneThatNeverStarted(t *testing.T) {
 	lead := m.nodes[0]
 	m.change(lead, replica.AddVoter, 2, &emember.Part{Add: &emember.Add{Member: emember.Member{ID: 2, PeerURLs: []string{"http://10.0.0.2:2380"}}}})
 	gone, cancel := context.WithCancel(context.Background())
-	cancel() // nothing can be committed: whoever lets it pass must not wait
+	cancel() // nothing can be committed, so a call that is let through must not wait
 	if _, err := lead.addMember(gone, emember.Member{PeerURLs: []string{"http://10.0.0.3:2380"}}); !errors.Is(err, ErrNotEnoughStarted) {
 		t.Errorf("one of two has started, and a third is added: %v", err)
 	}
 }
 
-// A call is looked at where it is run, too: whatever way a frame took, no service runs for somebody who is no member.
+// A call is looked at where it is run, too: whatever way a frame took, no service runs for a process that is no member.
 func TestNoServiceRunsForAStranger(t *testing.T) {
 	m := newManual(t, 3)
 	n := m.nodes[0]

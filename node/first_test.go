@@ -23,7 +23,7 @@ func TestNewClusterElectsAtOnce(t *testing.T) {
 	t.Logf("three members ready after %s", took.Round(time.Millisecond))
 }
 
-// The member that is to stand first dies as soon as the others have the cluster it made: they do not need it to elect.
+// The member that is to stand first dies as soon as the others have the cluster it made: they can elect a leader without it.
 func TestNewClusterWithoutItsFirstMember(t *testing.T) {
 	t.Parallel()
 	c := unstarted(t, "n1", "n2", "n3")

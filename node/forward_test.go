@@ -249,7 +249,7 @@ func FuzzCallFrame(f *testing.F) {
 		}
 		m.take()
 		n.handleCallFrame(asker, bytes.Clone(b))
-		for range cap(n.calls.slots) { // until whoever serves is done
+		for range cap(n.calls.slots) { // until the services are done
 			n.calls.slots <- struct{}{}
 		}
 		for range cap(n.calls.slots) {

@@ -23,7 +23,7 @@ func identCommands(term uint64, origin uint64, part *eident.Part) []byte {
 	return wire.AppendBytes(append(f, byte(LaneSystem)), cmd)
 }
 
-// Who is no member is not heard, whatever it sends: no command, no call, no raft message, no snapshot. A member is.
+// From a process that is no member nothing is taken: no command, no call, no raft message, no snapshot. From a member it is.
 func TestStrangersAreNotHeard(t *testing.T) {
 	m := newManual(t, 3)
 	leader, follower := m.nodes[0], m.nodes[1]

@@ -97,7 +97,7 @@ func TestMembershipRefusals(t *testing.T) {
 	mustPropose(t, n, "k", "of two")
 }
 
-// Two changes at a time go one after another; one that the machine rejects is an answer to its caller and harms nobody.
+// Two changes at a time go one after another; one that the machine rejects is an answer to its caller and has no other effect.
 func TestMembershipChangesOneByOne(t *testing.T) {
 	m := newManual(t, 3)
 	leader := m.nodes[0]
@@ -317,7 +317,7 @@ func TestBootstrapRefusals(t *testing.T) {
 	}
 }
 
-// Two removals that were both allowed when they were asked for would together leave nobody: the log lets only one through.
+// Two removals that were both allowed when they were asked for would together leave no member: the log lets only one through.
 func TestLastVoterStays(t *testing.T) {
 	m := newManual(t, 2)
 	leader := m.nodes[0]

@@ -46,7 +46,7 @@ func TestAcknowledgedOutlivesEveryPowerCut(t *testing.T) {
 	}
 }
 
-// The commit index is not worth a sync of its own; it is on disk with the next record.
+// The commit index causes no sync of its own; it is on disk with the next record.
 func TestTheCommitIndexRidesOnTheNextRecord(t *testing.T) {
 	m := newManual(t, 1)
 	n := m.nodes[0]
@@ -58,7 +58,7 @@ func TestTheCommitIndexRidesOnTheNextRecord(t *testing.T) {
 	}
 }
 
-// Who votes comes back with the state that the decision is part of.
+// After a restart the configuration is the one that belongs to the applied state.
 func TestWhoVotesComesBackWithTheState(t *testing.T) {
 	m := newManual(t, 1)
 	m.add(2, false)

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfastdb/holdfast/replica"
 )
 
-// A linearizable read sees what was acknowledged anywhere before it, on every member, and costs one round however many wait.
+// A linearizable read sees everything acknowledged before it, on every member, and any number of waiting reads cost one round.
 func TestReadsShareARound(t *testing.T) {
 	m := newManual(t, 3)
 	o := m.propose(m.nodes[1], "k", "v")
@@ -69,8 +69,8 @@ func TestCutOffMemberAnswersNoRead(t *testing.T) {
 	}
 }
 
-// A voter with a learner tells it the commit index before it applies what it covers, so the learner may answer a write first.
-// Whoever then reads at the voter must see that write.
+// A voter with a learner tells it the commit index before it applies what it covers, so the learner may answer a write first. A
+// later read at the voter must see that write.
 func TestSoleVoterReadsWhatItsLearnerShows(t *testing.T) {
 	m := newManual(t, 1)
 	voter, lrn := m.nodes[0], m.add(2, true)

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfastdb/holdfast/replica"
 )
 
-// asking is a follower that is cut off, with a read in a round that nobody answers. answered counts the reads that are.
+// asking is a follower that is cut off, with a read in a round that stays unanswered. answered counts the reads that are.
 func asking(t *testing.T) (m *manual, n *Node, answered *int) {
 	t.Helper()
 	m = newManual(t, 3)

@@ -140,7 +140,7 @@ func TestBucketsNeedCredentialsAndAnEndpoint(t *testing.T) {
 	}
 }
 
-// TestHeadersTravelWithAnObject: who reads a bucket over HTTP must not get a cached checkpoint.
+// TestHeadersTravelWithAnObject: readers of a bucket over HTTP must not get a cached checkpoint.
 func TestHeadersTravelWithAnObject(t *testing.T) {
 	sent := make(chan http.Header, 1)
 	at := serveS3Behind(t, func(h http.Handler) http.Handler {

@@ -8,9 +8,9 @@ import (
 	"github.com/holdfastdb/holdfast/node"
 )
 
-// TestTreesHold: transparency logs over crashes, power cuts and partitions, and on members that come to know them by snapshot or
-// by a log they have not seen. Every acknowledged index holds its entry, none is given twice, equal entries have one index where
-// the log says so, and every checkpoint ever seen on any member is of the log that there is in the end.
+// TestTreesHold: transparency logs over crashes, power cuts and partitions, and on members that come to know them by snapshot
+// or by a log they have not seen. Every acknowledged index holds its entry, none is given twice, equal entries have one index
+// where the log says so, and every checkpoint ever seen on any member belongs to the log as it is in the end.
 func TestTreesHold(t *testing.T) {
 	n := uint64(12)
 	if testing.Short() {

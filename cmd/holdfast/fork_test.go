@@ -32,7 +32,7 @@ func copyDir(t *testing.T, from string) string {
 	return to
 }
 
-// wantHeld checks that a server neither takes nor signs, and that it says so wherever somebody looks.
+// wantHeld checks that a server neither takes nor signs, and that every place that shows a log says so.
 func (s *tlogServer) wantHeld(out *said, key *tiles.Verifier, size int, words ...string) {
 	s.t.Helper()
 	code, body := s.add("/add", "another entry")

@@ -95,7 +95,7 @@ func TestTheHighestCheckpointIsKept(t *testing.T) {
 	copied := copyDir(t, dir)
 	wantHighest(t, copied, key, 12, false)
 	dir = copied
-	note(key, 13) // whoever goes on with a copy makes a file of its own
+	note(key, 13) // a member that goes on with a copy makes a new file
 	wantHighest(t, dir, key, 13, true)
 
 	other := testKey(t, "log.example/other", 2)
@@ -106,7 +106,7 @@ func TestTheHighestCheckpointIsKept(t *testing.T) {
 	wantHighest(t, dir, other, 1, true)
 }
 
-// TestAFileThatIsTakenAwayIsMadeAgain: a server that runs goes on with the name, not with a file nobody sees.
+// TestAFileThatIsTakenAwayIsMadeAgain: a running server writes to the file of that name, not to one that was removed.
 func TestAFileThatIsTakenAwayIsMadeAgain(t *testing.T) {
 	dir, key := t.TempDir(), testKey(t, "log.example/x", 1)
 	h := newHighestFiles(dir, slog.New(slog.DiscardHandler))
@@ -128,7 +128,8 @@ func TestAFileThatIsTakenAwayIsMadeAgain(t *testing.T) {
 	}
 }
 
-// TestTwoProcessesShareOneFile: members on one machine may have one directory of keys. Whoever is behind takes nothing back.
+// TestTwoProcessesShareOneFile: members on one machine may have one directory of keys. The one that is behind does not
+// overwrite the other's note.
 func TestTwoProcessesShareOneFile(t *testing.T) {
 	dir, key := t.TempDir(), testKey(t, "log.example/x", 1)
 	a, b := newHighestFiles(dir, slog.New(slog.DiscardHandler)), newHighestFiles(dir, slog.New(slog.DiscardHandler))

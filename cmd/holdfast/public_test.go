@@ -147,7 +147,7 @@ func TestTokenLines(t *testing.T) {
 	}
 }
 
-// TestAQuotaIsOfTheWholeLog: also what came through somebody else counts, and what is under way.
+// TestAQuotaIsOfTheWholeLog: entries that came through other members count too, and adds that are under way.
 func TestAQuotaIsOfTheWholeLog(t *testing.T) {
 	t.Parallel()
 	s := serveTlog(t, t.TempDir(), "--tlog-origin", "log.example/2026")

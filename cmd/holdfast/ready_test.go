@@ -30,8 +30,8 @@ func (n *newcomer) Linearize(ctx context.Context) error {
 	}
 }
 
-// Whoever hears that a learner is ready promotes it at once, so it is not ready before it has caught up. A voter is: those that ask
-// it wait for their own round.
+// A client promotes a learner as soon as it is ready, so it is not ready before it has caught up. A voter is: those that ask it
+// wait for their own round.
 func TestALearnerIsReadyOnceItHasCaughtUp(t *testing.T) {
 	start := func(s node.Status) (*newcomer, chan error) {
 		n := &newcomer{caughtUp: make(chan struct{})}

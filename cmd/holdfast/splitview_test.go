@@ -106,7 +106,7 @@ func altered(t *testing.T, snapshot, keys string, change func(st store.Store)) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	set(t, st, row('l'), 1) // whoever can write everything can also make the log forget that it was restored
+	set(t, st, row('l'), 1) // an attacker who can write all rows can also clear the mark of a restore
 	change(st)
 	if err := st.Flush(); err != nil {
 		t.Fatal(err)

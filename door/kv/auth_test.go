@@ -578,7 +578,7 @@ func TestSignedTokens(t *testing.T) {
 			wantError(t, spec+": after its time", try(r.Token), rpctypes.ErrGRPCInvalidAuthToken)
 		}
 	}
-	// Who has only the public key judges tokens and makes none.
+	// A member with only the public key judges tokens and issues none.
 	s := serve(t, doorkv.Options{BcryptCost: 4, ReadFile: read, AuthToken: "jwt,sign-method=RS256,pub-key=rsa.pub"})
 	c, ctx := s.client(t), context.Background()
 	must(c.UserAdd(ctx, "root", "rootpw"))(t)
@@ -752,7 +752,7 @@ func TestARightPasswordBesideGuessers(t *testing.T) {
 	}
 }
 
-// TestEveryNameCostsTheSame: who may not come in is told so after as long as it takes to compare a password.
+// TestEveryNameCostsTheSame: a refusal takes as long as comparing a password, for every name.
 func TestEveryNameCostsTheSame(t *testing.T) {
 	if testing.Short() {
 		t.Skip("passwords at full price")

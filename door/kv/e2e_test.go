@@ -856,7 +856,7 @@ func TestShutdownEndsStreams(t *testing.T) {
 	wantError(t, "watch", err, rpctypes.ErrGRPCStopped)
 }
 
-// TestThreeMembers: every member serves everything, whoever leads.
+// TestThreeMembers: every member serves everything, whichever leads.
 func TestThreeMembers(t *testing.T) {
 	t.Parallel()
 	servers := serveThree(t, doorkv.Options{})

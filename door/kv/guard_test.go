@@ -603,7 +603,7 @@ func BenchmarkPutPath(b *testing.B) {
 	})
 }
 
-// TestComparisonsAloneAreLinearizable: nobody who only compares has asked for an answer that may be stale.
+// TestComparisonsAloneAreLinearizable: a Txn that only compares has not asked for an answer that may be stale.
 func TestComparisonsAloneAreLinearizable(t *testing.T) {
 	t.Parallel()
 	m := newFakeMember()

@@ -30,7 +30,7 @@ func wrong(ctx context.Context, g *guesses, host, user string) error {
 	return err
 }
 
-// TestARightPasswordGoesFirst: two hundred hosts that have guessed before wait with somebody who has not.
+// TestARightPasswordGoesFirst: a host without wrong guesses goes before two hundred with some.
 func TestARightPasswordGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuesses(1)
@@ -128,7 +128,8 @@ func TestAUserRunsOutOfGuesses(t *testing.T) {
 	})
 }
 
-// TestNobodyWaitsForEver: who gives up is forgotten, and beyond the bound those with the least left are refused.
+// TestNobodyWaitsForEver: a guess whose client gives up is dropped, and beyond the bound those with the fewest tokens are
+// refused.
 func TestNobodyWaitsForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuesses(1)
@@ -174,7 +175,7 @@ func TestNobodyWaitsForEver(t *testing.T) {
 	})
 }
 
-// TestBucketsAreBounded: whoever has many addresses and knows many names.
+// TestBucketsAreBounded: the tables stay bounded against a client with many addresses and many names.
 func TestBucketsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuesses(1)

@@ -67,7 +67,7 @@ func TestHeaderListsAreBounded(t *testing.T) {
 	}
 }
 
-// TestOpenCallsAreBounded: whoever opens calls without end is refused, and others are not.
+// TestOpenCallsAreBounded: a client that opens calls without end is refused, and others are not.
 func TestOpenCallsAreBounded(t *testing.T) {
 	t.Parallel()
 	conn := serveFake(t, newFakeMember(), Options{MaxCallBytes: 2 << 20})

@@ -57,7 +57,7 @@ type client struct {
 	heard atomic.Int64 // when a part of a request that holds room came last, in ns since 1970
 
 	owner   atomic.Uint32 // serving, taken or closed
-	evicted bool          // it has made room and is counted out. port.mu guards it.
+	evicted bool          // it was closed to make room and is counted out. port.mu guards it.
 
 	asked   uint64 // requests so far
 	arrived int    // bytes since the last answer

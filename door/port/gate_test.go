@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestPortsShareAGate: what clients open on two ports together stays below one bound, and who is silent on one of them makes
-// room for whoever speaks on the other.
+// TestPortsShareAGate: connections to two ports together stay below one bound, and a silent one on either makes room for a
+// client of the other.
 func TestPortsShareAGate(t *testing.T) {
 	t.Parallel()
 	gate := NewGate(60)

@@ -29,8 +29,8 @@ var turnedAway = func() (b [16]byte) {
 	return b
 }()
 
-// TurnedAway reports whether the port put this message in the place of one for which there was no room. The gRPC server's
-// codec asks; the answer is its own. The text of what was turned away is gone.
+// TurnedAway reports whether the port put this message in the place of one for which there was no room. The gRPC server's codec
+// calls it and answers in its own words. The message that was turned away is not kept.
 func TurnedAway(message []byte) bool { return string(message) == string(turnedAway[:]) }
 
 var errNoRoom = errors.New("no room for a message whose length came in pieces")
@@ -75,7 +75,7 @@ type intake struct {
 	took    atomic.Int64 // when it last took some, in ns since 1970
 
 	room atomic.Int64 // what its messages hold of the budget
-	open atomic.Int32 // len(calls), so that nobody looks there as long as all messages are small; written under mu
+	open atomic.Int32 // len(calls), so that calls need not be looked at as long as all messages are small; written under mu
 	held atomic.Int64 // bytes that open calls hold, and what their handlers hold for them; see From
 
 	mu      sync.Mutex
@@ -124,8 +124,8 @@ func (i *intake) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// more is returned by those that look at bytes when what they look for is not there as a whole. That is never more than a
-// frame's header with a message's length and room for turnedAway, which is far shorter than the buffer.
+// more is returned by the functions that look at bytes if what they look for has not come as a whole. They need a frame's
+// header, a message's length and room for turnedAway at most, which is far shorter than the buffer.
 const more = -1
 
 // look moves seen over everything that can be understood.
@@ -203,7 +203,7 @@ func (i *intake) endOfData() {
 // lookAtData looks at the rest of a DATA frame, of which b is the beginning.
 func (i *intake) lookAtData(b []byte) (int, error) {
 	i.mu.Lock()
-	if _, open := i.streams[i.frame.stream]; !open { // never begun, or ended: the server drops it
+	if _, open := i.streams[i.frame.stream]; !open { // the call was never begun, or has ended: the server drops its frames
 		i.mu.Unlock()
 		i.pass(i.data)
 		return 0, nil
@@ -227,7 +227,7 @@ func (i *intake) lookAtData(b []byte) (int, error) {
 	case m.got > 0:
 		i.mu.Unlock()
 		return i.lookAtPieces(b, m)
-	default: // the client goes on before it is answered: only on streams that they both keep open
+	default: // the client sends the next message before an answer, as it does on streams only
 		i.drop(i.frame.stream)
 	}
 	i.mu.Unlock()
@@ -260,7 +260,7 @@ func (i *intake) lookAtMessage(b []byte) (int, error) {
 			b[0] = 0
 			binary.BigEndian.PutUint32(b[1:], uint32(len(turnedAway)))
 			copy(b[prefixLen:], turnedAway[:])
-		} else { // not in this frame: the server will find the message larger than any may be
+		} else { // turnedAway does not fit into this frame: the server is made to refuse the message as too large
 			copy(b, "\x00\xff\xff\xff\xff")
 		}
 	}
@@ -300,7 +300,7 @@ func (i *intake) collect(m *message, piece []byte) error {
 		return nil
 	}
 	var drawn message
-	if !i.draw(&drawn, size) { // without the mutex: it may look at other connections
+	if !i.draw(&drawn, size) { // without the mutex, because it may look at other connections
 		return errNoRoom
 	}
 	i.mu.Lock()
@@ -367,7 +367,7 @@ func (i *intake) headers(f frame) {
 	i.mu.Lock()
 	had, open := i.streams[f.stream]
 	begins := f.kind == frameHeaders && f.stream > i.highest && f.stream%2 == 1
-	if i.closed || !open && !begins { // trailers of a call that has ended, or nonsense for which the server ends the connection
+	if i.closed || !open && !begins { // trailers of a call that has ended, or frames for which the server ends the connection
 		i.mu.Unlock()
 		return
 	}
@@ -384,8 +384,8 @@ func (i *intake) headers(f frame) {
 	if i.port.calls.Add(-n) < 0 {
 		i.port.relieve(i)
 	}
-	if held > i.port.opts.CallBytes*3/4 { // calls are refused from half on: who goes on does not listen
-		_ = i.Conn.Close() // reading says so
+	if held > i.port.opts.CallBytes*3/4 { // calls are refused from half on, so this client ignores refusals
+		_ = i.Conn.Close() // the read returns the error
 	}
 }
 
@@ -400,7 +400,7 @@ func (i *intake) ended(stream uint32) {
 }
 
 // clientEnds is called when a frame of the client's ends a stream. A whole message is kept until it is answered, and of a call
-// that is wholly here less is held from now on: it waits for nobody but the server.
+// that is wholly here less is held from now on: it waits only for the server.
 func (i *intake) clientEnds(f frame) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -440,7 +440,7 @@ func (i *intake) serverSays(f frame) {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if f.ends() { // what the client still sends are no messages any more
+	if f.ends() { // what the client still sends is dropped
 		i.ended(f.stream)
 	} else if m := i.calls[f.stream]; m != nil && m.left == 0 && m.got == 0 {
 		i.drop(f.stream)

@@ -302,7 +302,7 @@ func TestAMessageThatStopsComing(t *testing.T) {
 	}
 }
 
-// TestAnnouncedBytesKeepNobodyOut: room for what is announced and does not come goes to whoever sends.
+// TestAnnouncedBytesKeepNobodyOut: room held for announced bytes that do not come goes to clients that send.
 func TestAnnouncedBytesKeepNobodyOut(t *testing.T) {
 	p := New(Options{BudgetBytes: 1 << 20})
 	announce := func(streams int) (*intake, *wire) {

@@ -92,10 +92,10 @@ type Port struct {
 	budget   atomic.Int64  // what requests may still draw
 	calls    atomic.Int64  // what open calls may still hold; below zero for moments
 	answers  atomic.Int64  // what answers may still hold
-	untaken  atomic.Int64  // when somebody was last looked for who takes no answer, in ns since 1970
-	evicted  atomic.Int64  // when somebody was last looked for whose request does not come, in ns since 1970
+	untaken  atomic.Int64  // when a connection that takes no answer was last looked for, in ns since 1970
+	evicted  atomic.Int64  // when a connection whose request does not arrive was last looked for, in ns since 1970
 	cut      atomic.Int64  // when one was closed for its room, in ns since 1970
-	relieved atomic.Int64  // when somebody was last looked for who holds too much, in ns since 1970
+	relieved atomic.Int64  // when a connection that holds too much was last looked for, in ns since 1970
 	draining atomic.Bool
 	askers   askers
 	stop     chan struct{} // closed by Shutdown
@@ -106,13 +106,13 @@ type Port struct {
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
 	conns     int                  // of every kind
-	silent    queue                // connections that have not said yet what they speak, the oldest first
+	silent    queue                // connections whose protocol is not known yet, the oldest first
 	unused    queue                // connections of the gRPC server on which no call was ever begun, the oldest first
 	clients   map[*client]struct{} // HTTP/1.1 connections
 	intakes   map[*intake]struct{} // connections of the gRPC server
 }
 
-// New makes a port. Nothing is served until Serve; GRPC must be served by somebody before.
+// New makes a port. Nothing is served until Serve; a gRPC server must serve GRPC before.
 func New(opts Options) *Port {
 	opts.fill()
 	p := &Port{opts: opts, grpc: newHandoff(inProcess{}), json: newHandoff(inProcess{}), stop: make(chan struct{}),
@@ -127,14 +127,14 @@ func New(opts Options) *Port {
 	return p
 }
 
-// GRPC is where the gRPC server accepts the connections that are its own. Addr of it means nothing. The server must give each
+// GRPC is where the gRPC server accepts the connections that are its own. Its Addr has no meaning. The server must give each
 // connection a window of GRPCWindow and needs no buffer to read.
 func (p *Port) GRPC() net.Listener { return p.grpc }
 
 // Protocols says what one listener offers.
 type Protocols struct {
 	TLS            *tls.Config // nil: cleartext. NextProtos is set by the port.
-	AlsoPlain      bool        // with TLS: who begins in the clear is served, too
+	AlsoPlain      bool        // with TLS: clients in cleartext are served, too
 	NoGRPC, NoHTTP bool
 }
 
@@ -161,7 +161,7 @@ func (p *Port) Serve(l net.Listener, offer Protocols) error {
 			if p.draining.Load() {
 				return nil
 			}
-			// Too many open files and the like pass; so do they in every other Go server.
+			// Errors like too many open files are transient: go on, as other Go servers do.
 			if temporary, ok := err.(interface{ Temporary() bool }); ok && temporary.Temporary() {
 				pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 				select {
@@ -185,8 +185,8 @@ func (p *Port) Serve(l net.Listener, offer Protocols) error {
 	}
 }
 
-// admit counts a connection and the goroutine that begins it in, and makes room if all places are taken: here, or at
-// another port of the gate if nobody is silent here.
+// admit counts a connection and the goroutine that begins it in, and makes room if all places are taken: here, or at another
+// port of the gate if no connection is silent here.
 func (p *Port) admit() bool { return p.enter() || p.opts.Gate.makeRoom(p) && p.enter() }
 
 // enter is admit with the room this port can make by itself.
@@ -216,8 +216,8 @@ func (p *Port) leave() {
 	p.opts.Gate.leave()
 }
 
-// evict closes the connection that has been silent for longest and counts it out. A new one gets a second to speak before
-// it is taken for silent, if there is an idle one to take its place. p.mu is held.
+// evict closes the connection that has been silent for longest and counts it out. A new one gets a second before it counts as
+// silent, if an idle one can be closed instead. p.mu is held.
 func (p *Port) evict() bool {
 	if first := p.silent.first; first != nil && first.second+1 < p.now.Load() {
 		return p.hush()
@@ -254,13 +254,13 @@ func (p *Port) dismiss() bool {
 	return true
 }
 
-// hush closes the oldest connection that has not said yet what it speaks and counts it out. p.mu is held.
+// hush closes the oldest connection whose protocol is not known yet and counts it out. p.mu is held.
 func (p *Port) hush() bool {
 	c := p.silent.pop()
 	if c == nil {
 		return false
 	}
-	_ = c.Close() // its goroutine notices
+	_ = c.Close() // its goroutine sees the error
 	p.leave()
 	return true
 }
@@ -298,7 +298,7 @@ func (p *Port) Shutdown(ctx context.Context) error {
 	for l := range p.listeners { // any order: all are closed
 		_ = l.Close() // nothing to be done about it
 	}
-	for p.hush() { // they have asked for nothing
+	for p.hush() { // without a request yet
 	}
 	p.mu.Unlock()
 	_, _ = p.grpc.Close(), p.json.Close() // they never fail
@@ -352,7 +352,7 @@ func (p *Port) warden() {
 			}
 		}
 		p.mu.Unlock()
-		for _, i := range p.connections() { // their messages are looked through without the port's mutex
+		for _, i := range p.connections() { // without the port's mutex, which their checks do not need
 			if i.stalled(now) || i.untaken(time.Now().Add(-p.opts.RequestTimeout).UnixNano()) {
 				_ = i.Conn.Close() // the gRPC server notices
 			}
@@ -371,7 +371,7 @@ func (p *Port) connections() []*intake {
 	return all
 }
 
-// late reports whether c has used up its time. The clock counts whole seconds, so everybody gets up to one more.
+// late reports whether c has used up its time. The clock counts whole seconds, so each gets up to one more.
 func (p *Port) late(c *client, now uint64) bool {
 	s := c.state.Load()
 	waited := time.Duration(int64(now)-int64(s>>2)) * time.Second

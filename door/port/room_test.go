@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Where there is no room and nobody to close for it, the answer comes at once: who waits does not read, and a client with many
-// requests on one connection would be kept from all of them. Also the second to ask within a moment does not wait.
+// If there is no room and no connection to close, the answer comes at once: a handler that waits does not read, so a client
+// with many requests on one connection would wait with all of them. The second request within a moment does not wait either.
 func TestNoRoomIsSaidAtOnce(t *testing.T) {
 	p := start(t, nil, Options{BudgetBytes: 1 << 20}).Port
 	all := p.budget.Load()
@@ -30,8 +30,8 @@ func TestNoRoomIsSaidAtOnce(t *testing.T) {
 	}
 }
 
-// TestWhatIsDoneIsSaid: where answers have no room, one to a request that changes something is given all the same. Who hears that the
-// server was busy sends it again.
+// TestWhatIsDoneIsSaid: where answers have no room, one to a request that changes something is given all the same. A client
+// that is told the server was busy would send it again.
 func TestWhatIsDoneIsSaid(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil, Options{AnswerBytes: 12 << 20})
@@ -50,7 +50,8 @@ func TestWhatIsDoneIsSaid(t *testing.T) {
 	}
 }
 
-// TestUntakenBodies: answers over HTTP/1.1 that nobody takes are dropped beyond a bound, and who takes his gets it.
+// TestUntakenBodies: answers over HTTP/1.1 that clients do not take are dropped beyond a bound, and those that are taken are
+// not.
 func TestUntakenBodies(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil, Options{AnswerBytes: 32 << 20})

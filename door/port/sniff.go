@@ -19,12 +19,12 @@ func (p *Port) begin(c net.Conn, offer Protocols) {
 	p.mu.Lock()
 	waiting := p.silent.push(c, p.now.Load())
 	p.mu.Unlock()
-	_ = c.SetDeadline(time.Now().Add(p.opts.SilenceTimeout)) // on failure it is closed, and reading says so
+	_ = c.SetDeadline(time.Now().Add(p.opts.SilenceTimeout)) // if it fails the connection is closed, and the read returns the error
 	serve := p.recognise(c, offer)
 	p.mu.Lock()
 	counted := p.silent.remove(waiting)
 	p.mu.Unlock()
-	if serve == nil || !counted { // it never was anybody's, or it had to make room
+	if serve == nil || !counted { // nothing serves it, or it was closed to make room
 		_ = c.Close()
 		if counted {
 			p.release()
@@ -35,7 +35,7 @@ func (p *Port) begin(c net.Conn, offer Protocols) {
 	serve()
 }
 
-// recognise returns who serves c from here on; nil: nobody.
+// recognise returns the function that serves c from here on; nil: none.
 func (p *Port) recognise(c net.Conn, offer Protocols) func() {
 	if offer.TLS != nil && offer.AlsoPlain {
 		// A handshake begins with a byte that no request begins with.
@@ -69,7 +69,7 @@ func (p *Port) recogniseTLS(c net.Conn, offer Protocols) func() {
 	if err := tc.HandshakeContext(context.Background()); err != nil {
 		var plain tls.RecordHeaderError
 		if errors.As(err, &plain) && plain.Conn != nil && looksLikeHTTP(plain.RecordHeader[:]) {
-			// The mistake most made with curl deserves a sentence.
+			// The most common mistake with curl gets an answer that says so.
 			_, _ = io.WriteString(plain.Conn, "HTTP/1.0 400 Bad Request\r\nConnection: close\r\n\r\nthis port speaks TLS: use https://\n")
 		}
 		return nil

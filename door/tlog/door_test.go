@@ -452,7 +452,7 @@ func TestWhatMayBeSentAgain(t *testing.T) {
 	}
 }
 
-// TestALearnerServesReaders: what is published can be read everywhere; who adds goes on to a member that votes.
+// TestALearnerServesReaders: what is published can be read everywhere; a client that adds goes on to a member that votes.
 func TestALearnerServesReaders(t *testing.T) {
 	counts := new(meter.Tlog)
 	s, _, url := open(t, Options{Meter: counts}, "default")

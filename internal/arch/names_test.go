@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestPagesNameWhatIsThere: whoever reads a page looks for what it names, so that has to be in the tree.
+// TestPagesNameWhatIsThere: readers of a page look for what it names, so that has to be in the tree.
 func TestPagesNameWhatIsThere(t *testing.T) {
 	root := filepath.Join("..", "..")
 	tree, err := ReadTree(root)

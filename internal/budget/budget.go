@@ -21,7 +21,7 @@ const (
 	mib     = 1 << 20
 )
 
-// Default is the total where nobody says otherwise, in bytes.
+// Default is the total if none is given, in bytes.
 const Default = 256 * mib
 
 // Fixed shares, in bytes: they do not depend on the budget. The packages that hold them have the constants.
@@ -85,9 +85,9 @@ type Connections struct {
 }
 
 const (
-	// perConnection is what a connection may keep that does nothing any more: buffers, as large as its largest frames and records
-	// have made them, and stacks of the goroutines that read and write it. Measured over TLS: gRPC 99 KiB after frames of 16 KiB, 40
-	// without; other HTTP/2 73 and 36; HTTP/1.1 74 after a large request, 24 without, and up to 64 more while one is half there.
+	// perConnection is what an idle connection may keep: buffers, as large as its largest frames and records have made them,
+	// and stacks of the goroutines that read and write it. Measured over TLS: gRPC 99 KiB after frames of 16 KiB, 40 without;
+	// other HTTP/2 73 and 36; HTTP/1.1 74 after a large request, 24 without, and up to 64 more while one is half there.
 	perConnection = 100 << 10
 	// ownFiles is what the store and the log may have open: tables, segments, and those that take their place.
 	ownFiles = 640

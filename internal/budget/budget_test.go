@@ -2,7 +2,7 @@ package budget
 
 import "testing"
 
-// TestConnectionsLeaveFiles: whatever strangers open, the log and the store can open theirs.
+// TestConnectionsLeaveFiles: however many connections strangers open, the log and the store can open their files.
 func TestConnectionsLeaveFiles(t *testing.T) {
 	for files := 256; files <= 1<<20; files += files / 5 {
 		for total := int64(64 * mib); total <= 64<<30; total *= 4 {

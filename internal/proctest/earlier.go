@@ -41,7 +41,7 @@ func Earlier(commit string) (string, error) {
 	return bin, os.Rename(bin+".part", bin)
 }
 
-// Become gives a node that has ended another build and other extra flags for its next start; its place in the cluster stays.
+// Become changes the build and the extra flags with which a node that has ended starts again, as the same member.
 func (c *Cluster) Become(node *Node, bin string, extra ...string) {
 	kind := Holdfast(bin, extra...)
 	node.Process = NewProcess(node.LogFile(), bin, kind.args(node, c.Nodes)...)

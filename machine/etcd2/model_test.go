@@ -12,7 +12,7 @@ import (
 	"github.com/holdfastdb/holdfast/store"
 )
 
-// model is the tree as a plain map, written without a thought for speed: what Machine does must be what it does.
+// model is the machine as a plain map, written without regard to speed: what Machine does must be what it does.
 type model struct {
 	index uint64
 	tick  int64

@@ -211,8 +211,8 @@ func TestManagement(t *testing.T) {
 	}
 }
 
-// The point of the machine: a write that was found permitted before something changed is not let through after it, and
-// nobody gets past the switch by asking a member that has not heard of it.
+// The point of the machine: a write that was found permitted before something changed is not let through after it, and a member
+// that has not heard of the switch lets no client through.
 func TestNoWriteUnderAnOldCatalogue(t *testing.T) {
 	r := enabled(t)
 	put := entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, &ekv.Part{Put: &ekv.Put{Key: []byte("a")}})}
@@ -251,7 +251,7 @@ func TestNoWriteUnderAnOldCatalogue(t *testing.T) {
 	}
 }
 
-// The tree of etcd's v2 API is guarded like the keys of v3: one catalogue for all doors.
+// etcd's v2 keys are guarded like those of v3: one catalogue for all doors.
 func TestNoTreeWriteWithoutAPass(t *testing.T) {
 	r := enabled(t)
 	now := r.m.State().Revision

@@ -463,7 +463,7 @@ func TestSameRowsAfterRestarts(t *testing.T) {
 	}
 }
 
-// TestHurryIsSeen: a batch somebody waits on makes the log wanted until a checkpoint covers it.
+// TestHurryIsSeen: a batch with a client that waits makes the log wanted until a checkpoint covers it.
 func TestHurryIsSeen(t *testing.T) {
 	r := newRig(t)
 	l, s := r.create("default", false, false)

@@ -24,7 +24,7 @@ func TestCommandsOfOneEntryGoOnFromEachOther(t *testing.T) {
 	}
 }
 
-// TestAViewNeverChanges: whoever holds a View while the log grows, and a tile becomes full, reads what it was.
+// TestAViewNeverChanges: a View taken before the log grows, and a tile becomes full, still reads what it was.
 func TestAViewNeverChanges(t *testing.T) {
 	r := newRig(t)
 	l, _ := r.create("plain", false, false)

@@ -76,7 +76,7 @@ func wantWhy(t *testing.T, w *Worker, l *mtree.Log, words string) {
 	t.Fatalf("it says %q, want %q", why, words)
 }
 
-// TestACheckpointIsNotedBeforeItIsShown, and one that cannot be noted is shown to nobody.
+// TestACheckpointIsNotedBeforeItIsShown, and one that cannot be noted is not shown.
 func TestACheckpointIsNotedBeforeItIsShown(t *testing.T) {
 	m, l, key := begun(t, 3)
 	n := &notes{}
@@ -178,7 +178,8 @@ func TestANoteThatCameFromElsewhereVouchesForNothing(t *testing.T) {
 	}
 }
 
-// TestAFollowerNotesWhatIsSignedWhileItFollows, and not what its log held when it began, for which nobody vouches.
+// TestAFollowerNotesWhatIsSignedWhileItFollows, and not what its log held when it began, which may be older than what was
+// signed.
 func TestAFollowerNotesWhatIsSignedWhileItFollows(t *testing.T) {
 	m, l, key := begun(t, 3)
 	m.Lead(0)

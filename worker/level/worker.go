@@ -33,11 +33,11 @@ const (
 
 // Options of a Worker. Zero times take the defaults.
 type Options struct {
-	// Hold keeps the level down for as long as this member says so, whoever leads, until somebody calls Raise.
+	// Hold keeps the level down for as long as this member says so, whoever leads, until Raise is called.
 	Hold bool
-	// Interval is the time between two announcements, default 1 s; a member that has not been heard for three of them is as one that
-	// never was. Settle is for how long all must have been heard before the level is raised, default 5 s: somebody who puts the older
-	// build back at once should not find the door closed.
+	// Interval is the time between two announcements, default 1 s; a member that has not been heard for three of them is as if
+	// it had never been heard. Settle is for how long all must have been heard before the level is raised, default 5 s: an
+	// operator who puts the older build back at once must still be able to.
 	Interval, Settle time.Duration
 	Logger           *slog.Logger
 }
@@ -136,7 +136,8 @@ func (w *Worker) handleAnnounce(_ context.Context, req []byte) ([]byte, error) {
 	return nil, nil
 }
 
-// hear notes what a member said. Another leadership begins with nothing: whoever led before may have heard of a build that is gone.
+// hear notes what a member said. A new leadership begins with nothing, because earlier announcements may be of builds that no
+// longer run.
 func (w *Worker) hear(term, id uint64, known uint16, hold bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

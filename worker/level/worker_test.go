@@ -128,8 +128,8 @@ func TestHoldLevel(t *testing.T) {
 	}
 }
 
-// Who was heard once is not heard for ever: a member that came back with a build before levels says nothing, and a new leadership
-// begins with nothing.
+// An announcement does not hold for ever: a member that came back with a build before levels sends none, and a new leadership
+// begins without any.
 func TestWordsGrowOld(t *testing.T) {
 	h := newHouse(t)
 	h.Lead(7)

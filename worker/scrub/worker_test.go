@@ -16,7 +16,7 @@ import (
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
-// TestDamageIsToldAndKept: a good log is scrubbed in silence; of a damaged one people are told, and whoever signs.
+// TestDamageIsToldAndKept: a good log is scrubbed in silence; a damaged one is logged, and noted for the worker that signs.
 func TestDamageIsToldAndKept(t *testing.T) {
 	st, logs := store.NewMem(), mtree.New()
 	rig := machinetest.Open(t, st, logs)

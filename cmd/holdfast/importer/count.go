@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// counters are what a person wants to see moving. Safe for concurrent use.
+// counters are the figures of the progress line. Safe for concurrent use.
 type counters struct {
 	total    atomic.Int64 // keys of the source when the pass began
 	looked   atomic.Int64 // of them, compared or handed to a writer
@@ -110,7 +110,7 @@ func (p *Progress) print(line string) {
 	p.width = len(line)
 }
 
-// note prints a sentence of its own.
+// note prints a line of text beside the progress.
 func (p *Progress) note(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -309,7 +309,7 @@ func TestTreesAreFollowed(t *testing.T) {
 	}
 }
 
-// TestTheSourcesHistoryIsShorterThanAPause: whoever comes too late for an event lists again.
+// TestTheSourcesHistoryIsShorterThanAPause: a follower that is too late for an event lists again.
 func TestTheSourcesHistoryIsShorterThanAPause(t *testing.T) {
 	from, to := serve(t, 1, nil), serve(t, 1, nil)
 	theirs, ours := from.tree(t), to.tree(t)

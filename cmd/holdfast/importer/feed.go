@@ -9,10 +9,10 @@ import (
 )
 
 // feed is the source's changes after a revision. It uses the gRPC stream itself and not the client library's watcher, which
-// keeps what nobody has taken without bound: here an unread message stays in the connection and holds the source back.
+// queues events without bound: here an unread message stays in the connection and slows the source down.
 type feed struct {
 	cancel  context.CancelFunc
-	changes chan []*etcdserverpb.WatchResponse // all that came since the last time somebody took
+	changes chan []*etcdserverpb.WatchResponse // all that has come since the last receive
 	ask     chan struct{}                      // one value: ask the source how far it is
 	done    chan struct{}
 	err     error // why changes was closed; read after that
