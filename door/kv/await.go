@@ -4,20 +4,23 @@ import (
 	"context"
 	"errors"
 
+	"github.com/holdfastdb/holdfast/door/kv/auth"
 	eident "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/holdfastdb/holdfast/door/kv/etcderr"
 )
 
 // await watches [key, end) from revision from on, as a client would, and calls fn with every event until fn reports that
 // it has seen enough, or ctx ends. It is how locks and elections wait.
 func (d *Door) await(ctx context.Context, key, end []byte, from int64, fn func(e *mkv.Event) (done bool, err error)) error {
-	a, err := d.access(ctx)
+	a, err := d.users.Access(ctx)
 	if err == nil {
-		err = a.may(eident.Read, key, end)
+		err = a.May(eident.Read, key, end)
 	}
 	if err != nil {
 		return err
@@ -33,7 +36,7 @@ func (d *Door) await(ctx context.Context, key, end []byte, from int64, fn func(e
 	if errors.Is(err, errSeenEnough) {
 		return nil
 	}
-	return grpcError(err)
+	return etcderr.Of(err)
 }
 
 var (
@@ -97,4 +100,16 @@ func prefixEnd(prefix []byte) []byte {
 		}
 	}
 	return []byte{0}
+}
+
+// rangeFor answers a linearizable Range that a recipe makes for its client, with the client's permissions.
+func (d *Door) rangeFor(ctx context.Context, r *ekv.Range) (res *ekv.RangeResult, revision int64, err error) {
+	if err := d.node.Linearize(d.bounded(ctx)); err != nil {
+		return nil, 0, etcderr.Of(err)
+	}
+	err = d.users.Reading(ctx, func(a *auth.Access) error { return a.May(eident.Read, r.Key, r.End) }, func() (err error) {
+		res, revision, err = d.read(r, d.opts.MaxResultBytes)
+		return etcderr.Of(err)
+	}, nil)
+	return res, revision, err
 }

@@ -11,6 +11,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
+	"github.com/holdfastdb/holdfast/door/kv/etcderr"
 	"github.com/holdfastdb/holdfast/node"
 )
 
@@ -85,22 +86,22 @@ func (s *clusterServer) MemberAdd(ctx context.Context, r *pb.MemberAddRequest) (
 	if err != nil {
 		return nil, err
 	}
-	if err := s.d.mayAdminister(ctx); err != nil {
+	if err := s.d.users.MayAdminister(ctx); err != nil {
 		return nil, err
 	}
 	m, err := s.d.node.AddMember(s.d.bounded(ctx), urls, r.IsLearner)
 	if err != nil {
-		return nil, grpcError(err)
+		return nil, etcderr.Of(err)
 	}
 	return &pb.MemberAddResponse{Header: s.header(), Member: pbMember(&m), Members: s.after(ctx)}, nil
 }
 
 func (s *clusterServer) MemberRemove(ctx context.Context, r *pb.MemberRemoveRequest) (*pb.MemberRemoveResponse, error) {
-	if err := s.d.mayAdminister(ctx); err != nil {
+	if err := s.d.users.MayAdminister(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.d.node.RemoveMember(s.d.bounded(ctx), r.ID); err != nil {
-		return nil, grpcError(err)
+		return nil, etcderr.Of(err)
 	}
 	return &pb.MemberRemoveResponse{Header: s.header(), Members: s.after(ctx)}, nil
 }
@@ -110,21 +111,21 @@ func (s *clusterServer) MemberUpdate(ctx context.Context, r *pb.MemberUpdateRequ
 	if err != nil {
 		return nil, err
 	}
-	if err := s.d.mayAdminister(ctx); err != nil {
+	if err := s.d.users.MayAdminister(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.d.node.UpdateMember(s.d.bounded(ctx), r.ID, urls); err != nil {
-		return nil, grpcError(err)
+		return nil, etcderr.Of(err)
 	}
 	return &pb.MemberUpdateResponse{Header: s.header(), Members: s.after(ctx)}, nil
 }
 
 func (s *clusterServer) MemberPromote(ctx context.Context, r *pb.MemberPromoteRequest) (*pb.MemberPromoteResponse, error) {
-	if err := s.d.mayAdminister(ctx); err != nil {
+	if err := s.d.users.MayAdminister(ctx); err != nil {
 		return nil, err
 	}
 	if err := s.d.node.PromoteMember(s.d.bounded(ctx), r.ID); err != nil {
-		return nil, grpcError(err)
+		return nil, etcderr.Of(err)
 	}
 	s.d.counts.Promoted.Inc()
 	return &pb.MemberPromoteResponse{Header: s.header(), Members: s.after(ctx)}, nil
@@ -133,10 +134,10 @@ func (s *clusterServer) MemberPromote(ctx context.Context, r *pb.MemberPromoteRe
 func (s *clusterServer) MemberList(ctx context.Context, r *pb.MemberListRequest) (*pb.MemberListResponse, error) {
 	if r.Linearizable {
 		if err := s.d.node.Linearize(s.d.bounded(ctx)); err != nil {
-			return nil, grpcError(err)
+			return nil, etcderr.Of(err)
 		}
 	}
-	if err := s.d.mayAsk(ctx); err != nil {
+	if err := s.d.users.MayAsk(ctx); err != nil {
 		return nil, err
 	}
 	return &pb.MemberListResponse{Header: s.header(), Members: s.members()}, nil

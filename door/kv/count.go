@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfastdb/holdfast/door/kv/etcderr"
 	"github.com/holdfastdb/holdfast/door/kv/ops"
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
@@ -56,7 +57,7 @@ func (d *Door) newOps() *ops.Ops {
 			h := &d.hub.counts
 			g.Watchers, g.WatchStreams, g.SlowWatchers = h.watchers.Load(), h.streams.Load(), d.hub.slow()
 			g.PendingEvents, g.Events = h.pending.Load(), h.events.Load()
-			g.AuthRevision = d.users.State().Revision
+			_, g.AuthRevision = d.users.Catalogue()
 			n := d.node.Counters()
 			g.LogBytes, g.OpenViews, g.Installing = n.WAL.Bytes, n.Store.Views, n.Installing
 			for _, m := range d.node.Members() {
@@ -79,11 +80,11 @@ func (d *Door) probe(ctx context.Context, serializable bool) error {
 	}
 	if !serializable {
 		if err := d.node.Linearize(ctx); err != nil {
-			return textOnly{grpcError(err)}
+			return textOnly{etcderr.Of(err)}
 		}
 	}
 	if _, _, err := d.kv.Range(&ekv.Range{Key: []byte{0}, End: []byte{0}, Limit: 1, KeysOnly: true}, d.opts.MaxResultBytes); err != nil {
-		return textOnly{grpcError(err)}
+		return textOnly{etcderr.Of(err)}
 	}
 	return nil
 }

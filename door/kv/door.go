@@ -20,6 +20,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/holdfastdb/holdfast/door/kv/auth"
 	"github.com/holdfastdb/holdfast/door/kv/ops"
 	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
@@ -184,8 +185,8 @@ const Lane node.Lane = 1
 type Door struct {
 	node   member
 	kv     reader
-	users  *mident.Machine // users, roles and tokens
-	v2     *metcd2.Stats   // of the v2 API, for /metrics; nil: not shown
+	users  *auth.Users
+	v2     *metcd2.Stats // of the v2 API, for /metrics; nil: not shown
 	opts   Options
 	port   *port.Port
 	server *grpc.Server
@@ -196,9 +197,7 @@ type Door struct {
 	health *health.Server
 	hub    *hub
 
-	tokens    tokens
-	badTokens error // why there are none; Serve returns it
-	passwords *passwords
+	badTokens error // what is wrong with Options.AuthToken; Serve returns it
 	pauses    pauses
 	large     chan struct{} // one token for each large answer that is being made; see withRoom
 
@@ -225,11 +224,15 @@ func New(n *node.Node, m *mkv.Machine, v2 *metcd2.Stats, opts Options) *Door {
 
 func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 	opts.fill()
-	d := &Door{kv: kv, users: users, opts: opts, stopping: make(chan struct{}), large: make(chan struct{}, largeAnswers)}
+	d := &Door{kv: kv, opts: opts, stopping: make(chan struct{}), large: make(chan struct{}, largeAnswers)}
 	d.node = &countedMember{n, &d.counts}
 	d.life, d.endLife = context.WithCancel(context.Background())
-	d.passwords = newPasswords(opts.BcryptCost)
-	d.tokens, d.badTokens = newTokens(d, opts.AuthToken, opts.AuthTokenTTL, opts.ReadFile)
+	d.users, d.badTokens = auth.New(auth.Options{
+		Member: d.node, Machine: users, Token: opts.AuthToken, TokenTTL: opts.AuthTokenTTL, ReadFile: opts.ReadFile, BcryptCost: opts.BcryptCost,
+		ClientCertAuth: opts.ClientCertAuth, RefuseEnable: opts.RefuseAuthEnable,
+		Bounded: d.bounded, Life: d.life, RequestTimeout: opts.RequestTimeout, LeaseKeys: kv.EachLeaseKey,
+		Header: func() *pb.ResponseHeader { return d.pbHeader(0) },
+	})
 	d.hub = newHub(kv)
 	d.pauses.limit = opts.MaxFlightBytes / 4 / streamWindow // together they hold a quarter of MaxFlightBytes at most
 	leaderless := make(chan struct{})
@@ -263,7 +266,7 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 	pb.RegisterLeaseServer(services, &leaseServer{d: d})
 	pb.RegisterClusterServer(services, &clusterServer{d: d})
 	pb.RegisterMaintenanceServer(services, &maintenanceServer{d: d})
-	pb.RegisterAuthServer(services, &authServer{d: d})
+	pb.RegisterAuthServer(services, d.users.Service())
 	lpb.RegisterLockServer(services, &lockServer{d: d})
 	epb.RegisterElectionServer(services, &electionServer{d: d})
 	d.health = health.NewServer()
@@ -306,6 +309,19 @@ func (d *Door) Resume(c net.Conn) { d.port.Resume(c) }
 
 // Ops answers what probes and dashboards ask, for listeners that offer nothing else.
 func (d *Door) Ops() *ops.Ops { return d.ops }
+
+// CheckAuthToken says what is wrong with an Options.AuthToken, so that a server can refuse it before it starts anything.
+func CheckAuthToken(spec string, readFile func(name string) ([]byte, error)) error {
+	return auth.CheckToken(spec, readFile)
+}
+
+// Catalogue and RootBasic are those of the door's users (auth.Users), for other protocols on this port.
+func (d *Door) Catalogue() (authEnabled bool, revision uint64) { return d.users.Catalogue() }
+
+// RootBasic is described with Catalogue.
+func (d *Door) RootBasic(host, user, password string) (revision uint64, ok bool) {
+	return d.users.RootBasic(host, user, password)
+}
 
 // Shutdown ends streams with "server stopped", lets unary requests finish until ctx ends, and closes what is left. It
 // returns ctx's error if requests had to be cut.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
+	"github.com/holdfastdb/holdfast/door/kv/etcderr"
 	"github.com/holdfastdb/holdfast/door/kv/gateway"
 	"github.com/holdfastdb/holdfast/door/port"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
@@ -91,7 +92,7 @@ func (d *Door) waitForRoom(ctx context.Context, from *port.From, n int64) error 
 		case <-bound.Done():
 			return rpctypes.ErrGRPCRequestTooManyRequests
 		case <-ctx.Done():
-			return grpcError(ctx.Err())
+			return etcderr.Of(ctx.Err())
 		}
 	}
 }
@@ -104,7 +105,7 @@ func (d *Door) account(ctx context.Context) *port.From {
 	if from := client(ctx); from != nil {
 		return from
 	}
-	if p, ok := peer.FromContext(ctx); ok && p.Addr.Network() == inProcess {
+	if p, ok := peer.FromContext(ctx); ok && p.Addr.Network() == port.InProcess {
 		if v := metadata.ValueFromIncomingContext(ctx, gateway.AskerKey); len(v) > 0 {
 			if n, err := strconv.ParseUint(v[len(v)-1], 10, 64); err == nil {
 				return d.port.Asker(n)
@@ -133,7 +134,7 @@ func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error, si
 			return d.newRoom(from, n), nil
 		}
 		if !errors.Is(err, mkv.ErrTooLarge) || tiny == small {
-			return nil, grpcError(err)
+			return nil, etcderr.Of(err)
 		}
 		if err := d.waitForRoom(ctx, from, small); err != nil {
 			return nil, err
@@ -145,7 +146,7 @@ func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error, si
 	}
 	d.port.AnswerGone(from, small)
 	if !errors.Is(err, mkv.ErrTooLarge) || d.opts.MaxResultBytes <= smallAnswer {
-		return nil, grpcError(err)
+		return nil, etcderr.Of(err)
 	}
 	bound := d.bounded(ctx)
 	if err := d.waitForRoom(ctx, from, d.opts.MaxResultBytes); err != nil {
@@ -159,11 +160,11 @@ func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error, si
 		return nil, rpctypes.ErrGRPCRequestTooManyRequests
 	case <-ctx.Done():
 		d.port.AnswerGone(from, d.opts.MaxResultBytes)
-		return nil, grpcError(ctx.Err())
+		return nil, etcderr.Of(ctx.Err())
 	}
 	if err := read(d.opts.MaxResultBytes); err != nil {
 		d.port.AnswerGone(from, d.opts.MaxResultBytes)
-		return nil, grpcError(err)
+		return nil, etcderr.Of(err)
 	}
 	return d.fit(from, d.opts.MaxResultBytes, size()), nil
 }

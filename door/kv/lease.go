@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfastdb/holdfast/door/kv/auth"
+	"github.com/holdfastdb/holdfast/door/kv/etcderr"
 	"github.com/holdfastdb/holdfast/entry"
 	eident "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
@@ -104,9 +106,9 @@ func (s *leaseServer) LeaseRevoke(ctx context.Context, r *pb.LeaseRevokeRequest)
 func (s *leaseServer) LeaseTimeToLive(ctx context.Context, r *pb.LeaseTimeToLiveRequest) (*pb.LeaseTimeToLiveResponse, error) {
 	d := s.d
 	if err := d.node.Linearize(d.bounded(ctx)); err != nil {
-		return nil, grpcError(err)
+		return nil, etcderr.Of(err)
 	}
-	if err := d.mayAsk(ctx); err != nil {
+	if err := d.users.MayAsk(ctx); err != nil {
 		return nil, err
 	}
 	t, err := d.askLease(ctx, ekv.CallLeaseTTL, r.ID)
@@ -123,15 +125,15 @@ func (s *leaseServer) LeaseTimeToLive(ctx context.Context, r *pb.LeaseTimeToLive
 		return resp, nil
 	}
 	// Judged by the keys in this answer, not by those the lease has a moment later.
-	err = d.reading(ctx, (*access).named, func() error {
+	err = d.users.Reading(ctx, (*auth.Access).Named, func() error {
 		resp.Keys = d.kv.LeaseKeys(r.ID)
 		return nil
-	}, func(a *access) error {
-		if a.admin() == nil {
+	}, func(a *auth.Access) error {
+		if a.Admin() == nil {
 			return nil
 		}
 		for _, key := range resp.Keys {
-			if err := a.may(eident.Read, key, nil); err != nil {
+			if err := a.May(eident.Read, key, nil); err != nil {
 				return err
 			}
 		}
@@ -145,17 +147,17 @@ func (s *leaseServer) LeaseTimeToLive(ctx context.Context, r *pb.LeaseTimeToLive
 
 func (s *leaseServer) LeaseLeases(ctx context.Context, _ *pb.LeaseLeasesRequest) (*pb.LeaseLeasesResponse, error) {
 	if err := s.d.node.Linearize(s.d.bounded(ctx)); err != nil {
-		return nil, grpcError(err)
+		return nil, etcderr.Of(err)
 	}
 	d := s.d
 	var all []mkv.Lease
-	err := d.reading(ctx, (*access).named, func() error {
+	err := d.users.Reading(ctx, (*auth.Access).Named, func() error {
 		all = d.kv.Leases()
 		return nil
-	}, func(a *access) error {
+	}, func(a *auth.Access) error {
 		// As in etcd, a user who may not read some key of one lease gets no list at all.
 		for i := range all {
-			if err := d.mayLease(a, eident.Read, all[i].ID); err != nil {
+			if err := d.users.MayLease(a, eident.Read, all[i].ID); err != nil {
 				return err
 			}
 		}
@@ -238,7 +240,7 @@ func (s *leaseServer) receiveKeepAlives(ctx context.Context, stream pb.Lease_Lea
 
 // mayRenew: keeping a lease alive keeps its keys, so the user must be permitted to write them.
 func (d *Door) mayRenew(ctx context.Context, lease int64) error {
-	return d.reading(ctx, func(a *access) error { return d.mayLease(a, eident.Write, lease) }, nil, nil)
+	return d.users.Reading(ctx, func(a *auth.Access) error { return d.users.MayLease(a, eident.Write, lease) }, nil, nil)
 }
 
 // askLease calls the leader about a lease. While leadership changes hands, or the leader has too many calls at once, it
@@ -250,18 +252,18 @@ func (d *Door) askLease(ctx context.Context, service string, id int64) (ekv.Leas
 		b, err := d.node.Call(bound, service, req)
 		if err == nil {
 			t, err := ekv.DecodeLeaseTime(b)
-			return t, grpcError(err)
+			return t, etcderr.Of(err)
 		}
 		retry := errors.Is(err, node.ErrNotLeader) || errors.Is(err, node.ErrSuperseded) || errors.Is(err, node.ErrOverloaded)
 		if !retry || bound.Err() != nil {
-			return ekv.LeaseTime{}, grpcError(err)
+			return ekv.LeaseTime{}, etcderr.Of(err)
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-bound.Done():
-			return ekv.LeaseTime{}, grpcError(err)
+			return ekv.LeaseTime{}, etcderr.Of(err)
 		case <-ctx.Done():
-			return ekv.LeaseTime{}, grpcError(ctx.Err())
+			return ekv.LeaseTime{}, etcderr.Of(ctx.Err())
 		}
 	}
 }

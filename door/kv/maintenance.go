@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfastdb/holdfast/door/kv/etcderr"
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/etcddata"
@@ -45,7 +46,7 @@ type maintenanceServer struct {
 }
 
 func (s *maintenanceServer) Status(ctx context.Context, _ *pb.StatusRequest) (*pb.StatusResponse, error) {
-	if err := s.d.mayAsk(ctx); err != nil {
+	if err := s.d.users.MayAsk(ctx); err != nil {
 		return nil, err
 	}
 	st := s.d.node.Status()
@@ -78,9 +79,9 @@ func pbAlarm(a ekv.AlarmState) *pb.AlarmMember {
 }
 
 func (s *maintenanceServer) Alarm(ctx context.Context, r *pb.AlarmRequest) (*pb.AlarmResponse, error) {
-	may := s.d.mayAdminister
+	may := s.d.users.MayAdminister
 	if r.Action == pb.AlarmRequest_GET {
-		may = s.d.mayAsk
+		may = s.d.users.MayAsk
 	}
 	if err := may(ctx); err != nil {
 		return nil, err
@@ -89,7 +90,7 @@ func (s *maintenanceServer) Alarm(ctx context.Context, r *pb.AlarmRequest) (*pb.
 	switch r.Action {
 	case pb.AlarmRequest_GET:
 		if err := s.d.node.Linearize(s.d.bounded(ctx)); err != nil {
-			return nil, grpcError(err)
+			return nil, etcderr.Of(err)
 		}
 		for _, a := range s.d.kv.Alarms() {
 			if r.Alarm == pb.AlarmType_NONE || r.Alarm == pb.AlarmType(a.Type) {
@@ -116,7 +117,7 @@ func (s *maintenanceServer) Alarm(ctx context.Context, r *pb.AlarmRequest) (*pb.
 // Defragment answers at once, without a header as in etcd: there is nothing to do, space comes back by itself.
 func (s *maintenanceServer) Defragment(ctx context.Context, _ *pb.DefragmentRequest) (*pb.DefragmentResponse, error) {
 	began := time.Now()
-	if err := s.d.mayAdminister(ctx); err != nil {
+	if err := s.d.users.MayAdminister(ctx); err != nil {
 		return nil, err
 	}
 	s.d.counts.Defrag.Since(began)
@@ -125,27 +126,27 @@ func (s *maintenanceServer) Defragment(ctx context.Context, _ *pb.DefragmentRequ
 
 // Hash is etcd's hash of a whole database file. Members here have no equal files, so it is the hash of what is visible.
 func (s *maintenanceServer) Hash(ctx context.Context, _ *pb.HashRequest) (*pb.HashResponse, error) {
-	if err := s.d.mayAdminister(ctx); err != nil {
+	if err := s.d.users.MayAdminister(ctx); err != nil {
 		return nil, err
 	}
 	began := time.Now()
 	sum, _, _, current, err := s.d.kv.HashKV(0)
 	s.d.counts.Hash.Since(began)
 	if err != nil {
-		return nil, grpcError(err)
+		return nil, etcderr.Of(err)
 	}
 	return &pb.HashResponse{Header: s.d.pbHeader(current), Hash: sum}, nil
 }
 
 func (s *maintenanceServer) HashKV(ctx context.Context, r *pb.HashKVRequest) (*pb.HashKVResponse, error) {
-	if err := s.d.mayAdminister(ctx); err != nil {
+	if err := s.d.users.MayAdminister(ctx); err != nil {
 		return nil, err
 	}
 	began := time.Now()
 	sum, at, compacted, current, err := s.d.kv.HashKV(r.Revision)
 	s.d.counts.HashRev.Since(began)
 	if err != nil {
-		return nil, grpcError(err)
+		return nil, etcderr.Of(err)
 	}
 	return &pb.HashKVResponse{Header: s.d.pbHeader(current), Hash: sum, CompactRevision: compacted, HashRevision: at}, nil
 }
@@ -156,7 +157,7 @@ const snapshotChunkBytes = 64 << 10
 // Snapshot streams a database file of etcd's with the SHA-256 of all of it behind, as etcd does: what etcdutl restores and an etcd
 // goes on from. The file is made first, in the data directory; a second call waits until the first one's is gone.
 func (s *maintenanceServer) Snapshot(_ *pb.SnapshotRequest, stream pb.Maintenance_SnapshotServer) error {
-	if err := s.d.mayAdminister(stream.Context()); err != nil {
+	if err := s.d.users.MayAdminister(stream.Context()); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -165,12 +166,12 @@ func (s *maintenanceServer) Snapshot(_ *pb.SnapshotRequest, stream pb.Maintenanc
 		return status.Error(codes.ResourceExhausted, "etcdserver: "+err.Error())
 	}
 	if err != nil {
-		return grpcError(err)
+		return etcderr.Of(err)
 	}
 	defer f.Close()
 	w := &snapshotWriter{stream: stream, sum: sha256.New(), buf: make([]byte, 0, snapshotChunkBytes), left: f.Size}
 	if _, err := f.WriteTo(w); err != nil {
-		return grpcError(err)
+		return etcderr.Of(err)
 	}
 	if err := w.flush(); err != nil {
 		return err
@@ -220,14 +221,14 @@ func (w *snapshotWriter) send(blob []byte) error {
 }
 
 func (s *maintenanceServer) MoveLeader(ctx context.Context, r *pb.MoveLeaderRequest) (*pb.MoveLeaderResponse, error) {
-	if err := s.d.mayAdminister(ctx); err != nil {
+	if err := s.d.users.MayAdminister(ctx); err != nil {
 		return nil, err
 	}
 	if st := s.d.node.Status(); st.Leader != st.MemberID {
 		return nil, rpctypes.ErrGRPCNotLeader
 	}
 	if err := s.d.node.TransferLeader(s.d.bounded(ctx), r.TargetID); err != nil {
-		return nil, grpcError(err)
+		return nil, etcderr.Of(err)
 	}
 	return &pb.MoveLeaderResponse{}, nil
 }
@@ -236,7 +237,7 @@ var clusterVersion = regexp.MustCompile(`^[0-9]+\.[0-9]+(\.[0-9]+)?$`)
 
 // Downgrade is refused: the data directory is not etcd's, so no older etcd could take it over.
 func (s *maintenanceServer) Downgrade(ctx context.Context, r *pb.DowngradeRequest) (*pb.DowngradeResponse, error) {
-	if err := s.d.mayAdminister(ctx); err != nil {
+	if err := s.d.users.MayAdminister(ctx); err != nil {
 		return nil, err
 	}
 	switch r.Action {

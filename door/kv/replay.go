@@ -10,6 +10,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfastdb/holdfast/door/kv/auth"
 	"github.com/holdfastdb/holdfast/entry"
 	eident "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
@@ -41,14 +42,14 @@ func Replay(data []byte, users *mident.State, alarms []ekv.AlarmState) ([]entry.
 	if p == nil || err != nil {
 		return nil, err
 	}
-	a := &access{st: users, name: r.GetHeader().GetUsername(), given: true, revision: r.GetHeader().GetAuthRevision()}
-	if users.Enabled && (a.admin() != nil || a.revision < users.Revision) {
+	a := auth.Of(users, r.GetHeader().GetUsername(), r.GetHeader().GetAuthRevision())
+	if users.Enabled && (a.Admin() != nil || r.GetHeader().GetAuthRevision() < users.Revision) {
 		return nil, nil
 	}
 	if users.Enabled {
-		p.Actor = a.name
+		p.Actor = a.Name()
 	}
-	return []entry.Part{identPart(p)}, nil
+	return []entry.Part{auth.Part(p)}, nil
 }
 
 // replayed puts a part for the kv machine together with a pass, where there are users.
@@ -66,11 +67,9 @@ func replayed(r *pb.InternalRaftRequest, part *ekv.Part, users *mident.State, al
 		return []entry.Part{{Machine: entry.MachineKV, Body: body}}, nil
 	}
 	if part.Compact != nil || part.Alarm != nil { // members make these themselves, and those of clients were judged before they were logged
-		return []entry.Part{identPart(&eident.Part{Pass: &eident.Pass{Revision: users.Revision}}), {Machine: entry.MachineKV, Body: body}}, nil
+		return []entry.Part{auth.Part(&eident.Part{Pass: &eident.Pass{Revision: users.Revision}}), {Machine: entry.MachineKV, Body: body}}, nil
 	}
-	h := r.GetHeader()
-	a := &access{st: users, name: h.GetUsername(), given: h.GetUsername() != "", revision: h.GetAuthRevision()}
-	parts, err := a.permitted(body)
+	parts, err := auth.Of(users, r.GetHeader().GetUsername(), r.GetHeader().GetAuthRevision()).Permitted(body)
 	if err != nil {
 		return nil, nil // so did etcd
 	}

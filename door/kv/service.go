@@ -10,6 +10,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
 
+	"github.com/holdfastdb/holdfast/door/kv/auth"
+	"github.com/holdfastdb/holdfast/door/kv/etcderr"
 	"github.com/holdfastdb/holdfast/entry"
 	eident "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
@@ -50,7 +52,7 @@ func (c *call) seal(p *ekv.Part, room int) {
 // propose carries a kv part through the log, if the client is permitted it, and returns its result.
 func (d *Door) propose(ctx context.Context, lane node.Lane, body []byte) (*entry.Result, error) {
 	for {
-		a, err := d.access(ctx)
+		a, err := d.users.Access(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -59,18 +61,18 @@ func (d *Door) propose(ctx context.Context, lane node.Lane, body []byte) (*entry
 			res, err = d.node.Propose(d.bounded(ctx), lane, entry.Part{Machine: entry.MachineKV, Body: body})
 		} else {
 			var parts []entry.Part
-			if parts, err = a.permitted(body); err != nil {
+			if parts, err = a.Permitted(body); err != nil {
 				return nil, err
 			}
 			res, err = d.node.Propose(d.bounded(ctx), lane, parts...)
 		}
 		switch {
 		case err != nil:
-			return nil, grpcError(err)
-		case outdated(res.Rejection):
+			return nil, etcderr.Of(err)
+		case auth.Outdated(res.Rejection):
 			continue // the catalogue has changed: judge again by the new one
 		case res.Rejection != nil:
-			return nil, rejected(res.Rejection)
+			return nil, etcderr.Rejected(res.Rejection)
 		}
 		return res, nil
 	}
@@ -167,13 +169,13 @@ func handleRange(srv any, ctx context.Context, dec func(any) error, _ grpc.Unary
 	}
 	if !c.serializable {
 		if err := d.node.Linearize(d.bounded(ctx)); err != nil {
-			return nil, grpcError(err)
+			return nil, etcderr.Of(err)
 		}
 	}
 	for {
-		a, err := d.access(ctx)
+		a, err := d.users.Access(ctx)
 		if err == nil {
-			err = a.may(eident.Read, c.req.Key, c.req.End)
+			err = a.May(eident.Read, c.req.Key, c.req.End)
 		}
 		if err != nil {
 			return nil, err
@@ -187,7 +189,7 @@ func handleRange(srv any, ctx context.Context, dec func(any) error, _ grpc.Unary
 		if err != nil {
 			return nil, err
 		}
-		if d.stands(a) {
+		if d.users.Stands(a) {
 			c.answer, c.room = rangeAnswer{header: d.header(revision, 0), result: res}, room
 			return c, nil
 		}
@@ -218,7 +220,7 @@ func handleRangeStream(srv any, stream grpc.ServerStream) error {
 	ctx := stream.Context()
 	if !c.serializable {
 		if err := d.node.Linearize(d.bounded(ctx)); err != nil {
-			return grpcError(err)
+			return etcderr.Of(err)
 		}
 	}
 	if c.req.Target != ekv.SortByKey {
@@ -237,9 +239,9 @@ func handleRangeStream(srv any, stream grpc.ServerStream) error {
 	var held *ekv.RangeResult
 	var revision int64
 	for again := true; again; {
-		a, err := d.access(ctx)
+		a, err := d.users.Access(ctx)
 		if err == nil {
-			err = a.may(eident.Read, c.req.Key, c.req.End)
+			err = a.May(eident.Read, c.req.Key, c.req.End)
 		}
 		if err != nil {
 			return err
@@ -247,7 +249,7 @@ func handleRangeStream(srv any, stream grpc.ServerStream) error {
 		held, again = nil, false
 		err = d.kv.RangeStream(ctx, &c.req, streamChunkBytes, func(chunk *ekv.RangeResult, at int64) error {
 			revision = at
-			if held == nil && !d.stands(a) {
+			if held == nil && !d.users.Stands(a) {
 				again = true
 				return errSeenEnough
 			}
@@ -261,7 +263,7 @@ func handleRangeStream(srv any, stream grpc.ServerStream) error {
 			return nil
 		})
 		if err != nil && !again {
-			return grpcError(err)
+			return etcderr.Of(err)
 		}
 	}
 	if held == nil {
@@ -283,7 +285,7 @@ func (d *Door) sortedStream(stream grpc.ServerStream, c *rangeCall) error {
 	var revision int64
 	var room *room
 	defer func() { room.giveBack() }()
-	err := d.reading(ctx, func(a *access) error { return a.may(eident.Read, c.req.Key, c.req.End) }, func() (err error) {
+	err := d.users.Reading(ctx, func(a *auth.Access) error { return a.May(eident.Read, c.req.Key, c.req.End) }, func() (err error) {
 		room.giveBack() // of a first attempt, whose permissions have changed since
 		room, err = d.withRoom(ctx, func(maxBytes int64) (err error) {
 			res, revision, err = d.read(&c.req, maxBytes)
@@ -396,7 +398,7 @@ func handleTxn(srv any, ctx context.Context, dec func(any) error, _ grpc.UnarySe
 	}
 	txn := res.Of(entry.MachineKV).(*ekv.TxnResult)
 	if txn.TooLarge {
-		return nil, errTxnAnswerTooLarge
+		return nil, etcderr.TxnAnswerTooLarge
 	}
 	return answerTxn(d.header(txn.Revision, res.Term), txn), nil
 }
@@ -407,13 +409,13 @@ func (d *Door) readTxn(ctx context.Context, c *txnCall) (any, error) {
 	// same, so a client that compares on another member may get an old answer. Here it is linearizable.
 	if !c.traits.allSerializable || len(c.reads.Then)+len(c.reads.Else) == 0 {
 		if err := d.node.Linearize(d.bounded(ctx)); err != nil {
-			return nil, grpcError(err)
+			return nil, etcderr.Of(err)
 		}
 	}
 	for {
-		a, err := d.access(ctx)
+		a, err := d.users.Access(ctx)
 		if err == nil && a != nil {
-			_, err = a.mayTxn(c.reads)
+			_, err = a.MayTxn(c.reads)
 		}
 		if err != nil {
 			return nil, err
@@ -426,7 +428,7 @@ func (d *Door) readTxn(ctx context.Context, c *txnCall) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if d.stands(a) {
+		if d.users.Stands(a) {
 			answer := answerTxn(d.header(res.Revision, 0), res)
 			answer.room = room
 			return answer, nil

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
 
+	"github.com/holdfastdb/holdfast/door/kv/auth"
 	eident "github.com/holdfastdb/holdfast/entry/ident"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 )
@@ -134,7 +135,7 @@ func (w *watcher) cost() int64 { return 600 + 2*int64(len(w.key)+len(w.end)) }
 
 // mayWatch judges a watch once, when it begins: like etcd's it goes on when the permission is taken away.
 func (d *Door) mayWatch(ctx context.Context, w *watcher) error {
-	return d.reading(ctx, func(a *access) error { return a.may(eident.Read, w.key, w.end) }, nil, nil)
+	return d.users.Reading(ctx, func(a *auth.Access) error { return a.May(eident.Read, w.key, w.end) }, nil, nil)
 }
 
 // watchAnswer is a WatchResponse without its events.

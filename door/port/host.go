@@ -6,10 +6,13 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
+// InProcess is the network of a connection within this process (net.Pipe), over which the JSON gateway calls.
+const InProcess = "pipe"
+
 // Host returns the address an HTTP request came from, without its port; of a socket file, what the system says of it. Of what came
 // through a Bridge it is the address of the HTTP/2 connection. Safe for concurrent use.
 func Host(ctx *fasthttp.RequestCtx) string {
-	if a := ctx.RemoteAddr(); a.Network() != "pipe" {
+	if a := ctx.RemoteAddr(); a.Network() != InProcess {
 		return HostOf(a)
 	}
 	return string(ctx.Request.Header.Peek("X-Forwarded-For")) // the Bridge has written it
@@ -27,7 +30,7 @@ func HostOf(a net.Addr) string {
 // remote is where a request came from in the form net/http has it. The port of what came through a Bridge is not known.
 func remote(ctx *fasthttp.RequestCtx) string {
 	a := ctx.RemoteAddr()
-	if a.Network() != "pipe" {
+	if a.Network() != InProcess {
 		return a.String()
 	}
 	return net.JoinHostPort(Host(ctx), "0")

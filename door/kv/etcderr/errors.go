@@ -1,4 +1,6 @@
-package kv
+// Package etcderr says which of etcd's errors a client hears for an error of the node, or a rejection of a machine, with etcd's codes
+// and texts. It decides nothing: what is refused, and when, is for those who ask it.
+package etcderr
 
 import (
 	"context"
@@ -9,21 +11,22 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfastdb/holdfast/entry"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
 )
 
-// errAnswerTooLarge refuses a unary Range whose answer would not fit the memory a single answer may take.
-var errAnswerTooLarge = status.Error(codes.ResourceExhausted,
+// AnswerTooLarge refuses a unary Range whose answer would not fit the memory a single answer may take.
+var AnswerTooLarge = status.Error(codes.ResourceExhausted,
 	"etcdserver: range response is larger than this server buffers for one answer; use limit, or RangeStream, which has no bound")
 
-// errTxnAnswerTooLarge: the same for a Txn that wrote; by then it is applied.
-var errTxnAnswerTooLarge = status.Error(codes.ResourceExhausted,
+// TxnAnswerTooLarge: the same for a Txn that wrote; by then it is applied.
+var TxnAnswerTooLarge = status.Error(codes.ResourceExhausted,
 	"etcdserver: the transaction was applied, but its answer is larger than this server buffers for one answer; limit its ranges")
 
-// errMalformed answers a command this build's machine does not accept although the door let it pass.
-var errMalformed = status.Error(codes.InvalidArgument, "etcdserver: malformed request")
+// Malformed answers a command this build's machine does not accept although the door let it pass.
+var Malformed = status.Error(codes.InvalidArgument, "etcdserver: malformed request")
 
 // nodeErrors says which of etcd's errors a client hears for each of the node's. An unknown outcome is a time-out, which
 // every etcd client knows to mean just that; a superseded command is provably dead, and "leader changed" is etcd's text
@@ -48,11 +51,11 @@ var nodeErrors = []struct{ from, to error }{
 	{node.ErrTimeoutTransfer, status.Error(codes.Unavailable, "etcdserver: request timed out, leader transfer took too long")},
 	{mkv.ErrCompacted, rpctypes.ErrGRPCCompacted},
 	{mkv.ErrFutureRevision, rpctypes.ErrGRPCFutureRev},
-	{mkv.ErrTooLarge, errAnswerTooLarge},
+	{mkv.ErrTooLarge, AnswerTooLarge},
 }
 
-// grpcError translates an error of the node or the machine. What is a gRPC status already passes through.
-func grpcError(err error) error {
+// Of translates an error of the node or of the kv machine. What is a gRPC status already passes through, and nil stays nil.
+func Of(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -73,8 +76,8 @@ func grpcError(err error) error {
 	return status.Error(codes.Unknown, err.Error())
 }
 
-// rejected translates the machine's refusal.
-func rejected(r *entry.Rejection) error {
+// Rejected translates the rejection of a command. It is never nil.
+func Rejected(r *entry.Rejection) error {
 	switch r.Code {
 	case ekv.KeyNotFound:
 		return rpctypes.ErrGRPCKeyNotFound
@@ -87,12 +90,51 @@ func rejected(r *entry.Rejection) error {
 	case ekv.FutureRevision:
 		return rpctypes.ErrGRPCFutureRev
 	case ekv.Malformed:
-		return errMalformed
+		return Malformed
 	case ekv.LeaseDenied:
 		return rpctypes.ErrGRPCPermissionDenied
 	}
 	if r.Machine == entry.MachineIdent {
-		return identError(r.Code)
+		return Ident(r.Code)
 	}
 	return status.Error(codes.Unknown, r.Error())
+}
+
+// Ident is Rejected for a refusal of the identity machine, by its code.
+func Ident(code entry.Code) error {
+	switch code {
+	case eident.UserEmpty, eident.PassMissing:
+		return rpctypes.ErrGRPCUserEmpty
+	case eident.UserNotFound:
+		return rpctypes.ErrGRPCUserNotFound
+	case eident.UserExists:
+		return rpctypes.ErrGRPCUserAlreadyExist
+	case eident.RoleEmpty:
+		return rpctypes.ErrGRPCRoleEmpty
+	case eident.RoleNotFound:
+		return rpctypes.ErrGRPCRoleNotFound
+	case eident.RoleExists:
+		return rpctypes.ErrGRPCRoleAlreadyExist
+	case eident.RoleNotGranted:
+		return rpctypes.ErrGRPCRoleNotGranted
+	case eident.PermissionNotGranted:
+		return rpctypes.ErrGRPCPermissionNotGranted
+	case eident.RootUserMissing:
+		return rpctypes.ErrGRPCRootUserNotExist
+	case eident.RootRoleMissing:
+		return rpctypes.ErrGRPCRootRoleNotExist
+	case eident.ManagementRefused:
+		return rpctypes.ErrGRPCInvalidAuthMgmt
+	case eident.Denied:
+		return rpctypes.ErrGRPCPermissionDenied
+	case eident.OldRevision:
+		return rpctypes.ErrGRPCAuthOldRevision
+	case eident.NotEnabled:
+		return rpctypes.ErrGRPCAuthNotEnabled
+	case eident.TokenNotFound:
+		return rpctypes.ErrGRPCInvalidAuthToken
+	case eident.Full:
+		return rpctypes.ErrGRPCNoSpace
+	}
+	return Malformed
 }

@@ -1,4 +1,4 @@
-package kv
+package auth
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfastdb/holdfast/door/kv/etcderr"
 	"github.com/holdfastdb/holdfast/entry"
 	eident "github.com/holdfastdb/holdfast/entry/ident"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
@@ -30,7 +31,7 @@ type tokens interface {
 var errAuthOptions = errors.New("auth: invalid auth options")
 
 // newTokens reads an --auth-token: "simple", or "jwt" with what it is signed with.
-func newTokens(d *Door, spec string, ttl time.Duration, readFile func(string) ([]byte, error)) (tokens, error) {
+func newTokens(u *Users, spec string, ttl time.Duration, readFile func(string) ([]byte, error)) (tokens, error) {
 	words := strings.Split(spec, ",")
 	opts := map[string]string{}
 	for _, w := range words[1:] {
@@ -45,15 +46,15 @@ func newTokens(d *Door, spec string, ttl time.Duration, readFile func(string) ([
 		if ttl <= 0 {
 			ttl = 300 * time.Second
 		}
-		return &simpleTokens{d: d, ttl: ttl, touches: make(chan struct{}, maxTouches)}, nil
+		return &simpleTokens{u: u, ttl: ttl, touches: make(chan struct{}, maxTouches)}, nil
 	case "jwt":
 		return newSignedTokens(opts, readFile)
 	}
 	return nil, fmt.Errorf("%w: token type %q is neither simple nor jwt", errAuthOptions, words[0])
 }
 
-// CheckAuthToken says what is wrong with an Options.AuthToken, so that a server can refuse it before it starts anything.
-func CheckAuthToken(spec string, readFile func(name string) ([]byte, error)) error {
+// CheckToken says what is wrong with an Options.Token, so that a server can refuse it before it starts anything.
+func CheckToken(spec string, readFile func(name string) ([]byte, error)) error {
 	_, err := newTokens(nil, spec, 0, readFile)
 	return err
 }
@@ -77,7 +78,7 @@ const (
 // Rejected: a token that carries its owner and end under a key from the log needs no command at all; but a reader of a snapshot
 // could then make tokens for root, while a hash is useless to him.
 type simpleTokens struct {
-	d       *Door
+	u       *Users
 	ttl     time.Duration
 	touches chan struct{} // one for each renewal under way
 }
@@ -101,18 +102,18 @@ func newSecret() string {
 
 func (t *simpleTokens) issue(ctx context.Context, _ *mident.State, u *mident.User) (string, bool, error) {
 	secret := newSecret()
-	part := identPart(&eident.Part{TokenIssue: &eident.TokenIssue{
+	part := Part(&eident.Part{TokenIssue: &eident.TokenIssue{
 		User: u.Name, Generation: u.Generation, Token: hashToken(secret), TTLMs: uint64(max(1, t.ttl.Milliseconds()))}})
-	res, err := t.d.node.Propose(t.d.bounded(ctx), node.LaneSystem, part)
+	res, err := t.u.opts.Member.Propose(t.u.opts.Bounded(ctx), node.LaneSystem, part)
 	if err != nil {
-		return "", false, grpcError(err)
+		return "", false, etcderr.Of(err)
 	}
 	if r := res.Rejection; r != nil {
 		// The user or the password is another one now: the caller looks at them again.
 		if r.Code == eident.OldRevision || r.Code == eident.UserNotFound {
 			return "", true, nil
 		}
-		return "", false, rejected(r)
+		return "", false, etcderr.Rejected(r)
 	}
 	return fmt.Sprintf("%s.%d", secret, res.Pos.Index), false, nil
 }
@@ -124,18 +125,18 @@ func (t *simpleTokens) owner(ctx context.Context, token string) (string, uint64,
 		return "", 0, false
 	}
 	hash := hashToken(secret)
-	known, ok := t.d.users.Token(hash)
-	if !ok && index > t.d.node.Status().Applied {
+	known, ok := t.u.machine.Token(hash)
+	if !ok && index > t.u.opts.Member.Status().Applied {
 		// It was given out by a member that is ahead of this one, or is forged.
-		if t.d.node.Linearize(t.d.bounded(ctx)) != nil {
+		if t.u.opts.Member.Linearize(t.u.opts.Bounded(ctx)) != nil {
 			return "", 0, false
 		}
-		known, ok = t.d.users.Token(hash)
+		known, ok = t.u.machine.Token(hash)
 	}
 	if !ok {
 		return "", 0, false
 	}
-	left := known.DeadlineMs - t.d.node.Tick()
+	left := known.DeadlineMs - t.u.opts.Member.Tick()
 	if left <= 0 {
 		return "", 0, false
 	}
@@ -155,10 +156,10 @@ func (t *simpleTokens) touch(hash [eident.TokenBytes]byte, known *mident.Token) 
 	}
 	go func() {
 		defer func() { <-t.touches }()
-		ctx, cancel := context.WithTimeout(t.d.life, t.d.opts.RequestTimeout)
+		ctx, cancel := context.WithTimeout(t.u.opts.Life, t.u.opts.RequestTimeout)
 		defer cancel()
 		var res *entry.Result
-		res, err := t.d.node.Propose(ctx, node.LaneSystem, identPart(&eident.Part{TokenTouch: &eident.TokenTouch{Token: hash}}))
+		res, err := t.u.opts.Member.Propose(ctx, node.LaneSystem, Part(&eident.Part{TokenTouch: &eident.TokenTouch{Token: hash}}))
 		if err != nil || res.Rejection != nil {
 			known.Touching.Store(false) // the next request tries again; after success there is another Token
 		}

@@ -1,4 +1,4 @@
-package kv
+package auth
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	eident "github.com/holdfastdb/holdfast/entry/ident"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
 )
 
@@ -74,36 +73,6 @@ func (p *passwords) matches(ctx context.Context, host, user string, hash []byte,
 		return false, nil
 	}
 	return bcrypt.CompareHashAndPassword(hash, []byte(password)) == nil, nil
-}
-
-// Catalogue reports whether clients must say who they are, and the revision of users and roles by which that is judged. Other
-// protocols on this port ask it per request: it is one atomic load.
-func (d *Door) Catalogue() (authEnabled bool, revision uint64) {
-	st := d.users.State()
-	return st.Enabled, st.Revision
-}
-
-// RootBasic reports whether user has the role root and this password, for HTTP Basic authentication. host is where the request
-// came from (port.Host). revision is that of the catalogue that says so, for the pass of a write (see propose). It takes as
-// long as comparing a password does, for every name, but for a user and a password that have matched before. Safe for
-// concurrent use.
-func (d *Door) RootBasic(host, user, password string) (revision uint64, ok bool) {
-	st := d.users.State()
-	u := st.User(user)
-	if u != nil && d.passwords.matched(u, password) {
-		return st.Revision, u.Has(eident.Root)
-	}
-	var hash []byte
-	if u != nil && !u.NoPassword {
-		hash = u.Verifier(eident.Bcrypt)
-	}
-	ctx, cancel := context.WithTimeout(d.life, d.opts.RequestTimeout)
-	defer cancel()
-	if right, err := d.passwords.matches(ctx, host, user, hash, password); err != nil || !right {
-		return 0, false
-	}
-	d.passwords.remember(u, password)
-	return st.Revision, u.Has(eident.Root)
 }
 
 // matched reports whether this password of Basic authentication, which comes with every request, was a user's before and still is.
