@@ -32,7 +32,7 @@ type manual struct {
 	wire []parcel // guarded by mu: services answer calls on goroutines of their own
 	// lose says which frames are lost on the way; nil: none.
 	lose func(p parcel) bool
-	// sending sees a frame at the moment a member sends it, and says whether it has carried it itself; nil: nobody looks.
+	// sending sees a frame at the moment a member sends it, and reports whether it has carried it itself; nil: every frame takes the wire.
 	sending func(p parcel) bool
 	fs      map[uint64]*disk.Mem
 	bad     map[uint64]*disk.Faulty // around fs

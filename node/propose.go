@@ -177,7 +177,7 @@ const (
 // packPatience is how long queued commands wait at most for the entry before them to be committed.
 const packPatience = 4 * time.Millisecond
 
-// mayPack says whether a new entry should be cut now. One entry at a time gives the largest batches: what an entry costs
+// mayPack reports whether a new entry should be cut now. One entry at a time gives the largest batches: what an entry costs
 // every member (messages, wake-ups, an fsync, a store batch) is shared by all that queued while the one before it was on
 // its way. Alone, it is on its way while it is being written; in a cluster, until it is committed. A member that is far
 // away must not make the others wait for a whole round trip, so after packPatience, or when much has queued up, the next

@@ -72,7 +72,7 @@ type client struct {
 	left      bool // the connection has ended: nothing is held for it any more. answersMu guards it.
 
 	leaving leaving
-	// lent is set while a stream has the connection instead of fasthttp; it tells whether the connection goes on.
+	// lent is set while a stream has the connection instead of fasthttp; it reports whether the connection goes on.
 	lent chan bool
 	// fenced makes Read fail, so that only what has been read ahead is used.
 	fenced bool

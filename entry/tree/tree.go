@@ -82,7 +82,7 @@ const MaxLogs = 256
 // MaxNote bounds a checkpoint with all its signatures.
 const MaxNote = 64 << 10
 
-// ValidName tells whether a log may have this name: a letter or digit, then up to 62 more or dashes.
+// ValidName reports whether a log may have this name: a letter or digit, then up to 62 more or dashes.
 func ValidName(name string) bool {
 	for i := range len(name) {
 		c := name[i]

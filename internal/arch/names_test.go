@@ -133,3 +133,28 @@ func TestDeadLinksAreFound(t *testing.T) {
 	page := "[a](a.md) [a](adr/1.md#part) [a](adr/) [a](#part) [a](https://x.example/y.md) [a](../a.md)\n[b](b.md)"
 	expect(t, "links", tree.DeadLinks("docs/x.md", page), "a.md", "b.md")
 }
+
+var odd = regexp.MustCompile(`(?m)^\s*// (\w+ says|.*\btells) whether\b`)
+
+// TestConditionsAreReported: a doc comment of a condition has the words that every Go programmer knows, "reports whether".
+func TestConditionsAreReported(t *testing.T) {
+	tree, err := ReadTree(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range tree.paths { // any order: a set of findings
+		if !strings.HasSuffix(name, ".go") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join("..", "..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range odd.FindAllString(string(text), -1) {
+			t.Errorf("%s:%s: say reports whether", name, line)
+		}
+	}
+	if !odd.MatchString("\t// a tells whether b") || odd.MatchString("// a reports whether b") {
+		t.Error("this test looks at nothing")
+	}
+}

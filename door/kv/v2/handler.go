@@ -19,7 +19,7 @@ import (
 
 // Options tune a Handler. The zero value is etcd's defaults, without users.
 type Options struct {
-	// Catalogue says whether users must show who they are, and the revision of users and roles that this is read from; nil:
+	// Catalogue reports whether users must show who they are, and the revision of users and roles that this is read from; nil:
 	// never. Once they must, only HTTP Basic of a user for whom RootBasic says true, and at which revision, is let in: v2 has no
 	// users of its own here.
 	Catalogue func() (authEnabled bool, revision uint64)
@@ -169,7 +169,7 @@ func (h *Handler) serve(ctx *fasthttp.RequestCtx) *watch {
 	return nil
 }
 
-// below tells whether path is prefix or lies below it.
+// below reports whether path is prefix or lies below it.
 func below(path, prefix []byte) bool {
 	return bytes.HasPrefix(path, prefix) && (len(path) == len(prefix) || path[len(prefix)] == '/')
 }
