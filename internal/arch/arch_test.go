@@ -188,6 +188,7 @@ const fakePage = "" +
 	"| 1 | `mach/*` | | `part/*` `low` | |\n" +
 	"| 1 | `mach/own` | | `part/...` | `example.com/raft` |\n" +
 	"| 2 | `work/*` | | `part/...` `mach/*` | |\n" +
+	"| 2 | `top2/*` | | all `top` | |\n" +
 	"| – | `tests` | | all | |\n" +
 	"\n" +
 	"| not allowed | where | why |\n" +
@@ -215,7 +216,7 @@ func TestImportsCanFail(t *testing.T) {
 		"low": "fmt", "low/a": module + "/low", "low/b": "fmt", "mid": "example.com/raft/v3", "mid2/x": "fmt",
 		"top": module + "/mid2/x", "tests": module + "/top",
 		"part/a": module + "/low", "part/b": "fmt", "mach/a": module + "/part/a", "mach/b": module + "/part/b", "mach/own": module + "/part/b",
-		"work/a": module + "/mach/a",
+		"work/a": module + "/mach/a", "top2/a": module + "/mid",
 	}
 	for _, c := range []struct {
 		name, path, imp, want string
@@ -239,6 +240,8 @@ func TestImportsCanFail(t *testing.T) {
 		{"default row: third party", "mach/a", "example.com/raft", "third party"},
 		{"default row: any name below a listed path", "work/a", module + "/part/b", ""},
 		{"default row: another name of the layer below", "work/a", module + "/mach/own", "not in the column"},
+		{"all, and one of the same layer", "top2/a", module + "/top", ""},
+		{"all, and none that is not listed", "top2/a", module + "/work/a", "not in the column"},
 		{"own row before the default: may do more", "mach/own", "example.com/raft", ""},
 		{"own row before the default: may do less", "mach/own", module + "/low", "not in the column"},
 		{"default row: one name and no deeper", "mach/a/deep", "fmt", "mach/a/deep: no row"},

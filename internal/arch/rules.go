@@ -14,7 +14,7 @@ import (
 type Row struct {
 	Layer  int
 	Path   string
-	May    []string // paths of ours, read like Path; in a default row "*" is the package's own name; "all" = any smaller layer
+	May    []string // paths of ours, read like Path; in a default row "*" is the package's own name; a first one "all" = any smaller layer, beside the others
 	Third  []string // module or package prefixes of others, beyond the standard library
 	Nobody bool     // no other row may import it
 }
@@ -92,7 +92,7 @@ func (r *Rules) addRow(cells []string) error {
 		row.Layer = n
 	}
 	if strings.HasPrefix(cells[3], "all") {
-		row.May = []string{"all"}
+		row.May = append([]string{"all"}, row.May...)
 	}
 	paths := quoted(cells[1])
 	if len(paths) == 0 {
