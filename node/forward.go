@@ -11,6 +11,16 @@ import (
 	"github.com/holdfastdb/holdfast/peer"
 )
 
+// forwarding is what travels between a follower and its leader. Loop only.
+type forwarding struct {
+	forwarded  point                  // the last command this member forwarded
+	accepted   map[uint64]uint64      // highest forwarded sequence number taken, per origin, in this term
+	turnedAway map[commandID]struct{} // of them, those refused because the queue was full
+	acceptTerm uint64
+	arrived    entry.Command // the forwarded command being judged
+	complainAt time.Duration
+}
+
 // The forward lane. A follower sends its doors' commands to the leader of the term it knows, in the order of their
 // sequence numbers; the leader packs them as they are. Nothing comes back for an accepted command: the follower answers
 // from its own Apply. Only a refusal is sent, and it is a proof, because there is one leader per term and it alone says

@@ -5,6 +5,13 @@ import (
 	"time"
 )
 
+// samples are entries whose time through a step is being taken. Loop only.
+type samples struct {
+	packed  sample              // until its commit
+	sent    map[uint64]sample   // per member, until it acknowledges
+	latency map[uint64]*Latency // per member, what came of it
+}
+
 // Latency is how long a member takes to acknowledge entries, from when they are handed to its connection until its answer
 // says that they are synced there. One entry at a time is timed per member, so that it costs the same at any load; an idle
 // cluster takes no samples. The zero value has none.

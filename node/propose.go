@@ -5,13 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
 	"github.com/holdfastdb/holdfast/internal/task"
 )
+
+// proposals are this member's own commands on their way. Loop only.
+type proposals struct {
+	nextSeq       uint64
+	inflight      map[uint64]*pending
+	inflightBytes int // sum of their sizes
+	resendAt      time.Duration
+	resendWait    time.Duration
+}
 
 // How a proposal or a read can end other than well. Propose ends in exactly one of: applied (a Result, perhaps with a
 // Rejection), superseded (provably dead), or unknown (DECISIONS A3).
@@ -165,112 +173,6 @@ func (n *Node) dispatch() error {
 	if lead := n.rep.Leader(); lead != 0 && lead != n.id {
 		n.forward(lead)
 	}
-	return nil
-}
-
-// Limits of one raft entry (DECISIONS B4).
-const (
-	packBytes = 1 << 20
-	packCount = 1024
-)
-
-// packPatience is how long queued commands wait at most for the entry before them to be committed.
-const packPatience = 4 * time.Millisecond
-
-// mayPack reports whether a new entry should be cut now. One entry at a time gives the largest batches: what an entry costs
-// every member (messages, wake-ups, an fsync, a store batch) is shared by all that queued while the one before it was on
-// its way. Alone, it is on its way while it is being written; in a cluster, until it is committed. A member that is far
-// away must not make the others wait for a whole round trip, so after packPatience, or when much has queued up, the next
-// entry is cut all the same.
-func (n *Node) mayPack() bool {
-	switch {
-	case n.soleVoter:
-		return n.writesOut == 0
-	case n.rep.Commit() >= n.packedIndex, n.writesOut < 4 && n.lanesFull():
-		return true
-	case n.writesOut > 0:
-		return false
-	}
-	now, end := n.clock.Mono(), n.packedAt+packPatience
-	if now < end && n.lookAgain != nil && n.lookAt != end {
-		n.lookAt = end
-		n.lookAgain.Reset(end - now)
-	}
-	return now >= end
-}
-
-func (n *Node) lanesFull() bool { return n.lanes.total() >= 64<<10 }
-
-// pack cuts one raft entry from the queues and proposes it. The leader's stamp is written here, once per entry.
-func (n *Node) pack() error {
-	if !n.mayPack() {
-		return nil
-	}
-	n.batch = n.lanes.take(n.batch[:0], n.lanes.last(), packBytes, packCount)
-	if len(n.batch) == 0 {
-		return nil
-	}
-	term := n.rep.Term()
-	size := 64
-	for _, p := range n.batch {
-		size += p.size
-	}
-	buf := entry.AppendHeader(make([]byte, 0, size), n.stamp())
-	packed := 0
-	for i, p := range n.batch {
-		if p.foreign != nil {
-			if p.term != term { // its origin sees by the later term that it cannot take effect
-				n.batch[i] = nil
-				continue
-			}
-			buf = entry.AppendPacked(buf, p.foreign)
-			packed++
-			continue
-		}
-		if p.state.Load() == stateAbandoned {
-			n.batch[i] = nil
-			continue
-		}
-		if p.inTerm != 0 && p.inTerm != term && !n.cfg.Break.NoTermFence {
-			n.complete(p, nil, ErrSuperseded)
-			n.batch[i] = nil
-			continue
-		}
-		if p.change != nil {
-			n.startChange(p)
-			n.batch[i] = nil
-			continue
-		}
-		if p.call == nil && !p.state.CompareAndSwap(stateQueued, stateDispatched) {
-			n.batch[i] = nil
-			continue
-		}
-		n.track(p, term)
-		n.scratch = entry.AppendCommand(n.scratch[:0], &entry.Command{Origin: n.origin, Seq: p.seq, Term: term, Parts: p.parts})
-		buf = entry.AppendPacked(buf, n.scratch)
-		packed++
-	}
-	if packed == 0 {
-		return nil
-	}
-	if err := n.rep.Propose(buf); err != nil {
-		// Provably not in the log: take the commands back and put them in front again.
-		back := n.batch[:0]
-		for _, p := range n.batch {
-			if p == nil {
-				continue
-			}
-			if p.foreign == nil {
-				n.untrack(p)
-			}
-			back = append(back, p)
-		}
-		n.lanes.unshift(back)
-		return nil
-	}
-	n.packedIndex = math.MaxUint64 // known once Ready hands out the write
-	n.packedAt = n.clock.Mono()
-	clear(n.batch)
 	return nil
 }
 
