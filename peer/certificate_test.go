@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/holdfastdb/holdfast/internal/certtest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // Of certificates that one authority has signed only a member's speaks for a member, in a lane and in a question.
@@ -108,7 +109,7 @@ func TestUnknownMemberIsComparedOnceItIsKnown(t *testing.T) {
 			br.await(t, "frame", func() bool { return len(br.frames[key(1, LaneAppend)]) == 2 })
 			continue
 		}
-		until(t, "connection cut", func() bool { return b.ConnectedFor(1) == 0 && !a.Send(2, LaneAppend, []byte("more")) })
+		wait.Until(t, "connection cut", func() bool { return b.ConnectedFor(1) == 0 && !a.Send(2, LaneAppend, []byte("more")) })
 		br.mu.Lock()
 		if n := len(br.frames[key(1, LaneAppend)]); n != 1 {
 			t.Errorf("%d frames taken", n)

@@ -4,6 +4,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // A member that dialled again before its old connection was found dead is connected, whenever the old one goes.
@@ -15,7 +17,7 @@ func TestConnectedForSurvivesTheOldConnection(t *testing.T) {
 	old, _, _ := dialHello(t, a.Addr(), control)
 	dialHello(t, a.Addr(), control)
 	old.Close()
-	until(t, "old connection released", func() bool {
+	wait.Until(t, "old connection released", func() bool {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		return len(a.conns) == 1

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 const testCluster = 0xc1
@@ -171,7 +173,7 @@ func TestOrderUnderBackPressure(t *testing.T) {
 		f := fmt.Appendf(nil, "%d ", i)
 		f = append(f, make([]byte, rng.IntN(1<<rng.IntN(16)))...)
 		sent = append(sent, string(f))
-		until(t, "room", func() bool { return a.Send(2, LaneAppend, f) })
+		wait.Until(t, "room", func() bool { return a.Send(2, LaneAppend, f) })
 	}
 	br.await(t, "all frames", func() bool { return len(br.frames[key(1, LaneAppend)]) == count })
 	for i, f := range br.got(1, LaneAppend) {
@@ -208,7 +210,7 @@ func TestReconnects(t *testing.T) {
 	connect(t, a, ar, 2, b.Addr())
 	addr := b.Addr()
 	b.Close()
-	until(t, "lane down", func() bool { return !a.Send(2, LaneControl, []byte("lost")) })
+	wait.Until(t, "lane down", func() bool { return !a.Send(2, LaneControl, []byte("lost")) })
 	if d := a.ConnectedFor(2); d != 0 {
 		t.Errorf("connected for %d ns with a member that is gone", d)
 	}
@@ -220,16 +222,6 @@ func TestReconnects(t *testing.T) {
 	br.await(t, "frame after the reconnection", func() bool { return len(br.frames[key(1, LaneControl)]) == 1 })
 	if got := br.got(1, LaneControl)[0]; got != "again" {
 		t.Fatalf("got %q: a frame of the old connection must not appear on the new one", got)
-	}
-}
-
-// until polls ok for what no event tells.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %v", what, patience)
-		}
 	}
 }
 
@@ -297,7 +289,7 @@ func TestRemovedMemberIsCutOff(t *testing.T) {
 	connect(t, a, ar, 2, b.Addr())
 	connect(t, b, br, 1, a.Addr())
 	b.RemovePeer(1)
-	until(t, "connection cut", func() bool { return !a.Send(2, LaneControl, []byte("x")) })
+	wait.Until(t, "connection cut", func() bool { return !a.Send(2, LaneControl, []byte("x")) })
 	if b.Send(1, LaneControl, []byte("x")) {
 		t.Error("a frame to a removed member was taken")
 	}
@@ -538,7 +530,7 @@ func TestConnectedFor(t *testing.T) {
 		t.Errorf("connected in one direction only: %d", d)
 	}
 	connect(t, b, br, 1, a.Addr())
-	until(t, "both directions up", func() bool { return a.ConnectedFor(2) > 0 && b.ConnectedFor(1) > 0 })
+	wait.Until(t, "both directions up", func() bool { return a.ConnectedFor(2) > 0 && b.ConnectedFor(1) > 0 })
 	first := a.ConnectedFor(2)
 	time.Sleep(20 * time.Millisecond)
 	if d := a.ConnectedFor(2) - first; d < int64(20*time.Millisecond) {

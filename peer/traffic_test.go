@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/internal/certtest"
 	"github.com/holdfastdb/holdfast/internal/meter"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // roundTrips is how many a member has measured to another.
@@ -29,7 +30,7 @@ func TestBothSidesCountTheSame(t *testing.T) {
 			connect(t, a, ar, 2, b.Addr())
 			connect(t, b, br, 1, a.Addr())
 			to, from := a.Traffic(2), b.Traffic(1)
-			until(t, "a round trip each", func() bool { return roundTrips(to) > 0 && roundTrips(from) > 0 })
+			wait.Until(t, "a round trip each", func() bool { return roundTrips(to) > 0 && roundTrips(from) > 0 })
 
 			const frames, size = 100, 1000
 			for range frames {
@@ -45,7 +46,7 @@ func TestBothSidesCountTheSame(t *testing.T) {
 			if least := uint64(frames*(frameHeaderLen+size) + 3*streamChunk); sent < least || sent > least+200 {
 				t.Errorf("%d bytes sent, want %d and a few", sent, least)
 			}
-			until(t, "all of it received", func() bool { return from.Received.Load() == sent })
+			wait.Until(t, "all of it received", func() bool { return from.Received.Load() == sent })
 			if got := br.got(1, LaneControl); len(got) != 0 {
 				t.Errorf("probes reached the handler: %q", got)
 			}
@@ -80,16 +81,16 @@ func TestFailuresAreCounted(t *testing.T) {
 	if _, err := c.Write(damaged); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the damaged frame counted", func() bool { return from.ReceiveFailures.Load() == 2 })
+	wait.Until(t, "the damaged frame counted", func() bool { return from.ReceiveFailures.Load() == 2 })
 	c, _, _ = dialHello(t, b.Addr(), hello{kind: byte(LaneAppend), cluster: testCluster, from: 1, to: 2})
 	c.Close() // between two frames: that is no failure
 
 	b.Close()
-	until(t, "the lane down", func() bool { return a.ConnectedFor(2) == 0 && !a.Send(2, LaneControl, []byte("lost")) })
+	wait.Until(t, "the lane down", func() bool { return a.ConnectedFor(2) == 0 && !a.Send(2, LaneControl, []byte("lost")) })
 	if n := to.SendFailures.Load(); n < 2 {
 		t.Errorf("%d failures after frames to a member that is gone", n)
 	}
-	until(t, "the disconnection counted", func() bool { return to.Disconnects.Load() == 1 })
+	wait.Until(t, "the disconnection counted", func() bool { return to.Disconnects.Load() == 1 })
 	if from.ReceiveFailures.Load() != 2 {
 		t.Errorf("%d failures to receive, want 2: ends between two frames are none", from.ReceiveFailures.Load())
 	}

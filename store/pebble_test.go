@@ -15,6 +15,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestCrashLeavesAPrefix crashes Pebble's file system at random moments. Whatever comes back must be the exact state at
@@ -255,15 +257,6 @@ func TestHugeBatchStopsNobody(t *testing.T) {
 	}
 }
 
-func waitFor(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s did not happen", what)
-		}
-	}
-}
-
 func TestFlushPolicy(t *testing.T) {
 	durable := func(s *db, n uint64) func() bool {
 		return func() bool {
@@ -274,14 +267,14 @@ func TestFlushPolicy(t *testing.T) {
 	t.Run("age", func(t *testing.T) {
 		s := openTest(t, vfs.NewMem(), Options{flushAge: 20 * time.Millisecond})
 		set(t, s, 1, "a=1")
-		waitFor(t, "flush by age", durable(s, 1))
+		wait.Until(t, "flush by age", durable(s, 1))
 		before := s.Metrics().Flushes
 		time.Sleep(100 * time.Millisecond)
 		if n := s.Metrics().Flushes; n != before {
 			t.Fatalf("an idle store was flushed %d times", n-before)
 		}
 		set(t, s, 2, "a=2")
-		waitFor(t, "second flush by age", durable(s, 2))
+		wait.Until(t, "second flush by age", durable(s, 2))
 	})
 	t.Run("bytes", func(t *testing.T) {
 		s := openTest(t, vfs.NewMem(), Options{flushBytes: 1000})
@@ -291,7 +284,7 @@ func TestFlushPolicy(t *testing.T) {
 			t.Fatal("flushed too early")
 		}
 		set(t, s, 2, "b="+strings.Repeat("x", 500))
-		waitFor(t, "flush by bytes", durable(s, 2))
+		wait.Until(t, "flush by bytes", durable(s, 2))
 	})
 	t.Run("overwritten", func(t *testing.T) {
 		s := openTest(t, vfs.NewMem(), Options{overwriteBytes: 1000})
@@ -301,7 +294,7 @@ func TestFlushPolicy(t *testing.T) {
 		if err := s.Commit(b, 1); err != nil {
 			t.Fatal(err)
 		}
-		waitFor(t, "flush by overwritten bytes", durable(s, 1))
+		wait.Until(t, "flush by overwritten bytes", durable(s, 1))
 	})
 	t.Run("wasted steps", func(t *testing.T) {
 		s := openTest(t, vfs.NewMem(), Options{wastedSteps: 1000})
@@ -322,7 +315,7 @@ func TestFlushPolicy(t *testing.T) {
 		for range 15 {
 			wantDump(t, s, "a=")
 		}
-		waitFor(t, "flush by wasted steps", durable(s, n))
+		wait.Until(t, "flush by wasted steps", durable(s, n))
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/holdfastdb/holdfast/entry"
+	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/worker"
 	"github.com/holdfastdb/holdfast/worker/workertest"
@@ -37,13 +38,13 @@ func (r *roles) are(want ...uint64) func() bool {
 func TestLeadFollowsLeadership(t *testing.T) {
 	for _, patient := range []bool{true, false} {
 		m, r, ended := workertest.New(), &roles{}, make(chan struct{})
-		wait := func(over <-chan struct{}) {
+		stay := func(over <-chan struct{}) {
 			if patient {
 				m.Tasks().Wait(-1, over, m.StoppedC())
 			}
 		}
-		lead := func(term uint64, over <-chan struct{}) { r.add(term); wait(over) }
-		follow := func(over <-chan struct{}) { r.add(0); wait(over) }
+		lead := func(term uint64, over <-chan struct{}) { r.add(term); stay(over) }
+		follow := func(over <-chan struct{}) { r.add(0); stay(over) }
 		m.Run(t, func() {
 			defer close(ended)
 			worker.Lead(m, lead, follow)
@@ -54,7 +55,7 @@ func TestLeadFollowsLeadership(t *testing.T) {
 				m.Lead(term)
 			}
 			want = append(want, term)
-			workertest.Eventually(t, "the worker has heard", r.are(want...))
+			wait.Until(t, "the worker has heard", r.are(want...))
 		}
 		m.Stop()
 		<-ended
@@ -67,7 +68,7 @@ func TestLeadWithoutFollow(t *testing.T) {
 	m.Run(t, func() { worker.Lead(m, func(term uint64, _ <-chan struct{}) { r.add(term) }, nil) })
 	m.Lead(0)
 	m.Lead(2)
-	workertest.Eventually(t, "it leads", r.are(2))
+	wait.Until(t, "it leads", r.are(2))
 }
 
 // TestWhatWasDecidedInATermDiesWithIt, whether it is proposed or confirmed.

@@ -4,15 +4,15 @@ import (
 	"context"
 	"errors"
 
-	"github.com/holdfastdb/holdfast/door/kv/auth"
-	eident "github.com/holdfastdb/holdfast/entry/ident"
-	ekv "github.com/holdfastdb/holdfast/entry/kv"
-	mkv "github.com/holdfastdb/holdfast/machine/kv"
-
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfastdb/holdfast/door/kv/auth"
 	"github.com/holdfastdb/holdfast/door/kv/etcderr"
+	"github.com/holdfastdb/holdfast/door/kv/watch"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
 )
 
 // await watches [key, end) from revision from on, as a client would, and calls fn with every event until fn reports that
@@ -25,14 +25,14 @@ func (d *Door) await(ctx context.Context, key, end []byte, from int64, fn func(e
 	if err != nil {
 		return err
 	}
-	st := newWatchStream(d.hub, &awaitSink{fn: fn})
-	defer st.close()
-	w := &watcher{key: key, end: end}
-	if err := st.register(w, 0); err != nil {
+	st := watch.NewStream(d.hub, &awaitSink{fn: fn})
+	defer st.Close()
+	w := &watch.Watcher{Key: key, End: end}
+	if err := st.Register(w, 0); err != nil {
 		return err
 	}
-	st.start(w, from)
-	err = st.write(ctx, d.opts.ProgressInterval)
+	st.Start(w, from)
+	err = st.Write(ctx, d.opts.ProgressInterval)
 	if errors.Is(err, errSeenEnough) {
 		return nil
 	}
@@ -48,18 +48,19 @@ type awaitSink struct {
 	fn func(e *mkv.Event) (bool, error)
 }
 
-// answer is called only when a compaction has overtaken the watch.
-func (*awaitSink) answer(a *watchAnswer) error {
-	if a.canceled {
+// Answer is called only when a compaction has overtaken the watch.
+func (*awaitSink) Answer(a *watch.Answer) error {
+	if a.Canceled {
 		return errLostWatch
 	}
 	return nil
 }
 
-func (s *awaitSink) events(_ *watcher, batches []*batch, _ int64) error {
+// Events implements watch.Sink.
+func (s *awaitSink) Events(_ *watch.Watcher, batches []*watch.Batch, _ int64) error {
 	for _, b := range batches {
-		for i := range b.events {
-			if done, err := s.fn(&b.events[i]); err != nil {
+		for i := range b.Events {
+			if done, err := s.fn(&b.Events[i]); err != nil {
 				return err
 			} else if done {
 				return errSeenEnough

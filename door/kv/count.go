@@ -54,9 +54,9 @@ func (d *Door) newOps() *ops.Ops {
 			g := ops.Gauges{Quota: max(d.opts.QuotaBytes, 0)}
 			g.Size = d.size()
 			g.Revision, g.Compacted = d.kv.Revision()
-			h := &d.hub.counts
-			g.Watchers, g.WatchStreams, g.SlowWatchers = h.watchers.Load(), h.streams.Load(), d.hub.slow()
-			g.PendingEvents, g.Events = h.pending.Load(), h.events.Load()
+			h := &d.hub.Counts
+			g.Watchers, g.WatchStreams, g.SlowWatchers = h.Watchers.Load(), h.Streams.Load(), d.hub.Slow()
+			g.PendingEvents, g.Events = h.Pending.Load(), h.Events.Load()
 			_, g.AuthRevision = d.users.Catalogue()
 			n := d.node.Counters()
 			g.LogBytes, g.OpenViews, g.Installing = n.WAL.Bytes, n.Store.Views, n.Installing

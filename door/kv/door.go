@@ -22,6 +22,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/door/kv/auth"
 	"github.com/holdfastdb/holdfast/door/kv/ops"
+	"github.com/holdfastdb/holdfast/door/kv/watch"
 	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
@@ -195,7 +196,7 @@ type Door struct {
 	counts ops.Counts
 	calls  ops.Calls // filled by New, read only after it
 	health *health.Server
-	hub    *hub
+	hub    *watch.Hub
 
 	badTokens error // what is wrong with Options.AuthToken; Serve returns it
 	pauses    pauses
@@ -233,7 +234,7 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 		Bounded: d.bounded, Life: d.life, RequestTimeout: opts.RequestTimeout, LeaseKeys: kv.EachLeaseKey,
 		Header: func() *pb.ResponseHeader { return d.pbHeader(0) },
 	})
-	d.hub = newHub(kv)
+	d.hub = watch.NewHub(kv)
 	d.pauses.limit = opts.MaxFlightBytes / 4 / streamWindow // together they hold a quarter of MaxFlightBytes at most
 	leaderless := make(chan struct{})
 	d.leaderless.Store(&leaderless)
@@ -297,7 +298,7 @@ func (d *Door) ServeAs(l net.Listener, offer port.Protocols) error {
 		return d.badTokens
 	}
 	d.runOnce.Do(func() {
-		d.wg.Go(func() { d.hub.run(d.stopping) })
+		d.wg.Go(func() { d.hub.Run(d.stopping) })
 		d.wg.Go(d.followLeader)
 		d.wg.Go(func() { _ = d.server.Serve(d.port.GRPC()) }) // ends by Shutdown
 	})

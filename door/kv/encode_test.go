@@ -86,7 +86,7 @@ func TestEncodersMatchProtobuf(t *testing.T) {
 			&pb.DeleteRangeResponse{Header: wantHeader(testHeader), Deleted: 3, PrevKvs: wantKVs(testKVs)}},
 		{"txn", answerTxn(testHeader, txn), wantTxn},
 		{"created", &watchAnswer{header: testHeader, id: 3, created: true}, &pb.WatchResponse{Header: wantHeader(testHeader), WatchId: 3, Created: true}},
-		{"refused", &watchAnswer{header: testHeader, id: broadcastID, created: true, canceled: true, reason: "no"},
+		{"refused", &watchAnswer{header: testHeader, id: -1, created: true, canceled: true, reason: "no"},
 			&pb.WatchResponse{Header: wantHeader(testHeader), WatchId: -1, Created: true, Canceled: true, CancelReason: "no"}},
 		{"compacted", &watchAnswer{header: testHeader, canceled: true, compact: 9, fragment: true},
 			&pb.WatchResponse{Header: wantHeader(testHeader), Canceled: true, CompactRevision: 9, Fragment: true}},

@@ -28,6 +28,7 @@ import (
 	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/internal/wait"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
@@ -94,8 +95,14 @@ func (m *fakeMember) Call(context.Context, string, []byte) ([]byte, error) {
 	return ekv.AppendLeaseTime(nil, ekv.LeaseTime{Granted: 9, Remaining: 9}), nil
 }
 
-// fakeStore is a reader with one key; the rest is fakeEvents.
-type fakeStore struct{ *fakeEvents }
+// fakeStore is a reader with one key, in which nothing happens.
+type fakeStore struct{ reader }
+
+func (fakeStore) Revision() (int64, int64) { return 1, 0 }
+func (fakeStore) Scrubbed() int64          { return 0 }
+func (fakeStore) Recent(int64) ([]mkv.Event, int64, bool, <-chan struct{}) {
+	return nil, 1, true, nil
+}
 
 func (fakeStore) Range(r *ekv.Range, _ int64) (*ekv.RangeResult, int64, error) {
 	return &ekv.RangeResult{Revision: 5, Count: 1, KVs: []ekv.KeyValue{{Key: r.Key, Value: []byte("v"), ModRevision: 5}}}, 5, nil
@@ -113,7 +120,7 @@ func (fakeStore) Lease(int64) (mkv.Lease, bool) { return mkv.Lease{}, false }
 // serveFake serves m and returns a connection to it.
 func serveFake(t testing.TB, m *fakeMember, opts Options) *grpc.ClientConn {
 	t.Helper()
-	return serveReader(t, m, fakeStore{newFakeEvents(100)}, opts)
+	return serveReader(t, m, fakeStore{}, opts)
 }
 
 func serveReader(t testing.TB, m *fakeMember, kv reader, opts Options) *grpc.ClientConn {
@@ -386,7 +393,7 @@ func TestLargeRequestsInFlightAreBounded(t *testing.T) {
 	}
 	send(large)
 	send(large)
-	eventually(t, "two in flight", proposed(2))
+	wait.Until(t, "two in flight", proposed(2))
 	if _, err := kv.Put(ctx, large); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("a third: %v", err)
 	}
@@ -395,7 +402,7 @@ func TestLargeRequestsInFlightAreBounded(t *testing.T) {
 		t.Errorf("a large txn: %v", err)
 	}
 	send(putRequest)
-	eventually(t, "a small one in flight too", proposed(3))
+	wait.Until(t, "a small one in flight too", proposed(3))
 	close(hold)
 	wg.Wait()
 	bad := append([]byte{0x0a}, make([]byte, 100<<10)...)

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/internal/wait"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 )
 
@@ -104,7 +105,7 @@ func TestOpenCallsAreBounded(t *testing.T) {
 		t.Errorf("another client's watch: %v, %v", r, err)
 	}
 	greedy.Close()
-	eventually(t, "room comes back", func() bool {
+	wait.Until(t, "room comes back", func() bool {
 		w, err := pb.NewWatchClient(dialAgain(t, conn)).Watch(t.Context())
 		return err == nil && w.Send(&pb.WatchRequest{}) == nil
 	})
@@ -193,7 +194,7 @@ func stalledReaders(t *testing.T, addr string, connections, each int) {
 // TestStalledReadersKeepNobodyOut: answers that nobody takes have a bound of their own, and those who take theirs get them.
 func TestStalledReadersKeepNobodyOut(t *testing.T) {
 	t.Parallel()
-	conn := serveReader(t, newFakeMember(), largeStore{fakeStore{newFakeEvents(100)}, 3 << 20}, Options{MaxResultBytes: 4 << 20})
+	conn := serveReader(t, newFakeMember(), largeStore{fakeStore{}, 3 << 20}, Options{MaxResultBytes: 4 << 20})
 	kv := pb.NewKVClient(conn)
 	get := func() error {
 		_, err := kv.Range(t.Context(), &pb.RangeRequest{Key: []byte("a")}, grpc.MaxCallRecvMsgSize(8<<20))
@@ -213,7 +214,7 @@ func TestStalledReadersKeepNobodyOut(t *testing.T) {
 // TestUntakenAnswersAreBounded: whatever is asked for and not taken, it does not fill the memory. It looks at this process's heap,
 // so it runs alone.
 func TestUntakenAnswersAreBounded(t *testing.T) {
-	conn := serveReader(t, newFakeMember(), largeStore{fakeStore{newFakeEvents(100)}, 900 << 10}, Options{MaxResultBytes: 4 << 20})
+	conn := serveReader(t, newFakeMember(), largeStore{fakeStore{}, 900 << 10}, Options{MaxResultBytes: 4 << 20})
 	if _, err := pb.NewKVClient(conn).Range(t.Context(), &pb.RangeRequest{Key: []byte("a")}); err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +235,7 @@ func TestUntakenAnswersAreBounded(t *testing.T) {
 // TestUntakenAnswersOfTheGatewayAreBounded: the same over HTTP/1.1, where an answer is JSON that the gRPC server knows nothing of. It
 // looks at this process's heap, so it runs alone.
 func TestUntakenAnswersOfTheGatewayAreBounded(t *testing.T) {
-	conn := serveReader(t, newFakeMember(), largeStore{fakeStore{newFakeEvents(100)}, 3 << 20}, Options{MaxResultBytes: 4 << 20})
+	conn := serveReader(t, newFakeMember(), largeStore{fakeStore{}, 3 << 20}, Options{MaxResultBytes: 4 << 20})
 	ask := func(taken bool) net.Conn {
 		c, err := net.Dial("tcp", conn.Target())
 		if err != nil {

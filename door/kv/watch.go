@@ -12,7 +12,9 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"github.com/holdfastdb/holdfast/door/kv/auth"
+	"github.com/holdfastdb/holdfast/door/kv/watch"
 	eident "github.com/holdfastdb/holdfast/entry/ident"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 )
 
@@ -29,8 +31,8 @@ var watchService = grpc.ServiceDesc{
 // listening, so the stream ends when its writer does.
 func handleWatch(srv any, stream grpc.ServerStream) error {
 	d := srv.(*Door)
-	st := newWatchStream(d.hub, &clientSink{d: d, stream: stream})
-	defer st.close()
+	st := watch.NewStream(d.hub, &clientSink{d: d, stream: stream})
+	defer st.Close()
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
 	go func() {
@@ -38,14 +40,14 @@ func handleWatch(srv any, stream grpc.ServerStream) error {
 			cancel(err)
 		}
 	}()
-	err := st.write(ctx, d.opts.ProgressInterval)
+	err := st.Write(ctx, d.opts.ProgressInterval)
 	if errors.Is(err, context.Canceled) {
 		return rpctypes.ErrGRPCWatchCanceled
 	}
 	return err
 }
 
-func (d *Door) readWatch(ctx context.Context, stream grpc.ServerStream, st *watchStream) error {
+func (d *Door) readWatch(ctx context.Context, stream grpc.ServerStream, st *watch.Stream) error {
 	for {
 		var req pb.WatchRequest
 		if err := stream.RecvMsg(&req); errors.Is(err, io.EOF) {
@@ -59,62 +61,51 @@ func (d *Door) readWatch(ctx context.Context, stream grpc.ServerStream, st *watc
 				return nil
 			}
 		case *pb.WatchRequest_CancelRequest:
-			if r.CancelRequest == nil || !st.cancel(r.CancelRequest.WatchId) {
+			if r.CancelRequest == nil || !st.Cancel(r.CancelRequest.WatchId) {
 				continue
 			}
 			revision, _ := d.kv.Revision()
-			a := &watchAnswer{header: header{revision: revision}, id: r.CancelRequest.WatchId, canceled: true}
-			if !send(ctx, st.control, a) {
+			if !st.Tell(ctx, &watch.Answer{ID: r.CancelRequest.WatchId, Canceled: true, Revision: revision}) {
 				return nil
 			}
 		case *pb.WatchRequest_ProgressRequest:
 			if r.ProgressRequest != nil {
-				st.ask()
+				st.Ask()
 			}
 		}
 	}
 }
 
-// send hands a to the writer; false means that the stream has ended.
-func send(ctx context.Context, to chan<- *watchAnswer, a *watchAnswer) bool {
-	select {
-	case to <- a:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // createWatch answers a create request and starts the watch. False means that the stream has ended.
-func (d *Door) createWatch(ctx context.Context, st *watchStream, r *pb.WatchCreateRequest) bool {
+func (d *Door) createWatch(ctx context.Context, st *watch.Stream, r *pb.WatchCreateRequest) bool {
 	current, _ := d.kv.Revision()
-	a := &watchAnswer{header: header{revision: current}, id: broadcastID, created: true, canceled: true}
+	a := &watch.Answer{ID: watch.Broadcast, Created: true, Canceled: true, Revision: current}
 	if r.StartRevision < 0 {
-		a.reason = rpctypes.ErrCompacted.Error()
-		return send(ctx, st.control, a)
+		a.Reason = rpctypes.ErrCompacted.Error()
+		return st.Tell(ctx, a)
 	}
-	w := &watcher{key: r.Key, end: r.RangeEnd, prevKV: r.PrevKv, fragment: r.Fragment, progress: r.ProgressNotify, start: r.StartRevision}
-	if len(w.key) == 0 {
-		w.key = []byte{0} // the smallest key
+	w := &watch.Watcher{Key: r.Key, End: r.RangeEnd, PrevKV: r.PrevKv, Fragment: r.Fragment, Progress: r.ProgressNotify, Start: r.StartRevision}
+	if len(w.Key) == 0 {
+		w.Key = []byte{0} // the smallest key
 	}
 	if reason := d.mayWatch(ctx, w); reason != nil {
-		a.reason = reason.Error()
-		return send(ctx, st.control, a)
+		a.Reason = reason.Error()
+		return st.Tell(ctx, a)
 	}
 	for _, f := range r.Filters {
-		w.noPuts = w.noPuts || f == pb.WatchCreateRequest_NOPUT
-		w.noDeletes = w.noDeletes || f == pb.WatchCreateRequest_NODELETE
+		w.NoPuts = w.NoPuts || f == pb.WatchCreateRequest_NOPUT
+		w.NoDeletes = w.NoDeletes || f == pb.WatchCreateRequest_NODELETE
 	}
-	from := client(ctx)
-	if from != nil && !from.Hold(w.cost()) {
-		a.reason = tooMany
-		return send(ctx, st.control, a)
+	from, cost := client(ctx), w.Cost()
+	if from != nil && !from.Hold(cost) {
+		a.Reason = tooMany
+		return st.Tell(ctx, a)
 	}
-	w.from = from
-	if err := st.register(w, r.WatchId); err != nil {
-		giveBack(from, w.cost())
-		a.reason = err.Error()
-		return send(ctx, st.control, a)
+	w.Ended = func() { giveBack(from, cost) }
+	if err := st.Register(w, r.WatchId); err != nil {
+		w.Ended()
+		a.Reason = err.Error()
+		return st.Tell(ctx, a)
 	}
 	// A watch from now on begins right after the revision its announcement names, so that a client that comes back to
 	// that revision misses nothing.
@@ -122,20 +113,17 @@ func (d *Door) createWatch(ctx context.Context, st *watchStream, r *pb.WatchCrea
 	if first == 0 {
 		first = current + 1
 	}
-	a.id, a.canceled = w.id, false
-	if !send(ctx, st.control, a) {
+	a.ID, a.Canceled = w.ID(), false
+	if !st.Tell(ctx, a) {
 		return false
 	}
-	st.start(w, first)
+	st.Start(w, first)
 	return true
 }
 
-// cost is about what a watch takes in memory: its key is one of the hub's map as well.
-func (w *watcher) cost() int64 { return 600 + 2*int64(len(w.key)+len(w.end)) }
-
 // mayWatch judges a watch once, when it begins: like etcd's it goes on when the permission is taken away.
-func (d *Door) mayWatch(ctx context.Context, w *watcher) error {
-	return d.users.Reading(ctx, func(a *auth.Access) error { return a.May(eident.Read, w.key, w.end) }, nil, nil)
+func (d *Door) mayWatch(ctx context.Context, w *watch.Watcher) error {
+	return d.users.Reading(ctx, func(a *auth.Access) error { return a.May(eident.Read, w.Key, w.End) }, nil, nil)
 }
 
 // watchAnswer is a WatchResponse without its events.
@@ -169,75 +157,73 @@ type clientSink struct {
 	stream grpc.ServerStream
 }
 
-func (s *clientSink) answer(a *watchAnswer) error {
-	if a.revision == 0 && a.compact == 0 { // the end of a watch whose history is gone has none, as in etcd
-		a.revision, _ = s.d.kv.Revision()
+// Answer implements watch.Sink.
+func (s *clientSink) Answer(a *watch.Answer) error {
+	revision := a.Revision
+	if revision == 0 && a.Compact == 0 { // the end of a watch whose history is gone has none, as in etcd
+		revision, _ = s.d.kv.Revision()
 	}
-	a.header = s.d.header(a.revision, 0)
 	began, times := time.Now(), &s.d.counts.WatchProgress
-	if a.created || a.canceled {
+	if a.Created || a.Canceled {
 		times = &s.d.counts.WatchControl
 	}
-	err := s.stream.SendMsg(a)
+	err := s.stream.SendMsg(&watchAnswer{header: s.d.header(revision, 0), id: a.ID, created: a.Created, canceled: a.Canceled, compact: a.Compact,
+		reason: a.Reason})
 	times.Since(began)
 	return err
 }
 
-func (s *clientSink) events(w *watcher, batches []*batch, upTo int64) error {
+// Events implements watch.Sink.
+func (s *clientSink) Events(w *watch.Watcher, batches []*watch.Batch, upTo int64) error {
 	began := time.Now()
-	a := &watchAnswer{header: s.d.header(upTo, 0), id: w.id}
+	a := &watchAnswer{header: s.d.header(upTo, 0), id: w.ID()}
 	parts := make(mem.BufferSlice, 1, 1+len(batches))
 	size, events := a.size(), 0
 	for _, b := range batches {
 		if enc := s.encode(w, b); len(enc) > 0 {
 			parts = append(parts, mem.SliceBuffer(enc))
 			size += len(enc)
-			events += b.wanted(w)
+			events += b.Wanted(w)
 		}
 	}
 	if len(parts) == 1 {
 		return nil // filtered out
 	}
-	s.d.hub.counts.events.Add(uint64(events))
+	s.d.hub.Counts.Events.Add(uint64(events))
 	defer s.d.counts.WatchSent(began, events)
-	if limit := s.d.opts.MaxRequestBytes + 512<<10; w.fragment && size >= limit {
+	if limit := s.d.opts.MaxRequestBytes + 512<<10; w.Fragment && size >= limit {
 		return s.fragments(w, a, batches, limit)
 	}
 	parts[0] = mem.SliceBuffer(a.append(make([]byte, 0, a.size())))
 	return s.stream.SendMsg(prepared{parts})
 }
 
-// encode returns the events of b as w wants them: one of the two shared encodings, or one of its own if its filters take
+// encode returns the events of b as w wants them: one of the two encodings that all share, or one of its own if its filters take
 // out a part.
-func (s *clientSink) encode(w *watcher, b *batch) []byte {
-	if (w.noPuts && b.puts > 0) || (w.noDeletes && b.deletes > 0) {
+func (s *clientSink) encode(w *watch.Watcher, b *watch.Batch) []byte {
+	if b.Cut(w) {
 		var enc []byte
-		for i := range b.events {
-			if w.wants(&b.events[i]) {
-				enc = s.appendEvent(enc, w.prevKV, &b.events[i])
+		for i := range b.Events {
+			if w.Wants(&b.Events[i]) {
+				enc = s.appendEvent(enc, w.PrevKV, &b.Events[i])
 			}
 		}
 		return enc
 	}
-	if w.prevKV {
-		b.withPrev.Do(func() {
-			for i := range b.events {
-				b.encodedPrev = s.appendEvent(b.encodedPrev, true, &b.events[i])
-			}
-		})
-		return b.encodedPrev
+	return b.Encoding(w.PrevKV, s)
+}
+
+// Encode implements watch.Encoder.
+func (s *clientSink) Encode(events []mkv.Event, withPrev bool) []byte {
+	n := 0
+	for i := range events {
+		n += sizeMessage(sizeEvent(&events[i], nil)) // the values before them make it grow
 	}
-	b.plain.Do(func() {
-		n := 0
-		for i := range b.events {
-			n += sizeMessage(sizeEvent(&b.events[i], nil))
-		}
-		b.encoded = make([]byte, 0, n)
-		for i := range b.events {
-			b.encoded = s.appendEvent(b.encoded, false, &b.events[i])
-		}
-	})
-	return b.encoded
+	enc := make([]byte, 0, n)
+	for i := range events {
+		enc = s.appendEvent(enc, withPrev, &events[i])
+	}
+	return enc
 }
 
 func (s *clientSink) appendEvent(b []byte, withPrev bool, e *mkv.Event) []byte {
@@ -248,16 +234,16 @@ func (s *clientSink) appendEvent(b []byte, withPrev bool, e *mkv.Event) []byte {
 }
 
 // fragments sends an answer that is too large in pieces of less than limit bytes, but at least one event each.
-func (s *clientSink) fragments(w *watcher, a *watchAnswer, batches []*batch, limit int) error {
+func (s *clientSink) fragments(w *watch.Watcher, a *watchAnswer, batches []*watch.Batch, limit int) error {
 	a.fragment = true
 	head := a.append(nil)
 	piece := append([]byte(nil), head...)
 	for _, b := range batches {
-		for i := range b.events {
-			if !w.wants(&b.events[i]) {
+		for i := range b.Events {
+			if !w.Wants(&b.Events[i]) {
 				continue
 			}
-			enc := s.appendEvent(nil, w.prevKV, &b.events[i])
+			enc := s.appendEvent(nil, w.PrevKV, &b.Events[i])
 			if len(piece) > len(head) && len(piece)+len(enc) >= limit {
 				if err := s.stream.SendMsg(prepared{mem.BufferSlice{mem.SliceBuffer(piece)}}); err != nil {
 					return err
@@ -271,4 +257,16 @@ func (s *clientSink) fragments(w *watcher, a *watchAnswer, batches []*batch, lim
 	a.fragment = false
 	last := append(a.append(nil), piece[len(head):]...)
 	return s.stream.SendMsg(prepared{mem.BufferSlice{mem.SliceBuffer(last)}})
+}
+
+// previous is the value of e's key before e, where there was one.
+func previous(kv reader, e *mkv.Event) *ekv.KeyValue {
+	if e.Type == mkv.EventPut && e.KV.CreateRevision == e.KV.ModRevision {
+		return nil
+	}
+	prev, err := kv.Previous(e.KV.Key, e.KV.ModRevision)
+	if err != nil {
+		return nil // compacted: etcd leaves it out too
+	}
+	return prev
 }

@@ -5,7 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestWaitingAddsAreBoundedInBytes: while the log hangs, so many bytes of entries wait, and the rest is refused at once.
@@ -29,11 +30,11 @@ func TestWaitingAddsAreBoundedInBytes(t *testing.T) {
 		return q.flying, int64(q.bytes) / each
 	}
 	wg.Go(add)
-	until(t, "one is in flight", func() bool { flying, _ := state(); return flying })
+	wait.Until(t, "one is in flight", func() bool { flying, _ := state(); return flying })
 	for range adds {
 		wg.Go(add)
 	}
-	until(t, "all others wait or are refused", func() bool { _, waiting := state(); return waiting+refused.Load() == adds })
+	wait.Until(t, "all others wait or are refused", func() bool { _, waiting := state(); return waiting+refused.Load() == adds })
 	if _, waiting := state(); waiting != most/each {
 		t.Errorf("%d wait, %d were refused", waiting, refused.Load())
 	}
@@ -41,14 +42,5 @@ func TestWaitingAddsAreBoundedInBytes(t *testing.T) {
 	wg.Wait()
 	if size := s.logs.Find("default").View().Size; size != 1+most/each {
 		t.Errorf("%d entries in the end", size)
-	}
-}
-
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not in five seconds", what)
-		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	eetcd2 "github.com/holdfastdb/holdfast/entry/etcd2"
+	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/worker/workertest"
 )
 
@@ -87,7 +88,7 @@ func TestRemovesInBatchesWhenTimeIsUp(t *testing.T) {
 	m.add(3, 60_000)
 	at := m.Tick() + 300
 	m.add(1000, at)
-	workertest.Eventually(t, "1,000 nodes removed", func() bool { return m.left() == 3 })
+	wait.Until(t, "1,000 nodes removed", func() bool { return m.left() == 3 })
 	if m.Tick() < at {
 		t.Error("removed before their time")
 	}
@@ -118,5 +119,5 @@ func TestOnlyTheLeaderRemoves(t *testing.T) {
 	}
 	m.Depose(false)
 	m.Lead(2)
-	workertest.Eventually(t, "the new leader removes them", func() bool { return m.left() == 0 })
+	wait.Until(t, "the new leader removes them", func() bool { return m.left() == 0 })
 }

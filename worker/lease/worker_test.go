@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/internal/wait"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/worker/workertest"
@@ -117,13 +118,13 @@ func TestWorkerRevokesWhatRanOut(t *testing.T) {
 	m.grant(2, 100)
 	m.Lead(3)
 	start(t, m)
-	workertest.Eventually(t, "lease 1 known", func() bool {
+	wait.Until(t, "lease 1 known", func() bool {
 		lt, err := m.ask(t, ekv.CallLeaseTTL, 1)
 		return err == nil && lt.Granted == 10
 	})
 	m.SetTick(10_000)
 	m.grant(3, 100) // any news makes the worker look at the clock again
-	workertest.Eventually(t, "lease 1 revoked", func() bool { return slices.Equal(m.gone(), []int64{1}) })
+	wait.Until(t, "lease 1 revoked", func() bool { return slices.Equal(m.gone(), []int64{1}) })
 	if lt, err := m.ask(t, ekv.CallLeaseKeepAlive, 1); err != nil || lt.Granted != 0 {
 		t.Errorf("renewing a lease that is gone: %+v, %v", lt, err)
 	}
@@ -140,7 +141,7 @@ func TestALeaseGrantedAgainIsAnotherOne(t *testing.T) {
 		m.grant(1, 10)
 		m.Lead(3)
 		start(t, m)
-		workertest.Eventually(t, "lease 1 known", func() bool {
+		wait.Until(t, "lease 1 known", func() bool {
 			lt, err := m.ask(t, ekv.CallLeaseTTL, 1)
 			return err == nil && lt.Granted == 10
 		})
@@ -166,7 +167,7 @@ func TestDeposedLeaderNeitherRevokesNorRenews(t *testing.T) {
 	m.grant(1, 10)
 	m.Lead(3)
 	start(t, m)
-	workertest.Eventually(t, "lease 1 known", func() bool {
+	wait.Until(t, "lease 1 known", func() bool {
 		_, err := m.ask(t, ekv.CallLeaseTTL, 1)
 		return err == nil
 	})
@@ -183,7 +184,7 @@ func TestDeposedLeaderNeitherRevokesNorRenews(t *testing.T) {
 	// The next term begins with the full time.
 	m.Depose(false)
 	m.Lead(4)
-	workertest.Eventually(t, "full time in the new term", func() bool {
+	wait.Until(t, "full time in the new term", func() bool {
 		lt, err := m.ask(t, ekv.CallLeaseTTL, 1)
 		return err == nil && lt.Remaining == 10
 	})
@@ -196,7 +197,7 @@ func TestLeaderThatSleptSaysOfNoLeaseThatItIsGone(t *testing.T) {
 	m.grant(1, 10)
 	m.Lead(3)
 	start(t, m)
-	workertest.Eventually(t, "lease 1 known", func() bool {
+	wait.Until(t, "lease 1 known", func() bool {
 		_, err := m.ask(t, ekv.CallLeaseTTL, 1)
 		return err == nil
 	})
@@ -221,7 +222,7 @@ func TestRenewalsShareRounds(t *testing.T) {
 	m.grant(1, 10)
 	m.Lead(3)
 	start(t, m)
-	workertest.Eventually(t, "leading", func() bool {
+	wait.Until(t, "leading", func() bool {
 		_, err := m.ask(t, ekv.CallLeaseTTL, 1)
 		return err == nil
 	})
@@ -249,7 +250,7 @@ func TestUnknownLeaseAndFollower(t *testing.T) {
 		t.Errorf("a follower answered a renewal: %v", err)
 	}
 	m.Lead(1)
-	workertest.Eventually(t, "leading", func() bool {
+	wait.Until(t, "leading", func() bool {
 		lt, err := m.ask(t, ekv.CallLeaseKeepAlive, 1)
 		return err == nil && lt.Granted == 0
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	emember "github.com/holdfastdb/holdfast/entry/member"
+	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/worker/workertest"
 )
@@ -97,16 +98,16 @@ func TestTheLevelIsRaisedToWhatAllKnow(t *testing.T) {
 	w := newWorker(h, Options{Interval: brief, Settle: 2 * brief})
 	h.Run(t, w.Run)
 	h.saying(t, 3, 3, false)
-	workertest.Eventually(t, "it says who is silent", func() bool { return strings.Contains(w.Waits(), "n4 did not say") })
+	wait.Until(t, "it says who is silent", func() bool { return strings.Contains(w.Waits(), "n4 did not say") })
 	time.Sleep(5 * brief)
 	if h.ClusterLevel() != 0 {
 		t.Fatal("raised without the learner")
 	}
 	stop := h.saying(t, 4, 0, false)
-	workertest.Eventually(t, "it says who is lower", func() bool { return strings.Contains(w.Waits(), "n4 runs a build that knows no higher one") })
+	wait.Until(t, "it says who is lower", func() bool { return strings.Contains(w.Waits(), "n4 runs a build that knows no higher one") })
 	stop()
 	h.saying(t, 4, 4, false)
-	workertest.Eventually(t, "level 3", func() bool { return h.ClusterLevel() == 3 })
+	wait.Until(t, "level 3", func() bool { return h.ClusterLevel() == 3 })
 }
 
 // A member that holds the level holds it for all, until an operator asks.
@@ -118,7 +119,7 @@ func TestHoldLevel(t *testing.T) {
 	h.Run(t, w.Run)
 	h.saying(t, 3, 5, true)
 	h.saying(t, 4, 5, false)
-	workertest.Eventually(t, "it says who holds", func() bool { return strings.Contains(w.Waits(), "n3 was started with --hold-level") })
+	wait.Until(t, "it says who holds", func() bool { return strings.Contains(w.Waits(), "n3 was started with --hold-level") })
 	time.Sleep(5 * brief)
 	if h.ClusterLevel() != 0 {
 		t.Fatal("raised although a member holds it")
@@ -137,11 +138,11 @@ func TestWordsGrowOld(t *testing.T) {
 	h.Run(t, w.Run)
 	h.saying(t, 3, 5, false)
 	stop := h.saying(t, 4, 5, false)
-	workertest.Eventually(t, "all have spoken", func() bool { return strings.Contains(w.Waits(), "some seconds more") })
+	wait.Until(t, "all have spoken", func() bool { return strings.Contains(w.Waits(), "some seconds more") })
 	stop()
-	workertest.Eventually(t, "n4 is silent", func() bool { return strings.Contains(w.Waits(), "n4 did not say") })
+	wait.Until(t, "n4 is silent", func() bool { return strings.Contains(w.Waits(), "n4 did not say") })
 	h.saying(t, 4, 5, false)
-	workertest.Eventually(t, "all have spoken again", func() bool { return strings.Contains(w.Waits(), "some seconds more") })
+	wait.Until(t, "all have spoken again", func() bool { return strings.Contains(w.Waits(), "some seconds more") })
 	if _, _, err := w.agreed(8, true); err == nil || !strings.Contains(err.Error(), "did not say") {
 		t.Errorf("what was said to the leader of another term counts: %v", err)
 	}
@@ -158,7 +159,7 @@ func TestAFollowerAnnounces(t *testing.T) {
 	})
 	w, ended := newWorker(h, Options{Interval: brief, Hold: true}), make(chan struct{})
 	h.Run(t, func() { defer close(ended); w.Run() })
-	workertest.Eventually(t, "an announcement", func() bool { return said.Load() != nil })
+	wait.Until(t, "an announcement", func() bool { return said.Load() != nil })
 	if want := "level.announce 02000000000000000501"; *said.Load() != want {
 		t.Errorf("it said %q, want %q", *said.Load(), want)
 	}

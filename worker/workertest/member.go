@@ -238,14 +238,3 @@ func (m *Member) IDs() (cluster, member uint64) { return 1, 2 }
 
 // Status is Node.Status of a member that is ready.
 func (m *Member) Status() node.Status { return node.Status{Ready: true} }
-
-// Eventually waits up to 5 s for what a worker is to do, and ends the test if it does not.
-func Eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("not within 5 s: %s", what)
-}

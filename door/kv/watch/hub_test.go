@@ -1,4 +1,4 @@
-package kv
+package watch
 
 import (
 	"bytes"
@@ -11,12 +11,12 @@ import (
 	"time"
 
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/internal/wait"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 )
 
-// fakeEvents is a reader that only has events: all of them as history, the newest in a ring.
+// fakeEvents is a Reader that only has events: all of them as history, the newest in a ring.
 type fakeEvents struct {
-	reader
 	mu        sync.Mutex
 	events    []mkv.Event // all, in order
 	revision  int64
@@ -52,11 +52,6 @@ func (f *fakeEvents) Revision() (int64, int64) {
 	return f.revision, f.compacted
 }
 
-func (f *fakeEvents) Scrubbed() int64 {
-	_, compacted := f.Revision()
-	return compacted
-}
-
 func (f *fakeEvents) Recent(after int64) ([]mkv.Event, int64, bool, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -85,7 +80,7 @@ func (f *fakeEvents) History(key, end []byte, from, to int64, maxBytes int) ([]m
 	if from <= f.compacted {
 		return nil, 0, mkv.ErrCompacted
 	}
-	w := watcher{key: key, end: end}
+	w := Watcher{Key: key, End: end}
 	var out []mkv.Event
 	size := 0
 	for i, e := range f.events {
@@ -109,7 +104,7 @@ type recorder struct {
 	mu      sync.Mutex
 	got     map[int64][]mkv.Event
 	upTo    map[int64]int64
-	answers []watchAnswer
+	answers []Answer
 	pause   func()
 }
 
@@ -117,32 +112,32 @@ func newRecorder(t *testing.T) *recorder {
 	return &recorder{t: t, got: map[int64][]mkv.Event{}, upTo: map[int64]int64{}}
 }
 
-func (r *recorder) answer(a *watchAnswer) error {
+func (r *recorder) Answer(a *Answer) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answers = append(r.answers, *a)
 	return nil
 }
 
-func (r *recorder) events(w *watcher, batches []*batch, upTo int64) error {
+func (r *recorder) Events(w *Watcher, batches []*Batch, upTo int64) error {
 	if r.pause != nil {
 		r.pause()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, b := range batches {
-		if b.revision <= r.upTo[w.id] {
-			r.t.Errorf("watch %d: revision %d after %d", w.id, b.revision, r.upTo[w.id])
+		if b.Revision <= r.upTo[w.id] {
+			r.t.Errorf("watch %d: revision %d after %d", w.id, b.Revision, r.upTo[w.id])
 		}
-		for i := range b.events {
-			if b.events[i].KV.ModRevision != b.revision {
-				r.t.Errorf("watch %d: event of revision %d in batch %d", w.id, b.events[i].KV.ModRevision, b.revision)
+		for i := range b.Events {
+			if b.Events[i].KV.ModRevision != b.Revision {
+				r.t.Errorf("watch %d: event of revision %d in batch %d", w.id, b.Events[i].KV.ModRevision, b.Revision)
 			}
-			if w.wants(&b.events[i]) {
-				r.got[w.id] = append(r.got[w.id], b.events[i])
+			if w.Wants(&b.Events[i]) {
+				r.got[w.id] = append(r.got[w.id], b.Events[i])
 			}
 		}
-		r.upTo[w.id] = b.revision
+		r.upTo[w.id] = b.Revision
 	}
 	if upTo < r.upTo[w.id] {
 		r.t.Errorf("watch %d: up to %d but sent %d", w.id, upTo, r.upTo[w.id])
@@ -158,40 +153,30 @@ func (r *recorder) seen(id int64) []mkv.Event {
 }
 
 // startHub runs a hub until the test ends.
-func startHub(t *testing.T, kv reader) *hub {
-	h := newHub(kv)
+func startHub(t *testing.T, kv Reader) *Hub {
+	h := NewHub(kv)
 	stop, done := make(chan struct{}), make(chan struct{})
-	go func() { defer close(done); h.run(stop) }()
+	go func() { defer close(done); h.Run(stop) }()
 	t.Cleanup(func() { close(stop); <-done })
 	return h
 }
 
 // startStream runs a stream's writer until the test ends.
-func startStream(t *testing.T, h *hub, s sink) *watchStream {
-	st := newWatchStream(h, s)
+func startStream(t *testing.T, h *Hub, s Sink) *Stream {
+	st := NewStream(h, s)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); _ = st.write(ctx, time.Hour) }()
-	t.Cleanup(func() { cancel(); <-done; st.close() })
+	go func() { defer close(done); _ = st.Write(ctx, time.Hour) }()
+	t.Cleanup(func() { cancel(); <-done; st.Close() })
 	return st
 }
 
-func eventually(t *testing.T, what string, ok func() bool) {
+func watch(t *testing.T, st *Stream, w *Watcher, from int64) *Watcher {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("not within 10 s: %s", what)
-}
-
-func watch(t *testing.T, st *watchStream, w *watcher, from int64) *watcher {
-	t.Helper()
-	if err := st.register(w, 0); err != nil {
+	if err := st.Register(w, 0); err != nil {
 		t.Fatal(err)
 	}
-	st.start(w, from)
+	st.Start(w, from)
 	return w
 }
 
@@ -206,7 +191,7 @@ func TestWatchersMissAndRepeatNothing(t *testing.T) {
 		f.put("a1", "b1")
 	}
 	type watching struct {
-		w    *watcher
+		w    *Watcher
 		rec  *recorder
 		from int64
 	}
@@ -220,7 +205,7 @@ func TestWatchersMissAndRepeatNothing(t *testing.T) {
 		st := startStream(t, h, rec)
 		r := ranges[i%len(ranges)]
 		from := rand.Int64N(f.revision+10) + 1
-		w := &watcher{key: []byte(r[0]), end: []byte(r[1]), noPuts: i%5 == 1, noDeletes: i%5 == 2}
+		w := &Watcher{Key: []byte(r[0]), End: []byte(r[1]), NoPuts: i%5 == 1, NoDeletes: i%5 == 2}
 		watch(t, st, w, from)
 		all = append(all, watching{w, rec, from})
 	}
@@ -251,11 +236,11 @@ func TestWatchersMissAndRepeatNothing(t *testing.T) {
 	for i, x := range all {
 		var want []mkv.Event
 		for _, e := range f.events {
-			if e.KV.ModRevision >= x.from && x.w.matches(e.KV.Key) && x.w.wants(&e) {
+			if e.KV.ModRevision >= x.from && x.w.matches(e.KV.Key) && x.w.Wants(&e) {
 				want = append(want, e)
 			}
 		}
-		eventually(t, fmt.Sprintf("watcher %d has %d events", i, len(want)), func() bool { return len(x.rec.seen(x.w.id)) >= len(want) })
+		wait.Until(t, fmt.Sprintf("watcher %d has %d events", i, len(want)), func() bool { return len(x.rec.seen(x.w.id)) >= len(want) })
 		got := x.rec.seen(x.w.id)
 		if len(got) != len(want) {
 			t.Fatalf("watcher %d: %d events, want %d", i, len(got), len(want))
@@ -266,7 +251,7 @@ func TestWatchersMissAndRepeatNothing(t *testing.T) {
 			}
 		}
 	}
-	eventually(t, "nothing is pinned", func() bool { return h.pinned.Load() == 0 })
+	wait.Until(t, "nothing is pinned", func() bool { return h.pinned.Load() == 0 })
 }
 
 func TestProgressFollowsEvents(t *testing.T) {
@@ -275,31 +260,31 @@ func TestProgressFollowsEvents(t *testing.T) {
 	h := startHub(t, f)
 	rec := newRecorder(t)
 	st := startStream(t, h, rec)
-	watch(t, st, &watcher{key: []byte("a")}, 1)
-	last := func() (watchAnswer, int) {
+	watch(t, st, &Watcher{Key: []byte("a")}, 1)
+	last := func() (Answer, int) {
 		rec.mu.Lock()
 		defer rec.mu.Unlock()
 		if len(rec.answers) == 0 {
-			return watchAnswer{}, 0
+			return Answer{}, 0
 		}
 		return rec.answers[len(rec.answers)-1], len(rec.answers)
 	}
 	for i := range 100 {
 		at := f.put("a")
-		st.ask()
-		eventually(t, "an answer", func() bool { _, n := last(); return n == i+1 })
+		st.Ask()
+		wait.Until(t, "an answer", func() bool { _, n := last(); return n == i+1 })
 		a, _ := last()
-		if a.id != broadcastID || a.revision < at {
+		if a.ID != Broadcast || a.Revision < at {
 			t.Fatalf("asked at %d, answered %+v", at, a)
 		}
 		if seen := rec.seen(0); seen[len(seen)-1].KV.ModRevision != at {
-			t.Fatalf("progress %d came before the event of %d", a.revision, at)
+			t.Fatalf("progress %d came before the event of %d", a.Revision, at)
 		}
 	}
 	// A watch from the future has no progress to tell.
-	watch(t, st, &watcher{key: []byte("b")}, 1_000_000)
-	eventually(t, "the watch to join", func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.members == 2 })
-	st.ask()
+	watch(t, st, &Watcher{Key: []byte("b")}, 1_000_000)
+	wait.Until(t, "the watch to join", func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.members == 2 })
+	st.Ask()
 	time.Sleep(20 * time.Millisecond)
 	if _, n := last(); n != 100 {
 		t.Errorf("%d answers, want 100", n)
@@ -315,33 +300,33 @@ func TestCompactedWatchIsCancelled(t *testing.T) {
 	h := startHub(t, f)
 	rec := newRecorder(t)
 	st := startStream(t, h, rec)
-	watch(t, st, &watcher{key: []byte("a")}, 3)
-	watch(t, st, &watcher{key: []byte("a")}, 12)
-	eventually(t, "one cancelled, one caught up", func() bool {
+	watch(t, st, &Watcher{Key: []byte("a")}, 3)
+	watch(t, st, &Watcher{Key: []byte("a")}, 12)
+	wait.Until(t, "one cancelled, one caught up", func() bool {
 		rec.mu.Lock()
 		defer rec.mu.Unlock()
 		return len(rec.answers) == 1 && len(rec.got[1]) == 10
 	})
-	if a := rec.answers[0]; a.id != 0 || !a.canceled || a.compact != 10 {
+	if a := rec.answers[0]; a.ID != 0 || !a.Canceled || a.Compact != 10 {
 		t.Errorf("answer %+v", a)
 	}
 }
 
 func TestWatchIDs(t *testing.T) {
-	st := newWatchStream(newHub(newFakeEvents(1)), newRecorder(t))
+	st := NewStream(NewHub(newFakeEvents(1)), newRecorder(t))
 	for _, c := range []struct {
 		ask, want int64
 		err       error
 	}{{0, 0, nil}, {0, 1, nil}, {2, 2, nil}, {2, 0, errDuplicateWatch}, {0, 3, nil}, {-7, -7, nil}} {
-		w := &watcher{key: []byte("a")}
-		if err := st.register(w, c.ask); err != c.err || err == nil && w.id != c.want {
+		w := &Watcher{Key: []byte("a")}
+		if err := st.Register(w, c.ask); err != c.err || err == nil && w.id != c.want {
 			t.Errorf("asked for %d: id %d, error %v; want %d, %v", c.ask, w.id, err, c.want, c.err)
 		}
 	}
-	if err := st.register(&watcher{key: []byte("b"), end: []byte("a")}, 0); err != errEmptyWatch {
+	if err := st.Register(&Watcher{Key: []byte("b"), End: []byte("a")}, 0); err != errEmptyWatch {
 		t.Errorf("inverted range: %v", err)
 	}
-	if !st.cancel(2) || st.cancel(2) {
+	if !st.Cancel(2) || st.Cancel(2) {
 		t.Error("cancelling twice")
 	}
 }
@@ -356,9 +341,9 @@ func TestSlowWatchersPinLittle(t *testing.T) {
 		rec := newRecorder(t)
 		rec.pause = func() { <-stop }
 		st := startStream(t, h, rec)
-		watch(t, st, &watcher{key: fmt.Appendf(nil, "k%d", i)}, 0)
+		watch(t, st, &Watcher{Key: fmt.Appendf(nil, "k%d", i)}, 0)
 	}
-	eventually(t, "all to join", func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.members == 50 })
+	wait.Until(t, "all to join", func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.members == 50 })
 	t.Cleanup(func() { close(stop) }) // before the streams end
 	value := make([]byte, 1<<20)
 	for i := range 200 {
@@ -401,7 +386,7 @@ func TestRangeTreeAgainstScan(t *testing.T) {
 		tree.stab([]byte(k), func(g *group) { found[g]++ })
 		n := 0
 		for r, g := range set {
-			if w := (watcher{key: []byte(r[0]), end: []byte(r[1])}); w.matches([]byte(k)) {
+			if w := (Watcher{Key: []byte(r[0]), End: []byte(r[1])}); w.matches([]byte(k)) {
 				n++
 				if found[g] != 1 {
 					t.Fatalf("step %d: range %q found %d times for %q", step, r, found[g], k)
@@ -424,39 +409,39 @@ func TestLonelyWatcherIsNotForgotten(t *testing.T) {
 	h := startHub(t, f)
 	f.put("a")
 	f.put("a")
-	come := func(from int64) (*recorder, *watcher, func()) {
+	come := func(from int64) (*recorder, *Watcher, func()) {
 		rec := newRecorder(t)
-		st := newWatchStream(h, rec)
-		w := &watcher{key: []byte("a")}
-		if err := st.register(w, 0); err != nil {
+		st := NewStream(h, rec)
+		w := &Watcher{Key: []byte("a")}
+		if err := st.Register(w, 0); err != nil {
 			t.Fatal(err)
 		}
-		st.start(w, from)
+		st.Start(w, from)
 		if !h.join(w, from) {
 			t.Fatal("did not join an empty hub")
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})
-		go func() { defer close(done); _ = st.write(ctx, time.Hour) }()
-		return rec, w, func() { cancel(); <-done; st.close() }
+		go func() { defer close(done); _ = st.Write(ctx, time.Hour) }()
+		return rec, w, func() { cancel(); <-done; st.Close() }
 	}
 	_, _, leave := come(f.revision + 1)
 	time.Sleep(20 * time.Millisecond) // the hub has nothing to do
 	leave()
 	rec, w, leave := come(f.revision) // as after a piece that ended before the newest revision
 	defer leave()
-	eventually(t, "the event", func() bool { return len(rec.seen(w.id)) == 1 })
+	wait.Until(t, "the event", func() bool { return len(rec.seen(w.id)) == 1 })
 }
 
 // BenchmarkNotify is one revision for a thousand watchers of the same key.
 func BenchmarkNotify(b *testing.B) {
 	f := newFakeEvents(10)
-	h := newHub(f)
+	h := NewHub(f)
 	for range 1000 {
-		st := newWatchStream(h, nil)
-		w := &watcher{key: []byte("a")}
-		_ = st.register(w, 0)
-		st.start(w, 2)
+		st := NewStream(h, nil)
+		w := &Watcher{Key: []byte("a")}
+		_ = st.Register(w, 0)
+		st.Start(w, 2)
 		h.join(w, 2)
 	}
 	e := []mkv.Event{{KV: ekv.KeyValue{Key: []byte("a"), ModRevision: 2}}}

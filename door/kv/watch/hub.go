@@ -1,12 +1,13 @@
-package kv
+// Package watch brings events to those who watch keys: a Hub matches what is applied against all watchers, a Stream brings one client
+// its events in order, from the hub, the ring of recent events or the store's history, however slowly it reads.
+//
+// It knows neither gRPC's messages nor users: who may watch what, and how an event looks on the wire, is the door's.
+package watch
 
 import (
-	"bytes"
 	"sync"
 	"sync/atomic"
 
-	"github.com/holdfastdb/holdfast/door/port"
-	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/internal/meter"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 )
@@ -20,104 +21,73 @@ const (
 	maxAnswerBytes   = 128 << 10
 )
 
-// hub hands the events of applied commands to watchers. One goroutine (run) reads the machine's ring of recent events,
+// Hub hands the events of applied commands to watchers. One goroutine (Run) reads the machine's ring of recent events,
 // matches each revision against the watchers in the hub and puts one shared batch on the queue of each that it concerns.
 // It never waits for a watcher and Apply never waits for it.
 //
 // A watcher is either in the hub (it has, or has queued, everything up to seen) or it lags: then the stream's writer
 // reads the ring or the history from where the watcher stands and puts it back once it has caught up. Queues hold
 // references to events the ring made; pinned bounds what they keep alive after the ring has moved on.
-type hub struct {
-	kv     reader
+type Hub struct {
+	kv     Reader
 	wake   chan struct{} // capacity 1: the hub has a watcher again
 	pinned atomic.Int64
-	counts hubCounts
+	Counts Counts
 
 	mu      sync.Mutex // guards the rest; taken before a stream's mu
 	seen    int64      // every event up to here is on the queues of the watchers it concerns
 	members int        // watchers in the hub
 	keys    map[string]*group
 	ranges  rangeTree
-	waiting map[*watchStream]struct{} // streams to be woken when seen has moved
-	touched []*group                  // scratch of match
+	waiting map[*Stream]struct{} // streams to be woken when seen has moved
+	touched []*group             // scratch of match
 }
 
-// hubCounts are for metrics; nothing decides by them.
-type hubCounts struct {
-	streams, watchers meter.Gauge   // there are
-	pending           meter.Gauge   // events on queues, once per queue
-	events            meter.Counter // sent
+// Counts are for metrics; nothing decides by them.
+type Counts struct {
+	Streams, Watchers meter.Gauge   // there are
+	Pending           meter.Gauge   // events on queues, once per queue
+	Events            meter.Counter // sent, as whoever sends them has counted
 }
 
-// slow is how many watchers are not in the hub: they catch up, or have only just come.
-func (h *hub) slow() int64 {
+// Slow is how many watchers are not in the hub: they catch up, or have only just come.
+func (h *Hub) Slow() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return max(h.counts.watchers.Load()-int64(h.members), 0)
+	return max(h.Counts.Watchers.Load()-int64(h.members), 0)
 }
 
-func newHub(kv reader) *hub {
-	return &hub{kv: kv, wake: make(chan struct{}, 1), keys: make(map[string]*group), waiting: make(map[*watchStream]struct{})}
+// Reader is what the hub reads of the kv machine, by the contract in machine/kv.
+type Reader interface {
+	Revision() (current, compacted int64)
+	Recent(after int64) (evs []mkv.Event, upTo int64, ok bool, changed <-chan struct{})
+	History(key, end []byte, from, to int64, maxBytes int) (evs []mkv.Event, next int64, err error)
+}
+
+// NewHub makes a hub without watchers; Run feeds it.
+func NewHub(kv Reader) *Hub {
+	return &Hub{kv: kv, wake: make(chan struct{}, 1), keys: make(map[string]*group), waiting: make(map[*Stream]struct{})}
 }
 
 // group is the watchers of the same key or range. Guarded by hub.mu.
 type group struct {
 	key, end []byte // as in a watch request; end empty = the one key, "\0" = to the last key
-	watchers []*watcher
+	watchers []*Watcher
 
 	// The events of the revision being matched: evs[from:to] of that revision, or picked once they are not adjacent.
 	from, to int
 	picked   []mkv.Event
 }
 
-// batch is the events of one revision that concern one group, shared by its watchers. Everything but refs and the
-// encodings is immutable.
-type batch struct {
-	revision      int64
-	events        []mkv.Event
-	bytes         int64
-	puts, deletes int
-	refs          atomic.Int32 // queues it stands on
-
-	plain, withPrev sync.Once
-	encoded         []byte // events of a WatchResponse
-	encodedPrev     []byte // the same with prev_kv
-}
-
-func newBatch(events []mkv.Event) *batch {
-	b := &batch{revision: events[len(events)-1].KV.ModRevision, events: events}
-	for i := range events {
-		kv := &events[i].KV
-		b.bytes += int64(len(kv.Key) + len(kv.Value))
-		if events[i].Type == mkv.EventPut {
-			b.puts++
-		} else {
-			b.deletes++
-		}
-	}
-	return b
-}
-
-// wanted is how many of its events pass w's filters.
-func (b *batch) wanted(w *watcher) (n int) {
-	if !w.noPuts {
-		n += b.puts
-	}
-	if !w.noDeletes {
-		n += b.deletes
-	}
-	return n
-}
-
 // release takes the batch off one queue.
-func (h *hub) release(b *batch) {
+func (h *Hub) release(b *Batch) {
 	if b.refs.Add(-1) == 0 {
 		h.pinned.Add(-b.bytes)
 	}
 }
 
-// run feeds the hub until stop is closed.
-func (h *hub) run(stop <-chan struct{}) {
+// Run feeds the hub until stop is closed.
+func (h *Hub) Run(stop <-chan struct{}) {
 	for {
 		h.mu.Lock()
 		seen, members := h.seen, h.members
@@ -146,7 +116,7 @@ func (h *hub) run(stop <-chan struct{}) {
 
 // advance matches events, which follow from and go up to upTo. complete is false if the ring no longer reached back to
 // from; then every watcher lags.
-func (h *hub) advance(from int64, events []mkv.Event, upTo int64, complete bool) {
+func (h *Hub) advance(from int64, events []mkv.Event, upTo int64, complete bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.seen != from {
@@ -172,7 +142,7 @@ func (h *hub) advance(from int64, events []mkv.Event, upTo int64, complete bool)
 }
 
 // match puts the events of one revision on the queues of the watchers they concern.
-func (h *hub) match(events []mkv.Event) {
+func (h *Hub) match(events []mkv.Event) {
 	for i := range events {
 		key := events[i].KV.Key
 		if g := h.keys[string(key)]; g != nil {
@@ -192,7 +162,7 @@ func (h *hub) match(events []mkv.Event) {
 	h.touched = h.touched[:0]
 }
 
-func (h *hub) touch(g *group, events []mkv.Event, i int) {
+func (h *Hub) touch(g *group, events []mkv.Event, i int) {
 	switch {
 	case g.picked != nil:
 		g.picked = append(g.picked, events[i])
@@ -208,25 +178,25 @@ func (h *hub) touch(g *group, events []mkv.Event, i int) {
 
 // push queues b for the watchers of g; those with no room lag from b on. Watchers that lag leave g, so it is walked from
 // the end.
-func (h *hub) push(g *group, b *batch) {
+func (h *Hub) push(g *group, b *Batch) {
 	b.refs.Store(1) // ours, so that b is not given back while it is being handed out
 	h.pinned.Add(b.bytes)
 	for i := len(g.watchers) - 1; i >= 0; i-- {
 		w := g.watchers[i]
-		if b.revision < w.min || w.filters(b) {
+		if b.Revision < w.min || w.filters(b) {
 			continue
 		}
 		// What is queued anywhere counts against pinned, so with a full budget nothing more is queued at all: each
 		// stream then reads from history at the pace of its client.
 		if !w.stream.enqueue(w, b, h.pinned.Load() <= maxPinnedBytes) {
 			h.leave(w)
-			w.stream.lag(w, b.revision)
+			w.stream.lag(w, b.Revision)
 		}
 	}
 	h.release(b)
 }
 
-func (h *hub) lagAll(from int64) {
+func (h *Hub) lagAll(from int64) {
 	all := h.ranges.groups()
 	for _, g := range h.keys {
 		all = append(all, g)
@@ -242,7 +212,7 @@ func (h *hub) lagAll(from int64) {
 
 // join takes w into the hub if it has everything before revision next delivered or on its way; false means that it must
 // catch up first. w.lagging ends with it.
-func (h *hub) join(w *watcher, next int64) bool {
+func (h *Hub) join(w *Watcher, next int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.members == 0 {
@@ -261,15 +231,15 @@ func (h *hub) join(w *watcher, next int64) bool {
 }
 
 // enter and leave keep the index of groups; hub.mu is held.
-func (h *hub) enter(w *watcher) {
+func (h *Hub) enter(w *Watcher) {
 	var g *group
-	if len(w.end) == 0 {
-		if g = h.keys[string(w.key)]; g == nil {
-			g = &group{key: w.key}
-			h.keys[string(w.key)] = g
+	if len(w.End) == 0 {
+		if g = h.keys[string(w.Key)]; g == nil {
+			g = &group{key: w.Key}
+			h.keys[string(w.Key)] = g
 		}
 	} else {
-		g = h.ranges.at(w.key, w.end)
+		g = h.ranges.at(w.Key, w.End)
 	}
 	w.group, w.slot = g, len(g.watchers)
 	g.watchers = append(g.watchers, w)
@@ -282,7 +252,7 @@ func (h *hub) enter(w *watcher) {
 	}
 }
 
-func (h *hub) leave(w *watcher) {
+func (h *Hub) leave(w *Watcher) {
 	g := w.group
 	if g == nil {
 		return
@@ -304,71 +274,8 @@ func (h *hub) leave(w *watcher) {
 }
 
 // drop takes a cancelled watcher out of the hub.
-func (h *hub) drop(w *watcher) {
+func (h *Hub) drop(w *Watcher) {
 	h.mu.Lock()
 	h.leave(w)
 	h.mu.Unlock()
-}
-
-// watcher is one watch of a stream.
-type watcher struct {
-	stream            *watchStream
-	id                int64
-	key, end          []byte // wire form: end empty = the one key, "\0" = to the last key
-	prevKV, fragment  bool
-	progress          bool
-	noPuts, noDeletes bool
-	start             int64      // the revision the client asked to begin at, 0 = from now on
-	from              *port.From // the connection charged for its memory; nil: none
-
-	// Guarded by hub.mu.
-	group *group // nil = not in the hub
-	slot  int    // in group.watchers
-	min   int64  // first revision wanted
-
-	// Guarded by stream.mu.
-	queue   []*batch
-	ready   bool // on stream.ready
-	lagging bool // must catch up from next when queue is empty
-	next    int64
-	gone    bool // cancelled
-	quiet   bool // nothing was sent since the last progress tick
-}
-
-// matches reports whether key is watched.
-func (w *watcher) matches(key []byte) bool {
-	switch {
-	case len(w.end) == 0:
-		return bytes.Equal(key, w.key)
-	case isToLast(w.end):
-		return bytes.Compare(key, w.key) >= 0
-	}
-	return bytes.Compare(key, w.key) >= 0 && bytes.Compare(key, w.end) < 0
-}
-
-func isToLast(end []byte) bool { return len(end) == 1 && end[0] == 0 }
-
-// filters reports whether the watcher wants nothing of b.
-func (w *watcher) filters(b *batch) bool {
-	return (w.noPuts || b.puts == 0) && (w.noDeletes || b.deletes == 0)
-}
-
-// wants reports whether the watcher's filters let e pass.
-func (w *watcher) wants(e *mkv.Event) bool {
-	if e.Type == mkv.EventPut {
-		return !w.noPuts
-	}
-	return !w.noDeletes
-}
-
-// previous is the value of e's key before e, where there was one.
-func previous(kv reader, e *mkv.Event) *ekv.KeyValue {
-	if e.Type == mkv.EventPut && e.KV.CreateRevision == e.KV.ModRevision {
-		return nil
-	}
-	prev, err := kv.Previous(e.KV.Key, e.KV.ModRevision)
-	if err != nil {
-		return nil // compacted: etcd leaves it out too
-	}
-	return prev
 }

@@ -1,0 +1,82 @@
+package watch
+
+// Broadcast is the watch id of a progress answer that concerns all watches of a stream.
+const Broadcast = -1
+
+// sendProgress answers a request for progress when its time has come. A watch that waits for a future revision has no
+// progress to report: the request is dropped, as in etcd.
+func (st *Stream) sendProgress() error {
+	h := st.hub
+	h.mu.Lock()
+	st.mu.Lock()
+	revision, due := h.seen, false
+	switch {
+	case st.asked == 0:
+	case len(st.watchers) == 0:
+		st.asked = 0
+	case st.lagging > 0 || len(st.ready) > 0: // the writer comes back here after them
+	case h.seen < st.asked:
+		h.waiting[st] = struct{}{}
+	default:
+		due = true
+		for _, w := range st.watchers {
+			if w.group == nil { // announced, but not started
+				due = false
+			} else if !w.reached(h.seen) {
+				st.asked, due = 0, false
+				break
+			}
+		}
+		if due {
+			st.asked = 0
+		}
+	}
+	st.mu.Unlock()
+	h.mu.Unlock()
+	if !due {
+		return nil
+	}
+	return st.sink.Answer(&Answer{ID: Broadcast, Revision: revision})
+}
+
+// reached reports whether revision is progress for w, which is in the hub. Before the revision a watch was asked to begin at there
+// is none, not even right before it, as in etcd: a client that resumed from such a report would begin earlier than it asked to.
+// hub.mu is held.
+func (w *Watcher) reached(revision int64) bool { return w.Start <= revision && w.min <= revision+1 }
+
+func (st *Stream) wantsTicks() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for _, w := range st.watchers {
+		if w.Progress {
+			return true
+		}
+	}
+	return false
+}
+
+// sendTicks reports progress to every watch that wants it, is synced, and was not sent anything since the last tick.
+func (st *Stream) sendTicks() error {
+	h := st.hub
+	h.mu.Lock()
+	st.mu.Lock()
+	revision := h.seen
+	var due []int64
+	for id, w := range st.watchers {
+		if !w.Progress {
+			continue
+		}
+		if w.quiet && w.group != nil && len(w.queue) == 0 && w.reached(revision) {
+			due = append(due, id)
+		}
+		w.quiet = true
+	}
+	st.mu.Unlock()
+	h.mu.Unlock()
+	for _, id := range due {
+		if err := st.sink.Answer(&Answer{ID: id, Revision: revision}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
