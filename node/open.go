@@ -147,7 +147,7 @@ func (n *Node) startReplica() error {
 		id = nobodysID // an only voter would elect itself and add to the log
 	}
 	n.rep, err = replica.New(replica.Config{ID: id, WAL: n.wal, Conf: conf, Applied: n.appliedIdx, ElectionTicks: n.cfg.ElectionTicks,
-		HeartbeatTicks: heartbeatTicks, SnapshotPoint: func() (uint64, replica.Conf) { return n.appliedIdx, n.rep.Conf() },
+		HeartbeatTicks: heartbeatTicks, MaxUncommittedBytes: uint64(n.cfg.shares.Uncommitted), SnapshotPoint: func() (uint64, replica.Conf) { return n.appliedIdx, n.rep.Conf() },
 		Readable: n.readable, Logger: n.log})
 	if err != nil {
 		return err

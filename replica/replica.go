@@ -37,7 +37,9 @@ type Config struct {
 	// Readable says what is wrong with the data of an entry that another member sends, nil if nothing is. A nil Readable checks
 	// nothing.
 	Readable func(data []byte) error
-	Logger   *slog.Logger
+	// MaxUncommittedBytes bounds the entries in flight; 0 = 16 MiB.
+	MaxUncommittedBytes uint64
+	Logger              *slog.Logger
 }
 
 // Replica is one raft member. It is owned by the goroutine that drives it; no method may be called from another.
@@ -142,7 +144,7 @@ func New(cfg Config) (*Replica, error) {
 		AsyncStorageWrites:        true,
 		MaxSizePerMsg:             maxSizePerMsg,
 		MaxCommittedSizePerReady:  maxCommittedPerStep,
-		MaxUncommittedEntriesSize: maxUncommittedBytes,
+		MaxUncommittedEntriesSize: cmp.Or(cfg.MaxUncommittedBytes, maxUncommittedBytes),
 		MaxInflightMsgs:           maxInflightMsgs,
 		MaxInflightBytes:          maxInflightBytes,
 		CheckQuorum:               true,

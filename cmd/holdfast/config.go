@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
 
+	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
@@ -321,8 +322,14 @@ func (c *config) check(peerGiven bool) error {
 	if len(c.peerTLSNames) > 0 && c.peerTLSCA == "" && c.tlsCA == "" {
 		return usagef("serve: --peer-tls-allowed-names, but members show no certificates; give --peer-tls-ca, --peer-tls-cert and --peer-tls-key")
 	}
+	if _, err := budget.For(c.memory, c.doors()); err != nil {
+		return usagef("serve: --memory %s: %s", sizeString(c.memory), err)
+	}
 	return c.checkExposure()
 }
+
+// doors says which of them are on.
+func (c *config) doors() budget.Doors { return budget.Doors{KV: !c.kv.off(), Tlog: !c.tlog.off()} }
 
 // peerTLS reports whether members show each other certificates.
 func (c *config) peerTLS() bool { return c.peerTLSCA != "" || c.tlsCA != "" }

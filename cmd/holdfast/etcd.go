@@ -148,7 +148,7 @@ func etcdSetup(s *etcdflags.Settings, memory int64, log *slog.Logger) (*setup, e
 		join: node.StartOptions{Name: s.Name, PeerAddr: etcdflags.JoinURLs(s.AdvertisePeer), KeepPeerURLs: true,
 			PeerTLS: members.accept(), PeerDialTLS: members.connect(), Token: s.Token},
 		door: doorkv.Options{QuotaBytes: s.QuotaBytes, MaxRequestBytes: s.MaxRequestBytes, MaxTxnOps: s.MaxTxnOps,
-			MaxResultBytes: share.Answer, MaxFlightBytes: share.Flight, MaxCallBytes: share.Calls, MaxLeaseBytes: share.Leases, ProgressInterval: s.ProgressInterval,
+			MaxResultBytes: share.Answer, MaxFlightBytes: share.Flight, MaxCallBytes: share.Calls, MaxLeaseBytes: share.Leases, MaxIdentBytes: share.Idents / 2, ProgressInterval: s.ProgressInterval,
 			// What etcd derives from the election timeout.
 			MinLeaseTTL:     int64((s.Election*3/2 + time.Second - 1) / time.Second),
 			RequestTimeout:  5*time.Second + 2*s.Election,

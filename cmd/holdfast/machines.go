@@ -46,6 +46,9 @@ func housed(cfg node.Config) (node.Config, *machines) {
 		cfg.MemoryBytes = budget.Default
 	}
 	share := budget.Of(cfg.MemoryBytes)
+	if cfg.Shares != nil {
+		share = *cfg.Shares
+	}
 	m := newMachines(share)
 	cfg.Machines, cfg.Lanes, cfg.Scratch = m.list(), lanes(share), []string{etcddata.Scratch}
 	return cfg, m

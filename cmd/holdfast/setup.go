@@ -78,12 +78,15 @@ func (c *config) setup(log *slog.Logger) (*setup, error) {
 	if err != nil {
 		return nil, err
 	}
-	share := budget.Of(c.memory)
+	share, err := budget.For(c.memory, c.doors())
+	if err != nil {
+		return nil, usagef("serve: --memory %s: %s", sizeString(c.memory), err)
+	}
 	su := &setup{
-		node: node.Config{Dir: c.data, ClientURLs: clientURLs(c, certs.forClients != nil), MemoryBytes: c.memory},
+		node: node.Config{Dir: c.data, ClientURLs: clientURLs(c, certs.forClients != nil), MemoryBytes: c.memory, Shares: &share},
 		join: node.StartOptions{Name: c.name, PeerTLS: certs.members(), PeerCertificates: certs.membership(), Join: c.join},
 		door: doorkv.Options{QuotaBytes: quota(c.kvQuota),
-			MaxResultBytes: share.Answer, MaxFlightBytes: share.Flight, MaxCallBytes: share.Calls, MaxLeaseBytes: share.Leases,
+			MaxResultBytes: share.Answer, MaxFlightBytes: share.Flight, MaxCallBytes: share.Calls, MaxLeaseBytes: share.Leases, MaxIdentBytes: share.Idents / 2,
 			AuthToken: c.kvAuthToken, AuthTokenTTL: c.kvAuthTokenTTL, BcryptCost: c.kvBcryptCost, ReadFile: os.ReadFile,
 			ClientCertAuth: c.tlsCA != "", CORS: c.cors},
 		holdLevel: c.holdLevel,

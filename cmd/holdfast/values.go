@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/holdfastdb/holdfast/internal/budget"
 )
 
 // address is a TCP address to listen on or to dial; the zero value means off.
@@ -149,15 +151,15 @@ func setSize(dst *int64, v string) error {
 	return errors.New("not a size; write for example 256MiB or 2GiB")
 }
 
-// minMemory is what the server needs to start and answer at all.
-const minMemory = 64 << 20
+// minMemory is what a server without doors needs; what the doors need is known once all is (config.check).
+var minMemory = budget.Least(budget.Doors{})
 
 func setMemory(dst *int64, v string) error {
 	if err := setSize(dst, v); err != nil {
 		return err
 	}
 	if *dst < minMemory {
-		return errors.New("too little to run in; give at least 64MiB")
+		return fmt.Errorf("too little to run in; give at least %dMiB", (minMemory+1<<20-1)>>20)
 	}
 	return nil
 }

@@ -787,3 +787,27 @@ func TestEveryNameCostsTheSame(t *testing.T) {
 		}
 	}
 }
+
+// TestUsersAreBoundedByMemory: every member has all users and roles in memory. What would add to them beyond this server's share is
+// refused with what to do; taking away still works.
+func TestUsersAreBoundedByMemory(t *testing.T) {
+	t.Parallel()
+	s := serve(t, doorkv.Options{BcryptCost: 4, MaxIdentBytes: 200})
+	c, ctx := s.client(t), context.Background()
+	added := 0
+	var err error
+	for ; added < 50 && err == nil; added++ {
+		_, err = c.UserAdd(ctx, fmt.Sprintf("user%d", added), "secret")
+	}
+	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "--memory of this server has room for 200") || added < 2 || added > 5 {
+		t.Fatalf("after %d users: %v", added, err)
+	}
+	if _, err := c.RoleAdd(ctx, "r"); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a role: %v", err)
+	}
+	must(c.UserChangePassword(ctx, "user0", "other"))(t)
+	for i := range added - 1 {
+		must(c.UserDelete(ctx, fmt.Sprintf("user%d", i)))(t)
+	}
+	must(c.RoleAdd(ctx, "r"))(t)
+}

@@ -61,6 +61,8 @@ type Options struct {
 	ProgressInterval time.Duration
 	// MinLeaseTTL in seconds; shorter leases are lengthened. 0 = 2, which is etcd's at default election settings.
 	MinLeaseTTL int64
+	// MaxIdentBytes bounds the rows of users and roles, as auth.Options.MaxBytes does; 0: no bound of this door.
+	MaxIdentBytes int64
 	// MaxLeaseBytes bounds the memory of all leases, 128 bytes each: a grant beyond it is refused here, so members may differ.
 	// 0 = 8 MiB.
 	MaxLeaseBytes int64
@@ -230,7 +232,7 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 	d.life, d.endLife = context.WithCancel(context.Background())
 	d.users, d.badTokens = auth.New(auth.Options{
 		Member: d.node, Machine: users, Token: opts.AuthToken, TokenTTL: opts.AuthTokenTTL, ReadFile: opts.ReadFile, BcryptCost: opts.BcryptCost,
-		ClientCertAuth: opts.ClientCertAuth, RefuseEnable: opts.RefuseAuthEnable,
+		ClientCertAuth: opts.ClientCertAuth, MaxBytes: opts.MaxIdentBytes, RefuseEnable: opts.RefuseAuthEnable,
 		Bounded: d.bounded, Life: d.life, RequestTimeout: opts.RequestTimeout, LeaseKeys: kv.EachLeaseKey,
 		Header: func() *pb.ResponseHeader { return d.pbHeader(0) },
 	})

@@ -8,12 +8,16 @@
 //     Below the limit the runtime keeps what has been freed, above it it collects and gives back. So the process is always
 //     about as large as that limit under load, and what matters is that what is really held stays well below it: the
 //     distance is the garbage one collection may leave behind, and the smaller it is, the more often all is marked.
-//   - What is held is bounded by shares of Go's limit that come to seven eighths of it at most (Held), an eighth of which only
-//     clients with thousands of open calls or watches take. The rest is garbage,
+//   - What is held is bounded by claims (claims.go) that come to fifteen sixteenths of Go's limit at most, if all of them are full at
+//     once: only clients with thousands of open calls, watches, leases and users take some of them. The rest is garbage,
 //     goroutines' stacks, the pools of gRPC and Pebble, and everything too small to be named.
+//   - A door that is off claims nothing, and the others get its part. A total that does not give every holder the least it works with
+//     is refused, with the figure.
 //
 // A lower limit without the bounds does not help: the runtime then collects without end and stays above it all the same.
 package budget
+
+import "fmt"
 
 const (
 	// program is what the pages of the binary take, measured (28 MiB) with some room to grow.
@@ -23,15 +27,6 @@ const (
 
 // Default is the total if none is given, in bytes.
 const Default = 256 * mib
-
-// Fixed shares, in bytes: they do not depend on the budget. The packages that hold them have the constants.
-const (
-	// logTail is the log's newest entries, the buffer a record is put together in and the blocks that are not in the file yet,
-	// of 4 MiB each (wal).
-	logTail = 12 * mib
-	// uncommitted is what raft may have in flight (replica).
-	uncommitted = 16 * mib
-)
 
 // Shares of a budget, in bytes. All are at least what their holder needs to work at all.
 type Shares struct {
@@ -45,7 +40,7 @@ type Shares struct {
 	Flight int64
 	// Lane bounds what queues before the log, per lane. Requests in a lane are in flight as well.
 	Lane int64
-	// Answer is the largest unary answer. Two are held at a time, each encoded beside its rows.
+	// Answer is the largest unary answer.
 	Answer int64
 	// Keys is for what a put must know about the key before it, Filter for finding that there is no such key.
 	Keys, Filter int64
@@ -55,26 +50,75 @@ type Shares struct {
 	Leases int64
 	// Recent is for the newest events, which watchers are served from, Recent2 the same for v2, and Nodes2 for v2's nodes.
 	Recent, Recent2, Nodes2 int64
+	// Uncommitted is what raft may have in flight.
+	Uncommitted int64
+	// Idents is for users and roles, all of which every member has in memory, Trees for the right edges of transparency logs.
+	Idents, Trees int64
+
+	held int64
 }
 
-// Of divides a total of at least 64 MiB.
-func Of(total int64) Shares {
-	limit := max(total-program-total/16, total/2)
-	return Shares{
-		GoLimit:  limit,
-		Cache:    limit/4 - limit/32,
-		Memtable: min(max(total/32, 4*mib), 8*mib),
-		Flight:   max(limit/8, 4*mib),
-		Lane:     max(limit/8, 4*mib),
-		Answer:   total / 16,
-		Keys:     limit / 8,
-		Filter:   limit / 32,
-		Calls:    limit / 8,
-		Leases:   limit / 32,
-		Recent:   min(limit/16, 8*mib),
-		Recent2:  min(limit/64, 4*mib),
-		Nodes2:   min(limit/32, 8*mib),
+// Doors says which doors are on: those that claim memory.
+type Doors struct{ KV, Tlog bool }
+
+// All is every door.
+var All = Doors{KV: true, Tlog: true}
+
+// Of divides a total among all holders. Less than Least gives each the least it works with, and does not hold.
+func Of(total int64) Shares { return divide(total, All) }
+
+// For is Of for a server with these doors. The error names the least total that they fit in.
+func For(total int64, on Doors) (Shares, error) {
+	if least := Least(on); total < least {
+		return Shares{}, fmt.Errorf("too little for the doors that are on; give at least %dMiB", (least+mib-1)/mib)
 	}
+	return divide(total, on), nil
+}
+
+// Least is the smallest total that gives every holder of a server with these doors the least it works with.
+func Least(on Doors) int64 {
+	floors := int64(0)
+	for _, c := range claims(on) {
+		floors += c.floor
+	}
+	least := int64(program)
+	for ; holdable(goLimit(least)) < floors; least += mib / 4 {
+	}
+	return least
+}
+
+// goLimit is what the runtime may have of a total.
+func goLimit(total int64) int64 { return max(total-program-total/16, total/2) }
+
+// holdable is how much of Go's limit may be held.
+func holdable(limit int64) int64 { return limit - limit/16 }
+
+func divide(total int64, on Doors) Shares {
+	limit := goLimit(total)
+	all := claims(on)
+	share := fill(holdable(limit), all)
+	s := Shares{
+		GoLimit:     limit,
+		Memtable:    min(max(total/32, 4*mib), 8*mib),
+		Cache:       share["cache"],
+		Flight:      share["flight"],
+		Lane:        max(share["flight"], 4*mib),
+		Answer:      share["answers"] / answersHeld,
+		Keys:        share["keys"],
+		Filter:      share["filter"],
+		Calls:       share["calls"],
+		Leases:      share["leases"],
+		Recent:      share["recent"],
+		Recent2:     share["recent2"],
+		Nodes2:      share["nodes2"],
+		Uncommitted: share["uncommitted"],
+		Idents:      share["idents"],
+		Trees:       share["trees"],
+	}
+	for _, bytes := range share { // any order: a sum
+		s.held += bytes
+	}
+	return s
 }
 
 // Connections says how many connections a process may have that has so much memory and may open so many files.
@@ -101,7 +145,5 @@ func ConnectionsOf(total int64, files int) Connections {
 	return c
 }
 
-// Held is the most that all holders have at a time.
-func (s Shares) Held() int64 {
-	return max(s.Cache, 3*s.Memtable) + s.Flight + s.Calls + s.Leases + s.Keys + s.Filter + s.Recent + s.Recent2 + s.Nodes2 + logTail + uncommitted
-}
+// Held is the most that all holders have at a time. With a total of at least Least it is below GoLimit.
+func (s Shares) Held() int64 { return s.held }

@@ -19,15 +19,38 @@ func TestConnectionsLeaveFiles(t *testing.T) {
 
 func all(c Connections) int { return c.Doors + c.Peers + 2*c.Side }
 
-// TestSharesFit: what all hold together leaves the collector room, at every size somebody may choose.
+// TestSharesFit: what all hold together fits into what Go may have, at every size that is accepted, whichever doors are on.
 func TestSharesFit(t *testing.T) {
-	for total := int64(128 * mib); total <= 64<<30; total += total / 7 {
-		s := Of(total)
-		if s.GoLimit+program >= total {
-			t.Errorf("%d MiB: Go may have %d", total/mib, s.GoLimit/mib)
+	for _, on := range []Doors{{}, {KV: true}, {Tlog: true}, All} {
+		least := Least(on)
+		if _, err := For(least-mib, on); err == nil {
+			t.Errorf("%+v: %d MiB are accepted", on, least/mib-1)
 		}
-		if bar := s.GoLimit * 7 / 8; s.Held() > bar && total >= 256*mib {
-			t.Errorf("%d MiB: %d MiB held, bar %d", total/mib, s.Held()/mib, bar/mib)
+		for total := least; total <= 64<<30; total += total / 50 {
+			s, err := For(total, on)
+			if err != nil {
+				t.Fatalf("%+v: %d MiB: %v", on, total/mib, err)
+			}
+			if s.GoLimit+program >= total {
+				t.Errorf("%+v, %d MiB: Go may have %d", on, total/mib, s.GoLimit/mib)
+			}
+			if bar := s.GoLimit; s.Held() > bar {
+				t.Errorf("%+v, %d MiB: %d MiB held, bar %d", on, total/mib, s.Held()/mib, bar/mib)
+			}
+			if s.Cache < 3*s.Memtable {
+				t.Errorf("%+v, %d MiB: three memtables of %d MiB do not fit into %d", on, total/mib, s.Memtable/mib, s.Cache/mib)
+			}
 		}
+	}
+}
+
+// TestADoorThatIsOffGivesItsShareBack: the others have more without it, and it has nothing.
+func TestADoorThatIsOffGivesItsShareBack(t *testing.T) {
+	all, alone := divide(256*mib, All), divide(256*mib, Doors{Tlog: true})
+	if alone.Keys != 0 || alone.Calls != 0 || alone.Answer != 0 || alone.Cache <= all.Cache || alone.Trees <= all.Trees {
+		t.Errorf("with kv %+v, without %+v", all, alone)
+	}
+	if Least(Doors{Tlog: true}) >= Least(All) {
+		t.Error("a server without kv needs as much as one with it")
 	}
 }

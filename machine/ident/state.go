@@ -79,6 +79,9 @@ func (u *User) Verifier(s eident.Scheme) []byte {
 	return nil
 }
 
+// Bytes is what the rows of users and roles take. In memory they take about twice that.
+func (s *State) Bytes() int64 { return s.bytes }
+
 // User returns a user, nil if there is none of that name.
 func (s *State) User(name string) *User { return s.users[name] }
 

@@ -38,6 +38,10 @@ func (u *Users) administer(ctx context.Context, p eident.Part) error {
 	if a != nil {
 		p.Actor = a.name
 	}
+	if taken := u.machine.State().Bytes(); u.opts.MaxBytes > 0 && taken >= u.opts.MaxBytes && grows(&p) {
+		return status.Errorf(codes.ResourceExhausted, "etcdserver: users and roles take %d bytes, and --memory of this server has room for %d; "+
+			"remove some, or start the members with more", taken, u.opts.MaxBytes)
+	}
 	res, err := u.opts.Member.Propose(u.opts.Bounded(ctx), node.LaneSystem, Part(&p))
 	if err != nil {
 		return etcderr.Of(err)
@@ -46,6 +50,11 @@ func (u *Users) administer(ctx context.Context, p eident.Part) error {
 		return etcderr.Rejected(res.Rejection)
 	}
 	return nil
+}
+
+// grows reports whether a change adds to what users and roles take.
+func grows(p *eident.Part) bool {
+	return p.UserAdd != nil || p.UserGrant != nil || p.RoleAdd != nil || p.RoleGrant != nil
 }
 
 // Part is a part for the identity machine.

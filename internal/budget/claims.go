@@ -1,0 +1,81 @@
+package budget
+
+// claim is what one holder of memory asks for. Everybody gets its floor; what is left goes by weight, up to each one's ceiling.
+type claim struct {
+	name           string
+	weight         int64
+	floor, ceiling int64 // bytes; ceiling 0: none
+}
+
+// answersHeld is how many of the largest answers are held at a time.
+const answersHeld = 3
+
+// claims lists those of a server with these doors.
+func claims(on Doors) []claim {
+	all := []claim{
+		// The store's blocks and, out of them, two memtables and a third while both are being written.
+		{"cache", 28, 12 * mib, 0},
+		// The log's newest entries, the buffer a record is put together in and the blocks that are not in the file yet, of 4 MiB each.
+		{"log", 0, 12 * mib, 12 * mib},
+		// One entry of 9 MiB has to fit.
+		{"uncommitted", 7, 9 * mib, 16 * mib},
+		{"flight", 15, 4 * mib, 0},
+		// The machine takes no more than the ceiling, on any member (machine/ident).
+		{"idents", 2, 1 * mib, 64 * mib},
+	}
+	if on.KV {
+		all = append(all,
+			claim{"calls", 10, 2 * mib, 0},
+			claim{"leases", 5, 1 * mib, 0},
+			claim{"keys", 24, 2 * mib, 0},
+			claim{"filter", 6, mib / 2, 0},
+			claim{"recent", 7, 1 * mib, 8 * mib},
+			claim{"recent2", 3, mib / 2, 4 * mib},
+			claim{"nodes2", 5, 1 * mib, 8 * mib},
+			// The door draws an answer from room for three of the largest, from before it is made until a client has taken it (door/kv).
+			claim{"answers", answersHeld * 14, answersHeld * 2 * mib, 0})
+	}
+	if on.Tlog {
+		all = append(all,
+			// 256 logs of 128 KiB (machine/tree).
+			claim{"trees", 5, 1 * mib, 32 * mib})
+	}
+	return all
+}
+
+// fill divides bytes among claims: floors first, then what is left by weight, and again what ceilings have left over.
+func fill(bytes int64, all []claim) map[string]int64 {
+	share := map[string]int64{}
+	for _, c := range all {
+		share[c.name] = c.floor
+		bytes -= c.floor
+	}
+	for bytes > 0 {
+		weights := int64(0)
+		open := func(c claim) bool { return c.weight > 0 && (c.ceiling == 0 || share[c.name] < c.ceiling) }
+		for _, c := range all {
+			if open(c) {
+				weights += c.weight
+			}
+		}
+		if weights == 0 {
+			break
+		}
+		left := bytes
+		for _, c := range all {
+			if !open(c) {
+				continue
+			}
+			more := left * c.weight / weights
+			if c.ceiling > 0 {
+				more = min(more, c.ceiling-share[c.name])
+			}
+			share[c.name] += more
+			bytes -= more
+		}
+		if left-bytes < int64(len(all)) { // rounding
+			break
+		}
+	}
+	return share
+}
