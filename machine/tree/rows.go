@@ -59,6 +59,23 @@ func ReadLog(key, value []byte) (spec etree.LogSpec, ok bool, err error) {
 	return spec, err == nil, err
 }
 
+// ReadSize is the number of entries that a log has in a View; ok is false if there is no log of that name.
+func ReadSize(r store.Reader, name string) (size uint64, ok bool, err error) {
+	err = scan(r, []byte{letter, spaceLog}, func(key, value []byte) error {
+		_, spec, err := decodeLogRow(value)
+		if err != nil || spec.Name != name || len(key) != 4 {
+			return err
+		}
+		ok = true
+		row, has, err := r.Get(nil, prefix(spaceFrontier, uint64(binary.BigEndian.Uint32(key))))
+		if err == nil && has {
+			size, err = frontierSize(row)
+		}
+		return err
+	})
+	return size, ok, err
+}
+
 // prefix is the first bytes of all keys of a space of one log.
 func prefix(space byte, log uint64) []byte {
 	return binary.BigEndian.AppendUint32([]byte{letter, space}, uint32(log))
