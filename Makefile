@@ -1,13 +1,14 @@
 # Every daily command, each a thin call of go or of a script in scripts/. `make` lists them.
 # No cgo anywhere: one static binary that runs on any Linux of its architecture.
 export CGO_ENABLED = 0
+export GOFLAGS = -trimpath
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 build: ## build bin/holdfast
 	@mkdir -p bin
-	go build -trimpath -o bin/holdfast ./cmd/holdfast
+	go build -o bin/holdfast ./cmd/holdfast
 
 run: build ## build and start every finished door until Ctrl-C, print one working command per door
 	@scripts/run.sh
@@ -30,7 +31,7 @@ sim: ## the simulated cluster: make sim SEED=4711 replays one seed, make sim N=1
 mutants: ## break the core in 200 small ways and see the named test fail: make mutants [ONLY=wal/]
 	@go run ./internal/mutants -only '$(ONLY)' -results internal/mutants/RESULTS.md
 
-conformance: ## unmodified foreign clients against real nodes: make conformance [DOOR=kv] [QUICK=1]
+conformance: ## unmodified foreign clients against real nodes: make conformance [DOOR=kv] [QUICK=1: the doors that changed]
 	@scripts/conformance.sh '$(DOOR)' '$(QUICK)'
 
 peers: ## bring the programs we are measured against into build/peers

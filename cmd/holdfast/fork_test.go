@@ -259,6 +259,7 @@ func TestALeaderWithAnOlderNoteGoesOn(t *testing.T) {
 	for _, m := range members {
 		t.Cleanup(m.stop)
 	}
+	members[0].leader(members).checkpoint("/checkpoint", key, 0) // the log has begun
 	size := 0
 	for round := range 4 {
 		leads := members[0].leader(members)

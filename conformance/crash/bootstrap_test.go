@@ -12,6 +12,7 @@ import (
 // the members that cannot go on have ended with one clear line: none hangs, and there are never two clusters.
 func TestBootstrapCrash(t *testing.T) {
 	processTest(t, true)
+	beside(t)
 	rounds := count("BOOTSTRAPS", 3, 100)
 	kills, refused, working := 0, 0, 0
 	var slowest time.Duration

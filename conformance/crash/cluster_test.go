@@ -37,6 +37,15 @@ func processTest(t *testing.T, etcdHas bool) {
 	}
 }
 
+// beside lets a test run beside others of its kind, in a short run: it waits for elections and restarts, and judges what is there
+// afterwards, not how fast it came. The long run has one test at a time on the machine, as its figures say.
+func beside(t *testing.T) {
+	t.Helper()
+	if !long {
+		t.Parallel()
+	}
+}
+
 // describe makes a cluster without starting it. Its nodes end with the test; on failure their last lines are logged.
 func describe(t *testing.T, n int, flags ...string) *proctest.Cluster {
 	t.Helper()

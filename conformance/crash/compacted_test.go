@@ -19,6 +19,7 @@ import (
 // a word, and no watch is refused what is still there.
 func TestWatchOverCompaction(t *testing.T) {
 	processTest(t, true)
+	beside(t)
 	t.Run("one", func(t *testing.T) { watchOverCompaction(t, 1, count("COMPACTED_KILLS_ONE", 3, 60)) })
 	t.Run("three", func(t *testing.T) { watchOverCompaction(t, 3, count("COMPACTED_KILLS_THREE", 3, 60)) })
 }

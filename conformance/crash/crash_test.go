@@ -13,6 +13,7 @@
 package crash
 
 import (
+	"flag"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -41,7 +42,15 @@ var (
 
 type row struct{ test, line, verdict string }
 
+// besides is how many tests run beside each other: more clusters would starve each other's elections on two cores, whatever
+// -parallel says for all packages.
+const besides = "3"
+
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", besides); err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	if long && os.Getenv("CRASH_ETCD") == "" && len(rows) > 0 {
 		if err := writeTable(); err != nil {

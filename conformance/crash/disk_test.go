@@ -21,6 +21,7 @@ import (
 // while there is no room, and once there is room has everything it acknowledged. Of three, the other two go on.
 func TestFullDisk(t *testing.T) {
 	processTest(t, false)
+	beside(t)
 	if os.Geteuid() != 0 {
 		t.Skip("NOT RUN: mounting a small file system needs root")
 	}

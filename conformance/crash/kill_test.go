@@ -16,6 +16,7 @@ const keptTTL = 15 * time.Second
 // on every member; revisions only grow; watches miss and repeat nothing; kept leases live.
 func TestKill9(t *testing.T) {
 	processTest(t, true)
+	beside(t)
 	t.Run("one", func(t *testing.T) { kill9(t, 1, count("KILLS_ONE", 5, 90)) })
 	t.Run("three", func(t *testing.T) { kill9(t, 3, count("KILLS_THREE", 6, 130)) })
 }

@@ -17,6 +17,7 @@ import (
 // began; and every acknowledged write is there at the end.
 func TestLearnersComeAndGo(t *testing.T) {
 	processTest(t, false)
+	beside(t)
 	three := start(t, 3) // another member may come once these have been connected for a while: they are after the first part
 	t.Run("one", func(t *testing.T) {
 		comeAndGo(t, start(t, 1), count("LEARNER_KILLS_ONE", 2, 100), "removed", "promoted")

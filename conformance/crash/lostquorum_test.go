@@ -32,6 +32,7 @@ func runbook(t *testing.T, name string) []string {
 // third. It was part of every majority since the first was gone, so every acknowledged write must be there.
 func TestTheOthersAreGone(t *testing.T) {
 	processTest(t, false)
+	beside(t)
 	c := start(t, 3)
 	cli := dial(t, c.Endpoints()...)
 	l := startLoad([]*clientv3.Client{cli, dial(t, c.Endpoints()...)}, 16)
@@ -72,22 +73,23 @@ func TestTheOthersAreGone(t *testing.T) {
 	if err := os.Symlink(bin, filepath.Join(work, "holdfast")); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PATH", work+":"+os.Getenv("PATH"))
+	// What the lines take from the environment. This process's own is that of other tests as well.
+	set := "export PATH='" + work + "':\"$PATH\""
 	for name, value := range map[string]string{"DATA": last.Dir, "NAME": last.Name, "KV": last.KV, "ADMIN": last.Admin, "PEER": last.Peer} {
-		t.Setenv(name, value)
+		set += " " + name + "='" + value + "'"
 	}
 	var printed strings.Builder
 	run := func(node *proctest.Node, lines []string) {
 		t.Helper()
 		for _, line := range lines {
 			if strings.HasPrefix(line, "holdfast serve ") {
-				node.Process = proctest.NewProcess(node.LogFile(), "/bin/sh", "-c", "exec "+line)
+				node.Process = proctest.NewProcess(node.LogFile(), "/bin/sh", "-c", set+"; exec "+line)
 				if err := c.Restart(node); err != nil {
 					t.Fatalf("%s: %v", line, err)
 				}
 				continue
 			}
-			cmd := exec.CommandContext(within(t, time.Minute), "/bin/sh", "-c", line)
+			cmd := exec.CommandContext(within(t, time.Minute), "/bin/sh", "-c", set+"; "+line)
 			cmd.Dir = work
 			out, err := cmd.CombinedOutput()
 			if err != nil {
@@ -106,7 +108,7 @@ func TestTheOthersAreGone(t *testing.T) {
 
 	for _, node := range []*proctest.Node{others[0], leader} {
 		for name, value := range map[string]string{"DATA2": node.Dir, "NAME2": node.Name + "-new", "KV2": node.KV, "ADMIN2": node.Admin, "PEER2": node.Peer} {
-			t.Setenv(name, value)
+			set += " " + name + "='" + value + "'"
 		}
 		run(node, runbook(t, "lost-quorum-others"))
 	}

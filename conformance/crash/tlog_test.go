@@ -120,6 +120,7 @@ func (l *tlogLoad) get(host, path string) ([]byte, error) {
 // was refused is not in the log, and every checkpoint anybody ever got is of the tree the log ends as.
 func TestTlogKill9(t *testing.T) {
 	processTest(t, false)
+	beside(t)
 	t.Run("one", func(t *testing.T) { tlogKill9(t, 1, count("TLOG_KILLS_ONE", 3, 50)) })
 	t.Run("three", func(t *testing.T) { tlogKill9(t, 3, count("TLOG_KILLS_THREE", 3, 50)) })
 }

@@ -140,6 +140,7 @@ func (s *signers) move(to *proctest.Node) {
 // which file is missing.
 func TestLeadershipGoesToTheKey(t *testing.T) {
 	processTest(t, false)
+	beside(t)
 	s := newSigners(t)
 	has, without, third := s.Nodes[1], s.Nodes[0], s.Nodes[2]
 	s.give(has, s.key)

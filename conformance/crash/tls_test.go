@@ -62,6 +62,7 @@ func clientConfig(t *testing.T, a *authority, cert, key string, verify bool) *tl
 // one, none, or speaks no TLS at all gets no connection to a member, and a member with such a certificate takes no part.
 func TestWrongCertificate(t *testing.T) {
 	processTest(t, false)
+	beside(t)
 	ours, theirs := newAuthority(t, "ours"), newAuthority(t, "theirs")
 	tomorrow := time.Now().Add(24 * time.Hour)
 	cert, key := ours.issue(t, "member", tomorrow)

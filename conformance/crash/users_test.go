@@ -22,6 +22,7 @@ import (
 // disk, was removed and joined again has them from a snapshot alone.
 func TestUsersHold(t *testing.T) {
 	processTest(t, false)
+	beside(t)
 	rounds := count("USER_ROUNDS", 1, 8)
 	r := rng(t)
 	c := start(t, 3)

@@ -249,6 +249,7 @@ func (w *v2Watch) run(ctx context.Context, hosts []string, stream bool, r *rand.
 // see every change once, in order.
 func TestV2Kill9(t *testing.T) {
 	processTest(t, false)
+	beside(t)
 	t.Run("one", func(t *testing.T) { v2Kill9(t, 1, count("V2_KILLS_ONE", 4, 60)) })
 	t.Run("three", func(t *testing.T) { v2Kill9(t, 3, count("V2_KILLS_THREE", 5, 90)) })
 }

@@ -18,6 +18,7 @@ import (
 // every change once, in order; all members end with the same tree.
 func TestV2Partition(t *testing.T) {
 	processTest(t, false)
+	beside(t)
 	rounds := count("V2_PARTITIONS", 4, 80)
 	r := rng(t)
 	c, w := startWired(t)
@@ -144,6 +145,7 @@ func v2Term(t *testing.T, c *proctest.Cluster) (term uint64) {
 // its commands reach the leader. The log refuses them.
 func TestAuthEnabledBehindAMembersBack(t *testing.T) {
 	processTest(t, false)
+	beside(t)
 	rounds := count("BEHIND_BACKS", 1, 10)
 	r := rng(t)
 	for range rounds {

@@ -18,6 +18,7 @@ import (
 // forgotten its votes; removed and joined again it is another member with the same data.
 func TestWipedMember(t *testing.T) {
 	processTest(t, false)
+	beside(t)
 	rounds := count("WIPES", 1, 6)
 	r := rng(t)
 	c := start(t, 3)

@@ -2,6 +2,7 @@ package proctest
 
 import (
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -74,14 +75,26 @@ func TestParseCPU(t *testing.T) {
 	}
 }
 
+// TestFreePorts: ports are on loopback, named once, not where etcd's suites listen, and in a range of this process's own where
+// it has one.
 func TestFreePorts(t *testing.T) {
-	ports, err := freePorts(20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range ports {
-		if !strings.HasPrefix(p, "127.0.0.1:") {
-			t.Errorf("%s is not on loopback", p)
+	for _, c := range []struct {
+		limits      string
+		low, high   int
+		ports, good int
+	}{{"", 12000, 31999, 500, 500}, {"19000-21999", 19000, 21999, 300, 300}, {"20500-20999", 0, 0, 1, 0}, {"12-x", 0, 0, 1, 0}} {
+		t.Setenv(PortsVariable, c.limits)
+		seen := map[string]bool{}
+		ports, err := freePorts(c.ports)
+		if len(ports) != c.good || (err == nil) != (c.good > 0) {
+			t.Fatalf("%q: %d ports, %v", c.limits, len(ports), err)
+		}
+		for _, p := range ports {
+			n, err := strconv.Atoi(strings.TrimPrefix(p, "127.0.0.1:"))
+			if err != nil || n < c.low || n > c.high || n/1000 == 20 || seen[p] {
+				t.Errorf("%q: %s is not a port of its own", c.limits, p)
+			}
+			seen[p] = true
 		}
 	}
 }
