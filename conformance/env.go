@@ -63,7 +63,7 @@ type testCase struct {
 	run      func(e *env)
 	alone    bool   // judged by its own checks, not against the original
 	slow     bool   // not in a quick run
-	brief    bool   // slow, but on one size, and judged by its own checks, in a quick run too
+	brief    bool   // slow, but on one member, and judged by its own checks, in a quick run too
 	minNodes int    // 3: only on clusters that can change their members or leader
 	only     string // only with this tool
 }

@@ -146,7 +146,7 @@ func runSize(o *options, dir string, n int, tools []tool) ([]result, error) {
 				continue
 			}
 			if c.slow && o.quick {
-				if !c.brief || n != o.nodes[0] {
+				if !c.brief || n != 1 {
 					continue
 				}
 				c.alone = true

@@ -20,7 +20,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/holdfastdb/holdfast/conformance/suite"
@@ -55,17 +54,17 @@ their cells only.
 
 func main() {
 	suite.Inside()
-	var c campaign
-	flag.StringVar(&c.against, "against", "ours", "ours or original")
+	var c suite.Campaign
+	against := flag.String("against", "ours", "ours or original")
 	isQuick := flag.Bool("quick", false, "only a telling part")
 	only := flag.String("only", "", "only tests whose name matches")
-	flag.IntVar(&c.jobs, "jobs", 2, "tests at once, where each can have a network of its own")
+	flag.IntVar(&c.Jobs, "jobs", 2, "tests at once, where each can have a network of its own")
 	program := flag.String("suite", "build/suites/etcd-common/e2e/e2e.test", "where scripts/e2esuite.sh put the suite")
 	table := flag.String("results", "conformance/RESULTS-e2e.md", "where a run that is not quick writes its cells")
 	flag.Parse()
-	bin := map[string]string{"ours": "build/suites/ours", "original": "build/peers/etcd-3.7.3"}[c.against]
+	bin := map[string]string{"ours": "build/suites/ours", "original": "build/peers/etcd-3.7.3"}[*against]
 	if bin == "" || flag.NArg() > 0 {
-		fatal(fmt.Errorf("-against %s: it is ours or original", c.against))
+		fatal(fmt.Errorf("-against %s: it is ours or original", *against))
 	}
 	wanted, err := regexp.Compile(*only)
 	if err != nil {
@@ -73,20 +72,16 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	c.runner = &suite.Runner{Program: *program, Bin: bin, Logs: filepath.Join("build", "suites", "e2e-"+c.against), Patience: patience}
-	if why := suite.CanApart(ctx); why == nil {
-		c.runner.Apart = true
-	} else {
-		fmt.Println("one test at a time: no networks of their own here:", why)
-		c.jobs = 1
-	}
-	names, err := c.runner.List(ctx)
+	c.Ours = *against == "ours"
+	c.Runner = &suite.Runner{Program: *program, Bin: bin, Logs: filepath.Join("build", "suites", "e2e-"+*against), Patience: patience}
+	c.Part(ctx)
+	names, err := c.Runner.List(ctx)
 	if err != nil {
 		fatal(err)
 	}
-	c.known = suite.Known{Failing: results.ParseList(knownFailures), Skipped: results.ParseList(skippedTests)}
+	c.Known = suite.Known{Failing: results.ParseList(knownFailures), Skipped: results.ParseList(skippedTests)}
 	out := results.ParseList(leftOut)
-	if none := append(c.known.Strangers(names), suite.Known{Failing: out}.Strangers(names)...); len(none) > 0 {
+	if none := append(c.Known.Strangers(names), suite.Known{Failing: out}.Strangers(names)...); len(none) > 0 {
 		fatal(fmt.Errorf("the suite has no test %v: take it off the lists in conformance/e2e", none))
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return out[name] != "" })
@@ -97,9 +92,12 @@ func main() {
 		fatal(fmt.Errorf("no test is named like %q", *only))
 	}
 	began := time.Now()
-	all, good := c.run(ctx, todo)
+	all, good, err := c.Run(ctx, todo)
+	if err != nil {
+		fatal(err)
+	}
 	if !*isQuick {
-		if err := suite.Write(*table, head, names, c.against, all, c.known); err != nil {
+		if err := suite.Write(*table, head, names, *against, all, c.Known); err != nil {
 			fatal(err)
 		}
 	}
@@ -112,73 +110,4 @@ func main() {
 func fatal(err error) {
 	fmt.Fprintln(os.Stderr, "e2e:", err)
 	os.Exit(1)
-}
-
-// campaign is one run over the suite.
-type campaign struct {
-	against string
-	jobs    int
-	runner  *suite.Runner
-	known   suite.Known
-}
-
-// run runs the tests and reports whether all went as the lists say.
-func (c *campaign) run(ctx context.Context, names []string) (all []suite.Result, good bool) {
-	todo := make(chan string)
-	var mu sync.Mutex // guards all and again
-	var again []string
-	var wg sync.WaitGroup
-	for range c.jobs {
-		wg.Go(func() {
-			for name := range todo {
-				res := c.one(ctx, name)
-				mu.Lock()
-				if res.Verdict == suite.Failed && c.jobs > 1 && c.known.Failing[name] == "" {
-					again = append(again, name)
-				} else {
-					all = append(all, res)
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	for _, name := range names {
-		todo <- name
-	}
-	close(todo)
-	wg.Wait()
-	for _, name := range again {
-		res := c.one(ctx, name)
-		res.Again = true
-		all = append(all, res)
-	}
-	good = true
-	for _, res := range all {
-		if news := c.known.News(res); c.against == "ours" && news != "" {
-			good = false
-			fmt.Printf("%s: %s; see %s\n", res.Name, news, c.runner.Log(res.Name))
-		}
-	}
-	return all, good
-}
-
-// one runs one test and says how it went.
-func (c *campaign) one(ctx context.Context, name string) suite.Result {
-	if !c.runner.Apart {
-		if err := suite.AwaitPorts(ctx); err != nil {
-			fatal(err)
-		}
-	}
-	res, err := c.runner.Run(ctx, name)
-	if err == nil {
-		err = ctx.Err()
-	}
-	if err != nil {
-		fatal(err)
-	}
-	fmt.Printf("%-8s %-60s %6.1f s\n", res.Verdict, name, res.Took.Seconds())
-	if why := c.known.Failing[name]; c.against == "ours" && res.Verdict == suite.Failed && why != "" {
-		fmt.Printf("         known: %s\n", why)
-	}
-	return res
 }

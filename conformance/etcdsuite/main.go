@@ -1,9 +1,10 @@
 // Command etcdsuite runs etcd's own tests/common suite, unchanged, against Holdfast under the name etcd, or against the
 // original. It starts no server itself: the suite does, with etcd's flags. scripts/etcdsuite.sh builds what it needs.
 //
-//	etcdsuite [-against ours|original] [-quick] [-only REGEXP] [-budget 4m]
+//	etcdsuite [-against ours|original] [-quick] [-only REGEXP] [-budget 4m] [-jobs 2]
 //
-// Every test is a run of its own, one after the other, because they use fixed ports. A failure that is not in
+// Every test is a run of its own. Two run at once where each can be given a network of its own, one otherwise: the suite's ports are
+// fixed. What fails beside another test is run again alone, and only then counts. A failure that is not in
 // known_failures.txt ends the run with status 1, and so does a listed one that passes, or a test that skips itself although it
 // should not. A run that is not quick writes its lines of RESULTS-suites.md, where the original's results stand beside ours.
 package main
@@ -46,10 +47,13 @@ right this one under the name etcd. A run of some tests replaces their cells onl
 `
 
 func main() {
+	suite.Inside()
+	var c suite.Campaign
 	against := flag.String("against", "ours", "ours or original")
 	isQuick := flag.Bool("quick", false, "only a telling part")
 	only := flag.String("only", "", "only tests whose name matches")
-	budget := flag.Duration("budget", 0, "begin no test after this time; 0: no bound")
+	flag.DurationVar(&c.Budget, "budget", 0, "begin no test after this time; 0: no bound")
+	flag.IntVar(&c.Jobs, "jobs", 2, "tests at once, where each can have a network of its own")
 	program := flag.String("suite", "build/suites/etcd-common/common/common.test", "where scripts/etcdsuite.sh put the suite")
 	table := flag.String("results", "conformance/RESULTS-suites.md", "where a run that is not quick writes its lines")
 	flag.Parse()
@@ -63,45 +67,27 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	r := &suite.Runner{Program: *program, Bin: bin, Logs: filepath.Join("build", "suites", "logs-"+*against), Patience: patience}
-	names, err := r.List(ctx)
+	c.Ours = *against == "ours"
+	c.Runner = &suite.Runner{Program: *program, Bin: bin, Logs: filepath.Join("build", "suites", "logs-"+*against), Patience: patience}
+	c.Part(ctx)
+	names, err := c.Runner.List(ctx)
 	if err != nil {
 		fatal(err)
 	}
-	known := suite.Known{Failing: results.ParseList(knownFailures), Skipped: results.ParseList(skippedTests)}
-	began := time.Now()
-	var all []suite.Result
-	good := true
-	for _, name := range names {
-		if !wanted.MatchString(name) || *isQuick && !slices.Contains(quick, name) || known.Skipped[name] != "" && *isQuick {
-			continue
-		}
-		if *budget > 0 && time.Since(began) > *budget {
-			fmt.Printf("the budget of %s is used up before %s\n", *budget, name)
-			break
-		}
-		if err := suite.AwaitPorts(ctx); err != nil {
-			fatal(err)
-		}
-		res, err := r.Run(ctx, name)
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			fatal(err)
-		}
-		all = append(all, res)
-		fmt.Printf("%-8s %-45s %6.1f s\n", res.Verdict, name, res.Took.Seconds())
-		if news := known.News(res); *against == "ours" && news != "" {
-			good = false
-			fmt.Printf("         %s; see %s\n", news, r.Log(name))
-		}
-	}
-	if len(all) == 0 {
+	c.Known = suite.Known{Failing: results.ParseList(knownFailures), Skipped: results.ParseList(skippedTests)}
+	todo := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return !wanted.MatchString(name) || *isQuick && (!slices.Contains(quick, name) || c.Known.Skipped[name] != "")
+	})
+	if len(todo) == 0 {
 		fatal(fmt.Errorf("no test is named like %q", *only))
 	}
+	began := time.Now()
+	all, good, err := c.Run(ctx, todo)
+	if err != nil {
+		fatal(err)
+	}
 	if !*isQuick {
-		if err := suite.Write(*table, head, names, *against, all, known); err != nil {
+		if err := suite.Write(*table, head, names, *against, all, c.Known); err != nil {
 			fatal(err)
 		}
 	}

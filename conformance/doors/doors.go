@@ -1,0 +1,99 @@
+package main
+
+// door is what there is to run for one door.
+type door struct {
+	name string
+	// packages is where the door's own code lives: patterns for `go list`.
+	packages []string
+	// own are the programs that check it, below conformance; fullOnly those that take longer to install than the rest to run.
+	own, fullOnly []string
+	// scripts bring what the programs run; fullScripts what only a full run needs.
+	scripts, fullScripts []string
+	quick, full          []group
+}
+
+// group is one program with its arguments.
+type group struct {
+	door, name string
+	args       []string
+	// fixedPorts: it listens where etcd's suites do, whoever else does, so no other such group may run beside it.
+	fixedPorts bool
+}
+
+var doors = []door{
+	{
+		name:     "kv",
+		packages: []string{"./door/kv/...", "./worker/lease", "./worker/expire", "./worker/compact"},
+		own:      []string{"./conformance", "./conformance/v3diff", "./conformance/v2diff", "./conformance/etcdfile", "./conformance/etcdsuite", "./conformance/e2e"},
+		fullOnly: []string{"./conformance/clientsuite", "./conformance/kube"},
+		scripts:  []string{"scripts/peers.sh", "scripts/e2esuite.sh", "scripts/etcd3gw.sh"}, fullScripts: []string{"scripts/clientsuites.sh", "scripts/kube.sh"},
+		quick: []group{
+			// Those that take longest first.
+			{name: "etcdctl 3.7.3, one member", args: []string{"build/conformance", "-quick", "-nodes", "1", "-only", "etcdctl-3.7.3"}},
+			{name: "etcdctl 3.7.3, three members", args: []string{"build/conformance", "-quick", "-nodes", "3", "-only", "etcdctl-3.7.3"}},
+			{name: "etcdctl 3.4, three members", args: []string{"build/conformance", "-quick", "-nodes", "3", "-only", "etcdctl-3.4"}},
+			{name: "etcdctl 3.4, one member", args: []string{"build/conformance", "-quick", "-nodes", "1", "-only", "etcdctl-3.4"}},
+			{name: "etcd's tests/common", args: []string{"build/etcdsuite", "-quick"}, fixedPorts: true},
+			{name: "etcd's tests/e2e", args: []string{"build/e2e", "-quick"}, fixedPorts: true},
+			{name: "random v2 requests", args: []string{"build/v2diff", "-n", "50"}},
+			{name: "random v3 requests", args: []string{"build/v3diff", "-n", "50"}},
+			{name: "to etcd and back by files", args: []string{"build/etcdfile", "-keys", "3000"}},
+		},
+		full: []group{
+			{name: "etcdctl beside etcd", args: []string{"build/conformance", "-door", "kv"}},
+			{name: "random v3 requests, one member", args: []string{"build/v3diff", "-members", "1"}},
+			{name: "random v3 requests, three members", args: []string{"build/v3diff", "-members", "3"}},
+			{name: "random v2 requests, one member", args: []string{"build/v2diff", "-members", "1"}},
+			{name: "random v2 requests, three members", args: []string{"build/v2diff", "-members", "3"}},
+			{name: "to etcd and back by files, few keys", args: []string{"build/etcdfile", "-keys", "3000"}},
+			{name: "to etcd and back by files", args: []string{"build/etcdfile"}},
+			{name: "etcd's tests/common", args: []string{"build/etcdsuite"}, fixedPorts: true},
+			{name: "etcd's tests/e2e", args: []string{"build/e2e"}, fixedPorts: true},
+			// Where it stands beside the original: build/clientsuite -against original.
+			{name: "other clients' suites", args: []string{"build/clientsuite"}},
+			{name: "Kubernetes' API server", args: []string{"build/kube"}},
+		},
+	},
+	{
+		name:     "tlog",
+		packages: []string{"./door/tlog/...", "./worker/checkpoint", "./worker/publish", "./worker/scrub"},
+		own:      []string{"./conformance/tlog"},
+		scripts:  []string{"scripts/tessera.sh"}, fullScripts: []string{"scripts/mariadb.sh"}, // a quick run does without a database where none is installed
+		quick: []group{{name: "Tessera's tools", args: []string{"build/tlog", "-quick"}}},
+		full:  []group{{name: "Tessera's tools", args: []string{"build/tlog"}}},
+	},
+}
+
+func (d *door) groups(quick bool) []group {
+	all := d.full
+	if quick {
+		all = d.quick
+	}
+	out := make([]group, len(all))
+	for i, g := range all {
+		g.door = d.name
+		g.name = d.name + ": " + g.name
+		out[i] = g
+	}
+	return out
+}
+
+func (d *door) prepare(quick bool) [][]string {
+	var steps [][]string
+	for _, s := range d.scripts {
+		steps = append(steps, []string{s})
+	}
+	if !quick {
+		for _, s := range d.fullScripts {
+			steps = append(steps, []string{s})
+		}
+	}
+	return steps
+}
+
+func (d *door) programs(quick bool) []string {
+	if quick {
+		return d.own
+	}
+	return append(append([]string(nil), d.own...), d.fullOnly...)
+}
