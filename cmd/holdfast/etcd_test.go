@@ -5,9 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,7 +27,9 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfastdb/holdfast/cmd/holdfast/etcd"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/etcdflags"
+	"github.com/holdfastdb/holdfast/cmd/holdfast/server"
 	"github.com/holdfastdb/holdfast/etcdfile"
 )
 
@@ -41,15 +41,15 @@ func etcdStart(t *testing.T, args ...string) (*running, error) {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	su, err := etcdSetup(s, 64<<20, log)
+	su, err := etcd.Setup(all, s, 64<<20, log)
 	if err != nil {
 		return nil, err
 	}
-	su.node.HealthyAfter = 500 * time.Millisecond
+	su.Node.HealthyAfter = 500 * time.Millisecond
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	r := &running{kvAddr: s.ListenClient[0].Addr, data: s.DataDir}
-	if r.server, err = start(ctx, su, log); err != nil {
+	if r.Server, err = server.Start(ctx, su, log); err != nil {
 		return nil, err
 	}
 	t.Cleanup(r.stop)
@@ -77,7 +77,7 @@ func mustStart(t *testing.T, args ...string) *running {
 func TestTheVersionIsEtcdsAndTheCommandLineIsJudgedAsItDoes(t *testing.T) {
 	run := func(args ...string) (int, string, string) {
 		var out, errs bytes.Buffer
-		status := runEtcd(args, nil, &out, &errs)
+		status := etcd.Run(all, args, nil, &out, &errs)
 		return status, out.String(), errs.String()
 	}
 	if status, out, _ := run("--version"); status != 0 || !strings.HasPrefix(out, "etcd Version: 3.7.3\n") || !strings.Contains(out, runtime.Version()) {
@@ -108,39 +108,9 @@ func TestTheVersionIsEtcdsAndTheCommandLineIsJudgedAsItDoes(t *testing.T) {
 
 func TestUnderTheNameEtcdTheProgramTakesEtcdsFlags(t *testing.T) {
 	for argv0, want := range map[string]bool{"etcd": true, "/usr/bin/etcd": true, "holdfast": false, "./etcd-holdfast": false, "": false} {
-		if got := underEtcdName([]string{argv0}); got != want {
+		if got := etcd.Named([]string{argv0}); got != want {
 			t.Errorf("%q: %t", argv0, got)
 		}
-	}
-}
-
-func TestTheLogHasEtcdsKeys(t *testing.T) {
-	var out bytes.Buffer
-	newJSONLog(&out, slog.LevelInfo).Warn("ready to serve client requests", "err", fmt.Errorf("no"))
-	var line map[string]any
-	if err := json.Unmarshal(out.Bytes(), &line); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := time.Parse(time.RFC3339Nano, fmt.Sprint(line["ts"])); err != nil || line["level"] != "warn" || line["msg"] != readyLine || line["error"] != "no" {
-		t.Errorf("%v %v", line, err)
-	}
-	if file, number, _ := strings.Cut(fmt.Sprint(line["caller"]), ":"); file != "holdfast/etcd_test.go" || number == "" {
-		t.Errorf("caller is %v", line["caller"])
-	}
-}
-
-func TestSystemdIsToldThatTheServerIsReady(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "notify")
-	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	notifySupervisor(path, slog.New(slog.DiscardHandler))
-	l.SetReadDeadline(time.Now().Add(5 * time.Second))
-	b := make([]byte, 100)
-	if n, err := l.Read(b); err != nil || string(b[:n]) != "READY=1" {
-		t.Errorf("%q %v", b[:n], err)
 	}
 }
 
@@ -371,26 +341,6 @@ func (a *authority) revoke(t *testing.T, serial int64) string {
 	return path
 }
 
-func TestACertificateComesFromWhereItIsFor(t *testing.T) {
-	at := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 5}
-	for _, tc := range []struct {
-		cert x509.Certificate
-		from net.Addr
-		want bool
-	}{
-		{x509.Certificate{Subject: pkix.Name{CommonName: "n1"}}, at, true}, // names nothing
-		{x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}, at, true},
-		{x509.Certificate{IPAddresses: []net.IP{net.IPv4(10, 0, 0, 1)}}, at, false},
-		{x509.Certificate{DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(10, 0, 0, 1)}}, at, true},
-		{x509.Certificate{DNSNames: []string{"nowhere.invalid"}}, at, false},
-		{x509.Certificate{DNSNames: []string{"nowhere.invalid"}}, &net.UnixAddr{Name: "s", Net: "unix"}, true},
-	} {
-		if err := comesFrom(t.Context(), &tc.cert, tc.from); (err == nil) != tc.want {
-			t.Errorf("%v %v from %v: %v", tc.cert.DNSNames, tc.cert.IPAddresses, tc.from, err)
-		}
-	}
-}
-
 func TestMembersWithTheirOwnCertificatesAcceptEachOther(t *testing.T) {
 	t.Parallel()
 	peers := []string{"https://" + freeAddr(t), "https://" + freeAddr(t), "https://" + freeAddr(t)}
@@ -421,33 +371,6 @@ func TestMembersWithTheirOwnCertificatesAcceptEachOther(t *testing.T) {
 		if _, err := r.client(t, &tls.Config{RootCAs: roots}).Put(timely(t), "a", "1"); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-func TestACertificateOfItsOwnIsKeptUntilItRunsOut(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "client")
-	at, _ := etcdflags.ParseURLs("https://localhost:1,https://127.0.0.1:2,unixs://x")
-	read := func(years int) *x509.Certificate {
-		certFile, keyFile, err := selfSigned(dir, at, years)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return pair.Leaf
-	}
-	first := read(-1) // has run out already
-	second := read(2)
-	if second.SerialNumber.Cmp(first.SerialNumber) == 0 || second.VerifyHostname("localhost") != nil || second.VerifyHostname("127.0.0.1") != nil {
-		t.Errorf("made anew: %v, for %v %v", second.SerialNumber.Cmp(first.SerialNumber) != 0, second.DNSNames, second.IPAddresses)
-	}
-	if third := read(2); third.SerialNumber.Cmp(second.SerialNumber) != 0 {
-		t.Error("a good certificate was replaced")
-	}
-	if st, err := os.Stat(filepath.Join(dir, "key.pem")); err != nil || st.Mode().Perm() != 0o600 {
-		t.Errorf("the key can be read by others: %v %v", st, err)
 	}
 }
 

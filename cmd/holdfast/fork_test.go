@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,6 +19,7 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
+	"github.com/holdfastdb/holdfast/cmd/holdfast/server"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/tiles"
 )
@@ -271,7 +273,7 @@ func TestALeaderWithAnOlderNoteGoesOn(t *testing.T) {
 		}
 		leads.checkpoint("/checkpoint", key, uint64(size))
 		wantPublished(t, www, size)
-		if err := leads.node.TransferLeader(timely(t), 0); err != nil && !errors.Is(err, node.ErrTimeoutTransfer) {
+		if err := leads.Node().TransferLeader(timely(t), 0); err != nil && !errors.Is(err, node.ErrTimeoutTransfer) {
 			t.Fatal(err)
 		}
 	}
@@ -280,18 +282,18 @@ func TestALeaderWithAnOlderNoteGoesOn(t *testing.T) {
 // serveErr is serveLogging for another goroutine than the test's.
 func serveErr(t *testing.T, data string, args ...string) (*running, error) {
 	r := &running{kvAddr: freeAddr(t), adminAddr: freeAddr(t), data: data}
-	cfg, err := load(t, append([]string{"--data", data, "--kv", r.kvAddr, "--admin", r.adminAddr}, args...), nil, "")
+	cfg, err := load(append([]string{"--data", data, "--kv", r.kvAddr, "--admin", r.adminAddr}, args...)...)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	log := newLog(io.Discard, cfg.logLevel)
-	su, err := cfg.setup(log)
+	log := server.NewLog(io.Discard, slog.LevelInfo)
+	su, err := cfg.Setup(log)
 	if err != nil {
 		return nil, err
 	}
-	r.server, err = start(ctx, su, log)
+	r.Server, err = server.Start(ctx, su, log)
 	return r, err
 }
 
@@ -300,7 +302,7 @@ func (s *tlogServer) leader(members []*tlogServer) *tlogServer {
 	s.t.Helper()
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		for _, m := range members {
-			if term, _ := m.node.Leadership(); term != 0 {
+			if term, _ := m.Node().Leadership(); term != 0 {
 				return m
 			}
 		}

@@ -7,13 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/internal/golden"
 )
 
 // execute runs one command line.
 func execute(env map[string]string, args ...string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	status = run(args, &out, &errs, func(k string) string { return env[k] })
+	status = cli.Run(commands(), args, &out, &errs, func(k string) string { return env[k] })
 	return status, out.String(), errs.String()
 }
 
@@ -24,31 +25,14 @@ func TestHelpOfEveryCommand(t *testing.T) {
 	}
 	golden.Check(t, "testdata/help.txt", out)
 	for _, c := range commands() {
-		status, out, errs := execute(nil, append(strings.Fields(c.name), "--help")...)
+		status, out, errs := execute(nil, append(strings.Fields(c.Name), "--help")...)
 		if status != 0 || errs != "" {
-			t.Errorf("%s --help: status %d: %s", c.name, status, errs)
+			t.Errorf("%s --help: status %d: %s", c.Name, status, errs)
 		}
-		if len(c.examples) == 0 {
-			t.Errorf("%s --help shows no example", c.name)
+		if len(c.Examples) == 0 {
+			t.Errorf("%s --help shows no example", c.Name)
 		}
-		golden.Check(t, "testdata/help-"+strings.ReplaceAll(c.name, " ", "-")+".txt", out)
-	}
-}
-
-func TestServeHelpListsExactlyTheFlagsOneALineWithKVFirst(t *testing.T) {
-	_, out, _ := execute(nil, "serve", "--help")
-	var got []string
-	for line := range strings.Lines(out) {
-		if line = strings.TrimSpace(line); strings.HasPrefix(line, "--") {
-			got = append(got, strings.Fields(line)[0])
-		}
-	}
-	var want []string
-	for _, o := range options() {
-		want = append(want, "--"+o.name)
-	}
-	if strings.Join(got, " ") != strings.Join(want, " ") || !strings.Contains(out, "\n  --kv ADDR ") || got[0] != "--kv" {
-		t.Errorf("help lists %v, the flags are %v", got, want)
+		golden.Check(t, "testdata/help-"+strings.ReplaceAll(c.Name, " ", "-")+".txt", out)
 	}
 }
 
@@ -141,7 +125,7 @@ func TestErrorsAreOneLineThatSaysWhatWhyAndWhatToDo(t *testing.T) {
 func TestVersionIsOneLine(t *testing.T) {
 	for _, args := range [][]string{{"version"}, {"--version"}} {
 		status, out, errs := execute(nil, args...)
-		if status != 0 || errs != "" || strings.Count(out, "\n") != 1 || !strings.HasPrefix(out, "holdfast "+version) {
+		if status != 0 || errs != "" || strings.Count(out, "\n") != 1 || !strings.HasPrefix(out, "holdfast "+cli.Version) {
 			t.Errorf("%v: status %d: %s%s", args, status, out, errs)
 		}
 	}

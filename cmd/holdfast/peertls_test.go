@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfastdb/holdfast/cmd/holdfast/server"
 	"github.com/holdfastdb/holdfast/peer"
 )
 
@@ -105,8 +106,8 @@ func TestClustersBeginUnderEveryRule(t *testing.T) {
 			}
 			var wg sync.WaitGroup
 			for i := range 3 {
-				cfg, err := load(t, append([]string{"--data", t.TempDir(), "--kv", freeAddr(t), "--admin", "off", "--name", fmt.Sprintf("n%d", i), "--peers", strings.Join(list, ","),
-					"--tls-cert", cert, "--tls-key", key, "--tls-ca", filepath.Join(a.dir, "ca.pem")}, flags...), nil, "")
+				cfg, err := load(append([]string{"--data", t.TempDir(), "--kv", freeAddr(t), "--admin", "off", "--name", fmt.Sprintf("n%d", i), "--peers", strings.Join(list, ","),
+					"--tls-cert", cert, "--tls-key", key, "--tls-ca", filepath.Join(a.dir, "ca.pem")}, flags...)...)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -114,17 +115,17 @@ func TestClustersBeginUnderEveryRule(t *testing.T) {
 					ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 					defer cancel()
 					log := slog.New(slog.DiscardHandler)
-					su, err := cfg.setup(log)
+					su, err := cfg.Setup(log)
 					if err != nil {
 						t.Error(err)
 						return
 					}
-					s, err := start(ctx, su, log)
+					s, err := server.Start(ctx, su, log)
 					if err != nil {
 						t.Errorf("n%d: %v", i, err)
 						return
 					}
-					t.Cleanup(func() { s.shutdown() })
+					t.Cleanup(func() { s.Shutdown() })
 				})
 			}
 			wg.Wait()

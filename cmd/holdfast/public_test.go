@@ -130,47 +130,6 @@ func TestAPublicLog(t *testing.T) {
 	}
 }
 
-// TestTokenLines: what a file may say.
-func TestTokenLines(t *testing.T) {
-	for text, want := range map[string]string{
-		"default a\n\n# b\n  default b 1MiB/s 2GiB\nother a 0 5": "",
-		"default":                  "1: write LOG TOKEN",
-		"default a b":              "1: b: not a size",
-		"default a 1 2 3":          "1: write LOG TOKEN",
-		"default a\ndefault a 100": "2: a line for the same log and token",
-		"De_fault a":               "1: write LOG TOKEN",
-	} {
-		lines, err := parseTokens([]byte(text))
-		if want == "" && (err != nil || len(lines) != 3) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%q: %d lines, %v; want %q", text, len(lines), err, want)
-		}
-	}
-}
-
-// TestAQuotaIsOfTheWholeLog: entries that came through other members count too, and adds that are under way.
-func TestAQuotaIsOfTheWholeLog(t *testing.T) {
-	t.Parallel()
-	s := serveTlog(t, t.TempDir(), "--tlog-origin", "log.example/2026")
-	key := vkeyOf(t, says(t, "tlog", "vkey", "--data", s.data))
-	s.checkpoint("/checkpoint", key, 0)
-	for i := range 300 {
-		if code, _ := s.add("/add", fmt.Sprintf("%010d", i)); code != 200 {
-			t.Fatal(code)
-		}
-	}
-	l, u := s.treeLog("default"), &usedBytes{}
-	if err := u.take(l, 100, 3100); err != nil {
-		t.Errorf("3,000 bytes and 100 in 3,100: %v", err)
-	}
-	if err := u.take(l, 1, 3100); err == nil {
-		t.Error("one more beside 100 that are under way")
-	}
-	u.flying.Add(-100)
-	if err := u.take(l, 100, 3100); err != nil {
-		t.Errorf("after they were done: %v", err)
-	}
-}
-
 // TestAKeyBesideARunningServerIsFound: within a second or so, and that it is missing is said.
 func TestAKeyBesideARunningServerIsFound(t *testing.T) {
 	t.Parallel()

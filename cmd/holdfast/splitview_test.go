@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
+	"github.com/holdfastdb/holdfast/cmd/holdfast/server"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/tiles"
 )
@@ -191,14 +194,14 @@ func TestASplitViewCannotBeServed(t *testing.T) {
 		s, _ := altered(t, snapshot, keys, func(st store.Store) {
 			set(t, st, rowAt('h', 0, 7), 5*tiles.HashSize+1)
 		})
-		err := s.machines.tree.Find("default").Scrub(func(_, _ uint64) error { return nil })
+		err := doors.Machine[*mtree.Machine](s.Host()).Find("default").Scrub(func(_, _ uint64) error { return nil })
 		if want := `tile of level 0, hash 1797: ` + hash + `, but ` + hash + ` was expected`; err == nil || !regexp.MustCompile(want).MatchString(err.Error()) {
 			t.Errorf("the scrub says %v, want %s", err, want)
 		}
 	})
 	t.Run("untouched", func(t *testing.T) { // or the cases above would show nothing
 		s, _ := altered(t, snapshot, keys, func(store.Store) {})
-		if err := s.machines.tree.Find("default").Scrub(func(_, _ uint64) error { return nil }); err != nil {
+		if err := doors.Machine[*mtree.Machine](s.Host()).Find("default").Scrub(func(_, _ uint64) error { return nil }); err != nil {
 			t.Error(err)
 		}
 		if code, body := s.add("/add", "one more"); code != 200 || body != "5000" {
@@ -222,7 +225,7 @@ func TestASplitViewCannotBeServed(t *testing.T) {
 		}
 		var err error
 		select {
-		case err = <-s.failed:
+		case err = <-s.Failed():
 		case <-time.After(10 * time.Second):
 			t.Fatal("the server runs on")
 		}
@@ -259,18 +262,18 @@ func flipInTable(t *testing.T, dir string) string {
 func serveLogging(t *testing.T, out io.Writer, data string, args ...string) *running {
 	t.Helper()
 	r := &running{kvAddr: freeAddr(t), adminAddr: freeAddr(t), data: data}
-	cfg, err := load(t, append([]string{"--data", data, "--kv", r.kvAddr, "--admin", r.adminAddr}, args...), nil, "")
+	cfg, err := load(append([]string{"--data", data, "--kv", r.kvAddr, "--admin", r.adminAddr}, args...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	log := slog.New(slog.NewTextHandler(out, nil))
-	su, err := cfg.setup(log)
+	su, err := cfg.Setup(log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.server, err = start(ctx, su, log); err != nil {
+	if r.Server, err = server.Start(ctx, su, log); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.stop)

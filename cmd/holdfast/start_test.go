@@ -17,6 +17,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/holdfastdb/holdfast/cmd/holdfast/server"
 	"github.com/holdfastdb/holdfast/door/admin"
 	"github.com/holdfastdb/holdfast/internal/certtest"
 )
@@ -42,8 +43,13 @@ func freeAddr(t *testing.T) string {
 
 // running is a server started from a command line's flags.
 type running struct {
-	*server
+	*server.Server
 	kvAddr, adminAddr, data string
+}
+
+// load reads the arguments of `holdfast serve`.
+func load(args ...string) (*server.Config, error) {
+	return server.Load(all, args, func(string) string { return "" })
 }
 
 // serveFlags starts a server in this process; the test's end stops it.
@@ -53,9 +59,9 @@ func serveFlags(t *testing.T, data string, args ...string) *running {
 }
 
 func (r *running) stop() {
-	if r.server != nil {
-		r.server.shutdown()
-		r.server = nil
+	if r.Server != nil {
+		r.Server.Shutdown()
+		r.Server = nil
 	}
 }
 
@@ -358,9 +364,9 @@ func TestOperatorsCommandsAgainstARunningServer(t *testing.T) {
 	if status, _, errs := execute(nil, "snapshot", "restore", file, "--data", restored); status != 1 || !strings.Contains(errs, "not empty") {
 		t.Errorf("restoring over data: status %d: %s", status, errs)
 	}
-	oldCluster, oldMember := r.node.IDs()
+	oldCluster, oldMember := r.Node().IDs()
 	again := serveFlags(t, restored)
-	if cluster, member := again.node.IDs(); cluster == oldCluster || member == oldMember {
+	if cluster, member := again.Node().IDs(); cluster == oldCluster || member == oldMember {
 		t.Error("the restored server took the ids of the old one")
 	}
 	rc := again.client(t, nil)

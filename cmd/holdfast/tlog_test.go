@@ -16,6 +16,7 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
+	"github.com/holdfastdb/holdfast/cmd/holdfast/server"
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
@@ -187,7 +188,7 @@ func TestALogFromItsFirstStart(t *testing.T) {
 	refuses(t, "wants a name and an origin", "tlog", "keygen", "default")
 	says(t, "tlog", "keygen", "default", "--origin", "log.example/2026", "--tlog-keys", filepath.Dir(keyFile))
 	refuses(t, "exists", "tlog", "keygen", "default", "--origin", "log.example/2026", "--tlog-keys", filepath.Dir(keyFile))
-	cfg, err := load(t, []string{"--data", data, "--kv", freeAddr(t), "--tlog", freeAddr(t), "--admin", "off"}, nil, "")
+	cfg, err := load([]string{"--data", data, "--kv", freeAddr(t), "--tlog", freeAddr(t), "--admin", "off"}...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,16 +278,16 @@ func wantPublished(t *testing.T, dir string, size int) {
 }
 
 // startFails starts a server that should not come up.
-func startFails(t *testing.T, cfg *config) error {
+func startFails(t *testing.T, cfg *server.Config) error {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	su, err := cfg.setup(log)
+	su, err := cfg.Setup(log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := start(timely(t), su, log)
+	s, err := server.Start(timely(t), su, log)
 	if err == nil {
-		s.shutdown()
+		s.Shutdown()
 	}
 	return err
 }
@@ -299,67 +300,6 @@ func noCheckpoint(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return file
-}
-
-// TestVerifyFindsWhatIsWrong: a log as a tree of files, altered in each place in turn.
-func TestVerifyFindsWhatIsWrong(t *testing.T) {
-	signer, err := tiles.NewSigner("log.example/files", bytes.Repeat([]byte{1}, 32))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const size = 600
-	files := map[string][]byte{}
-	var f tiles.Frontier
-	var rows [3][]byte
-	var bundle []byte
-	put := func(level int, n uint64, b []byte, width int) {
-		files[tiles.Ref{Level: level, N: n, Width: width}.Path()] = bytes.Clone(b)
-	}
-	for i := range uint64(size) {
-		e := fmt.Appendf(nil, "entry %d", i)
-		leaf := tiles.LeafHash(e)
-		bundle, rows[0] = tiles.AppendEntry(bundle, e), append(rows[0], leaf[:]...)
-		var done tiles.Completed
-		for level := range f.Append(leaf, &done) {
-			rows[level+1] = append(rows[level+1], done[level][:]...)
-		}
-		if width := int(i%256) + 1; width == 256 || i == size-1 {
-			put(tiles.EntryLevel, i/256, bundle, width)
-			put(0, i/256, rows[0], width)
-			bundle, rows[0] = nil, nil
-		}
-	}
-	put(1, 0, rows[1], 2)
-	note := &tiles.Note{Text: (&tiles.Checkpoint{Origin: "log.example/files", Size: size, Root: f.Root()}).Text()}
-	signer.Sign(note)
-	files["checkpoint"] = note.Append(nil)
-	verify := func() error {
-		_, err := verifyLog(func(path string) ([]byte, error) {
-			b, ok := files[path]
-			if !ok {
-				return nil, fmt.Errorf("%s: %w", path, errMissing)
-			}
-			return b, nil
-		}, signer.Verifier(), func(uint64, uint64) {})
-		return err
-	}
-	if err := verify(); err != nil {
-		t.Fatal("untouched:", err)
-	}
-	for path, b := range files { // any order: each is put back
-		for _, at := range []int{3, len(b) / 2, len(b) - 2} {
-			b[at] ^= 1
-			if err := verify(); err == nil {
-				t.Errorf("%s altered at %d verifies", path, at)
-			}
-			b[at] ^= 1
-		}
-		delete(files, path)
-		if err := verify(); err == nil {
-			t.Errorf("without %s it verifies", path)
-		}
-		files[path] = b
-	}
 }
 
 // TestABucketIsALogOfItsOwn: what is published to a bucket verifies without the server that wrote it.

@@ -19,8 +19,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/holdfastdb/holdfast/cmd/holdfast/hammer"
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
+	"github.com/holdfastdb/holdfast/cmd/holdfast/hammer"
 )
 
 // TestBenchTlog puts load on a server, and then on one that lies through a proxy.
@@ -194,34 +196,6 @@ func TestBenchTlogRefuses(t *testing.T) {
 	}
 }
 
-// TestTheLiveViewDrawsOverItself, and only on a terminal.
-func TestTheLiveViewDrawsOverItself(t *testing.T) {
-	t.Parallel()
-	var b bytes.Buffer
-	if isTerminal(&b) {
-		t.Error("a buffer is no terminal")
-	}
-	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if isTerminal(f) {
-		t.Error("a file is no terminal")
-	}
-	draw := liveView(&b)
-	draw(&hammer.Report{Writers: 512, Rate: 512, Size: 100})
-	first := b.String()
-	if strings.Contains(first, "\x1b[4A") || strings.Count(first, "\n") != 4 {
-		t.Errorf("%q", first)
-	}
-	b.Reset()
-	draw(&hammer.Report{Writers: 512, Rate: 512, Size: 200})
-	if !strings.HasPrefix(b.String(), "\x1b[?7l\x1b[4A\x1b[2KWrite (512 writers): ") || !strings.Contains(b.String(), "Tree size: 200 (Δ ") {
-		t.Errorf("%q", b.String())
-	}
-}
-
 // TestBenchTlogOnATerminal shows the published report's lines while it runs, on a pseudo-terminal as a person has one, and
 // leaves the figures for machines alone.
 func TestBenchTlogOnATerminal(t *testing.T) {
@@ -248,7 +222,7 @@ func TestBenchTlogOnATerminal(t *testing.T) {
 		}
 	}()
 	var out bytes.Buffer
-	status := run([]string{"bench", "tlog", s.url, "--vkey", vkey, "--writers", "4", "--rate", "100", "--duration", "2500ms", "--json"},
+	status := cli.Run(commands(), []string{"bench", "tlog", s.url, "--vkey", vkey, "--writers", "4", "--rate", "100", "--duration", "2500ms", "--json"},
 		&out, terminal, func(string) string { return "" })
 	terminal.Close()
 	<-read

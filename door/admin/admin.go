@@ -21,10 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/holdfastdb/holdfast/internal/meter"
-	mkv "github.com/holdfastdb/holdfast/machine/kv"
-	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
-	"github.com/holdfastdb/holdfast/tiles"
 )
 
 // Options of the admin door.
@@ -33,22 +30,10 @@ type Options struct {
 	Version string
 	// Steps are the counts and times of this server's writes; nil: its own, which stay zero.
 	Steps *meter.Steps
-	// Tlog is what this server counts of transparency logs; nil: its own, which stays zero.
-	Tlog *meter.Tlog
 	// DoorsServe reports whether every door of this server accepts clients; nil: there is no other door.
 	DoorsServe func() bool
-	// TlogKey returns the public key under which a log of this name and origin begins. An error says what is missing and
-	// what to do. nil: there is never one.
-	TlogKey func(name, origin string) (*tiles.Verifier, error)
-	// MayResume returns an error if a restored log must stay held although the checkpoint given is a prefix of it; nil: it
-	// never must.
-	MayResume func(ctx context.Context, l *mtree.Log) error
-	// Holds says why logs take no entries until an operator releases them, by name; nil: none is held.
-	Holds func(ctx context.Context) map[string]string
-	// Release lets such a log go on, given the last checkpoint that was published; nil: there is none.
-	Release func(ctx context.Context, log string, note []byte) error
-	// Republish compares each place of a log with it and, if mend is set, puts again what is missing or altered; nil: there is none.
-	Republish func(ctx context.Context, l *mtree.Log, mend bool) []Republished
+	// Sections are what the doors add.
+	Sections []Section
 	// ConnState is called with every change of a connection's state; nil: nothing is called.
 	ConnState func(net.Conn, http.ConnState)
 	Logger    *slog.Logger // nil: silent
@@ -70,18 +55,8 @@ type member interface {
 	SaveSnapshot(ctx context.Context, w io.Writer) error
 }
 
-// keyspace is what it shows of the kv machine.
-type keyspace interface {
-	Revision() (current, compacted int64)
-	Size() (withHistory, inUse int64)
-}
-
 // attached is a running member.
-type attached struct {
-	member
-	kv   keyspace
-	logs logs
-}
+type attached struct{ member }
 
 // Admin serves the operator's door. Create it with New.
 type Admin struct {
@@ -115,17 +90,8 @@ func New(opts Options) *Admin {
 	if opts.Steps == nil {
 		opts.Steps = new(meter.Steps)
 	}
-	if opts.Tlog == nil {
-		opts.Tlog = new(meter.Tlog)
-	}
 	if opts.DoorsServe == nil {
 		opts.DoorsServe = func() bool { return true }
-	}
-	if opts.TlogKey == nil {
-		opts.TlogKey = func(string, string) (*tiles.Verifier, error) { return nil, ErrNoKey }
-	}
-	if opts.Holds == nil {
-		opts.Holds = func(context.Context) map[string]string { return nil }
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -151,10 +117,8 @@ func New(opts Options) *Admin {
 // Waiting tells readyz what the start waits for.
 func (a *Admin) Waiting(what string) { a.waiting.Store(&what) }
 
-// Attach hands over the running member and those of its machines that the admin port tells of, once.
-func (a *Admin) Attach(n *node.Node, kv *mkv.Machine, trees *mtree.Machine) {
-	a.attach(&attached{member: n, kv: kv, logs: logs{trees, n.Propose}})
-}
+// Attach hands over the running member, once. From here on the functions of the sections are called.
+func (a *Admin) Attach(n *node.Node) { a.attach(&attached{n}) }
 
 func (a *Admin) attach(m *attached) {
 	m.Handle(progressService, func(context.Context, []byte) ([]byte, error) { return json.Marshal(progressOf(m)) })
@@ -214,10 +178,11 @@ func (a *Admin) handler() http.Handler {
 	mux.HandleFunc("POST /v1/members/{id}/promote", a.running(a.promoteMember))
 	mux.HandleFunc("POST /v1/level", a.running(a.raiseLevel))
 	mux.HandleFunc("GET /v1/snapshot", a.running(a.getSnapshot))
-	mux.HandleFunc("GET /v1/tlog/logs", a.running(a.getLogs))
-	mux.HandleFunc("POST /v1/tlog/logs", a.running(a.postLog))
-	mux.HandleFunc("POST /v1/tlog/logs/{name}/resume", a.running(a.resumeLog))
-	mux.HandleFunc("POST /v1/tlog/logs/{name}/republish", a.running(a.republishLog))
+	for _, section := range a.opts.Sections {
+		for _, r := range section.Routes {
+			mux.HandleFunc(r.Pattern, a.running(func(_ *attached, w http.ResponseWriter, q *http.Request) { r.Handle(w, q) }))
+		}
+	}
 	// Profiles are always on: they cost nothing until one is taken, and when one is needed it is too late to restart with a
 	// flag.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -254,23 +219,23 @@ func (a *Admin) running(fn func(*attached, http.ResponseWriter, *http.Request)) 
 		n := a.node.Load()
 		if n == nil {
 			w.Header().Set("Retry-After", "1")
-			fail(w, http.StatusServiceUnavailable, a.notReady())
+			Fail(w, http.StatusServiceUnavailable, a.notReady())
 			return
 		}
 		fn(n, w, r)
 	}
 }
 
-// answer writes v as JSON with indents: people read it with curl.
-func answer(w http.ResponseWriter, v any) {
+// Answer writes v as JSON with indents: people read it with curl.
+func Answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	_ = e.Encode(v) // the client went away
 }
 
-// fail writes a refusal as {"error": "…"}.
-func fail(w http.ResponseWriter, code int, text string) {
+// Fail writes a refusal as {"error": "…"}.
+func Fail(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	_ = json.NewEncoder(w).Encode(Refusal{text}) // the client went away

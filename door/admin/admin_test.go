@@ -55,8 +55,6 @@ func (f *fake) PromoteMember(_ context.Context, id uint64) error {
 	return f.err
 }
 func (f *fake) SaveSnapshot(_ context.Context, w io.Writer) error { return f.snapshot(w) }
-func (f *fake) Revision() (int64, int64)                          { return 42, 7 }
-func (f *fake) Size() (int64, int64)                              { return 1000, 600 }
 
 // three is a fake leader of three members, one of them unreachable and 90 entries behind.
 func three() *fake {
@@ -79,7 +77,7 @@ func serve(t *testing.T, opts Options, f *fake) (url string, a *Admin) {
 	}
 	a = New(opts)
 	if f != nil {
-		a.attach(&attached{member: f, kv: f})
+		a.attach(&attached{f})
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- a.Serve(l) }()
@@ -140,7 +138,7 @@ func TestReadyzSaysNoWithAReasonUntilEverythingServes(t *testing.T) {
 	}
 	f := three()
 	f.status.Leader, f.status.Ready = 0, false
-	a.attach(&attached{member: f, kv: f})
+	a.attach(&attached{f})
 	want(503, "no leader")
 	f.status.Leader = 0xa
 	want(503, "current term")
@@ -168,7 +166,7 @@ func TestStatusJoinsTheMemberListWithWhatTheLeaderKnows(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &s); err != nil || code != 200 {
 		t.Fatalf("%d %v: %s", code, err, body)
 	}
-	if s.Version != "1.2.3" || s.Cluster != "c" || s.Leader != "a" || s.Applied != 99 || !s.Ready || s.KV.Revision != 42 || s.KV.BytesInUse != 600 {
+	if s.Version != "1.2.3" || s.Cluster != "c" || s.Leader != "a" || s.Applied != 99 || !s.Ready {
 		t.Errorf("%s", body)
 	}
 	for i, want := range []MemberStatus{
@@ -215,7 +213,7 @@ func TestMetricsHaveACounterAndAHistogramForEveryStep(t *testing.T) {
 		`holdfast_sync_seconds_bucket{le="0.000131072"} 3`, `holdfast_sync_seconds_bucket{le="17.179869184"} 3`, `holdfast_sync_seconds_bucket{le="+Inf"} 4`,
 		"holdfast_ready 1", "holdfast_is_leader 1", "holdfast_term 3", "holdfast_commit_index 100", "holdfast_applied_index 99",
 		`holdfast_members{kind="voter"} 2`, `holdfast_members{kind="learner"} 1`, `holdfast_follower_lag_entries{member="b"} 90`,
-		`holdfast_queue_bytes{lane="kv"} 77`, "holdfast_kv_revision 42", "go_goroutines "} {
+		`holdfast_queue_bytes{lane="kv"} 77`, "go_goroutines "} {
 		if !strings.Contains(body, "\n"+want) {
 			t.Errorf("no line %q", want)
 		}
@@ -311,9 +309,56 @@ func TestASnapshotThatFailsHalfWayIsCutNotEnded(t *testing.T) {
 func BenchmarkScrape(b *testing.B) {
 	f := three()
 	a := New(Options{})
-	a.attach(&attached{member: f, kv: f})
+	a.attach(&attached{f})
 	h := a.handler()
 	for b.Loop() {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/metrics", nil))
+	}
+}
+
+// TestADoorsSectionIsShownOnceTheMemberRuns: its functions are not called before, and what they add stands beside what is there.
+func TestADoorsSectionIsShownOnceTheMemberRuns(t *testing.T) {
+	size, early := NewDesc("toy_size", "Toys.", "box"), true
+	called := func() {
+		if early {
+			t.Error("a section is asked before the member runs")
+		}
+	}
+	section := Section{
+		Status:  func(context.Context) []Field { called(); return []Field{{"toy", map[string]int{"boxes": 3}}} },
+		Collect: func(m *Metrics) { called(); m.Gauge(size, 5, "red") },
+		Notes:   func(context.Context) []string { called(); return []string{"but a box is lost"} },
+		Routes: []Route{{"POST /v1/toy/boxes", func(w http.ResponseWriter, _ *http.Request) {
+			called()
+			Fail(w, http.StatusConflict, "there are enough")
+		}}},
+	}
+	url, a := serve(t, Options{Sections: []Section{section, {}}}, nil)
+	do(t, "GET", url+"/metrics", "")
+	do(t, "GET", url+"/readyz", "")
+	for method, path := range map[string]string{"GET": "/v1/status", "POST": "/v1/toy/boxes"} {
+		if code, body := do(t, method, url+path, ""); code != 503 {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	early = false
+	a.attach(&attached{three()})
+	_, body := do(t, "GET", url+"/v1/status", "")
+	var s struct {
+		Name  string
+		Steps []StepStatus
+		Toy   map[string]int
+	}
+	if err := json.Unmarshal([]byte(body), &s); err != nil || s.Name != "n1" || len(s.Steps) != 8 || s.Toy["boxes"] != 3 {
+		t.Errorf("%v: %s", err, body)
+	}
+	if _, body := do(t, "GET", url+"/metrics", ""); !strings.Contains(body, "\nholdfast_toy_size{box=\"red\"} 5\n") {
+		t.Errorf("metrics: %s", body)
+	}
+	if _, body := do(t, "GET", url+"/readyz", ""); body != "ok\nbut a box is lost\n" {
+		t.Errorf("readyz: %s", body)
+	}
+	if code, body := do(t, "POST", url+"/v1/toy/boxes", ""); code != 409 || body != "{\"error\":\"there are enough\"}\n" {
+		t.Errorf("%d %s", code, body)
 	}
 }

@@ -28,9 +28,9 @@ func levelNote(ctx context.Context, n *attached, s *node.Status) string {
 // raiseLevel raises the cluster's level although a member holds it.
 func (a *Admin) raiseLevel(n *attached, w http.ResponseWriter, r *http.Request) {
 	if _, err := n.Call(r.Context(), "level.raise", nil); err != nil {
-		fail(w, http.StatusConflict, err.Error())
+		Fail(w, http.StatusConflict, err.Error())
 		return
 	}
 	s := n.Status()
-	answer(w, map[string]uint16{"level": s.Level})
+	Answer(w, map[string]uint16{"level": s.Level})
 }

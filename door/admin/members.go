@@ -19,7 +19,7 @@ type NewMember struct {
 
 func (a *Admin) getMembers(n *attached, w http.ResponseWriter, r *http.Request) {
 	list, _ := members(r.Context(), n, n.Status().Leader)
-	answer(w, list)
+	Answer(w, list)
 }
 
 // postMember adds a member to the log; the answer holds the id that its first start will claim.
@@ -28,11 +28,11 @@ func (a *Admin) postMember(n *attached, w http.ResponseWriter, r *http.Request) 
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 64<<10))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&m); err != nil {
-		fail(w, http.StatusBadRequest, "the body is not {\"peer\": \"host:port\", \"learner\": true}: "+err.Error())
+		Fail(w, http.StatusBadRequest, "the body is not {\"peer\": \"host:port\", \"learner\": true}: "+err.Error())
 		return
 	}
 	if host, port, err := net.SplitHostPort(m.Peer); err != nil || host == "" || port == "" || port == "0" {
-		fail(w, http.StatusBadRequest, "peer "+strconv.Quote(m.Peer)+" is not the host:port of a member's --peer")
+		Fail(w, http.StatusBadRequest, "peer "+strconv.Quote(m.Peer)+" is not the host:port of a member's --peer")
 		return
 	}
 	added, err := n.AddMember(r.Context(), []string{"http://" + m.Peer}, m.Learner)
@@ -42,7 +42,7 @@ func (a *Admin) postMember(n *attached, w http.ResponseWriter, r *http.Request) 
 	}
 	role := "not started"
 	w.WriteHeader(http.StatusCreated)
-	answer(w, MemberStatus{ID: hex(added.ID), Name: added.Name, Role: role, Peer: added.PeerURLs, Replicated: -1, Lag: -1, State: "unknown"})
+	Answer(w, MemberStatus{ID: hex(added.ID), Name: added.Name, Role: role, Peer: added.PeerURLs, Replicated: -1, Lag: -1, State: "unknown"})
 }
 
 func (a *Admin) deleteMember(n *attached, w http.ResponseWriter, r *http.Request) {
@@ -69,7 +69,7 @@ func done(w http.ResponseWriter, err error) {
 func memberID(w http.ResponseWriter, r *http.Request) (uint64, bool) {
 	id, err := strconv.ParseUint(r.PathValue("id"), 16, 64)
 	if err != nil || id == 0 {
-		fail(w, http.StatusBadRequest, strconv.Quote(r.PathValue("id"))+" is not a member id in hexadecimal, as GET /v1/members shows it")
+		Fail(w, http.StatusBadRequest, strconv.Quote(r.PathValue("id"))+" is not a member id in hexadecimal, as GET /v1/members shows it")
 		return 0, false
 	}
 	return id, true
@@ -103,5 +103,5 @@ func failMembership(w http.ResponseWriter, err error) {
 	if code == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
-	fail(w, code, text)
+	Fail(w, code, text)
 }

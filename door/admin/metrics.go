@@ -18,7 +18,7 @@ func (a *Admin) registry() *prometheus.Registry {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newStepCollector(a.opts.Steps),
 		&memberCollector{admin: a},
-		&tlogCollector{admin: a},
+		&sectionCollector{admin: a},
 	)
 	return r
 }
@@ -97,35 +97,27 @@ func exportedBuckets(r *meter.Reading) map[float64]uint64 {
 // memberCollector exports the state of the member, nothing before there is one.
 type memberCollector struct{ admin *Admin }
 
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("holdfast_"+name, help, labels, nil)
-}
-
 var (
-	descInfo      = desc("build_info", "Always 1; the labels say which program this is.", "version", "go")
-	descReady     = desc("ready", "1 if /readyz answers 200.")
-	descLeader    = desc("is_leader", "1 if this member leads.")
-	descHasLeader = desc("has_leader", "1 if this member knows a leader.")
-	descTerm      = desc("term", "Raft term.")
-	descCommit    = desc("commit_index", "Log index known to be committed.")
-	descApplied   = desc("applied_index", "Log index applied to the state machines.")
-	descMembers   = desc("members", "Members in the log, by kind.", "kind")
-	descLag       = desc("follower_lag_entries", "Entries a member is behind the commit index, on the leader.", "member")
-	descQueue     = desc("queue_bytes", "Commands waiting for the log, by lane.", "lane")
-	descRefused   = desc("refused_total", "Commands refused because a queue was full.")
-	descSuper     = desc("superseded_total", "Commands that a later term made void.")
-	descInstalled = desc("snapshots_installed_total", "Snapshots received from a leader and installed.")
-	descStore     = desc("store_bytes", "Bytes of the store's files.")
-	descMemtable  = desc("store_memtable_bytes", "Bytes of the store that are in memory only; the log holds them.")
-	descCache     = desc("store_cache_bytes", "Bytes in the store's cache.")
-	descFlushes   = desc("store_flushes_total", "Flushes of the store.")
-	descCompact   = desc("store_compactions_total", "Compactions of the store.")
-	descSegments  = desc("wal_segments", "Segment files that hold the log.")
-	descWAL       = desc("wal_bytes_total", "Bytes appended to the log since the start.")
-	descRevision  = desc("kv_revision", "Current revision of the key space.")
-	descCompacted = desc("kv_compacted_revision", "Revision up to which history is gone.")
-	descBytes     = desc("kv_bytes", "Keys and values with history.")
-	descInUse     = desc("kv_in_use_bytes", "Keys and values without history.")
+	descInfo      = NewDesc("build_info", "Always 1; the labels say which program this is.", "version", "go")
+	descReady     = NewDesc("ready", "1 if /readyz answers 200.")
+	descLeader    = NewDesc("is_leader", "1 if this member leads.")
+	descHasLeader = NewDesc("has_leader", "1 if this member knows a leader.")
+	descTerm      = NewDesc("term", "Raft term.")
+	descCommit    = NewDesc("commit_index", "Log index known to be committed.")
+	descApplied   = NewDesc("applied_index", "Log index applied to the state machines.")
+	descMembers   = NewDesc("members", "Members in the log, by kind.", "kind")
+	descLag       = NewDesc("follower_lag_entries", "Entries a member is behind the commit index, on the leader.", "member")
+	descQueue     = NewDesc("queue_bytes", "Commands waiting for the log, by lane.", "lane")
+	descRefused   = NewDesc("refused_total", "Commands refused because a queue was full.")
+	descSuper     = NewDesc("superseded_total", "Commands that a later term made void.")
+	descInstalled = NewDesc("snapshots_installed_total", "Snapshots received from a leader and installed.")
+	descStore     = NewDesc("store_bytes", "Bytes of the store's files.")
+	descMemtable  = NewDesc("store_memtable_bytes", "Bytes of the store that are in memory only; the log holds them.")
+	descCache     = NewDesc("store_cache_bytes", "Bytes in the store's cache.")
+	descFlushes   = NewDesc("store_flushes_total", "Flushes of the store.")
+	descCompact   = NewDesc("store_compactions_total", "Compactions of the store.")
+	descSegments  = NewDesc("wal_segments", "Segment files that hold the log.")
+	descWAL       = NewDesc("wal_bytes_total", "Bytes appended to the log since the start.")
 )
 
 // Describe implements prometheus.Collector. What is exported depends on whether there is a member: unchecked.
@@ -178,12 +170,6 @@ func (c *memberCollector) Collect(ch chan<- prometheus.Metric) {
 	count(descCompact, k.Store.Compactions)
 	gauge(descSegments, float64(k.WAL.Segments))
 	count(descWAL, int64(k.WAL.Bytes))
-	revision, compacted := n.kv.Revision()
-	gauge(descRevision, float64(revision))
-	gauge(descCompacted, float64(compacted))
-	bytes, inUse := n.kv.Size()
-	gauge(descBytes, float64(bytes))
-	gauge(descInUse, float64(inUse))
 }
 
 func truth(b bool) float64 {

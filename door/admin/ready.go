@@ -2,9 +2,7 @@ package admin
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 )
 
 // readyz answers 200 once every door serves and the member has applied an entry of its current term, and 503 with one
@@ -33,10 +31,12 @@ func (a *Admin) readyz(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	fmt.Fprintln(w, "ok")
-	// One log that is held is no reason to send clients of everything else away.
-	holds := a.opts.Holds(r.Context())
-	for _, name := range slices.Sorted(maps.Keys(holds)) {
-		fmt.Fprintf(w, "but the log %s takes no entries: %s\n", name, holds[name])
+	for _, section := range a.opts.Sections {
+		if n := a.node.Load(); n != nil && section.Notes != nil {
+			for _, line := range section.Notes(r.Context()) {
+				fmt.Fprintln(w, line)
+			}
+		}
 	}
 }
 

@@ -10,7 +10,7 @@ func (a *Admin) getSnapshot(n *attached, w http.ResponseWriter, r *http.Request)
 	if reason := a.notReady(); reason != "" {
 		// A member that is not ready may be behind, and would save an old state.
 		w.Header().Set("Retry-After", "1")
-		fail(w, http.StatusServiceUnavailable, reason)
+		Fail(w, http.StatusServiceUnavailable, reason)
 		return
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")

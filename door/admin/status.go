@@ -1,11 +1,13 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/holdfastdb/holdfast/node"
@@ -31,7 +33,6 @@ type Status struct {
 	Ready     bool   `json:"ready"`
 	// NotReady is the reason, "" if ready.
 	NotReady    string         `json:"not_ready,omitempty"`
-	KV          KVStatus       `json:"kv"`
 	StoreBytes  int64          `json:"store_bytes"`
 	WALSegments int            `json:"wal_segments"`
 	QueueBytes  int64          `json:"queue_bytes"`
@@ -39,16 +40,21 @@ type Status struct {
 	// MembersNote says why what is known of the others is missing, "" if nothing is.
 	MembersNote string       `json:"members_note,omitempty"`
 	Steps       []StepStatus `json:"steps"`
-	// HeldLogs says, by name, why transparency logs take no entries.
-	HeldLogs map[string]string `json:"held_logs,omitempty"`
+	// Fields are those of the doors (Section.Status), behind the others in the same object.
+	Fields []Field `json:"-"`
 }
 
-// KVStatus is the state of the key space on this member.
-type KVStatus struct {
-	Revision   int64 `json:"revision"`
-	Compacted  int64 `json:"compacted"`
-	Bytes      int64 `json:"bytes"` // keys and values with history
-	BytesInUse int64 `json:"bytes_in_use"`
+// MarshalJSON implements json.Marshaler.
+func (s Status) MarshalJSON() ([]byte, error) {
+	type own Status
+	b, err := json.Marshal(own(s))
+	for _, f := range s.Fields {
+		name, err1 := json.Marshal(f.Name)
+		v, err2 := json.Marshal(f.Value)
+		err = errors.Join(err, err1, err2)
+		b = slices.Concat(bytes.TrimSuffix(b, []byte("}")), []byte(","), name, []byte(":"), v, []byte("}"))
+	}
+	return b, err
 }
 
 // MemberStatus is one member. Replicated is the last log index the leader knows to be durable there, and Lag how many
@@ -97,7 +103,7 @@ func progressOf(m *attached) progress {
 }
 
 func (a *Admin) getStatus(n *attached, w http.ResponseWriter, r *http.Request) {
-	answer(w, a.status(r.Context(), n))
+	Answer(w, a.status(r.Context(), n))
 }
 
 func (a *Admin) status(ctx context.Context, n *attached) Status {
@@ -106,19 +112,12 @@ func (a *Admin) status(ctx context.Context, n *attached) Status {
 		Name: s.Name, Leader: hex(s.Leader), Term: s.Term, Commit: s.Commit, Applied: s.Applied, NotReady: a.notReady(),
 		StoreBytes: c.Store.DiskBytes, WALSegments: c.WAL.Segments}
 	st.Ready = st.NotReady == ""
-	st.KV.Revision, st.KV.Compacted = n.kv.Revision()
-	st.KV.Bytes, st.KV.BytesInUse = n.kv.Size()
-	st.Level, st.KnownLevel, st.LevelNote = s.Level, s.KnownLevel, levelNote(ctx, n, &s)
 	for _, l := range c.Queued {
 		st.QueueBytes += int64(l.Bytes)
 	}
-	st.HeldLogs = map[string]string{}
-	maps.Copy(st.HeldLogs, a.opts.Holds(ctx))
-	if n.logs.tree != nil {
-		for _, l := range n.logs.tree.Logs() {
-			if l.Held() {
-				st.HeldLogs[l.Spec.Name] = "the log was restored; show its last published checkpoint with `holdfast resume --tlog " + l.Spec.Name + " --checkpoint FILE`"
-			}
+	for _, section := range a.opts.Sections {
+		if section.Status != nil {
+			st.Fields = append(st.Fields, section.Status(ctx)...)
 		}
 	}
 	st.Members, st.MembersNote = members(ctx, n, s.Leader)

@@ -1,0 +1,109 @@
+// Package kv is the kv door as the program sees it: etcd's v3 and v2 clients, the workers behind them and their machines.
+package kv
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
+	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
+	"github.com/holdfastdb/holdfast/door/admin"
+	doorkv "github.com/holdfastdb/holdfast/door/kv"
+	"github.com/holdfastdb/holdfast/etcddata"
+	"github.com/holdfastdb/holdfast/internal/budget"
+	"github.com/holdfastdb/holdfast/machine"
+	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+// Door is the kv door.
+var Door = doors.Door{
+	Name:     "kv",
+	Settings: func() doors.Settings { return new(settings) },
+	Machines: func(share budget.Shares) []machine.Machine {
+		return []machine.Machine{
+			mkv.New(mkv.Options{CacheBytes: int(share.Keys), FilterBytes: int(share.Filter), RecentBytes: int(share.Recent)}),
+			metcd2.New(metcd2.Options{CacheBytes: int(share.Nodes2), RecentBytes: int(share.Recent2)}),
+		}
+	},
+	Specs:   []*machine.Spec{&mkv.Spec, &metcd2.Spec},
+	Lanes:   func(budget.Shares) []node.LaneSpec { return []node.LaneSpec{{Number: doorkv.Lane, Name: "kv"}} },
+	Claim:   func(on *budget.Doors) { on.KV = true },
+	Scratch: []string{etcddata.Scratch},
+	Try: func(at cli.Address, _ string) string {
+		return "etcdctl --endpoints " + at.String() + " put greeting hello"
+	},
+	Rows: "kc is the current version of every key, kk its history, kr the changes by revision, kl leases, ka the keys they hold, " +
+		"en nodes of the v2 tree",
+	StatusLines: func(fields map[string]json.RawMessage) (string, []string) {
+		var s status
+		if json.Unmarshal(fields["kv"], &s) != nil {
+			return "", nil // a build without it
+		}
+		return fmt.Sprintf("revision %d, compacted %d, %s in use, %s with history", s.Revision, s.Compacted, cli.SizeString(s.BytesInUse),
+			cli.SizeString(s.Bytes)), nil
+	},
+	Saved: saved,
+}
+
+// status is the state of the key space on one member, "kv" in the answer of GET /v1/status.
+type status struct {
+	Revision   int64 `json:"revision"`
+	Compacted  int64 `json:"compacted"`
+	Bytes      int64 `json:"bytes"` // keys and values with history
+	BytesInUse int64 `json:"bytes_in_use"`
+}
+
+var (
+	descRevision  = admin.NewDesc("kv_revision", "Current revision of the key space.")
+	descCompacted = admin.NewDesc("kv_compacted_revision", "Revision up to which history is gone.")
+	descBytes     = admin.NewDesc("kv_bytes", "Keys and values with history.")
+	descInUse     = admin.NewDesc("kv_in_use_bytes", "Keys and values without history.")
+)
+
+// keyspace is what operators are shown of the kv machine.
+type keyspace interface {
+	Revision() (current, compacted int64)
+	Size() (withHistory, inUse int64)
+}
+
+func statusOf(m keyspace) (s status) {
+	s.Revision, s.Compacted = m.Revision()
+	s.Bytes, s.BytesInUse = m.Size()
+	return s
+}
+
+// section is what the operator's port has of the door. keys returns the machine.
+func section(keys func() keyspace) admin.Section {
+	return admin.Section{
+		Status: func(context.Context) []admin.Field { return []admin.Field{{Name: "kv", Value: statusOf(keys())}} },
+		Collect: func(m *admin.Metrics) {
+			s := statusOf(keys())
+			m.Gauge(descRevision, float64(s.Revision))
+			m.Gauge(descCompacted, float64(s.Compacted))
+			m.Gauge(descBytes, float64(s.Bytes))
+			m.Gauge(descInUse, float64(s.BytesInUse))
+		},
+	}
+}
+
+// saved reads a snapshot's totals.
+func saved() *doors.Saved {
+	var totals mkv.Totals
+	return &doors.Saved{
+		Row: func(key, value []byte) error {
+			t, ok, err := mkv.ReadTotals(key, value)
+			if ok {
+				totals = t
+			}
+			return err
+		},
+		Facts: func() []doors.Fact {
+			revision, compacted := max(totals.Revision, 1), max(totals.Compacted, 0)
+			return []doors.Fact{{Name: "revision", Value: revision, Text: fmt.Sprint(revision), Brief: true},
+				{Name: "compacted", Value: compacted, Text: fmt.Sprint(compacted)}, {Name: "keys", Value: totals.Keys}}
+		},
+	}
+}

@@ -1,0 +1,65 @@
+package doors
+
+import (
+	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
+	"github.com/holdfastdb/holdfast/internal/budget"
+	"github.com/holdfastdb/holdfast/machine"
+	mident "github.com/holdfastdb/holdfast/machine/ident"
+	mmember "github.com/holdfastdb/holdfast/machine/member"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+// List is the doors of a build. Its order is that of their flags in the help and that of their machines in a node, which is part of the
+// log's meaning: a new door goes to the end, and none changes its place.
+type List []Door
+
+// Specs are what there is to know of every machine, for those who read a stopped server's files.
+func (l List) Specs() machine.Specs {
+	all := machine.Specs{&mident.Spec, &mmember.Spec}
+	for _, d := range l {
+		all = append(all, d.Specs...)
+	}
+	return all
+}
+
+// Equip adds to a configuration what every node of this build is handed, made for that node: machines, lanes and scratch directories.
+func (l List) Equip(cfg node.Config) node.Config {
+	if cfg.MemoryBytes == 0 {
+		cfg.MemoryBytes = budget.Default
+	}
+	share := budget.Of(cfg.MemoryBytes)
+	if cfg.Shares != nil {
+		share = *cfg.Shares
+	}
+	cfg.Machines, cfg.Lanes, cfg.Scratch = nil, nil, nil
+	for _, d := range l {
+		if d.Machines != nil {
+			cfg.Machines = append(cfg.Machines, d.Machines(share)...)
+		}
+		if d.Lanes != nil {
+			cfg.Lanes = append(cfg.Lanes, d.Lanes(share)...)
+		}
+		cfg.Scratch = append(cfg.Scratch, d.Scratch...)
+	}
+	return cfg
+}
+
+// Commands are the doors' own subcommands.
+func (l List) Commands() (all []*cli.Command) {
+	for _, d := range l {
+		if d.Commands != nil {
+			all = append(all, d.Commands()...)
+		}
+	}
+	return all
+}
+
+// Saved begins to read a snapshot for every door.
+func (l List) Saved() (all []*Saved) {
+	for _, d := range l {
+		if d.Saved != nil {
+			all = append(all, d.Saved())
+		}
+	}
+	return all
+}

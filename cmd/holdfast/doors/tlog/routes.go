@@ -1,0 +1,230 @@
+package tlog
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfastdb/holdfast/door/admin"
+	"github.com/holdfastdb/holdfast/entry"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
+	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/tiles"
+)
+
+// NewLog is the body of POST /v1/tlog/logs.
+type NewLog struct {
+	Name   string `json:"name"`
+	Origin string `json:"origin"`
+	Dedup  bool   `json:"dedup,omitempty"`
+	Index  bool   `json:"index,omitempty"`
+}
+
+// LogStatus is what GET /v1/tlog/logs says of each log; the answer to a NewLog has its first four fields.
+type LogStatus struct {
+	Name   string `json:"name"`
+	Origin string `json:"origin"`
+	Vkey   string `json:"vkey"`
+	// Path is where the log answers on the tlog address.
+	Path  string `json:"path"`
+	Dedup bool   `json:"dedup,omitempty"`
+	Index bool   `json:"index,omitempty"`
+	// Held: restored and not resumed.
+	Held bool `json:"held,omitempty"`
+	// Why is the reason why the log takes no entries until an operator releases it, "" if it takes them.
+	Why string `json:"why,omitempty"`
+	// Size is the number of entries, Checkpoint how many of them the newest checkpoint covers.
+	Size       uint64 `json:"size"`
+	Checkpoint uint64 `json:"checkpoint"`
+}
+
+// changeTimeout bounds the command of a request.
+const changeTimeout = 10 * time.Second
+
+// section is what the operator's port has of the door.
+func (r *running) section() admin.Section {
+	return admin.Section{
+		Status: func(ctx context.Context) []admin.Field {
+			held := map[string]string{}
+			maps.Copy(held, r.holds(ctx))
+			for _, l := range r.logs.Logs() {
+				if l.Held() {
+					held[l.Spec.Name] = "the log was restored; show its last published checkpoint with `holdfast resume --tlog " + l.Spec.Name + " --checkpoint FILE`"
+				}
+			}
+			if len(held) == 0 {
+				return nil
+			}
+			return []admin.Field{{Name: "held_logs", Value: held}}
+		},
+		Collect: func(m *admin.Metrics) {
+			s := r.host.Node.Status()
+			collect(m, r.logs, &r.meter, s.Leader == s.MemberID)
+		},
+		// One log that is held is no reason to send clients of everything else away.
+		Notes: func(ctx context.Context) (lines []string) {
+			holds := r.holds(ctx)
+			for _, name := range slices.Sorted(maps.Keys(holds)) {
+				lines = append(lines, "but the log "+name+" takes no entries: "+holds[name])
+			}
+			return lines
+		},
+		Routes: []admin.Route{
+			{Pattern: "GET /v1/tlog/logs", Handle: r.getLogs},
+			{Pattern: "POST /v1/tlog/logs", Handle: r.postLog},
+			{Pattern: "POST /v1/tlog/logs/{name}/resume", Handle: r.resumeLog},
+			{Pattern: "POST /v1/tlog/logs/{name}/republish", Handle: r.republishLog},
+		},
+	}
+}
+
+func statusOf(l *mtree.Log) LogStatus {
+	s := LogStatus{Name: l.Spec.Name, Origin: l.Spec.Key.Name, Vkey: l.Spec.Key.String(), Path: "/", Dedup: l.Spec.Dedup, Index: l.Spec.Index,
+		Held: l.Held(), Size: l.View().Size}
+	if l.Spec.Name != "default" {
+		s.Path = "/logs/" + l.Spec.Name + "/"
+	}
+	if c := l.Checkpoint(); c != nil {
+		s.Checkpoint = c.Size
+	}
+	return s
+}
+
+func (r *running) getLogs(w http.ResponseWriter, q *http.Request) {
+	out, holds := []LogStatus{}, r.holds(q.Context())
+	for _, l := range r.logs.Logs() {
+		s := statusOf(l)
+		s.Why = holds[s.Name]
+		out = append(out, s)
+	}
+	admin.Answer(w, out)
+}
+
+func (r *running) postLog(w http.ResponseWriter, q *http.Request) {
+	var asked NewLog
+	d := json.NewDecoder(http.MaxBytesReader(w, q.Body, 64<<10))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&asked); err != nil {
+		admin.Fail(w, http.StatusBadRequest, "want {\"name\", \"origin\", \"dedup\", \"index\"}: "+err.Error())
+		return
+	}
+	switch {
+	case !etree.ValidName(asked.Name):
+		admin.Fail(w, http.StatusBadRequest, "a log's name is up to 63 of a-z, 0-9 and -, and does not begin with -; give another name")
+		return
+	case !tiles.ValidKeyName(asked.Origin):
+		admin.Fail(w, http.StatusBadRequest, "an origin has no space and no +, and is not empty; give one like log.example.org/2026")
+		return
+	case r.logs.Find(asked.Name) != nil:
+		admin.Fail(w, http.StatusConflict, "there is a log "+asked.Name+"; give another name")
+		return
+	}
+	for _, l := range r.logs.Logs() { // checked here so that no key file is made for nothing; Apply decides
+		if l.Spec.Key.Name == asked.Origin {
+			admin.Fail(w, http.StatusConflict, "the log "+l.Spec.Name+" has the origin "+asked.Origin+"; give another origin")
+			return
+		}
+	}
+	key, err := r.keys.forNew(asked.Name, asked.Origin)
+	if err != nil {
+		admin.Fail(w, http.StatusPreconditionFailed, err.Error())
+		return
+	}
+	ok := r.change(w, q, &etree.Part{Kind: etree.Create, Spec: etree.LogSpec{Name: asked.Name, Key: *key, Dedup: asked.Dedup, Index: asked.Index}})
+	if l := r.logs.Find(asked.Name); ok && l != nil {
+		s := statusOf(l)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		_ = json.NewEncoder(w).Encode(s) // the client went away
+	}
+}
+
+// resumeLog releases a log that was restored, or that is held because its places do not answer, given the last checkpoint that
+// anybody may have seen: it must be of the log's key, and a prefix of what was restored.
+func (r *running) resumeLog(w http.ResponseWriter, q *http.Request) {
+	l := r.logs.Find(q.PathValue("name"))
+	if l == nil {
+		admin.Fail(w, http.StatusNotFound, "no such log; `curl /v1/tlog/logs` lists them")
+		return
+	}
+	b, err := io.ReadAll(http.MaxBytesReader(w, q.Body, etree.MaxNote))
+	if err != nil {
+		admin.Fail(w, http.StatusBadRequest, "read the checkpoint: "+err.Error())
+		return
+	}
+	c, _, err := tiles.OpenCheckpoint(b, &l.Spec.Key)
+	if err != nil {
+		admin.Fail(w, http.StatusBadRequest, "the body is no checkpoint of this log: "+err.Error()+"; give the last one that was published")
+		return
+	}
+	if !l.Held() { // held by its leader, not by a restore
+		if err := r.release(q.Context(), l.Spec.Name, b); err != nil {
+			admin.Fail(w, http.StatusConflict, err.Error())
+			return
+		}
+		admin.Answer(w, statusOf(l))
+		return
+	}
+	if err := r.mayResume(q.Context(), l); err != nil {
+		admin.Fail(w, http.StatusConflict, "the log was published further than it was restored: "+err.Error()+"; begin another log under another origin")
+		return
+	}
+	if r.change(w, q, &etree.Part{Kind: etree.Resume, Log: l.Number, Size: c.Size, Root: c.Root}) {
+		admin.Answer(w, statusOf(l))
+	}
+}
+
+// Republished is what became of one place of a log.
+type Republished struct {
+	To string `json:"to"`
+	// Looked counts tiles and bundles, Bad those that were missing or altered, Mended those that were put again.
+	Looked int    `json:"looked"`
+	Bad    int    `json:"bad"`
+	Mended int    `json:"mended"`
+	First  string `json:"first,omitempty"` // what was wrong with the first
+	Error  string `json:"error,omitempty"`
+}
+
+// republishLog compares what is published with the log. With ?check=1 nothing is written.
+func (r *running) republishLog(w http.ResponseWriter, q *http.Request) {
+	l := r.logs.Find(q.PathValue("name"))
+	if l == nil {
+		admin.Fail(w, http.StatusNotFound, "no such log; `holdfast tlog list` lists them")
+		return
+	}
+	out := r.republish(q.Context(), l, q.URL.Query().Get("check") != "1")
+	if len(out) == 0 {
+		admin.Fail(w, http.StatusConflict, "this member publishes the log nowhere; ask one that has --tlog-publish for it")
+		return
+	}
+	admin.Answer(w, out)
+}
+
+// change proposes a part and answers if that fails.
+func (r *running) change(w http.ResponseWriter, q *http.Request, p *etree.Part) bool {
+	ctx, cancel := context.WithTimeout(q.Context(), changeTimeout)
+	defer cancel()
+	res, err := r.host.Node.Propose(ctx, node.LaneSystem, entry.Part{Machine: entry.MachineTree, Body: etree.AppendPart(nil, p)})
+	switch {
+	case err != nil:
+		admin.Fail(w, http.StatusServiceUnavailable, err.Error())
+		return false
+	case res.Rejection == nil:
+		return true
+	}
+	code, text := http.StatusBadRequest, strings.TrimSpace(res.Rejection.Detail)
+	switch res.Rejection.Code {
+	case etree.LogExists, etree.NotHeld, etree.NotPrefix, etree.TooManyLogs:
+		code = http.StatusConflict
+	case etree.UnknownLog:
+		code = http.StatusNotFound
+	}
+	admin.Fail(w, code, text)
+	return false
+}

@@ -1,0 +1,153 @@
+package member
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
+	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
+	"github.com/holdfastdb/holdfast/door/admin"
+)
+
+// StatusCommand is `holdfast status`, with the lines of those doors.
+func StatusCommand(all doors.List) *cli.Command {
+	var flags *cli.AdminFlags
+	var asJSON *bool
+	return &cli.Command{
+		Name:    "status",
+		Summary: "show the members of a cluster and what one of them is doing",
+		About: `Rates and times are of the last ten seconds; total counts from the start of the server. REPLICATED is the
+last log entry the leader knows to be on that member's disk, LAG how many entries that is behind the committed ones.`,
+		Examples: []string{
+			"holdfast status",
+			"holdfast status --admin 127.0.0.1:8180",
+			"holdfast status --json",
+		},
+		Flags: func(l *cli.FlagList) {
+			flags = cli.AddAdminFlags(l)
+			asJSON = l.Toggle("json", "print the server's answer as JSON")
+		},
+		Run: func(c *cli.Call) error {
+			if len(c.Args) > 0 {
+				return cli.Usagef("status: takes no arguments; name a server with --admin")
+			}
+			client, err := flags.Client(c)
+			if err != nil {
+				return err
+			}
+			var answer json.RawMessage
+			if err := client.Call("GET", "/v1/status", nil, &answer); err != nil {
+				return err
+			}
+			if *asJSON {
+				return cli.PrintJSON(c.Stdout, answer)
+			}
+			var s admin.Status
+			var fields map[string]json.RawMessage
+			if err := errors.Join(json.Unmarshal(answer, &s), json.Unmarshal(answer, &fields)); err != nil {
+				return fmt.Errorf("status: %w; is that the --admin address of a Holdfast server?", err)
+			}
+			return printStatus(c.Stdout, all, &s, fields)
+		},
+	}
+}
+
+func printStatus(w io.Writer, all doors.List, s *admin.Status, fields map[string]json.RawMessage) error {
+	var b strings.Builder
+	state := "ready"
+	if !s.Ready {
+		state = "not ready: " + s.NotReady
+	}
+	fmt.Fprintf(&b, "%s (%s) of cluster %s, Holdfast %s, up %v, %s\n", s.Name, s.Member, s.Cluster, s.Version,
+		time.Duration(s.UptimeSeconds*float64(time.Second)).Round(time.Second), state)
+	fmt.Fprintf(&b, "log: term %d, committed %d, applied %d, %s waiting, %d segments\n", s.Term, s.Commit, s.Applied, cli.SizeString(s.QueueBytes), s.WALSegments)
+	if s.LevelNote != "" {
+		fmt.Fprintf(&b, "level: %d of %d: %s\n", s.Level, s.KnownLevel, s.LevelNote)
+	} else {
+		fmt.Fprintf(&b, "level: %d\n", s.Level)
+	}
+	var told []string
+	for _, d := range all {
+		if d.StatusLines == nil {
+			continue
+		}
+		state, notes := d.StatusLines(fields)
+		told = append(told, notes...)
+		if state != "" {
+			fmt.Fprintf(&b, "%s: %s\n", d.Name, state)
+		}
+	}
+	fmt.Fprintf(&b, "store: %s on disk\n\n", cli.SizeString(s.StoreBytes))
+	for _, note := range told {
+		fmt.Fprintf(&b, "%s\n\n", note)
+	}
+	writeMembers(&b, s.Members)
+	if s.MembersNote != "" {
+		fmt.Fprintf(&b, "%s\n", s.MembersNote)
+	}
+	b.WriteByte('\n')
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "STEP\tPER SECOND\tP50\tP99\tTOTAL\t")
+	for _, st := range s.Steps {
+		fmt.Fprintf(t, "%s\t%.0f\t%s\t%s\t%d\t\n", st.Step, st.PerSecond, seconds(st.P50Seconds), seconds(st.P99Seconds), st.Total)
+	}
+	t.Flush()
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeMembers prints the table that status and member list share.
+func writeMembers(w io.Writer, members []admin.MemberStatus) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NAME\tID\tROLE\tREPLICATED\tLAG\tSTATE\tPEER\tCLIENT")
+	for _, m := range members {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", dash(m.Name), m.ID, m.Role, known(m.Replicated), known(m.Lag), m.State,
+			hosts(m.Peer), hosts(m.Client))
+	}
+	t.Flush()
+}
+
+func known(n int64) string {
+	if n < 0 {
+		return "-"
+	}
+	return fmt.Sprint(n)
+}
+
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// hosts prints URLs without their scheme.
+func hosts(urls []string) string {
+	var out []string
+	for _, u := range urls {
+		_, host, _ := strings.Cut(u, "://")
+		out = append(out, host)
+	}
+	return dash(strings.Join(out, ","))
+}
+
+// seconds prints a duration with three digits: 118µs, 4.31ms.
+func seconds(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	switch {
+	case d == 0:
+		return "-"
+	case d < time.Microsecond:
+		return "<1µs"
+	case d < time.Millisecond:
+		return d.Round(time.Microsecond).String()
+	case d < time.Second:
+		return d.Round(10 * time.Microsecond).String()
+	}
+	return d.Round(10 * time.Millisecond).String()
+}

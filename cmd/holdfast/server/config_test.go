@@ -1,0 +1,226 @@
+package server
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
+	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
+	"github.com/holdfastdb/holdfast/cmd/holdfast/doors/kv"
+	"github.com/holdfastdb/holdfast/cmd/holdfast/doors/tlog"
+)
+
+// all is the doors that the tests' servers have.
+var all = doors.List{kv.Door, tlog.Door}
+
+// load runs loadConfig the way serve does, with file as the content of --config if it is not "".
+func load(t *testing.T, args []string, env map[string]string, file string) (*Config, error) {
+	t.Helper()
+	if file != "" {
+		path := filepath.Join(t.TempDir(), "holdfast.yaml")
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--config", path)
+	}
+	return Load(all, args, func(k string) string { return env[k] })
+}
+
+func TestAFlagWinsOverTheEnvironmentTheEnvironmentOverTheFileTheFileOverTheDefault(t *testing.T) {
+	const file = "memory: 128MiB\n"
+	env := map[string]string{"HOLDFAST_MEMORY": "512MiB"}
+	for _, tc := range []struct {
+		name string
+		args []string
+		env  map[string]string
+		file string
+		want int64
+	}{
+		{"default", nil, nil, "", 256 << 20},
+		{"file", nil, nil, file, 128 << 20},
+		{"environment over file", nil, env, file, 512 << 20},
+		{"flag over all", []string{"--memory", "1GiB"}, env, file, 1 << 30},
+		{"flag with the default's value over all", []string{"--memory", "256MiB"}, env, file, 256 << 20},
+		{"an empty variable is unset", nil, map[string]string{"HOLDFAST_MEMORY": ""}, file, 128 << 20},
+	} {
+		c, err := load(t, append(tc.args, "--data", "d"), tc.env, tc.file)
+		if err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+		} else if c.memory != tc.want {
+			t.Errorf("%s: memory is %d, want %d", tc.name, c.memory, tc.want)
+		}
+	}
+}
+
+func TestEveryOptionCanBeSetByFlagEnvironmentAndFile(t *testing.T) {
+	dir := t.TempDir()
+	values := map[string]string{"kv": "127.0.0.1:1", "kv-quota": "1GiB", "kv-auth-token": "simple",
+		"kv-auth-token-ttl": "10s", "kv-bcrypt-cost": "5", "tlog": "127.0.0.1:6", "tlog-keys": "keys", "tlog-origin": "log.example/o",
+		"tlog-publish": "file:///tmp/a,other=file:///tmp/b", "tlog-checkpoints": "published", "tlog-checkpoint-interval": "90ms",
+		"tlog-publish-interval": "2s", "tlog-read": "127.0.0.1:7", "tlog-tokens": "tokens", "admin": "127.0.0.1:2", "data": dir, "name": "n1",
+		"peer": "127.0.0.1:3", "peer-advertise": "127.0.0.1:3", "peers": "n1=127.0.0.1:3,n2=127.0.0.1:4,n3=127.0.0.1:5", "ack": "commit", "memory": "1GiB",
+		"tls-cert": "c", "tls-key": "k", "tls-ca": "a", "peer-tls-cert": "pc", "peer-tls-key": "pk", "peer-tls-ca": "pa", "peer-tls-allowed-names": "n1.example,n2",
+		"cors": "https://app.example", "insecure": "true", "log-level": "debug", "hold-level": "true"}
+	var args, lines []string
+	env := map[string]string{}
+	for _, o := range newConfig(all).options() {
+		if o.Name == "config" || o.Name == "join" { // join excludes peers
+			continue
+		}
+		v, ok := values[o.Name]
+		if !ok {
+			t.Fatalf("no value for --%s: add one to this test", o.Name)
+		}
+		args = append(args, "--"+o.Name+"="+v)
+		env[cli.EnvName(o.Name)] = v
+		lines = append(lines, o.Name+": "+v)
+	}
+	var got []*Config
+	for _, run := range []func() (*Config, error){
+		func() (*Config, error) { return load(t, args, nil, "") },
+		func() (*Config, error) { return load(t, nil, env, "") },
+		func() (*Config, error) { return load(t, nil, nil, strings.Join(lines, "\n")) },
+	} {
+		c, err := run()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, c)
+	}
+	for _, c := range got {
+		for i := range c.doors {
+			c.doors[i].door = doors.Door{} // functions are not comparable
+		}
+	}
+	if !reflect.DeepEqual(got[0], got[1]) || !reflect.DeepEqual(got[0], got[2]) {
+		t.Errorf("by flag %+v, by environment %+v, by file %+v", got[0], got[1], got[2])
+	}
+	if got[0].logLevel != slog.LevelDebug || len(got[0].peers) != 3 {
+		t.Errorf("%+v", got[0])
+	}
+}
+
+func TestDoorsAndPeerAreOnOrOffAsDesigned(t *testing.T) {
+	for _, tc := range []struct {
+		args                        string
+		env                         map[string]string
+		wantKV, wantAdmin, wantPeer string
+	}{
+		{"", nil, "127.0.0.1:2379", "127.0.0.1:8080", "off"},
+		{"--kv 127.0.0.1:9", nil, "127.0.0.1:9", "127.0.0.1:8080", "off"},
+		{"--kv off", nil, "off", "127.0.0.1:8080", "off"},
+		{"--admin off", nil, "127.0.0.1:2379", "off", "off"},
+		{"--admin 127.0.0.1:7", nil, "127.0.0.1:2379", "127.0.0.1:7", "off"}, // admin is no door
+		{"--peer 127.0.0.1:5", nil, "127.0.0.1:2379", "127.0.0.1:8080", "127.0.0.1:5"},
+		{"--name a --peers a=127.0.0.1:6,b=127.0.0.1:7,c=127.0.0.1:8", nil, "127.0.0.1:2379", "127.0.0.1:8080", "127.0.0.1:6"},
+		{"--join 127.0.0.1:6", nil, "127.0.0.1:2379", "127.0.0.1:8080", "127.0.0.1:2380"},
+		{"", map[string]string{"HOLDFAST_KV": "[::1]:9"}, "[::1]:9", "127.0.0.1:8080", "off"},
+	} {
+		c, err := load(t, append(strings.Fields(tc.args), "--data", "d"), tc.env, "")
+		if err != nil {
+			t.Errorf("%q: %v", tc.args, err)
+			continue
+		}
+		if at(c, "kv") != tc.wantKV || c.admin.String() != tc.wantAdmin || c.peer.String() != tc.wantPeer {
+			t.Errorf("%q: kv %v, admin %v, peer %v; want %s, %s, %s", tc.args, at(c, "kv"), c.admin, c.peer, tc.wantKV, tc.wantAdmin, tc.wantPeer)
+		}
+	}
+}
+
+func TestWhatWouldLieOpenOnTheNetworkIsRefused(t *testing.T) {
+	mutual := " --tls-cert c --tls-key k --tls-ca a"
+	for _, tc := range []struct {
+		args string
+		ok   bool
+	}{
+		{"--kv 127.0.0.1:1", true},
+		{"--kv 127.8.9.1:1", true},
+		{"--kv [::1]:1", true},
+		{"--kv localhost:1", true},
+		{"--kv 0.0.0.0:1", false},
+		{"--kv :1", false},
+		{"--kv 192.168.1.5:1", false},
+		{"--kv example.com:1", false},
+		{"--kv 192.168.1.5:1 --insecure", true},
+		{"--kv 192.168.1.5:1 --tls-cert c --tls-key k", false}, // encrypted, but open to everyone
+		{"--kv 192.168.1.5:1" + mutual, true},
+		{"--peer 192.168.1.5:1", false},
+		{"--peer 192.168.1.5:1 --tls-cert c --tls-key k", false},
+		{"--peer 192.168.1.5:1" + mutual, true},
+		{"--peer 192.168.1.5:1 --peer-tls-cert c --peer-tls-key k --peer-tls-ca a", true},
+		{"--peer 192.168.1.5:1 --insecure", true},
+		{"--admin 192.168.1.5:1", false},
+		{"--admin 192.168.1.5:1" + mutual, true},
+		{"--name a --peers a=10.0.0.1:1,b=10.0.0.2:1,c=10.0.0.3:1", false},
+		{"--name a --peers a=10.0.0.1:1,b=10.0.0.2:1,c=10.0.0.3:1" + mutual, true},
+	} {
+		_, err := load(t, append(strings.Fields(tc.args), "--data", "d"), nil, "")
+		if (err == nil) != tc.ok {
+			t.Errorf("%q: %v", tc.args, err)
+		}
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for v, want := range map[string]int64{"0": 0, "1": 1, "100B": 100, "1KiB": 1 << 10, "1.5GiB": 3 << 29, "256 MiB": 256 << 20, "2TiB": 2 << 40} {
+		var got int64
+		if err := cli.SetSize(&got, v); err != nil || got != want {
+			t.Errorf("%q is %d (%v), want %d", v, got, err, want)
+		}
+	}
+	for _, v := range []string{"", "x", "-1", "1MB", "1 GB", "NaN", "InfGiB", "99999999999TiB", "MiB", "1e400"} {
+		var got int64
+		if err := cli.SetSize(&got, v); err == nil {
+			t.Errorf("%q was taken as %d", v, got)
+		}
+	}
+}
+
+// TestAPasswordIsNotPrinted: no flag takes one, and what was written all the same must not end in a journal.
+func TestAPasswordIsNotPrinted(t *testing.T) {
+	for in, want := range map[string]string{
+		"mysql://u:SECRET@h/db":                         "mysql://u:…@h/db",
+		"file:///a,x=mysql://u:SE/CR:ET@h/db":           "file:///a,x=mysql://u:…@h/db",
+		"mysql://u:SECRET@h/db,y=mysql://v:SECRET@h/db": "mysql://u:…@h/db,y=mysql://v:…@h/db",
+		"mysql://u@h:3306/db":                           "mysql://u@h:3306/db",
+		"n1=127.0.0.1:1,n2=[::1]:2":                     "n1=127.0.0.1:1,n2=[::1]:2",
+	} {
+		if got := withoutPassword(in); got != want {
+			t.Errorf("%s is printed as %s, want %s", in, got, want)
+		}
+	}
+}
+
+// at is the address of a door.
+func at(c *Config, flag string) string {
+	for _, l := range c.listens() {
+		if l.Flag == flag {
+			return l.At.String()
+		}
+	}
+	return "none"
+}
+
+func TestServeHelpListsExactlyTheFlagsOneALineWithKVFirst(t *testing.T) {
+	var b bytes.Buffer
+	cli.Run([]*cli.Command{Command(all)}, []string{"serve", "--help"}, &b, &b, func(string) string { return "" })
+	out := b.String()
+	var got []string
+	for line := range strings.Lines(out) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "--") {
+			got = append(got, strings.Fields(line)[0])
+		}
+	}
+	var want []string
+	for _, o := range newConfig(all).options() {
+		want = append(want, "--"+o.Name)
+	}
+	if strings.Join(got, " ") != strings.Join(want, " ") || !strings.Contains(out, "\n  --kv ADDR ") || got[0] != "--kv" {
+		t.Errorf("help lists %v, the flags are %v", got, want)
+	}
+}

@@ -1,0 +1,83 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// lineHandler writes log records for a person who reads a terminal or a journal: time, level, sentence, key=value. slog's
+// own text form repeats the words time=, level= and msg= on every line and quotes every sentence.
+type lineHandler struct {
+	mu    *sync.Mutex // guards w, shared by all derived handlers
+	w     io.Writer
+	level slog.Level
+	attrs string // already printed, of WithAttrs
+	group string // prefix of keys, of WithGroup
+}
+
+// NewLog writes records of at least that level to w, a line each.
+func NewLog(w io.Writer, level slog.Level) *slog.Logger {
+	return slog.New(&lineHandler{mu: new(sync.Mutex), w: w, level: level})
+}
+
+// Enabled implements slog.Handler.
+func (h *lineHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level }
+
+// Handle implements slog.Handler.
+func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %-5s %s%s", r.Time.Format("2006-01-02T15:04:05.000"), strings.ToLower(r.Level.String()), r.Message, h.attrs)
+	r.Attrs(func(a slog.Attr) bool {
+		appendAttr(&b, h.group, a)
+		return true
+	})
+	b.WriteByte('\n')
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, err := io.WriteString(h.w, b.String())
+	return err
+}
+
+// WithAttrs implements slog.Handler.
+func (h *lineHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	var b strings.Builder
+	for _, a := range attrs {
+		appendAttr(&b, h.group, a)
+	}
+	n := *h
+	n.attrs += b.String()
+	return &n
+}
+
+// WithGroup implements slog.Handler.
+func (h *lineHandler) WithGroup(name string) slog.Handler {
+	n := *h
+	n.group += name + "."
+	return &n
+}
+
+func appendAttr(b *strings.Builder, prefix string, a slog.Attr) {
+	v := a.Value.Resolve()
+	if v.Kind() == slog.KindGroup {
+		if a.Key != "" {
+			prefix += a.Key + "."
+		}
+		for _, g := range v.Group() {
+			appendAttr(b, prefix, g)
+		}
+		return
+	}
+	if a.Key == "" {
+		return
+	}
+	text := v.String()
+	if text == "" || strings.ContainsAny(text, " \t\n\"=") {
+		text = strconv.Quote(text)
+	}
+	b.WriteString(" " + prefix + a.Key + "=" + text)
+}
