@@ -28,8 +28,8 @@ func (p *Port) tryAnswer(from *From, n int64) bool {
 	}
 	if from != nil {
 		i := from.of
-		i.mu.Lock()
-		defer i.mu.Unlock()
+		i.answersMu.Lock()
+		defer i.answersMu.Unlock()
 		held := i.answers.Load()
 		if i.closed || held > 0 && held+n > all/3*2 {
 			return false
@@ -65,8 +65,8 @@ func (p *Port) AnswerGone(from *From, n int64) {
 	}
 	if from != nil {
 		i := from.of
-		i.mu.Lock()
-		defer i.mu.Unlock()
+		i.answersMu.Lock()
+		defer i.answersMu.Unlock()
 		if i.closed {
 			return
 		}
@@ -81,7 +81,7 @@ func (p *Port) evictUntaken(since int64) {
 	var cut func()
 	for _, i := range p.connections() {
 		if n := i.answers.Load(); n > most && i.untaken(since) {
-			most, cut = n, func() { _ = i.Conn.Close() } // the gRPC server notices
+			most, cut = n, i.Cut // the gRPC server notices
 		}
 	}
 	for _, c := range p.requests() {
@@ -95,12 +95,4 @@ func (p *Port) evictUntaken(since int64) {
 }
 
 // untaken reports whether there are answers of which the client has taken nothing to speak of since a time, in ns since 1970.
-func (i *intake) untaken(since int64) bool { return i.answers.Load() > 0 && i.took.Load() < since }
-
-// passing notes how much of answers leaves.
-func (i *intake) passing(n int) {
-	if i.leaving += n; i.leaving >= untakenPiece {
-		i.leaving = 0
-		i.took.Store(time.Now().UnixNano())
-	}
-}
+func (i *grpcConn) untaken(since int64) bool { return i.answers.Load() > 0 && i.took.Load() < since }

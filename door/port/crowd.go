@@ -3,20 +3,13 @@ package port
 import (
 	"net"
 	"time"
+
+	"github.com/holdfastdb/holdfast/door/port/intake"
 )
 
-// What an open call holds, in bytes. A call whose request is not whole has a goroutine with its stack at the server, and may keep
-// it as long as its client likes; one that is whole waits for the server only. Headers are compressed: a byte of them stands
-// for a header of about headerCost bytes at worst, up to what a server takes of them.
-const (
-	callCost      = 10 << 10
-	wholeCost     = 2 << 10
-	headerCost    = 32
-	maxHeaderCost = 32 << 10
-	// LingerCost is what a handler should hold for a call that stays open after its whole request has come: a stream, or one
-	// that waits for other clients.
-	LingerCost = callCost - wholeCost
-)
+// LingerCost is what a handler should hold for a call that stays open after its whole request has come: a stream, or one that waits for
+// other clients.
+const LingerCost = intake.CallCost - intake.WholeCost
 
 // relieveInterval is between two looks for the connection that holds the most.
 const relieveInterval = 5 * time.Millisecond
@@ -25,12 +18,12 @@ const relieveInterval = 5 * time.Millisecond
 // share. The gRPC server hands it to handlers as the peer's address. Its methods may be called from several goroutines.
 type From struct {
 	net.Addr
-	of    *intake
+	of    *grpcConn
 	asker *client // instead of of: see Asker
 }
 
 // RemoteAddr implements net.Conn; it is a From.
-func (i *intake) RemoteAddr() net.Addr { return &From{Addr: i.Conn.RemoteAddr(), of: i} }
+func (i *grpcConn) RemoteAddr() net.Addr { return &From{Addr: i.Conn.RemoteAddr(), of: i} }
 
 // Hold takes n bytes for something that lasts as long as a call, or reports that there is no room: the connection holds half of
 // what there is already, or all is taken and none holds more than this one. Every n that was taken must be given back.
@@ -68,7 +61,7 @@ func (p *Port) Crowded() bool { return p.calls.Load() < p.opts.CallBytes/2 }
 // relieve closes the connection whose calls hold the most and reports whether that was another than the one that asks for more.
 // It looks at every connection, so it does that only from time to time; in between, connections that hold little get what they
 // ask for.
-func (p *Port) relieve(asks *intake) bool {
+func (p *Port) relieve(asks *grpcConn) bool {
 	little := asks.held.Load() <= p.opts.CallBytes/64
 	now := time.Now().UnixNano()
 	last := p.relieved.Load()
@@ -84,6 +77,6 @@ func (p *Port) relieve(asks *intake) bool {
 	if most == asks {
 		return little
 	}
-	_ = most.Conn.Close() // the gRPC server notices, and its calls end
+	most.Cut() // the gRPC server notices, and its calls end
 	return true
 }

@@ -2,7 +2,7 @@
 // It looks at the first bytes of a connection, decides once who it belongs to, and hands it on whole.
 //
 //   - Cleartext that begins with the HTTP/2 preface is gRPC and goes to the gRPC server. On the way in, each message is counted
-//     from its first bytes, and one there is no room for is cut short (intake.go); everything else passes as it is.
+//     from its first bytes, and one there is no room for is cut short (package intake); everything else passes as it is.
 //   - Cleartext of any other kind is HTTP/1.1 and is served by fasthttp, which parses a request at half the cost of net/http.
 //   - With TLS the handshake is made here. A client that negotiated h2 may be gRPC or curl: the content type of its first
 //     request decides. Anything else is HTTP/1.1 inside TLS.

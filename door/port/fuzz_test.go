@@ -4,38 +4,17 @@ import (
 	"bufio"
 	"bytes"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/valyala/fasthttp"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/holdfastdb/holdfast/door/port/frame"
+	"github.com/holdfastdb/holdfast/door/port/http2test"
 )
-
-// wire is a connection whose client has sent everything it ever will; what the server says is kept.
-type wire struct {
-	net.Conn
-	in   *bytes.Reader
-	out  bytes.Buffer
-	part int // bytes a read returns at most
-
-	closed atomic.Bool
-}
-
-func (w *wire) Read(p []byte) (int, error) {
-	return w.in.Read(p[:min(len(p), max(w.part, 1))])
-}
-func (w *wire) Write(p []byte) (int, error)      { return w.out.Write(p) }
-func (w *wire) Close() error                     { w.closed.Store(true); return nil }
-func (w *wire) SetDeadline(time.Time) error      { return nil }
-func (w *wire) SetReadDeadline(time.Time) error  { return nil }
-func (w *wire) SetWriteDeadline(time.Time) error { return nil }
-func (w *wire) LocalAddr() net.Addr              { return inProcess{} }
-func (w *wire) RemoteAddr() net.Addr             { return inProcess{} }
 
 // FuzzHTTP1 feeds bytes to the HTTP/1.1 half as a client would. Whatever a handler gets to see must be what net/http, which
 // is strict, finds in the same bytes: the same requests in the same order, with the same bodies. Seeing fewer is fine (the
@@ -64,7 +43,7 @@ func FuzzHTTP1(f *testing.F) {
 	}})
 	f.Fuzz(func(t *testing.T, input []byte, part int) {
 		got = nil
-		w := &wire{in: bytes.NewReader(input), part: part}
+		w := http2test.On(input, part)
 		p.conns++
 		p.serveHTTP1(&client{Conn: w, raw: w, port: p}, nil)
 		if p.conns != 0 || p.budget.Load() != p.opts.BudgetBytes {
@@ -88,8 +67,8 @@ func FuzzHTTP1(f *testing.F) {
 				t.Fatalf("request %d is %+v, net/http sees %+v (%v)", i, g, want, err)
 			}
 		}
-		if n := strings.Count(w.out.String(), "HTTP/1.1 200 OK\r\n"); n != len(got) {
-			t.Fatalf("%d requests, %d answers: %q", len(got), n, w.out.String())
+		if n := strings.Count(w.Out.String(), "HTTP/1.1 200 OK\r\n"); n != len(got) {
+			t.Fatalf("%d requests, %d answers: %q", len(got), n, w.Out.String())
 		}
 	})
 }
@@ -118,29 +97,29 @@ func FuzzPeek(f *testing.F) {
 		}
 		return b.Bytes()
 	}
-	frame := func(kind, flags byte, payload []byte) []byte {
+	newFrame := func(kind, flags byte, payload []byte) []byte {
 		n := len(payload)
 		return append([]byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags, 0, 0, 0, 1}, payload...)
 	}
-	settings := frame(frameSettings, 0, nil)
-	ack := frame(frameSettings, flagAck, nil)
+	settings := newFrame(frame.Settings, 0, nil)
+	ack := newFrame(frame.Settings, frame.Ack, nil)
 	grpcBlock := block(":method", "POST", "content-type", "application/grpc+proto")
 	for _, frames := range [][]byte{
 		settings,
-		bytes.Join([][]byte{settings, ack, frame(frameHeaders, flagEndHeaders, grpcBlock)}, nil),
-		bytes.Join([][]byte{settings, frame(frameHeaders, 0, grpcBlock[:3]), frame(frameContinuation, flagEndHeaders, grpcBlock[3:]), ack}, nil),
-		bytes.Join([][]byte{settings, frame(frameHeaders, flagEndHeaders|flagPadded|flagPriority,
+		bytes.Join([][]byte{settings, ack, newFrame(frame.Headers, frame.EndHeaders, grpcBlock)}, nil),
+		bytes.Join([][]byte{settings, newFrame(frame.Headers, 0, grpcBlock[:3]), newFrame(frame.Continuation, frame.EndHeaders, grpcBlock[3:]), ack}, nil),
+		bytes.Join([][]byte{settings, newFrame(frame.Headers, frame.EndHeaders|frame.Padded|frame.Priority,
 			append(append([]byte{2, 0, 0, 0, 0, 1}, grpcBlock...), 0, 0))}, nil),
-		bytes.Join([][]byte{settings, frame(frameHeaders, flagEndHeaders, block(":method", "GET", "content-type", "text/plain")), ack}, nil),
+		bytes.Join([][]byte{settings, newFrame(frame.Headers, frame.EndHeaders, block(":method", "GET", "content-type", "text/plain")), ack}, nil),
 	} {
 		f.Add(append([]byte(preface), frames...), 7, 30)
 	}
 	f.Fuzz(func(t *testing.T, input []byte, part, known int) {
-		w := &wire{in: bytes.NewReader(input), part: part}
+		w := http2test.On(input, part)
 		head := bytes.Clone(input[:min(max(known, 0), len(input))])
-		w.in.Seek(int64(len(head)), io.SeekStart)
+		w.In.Seek(int64(len(head)), io.SeekStart)
 		all, grpc, err := peekRequest(w, head)
-		read := len(input) - w.in.Len()
+		read := len(input) - w.In.Len()
 		if len(all) > maxPeeked+2048 && len(all) > len(head) || !bytes.Equal(all, input[:read]) {
 			t.Fatalf("%d bytes read, %d kept", read, len(all))
 		}
@@ -162,12 +141,12 @@ func FuzzPeek(f *testing.F) {
 // withoutAck drops the first whole acknowledgement of settings from an HTTP/2 client's bytes, the slow and obvious way.
 func withoutAck(b []byte) []byte {
 	at := min(len(preface), len(b))
-	for at+frameHead <= len(b) {
-		h := b[at : at+frameHead]
-		if h[3] == frameSettings && h[4]&flagAck != 0 {
-			return append(bytes.Clone(b[:at]), b[at+frameHead:]...)
+	for at+frame.HeadLen <= len(b) {
+		h := b[at : at+frame.HeadLen]
+		if h[3] == frame.Settings && h[4]&frame.Ack != 0 {
+			return append(bytes.Clone(b[:at]), b[at+frame.HeadLen:]...)
 		}
-		at += frameHead + int(h[0])<<16 + int(h[1])<<8 + int(h[2])
+		at += frame.HeadLen + int(h[0])<<16 + int(h[1])<<8 + int(h[2])
 		if at >= len(b) {
 			return b
 		}

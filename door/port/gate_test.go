@@ -53,7 +53,7 @@ func TestAConnectionWithoutACallMakesRoom(t *testing.T) {
 	calm := 0
 	for began := time.Now(); calm < 60; time.Sleep(5 * time.Millisecond) {
 		s.mu.Lock()
-		n := len(s.intakes)
+		n := len(s.grpcConns)
 		s.mu.Unlock()
 		if calm++; n > 50 || s.count() > 50 {
 			calm = 0

@@ -14,6 +14,8 @@ import (
 
 	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/internal/certtest"
+
+	"github.com/holdfastdb/holdfast/door/port/frame"
 )
 
 // TestIdleConnectionsFitTheBudget: as many connections as the budget lets in, each of which has once sent or got something large
@@ -91,14 +93,14 @@ func TestIdleConnectionsFitTheBudget(t *testing.T) {
 func afterLargeFrames(path, content string) string {
 	b := bytes.NewBufferString(preface + "\x00\x00\x00\x04\x00\x00\x00\x00\x00")
 	for range 4 {
-		b.WriteString("\x00\x40\x00\xee\x00\x00\x00\x00\x00" + strings.Repeat("x", maxFrame))
+		b.WriteString("\x00\x40\x00\xee\x00\x00\x00\x00\x00" + strings.Repeat("x", frame.Max))
 	}
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
 	for _, f := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", path}, {":authority", "a"}, {"content-type", content}, {"te", "trailers"}} {
 		_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}) // into memory
 	}
-	b.Write([]byte{0, byte(block.Len() >> 8), byte(block.Len()), frameHeaders, flagEnd | flagEndHeaders, 0, 0, 0, 1})
+	b.Write([]byte{0, byte(block.Len() >> 8), byte(block.Len()), frame.Headers, frame.End | frame.EndHeaders, 0, 0, 0, 1})
 	b.Write(block.Bytes())
 	return b.String()
 }

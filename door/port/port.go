@@ -105,18 +105,18 @@ type Port struct {
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
-	conns     int                  // of every kind
-	silent    queue                // connections whose protocol is not known yet, the oldest first
-	unused    queue                // connections of the gRPC server on which no call was ever begun, the oldest first
-	clients   map[*client]struct{} // HTTP/1.1 connections
-	intakes   map[*intake]struct{} // connections of the gRPC server
+	conns     int                    // of every kind
+	silent    queue                  // connections whose protocol is not known yet, the oldest first
+	unused    queue                  // connections of the gRPC server on which no call was ever begun, the oldest first
+	clients   map[*client]struct{}   // HTTP/1.1 connections
+	grpcConns map[*grpcConn]struct{} // connections of the gRPC server
 }
 
 // New makes a port. Nothing is served until Serve; a gRPC server must serve GRPC before.
 func New(opts Options) *Port {
 	opts.fill()
 	p := &Port{opts: opts, grpc: newHandoff(inProcess{}), json: newHandoff(inProcess{}), stop: make(chan struct{}),
-		listeners: make(map[net.Listener]struct{}), clients: make(map[*client]struct{}), intakes: make(map[*intake]struct{})}
+		listeners: make(map[net.Listener]struct{}), clients: make(map[*client]struct{}), grpcConns: make(map[*grpcConn]struct{})}
 	p.maxRequest = opts.MaxBodyBytes + opts.MaxBodyBytes/2 + 1<<20
 	p.budget.Store(opts.BudgetBytes)
 	p.calls.Store(opts.CallBytes)
@@ -247,9 +247,9 @@ func (p *Port) dismiss() bool {
 	if c == nil {
 		return false
 	}
-	i := c.(*intake)
+	i := c.(*grpcConn)
 	i.dismissed = true
-	_ = i.Conn.Close() // the gRPC server notices
+	i.Cut() // the gRPC server notices
 	p.leave()
 	return true
 }
@@ -283,7 +283,7 @@ func (c *counted) Close() error {
 	c.once.Do(func() {
 		c.port.mu.Lock()
 		defer c.port.mu.Unlock()
-		if i, ok := c.Conn.(*intake); !ok || !i.dismissed {
+		if i, ok := c.Conn.(*grpcConn); !ok || !i.dismissed {
 			c.port.leave()
 		}
 	})
@@ -352,20 +352,21 @@ func (p *Port) warden() {
 			}
 		}
 		p.mu.Unlock()
+		wall := time.Now()
 		for _, i := range p.connections() { // without the port's mutex, which their checks do not need
-			if i.stalled(now) || i.untaken(time.Now().Add(-p.opts.RequestTimeout).UnixNano()) {
-				_ = i.Conn.Close() // the gRPC server notices
+			if i.Stalled(wall) || i.untaken(wall.Add(-p.opts.RequestTimeout).UnixNano()) {
+				i.Cut() // the gRPC server notices
 			}
 		}
 	}
 }
 
 // connections is those of the gRPC server.
-func (p *Port) connections() []*intake {
+func (p *Port) connections() []*grpcConn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := make([]*intake, 0, len(p.intakes))
-	for i := range p.intakes { // any order: each is judged alone
+	all := make([]*grpcConn, 0, len(p.grpcConns))
+	for i := range p.grpcConns { // any order: each is judged alone
 		all = append(all, i)
 	}
 	return all

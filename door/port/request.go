@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/holdfastdb/holdfast/door/port/frame"
 )
 
 // How much of an HTTP/2 connection is read to find its first request: preface, settings, window updates, and the headers,
@@ -18,7 +20,7 @@ const maxPeeked = 96 << 10
 var errNoRequest = errors.New("no HTTP/2 request")
 
 // emptySettings is a SETTINGS frame that changes nothing.
-var emptySettings = [frameHead]byte{3: frameSettings}
+var emptySettings = [frame.HeadLen]byte{3: frame.Settings}
 
 // peekRequest reads a client's HTTP/2 connection up to the headers of its first request, which tell whether it speaks
 // gRPC. head is what has been read already; the result is everything read.
@@ -69,8 +71,8 @@ func (p *peeker) run() (grpc bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if kind != frameHeaders {
-			if kind == frameData || kind == frameContinuation {
+		if kind != frame.Headers {
+			if kind == frame.Data || kind == frame.Continuation {
 				return false, errNoRequest
 			}
 			continue
@@ -84,13 +86,13 @@ func (p *peeker) run() (grpc bool, err error) {
 }
 
 func (p *peeker) frame() (kind, flags byte, payload []byte, err error) {
-	h, err := p.next(frameHead)
+	h, err := p.next(frame.HeadLen)
 	if err != nil {
 		return 0, 0, nil, err
 	}
 	n := int(h[0])<<16 | int(binary.BigEndian.Uint16(h[1:]))
 	kind, flags = h[3], h[4]
-	if n > maxFrame {
+	if n > frame.Max {
 		return 0, 0, nil, errNoRequest
 	}
 	payload, err = p.next(n)
@@ -100,25 +102,25 @@ func (p *peeker) frame() (kind, flags byte, payload []byte, err error) {
 // headers returns the header block that begins in a HEADERS frame.
 func (p *peeker) headers(flags byte, payload []byte) ([]byte, error) {
 	pad, skip := 0, 0
-	if flags&flagPadded != 0 {
+	if flags&frame.Padded != 0 {
 		if len(payload) < 1 {
 			return nil, errNoRequest
 		}
 		pad, skip = int(payload[0]), 1
 	}
-	if flags&flagPriority != 0 {
+	if flags&frame.Priority != 0 {
 		skip += 5
 	}
 	if skip+pad > len(payload) {
 		return nil, errNoRequest
 	}
 	block := bytes.Clone(payload[skip : len(payload)-pad])
-	for flags&flagEndHeaders == 0 {
+	for flags&frame.EndHeaders == 0 {
 		kind, more, payload, err := p.frame()
 		if err != nil {
 			return nil, err
 		}
-		if kind != frameContinuation {
+		if kind != frame.Continuation {
 			return nil, errNoRequest
 		}
 		block, flags = append(block, payload...), more
@@ -135,7 +137,7 @@ func isGRPC(block []byte) (bool, error) {
 			grpc = strings.HasPrefix(f.Value, "application/grpc")
 		}
 	})
-	d.SetMaxStringLength(maxFrame)
+	d.SetMaxStringLength(frame.Max)
 	if _, err := d.Write(block); err != nil {
 		return false, err
 	}
@@ -158,11 +160,11 @@ func newSecondSettings(c *encrypted) *secondSettings {
 // Read implements net.Conn.
 func (c *secondSettings) Read(p []byte) (int, error) {
 	for !c.ended && c.left == 0 && len(c.out) == 0 {
-		var head [frameHead]byte
+		var head [frame.HeadLen]byte
 		if _, err := io.ReadFull(c.encrypted, head[:]); err != nil {
 			return 0, err
 		}
-		if head[3] == frameSettings && head[4]&flagAck != 0 {
+		if head[3] == frame.Settings && head[4]&frame.Ack != 0 {
 			c.ended = true
 			break
 		}

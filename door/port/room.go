@@ -20,7 +20,7 @@ const (
 
 // draw takes n bytes for a connection that holds so many already, or reports that they are not there. asks is that connection if it
 // is one of the gRPC server's: what it has not sent of one request is no reason to end it for another.
-func (p *Port) draw(asks *intake, n, holds int64, settled bool) bool {
+func (p *Port) draw(asks *grpcConn, n, holds int64, settled bool) bool {
 	if p.tryDraw(n, holds, settled) {
 		return true
 	}
@@ -56,7 +56,7 @@ func (p *Port) settled(opened, sent uint64) bool {
 // evictStalled closes the connection but one that holds the most room for what does not come, and reports whether there was one: its
 // room is worth waiting for. Where there was none nobody may wait, because who waits does not read: a client with a hundred requests
 // on one connection would be kept from all of them, its heartbeats included.
-func (p *Port) evictStalled(but *intake) bool {
+func (p *Port) evictStalled(but *grpcConn) bool {
 	now := time.Now().UnixNano()
 	last := p.evicted.Load()
 	if now-last < int64(relieveInterval) || !p.evicted.CompareAndSwap(last, now) {
@@ -66,8 +66,8 @@ func (p *Port) evictStalled(but *intake) bool {
 	var cut func()
 	for _, i := range p.connections() {
 		if i != but && i.room.Load() > most {
-			if n := i.stuck(now - int64(stallGrace)); n > most {
-				most, cut = n, func() { _ = i.Conn.Close() } // the gRPC server notices
+			if n := i.Stuck(now - int64(stallGrace)); n > most {
+				most, cut = n, i.Cut // the gRPC server notices
 			}
 		}
 	}
@@ -93,16 +93,4 @@ func (p *Port) requests() []*client {
 		all = append(all, c)
 	}
 	return all
-}
-
-// stuck is how many bytes are held for messages of which nothing has come since a time, in ns since 1970.
-func (i *intake) stuck(since int64) (n int64) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	for _, m := range i.calls { // any order: a sum
-		if m.held > 0 && m.left > 0 && m.heard < since {
-			n += m.held
-		}
-	}
-	return n
 }

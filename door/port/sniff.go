@@ -9,10 +9,12 @@ import (
 	"net"
 	"slices"
 	"time"
+
+	"github.com/holdfastdb/holdfast/door/port/frame"
 )
 
 // preface is how every HTTP/2 client begins. No HTTP/1.1 method is called PRI, so its first four bytes decide.
-const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+const preface = frame.Preface
 
 // begin finds out what c speaks and hands it on. c has been counted in.
 func (p *Port) begin(c net.Conn, offer Protocols) {
@@ -56,7 +58,7 @@ func (p *Port) recognise(c net.Conn, offer Protocols) func() {
 	case err != nil:
 		return nil
 	case h2 && !offer.NoGRPC:
-		return func() { p.grpc.give(&counted{Conn: p.newIntake(&replayed{c, head}), port: p}) }
+		return func() { p.grpc.give(&counted{Conn: p.newGRPCConn(&replayed{c, head}), port: p}) }
 	case !h2 && !offer.NoHTTP && !looksLikeTLS(head):
 		return func() { p.serveHTTP1(&client{Conn: c, raw: c, port: p, head: head}, nil) }
 	}
@@ -91,7 +93,7 @@ func (p *Port) recogniseTLS(c net.Conn, offer Protocols) func() {
 		return func() { p.serveHTTP1(&s.client, s) }
 	}
 	toGRPC := func() {
-		p.grpc.give(handshaken{&encrypted{counted{Conn: p.newIntake(&replayed{tc, head}), port: p}, tc}})
+		p.grpc.give(handshaken{&encrypted{counted{Conn: p.newGRPCConn(&replayed{tc, head}), port: p}, tc}})
 	}
 	other := func() *encrypted { return &encrypted{counted{Conn: &replayed{tc, head}, port: p}, tc} }
 	switch {

@@ -1,0 +1,41 @@
+package intake
+
+import "time"
+
+// What an open call holds, in bytes. A call whose request is not whole has a goroutine with its stack at the server, and may keep
+// it as long as its client likes; one that is whole waits for the server only. Headers are compressed: a byte of them stands
+// for a header of about headerCost bytes at worst, up to what a server takes of them.
+const (
+	CallCost      = 10 << 10
+	WholeCost     = 2 << 10
+	MaxHeaderCost = 32 << 10
+	headerCost    = 32
+)
+
+// Room is where a Conn draws what its client's calls and messages hold. Open, First and Draw are called by the goroutine that reads the
+// Conn, without its lock; Draw may take a while. The others are called from any goroutine, perhaps with the Conn's lock: they must
+// neither wait nor call the Conn.
+type Room interface {
+	// Draw takes n bytes for a message, or reports that they are not there.
+	Draw(n int64) bool
+	// Return gives back what Draw has taken.
+	Return(n int64)
+	// Came is called when a message for which room was drawn has come whole.
+	Came()
+	// First is called before the first call of the connection; it may be called several times.
+	First()
+	// Open takes n bytes for a call that has begun, whether or not they are there.
+	Open(n int64)
+	// Done gives back what Open has taken.
+	Done(n int64)
+	// Leaves is called before n bytes of answers are written to the client.
+	Leaves(n int)
+}
+
+// Options of a Conn.
+type Options struct {
+	// MaxMessage is the largest message the server takes. Larger ones it refuses by itself when it sees their length.
+	MaxMessage int
+	// Patience is how long a message of a size may take to come.
+	Patience func(size int) time.Duration
+}
