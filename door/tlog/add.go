@@ -20,6 +20,7 @@ func (d *Door) add(l *mtree.Log, name string, r *request) response {
 		a.allow = "POST"
 		return a
 	}
+	decoding := d.opts.Steps.Decode.Begin()
 	done := func() {}
 	if d.opts.Admit != nil {
 		code, text, settle := d.opts.Admit(name, r.auth, len(r.body))
@@ -63,6 +64,7 @@ func (d *Door) add(l *mtree.Log, name string, r *request) response {
 		return later(why)
 	}
 	q := d.queue(l)
+	d.opts.Steps.Decode.End(decoding)
 	index, err := q.add(r.body, proof)
 	if err != nil {
 		var rej *entry.Rejection
@@ -74,8 +76,10 @@ func (d *Door) add(l *mtree.Log, name string, r *request) response {
 		}
 		return a
 	}
+	replying := d.opts.Steps.Reply.Begin()
 	number := strconv.AppendUint(make([]byte, 0, 20), index, 10)
-	if proof {
+	d.opts.Steps.Reply.End(replying)
+	if proof { // waiting for a checkpoint is no part of the step
 		if b, ok := d.prove(l, index); ok {
 			return response{code: 200, contentType: typeProof, cache: cacheNever, body: b}
 		}

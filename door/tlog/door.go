@@ -44,6 +44,8 @@ type Options struct {
 	Gate *port.Gate
 	// Meter counts what is added and refused; nil: nothing is counted.
 	Meter *meter.Tlog
+	// Steps receives counts and times of decoding adds and of answering them; nil: nothing is counted.
+	Steps *meter.Steps
 }
 
 // member is what the door needs of its node. *node.Node is the one; tests put a member without a log in its place.
@@ -85,6 +87,9 @@ func newDoor(n member, logs *mtree.Machine, opts Options) *Door {
 	}
 	if opts.ReadOnly == nil {
 		opts.ReadOnly = func(*mtree.Log) string { return "" }
+	}
+	if opts.Steps == nil {
+		opts.Steps = new(meter.Steps)
 	}
 	if opts.Meter == nil {
 		opts.Meter = new(meter.Tlog)

@@ -13,6 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/holdfastdb/holdfast/entry"
+	"github.com/holdfastdb/holdfast/internal/meter"
 	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
 	"github.com/holdfastdb/holdfast/node"
 )
@@ -37,6 +38,8 @@ type Options struct {
 	MaxListBytes int64
 	// MaxWatchers bounds the watches that wait at a time. 0 = 16,384. One takes about 16 KiB.
 	MaxWatchers int
+	// Steps receives counts and times of decoding writes and of answering them; nil: nothing is counted.
+	Steps *meter.Steps
 }
 
 func (o *Options) fill() {
@@ -45,6 +48,9 @@ func (o *Options) fill() {
 	o.MaxRequestBytes = cmp.Or(o.MaxRequestBytes, 3<<19)
 	o.MaxListBytes = cmp.Or(o.MaxListBytes, 16<<20)
 	o.MaxWatchers = cmp.Or(o.MaxWatchers, 16<<10)
+	if o.Steps == nil {
+		o.Steps = new(meter.Steps)
+	}
 	if o.Catalogue == nil {
 		o.Catalogue = func() (bool, uint64) { return false, 0 }
 	}
@@ -88,6 +94,7 @@ type scratch struct {
 	body   []byte // the answer
 	num    []byte
 	dirs   []openDir
+	began  time.Time // of decoding a write, zero if that is not timed or over
 }
 
 // maxScratch is the largest answer whose memory is kept for the next request.

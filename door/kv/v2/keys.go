@@ -40,6 +40,9 @@ func (h *Handler) keys(ctx *fasthttp.RequestCtx, s *scratch, path, query []byte)
 		return nil
 	}
 	r := &s.req
+	if !read {
+		s.began = h.opts.Steps.Decode.Begin()
+	}
 	var bad badRequest
 	if s.query, bad = r.read(ctx, query, s.query[:0]); bad.code != 0 {
 		h.refused(ctx, s, bad.code, bad.cause, 0)
@@ -165,6 +168,8 @@ func (h *Handler) write(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acc
 	}
 	body := bodies.Get().(*[]byte)
 	*body = eetcd2.Append((*body)[:0], &p)
+	h.opts.Steps.Decode.End(s.began)
+	s.began = time.Time{} // should it be judged anew
 	var parts [2]entry.Part
 	// LaneSystem would let deletes overtake; a client that put and deletes on two connections may expect an order.
 	res, err := h.node.Propose(h.bounded(), lane, a.command(&parts, *body)...)
@@ -181,6 +186,7 @@ func (h *Handler) write(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acc
 		h.failed(ctx, s, eetcd2.RefusalOf(res.Rejection))
 		return true
 	}
+	began := h.opts.Steps.Reply.Begin()
 	e := res.Of(entry.MachineEtcd2).(*metcd2.Event)
 	status := fasthttp.StatusOK
 	if e.Action == metcd2.Create || e.Action == metcd2.Set && !e.HasPrev {
@@ -190,6 +196,7 @@ func (h *Handler) write(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acc
 		e.Action == metcd2.Update)
 	s.body = appendEvent(s.body[:0], e, quiet)
 	h.answer(ctx, s, status, e.Index())
+	h.opts.Steps.Reply.End(began)
 	return true
 }
 

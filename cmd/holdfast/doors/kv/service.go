@@ -127,7 +127,7 @@ func (r *running) open(h *doors.Host) error {
 	opt := r.Options
 	opt.Steps, opt.Gate = h.Steps, h.Gate
 	handler := v2.New(h.Node, r.nodes, v2.Options{RequestTimeout: opt.RequestTimeout, MaxRequestBytes: opt.MaxRequestBytes,
-		MaxListBytes: opt.MaxResultBytes, Resume: func(c net.Conn) { r.door.Resume(c) },
+		MaxListBytes: opt.MaxResultBytes, Steps: h.Steps, Resume: func(c net.Conn) { r.door.Resume(c) },
 		Catalogue: func() (bool, uint64) { return r.door.Catalogue() },
 		RootBasic: func(host, user, password string) (uint64, bool) { return r.door.RootBasic(host, user, password) }})
 	opt.V2, opt.V2Watchers, opt.Leases = handler.Handle, handler.Watchers, r.leases
