@@ -112,6 +112,7 @@ func (a *Admin) status(ctx context.Context, n *attached) Status {
 		Name: s.Name, Leader: hex(s.Leader), Term: s.Term, Commit: s.Commit, Applied: s.Applied, NotReady: a.notReady(),
 		StoreBytes: c.Store.DiskBytes, WALSegments: c.WAL.Segments}
 	st.Ready = st.NotReady == ""
+	st.Level, st.KnownLevel, st.LevelNote = s.Level, s.KnownLevel, levelNote(ctx, n, &s)
 	for _, l := range c.Queued {
 		st.QueueBytes += int64(l.Bytes)
 	}

@@ -1,0 +1,2 @@
+// Doors that package sim does not know take part in its runs when a line here imports what registers them (Register).
+package sim_test
