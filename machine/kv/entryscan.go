@@ -1,0 +1,142 @@
+package kv
+
+import (
+	"bytes"
+)
+
+// entryScan walks the store's current rows with the entry's writes before a bound laid over them. Apply goroutine only.
+type entryScan struct {
+	e       *entryWrites
+	base    scanner // *currentScan or empty
+	baseKey []byte  // where base stands; nil = at its end
+	writes  []int32 // by key and index, not yet passed
+	bound   int
+	rev     int64  // writes after this revision do not count either; 0 = all do
+	cur     *write // where the scan stands if on a write, else on base
+	v       version
+}
+
+// entryScan walks [key, end) as it was before the bound-th write of the entry and at rev (0 = newest). The writes must not
+// change while it is open: they may grow, which changes only what it has passed.
+func (m *Machine) entryScan(key, end []byte, bound int, rev int64) (scanner, error) {
+	base, err := newCurrentScan(m.st, key, end, false)
+	if err != nil {
+		return nil, err
+	}
+	s := &entryScan{e: &m.entry, base: base, bound: bound, rev: rev}
+	if unbounded(end) || bytes.Compare(key, end) < 0 {
+		s.writes = append(s.writes, m.entry.byKey(key, end)...)
+	}
+	if err := s.advanceBase(); err != nil {
+		base.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *entryScan) advanceBase() error {
+	ok, err := s.base.next()
+	if err != nil {
+		return err
+	}
+	s.baseKey = nil
+	if ok {
+		s.baseKey = s.base.(*currentScan).userKey()
+	}
+	return nil
+}
+
+// takeGroup takes the writes of the next key off s.writes; w is the one that counts, nil if none does.
+func (s *entryScan) takeGroup() (key string, w *write) {
+	key = s.e.writes[s.writes[0]].slot.key
+	for len(s.writes) > 0 {
+		c := &s.e.writes[s.writes[0]]
+		if c.slot.key != key {
+			break
+		}
+		if int(s.writes[0]) < s.bound && (s.rev == 0 || c.new.mod <= s.rev) {
+			w = c
+		}
+		s.writes = s.writes[1:]
+	}
+	return key, w
+}
+
+func (s *entryScan) next() (bool, error) {
+	if s.cur == nil && s.v.key != nil { // standing on base
+		if err := s.advanceBase(); err != nil {
+			return false, err
+		}
+	}
+	s.cur, s.v.key = nil, nil
+	for len(s.writes) > 0 {
+		key := s.e.writes[s.writes[0]].slot.key
+		if s.baseKey != nil && string(s.baseKey) < key {
+			break
+		}
+		_, w := s.takeGroup()
+		if w == nil {
+			continue // nothing that counts: the store's row, if any, stands
+		}
+		if s.baseKey != nil && string(s.baseKey) == key {
+			if err := s.advanceBase(); err != nil {
+				return false, err
+			}
+		}
+		if w.new.exists() {
+			s.cur = w
+			s.v = version{key: []byte(key), meta: w.new}
+			return true, nil
+		}
+	}
+	if s.baseKey == nil {
+		return false, nil
+	}
+	v, err := s.base.version()
+	if err != nil {
+		return false, err
+	}
+	s.v = *v
+	return true, nil
+}
+
+func (s *entryScan) version() (*version, error) { return &s.v, nil }
+
+func (s *entryScan) value() ([]byte, error) {
+	if s.cur != nil {
+		return s.cur.value, nil
+	}
+	return s.base.value()
+}
+
+func (s *entryScan) close() { s.base.close() }
+
+// entrySource reads the state before the bound-th write of the entry being applied.
+type entrySource struct {
+	m     *Machine
+	bound int
+}
+
+// scan implements source. A revision the store had before this entry is read from there; a later one is the store with
+// the writes up to it.
+func (e *entrySource) scan(key, end []byte, rev int64) (scanner, error) {
+	m := e.m
+	if rev > 0 && rev < m.pub.rev {
+		return newPastScan(m.st, key, end, rev)
+	}
+	if len(end) > 0 {
+		return m.entryScan(key, end, e.bound, rev)
+	}
+	s, err := m.slot(key)
+	if err != nil {
+		return nil, err
+	}
+	w, base := m.entry.before(s, e.bound, rev)
+	switch {
+	case w != nil && w.new.exists():
+		return &pointScan{v: version{key, w.new}, load: func() ([]byte, error) { return w.value, nil }}, nil
+	case w != nil || !base.exists():
+		return emptyScan{}, nil
+	}
+	return &pointScan{v: version{key, base}, load: func() ([]byte, error) { return m.storedValue(&m.entry.held, s, &base) }}, nil
+}

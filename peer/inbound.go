@@ -1,0 +1,220 @@
+package peer
+
+import (
+	"bufio"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// inbound is an accepted control lane. A peer may dial again before its old connection is found dead, so the end of one
+// connection must not be taken for the end of another.
+type inbound struct {
+	conn  net.Conn
+	since int64 // ns
+}
+
+func (t *TCP) accept(ln net.Listener) {
+	for {
+		c, err := ln.Accept()
+		if err != nil {
+			if t.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				return
+			}
+			time.Sleep(10 * time.Millisecond) // out of descriptors and the like: do not spin
+			continue
+		}
+		if !t.lobby.enter(c) {
+			c.Close() // refused
+			continue
+		}
+		t.wg.Go(func() {
+			defer t.lobby.leave(c)
+			t.serve(c)
+		})
+	}
+}
+
+// serve handles one accepted connection.
+func (t *TCP) serve(c net.Conn) {
+	defer c.Close()
+	raw := c // the TCP connection: closing it ends TLS on it too
+	t.mu.Lock()
+	if t.ctx.Err() != nil { // Close has been through conns already
+		t.mu.Unlock()
+		return
+	}
+	t.conns[raw] = 0
+	t.mu.Unlock()
+	defer t.release(raw)
+	if t.opts.TLS != nil {
+		cfg := t.opts.TLS
+		if t.opts.DialTLS == nil {
+			cfg = cfg.Clone()
+			cfg.ClientAuth = tls.RequireAndVerifyClientCert
+		}
+		tc := tls.Server(c, cfg)
+		c.SetDeadline(time.Now().Add(helloTimeout))
+		if err := tc.HandshakeContext(t.ctx); err != nil {
+			t.log.Info("connection refused: TLS", "from", c.RemoteAddr().String(), "err", err)
+			return
+		}
+		c = tc
+	}
+	c.SetDeadline(time.Now().Add(helloTimeout))
+	r := bufio.NewReaderSize(c, 64<<10)
+	b, err := readFrame(r, helloLen)
+	if err != nil {
+		return
+	}
+	h, err := decodeHello(b)
+	w := bufio.NewWriter(c)
+	cert, proven := shown(c), true
+	if err == nil && h.kind != helloAsk {
+		if proven, err = t.vouch(cert, h.from); err != nil {
+			t.log.Info("connection refused", "from", c.RemoteAddr().String(), "member", fmt.Sprintf("%x", h.from), "err", err)
+		}
+	}
+	if err == nil {
+		err = t.admit(&h, raw)
+	}
+	if err != nil {
+		writeFrame(w, []byte(err.Error()))
+		w.Flush()
+		return
+	}
+	if h.kind != helloAsk {
+		t.lobby.known(raw)
+	}
+	if err := writeFrame(w, nil); err != nil || w.Flush() != nil {
+		return
+	}
+	switch {
+	case h.kind == helloAsk:
+		q, err := readFrame(r, 1<<20)
+		if err != nil {
+			return
+		}
+		c.SetDeadline(time.Time{}) // the answer may have to wait for a commit
+		var answer []byte
+		if err = t.mayAsk(cert, q); err == nil {
+			answer, err = t.handler.HandleAsk(q)
+		}
+		status := []byte{0}
+		if err != nil {
+			status, answer = []byte{1}, []byte(err.Error())
+		}
+		c.SetDeadline(time.Now().Add(writeTimeout))
+		writeFrame(w, append(status, answer...))
+		w.Flush()
+	case Lane(h.kind) == LaneSnapshot:
+		c.SetDeadline(time.Time{})
+		status, from := []byte(nil), t.Traffic(h.from)
+		waits := func() { c.SetReadDeadline(time.Now().Add(t.streamPatience)) }
+		if err := t.handler.HandleStream(h.from, &streamReader{r: r, traffic: from, waits: waits}); err != nil {
+			status = []byte(err.Error())
+			from.lost(err)
+		}
+		c.SetDeadline(time.Now().Add(writeTimeout))
+		writeFrame(w, status)
+		w.Flush()
+	default:
+		c.SetDeadline(time.Time{})
+		if proven {
+			cert = nil
+		}
+		t.receive(&h, c, r, w, cert)
+	}
+}
+
+// mayAsk says why a question from the holder of cert is not answered, nil if it is.
+func (t *TCP) mayAsk(cert *x509.Certificate, question []byte) error {
+	if t.opts.Members == nil || cert == nil {
+		return nil
+	}
+	addr := ""
+	if t.opts.AskedAt != nil {
+		addr = t.opts.AskedAt(question)
+	}
+	return t.opts.Members.check(cert, addr)
+}
+
+// receive hands on the frames of a lane until its connection ends, and answers probes. A cert that is not nil is still to be
+// compared with the member's address, once that is known.
+func (t *TCP) receive(h *hello, c net.Conn, r *bufio.Reader, w *bufio.Writer, cert *x509.Certificate) {
+	lane, from := Lane(h.kind), t.Traffic(h.from)
+	for {
+		f, err := readFrame(r, MaxFrameBytes)
+		if from == nil {
+			from = t.Traffic(h.from) // this member may not have heard of its addition before
+		}
+		if err != nil {
+			if errors.Is(err, errFrame) {
+				t.log.Warn("connection cut", "member", fmt.Sprintf("%x", h.from), "lane", lane.String(), "err", err)
+			}
+			from.lost(err)
+			return
+		}
+		from.heard(f)
+		if cert != nil {
+			known, err := t.vouch(cert, h.from)
+			if err != nil {
+				t.log.Warn("connection cut", "member", fmt.Sprintf("%x", h.from), "lane", lane.String(), "err", err)
+				return
+			}
+			if known {
+				cert = nil
+			}
+		}
+		if lane == LaneControl && len(f) == 0 {
+			c.SetWriteDeadline(time.Now().Add(writeTimeout))
+			if writeFrame(w, nil) != nil || w.Flush() != nil {
+				return
+			}
+			continue
+		}
+		t.handler.HandleFrame(h.from, lane, f)
+	}
+}
+
+// admit checks an accepted connection's hello against who we are, and records it.
+func (t *TCP) admit(h *hello, c net.Conn) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if h.kind != helloAsk {
+		if t.self == 0 {
+			return errors.New("not ready: this member has not joined a cluster yet")
+		}
+		if h.cluster != t.cluster {
+			return errors.New("cluster id mismatch: this member belongs to another cluster")
+		}
+		if h.to != t.self {
+			return fmt.Errorf("member id mismatch: this member is not %x", h.to)
+		}
+		if h.from == t.self || h.from == 0 {
+			return errors.New("member id mismatch: a connection between a member and itself")
+		}
+		if _, gone := t.removed[h.from]; gone {
+			return fmt.Errorf("member %x was removed from the cluster", h.from)
+		}
+		if Lane(h.kind) == LaneControl {
+			t.inbound[h.from] = inbound{c, time.Now().UnixNano()}
+		}
+	}
+	t.conns[c] = h.from
+	return nil
+}
+
+// release forgets an accepted connection.
+func (t *TCP) release(c net.Conn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	from := t.conns[c]
+	delete(t.conns, c)
+	if t.inbound[from].conn == c {
+		delete(t.inbound, from)
+	}
+}

@@ -1,0 +1,208 @@
+package peer
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// queueBytes bounds what waits for one lane of one peer. Beyond it frames are dropped, which raft and the forwarder
+// survive; queueing without end would turn a slow member into a memory problem of its leader.
+var queueBytes = [laneCount]int{1 << 20, 32 << 20, 32 << 20, 0}
+
+// tcpLane is the queue of one outgoing connection; one goroutine dials and writes.
+type tcpLane struct {
+	wake    chan struct{} // capacity 1
+	traffic *Traffic      // of the peer, whose lanes share it
+
+	mu    sync.Mutex // guards everything below
+	queue [][]byte
+	bytes int
+	up    bool
+	since time.Time
+	// direct is the connection for writes by the sender itself; nil with TLS or when down.
+	direct  syscall.RawConn
+	writing bool   // the lane's goroutine has taken frames and not finished with them
+	rest    []byte // what a direct write could not place, already framed
+	scratch []byte
+	probed  time.Time // when the probe left that is not answered yet; zero: none is out
+}
+
+// directMax is the largest frame the sender writes itself.
+const directMax = 64 << 10
+
+// writeDirect writes a frame from the sender's goroutine if the lane is idle and the socket takes it: waking another
+// goroutine costs more than the write itself, four times on the way of every replicated command. It never blocks; what
+// does not fit is left to the lane's goroutine. The caller holds mu.
+func (l *tcpLane) writeDirect(frame []byte) (taken bool) {
+	if l.direct == nil || l.writing || len(l.queue) > 0 || len(l.rest) > 0 || len(frame) > directMax {
+		return false
+	}
+	var head [frameHeaderLen]byte
+	putFrameHeader(head[:], frame)
+	l.scratch = append(append(l.scratch[:0], head[:]...), frame...)
+	n := 0
+	err := l.direct.Write(func(fd uintptr) bool {
+		var e error
+		if n, e = syscall.Write(int(fd), l.scratch); e != nil {
+			n = 0 // no room in the socket, or the connection is broken: the lane's goroutine finds out which
+		}
+		return true
+	})
+	if err != nil || n <= 0 {
+		return false
+	}
+	l.traffic.Sent.Add(uint64(n))
+	if n < len(l.scratch) {
+		l.rest = append(l.rest[:0], l.scratch[n:]...)
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+	}
+	return true
+}
+
+// runLane keeps one outgoing connection: dial, write what is queued, start again when it breaks.
+func (t *TCP) runLane(ctx context.Context, p *tcpPeer, lane Lane, l *tcpLane) {
+	wait, quiet := redialMin, false
+	for try := 0; ctx.Err() == nil; {
+		addr := p.pick(try)
+		t.mu.Lock()
+		h := hello{kind: byte(lane), cluster: t.cluster, from: t.self, to: p.id}
+		t.mu.Unlock()
+		c, r, err := t.dial(ctx, addr, h)
+		if err != nil {
+			try++
+			if lane == LaneControl && !quiet && ctx.Err() == nil {
+				quiet = true // one line per outage
+				t.log.Info("member unreachable", "member", fmt.Sprintf("%x", p.id), "addr", addr, "err", err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(wait):
+			}
+			wait = min(wait*2, redialMax)
+			continue
+		}
+		wait = redialMin
+		if quiet {
+			quiet = false
+			t.log.Info("member reachable again", "member", fmt.Sprintf("%x", p.id))
+		}
+		l.mu.Lock()
+		l.up, l.since = true, time.Now()
+		l.queue, l.bytes, l.rest, l.writing, l.probed = nil, 0, nil, false, time.Time{}
+		if tc, ok := c.(*net.TCPConn); ok {
+			l.direct, _ = tc.SyscallConn()
+		}
+		l.mu.Unlock()
+		t.handler.Reconnected(p.id, lane)
+		closed := make(chan struct{})
+		go func() {
+			l.listen(r)
+			c.Close()
+			close(closed)
+		}()
+		l.writeTo(ctx, c, closed, lane == LaneControl)
+		c.Close()
+		<-closed
+		l.mu.Lock()
+		l.up, l.direct = false, nil
+		p.traffic.SendFailures.Add(uint64(len(l.queue)))
+		l.queue, l.bytes, l.rest = nil, 0, nil
+		l.mu.Unlock()
+		if lane == LaneControl && ctx.Err() == nil {
+			p.traffic.Disconnects.Inc()
+		}
+	}
+}
+
+// listen reads what the other side has to say on a lane, which is only that it has seen a probe, until the connection is gone.
+func (l *tcpLane) listen(r *bufio.Reader) {
+	for {
+		if _, err := readFrame(r, 0); err != nil {
+			return
+		}
+		l.mu.Lock()
+		began := l.probed
+		l.probed = time.Time{}
+		l.mu.Unlock()
+		if began.IsZero() {
+			return // an answer without a probe: the other side is no member
+		}
+		l.traffic.RoundTrip.Record(time.Since(began))
+	}
+}
+
+// probe sends an empty frame, which the other side answers, unless one is out: then the member is slow, and the round trip that is
+// being measured says by how much. The caller is the lane's goroutine, which looks at the queue next.
+func (l *tcpLane) probe() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.probed.IsZero() {
+		return
+	}
+	l.probed = time.Now()
+	if !l.writeDirect(nil) {
+		l.queue = append(l.queue, nil)
+	}
+}
+
+// writeTo writes what is queued until the connection is gone, and probes the member now and then.
+func (l *tcpLane) writeTo(ctx context.Context, c net.Conn, closed <-chan struct{}, probing bool) {
+	var due <-chan time.Time
+	if probing {
+		ticks := time.NewTicker(probeInterval)
+		defer ticks.Stop()
+		due = ticks.C
+		l.probe()
+	}
+	var bufs net.Buffers
+	var heads []byte
+	for {
+		l.mu.Lock()
+		q, rest := l.queue, l.rest
+		l.queue, l.bytes, l.rest = nil, 0, nil
+		l.writing = len(q) > 0 || len(rest) > 0
+		l.mu.Unlock()
+		if len(q) == 0 && len(rest) == 0 {
+			select {
+			case <-l.wake:
+				continue
+			case <-due:
+				l.probe()
+				continue
+			case <-closed:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+		bufs = bufs[:0]
+		if len(rest) > 0 {
+			bufs = append(bufs, rest)
+		}
+		if need := len(q) * frameHeaderLen; cap(heads) < need {
+			heads = make([]byte, need)
+		}
+		for i, f := range q {
+			h := heads[:cap(heads)][i*frameHeaderLen : (i+1)*frameHeaderLen]
+			putFrameHeader(h, f)
+			bufs = append(bufs, h, f)
+		}
+		c.SetWriteDeadline(time.Now().Add(writeTimeout))
+		out := bufs
+		n, err := out.WriteTo(c)
+		l.traffic.Sent.Add(uint64(n))
+		if err != nil {
+			l.traffic.SendFailures.Add(uint64(len(q))) // how many of them arrived nobody knows
+			return
+		}
+		clear(bufs)
+	}
+}
