@@ -1,19 +1,40 @@
 #!/bin/sh
-# Starts bin/holdfast with every finished door in the foreground until Ctrl-C and prints one working command per door.
-# Data lies in build/run/data and survives the run; KV, TLOG and ADMIN=host:port choose other addresses.
+# Starts bin/holdfast with every finished door in the foreground until Ctrl-C and prints one working command per door, as
+# `holdfast doors` lists them. Data lies in build/run/data and survives the run; ADMIN=host:port, and the name of a door in
+# capitals (KV=host:port), choose other addresses.
 set -eu
 cd "$(dirname "$0")/.."
-kv=${KV:-127.0.0.1:2379} tlog=${TLOG:-127.0.0.1:2025} admin=${ADMIN:-127.0.0.1:8080}
+admin=${ADMIN:-127.0.0.1:8080} data=build/run/data
 
-if command -v etcdctl >/dev/null 2>&1; then
-	etcdctl=etcdctl
-else
-	etcdctl=bin/etcdctl
-	scripts/gotool.sh $etcdctl go.etcd.io/etcd/etcdctl/v3 go.etcd.io/etcd/etcdctl/v3@v3.7.3
-fi
+set --
+for name in $(bin/holdfast doors | awk '!seen[$1]++ { print $1 }'); do
+	eval "at=\${$(echo "$name" | tr 'a-z-' 'A-Z_'):-}"
+	[ -z "$at" ] || set -- "$@" "--$name" "$at"
+done
+commands=$(bin/holdfast doors --data $data "$@")
+# All doors are named, so that one that was given an address does not turn the others off.
+set --
+for door in $(echo "$commands" | awk '!seen[$1]++ { print $1 "=" $2 }'); do
+	set -- "$@" "--${door%%=*}" "${door#*=}"
+done
+
+# what prints the path of a program that a command begins with: on this machine, in bin, or built there from scripts/tools.txt.
+what() {
+	if command -v "$1" >/dev/null 2>&1; then
+		echo "$1"
+		return
+	fi
+	[ -x "bin/$1" ] || awk -v name="$1" '$1 == name { print $2, $3 }' scripts/tools.txt | while read -r package module; do
+		scripts/gotool.sh "bin/$1" "$package" "$module" >&2
+	done
+	echo "bin/$1"
+}
+shown=$(echo "$commands" | while read -r name at program rest; do
+	printf '%s is on %s:\n  %s %s\n' "$name" "$at" "$(what "$program")" "$rest"
+done | awk '!/^  / && seen[$0]++ { next } { print }')
 
 mkdir -p build/run
-bin/holdfast serve --data build/run/data --kv "$kv" --tlog "$tlog" --admin "$admin" &
+bin/holdfast serve --data $data --admin "$admin" "$@" &
 pid=$!
 # Ctrl-C reaches the server by itself, since the terminal sends it to the whole group; a second signal would make it stop at
 # once instead of handing over and closing its files.
@@ -21,14 +42,14 @@ trap : INT
 trap 'kill -TERM $pid 2>/dev/null || true' TERM HUP
 
 tries=0
-until ETCDCTL_API=3 $etcdctl --endpoints "$kv" --command-timeout 1s get --limit 1 holdfast >/dev/null 2>&1; do
+until bin/holdfast status --admin "$admin" 2>/dev/null | grep -q ', ready$'; do
 	tries=$((tries + 1))
 	if ! kill -0 $pid 2>/dev/null; then
 		wait $pid
 		exit $?
 	fi
 	if [ $tries -ge 60 ]; then
-		echo "run: no answer on $kv; stopping" >&2
+		echo "run: not ready on $admin; stopping" >&2
 		kill -TERM $pid
 		wait $pid || true
 		exit 1
@@ -37,11 +58,8 @@ until ETCDCTL_API=3 $etcdctl --endpoints "$kv" --command-timeout 1s get --limit 
 done
 cat <<END
 
-kv is on $kv. In another terminal:
-  $etcdctl --endpoints $kv put greeting hello
-tlog is on $tlog:
-  curl -d 'release 1.0' '$tlog/add?proof=1'
-  bin/holdfast tlog verify http://$tlog --vkey build/run/data/tlog-keys/default.vkey
+In another terminal:
+$shown
 Whether every door serves:
   curl http://$admin/readyz
 Ctrl-C stops it.

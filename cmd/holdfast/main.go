@@ -20,7 +20,7 @@ import (
 // commands is the table, in the order of `holdfast help`.
 func commands() []*cli.Command {
 	return slices.Concat(
-		[]*cli.Command{server.Command(all), etcd.Command(all), member.StatusCommand(all)},
+		[]*cli.Command{server.Command(all), etcd.Command(all), server.DoorsCommand(all), member.StatusCommand(all)},
 		member.Commands(),
 		snapshot.Commands(all),
 		inspect.Commands(all),

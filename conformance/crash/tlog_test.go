@@ -139,7 +139,7 @@ func tlogKill9(t *testing.T, nodes, kills int) {
 	l := &tlogLoad{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: 15 * time.Second}, key: signer.Verifier(),
 		given: map[uint64]string{}, open: map[string]bool{}, seen: map[string]*tiles.Checkpoint{}}
 	for _, n := range c.Nodes {
-		l.hosts = append(l.hosts, n.Tlog)
+		l.hosts = append(l.hosts, n.Addr("tlog"))
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()

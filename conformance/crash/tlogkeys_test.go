@@ -41,7 +41,7 @@ func newSigners(t *testing.T) *signers {
 	return s
 }
 
-func (s *signers) dir(n *proctest.Node) string { return filepath.Join(s.keys, n.Tlog) }
+func (s *signers) dir(n *proctest.Node) string { return filepath.Join(s.keys, n.Addr("tlog")) }
 
 // file is where a node looks for the key.
 func (s *signers) file(n *proctest.Node) string { return filepath.Join(s.dir(n), "default.key") }
@@ -56,7 +56,7 @@ func (s *signers) give(n *proctest.Node, key *tiles.Signer) {
 // post adds an entry through a node.
 func (s *signers) post(n *proctest.Node, entry string) (int, string) {
 	s.t.Helper()
-	res, err := http.Post("http://"+n.Tlog+"/add", "", strings.NewReader(entry))
+	res, err := http.Post("http://"+n.Addr("tlog")+"/add", "", strings.NewReader(entry))
 	if err != nil {
 		return 0, err.Error()
 	}
@@ -86,7 +86,7 @@ func (s *signers) signed(size uint64) {
 	for _, n := range s.Nodes {
 		var note []byte
 		if !eventually(30*time.Second, func() bool {
-			res, err := http.Get("http://" + n.Tlog + "/checkpoint")
+			res, err := http.Get("http://" + n.Addr("tlog") + "/checkpoint")
 			if err != nil {
 				return false
 			}

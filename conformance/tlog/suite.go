@@ -43,7 +43,7 @@ type suite struct {
 }
 
 func (s *suite) node() *proctest.Node { return s.cluster.Nodes[0] }
-func (s *suite) door() string         { return "http://" + s.node().Tlog }
+func (s *suite) door() string         { return "http://" + s.node().Addr("tlog") }
 
 // serve starts the server and notes its places. db may be nil.
 func (s *suite) serve(b *bucket, db *database) error {
@@ -89,7 +89,7 @@ func (s *suite) restart(flags ...string) error {
 	if err := s.node().Term(patience); err != nil {
 		return err
 	}
-	s.cluster.Reflag(s.node(), append([]string{"--tlog", s.node().Tlog}, flags...)...)
+	s.cluster.Reflag(s.node(), append([]string{"--tlog", s.node().Addr("tlog")}, flags...)...)
 	return s.cluster.Restart(s.node())
 }
 

@@ -24,9 +24,29 @@ type Node struct {
 	Name            string
 	Dir             string // data directory, kept over restarts
 	KV, Admin, Peer string
-	Tlog            string // used only if an extra flag's value is {tlog}
 
 	client *tls.Config // of the server's kind
+
+	mu    sync.Mutex
+	addrs map[string]string // guarded by mu
+}
+
+// Addr is the loopback address of the node's door of that name, the same at each call: extra flags have it as {NAME}.
+func (n *Node) Addr(door string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	at := n.addrs[door]
+	if at == "" {
+		ports, err := freePorts(1)
+		if err != nil {
+			panic(err) // the machine has no port left: nothing can be tested
+		}
+		if at = ports[0]; n.addrs == nil {
+			n.addrs = map[string]string{}
+		}
+		n.addrs[door] = at
+	}
+	return at
 }
 
 // Cluster is one to five nodes of one kind of server.
@@ -87,11 +107,11 @@ func (c *Cluster) add() (*Node, error) {
 	defer c.mu.Unlock()
 	c.named++
 	name := fmt.Sprintf("n%d", c.named)
-	ports, err := freePorts(4)
+	ports, err := freePorts(3)
 	if err != nil {
 		return nil, err
 	}
-	node := &Node{Name: name, Dir: filepath.Join(c.Dir, name), KV: ports[0], Admin: ports[1], Peer: ports[2], Tlog: ports[3],
+	node := &Node{Name: name, Dir: filepath.Join(c.Dir, name), KV: ports[0], Admin: ports[1], Peer: ports[2],
 		client: c.kind.client}
 	if err := os.MkdirAll(node.Dir, 0o700); err != nil {
 		return nil, err

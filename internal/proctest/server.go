@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -30,7 +31,8 @@ type Server struct {
 	client *tls.Config
 }
 
-// Holdfast runs `holdfast serve` with the kv door; extra flags go to every node, with {tlog} replaced by the node's Tlog.
+// Holdfast runs `holdfast serve` with the kv door; extra flags go to every node, with {NAME} replaced by its
+// address for the door of that name (Node.Addr).
 func Holdfast(bin string, extra ...string) Server {
 	base := func(n *Node) []string {
 		return []string{"serve", "--data", n.Dir, "--name", n.Name, "--kv", n.KV, "--admin", n.Admin, "--peer", n.Peer}
@@ -43,7 +45,7 @@ func Holdfast(bin string, extra ...string) Server {
 				args = append(args, "--peers", list(all, "%s=%s"))
 			}
 			for _, e := range extra {
-				args = append(args, strings.ReplaceAll(e, "{tlog}", n.Tlog))
+				args = append(args, door.ReplaceAllStringFunc(e, func(of string) string { return n.Addr(strings.Trim(of, "{}")) }))
 			}
 			return args
 		},
@@ -51,6 +53,9 @@ func Holdfast(bin string, extra ...string) Server {
 		ready: func(ctx context.Context, n *Node) error { return get(ctx, "http://"+n.Admin+"/readyz", nil) },
 	}
 }
+
+// door is the place of an address in an extra flag.
+var door = regexp.MustCompile(`\{[a-z][a-z0-9-]*\}`)
 
 // Etcd runs etcd with its defaults; extra flags go to every node.
 func Etcd(bin string, extra ...string) Server { return etcd(bin, "http://", nil, extra) }

@@ -38,8 +38,8 @@ type Door struct {
 
 	// Commands are subcommands of the door's own.
 	Commands func() []*cli.Command
-	// Try is a command that shows the door at work at an address, data being the server's data directory (holdfast doors).
-	Try func(at cli.Address, data string) string
+	// Try lists commands that show the door at work at an address, data being the server's data directory (`holdfast doors`).
+	Try func(at cli.Address, data string) []string
 	// Rows names the prefixes of the machines' rows, for the help of inspect store: "kc is the current version of every key".
 	Rows string
 	// StatusLines turns fields of the answer of GET /v1/status (Service.Admin) into lines of `holdfast status`: state is one short line

@@ -32,8 +32,8 @@ var Door = doors.Door{
 	Lanes:   func(budget.Shares) []node.LaneSpec { return []node.LaneSpec{{Number: doorkv.Lane, Name: "kv"}} },
 	Claim:   func(on *budget.Doors) { on.KV = true },
 	Scratch: []string{etcddata.Scratch},
-	Try: func(at cli.Address, _ string) string {
-		return "etcdctl --endpoints " + at.String() + " put greeting hello"
+	Try: func(at cli.Address, _ string) []string {
+		return []string{"etcdctl --endpoints " + at.String() + " put greeting hello"}
 	},
 	Rows: "kc is the current version of every key, kk its history, kr the changes by revision, kl leases, ka the keys they hold, " +
 		"en nodes of the v2 tree",

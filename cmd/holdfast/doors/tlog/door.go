@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -33,8 +34,11 @@ var Door = doors.Door{
 	Claim:    func(on *budget.Doors) { on.Tlog = true },
 	Commands: commands,
 	Rows:     "tl transparency logs, tb their entries in bundles, th their tiles",
-	Try: func(at cli.Address, data string) string {
-		return "curl -d 'release 1.0' 'http://" + at.String() + "/add?proof=1'"
+	Try: func(at cli.Address, data string) []string {
+		return []string{
+			"curl -d 'release 1.0' '" + at.String() + "/add?proof=1'",
+			"holdfast tlog verify http://" + at.String() + " --vkey " + filepath.Join(keyDir(data, ""), defaultLog+".vkey"),
+		}
 	},
 	StatusLines: func(fields map[string]json.RawMessage) (state string, notes []string) {
 		var held map[string]string
