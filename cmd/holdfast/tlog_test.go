@@ -341,3 +341,24 @@ func TestABucketIsALogOfItsOwn(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	refuses(t, "no credentials; set AWS_ACCESS_KEY_ID", "serve", "--data", filepath.Join(data, "none"), "--tlog-publish", "s3://logs/b")
 }
+
+// TestLogsAreBoundedByMemory: every member keeps the right edge of every log in memory, so there are no more logs than --memory has room
+// for. The operator is told with the request that would be too much.
+func TestLogsAreBoundedByMemory(t *testing.T) {
+	s := serveTlog(t, t.TempDir(), "--memory", "96MiB")
+	created := 0
+	for ; created < 300; created++ {
+		res, err := http.Post("http://"+s.adminAddr+"/v1/tlog/logs", "application/json",
+			strings.NewReader(fmt.Sprintf(`{"name":"log%d","origin":"log%d.example"}`, created, created)))
+		code, body := s.read(res, err)
+		if code == http.StatusInsufficientStorage && strings.Contains(body, "--memory of this server has room for") {
+			break
+		}
+		if code != http.StatusCreated {
+			t.Fatalf("log %d: %d %s", created, code, body)
+		}
+	}
+	if created < 4 || created > 20 {
+		t.Errorf("%d logs in the room of 96 MiB", created)
+	}
+}

@@ -23,24 +23,31 @@ func claims(on Doors) []claim {
 		// The machine takes no more than the ceiling, on any member (machine/ident).
 		{"idents", 2, 1 * mib, 64 * mib},
 	}
+	machines := []claim{
+		{"leases", 5, 1 * mib, 0},
+		{"keys", 24, 2 * mib, 0},
+		{"filter", 6, mib / 2, 0},
+		{"recent", 7, 1 * mib, 8 * mib},
+		{"recent2", 3, mib / 2, 4 * mib},
+		{"nodes2", 5, 1 * mib, 8 * mib},
+	}
+	if !on.KV { // the machines are there all the same: other members may have the door
+		for i := range machines {
+			machines[i].weight = 0
+		}
+	}
+	all = append(all, machines...)
 	if on.KV {
 		all = append(all,
 			claim{"calls", 10, 2 * mib, 0},
-			claim{"leases", 5, 1 * mib, 0},
-			claim{"keys", 24, 2 * mib, 0},
-			claim{"filter", 6, mib / 2, 0},
-			claim{"recent", 7, 1 * mib, 8 * mib},
-			claim{"recent2", 3, mib / 2, 4 * mib},
-			claim{"nodes2", 5, 1 * mib, 8 * mib},
 			// The door draws an answer from room for three of the largest, from before it is made until a client has taken it (door/kv).
 			claim{"answers", answersHeld * 14, answersHeld * 2 * mib, 0})
 	}
-	if on.Tlog {
-		all = append(all,
-			// 256 logs of 128 KiB (machine/tree).
-			claim{"trees", 5, 1 * mib, 32 * mib})
+	trees := claim{"trees", 5, 1 * mib, 32 * mib} // 256 logs of 128 KiB (machine/tree)
+	if !on.Tlog {
+		trees.weight = 0
 	}
-	return all
+	return append(all, trees)
 }
 
 // fill divides bytes among claims: floors first, then what is left by weight, and again what ceilings have left over.

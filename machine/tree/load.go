@@ -77,7 +77,7 @@ func (l *Log) load(st store.Store) error {
 	if n > 0 {
 		w.levels[0] = hashes
 	}
-	if w.kept = len(entries) <= keptBytes; w.kept {
+	if w.kept = len(entries) <= EdgeBytes; w.kept {
 		w.edge = entries
 	}
 	for level := 1; level < levels; level++ {

@@ -14,9 +14,9 @@ import (
 // levels is how many levels of tiles a log of tiles.MaxSize has.
 const levels = 7
 
-// keptBytes bounds what a log keeps in memory of the entries after its last full bundle; beyond that they are read from the
+// EdgeBytes bounds what a log keeps in memory of the entries after its last full bundle; beyond that they are read from the
 // store.
-const keptBytes = 128 << 10
+const EdgeBytes = 128 << 10
 
 // Log is one transparency log. Number and Spec never change; w belongs to the apply goroutine; the other fields may be read
 // from any goroutine.
@@ -240,12 +240,12 @@ func (l *Log) publish() (demand bool) {
 	w.touched = false
 	if len(w.fresh) > 0 {
 		w.pieces = append(w.pieces, w.first)
-		if w.kept = w.kept && len(w.edge)+len(w.fresh) <= keptBytes; w.kept {
+		if w.kept = w.kept && len(w.edge)+len(w.fresh) <= EdgeBytes; w.kept {
 			w.edge = append(w.edge, w.fresh...)
 		} else {
 			w.edge = nil
 		}
-		if cap(w.fresh) > keptBytes {
+		if cap(w.fresh) > EdgeBytes {
 			w.fresh = nil
 		}
 		w.fresh = w.fresh[:0]

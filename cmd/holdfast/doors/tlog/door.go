@@ -110,7 +110,7 @@ func (s *settings) Check() error {
 
 // Service implements doors.Settings.
 func (s *settings) Service(c *doors.Common) (*doors.Service, error) {
-	r := &running{set: s, origins: c.Origins}
+	r := &running{set: s, origins: c.Origins, room: c.Shares.Trees}
 	s.keys = keyDir(c.Dir, s.keys)
 	service := &doors.Service{Admin: r.section(), Prepare: r.prepare, Work: r.work, Open: r.open, Shutdown: r.shutdown, Close: r.close}
 	if !s.at.Off() {

@@ -3,6 +3,7 @@ package tlog
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -130,6 +131,11 @@ func (r *running) postLog(w http.ResponseWriter, q *http.Request) {
 			admin.Fail(w, http.StatusConflict, "the log "+l.Spec.Name+" has the origin "+asked.Origin+"; give another origin")
 			return
 		}
+	}
+	// Members may differ, so this is judged here and not where it is applied.
+	if n := len(r.logs.Logs()) + 1; int64(n)*mtree.EdgeBytes > r.room {
+		admin.Fail(w, http.StatusInsufficientStorage, fmt.Sprintf("--memory of this server has room for %d logs; start the members with more", r.room/mtree.EdgeBytes))
+		return
 	}
 	key, err := r.keys.forNew(asked.Name, asked.Origin)
 	if err != nil {

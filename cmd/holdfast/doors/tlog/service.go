@@ -22,6 +22,7 @@ type running struct {
 	set      *settings
 	at, read *doors.Place // nil: off
 	origins  []string     // of pages that may add
+	room     int64        // bytes for the right edges of all logs
 
 	host    *doors.Host
 	logs    *mtree.Machine
