@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Variable is the environment variable that says by which factor a run may exceed what is allowed, for machines that are
-// slower or have other work; 0 asks for no judgement.
+// Variable is the environment variable that says by which factor a run may exceed what is allowed, for slower machines; 0
+// asks for no judgement.
 const Variable = "PACE"
 
 // tolerance is the factor where Variable is not set.
@@ -88,5 +88,5 @@ func (a *Allowed) Judge(name string, took time.Duration) error {
 		return nil
 	}
 	return fmt.Errorf("%s took %.1f s, more than %.4g times the %.4g s that docs/TESTS.md allows: make it faster, say there why it may take longer, or "+
-		"set %s to a larger factor if this machine has other work", name, took.Seconds(), a.factor, allowed, Variable)
+		"set %s to a larger factor if this machine is slower", name, took.Seconds(), a.factor, allowed, Variable)
 }
