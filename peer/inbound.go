@@ -50,19 +50,10 @@ func (t *TCP) serve(c net.Conn) {
 	t.conns[raw] = 0
 	t.mu.Unlock()
 	defer t.release(raw)
-	if t.opts.TLS != nil {
-		cfg := t.opts.TLS
-		if t.opts.DialTLS == nil {
-			cfg = cfg.Clone()
-			cfg.ClientAuth = tls.RequireAndVerifyClientCert
-		}
-		tc := tls.Server(c, cfg)
-		c.SetDeadline(time.Now().Add(helloTimeout))
-		if err := tc.HandshakeContext(t.ctx); err != nil {
-			t.log.Info("connection refused: TLS", "from", c.RemoteAddr().String(), "err", err)
-			return
-		}
-		c = tc
+	c, err := t.secure(c)
+	if err != nil {
+		t.log.Info("connection refused: TLS", "from", raw.RemoteAddr().String(), "err", err)
+		return
 	}
 	c.SetDeadline(time.Now().Add(helloTimeout))
 	r := bufio.NewReaderSize(c, 64<<10)
@@ -94,33 +85,9 @@ func (t *TCP) serve(c net.Conn) {
 	}
 	switch {
 	case h.kind == helloAsk:
-		q, err := readFrame(r, 1<<20)
-		if err != nil {
-			return
-		}
-		c.SetDeadline(time.Time{}) // the answer may have to wait for a commit
-		var answer []byte
-		if err = t.mayAsk(cert, q); err == nil {
-			answer, err = t.handler.HandleAsk(q)
-		}
-		status := []byte{0}
-		if err != nil {
-			status, answer = []byte{1}, []byte(err.Error())
-		}
-		c.SetDeadline(time.Now().Add(writeTimeout))
-		writeFrame(w, append(status, answer...))
-		w.Flush()
+		t.answer(c, r, w, cert)
 	case Lane(h.kind) == LaneSnapshot:
-		c.SetDeadline(time.Time{})
-		status, from := []byte(nil), t.Traffic(h.from)
-		waits := func() { c.SetReadDeadline(time.Now().Add(t.streamPatience)) }
-		if err := t.handler.HandleStream(h.from, &streamReader{r: r, traffic: from, waits: waits}); err != nil {
-			status = []byte(err.Error())
-			from.lost(err)
-		}
-		c.SetDeadline(time.Now().Add(writeTimeout))
-		writeFrame(w, status)
-		w.Flush()
+		t.takeStream(h.from, c, r, w)
 	default:
 		c.SetDeadline(time.Time{})
 		if proven {
@@ -128,6 +95,56 @@ func (t *TCP) serve(c net.Conn) {
 		}
 		t.receive(&h, c, r, w, cert)
 	}
+}
+
+// secure makes TLS of an accepted connection, where this member speaks TLS, and requires the other's certificate where both sides have
+// one.
+func (t *TCP) secure(c net.Conn) (net.Conn, error) {
+	if t.opts.TLS == nil {
+		return c, nil
+	}
+	cfg := t.opts.TLS
+	if t.opts.DialTLS == nil {
+		cfg = cfg.Clone()
+		cfg.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	tc := tls.Server(c, cfg)
+	c.SetDeadline(time.Now().Add(helloTimeout))
+	return tc, tc.HandshakeContext(t.ctx)
+}
+
+// answer reads a question and answers it.
+func (t *TCP) answer(c net.Conn, r *bufio.Reader, w *bufio.Writer, cert *x509.Certificate) {
+	q, err := readFrame(r, 1<<20)
+	if err != nil {
+		return
+	}
+	c.SetDeadline(time.Time{}) // the answer may have to wait for a commit
+	var answer []byte
+	if err = t.mayAsk(cert, q); err == nil {
+		answer, err = t.handler.HandleAsk(q)
+	}
+	status := []byte{0}
+	if err != nil {
+		status, answer = []byte{1}, []byte(err.Error())
+	}
+	c.SetDeadline(time.Now().Add(writeTimeout))
+	writeFrame(w, append(status, answer...))
+	w.Flush()
+}
+
+// takeStream gives a stream to the handler and says what came of it.
+func (t *TCP) takeStream(from uint64, c net.Conn, r *bufio.Reader, w *bufio.Writer) {
+	c.SetDeadline(time.Time{})
+	status, traffic := []byte(nil), t.Traffic(from)
+	waits := func() { c.SetReadDeadline(time.Now().Add(t.streamPatience)) }
+	if err := t.handler.HandleStream(from, &streamReader{r: r, traffic: traffic, waits: waits}); err != nil {
+		status = []byte(err.Error())
+		traffic.lost(err)
+	}
+	c.SetDeadline(time.Now().Add(writeTimeout))
+	writeFrame(w, status)
+	w.Flush()
 }
 
 // mayAsk says why a question from the holder of cert is not answered, nil if it is.

@@ -49,7 +49,39 @@ func (n *nemesis) do(f Fault) {
 	if lead == nil {
 		lead = h
 	}
-	short := func() time.Duration { return between(r, 100*time.Millisecond, 3500*time.Millisecond) }
+	switch f {
+	case Kill, PowerLoss, TornWrite, BadDisk, Blackout, Pause, SlowDisk, Flush, SmallLog:
+		n.harm(f, h, lead, up)
+	case Partition, OneWay, Isolate, SlowNet, Break, Away:
+		n.disturb(f, h, lead)
+	case WallJump:
+		d := between(r, -2*time.Hour, 2*time.Hour)
+		h.clock.Jump(d)
+		w.trace.add(w.now, "%s wall clock jumps %v", h.name, d)
+	case ClockRate:
+		h.syncClock()
+		h.rate = minRate + (maxRate-minRate)*r.Float64()
+		w.trace.add(w.now, "%s clock rate %.3f", h.name, h.rate)
+	case Transfer:
+		n.transfer(lead, h)
+	case Members:
+		w.members.step()
+	case LoseDir:
+		w.members.lose(h)
+	case Stall, Moments: // these happen elsewhere: in the loop's turns and at the moments of moments.go
+	case Compact:
+		w.compact(h)
+	}
+}
+
+// short is how long most faults last.
+func (n *nemesis) short() time.Duration {
+	return between(n.w.rFault, 100*time.Millisecond, 3500*time.Millisecond)
+}
+
+// harm does what befalls a process, its disk or all of them: h, or the leader, of those that are up.
+func (n *nemesis) harm(f Fault, h, lead *host, up []*host) {
+	w, r := n.w, n.w.rFault
 	switch f {
 	case Kill:
 		if r.IntN(2) == 0 {
@@ -72,12 +104,43 @@ func (n *nemesis) do(f Fault) {
 		for _, h := range up {
 			h.crash(true)
 		}
+	case Pause:
+		if r.IntN(3) > 0 {
+			h = lead
+		}
+		h.pause(between(r, 50*time.Millisecond, 5*time.Second))
+	case SlowDisk:
+		was := h.fsync
+		h.fsync = between(r, 5*time.Millisecond, 200*time.Millisecond)
+		w.trace.add(w.now, "%s slow disk %v", h.name, h.fsync)
+		w.after(n.short(), func() { h.fsync = was })
+	case Flush:
+		if h.paused {
+			return
+		}
+		if err := h.mem.Flush(); err != nil {
+			w.fail(Stopped, "%s flush: %v", h.name, err)
+		}
+		w.trace.add(w.now, "%s flushes", h.name)
+	case SmallLog:
+		for _, h := range up { // what is truncated must be durable in the store first
+			if !h.paused {
+				_ = h.mem.Flush()
+			}
+		}
+	}
+}
+
+// disturb does what befalls the network around a process.
+func (n *nemesis) disturb(f Fault, h, lead *host) {
+	w, r := n.w, n.w.rFault
+	switch f {
 	case Partition:
 		side := make([]bool, len(w.hosts))
 		for i := range side {
 			side[i] = r.IntN(2) == 0
 		}
-		d := short()
+		d := n.short()
 		for _, a := range w.hosts {
 			for _, b := range w.hosts {
 				if side[a.at] != side[b.at] {
@@ -88,10 +151,10 @@ func (n *nemesis) do(f Fault) {
 	case OneWay:
 		o := w.hosts[r.IntN(len(w.hosts))]
 		if o != h {
-			n.cutFor(h, o, short())
+			n.cutFor(h, o, n.short())
 		}
 	case Isolate:
-		d := short()
+		d := n.short()
 		both := r.IntN(3)
 		for _, o := range w.hosts {
 			if o == lead {
@@ -104,59 +167,18 @@ func (n *nemesis) do(f Fault) {
 				n.cutFor(o, lead, d)
 			}
 		}
-	case Pause:
-		if r.IntN(3) > 0 {
-			h = lead
-		}
-		h.pause(between(r, 50*time.Millisecond, 5*time.Second))
-	case SlowDisk:
-		was := h.fsync
-		h.fsync = between(r, 5*time.Millisecond, 200*time.Millisecond)
-		w.trace.add(w.now, "%s slow disk %v", h.name, h.fsync)
-		w.after(short(), func() { h.fsync = was })
 	case SlowNet:
 		w.net.slow = between(r, time.Millisecond, 100*time.Millisecond)
 		w.trace.add(w.now, "slow network %v", w.net.slow)
-		w.after(short(), func() { w.net.slow = 0 })
+		w.after(n.short(), func() { w.net.slow = 0 })
 	case Break:
 		for _, l := range w.net.links {
 			if (l.from == h || l.to == h) && r.IntN(2) == 0 {
 				l.drop("broken")
 			}
 		}
-	case WallJump:
-		d := between(r, -2*time.Hour, 2*time.Hour)
-		h.clock.Jump(d)
-		w.trace.add(w.now, "%s wall clock jumps %v", h.name, d)
-	case ClockRate:
-		h.syncClock()
-		h.rate = minRate + (maxRate-minRate)*r.Float64()
-		w.trace.add(w.now, "%s clock rate %.3f", h.name, h.rate)
-	case Flush:
-		if h.paused {
-			return
-		}
-		if err := h.mem.Flush(); err != nil {
-			w.fail(Stopped, "%s flush: %v", h.name, err)
-		}
-		w.trace.add(w.now, "%s flushes", h.name)
-	case Transfer:
-		n.transfer(lead, h)
-	case Members:
-		w.members.step()
-	case LoseDir:
-		w.members.lose(h)
-	case Stall, Moments: // these happen elsewhere: in the loop's turns and at the moments of moments.go
 	case Away:
 		n.away(h, lead)
-	case SmallLog:
-		for _, h := range up { // what is truncated must be durable in the store first
-			if !h.paused {
-				_ = h.mem.Flush()
-			}
-		}
-	case Compact:
-		w.compact(h)
 	}
 }
 

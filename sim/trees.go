@@ -1,18 +1,14 @@
 package sim
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
-	"github.com/holdfastdb/holdfast/entry"
 	etree "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/machine"
 	mtree "github.com/holdfastdb/holdfast/machine/tree"
-	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/tiles"
-	"github.com/holdfastdb/holdfast/worker/checkpoint"
 )
 
 // treeBook is everything about transparency logs in one run: the clients that add, what was acknowledged, every checkpoint that
@@ -45,13 +41,6 @@ type logBook struct {
 type rootSeen struct {
 	root tiles.Hash
 	by   *host
-}
-
-// signer is what a member keeps while it leads in one term.
-type signer struct {
-	term uint64
-	open [2]bool // a command of ours for this log is under way
-	last [2]time.Duration
 }
 
 const (
@@ -88,96 +77,6 @@ func newLogBook(name string, dedup bool) *logBook {
 		asked: map[string]bool{}, out: map[string]bool{}, roots: map[uint64]rootSeen{}}
 }
 
-// adder adds one batch after the other, as the queue of a door does. An entry whose outcome it did not hear it never adds
-// again, so in the log that does not deduplicate each entry must be there at most once.
-type adder struct {
-	b     *treeBook
-	id    int
-	count int
-	pause time.Duration
-}
-
-func (a *adder) next() {
-	w, r := a.b.w, a.b.r
-	if a.b.done {
-		return
-	}
-	h := w.hosts[r.IntN(len(w.hosts))]
-	lb := a.b.logs[r.IntN(len(a.b.logs))]
-	var l *mtree.Log
-	if h.n != nil {
-		l = h.tree.Find(lb.spec.Name)
-	}
-	if l == nil {
-		w.after(between(r, time.Millisecond, 30*time.Millisecond), a.next)
-		return
-	}
-	texts := a.texts(lb)
-	part := &etree.Part{Kind: etree.Append, Log: l.Number}
-	for _, text := range texts {
-		part.Entries = tiles.AppendEntry(part.Entries, []byte(text))
-		lb.asked[text] = true
-	}
-	moved := false
-	move := func() {
-		if !moved {
-			moved = true
-			w.after(around(r, a.pause), a.next)
-		}
-	}
-	w.after(between(r, 2*time.Second, 5*time.Second), move) // the client gives up; the answer may still come
-	w.trace.add(w.now, "t%d → %s add %d to %s: %s…", a.id, h.name, len(texts), lb.spec.Name, texts[0])
-	h.syncClock()
-	refused := func() {
-		w.trace.add(w.now, "t%d ← %s add %s…: refused", a.id, h.name, texts[0])
-		lb.refuse(texts)
-		move()
-	}
-	err := h.n.ProposeAsync(laneTlog, 0, []entry.Part{{Machine: entry.MachineTree, Body: etree.AppendPart(nil, part)}},
-		func(res *entry.Result, err error) {
-			switch {
-			case errors.Is(err, node.ErrOverloaded):
-				refused()
-				return
-			case errors.Is(err, node.ErrUnknown):
-				w.trace.add(w.now, "t%d ← %s add %s…: unknown", a.id, h.name, texts[0])
-				move()
-				return
-			case err != nil:
-				w.fail(WrongOutcome, "an add through %s ended with %v", h.name, err)
-			case res.Rejection != nil:
-				w.fail(WrongOutcome, "an add through %s: %v", h.name, res.Rejection)
-			}
-			w.trace.add(w.now, "t%d ← %s %s@%d add %s…: %d", a.id, h.name, res.Pos, res.Term, texts[0], res.Of(entry.MachineTree).(*etree.Appended).At(0))
-			lb.acknowledge(w, h, texts, res.Of(entry.MachineTree).(*etree.Appended))
-			w.rep.Added += len(texts)
-			move()
-		})
-	if err != nil {
-		refused()
-		return
-	}
-	h.pumpSoon()
-}
-
-// texts draws a batch: mostly a few entries, sometimes more than a bundle holds.
-func (a *adder) texts(lb *logBook) []string {
-	r := a.b.r
-	n := 1 + r.IntN(6)
-	if r.IntN(8) == 0 {
-		n = 1 + r.IntN(300)
-	}
-	texts := make([]string, n)
-	for i := range texts {
-		if a.count++; lb.spec.Dedup {
-			texts[i] = fmt.Sprintf("text %d", r.IntN(fewTexts))
-		} else {
-			texts[i] = fmt.Sprintf("entry %d of adder %d", a.count, a.id)
-		}
-	}
-	return texts
-}
-
 // refuse notes that this command has not added these entries. In the log that deduplicates another command may have added the
 // same ones, so nothing is noted.
 func (lb *logBook) refuse(texts []string) {
@@ -200,59 +99,6 @@ func (lb *logBook) acknowledge(w *World, h *host, texts []string, res *etree.App
 		}
 		lb.given[index], lb.at[text] = text, index
 	}
-}
-
-// signTurn does after a turn of the loop what worker/checkpoint does: create the logs that are missing, and sign those that
-// have grown.
-func (h *host) signTurn() {
-	b := &h.w.trees
-	term, _ := h.n.Leadership()
-	if !b.on || term == 0 {
-		h.signer = nil
-		return
-	}
-	if h.signer == nil || h.signer.term != term {
-		h.signer = &signer{term: term}
-	}
-	s := h.signer
-	for i, lb := range b.logs {
-		if s.open[i] {
-			continue
-		}
-		l := h.tree.Find(lb.spec.Name)
-		if l == nil {
-			h.proposeTree(s, i, &etree.Part{Kind: etree.Create, Spec: lb.spec})
-			continue
-		}
-		if c := l.Checkpoint(); c != nil && (c.Size == l.View().Size || h.w.now < s.last[i]+b.least) {
-			continue
-		}
-		c, err := checkpoint.Sign(h.tree, l, lb.key)
-		if err != nil {
-			h.w.fail(Stopped, "%s does not sign %s: %v", h.name, lb.spec.Name, err)
-		}
-		s.last[i] = h.w.now
-		h.proposeTree(s, i, &etree.Part{Kind: etree.Checkpoint, Checkpoints: []etree.Signed{c}})
-	}
-}
-
-// proposeTree carries a command of the signer through the log, in its term.
-func (h *host) proposeTree(s *signer, i int, part *etree.Part) {
-	w := h.w
-	w.trace.add(w.now, "%s proposes %s in term %d", h.name, part, s.term)
-	s.open[i] = true
-	err := h.n.ProposeAsync(node.LaneSystem, s.term, []entry.Part{{Machine: entry.MachineTree, Body: etree.AppendPart(nil, part)}},
-		func(res *entry.Result, err error) {
-			s.open[i] = false
-			if err == nil && res.Rejection != nil && res.Rejection.Code != etree.LogExists && res.Rejection.Code != etree.StaleCheckpoint {
-				w.fail(WrongOutcome, "%s proposed %s: %v", h.name, part, res.Rejection)
-			}
-		})
-	if err != nil {
-		s.open[i] = false
-		return
-	}
-	h.pumpSoon()
 }
 
 // Turn implements Workload.

@@ -49,7 +49,8 @@ type Options struct {
 	TraceAll bool
 }
 
-// Report is the outcome of a run.
+// Report is the outcome of a run: what was violated, and figures by which a run is seen to have done something. It is one list because
+// nothing is done with them but printing.
 type Report struct {
 	Seed  uint64
 	Nodes int

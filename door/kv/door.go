@@ -35,7 +35,8 @@ import (
 	"github.com/holdfastdb/holdfast/worker/lease"
 )
 
-// Options tune a Door. The zero value is etcd's defaults.
+// Options tune a Door. The zero value is etcd's defaults. They are one long list because they are an operator's: each is a flag of
+// etcd's or ours, most without any bearing on another, and grouped they would only be harder to find.
 type Options struct {
 	// TLS makes the door speak TLS; nil is cleartext. Set ClientAuth and ClientCAs in it to ask clients for certificates.
 	TLS *tls.Config

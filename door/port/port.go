@@ -89,13 +89,7 @@ type Port struct {
 
 	now      atomic.Uint64 // seconds since New, as the warden counts them
 	accepted atomic.Uint64 // connections so far
-	budget   atomic.Int64  // what requests may still draw
-	calls    atomic.Int64  // what open calls may still hold; below zero for moments
-	answers  atomic.Int64  // what answers may still hold
-	untaken  atomic.Int64  // when a connection that takes no answer was last looked for, in ns since 1970
-	evicted  atomic.Int64  // when a connection whose request does not arrive was last looked for, in ns since 1970
-	cut      atomic.Int64  // when one was closed for its room, in ns since 1970
-	relieved atomic.Int64  // when a connection that holds too much was last looked for, in ns since 1970
+	shares
 	draining atomic.Bool
 	askers   askers
 	stop     chan struct{} // closed by Shutdown
@@ -110,6 +104,17 @@ type Port struct {
 	unused    queue                  // connections of the gRPC server on which no call was ever begun, the oldest first
 	clients   map[*client]struct{}   // HTTP/1.1 connections
 	grpcConns map[*grpcConn]struct{} // connections of the gRPC server
+}
+
+// shares is the memory that the connections of a port share, and when it was last looked who holds too much of it.
+type shares struct {
+	budget   atomic.Int64 // what requests may still draw
+	calls    atomic.Int64 // what open calls may still hold; below zero for moments
+	answers  atomic.Int64 // what answers may still hold
+	untaken  atomic.Int64 // when a connection that takes no answer was last looked for, in ns since 1970
+	evicted  atomic.Int64 // when a connection whose request does not arrive was last looked for, in ns since 1970
+	cut      atomic.Int64 // when one was closed for its room, in ns since 1970
+	relieved atomic.Int64 // when a connection that holds too much was last looked for, in ns since 1970
 }
 
 // New makes a port. Nothing is served until Serve; a gRPC server must serve GRPC before.

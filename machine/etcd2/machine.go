@@ -39,8 +39,14 @@ type Options struct {
 type Machine struct {
 	opt Options
 	st  store.Store // set by Load; safe for concurrent use
+	applying
+	gate *machine.Gate // the applier's, from Load: closed while an entry becomes visible; a reader that needs an iterator takes it under the lock
+	published
+	stats Stats
+}
 
-	// Apply goroutine only.
+// applying is what Check, Do and Finish make of an entry, and what they remember from one to the next. Apply goroutine only.
+type applying struct {
 	index    uint64 // of the last change, this entry's included
 	base     uint64 // index before this entry
 	root     slot   // "/": always there, never changed
@@ -55,10 +61,10 @@ type Machine struct {
 	cursor   []byte // no deadline row is below this key; replaced, never modified
 	back     bool   // cursor has gone back to a row of this entry
 	next     int64  // the earliest deadline may have moved down to this; never: it did not
+}
 
-	gate *machine.Gate // the applier's, from Load: closed while an entry becomes visible; a reader that needs an iterator takes it under the lock
-
-	// Published. Written by the apply goroutine while the gate is closed.
+// published is what readers see. It is written by the apply goroutine while the gate is closed.
+type published struct {
 	pubIndex  atomic.Uint64
 	pubTick   atomic.Int64 // of the last entry: deadlines to come are not before it
 	pubCursor []byte       // as cursor; NextDeadline moves it up
@@ -66,8 +72,6 @@ type Machine struct {
 	changed   chan struct{} // closed at the next change; nil while nobody asked
 	sooner    chan struct{} // closed when a node has got a deadline before soonest; nil while nobody asked
 	soonest   int64
-
-	stats Stats
 }
 
 // New returns a machine that is usable after Load.

@@ -34,8 +34,14 @@ type Options struct {
 type Machine struct {
 	opt Options
 	st  store.Store // set by Load; safe for concurrent use
+	applying
+	gate *machine.Gate // the applier's, from Load: closed while an entry becomes visible
+	published
+	stats Stats
+}
 
-	// Apply goroutine only.
+// applying is what Check, Do and Finish make of an entry, and what they remember from one to the next. Apply goroutine only.
+type applying struct {
 	now      sums          // with the entry's effects so far
 	dirty    bool          // now differs from the row in the store
 	entry    entryWrites   // the keys written by this entry
@@ -53,10 +59,10 @@ type Machine struct {
 	tally    tally   // what this entry did, for stats
 	// compactedNs is the wall time of the compaction whose history is being dropped, 0 if there is none or it began before Load.
 	compactedNs int64
+}
 
-	gate *machine.Gate // the applier's, from Load: closed while an entry becomes visible
-
-	// Published state. Written by the apply goroutine while the gate is closed, and read by it at any time.
+// published is what readers see. It is written by the apply goroutine while the gate is closed, and read by it at any time.
+type published struct {
 	pub      sums
 	leases   map[int64]granted
 	grants   uint64 // counts leases this process has learned of
@@ -69,8 +75,6 @@ type Machine struct {
 
 	// Channels readers wait on; nil while nobody asked. Guarded by the gate's lock.
 	revChanged, leaseChanged chan struct{}
-
-	stats Stats
 }
 
 // New returns a machine that is usable after Load.

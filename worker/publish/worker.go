@@ -45,7 +45,7 @@ type Target struct {
 	Meter *meter.TlogPublish
 }
 
-// Worker publishes to one target for as long as its member leads. there and known belong to the goroutine of Run.
+// Worker publishes to one target for as long as its member leads. known, there and told belong to the goroutine of Run.
 type Worker struct {
 	node   worker.Member
 	logs   *mtree.Machine
@@ -55,6 +55,7 @@ type Worker struct {
 
 	known bool      // reports that there is up to date
 	there Published // the checkpoint that is published
+	told  string    // the error that was logged last in this term, "" after a success
 }
 
 // New makes a worker that publishes a log of m; Run starts it. log may not be nil.
@@ -84,56 +85,9 @@ func (w *Worker) lead(term uint64, over <-chan struct{}) {
 		}
 		cancel()
 	}()
-	told := ""
-	for {
-		if ctx.Err() != nil {
-			return
-		}
-		wait := w.target.Place.Least()
-		if w.target.Least > 0 {
-			wait = w.target.Least
-		}
-		var next <-chan struct{}
-		if l := w.logs.Find(w.target.Log); l == nil {
-			next, wait = w.logs.Demand(), pause
-			if w.logs.Find(w.target.Log) != nil {
-				continue
-			}
-		} else {
-			var c *mtree.Checkpoint
-			if s := w.target.Shown; s != nil {
-				c, next = s.target(l)
-			} else {
-				c, next = l.Newest()
-			}
-			if c != nil && !l.Held() && (!w.known || !w.there.Any || c.Size > w.there.Size) {
-				err := w.publish(ctx, l, c)
-				if w.known {
-					w.target.Meter.Size.Set(int64(w.there.Size))
-				}
-				if err != nil && ctx.Err() == nil {
-					w.target.Meter.Failed.Inc()
-					if errors.Is(err, ErrAhead) && w.target.Ahead != nil {
-						w.target.Ahead(w.target.Log)
-					}
-					if err.Error() != told { // logged once, not every second
-						told = err.Error()
-						w.log.Error("publication failed", "log", w.target.Log, "to", w.target.Name, "err", err)
-					}
-					if wait, next = pause, nil; errors.Is(err, ErrRefused) || errors.Is(err, objstore.ErrUnconditional) {
-						wait = refusal
-					}
-				} else if err == nil {
-					if told = ""; w.target.Shown != nil {
-						w.target.Shown.took(w.target.Log, w.target.Number, c, w.there.Size)
-					}
-				}
-			} else if c == nil {
-				wait = pause
-			} else if w.known && w.target.Shown != nil { // the place has this checkpoint already
-				w.target.Shown.took(w.target.Log, w.target.Number, c, w.there.Size)
-			}
-		}
+	w.told = ""
+	for ctx.Err() == nil {
+		wait, next := w.turn(ctx)
 		select {
 		case <-ctx.Done():
 			return
@@ -151,6 +105,71 @@ func (w *Worker) lead(term uint64, over <-chan struct{}) {
 		}
 		rest.Stop()
 	}
+}
+
+// turn publishes what there is to publish. wait is the least time to the next turn, and next is closed when there may be more; nil: the
+// next turn comes after wait.
+func (w *Worker) turn(ctx context.Context) (wait time.Duration, next <-chan struct{}) {
+	l := w.logs.Find(w.target.Log)
+	if l == nil {
+		next = w.logs.Demand()
+		if l = w.logs.Find(w.target.Log); l == nil { // looked for again: what comes from now on closes next
+			return pause, next
+		}
+	}
+	if wait = w.target.Least; wait == 0 {
+		wait = w.target.Place.Least()
+	}
+	var c *mtree.Checkpoint
+	if s := w.target.Shown; s != nil {
+		c, next = s.target(l)
+	} else {
+		c, next = l.Newest()
+	}
+	switch {
+	case c == nil:
+		return pause, next
+	case l.Held() || w.known && w.there.Any && c.Size <= w.there.Size: // the place may have this checkpoint already
+		if w.known {
+			w.took(c)
+		}
+		return wait, next
+	}
+	err := w.publish(ctx, l, c)
+	if w.known {
+		w.target.Meter.Size.Set(int64(w.there.Size))
+	}
+	switch {
+	case err == nil:
+		w.told = ""
+		w.took(c)
+	case ctx.Err() == nil:
+		return w.failed(err), nil
+	}
+	return wait, next
+}
+
+// took tells Shown that the place has a checkpoint.
+func (w *Worker) took(c *mtree.Checkpoint) {
+	if w.target.Shown != nil {
+		w.target.Shown.took(w.target.Log, w.target.Number, c, w.there.Size)
+	}
+}
+
+// failed tells of a publication that failed and returns how long to wait before the next.
+func (w *Worker) failed(err error) time.Duration {
+	w.target.Meter.Failed.Inc()
+	if errors.Is(err, ErrAhead) && w.target.Ahead != nil {
+		w.target.Ahead(w.target.Log)
+	}
+	if err.Error() != w.told { // logged once, not every second
+		w.told = err.Error()
+		w.log.Error("publication failed", "log", w.target.Log, "to", w.target.Name, "err", err)
+	}
+	if errors.Is(err, ErrRefused) || errors.Is(err, objstore.ErrUnconditional) {
+		return refusal
+	}
+	return pause
 }
 
 // publish brings the place to a checkpoint. If another member has published meanwhile, it returns what the place holds now.

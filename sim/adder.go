@@ -1,0 +1,103 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfastdb/holdfast/entry"
+	etree "github.com/holdfastdb/holdfast/entry/tree"
+	mtree "github.com/holdfastdb/holdfast/machine/tree"
+	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/tiles"
+)
+
+// adder adds one batch after the other, as the queue of a door does. An entry whose outcome it did not hear it never adds
+// again, so in the log that does not deduplicate each entry must be there at most once.
+type adder struct {
+	b     *treeBook
+	id    int
+	count int
+	pause time.Duration
+}
+
+func (a *adder) next() {
+	w, r := a.b.w, a.b.r
+	if a.b.done {
+		return
+	}
+	h := w.hosts[r.IntN(len(w.hosts))]
+	lb := a.b.logs[r.IntN(len(a.b.logs))]
+	var l *mtree.Log
+	if h.n != nil {
+		l = h.tree.Find(lb.spec.Name)
+	}
+	if l == nil {
+		w.after(between(r, time.Millisecond, 30*time.Millisecond), a.next)
+		return
+	}
+	texts := a.texts(lb)
+	part := &etree.Part{Kind: etree.Append, Log: l.Number}
+	for _, text := range texts {
+		part.Entries = tiles.AppendEntry(part.Entries, []byte(text))
+		lb.asked[text] = true
+	}
+	moved := false
+	move := func() {
+		if !moved {
+			moved = true
+			w.after(around(r, a.pause), a.next)
+		}
+	}
+	w.after(between(r, 2*time.Second, 5*time.Second), move) // the client gives up; the answer may still come
+	w.trace.add(w.now, "t%d → %s add %d to %s: %s…", a.id, h.name, len(texts), lb.spec.Name, texts[0])
+	h.syncClock()
+	refused := func() {
+		w.trace.add(w.now, "t%d ← %s add %s…: refused", a.id, h.name, texts[0])
+		lb.refuse(texts)
+		move()
+	}
+	err := h.n.ProposeAsync(laneTlog, 0, []entry.Part{{Machine: entry.MachineTree, Body: etree.AppendPart(nil, part)}},
+		func(res *entry.Result, err error) {
+			switch {
+			case errors.Is(err, node.ErrOverloaded):
+				refused()
+				return
+			case errors.Is(err, node.ErrUnknown):
+				w.trace.add(w.now, "t%d ← %s add %s…: unknown", a.id, h.name, texts[0])
+				move()
+				return
+			case err != nil:
+				w.fail(WrongOutcome, "an add through %s ended with %v", h.name, err)
+			case res.Rejection != nil:
+				w.fail(WrongOutcome, "an add through %s: %v", h.name, res.Rejection)
+			}
+			w.trace.add(w.now, "t%d ← %s %s@%d add %s…: %d", a.id, h.name, res.Pos, res.Term, texts[0], res.Of(entry.MachineTree).(*etree.Appended).At(0))
+			lb.acknowledge(w, h, texts, res.Of(entry.MachineTree).(*etree.Appended))
+			w.rep.Added += len(texts)
+			move()
+		})
+	if err != nil {
+		refused()
+		return
+	}
+	h.pumpSoon()
+}
+
+// texts draws a batch: mostly a few entries, sometimes more than a bundle holds.
+func (a *adder) texts(lb *logBook) []string {
+	r := a.b.r
+	n := 1 + r.IntN(6)
+	if r.IntN(8) == 0 {
+		n = 1 + r.IntN(300)
+	}
+	texts := make([]string, n)
+	for i := range texts {
+		if a.count++; lb.spec.Dedup {
+			texts[i] = fmt.Sprintf("text %d", r.IntN(fewTexts))
+		} else {
+			texts[i] = fmt.Sprintf("entry %d of adder %d", a.count, a.id)
+		}
+	}
+	return texts
+}
