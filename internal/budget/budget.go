@@ -55,11 +55,18 @@ type Shares struct {
 	// Idents is for users and roles, all of which every member has in memory, Trees for the right edges of transparency logs.
 	Idents, Trees int64
 
+	// More is what Doors.More got, by name.
+	More map[string]int64
+
 	held int64
 }
 
 // Doors says which doors are on: those that claim memory.
-type Doors struct{ KV, Tlog bool }
+type Doors struct {
+	KV, Tlog bool
+	// More are the claims of doors that this package does not know; Shares.More has what they get.
+	More []Claim
+}
 
 // All is every door.
 var All = Doors{KV: true, Tlog: true}
@@ -79,7 +86,7 @@ func For(total int64, on Doors) (Shares, error) {
 func Least(on Doors) int64 {
 	floors := int64(0)
 	for _, c := range claims(on) {
-		floors += c.floor
+		floors += c.Floor
 	}
 	least := int64(program)
 	for ; holdable(goLimit(least)) < floors; least += mib / 4 {
@@ -117,6 +124,12 @@ func divide(total int64, on Doors) Shares {
 	}
 	for _, bytes := range share { // any order: a sum
 		s.held += bytes
+	}
+	for _, c := range on.More {
+		if s.More == nil {
+			s.More = map[string]int64{}
+		}
+		s.More[c.Name] = share[c.Name]
 	}
 	return s
 }

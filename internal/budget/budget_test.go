@@ -17,6 +17,21 @@ func TestConnectionsLeaveFiles(t *testing.T) {
 	}
 }
 
+// TestADoorBringsItsClaim: a door that this package does not know has its part, and the least total grows by what it needs.
+func TestADoorBringsItsClaim(t *testing.T) {
+	on := All
+	on.More = []Claim{{Name: "toy", Weight: 10, Floor: 8 * mib, Ceiling: 20 * mib}}
+	if least := Least(on); least < Least(All)+8*mib {
+		t.Errorf("the least total is %d MiB with it, %d without", least/mib, Least(All)/mib)
+	}
+	for total, want := range map[int64]int64{Least(on): 8 * mib, 4 << 30: 20 * mib} {
+		s, err := For(total, on)
+		if err != nil || s.More["toy"] < want || s.More["toy"] > want+mib || s.Held() > s.GoLimit {
+			t.Errorf("%d MiB: it has %d, want %d; held %d of %d, %v", total/mib, s.More["toy"], want, s.Held(), s.GoLimit, err)
+		}
+	}
+}
+
 func all(c Connections) int { return c.Doors + c.Peers + 2*c.Side }
 
 // TestSharesFit: what all hold together fits into what Go may have, at every size that is accepted, whichever doors are on.

@@ -1,18 +1,20 @@
 package budget
 
-// claim is what one holder of memory asks for. Everybody gets its floor; what is left goes by weight, up to each one's ceiling.
-type claim struct {
-	name           string
-	weight         int64
-	floor, ceiling int64 // bytes; ceiling 0: none
+// Claim is what one holder of memory asks for. Everybody gets its floor; what is left goes by weight, up to each one's ceiling.
+type Claim struct {
+	// Name is one word that no other claim has.
+	Name   string
+	Weight int64 // the store's cache has 28, a machine's cache of keys 24
+	// Floor is the least that the holder works with, Ceiling the most that it has a use for, in bytes; Ceiling 0: there is none.
+	Floor, Ceiling int64
 }
 
 // answersHeld is how many of the largest answers are held at a time.
 const answersHeld = 3
 
 // claims lists those of a server with these doors.
-func claims(on Doors) []claim {
-	all := []claim{
+func claims(on Doors) []Claim {
+	all := []Claim{
 		// The store's blocks and, out of them, two memtables and a third while both are being written.
 		{"cache", 28, 12 * mib, 0},
 		// The log's newest entries, the buffer a record is put together in and the blocks that are not in the file yet, of 4 MiB each.
@@ -23,7 +25,7 @@ func claims(on Doors) []claim {
 		// The machine takes no more than the ceiling, on any member (machine/ident).
 		{"idents", 2, 1 * mib, 64 * mib},
 	}
-	machines := []claim{
+	machines := []Claim{
 		{"leases", 5, 1 * mib, 0},
 		{"keys", 24, 2 * mib, 0},
 		{"filter", 6, mib / 2, 0},
@@ -33,36 +35,36 @@ func claims(on Doors) []claim {
 	}
 	if !on.KV { // the machines are there all the same: other members may have the door
 		for i := range machines {
-			machines[i].weight = 0
+			machines[i].Weight = 0
 		}
 	}
 	all = append(all, machines...)
 	if on.KV {
 		all = append(all,
-			claim{"calls", 10, 2 * mib, 0},
+			Claim{"calls", 10, 2 * mib, 0},
 			// The door draws an answer from room for three of the largest, from before it is made until a client has taken it (door/kv).
-			claim{"answers", answersHeld * 14, answersHeld * 2 * mib, 0})
+			Claim{"answers", answersHeld * 14, answersHeld * 2 * mib, 0})
 	}
-	trees := claim{"trees", 5, 1 * mib, 32 * mib} // 256 logs of 128 KiB (machine/tree)
+	trees := Claim{"trees", 5, 1 * mib, 32 * mib} // 256 logs of 128 KiB (machine/tree)
 	if !on.Tlog {
-		trees.weight = 0
+		trees.Weight = 0
 	}
-	return append(all, trees)
+	return append(append(all, trees), on.More...)
 }
 
 // fill divides bytes among claims: floors first, then what is left by weight, and again what ceilings have left over.
-func fill(bytes int64, all []claim) map[string]int64 {
+func fill(bytes int64, all []Claim) map[string]int64 {
 	share := map[string]int64{}
 	for _, c := range all {
-		share[c.name] = c.floor
-		bytes -= c.floor
+		share[c.Name] = c.Floor
+		bytes -= c.Floor
 	}
 	for bytes > 0 {
 		weights := int64(0)
-		open := func(c claim) bool { return c.weight > 0 && (c.ceiling == 0 || share[c.name] < c.ceiling) }
+		open := func(c Claim) bool { return c.Weight > 0 && (c.Ceiling == 0 || share[c.Name] < c.Ceiling) }
 		for _, c := range all {
 			if open(c) {
-				weights += c.weight
+				weights += c.Weight
 			}
 		}
 		if weights == 0 {
@@ -73,11 +75,11 @@ func fill(bytes int64, all []claim) map[string]int64 {
 			if !open(c) {
 				continue
 			}
-			more := left * c.weight / weights
-			if c.ceiling > 0 {
-				more = min(more, c.ceiling-share[c.name])
+			more := left * c.Weight / weights
+			if c.Ceiling > 0 {
+				more = min(more, c.Ceiling-share[c.Name])
 			}
-			share[c.name] += more
+			share[c.Name] += more
 			bytes -= more
 		}
 		if left-bytes < int64(len(all)) { // rounding

@@ -31,7 +31,8 @@ type Door struct {
 	Specs    []*machine.Spec
 	// Lanes are where the door's commands wait before the log. A lane's number is the door's for good, its name is a label in metrics.
 	Lanes func(share budget.Shares) []node.LaneSpec
-	// Claim marks the door among those that share --memory, where it is on; nil: it holds no memory worth a claim (internal/budget).
+	// Claim marks the door among those that share --memory, where it is on, or adds claims of its own (budget.Doors.More); nil: it holds no
+	// memory worth a claim.
 	Claim func(on *budget.Doors)
 	// Scratch names directories below the data directory that the door builds something in (node.Config.Scratch).
 	Scratch []string
