@@ -2,18 +2,14 @@ package peer
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
-	"os"
 	"runtime"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,109 +20,6 @@ const testCluster = 0xc1
 
 // patience bounds every wait of these tests; it is reached only when something is broken.
 const patience = 10 * time.Second
-
-// recorder is a Handler that keeps what it got.
-type recorder struct {
-	mu      sync.Mutex
-	frames  map[string][]string // "from lane" → frames in order; guarded by mu
-	reconns map[string]int      // "to lane" → calls; guarded by mu
-	changed chan struct{}       // closed and renewed at every event; guarded by mu
-
-	hold   chan struct{} // if not nil, HandleFrame waits for it
-	stream func(from uint64, r io.Reader) error
-	ask    func(q []byte) ([]byte, error)
-}
-
-func newRecorder() *recorder {
-	return &recorder{frames: map[string][]string{}, reconns: map[string]int{}, changed: make(chan struct{})}
-}
-
-func (r *recorder) note(f func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	f()
-	close(r.changed)
-	r.changed = make(chan struct{})
-}
-
-func key(id uint64, lane Lane) string { return fmt.Sprintf("%d %s", id, lane) }
-
-func (r *recorder) HandleFrame(from uint64, lane Lane, frame []byte) {
-	if r.hold != nil {
-		<-r.hold
-	}
-	r.note(func() { r.frames[key(from, lane)] = append(r.frames[key(from, lane)], string(frame)) })
-}
-
-func (r *recorder) HandleStream(from uint64, in io.Reader) error { return r.stream(from, in) }
-func (r *recorder) HandleAsk(q []byte) ([]byte, error)           { return r.ask(q) }
-
-func (r *recorder) Reconnected(to uint64, lane Lane) { r.note(func() { r.reconns[key(to, lane)]++ }) }
-
-// got returns the frames of one lane so far.
-func (r *recorder) got(from uint64, lane Lane) []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.frames[key(from, lane)])
-}
-
-// await waits until ok, which runs under the lock, says true.
-func (r *recorder) await(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.After(patience)
-	for {
-		r.mu.Lock()
-		done, changed := ok(), r.changed
-		r.mu.Unlock()
-		if done {
-			return
-		}
-		select {
-		case <-changed:
-		case <-deadline:
-			t.Fatalf("%s: not within %v", what, patience)
-		}
-	}
-}
-
-// member is a started and identified TCP network on a free loopback port.
-func member(t *testing.T, id uint64, opts TCPOptions) (*TCP, *recorder) {
-	t.Helper()
-	return memberAt(t, id, "127.0.0.1:0", opts)
-}
-
-func memberAt(t *testing.T, id uint64, addr string, opts TCPOptions) (*TCP, *recorder) {
-	t.Helper()
-	n, err := ListenTCP(addr, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := newRecorder()
-	n.Start(r)
-	n.Identify(testCluster, id)
-	t.Cleanup(func() { n.Close() })
-	return n, r
-}
-
-// connect makes a know b and waits until the lanes are up.
-func connect(t *testing.T, a *TCP, ar *recorder, id uint64, addr string) {
-	t.Helper()
-	ar.mu.Lock()
-	before := map[Lane]int{}
-	for _, l := range []Lane{LaneControl, LaneAppend, LaneForward} {
-		before[l] = ar.reconns[key(id, l)]
-	}
-	ar.mu.Unlock()
-	a.SetPeer(id, addr)
-	ar.await(t, "lanes up", func() bool {
-		for l, n := range before {
-			if ar.reconns[key(id, l)] == n {
-				return false
-			}
-		}
-		return true
-	})
-}
 
 func TestFramesArriveInOrderPerLane(t *testing.T) {
 	a, ar := member(t, 1, TCPOptions{})
@@ -349,136 +242,6 @@ func TestOversizedFrameCutsTheConnection(t *testing.T) {
 	}
 	if got := br.got(1, LaneAppend); len(got) != 1 || got[0] != "fine" {
 		t.Fatalf("frames %q", got)
-	}
-}
-
-func TestStream(t *testing.T) {
-	a, ar := member(t, 1, TCPOptions{})
-	b, br := member(t, 2, TCPOptions{})
-	connect(t, a, ar, 2, b.Addr())
-	content := bytes.Repeat([]byte("0123456789abcdef"), 200_000) // 3.2 MB
-	var got []byte
-	br.stream = func(from uint64, r io.Reader) (err error) {
-		if from != 1 {
-			return fmt.Errorf("from %d", from)
-		}
-		got, err = io.ReadAll(r)
-		return err
-	}
-	if err := sendStream(a, 2, func(w io.Writer) error { _, err := w.Write(content); return err }); err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, content) {
-		t.Fatalf("%d bytes arrived of %d", len(got), len(content))
-	}
-}
-
-// While a stream comes in no other is taken, so one that falls silent is given up.
-func TestASilentStreamIsGivenUp(t *testing.T) {
-	a, ar := member(t, 1, TCPOptions{})
-	b, br := member(t, 2, TCPOptions{})
-	b.streamPatience = 100 * time.Millisecond // nothing has come in yet
-	connect(t, a, ar, 2, b.Addr())
-	received := make(chan error, 1)
-	br.stream = func(_ uint64, r io.Reader) error {
-		_, err := io.Copy(io.Discard, r)
-		received <- err
-		return err
-	}
-	over := make(chan struct{})
-	go func() {
-		_ = sendStream(a, 2, func(w io.Writer) error { // its end is the receiver's
-			_, err := w.Write(make([]byte, 2*streamChunk))
-			<-over
-			return err
-		})
-	}()
-	select {
-	case err := <-received:
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("receiver: %v", err)
-		}
-	case <-time.After(patience):
-		t.Error("the receiver waits for ever")
-	}
-	close(over)
-}
-
-func sendStream(a *TCP, to uint64, write func(io.Writer) error) error {
-	done := make(chan error, 1)
-	a.SendStream(to, write, func(err error) { done <- err })
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(patience):
-		return errors.New("SendStream never ended")
-	}
-}
-
-func TestBrokenStreamIsAnErrorOnBothSides(t *testing.T) {
-	a, ar := member(t, 1, TCPOptions{})
-	b, br := member(t, 2, TCPOptions{})
-	connect(t, a, ar, 2, b.Addr())
-	received := make(chan error, 1)
-	br.stream = func(_ uint64, r io.Reader) error {
-		_, err := io.Copy(io.Discard, r)
-		received <- err
-		return err
-	}
-	broken := errors.New("the store went away")
-	if err := sendStream(a, 2, func(w io.Writer) error {
-		if _, err := w.Write(make([]byte, 2*streamChunk+1)); err != nil {
-			return err
-		}
-		return broken
-	}); !errors.Is(err, broken) {
-		t.Errorf("sender: %v", err)
-	}
-	if err := <-received; !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("receiver: %v", err)
-	}
-	// The other way round: the receiver refuses, in the middle or at the end; the sender hears the sentence or at least an error.
-	br.stream = func(_ uint64, r io.Reader) error {
-		_, err := io.Copy(io.Discard, r)
-		return errors.Join(err, errors.New("outdated"))
-	}
-	if err := sendStream(a, 2, func(w io.Writer) error { _, err := w.Write([]byte("x")); return err }); !errors.Is(err, ErrRefused) ||
-		!strings.Contains(err.Error(), "outdated") {
-		t.Errorf("refused at the end: %v", err)
-	}
-	br.stream = func(uint64, io.Reader) error { return errors.New("another snapshot is being received") }
-	if err := sendStream(a, 2, func(w io.Writer) error { _, err := w.Write(make([]byte, 64<<20)); return err }); err == nil {
-		t.Error("refused at the start: the sender heard nothing")
-	}
-	if err := sendStream(a, 99, func(io.Writer) error { return nil }); err == nil {
-		t.Error("a stream to an unknown member ended well")
-	}
-}
-
-// The receiver's machine dies in the middle of a stream.
-func TestStreamToDyingReceiver(t *testing.T) {
-	a, ar := member(t, 1, TCPOptions{})
-	b, br := member(t, 2, TCPOptions{})
-	connect(t, a, ar, 2, b.Addr())
-	started := make(chan struct{})
-	br.stream = func(_ uint64, r io.Reader) error {
-		close(started)
-		_, err := io.Copy(io.Discard, r)
-		return err
-	}
-	err := sendStream(a, 2, func(w io.Writer) error {
-		for i := 0; ; i++ {
-			if _, err := w.Write(make([]byte, streamChunk)); err != nil {
-				return err
-			}
-			if i == 1 {
-				<-started
-				go b.Close()
-			}
-		}
-	})
-	if err == nil {
-		t.Fatal("the sender thinks it was taken")
 	}
 }
 

@@ -3,7 +3,6 @@ package tree
 import (
 	"bytes"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/holdfastdb/holdfast/entry"
 	etree "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/internal/golden"
-	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
@@ -169,71 +167,6 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// TestCheckpoints: only notes that are about this log's own tree and verify are published; one about another tree stops the
-// node.
-func TestCheckpoints(t *testing.T) {
-	r := newRig(t)
-	l, s := r.create("default", false, false)
-	other := signer(t, "log.example/elsewhere")
-	code := func(c ...etree.Signed) entry.Code {
-		t.Helper()
-		if rej := r.apply(checkpointOf(c...))[0].Rejection; rej != nil {
-			return rej.Code
-		}
-		return 0
-	}
-	_, first := l.Newest()
-	if got := code(sign(l, s)); got != 0 {
-		t.Fatalf("of size 0: %d", got)
-	}
-	<-first
-	if c, _ := l.Newest(); c == nil || c.Size != 0 {
-		t.Fatalf("newest: %+v", c)
-	}
-	if got := code(sign(l, s)); got != etree.StaleCheckpoint {
-		t.Errorf("of the same size again: %d", got)
-	}
-	r.add(l, texts(0, 300)...)
-	early := sign(l, s)
-	r.add(l, texts(300, 300)...)
-	late := sign(l, s)
-	wrong := late
-	wrong.Note = signAs(l, other, late.Size, late.Root).Note
-	if got := code(wrong); got != etree.BadSignature {
-		t.Errorf("with another key: %d", got)
-	}
-	wrong.Note = early.Note
-	if got := code(wrong); got != etree.BadSignature {
-		t.Errorf("with the note of another size: %d", got)
-	}
-	if got := code(early, early); got != etree.MalformedPart {
-		t.Errorf("twice in one part: %d", got)
-	}
-	if got := code(etree.Signed{Log: 9, Note: late.Note}); got != etree.UnknownLog {
-		t.Errorf("of no log: %d", got)
-	}
-	r.reopen() // the roots of the last entries are not in memory now
-	l = r.m.Find("default")
-	if got := code(early); got != 0 {
-		t.Errorf("of an earlier size: %d", got)
-	}
-	if got := code(late); got != 0 {
-		t.Errorf("of the newest size: %d", got)
-	}
-	if got := code(early); got != etree.StaleCheckpoint {
-		t.Errorf("of an earlier size after it: %d", got)
-	}
-	if c := l.Checkpoint(); c.Size != 600 || !bytes.Equal(c.Note, late.Note) {
-		t.Errorf("newest: %+v", c)
-	}
-
-	r.add(l, text(600))
-	_, err := r.Try(commands(checkpointOf(signAs(l, s, 601, tiles.Hash{1})))...)
-	if !errors.Is(err, ErrDiverged) || !strings.Contains(err.Error(), l.View().Root.String()) {
-		t.Errorf("of another root: %v", err)
-	}
-}
-
 func TestRejectedParts(t *testing.T) {
 	r := newRig(t)
 	l, s := r.create("default", false, false)
@@ -266,177 +199,6 @@ func TestRejectedParts(t *testing.T) {
 	}
 	if l.View().Size != 0 || len(r.m.Logs()) != 1 {
 		t.Error("something changed")
-	}
-}
-
-// TestRestoredLogsAreHeld: a restored log takes nothing until the checkpoint it was last seen with is shown to be a prefix.
-func TestRestoredLogsAreHeld(t *testing.T) {
-	r := newRig(t)
-	l, s := r.create("default", false, false)
-	r.add(l, texts(0, 500)...)
-	at500 := l.View().Root
-
-	r.add(l, texts(500, 400)...)
-	at900 := l.View().Root
-
-	// The snapshot was taken at 500: build that state again, row by row, as a restore does.
-	first := newRig(t)
-	fl, _ := first.create("default", false, false)
-	first.add(fl, texts(0, 500)...)
-	copied := store.NewMem()
-	b := copied.NewBatch()
-	err := scan(first.Store, []byte{letter}, func(k, v []byte) error {
-		key := append([]byte{letter}, k...)
-		v, _, err := Spec.Restore(key, v)
-		b.Set(key, v)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := copied.Commit(b, 1); err != nil {
-		t.Fatal(err)
-	}
-	h := openRig(t, copied)
-	hl := h.m.Find("default")
-	if !hl.Held() {
-		t.Fatal("it is not held")
-	}
-	code := func(p *etree.Part) entry.Code {
-		t.Helper()
-		if rej := h.apply(p)[0].Rejection; rej != nil {
-			return rej.Code
-		}
-		return 0
-	}
-	if got := code(batch(hl, text(1))); got != etree.LogHeld {
-		t.Errorf("an add: %d", got)
-	}
-	if got := code(checkpointOf(sign(hl, s))); got != etree.LogHeld {
-		t.Errorf("a checkpoint: %d", got)
-	}
-	if got := code(&etree.Part{Kind: etree.Resume, Log: 1, Size: 900, Root: at900}); got != etree.NotPrefix {
-		t.Errorf("resume with the checkpoint of 900: %d", got)
-	}
-	if got := code(&etree.Part{Kind: etree.Resume, Log: 1, Size: 500, Root: at900}); got != etree.NotPrefix {
-		t.Errorf("resume with another root: %d", got)
-	}
-	if got := code(&etree.Part{Kind: etree.Resume, Log: 1, Size: 500, Root: at500}); got != 0 || hl.Held() {
-		t.Errorf("resume with the checkpoint of 500: %d", got)
-	}
-	h.reopen()
-	if hl = h.m.Find("default"); hl.Held() {
-		t.Error("it is held again after a restart")
-	}
-	if got := code(batch(hl, text(1))); got != 0 {
-		t.Errorf("an add afterwards: %d", got)
-	}
-}
-
-// TestAlteredEdgesAreFound alters each row a root rests on, as no checksum would notice. Nothing of it may be signed.
-func TestAlteredEdgesAreFound(t *testing.T) {
-	const size = 65536 + 3*256 + 5
-	r := newRig(t)
-	l, _ := r.create("default", false, false)
-	for i := 0; i < size; i += 4096 {
-		r.add(l, texts(i, min(4096, size-i))...)
-	}
-	alter := func(key func(l *Log) []byte, at int) error {
-		if _, _, err := r.m.CheckEdge(l); err != nil {
-			t.Fatal("untouched:", err)
-		}
-		k := key(l)
-		v, ok, err := r.Store.Get(nil, k)
-		if err != nil || !ok {
-			t.Fatalf("row %x: %v, %v", k, ok, err)
-		}
-		if at < 0 {
-			at += len(v)
-		}
-		v[at] ^= 1
-		b := r.Store.NewBatch()
-		b.Set(k, v)
-		if err := r.Store.Commit(b, r.Store.Applied()); err != nil {
-			t.Fatal(err)
-		}
-		_, _, found := r.m.CheckEdge(l)
-		v[at] ^= 1
-		b = r.Store.NewBatch()
-		b.Set(k, v)
-		if err := r.Store.Commit(b, r.Store.Applied()); err != nil {
-			t.Fatal(err)
-		}
-		return found
-	}
-	for what, err := range map[string]error{
-		"the frontier":                   alter(func(l *Log) []byte { return l.key(spaceFrontier) }, -1),
-		"the frontier's largest subtree": alter(func(l *Log) []byte { return l.key(spaceFrontier) }, 8),
-		"an entry after the last bundle": alter(func(l *Log) []byte { return l.pieceKey(65536 + 768) }, -1),
-		"a hash after the last tile":     alter(func(l *Log) []byte { return l.nodeKey(1, 257) }, 0),
-		"the hash above it":              alter(func(l *Log) []byte { return l.nodeKey(2, 0) }, 0),
-		"the last full tile":             alter(func(l *Log) []byte { return l.tileKey(0, 258) }, 40),
-		"the last full tile of level 1":  alter(func(l *Log) []byte { return l.tileKey(1, 0) }, 40),
-		"the last bundle":                alter(func(l *Log) []byte { return l.bundleKey(258) }, 45),
-	} {
-		var d *Damage
-		if !errors.As(err, &d) || d.Is == d.Want {
-			t.Errorf("%s: %v", what, err)
-		} else {
-			t.Logf("%s: %v", what, err)
-		}
-	}
-}
-
-// TestScrubFindsInteriorDamage: an old tile, an old bundle, a tile of tiles, none of which the right edge rests on.
-func TestScrubFindsInteriorDamage(t *testing.T) {
-	const size = 65536 + 600
-	r := newRig(t)
-	l, _ := r.create("default", false, false)
-	for i := 0; i < size; i += 4096 {
-		r.add(l, texts(i, min(4096, size-i))...)
-	}
-	calm := func(_, _ uint64) error { return nil }
-	if err := l.Scrub(calm); err != nil {
-		t.Fatal("untouched:", err)
-	}
-	for what, c := range map[string]struct {
-		key          []byte
-		at           int
-		level, index uint64
-	}{
-		"a tile":             {l.tileKey(0, 7), 32*5 + 1, 0, 7*256 + 5},
-		"a tile of level 1":  {l.tileKey(1, 0), 32 * 9, 1, 9},
-		"an entry":           {l.bundleKey(3), 40 * 11, 0, 0},
-		"the right edge row": {l.tileKey(0, 257), 0, 0, 257 * 256},
-	} {
-		v, ok, err := r.Store.Get(nil, c.key)
-		if err != nil || !ok {
-			t.Fatal(what, ok, err)
-		}
-		put := func() {
-			v[c.at] ^= 1
-			b := r.Store.NewBatch()
-			b.Set(c.key, v)
-			if err := r.Store.Commit(b, r.Store.Applied()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		put()
-		err = l.Scrub(calm)
-		var d *Damage
-		if !errors.As(err, &d) && !errors.Is(err, errCorrupt) || d != nil && what != "an entry" && (uint64(d.Level) != c.level || d.Index != c.index) {
-			t.Errorf("%s: %v", what, err)
-		}
-		put()
-	}
-	ended := errors.New("asked to end")
-	if err := l.Scrub(func(done, all uint64) error {
-		if done > 1000 && all == size {
-			return ended
-		}
-		return nil
-	}); !errors.Is(err, ended) {
-		t.Error(err)
 	}
 }
 

@@ -1,17 +1,13 @@
 package v2
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -195,165 +191,6 @@ func TestExpires(t *testing.T) {
 	s.want("GET /v2/keys/d/x", `404 {"errorCode":100,"message":"Key not found","cause":"/d/x","index":5}`)
 }
 
-// long is a request that waits.
-type long struct {
-	t   testing.TB
-	res *http.Response
-	in  *bufio.Reader
-}
-
-// long begins a watch; it returns once the server has sent the head of its answer.
-func (s *server) long(path string) *long {
-	s.t.Helper()
-	res, err := s.client.Get("http://" + s.addr + path)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() { res.Body.Close() })
-	if res.StatusCode != 200 {
-		b, _ := io.ReadAll(res.Body)
-		s.t.Fatalf("GET %s: %d %s", path, res.StatusCode, b)
-	}
-	return &long{s.t, res, bufio.NewReader(res.Body)}
-}
-
-// next reads one event.
-func (l *long) next() string {
-	l.t.Helper()
-	timer := time.AfterFunc(10*time.Second, func() { l.res.Body.Close() })
-	defer timer.Stop()
-	line, err := l.in.ReadString('\n')
-	if err != nil {
-		l.t.Fatalf("no event: %v (read %q)", err, line)
-	}
-	return strings.TrimSpace(line)
-}
-
-func (l *long) want(part string) {
-	l.t.Helper()
-	if got := l.next(); !strings.Contains(got, part) {
-		l.t.Errorf("event %s\nwant %s", got, part)
-	}
-}
-
-func TestWatch(t *testing.T) {
-	t.Parallel()
-	s := serve(t, Options{})
-	s.do("PUT /v2/keys/a/b value=1")
-	for _, w := range []struct{ path, change, want string }{
-		{"/a/b?wait=true", "PUT /v2/keys/a/b value=2", `{"action":"set","node":{"key":"/a/b","value":"2"`},
-		{"/a?wait=true&recursive=true", "PUT /v2/keys/a/c value=2", `{"action":"set","node":{"key":"/a/c"`},
-		{"/?wait=true&recursive=true", "PUT /v2/keys/a/_h/x value=2", ""},
-		{"/a/_h?wait=true&recursive=true", "PUT /v2/keys/a/_h/x value=3", `"prevNode":{"key":"/a/_h/x","value":"2"`},
-		{"/a?wait=true", "PUT /v2/keys/a/c value=3", ""},
-		{"/a/c?wait=true", "PUT /v2/keys/a/c?prevExist=true&refresh=true&ttl=50", ""},
-		{"/a/c?wait=true", "DELETE /v2/keys/a?recursive=true", `{"action":"delete","node":{"key":"/a","dir":true`},
-	} {
-		l := s.long("/v2/keys" + w.path)
-		s.do(w.change)
-		if w.want == "" {
-			time.Sleep(20 * time.Millisecond)
-			if n := s.handler.hub.waiting(); n != 1 {
-				t.Errorf("%s heard of %s", w.path, w.change)
-			}
-			l.res.Body.Close()
-			for s.handler.hub.waiting() != 0 {
-				time.Sleep(time.Millisecond) // a client that leaves is noticed
-			}
-			continue
-		}
-		l.want(w.want)
-		if rest, err := io.ReadAll(l.in); len(rest) > 0 || err != nil {
-			t.Errorf("after the event: %q, %v", rest, err)
-		}
-	}
-	// The history.
-	s.want("GET /v2/keys/a/b?wait=true&waitIndex=4", `200 {"action":"set","node":{"key":"/a/b","value":"1","modifiedIndex":4,"createdIndex":4}}`)
-	a := s.do("GET /v2/keys/a/b?wait=true&waitIndex=5")
-	if !strings.Contains(a.body, `"value":"2"`) || a.header.Get("X-Etcd-Index") == "5" {
-		t.Errorf("the event at 5: %v, %v", a, a.header)
-	}
-	// A directory that is gone is told to watches at all paths that begin with its name, as by etcd.
-	s.do("PUT /v2/keys/h/1 value=1")
-	gone := s.handler.machine.Index() + 1
-	s.do("DELETE /v2/keys/h?recursive=true")
-	for _, path := range []string{"/h/1", "/hi", "/hi/j"} {
-		s.want(fmt.Sprintf("GET /v2/keys%s?wait=true&waitIndex=%d", path, gone), fmt.Sprintf(`200 {"action":"delete","node":{"key":"/h","dir":true,`+
-			`"modifiedIndex":%d,"createdIndex":%d},"prevNode":{"key":"/h","dir":true,"modifiedIndex":%d,"createdIndex":%d}}`, gone, gone-1, gone-1, gone-1))
-	}
-	for i := range 1100 {
-		s.do(fmt.Sprintf("PUT /v2/keys/x value=%d", i))
-	}
-	index := s.handler.machine.Index()
-	s.want("GET /v2/keys/x?wait=true&waitIndex=7", fmt.Sprintf(`400 {"errorCode":401,"message":"The event in requested index is outdated and cleared",`+
-		`"cause":"the requested history has been cleared [%d/7]","index":%d}`, index-999, index))
-}
-
-func TestStreamMissesAndRepeatsNothing(t *testing.T) {
-	t.Parallel()
-	s := serve(t, Options{})
-	s.do("PUT /v2/keys/s/0 value=first")
-	early := s.long("/v2/keys/s?wait=true&recursive=true&stream=true")
-	late := s.long("/v2/keys/s?wait=true&recursive=true&stream=true&waitIndex=4")
-	var wg sync.WaitGroup
-	for c := range 4 {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			for i := range 50 {
-				s.do(fmt.Sprintf("PUT /v2/keys/s/%d value=%d", c, i))
-			}
-		}()
-	}
-	for i := range 200 {
-		early.want(fmt.Sprintf(`"modifiedIndex":%d,`, 5+i))
-	}
-	for i := range 201 {
-		late.want(fmt.Sprintf(`"modifiedIndex":%d,`, 4+i))
-	}
-	wg.Wait()
-	s.do("DELETE /v2/keys/s/0")
-	s.do("DELETE /v2/keys/s?recursive=true")
-	early.want(`"key":"/s/0"`)
-	early.want(`"key":"/s"`)
-}
-
-func TestManyWatchers(t *testing.T) {
-	t.Parallel()
-	s := serve(t, Options{MaxWatchers: 500})
-	var conns []net.Conn
-	for i := range 500 {
-		c, err := net.Dial("tcp", s.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		fmt.Fprintf(c, "GET /v2/keys/k?wait=true HTTP/1.1\r\nHost: x\r\n\r\n")
-		conns = append(conns, c)
-		for s.handler.hub.waiting() != i+1 {
-			time.Sleep(100 * time.Microsecond)
-		}
-	}
-	s.want("GET /v2/keys/k?wait=true", `500 {"errorCode":300,"message":"Raft Internal Error","cause":"`+errTooManyWatchers.Error()+`","index":0}`)
-	s.do("PUT /v2/keys/k value=v")
-	for _, c := range conns {
-		c.SetDeadline(time.Now().Add(10 * time.Second))
-		in := bufio.NewReader(c)
-		res, err := http.ReadResponse(in, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if b, err := io.ReadAll(res.Body); err != nil || !bytes.Contains(b, []byte(`"value":"v"`)) {
-			t.Fatalf("%s, %v", b, err)
-		}
-		// The connection serves the next request.
-		fmt.Fprintf(c, "GET /v2/keys/k HTTP/1.1\r\nHost: x\r\n\r\n")
-		if res, err = http.ReadResponse(in, nil); err != nil || res.StatusCode != 200 {
-			t.Fatalf("the next request: %v", err)
-		}
-	}
-}
-
 func TestUsers(t *testing.T) {
 	t.Parallel()
 	on := false
@@ -455,21 +292,6 @@ func TestAMemberThatHasNotHeard(t *testing.T) {
 	}
 }
 
-// A stream that asks for more of the history than a watch holds is refused, and pins nothing of it.
-func TestRefusedStreamPinsNothing(t *testing.T) {
-	t.Parallel()
-	s := serve(t, Options{})
-	for i := range maxQueued + 10 {
-		s.do(fmt.Sprintf("PUT /v2/keys/k value=%d", i))
-	}
-	if a := s.do("GET /v2/keys/k?wait=true&stream=true&waitIndex=4"); a.status != 500 {
-		t.Errorf("a stream of all: %s", a)
-	}
-	if n := s.handler.hub.pinned.Load(); n != 0 {
-		t.Errorf("%d bytes stay pinned", n)
-	}
-}
-
 func TestMembers(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{})
@@ -521,18 +343,6 @@ func TestLatencyInJSON(t *testing.T) {
 	}
 }
 
-func TestWatchesThatAreAskedForAreCounted(t *testing.T) {
-	t.Parallel()
-	s := serve(t, Options{})
-	s.do("PUT /v2/keys/k value=v")
-	for range 3 { // answered at once, from the history
-		s.do("GET /v2/keys/k?wait=true&waitIndex=1")
-	}
-	if n := s.handler.machine.Stats().WatchRequests.Load(); n != 3 {
-		t.Errorf("%d watches were asked for, want 3", n)
-	}
-}
-
 func TestStoreStats(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{})
@@ -542,54 +352,4 @@ func TestStoreStats(t *testing.T) {
 	s.want("GET /v2/stats/store", `200 {"getsSuccess":1,"getsFail":1,"setsSuccess":1,"setsFail":0,"deleteSuccess":0,"deleteFail":0,"updateSuccess":0,`+
 		`"updateFail":0,"createSuccess":0,"createFail":0,"compareAndSwapSuccess":0,"compareAndSwapFail":0,"compareAndDeleteSuccess":0,`+
 		`"compareAndDeleteFail":0,"expireCount":0,"watchers":0}`)
-}
-
-// FuzzRequest feeds the decoder of parameters; the library etcd uses must agree on every one of them.
-func FuzzRequest(f *testing.F) {
-	for _, q := range []string{"", "value=a+b%20c", "ttl=5&dir=true", "a;b", "%zz", "&&=&value", "prevIndex=18446744073709551616", "wait=1&waitIndex=7",
-		"value=a&value=b", "prevExist=false&refresh=true&ttl=x", "%76alue=x"} {
-		f.Add(q, q)
-	}
-	f.Fuzz(func(t *testing.T, query, form string) {
-		var ctx fasthttp.RequestCtx
-		ctx.Request.Header.SetMethod("PUT")
-		ctx.Request.Header.SetContentType(formType)
-		ctx.Request.SetBodyString(form)
-		var r request
-		_, bad := r.read(&ctx, []byte(query), nil)
-		body, err1 := url.ParseQuery(form)
-		all, err2 := url.ParseQuery(query)
-		if (err1 != nil || err2 != nil) != (bad.code == codeInvalidForm) {
-			t.Fatalf("%q, %q: %v here, %v and %v there", query, form, bad, err1, err2)
-		}
-		if bad.code == codeInvalidForm {
-			return
-		}
-		for name, p := range map[string]param{"value": pValue, "ttl": pTTL, "prevValue": pPrevValue, "waitIndex": pWaitIndex} {
-			want, given := append(body[name], all[name]...), body.Has(name) || all.Has(name)
-			if given != r.given[p] || given && string(r.raw[p]) != want[0] {
-				t.Fatalf("%q, %q: %s is %q, %v here, %q there", query, form, name, r.raw[p], r.given[p], want)
-			}
-		}
-	})
-}
-
-// FuzzPath feeds the decoder of paths.
-func FuzzPath(f *testing.F) {
-	for _, p := range []string{"/", "/v2/keys/a", "/a%2Fb", "/%", "/%0", "/a/../b", "//", "/a/./"} {
-		f.Add(p)
-	}
-	f.Fuzz(func(t *testing.T, p string) {
-		if p == "" || p[0] != '/' {
-			return
-		}
-		got, ok := unescapePath(nil, []byte(p))
-		want, err := url.PathUnescape(p)
-		if ok != (err == nil) || ok && string(got) != want {
-			t.Fatalf("%q: %q, %v here, %q, %v there", p, got, ok, want, err)
-		}
-		if ok {
-			isClean(got)
-		}
-	})
 }

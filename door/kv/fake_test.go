@@ -1,0 +1,144 @@
+package kv
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/holdfastdb/holdfast/entry"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	mident "github.com/holdfastdb/holdfast/machine/ident"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+// fakeMember is a member without a log: a test says how it stands and how proposals end.
+type fakeMember struct {
+	rounds atomic.Int64 // of Linearize
+	member
+	mu      sync.Mutex
+	status  node.Status
+	changed chan struct{}
+	stopped chan struct{}
+	propose func(ctx context.Context) (*entry.Result, error)
+	lanes   []node.Lane
+}
+
+func newFakeMember() *fakeMember {
+	return &fakeMember{
+		status:  node.Status{ClusterID: 1, MemberID: 2, Leader: 2, Term: 3},
+		changed: make(chan struct{}), stopped: make(chan struct{}),
+		propose: func(context.Context) (*entry.Result, error) {
+			return &entry.Result{Term: 3, Bodies: []entry.Body{{Machine: entry.MachineKV, Value: &ekv.PutResult{Revision: 5}}}}, nil
+		},
+	}
+}
+
+func (m *fakeMember) Status() node.Status {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.status
+}
+
+func (m *fakeMember) set(change func(*node.Status)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change(&m.status)
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+func (m *fakeMember) LeaderChanged() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.changed
+}
+
+func (m *fakeMember) StoppedC() <-chan struct{} { return m.stopped }
+
+func (m *fakeMember) Linearize(context.Context) error {
+	m.rounds.Add(1)
+	return nil
+}
+
+func (m *fakeMember) Propose(ctx context.Context, lane node.Lane, _ ...entry.Part) (*entry.Result, error) {
+	m.mu.Lock()
+	m.lanes = append(m.lanes, lane)
+	propose := m.propose
+	m.mu.Unlock()
+	return propose(ctx)
+}
+
+func (m *fakeMember) Call(context.Context, string, []byte) ([]byte, error) {
+	return ekv.AppendLeaseTime(nil, ekv.LeaseTime{Granted: 9, Remaining: 9}), nil
+}
+
+// fakeStore is a reader with one key, in which nothing happens.
+type fakeStore struct{ reader }
+
+func (fakeStore) Revision() (int64, int64) { return 1, 0 }
+
+func (fakeStore) Scrubbed() int64 { return 0 }
+
+func (fakeStore) Recent(int64) ([]mkv.Event, int64, bool, <-chan struct{}) {
+	return nil, 1, true, nil
+}
+
+func (fakeStore) Range(r *ekv.Range, _ int64) (*ekv.RangeResult, int64, error) {
+	return &ekv.RangeResult{Revision: 5, Count: 1, KVs: []ekv.KeyValue{{Key: r.Key, Value: []byte("v"), ModRevision: 5}}}, 5, nil
+}
+
+func (fakeStore) Txn(*ekv.Txn, int64) (*ekv.TxnResult, error) {
+	return &ekv.TxnResult{Revision: 5}, nil
+}
+
+func (fakeStore) Stats() *mkv.Stats { return new(mkv.Stats) }
+
+func (fakeStore) Alarms() []ekv.AlarmState { return nil }
+
+func (fakeStore) Size() (int64, int64) { return 0, 0 }
+
+func (fakeStore) Leases() []mkv.Lease { return nil }
+
+func (fakeStore) LeaseCount() int { return 0 }
+
+func (fakeStore) Lease(int64) (mkv.Lease, bool) { return mkv.Lease{}, false }
+
+// serveFake serves m and returns a connection to it.
+func serveFake(t testing.TB, m *fakeMember, opts Options) *grpc.ClientConn {
+	t.Helper()
+	return serveReader(t, m, fakeStore{}, opts)
+}
+
+func serveReader(t testing.TB, m *fakeMember, kv reader, opts Options) *grpc.ClientConn {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDoor(m, kv, mident.New(), opts)
+	served := make(chan error, 1)
+	go func() { served <- d.Serve(l) }()
+	conn, err := grpc.NewClient(l.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		conn.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := d.Shutdown(ctx); err != nil {
+			t.Errorf("shutdown: %v", err)
+		}
+		if err := <-served; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	return conn
+}

@@ -1,0 +1,58 @@
+package v2
+
+import (
+	"net/url"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+)
+
+// FuzzRequest feeds the decoder of parameters; the library etcd uses must agree on every one of them.
+func FuzzRequest(f *testing.F) {
+	for _, q := range []string{"", "value=a+b%20c", "ttl=5&dir=true", "a;b", "%zz", "&&=&value", "prevIndex=18446744073709551616", "wait=1&waitIndex=7",
+		"value=a&value=b", "prevExist=false&refresh=true&ttl=x", "%76alue=x"} {
+		f.Add(q, q)
+	}
+	f.Fuzz(func(t *testing.T, query, form string) {
+		var ctx fasthttp.RequestCtx
+		ctx.Request.Header.SetMethod("PUT")
+		ctx.Request.Header.SetContentType(formType)
+		ctx.Request.SetBodyString(form)
+		var r request
+		_, bad := r.read(&ctx, []byte(query), nil)
+		body, err1 := url.ParseQuery(form)
+		all, err2 := url.ParseQuery(query)
+		if (err1 != nil || err2 != nil) != (bad.code == codeInvalidForm) {
+			t.Fatalf("%q, %q: %v here, %v and %v there", query, form, bad, err1, err2)
+		}
+		if bad.code == codeInvalidForm {
+			return
+		}
+		for name, p := range map[string]param{"value": pValue, "ttl": pTTL, "prevValue": pPrevValue, "waitIndex": pWaitIndex} {
+			want, given := append(body[name], all[name]...), body.Has(name) || all.Has(name)
+			if given != r.given[p] || given && string(r.raw[p]) != want[0] {
+				t.Fatalf("%q, %q: %s is %q, %v here, %q there", query, form, name, r.raw[p], r.given[p], want)
+			}
+		}
+	})
+}
+
+// FuzzPath feeds the decoder of paths.
+func FuzzPath(f *testing.F) {
+	for _, p := range []string{"/", "/v2/keys/a", "/a%2Fb", "/%", "/%0", "/a/../b", "//", "/a/./"} {
+		f.Add(p)
+	}
+	f.Fuzz(func(t *testing.T, p string) {
+		if p == "" || p[0] != '/' {
+			return
+		}
+		got, ok := unescapePath(nil, []byte(p))
+		want, err := url.PathUnescape(p)
+		if ok != (err == nil) || ok && string(got) != want {
+			t.Fatalf("%q: %q, %v here, %q, %v there", p, got, ok, want, err)
+		}
+		if ok {
+			isClean(got)
+		}
+	})
+}
