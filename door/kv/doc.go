@@ -11,6 +11,9 @@
 // protobuf costs more than the rest of the door together. Txn and DeleteRange take the same way; everything else uses the
 // generated types. The hand-written half is fuzzed against the generated one.
 //
+// Who may what is door/kv/auth's, how events find their watchers door/kv/watch's, and which of etcd's errors a client hears
+// door/kv/etcderr's: none of them knows this package.
+//
 // The JSON gateway (door/kv/gateway) is a client of these services and what operators ask over HTTP (door/kv/ops) only reads
 // their numbers: neither can do what a gRPC client cannot.
 package kv

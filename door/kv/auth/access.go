@@ -115,6 +115,10 @@ func (a *Access) mayDelete(del *ekv.DeleteRange) error {
 }
 
 // Permitted judges a part that is about to be proposed and returns the command: the part with a pass for what was judged.
+//
+// It reads the encoded part and not the request: a request is in the transport's memory, which is gone when its user is known, and the
+// same part is judged anew when the catalogue has changed by the time it is applied. Keeping a copy of every request for that would cost
+// those who have no users.
 func (a *Access) Permitted(body []byte) ([]entry.Part, error) {
 	part, err := ekv.Decode(body)
 	if err != nil {
