@@ -37,6 +37,9 @@ type Door struct {
 	// Scratch names directories below the data directory that the door builds something in (node.Config.Scratch).
 	Scratch []string
 
+	// Variables are environment variables of the door beside those of its flags: secrets, which a command line would show.
+	Variables []string
+
 	// Commands are subcommands of the door's own.
 	Commands func() []*cli.Command
 	// Try lists commands that show the door at work at an address, data being the server's data directory (`holdfast doors`).

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -122,9 +121,9 @@ func serveEtcd(all doors.List, s *etcdflags.Settings, environ []string, stdout, 
 	if err != nil {
 		return err
 	}
+	su.NotifySocket = getenv("NOTIFY_SOCKET")
 	return server.Serve(su, log, func(srv *server.Server) {
 		log.Info(readyLine, "name", s.Name, "at", srv.Addresses())
-		notifySupervisor(getenv("NOTIFY_SOCKET"), log)
 	})
 }
 
@@ -278,25 +277,6 @@ func etcdCluster(s *etcdflags.Settings, su *server.Setup) error {
 		su.Join.Peers[name] = etcdflags.JoinURLs(us)
 	}
 	return nil
-}
-
-// notifySupervisor tells systemd that the start is over, as etcd does: units of Type=notify would wait for ever. Without
-// NOTIFY_SOCKET it does nothing.
-func notifySupervisor(socket string, log *slog.Logger) {
-	if socket == "" {
-		return
-	}
-	if path, ok := strings.CutPrefix(socket, "@"); ok {
-		socket = "\x00" + path
-	}
-	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: socket, Net: "unixgram"})
-	if err == nil {
-		_, err = c.Write([]byte("READY=1"))
-		c.Close()
-	}
-	if err != nil {
-		log.Warn("systemd was not told that the server is ready", "err", err)
-	}
 }
 
 // openLogOutputs returns the writer for --log-outputs; close it at the end.

@@ -33,21 +33,6 @@ func TestTheLogHasEtcdsKeys(t *testing.T) {
 	}
 }
 
-func TestSystemdIsToldThatTheServerIsReady(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "notify")
-	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	notifySupervisor(path, slog.New(slog.DiscardHandler))
-	l.SetReadDeadline(time.Now().Add(5 * time.Second))
-	b := make([]byte, 100)
-	if n, err := l.Read(b); err != nil || string(b[:n]) != "READY=1" {
-		t.Errorf("%q %v", b[:n], err)
-	}
-}
-
 func TestACertificateComesFromWhereItIsFor(t *testing.T) {
 	at := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 5}
 	for _, tc := range []struct {

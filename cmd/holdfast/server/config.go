@@ -42,6 +42,7 @@ type Config struct {
 	cors                               []string
 	insecure                           bool
 	logLevel                           slog.Level
+	logFormat                          string // text or json
 	// holdLevel keeps the cluster's level down.
 	holdLevel bool
 }
@@ -109,6 +110,8 @@ func (c *Config) options() (all []doors.Option) {
 			Set: func(v string) error { return cli.SetBool(&c.insecure, v) }},
 		{Name: "log-level", Arg: "LEVEL", Default: "info", Help: "debug, info, warn or error",
 			Set: func(v string) error { return setLevel(&c.logLevel, v) }},
+		{Name: "log-format", Arg: "FORM", Default: "text", Help: "text, or json for an object a line",
+			Set: func(v string) error { return setFormat(&c.logFormat, v) }},
 	}...)
 }
 
@@ -376,6 +379,14 @@ func setLevel(dst *slog.Level, v string) error {
 	default:
 		return errors.New("no such level; choose debug, info, warn or error")
 	}
+	return nil
+}
+
+func setFormat(dst *string, v string) error {
+	if v != "text" && v != "json" {
+		return errors.New("no such form; choose text or json")
+	}
+	*dst = v
 	return nil
 }
 

@@ -65,7 +65,7 @@ func TestEveryOptionCanBeSetByFlagEnvironmentAndFile(t *testing.T) {
 		"tlog-publish-interval": "2s", "tlog-read": "127.0.0.1:7", "tlog-tokens": "tokens", "admin": "127.0.0.1:2", "data": dir, "name": "n1",
 		"peer": "127.0.0.1:3", "peer-advertise": "127.0.0.1:3", "peers": "n1=127.0.0.1:3,n2=127.0.0.1:4,n3=127.0.0.1:5", "ack": "commit", "memory": "1GiB",
 		"tls-cert": "c", "tls-key": "k", "tls-ca": "a", "peer-tls-cert": "pc", "peer-tls-key": "pk", "peer-tls-ca": "pa", "peer-tls-allowed-names": "n1.example,n2",
-		"cors": "https://app.example", "insecure": "true", "log-level": "debug", "hold-level": "true"}
+		"cors": "https://app.example", "insecure": "true", "log-level": "debug", "hold-level": "true", "log-format": "json"}
 	var args, lines []string
 	env := map[string]string{}
 	for _, o := range newConfig(all).options() {

@@ -43,6 +43,22 @@ func (p *KeyPair) load() error {
 	return nil
 }
 
+// reload reads both files now.
+func (p *KeyPair) reload() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.again()
+}
+
+// again reads both files and says so. mu is held.
+func (p *KeyPair) again() {
+	if err := p.load(); err != nil {
+		p.log.Warn("new certificate not taken, the old one serves on", "file", p.certFile, "err", err)
+	} else {
+		p.log.Info("certificate read again", "file", p.certFile)
+	}
+}
+
 func (p *KeyPair) times() (t [2]time.Time, err error) {
 	for i, f := range []string{p.certFile, p.keyFile} {
 		st, err := os.Stat(f)
@@ -62,11 +78,7 @@ func (p *KeyPair) Get() *tls.Certificate {
 	if now := time.Now(); now.Sub(p.checked) >= certCheckInterval {
 		p.checked = now
 		if t, err := p.times(); err == nil && t != p.stamp {
-			if err := p.load(); err != nil {
-				p.log.Warn("new certificate not taken, the old one serves on", "file", p.certFile, "err", err)
-			} else {
-				p.log.Info("certificate read again", "file", p.certFile)
-			}
+			p.again()
 		}
 	}
 	return p.current

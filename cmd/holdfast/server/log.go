@@ -20,6 +20,16 @@ type lineHandler struct {
 	group string // prefix of keys, of WithGroup
 }
 
+// newJSONLog writes one JSON object a line: time, level, msg and what belongs to it.
+func newJSONLog(w io.Writer, level slog.Level) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		if len(groups) == 0 && a.Key == slog.LevelKey {
+			return slog.String(slog.LevelKey, strings.ToLower(a.Value.String()))
+		}
+		return a
+	}}))
+}
+
 // NewLog writes records of at least that level to w, a line each.
 func NewLog(w io.Writer, level slog.Level) *slog.Logger {
 	return slog.New(&lineHandler{mu: new(sync.Mutex), w: w, level: level})
@@ -31,7 +41,7 @@ func (h *lineHandler) Enabled(_ context.Context, l slog.Level) bool { return l >
 // Handle implements slog.Handler.
 func (h *lineHandler) Handle(_ context.Context, r slog.Record) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %-5s %s%s", r.Time.Format("2006-01-02T15:04:05.000"), strings.ToLower(r.Level.String()), r.Message, h.attrs)
+	fmt.Fprintf(&b, "%s %-5s %s%s", r.Time.Format("2006-01-02T15:04:05.000Z07:00"), strings.ToLower(r.Level.String()), r.Message, h.attrs)
 	r.Attrs(func(a slog.Attr) bool {
 		appendAttr(&b, h.group, a)
 		return true

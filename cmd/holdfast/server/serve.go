@@ -27,7 +27,8 @@ func Command(all doors.List) *cli.Command {
 		About: `Every flag is also an environment variable (--tls-cert: HOLDFAST_TLS_CERT) and a key of the --config file.
 A flag wins over the environment, the environment over the file. Without a door's flag every door is on at its default
 address; once one is named, the others are off. --admin is on unless off. Standard error says "ready" once every door
-serves. SIGTERM or Ctrl-C hands leadership over and stops cleanly; a second one stops at once.`,
+serves. SIGTERM or Ctrl-C hands leadership over and stops cleanly; a second one stops at once. SIGHUP
+reads the certificates again. Under systemd, Type=notify works.`,
 		Examples: []string{
 			"holdfast serve --data ./data",
 			"holdfast serve --data ./d1 --name n1 --kv 127.0.0.1:2379 --peers n1=127.0.0.1:2380,n2=127.0.0.1:2480,n3=127.0.0.1:2580",
@@ -51,6 +52,12 @@ func run(cfg *Config, c *cli.Call) error {
 		return err
 	}
 	log := NewLog(c.Stderr, cfg.logLevel)
+	if cfg.logFormat == "json" {
+		log = newJSONLog(c.Stderr, cfg.logLevel)
+	}
+	for _, name := range cfg.unknownVariables(os.Environ()) {
+		log.Warn("this variable is no setting of this build and does nothing", "name", name)
+	}
 	if open := cfg.exposed(); len(open) > 0 {
 		log.Warn("anyone who reaches these addresses can read and change everything (--insecure)", "open", strings.Join(open, ", "))
 	}
@@ -59,6 +66,15 @@ func run(cfg *Config, c *cli.Call) error {
 	if err != nil {
 		return err
 	}
+	su.NotifySocket = c.Getenv("NOTIFY_SOCKET")
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	go func() {
+		for range hangups { // for as long as the process lives
+			su.reload()
+		}
+	}()
 	return Serve(su, log, func(s *Server) { fmt.Fprintf(c.Stderr, "ready %s\n", s.Addresses()) })
 }
 
@@ -75,6 +91,7 @@ func Serve(su *Setup, log *slog.Logger, ready func(*Server)) error {
 		select {
 		case s := <-signals:
 			log.Info("stopping; a second signal stops at once", "signal", s)
+			notify(su.NotifySocket, "STOPPING=1", log)
 			close(asked)
 			cancel()
 		case <-ctx.Done():
@@ -92,6 +109,7 @@ func Serve(su *Setup, log *slog.Logger, ready func(*Server)) error {
 		return err
 	}
 	ready(s)
+	notify(su.NotifySocket, "READY=1", log)
 	select {
 	case <-asked:
 		return s.Shutdown()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
@@ -28,6 +29,10 @@ type Setup struct {
 	Peers []doors.Place
 	// Admin is where operators are answered; nil: nowhere.
 	Admin *doors.Place
+	// Certificates are this server's, for clients and for members.
+	Certificates []*KeyPair
+	// NotifySocket is where systemd is told how far the server is; "": nobody is.
+	NotifySocket string
 	// HoldLevel keeps the cluster's level down.
 	HoldLevel bool
 	// Advise adds to an error of the start what to do about it, in the words the operator used.
@@ -49,6 +54,11 @@ func (c *Config) Setup(log *slog.Logger) (*Setup, error) {
 		Join:      node.StartOptions{Name: c.name, PeerTLS: certs.members(), PeerCertificates: certs.membership(), Join: c.join},
 		HoldLevel: c.holdLevel,
 		Advise:    func(err error) error { return Advise(err, "--data", c.data) },
+	}
+	for _, pair := range []*KeyPair{certs.forClients, certs.forMembers} {
+		if pair != nil && !slices.Contains(su.Certificates, pair) {
+			su.Certificates = append(su.Certificates, pair)
+		}
 	}
 	if su.Join.Name == "" {
 		su.Join.Name = cli.HostName()

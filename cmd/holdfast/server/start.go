@@ -133,6 +133,7 @@ func (s *Server) openAdmin() error {
 		l = tls.NewListener(l, s.setup.Admin.TLS)
 	}
 	opt := admin.Options{Version: cli.Version, Steps: s.host.Steps, ConnState: few.State, DoorsServe: s.serving.Load, Logger: s.log}
+	opt.Sections = []admin.Section{s.section()}
 	for _, d := range s.setup.Services {
 		opt.Sections = append(opt.Sections, d.Admin)
 	}
@@ -158,6 +159,9 @@ func (s *Server) startNode(ctx context.Context) (err error) {
 	cfg.OnFatal = func(err error) { s.fail(fatal(err)) }
 	s.node, err = node.Start(ctx, cfg, opt)
 	s.host.Node = s.node
+	if err == nil {
+		s.began()
+	}
 	return err
 }
 

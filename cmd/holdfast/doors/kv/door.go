@@ -10,6 +10,7 @@ import (
 	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
 	"github.com/holdfastdb/holdfast/door/admin"
 	doorkv "github.com/holdfastdb/holdfast/door/kv"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/etcddata"
 	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/machine"
@@ -37,13 +38,20 @@ var Door = doors.Door{
 	},
 	Rows: "kc is the current version of every key, kk its history, kr the changes by revision, kl leases, ka the keys they hold, " +
 		"en nodes of the v2 tree",
-	StatusLines: func(fields map[string]json.RawMessage) (string, []string) {
+	StatusLines: func(fields map[string]json.RawMessage) (state string, notes []string) {
 		var s status
 		if json.Unmarshal(fields["kv"], &s) != nil {
 			return "", nil // a build without it
 		}
+		var alarms []alarm
+		if fields["alarms"] == nil || json.Unmarshal(fields["alarms"], &alarms) != nil {
+			alarms = nil // an older build
+		}
+		for _, a := range alarms {
+			notes = append(notes, fmt.Sprintf("alarm %s of member %s; `etcdctl alarm disarm` ends it once its cause is gone", a.Alarm, a.Member))
+		}
 		return fmt.Sprintf("revision %d, compacted %d, %s in use, %s with history", s.Revision, s.Compacted, cli.SizeString(s.BytesInUse),
-			cli.SizeString(s.Bytes)), nil
+			cli.SizeString(s.Bytes)), notes
 	},
 	Saved: saved,
 }
@@ -67,6 +75,25 @@ var (
 type keyspace interface {
 	Revision() (current, compacted int64)
 	Size() (withHistory, inUse int64)
+	Alarms() []ekv.AlarmState
+}
+
+// alarm is one that is on, in "alarms" of the same answer.
+type alarm struct {
+	Alarm  string `json:"alarm"`  // NOSPACE or CORRUPT, as etcd's tools print it
+	Member string `json:"member"` // hexadecimal
+}
+
+func alarmsOf(m keyspace) []alarm {
+	all := []alarm{}
+	for _, a := range m.Alarms() {
+		name := "CORRUPT"
+		if a.Type == ekv.AlarmNoSpace {
+			name = "NOSPACE"
+		}
+		all = append(all, alarm{name, fmt.Sprintf("%x", a.Member)})
+	}
+	return all
 }
 
 func statusOf(m keyspace) (s status) {
@@ -78,7 +105,9 @@ func statusOf(m keyspace) (s status) {
 // section is what the operator's port has of the door. keys returns the machine.
 func section(keys func() keyspace) admin.Section {
 	return admin.Section{
-		Status: func(context.Context) []admin.Field { return []admin.Field{{Name: "kv", Value: statusOf(keys())}} },
+		Status: func(context.Context) []admin.Field {
+			return []admin.Field{{Name: "kv", Value: statusOf(keys())}, {Name: "alarms", Value: alarmsOf(keys())}}
+		},
 		Collect: func(m *admin.Metrics) {
 			s := statusOf(keys())
 			m.Gauge(descRevision, float64(s.Revision))

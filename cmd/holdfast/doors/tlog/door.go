@@ -31,9 +31,10 @@ var Door = doors.Door{
 	Lanes: func(share budget.Shares) []node.LaneSpec {
 		return []node.LaneSpec{{Number: doortlog.Lane, Name: "tlog", Bytes: max(int(share.Lane)/2, 4<<20)}}
 	},
-	Claim:    func(on *budget.Doors) { on.Tlog = true },
-	Commands: commands,
-	Rows:     "tl transparency logs, tb their entries in bundles, th their tiles",
+	Claim:     func(on *budget.Doors) { on.Tlog = true },
+	Variables: []string{publishPassword},
+	Commands:  commands,
+	Rows:      "tl transparency logs, tb their entries in bundles, th their tiles",
 	Try: func(at cli.Address, data string) []string {
 		return []string{
 			"curl -d 'release 1.0' '" + at.String() + "/add?proof=1'",

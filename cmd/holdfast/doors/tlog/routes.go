@@ -59,10 +59,11 @@ func (r *running) section() admin.Section {
 					held[l.Spec.Name] = "the log was restored; show its last published checkpoint with `holdfast resume --tlog " + l.Spec.Name + " --checkpoint FILE`"
 				}
 			}
-			if len(held) == 0 {
-				return nil
+			fields := []admin.Field{{Name: "logs", Value: r.list(ctx)}}
+			if len(held) > 0 {
+				fields = append(fields, admin.Field{Name: "held_logs", Value: held})
 			}
-			return []admin.Field{{Name: "held_logs", Value: held}}
+			return fields
 		},
 		Collect: func(m *admin.Metrics) {
 			s := r.host.Node.Status()
@@ -98,13 +99,18 @@ func statusOf(l *mtree.Log) LogStatus {
 }
 
 func (r *running) getLogs(w http.ResponseWriter, q *http.Request) {
-	out, holds := []LogStatus{}, r.holds(q.Context())
+	admin.Answer(w, r.list(q.Context()))
+}
+
+// list is the status of every log.
+func (r *running) list(ctx context.Context) []LogStatus {
+	out, holds := []LogStatus{}, r.holds(ctx)
 	for _, l := range r.logs.Logs() {
 		s := statusOf(l)
 		s.Why = holds[s.Name]
 		out = append(out, s)
 	}
-	admin.Answer(w, out)
+	return out
 }
 
 func (r *running) postLog(w http.ResponseWriter, q *http.Request) {

@@ -1,0 +1,92 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfastdb/holdfast/internal/certtest"
+)
+
+func TestSystemdIsToldThatTheServerIsReady(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	l, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	notify(path, "READY=1", slog.New(slog.DiscardHandler))
+	l.SetReadDeadline(time.Now().Add(5 * time.Second))
+	b := make([]byte, 100)
+	if n, err := l.Read(b); err != nil || string(b[:n]) != "READY=1" {
+		t.Errorf("%q %v", b[:n], err)
+	}
+}
+
+// TestUnknownVariablesAreNamed: those of flags, of doors and of tests are known.
+func TestUnknownVariablesAreNamed(t *testing.T) {
+	got := newConfig(all).unknownVariables([]string{"HOLDFAST_MEMORIE=1GiB", "HOLDFAST_MEMORY=1GiB", "HOLDFAST_TLOG_PUBLISH_PASSWORD=x", "PATH=/bin",
+		"HOLDFAST_TEST_PORTS=1-2", "HOLDFAST_KVQUOTA="})
+	if want := "HOLDFAST_KVQUOTA HOLDFAST_MEMORIE"; strings.Join(got, " ") != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestLogLinesAsTextAndJSON(t *testing.T) {
+	var text, lines bytes.Buffer
+	NewLog(&text, slog.LevelInfo).Warn("a sentence", "key", "two words")
+	if !regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d\d:\d\d) warn  a sentence key="two words"\n$`).MatchString(text.String()) {
+		t.Errorf("%q", text.String())
+	}
+	newJSONLog(&lines, slog.LevelInfo).Warn("a sentence", "key", "two words")
+	var line struct {
+		Time            time.Time
+		Level, Msg, Key string
+	}
+	if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line.Time.IsZero() || line.Level != "warn" || line.Msg != "a sentence" || line.Key != "two words" {
+		t.Errorf("%v: %s", err, lines.String())
+	}
+}
+
+// TestAHangupReadsCertificatesAgain: at once, and one that cannot be read leaves the old one.
+func TestAHangupReadsCertificatesAgain(t *testing.T) {
+	a, dir := certtest.NewAuthority("test authority"), t.TempDir()
+	issue := func(name string, serial int64) (cert, key string) {
+		cert, key, err := certtest.WriteFiles(dir, name, a.Issue(name, certtest.Serial(serial)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cert, key
+	}
+	file, key := issue("one", 1)
+	pair, err := LoadKeyPair(file, key, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	su := &Setup{Certificates: []*KeyPair{pair}}
+	first := pair.Get().Leaf.SerialNumber
+	other, otherKey := issue("two", 2)
+	for from, to := range map[string]string{other: file, otherKey: key} {
+		b, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(to, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if pair.Get().Leaf.SerialNumber.Cmp(first) != 0 {
+		t.Fatal("it is read again before a second is over: the test shows nothing")
+	}
+	su.reload()
+	if pair.Get().Leaf.SerialNumber.Cmp(first) == 0 {
+		t.Error("the old certificate is served after a hangup")
+	}
+}
