@@ -40,7 +40,7 @@ type Applier struct {
 	stamp entry.Stamp // of the last command applied; WallNs and TickMs are those of the last entry
 	cmd   entry.Command
 	plans []any
-	out   []answer // of this entry, delivered after Publish
+	out   []delivery // of this entry, delivered after Publish
 	row   [33]byte
 	ring  [hashesKept]point // ring[i%hashesKept] is the hash after entry i, if its index says so
 	sum   xxhash.Digest
@@ -54,8 +54,8 @@ type Applier struct {
 // point is the rolling state hash after one index.
 type point struct{ index, hash uint64 }
 
-// answer is a result somebody on this member waits for.
-type answer struct {
+// delivery is a result that somebody on this member waits for.
+type delivery struct {
 	origin, seq uint64
 	result      *entry.Result
 }
@@ -295,7 +295,7 @@ func (a *Applier) command(st *entry.Stamp, b store.Batch, wanted bool) error {
 	for _, g := range a.keepers {
 		if rej := g.Admit(&a.cmd, a.fromClient); rej != nil {
 			if wanted {
-				a.answer(&entry.Result{Pos: st.Pos, Term: st.Term, Rejection: rej})
+				a.deliver(&entry.Result{Pos: st.Pos, Term: st.Term, Rejection: rej})
 			}
 			return nil
 		}
@@ -314,7 +314,7 @@ func (a *Applier) command(st *entry.Stamp, b store.Batch, wanted bool) error {
 		if rej != nil {
 			rej.Machine, rej.Part = p.Machine, i
 			if wanted {
-				a.answer(&entry.Result{Pos: st.Pos, Term: st.Term, Rejection: rej})
+				a.deliver(&entry.Result{Pos: st.Pos, Term: st.Term, Rejection: rej})
 			}
 			return nil
 		}
@@ -323,7 +323,7 @@ func (a *Applier) command(st *entry.Stamp, b store.Batch, wanted bool) error {
 	var r *entry.Result
 	if wanted {
 		r = &entry.Result{Pos: st.Pos, Term: st.Term, Bodies: make([]entry.Body, len(a.cmd.Parts))}
-		a.answer(r)
+		a.deliver(r)
 	}
 	for i := range a.cmd.Parts {
 		p := &a.cmd.Parts[i]
@@ -338,8 +338,8 @@ func (a *Applier) command(st *entry.Stamp, b store.Batch, wanted bool) error {
 	return nil
 }
 
-func (a *Applier) answer(r *entry.Result) {
-	a.out = append(a.out, answer{a.cmd.Origin, a.cmd.Seq, r})
+func (a *Applier) deliver(r *entry.Result) {
+	a.out = append(a.out, delivery{a.cmd.Origin, a.cmd.Seq, r})
 }
 
 // compare holds the leader's hash stamp against what this member had at that index. Indexes it has forgotten, or never

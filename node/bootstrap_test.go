@@ -162,7 +162,7 @@ func (b *newborn) serve(cfg Config, keys []string, acknowledged func(key string)
 			acknowledged(key)
 		}
 	}
-	return n.id, n.ident.Cluster, n.look(b.t, keys)
+	return n.id, n.identity.Cluster, n.look(b.t, keys)
 }
 
 // look is an error if a key is missing.

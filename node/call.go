@@ -23,7 +23,8 @@ type calls struct {
 	slots    chan struct{} // bounds calls served for others
 }
 
-type answer struct {
+// callAnswer is what the leader said to a call.
+type callAnswer struct {
 	status byte
 	body   []byte
 }
@@ -32,7 +33,7 @@ type answer struct {
 type openCall struct {
 	to     uint64        // who is asked
 	come   chan struct{} // closed once answer is set
-	answer answer
+	answer callAnswer
 }
 
 const (
@@ -111,7 +112,7 @@ func (n *Node) Call(ctx context.Context, service string, req []byte) ([]byte, er
 }
 
 // callRemote sends the call and waits; answerNotLeader stands for every failure after which the call may be repeated.
-func (n *Node) callRemote(ctx context.Context, leader uint64, service string, req []byte, changed <-chan struct{}) (answer, error) {
+func (n *Node) callRemote(ctx context.Context, leader uint64, service string, req []byte, changed <-chan struct{}) (callAnswer, error) {
 	c := &n.calls
 	call := &openCall{to: leader, come: make(chan struct{})}
 	c.mu.Lock()
@@ -127,8 +128,8 @@ func (n *Node) callRemote(ctx context.Context, leader uint64, service string, re
 	f := append(make([]byte, 0, 32+len(service)+len(req)), frameCall)
 	f = binary.AppendUvarint(f, id)
 	f = append(wire.AppendBytes(f, service), req...)
-	if !n.net.Send(leader, peer.LaneForward, f) {
-		return answer{status: answerNotLeader}, nil
+	if !n.net.Send(leader, peer.ChannelForward, f) {
+		return callAnswer{status: answerNotLeader}, nil
 	}
 	for {
 		switch n.tasks.Wait(task.Forever, call.come, changed, ctx.Done(), n.dead) {
@@ -138,12 +139,12 @@ func (n *Node) callRemote(ctx context.Context, leader uint64, service string, re
 			// Asking again while the first call is still being served could do its work twice.
 			changed = n.pubChange.wait()
 			if n.pub.Load().leader != leader {
-				return answer{status: answerNotLeader}, nil
+				return callAnswer{status: answerNotLeader}, nil
 			}
 		case 2:
-			return answer{}, fmt.Errorf("call %s: %w", service, ctx.Err())
+			return callAnswer{}, fmt.Errorf("call %s: %w", service, ctx.Err())
 		case 3:
-			return answer{}, ErrStopped
+			return callAnswer{}, ErrStopped
 		}
 	}
 }
@@ -166,7 +167,7 @@ func (n *Node) handleCallFrame(from uint64, b []byte) {
 		}
 		n.calls.mu.Unlock()
 		if call != nil {
-			call.answer = answer{status, r.Rest()}
+			call.answer = callAnswer{status, r.Rest()}
 			close(call.come)
 		}
 		return
@@ -180,7 +181,7 @@ func (n *Node) handleCallFrame(from uint64, b []byte) {
 		f := append(make([]byte, 0, 16+len(body)), frameAnswer)
 		f = binary.AppendUvarint(f, id)
 		f = append(f, status)
-		n.net.Send(from, peer.LaneForward, append(f, body...))
+		n.net.Send(from, peer.ChannelForward, append(f, body...))
 	}
 	n.calls.mu.Lock()
 	fn := n.calls.services[string(service)]

@@ -162,7 +162,7 @@ func TestLostSnapshotComesAgain(t *testing.T) {
 	m.forgetLog(far.id)
 	tries := 0
 	m.lose = func(p parcel) bool {
-		if p.lane != peer.LaneSnapshot {
+		if p.channel != peer.ChannelSnapshot {
 			return false
 		}
 		tries++
@@ -215,7 +215,7 @@ func TestCrashInTheMiddleOfAnInstall(t *testing.T) {
 			m.forgetLog(far.id)
 			boom := errors.New("power cut")
 			m.lose = func(p parcel) bool {
-				if p.lane == peer.LaneSnapshot && p.to == far.id {
+				if p.channel == peer.ChannelSnapshot && p.to == far.id {
 					m.bad[far.id].FailWrite(func(name string) bool { return strings.Contains(name, "START") }, boom)
 				}
 				return false

@@ -42,7 +42,7 @@ func TestARefusalOfOneThatLedIsNoProof(t *testing.T) {
 	for seq := range follower.inflight {
 		refusal := append(binary.AppendUvarint([]byte{frameRefused}, follower.rep.Term()), refusedNotLeader)
 		refusal = binary.AppendUvarint(binary.LittleEndian.AppendUint64(refusal, follower.origin), seq)
-		follower.HandleFrame(leader.id, peer.LaneForward, refusal)
+		follower.HandleFrame(leader.id, peer.ChannelForward, refusal)
 	}
 	m.until("applied", func() bool { return o.done })
 	if o.err != nil {

@@ -91,7 +91,7 @@ func (n *Node) forward(lead uint64) {
 			n.scratch = entry.AppendCommand(n.scratch[:0], &entry.Command{Origin: n.origin, Seq: p.seq, Term: term, Parts: p.parts})
 			frame = wire.AppendBytes(append(frame, byte(p.lane)), n.scratch)
 		}
-		if len(sent) > 0 && !n.net.Send(lead, peer.LaneForward, frame) {
+		if len(sent) > 0 && !n.net.Send(lead, peer.ChannelForward, frame) {
 			// Nothing left this process: they are queued again as if nothing had happened.
 			for _, p := range sent {
 				n.untrack(p)
@@ -139,11 +139,11 @@ func (n *Node) resend(lead uint64) {
 		frame = wire.AppendBytes(append(frame, byte(p.lane)), n.scratch)
 		last = seq
 		if len(frame) > packBytes {
-			n.net.Send(lead, peer.LaneForward, frame)
+			n.net.Send(lead, peer.ChannelForward, frame)
 			frame = start()
 		}
 	}
-	n.net.Send(lead, peer.LaneForward, frame)
+	n.net.Send(lead, peer.ChannelForward, frame)
 }
 
 // commandID names a command for the life of the cluster.
@@ -232,7 +232,7 @@ func (n *Node) takeCommands(from uint64, b []byte, full bool) {
 		refused = binary.AppendUvarint(refused, seq)
 	}
 	if refused != nil {
-		n.net.Send(from, peer.LaneForward, refused)
+		n.net.Send(from, peer.ChannelForward, refused)
 	}
 }
 
@@ -275,7 +275,7 @@ func (n *Node) introduce() {
 	}
 	for _, p := range n.rep.Progress() {
 		if p.ID != n.id && !p.Active {
-			n.net.Send(p.ID, peer.LaneForward, append([]byte{frameReachMe}, m.PeerURLs[0]...))
+			n.net.Send(p.ID, peer.ChannelForward, append([]byte{frameReachMe}, m.PeerURLs[0]...))
 		}
 	}
 }

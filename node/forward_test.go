@@ -22,7 +22,7 @@ import (
 func TestLostFrameOfCommandsIsSentAgain(t *testing.T) {
 	m := newManual(t, 3)
 	follower := m.nodes[1]
-	m.lose = func(p parcel) bool { return p.lane == peer.LaneForward && p.from == follower.id }
+	m.lose = func(p parcel) bool { return p.channel == peer.ChannelForward && p.from == follower.id }
 	first := m.propose(follower, "first", "1")
 	m.step()
 	m.step()
@@ -81,7 +81,7 @@ func TestForwardFramesOnTheWire(t *testing.T) {
 	leader, follower := m.nodes[0], m.nodes[1]
 	var sent [][]byte
 	m.lose = func(p parcel) bool {
-		if p.lane == peer.LaneForward {
+		if p.channel == peer.ChannelForward {
 			sent = append(sent, p.frame)
 		}
 		return false
@@ -99,7 +99,7 @@ func TestForwardFramesOnTheWire(t *testing.T) {
 	sent = nil
 	old := entry.AppendCommand(nil, &entry.Command{Origin: 9, Seq: 5, Term: term - 1, Parts: []entry.Part{putPart("k", "old")}})
 	frame := binary.AppendUvarint([]byte{frameCommands}, term-1)
-	leader.HandleFrame(follower.id, peer.LaneForward, entry.AppendPacked(append(frame, 0, byte(LaneKV)), old))
+	leader.HandleFrame(follower.id, peer.ChannelForward, entry.AppendPacked(append(frame, 0, byte(LaneKV)), old))
 	m.step()
 	m.step()
 	refusal := append(binary.AppendUvarint([]byte{frameRefused}, term-1), refusedNotLeader, 9, 0, 0, 0, 0, 0, 0, 0, 5)
@@ -108,7 +108,7 @@ func TestForwardFramesOnTheWire(t *testing.T) {
 	}
 	// A command that claims another term than its frame never gets in, or the fence of Apply would be the only one.
 	bad := append(binary.AppendUvarint([]byte{frameCommands}, term), 0)
-	leader.HandleFrame(follower.id, peer.LaneForward, entry.AppendPacked(append(bad, byte(LaneKV)), old))
+	leader.HandleFrame(follower.id, peer.ChannelForward, entry.AppendPacked(append(bad, byte(LaneKV)), old))
 	m.step()
 	m.step()
 	if v, version := read(t, leader, "k"); v != "v" || version != 1 {
@@ -122,7 +122,7 @@ func TestForwardedTwiceAppliedOnce(t *testing.T) {
 	follower := m.nodes[1]
 	var again []parcel
 	m.lose = func(p parcel) bool {
-		if p.lane == peer.LaneForward {
+		if p.channel == peer.ChannelForward {
 			again = append(again, p)
 		}
 		return false
@@ -131,7 +131,7 @@ func TestForwardedTwiceAppliedOnce(t *testing.T) {
 	m.until("applied", func() bool { return o.done })
 	for range 3 {
 		for _, p := range slices.Clone(again) {
-			m.node(p.to).HandleFrame(p.from, p.lane, p.frame)
+			m.node(p.to).HandleFrame(p.from, p.channel, p.frame)
 		}
 		m.step()
 	}
@@ -216,7 +216,7 @@ func FuzzForwardFrame(f *testing.F) {
 			return // runs services; FuzzCallFrame
 		}
 		for _, to := range []*Node{m.nodes[0], m.nodes[1]} {
-			to.HandleFrame(3, peer.LaneForward, bytes.Clone(b))
+			to.HandleFrame(3, peer.ChannelForward, bytes.Clone(b))
 			if err := to.drainInbox(); err != nil {
 				t.Fatal(err)
 			}
@@ -284,7 +284,7 @@ func TestLostRefusalIsSentAgain(t *testing.T) {
 	leader.lanes.mu.Unlock()
 	lost := 0
 	m.lose = func(p parcel) bool {
-		if p.lane == peer.LaneForward && p.frame[0] == frameRefused && lost == 0 {
+		if p.channel == peer.ChannelForward && p.frame[0] == frameRefused && lost == 0 {
 			lost++
 			return true
 		}
@@ -304,7 +304,7 @@ func TestLostRefusalIsSentAgain(t *testing.T) {
 func TestSendingAgainIsCheap(t *testing.T) {
 	m := newManual(t, 3)
 	follower := m.nodes[1]
-	m.lose = func(p parcel) bool { return p.lane == peer.LaneForward && p.from == follower.id }
+	m.lose = func(p parcel) bool { return p.channel == peer.ChannelForward && p.from == follower.id }
 	o := m.propose(follower, "k", "v")
 	m.step()
 	follower.nextSeq += 1 << 40
@@ -364,7 +364,7 @@ func TestForwardedWhatNobodyCouldApply(t *testing.T) {
 	leader, follower := m.nodes[0], m.nodes[1]
 	var answered [][]byte
 	m.lose = func(p parcel) bool {
-		if p.lane == peer.LaneForward && p.to == follower.id {
+		if p.channel == peer.ChannelForward && p.to == follower.id {
 			answered = append(answered, p.frame)
 		}
 		return false
@@ -375,7 +375,7 @@ func TestForwardedWhatNobodyCouldApply(t *testing.T) {
 		frame := binary.AppendUvarint(binary.AppendUvarint([]byte{frameCommands}, term), seq)
 		seq++
 		cmd := entry.AppendCommand(nil, &entry.Command{Origin: origin, Seq: seq, Term: cterm, Parts: parts})
-		leader.HandleFrame(follower.id, peer.LaneForward, entry.AppendPacked(append(frame, lane), cmd))
+		leader.HandleFrame(follower.id, peer.ChannelForward, entry.AppendPacked(append(frame, lane), cmd))
 		for range 3 {
 			m.step()
 			m.clock.Advance(10 * time.Millisecond)
@@ -419,7 +419,7 @@ func TestALaneTheLeaderDoesNotKnow(t *testing.T) {
 	m := newManual(t, 3)
 	follower := m.nodes[1]
 	m.lose = func(p parcel) bool {
-		if p.lane == peer.LaneForward && p.from == follower.id && p.frame[0] == frameCommands {
+		if p.channel == peer.ChannelForward && p.from == follower.id && p.frame[0] == frameCommands {
 			p.frame[3] = 7 // after the kind, and two numbers of a byte each
 		}
 		return false

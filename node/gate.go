@@ -10,32 +10,32 @@ import (
 )
 
 // gate is the network's handler while there may be no node yet.
-type gate struct {
+type earlyHandler struct {
 	node  atomic.Pointer[Node]
 	ident atomic.Pointer[Identity]
 	opt   StartOptions
 }
 
-func (g *gate) HandleFrame(from uint64, lane peer.Lane, frame []byte) {
+func (g *earlyHandler) HandleFrame(from uint64, channel peer.Channel, frame []byte) {
 	if n := g.node.Load(); n != nil {
-		n.HandleFrame(from, lane, frame)
+		n.HandleFrame(from, channel, frame)
 	}
 }
 
-func (g *gate) HandleStream(from uint64, r io.Reader) error {
+func (g *earlyHandler) HandleStream(from uint64, r io.Reader) error {
 	if n := g.node.Load(); n != nil {
 		return n.HandleStream(from, r)
 	}
 	return errNotReady
 }
 
-func (g *gate) Reconnected(to uint64, lane peer.Lane) {
+func (g *earlyHandler) Reconnected(to uint64, channel peer.Channel) {
 	if n := g.node.Load(); n != nil {
-		n.Reconnected(to, lane)
+		n.Reconnected(to, channel)
 	}
 }
 
-func (g *gate) HandleAsk(b []byte) ([]byte, error) {
+func (g *earlyHandler) HandleAsk(b []byte) ([]byte, error) {
 	if n := g.node.Load(); n != nil {
 		return n.HandleAsk(b)
 	}
@@ -61,7 +61,7 @@ func (nobody) SetPeer(uint64, string) {}
 
 func (nobody) RemovePeer(uint64) {}
 
-func (nobody) Send(uint64, peer.Lane, []byte) bool { return false }
+func (nobody) Send(uint64, peer.Channel, []byte) bool { return false }
 
 func (nobody) SendStream(_ uint64, _ func(io.Writer) error, done func(error)) {
 	go done(errors.New("no network"))

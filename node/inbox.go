@@ -12,7 +12,7 @@ import (
 )
 
 // inbox is how other goroutines reach the loop. What members send is bounded in bytes while the loop is busy elsewhere (a slow disk
-// under Apply, a snapshot being installed), by lane, so that a full lane keeps nothing out of another:
+// under Apply, a snapshot being installed), by channel, so that a full channel keeps nothing out of another:
 //
 //   - control, per sender: a heartbeat, vote or question that finds no room is lost as on a bad network, and comes again.
 //   - append: so is a message with entries or an acknowledgement; the leader sends again after the next heartbeat. There is room
@@ -20,23 +20,23 @@ import (
 //   - forward: commands beyond the bound are refused, which their member hears as a full queue. If even their names find no room
 //     they are lost, and sent again after resendAfter.
 //
-// The loop takes all at once, so as much again may be with it. A frame always fits in an empty lane. What is lost is counted
+// The loop takes all at once, so as much again may be with it. A frame always fits in an empty channel. What is lost is counted
 // (Counters.FramesLost) and logged.
 type inbox struct {
 	mu     sync.Mutex
 	frames []frame
 	funcs  []func() error
 	spareF []frame
-	held   [heldLanes]int // bytes in frames by lane, those on the control lane apart
-	beats  map[uint64]int // bytes in frames on the control lane by sender
-	lost   int64          // frames, ever
-	loss   error          // the last one not logged yet, nil: none
-	from   uint64         // its sender
+	held   [heldChannels]int // bytes in frames by lane, those on the control lane apart
+	beats  map[uint64]int    // bytes in frames on the control channel by sender
+	lost   int64             // frames, ever
+	loss   error             // the last one not logged yet, nil: none
+	from   uint64            // its sender
 	limits inboxLimits
 }
 
-// heldLanes are the lanes that frames come on.
-const heldLanes = int(peer.LaneForward) + 1
+// heldChannels are the lanes that frames come on.
+const heldChannels = int(peer.ChannelForward) + 1
 
 // inboxLimits are in bytes; tests lower them.
 type inboxLimits struct {
@@ -50,10 +50,10 @@ type inboxLimits struct {
 var defaultInboxLimits = inboxLimits{control: 1 << 20, senders: 64, append: 24 << 20, refuse: 16 << 20, forward: 24 << 20}
 
 type frame struct {
-	from uint64
-	lane peer.Lane
-	b    []byte
-	full bool // of commands only the names are left, to be refused
+	from    uint64
+	channel peer.Channel
+	b       []byte
+	full    bool // of commands only the names are left, to be refused
 }
 
 // frameOverhead is what a queued frame costs beyond its bytes.
@@ -63,12 +63,12 @@ const frameOverhead = 64
 func (i *inbox) put(f frame) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if int(f.lane) >= heldLanes {
+	if int(f.channel) >= heldChannels {
 		return false
 	}
 	size := len(f.b) + frameOverhead
-	switch held := i.held[f.lane]; f.lane {
-	case peer.LaneControl:
+	switch held := i.held[f.channel]; f.channel {
+	case peer.ChannelControl:
 		mine, known := i.beats[f.from]
 		if mine > 0 && mine+size > i.limits.control || !known && len(i.beats) >= i.limits.senders {
 			return i.lose(&f)
@@ -77,11 +77,11 @@ func (i *inbox) put(f frame) bool {
 			i.beats = map[uint64]int{}
 		}
 		i.beats[f.from] = mine + size
-	case peer.LaneAppend:
+	case peer.ChannelAppend:
 		if held > 0 && held+size > i.limits.append {
 			return i.lose(&f)
 		}
-	case peer.LaneForward:
+	case peer.ChannelForward:
 		if held > 0 && held+size > i.limits.refuse && len(f.b) > 0 && f.b[0] == frameCommands {
 			f.b, f.full = namesOf(f.b), true
 			size = len(f.b) + frameOverhead
@@ -90,7 +90,7 @@ func (i *inbox) put(f frame) bool {
 			return i.lose(&f)
 		}
 	}
-	i.held[f.lane] += size
+	i.held[f.channel] += size
 	i.frames = append(i.frames, f)
 	return true
 }
@@ -98,7 +98,7 @@ func (i *inbox) put(f frame) bool {
 // lose counts a frame that found no room; the caller holds mu.
 func (i *inbox) lose(f *frame) bool {
 	i.lost++
-	i.from, i.loss = f.from, fmt.Errorf("no room for %d bytes on the lane %s, %d frames lost so far", len(f.b), f.lane, i.lost)
+	i.from, i.loss = f.from, fmt.Errorf("no room for %d bytes on the channel %s, %d frames lost so far", len(f.b), f.channel, i.lost)
 	return false
 }
 
@@ -108,7 +108,7 @@ func (i *inbox) take() (frames []frame, funcs []func() error, from uint64, loss 
 	defer i.mu.Unlock()
 	frames, funcs, from, loss = i.frames, i.funcs, i.from, i.loss
 	i.frames, i.funcs, i.loss = i.spareF[:0], nil, nil
-	i.held = [heldLanes]int{}
+	i.held = [heldChannels]int{}
 	clear(i.beats)
 	return frames, funcs, from, loss
 }
@@ -140,16 +140,16 @@ func namesOf(b []byte) []byte {
 }
 
 // HandleFrame implements peer.Handler.
-func (n *Node) HandleFrame(from uint64, lane peer.Lane, b []byte) {
-	if !n.knows(from) && (lane != peer.LaneForward || len(b) == 0 || b[0] != frameReachMe) {
+func (n *Node) HandleFrame(from uint64, channel peer.Channel, b []byte) {
+	if !n.knows(from) && (channel != peer.ChannelForward || len(b) == 0 || b[0] != frameReachMe) {
 		n.stranger.Store(from)
 		return // and it takes no place in the table that a member may need
 	}
-	if lane == peer.LaneForward && len(b) > 0 && (b[0] == frameCall || b[0] == frameAnswer) {
+	if channel == peer.ChannelForward && len(b) > 0 && (b[0] == frameCall || b[0] == frameAnswer) {
 		n.handleCallFrame(from, b)
 		return
 	}
-	n.inbox.put(frame{from: from, lane: lane, b: b})
+	n.inbox.put(frame{from: from, channel: channel, b: b})
 	n.wakeup()
 }
 
@@ -189,7 +189,7 @@ func (n *Node) drainInbox() error {
 	}
 	for i := range frames {
 		f := &frames[i]
-		if f.lane == peer.LaneForward {
+		if f.channel == peer.ChannelForward {
 			switch {
 			case len(f.b) == 0:
 			case f.b[0] == frameCommands:

@@ -23,33 +23,33 @@ func TestInboxIsBounded(t *testing.T) {
 	}
 	big := func(kind byte) []byte { return append([]byte{kind}, make([]byte, 1<<20-1)...) }
 	for range 200 {
-		n.HandleFrame(2, peer.LaneAppend, big(0))
-		n.HandleFrame(2, peer.LaneForward, big(frameRefused))
-		n.HandleFrame(2, peer.LaneForward, big(frameCommands))
+		n.HandleFrame(2, peer.ChannelAppend, big(0))
+		n.HandleFrame(2, peer.ChannelForward, big(frameRefused))
+		n.HandleFrame(2, peer.ChannelForward, big(frameCommands))
 	}
 	for range 20_000 {
-		n.HandleFrame(2, peer.LaneControl, make([]byte, 100))
+		n.HandleFrame(2, peer.ChannelControl, make([]byte, 100))
 	}
 	for id := uint64(100); id < 1000; id++ {
-		n.HandleFrame(id, peer.LaneControl, make([]byte, 100))
+		n.HandleFrame(id, peer.ChannelControl, make([]byte, 100))
 	}
 	if b, most := bytes(), defaultInboxLimits.append+defaultInboxLimits.forward+2*defaultInboxLimits.control; b > most || len(i.frames) > 50_000 {
 		t.Errorf("%d frames with %d bytes are held, %d at most", len(i.frames), b, most)
 	}
 	before := len(i.frames)
-	n.HandleFrame(3, peer.LaneControl, make([]byte, 100))
+	n.HandleFrame(3, peer.ChannelControl, make([]byte, 100))
 	if senders := len(i.beats); len(i.frames) != before && senders > defaultInboxLimits.senders {
 		t.Errorf("%d senders on the control lane", senders)
 	}
 	i.take()
 	for range 20_000 {
-		n.HandleFrame(2, peer.LaneControl, make([]byte, 100))
+		n.HandleFrame(2, peer.ChannelControl, make([]byte, 100))
 	}
 	before = len(i.frames)
 	if most := defaultInboxLimits.control / (100 + frameOverhead); before > most {
 		t.Errorf("%d small frames of one member on the control lane, %d at most", before, most)
 	}
-	n.HandleFrame(3, peer.LaneControl, make([]byte, 100))
+	n.HandleFrame(3, peer.ChannelControl, make([]byte, 100))
 	if len(i.frames) != before+1 {
 		t.Error("the heartbeats of one member keep out those of another")
 	}
@@ -57,7 +57,7 @@ func TestInboxIsBounded(t *testing.T) {
 		t.Error("nothing was counted")
 	}
 	i.take()
-	n.HandleFrame(2, peer.LaneAppend, make([]byte, defaultInboxLimits.append+1))
+	n.HandleFrame(2, peer.ChannelAppend, make([]byte, defaultInboxLimits.append+1))
 	if len(i.frames) != 1 {
 		t.Error("the largest frame does not fit in an empty inbox")
 	}
@@ -72,7 +72,7 @@ func TestASlowMemberCatchesUp(t *testing.T) {
 	m.nodes = m.nodes[:2] // nobody moves it
 	m.sending = func(p parcel) bool {
 		if p.to == slow.id {
-			slow.HandleFrame(p.from, p.lane, p.frame)
+			slow.HandleFrame(p.from, p.channel, p.frame)
 		}
 		return p.to == slow.id
 	}
@@ -97,7 +97,7 @@ func TestForwardedIntoAFullInbox(t *testing.T) {
 	leader, follower := m.nodes[0], m.nodes[1]
 	leader.inbox.limits.refuse = 1
 	filler := func() { // the next frame is not the first
-		leader.HandleFrame(follower.id, peer.LaneForward, []byte{99})
+		leader.HandleFrame(follower.id, peer.ChannelForward, []byte{99})
 	}
 	last := leader.rep.LastIndex()
 	first := &outcome{}
@@ -106,11 +106,11 @@ func TestForwardedIntoAFullInbox(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.sending = func(p parcel) bool {
-		if p.lane != peer.LaneForward || p.to != leader.id {
+		if p.channel != peer.ChannelForward || p.to != leader.id {
 			return false
 		}
 		filler()
-		leader.HandleFrame(p.from, p.lane, p.frame)
+		leader.HandleFrame(p.from, p.channel, p.frame)
 		return true
 	}
 	m.until("an answer", func() bool { return first.done })

@@ -81,7 +81,7 @@ func (n *Node) handleJoin(ctx context.Context, req []byte) ([]byte, error) {
 		}
 	}
 	if me == nil && q.Added {
-		return nil, fmt.Errorf("no member with the address %s was added to cluster %x; add it first, with `etcdctl member add`", q.PeerAddr, n.ident.Cluster)
+		return nil, fmt.Errorf("no member with the address %s was added to cluster %x; add it first, with `etcdctl member add`", q.PeerAddr, n.identity.Cluster)
 	}
 	if me == nil {
 		m, err := n.addMember(ctx, emember.Member{PeerURLs: peerURLs(q.PeerAddr), Learner: true, Nonce: q.Nonce, AutoPromote: true})
@@ -137,7 +137,7 @@ func (n *Node) hand(id, nonce uint64) bool {
 
 // answerJoin tells a new member who it is and where the others are.
 func (n *Node) answerJoin(id uint64) ([]byte, error) {
-	a := joinAnswer{Cluster: n.ident.Cluster, Member: id, Peers: map[uint64]string{}}
+	a := joinAnswer{Cluster: n.identity.Cluster, Member: id, Peers: map[uint64]string{}}
 	for _, m := range n.members.List() {
 		if m.ID != id && len(m.PeerURLs) > 0 {
 			a.Peers[m.ID] = dialable(m.PeerURLs)

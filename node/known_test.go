@@ -36,12 +36,12 @@ func TestStrangersAreNotHeard(t *testing.T) {
 		return false
 	}
 	for _, from := range []uint64{0xbad, 0, leader.id} {
-		leader.HandleFrame(from, peer.LaneForward, identCommands(term, 0xbad00+from, &eident.Part{UserAdd: &eident.UserAdd{Name: "mallory"}}))
+		leader.HandleFrame(from, peer.ChannelForward, identCommands(term, 0xbad00+from, &eident.Part{UserAdd: &eident.UserAdd{Name: "mallory"}}))
 		call := wire.AppendBytes(binary.AppendUvarint([]byte{frameCall}, 1), "member.join")
-		leader.HandleFrame(from, peer.LaneForward, append(call, `{"kind":"join","peer_addr":"10.0.0.9:1","nonce":"5"}`...))
+		leader.HandleFrame(from, peer.ChannelForward, append(call, `{"kind":"join","peer_addr":"10.0.0.9:1","nonce":"5"}`...))
 		// A heartbeat of a later term, which would depose the leader.
 		beat := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64([]byte{8, 0}, leader.id), from)
-		leader.HandleFrame(from, peer.LaneControl, binary.AppendUvarint(beat, term+5))
+		leader.HandleFrame(from, peer.ChannelControl, binary.AppendUvarint(beat, term+5))
 		if err := leader.HandleStream(from, bytes.NewReader(nil)); !errors.Is(err, errStranger) {
 			t.Errorf("a snapshot of %x: %v", from, err)
 		}
@@ -52,11 +52,11 @@ func TestStrangersAreNotHeard(t *testing.T) {
 	if got := leader.Status().Term; got != term || !leader.rep.IsLeader() {
 		t.Errorf("term %d, was %d", got, term)
 	}
-	if u := leader.idents.State().User("mallory"); u != nil || answered != 0 || len(leader.Members()) != 3 {
+	if u := leader.users.State().User("mallory"); u != nil || answered != 0 || len(leader.Members()) != 3 {
 		t.Errorf("a stranger was heard: user %v, %d answers, %d members", u, answered, len(leader.Members()))
 	}
-	leader.HandleFrame(follower.id, peer.LaneForward, identCommands(term, 0xbad, &eident.Part{UserAdd: &eident.UserAdd{Name: "alice"}}))
-	m.until("a member was heard", func() bool { return leader.idents.State().User("alice") != nil })
+	leader.HandleFrame(follower.id, peer.ChannelForward, identCommands(term, 0xbad, &eident.Part{UserAdd: &eident.UserAdd{Name: "alice"}}))
+	m.until("a member was heard", func() bool { return leader.users.State().User("alice") != nil })
 }
 
 // One that the log does not name yet is heard from when it has introduced itself, and only so many are.
@@ -66,13 +66,13 @@ func TestIntroducedMembersAreHeard(t *testing.T) {
 	if n.knows(9) {
 		t.Fatal("known from the start")
 	}
-	n.HandleFrame(9, peer.LaneForward, append([]byte{frameReachMe}, "10.0.0.9:2380"...))
+	n.HandleFrame(9, peer.ChannelForward, append([]byte{frameReachMe}, "10.0.0.9:2380"...))
 	m.step()
 	if !n.knows(9) {
 		t.Error("it introduced itself and is not known")
 	}
 	for id := uint64(100); id < 100+2*maxAcquaintances; id++ {
-		n.HandleFrame(id, peer.LaneForward, append([]byte{frameReachMe}, "10.0.0.9:2380"...))
+		n.HandleFrame(id, peer.ChannelForward, append([]byte{frameReachMe}, "10.0.0.9:2380"...))
 	}
 	m.step()
 	if n.knows(100 + 2*maxAcquaintances - 1) {
@@ -87,8 +87,8 @@ func TestAnswersOfOthersDoNotCount(t *testing.T) {
 	call := &openCall{to: 1, come: make(chan struct{})}
 	n.calls.open[7] = call
 	reply := append(binary.AppendUvarint([]byte{frameAnswer}, 7), answerOK)
-	n.HandleFrame(3, peer.LaneForward, append(reply, "forged"...))
-	n.HandleFrame(1, peer.LaneForward, append(reply, "true"...))
+	n.HandleFrame(3, peer.ChannelForward, append(reply, "forged"...))
+	n.HandleFrame(1, peer.ChannelForward, append(reply, "true"...))
 	<-call.come
 	if string(call.answer.body) != "true" {
 		t.Errorf("answered %q", call.answer.body)
@@ -115,7 +115,7 @@ func TestHelloTellsStrangersLittle(t *testing.T) {
 	if a := ask(`{"kind":"hello","name":"n2","peer_addr":"10.0.0.2:2380"}`); a.Member != n.id || len(a.Members) != 3 {
 		t.Errorf("a member hears %+v", a)
 	}
-	g := &gate{opt: StartOptions{Peers: map[string]string{"n1": "10.0.0.1:1", "n2": "10.0.0.2:1"}, Token: "secret"}}
+	g := &earlyHandler{opt: StartOptions{Peers: map[string]string{"n1": "10.0.0.1:1", "n2": "10.0.0.2:1"}, Token: "secret"}}
 	g.ident.Store(&Identity{Name: "n1", Member: 77})
 	b, err := g.HandleAsk([]byte(`{"kind":"hello"}`))
 	if err != nil || strings.Contains(string(b), "77") || strings.Contains(string(b), "secret") || strings.Contains(string(b), "10.0.0") {

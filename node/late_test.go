@@ -18,7 +18,7 @@ type telling struct{ answer helloAnswer }
 
 func (*telling) SetPeer(uint64, string)                                {}
 func (*telling) RemovePeer(uint64)                                     {}
-func (*telling) Send(uint64, peer.Lane, []byte) bool                   { return false }
+func (*telling) Send(uint64, peer.Channel, []byte) bool                { return false }
 func (*telling) SendStream(uint64, func(io.Writer) error, func(error)) {}
 func (*telling) ConnectedFor(uint64) int64                             { return 0 }
 func (*telling) Traffic(uint64) *peer.Traffic                          { return nil }

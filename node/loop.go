@@ -19,8 +19,8 @@ type applying struct {
 }
 
 // Reconnected implements peer.Handler: what was sent to the leader before may be lost.
-func (n *Node) Reconnected(to uint64, lane peer.Lane) {
-	if lane == peer.LaneForward {
+func (n *Node) Reconnected(to uint64, channel peer.Channel) {
+	if channel == peer.ChannelForward {
 		n.later(func() error {
 			if to == n.rep.Leader() {
 				n.resend(to)
@@ -155,7 +155,7 @@ func (n *Node) send(o *replica.Outgoing) {
 	if _, timing := n.sent[o.To]; o.Last != 0 && !timing { // one sample at a time per member
 		n.sent[o.To] = sample{o.Last, n.clock.Mono()}
 	}
-	if !n.net.Send(o.To, o.Lane, o.Frame) && o.Lane == peer.LaneAppend {
+	if !n.net.Send(o.To, o.Lane, o.Frame) && o.Lane == peer.ChannelAppend {
 		n.rep.ReportUnreachable(o.To)
 		if o.Last != 0 {
 			n.latencyOf(o.To).Failed++

@@ -41,7 +41,7 @@ type manual struct {
 
 type parcel struct {
 	from, to uint64
-	lane     peer.Lane
+	channel  peer.Channel
 	frame    []byte
 }
 
@@ -57,12 +57,12 @@ func (manualNet) ConnectedFor(uint64) int64    { return int64(time.Hour) }
 func (manualNet) Traffic(uint64) *peer.Traffic { return nil }
 func (manualNet) Close() error                 { return nil }
 
-func (n manualNet) Send(to uint64, lane peer.Lane, frame []byte) bool {
-	if f := n.m.sending; f != nil && f(parcel{n.self, to, lane, frame}) {
+func (n manualNet) Send(to uint64, channel peer.Channel, frame []byte) bool {
+	if f := n.m.sending; f != nil && f(parcel{n.self, to, channel, frame}) {
 		return true
 	}
 	n.m.mu.Lock()
-	n.m.wire = append(n.m.wire, parcel{n.self, to, lane, frame})
+	n.m.wire = append(n.m.wire, parcel{n.self, to, channel, frame})
 	n.m.mu.Unlock()
 	return true
 }
@@ -71,7 +71,7 @@ func (n manualNet) SendStream(to uint64, write func(io.Writer) error, done func(
 	var b bytes.Buffer
 	err := write(&b)
 	if err == nil {
-		if other := n.m.node(to); other == nil || n.m.lose != nil && n.m.lose(parcel{n.self, to, peer.LaneSnapshot, b.Bytes()}) {
+		if other := n.m.node(to); other == nil || n.m.lose != nil && n.m.lose(parcel{n.self, to, peer.ChannelSnapshot, b.Bytes()}) {
 			err = errors.New("lost")
 		} else {
 			err = other.HandleStream(n.self, &b)
@@ -205,7 +205,7 @@ func (m *manual) step() {
 	}
 	for _, p := range m.take() {
 		if to := m.node(p.to); to != nil && (m.lose == nil || !m.lose(p)) {
-			to.HandleFrame(p.from, p.lane, p.frame)
+			to.HandleFrame(p.from, p.channel, p.frame)
 		}
 	}
 }

@@ -89,12 +89,12 @@ func (n *Node) Announce(ctx context.Context) error {
 	if !ok {
 		return nil // a learner that has not caught up to its own addition; the caller tries again
 	}
-	if m.Name != n.ident.Name || !slices.Equal(m.ClientURLs, n.cfg.ClientURLs) {
-		if err := n.memberCommand(ctx, &emember.Part{Publish: &emember.Publish{ID: n.id, Name: n.ident.Name, ClientURLs: n.cfg.ClientURLs}}); err != nil {
+	if m.Name != n.identity.Name || !slices.Equal(m.ClientURLs, n.cfg.ClientURLs) {
+		if err := n.memberCommand(ctx, &emember.Part{Publish: &emember.Publish{ID: n.id, Name: n.identity.Name, ClientURLs: n.cfg.ClientURLs}}); err != nil {
 			return err
 		}
 	}
-	urls := peerURLs(n.ident.PeerAddr)
+	urls := peerURLs(n.identity.PeerAddr)
 	if len(urls) == 0 || n.keepURLs && len(m.PeerURLs) > 0 || dialable(m.PeerURLs) == dialable(urls) {
 		return nil
 	}
@@ -104,7 +104,7 @@ func (n *Node) Announce(ctx context.Context) error {
 // Announced reports whether the log knows this member by its name.
 func (n *Node) Announced() bool {
 	m, ok := n.members.Get(n.id)
-	return ok && m.Name == n.ident.Name && slices.Equal(m.ClientURLs, n.cfg.ClientURLs)
+	return ok && m.Name == n.identity.Name && slices.Equal(m.ClientURLs, n.cfg.ClientURLs)
 }
 
 func (n *Node) memberCommand(ctx context.Context, p *emember.Part) error {

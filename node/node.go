@@ -60,10 +60,10 @@ type Node struct {
 
 // self is who this member is. None of it changes while it runs.
 type self struct {
-	id     uint64
-	ident  Identity
-	origin uint64 // random per process start: names this process's commands
-	known  uint16 // the highest level that this build, its machines and its lanes could follow
+	id       uint64
+	identity Identity
+	origin   uint64 // random per process start: names this process's commands
+	known    uint16 // the highest level that this build, its machines and its lanes could follow
 }
 
 // seams are what a node has of the world around it. They do not change.
@@ -79,9 +79,9 @@ type seams struct {
 // held is what a node keeps its state in. The loop writes, but for the log's segments, which the writer does; everybody may read by what
 // each of them allows.
 type held struct {
-	wal     *wal.Log
+	wal     *wal.WAL
 	store   store.Store
-	idents  *mident.Machine
+	users   *mident.Machine
 	members *mmember.Machine
 	applier *machine.Applier
 }
@@ -106,4 +106,4 @@ func (n *Node) beside(f func()) {
 func (n *Node) Tasks() task.Runner { return n.tasks }
 
 // Ident gives the readers of the identity machine: who may do what. Read after Linearize, or accept any age.
-func (n *Node) Ident() *mident.Machine { return n.idents }
+func (n *Node) Ident() *mident.Machine { return n.users }

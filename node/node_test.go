@@ -44,7 +44,7 @@ func startAlone(t testing.TB, dir string, with func(*Config)) *Node {
 func awaitReady(t testing.TB, nodes ...*Node) {
 	t.Helper()
 	for _, n := range nodes {
-		await(t, fmt.Sprintf("%s is ready", n.ident.Name), func() bool { return n.Status().Ready })
+		await(t, fmt.Sprintf("%s is ready", n.identity.Name), func() bool { return n.Status().Ready })
 	}
 }
 

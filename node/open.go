@@ -27,7 +27,7 @@ func Open(cfg Config) (n *Node, err error) {
 		return nil, fmt.Errorf("open %s: not initialised", cfg.Dir)
 	}
 	n = &Node{cfg: cfg,
-		self:       self{id: ident.Member, ident: *ident},
+		self:       self{id: ident.Member, identity: *ident},
 		seams:      seams{clock: cfg.Clock, fs: cfg.FS, net: cfg.Net, tasks: cfg.Tasks, log: cfg.Logger, steps: cfg.Steps},
 		wake:       make(chan struct{}, 1),
 		life:       life{dead: make(chan struct{}), stop: make(chan struct{})},
@@ -113,9 +113,9 @@ func (n *Node) openMachines() error {
 			return fmt.Errorf("finish the install of snapshot %d: %w", mark.Index, err)
 		}
 	}
-	n.members, n.idents = mmember.New(), mident.New()
+	n.members, n.users = mmember.New(), mident.New()
 	// Neither of the two writes at the end of an entry, so it is no matter to the state hash that they come first.
-	n.applier = machine.NewApplier(n.store, append([]machine.Machine{n.idents, n.members}, n.cfg.Machines...)...)
+	n.applier = machine.NewApplier(n.store, append([]machine.Machine{n.users, n.members}, n.cfg.Machines...)...)
 	if err := n.applier.Load(); err != nil {
 		return err
 	}
@@ -157,9 +157,9 @@ func (n *Node) startReplica() error {
 		n.connect(m.ID, m.PeerURLs)
 	}
 	// A joining member knows its peers from the answer until the log tells. In a fixed order, so that a simulated run repeats.
-	for _, id := range slices.Sorted(maps.Keys(n.ident.Peers)) {
+	for _, id := range slices.Sorted(maps.Keys(n.identity.Peers)) {
 		if _, known := n.members.Get(id); !known && !n.members.Removed(id) {
-			n.connect(id, []string{n.ident.Peers[id]})
+			n.connect(id, []string{n.identity.Peers[id]})
 		}
 	}
 	return nil

@@ -70,7 +70,7 @@ func askAny[T any](ctx context.Context, net Transport, addrs string, q *question
 // hello says who this member is. The process that asks need not have authenticated, so a stranger hears only that there is a
 // cluster: neither this member's id, with which it could open a connection, nor the other members.
 func (n *Node) hello(q *question) helloAnswer {
-	a, all := helloAnswer{Name: n.ident.Name, Cluster: n.ident.Cluster}, n.members.List()
+	a, all := helloAnswer{Name: n.identity.Name, Cluster: n.identity.Cluster}, n.members.List()
 	if slices.ContainsFunc(all, func(m emember.Member) bool { return q.PeerAddr != "" && sharesURL(m.PeerURLs, q.PeerAddr) }) {
 		a.Member, a.Members = n.id, all
 	}

@@ -83,7 +83,7 @@ func TestSoleVoterReadsWhatItsLearnerShows(t *testing.T) {
 			if p.from != voter.id || asked {
 				return false
 			}
-			lrn.HandleFrame(p.from, p.lane, p.frame)
+			lrn.HandleFrame(p.from, p.channel, p.frame)
 			if err := lrn.Pump(); err != nil {
 				t.Fatal(err)
 			}
@@ -158,12 +158,12 @@ func TestTheLastVoterCatchesUpBeforeItReadsAlone(t *testing.T) {
 		acknowledged = m.propose(other, "k", "new")
 		pump(other)
 		for _, p := range m.take() {
-			m.node(p.to).HandleFrame(p.from, p.lane, p.frame)
+			m.node(p.to).HandleFrame(p.from, p.channel, p.frame)
 		}
 		dispatch()
 		m.sending = func(p parcel) bool {
 			if p.to == other.id && !acknowledged.done {
-				other.HandleFrame(p.from, p.lane, p.frame)
+				other.HandleFrame(p.from, p.channel, p.frame)
 				pump(other)
 				if !acknowledged.done && other.WriteStep() {
 					pump(other)
@@ -175,7 +175,7 @@ func TestTheLastVoterCatchesUpBeforeItReadsAlone(t *testing.T) {
 			pump(voter)
 			voter.WriteStep()
 			for _, p := range m.take() {
-				m.node(p.to).HandleFrame(p.from, p.lane, p.frame)
+				m.node(p.to).HandleFrame(p.from, p.channel, p.frame)
 			}
 		}
 		m.sending = nil

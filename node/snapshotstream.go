@@ -42,7 +42,7 @@ func (n *Node) SnapshotView(ctx context.Context) (store.View, *SnapshotInfo, err
 	}
 	c := make(chan got, 1)
 	n.later(func() error {
-		c <- got{n.store.NewView(), SnapshotInfo{Cluster: n.ident.Cluster, Index: n.appliedIdx, Term: n.termApplied, Conf: n.rep.Conf()}}
+		c <- got{n.store.NewView(), SnapshotInfo{Cluster: n.identity.Cluster, Index: n.appliedIdx, Term: n.termApplied, Conf: n.rep.Conf()}}
 		return nil
 	})
 	select {
@@ -82,7 +82,7 @@ func (n *Node) sendSnapshot(o *replica.Outgoing) {
 	}
 	// Nothing was applied since raft named the point: the View is exactly at it.
 	v := n.store.NewView()
-	info := SnapshotInfo{Cluster: n.ident.Cluster, Index: o.Snapshot.Index, Term: o.Snapshot.Term, Conf: o.Snapshot.Conf}
+	info := SnapshotInfo{Cluster: n.identity.Cluster, Index: o.Snapshot.Index, Term: o.Snapshot.Term, Conf: o.Snapshot.Conf}
 	n.snapshots[o.To] = o.Snapshot.Index
 	n.log.Info("snapshot to member", "member", fmt.Sprintf("%x", o.To), "index", o.Snapshot.Index)
 	to, head := o.To, o.Frame
@@ -115,7 +115,7 @@ type received struct {
 
 // ours refuses a snapshot of another cluster before its contents are read.
 func (n *Node) ours(info *SnapshotInfo) error {
-	if info.Cluster != n.ident.Cluster {
+	if info.Cluster != n.identity.Cluster {
 		return fmt.Errorf("%w: it is of cluster %x", ErrBadSnapshot, info.Cluster)
 	}
 	return nil

@@ -65,7 +65,7 @@ func Start(ctx context.Context, cfg Config, opt StartOptions) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &gate{opt: opt}
+	g := &earlyHandler{opt: opt}
 	g.ident.Store(ident)
 	net := opt.Transport
 	if net == nil && (opt.PeerAddr != "" || len(opt.Peers) > 1 || opt.Join != "") {

@@ -24,13 +24,13 @@ type Status struct {
 // Status is cheap enough to be called with every request.
 func (n *Node) Status() Status {
 	p := n.pub.Load()
-	return Status{ClusterID: n.ident.Cluster, MemberID: n.id, Name: n.ident.Name, Leader: p.leader, Term: p.term, Commit: n.commitIdx.Load(),
+	return Status{ClusterID: n.identity.Cluster, MemberID: n.id, Name: n.identity.Name, Leader: p.leader, Term: p.term, Commit: n.commitIdx.Load(),
 		Applied: n.shownIdx.Load(), Learner: p.conf.Learner(n.id), Ready: p.ready,
 		Level: n.members.Level(), KnownLevel: n.known}
 }
 
 // IDs returns what never changes: cluster and member id.
-func (n *Node) IDs() (cluster, member uint64) { return n.ident.Cluster, n.id }
+func (n *Node) IDs() (cluster, member uint64) { return n.identity.Cluster, n.id }
 
 // Term is the current raft term.
 func (n *Node) Term() uint64 { return n.pub.Load().term }

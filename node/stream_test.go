@@ -40,7 +40,7 @@ func caught(t *testing.T) (m *manual, far *Node, stream []byte) {
 	m.writeOn(m.nodes[0], 20)
 	m.forgetLog(far.id)
 	m.lose = func(p parcel) bool {
-		if p.lane == peer.LaneSnapshot {
+		if p.channel == peer.ChannelSnapshot {
 			stream = bytes.Clone(p.frame)
 			return true
 		}

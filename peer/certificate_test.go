@@ -12,7 +12,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// Of certificates that one authority has signed only a member's speaks for a member, in a lane and in a question.
+// Of certificates that one authority has signed only a member's speaks for a member, in a channel and in a question.
 func TestClientsCertificatesDoNotSpeakForMembers(t *testing.T) {
 	ca := certtest.NewAuthority("everybody's")
 	elsewhere := func(c *x509.Certificate) {
@@ -53,8 +53,8 @@ func TestClientsCertificatesDoNotSpeakForMembers(t *testing.T) {
 			if _, err := a.Ask(ctx, b.Addr(), []byte("who?")); (err == nil) != c.good {
 				t.Errorf("a question: %v", err)
 			}
-			if _, _, err := a.dial(ctx, b.Addr(), hello{kind: byte(LaneControl), cluster: testCluster, from: 1, to: 2}); (err == nil) != c.good {
-				t.Errorf("a lane: %v", err)
+			if _, _, err := a.dial(ctx, b.Addr(), hello{kind: byte(ChannelControl), cluster: testCluster, from: 1, to: 2}); (err == nil) != c.good {
+				t.Errorf("a channel: %v", err)
 			}
 			ar.mu.Lock()
 			defer ar.mu.Unlock()
@@ -100,18 +100,18 @@ func TestUnknownMemberIsComparedOnceItIsKnown(t *testing.T) {
 		b, br := member(t, 2, TCPOptions{TLS: ca.Config(ca.Issue("b")), Members: &Certificates{}})
 		a, ar := member(t, 1, TCPOptions{TLS: ca.Config(ca.Issue("a"))})
 		connect(t, a, ar, 2, b.Addr())
-		send := func(text string) { a.Send(2, LaneAppend, []byte(text)) }
+		send := func(text string) { a.Send(2, ChannelAppend, []byte(text)) }
 		send("before")
-		br.await(t, "frame", func() bool { return len(br.frames[key(1, LaneAppend)]) == 1 })
+		br.await(t, "frame", func() bool { return len(br.frames[key(1, ChannelAppend)]) == 1 })
 		b.SetPeer(1, addr)
 		send("after")
 		if good {
-			br.await(t, "frame", func() bool { return len(br.frames[key(1, LaneAppend)]) == 2 })
+			br.await(t, "frame", func() bool { return len(br.frames[key(1, ChannelAppend)]) == 2 })
 			continue
 		}
-		wait.Until(t, "connection cut", func() bool { return b.ConnectedFor(1) == 0 && !a.Send(2, LaneAppend, []byte("more")) })
+		wait.Until(t, "connection cut", func() bool { return b.ConnectedFor(1) == 0 && !a.Send(2, ChannelAppend, []byte("more")) })
 		br.mu.Lock()
-		if n := len(br.frames[key(1, LaneAppend)]); n != 1 {
+		if n := len(br.frames[key(1, ChannelAppend)]); n != 1 {
 			t.Errorf("%d frames taken", n)
 		}
 		br.mu.Unlock()
@@ -123,8 +123,8 @@ func TestNobodySpeaksForThisMember(t *testing.T) {
 	b, _ := member(t, 2, TCPOptions{})
 	a, _ := member(t, 1, TCPOptions{})
 	for _, from := range []uint64{0, 2} {
-		if _, _, err := a.dial(t.Context(), b.Addr(), hello{kind: byte(LaneControl), cluster: testCluster, from: from, to: 2}); err == nil {
-			t.Errorf("a lane from %d to 2 was accepted", from)
+		if _, _, err := a.dial(t.Context(), b.Addr(), hello{kind: byte(ChannelControl), cluster: testCluster, from: from, to: 2}); err == nil {
+			t.Errorf("a channel from %d to 2 was accepted", from)
 		}
 	}
 }

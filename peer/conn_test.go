@@ -13,7 +13,7 @@ func TestConnectedForSurvivesTheOldConnection(t *testing.T) {
 	a, ar := member(t, 1, TCPOptions{})
 	b, _ := member(t, 2, TCPOptions{})
 	connect(t, a, ar, 2, b.Addr())
-	control := hello{kind: byte(LaneControl), cluster: testCluster, from: 2, to: 1}
+	control := hello{kind: byte(ChannelControl), cluster: testCluster, from: 2, to: 1}
 	old, _, _ := dialHello(t, a.Addr(), control)
 	dialHello(t, a.Addr(), control)
 	old.Close()

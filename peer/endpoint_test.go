@@ -27,10 +27,10 @@ func TestAMemberListensAtSeveralPlaces(t *testing.T) {
 		id := uint64(10 + i)
 		a, ar := member(t, id, TCPOptions{})
 		connect(t, a, ar, 2, addr)
-		if !a.Send(2, LaneAppend, []byte("hello")) {
+		if !a.Send(2, ChannelAppend, []byte("hello")) {
 			t.Fatalf("%s: dropped", addr)
 		}
-		br.await(t, "frame over "+addr, func() bool { return len(br.frames[key(id, LaneAppend)]) == 1 })
+		br.await(t, "frame over "+addr, func() bool { return len(br.frames[key(id, ChannelAppend)]) == 1 })
 	}
 	if err := b.Close(); err != nil {
 		t.Fatal(err)

@@ -61,7 +61,7 @@ func unexpected(err error) error {
 
 // hello opens a connection. Byte table: docs/formats/peer.md.
 type hello struct {
-	kind     byte // a Lane, or helloAsk
+	kind     byte // a Channel, or helloAsk
 	cluster  uint64
 	from, to uint64
 }
@@ -88,8 +88,8 @@ func decodeHello(b []byte) (hello, error) {
 	h.cluster = binary.LittleEndian.Uint64(b[9:])
 	h.from = binary.LittleEndian.Uint64(b[17:])
 	h.to = binary.LittleEndian.Uint64(b[25:])
-	if h.kind != helloAsk && h.kind >= byte(laneCount) {
-		return hello{}, fmt.Errorf("%w: unknown lane %d", errFrame, h.kind)
+	if h.kind != helloAsk && h.kind >= byte(channelCount) {
+		return hello{}, fmt.Errorf("%w: unknown channel %d", errFrame, h.kind)
 	}
 	return h, nil
 }

@@ -48,20 +48,20 @@ func stream(t testing.TB, p []byte) []byte {
 
 // The golden file pins the bytes: members of two builds talk to each other during an upgrade.
 func TestGolden(t *testing.T) {
-	control := hello{kind: byte(LaneControl), cluster: 0x0102030405060708, from: 0x11, to: 0x22}
-	snapshot := hello{kind: byte(LaneSnapshot), cluster: 1, from: 2, to: 3}
+	control := hello{kind: byte(ChannelControl), cluster: 0x0102030405060708, from: 0x11, to: 0x22}
+	snapshot := hello{kind: byte(ChannelSnapshot), cluster: 1, from: 2, to: 3}
 	ask := hello{kind: helloAsk}
 	var b strings.Builder
 	for _, part := range []struct {
 		title string
 		bytes []byte
 	}{
-		{"hello of the control lane", frames(t, control.append(nil))},
-		{"hello of the snapshot lane", frames(t, snapshot.append(nil))},
+		{"hello of the control channel", frames(t, control.append(nil))},
+		{"hello of the snapshot channel", frames(t, snapshot.append(nil))},
 		{"hello of a question", frames(t, ask.append(nil))},
 		{"hello accepted", frames(t, nil)},
 		{"hello refused", frames(t, []byte("member 11 was removed from the cluster"))},
-		{"two frames of a lane", frames(t, []byte("one"), []byte("two"))},
+		{"two frames of a channel", frames(t, []byte("one"), []byte("two"))},
 		{"answer", frames(t, []byte("\x00yes"))},
 		{"question refused", frames(t, []byte("\x01no"))},
 		{"stream of five bytes", stream(t, []byte("hello"))},
@@ -72,7 +72,7 @@ func TestGolden(t *testing.T) {
 }
 
 func TestHelloRoundTrip(t *testing.T) {
-	for kind := range byte(laneCount) {
+	for kind := range byte(channelCount) {
 		h := hello{kind: kind, cluster: 1 << 63, from: 7, to: ^uint64(0)}
 		got, err := decodeHello(h.append(nil))
 		if err != nil || got != h {
@@ -86,8 +86,8 @@ func TestHelloRoundTrip(t *testing.T) {
 
 func TestHelloRefusals(t *testing.T) {
 	good := (&hello{kind: 1, cluster: 1, from: 2, to: 3}).append(nil)
-	lane := bytes.Clone(good)
-	lane[8] = byte(laneCount)
+	channel := bytes.Clone(good)
+	channel[8] = byte(channelCount)
 	version := bytes.Clone(good)
 	version[7]++
 	for _, c := range []struct {
@@ -99,7 +99,7 @@ func TestHelloRefusals(t *testing.T) {
 		{"cut", good[:len(good)-1], "not a Holdfast member, or one of another version"},
 		{"too long", append(bytes.Clone(good), 0), "not a Holdfast member, or one of another version"},
 		{"next version", version, "not a Holdfast member, or one of another version"},
-		{"unknown lane", lane, "unknown lane 4"},
+		{"unknown channel", channel, "unknown channel 4"},
 	} {
 		if _, err := decodeHello(c.b); !errors.Is(err, errFrame) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)

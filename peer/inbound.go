@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// inbound is an accepted control lane. A peer may dial again before its old connection is found dead, so the end of one
+// inbound is an accepted control channel. A peer may dial again before its old connection is found dead, so the end of one
 // connection must not be taken for the end of another.
 type inbound struct {
 	conn  net.Conn
@@ -86,7 +86,7 @@ func (t *TCP) serve(c net.Conn) {
 	switch {
 	case h.kind == helloAsk:
 		t.answer(c, r, w, cert)
-	case Lane(h.kind) == LaneSnapshot:
+	case Channel(h.kind) == ChannelSnapshot:
 		t.takeStream(h.from, c, r, w)
 	default:
 		c.SetDeadline(time.Time{})
@@ -159,10 +159,10 @@ func (t *TCP) mayAsk(cert *x509.Certificate, question []byte) error {
 	return t.opts.Members.check(cert, addr)
 }
 
-// receive hands on the frames of a lane until its connection ends, and answers probes. A cert that is not nil is still to be
+// receive hands on the frames of a channel until its connection ends, and answers probes. A cert that is not nil is still to be
 // compared with the member's address, once that is known.
 func (t *TCP) receive(h *hello, c net.Conn, r *bufio.Reader, w *bufio.Writer, cert *x509.Certificate) {
-	lane, from := Lane(h.kind), t.Traffic(h.from)
+	channel, from := Channel(h.kind), t.Traffic(h.from)
 	for {
 		f, err := readFrame(r, MaxFrameBytes)
 		if from == nil {
@@ -170,7 +170,7 @@ func (t *TCP) receive(h *hello, c net.Conn, r *bufio.Reader, w *bufio.Writer, ce
 		}
 		if err != nil {
 			if errors.Is(err, errFrame) {
-				t.log.Warn("connection cut", "member", fmt.Sprintf("%x", h.from), "lane", lane.String(), "err", err)
+				t.log.Warn("connection cut", "member", fmt.Sprintf("%x", h.from), "channel", channel.String(), "err", err)
 			}
 			from.lost(err)
 			return
@@ -179,21 +179,21 @@ func (t *TCP) receive(h *hello, c net.Conn, r *bufio.Reader, w *bufio.Writer, ce
 		if cert != nil {
 			known, err := t.vouch(cert, h.from)
 			if err != nil {
-				t.log.Warn("connection cut", "member", fmt.Sprintf("%x", h.from), "lane", lane.String(), "err", err)
+				t.log.Warn("connection cut", "member", fmt.Sprintf("%x", h.from), "channel", channel.String(), "err", err)
 				return
 			}
 			if known {
 				cert = nil
 			}
 		}
-		if lane == LaneControl && len(f) == 0 {
+		if channel == ChannelControl && len(f) == 0 {
 			c.SetWriteDeadline(time.Now().Add(writeTimeout))
 			if writeFrame(w, nil) != nil || w.Flush() != nil {
 				return
 			}
 			continue
 		}
-		t.handler.HandleFrame(h.from, lane, f)
+		t.handler.HandleFrame(h.from, channel, f)
 	}
 }
 
@@ -217,7 +217,7 @@ func (t *TCP) admit(h *hello, c net.Conn) error {
 		if _, gone := t.removed[h.from]; gone {
 			return fmt.Errorf("member %x was removed from the cluster", h.from)
 		}
-		if Lane(h.kind) == LaneControl {
+		if Channel(h.kind) == ChannelControl {
 			t.inbound[h.from] = inbound{c, time.Now().UnixNano()}
 		}
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // maxConns is how many connections others may have made to a member, unless its options say otherwise: nine members make three
-// lanes each, and a few to ask and to send a snapshot.
+// channels each, and a few to ask and to send a snapshot.
 const maxConns = 128
 
 // lobby bounds accepted connections. Anybody may connect, and each connection takes a file descriptor that the log may need. So

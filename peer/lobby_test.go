@@ -52,5 +52,5 @@ type nobody struct{ Handler }
 
 func (*nobody) HandleAsk(q []byte) ([]byte, error)   { return q, nil }
 func (*nobody) HandleStream(uint64, io.Reader) error { return nil }
-func (*nobody) HandleFrame(uint64, Lane, []byte)     {}
-func (*nobody) Reconnected(uint64, Lane)             {}
+func (*nobody) HandleFrame(uint64, Channel, []byte)  {}
+func (*nobody) Reconnected(uint64, Channel)          {}

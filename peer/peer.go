@@ -1,4 +1,4 @@
-// Package peer is the seam between members: framed messages over lanes, one connection per lane and direction, so that a
+// Package peer is the seam between members: framed messages over channels, one connection per channel and direction, so that a
 // large entry or a snapshot never stands in front of a heartbeat. It knows nothing of raft or of what a frame means, and
 // it never retries: what is lost is resent by the layer that understands it.
 //
@@ -10,28 +10,28 @@ import (
 	"io"
 )
 
-// Lane separates traffic that must not wait for each other.
-type Lane uint8
+// Channel separates traffic that must not wait for each other.
+type Channel uint8
 
-// The lanes. A lane is one connection per direction; order is kept within a lane, not between them.
+// The channels. A channel is one connection per direction; order is kept within a channel, not between them.
 const (
-	LaneControl  Lane = iota // heartbeats, votes, read index
-	LaneAppend               // log entries and their acknowledgements
-	LaneForward              // commands and calls on their way to the leader, and their answers
-	LaneSnapshot             // one stream at a time, acknowledged as a whole
-	laneCount
+	ChannelControl  Channel = iota // heartbeats, votes, read index
+	ChannelAppend                  // log entries and their acknowledgements
+	ChannelForward                 // commands and calls on their way to the leader, and their answers
+	ChannelSnapshot                // one stream at a time, acknowledged as a whole
+	channelCount
 )
 
-// String names the lane as it appears in logs and metrics.
-func (l Lane) String() string {
+// String names the channel as it appears in logs and metrics.
+func (l Channel) String() string {
 	switch l {
-	case LaneControl:
+	case ChannelControl:
 		return "control"
-	case LaneAppend:
+	case ChannelAppend:
 		return "append"
-	case LaneForward:
+	case ChannelForward:
 		return "forward"
-	case LaneSnapshot:
+	case ChannelSnapshot:
 		return "snapshot"
 	}
 	return "unknown"
@@ -47,13 +47,13 @@ var ErrRefused = errors.New("refused")
 // except HandleStream, which has a goroutine of its own.
 type Handler interface {
 	// HandleFrame gets one frame; it owns the slice.
-	HandleFrame(from uint64, lane Lane, frame []byte)
+	HandleFrame(from uint64, channel Channel, frame []byte)
 	// HandleStream reads one stream to its end. An error is sent back to the sender.
 	HandleStream(from uint64, r io.Reader) error
 	// HandleAsk answers a question from somebody who need not be a member yet (bootstrap, join).
 	HandleAsk(question []byte) (answer []byte, err error)
-	// Reconnected says that a new outgoing connection on the lane was accepted: frames sent before may be lost.
-	Reconnected(to uint64, lane Lane)
+	// Reconnected says that a new outgoing connection on the channel was accepted: frames sent before may be lost.
+	Reconnected(to uint64, channel Channel)
 }
 
 // Network connects this member with the others. Safe for concurrent use.
@@ -64,10 +64,10 @@ type Network interface {
 	RemovePeer(id uint64)
 	// Send queues a frame without blocking and takes ownership of it. False: dropped, because the peer is unknown, not
 	// connected, or its queue is full.
-	Send(to uint64, lane Lane, frame []byte) bool
+	Send(to uint64, channel Channel, frame []byte) bool
 	// SendStream runs write in a goroutine with a stream to the peer; done gets nil once the receiver took all of it.
 	SendStream(to uint64, write func(w io.Writer) error, done func(error))
-	// ConnectedFor returns for how long the peer's control lane has been up without a break, in both directions, in
+	// ConnectedFor returns for how long the peer's control channel has been up without a break, in both directions, in
 	// nanoseconds; 0 if it is down.
 	ConnectedFor(id uint64) int64
 	// Traffic returns what is counted of a peer, nil if it is unknown or nothing is counted.

@@ -12,8 +12,8 @@ import (
 // recorder is a Handler that keeps what it got.
 type recorder struct {
 	mu      sync.Mutex
-	frames  map[string][]string // "from lane" → frames in order; guarded by mu
-	reconns map[string]int      // "to lane" → calls; guarded by mu
+	frames  map[string][]string // "from channel" → frames in order; guarded by mu
+	reconns map[string]int      // "to channel" → calls; guarded by mu
 	changed chan struct{}       // closed and renewed at every event; guarded by mu
 
 	hold   chan struct{} // if not nil, HandleFrame waits for it
@@ -33,26 +33,28 @@ func (r *recorder) note(f func()) {
 	r.changed = make(chan struct{})
 }
 
-func key(id uint64, lane Lane) string { return fmt.Sprintf("%d %s", id, lane) }
+func key(id uint64, channel Channel) string { return fmt.Sprintf("%d %s", id, channel) }
 
-func (r *recorder) HandleFrame(from uint64, lane Lane, frame []byte) {
+func (r *recorder) HandleFrame(from uint64, channel Channel, frame []byte) {
 	if r.hold != nil {
 		<-r.hold
 	}
-	r.note(func() { r.frames[key(from, lane)] = append(r.frames[key(from, lane)], string(frame)) })
+	r.note(func() { r.frames[key(from, channel)] = append(r.frames[key(from, channel)], string(frame)) })
 }
 
 func (r *recorder) HandleStream(from uint64, in io.Reader) error { return r.stream(from, in) }
 
 func (r *recorder) HandleAsk(q []byte) ([]byte, error) { return r.ask(q) }
 
-func (r *recorder) Reconnected(to uint64, lane Lane) { r.note(func() { r.reconns[key(to, lane)]++ }) }
+func (r *recorder) Reconnected(to uint64, channel Channel) {
+	r.note(func() { r.reconns[key(to, channel)]++ })
+}
 
-// got returns the frames of one lane so far.
-func (r *recorder) got(from uint64, lane Lane) []string {
+// got returns the frames of one channel so far.
+func (r *recorder) got(from uint64, channel Channel) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.frames[key(from, lane)])
+	return slices.Clone(r.frames[key(from, channel)])
 }
 
 // await waits until ok, which runs under the lock, says true.
@@ -93,17 +95,17 @@ func memberAt(t *testing.T, id uint64, addr string, opts TCPOptions) (*TCP, *rec
 	return n, r
 }
 
-// connect makes a know b and waits until the lanes are up.
+// connect makes a know b and waits until the channels are up.
 func connect(t *testing.T, a *TCP, ar *recorder, id uint64, addr string) {
 	t.Helper()
 	ar.mu.Lock()
-	before := map[Lane]int{}
-	for _, l := range []Lane{LaneControl, LaneAppend, LaneForward} {
+	before := map[Channel]int{}
+	for _, l := range []Channel{ChannelControl, ChannelAppend, ChannelForward} {
 		before[l] = ar.reconns[key(id, l)]
 	}
 	ar.mu.Unlock()
 	a.SetPeer(id, addr)
-	ar.await(t, "lanes up", func() bool {
+	ar.await(t, "channels up", func() bool {
 		for l, n := range before {
 			if ar.reconns[key(id, l)] == n {
 				return false

@@ -13,7 +13,7 @@ import (
 )
 
 // Timeouts of the TCP implementation. An idle connection is not cut off: a peer that vanished is noticed by TCP keep-alive
-// or by the first write that stays unacknowledged, and raft's heartbeats on the control lane make sure there is one.
+// or by the first write that stays unacknowledged, and raft's heartbeats on the control channel make sure there is one.
 const (
 	dialTimeout  = 2 * time.Second
 	helloTimeout = 5 * time.Second
@@ -65,16 +65,16 @@ type TCP struct {
 	self    uint64              // 0 until Identify
 	peers   map[uint64]*tcpPeer // guarded by mu
 	conns   map[net.Conn]uint64 // accepted connections and whose they are, 0 before the hello; guarded by mu
-	inbound map[uint64]inbound  // each peer's newest control lane to us; guarded by mu
+	inbound map[uint64]inbound  // each peer's newest control channel to us; guarded by mu
 	removed map[uint64]struct{} // peers refused for good; guarded by mu
 }
 
-// tcpPeer is one other member: an outgoing connection per lane.
+// tcpPeer is one other member: an outgoing connection per channel.
 type tcpPeer struct {
-	id    uint64
-	addr  atomic.Pointer[string]
-	lanes [laneCount]*tcpLane
-	stop  context.CancelFunc
+	id       uint64
+	addr     atomic.Pointer[string]
+	channels [channelCount]*tcpChannel
+	stop     context.CancelFunc
 
 	traffic Traffic
 }
@@ -146,13 +146,13 @@ func (t *TCP) SetPeer(id uint64, addr string) {
 	ctx, stop := context.WithCancel(t.ctx)
 	p := &tcpPeer{id: id, stop: stop}
 	p.addr.Store(&addr)
-	for l := range laneCount {
-		if l == LaneSnapshot {
+	for l := range channelCount {
+		if l == ChannelSnapshot {
 			continue // streams dial for themselves
 		}
-		lane := &tcpLane{wake: make(chan struct{}, 1), traffic: &p.traffic}
-		p.lanes[l] = lane
-		t.wg.Go(func() { t.runLane(ctx, p, l, lane) })
+		channel := &tcpChannel{wake: make(chan struct{}, 1), traffic: &p.traffic}
+		p.channels[l] = channel
+		t.wg.Go(func() { t.runChannel(ctx, p, l, channel) })
 	}
 	t.peers[id] = p
 }
@@ -174,16 +174,16 @@ func (t *TCP) RemovePeer(id uint64) {
 }
 
 // Send implements Network.
-func (t *TCP) Send(to uint64, lane Lane, frame []byte) bool {
+func (t *TCP) Send(to uint64, channel Channel, frame []byte) bool {
 	t.mu.Lock()
 	p := t.peers[to]
 	t.mu.Unlock()
-	if p == nil || p.lanes[lane] == nil {
+	if p == nil || p.channels[channel] == nil {
 		return false
 	}
-	l := p.lanes[lane]
+	l := p.channels[channel]
 	l.mu.Lock()
-	if !l.up || l.bytes+len(frame) > queueBytes[lane] && l.bytes > 0 {
+	if !l.up || l.bytes+len(frame) > queueBytes[channel] && l.bytes > 0 {
 		l.mu.Unlock()
 		p.traffic.SendFailures.Inc()
 		return false
@@ -210,7 +210,7 @@ func (t *TCP) ConnectedFor(id uint64) int64 {
 	if p == nil || in.conn == nil {
 		return 0
 	}
-	l := p.lanes[LaneControl]
+	l := p.channels[ChannelControl]
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.up {

@@ -21,20 +21,20 @@ const testCluster = 0xc1
 // patience bounds every wait of these tests; it is reached only when something is broken.
 const patience = 10 * time.Second
 
-func TestFramesArriveInOrderPerLane(t *testing.T) {
+func TestFramesArriveInOrderPerChannel(t *testing.T) {
 	a, ar := member(t, 1, TCPOptions{})
 	b, br := member(t, 2, TCPOptions{})
 	connect(t, a, ar, 2, b.Addr())
 	const each = 2000
-	lanes := []Lane{LaneControl, LaneAppend, LaneForward}
+	channels := []Channel{ChannelControl, ChannelAppend, ChannelForward}
 	for i := range each {
-		for _, l := range lanes {
+		for _, l := range channels {
 			if !a.Send(2, l, fmt.Appendf(nil, "%d", i)) {
 				t.Fatalf("frame %d of %s dropped", i, l)
 			}
 		}
 	}
-	for _, l := range lanes {
+	for _, l := range channels {
 		br.await(t, l.String(), func() bool { return len(br.frames[key(1, l)]) == each })
 		for i, f := range br.got(1, l) {
 			if f != fmt.Sprint(i) {
@@ -66,10 +66,10 @@ func TestOrderUnderBackPressure(t *testing.T) {
 		f := fmt.Appendf(nil, "%d ", i)
 		f = append(f, make([]byte, rng.IntN(1<<rng.IntN(16)))...)
 		sent = append(sent, string(f))
-		wait.Until(t, "room", func() bool { return a.Send(2, LaneAppend, f) })
+		wait.Until(t, "room", func() bool { return a.Send(2, ChannelAppend, f) })
 	}
-	br.await(t, "all frames", func() bool { return len(br.frames[key(1, LaneAppend)]) == count })
-	for i, f := range br.got(1, LaneAppend) {
+	br.await(t, "all frames", func() bool { return len(br.frames[key(1, ChannelAppend)]) == count })
+	for i, f := range br.got(1, ChannelAppend) {
 		if f != sent[i] {
 			t.Fatalf("frame %d: %d bytes that begin with %.10q, want %d that begin with %.10q", i, len(f), f, len(sent[i]), sent[i])
 		}
@@ -79,7 +79,7 @@ func TestOrderUnderBackPressure(t *testing.T) {
 func TestSendToNobodyIsDropped(t *testing.T) {
 	a, ar := member(t, 1, TCPOptions{})
 	b, _ := member(t, 2, TCPOptions{})
-	if a.Send(2, LaneControl, []byte("x")) {
+	if a.Send(2, ChannelControl, []byte("x")) {
 		t.Error("a frame to an unknown member was taken")
 	}
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
@@ -88,12 +88,12 @@ func TestSendToNobodyIsDropped(t *testing.T) {
 	}
 	closed.Close()
 	a.SetPeer(3, closed.Addr().String())
-	if a.Send(3, LaneControl, []byte("x")) {
+	if a.Send(3, ChannelControl, []byte("x")) {
 		t.Error("a frame to a member that is not connected was taken")
 	}
 	connect(t, a, ar, 2, b.Addr())
-	if a.Send(2, LaneSnapshot, []byte("x")) {
-		t.Error("a frame on the snapshot lane, which carries streams only, was taken")
+	if a.Send(2, ChannelSnapshot, []byte("x")) {
+		t.Error("a frame on the snapshot channel, which carries streams only, was taken")
 	}
 }
 
@@ -103,17 +103,17 @@ func TestReconnects(t *testing.T) {
 	connect(t, a, ar, 2, b.Addr())
 	addr := b.Addr()
 	b.Close()
-	wait.Until(t, "lane down", func() bool { return !a.Send(2, LaneControl, []byte("lost")) })
+	wait.Until(t, "channel down", func() bool { return !a.Send(2, ChannelControl, []byte("lost")) })
 	if d := a.ConnectedFor(2); d != 0 {
 		t.Errorf("connected for %d ns with a member that is gone", d)
 	}
 	_, br := memberAt(t, 2, addr, TCPOptions{})
-	ar.await(t, "second connection", func() bool { return ar.reconns[key(2, LaneControl)] == 2 && ar.reconns[key(2, LaneAppend)] == 2 })
-	if !a.Send(2, LaneControl, []byte("again")) {
+	ar.await(t, "second connection", func() bool { return ar.reconns[key(2, ChannelControl)] == 2 && ar.reconns[key(2, ChannelAppend)] == 2 })
+	if !a.Send(2, ChannelControl, []byte("again")) {
 		t.Fatal("dropped after Reconnected")
 	}
-	br.await(t, "frame after the reconnection", func() bool { return len(br.frames[key(1, LaneControl)]) == 1 })
-	if got := br.got(1, LaneControl)[0]; got != "again" {
+	br.await(t, "frame after the reconnection", func() bool { return len(br.frames[key(1, ChannelControl)]) == 1 })
+	if got := br.got(1, ChannelControl)[0]; got != "again" {
 		t.Fatalf("got %q: a frame of the old connection must not appear on the new one", got)
 	}
 }
@@ -157,7 +157,7 @@ func TestHelloRefusedWithSentence(t *testing.T) {
 		{"meant for another member", b.Addr(), hello{cluster: testCluster, from: 1, to: 3}, "member id mismatch: this member is not 3"},
 		{"removed", b.Addr(), hello{cluster: testCluster, from: 9, to: 2}, "member 9 was removed from the cluster"},
 		{"not in a cluster yet", newborn.Addr(), hello{cluster: testCluster, from: 1, to: 2}, "not ready: this member has not joined a cluster yet"},
-		{"unknown lane", b.Addr(), hello{kind: 77, cluster: testCluster, from: 1, to: 2}, "bad frame: unknown lane 77"},
+		{"unknown channel", b.Addr(), hello{kind: 77, cluster: testCluster, from: 1, to: 2}, "bad frame: unknown channel 77"},
 	} {
 		conn, r, got := dialHello(t, c.addr, c.h)
 		if got != c.want {
@@ -168,7 +168,7 @@ func TestHelloRefusedWithSentence(t *testing.T) {
 		}
 		conn.Close()
 	}
-	if got := br.got(1, LaneControl); len(got) != 0 {
+	if got := br.got(1, ChannelControl); len(got) != 0 {
 		t.Errorf("frames got through: %v", got)
 	}
 	if _, _, got := dialHello(t, b.Addr(), hello{cluster: testCluster, from: 1, to: 2}); got != "" {
@@ -182,8 +182,8 @@ func TestRemovedMemberIsCutOff(t *testing.T) {
 	connect(t, a, ar, 2, b.Addr())
 	connect(t, b, br, 1, a.Addr())
 	b.RemovePeer(1)
-	wait.Until(t, "connection cut", func() bool { return !a.Send(2, LaneControl, []byte("x")) })
-	if b.Send(1, LaneControl, []byte("x")) {
+	wait.Until(t, "connection cut", func() bool { return !a.Send(2, ChannelControl, []byte("x")) })
+	if b.Send(1, ChannelControl, []byte("x")) {
 		t.Error("a frame to a removed member was taken")
 	}
 	if _, _, got := dialHello(t, b.Addr(), hello{cluster: testCluster, from: 1, to: 2}); !strings.Contains(got, "was removed") {
@@ -199,22 +199,22 @@ func TestQueueIsBounded(t *testing.T) {
 	defer close(br.hold)
 	connect(t, a, ar, 2, b.Addr())
 	const size = 64 << 10
-	most := 3 * (queueBytes[LaneControl] + 16<<20) // and what the kernel's buffers hold
+	most := 3 * (queueBytes[ChannelControl] + 16<<20) // and what the kernel's buffers hold
 	taken := 0
-	for a.Send(2, LaneControl, make([]byte, size)) {
+	for a.Send(2, ChannelControl, make([]byte, size)) {
 		if taken += size; taken > most {
 			t.Fatalf("%d bytes were taken for a member that reads nothing", taken)
 		}
 	}
-	l := a.peers[2].lanes[LaneControl]
+	l := a.peers[2].channels[ChannelControl]
 	l.mu.Lock()
 	queued := l.bytes
 	l.mu.Unlock()
-	if queued > queueBytes[LaneControl] {
-		t.Fatalf("%d bytes queued, bound %d", queued, queueBytes[LaneControl])
+	if queued > queueBytes[ChannelControl] {
+		t.Fatalf("%d bytes queued, bound %d", queued, queueBytes[ChannelControl])
 	}
-	if !a.Send(2, LaneAppend, []byte("x")) {
-		t.Error("one full lane closed another")
+	if !a.Send(2, ChannelAppend, []byte("x")) {
+		t.Error("one full channel closed another")
 	}
 }
 
@@ -223,15 +223,15 @@ func TestLargeFrameGoesAlone(t *testing.T) {
 	a, ar := member(t, 1, TCPOptions{})
 	b, br := member(t, 2, TCPOptions{})
 	connect(t, a, ar, 2, b.Addr())
-	if !a.Send(2, LaneControl, make([]byte, 2*queueBytes[LaneControl])) {
+	if !a.Send(2, ChannelControl, make([]byte, 2*queueBytes[ChannelControl])) {
 		t.Fatal("dropped")
 	}
-	br.await(t, "large frame", func() bool { return len(br.frames[key(1, LaneControl)]) == 1 })
+	br.await(t, "large frame", func() bool { return len(br.frames[key(1, ChannelControl)]) == 1 })
 }
 
 func TestOversizedFrameCutsTheConnection(t *testing.T) {
 	b, br := member(t, 2, TCPOptions{})
-	c, r, refusal := dialHello(t, b.Addr(), hello{kind: byte(LaneAppend), cluster: testCluster, from: 1, to: 2})
+	c, r, refusal := dialHello(t, b.Addr(), hello{kind: byte(ChannelAppend), cluster: testCluster, from: 1, to: 2})
 	if refusal != "" {
 		t.Fatal(refusal)
 	}
@@ -240,7 +240,7 @@ func TestOversizedFrameCutsTheConnection(t *testing.T) {
 	if _, err := r.ReadByte(); err == nil {
 		t.Fatal("the connection lives")
 	}
-	if got := br.got(1, LaneAppend); len(got) != 1 || got[0] != "fine" {
+	if got := br.got(1, ChannelAppend); len(got) != 1 || got[0] != "fine" {
 		t.Fatalf("frames %q", got)
 	}
 }
@@ -307,9 +307,9 @@ func TestCloseLeavesNoGoroutines(t *testing.T) {
 	b, br := member(t, 2, TCPOptions{})
 	connect(t, a, ar, 2, b.Addr())
 	connect(t, b, br, 1, a.Addr())
-	a.SetPeer(3, "127.0.0.1:1") // nobody there: its lanes are dialling
+	a.SetPeer(3, "127.0.0.1:1") // nobody there: its channels are dialling
 	for range 100 {
-		a.Send(2, LaneAppend, make([]byte, 1000))
+		a.Send(2, ChannelAppend, make([]byte, 1000))
 	}
 	a.Close()
 	b.Close()
@@ -320,7 +320,7 @@ func TestCloseLeavesNoGoroutines(t *testing.T) {
 		}
 	}
 	a.SetPeer(2, "127.0.0.1:1") // after Close: nothing
-	if a.Send(2, LaneControl, []byte("x")) {
+	if a.Send(2, ChannelControl, []byte("x")) {
 		t.Error("sent after Close")
 	}
 }

@@ -13,7 +13,7 @@ import (
 func (t *TCP) SendStream(to uint64, write func(w io.Writer) error, done func(error)) {
 	t.mu.Lock()
 	p := t.peers[to]
-	h := hello{kind: byte(LaneSnapshot), cluster: t.cluster, from: t.self, to: to}
+	h := hello{kind: byte(ChannelSnapshot), cluster: t.cluster, from: t.self, to: to}
 	t.mu.Unlock()
 	if p == nil {
 		done(fmt.Errorf("stream to %x: unknown member", to))

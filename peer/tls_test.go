@@ -17,10 +17,10 @@ func TestMutualTLS(t *testing.T) {
 	a, ar := member(t, 1, secured(ca, ca))
 	b, br := member(t, 2, secured(ca, ca))
 	connect(t, a, ar, 2, b.Addr())
-	if !a.Send(2, LaneAppend, []byte("secret")) {
+	if !a.Send(2, ChannelAppend, []byte("secret")) {
 		t.Fatal("dropped")
 	}
-	br.await(t, "frame", func() bool { return len(br.frames[key(1, LaneAppend)]) == 1 })
+	br.await(t, "frame", func() bool { return len(br.frames[key(1, ChannelAppend)]) == 1 })
 }
 
 // Peer TLS with a wrong certificate gets no connection: not by either side's authority, not without a certificate, and not
@@ -45,12 +45,12 @@ func TestWrongCertificateGetsNoConnection(t *testing.T) {
 			t.Errorf("%s: a question was answered: %q", c.name, got)
 		}
 		cancel()
-		if a.Send(2, LaneControl, []byte("x")) {
+		if a.Send(2, ChannelControl, []byte("x")) {
 			t.Errorf("%s: a frame was taken", c.name)
 		}
 		ar.mu.Lock()
 		if len(ar.reconns) != 0 {
-			t.Errorf("%s: lanes came up: %v", c.name, ar.reconns)
+			t.Errorf("%s: channels came up: %v", c.name, ar.reconns)
 		}
 		ar.mu.Unlock()
 		a.Close()

@@ -19,9 +19,9 @@ type Traffic struct {
 	SendFailures meter.Counter
 	// ReceiveFailures counts connections that ended within a frame or by a wrong one, and streams that were not taken.
 	ReceiveFailures meter.Counter
-	// Disconnects counts how often the control lane to the member was up and broke.
+	// Disconnects counts how often the control channel to the member was up and broke.
 	Disconnects meter.Counter
-	// RoundTrip is how long the member takes to answer on the control lane: both ways, both sockets, both processes.
+	// RoundTrip is how long the member takes to answer on the control channel: both ways, both sockets, both processes.
 	RoundTrip meter.Histogram
 }
 

@@ -24,7 +24,7 @@ func TestBothSidesCountTheSame(t *testing.T) {
 	ca := certtest.NewAuthority("members")
 	for name, opts := range map[string]TCPOptions{"cleartext": {}, "tls": secured(ca, ca)} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // if the first probe finds a lane down, the next is five seconds away
+			t.Parallel() // if the first probe finds a channel down, the next is five seconds away
 			a, ar := member(t, 1, opts)
 			b, br := member(t, 2, opts)
 			connect(t, a, ar, 2, b.Addr())
@@ -34,7 +34,7 @@ func TestBothSidesCountTheSame(t *testing.T) {
 
 			const frames, size = 100, 1000
 			for range frames {
-				if !a.Send(2, LaneAppend, make([]byte, size)) {
+				if !a.Send(2, ChannelAppend, make([]byte, size)) {
 					t.Fatal("dropped")
 				}
 			}
@@ -47,7 +47,7 @@ func TestBothSidesCountTheSame(t *testing.T) {
 				t.Errorf("%d bytes sent, want %d and a few", sent, least)
 			}
 			wait.Until(t, "all of it received", func() bool { return from.Received.Load() == sent })
-			if got := br.got(1, LaneControl); len(got) != 0 {
+			if got := br.got(1, ChannelControl); len(got) != 0 {
 				t.Errorf("probes reached the handler: %q", got)
 			}
 			for who, c := range map[string]*Traffic{"a": to, "b": from} {
@@ -77,16 +77,16 @@ func TestFailuresAreCounted(t *testing.T) {
 
 	damaged := frames(t, []byte("a frame"))
 	damaged[len(damaged)-1] ^= 1
-	c, _, _ := dialHello(t, b.Addr(), hello{kind: byte(LaneAppend), cluster: testCluster, from: 1, to: 2})
+	c, _, _ := dialHello(t, b.Addr(), hello{kind: byte(ChannelAppend), cluster: testCluster, from: 1, to: 2})
 	if _, err := c.Write(damaged); err != nil {
 		t.Fatal(err)
 	}
 	wait.Until(t, "the damaged frame counted", func() bool { return from.ReceiveFailures.Load() == 2 })
-	c, _, _ = dialHello(t, b.Addr(), hello{kind: byte(LaneAppend), cluster: testCluster, from: 1, to: 2})
+	c, _, _ = dialHello(t, b.Addr(), hello{kind: byte(ChannelAppend), cluster: testCluster, from: 1, to: 2})
 	c.Close() // between two frames: that is no failure
 
 	b.Close()
-	wait.Until(t, "the lane down", func() bool { return a.ConnectedFor(2) == 0 && !a.Send(2, LaneControl, []byte("lost")) })
+	wait.Until(t, "the channel down", func() bool { return a.ConnectedFor(2) == 0 && !a.Send(2, ChannelControl, []byte("lost")) })
 	if n := to.SendFailures.Load(); n < 2 {
 		t.Errorf("%d failures after frames to a member that is gone", n)
 	}
@@ -104,14 +104,14 @@ func drain(r io.Reader) error {
 // Somebody who is not in the member list yet is heard all the same, and counted from the frame on at which it is.
 func TestTrafficBeginsWhenAMemberIsKnown(t *testing.T) {
 	b, br := member(t, 2, TCPOptions{})
-	c, _, _ := dialHello(t, b.Addr(), hello{kind: byte(LaneAppend), cluster: testCluster, from: 1, to: 2})
+	c, _, _ := dialHello(t, b.Addr(), hello{kind: byte(ChannelAppend), cluster: testCluster, from: 1, to: 2})
 	say := func(what string) {
 		t.Helper()
 		if _, err := c.Write(frames(t, []byte(what))); err != nil {
 			t.Fatal(err)
 		}
 		br.await(t, what, func() bool {
-			got := br.frames[key(1, LaneAppend)]
+			got := br.frames[key(1, ChannelAppend)]
 			return len(got) > 0 && got[len(got)-1] == what
 		})
 	}
@@ -126,10 +126,10 @@ func TestTrafficBeginsWhenAMemberIsKnown(t *testing.T) {
 	}
 }
 
-// A probe is answered by an empty frame and by nothing else; it is on no other lane.
+// A probe is answered by an empty frame and by nothing else; it is on no other channel.
 func TestProbe(t *testing.T) {
 	b, br := member(t, 2, TCPOptions{})
-	c, r, _ := dialHello(t, b.Addr(), hello{kind: byte(LaneControl), cluster: testCluster, from: 1, to: 2})
+	c, r, _ := dialHello(t, b.Addr(), hello{kind: byte(ChannelControl), cluster: testCluster, from: 1, to: 2})
 	for range 3 {
 		if _, err := c.Write(frames(t, nil)); err != nil {
 			t.Fatal(err)
@@ -139,12 +139,12 @@ func TestProbe(t *testing.T) {
 			t.Fatalf("answered %x, %v", answer, err)
 		}
 	}
-	other, _, _ := dialHello(t, b.Addr(), hello{kind: byte(LaneForward), cluster: testCluster, from: 1, to: 2})
+	other, _, _ := dialHello(t, b.Addr(), hello{kind: byte(ChannelForward), cluster: testCluster, from: 1, to: 2})
 	if _, err := other.Write(frames(t, nil)); err != nil {
 		t.Fatal(err)
 	}
-	br.await(t, "the empty frame of another lane", func() bool { return len(br.frames[key(1, LaneForward)]) == 1 })
-	if got := br.got(1, LaneControl); len(got) != 0 {
+	br.await(t, "the empty frame of another channel", func() bool { return len(br.frames[key(1, ChannelForward)]) == 1 })
+	if got := br.got(1, ChannelControl); len(got) != 0 {
 		t.Errorf("the handler got %q", got)
 	}
 }

@@ -38,7 +38,7 @@ type Committed struct {
 // Outgoing is a message for another member.
 type Outgoing struct {
 	To    uint64
-	Lane  peer.Lane
+	Lane  peer.Channel
 	Frame []byte
 	// Snapshot: this is a raft snapshot message; the frame heads a stream of the store's contents.
 	Snapshot *SnapshotPoint
@@ -170,12 +170,12 @@ func (r *Replica) write(m *raftpb.Message) *Write {
 }
 
 func (r *Replica) outgoing(m *raftpb.Message) Outgoing {
-	o := Outgoing{To: m.GetTo(), Lane: peer.LaneControl}
+	o := Outgoing{To: m.GetTo(), Lane: peer.ChannelControl}
 	switch m.GetType() {
 	case raftpb.MsgApp, raftpb.MsgAppResp:
-		o.Lane = peer.LaneAppend
+		o.Lane = peer.ChannelAppend
 	case raftpb.MsgSnap:
-		o.Lane = peer.LaneSnapshot
+		o.Lane = peer.ChannelSnapshot
 		o.Snapshot = pointOf(m.Snapshot)
 	case raftpb.MsgHeartbeat:
 		if c := m.Context; len(c) == 8 {

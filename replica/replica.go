@@ -24,7 +24,7 @@ import (
 type Config struct {
 	ID uint64
 	// WAL holds the log. The replica only reads it; the driver writes what Ready asks for.
-	WAL *wal.Log
+	WAL *wal.WAL
 	// Conf and Applied come from the store: the configuration as of Applied.
 	Conf    Conf
 	Applied uint64

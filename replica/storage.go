@@ -11,7 +11,7 @@ import (
 // storage shows the WAL to raft. With asynchronous writes raft asks it only for entries whose write was reported back,
 // so it never sees a write in progress.
 type storage struct {
-	wal          *wal.Log
+	wal          *wal.WAL
 	hs           wal.HardState // last durable one
 	handed       wal.HardState // last one handed out in a Write
 	lastAppended uint64        // where the log ends with what was handed out in Writes

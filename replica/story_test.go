@@ -77,7 +77,7 @@ type letter struct {
 type member struct {
 	id      uint64
 	fs      *disk.Mem
-	wal     *wal.Log
+	wal     *wal.WAL
 	rep     *Replica // nil while it is off
 	conf    Conf     // as of applied
 	applied uint64

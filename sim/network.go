@@ -21,14 +21,14 @@ type network struct {
 
 type linkKey struct {
 	from, to int
-	lane     peer.Lane
+	lane     peer.Channel
 }
 
 // link is one lane in one direction.
 type link struct {
 	w        *World
 	from, to *host
-	lane     peer.Lane
+	lane     peer.Channel
 	up       bool
 	since    time.Duration // when it came up
 	epoch    int           // counts connections
@@ -58,7 +58,7 @@ func (n *network) latency() time.Duration {
 	return d
 }
 
-func (n *network) link(from, to *host, lane peer.Lane) *link {
+func (n *network) link(from, to *host, lane peer.Channel) *link {
 	k := linkKey{from.at, to.at, lane}
 	l := n.by[k]
 	if l == nil {
@@ -139,8 +139,8 @@ func (l *link) deliver() {
 	l.to.pumpSoon()
 }
 
-func describe(lane peer.Lane, frame []byte) string {
-	if lane == peer.LaneForward {
+func describe(lane peer.Channel, frame []byte) string {
+	if lane == peer.ChannelForward {
 		if len(frame) == 0 {
 			return "forward"
 		}

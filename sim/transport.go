@@ -92,7 +92,7 @@ func (n *hostNet) SetPeer(id uint64, addr string) {
 		return
 	}
 	n.peers[id] = to
-	for lane := peer.LaneControl; lane <= peer.LaneForward; lane++ {
+	for lane := peer.ChannelControl; lane <= peer.ChannelForward; lane++ {
 		n.h.w.net.link(n.h, to, lane).dial()
 	}
 }
@@ -113,12 +113,12 @@ func (n *hostNet) RemovePeer(id uint64) {
 func (n *hostNet) expects(h *host) bool { return h.id != 0 && n.peers[h.id] == h }
 
 // Send implements peer.Network.
-func (n *hostNet) Send(to uint64, lane peer.Lane, frame []byte) bool {
+func (n *hostNet) Send(to uint64, lane peer.Channel, frame []byte) bool {
 	h := n.peers[to]
 	if h == nil {
 		return false
 	}
-	if lane == peer.LaneControl {
+	if lane == peer.ChannelControl {
 		n.h.promise.send(n.h, frame)
 	}
 	l := n.h.w.net.link(n.h, h, lane)
@@ -135,7 +135,7 @@ func (n *hostNet) ConnectedFor(id uint64) int64 {
 	if h == nil || h.id != id {
 		return 0
 	}
-	out, in := w.net.link(n.h, h, peer.LaneControl), w.net.link(h, n.h, peer.LaneControl)
+	out, in := w.net.link(n.h, h, peer.ChannelControl), w.net.link(h, n.h, peer.ChannelControl)
 	if !out.up || !in.up {
 		return 0
 	}

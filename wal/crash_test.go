@@ -40,7 +40,7 @@ func (m *model) truncate(i uint64) {
 }
 
 // diff says how a log differs from the model, "" if it does not.
-func (m model) diff(t testing.TB, l *Log) string {
+func (m model) diff(t testing.TB, l *WAL) string {
 	t.Helper()
 	if l.HardState() != m.hard {
 		return fmt.Sprintf("hard state %+v, want %+v", l.HardState(), m.hard)
@@ -78,7 +78,7 @@ type driver struct {
 	rng   *rand.Rand
 	fs    *disk.Mem
 	opt   Options
-	l     *Log
+	l     *WAL
 	now   model
 	legal []model // what a crash may bring back: the synced state and each one since
 	term  uint64

@@ -11,7 +11,7 @@ import (
 // Open opens the log in dir, or creates an empty one that starts after index 0. It cuts a torn tail, which is part of a
 // write that was never acknowledged, and answers a *CorruptError if anything that was synced is missing. When it returns,
 // all that it found is durable.
-func Open(fs disk.FS, dir string, opt Options) (*Log, error) {
+func Open(fs disk.FS, dir string, opt Options) (*WAL, error) {
 	if opt.SegmentBytes == 0 {
 		opt.SegmentBytes = defaultSegmentBytes
 	}
@@ -19,7 +19,7 @@ func Open(fs disk.FS, dir string, opt Options) (*Log, error) {
 	if opt.CacheBytes == 0 {
 		opt.CacheBytes = defaultCacheBytes
 	}
-	l := &Log{fs: fs, dir: dir, opt: opt}
+	l := &WAL{fs: fs, dir: dir, opt: opt}
 	if err := l.open(); err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
@@ -27,7 +27,7 @@ func Open(fs disk.FS, dir string, opt Options) (*Log, error) {
 	return l, nil
 }
 
-func (l *Log) open() error {
+func (l *WAL) open() error {
 	if err := l.fs.MkdirAll(l.dir); err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (l *Log) open() error {
 
 // create makes an empty log. Writing START is its commit point; like every Reset it is finished by finishReset, now or at the
 // next Open.
-func (l *Log) create() (start, error) {
+func (l *WAL) create() (start, error) {
 	numbers, _, err := listSegments(l.fs, l.dir, 0)
 	if err != nil {
 		return start{}, err
@@ -75,7 +75,7 @@ func (l *Log) create() (start, error) {
 const maxIndex = 1 << 62
 
 // recover rebuilds the index from the segments.
-func (l *Log) recover(st start) error {
+func (l *WAL) recover(st start) error {
 	l.start = st
 	var entries []Entry
 	visit := func(seg *segment, off int64, h header, sh *segmentHeader, payload []byte) error {
@@ -127,7 +127,7 @@ func (l *Log) recover(st start) error {
 }
 
 // settle makes what was found durable, wipes a torn tail and sorts out the unused files.
-func (l *Log) settle(found scanned) error {
+func (l *WAL) settle(found scanned) error {
 	active := l.active()
 	if l.last < l.start.at.index {
 		return &CorruptError{File: l.path(active.name), Offset: l.off,
@@ -175,7 +175,7 @@ func (l *Log) settle(found scanned) error {
 
 // firstHeld is the first index any segment holds, the one after the last if none holds any. Only the truncation point says which of them count; it
 // can even lie below the entry the first segment began after, if that one was overwritten since.
-func (l *Log) firstHeld() uint64 {
+func (l *WAL) firstHeld() uint64 {
 	for _, s := range l.segs {
 		if index, ok := s.first(); ok {
 			return index

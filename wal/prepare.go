@@ -24,7 +24,7 @@ type prepare struct {
 	stopOnce sync.Once
 }
 
-func (p *prepare) run(l *Log) {
+func (p *prepare) run(l *WAL) {
 	if l.opt.Manual {
 		return
 	}
@@ -64,7 +64,7 @@ func (p *prepare) stop() {
 
 // takeNext returns the segment that follows the active one, with room for size bytes. The caller holds prep.mu, and makes
 // it the active one before it lets go.
-func (l *Log) takeNext(size int64) (*segment, error) {
+func (l *WAL) takeNext(size int64) (*segment, error) {
 	if err := l.makeNext(); err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (l *Log) takeNext(size int64) (*segment, error) {
 
 // makeNext sees to it that there is a next segment; the caller holds prep.mu. Its name is durable before anything is
 // written to it.
-func (l *Log) makeNext() error {
+func (l *WAL) makeNext() error {
 	if l.prep.next != nil {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (l *Log) makeNext() error {
 
 // makeSegment makes an empty segment file from a spare one or from nothing; the caller holds prep.mu or is Open. A
 // recycled file is full of old records, which their segment number gives away.
-func (l *Log) makeSegment(number uint64) (*segment, error) {
+func (l *WAL) makeSegment(number uint64) (*segment, error) {
 	name := segmentName(number)
 	seg := &segment{number: number, name: name, size: l.opt.SegmentBytes}
 	fail := func(err error) (*segment, error) {
@@ -135,7 +135,7 @@ func (l *Log) makeSegment(number uint64) (*segment, error) {
 }
 
 // makeFile makes a file full of zeros.
-func (l *Log) makeFile(path string, size int64) error {
+func (l *WAL) makeFile(path string, size int64) error {
 	f, err := l.fs.Create(path)
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (l *Log) makeFile(path string, size int64) error {
 }
 
 // recycle keeps a file that no longer belongs to the log as a spare, or removes it. The caller holds prep.mu or is Open.
-func (l *Log) recycle(name string) error {
+func (l *WAL) recycle(name string) error {
 	f, err := l.fs.Open(l.path(name))
 	if err != nil {
 		return fmt.Errorf("recycle log segment: %w", err)

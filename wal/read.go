@@ -14,7 +14,7 @@ const readSpan = 256 << 10
 // one. The slice is the caller's; the entries' Data is shared and must not be changed.
 //
 // Errors: ErrTruncated, ErrBeyondEnd (hi is beyond LastIndex+1), or fatal: a *CorruptError or a failed read.
-func (l *Log) Entries(lo, hi, maxBytes uint64) ([]Entry, error) {
+func (l *WAL) Entries(lo, hi, maxBytes uint64) ([]Entry, error) {
 	limit := int64(min(maxBytes, math.MaxInt64/2))
 	var out []Entry
 	var spent int64
@@ -68,7 +68,7 @@ func (l *Log) Entries(lo, hi, maxBytes uint64) ([]Entry, error) {
 }
 
 // checkRange refuses what is not in the log; the caller holds mu.
-func (l *Log) checkRange(lo, hi uint64) error {
+func (l *WAL) checkRange(lo, hi uint64) error {
 	switch {
 	case l.closed:
 		return ErrClosed
@@ -82,7 +82,7 @@ func (l *Log) checkRange(lo, hi uint64) error {
 
 // locate finds the segment that holds lo and the rows to read from it: until stop, for about want bytes, within one span.
 // The rows are a copy, since Append changes the table. The caller holds mu.
-func (l *Log) locate(lo, stop uint64, want int64) (seg *segment, rows []row, base uint64) {
+func (l *WAL) locate(lo, stop uint64, want int64) (seg *segment, rows []row, base uint64) {
 	for i := len(l.segs) - 1; i >= 0; i-- {
 		if first, ok := l.segs[i].first(); ok && first <= lo {
 			seg = l.segs[i]
@@ -106,7 +106,7 @@ func (l *Log) locate(lo, stop uint64, want int64) (seg *segment, rows []row, bas
 }
 
 // readRows reads records with one read and appends their entries within [lo, stop) to out.
-func (l *Log) readRows(out []Entry, seg *segment, rows []row, base, lo, stop uint64) ([]Entry, error) {
+func (l *WAL) readRows(out []Entry, seg *segment, rows []row, base, lo, stop uint64) ([]Entry, error) {
 	begin, last := int64(rows[0].off), rows[len(rows)-1]
 	buf := make([]byte, int64(last.off)+int64(last.size)-begin)
 	if _, err := seg.file.ReadAt(buf, begin); err != nil {
@@ -136,7 +136,7 @@ func (l *Log) readRows(out []Entry, seg *segment, rows []row, base, lo, stop uin
 }
 
 // doneReading gives up a segment that was held open for reading.
-func (l *Log) doneReading(seg *segment) {
+func (l *WAL) doneReading(seg *segment) {
 	l.mu.Lock()
 	seg.readers--
 	last := seg.readers == 0 && (seg.dropped || l.closed)

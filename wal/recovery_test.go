@@ -15,7 +15,7 @@ import (
 // testOptions gives every test the same bytes.
 var testOptions = Options{SegmentBytes: 8 << 10, Manual: true, LogID: 42}
 
-func openLog(t testing.TB, fs disk.FS) *Log {
+func openLog(t testing.TB, fs disk.FS) *WAL {
 	t.Helper()
 	l, err := Open(fs, "wal", testOptions)
 	if err != nil {
@@ -33,7 +33,7 @@ func check(t testing.TB, errs ...error) {
 }
 
 // put appends entries index, index+1, … of the given term whose data is size bytes of the index.
-func put(t testing.TB, l *Log, index, term uint64, n, size int) {
+func put(t testing.TB, l *WAL, index, term uint64, n, size int) {
 	t.Helper()
 	var b Batch
 	for i := range uint64(n) {
@@ -44,13 +44,13 @@ func put(t testing.TB, l *Log, index, term uint64, n, size int) {
 }
 
 // spill makes what was appended durable behind the log's back: its records still claim the old synced offset.
-func spill(t testing.TB, l *Log) {
+func spill(t testing.TB, l *WAL) {
 	t.Helper()
 	seg := l.active()
 	check(t, l.gather.write(seg.file, seg.size), seg.file.Sync())
 }
 
-func wantRange(t testing.TB, l *Log, first, last uint64) {
+func wantRange(t testing.TB, l *WAL, first, last uint64) {
 	t.Helper()
 	if l.FirstIndex() != first || l.LastIndex() != last {
 		t.Fatalf("entries %d to %d, want %d to %d", l.FirstIndex(), l.LastIndex(), first, last)

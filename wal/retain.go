@@ -2,7 +2,7 @@ package wal
 
 // IndexBefore returns an index whose truncation leaves about the newest bytes of the log in place, counted in whole
 // segments: the caller keeps them for members that are behind. 0 if the log is not that large.
-func (l *Log) IndexBefore(bytes int64) uint64 {
+func (l *WAL) IndexBefore(bytes int64) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	kept := l.off
@@ -16,7 +16,7 @@ func (l *Log) IndexBefore(bytes int64) uint64 {
 }
 
 // Droppable is how many segments Truncate(i) would free. Truncating costs a few fsyncs, so call it only if there are some.
-func (l *Log) Droppable(i uint64) int {
+func (l *WAL) Droppable(i uint64) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 0

@@ -36,7 +36,7 @@ func TestStaleRecordAtABlocksEdge(t *testing.T) {
 }
 
 // stale reports whether a whole record of another segment stands where the log ends.
-func stale(t *testing.T, fs disk.FS, l *Log) bool {
+func stale(t *testing.T, fs disk.FS, l *WAL) bool {
 	t.Helper()
 	raw, err := fs.ReadFile("wal/" + segmentName(l.Stats().Segment))
 	check(t, err)

@@ -41,7 +41,7 @@ func termOf(runs []termRun, index uint64) uint64 {
 }
 
 // lastPosition is the last entry's place, or the truncation point's if there is none. The caller holds mu.
-func (l *Log) lastPosition() position {
+func (l *WAL) lastPosition() position {
 	if l.last == l.start.at.index {
 		return l.start.at
 	}
@@ -49,7 +49,7 @@ func (l *Log) lastPosition() position {
 }
 
 // Term returns the term of entry i. It also answers for FirstIndex-1, the truncation point (0 for index 0).
-func (l *Log) Term(i uint64) (uint64, error) {
+func (l *WAL) Term(i uint64) (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {

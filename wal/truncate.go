@@ -5,7 +5,7 @@ import "fmt"
 // Truncate lets go of the entries up to and including i, whose effects are durable elsewhere. They cannot be read any more
 // when it returns, and Term(i) answers for good; files go segment by segment. An i that is truncated already is fine; one
 // that is not synced is refused. Safe to call while the writer appends.
-func (l *Log) Truncate(i uint64) error {
+func (l *WAL) Truncate(i uint64) error {
 	l.startMu.Lock()
 	defer l.startMu.Unlock()
 	if err := l.failure(); err != nil {
@@ -48,7 +48,7 @@ func (l *Log) Truncate(i uint64) error {
 // droppable is how many segments a crash at this moment could do without if all their entries were truncated. START must not
 // name a segment whose first record may be lost; and where entries were overwritten by a record that is not durable yet, the
 // old ones come back with the crash, and the segments that hold them must be there. The caller holds mu.
-func (l *Log) droppable() int {
+func (l *WAL) droppable() int {
 	switch {
 	case l.replacing:
 		return 0
@@ -59,7 +59,7 @@ func (l *Log) droppable() int {
 }
 
 // dropSegments takes the first n segments out of the log and returns those that nobody reads. The caller holds mu.
-func (l *Log) dropSegments(n int) (idle []*segment) {
+func (l *WAL) dropSegments(n int) (idle []*segment) {
 	for _, s := range l.segs[:n] {
 		s.dropped, s.rows = true, nil
 		if s.readers == 0 {
@@ -71,7 +71,7 @@ func (l *Log) dropSegments(n int) (idle []*segment) {
 }
 
 // recycleAll closes and recycles segments; the caller holds prep.mu.
-func (l *Log) recycleAll(segs []*segment) error {
+func (l *WAL) recycleAll(segs []*segment) error {
 	for _, s := range segs {
 		if err := s.file.Close(); err != nil {
 			return fmt.Errorf("recycle log segment: %w", err)
@@ -86,7 +86,7 @@ func (l *Log) recycleAll(segs []*segment) error {
 // Reset empties the log: afterwards it ends at index, of the given term, and its hard state is hs. It is durable when it
 // returns, and a crash at any moment leaves the old log or the new one. Called by the writer after a snapshot of index was
 // installed.
-func (l *Log) Reset(index, term uint64, hs HardState) error {
+func (l *WAL) Reset(index, term uint64, hs HardState) error {
 	l.startMu.Lock()
 	defer l.startMu.Unlock()
 	if err := l.failure(); err != nil {
@@ -136,7 +136,7 @@ func (l *Log) Reset(index, term uint64, hs HardState) error {
 
 // finishReset makes the segment a pending start speaks of and then says that it is there. The file is made anew even if
 // there is one: it can only be from an attempt that a crash cut short.
-func (l *Log) finishReset(st start) (start, error) {
+func (l *WAL) finishReset(st start) (start, error) {
 	name := l.path(segmentName(st.segment))
 	f, err := l.fs.Create(name)
 	if err != nil {

@@ -71,10 +71,10 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("log is corrupt: %s at offset %d: %s", e.File, e.Offset, e.Reason)
 }
 
-// Log is an open log. One goroutine, the writer, calls Append, Sync and Reset; all other methods are safe for concurrent
+// WAL is an open log. One goroutine, the writer, calls Append, Sync and Reset; all other methods are safe for concurrent
 // use. A failed write or sync is final: every later call that writes answers the same error, since what the disk holds is
 // no longer known, and the caller stops the node.
-type Log struct {
+type WAL struct {
 	fs   disk.FS
 	dir  string
 	opt  Options
@@ -127,31 +127,31 @@ type Recovery struct {
 }
 
 // Recovery tells what Open found, for the start-up message.
-func (l *Log) Recovery() Recovery { return l.recovery }
+func (l *WAL) Recovery() Recovery { return l.recovery }
 
 // HardState is the last one appended, the zero value if there never was one.
-func (l *Log) HardState() HardState {
+func (l *WAL) HardState() HardState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.hard
 }
 
 // FirstIndex is the first index that Entries can give; it is LastIndex+1 if there is none.
-func (l *Log) FirstIndex() uint64 {
+func (l *WAL) FirstIndex() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.start.at.index + 1
 }
 
 // LastIndex is the last index appended, synced or not.
-func (l *Log) LastIndex() uint64 {
+func (l *WAL) LastIndex() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.last
 }
 
 // Stats returns the current figures.
-func (l *Log) Stats() Stats {
+func (l *WAL) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.stats
@@ -160,10 +160,10 @@ func (l *Log) Stats() Stats {
 }
 
 // active is the segment being written; the caller holds mu.
-func (l *Log) active() *segment { return l.segs[len(l.segs)-1] }
+func (l *WAL) active() *segment { return l.segs[len(l.segs)-1] }
 
 // fail makes err sticky. Only the first one is kept.
-func (l *Log) fail(err error) error {
+func (l *WAL) fail(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err == nil {
@@ -172,7 +172,7 @@ func (l *Log) fail(err error) error {
 	return l.err
 }
 
-func (l *Log) failure() error {
+func (l *WAL) failure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -184,7 +184,7 @@ func (l *Log) failure() error {
 // Append takes a batch as one record; it is not durable, and may not even be in the file, before Sync. The log keeps the entries' Data,
 // which must not change any more. Entries must follow the log without a gap and may not reach below FirstIndex; a batch
 // that does is refused and changes nothing. An empty batch is ignored.
-func (l *Log) Append(b Batch) error {
+func (l *WAL) Append(b Batch) error {
 	if err := l.failure(); err != nil {
 		return err
 	}
@@ -240,7 +240,7 @@ func (l *Log) Append(b Batch) error {
 	return nil
 }
 
-func (l *Log) checkBatch(b Batch) error {
+func (l *WAL) checkBatch(b Batch) error {
 	if len(b.Entries) == 0 {
 		return nil
 	}
@@ -259,7 +259,7 @@ func (l *Log) checkBatch(b Batch) error {
 }
 
 // note brings the index up to date with one record, in Append and in recovery alike. The caller holds mu.
-func (l *Log) note(hs *HardState, entries []Entry, seg *segment, off, size int64) {
+func (l *WAL) note(hs *HardState, entries []Entry, seg *segment, off, size int64) {
 	if hs != nil {
 		l.hard = *hs
 	}
@@ -287,7 +287,7 @@ func (l *Log) note(hs *HardState, entries []Entry, seg *segment, off, size int64
 //
 // prep.mu is held until the new segment is the active one. Let go any sooner, and the background goroutine may ask for the
 // next number in between, get the one just taken, and put an empty file in the place of the segment being written.
-func (l *Log) switchSegment(size int64) error {
+func (l *WAL) switchSegment(size int64) error {
 	if err := l.Sync(); err != nil {
 		return err
 	}
@@ -309,7 +309,7 @@ func (l *Log) switchSegment(size int64) error {
 }
 
 // Sync makes everything appended durable. With nothing new it does nothing.
-func (l *Log) Sync() error {
+func (l *WAL) Sync() error {
 	if err := l.failure(); err != nil {
 		return err
 	}
@@ -334,7 +334,7 @@ func (l *Log) Sync() error {
 
 // Close writes what was appended and releases the files. It does not sync. Calls to Entries and Truncate that are under way end well; the writer must
 // have stopped.
-func (l *Log) Close() error {
+func (l *WAL) Close() error {
 	l.prep.stop()
 	l.startMu.Lock()
 	defer l.startMu.Unlock()
@@ -362,4 +362,4 @@ func (l *Log) Close() error {
 	return errors.Join(errs...)
 }
 
-func (l *Log) path(name string) string { return filepath.Join(l.dir, name) }
+func (l *WAL) path(name string) string { return filepath.Join(l.dir, name) }

@@ -154,7 +154,7 @@ func TestTailIsBounded(t *testing.T) {
 // TestEveryCrashPoint cuts the power during each call to the disk that an operation makes, with several fates for what was
 // not synced, and accepts only the state before or after.
 func TestEveryCrashPoint(t *testing.T) {
-	prepare := func(l *Log) model {
+	prepare := func(l *WAL) model {
 		var m model
 		for i := range uint64(25) { // three segments
 			b := Batch{HardState: &HardState{Term: 1, Commit: i}, Entries: []Entry{{Index: i + 1, Term: 1 + i/10, Data: make([]byte, 900)}}}
@@ -169,14 +169,14 @@ func TestEveryCrashPoint(t *testing.T) {
 	big := Batch{HardState: &HardState{Term: 5}, Entries: []Entry{{Index: 20, Term: 5, Data: make([]byte, 7000)}}}
 	for _, op := range []struct {
 		name  string
-		do    func(l *Log) error
+		do    func(l *WAL) error
 		after func(m *model)
 	}{
-		{"truncate", func(l *Log) error { return l.Truncate(20) }, func(m *model) { m.truncate(20) }},
-		{"reset", func(l *Log) error { return l.Reset(100, 9, HardState{Term: 9}) },
+		{"truncate", func(l *WAL) error { return l.Truncate(20) }, func(m *model) { m.truncate(20) }},
+		{"reset", func(l *WAL) error { return l.Reset(100, 9, HardState{Term: 9}) },
 			func(m *model) { *m = model{at: position{100, 9}, hard: HardState{Term: 9}} }},
-		{"switch segment", func(l *Log) error { return errors.Join(l.Append(big), l.Sync()) }, func(m *model) { m.append(big) }},
-		{"switch to a recycled segment", func(l *Log) error {
+		{"switch segment", func(l *WAL) error { return errors.Join(l.Append(big), l.Sync()) }, func(m *model) { m.append(big) }},
+		{"switch to a recycled segment", func(l *WAL) error {
 			return errors.Join(l.Truncate(20), l.Append(Batch{Entries: []Entry{{Index: 26, Term: 5, Data: make([]byte, 7000)}}}), l.Sync())
 		}, nil},
 	} {

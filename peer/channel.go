@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// queueBytes bounds what waits for one lane of one peer. Beyond it frames are dropped, which raft and the forwarder
+// queueBytes bounds what waits for one channel of one peer. Beyond it frames are dropped, which raft and the forwarder
 // survive; queueing without end would turn a slow member into a memory problem of its leader.
-var queueBytes = [laneCount]int{1 << 20, 32 << 20, 32 << 20, 0}
+var queueBytes = [channelCount]int{1 << 20, 32 << 20, 32 << 20, 0}
 
-// tcpLane is the queue of one outgoing connection; one goroutine dials and writes.
-type tcpLane struct {
+// tcpChannel is the queue of one outgoing connection; one goroutine dials and writes.
+type tcpChannel struct {
 	wake    chan struct{} // capacity 1
-	traffic *Traffic      // of the peer, whose lanes share it
+	traffic *Traffic      // of the peer, whose channels share it
 
 	mu    sync.Mutex // guards everything below
 	queue [][]byte
@@ -26,7 +26,7 @@ type tcpLane struct {
 	since time.Time
 	// direct is the connection for writes by the sender itself; nil with TLS or when down.
 	direct  syscall.RawConn
-	writing bool   // the lane's goroutine has taken frames and not finished with them
+	writing bool   // the channel's goroutine has taken frames and not finished with them
 	rest    []byte // what a direct write could not place, already framed
 	scratch []byte
 	probed  time.Time // when the probe left that is not answered yet; zero: none is out
@@ -35,10 +35,10 @@ type tcpLane struct {
 // directMax is the largest frame the sender writes itself.
 const directMax = 64 << 10
 
-// writeDirect writes a frame from the sender's goroutine if the lane is idle and the socket takes it: waking another
+// writeDirect writes a frame from the sender's goroutine if the channel is idle and the socket takes it: waking another
 // goroutine costs more than the write itself, four times on the way of every replicated command. It never blocks; what
-// does not fit is left to the lane's goroutine. The caller holds mu.
-func (l *tcpLane) writeDirect(frame []byte) (taken bool) {
+// does not fit is left to the channel's goroutine. The caller holds mu.
+func (l *tcpChannel) writeDirect(frame []byte) (taken bool) {
 	if l.direct == nil || l.writing || len(l.queue) > 0 || len(l.rest) > 0 || len(frame) > directMax {
 		return false
 	}
@@ -49,7 +49,7 @@ func (l *tcpLane) writeDirect(frame []byte) (taken bool) {
 	err := l.direct.Write(func(fd uintptr) bool {
 		var e error
 		if n, e = syscall.Write(int(fd), l.scratch); e != nil {
-			n = 0 // no room in the socket, or the connection is broken: the lane's goroutine finds out which
+			n = 0 // no room in the socket, or the connection is broken: the channel's goroutine finds out which
 		}
 		return true
 	})
@@ -67,18 +67,18 @@ func (l *tcpLane) writeDirect(frame []byte) (taken bool) {
 	return true
 }
 
-// runLane keeps one outgoing connection: dial, write what is queued, start again when it breaks.
-func (t *TCP) runLane(ctx context.Context, p *tcpPeer, lane Lane, l *tcpLane) {
+// runChannel keeps one outgoing connection: dial, write what is queued, start again when it breaks.
+func (t *TCP) runChannel(ctx context.Context, p *tcpPeer, channel Channel, l *tcpChannel) {
 	wait, quiet := redialMin, false
 	for try := 0; ctx.Err() == nil; {
 		addr := p.pick(try)
 		t.mu.Lock()
-		h := hello{kind: byte(lane), cluster: t.cluster, from: t.self, to: p.id}
+		h := hello{kind: byte(channel), cluster: t.cluster, from: t.self, to: p.id}
 		t.mu.Unlock()
 		c, r, err := t.dial(ctx, addr, h)
 		if err != nil {
 			try++
-			if lane == LaneControl && !quiet && ctx.Err() == nil {
+			if channel == ChannelControl && !quiet && ctx.Err() == nil {
 				quiet = true // one line per outage
 				t.log.Info("member unreachable", "member", fmt.Sprintf("%x", p.id), "addr", addr, "err", err)
 			}
@@ -101,14 +101,14 @@ func (t *TCP) runLane(ctx context.Context, p *tcpPeer, lane Lane, l *tcpLane) {
 			l.direct, _ = tc.SyscallConn()
 		}
 		l.mu.Unlock()
-		t.handler.Reconnected(p.id, lane)
+		t.handler.Reconnected(p.id, channel)
 		closed := make(chan struct{})
 		go func() {
 			l.listen(r)
 			c.Close()
 			close(closed)
 		}()
-		l.writeTo(ctx, c, closed, lane == LaneControl)
+		l.writeTo(ctx, c, closed, channel == ChannelControl)
 		c.Close()
 		<-closed
 		l.mu.Lock()
@@ -116,14 +116,14 @@ func (t *TCP) runLane(ctx context.Context, p *tcpPeer, lane Lane, l *tcpLane) {
 		p.traffic.SendFailures.Add(uint64(len(l.queue)))
 		l.queue, l.bytes, l.rest = nil, 0, nil
 		l.mu.Unlock()
-		if lane == LaneControl && ctx.Err() == nil {
+		if channel == ChannelControl && ctx.Err() == nil {
 			p.traffic.Disconnects.Inc()
 		}
 	}
 }
 
-// listen reads what the other side has to say on a lane, which is only that it has seen a probe, until the connection is gone.
-func (l *tcpLane) listen(r *bufio.Reader) {
+// listen reads what the other side has to say on a channel, which is only that it has seen a probe, until the connection is gone.
+func (l *tcpChannel) listen(r *bufio.Reader) {
 	for {
 		if _, err := readFrame(r, 0); err != nil {
 			return
@@ -140,8 +140,8 @@ func (l *tcpLane) listen(r *bufio.Reader) {
 }
 
 // probe sends an empty frame, which the other side answers, unless one is out: then the member is slow, and the round trip that is
-// being measured says by how much. The caller is the lane's goroutine, which looks at the queue next.
-func (l *tcpLane) probe() {
+// being measured says by how much. The caller is the channel's goroutine, which looks at the queue next.
+func (l *tcpChannel) probe() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.probed.IsZero() {
@@ -154,7 +154,7 @@ func (l *tcpLane) probe() {
 }
 
 // writeTo writes what is queued until the connection is gone, and probes the member now and then.
-func (l *tcpLane) writeTo(ctx context.Context, c net.Conn, closed <-chan struct{}, probing bool) {
+func (l *tcpChannel) writeTo(ctx context.Context, c net.Conn, closed <-chan struct{}, probing bool) {
 	var due <-chan time.Time
 	if probing {
 		ticks := time.NewTicker(probeInterval)
