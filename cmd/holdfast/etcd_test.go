@@ -3,10 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -20,17 +17,11 @@ import (
 	"testing"
 	"time"
 
-	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/server/v3/storage/wal"
-	"go.etcd.io/etcd/server/v3/storage/wal/walpb"
-	"go.etcd.io/raft/v3/raftpb"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/etcd"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/etcdflags"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/server"
-	"github.com/holdfastdb/holdfast/etcdfile"
 )
 
 // etcdStart brings up a member in this process from etcd's flags. The caller stops it with stop, or the test's end does.
@@ -246,86 +237,6 @@ func relay(t *testing.T, from, to string) {
 	}()
 }
 
-// Clients are asked for a certificate if it was asked for or an authority is named, and not otherwise.
-func TestWhoMustShowACertificate(t *testing.T) {
-	t.Parallel()
-	a := newAuthority(t)
-	ca := filepath.Join(a.dir, "ca.pem")
-	cert, key := a.issue(t, "server", 2)
-	aliceCert, aliceKey := a.issue(t, "alice", 3)
-	bobCert, bobKey := a.issue(t, "bob", 4)
-	alice, bob, nobody := a.client(t, aliceCert, aliceKey), a.client(t, bobCert, bobKey), a.client(t, "", "")
-	crl := a.revoke(t, 4)
-	for _, tc := range []struct {
-		flags               []string
-		nobody, alice, bobs bool
-	}{
-		{nil, true, true, true},
-		{[]string{"--trusted-ca-file", ca}, false, true, true},
-		{[]string{"--trusted-ca-file", ca, "--client-cert-auth"}, false, true, true},
-		{[]string{"--trusted-ca-file", ca, "--client-crl-file", crl}, false, true, false},
-		{[]string{"--trusted-ca-file", ca, "--client-cert-allowed-hostname", "127.0.0.1"}, false, true, true},
-		{[]string{"--trusted-ca-file", ca, "--client-cert-allowed-hostname", "example.com"}, false, false, false},
-	} {
-		args, _ := etcdAlone(t, "https", append([]string{"--cert-file", cert, "--key-file", key}, tc.flags...)...)
-		r := mustStart(t, args...)
-		for _, c := range []struct {
-			who  string
-			conf *tls.Config
-			want bool
-		}{{"nobody", nobody, tc.nobody}, {"alice", alice, tc.alice}, {"bob", bob, tc.bobs}} {
-			if got := answered(r.kvAddr, c.conf); got != c.want {
-				t.Errorf("%q: %s is answered: %t", tc.flags, c.who, got)
-			}
-		}
-		r.stop()
-	}
-}
-
-func TestOneAddressInBothSchemes(t *testing.T) {
-	t.Parallel()
-	a := newAuthority(t)
-	cert, key := a.issue(t, "server", 2)
-	args, kv := etcdAlone(t, "https", "--cert-file", cert, "--key-file", key)
-	other := freeAddr(t)
-	args[2] = fmt.Sprintf("--listen-client-urls=http://%s,https://%s,http://%s", kv, kv, other)
-	mustStart(t, args...)
-	if !answered(kv, a.client(t, "", "")) {
-		t.Error("https is not answered")
-	}
-	for _, addr := range []string{kv, other} {
-		res, err := http.Get("http://" + addr + "/version")
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		if res.Body.Close(); res.StatusCode != 200 {
-			t.Errorf("http://%s answers %s", addr, res.Status)
-		}
-	}
-}
-
-func TestMetricsWithoutTheirCertificateAreRefusedInEtcdsWords(t *testing.T) {
-	t.Parallel()
-	args, _ := etcdAlone(t, "http", "--listen-metrics-urls=https://"+freeAddr(t))
-	const words = "client TLS key/cert (--cert-file, --key-file) must be provided for metrics secure url"
-	if _, err := etcdStart(t, args...); err == nil || !strings.Contains(err.Error(), words) {
-		t.Errorf("got %v, want %q", err, words)
-	}
-}
-
-// answered reports whether /version can be asked of an address.
-func answered(addr string, conf *tls.Config) bool {
-	client := http.Client{Transport: &http.Transport{TLSClientConfig: conf.Clone()}, Timeout: 5 * time.Second}
-	defer client.CloseIdleConnections()
-	res, err := client.Get("https://" + addr + "/version")
-	if err != nil {
-		return false
-	}
-	defer res.Body.Close()
-	return res.StatusCode == 200
-}
-
 // revoke writes a list that names one serial number.
 func (a *authority) revoke(t *testing.T, serial int64) string {
 	t.Helper()
@@ -339,39 +250,6 @@ func (a *authority) revoke(t *testing.T, serial int64) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-func TestMembersWithTheirOwnCertificatesAcceptEachOther(t *testing.T) {
-	t.Parallel()
-	peers := []string{"https://" + freeAddr(t), "https://" + freeAddr(t), "https://" + freeAddr(t)}
-	cluster := "--initial-cluster=n1=" + peers[0] + ",n2=" + peers[1] + ",n3=" + peers[2]
-	started := make(chan *running, 3)
-	for i, p := range peers {
-		args, _ := etcdAlone(t, "https", "--auto-tls", "--peer-auto-tls", "--name="+fmt.Sprintf("n%d", i+1), "--listen-peer-urls="+p,
-			"--initial-advertise-peer-urls="+p, cluster)
-		go func() {
-			r, err := etcdStart(t, args...)
-			if err != nil {
-				t.Error(err)
-			}
-			started <- r
-		}()
-	}
-	for range peers {
-		r := <-started
-		if r == nil {
-			continue
-		}
-		pem, err := os.ReadFile(filepath.Join(r.data, "fixtures", "client", "cert.pem"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		roots := x509.NewCertPool()
-		roots.AppendCertsFromPEM(pem)
-		if _, err := r.client(t, &tls.Config{RootCAs: roots}).Put(timely(t), "a", "1"); err != nil {
-			t.Error(err)
-		}
-	}
 }
 
 func TestAddressesThatOfferSomeThingsOnly(t *testing.T) {
@@ -412,176 +290,5 @@ func TestAddressesThatOfferSomeThingsOnly(t *testing.T) {
 	r.stop()
 	if _, err := os.Stat("client.sock:1"); err == nil {
 		t.Error("the socket file is left behind")
-	}
-}
-
-func TestADirectoryOfEtcdsIsLeftAlone(t *testing.T) {
-	t.Parallel()
-	args, _ := etcdAlone(t, "http")
-	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "member", "snap"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := etcdStart(t, append(args, "--data-dir="+dir)...); err == nil || !strings.Contains(err.Error(), "holdfast import") {
-		t.Error(err)
-	}
-	if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
-		t.Errorf("the directory has %v now", names)
-	}
-}
-
-func TestTheLogLiesWhereItIsTold(t *testing.T) {
-	t.Parallel()
-	wal := filepath.Join(t.TempDir(), "wal")
-	args, _ := etcdAlone(t, "http", "--wal-dir="+wal)
-	for range 2 { // the first start and a restart
-		r := mustStart(t, args...)
-		if _, err := r.client(t, nil).Put(timely(t), "a", "1"); err != nil {
-			t.Error(err)
-		}
-		if names, err := os.ReadDir(wal); err != nil || len(names) == 0 {
-			t.Errorf("%v in it, %v", names, err)
-		}
-		if _, err := os.Stat(filepath.Join(r.data, "wal")); err == nil {
-			t.Error("the data directory has a log too")
-		}
-		r.stop()
-	}
-}
-
-// TestTheDataOfAnEtcdIsTakenOver: an etcd's database and log are brought over at the first start and never again; its files stay as
-// they are, and what a start cannot take over it refuses.
-func TestTheDataOfAnEtcdIsTakenOver(t *testing.T) {
-	t.Parallel()
-	args, _ := etcdAlone(t, "http")
-	dir := t.TempDir()
-	db := etcdDirectory(t, dir)
-	before, err := os.ReadFile(db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := etcdStart(t, append(args, "--data-dir="+dir, "--wal-dir="+filepath.Join(dir, "elsewhere"))...); err == nil || !strings.Contains(err.Error(), "--wal-dir") {
-		t.Errorf("with a log elsewhere: %v", err)
-	}
-	out := filepath.Join(t.TempDir(), "imported")
-	status, stdout, errs := execute(nil, "import", "--from-data-dir", dir, "--data", out)
-	if status != 0 || !strings.Contains(stdout, "revision 3 with all its history: 2 keys in 1 changes") {
-		t.Errorf("status %d: %s%s", status, stdout, errs)
-	}
-	for range 2 {
-		r, err := etcdStart(t, append(args, "--data-dir="+dir)...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := r.client(t, nil)
-		got, err := c.Get(timely(t), "", clientv3.WithFromKey())
-		if err != nil || len(got.Kvs) != 2 && len(got.Kvs) != 3 || string(got.Kvs[0].Value) != "in the database" || string(got.Kvs[1].Value) != "in the log" {
-			t.Errorf("%v, %v", got, err)
-		}
-		if _, err := c.Put(timely(t), "ours", "1"); err != nil {
-			t.Fatal(err)
-		}
-		if got, err = c.Get(timely(t), "ours"); err != nil || got.Header.Revision < 4 {
-			t.Errorf("%v, %v", got, err)
-		}
-		r.stop()
-	}
-	if after, err := os.ReadFile(db); err != nil || !bytes.Equal(before, after) {
-		t.Errorf("etcd's database is another one: %v", err)
-	}
-}
-
-// etcdDirectory makes the data directory of an etcd of one member, with one key in the database and one in the log only.
-func etcdDirectory(t *testing.T, dir string) (db string) {
-	t.Helper()
-	w, err := etcdfile.Create(filepath.Join(t.TempDir(), "making"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	snap, logs := filepath.Join(dir, "member", "snap"), filepath.Join(dir, "member", "wal")
-	if err := errors.Join(w.Change(&etcdfile.Change{Rev: 2, Key: []byte("a"), CreateRev: 2, Version: 1, Value: []byte("in the database")}),
-		w.Member(&etcdfile.Member{ID: 7, Name: "n1"}), w.Finish(&etcdfile.Head{Index: 4, Term: 2}), os.MkdirAll(snap, 0o700)); err != nil {
-		t.Fatal(err)
-	}
-	db = filepath.Join(snap, "db")
-	f, err := os.Create(db)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = w.WriteTo(f)
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
-	l, err := wal.Create(nil, logs, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	term, index := uint64(2), uint64(5)
-	data, err := proto.Marshal(&pb.InternalRaftRequest{ID: 1, Put: &pb.PutRequest{Key: []byte("b"), Value: []byte("in the log")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var entries []*raftpb.Entry
-	for i := range index {
-		at := i + 1
-		e := &raftpb.Entry{Term: &term, Index: &at}
-		if at == index {
-			e.Data = data
-		}
-		entries = append(entries, e)
-	}
-	if err := errors.Join(l.Save(&raftpb.HardState{Term: &term, Commit: &term}, entries), l.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return db
-}
-
-// TestV2KeysAreRefusedWithWhatToDo: they lie in raft's snapshots and in the log, and neither is taken for an empty tree.
-func TestV2KeysAreRefusedWithWhatToDo(t *testing.T) {
-	field := func(n byte, s string) string {
-		return string([]byte{n<<3 | 2}) + string(binary.AppendUvarint(nil, uint64(len(s)))) + s
-	}
-	tree := `{"Root":{"Path":"/","Children":{"0":{"Path":"/0","Children":{"members":{}}},"1":{"Path":"/1","Children":{%s}}}}}`
-	for name, c := range map[string]struct {
-		tree    string
-		request string
-		refused bool
-	}{
-		"members only":  {fmt.Sprintf(tree, ""), field(2, "PUT") + field(3, "/0/members/1/attributes"), false},
-		"in a snapshot": {fmt.Sprintf(tree, `"queue":{}`), "", true},
-		"in the log":    {"", field(2, field(2, "PUT")+field(3, "/1/queue")), true},
-		"in an old log": {"", field(2, "DELETE") + field(3, "/1/queue"), true},
-	} {
-		dir := t.TempDir()
-		db := etcdDirectory(t, dir)
-		if c.tree != "" {
-			if err := os.WriteFile(filepath.Join(filepath.Dir(db), "0000000000000002-0000000000000004.snap"), []byte(field(2, field(1, c.tree))), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if c.request != "" {
-			l, err := wal.Open(nil, filepath.Join(dir, "member", "wal"), &walpb.Snapshot{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, _, _, err := l.ReadAll(); err != nil {
-				t.Fatal(err)
-			}
-			term, index := uint64(2), uint64(6)
-			err = l.Save(&raftpb.HardState{Term: &term, Commit: &index}, []*raftpb.Entry{{Term: &term, Index: &index, Data: []byte(c.request)}})
-			if err := errors.Join(err, l.Close()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		target := filepath.Join(t.TempDir(), "data")
-		status, _, errs := execute(nil, "import", "--from-data-dir", dir, "--data", target)
-		_, made := os.Stat(target)
-		if c.refused && (status != 1 || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "holdfast import --from HOST:PORT") || made == nil) {
-			t.Errorf("%s: status %d: %s, %v", name, status, errs, made)
-		}
-		if !c.refused && status != 0 {
-			t.Errorf("%s: status %d: %s", name, status, errs)
-		}
 	}
 }

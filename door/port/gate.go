@@ -14,6 +14,8 @@ import (
 type Gate struct {
 	max  int64
 	open atomic.Int64
+	// Failed hears of TLS handshakes that failed, from any goroutine; nil: nobody does. It is set before the first connection.
+	Failed func(from net.Addr, err error)
 
 	mu    sync.Mutex
 	ports []*Port

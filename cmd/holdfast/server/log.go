@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // lineHandler writes log records for a person who reads a terminal or a journal: time, level, sentence, key=value. slog's
@@ -33,6 +34,58 @@ func newJSONLog(w io.Writer, level slog.Level) *slog.Logger {
 // NewLog writes records of at least that level to w, a line each.
 func NewLog(w io.Writer, level slog.Level) *slog.Logger {
 	return slog.New(&lineHandler{mu: new(sync.Mutex), w: w, level: level})
+}
+
+// named puts a member's name before its id, where a record has one under the key "member".
+type named struct {
+	slog.Handler
+	name func(id string) string // "" = not known
+}
+
+// Handle implements slog.Handler.
+func (h named) Handle(ctx context.Context, r slog.Record) error {
+	out := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "member" {
+			if name := h.name(a.Value.String()); name != "" {
+				a = slog.String("member", name+" ("+a.Value.String()+")")
+			}
+		}
+		out.AddAttrs(a)
+		return true
+	})
+	return h.Handler.Handle(ctx, out)
+}
+
+// WithAttrs implements slog.Handler.
+func (h named) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return named{h.Handler.WithAttrs(attrs), h.name}
+}
+
+// WithGroup implements slog.Handler.
+func (h named) WithGroup(name string) slog.Handler { return named{h.Handler.WithGroup(name), h.name} }
+
+// seldom lets one line a second through, with how many it has kept back. Its method may be called from any goroutine.
+type seldom struct {
+	log  *slog.Logger
+	mu   sync.Mutex
+	last time.Time // guarded by mu
+	kept int       // guarded by mu
+}
+
+func (s *seldom) warn(text string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if now.Sub(s.last) < time.Second {
+		s.kept++
+		return
+	}
+	if s.kept > 0 {
+		args = append(args, "suppressed", s.kept)
+	}
+	s.last, s.kept = now, 0
+	s.log.Warn(text, args...)
 }
 
 // Enabled implements slog.Handler.

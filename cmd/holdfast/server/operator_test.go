@@ -39,6 +39,33 @@ func TestUnknownVariablesAreNamed(t *testing.T) {
 	}
 }
 
+// TestMembersAreNamedInTheLog: by name and id, where the name is known.
+func TestMembersAreNamedInTheLog(t *testing.T) {
+	var b bytes.Buffer
+	log := slog.New(named{NewLog(&b, slog.LevelInfo).Handler(), func(id string) string { return map[string]string{"ab": "n2"}[id] }})
+	log.With("lane", "log").Info("member unreachable", "member", "ab")
+	log.Info("member unreachable", "member", "cd")
+	for _, want := range []string{`member unreachable lane=log member="n2 (ab)"`, `member unreachable member=cd`} {
+		if !strings.Contains(b.String(), want+"\n") {
+			t.Errorf("no %s in %s", want, b.String())
+		}
+	}
+}
+
+// TestRepeatedWarningsAreOneLineASecond, and none is lost without a number.
+func TestRepeatedWarningsAreOneLineASecond(t *testing.T) {
+	var b bytes.Buffer
+	s := &seldom{log: NewLog(&b, slog.LevelInfo)}
+	for range 100 {
+		s.warn("a handshake failed")
+	}
+	s.last = s.last.Add(-time.Second)
+	s.warn("a handshake failed")
+	if n := strings.Count(b.String(), "\n"); n != 2 || !strings.Contains(b.String(), "suppressed=99") {
+		t.Errorf("%d lines: %s", n, b.String())
+	}
+}
+
 func TestLogLinesAsTextAndJSON(t *testing.T) {
 	var text, lines bytes.Buffer
 	NewLog(&text, slog.LevelInfo).Warn("a sentence", "key", "two words")

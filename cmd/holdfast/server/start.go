@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +30,8 @@ type Server struct {
 	admin *admin.Admin // nil: off
 	host  *doors.Host  // what the doors are given
 	node  *node.Node
+	// members is node, for log lines of any goroutine.
+	members atomic.Pointer[node.Node]
 
 	conns budget.Connections
 	// serving becomes true once every door accepts clients.
@@ -114,8 +117,12 @@ func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err err
 
 // newHost is what the doors are given, as far as it is known before the node runs.
 func (s *Server) newHost() *doors.Host {
+	gate, handshakes := port.NewGate(s.conns.Doors), &seldom{log: s.log}
+	gate.Failed = func(from net.Addr, err error) {
+		handshakes.warn("a TLS handshake failed", "from", from.String(), "err", err)
+	}
 	return &doors.Host{Dir: s.setup.Node.Dir, Founder: len(s.setup.Join.Peers) == 0 && s.setup.Join.Join == "",
-		Gate: port.NewGate(s.conns.Doors), SideConns: s.conns.Side, Steps: new(meter.Steps), Log: s.log,
+		Gate: gate, SideConns: s.conns.Side, Steps: new(meter.Steps), Log: s.log,
 		Go: func(fn func()) { s.wg.Go(fn) }, Serve: s.goServe, Fail: s.fail, Serving: s.serving.Load,
 		Bound: func(at ...string) { s.bound = slices.Concat(at, s.bound) }, Aside: func(at ...string) { s.bound = append(s.bound, at...) }}
 }
@@ -155,14 +162,29 @@ func (s *Server) startNode(ctx context.Context) (err error) {
 	for _, p := range s.setup.Peers {
 		s.bound = append(s.bound, "peer="+p.Addr)
 	}
-	cfg.Logger, cfg.Steps = s.log, s.host.Steps
+	cfg.Logger, cfg.Steps = slog.New(named{s.log.Handler(), s.memberName}), s.host.Steps
 	cfg.OnFatal = func(err error) { s.fail(fatal(err)) }
 	s.node, err = node.Start(ctx, cfg, opt)
+	s.members.Store(s.node)
 	s.host.Node = s.node
 	if err == nil {
 		s.began()
 	}
 	return err
+}
+
+// memberName is the name of a member by its id in hexadecimal, "" if that is not known.
+func (s *Server) memberName(id string) string {
+	n := s.members.Load()
+	if n == nil {
+		return ""
+	}
+	for _, m := range n.Members() {
+		if fmt.Sprintf("%x", m.ID) == id {
+			return m.Name
+		}
+	}
+	return ""
 }
 
 // Node is the running member.
