@@ -189,6 +189,7 @@ func TestALeaderWithAnOlderNoteGoesOn(t *testing.T) {
 	size := 0
 	for round := range 4 {
 		leads := members[0].leader(members)
+		leads.checkpoint("/checkpoint", key, uint64(size)) // the log has begun
 		for range 50 {
 			if code, body := leads.add("/add", fmt.Sprintf("entry %d", size)); code != 200 {
 				t.Fatalf("round %d: add: %d %s", round, code, body)
