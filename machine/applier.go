@@ -33,7 +33,8 @@ type Applier struct {
 	st       store.Store
 	machines []Machine // in the order given, which is the order of Finish and Publish
 	byID     [256]Machine
-	keepers  []Gatekeeper // those of machines that are one
+	keepers  []Gatekeeper           // those of machines that are one
+	clients  func(*entry.Part) bool // fromClient, made once: it is handed over with every command
 	specs    Specs
 	gate     Gate // closed while an entry, or a snapshot, becomes visible
 
@@ -65,6 +66,7 @@ type delivery struct {
 // state hash. A new machine goes to the end. Two machines with one letter are a programming error and panic.
 func NewApplier(st store.Store, machines ...Machine) *Applier {
 	a := &Applier{st: st, machines: machines, specs: SpecsOf(machines)}
+	a.clients = a.fromClient
 	for _, m := range machines {
 		id := m.Spec().ID
 		if a.byID[id] != nil {
@@ -293,7 +295,7 @@ func (a *Applier) commands(st *entry.Stamp, data []byte, b store.Batch, wanted f
 // command, so no part can depend on another's effects.
 func (a *Applier) command(st *entry.Stamp, b store.Batch, wanted bool) error {
 	for _, g := range a.keepers {
-		if rej := g.Admit(&a.cmd, a.fromClient); rej != nil {
+		if rej := g.Admit(&a.cmd, a.clients); rej != nil {
 			if wanted {
 				a.deliver(&entry.Result{Pos: st.Pos, Term: st.Term, Rejection: rej})
 			}
