@@ -7,8 +7,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-
-	"github.com/holdfastdb/holdfast/internal/budget"
 )
 
 // Address is a TCP address to listen on or to dial; the zero value means off.
@@ -91,20 +89,6 @@ func SetSize(dst *int64, v string) error {
 		return nil
 	}
 	return errors.New("not a size; write for example 256MiB or 2GiB")
-}
-
-// minMemory is what a server without doors needs; what the doors need is known once all flags are read.
-var minMemory = budget.Least(budget.Doors{})
-
-// SetMemory is SetSize for the memory of a whole process.
-func SetMemory(dst *int64, v string) error {
-	if err := SetSize(dst, v); err != nil {
-		return err
-	}
-	if *dst < minMemory {
-		return fmt.Errorf("too little to run in; give at least %dMiB", (minMemory+1<<20-1)>>20)
-	}
-	return nil
 }
 
 // SizeString prints bytes for a person: 1.5 GiB.

@@ -107,7 +107,7 @@ func serveEtcd(all doors.List, s *etcdflags.Settings, environ []string, stdout, 
 	}
 	memory := int64(256 << 20)
 	if v := getenv("HOLDFAST_MEMORY"); v != "" {
-		if err := cli.SetMemory(&memory, v); err != nil {
+		if err := cli.SetSize(&memory, v); err != nil {
 			return fmt.Errorf("HOLDFAST_MEMORY %s: %w", v, err)
 		}
 	}
@@ -194,7 +194,11 @@ func Setup(all doors.List, s *etcdflags.Settings, memory int64, log *slog.Logger
 		}
 		keys.Metrics = append(keys.Metrics, etcdPlace(u, "--listen-metrics-urls", clients))
 	}
-	share := budget.Of(memory)
+	share, err := budget.For(memory, budget.Doors{KV: true})
+	if err != nil {
+		return nil, fmt.Errorf("HOLDFAST_MEMORY %s: %w", cli.SizeString(memory), err)
+	}
+	su.Node.Shares = &share
 	// The other doors are off here, but this member may lead others that have them.
 	cleartext := func() *tls.Config { return nil }
 	common := &doors.Common{Dir: s.DataDir, Shares: share, Clients: cleartext, Readers: cleartext, Log: log}

@@ -89,7 +89,7 @@ func (c *Config) options() (all []doors.Option) {
 		{Name: "ack", Arg: "LEVEL", Default: "commit", Help: "when a write is answered: commit is after a majority's fsync",
 			Set: func(v string) error { return setAck(&c.ack, v) }},
 		{Name: "memory", Arg: "SIZE", Default: "256MiB", Help: "memory of the whole process",
-			Set: func(v string) error { return cli.SetMemory(&c.memory, v) }},
+			Set: func(v string) error { return cli.SetSize(&c.memory, v) }},
 		{Name: "tls-cert", Arg: "FILE", Help: "certificate of this server, PEM",
 			Set: func(v string) error { c.tlsCert = v; return nil }},
 		{Name: "tls-key", Arg: "FILE", Help: "its private key, PEM",
