@@ -4,12 +4,16 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfastdb/holdfast/cmd/holdfast/etcd"
+	"github.com/holdfastdb/holdfast/cmd/holdfast/etcdflags"
 )
 
 // Clients are asked for a certificate if it was asked for or an authority is named, and not otherwise.
@@ -68,6 +72,26 @@ func TestOneAddressInBothSchemes(t *testing.T) {
 		if res.Body.Close(); res.StatusCode != 200 {
 			t.Errorf("http://%s answers %s", addr, res.Status)
 		}
+	}
+}
+
+// TestOperatorsReachCertificatesUnderTheNameEtcd: SIGHUP reads again what is listed here, each file once.
+func TestOperatorsReachCertificatesUnderTheNameEtcd(t *testing.T) {
+	a := newAuthority(t)
+	cert, key := a.issue(t, "server", 2)
+	dialCert, dialKey := a.issue(t, "client", 3)
+	args, _ := etcdAlone(t, "https", "--cert-file", cert, "--key-file", key, "--listen-peer-urls=https://"+freeAddr(t),
+		"--peer-cert-file", cert, "--peer-key-file", key, "--peer-client-cert-file", dialCert, "--peer-client-key-file", dialKey)
+	s, err := etcdflags.Parse(args, nil, os.ReadFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	su, err := etcd.Setup(all, s, 128<<20, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(su.Certificates) != 3 {
+		t.Errorf("%d certificates, want the clients', the members' and the one this member shows", len(su.Certificates))
 	}
 }
 

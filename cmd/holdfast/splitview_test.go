@@ -77,6 +77,22 @@ func (s *said) Write(b []byte) (int, error) {
 	return s.b.Write(b)
 }
 
+// times waits until the words have been said so often.
+func (s *said) times(t *testing.T, n int, words string) {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		s.mu.Lock()
+		all := s.b.String()
+		s.mu.Unlock()
+		if strings.Count(all, words) == n {
+			return
+		}
+		if time.Since(began) > 10*time.Second {
+			t.Fatalf("%q was not said %d times:\n%s", words, n, all)
+		}
+	}
+}
+
 // line waits for a line with these words.
 func (s *said) line(t *testing.T, words ...string) string {
 	t.Helper()

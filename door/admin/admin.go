@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -37,6 +38,7 @@ type Options struct {
 	// ConnState is called with every change of a connection's state; nil: nothing is called.
 	ConnState func(net.Conn, http.ConnState)
 	Logger    *slog.Logger // nil: silent
+	ErrorLog  *log.Logger  // of the HTTP server; nil: Logger, at its lowest level
 	// Now is the clock, for tests; nil: time.Now.
 	Now func() time.Time
 }
@@ -96,6 +98,9 @@ func New(opts Options) *Admin {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
+	if opts.ErrorLog == nil {
+		opts.ErrorLog = slog.NewLogLogger(opts.Logger.Handler(), slog.LevelDebug)
+	}
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
@@ -109,7 +114,7 @@ func New(opts Options) *Admin {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ConnState:         opts.ConnState,
-		ErrorLog:          slog.NewLogLogger(opts.Logger.Handler(), slog.LevelDebug),
+		ErrorLog:          opts.ErrorLog,
 	}
 	return a
 }

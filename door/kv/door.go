@@ -57,6 +57,8 @@ type Options struct {
 	// bytes and twice the keys for a watch. One connection may have half of it; what does not fit is refused with "too many
 	// requests". 0 = 64 MiB.
 	MaxCallBytes int64
+	// MaxPinnedBytes bounds the events that watchers who read slowly keep in memory. 0 = 16 MiB.
+	MaxPinnedBytes int64
 	// ProgressInterval is how often an idle watch that asked for it hears how far it has come. 0 = 10 minutes, at least
 	// 100 ms.
 	ProgressInterval time.Duration
@@ -73,8 +75,8 @@ type Options struct {
 	NoLeaderTimeout time.Duration
 	// MaxConns bounds client connections of every kind. 0 = three quarters of the files the process may open.
 	MaxConns int
-	// Gate bounds them together with those of other doors; nil: alone.
-	Gate *port.Gate
+	// Conns bounds them together with those of other doors; nil: alone.
+	Conns *port.ConnLimit
 	// CORS lists the origins whose pages may ask over HTTP, "*" for all; none: none may (browsers enforce it).
 	CORS []string
 	// HostWhitelist lists the names by which HTTP clients without TLS may call this server, "*" for all; none: all.
@@ -118,6 +120,7 @@ func (o *Options) fill() {
 	o.MaxResultBytes = cmp.Or(o.MaxResultBytes, 16<<20)
 	o.MaxFlightBytes = cmp.Or(o.MaxFlightBytes, 32<<20)
 	o.MaxCallBytes = cmp.Or(o.MaxCallBytes, 64<<20)
+	o.MaxPinnedBytes = cmp.Or(o.MaxPinnedBytes, 16<<20)
 	o.MaxLeaseBytes = cmp.Or(o.MaxLeaseBytes, 8<<20)
 	o.ProgressInterval = cmp.Or(o.ProgressInterval, 10*time.Minute)
 	o.ProgressInterval = max(o.ProgressInterval, 100*time.Millisecond)
@@ -237,7 +240,7 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 		Bounded: d.bounded, Life: d.life, RequestTimeout: opts.RequestTimeout, LeaseKeys: kv.EachLeaseKey,
 		Header: func() *pb.ResponseHeader { return d.pbHeader(0) },
 	})
-	d.hub = watch.NewHub(kv)
+	d.hub = watch.NewHub(kv, opts.MaxPinnedBytes)
 	d.pauses.limit = opts.MaxFlightBytes / 4 / streamWindow // together they hold a quarter of MaxFlightBytes at most
 	leaderless := make(chan struct{})
 	d.leaderless.Store(&leaderless)
@@ -278,7 +281,7 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 	d.ops = d.newOps()
 	d.web = d.newWeb()
 	d.port = port.New(port.Options{
-		HTTP1: d.web.http1, HTTP2: d.web, MaxConns: opts.MaxConns, Gate: opts.Gate,
+		HTTP1: d.web.http1, HTTP2: d.web, MaxConns: opts.MaxConns, Conns: opts.Conns,
 		// A request as large as gRPC takes it, in JSON with its bytes in base64, times two as a margin.
 		MaxBodyBytes:    2 * maxMessage,
 		MaxMessageBytes: maxMessage,

@@ -109,7 +109,7 @@ func (p *Port) Resume(conn net.Conn) {
 	// A new client: the goroutine that served the old one may not have returned yet, and counts the old one out when it does.
 	if old.owner.Swap(closed) != taken {
 		p.conns++
-		p.opts.Gate.open.Add(1)
+		p.opts.Conns.open.Add(1)
 	}
 	p.wg.Add(1)
 	p.mu.Unlock()

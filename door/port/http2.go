@@ -88,7 +88,7 @@ func (p *Port) Bridge() http.Handler {
 					return nil, net.ErrClosed
 				}
 				p.conns++
-				p.opts.Gate.open.Add(1)
+				p.opts.Conns.open.Add(1)
 				p.wg.Add(1)
 				p.mu.Unlock()
 				go func() {

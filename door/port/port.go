@@ -22,8 +22,8 @@ type Options struct {
 	// open no more files cannot write its log either. When all are taken, the connection that has been silent for longest
 	// makes room, and if none is silent the new one is closed.
 	MaxConns int
-	// Gate bounds the connections of this port and of others together, in the same way; nil: of this one only.
-	Gate *Gate
+	// Conns bounds the connections of this port and of others together, in the same way; nil: of this one only.
+	Conns *ConnLimit
 	// MaxBodyBytes bounds the body of one HTTP request. 0 = 4 MiB.
 	MaxBodyBytes int
 	// MaxMessageBytes is what the gRPC server takes at most as one message. 0 = 4 MiB, its default.
@@ -49,8 +49,8 @@ func (o *Options) fill() {
 	if o.MaxConns == 0 {
 		o.MaxConns = OpenFiles() / 4 * 3
 	}
-	if o.Gate == nil {
-		o.Gate = NewGate(o.MaxConns)
+	if o.Conns == nil {
+		o.Conns = NewConnLimit(o.MaxConns)
 	}
 	if o.MaxBodyBytes == 0 {
 		o.MaxBodyBytes = 4 << 20
@@ -128,7 +128,7 @@ func New(opts Options) *Port {
 	p.answers.Store(opts.AnswerBytes)
 	p.http1[0], p.http1[1] = p.newHTTP1(false), p.newHTTP1(true)
 	p.http2 = p.newHTTP2()
-	opts.Gate.join(p)
+	opts.Conns.join(p)
 	return p
 }
 
@@ -191,8 +191,8 @@ func (p *Port) Serve(l net.Listener, offer Protocols) error {
 }
 
 // admit counts a connection and the goroutine that begins it in, and makes room if all places are taken: here, or at another
-// port of the gate if no connection is silent here.
-func (p *Port) admit() bool { return p.enter() || p.opts.Gate.makeRoom(p) && p.enter() }
+// port of the same limit if no connection is silent here.
+func (p *Port) admit() bool { return p.enter() || p.opts.Conns.makeRoom(p) && p.enter() }
 
 // enter is admit with the room this port can make by itself.
 func (p *Port) enter() bool {
@@ -204,7 +204,7 @@ func (p *Port) enter() bool {
 	if p.conns >= p.opts.MaxConns && !p.evict() {
 		return false
 	}
-	for !p.opts.Gate.enter() {
+	for !p.opts.Conns.enter() {
 		if !p.evict() {
 			return false
 		}
@@ -218,7 +218,7 @@ func (p *Port) enter() bool {
 // leave counts a connection out. p.mu is held.
 func (p *Port) leave() {
 	p.conns--
-	p.opts.Gate.leave()
+	p.opts.Conns.leave()
 }
 
 // evict closes the connection that has been silent for longest and counts it out. A new one gets a second before it counts as

@@ -69,8 +69,8 @@ func (p *Port) recognise(c net.Conn, offer Protocols) func() {
 func (p *Port) recogniseTLS(c net.Conn, offer Protocols) func() {
 	tc := tls.Server(c, offer.TLS)
 	if err := tc.HandshakeContext(context.Background()); err != nil {
-		if failed := p.opts.Gate.Failed; failed != nil && !errors.Is(err, io.EOF) { // a probe connects and closes
-			failed(c.RemoteAddr(), err)
+		if failed := p.opts.Conns.Failed; failed != nil && !errors.Is(err, io.EOF) { // a probe connects and closes
+			failed(c.RemoteAddr().String(), err)
 		}
 		var plain tls.RecordHeaderError
 		if errors.As(err, &plain) && plain.Conn != nil && looksLikeHTTP(plain.RecordHeader[:]) {

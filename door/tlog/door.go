@@ -40,8 +40,8 @@ type Options struct {
 	MaxQueueBytes int
 	// MaxConns bounds connections, as port.Options does.
 	MaxConns int
-	// Gate bounds them together with those of other doors; nil: alone.
-	Gate *port.Gate
+	// Conns bounds them together with those of other doors; nil: alone.
+	Conns *port.ConnLimit
 	// Meter counts what is added and refused; nil: nothing is counted.
 	Meter *meter.Tlog
 	// Steps receives counts and times of decoding adds and of answering them; nil: nothing is counted.
@@ -95,7 +95,7 @@ func newDoor(n member, logs *mtree.Machine, opts Options) *Door {
 		opts.Meter = new(meter.Tlog)
 	}
 	d := &Door{node: n, logs: logs, opts: opts, queues: map[*mtree.Log]*queue{}}
-	d.port = port.New(port.Options{HTTP1: d.http1, HTTP2: http.HandlerFunc(d.http2), MaxConns: opts.MaxConns, Gate: opts.Gate,
+	d.port = port.New(port.Options{HTTP1: d.http1, HTTP2: http.HandlerFunc(d.http2), MaxConns: opts.MaxConns, Conns: opts.Conns,
 		// Room for an entry that is a little too large, so that it is refused with a sentence that says why.
 		MaxBodyBytes: 2 * tiles.MaxEntryBytes})
 	d.h2 = newHTTP2(http.HandlerFunc(d.http2))

@@ -48,6 +48,8 @@ type Shares struct {
 	Calls int64
 	// Leases bounds leases: every member has all of them in memory.
 	Leases int64
+	// Pins and Pins2 are for the events that slow watchers, and those of v2, keep in memory after Recent has moved on.
+	Pins, Pins2 int64
 	// Recent is for the newest events, which watchers are served from, Recent2 the same for v2, and Nodes2 for v2's nodes.
 	Recent, Recent2, Nodes2 int64
 	// Uncommitted is what raft may have in flight.
@@ -115,6 +117,8 @@ func divide(total int64, on Doors) Shares {
 		Filter:      share["filter"],
 		Calls:       share["calls"],
 		Leases:      share["leases"],
+		Pins:        share["pins"],
+		Pins2:       share["pins2"],
 		Recent:      share["recent"],
 		Recent2:     share["recent2"],
 		Nodes2:      share["nodes2"],

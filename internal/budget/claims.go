@@ -42,6 +42,9 @@ func claims(on Doors) []Claim {
 	if on.KV {
 		all = append(all,
 			Claim{"calls", 10, 2 * mib, 0},
+			// One batch may be above it in either: a watcher without anything queued is given what has come (door/kv/watch, door/kv/v2).
+			Claim{"pins", 5, mib / 4, 16 * mib},
+			Claim{"pins2", 1, mib / 4, 16 * mib},
 			// The door draws an answer from room for three of the largest, from before it is made until a client has taken it (door/kv).
 			Claim{"answers", answersHeld * 14, answersHeld * 2 * mib, 0})
 	}

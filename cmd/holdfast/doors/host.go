@@ -25,8 +25,8 @@ type Host struct {
 	// Dir is the data directory. Founder: this member begins a cluster of its own if the directory is empty.
 	Dir     string
 	Founder bool
-	// Gate bounds the connections of all doors together. SideConns is how many there may be on ports that only operators' programs ask.
-	Gate      *port.Gate
+	// Conns bounds the connections of all doors together. SideConns is how many there may be on ports that only operators' programs ask.
+	Conns     *port.ConnLimit
 	SideConns int
 	// Steps are where each step of a write is counted.
 	Steps *meter.Steps

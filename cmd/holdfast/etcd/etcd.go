@@ -153,7 +153,8 @@ func Setup(all doors.List, s *etcdflags.Settings, memory int64, log *slog.Logger
 			TickInterval: s.Heartbeat, ElectionTicks: heartbeats, LooseReconfig: !s.StrictReconfig, MaxLearners: s.MaxLearners},
 		Join: node.StartOptions{Name: s.Name, PeerAddr: etcdflags.JoinURLs(s.AdvertisePeer), KeepPeerURLs: true,
 			PeerTLS: members.accept(), PeerDialTLS: members.connect(), Token: s.Token},
-		Advise: func(err error) error { return server.Advise(err, "--data-dir", s.DataDir) },
+		Advise:       func(err error) error { return server.Advise(err, "--data-dir", s.DataDir) },
+		Certificates: slices.Concat(clients.pairs(), members.pairs()),
 	}
 	keys := kv.Setup{
 		Options: doorkv.Options{QuotaBytes: s.QuotaBytes, MaxRequestBytes: s.MaxRequestBytes, MaxTxnOps: s.MaxTxnOps,

@@ -75,6 +75,17 @@ func loadEtcdTLS(s *etcdflags.Settings, prefix string, t etcdflags.TLS, at []etc
 	return e, nil
 }
 
+// pairs are the certificates that operators see and that are read again when they ask for it.
+func (e *etcdTLS) pairs() []*server.KeyPair {
+	switch {
+	case e == nil:
+		return nil
+	case e.dial == e.pair:
+		return []*server.KeyPair{e.pair}
+	}
+	return []*server.KeyPair{e.pair, e.dial}
+}
+
 // accept is the configuration of the side that accepts. As in etcd 3.7 a certificate is demanded if one was asked for or if an
 // authority is named: naming one says that only clients with its certificates are trusted.
 func (e *etcdTLS) accept() *tls.Config {

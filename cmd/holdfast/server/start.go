@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -25,11 +24,12 @@ import (
 
 // Server is everything one `holdfast serve` runs. It is owned by the goroutine that runs the command.
 type Server struct {
-	setup *Setup
-	log   *slog.Logger
-	admin *admin.Admin // nil: off
-	host  *doors.Host  // what the doors are given
-	node  *node.Node
+	setup      *Setup
+	log        *slog.Logger
+	admin      *admin.Admin // nil: off
+	host       *doors.Host  // what the doors are given
+	node       *node.Node
+	handshakes seldom
 	// members is node, for log lines of any goroutine.
 	members atomic.Pointer[node.Node]
 
@@ -52,7 +52,7 @@ const (
 // Start brings everything up, in the order in which it can be refused without having changed anything: files, ports, then
 // the data directory. It returns once every door serves; ctx ends a start that waits for other members.
 func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err error) {
-	s := &Server{setup: su, log: log, failed: make(chan error, 1), conns: budget.ConnectionsOf(su.Node.MemoryBytes, port.OpenFiles())}
+	s := &Server{setup: su, log: log, handshakes: seldom{log: log}, failed: make(chan error, 1), conns: budget.ConnectionsOf(su.Node.MemoryBytes, port.OpenFiles())}
 	su.Join.PeerConns = s.conns.Peers
 	// The doors' own listeners are opened only when the member is ready: a port that is bound but not served would hold
 	// clients that could go to another member. So they are tried now, and the data directory is not touched if one is in use.
@@ -117,14 +117,17 @@ func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err err
 
 // newHost is what the doors are given, as far as it is known before the node runs.
 func (s *Server) newHost() *doors.Host {
-	gate, handshakes := port.NewGate(s.conns.Doors), &seldom{log: s.log}
-	gate.Failed = func(from net.Addr, err error) {
-		handshakes.warn("a TLS handshake failed", "from", from.String(), "err", err)
-	}
+	conns := port.NewConnLimit(s.conns.Doors)
+	conns.Failed = s.handshakeFailed
 	return &doors.Host{Dir: s.setup.Node.Dir, Founder: len(s.setup.Join.Peers) == 0 && s.setup.Join.Join == "",
-		Gate: gate, SideConns: s.conns.Side, Steps: new(meter.Steps), Log: s.log,
+		Conns: conns, SideConns: s.conns.Side, Steps: new(meter.Steps), Log: s.log,
 		Go: func(fn func()) { s.wg.Go(fn) }, Serve: s.goServe, Fail: s.fail, Serving: s.serving.Load,
 		Bound: func(at ...string) { s.bound = slices.Concat(at, s.bound) }, Aside: func(at ...string) { s.bound = append(s.bound, at...) }}
+}
+
+// handshakeFailed logs that somebody came with whom no TLS could be agreed on. It may be called from any goroutine.
+func (s *Server) handshakeFailed(from string, err error) {
+	s.handshakes.warn("a TLS handshake failed", "from", from, "err", err)
 }
 
 // openAdmin serves operators from now on, so that they can see what the start waits for.
@@ -139,7 +142,8 @@ func (s *Server) openAdmin() error {
 	if s.setup.Admin.TLS != nil {
 		l = tls.NewListener(l, s.setup.Admin.TLS)
 	}
-	opt := admin.Options{Version: cli.Version, Steps: s.host.Steps, ConnState: few.State, DoorsServe: s.serving.Load, Logger: s.log}
+	opt := admin.Options{Version: cli.Version, Steps: s.host.Steps, ConnState: few.State, DoorsServe: s.serving.Load, Logger: s.log,
+		ErrorLog: port.HandshakeErrors(s.handshakeFailed)}
 	opt.Sections = []admin.Section{s.section()}
 	for _, d := range s.setup.Services {
 		opt.Sections = append(opt.Sections, d.Admin)

@@ -38,6 +38,8 @@ type Options struct {
 	MaxListBytes int64
 	// MaxWatchers bounds the watches that wait at a time. 0 = 16,384. One takes about 16 KiB.
 	MaxWatchers int
+	// MaxPinnedBytes bounds the events that watchers who do not read keep in memory. 0 = 16 MiB.
+	MaxPinnedBytes int64
 	// Steps receives counts and times of decoding writes and of answering them; nil: nothing is counted.
 	Steps *meter.Steps
 }
@@ -48,6 +50,7 @@ func (o *Options) fill() {
 	o.MaxRequestBytes = cmp.Or(o.MaxRequestBytes, 3<<19)
 	o.MaxListBytes = cmp.Or(o.MaxListBytes, 16<<20)
 	o.MaxWatchers = cmp.Or(o.MaxWatchers, 16<<10)
+	o.MaxPinnedBytes = cmp.Or(o.MaxPinnedBytes, 16<<20)
 	if o.Steps == nil {
 		o.Steps = new(meter.Steps)
 	}
@@ -111,7 +114,7 @@ func newHandler(n member, m *metcd2.Machine, opts Options) *Handler {
 	h := &Handler{node: n, machine: m, opts: opts, began: time.Now()}
 	h.cluster = strconv.AppendUint(nil, n.Status().ClusterID, 16)
 	h.scratch.New = func() any { return &scratch{} }
-	h.hub = newHub(m, n.StoppedC(), opts.MaxWatchers)
+	h.hub = newHub(m, n.StoppedC(), opts.MaxWatchers, opts.MaxPinnedBytes)
 	return h
 }
 

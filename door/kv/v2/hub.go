@@ -9,12 +9,9 @@ import (
 	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
 )
 
-// Bounds on the memory of watchers that do not read. Past either the connection is closed: the client sees that, and can go on
+// A bound on the memory of watchers that do not read. Past it, or past hub.maxPinned, the connection is closed: the client sees that, and can go on
 // from the last index it has.
-const (
-	maxQueued = 100      // events per watch, as in etcd
-	maxPinned = 16 << 20 // bytes of events on all queues together, each counted once
-)
+const maxQueued = 100 // events per watch, as in etcd
 
 // reader is what the hub reads of the machine.
 type reader interface {
@@ -28,9 +25,11 @@ type reader interface {
 type hub struct {
 	machine reader
 	limit   int
-	wake    chan struct{} // capacity 1: there is a watch again
-	quit    chan struct{}
-	pinned  atomic.Int64
+	// maxPinned bounds the bytes of events on all queues together, each counted once.
+	maxPinned int64
+	wake      chan struct{} // capacity 1: there is a watch again
+	quit      chan struct{}
+	pinned    atomic.Int64
 
 	mu      sync.Mutex // guards the rest; taken before a watch's mu
 	started bool
@@ -41,8 +40,8 @@ type hub struct {
 	below   map[string]int // for each directory, how many watches wait strictly below it
 }
 
-func newHub(m reader, stopped <-chan struct{}, limit int) *hub {
-	h := &hub{machine: m, limit: limit, wake: make(chan struct{}, 1), quit: make(chan struct{}),
+func newHub(m reader, stopped <-chan struct{}, limit int, maxPinned int64) *hub {
+	h := &hub{machine: m, limit: limit, maxPinned: maxPinned, wake: make(chan struct{}, 1), quit: make(chan struct{}),
 		paths: map[string]map[*watch]struct{}{}, below: map[string]int{}}
 	if stopped != nil {
 		go func() {
@@ -324,7 +323,7 @@ func (n *notice) encoded() []byte {
 // pin counts the notice on one more queue; false if too much is pinned already.
 func (h *hub) pin(n *notice) bool {
 	if n.refs.Add(1) == 1 {
-		if h.pinned.Add(n.bytes) > maxPinned && n.bytes < h.pinned.Load() {
+		if h.pinned.Add(n.bytes) > h.maxPinned && n.bytes < h.pinned.Load() {
 			h.unpin(n)
 			return false
 		}

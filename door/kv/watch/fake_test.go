@@ -151,7 +151,7 @@ func (r *recorder) seen(id int64) []mkv.Event {
 
 // startHub runs a hub until the test ends.
 func startHub(t *testing.T, kv Reader) *Hub {
-	h := NewHub(kv)
+	h := NewHub(kv, pinnedInTests)
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() { defer close(done); h.Run(stop) }()
 	t.Cleanup(func() { close(stop); <-done })

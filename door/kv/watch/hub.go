@@ -16,7 +16,6 @@ import (
 // store's history.
 const (
 	maxQueuedBatches = 256      // per watcher
-	maxPinnedBytes   = 16 << 20 // of events on all queues together, each counted once
 	catchUpBytes     = 64 << 10 // read from history at a time
 	maxAnswerBytes   = 128 << 10
 )
@@ -29,10 +28,11 @@ const (
 // reads the ring or the history from where the watcher stands and puts it back once it has caught up. Queues hold
 // references to events the ring made; pinned bounds what they keep alive after the ring has moved on.
 type Hub struct {
-	kv     Reader
-	wake   chan struct{} // capacity 1: the hub has a watcher again
-	pinned atomic.Int64
-	Counts Counts
+	kv        Reader
+	maxPinned int64         // bytes of events on all queues together, each counted once
+	wake      chan struct{} // capacity 1: the hub has a watcher again
+	pinned    atomic.Int64
+	Counts    Counts
 
 	mu      sync.Mutex // guards the rest; taken before a stream's mu
 	seen    int64      // every event up to here is on the queues of the watchers it concerns
@@ -64,9 +64,9 @@ type Reader interface {
 	History(key, end []byte, from, to int64, maxBytes int) (evs []mkv.Event, next int64, err error)
 }
 
-// NewHub makes a hub without watchers; Run feeds it.
-func NewHub(kv Reader) *Hub {
-	return &Hub{kv: kv, wake: make(chan struct{}, 1), keys: make(map[string]*group), waiting: make(map[*Stream]struct{})}
+// NewHub makes a hub without watchers; Run feeds it. The events that slow watchers keep in memory come to maxPinned bytes.
+func NewHub(kv Reader, maxPinned int64) *Hub {
+	return &Hub{kv: kv, maxPinned: maxPinned, wake: make(chan struct{}, 1), keys: make(map[string]*group), waiting: make(map[*Stream]struct{})}
 }
 
 // group is the watchers of the same key or range. Guarded by hub.mu.
@@ -188,7 +188,7 @@ func (h *Hub) push(g *group, b *Batch) {
 		}
 		// What is queued anywhere counts against pinned, so with a full budget nothing more is queued at all: each
 		// stream then reads from history at the pace of its client.
-		if !w.stream.enqueue(w, b, h.pinned.Load() <= maxPinnedBytes) {
+		if !w.stream.enqueue(w, b, h.pinned.Load() <= h.maxPinned) {
 			h.leave(w)
 			w.stream.lag(w, b.Revision)
 		}

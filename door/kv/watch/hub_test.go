@@ -13,6 +13,9 @@ import (
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 )
 
+// pinnedInTests is what slow watchers may keep in memory.
+const pinnedInTests = 16 << 20
+
 // TestWatchersMissAndRepeatNothing runs watchers of every sort, some slow, some cancelled, against a writer, with a ring
 // so small that all of them fall back to history now and then, and compares with what they should have seen.
 func TestWatchersMissAndRepeatNothing(t *testing.T) {
@@ -146,7 +149,7 @@ func TestCompactedWatchIsCancelled(t *testing.T) {
 }
 
 func TestWatchIDs(t *testing.T) {
-	st := NewStream(NewHub(newFakeEvents(1)), newRecorder(t))
+	st := NewStream(NewHub(newFakeEvents(1), pinnedInTests), newRecorder(t))
 	for _, c := range []struct {
 		ask, want int64
 		err       error
@@ -189,7 +192,7 @@ func TestSlowWatchersPinLittle(t *testing.T) {
 		time.Sleep(100 * time.Microsecond)
 	}
 	time.Sleep(50 * time.Millisecond)
-	if n := h.pinned.Load(); n > maxPinnedBytes+2<<20 {
+	if n := h.pinned.Load(); n > pinnedInTests+2<<20 {
 		t.Errorf("%d bytes pinned", n)
 	}
 }
@@ -269,7 +272,7 @@ func TestLonelyWatcherIsNotForgotten(t *testing.T) {
 // BenchmarkNotify is one revision for a thousand watchers of the same key.
 func BenchmarkNotify(b *testing.B) {
 	f := newFakeEvents(10)
-	h := NewHub(f)
+	h := NewHub(f, pinnedInTests)
 	for range 1000 {
 		st := NewStream(h, nil)
 		w := &Watcher{Key: []byte("a")}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -88,7 +87,7 @@ func (s *Setup) Service(share budget.Shares) *doors.Service {
 	r := &running{Setup: *s}
 	r.Options.MaxResultBytes, r.Options.MaxFlightBytes, r.Options.MaxCallBytes, r.Options.MaxLeaseBytes =
 		share.Answer, share.Flight, share.Calls, share.Leases
-	r.Options.MaxIdentBytes = share.Idents / 2
+	r.Options.MaxIdentBytes, r.Options.MaxPinnedBytes, r.pins2 = share.Idents/2, share.Pins, share.Pins2
 	r.Options.ReadFile = os.ReadFile
 	places := append(append([]doors.Place{}, s.Places...), s.Metrics...)
 	return &doors.Service{Places: places, Admin: section(func() keyspace { return r.keys }), Work: r.work, Open: r.open, Shutdown: r.shutdown}
@@ -100,6 +99,7 @@ type running struct {
 	keys   *mkv.Machine
 	nodes  *metcd2.Machine
 	leases *lease.Worker
+	pins2  int64 // bytes of v2's events that slow watchers may keep in memory
 
 	door *doorkv.Door // nil: off, or not open yet
 	v2   *v2.Handler  // on the same port
@@ -125,9 +125,9 @@ func (r *running) open(h *doors.Host) error {
 		return nil
 	}
 	opt := r.Options
-	opt.Steps, opt.Gate = h.Steps, h.Gate
+	opt.Steps, opt.Conns = h.Steps, h.Conns
 	handler := v2.New(h.Node, r.nodes, v2.Options{RequestTimeout: opt.RequestTimeout, MaxRequestBytes: opt.MaxRequestBytes,
-		MaxListBytes: opt.MaxResultBytes, Steps: h.Steps, Resume: func(c net.Conn) { r.door.Resume(c) },
+		MaxListBytes: opt.MaxResultBytes, MaxPinnedBytes: r.pins2, Steps: h.Steps, Resume: func(c net.Conn) { r.door.Resume(c) },
 		Catalogue: func() (bool, uint64) { return r.door.Catalogue() },
 		RootBasic: func(host, user, password string) (uint64, bool) { return r.door.RootBasic(host, user, password) }})
 	opt.V2, opt.V2Watchers, opt.Leases = handler.Handle, handler.Watchers, r.leases
@@ -154,7 +154,7 @@ func (r *running) openMetrics(h *doors.Host) error {
 	mux := http.NewServeMux()
 	r.door.Ops().Register(mux)
 	r.metrics = &http.Server{Handler: mux, ReadTimeout: metricsTimeout, WriteTimeout: metricsTimeout, IdleTimeout: metricsTimeout,
-		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)} // malformed requests are not worth a line
+		MaxHeaderBytes: 16 << 10, ErrorLog: port.HandshakeErrors(h.Conns.Failed)}
 	var open []net.Listener
 	var states []func(net.Conn, http.ConnState)
 	for _, p := range r.Metrics {
