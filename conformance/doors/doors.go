@@ -16,7 +16,7 @@ type door struct {
 type group struct {
 	door, name string
 	args       []string
-	// fixedPorts: it listens where etcd's suites do, whoever else does, so no other such group may run beside it.
+	// fixedPorts: it listens where etcd's suites do or at the first ports it finds free, so no other such group may run beside it.
 	fixedPorts bool
 }
 
@@ -43,15 +43,15 @@ var doors = []door{
 			{name: "etcdctl beside etcd", args: []string{"build/conformance", "-door", "kv"}},
 			{name: "random v3 requests, one member", args: []string{"build/v3diff", "-members", "1"}},
 			{name: "random v3 requests, three members", args: []string{"build/v3diff", "-members", "3"}},
-			{name: "random v2 requests, one member", args: []string{"build/v2diff", "-members", "1"}},
-			{name: "random v2 requests, three members", args: []string{"build/v2diff", "-members", "3"}},
+			{name: "random v2 requests, one member", args: []string{"build/v2diff", "-members", "1"}, fixedPorts: true},
+			{name: "random v2 requests, three members", args: []string{"build/v2diff", "-members", "3"}, fixedPorts: true},
 			{name: "to etcd and back by files, few keys", args: []string{"build/etcdfile", "-keys", "3000"}},
 			{name: "to etcd and back by files", args: []string{"build/etcdfile"}},
 			{name: "etcd's tests/common", args: []string{"build/etcdsuite"}, fixedPorts: true},
 			{name: "etcd's tests/e2e", args: []string{"build/e2e"}, fixedPorts: true},
 			// Where it stands beside the original: build/clientsuite -against original.
-			{name: "other clients' suites", args: []string{"build/clientsuite"}},
-			{name: "Kubernetes' API server", args: []string{"build/kube"}},
+			{name: "other clients' suites", args: []string{"build/clientsuite"}, fixedPorts: true},
+			{name: "Kubernetes' API server", args: []string{"build/kube"}, fixedPorts: true},
 		},
 	},
 	{

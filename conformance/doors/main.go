@@ -1,7 +1,7 @@
 // Command doors runs what there is to run against the doors: unmodified foreign clients and suites, each a program of its own below
 // conformance, one after another or, in a quick run, four beside each other. `make conformance` is this program.
 //
-//	doors [-door kv] [-quick]
+//	doors [-door kv] [-quick] [-jobs 2]
 //
 // Without -door a full run takes every door, and a quick one those that something has changed for since the last full run
 // (RUNS.md); what it leaves out it says. All programs run to their end, and one failure makes the run's status 1.
@@ -33,13 +33,14 @@ func main() {
 	name := flag.String("door", "", "only this door")
 	quick := flag.Bool("quick", false, "a telling part of each program, two minutes a door, and only the doors that something has changed for")
 	flag.Parse()
+	jobs := flag.Int("jobs", 0, "so many programs beside each other; 0: four in a quick run, else one, whose output is not held back")
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt)
 	go func() {
 		<-interrupted
 		os.Exit(130) // what runs has got the signal too
 	}()
-	good, err := run(*name, *quick)
+	good, err := run(*name, *quick, *jobs)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 	}
@@ -48,7 +49,7 @@ func main() {
 	}
 }
 
-func run(name string, quick bool) (good bool, err error) {
+func run(name string, quick bool, jobs int) (good bool, err error) {
 	began := time.Now()
 	chosen := doors
 	switch {
@@ -95,9 +96,12 @@ func run(name string, quick bool) (good bool, err error) {
 	for _, d := range chosen {
 		all = append(all, d.groups(quick)...)
 	}
-	jobs := 1
-	if quick {
+	switch {
+	case jobs > 0:
+	case quick:
 		jobs = 4 // they wait for elections and leases more than they compute
+	default:
+		jobs = 1
 	}
 	failed := runGroups(all, jobs, limits, os.Stdout)
 	if !quick {

@@ -257,8 +257,9 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 		grpc.MaxConcurrentStreams(opts.MaxConcurrentStreams),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: opts.KeepaliveMinTime, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: opts.KeepaliveInterval, Timeout: opts.KeepaliveTimeout}),
-		// Handlers run on goroutines that stay, with stacks that have grown already.
-		grpc.NumStreamWorkers(uint32(64 * runtime.GOMAXPROCS(0))),
+		// Handlers run on goroutines that stay, with stacks that have grown already. A call for which none is free gets a goroutine of its
+		// own, whose stack is copied in the middle of the call: as many as callers usually wait at a time on so many processors.
+		grpc.NumStreamWorkers(uint32(144 * runtime.GOMAXPROCS(0))),
 		// Fixed windows: the estimator would answer our small messages with pings. They do not bound what a client can make
 		// the server hold, since the server widens them for a large message; the port does that.
 		grpc.InitialWindowSize(streamWindow),
