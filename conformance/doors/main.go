@@ -32,8 +32,8 @@ const (
 func main() {
 	name := flag.String("door", "", "only this door")
 	quick := flag.Bool("quick", false, "a telling part of each program, two minutes a door, and only the doors that something has changed for")
-	flag.Parse()
 	jobs := flag.Int("jobs", 0, "so many programs beside each other; 0: four in a quick run, else one, whose output is not held back")
+	flag.Parse()
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt)
 	go func() {
