@@ -209,6 +209,8 @@ type ChangePart struct {
 	Retries int64
 	// Pass says that a pass over the transaction has ended with this part: whoever waits for its outcome hears that there is none yet.
 	Pass bool
+	// Worker says that the leader's worker decided it, and no client. One with Results or Pass is the worker's without being called so.
+	Worker bool
 }
 
 // BranchResult is what became of a branch.
