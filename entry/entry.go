@@ -13,7 +13,7 @@ import "fmt"
 //
 //	letter  machine            what it is
 //	e machine/etcd2 etcd's v2 directories and keys
-//	g       (sagas)            reserved
+//	g machine/saga  global transactions, their branches and timers, topics
 //	i       machine/ident      users, roles, tokens
 //	k       machine/kv         keys, revisions, leases
 //	m       machine/member     who belongs to the cluster, and at which level

@@ -250,14 +250,27 @@ const (
 	NoURL
 	URLExists
 	EmptyTopic
-	// TooLarge: the transaction would have more branches or bytes than one may have.
+	// TooLarge: the transaction would have more branches or bytes than one may have, or the topic more subscribers.
 	TooLarge
+	// NoBranch: a result is of a branch that the transaction does not have.
+	NoBranch
 )
 
-// Bounds on one transaction.
+// Bounds on one transaction, in bytes. What is beyond is malformed, or TooLarge where several parts come to it.
 const (
-	MaxGidBytes    = 128
+	MaxGidBytes    = 128 // of a gid, a branch's ID and a branch's op
+	MaxURLBytes    = 16 << 10
+	MaxCustomBytes = 1 << 20
+	MaxReasonBytes = 64 << 10
+	MaxResultBytes = 1 << 20
+	MaxHeaders     = 1000
 	MaxBranches    = 1000
 	MaxPayload     = 4 << 20 // of one branch
 	MaxTransaction = 7 << 20 // of all payloads together, each counted once
+)
+
+// Bounds on topics.
+const (
+	MaxTopicBytes  = 128
+	MaxSubscribers = 1000 // of one topic
 )
