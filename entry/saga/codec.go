@@ -22,7 +22,11 @@ func Foreign(err error) bool {
 	return errors.Is(err, ErrKind) || errors.Is(err, ErrFlags) || errors.Is(err, ErrWord)
 }
 
-const beginExists = 1 // the flag of a Begin
+// Flags of a Begin.
+const (
+	beginExists = 1 << iota
+	beginFresh
+)
 
 // Flags of a Change. FromClient looks at the first three.
 const (
@@ -45,7 +49,7 @@ func Append(dst []byte, p *Part) []byte {
 	switch p.Kind {
 	case Begin:
 		g := p.Begin
-		dst = append(dst, wire.Bit(g.Exists, beginExists), byte(g.Status))
+		dst = append(dst, wire.Bit(g.Exists, beginExists)|wire.Bit(g.Fresh, beginFresh), byte(g.Status))
 		dst = binary.AppendVarint(dst, g.FirstMs)
 		dst = binary.AppendVarint(dst, g.IntervalMs)
 		return AppendBranches(AppendDefinition(dst, &g.Definition), g.Branches)
@@ -110,7 +114,8 @@ func (p *Part) Decode(b []byte) error {
 	case Begin:
 		g := new(BeginPart)
 		p.Begin = g
-		g.Exists = r.Flags(beginExists, ErrFlags) != 0
+		flags := r.Flags(beginExists|beginFresh, ErrFlags)
+		g.Exists, g.Fresh = flags&beginExists != 0, flags&beginFresh != 0
 		g.Status = r.status()
 		g.FirstMs, g.IntervalMs = r.Varint(), r.Varint()
 		r.definition(&g.Definition)

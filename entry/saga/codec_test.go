@@ -38,6 +38,7 @@ func samples() []*Part {
 		{Kind: Begin, Begin: &BeginPart{Definition: full, Status: Submitted, Exists: true, FirstMs: 3000, IntervalMs: 10_000, Branches: []Branch{
 			{ID: "01", Op: "msg", URL: "topic://t", Status: Succeed, Payload: bytes.Repeat([]byte("p"), 300)},
 			{ID: "", Op: OpConfirm, Status: Failed}}}},
+		{Kind: Begin, Begin: &BeginPart{Definition: Definition{Gid: "g", Mode: Msg}, Status: Submitted, Fresh: true}},
 		{Kind: Change, Change: &ChangePart{Gid: "g", From: Of(Submitted), To: Succeed, Results: []BranchResult{{1, Succeed}, {3, Succeed}}}},
 		{Kind: Change, Change: &ChangePart{Gid: "g", Number: 1 << 40, From: Open, To: Aborting, Reason: "url:http://a return failed: no", Result: "r",
 			Results: []BranchResult{{999, Failed}}, Timer: true, NextMs: -1, IntervalMs: math.MinInt64, Retries: 7, Pass: true, Worker: true}},

@@ -28,6 +28,9 @@ func (p *Part) String() string {
 		if g.Exists {
 			s += " or as it is"
 		}
+		if g.Fresh {
+			s += " anew"
+		}
 		s += ", due in " + ms(g.FirstMs) + ", interval " + ms(g.IntervalMs) + ", " + g.Definition.String()
 		return s + showBranches(g.Branches)
 	case Change:

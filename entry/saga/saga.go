@@ -176,6 +176,9 @@ type BeginPart struct {
 	Branches []Branch
 	// Exists: a gid that exists is no reason to reject, whatever its status (DTM's prepareWorkflow).
 	Exists bool
+	// Fresh: a gid that exists is rejected with WrongStatus whatever its status, because the command has parts for other machines that must
+	// not be done twice.
+	Fresh bool
 	// FirstMs is when the first timer is due, from the entry's tick; IntervalMs what State.IntervalMs begins as.
 	FirstMs, IntervalMs int64
 }
