@@ -125,7 +125,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"kind 99", []byte{99}, ErrKind},
 		{"kind 0", []byte{0}, ErrKind},
-		{"a flag", []byte{byte(Begin), 2, byte(Submitted), 0, 0, 0, byte(Saga), 1, 'g', 0, 0, 0, 0, 0}, ErrFlags},
+		{"a flag", []byte{byte(Begin), 4, byte(Submitted), 0, 0, 0, byte(Saga), 1, 'g', 0, 0, 0, 0, 0}, ErrFlags},
 		{"a mode", begin(func(g *BeginPart) { g.Mode = 99 }), ErrWord},
 		{"a status", begin(func(g *BeginPart) { g.Status = 99 }), ErrWord},
 		{"a branch's status", begin(func(g *BeginPart) { g.Branches[0].Status = 99 }), ErrWord},
