@@ -1,9 +1,19 @@
-// Package saga is the deterministic machine behind global transactions: what a client began, how far it has come, when it is due
-// again, and who subscribes to which topic.
+// Package saga is the deterministic machine behind global transactions: what clients began, which branches it has, how far it has come,
+// when it is due again, and who subscribes to which topic. A transaction has a number of its own; its gid is a name that may be used
+// again once it is forgotten, and no row is found by the beginning of a gid.
+//
+// It calls nobody and decides nothing about services: what is called when, and what an outcome leads to, is worker/saga's, as commands
+// that name the status they expect. It is not the door either: it knows neither HTTP nor DTM's words for errors.
+//
+// Transactions live in the store. Memory holds a bounded cache of open ones for Apply (slot.go) and a ring of the timers set last for the
+// worker (timers.go), so that a million open transactions cost next to nothing. Apply changes heads in memory and writes each changed
+// one once per entry, in Finish. Readers (reader.go, list.go) see only published entries.
 package saga
 
 import (
-	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
 
 	"github.com/holdfastdb/holdfast/entry"
 	esaga "github.com/holdfastdb/holdfast/entry/saga"
@@ -11,95 +21,179 @@ import (
 	"github.com/holdfastdb/holdfast/store"
 )
 
-var errLater = errors.New("machine/saga is being written")
-
-// RetentionMs is for how long a transaction that has ended is kept unless Options say otherwise.
+// RetentionMs is for how long a transaction that has ended is kept unless Options say otherwise: DTM's FinishedDataExpire.
 const RetentionMs = 86_400_000
 
 // Options bound the machine's memory. Zero fields take the defaults.
 type Options struct {
 	// CacheBytes bounds what Apply keeps of open transactions. Default 8 MiB.
 	CacheBytes int
-	// RecentTimers is how many of the newest timers Recent can go back. Default 16,384.
+	// RecentTimers is how many of the newest timers Recent can go back. Default 16,384, of 16 bytes each.
 	RecentTimers int
 	// RetentionMs is for how long a transaction that has ended is kept, in milliseconds of the cluster's tick. Default RetentionMs.
 	// Every member must have the same: it is part of what Apply does.
 	RetentionMs int64
 }
 
-// Machine is the saga machine.
-type Machine struct{}
+// Machine is the saga machine. Check, Do, Finish, Publish and Load belong to the apply goroutine; the methods of reader.go, list.go,
+// timers.go and watch.go may be called from anywhere.
+type Machine struct {
+	opt Options
+	st  store.Store // set by Load; safe for concurrent use
+	applying
+	gate *machine.Gate // the applier's, from Load: closed while an entry becomes visible
+	published
+	timers  ring
+	watches watches
+}
+
+// applying is what Check, Do and Finish make of an entry, and what they remember from one to the next. Apply goroutine only.
+type applying struct {
+	now      counters
+	changed  bool // now differs from its row
+	cache    cache
+	dirty    []*slot // changed by this entry, in order of their first change
+	notes    []note  // what watchers of this entry's transactions will hear
+	set      []Timer // timers that this entry leaves
+	topics   []*topicSlot
+	oldest   int64  // no row of the retention space has an earlier tick
+	retired  []byte // and none is below this key
+	tick     int64  // of the last entry
+	part     esaga.Part
+	plan     plan
+	key, row []byte // scratch for building rows
+	branches []byte // scratch: the branches of a plan, encoded
+}
+
+// published is what readers see beside the store.
+type published struct {
+	held   atomic.Bool
+	counts [lastCount]atomic.Int64
+}
 
 // New returns a machine that is usable after Load.
-func New(opt Options) *Machine { return &Machine{} }
+func New(opt Options) *Machine {
+	if opt.CacheBytes <= 0 {
+		opt.CacheBytes = 8 << 20
+	}
+	if opt.RecentTimers <= 0 {
+		opt.RecentTimers = 16_384
+	}
+	if opt.RetentionMs <= 0 {
+		opt.RetentionMs = RetentionMs
+	}
+	return &Machine{opt: opt, gate: new(machine.Gate)}
+}
 
 // Spec is what others must know of this machine.
-var Spec = machine.Spec{ID: esaga.Machine, Name: "saga", Level: esaga.Level}
+var Spec = machine.Spec{ID: esaga.Machine, Name: "saga", Level: esaga.Level, DescribePart: esaga.Describe, DescribeRow: DescribeRow,
+	Restore: restoreRow, FromClient: esaga.FromClient, Census: func() machine.Census { return new(census) }}
 
 // Spec implements machine.Machine.
 func (m *Machine) Spec() *machine.Spec { return &Spec }
 
-// Load implements machine.Machine.
-func (m *Machine) Load(st store.Store, gate *machine.Gate) error { return errLater }
+// Load implements machine.Machine. It reads the counters and one row of the retention space, never a transaction: what it costs does not
+// grow with them.
+func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
+	now := counters{next: 1}
+	row, ok, err := st.Get(nil, countersKey)
+	if err != nil {
+		return fmt.Errorf("load counters: %w", err)
+	}
+	if ok {
+		if now, err = decodeCounters(row); err != nil {
+			return err
+		}
+	}
+	oldest, err := oldestRetired(st, retiredSpace)
+	if err != nil {
+		return err
+	}
 
-// Check implements machine.Machine.
-func (m *Machine) Check(st *entry.Stamp, body []byte) (any, *entry.Rejection, error) {
-	return nil, nil, errLater
+	if m.st != st || m.gate != gate { // readers look at them without a lock; they stay the same over a snapshot install
+		m.st, m.gate = st, gate
+	}
+	m.applying = applying{now: now, oldest: oldest, retired: retiredSpace, tick: math.MinInt64}
+	m.cache.reset(m.opt.CacheBytes)
+	m.timers.reset(m.opt.RecentTimers)
+	m.show()
+	return nil
 }
 
-// Readable implements machine.Machine.
-func (m *Machine) Readable(body []byte) error { return errLater }
-
-// Do implements machine.Machine.
-func (m *Machine) Do(st *entry.Stamp, plan any, b store.Batch, wanted bool) (any, error) {
-	return nil, errLater
+// Finish implements machine.Finisher: it forgets a piece of what was kept long enough, and writes each changed transaction once, the
+// topics and the counters.
+func (m *Machine) Finish(st *entry.Stamp, b store.Batch) error {
+	m.plan = plan{}
+	m.tick = st.TickMs
+	if err := m.forget(st, b); err != nil {
+		return err
+	}
+	m.writeHeads(b)
+	m.retire(st, b)
+	m.writeTopics(b)
+	if m.changed {
+		m.row = appendCounters(m.row[:0], &m.now)
+		b.Set(countersKey, m.row)
+		m.changed = false
+	}
+	return nil
 }
+
+// Unfinished implements machine.Finisher: it reports whether transactions are left that may be forgotten.
+func (m *Machine) Unfinished() bool { return m.oldest <= m.tick }
 
 // Publish implements machine.Machine.
-func (m *Machine) Publish(st *entry.Stamp) {}
-
-// Find returns the transaction of a gid with its branches; nil, nil if there is none. Any goroutine.
-func (m *Machine) Find(gid string) (*Transaction, error) { return nil, errLater }
-
-// FindNumber is Find by the machine's number.
-func (m *Machine) FindNumber(number uint64) (*Transaction, error) { return nil, errLater }
-
-// Read is Find in any reader of the store, such as a View of the node.
-func Read(r store.Reader, gid string) (*Transaction, error) { return nil, errLater }
-
-// List returns up to limit transactions with numbers below before (0: from the newest), newest first and without branches. next is what
-// to pass as before to go on, 0: there is no more. A call reads at most 10,000 of them, so it may return fewer than limit, even none, and
-// a next. Any goroutine.
-func (m *Machine) List(before uint64, limit int, f Filter) (all []*Transaction, next uint64, err error) {
-	return nil, 0, errLater
+func (m *Machine) Publish(*entry.Stamp) {
+	m.show()
+	m.timers.push(m.set)
+	m.watches.tell(m.notes)
+	m.settle()
 }
 
-// Due lists up to limit timers behind after (the zero Timer: from the first) with a tick of at most until, in order. Any goroutine.
-func (m *Machine) Due(after Timer, until int64, limit int) ([]Timer, error) { return nil, errLater }
-
-// Recent returns timers that entries have set since the seq-th, oldest first, perhaps not all there are: ask again from the seq returned.
-// A timer that was replaced or ended since is among them. ok is false if the ring no longer reaches back that far: ask Due again, from the
-// seq returned on. Without timers, changed is closed when there are some. To begin, take the seq that Recent(math.MaxUint64) returns and ask
-// Due after it. Any goroutine.
-func (m *Machine) Recent(after uint64) (timers []Timer, seq uint64, ok bool, changed <-chan struct{}) {
-	return nil, 0, false, nil
+// show makes the entry what readers see beside the store; the gate is closed.
+func (m *Machine) show() {
+	m.held.Store(m.now.held)
+	for i := range m.now.counts {
+		m.counts[i].Store(m.now.counts[i])
+	}
 }
 
-// Watch calls f with each change of a gid's transaction from now on: where it stands, how many passes over it have ended, and whether
-// with this change one did. It is called by the goroutine that applies entries, while readers wait: it must not block and not
-// call the machine. cancel ends it; a call that is under way then may still come. Any goroutine.
-func (m *Machine) Watch(gid string, f func(s esaga.State, passes uint32, ended bool)) (cancel func()) {
-	return func() {}
+// maxIdle is the capacity kept from one entry to the next: one large entry must not hold its memory for ever.
+const (
+	maxIdle      = 1 << 13
+	maxIdleBytes = 1 << 20
+)
+
+// settle forgets what belonged to the entry only.
+func (m *Machine) settle() {
+	for _, s := range m.dirty {
+		s.settle()
+		if s.exists && !s.status.Final() {
+			m.cache.resize(s)
+		} else {
+			m.cache.drop(s) // nothing follows: whoever still asks is a client that repeats itself
+		}
+	}
+	if cap(m.dirty) > maxIdle {
+		m.dirty, m.notes, m.set = nil, nil, nil
+	}
+	clear(m.dirty)
+	clear(m.notes)
+	clear(m.topics)
+	m.dirty, m.notes, m.set, m.topics = m.dirty[:0], m.notes[:0], m.set[:0], m.topics[:0]
+	if cap(m.row) > maxIdleBytes || cap(m.branches) > maxIdleBytes {
+		m.row, m.branches = nil, nil
+	}
+	m.part = esaga.Part{} // its payloads are the entry's
+	m.cache.shrink()
 }
 
 // Held reports whether no call may go out: the state comes from a snapshot that was restored, and nobody has said Resume. Any goroutine.
-func (m *Machine) Held() bool { return true }
-
-// Topic returns a topic; nil, nil if there is none. Any goroutine.
-func (m *Machine) Topic(name string) (*Topic, error) { return nil, errLater }
-
-// Topics lists up to limit topics with names behind after, in order. Any goroutine.
-func (m *Machine) Topics(after string, limit int) ([]*Topic, error) { return nil, errLater }
+func (m *Machine) Held() bool { return m.held.Load() }
 
 // Counts returns how many transactions and topics there are. Any goroutine.
-func (m *Machine) Counts() Counts { return Counts{} }
+func (m *Machine) Counts() Counts {
+	n := func(i int) int64 { return m.counts[i].Load() }
+	return Counts{Prepared: n(int(esaga.Prepared)), Submitted: n(int(esaga.Submitted)), Succeed: n(int(esaga.Succeed)),
+		Aborting: n(int(esaga.Aborting)), Failed: n(int(esaga.Failed)), Topics: n(countTopics)}
+}

@@ -1,0 +1,191 @@
+package saga
+
+import (
+	"fmt"
+
+	"github.com/holdfastdb/holdfast/entry"
+	esaga "github.com/holdfastdb/holdfast/entry/saga"
+)
+
+// maxEncoded bounds the branches of one transaction in bytes as encoded: payloads, URLs and names.
+const maxEncoded = esaga.MaxTransaction + 512<<10
+
+// plan is what Check hands to Do. Check changes nothing but the cache.
+type plan struct {
+	part *esaga.Part
+	slot *slot
+	// encoded are a Begin's branches, or those of a Register that are new; names those of a Begin.
+	encoded []byte
+	names   names
+	fresh   []esaga.Branch       // of a Register: branches to add
+	again   []esaga.BranchResult // of a Register: branches that were there
+	topic   *topicSlot
+	unsub   int // of an Unsubscribe: the subscriber's place
+}
+
+func reject(code entry.Code, format string, args ...any) *entry.Rejection {
+	return &entry.Rejection{Code: code, Detail: fmt.Sprintf(format, args...)}
+}
+
+// wrongStatus is the rejection of a part for a transaction that is not where it should be.
+func wrongStatus(s *slot) *entry.Rejection {
+	return &entry.Rejection{Code: esaga.WrongStatus, Detail: s.status.String()}
+}
+
+// Check implements machine.Machine.
+func (m *Machine) Check(_ *entry.Stamp, body []byte) (any, *entry.Rejection, error) {
+	p := &m.part
+	if err := p.Decode(body); err != nil {
+		if esaga.Foreign(err) {
+			return nil, nil, err
+		}
+		return nil, reject(esaga.Malformed, "%v", err), nil
+	}
+	pl := &m.plan
+	*pl = plan{part: p}
+	var rej *entry.Rejection
+	var err error
+	switch p.Kind {
+	case esaga.Begin:
+		rej, err = m.checkBegin(pl, p.Begin)
+	case esaga.Change:
+		rej, err = m.checkChange(pl, p.Change)
+	case esaga.Register:
+		rej, err = m.checkRegister(pl, p.Register)
+	case esaga.Subscribe, esaga.Unsubscribe, esaga.Drop:
+		rej, err = m.checkTopic(pl)
+	}
+	if rej != nil || err != nil {
+		return nil, rej, err
+	}
+	return pl, nil, nil
+}
+
+// Readable implements machine.Machine.
+func (m *Machine) Readable(body []byte) error {
+	var p esaga.Part
+	if err := p.Decode(body); err != nil && esaga.Foreign(err) {
+		return err
+	}
+	return nil // malformed in another way: Check rejects it
+}
+
+func (m *Machine) checkBegin(pl *plan, g *esaga.BeginPart) (rej *entry.Rejection, err error) {
+	if pl.slot, err = m.find(g.Gid); err != nil {
+		return nil, err
+	}
+	s := pl.slot
+	switch {
+	case !s.exists:
+		return m.checkBranches(pl, g), nil
+	case g.Fresh:
+		return wrongStatus(s), nil
+	case g.Exists, s.status == g.Status, s.status == esaga.Prepared:
+		return nil, nil
+	}
+	return wrongStatus(s), nil
+}
+
+// checkBranches judges the branches of a new transaction and encodes them.
+func (m *Machine) checkBranches(pl *plan, g *esaga.BeginPart) *entry.Rejection {
+	if n := len(g.Branches); n > 0 {
+		pl.names.list = make([]name, 0, n)
+	}
+	for i := range g.Branches {
+		b := &g.Branches[i]
+		if pl.names.place(b.ID, b.Op) >= 0 {
+			return reject(esaga.Malformed, "branch %s %s is there twice", b.ID, b.Op)
+		}
+		pl.names.add(b.ID, b.Op, g.Status == esaga.Prepared)
+	}
+	m.branches = esaga.AppendBranches(m.branches[:0], g.Branches)
+	if pl.encoded = m.branches; len(pl.encoded) > maxEncoded {
+		return reject(esaga.TooLarge, "branches of %d bytes, more than %d", len(pl.encoded), maxEncoded)
+	}
+	return nil
+}
+
+func (m *Machine) checkChange(pl *plan, c *esaga.ChangePart) (rej *entry.Rejection, err error) {
+	if pl.slot, err = m.find(c.Gid); err != nil {
+		return nil, err
+	}
+	s := pl.slot
+	switch {
+	case !s.exists:
+		return reject(esaga.NotFound, "%s", c.Gid), nil
+	case c.Number != 0 && c.Number != s.number:
+		return reject(esaga.NotFound, "%s is %d by now and not %d", c.Gid, s.number, c.Number), nil
+	case s.status.Final() || !c.From.Has(s.status): // nothing changes a transaction that has ended, whatever From says
+		return wrongStatus(s), nil
+	}
+	for _, r := range c.Results {
+		if int(r.Branch) >= len(s.branches) {
+			return reject(esaga.NoBranch, "branch %d of %d", r.Branch, len(s.branches)), nil
+		}
+	}
+	return nil, nil
+}
+
+func (m *Machine) checkRegister(pl *plan, g *esaga.RegisterPart) (rej *entry.Rejection, err error) {
+	if pl.slot, err = m.find(g.Gid); err != nil {
+		return nil, err
+	}
+	s := pl.slot
+	switch {
+	case !s.exists:
+		return reject(esaga.NotFound, "%s", g.Gid), nil
+	case s.status != esaga.Prepared:
+		return wrongStatus(s), nil
+	}
+	if err := m.readNames(s); err != nil {
+		return nil, err
+	}
+	var own names // of the part itself: a name in it twice is one branch
+	for i := range g.Branches {
+		b := &g.Branches[i]
+		at := s.names.place(b.ID, b.Op)
+		if at < 0 {
+			if at = own.place(b.ID, b.Op); at >= 0 {
+				at += len(s.branches)
+			}
+		}
+		if at >= 0 {
+			pl.again = append(pl.again, esaga.BranchResult{Branch: uint32(at), Status: b.Status})
+			continue
+		}
+		own.add(b.ID, b.Op, false)
+		pl.fresh = append(pl.fresh, *b)
+	}
+	if n := len(s.branches) + len(pl.fresh); n > esaga.MaxBranches {
+		return reject(esaga.TooLarge, "%d branches, more than %d", n, esaga.MaxBranches), nil
+	}
+	if len(pl.fresh) > 0 {
+		m.branches = esaga.AppendBranches(m.branches[:0], pl.fresh)
+		pl.encoded = m.branches
+		if n := s.head.size + int64(len(pl.encoded)); n > maxEncoded {
+			return reject(esaga.TooLarge, "branches of %d bytes, more than %d", n, maxEncoded), nil
+		}
+	}
+	return nil, nil
+}
+
+// readNames reads the names of a transaction's branches unless they are known. What this entry has begun or changed is always known, so
+// that its rows in the store are whole.
+func (m *Machine) readNames(s *slot) error {
+	if s.named {
+		return nil
+	}
+	all, err := readBranches(m.st, s.number, s.chunks)
+	if err != nil {
+		return err
+	}
+	if len(all) != len(s.branches) {
+		return fmt.Errorf("transaction %d has %d branches and not %d: %w", s.number, len(all), len(s.branches), errCorrupt)
+	}
+	for i := range all {
+		s.names.add(all[i].ID, all[i].Op, true)
+	}
+	s.named = true
+	m.cache.resize(s)
+	return nil
+}

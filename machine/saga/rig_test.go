@@ -1,0 +1,241 @@
+package saga
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/holdfastdb/holdfast/entry"
+	esaga "github.com/holdfastdb/holdfast/entry/saga"
+	"github.com/holdfastdb/holdfast/machine/machinetest"
+	"github.com/holdfastdb/holdfast/store"
+)
+
+// rig drives one machine.
+type rig struct {
+	*machinetest.Rig
+	m *Machine
+}
+
+func newRig(t testing.TB) *rig { return openRig(t, store.NewMem(), Options{}) }
+
+func openRig(t testing.TB, st store.Store, opt Options) *rig {
+	t.Helper()
+	m := New(opt)
+	r := &rig{machinetest.Open(t, st, m), m}
+	r.Tick = 1000
+	return r
+}
+
+// reopen is a restart that lost nothing: a new machine over the same store.
+func (r *rig) reopen(opt Options) {
+	tick := r.Tick
+	*r = *openRig(r.T, r.Store, opt)
+	r.Tick = tick
+}
+
+// apply applies one entry with one command per part.
+func (r *rig) apply(parts ...*esaga.Part) []*entry.Result {
+	r.T.Helper()
+	var commands [][]entry.Part
+	for _, p := range parts {
+		commands = append(commands, command(p))
+	}
+	return r.Apply(commands...)
+}
+
+func command(p *esaga.Part) []entry.Part {
+	return machinetest.Command(esaga.Machine, esaga.Append(nil, p))
+}
+
+// say applies one command, given as its line in a story, and returns its answer on one line.
+func (r *rig) say(line string) string {
+	r.T.Helper()
+	return show(r.apply(parse(r.T, line))[0])
+}
+
+// must says commands that may not be rejected.
+func (r *rig) must(lines ...string) {
+	r.T.Helper()
+	for _, line := range lines {
+		if got := r.say(line); strings.HasPrefix(got, "7") {
+			r.T.Fatalf("%s: %s", line, got)
+		}
+	}
+}
+
+// find returns a transaction that is there.
+func (r *rig) find(gid string) *Transaction {
+	r.T.Helper()
+	t, err := r.m.Find(gid)
+	if t == nil || err != nil {
+		r.T.Fatalf("find %s: %v, %v", gid, t, err)
+	}
+	return t
+}
+
+// due lists every timer.
+func (r *rig) due() []Timer {
+	r.T.Helper()
+	all, err := r.m.Due(Timer{}, 1<<62, 1<<20)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return all
+}
+
+func show(res *entry.Result) string {
+	if res.Rejection != nil {
+		return fmt.Sprintf("%d %s", res.Rejection.Code, res.Rejection.Detail)
+	}
+	if s, ok := res.Of(esaga.Machine).(*esaga.State); ok {
+		was := "new"
+		if s.Was != 0 {
+			was = s.Was.String()
+		}
+		return fmt.Sprintf("%d %s → %s", s.Number, was, s.Status)
+	}
+	return "done"
+}
+
+// parse reads a command:
+//
+//	begin GID MODE STATUS [first=MS] [interval=MS] [exists] [fresh] [query=URL] [data=TEXT] [steps=N] [payload=BYTES] [BRANCH…]
+//	change GID [number=N] [from=STATUS|…] [to=STATUS] [results=PLACE:STATUS,…] [next=MS] [interval=MS] [retries=N] [reason=TEXT]
+//	       [result=TEXT] [pass] [worker]
+//	register GID BRANCH…
+//	subscribe TOPIC URL [REMARK], unsubscribe TOPIC URL, drop TOPIC, resume
+//
+// A branch is branch=ID,OP,URL[,STATUS[,PAYLOAD]]. Without from, a change is of any open status.
+func parse(t testing.TB, line string) *esaga.Part {
+	t.Helper()
+	w := append(strings.Fields(line), "", "")
+	o := options{}
+	for _, word := range w[1:] {
+		k, v, _ := strings.Cut(word, "=")
+		o[k] = append(o[k], v)
+	}
+	branches := o.branches(t)
+	switch w[0] {
+	case "begin":
+		return &esaga.Part{Kind: esaga.Begin, Begin: &esaga.BeginPart{Status: esaga.ParseStatus(w[3]), Branches: branches, FirstMs: o.number(t, "first"),
+			IntervalMs: o.number(t, "interval"), Exists: o["exists"] != nil, Fresh: o["fresh"] != nil,
+			Definition: esaga.Definition{Gid: w[1], Mode: esaga.ParseMode(w[2]), Protocol: "http", QueryPrepared: o.text("query"), CustomData: o.text("data")}}}
+	case "change":
+		c := &esaga.ChangePart{Gid: w[1], Number: uint64(o.number(t, "number")), From: esaga.Open, To: esaga.ParseStatus(o.text("to")),
+			Reason: o.text("reason"), Result: o.text("result"), Retries: o.number(t, "retries"), Pass: o["pass"] != nil, Worker: o["worker"] != nil,
+			Timer: o["next"] != nil, NextMs: o.number(t, "next"), IntervalMs: o.number(t, "interval")}
+		if from := o.text("from"); from != "" {
+			c.From = 0
+			for _, s := range strings.Split(from, "|") {
+				c.From |= esaga.Of(esaga.ParseStatus(s))
+			}
+		}
+		if results := o.text("results"); results != "" {
+			for _, s := range strings.Split(results, ",") {
+				place, status, _ := strings.Cut(s, ":")
+				n, _ := strconv.Atoi(place)
+				c.Results = append(c.Results, esaga.BranchResult{Branch: uint32(n), Status: esaga.ParseStatus(status)})
+			}
+		}
+		return &esaga.Part{Kind: esaga.Change, Change: c}
+	case "register":
+		return &esaga.Part{Kind: esaga.Register, Register: &esaga.RegisterPart{Gid: w[1], Branches: branches}}
+	case "subscribe", "unsubscribe", "drop":
+		kind := map[string]esaga.Kind{"subscribe": esaga.Subscribe, "unsubscribe": esaga.Unsubscribe, "drop": esaga.Drop}[w[0]]
+		return &esaga.Part{Kind: kind, Topic: &esaga.TopicPart{Topic: w[1], URL: w[2], Remark: w[3]}}
+	case "resume":
+		return &esaga.Part{Kind: esaga.Resume}
+	}
+	t.Fatalf("what is %q", line)
+	return nil
+}
+
+// options are the words of a command that have a value.
+type options map[string][]string
+
+func (o options) text(k string) string {
+	if len(o[k]) == 0 {
+		return ""
+	}
+	return o[k][0]
+}
+
+func (o options) number(t testing.TB, k string) int64 {
+	t.Helper()
+	if len(o[k]) == 0 {
+		return 0
+	}
+	n, err := strconv.ParseInt(o[k][0], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// steps are the branches of n steps of a saga, with payloads of some bytes.
+func steps(n, payload int) (all []esaga.Branch) {
+	for i := range n {
+		b := esaga.Branch{ID: fmt.Sprintf("%02d", i+1), Op: esaga.OpCompensate, URL: fmt.Sprintf("http://s/undo%02d", i+1), Status: esaga.Prepared}
+		if payload > 0 {
+			b.Payload = bytes.Repeat([]byte{byte('a' + i%26)}, payload)
+		}
+		all = append(all, b)
+		b.Op, b.URL = esaga.OpAction, fmt.Sprintf("http://s/do%02d", i+1)
+		all = append(all, b)
+	}
+	return all
+}
+
+func (o options) branches(t testing.TB) []esaga.Branch {
+	all := steps(int(o.number(t, "steps")), int(o.number(t, "payload")))
+	for _, v := range o["branch"] {
+		f := append(strings.Split(v, ","), "", "", "")
+		b := esaga.Branch{ID: f[0], Op: f[1], URL: f[2], Status: max(esaga.ParseStatus(f[3]), esaga.Prepared)}
+		if f[4] != "" {
+			b.Payload = []byte(f[4])
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+// showTransaction prints a transaction, times as milliseconds of the tick.
+func showTransaction(t *Transaction) string {
+	if t == nil {
+		return "none"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d %s %s: %s, created %s updated %s", t.Number, t.Gid, &t.Definition, t.Status, at(t.Created), at(t.Updated))
+	for _, w := range []struct {
+		name string
+		ns   int64
+	}{{"finished", t.Finished}, {"rolled back", t.RolledBack}} {
+		if w.ns != 0 {
+			b.WriteString(" " + w.name + " " + at(w.ns))
+		}
+	}
+	if t.DueTick != Never {
+		fmt.Fprintf(&b, ", due %d interval %d", t.DueTick, t.IntervalMs)
+	}
+	fmt.Fprintf(&b, ", passes %d retries %d", t.Passes, t.Retries)
+	if t.Reason+t.Result != "" {
+		fmt.Fprintf(&b, ", reason %q result %q", t.Reason, t.Result)
+	}
+	for i := range t.Branches {
+		r := &t.Branches[i]
+		fmt.Fprintf(&b, "\n%d: %s %s %s %s, created %s updated %s", i, r.ID, r.Op, r.URL, r.Status, at(r.Created), at(r.Updated))
+		if r.Finished != 0 {
+			b.WriteString(" finished " + at(r.Finished))
+		}
+		if len(r.Payload) > 0 {
+			fmt.Fprintf(&b, ", payload %q", r.Payload)
+		}
+	}
+	return b.String()
+}
+
+// at prints a wall time as the tick it goes with.
+func at(ns int64) string { return strconv.FormatInt((ns-machinetest.Epoch)/1e6, 10) }
