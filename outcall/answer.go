@@ -1,0 +1,175 @@
+package outcall
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// What is read of an answer, in bytes. Its body is looked through for the two words as it comes and kept no further than somebody
+// reads it: a JSON-RPC answer to maxBody, others to keptBody. One that goes on beyond maxScan is given up: it says nothing.
+const (
+	maxHead  = 64 << 10
+	maxBody  = 64 << 10
+	keptBody = 4 << 10
+	maxScan  = 1 << 20
+)
+
+// answer is what a service answered over HTTP.
+type answer struct {
+	status   int
+	location string
+	body     []byte // its first bytes; they belong to the buffer they were read into
+	ongoing  bool   // the words, anywhere in the body
+	failure  bool
+	whole    bool   // it was read to its end
+	reusable bool   // the connection is good for another call, if it was
+	encoding string // of the body, if we cannot read it
+}
+
+var getRequest, postRequest = &http.Request{Method: http.MethodGet}, &http.Request{Method: http.MethodPost}
+
+// readAnswer reads an answer to a request of the given method, its body into buf.
+func (c *conn) readAnswer(method string, keepAll bool, buf *buffer) (a answer, err error) {
+	req := getRequest
+	if method == http.MethodPost {
+		req = postRequest
+	}
+	c.budget = maxHead
+	var resp *http.Response
+	for range 8 { // one, unless the service sends 1xx before it
+		if resp, err = http.ReadResponse(c.r, req); err != nil {
+			return a, err
+		}
+		if resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
+			break
+		}
+	}
+	c.budget = maxScan + maxScan/2 // the rest is for the lengths of chunks
+	a.status = resp.StatusCode
+	a.location = resp.Header.Get("Location")
+	body := io.Reader(resp.Body)
+	switch encoding := resp.Header.Get("Content-Encoding"); {
+	case encoding == "", strings.EqualFold(encoding, "identity"):
+	case strings.EqualFold(encoding, "gzip"): // from services that compress unasked
+		z, err := gzip.NewReader(body)
+		switch {
+		case err == nil:
+			body = z
+		case errors.Is(err, io.EOF): // no body
+			body = http.NoBody
+		default:
+			return a, fmt.Errorf("the answer says that it is gzip: %w", err)
+		}
+	default:
+		a.encoding = encoding
+	}
+	keep := keptBody
+	if keepAll {
+		keep = maxBody
+	}
+	if err = a.read(body, buf, keep); err != nil {
+		return a, err
+	}
+	a.reusable = a.whole && body == io.Reader(resp.Body) && !resp.Close && c.r.Buffered() == 0 && a.status >= 200
+	return a, nil
+}
+
+var ongoing, failure = []byte("ONGOING"), []byte("FAILURE")
+
+// read reads the body, as much as is kept of it into buf. It is no error that a body is too long.
+func (a *answer) read(r io.Reader, buf *buffer, keep int) error {
+	b := buf.b[:0]
+	for {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		n, err := r.Read(b[len(b):min(cap(b), keep)])
+		b = b[:len(b)+n]
+		if err == io.EOF {
+			a.whole = true
+			break
+		}
+		if err != nil {
+			return unexpected(err)
+		}
+		if len(b) >= keep {
+			break
+		}
+	}
+	buf.b, a.body = b, b
+	a.look(b)
+	if a.whole {
+		return nil
+	}
+	return a.scan(r)
+}
+
+// scan looks through what follows the bytes that are kept.
+func (a *answer) scan(r io.Reader) error {
+	overlap := max(len(ongoing), len(failure)) - 1
+	buf := buffers.Get().(*buffer)
+	defer buf.free()
+	window := buf.b[:cap(buf.b)]
+	copy(window, a.body[len(a.body)-overlap:])
+	for total := len(a.body); total < maxScan; {
+		n, err := r.Read(window[overlap:])
+		total += n
+		a.look(window[:overlap+n])
+		if err == io.EOF {
+			a.whole = true
+			return nil
+		}
+		if errors.Is(err, errTooLong) {
+			return nil
+		}
+		if err != nil {
+			return unexpected(err)
+		}
+		copy(window[:overlap], window[n:overlap+n])
+	}
+	return nil
+}
+
+func (a *answer) look(b []byte) {
+	a.ongoing = a.ongoing || bytes.Contains(b, ongoing)
+	a.failure = a.failure || bytes.Contains(b, failure)
+}
+
+// unexpected is the error of a body that breaks off.
+func unexpected(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the connection ended in the middle of the answer")
+	}
+	return err
+}
+
+// judgeAnswer says what an answer means. Half of one means nothing.
+func (c *call) judgeAnswer(a answer) verdict {
+	text := string(a.body[:min(len(a.body), MaxMessage+4)])
+	answered := fmt.Sprintf("%s answered %d", c.target.endpoint(), a.status)
+	switch {
+	case !a.whole:
+		return verdict{outcome: Transient, message: answered + " and more than 1 MiB, which is not read: it may say anything"}
+	case a.encoding != "":
+		return verdict{outcome: Transient, message: fmt.Sprintf("%s in the encoding %q, which was not asked for", answered, cut(a.encoding, 32))}
+	case a.status == http.StatusTooEarly || a.ongoing:
+		return verdict{outcome: Ongoing, message: text}
+	case a.status == http.StatusConflict || a.failure:
+		return verdict{outcome: Failure, message: text}
+	case a.status == http.StatusOK && c.jsonRPC:
+		return judgeJSONRPC(a.body, answered)
+	case a.status == http.StatusOK:
+		return verdict{outcome: OK, message: text}
+	case redirects(a.status) && a.location != "":
+		return c.follow(a)
+	}
+	if text = strings.TrimSpace(text); text != "" {
+		answered += ": " + text
+	}
+	return verdict{outcome: Transient, message: answered}
+}

@@ -1,0 +1,64 @@
+package outcall
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// breaker decides if calls to one endpoint are made. It counts calls that came to nothing: an answer, whatever it says, is none of
+// them. Net.mu guards it.
+type breaker struct {
+	failures int           // in a row
+	open     bool          // no calls but the one that tries it
+	trying   bool          // that one is under way or waits for its place
+	wait     time.Duration // how long it stays open the next time, before jitter
+	until    time.Time     // when it may be tried
+	last     string        // what the last failure said
+}
+
+// allow reports whether a call may be made now, and whether it is the one that tries an endpoint that was given up.
+func (b *breaker) allow(now time.Time) (ok, trial bool) {
+	if !b.open {
+		return true, false
+	}
+	if b.trying || now.Before(b.until) {
+		return false, false
+	}
+	b.trying = true
+	return true, true
+}
+
+// answered takes any answer as a sign of life, whoever got it. It reports whether the breaker was open.
+func (b *breaker) answered() bool {
+	was := b.open
+	*b = breaker{}
+	return was
+}
+
+// failed counts a call that came to nothing. It reports whether that has opened the breaker, again if it was the trial.
+func (b *breaker) failed(now time.Time, trial bool, why string, o *Breaker) bool {
+	b.last = cut(why, 200)
+	if b.open && !trial {
+		return false // begun before it opened: nothing new
+	}
+	b.failures++
+	if !trial && b.failures < o.Failures {
+		return false
+	}
+	if b.wait = max(b.wait, o.First); trial {
+		b.wait = min(2*b.wait, o.Longest)
+	}
+	b.open, b.trying = true, false
+	b.until = now.Add(time.Duration(float64(b.wait) * (0.8 + 0.4*rand.Float64())))
+	return true
+}
+
+// dropped takes back a trial that ended without a verdict: it was cancelled, refused, or never got a place.
+func (b *breaker) dropped(trial bool) {
+	if trial {
+		b.trying = false
+	}
+}
+
+// quiet reports whether nothing is lost if the breaker is forgotten.
+func (b *breaker) quiet() bool { return b.failures == 0 && !b.open }

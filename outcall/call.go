@@ -1,0 +1,134 @@
+package outcall
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// state is where a call stands. Net.mu guards it.
+type state byte
+
+const (
+	starting state = iota // between Go and its first place, and between a redirect and the next
+	waiting
+	running
+	ended
+)
+
+// call is one Request on its way.
+type call struct {
+	net  *Net
+	req  *Request
+	done func(Result)
+
+	// What is sent and where: of the request at first, then of each redirect. The goroutine that has the call owns them.
+	target  target
+	method  string
+	body    []byte
+	jsonRPC bool
+	hops    int           // redirects followed
+	strip   bool          // a redirect led to another host: no credentials
+	began   time.Time     // Go
+	left    time.Duration // what the service may still take
+	by      time.Time     // when it must have answered; set when running
+
+	// Guarded by Net.mu.
+	state    state
+	endpoint *endpoint
+	trial    bool          // tries an endpoint whose breaker is open
+	place    *list.Element // in the endpoint's queue, while waiting
+	timer    *time.Timer   // ends the waiting
+
+	mu        sync.Mutex
+	cancelled bool               // guarded by mu, as the two below: what a cancel interrupts
+	conn      *conn              // HTTP, once connected
+	stop      context.CancelFunc // of dialling, or of a call over gRPC
+}
+
+// hold says what a cancel has to interrupt from now on; nil and nil: nothing. It reports false if the call was cancelled already.
+func (c *call) hold(conn *conn, stop context.CancelFunc) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.conn, c.stop = conn, stop
+	return !c.cancelled
+}
+
+func (c *call) isCancelled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cancelled
+}
+
+// interrupt makes what the call does at present fail.
+func (c *call) interrupt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cancelled = true
+	if c.conn != nil {
+		c.conn.SetDeadline(past) // a connection that cannot take a deadline is broken, and the call fails anyway
+	}
+	if c.stop != nil {
+		c.stop()
+	}
+}
+
+var past = time.Unix(1, 0)
+
+// verdict is what one step of a call, to one endpoint, came to.
+type verdict struct {
+	outcome Outcome
+	message string
+	// mute: the endpoint gave no sign of life. Otherwise it answered, unless the outcome is Refused or the call was cancelled.
+	mute bool
+	// next is where a redirect leads; the call goes on there.
+	next string
+}
+
+// failed is the verdict on a call that came to nothing.
+func (c *call) failed(err error) verdict {
+	return verdict{outcome: Transient, mute: true, message: c.explain(err)}
+}
+
+// explain says what went wrong, in the words of somebody who has a service to repair.
+func (c *call) explain(err error) string {
+	if isTimeout(err) {
+		return fmt.Sprintf("%s gave no answer in time (%v)", c.target.endpoint(), c.timeout())
+	}
+	return fmt.Sprintf("%s: %v", c.target.endpoint(), err)
+}
+
+// timeout is what the request grants.
+func (c *call) timeout() time.Duration {
+	if c.req.Timeout > 0 {
+		return c.req.Timeout
+	}
+	return c.net.o.Timeout
+}
+
+// end hands out the result. The call is in no list any more.
+func (c *call) end(o Outcome, message string) {
+	c.net.meter.Ended[o].Inc()
+	c.done(Result{Outcome: o, Message: cut(message, MaxMessage), Elapsed: time.Since(c.began)})
+	c.net.ended(c)
+}
+
+// cut is at most n bytes of s, which become valid UTF-8.
+func cut(s string, n int) string {
+	if len(s) > n {
+		s = s[:n]
+		for i := 1; i < utf8.UTFMax && i <= len(s); i++ { // half a letter at the end
+			if r := s[len(s)-i]; utf8.RuneStart(r) {
+				if !utf8.FullRuneInString(s[len(s)-i:]) {
+					s = s[:len(s)-i]
+				}
+				break
+			}
+		}
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}

@@ -1,0 +1,159 @@
+package outcall
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// channel is the gRPC connection to an endpoint. The library makes it again when it breaks; every connection goes through Net.dial.
+type channel struct {
+	cc *grpc.ClientConn
+	// refused is why policy did not let the last connection through, remote where it leads otherwise.
+	refused atomic.Pointer[refusal]
+	remote  atomic.Pointer[netip.AddrPort]
+}
+
+func (ch *channel) close() {
+	ch.cc.Close() // its calls have ended: nothing can be lost by its failure to close
+}
+
+// raw is a codec for messages that are bytes already. Its empty name makes the content type plain application/grpc.
+type raw struct{}
+
+func (raw) Name() string { return "" }
+
+func (raw) Marshal(v any) (mem.BufferSlice, error) {
+	return mem.BufferSlice{mem.SliceBuffer(v.([]byte))}, nil
+}
+
+// Unmarshal takes any answer: DTM's coordinator reads none either.
+func (raw) Unmarshal(mem.BufferSlice, any) error { return nil }
+
+// newChannel makes a channel to a target. Nothing is dialled before the first call.
+func (n *Net) newChannel(t target) (*channel, error) {
+	ch := &channel{}
+	dial := func(ctx context.Context, _ string) (net.Conn, error) {
+		conn, err := n.dial(ctx, &t)
+		var r *refusal
+		errors.As(err, &r)
+		ch.refused.Store(r)
+		if err != nil {
+			return nil, err
+		}
+		at := remote(conn)
+		ch.remote.Store(&at)
+		return conn, nil
+	}
+	var err error
+	ch.cc, err = grpc.NewClient("passthrough:///"+t.authority,
+		grpc.WithContextDialer(dial), grpc.WithNoProxy(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithDisableHealthCheck(), grpc.WithIdleTimeout(n.o.Idle),
+		grpc.WithUserAgent("holdfast"), grpc.WithSharedWriteBuffer(true), grpc.WithReadBufferSize(8<<10), grpc.WithMaxHeaderListSize(maxHead),
+		// The breaker says when a service that is gone is tried again; the library's own waiting must be over by then.
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: n.o.Timeout,
+			Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond}}),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(raw{}), grpc.MaxCallRecvMsgSize(maxBody)))
+	return ch, err
+}
+
+// channelOf finds or makes the endpoint's channel.
+func (n *Net) channelOf(ep *endpoint, t *target) (*channel, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if ep.grpc == nil {
+		ch, err := n.newChannel(*t)
+		if err != nil {
+			return nil, err
+		}
+		ep.grpc = ch
+	}
+	return ep.grpc, nil
+}
+
+// dropChannel closes a channel that leads where it may no longer lead.
+func (n *Net) dropChannel(ep *endpoint, ch *channel) {
+	n.mu.Lock()
+	if ep.grpc == ch {
+		ep.grpc = nil
+	}
+	n.mu.Unlock()
+	ch.close()
+}
+
+// overGRPC makes the call and judges its status.
+func (c *call) overGRPC() verdict {
+	n := c.net
+	ch, err := n.channelOf(c.endpoint, &c.target)
+	if err != nil {
+		return verdict{outcome: Refused, message: err.Error()}
+	}
+	if at := ch.remote.Load(); at != nil {
+		if r := n.judge.address(*at, c.target.host); r != nil {
+			n.dropChannel(c.endpoint, ch)
+			return verdict{outcome: Refused, message: r.Error()}
+		}
+	}
+	ctx, stop := context.WithDeadline(n.base, c.by)
+	defer stop()
+	if !c.hold(nil, stop) {
+		return verdict{outcome: Transient, message: "cancelled"}
+	}
+	err = ch.cc.Invoke(c.metadata(ctx), c.target.path, c.body, nil)
+	if !c.hold(nil, nil) && err != nil {
+		return verdict{outcome: Transient, message: "cancelled"}
+	}
+	return c.judgeStatus(err, ch.refused.Load())
+}
+
+// judgeStatus says what a gRPC status means.
+func (c *call) judgeStatus(err error, refused *refusal) verdict {
+	s := status.Convert(err)
+	switch s.Code() {
+	case codes.OK:
+		return verdict{outcome: OK}
+	case codes.Aborted:
+		if s.Message() == string(ongoing) { // as DTM's clients before 1.10 say it
+			return verdict{outcome: Ongoing, message: s.Message()}
+		}
+		return verdict{outcome: Failure, message: s.Message()}
+	case codes.FailedPrecondition:
+		return verdict{outcome: Ongoing, message: s.Message()}
+	case codes.DeadlineExceeded:
+		return c.failed(context.DeadlineExceeded)
+	case codes.Unavailable:
+		if refused != nil {
+			return verdict{outcome: Refused, message: refused.Error()}
+		}
+		return c.failed(errors.New(s.Message()))
+	}
+	return verdict{outcome: Transient, message: fmt.Sprintf("%s answered %s: %s", c.target.endpoint(), s.Code(), s.Message())}
+}
+
+// metadata tells the service what the call is of, and adds the request's headers.
+func (c *call) metadata(ctx context.Context) context.Context {
+	r := c.req
+	pairs := make([]string, 0, 10+2*len(r.Headers))
+	pairs = append(pairs, "dtm-gid", r.Gid, "dtm-trans_type", r.Mode, "dtm-branch_id", r.BranchID, "dtm-op", r.Op, "dtm-dtm", "")
+	for _, h := range r.Headers {
+		name := strings.ToLower(h.Name)
+		if framing[name] || name == "content-type" || name == "user-agent" || strings.HasPrefix(name, "grpc-") {
+			continue
+		}
+		pairs = append(pairs, name, h.Value)
+	}
+	return metadata.AppendToOutgoingContext(ctx, pairs...)
+}

@@ -1,0 +1,15 @@
+package outcall
+
+import "github.com/holdfastdb/holdfast/internal/meter"
+
+// Meter is what a Net counts and times. Its fields may be read at any time.
+type Meter struct {
+	// Ended counts the calls that have ended, by Outcome.
+	Ended [Refused + 1]meter.Counter
+	// Seconds is how long services took: from a call's place under the limits to its answer, or to what came instead.
+	Seconds meter.Histogram
+	// Running and Waiting are calls at present, Open the endpoints that are not called for the breaker's sake.
+	Running, Waiting, Open meter.Gauge
+	// Dials counts connections that were begun, Full the calls that found no room to wait in.
+	Dials, Full meter.Counter
+}

@@ -1,0 +1,115 @@
+package outcall
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+)
+
+// refusal is why a target is not called. It is an error of its own so that it is recognized whatever a library wraps it in.
+type refusal struct{ text string }
+
+func (r *refusal) Error() string { return r.text }
+
+func refuse(format string, args ...any) *refusal { return &refusal{fmt.Sprintf(format, args...)} }
+
+// judge is Policy at work.
+type judge struct {
+	Policy
+	interfaces func() []netip.Addr // this machine's addresses
+}
+
+func newJudge(p Policy) judge { return judge{Policy: p, interfaces: interfaceAddrs} }
+
+// target judges what a URL says, before a name in it is resolved. What is dialled is judged all the same.
+func (j *judge) target(t *target) *refusal {
+	if t.addr.IsValid() {
+		return j.address(netip.AddrPortFrom(t.addr, t.port), t.host)
+	}
+	return j.name(t.host)
+}
+
+// name judges a name before it is resolved. What it resolves to is judged all the same.
+func (j *judge) name(host string) *refusal {
+	if metadataNames[host] && !j.Allow.host(host) {
+		return refuse("%s is the metadata service of a cloud, which is not called unless it is among the allowed targets", host)
+	}
+	return nil
+}
+
+// address judges an address that is about to be dialled, or that a connection in use leads to. host is how the URL names it.
+func (j *judge) address(at netip.AddrPort, host string) *refusal {
+	ip := plain(at.Addr())
+	if j.own(ip, at.Port()) {
+		return refuse("%s is this cluster's own administration or peer address, which is never called", at)
+	}
+	kind := kindOf(ip)
+	if inner, ok := embedded(ip); ok { // what a gateway or a tunnel would make of it
+		if j.own(inner, at.Port()) {
+			return refuse("%s stands for this cluster's own administration or peer address, which is never called", at)
+		}
+		if kind == "" {
+			kind = kindOf(inner)
+		}
+	}
+	if kind == "" {
+		return nil
+	}
+	if j.Allow.addr(ip) || j.Allow.host(host) {
+		return nil
+	}
+	return refuse("%s is %s, which is not called unless it is among the allowed targets", at, kind)
+}
+
+// own reports whether this cluster listens there for its members or operators.
+func (j *judge) own(ip netip.Addr, port uint16) bool {
+	if j.Own == nil {
+		return false
+	}
+	here, known := false, false // whether ip is an address of this machine, asked only if a port is the same
+	for _, o := range j.Own() {
+		if o.Port() != port {
+			continue
+		}
+		mine := plain(o.Addr())
+		if mine == ip {
+			return true
+		}
+		if !known {
+			here, known = j.local(ip), true
+		}
+		if here && j.local(mine) {
+			return true
+		}
+	}
+	return false
+}
+
+// local reports whether a connection to the address ends at this machine.
+func (j *judge) local(ip netip.Addr) bool {
+	if ip.IsLoopback() || ip.IsUnspecified() {
+		return true
+	}
+	for _, mine := range j.interfaces() {
+		if plain(mine) == ip {
+			return true
+		}
+	}
+	return false
+}
+
+// interfaceAddrs asks the kernel. A machine that does not say has none beyond the loopback ones.
+func interfaceAddrs() (all []netip.Addr) {
+	nets, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil
+	}
+	for _, n := range nets {
+		if n, ok := n.(*net.IPNet); ok {
+			if ip, ok := netip.AddrFromSlice(n.IP); ok {
+				all = append(all, ip)
+			}
+		}
+	}
+	return all
+}

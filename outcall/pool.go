@@ -1,0 +1,137 @@
+package outcall
+
+import (
+	"time"
+)
+
+// endpointOf finds or makes an endpoint. n.mu is held.
+func (n *Net) endpointOf(t *target) *endpoint {
+	key := t.endpoint()
+	ep := n.endpoints[key]
+	if ep != nil {
+		return ep
+	}
+	if len(n.endpoints) >= maxEndpoints {
+		n.makeRoom()
+	}
+	ep = &endpoint{key: key, used: time.Now()}
+	n.endpoints[key] = ep
+	if n.sweep == nil && !n.closed {
+		n.sweep = time.AfterFunc(n.o.Idle/2, n.tidy)
+	}
+	return ep
+}
+
+// unused reports whether no call is on its way to the endpoint. n.mu is held.
+func (ep *endpoint) unused() bool { return ep.running == 0 && ep.waiting.Len() == 0 }
+
+// makeRoom forgets one endpoint that nobody uses, any one: there are thousands, and most of what it costs is a connection made anew.
+// n.mu is held.
+func (n *Net) makeRoom() {
+	for _, ep := range n.endpoints {
+		if ep.unused() {
+			var l leftovers
+			n.forget(ep, &l)
+			go l.close()
+			return
+		}
+	}
+}
+
+// leftovers are connections to close, which may take time and so is done without the lock.
+type leftovers struct {
+	conns    []*conn
+	channels []*channel
+}
+
+func (l leftovers) close() {
+	for _, c := range l.conns {
+		c.Close() // it is unused: nothing can be lost by its failure to close
+	}
+	for _, c := range l.channels {
+		c.close()
+	}
+}
+
+// forget drops an endpoint. n.mu is held.
+func (n *Net) forget(ep *endpoint, l *leftovers) {
+	l.conns = append(l.conns, ep.idle...)
+	n.idle -= len(ep.idle)
+	ep.idle = nil
+	if ep.grpc != nil {
+		l.channels = append(l.channels, ep.grpc)
+		ep.grpc = nil
+	}
+	if ep.breaker.open {
+		n.meter.Open.Add(-1)
+	}
+	delete(n.endpoints, ep.key)
+}
+
+// forgetAll drops all endpoints. n.mu is held.
+func (n *Net) forgetAll() (l leftovers) {
+	for _, ep := range n.endpoints {
+		n.forget(ep, &l)
+	}
+	return l
+}
+
+// tidy closes what has been idle for too long. It comes back as long as there is anything.
+func (n *Net) tidy() {
+	var l leftovers
+	n.mu.Lock()
+	old := time.Now().Add(-n.o.Idle)
+	for _, ep := range n.endpoints {
+		gone := 0
+		for gone < len(ep.idle) && ep.idle[gone].used.Before(old) {
+			gone++
+		}
+		l.conns = append(l.conns, ep.idle[:gone]...)
+		n.idle -= gone
+		kept := copy(ep.idle, ep.idle[gone:])
+		clear(ep.idle[kept:])
+		ep.idle = ep.idle[:kept]
+		if ep.unused() && kept == 0 && ep.used.Before(old) && (ep.breaker.quiet() || ep.breaker.until.Before(old)) {
+			n.forget(ep, &l)
+		}
+	}
+	switch {
+	case n.closed:
+	case len(n.endpoints) > 0:
+		n.sweep.Reset(n.o.Idle / 2)
+	default:
+		n.sweep = nil
+	}
+	n.mu.Unlock()
+	l.close()
+}
+
+// take returns a kept connection, the one used last, or nil.
+func (n *Net) take(ep *endpoint) *conn {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(ep.idle) == 0 {
+		return nil
+	}
+	last := len(ep.idle) - 1
+	c := ep.idle[last]
+	ep.idle[last] = nil
+	ep.idle = ep.idle[:last]
+	n.idle--
+	return c
+}
+
+// keep puts a connection aside for the next call, or closes it if there are as many as there may be.
+func (n *Net) keep(ep *endpoint, c *conn) {
+	c.used = time.Now()
+	n.mu.Lock()
+	ok := !n.closed && n.idle < n.o.InFlight && len(ep.idle) < n.o.PerEndpoint && n.endpoints[ep.key] == ep
+	if ok {
+		ep.idle = append(ep.idle, c)
+		n.idle++
+	}
+	n.mu.Unlock()
+	if !ok {
+		c.Close() // its answer has been read whole: nothing can be lost by its failure to close
+	}
+}
