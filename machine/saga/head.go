@@ -12,6 +12,7 @@ import (
 type head struct {
 	status           esaga.Status
 	created, updated int64 // Unix ns
+	begun            int64 // the tick of created
 	due, interval    int64 // due: Never once it has ended
 	retries          int64
 	passes           uint32
@@ -46,15 +47,16 @@ const (
 	allBranch     = branchStatus | branchJoined | branchWith | branchUpdated
 )
 
-// appendHead encodes a head: status, flags, created u64, updated-created u, [due u], interval z, size u, [retries z], [passes u], [chunks
+// appendHead encodes a head: status, flags, created u64, updated-created u, begun u, [due-begun u], interval z, size u, [retries z], [passes u], [chunks
 // u], [reason], [result], u branches, each: status and bits, [created-created of the transaction u], [updated-created u].
 func appendHead(dst []byte, h *head) []byte {
 	dst = append(dst, byte(h.status), wire.Bit(h.retries != 0, headRetries)|wire.Bit(h.passes != 0, headPasses)|
 		wire.Bit(h.chunks != 0, headChunks)|wire.Bit(h.reason != "", headReason)|wire.Bit(h.result != "", headResult))
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(h.created))
 	dst = binary.AppendUvarint(dst, uint64(h.updated-h.created))
+	dst = binary.AppendUvarint(dst, uint64(h.begun))
 	if !h.status.Final() {
-		dst = binary.AppendUvarint(dst, uint64(h.due))
+		dst = binary.AppendUvarint(dst, uint64(h.due-h.begun))
 	}
 	dst = binary.AppendVarint(dst, h.interval)
 	dst = binary.AppendUvarint(dst, uint64(h.size))
@@ -96,9 +98,10 @@ func decodeHead(row []byte) (h head, err error) {
 	flags := r.Flags(allHead, errCorrupt)
 	h.created = int64(r.Uint64())
 	h.updated = h.created + int64(r.Uvarint())
+	h.begun = int64(r.Uvarint())
 	h.due = Never
 	if !h.status.Final() {
-		h.due = int64(r.Uvarint())
+		h.due = h.begun + int64(r.Uvarint())
 	}
 	h.interval, h.size = r.Varint(), int64(r.Uvarint())
 	if flags&headRetries != 0 {
@@ -122,7 +125,7 @@ func decodeHead(row []byte) (h head, err error) {
 			takeBranch(&r, &h, &h.branches[i])
 		}
 	}
-	if r.End() != nil || h.status == 0 || h.status > esaga.Failed || h.due < Never || h.due == Never && !h.status.Final() || h.chunks > esaga.MaxBranches {
+	if r.End() != nil || h.status == 0 || h.status > esaga.Failed || h.begun < 0 || h.due < Never || h.due == Never && !h.status.Final() || h.chunks > esaga.MaxBranches {
 		return head{}, fmt.Errorf("head %x: %w", clip(row), errCorrupt)
 	}
 	return h, nil
@@ -149,7 +152,7 @@ func takeBranch(r *wire.Reader, h *head, b *branch) {
 
 // view is what others see of a head.
 func (h *head) view() Head {
-	v := Head{Status: h.status, Created: h.created, Updated: h.updated, DueTick: h.due, IntervalMs: h.interval, Retries: h.retries,
+	v := Head{Status: h.status, Created: h.created, Updated: h.updated, CreatedTick: h.begun, DueTick: h.due, IntervalMs: h.interval, Retries: h.retries,
 		Passes: h.passes, Result: h.result, Reason: h.reason}
 	switch h.status { // nothing changes a transaction after it has ended
 	case esaga.Succeed:

@@ -208,7 +208,7 @@ func showTransaction(t *Transaction) string {
 		return "none"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d %s %s: %s, created %s updated %s", t.Number, t.Gid, &t.Definition, t.Status, at(t.Created), at(t.Updated))
+	fmt.Fprintf(&b, "%d %s %s: %s, created %s at tick %d updated %s", t.Number, t.Gid, &t.Definition, t.Status, at(t.Created), t.CreatedTick, at(t.Updated))
 	for _, w := range []struct {
 		name string
 		ns   int64

@@ -17,12 +17,12 @@ const rowsFile = "testdata/rows.txt"
 func sampleHeads() []head {
 	const t = machinetest.Epoch
 	return []head{
-		{status: esaga.Prepared, created: t, updated: t, due: 1000},
-		{status: esaga.Submitted, created: t, updated: t + 5e6, due: 1 << 40, interval: 10_000, retries: 3, passes: 300, chunks: 2, size: 100_000,
+		{status: esaga.Prepared, created: t, updated: t, begun: 900, due: 1000},
+		{status: esaga.Submitted, created: t, updated: t + 5e6, begun: 1 << 30, due: 1 << 40, interval: 10_000, retries: 3, passes: 300, chunks: 2, size: 100_000,
 			reason: "why", result: "what", branches: []branch{
 				{esaga.Prepared, t, t}, {esaga.Succeed, t, t + 5e6}, {esaga.Failed, t, t + 1e6}, {esaga.Succeed, t + 1e6, t + 1e6},
 				{esaga.Succeed, t + 1e6, t + 5e6}, {esaga.Prepared, t + 1e6, t + 2e6}}},
-		{status: esaga.Failed, created: t, updated: t + 1e12, due: Never, interval: -1},
+		{status: esaga.Failed, created: t, updated: t + 1e12, begun: 5, due: Never, interval: -1},
 	}
 }
 

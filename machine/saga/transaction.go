@@ -18,6 +18,8 @@ type Transaction struct {
 type Head struct {
 	Status           esaga.Status
 	Created, Updated int64
+	// CreatedTick is the cluster tick of Created, in milliseconds: ages are counted by it, because wall clocks jump.
+	CreatedTick int64
 	// Finished is when it succeeded, RolledBack when it failed.
 	Finished, RolledBack int64
 	// DueTick is the cluster tick in milliseconds at which its timer fires, Never for a transaction that has ended. IntervalMs is the
