@@ -37,6 +37,7 @@ const (
 	kindAlarm   = 7
 	kindRange   = 8
 	kindWithin  = 9
+	kindMust    = 10
 )
 
 // FromClient reports whether an encoded part is one that only a client has reason to send: a change of keys, a lease granted or
@@ -47,12 +48,20 @@ func FromClient(body []byte) bool {
 		return false
 	}
 	switch body[0] {
-	case kindPut, kindDelete, kindTxn, kindGrant, kindWithin:
+	case kindPut, kindDelete, kindTxn, kindGrant, kindWithin, kindMust:
 		return true
 	case kindRevoke:
 		return len(body) > 1 && body[1]&revokeExpired == 0
 	}
 	return false
+}
+
+// PartLevel is the cluster's level from which on an encoded part may be proposed, if that is later than the machine's own.
+func PartLevel(body []byte) uint16 {
+	if len(body) > 0 && body[0] == kindMust {
+		return MustLevel
+	}
+	return 0
 }
 
 // Flag bits of the kinds that have them. Unknown bits are refused as ErrKind: they would change what the part means.
@@ -68,6 +77,9 @@ const (
 
 // Append appends the encoding of p to dst. A part with no pointer set is a programming error and panics.
 func Append(dst []byte, p *Part) []byte {
+	if p.Must {
+		dst = append(dst, kindMust)
+	}
 	if p.Within != nil {
 		dst = binary.AppendUvarint(append(dst, kindWithin), uint64(len(p.Within.Spans)))
 		for i := range p.Within.Spans {
@@ -199,11 +211,17 @@ func (d *Decoder) Decode(b []byte) (*Part, error) {
 	r := reader{wire.NewReader(b)}
 	d.part = Part{}
 	kind := r.Byte()
+	if d.part.Must = kind == kindMust; d.part.Must {
+		kind = r.Byte()
+	}
 	if kind == kindWithin {
 		d.part.Within = r.within()
 		if kind = r.Byte(); r.Err() == nil && kind != kindPut && kind != kindTxn && kind != kindRevoke {
 			return nil, fmt.Errorf("decode kv part: kind %d within limits: %w", kind, ErrKind)
 		}
+	}
+	if d.part.Must && r.Err() == nil && kind != kindTxn {
+		return nil, fmt.Errorf("decode kv part: kind %d that must hold: %w", kind, ErrKind)
 	}
 	switch kind {
 	case kindPut:

@@ -40,6 +40,8 @@ func samples() []*Part {
 		{Alarm: &Alarm{On: true, Member: 7, Type: AlarmNoSpace}},
 		{Within: &Within{Spans: []Span{{From: b("a"), To: b("b")}, {From: b("c")}}}, Put: &Put{Key: b("a"), Lease: 1}},
 		{Within: &Within{}, Revoke: &LeaseRevoke{IDs: []int64{1}}},
+		{Must: true, Txn: full},
+		{Must: true, Within: &Within{Spans: []Span{{From: b("a")}}}, Txn: &Txn{Then: []Op{{Put: &Put{Key: b("a"), Lease: 1}}}}},
 	}
 }
 
@@ -65,6 +67,11 @@ func TestRefusals(t *testing.T) {
 	}
 	if _, err := Decode(Append(nil, nested(MaxTxnDepth+1))); !errors.Is(err, ErrDepth) {
 		t.Fatalf("depth %d: %v", MaxTxnDepth+1, err)
+	}
+	for _, p := range []*Part{{Must: true, Put: &Put{}}, {Must: true, Within: &Within{}, Revoke: &LeaseRevoke{}}} {
+		if _, err := Decode(Append(nil, p)); !errors.Is(err, ErrKind) {
+			t.Fatalf("%s: %v", p, err)
+		}
 	}
 	if _, err := Decode([]byte{99}); !errors.Is(err, ErrKind) {
 		t.Fatalf("unknown kind: %v", err)

@@ -26,6 +26,11 @@ func Describe(body []byte) string {
 
 // String prints the part as Describe does.
 func (p *Part) String() string {
+	if p.Must {
+		inner := *p
+		inner.Must = false
+		return inner.String() + " or nothing at all"
+	}
 	if p.Within != nil {
 		inner := *p
 		inner.Within = nil
@@ -244,6 +249,8 @@ func CodeText(c entry.Code) string {
 		return "malformed part"
 	case LeaseDenied:
 		return "lease has keys beyond what is permitted"
+	case CompareFailed:
+		return "a compare is false"
 	}
 	return "code " + strconv.Itoa(int(c))
 }

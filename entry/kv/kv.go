@@ -128,8 +128,15 @@ type Span struct{ From, To []byte }
 // it. Which keys a lease has is known only where the command is applied, so that is where it is judged.
 type Within struct{ Spans []Span }
 
+// MustLevel is the cluster's level from which on a part with Must may be proposed.
+const MustLevel = 2
+
 // Part is one kv command part; exactly one pointer is set, but that Within may stand beside Put, Txn or Revoke.
 type Part struct {
+	// Must stands beside Txn: the part is rejected with CompareFailed unless every compare of the Txn holds, and with it the whole command.
+	// For that a compare that is false must be no result but a refusal: parts of other machines in the command are to count only if this
+	// one does.
+	Must   bool
 	Within *Within
 
 	Put     *Put
@@ -204,4 +211,5 @@ const (
 	FutureRevision
 	Malformed // a part this build decodes but whose contents no door should have proposed
 	LeaseDenied
+	CompareFailed // a compare of a part with Must is false
 )

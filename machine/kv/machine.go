@@ -95,7 +95,7 @@ func New(opt Options) *Machine {
 }
 
 // Spec is what others must know of this machine.
-var Spec = machine.Spec{ID: entry.MachineKV, Name: "kv", DescribePart: ekv.Describe, DescribeRow: DescribeRow, Restore: restoreRow,
+var Spec = machine.Spec{ID: entry.MachineKV, Name: "kv", PartLevel: ekv.PartLevel, DescribePart: ekv.Describe, DescribeRow: DescribeRow, Restore: restoreRow,
 	FromClient: ekv.FromClient, Census: func() machine.Census { return new(census) }}
 
 // Spec implements machine.Machine.

@@ -17,6 +17,9 @@ func (m *Machine) judgeTxn(p *plan, t *ekv.Txn) (*entry.Rejection, error) {
 		return nil, err
 	}
 	p.path = path
+	if p.part.Must && !path[0] {
+		return reject(ekv.CompareFailed, ""), nil
+	}
 	next := path
 	return m.judgeOps(p, t, &next)
 }
