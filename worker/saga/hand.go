@@ -1,0 +1,59 @@
+package saga
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/holdfastdb/holdfast/internal/task"
+	msaga "github.com/holdfastdb/holdfast/machine/saga"
+	"github.com/holdfastdb/holdfast/node"
+)
+
+// Once runs one pass over a transaction that is open, not running, and due within ahead, waits for its end and returns its gid; "" if
+// there is none. It is for tests that drive the program from outside (Options.ByHand). Any goroutine, on the leader.
+func (w *Worker) Once(ahead time.Duration) (gid string, err error) {
+	t := w.current()
+	if t == nil {
+		return "", node.ErrNotLeader
+	}
+	for after := (msaga.Timer{}); !w.state.Held(); {
+		page, err := w.state.Due(after, w.node.Tick()+ahead.Milliseconds(), 256)
+		if err != nil || len(page) == 0 {
+			return "", err
+		}
+		for _, x := range page {
+			after = x
+			ended := t.force(x)
+			if ended == nil {
+				continue
+			}
+			tx, err := w.state.FindNumber(x.Number)
+			if err != nil {
+				return "", fmt.Errorf("read the transaction that is run: %w", err)
+			}
+			if w.tasks.Wait(task.Forever, ended, w.node.StoppedC()) == 1 {
+				return "", node.ErrStopped
+			}
+			if tx != nil {
+				return tx.Gid, nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// force has a transaction run whether it is due or not; nil if it is known already.
+func (t *term) force(x msaga.Timer) (ended <-chan struct{}) {
+	t.mu.Lock()
+	if t.known[x.Number] != nil || t.dead.Load() {
+		t.mu.Unlock()
+		return nil
+	}
+	k := &known{forced: true, inherited: x.Tick <= t.began+inheritedSlackMs, ended: make(chan struct{})}
+	t.known[x.Number] = k
+	t.enqueue(x.Number)
+	ended = k.ended
+	t.mu.Unlock()
+	t.load()
+	return ended
+}

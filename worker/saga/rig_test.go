@@ -1,0 +1,386 @@
+package saga
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfastdb/holdfast/entry"
+	esaga "github.com/holdfastdb/holdfast/entry/saga"
+	"github.com/holdfastdb/holdfast/internal/wait"
+	"github.com/holdfastdb/holdfast/machine/machinetest"
+	msaga "github.com/holdfastdb/holdfast/machine/saga"
+	"github.com/holdfastdb/holdfast/outcall"
+	"github.com/holdfastdb/holdfast/store"
+	"github.com/holdfastdb/holdfast/worker/workertest"
+)
+
+// house is the log and the machine of a cluster, which several leaders have one after the other.
+type house struct {
+	t *testing.T
+	m *msaga.Machine
+
+	mu     sync.Mutex // guards the rest
+	rig    *machinetest.Rig
+	log    []string     // every command that was applied
+	tick   func() int64 // nil: tick0
+	tick0  int64
+	before func(part *esaga.ChangePart) error // called before a Change is applied; an error is its outcome
+	after  func(part *esaga.ChangePart) error // likewise afterwards
+}
+
+func newHouse(t *testing.T) *house { return openHouse(t, store.NewMem()) }
+
+func openHouse(t *testing.T, st store.Store) *house {
+	m := msaga.New(msaga.Options{})
+	return &house{t: t, m: m, rig: machinetest.Open(t, st, m), tick0: 1000}
+}
+
+// now is the cluster tick.
+func (h *house) now() int64 {
+	if h.tick != nil {
+		return h.tick()
+	}
+	return atomic.LoadInt64(&h.tick0)
+}
+
+// apply puts one command into the log.
+func (h *house) apply(parts []entry.Part) (*entry.Result, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var p esaga.Part
+	if err := p.Decode(parts[0].Body); err != nil {
+		h.t.Errorf("a part that cannot be read: %v", err)
+	}
+	if p.Kind == esaga.Change && h.before != nil {
+		if err := h.before(p.Change); err != nil {
+			return nil, err
+		}
+	}
+	h.rig.Tick = h.now()
+	results, err := h.rig.Try(parts)
+	if err != nil {
+		h.t.Errorf("apply: %v", err)
+		return nil, err
+	}
+	if p.Kind == esaga.Change && h.after != nil {
+		if err := h.after(p.Change); err != nil {
+			return nil, err
+		}
+	}
+	if results[0].Rejection == nil {
+		h.log = append(h.log, inWords(&p))
+	}
+	return results[0], nil
+}
+
+// inWords is a command as the tests name it.
+func inWords(p *esaga.Part) string {
+	if p.Kind != esaga.Change {
+		return map[esaga.Kind]string{esaga.Begin: "begin", esaga.Register: "register", esaga.Resume: "resume"}[p.Kind]
+	}
+	var out []string
+	c := p.Change
+	if c.To != 0 {
+		out = append(out, c.To.String())
+	}
+	for _, r := range c.Results {
+		out = append(out, fmt.Sprintf("%d=%s", r.Branch, r.Status))
+	}
+	if c.Timer {
+		out = append(out, fmt.Sprintf("due in %d", c.NextMs))
+	}
+	return strings.Join(out, " ")
+}
+
+// commands returns what was applied since the last call of commands.
+func (h *house) commands() (all []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all, h.log = h.log, nil
+	return all
+}
+
+// do applies a client's part, which must not be rejected.
+func (h *house) do(p *esaga.Part) {
+	h.t.Helper()
+	if res, err := h.apply(machinetest.Command(esaga.Machine, esaga.Append(nil, p))); err != nil || res.Rejection != nil {
+		h.t.Fatalf("%s: %v, %v", p, res, err)
+	}
+}
+
+// find returns a transaction that is there.
+func (h *house) find(gid string) *msaga.Transaction {
+	h.t.Helper()
+	tx, err := h.m.Find(gid)
+	if err != nil || tx == nil {
+		h.t.Fatalf("find %s: %v, %v", gid, tx, err)
+	}
+	return tx
+}
+
+// stands is a transaction's status and those of its branches: "succeed p s p s".
+func (h *house) stands(gid string) string {
+	h.t.Helper()
+	tx := h.find(gid)
+	out := []string{tx.Status.String()}
+	for _, b := range tx.Branches {
+		out = append(out, b.Status.String()[:1])
+	}
+	return strings.Join(out, " ")
+}
+
+// ends waits until a transaction stands as said.
+func (h *house) ends(gid, stands string) {
+	h.t.Helper()
+	wait.Until(h.t, fmt.Sprintf("%s: %s", gid, stands), func() bool { return h.stands(gid) == stands })
+}
+
+// script plays the services. What it has no line for succeeds at once.
+type script struct {
+	mu      sync.Mutex // guards the rest
+	calls   []string   // every call, in order of beginning: "action 01"
+	answers map[string][]outcall.Result
+	held    map[string][]*heldCall
+	asked   []outcall.Request                                      // the same, whole
+	refuse  bool                                                   // no call is noted or ever ends: the process is dead
+	stuck   bool                                                   // calls under way do not hear that they are cancelled
+	on      func(name string, req *outcall.Request) outcall.Result // replaces answers
+}
+
+type heldCall struct {
+	done func(outcall.Result)
+	once sync.Once
+}
+
+func newScript() *script {
+	return &script{answers: map[string][]outcall.Result{}, held: map[string][]*heldCall{}}
+}
+
+// Results that services give, by what a script says; hang is none until answer.
+var (
+	ok        = outcall.Result{Outcome: outcall.OK}
+	failure   = outcall.Result{Outcome: outcall.Failure, Message: "not enough money"}
+	ongoing   = outcall.Result{Outcome: outcall.Ongoing}
+	transient = outcall.Result{Outcome: outcall.Transient, Message: "connection refused"}
+	hang      = outcall.Result{}
+)
+
+// answer says what the next calls of a name come to: "action 01", "msg 00".
+func (s *script) answer(name string, with ...outcall.Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answers[name] = append(s.answers[name], with...)
+}
+
+// Go implements outcall.Caller.
+func (s *script) Go(req *outcall.Request, done func(outcall.Result)) (cancel func()) {
+	name := req.Op + " " + req.BranchID
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refuse {
+		return func() {}
+	}
+	s.calls = append(s.calls, name)
+	s.asked = append(s.asked, *req)
+	if s.on != nil {
+		on := s.on
+		go func() { done(on(name, req)) }()
+		return func() {}
+	}
+	result := ok
+	if all := s.answers[name]; len(all) > 0 {
+		result, s.answers[name] = all[0], all[1:]
+	}
+	if result != hang {
+		go done(result)
+		return func() {}
+	}
+	h := &heldCall{done: done}
+	s.held[name] = append(s.held[name], h)
+	return func() {
+		s.mu.Lock()
+		stuck := s.stuck
+		s.mu.Unlock()
+		if !stuck {
+			go h.once.Do(func() { done(outcall.Result{Outcome: outcall.Transient, Message: "cancelled"}) })
+		}
+	}
+}
+
+// release answers the oldest call that hangs.
+func (s *script) release(t *testing.T, name string, with outcall.Result) {
+	t.Helper()
+	s.mu.Lock()
+	all := s.held[name]
+	if len(all) == 0 {
+		s.mu.Unlock()
+		t.Fatalf("no call of %q hangs", name)
+	}
+	h := all[0]
+	s.held[name] = all[1:]
+	s.mu.Unlock()
+	h.once.Do(func() { h.done(with) })
+}
+
+// made returns the calls since the last call of made.
+func (s *script) made() (all []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all, s.calls = s.calls, nil
+	return all
+}
+
+func (s *script) has(n int) func() bool {
+	return func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.calls) >= n
+	}
+}
+
+// leader is one member that leads, with its worker.
+type leader struct {
+	*workertest.Member
+	*script
+	h    *house
+	w    *Worker
+	term uint64
+
+	passes chan string // gids of passes that ended
+}
+
+// lead starts a member that leads in a term.
+func (h *house) lead(term uint64, opt Options) *leader {
+	h.t.Helper()
+	l := &leader{Member: workertest.New(), script: newScript(), h: h, term: term, passes: make(chan string, 100_000)}
+	if opt.Caller == nil {
+		opt.Caller = l.script
+	}
+	opt.Ended = func(gid string) { l.passes <- gid }
+	l.Member.OnPropose(h.apply)
+	l.w = newWorker(&clocked{l.Member, h}, h.m, opt)
+	l.Lead(term)
+	l.Run(h.t, l.w.Run)
+	return l
+}
+
+// clocked is a member whose tick is that of the house.
+type clocked struct {
+	*workertest.Member
+	h *house
+}
+
+func (c *clocked) Tick() int64 { return c.h.now() }
+
+// pass waits for the end of a pass over a transaction.
+func (l *leader) pass(gid string) {
+	l.h.t.Helper()
+	select {
+	case got := <-l.passes:
+		if got != gid {
+			l.h.t.Fatalf("a pass over %s ended instead of one over %s", got, gid)
+		}
+	case <-time.After(20 * time.Second):
+		l.h.t.Fatalf("no pass over %s ended; calls %v, log %v", gid, l.made(), l.h.commands())
+	}
+}
+
+// advance lets time pass for the cluster, and has the worker look.
+func (l *leader) advance(ms int64) {
+	atomic.AddInt64(&l.h.tick0, ms)
+	l.Lead(l.term) // news about who leads: the worker looks again
+}
+
+// called fails the test unless the calls since the last look were these.
+func (l *leader) called(want ...string) {
+	l.h.t.Helper()
+	if got := l.made(); !slices.Equal(got, want) {
+		l.h.t.Errorf("called %v, want %v", got, want)
+	}
+}
+
+// logged fails the test unless the commands since the last look were these.
+func (h *house) logged(want ...string) {
+	h.t.Helper()
+	if got := h.commands(); !slices.Equal(got, want) {
+		h.t.Errorf("logged %q, want %q", got, want)
+	}
+}
+
+// What clients begin.
+
+func (h *house) begin(gid string, mode esaga.Mode, status esaga.Status, branches []esaga.Branch, edits ...func(*esaga.BeginPart)) {
+	h.t.Helper()
+	b := &esaga.BeginPart{Status: status, Branches: branches, IntervalMs: 10_000}
+	b.Definition = esaga.Definition{Gid: gid, Mode: mode, Protocol: outcall.HTTP, QueryPrepared: "http://client/query"}
+	if status == esaga.Prepared {
+		b.FirstMs = 10_000
+	}
+	for _, edit := range edits {
+		edit(b)
+	}
+	h.do(&esaga.Part{Kind: esaga.Begin, Begin: b})
+}
+
+// saga begins a saga of some steps, submitted.
+func (h *house) saga(gid string, steps int, edits ...func(*esaga.BeginPart)) {
+	h.t.Helper()
+	var all []esaga.Branch
+	for k := range steps {
+		id := fmt.Sprintf("%02d", k+1)
+		payload := []byte("{}")
+		all = append(all,
+			esaga.Branch{ID: id, Op: esaga.OpCompensate, URL: "http://s" + id + "/undo", Status: esaga.Prepared, Payload: payload},
+			esaga.Branch{ID: id, Op: esaga.OpAction, URL: "http://s" + id + "/do", Status: esaga.Prepared, Payload: payload})
+	}
+	h.begin(gid, esaga.Saga, esaga.Submitted, all, edits...)
+}
+
+// msg begins a message to some services.
+func (h *house) msg(gid string, status esaga.Status, to int, edits ...func(*esaga.BeginPart)) {
+	h.t.Helper()
+	var all []esaga.Branch
+	for k := range to {
+		id := fmt.Sprintf("%02d", k+1)
+		all = append(all, esaga.Branch{ID: id, Op: esaga.OpAction, URL: "http://s" + id + "/take", Status: esaga.Prepared})
+	}
+	h.begin(gid, esaga.Msg, status, all, edits...)
+}
+
+// register adds a branch of tcc or xa as a client does: two rows.
+func (h *house) register(gid, id string, first, second string) {
+	h.t.Helper()
+	h.do(&esaga.Part{Kind: esaga.Register, Register: &esaga.RegisterPart{Gid: gid, Branches: []esaga.Branch{
+		{ID: id, Op: first, URL: "http://s" + id + "/", Status: esaga.Prepared},
+		{ID: id, Op: second, URL: "http://s" + id + "/", Status: esaga.Prepared}}}})
+}
+
+// move is a client's change of a status.
+func (h *house) move(gid string, from, to esaga.Status, reason string) {
+	h.t.Helper()
+	h.do(&esaga.Part{Kind: esaga.Change, Change: &esaga.ChangePart{Gid: gid, From: esaga.Of(from), To: to, Reason: reason, Timer: true, IntervalMs: 10_000}})
+}
+
+func customData(json string) func(*esaga.BeginPart) {
+	return func(b *esaga.BeginPart) { b.CustomData = json }
+}
+func timesOut(ms int64) func(*esaga.BeginPart) {
+	return func(b *esaga.BeginPart) { b.Options.TimeoutMs = ms }
+}
+func retryLimit(n int64) func(*esaga.BeginPart) {
+	return func(b *esaga.BeginPart) { b.Options.RetryLimit = n }
+}
+
+// everything is the end of all timers.
+const everything = math.MaxInt64
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	wait.Until(t, what, ok)
+}

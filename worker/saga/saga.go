@@ -1,0 +1,203 @@
+package saga
+
+import (
+	"fmt"
+	"strings"
+
+	esaga "github.com/holdfastdb/holdfast/entry/saga"
+)
+
+// A saga's branches come in pairs, the compensation of a step and then its action.
+
+func (v *view) steps() int                     { return len(v.plan.before) }
+func (v *view) compensation(k int) *branch     { return &v.branches[2*k] }
+func (v *view) action(k int) *branch           { return &v.branches[2*k+1] }
+func placeOf(k int) (compensation, action int) { return 2 * k, 2*k + 1 }
+
+// lazy reports whether results of actions may wait for the command that ends the saga, or the one that decides to compensate
+// (DECISIONS A17). Only if nothing but an action's failure can end the saga other than well: a leader that comes after a crash calls the
+// same actions in the same order again, and what it has not come to yet was either never called or has been called by a leader that had
+// success with all before. A time limit or a retry limit could stop it short of what the leader before had called already.
+func (v *view) lazy() bool {
+	return v.tx.Mode == esaga.Saga && !v.plan.concurrent && v.tx.Options.TimeoutMs == 0 && v.tx.Options.RetryLimit == 0
+}
+
+// free reports whether all that step k follows has succeeded.
+func (v *view) free(k int) bool {
+	for _, earlier := range v.plan.before[k] {
+		if v.action(earlier).status != esaga.Succeed {
+			return false
+		}
+	}
+	return true
+}
+
+func decideSaga(v *view) step {
+	switch v.tx.Status {
+	case esaga.Aborting:
+		return compensate(v)
+	case esaga.Prepared: // nothing to do until it is submitted
+		return v.later()
+	}
+	if limit := v.timeoutMs(); limit > 0 && v.ageMs >= limit {
+		return step{cancel: true, change: &change{to: esaga.Aborting, reason: timeoutReason(limit)}}
+	}
+	if v.tx.Reason != "" { // a submitted saga has one if somebody asks for its end
+		return giveUp(v)
+	}
+	succeeded, exhausted := 0, false
+	for k := range v.steps() {
+		a := v.action(k)
+		switch {
+		case a.status == esaga.Failed:
+			return step{change: &change{to: esaga.Aborting, reason: v.failure(k)}}
+		case a.status == esaga.Succeed:
+			succeeded++
+		case a.state == ended && a.outcome != 0 && !a.ongoing() && v.tx.Options.RetryLimit > 0:
+			exhausted = true
+		}
+	}
+	switch {
+	case exhausted:
+		text := fmt.Sprintf("RetryCount is greater than RetryLimit, RetryLimit: %d", v.tx.Options.RetryLimit)
+		return step{change: &change{to: esaga.Aborting, reason: text}}
+	case succeeded == v.steps():
+		return step{change: &change{to: esaga.Succeed, end: true}}
+	case !v.lazy() && v.unsaved():
+		return step{change: &change{}}
+	}
+	return v.forward()
+}
+
+// forward calls every action whose turn it is.
+func (v *view) forward() step {
+	var calls []int
+	retryMs, under := int64(0), false
+	for k := range v.steps() {
+		a := v.action(k)
+		if a.status != esaga.Prepared || !v.free(k) {
+			continue
+		}
+		_, place := placeOf(k)
+		switch {
+		case a.state == running:
+			under = true
+		case a.state == uncalled, a.state == retrying && v.passMs >= a.retryMs:
+			calls = append(calls, place)
+		case a.state == retrying:
+			retryMs = sooner(retryMs, a.retryMs)
+		}
+	}
+	late := v.passMs >= v.limitMs()
+	switch {
+	case len(calls) == 0 && retryMs == 0 && !under:
+		return v.later()
+	case late && !under:
+		return v.endAfter(max(retryMs-v.passMs, 0), v.intervalMs())
+	case late:
+		return step{wakeMs: v.timeoutWake()}
+	}
+	return step{calls: calls, wakeMs: sooner(retryMs, v.timeoutWake())}
+}
+
+// failure is DTM's rollback reason for an action that has failed.
+func (v *view) failure(k int) string {
+	a := v.action(k)
+	if a.state != ended {
+		return "fail message lost"
+	}
+	_, place := placeOf(k)
+	return fmt.Sprintf("url:%s return failed: %s FAILURE", v.tx.Branches[place].URL, strings.TrimSuffix(a.message, " FAILURE"))
+}
+
+// giveUp ends a saga that was submitted because somebody asked for that. Actions whose outcome is not known are marked as failed, so
+// that whoever compensates later knows which they are.
+func giveUp(v *view) step {
+	if v.running() {
+		return step{}
+	}
+	c, done := &change{to: esaga.Aborting}, false
+	for k := range v.steps() {
+		_, place := placeOf(k)
+		switch {
+		case v.action(k).status != esaga.Prepared:
+			done = true
+		case v.mayHaveRun(k):
+			c.marks = append(c.marks, esaga.BranchResult{Branch: uint32(place), Status: esaga.Failed})
+		}
+	}
+	if !done && len(c.marks) == 0 {
+		c.to, c.end = esaga.Failed, true
+	}
+	return step{change: c}
+}
+
+// mayHaveRun reports whether step k must be compensated: its action is done, has failed, or may have been called.
+func (v *view) mayHaveRun(k int) bool {
+	a := v.action(k)
+	if a.status != esaga.Prepared || a.tries > 0 || a.doubt {
+		return true
+	}
+	// An earlier leader may have come to any action without waiting for the log. Had an action failed there would be no doubt.
+	others := v.tx.Status == esaga.Submitted || !v.anyFailed()
+	return v.inherited && v.lazy() && others
+}
+
+func (v *view) anyFailed() bool {
+	for k := range v.steps() {
+		if v.action(k).status == esaga.Failed {
+			return true
+		}
+	}
+	return false
+}
+
+// undone reports whether nothing of step k is left to compensate.
+func (v *view) undone(k int) bool {
+	return v.compensation(k).status == esaga.Succeed || !v.mayHaveRun(k)
+}
+
+// compensate calls the compensations of what has been done, or may have been: those of the last steps first.
+func compensate(v *view) step {
+	for k := range v.steps() {
+		if v.action(k).state == running { // a compensation never overtakes its action
+			return v.saveOrWait()
+		}
+	}
+	var calls []int
+	left := false
+	for k := v.steps() - 1; k >= 0; k-- {
+		if v.undone(k) {
+			continue
+		}
+		left = true
+		free := true
+		for _, later := range v.plan.after[k] {
+			free = free && v.undone(later)
+		}
+		if place, _ := placeOf(k); free && v.compensation(k).state == uncalled {
+			calls = append(calls, place)
+		}
+	}
+	switch {
+	case !left:
+		return step{change: &change{to: esaga.Failed, end: true}}
+	case v.unsaved():
+		return step{change: &change{}}
+	case len(calls) > 0 && v.passMs < v.limitMs():
+		return step{calls: calls}
+	case v.running():
+		return step{}
+	case len(calls) > 0:
+		return v.pause()
+	}
+	return v.later()
+}
+
+// saveOrWait has the log told what it lacks, else waits.
+func (v *view) saveOrWait() step {
+	if v.unsaved() {
+		return step{change: &change{}}
+	}
+	return step{}
+}
