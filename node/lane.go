@@ -8,7 +8,7 @@ package node
 //	1       kv       door/kv's writes, of v2 too
 //	2       tlog     door/tlog's entries of transparency logs
 //	3       sql      reserved
-//	4       saga     reserved
+//	4       saga     door/saga's global transactions
 type Lane uint8
 
 // LaneSystem is for what is small and may never starve.

@@ -1,0 +1,140 @@
+package saga
+
+import (
+	"net/http"
+
+	"github.com/holdfastdb/holdfast/entry"
+	esaga "github.com/holdfastdb/holdfast/entry/saga"
+	msaga "github.com/holdfastdb/holdfast/machine/saga"
+)
+
+// abort ends a transaction that has not succeeded: a prepared message fails, and for tcc, xa and, beyond DTM, sagas, what was done is taken
+// back, also where the saga is under way. Which of these it is depends on what the transaction is, not on what the request says.
+func (d *Door) abort(q *ask, r *request) error {
+	if err := checkGid(r.Gid); err != nil {
+		return err
+	}
+	for {
+		t, err := d.mustFind(r.Gid)
+		if err != nil {
+			return err
+		}
+		c := &esaga.ChangePart{Gid: t.Gid, Number: t.Number, Reason: cut(r.reason)}
+		if !abortable(t, c) {
+			return cannotAbort(t.Mode, t.Status.String())
+		}
+		var w *waiter
+		if wait := t.Options.WaitResult && c.To == esaga.Aborting && !d.machine.Held(); wait {
+			w = d.wait(r.Gid)
+		}
+		st, rej, err := d.propose(q, &esaga.Part{Kind: esaga.Change, Change: c})
+		if err == nil && rej == nil && w != nil {
+			err = d.rolledBack(q, w, st)
+		}
+		if w != nil {
+			w.cancel()
+		}
+		switch {
+		case err != nil || rej == nil:
+			return err
+		case rej.Code == esaga.WrongStatus && abortableFrom(t.Mode).Has(esaga.ParseStatus(rej.Detail)):
+			continue // it has moved on, to where it can be aborted as well
+		}
+		return abortRefused(t, rej)
+	}
+}
+
+// abortableFrom is the statuses in which a transaction of a mode can be aborted.
+func abortableFrom(m esaga.Mode) esaga.Statuses {
+	switch m {
+	case esaga.Msg:
+		return esaga.Of(esaga.Prepared)
+	case esaga.TCC, esaga.XA:
+		return esaga.Of(esaga.Prepared, esaga.Aborting)
+	case esaga.Saga:
+		return esaga.Open
+	}
+	return 0
+}
+
+// abortable makes c the change that aborts t, or reports that there is none.
+func abortable(t *msaga.Transaction, c *esaga.ChangePart) bool {
+	if !abortableFrom(t.Mode).Has(t.Status) {
+		return false
+	}
+	c.From, c.To = esaga.Of(t.Status), esaga.Aborting
+	c.Timer, c.IntervalMs = true, t.IntervalMs // due now
+	if t.Mode == esaga.Msg {
+		c.To, c.Timer, c.IntervalMs = esaga.Failed, false, 0
+	}
+	if t.Status == esaga.Aborting { // what made it so stays the reason
+		c.Reason = ""
+	}
+	return true
+}
+
+func cannotAbort(m esaga.Mode, status string) error {
+	return failed("trans type: '%s' current status '%s', cannot abort.", m, status)
+}
+
+func abortRefused(t *msaga.Transaction, rej *entry.Rejection) error {
+	switch rej.Code {
+	case esaga.WrongStatus:
+		return cannotAbort(t.Mode, rej.Detail)
+	case esaga.NotFound:
+		return noSuch(t.Gid)
+	}
+	return unknown(rej)
+}
+
+// rolledBack waits for the end of the pass that takes back what was done.
+func (d *Door) rolledBack(q *ask, w *waiter, st *esaga.State) error {
+	err := d.outcome(q, w, st)
+	if err == nil {
+		return nil
+	}
+	if t, err := d.machine.FindNumber(st.Number); err == nil && t != nil && t.Status == esaga.Failed {
+		return nil
+	}
+	if broken(err).code == http.StatusConflict {
+		return &failure{http.StatusTooEarly, "the transaction is being rolled back: " + wordOngoing}
+	}
+	return err
+}
+
+// forceStop ends a transaction as failed without taking anything back.
+func (d *Door) forceStop(q *ask, r *request) error {
+	if err := checkGid(r.Gid); err != nil {
+		return err
+	}
+	c := &esaga.ChangePart{Gid: r.Gid, From: esaga.Open, To: esaga.Failed, Reason: cut(r.reason)}
+	_, rej, err := d.propose(q, &esaga.Part{Kind: esaga.Change, Change: c})
+	switch {
+	case err != nil || rej == nil:
+		return err
+	case rej.Code == esaga.NotFound:
+		return noSuch(r.Gid)
+	case rej.Code == esaga.WrongStatus:
+		return failed("global transaction force stop error. status: %s. error:", rej.Detail)
+	}
+	return unknown(rej)
+}
+
+// noSuch is DTM's answer where a gid is not known.
+func noSuch(gid string) error { return refuse(500, "no TransGlobal with gid: %s found", gid) }
+
+// mustFind reads a transaction with everything that was acknowledged before, wherever.
+func (d *Door) mustFind(gid string) (*msaga.Transaction, error) {
+	t, err := d.find(gid)
+	if err == nil && t == nil {
+		err = noSuch(gid)
+	}
+	return t, err
+}
+
+func (d *Door) find(gid string) (*msaga.Transaction, error) {
+	if err := d.node.Linearize(d.bounded()); err != nil {
+		return nil, unread(err)
+	}
+	return d.machine.Find(gid)
+}

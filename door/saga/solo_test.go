@@ -1,0 +1,291 @@
+package saga
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"path"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/holdfastdb/holdfast/door/port"
+	"github.com/holdfastdb/holdfast/entry"
+	eident "github.com/holdfastdb/holdfast/entry/ident"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	esaga "github.com/holdfastdb/holdfast/entry/saga"
+	mident "github.com/holdfastdb/holdfast/machine/ident"
+	mkv "github.com/holdfastdb/holdfast/machine/kv"
+	"github.com/holdfastdb/holdfast/machine/machinetest"
+	msaga "github.com/holdfastdb/holdfast/machine/saga"
+	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/store"
+)
+
+// solo is a member without a log, which applies at once what is proposed, with a small coordinator in the place of worker/saga: it calls
+// nobody and reads what a branch answers off the end of its URL, "ok", "fail", "ongoing" or "never". What is due has one pass, no more.
+type solo struct {
+	t     *testing.T
+	saga  *msaga.Machine
+	kv    *mkv.Machine
+	users *mident.Machine
+
+	mu       sync.Mutex
+	rig      *machinetest.Rig // guarded by mu
+	fail     error            // guarded by mu: Propose answers it
+	unread   error            // guarded by mu: Linearize answers it
+	commands int              // guarded by mu: those that were applied
+	before   func()           // guarded by mu: called before a command is applied, without the lock
+
+	learner atomic.Bool
+	stopped chan struct{}
+	passes  sync.WaitGroup
+}
+
+func newSolo(t *testing.T) *solo {
+	s := &solo{t: t, saga: msaga.New(msaga.Options{}), kv: mkv.New(mkv.Options{}), users: mident.New(), stopped: make(chan struct{})}
+	s.rig = machinetest.Open(t, store.NewMem(), s.users, s.kv, s.saga)
+	return s
+}
+
+// Status implements member.
+func (s *solo) Status() node.Status { return node.Status{Learner: s.learner.Load()} }
+
+// StoppedC implements member.
+func (s *solo) StoppedC() <-chan struct{} { return s.stopped }
+
+// Tick implements member.
+func (s *solo) Tick() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rig.Tick
+}
+
+// Linearize implements member.
+func (s *solo) Linearize(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unread
+}
+
+// Propose implements member.
+func (s *solo) Propose(_ context.Context, _ node.Lane, parts ...entry.Part) (*entry.Result, error) {
+	s.mu.Lock()
+	if before := s.before; before != nil {
+		s.before = nil
+		s.mu.Unlock()
+		before()
+		s.mu.Lock()
+	}
+	defer s.mu.Unlock()
+	if s.fail != nil {
+		return nil, s.fail
+	}
+	res, err := s.rig.Try(parts)
+	if err != nil {
+		return nil, err
+	}
+	s.commands++
+	if st, ok := res[0].Of(esaga.Machine).(*esaga.State); ok && st != nil {
+		s.passes.Go(func() { s.pass(st.Number) })
+	}
+	return res[0], nil
+}
+
+// apply applies a part that does not come from the door.
+func (s *solo) apply(p *esaga.Part) *entry.Result {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rig.Apply(machinetest.Command(esaga.Machine, esaga.Append(nil, p)))[0]
+}
+
+func (s *solo) change(c *esaga.ChangePart) {
+	c.Worker = true
+	s.apply(&esaga.Part{Kind: esaga.Change, Change: c}) // one that is refused comes too late: so does the worker's
+}
+
+// pass is one pass over a transaction, if it is due.
+func (s *solo) pass(number uint64) {
+	t, err := s.saga.FindNumber(number)
+	if err != nil {
+		s.t.Error(err)
+	}
+	if t == nil || t.Status.Final() || t.Status == esaga.Prepared || t.DueTick > s.Tick() || s.saga.Held() {
+		return
+	}
+	c := &esaga.ChangePart{Gid: t.Gid, Number: number, From: esaga.Of(t.Status), To: esaga.Succeed, Pass: true}
+	op := map[esaga.Mode]string{esaga.Saga: esaga.OpAction, esaga.Msg: esaga.OpAction, esaga.TCC: esaga.OpConfirm, esaga.XA: esaga.OpCommit}
+	if t.Status == esaga.Aborting {
+		c.To = esaga.Failed
+		op = map[esaga.Mode]string{esaga.Saga: esaga.OpCompensate, esaga.TCC: esaga.OpCancel, esaga.XA: esaga.OpRollback}
+	}
+	for i := range t.Branches {
+		b := &t.Branches[i]
+		if b.Op != op[t.Mode] || b.Status != esaga.Prepared {
+			continue
+		}
+		switch answer := path.Base(b.URL); {
+		case answer == "never":
+			return
+		case answer == "ongoing":
+			c.To, c.Timer, c.NextMs, c.IntervalMs = 0, true, t.IntervalMs, t.IntervalMs
+			s.change(c)
+			return
+		case answer == "fail" && t.Status == esaga.Submitted:
+			c.To, c.Pass, c.Reason = esaga.Aborting, false, "url:"+b.URL+" return failed: no money "+wordFailure
+			c.Timer, c.IntervalMs = true, t.IntervalMs
+			c.Results = append(c.Results, esaga.BranchResult{Branch: uint32(i), Status: esaga.Failed})
+			s.change(c)
+			s.pass(number)
+			return
+		}
+		c.Results = append(c.Results, esaga.BranchResult{Branch: uint32(i), Status: esaga.Succeed})
+	}
+	s.change(c)
+}
+
+// forward lets time pass, after which what is due has its pass.
+func (s *solo) forward(ms int64) {
+	s.passes.Wait()
+	s.mu.Lock()
+	s.rig.Tick += ms
+	now := s.rig.Tick
+	s.mu.Unlock()
+	due, err := s.saga.Due(msaga.Timer{}, now, 1000)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, d := range due {
+		s.pass(d.Number)
+	}
+}
+
+// number is the gid's transaction.
+func (s *solo) find(gid string) *msaga.Transaction {
+	s.t.Helper()
+	t, err := s.saga.Find(gid)
+	if err != nil || t == nil {
+		s.t.Fatalf("%s: %v, %v", gid, t, err)
+	}
+	return t
+}
+
+// put writes a key.
+func (s *solo) put(key, value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rig.Must(entry.MachineKV, ekv.Append(nil, &ekv.Part{Put: &ekv.Put{Key: []byte(key), Value: []byte(value)}}))
+}
+
+// get reads one, "" if it is not there.
+func (s *solo) get(key string) string {
+	s.t.Helper()
+	res, _, err := s.kv.Range(&ekv.Range{Key: []byte(key)}, 1<<20)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if len(res.KVs) == 0 {
+		return ""
+	}
+	return string(res.KVs[0].Value)
+}
+
+// authenticate switches authentication on, with a user root.
+func (s *solo) authenticate() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range []*eident.Part{
+		{UserAdd: &eident.UserAdd{Name: "root", NoPassword: true}}, {RoleAdd: &eident.RoleAdd{Name: "root"}},
+		{UserGrant: &eident.UserGrant{Name: "root", Role: "root"}}, {Enable: &eident.Enable{}},
+	} {
+		s.rig.Must(entry.MachineIdent, eident.AppendPart(nil, p))
+	}
+}
+
+// keys is Options.KV without a door to keys.
+func keys(_ context.Context, _ *Caller, t *ekv.Txn) ([]entry.Part, int, string) {
+	return machinetest.Command(entry.MachineKV, ekv.Append(nil, &ekv.Part{Must: true, Txn: t})), 0, ""
+}
+
+// served is a door with its member, at an address for both protocols.
+type served struct {
+	*solo
+	door *Door
+	addr string
+	conn *grpc.ClientConn
+}
+
+// serve serves a member until the test ends.
+func serve(t *testing.T, opts Options) *served {
+	t.Helper()
+	s := &served{solo: newSolo(t)}
+	if opts.Now == nil {
+		opts.Now = func() time.Time { return time.Unix(0, machinetest.Epoch+s.Tick()*1e6) }
+	}
+	s.door = newDoor(s.solo, s.saga, s.users, opts)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.addr = l.Addr().String()
+	ended := make(chan error, 1)
+	go func() { ended <- s.door.Serve(l, port.Protocols{}) }()
+	if s.conn, err = grpc.NewClient(s.addr, grpc.WithTransportCredentials(insecure.NewCredentials())); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.conn.Close()
+		client.CloseIdleConnections()
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := s.door.Shutdown(ctx); err != nil {
+			t.Error("shutdown:", err)
+		}
+		if err := <-ended; err != nil {
+			t.Error("serve:", err)
+		}
+		s.passes.Wait()
+	})
+	return s
+}
+
+var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}, Timeout: 30 * time.Second}
+
+// do sends a request, with headers as names and values in turn, and returns status, headers and body.
+func (s *served) do(method, path, body string, headers ...string) (int, http.Header, string) {
+	s.t.Helper()
+	r, err := http.NewRequest(method, "http://"+s.addr+path, bytes.NewReader([]byte(body)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := client.Do(r)
+	if err != nil {
+		s.t.Fatal(method, path, err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		s.t.Fatal(method, path, err)
+	}
+	return res.StatusCode, res.Header, string(b)
+}
+
+// want sends a request to a path of DTM's and compares status and body.
+func (s *served) want(code int, answer, method, path, body string) {
+	s.t.Helper()
+	if got, _, b := s.do(method, prefix+path, body); got != code || answer != "" && b != answer {
+		s.t.Errorf("%s %s %s\n got %d %s\nwant %d %s", method, path, body, got, b, code, answer)
+	}
+}
+
+const success = `{"dtm_result":"SUCCESS"}`

@@ -1,0 +1,167 @@
+package saga
+
+import (
+	"time"
+
+	"github.com/holdfastdb/holdfast/entry"
+	esaga "github.com/holdfastdb/holdfast/entry/saga"
+)
+
+// submit begins a transaction that is to run, or lets a prepared one run. A second one of a gid changes nothing, and asks for a pass now if
+// there has been one. With wait_result the answer waits for the end of the next pass.
+func (d *Door) submit(q *ask, r *request) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	if r.Mode == esaga.Workflow {
+		return d.finish(q, r)
+	}
+	p, err := d.begin(r, esaga.Submitted)
+	if err != nil {
+		return err
+	}
+	var w *waiter
+	if r.Options.WaitResult {
+		w = d.wait(r.Gid) // before anything is proposed: the pass may have ended when Propose returns
+		defer w.cancel()
+	}
+	st, rej, err := d.propose(q, &esaga.Part{Kind: esaga.Begin, Begin: p})
+	if err == nil && rej != nil {
+		err = refusedAs(rej, "sumbmit")
+	}
+	if err != nil {
+		return err
+	}
+	return d.submitted(q, w, st, p.FirstMs)
+}
+
+// submitted is what follows once a transaction has been let run. w is nil for a client that does not wait.
+func (d *Door) submitted(q *ask, w *waiter, st *esaga.State, delayMs int64) error {
+	runs := delayMs == 0
+	if st.Was == esaga.Submitted {
+		var err error
+		if runs, err = d.again(q, st); err != nil {
+			return err
+		}
+	}
+	if w == nil {
+		return nil
+	}
+	if !runs || d.machine.Held() {
+		return notYet()
+	}
+	return d.outcome(q, w, st)
+}
+
+// begin is the part that makes a transaction.
+func (d *Door) begin(r *request, as esaga.Status) (*esaga.BeginPart, error) {
+	c, err := r.custom()
+	if err != nil {
+		return nil, err
+	}
+	p := &esaga.BeginPart{Definition: r.Definition, Status: as, IntervalMs: d.interval(&r.Options)}
+	if p.Branches, err = d.branches(r); err != nil {
+		return nil, err
+	}
+	if len(p.Branches) > esaga.MaxBranches {
+		return nil, refuse(400, "%d branches are too many; at most %d in one transaction", len(p.Branches), esaga.MaxBranches)
+	}
+	switch {
+	case as == esaga.Submitted:
+		p.FirstMs = c.delayMs
+	case r.Mode == esaga.Workflow || r.Mode == esaga.Saga:
+		p.FirstMs = p.IntervalMs
+	default: // nothing is to be done about it before it is late
+		p.FirstMs = orMs(r.Options.TimeoutMs, d.opts.TimeoutToFail)
+	}
+	return p, nil
+}
+
+// interval is the time between two passes at first, by DTM's rule.
+func (d *Door) interval(o *esaga.Options) int64 {
+	usual := d.opts.RetryInterval.Milliseconds()
+	switch {
+	case o.RetryIntervalMs > 0:
+		return o.RetryIntervalMs
+	case o.TimeoutMs > 0 && o.TimeoutMs < usual:
+		return o.TimeoutMs
+	}
+	return usual
+}
+
+func orMs(ms int64, other time.Duration) int64 {
+	if ms > 0 {
+		return ms
+	}
+	return other.Milliseconds()
+}
+
+// again is called for a transaction that had been submitted before: whoever submits it once more wants it to go on now. It reports whether
+// it does: one that was never due yet, because it is delayed, goes on waiting.
+func (d *Door) again(q *ask, st *esaga.State) (runs bool, err error) {
+	t, err := d.machine.FindNumber(st.Number)
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case t == nil || t.Status != esaga.Submitted:
+		return true, nil // it has gone on meanwhile
+	case t.DueTick <= d.node.Tick():
+		return true, nil
+	case t.Passes == 0:
+		return false, nil
+	}
+	return true, d.hurry(q, hurried(t))
+}
+
+// finish is the submit of a workflow: its client has run it and says what it came to. Said once more, it is no error.
+func (d *Door) finish(q *ask, r *request) error {
+	to := esaga.ParseStatus(r.status)
+	if !to.Final() {
+		return refuse(500, "req_extra.status %s: a workflow is submitted as succeed or failed", quote(r.status))
+	}
+	c := &esaga.ChangePart{Gid: r.Gid, From: esaga.Of(esaga.Prepared), To: to, Reason: cut(r.why), Result: r.outcome}
+	_, rej, err := d.propose(q, &esaga.Part{Kind: esaga.Change, Change: c})
+	switch {
+	case err != nil || rej == nil:
+		return err
+	case rej.Code == esaga.NotFound:
+		return refuse(500, "storage: NotFound")
+	case rej.Code == esaga.WrongStatus && rej.Detail == to.String():
+		return nil
+	}
+	return refusedAs(rej, "sumbmit")
+}
+
+// cut is a reason in the length there is for one.
+func cut(reason string) string { return reason[:min(len(reason), esaga.MaxReasonBytes)] }
+
+// prepare begins a transaction that waits for its submit or abort.
+func (d *Door) prepare(q *ask, r *request) error {
+	_, rej, err := d.prepared(q, r, false)
+	if err == nil && rej != nil {
+		err = refusedAs(rej, "prepare")
+	}
+	return err
+}
+
+// prepared is what prepare and prepareWorkflow have in common.
+func (d *Door) prepared(q *ask, r *request, mayExist bool) (*esaga.State, *entry.Rejection, error) {
+	if err := r.check(); err != nil {
+		return nil, nil, err
+	}
+	p, err := d.begin(r, esaga.Prepared)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.Exists = mayExist
+	return d.propose(q, &esaga.Part{Kind: esaga.Begin, Begin: p})
+}
+
+// refusedAs is the refusal of a Begin. The word that DTM misspells is what its clients compare with.
+func refusedAs(rej *entry.Rejection, what string) error {
+	if rej.Code == esaga.WrongStatus {
+		return failed("current status '%s', cannot %s.", rej.Detail, what)
+	}
+	return unknown(rej)
+}

@@ -1,0 +1,139 @@
+package saga
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	esaga "github.com/holdfastdb/holdfast/entry/saga"
+)
+
+// waiter collects what becomes of a gid from some moment on.
+type waiter struct {
+	cancel func()
+	news   chan struct{} // holds one token while there is something in events
+
+	mu     sync.Mutex
+	events []event // guarded by mu
+}
+
+// event is one change of a transaction.
+type event struct {
+	esaga.State
+	ended bool // a pass over it has ended
+}
+
+// maxEvents bounds what a waiter that is slow to look keeps: a transaction has five statuses, and ends of passes over one that stays where
+// it is are one event.
+const maxEvents = 16
+
+// wait begins to watch a gid. The caller calls cancel, once.
+func (d *Door) wait(gid string) *waiter {
+	w := &waiter{news: make(chan struct{}, 1)}
+	cancel := d.machine.Watch(gid, func(s esaga.State, _ uint32, ended bool) { w.add(event{s, ended}) })
+	d.waiting.Add(1)
+	w.cancel = func() {
+		cancel()
+		d.waiting.Add(-1)
+	}
+	return w
+}
+
+// add is called while readers wait: it does as little as it can.
+func (w *waiter) add(e event) {
+	w.mu.Lock()
+	if n := len(w.events); n > 0 && w.events[n-1].Number == e.Number && w.events[n-1].Status == e.Status {
+		w.events[n-1].ended = w.events[n-1].ended || e.ended
+	} else {
+		if n == maxEvents { // the newest says the most
+			w.events = w.events[:n-1]
+		}
+		w.events = append(w.events, e)
+	}
+	w.mu.Unlock()
+	select {
+	case w.news <- struct{}{}:
+	default:
+	}
+}
+
+// take returns what has come since the last call.
+func (w *waiter) take() (events []event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	events, w.events = w.events, nil
+	return events
+}
+
+// patience is how long a request waits before it is worth watching whether its client is still there.
+const patience = 100 * time.Millisecond
+
+// outcome waits until the transaction that was submitted has ended, or a pass over it has, and says what came of it: nil is success. It
+// shows nothing before the command that records it is applied here: what it hears of was published.
+func (d *Door) outcome(q *ask, w *waiter, st *esaga.State) error {
+	late := time.NewTimer(d.opts.WaitTimeout)
+	defer late.Stop()
+	look := time.NewTimer(patience)
+	defer look.Stop()
+	var gone <-chan struct{}
+	// A pass that was under way when the client repeated its submit began before it: only what comes from now on is an answer to that.
+	repeated := st.Was == esaga.Submitted
+	for {
+		for _, e := range w.take() {
+			switch {
+			case e.Number != st.Number || e.Status == esaga.Prepared:
+			case e.Status.Final():
+				return d.ended(st.Number, e.Status)
+			case e.ended && !repeated:
+				return d.ended(st.Number, e.Status)
+			}
+		}
+		if repeated {
+			t, err := d.machine.FindNumber(st.Number)
+			if err != nil {
+				return err
+			}
+			if t != nil && t.Status.Final() { // before the watch began
+				return d.ended(st.Number, t.Status)
+			}
+			repeated = false
+		}
+		select {
+		case <-w.news:
+		case <-look.C:
+			if q.gone != nil {
+				gone = q.gone()
+			}
+		case <-gone:
+			return notYet()
+		case <-late.C:
+			return notYet()
+		case <-d.stopping:
+			return refuse(http.StatusInternalServerError, "the transaction is submitted, and this member stops before its outcome is known; look at /query")
+		case <-d.node.StoppedC():
+			return refuse(http.StatusInternalServerError, "the transaction is submitted, and this member stopped before its outcome is known; look at /query")
+		}
+	}
+}
+
+// notYet is DTM's answer to who waited for a success that has not come: it does not say that it never will.
+func notYet() error {
+	return &failure{http.StatusConflict, "wait result not return success: " + wordFailure}
+}
+
+// ended is the answer to who waited for a transaction that stands at a status.
+func (d *Door) ended(number uint64, status esaga.Status) error {
+	if status == esaga.Succeed {
+		return nil
+	}
+	t, err := d.machine.FindNumber(number)
+	if err != nil {
+		return errors.Join(notYet(), err)
+	}
+	if t == nil || t.Reason == "" {
+		return notYet()
+	}
+	return failed("%s", strings.TrimSuffix(t.Reason, " "+wordFailure))
+}
