@@ -47,8 +47,8 @@ const (
 	allBranch     = branchStatus | branchJoined | branchWith | branchUpdated
 )
 
-// appendHead encodes a head: status, flags, created u64, updated-created u, begun u, [due-begun u], interval z, size u, [retries z], [passes u], [chunks
-// u], [reason], [result], u branches, each: status and bits, [created-created of the transaction u], [updated-created u].
+// appendHead encodes a head: status, flags, created u64, updated-created u, begun u, [due-begun u], interval z, size u, [retries z], [passes
+// u], [chunks u], [reason], [result], u branches, each: status and bits, [created-created of the transaction u], [updated-created u].
 func appendHead(dst []byte, h *head) []byte {
 	dst = append(dst, byte(h.status), wire.Bit(h.retries != 0, headRetries)|wire.Bit(h.passes != 0, headPasses)|
 		wire.Bit(h.chunks != 0, headChunks)|wire.Bit(h.reason != "", headReason)|wire.Bit(h.result != "", headResult))
@@ -125,7 +125,8 @@ func decodeHead(row []byte) (h head, err error) {
 			takeBranch(&r, &h, &h.branches[i])
 		}
 	}
-	if r.End() != nil || h.status == 0 || h.status > esaga.Failed || h.begun < 0 || h.due < Never || h.due == Never && !h.status.Final() || h.chunks > esaga.MaxBranches {
+	if r.End() != nil || h.status == 0 || h.status > esaga.Failed || h.begun < 0 || h.due < Never || h.due == Never && !h.status.Final() ||
+		h.chunks > esaga.MaxBranches {
 		return head{}, fmt.Errorf("head %x: %w", clip(row), errCorrupt)
 	}
 	return h, nil
@@ -152,8 +153,8 @@ func takeBranch(r *wire.Reader, h *head, b *branch) {
 
 // view is what others see of a head.
 func (h *head) view() Head {
-	v := Head{Status: h.status, Created: h.created, Updated: h.updated, CreatedTick: h.begun, DueTick: h.due, IntervalMs: h.interval, Retries: h.retries,
-		Passes: h.passes, Result: h.result, Reason: h.reason}
+	v := Head{Status: h.status, Created: h.created, Updated: h.updated, CreatedTick: h.begun, DueTick: h.due, IntervalMs: h.interval,
+		Retries: h.retries, Passes: h.passes, Result: h.result, Reason: h.reason}
 	switch h.status { // nothing changes a transaction after it has ended
 	case esaga.Succeed:
 		v.Finished = h.updated

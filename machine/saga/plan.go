@@ -175,12 +175,13 @@ func (m *Machine) readNames(s *slot) error {
 	if s.named {
 		return nil
 	}
-	all, err := readBranches(m.st, s.number, s.chunks)
+	_, inline, _, err := readTransaction(m.st, s.number)
 	if err != nil {
 		return err
 	}
-	if len(all) != len(s.branches) {
-		return fmt.Errorf("transaction %d has %d branches and not %d: %w", s.number, len(all), len(s.branches), errCorrupt)
+	all, err := readBranches(m.st, s.number, inline, &s.head)
+	if err != nil {
+		return err
 	}
 	for i := range all {
 		s.names.add(all[i].ID, all[i].Op, true)

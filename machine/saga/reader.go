@@ -70,7 +70,11 @@ func Read(r store.Reader, gid string) (*Transaction, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readNumber(r, number)
+	t, err := readNumber(r, number)
+	if t == nil && err == nil {
+		err = fmt.Errorf("transaction %d of gid %q has no definition: %w", number, gid, errCorrupt)
+	}
+	return t, err
 }
 
 // readNumber reads a transaction with its branches; nil if there is none.
@@ -79,18 +83,9 @@ func readNumber(r store.Reader, number uint64) (*Transaction, error) {
 	if t == nil || err != nil {
 		return nil, err
 	}
-	var all []esaga.Branch
-	if len(inline) > 0 {
-		if all, err = takeBranches(nil, inline); err != nil {
-			return nil, err
-		}
-	}
-	rows, err := readBranches(r, number, h.chunks)
+	all, err := readBranches(r, number, inline, &h)
 	if err != nil {
 		return nil, err
-	}
-	if all = append(all, rows...); len(all) != len(h.branches) {
-		return nil, fmt.Errorf("transaction %d has %d branches and not %d: %w", number, len(all), len(h.branches), errCorrupt)
 	}
 	if len(all) > 0 {
 		t.Branches = make([]Branch, len(all))
@@ -138,9 +133,14 @@ func readHead(r store.Reader, number uint64, d *definition) (head, error) {
 	return decodeHead(row)
 }
 
-// readBranches reads the rows of branches of a transaction.
-func readBranches(r store.Reader, number uint64, chunks uint32) (all []esaga.Branch, err error) {
-	for i := range chunks {
+// readBranches reads the branches of a transaction: those inline in its definition, and those of rows of their own.
+func readBranches(r store.Reader, number uint64, inline []byte, h *head) (all []esaga.Branch, err error) {
+	if len(inline) > 0 {
+		if all, err = takeBranches(nil, inline); err != nil {
+			return nil, err
+		}
+	}
+	for i := range h.chunks {
 		row, ok, err := r.Get(nil, appendBranchesKey(nil, number, i))
 		switch {
 		case err != nil:
@@ -151,6 +151,9 @@ func readBranches(r store.Reader, number uint64, chunks uint32) (all []esaga.Bra
 		if all, err = takeBranches(all, row); err != nil {
 			return nil, err
 		}
+	}
+	if len(all) != len(h.branches) {
+		return nil, fmt.Errorf("transaction %d has %d branches and not %d: %w", number, len(all), len(h.branches), errCorrupt)
 	}
 	return all, nil
 }

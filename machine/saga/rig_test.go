@@ -3,6 +3,7 @@ package saga
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -60,8 +61,8 @@ func (r *rig) say(line string) string {
 func (r *rig) must(lines ...string) {
 	r.T.Helper()
 	for _, line := range lines {
-		if got := r.say(line); strings.HasPrefix(got, "7") {
-			r.T.Fatalf("%s: %s", line, got)
+		if res := r.apply(parse(r.T, line))[0]; res.Rejection != nil {
+			r.T.Fatalf("%s: %v", line, res.Rejection)
 		}
 	}
 }
@@ -79,7 +80,7 @@ func (r *rig) find(gid string) *Transaction {
 // due lists every timer.
 func (r *rig) due() []Timer {
 	r.T.Helper()
-	all, err := r.m.Due(Timer{}, 1<<62, 1<<20)
+	all, err := r.m.Due(Timer{}, math.MaxInt64, 1<<20)
 	if err != nil {
 		r.T.Fatal(err)
 	}
@@ -230,8 +231,11 @@ func showTransaction(t *Transaction) string {
 		if r.Finished != 0 {
 			b.WriteString(" finished " + at(r.Finished))
 		}
-		if len(r.Payload) > 0 {
-			fmt.Fprintf(&b, ", payload %q", r.Payload)
+		if n := len(r.Payload); n > 0 {
+			fmt.Fprintf(&b, ", payload %q", clip(r.Payload))
+			if n > len(clip(r.Payload)) {
+				fmt.Fprintf(&b, "… of %d bytes", n)
+			}
 		}
 	}
 	return b.String()

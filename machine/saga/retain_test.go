@@ -1,0 +1,118 @@
+package saga
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	esaga "github.com/holdfastdb/holdfast/entry/saga"
+	"github.com/holdfastdb/holdfast/store"
+)
+
+// end begins n transactions and ends them, all in one entry. Some have branches in rows of their own.
+func (r *rig) end(n int) {
+	r.T.Helper()
+	var parts []*esaga.Part
+	for i := range n {
+		g := &esaga.BeginPart{Status: esaga.Submitted, Definition: esaga.Definition{Gid: fmt.Sprintf("g-%d-%d", r.Index, i), Mode: esaga.Saga}, Branches: steps(1, 0)}
+		if i%10 == 0 {
+			g.Branches = steps(1, inlineBytes)
+		}
+		parts = append(parts, &esaga.Part{Kind: esaga.Begin, Begin: g},
+			&esaga.Part{Kind: esaga.Change, Change: &esaga.ChangePart{Gid: g.Gid, From: esaga.Open, To: esaga.Status(3 + i%2*2)}})
+	}
+	for _, res := range r.apply(parts...) {
+		if res.Rejection != nil {
+			r.T.Fatal(res.Rejection)
+		}
+	}
+}
+
+// rows counts the machine's rows.
+func (r *rig) rows() int { return strings.Count(r.Dump(), "\"g") }
+
+// TestWhatHasEndedIsForgottenInPieces: a day after a busy hour no entry is held up by all that ended in it, and a restart goes on where the
+// last process stopped.
+func TestWhatHasEndedIsForgottenInPieces(t *testing.T) {
+	const n = 1000
+	opt := Options{RetentionMs: 1000}
+	r := openRig(t, store.NewMem(), opt)
+	r.end(n)
+	r.Tick += 10
+	r.end(3)
+	all := r.rows()
+	r.Tick += 989
+	if r.Apply(); r.rows() != all || r.m.Unfinished() {
+		t.Fatalf("before its time %d of %d rows are left", r.rows(), all)
+	}
+	r.Tick += 5
+	pieces := 0
+	for left := all; ; pieces++ {
+		r.Apply()
+		now := r.rows()
+		if most := forgetRows + retiredRows + retiredOf; left-now > most {
+			t.Fatalf("one entry deleted %d rows, more than %d", left-now, most)
+		}
+		if left = now; !r.m.Unfinished() {
+			break
+		}
+		if pieces == 1 {
+			r.reopen(opt)
+		}
+	}
+	if pieces < 2 {
+		t.Errorf("%d pieces", pieces+1)
+	}
+	if got := r.m.Counts(); got.Succeed != 2 || got.Failed != 1 {
+		t.Errorf("left are %+v", got)
+	}
+	r.Tick += 10
+	if r.Apply(); r.m.Unfinished() || r.rows() != 1 || r.m.Counts() != (Counts{}) { // the counters
+		t.Errorf("in the end %+v, and\n%s", r.m.Counts(), r.Dump())
+	}
+}
+
+// TestEachIsKeptItsWholeTime: the end of one's time is not the end of the next one's.
+func TestEachIsKeptItsWholeTime(t *testing.T) {
+	r := openRig(t, store.NewMem(), Options{RetentionMs: 1000})
+	for _, gid := range []string{"a", "b", "c"} {
+		r.must("begin "+gid+" saga submitted", "change "+gid+" to=succeed")
+		r.Tick += 10
+	}
+	r.Tick += 970
+	for _, want := range []string{"c b", "c", ""} {
+		r.Apply()
+		all, _, err := r.m.List(0, 10, Filter{})
+		var left []string
+		for _, one := range all {
+			left = append(left, one.Gid)
+		}
+		if got := strings.Join(left, " "); got != want || err != nil {
+			t.Errorf("at %d left are %q, want %q, %v", r.Tick, got, want, err)
+		}
+		r.Tick += 10
+	}
+}
+
+// TestATransactionOfManyRowsIsForgotten with all of them, and stands for as much work as it is.
+func TestATransactionOfManyRowsIsForgotten(t *testing.T) {
+	r := openRig(t, store.NewMem(), Options{RetentionMs: 1000})
+	for _, gid := range []string{"a", "b"} {
+		r.must("begin " + gid + " tcc prepared")
+		for i := range 600 {
+			r.must(fmt.Sprintf("register %s branch=%d,cancel,u", gid, i))
+		}
+	}
+	r.apply(parse(t, "change a to=failed"), parse(t, "change b to=succeed"))
+	all := r.rows()
+	r.Tick += 1000
+	if r.Apply(); all-r.rows() > forgetRows+retiredRows+retiredOf {
+		t.Errorf("one entry deleted %d rows", all-r.rows())
+	}
+	for r.m.Unfinished() {
+		r.Apply()
+	}
+	if r.rows() != 1 {
+		t.Errorf("left are\n%s", r.Dump())
+	}
+}

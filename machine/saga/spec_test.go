@@ -1,0 +1,45 @@
+package saga
+
+import (
+	"strings"
+	"testing"
+
+	esaga "github.com/holdfastdb/holdfast/entry/saga"
+)
+
+// TestClientsPartsAreKnownAsSuch: while authentication is on, what clients send needs a Pass and what workers send does not; the machine's
+// Spec is where the gate of all commands learns which is which.
+func TestClientsPartsAreKnownAsSuch(t *testing.T) {
+	if Spec.FromClient == nil || !Spec.FromClient(esaga.Append(nil, parse(t, "begin g saga submitted"))) {
+		t.Error("a client's submit goes through without a Pass")
+	}
+	if Spec.FromClient == nil || !Spec.FromClient(esaga.Append(nil, parse(t, "change g to=aborting"))) {
+		t.Error("a client's abort goes through without a Pass")
+	}
+	if Spec.FromClient == nil || Spec.FromClient(esaga.Append(nil, parse(t, "change g results=0:succeed"))) {
+		t.Error("what a worker does by itself is refused")
+	}
+}
+
+// TestNothingOfItIsProposedBelowItsLevel: a member of the build before does not know the machine.
+func TestNothingOfItIsProposedBelowItsLevel(t *testing.T) {
+	if Spec.Level != esaga.Level || Spec.Level < 2 {
+		t.Errorf("level %d", Spec.Level)
+	}
+}
+
+// TestRowsAreShownWithoutWhatTheyHide: payloads, custom data and the values of headers are the clients' and not the operator's.
+func TestRowsAreShownWithoutWhatTheyHide(t *testing.T) {
+	r := newRig(t)
+	p := parse(t, "begin g msg submitted data=SECRET branch=01,action,http://u,prepared,SECRET")
+	p.Begin.Headers = []esaga.Header{{Name: "Authorization", Value: "SECRET"}}
+	r.apply(p)
+	r.must("begin t tcc prepared", "register t branch=01,cancel,http://u,prepared,SECRET", "change t result=SECRET")
+	shown := esaga.Describe(esaga.Append(nil, p)) + looks["rows"](r, nil)
+	if strings.Contains(shown, "SECRET") || !strings.Contains(shown, "Authorization") || !strings.Contains(shown, "http://u") {
+		t.Error(shown)
+	}
+	if got := DescribeRow([]byte{letter, '?'}, nil); !strings.Contains(got, "does not decode") {
+		t.Error(got)
+	}
+}
