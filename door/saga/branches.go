@@ -2,8 +2,6 @@ package saga
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	esaga "github.com/holdfastdb/holdfast/entry/saga"
@@ -96,93 +94,4 @@ func (d *Door) messages(r *request) ([]esaga.Branch, error) {
 		}
 	}
 	return all, nil
-}
-
-// custom is what a client says of a saga or a message in custom_data.
-type custom struct {
-	delayMs    int64
-	concurrent bool
-	orders     map[int][]int // the steps that a step must follow
-}
-
-// custom reads custom_data where this door or the worker reads anything of it, so that what makes no sense is refused now and not found
-// out when the transaction is due.
-func (r *request) custom() (c custom, err error) {
-	if r.CustomData == "" || r.Mode != esaga.Saga && r.Mode != esaga.Msg {
-		return c, nil
-	}
-	v, err := parse([]byte(r.CustomData))
-	if err != nil {
-		return c, refuse(500, "custom_data: %v", err)
-	}
-	err = v.members(func(name string, v value) (err error) {
-		switch name {
-		case "delay":
-			c.delayMs, err = v.seconds()
-		case "concurrent":
-			c.concurrent, err = v.flag()
-		case "orders":
-			if r.Mode == esaga.Saga {
-				c.orders, err = r.orders(v)
-			}
-		}
-		return err
-	})
-	if err == nil {
-		err = c.runs()
-	}
-	if err != nil {
-		return c, refuse(500, "custom_data: %v", err)
-	}
-	return c, nil
-}
-
-// orders reads which steps must follow which others: {"2":[0,1]}.
-func (r *request) orders(v value) (map[int][]int, error) {
-	step := func(v value) (int, error) {
-		n, err := v.count()
-		if err == nil && n >= int64(len(r.steps)) {
-			err = fmt.Errorf("orders: step %d of %d, counted from 0", n, len(r.steps))
-		}
-		return int(n), err
-	}
-	all := map[int][]int{}
-	return all, v.members(func(name string, v value) error {
-		after, err := step(value(name))
-		if err != nil {
-			return err
-		}
-		all[after] = nil
-		return v.elements(func(v value) error {
-			before, err := step(v)
-			all[after] = append(all[after], before)
-			return err
-		})
-	})
-}
-
-// runs returns an error if there are steps that wait for each other: they would never run. Steps that are not concurrent follow each other
-// anyway.
-func (c *custom) runs() error {
-	const open, done = 1, 2
-	state := map[int]int{}
-	for _, first := range slices.Sorted(maps.Keys(c.orders)) {
-		for todo := []int{first}; len(todo) > 0; {
-			at := todo[len(todo)-1]
-			if state[at] != 0 {
-				state[at], todo = done, todo[:len(todo)-1]
-				continue
-			}
-			state[at] = open
-			for _, before := range c.orders[at] {
-				if state[before] == open || before > at && !c.concurrent {
-					return fmt.Errorf("orders: step %d and step %d wait for each other", at, before)
-				}
-				if state[before] == 0 {
-					todo = append(todo, before)
-				}
-			}
-		}
-	}
-	return nil
 }

@@ -56,9 +56,9 @@ func (v value) request() (*request, error) {
 	return r, nil
 }
 
-// field takes one field. Of fields that come twice the last counts. Unknown ones are passed over.
+// field takes one field, whether its name is in capitals or not. Of fields that come twice the last counts. Unknown ones are passed over.
 func (r *request) field(name string, v value) (err error) {
-	switch name {
+	switch strings.ToLower(name) {
 	case "gid":
 		r.Gid, err = v.text()
 	case "trans_type":

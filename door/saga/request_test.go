@@ -101,6 +101,48 @@ func TestWhatIsNoRequest(t *testing.T) {
 	}
 }
 
+// TestCustomDataIsWhatTheWorkerReads: what a client means by it is in the log as DTM's clients in Go write it, what nobody could run is not.
+func TestCustomDataIsWhatTheWorkerReads(t *testing.T) {
+	for _, c := range []struct {
+		mode, custom, want string
+		delayMs            int64
+		says               string
+	}{
+		{mode: "saga", custom: `{"concurrent":true,"orders":{"2":[0,1]}}`, want: `{"concurrent":true,"orders":{"2":[0,1]}}`},
+		{mode: "saga", custom: ` {"Concurrent" : true, "other":"kept"} `, want: ` {"Concurrent" : true, "other":"kept"} `},
+		{mode: "saga", custom: `{"concurrent":1,"orders":{"2":["0",1]}}`, want: `{"orders":{"2":[0,1]},"concurrent":true}`},
+		{mode: "saga", custom: `{"orders":[],"delay":"1.5"}`, want: `{"delay":1.5}`, delayMs: 1500},
+		{mode: "saga", custom: `{"delay":2,"orders":null}`, want: `{"delay":2,"orders":null}`, delayMs: 2000},
+		{mode: "msg", custom: `[]`, want: ``},
+		{mode: "msg", custom: `null`, want: ``},
+		{mode: "msg", custom: `{"delay":"10","orders":{"a":"b"}}`, want: `{"delay":10}`, delayMs: 10_000},
+		{mode: "workflow", custom: `{"name":"n","data":"e30="}`, want: `{"name":"n","data":"e30="}`},
+		{mode: "workflow", custom: `[]`, want: ``},
+		{mode: "tcc", custom: `anything`, want: `anything`},
+		{mode: "workflow", custom: `{"name":"n","data":"?"}`, says: "base64"},
+		{mode: "msg", custom: `{"delay":"soon"}`, says: "is no number"},
+		{mode: "msg", custom: `"delay"`, says: "no object"},
+		{mode: "saga", custom: `{"orders":{"3":[0]}}`, says: "step 3 of 3"},
+		{mode: "saga", custom: `{"orders":{"x":[0]}}`, says: "no number"},
+		{mode: "saga", custom: `{"orders":{"2":[null]}}`, says: "null is no step"},
+		{mode: "saga", custom: `{"orders":{"1":[1]},"concurrent":true}`, says: "step 1 and step 1"},
+		{mode: "saga", custom: `{"orders":{"0":[1],"1":[2],"2":[0]},"concurrent":true}`, says: "wait for each other"},
+		{mode: "saga", custom: `{"orders":{"0":[2]},"concurrent":true}`, want: `{"orders":{"0":[2]},"concurrent":true}`},
+		{mode: "saga", custom: `{"orders":{"0":[2]}}`, says: "step 0 and step 2 wait for each other"},
+	} {
+		r := &request{Definition: esaga.Definition{Gid: "g", Mode: esaga.ParseMode(c.mode), CustomData: c.custom}, steps: make([]step, 3)}
+		got, err := r.custom()
+		switch {
+		case c.says != "":
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s %s: %v, want an error with %q", c.mode, c.custom, err, c.says)
+			}
+		case err != nil || r.CustomData != c.want || got.delayMs != c.delayMs:
+			t.Errorf("%s %s: %s, %+v, %v", c.mode, c.custom, r.CustomData, got, err)
+		}
+	}
+}
+
 // FuzzRequest: no bytes stop the reader; what is JSON of the right kinds is read as encoding/json reads it.
 func FuzzRequest(f *testing.F) {
 	for _, doc := range []string{`{"gid":"g","trans_type":"saga","steps":[{"action":"a","compensate":"b"}],"payloads":["\u00e4\n"],"branch_headers":{"a":"b","a":"c"}}`,
