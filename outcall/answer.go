@@ -23,6 +23,7 @@ const (
 type answer struct {
 	status   int
 	location string
+	length   int    // of the body
 	body     []byte // its first bytes; they belong to the buffer they were read into
 	ongoing  bool   // the words, anywhere in the body
 	failure  bool
@@ -101,7 +102,7 @@ func (a *answer) read(r io.Reader, buf *buffer, keep int) error {
 			break
 		}
 	}
-	buf.b, a.body = b, b
+	buf.b, a.body, a.length = b, b, len(b)
 	a.look(b)
 	if a.whole {
 		return nil
@@ -116,9 +117,9 @@ func (a *answer) scan(r io.Reader) error {
 	defer buf.free()
 	window := buf.b[:cap(buf.b)]
 	copy(window, a.body[len(a.body)-overlap:])
-	for total := len(a.body); total < maxScan; {
+	for a.length < maxScan {
 		n, err := r.Read(window[overlap:])
-		total += n
+		a.length += n
 		a.look(window[:overlap+n])
 		if err == io.EOF {
 			a.whole = true
@@ -161,6 +162,8 @@ func (c *call) judgeAnswer(a answer) verdict {
 		return verdict{outcome: Ongoing, message: text}
 	case a.status == http.StatusConflict || a.failure:
 		return verdict{outcome: Failure, message: text}
+	case a.status == http.StatusOK && c.jsonRPC && a.length > len(a.body):
+		return verdict{outcome: Transient, message: answered + " and longer than 64 KiB, which is all that is read of JSON-RPC"}
 	case a.status == http.StatusOK && c.jsonRPC:
 		return judgeJSONRPC(a.body, answered)
 	case a.status == http.StatusOK:

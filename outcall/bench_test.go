@@ -3,6 +3,7 @@ package outcall
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -180,4 +181,19 @@ func BenchmarkHTTP(b *testing.B) {
 			})
 		})
 	}
+}
+
+// BenchmarkGRPC has its service in this process: the time is that of both sides.
+func BenchmarkGRPC(b *testing.B) {
+	at := serveGRPC(b, func(context.Context, string, []byte) ([]byte, error) { return nil, nil })
+	n := New(Options{})
+	defer n.Close()
+	req := &Request{URL: at + "/busi.Busi/TransOut", Protocol: GRPC, Gid: "bench-123456", Mode: "saga", BranchID: "01", Op: "action", Payload: []byte(benchPayload)}
+	benchCalls(b, 20, func() {
+		done := make(chan Result, 1)
+		n.Go(req, func(r Result) { done <- r })
+		if r := <-done; r.Outcome != OK {
+			b.Error(r)
+		}
+	})
 }

@@ -116,7 +116,11 @@ func (c *call) overGRPC() verdict {
 	if !c.hold(nil, nil) && err != nil {
 		return verdict{outcome: Transient, message: "cancelled"}
 	}
-	return c.judgeStatus(err, ch.refused.Load())
+	v := c.judgeStatus(err, ch.refused.Load())
+	if v.outcome == Refused {
+		n.dropChannel(c.endpoint, ch) // or it would go on refusing for a while after somebody has allowed it
+	}
+	return v
 }
 
 // judgeStatus says what a gRPC status means.

@@ -294,6 +294,24 @@ func TestAnAnswerNobodyAskedForIsNotTakenForTheNext(t *testing.T) {
 	want(t, do(t, n, &Request{URL: s.URL()}), OK, "SUCCESS")
 }
 
+func TestAConnectionWithMoreOnItIsNotKept(t *testing.T) {
+	s := listen(t, func(c net.Conn, _ int) {
+		for r := bufio.NewReader(c); ; {
+			if _, err := http.ReadRequest(r); err != nil {
+				return
+			}
+			io.WriteString(c, benchAnswer+"HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n\r\n")
+		}
+	})
+	n := newNet(t, Options{})
+	for range 3 {
+		want(t, do(t, n, &Request{URL: s.URL()}), OK, "SUCCESS")
+	}
+	if s.accepted() != 3 {
+		t.Errorf("%d connections for 3 calls", s.accepted())
+	}
+}
+
 func TestANewConnectionThatBreaksIsNotTriedAgain(t *testing.T) {
 	s := listen(t, func(c net.Conn, _ int) { http.ReadRequest(bufio.NewReader(c)) })
 	want(t, do(t, newNet(t, Options{}), &Request{URL: s.URL()}), Transient, "EOF")

@@ -1,6 +1,7 @@
 package outcall
 
 import (
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -74,7 +75,10 @@ func serve(t testing.TB, h http.HandlerFunc) *httptest.Server {
 }
 
 // hang is a handler that answers nothing until the client is gone.
-func hang(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+func hang(w http.ResponseWriter, r *http.Request) {
+	io.Copy(io.Discard, r.Body) // or the server would not notice that the client is gone
+	<-r.Context().Done()
+}
 
 // rawService answers what is sent on each of its connections by hand.
 type rawService struct {
@@ -118,3 +122,14 @@ func listen(t testing.TB, f func(c net.Conn, number int)) *rawService {
 	}()
 	return s
 }
+
+// replay is a connection that has only a reading side.
+type replay struct{ *strings.Reader }
+
+func (replay) Close() error                     { return nil }
+func (replay) LocalAddr() net.Addr              { return nil }
+func (replay) RemoteAddr() net.Addr             { return nil }
+func (replay) SetDeadline(time.Time) error      { return nil }
+func (replay) SetReadDeadline(time.Time) error  { return nil }
+func (replay) SetWriteDeadline(time.Time) error { return nil }
+func (replay) Write(b []byte) (int, error)      { return len(b), nil }

@@ -83,6 +83,10 @@ var forbidden = []string{
 	"http://zero.test:ADMIN/",
 	"http://interface.test:ADMIN/",
 	"http://peer.test:2380/",
+	"http://[::ffff:198.51.100.9]:2380/",
+	"http://[::ffff:192.0.2.7]:ADMIN/",
+	"http://[::ffff:100.100.100.200]/",
+	"http://[::ffff:240.0.0.1]/",
 	// Clouds' metadata, by address and by name.
 	"http://169.254.169.254/latest/meta-data/",
 	"http://169.254.169.254:80/",
@@ -375,7 +379,9 @@ func TestTheEnvironmentNamesNoProxy(t *testing.T) {
 		t.Setenv(name, "http://"+own.Addr().String())
 	}
 	n := newNet(t, Options{Lookup: names(map[string][]string{"x.test": {"127.0.0.1"}})})
+	_, port, _ := net.SplitHostPort(serveGRPC(t, func(context.Context, string, []byte) ([]byte, error) { return nil, nil }))
+	want(t, do(t, n, &Request{URL: "x.test:" + port + "/pkg.Service/Method", Protocol: GRPC}), OK, "")
 	s := serve(t, func(http.ResponseWriter, *http.Request) {})
-	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
+	_, port, _ = net.SplitHostPort(s.Listener.Addr().String())
 	want(t, do(t, n, &Request{URL: "http://x.test:" + port}), OK, "")
 }

@@ -14,12 +14,13 @@ func (c *call) prepare() (err error) {
 	default:
 		return fmt.Errorf("%q is no protocol: there are http, grpc and json-rpc", cut(r.Protocol, 32))
 	}
+	c.body = r.Payload
 	overHTTP := r.Protocol == "" || r.Protocol == HTTP || isHTTP(r.URL)
 	if overHTTP {
 		if c.target, err = parseHTTP(r.URL); err != nil {
 			return err
 		}
-		c.method, c.body = "GET", r.Payload
+		c.method = "GET"
 		if len(r.Payload) > 0 || r.Post {
 			c.method = "POST"
 		}
@@ -62,12 +63,15 @@ func checkHeaders(all []Header, grpc bool) error {
 		if !token(h.Name) {
 			return fmt.Errorf("%q cannot be the name of a header", cut(h.Name, 64))
 		}
+		if grpc && strings.HasSuffix(strings.ToLower(h.Name), "-bin") {
+			continue // any bytes: the library encodes them
+		}
 		for i := range len(h.Value) {
 			if c := h.Value[i]; c < ' ' && c != '\t' || c == 0x7f {
 				return fmt.Errorf("the value of the header %s has a line break or another control character in it", cut(h.Name, 64))
 			}
 		}
-		if grpc && !printable(h.Value) && !strings.HasSuffix(strings.ToLower(h.Name), "-bin") {
+		if grpc && !printable(h.Value) {
 			return fmt.Errorf("the value of the header %s cannot be told over gRPC, whose metadata is printable ASCII", cut(h.Name, 64))
 		}
 	}

@@ -43,6 +43,9 @@ func parseHTTP(raw string) (t target, err error) {
 	if len(raw) > maxURL {
 		return t, fmt.Errorf("the URL has %d bytes, more than %d", len(raw), maxURL)
 	}
+	if !strings.Contains(raw, "://") {
+		return t, errors.New("the URL does not begin with http:// or https://, as one that is called over HTTP does")
+	}
 	u, err := url.Parse(raw)
 	if err != nil {
 		return t, fmt.Errorf("the URL cannot be read: %w", err)
@@ -52,8 +55,6 @@ func parseHTTP(raw string) (t target, err error) {
 		t.port = 80
 	case u.Scheme == "https":
 		t.port = 443
-	case u.Scheme == "":
-		return t, errors.New("the URL has no scheme; one that is called over HTTP begins with http:// or https://")
 	default:
 		return t, fmt.Errorf("a URL that begins with %q is not called, only http and https are", cut(u.Scheme, 32))
 	}

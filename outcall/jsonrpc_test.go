@@ -1,0 +1,97 @@
+package outcall
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func TestWhatAnAnswerOverJSONRPCMeans(t *testing.T) {
+	n := newNet(t, Options{})
+	for _, c := range []struct {
+		name    string
+		status  int
+		body    string
+		outcome Outcome
+		message string
+	}{
+		{"a result", 200, `{"jsonrpc":"2.0","id":"1","result":{"dtm_result":"SUCCESS"}}`, OK, "SUCCESS"},
+		{"nothing but an object", 200, `{}`, OK, ""},
+		{"no error", 200, `{"error":null,"result":1}`, OK, ""},
+		{"an error that is a failure", 200, `{"error":{"code":-32901,"message":"out of stock"}}`, Failure, "out of stock"},
+		{"an error that is ongoing", 200, `{"error":{"code":-32902,"message":"in a minute"}}`, Ongoing, "in a minute"},
+		{"another error", 200, `{"error":{"code":-32603,"message":"no database"}}`, Transient, "no database"},
+		{"an error in another form", 200, `{"error":"no database"}`, Transient, "no database"},
+		{"an error without a code", 200, `{"error":{"message":"no database"}}`, Transient, "no database"},
+		{"a code that is no number", 200, `{"error":{"code":"-32901"}}`, Transient, "-32901"},
+		{"the word in an error", 200, `{"error":{"code":-32603,"message":"FAILURE"}}`, Failure, "FAILURE"},
+		{"a conflict", 409, ``, Failure, ""},
+		{"too early", 425, ``, Ongoing, ""},
+		{"a server error", 500, `{}`, Transient, "answered 500"},
+		{"no JSON", 200, `SUCCESS`, Transient, "no JSON object"},
+		{"no object", 200, `[]`, Transient, "no JSON object"},
+		{"nothing", 200, ``, Transient, "no JSON object"},
+		{"null", 200, `null`, Transient, "no JSON object"},
+		{"as long as it may be", 200, `{"result":"` + strings.Repeat("x", maxBody-20) + `"}`, OK, ""},
+		{"too long to be read", 200, `{"result":"` + strings.Repeat("x", maxBody) + `"}`, Transient, "longer than 64 KiB"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(c.status)
+				io.WriteString(w, c.body)
+			})
+			want(t, do(t, n, &Request{URL: s.URL + "/rpc?method=pay", Protocol: JSONRPC}), c.outcome, c.message)
+		})
+	}
+}
+
+func TestACallOverJSONRPCSaysWhatItIsOf(t *testing.T) {
+	seen, base := recorder(t)
+	n := newNet(t, Options{})
+	r := Request{URL: base + "/rpc?method=pay&x=1", Protocol: JSONRPC, Gid: "g1", Mode: "saga", BranchID: "01", Op: "action",
+		Payload: []byte(`{"amount":12345678901234567890,"gid":"mine","nested":{"a":[1]}}`), Headers: []Header{{"X-Trace", "7"}}}
+	do(t, n, &r)
+	if seen.method != "POST" || seen.uri != "/rpc?method=pay&x=1" || seen.header.Get("Content-Type") != "application/json" || seen.header.Get("X-Trace") != "7" {
+		t.Errorf("%+v", seen)
+	}
+	var got struct {
+		ID, JSONRPC, Method string
+		Params              map[string]json.RawMessage
+	}
+	if err := json.Unmarshal([]byte(seen.body), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.ID == "" || got.JSONRPC != "2.0" || got.Method != "pay" {
+		t.Errorf("%s", seen.body)
+	}
+	for name, value := range map[string]string{"gid": `"g1"`, "trans_type": `"saga"`, "branch_id": `"01"`, "op": `"action"`,
+		"amount": "12345678901234567890", "nested": `{"a":[1]}`} {
+		if string(got.Params[name]) != value {
+			t.Errorf("%s is %s, want %s", name, got.Params[name], value)
+		}
+	}
+	first := got.ID
+	do(t, n, &r)
+	if json.Unmarshal([]byte(seen.body), &got); got.ID == first {
+		t.Error("two calls have one id")
+	}
+	for _, payload := range []string{"", "null", "{}"} {
+		r.Payload = []byte(payload)
+		do(t, n, &r)
+		if !strings.Contains(seen.body, `"params":{"branch_id":"01","gid":"g1"`) {
+			t.Errorf("with the payload %q: %s", payload, seen.body)
+		}
+	}
+	for _, payload := range []string{"[1]", "1", `"x"`, "{", "{}{}"} {
+		r.Payload = []byte(payload)
+		want(t, do(t, n, &r), Refused, "JSON object")
+	}
+	// Without the word in its URL it is a plain call.
+	r.URL, r.Payload = base+"/pay", nil
+	want(t, do(t, n, &r), OK, "")
+	if seen.method != "GET" || !strings.Contains(seen.uri, "gid=g1") {
+		t.Errorf("%+v", seen)
+	}
+}
