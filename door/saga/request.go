@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	esaga "github.com/holdfastdb/holdfast/entry/saga"
 )
@@ -205,6 +206,8 @@ func checkGid(gid string) error {
 		return refuse(400, "gid: %d bytes are too many; at most %d", len(gid), esaga.MaxGidBytes)
 	case strings.ContainsFunc(gid, control):
 		return refuse(400, "gid %s: no line breaks and other control characters, please", quote(gid))
+	case !utf8.ValidString(gid):
+		return refuse(400, "gid %s: it is no UTF-8", quote(gid))
 	}
 	return nil
 }

@@ -83,6 +83,7 @@ func TestWhatIsNoRequest(t *testing.T) {
 	}
 	for name, r := range map[string]*request{
 		"a gid with a line break":    {Definition: esaga.Definition{Gid: "a\nb"}, mode: "saga"},
+		"a gid that is no text":      {Definition: esaga.Definition{Gid: "a\xff"}, mode: "saga"},
 		"a long gid":                 {Definition: esaga.Definition{Gid: strings.Repeat("g", esaga.MaxGidBytes+1)}, mode: "saga"},
 		"a header that is two":       {Definition: esaga.Definition{Gid: "g", Headers: []esaga.Header{{Name: "a", Value: "b\r\nc: d"}}}, mode: "saga"},
 		"a header without a name":    {Definition: esaga.Definition{Gid: "g", Headers: []esaga.Header{{Value: "b"}}}, mode: "saga"},
@@ -204,4 +205,17 @@ func FuzzMessages(f *testing.F) {
 			}
 		}
 	})
+}
+
+// BenchmarkReadRequest reads the submit of two steps that DTM's clients send.
+func BenchmarkReadRequest(b *testing.B) {
+	doc := []byte(`{"gid":"bench-123456","trans_type":"saga","wait_result":true,"concurrent":false,"steps":[{"action":"http://127.0.0.1:8083/api/busi_bench/TransOut","compensate":` +
+		`"http://127.0.0.1:8083/api/busi_bench/TransOutCom"},{"action":"http://127.0.0.1:8083/api/busi_bench/TransIn","compensate":"http://127.0.0.1:8083/api/busi_bench/TransInCom"}],` +
+		`"payloads":["{\"uid\":123456}","{\"uid\":76545}"],"protocol":""}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := readRequest(doc); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
