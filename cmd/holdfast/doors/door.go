@@ -49,6 +49,8 @@ type Door struct {
 	// StatusLines turns fields of the answer of GET /v1/status (Service.Admin) into lines of `holdfast status`: state is one short line
 	// of figures, "" for none, notes are what an operator should look at.
 	StatusLines func(fields map[string]json.RawMessage) (state string, notes []string)
+	// Resume is the door's share of `holdfast resume`; nil: nothing of the door is held by a restore.
+	Resume func(l *cli.FlagList) *Resume
 	// Saved begins to read a snapshot for what is asked of it.
 	Saved func() *Saved
 }
@@ -134,6 +136,19 @@ type Service struct {
 	Shutdown func(ctx context.Context) error
 	// Close lets go of the rest, when the node has stopped and what Go and Serve have started has ended.
 	Close func()
+}
+
+// Resume lets something go on that a restore, or a place that does not answer, has stopped. The function that made it has declared flags.
+type Resume struct {
+	// Asked reports whether the flags ask for it.
+	Asked func() bool
+	// Usage is what to write, for an error: "--tlog NAME --checkpoint FILE".
+	Usage string
+	// Run asks the server.
+	Run func(c *cli.Call, a *cli.AdminClient) error
+	// About are paragraphs for the help of `holdfast resume`, Examples its command lines.
+	About    string
+	Examples []string
 }
 
 // Saved reads the rows of one snapshot, in their order, for what people ask of it. It is used by one goroutine.

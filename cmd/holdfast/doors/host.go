@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"syscall"
 
@@ -28,6 +29,9 @@ type Host struct {
 	// Conns bounds the connections of all doors together. SideConns is how many there may be on ports that only operators' programs ask.
 	Conns     *port.ConnLimit
 	SideConns int
+	// Reserved are addresses that no door may have its server connect to for a client: the admin and peer ports of this member, and those
+	// of the others as far as this one knows them.
+	Reserved func() []netip.AddrPort
 	// Steps are where each step of a write is counted.
 	Steps *meter.Steps
 	Log   *slog.Logger
@@ -59,6 +63,9 @@ type Place struct {
 	Network string // tcp or unix
 	Addr    string // host:port, or the path of a socket file
 	Flag    string // the flag that named it, with its dashes
+	// Patient: connections that this machine makes may take the port for a while, and the door waits for them when it opens. Try then
+	// refuses nothing.
+	Patient bool
 	// TLS nil is cleartext. The others are of the kv door alone.
 	port.Protocols
 }
@@ -88,7 +95,7 @@ func (p Place) Listen() (net.Listener, error) {
 
 // Try binds the place and lets it go again, to refuse early what cannot be bound.
 func (p Place) Try() error {
-	if p.Network == "unix" {
+	if p.Network == "unix" || p.Patient {
 		return nil // the file is nobody's until it is bound
 	}
 	l, err := p.Listen()

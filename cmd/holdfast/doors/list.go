@@ -51,6 +51,9 @@ func (l List) Commands() (all []*cli.Command) {
 			all = append(all, d.Commands()...)
 		}
 	}
+	if r := l.resume(); r != nil {
+		all = append(all, r)
+	}
 	return all
 }
 

@@ -120,7 +120,7 @@ func (s *Server) newHost() *doors.Host {
 	conns := port.NewConnLimit(s.conns.Doors)
 	conns.Failed = s.handshakeFailed
 	return &doors.Host{Dir: s.setup.Node.Dir, Founder: len(s.setup.Join.Peers) == 0 && s.setup.Join.Join == "",
-		Conns: conns, SideConns: s.conns.Side, Steps: new(meter.Steps), Log: s.log,
+		Conns: conns, SideConns: s.conns.Side, Steps: new(meter.Steps), Log: s.log, Reserved: s.reserved,
 		Go: func(fn func()) { s.wg.Go(fn) }, Serve: s.goServe, Fail: s.fail, Serving: s.serving.Load,
 		Bound: func(at ...string) { s.bound = slices.Concat(at, s.bound) }, Aside: func(at ...string) { s.bound = append(s.bound, at...) }}
 }

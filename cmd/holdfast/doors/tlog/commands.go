@@ -14,12 +14,13 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
+	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
 	etree "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
 func commands() []*cli.Command {
-	return []*cli.Command{tlogCreate(), tlogList(), tlogKeygen(), tlogVkey(), tlogVerify(), tlogRepublish(), tlogBench(), resumeCommand()}
+	return []*cli.Command{tlogCreate(), tlogList(), tlogKeygen(), tlogVkey(), tlogVerify(), tlogRepublish(), tlogBench()}
 }
 
 func tlogCreate() *cli.Command {
@@ -132,12 +133,14 @@ func tlogVkey() *cli.Command {
 	}
 }
 
-func resumeCommand() *cli.Command {
-	var flags *cli.AdminFlags
-	var name, from *string
-	return &cli.Command{
-		Name:    "resume",
-		Summary: "let a transparency log go on that is held, after a restore for example",
+// resume lets a held log go on.
+func resume(l *cli.FlagList) *doors.Resume {
+	name := l.Text("tlog", "NAME", "", "the log")
+	from := l.Text("checkpoint", "FILE|URL", "", "the last checkpoint that was published")
+	const usage = "--tlog NAME --checkpoint FILE"
+	return &doors.Resume{
+		Asked: func() bool { return *name != "" || *from != "" },
+		Usage: usage,
 		About: `A restored log takes no entries and is not signed, because the original may have signed checkpoints of entries that
 are not in the snapshot. Give the last checkpoint anybody may have seen: it must be a prefix of what was restored. If
 it is not, the log cannot go on; begin another one under another origin. The same holds for a log that is held because no
@@ -146,18 +149,9 @@ place it is published to answers what it has.`,
 			"holdfast resume --tlog default --checkpoint ./last-checkpoint",
 			"holdfast resume --tlog default --checkpoint https://mirror.example.org/checkpoint",
 		},
-		Flags: func(l *cli.FlagList) {
-			flags = cli.AddAdminFlags(l)
-			name = l.Text("tlog", "NAME", "", "the log")
-			from = l.Text("checkpoint", "FILE|URL", "", "the last checkpoint that was published")
-		},
-		Run: func(c *cli.Call) error {
-			if len(c.Args) > 0 || *name == "" || *from == "" {
-				return cli.Usagef("resume: write `holdfast resume --tlog NAME --checkpoint FILE`, with the last checkpoint that was published")
-			}
-			client, err := flags.Client(c)
-			if err != nil {
-				return err
+		Run: func(c *cli.Call, client *cli.AdminClient) error {
+			if *name == "" || *from == "" {
+				return cli.Usagef("resume: write `holdfast resume %s`, with the last checkpoint that was published", usage)
 			}
 			b, err := readAnywhere(*from)
 			if err != nil {

@@ -50,7 +50,8 @@ var Door = doors.Door{
 		}
 		return "", notes
 	},
-	Saved: saved,
+	Resume: resume,
+	Saved:  saved,
 }
 
 // settings are the door's flags.

@@ -1,0 +1,161 @@
+// Package saga is the saga door as the program sees it: DTM's protocol over HTTP and gRPC, who may use it, which services may be
+// called, the worker behind it and its machine.
+package saga
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
+	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
+	"github.com/holdfastdb/holdfast/door/port"
+	doorsaga "github.com/holdfastdb/holdfast/door/saga"
+	esaga "github.com/holdfastdb/holdfast/entry/saga"
+	"github.com/holdfastdb/holdfast/internal/budget"
+	"github.com/holdfastdb/holdfast/machine"
+	msaga "github.com/holdfastdb/holdfast/machine/saga"
+	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/outcall"
+)
+
+// claim is the door's share of --memory: transactions that are being carried on, calls and answers.
+const claim = "sagas"
+
+// Door is the saga door.
+var Door = doors.Door{
+	Name:     "saga",
+	Settings: func() doors.Settings { return new(settings) },
+	Machines: func(share budget.Shares) []machine.Machine {
+		return []machine.Machine{msaga.New(msaga.Options{CacheBytes: int(max(share.More[claim]/8, 1<<20))})}
+	},
+	Specs: []*machine.Spec{&msaga.Spec},
+	Lanes: func(share budget.Shares) []node.LaneSpec {
+		return []node.LaneSpec{{Number: doorsaga.Lane, Name: "saga", Level: esaga.Level, Bytes: max(int(share.Lane)/2, 9<<20)}}
+	},
+	Claim: func(on *budget.Doors) {
+		on.More = append(on.More, budget.Claim{Name: claim, Weight: 30, Floor: 16 << 20, Ceiling: 512 << 20})
+	},
+	Commands: commands,
+	Rows:     "gh transactions, gd what they are, gb their branches, gp payloads, gt timers, gq topics",
+	Try: func(at cli.Address, _ string) []string {
+		return []string{"curl http://" + at.String() + "/api/dtmsvr/newGid"}
+	},
+	StatusLines: func(fields map[string]json.RawMessage) (state string, notes []string) {
+		var s Status
+		if fields["sagas"] == nil || json.Unmarshal(fields["sagas"], &s) != nil {
+			return "", nil
+		}
+		if s.Held {
+			notes = append(notes, "no service is called: the transactions were restored; `holdfast resume --saga` lets them go on")
+		}
+		return fmt.Sprintf("%d open transactions", s.Open), notes
+	},
+	Resume: resume,
+}
+
+// settings are the door's flags.
+type settings struct {
+	at, grpc cli.Address
+	targets  outcall.Allow  // of calls, beside what is allowed anyway
+	clients  []netip.Prefix // who may use the door without a token; none: everybody who reaches it
+	tokens   string         // file of who may use it; "": nobody is asked
+	insecure bool
+}
+
+// Options implements doors.Settings.
+func (s *settings) Options() []doors.Option {
+	return []doors.Option{
+		{Name: "saga", Arg: "ADDR", Default: "off", Door: true, Help: "transactions across services over HTTP for DTM's clients, 127.0.0.1:36789 for example, or off",
+			Set: func(v string) error { return cli.SetAddress(&s.at, v) }},
+		{Name: "saga-grpc", Arg: "ADDR", Help: "the same over gRPC, 127.0.0.1:36790 for example, or off (default: off)",
+			Set: func(v string) error { return cli.SetAddress(&s.grpc, v) }},
+		{Name: "saga-tokens", Arg: "FILE", Help: "who may use the door: a line each, sent as Authorization: Bearer; read again within a second (default: everybody)",
+			Set: func(v string) error { s.tokens = v; return nil }},
+		{Name: "saga-clients", Arg: "CIDR,…", Help: "addresses whose programs may use the door without a token (default: all, unless --saga-tokens is given)",
+			Set: func(v string) (err error) { s.clients, err = parsePrefixes(v); return err }},
+		{Name: "saga-allow-targets", Arg: "CIDR|HOST,…", Help: "services that may be called although they are link-local or a cloud's metadata service",
+			Set: func(v string) (err error) {
+				if s.targets, err = outcall.ParseAllow(strings.Split(v, ",")); err != nil {
+					return fmt.Errorf("%w; write for example 169.254.10.0/24", err)
+				}
+				return nil
+			}},
+		{Name: "insecure-saga", Help: "let everybody who reaches the door use it, also beyond loopback",
+			Set: func(v string) error { s.insecure = v != "false"; return nil }},
+	}
+}
+
+// Listens implements doors.Settings.
+func (s *settings) Listens() []doors.Listen {
+	const risk = "anyone could have it call any service, and stop transactions"
+	const otherwise = ", or --saga-tokens with --tls-cert and --tls-key, or --saga-clients with the addresses of the programs that use it, or --insecure-saga"
+	open := s.insecure || len(s.clients) > 0
+	return []doors.Listen{
+		{Flag: "saga", At: s.at, Risk: risk, Otherwise: otherwise, GuardedByTLS: s.tokens != "", Public: open},
+		{Flag: "saga-grpc", At: s.grpc, Risk: risk, Otherwise: otherwise, GuardedByTLS: s.tokens != "", Public: open},
+	}
+}
+
+// Check implements doors.Settings.
+func (s *settings) Check() error {
+	if s.at.Off() && !s.grpc.Off() {
+		return cli.Usagef("serve: --saga-grpc without --saga; give both, because clients of either ask for branches over HTTP too")
+	}
+	return nil
+}
+
+// Service implements doors.Settings.
+func (s *settings) Service(c *doors.Common) (*doors.Service, error) {
+	r := &running{set: s, origins: c.Origins, share: c.Shares.More[claim], log: c.Log}
+	service := &doors.Service{Admin: r.section(), Prepare: r.prepare, Work: r.work, Open: r.open, Shutdown: r.shutdown, Close: r.close}
+	for _, p := range []struct {
+		at    cli.Address
+		place **doors.Place
+		flag  string
+		offer port.Protocols
+	}{
+		{s.at, &r.http, "--saga", port.Protocols{NoGRPC: true}},
+		{s.grpc, &r.grpc, "--saga-grpc", port.Protocols{NoHTTP: true}},
+	} {
+		if p.at.Off() {
+			continue
+		}
+		p.offer.TLS = c.Clients()
+		*p.place = &doors.Place{Network: "tcp", Addr: p.at.String(), Flag: p.flag, Patient: true, Protocols: p.offer}
+		service.Places = append(service.Places, **p.place)
+	}
+	if (s.insecure || len(s.clients) > 0) && s.tokens == "" && !s.at.Off() && !s.at.Loopback() {
+		c.Log.Warn("the saga door asks for no token", "open", s.at.String(), "clients", prefixes(s.clients))
+	}
+	return service, nil
+}
+
+func parsePrefixes(v string) (all []netip.Prefix, err error) {
+	for word := range strings.SplitSeq(v, ",") {
+		word = strings.TrimSpace(word)
+		p, err := netip.ParsePrefix(word)
+		if err != nil {
+			ip, err := netip.ParseAddr(word)
+			if err != nil {
+				return nil, errors.New("no list of addresses; write for example 10.0.0.0/8,192.0.2.7")
+			}
+			p = netip.PrefixFrom(ip.Unmap(), ip.Unmap().BitLen())
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+func prefixes(all []netip.Prefix) string {
+	if len(all) == 0 {
+		return "all"
+	}
+	words := make([]string, len(all))
+	for i, p := range all {
+		words[i] = p.String()
+	}
+	return strings.Join(words, ",")
+}
