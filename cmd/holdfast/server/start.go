@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
+	"github.com/holdfastdb/holdfast/disk"
 	"github.com/holdfastdb/holdfast/door/admin"
 	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/internal/budget"
@@ -88,11 +90,16 @@ func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err err
 			return nil, err
 		}
 	}
+	_, identity := node.ReadIdentity(disk.OS(), su.Node.Dir)
 	if err = s.startNode(ctx); err != nil {
 		return nil, su.Advise(err)
 	}
 	// Workers act only while this member leads; they end with the node.
-	s.wg.Go(level.New(s.node, level.Options{Hold: su.HoldLevel, Logger: log}).Run)
+	levels := level.Options{Hold: su.HoldLevel, Logger: log}
+	if errors.Is(identity, node.ErrNoIdentity) && su.Join.Join == "" {
+		levels.Settle = time.Millisecond // a cluster that begins now has no older build to go back to
+	}
+	s.wg.Go(level.New(s.node, levels).Run)
 	for _, d := range su.Services {
 		if d.Work != nil {
 			d.Work(s.host)
