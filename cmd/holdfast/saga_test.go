@@ -1,0 +1,223 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// sagaRig is a server with the saga door and a service whose steps are counted; /fail answers 409.
+type sagaRig struct {
+	*running
+	t     *testing.T
+	at    string
+	steps *httptest.Server
+	calls atomic.Int64
+}
+
+func serveSaga(t *testing.T, data string, args ...string) *sagaRig {
+	t.Helper()
+	s := &sagaRig{t: t, at: freeAddr(t)}
+	s.steps = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.calls.Add(1)
+		switch r.URL.Path {
+		case "/fail":
+			w.WriteHeader(http.StatusConflict)
+		case "/later":
+			w.WriteHeader(http.StatusTooEarly)
+		}
+	}))
+	t.Cleanup(s.steps.Close)
+	s.running = serveFlags(t, data, append([]string{"--saga", s.at}, args...)...)
+	for began := time.Now(); s.Node().ClusterLevel() < 2; time.Sleep(5 * time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			t.Fatal("the level of a cluster that has just begun stays down")
+		}
+	}
+	return s
+}
+
+// submit begins a saga of one step and returns the answer to it.
+func (s *sagaRig) submit(gid, url, token string) (code int, body string) {
+	s.t.Helper()
+	return s.post("submit", token, fmt.Sprintf(`{"gid":%q,"trans_type":"saga","wait_result":true,"steps":[{"action":%q}],"payloads":["{}"]}`, gid, url))
+}
+
+func (s *sagaRig) post(path, token, body string) (code int, answer string) {
+	s.t.Helper()
+	req, err := http.NewRequest("POST", "http://"+s.at+"/api/dtmsvr/"+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return res.StatusCode, string(b)
+}
+
+// TestSagasFromTheCommandLine: transactions end or wait, and an operator sees them, tries one again, and stops it.
+func TestSagasFromTheCommandLine(t *testing.T) {
+	t.Parallel()
+	s := serveSaga(t, t.TempDir())
+	if code, body := s.submit("good", s.steps.URL+"/do", ""); code != 200 || body != `{"dtm_result":"SUCCESS"}` {
+		t.Errorf("submit: %d %s", code, body)
+	}
+	if code, _ := s.submit("bad", s.steps.URL+"/fail", ""); code != 409 {
+		t.Errorf("submit of what fails: %d", code)
+	}
+	if code, _ := s.submit("slow", s.steps.URL+"/later", ""); code != 409 {
+		t.Errorf("submit of what goes on: %d", code)
+	}
+	out := says(t, "saga", "list", "--saga", s.at)
+	for _, want := range []string{"good  saga  succeed", "bad   saga  failed", "slow  saga  submitted"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("saga list does not say %q:\n%s", want, out)
+		}
+	}
+	calls := s.calls.Load()
+	says(t, "saga", "retry", "slow", "--saga", s.at)
+	for began := time.Now(); s.calls.Load() == calls; time.Sleep(time.Millisecond) {
+		if time.Since(began) > 5*time.Second {
+			t.Fatal("saga retry calls nothing")
+		}
+	}
+	says(t, "saga", "stop", "slow", "--saga", s.at)
+	if out := says(t, "saga", "show", "slow", "--saga", s.at); !strings.Contains(out, `"status": "failed"`) {
+		t.Errorf("saga show of a stopped one:\n%s", out)
+	}
+	refuses(t, "no transaction has that gid", "saga", "show", "none", "--saga", s.at)
+	refuses(t, "is that the --saga address", "saga", "list", "--saga", freeAddr(t))
+	if out := says(t, "status", "--admin", s.adminAddr); !strings.Contains(out, "saga: 0 open transactions") {
+		t.Errorf("status:\n%s", out)
+	}
+}
+
+// TestOperatorsPortsAreNeverCalled: whoever submits a transaction cannot have the server talk to its own admin port, by any name.
+func TestOperatorsPortsAreNeverCalled(t *testing.T) {
+	t.Parallel()
+	s := serveSaga(t, t.TempDir())
+	_, port, _ := strings.Cut(s.adminAddr, ":")
+	for i, host := range []string{"127.0.0.1", "localhost", "0.0.0.0", "[::ffff:127.0.0.1]", "127.1", "0x7f000001"} {
+		if code, body := s.submit(fmt.Sprintf("own-%d", i), "http://"+host+":"+port+"/v1/saga/resume", ""); code != 409 {
+			t.Errorf("%s: %d %s", host, code, body)
+		}
+	}
+	if out := says(t, "saga", "list", "--saga", s.at, "--status", "succeed"); strings.Contains(out, "own-") {
+		t.Errorf("one of them succeeded:\n%s", out)
+	}
+}
+
+// TestRestoredSagasAreHeld: a copy of a server calls nobody until an operator says so.
+func TestRestoredSagasAreHeld(t *testing.T) {
+	t.Parallel()
+	s := serveSaga(t, t.TempDir())
+	if code, _ := s.submit("slow", s.steps.URL+"/later", ""); code != 409 {
+		t.Fatal("submitted and ended")
+	}
+	snapshot := filepath.Join(t.TempDir(), "snapshot")
+	if out := says(t, "snapshot", "save", snapshot, "--admin", s.adminAddr); !strings.Contains(out, "1 sagas") {
+		t.Errorf("snapshot save: %s", out)
+	}
+	copied := filepath.Join(t.TempDir(), "copy")
+	says(t, "snapshot", "restore", snapshot, "--data", copied, "--name", "r1")
+	says(t, "saga", "stop", "slow", "--saga", s.at) // the original has nothing left to call
+	calls := s.calls.Load()
+	r := serveSaga(t, copied)
+	says(t, "saga", "retry", "slow", "--saga", r.at)
+	if out := says(t, "status", "--admin", r.adminAddr); !strings.Contains(out, "holdfast resume --saga") {
+		t.Errorf("status does not say what to do:\n%s", out)
+	}
+	time.Sleep(500 * time.Millisecond) // longer than a worker waits for anything that is due
+	if n := s.calls.Load(); n != calls {
+		t.Fatalf("the copy called the service %d times before it was resumed", n-calls)
+	}
+	says(t, "resume", "--saga", "--admin", r.adminAddr)
+	for began := time.Now(); s.calls.Load() == calls; time.Sleep(time.Millisecond) {
+		if time.Since(began) > 5*time.Second {
+			t.Fatal("resumed, and it calls nothing")
+		}
+	}
+}
+
+// TestWhoMayUseTheSagaDoor: with a file of tokens only those with one; a file that changes counts within a second.
+func TestWhoMayUseTheSagaDoor(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "tokens")
+	const old, renewed = "0123456789abcdef-old", "0123456789abcdef-new"
+	write := func(token string) {
+		if err := os.WriteFile(file, []byte("# services\n"+token+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(old)
+	s := serveSaga(t, t.TempDir(), "--saga-tokens", file)
+	for _, token := range []string{"", "wrong-but-long-enough", renewed} {
+		if code, _ := s.submit("t1", s.steps.URL+"/do", token); code != 401 {
+			t.Errorf("token %q: %d", token, code)
+		}
+	}
+	if code, _ := s.submit("t1", s.steps.URL+"/do", old); code != 200 {
+		t.Errorf("the right token: %d", code)
+	}
+	write(renewed)
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		if code, _ := s.submit("t2", s.steps.URL+"/do", renewed); code == 200 {
+			break
+		}
+		if time.Since(began) > 5*time.Second {
+			t.Fatal("the new token is not taken")
+		}
+	}
+	if code, _ := s.submit("t3", s.steps.URL+"/do", old); code != 401 {
+		t.Errorf("the old token: %d", code)
+	}
+	refused := map[string][]string{
+		"is beyond loopback":             {"--saga", "0.0.0.0:1"},
+		"--saga-grpc without --saga":     {"--saga", "off", "--saga-grpc", "127.0.0.1:1"},
+		"no list of addresses":           {"--saga-clients", "everybody else"},
+		"neither an address":             {"--saga-allow-targets", "http://x"},
+		"a token is one word of 16":      {"--saga-tokens", short(t)},
+		"give a file this user can read": {"--saga-tokens", filepath.Join(t.TempDir(), "none")},
+	}
+	for words, args := range refused {
+		refuses(t, words, append([]string{"serve", "--data", t.TempDir(), "--admin", "off"}, args...)...)
+	}
+}
+
+// short is a file with a token that can be guessed.
+func short(t *testing.T) string {
+	file := filepath.Join(t.TempDir(), "short")
+	if err := os.WriteFile(file, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestOnlyServicesOfTheListMayUseTheSagaDoor: an address that is not among --saga-clients is refused, with authentication on as well.
+func TestOnlyServicesOfTheListMayUseTheSagaDoor(t *testing.T) {
+	t.Parallel()
+	s := serveSaga(t, t.TempDir(), "--saga-clients", "10.0.0.0/8")
+	if code, _ := s.submit("c1", s.steps.URL+"/do", ""); code != 403 {
+		t.Errorf("from loopback: %d", code)
+	}
+	s = serveSaga(t, t.TempDir(), "--saga-clients", "127.0.0.0/8")
+	if code, _ := s.submit("c1", s.steps.URL+"/do", ""); code != 200 {
+		t.Errorf("from an address of the list: %d", code)
+	}
+}
