@@ -29,8 +29,10 @@ func TestABreakerOpensAfterAFewFailuresInARow(t *testing.T) {
 	if ok, trial := b.allow(now); !ok || trial || !b.quiet() {
 		t.Fatal("answers do not end the row")
 	}
-	if b.failed(now, false, "gone", o) || b.failed(now, false, "gone", o) || !b.failed(now, false, "gone", o) {
-		t.Fatal("it opens with another than the third failure")
+	for nth := 1; nth <= 3; nth++ {
+		if opened := b.failed(now, false, "gone", o); opened != (nth == 3) {
+			t.Fatalf("failure %d in a row: opened %t, want it with the third", nth, opened)
+		}
 	}
 	// From then on the waits double, give or take a fifth, up to the longest.
 	for i, wait := range []time.Duration{1, 2, 4, 5, 5, 5} {

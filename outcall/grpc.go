@@ -62,7 +62,7 @@ func (n *Net) newChannel(t target) (*channel, error) {
 	ch.cc, err = grpc.NewClient("passthrough:///"+t.authority,
 		grpc.WithContextDialer(dial), grpc.WithNoProxy(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithDisableHealthCheck(), grpc.WithIdleTimeout(n.o.Idle),
-		grpc.WithUserAgent("holdfast"), grpc.WithSharedWriteBuffer(true), grpc.WithReadBufferSize(8<<10), grpc.WithMaxHeaderListSize(maxHead),
+		grpc.WithUserAgent("holdfast"), grpc.WithReadBufferSize(8<<10), grpc.WithMaxHeaderListSize(maxHead),
 		// The breaker says when a service that is gone is tried again; the library's own waiting must be over by then.
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: n.o.Timeout,
 			Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond}}),

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	rpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
-	rapb "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -241,15 +240,5 @@ func TestReflection(t *testing.T) {
 	}
 	if _, err := stream.Recv(); err != io.EOF {
 		t.Error(err)
-	}
-	old, err := rapb.NewServerReflectionClient(s.conn).ServerReflectionInfo(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := old.Send(&rapb.ServerReflectionRequest{MessageRequest: &rapb.ServerReflectionRequest_ListServices{}}); err != nil {
-		t.Fatal(err)
-	}
-	if res, err := old.Recv(); err != nil || len(res.GetListServicesResponse().GetService()) != len(names) {
-		t.Errorf("%v, %v", res, err)
 	}
 }

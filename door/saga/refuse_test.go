@@ -179,11 +179,11 @@ func TestKeysBesideNeedTheirOwnPermission(t *testing.T) {
 	if code, _, b := s.do("POST", ownPrefix+"submit", body); code != 501 {
 		t.Errorf("without a door to keys: %d %s", code, b)
 	}
-	s = serve(t, Options{KV: func(_ context.Context, c *Caller, _ *ekv.Txn) ([]entry.Part, int, string) {
+	s = serve(t, Options{KV: func(ctx context.Context, c *Caller, _ *ekv.Txn) ([]entry.Part, int, string) {
 		if c.KVAuthorization != "alice" {
 			return nil, 403, "not yours"
 		}
-		return keys(nil, c, &ekv.Txn{Then: []ekv.Op{{Put: &ekv.Put{Key: []byte("a"), Value: []byte("alice")}}}})
+		return keys(ctx, c, &ekv.Txn{Then: []ekv.Op{{Put: &ekv.Put{Key: []byte("a"), Value: []byte("alice")}}}})
 	}})
 	if code, _, b := s.do("POST", ownPrefix+"submit", body); code != 403 || !strings.Contains(b, "not yours") {
 		t.Errorf("a stranger: %d %s", code, b)
@@ -196,8 +196,8 @@ func TestKeysBesideNeedTheirOwnPermission(t *testing.T) {
 	}
 	// A pass that comes with the keys is that of the whole command.
 	s = serve(t, Options{Admit: func(*Caller) (uint64, int, string) { return s.users.State().Revision, 0, "" },
-		KV: func(_ context.Context, c *Caller, txn *ekv.Txn) ([]entry.Part, int, string) {
-			parts, _, _ := keys(nil, c, txn)
+		KV: func(ctx context.Context, c *Caller, txn *ekv.Txn) ([]entry.Part, int, string) {
+			parts, _, _ := keys(ctx, c, txn)
 			pass := entry.Part{Machine: entry.MachineIdent, Body: eident.AppendPart(nil, &eident.Part{Pass: &eident.Pass{Revision: s.users.State().Revision}})}
 			return append([]entry.Part{pass}, parts...), 0, ""
 		}})

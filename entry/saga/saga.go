@@ -8,7 +8,7 @@ import "github.com/holdfastdb/holdfast/entry"
 // Machine is the saga machine's letter, Level the cluster's level from which on its parts may be proposed.
 const (
 	Machine entry.Machine = 'g'
-	Level                 = 2
+	Level   uint16        = 2
 )
 
 // Kind is what a part does; it is its first byte.
