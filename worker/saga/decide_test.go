@@ -130,7 +130,6 @@ func custom(json string) func(*view)  { return func(v *view) { v.tx.CustomData =
 func age(ms int64) func(*view)        { return func(v *view) { v.ageMs = ms } }
 func lasted(ms int64) func(*view)     { return func(v *view) { v.passMs = ms } }
 func interval(ms int64) func(*view)   { return func(v *view) { v.tx.IntervalMs = ms } }
-func reason(text string) func(*view)  { return func(v *view) { v.tx.Reason = text } }
 func passes(n uint32) func(*view)     { return func(v *view) { v.tx.Passes = n } }
 func retryEvery(ms int64) func(*view) { return func(v *view) { v.tx.Options.RetryIntervalMs = ms } }
 func concurrently(v *view)            { v.tx.Options.Concurrent = true }
@@ -304,17 +303,20 @@ func TestConcurrentSagas(t *testing.T) {
 }
 
 func TestASagaThatSomebodyAborts(t *testing.T) {
-	asked := reason("the customer has gone")
+	saga := func(letters string, edits ...func(*view)) *view {
+		return viewOf(esaga.Saga, esaga.Aborting, letters, edits...)
+	}
 	judge(t, []decision{
-		{"the call under way is heard first", viewOf(esaga.Saga, esaga.Submitted, "pSprpp", asked), "wait"},
-		{"what was tried counts as failed", viewOf(esaga.Saga, esaga.Submitted, "pSpxpp", asked), "aborting 1=succeed 3=failed"},
-		{"what an earlier pass may have called too", viewOf(esaga.Saga, esaga.Submitted, "pspppp", asked, passes(1)), "aborting 3=failed"},
-		{"nothing was called at all", viewOf(esaga.Saga, esaga.Submitted, "pppp", asked), "failed"},
-		{"a leader before may have called anything", viewOf(esaga.Saga, esaga.Submitted, "pppppp", asked, inherited),
-			"aborting 1=failed 3=failed 5=failed"},
-		{"unless it waited for the log", viewOf(esaga.Saga, esaga.Submitted, "pppppp", asked, inherited, timeout(60_000)), "aborting 1=failed"},
-		{"somebody has changed the status alone", viewOf(esaga.Saga, esaga.Aborting, "pppp", inherited), "call 2"},
-		{"the worker's own decision leaves no doubt", viewOf(esaga.Saga, esaga.Aborting, "pspfpp", inherited), "call 2"},
+		{"the call under way is heard first", saga("pSprpp"), "1=succeed"},
+		{"and waited for", saga("psprpp"), "wait"},
+		{"what was tried counts as failed, what was not has nothing to undo", saga("pSpxpp"), "1=succeed 3=failed 4=succeed"},
+		{"what an earlier pass may have called counts too", saga("pspppp", passes(1)), "3=failed 4=succeed"},
+		{"then all is undone", saga("pspfsp", passes(1)), "call 2"},
+		{"nothing was called at all", saga("pppp"), "failed"},
+		{"a leader before may have called anything", saga("pppppp", inherited), "1=failed 3=failed 5=failed"},
+		{"unless it waited for the log", saga("pppppp", inherited, timeout(60_000)), "call 0"},
+		{"or has said what it knew", saga("pspssp", inherited), "call 2"},
+		{"the worker's own decision leaves no doubt", saga("pspfpp", inherited), "call 2"},
 	})
 }
 

@@ -30,7 +30,7 @@ type house struct {
 	log    []string     // every command that was applied
 	tick   func() int64 // nil: tick0
 	tick0  int64
-	before func(part *esaga.ChangePart) error // called before a Change is applied; an error is its outcome
+	before func(part *esaga.ChangePart) error // called before a Change of the worker is applied; an error is its outcome
 	after  func(part *esaga.ChangePart) error // likewise afterwards
 }
 
@@ -57,7 +57,7 @@ func (h *house) apply(parts []entry.Part) (*entry.Result, error) {
 	if err := p.Decode(parts[0].Body); err != nil {
 		h.t.Errorf("a part that cannot be read: %v", err)
 	}
-	if p.Kind == esaga.Change && h.before != nil {
+	if p.Kind == esaga.Change && p.Change.Worker && h.before != nil {
 		if err := h.before(p.Change); err != nil {
 			return nil, err
 		}
@@ -68,7 +68,7 @@ func (h *house) apply(parts []entry.Part) (*entry.Result, error) {
 		h.t.Errorf("apply: %v", err)
 		return nil, err
 	}
-	if p.Kind == esaga.Change && h.after != nil {
+	if p.Kind == esaga.Change && p.Change.Worker && h.after != nil {
 		if err := h.after(p.Change); err != nil {
 			return nil, err
 		}
@@ -146,6 +146,7 @@ type script struct {
 	mu      sync.Mutex // guards the rest
 	calls   []string   // every call, in order of beginning: "action 01"
 	answers map[string][]outcall.Result
+	rest    map[string]outcall.Result
 	held    map[string][]*heldCall
 	asked   []outcall.Request                                      // the same, whole
 	refuse  bool                                                   // no call is noted or ever ends: the process is dead
@@ -159,7 +160,7 @@ type heldCall struct {
 }
 
 func newScript() *script {
-	return &script{answers: map[string][]outcall.Result{}, held: map[string][]*heldCall{}}
+	return &script{answers: map[string][]outcall.Result{}, rest: map[string]outcall.Result{}, held: map[string][]*heldCall{}}
 }
 
 // Results that services give, by what a script says; hang is none until answer.
@@ -178,6 +179,13 @@ func (s *script) answer(name string, with ...outcall.Result) {
 	s.answers[name] = append(s.answers[name], with...)
 }
 
+// always says what the calls of a name come to that answer has nothing for.
+func (s *script) always(name string, r outcall.Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rest[name] = r
+}
+
 // Go implements outcall.Caller.
 func (s *script) Go(req *outcall.Request, done func(outcall.Result)) (cancel func()) {
 	name := req.Op + " " + req.BranchID
@@ -193,7 +201,10 @@ func (s *script) Go(req *outcall.Request, done func(outcall.Result)) (cancel fun
 		go func() { done(on(name, req)) }()
 		return func() {}
 	}
-	result := ok
+	result, known := s.rest[name]
+	if !known {
+		result = ok
+	}
 	if all := s.answers[name]; len(all) > 0 {
 		result, s.answers[name] = all[0], all[1:]
 	}
@@ -257,14 +268,24 @@ type leader struct {
 
 // lead starts a member that leads in a term.
 func (h *house) lead(term uint64, opt Options) *leader {
+	return h.leadWith(term, opt, newScript(), h.m)
+}
+
+// deaf is a machine that does not say when others change a transaction, as that of a member that is cut off.
+type deaf struct{ *msaga.Machine }
+
+func (deaf) Watch(string, func(esaga.State, uint32, bool)) (cancel func()) { return func() {} }
+
+// leadWith is lead with services that have their script already, and what the worker reads.
+func (h *house) leadWith(term uint64, opt Options, s *script, m reader) *leader {
 	h.t.Helper()
-	l := &leader{Member: workertest.New(), script: newScript(), h: h, term: term, passes: make(chan string, 100_000)}
+	l := &leader{Member: workertest.New(), script: s, h: h, term: term, passes: make(chan string, 100_000)}
 	if opt.Caller == nil {
 		opt.Caller = l.script
 	}
 	opt.Ended = func(gid string) { l.passes <- gid }
 	l.Member.OnPropose(h.apply)
-	l.w = newWorker(&clocked{l.Member, h}, h.m, opt)
+	l.w = newWorker(&clocked{l.Member, h}, m, opt)
 	l.Lead(term)
 	l.Run(h.t, l.w.Run)
 	return l
@@ -383,4 +404,46 @@ const everything = math.MaxInt64
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	wait.Until(t, what, ok)
+}
+
+func msec(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// restored is the house of a new cluster that was restored from a snapshot of this one.
+func (h *house) restored() *house {
+	h.t.Helper()
+	it, err := h.rig.Store.NewIter(nil, nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer it.Close()
+	st := store.NewMem()
+	in, err := st.Incoming()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		v, err := it.Value()
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if it.Key()[0] != byte(esaga.Machine) {
+			continue
+		}
+		row, keep, err := msaga.Spec.Restore(it.Key(), v)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if keep {
+			if err := in.Set(it.Key(), row); err != nil {
+				h.t.Fatal(err)
+			}
+		}
+	}
+	if err := in.Finish(0); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := st.Install(in); err != nil {
+		h.t.Fatal(err)
+	}
+	return openHouse(h.t, st)
 }

@@ -42,9 +42,6 @@ func decideSaga(v *view) step {
 	if limit := v.timeoutMs(); limit > 0 && v.ageMs >= limit {
 		return step{cancel: true, change: &change{to: esaga.Aborting, reason: timeoutReason(limit)}}
 	}
-	if v.tx.Reason != "" { // a submitted saga has one if somebody asks for its end
-		return giveUp(v)
-	}
 	succeeded, exhausted := 0, false
 	for k := range v.steps() {
 		a := v.action(k)
@@ -110,37 +107,30 @@ func (v *view) failure(k int) string {
 	return fmt.Sprintf("url:%s return failed: %s FAILURE", v.tx.Branches[place].URL, strings.TrimSuffix(a.message, " FAILURE"))
 }
 
-// giveUp ends a saga that was submitted because somebody asked for that. Actions whose outcome is not known are marked as failed, so
-// that whoever compensates later knows which they are.
-func giveUp(v *view) step {
-	if v.running() {
-		return step{}
-	}
-	c, done := &change{to: esaga.Aborting}, false
-	for k := range v.steps() {
-		_, place := placeOf(k)
-		switch {
-		case v.action(k).status != esaga.Prepared:
-			done = true
-		case v.mayHaveRun(k):
-			c.marks = append(c.marks, esaga.BranchResult{Branch: uint32(place), Status: esaga.Failed})
-		}
-	}
-	if !done && len(c.marks) == 0 {
-		c.to, c.end = esaga.Failed, true
-	}
-	return step{change: c}
-}
-
 // mayHaveRun reports whether step k must be compensated: its action is done, has failed, or may have been called.
 func (v *view) mayHaveRun(k int) bool {
 	a := v.action(k)
-	if a.status != esaga.Prepared || a.tries > 0 || a.doubt {
-		return true
+	return a.status != esaga.Prepared || a.tries > 0 || a.doubt || v.inherited && v.abortedByOthers()
+}
+
+// abortedByOthers reports whether a saga that did not wait for the log was aborted by a client: an action that has failed is why the worker
+// aborts one. A leader before may then have come to any action.
+func (v *view) abortedByOthers() bool { return v.lazy() && !v.anyFailed() }
+
+// settle says, for a saga that a client has aborted, what is to become of each step of which the log says nothing: an action that may have
+// been called counts as failed, and one that was not has nothing to compensate. What this leader knows is then known to the next.
+func (v *view) settle() (marks []esaga.BranchResult) {
+	for k := range v.steps() {
+		compensation, action := placeOf(k)
+		switch {
+		case v.action(k).status != esaga.Prepared || v.compensation(k).status != esaga.Prepared:
+		case v.mayHaveRun(k):
+			marks = append(marks, esaga.BranchResult{Branch: uint32(action), Status: esaga.Failed})
+		default:
+			marks = append(marks, esaga.BranchResult{Branch: uint32(compensation), Status: esaga.Succeed})
+		}
 	}
-	// An earlier leader may have come to any action without waiting for the log. Had an action failed there would be no doubt.
-	others := v.tx.Status == esaga.Submitted || !v.anyFailed()
-	return v.inherited && v.lazy() && others
+	return marks
 }
 
 func (v *view) anyFailed() bool {
@@ -164,6 +154,10 @@ func compensate(v *view) step {
 			return v.saveOrWait()
 		}
 	}
+	var marks []esaga.BranchResult
+	if v.abortedByOthers() {
+		marks = v.settle()
+	}
 	var calls []int
 	left := false
 	for k := v.steps() - 1; k >= 0; k-- {
@@ -182,6 +176,8 @@ func compensate(v *view) step {
 	switch {
 	case !left:
 		return step{change: &change{to: esaga.Failed, end: true}}
+	case len(marks) > 0:
+		return step{change: &change{marks: marks}}
 	case v.unsaved():
 		return step{change: &change{}}
 	case len(calls) > 0 && v.passMs < v.limitMs():

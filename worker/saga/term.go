@@ -22,9 +22,8 @@ type term struct {
 	news   chan struct{} // capacity 1: there is something for turn
 
 	// Of the goroutine that leads.
-	timers    timers
-	seq       uint64 // of the last timer that an entry has set and that was taken in
-	listening bool
+	timers timers
+	seq    uint64 // of the last timer that an entry has set and that was taken in
 
 	mu        sync.Mutex // guards the rest; never held while a pass is told anything
 	known     map[uint64]*known
@@ -60,7 +59,9 @@ const (
 )
 
 func newTerm(w *Worker, number uint64) *term {
-	return &term{w: w, number: number, began: w.node.Tick(), news: make(chan struct{}, 1), known: map[uint64]*known{}, endpoints: map[string]*endpoint{}}
+	t := &term{w: w, number: number, began: w.node.Tick(), news: make(chan struct{}, 1), known: map[uint64]*known{}, endpoints: map[string]*endpoint{}}
+	_, t.seq, _, _ = w.state.Recent(math.MaxUint64) // the rows are read after it
+	return t
 }
 
 // turn begins what is due and returns how long there is nothing to do unless changed is closed.
@@ -97,10 +98,6 @@ func (t *term) room() bool {
 
 // listen takes in the timers that entries have set since the last time.
 func (t *term) listen() (changed <-chan struct{}) {
-	if !t.listening {
-		t.listening = true
-		_, t.seq, _, _ = t.w.state.Recent(math.MaxUint64) // the rows are read after it
-	}
 	for {
 		all, seq, ok, changed := t.w.state.Recent(t.seq)
 		t.seq = seq

@@ -72,7 +72,7 @@ type step struct {
 type change struct {
 	to     esaga.Status // 0: the status stays
 	reason string
-	marks  []esaga.BranchResult // of branches whose outcome is not known and will not be asked for any more
+	marks  []esaga.BranchResult // of branches whose outcome is not known and will not be asked for
 	// end: the pass ends with it. Unless to is final, the next one is due after nextMs.
 	end                bool
 	nextMs, intervalMs int64

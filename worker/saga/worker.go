@@ -87,6 +87,7 @@ type reader interface {
 	Due(after msaga.Timer, until int64, limit int) ([]msaga.Timer, error)
 	Recent(after uint64) (timers []msaga.Timer, seq uint64, ok bool, changed <-chan struct{})
 	Held() bool
+	Watch(gid string, f func(s esaga.State, passes uint32, ended bool)) (cancel func())
 }
 
 var _ reader = (*msaga.Machine)(nil)
