@@ -39,6 +39,11 @@ func (d *Door) submit(q *ask, r *request) error {
 func (d *Door) submitted(q *ask, w *waiter, st *esaga.State, delayMs int64) error {
 	runs := delayMs == 0
 	if st.Was == esaga.Submitted {
+		// A pass that was under way when its client repeated the submit is no answer to that. Nothing is lost: where a pass has ended by now, it
+		// is asked for another one.
+		if w != nil {
+			w.take()
+		}
 		var err error
 		if runs, err = d.again(q, st); err != nil {
 			return err

@@ -1,13 +1,13 @@
 package saga
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
 	esaga "github.com/holdfastdb/holdfast/entry/saga"
+	msaga "github.com/holdfastdb/holdfast/machine/saga"
 )
 
 // waiter collects what becomes of a gid from some moment on.
@@ -78,27 +78,20 @@ func (d *Door) outcome(q *ask, w *waiter, st *esaga.State) error {
 	look := time.NewTimer(patience)
 	defer look.Stop()
 	var gone <-chan struct{}
-	// A pass that was under way when the client repeated its submit began before it: only what comes from now on is an answer to that.
-	repeated := st.Was == esaga.Submitted
+	if st.Was == st.Status { // it may have ended before the watch began, or since it was last looked at
+		t, err := d.machine.FindNumber(st.Number)
+		if err != nil {
+			return err
+		}
+		if t == nil || t.Status.Final() {
+			return outcomeOf(t)
+		}
+	}
 	for {
 		for _, e := range w.take() {
-			switch {
-			case e.Number != st.Number || e.Status == esaga.Prepared:
-			case e.Status.Final():
-				return d.ended(st.Number, e.Status)
-			case e.ended && !repeated:
-				return d.ended(st.Number, e.Status)
+			if e.Number == st.Number && rank[e.Status] >= rank[st.Status] && (e.ended || e.Status.Final()) { // others are of before the command
+				return d.heard(e)
 			}
-		}
-		if repeated {
-			t, err := d.machine.FindNumber(st.Number)
-			if err != nil {
-				return err
-			}
-			if t != nil && t.Status.Final() { // before the watch began
-				return d.ended(st.Number, t.Status)
-			}
-			repeated = false
 		}
 		select {
 		case <-w.news:
@@ -123,17 +116,25 @@ func notYet() error {
 	return &failure{http.StatusConflict, "wait result not return success: " + wordFailure}
 }
 
-// ended is the answer to who waited for a transaction that stands at a status.
-func (d *Door) ended(number uint64, status esaga.Status) error {
-	if status == esaga.Succeed {
+// heard is the answer to who waited, by what ended the waiting.
+func (d *Door) heard(e event) error {
+	if e.Status == esaga.Succeed {
 		return nil
 	}
-	t, err := d.machine.FindNumber(number)
+	t, err := d.machine.FindNumber(e.Number)
 	if err != nil {
-		return errors.Join(notYet(), err)
+		return err
 	}
-	if t == nil || t.Reason == "" {
+	return outcomeOf(t)
+}
+
+// outcomeOf is the answer to who waited for a transaction that stands as t says; nil: it is forgotten.
+func outcomeOf(t *msaga.Transaction) error {
+	switch {
+	case t == nil || t.Status != esaga.Succeed && t.Reason == "":
 		return notYet()
+	case t.Status == esaga.Succeed:
+		return nil
 	}
 	return failed("%s", strings.TrimSuffix(t.Reason, " "+wordFailure))
 }
