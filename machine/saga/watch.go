@@ -55,8 +55,14 @@ func (ws *watches) drop(gid string, w *watch) {
 	}
 }
 
-// tell calls those who watch, note after note.
+// tell calls those who watch, note after note. On most members nobody does.
 func (ws *watches) tell(notes []note) {
+	ws.mu.Lock()
+	nobody := len(ws.of) == 0
+	ws.mu.Unlock()
+	if nobody {
+		return
+	}
 	for i := range notes {
 		n := &notes[i]
 		ws.mu.Lock()
