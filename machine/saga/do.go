@@ -60,6 +60,7 @@ func (m *Machine) begin(st *entry.Stamp, pl *plan, b store.Batch) {
 	m.now.next++
 	m.now.counts[g.Status]++
 	m.changed = true
+	m.gids.add(s.gid)
 	s.head = head{status: g.Status, created: st.WallNs, updated: st.WallNs, begun: st.TickMs, size: int64(len(pl.encoded))}
 	s.join(st, g.Branches)
 	m.timer(st, s, g.FirstMs, g.IntervalMs)

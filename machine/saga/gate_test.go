@@ -163,7 +163,7 @@ func TestAReadAcrossEntriesIsReadAgain(t *testing.T) {
 // every entry.
 func TestMembersComeToTheSameState(t *testing.T) {
 	one := openRig(t, store.NewMem(), Options{})
-	two := openRig(t, store.NewMem(), Options{CacheBytes: 1, RecentTimers: 1})
+	two := openRig(t, store.NewMem(), Options{CacheBytes: 1, FilterBytes: 1, RecentTimers: 1})
 	script := []string{"begin order-1 saga submitted steps=2 payload=2000", "begin order-100 tcc prepared", "register order-100 branch=1,cancel,u",
 		"begin order-2 msg prepared steps=1", "change order-1 results=1:succeed", "begin order-1 saga prepared", "change order-1 to=aborting next=5 pass",
 		"subscribe t http://a", "begin order-2 msg submitted", "register order-100 branch=1,cancel,u branch=2,confirm,u", "change order-1 to=failed",
@@ -184,7 +184,7 @@ func TestMembersComeToTheSameState(t *testing.T) {
 				t.Fatalf("round %d: after entry %d the hashes are %x and %x", round, index, want, got)
 			}
 			if (round+i)%4 == 0 {
-				two.reopen(Options{CacheBytes: 1, RecentTimers: 1})
+				two.reopen(Options{CacheBytes: 1, FilterBytes: 1, RecentTimers: 1})
 			}
 		}
 	}

@@ -5,8 +5,8 @@
 // It calls nobody and decides nothing about services: what is called when, and what an outcome leads to, is worker/saga's, as commands
 // that name the status they expect. It is not the door either: it knows neither HTTP nor DTM's words for errors.
 //
-// Transactions live in the store. Memory holds a bounded cache of open ones for Apply (slot.go) and a ring of the timers set last for the
-// worker (timers.go), so that a million open transactions cost next to nothing. Apply changes heads in memory and writes each changed
+// Transactions live in the store. Memory holds a bounded cache of open ones for Apply (slot.go), a bounded filter of gids that are taken
+// (gids.go) and a ring of the timers set last for the worker (timers.go), so that a million open transactions cost next to nothing. Apply changes heads in memory and writes each changed
 // one once per entry, in Finish. Readers (reader.go, list.go) see only published entries.
 package saga
 
@@ -28,6 +28,9 @@ const RetentionMs = 86_400_000
 type Options struct {
 	// CacheBytes bounds what Apply keeps of open transactions. Default 8 MiB.
 	CacheBytes int
+	// FilterBytes bounds what is kept to know a gid for a new one without a read, about 3.2 bytes for each transaction that is open or
+	// kept, taken as they come. Default 8 MiB, for about a million.
+	FilterBytes int
 	// RecentTimers is how many of the newest timers Recent can go back. Default 16,384, of 16 bytes each.
 	RecentTimers int
 	// RetentionMs is for how long a transaction that has ended is kept, in milliseconds of the cluster's tick. Default RetentionMs.
@@ -52,6 +55,7 @@ type applying struct {
 	now      counters
 	changed  bool // now differs from its row
 	cache    cache
+	gids     gidFilter
 	dirty    []*slot // changed by this entry, in order of their first change
 	notes    []note  // what watchers of this entry's transactions will hear
 	set      []Timer // timers that this entry leaves
@@ -75,6 +79,9 @@ type published struct {
 func New(opt Options) *Machine {
 	if opt.CacheBytes <= 0 {
 		opt.CacheBytes = 8 << 20
+	}
+	if opt.FilterBytes <= 0 {
+		opt.FilterBytes = 8 << 20
 	}
 	if opt.RecentTimers <= 0 {
 		opt.RecentTimers = 16_384
@@ -115,6 +122,7 @@ func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 	}
 	m.applying = applying{now: now, oldest: oldest, retired: retiredSpace, tick: math.MinInt64}
 	m.cache.reset(m.opt.CacheBytes)
+	m.gids.reset(m.opt.FilterBytes, now.transactions())
 	m.timers.reset(m.opt.RecentTimers)
 	m.show()
 	return nil
@@ -131,6 +139,9 @@ func (m *Machine) Finish(st *entry.Stamp, b store.Batch) error {
 	m.writeHeads(b)
 	m.retire(st, b)
 	m.writeTopics(b)
+	if err := m.gids.walk(m.st, m.now.transactions()); err != nil {
+		return err
+	}
 	if m.changed {
 		m.row = appendCounters(m.row[:0], &m.now)
 		b.Set(countersKey, m.row)

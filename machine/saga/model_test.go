@@ -306,7 +306,7 @@ func TestAgainstModel(t *testing.T) {
 	for seed := range int64(30) {
 		rnd := rand.New(rand.NewSource(seed))
 		r := openRig(t, store.NewMem(), opt)
-		other := openRig(t, store.NewMem(), Options{CacheBytes: 1, RecentTimers: 1, RetentionMs: modelRetention})
+		other := openRig(t, store.NewMem(), Options{CacheBytes: 1, FilterBytes: 1, RecentTimers: 1, RetentionMs: modelRetention})
 		m := newModel()
 		for step := range 150 {
 			r.Tick += int64(rnd.Intn(400))

@@ -105,6 +105,14 @@ const (
 	lastCount   = countTopics + 1
 )
 
+// transactions is how many there are.
+func (c *counters) transactions() (n int64) {
+	for _, of := range c.counts[:countTopics] {
+		n += of
+	}
+	return n
+}
+
 const (
 	countersVersion = 1
 	flagHeld        = 1

@@ -121,6 +121,10 @@ func (m *Machine) find(gid string) (*slot, error) {
 		return s, nil
 	}
 	s := &slot{gid: strings.Clone(gid), stored: Never} // its own memory: the caller's text may share that of a whole part
+	if m.gids.absent(gid) {
+		m.cache.add(s)
+		return s, nil
+	}
 	m.key = appendGidKey(m.key[:0], gid)
 	row, ok, err := m.st.Get(m.row[:0], m.key)
 	if err != nil {
