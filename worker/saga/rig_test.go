@@ -22,7 +22,7 @@ import (
 
 // house is the log and the machine of a cluster, which several leaders have one after the other.
 type house struct {
-	t *testing.T
+	t testing.TB
 	m *msaga.Machine
 
 	mu     sync.Mutex // guards the rest
@@ -34,9 +34,9 @@ type house struct {
 	after  func(part *esaga.ChangePart) error // likewise afterwards
 }
 
-func newHouse(t *testing.T) *house { return openHouse(t, store.NewMem()) }
+func newHouse(t testing.TB) *house { return openHouse(t, store.NewMem()) }
 
-func openHouse(t *testing.T, st store.Store) *house {
+func openHouse(t testing.TB, st store.Store) *house {
 	m := msaga.New(msaga.Options{})
 	return &house{t: t, m: m, rig: machinetest.Open(t, st, m), tick0: 1000}
 }
@@ -401,7 +401,7 @@ func retryLimit(n int64) func(*esaga.BeginPart) {
 // everything is the end of all timers.
 const everything = math.MaxInt64
 
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	wait.Until(t, what, ok)
 }

@@ -124,8 +124,8 @@ func newWorker(n member, m reader, opt Options) *Worker {
 	opt.fill()
 	w := &Worker{node: n, tasks: n.Tasks(), state: m, opt: opt}
 	w.timing = timing{retryIntervalMs: opt.RetryIntervalMs, timeoutMs: opt.TimeoutMs, requestTimeoutMs: opt.RequestTimeoutMs, alertAfter: opt.AlertAfter}
-	w.proposals = &pool{tasks: w.tasks, limit: maxProposals}
-	w.loads = &pool{tasks: w.tasks, limit: maxLoads}
+	w.proposals = newPool(w.tasks, maxProposals, n.StoppedC())
+	w.loads = newPool(w.tasks, maxLoads, n.StoppedC())
 	return w
 }
 

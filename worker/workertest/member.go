@@ -44,7 +44,7 @@ func New() *Member {
 }
 
 // Run runs a worker of m until the test ends, or m is stopped.
-func (m *Member) Run(t *testing.T, work func()) {
+func (m *Member) Run(t testing.TB, work func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() { defer close(done); work() }()
