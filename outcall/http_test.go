@@ -106,6 +106,9 @@ func TestACallSaysWhatItIsOf(t *testing.T) {
 	if seen.method != "GET" || seen.body != "" || seen.length != 0 || "http://"+seen.host != base {
 		t.Errorf("without a payload: %+v", seen)
 	}
+	if want(t, do(t, n, &Request{URL: base + "/alert?token=7"}), OK, ""); seen.uri != "/alert?token=7" {
+		t.Errorf("a call that is of no transaction: %q", seen.uri)
+	}
 }
 
 func TestWithAPayloadOrForXAItIsAPOST(t *testing.T) {

@@ -29,7 +29,7 @@ func (c *call) prepare() (err error) {
 			if c.body, err = jsonRPCBody(r); err != nil {
 				return err
 			}
-		} else {
+		} else if r.Gid != "" {
 			c.target.path = withArgs(c.target.path, r)
 		}
 	} else {

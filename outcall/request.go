@@ -17,7 +17,8 @@ type Request struct {
 	// is JSONRPC and the URL contains the word "method".
 	Protocol string
 	// Gid, Mode, BranchID and Op tell the service what the call is of: as query arguments gid, trans_type, branch_id and op, as
-	// metadata dtm-gid and so on, or as members of JSON-RPC's params.
+	// metadata dtm-gid and so on, or as members of JSON-RPC's params. Without a Gid it is of no transaction, and a URL is called over HTTP
+	// as it stands.
 	Gid, Mode, BranchID, Op string
 	// Payload is the body. Over HTTP a call with one is a POST, one without a GET. For JSON-RPC it is a JSON object, or empty.
 	Payload []byte

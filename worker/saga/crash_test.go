@@ -246,7 +246,7 @@ func (p *plot) play(t *testing.T, lives ...int) (moments int) {
 // until lets time pass until the transaction has ended or the leader is dead.
 func (h *house) until(l *leader, dead <-chan struct{}) {
 	h.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Microsecond) {
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(300 * time.Microsecond) {
 		select {
 		case <-dead:
 			return
