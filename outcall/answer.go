@@ -156,6 +156,8 @@ func (c *call) judgeAnswer(a answer) verdict {
 	switch {
 	case !a.whole:
 		return verdict{outcome: Transient, message: answered + " and more than 1 MiB, which is not read: it may say anything"}
+	case redirects(a.status) && a.location != "":
+		return c.follow(a)
 	case a.encoding != "":
 		return verdict{outcome: Transient, message: fmt.Sprintf("%s in the encoding %q, which was not asked for", answered, cut(a.encoding, 32))}
 	case a.status == http.StatusTooEarly || a.ongoing:
@@ -168,8 +170,6 @@ func (c *call) judgeAnswer(a answer) verdict {
 		return judgeJSONRPC(a.body, answered)
 	case a.status == http.StatusOK:
 		return verdict{outcome: OK, message: text}
-	case redirects(a.status) && a.location != "":
-		return c.follow(a)
 	}
 	if text = strings.TrimSpace(text); text != "" {
 		answered += ": " + text

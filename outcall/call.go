@@ -24,6 +24,7 @@ const (
 type call struct {
 	net  *Net
 	req  *Request
+	size int64 // of its payload
 	done func(Result)
 
 	// What is sent and where: of the request at first, then of each redirect. The goroutine that has the call owns them.
@@ -110,11 +111,20 @@ func (c *call) timeout() time.Duration {
 	return c.net.o.Timeout
 }
 
-// end hands out the result. The call is in no list any more.
+// end hands out the result, from when on the request is the caller's again. The call is in no queue any more.
 func (c *call) end(o Outcome, message string) {
-	c.net.meter.Ended[o].Inc()
+	n := c.net
+	n.meter.Ended[o].Inc()
+	n.mu.Lock()
+	n.bytes -= c.size
+	n.mu.Unlock()
 	c.done(Result{Outcome: o, Message: cut(message, MaxMessage), Elapsed: time.Since(c.began)})
-	c.net.ended(c)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.calls, c)
+	if n.closed {
+		n.gone.Broadcast()
+	}
 }
 
 // cut is at most n bytes of s, which become valid UTF-8.

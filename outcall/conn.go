@@ -19,13 +19,13 @@ type conn struct {
 	budget int64         // bytes that may still be read, of the part of the answer that is being read
 	heard  bool          // a byte has come since the request
 	used   time.Time     // when it was put aside
-	poll   func() bool   // whether nothing has come and nobody has hung up
+	quiet  func() bool   // whether nothing has come unasked and nobody has hung up
 }
 
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}
 
 func newConn(c net.Conn) *conn {
-	return &conn{Conn: c, remote: remote(c), poll: poller(c)}
+	return &conn{Conn: c, remote: remote(c), quiet: quietOf(c)}
 }
 
 // awake readies it for a request.
@@ -42,15 +42,6 @@ func (c *conn) rest() {
 		readers.Put(c.r)
 		c.r = nil
 	}
-}
-
-// pollAfter is how long a connection may have been kept before it is worth the system call to ask whether it is still good. Services
-// keep theirs for seconds.
-const pollAfter = 100 * time.Millisecond
-
-// fresh reports whether a kept connection looks usable. If it is not after all, the call is made again on a new one.
-func (c *conn) fresh() bool {
-	return time.Since(c.used) < pollAfter || c.poll()
 }
 
 // budgeted is the reading side of a conn.

@@ -59,9 +59,11 @@ func (n *Net) newChannel(t target) (*channel, error) {
 		return conn, nil
 	}
 	var err error
-	ch.cc, err = grpc.NewClient("passthrough:///"+t.authority,
+	ch.cc, err = grpc.NewClient("passthrough:///service", grpc.WithAuthority(t.authority), // dial knows where that is
 		grpc.WithContextDialer(dial), grpc.WithNoProxy(), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithDisableHealthCheck(), grpc.WithIdleTimeout(n.o.Idle),
+		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithDisableHealthCheck(),
+		// An idle channel is closed with its endpoint. The library's own idle mode races with calls (v1.83.2: initIdleStateLocked).
+		grpc.WithIdleTimeout(0),
 		grpc.WithUserAgent("holdfast"), grpc.WithReadBufferSize(8<<10), grpc.WithMaxHeaderListSize(maxHead),
 		// The breaker says when a service that is gone is tried again; the library's own waiting must be over by then.
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: n.o.Timeout,

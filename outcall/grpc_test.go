@@ -117,7 +117,7 @@ func TestACallOverGRPCSaysWhatItIsOf(t *testing.T) {
 		t.Errorf("%s was called with %q", called, got)
 	}
 	for name, value := range map[string]string{"dtm-gid": "g1", "dtm-trans_type": "saga", "dtm-branch_id": "01", "dtm-op": "action", "dtm-dtm": "",
-		"x-trace": "7", "content-type": "application/grpc", "key-bin": "\x00\x01"} {
+		":authority": at, "x-trace": "7", "content-type": "application/grpc", "key-bin": "\x00\x01"} {
 		if v := seen.Get(name); len(v) != 1 || v[0] != value {
 			t.Errorf("%s is %q, want %q", name, v, value)
 		}

@@ -96,7 +96,7 @@ func (c *call) kept() *conn {
 			return nil
 		}
 		// Where it leads may have become one of our own addresses, and what allowed it is not asked here: then a new one is judged.
-		if conn.fresh() && n.judge.address(conn.remote, c.target.host) == nil {
+		if conn.quiet() && n.judge.address(conn.remote, c.target.host) == nil {
 			return conn
 		}
 		conn.Close() // it is of no use

@@ -21,7 +21,7 @@ type Net struct {
 	mu        sync.Mutex
 	endpoints map[string]*endpoint // guarded by mu, as everything below
 	turns     *list.List           // of *endpoint: those with a call that waits and a place for it, in the order of their turns
-	calls     map[*call]struct{}   // that have begun and not ended
+	calls     map[*call]struct{}   // that have begun and whose done has not returned
 	running   int
 	waiting   int
 	bytes     int64 // of the payloads of calls
@@ -59,13 +59,12 @@ func (n *Net) Meter() *Meter { return &n.meter }
 
 // Go implements Caller.
 func (n *Net) Go(req *Request, done func(Result)) (cancel func()) {
-	c := &call{net: n, req: req, done: done, began: time.Now()}
+	c := &call{net: n, req: req, size: int64(len(req.Payload)), done: done, began: time.Now()}
 	c.left = c.timeout()
-	size := int64(len(req.Payload))
 	n.mu.Lock()
-	closed, full := n.closed, len(n.calls) > 0 && n.bytes+size > n.o.Bytes
+	closed, full := n.closed, len(n.calls) > 0 && n.bytes+c.size > n.o.Bytes
 	n.calls[c] = struct{}{}
-	n.bytes += size
+	n.bytes += c.size
 	n.mu.Unlock()
 	switch {
 	case closed:
@@ -100,17 +99,6 @@ func (c *call) cancel() {
 		return
 	}
 	c.interrupt()
-}
-
-// ended forgets a call whose result has been handed out.
-func (n *Net) ended(c *call) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.calls, c)
-	n.bytes -= int64(len(c.req.Payload))
-	if n.closed {
-		n.gone.Broadcast()
-	}
 }
 
 // Close ends all calls as if they were cancelled and returns when each has ended. A call that begins later is Transient.

@@ -71,13 +71,7 @@ func parseHTTP(raw string) (t target, err error) {
 	if err := t.setHost(u.Hostname()); err != nil {
 		return t, err
 	}
-	t.authority = t.host
-	if t.addr.Is6() {
-		t.authority = "[" + t.addr.WithZone("").String() + "]"
-	}
-	if named {
-		t.authority += ":" + strconv.Itoa(int(t.port))
-	}
+	t.setAuthority(named)
 	if u.User != nil {
 		password, _ := u.User.Password()
 		t.authorization = "Basic " + base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password))
@@ -114,7 +108,8 @@ func parseGRPC(raw string) (t target, err error) {
 	if err := t.setHost(host); err != nil {
 		return t, err
 	}
-	t.scheme, t.authority, t.path = "grpc", raw[:at], raw[at:]
+	t.setAuthority(true)
+	t.scheme, t.path = "grpc", raw[at:]
 	service, method, ok := strings.Cut(t.path[1:], "/")
 	if !ok || service == "" || method == "" {
 		return t, errors.New("the URL names no method; for gRPC it is host:port/pkg.Service/Method")
@@ -146,6 +141,17 @@ func (t *target) setHost(s string) (err error) {
 	}
 	t.host, err = hostName(s)
 	return err
+}
+
+// setAuthority says whom a service hears that it is called as.
+func (t *target) setAuthority(withPort bool) {
+	t.authority = t.host
+	if t.addr.Is6() {
+		t.authority = "[" + t.addr.WithZone("").String() + "]" // a zone means something here and nothing there
+	}
+	if withPort {
+		t.authority += ":" + strconv.Itoa(int(t.port))
+	}
 }
 
 // escapeQuery escapes what may not stand in a request line. What is escaped already, and everything else, stays as it was written.

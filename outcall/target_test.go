@@ -30,7 +30,7 @@ func TestURLsAreTakenApart(t *testing.T) {
 		}
 	}
 	got, err := parseGRPC("A.test.:9090/pkg.Service/Method")
-	if err != nil || got.endpoint() != "grpc://a.test:9090" || got.path != "/pkg.Service/Method" || got.authority != "A.test.:9090" {
+	if err != nil || got.endpoint() != "grpc://a.test:9090" || got.path != "/pkg.Service/Method" || got.authority != "a.test:9090" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -102,7 +102,7 @@ func FuzzGRPC(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if got.port == 0 || got.host == "" || got.authority+got.path != raw || strings.Count(got.path, "/") < 2 || !printable(got.path) {
+		if got.port == 0 || got.host == "" || !strings.HasSuffix(raw, got.path) || strings.Count(got.path, "/") < 2 || !printable(got.path) {
 			t.Fatalf("%q: %+v", raw, got)
 		}
 		if got.addr.IsValid() {

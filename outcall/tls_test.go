@@ -17,7 +17,6 @@ func TestCallsOverTLS(t *testing.T) {
 	roots.AddCert(s.Certificate())
 	n := newNet(t, Options{TLS: &tls.Config{RootCAs: roots}, Lookup: names(map[string][]string{"example.com": {"127.0.0.1"}, "other.test": {"127.0.0.1"}})})
 	for range 3 {
-		age(n)
 		want(t, do(t, n, &Request{URL: s.URL}), OK, "")
 	}
 	if len(conns) != 1 {

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// poller returns a function that reports, without waiting, whether a connection that nobody reads from has neither been closed by the
+// quietOf returns a function that reports, without waiting, whether a connection that nobody reads from has neither been closed by the
 // other side nor been sent anything: both mean that it is of no further use.
-func poller(c net.Conn) func() bool {
+func quietOf(c net.Conn) func() bool {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
 	}

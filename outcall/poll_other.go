@@ -1,8 +1,0 @@
-//go:build !unix
-
-package outcall
-
-import "net"
-
-// poller has no way to ask here: a connection that was closed is noticed by the call that uses it, which is made again.
-func poller(net.Conn) func() bool { return func() bool { return true } }
