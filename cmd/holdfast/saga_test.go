@@ -52,7 +52,12 @@ func (s *sagaRig) submit(gid, url, token string) (code int, body string) {
 
 func (s *sagaRig) post(path, token, body string) (code int, answer string) {
 	s.t.Helper()
-	req, err := http.NewRequest("POST", "http://"+s.at+"/api/dtmsvr/"+path, strings.NewReader(body))
+	return s.postTo("/api/dtmsvr/"+path, token, body)
+}
+
+func (s *sagaRig) postTo(path, token, body string) (code int, answer string) {
+	s.t.Helper()
+	req, err := http.NewRequest("POST", "http://"+s.at+path, strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -219,5 +224,22 @@ func TestOnlyServicesOfTheListMayUseTheSagaDoor(t *testing.T) {
 	s = serveSaga(t, t.TempDir(), "--saga-clients", "127.0.0.0/8")
 	if code, _ := s.submit("c1", s.steps.URL+"/do", ""); code != 200 {
 		t.Errorf("from an address of the list: %d", code)
+	}
+}
+
+// TestKeysAndASagaInOneCommit: a submit may change keys, where the server has a door to them.
+func TestKeysAndASagaInOneCommit(t *testing.T) {
+	t.Parallel()
+	const claim = `{"gid":%q,"trans_type":"saga","kv":{"compare":[{"key":"YQ==","target":"VERSION","version":"0"}],"success":[{"request_put":{"key":"YQ==","value":"YQ=="}}]}}`
+	s := serveSaga(t, t.TempDir(), "--kv", freeAddr(t))
+	if code, body := s.postTo("/api/holdfast/submit", "", fmt.Sprintf(claim, "first")); code != 200 || !strings.Contains(body, `"revision":2`) {
+		t.Errorf("the first: %d %s", code, body)
+	}
+	if code, body := s.postTo("/api/holdfast/submit", "", fmt.Sprintf(claim, "second")); code != 409 || !strings.Contains(body, "compare is false") {
+		t.Errorf("the second: %d %s", code, body)
+	}
+	without := serveSaga(t, t.TempDir(), "--kv", "off")
+	if code, body := without.postTo("/api/holdfast/submit", "", fmt.Sprintf(claim, "first")); code != 501 {
+		t.Errorf("without a door to keys: %d %s", code, body)
 	}
 }

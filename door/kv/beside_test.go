@@ -6,6 +6,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/status"
 
 	doorkv "github.com/holdfastdb/holdfast/door/kv"
 	"github.com/holdfastdb/holdfast/entry"
@@ -19,40 +20,37 @@ func TestKeysBesideAreJudgedAsKeys(t *testing.T) {
 	ctx := context.Background()
 	put := func(key, value string) ekv.Op { return ekv.Op{Put: &ekv.Put{Key: []byte(key), Value: []byte(value)}} }
 	txn := func(ops ...ekv.Op) *ekv.Txn { return &ekv.Txn{Then: ops} }
-	parts, err := s.door.Beside(ctx, "", txn(put("b/1", "v")))
-	if err != nil || len(parts) != 1 || parts[0].Machine != entry.MachineKV {
-		t.Fatalf("%v, %v", parts, err)
+	parts, code, text := s.door.Beside(ctx, "", txn(put("b/1", "v")))
+	if code != 0 || len(parts) != 1 || parts[0].Machine != entry.MachineKV {
+		t.Fatalf("%v, %d %s", parts, code, text)
+	}
+	refused := func(what string, code int, why error, s *server, token string, txn *ekv.Txn) {
+		t.Helper()
+		parts, got, text := s.door.Beside(ctx, token, txn)
+		if len(parts) > 0 || got != code || text != status.Convert(why).Message() {
+			t.Errorf("%s: %d parts, %d %s; want %d %v", what, len(parts), got, text, code, why)
+		}
 	}
 	if p, err := ekv.Decode(parts[0].Body); err != nil || !p.Must || p.Txn == nil {
 		t.Errorf("%+v, %v: it counts whether its compares hold or not", p, err)
 	}
-	_, err = s.door.Beside(ctx, "", txn(put("", "v")))
-	wantError(t, "no key", err, rpctypes.ErrGRPCEmptyKey)
-	_, err = s.door.Beside(ctx, "", txn(put("a", "v"), put("a", "w")))
-	wantError(t, "a key twice", err, rpctypes.ErrGRPCDuplicateKey)
-	_, err = s.door.Beside(ctx, "", txn(put("a", ""), put("b", ""), put("c", ""), put("d", "")))
-	wantError(t, "many keys", err, rpctypes.ErrGRPCTooManyOps)
-	_, err = s.door.Beside(ctx, "", txn(put("a", string(make([]byte, 1000)))))
-	wantError(t, "a large value", err, rpctypes.ErrGRPCRequestTooLarge)
+	refused("no key", 400, rpctypes.ErrGRPCEmptyKey, s, "", txn(put("", "v")))
+	refused("a key twice", 400, rpctypes.ErrGRPCDuplicateKey, s, "", txn(put("a", "v"), put("a", "w")))
+	refused("many keys", 400, rpctypes.ErrGRPCTooManyOps, s, "", txn(put("a", ""), put("b", ""), put("c", ""), put("d", "")))
+	refused("a large value", 400, rpctypes.ErrGRPCRequestTooLarge, s, "", txn(put("a", string(make([]byte, 1000)))))
 
 	root := enableAuth(t, s)
 	token := must(pb.NewAuthClient(root.ActiveConnection()).Authenticate(ctx, &pb.AuthenticateRequest{Name: "alice", Password: "alicepw"}))(t).Token
-	parts, err = s.door.Beside(ctx, token, txn(put("a/1", "v")))
-	if err != nil || len(parts) != 2 || parts[0].Machine != entry.MachineIdent {
-		t.Errorf("alice: %v, %v", parts, err)
+	if parts, code, text = s.door.Beside(ctx, token, txn(put("a/1", "v"))); code != 0 || len(parts) != 2 || parts[0].Machine != entry.MachineIdent {
+		t.Errorf("alice: %v, %d %s", parts, code, text)
 	}
-	_, err = s.door.Beside(ctx, "Bearer "+token, txn(put("b/1", "v")))
-	wantError(t, "a key alice may read", err, rpctypes.ErrGRPCPermissionDenied)
-	_, err = s.door.Beside(ctx, "", txn(put("a/1", "v")))
-	wantError(t, "nobody", err, rpctypes.ErrGRPCUserEmpty)
-	_, err = s.door.Beside(ctx, "stolen", txn(put("a/1", "v")))
-	wantError(t, "a token that is none", err, rpctypes.ErrGRPCInvalidAuthToken)
+	refused("a key alice may read", 403, rpctypes.ErrGRPCPermissionDenied, s, "Bearer "+token, txn(put("b/1", "v")))
+	refused("nobody", 400, rpctypes.ErrGRPCUserEmpty, s, "", txn(put("a/1", "v")))
+	refused("a token that is none", 401, rpctypes.ErrGRPCInvalidAuthToken, s, "stolen", txn(put("a/1", "v")))
 
 	full := serve(t, doorkv.Options{QuotaBytes: 1000})
-	if _, err := full.door.Beside(ctx, "", txn(put("a", string(make([]byte, 900))))); err == nil {
-		t.Error("beyond the quota it is let through")
-	}
-	if _, err := full.door.Beside(ctx, "", txn(ekv.Op{Delete: &ekv.DeleteRange{Key: []byte("a")}})); err != nil {
-		t.Errorf("a deletion in a full store: %v", err)
+	refused("beyond the quota", 503, rpctypes.ErrGRPCNoSpace, full, "", txn(put("a", string(make([]byte, 900)))))
+	if _, code, text := full.door.Beside(ctx, "", txn(ekv.Op{Delete: &ekv.DeleteRange{Key: []byte("a")}})); code != 0 {
+		t.Errorf("a deletion in a full store: %d %s", code, text)
 	}
 }

@@ -1,6 +1,7 @@
 package doors
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,8 @@ import (
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/door/port"
+	"github.com/holdfastdb/holdfast/entry"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/node"
@@ -35,6 +38,10 @@ type Host struct {
 	// Steps are where each step of a write is counted.
 	Steps *meter.Steps
 	Log   *slog.Logger
+
+	// Keys makes the parts of a change of keys that another door commits in one command with its own (door/kv, Door.Beside). Nil: there is no
+	// door to keys here. It is set by the time the doors behind that one in the list open.
+	Keys func(ctx context.Context, token string, t *ekv.Txn) (parts []entry.Part, code int, text string)
 
 	// Go runs what ends by itself when the node stops.
 	Go func(fn func())

@@ -133,6 +133,7 @@ func (r *running) open(h *doors.Host) error {
 	opt.V2, opt.V2Watchers, opt.Leases = handler.Handle, handler.Watchers, r.leases
 	opt.SaveEtcd = etcddata.NewSaver(h.Node, nil, h.Dir).Save
 	r.v2, r.door = handler, doorkv.New(h.Node, r.keys, r.nodes.Stats(), opt)
+	h.Keys = r.door.Beside
 	var bound []string
 	for _, p := range r.Places {
 		l, err := p.Listen()

@@ -56,7 +56,7 @@ func (r *running) open(h *doors.Host) error {
 	if r.http == nil {
 		return nil
 	}
-	r.door = doorsaga.New(h.Node, r.sagas, doorsaga.Options{Version: cli.Version, Admit: r.admit, CORS: r.origins, Conns: h.Conns, Steps: h.Steps,
+	r.door = doorsaga.New(h.Node, r.sagas, doorsaga.Options{Version: cli.Version, Admit: r.admit, KV: keys(h), CORS: r.origins, Conns: h.Conns, Steps: h.Steps,
 		MaxFlightBytes: r.share / 4, MaxCallBytes: r.share / 16, MaxAnswerBytes: r.share / 8, Collect: r.collect})
 	for _, p := range []*doors.Place{r.http, r.grpc} {
 		if p == nil {
