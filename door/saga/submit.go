@@ -73,7 +73,9 @@ func (d *Door) begin(r *request, as esaga.Status) (*esaga.BeginPart, error) {
 	}
 	switch {
 	case as == esaga.Submitted:
-		p.FirstMs = c.delayMs
+		if p.FirstMs = c.delayMs; p.FirstMs > 0 {
+			p.FirstMs++ // the entry's tick is a whole number of milliseconds, and may be up to one behind what the client's clock said
+		}
 	case r.Mode == esaga.Workflow || r.Mode == esaga.Saga:
 		p.FirstMs = p.IntervalMs
 	default: // nothing is to be done about it before it is late
