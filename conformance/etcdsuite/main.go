@@ -87,7 +87,7 @@ func main() {
 		fatal(err)
 	}
 	if !*isQuick {
-		if err := suite.Write(*table, head, names, *against, all, c.Known); err != nil {
+		if err := suite.Write(*table, head, "etcd 3.7.3", names, *against, all, c.Known); err != nil {
 			fatal(err)
 		}
 	}

@@ -79,6 +79,39 @@ func CanApart(ctx context.Context) error {
 	return err
 }
 
+// aloneVar tells a copy of this program that Alone has started it.
+const aloneVar = "HOLDFAST_SUITE_ALONE"
+
+// Alone has the whole program run in a network and with process ids of its own: it starts the program once more in there with the same
+// arguments, and ends with its status. In there, where main has called Inside before, it returns nil; an error says why this machine does
+// not let this user make networks.
+func Alone() error {
+	if os.Getenv(aloneVar) != "" {
+		return os.Unsetenv(aloneVar)
+	}
+	ctx := context.Background()
+	if err := CanApart(ctx); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd, err := apart(ctx, "", append([]string{self}, os.Args[1:]...))
+	if err != nil {
+		return err
+	}
+	cmd.Env = append(cmd.Env, aloneVar+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return err
+	}
+	os.Exit(cmd.ProcessState.ExitCode())
+	return nil
+}
+
 // ownProc shows the new process ids in /proc, where servers look their own up.
 func ownProc() error {
 	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {

@@ -23,9 +23,9 @@ func Summary(all []Result, took time.Duration) string {
 var sides = []string{"original", "ours"}
 
 // Write writes the table of the named tests under the head, keeping the cells that this run of one side, "original" or "ours",
-// says nothing about.
-func Write(file, head string, names []string, against string, all []Result, known Known) error {
-	t := results.NewTable(1, results.Heading{Text: "test"}, results.Heading{Text: "etcd 3.7.3"}, results.Heading{Text: "Holdfast"})
+// says nothing about. It calls the original by its name.
+func Write(file, head, original string, names []string, against string, all []Result, known Known) error {
+	t := results.NewTable(1, results.Heading{Text: "test"}, results.Heading{Text: original}, results.Heading{Text: "Holdfast"})
 	if _, err := t.Load(file); err != nil {
 		return err
 	}
@@ -39,7 +39,7 @@ func Write(file, head string, names []string, against string, all []Result, know
 	t.Keep(func(row []string) bool { return slices.Contains(names, row[0]) })
 	t.Sort(func(a, b []string) int { return strings.Compare(a[0], b[0]) })
 	passed := func(cell string) bool { return strings.HasPrefix(cell, Passed) }
-	text := fmt.Sprintf("%sPassed of %d: %d by etcd 3.7.3, %d by Holdfast.\n\n%s", head, len(names), t.Count(1, passed), t.Count(2, passed), t)
+	text := fmt.Sprintf("%sPassed of %d: %d by %s, %d by Holdfast.\n\n%s", head, len(names), t.Count(1, passed), original, t.Count(2, passed), t)
 	return os.WriteFile(file, []byte(text), 0o644)
 }
 

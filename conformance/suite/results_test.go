@@ -52,7 +52,7 @@ func TestARunOfSomeTestsReplacesTheirCellsOnly(t *testing.T) {
 		{"ours", []Result{{Name: "TestA", Verdict: Failed}, {Name: "TestB", Verdict: Failed}}},
 		{"ours", []Result{{Name: "TestA", Verdict: Passed, Took: time.Second, Again: true}}},
 	} {
-		if err := Write(file, "# head\n\n", names, run.against, run.results, Known{Failing: map[string]string{"TestB": "not built"}}); err != nil {
+		if err := Write(file, "# head\n\n", "etcd 3.7.3", names, run.against, run.results, Known{Failing: map[string]string{"TestB": "not built"}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -42,12 +42,17 @@ func (r *running) prepare(_ context.Context, h *doors.Host) (err error) {
 	return err
 }
 
+// tune changes the worker's options in a build that is driven from outside (control.go).
+var tune = func(*running, *doors.Host, *workersaga.Options) {}
+
 // work carries transactions on while this member leads, whether or not it has the door itself.
 func (r *running) work(h *doors.Host) {
 	share := max(r.share, leastShare)
 	r.sagas = doors.Machine[*msaga.Machine](h)
 	r.calls = outcall.New(outcall.Options{Bytes: share / 4, Logger: h.Log, Policy: outcall.Policy{Own: h.Reserved, Allow: r.set.targets}})
-	r.worker = workersaga.New(h.Node, r.sagas, workersaga.Options{Caller: r.calls, MaxBytes: share / 4, Logger: h.Log})
+	options := workersaga.Options{Caller: r.calls, MaxBytes: share / 4, Logger: h.Log}
+	tune(r, h, &options)
+	r.worker = workersaga.New(h.Node, r.sagas, options)
 	h.Go(r.worker.Run)
 }
 
