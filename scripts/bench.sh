@@ -17,6 +17,15 @@ tlog)
 	go build -o build/bench/run-tlog ./bench/tlog
 	exec build/bench/run-tlog "$@"
 	;;
+saga)
+	command -v ab >/dev/null 2>&1 || scripts/apt.sh apache2-utils
+	scripts/mariadb.sh
+	scripts/dtmbench.sh
+	make -s build
+	go build -o build/bench/floor-saga ./bench/saga/floor
+	go build -o build/bench/run-saga ./bench/saga
+	exec build/bench/run-saga "$@"
+	;;
 *) echo "bench: no door named '$door' is built" >&2; exit 1 ;;
 esac
 scripts/peers.sh

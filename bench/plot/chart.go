@@ -33,9 +33,11 @@ type Look struct{ fill, text string }
 
 // Ours stands out, the others are the ground it is measured against.
 var (
-	Ours  = Look{"#1d5fd1", inkColor}
-	Peer  = Look{"#9aa4b2", softColor}
-	Other = Look{"#c3b08a", softColor}
+	Ours    = Look{"#1d5fd1", inkColor}
+	OursToo = Look{"#85abe8", inkColor}
+	Peer    = Look{"#9aa4b2", softColor}
+	Other   = Look{"#c3b08a", softColor}
+	Faint   = Look{"#dfe3e8", softColor}
 )
 
 const (

@@ -263,16 +263,56 @@ func (c *Cluster) WaitLeader(timeout time.Duration) (*Node, error) {
 func (n *Node) Status(ctx context.Context) (*pb.StatusResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	creds := insecure.NewCredentials()
-	if n.client != nil {
-		creds = credentials.NewTLS(n.client)
-	}
-	conn, err := grpc.NewClient(n.KV, grpc.WithTransportCredentials(creds))
+	conn, err := n.dial()
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
 	return pb.NewMaintenanceClient(conn).Status(ctx, &pb.StatusRequest{})
+}
+
+// dial makes a connection to the node's client port; the caller closes it.
+func (n *Node) dial() (*grpc.ClientConn, error) {
+	creds := insecure.NewCredentials()
+	if n.client != nil {
+		creds = credentials.NewTLS(n.client)
+	}
+	return grpc.NewClient(n.KV, grpc.WithTransportCredentials(creds))
+}
+
+// Lead waits for a leader and, if it is another node, has it hand the leadership to the given one.
+func (c *Cluster) Lead(ctx context.Context, to *Node) error {
+	for {
+		leader, err := c.Leader(ctx)
+		if err == nil && leader == to {
+			return nil
+		}
+		if err == nil {
+			err = leader.handOver(ctx, to)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not lead: %w", to.Name, err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// handOver asks a leader to let another node lead.
+func (n *Node) handOver(ctx context.Context, to *Node) error {
+	st, err := to.Status(ctx)
+	if err != nil {
+		return err
+	}
+	conn, err := n.dial()
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	_, err = pb.NewMaintenanceClient(conn).MoveLeader(ctx, &pb.MoveLeaderRequest{TargetID: st.Header.MemberId})
+	return err
 }
 
 // Close kills every node. Data and logs stay where they are.
