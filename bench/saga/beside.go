@@ -138,9 +138,11 @@ func paced(ctx context.Context, perSecond, clients int, during time.Duration, of
 				if failed[i] != nil {
 					continue
 				}
-				if done, err := c.submit(of(n)); err != nil || !done {
-					failed[i] = errors.Join(err, fmt.Errorf("transaction %d was not done", n))
+				done, err := c.submit(of(n))
+				if err == nil && !done {
+					err = fmt.Errorf("transaction %d was undone", n)
 				}
+				failed[i] = err
 				took[n] = time.Since(at(n))
 			}
 		})
@@ -154,7 +156,7 @@ func paced(ctx context.Context, perSecond, clients int, during time.Duration, of
 	}
 	close(due)
 	wg.Wait()
-	return took, errors.Join(append(failed, ctx.Err())...)
+	return took, first(append(failed, ctx.Err()))
 }
 
 // besideRatio is the median over the rounds of how many times as long p99 is.

@@ -33,7 +33,7 @@ func (c *client) close() { c.http.CloseIdleConnections() }
 type transaction struct {
 	gid     string
 	kind    string      // saga or msg
-	steps   [][2]string // URLs of action and compensation, the second "" in a msg
+	steps   [][2]string // URLs of action and compensation, of which a msg has none
 	wait    bool        // for its end
 	timeout int         // of a call, in seconds; 0: the coordinator's own
 	delay   int         // of a msg, in seconds
@@ -65,7 +65,7 @@ func (t *transaction) append(b []byte) []byte {
 		}
 		b = append(b, `{"action":"`...)
 		b = append(b, s[0]...)
-		if s[1] != "" {
+		if t.kind == "saga" {
 			b = append(b, `","compensate":"`...)
 			b = append(b, s[1]...)
 		}

@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -174,14 +173,22 @@ func submitAll(ctx context.Context, n int, of func(n int) *transaction) error {
 				if k >= n {
 					return
 				}
-				if done, err := c.submit(of(k)); err != nil || !done {
-					failed[i] = errors.Join(err, fmt.Errorf("transaction %d of %d was not accepted", k, n))
-				}
+				_, failed[i] = c.submit(of(k))
 			}
 		})
 	}
 	wg.Wait()
-	return errors.Join(append(slices.Compact(failed), ctx.Err())...)
+	return first(append(failed, ctx.Err()))
+}
+
+// first of several errors, which mostly are one and the same.
+func first(all []error) error {
+	for _, err := range all {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // steady waits until a number has not grown for a second and returns it.
