@@ -3,7 +3,7 @@
 #
 #   build/suites/dtm/        the source of its module, with its own go.sum
 #   build/peers/dtm/qs       its quick start, unchanged
-#   build/peers/dtm/dtm      its server with its default store, the control
+#   build/peers/dtm/dtm      its server with its default store, the control: dtm.sh original
 #   build/peers/dtm/clients  our programs around its Go client (conformance/saga/clients), in a module of their own
 set -eu
 cd "$(dirname "$0")/.."
@@ -49,6 +49,6 @@ build() { # NAME PACKAGE
 	echo $version >"$out/$1.from"
 }
 build qs ./qs
-build dtm ./lean
+[ "${1:-}" != original ] || build dtm ./lean
 
 (cd conformance/saga/clients && export GOFLAGS=-mod=readonly && go vet . && go build -trimpath -buildvcs=false -o "$out/clients" .)

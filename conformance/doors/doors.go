@@ -62,6 +62,18 @@ var doors = []door{
 		quick: []group{{name: "Tessera's tools", args: []string{"build/tlog", "-quick"}}},
 		full:  []group{{name: "Tessera's tools", args: []string{"build/tlog"}}},
 	},
+	{
+		name:     "saga",
+		packages: []string{"./door/saga/...", "./worker/saga", "./outcall"},
+		own:      []string{"./conformance/saga"},
+		fullOnly: []string{"./conformance/saga/dtmsuite"},
+		scripts:  []string{"scripts/dtm.sh"}, fullScripts: []string{"scripts/dtmclients.sh", "scripts/dtmsuite.sh"},
+		quick: []group{{name: "DTM's quick start and Go client", args: []string{"build/saga", "-quick"}}},
+		full: []group{
+			{name: "DTM's clients", args: []string{"build/saga"}},
+			{name: "DTM's own suite", args: []string{"build/dtmsuite"}},
+		},
+	},
 }
 
 func (d *door) groups(quick bool) []group {

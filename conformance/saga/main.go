@@ -8,7 +8,7 @@
 // not in known_failures.txt ends the run with status 1, and so does a listed one that passes. A run that is not quick replaces its cells of
 // RESULTS-saga.md.
 //
-// What runs DTM's test suite is in dtmsuite, what kills coordinators and services in transfer, both beside it.
+// What runs DTM's test suite is in dtmsuite, beside it.
 package main
 
 import (

@@ -125,7 +125,6 @@ func timeout(ms int64) func(*view) { return func(v *view) { v.tx.Options.Timeout
 func retries(limit int64) func(*view) {
 	return func(v *view) { v.tx.Options.RetryLimit = limit }
 }
-func tried(n int64) func(*view)       { return func(v *view) { v.retries = n } }
 func custom(json string) func(*view)  { return func(v *view) { v.tx.CustomData = json } }
 func age(ms int64) func(*view)        { return func(v *view) { v.ageMs = ms } }
 func lasted(ms int64) func(*view)     { return func(v *view) { v.passMs = ms } }
