@@ -13,7 +13,7 @@ func decideMsg(v *view) step {
 	case esaga.Aborting: // not from DTM's clients: nothing was delivered, so nothing is to be done
 		return step{change: &change{to: esaga.Failed, end: true}}
 	}
-	if left := v.plan.delayMs - v.ageMs - v.aheadMs; left > 0 {
+	if left := notBefore(v.plan.delayMs) - v.ageMs - v.aheadMs; left > 0 {
 		return v.endAfter(left, v.intervalMs())
 	}
 	var calls []int
@@ -63,4 +63,13 @@ func (v *view) ask() step {
 		return v.endAfter(reset, reset)
 	}
 	return v.later()
+}
+
+// notBefore is the age in ticks at which so many milliseconds have passed for certain: the ticks between which it is counted have both lost
+// what they had of a millisecond. The door has the first timer fire then.
+func notBefore(delayMs int64) int64 {
+	if delayMs <= 0 {
+		return 0
+	}
+	return delayMs + 1
 }

@@ -170,7 +170,7 @@ func TestNoDelayedMessageIsEarly(t *testing.T) {
 	const n = 2_000 // more than are kept ahead of their time
 	for i := range n {
 		gid, delay := fmt.Sprint("m", i), int64(200+i*7919%500)
-		h.msg(gid, esaga.Submitted, 1, customData(fmt.Sprintf(`{"delay":%g}`, float64(delay)/1000)), func(b *esaga.BeginPart) { b.FirstMs = delay })
+		h.msg(gid, esaga.Submitted, 1, customData(fmt.Sprintf(`{"delay":%g}`, float64(delay)/1000)), func(b *esaga.BeginPart) { b.FirstMs = delay + 1 })
 		due[gid] = h.find(gid).DueTick
 	}
 	eventually(t, "all are delivered", func() bool {
@@ -199,8 +199,8 @@ func TestADelayIsCountedFromTheBeginning(t *testing.T) {
 	h.msg("news", esaga.Submitted, 1, customData(`{"delay":10}`)) // due at once
 	l.pass("news")
 	l.called()
-	h.logged("begin", "due in 10000")
-	l.advance(9_999)
+	h.logged("begin", "due in 10001")
+	l.advance(10_000)
 	l.advance(1)
 	l.pass("news")
 	l.called("action 01")

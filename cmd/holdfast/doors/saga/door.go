@@ -29,7 +29,7 @@ var Door = doors.Door{
 	Name:     "saga",
 	Settings: func() doors.Settings { return new(settings) },
 	Machines: func(share budget.Shares) []machine.Machine {
-		return []machine.Machine{msaga.New(msaga.Options{CacheBytes: int(max(share.More[claim]/8, 1<<20))})}
+		return []machine.Machine{msaga.New(msaga.Options{CacheBytes: int(max(share.More[claim]/8, 1<<20)), FilterBytes: int(max(share.More[claim]/16, 1<<20))})}
 	},
 	Specs: []*machine.Spec{&msaga.Spec},
 	Lanes: func(share budget.Shares) []node.LaneSpec {
