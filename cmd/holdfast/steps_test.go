@@ -42,8 +42,17 @@ func TestEachStepOfAWriteIsCountedForEveryProtocol(t *testing.T) {
 		before := counted(s.Host().Steps)
 		write()
 		after := counted(s.Host().Steps)
-		for deadline := time.Now().Add(10 * time.Second); after["reply"] == before["reply"] && time.Now().Before(deadline); after = counted(s.Host().Steps) {
-			time.Sleep(time.Millisecond) // it is counted when the answer is on its way
+		// A step is counted when it is over: the reply when the answer is on its way, apply when those who wait have been woken.
+		missing := func() bool {
+			for _, step := range []string{"propose", "append", "sync", "commit", "apply", "reply"} {
+				if after[step] == before[step] {
+					return true
+				}
+			}
+			return false
+		}
+		for deadline := time.Now().Add(10 * time.Second); missing() && time.Now().Before(deadline); after = counted(s.Host().Steps) {
+			time.Sleep(time.Millisecond)
 		}
 		for _, step := range []string{"decode", "reply"} {
 			if n := after[step] - before[step]; n != 1 {
