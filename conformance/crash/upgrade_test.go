@@ -2,6 +2,7 @@ package crash
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -106,7 +107,7 @@ func rollingUpgrade(t *testing.T, commit string) {
 	}
 	change(last[2], ours)
 	for _, node := range c.Nodes {
-		if !eventually(30*time.Second, func() bool { return levelOf(t, node) == 1 }) {
+		if !eventually(30*time.Second, func() bool { return levelOf(t, node) == newest }) {
 			t.Fatalf("%s stays at level %d", node.Name, levelOf(t, node))
 		}
 	}
@@ -137,7 +138,7 @@ func rollingUpgrade(t *testing.T, commit string) {
 	select {
 	case <-node.Exited():
 	case <-time.After(30 * time.Second):
-		t.Fatalf("%s runs on a directory of level 1", commit)
+		t.Fatalf("%s runs on a directory of level %d", commit, newest)
 	}
 	if text := node.LogTail(5); !strings.Contains(text, `unknown key "ml"`) { // of both: the first build that knows levels is this one
 		t.Errorf("%s ended with\n%s", commit, text)
@@ -160,15 +161,18 @@ func rollingUpgrade(t *testing.T, commit string) {
 	select {
 	case <-stranger.Exited():
 	case <-time.After(60 * time.Second):
-		t.Fatalf("%s waits to join a cluster of level 1", commit)
+		t.Fatalf("%s waits to join a cluster of level %d", commit, newest)
 	}
-	if text := stranger.LogTail(5); !strings.Contains(text, "the cluster is at level 1") {
+	if text := stranger.LogTail(5); !strings.Contains(text, fmt.Sprintf("the cluster is at level %d", newest)) {
 		t.Errorf("%s was refused with\n%s", commit, text)
 	}
 	if err := c.Drop(stranger); err != nil && !os.IsNotExist(err) {
 		t.Log(err)
 	}
 }
+
+// newest is the level that this build knows.
+const newest = 2
 
 // levelOf asks a member for the level of its cluster. A build before levels has none, which is 0.
 func levelOf(t *testing.T, node *proctest.Node) int {
