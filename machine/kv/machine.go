@@ -18,7 +18,8 @@ import (
 
 // Options bound the machine's memory. Zero fields take the defaults.
 type Options struct {
-	// CacheBytes bounds what is kept of keys seen lately: what a put needs to know of its predecessor, a small value included.
+	// CacheBytes bounds what is kept of keys seen lately: what a put needs to know of its predecessor, a small value included, and
+	// for readers the rows of those that are read most.
 	// Default 64 MiB.
 	CacheBytes int
 	// FilterBytes bounds the filter of keys that exist, about 1.6 bytes each (see keyFilter). Default 4 MiB.
@@ -69,6 +70,7 @@ type published struct {
 	leaseGen uint64 // counts changes of leases
 	alarms   []ekv.AlarmState
 	feed     feed
+	hot      atomic.Pointer[hotRows] // of the store it was loaded for
 
 	// Copies of pub for readers that do not lock.
 	pubRev, pubCompacted, pubHistory, pubInUse, pubEdge atomic.Int64
@@ -128,7 +130,9 @@ func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 	}
 	m.now, m.dirty = now, false
 	m.entry.reset()
-	m.cache.reset(m.opt.CacheBytes)
+	hot := newHotRows(m.opt.CacheBytes / hotShare)
+	m.hot.Store(hot)
+	m.cache.reset(m.opt.CacheBytes - hot.bytes())
 	m.filter.reset(m.opt.FilterBytes, now.keys)
 	m.open = false
 	m.compactedNs = 0
@@ -221,10 +225,22 @@ func (m *Machine) Publish(*entry.Stamp) {
 		}
 		m.wake(&m.revChanged)
 	}
+	m.forgetChanged()
 	m.show()
 	m.publishTally()
 	m.entry.reset()
 	m.cache.shrink()
+}
+
+// forgetChanged makes invalid what readers keep of the keys of the entry. The store has the changes by now, and no reader knows of their
+// revision yet: earlier, a reader could keep the old row again; later, one that knows the new revision could meet the old row.
+func (m *Machine) forgetChanged() {
+	hot := m.hot.Load()
+	for i := range m.entry.writes {
+		if w := &m.entry.writes[i]; int(w.slot.last) == i+1 {
+			hot.forget(w.slot.key)
+		}
+	}
 }
 
 // show makes now what readers see; the gate is closed.

@@ -198,9 +198,9 @@ type pointAnswer struct {
 // keyBuffers holds scratch for store keys of readers.
 var keyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 128); return &b }}
 
-// pointRead answers the hottest read, one key at the current revision, by one Get without lock, iterator or View.
+// pointRead answers the hottest read, one key at the current revision, from hotRows or by one Get, without lock, iterator or View.
 //
-// Why it is consistent: rev was published before the Get, so the Get sees at least the state at rev. If what it found was
+// Why it is consistent: rev was published before the lookup, so it sees at least the state at rev. If what it found was
 // written at or before rev, it is the state at rev. Otherwise (a newer row, or none) it is right only if nothing was
 // published meanwhile, which the same version of the gate proves.
 func (m *Machine) pointRead(r *ekv.Range, maxBytes int64) (*ekv.RangeResult, int64, error) {
@@ -214,6 +214,14 @@ func (m *Machine) pointRead(r *ekv.Range, maxBytes int64) (*ekv.RangeResult, int
 			continue
 		}
 		rev := m.pubRev.Load()
+		hot, look := m.hot.Load().look(r.Key)
+		if hot != nil {
+			if hot.mod > rev {
+				continue
+			}
+			res, err := pointResult(r, &hot.meta, hot.value, rev, maxBytes)
+			return res, rev, err
+		}
 		row, ok, err := m.st.Get(nil, *kb)
 		if err != nil {
 			return nil, rev, fmt.Errorf("read current row: %w", err)
@@ -234,21 +242,28 @@ func (m *Machine) pointRead(r *ekv.Range, maxBytes int64) (*ekv.RangeResult, int
 		if !inline {
 			break // the version may be compacted away before a second Get: that takes a View
 		}
-		if err := (&budget{max: maxBytes}).spend(len(r.Key) + len(value)); err != nil {
-			return nil, rev, err
-		}
-		a := &pointAnswer{res: ekv.RangeResult{Revision: rev, Count: 1}}
-		if len(value) == 0 {
-			value = nil
-		}
-		a.kvs[0] = mt.keyValue(r.Key, value)
-		a.res.KVs = a.kvs[:]
-		return &a.res, rev, nil
+		look.keep(r.Key, &mt, value)
+		res, err := pointResult(r, &mt, value, rev, maxBytes)
+		return res, rev, err
 	}
 	p := m.pin()
 	defer p.view.Close()
 	res, err := p.answer(r, &budget{max: maxBytes})
 	return res, p.rev, err
+}
+
+// pointResult is the answer of a read that found one key. The value is the answer's to show, not to change.
+func pointResult(r *ekv.Range, mt *meta, value []byte, rev, maxBytes int64) (*ekv.RangeResult, error) {
+	if err := (&budget{max: maxBytes}).spend(len(r.Key) + len(value)); err != nil {
+		return nil, err
+	}
+	a := &pointAnswer{res: ekv.RangeResult{Revision: rev, Count: 1}}
+	if len(value) == 0 {
+		value = nil
+	}
+	a.kvs[0] = mt.keyValue(r.Key, value)
+	a.res.KVs = a.kvs[:]
+	return &a.res, nil
 }
 
 // RangeStream calls fn with successive chunks (keys ascending, of about chunkBytes) of r, all from one revision; a chunk is

@@ -1,0 +1,212 @@
+package kv
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/machine/machinetest"
+	"github.com/holdfastdb/holdfast/store"
+)
+
+// counted is a store that counts lookups and calls after, unless it is nil, when one has found its row.
+type counted struct {
+	*machinetest.Watched
+	gets  atomic.Int64
+	after func()
+}
+
+func (c *counted) Get(dst, key []byte) ([]byte, bool, error) {
+	c.gets.Add(1)
+	row, ok, err := c.Watched.Get(dst, key)
+	if after := c.after; after != nil {
+		c.after = nil
+		after()
+	}
+	return row, ok, err
+}
+
+func openCounted(t *testing.T) (*rig, *counted) {
+	st := &counted{Watched: &machinetest.Watched{Mem: store.NewMem()}}
+	return openRig(t, st, Options{}), st
+}
+
+// read returns the value of key, and how often the store was asked for it.
+func read(t *testing.T, r *rig, st *counted, key string) (value string, gets int64) {
+	t.Helper()
+	before := st.gets.Load()
+	res, _, err := r.m.Range(&ekv.Range{Key: []byte(key)}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kv := range res.KVs {
+		value = string(kv.Value)
+	}
+	return value, st.gets.Load() - before
+}
+
+// TestHotKeysAreReadOnce: from its third read on a key comes from memory, as its last change left it, whatever changed it.
+func TestHotKeysAreReadOnce(t *testing.T) {
+	r, st := openCounted(t)
+	asked := func(want string, gets ...int64) {
+		t.Helper()
+		for i, n := range gets {
+			if v, n1 := read(t, r, st, "k"); v != want || n1 != n {
+				t.Fatalf("read %d: %q after %d lookups, want %q after %d", i+1, v, n1, want, n)
+			}
+		}
+	}
+	r.must(putPart("k", "1"))
+	asked("1", 1, 1, 0, 0)
+	r.must(putPart("other", "x")) // of another place: at the default size there are thousands
+	asked("1", 0)
+	r.must(putPart("k", "2"))
+	asked("2", 1, 0)
+	r.apply(putPart("k", "3"), putPart("k", "4"))
+	asked("4", 1, 0)
+	r.must(&ekv.Part{Delete: &ekv.DeleteRange{Key: []byte("a"), End: []byte("z")}})
+	asked("", 1, 1)
+	r.must(putPart("k", "5"))
+	asked("5", 1, 0)
+
+	// A snapshot that is installed replaces the store.
+	st.Mem = store.NewMem()
+	r.m.gate.Close()
+	if err := r.m.Load(st, r.m.gate); err != nil {
+		t.Fatal(err)
+	}
+	r.m.gate.Open()
+	asked("", 1)
+}
+
+// TestKeysReadOnceAreNotKept: reads that go over many keys displace nothing, nor does a large value.
+func TestKeysReadOnceAreNotKept(t *testing.T) {
+	r, st := openCounted(t)
+	for i := range 100 {
+		r.must(putPart(fmt.Sprint(i), "v"))
+	}
+	for i := range 100 {
+		read(t, r, st, fmt.Sprint(i))
+	}
+	hot := r.m.hot.Load()
+	for i := range hot.places {
+		if row := hot.places[i].row.Load(); row != nil {
+			t.Fatalf("%q was read once and is kept", row.key)
+		}
+	}
+	long := string(make([]byte, hotBytes))
+	r.must(putPart(long, "v"))
+	for range 3 {
+		if _, gets := read(t, r, st, long); gets != 1 {
+			t.Fatalf("a row of over %d bytes is kept", hotBytes)
+		}
+	}
+}
+
+// TestAChangeWhileARowIsReadIsSeen: what a reader found is not kept if the key has changed since it asked.
+func TestAChangeWhileARowIsReadIsSeen(t *testing.T) {
+	r, st := openCounted(t)
+	r.must(putPart("k", "old"))
+	read(t, r, st, "k") // the next one would be kept
+	st.after = func() { r.must(putPart("k", "new")) }
+	if v, _ := read(t, r, st, "k"); v != "old" {
+		t.Fatalf("the store had %q", v)
+	}
+	for range 3 {
+		if v, _ := read(t, r, st, "k"); v != "new" {
+			t.Fatalf("a later read has %q", v)
+		}
+	}
+}
+
+// TestARowKeptBeforeTheStoreHasTheChange: a reader that came in before the gate was closed may look the key up until the batch is
+// visible; what it keeps then must not outlive that.
+func TestARowKeptBeforeTheStoreHasTheChange(t *testing.T) {
+	r, st := openCounted(t)
+	r.must(putPart("k", "old"))
+	row, ok, err := st.Get(nil, appendCurrentKey(nil, []byte("k")))
+	if err != nil || !ok {
+		t.Fatal("the row is missing:", err)
+	}
+	mt, value, _, err := decodeCurrentRow(row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st.During = func() {
+		for range 2 {
+			_, look := r.m.hot.Load().look([]byte("k"))
+			look.keep([]byte("k"), &mt, value)
+		}
+		if hot, _ := r.m.hot.Load().look([]byte("k")); hot == nil {
+			t.Fatal("it is not kept: the test shows nothing")
+		}
+	}
+	r.must(putPart("k", "new"))
+	if v, _ := read(t, r, st, "k"); v != "new" {
+		t.Fatalf("after the change a read has %q", v)
+	}
+}
+
+// TestARowFromAfterTheAnswersRevision: a reader may meet a row that another one has kept since it asked for the revision.
+func TestARowFromAfterTheAnswersRevision(t *testing.T) {
+	r, st := openCounted(t)
+	r.must(putPart("k", "now"))
+	rev, _ := r.m.Revision()
+	for range 2 {
+		_, look := r.m.hot.Load().look([]byte("k"))
+		look.keep([]byte("k"), &meta{create: rev, mod: rev + 1, version: 2}, []byte("later"))
+	}
+	if v, _ := read(t, r, st, "k"); v != "now" {
+		t.Fatalf("at revision %d: %q", rev, v)
+	}
+}
+
+// TestHotReadsBesideWrites: two keys share the only place. Each read has the value its revision says.
+func TestHotReadsBesideWrites(t *testing.T) {
+	opt := Options{CacheBytes: hotShare * hotPlaceSize}
+	r := newRig(t, opt)
+	if n := len(r.m.hot.Load().places); n != 1 {
+		t.Fatalf("%d places", n)
+	}
+	first := int64(0) // revision of the first put
+	var done atomic.Bool
+	var readers sync.WaitGroup
+	keys := []string{"a", "b"}
+	r.must(putPart("a", "0"))
+	first, _ = r.m.Revision()
+	r.must(putPart("b", "1"))
+	var kept atomic.Int64
+	for n := range 4 {
+		readers.Go(func() {
+			for i := n; !done.Load(); i++ {
+				place := i / 8 % 2 // eight reads of one key, then of the other
+				res, rev, err := r.m.Range(&ekv.Range{Key: []byte(keys[place])}, 0)
+				if err != nil || len(res.KVs) != 1 {
+					t.Errorf("%v %v", res, err)
+					return
+				}
+				newest := rev - first
+				if newest%2 != int64(place) {
+					newest--
+				}
+				if want := fmt.Sprint(newest); string(res.KVs[0].Value) != want {
+					t.Errorf("at revision %d key %s is %s, want %s", rev, keys[place], res.KVs[0].Value, want)
+					return
+				}
+				if r.m.hot.Load().places[0].row.Load() != nil {
+					kept.Add(1)
+				}
+			}
+		})
+	}
+	for i := 2; i < 6000 && !t.Failed(); i++ {
+		r.must(putPart(keys[i%2], fmt.Sprint(i)))
+	}
+	done.Store(true)
+	readers.Wait()
+	if kept.Load() == 0 {
+		t.Error("nothing was kept: the test shows nothing")
+	}
+}
