@@ -68,7 +68,7 @@ func (h *host) addr() string { return h.name + ":1" }
 
 func (h *host) config() node.Config {
 	n := &h.w.nemesis
-	return node.Config{Machines: h.machines(), Lanes: lanes(), Manual: true, Tasks: h.tasks, FS: h.fs, Clock: &h.clock, Dir: dataDir, Break: h.w.opt.Break, Store: h.openStore,
+	return node.Config{Machines: h.machines(), Lanes: h.w.lanes(), Manual: true, Tasks: h.tasks, FS: h.fs, Clock: &h.clock, Dir: dataDir, Break: h.w.opt.Break, Store: h.openStore,
 		HealthyAfter: 500 * time.Millisecond, MaxLearners: 3,
 		SegmentBytes: n.segment, LogTailBytes: n.logTail, TruncateEvery: n.truncate, Logger: slog.New(&traceLog{h})}
 }

@@ -17,6 +17,8 @@ type network struct {
 	by    map[linkKey]*link
 	cut   map[[2]int]bool // from, to: nothing passes this way
 	slow  time.Duration   // added to each way
+	// tap sees each frame that leaves a member, and each that is about to arrive; nil: nobody looks.
+	tap func(from, to *host)
 }
 
 type linkKey struct {
@@ -98,10 +100,17 @@ func (l *link) dial() {
 }
 
 func (l *link) send(frame []byte) {
+	l.tapped()
 	l.queue = append(l.queue, frame)
 	l.bytes += len(frame)
 	if !l.stalled {
 		l.plan()
+	}
+}
+
+func (l *link) tapped() {
+	if tap := l.w.net.tap; tap != nil {
+		tap(l.from, l.to)
 	}
 }
 
@@ -126,6 +135,7 @@ func (l *link) deliver() {
 		l.stalled = true // what follows waits behind it
 		return
 	}
+	l.tapped()
 	frame := l.queue[0]
 	l.queue[0] = nil
 	l.queue = l.queue[1:]

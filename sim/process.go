@@ -15,6 +15,7 @@ import (
 	"github.com/holdfastdb/holdfast/worker/expire"
 	"github.com/holdfastdb/holdfast/worker/lease"
 	"github.com/holdfastdb/holdfast/worker/level"
+	"github.com/holdfastdb/holdfast/worker/saga"
 )
 
 // process is one life of a member.
@@ -43,6 +44,7 @@ type process struct {
 	catalogue *mident.State       // likewise, last
 	signer    *signer             // nil: does not lead
 	shown     [2]*mtree.Checkpoint
+	pairs     pairsSeen
 	logged    logged
 	last      stateSeen // the newest state of its store
 }
@@ -65,7 +67,7 @@ func (h *host) start() {
 	h.w.trace.add(h.w.now, "%s starts", h.name)
 	gen := h.gen
 	h.tasks.Go(func() {
-		h.house = newHouse()
+		h.house = h.w.newHouse()
 		n, err := node.Start(context.Background(), h.config(), h.options())
 		if err == nil {
 			h.opened(n)
@@ -111,6 +113,9 @@ func (h *host) opened(n *node.Node) {
 	})
 	h.tasks.Go(lease.New(n, h.kv).Run)
 	h.tasks.Go(expire.New(n, h.etcd2).Run)
+	if w.sagas.on {
+		h.tasks.Go(saga.New(n, h.saga, w.sagas.worker(h)).Run)
+	}
 	if w.levels() {
 		h.tasks.Go(level.New(n, level.Options{Interval: 300 * time.Millisecond, Settle: time.Second}).Run)
 	}

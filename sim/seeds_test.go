@@ -140,6 +140,7 @@ func (r *Report) add(o *Report) {
 	r.Crashes, r.FaultCount, r.Snapshots = r.Crashes+o.Crashes, r.FaultCount+o.FaultCount, r.Snapshots+o.Snapshots
 	r.Changes, r.Tokens, r.Passes, r.Outdated = r.Changes+o.Changes, r.Tokens+o.Tokens, r.Passes+o.Passes, r.Outdated+o.Outdated
 	r.Added, r.Checkpoints = r.Added+o.Added, r.Checkpoints+o.Checkpoints
+	r.Sagas, r.Undone, r.Calls, r.Pairs, r.Refused = r.Sagas+o.Sagas, r.Undone+o.Undone, r.Calls+o.Calls, r.Pairs+o.Pairs, r.Refused+o.Refused
 	r.Joined, r.Promoted, r.Removed, r.Lost = r.Joined+o.Joined, r.Promoted+o.Promoted, r.Removed+o.Removed, r.Lost+o.Lost
 	r.Renewed, r.Expired, r.Compared = r.Renewed+o.Renewed, r.Expired+o.Expired, r.Compared+o.Compared
 }
@@ -147,9 +148,10 @@ func (r *Report) add(o *Report) {
 func (r *Report) counts() string {
 	return fmt.Sprintf("%d operations answered, %d unknown, %d faults, %d crashes, %d leaders, %d snapshots, "+
 		"%d members joined, %d promoted, %d removed, %d data directories lost, %d states compared, %d renewals, %d nodes expired, "+
-		"%d changes of users, %d tokens held, %d writes under authentication, %d judged anew, %d entries added to trees, %d checkpoints seen",
+		"%d changes of users, %d tokens held, %d writes under authentication, %d judged anew, %d entries added to trees, %d checkpoints seen, "+
+		"%d sagas ended, %d of them undone, %d calls to services, %d with a change of keys, %d refused for a compare",
 		r.Answered, r.Unknown, r.FaultCount, r.Crashes, r.Leaders, r.Snapshots, r.Joined, r.Promoted, r.Removed, r.Lost, r.Compared, r.Renewed,
-		r.Expired, r.Changes, r.Tokens, r.Passes, r.Outdated, r.Added, r.Checkpoints)
+		r.Expired, r.Changes, r.Tokens, r.Passes, r.Outdated, r.Added, r.Checkpoints, r.Sagas, r.Undone, r.Calls, r.Pairs, r.Refused)
 }
 
 func runShard(t *testing.T) {

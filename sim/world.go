@@ -4,12 +4,12 @@
 //
 // What is real: raft, the log and its recovery, snapshots, forwarding, the machines; Propose, Linearize and Call as the doors
 // call them; how a cluster begins, how members are added, join, are promoted and removed; the workers that end leases and
-// v2 nodes and forget old revisions. What works beside the loop runs as tasks that take turns (tasks.go), and the
+// v2 nodes, carry sagas on and forget old revisions. What works beside the loop runs as tasks that take turns (tasks.go), and the
 // loop itself can be overtaken in the middle. What is not real: TCP, the disk, time, and the doors; those have tests of their
 // own with real processes.
 //
-// What is checked: that the clients' histories have an order (history.go), that watches, leases, v2 nodes, users and logs keep
-// what was promised (check.go, lease.go, nodes.go, users.go, trees.go), and of the members themselves that no vote is taken
+// What is checked: that the clients' histories have an order (history.go), that watches, leases, v2 nodes, users, logs and
+// sagas keep what was promised (check.go, lease.go, nodes.go, users.go, trees.go, sagas.go), and of the members themselves that no vote is taken
 // back, a term has one leader, states are equal and time does not go back (promises.go). It is never part of a server.
 package sim
 
@@ -41,6 +41,8 @@ type Options struct {
 	Learners int
 	// Trees: transparency logs grow. Quiet: no client uses the kv machine, so that a defect has to show in the logs.
 	Trees, Quiet bool
+	// Sagas: global transactions are begun, some beside a change of keys, and carried on.
+	Sagas bool
 	// Break builds the nodes with a deliberate defect.
 	Break node.Break
 	// Outside checks only what clients are told, not what the members themselves show.
@@ -71,6 +73,9 @@ type Report struct {
 	Crashes, FaultCount               int
 	// Entries of transparency logs that were acknowledged, and different checkpoints that were seen.
 	Added, Checkpoints int
+	// Sagas that ended, how many of them were undone, and calls to services; changes of keys that were committed with one, and those that
+	// were refused with it.
+	Sagas, Undone, Calls, Pairs, Refused int
 	// Members that were added, promoted and removed through the API; data directories that were lost. Renewals of leases and
 	// v2 nodes that ran out; states that were compared.
 	Joined, Promoted, Removed, Lost int
@@ -98,6 +103,10 @@ const (
 	Stopped         = "node stopped"     // a node refused to go on or to start, and no fault of the disk was the reason
 	LetThrough      = "let through"      // a write under a permission that had been taken back before
 	LostAdd         = "lost add"         // an acknowledged index does not hold its entry, or was given twice
+	HalfCommand     = "half a command"   // a change of keys without the saga that it was sent with, or the other way round
+	SagaLost        = "saga lost"        // an acknowledged saga that is not there, has not ended, or left services half done
+	Miscalled       = "miscalled"        // a service was called against what the log says
+	TooEarly        = "too early"        // or before its time
 	SplitView       = "split view"       // a checkpoint that was seen does not belong to the log there is in the end
 	Stuck           = "stuck"            // the cluster did not recover after the last fault was healed
 	VoteTaken       = "vote taken back"  // a member forgot or changed a vote that others know of
@@ -133,7 +142,8 @@ type World struct {
 	members membership
 	users   userBook
 	trees   treeBook
-	// workloads are the four books above, and those of plugs.
+	sagas   sagaBook
+	// workloads are the five books above, and those of plugs.
 	workloads []Workload
 	rep       Report
 }
@@ -220,7 +230,7 @@ func (w *World) begin() {
 	}
 	w.members.start(w)
 	w.startClients()
-	w.workloads = []Workload{&w.leases, &w.nodes, &w.users, &w.trees}
+	w.workloads = []Workload{&w.leases, &w.nodes, &w.users, &w.trees, &w.sagas}
 	for _, p := range plugs {
 		w.workloads = append(w.workloads, p.Workload(w.opt.Seed))
 	}

@@ -1,0 +1,209 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfastdb/holdfast/entry"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	esaga "github.com/holdfastdb/holdfast/entry/saga"
+	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/outcall"
+)
+
+// order is one global transaction of a client: a saga, or a message that is delivered later. A submit whose outcome the client did not
+// hear it may send again.
+type order struct {
+	gid   string
+	mode  esaga.Mode
+	opt   esaga.Options
+	data  string        // CustomData
+	delay time.Duration // of a message
+	steps []deed
+	fails int // the step that its service refuses to do, -1: none
+	// with is the change of keys in the same command.
+	with besides
+
+	asked   time.Duration // when it was sent first
+	aborted bool          // its client has asked for its end meanwhile
+	there   bool          // its client was told that it is there
+	taken   bool          // or even that this submit has brought it there
+	sent    int           // submits
+	open    int           // those of them that may be in the log, or get there yet
+}
+
+// besides is what stands beside a saga in its command.
+type besides byte
+
+const (
+	alone     besides = iota
+	withPut           // a key of its own, once
+	withCAS           // the same, if no other order has changed the key of the last one meanwhile
+	withLie           // the same, if a key is there that never is
+	lastOrder = "saga/last"
+	neverKey  = "saga/never"
+)
+
+// deed is what one step of an order does at its service.
+type deed struct {
+	acts, undoes int  // how often it was called to
+	done, undone bool // it did; it has undone what it did, or will not do it any more
+}
+
+func (o *order) key() string { return "saga/" + o.gid }
+
+func (o *order) String() string {
+	return fmt.Sprintf("%s %s of %d steps", o.mode, o.gid, len(o.steps))
+}
+
+// plain reports whether nothing but an action's failure can end it other than well.
+func (o *order) plain() bool { return o.opt.TimeoutMs == 0 && o.opt.RetryLimit == 0 && !o.aborted }
+
+// lazy is worker/saga's rule for results that may wait (DECISIONS A17).
+func (o *order) lazy() bool {
+	return o.mode == esaga.Saga && o.data == "" && o.opt.TimeoutMs == 0 && o.opt.RetryLimit == 0
+}
+
+// free reports whether all steps that step k follows have succeeded.
+func (o *order) free(k int, done func(step int) bool) bool {
+	for earlier := range k {
+		if o.data == "" && !done(earlier) {
+			return false
+		}
+	}
+	return true
+}
+
+// wait gives a message a delay.
+func (o *order) wait(d time.Duration) {
+	o.delay = d.Truncate(time.Millisecond)
+	o.data = fmt.Sprintf(`{"delay":%.3f}`, o.delay.Seconds())
+}
+
+// draw makes an order that nobody has sent yet.
+func (b *sagaBook) draw(with besides) *order {
+	r := b.r
+	o := &order{gid: fmt.Sprintf("g%d", len(b.all)+1), mode: esaga.Saga, fails: -1, with: with, steps: make([]deed, 1+r.IntN(4))}
+	switch r.IntN(10) {
+	case 0, 1:
+		o.data = `{"concurrent":true}`
+	case 2:
+		o.opt.TimeoutMs = 200 + r.Int64N(3000)
+	case 3:
+		o.opt.RetryLimit = 1 + r.Int64N(3)
+	case 4, 5:
+		o.mode = esaga.Msg
+		o.wait(between(r, 200*time.Millisecond, 4*time.Second))
+	}
+	if o.mode == esaga.Saga && r.IntN(3) == 0 {
+		o.fails = r.IntN(len(o.steps))
+	}
+	b.all = append(b.all, o)
+	b.by[o.gid] = o
+	return o
+}
+
+// parts is the command, as the door makes it.
+func (b *sagaBook) parts(h *host, o *order) []entry.Part {
+	g := &esaga.BeginPart{Status: esaga.Submitted, Fresh: o.with != alone, IntervalMs: intervalMs,
+		Definition: esaga.Definition{Gid: o.gid, Mode: o.mode, Protocol: outcall.HTTP, CustomData: o.data, Options: o.opt}}
+	if o.delay > 0 {
+		g.FirstMs = o.delay.Milliseconds() + 1
+	}
+	for k := range o.steps {
+		id, at := fmt.Sprintf("%02d", k+1), fmt.Sprintf("http://s%d/", k%2)
+		if o.mode == esaga.Saga {
+			g.Branches = append(g.Branches, esaga.Branch{ID: id, Op: esaga.OpCompensate, URL: at + "undo", Status: esaga.Prepared})
+		}
+		g.Branches = append(g.Branches, esaga.Branch{ID: id, Op: esaga.OpAction, URL: at + "do", Status: esaga.Prepared})
+	}
+	begin := entry.Part{Machine: esaga.Machine, Body: esaga.Append(nil, &esaga.Part{Kind: esaga.Begin, Begin: g})}
+	if o.with == alone {
+		parts, _ := h.permit(begin)
+		return parts
+	}
+	put := func(key string) ekv.Op { return ekv.Op{Put: &ekv.Put{Key: []byte(key), Value: []byte(o.gid)}} }
+	t := &ekv.Txn{Then: []ekv.Op{put(o.key())}}
+	switch o.with {
+	case withCAS:
+		t.Then = append(t.Then, put(lastOrder))
+		t.Compare = []ekv.Compare{{Key: []byte(lastOrder), Target: ekv.CompareMod, Result: ekv.CompareEqual, Int: b.last}}
+	case withLie:
+		t.Compare = []ekv.Compare{{Key: []byte(neverKey), Target: ekv.CompareVersion, Result: ekv.CompareGreater}}
+	}
+	parts, _ := h.permit(entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, &ekv.Part{Must: true, Txn: t})})
+	return append(parts, begin)
+}
+
+// submit sends an order through a member that runs. heard is called when its client knows what became of it, or never will.
+func (b *sagaBook) submit(h *host, o *order, patience time.Duration, heard func()) {
+	w, n := b.w, h.n
+	if o.asked == 0 {
+		o.asked = w.now
+		if o.with != alone {
+			b.pairs = append(b.pairs, o)
+		}
+	}
+	o.sent++
+	o.open++
+	w.trace.add(w.now, "saga → %s submit %s", h.name, o)
+	h.tasks.Go(func() {
+		ctx, cancel := h.tasks.Timeout(patience)
+		defer cancel()
+		defer heard()
+		for {
+			res, err := n.Propose(ctx, laneSaga, b.parts(h, o)...)
+			if err == nil && w.users.outdated(res.Rejection) {
+				continue
+			}
+			b.told(h, o, res, err)
+			return
+		}
+	})
+}
+
+// told takes what a client hears of a submit.
+func (b *sagaBook) told(h *host, o *order, res *entry.Result, err error) {
+	w := b.w
+	if err != nil {
+		w.trace.add(w.now, "saga ← %s submit %s: %v", h.name, o, err)
+	} else {
+		w.trace.add(w.now, "saga ← %s %s@%d submit %s: %v", h.name, res.Pos, res.Term, o, res.Rejection)
+	}
+	switch {
+	case errors.Is(err, node.ErrUnknown):
+		return // it stays open
+	case errors.Is(err, node.ErrOverloaded), errors.Is(err, node.ErrNoLeader), errors.Is(err, node.ErrLevel):
+	case err != nil:
+		w.fail(WrongOutcome, "a submit through %s ended with %v", h.name, err)
+	case res.Rejection == nil && o.with != alone && o.taken:
+		w.fail(HalfCommand, "%s took %s a second time, and so changed its keys twice", h.name, o)
+	case res.Rejection == nil && o.with == withLie:
+		w.fail(HalfCommand, "%s took %s, although a compare was false", h.name, o)
+	case res.Rejection == nil:
+		o.there, o.taken = true, true
+		if o.with != alone {
+			w.rep.Pairs++
+			b.last = res.Of(entry.MachineKV).(*ekv.TxnResult).Revision
+		}
+	case res.Rejection.Machine == esaga.Machine && res.Rejection.Code == esaga.WrongStatus && o.sent > 1:
+		o.there = true // another submit of it has come through
+	case res.Rejection.Machine == entry.MachineKV && res.Rejection.Code == ekv.CompareFailed && slices.Contains([]besides{withCAS, withLie}, o.with):
+		w.rep.Refused++
+	default:
+		w.fail(WrongOutcome, "a submit of %s through %s: %v", o, h.name, res.Rejection)
+	}
+	o.open--
+}
+
+// abort asks for the end of a saga, as its client may at any time.
+func (b *sagaBook) abort(h *host, o *order) {
+	o.aborted = true
+	c := &esaga.ChangePart{Gid: o.gid, From: esaga.Of(esaga.Submitted), To: esaga.Aborting, Reason: "by hand", Timer: true, IntervalMs: intervalMs}
+	parts, _ := h.permit(entry.Part{Machine: esaga.Machine, Body: esaga.Append(nil, &esaga.Part{Kind: esaga.Change, Change: c})})
+	b.w.trace.add(b.w.now, "saga → %s abort %s", h.name, o)
+	_ = h.n.ProposeAsync(laneSaga, 0, parts, func(*entry.Result, error) {}) // whatever becomes of it, the saga has to end
+	h.pumpSoon()
+}
