@@ -179,7 +179,9 @@ func (n *Node) noticeTerm() {
 		n.packed = sample{}
 		n.xferTo = 0
 	}
-	if !n.rep.IsLeader() {
+	if n.rep.IsLeader() {
+		n.stamps()
+	} else {
 		if n.changing != nil && n.changing.seq == 0 {
 			n.complete(n.changing, nil, ErrNotLeader)
 		}
@@ -191,6 +193,7 @@ func (n *Node) noticeTerm() {
 // apply carries committed entries out. Loop only.
 func (n *Node) apply(cs []replica.Committed) error {
 	start := n.clock.Mono()
+	stamped := uint64(0) // the term of the last entry with a stamp
 	for i := range cs {
 		n.tasks.Yield() // another member may apply it, and answer, before it is applied here
 		c := &cs[i]
@@ -209,6 +212,9 @@ func (n *Node) apply(cs []replica.Committed) error {
 			return fmt.Errorf("apply %d@%d: %w", c.Index, c.Term, err)
 		}
 		n.appliedIdx = c.Index
+		if len(data) > 0 {
+			stamped = c.Term
+		}
 		if level := n.members.Level(); level != n.level {
 			if err := n.levelRaised(level); err != nil {
 				return err
@@ -231,9 +237,7 @@ func (n *Node) apply(cs []replica.Committed) error {
 	}
 	n.steps.Apply.Done(len(cs), now-start)
 	st := n.applier.Stamp()
-	if st.TickMs > n.tickAt(now) { // another leader's clock is ahead of ours
-		n.tick.Store(&tickPoint{base: st.TickMs, mono: now})
-	}
+	n.heard(st.TickMs, now, stamped == n.rep.Term() && !n.rep.IsLeader())
 	n.lastWall = max(n.lastWall, st.WallNs)
 	return nil
 }
