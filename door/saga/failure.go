@@ -65,8 +65,10 @@ func unproposed(err error) error {
 	switch {
 	case errors.Is(err, node.ErrTooLarge):
 		return refuse(http.StatusRequestEntityTooLarge, "the transaction is too large for one command of %d bytes", entry.MaxCommandBytes)
-	case errors.Is(err, node.ErrOverloaded), errors.Is(err, node.ErrNoLeader), errors.Is(err, node.ErrStopped), errors.Is(err, node.ErrSuperseded),
-		errors.Is(err, node.ErrLevel):
+	case errors.Is(err, node.ErrLevel):
+		return later("nothing was done: %v; every member has to run a build that knows that level, `holdfast status` says who does not, "+
+			"and where the level is held `holdfast member raise-level` raises it", err)
+	case errors.Is(err, node.ErrOverloaded), errors.Is(err, node.ErrNoLeader), errors.Is(err, node.ErrStopped), errors.Is(err, node.ErrSuperseded):
 		return later("nothing was done: %v", err)
 	}
 	return refuse(http.StatusInternalServerError, "it is not known whether this has taken effect: %v; look at /query, or send it again with the same gid", err)

@@ -38,8 +38,12 @@ func TestWhatMayBeSentAgain(t *testing.T) {
 		if code != want.code || (h.Get("Retry-After") != "") != (code == 503) || (code == 500) != unknown || strings.Contains(body, wordFailure) {
 			t.Errorf("%v: %d, Retry-After %q, %s", err, code, h.Get("Retry-After"), body)
 		}
-		if _, err2 := s.call("Submit", "DtmRequest", `{"Gid":"g","TransType":"saga"}`, ""); status.Code(err2) != want.grpc {
+		_, err2 := s.call("Submit", "DtmRequest", `{"Gid":"g","TransType":"saga"}`, "")
+		if status.Code(err2) != want.grpc {
 			t.Errorf("%v by gRPC: %v", err, err2)
+		}
+		if says := "holdfast status"; errors.Is(err, node.ErrLevel) && (!strings.Contains(body, says) || !strings.Contains(status.Convert(err2).Message(), says)) {
+			t.Errorf("%v does not say what to do: %s, by gRPC %v", err, body, err2)
 		}
 	}
 	s.mu.Lock()
