@@ -1,0 +1,102 @@
+package crash
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestDelayedMessages kills leaders while messages wait for their time. None is lost, and none is early by the clock of the client that sent it; what
+// a failover takes makes them late.
+func TestDelayedMessages(t *testing.T) {
+	processTest(t, false)
+	beside(t)
+	messages, over := count("DELAYED", 200, 1000), seconds("DELAYED_SECONDS", 2, 20)
+	kills := count("DELAYED_KILLS", 1, 5)
+	r := rng(t)
+	c := startSagas(t, 3)
+	steps := serveSteps(t)
+	cli := newSagaClient()
+
+	var mu sync.Mutex
+	due := map[string]time.Time{} // guarded by mu until all are sent
+	var wg sync.WaitGroup
+	const senders = 8
+	for s := range senders {
+		own := rand.New(rand.NewPCG(uint64(seed), uint64(s)))
+		wg.Go(func() {
+			for n := s; n < messages; n += senders {
+				gid := fmt.Sprintf("late-%05d", n)
+				delay := time.Second + time.Duration(own.Int64N(over.Milliseconds()))*time.Millisecond
+				body := fmt.Sprintf(`{"gid":%q,"trans_type":"msg","retry_interval":1,"steps":[{"action":%q}],"payloads":["{}"],"custom_data":"{\"delay\":%.3f}"}`,
+					gid, steps.URL, delay.Seconds())
+				at := time.Now().Add(delay)
+				if code, answer, _, err := cli.post(c.Nodes[n%3], "/api/dtmsvr/submit", body); err != nil || code != http.StatusOK {
+					t.Errorf("%s: %d %s %v", gid, code, answer, err)
+					return
+				}
+				mu.Lock()
+				due[gid] = at
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	// The last kill has messages due after it too.
+	k := &killer{r: r, c: c}
+	for k.kills < kills {
+		if k.kills > 0 {
+			time.Sleep(between(r, over/time.Duration(2*kills), over/time.Duration(kills)))
+		}
+		leader, err := c.WaitLeader(20 * time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.kill(t, leader)
+		k.leaders++
+		time.Sleep(between(r, 1, 300*time.Millisecond))
+		if err := leader.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := time.Now()
+	if err := c.WaitReady(); err != nil {
+		t.Fatal(err)
+	}
+	early, lost, after := 0, 0, 0
+	var late []time.Duration
+	for gid, at := range due { // any order: each is judged by itself
+		status := cli.ends(t, c.Nodes[0], gid)
+		came, ok := steps.called(gid)
+		switch {
+		case !ok || status != "succeed":
+			if lost++; lost <= 5 {
+				t.Errorf("%s is %q, and whether it was delivered: %t", gid, status, ok)
+			}
+			continue
+		case came.Before(at):
+			if early++; early <= 5 {
+				t.Errorf("%s came %s early", gid, at.Sub(came))
+			}
+		}
+		late = append(late, came.Sub(at))
+		if at.After(last) {
+			after++
+		}
+	}
+	if after == 0 {
+		t.Error("no message was due after the last kill")
+	}
+	steps.mu.Lock()
+	repeated := steps.calls - len(steps.first)
+	steps.mu.Unlock()
+	summary(t, "delayed messages: %d due over %s, %d leaders killed, %d lost, %d early, late by %s (median), %s (p99) and %s (worst), %d calls repeated, "+
+		"%d due after the last kill", messages, over, k.leaders, lost, early, tenth(quantile(late, 0.5)), tenth(quantile(late, 0.99)),
+		tenth(quantile(late, 1)), repeated, after)
+}
