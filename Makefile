@@ -31,7 +31,7 @@ sim: ## the simulated cluster: make sim SEED=4711 replays one seed, make sim N=1
 mutants: ## break the core in 200 small ways and see the named test fail: make mutants [ONLY=wal/]
 	@go run ./internal/mutants -only '$(ONLY)' -results internal/mutants/RESULTS.md
 
-conformance: ## unmodified foreign clients against real nodes: make conformance [DOOR=kv] [QUICK=1: the doors that changed] [JOBS=2]
+conformance: ## unmodified foreign clients against real nodes: make conformance [DOOR=kv] [QUICK=1: the doors that changed] [JOBS=2] [ROUNDS=200: of money transfers]
 	@scripts/conformance.sh '$(DOOR)' '$(QUICK)' '$(JOBS)'
 
 peers: ## bring the programs we are measured against into build/peers

@@ -66,12 +66,14 @@ var doors = []door{
 		name:     "saga",
 		packages: []string{"./door/saga/...", "./worker/saga", "./outcall"},
 		own:      []string{"./conformance/saga"},
-		fullOnly: []string{"./conformance/saga/dtmsuite"},
-		scripts:  []string{"scripts/dtm.sh"}, fullScripts: []string{"scripts/dtmclients.sh", "scripts/dtmsuite.sh"},
+		fullOnly: []string{"./conformance/saga/dtmsuite", "./conformance/saga/transfer"},
+		scripts:  []string{"scripts/dtm.sh"}, fullScripts: []string{"scripts/dtmclients.sh", "scripts/dtmsuite.sh", "scripts/mariadb.sh"},
 		quick: []group{{name: "DTM's quick start and Go client", args: []string{"build/saga", "-quick"}}},
 		full: []group{
 			{name: "DTM's clients", args: []string{"build/saga"}},
 			{name: "DTM's own suite", args: []string{"build/dtmsuite"}},
+			// ROUNDS in the environment: so many instead of 30.
+			{name: "money transfers while everything is killed", args: []string{"build/transfer"}},
 		},
 	},
 }

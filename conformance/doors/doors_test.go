@@ -42,6 +42,7 @@ func TestWhatAChangeConcerns(t *testing.T) {
 		"worker/saga/worker.go":              "saga",
 		"outcall/net.go":                     "saga",
 		"machine/saga/do.go":                 "saga",
+		"conformance/saga/transfer/judge.go": "saga",
 		"door/port/port.go":                  "kv tlog saga",
 		"node/loop.go":                       "kv tlog saga",
 		"wal/wal.go":                         "kv tlog saga",

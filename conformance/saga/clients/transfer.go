@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -17,23 +18,29 @@ import (
 
 // transfer submits transfers of money between random accounts until it gets SIGTERM:
 //
-//	clients transfer -members HOST:PORT,… -bank HOST:PORT -accounts N -workers N -out FILE
+//	clients transfer -members HOST:PORT,… -banks HOST:PORT,HOST:PORT -accounts N -workers N -name NAME -out FILE
 //
-// It writes lines for each into FILE, as soon as it knows: asked GID KIND before it is submitted, and after that succeed GID, taken GID (it is
+// The first bank is asked for the money, the second takes it. It writes lines for each into FILE, as soon as it knows: asked GID KIND before it is submitted, and after that succeed GID, taken GID (it is
 // submitted, whatever comes of it) or unknown GID WHY. KIND is plain or concurrent, and wait if the client waits for its end.
 func transfer(args []string) error {
 	flags := flag.NewFlagSet("transfer", flag.ExitOnError)
 	members := flags.String("members", "", "where the coordinators are")
-	bank := flags.String("bank", "", "where the services are")
+	banks := flags.String("banks", "", "where the services are: of the account that pays, and of the other")
 	accounts := flags.Int("accounts", 10, "there are so many")
 	workers := flags.Int("workers", 8, "transfers at a time")
+	name := flags.String("name", "transfer", "what gids begin with")
 	out := flags.String("out", "", "file of what was done")
 	_ = flags.Parse(args) // it exits on an error
+	payer, payee, ok := strings.Cut(*banks, ",")
+	if !ok {
+		return errors.New("transfer: -banks wants two addresses with a comma between")
+	}
 	f, err := os.Create(*out)
 	if err != nil {
 		return err
 	}
-	l := &loader{members: strings.Split(*members, ","), bank: "http://" + *bank + "/", accounts: *accounts, out: bufio.NewWriter(f)}
+	l := &loader{members: strings.Split(*members, ","), payer: "http://" + payer + "/", payee: "http://" + payee + "/",
+		accounts: *accounts, out: bufio.NewWriter(f)}
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM)
 	over := make(chan struct{})
@@ -49,7 +56,7 @@ func transfer(args []string) error {
 				case <-over:
 					return
 				default:
-					l.one(fmt.Sprintf("transfer-%d-%d-%d", os.Getpid(), worker, n))
+					l.one(fmt.Sprintf("%s-%d-%d", *name, worker, n))
 				}
 			}
 		})
@@ -59,9 +66,9 @@ func transfer(args []string) error {
 }
 
 type loader struct {
-	members  []string
-	bank     string
-	accounts int
+	members      []string
+	payer, payee string // URLs up to the services' names
+	accounts     int
 
 	mu  sync.Mutex
 	out *bufio.Writer // guarded by mu
@@ -78,7 +85,7 @@ func (l *loader) one(gid string) {
 		o.Refuse = "TransIn"
 	}
 	saga := dtmcli.NewSaga("http://"+l.members[rand.IntN(len(l.members))]+"/api/dtmsvr", gid).
-		Add(l.bank+"TransOut", l.bank+"TransOutUndo", o).Add(l.bank+"TransIn", l.bank+"TransInUndo", o)
+		Add(l.payer+"TransOut", l.payer+"TransOutUndo", o).Add(l.payee+"TransIn", l.payee+"TransInUndo", o)
 	saga.RetryInterval = 1
 	saga.WaitResult = rand.IntN(2) == 0
 	kind := "plain"
