@@ -203,3 +203,98 @@ func TestCallsThatWaitEndWhenABreakerOpens(t *testing.T) {
 		t.Errorf("left: %d running, %d waiting, %d turns", n.running, n.waiting, n.turns.Len())
 	}
 }
+
+// TestCallsWaitForTheOneThatTries: they are made once it has an answer, end when it comes to nothing, and one of them tries when it is cancelled.
+func TestCallsWaitForTheOneThatTries(t *testing.T) {
+	var broken atomic.Bool
+	var under peak
+	var answer atomic.Pointer[chan bool] // closed: now
+	reached := make(chan bool, 100)
+	s := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		if broken.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		under.up()
+		defer under.down()
+		reached <- true
+		select {
+		case <-*answer.Load():
+		case <-r.Context().Done():
+		}
+	})
+	n := newNet(t, Options{Timeout: time.Minute, Breaker: Breaker{First: 20 * time.Millisecond}})
+	// tried opens the breaker, waits until it may be tried, and returns the call that does and others that come meanwhile.
+	tried := func() (trial started, others []started, release chan bool) {
+		t.Helper()
+		release = make(chan bool)
+		answer.Store(&release)
+		broken.Store(true)
+		wait.Until(t, "it is open", func() bool { return strings.Contains(do(t, n, &Request{URL: s.URL}).Message, "circuit open") })
+		broken.Store(false)
+		under.highest.Store(0)
+		wait.Until(t, "it may be tried", func() bool {
+			trial = start(n, &Request{URL: s.URL})
+			select {
+			case <-reached:
+				return true
+			case r := <-trial.results:
+				want(t, r, Transient, "circuit open")
+				return false
+			}
+		})
+		for range 20 {
+			others = append(others, start(n, &Request{URL: s.URL}))
+		}
+		if n.Meter().Waiting.Load() != 20 || under.highest.Load() != 1 {
+			t.Fatalf("%d wait, %d are made", n.Meter().Waiting.Load(), under.highest.Load())
+		}
+		return trial, others, release
+	}
+
+	trial, others, release := tried()
+	close(release)
+	for _, c := range append(others, trial) {
+		want(t, result(t, c), OK, "")
+	}
+	for range 20 {
+		<-reached
+	}
+
+	trial, others, release = tried()
+	trial.cancel()
+	want(t, result(t, trial), Transient, "cancelled")
+	select {
+	case <-reached: // the next one tries
+	case <-time.After(10 * time.Second):
+		t.Fatal("nobody tries after a trial that was cancelled")
+	}
+	if w := n.Meter().Waiting.Load(); w != 19 {
+		t.Errorf("%d wait for the second that tries", w)
+	}
+	others[5].cancel() // one that only waits
+	want(t, result(t, others[5]), Transient, "cancelled")
+	close(release)
+	for i, c := range others {
+		if i != 5 {
+			want(t, result(t, c), OK, "")
+		}
+	}
+	for range 18 {
+		<-reached
+	}
+
+	trial, others, _ = tried()
+	broken.Store(true)
+	s.CloseClientConnections()
+	want(t, result(t, trial), Transient, "")
+	for _, c := range others {
+		want(t, result(t, c), Transient, "circuit open")
+	}
+	short := start(n, &Request{URL: s.URL})
+	want(t, result(t, short), Transient, "circuit open")
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.running != 0 || n.waiting != 0 || n.turns.Len() != 0 {
+		t.Errorf("left: %d running, %d waiting, %d turns", n.running, n.waiting, n.turns.Len())
+	}
+}

@@ -34,13 +34,13 @@ func (n *Net) enter(c *call) bool {
 	}
 	ok, trial := ep.breaker.allow(now)
 	switch {
-	case !ok:
+	case !ok && !ep.breaker.trying: // else it waits for what comes of the one that tries
 		text := fmt.Sprintf("circuit open: calls to %s came to nothing %d times in a row (the last: %s); none is made for %v",
 			ep.key, ep.breaker.failures, ep.breaker.last, max(ep.breaker.until.Sub(now), 0).Round(time.Millisecond))
 		n.mu.Unlock()
 		go c.end(Transient, text)
 		return false
-	case ep.running < n.o.PerEndpoint && ep.waiting.Len() == 0 && n.running < n.o.InFlight:
+	case ok && ep.running < n.o.PerEndpoint && ep.waiting.Len() == 0 && n.running < n.o.InFlight:
 		c.trial = trial
 		n.start(c)
 		n.mu.Unlock()
@@ -86,10 +86,17 @@ func (n *Net) leave(c *call) {
 	}
 }
 
-// abandon is leave for a call that will not be made. n.mu is held.
+// abandon is leave for a call that will not be made. If it was to try its endpoint, the next in the queue is. n.mu is held.
 func (n *Net) abandon(c *call) {
 	n.leave(c)
-	c.endpoint.breaker.dropped(c.trial)
+	if ep := c.endpoint; c.trial {
+		ep.breaker.dropped(true)
+		if ep.turn != nil { // it was the turn of this one
+			n.turns.Remove(ep.turn)
+			ep.turn = nil
+		}
+		n.offer(ep)
+	}
 }
 
 // tooLate ends a call that has waited as long as its service might have taken.
@@ -99,17 +106,29 @@ func (n *Net) tooLate(c *call) {
 		n.mu.Unlock()
 		return
 	}
+	held := c.endpoint.breaker.open && !c.trial
 	n.abandon(c)
 	n.mu.Unlock()
+	if held {
+		c.end(Transient, fmt.Sprintf("circuit open: the call that tries %s has not ended in %v", c.endpoint.key, c.left))
+		return
+	}
 	c.end(Transient, fmt.Sprintf("%s: no place in %v among the %d calls that may be under way to it, or the %d in all",
 		c.endpoint.key, c.left, n.o.PerEndpoint, n.o.InFlight))
 }
 
-// offer puts an endpoint among those whose turn will come, if it has a call that waits and a place for it. n.mu is held.
+// offer puts an endpoint among those whose turn will come, if it has a call that waits and a place for it. While its breaker is open that is
+// the one call that tries it. n.mu is held.
 func (n *Net) offer(ep *endpoint) {
-	if ep.turn == nil && ep.waiting.Len() > 0 && ep.running < n.o.PerEndpoint {
-		ep.turn = n.turns.PushBack(ep)
+	if ep.turn != nil || ep.waiting.Len() == 0 || ep.running >= n.o.PerEndpoint {
+		return
 	}
+	if first := ep.waiting.Front().Value.(*call); ep.breaker.open && !first.trial {
+		if _, first.trial = ep.breaker.allow(time.Now()); !first.trial {
+			return
+		}
+	}
+	ep.turn = n.turns.PushBack(ep)
 }
 
 // next starts the call whose turn it is: endpoints take turns, the calls of one are served as they came. nil if there is none, or

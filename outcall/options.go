@@ -36,8 +36,8 @@ type Options struct {
 type Breaker struct {
 	// Failures is how many in a row must have come to nothing (no connection, a broken one, a timeout): 5. Any answer ends the row.
 	Failures int
-	// First is how long no call is made then: 1 s. One call tries it afterwards; each time it fails, the wait doubles, up to Longest: 30 s.
-	// All waits are drawn from 80 to 120 % of that.
+	// First is how long no call is made then: 1 s. One call tries it afterwards, and those that come meanwhile wait for what comes of that;
+	// each time it fails, the wait doubles, up to Longest: 30 s. All waits are drawn from 80 to 120 % of that.
 	First, Longest time.Duration
 }
 
