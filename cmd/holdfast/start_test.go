@@ -131,6 +131,8 @@ func TestAStartThatIsRefusedSaysWhyAndChangesNothing(t *testing.T) {
 		{"kv port in use", []string{"--data", fresh, "--admin", "off", "--kv", taken.Addr().String()}, "port is in use; stop what listens there or give another --kv"},
 		{"admin port in use", []string{"--data", fresh, "--admin", taken.Addr().String(), "--kv", "off"}, "give another --admin"},
 		{"peer port in use", []string{"--data", fresh, "--admin", "off", "--kv", "off", "--peer", taken.Addr().String()}, "give another --peer"},
+		{"saga port in use", []string{"--data", fresh, "--admin", "off", "--saga", taken.Addr().String()}, "port is in use; stop what listens there or give another --saga"},
+		{"saga port over gRPC in use", []string{"--data", fresh, "--admin", "off", "--saga", "127.0.0.1:0", "--saga-grpc", taken.Addr().String()}, "give another --saga-grpc"},
 		{"no such address", []string{"--data", fresh, "--admin", "off", "--kv", "203.0.113.77:2379", "--insecure"}, "no such address; give --kv an address of this machine"},
 		{"directory in use", []string{"--data", r.data, "--admin", "off", "--kv", "off"}, "another process uses it; stop that one or give another --data"},
 		{"directory of another version", []string{"--data", foreign, "--admin", "off", "--kv", "off"}, "data format 99"},

@@ -2,16 +2,10 @@ package doors
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
-	"net"
 	"net/netip"
-	"os"
-	"syscall"
 
-	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
@@ -53,6 +47,8 @@ type Host struct {
 	Bound, Aside func(at ...string)
 	// Serving reports whether every door accepts clients.
 	Serving func() bool
+	// Starting ends when the start is called off.
+	Starting context.Context
 }
 
 // Machine returns the machine of that type. All machines of the program's doors are there, whichever are on.
@@ -63,51 +59,4 @@ func Machine[M machine.Machine](h *Host) M {
 		}
 	}
 	panic(fmt.Sprintf("no door brings the machine %T", *new(M))) // the program's own list is wrong
-}
-
-// Place is somewhere to listen.
-type Place struct {
-	Network string // tcp or unix
-	Addr    string // host:port, or the path of a socket file
-	Flag    string // the flag that named it, with its dashes
-	// Patient: connections that this machine makes may take the port for a while, and the door waits for them when it opens. Try then
-	// refuses nothing.
-	Patient bool
-	// TLS nil is cleartext. The others are of the kv door alone.
-	port.Protocols
-}
-
-// Listen binds the place or says in one line why not.
-func (p Place) Listen() (net.Listener, error) {
-	if p.Network == "unix" { // it may be left from a killed process; it cannot be told from one in use
-		if err := os.Remove(p.Addr); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("listen on %s %s: %s; give a file this user can make", p.Flag, p.Addr, cli.Reason(err))
-		}
-	}
-	l, err := net.Listen(p.Network, p.Addr)
-	if err == nil {
-		return l, nil
-	}
-	why, next := err.Error(), "give another "+p.Flag
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		why, next = "the port is in use", fmt.Sprintf("stop what listens there or give another %s", p.Flag)
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		why, next = "this machine has no such address", fmt.Sprintf("give %s an address of this machine", p.Flag)
-	case errors.Is(err, syscall.EACCES):
-		why, next = "ports below 1024 need a privilege", fmt.Sprintf("give %s a higher port", p.Flag)
-	}
-	return nil, fmt.Errorf("listen on %s %s: %s; %s", p.Flag, p.Addr, why, next)
-}
-
-// Try binds the place and lets it go again, to refuse early what cannot be bound.
-func (p Place) Try() error {
-	if p.Network == "unix" || p.Patient {
-		return nil // the file is nobody's until it is bound
-	}
-	l, err := p.Listen()
-	if err != nil {
-		return err
-	}
-	return l.Close()
 }

@@ -6,17 +6,19 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/doors/kv"
+	"github.com/holdfastdb/holdfast/cmd/holdfast/doors/saga"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/doors/tlog"
 )
 
 // all is the doors that the tests' servers have.
-var all = doors.List{kv.Door, tlog.Door}
+var all = doors.List{kv.Door, tlog.Door, saga.Door}
 
 // load runs loadConfig the way serve does, with file as the content of --config if it is not "".
 func load(t *testing.T, args []string, env map[string]string, file string) (*Config, error) {
@@ -62,7 +64,9 @@ func TestEveryOptionCanBeSetByFlagEnvironmentAndFile(t *testing.T) {
 	values := map[string]string{"kv": "127.0.0.1:1", "kv-quota": "1GiB", "kv-auth-token": "simple",
 		"kv-auth-token-ttl": "10s", "kv-bcrypt-cost": "5", "tlog": "127.0.0.1:6", "tlog-keys": "keys", "tlog-origin": "log.example/o",
 		"tlog-publish": "file:///tmp/a,other=file:///tmp/b", "tlog-checkpoints": "published", "tlog-checkpoint-interval": "90ms",
-		"tlog-publish-interval": "2s", "tlog-read": "127.0.0.1:7", "tlog-tokens": "tokens", "admin": "127.0.0.1:2", "data": dir, "name": "n1",
+		"tlog-publish-interval": "2s", "tlog-read": "127.0.0.1:7", "tlog-tokens": "tokens",
+		"saga": "127.0.0.1:8", "saga-grpc": "127.0.0.1:9", "saga-tokens": "tokens", "saga-clients": "10.0.0.0/8", "saga-allow-targets": "169.254.10.0/24",
+		"insecure-saga": "true", "admin": "127.0.0.1:2", "data": dir, "name": "n1",
 		"peer": "127.0.0.1:3", "peer-advertise": "127.0.0.1:3", "peers": "n1=127.0.0.1:3,n2=127.0.0.1:4,n3=127.0.0.1:5", "ack": "commit", "memory": "1GiB",
 		"tls-cert": "c", "tls-key": "k", "tls-ca": "a", "peer-tls-cert": "pc", "peer-tls-key": "pk", "peer-tls-ca": "pa", "peer-tls-allowed-names": "n1.example,n2",
 		"cors": "https://app.example", "insecure": "true", "log-level": "debug", "hold-level": "true", "log-format": "json"}
@@ -106,28 +110,39 @@ func TestEveryOptionCanBeSetByFlagEnvironmentAndFile(t *testing.T) {
 }
 
 func TestDoorsAndPeerAreOnOrOffAsDesigned(t *testing.T) {
+	const kv, tlog, saga, grpc, admin = "127.0.0.1:2379", "127.0.0.1:2025", "127.0.0.1:36789", "127.0.0.1:36790", "127.0.0.1:8080"
+	const off = "off"
 	for _, tc := range []struct {
-		args                        string
-		env                         map[string]string
-		wantKV, wantAdmin, wantPeer string
+		args                              string
+		env                               map[string]string
+		kv, tlog, saga, grpc, admin, peer string
 	}{
-		{"", nil, "127.0.0.1:2379", "127.0.0.1:8080", "off"},
-		{"--kv 127.0.0.1:9", nil, "127.0.0.1:9", "127.0.0.1:8080", "off"},
-		{"--kv off", nil, "off", "127.0.0.1:8080", "off"},
-		{"--admin off", nil, "127.0.0.1:2379", "off", "off"},
-		{"--admin 127.0.0.1:7", nil, "127.0.0.1:2379", "127.0.0.1:7", "off"}, // admin is no door
-		{"--peer 127.0.0.1:5", nil, "127.0.0.1:2379", "127.0.0.1:8080", "127.0.0.1:5"},
-		{"--name a --peers a=127.0.0.1:6,b=127.0.0.1:7,c=127.0.0.1:8", nil, "127.0.0.1:2379", "127.0.0.1:8080", "127.0.0.1:6"},
-		{"--join 127.0.0.1:6", nil, "127.0.0.1:2379", "127.0.0.1:8080", "127.0.0.1:2380"},
-		{"", map[string]string{"HOLDFAST_KV": "[::1]:9"}, "[::1]:9", "127.0.0.1:8080", "off"},
+		{"", nil, kv, tlog, saga, grpc, admin, off},
+		{"--kv 127.0.0.1:9", nil, "127.0.0.1:9", off, off, off, admin, off},
+		{"--kv off", nil, off, off, off, off, admin, off},
+		{"--saga off", nil, off, off, off, off, admin, off},
+		{"--saga 127.0.0.1:9", nil, off, off, "127.0.0.1:9", off, admin, off}, // members on one machine do not meet at its other port
+		{"--saga 127.0.0.1:9 --saga-grpc 127.0.0.1:10", nil, off, off, "127.0.0.1:9", "127.0.0.1:10", admin, off},
+		{"--saga " + saga, nil, off, off, saga, grpc, admin, off},
+		{"--saga-grpc off", nil, kv, tlog, saga, off, admin, off}, // no door of its own
+		{"--saga-grpc 127.0.0.1:9", nil, kv, tlog, saga, "127.0.0.1:9", admin, off},
+		{"--kv 127.0.0.1:9 --tlog 127.0.0.1:8 --saga off", nil, "127.0.0.1:9", "127.0.0.1:8", off, off, admin, off},
+		{"--admin off", nil, kv, tlog, saga, grpc, off, off},
+		{"--admin 127.0.0.1:7", nil, kv, tlog, saga, grpc, "127.0.0.1:7", off}, // admin is no door
+		{"--peer 127.0.0.1:5", nil, kv, tlog, saga, grpc, admin, "127.0.0.1:5"},
+		{"--name a --peers a=127.0.0.1:6,b=127.0.0.1:7,c=127.0.0.1:8", nil, kv, tlog, saga, grpc, admin, "127.0.0.1:6"},
+		{"--join 127.0.0.1:6", nil, kv, tlog, saga, grpc, admin, "127.0.0.1:2380"},
+		{"", map[string]string{"HOLDFAST_KV": "[::1]:9"}, "[::1]:9", off, off, off, admin, off},
+		{"", map[string]string{"HOLDFAST_SAGA": "[::1]:9"}, off, off, "[::1]:9", off, admin, off},
 	} {
 		c, err := load(t, append(strings.Fields(tc.args), "--data", "d"), tc.env, "")
 		if err != nil {
 			t.Errorf("%q: %v", tc.args, err)
 			continue
 		}
-		if at(c, "kv") != tc.wantKV || c.admin.String() != tc.wantAdmin || c.peer.String() != tc.wantPeer {
-			t.Errorf("%q: kv %v, admin %v, peer %v; want %s, %s, %s", tc.args, at(c, "kv"), c.admin, c.peer, tc.wantKV, tc.wantAdmin, tc.wantPeer)
+		got := []string{at(c, "kv"), at(c, "tlog"), at(c, "saga"), at(c, "saga-grpc"), c.admin.String(), c.peer.String()}
+		if want := []string{tc.kv, tc.tlog, tc.saga, tc.grpc, tc.admin, tc.peer}; !slices.Equal(got, want) {
+			t.Errorf("%q: kv, tlog, saga, saga-grpc, admin and peer are %v, want %v", tc.args, got, want)
 		}
 	}
 }

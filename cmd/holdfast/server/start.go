@@ -72,7 +72,7 @@ func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err err
 			s.abandon()
 		}
 	}()
-	s.host = s.newHost()
+	s.host = s.newHost(ctx)
 	for _, d := range su.Services {
 		if d.Prepare != nil {
 			if err := d.Prepare(ctx, s.host); err != nil {
@@ -123,12 +123,12 @@ func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err err
 }
 
 // newHost is what the doors are given, as far as it is known before the node runs.
-func (s *Server) newHost() *doors.Host {
+func (s *Server) newHost(ctx context.Context) *doors.Host {
 	conns := port.NewConnLimit(s.conns.Doors)
 	conns.Failed = s.handshakeFailed
 	return &doors.Host{Dir: s.setup.Node.Dir, Founder: len(s.setup.Join.Peers) == 0 && s.setup.Join.Join == "",
 		Conns: conns, SideConns: s.conns.Side, Steps: new(meter.Steps), Log: s.log, Reserved: s.reserved,
-		Go: func(fn func()) { s.wg.Go(fn) }, Serve: s.goServe, Fail: s.fail, Serving: s.serving.Load,
+		Go: func(fn func()) { s.wg.Go(fn) }, Serve: s.goServe, Fail: s.fail, Serving: s.serving.Load, Starting: ctx,
 		Bound: func(at ...string) { s.bound = slices.Concat(at, s.bound) }, Aside: func(at ...string) { s.bound = append(s.bound, at...) }}
 }
 

@@ -25,7 +25,11 @@ type doorFlags struct {
 	tls *cli.TLSFlags
 }
 
-const defaultDoor = "127.0.0.1:36789"
+// Where DTM's clients look for the door if nobody says otherwise.
+const (
+	defaultDoor = "127.0.0.1:36789"
+	defaultGRPC = "127.0.0.1:36790"
+)
 
 func addDoorFlags(l *cli.FlagList) *doorFlags {
 	return &doorFlags{at: l.Text("saga", "ADDR", defaultDoor, "the server's --saga address, or its https:// URL"), tls: cli.AddTLSFlags(l)}

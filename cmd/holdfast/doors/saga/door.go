@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
@@ -20,6 +21,10 @@ import (
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/outcall"
 )
+
+// portPatience is a little more than the minute for which a connection that has ended keeps its port: DTM's ports lie where the kernel
+// takes those of outgoing connections.
+const portPatience = 65 * time.Second
 
 // claim is the door's share of --memory: transactions that are being carried on, calls and answers.
 const claim = "sagas"
@@ -58,20 +63,21 @@ var Door = doors.Door{
 
 // settings are the door's flags.
 type settings struct {
-	at, grpc cli.Address
-	targets  outcall.Allow  // of calls, beside what is allowed anyway
-	clients  []netip.Prefix // who may use the door without a token; none: everybody who reaches it
-	tokens   string         // file of who may use it; "": nobody is asked
-	insecure bool
+	at, grpc  cli.Address
+	grpcGiven bool
+	targets   outcall.Allow  // of calls, beside what is allowed anyway
+	clients   []netip.Prefix // who may use the door without a token; none: everybody who reaches it
+	tokens    string         // file of who may use it; "": nobody is asked
+	insecure  bool
 }
 
 // Options implements doors.Settings.
 func (s *settings) Options() []doors.Option {
 	return []doors.Option{
-		{Name: "saga", Arg: "ADDR", Default: "off", Door: true, Help: "transactions across services over HTTP for DTM's clients, 127.0.0.1:36789 for example, or off",
+		{Name: "saga", Arg: "ADDR", Default: defaultDoor, Door: true, Help: "transactions across services over HTTP (DTM's clients), or off",
 			Set: func(v string) error { return cli.SetAddress(&s.at, v) }},
-		{Name: "saga-grpc", Arg: "ADDR", Help: "the same over gRPC, 127.0.0.1:36790 for example, or off (default: off)",
-			Set: func(v string) error { return cli.SetAddress(&s.grpc, v) }},
+		{Name: "saga-grpc", Arg: "ADDR", Help: "the same over gRPC, or off (default: " + defaultGRPC + " where --saga is at its own default, else off)",
+			Set: func(v string) error { s.grpcGiven = true; return cli.SetAddress(&s.grpc, v) }},
 		{Name: "saga-tokens", Arg: "FILE", Help: "who may use the door: a line each, sent as Authorization: Bearer; read again within a second (default: everybody)",
 			Set: func(v string) error { s.tokens = v; return nil }},
 		{Name: "saga-clients", Arg: "CIDR,…", Help: "addresses whose programs may use the door without a token (default: all, unless --saga-tokens is given)",
@@ -101,6 +107,11 @@ func (s *settings) Listens() []doors.Listen {
 
 // Check implements doors.Settings.
 func (s *settings) Check() error {
+	if !s.grpcGiven && s.at.String() == defaultDoor { // members on one machine have --saga of their own, and must not meet at this one
+		if err := cli.SetAddress(&s.grpc, defaultGRPC); err != nil {
+			return err
+		}
+	}
 	if s.at.Off() && !s.grpc.Off() {
 		return cli.Usagef("serve: --saga-grpc without --saga; give both, because clients of either ask for branches over HTTP too")
 	}
@@ -124,7 +135,7 @@ func (s *settings) Service(c *doors.Common) (*doors.Service, error) {
 			continue
 		}
 		p.offer.TLS = c.Clients()
-		*p.place = &doors.Place{Network: "tcp", Addr: p.at.String(), Flag: p.flag, Patient: true, Protocols: p.offer}
+		*p.place = &doors.Place{Network: "tcp", Addr: p.at.String(), Flag: p.flag, Patience: portPatience, Protocols: p.offer}
 		service.Places = append(service.Places, **p.place)
 	}
 	if (s.insecure || len(s.clients) > 0) && s.tokens == "" && !s.at.Off() && !s.at.Loopback() {

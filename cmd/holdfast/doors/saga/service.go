@@ -3,7 +3,6 @@ package saga
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
@@ -67,7 +66,7 @@ func (r *running) open(h *doors.Host) error {
 		if p == nil {
 			continue
 		}
-		l, err := listen(p, h.Log)
+		l, err := p.Wait(h.Starting, h.Log)
 		if err != nil {
 			return err
 		}
@@ -92,10 +91,3 @@ func (r *running) close() {
 		r.calls.Close()
 	}
 }
-
-const (
-	// portPatience is how long a port is waited for that only connections this machine has made take: DTM's ports lie in the range from
-	// which the kernel gives outgoing connections theirs, and one that has ended keeps its port for a minute.
-	portPatience = 65 * time.Second
-	portAgain    = 500 * time.Millisecond
-)
