@@ -64,7 +64,7 @@ func (d *Door) begin(r *request, as esaga.Status) (*esaga.BeginPart, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &esaga.BeginPart{Definition: r.Definition, Status: as, IntervalMs: d.interval(&r.Options)}
+	p := &esaga.BeginPart{Definition: r.Definition, Status: as, IntervalMs: r.Options.FirstIntervalMs(d.opts.RetryInterval.Milliseconds())}
 	if p.Branches, err = d.branches(r); err != nil {
 		return nil, err
 	}
@@ -82,18 +82,6 @@ func (d *Door) begin(r *request, as esaga.Status) (*esaga.BeginPart, error) {
 		p.FirstMs = orMs(r.Options.TimeoutMs, d.opts.TimeoutToFail)
 	}
 	return p, nil
-}
-
-// interval is the time between two passes at first, by DTM's rule.
-func (d *Door) interval(o *esaga.Options) int64 {
-	usual := d.opts.RetryInterval.Milliseconds()
-	switch {
-	case o.RetryIntervalMs > 0:
-		return o.RetryIntervalMs
-	case o.TimeoutMs > 0 && o.TimeoutMs < usual:
-		return o.TimeoutMs
-	}
-	return usual
 }
 
 func orMs(ms int64, other time.Duration) int64 {

@@ -167,6 +167,18 @@ type Options struct {
 	RetryLimit             int64
 }
 
+// FirstIntervalMs is what a transaction with these options waits between two passes at first, and again after a success, where usualMs is
+// what one waits that does not say otherwise: DTM's rule, by which one that fails soon is tried again before it does.
+func (o *Options) FirstIntervalMs(usualMs int64) int64 {
+	switch {
+	case o.RetryIntervalMs > 0:
+		return o.RetryIntervalMs
+	case o.TimeoutMs > 0 && o.TimeoutMs < usualMs:
+		return o.TimeoutMs
+	}
+	return usualMs
+}
+
 // BeginPart makes a transaction that is Prepared or Submitted. If its gid exists: a Prepared one changes nothing where that is
 // prepared too; a Submitted one submits what was prepared, and changes nothing where that is submitted already. Anything else is
 // rejected with WrongStatus. The result is a *State.

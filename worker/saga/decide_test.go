@@ -409,21 +409,6 @@ func TestIntervals(t *testing.T) {
 		{"none for a service that is at it", saga("po", interval(80_000)), "end, next in 80000, interval 80000"},
 		{"none was ever said", saga("po", interval(0)), "end, next in 10000, interval 10000"},
 	})
-	o := Options{}
-	for _, c := range []struct {
-		of   esaga.Options
-		want int64
-	}{
-		{esaga.Options{}, 10_000},
-		{esaga.Options{RetryIntervalMs: 5}, 5},
-		{esaga.Options{TimeoutMs: 3_000}, 3_000},
-		{esaga.Options{TimeoutMs: 30_000}, 10_000},
-		{esaga.Options{TimeoutMs: 3_000, RetryIntervalMs: 20_000}, 20_000},
-	} {
-		if got := o.FirstIntervalMs(&c.of); got != c.want {
-			t.Errorf("%+v: first after %d ms", c.of, got)
-		}
-	}
 }
 
 func TestWhatAnswersMean(t *testing.T) {

@@ -27,15 +27,7 @@ type timing struct {
 }
 
 // interval is what a transaction waits between two passes at first, and again after a success.
-func (t *timing) interval(o *esaga.Options) int64 {
-	switch {
-	case o.RetryIntervalMs > 0:
-		return o.RetryIntervalMs
-	case o.TimeoutMs > 0 && o.TimeoutMs < t.retryIntervalMs:
-		return o.TimeoutMs
-	}
-	return t.retryIntervalMs
-}
+func (t *timing) interval(o *esaga.Options) int64 { return o.FirstIntervalMs(t.retryIntervalMs) }
 
 // timeoutMs is the age at which a transaction is aborted, or asked about; 0: never.
 func (v *view) timeoutMs() int64 {

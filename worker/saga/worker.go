@@ -186,9 +186,3 @@ func (w *Worker) current() *term {
 	defer w.mu.Unlock()
 	return w.term
 }
-
-// FirstIntervalMs is what a transaction with these options waits between two passes at first.
-func (o Options) FirstIntervalMs(of *esaga.Options) int64 {
-	o.fill()
-	return (&timing{retryIntervalMs: o.RetryIntervalMs}).interval(of)
-}
