@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
+	"github.com/holdfastdb/holdfast/cmd/holdfast/dtm"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/etcd"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/inspect"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/member"
@@ -20,7 +21,7 @@ import (
 // commands is the table, in the order of `holdfast help`.
 func commands() []*cli.Command {
 	return slices.Concat(
-		[]*cli.Command{server.Command(all), etcd.Command(all), server.DoorsCommand(all), member.StatusCommand(all)},
+		[]*cli.Command{server.Command(all), etcd.Command(all), dtm.Command(all), server.DoorsCommand(all), member.StatusCommand(all)},
 		member.Commands(),
 		snapshot.Commands(all),
 		inspect.Commands(all),
@@ -31,6 +32,9 @@ func commands() []*cli.Command {
 func main() {
 	if etcd.Named(os.Args) {
 		os.Exit(etcd.Run(all, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+	}
+	if dtm.Named(os.Args) {
+		os.Exit(dtm.Run(all, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
 	}
 	os.Exit(cli.Run(commands(), os.Args[1:], os.Stdout, os.Stderr, os.Getenv))
 }

@@ -88,7 +88,7 @@ func Run(all doors.List, args, environ []string, stdout, stderr io.Writer) int {
 
 // serveEtcd runs the server until a signal or a failure ends it.
 func serveEtcd(all doors.List, s *etcdflags.Settings, environ []string, stdout, stderr io.Writer) error {
-	out, closeLog, err := openLogOutputs(s.LogOutputs, stdout, stderr)
+	out, closeLog, err := server.OpenLogOutputs("--log-outputs", s.LogOutputs, stdout, stderr)
 	if err != nil {
 		return err
 	}
@@ -282,38 +282,6 @@ func etcdCluster(s *etcdflags.Settings, su *server.Setup) error {
 		su.Join.Peers[name] = etcdflags.JoinURLs(us)
 	}
 	return nil
-}
-
-// openLogOutputs returns the writer for --log-outputs; close it at the end.
-func openLogOutputs(names []string, stdout, stderr io.Writer) (io.Writer, func(), error) {
-	var out []io.Writer
-	var files []*os.File
-	closeAll := func() {
-		for _, f := range files {
-			f.Close()
-		}
-	}
-	for _, name := range names {
-		switch name {
-		case "default", "stderr":
-			out = append(out, stderr)
-		case "stdout":
-			out = append(out, stdout)
-		case "systemd/journal":
-			out = append(out, stderr) // the journal takes it from there
-		default:
-			f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-			if err != nil {
-				closeAll()
-				return nil, nil, fmt.Errorf("--log-outputs: %w", err)
-			}
-			files, out = append(files, f), append(out, f)
-		}
-	}
-	if len(out) == 0 {
-		out = append(out, stderr)
-	}
-	return io.MultiWriter(out...), closeAll, nil
 }
 
 // Named reports whether the program was called as etcd.

@@ -16,17 +16,17 @@ func (r *running) admit(c *doorsaga.Caller) (revision uint64, code int, text str
 	if users.Enabled {
 		revision = users.Revision
 	}
-	if len(r.set.clients) > 0 && r.known(c.Host) {
+	if len(r.clients) > 0 && r.listed(c.Host) {
 		return revision, 0, ""
 	}
-	if r.tokens != nil {
-		if token, ok := strings.CutPrefix(c.Authorization, "Bearer "); ok && r.tokens.has(token) {
+	if r.known != nil {
+		if token, ok := strings.CutPrefix(c.Authorization, "Bearer "); ok && r.known.has(token) {
 			return revision, 0, ""
 		}
 		return 0, http.StatusUnauthorized, "no token that may use this door; send one of --saga-tokens as Authorization: Bearer TOKEN"
 	}
 	switch {
-	case len(r.set.clients) > 0:
+	case len(r.clients) > 0:
 		return 0, http.StatusForbidden, "programs at " + c.Host + " may not use this door (--saga-clients)"
 	case users.Enabled:
 		return 0, http.StatusUnauthorized, "authentication is on; start the server with --saga-tokens or --saga-clients"
@@ -34,8 +34,8 @@ func (r *running) admit(c *doorsaga.Caller) (revision uint64, code int, text str
 	return 0, 0, ""
 }
 
-// known reports whether --saga-clients has the address.
-func (r *running) known(host string) bool {
+// listed reports whether --saga-clients has the address.
+func (r *running) listed(host string) bool {
 	ip, err := netip.ParseAddr(host)
-	return err == nil && slices.ContainsFunc(r.set.clients, func(p netip.Prefix) bool { return p.Contains(ip.Unmap()) })
+	return err == nil && slices.ContainsFunc(r.clients, func(p netip.Prefix) bool { return p.Contains(ip.Unmap()) })
 }

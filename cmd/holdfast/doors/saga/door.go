@@ -3,12 +3,12 @@
 package saga
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
-	"time"
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
@@ -21,10 +21,6 @@ import (
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/outcall"
 )
-
-// portPatience is a little more than the minute for which a connection that has ended keeps its port: DTM's ports lie where the kernel
-// takes those of outgoing connections.
-const portPatience = 65 * time.Second
 
 // claim is the door's share of --memory: transactions that are being carried on, calls and answers.
 const claim = "sagas"
@@ -41,7 +37,7 @@ var Door = doors.Door{
 		return []node.LaneSpec{{Number: doorsaga.Lane, Name: "saga", Level: esaga.Level, Bytes: max(int(share.Lane)/2, 9<<20)}}
 	},
 	Claim: func(on *budget.Doors) {
-		on.More = append(on.More, budget.Claim{Name: claim, Weight: 30, Floor: 16 << 20, Ceiling: 512 << 20})
+		on.More = append(on.More, Claim())
 	},
 	Commands: commands,
 	Rows:     "gh transactions, gd what they are, gb their branches, gp payloads, gt timers, gq topics",
@@ -65,10 +61,8 @@ var Door = doors.Door{
 type settings struct {
 	at, grpc  cli.Address
 	grpcGiven bool
-	targets   outcall.Allow  // of calls, beside what is allowed anyway
-	clients   []netip.Prefix // who may use the door without a token; none: everybody who reaches it
-	tokens    string         // file of who may use it; "": nobody is asked
-	insecure  bool
+	targets   outcall.Allow // of calls, beside what is allowed anyway
+	who
 }
 
 // Options implements doors.Settings.
@@ -120,28 +114,21 @@ func (s *settings) Check() error {
 
 // Service implements doors.Settings.
 func (s *settings) Service(c *doors.Common) (*doors.Service, error) {
-	r := &running{set: s, origins: c.Origins, share: c.Shares.More[claim], log: c.Log}
-	service := &doors.Service{Admin: r.section(), Prepare: r.prepare, Work: r.work, Open: r.open, Shutdown: r.shutdown, Close: r.close}
-	for _, p := range []struct {
-		at    cli.Address
-		place **doors.Place
-		flag  string
-		offer port.Protocols
-	}{
-		{s.at, &r.http, "--saga", port.Protocols{NoGRPC: true}},
-		{s.grpc, &r.grpc, "--saga-grpc", port.Protocols{NoHTTP: true}},
-	} {
-		if p.at.Off() {
-			continue
-		}
-		p.offer.TLS = c.Clients()
-		*p.place = &doors.Place{Network: "tcp", Addr: p.at.String(), Flag: p.flag, Patience: portPatience, Protocols: p.offer}
-		service.Places = append(service.Places, **p.place)
+	set := Setup{who: who{tokens: s.tokens, clients: s.clients, insecure: s.insecure}, targets: s.targets}
+	if !s.at.Off() {
+		set.HTTP = place(s.at, "--saga", c.Clients())
+	}
+	if !s.grpc.Off() {
+		set.GRPC = place(s.grpc, "--saga-grpc", c.Clients())
 	}
 	if (s.insecure || len(s.clients) > 0) && s.tokens == "" && !s.at.Off() && !s.at.Loopback() {
 		c.Log.Warn("the saga door asks for no token", "open", s.at.String(), "clients", prefixes(s.clients))
 	}
-	return service, nil
+	return set.Service(c), nil
+}
+
+func place(at cli.Address, flag string, conf *tls.Config) *doors.Place {
+	return &doors.Place{Network: "tcp", Addr: at.String(), Flag: flag, Protocols: port.Protocols{TLS: conf}}
 }
 
 func parsePrefixes(v string) (all []netip.Prefix, err error) {

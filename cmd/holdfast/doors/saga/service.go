@@ -14,17 +14,16 @@ import (
 
 // running is the door in one server. Its functions are called in order, those of doors.Service from one goroutine.
 type running struct {
-	set        *settings
-	http, grpc *doors.Place // nil: off
-	origins    []string     // of pages that may write
-	share      int64        // bytes; 0: the door is off, and this member only leads others that have it
-	log        *slog.Logger
+	Setup
+	origins []string // of pages that may write
+	share   int64    // bytes; 0: the door is off, and this member only leads others that have it
+	log     *slog.Logger
 
 	host   *doors.Host
 	sagas  *msaga.Machine
 	calls  *outcall.Net
 	worker *workersaga.Worker
-	tokens *tokenFile // nil: nobody is asked for one
+	known  *tokenFile // nil: nobody is asked for a token
 
 	door *doorsaga.Door // nil: off, or not open yet
 }
@@ -35,8 +34,8 @@ const leastShare = 16 << 20
 // prepare reads the file of tokens.
 func (r *running) prepare(_ context.Context, h *doors.Host) (err error) {
 	r.host = h
-	if r.set.tokens != "" {
-		r.tokens, err = openTokens(r.set.tokens, h.Log)
+	if r.tokens != "" {
+		r.known, err = openTokens(r.tokens, h.Log)
 	}
 	return err
 }
@@ -48,8 +47,9 @@ var tune = func(*running, *doors.Host, *workersaga.Options) {}
 func (r *running) work(h *doors.Host) {
 	share := max(r.share, leastShare)
 	r.sagas = doors.Machine[*msaga.Machine](h)
-	r.calls = outcall.New(outcall.Options{Bytes: share / 4, Logger: h.Log, Policy: outcall.Policy{Own: h.Reserved, Allow: r.set.targets}})
-	options := workersaga.Options{Caller: r.calls, MaxBytes: share / 4, Logger: h.Log}
+	r.calls = outcall.New(outcall.Options{Bytes: share / 4, Logger: h.Log, Policy: outcall.Policy{Own: h.Reserved, Allow: r.targets}})
+	options := workersaga.Options{Caller: r.calls, MaxBytes: share / 4, Logger: h.Log, RetryIntervalMs: r.RetryInterval.Milliseconds(),
+		TimeoutMs: r.TimeoutToFail.Milliseconds(), RequestTimeoutMs: r.RequestTimeout.Milliseconds(), AlertURL: r.AlertURL, AlertAfter: r.AlertAfter}
 	tune(r, h, &options)
 	r.worker = workersaga.New(h.Node, r.sagas, options)
 	h.Go(r.worker.Run)
@@ -57,21 +57,25 @@ func (r *running) work(h *doors.Host) {
 
 // open binds the addresses and serves.
 func (r *running) open(h *doors.Host) error {
-	if r.http == nil {
+	if r.HTTP == nil {
 		return nil
 	}
 	r.door = doorsaga.New(h.Node, r.sagas, doorsaga.Options{Version: cli.Version, Admit: r.admit, KV: keys(h), CORS: r.origins, Conns: h.Conns, Steps: h.Steps,
+		RetryInterval: r.RetryInterval, TimeoutToFail: r.TimeoutToFail,
 		MaxFlightBytes: r.share / 4, MaxCallBytes: r.share / 16, MaxAnswerBytes: r.share / 8, Collect: r.collect})
-	for _, p := range []*doors.Place{r.http, r.grpc} {
-		if p == nil {
+	for _, of := range []struct {
+		name string
+		at   *doors.Place
+	}{{"saga", r.HTTP}, {"saga-grpc", r.GRPC}} {
+		if of.at == nil {
 			continue
 		}
-		l, err := p.Wait(h.Starting, h.Log)
+		l, err := of.at.Wait(h.Starting, h.Log)
 		if err != nil {
 			return err
 		}
-		h.Bound(p.Flag[2:] + "=" + l.Addr().String())
-		h.Serve(p.Flag[2:], func() error { return r.door.Serve(l, p.Protocols) })
+		h.Bound(of.name + "=" + l.Addr().String())
+		h.Serve(of.name, func() error { return r.door.Serve(l, of.at.Protocols) })
 	}
 	return nil
 }
@@ -84,8 +88,8 @@ func (r *running) shutdown(ctx context.Context) error {
 }
 
 func (r *running) close() {
-	if r.tokens != nil {
-		r.tokens.close()
+	if r.known != nil {
+		r.known.close()
 	}
 	if r.calls != nil {
 		r.calls.Close()
