@@ -141,6 +141,9 @@ type pairs struct {
 
 func (p *pairs) write(writer int, r *rand.Rand) {
 	for n := 0; !p.stop.Load(); n++ {
+		if !long { // each is looked for on every member afterwards
+			time.Sleep(10 * time.Millisecond)
+		}
 		gid := fmt.Sprintf("pair-%02d-%06d", writer, n)
 		key := base64.StdEncoding.EncodeToString([]byte("w/" + gid))
 		body := fmt.Sprintf(`{"gid":%q,"trans_type":"saga","retry_interval":1,"steps":[{"action":%q}],"payloads":["{}"],
