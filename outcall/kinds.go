@@ -1,6 +1,9 @@
 package outcall
 
-import "net/netip"
+import (
+	"bytes"
+	"net/netip"
+)
 
 // metadataNames are the names under which clouds offer a machine its own credentials.
 var metadataNames = map[string]bool{
@@ -52,22 +55,46 @@ func kindOf(ip netip.Addr) string {
 
 var (
 	nat64      = netip.MustParsePrefix("64:ff9b::/96")
+	localNAT64 = netip.MustParsePrefix("64:ff9b:1::/48")
 	sixToFour  = netip.MustParsePrefix("2002::/16")
+	teredo     = netip.MustParsePrefix("2001::/32")
 	compatible = netip.MustParsePrefix("::/96") // but :: and ::1
 	translated = netip.MustParsePrefix("::ffff:0:0:0/96")
 )
 
-// embedded is the IPv4 address that a gateway or tunnel makes of an IPv6 one.
-func embedded(ip netip.Addr) (netip.Addr, bool) {
+// embedded are the IPv4 addresses that a gateway or tunnel could make of an IPv6 one. A network that translates under a prefix of its own
+// (RFC 6052) cannot be known from here.
+func embedded(ip netip.Addr) (all []netip.Addr) {
 	if !ip.Is6() {
-		return ip, false
+		return nil
 	}
 	b := ip.As16()
+	v4 := func(b0, b1, b2, b3 byte) { all = append(all, netip.AddrFrom4([4]byte{b0, b1, b2, b3})) }
 	switch {
 	case nat64.Contains(ip), translated.Contains(ip), compatible.Contains(ip) && !ip.IsLoopback() && !ip.IsUnspecified():
-		return netip.AddrFrom4([4]byte(b[12:])), true
+		v4(b[12], b[13], b[14], b[15])
 	case sixToFour.Contains(ip):
-		return netip.AddrFrom4([4]byte(b[2:6])), true
+		v4(b[2], b[3], b[4], b[5])
+	case teredo.Contains(ip):
+		v4(^b[12], ^b[13], ^b[14], ^b[15])
+	case localNAT64.Contains(ip):
+		// RFC 6052 has a place for each length of the prefix, with nothing behind it. Where it could be several, all are judged.
+		rest := func(from int) bool { return bytes.Count(b[from:], []byte{0}) == len(b)-from }
+		if rest(11) {
+			v4(b[6], b[7], b[9], b[10])
+		}
+		if rest(12) {
+			v4(b[7], b[9], b[10], b[11])
+		}
+		if rest(13) {
+			v4(b[9], b[10], b[11], b[12])
+		}
+		if !rest(12) {
+			v4(b[12], b[13], b[14], b[15])
+		}
 	}
-	return ip, false
+	if (b[8] == 0 || b[8] == 2) && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe { // ISATAP, under any prefix
+		v4(b[12], b[13], b[14], b[15])
+	}
+	return all
 }

@@ -44,7 +44,7 @@ func (j *judge) address(at netip.AddrPort, host string) *refusal {
 		return refuse("%s is this cluster's own administration or peer address, which is never called", at)
 	}
 	kind := kindOf(ip)
-	if inner, ok := embedded(ip); ok { // what a gateway or a tunnel would make of it
+	for _, inner := range embedded(ip) { // what a gateway or a tunnel would make of it
 		if j.own(inner, at.Port()) {
 			return refuse("%s stands for this cluster's own administration or peer address, which is never called", at)
 		}

@@ -52,6 +52,11 @@ var forbidden = []string{
 	"http://[::127.0.0.1]:ADMIN/",
 	"http://[64:ff9b::7f00:1]:ADMIN/",
 	"http://[2002:7f00:1::]:ADMIN/",
+	"http://[64:ff9b:1::7f00:1]:ADMIN/",
+	"http://[64:ff9b:1:7f00:0:100::]:ADMIN/",
+	"http://[2001:db8:1:2:0:5efe:7f00:1]:ADMIN/",
+	"http://[2001:db8:1:2:200:5efe:7f00:1]:ADMIN/",
+	"http://[2001:0:c000:201:0:0:80ff:fffe]:ADMIN/",
 	"http://[::ffff:0:7f00:1]:ADMIN/",
 	"http://127.1:ADMIN/",
 	"http://127.0.1:ADMIN/",
@@ -94,6 +99,13 @@ var forbidden = []string{
 	"http://[::ffff:169.254.169.254]/",
 	"http://[64:ff9b::a9fe:a9fe]/",
 	"http://[2002:a9fe:a9fe::]/",
+	"http://[64:ff9b:1::a9fe:a9fe]/",
+	"http://[64:ff9b:1:a9fe:a9:fe00::]/",
+	"http://[64:ff9b:1:a9:fe:a9fe::]/",
+	"http://[64:ff9b:1:0:a9:fea9:fe00::]/",
+	"http://[2001:db8::5efe:169.254.169.254]/",
+	"http://[2001:0:4136:e378:8000:63bf:5601:5601]/",
+	"http://[::ffff:0:169.254.169.254]/",
 	"http://0xa9fea9fe/",
 	"http://2852039166/",
 	"http://0251.0376.0251.0376/",
@@ -328,6 +340,29 @@ func TestOfSeveralAddressesThoseThatMayBeCalledAre(t *testing.T) {
 	_, gone, _ := net.SplitHostPort(free.Addr().String())
 	free.Close()
 	want(t, do(t, n, &Request{URL: "http://mixed.test:" + gone}), Transient, "connection refused")
+}
+
+// TestANameCannotTurnToOurOwnPort: it leads to a service while it is judged for the first time, and to our own port afterwards, by itself and
+// behind a redirect; and an answer with both has the right one dialled alone.
+func TestANameCannotTurnToOurOwnPort(t *testing.T) {
+	own := silent(t)
+	for _, turned := range []string{"127.0.0.1", "::1", "::ffff:127.0.0.1", "0.0.0.0", "64:ff9b::7f00:1", "192.0.2.7", "169.254.169.254", "fd00:ec2::254"} {
+		var asked atomic.Int64
+		n, port := guarded(t, own, Options{Timeout: 2 * time.Second, Lookup: func(context.Context, string) ([]netip.Addr, error) {
+			if asked.Add(1) == 1 {
+				return []netip.Addr{netip.MustParseAddr("127.0.0.3")}, nil // where nothing listens
+			}
+			return []netip.Addr{netip.MustParseAddr(turned)}, nil
+		}})
+		n.judge.interfaces = func() []netip.Addr { return []netip.Addr{netip.MustParseAddr("192.0.2.7")} }
+		url := "http://rebind.test:" + port + "/"
+		if r := do(t, n, &Request{URL: url}); r.Outcome == OK {
+			t.Errorf("%s: a port where nothing listens answers %q", turned, r.Message)
+		}
+		want(t, do(t, n, &Request{URL: url}), Refused, "")
+		s := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, url, http.StatusTemporaryRedirect) })
+		want(t, do(t, n, &Request{URL: s.URL}), Refused, "")
+	}
 }
 
 func TestRedirectsAreJudged(t *testing.T) {

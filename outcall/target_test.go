@@ -162,3 +162,14 @@ func FuzzAnswer(f *testing.F) {
 		}
 	})
 }
+
+// TestTranslatorsOfAServiceAreCalled: an address inside IPv6 that is no forbidden one is as good as it is by itself.
+func TestTranslatorsOfAServiceAreCalled(t *testing.T) {
+	j := newJudge(Policy{})
+	for _, at := range []string{"64:ff9b::c633:6407", "64:ff9b:1::c633:6407", "64:ff9b:1:c633:64:700::", "64:ff9b:1:c6:33:6407::", "64:ff9b:1:0:c6:3364:700::",
+		"2002:c633:6407::1", "2001:db8::5efe:198.51.100.7", "2001:0:4136:e378:8000:63bf:39cc:9bf8", "2001:db8::1"} {
+		if r := j.address(netip.AddrPortFrom(netip.MustParseAddr(at), 80), ""); r != nil {
+			t.Errorf("%s: %v", at, r)
+		}
+	}
+}
