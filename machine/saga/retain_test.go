@@ -116,3 +116,42 @@ func TestATransactionOfManyRowsIsForgotten(t *testing.T) {
 		t.Errorf("left are\n%s", r.Dump())
 	}
 }
+
+// TestOpenTransactionsAreNeverForgotten, in whatever status, however long ago anything happened to them, and over a restart: years after all
+// others are gone each has its rows and its one timer, and can still be ended.
+func TestOpenTransactionsAreNeverForgotten(t *testing.T) {
+	const year = 365 * 86_400_000
+	opt := Options{RetentionMs: 1000}
+	r := openRig(t, store.NewMem(), opt)
+	r.must("begin p msg prepared first=500", "begin s saga submitted steps=2", "begin d msg submitted first=5000",
+		"begin a tcc prepared", "register a branch=01,cancel,u", "change a to=aborting next=100", "begin gone saga submitted", "change gone to=succeed")
+	timers := fmt.Sprint(r.due())
+	for range 5 {
+		for range 20 {
+			r.Tick += year / 10
+			r.Apply()
+		}
+		r.reopen(opt)
+	}
+	if got := fmt.Sprint(r.due()); got != timers || len(r.due()) != 4 {
+		t.Errorf("timers %s, and they were %s", got, timers)
+	}
+	want := Counts{Prepared: 1, Submitted: 2, Aborting: 1}
+	if got := r.m.Counts(); got != want {
+		t.Errorf("left are %+v", got)
+	}
+	if gone, err := r.m.Find("gone"); gone != nil || err != nil {
+		t.Errorf("what has ended is kept: %+v, %v", gone, err)
+	}
+	for _, gid := range []string{"p", "s", "d", "a"} {
+		r.find(gid)
+		r.must("change " + gid + " to=failed")
+	}
+	for range 4 {
+		r.Tick += 1000
+		r.Apply()
+	}
+	if got := r.m.Counts(); got != (Counts{}) || len(r.due()) != 0 {
+		t.Errorf("ended, and left are %+v with timers %v", got, r.due())
+	}
+}
