@@ -345,7 +345,7 @@ func TestABucketIsALogOfItsOwn(t *testing.T) {
 // TestLogsAreBoundedByMemory: every member keeps the right edge of every log in memory, so there are no more logs than --memory has room
 // for. The operator is told with the request that would be too much.
 func TestLogsAreBoundedByMemory(t *testing.T) {
-	s := serveTlog(t, t.TempDir(), "--memory", "96MiB")
+	s := serveTlog(t, t.TempDir(), "--memory", "98MiB")
 	created := 0
 	for ; created < 300; created++ {
 		res, err := http.Post("http://"+s.adminAddr+"/v1/tlog/logs", "application/json",
@@ -359,6 +359,6 @@ func TestLogsAreBoundedByMemory(t *testing.T) {
 		}
 	}
 	if created < 4 || created > 20 {
-		t.Errorf("%d logs in the room of 96 MiB", created)
+		t.Errorf("%d logs in the room of 98 MiB", created)
 	}
 }

@@ -34,6 +34,8 @@ type Door struct {
 	// Claim marks the door among those that share --memory, where it is on, or adds claims of its own (budget.Doors.More); nil: it holds no
 	// memory worth a claim.
 	Claim func(on *budget.Doors)
+	// ClaimOff is the same where the door is off, for machines that are there all the same.
+	ClaimOff func(on *budget.Doors)
 	// Scratch names directories below the data directory that the door builds something in (node.Config.Scratch).
 	Scratch []string
 

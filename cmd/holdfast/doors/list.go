@@ -44,6 +44,20 @@ func (l List) Equip(cfg node.Config) node.Config {
 	return cfg
 }
 
+// Claims are those of a server where these doors are on, to share --memory by.
+func (l List) Claims(on func(door string) bool) (all budget.Doors) {
+	for _, d := range l {
+		claim := d.Claim
+		if !on(d.Name) {
+			claim = d.ClaimOff
+		}
+		if claim != nil {
+			claim(&all)
+		}
+	}
+	return all
+}
+
 // Commands are the doors' own subcommands.
 func (l List) Commands() (all []*cli.Command) {
 	for _, d := range l {

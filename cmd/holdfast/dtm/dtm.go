@@ -139,7 +139,7 @@ func Setup(all doors.List, s *dtmconf.Settings, memory int64, getenv func(string
 		log.Warn("anyone who reaches these ports can have any service called and stop transactions, as with DTM; HOLDFAST_SAGA_CLIENTS says who may",
 			"open", set.HTTP.Addr+" "+set.GRPC.Addr)
 	}
-	share, err := budget.For(memory, budget.Doors{More: []budget.Claim{saga.Claim()}})
+	share, err := budget.For(memory, all.Claims(func(door string) bool { return door == saga.Door.Name }))
 	if err != nil {
 		return nil, fmt.Errorf("HOLDFAST_MEMORY %s: %w", cli.SizeString(memory), err)
 	}

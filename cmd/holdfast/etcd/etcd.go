@@ -195,7 +195,7 @@ func Setup(all doors.List, s *etcdflags.Settings, memory int64, log *slog.Logger
 		}
 		keys.Metrics = append(keys.Metrics, etcdPlace(u, "--listen-metrics-urls", clients))
 	}
-	share, err := budget.For(memory, budget.Doors{KV: true})
+	share, err := budget.For(memory, all.Claims(func(door string) bool { return door == kv.Door.Name }))
 	if err != nil {
 		return nil, fmt.Errorf("HOLDFAST_MEMORY %s: %w", cli.SizeString(memory), err)
 	}

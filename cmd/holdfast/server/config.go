@@ -305,16 +305,17 @@ func (c *Config) check(peerGiven bool) error {
 	return c.checkExposure()
 }
 
-// claims are those of the doors that are on.
-func (c *Config) claims() (on budget.Doors) {
+// claims are those of the doors, which are on where they listen at the address of their own flag.
+func (c *Config) claims() budget.Doors {
+	var all doors.List
+	on := map[string]bool{}
 	for _, d := range c.doors {
+		all = append(all, d.door)
 		for _, l := range d.settings.Listens() {
-			if l.Flag == d.door.Name && !l.At.Off() && d.door.Claim != nil {
-				d.door.Claim(&on)
-			}
+			on[d.door.Name] = on[d.door.Name] || l.Flag == d.door.Name && !l.At.Off()
 		}
 	}
-	return on
+	return all.Claims(func(door string) bool { return on[door] })
 }
 
 func setLevel(dst *slog.Level, v string) error {

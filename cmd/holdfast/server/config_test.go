@@ -15,6 +15,7 @@ import (
 	"github.com/holdfastdb/holdfast/cmd/holdfast/doors/kv"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/doors/saga"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/doors/tlog"
+	"github.com/holdfastdb/holdfast/internal/budget"
 )
 
 // all is the doors that the tests' servers have.
@@ -237,5 +238,34 @@ func TestServeHelpListsExactlyTheFlagsOneALineWithKVFirst(t *testing.T) {
 	}
 	if strings.Join(got, " ") != strings.Join(want, " ") || !strings.Contains(out, "\n  --kv ADDR ") || got[0] != "--kv" {
 		t.Errorf("help lists %v, the flags are %v", got, want)
+	}
+}
+
+// TestADoorThatIsOffClaimsItsMachine: every member has the machines of all doors, and what they keep there is a claim like any other.
+func TestADoorThatIsOffClaimsItsMachine(t *testing.T) {
+	for _, tc := range []struct {
+		args      string
+		on, off   int64 // least and most bytes for the transactions of the door, and of its machine where it is off
+		leastFits int64
+	}{
+		{"--kv 127.0.0.1:1", 0, 2 << 20, 98 << 20},
+		{"--kv 127.0.0.1:1 --tlog 127.0.0.1:2", 0, 2 << 20, 98 << 20},
+		{"--kv 127.0.0.1:1 --tlog 127.0.0.1:2 --saga 127.0.0.1:3", 16 << 20, 0, 114 << 20},
+	} {
+		c, err := load(t, append(strings.Fields(tc.args), "--data", "d"), nil, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]int64{}
+		for _, claim := range c.claims().More {
+			got[claim.Name] = claim.Floor
+		}
+		if got["sagas"] != tc.on || got["sagas-off"] != tc.off {
+			t.Errorf("%q: %v", tc.args, got)
+		}
+		least := (budget.Least(c.claims()) + 1<<20 - 1) >> 20 << 20
+		if least != tc.leastFits {
+			t.Errorf("%q: the least total is %d MiB", tc.args, least>>20)
+		}
 	}
 }

@@ -22,22 +22,29 @@ import (
 	"github.com/holdfastdb/holdfast/outcall"
 )
 
-// claim is the door's share of --memory: transactions that are being carried on, calls and answers.
-const claim = "sagas"
+// claim is the door's share of --memory: transactions that are being carried on, calls and answers, and what the machine keeps. claimOff is
+// the machine's alone, on a member where the door is off.
+const claim, claimOff = "sagas", "sagas-off"
+
+// leastCache and leastFilter are what the machine keeps at least, on every member.
+const leastCache, leastFilter = 1 << 20, 1 << 20
 
 // Door is the saga door.
 var Door = doors.Door{
 	Name:     "saga",
 	Settings: func() doors.Settings { return new(settings) },
 	Machines: func(share budget.Shares) []machine.Machine {
-		return []machine.Machine{msaga.New(msaga.Options{CacheBytes: int(max(share.More[claim]/8, 1<<20)), FilterBytes: int(max(share.More[claim]/16, 1<<20))})}
+		return []machine.Machine{msaga.New(msaga.Options{CacheBytes: int(max(share.More[claim]/8, leastCache)), FilterBytes: int(max(share.More[claim]/16, leastFilter))})}
 	},
 	Specs: []*machine.Spec{&msaga.Spec},
 	Lanes: func(share budget.Shares) []node.LaneSpec {
 		return []node.LaneSpec{{Number: doorsaga.Lane, Name: "saga", Level: esaga.Level, Bytes: max(int(share.Lane)/2, 9<<20)}}
 	},
 	Claim: func(on *budget.Doors) {
-		on.More = append(on.More, Claim())
+		on.More = append(on.More, budget.Claim{Name: claim, Weight: 30, Floor: 16 << 20, Ceiling: 512 << 20})
+	},
+	ClaimOff: func(on *budget.Doors) {
+		on.More = append(on.More, budget.Claim{Name: claimOff, Floor: leastCache + leastFilter, Ceiling: leastCache + leastFilter})
 	},
 	Commands: commands,
 	Rows:     "gh transactions, gd what they are, gb their branches, gp payloads, gt timers, gq topics",

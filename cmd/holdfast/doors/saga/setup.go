@@ -7,7 +7,6 @@ import (
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
-	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/outcall"
 )
 
@@ -57,11 +56,6 @@ func (s *Setup) Variables(getenv func(string) string) error {
 
 // Open reports whether everybody who reaches the door may use it.
 func (s *Setup) Open() bool { return s.tokens == "" && len(s.clients) == 0 }
-
-// Claim is the door's among those that share --memory.
-func Claim() budget.Claim {
-	return budget.Claim{Name: claim, Weight: 30, Floor: 16 << 20, Ceiling: 512 << 20}
-}
 
 // Service is what a server runs of it.
 func (s *Setup) Service(c *doors.Common) *doors.Service {
