@@ -164,10 +164,13 @@ func (t *term) again(number uint64) bool {
 	return k != nil
 }
 
-// admit makes a transaction known that is due, unless it is. Without room its timer is left to be read again; it returns false then.
+// admit makes a transaction known that is due; one that is known is read once more before it is forgotten. Without room its timer is left
+// to be read again; it returns false then.
 func (t *term) admit(x msaga.Timer) bool {
 	t.mu.Lock()
-	if t.known[x.Number] == nil {
+	if k := t.known[x.Number]; k != nil {
+		k.again = true // its pass may have set this timer with its last command, and not have heard of that
+	} else {
 		if len(t.known) >= 16*t.w.opt.MaxRunning {
 			t.full = true
 			t.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -316,4 +317,47 @@ func (l *lines) text() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+// looks counts how often the worker looks for what is due.
+type looks struct {
+	*msaga.Machine
+	n atomic.Int64
+}
+
+func (l *looks) Held() bool {
+	l.n.Add(1)
+	return l.Machine.Held()
+}
+
+// TestATimerThatFiresBeforeItsPassHasHeard: the command that ends a pass is applied, and the time it sets has come before the pass knows
+// that it is over, because its process was not on the processor. The transaction is carried on all the same.
+func TestATimerThatFiresBeforeItsPassHasHeard(t *testing.T) {
+	h := newHouse(t)
+	m := &looks{Machine: h.m}
+	s := newScript()
+	s.answer("action 01", ongoing)
+	var l *leader
+	look := func() {
+		for end := m.n.Load() + 2; m.n.Load() < end; time.Sleep(time.Millisecond) { // a whole look, from its beginning
+			l.Lead(1)
+		}
+	}
+	slow := true
+	h.after = func(c *esaga.ChangePart) error {
+		if c.Timer && slow {
+			slow = false
+			look() // it takes in the timer
+			atomic.AddInt64(&h.tick0, c.NextMs)
+			look() // and it fires
+		}
+		return nil
+	}
+	l = h.leadWith(1, Options{}, s, m)
+	h.saga("order", 1)
+	l.pass("order")
+	l.advance(1)
+	l.pass("order")
+	l.called("action 01", "action 01")
+	h.ends("order", "succeed p s")
 }
