@@ -201,9 +201,17 @@ func (b *sagaBook) told(h *host, o *order, res *entry.Result, err error) {
 // abort asks for the end of a saga, as its client may at any time.
 func (b *sagaBook) abort(h *host, o *order) {
 	o.aborted = true
-	c := &esaga.ChangePart{Gid: o.gid, From: esaga.Of(esaga.Submitted), To: esaga.Aborting, Reason: "by hand", Timer: true, IntervalMs: intervalMs}
+	b.change(h, o, "abort", &esaga.ChangePart{To: esaga.Aborting, Reason: "by hand"})
+}
+
+// hurry makes an order due now, as an operator may. A message that waits for its time is not delivered all the same.
+func (b *sagaBook) hurry(h *host, o *order) { b.change(h, o, "hurry", &esaga.ChangePart{}) }
+
+// change proposes a client's change of an order that runs. Whatever becomes of it, the order has to end.
+func (b *sagaBook) change(h *host, o *order, what string, c *esaga.ChangePart) {
+	c.Gid, c.From, c.Timer, c.IntervalMs = o.gid, esaga.Of(esaga.Submitted), true, intervalMs
 	parts, _ := h.permit(entry.Part{Machine: esaga.Machine, Body: esaga.Append(nil, &esaga.Part{Kind: esaga.Change, Change: c})})
-	b.w.trace.add(b.w.now, "saga → %s abort %s", h.name, o)
-	_ = h.n.ProposeAsync(laneSaga, 0, parts, func(*entry.Result, error) {}) // whatever becomes of it, the saga has to end
+	b.w.trace.add(b.w.now, "saga → %s %s %s", h.name, what, o)
+	_ = h.n.ProposeAsync(laneSaga, 0, parts, func(*entry.Result, error) {})
 	h.pumpSoon()
 }

@@ -101,10 +101,21 @@ func (b *sagaBook) next() {
 			b.submit(h, o, between(r, time.Second, 5*time.Second), func() {})
 		}
 	})
-	if o.mode == esaga.Saga && r.IntN(6) == 0 {
+	if r.IntN(4) == 0 { // or does not wait for an answer
+		w.after(around(r, 10*time.Millisecond), func() {
+			if h := member(); h != nil && !b.done {
+				b.submit(h, o, time.Second, func() {})
+			}
+		})
+	}
+	ask := b.hurry
+	if o.mode == esaga.Saga && r.IntN(2) == 0 {
+		ask = b.abort
+	}
+	if r.IntN(3) == 0 {
 		w.after(between(r, time.Millisecond, time.Second), func() {
 			if h := member(); h != nil && !b.done {
-				b.abort(h, o)
+				ask(h, o)
 			}
 		})
 	}
