@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,11 @@ func dtmStart(t *testing.T, out io.Writer, env map[string]string, file string, a
 	if err != nil {
 		t.Fatal(err)
 	}
+	return dtmBegin(t, out, env, s)
+}
+
+func dtmBegin(t *testing.T, out io.Writer, env map[string]string, s *dtmconf.Settings) (*running, error) {
+	t.Helper()
 	log := slog.New(slog.NewTextHandler(out, nil))
 	su, err := dtm.Setup(all, s, 128<<20, func(name string) string { return env[name] }, log)
 	if err != nil {
@@ -113,8 +119,14 @@ func TestTheCommandLineUnderTheNameDTM(t *testing.T) {
 func TestUnderTheNameDTM(t *testing.T) {
 	t.Parallel()
 	hang := make(chan struct{})
+	alerts := make(chan string, 10)
 	steps := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
+		case "/hook":
+			b, _ := io.ReadAll(r.Body) // what is missing is missed below
+			alerts <- string(b)
+		case "/broken":
+			w.WriteHeader(http.StatusInternalServerError)
 		case "/hang":
 			select {
 			case <-hang:
@@ -127,7 +139,8 @@ func TestUnderTheNameDTM(t *testing.T) {
 	t.Cleanup(steps.Close)
 	t.Cleanup(func() { close(hang) })
 	httpPort, grpcPort := portOf(t), portOf(t)
-	file := fmt.Sprintf("HttpPort: %s\nGrpcPort: %s\nRetryInterval: 17\nTimeoutToFail: 77\nRequestTimeout: 1\nStore:\n  Driver: mysql\n  Host: db.example\n", httpPort, grpcPort)
+	file := fmt.Sprintf("HttpPort: %s\nGrpcPort: %s\nRetryInterval: 17\nTimeoutToFail: 77\nRequestTimeout: 1\n"+
+		"AlertRetryLimit: 1\nAlertWebHook: %s/hook\nStore:\n  Driver: mysql\n  Host: db.example\n", httpPort, grpcPort, steps.URL)
 	env := map[string]string{"HOLDFAST_DATA": filepath.Join(t.TempDir(), "d"), "RETRY_INTERVAL": "50"}
 	var said said
 	r, err := dtmStart(t, &said, env, file)
@@ -151,6 +164,15 @@ func TestUnderTheNameDTM(t *testing.T) {
 	if took := time.Since(began); took < 900*time.Millisecond || took > 2500*time.Millisecond {
 		t.Errorf("RequestTimeout does not count: a call that hangs took %v", took)
 	}
+	s.submit("broken", steps.URL+"/broken", "")
+	for hooked := false; !hooked; {
+		select {
+		case body := <-alerts: // of the one that hangs too
+			hooked = strings.Contains(body, `"gid":"broken","status":"submitted"`)
+		case <-time.After(10 * time.Second):
+			t.Fatal("AlertWebHook and AlertRetryLimit do not count: nobody was told")
+		}
+	}
 	if code, body := s.post("prepare", "", `{"gid":"m","trans_type":"msg","query_prepared":"http://127.0.0.1:1/","steps":[],"payloads":[]}`); code != 200 {
 		t.Errorf("prepare: %d %s", code, body)
 	}
@@ -165,7 +187,8 @@ func TestUnderTheNameDTM(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out := says(t, "saga", "list", "--saga", s.at); !strings.Contains(out, "good   saga  succeed") || !strings.Contains(out, "slow   saga  submitted") {
+	out := strings.Join(strings.Fields(says(t, "saga", "list", "--saga", s.at)), " ")
+	if !strings.Contains(out, " good saga succeed ") || !strings.Contains(out, " slow saga submitted ") {
 		t.Errorf("after a restart:\n%s", out)
 	}
 }
@@ -185,4 +208,30 @@ func TestWhoMayUseADTM(t *testing.T) {
 		t.Errorf("from loopback: %d", code)
 	}
 	said.times(t, 0, "anyone who reaches")
+}
+
+// TestATCCIsCancelledByTheTimeOfTheFile: the worker goes by the same times as the door, which only says when it looks first.
+func TestATCCIsCancelledByTheTimeOfTheFile(t *testing.T) {
+	t.Parallel()
+	at := freeAddr(t)
+	_, port, _ := net.SplitHostPort(at)
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Shorter than a file may say.
+	r, err := dtmBegin(t, io.Discard, map[string]string{"HOLDFAST_DATA": t.TempDir()}, &dtmconf.Settings{HTTPPort: n,
+		TimeoutToFail: 300 * time.Millisecond, RetryInterval: 100 * time.Millisecond, RequestTimeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sagaRig{running: r, t: t, at: at}
+	if code, body := s.post("prepare", "", `{"gid":"late","trans_type":"tcc"}`); code != 200 {
+		t.Fatalf("prepare: %d %s", code, body)
+	}
+	for began := time.Now(); !strings.Contains(says(t, "saga", "show", "late", "--saga", at), `"status": "failed"`); time.Sleep(20 * time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			t.Fatal("it is not cancelled")
+		}
+	}
 }
