@@ -128,6 +128,9 @@ func (o *order) serve(k int, undo bool) outcall.Result {
 // that leads knows everything that was decided in the terms before.
 func (b *sagaBook) judge(h *host, o *order, k int, undo bool) {
 	w, d := b.w, &o.steps[k]
+	if early := o.asked + time.Duration(float64(o.delay)/maxRate) - time.Millisecond; b.strict && o.delay > 0 && w.now < early {
+		w.fail(TooEarly, "%s delivers %s, and by no clock that is right enough it is time before %v", h.name, o, early)
+	}
 	term := h.Leads()
 	if term == 0 {
 		return
