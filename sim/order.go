@@ -149,10 +149,18 @@ func (b *sagaBook) submit(h *host, o *order, patience time.Duration, heard func(
 	o.sent++
 	o.open++
 	w.trace.add(w.now, "saga → %s submit %s", h.name, o)
+	told := false
+	tell := func() {
+		if !told {
+			told = true
+			heard()
+		}
+	}
+	w.after(patience+time.Second, tell) // the process may end before it has begun with this
 	h.tasks.Go(func() {
 		ctx, cancel := h.tasks.Timeout(patience)
 		defer cancel()
-		defer heard()
+		defer tell()
 		for {
 			res, err := n.Propose(ctx, laneSaga, b.parts(h, o)...)
 			if err == nil && w.users.outdated(res.Rejection) {
