@@ -4,7 +4,7 @@ package budget
 type Claim struct {
 	// Name is one word that no other claim has.
 	Name   string
-	Weight int64 // the store's cache has 28, a machine's cache of keys 24
+	Weight int64 // the store's cache has 28, and so has the cache of keys
 	// Floor is the least that the holder works with, Ceiling the most that it has a use for, in bytes; Ceiling 0: there is none.
 	Floor, Ceiling int64
 }
@@ -27,7 +27,7 @@ func claims(on Doors) []Claim {
 	}
 	machines := []Claim{
 		{"leases", 5, 1 * mib, 0},
-		{"keys", 24, 2 * mib, 0},
+		{"keys", 28, 2 * mib, 0}, // 100,000 keys of 64 bytes fit at the default
 		{"filter", 6, mib / 2, 0},
 		{"recent", 7, 1 * mib, 8 * mib},
 		{"recent2", 3, mib / 2, 4 * mib},
