@@ -183,7 +183,7 @@ func TestUnderTheNameDTM(t *testing.T) {
 		t.Errorf("over gRPC: %q, %v", gid, err)
 	}
 	r.stop()
-	r, err = dtmStart(t, io.Discard, env, file)
+	_, err = dtmStart(t, io.Discard, env, file)
 	if err != nil {
 		t.Fatal(err)
 	}
