@@ -151,6 +151,12 @@ func (s *solo) pass(number uint64) {
 	s.change(c)
 }
 
+// passed waits for the passes over what has been proposed.
+func (s *solo) passed() {
+	s.Tick() // takes the lock: a command's pass begins before that is given back
+	s.passes.Wait()
+}
+
 // forward lets time pass, after which what is due has its pass.
 func (s *solo) forward(ms int64) {
 	s.passes.Wait()
