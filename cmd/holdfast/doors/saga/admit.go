@@ -20,7 +20,7 @@ func (r *running) admit(c *doorsaga.Caller) (revision uint64, code int, text str
 		return revision, 0, ""
 	}
 	if r.known != nil {
-		if token, ok := strings.CutPrefix(c.Authorization, "Bearer "); ok && r.known.has(token) {
+		if scheme, token, _ := strings.Cut(c.Authorization, " "); strings.EqualFold(scheme, "Bearer") && hasToken(r.known, strings.TrimSpace(token)) {
 			return revision, 0, ""
 		}
 		return 0, http.StatusUnauthorized, "no token that may use this door; send one of --saga-tokens as Authorization: Bearer TOKEN"

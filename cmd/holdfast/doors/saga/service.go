@@ -35,7 +35,7 @@ const leastShare = 16 << 20
 func (r *running) prepare(_ context.Context, h *doors.Host) (err error) {
 	r.host = h
 	if r.tokens != "" {
-		r.known, err = openTokens(r.tokens, h.Log)
+		r.known, err = doors.OpenTokens("--saga-tokens", r.tokens, parseTokens, nil, h.Log)
 	}
 	return err
 }
@@ -89,7 +89,7 @@ func (r *running) shutdown(ctx context.Context) error {
 
 func (r *running) close() {
 	if r.known != nil {
-		r.known.close()
+		r.known.Close()
 	}
 	if r.calls != nil {
 		r.calls.Close()

@@ -175,7 +175,7 @@ func (r *running) shutdown(ctx context.Context) error {
 
 func (r *running) close() {
 	if r.tokens != nil {
-		r.tokens.close()
+		r.tokens.Close()
 	}
 	if r.highest != nil {
 		r.highest.Close()

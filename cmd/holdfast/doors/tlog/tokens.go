@@ -1,35 +1,27 @@
 package tlog
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
+	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
 	etree "github.com/holdfastdb/holdfast/entry/tree"
 	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
-// tokenFile decide who may add to transparency logs: the file of --tlog-tokens, a line for each, LOG TOKEN [BYTES/s]
-// [MAXBYTES]. Each member has its own file and judges by it, before anything is proposed. Its methods may be called from any
-// goroutine.
+// tokenFile says who may add to transparency logs: the file of --tlog-tokens, a line for each, LOG TOKEN [BYTES/s] [MAXBYTES]. Its
+// methods may be called from any goroutine.
 type tokenFile struct {
-	path  string
+	*doors.TokenFile[tokenKey, *tokenLine]
 	logOf func(name string) *mtree.Log
-	log   *slog.Logger
 	now   func() time.Time
-
-	lines atomic.Pointer[map[tokenKey]*tokenLine]
-	stop  chan struct{}
-	once  sync.Once
-	wg    sync.WaitGroup
 
 	mu   sync.Mutex
 	used map[string]*usedBytes // guarded by mu: of each log that somebody has a quota of
@@ -51,65 +43,21 @@ type tokenLine struct {
 	since time.Time // guarded by mu: when that was so
 }
 
-// tokensAgain is the time between two looks at the file.
-const tokensAgain = 500 * time.Millisecond
-
-// openTokens reads the file and goes on reading it until close.
+// openTokens reads the file and goes on reading it until Close.
 func openTokens(path string, logOf func(name string) *mtree.Log, log *slog.Logger) (*tokenFile, error) {
-	b, err := os.ReadFile(path)
+	file, err := doors.OpenTokens("--tlog-tokens", path, parseTokens, keepUsed, log)
 	if err != nil {
-		return nil, fmt.Errorf("--tlog-tokens %s: %s; give a file this user can read", path, cli.Reason(err))
+		return nil, err
 	}
-	lines, err := parseTokens(b)
-	if err != nil {
-		return nil, fmt.Errorf("--tlog-tokens %s:%w", path, err)
-	}
-	t := &tokenFile{path: path, logOf: logOf, log: log, now: time.Now, stop: make(chan struct{}), used: map[string]*usedBytes{}}
-	t.lines.Store(&lines)
-	t.wg.Go(func() { t.watch(b) })
-	return t, nil
+	return &tokenFile{TokenFile: file, logOf: logOf, now: time.Now, used: map[string]*usedBytes{}}, nil
 }
 
-func (t *tokenFile) close() {
-	t.once.Do(func() { close(t.stop) })
-	t.wg.Wait()
-}
-
-// watch takes in what the file becomes. If it cannot be read nothing changes: it may be being written.
-func (t *tokenFile) watch(was []byte) {
-	tick := time.NewTicker(tokensAgain)
-	defer tick.Stop()
-	told := ""
-	for {
-		select {
-		case <-t.stop:
-			return
-		case <-tick.C:
+// keepUsed lets lines that have not changed keep what they have used of their rate.
+func keepUsed(lines, was map[tokenKey]*tokenLine) {
+	for k, l := range lines { // any order: each stands for itself
+		if o := was[k]; o != nil && o.rate == l.rate && o.most == l.most {
+			lines[k] = o
 		}
-		b, err := os.ReadFile(t.path)
-		if err == nil && bytes.Equal(b, was) {
-			continue
-		}
-		var lines map[tokenKey]*tokenLine
-		if err == nil {
-			lines, err = parseTokens(b)
-		}
-		if err != nil {
-			if err.Error() != told {
-				told = err.Error()
-				t.log.Warn("tokens are as they were: the file cannot be read", "file", t.path, "err", err)
-			}
-			continue
-		}
-		old := *t.lines.Load()
-		for k, l := range lines { // any order: each stands for itself
-			if o := old[k]; o != nil && o.rate == l.rate && o.most == l.most {
-				lines[k] = o // keep what it has used of its rate
-			}
-		}
-		t.lines.Store(&lines)
-		was, told = b, ""
-		t.log.Info("tokens read", "file", t.path, "lines", len(lines))
 	}
 }
 
@@ -150,7 +98,7 @@ func (t *tokenFile) admit(log, authorization string, n int) (code int, text stri
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return 401, "adding to this log needs a token; send it in the header Authorization: Bearer TOKEN", nil
 	}
-	line := (*t.lines.Load())[tokenKey{log, sha256.Sum256([]byte(strings.TrimSpace(token)))}]
+	line := t.Lines()[tokenKey{log, sha256.Sum256([]byte(strings.TrimSpace(token)))}]
 	if line == nil {
 		return 401, "this token is not one of this log's; ask the operator for one", nil
 	}
