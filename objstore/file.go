@@ -115,9 +115,22 @@ func (s *File) sweep(dir string) {
 
 // replace writes a file so that a reader sees the old or the new one, never a part.
 func replace(path string, data []byte) error {
-	f, err := newTemp(path)
+	temp, err := writeTemp(path, data)
 	if err != nil {
 		return err
+	}
+	if err := os.Rename(temp, path); err != nil {
+		_ = os.Remove(temp) // the first error is the one that counts
+		return err
+	}
+	return nil
+}
+
+// writeTemp writes and syncs a file beside path, and returns its name. After an error there is none.
+func writeTemp(path string, data []byte) (name string, err error) {
+	f, err := newTemp(path)
+	if err != nil {
+		return "", err
 	}
 	_, err = f.Write(data)
 	if err == nil {
@@ -126,13 +139,11 @@ func replace(path string, data []byte) error {
 	if err2 := f.Close(); err == nil {
 		err = err2
 	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
 	if err != nil {
 		_ = os.Remove(f.Name()) // the first error is the one that counts
+		return "", err
 	}
-	return err
+	return f.Name(), nil
 }
 
 // newTemp makes a file beside path that nobody else writes.

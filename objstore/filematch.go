@@ -42,10 +42,26 @@ func (s *File) PutIfMatch(ctx context.Context, o Object, was string) (string, er
 	case is != was:
 		return Absent, fmt.Errorf("put %s: %w", o.Name, ErrChanged)
 	}
-	if err := s.Put(ctx, o); err != nil {
+	if err := s.putLocked(ctx, o, was); err != nil {
 		return Absent, err
 	}
 	return hashVersion(o.Data), nil
+}
+
+// putLocked writes an object of which the caller knows that it is still of the version was. PutIfAbsent takes no lock, so where
+// there is no object yet its way is the only one that does not replace what it has put meanwhile.
+func (s *File) putLocked(ctx context.Context, o Object, was string) error {
+	if was != Absent {
+		return s.Put(ctx, o)
+	}
+	err := s.PutIfAbsent(ctx, o)
+	switch {
+	case errors.Is(err, ErrExists):
+		return fmt.Errorf("put %s: %w", o.Name, ErrChanged)
+	case errors.Is(err, ErrUnconditional): // no PutIfAbsent works here, so the lock is enough
+		return s.Put(ctx, o)
+	}
+	return err
 }
 
 // lock locks the store's directory, which is made if it is missing, against every other process and every other caller in this one.

@@ -13,7 +13,7 @@ import (
 var ErrChanged = errors.New("somebody else has written it")
 
 // ErrUnconditional: the store writes whatever it is told, condition or not.
-var ErrUnconditional = errors.New("the store does not keep to the condition of a conditional upload (If-Match)")
+var ErrUnconditional = errors.New("the store does not keep to the condition of a conditional upload (If-Match, If-None-Match)")
 
 // Absent is the version of an object that is not there.
 const Absent = ""
@@ -30,6 +30,18 @@ func (p *Partial) Unwrap() error { return p.Err }
 // Probe finds out whether a store keeps the promise of PutIfMatch, on an object of its own that it removes. It returns
 // ErrUnconditional if the store does not keep it; after any other error nothing is known.
 func Probe(ctx context.Context, s Store) error {
+	return probe(ctx, s, func(o Object) error {
+		for _, was := range []string{Absent, hashVersion([]byte("something else"))[:32]} {
+			if _, err := s.PutIfMatch(ctx, o, was); !errors.Is(err, ErrChanged) {
+				return unkept(err)
+			}
+		}
+		return nil
+	})
+}
+
+// probe puts an object under a name that nobody else has, asks about it, and removes it.
+func probe(ctx context.Context, s Store, ask func(o Object) error) error {
 	unique := make([]byte, 8)
 	if _, err := rand.Read(unique); err != nil {
 		return err
@@ -40,17 +52,15 @@ func Probe(ctx context.Context, s Store) error {
 	if err := s.Put(ctx, o); err != nil {
 		return err
 	}
-	for _, was := range []string{Absent, hashVersion([]byte("something else"))[:32]} {
-		switch _, err := s.PutIfMatch(ctx, o, was); {
-		case err == nil:
-			return ErrUnconditional
-		case errors.Is(err, ErrUnconditional):
-			return err
-		case !errors.Is(err, ErrChanged):
-			return fmt.Errorf("ask for a conditional upload: %w", err)
-		}
+	return ask(o)
+}
+
+// unkept is the error of a probe where a conditional upload that had to be refused ended so.
+func unkept(err error) error {
+	if err == nil || errors.Is(err, ErrUnconditional) {
+		return ErrUnconditional
 	}
-	return nil
+	return fmt.Errorf("ask for a conditional upload: %w", err)
 }
 
 // hashVersion is the version of an object where a store has no name for it.

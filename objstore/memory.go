@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"iter"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -74,6 +76,23 @@ func (s *Memory) PutIfMatch(_ context.Context, o Object, was string) (string, er
 	return hashVersion(o.Data), nil
 }
 
+// PutIfAbsent implements Store.
+func (s *Memory) PutIfAbsent(_ context.Context, o Object) error {
+	if err := checkName(o.Name); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail != nil {
+		return s.fail
+	}
+	if _, ok := s.objects[o.Name]; ok {
+		return fmt.Errorf("put %s: %w", o.Name, ErrExists)
+	}
+	s.objects[o.Name] = bytes.Clone(o.Data)
+	return nil
+}
+
 // Put implements Store.
 func (s *Memory) Put(_ context.Context, objects ...Object) error {
 	s.mu.Lock()
@@ -86,6 +105,57 @@ func (s *Memory) Put(_ context.Context, objects ...Object) error {
 			return s.fail
 		}
 		s.objects[o.Name] = bytes.Clone(o.Data)
+	}
+	return nil
+}
+
+// List implements Store. The names are those of one moment.
+func (s *Memory) List(_ context.Context, prefix, after string) iter.Seq2[Listed, error] {
+	return func(yield func(Listed, error) bool) {
+		found, err := s.list(prefix, after)
+		if err != nil {
+			yield(Listed{}, err)
+			return
+		}
+		for _, l := range found {
+			if !yield(l, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Memory) list(prefix, after string) (found []Listed, err error) {
+	begin, err := below(prefix)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fail != nil {
+		return nil, s.fail
+	}
+	for name, b := range s.objects { // any order: they are sorted
+		if strings.HasPrefix(name, begin) && name > after {
+			found = append(found, Listed{name, int64(len(b))})
+		}
+	}
+	slices.SortFunc(found, func(a, b Listed) int { return strings.Compare(a.Name, b.Name) })
+	return found, nil
+}
+
+// Delete implements Store.
+func (s *Memory) Delete(_ context.Context, names ...string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range names {
+		if err := checkName(name); err != nil {
+			return err
+		}
+		if s.fail != nil {
+			return s.fail
+		}
+		delete(s.objects, name)
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 // Package objstore is where things are put for others to read without asking this server: named objects that are written as
 // a whole and read as a whole. It knows nothing of what they mean. There is a directory of plain files, for any web server to
-// serve, a bucket of S3, and memory, for tests.
+// serve, a bucket of S3, and memory, for tests; Faulty wraps any of them and fails by a seed. Other clouds are reached by the S3
+// interface they have (Google's by AWS_ENDPOINT_URL=https://storage.googleapis.com and an HMAC key); there is no client of their
+// own here. What such an interface leaves out of S3 is found by Probe and ProbeAbsent, not known by name.
 //
 // It is not for the server's own state: that goes through packages disk and store, where a test can make every call fail.
 package objstore
@@ -9,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -26,8 +29,16 @@ type Object struct {
 	Type, Cache string
 }
 
-// Store keeps objects. Implementations are safe for concurrent use. An error other than ErrAbsent, ErrChanged and
+// Listed is what a list tells of an object. Size is in bytes.
+type Listed struct {
+	Name string
+	Size int64
+}
+
+// Store keeps objects. Implementations are safe for concurrent use. An error other than ErrAbsent, ErrChanged, ErrExists and
 // ErrUnconditional may be transient: the call may be repeated.
+//
+// No removal is on a condition: too many servers that speak S3 take no notice of one.
 type Store interface {
 	// Get returns an object's data, or ErrAbsent.
 	Get(ctx context.Context, name string) ([]byte, error)
@@ -40,6 +51,20 @@ type Store interface {
 	// durable when Put returns without an error, and those that a *Partial names when it returns one; in which order they
 	// appear is not said.
 	Put(ctx context.Context, objects ...Object) error
+	// PutIfAbsent is Put of an object whose name is free, judged by the store when it writes: of all that ever put an object of
+	// one name so, one is answered nil. ErrExists says that there is an object, whole and durable, and it stays as it is.
+	//
+	// After any other error the object may be there, or may come to be there after the call has returned. Then a second
+	// attempt may meet ErrExists for the caller's own bytes, and so may the first, because a client of S3 repeats by itself an
+	// upload whose answer was lost. So the caller that gets ErrExists reads the object and compares.
+	PutIfAbsent(ctx context.Context, o Object) error
+	// List yields the objects whose names begin with prefix and a slash (all, if prefix is empty) and sort after the name after,
+	// in the order of the names' bytes. An error is the last thing it yields; the caller goes on after the last name it was
+	// given. Objects that are put or removed meanwhile may be there or not.
+	List(ctx context.Context, prefix, after string) iter.Seq2[Listed, error]
+	// Delete removes objects. It is no error if there is none of a name. After an error some of them may be gone; after a crash
+	// of the machine that has the files, one may be back.
+	Delete(ctx context.Context, names ...string) error
 	// DeleteAll removes every object whose name begins with prefix and a slash. It is no error if there is none.
 	DeleteAll(ctx context.Context, prefix string) error
 }
@@ -71,4 +96,12 @@ func checkName(name string) error {
 		}
 	}
 	return nil
+}
+
+// below is how the names begin that List yields for prefix.
+func below(prefix string) (string, error) {
+	if prefix == "" {
+		return "", nil
+	}
+	return prefix + "/", checkName(prefix)
 }

@@ -10,14 +10,17 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"github.com/holdfastdb/holdfast/internal/task"
 )
 
 func object(name, data string) Object { return Object{Name: name, Data: []byte(data)} }
 
-// TestAllKeepTheSamePromises runs the same story over files, a bucket and memory.
-func TestAllKeepTheSamePromises(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "deep", "below")
-	file, err := Open("file://" + dir)
+// everyStore is an empty store of each kind.
+func everyStore(t *testing.T) map[string]Store {
+	t.Helper()
+	file, err := Open("file://" + filepath.Join(t.TempDir(), "deep", "below"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +28,13 @@ func TestAllKeepTheSamePromises(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, s := range map[string]Store{"file": file, "s3": bucket, "memory": NewMemory()} {
+	return map[string]Store{"file": file, "s3": bucket, "memory": NewMemory(),
+		"faulty": NewFaulty(NewMemory(), 1, task.Goroutines{}, Faults{Delay: 100 * time.Microsecond})}
+}
+
+// TestAllKeepTheSamePromises runs the same story over every kind of store.
+func TestAllKeepTheSamePromises(t *testing.T) {
+	for name, s := range everyStore(t) {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
 			if _, err := s.Get(ctx, "a/b"); !errors.Is(err, ErrAbsent) {
@@ -57,9 +66,20 @@ func TestAllKeepTheSamePromises(t *testing.T) {
 			}
 		})
 	}
-	info, err := os.Stat(filepath.Join(dir, "ab"))
-	if err != nil || info.Mode().Perm() != 0o644 {
-		t.Errorf("a published file: %v, %v", info, err)
+}
+
+// TestPublishedFilesMayBeReadByAll, however they came there.
+func TestPublishedFilesMayBeReadByAll(t *testing.T) {
+	dir, ctx := t.TempDir(), context.Background()
+	s := NewFile(dir)
+	if err := errors.Join(s.Put(ctx, object("put", "1")), s.PutIfAbsent(ctx, object("created", "1"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"put", "created"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.Mode().Perm() != 0o644 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
 	}
 }
 
@@ -73,13 +93,9 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestAConditionalPutIsTakenOnlyOverWhatWasRead, the same over files, a bucket and memory.
+// TestAConditionalPutIsTakenOnlyOverWhatWasRead, the same over every kind of store.
 func TestAConditionalPutIsTakenOnlyOverWhatWasRead(t *testing.T) {
-	bucket, err := Open(serveS3(t, "bucket") + "/x")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, s := range map[string]Store{"file": NewFile(filepath.Join(t.TempDir(), "f")), "s3": bucket, "memory": NewMemory()} {
+	for name, s := range everyStore(t) {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
 			if _, v, err := s.GetVersion(ctx, "o"); v != Absent || !errors.Is(err, ErrAbsent) {
@@ -105,7 +121,7 @@ func TestAConditionalPutIsTakenOnlyOverWhatWasRead(t *testing.T) {
 			if _, err := s.PutIfMatch(ctx, object("none", "x"), first); !errors.Is(err, ErrChanged) {
 				t.Errorf("over nothing: %v", err)
 			}
-			if err := Probe(ctx, s); err != nil {
+			if err := errors.Join(Probe(ctx, s), ProbeAbsent(ctx, s)); err != nil {
 				t.Errorf("probe: %v", err)
 			}
 		})
@@ -166,15 +182,36 @@ func TestAStoreThatIgnoresConditionsIsFoundOut(t *testing.T) {
 			if err := Probe(context.Background(), s); !errors.Is(err, ErrUnconditional) {
 				t.Errorf("%v", err)
 			}
+			// A store that knows one condition alone is good for what needs that one.
+			if err := ProbeAbsent(context.Background(), s); errors.Is(err, ErrUnconditional) != (header == "If-None-Match") {
+				t.Errorf("of creating: %v", err)
+			}
 		})
 	}
 	s := NewMemory()
-	if err := Probe(context.Background(), s); err != nil || len(s.Objects()) != 0 {
-		t.Errorf("%v, it leaves %v", err, s.Objects())
+	for name, probe := range map[string]func(context.Context, Store) error{"match": Probe, "absent": ProbeAbsent} {
+		s.Fail(nil)
+		if err := probe(context.Background(), s); err != nil || len(s.Objects()) != 0 {
+			t.Errorf("%s: %v, it leaves %v", name, err, s.Objects())
+		}
+		s.Fail(errors.New("no route"))
+		if err := probe(context.Background(), s); err == nil || errors.Is(err, ErrUnconditional) {
+			t.Errorf("%s, of a store that does not answer: %v", name, err)
+		}
 	}
-	s.Fail(errors.New("no route"))
-	if err := Probe(context.Background(), s); err == nil || errors.Is(err, ErrUnconditional) {
-		t.Errorf("of a store that does not answer: %v", err)
+}
+
+// liar says that an object is there, and has replaced it.
+type liar struct{ Store }
+
+func (l liar) PutIfAbsent(ctx context.Context, o Object) error {
+	return errors.Join(l.Put(ctx, o), ErrExists)
+}
+
+// TestAStoreThatReplacesWhatItSaysIsThereIsFoundOut: the answer alone proves nothing.
+func TestAStoreThatReplacesWhatItSaysIsThereIsFoundOut(t *testing.T) {
+	if err := ProbeAbsent(context.Background(), liar{NewMemory()}); !errors.Is(err, ErrUnconditional) {
+		t.Errorf("%v", err)
 	}
 }
 

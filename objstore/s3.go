@@ -3,7 +3,6 @@ package objstore
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -142,6 +141,27 @@ func (s *S3) PutIfMatch(ctx context.Context, o Object, was string) (string, erro
 	return info.ETag, nil
 }
 
+// PutIfAbsent implements Store, with If-None-Match.
+func (s *S3) PutIfAbsent(ctx context.Context, o Object) error {
+	if err := checkName(o.Name); err != nil {
+		return err
+	}
+	opt := putOptions(&o)
+	opt.SetMatchETagExcept("*")
+	_, err := s.client.PutObject(ctx, s.bucket, s.prefix+o.Name, bytes.NewReader(o.Data), int64(len(o.Data)), opt)
+	if err == nil {
+		return nil
+	}
+	switch minio.ToErrorResponse(err).StatusCode {
+	case http.StatusPreconditionFailed:
+		return fmt.Errorf("put %s: %w", o.Name, ErrExists)
+	case http.StatusNotImplemented:
+		return fmt.Errorf("put %s: %w: %w", o.Name, ErrUnconditional, err)
+	}
+	// Also 409 Conflict: it says that there is another upload or a removal at the same time, and not that there is an object.
+	return fmt.Errorf("put %s: %w", o.Name, err)
+}
+
 // transient reports whether an upload that failed so might succeed later.
 func transient(err error) bool {
 	switch code := minio.ToErrorResponse(err).StatusCode; code {
@@ -219,45 +239,4 @@ func (s *S3) Put(ctx context.Context, objects ...Object) error {
 		p.Done[i] = p.Done[last[o.Name]]
 	}
 	return p
-}
-
-// DeleteAll implements Store.
-func (s *S3) DeleteAll(ctx context.Context, prefix string) error {
-	if err := checkName(prefix); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	found := make(chan minio.ObjectInfo)
-	listed := make(chan error, 1)
-	go func() {
-		defer close(found)
-		for o := range s.client.ListObjects(ctx, s.bucket, minio.ListObjectsOptions{Prefix: s.prefix + prefix + "/", Recursive: true}) {
-			if o.Err != nil {
-				listed <- o.Err
-				return
-			}
-			select {
-			case found <- o:
-			case <-ctx.Done():
-				listed <- ctx.Err()
-				return
-			}
-		}
-		listed <- nil
-	}()
-	var failed []error
-	for e := range s.client.RemoveObjects(ctx, s.bucket, found, minio.RemoveObjectsOptions{}) {
-		if len(failed) < 3 { // enough to know why
-			failed = append(failed, e.Err)
-		}
-	}
-	cancel() // ends the list if the removal ended first
-	if err := <-listed; err != nil && len(failed) == 0 {
-		failed = append(failed, err)
-	}
-	if err := errors.Join(failed...); err != nil {
-		return fmt.Errorf("delete %s: %w", prefix, err)
-	}
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -55,6 +56,15 @@ func TestABucketThatIsNotThereIsNoEmptyOne(t *testing.T) {
 	}
 	if err := s.Put(ctx, Object{Name: "a"}); err == nil {
 		t.Error("put into no bucket")
+	}
+	if err := s.PutIfAbsent(ctx, Object{Name: "a"}); err == nil || errors.Is(err, ErrExists) {
+		t.Errorf("create in no bucket: %v", err)
+	}
+	if found, err := list(s, "", ""); err == nil {
+		t.Errorf("no bucket has %v", found)
+	}
+	if err := s.Delete(ctx, "a"); err == nil {
+		t.Error("removed from no bucket")
 	}
 	if err := s.DeleteAll(ctx, "a"); err == nil {
 		t.Error("deleted in no bucket")
@@ -123,6 +133,43 @@ func TestMoreThanOnePageIsDeleted(t *testing.T) {
 	}
 	if b, err := s.Get(ctx, "p.q"); err != nil || string(b) != "stays" {
 		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// TestHalfABodyIsNoObject: who compares what is there with what should be must not take the end of a connection for the object's.
+func TestHalfABodyIsNoObject(t *testing.T) {
+	for _, announced := range []bool{true, false} {
+		s, err := Open(serveS3Behind(t, func(h http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method != http.MethodGet {
+					h.ServeHTTP(w, r)
+					return
+				}
+				whole := httptest.NewRecorder()
+				h.ServeHTTP(whole, r)
+				for name, v := range whole.Header() {
+					w.Header()[name] = v
+				}
+				w.Header().Set("Content-Length", strconv.Itoa(whole.Body.Len()))
+				if !announced {
+					w.Header().Del("Content-Length")
+				}
+				_, _ = w.Write(whole.Body.Bytes()[:whole.Body.Len()/2])
+				_ = http.NewResponseController(w).Flush()
+				panic(http.ErrAbortHandler) // closes the connection
+			})
+		}, "bucket"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if err := s.Put(ctx, object("o", strings.Repeat("x", 100_000))); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := s.Get(ctx, "o"); err == nil || errors.Is(err, ErrAbsent) || b != nil {
+			t.Errorf("length announced %t: %d bytes, %v", announced, len(b), err)
+		}
 	}
 }
 

@@ -1,0 +1,80 @@
+package objstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/holdfastdb/holdfast/disk"
+)
+
+// PutIfAbsent implements Store. The object is written under a name of the writer's own, synced, and gets its place by link(2),
+// which the kernel refuses where there is a file: nothing is locked, and no reader sees half of it.
+func (s *File) PutIfAbsent(ctx context.Context, o Object) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := checkName(o.Name); err != nil {
+		return err
+	}
+	path := filepath.Join(s.dir, filepath.FromSlash(o.Name))
+	dirs := map[string]bool{}
+	if err := s.makeDir(filepath.Dir(path), dirs); err != nil {
+		return fmt.Errorf("put %s: %w", o.Name, err)
+	}
+	s.sweep(filepath.Dir(path))
+	err := create(path, o.Data)
+	if err != nil && !errors.Is(err, ErrExists) {
+		return fmt.Errorf("put %s: %w", o.Name, err)
+	}
+	// Also where there was a file: its writer may not have synced its name yet, and the caller goes by it from now on.
+	for dir := range dirs { // any order: all are synced
+		if err := disk.OS().SyncDir(dir); err != nil {
+			return fmt.Errorf("sync %s: %w", dir, err)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("put %s: %w", o.Name, err)
+	}
+	return nil
+}
+
+// create writes a file where there must be none, or returns ErrExists. The file's name is not synced.
+func create(path string, data []byte) error {
+	temp, err := writeTemp(path, data)
+	if err != nil {
+		return err
+	}
+	err = link(temp, path)
+	_ = os.Remove(temp) // one that stays is swept an hour later
+	return err
+}
+
+// link gives a file a second name, or returns ErrExists. A file system that has no such names cannot keep the promise.
+func link(old, path string) error {
+	err := os.Link(old, path)
+	switch {
+	case err == nil:
+		return nil
+	case sameFile(old, path): // a network file system repeats a request whose answer was lost, and then refuses it
+		return nil
+	case errors.Is(err, fs.ErrExist):
+		return ErrExists
+	case errors.Is(err, syscall.EPERM), errors.Is(err, syscall.ENOTSUP), errors.Is(err, syscall.ENOSYS):
+		return fmt.Errorf("%w: the file system has no hard links: %w", ErrUnconditional, err)
+	}
+	return err
+}
+
+func sameFile(a, b string) bool {
+	x, err := os.Lstat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Lstat(b)
+	return err == nil && os.SameFile(x, y)
+}

@@ -1,0 +1,118 @@
+package objstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+
+	"github.com/minio/minio-go/v7"
+)
+
+// List implements Store. The client asks for one page of a thousand after another.
+func (s *S3) List(ctx context.Context, prefix, after string) iter.Seq2[Listed, error] {
+	return func(yield func(Listed, error) bool) {
+		begin, err := below(prefix)
+		if err != nil {
+			yield(Listed{}, err)
+			return
+		}
+		opt := minio.ListObjectsOptions{Prefix: s.prefix + begin, Recursive: true}
+		if after != "" {
+			opt.StartAfter = s.prefix + after
+		}
+		last := after
+		for o := range s.client.ListObjectsIter(ctx, s.bucket, opt) {
+			if o.Err != nil {
+				yield(Listed{}, fmt.Errorf("list %s: %w", prefix, o.Err))
+				return
+			}
+			name := strings.TrimPrefix(o.Key, s.prefix)
+			if name <= after {
+				continue // some servers take no notice of start-after
+			}
+			if name <= last {
+				yield(Listed{}, fmt.Errorf("list %s: the store gives %s after %s: it does not list in the order of names", prefix, name, last))
+				return
+			}
+			if last = name; !yield(Listed{name, o.Size}, nil) {
+				return
+			}
+		}
+		if err := ctx.Err(); err != nil { // the client ends a list that is cancelled as if that were all
+			yield(Listed{}, fmt.Errorf("list %s: %w", prefix, err))
+		}
+	}
+}
+
+// Delete implements Store. Each removal is a request of its own, as many at a time as uploads: not every server knows the request
+// that removes many, and stores charge nothing for a removal. As with uploads, the first failure is told and ends the rest.
+func (s *S3) Delete(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		if err := checkName(name); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	room := make(chan struct{}, uploads)
+	var wg sync.WaitGroup
+	for _, name := range names {
+		room <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-room }()
+			err := s.client.RemoveObject(ctx, s.bucket, s.prefix+name, minio.RemoveObjectOptions{})
+			if err != nil && minio.ToErrorResponse(err).Code != minio.NoSuchKey { // servers other than AWS's say so
+				cancel(fmt.Errorf("delete %s: %w", name, err))
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// DeleteAll implements Store.
+func (s *S3) DeleteAll(ctx context.Context, prefix string) error {
+	if err := checkName(prefix); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	found := make(chan minio.ObjectInfo)
+	listed := make(chan error, 1)
+	go func() {
+		defer close(found)
+		for o := range s.client.ListObjects(ctx, s.bucket, minio.ListObjectsOptions{Prefix: s.prefix + prefix + "/", Recursive: true}) {
+			if o.Err != nil {
+				listed <- o.Err
+				return
+			}
+			select {
+			case found <- o:
+			case <-ctx.Done():
+				listed <- ctx.Err()
+				return
+			}
+		}
+		listed <- nil
+	}()
+	var failed []error
+	for e := range s.client.RemoveObjects(ctx, s.bucket, found, minio.RemoveObjectsOptions{}) {
+		if len(failed) < 3 { // enough to know why
+			failed = append(failed, e.Err)
+		}
+	}
+	cancel() // ends the list if the removal ended first
+	if err := <-listed; err != nil && len(failed) == 0 {
+		failed = append(failed, err)
+	}
+	if err := errors.Join(failed...); err != nil {
+		return fmt.Errorf("delete %s: %w", prefix, err)
+	}
+	return nil
+}
