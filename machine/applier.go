@@ -205,6 +205,13 @@ func (a *Applier) Hash() (index, hash uint64) {
 	return a.last.index, a.last.hash
 }
 
+// HashAt returns the rolling state hash after the entry at index, false if this member does not remember it: it knows the newest
+// 4,096 since it was loaded. Apply goroutine only.
+func (a *Applier) HashAt(index uint64) (hash uint64, ok bool) {
+	p := a.ring[index%hashesKept]
+	return p.hash, index != 0 && p.index == index
+}
+
 // Apply applies one raft entry. Commands of another term than the entry's are dropped without an answer (DECISIONS A2).
 // done is called, after the state is visible to readers, for each command for which wanted says true; nil functions want
 // nothing. Any error is fatal: the state in memory is then of no use.
@@ -347,12 +354,8 @@ func (a *Applier) deliver(r *entry.Result) {
 // compare holds the leader's hash stamp against what this member had at that index. Indexes it has forgotten, or never
 // applied itself because a snapshot skipped them, cannot be compared.
 func (a *Applier) compare(h entry.Header) error {
-	if h.HashIndex == 0 {
-		return nil
-	}
-	if p := a.ring[h.HashIndex%hashesKept]; p.index == h.HashIndex && p.hash != h.Hash {
-		return fmt.Errorf("%w: after index %d the state hash is %016x here and %016x at the leader", ErrDiverged, h.HashIndex,
-			p.hash, h.Hash)
+	if hash, ok := a.HashAt(h.HashIndex); ok && hash != h.Hash {
+		return fmt.Errorf("%w: after index %d the state hash is %016x here and %016x at the leader", ErrDiverged, h.HashIndex, hash, h.Hash)
 	}
 	return nil
 }

@@ -19,9 +19,10 @@ type Spec struct {
 	// Name is one word for people and for metrics: "kv".
 	Name string
 	// Level is the cluster's level from which on the machine's parts may be proposed (DECISIONS A20): below it some member may run a
-	// build that does not have the machine. PartLevel is the same of one part, for kinds that came later; nil: all are of Level.
-	Level     uint16
-	PartLevel func(body []byte) uint16
+	// build that does not have the machine. PartLevel is the same of one part, for kinds that came later; nil: all are of Level. LastLevel
+	// is the highest that PartLevel returns, 0 if none is above Level.
+	Level, LastLevel uint16
+	PartLevel        func(body []byte) uint16
 	// DescribePart prints a part on one line, DescribeRow a row of the store. Neither prints secrets. nil: bytes are printed.
 	DescribePart func(body []byte) string
 	DescribeRow  func(key, value []byte) string
@@ -30,6 +31,9 @@ type Spec struct {
 	Restore func(key, value []byte) (row []byte, keep bool, err error)
 	// FromClient reports whether clients send such parts: while authentication is on, one is refused without a Pass. nil: they do not.
 	FromClient func(body []byte) bool
+	// Uncounted returns the part by which the machine takes in time that the cluster's tick does not have: ms went by, at least 1, in which
+	// no member ran. It is the first part of the term that follows. nil: for this machine time stands still meanwhile.
+	Uncounted func(ms int64) []byte
 	// Census begins a count of what a state holds; nil: there is nothing to count.
 	Census func() Census
 }
@@ -72,10 +76,10 @@ func (s Specs) Find(id entry.Machine) *Spec {
 	return nil
 }
 
-// Level is the highest level that any of the machines begins at.
+// Level is the highest level that a part of any of the machines needs.
 func (s Specs) Level() (level uint16) {
 	for _, spec := range s {
-		level = max(level, spec.Level)
+		level = max(level, spec.Level, spec.LastLevel)
 	}
 	return level
 }

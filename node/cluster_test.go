@@ -1,7 +1,6 @@
 package node
 
 import (
-	"net"
 	"slices"
 	"sync"
 	"testing"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/disk"
 	emember "github.com/holdfastdb/holdfast/entry/member"
+	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
 // cluster is members over real TCP on loopback, each in a directory of its own.
@@ -22,24 +22,14 @@ type cluster struct {
 	tick  time.Duration // 0 = the default
 }
 
-// given holds every address that freeAddr gave out: the system may offer a port again as soon as it is closed, and two members of
-// one test at one address are refused.
-var given sync.Map
-
-// freeAddr is an address nobody listens on just now and no other test was given.
+// freeAddr is an address nobody listens on right now, that no other test of this process was given, and that no outgoing connection takes.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr := l.Addr().String()
-		l.Close()
-		if _, taken := given.LoadOrStore(addr, true); !taken {
-			return addr
-		}
+	addr, err := proctest.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
 	}
+	return addr
 }
 
 func newCluster(t testing.TB, names ...string) *cluster {

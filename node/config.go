@@ -69,6 +69,10 @@ type Config struct {
 	// SegmentBytes is the size of a log segment, 0 = the log's default. LogTailBytes is how much log is kept for slow
 	// followers beyond what the store holds durably, 0 = 64 MiB. The simulation sets both small.
 	SegmentBytes, LogTailBytes int64
+	// LogRetention bounds, in bytes, how much log is kept for those who have yet to read it (Node.Retain), 0 = 1 GiB. Retain names those for
+	// whom all of it is kept from the start on, until they have called Node.Retain themselves.
+	LogRetention int64
+	Retain       []string
 	// TruncateEvery is how often the log is looked at for what can go, 0 = 5 s.
 	TruncateEvery time.Duration
 	Logger        *slog.Logger
@@ -121,6 +125,9 @@ func (cfg *Config) defaults() {
 	}
 	if cfg.LogTailBytes == 0 {
 		cfg.LogTailBytes = logTail
+	}
+	if cfg.LogRetention == 0 {
+		cfg.LogRetention = logRetention
 	}
 	if cfg.TruncateEvery == 0 {
 		cfg.TruncateEvery = truncateEvery

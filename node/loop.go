@@ -14,6 +14,7 @@ import (
 type applying struct {
 	appliedIdx  uint64
 	termApplied uint64 // term of the last applied entry
+	termLed     uint64 // the last in which this member began to stamp
 	knownCommit uint64 // when it was opened, with Config.stopped
 	level       uint16 // of the cluster, as far as its consequences were seen to
 }
@@ -179,9 +180,8 @@ func (n *Node) noticeTerm() {
 		n.packed = sample{}
 		n.xferTo = 0
 	}
-	if n.rep.IsLeader() {
-		n.stamps()
-	} else {
+	if !n.rep.IsLeader() {
+		n.counted = n.counted || n.rep.Leader() != 0
 		if n.changing != nil && n.changing.seq == 0 {
 			n.complete(n.changing, nil, ErrNotLeader)
 		}
@@ -237,7 +237,8 @@ func (n *Node) apply(cs []replica.Committed) error {
 	}
 	n.steps.Apply.Done(len(cs), now-start)
 	st := n.applier.Stamp()
-	n.heard(st.TickMs, now, stamped == n.rep.Term() && !n.rep.IsLeader())
+	ofTerm := stamped == n.rep.Term()
+	n.heard(st.TickMs, now, ofTerm && !n.rep.IsLeader(), ofTerm && n.rep.IsLeader())
 	n.lastWall = max(n.lastWall, st.WallNs)
 	return nil
 }
@@ -250,6 +251,7 @@ func (n *Node) publish(force bool) {
 	ready := n.rep.Leader() != 0 && n.termApplied == term && term != 0
 	n.commitIdx.Store(n.rep.Commit())
 	n.shownIdx.Store(n.appliedIdx)
+	n.feed.grew()
 	p := published{leader: n.rep.Leader(), term: term, ready: ready}
 	if ready && n.rep.IsLeader() {
 		p.leads = term

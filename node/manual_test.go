@@ -30,6 +30,8 @@ type manual struct {
 	died func(n *Node, err error)
 	mu   sync.Mutex
 	wire []parcel // guarded by mu: services answer calls on goroutines of their own
+	// more changes a member's configuration before it starts; nil: nothing.
+	more func(id uint64, cfg *Config)
 	// lose says which frames are lost on the way; nil: none.
 	lose func(p parcel) bool
 	// sending sees a frame at the moment a member sends it, and reports whether it has carried it itself; nil: every frame takes the wire.
@@ -121,6 +123,9 @@ func (m *manual) config(id uint64) Config {
 			m.mem[id] = s
 			return s, nil
 		}})
+	if m.more != nil {
+		m.more(id, &cfg)
+	}
 	cfg.defaults()
 	return cfg
 }

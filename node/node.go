@@ -56,6 +56,8 @@ type Node struct {
 	transfers
 	samples
 	upkeep
+	feed      feed
+	retention retention
 }
 
 // self is who this member is. None of it changes while it runs.

@@ -12,6 +12,7 @@ import (
 	mident "github.com/holdfastdb/holdfast/machine/ident"
 	mmember "github.com/holdfastdb/holdfast/machine/member"
 	"github.com/holdfastdb/holdfast/replica"
+	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/wal"
 )
 
@@ -43,6 +44,10 @@ func Open(cfg Config) (n *Node, err error) {
 	n.origin = binary.LittleEndian.Uint64(o[:])
 	n.pubChange.init()
 	n.calls.init()
+	n.feed.more.init()
+	for _, name := range cfg.Retain {
+		n.retention.set(name, 0)
+	}
 	n.inbox.limits = defaultInboxLimits
 	n.registerMembership()
 	if n.lanes, err = newLanes(cfg.Lanes, int(cfg.shares.Lane)); err != nil {
@@ -70,6 +75,7 @@ func Open(cfg Config) (n *Node, err error) {
 	if n.wal, err = wal.Open(cfg.FS, cfg.walDir(), wal.Options{Manual: cfg.Manual, SegmentBytes: cfg.SegmentBytes}); err != nil {
 		return nil, err
 	}
+	n.feed.log = n.wal
 	if n.store, err = cfg.openStore(n.fatalLater); err != nil {
 		return nil, fmt.Errorf("%w; if a file is damaged, %s", err, beginAgain(n.id))
 	}
@@ -114,13 +120,18 @@ func (n *Node) openMachines() error {
 		}
 	}
 	n.members, n.users = mmember.New(), mident.New()
-	// Neither of the two writes at the end of an entry, so it is no matter to the state hash that they come first.
-	n.applier = machine.NewApplier(n.store, append([]machine.Machine{n.users, n.members}, n.cfg.Machines...)...)
+	n.applier = n.cfg.newApplier(n.store, n.users, n.members)
 	if err := n.applier.Load(); err != nil {
 		return err
 	}
 	n.level, n.known = n.members.Level(), n.cfg.knownLevel()
 	return n.cfg.follows(n.level)
+}
+
+// newApplier joins the machines of this configuration with the two that every node has.
+func (cfg *Config) newApplier(st store.Store, users *mident.Machine, members *mmember.Machine) *machine.Applier {
+	// Neither of the two writes at the end of an entry, so it is no matter to the state hash that they come first.
+	return machine.NewApplier(st, append([]machine.Machine{users, members}, cfg.Machines...)...)
 }
 
 // logHolds reports whether the log goes through p or begins after it. A longer log may lack it too: a deposed leader wrote
@@ -141,7 +152,7 @@ func (n *Node) startReplica() error {
 	n.appliedIdx = n.store.Applied()
 	st := n.applier.Stamp()
 	n.tick.Store(&tickPoint{base: st.TickMs, mono: n.clock.Mono()})
-	n.lastWall = st.WallNs
+	n.lastWall, n.heardMs = st.WallNs, st.TickMs
 	id := n.id
 	if n.cfg.stopped {
 		id = nobodysID // an only voter would elect itself and add to the log

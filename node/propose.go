@@ -161,6 +161,13 @@ func (n *Node) ProposeAsync(lane Lane, inTerm uint64, parts []entry.Part, done f
 
 // dispatch turns what is queued into log entries if this member leads, or forwards it to the leader. Loop only.
 func (n *Node) dispatch() error {
+	if n.rep.IsLeader() && n.termLed != n.rep.Term() {
+		if n.termApplied != n.rep.Term() {
+			return nil // what leaders before have stamped is not all applied: its own stamps come after theirs
+		}
+		n.termLed = n.termApplied
+		n.tellUncounted(n.leads(n.clock.Mono(), n.clock.Wall().UnixNano()))
+	}
 	if n.lanes.queued.Load() == 0 {
 		return nil
 	}

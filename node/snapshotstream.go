@@ -298,6 +298,7 @@ func (n *Node) installSnapshot(w *replica.Write) error {
 		n.complete(p, nil, ErrUnknown)
 	}
 	n.log.Info("snapshot installed", "index", w.Snapshot.Index)
+	n.letGo(w.Snapshot.Index, "this member was given a snapshot")
 	rc.took <- nil
 	return nil
 }

@@ -17,17 +17,17 @@ func TestAFollowerGoesByItsLeadersClock(t *testing.T) {
 			t.Errorf("%s: %d, want %d", what, got, want)
 		}
 	}
-	k.heard(1200, 100*ms, true)
+	k.heard(1200, 100*ms, true, false)
 	wants("the leader is ahead", 150*ms, 1250)
-	k.heard(1160, 200*ms, true)
+	k.heard(1160, 200*ms, true, false)
 	wants("at once", 200*ms, 1300)
 	wants("it waits", 300*ms, 1300)
 	wants("the leader has come to it", 345*ms, 1305)
-	k.heard(1310, 400*ms, false)
+	k.heard(1310, 400*ms, false, false)
 	wants("its own entry, or an earlier leader's", 400*ms, 1360)
-	k.heard(1340, 400*ms, true)
+	k.heard(1340, 400*ms, true, false)
 	wants("before it leads", 401*ms, 1360)
-	k.stamps()
+	k.leads(401*ms, 0)
 	wants("once it leads", 401*ms, 1341)
 }
 

@@ -96,9 +96,11 @@ func (n *Node) truncate() {
 	if !n.soleVoter || len(n.rep.Conf().Learners) > 0 {
 		to = min(to, n.wal.IndexBefore(n.cfg.LogTailBytes))
 	}
+	to = n.retention.upTo(to, n.wal.IndexBefore(n.cfg.LogRetention))
 	if n.wal.Droppable(to) == 0 || n.truncating.Swap(true) {
 		return
 	}
+	n.letGo(to, "it has reached its limit")
 	work := func() {
 		defer n.truncating.Store(false)
 		if err := n.wal.Truncate(to); err != nil && !errors.Is(err, wal.ErrClosed) {

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 
@@ -32,6 +33,39 @@ func DecodeConf(b []byte) (Conf, error) {
 // Voter and Learner report a member's role.
 func (c Conf) Voter(id uint64) bool   { return slices.Contains(c.Voters, id) }
 func (c Conf) Learner(id uint64) bool { return slices.Contains(c.Learners, id) }
+
+// Equal reports whether both name the same members in the same roles.
+func (c Conf) Equal(o Conf) bool {
+	return slices.Equal(c.Voters, o.Voters) && slices.Equal(c.Learners, o.Learners)
+}
+
+// Next is the configuration after a committed change: a function of the two alone, so that who applies the log without raft comes to
+// the one that raft has (ApplyChange holds them against each other). A change that is so already changes nothing, nor does one of member 0.
+// An error means that nobody would be left to vote, or a kind of change that there is not; raft stops at either.
+func (c Conf) Next(ch *Change) (Conf, error) {
+	if ch.ID == 0 {
+		return c, nil
+	}
+	others := func(ids []uint64) []uint64 {
+		return slices.DeleteFunc(slices.Clone(ids), func(id uint64) bool { return id == ch.ID })
+	}
+	next := Conf{Voters: others(c.Voters), Learners: others(c.Learners)}
+	switch ch.Kind {
+	case AddVoter:
+		next.Voters = append(next.Voters, ch.ID)
+		slices.Sort(next.Voters)
+	case AddLearner:
+		next.Learners = append(next.Learners, ch.ID)
+		slices.Sort(next.Learners)
+	case Remove:
+	default:
+		return c, fmt.Errorf("membership change of kind %d of member %x: %w", ch.Kind, ch.ID, errMessage)
+	}
+	if len(next.Voters) == 0 {
+		return c, fmt.Errorf("membership change of member %x: nobody would be left to vote", ch.ID)
+	}
+	return next, nil
+}
 
 func appendConf(b []byte, c Conf) []byte {
 	for _, ids := range [][]uint64{c.Voters, c.Learners} {

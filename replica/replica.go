@@ -214,12 +214,18 @@ func (r *Replica) ProposeChange(c Change) error {
 }
 
 // ApplyChange makes a committed change effective; refuse leaves everything as it is (the machine rejected it). Raft must then
-// not be called at all: it takes an empty change for the end of a joint configuration, and panics without one.
+// not be called at all: it takes an empty change for the end of a joint configuration, and panics without one. A configuration that
+// is not Conf.Next's panics: what is stored of it would not be what raft goes by.
 func (r *Replica) ApplyChange(c *Change, refuse bool) Conf {
-	if !refuse {
-		r.conf = confOf(r.rn.ApplyConfChange(c.raft()))
+	if refuse {
+		return r.conf
 	}
-	return r.conf
+	next, err := r.conf.Next(c)
+	if got := confOf(r.rn.ApplyConfChange(c.raft())); err != nil || !got.Equal(next) {
+		panic(fmt.Sprintf("a membership change of member %x: raft has %v, expected %v (%v)", c.ID, got, next, err))
+	}
+	r.conf = next
+	return next
 }
 
 // ReadIndex asks for a read index; the answer comes in Ready.Reads with the same context. It may be lost: ask again with

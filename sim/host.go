@@ -38,6 +38,8 @@ type host struct {
 	dying   bool // the power goes during one of the next disk operations
 	fsync   time.Duration
 	promise promise // the last vote that left this machine
+	shipped uint64  // the log of this machine is read up to before this index
+	shipAt  time.Duration
 }
 
 // role is the command line of a host.
@@ -70,7 +72,7 @@ func (h *host) config() node.Config {
 	n := &h.w.nemesis
 	return node.Config{Machines: h.machines(), Lanes: h.w.lanes(), Manual: true, Tasks: h.tasks, FS: h.fs, Clock: &h.clock, Dir: dataDir, Break: h.w.opt.Break, Store: h.openStore,
 		HealthyAfter: 500 * time.Millisecond, MaxLearners: 3,
-		SegmentBytes: n.segment, LogTailBytes: n.logTail, TruncateEvery: n.truncate, Logger: slog.New(&traceLog{h})}
+		Retain: h.w.ship.retain(), SegmentBytes: n.segment, LogTailBytes: n.logTail, TruncateEvery: n.truncate, Logger: slog.New(&traceLog{h})}
 }
 
 func (h *host) options() node.StartOptions {

@@ -31,9 +31,6 @@ type sagaBook struct {
 	pause   time.Duration            // mean time between two orders
 	done    bool                     // no more of them
 	calm    bool                     // services answer at once
-	// strict: delays are also held against the time of the simulation, not only against the cluster's tick. With all faults at once the tick
-	// may jump a little: where a member that was down, and is behind by that, leads for some milliseconds between two that are not.
-	strict bool
 }
 
 // pairsSeen is what one process has shown of changes of keys with a saga.

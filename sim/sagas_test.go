@@ -37,7 +37,7 @@ func TestDelaysOutliveLeaders(t *testing.T) {
 	const messages = 12
 	sum := scene(t, 16, Options{Nodes: 3, Learners: -1, Sagas: true, Quiet: true, Faults: []Fault{}}, func(w *World) {
 		b := &w.sagas
-		b.limits, b.calm, b.strict = saga.Options{}, true, true
+		b.limits, b.calm = saga.Options{}, true
 		w.up(3)
 		w.wait("sagas may begin", func() bool { return w.leader().n.ClusterLevel() >= esaga.Level })
 		for range messages {

@@ -142,6 +142,7 @@ func (r *Report) add(o *Report) {
 	r.Added, r.Checkpoints = r.Added+o.Added, r.Checkpoints+o.Checkpoints
 	r.Sagas, r.Undone, r.Calls, r.Pairs, r.Refused = r.Sagas+o.Sagas, r.Undone+o.Undone, r.Calls+o.Calls, r.Pairs+o.Pairs, r.Refused+o.Refused
 	r.Joined, r.Promoted, r.Removed, r.Lost = r.Joined+o.Joined, r.Promoted+o.Promoted, r.Removed+o.Removed, r.Lost+o.Lost
+	r.Entries, r.Replayed, r.Spoiled = r.Entries+o.Entries, r.Replayed+o.Replayed, r.Spoiled+o.Spoiled
 	r.Renewed, r.Expired, r.Compared = r.Renewed+o.Renewed, r.Expired+o.Expired, r.Compared+o.Compared
 }
 

@@ -128,7 +128,7 @@ func (o *order) serve(k int, undo bool) outcall.Result {
 // that leads knows everything that was decided in the terms before.
 func (b *sagaBook) judge(h *host, o *order, k int, undo bool) {
 	w, d := b.w, &o.steps[k]
-	if early := o.asked + time.Duration(float64(o.delay)/maxRate) - time.Millisecond; b.strict && o.delay > 0 && w.now < early {
+	if early := o.asked + time.Duration(float64(o.delay)/maxRate) - time.Millisecond; o.delay > 0 && w.now < early {
 		w.fail(TooEarly, "%s delivers %s, and by no clock that is right enough it is time before %v", h.name, o, early)
 	}
 	term := h.Leads()
@@ -136,6 +136,7 @@ func (b *sagaBook) judge(h *host, o *order, k int, undo bool) {
 		return
 	}
 	tx, err := h.saga.Find(o.gid)
+	now := h.n.Tick() + h.saga.Elapsed()
 	switch {
 	case err != nil:
 		w.fail(Stopped, "%s reads %s: %v", h.name, o, err)
@@ -143,10 +144,10 @@ func (b *sagaBook) judge(h *host, o *order, k int, undo bool) {
 		w.fail(Miscalled, "%s calls a service for %s, which it does not have", h.name, o)
 	case tx.Status.Final():
 		w.fail(Miscalled, "%s calls a service for %s, which has ended as %s", h.name, o, tx.Status)
-	case tx.DueTick > h.n.Tick():
-		w.fail(TooEarly, "%s calls a service for %s at tick %d; it is due at %d", h.name, o, h.n.Tick(), tx.DueTick)
-	case h.n.Tick() < tx.CreatedTick+o.delay.Milliseconds():
-		w.fail(TooEarly, "%s delivers %s at tick %d; it began at %d, with a delay of %v", h.name, o, h.n.Tick(), tx.CreatedTick, o.delay)
+	case tx.DueTick > now:
+		w.fail(TooEarly, "%s calls a service for %s at %d; it is due at %d", h.name, o, now, tx.DueTick)
+	case now < tx.CreatedTick+o.delay.Milliseconds():
+		w.fail(TooEarly, "%s delivers %s at %d; it began at %d, with a delay of %v", h.name, o, now, tx.CreatedTick, o.delay)
 	}
 	compensation, action := 2*k, 2*k+1
 	if o.mode == esaga.Msg {

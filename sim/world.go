@@ -9,8 +9,9 @@
 // own with real processes.
 //
 // What is checked: that the clients' histories have an order (history.go), that watches, leases, v2 nodes, users, logs and
-// sagas keep what was promised (check.go, lease.go, nodes.go, users.go, trees.go, sagas.go), and of the members themselves that no vote is taken
-// back, a term has one leader, states are equal and time does not go back (promises.go). It is never part of a server.
+// sagas keep what was promised (check.go, lease.go, nodes.go, users.go, trees.go, sagas.go), that the log as it is read gives
+// the same states again (ship.go), and of the members themselves that no vote is taken back, a term has one leader, states
+// are equal and time does not go back (promises.go). It is never part of a server.
 package sim
 
 import (
@@ -43,6 +44,8 @@ type Options struct {
 	Trees, Quiet bool
 	// Sagas: global transactions are begun, some beside a change of keys, and carried on.
 	Sagas bool
+	// Ship: the log is read as it grows, and applied once more in the end.
+	Ship bool
 	// Break builds the nodes with a deliberate defect.
 	Break node.Break
 	// Outside checks only what clients are told, not what the members themselves show.
@@ -79,8 +82,10 @@ type Report struct {
 	// Members that were added, promoted and removed through the API; data directories that were lost. Renewals of leases and
 	// v2 nodes that ran out; states that were compared.
 	Joined, Promoted, Removed, Lost int
-	Renewed, Expired, Compared      int
-	Simulated                       time.Duration
+	// Entries that were read from the log, states that a replay of them came to, and changed bytes that one has named.
+	Entries, Replayed, Spoiled int
+	Renewed, Expired, Compared int
+	Simulated                  time.Duration
 }
 
 // Violation is a broken promise.
@@ -115,6 +120,7 @@ const (
 	NodeLost        = "node lost"        // a v2 node went before its time
 	Membership      = "membership"       // a member at rest has another idea of its own role than the others have
 	WrongOutcome    = "wrong outcome"    // a client was told something that cannot be
+	LogGone         = "log gone"         // a member let go of log that it was to keep
 )
 
 // World is one run.
@@ -143,7 +149,8 @@ type World struct {
 	users   userBook
 	trees   treeBook
 	sagas   sagaBook
-	// workloads are the five books above, and those of plugs.
+	ship    shipBook
+	// workloads are the six books above, and those of plugs.
 	workloads []Workload
 	rep       Report
 }
@@ -230,7 +237,7 @@ func (w *World) begin() {
 	}
 	w.members.start(w)
 	w.startClients()
-	w.workloads = []Workload{&w.leases, &w.nodes, &w.users, &w.trees, &w.sagas}
+	w.workloads = []Workload{&w.leases, &w.nodes, &w.users, &w.trees, &w.sagas, &w.ship}
 	for _, p := range plugs {
 		w.workloads = append(w.workloads, p.Workload(w.opt.Seed))
 	}

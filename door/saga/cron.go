@@ -26,7 +26,7 @@ func (d *Door) resetCronTime(q *ask, p params) (any, error) {
 	if err := d.node.Linearize(d.bounded()); err != nil {
 		return nil, unread(err)
 	}
-	hurried, more, err := d.late(d.node.Tick()+timeout.Milliseconds(), n)
+	hurried, more, err := d.late(d.now()+timeout.Milliseconds(), n)
 	if err != nil {
 		return nil, err
 	}

@@ -190,6 +190,9 @@ type sharedDeadline struct {
 // deadlineSlot is how many nanoseconds of arrivals share a deadline.
 const deadlineSlot = int64(250 * time.Millisecond)
 
+// now is the clock that transactions go by (machine/saga), in milliseconds.
+func (d *Door) now() int64 { return d.node.Tick() + d.machine.Elapsed() }
+
 // bounded returns the context a request waits for the log under, which ends RequestTimeout and up to a slot more from now. It is shared by
 // all requests of a quarter second, because a timer and a context for each would cost more than decoding it does (as in door/kv).
 func (d *Door) bounded() context.Context {

@@ -98,7 +98,7 @@ func (d *Door) show(t *msaga.Transaction) *shownTransaction {
 		s.Options = string(b)
 	}
 	if t.DueTick != msaga.Never {
-		next := d.opts.Now().Add(time.Duration(t.DueTick-d.node.Tick()) * time.Millisecond)
+		next := d.opts.Now().Add(time.Duration(t.DueTick-d.now()) * time.Millisecond)
 		s.Next = wall(next.UnixNano())
 	}
 	return s

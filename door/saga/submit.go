@@ -101,7 +101,7 @@ func (d *Door) again(q *ask, st *esaga.State) (runs bool, err error) {
 	switch {
 	case t == nil || t.Status != esaga.Submitted:
 		return true, nil // it has gone on meanwhile
-	case t.DueTick <= d.node.Tick():
+	case t.DueTick <= d.now():
 		return true, nil
 	case t.Passes == 0:
 		return false, nil

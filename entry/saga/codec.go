@@ -65,6 +65,8 @@ func Append(dst []byte, p *Part) []byte {
 		return wire.AppendBytes(wire.AppendBytes(dst, p.Topic.Topic), p.Topic.URL)
 	case Drop:
 		return wire.AppendBytes(dst, p.Topic.Topic)
+	case Elapse:
+		return binary.AppendUvarint(dst, uint64(p.ElapseMs))
 	}
 	return dst
 }
@@ -136,6 +138,12 @@ func (p *Part) Decode(b []byte) error {
 		if p.Kind == Subscribe {
 			p.Topic.Remark = r.name(0, MaxURLBytes)
 		}
+	case Elapse:
+		ms := r.Uvarint()
+		if ms == 0 || ms > MaxElapseMs {
+			r.Fail(fmt.Errorf("elapse of %d ms: %w", ms, ErrForm))
+		}
+		p.ElapseMs = int64(ms)
 	}
 	if err := r.End(); err != nil {
 		return fmt.Errorf("decode: %w", err)
@@ -185,17 +193,30 @@ func (r *reader) change() *ChangePart {
 	return c
 }
 
-// FromClient reports whether an encoded part is one that clients send: every kind but Resume, and a Change only if it is not the worker's.
+// FromClient reports whether an encoded part is one that clients send: every kind but Resume and Elapse, and a Change only if it is not the worker's.
 // It reads no more than two bytes, because it is called for every command while authentication is on.
 func FromClient(body []byte) bool {
 	if len(body) == 0 {
 		return false
 	}
 	switch Kind(body[0]) {
-	case Resume:
+	case Resume, Elapse:
 		return false
 	case Change:
 		return len(body) < 2 || body[1]&(changeResults|changePass|changeWorker) == 0
 	}
 	return true
+}
+
+// PartLevel is the cluster's level from which on an encoded part may be proposed, if that is later than the machine's own.
+func PartLevel(body []byte) uint16 {
+	if len(body) > 0 && Kind(body[0]) == Elapse {
+		return ElapseLevel
+	}
+	return 0
+}
+
+// EncodeElapse returns the encoding of an Elapse of so many milliseconds, at most MaxElapseMs.
+func EncodeElapse(ms int64) []byte {
+	return Append(nil, &Part{Kind: Elapse, ElapseMs: min(ms, MaxElapseMs)})
 }

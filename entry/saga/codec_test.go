@@ -51,6 +51,7 @@ func samples() []*Part {
 		{Kind: Unsubscribe, Topic: &TopicPart{Topic: "t", URL: "http://a"}},
 		{Kind: Drop, Topic: &TopicPart{Topic: "t"}},
 		{Kind: Resume},
+		{Kind: Elapse, ElapseMs: 3_600_000},
 	}
 }
 
@@ -181,6 +182,7 @@ func TestWhoseAPartIs(t *testing.T) {
 		{&Part{Kind: Unsubscribe, Topic: &TopicPart{Topic: "t", URL: "u"}}, true},
 		{&Part{Kind: Drop, Topic: &TopicPart{Topic: "t"}}, true},
 		{&Part{Kind: Resume}, false},
+		{&Part{Kind: Elapse, ElapseMs: 1}, false},
 	} {
 		if got := FromClient(Append(nil, c.p)); got != c.want {
 			t.Errorf("%s: from a client: %v", c.p, got)

@@ -45,6 +45,8 @@ func (p *Part) String() string {
 		return "saga.drop " + text(p.Topic.Topic)
 	case Resume:
 		return "saga.resume"
+	case Elapse:
+		return "saga.elapse " + ms(p.ElapseMs)
 	}
 	return fmt.Sprintf("saga.? of kind %d", p.Kind)
 }

@@ -9,6 +9,8 @@ import "github.com/holdfastdb/holdfast/entry"
 const (
 	Machine entry.Machine = 'g'
 	Level   uint16        = 2
+	// ElapseLevel is the same of Elapse.
+	ElapseLevel uint16 = 3
 )
 
 // Kind is what a part does; it is its first byte.
@@ -28,8 +30,10 @@ const (
 	Drop        Kind = 6
 	// Resume lets call-outs begin after a restore (DECISIONS A7). It has no fields.
 	Resume Kind = 7
+	// Elapse moves the machine's clock on, by time that went by while no member ran and the cluster's tick stood still: Part.ElapseMs.
+	Elapse Kind = 8
 
-	lastKind = Resume
+	lastKind = Elapse
 )
 
 // Status is where a global transaction or a branch stands. Branches are Prepared, Succeed or Failed.
@@ -137,6 +141,8 @@ type Part struct {
 	Change   *ChangePart
 	Register *RegisterPart
 	Topic    *TopicPart
+	// ElapseMs is of Elapse: 1 to MaxElapseMs.
+	ElapseMs int64
 }
 
 // Definition is what is said of a global transaction when it begins and never changes.
@@ -283,6 +289,9 @@ const (
 	MaxPayload     = 4 << 20 // of one branch
 	MaxTransaction = 7 << 20 // of all payloads together, each counted once
 )
+
+// MaxElapseMs bounds one Elapse: a hundred years.
+const MaxElapseMs = 100 * 366 * 24 * 3600 * 1000
 
 // Bounds on topics.
 const (

@@ -86,7 +86,7 @@ func TestEveryAbsenceHasAMutant(t *testing.T) {
 		}
 	}
 	for _, pkg := range []string{"wal", "store", "replica", "node", "machine", "machine/kv", "machine/etcd2", "machine/ident", "machine/tree",
-		"machine/member", "worker/lease", "worker/expire", "worker/compact", "worker/checkpoint", "worker/publish", "door/port", "door/tlog", "outcall"} {
+		"machine/member", "worker/lease", "worker/expire", "worker/compact", "worker/checkpoint", "worker/publish", "door/port", "door/tlog", "outcall", "objstore", "archive"} {
 		if !in[pkg] {
 			t.Errorf("no mutant of %s", pkg)
 		}

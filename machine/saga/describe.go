@@ -143,6 +143,9 @@ func (c *counters) String() string {
 	if c.held {
 		text += ", held"
 	}
+	if c.elapsed != 0 {
+		text += fmt.Sprintf(", clock %d ms ahead of the tick", c.elapsed)
+	}
 	return text
 }
 

@@ -1,7 +1,6 @@
 package saga
 
 import (
-	"math"
 	"slices"
 	"strings"
 
@@ -38,6 +37,12 @@ func (m *Machine) Do(st *entry.Stamp, p any, b store.Batch, wanted bool) (any, e
 		m.changed = m.changed || m.now.held
 		m.now.held = false
 		return nil, nil
+	case esaga.Elapse:
+		if m.now.transactions() > 0 { // else nothing waits for a time
+			m.now.elapsed = after(m.now.elapsed, part.ElapseMs)
+			m.changed = true
+		}
+		return nil, nil
 	default:
 		m.changeTopic(st, pl)
 		return nil, nil
@@ -61,7 +66,7 @@ func (m *Machine) begin(st *entry.Stamp, pl *plan, b store.Batch) {
 	m.now.counts[g.Status]++
 	m.changed = true
 	m.gids.add(s.gid)
-	s.head = head{status: g.Status, created: st.WallNs, updated: st.WallNs, begun: st.TickMs, size: int64(len(pl.encoded))}
+	s.head = head{status: g.Status, created: st.WallNs, updated: st.WallNs, begun: m.clock(st), size: int64(len(pl.encoded))}
 	s.join(st, g.Branches)
 	m.timer(st, s, g.FirstMs, g.IntervalMs)
 	s.names, s.named = pl.names, true
@@ -165,9 +170,9 @@ func (m *Machine) move(s *slot, to esaga.Status) {
 	}
 }
 
-// timer sets when a transaction is due: in ms from the entry's tick on. A negative time is now, one beyond all ticks the last of them.
+// timer sets when a transaction is due: in ms from the entry on. A negative time is now, one beyond all ticks the last of them.
 func (m *Machine) timer(st *entry.Stamp, s *slot, ms, interval int64) {
-	s.due = st.TickMs + min(max(ms, 0), math.MaxInt64-1-st.TickMs)
+	s.due = after(m.clock(st), max(ms, 0))
 	s.interval, s.timed = interval, true
 }
 

@@ -8,6 +8,10 @@
 // Transactions live in the store. Memory holds a bounded cache of open ones for Apply (slot.go), a bounded filter of gids that are taken
 // (gids.go) and a ring of the timers set last for the worker (timers.go), so that a million open transactions cost next to nothing. Apply changes heads in memory and writes each changed
 // one once per entry, in Finish. Readers (reader.go, list.go) see only published entries.
+//
+// Transactions go by a clock of the machine's own: the cluster's tick and what Elapse has added to it. The tick stands still while no
+// member runs. That is right for leases, whose holders could not renew them. A message that is due at noon has to go out at once when the
+// cluster comes back after noon.
 package saga
 
 import (
@@ -33,7 +37,7 @@ type Options struct {
 	FilterBytes int
 	// RecentTimers is how many of the newest timers Recent can go back. Default 16,384, of 16 bytes each.
 	RecentTimers int
-	// RetentionMs is for how long a transaction that has ended is kept, in milliseconds of the cluster's tick. Default RetentionMs.
+	// RetentionMs is for how long a transaction that has ended is kept, in milliseconds of the machine's clock. Default RetentionMs.
 	// Every member must have the same: it is part of what Apply does.
 	RetentionMs int64
 }
@@ -62,7 +66,7 @@ type applying struct {
 	topics   []*topicSlot
 	oldest   int64  // no row of the retention space has an earlier tick
 	retired  []byte // and none is below this key
-	tick     int64  // of the last entry
+	at       int64  // the clock at the last entry
 	part     esaga.Part
 	plan     plan
 	key, row []byte // scratch for building rows
@@ -71,8 +75,9 @@ type applying struct {
 
 // published is what readers see beside the store.
 type published struct {
-	held   atomic.Bool
-	counts [lastCount]atomic.Int64
+	held    atomic.Bool
+	elapsed atomic.Int64
+	counts  [lastCount]atomic.Int64
 }
 
 // New returns a machine that is usable after Load.
@@ -93,8 +98,8 @@ func New(opt Options) *Machine {
 }
 
 // Spec is what others must know of this machine.
-var Spec = machine.Spec{ID: esaga.Machine, Name: "saga", Level: esaga.Level, DescribePart: esaga.Describe, DescribeRow: DescribeRow,
-	Restore: restoreRow, FromClient: esaga.FromClient, Census: func() machine.Census { return new(census) }}
+var Spec = machine.Spec{ID: esaga.Machine, Name: "saga", Level: esaga.Level, LastLevel: esaga.ElapseLevel, PartLevel: esaga.PartLevel, DescribePart: esaga.Describe, DescribeRow: DescribeRow,
+	Uncounted: esaga.EncodeElapse, Restore: restoreRow, FromClient: esaga.FromClient, Census: func() machine.Census { return new(census) }}
 
 // Spec implements machine.Machine.
 func (m *Machine) Spec() *machine.Spec { return &Spec }
@@ -120,7 +125,7 @@ func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 	if m.st != st || m.gate != gate { // readers look at them without a lock; they stay the same over a snapshot install
 		m.st, m.gate = st, gate
 	}
-	m.applying = applying{now: now, oldest: oldest, retired: retiredSpace, tick: math.MinInt64}
+	m.applying = applying{now: now, oldest: oldest, retired: retiredSpace, at: math.MinInt64}
 	m.cache.reset(m.opt.CacheBytes)
 	m.gids.reset(m.opt.FilterBytes, now.transactions())
 	m.timers.reset(m.opt.RecentTimers)
@@ -132,7 +137,7 @@ func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 // topics and the counters.
 func (m *Machine) Finish(st *entry.Stamp, b store.Batch) error {
 	m.plan = plan{}
-	m.tick = st.TickMs
+	m.at = m.clock(st)
 	if err := m.forget(st, b); err != nil {
 		return err
 	}
@@ -151,12 +156,16 @@ func (m *Machine) Finish(st *entry.Stamp, b store.Batch) error {
 }
 
 // Unfinished implements machine.Finisher: it reports whether transactions are left that may be forgotten.
-func (m *Machine) Unfinished() bool { return m.oldest <= m.tick }
+func (m *Machine) Unfinished() bool { return m.oldest <= m.at }
 
 // Publish implements machine.Machine.
 func (m *Machine) Publish(*entry.Stamp) {
+	later := m.now.elapsed != m.elapsed.Load()
 	m.show()
 	m.timers.push(m.set)
+	if later {
+		m.timers.stir()
+	}
 	m.watches.tell(m.notes)
 	m.settle()
 }
@@ -164,6 +173,7 @@ func (m *Machine) Publish(*entry.Stamp) {
 // show makes the entry what readers see beside the store; the gate is closed.
 func (m *Machine) show() {
 	m.held.Store(m.now.held)
+	m.elapsed.Store(m.now.elapsed)
 	for i := range m.now.counts {
 		m.counts[i].Store(m.now.counts[i])
 	}
@@ -201,6 +211,15 @@ func (m *Machine) settle() {
 
 // Held reports whether no call may go out: the state comes from a snapshot that was restored, and nobody has said Resume. Any goroutine.
 func (m *Machine) Held() bool { return m.held.Load() }
+
+// clock is the machine's clock at an entry, in milliseconds.
+func (m *Machine) clock(st *entry.Stamp) int64 { return after(st.TickMs, m.now.elapsed) }
+
+// after adds a time that is not negative, and stays below every int64 that means something else.
+func after(at, ms int64) int64 { return at + min(ms, math.MaxInt64-1-at) }
+
+// Elapsed is by how many milliseconds the machine's clock is ahead of the cluster's tick. Any goroutine.
+func (m *Machine) Elapsed() int64 { return m.elapsed.Load() }
 
 // Counts returns how many transactions and topics there are. Any goroutine.
 func (m *Machine) Counts() Counts {

@@ -25,7 +25,7 @@ func (t *retired) rows() int { return 3 + int(t.chunks) }
 
 // retire writes down which transactions have ended in this entry.
 func (m *Machine) retire(st *entry.Stamp, b store.Batch) {
-	tick := st.TickMs + min(m.opt.RetentionMs, math.MaxInt64-1-st.TickMs)
+	tick := after(m.clock(st), m.opt.RetentionMs)
 	var of, rows int
 	m.row = m.row[:0]
 	flush := func() {
@@ -54,7 +54,8 @@ func (m *Machine) retire(st *entry.Stamp, b store.Batch) {
 
 // forget deletes a piece of what was kept long enough.
 func (m *Machine) forget(st *entry.Stamp, b store.Batch) error {
-	if m.oldest > st.TickMs {
+	now := m.clock(st)
+	if m.oldest > now {
 		return nil
 	}
 	// It starts behind the last one: in front of that the store has nothing but rows deleted lately, and an iterator would step over each.
@@ -70,7 +71,7 @@ func (m *Machine) forget(st *entry.Stamp, b store.Batch) error {
 		if err != nil {
 			return err
 		}
-		if at.Tick > st.TickMs || deleted >= forgetRows {
+		if at.Tick > now || deleted >= forgetRows {
 			m.oldest = at.Tick
 			break
 		}

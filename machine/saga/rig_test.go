@@ -107,7 +107,7 @@ func show(res *entry.Result) string {
 //	change GID [number=N] [from=STATUS|…] [to=STATUS] [results=PLACE:STATUS,…] [next=MS] [interval=MS] [retries=N] [reason=TEXT]
 //	       [result=TEXT] [pass] [worker]
 //	register GID BRANCH…
-//	subscribe TOPIC URL [REMARK], unsubscribe TOPIC URL, drop TOPIC, resume
+//	subscribe TOPIC URL [REMARK], unsubscribe TOPIC URL, drop TOPIC, resume, elapse ms=MS
 //
 // A branch is branch=ID,OP,URL[,STATUS[,PAYLOAD]]. Without from, a change is of any open status.
 func parse(t testing.TB, line string) *esaga.Part {
@@ -149,6 +149,8 @@ func parse(t testing.TB, line string) *esaga.Part {
 		return &esaga.Part{Kind: kind, Topic: &esaga.TopicPart{Topic: w[1], URL: w[2], Remark: w[3]}}
 	case "resume":
 		return &esaga.Part{Kind: esaga.Resume}
+	case "elapse":
+		return &esaga.Part{Kind: esaga.Elapse, ElapseMs: o.number(t, "ms")}
 	}
 	t.Fatalf("what is %q", line)
 	return nil

@@ -94,9 +94,10 @@ func decodeNumber(row []byte) (uint64, error) {
 
 // counters are what the machine counts: the next number to give, and how many there are of each. One row.
 type counters struct {
-	next   uint64
-	held   bool
-	counts [lastCount]int64
+	next    uint64
+	held    bool
+	elapsed int64 // ms
+	counts  [lastCount]int64
 }
 
 // countTopics is the place of the number of topics; below it are those of transactions, by status.
@@ -116,14 +117,19 @@ func (c *counters) transactions() (n int64) {
 const (
 	countersVersion = 1
 	flagHeld        = 1
+	flagElapsed     = 2
 )
 
-// appendCounters encodes the counters: version, flags, next u, then a u for each status from prepared on, topics u.
+// appendCounters encodes the counters: version, flags, next u, then a u for each status from prepared on, topics u, and elapsed u if it is
+// not 0: builds that do not know it have no cluster of a level in which it can be anything else.
 func appendCounters(dst []byte, c *counters) []byte {
-	dst = append(dst, countersVersion, wire.Bit(c.held, flagHeld))
+	dst = append(dst, countersVersion, wire.Bit(c.held, flagHeld)|wire.Bit(c.elapsed != 0, flagElapsed))
 	dst = binary.AppendUvarint(dst, c.next)
 	for _, n := range c.counts[1:] {
 		dst = binary.AppendUvarint(dst, uint64(n))
+	}
+	if c.elapsed != 0 {
+		dst = binary.AppendUvarint(dst, uint64(c.elapsed))
 	}
 	return dst
 }
@@ -131,10 +137,16 @@ func appendCounters(dst []byte, c *counters) []byte {
 func decodeCounters(row []byte) (c counters, err error) {
 	r := wire.NewReader(row)
 	version := r.Byte()
-	c.held = r.Flags(flagHeld, errCorrupt) != 0
+	flags := r.Flags(flagHeld|flagElapsed, errCorrupt)
+	c.held = flags&flagHeld != 0
 	c.next = r.Uvarint()
 	for i := range c.counts[1:] {
 		c.counts[1+i] = int64(r.Uvarint())
+	}
+	if flags&flagElapsed != 0 {
+		if c.elapsed = int64(r.Uvarint()); c.elapsed <= 0 {
+			r.Fail(errCorrupt)
+		}
 	}
 	if version != countersVersion || r.End() != nil || c.next == 0 {
 		return counters{}, fmt.Errorf("counters row %x: %w", clip(row), errCorrupt)

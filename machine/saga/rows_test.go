@@ -45,7 +45,7 @@ func sampleDefinition() (head, *esaga.Definition, []byte) {
 }
 
 func sampleCounters() counters {
-	return counters{next: 1 << 40, held: true, counts: [lastCount]int64{0, 1, 2, 300, 4, 5, 6}}
+	return counters{next: 1 << 40, held: true, elapsed: 3_600_000, counts: [lastCount]int64{0, 1, 2, 300, 4, 5, 6}}
 }
 
 func TestGoldenRows(t *testing.T) {

@@ -48,6 +48,13 @@ func (r *ring) push(all []Timer) {
 	r.wake()
 }
 
+// stir ends the waiting although no timer was set.
+func (r *ring) stir() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wake()
+}
+
 // wake ends the waiting; the caller holds mu.
 func (r *ring) wake() {
 	if r.changed != nil {
@@ -58,7 +65,8 @@ func (r *ring) wake() {
 
 // Recent returns timers that entries have set after the seq-th, oldest first, perhaps not all there are: ask again from the seq returned.
 // A timer that was replaced or has ended since is among them. ok is false if the ring no longer reaches back that far: what was set is to
-// be read with Due, and what comes asked for from the seq returned. Without timers, changed is closed when there are some. To begin,
+// be read with Due, and what comes asked for from the seq returned. Without timers, changed is closed when there are some, or the
+// clock has jumped. To begin,
 // take the seq that Recent(math.MaxUint64) returns, and ask Due after that. Any goroutine.
 func (m *Machine) Recent(after uint64) (timers []Timer, seq uint64, ok bool, changed <-chan struct{}) {
 	r := &m.timers

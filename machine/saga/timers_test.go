@@ -215,3 +215,58 @@ func TestOneTimerForEachOpenTransaction(t *testing.T) {
 		t.Errorf("timers %s, want %s", got, want)
 	}
 }
+
+// TestElapse: time in which no member ran makes what waited for it due, and nothing that begins afterwards. Who waits for timers hears of it.
+func TestElapse(t *testing.T) {
+	r := newRig(t)
+	row := func() []byte { b, _, _ := r.Store.Get(nil, countersKey); return b }
+	r.must("elapse ms=5000")
+	if r.m.Elapsed() != 0 || row() != nil {
+		t.Errorf("nothing waits, and the clock jumped by %d", r.m.Elapsed())
+	}
+	r.must("begin a msg submitted first=10000")
+	_, seq, _, changed := r.m.Recent(math.MaxUint64)
+	r.must("elapse ms=3600000")
+	select {
+	case <-changed:
+	default:
+		t.Error("the worker sleeps on")
+	}
+	if _, again, ok, _ := r.m.Recent(seq); !ok || again != seq {
+		t.Errorf("timers were set: %d after %d, %v", again, seq, ok)
+	}
+	r.must("begin b msg submitted first=10000")
+	for range 2 { // and after a restart
+		clock := r.Tick + r.m.Elapsed()
+		if got, want := r.due(), []Timer{{11_000, 1}, {clock + 10_000, 2}}; !slices.Equal(got, want) {
+			t.Errorf("at %d: due %v, want %v", clock, got, want)
+		}
+		if a, b := r.find("a"), r.find("b"); a.CreatedTick != 1000 || b.CreatedTick != clock {
+			t.Errorf("begun at %d and %d, want 1000 and %d", a.CreatedTick, b.CreatedTick, clock)
+		}
+		r.reopen(Options{})
+	}
+	r.must("elapse ms=1000")
+	if got := r.m.Elapsed(); got != 3_601_000 {
+		t.Errorf("elapsed %d", got)
+	}
+	r.must("elapse ms=3162240000000", "elapse ms=3162240000000") // never beyond what a clock can say
+	if row() == nil {
+		t.Error("no counters")
+	}
+	if got := after(math.MaxInt64-5, 10); got != math.MaxInt64-1 {
+		t.Errorf("beyond all times: %d", got)
+	}
+}
+
+// TestWhatIsKeptIsForgottenAfterTheOutage: retention goes by the same clock.
+func TestWhatIsKeptIsForgottenAfterTheOutage(t *testing.T) {
+	r := openRig(t, store.NewMem(), Options{RetentionMs: 60_000})
+	r.must("begin a saga submitted", "change a to=succeed", "elapse ms=59000")
+	r.find("a")
+	r.must("elapse ms=1001")
+	r.must("resume") // forgetting goes on with any entry
+	if tx, err := r.m.Find("a"); tx != nil || err != nil {
+		t.Errorf("it is still there: %v, %v", tx, err)
+	}
+}

@@ -18,11 +18,11 @@ type Transaction struct {
 type Head struct {
 	Status           esaga.Status
 	Created, Updated int64
-	// CreatedTick is the cluster tick of Created, in milliseconds: ages are counted by it, because wall clocks jump.
+	// CreatedTick is the machine's clock at Created, in milliseconds: ages are counted by it, because wall clocks jump.
 	CreatedTick int64
 	// Finished is when it succeeded, RolledBack when it failed.
 	Finished, RolledBack int64
-	// DueTick is the cluster tick in milliseconds at which its timer fires, Never for a transaction that has ended. IntervalMs is the
+	// DueTick is when its timer fires by the machine's clock, in milliseconds, Never for a transaction that has ended. IntervalMs is the
 	// next interval to wait.
 	DueTick, IntervalMs int64
 	// Retries is how often calls were tried again under a retry limit, Passes how many passes over it have ended.
@@ -51,7 +51,7 @@ type Filter struct {
 	From, To int64
 }
 
-// Timer is when a transaction is due: a cluster tick in milliseconds. Timers are ordered by tick and then number.
+// Timer is when a transaction is due, by the machine's clock in milliseconds. Timers are ordered by tick and then number.
 type Timer struct {
 	Tick   int64
 	Number uint64

@@ -59,7 +59,7 @@ func (p *pass) answered(res *entry.Result, err error) {
 	case errors.Is(err, node.ErrOverloaded) || errors.Is(err, node.ErrNoLeader):
 		wait := float64(pause.Milliseconds()) * (0.5 + spread(tx.Number, 0, p.refusals))
 		p.refusals++
-		p.hold = p.t.w.node.Tick() + int64(wait)
+		p.hold = p.t.w.now() + int64(wait)
 	default:
 		p.refused(err)
 	}
@@ -70,7 +70,7 @@ const refusedMs = 30_000
 
 func (p *pass) refused(why error) {
 	p.t.w.opt.Logger.Error("saga: a transaction cannot go on: the log refuses what became of it", "gid", p.tx().Gid, "error", why)
-	p.look, p.hold = true, p.t.w.node.Tick()+refusedMs
+	p.look, p.hold = true, p.t.w.now()+refusedMs
 }
 
 // logged takes in that a command is in the log.

@@ -17,7 +17,7 @@ func (w *Worker) Once(ahead time.Duration) (gid string, err error) {
 		return "", node.ErrNotLeader
 	}
 	for after := (msaga.Timer{}); !w.state.Held(); {
-		page, err := w.state.Due(after, w.node.Tick()+ahead.Milliseconds(), 256)
+		page, err := w.state.Due(after, w.now()+ahead.Milliseconds(), 256)
 		if err != nil || len(page) == 0 {
 			return "", err
 		}

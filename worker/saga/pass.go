@@ -107,7 +107,7 @@ func (p *pass) post(e event) {
 
 // time tells the view what time it is.
 func (p *pass) time() {
-	now := p.t.w.node.Tick()
+	now := p.t.w.now()
 	older, nearer := p.t.w.opt.Ahead()
 	p.view.ageMs = now - p.tx().CreatedTick + older.Milliseconds()
 	p.view.aheadMs = nearer.Milliseconds() - older.Milliseconds()
@@ -135,7 +135,7 @@ func (p *pass) advance() {
 			p.over(false)
 			return
 		}
-		if now := p.t.w.node.Tick(); now < p.hold {
+		if now := p.t.w.now(); now < p.hold {
 			p.wakeAt(p.hold)
 			return
 		}
@@ -174,7 +174,7 @@ func (p *pass) reread() bool {
 	switch {
 	case err != nil:
 		p.t.w.opt.Logger.Error("saga: a transaction cannot be read; trying again", "gid", p.tx().Gid, "error", err)
-		p.hold = p.t.w.node.Tick() + rereadMs
+		p.hold = p.t.w.now() + rereadMs
 		p.wakeAt(p.hold)
 		return false
 	case tx == nil:
@@ -211,7 +211,7 @@ func (p *pass) over(ended bool) {
 
 // wakeAt has the pass decide again at a tick, unless it will sooner.
 func (p *pass) wakeAt(tick int64) {
-	if p.wakes > p.t.w.node.Tick() && p.wakes <= tick {
+	if p.wakes > p.t.w.now() && p.wakes <= tick {
 		return
 	}
 	p.wakes = tick

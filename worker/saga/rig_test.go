@@ -82,7 +82,7 @@ func (h *house) apply(parts []entry.Part) (*entry.Result, error) {
 // inWords is a command as the tests name it.
 func inWords(p *esaga.Part) string {
 	if p.Kind != esaga.Change {
-		return map[esaga.Kind]string{esaga.Begin: "begin", esaga.Register: "register", esaga.Resume: "resume"}[p.Kind]
+		return map[esaga.Kind]string{esaga.Begin: "begin", esaga.Register: "register", esaga.Resume: "resume", esaga.Elapse: "elapse"}[p.Kind]
 	}
 	var out []string
 	c := p.Change

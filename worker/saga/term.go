@@ -59,7 +59,7 @@ const (
 )
 
 func newTerm(w *Worker, number uint64) *term {
-	t := &term{w: w, number: number, began: w.node.Tick(), news: make(chan struct{}, 1), known: map[uint64]*known{}, endpoints: map[string]*endpoint{}}
+	t := &term{w: w, number: number, began: w.now(), news: make(chan struct{}, 1), known: map[uint64]*known{}, endpoints: map[string]*endpoint{}}
 	_, t.seq, _, _ = w.state.Recent(math.MaxUint64) // the rows are read after it
 	return t
 }
@@ -70,7 +70,7 @@ func (t *term) turn() (wait time.Duration, changed <-chan struct{}) {
 		return pause, nil
 	}
 	changed = t.listen()
-	now, room, err := t.w.node.Tick(), t.room(), error(nil)
+	now, room, err := t.w.now(), t.room(), error(nil)
 	for room {
 		x, ok := t.timers.due(now)
 		if !ok {
@@ -108,7 +108,7 @@ func (t *term) listen() (changed <-chan struct{}) {
 		if len(all) == 0 {
 			return changed
 		}
-		now := t.w.node.Tick()
+		now := t.w.now()
 		for _, x := range all {
 			switch {
 			case x.Tick > now:
@@ -214,7 +214,7 @@ func (t *term) load() {
 // read reads a transaction and begins a pass over it if it is due.
 func (t *term) read(number uint64) {
 	tx, err := t.w.state.FindNumber(number)
-	now := t.w.node.Tick()
+	now := t.w.now()
 	t.mu.Lock()
 	t.loading--
 	k := t.known[number]
@@ -325,7 +325,7 @@ func (t *term) wake(now int64) {
 func (t *term) untilNext() time.Duration {
 	wait := longestWait
 	until := func(tick int64) {
-		wait = min(wait, time.Duration(min(max(tick-t.w.node.Tick(), 0), 60_000))*time.Millisecond)
+		wait = min(wait, time.Duration(min(max(tick-t.w.now(), 0), 60_000))*time.Millisecond)
 	}
 	t.mu.Lock()
 	full := t.full

@@ -87,6 +87,7 @@ type reader interface {
 	Due(after msaga.Timer, until int64, limit int) ([]msaga.Timer, error)
 	Recent(after uint64) (timers []msaga.Timer, seq uint64, ok bool, changed <-chan struct{})
 	Held() bool
+	Elapsed() int64
 	Watch(gid string, f func(s esaga.State, passes uint32, ended bool)) (cancel func())
 }
 
@@ -179,6 +180,9 @@ func (w *Worker) stepDown() {
 		old.end()
 	}
 }
+
+// now is the clock that transactions go by (machine/saga), in milliseconds.
+func (w *Worker) now() int64 { return w.node.Tick() + w.state.Elapsed() }
 
 // current is the term in which this member leads, nil if it does not.
 func (w *Worker) current() *term {

@@ -1,0 +1,30 @@
+package sim
+
+import (
+	"flag"
+	"strings"
+	"testing"
+)
+
+var shipsFlag = flag.Uint64("ships", 12, "how many histories are replayed without raft")
+
+// TestReplayOfHistories: what members give as committed is the same on all, none of it is missing after crashes, and applied without raft
+// it gives the states that the members had. One changed byte is named.
+func TestReplayOfHistories(t *testing.T) {
+	seeds := *shipsFlag
+	if testing.Short() {
+		seeds = min(seeds, 3)
+	}
+	var sum Report
+	for seed := uint64(1); seed <= seeds; seed++ {
+		rep := Run(Options{Seed: seed, Ship: true})
+		if rep.Failure != nil {
+			t.Errorf("seed %d: %v\n%s", seed, rep.Failure, strings.Join(rep.Trace, "\n"))
+		}
+		sum.add(rep)
+	}
+	t.Logf("%d histories of %d entries, %d states compared, %d changed bytes named; %s", seeds, sum.Entries, sum.Replayed, sum.Spoiled, sum.counts())
+	if uint64(sum.Replayed) < 2*seeds || uint64(sum.Spoiled) < seeds || uint64(sum.Entries) < 100*seeds {
+		t.Error("that is little")
+	}
+}
