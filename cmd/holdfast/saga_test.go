@@ -243,3 +243,46 @@ func TestKeysAndASagaInOneCommit(t *testing.T) {
 		t.Errorf("without a door to keys: %d %s", code, body)
 	}
 }
+
+// TestMessagesOfAnOutageGoOutAtOnce: a message that became due while no server ran is sent when one starts, and one that begins then waits its time.
+func TestMessagesOfAnOutageGoOutAtOnce(t *testing.T) {
+	t.Parallel()
+	called := make(chan string, 10)
+	service := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { called <- r.URL.Path }))
+	defer service.Close()
+	data := filepath.Join(t.TempDir(), "data")
+	s := serveSaga(t, data)
+	for began := time.Now(); s.Node().ClusterLevel() < 3; time.Sleep(5 * time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			t.Fatal("the level stays down")
+		}
+	}
+	message := func(gid string, seconds int) {
+		t.Helper()
+		code, body := s.post("submit", "", fmt.Sprintf(`{"gid":%q,"trans_type":"msg","custom_data":"{\"delay\":%d}","steps":[{"action":%q}],"payloads":["{}"]}`,
+			gid, seconds, service.URL+"/"+gid))
+		if code != 200 || !strings.Contains(body, "SUCCESS") {
+			t.Fatalf("%s: %d %s", gid, code, body)
+		}
+	}
+	message("old", 3)
+	s.stop()
+	time.Sleep(3 * time.Second) // it is due meanwhile
+	s = serveSaga(t, data)
+	began := time.Now()
+	message("new", 2)
+	for _, want := range []string{"/old", "/new"} {
+		select {
+		case got := <-called:
+			if got != want {
+				t.Fatalf("%s was called, want %s", got, want)
+			}
+			took := time.Since(began)
+			if want == "/old" && took > 1500*time.Millisecond || want == "/new" && took < 2*time.Second {
+				t.Errorf("%s was called after %v", want, took)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s was never called", want)
+		}
+	}
+}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,25 +16,17 @@ import (
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/server"
 	"github.com/holdfastdb/holdfast/internal/certtest"
+	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
-// given are the addresses freeAddr has returned.
-var given sync.Map
-
-// freeAddr is an address nobody listens on right now, and no other test of this process was given.
+// freeAddr is an address nobody listens on right now, that no other test of this process was given, and that no outgoing connection takes.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr := l.Addr().String()
-		l.Close()
-		if _, taken := given.LoadOrStore(addr, true); !taken {
-			return addr
-		}
+	addr, err := proctest.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
 	}
+	return addr
 }
 
 // running is a server started from a command line's flags.

@@ -140,7 +140,7 @@ func TestSagasWaitForTheLevel(t *testing.T) {
 			t.Errorf("%s: the first saga is %q", node.Name, status)
 		}
 		if code, answer, _ := submit(node, "/api/dtmsvr/submit"); code != http.StatusOK {
-			t.Errorf("%s at level 2: %d %s", node.Name, code, answer)
+			t.Errorf("%s at level %d: %d %s", node.Name, newest, code, answer)
 		}
 	}
 	if code, answer, _ := submit(c.Nodes[0], "/api/holdfast/submit"); code != http.StatusOK {
@@ -167,7 +167,7 @@ func TestSagasWaitForTheLevel(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatalf("%s runs on a directory of level %d", buildBeforeSagas, newest)
 	}
-	if text := node.LogTail(5); !strings.Contains(text, "the cluster is at level 2 and this build knows levels up to 1") {
+	if text := node.LogTail(5); !strings.Contains(text, fmt.Sprintf("the cluster is at level %d and this build knows levels up to 1", newest)) {
 		t.Errorf("%s ended with\n%s", buildBeforeSagas, text)
 	}
 }

@@ -15,7 +15,13 @@ import (
 )
 
 // earlierBuilds are those that members of this one must be able to run beside, and go back to while the level is down.
-var earlierBuilds = []string{"81b170c", "a9412a0"}
+var earlierBuilds = []earlierBuild{{"81b170c", 0}, {"a9412a0", 0}, {"80fb489", 2}}
+
+// earlierBuild is a commit, and the level that it knows.
+type earlierBuild struct {
+	commit string
+	level  int
+}
 
 // TestRollingUpgrade takes a cluster under load from an earlier build to this one, member by member, and back, again and again, by
 // SIGTERM and by kill -9. Then the level goes up, and the earlier build is refused. Nothing acknowledged is missing at any time, no
@@ -25,12 +31,12 @@ func TestRollingUpgrade(t *testing.T) {
 	if !long {
 		t.Skip("builds earlier commits, which takes minutes: only with CRASH=long")
 	}
-	for _, commit := range earlierBuilds {
-		t.Run(commit, func(t *testing.T) { rollingUpgrade(t, commit) })
+	for _, b := range earlierBuilds {
+		t.Run(b.commit, func(t *testing.T) { rollingUpgrade(t, b.commit, b.level) })
 	}
 }
 
-func rollingUpgrade(t *testing.T, commit string) {
+func rollingUpgrade(t *testing.T, commit string, known int) {
 	rounds := count("UPGRADE_ROUNDS", 1, 20)
 	earlier, err := proctest.Earlier(commit)
 	if err != nil {
@@ -44,6 +50,11 @@ func rollingUpgrade(t *testing.T, commit string) {
 	}
 	if err := c.Run(); err != nil {
 		t.Fatal(err)
+	}
+	for _, node := range c.Nodes {
+		if !eventually(30*time.Second, func() bool { return levelOf(t, node) == known }) {
+			t.Fatalf("%s of %s stays at level %d", node.Name, commit, levelOf(t, node))
+		}
 	}
 	var clients []*clientv3.Client
 	for range 4 {
@@ -86,7 +97,7 @@ func rollingUpgrade(t *testing.T, commit string) {
 			change(node, ours, "--hold-level")
 		}
 		for _, node := range c.Nodes {
-			if level := levelOf(t, node); level != 0 {
+			if level := levelOf(t, node); level != known {
 				t.Fatalf("%s is at level %d although it is held", node.Name, level)
 			}
 		}
@@ -101,7 +112,7 @@ func rollingUpgrade(t *testing.T, commit string) {
 	}
 	time.Sleep(8 * time.Second)
 	for _, node := range last[:2] {
-		if level := levelOf(t, node); level != 0 {
+		if level := levelOf(t, node); level != known {
 			t.Fatalf("%s is at level %d beside a member of %s", node.Name, level, commit)
 		}
 	}
@@ -140,7 +151,11 @@ func rollingUpgrade(t *testing.T, commit string) {
 	case <-time.After(30 * time.Second):
 		t.Fatalf("%s runs on a directory of level %d", commit, newest)
 	}
-	if text := node.LogTail(5); !strings.Contains(text, `unknown key "ml"`) { // of both: the first build that knows levels is this one
+	refusal := fmt.Sprintf("the cluster is at level %d and this build knows levels up to %d", newest, known)
+	if known == 0 { // before there were levels
+		refusal = `unknown key "ml"`
+	}
+	if text := node.LogTail(5); !strings.Contains(text, refusal) {
 		t.Errorf("%s ended with\n%s", commit, text)
 	}
 	c.Become(node, ours)
@@ -172,7 +187,7 @@ func rollingUpgrade(t *testing.T, commit string) {
 }
 
 // newest is the level that this build knows.
-const newest = 2
+const newest = 3
 
 // levelOf asks a member for the level of its cluster. A build before levels has none, which is 0.
 func levelOf(t *testing.T, node *proctest.Node) int {
