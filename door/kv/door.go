@@ -336,6 +336,7 @@ func (d *Door) RootBasic(host, user, password string) (revision uint64, ok bool)
 func (d *Door) Shutdown(ctx context.Context) error {
 	d.stopOnce.Do(func() { close(d.stopping) })
 	d.health.Shutdown()
+	d.users.Stop()
 	// HTTP first: what comes through the gateway is a call that the gRPC server waits for.
 	err := d.port.Shutdown(ctx)
 	_ = d.web.conn.Close() // no call uses it any more

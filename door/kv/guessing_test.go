@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -66,7 +67,8 @@ func TestARightPasswordBesideGuessers(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	for _, host := range []string{"127.0.1.1", "127.0.1.2"} {
-		if beside := median(host); beside > 4*alone {
+		// In the order of arrival it would be two hundred comparisons, so the second for a machine that does something else is no loophole.
+		if beside := median(host); beside > 4*alone+time.Second {
 			t.Errorf("from %s a right password takes %v beside guessers, %v alone", host, beside, alone)
 		} else {
 			t.Logf("from %s %v, alone %v, %d guesses", host, beside, alone, guesses.Load())
@@ -83,14 +85,13 @@ func TestEveryNameCostsTheSame(t *testing.T) {
 	root := enableAuth(t, s)
 	must(root.UserAddWithOptions(context.Background(), "cert", "", &clientv3.UserAddOptions{NoPassword: true}))(t)
 	c := pb.NewAuthClient(s.client(t).ActiveConnection())
-	least := func(f func()) time.Duration {
-		took := time.Hour
-		for range 4 {
-			began := time.Now()
-			f()
-			took = min(took, time.Since(began))
-		}
-		return took
+	// By CPU time of the process: on a machine that does something else, one of these may wait twice as long as the next.
+	cost := func(f func()) time.Duration {
+		var before, after syscall.Rusage
+		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &before)
+		f()
+		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &after)
+		return time.Duration(after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano())
 	}
 	for _, how := range []struct {
 		name string
@@ -101,11 +102,28 @@ func TestEveryNameCostsTheSame(t *testing.T) {
 		}},
 		{"Basic", func(user string) { s.door.RootBasic("192.0.2."+user, user, "x") }},
 	} {
-		known := least(func() { how.ask("root") })
-		for _, user := range []string{"nobody", "alice", "cert"} {
-			if took := least(func() { how.ask(user) }); took < known/2 {
-				t.Errorf("%s: %s takes %v, root %v", how.name, user, took, known)
+		// The least of several rounds is what a comparison costs. A name that is refused without one stays far below it, however many
+		// rounds there are, so more of them may be played until every name has been seen to cost enough.
+		least, cheap := map[string]time.Duration{}, ""
+		for round := range 12 {
+			for _, user := range []string{"root", "nobody", "alice", "cert"} {
+				took := cost(func() { how.ask(user) })
+				if old, ok := least[user]; !ok || took < old {
+					least[user] = took
+				}
 			}
+			cheap = ""
+			for user, took := range least {
+				if took < least["root"]/2 {
+					cheap = user
+				}
+			}
+			if round >= 2 && cheap == "" {
+				break
+			}
+		}
+		if cheap != "" {
+			t.Errorf("%s: %s costs %v of CPU time, root %v", how.name, cheap, least[cheap], least["root"])
 		}
 	}
 }

@@ -34,6 +34,7 @@ type guesses struct {
 	secret [32]byte
 
 	mu      sync.Mutex
+	stopped bool
 	free    int // comparisons that may begin
 	seq     uint64
 	waiting []*guess
@@ -49,7 +50,7 @@ type guess struct {
 	exempt           bool // an administrator sets a new password, which is no guess
 	seq              uint64
 	ready            chan struct{}
-	refused          bool
+	refused          error
 }
 
 // bucket is a token bucket; tokens are as of at.
@@ -86,12 +87,16 @@ func (g *guesses) enterExempt(ctx context.Context) (end func(), err error) {
 
 func (g *guesses) wait(ctx context.Context, w *guess) error {
 	g.mu.Lock()
+	if g.stopped {
+		g.mu.Unlock()
+		return rpctypes.ErrGRPCStopped
+	}
 	g.seq++
 	w.seq, w.ready = g.seq, make(chan struct{})
 	g.waiting = append(g.waiting, w)
 	g.begin()
 	if len(g.waiting) > maxGuesses {
-		g.take(g.worst()).refuse()
+		g.take(g.worst()).refuse(rpctypes.ErrGRPCRequestTooManyRequests)
 	}
 	g.mu.Unlock()
 	select {
@@ -100,21 +105,30 @@ func (g *guesses) wait(ctx context.Context, w *guess) error {
 		g.mu.Lock()
 		for i, other := range g.waiting {
 			if other == w {
-				g.take(i).refuse()
+				g.take(i).refuse(rpctypes.ErrGRPCRequestTooManyRequests)
 				break
 			}
 		}
 		g.mu.Unlock()
 		<-w.ready // its turn has just come, or it is refused
 	}
-	if w.refused {
-		return rpctypes.ErrGRPCRequestTooManyRequests
-	}
-	return nil
+	return w.refused
 }
 
-func (w *guess) refuse() {
-	w.refused = true
+// stop refuses those who wait and all who come later. Comparisons under way go on to their end.
+func (g *guesses) stop() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stopped = true
+	for _, w := range g.waiting {
+		w.refuse(rpctypes.ErrGRPCStopped)
+	}
+	g.waiting = nil
+	g.beginIn(0)
+}
+
+func (w *guess) refuse(with error) {
+	w.refused = with
 	close(w.ready)
 }
 

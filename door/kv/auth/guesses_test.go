@@ -191,3 +191,56 @@ func TestBucketsAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestNobodyWaitsForADoorThatStops: those who wait for a turn are refused at once, and so is who comes later.
+func TestNobodyWaitsForADoorThatStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGuesses(1)
+		end := busy(t, g)
+		refused := make(chan error, 3)
+		for i := range cap(refused) {
+			go func() { refused <- wrong(context.Background(), g, fmt.Sprintf("10.0.0.%d", i), "alice") }()
+		}
+		synctest.Wait()
+		g.stop()
+		synctest.Wait()
+		for range cap(refused) {
+			select {
+			case err := <-refused:
+				if !errors.Is(err, rpctypes.ErrGRPCStopped) {
+					t.Error(err)
+				}
+			default:
+				t.Fatal("one still waits")
+			}
+		}
+		end()
+		if err := wrong(context.Background(), g, "10.0.0.9", "alice"); !errors.Is(err, rpctypes.ErrGRPCStopped) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestAClientThatWentAwayGivesUpItsPlace: its guess is not compared for nobody, although requests of that time may wait longer.
+func TestAClientThatWentAwayGivesUpItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		u := &Users{passwords: &passwords{guesses: newGuesses(1)}, opts: Options{RequestTimeout: time.Minute,
+			Bounded: func(context.Context) context.Context { return context.Background() }}}
+		defer busy(t, u.passwords.guesses)()
+		ctx, leave := context.WithCancel(t.Context())
+		gone := false
+		go func() {
+			if right, err := u.matches(ctx, "10.0.0.1", "alice", nil, "guess"); right || err == nil {
+				t.Error("compared")
+			}
+			gone = true
+		}()
+		synctest.Wait()
+		leave()
+		synctest.Wait()
+		if !gone {
+			t.Error("the guess of a client that went away still waits")
+			u.Stop()
+		}
+	})
+}

@@ -113,7 +113,7 @@ func (s *service) Authenticate(ctx context.Context, r *pb.AuthenticateRequest) (
 		if u != nil && !u.NoPassword {
 			hash = u.Verifier(eident.Bcrypt)
 		}
-		switch ok, err := users.passwords.matches(users.opts.Bounded(ctx), hostOf(ctx), r.Name, hash, r.Password); {
+		switch ok, err := users.matches(ctx, hostOf(ctx), r.Name, hash, r.Password); {
 		case err != nil:
 			return nil, err
 		case u != nil && u.NoPassword:
@@ -137,7 +137,9 @@ func (s *service) verifiers(ctx context.Context, password string) ([]eident.Veri
 	if err := s.u.MayAdminister(ctx); err != nil {
 		return nil, err
 	}
-	hash, err := s.u.passwords.hash(s.u.opts.Bounded(ctx), password)
+	ctx, cancel := context.WithTimeout(ctx, s.u.opts.RequestTimeout)
+	defer cancel()
+	hash, err := s.u.passwords.hash(ctx, password)
 	if err != nil {
 		return nil, err
 	}

@@ -202,11 +202,20 @@ func (u *Users) RootBasic(host, user, password string) (revision uint64, ok bool
 	if who != nil && !who.NoPassword {
 		hash = who.Verifier(eident.Bcrypt)
 	}
-	ctx, cancel := context.WithTimeout(u.opts.Life, u.opts.RequestTimeout)
-	defer cancel()
-	if right, err := u.passwords.matches(ctx, host, user, hash, password); err != nil || !right {
+	if right, err := u.matches(u.opts.Life, host, user, hash, password); err != nil || !right {
 		return 0, false
 	}
 	u.passwords.remember(who, password)
 	return st.Revision, who.Has(eident.Root)
 }
+
+// matches is passwords.matches for a request. It waits under the request's own context, not under a shared one (Options.Bounded): a
+// client that went away must give up its place, or its guess would be compared for nobody.
+func (u *Users) matches(ctx context.Context, host, user string, hash []byte, password string) (right bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, u.opts.RequestTimeout)
+	defer cancel()
+	return u.passwords.matches(ctx, host, user, hash, password)
+}
+
+// Stop refuses the passwords that wait for their turn, and all that come later, so that a door can end its calls.
+func (u *Users) Stop() { u.passwords.guesses.stop() }
