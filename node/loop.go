@@ -236,10 +236,11 @@ func (n *Node) apply(cs []replica.Committed) error {
 		n.packed = sample{}
 	}
 	n.steps.Apply.Done(len(cs), now-start)
-	st := n.applier.Stamp()
-	ofTerm := stamped == n.rep.Term()
-	n.heard(st.TickMs, now, ofTerm && !n.rep.IsLeader(), ofTerm && n.rep.IsLeader())
-	n.lastWall = max(n.lastWall, st.WallNs)
+	if stamped != 0 { // raft's first entry of a term has no stamp, and says nothing of the time
+		st, ofTerm := n.applier.Stamp(), stamped == n.rep.Term()
+		n.heard(st.TickMs, now, stamped, ofTerm && !n.rep.IsLeader(), ofTerm && n.rep.IsLeader())
+		n.lastWall = max(n.lastWall, st.WallNs)
+	}
 	return nil
 }
 

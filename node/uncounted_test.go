@@ -127,3 +127,34 @@ func TestTimeIsTakenUp(t *testing.T) {
 		}
 	}
 }
+
+// TestAChangeOfLeaderCostsNoTime: the first entry of a term has no stamp, and what the leader before had stamped last may be applied with it.
+// Neither is a sign that this leader lagged behind, after which only the wall clock could say how long ago that was.
+func TestAChangeOfLeaderCostsNoTime(t *testing.T) {
+	for _, last := range []bool{false, true} {
+		m := newManual(t, 3)
+		leader, next := m.node(1), m.node(2)
+		m.writeOn(leader, 1)
+		m.same()
+		m.clock.Advance(time.Second)
+		if last { // replicated, and not known to be committed when the leader goes
+			m.propose(leader, "k", "last")
+			m.lose = func(p parcel) bool { return p.to == leader.id }
+			had := next.rep.LastIndex()
+			m.until("it is in the next leader's log", func() bool { return next.rep.LastIndex() > had })
+			m.clock.Advance(time.Second)
+		}
+		applied, before := next.appliedIdx, next.Tick()
+		m.crash(leader.id)
+		m.clock.Jump(-time.Hour)
+		next.rep.Campaign()
+		m.until("it leads", func() bool { return next.pub.Load().leads != 0 })
+		if last && next.appliedIdx < applied+2 {
+			t.Errorf("applied up to %d, %d before: the test shows nothing", next.appliedIdx, applied)
+		}
+		m.writeOn(next, 1)
+		if now := next.Tick(); now < before {
+			t.Errorf("last %v: the tick went from %d to %d", last, before, now)
+		}
+	}
+}
