@@ -83,7 +83,7 @@ func (b *bench) restoreFrom(ctx context.Context, place string) (r *Restored, err
 		return nil, err
 	}
 	back := filepath.Join(dir, "restored")
-	cmd := exec.CommandContext(ctx, b.bin, "restore", "--from", place, "--data-dir", back)
+	cmd := exec.CommandContext(ctx, b.bin, "restore", "--from", place, "--data", back)
 	began := time.Now()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("restore: %w\n%s", err, out)
@@ -114,7 +114,7 @@ func (b *bench) count(ctx context.Context, dir string, r *Restored) error {
 	if err != nil {
 		return err
 	}
-	p := proctest.NewProcess(filepath.Join(b.dir, "restored.log"), b.bin, "serve", "--data-dir", dir, "--kv", addr, "--admin", "off")
+	p := proctest.NewProcess(filepath.Join(b.dir, "restored.log"), b.bin, "serve", "--data", dir, "--kv", addr, "--admin", "off")
 	if err := p.Start(); err != nil {
 		return err
 	}
