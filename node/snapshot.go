@@ -2,6 +2,7 @@ package node
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/holdfastdb/holdfast/internal/wire"
+	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
 )
@@ -138,6 +140,40 @@ func readChunk(r io.Reader) ([]byte, error) {
 		return nil, fmt.Errorf("%w: checksum", ErrBadSnapshot)
 	}
 	return b, nil
+}
+
+// SnapshotState is what a snapshot says of the state in it, near its beginning.
+type SnapshotState struct {
+	Hash   uint64 // the rolling state hash
+	WallNs int64  // time along the log, ns since 1970; 0: no entry had one yet
+}
+
+// errBegun ends a read of a snapshot's beginning.
+var errBegun = errors.New("enough was read")
+
+// ReadSnapshotHead reads the beginning of a snapshot, as far as it says of what it is. rest is the whole of it, with what was read.
+func ReadSnapshotHead(r io.Reader) (info *SnapshotInfo, state SnapshotState, rest io.Reader, err error) {
+	var begun bytes.Buffer
+	_, err = ReadSnapshot(io.TeeReader(r, &begun), func(i *SnapshotInfo) error {
+		info = i
+		return nil
+	}, func(k, v []byte) error {
+		switch c := bytes.Compare(k, machine.StateKey); {
+		case c < 0:
+			return nil
+		case c == 0:
+			p, stamp, err := machine.DecodeState(v)
+			if err != nil {
+				return fmt.Errorf("%w: %w", ErrBadSnapshot, err)
+			}
+			state = SnapshotState{Hash: p, WallNs: stamp.WallNs}
+		}
+		return errBegun
+	})
+	if err != nil && !errors.Is(err, errBegun) {
+		return nil, state, nil, err
+	}
+	return info, state, io.MultiReader(&begun, r), nil
 }
 
 // ReadSnapshot reads a snapshot to its end, handing each key and value to fn (nil: only check it). Slices are valid
