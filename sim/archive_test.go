@@ -37,3 +37,15 @@ func (r *Report) archived() string {
 		"%d restores, %d states verified, %d notes, %d entries that nobody has shown", r.Held, r.Unheld, r.Spans, r.Kept, r.Pruned, r.Halves,
 		r.Restored, r.Verified, r.Findings, r.Unjudged)
 }
+
+// TestArchiveSeed replays one seed of TestArchiveOfSeeds (-seed N), with its whole trace.
+func TestArchiveSeed(t *testing.T) {
+	if *seedFlag == 0 {
+		t.Skip("no seed")
+	}
+	rep := Run(Options{Seed: *seedFlag, Archive: true, TraceAll: true})
+	for _, line := range rep.Trace {
+		fmt.Println(line)
+	}
+	fmt.Println(rep.archived(), rep.Failure)
+}
