@@ -13,6 +13,7 @@ import (
 // taken is a snapshot that is in the store.
 type taken struct {
 	index  uint64 // 0: there is none
+	term   uint64
 	bytes  int64
 	wallNs int64 // time along the log
 	since  int64 // of the log between two snapshots, what was shipped by the time this one was begun
@@ -78,7 +79,7 @@ func (t *term) manifest(index uint64) (*taken, error) {
 		t.w.opt.Logger.Error("a snapshot in the archive is damaged; another one is taken", "err", err)
 		return &taken{}, nil
 	}
-	return &taken{index: m.Index, bytes: m.Bytes(), wallNs: m.WallNs}, nil
+	return &taken{index: m.Index, term: m.Term, bytes: m.Bytes(), wallNs: m.WallNs}, nil
 }
 
 // take puts a snapshot of this member's state, and returns where a log begins that goes on behind it.
@@ -99,7 +100,7 @@ func (t *term) take() (*taken, archive.Tip, error) {
 		return nil, archive.Tip{}, err
 	}
 	t.w.opt.Logger.Info("snapshot archived", "index", m.Index, "bytes", m.Bytes(), "pieces", len(m.Pieces))
-	return &taken{index: m.Index, bytes: m.Bytes(), wallNs: m.WallNs},
+	return &taken{index: m.Index, term: m.Term, bytes: m.Bytes(), wallNs: m.WallNs},
 		archive.Tip{Cluster: t.w.cluster, Timeline: t.w.timeline, Last: m.Index, Term: m.Term}, nil
 }
 

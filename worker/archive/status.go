@@ -28,7 +28,9 @@ type Status struct {
 	// Snapshot is the newest one in the archive.
 	Snapshot SnapshotStatus `json:"snapshot"`
 
-	oldest int64 // time along the log at the first entry that is not archived; 0: there is none
+	oldest int64  // time along the log at the first entry that is not archived; 0: there is none
+	unread uint64 // from here on the log was not read yet; 0: that is not known
+	each   int64  // bytes of an entry, by those that were read
 }
 
 // SnapshotStatus is one snapshot. Time is along the log.
@@ -56,8 +58,8 @@ func (t *term) show() {
 	}
 	s.Flight = t.active
 	t.mu.Unlock()
-	if applied := t.w.node.Status().Applied; t.found && t.next > 0 && applied >= t.next && entries > 0 {
-		s.Bytes += int64(applied-t.next+1) * s.Bytes / int64(entries) // as large as those that were read
+	if t.found && entries > 0 {
+		s.unread, s.each = t.next, s.Bytes/int64(entries)
 	}
 	t.w.mu.Lock()
 	defer t.w.mu.Unlock()
@@ -83,8 +85,9 @@ func (w *Worker) Status() Status {
 	s.Archived = w.node.ArchivedIndex()
 	if s.Archived < applied {
 		s.Entries = applied - s.Archived
-	} else {
-		s.Bytes = 0
+	}
+	if s.unread > 0 && applied >= s.unread {
+		s.Bytes += int64(applied-s.unread+1) * s.each
 	}
 	if s.Leads && s.Entries > 0 && s.oldest > 0 {
 		s.Seconds = max(w.opt.Wall().Sub(time.Unix(0, s.oldest)).Seconds(), 0)

@@ -61,8 +61,15 @@ func (t *term) find() (*beginning, *taken, error) {
 		}
 		t.w.opt.Logger.Error("the archive has had the log up to this index and cannot be gone on with from there; a snapshot is put to go on behind",
 			"index", known)
-	} else if tip, since, ok, err := t.walk(manifests); ok || err != nil {
-		return &beginning{tip: tip, since: since}, last, err
+	} else if len(manifests) > 0 {
+		tip, since, err := t.walk(manifests)
+		if err == nil && tip.Last < last.index {
+			// The newest snapshot was to be gone on behind, and nothing has arrived there yet.
+			tip = archive.Tip{Cluster: t.w.cluster, Timeline: t.w.timeline, Last: last.index, Term: last.term}
+		}
+		if err != nil || tip.Last > 0 {
+			return &beginning{tip: tip, since: since}, last, err
+		}
 	}
 	last, tip, err := t.take()
 	if err != nil {
@@ -265,50 +272,66 @@ type link struct {
 	err     error
 }
 
-// walk finds the end of the archive when nothing is known of it: from the newest snapshot on whose end a span begins, or else from the
-// first span there is, name after name. It reads every span from there on, some at a time, for any of them may be missing: what a leader
-// that is gone had on its way may have arrived behind what did not. since is their size.
-func (t *term) walk(manifests []uint64) (tip archive.Tip, since int64, ok bool, err error) {
+// walk finds the end of the archive when nothing is known of it: from the newest snapshot on behind which a span begins, or else from what
+// there is around the oldest one, name after name. It reads every span from there on, some at a time, for any of them may be missing: what a
+// leader that is gone had on its way may have arrived behind what did not. since is the size of the log that was read, tip zero if no span
+// belongs to a snapshot.
+func (t *term) walk(manifests []uint64) (tip archive.Tip, since int64, err error) {
 	var all []listed
-	for i := len(manifests) - 1; i >= -1 && len(all) == 0; i-- {
-		after := uint64(0)
-		if i >= 0 {
-			after = manifests[i]
+	for _, index := range slices.Backward(manifests) {
+		if all, err = t.spans(index); err != nil {
+			return tip, 0, err
 		}
-		if all, err = t.spans(after); err != nil {
-			return tip, 0, false, err
-		}
-		if i >= 0 && (len(all) == 0 || all[0].first != after+1) {
-			all = nil
+		if len(all) > 0 && all[0].first == index+1 {
+			return t.follow(all, all[:1])
 		}
 	}
-	if len(all) == 0 {
-		return tip, 0, false, nil
+	if all, err = t.spans(0); err != nil {
+		return tip, 0, err
+	}
+	n := 0 // as many begin where the oldest snapshot has all there is before
+	for n < len(all) && all[n].first <= manifests[0]+1 {
+		n++
+	}
+	return t.follow(all, all[:n])
+}
+
+// follow reads spans, and follows their names from each beginning: the end that lies furthest is that of the archive.
+func (t *term) follow(all, begin []listed) (furthest archive.Tip, since int64, err error) {
+	if len(begin) == 0 {
+		return furthest, 0, nil
 	}
 	links, err := t.fetch(all)
 	if err != nil {
-		return tip, 0, false, err
+		return furthest, 0, err
 	}
-	for i, found := 0, true; found; {
-		at := &links[i]
-		switch {
-		case at.err != nil:
-			return tip, 0, false, at.err
-		case tip.Last > 0 && at.before != tip.Hash && at.before != (archive.Hash{}):
-			return tip, 0, false, t.other(archive.SpanName(t.w.timeline, at.first), archive.Entry{},
-				archive.Entry{Index: at.first, Term: at.tip.Term}, true)
-		case at.further: // compared to its end now, before anything is put behind it
-			if _, err := t.examine(archive.SpanName(t.w.timeline, at.first), nil); err != nil {
-				return tip, 0, false, err
+	seen := make([]bool, len(links))
+	for i := range begin {
+		var tip archive.Tip
+		for found := true; found && !seen[i]; {
+			seen[i] = true
+			at := &links[i]
+			switch {
+			case at.err != nil:
+				return furthest, 0, at.err
+			case tip.Last > 0 && at.before != tip.Hash && at.before != (archive.Hash{}):
+				return furthest, 0, t.other(archive.SpanName(t.w.timeline, at.first), archive.Entry{},
+					archive.Entry{Index: at.first, Term: at.tip.Term}, true)
+			case at.further: // compared to its end now, before anything is put behind it
+				if _, err := t.examine(archive.SpanName(t.w.timeline, at.first), nil); err != nil {
+					return furthest, 0, err
+				}
 			}
+			if tip = at.tip; tip.Last > furthest.Last {
+				furthest = tip
+			}
+			i, found = slices.BinarySearchFunc(links, tip.Last+1, func(l link, first uint64) int { return cmp.Compare(l.first, first) })
 		}
-		tip = at.tip
-		i, found = slices.BinarySearchFunc(links, tip.Last+1, func(l link, first uint64) int { return cmp.Compare(l.first, first) })
 	}
 	for _, l := range all {
 		since += l.size
 	}
-	return tip, since, true, nil
+	return furthest, since, nil
 }
 
 // fetch reads spans and holds them against the log, some at a time. The error of one that is damaged is in its link: one beside the chain

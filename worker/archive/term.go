@@ -58,7 +58,7 @@ type term struct {
 type batch struct {
 	entries []node.Entry
 	err     error
-	cancel  context.CancelFunc // guarded by term.mu
+	cancel  context.CancelFunc
 }
 
 // beginning is where shipping begins.
@@ -188,10 +188,10 @@ func (t *term) proceed() {
 
 // reset goes on after tip, whatever was read or put together.
 func (t *term) reset(tip archive.Tip) {
-	t.mu.Lock()
 	if t.reading != nil {
 		t.reading.cancel()
 	}
+	t.mu.Lock()
 	t.got = nil
 	t.mu.Unlock()
 	t.reading, t.pending, t.bytes, t.stamps, t.further = nil, nil, 0, nil, false
