@@ -348,25 +348,10 @@ func (j *restore) load(ctx context.Context) error {
 	}
 	in := j.a.pieces(ctx, j.manifest, j.cfg.FS, keep, func(n int) { j.progress(int64(n), 0) })
 	info, err := node.LoadSnapshot(j.cfg, j.store, in)
-	if err == nil {
-		err = in.end(j.manifest)
-	}
-	if err == nil {
-		err = isSnapshot(info, j.manifest)
-	}
-	if err != nil {
+	if err := in.ended(j.manifest, info, err); err != nil {
 		return fmt.Errorf("read the snapshot at %d: %w", j.manifest.Index, err)
 	}
 	return j.cfg.FS.RemoveAll(keep)
-}
-
-// isSnapshot holds what heads a snapshot against its manifest.
-func isSnapshot(info *node.SnapshotInfo, m *archive.Manifest) error {
-	if info.Cluster != m.Cluster || info.Index != m.Index || info.Term != m.Term {
-		return &archive.Fault{Name: archive.ManifestName(m.Timeline, m.Index), Reason: fmt.Sprintf(
-			"it is of cluster %016x at %d@%d, and its pieces are of cluster %016x at %d@%d", m.Cluster, m.Index, m.Term, info.Cluster, info.Index, info.Term)}
-	}
-	return nil
 }
 
 // compareSnapshot holds the state that came with a snapshot against its manifest.

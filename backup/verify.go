@@ -339,13 +339,7 @@ func (v *verify) snapshot(ctx context.Context, m *archive.Manifest) error {
 	}
 	cfg := v.how.Config()
 	content, info, err := node.ContentOfSnapshot(cfg, in)
-	if err == nil {
-		err = in.end(m)
-	}
-	if err == nil {
-		err = isSnapshot(info, m)
-	}
-	if err != nil {
+	if err := in.ended(m, info, err); err != nil {
 		return v.damage(ctx, fmt.Sprintf("snapshot at %d: ", m.Index), err)
 	}
 	v.out.Snapshots++
@@ -367,13 +361,7 @@ func (v *verify) snapshot(ctx context.Context, m *archive.Manifest) error {
 func (v *verify) load(ctx context.Context, m *archive.Manifest, in *pieces, name string) error {
 	cfg := v.how.Config()
 	info, err := node.LoadSnapshot(cfg, v.how.Store, in)
-	if err == nil {
-		err = in.end(m)
-	}
-	if err == nil {
-		err = isSnapshot(info, m)
-	}
-	if err != nil {
+	if err := in.ended(m, info, err); err != nil {
 		return v.damage(ctx, fmt.Sprintf("snapshot at %d: ", m.Index), err)
 	}
 	r, err := node.NewReplay(cfg, v.how.Store)

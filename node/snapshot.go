@@ -39,6 +39,13 @@ var ErrBadSnapshot = errors.New("damaged snapshot")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// WriteSnapshot streams a View as the snapshot that info heads.
+func WriteSnapshot(w io.Writer, v store.View, info *SnapshotInfo) error {
+	head := *info
+	head.Keys, head.Bytes = 0, 0
+	return writeSnapshot(w, v, &head)
+}
+
 // writeSnapshot streams a View.
 func writeSnapshot(w io.Writer, v store.View, info *SnapshotInfo) error {
 	bw := bufio.NewWriterSize(w, 64<<10)
@@ -170,7 +177,10 @@ func ReadSnapshotHead(r io.Reader) (info *SnapshotInfo, state SnapshotState, res
 // during the call. Keys come in ascending order.
 func ReadSnapshot(r io.Reader, head func(*SnapshotInfo) error, fn func(key, value []byte) error) (*SnapshotInfo, error) {
 	magic := make([]byte, len(snapshotMagic))
-	if _, err := io.ReadFull(r, magic); err != nil || string(magic) != snapshotMagic {
+	if _, err := io.ReadFull(r, magic); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, fmt.Errorf("%w: %w", ErrBadSnapshot, err)
+	}
+	if string(magic) != snapshotMagic {
 		return nil, fmt.Errorf("%w: not a snapshot, or one of another version", ErrBadSnapshot)
 	}
 	b, err := readChunk(r)
