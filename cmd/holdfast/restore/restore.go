@@ -99,14 +99,15 @@ func restoreCommand(all doors.List) *cli.Command {
 	return &cli.Command{
 		Name:    "restore",
 		Summary: "make a data directory from an archive, as of any entry or time, for a new cluster of one member",
-		About: `The newest snapshot before the state that is wanted is read, and the log after it is applied up to there. The outcome is held
-against the state hashes that leaders stamped on the log, and then changed so that nobody takes it for the old cluster: it has new ids and
-one member, revisions begin a thousand million higher with everything before compacted, tokens are gone, leases start with their full time,
-and transparency logs and sagas are held until ` + "`holdfast resume`" + `. All that is changed is listed.
+		About: `The newest snapshot before the state that is wanted is read, and the log after it is applied up to there. The outcome
+is held against the state hashes that leaders stamped on the log, and then changed so that nobody takes it for the old
+cluster: it has new ids and one member, revisions begin a thousand million higher with everything before compacted,
+tokens are gone, leases start with their full time, and transparency logs and sagas are held until ` + "`holdfast resume`" + `.
+All that is changed is listed.
 
---at is an index of the log, or a time: then it is the last entry that was written up to it. Nothing is finer than an entry of the log.
-One that is interrupted goes on when it is called with the same flags. To get three members, start it with --peer and start the others with
---join.`,
+--at is an index of the log, or a time: then it is the last entry that was written up to it. Nothing is finer than an
+entry of the log. One that is interrupted goes on when it is called with the same flags. To get three members, start
+it with --peer and start the others with --join.`,
 		Examples: []string{
 			"holdfast restore --from s3://backups/prod --data ./restored",
 			"holdfast restore --from file:///mnt/backups --at 2026-03-01T12:00:00Z --data ./restored",
@@ -200,10 +201,11 @@ func verifyCommand(all doors.List) *cli.Command {
 	return &cli.Command{
 		Name:    "verify",
 		Summary: "prove an archive: that it is whole and that every snapshot is what the log comes to",
-		About: `Every object is read and nothing is written there. What is wrong is named, with the object, the place in it and the entry, and
-the exit status is 1. What an archive may well have is named too: leftovers of members that shipped at the same time, and entries that were
-lost before they were archived and that a later snapshot closes over. The content hash is that of all rows at --at: members and restores
-have the same at the same index. The state is kept in a temporary directory, which needs room for it once.`,
+		About: `Every object is read and nothing is written there. What is wrong is named, with the object, the place in it and the
+entry, and the exit status is 1. What an archive may well have is named too: leftovers of members that shipped at the
+same time, and entries that were lost before they were archived and that a later snapshot closes over. The content
+hash is that of all rows at --at: members and restores have the same at the same index. The state is kept in a
+temporary directory, which needs room for it once.`,
 		Examples: []string{"holdfast verify --from s3://backups/prod", "holdfast verify --from file:///mnt/backups --at 123456"},
 		Flags: func(l *cli.FlagList) {
 			from = addSource(l, "the state whose content hash is printed (default: the newest)")
@@ -272,8 +274,9 @@ func backupCommand(all doors.List) *cli.Command {
 	return &cli.Command{
 		Name:    "backup",
 		Summary: "write the whole state of a running server to an archive in an object store",
-		About: `It is one more snapshot in the archive of its cluster: the same place may be that of ` + "`serve --archive`" + `. The server goes on
-working. It is there once its last object is, and is restored with ` + "`holdfast restore`" + `; one that is interrupted is begun again.`,
+		About: `It is one more snapshot in the archive of its cluster: the same place may be that of ` + "`serve --archive`" + `. The server
+goes on working. It is there once its last object is, and is restored with ` + "`holdfast restore`" + `; one that is interrupted
+is begun again.`,
 		Examples: []string{"holdfast backup --to s3://backups/prod", "holdfast backup --to file:///mnt/backups --admin 127.0.0.1:8180"},
 		Flags: func(l *cli.FlagList) {
 			to = l.Text("to", "URL", "", "the archive: file:///DIR or s3://BUCKET/PREFIX")
