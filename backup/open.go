@@ -52,7 +52,10 @@ type TimelineInfo struct {
 
 func (e *SeveralError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "there are %d timelines:", len(e.Timelines))
+	if b.WriteString("there are several timelines:"); len(e.Timelines) == 1 {
+		b.Reset()
+		b.WriteString("there is one timeline:")
+	}
 	for i, t := range e.Timelines {
 		if i > 0 {
 			b.WriteByte(',')

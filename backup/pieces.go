@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/archive"
 	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/node"
 )
 
 // pieces is the stream of a snapshot, of pieces that are fetched ahead and held against their hashes. With a directory they are kept there, so
@@ -19,6 +20,7 @@ type pieces struct {
 	ahead *ahead[piece]
 	b     []byte
 	read  func(bytes int)
+	err   error // why there is no more
 }
 
 type piece struct {
@@ -81,12 +83,16 @@ func (p *pieces) Read(b []byte) (int, error) {
 	for len(p.b) == 0 {
 		next, ok, err := p.ahead.next(p.ctx)
 		switch {
+		case p.err != nil:
 		case err != nil:
-			return 0, err
+			p.err = err
 		case !ok:
 			return 0, io.EOF
 		case next.err != nil:
-			return 0, next.err
+			p.err = next.err
+		}
+		if p.err != nil {
+			return 0, p.err
 		}
 		if p.b = next.b; p.read != nil {
 			p.read(len(p.b))
@@ -97,14 +103,23 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// end looks whether the stream of the snapshot was read to its end and no further.
-func (p *pieces) end(m *archive.Manifest) error {
-	var one [1]byte
-	switch n, err := io.ReadFull(p, one[:]); {
-	case n > 0:
-		return &archive.Fault{Name: archive.ManifestName(m.Timeline, m.Index), Reason: "its pieces go on after the end of the snapshot"}
-	case err != io.EOF:
-		return err
+// ended returns why the snapshot that was read cannot be used, nil if it can: err is what its reader said, info what it found.
+func (p *pieces) ended(m *archive.Manifest, info *node.SnapshotInfo, err error) error {
+	name := archive.ManifestName(m.Timeline, m.Index)
+	if err == nil { // it was read to its end, and must have been read no further
+		var one [1]byte
+		if n, _ := p.Read(one[:]); n > 0 {
+			return &archive.Fault{Name: name, Reason: "its pieces go on after the end of the snapshot"}
+		}
+	}
+	switch {
+	case p.err != nil:
+		return p.err // the reader has only heard of it
+	case err != nil:
+		return fmt.Errorf("%s: %w", name, err)
+	case info.Cluster != m.Cluster || info.Index != m.Index || info.Term != m.Term:
+		return &archive.Fault{Name: name, Reason: fmt.Sprintf("it is of cluster %016x at %d@%d, and its pieces are of cluster %016x at %d@%d",
+			m.Cluster, m.Index, m.Term, info.Cluster, info.Index, info.Term)}
 	}
 	return nil
 }

@@ -54,9 +54,9 @@ type Restoring struct {
 	At   At
 	// Name is the label of the only member, PeerAddr where other members will reach it, "" if none does.
 	Name, PeerAddr string
-	// Changed hears of each row that a restore changes, after the state was found right: nil was: there was none; nil is: there is none
-	// any more. The slices are good during the call.
-	Changed func(key, was, is []byte)
+	// Row hears of each row of the state, after that was found right, and what becomes of it in the new cluster (node.RestoreInPlace); nil:
+	// nobody.
+	Row func(key, was, is []byte) error
 	// Progress hears now and then how much was read, and which index the state has come to; nil: nobody.
 	Progress func(Progress)
 }
@@ -77,6 +77,9 @@ type Restored struct {
 	Missing  *Gap   // why the newest state that can be restored is not the end
 	Resumed  bool   // it went on with what a call before had made
 }
+
+// ErrNotEmpty: the directory holds something else than this restore.
+var ErrNotEmpty = errors.New("the directory is not empty")
 
 // ErrNotInArchive: the archive does not have the state that was asked for.
 var ErrNotInArchive = errors.New("not in the archive")
@@ -151,8 +154,8 @@ func (a *Archive) Restore(ctx context.Context, cfg node.Config, how Restoring) (
 	if cfg.FS == nil {
 		cfg.FS = disk.OS()
 	}
-	if how.Changed == nil {
-		how.Changed = func(_, _, _ []byte) {}
+	if how.Row == nil {
+		how.Row = func(_, _, _ []byte) error { return nil }
 	}
 	j := &restore{a: a, cfg: cfg, how: how, out: &Restored{Timeline: a.Timeline}}
 	if err := j.begin(ctx); err != nil {
@@ -171,7 +174,7 @@ func (a *Archive) Restore(ctx context.Context, cfg node.Config, how Restoring) (
 			}
 			d := j.plan.Done
 			j.out.State, j.out.Hash = Mark{d.Index, d.WallNs}, d.Hash
-			return d.Index, d.Term, node.RestoreInPlace(cfg, st, self, how.Changed)
+			return d.Index, d.Term, node.RestoreInPlace(cfg, st, self, how.Row)
 		})
 	if err != nil {
 		return nil, err
@@ -211,7 +214,7 @@ func (j *restore) begin(ctx context.Context) error {
 // newPlan looks up where to begin and where to end.
 func (j *restore) newPlan(ctx context.Context, begun bool) error {
 	if names, err := j.cfg.FS.List(j.cfg.Dir); err == nil && len(names) > 0 && !begun {
-		return fmt.Errorf("%s is not empty; give a directory that is, or one that does not exist", j.cfg.Dir)
+		return ErrNotEmpty
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -348,25 +351,10 @@ func (j *restore) load(ctx context.Context) error {
 	}
 	in := j.a.pieces(ctx, j.manifest, j.cfg.FS, keep, func(n int) { j.progress(int64(n), 0) })
 	info, err := node.LoadSnapshot(j.cfg, j.store, in)
-	if err == nil {
-		err = in.end(j.manifest)
-	}
-	if err == nil {
-		err = isSnapshot(info, j.manifest)
-	}
-	if err != nil {
+	if err := in.ended(j.manifest, info, err); err != nil {
 		return fmt.Errorf("read the snapshot at %d: %w", j.manifest.Index, err)
 	}
 	return j.cfg.FS.RemoveAll(keep)
-}
-
-// isSnapshot holds what heads a snapshot against its manifest.
-func isSnapshot(info *node.SnapshotInfo, m *archive.Manifest) error {
-	if info.Cluster != m.Cluster || info.Index != m.Index || info.Term != m.Term {
-		return &archive.Fault{Name: archive.ManifestName(m.Timeline, m.Index), Reason: fmt.Sprintf(
-			"it is of cluster %016x at %d@%d, and its pieces are of cluster %016x at %d@%d", m.Cluster, m.Index, m.Term, info.Cluster, info.Index, info.Term)}
-	}
-	return nil
 }
 
 // compareSnapshot holds the state that came with a snapshot against its manifest.

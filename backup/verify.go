@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/holdfastdb/holdfast/archive"
 	"github.com/holdfastdb/holdfast/node"
@@ -22,6 +23,8 @@ type Verifying struct {
 	// replay, with new machines.
 	Store  store.Store
 	Config func() node.Config
+	// Patience is how long an object that is missing is waited for: of an archive that grows, what comes later may be there first.
+	Patience time.Duration
 	// Found hears of each thing worth naming, as it is found.
 	Found    func(Finding)
 	Progress func(Progress)
@@ -166,6 +169,9 @@ func (v *verify) chain(ctx context.Context) error {
 func (v *verify) link(ctx context.Context, c *chain) (more bool, err error) {
 	from := c.tip.Last + 1
 	s, err := c.next(ctx)
+	if gap := (*Gap)(nil); errors.As(err, &gap) {
+		s, err = v.await(ctx, c, err)
+	}
 	switch {
 	case err == nil:
 		return true, v.span(ctx, s, from)
@@ -180,6 +186,19 @@ func (v *verify) link(ctx context.Context, c *chain) (more bool, err error) {
 	}
 	return more, err
 }
+
+// await looks for a while whether what is missing comes after all, and returns what next did last.
+func (v *verify) await(ctx context.Context, c *chain, err error) (*archive.Span, error) {
+	var s *archive.Span
+	var gap *Gap
+	for waited := time.Duration(0); waited < v.how.Patience && errors.As(err, &gap) && ctx.Err() == nil; waited += awaitPause {
+		v.a.tasks.Wait(awaitPause, ctx.Done())
+		s, err = c.next(ctx)
+	}
+	return s, err
+}
+
+const awaitPause = 500 * time.Millisecond
 
 // broken names what is wrong with the chain behind the entries before from, and lets the state go. Where a timeline goes on behind a
 // snapshot because entries were lost to it, its next span says so by a hash of zeros.
@@ -339,13 +358,7 @@ func (v *verify) snapshot(ctx context.Context, m *archive.Manifest) error {
 	}
 	cfg := v.how.Config()
 	content, info, err := node.ContentOfSnapshot(cfg, in)
-	if err == nil {
-		err = in.end(m)
-	}
-	if err == nil {
-		err = isSnapshot(info, m)
-	}
-	if err != nil {
+	if err := in.ended(m, info, err); err != nil {
 		return v.damage(ctx, fmt.Sprintf("snapshot at %d: ", m.Index), err)
 	}
 	v.out.Snapshots++
@@ -367,13 +380,7 @@ func (v *verify) snapshot(ctx context.Context, m *archive.Manifest) error {
 func (v *verify) load(ctx context.Context, m *archive.Manifest, in *pieces, name string) error {
 	cfg := v.how.Config()
 	info, err := node.LoadSnapshot(cfg, v.how.Store, in)
-	if err == nil {
-		err = in.end(m)
-	}
-	if err == nil {
-		err = isSnapshot(info, m)
-	}
-	if err != nil {
+	if err := in.ended(m, info, err); err != nil {
 		return v.damage(ctx, fmt.Sprintf("snapshot at %d: ", m.Index), err)
 	}
 	r, err := node.NewReplay(cfg, v.how.Store)

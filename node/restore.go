@@ -112,17 +112,15 @@ func LoadSnapshot(cfg Config, st store.Store, r io.Reader) (*SnapshotInfo, error
 
 // RestoreInPlace makes of the state in st that of a new cluster whose only member is self: what Restore does to rows on their way, done to
 // rows that are there, in one batch at the index where they are. So they are all changed or none; where they have been already nothing
-// happens, because every change is made once. changed hears of each row what it was and what it is, nil: there was none, or is none;
-// the slices are good during the call.
-func RestoreInPlace(cfg Config, st store.Store, self *emember.Member, changed func(key, was, is []byte)) error {
+// happens, because every change is made once. row hears of each row what it was and what it is, nil: there was none, or there is none any
+// more; the slices are good during the call.
+func RestoreInPlace(cfg Config, st store.Store, self *emember.Member, row func(key, was, is []byte) error) error {
 	conf, err := readConf(st)
 	if err != nil {
 		return err
 	}
 	own := replica.Conf{Voters: []uint64{self.ID}}.Encode()
-	if bytes.Equal(conf.Encode(), own) {
-		return nil // ids are random: no other cluster has this member, and this row was in the batch
-	}
+	done := bytes.Equal(conf.Encode(), own) // ids are random: no other cluster has this member, and this row was in the batch
 	it, err := st.NewIter(nil, nil)
 	if err != nil {
 		return err
@@ -136,9 +134,9 @@ func RestoreInPlace(cfg Config, st store.Store, self *emember.Member, changed fu
 		if err != nil {
 			return err
 		}
-		var is []byte
-		keep := true
+		is, keep := was, true
 		switch {
+		case done:
 		case bytes.Equal(k, confKey):
 			is = own
 		case bytes.Equal(k, installKey), k[0] == selfKey[0] && !mmember.IsLevel(k):
@@ -150,17 +148,21 @@ func RestoreInPlace(cfg Config, st store.Store, self *emember.Member, changed fu
 		}
 		switch {
 		case !keep:
+			is = nil
 			b.Delete(k)
-			changed(k, was, nil)
 		case !bytes.Equal(was, is):
 			b.Set(k, is)
-			changed(k, was, is)
+		}
+		if err := row(k, was, is); err != nil {
+			return err
 		}
 	}
-	if err := it.Error(); err != nil {
+	if err := it.Error(); err != nil || done {
 		return err
 	}
 	b.Set(selfKey, selfRow)
-	changed(selfKey, nil, selfRow)
+	if err := row(selfKey, nil, selfRow); err != nil {
+		return err
+	}
 	return st.Commit(b, st.Applied())
 }

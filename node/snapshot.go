@@ -46,7 +46,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // WriteSnapshot streams a View that SnapshotView took, with what it took with it. Errors: ctx's, w's, or a failed read.
 func WriteSnapshot(ctx context.Context, w io.Writer, v store.View, info *SnapshotInfo) error {
-	return writeSnapshot(&ctxWriter{ctx, w}, v, info)
+	head := *info
+	head.Keys, head.Bytes = 0, 0
+	return writeSnapshot(&ctxWriter{ctx, w}, v, &head)
 }
 
 // writeSnapshot streams a View.
@@ -180,7 +182,10 @@ func ReadSnapshotHead(r io.Reader) (info *SnapshotInfo, state SnapshotState, res
 // during the call. Keys come in ascending order.
 func ReadSnapshot(r io.Reader, head func(*SnapshotInfo) error, fn func(key, value []byte) error) (*SnapshotInfo, error) {
 	magic := make([]byte, len(snapshotMagic))
-	if _, err := io.ReadFull(r, magic); err != nil || string(magic) != snapshotMagic {
+	if _, err := io.ReadFull(r, magic); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, fmt.Errorf("%w: %w", ErrBadSnapshot, err)
+	}
+	if string(magic) != snapshotMagic {
 		return nil, fmt.Errorf("%w: not a snapshot, or one of another version", ErrBadSnapshot)
 	}
 	b, err := readChunk(r)
