@@ -71,7 +71,7 @@ func (t *term) find() (*beginning, *taken, error) {
 			return &beginning{tip: tip, since: since}, last, err
 		}
 	}
-	last, tip, err := t.take()
+	last, tip, err := t.take(true)
 	if err != nil {
 		return nil, nil, err
 	}
