@@ -8,7 +8,7 @@ import (
 // patient has elections that are never begun by raft's own timeouts.
 func patient(_ uint64, cfg *Config) { cfg.ElectionTicks = 1 << 20 }
 
-// until waits in the time of this machine: turns are not the manual clock's.
+// soon waits in the time of this machine: turns are not the manual clock's.
 func (m *manual) soon(what string, ok func() bool) {
 	m.t.Helper()
 	for range 5000 {
@@ -45,11 +45,13 @@ func TestALeaderThatIsGone(t *testing.T) {
 		voters int
 		tell   []uint64 // who is told, in this order
 		late   uint64   // who is told only when the first has stood, 0: nobody
+		lost   bool     // nothing arrives until then
 	}{
-		{"all notice", 3, []uint64{2, 3}, 0},
-		{"the one whose turn is first notices late", 3, []uint64{3}, 2},
-		{"the one whose turn is second notices late", 3, []uint64{2}, 3},
-		{"of five", 5, []uint64{5, 4, 3, 2}, 0},
+		{"all notice", 3, []uint64{2, 3}, 0, false},
+		{"the one whose turn is first notices late", 3, []uint64{3}, 2, false},
+		{"the one whose turn is second notices late", 3, []uint64{2}, 3, false},
+		{"of five", 5, []uint64{5, 4, 3, 2}, 0, false},
+		{"the first to stand are not heard", 3, []uint64{2, 3}, 0, true},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			m := impatient(t, c.voters)
@@ -60,9 +62,13 @@ func TestALeaderThatIsGone(t *testing.T) {
 			for _, id := range c.tell {
 				m.node(id).Refused(1)
 			}
-			if c.late != 0 {
+			if c.late != 0 || c.lost {
+				m.lose = func(parcel) bool { return c.lost }
 				began := time.Now()
 				m.soon("time passes", func() bool { return time.Since(began) > 60*time.Millisecond })
+				m.lose = nil
+			}
+			if c.late != 0 {
 				m.node(c.late).Refused(1)
 			}
 			var lead *Node
