@@ -41,7 +41,7 @@ func DecodeSpan(name string, b []byte) (*Span, error) {
 	switch {
 	case len(b) > MaxBytes:
 		return fault(MaxBytes, 0, fmt.Sprintf("it has %d bytes, more than any object", len(b)))
-	case len(b) < spanHeadLen:
+	case len(b) < SpanHeadBytes:
 		return fault(len(b), 0, "it ends in its head")
 	case string(b[:len(spanMagic)]) != spanMagic:
 		return fault(0, 0, "it holds no entries, or in a form of another version")
@@ -60,7 +60,7 @@ func DecodeSpan(name string, b []byte) (*Span, error) {
 		return fault(spanTimelineAt, 0, "it is another object: "+SpanName(s.Timeline, s.First))
 	}
 	tip, sum := Tip{Hash: s.Before}, sha256.New()
-	r := wire.NewReader(b[spanHeadLen:])
+	r := wire.NewReader(b[SpanHeadBytes:])
 	at := func() int { return len(b) - r.Len() }
 	for index := s.First; ; index++ {
 		begin := at()
@@ -76,9 +76,9 @@ func DecodeSpan(name string, b []byte) (*Span, error) {
 		}
 	}
 	end := at()
-	s.entries = b[spanHeadLen:end:end]
-	if r.Len() != spanEndLen {
-		return fault(end, 0, fmt.Sprintf("%d bytes after the last entry, not %d", r.Len(), spanEndLen))
+	s.entries = b[SpanHeadBytes:end:end]
+	if r.Len() != SpanEndBytes {
+		return fault(end, 0, fmt.Sprintf("%d bytes after the last entry, not %d", r.Len(), SpanEndBytes))
 	}
 	s.State = r.Uint64()
 	if endSum(b, tip.Hash, s.State) != binary.LittleEndian.Uint32(b[len(b)-4:]) {
@@ -147,7 +147,7 @@ func (s *Span) Follows(t Tip) error {
 	case s.Before != t.Hash:
 		return fault(spanBeforeAt, "it follows entries of hash %s, and those before it have %s", s.Before, t.Hash)
 	case s.FirstTerm < t.Term:
-		return fault(spanHeadLen, "it begins in term %d, and the one before ends in %d", s.FirstTerm, t.Term)
+		return fault(SpanHeadBytes, "it begins in term %d, and the one before ends in %d", s.FirstTerm, t.Term)
 	}
 	return nil
 }

@@ -59,6 +59,7 @@ type Node struct {
 	upkeep
 	feed      feed
 	retention retention
+	watermark watermark
 }
 
 // self is who this member is. None of it changes while it runs.
