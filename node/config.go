@@ -73,6 +73,9 @@ type Config struct {
 	// whom all of it is kept from the start on, until they have called Node.Retain themselves.
 	LogRetention int64
 	Retain       []string
+	// Archive: the log is shipped to an archive by whichever member leads, so that Node.Archived can be waited for. All members should have
+	// the same.
+	Archive bool
 	// TruncateEvery is how often the log is looked at for what can go, 0 = 5 s.
 	TruncateEvery time.Duration
 	Logger        *slog.Logger

@@ -201,6 +201,10 @@ func (n *Node) drainInbox() error {
 			}
 			continue
 		}
+		if f.channel == peer.ChannelControl && len(f.b) > 0 && f.b[0] >= controlFrames {
+			n.takeControl(f.from, f.b)
+			continue
+		}
 		acked, err := n.rep.Receive(f.from, f.b)
 		if err != nil {
 			n.complain("message dropped", f.from, err)

@@ -21,14 +21,19 @@ type applying struct {
 
 // Reconnected implements peer.Handler: what was sent to the leader before may be lost.
 func (n *Node) Reconnected(to uint64, channel peer.Channel) {
-	if channel == peer.ChannelForward {
-		n.later(func() error {
-			if to == n.rep.Leader() {
-				n.resend(to)
-			}
-			return nil
-		})
+	if channel != peer.ChannelForward && (channel != peer.ChannelControl || !n.cfg.Archive) {
+		return
 	}
+	n.later(func() error {
+		switch {
+		case to != n.rep.Leader():
+		case channel == peer.ChannelForward:
+			n.resend(to)
+		default:
+			n.watermark.asked = false
+		}
+		return nil
+	})
 }
 
 // run is the loop goroutine.
@@ -98,6 +103,9 @@ func (n *Node) Pump() error {
 	}
 	n.kickWriter()
 	n.housekeeping()
+	if n.cfg.Archive {
+		n.tellArchived()
+	}
 	n.publish(false)
 	return nil
 }

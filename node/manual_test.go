@@ -85,7 +85,13 @@ func (n manualNet) SendStream(to uint64, write func(io.Writer) error, done func(
 // newManual is a cluster of k members with the ids 1, 2, …; member 1 leads.
 func newManual(t testing.TB, k int) *manual {
 	t.Helper()
-	m := &manual{t: t, fs: map[uint64]*disk.Mem{}, bad: map[uint64]*disk.Faulty{}, mem: map[uint64]*store.Mem{}}
+	return newManualWith(t, k, nil)
+}
+
+// newManualWith is a cluster whose members start with a configuration that is changed by more.
+func newManualWith(t testing.TB, k int, more func(id uint64, cfg *Config)) *manual {
+	t.Helper()
+	m := &manual{more: more, t: t, fs: map[uint64]*disk.Mem{}, bad: map[uint64]*disk.Faulty{}, mem: map[uint64]*store.Mem{}}
 	var members []emember.Member
 	for id := uint64(1); id <= uint64(k); id++ {
 		members = append(members, emember.Member{ID: id, Name: fmt.Sprintf("n%d", id), PeerURLs: []string{fmt.Sprintf("http://10.0.0.%d:2380", id)}})

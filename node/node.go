@@ -45,6 +45,7 @@ type Node struct {
 	rep *replica.Replica // loop only
 	rd  replica.Ready    // loop only
 	ticking
+	departed
 	proposals
 	forwarding
 	packing
@@ -58,6 +59,7 @@ type Node struct {
 	upkeep
 	feed      feed
 	retention retention
+	watermark watermark
 }
 
 // self is who this member is. None of it changes while it runs.

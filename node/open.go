@@ -45,6 +45,7 @@ func Open(cfg Config) (n *Node, err error) {
 	n.pubChange.init()
 	n.calls.init()
 	n.feed.more.init()
+	n.watermark.more.init()
 	for _, name := range cfg.Retain {
 		n.retention.set(name, 0)
 	}

@@ -3,6 +3,7 @@ package node
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -30,6 +31,10 @@ type SnapshotInfo struct {
 	Cluster     uint64
 	Index, Term uint64
 	Conf        replica.Conf
+	// State and WallNs are the rolling state hash and the time along the log, in ns since 1970, at that index: where the View was taken, 0
+	// where a stream is read.
+	State  uint64
+	WallNs int64
 	// Keys and Bytes are known at the end.
 	Keys, Bytes uint64
 }
@@ -39,11 +44,9 @@ var ErrBadSnapshot = errors.New("damaged snapshot")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// WriteSnapshot streams a View as the snapshot that info heads.
-func WriteSnapshot(w io.Writer, v store.View, info *SnapshotInfo) error {
-	head := *info
-	head.Keys, head.Bytes = 0, 0
-	return writeSnapshot(w, v, &head)
+// WriteSnapshot streams a View that SnapshotView took, with what it took with it. Errors: ctx's, w's, or a failed read.
+func WriteSnapshot(ctx context.Context, w io.Writer, v store.View, info *SnapshotInfo) error {
+	return writeSnapshot(&ctxWriter{ctx, w}, v, info)
 }
 
 // writeSnapshot streams a View.

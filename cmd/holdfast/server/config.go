@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -43,6 +44,8 @@ type Config struct {
 	insecure                           bool
 	logLevel                           slog.Level
 	logFormat                          string // text or json
+	archive                            archiveConfig
+	logRetention                       int64 // bytes
 	// holdLevel keeps the cluster's level down.
 	holdLevel bool
 }
@@ -67,7 +70,7 @@ func (c *Config) options() (all []doors.Option) {
 	for _, d := range c.doors {
 		all = append(all, d.settings.Options()...)
 	}
-	return append(all, []doors.Option{
+	all = append(all, []doors.Option{
 		{Name: "admin", Arg: "ADDR", Default: "127.0.0.1:8080", Help: "readiness, metrics, status and membership over HTTP, or off",
 			Set: func(v string) error { return cli.SetAddress(&c.admin, v) }},
 		{Name: "data", Arg: "DIR", Help: "directory of this member's log and state, made if missing",
@@ -113,6 +116,12 @@ func (c *Config) options() (all []doors.Option) {
 		{Name: "log-format", Arg: "FORM", Default: "text", Help: "text, or json for an object a line",
 			Set: func(v string) error { return setFormat(&c.logFormat, v) }},
 	}...)
+	for i, o := range all {
+		if o.Name == "memory" {
+			return slices.Insert(all, i, c.archiveOptions()...)
+		}
+	}
+	return all
 }
 
 // addOptions declares every option as a flag. Defaults are applied in loadConfig, so that a flag given with its default
@@ -315,7 +324,11 @@ func (c *Config) claims() budget.Doors {
 			on[d.door.Name] = on[d.door.Name] || l.Flag == d.door.Name && !l.At.Off()
 		}
 	}
-	return all.Claims(func(door string) bool { return on[door] })
+	claims := all.Claims(func(door string) bool { return on[door] })
+	if c.archive.url != "" {
+		claims.More = append(claims.More, archiveClaim)
+	}
+	return claims
 }
 
 func setLevel(dst *slog.Level, v string) error {

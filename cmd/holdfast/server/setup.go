@@ -33,6 +33,8 @@ type Setup struct {
 	Certificates []*KeyPair
 	// NotifySocket is where systemd is told how far the server is; "": nobody is.
 	NotifySocket string
+	// Archive is where the log is shipped to; nil: nowhere.
+	Archive *Archive
 	// HoldLevel keeps the cluster's level down.
 	HoldLevel bool
 	// Advise adds to an error of the start what to do about it, in the words the operator used.
@@ -50,8 +52,10 @@ func (c *Config) Setup(log *slog.Logger) (*Setup, error) {
 		return nil, cli.Usagef("serve: --memory %s: %s", cli.SizeString(c.memory), err)
 	}
 	su := &Setup{
-		Node:      node.Config{Dir: c.data, Shares: &share, ClientURLs: clientURLs(c, certs.forClients != nil), MemoryBytes: c.memory},
+		Node: node.Config{Dir: c.data, Shares: &share, ClientURLs: clientURLs(c, certs.forClients != nil), MemoryBytes: c.memory,
+			LogRetention: c.logRetention},
 		Join:      node.StartOptions{Name: c.name, PeerTLS: certs.members(), PeerCertificates: certs.membership(), Join: c.join},
+		Archive:   c.archiveSetup(&share),
 		HoldLevel: c.holdLevel,
 		Advise:    func(err error) error { return Advise(err, "--data", c.data) },
 	}
