@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/door/ack"
+	"github.com/holdfastdb/holdfast/door/ack/acktest"
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
@@ -16,43 +17,11 @@ import (
 func (s *server) held(line string) answer {
 	s.t.Helper()
 	var got answer
-	s.gated(line, func() (err error) {
+	acktest.Held(s.t, s.node, line, func() (err error) {
 		got, err = s.try(line)
 		return err
 	})
 	return got
-}
-
-// gated runs call, and checks that it waits at the gate, and ends when what it waits for is archived, not before.
-func (s *server) gated(what string, call func() error) {
-	s.t.Helper()
-	done, before := make(chan error, 1), s.node.ReadIndex()
-	go func() { done <- call() }()
-	early := func() {
-		s.t.Helper()
-		select {
-		case err := <-done:
-			s.t.Fatalf("%s: answered before it was archived (%v)", what, err)
-		default:
-		}
-	}
-	var index uint64
-	wait.Until(s.t, what+" waits at the gate", func() bool {
-		early()
-		index, _ = s.node.ArchiveWanted()
-		return index >= before
-	})
-	s.node.SetArchived(index - 1)
-	early()
-	s.node.SetArchived(index)
-	select {
-	case err := <-done:
-		if err != nil {
-			s.t.Fatalf("%s: %v", what, err)
-		}
-	case <-time.After(20 * time.Second):
-		s.t.Fatalf("%s: not answered", what)
-	}
 }
 
 func TestAnswersOfAnArchiveSessionWaitForTheArchive(t *testing.T) {
@@ -98,14 +67,14 @@ func TestEventsOfAnArchiveSessionAreArchived(t *testing.T) {
 		req, _ := http.NewRequest(http.MethodGet, "http://"+s.addr+path, nil)
 		req.Header.Set(ack.Header, "archive")
 		var res *http.Response
-		s.gated(path, func() (err error) { res, err = s.client.Do(req); return err })
+		acktest.Held(s.t, s.node, path, func() (err error) { res, err = s.client.Do(req); return err })
 		t.Cleanup(func() { res.Body.Close() })
 		return &long{t: t, res: res}
 	}
 	poll, other := begin("/v2/keys/a?wait=true"), s.long("/v2/keys/a?wait=true")
 	s.do("PUT /v2/keys/a value=1")
 	other.want(`"value":"1"`)
-	s.gated("a poll", func() error {
+	acktest.Held(s.t, s.node, "a poll", func() error {
 		b, err := io.ReadAll(poll.res.Body)
 		if err == nil && !strings.Contains(string(b), `"value":"1"`) {
 			err = fmt.Errorf("%s", b)
@@ -116,7 +85,7 @@ func TestEventsOfAnArchiveSessionAreArchived(t *testing.T) {
 	stream := begin("/v2/keys/?wait=true&stream=true&recursive=true")
 	for i := range 3 {
 		s.do(fmt.Sprintf("PUT /v2/keys/b value=%d", i))
-		s.gated("an event", func() error {
+		acktest.Held(s.t, s.node, "an event", func() error {
 			b := make([]byte, 4096)
 			n, err := stream.res.Body.Read(b)
 			if err == nil && !strings.Contains(string(b[:n]), fmt.Sprintf(`"node":{"key":"/b","value":"%d"`, i)) {
