@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
+	"github.com/holdfastdb/holdfast/door/ack"
 	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/node"
 )
@@ -33,6 +34,8 @@ type Setup struct {
 	Certificates []*KeyPair
 	// NotifySocket is where systemd is told how far the server is; "": nobody is.
 	NotifySocket string
+	// Ack is the durability dial; Node.Archive goes with it.
+	Ack ack.Dial
 	// HoldLevel keeps the cluster's level down.
 	HoldLevel bool
 	// Advise adds to an error of the start what to do about it, in the words the operator used.
@@ -50,8 +53,10 @@ func (c *Config) Setup(log *slog.Logger) (*Setup, error) {
 		return nil, cli.Usagef("serve: --memory %s: %s", cli.SizeString(c.memory), err)
 	}
 	su := &Setup{
-		Node:      node.Config{Dir: c.data, Shares: &share, ClientURLs: clientURLs(c, certs.forClients != nil), MemoryBytes: c.memory},
+		Node: node.Config{Dir: c.data, Shares: &share, ClientURLs: clientURLs(c, certs.forClients != nil), MemoryBytes: c.memory,
+			Archive: c.dial().Archiving},
 		Join:      node.StartOptions{Name: c.name, PeerTLS: certs.members(), PeerCertificates: certs.membership(), Join: c.join},
+		Ack:       c.dial(),
 		HoldLevel: c.holdLevel,
 		Advise:    func(err error) error { return Advise(err, "--data", c.data) },
 	}

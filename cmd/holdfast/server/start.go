@@ -127,7 +127,7 @@ func (s *Server) newHost(ctx context.Context) *doors.Host {
 	conns := port.NewConnLimit(s.conns.Doors)
 	conns.Failed = s.handshakeFailed
 	return &doors.Host{Dir: s.setup.Node.Dir, Founder: len(s.setup.Join.Peers) == 0 && s.setup.Join.Join == "",
-		Conns: conns, SideConns: s.conns.Side, Steps: new(meter.Steps), Log: s.log, Reserved: s.reserved,
+		Conns: conns, SideConns: s.conns.Side, Ack: s.setup.Ack, Steps: new(meter.Steps), Log: s.log, Reserved: s.reserved,
 		Go: func(fn func()) { s.wg.Go(fn) }, Serve: s.goServe, Fail: s.fail, Serving: s.serving.Load, Starting: ctx,
 		Bound: func(at ...string) { s.bound = slices.Concat(at, s.bound) }, Aside: func(at ...string) { s.bound = append(s.bound, at...) }}
 }
