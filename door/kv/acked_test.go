@@ -12,6 +12,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -181,7 +182,8 @@ func versions(t *testing.T, c *clientv3.Client, key string) int64 {
 func TestWrittenButNotArchived(t *testing.T) {
 	t.Parallel()
 	s := archiving(t, doorkv.Options{RequestTimeout: 100 * time.Millisecond})
-	c, kv := s.client(t), raw(t, s)
+	c, kv := must(clientv3.New(clientv3.Config{Endpoints: []string{s.addr}, MaxUnaryRetries: 3, Logger: zap.NewNop()}))(t), raw(t, s)
+	defer c.Close()
 	// want is the answer of a write that took effect as the last entry.
 	want := func(what string, err error, code codes.Code) {
 		t.Helper()
