@@ -578,8 +578,7 @@ func retold(t *testing.T, was []byte) []byte {
 	var out bytes.Buffer
 	v := st.NewView()
 	defer v.Close()
-	info.Keys, info.Bytes = 0, 0
-	if err := node.WriteSnapshot(t.Context(), &out, v, info); err != nil {
+	if err := node.WriteSnapshot(context.Background(), &out, v, info); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()

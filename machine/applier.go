@@ -127,6 +127,10 @@ func (a *Applier) Replace(install func() error) error {
 // Written counts the bytes of all batches since the start. Any goroutine.
 func (a *Applier) Written() uint64 { return a.written.Load() }
 
+// Applied is an index that all is at or below that anybody has read before the call: it moves before an entry becomes visible. Any
+// goroutine.
+func (a *Applier) Applied() uint64 { return a.st.Applied() }
+
 // Specs lists what there is to know of the machines, in their order. Any goroutine.
 func (a *Applier) Specs() Specs { return a.specs }
 
