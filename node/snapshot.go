@@ -44,9 +44,9 @@ var ErrBadSnapshot = errors.New("damaged snapshot")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// WriteSnapshot streams a View that SnapshotView took, with what it took with it. Errors: ctx's, w's, or a failed read.
+// WriteSnapshot streams a View as the snapshot that info heads; info itself is not changed. Errors: ctx's, w's, or a failed read.
 func WriteSnapshot(ctx context.Context, w io.Writer, v store.View, info *SnapshotInfo) error {
-	head := *info
+	head := *info // the one that is written counts its keys
 	head.Keys, head.Bytes = 0, 0
 	return writeSnapshot(&ctxWriter{ctx, w}, v, &head)
 }

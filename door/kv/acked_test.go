@@ -12,6 +12,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -19,9 +20,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfastdb/holdfast/door/ack"
+	"github.com/holdfastdb/holdfast/door/ack/acktest"
 	doorkv "github.com/holdfastdb/holdfast/door/kv"
 	"github.com/holdfastdb/holdfast/internal/wait"
-	"github.com/holdfastdb/holdfast/node"
 )
 
 // at returns a context whose calls ask for a level.
@@ -34,48 +35,6 @@ func archiving(t *testing.T, opts doorkv.Options) *server {
 	t.Helper()
 	opts.Ack.Archiving = true
 	return serve(t, opts)
-}
-
-// held runs call, and checks that it waits at the gate for all that is applied, and ends when that is archived, not before.
-func held(t *testing.T, n *node.Node, what string, call func() error) {
-	t.Helper()
-	done := begin(t, n, what, call)
-	index, _ := n.ArchiveWanted()
-	n.SetArchived(index - 1)
-	if wanted, _ := n.ArchiveWanted(); wanted != index {
-		t.Fatalf("%s: %d is wanted, then %d", what, index, wanted)
-	}
-	select {
-	case err := <-done:
-		t.Fatalf("%s: answered before it was archived: %v", what, err)
-	default:
-	}
-	n.SetArchived(index)
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatalf("%s: not answered", what)
-	}
-}
-
-// begin runs call and returns once it waits at the gate for what is applied now or later.
-func begin(t *testing.T, n *node.Node, what string, call func() error) <-chan error {
-	t.Helper()
-	done, before := make(chan error, 1), n.ReadIndex()
-	go func() { done <- call() }()
-	wait.Until(t, what+" waits at the gate", func() bool {
-		select {
-		case err := <-done:
-			t.Fatalf("%s: answered before it was archived: %v", what, err)
-		default:
-		}
-		index, _ := n.ArchiveWanted()
-		return index >= before
-	})
-	return done
 }
 
 func TestAnswersOfAnArchiveSessionWaitForTheArchive(t *testing.T) {
@@ -95,7 +54,7 @@ func TestAnswersOfAnArchiveSessionWaitForTheArchive(t *testing.T) {
 		{"revoke", func() error { _, err := c.Revoke(ctx, lease); return err }},
 		{"role", func() error { _, err := c.RoleAdd(ctx, "r"); return err }},
 	} {
-		held(t, s.node, write.what, write.call)
+		acktest.Held(t, s.node, write.what, write.call)
 	}
 	for _, read := range []struct {
 		what string
@@ -124,7 +83,7 @@ func TestAnswersOfAnArchiveSessionWaitForTheArchive(t *testing.T) {
 		}},
 	} {
 		put(t, c, "k", read.what) // of a session that does not wait, and is not archived
-		held(t, s.node, read.what, read.call)
+		acktest.Held(t, s.node, read.what, read.call)
 		if err := read.call(); err != nil { // and all that is archived is shown at once
 			t.Errorf("%s: %v", read.what, err)
 		}
@@ -141,7 +100,7 @@ func TestOnlyTheSessionThatAskedWaits(t *testing.T) {
 	t.Parallel()
 	s := archiving(t, doorkv.Options{Ack: ack.Dial{Default: ack.Archive}})
 	c := s.client(t)
-	by := begin(t, s.node, "put", func() error { _, err := c.Put(context.Background(), "k", "v"); return err })
+	by := acktest.Begin(t, s.node, "put", func() error { _, err := c.Put(context.Background(), "k", "v"); return err })
 	// A session that asks for commit on a server that waits by itself sees at once what is not archived, and adds to it.
 	got := must(c.Get(at("commit"), "k"))(t)
 	if len(got.Kvs) != 1 || string(got.Kvs[0].Value) != "v" {
@@ -169,7 +128,7 @@ func TestEventsOfAnArchiveSessionAreArchived(t *testing.T) {
 	watched := clientv3.NewWatcher(c)
 	defer watched.Close()
 	var events clientv3.WatchChan
-	held(t, s.node, "watch", func() error {
+	acktest.Held(t, s.node, "watch", func() error {
 		events = watched.Watch(at("archive"), "k", clientv3.WithCreatedNotify(), clientv3.WithProgressNotify())
 		e := <-events
 		return e.Err()
@@ -180,7 +139,7 @@ func TestEventsOfAnArchiveSessionAreArchived(t *testing.T) {
 		if e := <-others; len(e.Events) != 1 || e.Header.Revision != revision {
 			t.Fatalf("a session that does not wait: %+v", e)
 		}
-		held(t, s.node, "event", func() error {
+		acktest.Held(t, s.node, "event", func() error {
 			e := <-events
 			if len(e.Events) != 1 || e.Header.Revision != revision || string(e.Events[0].Kv.Value) != fmt.Sprint(i) {
 				return fmt.Errorf("%+v, want revision %d", e, revision)
@@ -190,7 +149,7 @@ func TestEventsOfAnArchiveSessionAreArchived(t *testing.T) {
 	}
 	// How far a watch has come is not told ahead of the archive, either.
 	revision := put(t, c, "other", "v")
-	held(t, s.node, "progress", func() error {
+	acktest.Held(t, s.node, "progress", func() error {
 		for {
 			e := <-events
 			switch {
@@ -223,7 +182,8 @@ func versions(t *testing.T, c *clientv3.Client, key string) int64 {
 func TestWrittenButNotArchived(t *testing.T) {
 	t.Parallel()
 	s := archiving(t, doorkv.Options{RequestTimeout: 100 * time.Millisecond})
-	c, kv := s.client(t), raw(t, s)
+	c, kv := must(clientv3.New(clientv3.Config{Endpoints: []string{s.addr}, MaxUnaryRetries: 3, Logger: zap.NewNop()}))(t), raw(t, s)
+	defer c.Close()
 	// want is the answer of a write that took effect as the last entry.
 	want := func(what string, err error, code codes.Code) {
 		t.Helper()
@@ -323,7 +283,7 @@ func TestTheGatewayTakesTheLevelFromAHeader(t *testing.T) {
 		return resp.StatusCode, string(must(io.ReadAll(resp.Body))(t))
 	}
 	const put = `{"key":"aw==","value":"dg=="}`
-	held(t, s.node, "put", func() error {
+	acktest.Held(t, s.node, "put", func() error {
 		if code, text := post("archive", "/v3/kv/put", put); code != http.StatusOK {
 			return fmt.Errorf("%d %s", code, text)
 		}
