@@ -144,12 +144,12 @@ func (s *bucket) Delete(ctx context.Context, names ...string) error {
 	return s.Memory.Delete(ctx, names...)
 }
 
-// covers reports whether the state at an index can be had from what is there: from a snapshot, and all entries after it.
+// covers reports whether the state at an index, or after it, can be had from what is there: from a snapshot, and all entries after it.
 func (s *bucket) covers(index uint64) bool {
 	for moved := true; moved && s.reach < index; {
 		moved = false
 		for at := range s.manifests { // any order: it ends where nothing goes further
-			if at > s.reach && at <= index {
+			if at > s.reach {
 				s.reach, moved = at, true
 			}
 		}
