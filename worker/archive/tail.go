@@ -2,6 +2,7 @@ package archive
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -67,8 +68,11 @@ func (t *term) find() (*beginning, *taken, error) {
 			// The newest snapshot was to be gone on behind, and nothing has arrived there yet.
 			tip = archive.Tip{Cluster: t.w.cluster, Timeline: t.w.timeline, Last: last.index, Term: last.term}
 		}
-		if err != nil || tip.Last > 0 {
-			return &beginning{tip: tip, since: since}, last, err
+		if err != nil && !errors.Is(err, errTwoBeginnings) {
+			return nil, nil, err
+		}
+		if err == nil && tip.Last > 0 {
+			return &beginning{tip: tip, since: since}, last, nil
 		}
 	}
 	last, tip, err := t.take()
@@ -104,23 +108,23 @@ const pageSize = 1000
 // list lists objects, those whose names sort after after.
 func (t *term) list(prefix, after string) (all []objstore.Listed, err error) {
 	for full := true; full; { // each page has its own patience
-		full = false
 		n := 0
-		ctx, done := t.context(patience)
-		t.w.requests.add(1)
-		for l, err := range t.w.store.List(ctx, prefix, after) {
-			if err != nil {
-				done()
-				return nil, err
+		err := t.steady().try(func(ctx context.Context) error {
+			for l, err := range t.w.store.List(ctx, prefix, after) { // after an error it goes on after what it has given
+				if err != nil {
+					return err
+				}
+				all, after = append(all, l), l.Name
+				if n++; n == pageSize {
+					break
+				}
 			}
-			all = append(all, l)
-			after = l.Name
-			if n++; n == pageSize {
-				full = true
-				break
-			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
 		}
-		done()
+		full = n == pageSize
 	}
 	return all, nil
 }
@@ -208,24 +212,24 @@ func (t *term) before(index uint64) (*archive.Span, error) {
 
 // lastBetween is the first entry of the last span that begins after an index, and not after another one; 0 if there is none.
 func (t *term) lastBetween(after, index uint64) (found uint64, err error) {
-	ctx, done := t.context(patience)
-	defer done()
-	t.w.requests.add(1)
-	n := 0
-	for l, err := range t.w.store.List(ctx, archive.TimelineName(t.w.timeline), archive.SpanName(t.w.timeline, after)) {
-		if err != nil {
-			return 0, err
+	err = t.steady().try(func(ctx context.Context) error {
+		n := 0
+		for l, err := range t.w.store.List(ctx, archive.TimelineName(t.w.timeline), archive.SpanName(t.w.timeline, after)) {
+			if err != nil {
+				return err
+			}
+			_, first, ok := archive.ParseSpanName(l.Name)
+			if !ok || first > index {
+				break
+			}
+			if n++; n%pageSize == 0 {
+				t.w.requests.add(1)
+			}
+			found = first
 		}
-		_, first, ok := archive.ParseSpanName(l.Name)
-		if !ok || first > index {
-			break
-		}
-		if n++; n%pageSize == 0 {
-			t.w.requests.add(1)
-		}
-		found = first
-	}
-	return found, nil
+		return nil
+	})
+	return found, err
 }
 
 // hashAt is the hash of all entries up to an index, from a span that begins at or below it: whichever shipper has cut the log where, it
@@ -268,6 +272,7 @@ type link struct {
 	first   uint64
 	before  archive.Hash
 	tip     archive.Tip
+	state   uint64
 	further bool // this member had not applied all of it when it was compared
 	err     error
 }
@@ -314,11 +319,13 @@ func (t *term) follow(all, begin []listed) (furthest archive.Tip, since int64, e
 			switch {
 			case at.err != nil:
 				return furthest, 0, at.err
-			case tip.Last > 0 && at.before != tip.Hash && at.before != (archive.Hash{}):
-				return furthest, 0, t.other(archive.SpanName(t.w.timeline, at.first), archive.Entry{},
-					archive.Entry{Index: at.first, Term: at.tip.Term}, true)
 			case at.further: // compared to its end now, before anything is put behind it
 				if _, err := t.examine(archive.SpanName(t.w.timeline, at.first), nil); err != nil {
+					return furthest, 0, err
+				}
+			}
+			if tip.Last > 0 {
+				if err := t.joins(archive.SpanName(t.w.timeline, at.first), at.tip.Cluster, at.before, &tip, at.tip, at.state); err != nil {
 					return furthest, 0, err
 				}
 			}
@@ -379,5 +386,5 @@ func (t *term) link(first uint64) (link, error) {
 		return link{}, err
 	}
 	applied := t.w.node.Status().Applied
-	return link{first: first, before: s.Before, tip: s.Tip(), further: s.Last > applied}, t.compare(s, false)
+	return link{first: first, before: s.Before, tip: s.Tip(), state: s.State, further: s.Last > applied}, t.compare(s, false)
 }

@@ -32,6 +32,7 @@ type term struct {
 	taken  *taken                     // guarded by mu: the newest snapshot
 	mark   uint64                     // guarded by mu: a span ends with this entry, if it can, because a snapshot does
 	taking bool                       // guarded by mu: a snapshot is being put
+	twice  bool                       // guarded by mu: the archive was begun twice, and a snapshot has to make one end of both
 
 	// The rest belongs to the goroutine of lead.
 	found    bool        // tip is known
@@ -152,6 +153,9 @@ func (t *term) turn(wanted uint64) time.Duration {
 		return task.Forever
 	}
 	t.settle()
+	if t.join() {
+		return task.Forever
+	}
 	t.absorb()
 	t.read()
 	for {
@@ -236,6 +240,26 @@ func (t *term) settle() {
 	}
 }
 
+// join reports whether a snapshot is being put because the archive was begun twice, and begins that. What is on its way stays beside.
+func (t *term) join() bool {
+	t.mu.Lock()
+	twice := t.twice
+	t.twice = false
+	if twice {
+		for _, u := range t.flight {
+			u.abandoned = true
+		}
+		t.flight = nil
+	}
+	t.mu.Unlock()
+	if twice && !t.rooting {
+		t.reset(t.tip)
+		t.w.opt.Logger.Warn("two members have begun this archive at a time; a snapshot makes one of it", "at", t.tip.Last)
+		t.root()
+	}
+	return t.rooting
+}
+
 // read asks the log for more, unless a span is full.
 func (t *term) read() {
 	if t.reading != nil || t.gap || t.bytes >= t.w.span && !t.further {
@@ -299,7 +323,10 @@ func (t *term) due(wanted uint64) (wait time.Duration, due bool) {
 	active, flight := t.active, len(t.flight)
 	t.mu.Unlock()
 	if len(t.pending) == 0 {
-		if t.gap && flight == 0 {
+		if t.gap && flight == 0 && !t.rooting {
+			t.w.opt.Logger.Error("the log does not have any more what the archive has not; a snapshot closes the gap, and no restore to an entry in it is possible",
+				"from", t.tip.Last+1)
+			t.w.lost()
 			t.root()
 		}
 		return task.Forever, false
