@@ -53,7 +53,7 @@ func (t *term) find() (*beginning, *taken, error) {
 	known := t.w.node.ArchivedIndex()
 	if known > 0 {
 		tip, ok, err := t.from(known, slices.Contains(manifests, known))
-		if err != nil {
+		if err != nil && !errors.Is(err, errTwoBeginnings) {
 			return nil, nil, err
 		}
 		if ok {
@@ -171,7 +171,11 @@ func (t *term) manifests() (all []uint64, err error) {
 func (t *term) from(known uint64, root bool) (tip archive.Tip, ok bool, err error) {
 	tip = archive.Tip{Cluster: t.w.cluster, Timeline: t.w.timeline, Last: known}
 	for {
-		s, err := t.examine(archive.SpanName(t.w.timeline, tip.Last+1), nil)
+		var before *archive.Tip
+		if tip.Last > known {
+			before = &tip
+		}
+		s, err := t.examine(archive.SpanName(t.w.timeline, tip.Last+1), before)
 		if errors.Is(err, objstore.ErrAbsent) {
 			break
 		}
