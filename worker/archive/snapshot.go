@@ -106,6 +106,9 @@ func (t *term) take() (*taken, archive.Tip, error) {
 // snapshots takes one when it is time: when the log since the last one is as large as that was, so that a restore reads no more than
 // twice the state, and every day on which something is written.
 func (t *term) snapshots() {
+	if t.snapped.wallNs == 0 && t.snapped.index > 0 { // of a log that had no time yet: the day begins now
+		t.snapped.wallNs = t.wallNs
+	}
 	large := t.since >= max(t.w.opt.SnapshotBytes, t.snapped.bytes)
 	old := t.tip.Last > t.snapped.index && t.wallNs-t.snapped.wallNs >= int64(daily)
 	t.mu.Lock()
