@@ -9,7 +9,9 @@ import (
 	"iter"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -357,4 +359,17 @@ type careless struct{ *objstore.Memory }
 
 func (c careless) PutIfAbsent(ctx context.Context, o objstore.Object) error {
 	return c.Put(ctx, o)
+}
+
+// noPieces is a store that does not take pieces of snapshots while it is told not to.
+type noPieces struct {
+	*objstore.Memory
+	refuse atomic.Bool
+}
+
+func (s *noPieces) PutIfAbsent(ctx context.Context, o objstore.Object) error {
+	if s.refuse.Load() && strings.Contains(o.Name, "/pieces/") {
+		return errDown
+	}
+	return s.Memory.PutIfAbsent(ctx, o)
 }

@@ -16,7 +16,8 @@ type taken struct {
 	term   uint64
 	bytes  int64
 	wallNs int64 // time along the log
-	since  int64 // of the log between two snapshots, what was shipped by the time this one was begun
+	// shipped is what was archived of the log in this term when it was taken; below zero, what others had archived since then.
+	shipped int64
 }
 
 // daily is how old the newest snapshot becomes at most while something is written.
@@ -109,20 +110,22 @@ func (t *term) snapshots() {
 	if t.snapped.wallNs == 0 && t.snapped.index > 0 { // of a log that had no time yet: the day begins now
 		t.snapped.wallNs = t.wallNs
 	}
-	large := t.since >= max(t.w.opt.SnapshotBytes, t.snapped.bytes)
-	old := t.tip.Last > t.snapped.index && t.wallNs-t.snapped.wallNs >= int64(daily)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	large := t.shipped-t.snapped.shipped >= max(t.w.opt.SnapshotBytes, t.snapped.bytes)
+	old := t.tip.Last > t.snapped.index && t.wallNs-t.snapped.wallNs >= int64(daily)
 	if t.taking || t.rooting || t.over || !large && !old {
 		return
 	}
 	t.taking = true
-	since := t.since
 	t.w.tasks.Go(func() {
 		for pause := time.Duration(0); ; {
+			t.mu.Lock()
+			shipped := t.shipped
+			t.mu.Unlock()
 			last, _, err := t.take()
 			if err == nil {
-				last.since = since
+				last.shipped = shipped
 				t.mu.Lock()
 				t.taken, t.taking = last, false
 				t.mu.Unlock()
@@ -145,6 +148,7 @@ func (t *term) root() {
 			last, tip, err := t.take()
 			if err == nil {
 				t.mu.Lock()
+				last.shipped = t.shipped
 				t.begins, t.taken = &beginning{tip: tip}, last
 				t.mu.Unlock()
 				t.poke()

@@ -283,16 +283,23 @@ type link struct {
 
 // walk finds the end of the archive when nothing is known of it: from the newest snapshot on behind which a span begins, or else from what
 // there is around the oldest one, name after name. It reads every span from there on, some at a time, for any of them may be missing: what a
-// leader that is gone had on its way may have arrived behind what did not. since is the size of the log that was read, tip zero if no span
-// belongs to a snapshot.
+// leader that is gone had on its way may have arrived behind what did not. since is the size of the log behind the newest snapshot, tip
+// zero if no span belongs to one.
 func (t *term) walk(manifests []uint64) (tip archive.Tip, since int64, err error) {
+	newest := manifests[len(manifests)-1]
 	var all []listed
 	for _, index := range slices.Backward(manifests) {
 		if all, err = t.spans(index); err != nil {
 			return tip, 0, err
 		}
+		if index == newest {
+			for _, l := range all {
+				since += l.size
+			}
+		}
 		if len(all) > 0 && all[0].first == index+1 {
-			return t.follow(all, all[:1])
+			tip, err = t.follow(all, all[:1])
+			return tip, since, err
 		}
 	}
 	if all, err = t.spans(0); err != nil {
@@ -302,17 +309,18 @@ func (t *term) walk(manifests []uint64) (tip archive.Tip, since int64, err error
 	for n < len(all) && all[n].first <= manifests[0]+1 {
 		n++
 	}
-	return t.follow(all, all[:n])
+	tip, err = t.follow(all, all[:n])
+	return tip, since, err
 }
 
 // follow reads spans, and follows their names from each beginning: the end that lies furthest is that of the archive.
-func (t *term) follow(all, begin []listed) (furthest archive.Tip, since int64, err error) {
+func (t *term) follow(all, begin []listed) (furthest archive.Tip, err error) {
 	if len(begin) == 0 {
-		return furthest, 0, nil
+		return furthest, nil
 	}
 	links, err := t.fetch(all)
 	if err != nil {
-		return furthest, 0, err
+		return furthest, err
 	}
 	seen := make([]bool, len(links))
 	for i := range begin {
@@ -322,15 +330,15 @@ func (t *term) follow(all, begin []listed) (furthest archive.Tip, since int64, e
 			at := &links[i]
 			switch {
 			case at.err != nil:
-				return furthest, 0, at.err
+				return furthest, at.err
 			case at.further: // compared to its end now, before anything is put behind it
 				if _, err := t.examine(archive.SpanName(t.w.timeline, at.first), nil); err != nil {
-					return furthest, 0, err
+					return furthest, err
 				}
 			}
 			if tip.Last > 0 {
 				if err := t.joins(archive.SpanName(t.w.timeline, at.first), at.tip.Cluster, at.before, &tip, at.tip, at.state); err != nil {
-					return furthest, 0, err
+					return furthest, err
 				}
 			}
 			if tip = at.tip; tip.Last > furthest.Last {
@@ -339,10 +347,7 @@ func (t *term) follow(all, begin []listed) (furthest archive.Tip, since int64, e
 			i, found = slices.BinarySearchFunc(links, tip.Last+1, func(l link, first uint64) int { return cmp.Compare(l.first, first) })
 		}
 	}
-	for _, l := range all {
-		since += l.size
-	}
-	return furthest, since, nil
+	return furthest, nil
 }
 
 // fetch reads spans and holds them against the log, some at a time. The error of one that is damaged is in its link: one beside the chain

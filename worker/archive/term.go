@@ -21,18 +21,19 @@ type term struct {
 	news   chan struct{} // has room for one: something under mu has changed
 	ended  chan struct{} // closed by end
 
-	mu     sync.Mutex
-	over   bool                       // guarded by mu
-	calls  map[int]context.CancelFunc // guarded by mu: of what waits for the store or the log
-	called int                        // guarded by mu: the number of the next one
-	active int                        // guarded by mu: uploads that run, abandoned ones too
-	flight []*upload                  // guarded by mu: after tip, in order
-	got    *batch                     // guarded by mu: what was read of the log
-	begins *beginning                 // guarded by mu: where shipping begins, or goes on behind a gap
-	taken  *taken                     // guarded by mu: the newest snapshot
-	mark   uint64                     // guarded by mu: a span ends with this entry, if it can, because a snapshot does
-	taking bool                       // guarded by mu: a snapshot is being put
-	twice  bool                       // guarded by mu: the archive was begun twice, and a snapshot has to make one end of both
+	mu      sync.Mutex
+	over    bool                       // guarded by mu
+	calls   map[int]context.CancelFunc // guarded by mu: of what waits for the store or the log
+	called  int                        // guarded by mu: the number of the next one
+	active  int                        // guarded by mu: uploads that run, abandoned ones too
+	flight  []*upload                  // guarded by mu: after tip, in order
+	got     *batch                     // guarded by mu: what was read of the log
+	begins  *beginning                 // guarded by mu: where shipping begins, or goes on behind a gap
+	taken   *taken                     // guarded by mu: the newest snapshot
+	mark    uint64                     // guarded by mu: a span ends with this entry, if it can, because a snapshot does
+	taking  bool                       // guarded by mu: a snapshot is being put
+	shipped int64                      // guarded by mu: bytes of log that were archived in this term
+	twice   bool                       // guarded by mu: the archive was begun twice, and a snapshot has to make one end of both
 
 	// The rest belongs to the goroutine of lead.
 	found    bool        // tip is known
@@ -51,7 +52,6 @@ type term struct {
 	gap      bool // the log does not have what is next
 	rooting  bool // a snapshot is being put to go on behind
 
-	since   int64 // bytes of log since the newest snapshot
 	snapped taken // the newest snapshot
 }
 
@@ -178,13 +178,13 @@ func (t *term) proceed() {
 	t.begins = nil
 	if t.taken != nil {
 		t.snapped, t.taken = *t.taken, nil
-		t.since -= t.snapped.since
 	}
 	t.mu.Unlock()
 	if b == nil {
 		return
 	}
-	t.found, t.gap, t.rooting, t.since = true, false, false, b.since
+	t.found, t.gap, t.rooting = true, false, false
+	t.snapped.shipped -= b.since // what others have shipped since
 	t.wallNs = max(t.wallNs, t.snapped.wallNs)
 	t.reset(b.tip)
 	t.archived(b.tip)
@@ -228,7 +228,7 @@ func (t *term) settle() {
 	}
 	for len(t.flight) > 0 && t.flight[0].sure {
 		u := t.flight[0]
-		t.since += int64(u.size)
+		t.shipped += int64(u.size)
 		tips, t.flight = append(tips, u.tip), t.flight[1:]
 	}
 	t.mu.Unlock()
