@@ -122,9 +122,30 @@ func (s *Span) Entries() iter.Seq[Entry] {
 	}
 }
 
+// Bytes is the size of its object.
+func (s *Span) Bytes() int64 { return int64(SpanHeadBytes + len(s.entries) + SpanEndBytes) }
+
 // Tip is where a log ends that ends with this span.
 func (s *Span) Tip() Tip {
 	return Tip{Cluster: s.Cluster, Timeline: s.Timeline, Last: s.Last, Term: s.LastTerm, Hash: s.After}
+}
+
+// TipAt is where a log ends that ends with the entry at index, which is in the span or the one before its first. Of that one the term
+// is not known here: it is 0. The work is that of hashing all entries up to it.
+func (s *Span) TipAt(index uint64) Tip {
+	tip, sum := Tip{Cluster: s.Cluster, Timeline: s.Timeline, Last: s.First - 1, Hash: s.Before}, sha256.New()
+	if index == s.Last {
+		return s.Tip()
+	}
+	r := wire.NewReader(s.entries)
+	for tip.Last < index && r.Len() > 0 {
+		ent, err := takeEntry(&r, tip.Last+1, tip.Term)
+		if err != nil {
+			break // somebody has changed the bytes since they were checked
+		}
+		tip.add(ent, sum)
+	}
+	return tip
 }
 
 // Follows returns nil if the span is one that goes on after t, and otherwise a *Fault that says what is missing or which of the two is

@@ -58,6 +58,10 @@ type archiveQueue struct {
 // started. Safe for concurrent use, and cheap.
 func (n *Node) ArchivedIndex() uint64 { return n.watermark.archived.Load() }
 
+// ReadIndex is an index that covers all that anybody has read here, from the machines or a View, before the call: what may be shown once
+// it is archived. Status().Applied may be behind it. Safe for concurrent use, and cheap.
+func (n *Node) ReadIndex() uint64 { return n.applier.Applied() }
+
 // Archived returns once the archive holds the log up to index, on any member: at once if this one has heard so already. It says nothing
 // about an index that is not committed, and waits for it. Safe for concurrent use.
 //

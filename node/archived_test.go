@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfastdb/holdfast/entry"
 	"github.com/holdfastdb/holdfast/internal/golden"
 	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/peer"
@@ -374,4 +375,23 @@ func FuzzControlFrame(f *testing.F) {
 		}
 		m.take()
 	})
+}
+
+// What is read between two entries may be of one that Status does not name yet: what may be shown of it goes by ReadIndex.
+func TestTheReadIndexCoversWhatIsSeen(t *testing.T) {
+	m := archiving(t, 1)
+	n, looked := m.nodes[0], false
+	err := n.ProposeAsync(LaneKV, 0, []entry.Part{putPart("k", "v")}, func(res *entry.Result, err error) { // on the loop, as soon as it is visible
+		if _, version := read(t, n, "k"); err != nil || version != 1 {
+			t.Error(err, version)
+		}
+		if got, index := n.ReadIndex(), res.Pos.Index; got < index {
+			t.Errorf("a read of entry %d would be shown once %d is archived", index, got)
+		}
+		looked = true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.until("it is applied", func() bool { return looked })
 }

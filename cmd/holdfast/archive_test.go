@@ -1,170 +1,142 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"strconv"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfastdb/holdfast/archive"
-	"github.com/holdfastdb/holdfast/internal/wait"
+	"github.com/holdfastdb/holdfast/backup"
+	"github.com/holdfastdb/holdfast/entry"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
-// archived is what a server says of its archive.
-type archived struct {
-	Applied uint64
-	Cluster string
-	Archive struct {
-		To       string
-		Archived uint64
-		Entries  uint64 `json:"lag_entries"`
-		Requests int64  `json:"requests"`
-		Alarm    string
-		Snapshot struct{ Index uint64 }
-	}
-}
-
-func archiveOf(t *testing.T, r *running) (s archived) {
+// archivedServer writes some keys with the machines of this build and returns the URL of an archive of that, the index of a snapshot in it,
+// and the last index.
+func archivedServer(t *testing.T) (url string, first, last uint64) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(says(t, "status", "--json", "--admin", r.adminAddr)), &s); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	n, err := node.Start(ctx, all.Equip(node.Config{Dir: filepath.Join(t.TempDir(), "data")}), node.StartOptions{Name: "n1"})
+	if err != nil {
 		t.Fatal(err)
 	}
-	return s
-}
-
-// upToDate waits until a server's archive has all that was applied.
-func upToDate(t *testing.T, r *running) (s archived) {
-	t.Helper()
-	wait.Until(t, "the log is archived", func() bool {
-		s = archiveOf(t, r)
-		return s.Archive.Archived > 0 && s.Archive.Entries == 0
-	})
-	return s
-}
-
-// chainEnds follows an archive from a snapshot on, and returns the index of its last entry.
-func chainEnds(t *testing.T, dir string, timeline, from uint64) uint64 {
-	t.Helper()
-	s := objstore.NewFile(dir)
-	var tip archive.Tip
-	for next := from + 1; ; next = tip.Last + 1 {
-		name := archive.SpanName(timeline, next)
-		b, err := s.Get(context.Background(), name)
-		if err != nil {
-			return next - 1
+	defer n.Stop()
+	for !n.Status().Ready {
+		if ctx.Err() != nil {
+			t.Fatal(ctx.Err())
 		}
-		span, err := archive.DecodeSpan(name, b)
-		if err == nil && tip.Last > 0 {
-			err = span.Follows(tip)
-		}
-		if err != nil {
+		time.Sleep(time.Millisecond)
+	}
+	url = "file://" + filepath.Join(t.TempDir(), "archive")
+	s, err := objstore.Open(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var snapshot bytes.Buffer
+	if err := n.SaveSnapshot(ctx, &snapshot); err != nil {
+		t.Fatal(err)
+	}
+	m, err := backup.Take(ctx, s, &snapshot, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		body := ekv.Append(nil, &ekv.Part{Put: &ekv.Put{Key: fmt.Appendf(nil, "key%d", i), Value: []byte("value")}})
+		if _, err := n.Propose(ctx, 1, entry.Part{Machine: entry.MachineKV, Body: body}); err != nil {
 			t.Fatal(err)
 		}
-		tip = span.Tip()
 	}
-}
-
-// TestAServerShipsItsLog to a directory: what is written appears there, an idle server asks nothing, one that is started again goes on where
-// the archive ends, and operators see all that.
-func TestAServerShipsItsLog(t *testing.T) {
-	t.Parallel()
-	data, dir := t.TempDir(), t.TempDir()
-	flags := []string{"--archive", "file://" + dir, "--archive-interval", "50ms"}
-	r := serveFlags(t, data, flags...)
-	client := r.client(t, nil)
-	put := func(n int) {
-		t.Helper()
-		for i := range n {
-			if _, err := client.Put(timely(t), fmt.Sprint("key", i), strings.Repeat("x", 500)); err != nil {
-				t.Fatal(err)
-			}
+	es, err := n.Committed(ctx, m.Index+1, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enc := archive.NewEncoder(archive.Tip{Cluster: m.Cluster, Timeline: m.Timeline, Last: m.Index, Term: m.Term}, 1<<20)
+	for _, e := range es {
+		if _, err := enc.Append(archive.Entry(e)); err != nil {
+			t.Fatal(err)
 		}
 	}
-	put(50)
-	first := upToDate(t, r)
-	timeline, err := strconv.ParseUint(first.Cluster, 16, 64)
-	if err != nil {
+	last = es[len(es)-1].Index
+	hash, known, err := n.StateHash(ctx, last)
+	if err != nil || !known {
+		t.Fatal(known, err)
+	}
+	name, b := enc.Finish(hash)
+	if err := s.Put(ctx, objstore.Object{Name: name, Data: b}); err != nil {
 		t.Fatal(err)
 	}
-	root := first.Archive.Snapshot.Index
-	if end := chainEnds(t, dir, timeline, root); root == 0 || end != first.Archive.Archived || first.Archive.To != "file://"+dir {
-		t.Errorf("the archive goes from %d to %d, %+v", root, end, first)
-	}
-	time.Sleep(300 * time.Millisecond) // some intervals
-	if idle := archiveOf(t, r); idle.Archive.Requests != first.Archive.Requests {
-		t.Errorf("an idle server has made %d requests", idle.Archive.Requests-first.Archive.Requests)
-	}
-	text := says(t, "status", "--admin", r.adminAddr)
-	if !strings.Contains(text, "archive: file://"+dir+" has the log up to") || !strings.Contains(text, "requests this month, snapshot at") {
-		t.Error(text)
-	}
-	res, err := http.Get("http://" + r.adminAddr + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	if want := fmt.Sprintf("holdfast_archive_archived_index %d\n", first.Archive.Archived); err != nil || !strings.Contains(string(b), want) {
-		t.Errorf("%v: no %s in the metrics", err, want)
-	}
+	return url, m.Index, last
+}
 
-	r.stop()
-	r = serveFlags(t, data, flags...)
-	client = r.client(t, nil)
-	put(20)
-	again := upToDate(t, r)
-	if end := chainEnds(t, dir, timeline, root); end != again.Archive.Archived || end < first.Applied+20 || again.Archive.Snapshot.Index != root {
-		t.Errorf("after another start the archive goes from %d to %d, %+v", root, end, again)
+// TestAnArchiveFromTheCommandLine: proved, restored as of an entry with all that is changed listed, looked into, and named where it is damaged.
+func TestAnArchiveFromTheCommandLine(t *testing.T) {
+	url, first, last := archivedServer(t)
+	status, out, errs := execute(nil, "verify", "--from", url, "--at", fmt.Sprint(last-2))
+	if status != 0 || errs != "" || !strings.Contains(out, fmt.Sprintf("at index %d, ", last-2)) || !strings.Contains(out, fmt.Sprintf("restorable from index %d", first)) {
+		t.Errorf("status %d\n%s%s", status, out, errs)
+	}
+	dir := filepath.Join(t.TempDir(), "restored")
+	status, out, errs = execute(nil, "restore", "--from", url, "--at", fmt.Sprint(last-2), "--data", dir, "--name", "r1")
+	for _, want := range []string{fmt.Sprintf("holds 8 keys as of index %d", last-2), fmt.Sprintf("ends with index %d", last), "revision=1000000009 compacted=1000000009",
+		"removed: member", "new: member", "name=r1", "holdfast serve --data " + dir} {
+		if status != 0 || !strings.Contains(out, want) {
+			t.Fatalf("%q is missing, status %d\n%s%s", want, status, out, errs)
+		}
+	}
+	cfg := all.Equip(node.Config{Dir: dir})
+	n, err := node.Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Stop()
+	if status, _, errs := execute(nil, "restore", "--from", url, "--data", dir); status != 1 || !strings.Contains(errs, "not empty") {
+		t.Errorf("status %d: %s", status, errs)
+	}
+	root := strings.TrimPrefix(url, "file://")
+	spans, err := filepath.Glob(filepath.Join(root, "*", fmt.Sprintf("%020d", first+1)))
+	if err != nil || len(spans) != 1 {
+		t.Fatal(spans, err)
+	}
+	name := strings.TrimPrefix(spans[0], root+"/")
+	status, out, errs = execute(nil, "inspect", "archive", url, name, "--commands")
+	if status != 0 || !strings.Contains(out, "kv.put") || !strings.Contains(out, fmt.Sprintf("entries %d@", first+1)) {
+		t.Errorf("status %d\n%s%s", status, out, errs)
+	}
+	if status, out, _ := execute(nil, "inspect", "archive", url, archive.ManifestName(timelineOf(t, name), first)); status != 0 || !strings.Contains(out, "/pieces/") {
+		t.Errorf("status %d\n%s", status, out)
+	}
+	b, err := os.ReadFile(spans[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 4
+	if err := os.WriteFile(spans[0], b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, out, errs := execute(nil, "verify", "--from", url); status != 1 || !strings.Contains(out, "WRONG archive object "+name) {
+		t.Errorf("status %d\n%s%s", status, out, errs)
+	}
+	if status, _, errs := execute(nil, "restore", "--from", url, "--data", filepath.Join(t.TempDir(), "other")); status != 1 || !strings.Contains(errs, name) || strings.Count(errs, "\n") != 1 {
+		t.Errorf("status %d: %s", status, errs)
+	}
+	if status, _, errs := execute(nil, "inspect", "archive", url, name); status != 1 || !strings.Contains(errs, "byte ") {
+		t.Errorf("status %d: %s", status, errs)
 	}
 }
 
-// TestACloneDoesNotShipIntoAnothersArchive: a copy of the data directory that goes its own way stops shipping, says why, and serves its
-// clients on.
-func TestACloneDoesNotShipIntoAnothersArchive(t *testing.T) {
-	t.Parallel()
-	data, dir := t.TempDir(), t.TempDir()
-	flags := []string{"--archive", "file://" + dir, "--archive-interval", "20ms"}
-	r := serveFlags(t, data, flags...)
-	if _, err := r.client(t, nil).Put(timely(t), "a", "1"); err != nil {
-		t.Fatal(err)
+func timelineOf(t *testing.T, name string) uint64 {
+	t.Helper()
+	timeline, _, ok := archive.ParseSpanName(name)
+	if !ok {
+		t.Fatal(name)
 	}
-	upToDate(t, r)
-	r.stop()
-	clone := copyDir(t, data)
-	r = serveFlags(t, data, flags...)
-	if _, err := r.client(t, nil).Put(timely(t), "a", "2"); err != nil {
-		t.Fatal(err)
-	}
-	upToDate(t, r)
-	c := serveFlags(t, clone, flags...)
-	client := c.client(t, nil)
-	if _, err := client.Put(timely(t), "a", "of the clone"); err != nil {
-		t.Fatal(err)
-	}
-	var alarm string
-	wait.Until(t, "the clone notices", func() bool {
-		alarm = archiveOf(t, c).Archive.Alarm
-		return alarm != ""
-	})
-	if !strings.Contains(alarm, "is of another history") {
-		t.Error(alarm)
-	}
-	if text := says(t, "status", "--admin", c.adminAddr); !strings.Contains(text, "ARCHIVING HAS STOPPED: "+alarm) {
-		t.Error(text)
-	}
-	if _, err := client.Put(timely(t), "a", "still served"); err != nil {
-		t.Error(err)
-	}
-	if _, err := r.client(t, nil).Put(timely(t), "a", "3"); err != nil {
-		t.Fatal(err)
-	}
-	if s := upToDate(t, r); s.Archive.Alarm != "" {
-		t.Error(s.Archive.Alarm)
-	}
+	return timeline
 }

@@ -20,6 +20,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/holdfastdb/holdfast/door/ack"
 	"github.com/holdfastdb/holdfast/door/kv/auth"
 	"github.com/holdfastdb/holdfast/door/kv/ops"
 	"github.com/holdfastdb/holdfast/door/kv/watch"
@@ -109,6 +110,8 @@ type Options struct {
 	V2Watchers func() int
 	// SaveEtcd builds the file that Snapshot streams (package etcddata).
 	SaveEtcd func(ctx context.Context, storageVersion, clusterVersion string) (*etcddata.File, error)
+	// Ack is the durability dial: whether there is an archive, and whether answers wait for it by themselves.
+	Ack ack.Dial
 	// Steps receives counts and times of decoding commands and of answering them; nil: nothing is counted.
 	Steps *meter.Steps
 }
@@ -161,6 +164,7 @@ type member interface {
 	TransferLeader(ctx context.Context, to uint64) error
 	Tick() int64
 	Counters() node.Counters
+	ack.Member
 }
 
 // reader is what the door reads of the kv machine, by the contract in machine/kv.
@@ -237,7 +241,7 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 	d.users, d.badTokens = auth.New(auth.Options{
 		Member: d.node, Machine: users, Token: opts.AuthToken, TokenTTL: opts.AuthTokenTTL, ReadFile: opts.ReadFile, BcryptCost: opts.BcryptCost,
 		ClientCertAuth: opts.ClientCertAuth, MaxBytes: opts.MaxIdentBytes, RefuseEnable: opts.RefuseAuthEnable,
-		Bounded: d.bounded, Life: d.life, RequestTimeout: opts.RequestTimeout, LeaseKeys: kv.EachLeaseKey,
+		Bounded: d.bounded, Written: d.written, Life: d.life, RequestTimeout: opts.RequestTimeout, LeaseKeys: kv.EachLeaseKey,
 		Header: func() *pb.ResponseHeader { return d.pbHeader(0) },
 	})
 	d.hub = watch.NewHub(kv, opts.MaxPinnedBytes)

@@ -86,7 +86,7 @@ func (d *Door) admit(ctx context.Context, onLearner bool) error {
 }
 
 // guardUnary admits requests of the generated services. The hot handlers call admit themselves.
-func (d *Door) guardUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+func (d *Door) guardUnary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	switch req.(type) {
 	case *healthpb.HealthCheckRequest:
 	case *pb.StatusRequest:
@@ -106,7 +106,11 @@ func (d *Door) guardUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
 		}
 		defer giveBack(from, port.LingerCost)
 	}
-	return handler(ctx, req)
+	resp, err := handler(ctx, req)
+	if err == nil && d.ackSession(ctx) != nil && !aboutMembers(info.FullMethod) {
+		err = d.shown(ctx)
+	}
+	return resp, err
 }
 
 // client is the account of the connection a call came on; nil for one inside this process.
@@ -119,13 +123,13 @@ func client(ctx context.Context) *port.From {
 }
 
 // refuseCrowd is called before a call gets a goroutine.
-func (d *Door) refuseCrowd(ctx context.Context, _ *tap.Info) (context.Context, error) {
+func (d *Door) refuseCrowd(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if d.port.Crowded() {
 		if from := client(ctx); from != nil && from.Crowded() {
 			return ctx, rpctypes.ErrGRPCRequestTooManyRequests
 		}
 	}
-	return ctx, nil
+	return d.judgeLevel(ctx, info)
 }
 
 // linger charges a call's connection for the memory of a call that stays open after its whole request has come.
@@ -168,7 +172,7 @@ func (d *Door) guardStream(srv any, ss grpc.ServerStream, info *grpc.StreamServe
 		}
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- handler(srv, &boundStream{ServerStream: ss, ctx: ctx}) }()
+	go func() { ended <- handler(srv, d.archived(&boundStream{ServerStream: ss, ctx: ctx}, info.FullMethod)) }()
 	var reason error
 	select {
 	case err := <-ended:

@@ -72,6 +72,10 @@ func handleRange(srv any, ctx context.Context, dec func(any) error, _ grpc.Unary
 			return nil, err
 		}
 		if d.users.Stands(a) {
+			if err := d.shown(ctx); err != nil {
+				room.giveBack()
+				return nil, err
+			}
 			c.answer, c.room = rangeAnswer{header: d.header(revision, 0), result: res}, room
 			return c, nil
 		}

@@ -80,7 +80,7 @@ func start(t testing.TB, opts doorkv.Options, how node.StartOptions) *server {
 	defer cancel()
 	keys, nodes, dir := mkv.New(mkv.Options{}), metcd2.New(metcd2.Options{}), t.TempDir()
 	n, err := node.Start(ctx, node.Config{Dir: dir, Machines: []machine.Machine{keys, nodes}, Lanes: []node.LaneSpec{{Number: doorkv.Lane, Name: "kv"}},
-		Logger: slog.New(slog.DiscardHandler)}, how)
+		Archive: opts.Ack.Archiving, Logger: slog.New(slog.DiscardHandler)}, how)
 	if err != nil {
 		t.Errorf("start %s: %v", how.Name, err)
 		return nil

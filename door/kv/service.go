@@ -49,6 +49,7 @@ func (c *call) seal(p *ekv.Part, room int) {
 
 // propose carries a kv part through the log, if the client is permitted it, and returns its result.
 func (d *Door) propose(ctx context.Context, lane node.Lane, body []byte) (*entry.Result, error) {
+	bound := d.bounded(ctx)
 	for {
 		a, err := d.users.Access(ctx)
 		if err != nil {
@@ -56,19 +57,24 @@ func (d *Door) propose(ctx context.Context, lane node.Lane, body []byte) (*entry
 		}
 		var res *entry.Result
 		if a == nil {
-			res, err = d.node.Propose(d.bounded(ctx), lane, entry.Part{Machine: entry.MachineKV, Body: body})
+			res, err = d.node.Propose(bound, lane, entry.Part{Machine: entry.MachineKV, Body: body})
 		} else {
 			var parts []entry.Part
 			if parts, err = a.Permitted(body); err != nil {
 				return nil, err
 			}
-			res, err = d.node.Propose(d.bounded(ctx), lane, parts...)
+			res, err = d.node.Propose(bound, lane, parts...)
 		}
 		switch {
 		case err != nil:
 			return nil, etcderr.Of(err)
 		case auth.Outdated(res.Rejection):
 			continue // the catalogue has changed: judge again by the new one
+		}
+		err = d.written(ctx, bound, res)
+		switch {
+		case err != nil:
+			return nil, err
 		case res.Rejection != nil:
 			return nil, etcderr.Rejected(res.Rejection)
 		}

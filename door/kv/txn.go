@@ -100,6 +100,10 @@ func (d *Door) readTxn(ctx context.Context, c *txnCall) (any, error) {
 			return nil, err
 		}
 		if d.users.Stands(a) {
+			if err := d.shown(ctx); err != nil {
+				room.giveBack()
+				return nil, err
+			}
 			answer := answerTxn(d.header(res.Revision, 0), res)
 			answer.room = room
 			return answer, nil

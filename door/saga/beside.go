@@ -74,6 +74,7 @@ func (d *Door) proposeBeside(q *ask, p *esaga.Part, t *ekv.Txn) (*entry.Result, 
 		case res.Rejection != nil:
 			return nil, besideRefused(res.Rejection)
 		}
+		q.wrote = res
 		return res, nil
 	}
 	return nil, later("users and roles change too fast to judge this by them")

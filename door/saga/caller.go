@@ -25,6 +25,7 @@ type Caller struct {
 // ask is one request on its way through the door, whichever protocol it came by.
 type ask struct {
 	Caller
+	acked
 	revision uint64 // of the catalogue by which it was let in; 0: without users
 	// gone returns what is closed when the client goes away; nil: that is not known. It may cost a goroutine, so it is for requests that
 	// wait for long.
@@ -36,7 +37,11 @@ func (d *Door) admit(q *ask) error {
 	if d.node.Status().Learner {
 		return later("this member is a learner and answers for nobody; ask one that votes")
 	}
-	q.revision = 0
+	level, err := d.opts.Ack.Level(q.asked)
+	if err != nil {
+		return refuse(http.StatusBadRequest, "%v", err)
+	}
+	q.revision, q.level = 0, level
 	if d.opts.Admit != nil {
 		revision, code, text := d.opts.Admit(&q.Caller)
 		if code != 0 {
@@ -71,6 +76,11 @@ func (d *Door) propose(q *ask, p *esaga.Part) (st *esaga.State, rejected *entry.
 				return nil, nil, err
 			}
 			continue
+		}
+		if res.Rejection == nil {
+			q.wrote = res
+		}
+		switch {
 		case res.Rejection != nil && res.Rejection.Machine != esaga.Machine:
 			return nil, nil, refuse(http.StatusForbidden, "refused: %s", res.Rejection.Detail)
 		case res.Rejection != nil:

@@ -14,6 +14,7 @@ import (
 	"github.com/valyala/fasthttp"
 	"google.golang.org/grpc"
 
+	"github.com/holdfastdb/holdfast/door/ack"
 	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
@@ -58,6 +59,9 @@ type Options struct {
 	MaxConns int
 	Conns    *port.ConnLimit
 
+	// Ack is the durability dial: whether there is an archive, and whether answers wait for it by themselves.
+	Ack ack.Dial
+
 	// Collect adds to the answer of GET /api/metrics what the door cannot know: passes and calls of the worker; nil: nothing is added.
 	Collect func(m *Metrics)
 	// Steps receives counts and times of decoding commands and of answering them; nil: nothing is counted.
@@ -87,6 +91,7 @@ type member interface {
 	Status() node.Status
 	Tick() int64
 	StoppedC() <-chan struct{}
+	ack.Member
 }
 
 // Door answers requests. Its methods may be called from any number of goroutines.

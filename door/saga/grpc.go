@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/tap"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfastdb/holdfast/door/ack"
 	"github.com/holdfastdb/holdfast/door/port"
 	msaga "github.com/holdfastdb/holdfast/machine/saga"
 )
@@ -36,7 +37,10 @@ type (
 func (d *Door) register() {
 	desc := grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil), Metadata: descriptorName}
 	desc.Methods = []grpc.MethodDesc{
-		unary(d, "NewGid", func(*ask, *nothing) (encoder, error) { return gidReply(newGid()), nil }),
+		unary(d, "NewGid", func(q *ask, _ *nothing) (encoder, error) {
+			q.over = true
+			return gidReply(newGid()), nil
+		}),
 		unary(d, "Submit", func(q *ask, r *dtmRequest) (encoder, error) { return empty, d.submit(q, &r.request) }),
 		unary(d, "Prepare", func(q *ask, r *dtmRequest) (encoder, error) { return empty, d.prepare(q, &r.request) }),
 		unary(d, "Abort", func(q *ask, r *dtmRequest) (encoder, error) { return empty, d.abort(q, &r.request) }),
@@ -79,7 +83,11 @@ func unary[R any, P interface {
 				return nil, broken(err).grpc()
 			}
 			answer, err := do(q, r)
-			if err != nil {
+			var shows any
+			if err == nil && answer != empty {
+				shows = answer
+			}
+			if _, err = d.gate(q, shows, err); err != nil {
 				return nil, broken(err).grpc()
 			}
 			return answer, nil
@@ -97,6 +105,9 @@ func callerOf(ctx context.Context) *ask {
 	q := &ask{gone: ctx.Done}
 	if v := metadata.ValueFromIncomingContext(ctx, "authorization"); len(v) > 0 {
 		q.Authorization = v[0]
+	}
+	if v := metadata.ValueFromIncomingContext(ctx, ack.Metadata); len(v) > 0 {
+		q.asked = v[0]
 	}
 	if p, ok := peer.FromContext(ctx); ok {
 		q.Host = port.HostOf(p.Addr)

@@ -30,7 +30,10 @@ type rpcError struct {
 
 // rpcMethods are what DTM offers by JSON-RPC. params may be nothing.
 var rpcMethods = map[string]func(d *Door, q *ask, params value) (any, error){
-	"newGid": func(*Door, *ask, value) (any, error) { return map[string]string{"gid": newGid()}, nil },
+	"newGid": func(_ *Door, q *ask, _ value) (any, error) {
+		q.over = true
+		return map[string]string{"gid": newGid()}, nil
+	},
 	"prepare": func(d *Door, q *ask, params value) (any, error) {
 		return nil, params.about(d, q, d.prepare)
 	},
@@ -90,6 +93,7 @@ func (d *Door) jsonRPC(q *ask, body []byte) *rpcAnswer {
 		return a.fail(rpcMethod, "Method not found: %s", method)
 	}
 	result, err := do(d, q, params)
+	result, err = d.gate(q, result, err)
 	if err != nil {
 		f := broken(err)
 		return a.fail(f.rpc(), "%s", f.text)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/holdfastdb/holdfast/door/ack/acktest"
 	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
 	eident "github.com/holdfastdb/holdfast/entry/ident"
@@ -32,6 +33,7 @@ import (
 // solo is a member without a log, which applies at once what is proposed, with a small coordinator in the place of worker/saga: it calls
 // nobody and reads what a branch answers off the end of its URL, "ok", "fail", "ongoing" or "never". What is due has one pass, no more.
 type solo struct {
+	acktest.Fake
 	t     *testing.T
 	saga  *msaga.Machine
 	kv    *mkv.Machine
@@ -54,6 +56,9 @@ func newSolo(t *testing.T) *solo {
 	s.rig = machinetest.Open(t, store.NewMem(), s.users, s.kv, s.saga)
 	return s
 }
+
+// ReadIndex implements member.
+func (s *solo) ReadIndex() uint64 { return s.rig.Applier.Applied() }
 
 // Status implements member.
 func (s *solo) Status() node.Status { return node.Status{Learner: s.learner.Load()} }

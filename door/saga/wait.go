@@ -73,6 +73,7 @@ const patience = 100 * time.Millisecond
 // outcome waits until the transaction that was submitted has ended, or a pass over it has, and says what came of it: nil is success. It
 // shows nothing before the command that records it is applied here: what it hears of was published.
 func (d *Door) outcome(q *ask, w *waiter, st *esaga.State) error {
+	q.saw = true
 	late := time.NewTimer(d.opts.WaitTimeout)
 	defer late.Stop()
 	look := time.NewTimer(patience)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/holdfastdb/holdfast/door/ack"
 	"github.com/holdfastdb/holdfast/door/port"
 	esaga "github.com/holdfastdb/holdfast/entry/saga"
 	msaga "github.com/holdfastdb/holdfast/machine/saga"
@@ -42,7 +43,7 @@ func (d *Door) watch(w http.ResponseWriter, r *http.Request) {
 
 // watched returns an error only while nothing has been sent.
 func (d *Door) watched(w http.ResponseWriter, r *http.Request) error {
-	q := &ask{Caller: Caller{Host: port.HostOf(addr(r.RemoteAddr)), Authorization: r.Header.Get("Authorization"), TLS: r.TLS}}
+	q := &ask{acked: acked{asked: r.Header.Get(ack.Header)}, Caller: Caller{Host: port.HostOf(addr(r.RemoteAddr)), Authorization: r.Header.Get("Authorization"), TLS: r.TLS}}
 	if err := d.admit(q); err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func (d *Door) watched(w http.ResponseWriter, r *http.Request) error {
 	news := d.wait(gid) // before it is looked at: nothing that follows may be missed
 	defer news.cancel()
 	t, err := d.find(gid)
-	if err != nil {
+	if _, err = d.gate(q, t, err); err != nil {
 		return err
 	}
 	if t == nil {
@@ -66,12 +67,12 @@ func (d *Door) watched(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	d.stream(w, r, t, news)
+	d.stream(w, r, q, t, news)
 	return nil
 }
 
 // stream sends events until a final one. Statuses only ever go forward, which is how what was shown already is told from news.
-func (d *Door) stream(w http.ResponseWriter, r *http.Request, t *msaga.Transaction, news *waiter) {
+func (d *Door) stream(w http.ResponseWriter, r *http.Request, q *ask, t *msaga.Transaction, news *waiter) {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	for shown, coming := esaga.Status(0), []esaga.Status{t.Status}; ; {
@@ -79,7 +80,7 @@ func (d *Door) stream(w http.ResponseWriter, r *http.Request, t *msaga.Transacti
 			if rank[s] <= rank[shown] {
 				continue
 			}
-			if shown = s; d.send(w, t, s) != nil || s.Final() {
+			if shown = s; d.send(w, r, q, t, s) != nil || s.Final() {
 				return
 			}
 		}
@@ -109,13 +110,16 @@ func (d *Door) stream(w http.ResponseWriter, r *http.Request, t *msaga.Transacti
 var rank = [...]int{esaga.Prepared: 1, esaga.Submitted: 2, esaga.Aborting: 3, esaga.Succeed: 4, esaga.Failed: 4}
 
 // send sends that a transaction has come to a status, with what is known of it by now.
-func (d *Door) send(w http.ResponseWriter, t *msaga.Transaction, s esaga.Status) error {
+func (d *Door) send(w http.ResponseWriter, r *http.Request, q *ask, t *msaga.Transaction, s esaga.Status) error {
 	if now, err := d.machine.FindNumber(t.Number); err == nil && now != nil {
 		t = now
 	}
 	data, err := json.Marshal(&statusEvent{Gid: t.Gid, Mode: t.Mode.String(), Status: s.String(), Reason: t.Reason, Result: t.Result})
 	if err != nil {
 		return err // cannot be: texts can be written
+	}
+	if err := d.archived(r.Context(), q); err != nil {
+		return err
 	}
 	if _, err := fmt.Fprintf(w, "event: status\ndata: %s\n\n", data); err != nil {
 		return err

@@ -14,7 +14,9 @@ import (
 
 // add answers POST /add. Clients send an entry again after a 503, so a 503 is answered only if the entry is provably not in the
 // log; if that is not known the answer is a 500 that says so.
-func (d *Door) add(l *mtree.Log, name string, r *request) response {
+//
+// archived: the answer waits for the archive.
+func (d *Door) add(l *mtree.Log, name string, r *request, archived bool) response {
 	if r.method != "POST" {
 		a := fail(405, "add with POST")
 		a.allow = "POST"
@@ -65,7 +67,7 @@ func (d *Door) add(l *mtree.Log, name string, r *request) response {
 	}
 	q := d.queue(l)
 	d.opts.Steps.Decode.End(decoding)
-	index, err := q.add(r.body, proof)
+	index, by, err := q.add(r.body, proof)
 	if err != nil {
 		var rej *entry.Rejection
 		a := refusal(err)
@@ -76,11 +78,22 @@ func (d *Door) add(l *mtree.Log, name string, r *request) response {
 		}
 		return a
 	}
+	if archived && !proof {
+		if instead := d.archivedAdd(by, false); instead != nil {
+			return *instead
+		}
+	}
 	replying := d.opts.Steps.Reply.Begin()
 	number := strconv.AppendUint(make([]byte, 0, 20), index, 10)
 	d.opts.Steps.Reply.End(replying)
 	if proof { // waiting for a checkpoint is no part of the step
-		if b, ok := d.prove(l, index); ok {
+		b, ok := d.prove(l, index)
+		if archived {
+			if instead := d.archivedAdd(by, true); instead != nil {
+				return *instead
+			}
+		}
+		if ok {
 			return response{code: 200, contentType: typeProof, cache: cacheNever, body: b}
 		}
 		return response{code: 202, contentType: typeText, cache: cacheNever, body: number}

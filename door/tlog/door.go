@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfastdb/holdfast/door/ack"
 	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
 	"github.com/holdfastdb/holdfast/internal/meter"
@@ -32,7 +33,9 @@ type Options struct {
 	CORS []string
 	// GetOnly answers GET and HEAD, and refuses everything else.
 	GetOnly bool
-	// RequestTimeout bounds how long an add waits for the log. 0 = 7 s.
+	// Ack is the durability dial: whether there is an archive, and whether answers wait for it by themselves.
+	Ack ack.Dial
+	// RequestTimeout bounds how long an add waits for the log, and how long an answer for the archive. 0 = 7 s.
 	RequestTimeout time.Duration
 	// ProofTimeout is how long POST /add?proof=1 waits for a checkpoint after the entry is in the log. 0 = 5 s.
 	ProofTimeout time.Duration
@@ -53,6 +56,7 @@ type member interface {
 	Propose(ctx context.Context, lane node.Lane, parts ...entry.Part) (*entry.Result, error)
 	Status() node.Status
 	StoppedC() <-chan struct{}
+	ack.Member
 }
 
 // Door answers requests. Its methods may be called from any number of goroutines.

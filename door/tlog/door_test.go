@@ -224,7 +224,7 @@ func TestAddsShareCommands(t *testing.T) {
 		wg.Go(func() {
 			for i := range each {
 				e := fmt.Sprintf("%d of %d", i, w)
-				index, err := d.queue(l).add([]byte(e), false)
+				index, _, err := d.queue(l).add([]byte(e), false)
 				mu.Lock()
 				if err != nil || by[index] != "" {
 					t.Errorf("%q: index %d, which has %q; %v", e, index, by[index], err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/holdfastdb/holdfast/door/ack"
 	"github.com/holdfastdb/holdfast/internal/browser"
 	"github.com/holdfastdb/holdfast/tiles"
 )
@@ -22,7 +23,7 @@ func (d *Door) http1(ctx *fasthttp.RequestCtx) {
 	if len(path) == 0 || path[0] != '/' { // the absolute form that proxies use
 		path, query = ctx.URI().PathOriginal(), ctx.URI().QueryString()
 	}
-	r := request{method: string(h.Method()), path: string(path), query: string(query), body: ctx.Request.Body()}
+	r := request{method: string(h.Method()), path: string(path), query: string(query), body: ctx.Request.Body(), ack: string(h.Peek(ack.Header))}
 	if r.method != "POST" {
 		r.gzip, r.match = h.HasAcceptEncoding("gzip"), string(h.Peek("If-None-Match"))
 	} else if d.opts.Admit != nil {
@@ -77,7 +78,7 @@ func (a *response) headers(method string, set func(name, value string)) {
 
 // http2 answers a request of net/http.
 func (d *Door) http2(w http.ResponseWriter, q *http.Request) {
-	r := request{method: q.Method, path: q.URL.EscapedPath(), query: q.URL.RawQuery}
+	r := request{method: q.Method, path: q.URL.EscapedPath(), query: q.URL.RawQuery, ack: q.Header.Get(ack.Header)}
 	if q.Method == "POST" {
 		b, err := io.ReadAll(io.LimitReader(q.Body, tiles.MaxEntryBytes+1))
 		if err != nil {

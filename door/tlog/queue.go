@@ -44,6 +44,7 @@ type batch struct {
 	turn  chan struct{} // closed when the queue wants it proposed; nil if that was at once
 	done  chan struct{}
 	res   *etree.Appended
+	by    *entry.Result // what res is of
 	err   error
 }
 
@@ -57,13 +58,13 @@ var (
 // headBytes is what a command has before its entries: kind, flags, the log's number.
 const headBytes = 2 + binary.MaxVarintLen64
 
-// add puts an entry into the log and returns its index once that is durable. hurry asks for a checkpoint that covers it. An
+// add puts an entry into the log and returns its index, and the result of the command it was in, once that is durable. hurry asks for a checkpoint that covers it. An
 // error is of proposing; only node.ErrUnknown leaves open whether the entry is in the log.
-func (q *queue) add(e []byte, hurry bool) (uint64, error) {
+func (q *queue) add(e []byte, hurry bool) (index uint64, by *entry.Result, err error) {
 	q.mu.Lock()
 	if q.bytes+len(e) > q.d.opts.MaxQueueBytes {
 		q.mu.Unlock()
-		return 0, errQueueFull
+		return 0, nil, errQueueFull
 	}
 	var b *batch
 	if n := len(q.waiting); n > 0 {
@@ -98,9 +99,9 @@ func (q *queue) add(e []byte, hurry bool) (uint64, error) {
 		q.await(b)
 	}
 	if b.err != nil {
-		return 0, b.err
+		return 0, nil, b.err
 	}
-	return b.res.At(i), nil
+	return b.res.At(i), b.by, nil
 }
 
 // await proposes a batch when its turn comes, or gives up on it.
@@ -148,6 +149,7 @@ func (q *queue) fly(b *batch) {
 		b.err = res.Rejection
 	default:
 		var ok bool
+		b.by = res
 		if b.res, ok = res.Of(entry.MachineTree).(*etree.Appended); !ok {
 			b.err = fmt.Errorf("append to log %s: result %T", q.log.Spec.Name, res.Of(entry.MachineTree))
 		}

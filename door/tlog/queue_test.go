@@ -18,7 +18,7 @@ func TestWaitingAddsAreBoundedInBytes(t *testing.T) {
 	var refused atomic.Int64
 	var wg sync.WaitGroup
 	add := func() {
-		if _, err := q.add(make([]byte, each), false); errors.Is(err, errQueueFull) {
+		if _, _, err := q.add(make([]byte, each), false); errors.Is(err, errQueueFull) {
 			refused.Add(1)
 		} else if err != nil {
 			t.Error(err)

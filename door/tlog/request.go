@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/holdfastdb/holdfast/door/ack"
 	etree "github.com/holdfastdb/holdfast/entry/tree"
 	mtree "github.com/holdfastdb/holdfast/machine/tree"
 )
@@ -17,6 +18,7 @@ type request struct {
 	gzip    bool   // the client takes gzip
 	match   string // If-None-Match
 	auth    string // Authorization, of a POST
+	ack     string // Holdfast-Ack
 	shown   *mtree.Checkpoint
 	refusal string // why a page in a browser is not answered; "": it is
 }
@@ -75,9 +77,13 @@ func (d *Door) serve(r *request) response {
 			return fail(404, "no such log")
 		}
 	}
+	level, err := d.opts.Ack.Level(r.ack)
+	if err != nil {
+		return fail(400, err.Error())
+	}
 	l := d.logs.Find(name)
 	if path == "add" && !d.opts.GetOnly {
-		return d.add(l, name, r)
+		return d.add(l, name, r, level == ack.Archive)
 	}
 	switch r.method {
 	case "GET", "HEAD":
@@ -88,6 +94,15 @@ func (d *Door) serve(r *request) response {
 		a.allow = "GET, HEAD, OPTIONS"
 		return a
 	}
+	a := d.read(l, path, r)
+	if level == ack.Archive {
+		a = d.archivedRead(a)
+	}
+	return a
+}
+
+// read answers a GET or HEAD of what is below a log.
+func (d *Door) read(l *mtree.Log, path string, r *request) response {
 	if l == nil {
 		return fail(404, "no such log")
 	}

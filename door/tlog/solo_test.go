@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfastdb/holdfast/door/ack/acktest"
 	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
 	etree "github.com/holdfastdb/holdfast/entry/tree"
@@ -24,6 +25,7 @@ import (
 
 // solo is a member without a log: it applies at once what is proposed, and signs at once what is in a hurry.
 type solo struct {
+	acktest.Fake
 	t    *testing.T
 	logs *mtree.Machine
 
@@ -36,6 +38,8 @@ type solo struct {
 
 	learner atomic.Bool
 }
+
+func (s *solo) ReadIndex() uint64 { return s.rig.Applier.Applied() }
 
 func (s *solo) Status() node.Status { return node.Status{Learner: s.learner.Load()} }
 

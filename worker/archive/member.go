@@ -39,10 +39,9 @@ func (m NodeMember) TakeSnapshot(ctx context.Context) (*node.SnapshotInfo, io.Re
 		return nil, nil, err
 	}
 	r, w := io.Pipe()
-	head := *info // the one that is written counts its keys
 	go func() {
 		defer v.Close()
-		w.CloseWithError(node.WriteSnapshot(ctx, w, v, &head)) // nil: the end of the stream
+		w.CloseWithError(node.WriteSnapshot(ctx, w, v, info)) // nil: the end of the stream
 	}()
 	return info, r, nil
 }

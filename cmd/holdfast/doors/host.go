@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/netip"
 
+	"github.com/holdfastdb/holdfast/door/ack"
 	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
@@ -29,6 +30,8 @@ type Host struct {
 	// Reserved are addresses that no door may have its server connect to for a client: the admin and peer ports of this member, and those
 	// of the others as far as this one knows them.
 	Reserved func() []netip.AddrPort
+	// Ack is the durability dial, for the options of every door.
+	Ack ack.Dial
 	// Steps are where each step of a write is counted.
 	Steps *meter.Steps
 	Log   *slog.Logger

@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
+	"github.com/holdfastdb/holdfast/door/ack"
 	"github.com/holdfastdb/holdfast/internal/budget"
 )
 
@@ -34,8 +35,8 @@ type Config struct {
 	peers     []namedAddress
 	join      string // a member's peer address
 
-	ack    string
-	memory int64 // bytes
+	ack    ack.Level // of requests that name none
+	memory int64     // bytes
 
 	tlsCert, tlsKey, tlsCA             string
 	peerTLSCert, peerTLSKey, peerTLSCA string // "" = those above
@@ -89,7 +90,7 @@ func (c *Config) options() (all []doors.Option) {
 			Set: func(v string) error { return cli.SetBool(&c.holdLevel, v) }},
 		{Name: "config", Arg: "FILE", Help: "YAML file with the names of these flags as keys",
 			Set: func(string) error { return nil }}, // read before anything is set
-		{Name: "ack", Arg: "LEVEL", Default: "commit", Help: "when a write is answered: commit is after a majority's fsync",
+		{Name: "ack", Arg: "LEVEL", Default: "commit", Help: "when requests that do not say are answered: commit is after a majority's fsync, archive when the archive has it too",
 			Set: func(v string) error { return setAck(&c.ack, v) }},
 		{Name: "memory", Arg: "SIZE", Default: "256MiB", Help: "memory of the whole process",
 			Set: func(v string) error { return cli.SetSize(&c.memory, v) }},
@@ -253,6 +254,9 @@ func (c *Config) check(peerGiven bool) error {
 	if c.data == "" {
 		return cli.Usagef("serve: --data is missing; name a directory, for example `holdfast serve --data ./data`")
 	}
+	if c.ack == ack.Archive && c.archive.url == "" {
+		return cli.Usagef("serve: --ack archive waits for an archive, and there is none; give --archive too, or use --ack commit")
+	}
 	if len(c.peers) > 0 && c.join != "" {
 		return cli.Usagef("serve: --peers begins a cluster and --join enters one; give one of them")
 	}
@@ -376,13 +380,12 @@ func setOrigins(dst *[]string, v string) error {
 	return nil
 }
 
-func setAck(dst *string, v string) error {
-	switch v {
-	case "commit":
-		*dst = v
-		return nil
-	case "archive":
-		return errors.New("this build has no archive to wait for; use commit")
+func setAck(dst *ack.Level, v string) (err error) {
+	if *dst, err = ack.ParseLevel(v); err != nil {
+		return errors.New("no such level; use commit or archive")
 	}
-	return errors.New("no such level; use commit")
+	return nil
 }
+
+// dial is what the doors of this server offer.
+func (c *Config) dial() ack.Dial { return ack.Dial{Archiving: c.archive.url != "", Default: c.ack} }

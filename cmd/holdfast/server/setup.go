@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
+	"github.com/holdfastdb/holdfast/door/ack"
 	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/node"
 )
@@ -35,6 +36,8 @@ type Setup struct {
 	NotifySocket string
 	// Archive is where the log is shipped to; nil: nowhere.
 	Archive *Archive
+	// Ack is the durability dial; Node.Archive goes with it.
+	Ack ack.Dial
 	// HoldLevel keeps the cluster's level down.
 	HoldLevel bool
 	// Advise adds to an error of the start what to do about it, in the words the operator used.
@@ -53,9 +56,10 @@ func (c *Config) Setup(log *slog.Logger) (*Setup, error) {
 	}
 	su := &Setup{
 		Node: node.Config{Dir: c.data, Shares: &share, ClientURLs: clientURLs(c, certs.forClients != nil), MemoryBytes: c.memory,
-			LogRetention: c.logRetention},
+			LogRetention: c.logRetention, Archive: c.dial().Archiving},
 		Join:      node.StartOptions{Name: c.name, PeerTLS: certs.members(), PeerCertificates: certs.membership(), Join: c.join},
 		Archive:   c.archiveSetup(&share),
+		Ack:       c.dial(),
 		HoldLevel: c.holdLevel,
 		Advise:    func(err error) error { return Advise(err, "--data", c.data) },
 	}

@@ -132,7 +132,7 @@ func (s *Server) newHost(ctx context.Context) *doors.Host {
 	conns := port.NewConnLimit(s.conns.Doors)
 	conns.Failed = s.handshakeFailed
 	return &doors.Host{Dir: s.setup.Node.Dir, Founder: len(s.setup.Join.Peers) == 0 && s.setup.Join.Join == "",
-		Conns: conns, SideConns: s.conns.Side, Steps: new(meter.Steps), Log: s.log, Reserved: s.reserved,
+		Conns: conns, SideConns: s.conns.Side, Ack: s.setup.Ack, Steps: new(meter.Steps), Log: s.log, Reserved: s.reserved,
 		Go: func(fn func()) { s.wg.Go(fn) }, Serve: s.goServe, Fail: s.fail, Serving: s.serving.Load, Starting: ctx,
 		Bound: func(at ...string) { s.bound = slices.Concat(at, s.bound) }, Aside: func(at ...string) { s.bound = append(s.bound, at...) }}
 }
@@ -183,7 +183,7 @@ func (s *Server) startNode(ctx context.Context) (err error) {
 	}
 	cfg.Logger, cfg.Steps = slog.New(named{s.log.Handler(), s.memberName}), s.host.Steps
 	if s.setup.Archive != nil {
-		cfg.Archive, cfg.Retain = true, append(cfg.Retain, workerarchive.RetainName)
+		cfg.Retain = append(cfg.Retain, workerarchive.RetainName)
 	}
 	cfg.OnFatal = func(err error) { s.fail(fatal(err)) }
 	s.node, err = node.Start(ctx, cfg, opt)

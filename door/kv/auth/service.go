@@ -42,7 +42,11 @@ func (u *Users) administer(ctx context.Context, p eident.Part) error {
 		return status.Errorf(codes.ResourceExhausted, "etcdserver: users and roles take %d bytes, and --memory of this server has room for %d; "+
 			"remove some, or start the members with more", taken, u.opts.MaxBytes)
 	}
-	res, err := u.opts.Member.Propose(u.opts.Bounded(ctx), node.LaneSystem, Part(&p))
+	bound := u.opts.Bounded(ctx)
+	res, err := u.opts.Member.Propose(bound, node.LaneSystem, Part(&p))
+	if err == nil && u.opts.Written != nil {
+		err = u.opts.Written(ctx, bound, res)
+	}
 	if err != nil {
 		return etcderr.Of(err)
 	}

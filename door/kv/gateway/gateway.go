@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/holdfastdb/holdfast/door/ack"
 	"github.com/holdfastdb/holdfast/door/port"
 )
 
@@ -43,12 +44,15 @@ type Gateway struct {
 // New makes a gateway whose calls go over conn. conn stays the caller's to close.
 func New(conn *grpc.ClientConn) (*Gateway, error) {
 	// JSON as etcd's gateway has it: proto names, zero fields left out, unknown fields of a request ignored.
-	asker := func(ctx context.Context, _ *http.Request) metadata.MD {
-		n, ok := port.AskerOf(ctx)
-		if !ok {
-			return nil
+	asker := func(ctx context.Context, r *http.Request) metadata.MD {
+		md := metadata.MD{}
+		if level := r.Header.Get(ack.Header); level != "" {
+			md.Set(ack.Metadata, level)
 		}
-		return metadata.Pairs(AskerKey, strconv.FormatUint(n, 10))
+		if n, ok := port.AskerOf(ctx); ok {
+			md.Set(AskerKey, strconv.FormatUint(n, 10))
+		}
+		return md
 	}
 	mux := runtime.NewServeMux(runtime.WithMetadata(asker), runtime.WithMarshalerOption(runtime.MIMEWildcard, &runtime.HTTPBodyMarshaler{
 		Marshaler: &runtime.JSONPb{

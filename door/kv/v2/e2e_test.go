@@ -30,6 +30,14 @@ type server struct {
 	handler *Handler
 	addr    string
 	client  *http.Client
+	level   string // that requests ask for, "": they ask for none
+}
+
+// at is the server as clients see it that ask for a level.
+func (s *server) at(level string) *server {
+	other := *s
+	other.level = level
+	return &other
 }
 
 // serve starts a cluster of one that ends with the test.
@@ -39,7 +47,7 @@ func serve(t testing.TB, opts Options) *server {
 	defer cancel()
 	nodes := metcd2.New(metcd2.Options{})
 	n, err := node.Start(ctx, node.Config{Dir: t.TempDir(), Machines: []machine.Machine{nodes}, Lanes: []node.LaneSpec{{Number: lane, Name: "kv"}},
-		Logger: slog.New(slog.DiscardHandler)}, node.StartOptions{Name: "n1"})
+		Archive: opts.Ack.Archiving, Logger: slog.New(slog.DiscardHandler)}, node.StartOptions{Name: "n1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,6 +111,9 @@ func (s *server) try(line string) (answer, error) {
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", formType)
+	}
+	if s.level != "" {
+		req.Header.Set("Holdfast-Ack", s.level)
 	}
 	res, err := s.client.Do(req)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/holdfastdb/holdfast/door/ack"
 	eetcd2 "github.com/holdfastdb/holdfast/entry/etcd2"
 	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
 	"github.com/holdfastdb/holdfast/node"
@@ -96,7 +97,11 @@ func (h *Handler) failed(ctx *fasthttp.RequestCtx, s *scratch, err error) {
 		err = r
 	}
 	h.refused(ctx, s, codeRaft, cause(err), 0)
-	if errors.Is(err, errLearner) {
+	var not *ack.NotArchived
+	switch {
+	case errors.Is(err, errLearner):
 		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable) // clients go on to the next member
+	case errors.As(err, &not):
+		ctx.SetStatusCode(fasthttp.StatusGatewayTimeout)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/holdfastdb/holdfast/door/ack"
 	"github.com/holdfastdb/holdfast/entry"
 	"github.com/holdfastdb/holdfast/internal/meter"
 	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
@@ -40,6 +41,8 @@ type Options struct {
 	MaxWatchers int
 	// MaxPinnedBytes bounds the events that watchers who do not read keep in memory. 0 = 16 MiB.
 	MaxPinnedBytes int64
+	// Ack is the durability dial: whether there is an archive, and whether answers wait for it by themselves.
+	Ack ack.Dial
 	// Steps receives counts and times of decoding writes and of answering them; nil: nothing is counted.
 	Steps *meter.Steps
 }
@@ -72,6 +75,8 @@ type member interface {
 	AddMember(ctx context.Context, peerURLs []string, learner bool) (node.Member, error)
 	RemoveMember(ctx context.Context, id uint64) error
 	UpdateMember(ctx context.Context, id uint64, peerURLs []string) error
+	ArchivedIndex() uint64
+	ack.Member
 }
 
 // Handler answers requests below /v2/. Handle may be called from any number of goroutines.
@@ -80,7 +85,9 @@ type Handler struct {
 	machine *metcd2.Machine
 	opts    Options
 	hub     *hub
-	cluster []byte // the cluster id as a header has it
+	cluster []byte          // the cluster id as a header has it
+	life    context.Context // ends with Close
+	endLife context.CancelFunc
 	began   time.Time
 	scratch sync.Pool // of *scratch
 
@@ -98,6 +105,7 @@ type scratch struct {
 	num    []byte
 	dirs   []openDir
 	began  time.Time // of decoding a write, zero if that is not timed or over
+	level  ack.Level
 }
 
 // maxScratch is the largest answer whose memory is kept for the next request.
@@ -114,12 +122,16 @@ func newHandler(n member, m *metcd2.Machine, opts Options) *Handler {
 	h := &Handler{node: n, machine: m, opts: opts, began: time.Now()}
 	h.cluster = strconv.AppendUint(nil, n.Status().ClusterID, 16)
 	h.scratch.New = func() any { return &scratch{} }
+	h.life, h.endLife = context.WithCancel(context.Background())
 	h.hub = newHub(m, n.StoppedC(), opts.MaxWatchers, opts.MaxPinnedBytes)
 	return h
 }
 
 // Close ends all watches. Requests that come later are answered, watches are refused.
-func (h *Handler) Close() { h.hub.close() }
+func (h *Handler) Close() {
+	h.endLife()
+	h.hub.close()
+}
 
 var (
 	keysPrefix    = []byte("/v2/keys")

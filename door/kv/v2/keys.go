@@ -10,6 +10,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/holdfastdb/holdfast/door/ack"
 	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
 	eetcd2 "github.com/holdfastdb/holdfast/entry/etcd2"
@@ -24,6 +25,7 @@ var (
 	headerIndex   = []byte("X-Etcd-Index")
 	headerRaft    = []byte("X-Raft-Index")
 	headerTerm    = []byte("X-Raft-Term")
+	headerAck     = []byte(ack.Header)
 	rootPath      = []byte("/")
 )
 
@@ -46,6 +48,9 @@ func (h *Handler) keys(ctx *fasthttp.RequestCtx, s *scratch, path, query []byte)
 	var bad badRequest
 	if s.query, bad = r.read(ctx, query, s.query[:0]); bad.code != 0 {
 		h.refused(ctx, s, bad.code, bad.cause, 0)
+		return nil
+	}
+	if !h.asks(ctx, s) {
 		return nil
 	}
 	if path = bytes.TrimSuffix(path, rootPath); len(path) == 0 {
@@ -104,7 +109,12 @@ func (h *Handler) read(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acce
 	switch {
 	case !h.stands(a): // not even that the key does not exist may be answered
 		return false
-	case err != nil:
+	case s.level == ack.Archive:
+		if late := ack.Read(h.bounded(), h.node); late != nil {
+			err = late
+		}
+	}
+	if err != nil {
 		stats.GetFails.Add(1)
 		h.failed(ctx, s, err)
 		return true
@@ -148,7 +158,7 @@ func (h *Handler) answer(ctx *fasthttp.RequestCtx, s *scratch, status int, index
 	head.SetCanonical(headerCluster, h.cluster)
 	s.num = appendUint(s.num[:0], index)
 	head.SetCanonical(headerIndex, s.num)
-	s.num = appendUint(s.num[:0], st.Commit)
+	s.num = appendUint(s.num[:0], h.raftIndex(s, &st))
 	head.SetCanonical(headerRaft, s.num)
 	s.num = appendUint(s.num[:0], st.Term)
 	head.SetCanonical(headerTerm, s.num)
@@ -172,7 +182,8 @@ func (h *Handler) write(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acc
 	s.began = time.Time{} // should it be judged anew
 	var parts [2]entry.Part
 	// LaneSystem would let deletes overtake; a client that put and deletes on two connections may expect an order.
-	res, err := h.node.Propose(h.bounded(), lane, a.command(&parts, *body)...)
+	bound := h.bounded()
+	res, err := h.node.Propose(bound, lane, a.command(&parts, *body)...)
 	if !errors.Is(err, node.ErrUnknown) && cap(*body) <= maxScratch { // after ErrUnknown the node may still hold it
 		bodies.Put(body)
 	}
@@ -182,6 +193,13 @@ func (h *Handler) write(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acc
 		return true
 	case outdated(res.Rejection):
 		return false // the catalogue has changed: judge again by the new one, which this member has by now
+	case s.level == ack.Archive:
+		err = ack.Written(bound, h.node, res)
+	}
+	switch {
+	case err != nil:
+		h.failed(ctx, s, err)
+		return true
 	case res.Rejection != nil:
 		h.failed(ctx, s, eetcd2.RefusalOf(res.Rejection))
 		return true

@@ -10,6 +10,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/holdfastdb/holdfast/door/ack"
 	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
 )
 
@@ -21,6 +22,7 @@ type watch struct {
 	recursive, stream bool
 	from              uint64 // events before do not count; set before it is registered
 	registered        bool   // guarded by hub.mu
+	archived          bool   // it sends what is archived
 
 	// What its answer begins with.
 	head      []byte
@@ -72,6 +74,10 @@ func (w *watch) take(idle func()) (queue []*notice, ended bool) {
 // drop releases what is queued.
 func (w *watch) drop(h *hub) {
 	queue, _ := w.take(func() {})
+	w.unpin(h, queue)
+}
+
+func (w *watch) unpin(h *hub, queue []*notice) {
 	for _, n := range queue {
 		h.unpin(n)
 	}
@@ -80,14 +86,19 @@ func (w *watch) drop(h *hub) {
 // watch begins a watch. It returns nil and true if it is answered, by an event of the history or an error, and false if the
 // request must be judged anew. A watch that has begun goes on whatever becomes of users, as in v3.
 func (h *Handler) watch(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a access) (_ *watch, done bool) {
-	w := &watch{path: string(path), recursive: s.req.recursive, stream: s.req.stream}
+	w := &watch{path: string(path), recursive: s.req.recursive, stream: s.req.stream, archived: s.level == ack.Archive}
 	h.machine.Stats().WatchRequests.Add(1)
 	first, index, err := h.hub.add(w, s.req.waitIndex)
 	switch {
 	case !h.stands(a):
 		h.hub.remove(w)
 		return nil, false
+	case err == nil && w.archived:
+		err = ack.Read(h.bounded(), h.node) // its index, and what the history has
+	}
+	switch {
 	case err != nil:
+		h.hub.remove(w)
 		h.failed(ctx, s, err)
 		return nil, true
 	case first != nil && !w.stream:
@@ -99,7 +110,7 @@ func (h *Handler) watch(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acc
 	w.http11, w.keepAlive = ctx.Request.Header.IsHTTP11(), !ctx.Request.ConnectionClose() && h.opts.Resume != nil
 	w.keepAlive = w.keepAlive && w.http11
 	w.head = fmt.Appendf(nil, "Content-Type: application/json\r\nX-Etcd-Cluster-Id: %s\r\nX-Etcd-Index: %d\r\nX-Raft-Index: %d\r\n"+
-		"X-Raft-Term: %d\r\n", h.cluster, index, st.Commit, st.Term)
+		"X-Raft-Term: %d\r\n", h.cluster, index, h.raftIndex(s, &st), st.Term)
 	return w, true
 }
 
@@ -146,6 +157,10 @@ func (h *Handler) follow(c net.Conn, w *watch) (resumable bool) {
 	clean := true // nothing came that belongs to a next request
 	for {
 		queue, ended := w.take(func() { _ = c.SetReadDeadline(over) })
+		if w.archived && len(queue) > 0 && !h.archived(over) {
+			w.unpin(h.hub, queue)
+			return false // without the last chunk: the client sees that it was cut
+		}
 		for _, n := range queue {
 			buf = w.chunk(buf, n.encoded())
 			h.hub.unpin(n)

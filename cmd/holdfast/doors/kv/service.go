@@ -125,9 +125,9 @@ func (r *running) open(h *doors.Host) error {
 		return nil
 	}
 	opt := r.Options
-	opt.Steps, opt.Conns = h.Steps, h.Conns
+	opt.Steps, opt.Conns, opt.Ack = h.Steps, h.Conns, h.Ack
 	handler := v2.New(h.Node, r.nodes, v2.Options{RequestTimeout: opt.RequestTimeout, MaxRequestBytes: opt.MaxRequestBytes,
-		MaxListBytes: opt.MaxResultBytes, MaxPinnedBytes: r.pins2, Steps: h.Steps, Resume: func(c net.Conn) { r.door.Resume(c) },
+		MaxListBytes: opt.MaxResultBytes, MaxPinnedBytes: r.pins2, Ack: h.Ack, Steps: h.Steps, Resume: func(c net.Conn) { r.door.Resume(c) },
 		Catalogue: func() (bool, uint64) { return r.door.Catalogue() },
 		RootBasic: func(host, user, password string) (uint64, bool) { return r.door.RootBasic(host, user, password) }})
 	opt.V2, opt.V2Watchers, opt.Leases = handler.Handle, handler.Watchers, r.leases

@@ -60,7 +60,7 @@ func (r *running) open(h *doors.Host) error {
 	if r.HTTP == nil {
 		return nil
 	}
-	r.door = doorsaga.New(h.Node, r.sagas, doorsaga.Options{Version: cli.Version, Admit: r.admit, KV: keys(h), CORS: r.origins, Conns: h.Conns, Steps: h.Steps,
+	r.door = doorsaga.New(h.Node, r.sagas, doorsaga.Options{Version: cli.Version, Admit: r.admit, KV: keys(h), CORS: r.origins, Conns: h.Conns, Ack: h.Ack, Steps: h.Steps,
 		RetryInterval: r.RetryInterval, TimeoutToFail: r.TimeoutToFail,
 		MaxFlightBytes: r.share / 4, MaxCallBytes: r.share / 16, MaxAnswerBytes: r.share / 8, Collect: r.collect})
 	for _, of := range []struct {

@@ -113,7 +113,7 @@ func (r *running) open(h *doors.Host) error {
 				r.keys.file(l.Spec.Name), l.Spec.Name, l.Spec.Key.String())
 		}
 	}
-	opt := doortlog.Options{Conns: h.Conns, ReadOnly: r.signer.ReadOnly, Meter: &r.meter, Steps: h.Steps, CORS: r.origins}
+	opt := doortlog.Options{Conns: h.Conns, ReadOnly: r.signer.ReadOnly, Meter: &r.meter, Ack: h.Ack, Steps: h.Steps, CORS: r.origins}
 	if r.shown != nil {
 		opt.Shown = r.shown.Checkpoint
 	}
