@@ -14,6 +14,7 @@ import (
 	"github.com/holdfastdb/holdfast/archive"
 	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/objstore"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // archived is what a server says of its archive.
@@ -166,5 +167,29 @@ func TestACloneDoesNotShipIntoAnothersArchive(t *testing.T) {
 	}
 	if s := upToDate(t, r); s.Archive.Alarm != "" {
 		t.Error(s.Archive.Alarm)
+	}
+}
+
+// TestWhatWasAnsweredIsInTheArchive: with --ack archive the moment a write is answered is late enough to lose the machine. Nothing is waited
+// for before it is restored, on the archive of a server that still runs.
+func TestWhatWasAnsweredIsInTheArchive(t *testing.T) {
+	t.Parallel()
+	dir, to := t.TempDir(), t.TempDir()
+	r := serveFlags(t, t.TempDir(), "--archive", "file://"+dir, "--archive-interval", "1h", "--ack", "archive")
+	client := r.client(t, nil)
+	for i := range 30 {
+		if _, err := client.Put(timely(t), fmt.Sprint("key", i), fmt.Sprint("value", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	says(t, "verify", "--from", "file://"+dir)
+	says(t, "restore", "--from", "file://"+dir, "--data", to)
+	restored := serveFlags(t, to)
+	got, err := restored.client(t, nil).Get(timely(t), "key", clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Kvs) != 30 {
+		t.Errorf("%d of 30 keys were restored", len(got.Kvs))
 	}
 }
