@@ -562,6 +562,85 @@ func TestWhatNoChecksumSeesIsFoundByTheReplay(t *testing.T) {
 	}
 }
 
+// TestObjectsThatAreWholeAndSaySomethingElse than those beside them are named: a span of other entries by the next one's hash, a state hash in a
+// span or a manifest by the state.
+func TestObjectsThatAreWholeAndSaySomethingElse(t *testing.T) {
+	l, r := theLife(t), rand.New(rand.NewPCG(18, 18))
+	s := objstore.NewMemory()
+	l.spans(t, s, r, archive.Tip{Cluster: l.cluster, Timeline: l.cluster, Last: l.first, Term: l.terms[l.first]}, l.last)
+	l.snapshot(t, s, l.first)
+	names := kinds(s)["span"]
+	decoded := func(name string) *archive.Span {
+		span, err := archive.DecodeSpan(name, bytes.Clone(s.Objects()[name]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return span
+	}
+	refused := func(what string, changed *objstore.Memory, want string) {
+		t.Helper()
+		if _, err := into(filepath.Join(t.TempDir(), "restored"), changed, Restoring{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is restored, or not named by %s: %v", what, want, err)
+		}
+		if v, found := proved(t, changed, At{}); v.Wrong == 0 || !strings.Contains(wrongs(found), want) {
+			t.Errorf("%s is proved, or not named by %s: %+v %v", what, want, v, found)
+		}
+	}
+	// On the time of an entry no state hash may depend, or only a later one: then the chain's hash alone sees it.
+	seen := 0
+	for i := len(names) / 2; i < len(names)-1; i++ {
+		span, other, told := decoded(names[i]), copyOf(t, s), false
+		e := archive.NewEncoder(span.TipAt(span.First-1), 1<<20)
+		for one := range span.Entries() {
+			if one.Type == 0 && len(one.Data) > 3 && !told {
+				one.Data[2] ^= 1 // in its wall time, behind the version
+				told = true
+			}
+			if _, err := e.Append(one); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !told {
+			continue
+		}
+		name, b := e.Finish(span.State)
+		put(t, other, name, b)
+		v, found := proved(t, other, At{})
+		if v.Wrong == 0 {
+			t.Errorf("%s has other entries and is proved", name)
+		}
+		if strings.HasPrefix(wrongs(found), "archive object "+names[i+1]) {
+			refused("a span of another history", other, names[i+1])
+			seen++
+		}
+	}
+	if seen == 0 {
+		t.Error("no change was seen by the chain alone: this test shows nothing")
+	}
+	last, other := decoded(names[len(names)-1]), copyOf(t, s)
+	e := archive.NewEncoder(last.TipAt(last.First-1), 1<<20)
+	for one := range last.Entries() {
+		if _, err := e.Append(one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name, b := e.Finish(last.State + 1)
+	put(t, other, name, b)
+	refused("a span with another state hash", other, name)
+	name = archive.ManifestName(l.cluster, l.first)
+	m, err := archive.DecodeManifest(name, s.Objects()[name])
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.State++
+	if _, b, err = m.Encode(); err != nil {
+		t.Fatal(err)
+	}
+	other = copyOf(t, s)
+	put(t, other, name, b)
+	refused("a manifest with another state hash", other, name)
+}
+
 // retold is a snapshot with one row more, whole in itself.
 func retold(t *testing.T, was []byte) []byte {
 	t.Helper()
