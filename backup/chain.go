@@ -294,8 +294,16 @@ func (c *chain) compare(b besideSpan) bool {
 	return false
 }
 
-func otherHistory(name string, index uint64) error {
-	return &archive.Fault{Name: name, Reason: fmt.Sprintf("its entries up to %d are of another history than those of the chain", index)}
+// otherError: a span beside the chain is of another history. A second server shipped to the same place, and was refused.
+type otherError struct {
+	name  string
+	index uint64
+}
+
+func otherHistory(name string, index uint64) error { return &otherError{name, index} }
+
+func (e *otherError) Error() string {
+	return fmt.Sprintf("%s is of another history than the chain: its entries up to %d are others", e.name, e.index)
 }
 
 func (c *chain) hear(name string, s *archive.Span, err error) {

@@ -145,7 +145,10 @@ func (v *verify) readManifests(ctx context.Context) error {
 func (v *verify) chain(ctx context.Context) error {
 	c := v.a.newChain(archive.Tip{Timeline: v.a.Timeline}, true, "")
 	c.aside = func(name string, s *archive.Span, err error) {
+		var other *otherError
 		switch {
+		case errors.As(err, &other):
+			v.note("%v; a second server shipped to the same place and was refused", err)
 		case err != nil:
 			v.wrong("%v", err)
 		case s != nil:
@@ -222,6 +225,17 @@ func (v *verify) broken(ctx context.Context, c *chain, from uint64, err error) e
 	}
 	if err := v.before(ctx, from); err != nil {
 		return err
+	}
+	if gap != nil && len(v.manifests) == 0 {
+		many, err := v.a.behind(ctx, gap)
+		if err != nil {
+			return err
+		}
+		if !many {
+			v.note("%v; no state behind %d can be restored. A server that dies leaves uploads undone, and was told of none of these", gap, gap.From-1)
+			v.replay = nil
+			return nil
+		}
 	}
 	if err := v.damage(ctx, "", err); err != nil {
 		return err
