@@ -76,7 +76,7 @@ func (b *archiveBook) init(w *World) {
 	}
 	b.retention = []int64{0, 8 << 10, 64 << 10}[r.IntN(3)]
 	b.bucket = newBucket(b, r.IntN(8) == 0)
-	b.calm = objstore.Faults{Delay: between(r, time.Millisecond, []time.Duration{300 * time.Millisecond, 3 * time.Second}[r.IntN(2)])}
+	b.calm = objstore.Faults{Delay: between(r, time.Millisecond, 300*time.Millisecond)}
 	b.store = objstore.NewFaulty(b.bucket, w.opt.Seed, w.newWires(), b.calm)
 }
 
@@ -156,7 +156,7 @@ func (b *archiveBook) storm() {
 	case 6:
 		f.Delay = between(r, time.Second, 6*time.Second)
 	case 7, 8:
-		f.Delay = between(r, 500*time.Millisecond, 3*time.Second)
+		f.Delay = between(r, time.Second, 6*time.Second)
 		w.after(between(r, 100*time.Millisecond, time.Second), b.takeover)
 	case 9:
 		h := w.hosts[r.IntN(len(w.hosts))]
@@ -174,6 +174,9 @@ func (b *archiveBook) takeover() {
 	w, lead := b.w, b.w.leader()
 	if lead == nil || b.done {
 		return
+	}
+	if b.r.IntN(4) > 0 { // who comes next is faster than what is still on its way
+		b.store.Set(objstore.Faults{Delay: 20 * time.Millisecond})
 	}
 	switch f := []Fault{Transfer, Transfer, Pause, Isolate, Kill}[b.r.IntN(5)]; {
 	case !w.nemesis.has(f) && f != Transfer:

@@ -34,7 +34,7 @@ func TestArchiveOfSeeds(t *testing.T) {
 // archived says what there was of archives.
 func (r *Report) archived() string {
 	return fmt.Sprintf("%d answers held until archived, %d given up, %d objects of entries, %d snapshots, %d objects removed, %d halves left, "+
-		"%d restores, %d states verified, %d notes, %d entries that nobody has shown", r.Held, r.Unheld, r.Spans, r.Kept, r.Pruned, r.Halves,
+		"%d of them met another's, %d restores, %d states verified, %d notes, %d entries that nobody has shown", r.Held, r.Unheld, r.Spans, r.Kept, r.Pruned, r.Halves, r.Met,
 		r.Restored, r.Verified, r.Findings, r.Unjudged)
 }
 
