@@ -24,6 +24,8 @@ type archiveBook struct {
 	r    *rand.Rand
 	opt  workerarchive.Options
 	done bool // no more clients, and a store that is well
+	// still: the story of a scene says how the store is.
+	still bool
 
 	retention int64 // of the log, for the archive; 0: more than a run has
 	bucket    *bucket
@@ -136,7 +138,7 @@ func (m *shipping) TakeSnapshot(ctx context.Context) (*node.SnapshotInfo, io.Rea
 
 // storm changes how the store is, and plans the next change.
 func (b *archiveBook) storm() {
-	if b.done {
+	if b.done || b.still {
 		return
 	}
 	w, r := b.w, b.r
