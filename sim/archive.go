@@ -24,6 +24,7 @@ type archiveBook struct {
 	r    *rand.Rand
 	opt  workerarchive.Options
 	done bool // no more clients, and a store that is well
+	uplink time.Duration // what is put takes up to so long to leave its machine; what is asked does not
 	// still: the story of a scene says how the store is.
 	still bool
 
@@ -143,6 +144,7 @@ func (b *archiveBook) storm() {
 	}
 	w, r := b.w, b.r
 	next := around(r, 1500*time.Millisecond)
+	b.uplink = 0
 	f := b.calm
 	switch r.IntN(10) {
 	case 0, 1: // it is well
@@ -179,6 +181,7 @@ func (b *archiveBook) takeover() {
 	}
 	if b.r.IntN(4) > 0 { // who comes next is faster than what is still on its way
 		b.store.Set(objstore.Faults{Delay: 20 * time.Millisecond})
+		b.uplink = time.Second
 	}
 	switch f := []Fault{Transfer, Transfer, Pause, Isolate, Kill}[b.r.IntN(5)]; {
 	case !w.nemesis.has(f) && f != Transfer:
@@ -235,6 +238,7 @@ func (b *archiveBook) take(h *host) {
 func (b *archiveBook) End() {
 	if b.done = true; b.on {
 		b.store.Set(objstore.Faults{})
+		b.uplink = 0
 		for _, h := range b.w.hosts {
 			h.cutOff = 0
 		}
