@@ -19,11 +19,11 @@ import (
 // and at the end too: what is in the store is read back (restored.go), and must have all that a client was told is archived, nothing that
 // was not committed, and the states that the members had.
 type archiveBook struct {
-	w    *World
-	on   bool
-	r    *rand.Rand
-	opt  workerarchive.Options
-	done bool // no more clients, and a store that is well
+	w      *World
+	on     bool
+	r      *rand.Rand
+	opt    workerarchive.Options
+	done   bool          // no more clients, and a store that is well
 	uplink time.Duration // what is put takes up to so long to leave its machine; what is asked does not
 	// still: the story of a scene says how the store is.
 	still bool

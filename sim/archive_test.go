@@ -56,13 +56,13 @@ func TestTwoThatShip(t *testing.T) {
 				return lead != nil && lead.n.ArchivedIndex() > 0 && lead.n.ArchivedIndex() > w.applied-min(w.applied, 50)
 			})
 			b.store.Set(objstore.Faults{Delay: 12 * time.Second})
-			b.uplink = 0
 			w.pass(between(w.rFault, 50*time.Millisecond, 500*time.Millisecond))
 			b.store.Set(objstore.Faults{Delay: 10 * time.Millisecond})
 			b.uplink = 3 * time.Second // the next one sees the end of the archive at once, and is slow to put what follows
 			lead.pause(between(w.rFault, 2*time.Second, 5*time.Second))
 			w.wait("another one leads, or it again", func() bool { return w.leader() != nil && w.leader() != lead || !lead.paused })
 			w.pass(between(w.rFault, time.Second, 4*time.Second))
+			b.uplink = 0
 		}
 	})
 	t.Log(sum.archived())
