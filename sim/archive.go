@@ -146,7 +146,7 @@ func (b *archiveBook) storm() {
 	next := around(r, 1500*time.Millisecond)
 	b.uplink = 0
 	f := b.calm
-	switch r.IntN(10) {
+	switch r.IntN(12) {
 	case 0, 1: // it is well
 	case 2:
 		f = objstore.Faults{Refused: 0.1, Before: 0.1, After: 0.2, Repeated: 0.2, Half: 0.1, Delay: f.Delay}
@@ -162,7 +162,10 @@ func (b *archiveBook) storm() {
 	case 7, 8:
 		f.Delay = between(r, time.Second, 6*time.Second)
 		w.after(between(r, 100*time.Millisecond, time.Second), b.takeover)
-	case 9:
+	case 9, 10:
+		b.bucket.stuck, b.bucket.stuckUntil = "", w.now+between(r, time.Second, 8*time.Second)
+		w.trace.add(w.now, "store: one name will fail")
+	case 11:
 		h := w.hosts[r.IntN(len(w.hosts))]
 		d := between(r, 200*time.Millisecond, 5*time.Second)
 		h.cutOff = w.now + d
@@ -238,7 +241,7 @@ func (b *archiveBook) take(h *host) {
 func (b *archiveBook) End() {
 	if b.done = true; b.on {
 		b.store.Set(objstore.Faults{})
-		b.uplink = 0
+		b.uplink, b.bucket.stuckUntil = 0, 0
 		for _, h := range b.w.hosts {
 			h.cutOff = 0
 		}

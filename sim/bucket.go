@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"math"
 	"strings"
 	"time"
 
@@ -23,6 +24,9 @@ type bucket struct {
 	// halves: an upload that is cut in half leaves half an object under its name, as no store should.
 	halves bool
 	half   map[string]bool // those that it has left
+	// stuck is the name of a span that fails for now, the first one that is put: others go through.
+	stuck      string
+	stuckUntil time.Duration
 
 	spans     map[uint64]*archive.Span // by first index, those that are there whole
 	manifests map[uint64]bool          // by index
@@ -35,10 +39,20 @@ func newBucket(b *archiveBook, halves bool) *bucket {
 		manifests: map[uint64]bool{}}
 }
 
-var errHalf = errors.New("half an upload")
+var (
+	errHalf  = errors.New("half an upload")
+	errStuck = errors.New("this name fails for now")
+)
+
+// mostBehind is how many spans may lie behind a hole: what three leaders one after the other can have had on their way.
+const mostBehind = 3 * 8
 
 // PutIfAbsent implements objstore.Store.
 func (s *bucket) PutIfAbsent(ctx context.Context, o objstore.Object) error {
+	if _, _, span := archive.ParseSpanName(o.Name); span && s.b.w.now < s.stuckUntil && (s.stuck == "" || s.stuck == o.Name) {
+		s.stuck = o.Name
+		return errStuck
+	}
 	whole := isWhole(o)
 	if !whole && !s.halves {
 		return errHalf
@@ -91,6 +105,9 @@ func (s *bucket) takes(o objstore.Object) {
 		}
 		s.spans[first] = span
 		s.judged = append(s.judged, span)
+		if behind := s.behind(); behind > mostBehind {
+			w.fail(BadArchive, "%d objects lie behind entry %d, which is not there", behind, s.reach+1)
+		}
 		w.rep.Spans++
 		return
 	}
@@ -166,6 +183,17 @@ func (s *bucket) covers(index uint64) bool {
 		}
 	}
 	return s.reach >= index
+}
+
+// behind counts the spans that begin behind the first entry that is missing.
+func (s *bucket) behind() (n int) {
+	s.covers(math.MaxUint64)
+	for first := range s.spans { // any order: they are counted
+		if s.reach > 0 && first > s.reach+1 {
+			n++
+		}
+	}
+	return n
 }
 
 // outlet is the store as one machine reaches it.
