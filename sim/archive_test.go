@@ -36,15 +36,15 @@ func TestArchiveOfSeeds(t *testing.T) {
 
 // archived says what there was of archives.
 func (r *Report) archived() string {
-	return fmt.Sprintf("%d answers held until archived, %d given up, %d objects of entries, %d snapshots, %d objects removed, %d halves left, "+
-		"%d of them met another's, %d restores, %d states verified, %d notes, %d entries that nobody has shown", r.Held, r.Unheld, r.Spans, r.Kept, r.Pruned, r.Halves, r.Met,
-		r.Restored, r.Verified, r.Findings, r.Unjudged)
+	return fmt.Sprintf("%d answers held until archived, %d given up, %d objects of entries, %d snapshots, %d objects removed, "+
+		"%d halves left, %d puts met another's, %d restores, %d states verified, %d notes, %d entries that nobody has shown", r.Held, r.Unheld,
+		r.Spans, r.Kept, r.Pruned, r.Halves, r.Met, r.Restored, r.Verified, r.Findings, r.Unjudged)
 }
 
 // TestTwoThatShip: a leader has objects on their way for long when another one takes over, and when it comes to itself it goes on shipping.
 // Both find names taken by what the other has put, cut elsewhere, and make one archive.
 func TestTwoThatShip(t *testing.T) {
-	sum := scene(t, 5, Options{Nodes: 3, Learners: -1, Archive: true, Faults: []Fault{}}, func(w *World) {
+	sum := scene(t, 3, Options{Nodes: 3, Learners: -1, Archive: true, Faults: []Fault{}}, func(w *World) {
 		b := &w.archive
 		b.still = true
 		b.store.Set(objstore.Faults{})

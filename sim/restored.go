@@ -70,7 +70,8 @@ func (b *archiveBook) restore() {
 	case err != nil:
 		w.fail(NotArchived, "restore: %v (somebody was told that %d is archived)", err, b.upTo)
 	case res.State.Index < b.upTo:
-		w.fail(NotArchived, "the restored state is that of %d (%v missing), and somebody was told that %d is archived", res.State.Index, res.Missing, b.upTo)
+		w.fail(NotArchived, "the restored state is that of %d (%v missing), and somebody was told that %d is archived", res.State.Index,
+			res.Missing, b.upTo)
 	}
 	w.trace.add(w.now, "restored: %d of %d, missing %v", res.State.Index, w.applied, res.Missing)
 	if at, ok := w.states.at[res.State.Index]; ok && at.hash != res.Hash {

@@ -4,14 +4,15 @@
 //
 // What is real: raft, the log and its recovery, snapshots, forwarding, the machines; Propose, Linearize and Call as the doors
 // call them; how a cluster begins, how members are added, join, are promoted and removed; the workers that end leases and
-// v2 nodes, carry sagas on and forget old revisions. What works beside the loop runs as tasks that take turns (tasks.go), and the
-// loop itself can be overtaken in the middle. What is not real: TCP, the disk, time, and the doors; those have tests of their
-// own with real processes.
+// v2 nodes, carry sagas on, forget old revisions and ship the log to an object store; restore and verify of what is there. What
+// works beside the loop runs as tasks that take turns (tasks.go), and the loop itself can be overtaken in the middle. What is not
+// real: TCP, the disk, time, the object store, and the doors; those have tests of their own with real processes.
 //
 // What is checked: that the clients' histories have an order (history.go), that watches, leases, v2 nodes, users, logs and
 // sagas keep what was promised (check.go, lease.go, nodes.go, users.go, trees.go, sagas.go), that the log as it is read gives
-// the same states again (ship.go), and of the members themselves that no vote is taken back, a term has one leader, states
-// are equal and time does not go back (promises.go). It is never part of a server.
+// the same states again (ship.go), that the archive has at every moment what it is said to have, and nothing else (archive.go,
+// restored.go), and of the members themselves that no vote is taken back, a term has one leader, states are equal and time does
+// not go back (promises.go). It is never part of a server.
 package sim
 
 import (
