@@ -420,7 +420,7 @@ func TestSpansThatOverlap(t *testing.T) {
 		if err := s.Delete(t.Context(), gone); err != nil {
 			t.Fatal(err)
 		}
-		if v, found := proved(t, s, At{}); v.Content != l.had[v.At.Index] || (v.At.Index != l.last || v.Wrong > 0) && !strings.Contains(wrongs(found), "missing") {
+		if v, found := proved(t, s, At{}); v.Content != l.had[v.At.Index] || (v.At.Index != l.last || v.Wrong > 0) && !strings.Contains(fmt.Sprint(found), "missing") {
 			t.Errorf("seed %d, without %s: %+v %v", seed, gone, v, found)
 		}
 	}
@@ -450,6 +450,9 @@ func TestAHoleAtTheEnd(t *testing.T) {
 			}
 		}
 		out, err := into(filepath.Join(t.TempDir(), "restored"), some, Restoring{})
+		if v, found := proved(t, some, At{}); !strings.Contains(fmt.Sprint(found), "missing") || (v.Wrong > 0) != c.refused || v.Content != l.had[first-1] {
+			t.Errorf("%d behind: %+v %v", c.behind, v, found)
+		}
 		var gap *Gap
 		if c.refused {
 			if !errors.As(err, &gap) || gap.From != first {
@@ -463,6 +466,29 @@ func TestAHoleAtTheEnd(t *testing.T) {
 		if _, err := into(filepath.Join(t.TempDir(), "restored"), some, Restoring{At: At{Index: l.last}}); !errors.As(err, &gap) {
 			t.Errorf("what is behind a hole was restored: %v", err)
 		}
+	}
+}
+
+// TestASecondServerThatWasRefused leaves entries of another history beside the chain. They are named, and nobody reads them.
+func TestASecondServerThatWasRefused(t *testing.T) {
+	l, r := theLife(t), rand.New(rand.NewPCG(17, 17))
+	s := l.archived(t, r)
+	other := *l
+	other.entries = append([]node.Entry(nil), l.entries...)
+	at := len(l.entries) / 2
+	other.entries[at].Data = []byte("another")
+	tip := other.spans(t, objstore.NewMemory(), r, archive.Tip{Cluster: l.cluster, Timeline: l.cluster, Last: l.first, Term: l.terms[l.first]}, l.entries[at-1].Index)
+	mine := objstore.NewMemory()
+	other.spans(t, mine, r, tip, l.last-20)
+	n := 0
+	for name, b := range mine.Objects() { // any order
+		if err := s.PutIfAbsent(t.Context(), objstore.Object{Name: name, Data: b}); err == nil {
+			n++
+		}
+	}
+	v, found := proved(t, s, At{})
+	if v.Wrong > 0 || len(found) != n || n == 0 || !strings.Contains(fmt.Sprint(found), "another history") || v.Content != l.had[l.last] {
+		t.Errorf("%d are beside the chain: %+v %v", n, v, found)
 	}
 }
 
