@@ -102,11 +102,13 @@ func TestOnlyTheSessionThatAskedWaits(t *testing.T) {
 	c := s.client(t)
 	by := acktest.Begin(t, s.node, "put", func() error { _, err := c.Put(context.Background(), "k", "v"); return err })
 	// A session that asks for commit on a server that waits by itself sees at once what is not archived, and adds to it.
-	got := must(c.Get(at("commit"), "k"))(t)
+	ctx, cancel := context.WithTimeout(at("commit"), 3*time.Second)
+	defer cancel()
+	got := must(c.Get(ctx, "k"))(t)
 	if len(got.Kvs) != 1 || string(got.Kvs[0].Value) != "v" {
 		t.Fatal(got.Kvs)
 	}
-	if p := must(c.Put(at("commit"), "k", "w"))(t); p.Header.Revision != got.Header.Revision+1 {
+	if p := must(c.Put(ctx, "k", "w"))(t); p.Header.Revision != got.Header.Revision+1 {
 		t.Error(p.Header)
 	}
 	// Its write came later, so the one that waits does not wait for it.
