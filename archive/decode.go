@@ -41,7 +41,7 @@ func DecodeSpan(name string, b []byte) (*Span, error) {
 	switch {
 	case len(b) > MaxBytes:
 		return fault(MaxBytes, 0, fmt.Sprintf("it has %d bytes, more than any object", len(b)))
-	case len(b) < spanHeadLen:
+	case len(b) < SpanHeadBytes:
 		return fault(len(b), 0, "it ends in its head")
 	case string(b[:len(spanMagic)]) != spanMagic:
 		return fault(0, 0, "it holds no entries, or in a form of another version")
@@ -60,7 +60,7 @@ func DecodeSpan(name string, b []byte) (*Span, error) {
 		return fault(spanTimelineAt, 0, "it is another object: "+SpanName(s.Timeline, s.First))
 	}
 	tip, sum := Tip{Hash: s.Before}, sha256.New()
-	r := wire.NewReader(b[spanHeadLen:])
+	r := wire.NewReader(b[SpanHeadBytes:])
 	at := func() int { return len(b) - r.Len() }
 	for index := s.First; ; index++ {
 		begin := at()
@@ -76,9 +76,9 @@ func DecodeSpan(name string, b []byte) (*Span, error) {
 		}
 	}
 	end := at()
-	s.entries = b[spanHeadLen:end:end]
-	if r.Len() != spanEndLen {
-		return fault(end, 0, fmt.Sprintf("%d bytes after the last entry, not %d", r.Len(), spanEndLen))
+	s.entries = b[SpanHeadBytes:end:end]
+	if r.Len() != SpanEndBytes {
+		return fault(end, 0, fmt.Sprintf("%d bytes after the last entry, not %d", r.Len(), SpanEndBytes))
 	}
 	s.State = r.Uint64()
 	if endSum(b, tip.Hash, s.State) != binary.LittleEndian.Uint32(b[len(b)-4:]) {
@@ -122,9 +122,30 @@ func (s *Span) Entries() iter.Seq[Entry] {
 	}
 }
 
+// Bytes is the size of its object.
+func (s *Span) Bytes() int64 { return int64(SpanHeadBytes + len(s.entries) + SpanEndBytes) }
+
 // Tip is where a log ends that ends with this span.
 func (s *Span) Tip() Tip {
 	return Tip{Cluster: s.Cluster, Timeline: s.Timeline, Last: s.Last, Term: s.LastTerm, Hash: s.After}
+}
+
+// TipAt is where a log ends that ends with the entry at index, which is in the span or the one before its first. Of that one the term
+// is not known here: it is 0. The work is that of hashing all entries up to it.
+func (s *Span) TipAt(index uint64) Tip {
+	tip, sum := Tip{Cluster: s.Cluster, Timeline: s.Timeline, Last: s.First - 1, Hash: s.Before}, sha256.New()
+	if index == s.Last {
+		return s.Tip()
+	}
+	r := wire.NewReader(s.entries)
+	for tip.Last < index && r.Len() > 0 {
+		ent, err := takeEntry(&r, tip.Last+1, tip.Term)
+		if err != nil {
+			break // somebody has changed the bytes since they were checked
+		}
+		tip.add(ent, sum)
+	}
+	return tip
 }
 
 // Follows returns nil if the span is one that goes on after t, and otherwise a *Fault that says what is missing or which of the two is
@@ -147,7 +168,7 @@ func (s *Span) Follows(t Tip) error {
 	case s.Before != t.Hash:
 		return fault(spanBeforeAt, "it follows entries of hash %s, and those before it have %s", s.Before, t.Hash)
 	case s.FirstTerm < t.Term:
-		return fault(spanHeadLen, "it begins in term %d, and the one before ends in %d", s.FirstTerm, t.Term)
+		return fault(SpanHeadBytes, "it begins in term %d, and the one before ends in %d", s.FirstTerm, t.Term)
 	}
 	return nil
 }

@@ -49,6 +49,9 @@ func ParseManifestName(name string) (timeline, index uint64, ok bool) {
 	return timeline, index, name == ManifestName(timeline, index)
 }
 
+// AllPiecesName begins the names of a timeline's pieces, a slash behind it.
+func AllPiecesName(timeline uint64) string { return TimelineName(timeline) + "/" + pieceDir }
+
 // PiecesName begins the names of the pieces of the snapshot at index, a slash behind it.
 func PiecesName(timeline, index uint64) string {
 	return fmt.Sprintf("%016x/%s/%020d", timeline, pieceDir, index)

@@ -27,9 +27,11 @@ const (
 	spanLastAt     = 32
 	spanBeforeAt   = 40
 	spanHeadCRCAt  = 72
-	spanHeadLen    = 76
-	spanEndLen     = 12
 	minEntryLen    = 1 + 1 + 1 + 4
+
+	// SpanHeadBytes and SpanEndBytes are what a span has before its entries and after them.
+	SpanHeadBytes = 76
+	SpanEndBytes  = 12
 )
 
 // Entry is one raft entry as raft has it, membership changes included. Type is raft's entry type, not interpreted here.
@@ -87,12 +89,12 @@ func (e *Encoder) Append(ent Entry) (bool, error) {
 		return false, fmt.Errorf("entry %d of term %d cannot follow term %d in the archive", ent.Index, ent.Term, e.tip.Term)
 	}
 	// Compared before anything is added to it, so that no length can wrap around.
-	if len(ent.Data) > MaxBytes-spanHeadLen-spanEndLen-2*binary.MaxVarintLen64-minEntryLen {
+	if len(ent.Data) > MaxBytes-SpanHeadBytes-SpanEndBytes-2*binary.MaxVarintLen64-minEntryLen {
 		return false, fmt.Errorf("entry %d has %d bytes, and an object of the archive at most %d", ent.Index, len(ent.Data), MaxBytes)
 	}
 	if e.b == nil {
 		e.begin(ent.Index)
-	} else if len(e.b)+entryLen(ent)+spanEndLen > e.limit {
+	} else if len(e.b)+entryLen(ent)+SpanEndBytes > e.limit {
 		return false, nil
 	}
 	at := len(e.b)
@@ -119,7 +121,7 @@ func (e *Encoder) Len() int {
 	if e.b == nil {
 		return 0
 	}
-	return len(e.b) + spanEndLen
+	return len(e.b) + SpanEndBytes
 }
 
 // Finish ends the span. state is the rolling state hash after its last entry (docs/formats/store.md), which is the same on all

@@ -201,7 +201,7 @@ func TestWhatCannotFollowIsRefused(t *testing.T) {
 		t.Error("an index beyond the greatest was taken")
 	}
 	e = NewEncoder(tip, math.MaxInt)
-	large := Entry{Index: 11, Term: math.MaxUint64, Data: make([]byte, MaxBytes-spanHeadLen-spanEndLen-2*binary.MaxVarintLen64-minEntryLen)}
+	large := Entry{Index: 11, Term: math.MaxUint64, Data: make([]byte, MaxBytes-SpanHeadBytes-SpanEndBytes-2*binary.MaxVarintLen64-minEntryLen)}
 	if ok, err := e.Append(large); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
@@ -226,7 +226,7 @@ func fault(t *testing.T, err error) *Fault {
 
 // parts are where the head, each entry and the end of a span begin.
 func parts(entries []Entry) (at []int) {
-	at = []int{0, spanHeadLen}
+	at = []int{0, SpanHeadBytes}
 	for _, ent := range entries {
 		at = append(at, at[len(at)-1]+entryLen(ent))
 	}
@@ -276,7 +276,7 @@ func TestCutAndLengthenedSpans(t *testing.T) {
 			t.Fatalf("cut to %d bytes: %v", n, err)
 		}
 	}
-	for _, where := range []int{len(b) - spanEndLen, len(b) - 4, len(b)} {
+	for _, where := range []int{len(b) - SpanEndBytes, len(b) - 4, len(b)} {
 		_, err := DecodeSpan(name, slices.Insert(bytes.Clone(b), where, 0))
 		if f := fault(t, err); f.Index != 0 || f.Offset != at[len(at)-1] {
 			t.Errorf("a byte more at %d: %v", where, err)
@@ -290,14 +290,14 @@ func TestCutAndLengthenedSpans(t *testing.T) {
 // mend gives the parts of a span the checksums that fit them, as far as its entries can be told apart.
 func mend(b []byte) []byte {
 	b = bytes.Clone(b)
-	if len(b) < spanHeadLen+spanEndLen {
+	if len(b) < SpanHeadBytes+SpanEndBytes {
 		return b
 	}
 	binary.LittleEndian.PutUint32(b[spanHeadCRCAt:], checksum(b[:spanHeadCRCAt]))
 	first, last := binary.LittleEndian.Uint64(b[spanFirstAt:]), binary.LittleEndian.Uint64(b[spanLastAt:])
 	var tip Tip
 	copy(tip.Hash[:], b[spanBeforeAt:])
-	at := spanHeadLen
+	at := SpanHeadBytes
 	for index := first; ; index++ {
 		begin := at
 		term, n := binary.Uvarint(b[at:])
@@ -315,7 +315,7 @@ func mend(b []byte) []byte {
 			break
 		}
 	}
-	state := binary.LittleEndian.Uint64(b[len(b)-spanEndLen:])
+	state := binary.LittleEndian.Uint64(b[len(b)-SpanEndBytes:])
 	binary.LittleEndian.PutUint32(b[len(b)-4:], endSum(b, tip.Hash, state))
 	return b
 }
@@ -457,7 +457,7 @@ func FuzzDecodeSpan(f *testing.F) {
 			b = mend(b)
 		}
 		name := "none"
-		if len(b) >= spanHeadLen {
+		if len(b) >= SpanHeadBytes {
 			name = SpanName(binary.LittleEndian.Uint64(b[spanTimelineAt:]), binary.LittleEndian.Uint64(b[spanFirstAt:]))
 		}
 		s, err := DecodeSpan(name, bytes.Clone(b))

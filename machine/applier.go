@@ -18,7 +18,10 @@ import (
 // snapshots.
 var StateKey = []byte("\x00state")
 
-const stateVersion = 1
+const (
+	stateVersion = 1
+	stateLen     = 33
+)
 
 // hashesKept is how far back a leader's hash stamp can lie and still be compared. The packer stamps the newest hash it has,
 // so this only has to cover what one leader can have in flight.
@@ -42,7 +45,7 @@ type Applier struct {
 	cmd   entry.Command
 	plans []any
 	out   []delivery // of this entry, delivered after Publish
-	row   [33]byte
+	row   [stateLen]byte
 	ring  [hashesKept]point // ring[i%hashesKept] is the hash after entry i, if its index says so
 	sum   xxhash.Digest
 
@@ -89,11 +92,9 @@ func (a *Applier) Load() error {
 	// Without a row (nothing applied yet) there is no hash either, whatever index the store was set up with.
 	last, stamp := point{}, entry.Stamp{}
 	if ok {
-		if len(row) != len(a.row) || row[0] != stateVersion {
-			return fmt.Errorf("load applier: state row %x is not of version %d", row, stateVersion)
+		if last, stamp, err = decodeState(row); err != nil {
+			return fmt.Errorf("load applier: %w", err)
 		}
-		last.index, last.hash = binary.BigEndian.Uint64(row[1:]), binary.BigEndian.Uint64(row[9:])
-		stamp.TickMs, stamp.WallNs = int64(binary.BigEndian.Uint64(row[17:])), int64(binary.BigEndian.Uint64(row[25:]))
 		if last.index != a.st.Applied() {
 			return fmt.Errorf("load applier: state row is of index %d, the store of %d", last.index, a.st.Applied())
 		}
@@ -381,6 +382,21 @@ func (a *Applier) remember(p point) {
 	a.mu.Lock()
 	a.last = p
 	a.mu.Unlock()
+}
+
+// DecodeState reads a row of StateKey: the rolling state hash, and tick and wall time. Of the stamp nothing else is set.
+func DecodeState(row []byte) (hash uint64, stamp entry.Stamp, err error) {
+	p, stamp, err := decodeState(row)
+	return p.hash, stamp, err
+}
+
+func decodeState(row []byte) (p point, stamp entry.Stamp, err error) {
+	if len(row) != stateLen || row[0] != stateVersion {
+		return p, stamp, fmt.Errorf("state row %x is not of version %d", row, stateVersion)
+	}
+	p.index, p.hash = binary.BigEndian.Uint64(row[1:]), binary.BigEndian.Uint64(row[9:])
+	stamp.TickMs, stamp.WallNs = int64(binary.BigEndian.Uint64(row[17:])), int64(binary.BigEndian.Uint64(row[25:]))
+	return p, stamp, nil
 }
 
 func (a *Applier) encodeState(p point) []byte {

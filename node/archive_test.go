@@ -18,12 +18,6 @@ type archived struct {
 	ends   []int
 }
 
-// The bytes around the entries of a span (docs/formats/archive.md).
-const (
-	spanHead = 76
-	spanEnd  = 12
-)
-
 // archivedFrom is where the archive of a history begins: its first state stands for entry 1.
 var archivedFrom = archive.Tip{Cluster: 1, Timeline: 2, Last: 1, Term: 1}
 
@@ -48,7 +42,7 @@ func archiveOf(t *testing.T, h *history) (all []archived) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.ends = append(s.ends, enc.Len()-spanEnd)
+		s.ends = append(s.ends, enc.Len()-archive.SpanEndBytes)
 	}
 	finish()
 	return all
@@ -89,7 +83,7 @@ func TestAnArchiveIsReplayed(t *testing.T) {
 	}
 	rng, silent := rand.New(rand.NewPCG(9, 9)), 0
 	for _, a := range all {
-		begin := spanHead
+		begin := archive.SpanHeadBytes
 		for i, end := range a.ends {
 			e := &h.entries[a.first+uint64(i)-2]
 			for range 4 {

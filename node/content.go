@@ -5,8 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"hash"
+	"io"
 
 	"github.com/holdfastdb/holdfast/internal/wire"
+	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/store"
 )
 
@@ -40,37 +43,68 @@ func ContentOf(ctx context.Context, cfg Config, v store.View) (Content, error) {
 	return c, nil
 }
 
-func contentOf(ctx context.Context, cfg Config, v store.View) (c Content, err error) {
-	specs, sum := cfg.specs(), sha256.New()
+func contentOf(ctx context.Context, cfg Config, v store.View) (Content, error) {
+	sum := newContentSum(&cfg)
 	it, err := v.NewIter(nil, nil)
 	if err != nil {
-		return c, err
+		return Content{}, err
 	}
 	defer it.Close() // nothing is written through it
-	var row []byte
 	for ok := it.First(); ok; ok = it.Next() {
-		if c.Rows%1024 == 0 && ctx.Err() != nil {
-			return c, ctx.Err()
-		}
-		k := it.Key()
-		if string(k) == string(installKey) { // how this member came to its state, which is no part of it
-			continue
-		}
-		if err := specs.Known(k); err != nil {
-			return c, err
+		if sum.c.Rows%1024 == 0 && ctx.Err() != nil {
+			return Content{}, ctx.Err()
 		}
 		val, err := it.Value()
+		if err == nil {
+			err = sum.add(it.Key(), val)
+		}
 		if err != nil {
-			return c, err
+			return Content{}, err
 		}
-		if string(k) == string(store.AppliedKey) && len(val) == 8 {
-			c.Index = binary.BigEndian.Uint64(val)
-		}
-		row = wire.AppendBytes(wire.AppendBytes(row[:0], k), val)
-		sum.Write(row)
-		c.Rows++
-		c.Bytes += uint64(len(k) + len(val))
 	}
-	sum.Sum(c.Hash[:0])
-	return c, it.Error()
+	return sum.end(), it.Error()
+}
+
+// ContentOfSnapshot reads a snapshot to its end and returns the content of the state in it. Of cfg only Machines count.
+func ContentOfSnapshot(cfg Config, r io.Reader) (Content, *SnapshotInfo, error) {
+	sum := newContentSum(&cfg)
+	info, err := ReadSnapshot(r, nil, sum.add)
+	if err != nil {
+		return Content{}, nil, err
+	}
+	return sum.end(), info, nil
+}
+
+// contentSum makes a Content of rows that come in order.
+type contentSum struct {
+	specs machine.Specs
+	sum   hash.Hash
+	row   []byte
+	c     Content
+}
+
+func newContentSum(cfg *Config) *contentSum {
+	return &contentSum{specs: cfg.specs(), sum: sha256.New()}
+}
+
+func (s *contentSum) add(k, v []byte) error {
+	if string(k) == string(installKey) { // how this member came to its state, which is no part of it
+		return nil
+	}
+	if err := s.specs.Known(k); err != nil {
+		return err
+	}
+	if string(k) == string(store.AppliedKey) && len(v) == 8 {
+		s.c.Index = binary.BigEndian.Uint64(v)
+	}
+	s.row = wire.AppendBytes(wire.AppendBytes(s.row[:0], k), v)
+	s.sum.Write(s.row)
+	s.c.Rows++
+	s.c.Bytes += uint64(len(k) + len(v))
+	return nil
+}
+
+func (s *contentSum) end() Content {
+	s.sum.Sum(s.c.Hash[:0])
+	return s.c
 }

@@ -35,6 +35,12 @@ func (g *earlyHandler) Reconnected(to uint64, channel peer.Channel) {
 	}
 }
 
+func (g *earlyHandler) Refused(to uint64) {
+	if n := g.node.Load(); n != nil {
+		n.Refused(to)
+	}
+}
+
 func (g *earlyHandler) HandleAsk(b []byte) ([]byte, error) {
 	if n := g.node.Load(); n != nil {
 		return n.HandleAsk(b)

@@ -21,6 +21,26 @@ type Making struct {
 	What string
 	// BesideEtcd allows etcd's own directory in the same place, which is left as it is, and to begin again what did not end.
 	BesideEtcd bool
+	// Resumes: what of the same name did not end is gone on with. Then fill finds in the store what it had made durable there.
+	Resumes bool
+}
+
+// resumes reports whether a directory holds the same making, which did not end and can be gone on with.
+func (m *Making) resumes(was *Identity) bool {
+	return m.Resumes && was.Cluster == 0 && was.Making == m.What
+}
+
+// MakingIn returns what a directory holds that did not end (Making.What): "" if it is empty, or whole, or missing.
+func MakingIn(cfg Config) (string, error) {
+	cfg.defaults()
+	was, err := ReadIdentity(cfg.FS, cfg.Dir)
+	switch {
+	case errors.Is(err, ErrNoIdentity):
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	return was.Making, nil
 }
 
 // Make builds a new one-member cluster in cfg.Dir, which must be empty. fill writes the rows and returns the place of the log that they
@@ -28,7 +48,10 @@ type Making struct {
 // never be taken for the original.
 func Make(cfg Config, m Making, fill func(st store.Store, self *emember.Member) (index, term uint64, err error)) error {
 	cfg.defaults()
+	resumed := false
 	switch was, err := ReadIdentity(cfg.FS, cfg.Dir); {
+	case err == nil && m.resumes(was):
+		resumed = true
 	case errors.Is(err, ErrNoIdentity), err == nil && m.BesideEtcd && was.Cluster == 0: // the second did not end
 	case err == nil && was.Making != "":
 		return was.unfinished(cfg.Dir)
@@ -44,12 +67,16 @@ func Make(cfg Config, m Making, fill func(st store.Store, self *emember.Member) 
 	if err != nil {
 		return err
 	}
+	ident.Name = m.Name
 	lock, err := cfg.FS.Lock(filepath.Join(cfg.Dir, "LOCK"))
 	if err != nil {
 		return fmt.Errorf("in use by another process: %w", err)
 	}
 	defer lock.Unlock()
-	for _, d := range []string{filepath.Join(cfg.Dir, "store"), cfg.walDir()} { // of one that did not end
+	for _, d := range []string{cfg.walDir(), filepath.Join(cfg.Dir, "store")} { // of one that did not end
+		if resumed && d != cfg.walDir() {
+			continue
+		}
 		if err := cfg.FS.RemoveAll(d); err != nil {
 			return err
 		}

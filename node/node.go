@@ -45,6 +45,7 @@ type Node struct {
 	rep *replica.Replica // loop only
 	rd  replica.Ready    // loop only
 	ticking
+	departed
 	proposals
 	forwarding
 	packing

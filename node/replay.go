@@ -65,6 +65,27 @@ func (r *Replay) StateHash() uint64 {
 	return hash
 }
 
+// WallNs is the time along the log there: ns since 1970, 0 if no entry had one yet.
+func (r *Replay) WallNs() int64 { return r.applier.Stamp().WallNs }
+
+// WallOf returns the wall time that the leader stamped on an entry, in ns since 1970; 0: it has none, as the first of a leader. Along the
+// log time does not go back: where an entry's is before that of the one before it, that one's counts.
+func WallOf(e *Entry) (int64, error) {
+	data := e.Data
+	change, err := replica.DecodeChange(e.Type, e.Data)
+	if err != nil {
+		return 0, err
+	}
+	if change != nil {
+		data = change.Context
+	}
+	if len(data) == 0 {
+		return 0, nil
+	}
+	h, _, err := entry.DecodeHeader(data)
+	return h.WallNs, err
+}
+
 // Content is what the state is there. Errors: ctx's, or a failed read.
 func (r *Replay) Content(ctx context.Context) (Content, error) {
 	v := r.store.NewView()

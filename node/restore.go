@@ -75,3 +75,94 @@ func restoreRows(cfg *Config, in store.Incoming, self *emember.Member, r io.Read
 	}
 	return info, err
 }
+
+// LoadSnapshot replaces what is in st by a snapshot, row by row as it is. Of cfg only Machines count. It is durable when it returns.
+func LoadSnapshot(cfg Config, st store.Store, r io.Reader) (*SnapshotInfo, error) {
+	in, err := st.Incoming()
+	if err != nil {
+		return nil, err
+	}
+	specs := cfg.specs()
+	info, err := ReadSnapshot(r, nil, func(k, v []byte) error {
+		switch {
+		case bytes.Equal(k, store.AppliedKey), bytes.Equal(k, installKey): // the first is for Finish, the second of the member it came from
+			return nil
+		case mmember.IsLevel(k):
+			if err := cfg.followable(v); err != nil {
+				return err
+			}
+		}
+		if err := specs.Known(k); err != nil {
+			return err
+		}
+		return in.Set(k, v)
+	})
+	if err == nil {
+		err = in.Finish(info.Index)
+	}
+	if err == nil {
+		err = st.Install(in)
+	}
+	if err != nil {
+		in.Abort() // what it leaves is removed by the next one
+		return nil, err
+	}
+	return info, nil
+}
+
+// RestoreInPlace makes of the state in st that of a new cluster whose only member is self: what Restore does to rows on their way, done to
+// rows that are there, in one batch at the index where they are. So they are all changed or none; where they have been already nothing
+// happens, because every change is made once. row hears of each row what it was and what it is, nil: there was none, or there is none any
+// more; the slices are good during the call.
+func RestoreInPlace(cfg Config, st store.Store, self *emember.Member, row func(key, was, is []byte) error) error {
+	conf, err := readConf(st)
+	if err != nil {
+		return err
+	}
+	own := replica.Conf{Voters: []uint64{self.ID}}.Encode()
+	done := bytes.Equal(conf.Encode(), own) // ids are random: no other cluster has this member, and this row was in the batch
+	it, err := st.NewIter(nil, nil)
+	if err != nil {
+		return err
+	}
+	defer it.Close() // nothing is written through it
+	selfKey, selfRow := mmember.Row(self)
+	specs, b := cfg.specs(), st.NewBatch()
+	for ok := it.First(); ok; ok = it.Next() {
+		k := it.Key()
+		was, err := it.Value()
+		if err != nil {
+			return err
+		}
+		is, keep := was, true
+		switch {
+		case done:
+		case bytes.Equal(k, confKey):
+			is = own
+		case bytes.Equal(k, installKey), k[0] == selfKey[0] && !mmember.IsLevel(k):
+			keep = false
+		default:
+			if is, keep, err = specs.Restore(k, was); err != nil {
+				return fmt.Errorf("restore row %q: %w", k, err)
+			}
+		}
+		switch {
+		case !keep:
+			is = nil
+			b.Delete(k)
+		case !bytes.Equal(was, is):
+			b.Set(k, is)
+		}
+		if err := row(k, was, is); err != nil {
+			return err
+		}
+	}
+	if err := it.Error(); err != nil || done {
+		return err
+	}
+	b.Set(selfKey, selfRow)
+	if err := row(selfKey, nil, selfRow); err != nil {
+		return err
+	}
+	return st.Commit(b, st.Applied())
+}

@@ -2,6 +2,8 @@ package node
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/holdfastdb/holdfast/internal/wire"
+	"github.com/holdfastdb/holdfast/machine"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
 )
@@ -28,6 +31,10 @@ type SnapshotInfo struct {
 	Cluster     uint64
 	Index, Term uint64
 	Conf        replica.Conf
+	// State and WallNs are the rolling state hash and the time along the log, in ns since 1970, at that index: where the View was taken, 0
+	// where a stream is read.
+	State  uint64
+	WallNs int64
 	// Keys and Bytes are known at the end.
 	Keys, Bytes uint64
 }
@@ -36,6 +43,13 @@ type SnapshotInfo struct {
 var ErrBadSnapshot = errors.New("damaged snapshot")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// WriteSnapshot streams a View as the snapshot that info heads; info itself is not changed. Errors: ctx's, w's, or a failed read.
+func WriteSnapshot(ctx context.Context, w io.Writer, v store.View, info *SnapshotInfo) error {
+	head := *info // the one that is written counts its keys
+	head.Keys, head.Bytes = 0, 0
+	return writeSnapshot(&ctxWriter{ctx, w}, v, &head)
+}
 
 // writeSnapshot streams a View.
 func writeSnapshot(w io.Writer, v store.View, info *SnapshotInfo) error {
@@ -130,11 +144,48 @@ func readChunk(r io.Reader) ([]byte, error) {
 	return b, nil
 }
 
+// SnapshotState is what a snapshot says of the state in it, near its beginning.
+type SnapshotState struct {
+	Hash   uint64 // the rolling state hash
+	WallNs int64  // time along the log, ns since 1970; 0: no entry had one yet
+}
+
+// errBegun ends a read of a snapshot's beginning.
+var errBegun = errors.New("enough was read")
+
+// ReadSnapshotHead reads the beginning of a snapshot, as far as it says of what it is. rest is the whole of it, with what was read.
+func ReadSnapshotHead(r io.Reader) (info *SnapshotInfo, state SnapshotState, rest io.Reader, err error) {
+	var begun bytes.Buffer
+	_, err = ReadSnapshot(io.TeeReader(r, &begun), func(i *SnapshotInfo) error {
+		info = i
+		return nil
+	}, func(k, v []byte) error {
+		switch c := bytes.Compare(k, machine.StateKey); {
+		case c < 0:
+			return nil
+		case c == 0:
+			p, stamp, err := machine.DecodeState(v)
+			if err != nil {
+				return fmt.Errorf("%w: %w", ErrBadSnapshot, err)
+			}
+			state = SnapshotState{Hash: p, WallNs: stamp.WallNs}
+		}
+		return errBegun
+	})
+	if err != nil && !errors.Is(err, errBegun) {
+		return nil, state, nil, err
+	}
+	return info, state, io.MultiReader(&begun, r), nil
+}
+
 // ReadSnapshot reads a snapshot to its end, handing each key and value to fn (nil: only check it). Slices are valid
 // during the call. Keys come in ascending order.
 func ReadSnapshot(r io.Reader, head func(*SnapshotInfo) error, fn func(key, value []byte) error) (*SnapshotInfo, error) {
 	magic := make([]byte, len(snapshotMagic))
-	if _, err := io.ReadFull(r, magic); err != nil || string(magic) != snapshotMagic {
+	if _, err := io.ReadFull(r, magic); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, fmt.Errorf("%w: %w", ErrBadSnapshot, err)
+	}
+	if string(magic) != snapshotMagic {
 		return nil, fmt.Errorf("%w: not a snapshot, or one of another version", ErrBadSnapshot)
 	}
 	b, err := readChunk(r)

@@ -30,7 +30,7 @@ func (n *Node) SaveSnapshot(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	defer v.Close()
-	return writeSnapshot(&ctxWriter{ctx, w}, v, info)
+	return WriteSnapshot(ctx, w, v, info)
 }
 
 // SnapshotView takes a View between two entries, with what heads a snapshot of it. It is not bounded in age: its caller writes
@@ -42,7 +42,9 @@ func (n *Node) SnapshotView(ctx context.Context) (store.View, *SnapshotInfo, err
 	}
 	c := make(chan got, 1)
 	n.later(func() error {
-		c <- got{n.store.NewView(), SnapshotInfo{Cluster: n.identity.Cluster, Index: n.appliedIdx, Term: n.termApplied, Conf: n.rep.Conf()}}
+		_, hash := n.applier.Hash()
+		c <- got{n.store.NewView(), SnapshotInfo{Cluster: n.identity.Cluster, Index: n.appliedIdx, Term: n.termApplied, Conf: n.rep.Conf(),
+			State: hash, WallNs: n.applier.Stamp().WallNs}}
 		return nil
 	})
 	select {

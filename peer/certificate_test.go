@@ -53,7 +53,7 @@ func TestClientsCertificatesDoNotSpeakForMembers(t *testing.T) {
 			if _, err := a.Ask(ctx, b.Addr(), []byte("who?")); (err == nil) != c.good {
 				t.Errorf("a question: %v", err)
 			}
-			if _, _, err := a.dial(ctx, b.Addr(), hello{kind: byte(ChannelControl), cluster: testCluster, from: 1, to: 2}); (err == nil) != c.good {
+			if _, _, err := a.dial(ctx, b.Addr(), hello{kind: byte(ChannelControl), cluster: testCluster, from: 1, to: 2}, dialTimeout); (err == nil) != c.good {
 				t.Errorf("a channel: %v", err)
 			}
 			ar.mu.Lock()
@@ -123,7 +123,7 @@ func TestNobodySpeaksForThisMember(t *testing.T) {
 	b, _ := member(t, 2, TCPOptions{})
 	a, _ := member(t, 1, TCPOptions{})
 	for _, from := range []uint64{0, 2} {
-		if _, _, err := a.dial(t.Context(), b.Addr(), hello{kind: byte(ChannelControl), cluster: testCluster, from: from, to: 2}); err == nil {
+		if _, _, err := a.dial(t.Context(), b.Addr(), hello{kind: byte(ChannelControl), cluster: testCluster, from: from, to: 2}, dialTimeout); err == nil {
 			t.Errorf("a channel from %d to 2 was accepted", from)
 		}
 	}

@@ -70,14 +70,27 @@ func (l *tcpChannel) writeDirect(frame []byte) (taken bool) {
 // runChannel keeps one outgoing connection: dial, write what is queued, start again when it breaks.
 func (t *TCP) runChannel(ctx context.Context, p *tcpPeer, channel Channel, l *tcpChannel) {
 	wait, quiet := redialMin, false
+	var gone departure
 	for try := 0; ctx.Err() == nil; {
 		addr := p.pick(try)
 		t.mu.Lock()
 		h := hello{kind: byte(channel), cluster: t.cluster, from: t.self, to: p.id}
 		t.mu.Unlock()
-		c, r, err := t.dial(ctx, addr, h)
+		limit, soon := gone.next(p.addresses())
+		c, r, err := t.dial(ctx, addr, h, limit)
 		if err != nil {
 			try++
+			if gone.failed(err, p.addresses()) && !t.hears(p.id) {
+				gone = departure{}
+				t.handler.Refused(p.id)
+			}
+			if soon && ctx.Err() == nil {
+				select {
+				case <-ctx.Done():
+				case <-time.After(redialSoon):
+				}
+				continue
+			}
 			if channel == ChannelControl && !quiet && ctx.Err() == nil {
 				quiet = true // one line per outage
 				t.log.Info("member unreachable", "member", fmt.Sprintf("%x", p.id), "addr", addr, "err", err)
@@ -89,7 +102,7 @@ func (t *TCP) runChannel(ctx context.Context, p *tcpPeer, channel Channel, l *tc
 			wait = min(wait*2, redialMax)
 			continue
 		}
-		wait = redialMin
+		wait, gone = redialMin, departure{}
 		if quiet {
 			quiet = false
 			t.log.Info("member reachable again", "member", fmt.Sprintf("%x", p.id))
@@ -118,6 +131,7 @@ func (t *TCP) runChannel(ctx context.Context, p *tcpPeer, channel Channel, l *tc
 		l.mu.Unlock()
 		if channel == ChannelControl && ctx.Err() == nil {
 			p.traffic.Disconnects.Inc()
+			gone = departure{broke: true}
 		}
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-func (t *TCP) dial(ctx context.Context, addr string, h hello) (net.Conn, *bufio.Reader, error) {
-	d := net.Dialer{Timeout: dialTimeout}
+// dial makes a connection, and has its hello accepted. Until there is an answer to the first packet it waits for at most limit.
+func (t *TCP) dial(ctx context.Context, addr string, h hello, limit time.Duration) (net.Conn, *bufio.Reader, error) {
+	d := net.Dialer{Timeout: limit}
 	network, at := endpoint(addr)
 	c, err := d.DialContext(ctx, network, at)
 	if err != nil {
@@ -56,7 +57,7 @@ func (t *TCP) dial(ctx context.Context, addr string, h hello) (net.Conn, *bufio.
 
 // Ask sends one question to the process that listens on addr and returns the answer. A refusal wraps ErrRefused.
 func (t *TCP) Ask(ctx context.Context, addr string, question []byte) ([]byte, error) {
-	c, r, err := t.dial(ctx, addr, hello{kind: helloAsk})
+	c, r, err := t.dial(ctx, addr, hello{kind: helloAsk}, dialTimeout)
 	if err != nil {
 		return nil, err
 	}

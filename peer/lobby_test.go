@@ -54,3 +54,4 @@ func (*nobody) HandleAsk(q []byte) ([]byte, error)   { return q, nil }
 func (*nobody) HandleStream(uint64, io.Reader) error { return nil }
 func (*nobody) HandleFrame(uint64, Channel, []byte)  {}
 func (*nobody) Reconnected(uint64, Channel)          {}
+func (*nobody) Refused(uint64)                       {}

@@ -54,6 +54,10 @@ type Handler interface {
 	HandleAsk(question []byte) (answer []byte, err error)
 	// Reconnected says that a new outgoing connection on the channel was accepted: frames sent before may be lost.
 	Reconnected(to uint64, channel Channel)
+	// Refused says that the process of a member is gone: the control channel to it was up and broke, nobody listens at any of its addresses,
+	// and it has no control channel to this member. It is said once for each such break. A cable, a firewall or a slow member does not look
+	// like that.
+	Refused(to uint64)
 }
 
 // Network connects this member with the others. Safe for concurrent use.

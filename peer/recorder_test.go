@@ -14,6 +14,7 @@ type recorder struct {
 	mu      sync.Mutex
 	frames  map[string][]string // "from channel" → frames in order; guarded by mu
 	reconns map[string]int      // "to channel" → calls; guarded by mu
+	gone    map[uint64]int      // members that refused → calls; guarded by mu
 	changed chan struct{}       // closed and renewed at every event; guarded by mu
 
 	hold   chan struct{} // if not nil, HandleFrame waits for it
@@ -22,7 +23,7 @@ type recorder struct {
 }
 
 func newRecorder() *recorder {
-	return &recorder{frames: map[string][]string{}, reconns: map[string]int{}, changed: make(chan struct{})}
+	return &recorder{frames: map[string][]string{}, reconns: map[string]int{}, gone: map[uint64]int{}, changed: make(chan struct{})}
 }
 
 func (r *recorder) note(f func()) {
@@ -49,6 +50,8 @@ func (r *recorder) HandleAsk(q []byte) ([]byte, error) { return r.ask(q) }
 func (r *recorder) Reconnected(to uint64, channel Channel) {
 	r.note(func() { r.reconns[key(to, channel)]++ })
 }
+
+func (r *recorder) Refused(to uint64) { r.note(func() { r.gone[to]++ }) }
 
 // got returns the frames of one channel so far.
 func (r *recorder) got(from uint64, channel Channel) []string {

@@ -85,6 +85,16 @@ func (p *tcpPeer) pick(try int) string {
 	return all[try%len(all)]
 }
 
+// addresses is how many the member has.
+func (p *tcpPeer) addresses() int { return strings.Count(*p.addr.Load(), ",") + 1 }
+
+// hears reports whether a member has a control channel to this one.
+func (t *TCP) hears(id uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.inbound[id].conn != nil
+}
+
 // ListenTCP binds addr ("" = do not listen) and more. An address is host:port, or unix:PATH for a socket file, which is
 // made anew. Nothing is accepted before Start.
 func ListenTCP(addr string, opts TCPOptions, more ...string) (*TCP, error) {

@@ -53,6 +53,7 @@ type Replica struct {
 	// one, because raft answers them too early when there is a single voter (DECISIONS A11).
 	openTerm uint64
 	limits   limits
+	asked    int // votes others have asked for
 }
 
 // Errors of proposals.
@@ -131,6 +132,16 @@ func (r *Replica) Tick() { r.rn.Tick() }
 // Campaign starts an election now.
 func (r *Replica) Campaign() { _ = r.rn.Campaign() }
 
+// ForgetLeader has a follower follow nobody, which is how it answers votes from then on. It does nothing on a leader or a candidate.
+func (r *Replica) ForgetLeader() { _ = r.rn.ForgetLeader() }
+
+// Election is what raft knows at this moment of who leads, and how often this member was asked for its vote, for a vote that counts or for one
+// that does not. Leader and Term are as of the last Ready, which may be older.
+func (r *Replica) Election() (leader, term uint64, asked int) {
+	st := r.rn.BasicStatus()
+	return st.Lead, st.HardState.GetTerm(), r.asked
+}
+
 // Receive steps one frame from another member into raft. acked is the index the sender says it holds durably, 0 if the
 // frame says nothing of the kind.
 func (r *Replica) Receive(from uint64, frame []byte) (acked uint64, err error) {
@@ -146,6 +157,9 @@ func (r *Replica) Receive(from uint64, frame []byte) (acked uint64, err error) {
 	}
 	if m.GetType() == raftpb.MsgReadIndex && r.readsClosed() {
 		return 0, nil // the member that asked repeats the question
+	}
+	if t := m.GetType(); t == raftpb.MsgVote || t == raftpb.MsgPreVote {
+		r.asked++
 	}
 	r.step(m)
 	if m.GetType() == raftpb.MsgAppResp && !m.GetReject() {

@@ -26,6 +26,11 @@ saga)
 	go build -o build/bench/run-saga ./bench/saga
 	exec build/bench/run-saga "$@"
 	;;
+archive)
+	make -s build
+	go build -o build/bench/run-archive ./bench/archive
+	exec build/bench/run-archive "$@"
+	;;
 *) echo "bench: no door named '$door' is built" >&2; exit 1 ;;
 esac
 scripts/peers.sh

@@ -177,6 +177,7 @@ func (h *host) crash(power bool) {
 		h.disk.Crash(h.w.rDisk)
 	} else {
 		h.w.trace.add(h.w.now, "%s is killed", h.name)
+		h.refuse()
 	}
 	h.end()
 	longest := 2 * time.Second
@@ -184,6 +185,22 @@ func (h *host) crash(power bool) {
 		longest = 12 * time.Second // long enough for the others to let go of the log
 	}
 	h.w.after(between(h.w.rFault, 20*time.Millisecond, longest), h.start)
+}
+
+// refuse has the other members hear that this process is gone, as their kernels tell them, but for those that are cut off from it. A machine
+// without power tells nobody.
+func (h *host) refuse() {
+	id, gen := h.id, h.gen
+	for _, o := range h.w.hosts {
+		if o == h || id == 0 || h.w.rGone.IntN(8) == 0 {
+			continue
+		}
+		h.w.after(between(h.w.rGone, time.Millisecond, 40*time.Millisecond), func() {
+			if o.on && o.n != nil && (!h.on || h.gen != gen) && !h.w.net.isCut(o, h) && !h.w.net.isCut(h, o) {
+				o.n.Refused(id)
+			}
+		})
+	}
 }
 
 // end takes the process away. Calls that wait for it stay without an answer.

@@ -16,12 +16,6 @@ type span struct {
 	ends   []int
 }
 
-// The bytes around the entries of a span (docs/formats/archive.md).
-const (
-	spanHead = 76
-	spanEnd  = 12
-)
-
 // shipped makes the objects of all entries, and goes on with the entries that are read from them.
 func (b *shipBook) shipped() {
 	tip := archive.Tip{Cluster: 1, Timeline: b.w.opt.Seed, Last: 1, Term: 1} // the first state stands for entry 1
@@ -67,7 +61,7 @@ func (b *shipBook) pack(after archive.Tip) {
 		if err != nil {
 			b.w.fail(Diverged, "entry %d cannot be shipped: %v", e.Index, err)
 		}
-		s.ends = append(s.ends, enc.Len()-spanEnd)
+		s.ends = append(s.ends, enc.Len()-archive.SpanEndBytes)
 	}
 	finish()
 }
@@ -79,7 +73,7 @@ func (b *shipBook) spoilSpan() {
 	off := b.r.IntN(len(bad))
 	bad[off] ^= byte(1 + b.r.IntN(255))
 	var index uint64
-	for i, begin := 0, spanHead; i < len(s.ends); i, begin = i+1, s.ends[i] {
+	for i, begin := 0, archive.SpanHeadBytes; i < len(s.ends); i, begin = i+1, s.ends[i] {
 		if begin <= off && off < s.ends[i] {
 			index = s.first + uint64(i)
 		}

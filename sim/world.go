@@ -132,7 +132,7 @@ type World struct {
 	trace trace
 
 	// Separate streams, so that a change in one place does not shuffle everything else.
-	rFault, rNet, rDisk, rClient *rand.Rand
+	rFault, rNet, rDisk, rClient, rGone *rand.Rand
 
 	hosts   []*host // every host there ever was; index = host.at
 	byID    map[uint64]*host
@@ -164,7 +164,7 @@ func play(opt Options, plan func(*World)) *Report {
 	w := &World{opt: opt, byID: map[uint64]*host{}, leaders: map[uint64]*host{},
 		states: states{at: map[uint64]stateSeen{}, by: map[uint64]*host{}}}
 	stream := func(n uint64) *rand.Rand { return rand.New(rand.NewPCG(opt.Seed, n)) }
-	w.rFault, w.rNet, w.rDisk, w.rClient = stream(1), stream(2), stream(3), stream(4)
+	w.rFault, w.rNet, w.rDisk, w.rClient, w.rGone = stream(1), stream(2), stream(3), stream(4), stream(21)
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], opt.Seed)
 	was := crand.Reader

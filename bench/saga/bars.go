@@ -3,41 +3,12 @@ package main
 import (
 	"fmt"
 	"math"
+
+	"github.com/holdfastdb/holdfast/bench/bars"
 )
 
-// Bar is something the project promised itself, and what came of it.
-type Bar struct {
-	What    string   `json:"what"`
-	Want    float64  `json:"want"`
-	AtLeast bool     `json:"at_least"`      // else: at most
-	Got     *float64 `json:"got,omitempty"` // nil: not measured
-	Unit    string   `json:"unit"`
-	Reached bool     `json:"reached"`
-}
-
-func (b *Bar) String() string {
-	side, verdict := "at most", "MISSED"
-	if b.AtLeast {
-		side = "at least"
-	}
-	if b.Got == nil {
-		return fmt.Sprintf("%-12s %s: %s %.4g%s", "not measured", b.What, side, b.Want, b.Unit)
-	}
-	if b.Reached {
-		verdict = "reached"
-	}
-	return fmt.Sprintf("%-12s %s: %s %.4g%s, it is %.2f%s", verdict, b.What, side, b.Want, b.Unit, *b.Got, b.Unit)
-}
-
-// bars judges a report.
-func bars(r *Report) (out []Bar) {
-	judge := func(what string, atLeast bool, want, got float64, unit string) {
-		b := Bar{What: what, Want: want, AtLeast: atLeast, Unit: unit}
-		if !math.IsNaN(got) {
-			b.Got, b.Reached = &got, got == want || (got > want) == atLeast
-		}
-		out = append(out, b)
-	}
+// judge holds a report against what the project set itself.
+func judge(r *Report) (out bars.List) {
 	by := func(work, server, other string, of func(*Sample) float64) float64 {
 		return r.find(withAB, work, abClients, server).times(r.find(withAB, work, abClients, other), of)
 	}
@@ -46,32 +17,25 @@ func bars(r *Report) (out []Bar) {
 	if bound := 0.9 * by("0 SQL", floor, dtm, rate); bound < want {
 		want, what = bound, what+" (0.9 of the floor's, which is less than 2.2×)"
 	}
-	judge(what, true, want, by("0 SQL", holdfast, dtm, rate), "×")
-	judge("0 SQL, coordinator's CPU per saga beside DTM and its MariaDB", false, 0.25, by("0 SQL", holdfast, dtm, cpu), "×")
+	out.AtLeast(what, want, by("0 SQL", holdfast, dtm, rate), "×")
+	out.AtMost("0 SQL, coordinator's CPU per saga beside DTM and its MariaDB", 0.25, by("0 SQL", holdfast, dtm, cpu), "×")
 	for _, n := range []int{20, 64} {
-		judge(fmt.Sprintf("0 SQL by our load tool, %d clients, rate beside DTM", n), true, 4,
+		out.AtLeast(fmt.Sprintf("0 SQL by our load tool, %d clients, rate beside DTM", n), 4,
 			r.find(withOurs, emptyWork, n, holdfast).times(r.find(withOurs, emptyWork, n, dtm), rate), "×")
 	}
-	judge("2 SQL, rate beside DTM", true, 1.25, by("2 SQL", holdfast, dtm, rate), "×")
-	judge("2 SQL with barrier, rate beside DTM", true, 1.15, by("2 SQL, barrier", holdfast, dtm, rate), "×")
-	judge("10 SQL, rate beside DTM", true, 1.05, by("10 SQL", holdfast, dtm, rate), "×")
-	judge("2 SQL, rate beside no coordinator", true, 0.65, by("2 SQL", holdfast, none, rate), "×")
-	judge("2 SQL with barrier, rate beside no coordinator and no barrier", true, 0.6,
+	out.AtLeast("2 SQL, rate beside DTM", 1.25, by("2 SQL", holdfast, dtm, rate), "×")
+	out.AtLeast("2 SQL with barrier, rate beside DTM", 1.15, by("2 SQL, barrier", holdfast, dtm, rate), "×")
+	out.AtLeast("10 SQL, rate beside DTM", 1.05, by("10 SQL", holdfast, dtm, rate), "×")
+	out.AtLeast("2 SQL, rate beside no coordinator", 0.65, by("2 SQL", holdfast, none, rate), "×")
+	out.AtLeast("2 SQL with barrier, rate beside no coordinator and no barrier", 0.6,
 		r.find(withAB, "2 SQL, barrier", abClients, holdfast).times(r.find(withAB, "2 SQL", abClients, none), rate), "×")
-	judge("0 SQL, three nodes, rate beside one DTM", true, 1.5, by("0 SQL", three, dtm, rate), "×")
+	out.AtLeast("0 SQL, three nodes, rate beside one DTM", 1.5, by("0 SQL", three, dtm, rate), "×")
 	out = append(out, partBars(r)...)
 	return out
 }
 
 // partBars are those of what is measured once or in a way of its own.
-func partBars(r *Report) (out []Bar) {
-	judge := func(what string, want, got float64, unit string) {
-		b := Bar{What: what, Want: want, Unit: unit}
-		if !math.IsNaN(got) {
-			b.Got, b.Reached = &got, got <= want
-		}
-		out = append(out, b)
-	}
+func partBars(r *Report) (out bars.List) {
 	recovery := math.NaN()
 	for _, one := range r.Recovery {
 		if one.Server == holdfast {
@@ -81,9 +45,9 @@ func partBars(r *Report) (out []Bar) {
 			}
 		}
 	}
-	judge("10,000 sagas killed with their second call hanging, all finished after the restart", 10, min(recovery, 1e6), " s")
+	out.AtMost("10,000 sagas killed with their second call hanging, all finished after the restart", 10, min(recovery, 1e6), " s")
 	ratio, _ := r.besideRatio(holdfast)
-	judge("p99 of 300 sagas/s beside 30/s to a service that never answers, beside without", 1.25, ratio, "×")
+	out.AtMost("p99 of 300 sagas/s beside 30/s to a service that never answers, beside without", 1.25, ratio, "×")
 	late, early := math.NaN(), math.NaN()
 	killed := math.NaN()
 	for _, d := range r.Delayed {
@@ -94,9 +58,9 @@ func partBars(r *Report) (out []Bar) {
 			killed = float64(d.Early + d.Lost)
 		}
 	}
-	judge("10,000 delayed messages, early or not delivered", 0, early, "")
-	judge("10,000 delayed messages, late by p99", 20, late, " ms")
-	judge("10,000 delayed messages, leader of three killed, early or not delivered", 0, killed, "")
+	out.AtMost("10,000 delayed messages, early or not delivered", 0, early, "")
+	out.AtMost("10,000 delayed messages, late by p99", 20, late, " ms")
+	out.AtMost("10,000 delayed messages, leader of three killed, early or not delivered", 0, killed, "")
 	ready, rss, due := math.NaN(), math.NaN(), math.NaN()
 	if t := r.Timers; t != nil {
 		ready, rss, due = t.Ready, megabytes(t.RSS-t.Idle), t.Due.P99
@@ -104,8 +68,8 @@ func partBars(r *Report) (out []Bar) {
 			due = 1e6
 		}
 	}
-	judge("open timers, ready after a restart", 5, ready, " s")
-	judge("open timers, memory above an idle server", 60, rss, " MB")
-	judge("open timers, those due after the restart late by p99", 20, due, " ms")
+	out.AtMost("open timers, ready after a restart", 5, ready, " s")
+	out.AtMost("open timers, memory above an idle server", 60, rss, " MB")
+	out.AtMost("open timers, those due after the restart late by p99", 20, due, " ms")
 	return out
 }

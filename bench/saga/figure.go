@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/holdfastdb/holdfast/bench/bars"
 	"github.com/holdfastdb/holdfast/bench/host"
 )
 
@@ -20,7 +21,7 @@ type Report struct {
 	Beside    []*Beside    `json:"beside_a_service_that_hangs,omitempty"`
 	Delayed   []*Delayed   `json:"delayed_messages,omitempty"`
 	Timers    *Timers      `json:"open_timers,omitempty"`
-	Bars      []Bar        `json:"bars"`
+	Bars      bars.List    `json:"bars"`
 	Published []Published  `json:"published"`
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfastdb/holdfast/bench/bars"
 	"github.com/holdfastdb/holdfast/bench/host"
 )
 
@@ -48,9 +49,9 @@ func sampleReport() *Report {
 
 // TestBarsAreJudged: with ratios within a round, and a bound by the floor where the machine allows no more.
 func TestBarsAreJudged(t *testing.T) {
-	got := make(map[string]Bar)
+	got := make(map[string]bars.Bar)
 	r := sampleReport()
-	for _, b := range bars(r) {
+	for _, b := range judge(r) {
 		got[b.What] = b
 	}
 	for what, want := range map[string]struct {
@@ -78,7 +79,7 @@ func TestBarsAreJudged(t *testing.T) {
 	}
 	r.Recovery[1].Seconds = 0
 	r.figure(withAB, "0 SQL", abClients, floor).Rounds[0].PerSecond = 5000
-	for _, b := range bars(r) {
+	for _, b := range judge(r) {
 		if strings.Contains(b.What, "hanging") && b.Reached {
 			t.Errorf("%s although the sagas never finished", b.String())
 		}
@@ -86,7 +87,7 @@ func TestBarsAreJudged(t *testing.T) {
 			t.Errorf("%s although the floor is high", b.String())
 		}
 	}
-	for _, b := range bars(&Report{}) {
+	for _, b := range judge(&Report{}) {
 		if b.Got != nil || b.Reached {
 			t.Errorf("%s: nothing was measured", b.String())
 		}
@@ -96,7 +97,7 @@ func TestBarsAreJudged(t *testing.T) {
 // TestReportIsForPeopleAndMachines.
 func TestReportIsForPeopleAndMachines(t *testing.T) {
 	r := sampleReport()
-	r.Bars = bars(r)
+	r.Bars = judge(r)
 	var b bytes.Buffer
 	r.print(&b)
 	for _, want := range []string{"Holdfast, 3 nodes", "(2.30×)", "935", "9548", "6000 finished within 120 s", "all finished after 4.0 s", "1.20×",

@@ -29,14 +29,7 @@ func (r *Report) print(w io.Writer) {
 		fmt.Fprintf(w, "\n%s\n", r.Timers)
 	}
 	fmt.Fprintln(w)
-	reached := 0
-	for i := range r.Bars {
-		fmt.Fprintln(w, r.Bars[i].String())
-		if r.Bars[i].Reached {
-			reached++
-		}
-	}
-	fmt.Fprintf(w, "%d of %d bars reached\n", reached, len(r.Bars))
+	r.Bars.Print(w)
 }
 
 // printPublished is the table in the shape of DTM's report, beside its own figures.

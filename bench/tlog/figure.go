@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/holdfastdb/holdfast/bench/bars"
 	"github.com/holdfastdb/holdfast/bench/host"
 )
 
@@ -19,7 +20,7 @@ type Report struct {
 	Small     string      `json:"small_machine,omitempty"`
 	Proofs    *Proofs     `json:"add_to_proof,omitempty"`
 	Figures   []*Figure   `json:"figures"`
-	Bars      []Bar       `json:"bars"`
+	Bars      bars.List   `json:"bars"`
 	Published []Published `json:"published"`
 }
 

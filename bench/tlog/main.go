@@ -143,7 +143,7 @@ func (b *bench) run(ctx context.Context, which []string, jsonFile, plotFile stri
 	if b.report.Machine.SyncAfter, err = host.SyncTime(b.dir); err != nil {
 		return err
 	}
-	b.report.Bars = bars(b.report)
+	b.report.Bars = judge(b.report)
 	b.report.print(os.Stdout)
 	if err := b.report.write(jsonFile, plotFile); err != nil {
 		return err

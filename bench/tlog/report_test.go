@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfastdb/holdfast/bench/bars"
 	"github.com/holdfastdb/holdfast/bench/host"
 )
 
@@ -45,8 +46,8 @@ func sample() *Report {
 // TestRatiosAreTakenWithinARound: the machine was twice as slow in the second.
 func TestRatiosAreTakenWithinARound(t *testing.T) {
 	r := sample()
-	got := make(map[string]Bar)
-	for _, b := range bars(r) {
+	got := make(map[string]bars.Bar)
+	for _, b := range judge(r) {
 		got[b.What] = b
 	}
 	for what, want := range map[string]struct {
@@ -65,7 +66,7 @@ func TestRatiosAreTakenWithinARound(t *testing.T) {
 			t.Errorf("%s: %s", what, b.String())
 		}
 	}
-	for _, b := range bars(&Report{}) {
+	for _, b := range judge(&Report{}) {
 		if b.Reached || b.Got != nil || !strings.HasPrefix(b.String(), "not measured") {
 			t.Errorf("nothing was measured: %s", b.String())
 		}
@@ -74,7 +75,7 @@ func TestRatiosAreTakenWithinARound(t *testing.T) {
 
 func TestTheReportIsForPeopleAndMachines(t *testing.T) {
 	r := sample()
-	r.Bars = bars(r)
+	r.Bars = judge(r)
 	var b bytes.Buffer
 	r.print(&b)
 	for _, want := range []string{"(750.00×)", "1.0/2.0/4.0", "5.0/600/900", "149/371/692", "MISSED", "3 of 8 bars reached", "MariaDB used 60 % of a processor; what is published was at most 2.5 s behind", "by affinity"} {

@@ -34,14 +34,7 @@ counting Holdfast's log of commands, which does not grow with the tree; –: no 
 offered the hammer has the published flags and repeats one entry in ten; Tessera drops those.
 `)
 	fmt.Fprintln(w)
-	reached := 0
-	for i := range r.Bars {
-		fmt.Fprintln(w, r.Bars[i].String())
-		if r.Bars[i].Reached {
-			reached++
-		}
-	}
-	fmt.Fprintf(w, "%d of %d bars reached\n", reached, len(r.Bars))
+	r.Bars.Print(w)
 }
 
 // table is in the shape of the published report's: writes a second over a window, offered, writers, time in queue, time to

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfastdb/holdfast/cmd/holdfast/inspect"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/member"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/migrate"
+	"github.com/holdfastdb/holdfast/cmd/holdfast/restore"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/server"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/snapshot"
 )
@@ -24,6 +25,7 @@ func commands() []*cli.Command {
 		[]*cli.Command{server.Command(all), etcd.Command(all), dtm.Command(all), server.DoorsCommand(all), member.StatusCommand(all)},
 		member.Commands(),
 		snapshot.Commands(all),
+		restore.Commands(all),
 		inspect.Commands(all),
 		all.Commands(),
 		[]*cli.Command{migrate.Command(), cli.VersionCommand()})

@@ -76,6 +76,18 @@ var doors = []door{
 			{name: "money transfers while everything is killed", args: []string{"build/transfer"}},
 		},
 	},
+	{
+		name:     "archive", // no door, but what stands behind all of them
+		packages: []string{"./archive", "./backup", "./worker/archive", "./objstore", "./door/ack"},
+		own:      []string{"./conformance/archive"},
+		scripts:  []string{"scripts/peers.sh"}, fullScripts: []string{"scripts/versitygw.sh"},
+		quick: []group{{name: "a disk goes", args: []string{"build/archive", "-quick"}}},
+		full: []group{
+			{name: "a disk goes", args: []string{"build/archive"}},
+			{name: "disks that go and stores that fail, many times", args: []string{"env", "CRASH=long", "go", "test", "./conformance/crash", "-count=1", "-timeout", "1h", "-run",
+				"TestTheDiskIsGone|TestTheStoreIsDown|TestTwoServersShipToOnePlace|TestArchiveOverAChangeOfLeader"}},
+		},
+	},
 }
 
 func (d *door) groups(quick bool) []group {

@@ -23,6 +23,7 @@ type Process struct {
 	log  string // file that stdout and stderr are appended to, over all starts
 
 	mu     sync.Mutex
+	env    []string // beside this program's own
 	cmd    *exec.Cmd
 	exited chan struct{} // closed when cmd has ended; nil before the first start
 	err    error         // how cmd ended; read after exited
@@ -35,6 +36,13 @@ func NewProcess(log, path string, args ...string) *Process {
 
 // Bin is the path of the program.
 func (p *Process) Bin() string { return p.path }
+
+// Setenv gives the process variables beside those of this program, as NAME=value, from its next start on.
+func (p *Process) Setenv(env ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.env = append(p.env, env...)
+}
 
 // Start runs the process; it fails if it is still running.
 func (p *Process) Start() error {
@@ -51,6 +59,9 @@ func (p *Process) Start() error {
 	fmt.Fprintf(f, "--- start %s %s\n", p.path, strings.Join(p.args, " "))
 	cmd := exec.Command(p.path, p.args...)
 	cmd.Stdout, cmd.Stderr = f, f
+	if len(p.env) > 0 {
+		cmd.Env = append(os.Environ(), p.env...)
+	}
 	// A group of its own, so that Ctrl-C reaches the test and not the servers; and no server survives a test that was
 	// itself killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

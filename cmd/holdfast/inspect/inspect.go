@@ -1,4 +1,4 @@
-// Package inspect prints the files of a stopped server: its log, its state, one entry.
+// Package inspect prints the files of a stopped server, its log, its state, one entry, and objects of an archive.
 package inspect
 
 import (
@@ -28,7 +28,7 @@ import (
 // Commands are those that look into a stopped server's files, whose rows and commands are the machines' of those doors.
 func Commands(all doors.List) []*cli.Command {
 	specs := all.Specs()
-	return []*cli.Command{inspectWAL(specs), inspectStore(specs, rows(all)), inspectEntry(specs)}
+	return []*cli.Command{inspectWAL(specs), inspectStore(specs, rows(all)), inspectEntry(specs), inspectArchive(specs)}
 }
 
 // wrapped breaks text into lines that fit a terminal of 120 columns.

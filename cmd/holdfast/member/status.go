@@ -12,6 +12,7 @@ import (
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
 	"github.com/holdfastdb/holdfast/door/admin"
+	workerarchive "github.com/holdfastdb/holdfast/worker/archive"
 )
 
 // StatusCommand is `holdfast status`, with the lines of those doors.
@@ -72,6 +73,12 @@ func printStatus(w io.Writer, all doors.List, s *admin.Status, fields map[string
 		fmt.Fprintf(&b, "level: %d\n", s.Level)
 	}
 	var told []string
+	if line, note := archiveLine(fields["archive"]); line != "" {
+		fmt.Fprintf(&b, "archive: %s\n", line)
+		if note != "" {
+			told = append(told, note)
+		}
+	}
 	for _, d := range all {
 		if d.StatusLines == nil {
 			continue
@@ -99,6 +106,35 @@ func printStatus(w io.Writer, all doors.List, s *admin.Status, fields map[string
 	t.Flush()
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// archiveLine says how far the archive is, and what an operator has to know of it.
+func archiveLine(field json.RawMessage) (line, note string) {
+	var a struct {
+		workerarchive.Status
+		To   string `json:"to"`
+		Note string `json:"note"`
+	}
+	if field == nil || json.Unmarshal(field, &a) != nil {
+		return "", ""
+	}
+	line = fmt.Sprintf("%s has the log up to %d, %d entries behind", a.To, a.Archived, a.Entries)
+	if a.Entries > 0 {
+		line += fmt.Sprintf(" (%s, %s)", cli.SizeString(a.Bytes), time.Duration(a.Seconds*float64(time.Second)).Round(time.Millisecond))
+	}
+	line += fmt.Sprintf(", %d of %d requests this month", a.Requests, a.Budget)
+	if a.Snapshot.Index > 0 {
+		line += fmt.Sprintf(", snapshot at %d of %s", a.Snapshot.Index, a.Snapshot.Time.Format(time.RFC3339))
+	}
+	switch {
+	case a.Alarm != "":
+		note = "ARCHIVING HAS STOPPED: " + a.Alarm
+	case a.Failing != "":
+		note = "the archive's store fails and is tried again: " + a.Failing
+	default:
+		note = a.Note
+	}
+	return line, note
 }
 
 // writeMembers prints the table that status and member list share.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -34,10 +35,8 @@ type Config struct {
 	peers     []namedAddress
 	join      string // a member's peer address
 
-	// ack is the level of requests that name none, archive where the log is shipped to, "" = nowhere.
-	ack     ack.Level
-	archive string
-	memory  int64 // bytes
+	ack    ack.Level // of requests that name none
+	memory int64     // bytes
 
 	tlsCert, tlsKey, tlsCA             string
 	peerTLSCert, peerTLSKey, peerTLSCA string // "" = those above
@@ -46,6 +45,8 @@ type Config struct {
 	insecure                           bool
 	logLevel                           slog.Level
 	logFormat                          string // text or json
+	archive                            archiveConfig
+	logRetention                       int64 // bytes
 	// holdLevel keeps the cluster's level down.
 	holdLevel bool
 }
@@ -70,7 +71,7 @@ func (c *Config) options() (all []doors.Option) {
 	for _, d := range c.doors {
 		all = append(all, d.settings.Options()...)
 	}
-	return append(all, []doors.Option{
+	all = append(all, []doors.Option{
 		{Name: "admin", Arg: "ADDR", Default: "127.0.0.1:8080", Help: "readiness, metrics, status and membership over HTTP, or off",
 			Set: func(v string) error { return cli.SetAddress(&c.admin, v) }},
 		{Name: "data", Arg: "DIR", Help: "directory of this member's log and state, made if missing",
@@ -116,6 +117,12 @@ func (c *Config) options() (all []doors.Option) {
 		{Name: "log-format", Arg: "FORM", Default: "text", Help: "text, or json for an object a line",
 			Set: func(v string) error { return setFormat(&c.logFormat, v) }},
 	}...)
+	for i, o := range all {
+		if o.Name == "memory" {
+			return slices.Insert(all, i, c.archiveOptions()...)
+		}
+	}
+	return all
 }
 
 // addOptions declares every option as a flag. Defaults are applied in loadConfig, so that a flag given with its default
@@ -247,7 +254,7 @@ func (c *Config) check(peerGiven bool) error {
 	if c.data == "" {
 		return cli.Usagef("serve: --data is missing; name a directory, for example `holdfast serve --data ./data`")
 	}
-	if c.ack == ack.Archive && c.archive == "" {
+	if c.ack == ack.Archive && c.archive.url == "" {
 		return cli.Usagef("serve: --ack archive waits for an archive, and there is none; give --archive too, or use --ack commit")
 	}
 	if len(c.peers) > 0 && c.join != "" {
@@ -321,7 +328,11 @@ func (c *Config) claims() budget.Doors {
 			on[d.door.Name] = on[d.door.Name] || l.Flag == d.door.Name && !l.At.Off()
 		}
 	}
-	return all.Claims(func(door string) bool { return on[door] })
+	claims := all.Claims(func(door string) bool { return on[door] })
+	if c.archive.url != "" {
+		claims.More = append(claims.More, archiveClaim)
+	}
+	return claims
 }
 
 func setLevel(dst *slog.Level, v string) error {
@@ -377,4 +388,4 @@ func setAck(dst *ack.Level, v string) (err error) {
 }
 
 // dial is what the doors of this server offer.
-func (c *Config) dial() ack.Dial { return ack.Dial{Archiving: c.archive != "", Default: c.ack} }
+func (c *Config) dial() ack.Dial { return ack.Dial{Archiving: c.archive.url != "", Default: c.ack} }

@@ -34,6 +34,8 @@ type Setup struct {
 	Certificates []*KeyPair
 	// NotifySocket is where systemd is told how far the server is; "": nobody is.
 	NotifySocket string
+	// Archive is where the log is shipped to; nil: nowhere.
+	Archive *Archive
 	// Ack is the durability dial; Node.Archive goes with it.
 	Ack ack.Dial
 	// HoldLevel keeps the cluster's level down.
@@ -54,8 +56,9 @@ func (c *Config) Setup(log *slog.Logger) (*Setup, error) {
 	}
 	su := &Setup{
 		Node: node.Config{Dir: c.data, Shares: &share, ClientURLs: clientURLs(c, certs.forClients != nil), MemoryBytes: c.memory,
-			Archive: c.dial().Archiving},
+			LogRetention: c.logRetention, Archive: c.dial().Archiving},
 		Join:      node.StartOptions{Name: c.name, PeerTLS: certs.members(), PeerCertificates: certs.membership(), Join: c.join},
+		Archive:   c.archiveSetup(&share),
 		Ack:       c.dial(),
 		HoldLevel: c.holdLevel,
 		Advise:    func(err error) error { return Advise(err, "--data", c.data) },

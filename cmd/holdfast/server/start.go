@@ -21,6 +21,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/node"
+	workerarchive "github.com/holdfastdb/holdfast/worker/archive"
 	"github.com/holdfastdb/holdfast/worker/level"
 )
 
@@ -31,6 +32,7 @@ type Server struct {
 	admin      *admin.Admin // nil: off
 	host       *doors.Host  // what the doors are given
 	node       *node.Node
+	shipper    *workerarchive.Worker // nil: there is no archive
 	handshakes seldom
 	// members is node, for log lines of any goroutine.
 	members atomic.Pointer[node.Node]
@@ -100,6 +102,9 @@ func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err err
 		levels.Settle = time.Millisecond // a cluster that begins now has no older build to go back to
 	}
 	s.wg.Go(level.New(s.node, levels).Run)
+	if su.Archive != nil {
+		s.shipArchive()
+	}
 	for _, d := range su.Services {
 		if d.Work != nil {
 			d.Work(s.host)
@@ -152,6 +157,9 @@ func (s *Server) openAdmin() error {
 	opt := admin.Options{Version: cli.Version, Steps: s.host.Steps, ConnState: few.State, DoorsServe: s.serving.Load, Logger: s.log,
 		ErrorLog: port.HandshakeErrors(s.handshakeFailed)}
 	opt.Sections = []admin.Section{s.section()}
+	if s.setup.Archive != nil {
+		opt.Sections = append(opt.Sections, s.archiveSection())
+	}
 	for _, d := range s.setup.Services {
 		opt.Sections = append(opt.Sections, d.Admin)
 	}
@@ -174,6 +182,9 @@ func (s *Server) startNode(ctx context.Context) (err error) {
 		s.bound = append(s.bound, "peer="+p.Addr)
 	}
 	cfg.Logger, cfg.Steps = slog.New(named{s.log.Handler(), s.memberName}), s.host.Steps
+	if s.setup.Archive != nil {
+		cfg.Retain = append(cfg.Retain, workerarchive.RetainName)
+	}
 	cfg.OnFatal = func(err error) { s.fail(fatal(err)) }
 	s.node, err = node.Start(ctx, cfg, opt)
 	s.members.Store(s.node)

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfastdb/holdfast/archive"
+	"github.com/holdfastdb/holdfast/backup"
+	"github.com/holdfastdb/holdfast/entry"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/objstore"
+)
+
+// archivedServer writes some keys with the machines of this build and returns the URL of an archive of that, the index of a snapshot in it,
+// and the last index.
+func archivedServer(t *testing.T) (url string, first, last uint64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	n, err := node.Start(ctx, all.Equip(node.Config{Dir: filepath.Join(t.TempDir(), "data")}), node.StartOptions{Name: "n1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Stop()
+	for !n.Status().Ready {
+		if ctx.Err() != nil {
+			t.Fatal(ctx.Err())
+		}
+		time.Sleep(time.Millisecond)
+	}
+	url = "file://" + filepath.Join(t.TempDir(), "archive")
+	s, err := objstore.Open(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var snapshot bytes.Buffer
+	if err := n.SaveSnapshot(ctx, &snapshot); err != nil {
+		t.Fatal(err)
+	}
+	m, err := backup.Take(ctx, s, &snapshot, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		body := ekv.Append(nil, &ekv.Part{Put: &ekv.Put{Key: fmt.Appendf(nil, "key%d", i), Value: []byte("value")}})
+		if _, err := n.Propose(ctx, 1, entry.Part{Machine: entry.MachineKV, Body: body}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	es, err := n.Committed(ctx, m.Index+1, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enc := archive.NewEncoder(archive.Tip{Cluster: m.Cluster, Timeline: m.Timeline, Last: m.Index, Term: m.Term}, 1<<20)
+	for _, e := range es {
+		if _, err := enc.Append(archive.Entry(e)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last = es[len(es)-1].Index
+	hash, known, err := n.StateHash(ctx, last)
+	if err != nil || !known {
+		t.Fatal(known, err)
+	}
+	name, b := enc.Finish(hash)
+	if err := s.Put(ctx, objstore.Object{Name: name, Data: b}); err != nil {
+		t.Fatal(err)
+	}
+	return url, m.Index, last
+}
+
+// TestAnArchiveFromTheCommandLine: proved, restored as of an entry with all that is changed listed, looked into, and named where it is damaged.
+func TestAnArchiveFromTheCommandLine(t *testing.T) {
+	url, first, last := archivedServer(t)
+	status, out, errs := execute(nil, "verify", "--from", url, "--at", fmt.Sprint(last-2))
+	if status != 0 || errs != "" || !strings.Contains(out, fmt.Sprintf("at index %d, ", last-2)) || !strings.Contains(out, fmt.Sprintf("restorable from index %d", first)) {
+		t.Errorf("status %d\n%s%s", status, out, errs)
+	}
+	dir := filepath.Join(t.TempDir(), "restored")
+	status, out, errs = execute(nil, "restore", "--from", url, "--at", fmt.Sprint(last-2), "--data", dir, "--name", "r1")
+	for _, want := range []string{fmt.Sprintf("holds 8 keys as of index %d", last-2), fmt.Sprintf("ends with index %d", last), "revision=1000000009 compacted=1000000009",
+		"removed: member", "new: member", "name=r1", "holdfast serve --data " + dir} {
+		if status != 0 || !strings.Contains(out, want) {
+			t.Fatalf("%q is missing, status %d\n%s%s", want, status, out, errs)
+		}
+	}
+	cfg := all.Equip(node.Config{Dir: dir})
+	n, err := node.Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Stop()
+	if status, _, errs := execute(nil, "restore", "--from", url, "--data", dir); status != 1 || !strings.Contains(errs, "not empty") {
+		t.Errorf("status %d: %s", status, errs)
+	}
+	root := strings.TrimPrefix(url, "file://")
+	spans, err := filepath.Glob(filepath.Join(root, "*", fmt.Sprintf("%020d", first+1)))
+	if err != nil || len(spans) != 1 {
+		t.Fatal(spans, err)
+	}
+	name := strings.TrimPrefix(spans[0], root+"/")
+	status, out, errs = execute(nil, "inspect", "archive", url, name, "--commands")
+	if status != 0 || !strings.Contains(out, "kv.put") || !strings.Contains(out, fmt.Sprintf("entries %d@", first+1)) {
+		t.Errorf("status %d\n%s%s", status, out, errs)
+	}
+	if status, out, _ := execute(nil, "inspect", "archive", url, archive.ManifestName(timelineOf(t, name), first)); status != 0 || !strings.Contains(out, "/pieces/") {
+		t.Errorf("status %d\n%s", status, out)
+	}
+	b, err := os.ReadFile(spans[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 4
+	if err := os.WriteFile(spans[0], b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, out, errs := execute(nil, "verify", "--from", url); status != 1 || !strings.Contains(out, "WRONG archive object "+name) {
+		t.Errorf("status %d\n%s%s", status, out, errs)
+	}
+	if status, _, errs := execute(nil, "restore", "--from", url, "--data", filepath.Join(t.TempDir(), "other")); status != 1 || !strings.Contains(errs, name) || strings.Count(errs, "\n") != 1 {
+		t.Errorf("status %d: %s", status, errs)
+	}
+	if status, _, errs := execute(nil, "inspect", "archive", url, name); status != 1 || !strings.Contains(errs, "byte ") {
+		t.Errorf("status %d: %s", status, errs)
+	}
+}
+
+func timelineOf(t *testing.T, name string) uint64 {
+	t.Helper()
+	timeline, _, ok := archive.ParseSpanName(name)
+	if !ok {
+		t.Fatal(name)
+	}
+	return timeline
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfastdb/holdfast/internal/bucket"
+	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/objstore"
+)
+
+// place is an object store and what leads to it.
+type place struct {
+	name, url string
+	env       []string
+	end       func() error
+}
+
+func (r *run) files() (*place, error) {
+	return &place{name: "files", url: "file://" + filepath.Join(r.dir, "files"), end: func() error { return nil }}, nil
+}
+
+func (r *run) fake() (*place, error) {
+	b, err := bucket.Start()
+	if err != nil {
+		return nil, err
+	}
+	return &place{name: "gofakes3", url: b.URL("archive"), env: b.Env(), end: b.Close}, nil
+}
+
+// gateway starts versitygw on a directory with one bucket.
+func (r *run) gateway(ctx context.Context, bin string) (*place, error) {
+	dir := filepath.Join(r.dir, "gateway")
+	attributes := filepath.Join(r.dir, "attributes") // files of its own: not every file system has extended attributes
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "holdfast"), 0o755), os.MkdirAll(attributes, 0o755)); err != nil {
+		return nil, err
+	}
+	addr, err := proctest.FreeAddress()
+	if err != nil {
+		return nil, err
+	}
+	p := proctest.NewProcess(filepath.Join(r.dir, "gateway.log"), bin, "--access", "key", "--secret", "secret", "--port", addr, "posix", "--sidecar", attributes, dir)
+	if err := p.Start(); err != nil {
+		return nil, err
+	}
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
+			c.Close()
+			break
+		}
+		if !p.Running() || time.Since(began) > 20*time.Second || ctx.Err() != nil {
+			return nil, errors.Join(fmt.Errorf("versitygw does not listen: %w\n%s", err, p.LogTail(10)), p.Kill())
+		}
+	}
+	env := []string{"AWS_ENDPOINT_URL=http://" + addr, "AWS_ENDPOINT_URL_S3=", "AWS_ACCESS_KEY_ID=key", "AWS_SECRET_ACCESS_KEY=secret", "AWS_SESSION_TOKEN=",
+		"AWS_REGION=us-east-1", "AWS_DEFAULT_REGION="}
+	return &place{name: "versitygw", url: "s3://holdfast/archive", env: env, end: p.Kill}, nil
+}
+
+// open returns the store as this program's own.
+func (p *place) open() (objstore.Store, error) {
+	for _, v := range p.env {
+		name, value, _ := strings.Cut(v, "=")
+		if err := os.Setenv(name, value); err != nil {
+			return nil, err
+		}
+	}
+	return objstore.Open(p.url)
+}
+
+// listed is how many names are put: more than one page of a list.
+const listed = 1100
+
+// conditions asks the store for all that an archive stands on.
+func conditions(ctx context.Context, p *place) (string, error) {
+	s, err := p.open()
+	if err != nil {
+		return "", err
+	}
+	if err := errors.Join(objstore.Probe(ctx, s), objstore.ProbeAbsent(ctx, s)); err != nil {
+		return "", err
+	}
+	var want []string
+	for i := range listed {
+		name := fmt.Sprintf("list/%06d", i)
+		want = append(want, name)
+		if err := s.PutIfAbsent(ctx, objstore.Object{Name: name, Data: []byte(name)}); err != nil {
+			return "", fmt.Errorf("put %s: %w", name, err)
+		}
+	}
+	if err := s.PutIfAbsent(ctx, objstore.Object{Name: want[7], Data: []byte("another")}); !errors.Is(err, objstore.ErrExists) {
+		return "", fmt.Errorf("an object was put over another: %v", err)
+	}
+	if got, err := s.Get(ctx, want[7]); err != nil || string(got) != want[7] {
+		return "", fmt.Errorf("%s holds %q, %v", want[7], got, err)
+	}
+	for _, after := range []string{"", want[999], want[500] + "x"} {
+		var got []string
+		for o, err := range s.List(ctx, "list", after) {
+			if err != nil {
+				return "", err
+			}
+			got = append(got, o.Name)
+		}
+		rest := want[slices.IndexFunc(want, func(n string) bool { return n > after }):]
+		if !slices.Equal(got, rest) {
+			return "", fmt.Errorf("after %q: %d names, want %d", after, len(got), len(rest))
+		}
+	}
+	if err := s.Delete(ctx, want...); err != nil {
+		return "", err
+	}
+	for o, err := range s.List(ctx, "list", "") {
+		return "", fmt.Errorf("%s is still there, %v", o.Name, err)
+	}
+	return fmt.Sprintf("%d names put once, listed in order, removed", listed), nil
+}

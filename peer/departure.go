@@ -1,0 +1,46 @@
+package peer
+
+import (
+	"errors"
+	"syscall"
+	"time"
+)
+
+const (
+	// A control channel that has broken is dialled again at once, so often per address, with this in between, and with this limit on each:
+	// the first packet may meet a listener that is just closing, get no answer, and be sent again by the kernel only a second later.
+	redialsSoon = 4
+	redialSoon  = 5 * time.Millisecond
+	soonTimeout = 100 * time.Millisecond
+)
+
+// departure tells a process that has ended from a connection that has broken, by what comes of dialling the member again: a kernel whose
+// process is gone refuses, at each of the member's addresses. It may reset a connection first that was waiting to be accepted. The zero
+// value expects nothing. It belongs to one goroutine.
+type departure struct {
+	broke   bool // the channel was up, and is not
+	tries   int  // dials since
+	refused int  // of the last ones in a row
+}
+
+// next returns the limit of the next dial, and whether the one after it comes soon.
+func (d *departure) next(addresses int) (limit time.Duration, soon bool) {
+	if !d.broke || d.tries >= redialsSoon*addresses {
+		return dialTimeout, false
+	}
+	return soonTimeout, d.tries+1 < redialsSoon*addresses
+}
+
+// failed takes in the error of a dial, and reports whether all addresses have refused in a row.
+func (d *departure) failed(err error, addresses int) (gone bool) {
+	if !d.broke {
+		return false
+	}
+	d.tries++
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		d.refused = 0
+		return false
+	}
+	d.refused++
+	return d.refused >= addresses
+}

@@ -1,0 +1,383 @@
+package archive
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfastdb/holdfast/archive"
+	"github.com/holdfastdb/holdfast/internal/task"
+	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/objstore"
+)
+
+// start finds out where the archive ends, beside lead.
+func (t *term) start() {
+	t.w.tasks.Go(func() {
+		for pause := time.Duration(0); t.w.stopped() == nil; {
+			b, last, err := t.find()
+			if err == nil {
+				t.mu.Lock()
+				t.begins, t.taken = b, last
+				t.mu.Unlock()
+				t.poke()
+				return
+			}
+			if t.fails(err) || !t.pause(&pause) {
+				return
+			}
+		}
+	})
+}
+
+// find returns where shipping begins: after what is in the store, read from name to name and held against the log. Where there is no
+// archive yet, or its end cannot be told any more, a snapshot is put for it to begin behind.
+func (t *term) find() (*beginning, *taken, error) {
+	if err := t.prove(); err != nil {
+		return nil, nil, err
+	}
+	manifests, err := t.manifests()
+	if err != nil {
+		return nil, nil, err
+	}
+	last := &taken{}
+	if n := len(manifests); n > 0 {
+		if last, err = t.manifest(manifests[n-1]); err != nil {
+			return nil, nil, err
+		}
+	}
+	known := t.w.node.ArchivedIndex()
+	if known > 0 {
+		tip, ok, err := t.from(known, slices.Contains(manifests, known))
+		if err != nil {
+			return nil, nil, err
+		}
+		if ok {
+			since, err := t.shippedSince(last.index)
+			return &beginning{tip: tip, since: since}, last, err
+		}
+		t.w.opt.Logger.Error("the archive has had the log up to this index and cannot be gone on with from there; a snapshot is put to go on behind",
+			"index", known)
+	} else if len(manifests) > 0 {
+		tip, since, err := t.walk(manifests)
+		if err == nil && tip.Last < last.index {
+			// The newest snapshot was to be gone on behind, and nothing has arrived there yet.
+			tip = archive.Tip{Cluster: t.w.cluster, Timeline: t.w.timeline, Last: last.index, Term: last.term}
+		}
+		if err != nil || tip.Last > 0 {
+			return &beginning{tip: tip, since: since}, last, err
+		}
+	}
+	last, tip, err := t.take()
+	if err != nil {
+		return nil, nil, err
+	}
+	return &beginning{tip: tip}, last, nil
+}
+
+// prove asks the store, once in the life of this process, whether it keeps the condition on which everything here rests.
+func (t *term) prove() error {
+	t.w.mu.Lock()
+	proved := t.w.proved
+	t.w.mu.Unlock()
+	if proved {
+		return nil
+	}
+	ctx, done := t.context(patience)
+	defer done()
+	t.w.requests.add(5)
+	if err := objstore.ProbeAbsent(ctx, t.w.store); err != nil {
+		return fmt.Errorf("ask the archive's store whether it keeps conditions: %w", err)
+	}
+	t.w.mu.Lock()
+	defer t.w.mu.Unlock()
+	t.w.proved = true
+	return nil
+}
+
+// pageSize is how many objects one request lists.
+const pageSize = 1000
+
+// list lists objects, those whose names sort after after.
+func (t *term) list(prefix, after string) (all []objstore.Listed, err error) {
+	for full := true; full; { // each page has its own patience
+		full = false
+		n := 0
+		ctx, done := t.context(patience)
+		t.w.requests.add(1)
+		for l, err := range t.w.store.List(ctx, prefix, after) {
+			if err != nil {
+				done()
+				return nil, err
+			}
+			all = append(all, l)
+			after = l.Name
+			if n++; n == pageSize {
+				full = true
+				break
+			}
+		}
+		done()
+	}
+	return all, nil
+}
+
+// listed is a span as a list shows it.
+type listed struct {
+	first uint64
+	size  int64
+}
+
+// spans lists the spans that begin after an index.
+func (t *term) spans(after uint64) (all []listed, err error) {
+	found, err := t.list(archive.TimelineName(t.w.timeline), archive.SpanName(t.w.timeline, after))
+	for _, l := range found {
+		if _, first, ok := archive.ParseSpanName(l.Name); ok {
+			all = append(all, listed{first, l.Size})
+		}
+	}
+	return all, err
+}
+
+// shippedSince is how many bytes there are of the log behind an index.
+func (t *term) shippedSince(index uint64) (n int64, err error) {
+	all, err := t.spans(index)
+	for _, l := range all {
+		n += l.size
+	}
+	return n, err
+}
+
+// manifests lists the indexes of all snapshots.
+func (t *term) manifests() (all []uint64, err error) {
+	found, err := t.list(archive.SnapshotsName(t.w.timeline), "")
+	for _, l := range found {
+		if _, index, ok := archive.ParseManifestName(l.Name); ok {
+			all = append(all, index)
+		}
+	}
+	return all, err
+}
+
+// from finds the end of the archive from an index on that it is known to have: the end of a span, or a snapshot that the log goes on
+// behind (root). ok is false if it does not have it any more.
+func (t *term) from(known uint64, root bool) (tip archive.Tip, ok bool, err error) {
+	tip = archive.Tip{Cluster: t.w.cluster, Timeline: t.w.timeline, Last: known}
+	for {
+		s, err := t.examine(archive.SpanName(t.w.timeline, tip.Last+1), nil)
+		if errors.Is(err, objstore.ErrAbsent) {
+			break
+		}
+		if err != nil {
+			return tip, false, err
+		}
+		tip = s.Tip()
+	}
+	if tip.Last > known {
+		return tip, true, nil
+	}
+	before, err := t.before(known)
+	if err != nil {
+		return tip, false, err
+	}
+	if before == nil {
+		return tip, root, nil
+	}
+	return t.hashAt(before, known)
+}
+
+// before finds the last span that begins at or below an index, nil if there is none.
+func (t *term) before(index uint64) (*archive.Span, error) {
+	for back := uint64(1 << 10); ; back <<= 4 {
+		after := index - min(index, back)
+		found, err := t.lastBetween(after, index)
+		if err != nil {
+			return nil, err
+		}
+		if found > 0 {
+			return t.examine(archive.SpanName(t.w.timeline, found), nil)
+		}
+		if after == 0 {
+			return nil, nil
+		}
+	}
+}
+
+// lastBetween is the first entry of the last span that begins after an index, and not after another one; 0 if there is none.
+func (t *term) lastBetween(after, index uint64) (found uint64, err error) {
+	ctx, done := t.context(patience)
+	defer done()
+	t.w.requests.add(1)
+	n := 0
+	for l, err := range t.w.store.List(ctx, archive.TimelineName(t.w.timeline), archive.SpanName(t.w.timeline, after)) {
+		if err != nil {
+			return 0, err
+		}
+		_, first, ok := archive.ParseSpanName(l.Name)
+		if !ok || first > index {
+			break
+		}
+		if n++; n%pageSize == 0 {
+			t.w.requests.add(1)
+		}
+		found = first
+	}
+	return found, nil
+}
+
+// hashAt is the hash of all entries up to an index, from a span that begins at or below it: whichever shipper has cut the log where, it
+// is the same.
+func (t *term) hashAt(s *archive.Span, index uint64) (tip archive.Tip, ok bool, err error) {
+	enc := archive.NewEncoder(archive.Tip{Cluster: s.Cluster, Timeline: s.Timeline, Last: s.First - 1, Hash: s.Before}, archive.MaxBytes)
+	add := func(e archive.Entry) error {
+		_, err := enc.Append(e)
+		if enc.Len() > t.w.span {
+			enc.Finish(0) // nobody wants the bytes
+		}
+		return err
+	}
+	for e := range s.Entries() {
+		if e.Index > index {
+			break
+		}
+		if err := add(e); err != nil {
+			return tip, false, err
+		}
+	}
+	log := cursor{t: t, next: enc.Tip().Last + 1}
+	for enc.Tip().Last < index {
+		e, err := log.read()
+		if errors.Is(err, node.ErrTruncated) {
+			return tip, false, nil
+		}
+		if err == nil {
+			err = add(archive.Entry(e))
+		}
+		if err != nil {
+			return tip, false, err
+		}
+	}
+	return enc.Tip(), true, nil
+}
+
+// link is what walk keeps of a span.
+type link struct {
+	first   uint64
+	before  archive.Hash
+	tip     archive.Tip
+	further bool // this member had not applied all of it when it was compared
+	err     error
+}
+
+// walk finds the end of the archive when nothing is known of it: from the newest snapshot on behind which a span begins, or else from what
+// there is around the oldest one, name after name. It reads every span from there on, some at a time, for any of them may be missing: what a
+// leader that is gone had on its way may have arrived behind what did not. since is the size of the log that was read, tip zero if no span
+// belongs to a snapshot.
+func (t *term) walk(manifests []uint64) (tip archive.Tip, since int64, err error) {
+	var all []listed
+	for _, index := range slices.Backward(manifests) {
+		if all, err = t.spans(index); err != nil {
+			return tip, 0, err
+		}
+		if len(all) > 0 && all[0].first == index+1 {
+			return t.follow(all, all[:1])
+		}
+	}
+	if all, err = t.spans(0); err != nil {
+		return tip, 0, err
+	}
+	n := 0 // as many begin where the oldest snapshot has all there is before
+	for n < len(all) && all[n].first <= manifests[0]+1 {
+		n++
+	}
+	return t.follow(all, all[:n])
+}
+
+// follow reads spans, and follows their names from each beginning: the end that lies furthest is that of the archive.
+func (t *term) follow(all, begin []listed) (furthest archive.Tip, since int64, err error) {
+	if len(begin) == 0 {
+		return furthest, 0, nil
+	}
+	links, err := t.fetch(all)
+	if err != nil {
+		return furthest, 0, err
+	}
+	seen := make([]bool, len(links))
+	for i := range begin {
+		var tip archive.Tip
+		for found := true; found && !seen[i]; {
+			seen[i] = true
+			at := &links[i]
+			switch {
+			case at.err != nil:
+				return furthest, 0, at.err
+			case tip.Last > 0 && at.before != tip.Hash && at.before != (archive.Hash{}):
+				return furthest, 0, t.other(archive.SpanName(t.w.timeline, at.first), archive.Entry{},
+					archive.Entry{Index: at.first, Term: at.tip.Term}, true)
+			case at.further: // compared to its end now, before anything is put behind it
+				if _, err := t.examine(archive.SpanName(t.w.timeline, at.first), nil); err != nil {
+					return furthest, 0, err
+				}
+			}
+			if tip = at.tip; tip.Last > furthest.Last {
+				furthest = tip
+			}
+			i, found = slices.BinarySearchFunc(links, tip.Last+1, func(l link, first uint64) int { return cmp.Compare(l.first, first) })
+		}
+	}
+	for _, l := range all {
+		since += l.size
+	}
+	return furthest, since, nil
+}
+
+// fetch reads spans and holds them against the log, some at a time. The error of one that is damaged is in its link: one beside the chain
+// may be.
+func (t *term) fetch(all []listed) ([]link, error) {
+	var mu sync.Mutex
+	var failed error // guarded by mu, as is what follows
+	links, next, running, done := make([]link, len(all)), 0, min(flights, len(all)), make(chan struct{})
+	work := func() {
+		for {
+			mu.Lock()
+			i := next
+			if i == len(all) || failed != nil {
+				if running--; running == 0 {
+					close(done)
+				}
+				mu.Unlock()
+				return
+			}
+			next++
+			mu.Unlock()
+			l, err := t.link(all[i].first)
+			mu.Lock()
+			links[i] = l
+			if failed == nil {
+				failed = err
+			}
+			mu.Unlock()
+		}
+	}
+	for range running {
+		t.w.tasks.Go(work)
+	}
+	t.w.tasks.Wait(task.Forever, done) // each of them ends with the term
+	return links, failed
+}
+
+func (t *term) link(first uint64) (link, error) {
+	s, err := t.span(archive.SpanName(t.w.timeline, first))
+	var fault *archive.Fault
+	if errors.As(err, &fault) {
+		return link{first: first, err: err}, nil
+	}
+	if err != nil {
+		return link{}, err
+	}
+	applied := t.w.node.Status().Applied
+	return link{first: first, before: s.Before, tip: s.Tip(), further: s.Last > applied}, t.compare(s, false)
+}
