@@ -346,3 +346,36 @@ func TestAnArchiveSessionOnAFollower(t *testing.T) {
 		}
 	}
 }
+
+// An answer that takes much memory does not hold it while the archive is away.
+func TestAnswersThatWaitForTheArchiveHoldNoRoom(t *testing.T) {
+	t.Parallel()
+	const most = 2 << 20
+	s := archiving(t, doorkv.Options{MaxResultBytes: most, RequestTimeout: 3 * time.Second})
+	c := s.client(t)
+	for i := range 3 {
+		put(t, c, fmt.Sprint("k", i), strings.Repeat("v", most/4))
+	}
+	ctx, cancel := context.WithCancel(at("archive"))
+	defer cancel()
+	all := func(ctx context.Context) error {
+		_, err := raw(t, s).Range(ctx, &pb.RangeRequest{Key: []byte("k"), RangeEnd: []byte("l")})
+		return err
+	}
+	var waiting []<-chan error
+	for range 8 { // more than there is room for
+		waiting = append(waiting, acktest.Begin(t, s.node, "range", func() error { return all(ctx) }))
+	}
+	wait.Until(t, "all wait", func() bool { return s.node.ArchiveWaiters() == 8 })
+	for range 4 {
+		if err := all(context.Background()); err != nil {
+			t.Errorf("a session that does not wait: %v", err)
+		}
+	}
+	s.node.SetArchived(s.node.ReadIndex())
+	for _, w := range waiting {
+		if err := <-w; err != nil {
+			t.Error(err)
+		}
+	}
+}
