@@ -151,12 +151,12 @@ func (d *Door) archived(ss grpc.ServerStream, method string) grpc.ServerStream {
 		return ss
 	}
 	switch method {
-	case pb.Watch_Watch_FullMethodName, epb.Election_Observe_FullMethodName:
+	case epb.Election_Observe_FullMethodName:
 		return &archivedStream{ServerStream: ss, d: d}
 	case pb.KV_RangeStream_FullMethodName, pb.Maintenance_Snapshot_FullMethodName:
 		return &archivedStream{ServerStream: ss, d: d, once: true}
 	}
-	return ss // renewals of leases, and what is asked of this member's health
+	return ss // watches see to it themselves; renewals of leases and news of this member's health wait for nothing
 }
 
 // SendMsg implements grpc.ServerStream.
