@@ -96,7 +96,7 @@ func (n *Node) truncate() {
 	if !n.soleVoter || len(n.rep.Conf().Learners) > 0 {
 		to = min(to, n.wal.IndexBefore(n.cfg.LogTailBytes))
 	}
-	to = n.retention.upTo(to, n.wal.IndexBefore(n.cfg.LogRetention))
+	to = n.retention.upTo(to, n.wal.IndexWithin(n.cfg.LogRetention))
 	if n.wal.Droppable(to) == 0 || n.truncating.Swap(true) {
 		return
 	}

@@ -15,6 +15,12 @@ func (l *WAL) IndexBefore(bytes int64) uint64 {
 	return 0
 }
 
+// IndexWithin is IndexBefore for a caller who bounds the files of the log: with the segment in use, the next one, spare ones and the rounding
+// to whole segments they take about so many bytes after the truncation. Where that would leave less than half for entries, it leaves half.
+func (l *WAL) IndexWithin(bytes int64) uint64 {
+	return l.IndexBefore(max(bytes/2, bytes-(maxSpares+3)*l.opt.SegmentBytes))
+}
+
 // Droppable is how many segments Truncate(i) would free. Truncating costs a few fsyncs, so call it only if there are some.
 func (l *WAL) Droppable(i uint64) int {
 	l.mu.Lock()

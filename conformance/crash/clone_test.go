@@ -77,7 +77,7 @@ func twoServers(t *testing.T, r *rand.Rand, round int) (said int, refused bool) 
 		t.Fatal("nothing is said to be in the archive")
 	}
 	kill(t, first)
-	if out, err := exec.Command("cp", "-a", first.Dir, second.Dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("cp", "-a", first.Dir+"/.", second.Dir).CombinedOutput(); err != nil {
 		t.Fatalf("copy: %v %s", err, out)
 	}
 	ctx, stop := context.WithCancel(t.Context())

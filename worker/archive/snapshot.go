@@ -16,21 +16,24 @@ type taken struct {
 	term   uint64
 	bytes  int64
 	wallNs int64 // time along the log
-	since  int64 // of the log between two snapshots, what was shipped by the time this one was begun
+	// shipped is what was archived of the log in this term when it was taken; below zero, what others had archived since then.
+	shipped int64
 }
 
 // daily is how old the newest snapshot becomes at most while something is written.
 const daily = 24 * time.Hour
 
-// stuck is for how long one request of a snapshot is tried again. After it the snapshot is given up, and a later one is taken: for as long
-// as it is under way, the store keeps all that was replaced meanwhile.
+// stuck is for how long one request is tried again of something that takes many. After it a snapshot is given up, and a later one is taken:
+// for as long as it is under way, this member's store keeps all that was replaced meanwhile.
 const stuck = time.Minute
 
-// steady repeats what fails of a snapshot's requests.
+// steady repeats requests that fail.
 type steady struct {
 	objstore.Store
 	t *term
 }
+
+func (t *term) steady() steady { return steady{t.w.store, t} }
 
 // PutIfAbsent implements objstore.Store.
 func (s steady) PutIfAbsent(_ context.Context, o objstore.Object) error {
@@ -67,10 +70,7 @@ func (s steady) try(request func(ctx context.Context) error) error {
 // snapshot is taken.
 func (t *term) manifest(index uint64) (*taken, error) {
 	name := archive.ManifestName(t.w.timeline, index)
-	ctx, done := t.context(patience)
-	defer done()
-	t.w.requests.add(1)
-	b, err := t.w.store.Get(ctx, name)
+	b, err := t.steady().Get(context.Background(), name)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (t *term) take() (*taken, archive.Tip, error) {
 	t.mu.Lock()
 	t.mark = info.Index
 	t.mu.Unlock()
-	m, err := backup.PutSnapshot(ctx, steady{t.w.store, t}, archive.Manifest{Cluster: t.w.cluster, Timeline: t.w.timeline, Index: info.Index,
+	m, err := backup.PutSnapshot(ctx, t.steady(), archive.Manifest{Cluster: t.w.cluster, Timeline: t.w.timeline, Index: info.Index,
 		Term: info.Term, State: info.State, WallNs: info.WallNs}, r, nil)
 	if err != nil {
 		return nil, archive.Tip{}, err
@@ -107,20 +107,25 @@ func (t *term) take() (*taken, archive.Tip, error) {
 // snapshots takes one when it is time: when the log since the last one is as large as that was, so that a restore reads no more than
 // twice the state, and every day on which something is written.
 func (t *term) snapshots() {
-	large := t.since >= max(t.w.opt.SnapshotBytes, t.snapped.bytes)
-	old := t.tip.Last > t.snapped.index && t.wallNs-t.snapped.wallNs >= int64(daily)
+	if t.snapped.wallNs == 0 && t.snapped.index > 0 { // of a log that had no time yet: the day begins now
+		t.snapped.wallNs = t.wallNs
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	large := t.shipped-t.snapped.shipped >= max(t.w.opt.SnapshotBytes, t.snapped.bytes)
+	old := t.tip.Last > t.snapped.index && t.wallNs-t.snapped.wallNs >= int64(daily)
 	if t.taking || t.rooting || t.over || !large && !old {
 		return
 	}
 	t.taking = true
-	since := t.since
 	t.w.tasks.Go(func() {
 		for pause := time.Duration(0); ; {
+			t.mu.Lock()
+			shipped := t.shipped
+			t.mu.Unlock()
 			last, _, err := t.take()
 			if err == nil {
-				last.since = since
+				last.shipped = shipped
 				t.mu.Lock()
 				t.taken, t.taking = last, false
 				t.mu.Unlock()
@@ -135,21 +140,15 @@ func (t *term) snapshots() {
 	})
 }
 
-// root closes a gap with a snapshot: what comes next is not in the log any more, because the archive was behind by more than
-// is kept for it.
+// root puts a snapshot for the log to go on behind.
 func (t *term) root() {
-	if t.rooting {
-		return
-	}
 	t.rooting = true
-	t.w.opt.Logger.Error("the log does not have any more what the archive has not; a snapshot closes the gap, and no restore to an entry in it is possible",
-		"from", t.tip.Last+1)
-	t.w.lost()
 	t.w.tasks.Go(func() {
 		for pause := time.Duration(0); ; {
 			last, tip, err := t.take()
 			if err == nil {
 				t.mu.Lock()
+				last.shipped = t.shipped
 				t.begins, t.taken = &beginning{tip: tip}, last
 				t.mu.Unlock()
 				t.poke()

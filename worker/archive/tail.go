@@ -2,6 +2,7 @@ package archive
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -52,7 +53,7 @@ func (t *term) find() (*beginning, *taken, error) {
 	known := t.w.node.ArchivedIndex()
 	if known > 0 {
 		tip, ok, err := t.from(known, slices.Contains(manifests, known))
-		if err != nil {
+		if err != nil && !errors.Is(err, errTwoBeginnings) {
 			return nil, nil, err
 		}
 		if ok {
@@ -67,8 +68,11 @@ func (t *term) find() (*beginning, *taken, error) {
 			// The newest snapshot was to be gone on behind, and nothing has arrived there yet.
 			tip = archive.Tip{Cluster: t.w.cluster, Timeline: t.w.timeline, Last: last.index, Term: last.term}
 		}
-		if err != nil || tip.Last > 0 {
-			return &beginning{tip: tip, since: since}, last, err
+		if err != nil && !errors.Is(err, errTwoBeginnings) {
+			return nil, nil, err
+		}
+		if err == nil && tip.Last > 0 {
+			return &beginning{tip: tip, since: since}, last, nil
 		}
 	}
 	last, tip, err := t.take()
@@ -104,23 +108,23 @@ const pageSize = 1000
 // list lists objects, those whose names sort after after.
 func (t *term) list(prefix, after string) (all []objstore.Listed, err error) {
 	for full := true; full; { // each page has its own patience
-		full = false
 		n := 0
-		ctx, done := t.context(patience)
-		t.w.requests.add(1)
-		for l, err := range t.w.store.List(ctx, prefix, after) {
-			if err != nil {
-				done()
-				return nil, err
+		err := t.steady().try(func(ctx context.Context) error {
+			for l, err := range t.w.store.List(ctx, prefix, after) { // after an error it goes on after what it has given
+				if err != nil {
+					return err
+				}
+				all, after = append(all, l), l.Name
+				if n++; n == pageSize {
+					break
+				}
 			}
-			all = append(all, l)
-			after = l.Name
-			if n++; n == pageSize {
-				full = true
-				break
-			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
 		}
-		done()
+		full = n == pageSize
 	}
 	return all, nil
 }
@@ -167,7 +171,11 @@ func (t *term) manifests() (all []uint64, err error) {
 func (t *term) from(known uint64, root bool) (tip archive.Tip, ok bool, err error) {
 	tip = archive.Tip{Cluster: t.w.cluster, Timeline: t.w.timeline, Last: known}
 	for {
-		s, err := t.examine(archive.SpanName(t.w.timeline, tip.Last+1), nil)
+		var before *archive.Tip
+		if tip.Last > known {
+			before = &tip
+		}
+		s, err := t.examine(archive.SpanName(t.w.timeline, tip.Last+1), before)
 		if errors.Is(err, objstore.ErrAbsent) {
 			break
 		}
@@ -208,24 +216,24 @@ func (t *term) before(index uint64) (*archive.Span, error) {
 
 // lastBetween is the first entry of the last span that begins after an index, and not after another one; 0 if there is none.
 func (t *term) lastBetween(after, index uint64) (found uint64, err error) {
-	ctx, done := t.context(patience)
-	defer done()
-	t.w.requests.add(1)
-	n := 0
-	for l, err := range t.w.store.List(ctx, archive.TimelineName(t.w.timeline), archive.SpanName(t.w.timeline, after)) {
-		if err != nil {
-			return 0, err
+	err = t.steady().try(func(ctx context.Context) error {
+		n := 0
+		for l, err := range t.w.store.List(ctx, archive.TimelineName(t.w.timeline), archive.SpanName(t.w.timeline, after)) {
+			if err != nil {
+				return err
+			}
+			_, first, ok := archive.ParseSpanName(l.Name)
+			if !ok || first > index {
+				break
+			}
+			if n++; n%pageSize == 0 {
+				t.w.requests.add(1)
+			}
+			found = first
 		}
-		_, first, ok := archive.ParseSpanName(l.Name)
-		if !ok || first > index {
-			break
-		}
-		if n++; n%pageSize == 0 {
-			t.w.requests.add(1)
-		}
-		found = first
-	}
-	return found, nil
+		return nil
+	})
+	return found, err
 }
 
 // hashAt is the hash of all entries up to an index, from a span that begins at or below it: whichever shipper has cut the log where, it
@@ -268,22 +276,30 @@ type link struct {
 	first   uint64
 	before  archive.Hash
 	tip     archive.Tip
+	state   uint64
 	further bool // this member had not applied all of it when it was compared
 	err     error
 }
 
 // walk finds the end of the archive when nothing is known of it: from the newest snapshot on behind which a span begins, or else from what
 // there is around the oldest one, name after name. It reads every span from there on, some at a time, for any of them may be missing: what a
-// leader that is gone had on its way may have arrived behind what did not. since is the size of the log that was read, tip zero if no span
-// belongs to a snapshot.
+// leader that is gone had on its way may have arrived behind what did not. since is the size of the log behind the newest snapshot, tip
+// zero if no span belongs to one.
 func (t *term) walk(manifests []uint64) (tip archive.Tip, since int64, err error) {
+	newest := manifests[len(manifests)-1]
 	var all []listed
 	for _, index := range slices.Backward(manifests) {
 		if all, err = t.spans(index); err != nil {
 			return tip, 0, err
 		}
+		if index == newest {
+			for _, l := range all {
+				since += l.size
+			}
+		}
 		if len(all) > 0 && all[0].first == index+1 {
-			return t.follow(all, all[:1])
+			tip, err = t.follow(all, all[:1])
+			return tip, since, err
 		}
 	}
 	if all, err = t.spans(0); err != nil {
@@ -293,17 +309,18 @@ func (t *term) walk(manifests []uint64) (tip archive.Tip, since int64, err error
 	for n < len(all) && all[n].first <= manifests[0]+1 {
 		n++
 	}
-	return t.follow(all, all[:n])
+	tip, err = t.follow(all, all[:n])
+	return tip, since, err
 }
 
 // follow reads spans, and follows their names from each beginning: the end that lies furthest is that of the archive.
-func (t *term) follow(all, begin []listed) (furthest archive.Tip, since int64, err error) {
+func (t *term) follow(all, begin []listed) (furthest archive.Tip, err error) {
 	if len(begin) == 0 {
-		return furthest, 0, nil
+		return furthest, nil
 	}
 	links, err := t.fetch(all)
 	if err != nil {
-		return furthest, 0, err
+		return furthest, err
 	}
 	seen := make([]bool, len(links))
 	for i := range begin {
@@ -313,13 +330,15 @@ func (t *term) follow(all, begin []listed) (furthest archive.Tip, since int64, e
 			at := &links[i]
 			switch {
 			case at.err != nil:
-				return furthest, 0, at.err
-			case tip.Last > 0 && at.before != tip.Hash && at.before != (archive.Hash{}):
-				return furthest, 0, t.other(archive.SpanName(t.w.timeline, at.first), archive.Entry{},
-					archive.Entry{Index: at.first, Term: at.tip.Term}, true)
+				return furthest, at.err
 			case at.further: // compared to its end now, before anything is put behind it
 				if _, err := t.examine(archive.SpanName(t.w.timeline, at.first), nil); err != nil {
-					return furthest, 0, err
+					return furthest, err
+				}
+			}
+			if tip.Last > 0 {
+				if err := t.joins(archive.SpanName(t.w.timeline, at.first), at.tip.Cluster, at.before, &tip, at.tip, at.state); err != nil {
+					return furthest, err
 				}
 			}
 			if tip = at.tip; tip.Last > furthest.Last {
@@ -328,10 +347,7 @@ func (t *term) follow(all, begin []listed) (furthest archive.Tip, since int64, e
 			i, found = slices.BinarySearchFunc(links, tip.Last+1, func(l link, first uint64) int { return cmp.Compare(l.first, first) })
 		}
 	}
-	for _, l := range all {
-		since += l.size
-	}
-	return furthest, since, nil
+	return furthest, nil
 }
 
 // fetch reads spans and holds them against the log, some at a time. The error of one that is damaged is in its link: one beside the chain
@@ -379,5 +395,5 @@ func (t *term) link(first uint64) (link, error) {
 		return link{}, err
 	}
 	applied := t.w.node.Status().Applied
-	return link{first: first, before: s.Before, tip: s.Tip(), further: s.Last > applied}, t.compare(s, false)
+	return link{first: first, before: s.Before, tip: s.Tip(), state: s.State, further: s.Last > applied}, t.compare(s, false)
 }

@@ -21,17 +21,19 @@ type term struct {
 	news   chan struct{} // has room for one: something under mu has changed
 	ended  chan struct{} // closed by end
 
-	mu     sync.Mutex
-	over   bool                       // guarded by mu
-	calls  map[int]context.CancelFunc // guarded by mu: of what waits for the store or the log
-	called int                        // guarded by mu: the number of the next one
-	active int                        // guarded by mu: uploads that run, abandoned ones too
-	flight []*upload                  // guarded by mu: after tip, in order
-	got    *batch                     // guarded by mu: what was read of the log
-	begins *beginning                 // guarded by mu: where shipping begins, or goes on behind a gap
-	taken  *taken                     // guarded by mu: the newest snapshot
-	mark   uint64                     // guarded by mu: a span ends with this entry, if it can, because a snapshot does
-	taking bool                       // guarded by mu: a snapshot is being put
+	mu      sync.Mutex
+	over    bool                       // guarded by mu
+	calls   map[int]context.CancelFunc // guarded by mu: of what waits for the store or the log
+	called  int                        // guarded by mu: the number of the next one
+	active  int                        // guarded by mu: uploads that run, abandoned ones too
+	flight  []*upload                  // guarded by mu: after tip, in order
+	got     *batch                     // guarded by mu: what was read of the log
+	begins  *beginning                 // guarded by mu: where shipping begins, or goes on behind a gap
+	taken   *taken                     // guarded by mu: the newest snapshot
+	mark    uint64                     // guarded by mu: a span ends with this entry, if it can, because a snapshot does
+	taking  bool                       // guarded by mu: a snapshot is being put
+	shipped int64                      // guarded by mu: bytes of log that were archived in this term
+	twice   bool                       // guarded by mu: the archive was begun twice, and a snapshot has to make one end of both
 
 	// The rest belongs to the goroutine of lead.
 	found    bool        // tip is known
@@ -50,7 +52,6 @@ type term struct {
 	gap      bool // the log does not have what is next
 	rooting  bool // a snapshot is being put to go on behind
 
-	since   int64 // bytes of log since the newest snapshot
 	snapped taken // the newest snapshot
 }
 
@@ -152,6 +153,9 @@ func (t *term) turn(wanted uint64) time.Duration {
 		return task.Forever
 	}
 	t.settle()
+	if t.join() {
+		return task.Forever
+	}
 	t.absorb()
 	t.read()
 	for {
@@ -174,13 +178,13 @@ func (t *term) proceed() {
 	t.begins = nil
 	if t.taken != nil {
 		t.snapped, t.taken = *t.taken, nil
-		t.since -= t.snapped.since
 	}
 	t.mu.Unlock()
 	if b == nil {
 		return
 	}
-	t.found, t.gap, t.rooting, t.since = true, false, false, b.since
+	t.found, t.gap, t.rooting = true, false, false
+	t.snapped.shipped -= b.since // what others have shipped since
 	t.wallNs = max(t.wallNs, t.snapped.wallNs)
 	t.reset(b.tip)
 	t.archived(b.tip)
@@ -224,7 +228,7 @@ func (t *term) settle() {
 	}
 	for len(t.flight) > 0 && t.flight[0].sure {
 		u := t.flight[0]
-		t.since += int64(u.size)
+		t.shipped += int64(u.size)
 		tips, t.flight = append(tips, u.tip), t.flight[1:]
 	}
 	t.mu.Unlock()
@@ -234,6 +238,26 @@ func (t *term) settle() {
 	if len(tips) > 0 {
 		t.archived(tips[len(tips)-1])
 	}
+}
+
+// join reports whether a snapshot is being put because the archive was begun twice, and begins that. What is on its way stays beside.
+func (t *term) join() bool {
+	t.mu.Lock()
+	twice := t.twice
+	t.twice = false
+	if twice {
+		for _, u := range t.flight {
+			u.abandoned = true
+		}
+		t.flight = nil
+	}
+	t.mu.Unlock()
+	if twice && !t.rooting {
+		t.reset(t.tip)
+		t.w.opt.Logger.Warn("two members have begun this archive at a time; a snapshot makes one of it", "at", t.tip.Last)
+		t.root()
+	}
+	return t.rooting
 }
 
 // read asks the log for more, unless a span is full.
@@ -299,7 +323,10 @@ func (t *term) due(wanted uint64) (wait time.Duration, due bool) {
 	active, flight := t.active, len(t.flight)
 	t.mu.Unlock()
 	if len(t.pending) == 0 {
-		if t.gap && flight == 0 {
+		if t.gap && flight == 0 && !t.rooting {
+			t.w.opt.Logger.Error("the log does not have any more what the archive has not; a snapshot closes the gap, and no restore to an entry in it is possible",
+				"from", t.tip.Last+1)
+			t.w.lost()
 			t.root()
 		}
 		return task.Forever, false

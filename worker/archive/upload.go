@@ -56,14 +56,23 @@ func (t *term) upload(u *upload) {
 		t.mu.Unlock()
 		t.poke()
 	}()
-	for pause := time.Duration(0); ; {
-		err := t.put(u)
-		if err == nil {
+	for pause, limit := time.Duration(0), patienceLeast; ; {
+		err := t.put(u, limit)
+		switch {
+		case err == nil:
 			t.w.wentWell()
+			return
+		case errors.Is(err, errTwoBeginnings):
+			t.mu.Lock()
+			t.twice = t.twice || !u.abandoned
+			t.mu.Unlock()
 			return
 		}
 		if t.fails(err) {
 			return
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			limit = min(2*limit, patience)
 		}
 		t.mu.Lock()
 		given := u.abandoned
@@ -89,9 +98,9 @@ func (t *term) fails(err error) bool {
 	return false
 }
 
-// put makes one attempt.
-func (t *term) put(u *upload) error {
-	ctx, done := t.context(patience)
+// put makes one attempt, which ends after limit.
+func (t *term) put(u *upload, limit time.Duration) error {
+	ctx, done := t.context(limit)
 	t.w.requests.add(1)
 	err := t.w.store.PutIfAbsent(ctx, objstore.Object{Name: u.name, Data: u.data})
 	done()
@@ -112,21 +121,17 @@ func (t *term) put(u *upload) error {
 }
 
 // span reads an object of entries. One that is damaged is read again: what a bad connection has cut is whole the next time.
-func (t *term) span(name string) (s *archive.Span, err error) {
+func (t *term) span(name string) (s *archive.Span, fault error) {
 	for range 3 {
-		var b []byte
-		ctx, done := t.context(patience)
-		t.w.requests.add(1)
-		b, err = t.w.store.Get(ctx, name)
-		done()
+		b, err := t.steady().Get(context.Background(), name)
 		if err != nil {
 			return nil, err
 		}
-		if s, err = archive.DecodeSpan(name, b); err == nil {
+		if s, fault = archive.DecodeSpan(name, b); fault == nil {
 			return s, nil
 		}
 	}
-	return nil, err
+	return nil, fault
 }
 
 // examine reads the object of a name that is taken and holds it against this member's log, which it waits for where the object goes
@@ -142,12 +147,30 @@ func (t *term) examine(name string, before *archive.Tip) (*archive.Span, error) 
 	if before == nil {
 		return s, nil
 	}
-	// Behind a snapshot the hash of what is before is zero: on either side, the entries themselves have just been found equal.
+	return s, t.joins(s.Name, s.Cluster, s.Before, before, s.Tip(), s.State)
+}
+
+// errTwoBeginnings: two members have begun an archive at a time, each behind a snapshot of its own.
+var errTwoBeginnings = errors.New("the archive was begun twice")
+
+// joins judges whether a span, whose entries are the log's, goes on after a tip. Behind a snapshot the hash of what is before is zero, on
+// either side. Where both have one and they differ, the log before was either another one, or hashed from another snapshot on: the state
+// tells. Then the answer is errTwoBeginnings, and a snapshot makes one end of both.
+func (t *term) joins(name string, cluster uint64, hash archive.Hash, before *archive.Tip, tip archive.Tip, state uint64) error {
 	var none archive.Hash
-	if s.Cluster != before.Cluster || s.Before != before.Hash && s.Before != none && before.Hash != none {
-		return nil, t.other(s.Name, archive.Entry{}, archive.Entry{Index: s.First, Term: s.FirstTerm}, true)
+	if cluster == before.Cluster && (hash == before.Hash || hash == none || before.Hash == none) {
+		return nil
 	}
-	return s, nil
+	ctx, done := t.context(patience)
+	defer done()
+	own, known, err := t.w.node.StateHash(ctx, tip.Last)
+	switch {
+	case err != nil:
+		return err
+	case cluster == before.Cluster && known && own == state:
+		return fmt.Errorf("%s: %w", name, errTwoBeginnings)
+	}
+	return t.other(name, archive.Entry{}, archive.Entry{Index: before.Last + 1, Term: tip.Term}, true)
 }
 
 // compare holds a span against the log of this member: all of it that is there, and, if wait is set, what is yet to come.
