@@ -64,7 +64,7 @@ func (t *term) find() (*beginning, *taken, error) {
 			"index", known)
 	} else if len(manifests) > 0 {
 		tip, since, err := t.walk(manifests)
-		if err == nil && tip.Last < last.index {
+		if err == nil && tip.Last < last.index && (tip.Last == 0 || !t.has(tip.Last+1)) {
 			// The newest snapshot was to be gone on behind, and nothing has arrived there yet.
 			tip = archive.Tip{Cluster: t.w.cluster, Timeline: t.w.timeline, Last: last.index, Term: last.term}
 		}
@@ -75,7 +75,7 @@ func (t *term) find() (*beginning, *taken, error) {
 			return &beginning{tip: tip, since: since}, last, nil
 		}
 	}
-	last, tip, err := t.take()
+	last, tip, err := t.take(true)
 	if err != nil {
 		return nil, nil, err
 	}

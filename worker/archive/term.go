@@ -331,7 +331,9 @@ func (t *term) due(wanted uint64) (wait time.Duration, due bool) {
 		}
 		return task.Forever, false
 	}
-	if active >= flights {
+	// One that fails again and again holds up those behind it, though they may be there: what is there behind a hole is no use to anybody, and
+	// a restore has to tell the hole that a leader left when it died from one where something was removed.
+	if max(active, flight) >= flights {
 		return task.Forever, false // the end of one pokes
 	}
 	now := t.w.node.Mono()
