@@ -97,6 +97,9 @@ const (
 	mostBehindGap = 16
 )
 
+// bulk is how a store is opened that is filled and read by nobody else. There are two memtables, or three.
+var bulk = store.Options{CacheBytes: 96 << 20, MemtableBytes: 32 << 20, Bulk: true}
+
 // plan is what a restore goes by, over interruptions.
 type plan struct {
 	From     string    `json:"from"`
@@ -153,6 +156,9 @@ type restore struct {
 func (a *Archive) Restore(ctx context.Context, cfg node.Config, how Restoring) (*Restored, error) {
 	if cfg.FS == nil {
 		cfg.FS = disk.OS()
+	}
+	if cfg.Store == nil {
+		cfg.Store = func(dir string) (store.Store, error) { return store.Open(dir, bulk) }
 	}
 	if how.Row == nil {
 		how.Row = func(_, _, _ []byte) error { return nil }

@@ -562,6 +562,83 @@ func TestWhatNoChecksumSeesIsFoundByTheReplay(t *testing.T) {
 	}
 }
 
+// TestObjectsThatAreWholeAndSaySomethingElse than those beside them are named: a span of other entries by the next one's hash, a state hash in a
+// span or a manifest by the state.
+func TestObjectsThatAreWholeAndSaySomethingElse(t *testing.T) {
+	l, r := theLife(t), rand.New(rand.NewPCG(18, 18))
+	s := objstore.NewMemory()
+	l.spans(t, s, r, archive.Tip{Cluster: l.cluster, Timeline: l.cluster, Last: l.first, Term: l.terms[l.first]}, l.last)
+	l.snapshot(t, s, l.first)
+	names := kinds(s)["span"]
+	decoded := func(name string) *archive.Span {
+		span, err := archive.DecodeSpan(name, bytes.Clone(s.Objects()[name]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return span
+	}
+	refused := func(what string, changed *objstore.Memory, want string) {
+		t.Helper()
+		if _, err := into(filepath.Join(t.TempDir(), "restored"), changed, Restoring{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is restored, or not named by %s: %v", what, want, err)
+		}
+		if v, found := proved(t, changed, At{}); v.Wrong == 0 || !strings.Contains(wrongs(found), want) {
+			t.Errorf("%s is proved, or not named by %s: %+v %v", what, want, v, found)
+		}
+	}
+	// On who proposed a command no state hash depends: the chain's hash alone sees it.
+	seen := 0
+	for range 60 {
+		i := r.IntN(len(names) - 1)
+		span, other := decoded(names[i]), copyOf(t, s)
+		victim := span.First + r.Uint64N(span.Last-span.First+1)
+		e := archive.NewEncoder(span.TipAt(span.First-1), 1<<20)
+		for one := range span.Entries() {
+			if one.Index == victim && len(one.Data) > 0 {
+				one.Data[r.IntN(len(one.Data))] ^= 1 << r.IntN(8)
+			}
+			if _, err := e.Append(one); err != nil {
+				t.Fatal(err)
+			}
+		}
+		name, b := e.Finish(span.State)
+		put(t, other, name, b)
+		v, found := proved(t, other, At{})
+		if v.Wrong == 0 && !bytes.Equal(b, s.Objects()[name]) {
+			t.Errorf("%s has other entries and is proved", name)
+		}
+		if strings.HasPrefix(wrongs(found), "archive object "+names[i+1]) {
+			refused("a span of another history", other, names[i+1])
+			seen++
+		}
+	}
+	if seen == 0 {
+		t.Error("no change was seen by the chain alone: this test shows nothing")
+	}
+	last, other := decoded(names[len(names)-1]), copyOf(t, s)
+	e := archive.NewEncoder(last.TipAt(last.First-1), 1<<20)
+	for one := range last.Entries() {
+		if _, err := e.Append(one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name, b := e.Finish(last.State + 1)
+	put(t, other, name, b)
+	refused("a span with another state hash", other, name)
+	name = archive.ManifestName(l.cluster, l.first)
+	m, err := archive.DecodeManifest(name, s.Objects()[name])
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.State++
+	if _, b, err = m.Encode(); err != nil {
+		t.Fatal(err)
+	}
+	other = copyOf(t, s)
+	put(t, other, name, b)
+	refused("a manifest with another state hash", other, name)
+}
+
 // retold is a snapshot with one row more, whole in itself.
 func retold(t *testing.T, was []byte) []byte {
 	t.Helper()

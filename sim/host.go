@@ -73,7 +73,7 @@ func (h *host) addr() string { return h.name + ":1" }
 func (h *host) config() node.Config {
 	n := &h.w.nemesis
 	cfg := node.Config{Machines: h.machines(), Lanes: h.w.lanes(), Manual: true, Tasks: h.tasks, FS: h.fs, Clock: &h.clock, Dir: dataDir, Break: h.w.opt.Break, Store: h.openStore,
-		HealthyAfter: 500 * time.Millisecond, MaxLearners: 3,
+		HealthyAfter: 500 * time.Millisecond, MaxLearners: maxLearners,
 		Retain: h.w.ship.retain(), SegmentBytes: n.segment, LogTailBytes: n.logTail, TruncateEvery: n.truncate, Logger: slog.New(&traceLog{h})}
 	h.w.archive.configure(&cfg)
 	return cfg

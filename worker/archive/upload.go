@@ -56,8 +56,8 @@ func (t *term) upload(u *upload) {
 		t.mu.Unlock()
 		t.poke()
 	}()
-	for pause := time.Duration(0); ; {
-		err := t.put(u)
+	for pause, limit := time.Duration(0), patienceLeast; ; {
+		err := t.put(u, limit)
 		switch {
 		case err == nil:
 			t.w.wentWell()
@@ -70,6 +70,9 @@ func (t *term) upload(u *upload) {
 		}
 		if t.fails(err) {
 			return
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			limit = min(2*limit, patience)
 		}
 		t.mu.Lock()
 		given := u.abandoned
@@ -95,9 +98,9 @@ func (t *term) fails(err error) bool {
 	return false
 }
 
-// put makes one attempt.
-func (t *term) put(u *upload) error {
-	ctx, done := t.context(patience)
+// put makes one attempt, which ends after limit.
+func (t *term) put(u *upload, limit time.Duration) error {
+	ctx, done := t.context(limit)
 	t.w.requests.add(1)
 	err := t.w.store.PutIfAbsent(ctx, objstore.Object{Name: u.name, Data: u.data})
 	done()
