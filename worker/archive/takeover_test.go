@@ -16,7 +16,7 @@ import (
 // nothing is said to be archived that is not, and the chain has every entry.
 func TestTwoShippersMakeOneArchive(t *testing.T) {
 	both, beside := 0, 0
-	for seed := range uint64(60) {
+	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) {
 			h, memory, rng := newHistory(), objstore.NewMemory(), seeded(seed)
 			s := objstore.NewFaulty(memory, seed, task.Goroutines{},
