@@ -207,6 +207,10 @@ const awaitPause = 500 * time.Millisecond
 // snapshot because entries were lost to it, its next span says so by a hash of zeros.
 func (v *verify) broken(ctx context.Context, c *chain, from uint64, err error) error {
 	var gap *Gap
+	if errors.As(err, &gap) && v.out.First.Index == 0 && len(v.manifests) > 0 && gap.To <= v.manifests[0].Index {
+		v.note("entries %d to %d are missing: of no use, because the first snapshot is at %d", gap.From, gap.To, v.manifests[0].Index)
+		return nil
+	}
 	if errors.As(err, &gap) {
 		over, root, perr := c.resumes(ctx, func(index uint64) bool {
 			return slices.ContainsFunc(v.manifests, func(m *archive.Manifest) bool { return m.Index == index })

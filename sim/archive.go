@@ -76,7 +76,7 @@ func (b *archiveBook) init(w *World) {
 	}
 	b.retention = []int64{0, 8 << 10, 64 << 10}[r.IntN(3)]
 	b.bucket = newBucket(b, r.IntN(8) == 0)
-	b.calm = objstore.Faults{Delay: between(r, time.Millisecond, 300*time.Millisecond)}
+	b.calm = objstore.Faults{Delay: between(r, time.Millisecond, []time.Duration{300 * time.Millisecond, 3 * time.Second}[r.IntN(2)])}
 	b.store = objstore.NewFaulty(b.bucket, w.opt.Seed, w.newWires(), b.calm)
 }
 
@@ -142,7 +142,7 @@ func (b *archiveBook) storm() {
 	w, r := b.w, b.r
 	next := around(r, 1500*time.Millisecond)
 	f := b.calm
-	switch r.IntN(8) {
+	switch r.IntN(10) {
 	case 0, 1: // it is well
 	case 2:
 		f = objstore.Faults{Refused: 0.1, Before: 0.1, After: 0.2, Repeated: 0.2, Half: 0.1, Delay: f.Delay}
@@ -155,7 +155,10 @@ func (b *archiveBook) storm() {
 		next = between(r, 500*time.Millisecond, 7*time.Second)
 	case 6:
 		f.Delay = between(r, time.Second, 6*time.Second)
-	case 7:
+	case 7, 8:
+		f.Delay = between(r, 500*time.Millisecond, 3*time.Second)
+		w.after(between(r, 100*time.Millisecond, time.Second), b.takeover)
+	case 9:
 		h := w.hosts[r.IntN(len(w.hosts))]
 		d := between(r, 200*time.Millisecond, 5*time.Second)
 		h.cutOff = w.now + d
@@ -164,6 +167,25 @@ func (b *archiveBook) storm() {
 	w.trace.add(w.now, "store: %+v", f)
 	b.store.Set(f)
 	w.after(next, b.storm)
+}
+
+// takeover has another member lead while uploads are on their way: by a transfer, or by what befalls the leader.
+func (b *archiveBook) takeover() {
+	w, lead := b.w, b.w.leader()
+	if lead == nil || b.done {
+		return
+	}
+	switch f := []Fault{Transfer, Transfer, Pause, Isolate, Kill}[b.r.IntN(5)]; {
+	case !w.nemesis.has(f) && f != Transfer:
+	case f == Transfer:
+		w.nemesis.transfer(lead, w.hosts[b.r.IntN(len(w.hosts))])
+	case f == Pause:
+		lead.pause(between(b.r, 500*time.Millisecond, 5*time.Second))
+	case f == Isolate:
+		w.nemesis.disturb(f, lead, lead)
+	case f == Kill:
+		lead.crash(false)
+	}
 }
 
 // Turn implements Workload.
