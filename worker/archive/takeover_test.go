@@ -296,6 +296,83 @@ func TestHalfAnObjectStopsTheShipping(t *testing.T) {
 	})
 }
 
+// TestANameThatIsTakenIsRead: another shipper of the same history has cut the log elsewhere. This one goes on after what is there, once it has
+// applied all of that itself, and says nothing to be archived before.
+func TestANameThatIsTakenIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, s := newHistory(), objstore.NewMemory()
+		m := newMember(h)
+		run(t, m, s, Options{})
+		m.Lead(h.elect())
+		time.Sleep(2 * time.Second)
+		h.add(1, 100)
+		time.Sleep(2 * time.Second)
+		at := h.last()
+		name := archive.SpanName(cluster, at)
+		before, err := archive.DecodeSpan(name, s.Objects()[name])
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.mu.Lock()
+		m.behind = 3
+		m.mu.Unlock()
+		h.add(5, 100)
+		other := archive.NewEncoder(before.Tip(), archive.MaxBytes)
+		for _, e := range h.entries[at-1:] {
+			if ok, err := other.Append(archive.Entry(e)); err != nil || !ok {
+				t.Fatal(err)
+			}
+		}
+		object := objstore.Object{}
+		object.Name, object.Data = other.Finish(h.stateAt(h.last()))
+		if err := s.PutIfAbsent(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		if got := m.ArchivedIndex(); got != at {
+			t.Errorf("%d is said to be archived, before this member could compare what is there behind %d", got, at)
+		}
+		m.mu.Lock()
+		m.behind = 0
+		m.mu.Unlock()
+		h.add(3, 100)
+		time.Sleep(5 * time.Second)
+		h.add(3, 100)
+		time.Sleep(5 * time.Second)
+		if last := chain(t, s, h, roots(t, s)[0]); last != h.last() || m.ArchivedIndex() != last {
+			t.Errorf("the archive ends at %d, %d is said, the log has %d", last, m.ArchivedIndex(), h.last())
+		}
+	})
+}
+
+// TestALeaderThatKnowsNothingBeginsAtASnapshot, and not at the first span it finds: the one behind the snapshot was on its way when the leader
+// before died, and others behind it were there.
+func TestALeaderThatKnowsNothingBeginsAtASnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, s := newHistory(), objstore.NewMemory()
+		m := newMember(h)
+		run(t, m, s, Options{})
+		m.Lead(h.elect())
+		for range 10 {
+			time.Sleep(2 * time.Second)
+			h.add(3, 100)
+		}
+		time.Sleep(2 * time.Second)
+		m.Stop()
+		root := roots(t, s)[0]
+		if err := s.Delete(t.Context(), archive.SpanName(cluster, root+1)); err != nil {
+			t.Fatal(err)
+		}
+		next := newMember(h)
+		run(t, next, s, Options{})
+		next.Lead(h.elect())
+		time.Sleep(5 * time.Second)
+		if last := chain(t, s, h, root); last != h.last() || next.ArchivedIndex() != last || len(roots(t, s)) != 1 {
+			t.Errorf("the archive ends at %d, %d is said, the log has %d", last, next.ArchivedIndex(), h.last())
+		}
+	})
+}
+
 // TestAMemberThatFollowsKeepsItsLog from what is not archived on, as far as it has heard: the next leader goes on from there.
 func TestAMemberThatFollowsKeepsItsLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
