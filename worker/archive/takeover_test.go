@@ -345,6 +345,52 @@ func TestANameThatIsTakenIsRead(t *testing.T) {
 	})
 }
 
+// TestAnArchiveThatWasBegunTwice, by two members each behind a snapshot of its own, has two hashes of one history. The shipper that meets a
+// link of the other one puts a snapshot and goes on behind that; of another state, it is of another history.
+func TestAnArchiveThatWasBegunTwice(t *testing.T) {
+	for _, same := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			h, s := newHistory(), objstore.NewMemory()
+			m := newMember(h)
+			w := run(t, m, s, Options{})
+			m.Lead(h.elect())
+			time.Sleep(2 * time.Second)
+			h.add(3, 100)
+			time.Sleep(2 * time.Second)
+			at := h.last()
+			h.add(5, 100)
+			other := archive.NewEncoder(archive.Tip{Cluster: cluster, Timeline: cluster, Last: at, Term: 1, Hash: archive.Hash{1}}, archive.MaxBytes)
+			for _, e := range h.entries[at-1:] {
+				if ok, err := other.Append(archive.Entry(e)); err != nil || !ok {
+					t.Fatal(err)
+				}
+			}
+			state := h.stateAt(h.last())
+			if !same {
+				state++
+			}
+			object := objstore.Object{}
+			object.Name, object.Data = other.Finish(state)
+			if err := s.PutIfAbsent(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Second)
+			h.add(3, 100)
+			time.Sleep(5 * time.Second)
+			all := roots(t, s)
+			if !same {
+				if w.stopped() == nil || len(all) != 1 || m.ArchivedIndex() != at {
+					t.Errorf("of another state: %v, snapshots at %v, archived %d", w.stopped(), all, m.ArchivedIndex())
+				}
+				return
+			}
+			if w.stopped() != nil || len(all) != 2 || chain(t, s, h, all[1]) != h.last() || m.ArchivedIndex() != h.last() {
+				t.Errorf("%v, snapshots at %v, archived %d of %d", w.stopped(), all, m.ArchivedIndex(), h.last())
+			}
+		})
+	}
+}
+
 // TestALeaderThatKnowsNothingBeginsAtASnapshot, and not at the first span it finds: the one behind the snapshot was on its way when the leader
 // before died, and others behind it were there.
 func TestALeaderThatKnowsNothingBeginsAtASnapshot(t *testing.T) {
