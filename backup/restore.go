@@ -97,6 +97,9 @@ const (
 	mostBehindGap = 16
 )
 
+// bulk is how a store is opened that is filled and read by nobody else. There are two memtables, or three.
+var bulk = store.Options{CacheBytes: 96 << 20, MemtableBytes: 32 << 20, Bulk: true}
+
 // plan is what a restore goes by, over interruptions.
 type plan struct {
 	From     string    `json:"from"`
@@ -153,6 +156,9 @@ type restore struct {
 func (a *Archive) Restore(ctx context.Context, cfg node.Config, how Restoring) (*Restored, error) {
 	if cfg.FS == nil {
 		cfg.FS = disk.OS()
+	}
+	if cfg.Store == nil {
+		cfg.Store = func(dir string) (store.Store, error) { return store.Open(dir, bulk) }
 	}
 	if how.Row == nil {
 		how.Row = func(_, _, _ []byte) error { return nil }
@@ -382,7 +388,12 @@ func (j *restore) entries(ctx context.Context, c *chain) error {
 		case errors.Is(err, io.EOF):
 			return fmt.Errorf("%s is %w, which ends with index %d", j.how.At, ErrNotInArchive, r.Index())
 		case errors.As(err, &gap) && j.how.At == At{}:
-			return j.behind(ctx, c, gap)
+			many, err := j.a.behind(ctx, gap)
+			if err == nil && many {
+				err = gap
+			}
+			j.out.Missing = gap
+			return err
 		case err != nil:
 			return err
 		}
@@ -413,23 +424,19 @@ func (j *restore) durable(c *chain) error {
 	return j.write()
 }
 
-// behind judges a gap where the newest state is asked for. A server that dies has uploads on their way, in any order: what it leaves may
-// have a hole in it, and behind that is nothing that anybody was told is archived. More than it can have had on their way says that
-// something was removed.
-func (j *restore) behind(ctx context.Context, c *chain, gap *Gap) error {
+// behind judges a gap at the end: many reports whether more spans are behind it than a server that died can have had on their way. It
+// leaves what it had in any order, and of what is behind the first that is missing nobody was told that it is archived. Of more than
+// that something was removed.
+func (a *Archive) behind(ctx context.Context, gap *Gap) (many bool, err error) {
+	list := a.spanNames(archive.SpanName(a.Timeline, gap.To))
 	for n := 0; ; n++ {
-		l, err := c.peek(ctx)
-		if err != nil {
-			return err
-		}
-		if l == nil {
-			j.out.Missing = gap
-			return nil
+		_, ok, err := list.next(ctx)
+		if err != nil || !ok {
+			return false, err
 		}
 		if n == mostBehindGap {
-			return gap
+			return true, nil
 		}
-		c.head = nil
 	}
 }
 

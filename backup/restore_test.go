@@ -420,7 +420,7 @@ func TestSpansThatOverlap(t *testing.T) {
 		if err := s.Delete(t.Context(), gone); err != nil {
 			t.Fatal(err)
 		}
-		if v, found := proved(t, s, At{}); v.Content != l.had[v.At.Index] || (v.At.Index != l.last || v.Wrong > 0) && !strings.Contains(wrongs(found), "missing") {
+		if v, found := proved(t, s, At{}); v.Content != l.had[v.At.Index] || (v.At.Index != l.last || v.Wrong > 0) && !strings.Contains(fmt.Sprint(found), "missing") {
 			t.Errorf("seed %d, without %s: %+v %v", seed, gone, v, found)
 		}
 	}
@@ -450,6 +450,9 @@ func TestAHoleAtTheEnd(t *testing.T) {
 			}
 		}
 		out, err := into(filepath.Join(t.TempDir(), "restored"), some, Restoring{})
+		if v, found := proved(t, some, At{}); !strings.Contains(fmt.Sprint(found), "missing") || (v.Wrong > 0) != c.refused || v.Content != l.had[first-1] {
+			t.Errorf("%d behind: %+v %v", c.behind, v, found)
+		}
 		var gap *Gap
 		if c.refused {
 			if !errors.As(err, &gap) || gap.From != first {
@@ -463,6 +466,29 @@ func TestAHoleAtTheEnd(t *testing.T) {
 		if _, err := into(filepath.Join(t.TempDir(), "restored"), some, Restoring{At: At{Index: l.last}}); !errors.As(err, &gap) {
 			t.Errorf("what is behind a hole was restored: %v", err)
 		}
+	}
+}
+
+// TestASecondServerThatWasRefused leaves entries of another history beside the chain. They are named, and nobody reads them.
+func TestASecondServerThatWasRefused(t *testing.T) {
+	l, r := theLife(t), rand.New(rand.NewPCG(17, 17))
+	s := l.archived(t, r)
+	other := *l
+	other.entries = append([]node.Entry(nil), l.entries...)
+	at := len(l.entries) / 2
+	other.entries[at].Data = []byte("another")
+	tip := other.spans(t, objstore.NewMemory(), r, archive.Tip{Cluster: l.cluster, Timeline: l.cluster, Last: l.first, Term: l.terms[l.first]}, l.entries[at-1].Index)
+	mine := objstore.NewMemory()
+	other.spans(t, mine, r, tip, l.last-20)
+	n := 0
+	for name, b := range mine.Objects() { // any order
+		if err := s.PutIfAbsent(t.Context(), objstore.Object{Name: name, Data: b}); err == nil {
+			n++
+		}
+	}
+	v, found := proved(t, s, At{})
+	if v.Wrong > 0 || len(found) != n || n == 0 || !strings.Contains(fmt.Sprint(found), "another history") || v.Content != l.had[l.last] {
+		t.Errorf("%d are beside the chain: %+v %v", n, v, found)
 	}
 }
 
@@ -534,6 +560,83 @@ func TestWhatNoChecksumSeesIsFoundByTheReplay(t *testing.T) {
 	if v, found := proved(t, s, At{}); v.Wrong == 0 || !strings.Contains(wrongs(found), archive.ManifestName(l.cluster, middle)) {
 		t.Errorf("%+v %v", v, found)
 	}
+}
+
+// TestObjectsThatAreWholeAndSaySomethingElse than those beside them are named: a span of other entries by the next one's hash, a state hash in a
+// span or a manifest by the state.
+func TestObjectsThatAreWholeAndSaySomethingElse(t *testing.T) {
+	l, r := theLife(t), rand.New(rand.NewPCG(18, 18))
+	s := objstore.NewMemory()
+	l.spans(t, s, r, archive.Tip{Cluster: l.cluster, Timeline: l.cluster, Last: l.first, Term: l.terms[l.first]}, l.last)
+	l.snapshot(t, s, l.first)
+	names := kinds(s)["span"]
+	decoded := func(name string) *archive.Span {
+		span, err := archive.DecodeSpan(name, bytes.Clone(s.Objects()[name]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return span
+	}
+	refused := func(what string, changed *objstore.Memory, want string) {
+		t.Helper()
+		if _, err := into(filepath.Join(t.TempDir(), "restored"), changed, Restoring{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is restored, or not named by %s: %v", what, want, err)
+		}
+		if v, found := proved(t, changed, At{}); v.Wrong == 0 || !strings.Contains(wrongs(found), want) {
+			t.Errorf("%s is proved, or not named by %s: %+v %v", what, want, v, found)
+		}
+	}
+	// On who proposed a command no state hash depends: the chain's hash alone sees it.
+	seen := 0
+	for range 60 {
+		i := r.IntN(len(names) - 1)
+		span, other := decoded(names[i]), copyOf(t, s)
+		victim := span.First + r.Uint64N(span.Last-span.First+1)
+		e := archive.NewEncoder(span.TipAt(span.First-1), 1<<20)
+		for one := range span.Entries() {
+			if one.Index == victim && len(one.Data) > 0 {
+				one.Data[r.IntN(len(one.Data))] ^= 1 << r.IntN(8)
+			}
+			if _, err := e.Append(one); err != nil {
+				t.Fatal(err)
+			}
+		}
+		name, b := e.Finish(span.State)
+		put(t, other, name, b)
+		v, found := proved(t, other, At{})
+		if v.Wrong == 0 && !bytes.Equal(b, s.Objects()[name]) {
+			t.Errorf("%s has other entries and is proved", name)
+		}
+		if strings.HasPrefix(wrongs(found), "archive object "+names[i+1]) {
+			refused("a span of another history", other, names[i+1])
+			seen++
+		}
+	}
+	if seen == 0 {
+		t.Error("no change was seen by the chain alone: this test shows nothing")
+	}
+	last, other := decoded(names[len(names)-1]), copyOf(t, s)
+	e := archive.NewEncoder(last.TipAt(last.First-1), 1<<20)
+	for one := range last.Entries() {
+		if _, err := e.Append(one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name, b := e.Finish(last.State + 1)
+	put(t, other, name, b)
+	refused("a span with another state hash", other, name)
+	name = archive.ManifestName(l.cluster, l.first)
+	m, err := archive.DecodeManifest(name, s.Objects()[name])
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.State++
+	if _, b, err = m.Encode(); err != nil {
+		t.Fatal(err)
+	}
+	other = copyOf(t, s)
+	put(t, other, name, b)
+	refused("a manifest with another state hash", other, name)
 }
 
 // retold is a snapshot with one row more, whole in itself.

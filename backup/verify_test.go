@@ -105,6 +105,12 @@ func TestObjectsRemovedRenamedAndDoubledAreNamed(t *testing.T) {
 					v, found := proved(t, c, At{})
 					text := fmt.Sprint(found)
 					named := strings.Contains(text, name) || strings.Contains(text, other) || strings.Contains(text, "missing")
+					if _, index, ok := archive.ParseManifestName(name); ok && what == "removed" {
+						named = strings.Contains(text, archive.PiecesName(l.cluster, index)) // left over
+						if !named {
+							t.Errorf("%s is gone and its pieces are not missed: %v", name, found)
+						}
+					}
 					switch {
 					case named:
 					case v.Content == l.had[l.last]:

@@ -102,6 +102,9 @@ func (s *db) pebbleOptions(g *generation, fresh bool) *pebble.Options {
 			CompactionEnd: func(pebble.CompactionInfo) { s.compactions.Add(1) },
 		},
 	}
+	if s.opts.Bulk {
+		o.L0CompactionThreshold = l0CompactionBulk
+	}
 	for i := range o.Levels {
 		// Point reads of absent keys are what certification and compare do most.
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBitsPerKey)

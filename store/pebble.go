@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ const (
 	lastUncompressed    = 4 // levels 0 to 4 are rewritten soon; only the two lowest are worth compressing
 	l0StopWrites        = 40
 	l0CompactionStartAt = 8
+	l0CompactionBulk    = 16
 )
 
 // Options of Open. The zero value works; OnFatal should be set.
@@ -37,6 +39,9 @@ type Options struct {
 	// failed flush or compaction, or an invariant of Pebble's that broke. The caller stops the process; Close then
 	// answers at once with the error, because Pebble's goroutines may be stuck for good.
 	OnFatal func(error)
+	// Bulk: the store is being filled and nobody scans it meanwhile. It is flushed when a memtable is full and by Flush, and not for the
+	// sake of iterators or of a short replay, and compacted in larger steps.
+	Bulk bool
 
 	// For tests: the flush policy, see flusher. 0 = default.
 	flushBytes, overwriteBytes, wastedSteps int64
@@ -86,6 +91,9 @@ func open(fs vfs.FS, dir string, opts Options) (*db, error) {
 	}
 	if opts.CacheBytes <= 0 {
 		opts.CacheBytes = defaultCacheBytes
+	}
+	if opts.Bulk {
+		opts.flushBytes, opts.overwriteBytes, opts.wastedSteps = math.MaxInt64, math.MaxInt64, math.MaxInt64
 	}
 	if opts.OnFatal == nil {
 		opts.OnFatal = func(error) {}

@@ -219,6 +219,22 @@ func TestFlushPolicy(t *testing.T) {
 		}
 		wait.Until(t, "flush by overwritten bytes", durable(s, 1))
 	})
+	t.Run("bulk", func(t *testing.T) {
+		s := openTest(t, vfs.NewMem(), Options{Bulk: true})
+		b := s.NewBatch()
+		b.Set([]byte("a"), nil)
+		b.Overwrote(2 * defaultOverwriteBytes)
+		if err := s.Commit(b, 1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+		if n, _ := s.DurableApplied(); n != 0 {
+			t.Fatal("flushed for the sake of readers while it is filled")
+		}
+		if err := s.Flush(); err != nil || !durable(s, 1)() {
+			t.Fatal("not durable after Flush", err)
+		}
+	})
 	t.Run("wasted steps", func(t *testing.T) {
 		s := openTest(t, vfs.NewMem(), Options{wastedSteps: 1000})
 		const n = 100

@@ -107,7 +107,7 @@ func take(ctx context.Context, n *node.Node, s objstore.Store) (tip archive.Tip,
 	}
 	defer v.Close()
 	r, w := io.Pipe()
-	go func() { w.CloseWithError(node.WriteSnapshot(context.Background(), w, v, info)) }()
+	go func() { w.CloseWithError(node.WriteSnapshot(ctx, w, v, info)) }()
 	defer r.Close()
 	m, err := backup.Take(ctx, s, r, nil, nil)
 	if err != nil {
