@@ -35,7 +35,8 @@ type chain struct {
 	tip   archive.Tip // of what was read
 	loose bool        // nothing was read: the hash of the tip is not known, and neither is its term if that is 0
 	spans *ahead[*listed]
-	head  *listed // the next one, nil: not looked at
+	head  *listed   // the next one, nil: not looked at
+	back  []*listed // those behind it that were looked at
 
 	is     *archive.Span // the last link
 	beside []besideSpan
@@ -148,6 +149,10 @@ func (a *Archive) before(ctx context.Context, index uint64) (string, error) {
 // peek returns the next span of the list, nil after the last.
 func (c *chain) peek(ctx context.Context) (*listed, error) {
 	for c.head == nil {
+		if len(c.back) > 0 {
+			c.head, c.back = c.back[0], c.back[1:]
+			break
+		}
 		l, ok, err := c.spans.next(ctx)
 		if err != nil || !ok {
 			return nil, err
@@ -205,6 +210,27 @@ func (c *chain) next(ctx context.Context) (*archive.Span, error) {
 			return nil, &Gap{From: want, To: l.first - 1, Next: l.name}
 		}
 	}
+}
+
+// resumes looks among the next spans for the one with which the log goes on behind a snapshot, of which there is one at each index for which
+// is is true, and makes it the next one: the entries before it were lost. Those that it goes over are of no use, but were on their way when
+// that came about. If there is none, nothing has changed.
+func (c *chain) resumes(ctx context.Context, is func(snapshot uint64) bool) (over []*listed, root *listed, err error) {
+	for len(over) <= mostBehindGap {
+		l, err := c.peek(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		if l == nil {
+			break
+		}
+		if l.err == nil && l.span.Before == (archive.Hash{}) && is(l.first-1) {
+			return over, l, nil
+		}
+		over, c.head = append(over, l), nil
+	}
+	c.back = append(over, c.back...)
+	return nil, nil, nil
 }
 
 // skip goes over what is missing or damaged to the next span of the list; false: there is none.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -172,7 +173,7 @@ func (a *Archive) End(ctx context.Context) (Mark, error) {
 	if err != nil {
 		return Mark{}, err
 	}
-	var last string
+	var last []string // the newest names: one that begins before another may go further, where somebody else has cut the log
 	for list := a.spanNames(after); ; {
 		l, ok, err := list.next(ctx)
 		if err != nil {
@@ -182,12 +183,17 @@ func (a *Archive) End(ctx context.Context) (Mark, error) {
 			break
 		}
 		if _, _, ok := archive.ParseSpanName(l.Name); ok {
-			last = l.Name
+			last = append(last, l.Name)
+			last = last[max(0, len(last)-besideSpans-1):]
 		}
 	}
-	if last != "" {
-		s, err := a.span(ctx, last)
-		if err != nil {
+	for i, name := range slices.Backward(last) {
+		s, err := a.span(ctx, name)
+		var f *archive.Fault
+		switch {
+		case (errors.As(err, &f) || errors.Is(err, objstore.ErrAbsent)) && i+1 < len(last):
+			continue // who reads the log judges it
+		case err != nil:
 			return Mark{}, err
 		}
 		if s.Last > end.Index {

@@ -207,15 +207,28 @@ const awaitPause = 500 * time.Millisecond
 // snapshot because entries were lost to it, its next span says so by a hash of zeros.
 func (v *verify) broken(ctx context.Context, c *chain, from uint64, err error) error {
 	var gap *Gap
+	if errors.As(err, &gap) && v.out.First.Index == 0 && len(v.manifests) > 0 && gap.To <= v.manifests[0].Index {
+		v.note("entries %d to %d are missing: of no use, because the first snapshot is at %d", gap.From, gap.To, v.manifests[0].Index)
+		return nil
+	}
 	if errors.As(err, &gap) {
-		l, perr := c.peek(ctx)
+		over, root, perr := c.resumes(ctx, func(index uint64) bool {
+			return slices.ContainsFunc(v.manifests, func(m *archive.Manifest) bool { return m.Index == index })
+		})
 		if perr != nil {
 			return perr
 		}
-		closed := slices.ContainsFunc(v.manifests, func(m *archive.Manifest) bool { return m.Index == gap.To })
-		if l != nil && l.err == nil && l.span.Before == (archive.Hash{}) && closed {
+		if root != nil {
 			if err := v.before(ctx, from); err != nil {
 				return err
+			}
+			gap.To = root.first - 1
+			for _, l := range over {
+				if l.err != nil {
+					v.wrong("%v", l.err)
+					continue
+				}
+				v.note("%s, entries %d to %d, lies behind entries that were lost: harmless", l.name, l.first, l.span.Last)
 			}
 			v.note("entries %d to %d were lost before they were archived; the snapshot at %d goes on from there, and states between %d and %d cannot "+
 				"be restored", gap.From, gap.To, gap.To, gap.From, gap.To-1)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"sync/atomic"
 
+	"github.com/holdfastdb/holdfast/internal/task"
 	mmember "github.com/holdfastdb/holdfast/machine/member"
 	"github.com/holdfastdb/holdfast/replica"
 	"github.com/holdfastdb/holdfast/store"
@@ -36,32 +37,29 @@ func (n *Node) SaveSnapshot(ctx context.Context, w io.Writer) error {
 // SnapshotView takes a View between two entries, with what heads a snapshot of it. It is not bounded in age: its caller writes
 // it out without delay. Errors: ErrStopped, or ctx's.
 func (n *Node) SnapshotView(ctx context.Context) (store.View, *SnapshotInfo, error) {
-	type got struct {
-		v    store.View
-		info SnapshotInfo
-	}
-	c := make(chan got, 1)
+	var v store.View
+	var info SnapshotInfo
+	taken := make(chan struct{})
 	n.later(func() error {
 		_, hash := n.applier.Hash()
-		c <- got{n.store.NewView(), SnapshotInfo{Cluster: n.identity.Cluster, Index: n.appliedIdx, Term: n.termApplied, Conf: n.rep.Conf(),
-			State: hash, WallNs: n.applier.Stamp().WallNs}}
+		v = n.store.NewView()
+		info = SnapshotInfo{Cluster: n.identity.Cluster, Index: n.appliedIdx, Term: n.termApplied, Conf: n.rep.Conf(), State: hash,
+			WallNs: n.applier.Stamp().WallNs}
+		close(taken)
 		return nil
 	})
-	select {
-	case g := <-c:
-		return g.v, &g.info, nil
-	case <-n.dead:
+	switch n.tasks.Wait(task.Forever, taken, n.dead, ctx.Done()) {
+	case 0:
+		return v, &info, nil
+	case 1:
 		return nil, nil, ErrStopped
-	case <-ctx.Done():
-		go func() { // the loop has the request already
-			select {
-			case g := <-c:
-				g.v.Close()
-			case <-n.dead:
-			}
-		}()
-		return nil, nil, ctx.Err()
 	}
+	n.tasks.Go(func() { // the loop has the request already
+		if n.tasks.Wait(task.Forever, taken, n.dead) == 0 {
+			v.Close()
+		}
+	})
+	return nil, nil, ctx.Err()
 }
 
 type ctxWriter struct {

@@ -40,6 +40,8 @@ type host struct {
 	promise promise // the last vote that left this machine
 	shipped uint64  // the log of this machine is read up to before this index
 	shipAt  time.Duration
+	given   uint64        // the log of this machine was noted up to before this index
+	cutOff  time.Duration // until then it has no route to the object store
 }
 
 // role is the command line of a host.
@@ -70,9 +72,11 @@ func (h *host) addr() string { return h.name + ":1" }
 
 func (h *host) config() node.Config {
 	n := &h.w.nemesis
-	return node.Config{Machines: h.machines(), Lanes: h.w.lanes(), Manual: true, Tasks: h.tasks, FS: h.fs, Clock: &h.clock, Dir: dataDir, Break: h.w.opt.Break, Store: h.openStore,
-		HealthyAfter: 500 * time.Millisecond, MaxLearners: 3,
+	cfg := node.Config{Machines: h.machines(), Lanes: h.w.lanes(), Manual: true, Tasks: h.tasks, FS: h.fs, Clock: &h.clock, Dir: dataDir, Break: h.w.opt.Break, Store: h.openStore,
+		HealthyAfter: 500 * time.Millisecond, MaxLearners: maxLearners,
 		Retain: h.w.ship.retain(), SegmentBytes: n.segment, LogTailBytes: n.logTail, TruncateEvery: n.truncate, Logger: slog.New(&traceLog{h})}
+	h.w.archive.configure(&cfg)
+	return cfg
 }
 
 func (h *host) options() node.StartOptions {

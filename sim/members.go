@@ -24,6 +24,9 @@ type membership struct {
 	most int
 }
 
+// maxLearners is how many of them may be learners.
+const maxLearners = 3
+
 func (m *membership) start(w *World) {
 	m.w, m.r = w, rand.New(rand.NewPCG(w.opt.Seed, 7))
 	learners := w.opt.Learners
@@ -233,6 +236,17 @@ func (m *membership) replace(h *host, id uint64) {
 			h.retire()
 		}
 	})
+}
+
+// full reports whether there are as many learners as there may be.
+func (m *membership) full() bool {
+	learners := 0
+	for _, o := range m.seen() {
+		if o.Learner {
+			learners++
+		}
+	}
+	return learners >= maxLearners
 }
 
 // unfinished says what the operator still waits for, "" if nothing.

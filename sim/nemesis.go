@@ -206,6 +206,9 @@ func (n *nemesis) heal() {
 		if a.paused && a.on {
 			a.wake()
 		}
+		if a.on && a.n == nil && a.role.join && !a.role.added && w.members.full() {
+			a.retire() // it waits for a learner to become a voter, and nobody promotes one any more
+		}
 		if a.on && a.n == nil && a.role.join { // the members it was told to join through may be members no more
 			a.end()
 			w.after(time.Second, a.start)

@@ -11,6 +11,7 @@ import (
 	mident "github.com/holdfastdb/holdfast/machine/ident"
 	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
+	workerarchive "github.com/holdfastdb/holdfast/worker/archive"
 	"github.com/holdfastdb/holdfast/worker/compact"
 	"github.com/holdfastdb/holdfast/worker/expire"
 	"github.com/holdfastdb/holdfast/worker/lease"
@@ -46,7 +47,8 @@ type process struct {
 	shown     [2]*mtree.Checkpoint
 	pairs     pairsSeen
 	logged    logged
-	last      stateSeen // the newest state of its store
+	last      stateSeen             // the newest state of its store
+	shipper   *workerarchive.Worker // nil: the run has no archive
 }
 
 // start runs a new process.
@@ -122,6 +124,7 @@ func (h *host) opened(n *node.Node) {
 	if w.nemesis.policy.On() {
 		h.tasks.Go(func() { compact.Run(n, h.kv, w.nemesis.policy, slog.New(&traceLog{h})) })
 	}
+	w.archive.ship(h)
 	h.pumpSoon()
 }
 

@@ -112,6 +112,7 @@ func (l *ledger) look() {
 	num := func(at int) uint64 { return binary.BigEndian.Uint64(row[at:]) }
 	s := stateSeen{index: num(1), hash: num(9), tick: int64(num(17)), wallNs: int64(num(25))}
 	h, w := l.h, l.h.w
+	w.applied = max(w.applied, s.index)
 	was := h.last
 	h.last = s
 	seen, ok := w.states.at[s.index]

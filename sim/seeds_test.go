@@ -143,6 +143,9 @@ func (r *Report) add(o *Report) {
 	r.Sagas, r.Undone, r.Calls, r.Pairs, r.Refused = r.Sagas+o.Sagas, r.Undone+o.Undone, r.Calls+o.Calls, r.Pairs+o.Pairs, r.Refused+o.Refused
 	r.Joined, r.Promoted, r.Removed, r.Lost = r.Joined+o.Joined, r.Promoted+o.Promoted, r.Removed+o.Removed, r.Lost+o.Lost
 	r.Entries, r.Replayed, r.Spoiled = r.Entries+o.Entries, r.Replayed+o.Replayed, r.Spoiled+o.Spoiled
+	r.Held, r.Unheld, r.Spans, r.Kept, r.Pruned = r.Held+o.Held, r.Unheld+o.Unheld, r.Spans+o.Spans, r.Kept+o.Kept, r.Pruned+o.Pruned
+	r.Halves, r.Restored, r.Verified = r.Halves+o.Halves, r.Restored+o.Restored, r.Verified+o.Verified
+	r.Findings, r.Unjudged = r.Findings+o.Findings, r.Unjudged+o.Unjudged
 	r.Renewed, r.Expired, r.Compared = r.Renewed+o.Renewed, r.Expired+o.Expired, r.Compared+o.Compared
 }
 

@@ -76,8 +76,8 @@ func (b *shipBook) take(h *host) {
 	for applied := h.n.Status().Applied; h.shipped <= applied; {
 		es, err := h.n.Committed(context.Background(), h.shipped, 1+b.r.IntN(64<<10))
 		if errors.Is(err, node.ErrTruncated) {
-			if given := h.given(); given >= h.shipped {
-				h.shipped = given + 1
+			if index := h.snapshotIndex(); index >= h.shipped {
+				h.shipped = index + 1
 				continue
 			}
 			b.w.fail(LogGone, "%s was to keep its log from entry %d on: %v", h.name, h.shipped, err)
@@ -112,8 +112,8 @@ func (b *shipBook) note(h *host, e node.Entry) {
 	}
 }
 
-// given is the index of the snapshot that this machine's store began with, 0 if it began with a first state.
-func (h *host) given() uint64 {
+// snapshotIndex is the index of the snapshot that this machine's store began with, 0 if it began with a first state.
+func (h *host) snapshotIndex() uint64 {
 	mark, ok, err := h.mem.Get(nil, []byte("\x00install"))
 	if err != nil || !ok || len(mark) != 16 {
 		return 0
@@ -129,7 +129,7 @@ func (h *host) given() uint64 {
 func (b *shipBook) save(h *host) *savedState {
 	v := h.mem.NewView()
 	defer v.Close()
-	s := &savedState{content: b.content(h, v)}
+	s := &savedState{content: b.w.content(h, v)}
 	it, err := v.NewIter(nil, nil)
 	if err != nil {
 		b.w.fail(Stopped, "%s: %v", h.name, err)
@@ -145,10 +145,11 @@ func (b *shipBook) save(h *host) *savedState {
 	return s
 }
 
-func (b *shipBook) content(h *host, v store.View) node.Content {
+// content is what a View of a member holds.
+func (w *World) content(h *host, v store.View) node.Content {
 	c, err := node.ContentOf(context.Background(), node.Config{Machines: h.machines()}, v)
 	if err != nil {
-		b.w.fail(Stopped, "%s: %v", h.name, err)
+		w.fail(Stopped, "%s: %v", h.name, err)
 	}
 	return c
 }
@@ -167,10 +168,10 @@ func (b *shipBook) Check(all []*Member) {
 	}
 	v := all[0].mem.NewView()
 	defer v.Close()
-	last := b.content(all[0], v)
+	last := w.content(all[0], v)
 	for _, h := range all[1:] {
 		other := h.mem.NewView()
-		if c := b.content(h, other); c != last {
+		if c := w.content(h, other); c != last {
 			w.fail(Diverged, "at rest the content is %+v on %s and %+v on %s", last, all[0].name, c, h.name)
 		}
 		other.Close()
@@ -209,7 +210,7 @@ func (b *shipBook) Check(all []*Member) {
 // outlived reports whether all members were given snapshots of what comes next: those that had applied it have left, with their logs.
 func (b *shipBook) outlived(all []*Member) bool {
 	for _, h := range all {
-		if h.given() < b.next() {
+		if h.snapshotIndex() < b.next() {
 			return false
 		}
 	}

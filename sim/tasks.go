@@ -59,11 +59,16 @@ func newCoroutine(f func() error) *coroutine {
 
 // resume lets c run until it parks or ends.
 func (t *tasks) resume(c *coroutine) {
-	was := t.current
-	t.current = c
-	defer func() { t.current = was }()
 	c.begun = true
-	c.next()
+	t.as(c, func() { c.next() })
+}
+
+// as does something of c, which may be to end it: its deferred calls wait and begin tasks as it did.
+func (t *tasks) as(c *coroutine, do func()) {
+	was, other := t.current, t.h.w.running
+	t.current, t.h.w.running = c, t
+	defer func() { t.current, t.h.w.running = was, other }()
+	do()
 }
 
 // Go implements task.Runner. The new task begins a little later.
@@ -213,8 +218,9 @@ func (t *tasks) Yield() {
 
 // kill ends all of them where they are.
 func (t *tasks) kill() {
-	for _, c := range t.all {
-		c.stop()
+	for i := 0; i < len(t.all); i++ { // it may grow meanwhile
+		c := t.all[i]
+		t.as(c, c.stop)
 	}
 	t.all = nil
 }

@@ -46,6 +46,8 @@ type Options struct {
 	Sagas bool
 	// Ship: the log is read as it grows, and applied once more in the end.
 	Ship bool
+	// Archive: the log is shipped to an object store that fails, and read back.
+	Archive bool
 	// Break builds the nodes with a deliberate defect.
 	Break node.Break
 	// Outside checks only what clients are told, not what the members themselves show.
@@ -84,8 +86,12 @@ type Report struct {
 	Joined, Promoted, Removed, Lost int
 	// Entries that were read from the log, states that a replay of them came to, and changed bytes that one has named.
 	Entries, Replayed, Spoiled int
-	Renewed, Expired, Compared int
-	Simulated                  time.Duration
+	// Answers that were held until the archive had them, and those whose client gave up first; objects of entries and snapshots that were
+	// put, objects that were removed, halves that the store has left; restores and states of the archive that were compared, notes of
+	// verify, and archived entries that no member has shown.
+	Held, Unheld, Spans, Kept, Pruned, Halves, Restored, Verified, Findings, Unjudged int
+	Renewed, Expired, Compared                                                        int
+	Simulated                                                                         time.Duration
 }
 
 // Violation is a broken promise.
@@ -121,6 +127,8 @@ const (
 	Membership      = "membership"       // a member at rest has another idea of its own role than the others have
 	WrongOutcome    = "wrong outcome"    // a client was told something that cannot be
 	LogGone         = "log gone"         // a member let go of log that it was to keep
+	NotArchived     = "not archived"     // what was told to be archived cannot be had from the archive
+	BadArchive      = "bad archive"      // it has what was not committed, or does not hold together
 )
 
 // World is one run.
@@ -150,7 +158,10 @@ type World struct {
 	trees   treeBook
 	sagas   sagaBook
 	ship    shipBook
-	// workloads are the six books above, and those of plugs.
+	archive archiveBook
+	applied uint64 // the highest index that any member has applied
+	running *tasks // whose task runs at this moment; nil: none
+	// workloads are the seven books above, and those of plugs.
 	workloads []Workload
 	rep       Report
 }
@@ -222,6 +233,7 @@ func (w *World) begin() {
 	}
 	w.rep.Nodes = w.opt.Nodes
 	w.nemesis.init(w)
+	w.archive.init(w)
 	w.rep.Faults = w.nemesis.allowed
 	peers := map[string]string{}
 	for range w.opt.Nodes {
@@ -237,7 +249,7 @@ func (w *World) begin() {
 	}
 	w.members.start(w)
 	w.startClients()
-	w.workloads = []Workload{&w.leases, &w.nodes, &w.users, &w.trees, &w.sagas, &w.ship}
+	w.workloads = []Workload{&w.leases, &w.nodes, &w.users, &w.trees, &w.sagas, &w.ship, &w.archive}
 	for _, p := range plugs {
 		w.workloads = append(w.workloads, p.Workload(w.opt.Seed))
 	}

@@ -102,11 +102,13 @@ func TestOnlyTheSessionThatAskedWaits(t *testing.T) {
 	c := s.client(t)
 	by := acktest.Begin(t, s.node, "put", func() error { _, err := c.Put(context.Background(), "k", "v"); return err })
 	// A session that asks for commit on a server that waits by itself sees at once what is not archived, and adds to it.
-	got := must(c.Get(at("commit"), "k"))(t)
+	ctx, cancel := context.WithTimeout(at("commit"), 3*time.Second)
+	defer cancel()
+	got := must(c.Get(ctx, "k"))(t)
 	if len(got.Kvs) != 1 || string(got.Kvs[0].Value) != "v" {
 		t.Fatal(got.Kvs)
 	}
-	if p := must(c.Put(at("commit"), "k", "w"))(t); p.Header.Revision != got.Header.Revision+1 {
+	if p := must(c.Put(ctx, "k", "w"))(t); p.Header.Revision != got.Header.Revision+1 {
 		t.Error(p.Header)
 	}
 	// Its write came later, so the one that waits does not wait for it.
@@ -341,6 +343,39 @@ func TestAnArchiveSessionOnAFollower(t *testing.T) {
 			return
 		case <-time.After(time.Millisecond):
 			index = leader.node.ReadIndex() // leases and levels write too
+		}
+	}
+}
+
+// An answer that takes much memory does not hold it while the archive is away.
+func TestAnswersThatWaitForTheArchiveHoldNoRoom(t *testing.T) {
+	t.Parallel()
+	const most = 2 << 20
+	s := archiving(t, doorkv.Options{MaxResultBytes: most, RequestTimeout: 3 * time.Second})
+	c := s.client(t)
+	for i := range 3 {
+		put(t, c, fmt.Sprint("k", i), strings.Repeat("v", most/4))
+	}
+	ctx, cancel := context.WithCancel(at("archive"))
+	defer cancel()
+	all := func(ctx context.Context) error {
+		_, err := raw(t, s).Range(ctx, &pb.RangeRequest{Key: []byte("k"), RangeEnd: []byte("l")})
+		return err
+	}
+	var waiting []<-chan error
+	for range 8 { // more than there is room for
+		waiting = append(waiting, acktest.Begin(t, s.node, "range", func() error { return all(ctx) }))
+	}
+	wait.Until(t, "all wait", func() bool { return s.node.ArchiveWaiters() == 8 })
+	for range 4 {
+		if err := all(context.Background()); err != nil {
+			t.Errorf("a session that does not wait: %v", err)
+		}
+	}
+	s.node.SetArchived(s.node.ReadIndex())
+	for _, w := range waiting {
+		if err := <-w; err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (t *term) pruned() error {
 const leastEntry = 7
 
 // removeLog removes the spans that end before an index and are not its own. Where a span ends, its size says well enough: one that could go
-// further stays until the next time.
+// further stays until a later time, and so do those behind it, so that what is left of the log has no hole.
 func (t *term) removeLog(keep uint64) error {
 	var names []string
 	ctx, done := t.context(stuck)
@@ -82,9 +82,10 @@ func (t *term) removeLog(keep uint64) error {
 		if n++; n%pageSize == 0 {
 			t.w.requests.add(1)
 		}
-		if most := uint64(max(l.Size-archive.SpanHeadBytes-archive.SpanEndBytes, 0)) / leastEntry; first+most <= keep+1 {
-			names = append(names, l.Name)
+		if most := uint64(max(l.Size-archive.SpanHeadBytes-archive.SpanEndBytes, 0)) / leastEntry; first+most > keep+1 {
+			break
 		}
+		names = append(names, l.Name)
 	}
 	return t.remove(names)
 }

@@ -25,18 +25,27 @@ const daily = 24 * time.Hour
 
 // stuck is for how long one request is tried again of something that takes many. After it a snapshot is given up, and a later one is taken:
 // for as long as it is under way, this member's store keeps all that was replaced meanwhile.
-const stuck = time.Minute
+const stuck = 5 * time.Minute
 
-// steady repeats requests that fail.
+// steady repeats requests that fail. The manifest of a snapshot waits until the log up to after is archived: shipping may begin behind any
+// snapshot, and what is on its way before it when a leader dies would never get there.
 type steady struct {
 	objstore.Store
-	t *term
+	t     *term
+	after uint64
 }
 
-func (t *term) steady() steady { return steady{t.w.store, t} }
+func (t *term) steady() steady { return steady{Store: t.w.store, t: t} }
 
 // PutIfAbsent implements objstore.Store.
 func (s steady) PutIfAbsent(_ context.Context, o objstore.Object) error {
+	if _, _, manifest := archive.ParseManifestName(o.Name); manifest {
+		for s.t.w.node.ArchivedIndex() < s.after {
+			if s.t.w.tasks.Wait(pauseLeast, s.t.ended, s.t.w.node.StoppedC()) >= 0 {
+				return errOver
+			}
+		}
+	}
 	return s.try(func(ctx context.Context) error { return s.Store.PutIfAbsent(ctx, o) })
 }
 
@@ -52,8 +61,8 @@ func (s steady) Get(_ context.Context, name string) (b []byte, err error) {
 func (s steady) try(request func(ctx context.Context) error) error {
 	t := s.t
 	began := t.w.node.Mono()
-	for pause := time.Duration(0); ; {
-		ctx, done := t.context(patience)
+	for pause, limit := time.Duration(0), 2*patienceLeast; ; limit = min(2*limit, patience) {
+		ctx, done := t.context(limit)
 		t.w.requests.add(1)
 		err := request(ctx)
 		done()
@@ -82,8 +91,12 @@ func (t *term) manifest(index uint64) (*taken, error) {
 	return &taken{index: m.Index, term: m.Term, bytes: m.Bytes(), wallNs: m.WallNs}, nil
 }
 
-// take puts a snapshot of this member's state, and returns where a log begins that goes on behind it.
-func (t *term) take() (*taken, archive.Tip, error) {
+// errOver: the term ended.
+var errOver = errors.New("this member does not lead any more")
+
+// take puts a snapshot of this member's state, and returns where a log begins that goes on behind it. root: the log before it is not
+// archived and will not be.
+func (t *term) take(root bool) (*taken, archive.Tip, error) {
 	ctx, done := t.context(7 * daily)
 	defer done()
 	info, r, err := t.w.node.TakeSnapshot(ctx)
@@ -94,7 +107,11 @@ func (t *term) take() (*taken, archive.Tip, error) {
 	t.mu.Lock()
 	t.mark = info.Index
 	t.mu.Unlock()
-	m, err := backup.PutSnapshot(ctx, t.steady(), archive.Manifest{Cluster: t.w.cluster, Timeline: t.w.timeline, Index: info.Index,
+	to := t.steady()
+	if !root {
+		to.after = info.Index
+	}
+	m, err := backup.PutSnapshot(ctx, to, archive.Manifest{Cluster: t.w.cluster, Timeline: t.w.timeline, Index: info.Index,
 		Term: info.Term, State: info.State, WallNs: info.WallNs}, r, nil)
 	if err != nil {
 		return nil, archive.Tip{}, err
@@ -123,7 +140,7 @@ func (t *term) snapshots() {
 			t.mu.Lock()
 			shipped := t.shipped
 			t.mu.Unlock()
-			last, _, err := t.take()
+			last, _, err := t.take(false)
 			if err == nil {
 				last.shipped = shipped
 				t.mu.Lock()
@@ -145,7 +162,7 @@ func (t *term) root() {
 	t.rooting = true
 	t.w.tasks.Go(func() {
 		for pause := time.Duration(0); ; {
-			last, tip, err := t.take()
+			last, tip, err := t.take(true)
 			if err == nil {
 				t.mu.Lock()
 				last.shipped = t.shipped

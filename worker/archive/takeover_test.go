@@ -16,7 +16,7 @@ import (
 // nothing is said to be archived that is not, and the chain has every entry.
 func TestTwoShippersMakeOneArchive(t *testing.T) {
 	both, beside := 0, 0
-	for seed := range uint64(60) {
+	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) {
 			h, memory, rng := newHistory(), objstore.NewMemory(), seeded(seed)
 			s := objstore.NewFaulty(memory, seed, task.Goroutines{},
@@ -294,4 +294,69 @@ func TestHalfAnObjectStopsTheShipping(t *testing.T) {
 			t.Errorf("%d is said to be archived, %d is", m.ArchivedIndex(), at)
 		}
 	})
+}
+
+// TestAMemberThatFollowsKeepsItsLog from what is not archived on, as far as it has heard: the next leader goes on from there.
+func TestAMemberThatFollowsKeepsItsLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, s := newHistory(), count(objstore.NewMemory())
+		m := newMember(h)
+		kept := func() uint64 {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return m.retained
+		}
+		run(t, m, s, Options{})
+		h.add(100, 10)
+		time.Sleep(time.Minute)
+		if at := kept(); at != 0 { // all of it, by the configuration
+			t.Errorf("before it has heard anything, it keeps its log from %d", at)
+		}
+		for _, at := range []uint64{10, 50} {
+			m.SetArchived(at)
+			time.Sleep(2 * time.Second)
+			if got := kept(); got != at+1 {
+				t.Errorf("archived is %d, and the log is kept from %d", at, got)
+			}
+		}
+		if n := s.all(); n != 0 {
+			t.Errorf("a follower made %d requests", n)
+		}
+	})
+}
+
+// TestACloneThatIsBehindWaits with what it cannot compare yet: the archive has an entry that this member, elected with the same empty entry
+// as the one that was copied, has yet to write otherwise.
+func TestACloneThatIsBehindWaits(t *testing.T) {
+	for _, knows := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			h, s := newHistory(), objstore.NewMemory()
+			m := newMember(h)
+			run(t, m, s, Options{})
+			m.Lead(h.elect())
+			h.add(10, 100)
+			time.Sleep(3 * time.Second)
+			other := h.fork("clone")
+			clone := newMember(other)
+			if knows {
+				clone.SetArchived(m.ArchivedIndex())
+			}
+			m.Lead(h.elect())
+			h.add(5, 100)
+			time.Sleep(3 * time.Second)
+			at := h.last()
+			m.Stop()
+			w := run(t, clone, s, Options{})
+			clone.Lead(other.elect())
+			time.Sleep(3 * time.Second)
+			other.add(20, 100) // beyond what is archived of the first
+			time.Sleep(time.Minute)
+			if w.stopped() == nil {
+				t.Error("two histories were shipped to one archive")
+			}
+			if last := chain(t, s, h, roots(t, s)[0]); last != at {
+				t.Errorf("the archive ends at %d, it had %d", last, at)
+			}
+		})
+	}
 }

@@ -65,7 +65,7 @@ type batch struct {
 // beginning is where shipping begins.
 type beginning struct {
 	tip   archive.Tip
-	since int64 // bytes of log since the newest snapshot, as far as is known
+	since int64 // bytes of log since the newest snapshot; below zero: not known yet
 }
 
 // stamp is a rolling state hash.
@@ -184,7 +184,7 @@ func (t *term) proceed() {
 		return
 	}
 	t.found, t.gap, t.rooting = true, false, false
-	t.snapped.shipped -= b.since // what others have shipped since
+	t.snapped.shipped -= max(b.since, 0) // what others have shipped since
 	t.wallNs = max(t.wallNs, t.snapped.wallNs)
 	t.reset(b.tip)
 	t.archived(b.tip)
@@ -331,7 +331,9 @@ func (t *term) due(wanted uint64) (wait time.Duration, due bool) {
 		}
 		return task.Forever, false
 	}
-	if active >= flights {
+	// One that fails again and again holds up those behind it, though they may be there: what is there behind a hole is no use to anybody, and
+	// a restore has to tell the hole that a leader left when it died from one where something was removed.
+	if max(active, flight) >= flights {
 		return task.Forever, false // the end of one pokes
 	}
 	now := t.w.node.Mono()

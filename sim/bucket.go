@@ -1,0 +1,225 @@
+package sim
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"time"
+
+	"crypto/sha256"
+
+	"github.com/holdfastdb/holdfast/archive"
+	"github.com/holdfastdb/holdfast/internal/task"
+	"github.com/holdfastdb/holdfast/objstore"
+)
+
+// bucket is the object store of a run, as it is behind all faults. It judges what arrives: an object of the archive is put under a condition
+// and never replaced, has only entries that are committed, and a snapshot's manifest comes after its pieces.
+type bucket struct {
+	*objstore.Memory
+	b *archiveBook
+	// halves: an upload that is cut in half leaves half an object under its name, as no store should.
+	halves bool
+	half   map[string]bool // those that it has left
+
+	spans     map[uint64]*archive.Span // by first index, those that are there whole
+	manifests map[uint64]bool          // by index
+	reach     uint64                   // states up to this index can be had; 0: not known
+	judged    []*archive.Span          // all that ever arrived
+}
+
+func newBucket(b *archiveBook, halves bool) *bucket {
+	return &bucket{Memory: objstore.NewMemory(), b: b, halves: halves, half: map[string]bool{}, spans: map[uint64]*archive.Span{},
+		manifests: map[uint64]bool{}}
+}
+
+var errHalf = errors.New("half an upload")
+
+// PutIfAbsent implements objstore.Store.
+func (s *bucket) PutIfAbsent(ctx context.Context, o objstore.Object) error {
+	whole := isWhole(o)
+	if !whole && !s.halves {
+		return errHalf
+	}
+	if err := s.Memory.PutIfAbsent(ctx, o); err != nil {
+		return err
+	}
+	if !whole {
+		s.half[o.Name] = true
+		s.b.w.trace.add(s.b.w.now, "store: half of %s", o.Name)
+		return nil
+	}
+	s.takes(o)
+	return nil
+}
+
+// isWhole reports whether an object is what its name says. What has no place in an archive is.
+func isWhole(o objstore.Object) bool {
+	if _, _, ok := archive.ParseSpanName(o.Name); ok {
+		_, err := archive.DecodeSpan(o.Name, o.Data)
+		return err == nil
+	}
+	if _, _, ok := archive.ParseManifestName(o.Name); ok {
+		_, err := archive.DecodeManifest(o.Name, o.Data)
+		return err == nil
+	}
+	if strings.Contains(o.Name, "/pieces/") {
+		sum := sha256.Sum256(o.Data)
+		return strings.HasSuffix(o.Name, "-"+hex.EncodeToString(sum[:16]))
+	}
+	return true
+}
+
+// takes judges an object that is there from now on.
+func (s *bucket) takes(o objstore.Object) {
+	w := s.b.w
+	if _, first, ok := archive.ParseSpanName(o.Name); ok {
+		span, err := archive.DecodeSpan(o.Name, o.Data)
+		if err != nil {
+			w.fail(BadArchive, "%v", err)
+		}
+		w.trace.add(w.now, "store: entries %d to %d", first, span.Last)
+		if span.Last > w.applied {
+			w.fail(BadArchive, "%s has entries up to %d when no member has applied more than %d", o.Name, span.Last, w.applied)
+		}
+		s.spans[first] = span
+		s.judged = append(s.judged, span)
+		w.rep.Spans++
+		return
+	}
+	if _, index, ok := archive.ParseManifestName(o.Name); ok {
+		m, err := archive.DecodeManifest(o.Name, o.Data)
+		if err != nil {
+			w.fail(BadArchive, "%v", err)
+		}
+		w.trace.add(w.now, "store: snapshot at %d", index)
+		for i := range m.Pieces {
+			b, err := s.Memory.Get(context.Background(), m.PieceName(i))
+			if err == nil {
+				err = m.CheckPiece(i, b)
+			}
+			if err != nil {
+				w.fail(BadArchive, "there is a manifest of the snapshot at %d, and of its %d pieces: %v", index, len(m.Pieces), err)
+			}
+		}
+		if at := w.states.at[index]; at.hash != m.State || at.wallNs != m.WallNs {
+			w.fail(BadArchive, "the manifest of the snapshot at %d says state %x at %d ns, the members had %x at %d ns", index, m.State, m.WallNs,
+				at.hash, at.wallNs)
+		}
+		s.manifests[index] = true
+		w.rep.Kept++
+	}
+}
+
+// Put implements objstore.Store.
+func (s *bucket) Put(ctx context.Context, objects ...objstore.Object) error {
+	for _, o := range objects {
+		if !strings.HasPrefix(o.Name, "probe-") {
+			s.b.w.fail(BadArchive, "%s is put without a condition", o.Name)
+		}
+	}
+	return s.Memory.Put(ctx, objects...)
+}
+
+// PutIfMatch implements objstore.Store.
+func (s *bucket) PutIfMatch(_ context.Context, o objstore.Object, _ string) (string, error) {
+	s.b.w.fail(BadArchive, "%s is put on a condition that may replace it", o.Name)
+	return "", nil
+}
+
+// Delete implements objstore.Store.
+func (s *bucket) Delete(ctx context.Context, names ...string) error {
+	s.reach = 0
+	for _, name := range names {
+		if _, first, ok := archive.ParseSpanName(name); ok {
+			delete(s.spans, first)
+		}
+		if _, index, ok := archive.ParseManifestName(name); ok {
+			delete(s.manifests, index)
+		}
+		s.b.w.trace.add(s.b.w.now, "store: %s is removed", name)
+		s.b.w.rep.Pruned++
+	}
+	return s.Memory.Delete(ctx, names...)
+}
+
+// covers reports whether the state at an index, or after it, can be had from what is there: from a snapshot, and all entries after it.
+func (s *bucket) covers(index uint64) bool {
+	for moved := true; moved && s.reach < index; {
+		moved = false
+		for at := range s.manifests { // any order: it ends where nothing goes further
+			if at > s.reach {
+				s.reach, moved = at, true
+			}
+		}
+		for first, span := range s.spans { // likewise
+			if s.reach > 0 && first <= s.reach+1 && span.Last > s.reach {
+				s.reach, moved = span.Last, true
+			}
+		}
+	}
+	return s.reach >= index
+}
+
+// outlet is the store as one machine reaches it.
+type outlet struct {
+	objstore.Store
+	h *host
+}
+
+var errCutOff = errors.New("no route to the store")
+
+func (o *outlet) cut() error {
+	if o.h.w.now < o.h.cutOff {
+		return errCutOff
+	}
+	return nil
+}
+
+// PutIfAbsent implements objstore.Store.
+func (o *outlet) PutIfAbsent(ctx context.Context, obj objstore.Object) error {
+	if err := o.cut(); err != nil {
+		return err
+	}
+	return o.Store.PutIfAbsent(ctx, obj)
+}
+
+// Get implements objstore.Store.
+func (o *outlet) Get(ctx context.Context, name string) ([]byte, error) {
+	if err := o.cut(); err != nil {
+		return nil, err
+	}
+	return o.Store.Get(ctx, name)
+}
+
+// wires are where requests to the store are on their way: they belong to no process, so that what a machine has sent arrives when that is
+// paused, and may arrive when it is dead. Who waits for an answer waits as a task of the process that asked.
+type wires struct {
+	task.Goroutines // for what nobody here calls
+	w               *World
+	at              *host // stands for the store's own machine
+}
+
+var _ task.Runner = (*wires)(nil)
+
+func (w *World) newWires() *wires {
+	h := &host{w: w, at: -1, name: "store", rate: 1, synced: w.now}
+	h.tasks = &tasks{h: h}
+	return &wires{w: w, at: h}
+}
+
+// Go implements task.Runner.
+func (s *wires) Go(f func()) {
+	asker := s.w.running
+	gen := asker.gen
+	s.at.tasks.Go(func() {
+		f()
+		if asker.h.gen == gen {
+			asker.soon(0)
+		}
+	})
+}
+
+// Wait implements task.Runner.
+func (s *wires) Wait(d time.Duration, on ...<-chan struct{}) int { return s.w.running.Wait(d, on...) }
