@@ -19,11 +19,14 @@ import (
 // and at the end too: what is in the store is read back (restored.go), and must have all that a client was told is archived, nothing that
 // was not committed, and the states that the members had.
 type archiveBook struct {
-	w    *World
-	on   bool
-	r    *rand.Rand
-	opt  workerarchive.Options
-	done bool // no more clients, and a store that is well
+	w      *World
+	on     bool
+	r      *rand.Rand
+	opt    workerarchive.Options
+	done   bool          // no more clients, and a store that is well
+	uplink time.Duration // what is put takes up to so long to leave its machine; what is asked does not
+	// still: the story of a scene says how the store is.
+	still bool
 
 	retention int64 // of the log, for the archive; 0: more than a run has
 	bucket    *bucket
@@ -76,7 +79,7 @@ func (b *archiveBook) init(w *World) {
 	}
 	b.retention = []int64{0, 8 << 10, 64 << 10}[r.IntN(3)]
 	b.bucket = newBucket(b, r.IntN(8) == 0)
-	b.calm = objstore.Faults{Delay: between(r, time.Millisecond, []time.Duration{300 * time.Millisecond, 3 * time.Second}[r.IntN(2)])}
+	b.calm = objstore.Faults{Delay: between(r, time.Millisecond, 300*time.Millisecond)}
 	b.store = objstore.NewFaulty(b.bucket, w.opt.Seed, w.newWires(), b.calm)
 }
 
@@ -136,11 +139,12 @@ func (m *shipping) TakeSnapshot(ctx context.Context) (*node.SnapshotInfo, io.Rea
 
 // storm changes how the store is, and plans the next change.
 func (b *archiveBook) storm() {
-	if b.done {
+	if b.done || b.still {
 		return
 	}
 	w, r := b.w, b.r
 	next := around(r, 1500*time.Millisecond)
+	b.uplink = 0
 	f := b.calm
 	switch r.IntN(10) {
 	case 0, 1: // it is well
@@ -156,7 +160,7 @@ func (b *archiveBook) storm() {
 	case 6:
 		f.Delay = between(r, time.Second, 6*time.Second)
 	case 7, 8:
-		f.Delay = between(r, 500*time.Millisecond, 3*time.Second)
+		f.Delay = between(r, time.Second, 6*time.Second)
 		w.after(between(r, 100*time.Millisecond, time.Second), b.takeover)
 	case 9:
 		h := w.hosts[r.IntN(len(w.hosts))]
@@ -174,6 +178,10 @@ func (b *archiveBook) takeover() {
 	w, lead := b.w, b.w.leader()
 	if lead == nil || b.done {
 		return
+	}
+	if b.r.IntN(4) > 0 { // who comes next is faster than what is still on its way
+		b.store.Set(objstore.Faults{Delay: 20 * time.Millisecond})
+		b.uplink = time.Second
 	}
 	switch f := []Fault{Transfer, Transfer, Pause, Isolate, Kill}[b.r.IntN(5)]; {
 	case !w.nemesis.has(f) && f != Transfer:
@@ -230,6 +238,7 @@ func (b *archiveBook) take(h *host) {
 func (b *archiveBook) End() {
 	if b.done = true; b.on {
 		b.store.Set(objstore.Faults{})
+		b.uplink = 0
 		for _, h := range b.w.hosts {
 			h.cutOff = 0
 		}

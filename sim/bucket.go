@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -43,6 +44,11 @@ func (s *bucket) PutIfAbsent(ctx context.Context, o objstore.Object) error {
 		return errHalf
 	}
 	if err := s.Memory.PutIfAbsent(ctx, o); err != nil {
+		_, _, span := archive.ParseSpanName(o.Name)
+		if b, _ := s.Memory.Get(ctx, o.Name); span && errors.Is(err, objstore.ErrExists) && !bytes.Equal(b, o.Data) {
+			s.b.w.trace.add(s.b.w.now, "store: %s is there with other bytes", o.Name)
+			s.b.w.rep.Met++
+		}
 		return err
 	}
 	if !whole {
@@ -182,7 +188,13 @@ func (o *outlet) PutIfAbsent(ctx context.Context, obj objstore.Object) error {
 	if err := o.cut(); err != nil {
 		return err
 	}
-	return o.Store.PutIfAbsent(ctx, obj)
+	o.h.w.trace.add(o.h.w.now, "%s → store put %s of %d bytes", o.h.name, obj.Name, len(obj.Data))
+	if up := o.h.w.archive.uplink; up > 0 && o.h.tasks.Wait(between(o.h.w.archive.r, 0, up), ctx.Done()) == 0 {
+		return ctx.Err()
+	}
+	err := o.Store.PutIfAbsent(ctx, obj)
+	o.h.w.trace.add(o.h.w.now, "%s ← store put %s: %v", o.h.name, obj.Name, err)
+	return err
 }
 
 // Get implements objstore.Store.

@@ -145,7 +145,7 @@ func (r *Report) add(o *Report) {
 	r.Entries, r.Replayed, r.Spoiled = r.Entries+o.Entries, r.Replayed+o.Replayed, r.Spoiled+o.Spoiled
 	r.Held, r.Unheld, r.Spans, r.Kept, r.Pruned = r.Held+o.Held, r.Unheld+o.Unheld, r.Spans+o.Spans, r.Kept+o.Kept, r.Pruned+o.Pruned
 	r.Halves, r.Restored, r.Verified = r.Halves+o.Halves, r.Restored+o.Restored, r.Verified+o.Verified
-	r.Findings, r.Unjudged = r.Findings+o.Findings, r.Unjudged+o.Unjudged
+	r.Findings, r.Unjudged, r.Met = r.Findings+o.Findings, r.Unjudged+o.Unjudged, r.Met+o.Met
 	r.Renewed, r.Expired, r.Compared = r.Renewed+o.Renewed, r.Expired+o.Expired, r.Compared+o.Compared
 }
 

@@ -87,11 +87,11 @@ type Report struct {
 	// Entries that were read from the log, states that a replay of them came to, and changed bytes that one has named.
 	Entries, Replayed, Spoiled int
 	// Answers that were held until the archive had them, and those whose client gave up first; objects of entries and snapshots that were
-	// put, objects that were removed, halves that the store has left; restores and states of the archive that were compared, notes of
+	// put, objects that were removed, halves that the store has left, puts that met what another shipper had put; restores and states of the archive that were compared, notes of
 	// verify, and archived entries that no member has shown.
-	Held, Unheld, Spans, Kept, Pruned, Halves, Restored, Verified, Findings, Unjudged int
-	Renewed, Expired, Compared                                                        int
-	Simulated                                                                         time.Duration
+	Held, Unheld, Spans, Kept, Pruned, Halves, Restored, Verified, Findings, Unjudged, Met int
+	Renewed, Expired, Compared                                                             int
+	Simulated                                                                              time.Duration
 }
 
 // Violation is a broken promise.
