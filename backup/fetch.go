@@ -12,7 +12,7 @@ import (
 const (
 	// fetchAtOnce and fetchBytes bound what is read ahead of who reads an archive: one object is fetched whatever its size.
 	fetchAtOnce = 8
-	fetchBytes  = 48 << 20
+	fetchBytes  = 24 << 20
 	// A read that failed is made again after each of some pauses: what the first one needs the store may have within seconds.
 	fetchTries = 4
 	fetchPause = 250 * time.Millisecond

@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -59,6 +60,8 @@ type Restoring struct {
 	Row func(key, was, is []byte) error
 	// Progress hears now and then how much was read, and which index the state has come to; nil: nobody.
 	Progress func(Progress)
+
+	every int64 // for tests: durableEvery; 0 is that
 }
 
 // Progress is how far a restore or a check has come.
@@ -98,7 +101,7 @@ const (
 )
 
 // bulk is how a store is opened that is filled and read by nobody else. There are two memtables, or three.
-var bulk = store.Options{CacheBytes: 96 << 20, MemtableBytes: 32 << 20, Bulk: true}
+var bulk = store.Options{CacheBytes: 64 << 20, MemtableBytes: 16 << 20, Bulk: true}
 
 // plan is what a restore goes by, over interruptions.
 type plan struct {
@@ -402,7 +405,7 @@ func (j *restore) entries(ctx context.Context, c *chain) error {
 			return err
 		}
 		j.progress(s.Bytes(), r.Index())
-		if since += s.Bytes(); since >= durableEvery {
+		if since += s.Bytes(); since >= cmp.Or(j.how.every, durableEvery) {
 			since = 0
 			if err := j.durable(c); err != nil {
 				return err

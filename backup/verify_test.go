@@ -15,6 +15,7 @@ import (
 
 // TestAWholeArchiveIsProved, and gives at each index and time the content that the server had there.
 func TestAWholeArchiveIsProved(t *testing.T) {
+	t.Parallel()
 	l, r := theLife(t), rand.New(rand.NewPCG(3, 3))
 	s := l.archived(t, r)
 	v, found := proved(t, s, At{})
@@ -57,6 +58,7 @@ func wrongs(found []Finding) (text string) {
 
 // TestEveryFlippedBitIsNamed by the object that it is in, in spans, manifests and pieces alike.
 func TestEveryFlippedBitIsNamed(t *testing.T) {
+	t.Parallel()
 	l, r := theLife(t), rand.New(rand.NewPCG(4, 4))
 	s := l.archived(t, r)
 	n := 200
@@ -80,6 +82,7 @@ func TestEveryFlippedBitIsNamed(t *testing.T) {
 
 // TestObjectsRemovedRenamedAndDoubledAreNamed, or what is read is what the server had.
 func TestObjectsRemovedRenamedAndDoubledAreNamed(t *testing.T) {
+	t.Parallel()
 	l, r := theLife(t), rand.New(rand.NewPCG(5, 5))
 	s, harmless := l.archived(t, r), 0
 	all, ctx := kinds(s), context.Background()

@@ -112,6 +112,9 @@ func (n *Node) ArchiveWanted() (index uint64, more <-chan struct{}) {
 	return index, more
 }
 
+// ArchiveWaiters is how many calls of Archived wait on this member. Safe for concurrent use.
+func (n *Node) ArchiveWaiters() int64 { return n.watermark.waiting.Load() }
+
 // join adds a caller to those that wait for index, and returns what is closed for them; nil if it is archived meanwhile.
 func (w *watermark) join(index uint64) <-chan struct{} {
 	w.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -142,6 +143,15 @@ func FuzzReadSnapshot(f *testing.F) {
 		})
 		if err == nil && info.Keys != keys || err != nil && !errors.Is(err, ErrBadSnapshot) {
 			t.Fatalf("%+v after %d keys, %v", info, keys, err)
+		}
+		head, _, rest, herr := ReadSnapshotHead(bytes.NewReader(b))
+		switch {
+		case err == nil && (herr != nil || head.Index != info.Index) && !errors.Is(herr, ErrBadSnapshot):
+			t.Fatalf("whole, and its head is %+v, %v", head, herr)
+		case herr == nil:
+			if again, err := io.ReadAll(rest); err != nil || !bytes.Equal(again, b) {
+				t.Fatalf("%x is %x after its head was read, %v", b, again, err)
+			}
 		}
 	})
 }

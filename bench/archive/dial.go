@@ -18,6 +18,8 @@ const (
 	smallValue, largeValue = 100, 10_000
 	// bareUploads is how many are timed beside a round, of about what a span has.
 	bareUploads, bareBytes = 100, 16 << 10
+	// below is where all prefixes are.
+	below = "bench"
 )
 
 // dial measures all modes over every store, taking turns.
@@ -57,9 +59,9 @@ func (b *bench) turns(ctx context.Context, modes []string, size int, delay time.
 func flags(store *bucket.Bucket, mode, prefix string) []string {
 	switch mode {
 	case ackCommit:
-		return []string{"--archive", store.URL(prefix)}
+		return []string{"--archive", store.URL(below + "/" + prefix)}
 	case ackStored:
-		return []string{"--archive", store.URL(prefix), "--ack", "archive"}
+		return []string{"--archive", store.URL(below + "/" + prefix), "--ack", "archive"}
 	}
 	return nil
 }
@@ -128,7 +130,7 @@ func (b *bench) measure(ctx context.Context, mode string, size int, delay time.D
 // bare times single uploads by the client that the server has.
 func (b *bench) bare(ctx context.Context) (p50, p95 float64, err error) {
 	prefix := fmt.Sprintf("bare-%d", time.Now().UnixNano())
-	s, err := objstore.Open(b.store.URL(prefix))
+	s, err := objstore.Open(b.store.URL(below + "/" + prefix))
 	if err != nil {
 		return 0, 0, err
 	}
@@ -146,9 +148,9 @@ func (b *bench) bare(ctx context.Context) (p50, p95 float64, err error) {
 
 // forget removes what lies below a prefix: the store is in memory.
 func (b *bench) forget(prefix string) error {
-	s, err := objstore.Open(b.store.URL(prefix))
+	s, err := objstore.Open(b.store.URL(below))
 	if err != nil {
 		return err
 	}
-	return s.DeleteAll(context.Background(), "")
+	return s.DeleteAll(context.Background(), prefix)
 }

@@ -13,7 +13,7 @@ func chart(r *Report) []byte {
 		Lead: []string{
 			fmt.Sprintf("%s, %d processors, load and store included, fdatasync %.2f ms; %s", r.Machine.CPU, r.Machine.Cores, r.Machine.SyncBefore,
 				r.Began.UTC().Format("2 January 2006")),
-			"puts by clients that wait for each answer, every one synced; medians, the modes taking turns; numbers: beside no archive",
+			"puts by clients that wait for each answer, every one synced; medians, the modes taking turns; numbers: --ack commit beside no archive",
 		},
 		Series: []plot.Series{{Name: without, Look: plot.Peer}, {Name: ackCommit, Look: plot.OursToo}, {Name: ackStored, Look: plot.Ours}},
 		Panels: []plot.Panel{
@@ -43,7 +43,7 @@ func chart(r *Report) []byte {
 		row := &g.Rows[len(g.Rows)-1]
 		row.Bars = append(row.Bars, plot.Bar{Series: series[f.Mode], Values: []plot.Value{{V: f.median(rate)}, {V: f.median(cpu)},
 			{V: f.median(func(s *Sample) float64 { return s.P95 })}, {V: f.median(func(s *Sample) float64 { return s.Uploads })}}})
-		if plain := r.plain(f); plain != nil && len(plain.Rounds) > 0 {
+		if plain := r.plain(f); f.Mode == ackCommit && plain != nil && len(plain.Rounds) > 0 {
 			row.Ratios = []float64{f.beside(plain, rate), f.beside(plain, cpu)}
 		}
 	}

@@ -31,7 +31,7 @@ func (b *bench) restore(ctx context.Context) (err error) {
 		return err
 	}
 	defer os.RemoveAll(files)
-	for _, from := range []string{b.store.URL(prefix), "file://" + files} {
+	for _, from := range []string{b.store.URL(below + "/" + prefix), "file://" + files} {
 		r, err := b.restoreFrom(ctx, from)
 		if err != nil {
 			return fmt.Errorf("%s: %w", from, err)

@@ -73,6 +73,7 @@ func (d Dial) Level(level string) (Level, error) {
 // Member is what the gate needs of a node. *node.Node is the one.
 type Member interface {
 	Archived(ctx context.Context, index uint64) error
+	ArchivedIndex() uint64
 	ReadIndex() uint64
 }
 

@@ -86,6 +86,24 @@ func (d *Door) shown(ctx context.Context) error {
 	})
 }
 
+// shownWith is shown for an answer that may hold room. What holds some waits for the first time without it, because an archive that is away
+// must not take room from those who do not wait for it: again says that the answer is to be made anew. room is given back but for a nil error
+// and no again.
+func (d *Door) shownWith(ctx context.Context, room *room, waited *bool) (again bool, err error) {
+	if d.ackSession(ctx) == nil {
+		return false, nil
+	}
+	again = room != nil && !*waited && d.node.ArchivedIndex() < d.node.ReadIndex()
+	if again {
+		*waited = true
+		room.giveBack()
+	}
+	if err = d.shown(ctx); err != nil {
+		room.giveBack()
+	}
+	return again, err
+}
+
 // gate waits under bound, and translates what comes of it.
 func (d *Door) gate(ctx, bound context.Context, wait func(context.Context) error) error {
 	if bound == ctx { // the client has a deadline of its own
@@ -133,12 +151,12 @@ func (d *Door) archived(ss grpc.ServerStream, method string) grpc.ServerStream {
 		return ss
 	}
 	switch method {
-	case pb.Watch_Watch_FullMethodName, epb.Election_Observe_FullMethodName:
+	case epb.Election_Observe_FullMethodName:
 		return &archivedStream{ServerStream: ss, d: d}
 	case pb.KV_RangeStream_FullMethodName, pb.Maintenance_Snapshot_FullMethodName:
 		return &archivedStream{ServerStream: ss, d: d, once: true}
 	}
-	return ss // renewals of leases, and what is asked of this member's health
+	return ss // watches see to it themselves; renewals of leases and news of this member's health wait for nothing
 }
 
 // SendMsg implements grpc.ServerStream.

@@ -2,6 +2,7 @@ package kv_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -102,11 +103,13 @@ func TestOnlyTheSessionThatAskedWaits(t *testing.T) {
 	c := s.client(t)
 	by := acktest.Begin(t, s.node, "put", func() error { _, err := c.Put(context.Background(), "k", "v"); return err })
 	// A session that asks for commit on a server that waits by itself sees at once what is not archived, and adds to it.
-	got := must(c.Get(at("commit"), "k"))(t)
+	ctx, cancel := context.WithTimeout(at("commit"), 3*time.Second)
+	defer cancel()
+	got := must(c.Get(ctx, "k"))(t)
 	if len(got.Kvs) != 1 || string(got.Kvs[0].Value) != "v" {
 		t.Fatal(got.Kvs)
 	}
-	if p := must(c.Put(at("commit"), "k", "w"))(t); p.Header.Revision != got.Header.Revision+1 {
+	if p := must(c.Put(ctx, "k", "w"))(t); p.Header.Revision != got.Header.Revision+1 {
 		t.Error(p.Header)
 	}
 	// Its write came later, so the one that waits does not wait for it.
@@ -179,62 +182,99 @@ func versions(t *testing.T, c *clientv3.Client, key string) int64 {
 	return must(c.Get(context.Background(), key))(t).Kvs[0].Version
 }
 
+// late makes a write that is not archived by its deadline, and returns the answer. A machine that is busy elsewhere may not even have applied it
+// by then: that is another answer, and the write is made anew, under another name.
+func late(t *testing.T, write func(name string) error) (name string, err error) {
+	t.Helper()
+	for i := range 20 {
+		name = fmt.Sprintf("%s-%d", t.Name(), i)
+		err = write(name)
+		text := status.Convert(err).Message()
+		if !strings.Contains(text, "request timed out") && !strings.Contains(text, "deadline exceeded") {
+			return name, err
+		}
+	}
+	t.Fatalf("it takes longer than the deadline to write anything: %v", err)
+	return "", nil
+}
+
 func TestWrittenButNotArchived(t *testing.T) {
 	t.Parallel()
 	s := archiving(t, doorkv.Options{RequestTimeout: 100 * time.Millisecond})
 	c, kv := must(clientv3.New(clientv3.Config{Endpoints: []string{s.addr}, MaxUnaryRetries: 3, Logger: zap.NewNop()}))(t), raw(t, s)
 	defer c.Close()
-	// want is the answer of a write that took effect as the last entry.
-	want := func(what string, err error, code codes.Code) {
-		t.Helper()
-		st := s.node.Status()
-		text := fmt.Sprintf("etcdserver: written at %d.0@%d, not archived", st.Applied, st.Term)
-		if got := status.Convert(err); got.Code() != code || got.Message() != text {
-			t.Errorf("%s: %v, want %v: %s", what, err, code, text)
-		}
+	patient := archiving(t, doorkv.Options{}) // with deadlines of its clients' own
+	cp, kvp := patient.client(t), raw(t, patient)
+	soon := func() (context.Context, context.CancelFunc) {
+		return context.WithTimeout(at("archive"), 200*time.Millisecond)
 	}
-	put1 := func(ctx context.Context, key string) error {
-		_, err := kv.Put(ctx, &pb.PutRequest{Key: []byte(key)})
-		return err
-	}
-	want("a put at the server's deadline", put1(at("archive"), "a"), codes.DeadlineExceeded)
-	// A client with a deadline of its own hears of it just before that, or it would never.
-	ctx, cancel := context.WithTimeout(at("archive"), 90*time.Millisecond)
-	defer cancel()
-	want("a put at the client's deadline", put1(ctx, "b"), codes.DeadlineExceeded)
-	// etcd's client sends a put again for as long as it is answered DeadlineExceeded, and may.
-	_, err := c.Put(at("archive"), "c", "v")
-	want("a put of etcd's client", err, codes.Unknown)
-	ctx, cancel = context.WithTimeout(at("archive"), 90*time.Millisecond)
-	defer cancel()
-	_, err = c.Put(ctx, "d", "v")
-	want("a put of etcd's client, at its own deadline", err, codes.Unknown)
-	_, err = c.Txn(at("archive")).Then(clientv3.OpPut("e", "")).Commit()
-	want("a txn of etcd's client", err, codes.Unknown)
-	_, err = c.Grant(at("archive"), 60)
-	want("a lease of etcd's client", err, codes.Unknown)
-	_, err = c.UserAdd(at("archive"), "u", "p")
-	want("a user of etcd's client", err, codes.Unknown)
-	if l := must(c.Leases(context.Background()))(t); len(l.Leases) != 1 {
-		t.Errorf("%d leases, one was granted", len(l.Leases))
-	}
-	for _, key := range []string{"a", "b", "c", "d", "e"} {
-		if v := versions(t, c, key); v != 1 {
-			t.Errorf("%s was written %d times", key, v)
-		}
+	for _, w := range []struct {
+		what  string
+		s     *server
+		code  codes.Code
+		write func(name string) error
+	}{
+		{"put", s, codes.DeadlineExceeded, func(key string) error {
+			_, err := kv.Put(at("archive"), &pb.PutRequest{Key: []byte(key)})
+			return err
+		}},
+		// A client with a deadline of its own hears of it just before that, or it would never.
+		{"put with a deadline", patient, codes.DeadlineExceeded, func(key string) error {
+			ctx, cancel := soon()
+			defer cancel()
+			_, err := kvp.Put(ctx, &pb.PutRequest{Key: []byte(key)})
+			return err
+		}},
+		// etcd's client sends a put again for as long as it is answered DeadlineExceeded, and may.
+		{"put of etcd's client", s, codes.Unknown, func(key string) error {
+			_, err := c.Put(at("archive"), key, "v")
+			return err
+		}},
+		{"put of etcd's client with a deadline", patient, codes.Unknown, func(key string) error {
+			ctx, cancel := soon()
+			defer cancel()
+			_, err := cp.Put(ctx, key, "v")
+			return err
+		}},
+		{"txn of etcd's client", s, codes.Unknown, func(key string) error {
+			_, err := c.Txn(at("archive")).Then(clientv3.OpPut(key, "")).Commit()
+			return err
+		}},
+		{"lease of etcd's client", s, codes.Unknown, func(string) error {
+			_, err := c.Grant(at("archive"), 60)
+			return err
+		}},
+		{"user of etcd's client", s, codes.Unknown, func(name string) error {
+			_, err := c.UserAdd(at("archive"), name, "p")
+			return err
+		}},
+	} {
+		t.Run(w.what, func(t *testing.T) {
+			before := w.s.node.ReadIndex()
+			name, err := late(t, w.write)
+			got, st := status.Convert(err), w.s.node.Status()
+			if want := fmt.Sprintf("etcdserver: written at %d.0@%d, not archived", st.Applied, st.Term); got.Code() != w.code || got.Message() != want {
+				t.Errorf("%v, want %v: %s", err, w.code, want)
+			}
+			switch {
+			case strings.HasPrefix(w.what, "lease"), strings.HasPrefix(w.what, "user"):
+				if strings.HasSuffix(name, "-0") && st.Applied != before+1 { // none was made anew here, and none may be by the client
+					t.Errorf("%d entries", st.Applied-before)
+				}
+			default:
+				if v := versions(t, w.s.client(t), name); v != 1 {
+					t.Errorf("written %d times", v)
+				}
+			}
+		})
 	}
 	// What has not taken effect, and what was only read, ends as ever when time is up.
-	for what, err := range map[string]error{
-		"range": func() error { _, err := kv.Range(at("archive"), &pb.RangeRequest{Key: []byte("a")}); return err }(),
-		"rejected put": func() error {
-			_, err := kv.Put(at("archive"), &pb.PutRequest{Key: []byte("a"), Lease: 99})
-			return err
-		}(),
-	} {
-		wantError(t, what, err, rpctypes.ErrGRPCTimeout)
-		if status.Code(err) != codes.Unavailable {
-			t.Errorf("%s: %v", what, err)
-		}
+	_, err := kv.Range(at("archive"), &pb.RangeRequest{Key: []byte("a")})
+	wantError(t, "range", err, rpctypes.ErrGRPCTimeout)
+	_, err = kv.Put(at("archive"), &pb.PutRequest{Key: []byte("a"), Lease: 99})
+	wantError(t, "rejected put", err, rpctypes.ErrGRPCTimeout)
+	if status.Code(err) != codes.Unavailable {
+		t.Error(err)
 	}
 }
 
@@ -270,8 +310,8 @@ func TestLevelsThatThereAreNot(t *testing.T) {
 
 func TestTheGatewayTakesTheLevelFromAHeader(t *testing.T) {
 	t.Parallel()
-	s := archiving(t, doorkv.Options{RequestTimeout: 100 * time.Millisecond})
-	post := func(level, path, body string) (int, string) {
+	s := archiving(t, doorkv.Options{})
+	post := func(s *server, level, path, body string) (int, string) {
 		t.Helper()
 		r := must(http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.addr+path, strings.NewReader(body)))(t)
 		r.Header.Set(ack.Header, level)
@@ -284,22 +324,28 @@ func TestTheGatewayTakesTheLevelFromAHeader(t *testing.T) {
 	}
 	const put = `{"key":"aw==","value":"dg=="}`
 	acktest.Held(t, s.node, "put", func() error {
-		if code, text := post("archive", "/v3/kv/put", put); code != http.StatusOK {
+		if code, text := post(s, "archive", "/v3/kv/put", put); code != http.StatusOK {
 			return fmt.Errorf("%d %s", code, text)
 		}
 		return nil
 	})
-	if code, text := post("commit", "/v3/kv/put", put); code != http.StatusOK {
+	if code, text := post(s, "commit", "/v3/kv/put", put); code != http.StatusOK {
 		t.Error(code, text)
 	}
-	if code, text := post("archive", "/v3/kv/put", put); code != http.StatusGatewayTimeout || !strings.Contains(text, "not archived") {
+	if code, text := post(s, "fsync", "/v3/kv/put", put); code != http.StatusBadRequest || !strings.Contains(text, "commit or archive") {
 		t.Error(code, text)
 	}
-	if code, text := post("fsync", "/v3/kv/put", put); code != http.StatusBadRequest || !strings.Contains(text, "commit or archive") {
-		t.Error(code, text)
-	}
-	if v := versions(t, s.client(t), "k"); v != 3 {
+	if v := versions(t, s.client(t), "k"); v != 2 {
 		t.Errorf("%d times", v)
+	}
+	hasty := archiving(t, doorkv.Options{RequestTimeout: 100 * time.Millisecond})
+	code, text := 0, ""
+	late(t, func(string) error {
+		code, text = post(hasty, "archive", "/v3/kv/put", put)
+		return errors.New(text)
+	})
+	if code != http.StatusGatewayTimeout || !strings.Contains(text, "not archived") {
+		t.Error(code, text)
 	}
 }
 
@@ -341,6 +387,39 @@ func TestAnArchiveSessionOnAFollower(t *testing.T) {
 			return
 		case <-time.After(time.Millisecond):
 			index = leader.node.ReadIndex() // leases and levels write too
+		}
+	}
+}
+
+// An answer that takes much memory does not hold it while the archive is away.
+func TestAnswersThatWaitForTheArchiveHoldNoRoom(t *testing.T) {
+	t.Parallel()
+	const most = 2 << 20
+	s := archiving(t, doorkv.Options{MaxResultBytes: most})
+	c := s.client(t)
+	for i := range 3 {
+		put(t, c, fmt.Sprint("k", i), strings.Repeat("v", most/4))
+	}
+	ctx, cancel := context.WithCancel(at("archive"))
+	defer cancel()
+	all := func(ctx context.Context) error {
+		_, err := raw(t, s).Range(ctx, &pb.RangeRequest{Key: []byte("k"), RangeEnd: []byte("l")})
+		return err
+	}
+	var waiting []<-chan error
+	for range 8 { // more than there is room for
+		waiting = append(waiting, acktest.Begin(t, s.node, "range", func() error { return all(ctx) }))
+	}
+	wait.Until(t, "all wait", func() bool { return s.node.ArchiveWaiters() == 8 })
+	for range 4 {
+		if err := all(context.Background()); err != nil {
+			t.Errorf("a session that does not wait: %v", err)
+		}
+	}
+	s.node.SetArchived(s.node.ReadIndex())
+	for _, w := range waiting {
+		if err := <-w; err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -207,6 +207,7 @@ type Door struct {
 	calls  ops.Calls // filled by New, read only after it
 	health *health.Server
 	hub    *watch.Hub
+	marks  marks
 
 	badTokens error // what is wrong with Options.AuthToken; Serve returns it
 	pauses    pauses
@@ -245,6 +246,9 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 		Header: func() *pb.ResponseHeader { return d.pbHeader(0) },
 	})
 	d.hub = watch.NewHub(kv, opts.MaxPinnedBytes)
+	if opts.Ack.Archiving {
+		d.hub.Advanced = func() { d.markNow() }
+	}
 	d.pauses.limit = opts.MaxFlightBytes / 4 / streamWindow // together they hold a quarter of MaxFlightBytes at most
 	leaderless := make(chan struct{})
 	d.leaderless.Store(&leaderless)

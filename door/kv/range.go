@@ -54,7 +54,7 @@ func handleRange(srv any, ctx context.Context, dec func(any) error, _ grpc.Unary
 			return nil, etcderr.Of(err)
 		}
 	}
-	for {
+	for waited := false; ; {
 		a, err := d.users.Access(ctx)
 		if err == nil {
 			err = a.May(eident.Read, c.req.Key, c.req.End)
@@ -72,9 +72,12 @@ func handleRange(srv any, ctx context.Context, dec func(any) error, _ grpc.Unary
 			return nil, err
 		}
 		if d.users.Stands(a) {
-			if err := d.shown(ctx); err != nil {
-				room.giveBack()
+			again, err := d.shownWith(ctx, room, &waited)
+			if err != nil {
 				return nil, err
+			}
+			if again {
+				continue
 			}
 			c.answer, c.room = rangeAnswer{header: d.header(revision, 0), result: res}, room
 			return c, nil
@@ -108,6 +111,9 @@ func handleRangeStream(srv any, stream grpc.ServerStream) error {
 		if err := d.node.Linearize(d.bounded(ctx)); err != nil {
 			return etcderr.Of(err)
 		}
+	}
+	if err := d.shown(ctx); err != nil { // before it holds room; what it sends waits too, for what was added meanwhile
+		return err
 	}
 	if c.req.Target != ekv.SortByKey {
 		return d.sortedStream(stream, c)

@@ -83,7 +83,7 @@ func (d *Door) readTxn(ctx context.Context, c *txnCall) (any, error) {
 			return nil, etcderr.Of(err)
 		}
 	}
-	for {
+	for waited := false; ; {
 		a, err := d.users.Access(ctx)
 		if err == nil && a != nil {
 			_, err = a.MayTxn(c.reads)
@@ -100,9 +100,12 @@ func (d *Door) readTxn(ctx context.Context, c *txnCall) (any, error) {
 			return nil, err
 		}
 		if d.users.Stands(a) {
-			if err := d.shown(ctx); err != nil {
-				room.giveBack()
+			again, err := d.shownWith(ctx, room, &waited)
+			if err != nil {
 				return nil, err
+			}
+			if again {
+				continue
 			}
 			answer := answerTxn(d.header(res.Revision, 0), res)
 			answer.room = room

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"github.com/holdfastdb/holdfast/door/kv/auth"
+	"github.com/holdfastdb/holdfast/door/kv/etcderr"
 	"github.com/holdfastdb/holdfast/door/kv/watch"
 	eident "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
@@ -31,7 +32,7 @@ var watchService = grpc.ServiceDesc{
 // listening, so the stream ends when its writer does.
 func handleWatch(srv any, stream grpc.ServerStream) error {
 	d := srv.(*Door)
-	st := watch.NewStream(d.hub, &clientSink{d: d, stream: stream})
+	st := watch.NewStream(d.hub, &clientSink{d: d, stream: stream, archived: d.ackSession(stream.Context()) != nil})
 	defer st.Close()
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
@@ -153,8 +154,19 @@ func (a *watchAnswer) append(b []byte) []byte {
 
 // clientSink sends a stream's answers to its client. It belongs to the stream's writer.
 type clientSink struct {
-	d      *Door
-	stream grpc.ServerStream
+	d        *Door
+	stream   grpc.ServerStream
+	archived bool // it says what is archived
+}
+
+// await holds back what the log has up to index until that is archived, for as long as the stream lives.
+func (s *clientSink) await(index uint64) error {
+	ctx := s.stream.Context()
+	err := s.d.node.Archived(ctx, index)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return etcderr.Of(err)
 }
 
 // Answer implements watch.Sink.
@@ -162,6 +174,15 @@ func (s *clientSink) Answer(a *watch.Answer) error {
 	revision := a.Revision
 	if revision == 0 && a.Compact == 0 { // the end of a watch whose history is gone has none, as in etcd
 		revision, _ = s.d.kv.Revision()
+	}
+	if s.archived {
+		index := s.d.archivedIndexOf(revision)
+		if a.Compact != 0 { // it tells of an entry that has no revision
+			index = s.d.node.ReadIndex()
+		}
+		if err := s.await(index); err != nil {
+			return err
+		}
 	}
 	began, times := time.Now(), &s.d.counts.WatchProgress
 	if a.Created || a.Canceled {
@@ -188,6 +209,11 @@ func (s *clientSink) Events(w *watch.Watcher, batches []*watch.Batch, upTo int64
 	}
 	if len(parts) == 1 {
 		return nil // filtered out
+	}
+	if s.archived {
+		if err := s.await(s.d.archivedIndexOf(upTo)); err != nil {
+			return err
+		}
 	}
 	s.d.hub.Counts.Events.Add(uint64(events))
 	defer s.d.counts.WatchSent(began, events)

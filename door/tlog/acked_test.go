@@ -46,6 +46,7 @@ func TestAnswersOfAnArchiveSessionWaitForTheArchive(t *testing.T) {
 		if code, b := ask("commit", "POST", "/add", fmt.Sprint("not archived ", i)); code != 200 {
 			t.Fatal(code, b)
 		}
+		s.signNow("default")
 		acktest.Held(t, s, what, func() error {
 			if code, b := ask("archive", r.method, r.path, body); code != r.code {
 				return fmt.Errorf("%d %s", code, b)
@@ -53,6 +54,30 @@ func TestAnswersOfAnArchiveSessionWaitForTheArchive(t *testing.T) {
 			return nil
 		})
 	}
+}
+
+// A checkpoint that is archived, and what is below it, can be read while the archive is away.
+func TestWhatIsArchivedIsReadWithoutTheArchive(t *testing.T) {
+	s, _, url := open(t, Options{RequestTimeout: 30 * time.Millisecond, Ack: ack.Dial{Archiving: true, Default: ack.Archive}}, "default")
+	c := http.DefaultClient
+	add := func(entry string) {
+		t.Helper()
+		if res, b := call(t, c, "POST", url+"/add", []byte(entry), ack.Header, "commit"); res.StatusCode != 200 {
+			t.Fatal(res.Status, string(b))
+		}
+	}
+	add("first")
+	s.signNow("default")
+	expect(t, c, "GET", url+"/checkpoint", 503)
+	s.SetArchived(s.ReadIndex())
+	expect(t, c, "GET", url+"/checkpoint", 200)
+	add("second")
+	for _, path := range []string{"/checkpoint", "/tile/entries/000.p/1", "/proof/inclusion?index=0"} {
+		expect(t, c, "GET", url+path, 200)
+	}
+	s.signNow("default")
+	expect(t, c, "GET", url+"/checkpoint", 503)
+	expect(t, c, "GET", url+"/tile/entries/000.p/2", 503)
 }
 
 func TestWrittenButNotArchived(t *testing.T) {

@@ -70,6 +70,8 @@ type Door struct {
 	mu     sync.Mutex
 	queues map[*mtree.Log]*queue // guarded by mu
 	runH2  sync.Once
+	// archived: checkpoints of less than that size are known to be archived, of logs that were read at that level; guarded by mu.
+	archived map[*mtree.Log]uint64
 }
 
 // New makes a door for n that serves the logs of m; nothing is served until Serve.
@@ -98,7 +100,7 @@ func newDoor(n member, logs *mtree.Machine, opts Options) *Door {
 	if opts.Meter == nil {
 		opts.Meter = new(meter.Tlog)
 	}
-	d := &Door{node: n, logs: logs, opts: opts, queues: map[*mtree.Log]*queue{}}
+	d := &Door{node: n, logs: logs, opts: opts, queues: map[*mtree.Log]*queue{}, archived: map[*mtree.Log]uint64{}}
 	d.port = port.New(port.Options{HTTP1: d.http1, HTTP2: http.HandlerFunc(d.http2), MaxConns: opts.MaxConns, Conns: opts.Conns,
 		// Room for an entry that is a little too large, so that it is refused with a sentence that says why.
 		MaxBodyBytes: 2 * tiles.MaxEntryBytes})

@@ -96,7 +96,7 @@ func (d *Door) serve(r *request) response {
 	}
 	a := d.read(l, path, r)
 	if level == ack.Archive {
-		a = d.archivedRead(a)
+		a = d.archivedRead(l, r, a)
 	}
 	return a
 }

@@ -25,7 +25,7 @@ const daily = 24 * time.Hour
 
 // stuck is for how long one request is tried again of something that takes many. After it a snapshot is given up, and a later one is taken:
 // for as long as it is under way, this member's store keeps all that was replaced meanwhile.
-const stuck = time.Minute
+const stuck = 5 * time.Minute
 
 // steady repeats requests that fail. The manifest of a snapshot waits until the log up to after is archived: shipping may begin behind any
 // snapshot, and what is on its way before it when a leader dies would never get there.
@@ -61,8 +61,8 @@ func (s steady) Get(_ context.Context, name string) (b []byte, err error) {
 func (s steady) try(request func(ctx context.Context) error) error {
 	t := s.t
 	began := t.w.node.Mono()
-	for pause := time.Duration(0); ; {
-		ctx, done := t.context(patience)
+	for pause, limit := time.Duration(0), 2*patienceLeast; ; limit = min(2*limit, patience) {
+		ctx, done := t.context(limit)
 		t.w.requests.add(1)
 		err := request(ctx)
 		done()

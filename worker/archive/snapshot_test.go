@@ -17,7 +17,8 @@ func TestASnapshotIsTakenWhenTheLogIsAsLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, s := newHistory(), objstore.NewMemory()
 		m := newMember(h)
-		run(t, m, s, Options{SnapshotBytes: 100 << 10})
+		slow := objstore.NewFaulty(s, 1, task.Goroutines{}, objstore.Faults{Delay: 700 * time.Millisecond}) // it is due in the middle of a span
+		run(t, m, slow, Options{SnapshotBytes: 100 << 10})
 		m.Lead(h.elect())
 		time.Sleep(2 * time.Second)
 		for range 250 {

@@ -25,6 +25,9 @@ func (t *term) start() {
 				t.begins, t.taken = b, last
 				t.mu.Unlock()
 				t.poke()
+				if b.since < 0 {
+					t.survey(last.index, b.tip.Last)
+				}
 				return
 			}
 			if t.fails(err) || !t.pause(&pause) {
@@ -57,14 +60,13 @@ func (t *term) find() (*beginning, *taken, error) {
 			return nil, nil, err
 		}
 		if ok {
-			since, err := t.shippedSince(last.index)
-			return &beginning{tip: tip, since: since}, last, err
+			return &beginning{tip: tip, since: -1}, last, nil
 		}
 		t.w.opt.Logger.Error("the archive has had the log up to this index and cannot be gone on with from there; a snapshot is put to go on behind",
 			"index", known)
 	} else if len(manifests) > 0 {
 		tip, since, err := t.walk(manifests)
-		if err == nil && tip.Last < last.index {
+		if err == nil && tip.Last < last.index && (tip.Last == 0 || !t.has(tip.Last+1)) {
 			// The newest snapshot was to be gone on behind, and nothing has arrived there yet.
 			tip = archive.Tip{Cluster: t.w.cluster, Timeline: t.w.timeline, Last: last.index, Term: last.term}
 		}
@@ -90,7 +92,7 @@ func (t *term) prove() error {
 	if proved {
 		return nil
 	}
-	ctx, done := t.context(patience)
+	ctx, done := t.context(4 * patienceLeast)
 	defer done()
 	t.w.requests.add(5)
 	if err := objstore.ProbeAbsent(ctx, t.w.store); err != nil {
@@ -146,13 +148,21 @@ func (t *term) spans(after uint64) (all []listed, err error) {
 	return all, err
 }
 
-// shippedSince is how many bytes there are of the log behind an index.
-func (t *term) shippedSince(index uint64) (n int64, err error) {
-	all, err := t.spans(index)
-	for _, l := range all {
-		n += l.size
+// survey counts what was shipped of the log behind the newest snapshot, up to where this term goes on. Nobody waits for it: it may take many
+// requests, and matters only to when the next snapshot is taken.
+func (t *term) survey(snapshot, last uint64) {
+	all, err := t.spans(snapshot)
+	if err != nil {
+		return // the next leader counts again, and a day is never missed
 	}
-	return n, err
+	t.mu.Lock()
+	for _, l := range all {
+		if l.first <= last {
+			t.shipped += l.size
+		}
+	}
+	t.mu.Unlock()
+	t.poke()
 }
 
 // manifests lists the indexes of all snapshots.

@@ -16,7 +16,7 @@ import (
 // nothing is said to be archived that is not, and the chain has every entry.
 func TestTwoShippersMakeOneArchive(t *testing.T) {
 	both, beside := 0, 0
-	for seed := range uint64(60) {
+	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) {
 			h, memory, rng := newHistory(), objstore.NewMemory(), seeded(seed)
 			s := objstore.NewFaulty(memory, seed, task.Goroutines{},
@@ -294,4 +294,192 @@ func TestHalfAnObjectStopsTheShipping(t *testing.T) {
 			t.Errorf("%d is said to be archived, %d is", m.ArchivedIndex(), at)
 		}
 	})
+}
+
+// TestANameThatIsTakenIsRead: another shipper of the same history has cut the log elsewhere. This one goes on after what is there, once it has
+// applied all of that itself, and says nothing to be archived before.
+func TestANameThatIsTakenIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, s := newHistory(), objstore.NewMemory()
+		m := newMember(h)
+		run(t, m, s, Options{})
+		m.Lead(h.elect())
+		time.Sleep(2 * time.Second)
+		h.add(1, 100)
+		time.Sleep(2 * time.Second)
+		at := h.last()
+		name := archive.SpanName(cluster, at)
+		before, err := archive.DecodeSpan(name, s.Objects()[name])
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.mu.Lock()
+		m.behind = 3
+		m.mu.Unlock()
+		h.add(5, 100)
+		other := archive.NewEncoder(before.Tip(), archive.MaxBytes)
+		for _, e := range h.entries[at-1:] {
+			if ok, err := other.Append(archive.Entry(e)); err != nil || !ok {
+				t.Fatal(err)
+			}
+		}
+		object := objstore.Object{}
+		object.Name, object.Data = other.Finish(h.stateAt(h.last()))
+		if err := s.PutIfAbsent(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Second)
+		if got := m.ArchivedIndex(); got != at {
+			t.Errorf("%d is said to be archived, before this member could compare what is there behind %d", got, at)
+		}
+		m.mu.Lock()
+		m.behind = 0
+		m.mu.Unlock()
+		h.add(3, 100)
+		time.Sleep(5 * time.Second)
+		h.add(3, 100)
+		time.Sleep(5 * time.Second)
+		if last := chain(t, s, h, roots(t, s)[0]); last != h.last() || m.ArchivedIndex() != last {
+			t.Errorf("the archive ends at %d, %d is said, the log has %d", last, m.ArchivedIndex(), h.last())
+		}
+	})
+}
+
+// TestAnArchiveThatWasBegunTwice, by two members each behind a snapshot of its own, has two hashes of one history. The shipper that meets a
+// link of the other one puts a snapshot and goes on behind that; of another state, it is of another history.
+func TestAnArchiveThatWasBegunTwice(t *testing.T) {
+	for _, same := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			h, s := newHistory(), objstore.NewMemory()
+			m := newMember(h)
+			w := run(t, m, s, Options{})
+			m.Lead(h.elect())
+			time.Sleep(2 * time.Second)
+			h.add(3, 100)
+			time.Sleep(2 * time.Second)
+			at := h.last()
+			h.add(5, 100)
+			other := archive.NewEncoder(archive.Tip{Cluster: cluster, Timeline: cluster, Last: at, Term: 1, Hash: archive.Hash{1}}, archive.MaxBytes)
+			for _, e := range h.entries[at-1:] {
+				if ok, err := other.Append(archive.Entry(e)); err != nil || !ok {
+					t.Fatal(err)
+				}
+			}
+			state := h.stateAt(h.last())
+			if !same {
+				state++
+			}
+			object := objstore.Object{}
+			object.Name, object.Data = other.Finish(state)
+			if err := s.PutIfAbsent(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(5 * time.Second)
+			h.add(3, 100)
+			time.Sleep(5 * time.Second)
+			all := roots(t, s)
+			if !same {
+				if w.stopped() == nil || len(all) != 1 || m.ArchivedIndex() != at {
+					t.Errorf("of another state: %v, snapshots at %v, archived %d", w.stopped(), all, m.ArchivedIndex())
+				}
+				return
+			}
+			if w.stopped() != nil || len(all) != 2 || chain(t, s, h, all[1]) != h.last() || m.ArchivedIndex() != h.last() {
+				t.Errorf("%v, snapshots at %v, archived %d of %d", w.stopped(), all, m.ArchivedIndex(), h.last())
+			}
+		})
+	}
+}
+
+// TestALeaderThatKnowsNothingBeginsAtASnapshot, and not at the first span it finds: the one behind the snapshot was on its way when the leader
+// before died, and others behind it were there.
+func TestALeaderThatKnowsNothingBeginsAtASnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, s := newHistory(), objstore.NewMemory()
+		m := newMember(h)
+		run(t, m, s, Options{})
+		m.Lead(h.elect())
+		for range 10 {
+			time.Sleep(2 * time.Second)
+			h.add(3, 100)
+		}
+		time.Sleep(2 * time.Second)
+		m.Stop()
+		root := roots(t, s)[0]
+		if err := s.Delete(t.Context(), archive.SpanName(cluster, root+1)); err != nil {
+			t.Fatal(err)
+		}
+		next := newMember(h)
+		run(t, next, s, Options{})
+		next.Lead(h.elect())
+		time.Sleep(5 * time.Second)
+		if last := chain(t, s, h, root); last != h.last() || next.ArchivedIndex() != last || len(roots(t, s)) != 1 {
+			t.Errorf("the archive ends at %d, %d is said, the log has %d", last, next.ArchivedIndex(), h.last())
+		}
+	})
+}
+
+// TestAMemberThatFollowsKeepsItsLog from what is not archived on, as far as it has heard: the next leader goes on from there.
+func TestAMemberThatFollowsKeepsItsLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, s := newHistory(), count(objstore.NewMemory())
+		m := newMember(h)
+		kept := func() uint64 {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			return m.retained
+		}
+		run(t, m, s, Options{})
+		h.add(100, 10)
+		time.Sleep(time.Minute)
+		if at := kept(); at != 0 { // all of it, by the configuration
+			t.Errorf("before it has heard anything, it keeps its log from %d", at)
+		}
+		for _, at := range []uint64{10, 50} {
+			m.SetArchived(at)
+			time.Sleep(2 * time.Second)
+			if got := kept(); got != at+1 {
+				t.Errorf("archived is %d, and the log is kept from %d", at, got)
+			}
+		}
+		if n := s.all(); n != 0 {
+			t.Errorf("a follower made %d requests", n)
+		}
+	})
+}
+
+// TestACloneThatIsBehindWaits with what it cannot compare yet: the archive has an entry that this member, elected with the same empty entry
+// as the one that was copied, has yet to write otherwise.
+func TestACloneThatIsBehindWaits(t *testing.T) {
+	for _, knows := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			h, s := newHistory(), objstore.NewMemory()
+			m := newMember(h)
+			run(t, m, s, Options{})
+			m.Lead(h.elect())
+			h.add(10, 100)
+			time.Sleep(3 * time.Second)
+			other := h.fork("clone")
+			clone := newMember(other)
+			if knows {
+				clone.SetArchived(m.ArchivedIndex())
+			}
+			m.Lead(h.elect())
+			h.add(5, 100)
+			time.Sleep(3 * time.Second)
+			at := h.last()
+			m.Stop()
+			w := run(t, clone, s, Options{})
+			clone.Lead(other.elect())
+			time.Sleep(3 * time.Second)
+			other.add(20, 100) // beyond what is archived of the first
+			time.Sleep(time.Minute)
+			if w.stopped() == nil {
+				t.Error("two histories were shipped to one archive")
+			}
+			if last := chain(t, s, h, roots(t, s)[0]); last != at {
+				t.Errorf("the archive ends at %d, it had %d", last, at)
+			}
+		})
+	}
 }

@@ -27,7 +27,6 @@ type term struct {
 	called  int                        // guarded by mu: the number of the next one
 	active  int                        // guarded by mu: uploads that run, abandoned ones too
 	flight  []*upload                  // guarded by mu: after tip, in order
-	got     *batch                     // guarded by mu: what was read of the log
 	begins  *beginning                 // guarded by mu: where shipping begins, or goes on behind a gap
 	taken   *taken                     // guarded by mu: the newest snapshot
 	mark    uint64                     // guarded by mu: a span ends with this entry, if it can, because a snapshot does
@@ -55,8 +54,9 @@ type term struct {
 	snapped taken // the newest snapshot
 }
 
-// batch is one question to the log and what it gave.
+// batch is one question to the log and what it gave. One that nobody wants any more may end after the next one.
 type batch struct {
+	done    bool // guarded by term.mu; then the rest does not change
 	entries []node.Entry
 	err     error
 	cancel  context.CancelFunc
@@ -65,7 +65,7 @@ type batch struct {
 // beginning is where shipping begins.
 type beginning struct {
 	tip   archive.Tip
-	since int64 // bytes of log since the newest snapshot, as far as is known
+	since int64 // bytes of log since the newest snapshot; below zero: not known yet
 }
 
 // stamp is a rolling state hash.
@@ -184,7 +184,7 @@ func (t *term) proceed() {
 		return
 	}
 	t.found, t.gap, t.rooting = true, false, false
-	t.snapped.shipped -= b.since // what others have shipped since
+	t.snapped.shipped -= max(b.since, 0) // what others have shipped since
 	t.wallNs = max(t.wallNs, t.snapped.wallNs)
 	t.reset(b.tip)
 	t.archived(b.tip)
@@ -195,9 +195,6 @@ func (t *term) reset(tip archive.Tip) {
 	if t.reading != nil {
 		t.reading.cancel()
 	}
-	t.mu.Lock()
-	t.got = nil
-	t.mu.Unlock()
 	t.reading, t.pending, t.bytes, t.stamps, t.further = nil, nil, 0, nil, false
 	t.enc, t.next = archive.NewEncoder(tip, archive.MaxBytes), tip.Last+1
 }
@@ -272,7 +269,7 @@ func (t *term) read() {
 		b.entries, b.err = t.w.node.Committed(ctx, from, min(readAtOnce, t.w.span))
 		done()
 		t.mu.Lock()
-		t.got = b
+		b.done = true
 		t.mu.Unlock()
 		t.poke()
 	})
@@ -280,11 +277,11 @@ func (t *term) read() {
 
 // absorb takes what was read.
 func (t *term) absorb() {
+	b := t.reading
 	t.mu.Lock()
-	b := t.got
-	t.got = nil
+	done := b != nil && b.done
 	t.mu.Unlock()
-	if b == nil || b != t.reading {
+	if !done {
 		return
 	}
 	t.reading, t.further = nil, false

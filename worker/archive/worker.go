@@ -78,7 +78,7 @@ const (
 	// spanMost is the most bytes of a span, unless one entry has more; with little memory spans are smaller.
 	spanMost, spanLeast = 4 << 20, 256 << 10
 	// patience bounds one request. An upload that was cut off is made again, with the same name and bytes.
-	patience = time.Minute
+	patience = 10 * time.Minute
 	// patienceLeast is that of the first attempt at a span, twice as long each time it was not enough: a store that was silent is noticed to
 	// be back by then, and who has a slow line gets the whole of patience.
 	patienceLeast = 5 * time.Second

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strconv"
 	"syscall"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
 	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/store"
@@ -136,6 +138,7 @@ it with --peer and start the others with --join.`,
 			if *name == "" {
 				*name = cli.HostName()
 			}
+			debug.SetMemoryLimit(budget.Of(budget.Default).GoLimit) // as a server's: what is fetched ahead and filled is bounded, its garbage is not
 			ctx, stop := untilInterrupted()
 			defer stop()
 			a, at, err := from.open(ctx, "restore")
@@ -215,6 +218,7 @@ temporary directory, which needs room for it once.`,
 			if len(c.Args) > 0 {
 				return cli.Usagef("verify: takes no arguments; write `holdfast verify --from URL`")
 			}
+			debug.SetMemoryLimit(budget.Of(budget.Default).GoLimit)
 			ctx, stop := untilInterrupted()
 			defer stop()
 			a, at, err := from.open(ctx, "verify")

@@ -55,7 +55,7 @@ func (c *Config) archiveOptions() []doors.Option {
 
 func setArchive(a *archiveConfig, v string) (err error) {
 	if strings.HasPrefix(v, "gs://") {
-		return errors.New("Google's store is reached by its S3 interface; write s3://bucket/prefix, with " +
+		return errors.New("no client for Google's own interface is built in, but it has that of S3; write s3://bucket/prefix, with " +
 			"AWS_ENDPOINT_URL=https://storage.googleapis.com and an HMAC key in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
 	}
 	a.url = v

@@ -101,6 +101,13 @@ func (f *Fake) SetArchived(index uint64) {
 	}
 }
 
+// ArchivedIndex is node.Node's.
+func (f *Fake) ArchivedIndex() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.archived
+}
+
 // ArchiveWanted is node.Node's, without news.
 func (f *Fake) ArchiveWanted() (index uint64, more <-chan struct{}) {
 	f.mu.Lock()

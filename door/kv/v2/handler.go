@@ -75,7 +75,6 @@ type member interface {
 	AddMember(ctx context.Context, peerURLs []string, learner bool) (node.Member, error)
 	RemoveMember(ctx context.Context, id uint64) error
 	UpdateMember(ctx context.Context, id uint64, peerURLs []string) error
-	ArchivedIndex() uint64
 	ack.Member
 }
 

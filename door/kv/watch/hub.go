@@ -33,6 +33,8 @@ type Hub struct {
 	wake      chan struct{} // capacity 1: the hub has a watcher again
 	pinned    atomic.Int64
 	Counts    Counts
+	// Advanced is called after events were matched, if it is not nil; set before Run.
+	Advanced func()
 
 	mu      sync.Mutex // guards the rest; taken before a stream's mu
 	seen    int64      // every event up to here is on the queues of the watchers it concerns
@@ -111,6 +113,9 @@ func (h *Hub) Run(stop <-chan struct{}) {
 			continue
 		}
 		h.advance(seen, events, upTo, ok)
+		if h.Advanced != nil {
+			h.Advanced()
+		}
 	}
 }
 
