@@ -38,20 +38,22 @@ func TestSeeds(t *testing.T) {
 	case *shardFlag != "":
 		runShard(t)
 	case *seedFlag != 0:
-		replay(t, *seedFlag)
+		replay(t, Options{Seed: *seedFlag})
 	default:
 		runSeries(t)
 	}
 }
 
-func replay(t *testing.T, seed uint64) {
-	start := time.Now()
-	rep := Run(Options{Seed: seed, TraceAll: true})
+func replay(t *testing.T, opt Options) {
+	start, seed := time.Now(), opt.Seed
+	whole := opt
+	whole.TraceAll = true
+	rep := Run(whole)
 	for _, line := range rep.Trace {
 		fmt.Println(line)
 	}
 	fmt.Println(summary(rep), "in", time.Since(start).Round(time.Millisecond))
-	if again := Run(Options{Seed: seed}); again.TraceHash != rep.TraceHash {
+	if again := Run(opt); again.TraceHash != rep.TraceHash {
 		t.Errorf("seed %d gave trace %016x and then %016x: something depends on more than the seed", seed, rep.TraceHash, again.TraceHash)
 	}
 	if rep.Failure != nil {
