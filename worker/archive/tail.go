@@ -201,16 +201,6 @@ func (t *term) from(known uint64, root bool) (tip archive.Tip, ok bool, err erro
 	if err != nil {
 		return tip, false, err
 	}
-	if root && before != nil && before.Last < known {
-		// This log may reach further back than the gap that the snapshot has closed. The archive does not have what is between, and says so by
-		// a hash of zeros; unless a longer span has it that began earlier.
-		if before, err = t.before(before.First - 1); err != nil {
-			return tip, false, err
-		}
-		if before != nil && before.Last < known {
-			before = nil
-		}
-	}
 	if before == nil {
 		return tip, root, nil
 	}
