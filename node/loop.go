@@ -246,7 +246,7 @@ func (n *Node) apply(cs []replica.Committed) error {
 	n.steps.Apply.Done(len(cs), now-start)
 	if stamped != 0 { // raft's first entry of a term has no stamp, and says nothing of the time
 		st, ofTerm := n.applier.Stamp(), stamped == n.rep.Term()
-		n.heard(st.TickMs, now, stamped, ofTerm && !n.rep.IsLeader(), ofTerm && n.rep.IsLeader())
+		n.heard(st.TickMs, now, ofTerm && !n.rep.IsLeader(), ofTerm && n.rep.IsLeader())
 		n.lastWall = max(n.lastWall, st.WallNs)
 	}
 	return nil

@@ -283,7 +283,7 @@ func (n *Node) installSnapshot(w *replica.Write) error {
 	n.appliedIdx = w.Snapshot.Index
 	n.termApplied = w.Snapshot.Term
 	st := n.applier.Stamp()
-	n.heard(st.TickMs, n.clock.Mono(), w.Snapshot.Term, false, false) // as old as the snapshot, whoever leads
+	n.heard(st.TickMs, n.clock.Mono(), false, false) // as old as the snapshot, whoever leads
 	n.lastWall = max(n.lastWall, st.WallNs)
 	n.soleVoter = isSole(w.Snapshot.Conf, n.id)
 	n.level = n.members.Level()

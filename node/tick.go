@@ -13,8 +13,7 @@ type ticking struct {
 	lastTick time.Duration // of raft, on the local clock
 	lastWall int64         // the newest wall time stamped or applied, 0: none yet
 	heardMs  int64         // the newest tick that was applied
-	agreed   bool          // our tick is the one that it was stamped by
-	agreedIn uint64        // the newest term whose leader stamped while we heard it, or which we lead
+	agreed   bool          // it came from the leader of that moment, or was ours: our tick is the one it was stamped by
 	counted  bool          // this process has led, or has known another leader: somebody has counted the time since it began
 }
 
@@ -39,16 +38,14 @@ type tickPoint struct {
 
 func (p *tickPoint) at(now time.Duration) int64 { return p.base + int64((now-p.mono)/time.Millisecond) }
 
-// heard takes in the newest stamp of the entries that were applied at now, which is of term. live: the leader of now has stamped it, and is
+// heard takes in the newest stamp of the entries that were applied at now. live: the leader of now has stamped it, and is
 // another member. Then its clock is what counts, also where ours is ahead of it, because it runs faster or began earlier: else the tick would
 // jump by that when this member leads. What an earlier leader has stamped may be applied long after it was stamped, and is no reason to go
 // back (but see leads). own: this member leads, and has stamped it. Loop only.
-func (t *ticking) heard(stampMs int64, now time.Duration, term uint64, live, own bool) {
-	if live || own {
-		t.agreedIn = term
-	}
-	// A term has one leader, so what it stamped last is by the tick that we had from it before, also where the next one commits it.
-	t.heardMs, t.agreed = stampMs, term == t.agreedIn
+func (t *ticking) heard(stampMs int64, now time.Duration, live, own bool) {
+	// What the leader before stamped last and the next one commits counts as unheard, though its term is known: our tick has gone on by our
+	// own clock since the last that was heard, and may be ahead of the one it was stamped by.
+	t.heardMs, t.agreed = stampMs, live || own
 	p := t.tick.Load()
 	switch at := p.at(now); {
 	case stampMs > at:
