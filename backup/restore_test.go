@@ -427,6 +427,38 @@ func TestSpansThatOverlap(t *testing.T) {
 	}
 }
 
+// TestTheEndIsWhereTheEntriesEnd: a leader died with a span there and the one before it missing, and the next one put a longer one that covers
+// both. The name that sorts last is not the one that goes furthest.
+func TestTheEndIsWhereTheEntriesEnd(t *testing.T) {
+	t.Parallel()
+	l := theLife(t)
+	s := objstore.NewMemory()
+	l.snapshot(t, s, l.first)
+	cut := func(at ...uint64) { // spans of one shipper, of which the last is there
+		e := archive.NewEncoder(archive.Tip{Cluster: l.cluster, Timeline: l.cluster, Last: l.first, Term: l.terms[l.first]}, 1<<20)
+		for i, end := range at {
+			for next := e.Tip().Last + 1; next <= end; next++ {
+				if ok, err := e.Append(archive.Entry(l.entries[next-l.first-1])); !ok || err != nil {
+					t.Fatal(ok, err)
+				}
+			}
+			if name, b := e.Finish(l.hashes[end]); i == len(at)-1 {
+				put(t, s, name, b)
+			}
+		}
+	}
+	middle := l.first + (l.last-l.first)/2
+	cut(middle)
+	cut(middle, middle+8, middle+12) // the first two of that leader's never arrived
+	cut(middle, l.last)
+	if end, err := opened(t, s).End(t.Context()); err != nil || end.Index != l.last {
+		t.Fatalf("the end is %d, %v; the entries end with %d", end.Index, err, l.last)
+	}
+	if v, found := proved(t, s, At{}); v.At.Index != l.last || v.Content != l.had[l.last] {
+		t.Errorf("proved up to %d: %v", v.At.Index, found)
+	}
+}
+
 // TestAHoleAtTheEnd: a server that dies has objects on their way. What is behind the first that is missing is left, and told; more than
 // can have been on the way says that something was removed.
 func TestAHoleAtTheEnd(t *testing.T) {
