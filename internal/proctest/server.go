@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -136,51 +135,6 @@ func FreeAddress() (string, error) {
 		return "", err
 	}
 	return ports[0], nil
-}
-
-// PortsVariable is the environment variable with the first and last port that this process may give to servers, as 12000-15999:
-// for programs that run beside each other.
-const PortsVariable = "HOLDFAST_TEST_PORTS"
-
-// given are the ports this process has named already: nobody may listen there yet, or not any more for a moment.
-var given struct {
-	sync.Mutex
-	ports map[int]bool
-}
-
-// freePorts returns n loopback addresses nobody listens on, and none of them twice. They lie below the range the kernel takes for
-// outgoing connections (32768 on): a port of a killed node must not be taken as somebody's source port before the restart. 20000
-// to 20999 are left to etcd's own suites, which listen there whoever else does.
-func freePorts(n int) ([]string, error) {
-	given.Lock()
-	defer given.Unlock()
-	if given.ports == nil {
-		given.ports = map[int]bool{}
-	}
-	low, high := 12000, 31999
-	if limits := os.Getenv(PortsVariable); limits != "" {
-		if n, err := fmt.Sscanf(limits, "%d-%d", &low, &high); n != 2 || err != nil || low < 1024 || high < low || high > 31999 {
-			return nil, fmt.Errorf("%s=%s: want two ports, as 12000-15999", PortsVariable, limits)
-		}
-	}
-	var out []string
-	for range 10000 {
-		port := low + rand.IntN(high-low+1)
-		if port/1000 == 20 || given.ports[port] {
-			continue
-		}
-		addr := fmt.Sprintf("127.0.0.1:%d", port)
-		l, err := net.Listen("tcp", addr)
-		if err != nil {
-			continue
-		}
-		l.Close()
-		given.ports[port] = true
-		if out = append(out, addr); len(out) == n {
-			return out, nil
-		}
-	}
-	return nil, fmt.Errorf("find %d free ports from %d to %d: too many are taken", n, low, high)
 }
 
 // Binary is the holdfast binary under test: $HOLDFAST_BIN, or one built from this tree, once per test program.
