@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -208,10 +209,20 @@ func TestWhileTheStoreIsDown(t *testing.T) {
 }
 
 // TestALogThatIsGoneIsClosedOverByASnapshot: what was lost is said, and the log goes on behind.
+//
+// What was read of it before it went and ends with no state hash that is known cannot be archived either.
 func TestALogThatIsGoneIsClosedOverByASnapshot(t *testing.T) {
+	for _, memory := range []uint64{4096, 1} {
+		t.Run(fmt.Sprint("remembers ", memory), func(t *testing.T) { goneLog(t, memory) })
+	}
+}
+
+// goneLog is that for a member which remembers so many state hashes.
+func goneLog(t *testing.T, memory uint64) {
 	synctest.Test(t, func(t *testing.T) {
 		h, s, said := newHistory(), objstore.NewMemory(), &lines{}
 		m := newMember(h)
+		m.memory = memory
 		w := run(t, m, s, Options{Logger: said.logger()})
 		m.Lead(h.elect())
 		time.Sleep(3 * time.Second)

@@ -347,7 +347,7 @@ func (t *term) due(wanted uint64) (wait time.Duration, due bool) {
 	return 0, true
 }
 
-// cut closes a span and sends it. It returns false if no state hash is known for any end of it yet.
+// cut closes a span and sends it. It returns false if no state hash is known for any end of it yet, and true when there may be more to do.
 func (t *term) cut() bool {
 	n, size := 0, 0
 	for ; n < len(t.pending); n++ {
@@ -366,6 +366,9 @@ func (t *term) cut() bool {
 	switch {
 	case err != nil:
 		return false // the term ends, and so does the member
+	case n == 0 && t.gap: // the entry whose stamp would say it is gone with the rest: these are lost with it
+		t.pending, t.bytes = nil, 0
+		return true
 	case n == 0:
 		t.further = true
 		t.read()
