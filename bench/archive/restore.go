@@ -38,12 +38,19 @@ func (b *bench) restore(ctx context.Context) (err error) {
 			r.From = fmt.Sprintf("bucket, upload %v", b.delays[0])
 		} else {
 			r.From = "directory"
-			_ = filepath.WalkDir(files, func(_ string, d fs.DirEntry, _ error) error {
-				if info, err := d.Info(); err == nil && !d.IsDir() {
+			err = filepath.WalkDir(files, func(_ string, d fs.DirEntry, err error) error {
+				if err != nil || d.IsDir() {
+					return err
+				}
+				info, err := d.Info()
+				if err == nil {
 					r.Objects += info.Size()
 				}
-				return nil
+				return err
 			})
+			if err != nil {
+				return err
+			}
 		}
 		b.report.Restore = append(b.report.Restore, *r)
 		fmt.Printf("  restored %.2f GB from %s in %.1f s, CPU %.1f s, RSS %.0f MB, %d of %d keys\n", float64(r.Bytes)/1e9, r.From, r.Seconds, r.CPU,

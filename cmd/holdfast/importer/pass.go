@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
@@ -110,6 +111,13 @@ func short(key []byte) []byte { return key[:min(len(key), 80)] }
 // compareLeases counts leases that one side has and the other not, or that were granted for another time. A lease that the source
 // ended after the cut-over, which only a later revision can tell, is no difference.
 func (i *run) compareLeases(ctx context.Context, at int64, d *Difference) (int, error) {
+	// Leases without keys end without a revision, also while the keys were compared.
+	if err := i.leases.compareLists(ctx); err != nil {
+		return 0, err
+	}
+	if err := i.leases.end(ctx, at); err != nil {
+		return 0, err
+	}
 	theirs, _, err := i.source.list(ctx)
 	if err != nil {
 		return 0, err
@@ -143,7 +151,7 @@ func (i *run) compareLeases(ctx context.Context, at int64, d *Difference) (int, 
 	same := 0
 	for n, a := range answers {
 		switch {
-		case a.remaining < 0 && (a.remaining2 < 0 || a.revision > at):
+		case a.remaining < 0 && (a.remaining2 < 0 || a.revision > at || slices.Contains(theirs, ids[n])): // it has ended since it was listed
 		case a.remaining < 0:
 			d.add("lease %x: only on the target", ids[n])
 		case a.remaining2 < 0:
