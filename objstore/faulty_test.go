@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,8 +64,20 @@ func TestEveryFaultIsWhatItIsCalled(t *testing.T) {
 			if b := m.Objects()["p"]; string(b) != c.there {
 				t.Errorf("put leaves %q", b)
 			}
+			err = s.PutFrom(ctx, "s", 5, strings.NewReader("whole"), true)
+			if status(err) != c.status || errors.Is(err, ErrExists) != (c.is != nil) || (err == nil) != (c.name == "none") {
+				t.Errorf("put as a stream: %v", err)
+			}
+			if b := m.Objects()["s"]; string(b) != c.there {
+				t.Errorf("as a stream it leaves %q", b)
+			}
 			if err := m.Put(ctx, object("o", "whole")); err != nil {
 				t.Fatal(err)
+			}
+			read, err := readAll(s, "o", 0, -1)
+			if good := c.name == "none" || c.name == "repeated"; (err == nil) != good || good && string(read) != "whole" ||
+				c.name == "half" && !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("read as a stream: %q, %v", read, err)
 			}
 			b, err := s.Get(ctx, "o")
 			if (err == nil) != (c.status == 0) || err == nil && string(b) != "whole" || err != nil && b != nil {

@@ -1,9 +1,11 @@
 package objstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -63,7 +65,7 @@ func (s *File) Put(ctx context.Context, objects ...Object) error {
 			}
 			s.sweep(dir)
 		}
-		if err := replace(path, o.Data); err != nil {
+		if err := replace(path, bytes.NewReader(o.Data)); err != nil {
 			return fmt.Errorf("put %s: %w", o.Name, err)
 		}
 	}
@@ -114,8 +116,8 @@ func (s *File) sweep(dir string) {
 }
 
 // replace writes a file so that a reader sees the old or the new one, never a part.
-func replace(path string, data []byte) error {
-	temp, err := writeTemp(path, data)
+func replace(path string, r io.Reader) error {
+	temp, err := writeTemp(path, r)
 	if err != nil {
 		return err
 	}
@@ -126,13 +128,13 @@ func replace(path string, data []byte) error {
 	return nil
 }
 
-// writeTemp writes and syncs a file beside path, and returns its name. After an error there is none.
-func writeTemp(path string, data []byte) (name string, err error) {
+// writeTemp writes what is read from r to a file beside path, syncs it, and returns its name. After an error there is none.
+func writeTemp(path string, r io.Reader) (name string, err error) {
 	f, err := newTemp(path)
 	if err != nil {
 		return "", err
 	}
-	_, err = f.Write(data)
+	_, err = io.Copy(f, r)
 	if err == nil {
 		err = f.Sync()
 	}

@@ -1,9 +1,11 @@
 package objstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,18 +20,23 @@ func (s *File) PutIfAbsent(ctx context.Context, o Object) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := checkName(o.Name); err != nil {
+	return s.place(o.Name, bytes.NewReader(o.Data), create)
+}
+
+// place makes an object of what is read from r, in one of two ways: create or replace.
+func (s *File) place(name string, r io.Reader, as func(path string, r io.Reader) error) error {
+	if err := checkName(name); err != nil {
 		return err
 	}
-	path := filepath.Join(s.dir, filepath.FromSlash(o.Name))
+	path := filepath.Join(s.dir, filepath.FromSlash(name))
 	dirs := map[string]bool{}
 	if err := s.makeDir(filepath.Dir(path), dirs); err != nil {
-		return fmt.Errorf("put %s: %w", o.Name, err)
+		return fmt.Errorf("put %s: %w", name, err)
 	}
 	s.sweep(filepath.Dir(path))
-	err := create(path, o.Data)
+	err := as(path, r)
 	if err != nil && !errors.Is(err, ErrExists) {
-		return fmt.Errorf("put %s: %w", o.Name, err)
+		return fmt.Errorf("put %s: %w", name, err)
 	}
 	// Also where there was a file: its writer may not have synced its name yet, and the caller goes by it from now on.
 	for dir := range dirs { // any order: all are synced
@@ -38,14 +45,14 @@ func (s *File) PutIfAbsent(ctx context.Context, o Object) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("put %s: %w", o.Name, err)
+		return fmt.Errorf("put %s: %w", name, err)
 	}
 	return nil
 }
 
 // create writes a file where there must be none, or returns ErrExists. The file's name is not synced.
-func create(path string, data []byte) error {
-	temp, err := writeTemp(path, data)
+func create(path string, r io.Reader) error {
+	temp, err := writeTemp(path, r)
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func (s *File) walk(ctx context.Context, dir, after string, yield func(Listed, e
 			if err != nil {
 				return false, fmt.Errorf("list %s: %w", name, err)
 			}
-			if !yield(Listed{name, info.Size()}, nil) {
+			if !yield(Listed{name, info.Size(), info.ModTime()}, nil) {
 				return false, nil
 			}
 		}

@@ -9,17 +9,37 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Memory is a Store in memory, for tests.
 type Memory struct {
 	mu      sync.Mutex
-	objects map[string][]byte // guarded by mu
-	fail    error             // guarded by mu
+	objects map[string][]byte    // guarded by mu
+	times   map[string]time.Time // of those that were put while there was a clock; guarded by mu
+	now     func() time.Time     // guarded by mu; nil: no clock
+	fail    error                // guarded by mu
 }
 
 // NewMemory returns an empty store.
-func NewMemory() *Memory { return &Memory{objects: map[string][]byte{}} }
+func NewMemory() *Memory { return &Memory{objects: map[string][]byte{}, times: map[string]time.Time{}} }
+
+// Clock gives all that is put from now on the time that now says, for List; nil: no time. It must be safe to call from any goroutine.
+func (s *Memory) Clock(now func() time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = now
+}
+
+// keep stores a copy. The caller holds mu.
+func (s *Memory) keep(name string, data []byte) {
+	s.objects[name] = bytes.Clone(data)
+	if s.now == nil {
+		delete(s.times, name)
+		return
+	}
+	s.times[name] = s.now()
+}
 
 // Fail makes every later call answer err; nil ends that.
 func (s *Memory) Fail(err error) {
@@ -72,7 +92,7 @@ func (s *Memory) PutIfMatch(_ context.Context, o Object, was string) (string, er
 	if is != was {
 		return Absent, fmt.Errorf("put %s: %w", o.Name, ErrChanged)
 	}
-	s.objects[o.Name] = bytes.Clone(o.Data)
+	s.keep(o.Name, o.Data)
 	return hashVersion(o.Data), nil
 }
 
@@ -89,7 +109,7 @@ func (s *Memory) PutIfAbsent(_ context.Context, o Object) error {
 	if _, ok := s.objects[o.Name]; ok {
 		return fmt.Errorf("put %s: %w", o.Name, ErrExists)
 	}
-	s.objects[o.Name] = bytes.Clone(o.Data)
+	s.keep(o.Name, o.Data)
 	return nil
 }
 
@@ -104,7 +124,7 @@ func (s *Memory) Put(_ context.Context, objects ...Object) error {
 		if s.fail != nil {
 			return s.fail
 		}
-		s.objects[o.Name] = bytes.Clone(o.Data)
+		s.keep(o.Name, o.Data)
 	}
 	return nil
 }
@@ -137,7 +157,7 @@ func (s *Memory) list(prefix, after string) (found []Listed, err error) {
 	}
 	for name, b := range s.objects { // any order: they are sorted
 		if strings.HasPrefix(name, begin) && name > after {
-			found = append(found, Listed{name, int64(len(b))})
+			found = append(found, Listed{name, int64(len(b)), s.times[name]})
 		}
 	}
 	slices.SortFunc(found, func(a, b Listed) int { return strings.Compare(a.Name, b.Name) })
@@ -156,6 +176,7 @@ func (s *Memory) Delete(_ context.Context, names ...string) error {
 			return s.fail
 		}
 		delete(s.objects, name)
+		delete(s.times, name)
 	}
 	return nil
 }

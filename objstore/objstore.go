@@ -1,8 +1,9 @@
 // Package objstore is where things are put for others to read without asking this server: named objects that are written as
-// a whole and read as a whole. It knows nothing of what they mean. There is a directory of plain files, for any web server to
-// serve, a bucket of S3, and memory, for tests; Faulty wraps any of them and fails by a seed. Other clouds are reached by the S3
-// interface they have (Google's by AWS_ENDPOINT_URL=https://storage.googleapis.com and an HMAC key); there is no client of their
-// own here. What such an interface leaves out of S3 is found by Probe and ProbeAbsent, not known by name.
+// a whole and read as a whole, in memory or, where they are too large for that, as streams. It knows nothing of what they
+// mean. There is a directory of plain files, for any web server to serve, a bucket of S3, and memory, for tests; Faulty
+// wraps any of them and fails by a seed. Other clouds are reached by the S3 interface they have (Google's by
+// AWS_ENDPOINT_URL=https://storage.googleapis.com and an HMAC key); there is no client of their own here. What such an
+// interface leaves out of S3 is found by Probe and ProbeAbsent, not known by name.
 //
 // It is not for the server's own state: that goes through packages disk and store, where a test can make every call fail.
 package objstore
@@ -11,10 +12,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"net/url"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // ErrAbsent: there is no object of that name.
@@ -29,10 +32,12 @@ type Object struct {
 	Type, Cache string
 }
 
-// Listed is what a list tells of an object. Size is in bytes.
+// Listed is what a list tells of an object. Size is in bytes; Time is when the store took it, by the store's clock, zero if it does not
+// say.
 type Listed struct {
 	Name string
 	Size int64
+	Time time.Time
 }
 
 // Store keeps objects. Implementations are safe for concurrent use. An error other than ErrAbsent, ErrChanged, ErrExists and
@@ -58,6 +63,21 @@ type Store interface {
 	// attempt may meet ErrExists for the caller's own bytes, and so may the first, because a client of S3 repeats by itself an
 	// upload whose answer was lost. So the caller that gets ErrExists reads the object and compares.
 	PutIfAbsent(ctx context.Context, o Object) error
+	// PutFrom is Put of one object of size bytes that are read from r, or PutIfAbsent, if ifAbsent is set, with all that is said
+	// there of its errors. It holds 8 MiB at most, whatever the size. A stream with fewer or more bytes is an error and leaves no
+	// object; so does a stream that fails, whose error is in the one returned. If r is an io.ReaderAt, it is read so, from where it
+	// stands if it is an io.Seeker as well; requests are then repeated as those of Put are. It must not change meanwhile.
+	//
+	// Above OncePut a bucket judges ifAbsent when an upload in parts is completed, if its server knows the condition there: AWS's says
+	// that it does, versitygw does, gofakes3 does not. Where it does not, an object that was there before the end of the upload is not
+	// replaced, but of several who create one name within the same moment more than one may be answered nil, and the last one's object
+	// stays. A caller to whom that matters has something small decide, by PutIfAbsent. A directory judges every size.
+	PutFrom(ctx context.Context, name string, size int64, r io.Reader, ifAbsent bool) error
+	// Open returns n bytes of an object from byte off on, to its end if n is negative, or ErrAbsent. They are all of one version of
+	// the object: if it is replaced while they are read, reading goes on in the old one or ends with ErrChanged. An object that
+	// ends before them ends the reading, or the call, with io.ErrUnexpectedEOF. The end of ctx ends the reading. The caller closes
+	// the reader, which is not safe for concurrent use.
+	Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error)
 	// List yields the objects whose names begin with prefix and a slash (all, if prefix is empty) and sort after the name after,
 	// in the order of the names' bytes. An error is the last thing it yields; the caller goes on after the last name it was
 	// given. Objects that are put or removed meanwhile may be there or not.

@@ -37,7 +37,7 @@ func (s *S3) List(ctx context.Context, prefix, after string) iter.Seq2[Listed, e
 				yield(Listed{}, fmt.Errorf("list %s: the store gives %s after %s: it does not list in the order of names", prefix, name, last))
 				return
 			}
-			if last = name; !yield(Listed{name, o.Size}, nil) {
+			if last = name; !yield(Listed{name, o.Size, o.LastModified}, nil) {
 				return
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"io"
 	"math"
 	"strings"
 	"time"
@@ -151,6 +152,12 @@ func (s *bucket) PutIfMatch(_ context.Context, o objstore.Object, _ string) (str
 	return "", nil
 }
 
+// PutFrom implements objstore.Store. Nothing of the archive is a stream: none is judged.
+func (s *bucket) PutFrom(_ context.Context, name string, _ int64, _ io.Reader, _ bool) error {
+	s.b.w.fail(BadArchive, "%s is put as a stream", name)
+	return nil
+}
+
 // Delete implements objstore.Store.
 func (s *bucket) Delete(ctx context.Context, names ...string) error {
 	s.reach = 0
@@ -231,6 +238,14 @@ func (o *outlet) Get(ctx context.Context, name string) ([]byte, error) {
 		return nil, err
 	}
 	return o.Store.Get(ctx, name)
+}
+
+// Open implements objstore.Store.
+func (o *outlet) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
+	if err := o.cut(); err != nil {
+		return nil, err
+	}
+	return o.Store.Open(ctx, name, off, n)
 }
 
 // wires are where requests to the store are on their way: they belong to no process, so that what a machine has sent arrives when that is

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfastdb/holdfast/internal/bucket"
@@ -121,5 +124,65 @@ func conditions(ctx context.Context, p *place) (string, error) {
 	for o, err := range s.List(ctx, "list", "") {
 		return "", fmt.Errorf("%s is still there, %v", o.Name, err)
 	}
-	return fmt.Sprintf("%d names put once, listed in order, removed", listed), nil
+	if err := streams(ctx, s, p.name != "gofakes3"); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d names put once, listed in order, removed; %d MB as a stream, put once, read in parts", listed, streamed>>20), nil
+}
+
+// streamed is the size of a stream that goes to a bucket in parts.
+const streamed = objstore.OncePut + 1<<20
+
+// streams asks the store for what large objects stand on. Of two who create one at the same time, one succeeds where the server judges that
+// when an upload in parts is completed; of one after the other, the first, everywhere.
+func streams(ctx context.Context, s objstore.Store, judged bool) error {
+	body := func(w int) []byte { return bytes.Repeat([]byte{byte('a' + w)}, streamed) }
+	put := func(w int) error {
+		return s.PutFrom(ctx, "stream/o", streamed, bytes.NewReader(body(w)), true)
+	}
+	var failed [2]error
+	var wg sync.WaitGroup
+	for w := range failed {
+		if judged {
+			wg.Go(func() { failed[w] = put(w) })
+		} else {
+			failed[w] = put(w)
+		}
+	}
+	wg.Wait()
+	won := slices.Index(failed[:], nil)
+	if won < 0 || !errors.Is(failed[1-won], objstore.ErrExists) {
+		return fmt.Errorf("two have put a stream of one name: %v and %v", failed[0], failed[1])
+	}
+	if err := s.PutFrom(ctx, "stream/short", streamed, io.LimitReader(bytes.NewReader(body(0)), streamed-1), false); !errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("a stream that ends early: %v", err)
+	}
+	for _, part := range [][2]int64{{0, -1}, {streamed - 1000, -1}, {5 << 20, 20 << 20}} {
+		want := body(won)[part[0]:]
+		if part[1] >= 0 {
+			want = want[:part[1]]
+		}
+		r, err := s.Open(ctx, "stream/o", part[0], part[1])
+		if err != nil {
+			return err
+		}
+		got, err := io.ReadAll(r)
+		if err = errors.Join(err, r.Close()); err != nil || !bytes.Equal(got, want) {
+			return fmt.Errorf("%d bytes of a stream from %d on: %d came, %v", part[1], part[0], len(got), err)
+		}
+	}
+	var names []string
+	for o, err := range s.List(ctx, "stream", "") {
+		if err != nil {
+			return err
+		}
+		if time.Since(o.Time).Abs() > 10*time.Minute {
+			return fmt.Errorf("%s was put at %v", o.Name, o.Time)
+		}
+		names = append(names, o.Name)
+	}
+	if !slices.Equal(names, []string{"stream/o"}) {
+		return fmt.Errorf("streams left %v", names)
+	}
+	return s.Delete(ctx, names...)
 }

@@ -23,7 +23,7 @@ const name = "holdfast"
 
 // Counts is what a bucket was asked.
 type Counts struct {
-	Puts, Gets, Lists, Deletes, Others int
+	Puts, Gets, Lists, Deletes, Others int // an upload in parts is one of Puts for each part, and two of Others
 	PutBytes                           int64
 }
 
@@ -56,7 +56,7 @@ type Bucket struct {
 	srv   *http.Server
 	url   string
 	inner http.Handler
-	delay atomic.Int64 // of uploads, in nanoseconds
+	delay atomic.Pointer[func() time.Duration] // of each upload
 
 	mu     sync.Mutex
 	counts Counts                      // guarded by mu
@@ -102,8 +102,12 @@ func (b *Bucket) Setenv() error {
 	return nil
 }
 
-// Slow makes every upload take d: half of that passes before the object is there, half before the answer.
-func (b *Bucket) Slow(d time.Duration) { b.delay.Store(int64(d)) }
+// Slow makes every upload take d: half of that passes before the object is there, half before the answer. Of an upload in parts each part
+// does, and the request that makes an object of them.
+func (b *Bucket) Slow(d time.Duration) { b.SlowBy(func() time.Duration { return d }) }
+
+// SlowBy is Slow with a time for each upload, which d says. It is called on the server's goroutines.
+func (b *Bucket) SlowBy(d func() time.Duration) { b.delay.Store(&d) }
 
 // Fail has fault decide what becomes of each request from now on; nil: all goes well. It is called on the server's goroutines.
 func (b *Bucket) Fail(fault func(r *http.Request) Fault) {
@@ -156,9 +160,9 @@ func (b *Bucket) count(r *http.Request) (fault Fault) {
 // ServeHTTP implements http.Handler.
 func (b *Bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fault := b.count(r)
-	half := time.Duration(b.delay.Load()) / 2
-	if r.Method != http.MethodPut {
-		half = 0
+	var half time.Duration
+	if delay := b.delay.Load(); delay != nil && writes(r) {
+		half = (*delay)() / 2
 	}
 	time.Sleep(half)
 	switch fault {
@@ -169,7 +173,7 @@ func (b *Bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusInternalServerError, "InternalError")
 		return
 	case Full:
-		if r.Method == http.MethodPut {
+		if writes(r) {
 			refuse(w, http.StatusInsufficientStorage, "InsufficientStorage")
 			return
 		}
@@ -193,6 +197,11 @@ func (b *Bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer.send(w, fault == Cut)
+}
+
+// writes reports whether a request is an upload, a part of one, or the end of one in parts.
+func writes(r *http.Request) bool {
+	return r.Method == http.MethodPut || r.Method == http.MethodPost && r.URL.Query().Has("uploadId")
 }
 
 func refuse(w http.ResponseWriter, code int, what string) {

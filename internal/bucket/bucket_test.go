@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"testing"
 	"time"
@@ -62,6 +63,30 @@ func TestAClientMeetsWhatTheBucketWasTold(t *testing.T) {
 	if err := put("lost"); !errors.Is(err, objstore.ErrExists) {
 		t.Errorf("again: %v", err)
 	}
+	// Streams: in parts, and read over connections that break.
+	large := bytes.Repeat([]byte("0123456789abcdef"), 6<<16)
+	if err := s.PutFrom(ctx, "large", int64(len(large)), io.MultiReader(bytes.NewReader(large)), false); err != nil {
+		t.Error(err)
+	}
+	if got := b.Counts(); got.Others < 2 {
+		t.Errorf("it did not come in parts: %+v", got)
+	}
+	cuts := 3
+	b.Fail(func(*http.Request) Fault {
+		if cuts--; cuts >= 0 {
+			return Cut
+		}
+		return None
+	})
+	r, err := s.Open(ctx, "large", 17, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, large[17:]) || cuts >= 0 {
+		t.Errorf("%d bytes after cuts, %d are left: %v", len(got), cuts, err)
+	}
+	r.Close()
+	b.Fail(nil)
 	before := b.Counts()
 	b.Slow(40 * time.Millisecond)
 	began := time.Now()
