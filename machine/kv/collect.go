@@ -27,14 +27,20 @@ func (b *budget) spend(n int) error {
 // inKeyOrder reports whether the order in which keys are stored is the one asked for.
 func inKeyOrder(r *ekv.Range) bool { return r.Target == ekv.SortByKey && r.Order != ekv.SortDescend }
 
-// collect answers r from sc. total is the number of keys in the interval if that is known, else -1: without it a limited
-// Range still walks all keys, because its count is exact, but decodes nothing beyond the limit.
-func collect(r *ekv.Range, sc scanner, backwards bool, total int64, b *budget) (*ekv.RangeResult, error) {
+// totaler finds the number of keys in an interval without walking all of them. nil: there is no such way.
+type totaler func() (int64, error)
+
+// collect answers r from sc. total is asked once, when nothing more has to be read of sc: without it a limited Range still walks all
+// keys, because its count is exact, but decodes nothing beyond the limit.
+func collect(r *ekv.Range, sc scanner, backwards bool, total totaler, b *budget) (*ekv.RangeResult, error) {
 	res := &ekv.RangeResult{}
 	c := collector{r: r, b: b, unsorted: inKeyOrder(r) || backwards}
 	for {
-		if total >= 0 && (r.CountOnly || c.full) {
-			res.Count = total
+		if total != nil && (r.CountOnly || c.full) {
+			var err error
+			if res.Count, err = total(); err != nil {
+				return nil, err
+			}
 			break
 		}
 		ok, err := sc.next()

@@ -42,7 +42,7 @@ func (c *Contents) Revision() (current, compacted int64) { return c.s.rev, max(c
 
 // Range answers a range from the View, as Machine.Range does from what is published. Errors are the same.
 func (c *Contents) Range(r *ekv.Range, maxBytes int64) (*ekv.RangeResult, error) {
-	p := pinned{unowned{c.r}, c.s}
+	p := pinned{view: unowned{c.r}, sums: c.s}
 	return p.answer(r, &budget{max: maxBytes})
 }
 
@@ -86,13 +86,12 @@ func (c *Contents) Kept(fn func(*Version) error) error {
 
 // Changes hands over every change from the compacted revision on, in order. The slices are valid during the call.
 func (c *Contents) Changes(fn func(*Version) error) error {
-	p := pinned{view: noClose{c.r}, sums: c.s}
 	it, err := c.r.NewIter(appendByRevKey(nil, max(c.s.compacted, 0), 0), appendByRevKey(nil, c.s.rev+1, 0))
 	if err != nil {
 		return fmt.Errorf("read history: %w", err)
 	}
 	defer it.Close()
-	var buf []byte
+	vals := versions{r: c.r}
 	for ok := it.First(); ok; ok = it.Next() {
 		rev, sub, err := splitByRevKey(it.Key())
 		if err != nil {
@@ -108,11 +107,10 @@ func (c *Contents) Changes(fn func(*Version) error) error {
 		}
 		v := &Version{KV: ekv.KeyValue{Key: ch.key, ModRevision: rev}, Sub: sub, Deleted: ch.deleted}
 		if !ch.deleted {
-			var ev Event
-			if buf, ev, err = p.putEvent(buf, &arena{}, ch.key, rev, sub); err != nil {
+			vals.mem = arena{} // the last one is not needed any more
+			if v.KV, err = vals.put(ch.key, rev, sub); err != nil {
 				return err
 			}
-			v.KV = ev.KV
 		}
 		if err := fn(v); err != nil {
 			return err
@@ -123,11 +121,6 @@ func (c *Contents) Changes(fn func(*Version) error) error {
 	}
 	return nil
 }
-
-// noClose is a View of somebody else's.
-type noClose struct{ store.Reader }
-
-func (noClose) Close() error { return nil }
 
 // Leases hands over all leases by id.
 func (c *Contents) Leases(fn func(Lease) error) error { return eachLease(c.r, fn) }

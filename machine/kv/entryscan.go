@@ -2,6 +2,8 @@ package kv
 
 import (
 	"bytes"
+
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
 )
 
 // entryScan walks the store's current rows with the entry's writes before a bound laid over them. Apply goroutine only.
@@ -110,6 +112,49 @@ func (s *entryScan) value() ([]byte, error) {
 }
 
 func (s *entryScan) close() { s.base.close() }
+
+// entryRange walks r as it is before the bound-th write of the entry, and finds how many keys it has. What the machine remembers beside
+// the rows is only asked here, where an answer is made: the answers of members are the same, the way to them is not.
+func (m *Machine) entryRange(r *ekv.Range, bound int) (scanner, totaler, error) {
+	rev := max(r.Revision, 0)
+	past := rev > 0 && rev < m.pub.rev
+	p := pinned{view: unowned{m.st}, sums: m.pub, lists: &m.lists, listed: m.lists.all()}
+	if wantsSpan(r) {
+		m.gate.RLock()
+		p.spans = map[*ekv.Range]span{r: m.blocks.span(r.Key, r.End)}
+		m.gate.RUnlock()
+	}
+	if past {
+		return p.scanTotal(r, rev)
+	}
+	src := entrySource{m: m, bound: bound}
+	sc, err := src.scan(r.Key, r.End, rev)
+	if err != nil || p.spans == nil {
+		return sc, nil, err
+	}
+	return sc, func() (int64, error) {
+		return p.total(r, m.entryDelta(r.Key, r.End, bound, rev))()
+	}, nil
+}
+
+// entryDelta is by how much the writes of the entry before a bound and at or below rev (0 = any) change the number of keys in [key, end).
+func (m *Machine) entryDelta(key, end []byte, bound int, rev int64) (delta int64) {
+	if !unbounded(end) && bytes.Compare(key, end) >= 0 {
+		return 0
+	}
+	s := entryScan{e: &m.entry, writes: m.entry.byKey(key, end), bound: bound, rev: rev}
+	for len(s.writes) > 0 {
+		first := &m.entry.writes[s.writes[0]]
+		if _, w := s.takeGroup(); w != nil {
+			if was, is := first.old.exists(), w.new.exists(); is && !was {
+				delta++
+			} else if was && !is {
+				delta--
+			}
+		}
+	}
+	return delta
+}
 
 // entrySource reads the state before the bound-th write of the entry being applied.
 type entrySource struct {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/store"
 )
 
 // EventType has etcd's numbering.
@@ -25,10 +26,26 @@ const historyRows = 1 << 16
 
 // History returns the events of revisions [from, to] whose key is in [key, end), whole revisions, in order, at most
 // about maxBytes; next is the revision to continue at (to+1 when done). ErrCompacted if from is compacted. It also stops
-// early, perhaps without events, when it has walked many changes of other keys.
+// early, perhaps without events, when it has walked many changes of other keys. The events of a single key alias key.
 func (m *Machine) History(key, end []byte, from, to int64, maxBytes int) (evs []Event, next int64, err error) {
 	p := m.pin()
 	defer p.view.Close()
+	if last := min(to, p.rev); len(end) == 0 && from >= p.compacted && last-from >= ownRowsFrom {
+		return p.keyHistory(key, from, last, maxBytes)
+	}
+	return p.walk(from, to, maxBytes, historyRows, func(k []byte) bool { return within(k, key, end) })
+}
+
+// HistoryOf is History of the keys that wanted picks; it stops when it has walked maxChanges changes or more, whole revisions. wanted
+// is called for each change in order, with a key that is valid during the call, and must not call the machine.
+func (m *Machine) HistoryOf(from, to int64, maxBytes, maxChanges int, wanted func(key []byte) bool) (evs []Event, next int64, err error) {
+	p := m.pin()
+	defer p.view.Close()
+	return p.walk(from, to, maxBytes, maxChanges, wanted)
+}
+
+// walk goes through what happened by revision.
+func (p *pinned) walk(from, to int64, maxBytes, maxChanges int, wanted func(key []byte) bool) (evs []Event, next int64, err error) {
 	if from < p.compacted {
 		return nil, from, ErrCompacted
 	}
@@ -42,15 +59,14 @@ func (m *Machine) History(key, end []byte, from, to int64, maxBytes int) (evs []
 		return nil, from, fmt.Errorf("read history: %w", err)
 	}
 	defer it.Close()
-	var mem arena
-	var buf []byte
+	vals := versions{r: p.view}
 	used, rows := 0, 0
 	for ok, at := it.First(), int64(0); ok; ok = it.Next() {
 		rev, sub, err := splitByRevKey(it.Key())
 		if err != nil {
 			return nil, from, err
 		}
-		if rev != at && (used >= maxBytes && len(evs) > 0 || rows >= historyRows) {
+		if rev != at && (used >= maxBytes && len(evs) > 0 || rows >= maxChanges) {
 			return evs, rev, nil
 		}
 		at = rev
@@ -63,12 +79,13 @@ func (m *Machine) History(key, end []byte, from, to int64, maxBytes int) (evs []
 		if err != nil {
 			return nil, from, err
 		}
-		if !within(c.key, key, end) {
+		if !wanted(c.key) {
 			continue
 		}
-		ev := Event{Type: EventDelete, KV: ekv.KeyValue{Key: mem.copy(c.key), ModRevision: rev}}
+		ev := Event{Type: EventDelete, KV: ekv.KeyValue{Key: vals.mem.copy(c.key), ModRevision: rev}}
 		if !c.deleted {
-			if buf, ev, err = p.putEvent(buf, &mem, ev.KV.Key, rev, sub); err != nil {
+			ev.Type = EventPut
+			if ev.KV, err = vals.put(ev.KV.Key, rev, sub); err != nil {
 				return nil, from, err
 			}
 		}
@@ -81,33 +98,51 @@ func (m *Machine) History(key, end []byte, from, to int64, maxBytes int) (evs []
 	return evs, last + 1, nil
 }
 
-// putEvent reads the version a put made: from the current row if it is the newest, else from history.
-func (p *pinned) putEvent(buf []byte, mem *arena, key []byte, rev int64, sub uint32) ([]byte, Event, error) {
-	buf, ok, err := p.view.Get(buf[:0], appendCurrentKey(nil, key))
-	if err != nil {
-		return buf, Event{}, fmt.Errorf("read history: %w", err)
+// versions reads what puts wrote, one after the other, in memory of its own.
+type versions struct {
+	r        store.Reader
+	mem      arena
+	key, row []byte // scratch
+	replaced bool   // the one before was not its key's newest any more
+}
+
+// put reads the version that the put at rev.sub made. It is in the current row if it is the newest, else in history, and a longer one
+// is there at once. Where the one before was found is looked first: changes that lie beside each other are mostly alike, of keys that
+// were written once or of keys that are written all the time.
+func (v *versions) put(key []byte, rev int64, sub uint32) (ekv.KeyValue, error) {
+	mt, value, ok, err := v.look(v.replaced, key, rev, sub)
+	if err == nil && !ok {
+		v.replaced = !v.replaced
+		mt, value, ok, err = v.look(v.replaced, key, rev, sub)
 	}
-	if ok {
-		mt, value, inline, err := decodeCurrentRow(buf)
-		if err != nil {
-			return buf, Event{}, err
-		}
-		if inline && mt.mod == rev && mt.sub == sub {
-			return buf, Event{Type: EventPut, KV: mt.keyValue(key, mem.copy(value))}, nil
-		}
-	}
-	buf, ok, err = p.view.Get(buf[:0], appendHistoryKey(nil, key, rev, sub))
 	if err != nil {
-		return buf, Event{}, fmt.Errorf("read history: %w", err)
+		return ekv.KeyValue{}, err
 	}
 	if !ok {
-		return buf, Event{}, fmt.Errorf("version %d.%d of key %q is missing: %w", rev, sub, key, errCorrupt)
+		return ekv.KeyValue{}, fmt.Errorf("version %d.%d of key %q is missing: %w", rev, sub, key, errCorrupt)
 	}
-	mt, value, err := decodeHistoryRow(buf, rev, sub)
-	if err != nil {
-		return buf, Event{}, err
+	return mt.keyValue(key, v.mem.copy(value)), nil
+}
+
+// look looks in history or in the current row. value is valid until the next call.
+func (v *versions) look(inHistory bool, key []byte, rev int64, sub uint32) (mt meta, value []byte, ok bool, err error) {
+	if inHistory {
+		v.key = appendHistoryKey(v.key[:0], key, rev, sub)
+	} else {
+		v.key = appendCurrentKey(v.key[:0], key)
 	}
-	return buf, Event{Type: EventPut, KV: mt.keyValue(key, mem.copy(value))}, nil
+	if v.row, ok, err = v.r.Get(v.row[:0], v.key); err != nil {
+		return meta{}, nil, false, fmt.Errorf("read history: %w", err)
+	}
+	switch {
+	case !ok:
+		return meta{}, nil, false, nil
+	case inHistory:
+		mt, value, err = decodeHistoryRow(v.row, rev, sub)
+		return mt, value, err == nil, err
+	}
+	mt, value, inline, err := decodeCurrentRow(v.row)
+	return mt, value, err == nil && inline && mt.mod == rev && mt.sub == sub, err
 }
 
 // Previous returns the version of key just before revision rev, nil if there was none. ErrCompacted if it is gone.

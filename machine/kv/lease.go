@@ -146,15 +146,18 @@ func (m *Machine) writeLeases(b store.Batch) {
 // publishLeases shows them to readers; the gate is closed.
 func (m *Machine) publishLeases() {
 	for i := range m.leaseLog {
-		if w := &m.leaseLog[i]; w.revoked {
+		w := &m.leaseLog[i]
+		l := granted{w.ttl, m.grants + 1}
+		if w.revoked {
+			l = m.leases[w.id]
 			delete(m.leases, w.id)
 		} else {
 			m.grants++
-			m.leases[w.id] = granted{w.ttl, m.grants}
+			m.leases[w.id] = l
 		}
+		m.leaseNews.add(LeaseChange{Lease: Lease{w.id, l.ttl, l.grant}, Gone: w.revoked})
 	}
 	m.leaseLog, m.leaseNow = m.leaseLog[:0], nil
-	m.leaseGen++
 	m.wake(&m.leaseChanged)
 }
 

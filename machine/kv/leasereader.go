@@ -70,13 +70,3 @@ func (m *Machine) EachLeaseKey(id int64, fn func(key []byte) bool) error {
 	}
 	return nil
 }
-
-// LeaseChanges returns a version that changes when leases are granted or removed, and a channel closed on the next change.
-func (m *Machine) LeaseChanges() (version uint64, changed <-chan struct{}) {
-	m.gate.Lock()
-	defer m.gate.Unlock()
-	if m.leaseChanged == nil {
-		m.leaseChanged = make(chan struct{})
-	}
-	return m.leaseGen, m.leaseChanged
-}

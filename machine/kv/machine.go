@@ -28,6 +28,10 @@ type Options struct {
 	RecentBytes int
 	// TxnResultBytes bounds what the ranges and previous values of one applied command may return. Default 16 MiB.
 	TxnResultBytes int64
+	// PastBytes bounds what reads in the past gather of the changes since, half of it for those who read the same again. Default 4 MiB.
+	PastBytes int
+	// BlockBytes bounds what is known of how many keys lie where (see blocks), about 70 bytes for every 128 keys. Default 4 MiB.
+	BlockBytes int
 }
 
 // Machine is the kv machine. Check, Do, Finish, Publish and Load belong to the apply goroutine; the readers in
@@ -38,6 +42,7 @@ type Machine struct {
 	applying
 	gate *machine.Gate // the applier's, from Load: closed while an entry becomes visible
 	published
+	lists pastLists
 	stats Stats
 }
 
@@ -55,6 +60,7 @@ type applying struct {
 	leaseNow map[int64]int // lease → its newest place in leaseLog
 	alarmLog []alarmWrite
 	events   []Event // of this entry, built in Finish
+	births   []birth // of this entry, the newest state of a key against the store's; found in Finish
 	overflow bool    // this entry has more events than the feed can hold
 	key, row []byte  // scratch for building rows
 	tally    tally   // what this entry did, for stats
@@ -64,13 +70,14 @@ type applying struct {
 
 // published is what readers see. It is written by the apply goroutine while the gate is closed, and read by it at any time.
 type published struct {
-	pub      sums
-	leases   map[int64]granted
-	grants   uint64 // counts leases this process has learned of
-	leaseGen uint64 // counts changes of leases
-	alarms   []ekv.AlarmState
-	feed     feed
-	hot      atomic.Pointer[hotRows] // of the store it was loaded for
+	pub       sums
+	leases    map[int64]granted
+	grants    uint64 // counts leases this process has learned of
+	leaseNews leaseChanges
+	alarms    []ekv.AlarmState
+	feed      feed
+	blocks    blocks
+	hot       atomic.Pointer[hotRows] // of the store it was loaded for
 
 	// Copies of pub for readers that do not lock.
 	pubRev, pubCompacted, pubHistory, pubInUse, pubEdge atomic.Int64
@@ -93,7 +100,16 @@ func New(opt Options) *Machine {
 	if opt.TxnResultBytes <= 0 {
 		opt.TxnResultBytes = 16 << 20
 	}
-	return &Machine{opt: opt, gate: new(machine.Gate)}
+	if opt.PastBytes <= 0 {
+		opt.PastBytes = 4 << 20
+	}
+	if opt.BlockBytes <= 0 {
+		opt.BlockBytes = 4 << 20
+	}
+	m := &Machine{opt: opt, gate: new(machine.Gate)}
+	m.lists.setUp(opt.PastBytes / 2)
+	m.blocks.setUp(usualBounds(opt.BlockBytes))
+	return m
 }
 
 // Spec is what others must know of this machine.
@@ -138,8 +154,11 @@ func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 	m.compactedNs = 0
 	m.leaseLog, m.leaseNow, m.alarmLog, m.events = nil, nil, nil, nil
 	m.leases, m.alarms = leases, alarms
-	m.leaseGen++
+	m.leaseNews.reset()
 	m.feed.reset(now.rev, m.opt.RecentBytes)
+	m.lists.reset()
+	m.births = nil
+	m.blocks.reset(now.keys)
 	m.wake(&m.leaseChanged)
 	m.wake(&m.revChanged)
 	m.show()
@@ -183,6 +202,7 @@ func (m *Machine) Do(at *entry.Stamp, p any, _ store.Batch, wanted bool) (any, e
 func (m *Machine) Finish(at *entry.Stamp, b store.Batch) error {
 	m.dropPlan()
 	m.writeRows(b)
+	m.sortBirths()
 	m.writeLeases(b)
 	m.writeAlarms(b)
 	if err := m.scrub(b); err != nil {
@@ -226,6 +246,7 @@ func (m *Machine) Publish(*entry.Stamp) {
 		m.wake(&m.revChanged)
 	}
 	m.forgetChanged()
+	m.publishBirths()
 	m.show()
 	m.publishTally()
 	m.entry.reset()

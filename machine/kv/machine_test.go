@@ -160,7 +160,7 @@ func TestSortedLimitPrunes(t *testing.T) {
 func TestWaiting(t *testing.T) {
 	r := newRig(t, Options{})
 	_, _, _, changed := r.m.Recent(1)
-	_, leases := r.m.LeaseChanges()
+	_, _, _, leases := r.m.LeaseChanges(0)
 	r.must(putPart("a", "1"))
 	select {
 	case <-changed:

@@ -35,6 +35,7 @@ func TestAgainstModel(t *testing.T) {
 func againstModel(t *testing.T, seed uint64, ops int) {
 	c := &chaos{rand.New(rand.NewPCG(seed, 0)), newModel()}
 	r := newRig(t, Options{RecentBytes: 4096})
+	pastEdges(c, r.m)
 	twin := newRig(t, Options{CacheBytes: 4 * slotBytes})
 	feedAt := int64(1)
 	for done := 0; done < ops; {
@@ -64,6 +65,9 @@ func againstModel(t *testing.T, seed uint64, ops int) {
 				t.Fatalf("%s:\n got %s\nwant %s", p, show(got[i].Of(entry.MachineKV)), show(want[i]))
 			}
 		}
+		if c.IntN(20) == 0 {
+			pastEdges(c, r.m)
+		}
 		for range 3 {
 			compareRead(t, r.m, c.m, c.rangeOp())
 		}
@@ -88,6 +92,13 @@ func againstModel(t *testing.T, seed uint64, ops int) {
 		t.Fatalf("state hash %x at %d, replayed %x at %d", h1, i1, h2, i2)
 	}
 	replayAtOnce(t, r)
+}
+
+// pastEdges lets reads in the past meet the ends of what they may walk and keep.
+func pastEdges(c *chaos, m *Machine) {
+	l := &m.lists
+	l.rowsPerKey, l.rowsAlways = 0, int64([]int{0, 3, 10, 1000}[c.IntN(4)])
+	l.keptRows, l.most = c.IntN(4), []int{0, 300, 1000, 1 << 20}[c.IntN(4)]
 }
 
 // replayAtOnce applies the whole log to an empty store again.
@@ -152,6 +163,9 @@ func compareRest(t *testing.T, m *Machine, c *chaos) {
 	mod := c.m
 	key, end := c.key(), c.end()
 	from, to := max(c.rev(), 1), mod.rev
+	if c.IntN(3) == 0 && from < to {
+		to -= c.Int64N(to - from)
+	}
 	evs, next, err := m.History(key, end, from, to, 1<<20)
 	if from < mod.compacted {
 		if !errors.Is(err, ErrCompacted) {
@@ -167,6 +181,10 @@ func compareRest(t *testing.T, m *Machine, c *chaos) {
 		if err != nil || next != max(from, to+1) || !same(evs, want) {
 			t.Fatalf("history of [%q, %q) in [%d, %d]:\n got %s to %d, %v\nwant %s", key, end, from, to, show(evs), next, err, show(want))
 		}
+		compareInPieces(t, key, end, want, from, func(at int64) ([]Event, int64, error) { return m.History(key, end, at, to, 1+c.IntN(20)) })
+		compareInPieces(t, key, end, want, from, func(at int64) ([]Event, int64, error) {
+			return m.HistoryOf(at, to, 1+c.IntN(20), 1+c.IntN(40), func(k []byte) bool { return modelWithin(k, key, end) })
+		})
 	}
 	rev := c.rev()
 	prev, err := m.Previous(key, rev)
@@ -189,6 +207,28 @@ func compareRest(t *testing.T, m *Machine, c *chaos) {
 	}
 	if got := m.LeaseKeys(id); !same(got, keys) {
 		t.Fatalf("keys of lease %d: %q, want %q", id, got, keys)
+	}
+}
+
+// compareInPieces reads history piece by piece: each has whole revisions and begins where the one before ended, and none is without
+// end.
+func compareInPieces(t *testing.T, key, end []byte, want []Event, from int64, read func(from int64) ([]Event, int64, error)) {
+	t.Helper()
+	var all []Event
+	for last := int64(0); len(all) < len(want) || last == 0; {
+		evs, next, err := read(from)
+		if err != nil || next <= from && len(want) > 0 {
+			t.Fatalf("history of [%q, %q) from %d: to %d, %v", key, end, from, next, err)
+		}
+		for _, e := range evs {
+			if e.KV.ModRevision < from || e.KV.ModRevision >= next {
+				t.Fatalf("history of [%q, %q) from %d to %d has revision %d", key, end, from, next, e.KV.ModRevision)
+			}
+		}
+		all, from, last = append(all, evs...), next, next
+	}
+	if !same(all, want) {
+		t.Fatalf("history of [%q, %q) in pieces:\n got %s\nwant %s", key, end, show(all), show(want))
 	}
 }
 

@@ -43,13 +43,26 @@ func (m *Machine) Size() (withHistory, inUse int64) {
 type pinned struct {
 	view store.View
 	sums
+	lists  *pastLists // nil: reads in the past keep nothing
+	listed []*changes // what lists had before the state was pinned
+	spans  map[*ekv.Range]span
 }
 
-// pin takes the present state; the caller closes the view.
-func (m *Machine) pin() pinned {
+// pin takes the present state; the caller closes the view. What is asked about how many keys there are, it is asked with the ranges.
+func (m *Machine) pin(ranges ...*ekv.Range) pinned {
+	p := pinned{lists: &m.lists, listed: m.lists.all()}
 	m.gate.RLock()
 	defer m.gate.RUnlock()
-	return pinned{m.st.NewView(), m.pub}
+	p.view, p.sums = m.st.NewView(), m.pub
+	for _, r := range ranges {
+		if wantsSpan(r) {
+			if p.spans == nil {
+				p.spans = make(map[*ekv.Range]span, len(ranges))
+			}
+			p.spans[r] = m.blocks.span(r.Key, r.End)
+		}
+	}
+	return p
 }
 
 // at returns the revision a read asks for: 0 and below mean the current one.
@@ -107,19 +120,17 @@ func (p *pinned) answer(r *ekv.Range, b *budget) (*ekv.RangeResult, error) {
 	current := rev == p.rev
 	backwards := current && len(r.End) > 0 && keysDescending(r)
 	var sc scanner
+	var total totaler
 	if backwards {
 		sc, err = newCurrentScan(p.view, r.Key, r.End, true)
+		total = p.total(r, 0)
 	} else {
-		sc, err = p.scan(r.Key, r.End, rev)
+		sc, total, err = p.scanTotal(r, rev)
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer sc.close()
-	total := int64(-1)
-	if current {
-		total = p.total(r)
-	}
 	res, err := collect(r, sc, backwards, total, b)
 	if err != nil {
 		return nil, err
@@ -133,12 +144,36 @@ func keysDescending(r *ekv.Range) bool {
 	return r.Target == ekv.SortByKey && r.Order == ekv.SortDescend
 }
 
-// total is how many keys r's interval has now if that is known without counting: all of them. Else -1.
-func (s *sums) total(r *ekv.Range) int64 {
-	if unbounded(r.End) && (len(r.Key) == 0 || len(r.Key) == 1 && r.Key[0] == 0) {
-		return s.keys
+// scanTotal walks r's interval at a revision that at has let pass, and finds how many keys it has.
+func (p *pinned) scanTotal(r *ekv.Range, rev int64) (scanner, totaler, error) {
+	if rev == p.rev {
+		sc, err := p.scan(r.Key, r.End, rev)
+		return sc, p.total(r, 0), err
 	}
-	return -1
+	keys := p.keys
+	if s, ok := p.spans[r]; ok {
+		keys = s.inner + (s.most-s.inner)/4 // as far as it is not known, a guess: it decides about time only
+	}
+	sc, delta, known, err := p.past(r.Key, r.End, rev, keys)
+	if err != nil || !known {
+		return sc, nil, err
+	}
+	return sc, p.total(r, delta), nil
+}
+
+// total finds how many keys r's interval has, and delta more, if that can be found without walking it.
+func (p *pinned) total(r *ekv.Range, delta int64) totaler {
+	if everything(r) {
+		return func() (int64, error) { return p.keys + delta, nil }
+	}
+	s, ok := p.spans[r]
+	if !ok {
+		return nil
+	}
+	return func() (int64, error) {
+		n, err := s.countIn(p.view, r.Key, r.End)
+		return n + delta, err
+	}
 }
 
 // Range answers r and the store's current revision. maxBytes bounds the result's keys and values, with a little for each (0 = no
@@ -153,7 +188,7 @@ func (m *Machine) Range(r *ekv.Range, maxBytes int64) (res *ekv.RangeResult, rev
 			return res, revision, err
 		}
 	}
-	p := m.pin()
+	p := m.pin(r)
 	defer p.view.Close()
 	res, err = p.answer(r, &budget{max: maxBytes})
 	return res, p.rev, err
@@ -169,8 +204,13 @@ func (m *Machine) currentRange(r *ekv.Range, b *budget) (*ekv.RangeResult, int64
 	s := m.pub
 	var it store.Iter
 	var err error
+	var of span
+	counted := ok && wantsSpan(r)
 	if ok {
 		it, err = m.st.NewIter(lower, upper)
+	}
+	if counted {
+		of = m.blocks.span(r.Key, r.End)
 	}
 	m.gate.RUnlock()
 	if err != nil {
@@ -181,7 +221,13 @@ func (m *Machine) currentRange(r *ekv.Range, b *budget) (*ekv.RangeResult, int64
 		sc = &currentScan{r: m.st, it: it, reverse: backwards}
 	}
 	defer sc.close()
-	res, err := collect(r, sc, backwards, s.total(r), b)
+	var total totaler
+	if everything(r) {
+		total = func() (int64, error) { return s.keys, nil }
+	} else if counted {
+		total = func() (int64, error) { return of.count(it) }
+	}
+	res, err := collect(r, sc, backwards, total, b)
 	if err != nil {
 		return nil, s.rev, err
 	}
@@ -272,13 +318,13 @@ func pointResult(r *ekv.Range, mt *meta, value []byte, rev, maxBytes int64) (*ek
 func (m *Machine) RangeStream(ctx context.Context, r *ekv.Range, chunkBytes int,
 	fn func(chunk *ekv.RangeResult, revision int64) error) error {
 	m.stats.Ranges.Add(1)
-	p := m.pin()
+	p := m.pin(r)
 	defer p.view.Close()
 	rev, err := p.at(r.Revision)
 	if err != nil {
 		return err
 	}
-	sc, err := p.scan(r.Key, r.End, rev)
+	sc, total, err := p.scanTotal(r, rev)
 	if err != nil {
 		return err
 	}
@@ -290,6 +336,12 @@ func (m *Machine) RangeStream(ctx context.Context, r *ekv.Range, chunkBytes int,
 	c := collector{r: &plain, b: &b, unsorted: true}
 	var count int64
 	for {
+		if total != nil && (r.CountOnly || c.full) {
+			if count, err = total(); err != nil {
+				return err
+			}
+			break
+		}
 		ok, err := sc.next()
 		if err != nil {
 			return err
@@ -322,7 +374,7 @@ func (m *Machine) RangeStream(ctx context.Context, r *ekv.Range, chunkBytes int,
 
 // Txn answers a Txn that writes nothing, without going through the log. ErrTooLarge refuses the whole answer.
 func (m *Machine) Txn(t *ekv.Txn, maxBytes int64) (*ekv.TxnResult, error) {
-	p := m.pin()
+	p := m.pin(rangesIn(nil, t)...)
 	defer p.view.Close()
 	path, err := decidePath(nil, t, &p)
 	if err != nil {
@@ -339,6 +391,21 @@ func (m *Machine) Txn(t *ekv.Txn, maxBytes int64) (*ekv.TxnResult, error) {
 	res.Revision = p.rev
 	m.stats.countReads(rangesOf(res))
 	return res, nil
+}
+
+// rangesIn appends the ranges of a Txn, those of both branches: which is taken is decided later, on the state of the same moment.
+func rangesIn(ranges []*ekv.Range, t *ekv.Txn) []*ekv.Range {
+	for _, branch := range [2][]ekv.Op{t.Then, t.Else} {
+		for i := range branch {
+			switch op := &branch[i]; {
+			case op.Range != nil:
+				ranges = append(ranges, op.Range)
+			case op.Txn != nil:
+				ranges = rangesIn(ranges, op.Txn)
+			}
+		}
+	}
+	return ranges
 }
 
 // judge refuses a Txn that asks for a revision that is not there, before any of it is read.

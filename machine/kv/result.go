@@ -124,13 +124,12 @@ func (a *answerer) rangeOp(r *ekv.Range) (*ekv.RangeResult, error) {
 	if a.tooLarge {
 		return &ekv.RangeResult{Revision: a.now()}, nil
 	}
-	src := entrySource{m: a.m, bound: a.at}
-	sc, err := src.scan(r.Key, r.End, max(r.Revision, 0))
+	sc, total, err := a.m.entryRange(r, a.at)
 	if err != nil {
 		return nil, err
 	}
 	defer sc.close()
-	res, err := collect(r, sc, false, -1, &a.b)
+	res, err := collect(r, sc, false, total, &a.b)
 	if errors.Is(err, ErrTooLarge) {
 		a.tooLarge = true
 		res, err = &ekv.RangeResult{}, nil

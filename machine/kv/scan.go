@@ -122,14 +122,20 @@ func (s *currentScan) close() { _ = s.it.Close() }
 
 // historyValue reads the value of one version into buf, which it returns with the value that aliases it.
 func historyValue(r store.Reader, buf, key []byte, mt *meta) (_, value []byte, err error) {
-	k := appendHistoryKey(make([]byte, 0, len(key)+20), key, mt.mod, mt.sub)
+	buf, _, value, err = historyVersion(r, buf, key, mt.mod, mt.sub)
+	return buf, value, err
+}
+
+// historyVersion reads a version that is in history.
+func historyVersion(r store.Reader, buf, key []byte, mod int64, sub uint32) (_ []byte, mt meta, value []byte, err error) {
+	k := appendHistoryKey(make([]byte, 0, len(key)+20), key, mod, sub)
 	buf, ok, err := r.Get(buf[:0], k)
 	if err != nil {
-		return buf, nil, fmt.Errorf("read version: %w", err)
+		return buf, meta{}, nil, fmt.Errorf("read version: %w", err)
 	}
 	if !ok {
-		return buf, nil, fmt.Errorf("version %d.%d of key %q is missing: %w", mt.mod, mt.sub, key, errCorrupt)
+		return buf, meta{}, nil, fmt.Errorf("version %d.%d of key %q is missing: %w", mod, sub, key, errCorrupt)
 	}
-	_, value, err = decodeHistoryRow(buf, mt.mod, mt.sub)
-	return buf, value, err
+	mt, value, err = decodeHistoryRow(buf, mod, sub)
+	return buf, mt, value, err
 }

@@ -84,6 +84,11 @@ func (m *Machine) writeCurrent(b store.Batch, w *write) {
 		first = &m.entry.writes[first.prev-1]
 	}
 	stored, key := &first.old, w.slot.key
+	if was, is := stored.exists(), w.new.exists(); is && !was {
+		m.gather(key, 1)
+	} else if was && !is {
+		m.gather(key, -1)
+	}
 	m.key = append(append(m.key[:0], letter, spaceCurrent), key...)
 	switch {
 	case w.new.exists():

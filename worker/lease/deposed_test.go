@@ -13,7 +13,7 @@ func leading(t *testing.T) (*leased, *Worker) {
 	m.grant(7, 1)
 	w := newWorker(m, m)
 	w.term, w.lessor = 1, NewLessor()
-	w.sync()
+	w.hear()
 	m.SetTick(1000)
 	return m, w
 }

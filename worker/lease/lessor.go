@@ -33,11 +33,12 @@ func NewLessor() *Lessor { return &Lessor{leases: make(map[int64]*lease)} }
 // Len is the number of leases.
 func (l *Lessor) Len() int { return len(l.leases) }
 
-// Sync makes the leases exactly those given: new ones get their full time from now, those no longer there are forgotten.
-func (l *Lessor) Sync(all []mkv.Lease, now int64) {
+// Sync makes the leases exactly those given: new ones get their full time from now, those that are not given are forgotten.
+func (l *Lessor) Sync(all []mkv.LeaseChange, now int64) {
 	l.round++
-	for _, given := range all {
-		l.Add(given, now)
+	for i := range all {
+		given := &all[i].Lease
+		l.Add(*given, now)
 		l.leases[given.ID].round = l.round
 	}
 	if len(l.leases) == len(all) {
@@ -50,11 +51,20 @@ func (l *Lessor) Sync(all []mkv.Lease, now int64) {
 	}
 }
 
+// Change takes in one change. Changes come in order, but what a renewal has learned of a lease meanwhile may be ahead of them.
+func (l *Lessor) Change(c mkv.LeaseChange, now int64) {
+	if !c.Gone {
+		l.Add(c.Lease, now)
+	} else if x := l.leases[c.ID]; x != nil && x.grant <= c.Grant {
+		l.remove(c.ID, x)
+	}
+}
+
 // Add adds one lease, with its full time from now, and reports whether it was new. A lease that is known keeps its deadline;
-// one that was revoked and granted again is another one.
+// one that was revoked and granted again is another one, and what came before it is old news.
 func (l *Lessor) Add(given mkv.Lease, now int64) bool {
 	if x := l.leases[given.ID]; x != nil {
-		if x.grant == given.Grant {
+		if x.grant >= given.Grant {
 			return false
 		}
 		l.remove(x.id, x)

@@ -10,7 +10,7 @@ import (
 
 func TestLeaseRunsOutOnce(t *testing.T) {
 	l := NewLessor()
-	l.Sync([]mkv.Lease{{ID: 1, TTL: 10}, {ID: 2, TTL: 5}}, 1000)
+	l.Sync([]mkv.LeaseChange{{Lease: mkv.Lease{ID: 1, TTL: 10}}, {Lease: mkv.Lease{ID: 2, TTL: 5}}}, 1000)
 	if got := l.NextDeadline(); got != 6000 {
 		t.Fatalf("next deadline %d, want 6000", got)
 	}
@@ -78,61 +78,120 @@ func TestLongestLeaseDoesNotOverflow(t *testing.T) {
 	}
 }
 
-// TestLessorAgainstModel compares with a map of deadlines under random calls.
+// TestLessorAgainstModel compares with a map of deadlines under random calls. Changes are taken in late, in order, and now and then all
+// leases at once; renewals and questions look a lease up as it is.
 func TestLessorAgainstModel(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 7))
 	l := NewLessor()
-	ttl, deadline := map[int64]int64{}, map[int64]int64{}
-	now := int64(0)
-	for step := range 20_000 {
-		now += rnd.Int64N(200)
-		id := rnd.Int64N(300) + 1
-		switch rnd.IntN(5) {
+	type known struct {
+		deadline int64
+		grant    uint64
+	}
+	leases := map[int64]mkv.Lease{} // as the machine has them
+	told := map[int64]known{}       // those the lessor is to know
+	var news []mkv.LeaseChange
+	grants, now := uint64(0), int64(0)
+	learn := func(x mkv.Lease) {
+		if told[x.ID].grant < x.Grant {
+			told[x.ID] = known{now + x.TTL*1000, x.Grant}
+		}
+	}
+	end := func(id int64) {
+		if x, ok := leases[id]; ok {
+			news = append(news, mkv.LeaseChange{Lease: x, Gone: true})
+			delete(leases, id)
+		}
+	}
+	for step := range 40_000 {
+		now += rnd.Int64N(300)
+		id := rnd.Int64N(15) + 1
+		switch rnd.IntN(8) {
 		case 0, 1:
-			if _, ok := ttl[id]; !ok {
-				ttl[id] = rnd.Int64N(30) + 1
-				deadline[id] = now + ttl[id]*1000
+			if _, ok := leases[id]; !ok {
+				grants++
+				leases[id] = mkv.Lease{ID: id, TTL: rnd.Int64N(30) + 1, Grant: grants}
+				news = append(news, mkv.LeaseChange{Lease: leases[id]})
 			}
-			var all []mkv.Lease
-			for id, t := range ttl {
-				all = append(all, mkv.Lease{ID: id, TTL: t})
-			}
-			l.Sync(all, now)
 		case 2:
+			end(id)
+		case 3:
+			if rnd.IntN(4) > 0 {
+				break
+			}
+			for _, c := range news {
+				if l.Change(c, now); !c.Gone {
+					learn(c.Lease)
+				} else if told[c.ID].grant <= c.Grant {
+					delete(told, c.ID)
+				}
+			}
+			news = nil
+			for id, k := range told { // any order: each by itself
+				if got := l.leases[id].deadline; got != k.deadline {
+					t.Fatalf("step %d: lease %d runs out at %d, want %d", step, id, got, k.deadline)
+				}
+			}
+		case 4:
+			if rnd.IntN(4) == 0 {
+				var all []mkv.LeaseChange
+				for _, x := range leases {
+					all = append(all, mkv.LeaseChange{Lease: x})
+					learn(x)
+				}
+				for id, k := range told {
+					if leases[id].Grant != k.grant {
+						delete(told, id)
+					}
+				}
+				l.Sync(all, now)
+				news = nil
+			}
+		case 5, 6: // as Worker.renew
+			if x, ok := leases[id]; ok {
+				l.Add(x, now)
+				learn(x)
+			} else {
+				l.Revoked([]int64{id})
+				delete(told, id)
+			}
 			got, state := l.Renew(id, now)
-			want, ok := ttl[id]
+			k, ok := told[id]
+			want := leases[id].TTL
 			switch {
-			case !ok && state != Unknown, ok && deadline[id] <= now && state != Expiring, ok && deadline[id] > now && (state != Live || got != want):
-				t.Fatalf("step %d: renew %d at %d: ttl %d state %d; ttl %d deadline %d", step, id, now, got, state, want, deadline[id])
+			case !ok && state != Unknown, ok && k.deadline <= now && state != Expiring, ok && k.deadline > now && (state != Live || got != want):
+				t.Fatalf("step %d: renew %d at %d: ttl %d state %d; ttl %d deadline %d", step, id, now, got, state, want, k.deadline)
 			}
 			if state == Live {
-				deadline[id] = now + want*1000
+				told[id] = known{now + want*1000, k.grant}
 			}
-		case 3:
-			delete(ttl, id)
-			delete(deadline, id)
-			l.Revoked([]int64{id})
-		case 4:
+		case 7:
 			due := l.Due(now, 3)
 			for _, id := range due {
-				if at, ok := deadline[id]; !ok || at > now {
-					t.Fatalf("step %d: lease %d due at %d, deadline %d", step, id, now, at)
+				if k, ok := told[id]; !ok || k.deadline > now {
+					t.Fatalf("step %d: lease %d due at %d, deadline %d", step, id, now, k.deadline)
 				}
-				delete(ttl, id)
-				delete(deadline, id)
+				delete(told, id)
+				end(id)
 			}
 			l.Revoked(due)
 		}
-		if l.Len() != len(ttl) {
-			t.Fatalf("step %d: %d leases, want %d", step, l.Len(), len(ttl))
+		if l.Len() != len(told) {
+			t.Fatalf("step %d: %d leases, want %d", step, l.Len(), len(told))
+		}
+		next := int64(Never)
+		for _, k := range told { // any order: the least
+			next = min(next, k.deadline)
+		}
+		if l.NextDeadline() != next {
+			t.Fatalf("step %d: the next deadline is %d, want %d", step, l.NextDeadline(), next)
 		}
 	}
 }
 
 func BenchmarkSync100k(b *testing.B) {
-	all := make([]mkv.Lease, 100_000)
+	all := make([]mkv.LeaseChange, 100_000)
 	for i := range all {
-		all[i] = mkv.Lease{ID: int64(i + 1), TTL: 60}
+		all[i].Lease = mkv.Lease{ID: int64(i + 1), TTL: 60}
 	}
 	l := NewLessor()
 	for b.Loop() {

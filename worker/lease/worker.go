@@ -19,9 +19,9 @@ const (
 	revokeBatch = 512
 	// retryAfterMs is how long a revocation that was refused for lack of room waits.
 	retryAfterMs = 500
-	// syncPause is the least time between two looks at all leases: many grants in a row are taken in together. Renewals look up
-	// leases they do not know, so the pause only makes deadlines start late by as much.
-	syncPause = 50 * time.Millisecond
+	// hearPause is how long changes of leases gather before they are taken in: many grants in a row wake the worker once. Renewals look
+	// up leases they do not know, so the pause only makes deadlines start late by as much.
+	hearPause = 50 * time.Millisecond
 )
 
 // member is what the worker needs of its node. *node.Node is the one; tests drive a worker without a log.
@@ -34,9 +34,8 @@ type member interface {
 
 // reader is what the worker reads of the kv machine.
 type reader interface {
-	Leases() []mkv.Lease
 	Lease(id int64) (mkv.Lease, bool)
-	LeaseChanges() (version uint64, changed <-chan struct{})
+	LeaseChanges(since uint64) (changes []mkv.LeaseChange, version uint64, whole bool, changed <-chan struct{})
 }
 
 // Worker runs the Lessor of one member whenever that member leads.
@@ -48,6 +47,7 @@ type Worker struct {
 	mu     sync.Mutex // guards the rest
 	term   uint64     // in which lessor holds, 0 = this member does not lead
 	lessor *Lessor
+	heard  uint64        // version of the changes that lessor has, 0 = of none
 	queued *round        // renewals waiting for the next round, nil = none
 	kick   chan struct{} // capacity 1: queued was set
 	news   chan struct{} // capacity 1: the next deadline may have changed
@@ -97,7 +97,7 @@ func (w *Worker) Run() {
 func (w *Worker) lead(term uint64, over <-chan struct{}) {
 	w.mu.Lock()
 	if w.term != term { // else the news was about something other than our leadership: deadlines stand
-		w.term, w.lessor = term, NewLessor()
+		w.term, w.lessor, w.heard = term, NewLessor(), 0
 	}
 	w.mu.Unlock()
 	defer func() {
@@ -105,25 +105,23 @@ func (w *Worker) lead(term uint64, over <-chan struct{}) {
 			w.stepDown()
 		}
 	}()
-	_, leasesChanged := w.kv.LeaseChanges() // taken before the leases are read, so that no later change is missed
-	w.sync()
-	var lookAt time.Duration // when the leases are looked at again, 0: when they change
+	changed := w.hear()
+	var hearAt time.Duration // when changes are taken in, 0: there are none
 	for {
 		due := w.untilNext()
-		wait, news := due, leasesChanged
-		if lookAt != 0 {
-			wait, news = min(due, max(lookAt-w.node.Mono(), 0)), nil
+		wait, news := due, changed
+		if hearAt != 0 {
+			wait, news = min(due, max(hearAt-w.node.Mono(), 0)), nil
 		}
 		switch w.tasks.Wait(wait, over, w.node.StoppedC(), w.news, news) {
 		case 0, 1:
 			return
 		case 3:
-			lookAt = w.node.Mono() + syncPause
+			hearAt = w.node.Mono() + hearPause
 		case -1:
-			if lookAt != 0 && w.node.Mono() >= lookAt {
-				lookAt = 0
-				_, leasesChanged = w.kv.LeaseChanges()
-				w.sync()
+			if hearAt != 0 && w.node.Mono() >= hearAt {
+				hearAt = 0
+				changed = w.hear()
 			}
 			if wait == due {
 				w.revokeDue(term)
@@ -138,11 +136,22 @@ func (w *Worker) stepDown() {
 	w.term, w.lessor = 0, nil
 }
 
-func (w *Worker) sync() {
-	all := w.kv.Leases()
+// hear takes in what has changed since the last time, all leases at the beginning of a term, and returns what is closed by the next
+// change. It costs what has changed, however many leases there are.
+func (w *Worker) hear() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lessor.Sync(all, w.node.Tick())
+	changes, version, whole, changed := w.kv.LeaseChanges(w.heard)
+	w.heard = version
+	now := w.node.Tick()
+	if whole {
+		w.lessor.Sync(changes, now)
+		return changed
+	}
+	for i := range changes {
+		w.lessor.Change(changes[i], now)
+	}
+	return changed
 }
 
 // untilNext is the time to the next deadline, at most an hour: the cluster's tick and this timer may part.
@@ -247,7 +256,7 @@ func (w *Worker) renew(r *round, term uint64) error {
 	now := w.node.Tick()
 	learned := false
 	for i, id := range r.ids {
-		// It may have been granted, revoked, or both, since the last Sync. Everything acknowledged before the round is applied here.
+		// It may have been granted, revoked, or both, since the worker has heard of it. Everything acknowledged before the round is applied here.
 		if l, ok := w.kv.Lease(id); ok {
 			learned = w.lessor.Add(l, now) || learned
 		} else {

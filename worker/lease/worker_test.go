@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -24,13 +23,16 @@ type leased struct {
 	mu      sync.Mutex // guards the rest
 	leases  map[int64]mkv.Lease
 	grants  uint64
-	version uint64
+	changes []mkv.LeaseChange
+	kept    int // of changes, the newest; the worker is told all leases if it lacks older ones
 	news    chan struct{}
 	revoked []int64
+	told    int // leases and changes that the worker has looked at
+	whole   int // times it was told all leases
 }
 
 func newLeased() *leased {
-	m := &leased{Member: workertest.New(), leases: map[int64]mkv.Lease{}, news: make(chan struct{})}
+	m := &leased{Member: workertest.New(), leases: map[int64]mkv.Lease{}, kept: 1000, news: make(chan struct{})}
 	m.OnPropose(m.revoke)
 	return m
 }
@@ -48,32 +50,34 @@ func (m *leased) revoke(parts []entry.Part) (*entry.Result, error) {
 	defer m.mu.Unlock()
 	for _, id := range p.Revoke.IDs {
 		m.revoked = append(m.revoked, id)
-		delete(m.leases, id)
+		m.end(id)
 	}
-	m.change()
 	return &entry.Result{Bodies: []entry.Body{{Machine: entry.MachineKV, Value: &ekv.RevokeResult{}}}}, nil
 }
 
 // change tells the worker; the caller holds mu.
-func (m *leased) change() {
-	m.version++
+func (m *leased) change(c mkv.LeaseChange) {
+	m.changes = append(m.changes, c)
 	close(m.news)
 	m.news = make(chan struct{})
+}
+
+// end removes a lease; the caller holds mu.
+func (m *leased) end(id int64) {
+	m.change(mkv.LeaseChange{Lease: m.leases[id], Gone: true})
+	delete(m.leases, id)
 }
 
 // grant grants a lease; one with its ID that there is already is revoked first.
 func (m *leased) grant(id, ttl int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if _, ok := m.leases[id]; ok {
+		m.end(id)
+	}
 	m.grants++
 	m.leases[id] = mkv.Lease{ID: id, TTL: ttl, Grant: m.grants}
-	m.change()
-}
-
-func (m *leased) Leases() []mkv.Lease {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Collect(maps.Values(m.leases))
+	m.change(mkv.LeaseChange{Lease: m.leases[id]})
 }
 
 func (m *leased) Lease(id int64) (mkv.Lease, bool) {
@@ -83,10 +87,20 @@ func (m *leased) Lease(id int64) (mkv.Lease, bool) {
 	return l, ok
 }
 
-func (m *leased) LeaseChanges() (uint64, <-chan struct{}) {
+func (m *leased) LeaseChanges(since uint64) (changes []mkv.LeaseChange, version uint64, whole bool, changed <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.version, m.news
+	version = uint64(len(m.changes)) + 1
+	if whole = since == 0 || version-since > uint64(m.kept); whole {
+		m.whole++
+		for _, l := range m.leases {
+			changes = append(changes, mkv.LeaseChange{Lease: l})
+		}
+	} else {
+		changes = slices.Clone(m.changes[since-1:])
+	}
+	m.told += len(changes)
+	return changes, version, whole, m.news
 }
 
 func (m *leased) gone() []int64 {
@@ -133,7 +147,7 @@ func TestWorkerRevokesWhatRanOut(t *testing.T) {
 	}
 }
 
-// TestALeaseGrantedAgainIsAnotherOne: a client revokes a lease and grants one with its ID at once, between two looks at all leases. The
+// TestALeaseGrantedAgainIsAnotherOne: a client revokes a lease and grants one with its ID at once, before the worker has heard of either. The
 // new one has its own time, not what the old one had left.
 func TestALeaseGrantedAgainIsAnotherOne(t *testing.T) {
 	for _, first := range []string{ekv.CallLeaseTTL, ekv.CallLeaseKeepAlive, ""} {
@@ -152,10 +166,10 @@ func TestALeaseGrantedAgainIsAnotherOne(t *testing.T) {
 				t.Errorf("%s: %+v, %v", first, lt, err)
 			}
 		}
-		time.Sleep(2 * syncPause)
+		time.Sleep(2 * hearPause)
 		m.SetTick(11_000)
 		m.grant(2, 100) // any news makes the worker look at the clock again
-		time.Sleep(2 * syncPause)
+		time.Sleep(2 * hearPause)
 		if got := m.gone(); got != nil {
 			t.Errorf("revoked %v when the time of the lease before it was up", got)
 		}
@@ -240,6 +254,88 @@ func TestRenewalsShareRounds(t *testing.T) {
 	wg.Wait()
 	if n := m.Rounds() - before; n > 500 {
 		t.Errorf("%d rounds for 500 renewals", n)
+	}
+}
+
+// TestAGrantCostsTheSameBesideManyLeases: of a hundred thousand leases the worker looks at each once in a term, and afterwards at what has
+// changed, however many there are.
+func TestAGrantCostsTheSameBesideManyLeases(t *testing.T) {
+	const leases, more = 100_000, 50
+	m := newLeased()
+	m.mu.Lock()
+	for id := range int64(leases) {
+		m.grants++
+		m.leases[id+1] = mkv.Lease{ID: id + 1, TTL: 1000, Grant: m.grants}
+	}
+	m.mu.Unlock()
+	m.Lead(3)
+	start(t, m)
+	known := func(id int64) func() bool {
+		return func() bool {
+			lt, err := m.ask(t, ekv.CallLeaseTTL, id)
+			return err == nil && lt.Granted == 1
+		}
+	}
+	count := func() (told, whole int) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.told, m.whole
+	}
+	wait.Until(t, "it has heard of all", func() bool { told, _ := count(); return told == leases })
+	for id := int64(leases + 1); id <= leases+more; id++ {
+		m.grant(id, 1)
+		wait.Until(t, "it has heard of one more", func() bool { told, _ := count(); return told >= int(id) })
+		if !known(id)() {
+			t.Fatalf("lease %d is not known", id)
+		}
+	}
+	if told, whole := count(); told != leases+more || whole != 1 {
+		t.Errorf("%d leases and %d grants: it has looked at %d, and at all leases %d times", leases, more, told, whole)
+	}
+	m.SetTick(2000)
+	m.grant(leases+more+1, 1000) // any news makes the worker look at the clock again
+	wait.Until(t, "those that ran out are revoked", func() bool { return len(m.gone()) == more })
+}
+
+// TestATermBeginsWithAllLeases: what the worker heard in an earlier term is forgotten with that term's deadlines.
+func TestATermBeginsWithAllLeases(t *testing.T) {
+	m := newLeased()
+	m.grant(1, 10)
+	start(t, m)
+	for term := range uint64(3) {
+		m.Lead(term + 1)
+		wait.Until(t, "it has read all leases", func() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.whole == int(term)+1 })
+	}
+	m.SetTick(10_000)
+	m.grant(2, 100) // any news makes the worker look at the clock again
+	wait.Until(t, "the lease is revoked", func() bool { return slices.Equal(m.gone(), []int64{1}) })
+}
+
+// TestAWorkerThatMissedChangesReadsAllLeases: what it was not told of is gone, or new, all the same.
+func TestAWorkerThatMissedChangesReadsAllLeases(t *testing.T) {
+	m := newLeased()
+	m.kept = 3
+	for id := range int64(10) {
+		m.grant(id+1, 10)
+	}
+	m.Lead(3)
+	start(t, m)
+	wait.Until(t, "it leads", func() bool { _, err := m.ask(t, ekv.CallLeaseTTL, 1); return err == nil })
+	m.mu.Lock() // all at once
+	for id := range int64(5) {
+		m.end(id + 1)
+	}
+	m.mu.Unlock()
+	m.SetTick(5_000)
+	for id := int64(11); id <= 15; id++ {
+		m.grant(id, 10)
+	}
+	wait.Until(t, "it has read all leases again", func() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.whole >= 2 })
+	m.SetTick(10_000)
+	m.grant(100, 1000) // any news makes the worker look at the clock again
+	wait.Until(t, "the old ones are revoked", func() bool { return len(m.gone()) == 5 })
+	if gone := m.gone(); slices.Min(gone) != 6 || slices.Max(gone) != 10 {
+		t.Errorf("revoked %v", gone)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/holdfastdb/holdfast/worker/compact"
 	"github.com/holdfastdb/holdfast/worker/expire"
 	"github.com/holdfastdb/holdfast/worker/lease"
+	"github.com/holdfastdb/holdfast/worker/refine"
 )
 
 // settings are the door's flags.
@@ -117,6 +118,9 @@ func (r *running) work(h *doors.Host) {
 	h.Go(r.leases.Run)
 	h.Go(expire.New(h.Node, r.nodes).Run)
 	h.Go(func() { compact.Run(h.Node, r.keys, r.Compaction, h.Log) })
+	if len(r.Places) > 0 { // else nobody counts here
+		h.Go(func() { refine.Run(h.Node, r.keys, h.Log) })
+	}
 }
 
 // open binds every address of the door and serves.

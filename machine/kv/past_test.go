@@ -1,0 +1,107 @@
+package kv
+
+import (
+	"fmt"
+	"testing"
+
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
+)
+
+// pastRig has a hundred keys of three versions, and more changes after the revision that it returns.
+func pastRig(t *testing.T) (r *rig, rev int64) {
+	r = newRig(t, Options{})
+	put := func(from, to int, value string) {
+		var parts []*ekv.Part
+		for i := from; i < to; i++ {
+			parts = append(parts, putPart(fmt.Sprintf("k%03d", i), value))
+		}
+		r.apply(parts...)
+	}
+	for _, value := range []string{"1", "2", "3"} {
+		put(0, 100, value)
+	}
+	rev, _ = r.m.Revision()
+	put(50, 150, "4")                                                                      // half of them, and new ones
+	r.must(&ekv.Part{Delete: &ekv.DeleteRange{Key: []byte("k000"), End: []byte("k010")}})  // some that were there
+	r.must(&ekv.Part{Delete: &ekv.DeleteRange{Key: []byte("k140"), End: []byte("k145")}})  // some that came since
+	r.must(&ekv.Part{Txn: &ekv.Txn{Then: []ekv.Op{{Put: &ekv.Put{Key: []byte("k003")}}}}}) // one is there again
+	return r, rev
+}
+
+// pages reads all keys at rev by tens, and fails unless they are the hundred with their third values.
+func pages(t *testing.T, r *rig, rev int64) {
+	t.Helper()
+	n := 0
+	for key := []byte("k"); ; {
+		res, _, err := r.m.Range(&ekv.Range{Key: key, End: []byte("l"), Limit: 10, Revision: rev}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Count != int64(100-n) {
+			t.Fatalf("behind %d keys there are %d", n, res.Count)
+		}
+		for i := range res.KVs {
+			if kv := &res.KVs[i]; string(kv.Key) != fmt.Sprintf("k%03d", n) || string(kv.Value) != "3" || kv.Version != 3 {
+				t.Fatalf("place %d has %s", n, show(kv))
+			}
+			n++
+		}
+		if !res.More {
+			break
+		}
+		key = append(res.KVs[len(res.KVs)-1].Key, 0)
+	}
+	if n != 100 {
+		t.Fatalf("%d keys", n)
+	}
+}
+
+// TestLaterPagesGatherNothing: what one page has gathered of the changes since serves those that follow, and what is new is added to it.
+func TestLaterPagesGatherNothing(t *testing.T) {
+	r, rev := pastRig(t)
+	r.m.lists.keptRows = 1
+	pages(t, r, rev)
+	kept := r.m.lists.all()
+	if len(kept) != 1 || kept[0].full || len(kept[0].keys) != 110 {
+		t.Fatalf("kept: %d lists", len(kept))
+	}
+	pages(t, r, rev)
+	if again := r.m.lists.all(); again[0] != kept[0] {
+		t.Fatal("the changes were gathered again")
+	}
+	r.apply(putPart("k020", "5"), putPart("k060", "5")) // one that had not changed before, and one that had
+	pages(t, r, rev)
+	if again := r.m.lists.all(); len(again) != 1 || len(again[0].keys) != 111 || again[0].rows != 2 {
+		t.Fatalf("after another change: %d lists, %d rows walked", len(again), again[0].rows)
+	}
+}
+
+// TestPastListsAreBounded: however many lists are read at however many revisions, what is kept of them has its bound, and changes that
+// would not fit are not held even while they are gathered.
+func TestPastListsAreBounded(t *testing.T) {
+	r, rev := pastRig(t)
+	l := &r.m.lists
+	l.keptRows = 1
+	for _, most := range []int{1 << 20, 9000, 4500, 600} {
+		l.most = most
+		l.reset()
+		for back := range int64(8) {
+			for range 2 {
+				if _, _, err := r.m.Range(&ekv.Range{Key: []byte("k"), End: []byte("l"), Revision: rev - back}, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			bytes := 0
+			for _, c := range l.all() {
+				bytes += c.bytes
+			}
+			if n := len(l.all()); n == 0 || n > keptLists || bytes > most {
+				t.Fatalf("%d lists of %d bytes are kept, of %d", n, bytes, most)
+			}
+		}
+		pages(t, r, rev)
+	}
+	if c, err := readChanges(r.Store, []byte("k"), []byte("l"), rev, rev+115, 1000, 600); err != nil || !c.full || cap(c.keys) != 0 {
+		t.Fatalf("changes of more than 600 bytes: %+v, %v", c, err)
+	}
+}
