@@ -175,6 +175,7 @@ type reader interface {
 	Txn(t *ekv.Txn, maxBytes int64) (*ekv.TxnResult, error)
 	RangeStream(ctx context.Context, r *ekv.Range, chunkBytes int, fn func(chunk *ekv.RangeResult, revision int64) error) error
 	History(key, end []byte, from, to int64, maxBytes int) (evs []mkv.Event, next int64, err error)
+	HistoryOf(from, to int64, maxBytes, maxChanges int, wanted func(key []byte) bool) (evs []mkv.Event, next int64, err error)
 	Previous(key []byte, rev int64) (*ekv.KeyValue, error)
 	Recent(after int64) (evs []mkv.Event, upTo int64, ok bool, changed <-chan struct{})
 	Leases() []mkv.Lease

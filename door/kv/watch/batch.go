@@ -7,10 +7,10 @@ import (
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 )
 
-// Batch is the events of one revision that concern one group, shared by its watchers. Everything but refs and the
-// encodings is immutable.
+// Batch is events that go out together: those of one revision that concern one group, shared by its watchers, or a piece of what one
+// watcher has missed, of whole revisions in order. Everything but refs and the encodings is immutable.
 type Batch struct {
-	Revision      int64
+	Revision      int64 // of the last event
 	Events        []mkv.Event
 	bytes         int64
 	puts, deletes int

@@ -20,10 +20,15 @@ type fakeEvents struct {
 	compacted int64
 	ring      int // how many of the newest events the ring holds
 	changed   chan struct{}
+	rnd       func(n int) int
+	// during is called, if it is set, while history is read, which holds no lock: whatever can happen meanwhile.
+	during func()
+	// asked is called, if it is set, once: after the next question for the revision.
+	asked func()
 }
 
 func newFakeEvents(ring int) *fakeEvents {
-	return &fakeEvents{revision: 1, ring: ring, changed: make(chan struct{})}
+	return &fakeEvents{revision: 1, ring: ring, changed: make(chan struct{}), rnd: rand.IntN}
 }
 
 // put makes one revision of puts (or deletes, for keys with a leading '-').
@@ -45,8 +50,13 @@ func (f *fakeEvents) put(keys ...string) int64 {
 
 func (f *fakeEvents) Revision() (int64, int64) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.revision, f.compacted
+	revision, compacted, asked := f.revision, f.compacted, f.asked
+	f.asked = nil
+	f.mu.Unlock()
+	if asked != nil {
+		asked()
+	}
+	return revision, compacted
 }
 
 func (f *fakeEvents) Recent(after int64) ([]mkv.Event, int64, bool, <-chan struct{}) {
@@ -61,7 +71,7 @@ func (f *fakeEvents) Recent(after int64) ([]mkv.Event, int64, bool, <-chan struc
 	}
 	i, _ := slices.BinarySearchFunc(f.events, after+1, func(e mkv.Event, rev int64) int { return int(e.KV.ModRevision - rev) })
 	// Now and then only a part, as the ring may: then there is more at once.
-	for n := i + 7; n < len(f.events) && rand.IntN(3) == 0; n++ {
+	for n := i + 7; n < len(f.events) && f.rnd(3) == 0; n++ {
 		if f.events[n].KV.ModRevision != f.events[n-1].KV.ModRevision {
 			closed := make(chan struct{})
 			close(closed)
@@ -72,22 +82,30 @@ func (f *fakeEvents) Recent(after int64) ([]mkv.Event, int64, bool, <-chan struc
 }
 
 func (f *fakeEvents) History(key, end []byte, from, to int64, maxBytes int) ([]mkv.Event, int64, error) {
+	w := Watcher{Key: key, End: end}
+	return f.HistoryOf(from, to, maxBytes, 1<<30, w.matches)
+}
+
+func (f *fakeEvents) HistoryOf(from, to int64, maxBytes, maxChanges int, wanted func(key []byte) bool) ([]mkv.Event, int64, error) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if from <= f.compacted {
+	if from < f.compacted {
+		f.mu.Unlock()
 		return nil, 0, mkv.ErrCompacted
 	}
-	w := Watcher{Key: key, End: end}
+	events := f.events
+	to = min(to, f.revision)
+	f.mu.Unlock()
+	i, _ := slices.BinarySearchFunc(events, from, func(e mkv.Event, rev int64) int { return int(e.KV.ModRevision - rev) })
+	if f.during != nil {
+		defer f.during()
+	}
 	var out []mkv.Event
-	size := 0
-	for i, e := range f.events {
-		if e.KV.ModRevision < from || e.KV.ModRevision > to {
-			continue
-		}
-		if size >= maxBytes && e.KV.ModRevision != f.events[i-1].KV.ModRevision {
+	for size, n := 0, 0; i < len(events) && events[i].KV.ModRevision <= to; i, n = i+1, n+1 {
+		e := events[i]
+		if (size >= maxBytes || n >= maxChanges) && e.KV.ModRevision != events[i-1].KV.ModRevision {
 			return out, e.KV.ModRevision, nil
 		}
-		if w.matches(e.KV.Key) {
+		if wanted(e.KV.Key) {
 			out = append(out, e)
 			size += len(e.KV.Key) + len(e.KV.Value)
 		}
@@ -127,8 +145,8 @@ func (r *recorder) Events(w *Watcher, batches []*Batch, upTo int64) error {
 			r.t.Errorf("watch %d: revision %d after %d", w.id, b.Revision, r.upTo[w.id])
 		}
 		for i := range b.Events {
-			if b.Events[i].KV.ModRevision != b.Revision {
-				r.t.Errorf("watch %d: event of revision %d in batch %d", w.id, b.Events[i].KV.ModRevision, b.Revision)
+			if rev := b.Events[i].KV.ModRevision; rev > b.Revision || rev <= r.upTo[w.id] || i > 0 && rev < b.Events[i-1].KV.ModRevision {
+				r.t.Errorf("watch %d: an event of revision %d in the batch up to %d", w.id, b.Events[i].KV.ModRevision, b.Revision)
 			}
 			if w.Wants(&b.Events[i]) {
 				r.got[w.id] = append(r.got[w.id], b.Events[i])

@@ -20,29 +20,42 @@ const (
 	maxAnswerBytes   = 128 << 10
 )
 
+// limits say how a watcher catches up. Tests have smaller ones.
+type limits struct {
+	// farBehind is how many revisions a watcher must lack for anything better than looking at each of them to be worth its while.
+	farBehind int64
+	// tryChanges is how many changes a writer walks in history for a range before it knows whether to go on, and sparse of how many
+	// one has to concern the watcher for that.
+	tryChanges, sparse int
+	// scanChanges bounds one piece of a scan, and with it how long a View is kept.
+	scanChanges int
+}
+
+var defaultLimits = limits{farBehind: 256, tryChanges: 256, sparse: 16, scanChanges: 4096}
+
 // Hub hands the events of applied commands to watchers. One goroutine (Run) reads the machine's ring of recent events,
 // matches each revision against the watchers in the hub and puts one shared batch on the queue of each that it concerns.
 // It never waits for a watcher and Apply never waits for it.
 //
-// A watcher is either in the hub (it has, or has queued, everything up to seen) or it lags: then the stream's writer
-// reads the ring or the history from where the watcher stands and puts it back once it has caught up. Queues hold
+// A watcher is either in the hub (it has, or has queued, everything up to seen) or it lags. Then the stream's writer reads the ring or
+// the history from where the watcher stands and puts it back once it has caught up; if little of what is there concerns it, that
+// is found out for all such watchers together, by a scan (scan.go). Queues hold
 // references to events the ring made; pinned bounds what they keep alive after the ring has moved on.
 type Hub struct {
 	kv        Reader
-	maxPinned int64         // bytes of events on all queues together, each counted once
+	maxPinned int64 // bytes of events on all queues together, each counted once
+	limits    limits
 	wake      chan struct{} // capacity 1: the hub has a watcher again
 	pinned    atomic.Int64
 	Counts    Counts
 	// Advanced is called after events were matched, if it is not nil; set before Run.
 	Advanced func()
 
-	mu      sync.Mutex // guards the rest; taken before a stream's mu
-	seen    int64      // every event up to here is on the queues of the watchers it concerns
-	members int        // watchers in the hub
-	keys    map[string]*group
-	ranges  rangeTree
+	mu      sync.Mutex           // guards the rest; taken before a stream's mu
+	seen    int64                // every event up to here is on the queues of the watchers it concerns
+	live    index                // the watchers in the hub
+	scan    scan                 // those that it catches up
 	waiting map[*Stream]struct{} // streams to be woken when seen has moved
-	touched []*group             // scratch of match
 }
 
 // Counts are for metrics; nothing decides by them.
@@ -56,7 +69,7 @@ type Counts struct {
 func (h *Hub) Slow() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return max(h.Counts.Watchers.Load()-int64(h.members), 0)
+	return max(h.Counts.Watchers.Load()-int64(h.live.members), 0)
 }
 
 // Reader is what the hub reads of the kv machine, by the contract in machine/kv.
@@ -64,21 +77,13 @@ type Reader interface {
 	Revision() (current, compacted int64)
 	Recent(after int64) (evs []mkv.Event, upTo int64, ok bool, changed <-chan struct{})
 	History(key, end []byte, from, to int64, maxBytes int) (evs []mkv.Event, next int64, err error)
+	HistoryOf(from, to int64, maxBytes, maxChanges int, wanted func(key []byte) bool) (evs []mkv.Event, next int64, err error)
 }
 
 // NewHub makes a hub without watchers; Run feeds it. The events that slow watchers keep in memory come to maxPinned bytes.
 func NewHub(kv Reader, maxPinned int64) *Hub {
-	return &Hub{kv: kv, maxPinned: maxPinned, wake: make(chan struct{}, 1), keys: make(map[string]*group), waiting: make(map[*Stream]struct{})}
-}
-
-// group is the watchers of the same key or range. Guarded by hub.mu.
-type group struct {
-	key, end []byte // as in a watch request; end empty = the one key, "\0" = to the last key
-	watchers []*Watcher
-
-	// The events of the revision being matched: evs[from:to] of that revision, or picked once they are not adjacent.
-	from, to int
-	picked   []mkv.Event
+	return &Hub{kv: kv, maxPinned: maxPinned, limits: defaultLimits, wake: make(chan struct{}, 1), live: newIndex(),
+		scan: scan{index: newIndex(), wake: make(chan struct{}, 1)}, waiting: make(map[*Stream]struct{})}
 }
 
 // release takes the batch off one queue.
@@ -90,33 +95,44 @@ func (h *Hub) release(b *Batch) {
 
 // Run feeds the hub until stop is closed.
 func (h *Hub) Run(stop <-chan struct{}) {
+	scanned := make(chan struct{})
+	go func() {
+		defer close(scanned)
+		h.runScan(stop)
+	}()
+	defer func() { <-scanned }()
 	for {
-		h.mu.Lock()
-		seen, members := h.seen, h.members
-		h.mu.Unlock()
-		if members == 0 {
-			select {
-			case <-h.wake:
-			case <-stop:
-				return
-			}
+		moved, changed := h.follow()
+		if moved {
 			continue
 		}
-		events, upTo, ok, changed := h.kv.Recent(seen)
-		if ok && upTo <= seen {
-			select {
-			case <-changed:
-			case <-h.wake: // all watchers left and another came, perhaps with seen set back
-			case <-stop:
-				return
-			}
-			continue
-		}
-		h.advance(seen, events, upTo, ok)
-		if h.Advanced != nil {
-			h.Advanced()
+		select {
+		case <-changed:
+		case <-h.wake: // the first watcher came, perhaps after all others had left and with seen set back
+		case <-stop:
+			return
 		}
 	}
+}
+
+// follow matches what the ring has of revisions that the hub has not seen. Where there is nothing to do it returns what is closed when
+// there is more, nil if there is no watcher to do it for.
+func (h *Hub) follow() (moved bool, changed <-chan struct{}) {
+	h.mu.Lock()
+	seen, members := h.seen, h.live.members
+	h.mu.Unlock()
+	if members == 0 {
+		return false, nil
+	}
+	events, upTo, ok, changed := h.kv.Recent(seen)
+	if ok && upTo <= seen {
+		return false, changed
+	}
+	h.advance(seen, events, upTo, ok)
+	if h.Advanced != nil {
+		h.Advanced()
+	}
+	return true, nil
 }
 
 // advance matches events, which follow from and go up to upTo. complete is false if the ring no longer reached back to
@@ -132,12 +148,9 @@ func (h *Hub) advance(from int64, events []mkv.Event, upTo int64, complete bool)
 		return
 	}
 	for len(events) > 0 {
-		n := 1
-		for n < len(events) && events[n].KV.ModRevision == events[0].KV.ModRevision {
-			n++
-		}
-		h.match(events[:n:n])
-		events = events[n:]
+		var one []mkv.Event
+		one, events = ofOneRevision(events)
+		h.match(one)
 	}
 	h.seen = upTo
 	for st := range h.waiting {
@@ -148,42 +161,12 @@ func (h *Hub) advance(from int64, events []mkv.Event, upTo int64, complete bool)
 
 // match puts the events of one revision on the queues of the watchers they concern.
 func (h *Hub) match(events []mkv.Event) {
-	for i := range events {
-		key := events[i].KV.Key
-		if g := h.keys[string(key)]; g != nil {
-			h.touch(g, events, i)
-		}
-		h.ranges.stab(key, func(g *group) { h.touch(g, events, i) })
-	}
-	for _, g := range h.touched {
-		hits := g.picked
-		if hits == nil {
-			hits = events[g.from:g.to:g.to]
-		}
-		g.from, g.to, g.picked = 0, 0, nil
-		h.push(g, newBatch(hits))
-	}
-	clear(h.touched)
-	h.touched = h.touched[:0]
+	h.live.match(events, func(g *group, hits []mkv.Event) { h.push(g, newBatch(hits), h.lag) })
 }
 
-func (h *Hub) touch(g *group, events []mkv.Event, i int) {
-	switch {
-	case g.picked != nil:
-		g.picked = append(g.picked, events[i])
-	case g.to == 0:
-		g.from, g.to = i, i+1
-		h.touched = append(h.touched, g)
-	case g.to == i:
-		g.to++
-	default:
-		g.picked = append(append([]mkv.Event(nil), events[g.from:g.to]...), events[i])
-	}
-}
-
-// push queues b for the watchers of g; those with no room lag from b on. Watchers that lag leave g, so it is walked from
-// the end.
-func (h *Hub) push(g *group, b *Batch) {
+// push queues b for the watchers of g, and calls full with those that have no room and b's revision: they leave g, so it is walked
+// from the end.
+func (h *Hub) push(g *group, b *Batch, full func(w *Watcher, next int64)) {
 	b.refs.Store(1) // ours, so that b is not given back while it is being handed out
 	h.pinned.Add(b.bytes)
 	for i := len(g.watchers) - 1; i >= 0; i-- {
@@ -194,24 +177,21 @@ func (h *Hub) push(g *group, b *Batch) {
 		// What is queued anywhere counts against pinned, so with a full budget nothing more is queued at all: each
 		// stream then reads from history at the pace of its client.
 		if !w.stream.enqueue(w, b, h.pinned.Load() <= h.maxPinned) {
-			h.leave(w)
-			w.stream.lag(w, b.Revision)
+			full(w, b.Revision)
 		}
 	}
 	h.release(b)
 }
 
+// lag takes w out of the hub, which has everything before revision next. hub.mu is held.
+func (h *Hub) lag(w *Watcher, next int64) {
+	h.leave(w)
+	w.stream.lag(w, next)
+}
+
 func (h *Hub) lagAll(from int64) {
-	all := h.ranges.groups()
-	for _, g := range h.keys {
-		all = append(all, g)
-	}
-	for _, g := range all {
-		for i := len(g.watchers) - 1; i >= 0; i-- {
-			w := g.watchers[i]
-			h.leave(w)
-			w.stream.lag(w, max(from, w.min))
-		}
+	for _, w := range h.live.all() {
+		h.lag(w, max(from, w.min))
 	}
 }
 
@@ -220,11 +200,7 @@ func (h *Hub) lagAll(from int64) {
 func (h *Hub) join(w *Watcher, next int64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.members == 0 {
-		current, _ := h.kv.Revision()
-		h.seen = min(next-1, current)
-	}
-	if next <= h.seen {
+	if !h.mayJoin(next) {
 		return false
 	}
 	if !w.stream.synced(w) {
@@ -235,21 +211,19 @@ func (h *Hub) join(w *Watcher, next int64) bool {
 	return true
 }
 
-// enter and leave keep the index of groups; hub.mu is held.
-func (h *Hub) enter(w *Watcher) {
-	var g *group
-	if len(w.End) == 0 {
-		if g = h.keys[string(w.Key)]; g == nil {
-			g = &group{key: w.Key}
-			h.keys[string(w.Key)] = g
-		}
-	} else {
-		g = h.ranges.at(w.Key, w.End)
+// mayJoin reports whether a watcher that has everything before revision next misses nothing in the hub. hub.mu is held.
+func (h *Hub) mayJoin(next int64) bool {
+	if h.live.members == 0 {
+		current, _ := h.kv.Revision()
+		h.seen = min(next-1, current)
 	}
-	w.group, w.slot = g, len(g.watchers)
-	g.watchers = append(g.watchers, w)
-	h.members++
-	if h.members == 1 {
+	return next > h.seen
+}
+
+// enter makes w one of the hub's. hub.mu is held.
+func (h *Hub) enter(w *Watcher) {
+	h.live.enter(w)
+	if h.live.members == 1 {
 		select {
 		case h.wake <- struct{}{}:
 		default:
@@ -257,28 +231,15 @@ func (h *Hub) enter(w *Watcher) {
 	}
 }
 
+// leave takes w out of the hub or the scan, wherever it is. hub.mu is held.
 func (h *Hub) leave(w *Watcher) {
-	g := w.group
-	if g == nil {
-		return
-	}
-	last := len(g.watchers) - 1
-	moved := g.watchers[last]
-	g.watchers[w.slot], moved.slot = moved, w.slot
-	g.watchers[last] = nil
-	g.watchers = g.watchers[:last]
-	w.group = nil
-	h.members--
-	if last == 0 {
-		if len(g.end) == 0 {
-			delete(h.keys, string(g.key))
-		} else {
-			h.ranges.remove(g.key, g.end)
-		}
+	w.waits = false
+	if w.in != nil {
+		w.in.leave(w)
 	}
 }
 
-// drop takes a cancelled watcher out of the hub.
+// drop takes a cancelled watcher out of the hub and the scan.
 func (h *Hub) drop(w *Watcher) {
 	h.mu.Lock()
 	h.leave(w)

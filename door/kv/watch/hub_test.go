@@ -119,7 +119,7 @@ func TestProgressFollowsEvents(t *testing.T) {
 	}
 	// A watch from the future has no progress to tell.
 	watch(t, st, &Watcher{Key: []byte("b")}, 1_000_000)
-	wait.Until(t, "the watch to join", func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.members == 2 })
+	wait.Until(t, "the watch to join", func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.live.members == 2 })
 	st.Ask()
 	time.Sleep(20 * time.Millisecond)
 	if _, n := last(); n != 100 {
@@ -179,7 +179,7 @@ func TestSlowWatchersPinLittle(t *testing.T) {
 		st := startStream(t, h, rec)
 		watch(t, st, &Watcher{Key: fmt.Appendf(nil, "k%d", i)}, 0)
 	}
-	wait.Until(t, "all to join", func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.members == 50 })
+	wait.Until(t, "all to join", func() bool { h.mu.Lock(); defer h.mu.Unlock(); return h.live.members == 50 })
 	t.Cleanup(func() { close(stop) }) // before the streams end
 	value := make([]byte, 1<<20)
 	for i := range 200 {

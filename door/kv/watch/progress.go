@@ -14,13 +14,13 @@ func (st *Stream) sendProgress() error {
 	case st.asked == 0:
 	case len(st.watchers) == 0:
 		st.asked = 0
-	case st.lagging > 0 || len(st.ready) > 0: // the writer comes back here after them
+	case st.lagging > 0 || len(st.ready) > 0: // the writer comes back here after them, and the scan wakes it
 	case h.seen < st.asked:
 		h.waiting[st] = struct{}{}
 	default:
 		due = true
 		for _, w := range st.watchers {
-			if w.group == nil { // announced, but not started
+			if w.in != &h.live { // announced, but not started
 				due = false
 			} else if !w.reached(h.seen) {
 				st.asked, due = 0, false
@@ -44,15 +44,12 @@ func (st *Stream) sendProgress() error {
 // hub.mu is held.
 func (w *Watcher) reached(revision int64) bool { return w.Start <= revision && w.min <= revision+1 }
 
+// wantsTicks is asked each time the stream has nothing to do, that is after each event of a quiet stream: looking at all watchers there
+// was most of what an event cost beside ten thousand of them.
 func (st *Stream) wantsTicks() bool {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	for _, w := range st.watchers {
-		if w.Progress {
-			return true
-		}
-	}
-	return false
+	return st.ticking > 0
 }
 
 // sendTicks reports progress to every watch that wants it, is synced, and was not sent anything since the last tick.
@@ -66,7 +63,7 @@ func (st *Stream) sendTicks() error {
 		if !w.Progress {
 			continue
 		}
-		if w.quiet && w.group != nil && len(w.queue) == 0 && w.reached(revision) {
+		if w.quiet && w.in == &h.live && len(w.queue) == 0 && w.reached(revision) {
 			due = append(due, id)
 		}
 		w.quiet = true

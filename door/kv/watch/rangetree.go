@@ -133,6 +133,25 @@ func stab(n *rangeNode, key []byte, fn func(*group)) {
 	}
 }
 
+// covers reports whether any range contains key.
+func (t *rangeTree) covers(key []byte) bool { return covers(t.root, key) }
+
+func covers(n *rangeNode, key []byte) bool {
+	for n != nil && (isToLast(n.furthest) || bytes.Compare(key, n.furthest) < 0) {
+		if covers(n.left, key) {
+			return true
+		}
+		if bytes.Compare(key, n.group.key) < 0 {
+			return false // so does everything to the right
+		}
+		if isToLast(n.group.end) || bytes.Compare(key, n.group.end) < 0 {
+			return true
+		}
+		n = n.right
+	}
+	return false
+}
+
 // groups lists all groups in order.
 func (t *rangeTree) groups() []*group { return collect(t.root, nil) }
 

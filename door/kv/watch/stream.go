@@ -20,6 +20,7 @@ type Stream struct {
 	nextID   int64
 	ready    []*Watcher // have something queued or lag; first come, first served
 	lagging  int
+	ticking  int   // watchers that want to be told of progress
 	asked    int64 // revision of an unanswered progress request, 0 = none
 	closed   bool
 }
@@ -92,6 +93,9 @@ func (st *Stream) Register(w *Watcher, id int64) error {
 	}
 	w.stream, w.id, w.quiet = st, id, true
 	st.watchers[id] = w
+	if w.Progress {
+		st.ticking++
+	}
 	st.hub.Counts.Watchers.Add(1)
 	return nil
 }
@@ -106,18 +110,18 @@ func (st *Stream) Start(w *Watcher, from int64) {
 func (st *Stream) Cancel(id int64) bool {
 	st.mu.Lock()
 	w := st.watchers[id]
+	if w != nil {
+		st.forget(w)
+	}
 	st.mu.Unlock()
 	if w == nil {
 		return false
 	}
-	st.hub.drop(w)
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.forget(w)
+	st.hub.drop(w) // afterwards: what is gone does not join any more
 	return true
 }
 
-// forget removes w, which is not in the hub, from the stream. st.mu is held.
+// forget removes w from the stream. st.mu is held.
 func (st *Stream) forget(w *Watcher) {
 	if w.gone {
 		return
@@ -127,8 +131,11 @@ func (st *Stream) forget(w *Watcher) {
 		w.Ended()
 	}
 	st.hub.Counts.Watchers.Add(-1)
+	if w.Progress {
+		st.ticking--
+	}
 	if w.lagging {
-		w.lagging = false
+		w.lagging, w.scanned = false, false
 		st.lagging--
 	}
 	st.sent(w.queue)
@@ -199,6 +206,28 @@ func (st *Stream) lag(w *Watcher, next int64) {
 	st.makeReady(w)
 }
 
+// handOver leaves w, which lags, to the scan and reports whether the watch still stands.
+func (st *Stream) handOver(w *Watcher) bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if w.gone || st.closed {
+		return false
+	}
+	w.scanned = true
+	return true
+}
+
+// takeBack has w, which the scan has let go, catch up from revision next on once its queue is sent.
+func (st *Stream) takeBack(w *Watcher, next int64) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if w.gone || st.closed {
+		return
+	}
+	w.scanned, w.next = false, next
+	st.makeReady(w)
+}
+
 // synced ends w's lagging and reports whether the watch still stands. The hub calls it as w joins.
 func (st *Stream) synced(w *Watcher) bool {
 	st.mu.Lock()
@@ -206,7 +235,7 @@ func (st *Stream) synced(w *Watcher) bool {
 	if w.gone || st.closed {
 		return false
 	}
-	w.lagging = false
+	w.lagging, w.scanned = false, false
 	st.lagging--
 	return true
 }

@@ -19,14 +19,17 @@ type Watcher struct {
 	id     int64
 
 	// Guarded by hub.mu.
-	group *group // nil = not in the hub
+	in    *index // the hub's or the scan's, nil: it is in neither
+	group *group // there
 	slot  int    // in group.watchers
 	min   int64  // first revision wanted
+	waits bool   // to take part in the scan
 
 	// Guarded by stream.mu.
 	queue   []*Batch
 	ready   bool // on stream.ready
 	lagging bool // must catch up from next when queue is empty
+	scanned bool // lagging, and the scan catches it up
 	next    int64
 	gone    bool // cancelled
 	quiet   bool // nothing was sent since the last progress tick

@@ -96,7 +96,7 @@ func (st *Stream) serve(w *Watcher) error {
 		return nil
 	}
 	if len(w.queue) == 0 {
-		lagging := w.lagging
+		lagging := w.lagging && !w.scanned
 		st.mu.Unlock()
 		if lagging {
 			return st.catchUp(w)
@@ -113,7 +113,7 @@ func (st *Stream) serve(w *Watcher) error {
 		w.queue = nil
 	}
 	w.quiet = false
-	if len(w.queue) > 0 || w.lagging {
+	if len(w.queue) > 0 || w.lagging && !w.scanned {
 		st.makeReady(w)
 	}
 	st.mu.Unlock()
@@ -123,11 +123,11 @@ func (st *Stream) serve(w *Watcher) error {
 	return err
 }
 
-// catchUp reads the next piece of what w missed, from the ring while that reaches back far enough, else from history,
-// and lets w join the hub if that was all of it. The piece is sent either way.
+// catchUp reads the next piece of what w missed, and lets w join the hub if that was all of it. If little of the piece concerns w and
+// much is left, the scan goes on instead. The piece is sent either way.
 func (st *Stream) catchUp(w *Watcher) error {
 	h := st.hub
-	next := w.next // only the writer moves it while w lags
+	next := w.next // nobody but the writer moves it while w lags, unless the scan has w
 	current, compacted := h.kv.Revision()
 	if next > current { // a watch from a revision that is not there yet
 		h.join(w, next)
@@ -137,22 +137,13 @@ func (st *Stream) catchUp(w *Watcher) error {
 	if next < compacted { // the ring may still have it, but what a client sees must not depend on that
 		return st.compacted(w, compacted)
 	}
-	events, upTo, ok, _ := h.kv.Recent(next - 1)
-	if ok {
-		events, upTo = st.pick(w, events, upTo)
-	} else {
-		var after int64
-		var err error
-		events, after, err = h.kv.History(w.Key, w.End, next, current, catchUpBytes)
-		if errors.Is(err, mkv.ErrCompacted) {
-			_, compacted = h.kv.Revision()
-			return st.compacted(w, compacted)
-		}
-		if err != nil {
-			return status.Error(codes.Unavailable, "etcdserver: read watch history: "+err.Error())
-		}
-		upTo = after - 1
-		events, upTo = st.pick(w, events, upTo)
+	events, looked, upTo, err := st.piece(w, next, current)
+	if errors.Is(err, mkv.ErrCompacted) {
+		_, compacted = h.kv.Revision()
+		return st.compacted(w, compacted)
+	}
+	if err != nil {
+		return status.Error(codes.Unavailable, "etcdserver: read watch history: "+err.Error())
 	}
 	st.mu.Lock()
 	w.next = upTo + 1
@@ -161,23 +152,42 @@ func (st *Stream) catchUp(w *Watcher) error {
 	}
 	st.mu.Unlock()
 	// Join before sending: the queue is not touched until this goroutine is done with the piece.
-	if !h.join(w, upTo+1) {
+	switch {
+	case len(w.End) > 0 && current-upTo >= h.limits.farBehind && len(events)*h.limits.sparse < looked:
+		h.scanFor(w, upTo+1)
+	case !h.join(w, upTo+1):
 		st.again(w, upTo+1)
 	}
 	if len(events) == 0 {
 		return nil
 	}
-	var batches []*Batch
-	for len(events) > 0 {
-		n := 1
-		for n < len(events) && events[n].KV.ModRevision == events[0].KV.ModRevision {
-			n++
+	return st.sink.Events(w, []*Batch{newBatch(events)}, upTo)
+}
+
+// piece reads from the ring while that reaches back far enough, else from history, and returns how many changes it has looked at for it.
+// A single key that lacks much has its own history, whatever the ring has.
+func (st *Stream) piece(w *Watcher, next, current int64) (events []mkv.Event, looked int, upTo int64, err error) {
+	kv, limits, single := st.hub.kv, &st.hub.limits, len(w.End) == 0
+	if !single || current-next < limits.farBehind {
+		if recent, last, ok, _ := kv.Recent(next - 1); ok {
+			events, upTo = st.pick(w, recent, last)
+			return events, len(recent), upTo, nil
 		}
-		b := newBatch(events[:n:n])
-		batches = append(batches, b)
-		events = events[n:]
 	}
-	return st.sink.Events(w, batches, upTo)
+	after := next
+	if single {
+		events, after, err = kv.History(w.Key, nil, next, current, catchUpBytes)
+	} else {
+		events, after, err = kv.HistoryOf(next, current, catchUpBytes, limits.tryChanges, func(key []byte) bool {
+			looked++
+			return w.matches(key)
+		})
+	}
+	if err != nil {
+		return nil, 0, next, err
+	}
+	events, upTo = st.pick(w, events, after-1)
+	return events, looked, upTo, nil
 }
 
 // pick copies the events w wants, whole revisions up to about catchUpBytes, and returns the last revision looked at.
