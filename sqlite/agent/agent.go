@@ -1,0 +1,278 @@
+// Package agent keeps SQLite databases in buckets: it captures what was committed, in groups, puts each group under the next name of its
+// replica's chain, and tells those who wait for a commit when everything up to it is stored. It takes a replica over when it starts, finds
+// out when another has taken it, makes the files of higher levels and removes what they replace.
+//
+// It never writes to a database or its WAL, knows no SQL, and never touches the commit log of a node. What is in a file of the replica is
+// sqlite/replica's, what was committed sqlite/capture's, the socket sqlite/gate's.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/sqlite/gate"
+	"github.com/holdfastdb/holdfast/sqlite/replica"
+)
+
+// Target is a database and where it is kept.
+type Target struct {
+	Path    string // absolute; the file may not be there yet
+	Replica *replica.Replica
+	URL     string // of the replica, for people
+	Ack     gate.Ack
+}
+
+// Config is how an agent works. Zero values are replaced by the defaults that are named.
+type Config struct {
+	Databases []Target
+	// Socket is where extensions connect; "" for none.
+	Socket string
+	// Interval is how often commits are put that nobody waits for, and how often databases without the extension are looked at: 1 s.
+	Interval time.Duration
+	// AckTimeout is how long a commit waits to be stored before its database is in doubt: 30 s.
+	AckTimeout time.Duration
+	// MaxUnstored is how many bytes of a WAL may wait to be stored before it is let go of: 64 MiB.
+	MaxUnstored int64
+	// Requests is how many requests a calendar month may take, for all databases: 20 million. Groups grow when they run out.
+	Requests int64
+	// Levels is how often files of the levels from 1 on are made: 30 s, 5 min, 1 h.
+	Levels []time.Duration
+	// Snapshot is how often snapshots are made, Retention for how long they and what lies between them are kept: 24 h both.
+	Snapshot, Retention time.Duration
+	// L0Retention is for how long groups are kept that a file of level 1 replaces: 5 min.
+	L0Retention time.Duration
+	// Restore makes the database at path from a replica.
+	Restore func(ctx context.Context, r *replica.Replica, path string) error
+	Log     *slog.Logger
+	FS      disk.FS
+}
+
+func (c *Config) fill() {
+	def := func(d *time.Duration, to time.Duration) {
+		if *d == 0 {
+			*d = to
+		}
+	}
+	def(&c.Interval, time.Second)
+	def(&c.AckTimeout, 30*time.Second)
+	def(&c.Snapshot, 24*time.Hour)
+	def(&c.Retention, 24*time.Hour)
+	def(&c.L0Retention, 5*time.Minute)
+	if c.Levels == nil {
+		c.Levels = []time.Duration{30 * time.Second, 5 * time.Minute, time.Hour}
+	}
+	if c.MaxUnstored == 0 {
+		c.MaxUnstored = 64 << 20
+	}
+	if c.Requests == 0 {
+		c.Requests = 20_000_000
+	}
+	if c.FS == nil {
+		c.FS = disk.OS()
+	}
+}
+
+const (
+	// mostUploads is how many are on their way at once, of all databases; perDatabase of one.
+	mostUploads = 32
+	perDatabase = 8
+	// mostOpening bounds the databases that are read whole and compared with their replicas at a time.
+	mostOpening = 8
+)
+
+// Agent has databases. Its methods may be called from any goroutine.
+type Agent struct {
+	cfg      Config
+	gate     *gate.Gate
+	ctx      context.Context // ends with the agent
+	cancel   context.CancelFunc
+	uploads  chan struct{}
+	opening  chan struct{}
+	requests requests
+	work     sync.WaitGroup // the databases' goroutines and the poller
+
+	mu        sync.Mutex
+	databases map[string]*database // by path; guarded by mu
+	closing   bool                 // guarded by mu
+}
+
+// Start begins. It returns at once: databases are opened, taken over and restored behind it, and what they wait for is logged and in Status.
+func Start(cfg Config) (*Agent, error) {
+	cfg.fill()
+	a := &Agent{cfg: cfg, databases: make(map[string]*database),
+		uploads: make(chan struct{}, mostUploads), opening: make(chan struct{}, mostOpening)}
+	a.requests.budget = cfg.Requests
+	a.ctx, a.cancel = context.WithCancel(context.Background())
+	for _, t := range cfg.Databases {
+		if err := a.Add(t); err != nil {
+			a.cancel()
+			a.unlock()
+			return nil, err
+		}
+	}
+	if cfg.Socket != "" {
+		g, err := gate.Listen(cfg.Socket, a.lookup, cfg.Log)
+		if err != nil {
+			a.cancel()
+			a.unlock()
+			return nil, err
+		}
+		a.gate = g
+	}
+	a.work.Add(1)
+	go a.poll()
+	return a, nil
+}
+
+// restful is how long a database is left alone before its manifest is written, and it rests.
+func (a *Agent) restful() time.Duration { return 5 * a.cfg.Interval }
+
+// Add gives the agent one more database.
+func (a *Agent) Add(t Target) error {
+	d, err := newDatabase(a, t)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closing {
+		d.unlock()
+		return errors.New("the agent stops")
+	}
+	if a.databases[t.Path] != nil {
+		d.unlock()
+		return fmt.Errorf("%s is named twice", t.Path)
+	}
+	a.databases[t.Path] = d
+	d.wake()
+	return nil
+}
+
+// Remove stores what a database has, as Close does, and gives it back.
+func (a *Agent) Remove(ctx context.Context, path string) error {
+	a.mu.Lock()
+	d := a.databases[path]
+	delete(a.databases, path)
+	a.mu.Unlock()
+	if d == nil {
+		return fmt.Errorf("%s is none of the agent's databases", path)
+	}
+	return d.finish(ctx)
+}
+
+func (a *Agent) unlock() {
+	for _, d := range a.all() {
+		d.unlock()
+	}
+}
+
+func (a *Agent) all() []*database {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l := make([]*database, 0, len(a.databases))
+	for _, d := range a.databases {
+		l = append(l, d)
+	}
+	return l
+}
+
+// lookup finds the database of a path as an extension has it, which may lead through links.
+func (a *Agent) lookup(path string) gate.Database {
+	a.mu.Lock()
+	d := a.databases[path]
+	a.mu.Unlock()
+	if d == nil {
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			a.mu.Lock()
+			d = a.databases[real]
+			a.mu.Unlock()
+		}
+	}
+	if d == nil {
+		return nil
+	}
+	return d
+}
+
+// Close stores what was committed, as long as ctx lasts, and ends. The error names the databases of which something is not stored.
+func (a *Agent) Close(ctx context.Context) error {
+	a.mu.Lock()
+	a.closing = true
+	a.mu.Unlock()
+	errs := make(chan error)
+	all := a.all()
+	for _, d := range all {
+		go func() { errs <- d.finish(ctx) }()
+	}
+	var failed []error
+	for range all {
+		if err := <-errs; err != nil {
+			failed = append(failed, err)
+		}
+	}
+	a.cancel()
+	if a.gate != nil {
+		a.gate.Close()
+	}
+	a.work.Wait()
+	return errors.Join(failed...)
+}
+
+// poll looks at databases that nobody has woken.
+func (a *Agent) poll() {
+	defer a.work.Done()
+	t := time.NewTicker(a.cfg.Interval)
+	defer t.Stop()
+	for {
+		select {
+		case <-a.ctx.Done():
+			return
+		case <-t.C:
+		}
+		for _, d := range a.all() {
+			d.look()
+		}
+	}
+}
+
+// Sync captures what a database has and waits until it is stored. It returns the TXID that is.
+func (a *Agent) Sync(ctx context.Context, path string) (replica.TXID, error) {
+	d, _ := a.lookup(path).(*database)
+	if d == nil {
+		return 0, fmt.Errorf("%s is none of the agent's databases", path)
+	}
+	return d.sync(ctx)
+}
+
+// Status is a line for each database, by path.
+func (a *Agent) Status() map[string]string {
+	m := make(map[string]string)
+	for _, d := range a.all() {
+		m[d.target.Path] = d.Status()
+	}
+	return m
+}
+
+// Settled waits until every database is followed, waits to come into being, or is refused for good, which the error says.
+func (a *Agent) Settled(ctx context.Context) error {
+	for _, d := range a.all() {
+		select {
+		case <-d.settled:
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %s", d.target.Path, d.Status())
+		}
+		d.mu.Lock()
+		phase, reason := d.phase, d.reason
+		d.mu.Unlock()
+		if phase == gate.Fenced {
+			return errors.New(reason)
+		}
+	}
+	return nil
+}

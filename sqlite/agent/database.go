@@ -1,0 +1,256 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/sqlite/gate"
+	"github.com/holdfastdb/holdfast/sqlite/replica"
+)
+
+// database is one of the agent's. It has a goroutine while there is something to do, and none while it rests.
+type database struct {
+	agent  *Agent
+	target Target
+	side   string // the directory beside it
+	lock   disk.Unlocker
+	log    *slog.Logger
+	kick   chan struct{}
+	// done carries what was done outside the loop back into it: each function is called by the loop.
+	done chan func()
+
+	mu           sync.Mutex
+	running      bool                    // guarded by mu: it has its goroutine
+	clients      map[*gate.Conn]struct{} // guarded by mu
+	arrived      []*waiter               // guarded by mu: not seen by the loop yet
+	noted        bool                    // guarded by mu: something was committed, most likely
+	phase        gate.Refuse             // guarded by mu: why writes are refused
+	reason       string                  // guarded by mu: of the phase, for people
+	hold         bool                    // guarded by mu: transactions wait before they begin
+	said         said                    // guarded by mu: for Status
+	calm         bool                    // guarded by mu: settled is closed
+	ending       time.Time               // guarded by mu: when finish was called; zero: not
+	ended        bool                    // guarded by mu: the loop is not to be started again
+	abandoned    bool                    // guarded by mu: finish waits no longer
+	gone         chan struct{}           // closed when the loop has ended for good
+	settled      chan struct{}           // closed when opening has ended one way or the other
+	left         int                     // groups that were not stored when it ended; read after gone
+	finalCapture bool                    // the loop's: what was committed before the end is captured
+
+	chain
+	sleep
+}
+
+// said is what Status tells.
+type said struct {
+	captured, stored replica.TXID
+	onTheWay         int
+	trouble          string
+}
+
+// waiter is a commit that waits, or a caller of Sync.
+type waiter struct {
+	conn   *gate.Conn // nil: a caller of Sync, told by result
+	commit gate.Commit
+	result chan error
+	came   time.Time
+	need   uint64 // it is answered when so many groups are stored, or captured; set with known
+	known  bool
+}
+
+func newDatabase(a *Agent, t Target) (*database, error) {
+	dir, name := filepath.Split(t.Path)
+	if !filepath.IsAbs(t.Path) || name == "" {
+		return nil, fmt.Errorf("database %q: not an absolute path of a file", t.Path)
+	}
+	d := &database{agent: a, target: t, side: filepath.Join(dir, "."+name+"-holdfast"), log: a.cfg.Log.With("db", t.Path),
+		kick: make(chan struct{}, 1), done: make(chan func(), 16), clients: make(map[*gate.Conn]struct{}), gone: make(chan struct{}), settled: make(chan struct{}),
+		phase: gate.Opening, reason: "the replica is being taken over"}
+	if err := a.cfg.FS.MkdirAll(d.side); err != nil {
+		return nil, fmt.Errorf("make %s: %w", d.side, err)
+	}
+	lock, err := a.cfg.FS.Lock(filepath.Join(d.side, "lock"))
+	if err != nil {
+		return nil, fmt.Errorf("database %s: another agent has it (%w); stop that one first", t.Path, err)
+	}
+	d.lock = lock
+	if a.cfg.Socket != "" {
+		text := fmt.Sprintf("socket %s\nack %s\n", a.cfg.Socket, t.Ack)
+		if err := a.cfg.FS.WriteFileAtomic(filepath.Join(d.side, "agent"), []byte(text)); err != nil {
+			d.unlock()
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// unlock gives the database to the next agent. A failure would be one of closing a file that was not written to.
+func (d *database) unlock() { d.lock.Unlock() }
+
+// wake starts the loop, or makes it look again.
+func (d *database) wake() {
+	d.mu.Lock()
+	start := !d.running && !d.ended
+	if start {
+		d.running = true
+		d.agent.work.Add(1)
+	}
+	d.mu.Unlock()
+	if start {
+		go d.run()
+	}
+	select {
+	case d.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Join implements gate.Database.
+func (d *database) Join(c *gate.Conn) gate.State {
+	d.mu.Lock()
+	d.clients[c] = struct{}{}
+	s := d.state()
+	d.mu.Unlock()
+	d.wake()
+	if c.Hello.Ack != gate.Default {
+		s.Ack = c.Hello.Ack
+	}
+	return s
+}
+
+// state is what extensions are told; the caller holds mu.
+func (d *database) state() gate.State {
+	return gate.State{Managed: true, Ack: d.target.Ack, Refuse: d.phase, Hold: d.hold, Text: d.reason,
+		TimeoutMS: uint32(d.agent.cfg.AckTimeout.Milliseconds())}
+}
+
+// Leave implements gate.Database.
+func (d *database) Leave(c *gate.Conn) {
+	d.mu.Lock()
+	delete(d.clients, c)
+	d.mu.Unlock()
+}
+
+// Commit implements gate.Database.
+func (d *database) Commit(c *gate.Conn, commit gate.Commit) {
+	d.arrive(&waiter{conn: c, commit: commit, came: time.Now()})
+}
+
+func (d *database) arrive(w *waiter) {
+	d.mu.Lock()
+	ended := d.ended
+	if !ended {
+		d.arrived = append(d.arrived, w)
+	}
+	d.mu.Unlock()
+	if ended {
+		w.answer(gate.Refused, errors.New("the agent has stopped"))
+		return
+	}
+	d.wake()
+}
+
+// Note implements gate.Database.
+func (d *database) Note() {
+	d.mu.Lock()
+	d.noted = true
+	d.mu.Unlock()
+	d.wake()
+}
+
+// Status implements gate.Database.
+func (d *database) Status() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := fmt.Sprintf("ack %s, stored up to TXID %s in %s, captured up to %s, %d on the way", d.target.Ack, d.said.stored, d.target.URL,
+		d.said.captured, d.said.onTheWay)
+	if d.phase != gate.Open {
+		s += "; writes are refused: " + d.reason
+	}
+	if d.said.trouble != "" {
+		s += "; last trouble: " + d.said.trouble
+	}
+	return s
+}
+
+// enter changes the phase and tells every extension.
+func (d *database) enter(p gate.Refuse, reason string) {
+	d.mu.Lock()
+	changed := d.phase != p || d.reason != reason
+	d.phase, d.reason = p, reason
+	if p != gate.Opening && !d.calm {
+		d.calm = true
+		close(d.settled)
+	}
+	d.mu.Unlock()
+	if changed {
+		d.tell()
+	}
+}
+
+func (d *database) setHold(on bool) {
+	d.mu.Lock()
+	changed := d.hold != on
+	d.hold = on
+	d.mu.Unlock()
+	if changed {
+		d.tell()
+	}
+}
+
+// tell sends the state to every extension.
+func (d *database) tell() {
+	d.mu.Lock()
+	s := d.state()
+	conns := make([]*gate.Conn, 0, len(d.clients))
+	for c := range d.clients {
+		conns = append(conns, c)
+	}
+	d.mu.Unlock()
+	for _, c := range conns {
+		own := s
+		if c.Hello.Ack != gate.Default {
+			own.Ack = c.Hello.Ack
+		}
+		c.State(own)
+	}
+}
+
+func (d *database) in(p gate.Refuse) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.phase == p
+}
+
+// answer tells a waiter how it ended; err is nil with gate.Done only.
+func (w *waiter) answer(code gate.Code, err error) {
+	if w.conn == nil {
+		w.result <- err
+		return
+	}
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	w.conn.Done(w.commit.Seq, code, text)
+}
+
+// sync captures and waits.
+func (d *database) sync(ctx context.Context) (replica.TXID, error) {
+	w := &waiter{commit: gate.Commit{Stored: true}, result: make(chan error, 1), came: time.Now()}
+	d.arrive(w)
+	select {
+	case err := <-w.result:
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.said.stored, err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}

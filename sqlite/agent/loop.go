@@ -1,0 +1,342 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfastdb/holdfast/sqlite/capture"
+	"github.com/holdfastdb/holdfast/sqlite/gate"
+	"github.com/holdfastdb/holdfast/sqlite/replica"
+	"github.com/holdfastdb/holdfast/sqlite/walfile"
+)
+
+const (
+	// quiet closes a group when no commit has come for so long, gatherMost when the first has waited for so long. Both were tried with twenty
+	// writers and a PUT of 50 ms: less makes more requests, more makes the slowest slower.
+	quiet      = 2 * time.Millisecond
+	gatherMost = 8 * time.Millisecond
+	// again is when something that failed for a moment is tried again.
+	again = 5 * time.Millisecond
+	later = time.Second
+)
+
+// chain is what the loop knows of database and replica. It is the loop's alone.
+type chain struct {
+	files    *capture.Database // nil: not open
+	times    int               // how often it was left: what belongs to an earlier time is forgotten
+	owner    uint64
+	epoch    uint64
+	head     replica.Head // behind every group that was made, stored or not
+	stored   replica.Head // up to which all are stored
+	ships    []*ship      // on their way, in order
+	seq      uint64       // groups made
+	through  uint64       // groups stored without a gap
+	bytes    int64        // in memory for ships
+	waiters  []*waiter
+	first    time.Time // when the first commit came that no group holds; zero: none
+	last     time.Time // when the last came
+	taken    time.Time // when a capture was tried last
+	changed  time.Time // when something was captured last
+	opened   time.Time // when opening was tried last
+	known    []replica.File
+	levels   []*level
+	streams  int       // ships that read the database while they are sent
+	view     bool      // a level's file does
+	jobs     int       // other work on its way
+	stale    bool      // the manifest in the store says less than is known
+	mending  bool      // the manifest is on its way
+	tidy     time.Time // when files were removed last
+	holding  holding
+	blocking time.Time    // since when somebody's checkpoint waits for the mark; zero: none does
+	reopened time.Time    // when the files were opened again last
+	waiting  []parked     // levels' files whose groups are not all stored
+	alone    bool         // no group of this owner is stored yet, and it made no fence
+	tried    bool         // opening was tried
+	nowhere  bool         // there was no database then, nor a replica of it
+	missing  walfile.Look // what was there instead
+}
+
+// run is the loop: everything about the database happens here, one thing after the other; what takes long is done outside and comes back
+// through done.
+func (d *database) run() {
+	defer d.agent.work.Done()
+	t := time.NewTimer(0)
+	defer t.Stop()
+	for {
+		next := d.step(time.Now())
+		if next < 0 {
+			if d.rest() {
+				return
+			}
+			next = later
+		}
+		t.Reset(next)
+		select {
+		case <-d.kick:
+		case f := <-d.done:
+			f()
+		case <-t.C:
+		case <-d.agent.ctx.Done():
+			d.giveUp()
+			return
+		}
+		for more := true; more; {
+			select {
+			case f := <-d.done:
+				f()
+			default:
+				more = false
+			}
+		}
+	}
+}
+
+// step does what is due, and returns how long nothing will be: -1 if nothing at all.
+func (d *database) step(now time.Time) time.Duration {
+	d.collect()
+	if d.files == nil && d.leaving() {
+		d.conclude()
+		return -1
+	}
+	switch {
+	case d.in(gate.Fenced):
+		d.answerAll(gate.WasFenced, replica.ErrFenced)
+		return -1
+	case d.files == nil:
+		d.settle(now)
+		if next := d.open(now); next >= 0 || len(d.waiters) == 0 {
+			return next
+		}
+		return later
+	case !d.files.Open() || d.files.Lone() && now.Sub(d.reopened) > d.agent.cfg.Interval:
+		look := walfile.LookAt(d.target.Path)
+		if look == d.seen && len(d.waiters) == 0 {
+			break
+		}
+		d.reopened = now
+		if err := d.files.Reopen(); err != nil {
+			d.trouble(err)
+			if errors.Is(err, walfile.ErrAbsent) {
+				// It was removed: there is nothing more to store of it.
+				d.answerAll(gate.NotStored, err)
+				d.finalCapture, d.seen = true, look
+			}
+			d.settle(now)
+			if d.concluded() {
+				return -1
+			}
+			return later
+		}
+	}
+	next := d.group(now)
+	d.levelsDue(now)
+	next = min(next, d.restart(now))
+	d.settle(now)
+	d.manifest(now)
+	if d.concluded() {
+		return -1
+	}
+	if len(d.ships) == 0 && len(d.waiters) == 0 && d.jobs == 0 && !d.stale && d.first.IsZero() && now.Sub(d.changed) > d.agent.restful() && !d.dueSoon(now) {
+		return -1
+	}
+	return next
+}
+
+// collect takes over what came since.
+func (d *database) collect() {
+	d.mu.Lock()
+	arrived, noted := d.arrived, d.noted
+	d.arrived, d.noted = nil, false
+	d.mu.Unlock()
+	for _, w := range arrived {
+		d.waiters = append(d.waiters, w)
+		d.last = w.came
+		if d.first.IsZero() {
+			d.first = w.came
+		}
+	}
+	if noted {
+		d.changed = time.Now()
+	}
+}
+
+// group captures what was committed, if it is time, and sends it. It returns when it is to be called again.
+func (d *database) group(now time.Time) time.Duration {
+	if !d.room() {
+		return later // what is on its way wakes the loop when it arrives
+	}
+	if !d.files.Open() {
+		return d.agent.cfg.Interval // nothing has changed since it was closed
+	}
+	due := d.taken.Add(d.agent.requests.gather(d.agent.cfg.Interval))
+	if !d.first.IsZero() {
+		most := d.agent.requests.gather(gatherMost)
+		at := d.first.Add(most)
+		if q := d.last.Add(quiet); q.Before(at) && most == gatherMost {
+			at = q
+		}
+		if d.everybodyWaits() && most == gatherMost {
+			at = now
+		}
+		if at.Before(due) {
+			due = at
+		}
+	}
+	if wait := due.Sub(now); wait > 0 {
+		return wait
+	}
+	d.taken = now
+	covered := len(d.waiters)
+	look := walfile.LookAt(d.target.Path)
+	g, err := d.files.Capture()
+	switch {
+	case errors.Is(err, walfile.ErrBusy), errors.Is(err, capture.ErrChanged):
+		d.taken = now.Add(again - d.agent.cfg.Interval)
+		return again
+	case errors.Is(err, walfile.ErrAbsent), errors.Is(err, walfile.ErrMoved), errors.Is(err, capture.ErrMode):
+		d.trouble(err)
+		d.answerAll(gate.NotStored, err)
+		return later
+	case err != nil:
+		d.trouble(err)
+		d.log.Error("capture", "err", err)
+		d.answerAll(gate.NotStored, err)
+		return later
+	}
+	if g != nil {
+		d.ship(g)
+		d.changed = now
+	}
+	d.first, d.seen = time.Time{}, look
+	for _, w := range d.waiters[:covered] {
+		if !w.known {
+			w.need, w.known = d.covering(w), true
+		}
+	}
+	if d.streams == 0 && !d.view && !d.files.Lone() && d.files.Alone() {
+		// No connection has it: whoever comes next may want it for itself, or remove the WAL when it goes.
+		d.files.Close()
+	}
+	return d.agent.requests.gather(d.agent.cfg.Interval)
+}
+
+// room reports whether another group may be made. The first file of a replica, and the first of an owner without a fence, has to be stored before the
+// second is begun: it is what decides whose the replica is.
+func (d *database) room() bool {
+	return len(d.ships) < perDatabase && d.bytes <= mostKept && !((d.stored.Empty() || d.alone) && len(d.ships) > 0)
+}
+
+// covering finds the group that holds a commit: of those on their way one may have been captured before its commit's message came.
+func (d *database) covering(w *waiter) uint64 {
+	if !w.commit.Lone && w.conn != nil {
+		for _, s := range d.ships {
+			if s.end.Salt == w.commit.Salt && s.end.Frame >= w.commit.Frame {
+				return s.seq
+			}
+		}
+	}
+	return d.seq
+}
+
+// everybodyWaits reports whether there is no connection left that could commit.
+func (d *database) everybodyWaits() bool {
+	waiting := 0
+	for _, w := range d.waiters {
+		if w.conn != nil {
+			waiting++
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return waiting > 0 && waiting >= len(d.clients)
+}
+
+// settle answers those whose commits are there, or took too long.
+func (d *database) settle(now time.Time) {
+	back := d.holdBack(now)
+	left := d.waiters[:0]
+	for _, w := range d.waiters {
+		switch {
+		case w == back:
+			left = append(left, w)
+		case d.ready(w):
+			w.answer(gate.Done, nil)
+		case now.Sub(w.came) > d.agent.cfg.AckTimeout && w.conn != nil:
+			w.answer(gate.NotStored, errNotStored)
+			d.log.Error("a commit was not stored in time; writes are refused until everything is", "after", d.agent.cfg.AckTimeout)
+			if d.in(gate.Open) {
+				d.enter(gate.InDoubt, "a commit was not stored within "+d.agent.cfg.AckTimeout.String()+"; this ends when everything is stored")
+			}
+		default:
+			left = append(left, w)
+		}
+	}
+	clear(d.waiters[len(left):])
+	d.waiters = left
+	if d.through == d.seq && len(left) == 0 && d.files != nil && d.in(gate.InDoubt) {
+		d.enter(gate.Open, "")
+	}
+	d.mu.Lock()
+	d.said.captured, d.said.stored, d.said.onTheWay = d.head.TXID, d.stored.TXID, len(d.ships)
+	d.mu.Unlock()
+}
+
+// ready reports whether what w waits for is there.
+func (d *database) ready(w *waiter) bool {
+	return w.known && (w.need <= d.through || !w.commit.Stored && !d.lonely(w))
+}
+
+var errNotStored = errors.New("the commit was not stored in time; it is there and may come to be stored")
+
+// lonely reports whether a capture that reads the database while it is sent is not yet true for w: with locking_mode=EXCLUSIVE nothing
+// keeps the database as it is but w waiting.
+func (d *database) lonely(w *waiter) bool { return w.commit.Lone && d.streams > 0 }
+
+// answerAll tells everybody who waits.
+func (d *database) answerAll(code gate.Code, err error) {
+	for _, w := range d.waiters {
+		w.answer(code, err)
+	}
+	d.waiters, d.first = nil, time.Time{}
+}
+
+// async does f outside the loop, and what it returns in the loop.
+func (d *database) async(f func(ctx context.Context) func()) {
+	d.agent.work.Add(1)
+	go func() {
+		defer d.agent.work.Done()
+		then := f(d.agent.ctx)
+		select {
+		case d.done <- then:
+		case <-d.agent.ctx.Done():
+		}
+	}()
+}
+
+func (d *database) trouble(err error) {
+	d.mu.Lock()
+	d.said.trouble = err.Error()
+	d.mu.Unlock()
+}
+
+// giveUp ends everything where it is, because the agent does.
+func (d *database) giveUp() {
+	d.collect()
+	d.answerAll(gate.Refused, errors.New("the agent has stopped"))
+	if d.files != nil {
+		d.files.Close()
+	}
+	d.end()
+}
+
+// end marks the loop as ended for good.
+func (d *database) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.ended {
+		d.ended = true
+		close(d.gone)
+	}
+	d.running = false
+}

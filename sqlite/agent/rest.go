@@ -1,0 +1,147 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfastdb/holdfast/sqlite/gate"
+	"github.com/holdfastdb/holdfast/sqlite/walfile"
+)
+
+// sleep is what wakes a database that rests. The loop writes it before it ends, the poller reads it while there is none.
+type sleep struct {
+	seen  walfile.Look // the files as they were before the last capture
+	due   time.Time    // when a level is due; zero: none
+	pause time.Duration
+}
+
+// rest ends the loop if nothing came meanwhile: true if it has ended. The files are closed if no connection has them, and otherwise stay open
+// without a mark, so that others may checkpoint as they like: what happens meanwhile is counted by the index.
+func (d *database) rest() bool {
+	d.mu.Lock()
+	if d.ended && !d.running {
+		d.mu.Unlock()
+		return true
+	}
+	d.mu.Unlock()
+	look := walfile.LookAt(d.target.Path)
+	if d.files != nil && d.files.Open() {
+		if look != d.seen {
+			return false // something was committed since the last capture
+		}
+		if d.files.Alone() || d.files.Rest() != nil {
+			d.files.Close()
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.arrived) > 0 || d.noted || !d.ending.IsZero() && !d.ended || len(d.done) > 0 {
+		return false
+	}
+	if d.files == nil {
+		d.seen = look
+	}
+	d.due = d.nextDue()
+	d.running = false
+	return true
+}
+
+// look wakes a database that rests, if its files have changed or something is due. It is the poller's.
+func (d *database) look() {
+	d.mu.Lock()
+	if d.running || d.ended || d.phase == gate.Fenced {
+		d.mu.Unlock()
+		return
+	}
+	wake := !d.due.IsZero() && time.Now().After(d.due)
+	if !wake && walfile.LookAt(d.target.Path) != d.seen {
+		wake, d.noted = true, true
+	}
+	if !wake && d.files != nil && d.files.Open() && d.files.Alone() {
+		d.files.Close() // its last connection has gone
+		d.seen = walfile.LookAt(d.target.Path)
+	}
+	d.mu.Unlock()
+	if wake {
+		d.wake()
+	}
+}
+
+// concluded reports whether the agent ends with this database, and everything is done; then it is.
+func (d *database) concluded() bool {
+	d.mu.Lock()
+	ending, abandon := !d.ending.IsZero(), d.abandoned
+	d.mu.Unlock()
+	if !ending {
+		return false
+	}
+	if abandon {
+		d.conclude()
+		return true
+	}
+	if len(d.ships) > 0 || len(d.waiters) > 0 || !d.first.IsZero() || d.jobs > 0 || d.stale {
+		return false
+	}
+	if d.finalCapture {
+		d.conclude()
+		return true
+	}
+	// Once more, so that what was committed up to now is stored; then it is over.
+	d.finalCapture = true
+	d.waiters = append(d.waiters, &waiter{result: make(chan error, 1), came: time.Now()})
+	d.first = time.Now()
+	return false
+}
+
+// conclude ends the loop for good. If everything is stored, what the disk has is made durable and the next agent on it needs no fence.
+func (d *database) conclude() {
+	if d.files == nil && !d.nowhere && !d.in(gate.Fenced) {
+		d.left = unread
+	}
+	d.enter(gate.Stopping, "the agent has stopped")
+	d.answerAll(gate.Refused, fmt.Errorf("the agent has stopped"))
+	if d.files != nil {
+		d.left = len(d.ships)
+		if d.left == 0 && d.jobs == 0 && !d.stored.Empty() && (d.files.Open() || d.files.Reopen() == nil) {
+			if err := d.files.Sync(); err == nil {
+				// A failure leaves the state as it is: not clean, so that the next agent begins with a fence.
+				if err := d.writeState(known{Owner: d.stored.Owner, Next: d.owner, TXID: d.stored.TXID, Checksum: d.stored.Post, Clean: true}); err != nil {
+					d.log.Warn("write the state", "err", err)
+				}
+			}
+		}
+		d.files.Close()
+	}
+	d.end()
+}
+
+// unread as the number of groups left: the database could not be opened, or its replica not be reached.
+const unread = -1
+
+// finish stores what there is and ends the loop; what is not stored when ctx ends is an error.
+func (d *database) finish(ctx context.Context) error {
+	d.mu.Lock()
+	d.ending = time.Now()
+	d.mu.Unlock()
+	d.wake()
+	select {
+	case <-d.gone:
+	case <-ctx.Done():
+		d.mu.Lock()
+		d.abandoned = true
+		d.mu.Unlock()
+		d.wake()
+		<-d.gone
+	}
+	d.unlock()
+	if d.left == unread {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return fmt.Errorf("%s: what it holds was not stored in %s: %s", d.target.Path, d.target.URL, d.said.trouble)
+	}
+	if d.left > 0 {
+		return fmt.Errorf("%s: %d groups of commits are not stored in %s", d.target.Path, d.left, d.target.URL)
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/holdfastdb/holdfast/sqlite/walfile"
+)
+
+const (
+	// restartFrames is from where on a WAL is worth starting anew: SQLite's own wal_autocheckpoint.
+	restartFrames = 1000
+	// holdFrames is from where on transactions are made to wait for it.
+	holdFrames = 4 * restartFrames
+	// holdMost is for how long, holdAgain how long after the last time.
+	holdMost  = 250 * time.Millisecond
+	holdAgain = 2 * time.Second
+	// holdBackFor is how long the last commit waits for the others to be out of its way.
+	holdBackFor = 8 * time.Millisecond
+	// giveWayAfter is how long somebody's checkpoint waits for the mark; lookForOthers how often that is looked for.
+	giveWayAfter  = 10 * time.Millisecond
+	lookForOthers = 25 * time.Millisecond
+)
+
+// holding is when transactions were made to wait last.
+type holding struct {
+	since time.Time // zero: they do not wait
+	ended time.Time
+	tried time.Time
+	back  time.Time // since when the last commit is held back; zero: none is
+}
+
+// restart starts the WAL anew, if it is long enough and nobody uses it. It returns when it is to be tried again.
+func (d *database) restart(now time.Time) time.Duration {
+	if d.files == nil || !d.files.Awake() {
+		return later
+	}
+	if d.files.Blocks() {
+		return d.giveWay(now)
+	}
+	d.blocking = time.Time{}
+	frames, copied := d.files.WAL()
+	held := !d.holding.since.IsZero()
+	if frames < restartFrames || d.view || d.streams > 0 {
+		if held {
+			d.release(now)
+		}
+		return lookForOthers
+	}
+	// The last few are most likely being copied: a connection does so after each of its commits once the WAL is this long.
+	if frames-copied <= restartFrames/8 && d.room() && now.Sub(d.holding.tried) >= time.Millisecond {
+		d.holding.tried = now
+		g, err := d.files.Restart()
+		if g != nil {
+			d.ship(g)
+			d.changed, d.taken = now, now
+		}
+		if err == nil {
+			d.release(now)
+			return lookForOthers
+		}
+	}
+	if int64(frames)*int64(d.files.State().PageSize) > d.agent.cfg.MaxUnstored && d.files.Held() && len(d.ships) > 0 && now.Sub(d.ships[0].made) > 2*holdMost && !d.somebodyWaits() {
+		// The bucket does not take it. The disk may be memory: what the WAL loses is found by reading the database.
+		d.log.Warn("the WAL is let go of; what is not stored is found by reading the database", "frames", frames)
+		d.files.Loose()
+	}
+	switch {
+	case held && now.Sub(d.holding.since) > holdMost:
+		d.release(now)
+	case held:
+		return time.Millisecond
+	case frames >= holdFrames && now.Sub(d.holding.ended) > holdAgain && d.hasClients():
+		d.holding.since, d.holding.back = now, time.Time{}
+		d.setHold(true)
+		return time.Millisecond
+	}
+	return 10 * time.Millisecond
+}
+
+// holdBack returns the waiter that is answered last, some milliseconds after the others, while transactions wait. Each of them copies the WAL when its
+// commit returns, as far as nobody reads it: of twenty that return at once all are in each other's way, and nobody comes to copy the rest.
+func (d *database) holdBack(now time.Time) (last *waiter) {
+	if d.holding.since.IsZero() {
+		d.holding.back = time.Time{}
+		return nil
+	}
+	for _, w := range d.waiters {
+		if !d.ready(w) {
+			return nil
+		}
+		if w.conn != nil {
+			last = w
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	if d.holding.back.IsZero() {
+		d.holding.back = now
+	}
+	if now.Sub(d.holding.back) > holdBackFor {
+		return nil
+	}
+	return last
+}
+
+// giveWay lets the mark go for somebody else's checkpoint, once it is clear that it waits for it and everything is captured: nobody can commit
+// meanwhile, and the index counts what is committed afterwards. Otherwise all would wait until that one's busy handler gives up.
+func (d *database) giveWay(now time.Time) time.Duration {
+	if d.blocking.IsZero() {
+		d.blocking = now
+	}
+	if now.Sub(d.blocking) < giveWayAfter || d.streams > 0 || d.view || !d.room() {
+		return giveWayAfter / 2
+	}
+	g, err := d.files.Capture()
+	if g != nil {
+		d.ship(g)
+		d.changed, d.taken = now, now
+	}
+	if err != nil || !d.files.Blocks() {
+		return giveWayAfter / 2
+	}
+	d.blocking = time.Time{}
+	if d.files.Wanted() {
+		d.seen = walfile.LookAt(d.target.Path)
+		d.files.Close()
+		return d.agent.cfg.Interval
+	}
+	if err := d.files.Loose(); err != nil {
+		d.trouble(err)
+	}
+	d.taken = now.Add(giveWayAfter - d.agent.cfg.Interval) // the next capture holds a mark again
+	return giveWayAfter
+}
+
+func (d *database) release(now time.Time) {
+	if !d.holding.since.IsZero() {
+		d.holding.since, d.holding.ended = time.Time{}, now
+		d.setHold(false)
+	}
+}
+
+func (d *database) hasClients() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.clients) > 0
+}
+
+func (d *database) somebodyWaits() bool { return len(d.waiters) > 0 }

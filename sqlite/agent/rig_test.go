@@ -1,0 +1,279 @@
+package agent
+
+import (
+	"context"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite"
+
+	"github.com/holdfastdb/holdfast/objstore"
+	"github.com/holdfastdb/holdfast/sqlite/gate"
+	"github.com/holdfastdb/holdfast/sqlite/replica"
+	"github.com/holdfastdb/holdfast/sqlite/restore"
+)
+
+var verbose = flag.Bool("agentlog", false, "print what the agents log")
+
+// bucket is a store whose uploads a test holds up, counts and lets fail.
+type bucket struct {
+	objstore.Store
+	requests atomic.Int64
+	creates  atomic.Int64 // of files, not of the manifest
+	down     atomic.Bool
+
+	mu   sync.Mutex
+	gate chan struct{} // guarded by mu: uploads wait for it to be closed; nil: they do not
+}
+
+var errDown = errors.New("the bucket is down")
+
+func (b *bucket) pass(ctx context.Context) error {
+	b.requests.Add(1)
+	b.mu.Lock()
+	g := b.gate
+	b.mu.Unlock()
+	if g != nil {
+		select {
+		case <-g:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if b.down.Load() {
+		return errDown
+	}
+	return nil
+}
+
+// hold makes uploads wait until the function is called.
+func (b *bucket) hold() func() {
+	g := make(chan struct{})
+	b.mu.Lock()
+	b.gate = g
+	b.mu.Unlock()
+	return func() {
+		b.mu.Lock()
+		b.gate = nil
+		b.mu.Unlock()
+		close(g)
+	}
+}
+
+// letPass lets those through that come from here on; those that wait go on waiting.
+func (b *bucket) letPass() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.gate = nil
+}
+
+func (b *bucket) PutIfAbsent(ctx context.Context, o objstore.Object) error {
+	b.creates.Add(1)
+	if err := b.pass(ctx); err != nil {
+		return err
+	}
+	return b.Store.PutIfAbsent(ctx, o)
+}
+
+func (b *bucket) PutFrom(ctx context.Context, name string, size int64, r io.Reader, ifAbsent bool) error {
+	b.creates.Add(1)
+	if err := b.pass(ctx); err != nil {
+		return err
+	}
+	return b.Store.PutFrom(ctx, name, size, r, ifAbsent)
+}
+
+func (b *bucket) PutIfMatch(ctx context.Context, o objstore.Object, was string) (string, error) {
+	if err := b.pass(ctx); err != nil {
+		return "", err
+	}
+	return b.Store.PutIfMatch(ctx, o, was)
+}
+
+func (b *bucket) GetVersion(ctx context.Context, name string) ([]byte, string, error) {
+	b.requests.Add(1)
+	return b.Store.GetVersion(ctx, name)
+}
+
+// rig is a machine's disk with a database, and a bucket that several machines may share.
+type rig struct {
+	t     *testing.T
+	path  string
+	store *bucket
+	cfg   Config
+}
+
+func newRig(t *testing.T) *rig {
+	return &rig{t: t, path: filepath.Join(t.TempDir(), "app.db"), store: &bucket{Store: objstore.NewMemory()}}
+}
+
+// another is another machine with the same bucket.
+func (r *rig) another() *rig {
+	return &rig{t: r.t, path: filepath.Join(r.t.TempDir(), "app.db"), store: r.store, cfg: r.cfg}
+}
+
+func (r *rig) replica() *replica.Replica { return replica.New(r.store, replica.Bucket) }
+
+// start starts an agent and waits until it follows the database, or waits for one.
+func (r *rig) start(ack gate.Ack) *Agent {
+	r.t.Helper()
+	a := r.launch(ack)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := a.Settled(ctx); err != nil {
+		r.t.Fatal(err)
+	}
+	return a
+}
+
+func (r *rig) launch(ack gate.Ack) *Agent {
+	r.t.Helper()
+	c := r.cfg
+	c.Databases = []Target{{Path: r.path, Replica: r.replica(), URL: "memory", Ack: ack}}
+	c.Interval = 20 * time.Millisecond
+	c.Socket = filepath.Join(filepath.Dir(r.path), "s")
+	c.Log = slog.New(slog.DiscardHandler)
+	if *verbose {
+		c.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	c.Restore = func(ctx context.Context, of *replica.Replica, path string) error {
+		_, err := restore.Restore(ctx, of, restore.Options{From: "memory", To: path})
+		return err
+	}
+	a, err := Start(c)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return a
+}
+
+func (r *rig) stop(a *Agent) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := a.Close(ctx); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// kill ends an agent where it is.
+func (r *rig) kill(a *Agent) {
+	a.cancel()
+	a.gate.Close()
+	a.work.Wait()
+	a.unlock()
+}
+
+func (r *rig) connect() *sql.DB {
+	r.t.Helper()
+	db, err := sql.Open("sqlite", "file:"+r.path+"?_pragma=journal_mode(wal)&_pragma=synchronous(normal)&_pragma=busy_timeout(2000)")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func (r *rig) exec(db *sql.DB, text string, args ...any) {
+	r.t.Helper()
+	if _, err := db.Exec(text, args...); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// restored is the database as the bucket alone has it.
+func (r *rig) restored() *sql.DB {
+	r.t.Helper()
+	path := filepath.Join(r.t.TempDir(), "restored.db")
+	got, err := restore.Restore(context.Background(), r.replica(), restore.Options{From: "memory", To: path})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if !got.Proved {
+		r.t.Fatal("the restored database has no checksum to hold it against")
+	}
+	db, err := sql.Open("sqlite", "file:"+path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func count(t *testing.T, db *sql.DB) (n int) {
+	t.Helper()
+	if err := db.QueryRow("select count(*) from t").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// ext does in a test what the extension does in an application: it tells the agent of commits and waits.
+type ext struct {
+	t    *testing.T
+	conn *net.UnixConn
+	seq  uint32
+	// state is the last STATE message: managed, ack, refuse, hold.
+	state [4]byte
+}
+
+func (r *rig) extension() *ext {
+	r.t.Helper()
+	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: filepath.Join(filepath.Dir(r.path), "s"), Net: "unixpacket"})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { conn.Close() })
+	e := &ext{t: r.t, conn: conn}
+	hello := append([]byte{1, 1, 0}, 0, 0, 0, 0)
+	conn.Write(append(hello, r.path...))
+	e.read(129)
+	return e
+}
+
+// read reads up to a message of the kind.
+func (e *ext) read(kind byte) []byte {
+	e.t.Helper()
+	b := make([]byte, 8192)
+	for {
+		e.conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		n, err := e.conn.Read(b)
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		if b[0] == 129 {
+			e.state = [4]byte(b[1:5])
+		}
+		if b[0] == kind {
+			return b[:n]
+		}
+	}
+}
+
+// commit waits until what was committed is stored.
+func (e *ext) commit() gate.Code {
+	e.t.Helper()
+	e.seq++
+	m := binary.LittleEndian.AppendUint32([]byte{2}, e.seq)
+	m = append(m, 2, 0)
+	m = append(m, make([]byte, 12)...)
+	if _, err := e.conn.Write(m); err != nil {
+		e.t.Fatal(err)
+	}
+	b := e.read(130)
+	if got := binary.LittleEndian.Uint32(b[1:]); got != e.seq {
+		e.t.Fatalf("the answer is to commit %d, not %d", got, e.seq)
+	}
+	return gate.Code(b[5])
+}

@@ -1,0 +1,194 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/holdfastdb/holdfast/sqlite/capture"
+	"github.com/holdfastdb/holdfast/sqlite/gate"
+	"github.com/holdfastdb/holdfast/sqlite/replica"
+	"github.com/holdfastdb/holdfast/sqlite/walfile"
+)
+
+const (
+	// mostKept is how many bytes of groups wait in memory before no more are made; a group has at most 4 MiB of pages.
+	mostKept = 12 << 20
+	// attempt is how long an upload may take, with another second for each MiB.
+	attempt = 10 * time.Second
+)
+
+// ship is a group on its way.
+type ship struct {
+	seq    uint64
+	file   replica.File
+	head   replica.Head // behind it
+	body   replica.Body
+	end    walfile.Position
+	bytes  int64 // in memory
+	stream bool  // it reads the database while it is sent
+	group  *capture.Group
+	there  bool
+	made   time.Time
+}
+
+// ship makes a file of what was captured and sends it.
+func (d *database) ship(g *capture.Group) {
+	if g.Before != 0 && replica.Checksum(g.Before) != d.head.Post {
+		d.fail(errors.New("what was captured does not follow what is stored"))
+		return
+	}
+	d.seq++
+	s := &ship{seq: d.seq, end: g.Position, group: g, stream: !g.Kept() && g.Bytes() > mostKept/3, made: time.Now()}
+	h := replica.Header{PageSize: g.PageSize, Commit: g.State.Pages, Timestamp: time.Now().UnixMilli(), NodeID: d.owner,
+		PreApplyChecksum: d.head.Post, WALOffset: g.Offset, WALSize: g.Size}
+	if g.Offset != 0 {
+		h.WALSalt1, h.WALSalt2 = binary.BigEndian.Uint32(g.Salt[:]), binary.BigEndian.Uint32(g.Salt[4:])
+	}
+	h.MinTXID, h.MaxTXID = d.head.Next()
+	post := replica.Checksum(g.Sum)
+	s.file = replica.File{Min: h.MinTXID, Max: h.MaxTXID, Pre: h.PreApplyChecksum, Post: post, Time: time.UnixMilli(h.Timestamp).UTC()}
+	s.body = func(w io.Writer) error { return replica.WriteGroup(w, h, g.Each, post) }
+	s.head = replica.Head{TXID: h.MaxTXID, Post: post, Pages: g.State.Pages, PageSize: g.PageSize, Owner: d.owner, Time: s.file.Time}
+	if !s.stream {
+		var b bytes.Buffer
+		err := s.body(&b)
+		g.Release()
+		if err != nil {
+			d.fail(err)
+			return
+		}
+		s.body, s.file.Size, s.bytes, s.group = replica.Bytes(b.Bytes()), int64(b.Len()), int64(b.Len()), nil
+	} else {
+		d.streams++
+	}
+	d.head = s.head
+	d.bytes += s.bytes
+	d.ships = append(d.ships, s)
+	for _, l := range d.levels {
+		l.note(g)
+	}
+	if g.Whole {
+		d.snapshotNow() // files below it have another page size and are of no use with it
+	}
+	times := d.times
+	d.async(func(ctx context.Context) func() {
+		err := d.upload(ctx, s)
+		return func() {
+			if times == d.times { // else the database was opened anew, and this is forgotten
+				d.landed(s, err)
+			}
+		}
+	})
+}
+
+// upload puts a ship until it is there or never can be.
+func (d *database) upload(ctx context.Context, s *ship) error {
+	if s.stream {
+		if err := measure(&s.file, s.body); err != nil {
+			return err
+		}
+	}
+	return d.insist(ctx, "put "+s.file.String(), s.file.Size, func(ctx context.Context) error { return d.target.Replica.Create(ctx, s.file, s.body) })
+}
+
+// insist repeats f until it succeeds or fails for good.
+func (d *database) insist(ctx context.Context, what string, size int64, f func(ctx context.Context) error) error {
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		err := d.once(ctx, size, f)
+		if err == nil || errors.Is(err, replica.ErrFenced) || errors.Is(err, replica.ErrOutdated) || errors.Is(err, capture.ErrChanged) || ctx.Err() != nil {
+			return err
+		}
+		d.trouble(err)
+		d.log.Warn(what+"; it is tried again", "err", err)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// once does f with one of the agent's uploads.
+func (d *database) once(ctx context.Context, size int64, f func(ctx context.Context) error) error {
+	select {
+	case d.agent.uploads <- struct{}{}:
+		defer func() { <-d.agent.uploads }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	d.agent.requests.add()
+	ctx, cancel := context.WithTimeout(ctx, attempt+time.Duration(size>>20)*time.Second)
+	defer cancel()
+	return f(ctx)
+}
+
+// landed is called by the loop when a ship is there, or never will be.
+func (d *database) landed(s *ship, err error) {
+	if s.stream {
+		s.group.Release()
+		d.streams--
+	}
+	switch {
+	case errors.Is(err, replica.ErrFenced):
+		d.fenced()
+		return
+	case d.agent.ctx.Err() != nil:
+		return
+	case err != nil:
+		d.fail(err)
+		return
+	}
+	s.there = true
+	// Commit point of every commit in these groups: all files up to theirs are there.
+	for len(d.ships) > 0 && d.ships[0].there {
+		s := d.ships[0]
+		d.ships = d.ships[1:]
+		d.through, d.stored, d.alone = s.seq, s.head, false
+		d.bytes -= s.bytes
+		d.known = append(d.known, s.file)
+		d.stale = true
+	}
+	for len(d.waiting) > 0 && d.waiting[0].seq <= d.through {
+		d.waiting[0].send()
+		d.waiting = d.waiting[1:]
+	}
+}
+
+// fail drops what is on its way, because nothing can follow it, and begins anew: with a takeover, and whatever differs then.
+func (d *database) fail(err error) {
+	d.trouble(err)
+	d.log.Error("the database is read again", "err", err)
+	d.leave()
+	d.answerAll(gate.NotStored, err)
+	d.enter(gate.Opening, "the database is read again")
+}
+
+// leave forgets what was captured and is on its way.
+func (d *database) leave() {
+	if d.files != nil {
+		d.files.Close()
+	}
+	d.files, d.ships, d.bytes, d.streams, d.levels, d.waiting, d.view, d.mending = nil, nil, 0, 0, nil, nil, false, false
+	d.through, d.times = d.seq, d.times+1
+}
+
+// measure finds how many bytes a file has, by encoding it once and keeping nothing.
+func measure(f *replica.File, body replica.Body) error {
+	var n counter
+	if err := body(&n); err != nil {
+		return err
+	}
+	f.Size = int64(n)
+	return nil
+}
+
+type counter int64
+
+func (c *counter) Write(b []byte) (int, error) {
+	*c += counter(len(b))
+	return len(b), nil
+}

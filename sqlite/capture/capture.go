@@ -1,0 +1,391 @@
+// Package capture takes what was committed to a SQLite database out of its files, in groups: the pages that changed since the group
+// before, with the database's checksum before and after. It keeps one checksum of every page in memory, and so finds out
+// what changed also where the WAL does not tell.
+//
+// It knows no bucket and no name, decides not when something is captured, and writes nothing.
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/holdfastdb/holdfast/sqlite/walfile"
+)
+
+// ErrChanged: what was to be read was overwritten meanwhile; the next Capture finds what there is then. Transient.
+var ErrChanged = errors.New("the database changed while it was read")
+
+// State is a committed state of a database.
+type State struct {
+	Sum      Checksum // of all pages
+	Pages    uint32
+	PageSize uint32 // bytes
+	// Position is where in the WAL the state ends; Frame 0 if it is all in the database file.
+	walfile.Position
+}
+
+// Database follows one database. One goroutine uses it, but for Group.Each, which any may call until Close.
+type Database struct {
+	path  string
+	files *walfile.DB
+	lone  bool // one connection has the database for itself
+
+	state   State
+	sums    []uint64  // CRC of each page; 0: the lock page, and what is not there
+	frames  [2]uint32 // the WAL's running checksum at state
+	change  uint32    // the index's count of commits at state; of use if counted
+	counted bool      // state was read from the index
+	// anew reports that the WAL was empty at state and a mark has been held since: whatever salts it has next, its first frame follows
+	// state. Without that the salts alone tell: a WAL that has those of state was not started anew.
+	anew   bool
+	latest map[uint32]uint32 // page → its newest frame in this WAL, up to state; nil if not known
+	pinned bool              // a group has a pin
+	loosen bool              // it has none any more, but a reader shared the mark when it was taken back
+	// found is what Recover found last, while no connection shares the index.
+	found   walfile.Header
+	resting bool // Rest was called
+	page    []byte
+}
+
+// Open opens the database at path and reads all of it: the state it has is captured, as if a group had held it. walfile's errors.
+func Open(path string) (*Database, error) {
+	d := &Database{path: path}
+	if err := d.attach(); err != nil {
+		return nil, err
+	}
+	err := ErrChanged
+	for tries := 0; (errors.Is(err, ErrChanged) || errors.Is(err, walfile.ErrBusy)) && tries < 100; tries++ {
+		time.Sleep(time.Duration(min(tries, 5)) * time.Millisecond)
+		_, err = d.compare()
+	}
+	if err != nil {
+		d.files.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// attach opens the files, holding a mark if connections share the index.
+func (d *Database) attach() error {
+	files, err := walfile.Open(d.path)
+	d.lone = false
+	if errors.Is(err, walfile.ErrExclusive) {
+		d.lone = true
+		files, err = walfile.OpenExclusive(d.path)
+	}
+	if err != nil {
+		return err
+	}
+	if !files.WAL() {
+		files.Close()
+		return fmt.Errorf("%w: it is not in WAL mode; PRAGMA journal_mode=WAL changes that, for good", ErrMode)
+	}
+	d.files, d.anew, d.counted, d.pinned, d.loosen, d.resting = files, false, false, false, false, false
+	d.page = make([]byte, files.PageSize())
+	return nil
+}
+
+// ErrMode: the database is in a journal mode that leaves nothing to capture.
+var ErrMode = errors.New("the database cannot be captured")
+
+// Close lets go of files, locks and marks; State and the checksums stay, and Reopen goes on from there.
+func (d *Database) Close() { d.files.Close() }
+
+// Reopen opens the files again after Close, or because another file has taken the database's place. What changed meanwhile is found by
+// the next Capture.
+func (d *Database) Reopen() error {
+	d.files.Close()
+	d.latest, d.found, d.anew = nil, walfile.Header{}, false
+	return d.attach()
+}
+
+// State is what was captured last.
+func (d *Database) State() State { return d.state }
+
+// End is where in the WAL the state ends, in bytes.
+func (d *Database) End() int64 { return d.files.FrameOffset(d.state.Frame + 1) }
+
+// Awake reports whether connections share the database, so that it may change at any moment, and its files have to be held.
+func (d *Database) Awake() bool { return d.files.Live() || d.lone }
+
+// Pending is how many bytes of the WAL lie between a position and what was captured last.
+func (d *Database) Pending(from walfile.Position) int64 {
+	if from.Salt != d.state.Salt || from.Frame > d.state.Frame {
+		return int64(d.state.Frame) * int64(d.state.PageSize)
+	}
+	return int64(d.state.Frame-from.Frame) * int64(d.state.PageSize)
+}
+
+// Hold tries to hold a mark, where connections share the index: without one the WAL may be started anew, and finding out what changed
+// means reading all of the database.
+func (d *Database) Hold() error {
+	if err := d.files.Join(); err != nil {
+		return err
+	}
+	if !d.files.Live() || d.files.Held() {
+		return nil
+	}
+	return d.files.Hold()
+}
+
+// Rest lets others do with the database what they like, until the next Capture finds out what they did. It is for one of which everything is
+// captured.
+func (d *Database) Rest() error {
+	d.anew, d.resting = false, true
+	return d.files.Rest()
+}
+
+// Blocks reports whether somebody waits for what is held, and keeps others from writing while it does: a checkpoint that starts the WAL anew, or
+// a connection that wants the database for itself.
+func (d *Database) Blocks() bool {
+	return d.files.Held() && (d.files.Checkpointing() || d.files.Wanted())
+}
+
+// Wanted reports whether a connection wants the database for itself: it waits for Close.
+func (d *Database) Wanted() bool { return d.files.Wanted() }
+
+// Loose lets the mark go, because the WAL has grown further than it may: what is lost from it is found by reading the database.
+func (d *Database) Loose() error {
+	d.anew = false
+	return d.files.Release()
+}
+
+// Lone reports whether one connection has the database for itself (locking_mode=EXCLUSIVE), and shares nothing with us.
+func (d *Database) Lone() bool { return d.lone }
+
+// Doubt makes the next Capture read all of the database, because something in it is not as it was captured.
+func (d *Database) Doubt() { d.state.Position, d.anew, d.counted = walfile.Position{}, false, false }
+
+// Alone reports whether no connection shares the index any more, so that Close gives nothing away.
+func (d *Database) Alone() bool { return !d.files.Live() || d.files.Alone() }
+
+// Held reports whether the WAL can only be started anew by Restart.
+func (d *Database) Held() bool { return d.files.Held() }
+
+// WAL tells how many frames the WAL has, captured or not, and how many of them a checkpoint has copied. 0 where no connection shares the
+// index.
+func (d *Database) WAL() (frames, copied uint32) {
+	if !d.files.Live() {
+		return 0, 0
+	}
+	h, err := d.header()
+	if err != nil {
+		return 0, 0 // it is being written, or recovered
+	}
+	return h.Frame, h.Copied
+}
+
+// Restart captures what is left and starts the WAL anew, if all of it was copied into the database and nobody uses it: walfile.ErrBusy
+// otherwise, beside what was captured, if anything was. Writers find the database locked meanwhile, a few milliseconds at most.
+func (d *Database) Restart() (g *Group, err error) {
+	if !d.files.Held() || d.pinned || d.files.Read() {
+		return nil, walfile.ErrBusy
+	}
+	for wait := 50 * time.Microsecond; ; wait *= 2 {
+		err := d.files.LockWriters()
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, walfile.ErrBusy) || wait > time.Millisecond {
+			return nil, err
+		}
+		time.Sleep(wait)
+	}
+	defer d.files.UnlockWriters() // dropping what is held does not fail
+	if g, err = d.Capture(); err != nil {
+		return nil, err
+	}
+	// The connection that committed last may be copying it.
+	for wait := 100 * time.Microsecond; ; wait *= 2 {
+		if err = d.files.Restart(d.state.Position); err == nil {
+			break
+		}
+		if !errors.Is(err, walfile.ErrBusy) || wait > time.Millisecond {
+			return g, err
+		}
+		time.Sleep(wait)
+	}
+	d.anew, d.loosen, d.latest = true, false, make(map[uint32]uint32)
+	h, err := d.header()
+	d.state.Position = h.Position
+	return g, err
+}
+
+// header is the last commit, from the index or from the WAL itself.
+func (d *Database) header() (h walfile.Header, err error) {
+	if d.files.Live() {
+		h, err = d.files.Header()
+	} else {
+		d.found, err = d.files.Recover(d.found)
+		h = d.found
+	}
+	if err == nil && h.Frame == 0 {
+		// Nothing is in the WAL, and what its index says of the size may be from before.
+		h.Pages, err = d.files.Pages()
+	}
+	return h, err
+}
+
+// Capture returns what was committed since the last call, or nil. It is captured then, whatever becomes of the group. Transient errors
+// are walfile.ErrBusy and ErrChanged.
+func (d *Database) Capture() (*Group, error) {
+	again := d.files.Moved()
+	if d.resting && !again {
+		err := d.files.Rouse()
+		again = errors.Is(err, walfile.ErrMoved) || errors.Is(err, walfile.ErrExclusive)
+		if err != nil && !again {
+			return nil, err
+		}
+		d.resting = false
+	}
+	if again {
+		if err := d.Reopen(); err != nil {
+			return nil, err
+		}
+	}
+	if err := d.Hold(); err != nil && !errors.Is(err, walfile.ErrBusy) {
+		return nil, err
+	}
+	if d.loosen {
+		d.unpin()
+	}
+	h, err := d.header()
+	if err != nil {
+		return nil, err
+	}
+	same := h.Salt == d.state.Salt && h.Frame >= d.state.Frame && (d.state.Frame > 0 || d.anew)
+	switch {
+	case same && h.Frame == d.state.Frame, d.anew && h.Frame == 0:
+		return nil, nil
+	case d.files.PageSize() != d.state.PageSize:
+		return d.compare()
+	case !same && !d.anew:
+		follows, err := d.first(h)
+		if err != nil {
+			return nil, err
+		}
+		if !follows {
+			return d.compare()
+		}
+		if h.Frame == 0 {
+			// Nothing is in it yet. What will be follows only if nobody can start it anew before the next call.
+			if d.anew = d.files.Held(); d.anew {
+				d.state.Position, d.latest = h.Position, make(map[uint32]uint32)
+			}
+			return nil, nil
+		}
+		same = false
+	}
+	from := uint32(0)
+	if same && !d.anew {
+		from = d.state.Frame
+	}
+	g, err := d.frameGroup(from, h)
+	if errors.Is(err, walfile.ErrDamaged) && !d.files.Held() {
+		return d.compare() // started anew between two looks
+	}
+	return g, err
+}
+
+// first reports whether the WAL of h, another one than that of the state, is the next one and begins behind the state: the index counts
+// commits, over all WALs, and the commits in this one are as many as there were since. A recovery begins to count at 0, and so does the
+// index of the first connection to come; we keep both from happening unseen by sharing the index, and never go on from 0.
+func (d *Database) first(h walfile.Header) (bool, error) {
+	if !d.counted || d.change == 0 || h.Change < d.change || !d.files.Live() || h.Salt == d.state.Salt && h.Frame > 0 {
+		return false, nil
+	}
+	commits := uint32(0)
+	if h.Frame > 0 {
+		err := d.files.Frames(0, [2]uint32{}, h, func(f walfile.Frame, _ []byte) error {
+			if f.Commit != 0 {
+				commits++
+			}
+			return nil
+		})
+		if errors.Is(err, walfile.ErrDamaged) {
+			return false, nil // started anew since h was read
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return h.Change-d.change == commits, nil
+}
+
+// frameGroup captures the frames behind from.
+func (d *Database) frameGroup(from uint32, h walfile.Header) (*Group, error) {
+	newest := make(map[uint32]uint32)
+	var commit uint32
+	err := d.files.Frames(from, d.frames, h, func(f walfile.Frame, _ []byte) error {
+		newest[f.Page] = f.Number
+		commit = f.Commit
+		return nil
+	})
+	if err == nil && commit != h.Pages {
+		err = walfile.ErrDamaged
+	}
+	if err != nil {
+		return nil, err
+	}
+	g := &Group{from: d, Before: d.state.Sum, Offset: d.files.FrameOffset(from + 1), Salt: h.Salt}
+	g.Size = d.files.FrameOffset(h.Frame+1) - g.Offset
+	for page, frame := range newest {
+		if page <= h.Pages {
+			g.Pages = append(g.Pages, Page{Number: page, Frame: frame})
+		}
+	}
+	// A page that was taken and freed in one transaction is in no frame: what the database has there, zeros most likely, belongs to it too.
+	lock := walfile.LockPage(d.files.PageSize())
+	for page := d.state.Pages + 1; page <= h.Pages; page++ {
+		if newest[page] == 0 && page != lock {
+			g.Pages = append(g.Pages, Page{Number: page})
+		}
+	}
+	g.sort()
+	if err := g.read(); err != nil {
+		return nil, err
+	}
+	if from == 0 {
+		d.latest = make(map[uint32]uint32, len(newest))
+	}
+	if d.latest != nil {
+		maps.Copy(d.latest, newest)
+	}
+	d.apply(g, h)
+	return g, nil
+}
+
+// apply makes g what was captured last: the one place where the state changes.
+func (d *Database) apply(g *Group, h walfile.Header) {
+	sum := d.state.Sum
+	size := int(h.Pages)
+	for i := size; i < len(d.sums); i++ {
+		sum ^= Checksum(d.sums[i])
+	}
+	if size <= len(d.sums) {
+		d.sums = d.sums[:size]
+	} else {
+		d.sums = append(d.sums, make([]uint64, size-len(d.sums))...)
+	}
+	for _, p := range g.Pages {
+		sum ^= Checksum(d.sums[p.Number-1] ^ p.Sum)
+		d.sums[p.Number-1] = p.Sum
+	}
+	d.state = State{Sum: sum | Flag, Pages: h.Pages, PageSize: d.files.PageSize(), Position: h.Position}
+	d.frames, d.anew = h.Sum, h.Frame == 0 && d.files.Held()
+	d.change, d.counted = h.Change, d.files.Live()
+	g.State = d.state
+}
+
+func (g *Group) sort() {
+	slices.SortFunc(g.Pages, func(a, b Page) int { return int(int64(a.Number) - int64(b.Number)) })
+}
+
+// Sync makes durable what the database's files hold.
+func (d *Database) Sync() error { return d.files.Sync() }
+
+// Open reports whether the files are open.
+func (d *Database) Open() bool { return d.files.IsOpen() }

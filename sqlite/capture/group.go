@@ -1,0 +1,121 @@
+package capture
+
+import (
+	"encoding/binary"
+	"hash/crc64"
+)
+
+// Checksum is LTX's of a database: the CRC-64/ISO of every page's number and content, all combined by exclusive or, with bit 63 set
+// (github.com/superfly/ltx, README, "Checksum").
+type Checksum uint64
+
+// Flag is set in every Checksum, which is therefore never 0.
+const Flag Checksum = 1 << 63
+
+var iso = crc64.MakeTable(crc64.ISO)
+
+// pageSum is a page's part of the checksum.
+func pageSum(number uint32, page []byte) uint64 {
+	var b [4]byte
+	binary.BigEndian.PutUint32(b[:], number)
+	return crc64.Update(crc64.Update(0, iso, b[:]), iso, page) | uint64(Flag)
+}
+
+// smallBytes is up to how many bytes a group keeps its pages in memory.
+const smallBytes = 4 << 20
+
+// Page is one of a group, as it was captured.
+type Page struct {
+	Number uint32
+	Frame  uint32 // where it is in the WAL; 0: in the database
+	Sum    uint64
+}
+
+// Group is what changed from one state to a later one. It does not change once it was returned.
+type Group struct {
+	State  // after it
+	Before Checksum
+	Pages  []Page // by number; none behind the database's end, and not the lock page
+	// Whole reports that it has every page of the database, because nothing before it is of use: another page size.
+	Whole bool
+	// Found reports that it was found by reading the database and not in the WAL.
+	Found bool
+	// Offset, Size and Salt say where in the WAL it was, in bytes; all 0 if it was not in one range.
+	Offset, Size int64
+	Salt         [8]byte
+
+	from  *Database
+	data  []byte // of all pages, one after the other; nil: to be read
+	unpin func() // nil: none
+}
+
+// Release lets go of what keeps the pages in place that are read when Each is called. It may be called again, by the goroutine that has the
+// Database.
+func (g *Group) Release() {
+	if g.unpin != nil {
+		g.unpin()
+		g.unpin = nil
+	}
+}
+
+// Bytes is how many bytes its pages have.
+func (g *Group) Bytes() int64 { return int64(len(g.Pages)) * int64(g.PageSize) }
+
+// Kept reports whether the group has its pages in memory: Each reads nothing then. Otherwise the database has to stay as it is, by the mark
+// that is held and, for pages that are not in the WAL, by a pin.
+func (g *Group) Kept() bool { return g.data != nil || len(g.Pages) == 0 }
+
+// Each calls f with every page. What is not in memory is read and compared with its checksum: ErrChanged. Any goroutine may call it.
+func (g *Group) Each(f func(number uint32, page []byte) error) error {
+	size := int(g.PageSize)
+	var buf []byte
+	for i, p := range g.Pages {
+		page := buf
+		if g.data != nil {
+			page = g.data[i*size : (i+1)*size]
+		} else {
+			if buf == nil {
+				buf = make([]byte, size)
+				page = buf
+			}
+			if err := g.from.readPage(p, page); err != nil {
+				return err
+			}
+			if pageSum(p.Number, page) != p.Sum {
+				return ErrChanged
+			}
+		}
+		if err := f(p.Number, page); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read takes the checksums of the pages, and the pages themselves if they are few.
+func (g *Group) read() error {
+	size := int(g.from.files.PageSize())
+	buf := g.from.page
+	keep := len(g.Pages)*size <= smallBytes
+	if keep {
+		g.data = make([]byte, len(g.Pages)*size)
+	}
+	for i := range g.Pages {
+		p := &g.Pages[i]
+		if keep {
+			buf = g.data[i*size : (i+1)*size]
+		}
+		if err := g.from.readPage(*p, buf); err != nil {
+			return err
+		}
+		p.Sum = pageSum(p.Number, buf)
+	}
+	return nil
+}
+
+func (d *Database) readPage(p Page, b []byte) error {
+	if p.Frame != 0 {
+		return d.files.ReadFrame(p.Frame, b)
+	}
+	return d.files.ReadPage(p.Number, b)
+}

@@ -1,0 +1,186 @@
+// Package gate is the agent's end of the socket to the extension: it says which database a connection is of, hands in what commits wait for,
+// and tells them when it is there. docs/formats/sqlite.md has the messages.
+//
+// It knows nothing of files and buckets, and decides nothing: what a database answers is a Database's.
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// Database is what connections belong to. Its methods are called from the connections' goroutines and return at once.
+type Database interface {
+	// Join is the first call of a connection, and says what its STATE is. Leave is the last.
+	Join(c *Conn) State
+	Leave(c *Conn)
+	// Commit is answered by c.Done, later.
+	Commit(c *Conn, commit Commit)
+	// Note: something was committed.
+	Note()
+	// Status is for people, a line.
+	Status() string
+}
+
+// Conn is a connection of SQLite in some process.
+type Conn struct {
+	Hello Hello
+	conn  *net.UnixConn
+}
+
+// writeTimeout is how long a message to an extension may take: its socket holds some hundred, and one that has a place for none belongs to a
+// connection that has not been used for long.
+const writeTimeout = 5 * time.Millisecond
+
+// send ends the connection if it does not take a message: the extension finds its end when it is used again, and opens another.
+func (c *Conn) send(b []byte) {
+	c.conn.SetWriteDeadline(time.Now().Add(writeTimeout)) // it fails on a closed connection only
+	if _, err := c.conn.Write(b); err != nil {
+		c.conn.Close()
+	}
+}
+
+// Done answers a Commit. Any goroutine.
+func (c *Conn) Done(seq uint32, code Code, text string) { c.send(encodeDone(seq, code, text)) }
+
+// State says that something has changed. Any goroutine.
+func (c *Conn) State(s State) { c.send(s.encode()) }
+
+// Gate listens.
+type Gate struct {
+	listener *net.UnixListener
+	lookup   func(path string) Database
+	log      *slog.Logger
+
+	mu     sync.Mutex
+	conns  map[*Conn]struct{} // guarded by mu
+	closed bool               // guarded by mu
+	done   sync.WaitGroup
+}
+
+// maxConns bounds the connections: each is one of SQLite's, and has a goroutine.
+const maxConns = 20000
+
+// Listen makes the socket at path, for the user's own processes only, in the place of one that nobody listens at. lookup finds the database
+// of a path, nil if it is none of ours; it is called from any goroutine.
+func Listen(path string, lookup func(path string) Database, log *slog.Logger) (*Gate, error) {
+	if len(path) > 107 {
+		return nil, fmt.Errorf("socket path %s is longer than the 107 bytes a socket may have; set --socket", path)
+	}
+	if c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"}); err == nil {
+		c.Close()
+		return nil, fmt.Errorf("another agent listens at %s; stop it, or set --socket", path)
+	} else if !errors.Is(err, os.ErrNotExist) {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+	}
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, err
+	}
+	g := &Gate{listener: l, lookup: lookup, log: log, conns: make(map[*Conn]struct{})}
+	g.done.Add(1)
+	go g.accept()
+	return g, nil
+}
+
+func (g *Gate) accept() {
+	defer g.done.Done()
+	for {
+		conn, err := g.listener.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			g.log.Warn("accept a connection of the extension", "err", err)
+			time.Sleep(100 * time.Millisecond) // out of descriptors, most likely
+			continue
+		}
+		c := &Conn{conn: conn}
+		g.mu.Lock()
+		full := g.closed || len(g.conns) >= maxConns
+		if !full {
+			g.conns[c] = struct{}{}
+			g.done.Add(1)
+		}
+		g.mu.Unlock()
+		if full {
+			conn.Close()
+			continue
+		}
+		go g.serve(c)
+	}
+}
+
+// serve reads one connection's messages.
+func (g *Gate) serve(c *Conn) {
+	var db Database
+	defer func() {
+		c.conn.Close()
+		if db != nil {
+			db.Leave(c)
+		}
+		g.mu.Lock()
+		delete(g.conns, c)
+		g.mu.Unlock()
+		g.done.Done()
+	}()
+	b := make([]byte, 64)
+	first := make([]byte, maxBytes)
+	n, err := c.conn.Read(first)
+	if err != nil {
+		return
+	}
+	m, err := decode(first[:n])
+	if err != nil || m.kind != kindHello {
+		g.log.Warn("a process on the extension's socket does not speak its protocol")
+		return
+	}
+	first = nil
+	c.Hello = m.hello
+	if db = g.lookup(c.Hello.Path); db == nil {
+		c.State(State{})
+		return
+	}
+	c.State(db.Join(c))
+	for {
+		n, err := c.conn.Read(b)
+		if err != nil {
+			return
+		}
+		m, err := decode(b[:n])
+		switch {
+		case err != nil || m.kind == kindHello:
+			g.log.Warn("a malformed message of the extension", "pid", c.Hello.PID, "path", c.Hello.Path)
+			return
+		case m.kind == kindCommit:
+			db.Commit(c, m.commit)
+		case m.kind == kindNote:
+			db.Note()
+		case m.kind == kindStatus:
+			c.send(encodeText(m.seq, db.Status()))
+		}
+	}
+}
+
+// Close ends every connection and removes the socket.
+func (g *Gate) Close() {
+	g.listener.Close()
+	g.mu.Lock()
+	g.closed = true
+	for c := range g.conns {
+		c.conn.Close()
+	}
+	g.mu.Unlock()
+	g.done.Wait()
+}

@@ -1,0 +1,228 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfastdb/holdfast/objstore"
+)
+
+// Chain is what a replica holds at a moment.
+type Chain struct {
+	Head  Head
+	Epoch uint64 // takeovers so far, from 1; 0 of an empty replica
+	// Manifest is what the store has; nil: none, or none that is whole, and then Damage says why.
+	Manifest *Manifest
+	Damage   error
+	// Files is every file that a restore may need: the manifest's and those of level 0 behind it, or without one all that there are. By
+	// level, then by Min. What is not from the manifest has no checksums and no time before Fill.
+	Files []File
+	// Orphans are files of level 0 that were seen and are not part of the chain, and never will be. Ahead lie behind the name at which the
+	// chain can go on: on their way when their owner died, and told to nobody.
+	Orphans, Ahead []File
+}
+
+// Missing is the file with which the chain can go on.
+func (c *Chain) Missing() (f File) {
+	f.Min, f.Max = c.Head.Next()
+	return f
+}
+
+// Read finds where the chain ends: by the manifest and the list of what is behind its head, or without one by listing everything.
+// If the last file is damaged, there is a *Fault and the chain, whose head is then a TXID and no more.
+func (r *Replica) Read(ctx context.Context) (*Chain, error) {
+	c := &Chain{}
+	m, err := r.manifest(ctx)
+	switch {
+	case errors.Is(err, ErrBadManifest):
+		c.Damage = err
+	case err != nil:
+		return nil, err
+	}
+	if c.Manifest = m; m != nil {
+		c.Head, c.Epoch, c.Files = m.Head, m.Epoch, slices.Clone(m.Files)
+		err = r.follow(ctx, c)
+	} else {
+		err = r.survey(ctx, c)
+	}
+	var fault *Fault
+	if err != nil && !errors.As(err, &fault) {
+		return nil, err
+	}
+	slices.SortFunc(c.Files, ByPlace)
+	r.setEmpty(c.Head.Empty())
+	return c, err
+}
+
+// manifest reads it, nil if there is none, and remembers its version.
+func (r *Replica) manifest(ctx context.Context) (*Manifest, error) {
+	b, version, err := r.store.GetVersion(ctx, ManifestName)
+	if err != nil && !errors.Is(err, objstore.ErrAbsent) {
+		return nil, fmt.Errorf("read %s: %w", ManifestName, err)
+	}
+	r.mu.Lock()
+	r.version, r.seen = version, true
+	r.mu.Unlock()
+	if err != nil {
+		return nil, nil
+	}
+	m, err := DecodeManifest(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", ManifestName, err)
+	}
+	return m, nil
+}
+
+// list yields the files of a level behind an object name, in the order of names.
+func (r *Replica) list(ctx context.Context, level int, after string, each func(f File) (more bool)) error {
+	for l, err := range r.store.List(ctx, r.layout.folder(level), after) {
+		if err != nil {
+			return fmt.Errorf("list level %d: %w", level, err)
+		}
+		if f, ok := r.layout.Parse(l.Name); ok {
+			f.Size = l.Size
+			f.Fence = level == 0 && l.Size == FenceSize
+			if !each(f) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// link is a file of level 0 that comes behind the head at, which it moves on: one that counts, or not. A list has it in the order of names,
+// so behind a name that comes after the wanted one that one does not come.
+func (c *Chain) link(at *place, f File) {
+	min, max := next(at.id, at.fence)
+	switch {
+	case f.Min == min && f.Max == max:
+		c.Files = append(c.Files, f)
+		if at.id, at.fence, at.last = f.Max, f.Fence, f; f.Fence {
+			c.Epoch++
+		}
+	case f.Max < min || f.Min <= max && max != min: // before the chain's end, or in the range that the one behind a fence passes over
+		c.Orphans = append(c.Orphans, f)
+	default:
+		c.Ahead = append(c.Ahead, f)
+	}
+}
+
+// place is a position of the chain while it is followed.
+type place struct {
+	id    TXID
+	fence bool
+	last  File // Min 0: none was met yet
+}
+
+// follow goes on from the chain's head along level 0.
+func (r *Replica) follow(ctx context.Context, c *Chain) error {
+	at := place{id: c.Head.TXID, fence: c.Head.Fence}
+	// The name without its end sorts before all that begin at the next TXID.
+	after := r.layout.folder(0) + "/" + (at.id + 1).String()
+	if err := r.list(ctx, 0, after, func(f File) bool { c.link(&at, f); return true }); err != nil {
+		return err
+	}
+	return r.reach(ctx, c, at)
+}
+
+// Objects yields every object below the replica's prefix, also those that are none of its files.
+func (r *Replica) Objects(ctx context.Context) iter.Seq2[objstore.Listed, error] {
+	return r.store.List(ctx, "", "")
+}
+
+// reach reads what the head needs to know of the last file of the chain.
+func (r *Replica) reach(ctx context.Context, c *Chain, at place) error {
+	if at.last.Min == 0 {
+		return nil
+	}
+	c.Head = Head{TXID: at.id, Fence: at.fence}
+	h, t, err := r.Stat(ctx, at.last)
+	if err != nil {
+		return err
+	}
+	c.Head = headOf(h, t.PostApplyChecksum, at.fence)
+	return nil
+}
+
+// survey finds everything by listing. Groups of level 0 that a higher level covers may be gone; fences are not.
+func (r *Replica) survey(ctx context.Context, c *Chain) error {
+	var covered File // the one of a higher level that reaches furthest
+	for level := 1; level < levels; level++ {
+		if err := r.list(ctx, level, "", func(f File) bool {
+			if c.Files = append(c.Files, f); f.Max > covered.Max {
+				covered = f
+			}
+			return true
+		}); err != nil {
+			return err
+		}
+	}
+	at := place{}
+	c.Epoch = 1
+	if err := r.list(ctx, 0, "", func(f File) bool {
+		for at.id < covered.Max { // over what was removed
+			min, max := next(at.id, at.fence)
+			switch {
+			case f.Min <= max:
+			case at.fence: // the one behind a fence has one size
+				at = place{id: max}
+				continue
+			case f.Min > min:
+				at = place{id: f.Min - 1}
+				if covered.Max < at.id {
+					at.id = covered.Max
+				}
+				continue
+			}
+			break
+		}
+		c.link(&at, f)
+		return true
+	}); err != nil {
+		return err
+	}
+	switch at.id = max(at.id, covered.Max); {
+	case at.id == 0:
+		c.Epoch = 0
+		return nil
+	case at.last.Max == at.id:
+	case covered.Max == at.id: // the chain has no file of level 0 at its end
+		at.last, at.fence = covered, false
+	default:
+		return &Fault{r.Name(at.last), fmt.Sprintf("nothing that is there goes from it to %s", at.id)}
+	}
+	return r.reach(ctx, c, at)
+}
+
+// fillers is how many files are read at a time.
+const fillers = 8
+
+// Fill reads the checksums and the times of those files that have none, a few at a time, by two small requests each.
+func (r *Replica) Fill(ctx context.Context, files []File) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, fillers)
+	for i := range files {
+		if !files[i].Time.IsZero() {
+			continue
+		}
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			h, t, err := r.Stat(ctx, files[i])
+			if err != nil {
+				cancel(err) // the first is returned
+				return
+			}
+			files[i].Pre, files[i].Post, files[i].Time = h.PreApplyChecksum, t.PostApplyChecksum, time.UnixMilli(h.Timestamp).UTC()
+		})
+	}
+	wait.Wait()
+	return context.Cause(ctx)
+}

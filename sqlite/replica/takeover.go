@@ -1,0 +1,71 @@
+package replica
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfastdb/holdfast/objstore"
+)
+
+// TakeOver makes owner, a number that nobody used before, the one who goes on with the chain: it creates a fence under the one name at
+// which the chain can go on, over whatever comes there first. When it returns, nothing that anybody else has on its way can extend the
+// chain, and the head is the fence. The caller's first file has the name of Head.Next. An empty replica is returned as it is: of those
+// who create its first file one succeeds.
+//
+// An owner that is alive and stores one file after the other without a pause is always first; ctx ends the attempt. After an error the
+// fence may be there or come to be there. Called again with the same owner it goes on.
+func (r *Replica) TakeOver(ctx context.Context, owner uint64) (*Chain, error) {
+	if owner == 0 {
+		return nil, errors.New("take over: 0 is nobody's node id")
+	}
+	for {
+		c, err := r.Read(ctx)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("take over: %w", err)
+		case c.Head.Empty(), c.Head.Fence && c.Head.Owner == owner:
+			return c, nil
+		case c.Head.Post == 0:
+			return nil, errors.New("take over: its files have no database checksums, so Litestream wrote it; give another place")
+		case !c.Head.room():
+			return nil, fmt.Errorf("take over: no TXIDs are left behind %s; begin in another place", c.Head.TXID)
+		}
+		fence := File{Size: FenceSize, Fence: true}
+		fence.Min, fence.Max = c.Head.Next()
+		data, err := EncodeFence(c.Head, owner, time.Now())
+		if err != nil {
+			return nil, fmt.Errorf("take over: %w", err)
+		}
+		err = r.put(ctx, r.Name(fence), int64(len(data)), Bytes(data))
+		if err != nil && !errors.Is(err, objstore.ErrExists) {
+			return nil, fmt.Errorf("take over: %w", err)
+		}
+		// The name may have been free because the file that had it was removed since the chain was read. Nobody removes one before the manifest
+		// says so. So if the fence is not part of the chain as it is read after its creation, it never was.
+		if err == nil {
+			if err := r.sweep(ctx, fence, data); err != nil {
+				return nil, fmt.Errorf("take over: %w", err)
+			}
+		}
+	}
+}
+
+// sweep removes a file that was just created if the manifest shows that the chain had long passed its name.
+func (r *Replica) sweep(ctx context.Context, f File, data []byte) error {
+	m, err := r.manifest(ctx)
+	if errors.Is(err, ErrBadManifest) || m == nil {
+		return err
+	}
+	if m.Head.TXID < f.Min || slices.ContainsFunc(m.Files, func(g File) bool { return g.Level == f.Level && g.Min == f.Min && g.Max == f.Max }) {
+		return nil
+	}
+	there, err := r.store.Get(ctx, r.Name(f))
+	if err != nil || !bytes.Equal(there, data) {
+		return nil // it is not ours, or is gone; what stays is removed with the orphans
+	}
+	return r.store.Delete(ctx, r.Name(f))
+}

@@ -1,0 +1,94 @@
+package restore
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"time"
+
+	"github.com/superfly/ltx"
+
+	"github.com/holdfastdb/holdfast/disk"
+)
+
+const (
+	// workSuffix and journalSuffix are beside the target while it is being made.
+	workSuffix    = ".restoring"
+	journalSuffix = ".restoring-journal"
+	lockSuffix    = ".restoring-lock"
+	journalForm   = "holdfast-sqlite-restore 1"
+)
+
+// journal is what a restore goes on from after it was killed: what is being made, and how far the working file has come. What it says is in
+// that file, durably; the file may have more.
+type journal struct {
+	Form string    `json:"form"`
+	From string    `json:"from"`
+	TXID uint64    `json:"txid,omitempty"`
+	Time time.Time `json:"time,omitzero"`
+
+	Plan plan `json:"plan"`
+	// Next is which of the plan's files is being read, from the last one on downwards. Head is its header (hex) and At how far it was read, if it
+	// was begun.
+	Next int       `json:"next"`
+	Head string    `json:"head,omitempty"`
+	At   *progress `json:"at,omitempty"`
+	// Seen has a bit for each page that is in the working file, XOR is of their checksums.
+	Seen bitmap `json:"seen"`
+	XOR  uint64 `json:"xor,string"`
+	// Begins is what the files above Next say that the database was before them, by the TXID there.
+	Begins map[string]string `json:"begins"`
+}
+
+// readJournal reads the journal of a restore that did not end; nil if there is none that means the same.
+func readJournal(fsys disk.FS, name string, how *Options) (*journal, error) {
+	b, err := fsys.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	j := &journal{}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	same := func() bool {
+		return j.Form == journalForm && j.From == how.From && j.TXID == uint64(how.Target.TXID) && j.Time.Equal(how.Target.Time)
+	}
+	if err := d.Decode(j); err != nil || !same() || !j.whole() || j.Begins == nil {
+		return nil, nil // another one's, or another version's: what it made is made anew
+	}
+	return j, nil
+}
+
+// whole reports whether its parts belong together.
+func (j *journal) whole() bool {
+	p := &j.Plan
+	if j.Next < 0 || j.Next >= len(p.Files) || !ltx.IsValidPageSize(p.PageSize) || len(j.Seen) != len(newBitmap(p.Pages)) {
+		return false
+	}
+	if j.At == nil {
+		return true
+	}
+	h, err := j.header()
+	return err == nil && h.PageSize == p.PageSize && h.Validate() == nil && j.At.Offset >= ltx.HeaderSize && j.At.Offset <= p.Files[j.Next].Size
+}
+
+// header is that of the file that was begun.
+func (j *journal) header() (h ltx.Header, err error) {
+	b, err := hex.DecodeString(j.Head)
+	if err != nil {
+		return h, err
+	}
+	return h, h.UnmarshalBinary(b)
+}
+
+func (j *journal) write(fsys disk.FS, name string) error {
+	b, err := json.Marshal(j)
+	if err != nil {
+		return err
+	}
+	return fsys.WriteFileAtomic(name, append(b, '\n'))
+}

@@ -1,0 +1,479 @@
+// Package restore makes a SQLite database from a replica (package replica), and proves a replica without making one. The files may be
+// Litestream's. Pages are read newest first, so that each is written once, and all that a file and the chain say of themselves is checked on
+// the way: what comes out is what was captured, or an error that names the file.
+//
+// It is not the agent's view of a replica: it writes nothing there, takes nothing over, and does not care who owns it.
+package restore
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/superfly/ltx"
+
+	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/objstore"
+	"github.com/holdfastdb/holdfast/sqlite/replica"
+)
+
+// Options say what is restored, and where to.
+type Options struct {
+	// From is where the replica is, for people, and to know this restore again. To is the database file to make.
+	From, To string
+	Target   Target
+	// Overwrite lets it replace a database, and remove what belonged to that. Its users must have ended.
+	Overwrite bool
+	// Parallel is how many requests are on their way at once; each takes 2 MiB of memory. 0: 8.
+	Parallel int
+	// Check is what SQLite is asked; "": nothing, or Quick if the replica has no checksum of the database.
+	Check Check
+	// Progress hears now and then how much was read of how much; nil: nobody. Note hears what is worth a line.
+	Progress func(done, all int64)
+	Note     func(text string)
+	// FS is where the file is made; nil: the system's, which Check needs.
+	FS disk.FS
+
+	every int64 // for tests: durableEvery; 0 is that
+}
+
+// Restored is what a restore has made.
+type Restored struct {
+	TXID     replica.TXID
+	Time     time.Time
+	Pages    uint32
+	PageSize uint32 // bytes
+	Files    int
+	Bytes    int64 // read by this call
+	// Checksum is the database's, and Proved that the replica says the same. Litestream's replicas say nothing.
+	Checksum replica.Checksum
+	Proved   bool
+	Checked  Check
+	Resumed  bool // it went on with what a call before had made
+}
+
+// ErrExists: there is a database already.
+var ErrExists = errors.New("there is a database already")
+
+// ErrBusy: another restore makes the same file.
+var ErrBusy = errors.New("another restore makes the same file")
+
+// durableEvery is how many bytes are read before what was made is made durable, and is not made again.
+const durableEvery = 64 << 20
+
+// beside are the files that belong to a database.
+var beside = []string{"-wal", "-shm", "-journal"}
+
+// restore is one that goes on.
+type restore struct {
+	r       *replica.Replica
+	how     *Options
+	fs      disk.FS
+	bad     map[string]bool // names of files that are not used
+	out     *Restored
+	journal *journal
+	total   int64
+}
+
+// Restore makes a database file. It is written under another name, beside it, and gets its own at the end, whole and durable. One that was
+// interrupted goes on when it is called again with the same replica and target. Damage is a *replica.Fault; where there is another way to the
+// same state, that is gone, and Note hears of it. ErrEmpty, ErrNotThere, ErrExists and ErrBusy are what they say; other errors are the
+// store's, the disk's and ctx's.
+func Restore(ctx context.Context, r *replica.Replica, how Options) (*Restored, error) {
+	if how.FS == nil {
+		how.FS = disk.OS()
+	}
+	if how.Parallel <= 0 {
+		how.Parallel = 8
+	}
+	if how.every == 0 {
+		how.every = durableEvery
+	}
+	if how.Note == nil {
+		how.Note = func(string) {}
+	}
+	j := &restore{r: r, how: &how, fs: how.FS, bad: map[string]bool{}, out: &Restored{}}
+	if err := j.free(); err != nil {
+		return nil, err
+	}
+	lock, err := j.fs.Lock(how.To + lockSuffix)
+	if errors.Is(err, disk.ErrLocked) {
+		return nil, ErrBusy
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = j.all(ctx)
+	// Before it is unlocked: who comes next locks a file of that name that is there.
+	if rerr := j.fs.Remove(how.To + lockSuffix); err == nil && !errors.Is(rerr, fs.ErrNotExist) {
+		err = rerr
+	}
+	if uerr := lock.Unlock(); err == nil {
+		err = uerr
+	}
+	if err != nil {
+		return nil, err
+	}
+	return j.out, nil
+}
+
+// free refuses a target that is in use.
+func (j *restore) free() error {
+	dir, base := filepath.Split(j.how.To)
+	names, err := j.fs.List(filepath.Clean(dir))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		for _, suffix := range append([]string{""}, beside...) {
+			if name != base+suffix || j.how.Overwrite {
+				continue
+			}
+			if suffix == "" && j.empty() {
+				continue
+			}
+			return fmt.Errorf("%s: %w", filepath.Join(dir, name), ErrExists)
+		}
+	}
+	return nil
+}
+
+// empty reports whether the target is a file without content, as one that an application was about to make.
+func (j *restore) empty() bool {
+	b, err := j.fs.Open(j.how.To)
+	if err != nil {
+		return false
+	}
+	defer b.Close() // nothing was written
+	n, err := b.Size()
+	return err == nil && n == 0
+}
+
+// all tries one plan after the other. A file that is damaged is left out of the next one.
+func (j *restore) all(ctx context.Context) error {
+	var err error
+	if j.journal, err = readJournal(j.fs, j.how.To+journalSuffix, j.how); err != nil {
+		return err
+	}
+	j.out.Resumed = j.journal != nil
+	var first error
+	for absent := 0; ; {
+		if j.journal == nil {
+			if err := j.plan(ctx); err != nil {
+				if first != nil && errors.Is(err, ErrNotThere) {
+					return first // the damage is why
+				}
+				return err
+			}
+		}
+		err := j.make(ctx)
+		var fault *replica.Fault
+		switch {
+		case err == nil:
+			return nil
+		case errors.As(err, &fault) && !j.bad[fault.Name]:
+			if j.bad[fault.Name] = true; first == nil {
+				first = err
+			}
+			j.how.Note(fmt.Sprintf("%v; going another way, if there is one", err))
+		case errors.Is(err, objstore.ErrAbsent) && absent < 3: // it was compacted since the plan was made, or it is lost
+			absent++
+			j.how.Note(fmt.Sprintf("%v; reading again what there is", err))
+		default:
+			return err
+		}
+		j.journal, j.out.Resumed = nil, false
+	}
+}
+
+// plan finds out what there is, and writes down what is to be done.
+func (j *restore) plan(ctx context.Context) error {
+	c, err := j.r.Read(ctx)
+	if err != nil {
+		return err
+	}
+	if c.Damage != nil {
+		j.how.Note(fmt.Sprintf("%v; what there is was found by listing it", c.Damage))
+	}
+	if len(c.Ahead) > 0 && j.how.Target == (Target{}) {
+		j.how.Note(fmt.Sprintf("%s is not there, and %d files behind it are: they were on their way when their owner died, or it is lost",
+			j.r.Name(c.Missing()), len(c.Ahead)))
+	}
+	var p *plan
+	for p == nil {
+		var fault *replica.Fault
+		p, err = newPlan(ctx, j.r, c, j.how.Target, j.bad)
+		if errors.As(err, &fault) && !j.bad[fault.Name] {
+			j.bad[fault.Name] = true
+			j.how.Note(fmt.Sprintf("%v; going another way, if there is one", err))
+		} else if err != nil {
+			return err
+		}
+	}
+	j.journal = &journal{Form: journalForm, From: j.how.From, TXID: uint64(j.how.Target.TXID), Time: j.how.Target.Time, Plan: *p,
+		Next: len(p.Files) - 1, Seen: newBitmap(p.Pages), Begins: map[string]string{}}
+	for _, suffix := range []string{journalSuffix, workSuffix} {
+		if err := j.fs.Remove(j.how.To + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// make carries a plan out.
+func (j *restore) make(ctx context.Context) (err error) {
+	work := j.how.To + workSuffix
+	var file disk.File
+	if j.out.Resumed {
+		if file, err = j.fs.Open(work); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s is gone: %w", work, objstore.ErrAbsent)
+		}
+	} else {
+		file, err = j.fs.Create(work)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if cerr := file.Close(); err == nil {
+			err = cerr
+		}
+		if err == nil {
+			err = j.finish(ctx)
+		}
+	}()
+	p := &j.journal.Plan
+	if err := file.Truncate(int64(p.Pages) * int64(p.PageSize)); err != nil {
+		return err
+	}
+	if err := j.read(ctx, file); err != nil {
+		return err
+	}
+	if err := j.judge(); err != nil {
+		// The same call begins anew, when the replica may have been mended.
+		if rerr := j.fs.Remove(j.how.To + journalSuffix); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+			return errors.Join(err, rerr)
+		}
+		return err
+	}
+	return file.Sync()
+}
+
+// read reads the plan's files from the last to the first and writes the pages that no later one has.
+func (j *restore) read(ctx context.Context, file disk.File) (err error) {
+	n := j.journal
+	var pieces []piece
+	for i := n.Next; i >= 0; i-- {
+		p := piece{File: n.Plan.Files[i]}
+		if i == n.Next && n.At != nil {
+			p.from = n.At.Offset
+		}
+		pieces = append(pieces, p)
+		j.total += p.Size - p.from
+	}
+	in := startFetch(ctx, j.r, pieces, j.how.Parallel)
+	defer in.stop()
+	out := newSink(file, n.Plan.PageSize, n.XOR)
+	defer func() {
+		var fault *replica.Fault
+		if err != nil && !errors.As(err, &fault) { // what was done is kept
+			if kerr := j.keep(file, out); kerr != nil {
+				err = errors.Join(err, kerr)
+			}
+		}
+		out.close()
+	}()
+	since := int64(0)
+	for i := range pieces {
+		f := pieces[i]
+		was := f.from
+		err := j.one(in.file(i), f, out, func(d *decoder) error {
+			step := d.at.Offset - was
+			since, was, j.out.Bytes = since+step, d.at.Offset, j.out.Bytes+step
+			j.progress()
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if _, err := out.state(); err != nil {
+				return err
+			}
+			if since < j.how.every || d.old != nil {
+				return nil
+			}
+			at := d.at
+			since, n.At = 0, &at
+			return j.keep(file, out)
+		})
+		if err != nil {
+			return err
+		}
+		j.out.Bytes += f.Size - was
+		j.out.Files++
+		n.Next, n.Head, n.At = n.Next-1, "", nil
+	}
+	n.Next = 0
+	n.XOR, err = out.wait()
+	return err
+}
+
+func (j *restore) progress() {
+	if j.how.Progress != nil {
+		j.how.Progress(j.out.Bytes, j.total)
+	}
+}
+
+// stepPages is how many pages are decoded between two looks around.
+const stepPages = 256
+
+// one reads one file. step is called now and then between two pages.
+func (j *restore) one(in interface{ Read([]byte) (int, error) }, f piece, out *sink, step func(d *decoder) error) (err error) {
+	n := j.journal
+	name := j.r.Name(f.File)
+	var d *decoder
+	if f.from > 0 {
+		head, err := n.header()
+		if err != nil {
+			return err
+		}
+		d = resumeDecoder(in, head, *n.At)
+	} else if d, err = newDecoder(in); err != nil {
+		return fault(name, err)
+	} else if err := j.begins(name, f.File, d.head); err != nil {
+		return err
+	}
+	raw, err := d.head.MarshalBinary()
+	if err != nil {
+		return err
+	}
+	n.Head = hex.EncodeToString(raw)
+	for {
+		data := out.room()
+		page, err := d.next(data)
+		if err != nil {
+			return fault(name, err)
+		}
+		if page == 0 {
+			break
+		}
+		if page <= n.Plan.Pages && !n.Seen.has(page) {
+			n.Seen.set(page)
+			out.put(page)
+		}
+		if d.at.Pages%stepPages == 0 {
+			if err := step(d); err != nil {
+				return err
+			}
+		}
+	}
+	if err := d.close(); err != nil {
+		return fault(name, err)
+	}
+	return j.ends(name, f.File, d)
+}
+
+// fault names the file that an error is about. What the store says is not about the file.
+func fault(name string, err error) error {
+	var f *replica.Fault
+	var s *storeError
+	switch {
+	case errors.As(err, &f):
+		return err
+	case errors.As(err, &s):
+		return s.err
+	}
+	return &replica.Fault{Name: name, Reason: err.Error()}
+}
+
+// begins compares a file's header with what is known of it.
+func (j *restore) begins(name string, f replica.File, h ltx.Header) error {
+	p := &j.journal.Plan
+	switch {
+	case h.MinTXID != f.Min || h.MaxTXID != f.Max:
+		return &replica.Fault{Name: name, Reason: fmt.Sprintf("it is %s under another name", ltx.FormatFilename(h.MinTXID, h.MaxTXID))}
+	case h.PageSize != p.PageSize:
+		return &replica.Fault{Name: name, Reason: fmt.Sprintf("its pages have %d bytes, and the database's %d", h.PageSize, p.PageSize)}
+	case f.Post != 0 && h.PreApplyChecksum != f.Pre:
+		return &replica.Fault{Name: name, Reason: "the manifest says another checksum of the database before it"}
+	}
+	return nil
+}
+
+// ends compares a file's trailer with what is known of it, and with what the one behind it begins with.
+func (j *restore) ends(name string, f replica.File, d *decoder) error {
+	post := d.trailer.PostApplyChecksum
+	if f.Post != 0 && post != f.Post {
+		return &replica.Fault{Name: name, Reason: "the manifest says another checksum of the database behind it"}
+	}
+	if want := j.journal.Begins[f.Max.String()]; want != "" && want != post.String() {
+		return &replica.Fault{Name: name, Reason: fmt.Sprintf("it ends with the database's checksum %s, and the next file begins with %s", post, want)}
+	}
+	if d.head.PreApplyChecksum != 0 {
+		j.journal.Begins[(f.Min - 1).String()] = d.head.PreApplyChecksum.String()
+	}
+	return nil
+}
+
+// keep makes durable what was done, and writes down what that is.
+func (j *restore) keep(file disk.File, out *sink) error {
+	xor, err := out.wait()
+	if err != nil {
+		return err
+	}
+	if err := file.Sync(); err != nil {
+		return err
+	}
+	j.journal.XOR = xor
+	return j.journal.write(j.fs, j.how.To+journalSuffix)
+}
+
+// judge holds what was made against what the replica says of it.
+func (j *restore) judge() error {
+	n := j.journal
+	p := &n.Plan
+	lock := ltx.LockPgno(p.PageSize)
+	for page := uint32(1); page <= p.Pages; page++ {
+		if !n.Seen.has(page) && page != lock {
+			return fmt.Errorf("no file has page %d of %d", page, p.Pages)
+		}
+	}
+	sum := databaseSum(n.XOR)
+	if p.Post != 0 && p.Post != sum {
+		return fmt.Errorf("the database's checksum is %s, and %s says %s: a file of the replica has other pages than it should; "+
+			"`holdfast sqlite verify` tells which", sum, j.r.Name(p.Files[len(p.Files)-1]), p.Post)
+	}
+	o := j.out
+	o.TXID, o.Time, o.Pages, o.PageSize, o.Checksum, o.Proved = p.TXID, p.Time, p.Pages, p.PageSize, sum, p.Post != 0
+	return nil
+}
+
+// finish checks the file, gives it its name and removes what was beside it.
+func (j *restore) finish(ctx context.Context) error {
+	work := j.how.To + workSuffix
+	how := j.how.Check
+	if how == "" && !j.out.Proved {
+		how = Quick
+	}
+	if err := check(ctx, work, how); err != nil {
+		return err
+	}
+	j.out.Checked = how
+	if err := j.free(); err != nil { // somebody may have made one meanwhile
+		return err
+	}
+	for _, suffix := range beside { // they would be taken for the new one's
+		if err := j.fs.Remove(j.how.To + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := j.fs.Rename(work, j.how.To); err != nil {
+		return err
+	}
+	if err := j.fs.Remove(j.how.To + journalSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return j.fs.SyncDir(filepath.Dir(j.how.To))
+}

@@ -1,0 +1,237 @@
+// Package walfile is a SQLite database's files, as one more of the processes that share them: it reads what was committed, holds
+// a read mark so that nobody starts the WAL anew before it has read it, and starts the WAL anew itself. The rules are those of
+// sqlite.org/walformat.html and of SQLite's wal.c and os_unix.c; the numbers below are theirs.
+//
+// It runs no SQL, writes neither to the database nor to its WAL, and never makes one of the files: what it changes is the
+// wal-index, which is memory that processes share. Linux only: it needs locks that belong to an open file, because a process
+// loses SQLite's own whenever it closes any descriptor of the file.
+package walfile
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+var (
+	// ErrBusy: another process has a lock that does not allow it at the moment. Transient.
+	ErrBusy = errors.New("the database is locked")
+	// ErrExclusive: one connection has the database for itself (locking_mode=EXCLUSIVE) and shares no wal-index.
+	ErrExclusive = errors.New("the database is locked by locking_mode=EXCLUSIVE")
+	// ErrAbsent: there is no database file, or nothing in it.
+	ErrAbsent = errors.New("there is no database")
+	// ErrMoved: the name has come to mean another file since it was opened.
+	ErrMoved = errors.New("another file has taken the database's place")
+)
+
+// DB is a database's open files. One goroutine uses it. It has to be closed.
+type DB struct {
+	path     string
+	db       *os.File
+	wal, shm *os.File // nil where there is none
+	id       fileID   // what the name meant when it was opened
+
+	pageSize uint32
+	walMode  bool
+	live     bool // some connection shares the wal-index, and so do we
+	lone     bool // opened by OpenExclusive
+	slot     int  // the read mark that is held, 1 to 4; 0: none
+	writing  bool // writers are locked out
+	buf      []byte
+}
+
+// Open opens the database at path: ErrAbsent if there is none yet, ErrExclusive if one connection has it for itself, ErrBusy if
+// it should be tried again. A database in WAL mode has a shared lock from then on, so that no connection removes its WAL. What
+// is locked is let go by Close.
+func Open(path string) (*DB, error) { return open(path, false) }
+
+// OpenExclusive opens a database without sharing anything with the connection that has it for itself. What is read is true only
+// as long as that connection writes nothing.
+func OpenExclusive(path string) (*DB, error) { return open(path, true) }
+
+func open(path string, lone bool) (_ *DB, err error) {
+	d := &DB{path: path, lone: lone}
+	defer func() {
+		if err != nil {
+			d.Close()
+		}
+	}()
+	if d.db, err = os.OpenFile(path, os.O_RDONLY, 0); errors.Is(err, os.ErrNotExist) {
+		return nil, ErrAbsent
+	} else if err != nil {
+		return nil, err
+	}
+	if err := d.readHeader(); err != nil {
+		return nil, err
+	}
+	if d.walMode && !lone {
+		if err := d.shareDatabase(); err != nil {
+			return nil, err
+		}
+		// The mode may have changed while nobody held the lock.
+		if err := d.readHeader(); err != nil {
+			return nil, err
+		}
+	}
+	if d.id, err = identify(path); err != nil {
+		return nil, ErrMoved
+	}
+	if own, err := d.db.Stat(); err != nil || !sameFile(own, path) {
+		return nil, ErrMoved
+	}
+	return d, d.Join()
+}
+
+// Join looks for a WAL and a wal-index that were not there yet, and shares the index if connections do. It is called again and
+// again while Live reports false.
+func (d *DB) Join() error {
+	if !d.walMode {
+		return nil
+	}
+	if d.wal != nil && !d.live && !sameFileAs(d.wal, d.path+"-wal") {
+		d.wal.Close()
+		d.wal = nil
+	}
+	if d.wal == nil {
+		f, err := os.OpenFile(d.path+"-wal", os.O_RDONLY, 0)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		if err == nil {
+			d.wal = f
+		}
+	}
+	if d.live || d.lone {
+		return nil
+	}
+	f, err := os.OpenFile(d.path+"-shm", os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	d.live, err = shareIndex(f)
+	if err == nil && d.live && !sameFileAs(f, d.path+"-shm") {
+		d.live = false // removed meanwhile; the next call finds the one that took its place
+	}
+	if err != nil || !d.live {
+		f.Close()
+		return err
+	}
+	d.shm = f
+	if d.wal != nil && !sameFileAs(d.wal, d.path+"-wal") {
+		d.wal.Close()
+		d.wal = nil
+	}
+	if d.wal == nil {
+		if d.wal, err = os.OpenFile(d.path+"-wal", os.O_RDONLY, 0); err != nil {
+			d.wal = nil
+			if !errors.Is(err, os.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Close lets go of every lock. It may be called again.
+func (d *DB) Close() {
+	for _, f := range []*os.File{d.db, d.wal, d.shm} {
+		if f != nil {
+			f.Close() // nothing was written that could be lost; the locks go with the descriptor
+		}
+	}
+	d.db, d.wal, d.shm, d.live, d.slot, d.writing, d.buf = nil, nil, nil, false, 0, false, nil
+}
+
+// PageSize is in bytes.
+func (d *DB) PageSize() uint32 { return d.pageSize }
+
+// WAL reports whether the database is in WAL mode.
+func (d *DB) WAL() bool { return d.walMode }
+
+// Live reports whether there are connections, whose wal-index is shared.
+func (d *DB) Live() bool { return d.live }
+
+// Moved reports whether the name means another file than the one that is open.
+func (d *DB) Moved() bool {
+	id, err := identify(d.path)
+	return err != nil || id != d.id
+}
+
+// LockPage is the page that SQLite leaves empty because its locks lie there: byte 2^30.
+func LockPage(pageSize uint32) uint32 { return pendingByte/pageSize + 1 }
+
+// readHeader takes page size and mode from the first page (fileformat2.html, 1.3).
+func (d *DB) readHeader() error {
+	var h [100]byte
+	if _, err := d.db.ReadAt(h[:], 0); errors.Is(err, io.EOF) {
+		return ErrAbsent // a connection that opens a new database makes an empty file
+	} else if err != nil {
+		return err
+	}
+	size := uint32(binary.BigEndian.Uint16(h[16:]))
+	if size == 1 {
+		size = 1 << 16
+	}
+	if string(h[:16]) != "SQLite format 3\x00" || size < 512 || size&(size-1) != 0 {
+		return fmt.Errorf("%s is no SQLite database", filepath.Base(d.path))
+	}
+	d.pageSize, d.walMode = size, h[18] == 2 && h[19] == 2
+	return nil
+}
+
+// Pages is the size of the database file in pages, whatever the WAL says.
+func (d *DB) Pages() (uint32, error) {
+	info, err := d.db.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return uint32(info.Size() / int64(d.pageSize)), nil
+}
+
+// ReadPage reads a page of the database file into p, which is a page long. A page behind the end is zeros: SQLite may not have
+// written it yet.
+func (d *DB) ReadPage(page uint32, p []byte) error {
+	n, err := d.db.ReadAt(p, int64(page-1)*int64(d.pageSize))
+	if errors.Is(err, io.EOF) {
+		clear(p[n:])
+		return nil
+	}
+	return err
+}
+
+// Look is what a glance at a database's files shows: equal ones mean that nothing was written in between.
+type Look struct {
+	db, wal         fileID
+	dbSize, walSize int64
+	dbTime, walTime int64
+}
+
+// LookAt glances at the files of the database at path, without opening them.
+func LookAt(path string) (l Look) {
+	if info, err := os.Stat(path); err == nil {
+		l.db, l.dbSize, l.dbTime = idOf(info), info.Size(), info.ModTime().UnixNano()
+	}
+	if info, err := os.Stat(path + "-wal"); err == nil {
+		l.wal, l.walSize, l.walTime = idOf(info), info.Size(), info.ModTime().UnixNano()
+	}
+	return l
+}
+
+// Sync makes durable what the database and its WAL hold, which a connection with synchronous=NORMAL leaves to the next checkpoint.
+func (d *DB) Sync() error {
+	if d.wal != nil {
+		if err := d.wal.Sync(); err != nil {
+			return err
+		}
+	}
+	return d.db.Sync()
+}
+
+// IsOpen reports whether Close was not called.
+func (d *DB) IsOpen() bool { return d.db != nil }
