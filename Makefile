@@ -10,6 +10,9 @@ build: ## build bin/holdfast
 	@mkdir -p bin
 	go build -o bin/holdfast ./cmd/holdfast
 
+extension: ## build bin/holdfast_sqlite.so, the SQLite extension (C; all else is Go)
+	@scripts/extension.sh
+
 run: build ## build and start every finished door until Ctrl-C, print one working command per door
 	@scripts/run.sh
 
@@ -43,5 +46,5 @@ bench: ## measured beside its peers: make bench [DOOR=kv] [ARGS='-api v2 -client
 clean: ## remove bin/ and build/
 	rm -rf bin build
 
-.PHONY: help build run test check golden fuzz sim mutants conformance peers bench clean
+.PHONY: help build extension run test check golden fuzz sim mutants conformance peers bench clean
 .DEFAULT_GOAL := help

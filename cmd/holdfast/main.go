@@ -12,20 +12,23 @@ import (
 	"github.com/holdfastdb/holdfast/cmd/holdfast/dtm"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/etcd"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/inspect"
+	"github.com/holdfastdb/holdfast/cmd/holdfast/litestream"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/member"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/migrate"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/restore"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/server"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/snapshot"
+	"github.com/holdfastdb/holdfast/cmd/holdfast/sqlite"
 )
 
 // commands is the table, in the order of `holdfast help`.
 func commands() []*cli.Command {
 	return slices.Concat(
-		[]*cli.Command{server.Command(all), etcd.Command(all), dtm.Command(all), server.DoorsCommand(all), member.StatusCommand(all)},
+		[]*cli.Command{server.Command(all), etcd.Command(all), dtm.Command(all), litestream.Command(), server.DoorsCommand(all), member.StatusCommand(all)},
 		member.Commands(),
 		snapshot.Commands(all),
 		restore.Commands(all),
+		[]*cli.Command{sqlite.Run(), sqlite.Replicate(), sqlite.Restore(), sqlite.Verify(), sqlite.List()},
 		inspect.Commands(all),
 		all.Commands(),
 		[]*cli.Command{migrate.Command(), cli.VersionCommand()})
@@ -37,6 +40,9 @@ func main() {
 	}
 	if dtm.Named(os.Args) {
 		os.Exit(dtm.Run(all, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+	}
+	if litestream.Named(os.Args) {
+		os.Exit(litestream.Run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
 	}
 	os.Exit(cli.Run(commands(), os.Args[1:], os.Stdout, os.Stderr, os.Getenv))
 }

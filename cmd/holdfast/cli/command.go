@@ -44,6 +44,10 @@ func Run(table []*Command, args []string, stdout, stderr io.Writer, getenv func(
 	if err == nil {
 		return 0
 	}
+	var status StatusError
+	if errors.As(err, &status) {
+		return int(status)
+	}
 	var u *UsageError
 	line := strings.Join(strings.Fields(err.Error()), " ") // one line, even if a library's error has several
 	fmt.Fprintf(stderr, "holdfast: %s\n", line)

@@ -9,6 +9,11 @@ type UsageError struct{ text string }
 
 func (e *UsageError) Error() string { return e.text }
 
+// StatusError is the exit status of a program that was run for the user. Nothing is printed: that program said why.
+type StatusError int
+
+func (e StatusError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
 // Usagef makes a UsageError: "what: why; what to do next".
 func Usagef(format string, args ...any) error {
 	return &UsageError{fmt.Sprintf(format, args...)}

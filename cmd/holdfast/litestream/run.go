@@ -1,0 +1,226 @@
+package litestream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
+	"github.com/holdfastdb/holdfast/cmd/holdfast/litestreamconf"
+	"github.com/holdfastdb/holdfast/sqlite/agent"
+	"github.com/holdfastdb/holdfast/sqlite/replica"
+	"github.com/holdfastdb/holdfast/sqlite/restore"
+)
+
+// forever is a retention that nothing outlives.
+const forever = 100 * 365 * 24 * time.Hour
+
+// extensionSocket names the variable with the socket that the extension in applications connects to; Litestream has no such thing.
+const extensionSocket = "HOLDFAST_SQLITE_SOCKET"
+
+// run replicates until a signal, until the program beside it ends, or once.
+func (p *program) run(r *replication, signals <-chan os.Signal) error {
+	log := r.log
+	log.Info("litestream", "version", likeVersion, "holdfast", cli.Version+cli.Revision(), "level", r.set.Log.Level)
+	for _, w := range r.set.Warnings {
+		log.Warn(w)
+	}
+	if len(r.set.Databases) == 0 {
+		log.Error("no databases specified in configuration")
+	}
+	var command []string
+	if r.set.Exec != "" {
+		var err error
+		if command, err = words(r.set.Exec); err != nil {
+			return fmt.Errorf("cannot parse exec command: %w", err)
+		}
+	}
+	if sig, err := interruptible(signals, func(ctx context.Context) error { return restoreMissing(ctx, r) }); sig != nil || err != nil {
+		return err
+	}
+	all, err := allDatabases(r.set)
+	if err != nil {
+		return err
+	}
+	if sig, err := interruptible(signals, func(ctx context.Context) error { return refuseForeign(ctx, all) }); sig != nil || err != nil {
+		return err
+	}
+	a, err := p.start(r, all)
+	if err != nil {
+		return err
+	}
+	w := watch(a, r, all)
+	var c *control
+	if r.set.Socket.Enabled {
+		if c, err = listen(r.set.Socket, p.sur, syncing(a), log); err != nil {
+			log.Warn("failed to start control server", "error", err) // as in Litestream: databases are kept without it
+		}
+	}
+	sig, err := p.wait(r, a, all, command, signals)
+	switch {
+	case sig != nil:
+		log.Info("signal received, litestream shutting down", "signal", sig)
+	case command != nil:
+		log.Info("subprocess exited, litestream shutting down")
+	default:
+		log.Info("replication complete, litestream shutting down")
+	}
+	w.stop()
+	if c != nil {
+		if e := c.close(); e != nil {
+			log.Warn("close control socket", "error", e)
+		}
+	}
+	if err = errors.Join(err, shut(r, a, signals)); err == nil {
+		log.Info("litestream shut down")
+	}
+	return err
+}
+
+// interruptible does f until a signal ends it, and says which.
+func interruptible(signals <-chan os.Signal, f func(ctx context.Context) error) (sig os.Signal, err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	select {
+	case err = <-done:
+		return nil, err
+	case sig = <-signals:
+		cancel()
+		<-done // an interrupted restore goes on at the next start
+		return sig, nil
+	}
+}
+
+// restoreMissing restores databases that are not there, where the configuration says so.
+func restoreMissing(ctx context.Context, r *replication) error {
+	for _, d := range r.set.Databases {
+		if !d.RestoreIfMissing {
+			continue
+		}
+		if _, err := os.Lstat(d.Path); err == nil {
+			r.log.Info("database exists, skipping restore", "path", d.Path)
+			continue
+		}
+		r.log.Info("attempting restore before replication", "path", d.Path)
+		of, store, err := openReplica(ctx, d.Replica)
+		if err != nil {
+			return fmt.Errorf("restore failed: %w", err)
+		}
+		made, err := restored(ctx, of, store, restore.Options{From: d.Replica.String(), To: d.Path,
+			Note: func(text string) { r.log.Warn(text, "path", d.Path) }})
+		switch {
+		case errors.Is(err, restore.ErrEmpty):
+			r.log.Info("no backup found, starting fresh", "path", d.Path)
+		case err != nil:
+			return fmt.Errorf("restore failed: %s: %w", d.Path, err)
+		default:
+			logRestored(r.log, d.Path, made)
+		}
+	}
+	return nil
+}
+
+// start begins replication of the databases.
+func (p *program) start(r *replication, all []litestreamconf.Database) (*agent.Agent, error) {
+	cfg := agent.Config{Socket: p.getenv(extensionSocket), Interval: interval(all, r.log), Levels: r.set.Levels, Snapshot: r.set.SnapshotInterval,
+		Retention: r.set.SnapshotRetention, L0Retention: r.set.L0Retention, Log: r.log}
+	cfg.Restore = func(ctx context.Context, of *replica.Replica, path string) error {
+		made, err := restore.Restore(ctx, of, restore.Options{From: path, To: path, Note: func(text string) { r.log.Warn(text, "path", path) }})
+		if err == nil {
+			logRestored(r.log, path, made)
+		}
+		return err
+	}
+	if r.set.KeepAll {
+		cfg.Retention, cfg.L0Retention = forever, forever
+		r.log.Warn("retention disabled; cloud provider lifecycle policies must handle retention")
+	}
+	for _, d := range all {
+		t, err := target(&d)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Databases = append(cfg.Databases, t)
+	}
+	a, err := agent.Start(cfg)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range all {
+		logTarget(r.log, &d)
+	}
+	return a, nil
+}
+
+// target is a database as the agent takes it.
+func target(d *litestreamconf.Database) (agent.Target, error) {
+	store, err := openStore(d.Replica)
+	if err != nil {
+		return agent.Target{}, err
+	}
+	url := d.Replica.String()
+	return agent.Target{Path: d.Path, Replica: replica.New(store, replica.LayoutOf(url)), URL: url}, nil
+}
+
+func logTarget(log *slog.Logger, d *litestreamconf.Database) {
+	log.Info("initialized db", "path", d.Path)
+	if b := d.Replica.Bucket; b != nil {
+		log.Info("replicating to", "type", "s3", "sync-interval", d.Replica.SyncInterval, "bucket", b.Name, "path", b.Prefix, "region", b.Region, "endpoint", b.Endpoint)
+		return
+	}
+	log.Info("replicating to", "type", "file", "sync-interval", d.Replica.SyncInterval, "path", d.Replica.Dir)
+}
+
+// interval is how often all databases are looked at: as often as the one that wants it most.
+func interval(all []litestreamconf.Database, log *slog.Logger) time.Duration {
+	least, most := time.Duration(0), time.Duration(0)
+	for _, d := range all {
+		each := max(d.Monitor, d.Replica.SyncInterval)
+		if least == 0 || each < least {
+			least = each
+		}
+		most = max(most, each)
+	}
+	if least != most {
+		log.Warn("databases have different intervals; the shortest is that of all", "interval", least, "longest", most)
+	}
+	return least
+}
+
+// syncing is how the control socket stores what a database has. Both TXIDs are the stored one: nothing is kept between a commit and the replica.
+func syncing(a *agent.Agent) syncer {
+	return func(ctx context.Context, path string, _ bool) (syncAnswer, error) {
+		if _, ok := a.Status()[path]; !ok {
+			return syncAnswer{}, fmt.Errorf("%w: %s", errUnknown, path)
+		}
+		txid, err := a.Sync(ctx, path)
+		if err != nil {
+			return syncAnswer{}, fmt.Errorf("sync database: %w", err)
+		}
+		return syncAnswer{Status: "synced", TXID: uint64(txid), ReplicatedTXID: uint64(txid)}, nil
+	}
+}
+
+// shut ends the agent; what was committed is stored first, as long as the configuration gives it.
+func shut(r *replication, a *agent.Agent, signals <-chan os.Signal) error {
+	limit := r.set.ShutdownTimeout
+	if r.set.ShutdownSyncTimeout > 0 {
+		limit = min(limit, r.set.ShutdownSyncTimeout)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- a.Close(ctx) }()
+	select {
+	case err := <-closed:
+		return err
+	case sig := <-signals:
+		cancel()
+		return errors.Join(fmt.Errorf("shutdown interrupted by %s", sig), <-closed)
+	}
+}

@@ -1,0 +1,127 @@
+package sqlite
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
+	"github.com/holdfastdb/holdfast/objstore"
+	"github.com/holdfastdb/holdfast/sqlite/agent"
+	"github.com/holdfastdb/holdfast/sqlite/gate"
+	"github.com/holdfastdb/holdfast/sqlite/replica"
+	"github.com/holdfastdb/holdfast/sqlite/restore"
+)
+
+// settings are the flags of `run` and `replicate`.
+type settings struct {
+	replica, ack, ackTimeout, interval, maxUnstored, requests, levels, snapshot, retention, l0, shutdown, socket *string
+	quiet                                                                                                        *bool
+}
+
+func addSettings(l *cli.FlagList) *settings {
+	return &settings{
+		replica:     l.Text("replica", "URL", "", "where the database is kept: s3://bucket/prefix or file:///dir; with several databases each is below it, by its file's name"),
+		ack:         l.Text("ack", "LEVEL", "archive", "what a commit waits for in programs with the extension: `archive`, the bucket, or `local`, nothing"),
+		ackTimeout:  l.Text("ack-timeout", "TIME", "30s", "after which a commit that is not stored is an error, and writes are refused until everything is"),
+		interval:    l.Text("interval", "TIME", "1s", "how often commits are stored that nobody waits for, and databases are looked at that no program with the extension has open"),
+		maxUnstored: l.Text("max-unstored", "SIZE", "64MiB", "of a WAL that the bucket does not take; with `local` it is let go of then"),
+		requests:    l.Text("requests", "N", "20000000", "requests a month, for all databases; commits are gathered longer when they run out"),
+		levels:      l.Text("levels", "LIST", "30s,5m,1h", "how often files of the levels from 1 on are made; `off` for none"),
+		snapshot:    l.Text("snapshot", "TIME", "24h", "how often the whole database is stored"),
+		retention:   l.Text("retention", "TIME", "24h", "for how long earlier states can be restored"),
+		l0:          l.Text("l0-retention", "TIME", "5m", "for how long every group of commits can be restored by itself"),
+		shutdown:    l.Text("shutdown-timeout", "TIME", "8s", "how long storing the rest may take when it ends"),
+		socket:      l.Text("socket", "PATH", "", "where programs with the extension reach it (default: one for these databases in the directory for temporary files)"),
+		quiet:       l.Toggle("quiet", "log warnings and errors only"),
+	}
+}
+
+// config makes the agent's settings of the flags and the databases' paths.
+func (s *settings) config(paths []string, stderr io.Writer) (c agent.Config, shutdown time.Duration, err error) {
+	fail := func(flag, v, form string) error { return cli.Usagef("--%s %s: %s", flag, v, form) }
+	if len(paths) == 0 || *s.replica == "" {
+		return c, 0, cli.Usagef("wants --replica and a database")
+	}
+	ack, err := gate.ParseAck(*s.ack)
+	if err != nil {
+		return c, 0, fail("ack", *s.ack, "write local or archive")
+	}
+	for _, t := range []struct {
+		flag, text string
+		to         *time.Duration
+	}{{"ack-timeout", *s.ackTimeout, &c.AckTimeout}, {"interval", *s.interval, &c.Interval}, {"snapshot", *s.snapshot, &c.Snapshot},
+		{"retention", *s.retention, &c.Retention}, {"l0-retention", *s.l0, &c.L0Retention}, {"shutdown-timeout", *s.shutdown, &shutdown}} {
+		if *t.to, err = time.ParseDuration(t.text); err != nil || *t.to < time.Millisecond {
+			return c, 0, fail(t.flag, t.text, "not a time; write 500ms, 8s or 24h")
+		}
+	}
+	if err := cli.SetSize(&c.MaxUnstored, *s.maxUnstored); err != nil {
+		return c, 0, fail("max-unstored", *s.maxUnstored, err.Error())
+	}
+	if c.Requests, err = strconv.ParseInt(*s.requests, 10, 64); err != nil || c.Requests < 1 {
+		return c, 0, fail("requests", *s.requests, "not a number of requests")
+	}
+	c.Levels = []time.Duration{}
+	if *s.levels != "off" {
+		for text := range strings.SplitSeq(*s.levels, ",") {
+			every, err := time.ParseDuration(text)
+			if err != nil || every < time.Second || len(c.Levels) > 0 && every <= c.Levels[len(c.Levels)-1] || len(c.Levels) == 8 {
+				return c, 0, fail("levels", *s.levels, "write up to eight times, each longer than the one before: 30s,5m,1h")
+			}
+			c.Levels = append(c.Levels, every)
+		}
+	}
+	for _, path := range paths {
+		path, err := filepath.Abs(path)
+		if err != nil {
+			return c, 0, err
+		}
+		url := *s.replica
+		if len(paths) > 1 {
+			url = strings.TrimSuffix(url, "/") + "/" + filepath.Base(path)
+		}
+		store, err := objstore.Open(url)
+		if err != nil {
+			return c, 0, cli.Usagef("--replica: %s", err)
+		}
+		c.Databases = append(c.Databases, agent.Target{Path: path, Replica: replica.New(store, replica.LayoutOf(url)), URL: url, Ack: ack})
+	}
+	if c.Socket = *s.socket; c.Socket == "" {
+		sum := sha256.Sum256([]byte(c.Databases[0].Path))
+		c.Socket = filepath.Join(os.TempDir(), fmt.Sprintf("holdfast-sqlite-%d-%x.sock", os.Getuid(), sum[:6]))
+	}
+	level := slog.LevelInfo
+	if *s.quiet {
+		level = slog.LevelWarn
+	}
+	c.Log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	c.Restore = func(ctx context.Context, r *replica.Replica, path string) error {
+		_, err := restore.Restore(ctx, r, restore.Options{From: path, To: path})
+		return err
+	}
+	return c, shutdown, nil
+}
+
+// begin starts the agent and waits until every database is followed, or cannot be: then a program may open them.
+func begin(ctx context.Context, c agent.Config) (*agent.Agent, error) {
+	a, err := agent.Start(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Settled(ctx); err != nil {
+		closing, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		return nil, errors.Join(err, a.Close(closing))
+	}
+	forgetStart()
+	return a, nil
+}

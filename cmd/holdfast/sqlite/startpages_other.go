@@ -1,0 +1,6 @@
+//go:build !linux
+
+package sqlite
+
+// forgetStart does nothing here.
+func forgetStart() {}
