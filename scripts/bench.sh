@@ -31,6 +31,13 @@ archive)
 	go build -o build/bench/run-archive ./bench/archive
 	exec build/bench/run-archive "$@"
 	;;
+sqlite)
+	scripts/sqlitepeers.sh
+	make -s build extension
+	go build -o build/bench/run-sqlite ./bench/sqlite
+	# The load and the store have one core, what is measured another (-app-core).
+	exec taskset -c "${LOAD_CORE:-1}" build/bench/run-sqlite "$@"
+	;;
 *) echo "bench: no door named '$door' is built" >&2; exit 1 ;;
 esac
 scripts/peers.sh

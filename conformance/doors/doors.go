@@ -88,6 +88,24 @@ var doors = []door{
 				"TestTheDiskIsGone|TestTheStoreIsDown|TestTwoServersShipToOnePlace|TestArchiveOverAChangeOfLeader"}},
 		},
 	},
+	{
+		name:        "sqlite",
+		packages:    []string{"./sqlite/..."},
+		own:         []string{"./conformance/sqlite/clients", "./conformance/sqlite/crash"},
+		fullOnly:    []string{"./conformance/sqlite/litestreamsuite"},
+		scripts:     []string{"scripts/sqliteclients.sh", "scripts/extension.sh"},
+		fullScripts: []string{"scripts/sqlitelinked.sh", "scripts/litestreamsuite.sh", "scripts/sqlitepeers.sh"},
+		quick: []group{
+			{name: "kills and takeovers", args: []string{"build/crash", "-quick", "-only", "^kill|^takeover"}},
+			{name: "foreign hands, failing stores, damage", args: []string{"build/crash", "-quick", "-only", "^foreign|^the store|^damage"}},
+			{name: "Django and Rails with the extension", args: []string{"build/clients", "-quick"}},
+		},
+		full: []group{
+			{name: "clients with the extension", args: []string{"build/clients"}},
+			{name: "kills, takeovers, foreign hands, failing stores, damage", args: []string{"build/crash"}},
+			{name: "Litestream's own tests", args: []string{"build/litestreamsuite"}},
+		},
+	},
 }
 
 func (d *door) groups(quick bool) []group {

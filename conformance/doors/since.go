@@ -56,6 +56,9 @@ func (t *tree) concerns(file, door string) bool {
 	if dir == "" || strings.HasPrefix(dir, "scripts/") || strings.HasPrefix(dir, "conformance/doors/") {
 		return name != ".gitignore" // go.mod, Makefile: how everything is built, and what is run
 	}
+	if dir == "sqlite/extension/" {
+		return door == "sqlite" // C: no package of Go's
+	}
 	pkg, known := t.packageOf(strings.TrimSuffix(dir, "/"))
 	switch {
 	case !known:
