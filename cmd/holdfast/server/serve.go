@@ -16,6 +16,7 @@ import (
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
 	"github.com/holdfastdb/holdfast/internal/budget"
+	"github.com/holdfastdb/holdfast/internal/startpages"
 )
 
 // Command is `holdfast serve` with those doors.
@@ -108,6 +109,7 @@ func Serve(su *Setup, log *slog.Logger, ready func(*Server)) error {
 		}
 		return err
 	}
+	startpages.Forget()
 	ready(s)
 	notify(su.NotifySocket, "READY=1", log)
 	select {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
+	"github.com/holdfastdb/holdfast/internal/startpages"
 	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/sqlite/agent"
 	"github.com/holdfastdb/holdfast/sqlite/gate"
@@ -122,6 +123,6 @@ func begin(ctx context.Context, c agent.Config) (*agent.Agent, error) {
 		defer cancel()
 		return nil, errors.Join(err, a.Close(closing))
 	}
-	forgetStart()
+	startpages.Forget()
 	return a, nil
 }

@@ -1,6 +1,0 @@
-//go:build !linux
-
-package sqlite
-
-// forgetStart does nothing here.
-func forgetStart() {}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+// Package startpages does nothing here.
+package startpages
+
+// Forget does nothing here.
+func Forget() {}
