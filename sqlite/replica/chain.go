@@ -35,28 +35,54 @@ func (c *Chain) Missing() (f File) {
 
 // Read finds where the chain ends: by the manifest and the list of what is behind its head, or without one by listing everything.
 // If the last file is damaged, there is a *Fault and the chain, whose head is then a TXID and no more.
+//
+// It may be called while the owner works. Between the manifest and the list the owner may write the next manifest and remove what that one does
+// without: the gap this leaves is no end of the chain. So where there is a gap, or no way from one file to the next, the manifest is read once more,
+// and everything again if it is another.
 func (r *Replica) Read(ctx context.Context) (*Chain, error) {
-	c := &Chain{}
+	for {
+		c, version, err := r.read(ctx)
+		var fault *Fault
+		if err != nil && !errors.As(err, &fault) {
+			return nil, err
+		}
+		if len(c.Ahead) > 0 || err != nil {
+			if _, e := r.manifest(ctx); e != nil && !errors.Is(e, ErrBadManifest) {
+				return nil, e
+			}
+			if r.known() != version {
+				continue
+			}
+		}
+		slices.SortFunc(c.Files, ByPlace)
+		r.setEmpty(c.Head.Empty())
+		return c, err
+	}
+}
+
+// read is Read without the second look. version is the manifest's that it began with.
+func (r *Replica) read(ctx context.Context) (c *Chain, version string, err error) {
+	c = &Chain{}
 	m, err := r.manifest(ctx)
 	switch {
 	case errors.Is(err, ErrBadManifest):
 		c.Damage = err
 	case err != nil:
-		return nil, err
+		return nil, "", err
 	}
+	version = r.known()
 	if c.Manifest = m; m != nil {
 		c.Head, c.Epoch, c.Files = m.Head, m.Epoch, slices.Clone(m.Files)
-		err = r.follow(ctx, c)
-	} else {
-		err = r.survey(ctx, c)
+		return c, version, r.follow(ctx, c)
 	}
-	var fault *Fault
-	if err != nil && !errors.As(err, &fault) {
-		return nil, err
-	}
-	slices.SortFunc(c.Files, ByPlace)
-	r.setEmpty(c.Head.Empty())
-	return c, err
+	return c, version, r.survey(ctx, c)
+}
+
+// known is the manifest's version as it was last seen.
+func (r *Replica) known() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.version
 }
 
 // manifest reads it, nil if there is none, and remembers its version.
