@@ -214,12 +214,16 @@ func (d *database) tell() {
 	}
 	d.mu.Unlock()
 	for _, c := range conns {
-		own := s
-		if c.Hello.Ack != gate.Default {
-			own.Ack = c.Hello.Ack
-		}
-		c.State(own)
+		d.inform(c, s)
 	}
+}
+
+// inform sends a state to one extension, with what that one asked for.
+func (d *database) inform(c *gate.Conn, s gate.State) {
+	if c.Hello.Ack != gate.Default {
+		s.Ack = c.Hello.Ack
+	}
+	c.State(s)
 }
 
 func (d *database) in(p gate.Refuse) bool {

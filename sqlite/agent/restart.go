@@ -3,6 +3,7 @@ package agent
 import (
 	"time"
 
+	"github.com/holdfastdb/holdfast/sqlite/gate"
 	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
 
@@ -11,11 +12,14 @@ const (
 	restartFrames = 1000
 	// holdFrames is from where on transactions are made to wait for it.
 	holdFrames = 4 * restartFrames
-	// holdMost is for how long, holdAgain how long after the last time.
+	// holdMost is for how long, holdAgain how long after the last time, holdSoon if that time it came to something.
 	holdMost  = 250 * time.Millisecond
 	holdAgain = 2 * time.Second
+	holdSoon  = 250 * time.Millisecond
 	// holdBackFor is how long the last commit waits for the others to be out of its way.
 	holdBackFor = 8 * time.Millisecond
+	// restartMostPause is how long after a try the next is, at most, while transactions do not wait.
+	restartMostPause = 100 * time.Millisecond
 	// giveWayAfter is how long somebody's checkpoint waits for the mark; lookForOthers how often that is looked for.
 	giveWayAfter  = 10 * time.Millisecond
 	lookForOthers = 25 * time.Millisecond
@@ -24,9 +28,10 @@ const (
 // holding is when transactions were made to wait last.
 type holding struct {
 	since time.Time // zero: they do not wait
-	ended time.Time
+	next  time.Time // not before
 	tried time.Time
-	back  time.Time // since when the last commit is held back; zero: none is
+	pause time.Duration // after a try that failed while transactions did not wait
+	back  time.Time     // since when the last commit is held back; zero: none is
 }
 
 // restart starts the WAL anew, if it is long enough and nobody uses it. It returns when it is to be tried again.
@@ -42,12 +47,12 @@ func (d *database) restart(now time.Time) time.Duration {
 	held := !d.holding.since.IsZero()
 	if frames < restartFrames || d.view || d.streams > 0 {
 		if held {
-			d.release(now)
+			d.release(now.Add(holdAgain))
 		}
 		return lookForOthers
 	}
 	// The last few are most likely being copied: a connection does so after each of its commits once the WAL is this long.
-	if frames-copied <= restartFrames/8 && d.room() && now.Sub(d.holding.tried) >= time.Millisecond {
+	if frames-copied <= restartFrames/8 && d.room() && now.Sub(d.holding.tried) >= d.between(held) {
 		d.holding.tried = now
 		g, err := d.files.Restart()
 		if g != nil {
@@ -55,8 +60,12 @@ func (d *database) restart(now time.Time) time.Duration {
 			d.changed, d.taken = now, now
 		}
 		if err == nil {
-			d.release(now)
+			d.holding.pause = 0
+			d.release(now.Add(holdSoon))
 			return lookForOthers
+		}
+		if !held {
+			d.holding.pause = min(max(2*d.holding.pause, time.Millisecond), restartMostPause)
 		}
 	}
 	if int64(frames)*int64(d.files.State().PageSize) > d.agent.cfg.MaxUnstored && d.files.Held() && len(d.ships) > 0 && now.Sub(d.ships[0].made) > 2*holdMost && !d.somebodyWaits() {
@@ -66,15 +75,27 @@ func (d *database) restart(now time.Time) time.Duration {
 	}
 	switch {
 	case held && now.Sub(d.holding.since) > holdMost:
-		d.release(now)
+		d.release(now.Add(holdAgain))
 	case held:
+		if copied < frames && !d.somebodyWaits() {
+			d.letOneGo()
+		}
 		return time.Millisecond
-	case frames >= holdFrames && now.Sub(d.holding.ended) > holdAgain && d.hasClients():
+	case frames >= holdFrames && now.After(d.holding.next) && d.hasClients():
 		d.holding.since, d.holding.back = now, time.Time{}
 		d.setHold(true)
 		return time.Millisecond
 	}
 	return 10 * time.Millisecond
+}
+
+// between is how long after a try the next may be. Each keeps everybody from writing for two milliseconds, and where others write all the time most
+// fail: trying every millisecond took half of the throughput. While transactions wait nothing is lost by it.
+func (d *database) between(held bool) time.Duration {
+	if held {
+		return time.Millisecond
+	}
+	return max(d.holding.pause, time.Millisecond)
 }
 
 // holdBack returns the waiter that is answered last, some milliseconds after the others, while transactions wait. Each of them copies the WAL when its
@@ -134,11 +155,32 @@ func (d *database) giveWay(now time.Time) time.Duration {
 	return giveWayAfter
 }
 
-func (d *database) release(now time.Time) {
+// release lets transactions begin, and not wait again before next.
+func (d *database) release(next time.Time) {
 	if !d.holding.since.IsZero() {
-		d.holding.since, d.holding.ended = time.Time{}, now
+		d.holding.since, d.holding.next = time.Time{}, next
 		d.setHold(false)
 	}
+}
+
+// letOneGo lets a connection begin what it waits to begin, while the others wait on: what it commits is copied with all that was left when the last of
+// the others ended, each in the next one's way, and nobody else will come to copy it. Which of them waits is not known here, so it is any.
+func (d *database) letOneGo() {
+	d.mu.Lock()
+	s := d.state()
+	var one *gate.Conn
+	for c := range d.clients {
+		one = c
+		break
+	}
+	d.mu.Unlock()
+	if one == nil {
+		return
+	}
+	s.Hold = false
+	d.inform(one, s)
+	s.Hold = true // for the one after it
+	d.inform(one, s)
 }
 
 func (d *database) hasClients() bool {

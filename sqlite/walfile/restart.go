@@ -77,9 +77,16 @@ func (d *DB) writeRestart() error {
 }
 
 // LockWriters keeps others from writing until UnlockWriters: they find the database locked. ErrBusy if somebody writes.
+//
+// The RECOVER lock is taken first, as nobody does who writes: it tells a writer who finds the database locked that it is for a moment only, and
+// worth a second try before its own busy handler, or the lack of one, decides (sqlite/extension/shm.c). Nobody else is in its way: it is for
+// recoveries, which need the WRITE lock too, and begin anew when they find it taken.
 func (d *DB) LockWriters() error {
-	if err := set(d.shm, syscall.F_WRLCK, writeLock, 1); err != nil {
+	if err := set(d.shm, syscall.F_WRLCK, recoverLock, 1); err != nil {
 		return err
+	}
+	if err := set(d.shm, syscall.F_WRLCK, writeLock, 1); err != nil {
+		return errors.Join(err, set(d.shm, syscall.F_UNLCK, recoverLock, 1))
 	}
 	d.writing = true
 	return nil
@@ -88,5 +95,5 @@ func (d *DB) LockWriters() error {
 // UnlockWriters undoes LockWriters.
 func (d *DB) UnlockWriters() error {
 	d.writing = false
-	return set(d.shm, syscall.F_UNLCK, writeLock, 1)
+	return errors.Join(set(d.shm, syscall.F_UNLCK, writeLock, 1), set(d.shm, syscall.F_UNLCK, recoverLock, 1))
 }
