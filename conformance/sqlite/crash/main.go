@@ -5,7 +5,7 @@
 //
 //	crash [-quick] [-only REGEXP] [-rounds N] [-keep DIR]
 //
-// A run that is neither quick nor part of one writes RESULTS-sqlite.md.
+// A run that is neither quick nor part of one writes RESULTS-sqlite.md; a part writes the table that -results names, if it does.
 package main
 
 import (
@@ -38,7 +38,7 @@ func main() {
 	flag.IntVar(&r.rounds, "rounds", 100, "how often a step is repeated that is random")
 	bin := flag.String("holdfast", "bin/holdfast", "the agent")
 	extension := flag.String("extension", "bin/holdfast_sqlite.so", "what the application loads")
-	table := flag.String("results", "conformance/RESULTS-sqlite.md", "where the table is")
+	table := flag.String("results", "", "where the table goes (default: conformance/RESULTS-sqlite.md, of a whole run)")
 	flag.StringVar(&r.keep, "keep", "", "where the files of what fails are kept (default: a directory for temporary files)")
 	flag.Parse()
 	r.quick = *quick
@@ -62,8 +62,11 @@ func main() {
 	if err := os.RemoveAll(r.dir); err != nil {
 		fatal(err)
 	}
-	if !r.quick && *only == "" && ctx.Err() == nil {
-		if err := r.steps.Write(filepath.Join(r.root, *table), head); err != nil {
+	if *table == "" && !r.quick && *only == "" {
+		*table = filepath.Join(r.root, "conformance/RESULTS-sqlite.md")
+	}
+	if *table != "" && ctx.Err() == nil {
+		if err := r.steps.Write(*table, head); err != nil {
 			fatal(err)
 		}
 	}

@@ -1,0 +1,64 @@
+package agent
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/holdfastdb/holdfast/sqlite/gate"
+)
+
+// TestOneIsLetGoWhenNobodyIsLeftToCopy: transactions wait so that the WAL can be started anew, but the last commit before was not copied, and those who
+// would copy it wait as well. One is let go: what it commits is copied with the rest, and all go on at once. Without that they wait a quarter of a
+// second for nothing, every two seconds.
+func TestOneIsLetGoWhenNobodyIsLeftToCopy(t *testing.T) {
+	r := newRig(t)
+	a := r.start(gate.Local)
+	defer r.stop(a)
+	db := r.connect()
+	conn, err := db.Conn(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	exec := func(text string) {
+		t.Helper()
+		if _, err := conn.ExecContext(context.Background(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec("create table t (id integer primary key, v blob)")
+	exec("pragma wal_autocheckpoint = 0")
+	held := func(e *ext, want byte) time.Time {
+		t.Helper()
+		for e.state[3] != want {
+			e.read(129)
+		}
+		return time.Now()
+	}
+	e := r.extension()
+	exec("with recursive n(i) as (select 1 union all select i + 1 from n where i < 4200) insert into t (v) select zeroblob(4000) from n")
+	exec("pragma wal_checkpoint")
+	exec("insert into t (v) values (1)")
+	began := held(e, 1)
+	let := held(e, 0)
+	if d := let.Sub(began); d > holdMost/2 {
+		t.Errorf("nobody was let go for %s", d)
+	}
+	held(e, 1) // the others wait on
+	exec("pragma wal_autocheckpoint = 1000")
+	exec("insert into t (v) values (2)")
+	for end := let.Add(holdMost); ; {
+		var busy, frames, copied int
+		if err := conn.QueryRowContext(context.Background(), "pragma wal_checkpoint").Scan(&busy, &frames, &copied); err != nil {
+			t.Fatal(err)
+		}
+		if frames < 4000 {
+			return // it was started anew
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the WAL has %d frames, %d copied", frames, copied)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
