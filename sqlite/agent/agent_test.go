@@ -443,6 +443,31 @@ func TestAQuietDatabaseAsksNothing(t *testing.T) {
 	r.stop(a)
 }
 
+// TestGroupsThatNothingReplacesStay: a group is removed because a file of a higher level has what it has, never for its age alone.
+func TestGroupsThatNothingReplacesStay(t *testing.T) {
+	r := newRig(t)
+	r.cfg.Levels, r.cfg.L0Retention = nil, time.Millisecond
+	a := r.start(gate.Archive)
+	db := r.connect()
+	r.exec(db, "create table t (id integer primary key)")
+	e := r.extension()
+	for range 10 {
+		r.exec(db, "insert into t default values")
+		if code := e.commit(); code != gate.Done {
+			t.Fatal(code)
+		}
+	}
+	time.Sleep(20 * time.Millisecond)
+	for range 2 { // the second agent begins with what the first one's manifest names
+		r.stop(a)
+		if n := count(t, r.restored()); n != 10 {
+			t.Errorf("%d of 10 rows", n)
+		}
+		a = r.start(gate.Archive)
+	}
+	r.stop(a)
+}
+
 // TestLevelsReplaceGroups: files of the levels and snapshots are made from the database, what they replace goes, and any of what stays restores
 // what there was.
 func TestLevelsReplaceGroups(t *testing.T) {
