@@ -92,7 +92,7 @@ var doors = []door{
 		name:        "sqlite",
 		packages:    []string{"./sqlite/..."},
 		own:         []string{"./conformance/sqlite/clients", "./conformance/sqlite/crash"},
-		fullOnly:    []string{"./conformance/sqlite/litestreamsuite"},
+		fullOnly:    []string{"./conformance/sqlite/litestreamsuite", "./conformance/sqlite/readers"},
 		scripts:     []string{"scripts/sqliteclients.sh", "scripts/extension.sh"},
 		fullScripts: []string{"scripts/sqlitelinked.sh", "scripts/litestreamsuite.sh", "scripts/sqlitepeers.sh"},
 		quick: []group{
@@ -103,6 +103,7 @@ var doors = []door{
 		full: []group{
 			{name: "clients with the extension", args: []string{"build/clients"}},
 			{name: "kills, takeovers, foreign hands, failing stores, damage", args: []string{"build/crash"}},
+			{name: "Litestream and ltx read what we write, and we what they write", args: []string{"build/readers"}},
 			{name: "Litestream's own tests", args: []string{"build/litestreamsuite"}},
 		},
 	},

@@ -3,7 +3,7 @@
 //
 //	readers
 //
-// It wants both programs (scripts/gotool.sh) and writes RESULTS-sqlite-readers.md.
+// It wants both programs (scripts/sqlitepeers.sh) and writes RESULTS-sqlite-readers.md.
 package main
 
 import (
@@ -34,8 +34,8 @@ Written by conformance/sqlite/readers: litestream is v0.5.18, ltx v0.5.3.
 func main() {
 	r := &run{}
 	flag.StringVar(&r.holdfast, "holdfast", "bin/holdfast", "the program under test")
-	flag.StringVar(&r.litestream, "litestream", "build/peers/litestream", "where scripts/gotool.sh put it")
-	flag.StringVar(&r.ltx, "ltx", "build/peers/ltx", "where scripts/gotool.sh put it")
+	flag.StringVar(&r.litestream, "litestream", "build/peers/litestream", "where scripts/sqlitepeers.sh put it")
+	flag.StringVar(&r.ltx, "ltx", "build/peers/ltx", "where scripts/sqlitepeers.sh put it")
 	table := flag.String("results", "conformance/RESULTS-sqlite-readers.md", "where the table is")
 	flag.Parse()
 	if err := r.all(); err != nil {
@@ -67,7 +67,7 @@ func (r *run) all() (err error) {
 			return err
 		}
 		if _, err := os.Stat(*p); err != nil {
-			return fmt.Errorf("%w; scripts/gotool.sh builds the foreign programs, make the other", err)
+			return fmt.Errorf("%w; scripts/sqlitepeers.sh builds the foreign programs, make the other", err)
 		}
 	}
 	if r.dir, err = os.MkdirTemp("", "holdfast-readers-"); err != nil {
@@ -142,13 +142,15 @@ func (r *run) same(a, b string) error {
 func (r *run) theyReadOurs() (string, error) {
 	url := "file://" + filepath.Join(r.dir, "ours")
 	for turn := range 3 {
-		if err := r.write("a.db", 10); err != nil {
-			return "", err
+		if turn < 2 {
+			if err := r.write("a.db", 10); err != nil { // the agent finds it when it begins
+				return "", err
+			}
 		}
 		if err := r.agent(url, "a.db", func() error { time.Sleep(2 * time.Second); return r.write("a.db", 10) }); err != nil {
 			return "", err
 		}
-		if turn == 1 { // the next agent knows nothing, and has to take over
+		if turn == 1 { // the next agent knows nothing, and takes over because the database is as the replica has it
 			if err := os.RemoveAll(filepath.Join(r.dir, ".a.db-holdfast")); err != nil {
 				return "", err
 			}
