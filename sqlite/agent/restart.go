@@ -20,6 +20,8 @@ const (
 	holdBackFor = 8 * time.Millisecond
 	// restartMostPause is how long after a try the next is, at most, while transactions do not wait.
 	restartMostPause = 100 * time.Millisecond
+	// letAgain is between two that are let go: one that is not in use keeps the messages, and holds some hundred.
+	letAgain = 4 * time.Millisecond
 	// giveWayAfter is how long somebody's checkpoint waits for the mark; lookForOthers how often that is looked for.
 	giveWayAfter  = 10 * time.Millisecond
 	lookForOthers = 25 * time.Millisecond
@@ -31,6 +33,7 @@ type holding struct {
 	next  time.Time // not before
 	tried time.Time
 	pause time.Duration // after a try that failed while transactions did not wait
+	let   time.Time     // when one was let go last
 	back  time.Time     // since when the last commit is held back; zero: none is
 }
 
@@ -77,7 +80,8 @@ func (d *database) restart(now time.Time) time.Duration {
 	case held && now.Sub(d.holding.since) > holdMost:
 		d.release(now.Add(holdAgain))
 	case held:
-		if copied < frames && !d.somebodyWaits() {
+		if copied < frames && !d.somebodyWaits() && now.Sub(d.holding.let) >= letAgain {
+			d.holding.let = now
 			d.letOneGo()
 		}
 		return time.Millisecond

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -33,14 +34,23 @@ type Conn struct {
 	conn  *net.UnixConn
 }
 
-// writeTimeout is how long a message to an extension may take: its socket holds some hundred, and one that has a place for none belongs to a
-// connection that has not been used for long.
-const writeTimeout = 5 * time.Millisecond
-
-// send ends the connection if it does not take a message: the extension finds its end when it is used again, and opens another.
+// send ends the connection if it has no room for a message: its socket holds some hundred, so one that is full belongs to a connection that has not been
+// used for long. The extension finds its end when it is used again, and opens another. Nothing waits here: a write with a deadline of some
+// milliseconds, which came first, failed on a busy machine before it was tried, and the commit that it answered was an error for its caller.
 func (c *Conn) send(b []byte) {
-	c.conn.SetWriteDeadline(time.Now().Add(writeTimeout)) // it fails on a closed connection only
-	if _, err := c.conn.Write(b); err != nil {
+	raw, err := c.conn.SyscallConn()
+	if err == nil {
+		var failed error
+		err = raw.Write(func(fd uintptr) bool {
+			for {
+				if _, failed = syscall.Write(int(fd), b); failed != syscall.EINTR {
+					return true
+				}
+			}
+		})
+		err = errors.Join(err, failed)
+	}
+	if err != nil {
 		c.conn.Close()
 	}
 }
