@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -123,6 +124,8 @@ func begin(ctx context.Context, c agent.Config) (*agent.Agent, error) {
 		defer cancel()
 		return nil, errors.Join(err, a.Close(closing))
 	}
+	// What opening took, many databases at a time, is garbage now; the runtime would keep most of it for a while.
+	debug.FreeOSMemory()
 	startpages.Forget()
 	return a, nil
 }

@@ -5,7 +5,9 @@ app.py DATABASE EXTENSION SAYS NAME WRITERS SECONDS BYTES
 Every writer has a thread and a connection, and inserts rows (writer, 1), (writer, 2), ...; a trigger counts them all, so that a row without
 its count, or a gap in a writer's rows, is half a commit. SAYS is a file: a line "ok WRITER NUMBER MILLISECONDS" is written when the insert
 has returned, "no WRITER NUMBER MILLISECONDS ERROR" when it has failed; what was written before a kill -9 is in the file. It ends by itself
-after SECONDS. EXTENSION may be several, with commas, or "-": a plain program. A row has up to BYTES of payload.
+after SECONDS. EXTENSION may be several, with commas, or "-": a plain program. A row has up to BYTES of payload. Of several one is a slow disk: there
+writers pause between two commits, because the lock is held for nearly all of the time, and a program that asks for it now and then would get it
+for 40 seconds and more no time at all, also without an agent and without our extension (tried).
 """
 import os
 import random
@@ -53,6 +55,8 @@ def write(writer):
             c.execute("insert into entries values(?, ?, ?)", (writer, at + 1, os.urandom(random.randrange(int(most)))))
             say("ok", writer, at + 1, now())
             at += 1
+            if "," in extension:
+                time.sleep(random.random() / 10)
         except sqlite3.Error as e:
             say("no", writer, at + 1, now(), type(e).__name__, e)
             time.sleep(0.02)
