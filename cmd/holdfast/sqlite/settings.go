@@ -113,6 +113,16 @@ func (s *settings) config(paths []string, stderr io.Writer) (c agent.Config, shu
 	return c, shutdown, nil
 }
 
+// restIsOver is when databases that nobody uses have come to rest, and what they had while they were followed is garbage.
+const restIsOver = 20 * time.Second
+
+// giveBack gives back what only the start has needed. Opening takes most, many databases at a time, and the runtime would keep it for minutes in a
+// process that has nothing to do.
+func giveBack() {
+	debug.FreeOSMemory()
+	startpages.Forget()
+}
+
 // begin starts the agent and waits until every database is followed, or cannot be: then a program may open them.
 func begin(ctx context.Context, c agent.Config) (*agent.Agent, error) {
 	a, err := agent.Start(c)
@@ -124,8 +134,7 @@ func begin(ctx context.Context, c agent.Config) (*agent.Agent, error) {
 		defer cancel()
 		return nil, errors.Join(err, a.Close(closing))
 	}
-	// What opening took, many databases at a time, is garbage now; the runtime would keep most of it for a while.
-	debug.FreeOSMemory()
-	startpages.Forget()
+	giveBack()
+	time.AfterFunc(restIsOver, giveBack)
 	return a, nil
 }
