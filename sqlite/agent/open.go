@@ -247,6 +247,11 @@ func (d *database) takeOver(ctx context.Context) (_ *opening, err error) {
 		if err := d.ask(ctx, func(ctx context.Context) (err error) { o.chain, err = d.target.Replica.TakeOver(ctx, o.owner); return }); err != nil {
 			return nil, err
 		}
+		if mine {
+			if mine, err = d.wrote(ctx, k, last, o.chain); err != nil {
+				return nil, err
+			}
+		}
 	}
 	head := o.chain.Head
 	switch {
@@ -272,6 +277,34 @@ func (d *database) takeOver(ctx context.Context) (_ *opening, err error) {
 		return nil, err
 	}
 	return o, d.writeState(known{Owner: o.owner, TXID: head.TXID, Checksum: head.Post})
+}
+
+// wrote reports whether this disk, known by k, wrote what lies before the fence that chain ends with. Before the fence it was so of last, but until the
+// fence stood another may have taken over and gone on, with a copy of this disk for example: then what it acknowledged counts, and this database is
+// behind it, not ahead.
+func (d *database) wrote(ctx context.Context, k known, last replica.Head, chain *replica.Chain) (bool, error) {
+	if _, fence := last.Next(); chain.Head.TXID == fence {
+		return true, nil // nothing came between
+	}
+	var before, fence replica.File
+	for _, f := range chain.Files {
+		if f.Level == 0 && f.Max == chain.Head.TXID {
+			fence = f
+		}
+	}
+	for _, f := range chain.Files {
+		if f.Level == 0 && fence.Min > 0 && f.Max == fence.Min-1 {
+			before = f
+		}
+	}
+	if before.Max == 0 {
+		return false, nil
+	}
+	var h replica.Header
+	if err := d.ask(ctx, func(ctx context.Context) (err error) { h, _, err = d.target.Replica.Stat(ctx, before); return }); err != nil {
+		return false, err
+	}
+	return h.NodeID == k.Owner || h.NodeID == k.Next, nil
 }
 
 // strange is the refusal of a database that is not its replica's.
