@@ -279,29 +279,24 @@ func (d *database) takeOver(ctx context.Context) (_ *opening, err error) {
 	return o, d.writeState(known{Owner: o.owner, TXID: head.TXID, Checksum: head.Post})
 }
 
-// wrote reports whether this disk, known by k, wrote what lies before the fence that chain ends with. Before the fence it was so of last, but until the
-// fence stood another may have taken over and gone on, with a copy of this disk for example: then what it acknowledged counts, and this database is
-// behind it, not ahead.
+// wrote reports whether this disk, known by k, wrote the last group before the fence that chain ends with. Before the fence it was so of last, but until
+// the fence stood another may have taken over and gone on, with a copy of this disk for example: then what it acknowledged counts, and this database is
+// behind it, not ahead. A fence of our own says nothing about it: an attempt may have ended behind it before anything was compared.
 func (d *database) wrote(ctx context.Context, k known, last replica.Head, chain *replica.Chain) (bool, error) {
-	if _, fence := last.Next(); chain.Head.TXID == fence {
-		return true, nil // nothing came between
+	if _, fence := last.Next(); chain.Head.TXID == fence && last.Fence && last.Owner == k.Owner {
+		return true, nil // the state names an owner once it has compared
 	}
-	var before, fence replica.File
+	var group replica.File
 	for _, f := range chain.Files {
-		if f.Level == 0 && f.Max == chain.Head.TXID {
-			fence = f
+		if f.Level == 0 && !f.Fence && f.Max > group.Max {
+			group = f
 		}
 	}
-	for _, f := range chain.Files {
-		if f.Level == 0 && fence.Min > 0 && f.Max == fence.Min-1 {
-			before = f
-		}
-	}
-	if before.Max == 0 {
+	if group.Max == 0 {
 		return false, nil
 	}
 	var h replica.Header
-	if err := d.ask(ctx, func(ctx context.Context) (err error) { h, _, err = d.target.Replica.Stat(ctx, before); return }); err != nil {
+	if err := d.ask(ctx, func(ctx context.Context) (err error) { h, _, err = d.target.Replica.Stat(ctx, group); return }); err != nil {
 		return false, err
 	}
 	return h.NodeID == k.Owner || h.NodeID == k.Next, nil
