@@ -109,7 +109,7 @@ func (d *database) step(now time.Time) time.Duration {
 			return next
 		}
 		return later
-	case !d.files.Open() || d.files.Lone() && now.Sub(d.reopened) > d.agent.cfg.Interval:
+	case !d.files.Open() || d.files.Lone() && d.streams == 0 && !d.view && now.Sub(d.reopened) > d.agent.cfg.Interval:
 		look := walfile.LookAt(d.target.Path)
 		if look == d.seen && len(d.waiters) == 0 {
 			break

@@ -138,22 +138,22 @@ func (d *database) begin(o *opening) error {
 			time.Sleep(2 * time.Millisecond) // connections that are in the way are in a transaction, for which nobody waits yet
 		}
 		var changed, g *capture.Group
-		if changed, err = o.files.Capture(); err != nil {
-			if errors.Is(err, walfile.ErrBusy) || errors.Is(err, capture.ErrChanged) {
-				continue
-			}
-			return err
-		}
+		changed, err = o.files.Capture()
 		switch {
+		case err != nil:
 		case d.head.Empty(), o.ahead:
+			changed.Release()
 			d.epoch = max(d.epoch, 1)
-			g, err = o.files.View(o.files.All)
+			g, err = o.files.CaptureView(o.files.All)
 		case changed != nil:
 			g = changed
 		case d.head.Fence:
 			g, err = o.files.View(func(yield func(uint32) bool) { yield(1) })
 		default:
 			return nil
+		}
+		if err != nil && !errors.Is(err, walfile.ErrBusy) && !errors.Is(err, capture.ErrChanged) {
+			return err
 		}
 		if err == nil {
 			g.Before = 0 // it leads from the replica's head to here, whatever was captured before

@@ -59,7 +59,9 @@ func Open(path string) (*Database, error) {
 	err := ErrChanged
 	for tries := 0; (errors.Is(err, ErrChanged) || errors.Is(err, walfile.ErrBusy)) && tries < 100; tries++ {
 		time.Sleep(time.Duration(min(tries, 5)) * time.Millisecond)
-		_, err = d.compare()
+		var g *Group
+		g, err = d.compare()
+		g.Release() // nobody reads it
 	}
 	if err != nil {
 		d.files.Close()
@@ -184,15 +186,8 @@ func (d *Database) Restart() (g *Group, err error) {
 	if !d.files.Held() || d.pinned || d.files.Read() {
 		return nil, walfile.ErrBusy
 	}
-	for wait := 50 * time.Microsecond; ; wait *= 2 {
-		err := d.files.LockWriters()
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, walfile.ErrBusy) || wait > time.Millisecond {
-			return nil, err
-		}
-		time.Sleep(wait)
+	if err := d.lockWriters(); err != nil {
+		return nil, err
 	}
 	defer d.files.UnlockWriters() // dropping what is held does not fail
 	if g, err = d.Capture(); err != nil {
@@ -212,6 +207,17 @@ func (d *Database) Restart() (g *Group, err error) {
 	h, err := d.header()
 	d.state.Position = h.Position
 	return g, err
+}
+
+// lockWriters keeps others from writing, once who writes at the moment has ended: ErrBusy if that lasts.
+func (d *Database) lockWriters() error {
+	for wait := 50 * time.Microsecond; ; wait *= 2 {
+		err := d.files.LockWriters()
+		if !errors.Is(err, walfile.ErrBusy) || wait > time.Millisecond {
+			return err
+		}
+		time.Sleep(wait)
+	}
 }
 
 // header is the last commit, from the index or from the WAL itself.

@@ -50,9 +50,9 @@ type Group struct {
 }
 
 // Release lets go of what keeps the pages in place that are read when Each is called. It may be called again, by the goroutine that has the
-// Database.
+// Database, and of no group at all.
 func (g *Group) Release() {
-	if g.unpin != nil {
+	if g != nil && g.unpin != nil {
 		g.unpin()
 		g.unpin = nil
 	}

@@ -12,25 +12,43 @@ func (d *DB) Hold() error {
 	if d.slot != 0 {
 		return nil
 	}
+	return d.moveMark(markUnused)
+}
+
+// moveMark takes a mark nobody else holds, gives it a value, and lets go of the one that is held, if one is. ErrBusy if connections have all.
+func (d *DB) moveMark(value uint32) error {
 	// From the last: readers begin with the first.
 	for i := marks - 1; i > 0; i-- {
-		err := set(d.shm, syscall.F_WRLCK, readLock+int64(i), 1)
+		if i == d.slot {
+			continue
+		}
+		err := d.takeMark(i, value)
 		if errors.Is(err, ErrBusy) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		if err := d.writeMark(i, markUnused); err != nil {
-			return err
-		}
-		if err := set(d.shm, syscall.F_RDLCK, readLock+int64(i), 1); err != nil {
-			return err
-		}
+		before := d.slot
 		d.slot = i
-		return nil
+		if before == 0 {
+			return nil
+		}
+		return set(d.shm, syscall.F_UNLCK, readLock+int64(before), 1)
 	}
 	return ErrBusy
+}
+
+// takeMark gives mark i a value and holds it, as every reader does: others may share it.
+func (d *DB) takeMark(i int, value uint32) error {
+	// Where it is held already, the exclusive lock replaces the shared one without a gap, and failing leaves it.
+	if err := set(d.shm, syscall.F_WRLCK, readLock+int64(i), 1); err != nil {
+		return err
+	}
+	if err := d.writeMark(i, value); err != nil {
+		return err
+	}
+	return set(d.shm, syscall.F_RDLCK, readLock+int64(i), 1)
 }
 
 // Held reports whether a mark is held.
@@ -47,22 +65,20 @@ func (d *DB) Release() error {
 }
 
 // Pin gives the mark that is held the value frame: from then on checkpoints copy nothing behind it, and what the database and the WAL up
-// to frame say together does not change. frame is that of a Header read while Hold was in force. ErrBusy: a reader shares the mark.
+// to frame say together does not change. frame is that of a Header read while Hold was in force. ErrBusy: readers have every mark.
 func (d *DB) Pin(frame uint32) error { return d.remark(frame) }
 
-// Unpin takes the value back. ErrBusy: a reader shares the mark; to be called again.
+// Unpin takes the value back. ErrBusy: readers have every mark; to be called again.
 func (d *DB) Unpin() error { return d.remark(markUnused) }
 
+// remark gives the mark that is held another value. If readers share it, as those do who come while it has a frame's value, another mark takes its
+// place: waiting for them could last for ever where one comes before the other has gone.
 func (d *DB) remark(value uint32) error {
-	at := readLock + int64(d.slot)
-	// Taking the exclusive lock replaces the shared one without a gap, and failing leaves it.
-	if err := set(d.shm, syscall.F_WRLCK, at, 1); err != nil {
-		return err
+	err := d.takeMark(d.slot, value)
+	if errors.Is(err, ErrBusy) {
+		err = d.moveMark(value)
 	}
-	if err := d.writeMark(d.slot, value); err != nil {
-		return err
-	}
-	return set(d.shm, syscall.F_RDLCK, at, 1)
+	return err
 }
 
 func (d *DB) writeMark(i int, value uint32) error {

@@ -1,0 +1,104 @@
+package capture
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// TestALargeDatabaseThatIsOpen: what Open reads and nobody takes leaves no pin behind, or no group of the whole database could be made while a
+// connection shares the index.
+func TestALargeDatabaseThatIsOpen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.db")
+	db := connect(t, path)
+	defer db.Close()
+	if _, err := db.Exec("create table t (id integer primary key, v blob); insert into t (v) values (zeroblob(?))", smallBytes+1); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	g, err := d.View(d.All)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Release()
+	if g.Bytes() <= smallBytes {
+		t.Fatalf("the group has %d bytes", g.Bytes())
+	}
+}
+
+// TestNobodyWritesWhileAllIsCaptured: between what was left and the view of all pages no commit comes, however many wait; afterwards they go on.
+func TestNobodyWritesWhileAllIsCaptured(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.db")
+	db := connect(t, path)
+	defer db.Close()
+	if _, err := db.Exec("pragma busy_timeout=0; create table t (id integer primary key)"); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if _, err := db.Exec("insert into t default values"); err != nil {
+		t.Fatal(err)
+	}
+	g, err := d.CaptureView(func(yield func(uint32) bool) {
+		if _, err := db.Exec("insert into t default values"); err == nil {
+			t.Error("a commit between the last group and the view")
+		}
+		d.All(yield)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Release()
+	m := &image{pages: make(map[uint32][]byte)}
+	g.Whole = true
+	m.take(t, g) // compares the checksum of all pages
+	if _, err := db.Exec("insert into t default values"); err != nil {
+		t.Error("afterwards: ", err)
+	}
+}
+
+// TestAPinThatReadersShare: who reads while a group is pinned has its mark, and keeps it. The next group takes another.
+func TestAPinThatReadersShare(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.db")
+	db, reader := connect(t, path), connect(t, path)
+	defer db.Close()
+	defer reader.Close()
+	if _, err := db.Exec("create table t (id integer primary key)"); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for i := range 2 {
+		g, err := d.View(d.All)
+		if err != nil {
+			t.Fatalf("group %d: %v", i, err)
+		}
+		if i == 0 {
+			tx, err := reader.Begin()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback()
+			n := 0
+			if err := tx.QueryRow("select count(*) from t").Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g.Release()
+		if _, err := db.Exec("insert into t default values"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Capture(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
