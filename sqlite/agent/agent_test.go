@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/sqlite/gate"
 )
 
@@ -334,6 +335,59 @@ func TestCopiesOfOneDisk(t *testing.T) {
 	work.Wait()
 	if n := int64(count(t, r.restored())) - 1; n < stored.Load() || lost.Load() != 1 || stored.Load() != 20 {
 		t.Errorf("%d commits are in the bucket, %d were said to be, and %d agents were told that they have lost it", n, stored.Load(), lost.Load())
+	}
+}
+
+// TestACopyThatComesLate: of two copies of a disk that was not ended cleanly one reads the replica, and before its fence is there the other has taken over
+// and answered commits. The late one is behind then, and gets what the other has, also if its own fence is what it finds last at a second try.
+func TestACopyThatComesLate(t *testing.T) {
+	for name, lost := range map[string]int64{"at once": 0, "at the second try": 1} { // any order: they are independent
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			a := r.start(gate.Archive)
+			db := r.connect()
+			r.exec(db, "create table t (id integer primary key)")
+			if code := r.extension().commit(); code != gate.Done {
+				t.Fatal(code)
+			}
+			r.kill(a)
+			db.Close()
+			late := r.another()
+			if err := os.CopyFS(filepath.Dir(late.path), os.DirFS(filepath.Dir(r.path))); err != nil {
+				t.Fatal(err)
+			}
+			late.store = &bucket{Store: r.store.Store} // it is held up alone
+			late.store.lose.Store(lost)
+			release := late.store.hold()
+			b := late.launch(gate.Archive)
+			wait.Until(t, "the late one has read the replica and makes its fence", func() bool { return late.store.creates.Load() > 0 })
+			a = r.start(gate.Archive)
+			db, e := r.connect(), r.extension()
+			for range 3 {
+				r.exec(db, "insert into t default values")
+				if code := e.commit(); code != gate.Done {
+					t.Fatal(code)
+				}
+			}
+			release()
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			if err := b.Settled(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if n := count(t, late.connect()); n != 3 {
+				t.Errorf("the late one has %d of 3 commits that were answered as stored", n)
+			}
+			r.exec(db, "insert into t default values")
+			if code := e.commit(); code != gate.WasFenced {
+				t.Errorf("the first one answered %d after the late one has taken over", code)
+			}
+			late.stop(b)
+			r.stop(a)
+			if n := count(t, r.restored()); n != 3 {
+				t.Errorf("%d of 3 commits that were answered as stored are in the bucket", n)
+			}
+		})
 	}
 }
 

@@ -32,6 +32,7 @@ type bucket struct {
 	requests atomic.Int64
 	creates  atomic.Int64 // of files, not of the manifest
 	down     atomic.Bool
+	lose     atomic.Int64 // so many answers to uploads that succeeded
 
 	mu   sync.Mutex
 	gate chan struct{} // guarded by mu: uploads wait for it to be closed; nil: they do not
@@ -91,7 +92,13 @@ func (b *bucket) PutFrom(ctx context.Context, name string, size int64, r io.Read
 	if err := b.pass(ctx); err != nil {
 		return err
 	}
-	return b.Store.PutFrom(ctx, name, size, r, ifAbsent)
+	if err := b.Store.PutFrom(ctx, name, size, r, ifAbsent); err != nil {
+		return err
+	}
+	if b.lose.Add(-1) >= 0 {
+		return errDown
+	}
+	return nil
 }
 
 func (b *bucket) PutIfMatch(ctx context.Context, o objstore.Object, was string) (string, error) {
