@@ -67,7 +67,9 @@ const (
 	// metadata, which is what any log worth comparing with does.
 	fileBytes = 64 << 20
 	maxQueued = 4096
-	maxGroup  = 1 << 20 // bytes per fdatasync
+	maxGroup  = 1 << 20 // bytes per fdatasync, and one request more
+	// maxRequest is etcd's own limit, and what the length in a record has room for.
+	maxRequest = 1536 << 10
 )
 
 func openFile(name string) (*os.File, error) {
@@ -155,7 +157,7 @@ func fail(verb string, err error) {
 
 // Put answers after the fdatasync of the group the request was in.
 func (s *server) Put(ctx context.Context, r *pb.PutRequest) (*pb.PutResponse, error) {
-	if len(r.Key)+len(r.Value) > 60<<10 {
+	if len(r.Key)+len(r.Value) > maxRequest {
 		return nil, status.Error(codes.InvalidArgument, "floor: request too large")
 	}
 	p := &put{key: r.Key, value: r.Value, done: make(chan int64, 1)}

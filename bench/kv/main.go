@@ -1,11 +1,13 @@
 // Command kv measures the kv door beside its peers, in alternating rounds on one machine. For the v3 API that is etcd's own
 // load tool against etcd 3.7.3, Holdfast and the floor server, on one node and on three; for the v2 API (bench/kv/v2) it is
-// hey and wrk against etcd 3.4 and Holdfast, three members each, in the matrix of etcd's published v2 report. It prints tables
+// hey and wrk against etcd 3.4 and Holdfast, three members each, in the matrix of etcd's published v2 report. With -api growth
+// it is what grows with history, watchers and size (bench/kv/growth). It prints tables
 // and writes every round as JSON. It is not a load generator and not a test of correctness, though a round with an error or a
 // missing write does not count.
 //
-//	kv [-api v3,v2] [-clients 1,64,256] [-rounds N] [-seconds N]
+//	kv [-api v3,v2,growth] [-clients 1,64,256] [-rounds N] [-seconds N]
 //	   [-nodes 1,3] [-ops put,range] [-servers etcd,holdfast,floor]                        v3 only
+//	   [-only REGEXP]                                                                      growth only; FULL=1: 5 million keys too
 //	   [-sizes 64,256] [-v2-ops read,write] [-tools hey,wrk] [-targets leader,all]         v2 only
 //
 // Paths of the programs are those `make peers` and `make build` leave.
@@ -25,6 +27,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/bench/host"
+	"github.com/holdfastdb/holdfast/bench/kv/growth"
 	"github.com/holdfastdb/holdfast/bench/kv/v2"
 )
 
@@ -42,6 +45,7 @@ type config struct {
 func main() {
 	cfg := config{bins: make(map[string]string)}
 	var two v2.Config
+	var grow growth.Config
 	apis := flag.String("api", "v3,v2", "APIs to measure")
 	clients := flag.String("clients", "1,64,256", "numbers of concurrent clients; range of v3 runs with 64")
 	flag.IntVar(&cfg.rounds, "rounds", 0, "rounds; medians are shown (default 3 for v3, 7 for v2)")
@@ -68,6 +72,11 @@ func main() {
 	bin("etcd", "build/peers/etcd-3.7.3/etcd")
 	bin("holdfast", "bin/holdfast")
 	bin("floor", "build/bench/floor")
+	flag.StringVar(&grow.Only, "only", "", "growth: experiments whose names match")
+	flag.StringVar(&grow.JSON, "growth-json", "build/bench/kv-growth.json", "growth: where every round is written")
+	flag.StringVar(&grow.Plot, "growth-plot", "build/bench/kv-growth.svg", "growth: where the plot is written")
+	flag.StringVar(&grow.Against, "against", "", "growth: another holdfast in the place of etcd")
+	memory := flag.String("memory", "", "growth: --memory of holdfast (default: its own)")
 	flag.Parse()
 	var err error
 	if cfg.nodes, err = ints(*nodes); err == nil {
@@ -79,6 +88,14 @@ func main() {
 	cfg.ops, cfg.servers = strings.Split(*ops, ","), strings.Split(*servers, ",")
 	two.Clients, two.Holdfast, two.Dir, two.Rounds, two.Seconds = cfg.clients, cfg.bins["holdfast"], cfg.dir, cfg.rounds, cfg.seconds
 	two.Ops, two.Tools, two.Targets = strings.Split(*ops2, ","), strings.Split(*tools, ","), strings.Split(*targets, ",")
+	grow.Etcd, grow.Holdfast, grow.Floor, grow.Dir, grow.Rounds, grow.Full = cfg.bins["etcd"], cfg.bins["holdfast"], cfg.bins["floor"], cfg.dir, cfg.rounds, os.Getenv("FULL") == "1"
+	if *memory != "" {
+		grow.Flags = []string{"--memory", *memory}
+	}
+	setDefault(&grow.Rounds, 3)
+	growSeconds := cfg.seconds
+	setDefault(&growSeconds, 5)
+	grow.Seconds = time.Duration(growSeconds) * time.Second
 	setDefault(&cfg.rounds, 3)
 	setDefault(&cfg.seconds, 10)
 	setDefault(&two.Rounds, 7)
@@ -93,6 +110,8 @@ func main() {
 			err = run(ctx, &cfg)
 		case "v2":
 			err = v2.Run(ctx, &two, os.Stdout)
+		case "growth":
+			err = growth.Run(ctx, &grow, os.Stdout)
 		default:
 			err = fmt.Errorf("no API %q", api)
 		}
