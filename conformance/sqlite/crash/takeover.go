@@ -104,7 +104,8 @@ func (r *run) contested(ctx context.Context, p *place, prefix string, lose, rega
 		}
 		a.app.read()
 		before := a.app.noes
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(300 * time.Millisecond) // what was answered before it knew is in the ledger then
+		a.app.read()
 		oks := a.app.oks
 		time.Sleep(200 * time.Millisecond)
 		if a.app.read(); a.app.oks > oks || a.app.noes == before {
