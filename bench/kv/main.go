@@ -76,7 +76,7 @@ func main() {
 	flag.StringVar(&grow.JSON, "growth-json", "build/bench/kv-growth.json", "growth: where every round is written")
 	flag.StringVar(&grow.Plot, "growth-plot", "build/bench/kv-growth.svg", "growth: where the plot is written")
 	flag.StringVar(&grow.Against, "against", "", "growth: another holdfast in the place of etcd")
-	memory := flag.String("memory", "", "growth: --memory of holdfast (default: its own)")
+	memory := flag.String("memory", "1GiB", "growth: --memory of holdfast; etcd has no bound, and takes up to 2 GB here")
 	flag.Parse()
 	var err error
 	if cfg.nodes, err = ints(*nodes); err == nil {
@@ -89,9 +89,7 @@ func main() {
 	two.Clients, two.Holdfast, two.Dir, two.Rounds, two.Seconds = cfg.clients, cfg.bins["holdfast"], cfg.dir, cfg.rounds, cfg.seconds
 	two.Ops, two.Tools, two.Targets = strings.Split(*ops2, ","), strings.Split(*tools, ","), strings.Split(*targets, ",")
 	grow.Etcd, grow.Holdfast, grow.Floor, grow.Dir, grow.Rounds, grow.Full = cfg.bins["etcd"], cfg.bins["holdfast"], cfg.bins["floor"], cfg.dir, cfg.rounds, os.Getenv("FULL") == "1"
-	if *memory != "" {
-		grow.Flags = []string{"--memory", *memory}
-	}
+	grow.Flags = []string{"--memory", *memory}
 	setDefault(&grow.Rounds, 3)
 	growSeconds := cfg.seconds
 	setDefault(&growSeconds, 5)

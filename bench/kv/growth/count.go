@@ -26,22 +26,15 @@ func (b *bed) count(ctx context.Context, n int) ([]Figure, error) {
 	for _, c := range []struct {
 		row   string
 		limit int64 // 0: the count alone
-		times int
-	}{{"count of a random interval of %d keys", 0, 40}, {"limit=1 of %d keys", 1, 40}, {"first page of 500 of %d keys", 500, 40}} {
-		r := b.rand()
-		f, err := b.times(fmt.Sprintf(c.row, n), c.times, func() error {
-			for range c.times {
-				from := r.IntN(n / 2)
-				to := from + n/4 + r.IntN(n/4)
-				res, err := b.kv(0).Range(ctx, &pb.RangeRequest{Key: key("key/", from), RangeEnd: key("key/", to), CountOnly: c.limit == 0, Limit: c.limit})
-				if err != nil {
-					return err
-				}
-				if res.Count != int64(to-from) || int64(len(res.Kvs)) != c.limit {
-					return fmt.Errorf("%d counted and %d read of %d", res.Count, len(res.Kvs), to-from)
-				}
+	}{{"count of a random interval of %d keys", 0}, {"limit=1 of %d keys", 1}, {"first page of 500 of %d keys", 500}} {
+		f, err := b.load(ctx, fmt.Sprintf(c.row, n), 1, func(ctx context.Context, _ int, r *rand.Rand) error {
+			from := r.IntN(n / 2)
+			to := from + n/4 + r.IntN(n/4)
+			res, err := b.kv(0).Range(ctx, &pb.RangeRequest{Key: key("key/", from), RangeEnd: key("key/", to), CountOnly: c.limit == 0, Limit: c.limit})
+			if err == nil && (res.Count != int64(to-from) || int64(len(res.Kvs)) != c.limit) {
+				err = fmt.Errorf("%d counted and %d read of %d", res.Count, len(res.Kvs), to-from)
 			}
-			return nil
+			return err
 		})
 		if err != nil {
 			return nil, err
@@ -80,18 +73,12 @@ func deleted(ctx context.Context, b *bed) ([]Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	const times = 40
-	counted, err := b.times("count of 100,000 deleted keys", times, func() error {
-		for range times {
-			res, err := b.kv(0).Range(ctx, &pb.RangeRequest{Key: []byte("gone/"), RangeEnd: end("gone/"), CountOnly: true})
-			if err != nil {
-				return err
-			}
-			if res.Count != 0 {
-				return fmt.Errorf("%d keys are left", res.Count)
-			}
+	counted, err := b.load(ctx, "count of 100,000 deleted keys", 1, func(ctx context.Context, _ int, _ *rand.Rand) error {
+		res, err := b.kv(0).Range(ctx, &pb.RangeRequest{Key: []byte("gone/"), RangeEnd: end("gone/"), CountOnly: true})
+		if err == nil && res.Count != 0 {
+			err = fmt.Errorf("%d keys are left", res.Count)
 		}
-		return nil
+		return err
 	})
 	return []Figure{beside, counted}, err
 }

@@ -3,6 +3,7 @@ package growth
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -42,29 +43,13 @@ func (p past) run(ctx context.Context, b *bed) ([]Figure, error) {
 	if err := b.overwrite(ctx, "list/", listed, p.since, listedBytes); err != nil {
 		return nil, err
 	}
-	if err := b.paginate(ctx, rev); err != nil { // caches are warm when it counts
-		return nil, err
-	}
-	const lists = 5
-	whole, err := b.times(p.String(), lists, func() error {
-		for range lists {
-			if err := b.paginate(ctx, rev); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	whole, err := b.load(ctx, p.String(), 1, func(ctx context.Context, _ int, _ *rand.Rand) error { return b.paginate(ctx, rev) })
 	if err != nil || p.since > 2000 {
 		return []Figure{whole}, err
 	}
-	const firsts = 200
-	one, err := b.times("limit=1"+strings.TrimPrefix(p.String(), "pagination"), firsts, func() error {
-		for range firsts {
-			if _, err := b.page(ctx, []byte("list/"), rev, 1); err != nil {
-				return err
-			}
-		}
-		return nil
+	one, err := b.load(ctx, "limit=1"+strings.TrimPrefix(p.String(), "pagination"), 1, func(ctx context.Context, _ int, _ *rand.Rand) error {
+		_, err := b.page(ctx, []byte("list/"), rev, 1)
+		return err
 	})
 	return []Figure{whole, one}, err
 }
