@@ -37,5 +37,6 @@ func judge(r *Report) (out bars.List) {
 		behind = f.behind()
 	}
 	out.AtMost("published to MariaDB, behind the log", 2, behind, " s")
+	out.AtMost("full bundle with gzip, server CPU beside conformance-posix", 0.5, r.bundlesBeside(), "×")
 	return out
 }

@@ -19,6 +19,7 @@ type Report struct {
 	// Small says how the small machine was made of this one.
 	Small     string      `json:"small_machine,omitempty"`
 	Proofs    *Proofs     `json:"add_to_proof,omitempty"`
+	Bundles   []*Bundles  `json:"bundles,omitempty"`
 	Figures   []*Figure   `json:"figures"`
 	Bars      bars.List   `json:"bars"`
 	Published []Published `json:"published"`

@@ -7,7 +7,8 @@
 //   - ours: the same by `holdfast bench tlog`, which takes less of the processor and has the times of single adds; after each
 //     round the whole log is derived again with `holdfast tlog verify`;
 //   - small: the machine of Tessera's published report, with one processor and 1 GB of memory, and its load;
-//   - mysql: Tessera's conformance/mysql v1.0.2 on MariaDB, and Holdfast publishing to the same MariaDB.
+//   - mysql: Tessera's conformance/mysql v1.0.2 on MariaDB, and Holdfast publishing to the same MariaDB;
+//   - bundles: full bundles of entries read with gzip, as the monitors of a log do.
 //
 // It prints a table in the shape of that report with the servers' CPU and bytes on disk per add, says of each bar the project
 // set itself whether it was reached, and leaves every round as JSON and a plot.
@@ -63,6 +64,7 @@ var parts = []part{
 	{"ours", func(b *bench, ctx context.Context) error { return b.sideBySide(ctx, withOurs, b.ourWriters) }},
 	{"small", (*bench).smallMachine},
 	{"mysql", (*bench).mysql},
+	{"bundles", (*bench).bundles},
 }
 
 func main() {

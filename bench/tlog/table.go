@@ -21,6 +21,9 @@ func (r *Report) print(w io.Writer) {
 	if r.Proofs != nil {
 		fmt.Fprintf(w, "\n%s\n", r.Proofs)
 	}
+	for _, b := range r.Bundles {
+		fmt.Fprintln(w, b)
+	}
 	for _, p := range places {
 		for _, tool := range []string{withHammer, withOurs} {
 			r.table(w, p.name, p.title, tool)

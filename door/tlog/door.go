@@ -45,6 +45,8 @@ type Options struct {
 	MaxConns int
 	// Conns bounds them together with those of other doors; nil: alone.
 	Conns *port.ConnLimit
+	// Packed keeps compressed bundles; nil: the door has room of its own for 4 MiB.
+	Packed *Packed
 	// Meter counts what is added and refused; nil: nothing is counted.
 	Meter *meter.Tlog
 	// Steps receives counts and times of decoding adds and of answering them; nil: nothing is counted.
@@ -66,6 +68,8 @@ type Door struct {
 	opts Options
 	port *port.Port
 	h2   *http.Server
+	// packed are compressed bundles.
+	packed *Packed
 
 	mu     sync.Mutex
 	queues map[*mtree.Log]*queue // guarded by mu
@@ -97,10 +101,13 @@ func newDoor(n member, logs *mtree.Machine, opts Options) *Door {
 	if opts.Steps == nil {
 		opts.Steps = new(meter.Steps)
 	}
+	if opts.Packed == nil {
+		opts.Packed = NewPacked(4 << 20)
+	}
 	if opts.Meter == nil {
 		opts.Meter = new(meter.Tlog)
 	}
-	d := &Door{node: n, logs: logs, opts: opts, queues: map[*mtree.Log]*queue{}, archived: map[*mtree.Log]uint64{}}
+	d := &Door{node: n, logs: logs, opts: opts, packed: opts.Packed, queues: map[*mtree.Log]*queue{}, archived: map[*mtree.Log]uint64{}}
 	d.port = port.New(port.Options{HTTP1: d.http1, HTTP2: http.HandlerFunc(d.http2), MaxConns: opts.MaxConns, Conns: opts.Conns,
 		// Room for an entry that is a little too large, so that it is refused with a sentence that says why.
 		MaxBodyBytes: 2 * tiles.MaxEntryBytes})

@@ -64,9 +64,10 @@ func TestTheSurface(t *testing.T) {
 				t.Errorf("the same again: %s %q", res.Status, b)
 			}
 			forever := []string{"Content-Type: application/octet-stream", "Cache-Control: max-age=31536000, immutable"}
-			var want []byte
+			var want, want256 []byte
 			for i := range 300 {
 				if i == 256 {
+					want256 = want
 					if got := expect(t, c, "GET", url+"/tile/entries/000", 200, append(forever, "Vary: Accept-Encoding")...); !bytes.Equal(got, want) {
 						t.Error("the full bundle differs")
 					}
@@ -103,6 +104,29 @@ func TestTheSurface(t *testing.T) {
 			full, _ := call(t, c, "GET", url+"/tile/entries/000", nil)
 			if b, err := io.ReadAll(z); err != nil || int64(len(b)) != full.ContentLength || len(packed) >= len(b) {
 				t.Errorf("compressed: %d of %d bytes, %v", len(packed), len(b), err)
+			}
+			packedTag, fullTag := res.Header.Get("ETag"), full.Header.Get("ETag")
+			if packedTag == fullTag || fullTag == "" {
+				t.Errorf("ETag %s compressed, %s as it is", packedTag, fullTag)
+			}
+			for _, headers := range [][]string{{"If-None-Match", fullTag}, {"If-None-Match", packedTag, "Accept-Encoding", "gzip"}, {"If-None-Match", `"other", ` + fullTag}} {
+				if res, b := call(t, c, "GET", url+"/tile/entries/000", nil, headers...); res.StatusCode != 304 || len(b) != 0 {
+					t.Errorf("%v: %s, %d bytes", headers, res.Status, len(b))
+				}
+			}
+			if res, _ := call(t, c, "GET", url+"/tile/entries/000", nil, "If-None-Match", packedTag); res.StatusCode != 200 {
+				t.Errorf("without gzip, with the tag of the compressed one: %s", res.Status)
+			}
+			_, tile := call(t, c, "GET", url+"/tile/0/000", nil)
+			if res, b := call(t, c, "GET", url+"/tile/0/000", nil, "Range", "bytes=32-63"); res.StatusCode != 206 || !bytes.Equal(b, tile[32:64]) ||
+				res.Header.Get("Content-Range") != "bytes 32-63/8192" {
+				t.Errorf("the second hash of a tile: %s %v, %d bytes", res.Status, res.Header, len(b))
+			}
+			if res, b := call(t, c, "GET", url+"/tile/entries/000", nil, "Range", "bytes=0-9", "Accept-Encoding", "gzip"); res.StatusCode != 206 || !bytes.Equal(b, want256[:10]) {
+				t.Errorf("the beginning of a bundle: %s, %q", res.Status, b)
+			}
+			if res, _ := call(t, c, "GET", url+"/tile/0/000", nil, "Range", "bytes=9000-"); res.StatusCode != 416 || res.Header.Get("Content-Range") != "bytes */8192" {
+				t.Errorf("behind the end: %s %v", res.Status, res.Header)
 			}
 			if res, b := call(t, c, "POST", url+"/add", make([]byte, 65535)); res.StatusCode != 200 || string(b) != "300" {
 				t.Errorf("the largest entry: %s %s", res.Status, b)

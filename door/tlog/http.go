@@ -26,6 +26,7 @@ func (d *Door) http1(ctx *fasthttp.RequestCtx) {
 	r := request{method: string(h.Method()), path: string(path), query: string(query), body: ctx.Request.Body(), ack: string(h.Peek(ack.Header))}
 	if r.method != "POST" {
 		r.gzip, r.match = h.HasAcceptEncoding("gzip"), string(h.Peek("If-None-Match"))
+		r.bytes, r.ifRange = string(h.Peek("Range")), string(h.Peek("If-Range"))
 	} else if d.opts.Admit != nil {
 		r.auth = string(h.Peek("Authorization"))
 	}
@@ -54,6 +55,12 @@ func (a *response) headers(method string, set func(name, value string)) {
 	}
 	if a.retryAfter {
 		set("Retry-After", "1")
+	}
+	if a.contentRange != "" {
+		set("Content-Range", a.contentRange)
+	}
+	if a.ranges {
+		set("Accept-Ranges", "bytes")
 	}
 	if a.gzipped {
 		set("Content-Encoding", "gzip")
@@ -87,6 +94,7 @@ func (d *Door) http2(w http.ResponseWriter, q *http.Request) {
 		r.body, r.auth = b, q.Header.Get("Authorization")
 	} else {
 		r.gzip, r.match = takesGzip(q.Header.Get("Accept-Encoding")), q.Header.Get("If-None-Match")
+		r.bytes, r.ifRange = q.Header.Get("Range"), q.Header.Get("If-Range")
 	}
 	if r.method == "POST" {
 		b := browser.Request{Method: r.method, Host: q.Host, Origin: q.Header.Get("Origin"), Site: q.Header.Get("Sec-Fetch-Site"), TLS: true}

@@ -1,15 +1,11 @@
 package tlog
 
 import (
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"strconv"
-	"strings"
-	"sync"
 
 	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/tiles"
@@ -20,14 +16,14 @@ func checkpoint(r *request) response {
 	note := r.shown.Note
 	sum := sha256.Sum256(note)
 	a := response{code: 200, contentType: typeText, cache: cacheAsk, etag: `"` + hex.EncodeToString(sum[:12]) + `"`, body: note}
-	if r.match != "" && (r.match == "*" || strings.Contains(r.match, a.etag)) {
+	if matches(r.match, a.etag) {
 		a.code, a.body = 304, nil
 	}
 	return a
 }
 
 // tile answers with a tile or bundle, full or partial, of any width that the newest checkpoint covers.
-func tile(l *mtree.Log, path string, r *request) response {
+func (d *Door) tile(l *mtree.Log, path string, r *request) response {
 	ref, err := tiles.ParsePath(path)
 	if err != nil {
 		return fail(404, "no tile path")
@@ -39,10 +35,35 @@ func tile(l *mtree.Log, path string, r *request) response {
 	if ref.N > tiles.MaxSize || ref.N*tiles.Width+uint64(ref.Width) > size {
 		return fail(404, "the checkpoint does not cover it")
 	}
-	a := response{code: 200, contentType: typeBytes, cache: cacheForever}
-	if ref.Level == tiles.EntryLevel {
+	a := response{code: 200, contentType: typeBytes, cache: cacheForever, ranges: true, etag: immutableTag(l, path)}
+	// Hashes do not compress, and a partial bundle is asked for once.
+	a.vary = ref.Level == tiles.EntryLevel && ref.Width == tiles.Width
+	packs := a.vary && r.gzip && r.bytes == "" // a range is one of the bytes that a reader without gzip gets
+	if packed := gzipTag(a.etag); packs && matches(r.match, packed) {
+		a.code, a.etag = 304, packed
+		return a
+	}
+	if matches(r.match, a.etag) {
+		a.code = 304
+		return a
+	}
+	if packs {
+		body, known := d.packed.get(l, ref.N)
+		if !known {
+			if a.body, err = l.Bundle(ref.N, ref.Width); err == nil {
+				body = d.packed.pack(l, ref.N, a.body)
+			}
+		}
+		if body != nil {
+			a.body, a.gzipped, a.etag = body, true, gzipTag(a.etag)
+			return a
+		}
+	}
+	switch {
+	case a.body != nil || err != nil:
+	case ref.Level == tiles.EntryLevel:
 		a.body, err = l.Bundle(ref.N, ref.Width)
-	} else {
+	default:
 		a.body, err = l.Tile(ref.Level, ref.N, ref.Width)
 	}
 	switch {
@@ -51,29 +72,7 @@ func tile(l *mtree.Log, path string, r *request) response {
 	case err != nil:
 		return fail(500, err.Error())
 	}
-	// Hashes do not compress, and a partial bundle is asked for once.
-	if ref.Level == tiles.EntryLevel && ref.Width == tiles.Width {
-		if a.vary = true; r.gzip {
-			a.body, a.gzipped = compress(a.body), true
-		}
-	}
-	return a
-}
-
-var compressors = sync.Pool{New: func() any {
-	w, _ := gzip.NewWriterLevel(nil, gzip.BestSpeed) // cannot fail: the level exists
-	return w
-}}
-
-func compress(b []byte) []byte {
-	w := compressors.Get().(*gzip.Writer)
-	defer compressors.Put(w)
-	var out bytes.Buffer
-	out.Grow(len(b)/2 + 64)
-	w.Reset(&out)
-	_, _ = w.Write(b) // writes to memory cannot fail
-	_ = w.Close()
-	return out.Bytes()
+	return a.part(r)
 }
 
 // number reads a decimal number without sign or leading zeros.

@@ -17,6 +17,8 @@ type request struct {
 	body    []byte
 	gzip    bool   // the client takes gzip
 	match   string // If-None-Match
+	bytes   string // Range
+	ifRange string // If-Range
 	auth    string // Authorization, of a POST
 	ack     string // Holdfast-Ack
 	shown   *mtree.Checkpoint
@@ -30,11 +32,14 @@ type response struct {
 	cache       string // Cache-Control
 	etag        string
 	allow       string // of a 405 or a preflight
-	bearer      bool   // of a 401
-	retryAfter  bool
-	gzipped     bool
-	vary        bool // another client might get it compressed, or not
-	body        []byte
+	// contentRange is which bytes of how many body is, of a 206 and a 416; ranges: some may be asked for.
+	contentRange string
+	ranges       bool
+	bearer       bool // of a 401
+	retryAfter   bool
+	gzipped      bool
+	vary         bool // another client might get it compressed, or not
+	body         []byte
 }
 
 const (
@@ -116,7 +121,7 @@ func (d *Door) read(l *mtree.Log, path string, r *request) response {
 	case path == "checkpoint":
 		return checkpoint(r)
 	case strings.HasPrefix(path, "tile/"):
-		return tile(l, path, r)
+		return d.tile(l, path, r)
 	case path == "proof/inclusion":
 		return inclusion(l, r)
 	case path == "proof/consistency":

@@ -22,6 +22,9 @@ import (
 	"github.com/holdfastdb/holdfast/tiles"
 )
 
+// packedClaim is for bundles as gzip makes them, kept for the next reader.
+const packedClaim = "packed"
+
 // Door is the tlog door.
 var Door = doors.Door{
 	Name:     "tlog",
@@ -31,7 +34,10 @@ var Door = doors.Door{
 	Lanes: func(share budget.Shares) []node.LaneSpec {
 		return []node.LaneSpec{{Number: doortlog.Lane, Name: "tlog", Bytes: max(int(share.Lane)/2, 4<<20)}}
 	},
-	Claim:     func(on *budget.Doors) { on.Tlog = true },
+	Claim: func(on *budget.Doors) {
+		on.Tlog = true
+		on.More = append(on.More, budget.Claim{Name: packedClaim, Weight: 2, Floor: 256 << 10, Ceiling: 16 << 20})
+	},
 	Variables: []string{publishPassword},
 	Commands:  commands,
 	Rows:      "tl transparency logs, tb their entries in bundles, th their tiles",
@@ -112,7 +118,7 @@ func (s *settings) Check() error {
 
 // Service implements doors.Settings.
 func (s *settings) Service(c *doors.Common) (*doors.Service, error) {
-	r := &running{set: s, origins: c.Origins, room: c.Shares.Trees}
+	r := &running{set: s, origins: c.Origins, room: c.Shares.Trees, packed: doortlog.NewPacked(c.Shares.More[packedClaim])}
 	s.keys = keyDir(c.Dir, s.keys)
 	service := &doors.Service{Admin: r.section(), Prepare: r.prepare, Work: r.work, Open: r.open, Shutdown: r.shutdown, Close: r.close}
 	if !s.at.Off() {

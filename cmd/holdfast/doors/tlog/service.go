@@ -23,6 +23,7 @@ type running struct {
 	at, read *doors.Place // nil: off
 	origins  []string     // of pages that may add
 	room     int64        // bytes for the right edges of all logs
+	packed   *doortlog.Packed
 
 	host    *doors.Host
 	logs    *mtree.Machine
@@ -113,7 +114,7 @@ func (r *running) open(h *doors.Host) error {
 				r.keys.file(l.Spec.Name), l.Spec.Name, l.Spec.Key.String())
 		}
 	}
-	opt := doortlog.Options{Conns: h.Conns, ReadOnly: r.signer.ReadOnly, Meter: &r.meter, Ack: h.Ack, Steps: h.Steps, CORS: r.origins}
+	opt := doortlog.Options{Conns: h.Conns, ReadOnly: r.signer.ReadOnly, Meter: &r.meter, Ack: h.Ack, Steps: h.Steps, CORS: r.origins, Packed: r.packed}
 	if r.shown != nil {
 		opt.Shown = r.shown.Checkpoint
 	}
