@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -104,12 +105,13 @@ func TestALowerBuildIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Stop()
-	if r, err := Open(house(Config{Dir: dir, MemoryBytes: 64 << 20})); err == nil || !strings.Contains(err.Error(), "the cluster is at level 7 and this build knows levels up to 1") {
-		t.Errorf("opened by a build of level 1: %v", err)
+	cfg := house(Config{Dir: dir, MemoryBytes: 64 << 20})
+	if r, err := Open(cfg); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("the cluster is at level 7 and this build knows levels up to %d", cfg.knownLevel())) {
+		t.Errorf("opened by a build of a lower level: %v", err)
 		r.Stop()
 	}
 	if _, err := Restore(house(Config{Dir: t.TempDir()}), "r1", "", bytes.NewReader(snapshot.Bytes())); err == nil || !strings.Contains(err.Error(), "level 7") {
-		t.Errorf("restored by a build of level 1: %v", err)
+		t.Errorf("restored by a build of a lower level: %v", err)
 	}
 	// A build that has the machine restores it, at the level that its rows need.
 	again := house(Config{Dir: t.TempDir(), MemoryBytes: 64 << 20})

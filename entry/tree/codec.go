@@ -33,7 +33,7 @@ func AppendPart(dst []byte, p *Part) []byte {
 		dst = append(dst, wire.Bit(p.Hurry, FlagHurry))
 		dst = binary.AppendUvarint(dst, p.Log)
 		return append(dst, p.Entries...)
-	case Create:
+	case Create, CreateMore:
 		return AppendSpec(dst, &p.Spec)
 	case Checkpoint:
 		dst = binary.AppendUvarint(dst, uint64(len(p.Checkpoints)))
@@ -49,6 +49,14 @@ func AppendPart(dst []byte, p *Part) []byte {
 		return append(dst, p.Root[:]...)
 	}
 	return dst
+}
+
+// PartLevel is the cluster's level from which on an encoded part may be proposed, if that is later than the machine's own.
+func PartLevel(body []byte) uint16 {
+	if len(body) > 0 && Kind(body[0]) == CreateMore {
+		return MoreLevel
+	}
+	return 0
 }
 
 // AppendSpec appends what is fixed of a log; it is also part of the log's row in the store.
@@ -82,10 +90,10 @@ func (p *Part) Decode(b []byte) error {
 		p.Hurry = r.Flags(FlagHurry, ErrFlags) != 0
 		p.Log = r.Uvarint()
 		p.Entries = r.Rest() // judged where they are read
-	case Create:
+	case Create, CreateMore:
 		p.Spec = spec(&r)
 	case Checkpoint:
-		n := r.Count(MaxLogs, 1+1+tiles.HashSize+1)
+		n := r.Count(MaxCheckpoints, 1+1+tiles.HashSize+1)
 		if n == 0 {
 			r.Fail(ErrForm)
 		}

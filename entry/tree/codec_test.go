@@ -22,6 +22,7 @@ func samples() []*Part {
 		{Kind: Create, Spec: LogSpec{Name: "a-2", Key: key, Dedup: true, Index: true}},
 		{Kind: Checkpoint, Checkpoints: []Signed{{Log: 1, Root: tiles.EmptyRoot(), Note: []byte("note\n")}}},
 		{Kind: Checkpoint, Checkpoints: []Signed{{Log: 1, Size: 500, Note: []byte("a")}, {Log: 2, Size: 1 << 40, Note: []byte("b")}}},
+		{Kind: CreateMore, Spec: LogSpec{Name: "one-more", Key: key}},
 		{Kind: Resume, Log: 2, Size: 9000, Root: tiles.LeafHash(nil)},
 	}
 }
@@ -42,7 +43,7 @@ func FuzzDecode(f *testing.F)    { codec().Fuzz(f) }
 
 func TestRefusals(t *testing.T) {
 	var p Part
-	for _, kind := range []byte{0, 5, 99} {
+	for _, kind := range []byte{0, 6, 99} {
 		if err := p.Decode([]byte{kind, 0, 0}); !errors.Is(err, ErrKind) {
 			t.Errorf("unknown kind %d: %v", kind, err)
 		}

@@ -16,8 +16,12 @@ const (
 	Create                     // begin a log
 	Checkpoint                 // publish signed checkpoints, of one log each
 	Resume                     // let a restored log grow and be signed again
-	lastKind   = Resume
+	CreateMore                 // begin a log, also where there are MaxLogs already
+	lastKind   = CreateMore
 )
+
+// MoreLevel is the cluster's level from which on CreateMore may be proposed.
+const MoreLevel uint16 = 4
 
 // String is the kind's word in logs.
 func (k Kind) String() string {
@@ -30,6 +34,8 @@ func (k Kind) String() string {
 		return "checkpoint"
 	case Resume:
 		return "resume"
+	case CreateMore:
+		return "create"
 	}
 	return "?"
 }
@@ -46,9 +52,9 @@ type Part struct {
 	// Append: somebody waits for a checkpoint that covers the entries.
 	Hurry bool
 
-	// Create.
+	// Create, CreateMore.
 	Spec LogSpec
-	// Checkpoint: at least one, of different logs.
+	// Checkpoint: at least one, of different logs, at most MaxCheckpoints.
 	Checkpoints []Signed
 	// Resume: the tree of this size and root was proved to be a prefix of the log's.
 	Size uint64
@@ -76,8 +82,15 @@ type Signed struct {
 // MaxEntries bounds the entries of one part.
 const MaxEntries = 4096
 
-// MaxLogs bounds the logs of one server: each keeps its right edge in memory.
-const MaxLogs = 256
+// MaxLogs bounds the logs of one server that Create begins, MostLogs those that CreateMore does. Builds that know no CreateMore refuse a log beyond
+// MaxLogs, and what Apply refuses is the same on every member.
+const (
+	MaxLogs  = 256
+	MostLogs = 4096
+)
+
+// MaxCheckpoints bounds the checkpoints of one part.
+const MaxCheckpoints = 256
 
 // MaxNote bounds a checkpoint with all its signatures.
 const MaxNote = 64 << 10

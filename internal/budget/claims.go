@@ -51,7 +51,7 @@ func claims(on Doors) []Claim {
 			// The door draws an answer from room for three of the largest, from before it is made until a client has taken it (door/kv).
 			Claim{"answers", answersHeld * 14, answersHeld * 2 * mib, 0})
 	}
-	trees := Claim{"trees", 5, 1 * mib, 32 * mib} // 256 logs of 128 KiB (machine/tree)
+	trees := Claim{"trees", 16, 1 * mib, 64 * mib} // at the default a thousand logs of 12 KiB (machine/tree, LogBytes)
 	if !on.Tlog {
 		trees.Weight = 0
 	}

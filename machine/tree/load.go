@@ -15,7 +15,7 @@ import (
 func (m *Machine) Load(st store.Store, _ *machine.Gate) error {
 	m.st = st
 	known := *m.pub.Load()
-	m.logs, m.touched, m.created = nil, nil, 0
+	m.logs, m.touched, m.created, m.used = nil, nil, 0, 0
 	err := scan(st, []byte{letter, spaceLog}, func(key, value []byte) error {
 		if len(key) != 4 || uint64(binary.BigEndian.Uint32(key)) != uint64(len(m.logs)+1) {
 			return fmt.Errorf("log after the %d-th: %w", len(m.logs), errCorrupt)
@@ -69,7 +69,7 @@ func (l *Log) load(st store.Store) error {
 	if err != nil {
 		return err
 	}
-	hashes, n, err := tiles.LeafHashes(make([]byte, 0, tiles.Width*tiles.HashSize), entries)
+	hashes, n, err := tiles.LeafHashes(nil, entries)
 	if err != nil || uint64(n) != size%tiles.Width {
 		return fmt.Errorf("%d entries after the last bundle of %d: %w", n, size, errCorrupt)
 	}
@@ -77,8 +77,9 @@ func (l *Log) load(st store.Store) error {
 	if n > 0 {
 		w.levels[0] = hashes
 	}
-	if w.kept = len(entries) <= EdgeBytes; w.kept {
+	if w.kept = len(entries) <= edgeBytes && l.m.used+int64(len(entries)) <= l.m.room; w.kept {
 		w.edge = entries
+		l.m.used += int64(cap(entries))
 	}
 	for level := 1; level < levels; level++ {
 		have := size >> (tiles.Height * level)
@@ -90,7 +91,7 @@ func (l *Log) load(st store.Store) error {
 			return fmt.Errorf("%d bytes of hashes after the last tile of level %d: %w", len(hashes), level, errCorrupt)
 		}
 		if len(hashes) > 0 {
-			w.levels[level] = append(make([]byte, 0, tiles.Width*tiles.HashSize), hashes...)
+			w.levels[level] = hashes
 		}
 	}
 	w.base = size

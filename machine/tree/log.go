@@ -14,9 +14,15 @@ import (
 // levels is how many levels of tiles a log of tiles.MaxSize has.
 const levels = 7
 
-// EdgeBytes bounds what a log keeps in memory of the entries after its last full bundle; beyond that they are read from the
-// store.
-const EdgeBytes = 128 << 10
+const (
+	// edgeBytes bounds what a log keeps in memory of the entries after its last full bundle; beyond that, and beyond what the machine has room for,
+	// they are read from the store. What is kept decides nothing: members may differ in it.
+	edgeBytes = 128 << 10
+	// LogBytes is about what a log takes in memory beside its edge: the hashes after its last full tiles, and its newest roots.
+	LogBytes = 12 << 10
+	// firstHashes is how many hashes there is room for when a tile begins. A log that grows slowly is mostly in its first tile.
+	firstHashes = 8
+)
 
 // Log is one transparency log. Number and Spec never change; w belongs to the apply goroutine; the other fields may be read
 // from any goroutine.
@@ -194,7 +200,7 @@ func (w *working) add(b store.Batch, l *Log, e []byte, leaf tiles.Hash) error {
 // appendHash appends to hashes that are shared with readers of a shorter slice: what they see is not touched.
 func appendHash(hashes []byte, h *tiles.Hash) []byte {
 	if hashes == nil {
-		hashes = make([]byte, 0, tiles.Width*tiles.HashSize)
+		hashes = make([]byte, 0, firstHashes*tiles.HashSize)
 	}
 	return append(hashes, h[:]...)
 }
@@ -217,6 +223,7 @@ func (w *working) bundle(b store.Batch, l *Log, n uint64) error {
 		}
 	}
 	w.pieces = w.pieces[:0]
+	l.m.used -= int64(cap(w.edge))
 	w.edge, w.kept = nil, true
 	w.fresh = w.fresh[:0]
 	return nil
@@ -240,12 +247,14 @@ func (l *Log) publish() (demand bool) {
 	w.touched = false
 	if len(w.fresh) > 0 {
 		w.pieces = append(w.pieces, w.first)
-		if w.kept = w.kept && len(w.edge)+len(w.fresh) <= EdgeBytes; w.kept {
+		l.m.used -= int64(cap(w.edge))
+		if w.kept = w.kept && len(w.edge)+len(w.fresh) <= edgeBytes && l.m.used+int64(len(w.edge)+len(w.fresh)) <= l.m.room; w.kept {
 			w.edge = append(w.edge, w.fresh...)
 		} else {
 			w.edge = nil
 		}
-		if cap(w.fresh) > EdgeBytes {
+		l.m.used += int64(cap(w.edge))
+		if cap(w.fresh) > edgeBytes {
 			w.fresh = nil
 		}
 		w.fresh = w.fresh[:0]

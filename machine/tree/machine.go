@@ -29,6 +29,8 @@ import (
 type Machine struct {
 	// Apply goroutine only.
 	st      store.Store
+	room    int64  // for entries on the right edges of all logs, in bytes
+	used    int64  // of it
 	logs    []*Log // the number of a log is its place here, from 1
 	touched []*Log // by this entry
 	created int    // logs of this entry, at the end of logs
@@ -42,15 +44,22 @@ type Machine struct {
 	demand chan struct{} // guarded by mu: closed when there is something to sign; nil while nobody asked
 }
 
+// defaultRoom is for what New keeps of right edges.
+const defaultRoom = 32 << 20
+
 // New returns a machine that is usable after Load.
-func New() *Machine {
-	m := &Machine{}
+func New() *Machine { return NewWithin(defaultRoom) }
+
+// NewWithin is New with so many bytes for the entries on the right edges of all logs. With less more of them are read from the store. What a log
+// takes beside that is LogBytes.
+func NewWithin(bytes int64) *Machine {
+	m := &Machine{room: bytes}
 	m.pub.Store(new([]*Log))
 	return m
 }
 
 // Spec is what others must know of this machine.
-var Spec = machine.Spec{ID: entry.MachineTree, Name: "tree", DescribePart: etree.Describe, DescribeRow: DescribeRow, Restore: restoreRow,
+var Spec = machine.Spec{ID: entry.MachineTree, Name: "tree", LastLevel: etree.MoreLevel, PartLevel: etree.PartLevel, DescribePart: etree.Describe, DescribeRow: DescribeRow, Restore: restoreRow,
 	Census: func() machine.Census { return new(census) }}
 
 // Spec implements machine.Machine.
@@ -109,7 +118,9 @@ func (m *Machine) Check(_ *entry.Stamp, body []byte) (any, *entry.Rejection, err
 	case etree.Append:
 		return m.checkAppend(p)
 	case etree.Create:
-		return m.checkCreate(p)
+		return m.checkCreate(p, etree.MaxLogs)
+	case etree.CreateMore:
+		return m.checkCreate(p, etree.MostLogs)
 	case etree.Checkpoint:
 		return m.checkCheckpoints(p)
 	default: // Resume
@@ -158,12 +169,12 @@ func (m *Machine) checkAppend(p *etree.Part) (any, *entry.Rejection, error) {
 	return &m.plan, nil, nil
 }
 
-func (m *Machine) checkCreate(p *etree.Part) (any, *entry.Rejection, error) {
+func (m *Machine) checkCreate(p *etree.Part, most int) (any, *entry.Rejection, error) {
 	if !p.Spec.Key.Usable() || p.Spec.Key.Alg != tiles.Ed25519 {
 		return nil, reject(etree.MalformedPart, "the key is not Ed25519"), nil
 	}
-	if len(m.logs) >= etree.MaxLogs {
-		return nil, reject(etree.TooManyLogs, "%d logs are the most", etree.MaxLogs), nil
+	if len(m.logs) >= most {
+		return nil, reject(etree.TooManyLogs, "%d logs are the most", most), nil
 	}
 	for _, l := range m.logs {
 		// Two logs under one origin would be two histories of one log to everybody else.
@@ -236,7 +247,7 @@ func (m *Machine) Do(_ *entry.Stamp, pl any, b store.Batch, wanted bool) (any, e
 	case etree.Append:
 		m.touch(p.log)
 		return m.append(b, p.log, p.part, p.n, wanted)
-	case etree.Create:
+	case etree.Create, etree.CreateMore:
 		l := newLog(m, uint64(len(m.logs)+1), p.part.Spec)
 		m.logs = append(m.logs, l)
 		m.created++

@@ -34,7 +34,14 @@ func (n *notes) Last(string, *tiles.Verifier) (*tiles.Checkpoint, bool, error) {
 	return &c, n.here, nil
 }
 
-func (n *notes) Note(_ string, key *tiles.Verifier, size uint64, note []byte) error {
+func (n *notes) Note(all []Noted) (errs []error) {
+	for _, c := range all {
+		errs = append(errs, n.one(c.Key, c.Size, c.Note))
+	}
+	return errs
+}
+
+func (n *notes) one(key *tiles.Verifier, size uint64, note []byte) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.fail != nil {

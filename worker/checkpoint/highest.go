@@ -16,8 +16,17 @@ type Highest interface {
 	// member or directory: then it is as old as the rest of the copy. It can still show that the log is behind, but not that it
 	// is not.
 	Last(log string, key *tiles.Verifier) (c *tiles.Checkpoint, here bool, err error)
-	// Note returns once a checkpoint of a size is durable. A checkpoint that is not higher than the last changes nothing.
-	Note(log string, key *tiles.Verifier, size uint64, note []byte) error
+	// Note returns once checkpoints, of different logs, are durable, with an error for each or nil. One that is not higher than the last of its log
+	// changes nothing. What is durable at once for all of them is synced once.
+	Note(all []Noted) []error
+}
+
+// Noted is a checkpoint to be kept.
+type Noted struct {
+	Log  string
+	Key  *tiles.Verifier
+	Size uint64
+	Note []byte
 }
 
 // noteHolds says in what the note of the highest checkpoint is not an earlier state of a log, "" if it is one or there is none.
@@ -83,21 +92,11 @@ func (w *Worker) note(signed []pending) (kept []pending, err error) {
 	if w.opt.Highest == nil {
 		return signed, nil
 	}
-	errs := make([]error, len(signed))
-	if len(signed) == 1 {
-		errs[0] = w.opt.Highest.Note(signed[0].log.Spec.Name, &signed[0].log.Spec.Key, signed[0].Size, signed[0].Note)
-	} else {
-		done := make(chan struct{}, len(signed))
-		for i, s := range signed { // each waits for a disk: together they wait about as long as one
-			go func() {
-				errs[i] = w.opt.Highest.Note(s.log.Spec.Name, &s.log.Spec.Key, s.Size, s.Note)
-				done <- struct{}{}
-			}()
-		}
-		for range signed {
-			<-done
-		}
+	all := make([]Noted, len(signed))
+	for i, s := range signed {
+		all[i] = Noted{s.log.Spec.Name, &s.log.Spec.Key, s.Size, s.Note}
 	}
+	errs := w.opt.Highest.Note(all)
 	for i, s := range signed {
 		if errs[i] == nil {
 			kept = append(kept, s)
@@ -114,6 +113,7 @@ func (w *Worker) follows() {
 	if !w.node.Status().Ready {
 		return
 	}
+	var all []Noted
 	for _, l := range w.logs.Logs() {
 		c := l.Checkpoint()
 		if c == nil || !w.key(l) {
@@ -129,10 +129,14 @@ func (w *Worker) follows() {
 		}
 		w.base[l] = c.Size
 		w.seen(l)
-		if w.opt.Highest != nil {
-			if err := w.opt.Highest.Note(l.Spec.Name, &l.Spec.Key, c.Size, c.Note); err != nil {
-				w.opt.Logger.Warn("the note of the highest checkpoint is not kept", "log", l.Spec.Name, "err", err)
-			}
+		all = append(all, Noted{l.Spec.Name, &l.Spec.Key, c.Size, c.Note})
+	}
+	if w.opt.Highest == nil || len(all) == 0 {
+		return
+	}
+	for i, err := range w.opt.Highest.Note(all) {
+		if err != nil {
+			w.opt.Logger.Warn("the note of the highest checkpoint is not kept", "log", all[i].Log, "err", err)
 		}
 	}
 }

@@ -31,6 +31,11 @@ const (
 	// calm is when a log that nobody waits for gets a checkpoint after it has begun to grow. With the signature and the
 	// command it is published within 100 ms of the last add.
 	calm = 80 * time.Millisecond
+	// together is by how much earlier than calm says a log gets a checkpoint when another gets one: what is synced for them is synced once.
+	together = calm / 2
+	// crowd is how many logs there are when rounds are crowdPause apart. A round looks at each; with fewer nobody is made to wait for that.
+	crowd      = 64
+	crowdPause = 5 * time.Millisecond
 	// keyPause is the time between two looks for keys that are missing.
 	keyPause = time.Second
 	// pause is how long the worker waits after a failure.
@@ -164,13 +169,20 @@ func (w *Worker) lead(term uint64, over <-chan struct{}) {
 		case <-w.node.StoppedC():
 			return
 		case <-demand:
-			if err != nil { // after a failure it pauses
+			rest := time.Duration(0)
+			switch {
+			case err != nil: // after a failure it pauses
+				rest = pause
+			case len(w.logs.Logs()) > crowd:
+				rest = crowdPause
+			}
+			if rest > 0 {
 				select {
 				case <-over:
 					return
 				case <-w.node.StoppedC():
 					return
-				case <-time.After(pause):
+				case <-time.After(rest):
 				}
 			}
 		case <-timer.C:
@@ -185,19 +197,9 @@ func (w *Worker) round(term uint64) (wait time.Duration, err error) {
 		return pause, err
 	}
 	now := time.Now()
-	next := now.Add(time.Hour)
+	due, next := w.dueLogs(now)
 	var signed []pending
-	for _, l := range w.logs.Logs() {
-		at, ok := w.when(l, now)
-		if !ok {
-			continue
-		}
-		if at.After(now) {
-			if at.Before(next) {
-				next = at
-			}
-			continue
-		}
+	for _, l := range due {
 		if c, ok := w.sign(l); ok {
 			signed = append(signed, pending{c, l})
 			w.last[l] = now
@@ -229,6 +231,32 @@ func (w *Worker) round(term uint64) (wait time.Duration, err error) {
 	}
 	w.opt.Meter.Show.Since(now)
 	return 0, nil // logs may have grown meanwhile
+}
+
+// dueLogs are those that get a checkpoint now, as many as one command holds, and when the next is due. Where any is, those that would be soon come
+// with it.
+func (w *Worker) dueLogs(now time.Time) (due []*mtree.Log, next time.Time) {
+	next = now.Add(time.Hour)
+	var soon []*mtree.Log
+	for _, l := range w.logs.Logs() {
+		at, ok := w.when(l, now)
+		switch {
+		case !ok:
+		case !at.After(now):
+			due = append(due, l)
+		default:
+			if at.Before(next) {
+				next = at
+			}
+			if at.Before(now.Add(together)) && !w.last[l].Add(least).After(now) {
+				soon = append(soon, l)
+			}
+		}
+	}
+	if len(due) > 0 {
+		due = append(due, soon...)
+	}
+	return due[:min(len(due), etree.MaxCheckpoints)], next // the rest comes with the next round, which follows at once
 }
 
 // when says when a log should get a checkpoint; false: there is nothing to sign, or nothing to sign with.

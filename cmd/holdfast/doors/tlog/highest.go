@@ -15,6 +15,7 @@ import (
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/disk"
 	"github.com/holdfastdb/holdfast/tiles"
+	"github.com/holdfastdb/holdfast/worker/checkpoint"
 )
 
 // highestFiles keep, beside the keys, the highest checkpoint that was signed with each: NAME.highest. They are in no log and no
@@ -24,11 +25,13 @@ import (
 // A file has two places for a note, written in turn, so that a torn write leaves the other one. It is not replaced each time:
 // that costs a file system two journal commits, this one flush, and clients wait for the checkpoint.
 type highestFiles struct {
-	dir string
-	log *slog.Logger
+	dir  string
+	log  *slog.Logger
+	many highestMany // the logs' where there are many
 
 	mu    sync.Mutex
 	files map[string]*highestFile // guarded by mu
+	told  bool                    // guarded by mu: that nothing can be kept here
 }
 
 // highestFile is one log's. Its fields are guarded by mu.
@@ -43,7 +46,6 @@ type highestFile struct {
 	next  int       // the place to write to
 	last  uint64    // size that is noted
 	block []byte    // what is written, for direct writes
-	told  bool      // that nothing can be kept here
 }
 
 const (
@@ -54,7 +56,7 @@ const (
 )
 
 func newHighestFiles(dir string, log *slog.Logger) *highestFiles {
-	return &highestFiles{dir: dir, log: log, files: map[string]*highestFile{}}
+	return &highestFiles{dir: dir, log: log, many: highestMany{path: filepath.Join(dir, manyName)}, files: map[string]*highestFile{}}
 }
 
 func (h *highestFiles) of(name string) *highestFile {
@@ -74,7 +76,17 @@ func (h *highestFiles) Last(name string, key *tiles.Verifier) (*tiles.Checkpoint
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c, here, _, err := readHighest(f.path, key)
-	return c, here, err
+	if err != nil {
+		return nil, false, err
+	}
+	shared, at, err := h.many.last(key)
+	if err != nil {
+		return nil, false, err
+	}
+	if shared != nil && (c == nil || shared.Size > c.Size || shared.Size == c.Size && at) {
+		return shared, at, nil
+	}
+	return c, here, nil
 }
 
 // readHighest reads a file: the highest checkpoint under key, whether it was written where it lies, and which place it is at.
@@ -90,11 +102,21 @@ func readHighest(path string, key *tiles.Verifier) (c *tiles.Checkpoint, here bo
 	if err != nil {
 		return nil, false, 0, fmt.Errorf("read %s: %s", path, cli.Reason(err))
 	}
-	bad := false
+	c, here, at, bad := pick(b, inode, key)
+	if c == nil && bad { // a power cut leaves one torn place, and the other whole
+		return nil, false, 0, fmt.Errorf("%s is damaged; compare the log with the last published checkpoint and remove the file", path)
+	}
+	return c, here, at, nil
+}
+
+// pick finds in places, one behind the other, the highest checkpoint under key, whether it was written to the file of that number, and which place it
+// is at. bad reports that a place is neither empty nor good, nor another key's.
+func pick(b []byte, inode uint64, key *tiles.Verifier) (c *tiles.Checkpoint, here bool, at int, bad bool) {
 	for i := 0; i*highestSlot < len(b); i++ {
-		of, note, ok := parseHighest(b[i*highestSlot : min((i+1)*highestSlot, len(b))])
+		place := b[i*highestSlot : min((i+1)*highestSlot, len(b))]
+		of, note, ok := parseHighest(place)
 		if !ok {
-			bad = bad || len(bytes.Trim(b[i*highestSlot:min((i+1)*highestSlot, len(b))], "\x00")) > 0
+			bad = bad || len(bytes.Trim(place, "\x00")) > 0
 			continue
 		}
 		got, _, err := tiles.OpenCheckpoint(note, key)
@@ -109,10 +131,7 @@ func readHighest(path string, key *tiles.Verifier) (c *tiles.Checkpoint, here bo
 			c, here, at = got, of == inode, i
 		}
 	}
-	if c == nil && bad { // a power cut leaves one torn place, and the other whole
-		return nil, false, 0, fmt.Errorf("%s is damaged; compare the log with the last published checkpoint and remove the file", path)
-	}
-	return c, here, at, nil
+	return c, here, at, bad
 }
 
 // otherKey reports whether no line of a note is of this key.
@@ -155,19 +174,40 @@ func appendHighest(dst []byte, inode uint64, note []byte) []byte {
 
 // Note implements checkpoint.Highest. Where the directory cannot be written to, which is how some give keys to a server, nothing is
 // kept and people are told once: what guards the log then are the places where it is published.
-func (h *highestFiles) Note(name string, key *tiles.Verifier, size uint64, note []byte) error {
-	f := h.of(name)
+func (h *highestFiles) Note(all []checkpoint.Noted) []error {
+	h.mu.Lock()
+	many := len(h.files) > manyLogs
+	h.mu.Unlock()
+	var errs []error
+	if many {
+		errs = h.many.note(all)
+	} else {
+		errs = make([]error, len(all))
+		var work sync.WaitGroup
+		for i := range all { // each waits for a disk: together they wait about as long as one
+			work.Go(func() { errs[i] = h.noteOne(&all[i]) })
+		}
+		work.Wait()
+	}
+	for i, err := range errs {
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+			errs[i] = nil
+			h.mu.Lock()
+			if !h.told {
+				h.told = true
+				h.log.Warn("the highest signed checkpoint is not kept: this user cannot write beside the keys", "dir", h.dir, "err", err)
+			}
+			h.mu.Unlock()
+		}
+	}
+	return errs
+}
+
+func (h *highestFiles) noteOne(n *checkpoint.Noted) error {
+	f := h.of(n.Log)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	err := f.put(key, size, note)
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-		if !f.told {
-			f.told = true
-			h.log.Warn("the highest signed checkpoint is not kept: this user cannot write beside the key", "file", f.path)
-		}
-		return nil
-	}
-	if err != nil {
+	if err := f.put(n.Key, n.Size, n.Note); err != nil {
 		f.close()
 		return fmt.Errorf("write %s: %w", f.path, err)
 	}
@@ -304,6 +344,7 @@ func (f *highestFile) close() {
 
 // Close closes all files.
 func (h *highestFiles) Close() {
+	h.many.Close()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, f := range h.files { // any order: all are closed

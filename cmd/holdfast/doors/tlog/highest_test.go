@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/disk"
 	"github.com/holdfastdb/holdfast/tiles"
+	"github.com/holdfastdb/holdfast/worker/checkpoint"
 )
 
 // signedAt is a checkpoint of a size under a key.
@@ -26,6 +27,11 @@ func testKey(t *testing.T, origin string, seed byte) *tiles.Signer {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// noteOf notes a checkpoint of one log.
+func noteOf(h *highestFiles, log string, key *tiles.Signer, size uint64) error {
+	return h.Note([]checkpoint.Noted{{Log: log, Key: key.Verifier(), Size: size, Note: signedAt(key, size)}})[0]
 }
 
 func wantHighest(t *testing.T, dir string, key *tiles.Signer, size uint64, here bool) {
@@ -51,7 +57,7 @@ func TestTheHighestCheckpointIsKept(t *testing.T) {
 		h := newHighestFiles(dir, slog.New(slog.DiscardHandler))
 		defer h.Close()
 		for _, size := range sizes {
-			if err := h.Note("x", key.Verifier(), size, signedAt(key, size)); err != nil {
+			if err := noteOf(h, "x", key, size); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -112,7 +118,7 @@ func TestAFileThatIsTakenAwayIsMadeAgain(t *testing.T) {
 	h := newHighestFiles(dir, slog.New(slog.DiscardHandler))
 	defer h.Close()
 	for size := range uint64(4) {
-		if err := h.Note("x", key.Verifier(), size, signedAt(key, size)); err != nil {
+		if err := noteOf(h, "x", key, size); err != nil {
 			t.Fatal(err)
 		}
 		wantHighest(t, dir, key, size, true)
@@ -123,7 +129,7 @@ func TestAFileThatIsTakenAwayIsMadeAgain(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "x.highest"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Note("x", key.Verifier(), 9, signedAt(key, 9)); err == nil {
+	if err := noteOf(h, "x", key, 9); err == nil {
 		t.Error("a note that could not be written is taken for written")
 	}
 }
@@ -137,7 +143,7 @@ func TestTwoProcessesShareOneFile(t *testing.T) {
 	defer b.Close()
 	note := func(h *highestFiles, size, want uint64) {
 		t.Helper()
-		if err := h.Note("x", key.Verifier(), size, signedAt(key, size)); err != nil {
+		if err := noteOf(h, "x", key, size); err != nil {
 			t.Fatal(err)
 		}
 		wantHighest(t, dir, key, want, true)

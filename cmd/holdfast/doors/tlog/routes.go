@@ -139,8 +139,9 @@ func (r *running) postLog(w http.ResponseWriter, q *http.Request) {
 		}
 	}
 	// Members may differ, so this is judged here and not where it is applied.
-	if n := len(r.logs.Logs()) + 1; int64(n)*mtree.EdgeBytes > r.room {
-		admin.Fail(w, http.StatusInsufficientStorage, fmt.Sprintf("--memory of this server has room for %d logs; start the members with more", r.room/mtree.EdgeBytes))
+	n := len(r.logs.Logs())
+	if int64(n+1)*mtree.LogBytes > r.room {
+		admin.Fail(w, http.StatusInsufficientStorage, fmt.Sprintf("--memory of this server has room for %d logs; start the members with more", r.room/mtree.LogBytes))
 		return
 	}
 	key, err := r.keys.forNew(asked.Name, asked.Origin)
@@ -148,7 +149,11 @@ func (r *running) postLog(w http.ResponseWriter, q *http.Request) {
 		admin.Fail(w, http.StatusPreconditionFailed, err.Error())
 		return
 	}
-	ok := r.change(w, q, &etree.Part{Kind: etree.Create, Spec: etree.LogSpec{Name: asked.Name, Key: *key, Dedup: asked.Dedup, Index: asked.Index}})
+	kind := etree.Create
+	if n >= etree.MaxLogs { // where a member's build knows no more, this is refused
+		kind = etree.CreateMore
+	}
+	ok := r.change(w, q, &etree.Part{Kind: kind, Spec: etree.LogSpec{Name: asked.Name, Key: *key, Dedup: asked.Dedup, Index: asked.Index}})
 	if l := r.logs.Find(asked.Name); ok && l != nil {
 		s := statusOf(l)
 		w.Header().Set("Content-Type", "application/json")
