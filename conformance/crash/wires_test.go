@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
@@ -126,6 +127,37 @@ func (w *wires) cut(kind cutKind, links ...[2]int) {
 	w.changed()
 }
 
+// reset resets every connection there is, once; what is dialled anew goes through.
+func (w *wires) reset() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for c := range w.conns {
+		c.shut()
+	}
+}
+
+// refuse has a member's proxy refuse connections for a while, as one does that is being restarted in front of a member that is well, and ends those that it
+// has.
+func (w *wires) refuse(t *testing.T, to int, lasts time.Duration) {
+	t.Helper()
+	at := w.lns[to].Addr().String()
+	w.lns[to].Close()
+	w.mu.Lock()
+	for c := range w.conns {
+		if c.to == to {
+			c.shut()
+		}
+	}
+	w.mu.Unlock()
+	time.Sleep(lasts)
+	ln, err := net.Listen("tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.lns[to] = ln
+	w.wg.Go(func() { w.acceptAt(ln, to) })
+}
+
 func (w *wires) heal() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,9 +198,11 @@ func (w *wires) pass(c *wireConn) bool {
 	}
 }
 
-func (w *wires) accept(to int) {
+func (w *wires) accept(to int) { w.acceptAt(w.lns[to], to) }
+
+func (w *wires) acceptAt(ln net.Listener, to int) {
 	for {
-		conn, err := w.lns[to].Accept()
+		conn, err := ln.Accept()
 		if err != nil {
 			return
 		}
