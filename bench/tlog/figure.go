@@ -20,6 +20,7 @@ type Report struct {
 	Small     string      `json:"small_machine,omitempty"`
 	Proofs    *Proofs     `json:"add_to_proof,omitempty"`
 	Bundles   []*Bundles  `json:"bundles,omitempty"`
+	Many      []*ManyLogs `json:"many_logs,omitempty"`
 	Figures   []*Figure   `json:"figures"`
 	Bars      bars.List   `json:"bars"`
 	Published []Published `json:"published"`

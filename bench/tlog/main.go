@@ -8,7 +8,8 @@
 //     round the whole log is derived again with `holdfast tlog verify`;
 //   - small: the machine of Tessera's published report, with one processor and 1 GB of memory, and its load;
 //   - mysql: Tessera's conformance/mysql v1.0.2 on MariaDB, and Holdfast publishing to the same MariaDB;
-//   - bundles: full bundles of entries read with gzip, as the monitors of a log do.
+//   - bundles: full bundles of entries read with gzip, as the monitors of a log do;
+//   - many: a thousand logs in one server, for Holdfast alone.
 //
 // It prints a table in the shape of that report with the servers' CPU and bytes on disk per add, says of each bar the project
 // set itself whether it was reached, and leaves every round as JSON and a plot.
@@ -65,6 +66,7 @@ var parts = []part{
 	{"small", (*bench).smallMachine},
 	{"mysql", (*bench).mysql},
 	{"bundles", (*bench).bundles},
+	{"many", (*bench).many},
 }
 
 func main() {

@@ -15,7 +15,8 @@ import (
 
 // sample is a report of two rounds, in which ours is better in the first than in the second.
 func sample() *Report {
-	r := &Report{Machine: host.Machine{CPU: "a processor", Cores: 2}, Small: "by affinity", Bundles: []*Bundles{{Server: posix, Rounds: []BundleSample{{CPU: 40}, {CPU: 20}, {CPU: 30}}}, {Server: holdfast, Rounds: []BundleSample{{CPU: 12}}}},
+	r := &Report{Machine: host.Machine{CPU: "a processor", Cores: 2}, Small: "by affinity", Many: []*ManyLogs{{Logs: 1, RSS: 30}, {Logs: 1000, RSS: 60}},
+		Bundles: []*Bundles{{Server: posix, Rounds: []BundleSample{{CPU: 40}, {CPU: 20}, {CPU: 30}}}, {Server: holdfast, Rounds: []BundleSample{{CPU: 12}}}},
 		Proofs: &Proofs{Rate: 1000, P50: 4, P99: 60}}
 	add := func(place, server string, l load, rates ...float64) {
 		f := r.figure(place, server, l)
@@ -79,7 +80,7 @@ func TestTheReportIsForPeopleAndMachines(t *testing.T) {
 	r.Bars = judge(r)
 	var b bytes.Buffer
 	r.print(&b)
-	for _, want := range []string{"(750.00×)", "1.0/2.0/4.0", "5.0/600/900", "149/371/692", "MISSED", "4 of 9 bars reached", "MariaDB used 60 % of a processor; what is published was at most 2.5 s behind", "by affinity"} {
+	for _, want := range []string{"(750.00×)", "1.0/2.0/4.0", "5.0/600/900", "149/371/692", "MISSED", "5 of 10 bars reached", "MariaDB used 60 % of a processor; what is published was at most 2.5 s behind", "by affinity"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the table does not say %q:\n%s", want, b.String())
 		}

@@ -21,6 +21,9 @@ func (r *Report) print(w io.Writer) {
 	if r.Proofs != nil {
 		fmt.Fprintf(w, "\n%s\n", r.Proofs)
 	}
+	for _, m := range r.Many {
+		fmt.Fprintln(w, m)
+	}
 	for _, b := range r.Bundles {
 		fmt.Fprintln(w, b)
 	}
