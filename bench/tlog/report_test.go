@@ -17,7 +17,7 @@ import (
 func sample() *Report {
 	r := &Report{Machine: host.Machine{CPU: "a processor", Cores: 2}, Small: "by affinity", Many: []*ManyLogs{{Logs: 1, RSS: 30}, {Logs: 1000, RSS: 60}},
 		Bundles: []*Bundles{{Server: posix, Rounds: []BundleSample{{CPU: 40}, {CPU: 20}, {CPU: 30}}}, {Server: holdfast, Rounds: []BundleSample{{CPU: 12}}}},
-		Proofs: &Proofs{Rate: 1000, P50: 4, P99: 60}}
+		Proofs:  &Proofs{Rate: 1000, P50: 4, P99: 60}}
 	add := func(place, server string, l load, rates ...float64) {
 		f := r.figure(place, server, l)
 		for _, v := range rates {
