@@ -39,6 +39,13 @@ type Gatekeeper interface {
 	Admit(c *entry.Command, fromClient func(*entry.Part) bool) *entry.Rejection
 }
 
+// Rester is a Machine that keeps what only makes the next work faster.
+type Rester interface {
+	Machine
+	// Rest lets go of it; what the machine answers stays the same. Called between two entries with the gate closed.
+	Rest()
+}
+
 // Finisher is a Machine that writes once per entry rather than once per command: running counters, or a bounded piece of
 // work that is left over from an earlier command.
 type Finisher interface {

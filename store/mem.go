@@ -171,6 +171,9 @@ func (m *Mem) Flush() error {
 	return nil
 }
 
+// Rest implements Store: there are no blocks.
+func (m *Mem) Rest() {}
+
 // Incoming implements Store.
 func (m *Mem) Incoming() (Incoming, error) { return &memIncoming{tree: newTree()}, nil }
 

@@ -276,6 +276,9 @@ func (s *db) Metrics() Metrics {
 	}
 }
 
+// Rest implements Store. What is reserved in a cache is taken from its blocks; Pebble has no other call that drops them.
+func (s *db) Rest() { s.cache.Reserve(int(s.cache.MaxSize()))() }
+
 // Close implements Store. It does not flush: what was not flushed is replayed from the log, as after a crash. The node
 // flushes first when it has the time. Views and iterators that are still open keep their data readable until closed.
 func (s *db) Close() error {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -279,5 +280,28 @@ func TestOpenAnswersNoStoreWithAnError(t *testing.T) {
 	}
 	if s, err = Open(dir, Options{}); s != nil || err == nil || !strings.Contains(err.Error(), dir) {
 		t.Fatalf("%#v, %v", s, err)
+	}
+}
+
+// TestRest drops the blocks that are kept for readers, who read them again.
+func TestRest(t *testing.T) {
+	s := openTest(t, vfs.NewMem(), Options{})
+	for i := range 2000 {
+		set(t, s, uint64(i+1), fmt.Sprintf("k%05d=%01000d", i, i))
+	}
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	want := dump(t, s)
+	full := s.Metrics().CacheBytes
+	s.Rest()
+	if kept := s.Metrics().CacheBytes; full < 1<<20 || kept > full/10 {
+		t.Errorf("%d bytes of blocks are kept of %d", kept, full)
+	}
+	if got := dump(t, s); !slices.Equal(got, want) {
+		t.Error("it reads something else")
+	}
+	if again := s.Metrics().CacheBytes; again < full/2 {
+		t.Errorf("%d bytes of blocks after reading again, %d before: the cache has lost its room", again, full)
 	}
 }

@@ -84,6 +84,8 @@ type Store interface {
 	DurableApplied() (uint64, error)
 	// Flush makes everything committed so far durable; it blocks.
 	Flush() error
+	// Rest lets go of the blocks that are kept for readers. They are read again when they are asked for.
+	Rest()
 	// Incoming starts building a replacement store from a snapshot, in a directory of its own.
 	Incoming() (Incoming, error)
 	// Install switches to a finished Incoming by one atomic rename; open Views and iterators of the old store fail from

@@ -55,6 +55,14 @@ func (t *tail) dropTo(index uint64) {
 	t.compact()
 }
 
+// rest drops all but the batches that are always kept.
+func (t *tail) rest() {
+	for t.head < len(t.entries) && t.entries[t.head].Index < t.keep[0] {
+		t.dropOldest()
+	}
+	t.entries, t.head = append([]Entry(nil), t.entries[t.head:]...), 0
+}
+
 func (t *tail) dropOldest() {
 	t.bytes -= cost(&t.entries[t.head])
 	t.entries[t.head] = Entry{}

@@ -332,6 +332,13 @@ func (l *WAL) Sync() error {
 	return nil
 }
 
+// Rest lets go of the entries that are kept for those who ask for the newest; they are read from the segments again.
+func (l *WAL) Rest() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tail.rest()
+}
+
 // Close writes what was appended and releases the files. It does not sync. Calls to Entries and Truncate that are under way end well; the writer must
 // have stopped.
 func (l *WAL) Close() error {

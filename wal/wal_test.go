@@ -387,3 +387,30 @@ func TestReadersBesideWriter(t *testing.T) {
 	wantRange(t, l, l.FirstIndex(), i-1)
 	check(t, l.Close())
 }
+
+// TestRest lets go of what is kept in memory: entries are read from the segments, and what is appended follows.
+func TestRest(t *testing.T) {
+	l := openLog(t, disk.NewMem())
+	put(t, l, 1, 1, 20, 100)
+	for i := range 20 {
+		put(t, l, uint64(21+i), 1, 1, 100)
+	}
+	check(t, l.Sync())
+	before := l.tail.bytes
+	l.Rest()
+	if l.tail.bytes >= before/10 {
+		t.Errorf("%d bytes in memory of %d", l.tail.bytes, before)
+	}
+	put(t, l, 41, 1, 1, 100)
+	check(t, l.Sync())
+	entries, err := l.Entries(1, 42, 1<<20)
+	if err != nil || len(entries) != 41 {
+		t.Fatalf("%d entries after a rest: %v", len(entries), err)
+	}
+	for i := range entries {
+		if entries[i].Index != uint64(i+1) || len(entries[i].Data) != 100 {
+			t.Fatalf("entry %d has index %d and %d bytes", i+1, entries[i].Index, len(entries[i].Data))
+		}
+	}
+	check(t, l.Close())
+}

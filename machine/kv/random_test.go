@@ -53,6 +53,9 @@ func againstModel(t *testing.T, seed uint64, ops int) {
 		if c.IntN(50) == 0 {
 			twin.reopen(Options{CacheBytes: 4 * slotBytes})
 		}
+		if c.IntN(10) == 0 {
+			r.Applier.Rest()
+		}
 		for i, p := range parts {
 			code := 0
 			if got[i].Rejection != nil {

@@ -110,12 +110,15 @@ func Serve(su *Setup, log *slog.Logger, ready func(*Server)) error {
 		return err
 	}
 	startpages.Forget()
+	rest := s.comeToRest()
 	ready(s)
 	notify(su.NotifySocket, "READY=1", log)
 	select {
 	case <-asked:
+		rest()
 		return s.Shutdown()
 	case err := <-s.failed:
+		rest()
 		s.abandon()
 		return err
 	}
@@ -145,7 +148,7 @@ func TuneRuntime(memory int64, getenv func(string) string) error {
 	}
 	if getenv("GOGC") == "" {
 		// The limit above keeps the heap inside the budget; until it is near, collecting seldom is the cheapest way to
-		// spend memory that was granted anyway (DECISIONS B6).
+		// spend memory that was granted anyway (DECISIONS B6). Once the server runs, it follows what lives (comeToRest).
 		debug.SetGCPercent(400)
 	}
 	return nil

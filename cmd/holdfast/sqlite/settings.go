@@ -9,13 +9,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
-	"github.com/holdfastdb/holdfast/internal/startpages"
+	"github.com/holdfastdb/holdfast/internal/footprint"
 	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/sqlite/agent"
 	"github.com/holdfastdb/holdfast/sqlite/gate"
@@ -116,13 +115,6 @@ func (s *settings) config(paths []string, stderr io.Writer) (c agent.Config, shu
 // restIsOver is when databases that nobody uses have come to rest, and what they had while they were followed is garbage.
 const restIsOver = 20 * time.Second
 
-// giveBack gives back what only the start has needed. Opening takes most, many databases at a time, and the runtime would keep it for minutes in a
-// process that has nothing to do.
-func giveBack() {
-	debug.FreeOSMemory()
-	startpages.Forget()
-}
-
 // begin starts the agent and waits until every database is followed, or cannot be: then a program may open them.
 func begin(ctx context.Context, c agent.Config) (*agent.Agent, error) {
 	a, err := agent.Start(c)
@@ -134,7 +126,8 @@ func begin(ctx context.Context, c agent.Config) (*agent.Agent, error) {
 		defer cancel()
 		return nil, errors.Join(err, a.Close(closing))
 	}
-	giveBack()
-	time.AfterFunc(restIsOver, giveBack)
+	// Opening takes most, many databases at a time, and the runtime would keep it for minutes in a process that has nothing to do.
+	footprint.GiveBack()
+	time.AfterFunc(restIsOver, footprint.GiveBack)
 	return a, nil
 }

@@ -1,0 +1,106 @@
+package footprint
+
+import "time"
+
+// Periods are how long a process must have been quiet.
+type Periods struct {
+	// Garbage: then what was freed goes back to the kernel. It costs a collection, and the first work afterwards touches new pages.
+	Garbage time.Duration
+	// Caches: then Options.Rest is called, once.
+	Caches time.Duration
+}
+
+// Usual is well below the minute in which a server is to be as small again as it was.
+var Usual = Periods{Garbage: 10 * time.Second, Caches: 40 * time.Second}
+
+// look is how often a process that is not at rest is looked at.
+func (p Periods) look() time.Duration { return p.Garbage / 5 }
+
+// busyRate is how many bytes a second a process allocates that has work, and burst how many at once are work whatever the rate. Ticks, heartbeats
+// and metrics that somebody scrapes come to a tenth of it; a single client that puts in turn to ten times as much.
+const (
+	busyRate = 512 << 10 // a second
+	burst    = 1 << 20
+)
+
+// step is what there is to do.
+type step int
+
+const (
+	nothing step = iota
+	giveGarbage
+	giveCaches
+)
+
+// policy decides when a process has come to rest, from how much it has allocated: that is what makes it large, and it is known without
+// asking any part of it. Time is since some moment; it is handed in.
+type policy struct {
+	periods Periods
+	done    step          // since there was work last
+	busyAt  time.Duration // when that was
+	at      time.Duration // of the last look, and what had been allocated by then
+	bytes   uint64
+}
+
+// sample takes in how many bytes have been allocated ever.
+func (p *policy) sample(now time.Duration, bytes uint64) {
+	since, more := now-p.at, bytes-p.bytes
+	busy := more >= burst && float64(more) > busyRate*since.Seconds()
+	if busy {
+		p.busyAt, p.done = now, nothing
+	}
+	if busy || since >= p.periods.look() {
+		p.at, p.bytes = now, bytes
+	}
+}
+
+// due is what to do now; the caller does it, and calls settle.
+func (p *policy) due(now time.Duration) step {
+	switch quiet := now - p.busyAt; {
+	case p.done < giveCaches && quiet >= p.periods.Caches:
+		return giveCaches
+	case p.done < giveGarbage && quiet >= p.periods.Garbage:
+		return giveGarbage
+	}
+	return nothing
+}
+
+// settle notes that s was done. What that allocated is no work.
+func (p *policy) settle(s step, now time.Duration, bytes uint64) {
+	p.done, p.at, p.bytes = s, now, bytes
+}
+
+// atRest reports whether nothing is left to do until there is work again. Then nobody needs to look: the collector has work first.
+func (p *policy) atRest() bool { return p.done == giveCaches }
+
+// heap is what the collector found when it last marked, in bytes.
+type heap struct {
+	live    uint64 // on the heap
+	roots   uint64 // stacks and globals, which the collector's goal counts like the heap
+	scanned uint64 // of both, what may hold pointers: marking costs by this
+}
+
+const (
+	// mostPercent is GOGC at most, which is what it was when the room followed everything that lives.
+	mostPercent = 400
+	// leastRoom is room for garbage under load even if little is marked: below it collections come so often that they cost.
+	leastRoom = 64 << 20
+	// restRoom is the same at rest. A burst of less than two of them is not seen as work, and leaves that much.
+	restRoom = 4 << 20
+)
+
+// percent is what to set GOGC to: how much garbage may gather beside what lives.
+//
+// A collection costs by what it marks, so the room is four times that. Memtables and blocks of tables hold no pointers and cost nothing to mark:
+// when the room followed them as well, three members with 10,000 keys had 140 MB of garbage each where 45 MB lived.
+func (h heap) percent(resting bool) int {
+	base := h.live + h.roots
+	if base == 0 {
+		return mostPercent
+	}
+	room := max(leastRoom, 4*h.scanned)
+	if resting {
+		room = max(restRoom, base/8)
+	}
+	return int(min(max(room*100/base, 1), mostPercent))
+}

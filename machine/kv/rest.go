@@ -1,0 +1,13 @@
+package kv
+
+// Rest implements machine.Rester. What goes is read from the store again when it is asked for: the newest versions of keys, the rows that readers ask
+// for most, what reads in the past have gathered, and recent events, which every watcher that is not behind has had. A watcher that comes
+// back with an older revision is served from history.
+func (m *Machine) Rest() {
+	hot := newHotRows(m.opt.CacheBytes / hotShare)
+	m.hot.Store(hot)
+	m.cache.reset(m.opt.CacheBytes - hot.bytes())
+	m.feed.reset(m.pub.rev, m.opt.RecentBytes)
+	m.lists.reset()
+	m.entry, m.events, m.births = entryWrites{}, nil, nil
+}
