@@ -1,7 +1,6 @@
 package objstore
 
 import (
-	"crypto/tls"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -78,16 +77,11 @@ func OpenBucket(b Bucket) (*S3, error) {
 	case b.PathStyle != nil:
 		o.BucketLookup = minio.BucketLookupDNS
 	}
-	if b.SkipVerify && o.Secure {
-		t, err := minio.DefaultTransport(true)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", where, err)
-		}
-		t.TLSClientConfig.InsecureSkipVerify = true
-		t.TLSClientConfig.MinVersion = tls.VersionTLS12
-		o.Transport = t
+	var given []string
+	if b.AccessKeyID != "" {
+		given = []string{b.AccessKeyID, b.SecretAccessKey}
 	}
-	if s.client, err = minio.New(host, o); err != nil {
+	if s.client, err = newClient(host, o, b.SkipVerify, given...); err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
 	return s, nil

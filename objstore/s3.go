@@ -68,7 +68,7 @@ func openS3(u *url.URL) (*S3, error) {
 		}
 	}
 	var err error
-	if s.client, err = minio.New(endpoint, o); err != nil {
+	if s.client, err = newClient(endpoint, o, false); err != nil {
 		return nil, fmt.Errorf("%s: %w; see AWS_ENDPOINT_URL", u, err)
 	}
 	return s, nil

@@ -90,7 +90,13 @@ func (b *bench) withLogs(ctx context.Context, logs int) (*ManyLogs, error) {
 	}
 	paths := []string{"/add"}
 	for n := 1; n < logs; n++ {
-		if err := post(client, "http://"+admin+"/v1/tlog/logs", fmt.Sprintf(`{"name":"l%d","origin":"log.example/%d"}`, n, n)); err != nil {
+		// A fresh cluster is at the level that more than 256 logs need in a moment; until then it answers 503.
+		err := post(client, "http://"+admin+"/v1/tlog/logs", fmt.Sprintf(`{"name":"l%d","origin":"log.example/%d"}`, n, n))
+		for began := time.Now(); err != nil && strings.Contains(err.Error(), "503") && time.Since(began) < 10*time.Second && ctx.Err() == nil; {
+			time.Sleep(50 * time.Millisecond)
+			err = post(client, "http://"+admin+"/v1/tlog/logs", fmt.Sprintf(`{"name":"l%d","origin":"log.example/%d"}`, n, n))
+		}
+		if err != nil {
 			return nil, fmt.Errorf("begin log %d: %w", n, err)
 		}
 		paths = append(paths, fmt.Sprintf("/logs/l%d/add", n))

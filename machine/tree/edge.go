@@ -3,6 +3,7 @@ package tree
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/holdfastdb/holdfast/store"
 	"github.com/holdfastdb/holdfast/tiles"
@@ -31,6 +32,11 @@ func IsDamage(err error) bool {
 	return errors.As(err, &d) || errors.Is(err, errCorrupt) || errors.Is(err, tiles.ErrFrontier) || errors.Is(err, tiles.ErrBundle)
 }
 
+// edgeScratch is what a check of an edge reads into. With a thousand logs it was two thirds of what a server allocated.
+type edgeScratch struct{ entries, hashes []byte }
+
+var scratch = sync.Pool{New: func() any { return new(edgeScratch) }}
+
 // CheckEdge reads a log's frontier and right edge from the store, the last full tile of each level and the last bundle
 // included, and returns size and root only if they all agree with each other and with what Apply has in memory for that
 // size. A leader signs nothing else (DECISIONS A14): a root that cannot be derived from the log's contents must not get a
@@ -53,11 +59,13 @@ func (m *Machine) CheckEdge(l *Log) (size uint64, root tiles.Hash, err error) {
 		return &Damage{Log: l.Spec.Name, What: what, Level: level, Index: index, Is: is, Want: want}
 	}
 
-	entries, _, err := l.readPieces(v, nil)
-	if err != nil {
+	s := scratch.Get().(*edgeScratch)
+	defer scratch.Put(s)
+	if s.entries, _, err = l.readPieces(v, s.entries[:0]); err != nil {
 		return 0, root, err
 	}
-	hashes, n, err := tiles.LeafHashes(nil, entries)
+	hashes, n, err := tiles.LeafHashes(s.hashes[:0], s.entries)
+	s.hashes = hashes
 	if err != nil || uint64(n) != size%tiles.Width {
 		return 0, root, fmt.Errorf("log %s: %d entries after the last bundle of %d: %w", l.Spec.Name, n, size, errCorrupt)
 	}

@@ -146,6 +146,7 @@ func (d *database) landed(s *ship, err error) {
 	// Commit point of every commit in these groups: all files up to theirs are there.
 	for len(d.ships) > 0 && d.ships[0].there {
 		s := d.ships[0]
+		d.ships[0] = nil // its bytes are of no use any more, and the slice lies there as long as nothing comes
 		d.ships = d.ships[1:]
 		d.through, d.stored, d.alone = s.seq, s.head, false
 		d.bytes -= s.bytes

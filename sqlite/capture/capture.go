@@ -47,7 +47,6 @@ type Database struct {
 	// found is what Recover found last, while no connection shares the index.
 	found   walfile.Header
 	resting bool // Rest was called
-	page    []byte
 }
 
 // Open opens the database at path and reads all of it: the state it has is captured, as if a group had held it. walfile's errors.
@@ -86,7 +85,6 @@ func (d *Database) attach() error {
 		return fmt.Errorf("%w: it is not in WAL mode; PRAGMA journal_mode=WAL changes that, for good", ErrMode)
 	}
 	d.files, d.anew, d.counted, d.pinned, d.loosen, d.resting = files, false, false, false, false, false
-	d.page = make([]byte, files.PageSize())
 	return nil
 }
 

@@ -95,10 +95,12 @@ func (g *Group) Each(f func(number uint32, page []byte) error) error {
 // read takes the checksums of the pages, and the pages themselves if they are few.
 func (g *Group) read() error {
 	size := int(g.from.files.PageSize())
-	buf := g.from.page
+	var buf []byte
 	keep := len(g.Pages)*size <= smallBytes
 	if keep {
 		g.data = make([]byte, len(g.Pages)*size)
+	} else {
+		buf = make([]byte, size)
 	}
 	for i := range g.Pages {
 		p := &g.Pages[i]

@@ -28,6 +28,7 @@ func (d *Database) compare() (*Group, error) {
 		g.Whole = true
 	}
 	lock := walfile.LockPage(size)
+	page := make([]byte, size)
 	kept := make([]byte, 0, 64<<10)
 	keep := true
 	for number := uint32(1); number <= h.Pages; number++ {
@@ -35,17 +36,17 @@ func (d *Database) compare() (*Group, error) {
 			continue
 		}
 		p := Page{Number: number, Frame: latest[number]}
-		if err := d.readPage(p, d.page); err != nil {
+		if err := d.readPage(p, page); err != nil {
 			unpin()
 			return nil, err
 		}
-		p.Sum = pageSum(number, d.page)
+		p.Sum = pageSum(number, page)
 		if !g.Whole && int(number) <= len(d.sums) && d.sums[number-1] == p.Sum {
 			continue
 		}
 		g.Pages = append(g.Pages, p)
-		if keep = keep && len(kept)+len(d.page) <= smallBytes; keep {
-			kept = append(kept, d.page...)
+		if keep = keep && len(kept)+len(page) <= smallBytes; keep {
+			kept = append(kept, page...)
 		} else {
 			kept = nil
 		}

@@ -43,10 +43,10 @@ func main() {
 	against := flag.String("against", "ours", "ours or original")
 	only := flag.String("only", "", "only tests whose name matches, and no table")
 	suites := flag.String("suites", "build/suites", "where scripts/litestreamsuite.sh put them")
-	bin := flag.String("bin", "", "the program under test (default build/holdfast, or build/peers/litestream for the original)")
+	bin := flag.String("bin", "", "the program under test (default bin/holdfast, or build/peers/litestream for the original)")
 	table := flag.String("results", "conformance/RESULTS-litestream.md", "where the table is")
 	flag.Parse()
-	program, ok := map[string]string{"ours": "build/holdfast", "original": "build/peers/litestream"}[*against]
+	program, ok := map[string]string{"ours": "bin/holdfast", "original": "build/peers/litestream"}[*against]
 	if !ok || flag.NArg() > 0 {
 		fatal(fmt.Errorf("-against %s: it is ours or original", *against))
 	}
