@@ -195,3 +195,10 @@ func (r *room) Put(b *[]byte) {
 		mem.DefaultBufferPool().Put(b)
 	}
 }
+
+// lent is a room whose bytes are not the pool's.
+type lent struct{ room *room }
+
+func (l lent) Get(n int) *[]byte { return l.room.Get(n) }
+
+func (l lent) Put(*[]byte) { l.room.held.release() }
