@@ -43,11 +43,13 @@ type Options struct {
 	LogID uint64
 }
 
+// DefaultSegmentBytes is the size of a segment file if Options says none.
+const DefaultSegmentBytes = 16 << 20
+
 const (
-	defaultSegmentBytes = 16 << 20
-	minSegmentBytes     = 4 << 10
-	defaultCacheBytes   = 4 << 20
-	maxKeptBuffer       = 4 << 20
+	minSegmentBytes   = 4 << 10
+	defaultCacheBytes = 4 << 20
+	maxKeptBuffer     = 4 << 20
 )
 
 var (
