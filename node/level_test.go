@@ -104,12 +104,12 @@ func TestALowerBuildIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Stop()
-	if r, err := Open(house(Config{Dir: dir, MemoryBytes: 64 << 20})); err == nil || !strings.Contains(err.Error(), "the cluster is at level 7 and this build knows levels up to 1") {
-		t.Errorf("opened by a build of level 1: %v", err)
+	if r, err := Open(house(Config{Dir: dir, MemoryBytes: 64 << 20})); err == nil || !strings.Contains(err.Error(), "the cluster is at level 7 and this build knows levels up to 4") {
+		t.Errorf("opened by a build of level 4: %v", err)
 		r.Stop()
 	}
 	if _, err := Restore(house(Config{Dir: t.TempDir()}), "r1", "", bytes.NewReader(snapshot.Bytes())); err == nil || !strings.Contains(err.Error(), "level 7") {
-		t.Errorf("restored by a build of level 1: %v", err)
+		t.Errorf("restored by a build of level 4: %v", err)
 	}
 	// A build that has the machine restores it, at the level that its rows need.
 	again := house(Config{Dir: t.TempDir(), MemoryBytes: 64 << 20})

@@ -82,7 +82,7 @@ func (s *db) pebbleOptions(g *generation, fresh bool) *pebble.Options {
 		Cache:                       s.cache,
 		DisableWAL:                  true, // the commit log is the WAL
 		ErrorIfNotExists:            !fresh,
-		FormatMajorVersion:          formatMajorVersion,
+		FormatMajorVersion:          s.format(),
 		MemTableSize:                uint64(s.opts.MemtableBytes),
 		MemTableStopWritesThreshold: noMemtableStop,
 		L0CompactionThreshold:       l0CompactionStartAt,
@@ -102,6 +102,7 @@ func (s *db) pebbleOptions(g *generation, fresh bool) *pebble.Options {
 			CompactionEnd: func(pebble.CompactionInfo) { s.compactions.Add(1) },
 		},
 	}
+	o.Experimental.ValueSeparationPolicy = s.separation
 	if s.opts.Bulk {
 		o.L0CompactionThreshold = l0CompactionBulk
 	}

@@ -89,6 +89,9 @@ type Store interface {
 	// Install switches to a finished Incoming by one atomic rename; open Views and iterators of the old store fail from
 	// then on with ErrReplaced. The replaced data is deleted.
 	Install(in Incoming) error
+	// SeparateValues keeps large values apart from now on, where compactions do not write them again and again. Builds before it may not be
+	// able to open the directory any more. Safe to repeat; what an Install brings is treated alike.
+	SeparateValues() error
 	Metrics() Metrics
 	Close() error
 }
