@@ -128,7 +128,14 @@ func (s *db) NewBatch() Batch {
 
 // A Pebble batch refuses an operation only by panicking over 4 GB or once it was committed; both break the caller's
 // contract, so the errors have nobody to go to.
-func (b *batch) Set(key, value []byte)           { must(b.b.Set(key, value, nil)) }
+func (b *batch) Set(key, value []byte) { must(b.b.Set(key, value, nil)) }
+func (b *batch) SetJoined(key, head, tail []byte) {
+	op := b.b.SetDeferred(len(key), len(head)+len(tail))
+	copy(op.Key, key)
+	copy(op.Value[copy(op.Value, head):], tail)
+	must(op.Finish())
+}
+
 func (b *batch) Delete(key []byte)               { must(b.b.Delete(key, nil)) }
 func (b *batch) DeleteRange(lower, upper []byte) { must(b.b.DeleteRange(lower, upper, nil)) }
 func (b *batch) Overwrote(n int)                 { b.overwrote += n }

@@ -130,16 +130,16 @@ func marshal(m message, r *room) mem.BufferSlice {
 		}
 	}
 	n := m.size()
-	pool := mem.DefaultBufferPool()
+	var from mem.BufferPool = pool
 	switch {
 	case r != nil:
-		pool = r
+		from = r
 	case mem.IsBelowBufferPoolingThreshold(n):
 		return mem.BufferSlice{mem.SliceBuffer(m.append(make([]byte, 0, n)))}
 	}
-	buf := pool.Get(n)
+	buf := from.Get(n)
 	*buf = m.append((*buf)[:0])
-	return mem.BufferSlice{mem.NewBuffer(buf, pool)}
+	return mem.BufferSlice{mem.NewBuffer(buf, from)}
 }
 
 // isApart reports whether a value is sent from where it lies, as a part of its own. A copy of a smaller one costs less than the part, and
