@@ -103,6 +103,7 @@ func (s *db) pebbleOptions(g *generation, fresh bool) *pebble.Options {
 		},
 	}
 	o.Experimental.ValueSeparationPolicy = s.separation
+	o.TargetFileSizes[0], o.TargetFileSizes[1] = flushedFileBytes, flushedFileBytes
 	if s.opts.Bulk {
 		o.L0CompactionThreshold = l0CompactionBulk
 	}
@@ -130,6 +131,14 @@ func (g *generation) fail(what string, err error) {
 	})
 	if !g.quiet.Load() && !g.replaced.Load() {
 		g.s.fail(err)
+	}
+}
+
+// damaged stops the node if a read failed because of what is on the disk. Pebble tells DataCorruption of tables, and not of the files of
+// separated values.
+func (g *generation) damaged(err error) {
+	if pebble.IsCorruptionError(err) {
+		g.fail("store data", err)
 	}
 }
 

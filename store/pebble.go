@@ -160,19 +160,24 @@ func (s *db) Get(dst, key []byte) ([]byte, bool, error) {
 		return dst, false, err
 	}
 	defer g.release()
-	return get(g.pdb, dst, key)
+	return g.get(g.pdb, dst, key)
 }
 
-func get(r pebble.Reader, dst, key []byte) ([]byte, bool, error) {
+func (g *generation) get(r pebble.Reader, dst, key []byte) ([]byte, bool, error) {
 	v, closer, err := r.Get(key)
 	if err == pebble.ErrNotFound {
 		return dst, false, nil
 	}
 	if err != nil {
+		g.damaged(err)
 		return dst, false, fmt.Errorf("get store key %q: %w", key, err)
 	}
 	dst = append(dst, v...)
-	return dst, true, closer.Close()
+	if err := closer.Close(); err != nil { // says too that a separated value could not be read
+		g.damaged(err)
+		return dst, false, fmt.Errorf("get store key %q: %w", key, err)
+	}
+	return dst, true, nil
 }
 
 // NewIter implements Reader.

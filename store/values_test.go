@@ -96,36 +96,84 @@ func TestValuesAreKeptApartOnlyOnceAllowed(t *testing.T) {
 	}
 }
 
-// TestTheSpaceOfLargeValuesComesBack: what is overwritten and deleted leaves its files with little else than garbage, and they are
-// written anew. Values that live are not lost on the way.
+// TestTheSpaceOfLargeValuesComesBack: every file of values keeps a few that live, among what was overwritten since. Such files are written
+// anew, while the store goes on being written to, and nothing that lives is lost on the way.
 func TestTheSpaceOfLargeValuesComesBack(t *testing.T) {
 	fs := vfs.NewMem()
 	s := openTest(t, fs, Options{MemtableBytes: 256 << 10, separateRest: time.Nanosecond})
 	if err := s.SeparateValues(); err != nil {
 		t.Fatal(err)
 	}
-	const keys, rounds = 200, 30
-	newest := make([]int, keys)
+	const keys, rounds = 200, 40
+	var newest [keys]int
 	n := uint64(0)
 	for round := range rounds {
-		for i := range keys {
-			if i%7 == 0 && round > 0 { // some stay as they are, in files of which the rest goes
-				continue
-			}
+		for i := round * keys / rounds; i < keys; i++ {
 			n++
 			newest[i] = int(n)
 			set(t, s, n, fmt.Sprintf("k%03d=%s", i, large(newest[i])))
 		}
 	}
-	if err := s.Flush(); err != nil {
-		t.Fatal(err)
+	written, live := int64(n)*int64(len(large(0))), int64(keys*len(large(0)))
+	if written < 15*live {
+		t.Fatalf("%d bytes written for %d that live: the test shows nothing", written, live)
 	}
-	live := int64(keys * len(large(0)))
-	wait.Until(t, "space", func() bool { return s.Metrics().DiskBytes < 2*live })
+	wait.Until(t, "space", func() bool {
+		n++
+		set(t, s, n, "other=small")
+		return s.Flush() == nil && s.Metrics().DiskBytes < 4*live
+	})
 	for i := range keys {
 		got, ok, err := s.Get(nil, fmt.Appendf(nil, "k%03d", i))
 		if err != nil || !ok || !bytes.Equal(got, []byte(large(newest[i]))) {
 			t.Fatalf("k%03d is %.20q, %v, %v", i, got, ok, err)
 		}
 	}
+}
+
+// TestADamagedValueIsFoundByItsSum: a file of values that changed on the disk is named, and what it has is given to nobody.
+func TestADamagedValueIsFoundByItsSum(t *testing.T) {
+	fs := vfs.NewMem()
+	s := openTest(t, fs, Options{})
+	if err := s.SeparateValues(); err != nil {
+		t.Fatal(err)
+	}
+	set(t, s, 1, "a="+large(1))
+	if err := errors.Join(s.Flush(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	names, err := fs.List("data/store-000001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if !strings.HasSuffix(name, ".blob") {
+			continue
+		}
+		f, err := fs.OpenReadWrite("data/store-000001/"+name, vfs.WriteCategoryUnspecified)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt([]byte{1}, 1000); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		fatal := make(chan error, 1)
+		s = openTest(t, fs, Options{OnFatal: func(err error) { fatal <- err }})
+		if got, ok, err := s.Get(nil, []byte("a")); err == nil {
+			t.Fatalf("the value is %.20q, %v", got, ok)
+		}
+		select {
+		case err := <-fatal:
+			if !strings.Contains(err.Error(), strings.TrimSuffix(name, ".blob")) {
+				t.Fatalf("fatal: %v", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("nobody is told")
+		}
+		return
+	}
+	t.Fatalf("no file of values among %q", names)
 }

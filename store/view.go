@@ -15,7 +15,7 @@ func (v *view) Get(dst, key []byte) ([]byte, bool, error) {
 	if v.g.replaced.Load() {
 		return dst, false, ErrReplaced
 	}
-	return get(v.snap, dst, key)
+	return v.g.get(v.snap, dst, key)
 }
 
 func (v *view) NewIter(lower, upper []byte) (Iter, error) {
@@ -75,7 +75,13 @@ func (it *iter) Next() bool             { return !it.gone() && it.Iterator.Next(
 func (it *iter) Prev() bool             { return !it.gone() && it.Iterator.Prev() }
 func (it *iter) Valid() bool            { return !it.gone() && it.Iterator.Valid() }
 
-func (it *iter) Value() ([]byte, error) { return it.Iterator.ValueAndErr() }
+func (it *iter) Value() ([]byte, error) {
+	v, err := it.Iterator.ValueAndErr()
+	if err != nil {
+		it.g.damaged(err)
+	}
+	return v, err
+}
 
 func (it *iter) Error() error {
 	if it.gone() {
