@@ -55,6 +55,16 @@ func AppendPacked(dst, cmd []byte) []byte {
 	return wire.AppendBytes(dst, cmd)
 }
 
+// AppendPackedCommand is AppendPacked of a command's encoding, without a copy of it in between.
+func AppendPackedCommand(dst []byte, c *Command) []byte {
+	n := 8 + wire.UvarintLen(c.Seq) + wire.UvarintLen(c.Term) + wire.UvarintLen(uint64(len(c.Parts)))
+	for i := range c.Parts {
+		body := len(c.Parts[i].Body)
+		n += 1 + wire.UvarintLen(uint64(body)) + body
+	}
+	return AppendCommand(binary.AppendUvarint(dst, uint64(n)), c)
+}
+
 // DecodeHeader splits a raft entry's data into its header and the packed commands, which Next walks. rest aliases b.
 func DecodeHeader(b []byte) (h Header, rest []byte, err error) {
 	if len(b) > MaxEntryBytes {

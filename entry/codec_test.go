@@ -48,6 +48,18 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// TestPackedWithoutACopyIsTheSame: lengths are known before the bytes are there, at every size at which a length takes one byte more.
+func TestPackedWithoutACopyIsTheSame(t *testing.T) {
+	for _, size := range []int{0, 1, 100, 126, 127, 128, 16_383, 16_384, 1 << 21} {
+		for _, seq := range []uint64{0, 127, 128, 1 << 40, 1<<64 - 1} {
+			c := Command{Origin: 1 << 60, Seq: seq, Term: seq / 2, Parts: []Part{{Machine: MachineKV, Body: make([]byte, size)}, {Machine: MachineMember}}}
+			if got, want := AppendPackedCommand([]byte("x"), &c), AppendPacked([]byte("x"), AppendCommand(nil, &c)); !bytes.Equal(got, want) {
+				t.Fatalf("body of %d bytes, %d: %d bytes instead of %d", size, seq, len(got), len(want))
+			}
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	twice := AppendCommand(nil, &Command{Parts: []Part{{Machine: MachineKV}, {Machine: MachineKV}}})
 	many := AppendCommand(nil, &Command{Parts: make([]Part, MaxParts+1)})

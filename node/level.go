@@ -12,7 +12,11 @@ import (
 
 // Level is the highest level of a cluster that this build knows without its machines: at 1 the level itself is in the log. A build that
 // adds a kind of part, a row or a lane which members of the build before could not apply begins a new level with it (DECISIONS A20).
-const Level = 1
+const Level = ValuesLevel
+
+// ValuesLevel is the level from which on members keep large values apart in their stores. Nothing in the log depends on it: it is a level
+// so that no member's directory becomes one that the build before cannot open, while that build may still have to come back.
+const ValuesLevel = 4
 
 // ErrLevel: the command needs a higher level than the cluster's: some member may run a build that could not apply it. Nothing
 // was proposed.
@@ -64,7 +68,15 @@ func (n *Node) levelRaised(level uint16) error {
 	}
 	n.level = level
 	n.log.Info("level raised", "level", level)
-	return nil
+	return n.separateValues()
+}
+
+// separateValues lets the store do what the cluster's level allows.
+func (n *Node) separateValues() error {
+	if n.level < ValuesLevel {
+		return nil
+	}
+	return n.store.SeparateValues()
 }
 
 // proposable returns why a command must not be logged, nil if it may be: some member could not apply it, or not take it from

@@ -126,7 +126,10 @@ func (n *Node) openMachines() error {
 		return err
 	}
 	n.level, n.known = n.members.Level(), n.cfg.knownLevel()
-	return n.cfg.follows(n.level)
+	if err := n.cfg.follows(n.level); err != nil {
+		return err
+	}
+	return n.separateValues()
 }
 
 // newApplier joins the machines of this configuration with the two that every node has.

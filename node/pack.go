@@ -97,8 +97,7 @@ func (n *Node) pack() error {
 			continue
 		}
 		n.track(p, term)
-		n.scratch = entry.AppendCommand(n.scratch[:0], &entry.Command{Origin: n.origin, Seq: p.seq, Term: term, Parts: p.parts})
-		buf = entry.AppendPacked(buf, n.scratch)
+		buf = entry.AppendPackedCommand(buf, &entry.Command{Origin: n.origin, Seq: p.seq, Term: term, Parts: p.parts})
 		packed++
 	}
 	if packed == 0 {

@@ -287,6 +287,9 @@ func (n *Node) installSnapshot(w *replica.Write) error {
 	n.lastWall = max(n.lastWall, st.WallNs)
 	n.soleVoter = isSole(w.Snapshot.Conf, n.id)
 	n.level = n.members.Level()
+	if err := n.separateValues(); err != nil {
+		return err
+	}
 	n.syncPeers()
 	n.replaced.Add(1)
 	n.publish(true) // forced: the configuration has changed, and perhaps nothing else that publish compares

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 // upkeep is when what need not be done at once is due. Loop only, but for truncating.
 type upkeep struct {
 	truncateAt time.Duration
+	logged     int // bytes written to the log since it was looked at
 	finishAt   time.Duration
 	truncating atomic.Bool // the log is being truncated beside the loop
 }
@@ -34,8 +36,8 @@ func (n *Node) housekeeping() {
 		n.forgetAbandoned()
 	}
 	n.finishUp(now)
-	if now >= n.truncateAt {
-		n.truncateAt = now + n.cfg.TruncateEvery
+	if now >= n.truncateAt || n.logged >= n.cfg.truncateBytes() {
+		n.truncateAt, n.logged = now+n.cfg.TruncateEvery, 0
 		n.truncate()
 	}
 	if now >= n.promoteAt {
@@ -66,6 +68,12 @@ const (
 	logTail       = 64 << 20
 	truncateEvery = 5 * time.Second
 )
+
+// truncateBytes is after how many bytes of log it is looked at before the time has come: so often that the log gives its segments back as
+// fast as it takes new ones (wal, maxSpares). A segment that is made from nothing is filled with zeros, as many bytes again as the log writes.
+func (cfg *Config) truncateBytes() int {
+	return 2 * int(cmp.Or(cfg.SegmentBytes, wal.DefaultSegmentBytes))
+}
 
 // finishUp proposes an empty entry when a machine has work left over that only entries carry on (history behind a compaction is
 // dropped piece by piece): otherwise a cluster that refuses puts because it is full would never free any space. Loop only.

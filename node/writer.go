@@ -39,6 +39,9 @@ func (w *writer) close() {
 func (n *Node) submit(w *replica.Write) {
 	n.writesOut++
 	n.unkicked++
+	for i := range w.Batch.Entries {
+		n.logged += len(w.Batch.Entries[i].Data)
+	}
 	n.writer.mu.Lock()
 	n.writer.queue = append(n.writer.queue, w)
 	n.writer.mu.Unlock()

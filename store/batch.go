@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -25,6 +26,13 @@ func (b *memBatch) Set(key, value []byte) {
 	b.ops = append(b.ops, opSet)
 	b.ops = wire.AppendBytes(b.ops, key)
 	b.ops = wire.AppendBytes(b.ops, value)
+}
+
+func (b *memBatch) SetJoined(key, head, tail []byte) {
+	b.ops = append(b.ops, opSet)
+	b.ops = wire.AppendBytes(b.ops, key)
+	b.ops = binary.AppendUvarint(b.ops, uint64(len(head)+len(tail)))
+	b.ops = append(append(b.ops, head...), tail...)
 }
 
 func (b *memBatch) Delete(key []byte) {

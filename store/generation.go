@@ -82,7 +82,7 @@ func (s *db) pebbleOptions(g *generation, fresh bool) *pebble.Options {
 		Cache:                       s.cache,
 		DisableWAL:                  true, // the commit log is the WAL
 		ErrorIfNotExists:            !fresh,
-		FormatMajorVersion:          formatMajorVersion,
+		FormatMajorVersion:          s.format(),
 		MemTableSize:                uint64(s.opts.MemtableBytes),
 		MemTableStopWritesThreshold: noMemtableStop,
 		L0CompactionThreshold:       l0CompactionStartAt,
@@ -102,6 +102,8 @@ func (s *db) pebbleOptions(g *generation, fresh bool) *pebble.Options {
 			CompactionEnd: func(pebble.CompactionInfo) { s.compactions.Add(1) },
 		},
 	}
+	o.Experimental.ValueSeparationPolicy = s.separation
+	o.TargetFileSizes[0], o.TargetFileSizes[1] = flushedFileBytes, flushedFileBytes
 	if s.opts.Bulk {
 		o.L0CompactionThreshold = l0CompactionBulk
 	}
@@ -129,6 +131,14 @@ func (g *generation) fail(what string, err error) {
 	})
 	if !g.quiet.Load() && !g.replaced.Load() {
 		g.s.fail(err)
+	}
+}
+
+// damaged stops the node if a read failed because of what is on the disk. Pebble tells DataCorruption of tables, and not of the files of
+// separated values.
+func (g *generation) damaged(err error) {
+	if pebble.IsCorruptionError(err) {
+		g.fail("store data", err)
 	}
 }
 

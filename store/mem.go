@@ -195,6 +195,9 @@ func (m *Mem) Install(in Incoming) error {
 	return nil
 }
 
+// SeparateValues implements Store: in memory all values are apart.
+func (m *Mem) SeparateValues() error { return nil }
+
 // Metrics implements Store. There is no disk, so only Flushes is told.
 func (m *Mem) Metrics() Metrics {
 	m.mu.Lock()

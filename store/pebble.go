@@ -17,7 +17,6 @@ import (
 const (
 	defaultMemtable     = 8 << 20 // a bigger one would make iterators over hot keys slower
 	defaultCacheBytes   = 8 << 20
-	formatMajorVersion  = pebble.FormatTableFormatV6 // pinned: a new Pebble must not make the data unreadable for the old binary
 	maxOpenFiles        = 500
 	bloomBitsPerKey     = 10
 	maxKeptBatch        = 256 << 10
@@ -46,6 +45,9 @@ type Options struct {
 	// For tests: the flush policy, see flusher. 0 = default.
 	flushBytes, overwriteBytes, wastedSteps int64
 	flushAge                                time.Duration
+	// For tests: when values are kept apart, see values.go. 0 = default.
+	separateBytes int
+	separateRest  time.Duration
 }
 
 // db is the Store on Pebble.
@@ -61,6 +63,8 @@ type db struct {
 	once    sync.Once // guards the call of OnFatal
 	flusher flusher
 	backlog backlog
+	// separate: SeparateValues was called.
+	separate atomic.Bool
 
 	mu          sync.Mutex // guards Install, Incoming and Close against each other
 	incoming    *incoming  // the one being built, nil if none
@@ -91,6 +95,12 @@ func open(fs vfs.FS, dir string, opts Options) (*db, error) {
 	}
 	if opts.CacheBytes <= 0 {
 		opts.CacheBytes = defaultCacheBytes
+	}
+	if opts.separateBytes <= 0 {
+		opts.separateBytes = separateBytes
+	}
+	if opts.separateRest <= 0 {
+		opts.separateRest = separateRest
 	}
 	if opts.Bulk {
 		opts.flushBytes, opts.overwriteBytes, opts.wastedSteps = math.MaxInt64, math.MaxInt64, math.MaxInt64
@@ -150,19 +160,24 @@ func (s *db) Get(dst, key []byte) ([]byte, bool, error) {
 		return dst, false, err
 	}
 	defer g.release()
-	return get(g.pdb, dst, key)
+	return g.get(g.pdb, dst, key)
 }
 
-func get(r pebble.Reader, dst, key []byte) ([]byte, bool, error) {
+func (g *generation) get(r pebble.Reader, dst, key []byte) ([]byte, bool, error) {
 	v, closer, err := r.Get(key)
 	if err == pebble.ErrNotFound {
 		return dst, false, nil
 	}
 	if err != nil {
+		g.damaged(err)
 		return dst, false, fmt.Errorf("get store key %q: %w", key, err)
 	}
 	dst = append(dst, v...)
-	return dst, true, closer.Close()
+	if err := closer.Close(); err != nil { // says too that a separated value could not be read
+		g.damaged(err)
+		return dst, false, fmt.Errorf("get store key %q: %w", key, err)
+	}
+	return dst, true, nil
 }
 
 // NewIter implements Reader.

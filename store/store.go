@@ -52,6 +52,8 @@ type View interface {
 // Batch gathers writes that become visible together. It is owned by one goroutine.
 type Batch interface {
 	Set(key, value []byte)
+	// SetJoined is Set of head and tail one after the other: a caller who has a long value need not copy it behind its row's head.
+	SetJoined(key, head, tail []byte)
 	Delete(key []byte)
 	DeleteRange(lower, upper []byte)
 	// Grow makes room for n bytes of Repr at once, because growing step by step would leave at least as much garbage.
@@ -60,7 +62,7 @@ type Batch interface {
 	// 2 MiB have gathered, or 128 KiB if iterators are slowed down by them, because they walk every version still in the
 	// memtable (DECISIONS B1).
 	Overwrote(n int)
-	// Repr is the batch as bytes, a pure function of the calls made to Set, Delete and DeleteRange; valid until the next
+	// Repr is the batch as bytes, a pure function of the calls made to Set (SetJoined is one), Delete and DeleteRange; valid until the next
 	// call or Commit. Members hash it, so both stores give the same bytes: per call a kind (1 set, 0 delete, 15 delete
 	// range), uvarint length and key, and except for a delete uvarint length and value (or upper bound).
 	Repr() []byte
@@ -91,6 +93,9 @@ type Store interface {
 	// Install switches to a finished Incoming by one atomic rename; open Views and iterators of the old store fail from
 	// then on with ErrReplaced. The replaced data is deleted.
 	Install(in Incoming) error
+	// SeparateValues keeps large values apart from now on, where compactions do not write them again and again. Builds before it may not be
+	// able to open the directory any more. Safe to repeat; what an Install brings is treated alike.
+	SeparateValues() error
 	Metrics() Metrics
 	Close() error
 }

@@ -173,7 +173,13 @@ func TestReprIsOneEncoding(t *testing.T) {
 			if rng.IntN(8) == 0 {
 				a.Grow(rng.IntN(10_000)) // where the bytes lie changes nothing in them
 			}
-			switch rng.IntN(4) {
+			switch cut := rng.IntN(len(v) + 1); rng.IntN(6) {
+			case 5:
+				a.SetJoined(k, v[:cut], v[cut:])
+				b.Set(k, v)
+			case 4:
+				a.Set(k, v)
+				b.SetJoined(k, v[:cut], v[cut:])
 			case 0:
 				a.Delete(k)
 				b.Delete(k)

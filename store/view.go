@@ -15,7 +15,7 @@ func (v *view) Get(dst, key []byte) ([]byte, bool, error) {
 	if v.g.replaced.Load() {
 		return dst, false, ErrReplaced
 	}
-	return get(v.snap, dst, key)
+	return v.g.get(v.snap, dst, key)
 }
 
 func (v *view) NewIter(lower, upper []byte) (Iter, error) {
@@ -75,7 +75,13 @@ func (it *iter) Next() bool             { return !it.gone() && it.Iterator.Next(
 func (it *iter) Prev() bool             { return !it.gone() && it.Iterator.Prev() }
 func (it *iter) Valid() bool            { return !it.gone() && it.Iterator.Valid() }
 
-func (it *iter) Value() ([]byte, error) { return it.Iterator.ValueAndErr() }
+func (it *iter) Value() ([]byte, error) {
+	v, err := it.Iterator.ValueAndErr()
+	if err != nil {
+		it.g.damaged(err)
+	}
+	return v, err
+}
 
 func (it *iter) Error() error {
 	if it.gone() {
@@ -128,7 +134,14 @@ func (s *db) NewBatch() Batch {
 
 // A Pebble batch refuses an operation only by panicking over 4 GB or once it was committed; both break the caller's
 // contract, so the errors have nobody to go to.
-func (b *batch) Set(key, value []byte)           { must(b.b.Set(key, value, nil)) }
+func (b *batch) Set(key, value []byte) { must(b.b.Set(key, value, nil)) }
+func (b *batch) SetJoined(key, head, tail []byte) {
+	op := b.b.SetDeferred(len(key), len(head)+len(tail))
+	copy(op.Key, key)
+	copy(op.Value[copy(op.Value, head):], tail)
+	must(op.Finish())
+}
+
 func (b *batch) Delete(key []byte)               { must(b.b.Delete(key, nil)) }
 func (b *batch) DeleteRange(lower, upper []byte) { must(b.b.DeleteRange(lower, upper, nil)) }
 func (b *batch) Overwrote(n int)                 { b.overwrote += n }

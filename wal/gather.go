@@ -35,11 +35,12 @@ func (g *gather) begin(f disk.File, off int64) error {
 	return nil
 }
 
-// add appends the bytes of one batch.
-func (g *gather) add(b []byte) {
-	g.reserve(len(g.buf) + len(b))
-	g.buf = append(g.buf, b...)
-	g.batches++
+// room appends n bytes and returns them to be filled in, with whatever is in them.
+func (g *gather) room(n int) []byte {
+	at := len(g.buf)
+	g.reserve(at + n)
+	g.buf = g.buf[:at+n]
+	return g.buf[at : at+n : at+n]
 }
 
 // reserve makes room for n bytes in all.

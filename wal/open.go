@@ -13,7 +13,7 @@ import (
 // all that it found is durable.
 func Open(fs disk.FS, dir string, opt Options) (*WAL, error) {
 	if opt.SegmentBytes == 0 {
-		opt.SegmentBytes = defaultSegmentBytes
+		opt.SegmentBytes = DefaultSegmentBytes
 	}
 	opt.SegmentBytes = max(minSegmentBytes, opt.SegmentBytes) &^ (recordAlign - 1)
 	if opt.CacheBytes == 0 {

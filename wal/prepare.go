@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// maxSpares is how many dropped segments are kept for reuse. One is in use as the next segment most of the time; two more
-// cover the drop of several at once.
-const maxSpares = 2
+// maxSpares is how many dropped segments are kept for reuse, as many as the log gives back at once under load: what the store makes durable
+// with one flush, looked at after every second segment.
+const maxSpares = 4
 
 // prepare makes the next segment ahead of time, so that a switch costs nothing: filling a new file with zeros and syncing
 // its name takes longer than many appends.

@@ -143,6 +143,23 @@ func getHardState(b []byte) HardState {
 	return HardState{Term: le.Uint64(b), Vote: le.Uint64(b[8:]), Commit: le.Uint64(b[16:])}
 }
 
+// batchLen is how many bytes appendBatch appends.
+func batchLen(b Batch) int {
+	n := 1 + wire.UvarintLen(uint64(len(b.Entries)))
+	if b.HardState != nil {
+		n += hardStateLen
+	}
+	if len(b.Entries) == 0 {
+		return n
+	}
+	n += wire.UvarintLen(b.Entries[0].Index)
+	for i := range b.Entries {
+		e := &b.Entries[i]
+		n += wire.UvarintLen(e.Term) + 1 + wire.UvarintLen(uint64(len(e.Data))) + len(e.Data)
+	}
+	return n
+}
+
 // appendBatch appends a batch's payload to dst.
 func appendBatch(dst []byte, b Batch) []byte {
 	if b.HardState != nil {

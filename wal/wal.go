@@ -43,11 +43,13 @@ type Options struct {
 	LogID uint64
 }
 
+// DefaultSegmentBytes is the size of a segment file if Options says none.
+const DefaultSegmentBytes = 16 << 20
+
 const (
-	defaultSegmentBytes = 16 << 20
-	minSegmentBytes     = 4 << 10
-	defaultCacheBytes   = 4 << 20
-	maxKeptBuffer       = 4 << 20
+	minSegmentBytes   = 4 << 10
+	defaultCacheBytes = 4 << 20
+	maxKeptBuffer     = 4 << 20
 )
 
 var (
@@ -81,7 +83,6 @@ type WAL struct {
 	seed uint32 // constant: seedOf the log id
 
 	// Owned by the writer.
-	buf    []byte   // room for a segment record, then the batch record
 	cur    *segment // the last of segs, which Truncate may move meanwhile
 	gather gather   // what of cur is not in its file yet
 
@@ -194,34 +195,30 @@ func (l *WAL) Append(b Batch) error {
 	if err := l.checkBatch(b); err != nil {
 		return err
 	}
-	if cap(l.buf) < segmentRecordLen+recordHeaderLen {
-		l.buf = make([]byte, 4<<10)
-	}
-	l.buf = appendBatch(l.buf[:segmentRecordLen+recordHeaderLen], b)
-	size := int64(len(l.buf)) - segmentRecordLen // of the batch record
+	size := int64(recordHeaderLen + batchLen(b))
 	if size > MaxRecordBytes {
 		return fmt.Errorf("append to log: batch of %d bytes is over the limit of %d", size, MaxRecordBytes)
 	}
-	for len(l.buf)%recordAlign != 0 {
-		l.buf = append(l.buf, 0)
-	}
-
-	seg, from, at := l.cur, segmentRecordLen, l.off
+	seg, at := l.cur, l.off
 	if align(l.off+size) > seg.size {
+		// The new segment's own record and the batch go out in one write.
 		if err := l.switchSegment(segmentRecordLen + align(size)); err != nil {
 			return l.fail(err)
 		}
-		// The new segment's own record and the batch go out in one write.
-		seg, from, at = l.cur, 0, segmentRecordLen
-	}
-	rec := l.buf[segmentRecordLen:]
-	putHeader(rec, header{length: uint32(size - recordHeaderLen), segment: seg.number, synced: uint64(l.synced), kind: kindBatch}, l.seed)
-	if l.gather.batches == gatherMost {
+		seg, at = l.cur, segmentRecordLen
+	} else if l.gather.batches == gatherMost {
 		if err := l.gather.write(seg.file, seg.size); err != nil {
 			return l.fail(fmt.Errorf("append to log: %w", err))
 		}
 	}
-	l.gather.add(l.buf[from:])
+	// The record is put together where it waits to be written: a copy less of what may be a megabyte.
+	rec := l.gather.room(int(align(size)))
+	if n := len(appendBatch(rec[:recordHeaderLen], b)); int64(n) != size {
+		return l.fail(fmt.Errorf("append to log: a batch of %d bytes took %d", size, n))
+	}
+	clear(rec[size:])
+	putHeader(rec, header{length: uint32(size - recordHeaderLen), segment: seg.number, synced: uint64(l.synced), kind: kindBatch}, l.seed)
+	l.gather.batches++
 
 	l.mu.Lock()
 	l.note(b.HardState, b.Entries, seg, at, size)
@@ -233,9 +230,6 @@ func (l *WAL) Append(b Batch) error {
 	l.mu.Unlock()
 	if wantNext {
 		l.prep.wake()
-	}
-	if cap(l.buf) > maxKeptBuffer {
-		l.buf = nil
 	}
 	return nil
 }
@@ -281,8 +275,8 @@ func (l *WAL) note(hs *HardState, entries []Entry, seg *segment, off, size int64
 	l.last = entries[len(entries)-1].Index
 }
 
-// switchSegment makes the prepared segment, of at least size bytes, the active one and puts its first record in front of
-// buf. Nothing may be written to the new segment before the old one is durable: recovery takes a segment's existence as
+// switchSegment makes the prepared segment, of at least size bytes, the active one and gathers its first
+// record. Nothing may be written to the new segment before the old one is durable: recovery takes a segment's existence as
 // proof that the one before was complete.
 //
 // prep.mu is held until the new segment is the active one. Let go any sooner, and the background goroutine may ask for the
@@ -299,13 +293,17 @@ func (l *WAL) switchSegment(size int64) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	putSegmentHeader(l.buf[recordHeaderLen:], segmentHeader{
+	if err := l.gather.begin(seg.file, 0); err != nil {
+		return err
+	}
+	rec := l.gather.room(segmentRecordLen)
+	putSegmentHeader(rec[recordHeaderLen:], segmentHeader{
 		logID: l.start.logID, prev: l.lastPosition(), prevEnd: uint64(l.off), hardState: l.hard,
 	})
-	putHeader(l.buf, header{length: segmentPayloadLen, segment: seg.number, kind: kindSegment}, l.seed)
+	putHeader(rec, header{length: segmentPayloadLen, segment: seg.number, kind: kindSegment}, l.seed)
 	l.segs, l.cur = append(l.segs, seg), seg
 	l.off, l.synced = 0, 0
-	return l.gather.begin(seg.file, 0)
+	return nil
 }
 
 // Sync makes everything appended durable. With nothing new it does nothing.

@@ -91,7 +91,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if len(data) == 1 { // nearly always: a small message in one transport frame
 		b = data[0].ReadOnlyData()
 	} else {
-		buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
+		buf := data.MaterializeToBuffer(pool)
 		defer buf.Free()
 		b = buf.ReadOnlyData()
 	}

@@ -16,6 +16,7 @@ import (
 	epb "go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
 	lpb "go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -274,6 +275,7 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 		grpc.InitialWindowSize(streamWindow),
 		grpc.InitialConnWindowSize(port.GRPCWindow),
 		grpc.ReadBufferSize(0), // the port has a buffer already
+		experimental.BufferPool(pool),
 		grpc.Creds(portCredentials{}),
 	}
 	d.server = grpc.NewServer(gopts...)

@@ -88,13 +88,17 @@ func sizeKV(kv *ekv.KeyValue) int {
 
 // appendKV writes kv as the length-delimited field id.
 func appendKV(b []byte, id byte, kv *ekv.KeyValue) []byte {
+	b = appendBytes(appendFront(b, id, kv), 5, kv.Value)
+	return appendUint(b, 6, uint64(kv.Lease))
+}
+
+// appendFront writes what comes before kv's value.
+func appendFront(b []byte, id byte, kv *ekv.KeyValue) []byte {
 	b = appendLen(b, id, sizeKV(kv))
 	b = appendBytes(b, 1, kv.Key)
 	b = appendUint(b, 2, uint64(kv.CreateRevision))
 	b = appendUint(b, 3, uint64(kv.ModRevision))
-	b = appendUint(b, 4, uint64(kv.Version))
-	b = appendBytes(b, 5, kv.Value)
-	return appendUint(b, 6, uint64(kv.Lease))
+	return appendUint(b, 4, uint64(kv.Version))
 }
 
 func sizeKVs(kvs []ekv.KeyValue) (n int) {
@@ -120,17 +124,66 @@ type message interface {
 // marshal encodes m into one buffer, pooled when it is large enough for grpc's pool to pay. r is the room a large answer
 // takes, nil for others.
 func marshal(m message, r *room) mem.BufferSlice {
+	if a, ok := m.(*rangeAnswer); ok {
+		if parts := a.apart(r); parts != nil {
+			return parts
+		}
+	}
 	n := m.size()
-	pool := mem.DefaultBufferPool()
+	var from mem.BufferPool = pool
 	switch {
 	case r != nil:
-		pool = r
+		from = r
 	case mem.IsBelowBufferPoolingThreshold(n):
 		return mem.BufferSlice{mem.SliceBuffer(m.append(make([]byte, 0, n)))}
 	}
-	buf := pool.Get(n)
+	buf := from.Get(n)
 	*buf = m.append((*buf)[:0])
-	return mem.BufferSlice{mem.NewBuffer(buf, pool)}
+	return mem.BufferSlice{mem.NewBuffer(buf, from)}
+}
+
+// isApart reports whether a value is sent from where it lies, as a part of its own. A copy of a smaller one costs less than the part, and
+// the transport does not say when it lets go of one.
+func isApart(value []byte) bool { return !mem.IsBelowBufferPoolingThreshold(len(value)) }
+
+// apart encodes an answer around its large values, which stay where they are; nil: it has none. They are the answer's own memory, or
+// nobody changes them.
+func (a *rangeAnswer) apart(r *room) mem.BufferSlice {
+	kvs, large, inside := a.result.KVs, 0, 0
+	for i := range kvs {
+		if isApart(kvs[i].Value) {
+			large++
+			inside += len(kvs[i].Value)
+		}
+	}
+	if large == 0 {
+		return nil
+	}
+	parts := make(mem.BufferSlice, 0, 2*large+1)
+	b := make([]byte, 0, a.size()-inside)
+	from := 0
+	if !a.noHeader {
+		b = a.header.append(b)
+	}
+	for i := range kvs {
+		kv := &kvs[i]
+		if !isApart(kv.Value) {
+			b = appendKV(b, 2, kv)
+			continue
+		}
+		b = appendLen(appendFront(b, 2, kv), 5, len(kv.Value))
+		parts = append(parts, mem.SliceBuffer(b[from:len(b):len(b)]), mem.SliceBuffer(kv.Value))
+		from = len(b)
+		b = appendUint(b, 6, uint64(kv.Lease))
+	}
+	b = appendBool(b, 3, a.result.More)
+	b = appendUint(b, 4, uint64(a.result.Count))
+	if r != nil { // given back with the last value: parts are sent in order, and let go of all together if they are not
+		last := &parts[len(parts)-1]
+		value := (*last).ReadOnlyData()
+		*last = mem.NewBuffer(&value, lent{r})
+	}
+	return append(parts, mem.SliceBuffer(b[from:]))
 }
 
 // putAnswer is a PutResponse.

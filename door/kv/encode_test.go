@@ -2,13 +2,17 @@ package kv
 
 import (
 	"bytes"
+	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfastdb/holdfast/door/port"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 )
@@ -119,6 +123,41 @@ func TestMarshalPoolsLargeAnswers(t *testing.T) {
 			t.Errorf("value of %d bytes: the buffer differs", n)
 		}
 		parts.Free()
+	}
+}
+
+// TestLargeValuesAreSentFromWhereTheyLie: the bytes are those of any other answer, no large value is copied, and the room is given back
+// when the last part is let go of.
+func TestLargeValuesAreSentFromWhereTheyLie(t *testing.T) {
+	for _, sizes := range [][]int{{1025}, {100, 1024, 5000, 0, 20000, 7}, {3000, 4000}} {
+		var kvs []ekv.KeyValue
+		for i, n := range sizes {
+			kvs = append(kvs, ekv.KeyValue{Key: fmt.Appendf(nil, "key%d", i), Value: bytes.Repeat([]byte{byte(i + 1)}, n),
+				CreateRevision: 5, ModRevision: 300, Version: 2, Lease: int64(i) << 40})
+		}
+		a := &rangeAnswer{header: testHeader, result: &ekv.RangeResult{KVs: kvs, More: true, Count: 1 << 20}}
+		held := &holding{port: port.New(port.Options{AnswerBytes: 1 << 20})}
+		if held.bytes = 1000; !held.port.TakeAnswer(nil, held.bytes) {
+			t.Fatal("no room")
+		}
+		parts := marshal(a, &room{held: held})
+		if got := parts.Materialize(); !bytes.Equal(got, a.append(nil)) {
+			t.Errorf("%v: the bytes differ", sizes)
+		}
+		for i := range kvs {
+			v := kvs[i].Value
+			at := slices.IndexFunc(parts, func(p mem.Buffer) bool { return len(v) > 0 && p.Len() == len(v) && &p.ReadOnlyData()[0] == &v[0] })
+			if (at >= 0) != (len(v) > 1024) {
+				t.Errorf("%v: value %d is part %d", sizes, i, at)
+			}
+		}
+		if held.port.TakeAnswer(nil, 1<<20) {
+			t.Errorf("%v: the room is free before the answer is sent", sizes)
+		}
+		parts.Free()
+		if !held.port.TakeAnswer(nil, 1<<20) {
+			t.Errorf("%v: the room is still held", sizes)
+		}
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
@@ -177,21 +176,17 @@ func kvBytes(kvs []ekv.KeyValue) (n int64) {
 	return n
 }
 
-// pooled is up to which size a buffer is worth keeping.
-const pooled = smallAnswer
-
 // Get and Put make room a buffer pool of which the transport frees one buffer.
-func (r *room) Get(n int) *[]byte {
-	if n <= pooled {
-		return mem.DefaultBufferPool().Get(n)
-	}
-	b := make([]byte, n)
-	return &b
-}
+func (r *room) Get(n int) *[]byte { return pool.Get(n) }
 
 func (r *room) Put(b *[]byte) {
 	r.held.release()
-	if cap(*b) <= pooled {
-		mem.DefaultBufferPool().Put(b)
-	}
+	pool.Put(b)
 }
+
+// lent is a room whose bytes are not the pool's.
+type lent struct{ room *room }
+
+func (l lent) Get(n int) *[]byte { return l.room.Get(n) }
+
+func (l lent) Put(*[]byte) { l.room.held.release() }

@@ -24,6 +24,7 @@ package wire
 import (
 	"encoding/binary"
 	"errors"
+	"math/bits"
 )
 
 // What a Reader finds wrong by itself. A codec may add its own by Fail. None means that a node has to stop: the same bytes are
@@ -39,6 +40,9 @@ var (
 func AppendBytes[T ~string | ~[]byte](dst []byte, s T) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
+
+// UvarintLen is how many bytes binary.AppendUvarint appends for v.
+func UvarintLen(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 
 // Bit is flag if on, else 0: flags are put together by or-ing Bits.
 func Bit(on bool, flag byte) byte {

@@ -119,7 +119,7 @@ func (v *versions) put(key []byte, rev int64, sub uint32) (ekv.KeyValue, error) 
 		return ekv.KeyValue{}, err
 	}
 	if !ok {
-		return ekv.KeyValue{}, fmt.Errorf("version %d.%d of key %q is missing: %w", rev, sub, key, errCorrupt)
+		return ekv.KeyValue{}, missing(key, rev, sub)
 	}
 	return mt.keyValue(key, v.mem.copy(value)), nil
 }

@@ -285,10 +285,13 @@ func (m *Machine) pointRead(r *ekv.Range, maxBytes int64) (*ekv.RangeResult, int
 		if mt.mod > rev {
 			continue
 		}
-		if !inline {
-			break // the version may be compacted away before a second Get: that takes a View
+		if inline {
+			look.keep(r.Key, &mt, value)
+		} else if value, ok, err = m.immutableValue(r.Key, &mt); err != nil {
+			return nil, rev, err
+		} else if !ok {
+			break // replaced and compacted away since: a View keeps the next one
 		}
-		look.keep(r.Key, &mt, value)
 		res, err := pointResult(r, &mt, value, rev, maxBytes)
 		return res, rev, err
 	}
@@ -296,6 +299,23 @@ func (m *Machine) pointRead(r *ekv.Range, maxBytes int64) (*ekv.RangeResult, int
 	defer p.view.Close()
 	res, err := p.answer(r, &budget{max: maxBytes})
 	return res, p.rev, err
+}
+
+// immutableValue reads the value of a version that only history has, without a View: a row of history never changes, but it may be
+// compacted away once its version has been replaced.
+func (m *Machine) immutableValue(key []byte, mt *meta) (value []byte, ok bool, err error) {
+	kb := keyBuffers.Get().(*[]byte)
+	defer keyBuffers.Put(kb)
+	*kb = appendHistoryKey((*kb)[:0], key, mt.mod, mt.sub)
+	row, ok, err := m.st.Get(nil, *kb)
+	if err != nil {
+		return nil, false, fmt.Errorf("read version: %w", err)
+	}
+	if !ok {
+		return nil, false, nil
+	}
+	_, value, err = decodeHistoryRow(row, mt.mod, mt.sub)
+	return value, err == nil, err
 }
 
 // pointResult is the answer of a read that found one key. The value is the answer's to show, not to change.

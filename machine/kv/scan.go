@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/holdfastdb/holdfast/store"
@@ -56,7 +57,19 @@ type currentScan struct {
 	val     []byte
 	inline  bool
 	buf     []byte
+	hist    store.Iter // over history, beside it; nil before a value was looked for there
+	looked  int        // how many values were looked up one by one
 }
+
+const (
+	// lookedUp is how many values of a list are looked up one by one before an iterator over history is opened beside the one over
+	// current rows: opening one costs about as much as so many Gets.
+	lookedUp = 2
+	// fewVersions is up to which version of a key its value is taken from there. Others have older versions lying in between, which the
+	// iterator steps over in each of the store's levels: at six a key, a Get a key is less. The version counts what has been compacted
+	// away too, so that a few are looked up without need.
+	fewVersions = 4
+)
 
 // newCurrentScan walks [key, end) of what r holds; a View, or the store itself on the apply goroutine.
 func newCurrentScan(r store.Reader, key, end []byte, reverse bool) (scanner, error) {
@@ -114,11 +127,49 @@ func (s *currentScan) value() ([]byte, error) {
 		return s.val, err
 	}
 	var err error
-	s.buf, s.val, err = historyValue(s.r, s.buf, s.v.key, &s.v.meta)
+	if s.reverse || s.v.meta.version > fewVersions || s.looked < lookedUp {
+		s.looked++
+		s.buf, s.val, err = historyValue(s.r, s.buf, s.v.key, &s.v.meta)
+	} else {
+		s.val, err = s.nextValue()
+	}
 	return s.val, err
 }
 
-func (s *currentScan) close() { _ = s.it.Close() }
+// nextValue finds the value by an iterator that goes along history: it lies near the one before, where a lookup begins anew at every level.
+func (s *currentScan) nextValue() (value []byte, err error) {
+	if s.hist == nil {
+		lower, upper := spaceBounds(spaceHistory)
+		if s.hist, err = s.r.NewIter(lower, upper); err != nil {
+			return nil, fmt.Errorf("scan history: %w", err)
+		}
+	}
+	s.buf = appendHistoryKey(s.buf[:0], s.v.key, s.v.mod, s.v.sub)
+	found := s.hist.SeekGE(s.buf) && bytes.Equal(s.hist.Key(), s.buf)
+	if err := s.hist.Error(); err != nil {
+		return nil, fmt.Errorf("read version: %w", err)
+	}
+	if !found {
+		return nil, missing(s.v.key, s.v.mod, s.v.sub)
+	}
+	row, err := s.hist.Value()
+	if err != nil {
+		return nil, fmt.Errorf("read version: %w", err)
+	}
+	_, value, err = decodeHistoryRow(row, s.v.mod, s.v.sub)
+	return value, err
+}
+
+func (s *currentScan) close() {
+	_ = s.it.Close()
+	if s.hist != nil {
+		_ = s.hist.Close()
+	}
+}
+
+func missing(key []byte, mod int64, sub uint32) error {
+	return fmt.Errorf("version %d.%d of key %q is missing: %w", mod, sub, key, errCorrupt)
+}
 
 // historyValue reads the value of one version into buf, which it returns with the value that aliases it.
 func historyValue(r store.Reader, buf, key []byte, mt *meta) (_, value []byte, err error) {
@@ -134,7 +185,7 @@ func historyVersion(r store.Reader, buf, key []byte, mod int64, sub uint32) (_ [
 		return buf, meta{}, nil, fmt.Errorf("read version: %w", err)
 	}
 	if !ok {
-		return buf, meta{}, nil, fmt.Errorf("version %d.%d of key %q is missing: %w", mod, sub, key, errCorrupt)
+		return buf, meta{}, nil, missing(key, mod, sub)
 	}
 	mt, value, err = decodeHistoryRow(buf, mod, sub)
 	return buf, mt, value, err

@@ -58,8 +58,11 @@ func (m *Machine) makeRoom(b store.Batch) {
 // writeVersion writes one version, or a deletion, into history.
 func (m *Machine) writeVersion(b store.Batch, key string, mt *meta, value []byte) {
 	m.key = appendHistoryKey(m.key[:0], []byte(key), mt.mod, mt.sub)
-	m.row = appendHistoryRow(m.row[:0], mt, value)
-	b.Set(m.key, m.row)
+	if !mt.exists() {
+		value = nil
+	}
+	m.row = appendHistoryRow(m.row[:0], mt, nil)
+	b.SetJoined(m.key, m.row, value)
 }
 
 // count keeps the running numbers.
