@@ -63,6 +63,8 @@ var ownBars = []bar{
 	cpuBar("put beside 50000 watchers, 500/s", 0.6),
 	besideBar("put beside 50000 watchers, 500/s", "put beside 10000 watchers, 500/s", cpuOf, flat),
 	cpuBar("50000 watches opened on one stream", 1),
+	cpuBar(restartRow, 1),
+	rateBar(restartRow, 0.5, 0),
 	aloneBar("count of a random interval of 1000000 keys", cpuOf, "CPU", " us", 100),
 	aloneBar("limit=1 of 1000000 keys", cpuOf, "CPU", " us", 100),
 	besideBar("first page of 500 of 1000000 keys", "first page of 500 of 10000 keys", cpuOf, flat),

@@ -85,7 +85,7 @@ type experiment struct {
 // experiments is the table, in its order.
 func experiments() []experiment {
 	var all []experiment
-	for _, part := range [][]experiment{pastExperiments(), resumeExperiments(), watcherExperiments(), countExperiments(), leaseExperiments(), valueExperiments(),
+	for _, part := range [][]experiment{pastExperiments(), resumeExperiments(), watcherExperiments(), restartExperiments(), countExperiments(), leaseExperiments(), valueExperiments(),
 		manyExperiments(), deleteExperiments(), memoryExperiments(), killExperiments()} {
 		all = append(all, part...)
 	}
