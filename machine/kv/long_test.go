@@ -40,6 +40,28 @@ func TestALongValueThatIsCompactedAwayUnderItsReader(t *testing.T) {
 	}
 }
 
+// TestATxnOfSingleKeysSeesOneState: it takes no View, and an entry may come between two of its lookups.
+func TestATxnOfSingleKeysSeesOneState(t *testing.T) {
+	r, st := openCounted(t)
+	get := func(key string) ekv.Op { return ekv.Op{Range: &ekv.Range{Key: []byte(key)}} }
+	txn := &ekv.Txn{Then: []ekv.Op{get("a"), {Txn: &ekv.Txn{Then: []ekv.Op{get("b")}}}}}
+	for n, v := range []string{"1", long(2), "3"} {
+		if n > 0 {
+			st.after = func() { r.apply(putPart("a", v), putPart("b", v)) }
+		} else {
+			r.apply(putPart("a", v), putPart("b", v))
+		}
+		res, err := r.m.Txn(txn, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, b := res.Ops[0].Range.KVs[0], res.Ops[1].Txn.Ops[0].Range.KVs[0]
+		if string(a.Value) != v || string(b.Value) != v || res.Revision < max(a.ModRevision, b.ModRevision) {
+			t.Fatalf("at %d: a is %.9q of %d, b %.9q of %d", res.Revision, a.Value, a.ModRevision, b.Value, b.ModRevision)
+		}
+	}
+}
+
 // TestListsOfLongValues: keys of one version and of many, short values among them, and some that are gone; in both directions, now and
 // at an earlier revision, whole and in pieces.
 func TestListsOfLongValues(t *testing.T) {
