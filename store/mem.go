@@ -91,6 +91,9 @@ func (m *Mem) NewIter(lower, upper []byte) (Iter, error) {
 	return newMemIter(m, m.cur, m.cur.tree.Clone(), lower, upper), nil
 }
 
+// NewAhead implements Store: a simulation has one goroutine.
+func (m *Mem) NewAhead(lower, upper []byte) (Iter, error) { return m.NewIter(lower, upper) }
+
 // NewView implements Store.
 func (m *Mem) NewView() View {
 	m.mu.Lock()

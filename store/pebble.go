@@ -223,6 +223,9 @@ func (s *db) Commit(b Batch, applied uint64) error {
 	if err := s.backlog.admit(g, pb.b.Repr()); err != nil {
 		return fmt.Errorf("commit batch: %w", err)
 	}
+	if int64(size) >= s.opts.MemtableBytes/2 {
+		arrange(pb.Repr())
+	}
 	if err := g.pdb.Apply(pb.b, pebble.NoSync); err != nil {
 		return fmt.Errorf("commit batch: %w", err)
 	}

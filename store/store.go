@@ -80,6 +80,9 @@ type Store interface {
 	// belongs to the store afterwards, whether Commit succeeded or not.
 	Commit(b Batch, applied uint64) error
 	NewView() View
+	// NewAhead is NewIter for a walk over very many rows whose caller does much with each: they may be read beside it. Only First, once, and Next
+	// move the iterator.
+	NewAhead(lower, upper []byte) (Iter, error)
 	// Applied is the index of the last committed batch (volatile).
 	Applied() uint64
 	// DurableApplied is the applied index that survives a crash now.

@@ -146,13 +146,16 @@ func (b *batch) Delete(key []byte)               { must(b.b.Delete(key, nil)) }
 func (b *batch) DeleteRange(lower, upper []byte) { must(b.b.DeleteRange(lower, upper, nil)) }
 func (b *batch) Overwrote(n int)                 { b.overwrote += n }
 
-// Grow moves what the batch holds into a buffer of our own: Pebble has no call for it.
+// Grow moves what the batch holds into a larger one: Pebble has no other call that makes room, and this one does not fill it with zeros first.
 func (b *batch) Grow(n int) {
 	repr := b.b.Repr()
-	if n <= cap(repr)-len(repr) {
+	if b.g == nil || n <= cap(repr)-len(repr) {
 		return
 	}
-	must(b.b.SetRepr(append(make([]byte, 0, len(repr)+n), repr...)))
+	larger := b.g.pdb.NewBatchWithSize(len(repr)+n, pebble.WithMaxRetainedSizeBytes(maxKeptBatch))
+	must(larger.Apply(b.b, nil))
+	_ = b.b.Close() // back to its pool
+	b.b = larger
 }
 
 func (b *batch) Repr() []byte { return b.b.Repr()[batchHeaderLen:] }

@@ -87,7 +87,7 @@ func (k *keeper) run(quit chan struct{}) {
 
 // hear has collected hear of every collection until quit is closed: the runtime calls a finalizer when one has found its object unreachable.
 func hear(collected, quit chan struct{}) {
-	type object struct{ self *object } // with a pointer: objects without share their place with others
+	type object struct{ _ *byte } // with a pointer: objects without share their place with others
 	var again func(o *object)
 	again = func(o *object) {
 		select {

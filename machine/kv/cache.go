@@ -7,6 +7,7 @@ type slot struct {
 	meta
 	last int32 // 1 + index of the newest write of this key in the entry; 0 = none
 	used bool  // since the cache's hand passed
+	lent bool  // it is not in the cache but in the entry's runs, until the entry is published
 	// kept is the value the store has, if it has one of at most laterBytes: the put that replaces it moves it into history.
 	kept []byte
 }
@@ -59,12 +60,27 @@ func (s *slot) size() int { return slotBytes + len(s.key) + len(s.kept) }
 
 // keep makes value what the store has of s, whose newest version is m now. s was asked for by this entry, so it is here.
 func (c *metaCache) keep(s *slot, m *meta, value []byte) {
+	if s.lent {
+		return // gone with the entry
+	}
 	c.bytes -= s.size()
 	s.kept = s.kept[:0]
 	if m.later() {
 		s.kept = append(s.kept, value...)
 	}
 	c.bytes += s.size()
+}
+
+// only drops every slot but those that writes of the entry have.
+func (c *metaCache) only(writes []write) {
+	c.reset(c.most)
+	for i := range writes {
+		if s := writes[i].slot; !s.lent && int(s.last) == i+1 {
+			c.slots[s.key] = s
+			c.ring = append(c.ring, s)
+			c.bytes += s.size()
+		}
+	}
 }
 
 // handSteps is how many slots the hand passes at most before it drops one, used or not: when all were used since, a whole

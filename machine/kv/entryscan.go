@@ -2,8 +2,10 @@ package kv
 
 import (
 	"bytes"
+	"fmt"
 
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/store"
 )
 
 // entryScan walks the store's current rows with the entry's writes before a bound laid over them. Apply goroutine only.
@@ -20,7 +22,7 @@ type entryScan struct {
 
 // entryScan walks [key, end) as it was before the bound-th write of the entry and at rev (0 = newest). The writes must not
 // change while it is open: they may grow, which changes only what it has passed.
-func (m *Machine) entryScan(key, end []byte, bound int, rev int64) (scanner, error) {
+func (m *Machine) entryScan(key, end []byte, bound int, rev int64) (*entryScan, error) {
 	base, err := newCurrentScan(m.st, key, end, false)
 	if err != nil {
 		return nil, err
@@ -34,6 +36,31 @@ func (m *Machine) entryScan(key, end []byte, bound int, rev int64) (scanner, err
 		return nil, err
 	}
 	return s, nil
+}
+
+// readAhead has the store's rows that the scan has not passed read beside what the caller does with them. The row it stands on is done with.
+func (s *entryScan) readAhead(st store.Store, end []byte) error {
+	if s.baseKey == nil {
+		return nil
+	}
+	from := s.baseKey
+	if s.cur == nil {
+		from = append(bytes.Clone(from), 0)
+	}
+	lower, upper, ok := currentBounds(from, end)
+	if !ok {
+		return nil // it stands on the last there can be
+	}
+	it, err := st.NewAhead(lower, upper)
+	if err != nil {
+		return fmt.Errorf("scan current rows: %w", err)
+	}
+	s.base.close()
+	s.base = &currentScan{r: st, it: it}
+	if s.cur == nil {
+		return nil // next goes to the first of it
+	}
+	return s.advanceBase()
 }
 
 func (s *entryScan) advanceBase() error {
@@ -101,6 +128,9 @@ func (s *entryScan) next() (bool, error) {
 	s.v = *v
 	return true, nil
 }
+
+// written reports whether the entry has a write of the key that the scan stands on.
+func (s *entryScan) written() bool { return s.cur != nil }
 
 func (s *entryScan) version() (*version, error) { return &s.v, nil }
 
@@ -170,7 +200,11 @@ func (e *entrySource) scan(key, end []byte, rev int64) (scanner, error) {
 		return newPastScan(m.st, key, end, rev)
 	}
 	if len(end) > 0 {
-		return m.entryScan(key, end, e.bound, rev)
+		sc, err := m.entryScan(key, end, e.bound, rev)
+		if err != nil {
+			return nil, err // no scanner, and not a nil one
+		}
+		return sc, nil
 	}
 	s, err := m.slot(key)
 	if err != nil {

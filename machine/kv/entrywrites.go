@@ -22,6 +22,7 @@ type entryWrites struct {
 	order  []int32 // indexes of writes by key, then index; built when a range needs it
 	sorted int     // how many writes order covers
 	leased []int32 // indexes of puts with a lease
+	runs   runs    // slots of deletes of many keys
 	held   arena   // values that are not in the entry's data (ignore_value)
 }
 
@@ -37,11 +38,14 @@ func (e *entryWrites) reset() {
 	}
 	clear(e.writes)
 	e.writes, e.order, e.leased, e.sorted = e.writes[:0], e.order[:0], e.leased[:0], 0
-	e.held = arena{}
+	e.held, e.runs = arena{}, nil
 }
 
 // add records a write and makes it the newest of its key.
 func (e *entryWrites) add(s *slot, m meta, value []byte) {
+	if len(e.writes) == cap(e.writes) {
+		e.writes = slices.Grow(e.writes, max(len(e.writes), 64)) // by a quarter, as append does it, a huge delete copies them five times
+	}
 	e.writes = append(e.writes, write{slot: s, old: s.meta, new: m, value: value, prev: s.last})
 	if m.lease != 0 {
 		e.leased = append(e.leased, int32(len(e.writes)-1))

@@ -89,6 +89,13 @@ func (l *hotLook) keep(key []byte, m *meta, value []byte) {
 	l.place.row.Store(&hotRow{changed: l.changed, key: string(key), meta: *m, value: value})
 }
 
+// forgetAll is forget for all keys, after an entry that changed more of them than there are places. Apply goroutine only.
+func (h *hotRows) forgetAll() {
+	for i := range h.places {
+		h.places[i].changed.Add(1)
+	}
+}
+
 // forget makes what is kept of key invalid, and what is being read of it. Apply goroutine only.
 func (h *hotRows) forget(key string) {
 	if len(h.places) > 0 {

@@ -48,22 +48,23 @@ type Machine struct {
 
 // applying is what Check, Do and Finish make of an entry, and what they remember from one to the next. Apply goroutine only.
 type applying struct {
-	now      sums          // with the entry's effects so far
-	dirty    bool          // now differs from the row in the store
-	entry    entryWrites   // the keys written by this entry
-	cache    metaCache     // newest metas, this entry's included
-	filter   keyFilter     // keys that exist
-	plan     plan          // the one between Check and Do
-	open     bool          // plan's writes are in entry but not carried out yet
-	decoder  ekv.Decoder   // of parts
-	leaseLog []leaseWrite  // grants and revokes of this entry, in order
-	leaseNow map[int64]int // lease → its newest place in leaseLog
-	alarmLog []alarmWrite
-	events   []Event // of this entry, built in Finish
-	births   []birth // of this entry, the newest state of a key against the store's; found in Finish
-	overflow bool    // this entry has more events than the feed can hold
-	key, row []byte  // scratch for building rows
-	tally    tally   // what this entry did, for stats
+	now        sums          // with the entry's effects so far
+	dirty      bool          // now differs from the row in the store
+	entry      entryWrites   // the keys written by this entry
+	cache      metaCache     // newest metas, this entry's included
+	filter     keyFilter     // keys that exist
+	plan       plan          // the one between Check and Do
+	open       bool          // plan's writes are in entry but not carried out yet
+	decoder    ekv.Decoder   // of parts
+	leaseLog   []leaseWrite  // grants and revokes of this entry, in order
+	leaseNow   map[int64]int // lease → its newest place in leaseLog
+	alarmLog   []alarmWrite
+	events     []Event // of this entry, built in Finish
+	births     []birth // of this entry, the newest state of a key against the store's; found in Finish
+	overflow   bool    // this entry has more events than the feed can hold
+	key, row   []byte  // scratch for building rows
+	tally      tally   // what this entry did, for stats
+	fewDeletes int     // of one command, whose slots go into the cache; set once, tests lower it
 	// compactedNs is the wall time of the compaction whose history is being dropped, 0 if there is none or it began before Load.
 	compactedNs int64
 }
@@ -107,6 +108,7 @@ func New(opt Options) *Machine {
 		opt.BlockBytes = 4 << 20
 	}
 	m := &Machine{opt: opt, gate: new(machine.Gate)}
+	m.fewDeletes = usualFewDeletes
 	m.lists.setUp(opt.PastBytes / 2)
 	m.blocks.setUp(usualBounds(opt.BlockBytes))
 	return m
@@ -257,6 +259,10 @@ func (m *Machine) Publish(*entry.Stamp) {
 // revision yet: earlier, a reader could keep the old row again; later, one that knows the new revision could meet the old row.
 func (m *Machine) forgetChanged() {
 	hot := m.hot.Load()
+	if len(m.entry.writes) > len(hot.places) {
+		hot.forgetAll()
+		return
+	}
 	for i := range m.entry.writes {
 		if w := &m.entry.writes[i]; int(w.slot.last) == i+1 {
 			hot.forget(w.slot.key)

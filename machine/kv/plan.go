@@ -18,6 +18,7 @@ import (
 type plan struct {
 	part    *ekv.Part
 	start   int   // index of its first write
+	runs    int   // of the entry before it
 	rev     int64 // the machine's revision after it
 	path    []bool
 	deleted []int32 // writes of each delete carried out, in order
@@ -38,7 +39,7 @@ func (m *Machine) Check(_ *entry.Stamp, body []byte) (any, *entry.Rejection, err
 		return nil, reject(ekv.Malformed, err.Error()), nil
 	}
 	p := &m.plan
-	p.part, p.start, p.rev = part, len(m.entry.writes), m.now.rev
+	p.part, p.start, p.runs, p.rev = part, len(m.entry.writes), len(m.entry.runs), m.now.rev
 	p.path, p.deleted, p.revoked, p.alarms = p.path[:0], p.deleted[:0], p.revoked[:0], p.alarms[:0]
 	p.puts, p.putBytes, p.ranges = 0, 0, 0
 	m.open = true
@@ -74,6 +75,7 @@ func (m *Machine) Readable(body []byte) error {
 // dropPlan takes back the writes of a plan that was not carried out: another part of its command was rejected.
 func (m *Machine) dropPlan() {
 	if m.open {
+		m.entry.runs = m.entry.runs[:m.plan.runs]
 		m.entry.undo(m.plan.start)
 		m.open = false
 	}
@@ -125,9 +127,17 @@ func (m *Machine) judge(p *plan) (*entry.Rejection, error) {
 	return nil, fmt.Errorf("kv part without content: %w", ekv.ErrKind)
 }
 
+// known returns the slot of key if there is one.
+func (m *Machine) known(key []byte) *slot {
+	if s := m.cache.get(key); s != nil {
+		return s
+	}
+	return m.entry.runs.get(key)
+}
+
 // slot returns what is known of key, reading the store if it was not seen lately.
 func (m *Machine) slot(key []byte) (*slot, error) {
-	if s := m.cache.get(key); s != nil {
+	if s := m.known(key); s != nil {
 		return s, nil
 	}
 	if m.filter.absent(key) {
@@ -208,7 +218,8 @@ func (m *Machine) judgeDelete(p *plan, d *ekv.DeleteRange) (*entry.Rejection, er
 			return nil, err
 		}
 		defer sc.close()
-		for {
+		lent := false
+		for n := 1; ; n++ {
 			ok, err := sc.next()
 			if err != nil {
 				return nil, err
@@ -220,7 +231,10 @@ func (m *Machine) judgeDelete(p *plan, d *ekv.DeleteRange) (*entry.Rejection, er
 			if err != nil {
 				return nil, err
 			}
-			s := m.cache.get(v.key)
+			var s *slot
+			if !lent || sc.written() { // else the entry has no write of it, and so it has no slot
+				s = m.known(v.key)
+			}
 			if s == nil {
 				var value []byte
 				if v.later() {
@@ -228,9 +242,21 @@ func (m *Machine) judgeDelete(p *plan, d *ekv.DeleteRange) (*entry.Rejection, er
 						return nil, err
 					}
 				}
-				s = m.cache.add(v.key, v.meta, value)
+				if lent {
+					s = m.entry.runs.add(v.key, v.meta, value)
+				} else {
+					s = m.cache.add(v.key, v.meta, value)
+				}
 			}
 			m.deleteSlot(s, rev, p.start)
+			if n == m.fewDeletes {
+				m.cache.only(m.entry.writes)
+				m.entry.runs.begin()
+				lent = true
+				if err := sc.readAhead(m.st, d.End); err != nil {
+					return nil, err
+				}
+			}
 		}
 	}
 	n := len(m.entry.writes) - before

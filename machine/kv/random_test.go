@@ -36,6 +36,7 @@ func againstModel(t *testing.T, seed uint64, ops int) {
 	c := &chaos{rand.New(rand.NewPCG(seed, 0)), newModel()}
 	r := newRig(t, Options{RecentBytes: 4096})
 	pastEdges(c, r.m)
+	r.m.fewDeletes = c.IntN(3) // most deletes of ranges are of more
 	twin := newRig(t, Options{CacheBytes: 4 * slotBytes})
 	feedAt := int64(1)
 	for done := 0; done < ops; {

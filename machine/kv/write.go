@@ -40,16 +40,26 @@ func (m *Machine) writeRows(b store.Batch) {
 // makeRoom is for one command that deletes very many keys: a batch of 50 MB that grew by doubling left twice that behind, in
 // a process that is to have a few times as much in all.
 func (m *Machine) makeRoom(b store.Batch) {
-	const many, row = 1024, 48 // bytes of a row beside key and value
+	// Bytes of rows beside key and value: of a deletion in history, of a change, of a current row; of the last two in history and current.
+	const many, gone, change, delete, version, current = 1024, 24, 40, 8, 48, 48
 	if len(m.entry.writes) < many {
 		return
 	}
 	size := 0
 	for i := range m.entry.writes {
 		w := &m.entry.writes[i]
-		size += 3*(row+len(w.slot.key)) + 2*len(w.value) // history, change, current
+		key := len(w.slot.key)
+		size += change + key
+		if w.new.exists() {
+			size += version + current + 2*(key+len(w.value))
+		} else {
+			size += gone + delete + 2*key
+		}
+		if w.old.lease != 0 {
+			size += delete + 8 + key
+		}
 		if w.old.later() {
-			size += row + len(w.slot.key) + int(w.old.valLen)
+			size += version + key + int(w.old.valLen)
 		}
 	}
 	b.Grow(size)
