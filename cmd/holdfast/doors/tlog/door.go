@@ -29,8 +29,10 @@ const packedClaim = "packed"
 var Door = doors.Door{
 	Name:     "tlog",
 	Settings: func() doors.Settings { return new(settings) },
-	Machines: func(share budget.Shares) []machine.Machine { return []machine.Machine{mtree.NewWithin(share.Trees / 2)} },
-	Specs:    []*machine.Spec{&mtree.Spec},
+	Machines: func(share budget.Shares) []machine.Machine {
+		return []machine.Machine{mtree.NewWithin(share.Trees / 2)}
+	},
+	Specs: []*machine.Spec{&mtree.Spec},
 	Lanes: func(share budget.Shares) []node.LaneSpec {
 		return []node.LaneSpec{{Number: doortlog.Lane, Name: "tlog", Bytes: max(int(share.Lane)/2, 4<<20)}}
 	},
