@@ -17,7 +17,15 @@ func memoryExperiments() []experiment {
 			if _, err := b.load(ctx, "put", 64, b.puts("key/", 10_000, 100, 0)); err != nil {
 				return nil, err
 			}
-			return b.resident("memory: 10,000 keys, after puts, the largest of three members")
+			after, err := b.resident("memory: 10,000 keys, right after puts, the largest of three members")
+			if err != nil {
+				return nil, err
+			}
+			if err := sleep(ctx, time.Minute); err != nil {
+				return nil, err
+			}
+			rested, err := b.resident("memory: 10,000 keys, a minute after puts, the largest of three members")
+			return append(after, rested...), err
 		}},
 		{name: "memory of 10,000 watchers", nodes: 1, run: func(ctx context.Context, b *bed) ([]Figure, error) {
 			s, err := watch(ctx, b.conns[0])
