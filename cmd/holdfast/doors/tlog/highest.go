@@ -224,16 +224,11 @@ func (f *highestFile) put(key *tiles.Verifier, size uint64, note []byte) error {
 	if f.file == nil {
 		return f.open(key, size, note)
 	}
-	for { // a signal may interrupt the wait
-		err := syscall.Flock(int(f.locks.Fd()), syscall.LOCK_EX)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, syscall.EINTR) {
-			return err
-		}
+	unlock, err := lockFile(f.locks)
+	if err != nil {
+		return err
 	}
-	defer syscall.Flock(int(f.locks.Fd()), syscall.LOCK_UN)
+	defer unlock()
 	if err := f.look(key); err != nil || size <= f.last {
 		return err
 	}
@@ -247,6 +242,19 @@ func (f *highestFile) put(key *tiles.Verifier, size uint64, note []byte) error {
 	copy(f.seen[f.next*highestSlot:], f.block)
 	f.last, f.next = size, 1-f.next
 	return nil
+}
+
+// lockFile waits for an exclusive lock on a file, which other processes respect that take it too.
+func lockFile(f *os.File) (unlock func(), err error) {
+	for { // a signal may interrupt the wait
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
+		if err == nil {
+			return func() { _ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }, nil // giving a lock back does not fail
+		}
+		if !errors.Is(err, syscall.EINTR) {
+			return nil, err
+		}
+	}
 }
 
 // look takes in what another process may have written. The caller holds the lock.

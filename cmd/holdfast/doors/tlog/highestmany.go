@@ -153,16 +153,11 @@ func (m *highestMany) locked(create bool, f func() error) error {
 			return err
 		}
 	}
-	for { // a signal may interrupt the wait
-		err := syscall.Flock(int(m.file.Fd()), syscall.LOCK_EX)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, syscall.EINTR) {
-			return err
-		}
+	unlock, err := lockFile(m.file)
+	if err != nil {
+		return err
 	}
-	defer syscall.Flock(int(m.file.Fd()), syscall.LOCK_UN)
+	defer unlock()
 	counter, err := m.readHead()
 	if err != nil {
 		return err
