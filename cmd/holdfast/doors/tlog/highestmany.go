@@ -1,6 +1,7 @@
 package tlog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -266,7 +267,9 @@ func (m *highestMany) load(counter uint64) error {
 			}
 		}
 		if origin == "" {
-			origin, m.lost = fmt.Sprintf("\n%d", pair), true // no origin has a newline
+			origin = fmt.Sprintf("\n%d", pair) // no origin has a newline
+			// One that is empty was never synced: a power cut has left the one behind it.
+			m.lost = m.lost || len(bytes.Trim(b, "\x00")) > 0
 		}
 		m.pairs[origin] = pair
 	}

@@ -144,6 +144,14 @@ func TestATornNoteOfMany(t *testing.T) {
 			t.Errorf("with both places of one log torn %d logs say so", bad)
 		}
 	}
+	hole := bytes.Clone(whole)
+	clear(hole[disk.BlockBytes : 3*disk.BlockBytes])
+	if err := os.WriteFile(path, hole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again := process(t, dir, keys) // none of them says that it is damaged
+	noteMany(t, again, keys, map[int]uint64{0: 5, 1: 50, 2: 500})
+	wantMany(t, dir, keys, true, map[int]uint64{0: 5, 1: 50, 2: 500})
 	if err := os.WriteFile(path, []byte("something else of 64 bytes and more, put there by somebody who did not know"), 0o600); err != nil {
 		t.Fatal(err)
 	}
