@@ -38,6 +38,6 @@ func judge(r *Report) (out bars.List) {
 	}
 	out.AtMost("published to MariaDB, behind the log", 2, behind, " s")
 	out.AtMost("full bundle with gzip, server CPU beside conformance-posix", 0.5, r.bundlesBeside(), "×")
-	out.AtMost("a thousand logs with an add a second each, memory beside one log", 40, r.moreMemory(), " MiB")
+	out.AtMost("a thousand logs with an add a second each, memory beside one with as many adds", 40, r.moreMemory(), " MiB")
 	return out
 }

@@ -27,6 +27,7 @@ const (
 // ManyLogs says what a server with so many logs takes.
 type ManyLogs struct {
 	Logs   int     `json:"logs"`
+	Rate   int     `json:"adds_per_second"` // of all together
 	Adds   int     `json:"adds"`
 	CPU    float64 `json:"server_cpu_us_per_add"`
 	RSS    float64 `json:"rss_mib"`         // at the end of the load
@@ -35,24 +36,24 @@ type ManyLogs struct {
 }
 
 func (m *ManyLogs) String() string {
-	return fmt.Sprintf("%d logs, an add a second each: %d adds, %.0f µs of the server's CPU each, the slowest %.0f ms, %.0f MiB resident, %.0f a minute later",
-		m.Logs, m.Adds, m.CPU, m.Behind, m.RSS, m.Idle)
+	return fmt.Sprintf("logs: %d, adds a second: %d: %d adds, %.0f µs of the server's CPU each, the slowest %.0f ms, %.0f MiB resident, %.0f a minute later",
+		m.Logs, m.Rate, m.Adds, m.CPU, m.Behind, m.RSS, m.Idle)
 }
 
-// moreMemory is what the logs beyond one take, in MiB; NaN if it was not measured.
+// moreMemory is what the logs beyond one take where as much is added, in MiB; NaN if it was not measured.
 func (r *Report) moreMemory() float64 {
-	if len(r.Many) < 2 {
+	if len(r.Many) < 3 {
 		return math.NaN()
 	}
-	return r.Many[1].RSS - r.Many[0].RSS
+	return r.Many[2].RSS - r.Many[1].RSS
 }
 
-// many measures a server with one log, and one with a thousand.
+// many measures a server with one log at rest and under load, and one with a thousand under the same load.
 func (b *bench) many(ctx context.Context) error {
-	for _, logs := range []int{1, manyLogs} {
-		m, err := b.withLogs(ctx, logs)
+	for _, of := range []struct{ logs, rate int }{{1, 1}, {1, manyLogs}, {manyLogs, manyLogs}} {
+		m, err := b.withLogs(ctx, of.logs, of.rate)
 		if err != nil {
-			return fmt.Errorf("%d logs: %w", logs, err)
+			return fmt.Errorf("%d logs: %w", of.logs, err)
 		}
 		b.report.Many = append(b.report.Many, m)
 		fmt.Println("  " + m.String())
@@ -60,7 +61,7 @@ func (b *bench) many(ctx context.Context) error {
 	return nil
 }
 
-func (b *bench) withLogs(ctx context.Context, logs int) (*ManyLogs, error) {
+func (b *bench) withLogs(ctx context.Context, logs, rate int) (*ManyLogs, error) {
 	addr, err := freeAddress()
 	if err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func (b *bench) withLogs(ctx context.Context, logs int) (*ManyLogs, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(b.dir, fmt.Sprintf("many.%d", logs))
+	dir := filepath.Join(b.dir, fmt.Sprintf("many.%d.%d", logs, rate))
 	keys := filepath.Join(dir, "keys")
 	if out, err := exec.Command(b.bin, "tlog", "keygen", "default", "--origin", "log.example/bench", "--tlog-keys", keys).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("make a key: %w: %s", err, out)
@@ -101,7 +102,10 @@ func (b *bench) withLogs(ctx context.Context, logs int) (*ManyLogs, error) {
 		}
 		paths = append(paths, fmt.Sprintf("/logs/l%d/add", n))
 	}
-	m := &ManyLogs{Logs: logs}
+	for n := 0; len(paths) < rate; n++ { // as many adds a second as the other server gets
+		paths = append(paths, paths[n])
+	}
+	m := &ManyLogs{Logs: logs, Rate: rate}
 	before, err := p.CPU()
 	if err != nil {
 		return nil, err
@@ -130,7 +134,7 @@ func (b *bench) withLogs(ctx context.Context, logs int) (*ManyLogs, error) {
 	return m, nil
 }
 
-// addEach adds an entry a second to each log, for so long, and returns how many, and the longest that one was late.
+// addEach adds an entry a second by each path, for so long, and returns how many, and the longest that one was late.
 func addEach(ctx context.Context, client *http.Client, url string, paths []string, lasts time.Duration) (adds int, slowest float64, err error) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex

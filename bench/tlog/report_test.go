@@ -15,7 +15,7 @@ import (
 
 // sample is a report of two rounds, in which ours is better in the first than in the second.
 func sample() *Report {
-	r := &Report{Machine: host.Machine{CPU: "a processor", Cores: 2}, Small: "by affinity", Many: []*ManyLogs{{Logs: 1, RSS: 30}, {Logs: 1000, RSS: 60}},
+	r := &Report{Machine: host.Machine{CPU: "a processor", Cores: 2}, Small: "by affinity", Many: []*ManyLogs{{Logs: 1, RSS: 20}, {Logs: 1, RSS: 30}, {Logs: 1000, RSS: 60}},
 		Bundles: []*Bundles{{Server: posix, Rounds: []BundleSample{{CPU: 40}, {CPU: 20}, {CPU: 30}}}, {Server: holdfast, Rounds: []BundleSample{{CPU: 12}}}},
 		Proofs:  &Proofs{Rate: 1000, P50: 4, P99: 60}}
 	add := func(place, server string, l load, rates ...float64) {

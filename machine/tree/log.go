@@ -80,8 +80,7 @@ type working struct {
 
 	signed  *Checkpoint // by this raft entry
 	touched bool
-	recent  [recentRoots]sizedRoot // of the last raft entries; the oldest is replaced
-	at      int
+	recent  []sizedRoot // of the last raft entries, oldest first, beyond the newest checkpoint; at most recentRoots
 }
 
 // recentRoots is how many raft entries a checkpoint may lag behind without its root being computed from tiles.
@@ -268,13 +267,20 @@ func (l *Log) publish() (demand bool) {
 		v := &View{Size: size, Root: w.f.Root(), levels: w.levels, edge: w.edge, kept: w.kept}
 		l.view.Store(v)
 		w.base = size
-		w.at = (w.at + 1) % recentRoots
-		w.recent[w.at] = sizedRoot{size, v.Root}
+		if len(w.recent) == recentRoots {
+			w.recent = append(w.recent[:0], w.recent[1:]...)
+		}
+		w.recent = append(w.recent, sizedRoot{size, v.Root})
 	}
 	c := w.signed
 	if c != nil {
 		l.newest.Store(c)
 		w.signed = nil
+		covered := 0 // the next checkpoint is of more
+		for covered < len(w.recent) && w.recent[covered].size <= c.Size {
+			covered++
+		}
+		w.recent = append(w.recent[:0], w.recent[covered:]...)
 		l.mu.Lock()
 		if l.signed != nil {
 			close(l.signed)
