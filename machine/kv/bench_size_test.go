@@ -202,3 +202,23 @@ func BenchmarkCreate(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkRange100Long is a range of 100 keys whose values of 1 KB are in history only.
+func BenchmarkRange100Long(b *testing.B) {
+	const keys = 50_000
+	for _, versions := range []int{1, 2, 3} {
+		b.Run(fmt.Sprintf("versions=%d", versions), func(b *testing.B) {
+			r := sizeRig(b, keys, versions, 1000)
+			b.ReportAllocs()
+			reportCPU(b)
+			b.ResetTimer()
+			for i := range b.N {
+				group, from := i*7919%100, i*31%(keys/100-100)
+				res, _, err := r.m.Range(&ekv.Range{Key: sizeKey(from*100 + group), End: sizeKey((from+100)*100 + group)}, 0)
+				if err != nil || len(res.KVs) != 100 {
+					b.Fatal(len(res.KVs), err)
+				}
+			}
+		})
+	}
+}

@@ -37,7 +37,8 @@ func (m *Machine) History(key, end []byte, from, to int64, maxBytes int) (evs []
 }
 
 // HistoryOf is History of the keys that wanted picks; it stops when it has walked maxChanges changes or more, whole revisions. wanted
-// is called for each change in order, with a key that is valid during the call, and must not call the machine.
+// is called for each change in order, perhaps for a few beyond what is returned, with a key that is valid during the call, and must not
+// call the machine.
 func (m *Machine) HistoryOf(from, to int64, maxBytes, maxChanges int, wanted func(key []byte) bool) (evs []Event, next int64, err error) {
 	p := m.pin()
 	defer p.view.Close()
@@ -59,38 +60,58 @@ func (p *pinned) walk(from, to int64, maxBytes, maxChanges int, wanted func(key 
 		return nil, from, fmt.Errorf("read history: %w", err)
 	}
 	defer it.Close()
-	vals := versions{r: p.view}
+	b := bunch{versions: versions{r: p.view}}
 	used, rows := 0, 0
-	for ok, at := it.First(), int64(0); ok; ok = it.Next() {
-		rev, sub, err := splitByRevKey(it.Key())
-		if err != nil {
-			return nil, from, err
-		}
-		if rev != at && (used >= maxBytes && len(evs) > 0 || rows >= maxChanges) {
-			return evs, rev, nil
-		}
-		at = rev
-		rows++
-		row, err := it.Value()
-		if err != nil {
-			return nil, from, fmt.Errorf("read history: %w", err)
-		}
-		c, err := decodeChange(row)
-		if err != nil {
-			return nil, from, err
-		}
-		if !wanted(c.key) {
-			continue
-		}
-		ev := Event{Type: EventDelete, KV: ekv.KeyValue{Key: vals.mem.copy(c.key), ModRevision: rev}}
-		if !c.deleted {
-			ev.Type = EventPut
-			if ev.KV, err = vals.put(ev.KV.Key, rev, sub); err != nil {
+	for ok, at := it.First(), int64(0); ok; {
+		done := len(evs)
+		b.subs = b.subs[:0]
+		size := b.size(done, used, maxBytes)
+		for ; ok; ok = it.Next() {
+			rev, sub, err := splitByRevKey(it.Key())
+			if err != nil {
 				return nil, from, err
 			}
+			if rev != at && (len(b.subs) >= size || rows >= maxChanges) {
+				break
+			}
+			at = rev
+			rows++
+			row, err := it.Value()
+			if err != nil {
+				return nil, from, fmt.Errorf("read history: %w", err)
+			}
+			c, err := decodeChange(row)
+			if err != nil {
+				return nil, from, err
+			}
+			if !wanted(c.key) {
+				continue
+			}
+			ev := Event{Type: EventPut, KV: ekv.KeyValue{Key: b.mem.copy(c.key), ModRevision: rev}}
+			if c.deleted {
+				ev.Type = EventDelete
+			}
+			evs, b.subs = append(evs, ev), append(b.subs, sub)
 		}
-		used += len(ev.KV.Key) + len(ev.KV.Value)
-		evs = append(evs, ev)
+		if err := b.find(evs[done:]); err != nil {
+			return nil, from, err
+		}
+		for i := done; i < len(evs); i++ {
+			kv := &evs[i].KV
+			if used >= maxBytes && i > 0 && kv.ModRevision != evs[i-1].KV.ModRevision {
+				return evs[:i:i], evs[i-1].KV.ModRevision + 1, nil
+			}
+			if evs[i].Type == EventPut && kv.Version == 0 {
+				if *kv, err = b.put(kv.Key, kv.ModRevision, b.subs[i-done]); err != nil {
+					return nil, from, err
+				}
+			}
+			used += len(kv.Key) + len(kv.Value)
+		}
+		if ok && (used >= maxBytes && len(evs) > 0 || rows >= maxChanges) {
+			next, _, err := splitByRevKey(it.Key())
+			return evs, next, err
+		}
 	}
 	if err := it.Error(); err != nil {
 		return nil, from, fmt.Errorf("read history: %w", err)
@@ -126,22 +147,32 @@ func (v *versions) put(key []byte, rev int64, sub uint32) (ekv.KeyValue, error) 
 
 // look looks in history or in the current row. value is valid until the next call.
 func (v *versions) look(inHistory bool, key []byte, rev int64, sub uint32) (mt meta, value []byte, ok bool, err error) {
+	v.locate(inHistory, key, rev, sub)
+	if v.row, ok, err = v.r.Get(v.row[:0], v.key); err != nil {
+		return meta{}, nil, false, fmt.Errorf("read history: %w", err)
+	}
+	if !ok {
+		return meta{}, nil, false, nil
+	}
+	return v.decode(inHistory, v.row, rev, sub)
+}
+
+// locate makes the store's key of a version.
+func (v *versions) locate(inHistory bool, key []byte, rev int64, sub uint32) {
 	if inHistory {
 		v.key = appendHistoryKey(v.key[:0], key, rev, sub)
 	} else {
 		v.key = appendCurrentKey(v.key[:0], key)
 	}
-	if v.row, ok, err = v.r.Get(v.row[:0], v.key); err != nil {
-		return meta{}, nil, false, fmt.Errorf("read history: %w", err)
-	}
-	switch {
-	case !ok:
-		return meta{}, nil, false, nil
-	case inHistory:
-		mt, value, err = decodeHistoryRow(v.row, rev, sub)
+}
+
+// decode reads a row; a current one may be of another version, or without the value. value aliases row.
+func (v *versions) decode(inHistory bool, row []byte, rev int64, sub uint32) (mt meta, value []byte, ok bool, err error) {
+	if inHistory {
+		mt, value, err = decodeHistoryRow(row, rev, sub)
 		return mt, value, err == nil, err
 	}
-	mt, value, inline, err := decodeCurrentRow(v.row)
+	mt, value, inline, err := decodeCurrentRow(row)
 	return mt, value, err == nil && inline && mt.mod == rev && mt.sub == sub, err
 }
 

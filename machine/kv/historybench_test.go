@@ -9,8 +9,8 @@ import (
 )
 
 // historyRig is a machine over the real store with changes of a hundred bytes, each a revision of its own, to so many keys of one
-// prefix in turn.
-func historyRig(b *testing.B, changes, keys int) *rig {
+// prefix, of which one follows the other by so many.
+func historyRig(b *testing.B, changes, keys, step int) *rig {
 	st, err := store.Open(b.TempDir(), store.Options{CacheBytes: 64 << 20})
 	if err != nil {
 		b.Fatal(err)
@@ -21,7 +21,7 @@ func historyRig(b *testing.B, changes, keys int) *rig {
 	for i := 0; i < changes; i += 100 {
 		var parts []*ekv.Part
 		for j := i; j < i+100; j++ {
-			parts = append(parts, putPart(fmt.Sprintf("p/%08d", j*7919%keys), value))
+			parts = append(parts, putPart(fmt.Sprintf("p/%08d", j*step%keys), value))
 		}
 		r.Index++
 		if err := r.Applier.Apply(r.Index, 1, pack(parts...), nil, nil); err != nil {
@@ -31,12 +31,12 @@ func historyRig(b *testing.B, changes, keys int) *rig {
 	return r
 }
 
-// BenchmarkHistory is an event of a range that a watch reads from history, 64 KiB at a time: of keys that change all the time, and of
-// keys that were written once.
+// BenchmarkHistory is an event of a range that a watch reads from history, 64 KiB at a time: of keys that change all the time, of
+// keys that were written once, and of keys that were written ten times in their order.
 func BenchmarkHistory(b *testing.B) {
-	for _, keys := range []int{1_000, 200_003} {
-		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
-			r := historyRig(b, 200_000, keys)
+	for _, of := range []struct{ keys, step int }{{1_000, 7919}, {200_003, 7919}, {20_000, 1}} {
+		b.Run(fmt.Sprintf("keys=%d/step=%d", of.keys, of.step), func(b *testing.B) {
+			r := historyRig(b, 200_000, of.keys, of.step)
 			last, _ := r.m.Revision()
 			b.ReportAllocs()
 			reportCPU(b)
@@ -58,7 +58,7 @@ func BenchmarkHistory(b *testing.B) {
 
 // BenchmarkHistoryOfOneKey is what a watch of a key costs that resumes over 200,000 changes of others.
 func BenchmarkHistoryOfOneKey(b *testing.B) {
-	r := historyRig(b, 200_000, 200_003)
+	r := historyRig(b, 200_000, 200_003, 7919)
 	last, _ := r.m.Revision()
 	reportCPU(b)
 	for b.Loop() {

@@ -58,6 +58,7 @@ type currentScan struct {
 	inline  bool
 	buf     []byte
 	hist    store.Iter // over history, beside it; nil before a value was looked for there
+	single  bool       // hist stands on the only version of its key
 	looked  int        // how many values were looked up one by one
 }
 
@@ -145,7 +146,7 @@ func (s *currentScan) nextValue() (value []byte, err error) {
 		}
 	}
 	s.buf = appendHistoryKey(s.buf[:0], s.v.key, s.v.mod, s.v.sub)
-	found := s.hist.SeekGE(s.buf) && bytes.Equal(s.hist.Key(), s.buf)
+	found := s.step() && bytes.Equal(s.hist.Key(), s.buf)
 	if err := s.hist.Error(); err != nil {
 		return nil, fmt.Errorf("read version: %w", err)
 	}
@@ -158,6 +159,20 @@ func (s *currentScan) nextValue() (value []byte, err error) {
 	}
 	_, value, err = decodeHistoryRow(row, s.v.mod, s.v.sub)
 	return value, err
+}
+
+// step moves the iterator over history to buf or what follows it. From the only version of the key before it is mostly one move, which
+// touches one level of the store; a seek touches all of them. From two versions on that is no less.
+func (s *currentScan) step() bool {
+	single := s.single
+	s.single = s.v.version == 1
+	if !single {
+		return s.hist.SeekGE(s.buf)
+	}
+	if !s.hist.Next() {
+		return false
+	}
+	return bytes.Compare(s.hist.Key(), s.buf) >= 0 || s.hist.SeekGE(s.buf)
 }
 
 func (s *currentScan) close() {
