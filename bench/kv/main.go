@@ -93,7 +93,7 @@ func main() {
 	setDefault(&grow.Rounds, 3)
 	growSeconds := cfg.seconds
 	setDefault(&growSeconds, 5)
-	grow.Seconds = time.Duration(growSeconds) * time.Second
+	grow.Load = time.Duration(growSeconds) * time.Second
 	setDefault(&cfg.rounds, 3)
 	setDefault(&cfg.seconds, 10)
 	setDefault(&two.Rounds, 7)

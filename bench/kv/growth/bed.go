@@ -19,7 +19,7 @@ const conns = 8
 type bed struct {
 	cluster *proctest.Cluster
 	conns   []*grpc.ClientConn
-	seconds time.Duration
+	lasts   time.Duration
 	seed    uint64
 }
 

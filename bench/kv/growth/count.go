@@ -56,7 +56,7 @@ func deleted(ctx context.Context, b *bed) ([]Figure, error) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		if err := sleep(ctx, b.seconds/3); err != nil {
+		if err := sleep(ctx, b.lasts/3); err != nil {
 			done <- err
 			return
 		}

@@ -32,7 +32,7 @@ type Config struct {
 	Plot    string
 	Only    string // experiments whose names match
 	Rounds  int
-	Seconds time.Duration // of a load
+	Load    time.Duration // how long one lasts
 	Full    bool          // sizes of 5 million keys too
 }
 
@@ -109,7 +109,7 @@ func Run(ctx context.Context, cfg *Config, out io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	rep := &Report{Began: time.Now(), Seconds: cfg.Seconds.Seconds()}
+	rep := &Report{Began: time.Now(), Seconds: cfg.Load.Seconds()}
 	if rep.Machine, err = host.Describe(dir); err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (cfg *Config) measure(ctx context.Context, dir, server string, e experiment
 		return nil, err
 	}
 	defer b.close()
-	b.seconds, b.seed = cfg.Seconds, uint64(round+1)
+	b.lasts, b.seed = cfg.Load, uint64(round+1)
 	return e.run(ctx, b)
 }
 

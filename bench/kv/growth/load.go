@@ -13,7 +13,7 @@ import (
 // do is one operation of a worker.
 type do func(ctx context.Context, worker int, r *rand.Rand) error
 
-// load has workers operate one after the other for the bed's seconds, each as soon as it was answered, and measures. The first half second is
+// load has workers operate one after the other for as long as a load of the bed lasts, each as soon as it was answered, and measures. The first half second is
 // not counted.
 func (b *bed) load(ctx context.Context, row string, workers int, f do) (Figure, error) {
 	if _, err := b.drive(ctx, workers, 500*time.Millisecond, 0, f); err != nil {
@@ -33,7 +33,7 @@ func (b *bed) measure(ctx context.Context, row string, workers, perSecond int, f
 		return Figure{}, err
 	}
 	began := time.Now()
-	took, err := b.drive(ctx, workers, b.seconds, perSecond, f)
+	took, err := b.drive(ctx, workers, b.lasts, perSecond, f)
 	if err != nil {
 		return Figure{}, fmt.Errorf("%s: %w", row, err)
 	}
