@@ -1,6 +1,6 @@
 # A Rails application in one file: notes that are created, updated, rolled back and read, through Active Record and through requests.
 #
-# Loading is what an initializer would do (config/initializers/holdfast.rb); models and controllers know nothing of it.
+# Loading and the busy handler are what an initializer would do (config/initializers/holdfast.rb); models and controllers know nothing of it.
 require "sqlite3"
 loader = SQLite3::Database.new(":memory:")
 loader.enable_load_extension(true)
@@ -23,6 +23,17 @@ class App < Rails::Application
     post "/notes" => "notes#create"
     get "/notes" => "notes#index"
   end
+end
+
+# A thread that waits for another's transaction lets that one run. `timeout:` in database.yml does not: with this gem SQLite sleeps while it
+# holds Ruby's lock, so that the other thread cannot commit, and the wait ends in SQLITE_BUSY.
+ActiveSupport.on_load(:active_record_sqlite3adapter) do
+  prepend(Module.new do
+    private def configure_connection
+      super
+      @connection.busy_handler { |tries| sleep 0.001; tries < 5000 }
+    end
+  end)
 end
 
 class Note < ActiveRecord::Base; end
@@ -80,8 +91,18 @@ commits do
 end
 commits { Note.find_by!(text: "note 5").destroy! }
 
+# Each is in the middle of its transaction when the others begin theirs.
 threads = 4.times.map do |i|
-  Thread.new { ActiveRecord::Base.connection_pool.with_connection { 5.times { |j| Note.create!(text: "thread #{i} #{j}") } } }
+  Thread.new do
+    ActiveRecord::Base.connection_pool.with_connection do
+      5.times do |j|
+        Note.transaction do
+          Note.create!(text: "thread #{i} #{j}")
+          sleep 0.005
+        end
+      end
+    end
+  end
 end
 commits(20) { threads.each(&:join) }
 
