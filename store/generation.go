@@ -110,6 +110,7 @@ func (s *db) pebbleOptions(g *generation, fresh bool) *pebble.Options {
 	for i := range o.Levels {
 		// Point reads of absent keys are what certification and compare do most.
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(bloomBitsPerKey)
+		o.Levels[i].BlockSize = blockBytes
 	}
 	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings {
 		c := pebble.DBCompressionFastest
