@@ -130,16 +130,16 @@ func (b *blocks) fence(p place) string { return b.groups[p.g].fences[p.i] }
 func (b *blocks) count(p place) int64  { return b.groups[p.g].counts[p.i] }
 
 // holds reports whether the block at p, if there is one, is that of key.
-func (b *blocks) holds(p place, key string) bool {
-	if p.g >= len(b.groups) || p.i >= len(b.groups[p.g].fences) || b.fence(p) > key {
+func (b *blocks) holds(p place, key []byte) bool {
+	if p.g >= len(b.groups) || p.i >= len(b.groups[p.g].fences) || b.fence(p) > string(key) {
 		return false
 	}
 	next := b.after(p)
-	return b.behind(next) || key < b.fence(next)
+	return b.behind(next) || string(key) < b.fence(next)
 }
 
 // add takes in that a key came into existence (1) or went (-1).
-func (b *blocks) add(key string, d int64) {
+func (b *blocks) add(key []byte, d int64) {
 	p := b.near
 	if !b.holds(p, key) {
 		p = locate(b, key)

@@ -76,11 +76,11 @@ func (s *entryScan) advanceBase() error {
 }
 
 // takeGroup takes the writes of the next key off s.writes; w is the one that counts, nil if none does.
-func (s *entryScan) takeGroup() (key string, w *write) {
+func (s *entryScan) takeGroup() (key []byte, w *write) {
 	key = s.e.writes[s.writes[0]].slot.key
 	for len(s.writes) > 0 {
 		c := &s.e.writes[s.writes[0]]
-		if c.slot.key != key {
+		if !bytes.Equal(c.slot.key, key) {
 			break
 		}
 		if int(s.writes[0]) < s.bound && (s.rev == 0 || c.new.mod <= s.rev) {
@@ -100,21 +100,21 @@ func (s *entryScan) next() (bool, error) {
 	s.cur, s.v.key = nil, nil
 	for len(s.writes) > 0 {
 		key := s.e.writes[s.writes[0]].slot.key
-		if s.baseKey != nil && string(s.baseKey) < key {
+		if s.baseKey != nil && bytes.Compare(s.baseKey, key) < 0 {
 			break
 		}
 		_, w := s.takeGroup()
 		if w == nil {
 			continue // nothing that counts: the store's row, if any, stands
 		}
-		if s.baseKey != nil && string(s.baseKey) == key {
+		if s.baseKey != nil && bytes.Equal(s.baseKey, key) {
 			if err := s.advanceBase(); err != nil {
 				return false, err
 			}
 		}
 		if w.new.exists() {
 			s.cur = w
-			s.v = version{key: []byte(key), meta: w.new}
+			s.v = version{key: key, meta: w.new}
 			return true, nil
 		}
 	}

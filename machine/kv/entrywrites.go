@@ -1,8 +1,8 @@
 package kv
 
 import (
+	"bytes"
 	"slices"
-	"strings"
 
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 )
@@ -88,7 +88,7 @@ func (e *entryWrites) before(s *slot, bound int, rev int64) (w *write, base meta
 // the next write.
 func (e *entryWrites) byKey(key, end []byte) []int32 {
 	less := func(a, b int32) int {
-		if c := strings.Compare(e.writes[a].slot.key, e.writes[b].slot.key); c != 0 {
+		if c := bytes.Compare(e.writes[a].slot.key, e.writes[b].slot.key); c != 0 {
 			return c
 		}
 		return int(a - b)
@@ -115,7 +115,7 @@ func (e *entryWrites) byKey(key, end []byte) []int32 {
 
 func (e *entryWrites) search(key []byte) int {
 	at, _ := slices.BinarySearchFunc(e.order, key, func(i int32, key []byte) int {
-		if e.writes[i].slot.key < string(key) {
+		if bytes.Compare(e.writes[i].slot.key, key) < 0 {
 			return -1
 		}
 		return 1

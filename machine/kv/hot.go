@@ -97,8 +97,8 @@ func (h *hotRows) forgetAll() {
 }
 
 // forget makes what is kept of key invalid, and what is being read of it. Apply goroutine only.
-func (h *hotRows) forget(key string) {
+func (h *hotRows) forget(key []byte) {
 	if len(h.places) > 0 {
-		h.places[maphash.String(h.seed, key)&uint64(len(h.places)-1)].changed.Add(1)
+		h.places[maphash.Bytes(h.seed, key)&uint64(len(h.places)-1)].changed.Add(1)
 	}
 }

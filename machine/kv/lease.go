@@ -93,7 +93,7 @@ func (m *Machine) maybeAttached(id int64) ([][]byte, error) {
 	}
 	for _, i := range m.entry.leased {
 		if w := &m.entry.writes[i]; w.new.lease == id {
-			keys = append(keys, []byte(w.slot.key))
+			keys = append(keys, w.slot.key)
 		}
 	}
 	slices.SortFunc(keys, slices.Compare)

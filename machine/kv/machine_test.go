@@ -286,7 +286,7 @@ func TestHugeDelete(t *testing.T) {
 	if res.Deleted != 1000 {
 		t.Fatalf("deleted %d", res.Deleted)
 	}
-	if n := len(r.m.cache.slots); n > 100 {
+	if n := r.m.cache.packed.keys; n > 100 {
 		t.Fatalf("%d keys in the cache", n)
 	}
 	rev, _ := r.m.Revision()

@@ -290,7 +290,7 @@ func (m *Machine) storedValue(mem *arena, s *slot, mt *meta) ([]byte, error) {
 	case mt.later():
 		return mem.copy(s.kept), nil
 	}
-	row, value, err := historyValue(m.st, m.row, []byte(s.key), mt)
+	row, value, err := historyValue(m.st, m.row, s.key, mt)
 	if err != nil {
 		return nil, err
 	}

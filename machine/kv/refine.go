@@ -1,10 +1,10 @@
 package kv
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/holdfastdb/holdfast/store"
 )
@@ -31,13 +31,13 @@ type cut struct {
 
 // birth is a key that came into existence (1) or went (-1).
 type birth struct {
-	key string
+	key []byte
 	d   int64
 }
 
 // add keeps a change of a key if it is in the block.
-func (c *cut) add(key string, d int64) {
-	if c.spoilt || key < c.from || !c.last && key >= c.to {
+func (c *cut) add(key []byte, d int64) {
+	if c.spoilt || string(key) < c.from || !c.last && string(key) >= c.to {
 		return
 	}
 	c.bytes += len(key)
@@ -45,7 +45,7 @@ func (c *cut) add(key string, d int64) {
 		c.spoilt, c.journal = true, nil
 		return
 	}
-	c.journal = append(c.journal, birth{key, d})
+	c.journal = append(c.journal, birth{bytes.Clone(key), d})
 }
 
 // RefineWanted returns a channel that has something in it if there may be something for Refine to do.
@@ -189,7 +189,7 @@ func (m *Machine) endCut(c *cut, failed error) (more bool, err error) {
 	}
 	counts := append(c.counts, rest)
 	for _, e := range c.journal {
-		i, exact := slices.BinarySearch(c.fences, e.key)
+		i, exact := slices.BinarySearch(c.fences, string(e.key))
 		if exact {
 			i++
 		}
@@ -210,14 +210,14 @@ func (m *Machine) endCut(c *cut, failed error) (more bool, err error) {
 }
 
 // gather notes that an entry leaves a key in existence that was not, or the other way round.
-func (m *Machine) gather(key string, d int64) { m.births = append(m.births, birth{key, d}) }
+func (m *Machine) gather(key []byte, d int64) { m.births = append(m.births, birth{key, d}) }
 
 // sortBirths is for an entry that creates or deletes very many keys, in no order: in order, each is found next to the one before, and the
 // gate is closed a fifth of the time.
 func (m *Machine) sortBirths() {
 	const many = 1024
 	if len(m.births) >= many {
-		slices.SortFunc(m.births, func(a, b birth) int { return strings.Compare(a.key, b.key) })
+		slices.SortFunc(m.births, func(a, b birth) int { return bytes.Compare(a.key, b.key) })
 	}
 }
 

@@ -85,7 +85,7 @@ func (a *answerer) prev(w *write) (*ekv.KeyValue, error) {
 			return nil, err
 		}
 	}
-	kv := w.old.keyValue([]byte(w.slot.key), value)
+	kv := w.old.keyValue(a.mem.copy(w.slot.key), value)
 	return &kv, nil
 }
 

@@ -100,7 +100,7 @@ type change struct {
 }
 
 // appendChange encodes it: flags, [prev mod, prev sub, prev value length], key.
-func appendChange(dst []byte, deleted bool, prev *meta, key string) []byte {
+func appendChange(dst []byte, deleted bool, prev *meta, key []byte) []byte {
 	dst = append(dst, wire.Bit(deleted, rowDeleted)|wire.Bit(prev.exists(), rowPrev))
 	if prev.exists() {
 		dst = binary.AppendUvarint(dst, uint64(prev.mod))

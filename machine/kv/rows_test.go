@@ -32,7 +32,7 @@ func FuzzRows(f *testing.F) {
 	f.Add(appendCurrentRow(nil, &m, []byte("v")))
 	f.Add(appendHistoryRow(nil, &m, []byte("v")))
 	f.Add(appendHistoryRow(nil, &meta{mod: 5}, nil))
-	f.Add(appendChange(nil, true, &m, "k"))
+	f.Add(appendChange(nil, true, &m, []byte("k")))
 	f.Add(appendSums(nil, &sums{rev: 9, compacted: -1, cursorSub: 3}))
 	f.Add(appendHistoryKey(nil, []byte("a\x00b"), 4, 2))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -49,7 +49,7 @@ func FuzzRows(f *testing.F) {
 		if c, err := decodeChange(b); err == nil && c.prev.mod != 0 {
 			prev := c.prev
 			prev.version = 1
-			if c2, err := decodeChange(appendChange(nil, c.deleted, &prev, string(c.key))); err != nil || c2.prev != c.prev || !bytes.Equal(c2.key, c.key) {
+			if c2, err := decodeChange(appendChange(nil, c.deleted, &prev, c.key)); err != nil || c2.prev != c.prev || !bytes.Equal(c2.key, c.key) {
 				t.Fatalf("revision row %x: %+v came back as %+v, %v", b, c, c2, err)
 			}
 		}

@@ -1,6 +1,9 @@
 package kv
 
-import "sort"
+import (
+	"bytes"
+	"sort"
+)
 
 // runs are the slots of deletes of many keys, as far as the cache does not have them: one run for each delete, in order of its keys. They are found by
 // a search, so they need no place in the cache's map, and lie side by side in the order in which Finish goes through them: with a map a delete of
@@ -31,7 +34,7 @@ func (r runs) add(key []byte, m meta, value []byte) *slot {
 		n++
 	}
 	piece := &last.pieces[n-1]
-	*piece = append(*piece, slot{key: string(key), meta: m, lent: true})
+	*piece = append(*piece, slot{key: last.held.copy(key), meta: m, lent: true})
 	s := &(*piece)[len(*piece)-1]
 	if m.later() {
 		s.kept = last.held.copy(value)
@@ -43,12 +46,12 @@ func (r runs) add(key []byte, m meta, value []byte) *slot {
 func (r runs) get(key []byte) *slot {
 	for i := range r {
 		pieces := r[i].pieces
-		p := sort.Search(len(pieces), func(p int) bool { return pieces[p][0].key > string(key) }) - 1
+		p := sort.Search(len(pieces), func(p int) bool { return bytes.Compare(pieces[p][0].key, key) > 0 }) - 1
 		if p < 0 {
 			continue
 		}
-		at := sort.Search(len(pieces[p]), func(i int) bool { return pieces[p][i].key >= string(key) })
-		if at < len(pieces[p]) && pieces[p][at].key == string(key) {
+		at := sort.Search(len(pieces[p]), func(i int) bool { return bytes.Compare(pieces[p][i].key, key) >= 0 })
+		if at < len(pieces[p]) && bytes.Equal(pieces[p][at].key, key) {
 			return &pieces[p][at]
 		}
 	}

@@ -66,8 +66,8 @@ func (m *Machine) makeRoom(b store.Batch) {
 }
 
 // writeVersion writes one version, or a deletion, into history.
-func (m *Machine) writeVersion(b store.Batch, key string, mt *meta, value []byte) {
-	m.key = appendHistoryKey(m.key[:0], []byte(key), mt.mod, mt.sub)
+func (m *Machine) writeVersion(b store.Batch, key []byte, mt *meta, value []byte) {
+	m.key = appendHistoryKey(m.key[:0], key, mt.mod, mt.sub)
 	if !mt.exists() {
 		value = nil
 	}
@@ -108,7 +108,7 @@ func (m *Machine) writeCurrent(b store.Batch, w *write) {
 		m.row = appendCurrentRow(m.row[:0], &w.new, w.value)
 		b.Set(m.key, m.row)
 		if !stored.exists() {
-			m.filter.add([]byte(key))
+			m.filter.add(key)
 		}
 	case stored.exists():
 		b.Delete(m.key)
@@ -123,11 +123,11 @@ func (m *Machine) writeCurrent(b store.Batch, w *write) {
 	}
 	if stored.lease != w.new.lease {
 		if stored.lease != 0 {
-			m.key = appendAttachKey(m.key[:0], stored.lease, []byte(key))
+			m.key = appendAttachKey(m.key[:0], stored.lease, key)
 			b.Delete(m.key)
 		}
 		if w.new.lease != 0 {
-			m.key = appendAttachKey(m.key[:0], w.new.lease, []byte(key))
+			m.key = appendAttachKey(m.key[:0], w.new.lease, key)
 			b.Set(m.key, nil)
 		}
 	}
