@@ -76,7 +76,7 @@ func main() {
 	flag.StringVar(&grow.JSON, "growth-json", "build/bench/kv-growth.json", "growth: where every round is written")
 	flag.StringVar(&grow.Plot, "growth-plot", "build/bench/kv-growth.svg", "growth: where the plot is written")
 	flag.StringVar(&grow.Against, "against", "", "growth: another holdfast in the place of etcd")
-	memory := flag.String("memory", "1GiB", "growth: --memory of holdfast; etcd has no bound, and takes up to 2 GB here")
+	memory := flag.String("memory", "2GiB", "growth: --memory of holdfast; etcd has no bound, and takes up to 2.9 GB here")
 	flag.Parse()
 	var err error
 	if cfg.nodes, err = ints(*nodes); err == nil {

@@ -17,12 +17,22 @@ func countExperiments() []experiment {
 	return all
 }
 
+// getRow is what a request costs that neither counts nor lists.
+const (
+	getRow    = "get of one of %d keys, a client"
+	getOneRow = "get beside deleted keys, a client"
+)
+
 // count asks for the number of keys in random intervals, alone and beside the first keys of a list.
 func (b *bed) count(ctx context.Context, n int) ([]Figure, error) {
 	if err := b.fill(ctx, "key/", n, 64); err != nil {
 		return nil, err
 	}
-	var out []Figure
+	one, err := b.load(ctx, fmt.Sprintf(getRow, n), 1, b.gets("key/", n, 64))
+	if err != nil {
+		return nil, err
+	}
+	out := []Figure{one}
 	for _, c := range []struct {
 		row   string
 		limit int64 // 0: the count alone
@@ -73,6 +83,13 @@ func deleted(ctx context.Context, b *bed) ([]Figure, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := b.fill(ctx, "one/", 1, 64); err != nil {
+		return nil, err
+	}
+	one, err := b.load(ctx, getOneRow, 1, b.gets("one/", 1, 64))
+	if err != nil {
+		return nil, err
+	}
 	counted, err := b.load(ctx, "count of 100,000 deleted keys", 1, func(ctx context.Context, _ int, _ *rand.Rand) error {
 		res, err := b.kv(0).Range(ctx, &pb.RangeRequest{Key: []byte("gone/"), RangeEnd: end("gone/"), CountOnly: true})
 		if err == nil && res.Count != 0 {
@@ -80,7 +97,7 @@ func deleted(ctx context.Context, b *bed) ([]Figure, error) {
 		}
 		return err
 	})
-	return []Figure{beside, counted}, err
+	return []Figure{beside, one, counted}, err
 }
 
 // twenty reads twenty random keys in one Txn.

@@ -13,7 +13,8 @@ func TestBars(t *testing.T) {
 	all := []Line{
 		{Row: one, Servers: map[string]Figure{etcd: {CPU: 50}, holdfast: {CPU: 50}}},
 		{Row: three, Servers: map[string]Figure{etcd: {CPU: 60}, holdfast: {CPU: 66}}},
-		{Row: "limit=1 of 1000000 keys", Servers: map[string]Figure{etcd: {CPU: 100_000}, holdfast: {CPU: 99}}},
+		{Row: "limit=1 of 1000000 keys", Servers: map[string]Figure{etcd: {CPU: 100_000}, holdfast: {CPU: 249}}},
+		{Row: "get of one of 1000000 keys, a client", Servers: map[string]Figure{etcd: {CPU: 300}, holdfast: {CPU: 150}}},
 	}
 	got := judge(all, false)
 	if len(got) != 3 || got[0].Reached || *got[0].Got != 1.1 || got[1].Reached || *got[1].Got != 1.32 || !got[2].Reached || *got[2].Got != 99 {
