@@ -35,7 +35,7 @@ const (
 )
 
 func (c *metaCache) reset(bytes int) {
-	*c = metaCache{most: max(bytes, 1)}
+	*c = metaCache{most: min(max(bytes, 1), mostPacked)}
 	c.packed.reset(c.most)
 }
 

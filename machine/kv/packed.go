@@ -49,6 +49,9 @@ const (
 	recordDead = 2 // it is elsewhere now
 )
 
+// mostPacked is half of what places of 32 bits reach: an entry may go beyond its bound until it ends.
+const mostPacked = 1 << 32 / 2 * recordUnit
+
 // tableLeast is how many places an empty table has, a power of two.
 const tableLeast = 64
 
