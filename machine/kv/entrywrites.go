@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
 // write is one put or delete of the entry being applied.
@@ -123,6 +124,14 @@ func (e *entryWrites) search(key []byte) int {
 	return at
 }
 
+// valueBytes is what the values of all writes come to.
+func (e *entryWrites) valueBytes() (n int) {
+	for i := range e.writes {
+		n += len(e.writes[i].value)
+	}
+	return n
+}
+
 // eventBytes is what the events of all writes take in memory.
 func (e *entryWrites) eventBytes() int {
 	size := len(e.writes) * eventOverhead
@@ -134,7 +143,7 @@ func (e *entryWrites) eventBytes() int {
 
 // appendEvents appends the events of all writes, in memory of their own: watches keep them long after the entry is gone.
 func (e *entryWrites) appendEvents(evs []Event) []Event {
-	data := make([]byte, 0, e.eventBytes()-len(e.writes)*eventOverhead)
+	data := wire.Room(e.eventBytes() - len(e.writes)*eventOverhead)
 	take := func(n int) []byte { return data[len(data)-n : len(data) : len(data)] }
 	for i := range e.writes {
 		w := &e.writes[i]

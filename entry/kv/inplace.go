@@ -1,0 +1,33 @@
+package kv
+
+import (
+	"encoding/binary"
+
+	"github.com/holdfastdb/holdfast/internal/wire"
+)
+
+// PutBehind is how much room a put takes behind its value.
+const PutBehind = 8
+
+// PutFront is how much room a put of a message of n bytes takes at most before its value, beside what the message has there.
+func PutFront(n int) int { return 3 + wire.UvarintLen(uint64(n)) }
+
+// PutInPlace is Append for a Part that is a put whose value lies in buf: the value stays where it is, and the rest is written around it if there is
+// room, and if its capacity, up to that of buf, says where it lies. What else of p lies in buf is overwritten. The result may lie in buf.
+func PutInPlace(buf []byte, p *Put) []byte {
+	from := cap(buf) - cap(p.Value)
+	to := from + len(p.Value)
+	const longKey = 256 // longer ones are not worth a copy of a key that is in the way
+	head := 2 + wire.UvarintLen(uint64(len(p.Key))) + len(p.Key) + wire.UvarintLen(uint64(len(p.Value)))
+	if len(p.Value) == 0 || len(p.Key) > longKey || from < head || cap(buf)-to < PutBehind || &buf[:cap(buf)][from] != &p.Value[0] {
+		return Append(wire.Room(head+len(p.Value)+PutBehind), &Part{Put: p})
+	}
+	var aside [2 + longKey + 2*binary.MaxVarintLen64 + PutBehind]byte
+	short := *p
+	short.Value = nil
+	all := appendPut(append(aside[:0], kindPut), &short) // with a length of 0, of one byte, in the value's place
+	keyEnd := 2 + wire.UvarintLen(uint64(len(p.Key))) + len(p.Key)
+	copy(buf[from-head:], all[:keyEnd])
+	binary.PutUvarint(buf[from-head+keyEnd:from], uint64(len(p.Value)))
+	return append(buf[from-head:to], all[keyEnd+1:]...)
+}
