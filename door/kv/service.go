@@ -15,7 +15,6 @@ import (
 	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
-	"github.com/holdfastdb/holdfast/internal/wire"
 	"github.com/holdfastdb/holdfast/node"
 )
 
@@ -47,7 +46,7 @@ func (c *call) base() *call { return c }
 
 // seal encodes the part. room is the size of the request, which the part will not exceed by much.
 func (c *call) seal(p *ekv.Part, room int) {
-	c.body = ekv.Append(wire.Room(room+24), p)
+	c.body = ekv.Seal(p, room+24)
 }
 
 // propose carries a kv part through the log, if the client is permitted it, and returns its result.
@@ -98,9 +97,7 @@ var putCalls = sync.Pool{New: func() any { return new(putCall) }}
 // the value in its place, instead of copying that once more.
 func (c *putCall) decodeInto(pieces mem.BufferSlice) error {
 	n := pieces.Len()
-	front := ekv.PutFront(n)
-	buf := wire.Room(front + n + ekv.PutBehind)[:front+n]
-	b := buf[front:]
+	buf, b := ekv.RoomForPut(n)
 	pieces.CopyTo(b)
 	if port.TurnedAway(b) {
 		c.refusal = errTurnedAway

@@ -11,7 +11,7 @@ func TestPutInPlaceIsAppend(t *testing.T) {
 	for _, keyLen := range []int{1, 12, 127, 128, 256, 257, 1000} {
 		for _, valueLen := range []int{0, 1, 127, 128, 20_000} {
 			for _, front := range []int{0, 1, 3, keyLen + 6, keyLen + 7, keyLen + 8, keyLen + 9, keyLen + 20} {
-				for _, behind := range []int{0, PutBehind - 1, PutBehind, 40} {
+				for _, behind := range []int{0, putBehind - 1, putBehind, 40} {
 					for _, keyFirst := range []bool{true, false} {
 						for _, p := range []Put{{}, {Lease: 7}, {Lease: -1, PrevKV: true}, {IgnoreLease: true}} {
 							name := fmt.Sprint(keyLen, valueLen, front, behind, keyFirst, p)
