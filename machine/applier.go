@@ -38,7 +38,7 @@ type Applier struct {
 	byID     [256]Machine
 	keepers  []Gatekeeper           // those of machines that are one
 	holders  []Keeper               // likewise
-	own      bool                   // set by Own
+	own      bool                   // what Own was told last
 	clients  func(*entry.Part) bool // fromClient, made once: it is handed over with every command
 	specs    Specs
 	gate     Gate // closed while an entry, or a snapshot, becomes visible
@@ -233,7 +233,7 @@ func (a *Applier) HashAt(index uint64) (hash uint64, ok bool) {
 	return p.hash, index != 0 && p.index == index
 }
 
-// Own says whether each entry's data that is applied from now on has its memory to itself and never changes.
+// Own reports to the applier whether the data of each entry that follows has its memory to itself and never changes.
 func (a *Applier) Own(own bool) { a.own = own }
 
 // Apply applies one raft entry. Commands of another term than the entry's are dropped without an answer (DECISIONS A2).
