@@ -37,6 +37,8 @@ type Applier struct {
 	machines []Machine // in the order given, which is the order of Finish and Publish
 	byID     [256]Machine
 	keepers  []Gatekeeper           // those of machines that are one
+	holders  []Keeper               // likewise
+	own      bool                   // what Own was told last
 	clients  func(*entry.Part) bool // fromClient, made once: it is handed over with every command
 	specs    Specs
 	gate     Gate // closed while an entry, or a snapshot, becomes visible
@@ -78,6 +80,9 @@ func NewApplier(st store.Store, machines ...Machine) *Applier {
 		a.byID[id] = m
 		if g, ok := m.(Gatekeeper); ok {
 			a.keepers = append(a.keepers, g)
+		}
+		if k, ok := m.(Keeper); ok {
+			a.holders = append(a.holders, k)
 		}
 	}
 	return a
@@ -228,6 +233,9 @@ func (a *Applier) HashAt(index uint64) (hash uint64, ok bool) {
 	return p.hash, index != 0 && p.index == index
 }
 
+// Own reports to the applier whether the data of each entry that follows has its memory to itself and never changes.
+func (a *Applier) Own(own bool) { a.own = own }
+
 // Apply applies one raft entry. Commands of another term than the entry's are dropped without an answer (DECISIONS A2).
 // done is called, after the state is visible to readers, for each command for which wanted says true; nil functions want
 // nothing. Any error is fatal: the state in memory is then of no use.
@@ -293,6 +301,11 @@ func (a *Applier) commands(st *entry.Stamp, data []byte, b store.Batch, wanted f
 	}
 	if err := a.compare(h); err != nil {
 		return err
+	}
+	if a.own {
+		for _, k := range a.holders {
+			k.Keep(len(data))
+		}
 	}
 	// Leaders' clocks differ; time along the log never goes back.
 	st.TickMs, st.WallNs = max(st.TickMs, h.TickMs), max(st.WallNs, h.WallNs)

@@ -46,6 +46,14 @@ type Rester interface {
 	Rest()
 }
 
+// Keeper is a Machine that may keep parts of an entry's data.
+type Keeper interface {
+	Machine
+	// Keep tells, before the first Check of an entry, that its data of n bytes does not change and shares its memory with nothing else. Of an entry
+	// for which it was not called everything that is kept is copied.
+	Keep(n int)
+}
+
 // Finisher is a Machine that writes once per entry rather than once per command: running counters, or a bounded piece of
 // work that is left over from an earlier command.
 type Finisher interface {

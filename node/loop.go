@@ -215,6 +215,8 @@ func (n *Node) apply(cs []replica.Committed) error {
 				return nil
 			}
 		}
+		// What this member proposed it has put together in one piece (pack); what came from another lies in a frame with other entries.
+		n.applier.Own(n.rep.IsLeader() && c.Term == n.rep.Term())
 		// The commit point of the state: one store batch with all effects and the applied index.
 		if err := n.applier.ApplyWith(c.Index, c.Term, data, extra, n.wanted, n.applied); err != nil {
 			return fmt.Errorf("apply %d@%d: %w", c.Index, c.Term, err)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/entry"
+	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
 // packing is how queued commands become entries. Loop only.
@@ -66,7 +67,7 @@ func (n *Node) pack() error {
 	for _, p := range n.batch {
 		size += p.size
 	}
-	buf := entry.AppendHeader(make([]byte, 0, size), n.stamp())
+	buf := entry.AppendHeader(wire.Room(size), n.stamp())
 	packed := 0
 	for i, p := range n.batch {
 		if p.foreign != nil {

@@ -69,6 +69,7 @@ func (r *Replica) Ready(out *Ready) bool {
 		return false
 	}
 	rd := r.rn.Ready()
+	r.aside.putBack(rd.Messages)
 	out.Send, out.Writes, out.Commits, out.Reads, out.apply = out.Send[:0], out.Writes[:0], out.Commits[:0], out.Reads[:0], out.apply[:0]
 	if rd.SoftState != nil {
 		r.lead, r.role = rd.SoftState.Lead, rd.SoftState.RaftState

@@ -53,6 +53,7 @@ type Replica struct {
 	// one, because raft answers them too early when there is a single voter (DECISIONS A11).
 	openTerm uint64
 	limits   limits
+	aside    aside
 	asked    int // votes others have asked for
 }
 
@@ -203,7 +204,16 @@ func (r *Replica) Propose(data []byte) error {
 	if !r.IsLeader() {
 		return ErrNotLeader
 	}
-	if err := r.rn.Propose(data); err != nil {
+	token := data
+	if r.alone() && len(data) >= asideBytes {
+		if token = r.aside.put(data, cmp.Or(r.cfg.MaxUncommittedBytes, maxUncommittedBytes)); token == nil {
+			return ErrBusy
+		}
+	}
+	if err := r.rn.Propose(token); err != nil {
+		if len(token) != len(data) {
+			r.aside.takeBack()
+		}
 		if errors.Is(err, raft.ErrProposalDropped) {
 			return ErrBusy
 		}

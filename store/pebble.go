@@ -22,8 +22,10 @@ const (
 	// blockBytes is how much of a table is read, checked and cached at a time. A list of values of 1 KB reads block after block, and what a block
 	// costs beside its bytes (a system call, its place in the cache, which the garbage collector marks) is more than what its bytes do: with Pebble's
 	// 4 KiB a list of 100 took twice the CPU. A single row read from the disk costs no more than before, since there are fewer places to look at.
-	blockBytes          = 32 << 10
-	maxKeptBatch        = 256 << 10
+	blockBytes = 32 << 10
+	// maxKeptBatch is the largest batch whose memory is used again: as many as apply entries at a time have one, that is one. A full
+	// entry of large values comes to a little more than a mebibyte.
+	maxKeptBatch        = 2 << 20
 	lastUncompressed    = 4 // levels 0 to 4 are rewritten soon; only the two lowest are worth compressing
 	l0StopWrites        = 40
 	l0CompactionStartAt = 8

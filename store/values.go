@@ -19,9 +19,12 @@ const (
 	// separateGarbage is the part of all separated bytes that nothing refers to any more from which on files are rewritten, those with
 	// most of it first. Space is bounded by it: what lives is at least the rest.
 	separateGarbage = 0.3
-	// flushedFileBytes is the size, with its values, of a table that a flush or the first compaction after it makes; each has a file of
-	// values beside it. At Pebble's 2 MiB there were three times as many files, and writing them anew could not keep up.
+	// flushedFileBytes is the size, with its values, of a table that a flush makes; each has a file of values beside it. At Pebble's 2 MiB there were
+	// three times as many files, and writing them anew could not keep up.
 	flushedFileBytes = 8 << 20
+	// compactedFileBytes is that of the first compaction after it. With values of 100 KB such a table has some kilobytes of its own, and a compaction
+	// costs what making files does. Larger ones would have a compaction of small rows go on for seconds: it takes one, and all below it.
+	compactedFileBytes = 16 << 20
 	// separateRest is how long a file is left alone, since most of what is overwritten is overwritten soon, and all of its values may go
 	// without any of them being copied.
 	separateRest = 10 * time.Second

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"math/bits"
+
 	"github.com/cockroachdb/pebble/v2"
 )
 
@@ -152,7 +154,11 @@ func (b *batch) Grow(n int) {
 	if b.g == nil || n <= cap(repr)-len(repr) {
 		return
 	}
-	larger := b.g.pdb.NewBatchWithSize(len(repr)+n, pebble.WithMaxRetainedSizeBytes(maxKeptBatch))
+	size := len(repr) + n
+	if size <= maxKeptBatch {
+		size = 1 << bits.Len(uint(size-1)) // so that the next one, of about this size, finds room in it
+	}
+	larger := b.g.pdb.NewBatchWithSize(size, pebble.WithMaxRetainedSizeBytes(maxKeptBatch))
 	must(larger.Apply(b.b, nil))
 	_ = b.b.Close() // back to its pool
 	b.b = larger

@@ -90,6 +90,8 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	var b []byte
 	if len(data) == 1 { // nearly always: a small message in one transport frame
 		b = data[0].ReadOnlyData()
+	} else if put, ok := v.(*putCall); ok {
+		return put.decodeInto(data)
 	} else {
 		buf := data.MaterializeToBuffer(pool)
 		defer buf.Free()

@@ -8,9 +8,11 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
 
 	"github.com/holdfastdb/holdfast/door/kv/auth"
 	"github.com/holdfastdb/holdfast/door/kv/etcderr"
+	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	"github.com/holdfastdb/holdfast/node"
@@ -44,7 +46,7 @@ func (c *call) base() *call { return c }
 
 // seal encodes the part. room is the size of the request, which the part will not exceed by much.
 func (c *call) seal(p *ekv.Part, room int) {
-	c.body = ekv.Append(make([]byte, 0, room+24), p)
+	c.body = ekv.Seal(p, room+24)
 }
 
 // propose carries a kv part through the log, if the client is permitted it, and returns its result.
@@ -90,6 +92,29 @@ type putCall struct {
 }
 
 var putCalls = sync.Pool{New: func() any { return new(putCall) }}
+
+// decodeInto is decode for a message that came in several pieces and has to be put together anyhow: that is done where the part will be, with
+// the value in its place, instead of copying that once more.
+func (c *putCall) decodeInto(pieces mem.BufferSlice) error {
+	n := pieces.Len()
+	buf, b := ekv.RoomForPut(n)
+	pieces.CopyTo(b)
+	if port.TurnedAway(b) {
+		c.refusal = errTurnedAway
+		return nil
+	}
+	c.put = ekv.Put{}
+	if err := decodePut(b, &c.put); err != nil {
+		return err
+	}
+	c.size = n
+	c.cost = costPut(&c.put)
+	if c.refusal = checkPut(&c.put); c.refusal == nil {
+		c.body = ekv.PutInPlace(buf, &c.put)
+	}
+	c.put = ekv.Put{}
+	return nil
+}
 
 func (c *putCall) decode(b []byte) error {
 	c.put = ekv.Put{}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
 // write is one put or delete of the entry being applied.
@@ -24,6 +25,7 @@ type entryWrites struct {
 	leased []int32 // indexes of puts with a lease
 	runs   runs    // slots of deletes of many keys
 	held   arena   // values that are not in the entry's data (ignore_value)
+	data   int     // bytes of the entry's data, if it may be kept (machine.Keeper); otherwise 0
 }
 
 // maxIdleWrites is the capacity kept from one entry to the next: one huge delete must not hold its memory for ever.
@@ -38,7 +40,7 @@ func (e *entryWrites) reset() {
 	}
 	clear(e.writes)
 	e.writes, e.order, e.leased, e.sorted = e.writes[:0], e.order[:0], e.leased[:0], 0
-	e.held, e.runs = arena{}, nil
+	e.held, e.runs, e.data = arena{}, nil, 0
 }
 
 // add records a write and makes it the newest of its key.
@@ -123,6 +125,14 @@ func (e *entryWrites) search(key []byte) int {
 	return at
 }
 
+// valueBytes is what the values of all writes come to.
+func (e *entryWrites) valueBytes() (n int) {
+	for i := range e.writes {
+		n += len(e.writes[i].value)
+	}
+	return n
+}
+
 // eventBytes is what the events of all writes take in memory.
 func (e *entryWrites) eventBytes() int {
 	size := len(e.writes) * eventOverhead
@@ -132,17 +142,28 @@ func (e *entryWrites) eventBytes() int {
 	return size
 }
 
-// appendEvents appends the events of all writes, in memory of their own: watches keep them long after the entry is gone.
+// appendEvents appends the events of all writes. Watches keep them long after the entry is gone, so they have memory of their own, or hold the
+// entry's data: if that is values for the most part, so that what is held is at most twice what is counted.
 func (e *entryWrites) appendEvents(evs []Event) []Event {
-	data := make([]byte, 0, e.eventBytes()-len(e.writes)*eventOverhead)
+	values := e.valueBytes()
+	keep := e.data > 0 && len(e.held.buf) == 0 && 2*values >= e.data
+	room := e.eventBytes() - len(e.writes)*eventOverhead
+	if keep {
+		room -= values
+	}
+	data := wire.Room(room)
 	take := func(n int) []byte { return data[len(data)-n : len(data) : len(data)] }
 	for i := range e.writes {
 		w := &e.writes[i]
 		data = append(data, w.slot.key...)
 		ev := Event{Type: EventDelete, KV: ekv.KeyValue{Key: take(len(w.slot.key)), ModRevision: w.new.mod}}
 		if w.new.exists() {
-			data = append(data, w.value...)
-			ev = Event{Type: EventPut, KV: w.new.keyValue(ev.KV.Key, take(len(w.value)))}
+			value := w.value[:len(w.value):len(w.value)]
+			if !keep {
+				data = append(data, w.value...)
+				value = take(len(w.value))
+			}
+			ev = Event{Type: EventPut, KV: w.new.keyValue(ev.KV.Key, value)}
 		}
 		evs = append(evs, ev)
 	}

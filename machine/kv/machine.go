@@ -167,6 +167,9 @@ func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 	return nil
 }
 
+// Keep implements machine.Keeper.
+func (m *Machine) Keep(n int) { m.entry.data = n }
+
 // Do implements machine.Machine. Everything that could go wrong went wrong in Check: what is left is to make the plan's
 // effects count. Its rows follow in Finish, once per key however often the entry writes it.
 func (m *Machine) Do(at *entry.Stamp, p any, _ store.Batch, wanted bool) (any, error) {

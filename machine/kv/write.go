@@ -38,20 +38,24 @@ func (m *Machine) writeRows(b store.Batch) {
 }
 
 // makeRoom is for one command that deletes very many keys: a batch of 50 MB that grew by doubling left twice that behind, in
-// a process that is to have a few times as much in all.
+// a process that is to have a few times as much in all. So did one of a mebibyte of large values, on each entry.
 func (m *Machine) makeRoom(b store.Batch) {
 	// Bytes of rows beside key and value: of a deletion in history, of a change, of a current row; of the last two in history and current.
-	const many, gone, change, delete, version, current = 1024, 24, 40, 8, 48, 48
-	if len(m.entry.writes) < many {
+	const many, large, gone, change, delete, version, current = 1024, 16 << 10, 24, 40, 8, 48, 48
+	if len(m.entry.writes) < many && m.entry.valueBytes() < large {
 		return
 	}
-	size := 0
+	const counters = 256 // and what is written once per entry
+	size := counters
 	for i := range m.entry.writes {
 		w := &m.entry.writes[i]
 		key := len(w.slot.key)
 		size += change + key
 		if w.new.exists() {
-			size += version + current + 2*(key+len(w.value))
+			size += version + current + 2*key + len(w.value)
+			if len(w.value) <= inlineBytes {
+				size += len(w.value) // in the current row, and in history once it is replaced
+			}
 		} else {
 			size += gone + delete + 2*key
 		}
