@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	defaultMemtable     = 8 << 20 // a bigger one would make iterators over hot keys slower
-	defaultCacheBytes   = 8 << 20
-	maxOpenFiles        = 500
-	bloomBitsPerKey     = 10
+	defaultMemtable   = 8 << 20 // a bigger one would make iterators over hot keys slower
+	defaultCacheBytes = 8 << 20
+	maxOpenFiles      = 500
+	bloomBitsPerKey   = 10
 	// blockBytes is how much of a table is read, checked and cached at a time. A list of values of 1 KB reads block after block, and what a block
 	// costs beside its bytes (a system call, its place in the cache, which the garbage collector marks) is more than what its bytes do: with Pebble's
 	// 4 KiB a list of 100 took twice the CPU. A single row read from the disk costs no more than before, since there are fewer places to look at.
-	blockBytes = 32 << 10
+	blockBytes          = 32 << 10
 	maxKeptBatch        = 256 << 10
 	lastUncompressed    = 4 // levels 0 to 4 are rewritten soon; only the two lowest are worth compressing
 	l0StopWrites        = 40
