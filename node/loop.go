@@ -49,8 +49,10 @@ func (n *Node) run() {
 				err = fmt.Errorf("broken invariant: %v\n%s", r, debug.Stack())
 			}
 		}()
-		t := time.NewTicker(n.cfg.TickInterval / 2)
+		// Set for the moment when raft's clock is to go on, because a loop that looks more often is most of what an idle process does.
+		t := time.NewTimer(0)
 		defer t.Stop()
+		armed := time.Duration(-1) // the tick behind which t is set
 		n.lookAgain = time.NewTimer(time.Hour)
 		defer n.lookAgain.Stop()
 		for {
@@ -59,10 +61,15 @@ func (n *Node) run() {
 				return nil
 			case <-n.wake:
 			case <-t.C:
+				armed = -1
 			case <-n.lookAgain.C:
 			}
 			if err := n.Pump(); err != nil {
 				return err
+			}
+			if armed != n.lastTick {
+				armed = n.lastTick
+				t.Reset(armed + n.cfg.TickInterval - n.clock.Mono())
 			}
 		}
 	}()

@@ -103,6 +103,7 @@ func (s *db) pebbleOptions(g *generation, fresh bool) *pebble.Options {
 		},
 	}
 	o.Experimental.ValueSeparationPolicy = s.separation
+	o.Experimental.CompactionScheduler = newScheduler()
 	o.TargetFileSizes[0], o.TargetFileSizes[1] = flushedFileBytes, compactedFileBytes
 	if s.opts.Bulk {
 		o.L0CompactionThreshold = l0CompactionBulk
