@@ -179,7 +179,7 @@ type arena struct{ buf []byte }
 
 func (a *arena) copy(b []byte) []byte {
 	if cap(a.buf)-len(a.buf) < len(b) {
-		a.buf = make([]byte, 0, max(min(2*cap(a.buf), 64<<10), len(b), 512))
+		a.buf = wire.Room(max(min(2*cap(a.buf), 64<<10), len(b), 512))
 	}
 	a.buf = append(a.buf, b...)
 	return a.buf[len(a.buf)-len(b) : len(a.buf) : len(a.buf)]
