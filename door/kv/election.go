@@ -41,6 +41,7 @@ func (s *electionServer) Campaign(ctx context.Context, r *epb.CampaignRequest) (
 		Else:    []ekv.Op{{Range: &ekv.Range{Key: key}}},
 	})
 	if err != nil {
+		d.abandon(ctx, r.Lease, lease)
 		return nil, err
 	}
 	leader := &epb.LeaderKey{Name: r.Name, Key: key, Rev: res.Revision, Lease: lease}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	doorkv "github.com/holdfastdb/holdfast/door/kv"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestLeasesAreBoundedByMemory: every member has all leases in memory, and anybody may ask for one.
@@ -149,6 +150,34 @@ func TestLockExcludes(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
+}
+
+// TestGivenUpAtAnyTime: whenever a caller without a lease of its own gives up, also while its key is being made, nothing of it stands in the way of others.
+func TestGivenUpAtAnyTime(t *testing.T) {
+	t.Parallel()
+	s := serve(t, doorkv.Options{})
+	c := s.client(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	lc, ec := lpb.NewLockClient(c.ActiveConnection()), epb.NewElectionClient(c.ActiveConnection())
+	first := must(lc.Lock(ctx, &lpb.LockRequest{Name: []byte("g")}))(t)
+	leader := must(ec.Campaign(ctx, &epb.CampaignRequest{Name: []byte("h"), Value: []byte("first")}))(t)
+	for i := range 100 {
+		short, stop := context.WithTimeout(ctx, time.Duration(i)*50*time.Microsecond)
+		if i%2 == 0 {
+			if _, err := lc.Lock(short, &lpb.LockRequest{Name: []byte("g")}); err == nil {
+				t.Error("two hold the lock")
+			}
+		} else if _, err := ec.Campaign(short, &epb.CampaignRequest{Name: []byte("h"), Value: []byte("other")}); err == nil {
+			t.Error("two are elected")
+		}
+		stop()
+	}
+	must(lc.Unlock(ctx, &lpb.UnlockRequest{Key: first.Key}))(t)
+	must(ec.Resign(ctx, &epb.ResignRequest{Leader: leader.Leader}))(t)
+	wait.Until(t, "keys of callers that gave up are gone", func() bool {
+		return must(c.Get(ctx, "g/", clientv3.WithRange("i"), clientv3.WithCountOnly()))(t).Count == 0
+	})
 }
 
 func TestElection(t *testing.T) {

@@ -37,6 +37,14 @@ func (d *Door) session(ctx context.Context, lease int64) (int64, error) {
 	return res.ID, nil
 }
 
+// abandon ends the lease of a caller without one whose Txn failed: whether it was carried out, or will be, is not known, and nobody else knows of its key. Deleting
+// the key would do nothing if that came before the Txn; without the lease either order comes to the same. asked is what the caller came with.
+func (d *Door) abandon(ctx context.Context, asked, lease int64) {
+	if asked == 0 {
+		_, _ = d.propose(context.WithoutCancel(ctx), node.LaneSystem, ekv.Append(nil, &ekv.Part{Revoke: &ekv.LeaseRevoke{IDs: []int64{lease}}}))
+	}
+}
+
 // txn proposes a Txn of the door's own.
 func (d *Door) txn(ctx context.Context, t *ekv.Txn) (*ekv.TxnResult, uint64, error) {
 	if err := d.admitWrite(ctx, costTxn(t)); err != nil {
@@ -83,6 +91,7 @@ func (s *lockServer) Lock(ctx context.Context, r *lpb.LockRequest) (*lpb.LockRes
 		Else:    []ekv.Op{{Range: &ekv.Range{Key: key}}, owner},
 	})
 	if err != nil {
+		d.abandon(ctx, r.Lease, lease)
 		return nil, err
 	}
 	mine, revision := res.Revision, res.Revision
