@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -262,6 +263,74 @@ func TestASecuredDeploymentMovesIntoASecuredClusterOfThree(t *testing.T) {
 	got, err := to.client(t).Get(ctx, "", clientv3.WithPrefix())
 	if err != nil || len(got.Kvs) != 4 {
 		t.Errorf("%v, %v on the target; want four keys", got, err)
+	}
+}
+
+// At the cut-over a lease may have ended at the source whose end the target learns of only from a later revision, when another
+// lease with a key has ended too. One without keys has to go: nothing that is still to come could take it away, and it would stay
+// for as long as it was granted. One that held a key at the cut-over has ended since.
+func TestALeaseThatEndedBeforeTheCutOverDoesNotStay(t *testing.T) {
+	from, to := serve(t, 1, nil), serve(t, 1, nil)
+	ctx := context.Background()
+	dialed := func(name string, e Endpoint) *side {
+		s, err := dial(ctx, name, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}
+	source, target := dialed("source", from), dialed("target", to)
+	i := &run{source: source, target: target, leases: newLeases(source, target), count: new(counters)}
+	i.writer = &writer{target: target, leases: i.leases, count: i.count}
+	grant := func(on *side) clientv3.LeaseID {
+		l, err := on.Grant(ctx, 300)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l.ID
+	}
+	bare, holding := grant(source), grant(source)
+	if _, err := source.Put(ctx, "held", "x", clientv3.WithLease(holding)); err != nil {
+		t.Fatal(err)
+	}
+	at, err := i.pass(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(ids ...clientv3.LeaseID) {
+		t.Helper()
+		got, _, err := target.list(ctx)
+		if err != nil || len(got) != len(ids) {
+			t.Fatalf("leases %x, %v on the target, want %x", got, err, ids)
+		}
+		for _, id := range ids {
+			if !slices.Contains(got, int64(id)) {
+				t.Fatalf("leases %x on the target, want %x", got, ids)
+			}
+		}
+	}
+	want(bare, holding)
+
+	for _, id := range []clientv3.LeaseID{bare, holding} { // the second makes a revision, which is the one the lists are read at
+		if _, err := source.Revoke(ctx, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := i.leases.compareLists(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.leases.settle(ctx, at); err != nil {
+		t.Fatal(err)
+	}
+	want(holding)
+	var d Difference
+	if _, err := i.compareLeases(ctx, at, &d); err != nil || d.Count != 0 {
+		t.Errorf("%+v, %v: what ended after the cut-over is no difference", d, err)
+	}
+	late := grant(target) // as from a grant that was under way while the lists were compared
+	if _, err := i.compareLeases(ctx, at, &d); err != nil || d.Count != 1 {
+		t.Errorf("%+v, %v: a lease without keys, %x, is only on the target", d, err, late)
 	}
 }
 

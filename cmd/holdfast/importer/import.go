@@ -222,7 +222,7 @@ func (i *run) finish(ctx context.Context, at int64, stop <-chan struct{}, r *Rep
 		if err := i.leases.compareLists(ctx); err != nil {
 			return err
 		}
-		if err := i.leases.end(ctx, at); err != nil {
+		if err := i.leases.settle(ctx, at); err != nil {
 			return err
 		}
 		if err := i.leases.refresh(ctx); err != nil {

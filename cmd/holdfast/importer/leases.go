@@ -98,6 +98,21 @@ func (s *side) timeToLive(ctx context.Context, id int64) (granted, remaining, re
 	return granted, remaining, revision, err
 }
 
+// attached returns how many keys a lease of a side holds, 0 if there is no such lease.
+func (s *side) attached(ctx context.Context, id int64) (keys int, err error) {
+	err = s.insist(ctx, "read a lease", func(ctx context.Context) error {
+		r, err := s.TimeToLive(ctx, clientv3.LeaseID(id), clientv3.WithAttachedKeys())
+		if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			return nil
+		}
+		if err == nil {
+			keys = len(r.Keys)
+		}
+		return err
+	})
+	return keys, err
+}
+
 // ensure makes sure that the target has a lease, and reports whether the source still has it.
 func (l *leases) ensure(ctx context.Context, id int64) (bool, error) {
 	l.mu.Lock()
@@ -333,8 +348,33 @@ func (l *leases) compareLists(ctx context.Context) error {
 	})
 }
 
-// end revokes the leases that had ended at the source by the given revision. A lagging member of the source may have listed too
-// little, so it is asked once more.
+// settle is end at the cut-over, where no change is still to come that could take a key from a lease. A lease of which only a later
+// revision tells that it ended goes as well if it holds no key on the target: it may have ended before, and nothing else would
+// take it away until its time is over. One that holds a key was there at the cut-over, and so has ended since.
+func (l *leases) settle(ctx context.Context, revision int64) error {
+	if err := l.end(ctx, revision); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	later := slices.Clone(l.ending)
+	l.mu.Unlock()
+	var bare []int64
+	for _, e := range later {
+		keys, err := l.target.attached(ctx, e.id)
+		if err != nil {
+			return err
+		}
+		if keys == 0 {
+			bare = append(bare, e.id)
+		}
+	}
+	l.mu.Lock()
+	l.ending = slices.DeleteFunc(l.ending, func(e ending) bool { return slices.Contains(bare, e.id) })
+	l.mu.Unlock()
+	return each(ctx, bare, l.revokeEnded)
+}
+
+// end revokes the leases that had ended at the source by the given revision.
 func (l *leases) end(ctx context.Context, revision int64) error {
 	l.mu.Lock()
 	var due []int64
@@ -345,17 +385,21 @@ func (l *leases) end(ctx context.Context, revision int64) error {
 		return e.revision <= revision
 	})
 	l.mu.Unlock()
-	return each(ctx, due, func(ctx context.Context, id int64) error {
-		_, remaining, _, err := l.source.timeToLive(ctx, id)
-		if err != nil {
-			return err
-		}
-		if remaining >= 0 {
-			_, err := l.ensure(ctx, id)
-			return err
-		}
-		return l.revoke(ctx, id)
-	})
+	return each(ctx, due, l.revokeEnded)
+}
+
+// revokeEnded revokes a lease that the source does not list. A lagging member of the source may have listed too little, so it is
+// asked once more.
+func (l *leases) revokeEnded(ctx context.Context, id int64) error {
+	_, remaining, _, err := l.source.timeToLive(ctx, id)
+	if err != nil {
+		return err
+	}
+	if remaining >= 0 {
+		_, err := l.ensure(ctx, id)
+		return err
+	}
+	return l.revoke(ctx, id)
 }
 
 // lostAny reports whether a pass has to bring keys back.

@@ -109,13 +109,14 @@ func (i *run) compare(ctx context.Context, at, there int64) (keys, size int64, d
 func short(key []byte) []byte { return key[:min(len(key), 80)] }
 
 // compareLeases counts leases that one side has and the other not, or that were granted for another time. A lease that the source
-// ended after the cut-over, which only a later revision can tell, is no difference.
+// ended after the cut-over is no difference: only a later revision tells of its end, and it holds keys on the target, which no
+// lease does that ended before.
 func (i *run) compareLeases(ctx context.Context, at int64, d *Difference) (int, error) {
 	// Leases without keys end without a revision, also while the keys were compared.
 	if err := i.leases.compareLists(ctx); err != nil {
 		return 0, err
 	}
-	if err := i.leases.end(ctx, at); err != nil {
+	if err := i.leases.settle(ctx, at); err != nil {
 		return 0, err
 	}
 	theirs, _, err := i.source.list(ctx)
@@ -134,7 +135,10 @@ func (i *run) compareLeases(ctx context.Context, at int64, d *Difference) (int, 
 	for id := range all {
 		ids = append(ids, id)
 	}
-	type answer struct{ granted, granted2, remaining, remaining2, revision int64 }
+	type answer struct {
+		granted, granted2, remaining, remaining2, revision int64
+		keys                                               int // on the target, of a lease that is only there
+	}
 	answers := make([]answer, len(ids))
 	place := make(map[int64]int, len(ids))
 	for n, id := range ids {
@@ -145,13 +149,16 @@ func (i *run) compareLeases(ctx context.Context, at int64, d *Difference) (int, 
 		if a.granted2, a.remaining2, _, err = i.target.timeToLive(ctx, id); err != nil {
 			return err
 		}
-		a.granted, a.remaining, a.revision, err = i.source.timeToLive(ctx, id)
+		if a.granted, a.remaining, a.revision, err = i.source.timeToLive(ctx, id); err != nil || a.remaining >= 0 || a.remaining2 < 0 {
+			return err
+		}
+		a.keys, err = i.target.attached(ctx, id)
 		return err
 	})
 	same := 0
 	for n, a := range answers {
 		switch {
-		case a.remaining < 0 && (a.remaining2 < 0 || a.revision > at || slices.Contains(theirs, ids[n])): // it has ended since it was listed
+		case a.remaining < 0 && (a.remaining2 < 0 || a.revision > at && a.keys > 0 || slices.Contains(theirs, ids[n])): // it has ended since it was listed
 		case a.remaining < 0:
 			d.add("lease %x: only on the target", ids[n])
 		case a.remaining2 < 0:
