@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"slices"
+
+	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
 // Pebble does not copy a huge batch into a memtable but sorts its operations, on the goroutine that commits: of 400,000 that was 40 ms for which
@@ -19,8 +21,17 @@ const mostStretches = 16
 type stretch struct{ first, last operation }
 
 // arrange puts operations in order as far as that is cheap, and leaves them as they are where their order has a meaning that it does not know: two of
-// one key stay in theirs, and a batch that deletes ranges stays as it is. ops is Repr, changed in place.
+// one key stay in theirs, and a batch that deletes ranges after something else stays as it is. ops is Repr, changed in place.
 func arrange(ops []byte) {
+	for len(ops) > 0 && ops[0] == opDeleteRange { // the first, whatever the order of the others: Pebble keeps ranges apart
+		r := wire.NewReader(ops[1:])
+		r.Bytes()
+		r.Bytes()
+		if r.Err() != nil {
+			return
+		}
+		ops = ops[len(ops)-r.Len():]
+	}
 	var all []stretch
 	var before operation // the one before the last
 	var aside []byte
@@ -55,13 +66,14 @@ func arrange(ops []byte) {
 	inOrder(ops, all)
 }
 
-// inOrder moves whole stretches if no two of them mingle.
+// inOrder moves whole stretches, or merges them if two of them mingle.
 func inOrder(ops []byte, all []stretch) {
 	order := slices.Clone(all)
 	slices.SortFunc(order, func(a, b stretch) int { return bytes.Compare(a.first.key(ops), b.first.key(ops)) })
 	largest := 0
 	for i := range order {
 		if i > 0 && bytes.Compare(order[i-1].last.key(ops), order[i].first.key(ops)) >= 0 {
+			merge(ops, all)
 			return
 		}
 		if order[i].bytes() > order[largest].bytes() {
@@ -85,6 +97,45 @@ func inOrder(ops []byte, all []stretch) {
 	n := copy(ops[to:], ops[order[largest].first.from:order[largest].last.to])
 	copy(ops, aside[:to])
 	copy(ops[to+n:], aside[to:])
+}
+
+// merge makes one of all stretches. Of operations of one key that of the earlier stretch comes first.
+func merge(ops []byte, all []stretch) {
+	out := wire.Room(len(ops))
+	heads := make([]operation, len(all))
+	for i := range all {
+		heads[i] = all[i].first
+	}
+	for len(heads) > 0 {
+		least, next := 0, -1 // next is the least of the others
+		for i := 1; i < len(heads); i++ {
+			switch {
+			case bytes.Compare(heads[i].key(ops), heads[least].key(ops)) < 0:
+				least, next = i, least
+			case next < 0 || bytes.Compare(heads[i].key(ops), heads[next].key(ops)) < 0:
+				next = i
+			}
+		}
+		op := heads[least]
+		from := op.from
+		for {
+			if op.to == all[least].last.to {
+				out = append(out, ops[from:op.to]...)
+				heads, all = slices.Delete(heads, least, least+1), slices.Delete(all, least, least+1)
+				break
+			}
+			following, _ := operationAt(ops, op.to)
+			if next >= 0 {
+				if c := bytes.Compare(following.key(ops), heads[next].key(ops)); c > 0 || c == 0 && next < least {
+					out = append(out, ops[from:op.to]...)
+					heads[least] = following
+					break
+				}
+			}
+			op = following
+		}
+	}
+	copy(ops, out)
 }
 
 func (s *stretch) bytes() int { return s.last.to - s.first.from }

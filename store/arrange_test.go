@@ -55,9 +55,26 @@ func TestArrangeADelete(t *testing.T) {
 		pairs = append(pairs, [2][]byte{fmt.Appendf(nil, "kc%03d", i), nil})
 	}
 	pairs = append(pairs, [2][]byte{[]byte("ks"), []byte("sums")}, [2][]byte{[]byte("\x00state"), []byte("s")}, [2][]byte{[]byte("\x00applied"), []byte("a")})
-	ops := repr(pairs...)
+	wantInOrder(t, pairs)
+
+	// Swept, beside commands of other keys on both sides.
+	pairs = pairs[:200]
+	for i, key := range []string{"kk000/1a", "kk050/1a", "kk9", "kr000a", "kr100", "kc0", "kc05", "ks"} {
+		pairs = append(pairs, [2][]byte{[]byte(key), {byte(i)}})
+	}
+	wantInOrder(t, pairs)
+}
+
+func wantInOrder(t *testing.T, pairs [][2][]byte) {
+	t.Helper()
+	ranged := []byte{opDeleteRange, 2, 'k', 'c', 2, 'k', 'd'} // what a sweep begins with
+	all := append(slices.Clone(ranged), repr(pairs...)...)
+	ops := all[len(ranged):]
 	_, before := keysOf(t, ops)
-	arrange(ops)
+	arrange(all)
+	if !bytes.Equal(all[:len(ranged)], ranged) {
+		t.Error("the deleted range is not in front any more")
+	}
 	keys, after := keysOf(t, ops)
 	if !slices.IsSortedFunc(keys, bytes.Compare) {
 		t.Errorf("not in order: %q", keys)
@@ -76,7 +93,11 @@ func TestArrangeChangesNothing(t *testing.T) {
 		plain, huge := NewMem(), openTest(t, vfs.NewMem(), Options{MemtableBytes: 64 << 10})
 		for index := range uint64(3) {
 			a, b := plain.NewBatch(), huge.NewBatch()
-			order := r.IntN(4)
+			order := r.IntN(6)
+			if round%3 == 0 { // of all that is there, and of what follows nothing
+				a.DeleteRange([]byte("kc"), []byte("kr050"))
+				b.DeleteRange([]byte("kc"), []byte("kr050"))
+			}
 			for i := range 100 {
 				n := i
 				switch order {
@@ -86,6 +107,10 @@ func TestArrangeChangesNothing(t *testing.T) {
 					n = r.IntN(50)
 				case 2: // stretches that each begin below the one before and reach into it
 					n = i%20 + 10 - i/20*2
+				case 3: // the same among many
+					n = i%25*4 - i/25
+				case 4: // with keys that come again
+					n = i % 25
 				}
 				key := fmt.Appendf(nil, "%c%c%03d", 'k', "kcr"[i*3/100], n)
 				switch k := r.IntN(100); {

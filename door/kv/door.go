@@ -154,6 +154,7 @@ type member interface {
 	Linearize(ctx context.Context) error
 	Call(ctx context.Context, service string, req []byte) ([]byte, error)
 	Status() node.Status
+	ClusterLevel() uint16
 	Members() []node.Member
 	Peers() []node.Peer
 	StoppedC() <-chan struct{}

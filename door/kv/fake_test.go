@@ -28,6 +28,8 @@ type fakeMember struct {
 	stopped chan struct{}
 	propose func(ctx context.Context) (*entry.Result, error)
 	lanes   []node.Lane
+	parts   []entry.Part // of the newest proposal
+	level   uint16
 }
 
 func newFakeMember() *fakeMember {
@@ -44,6 +46,12 @@ func (m *fakeMember) Status() node.Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.status
+}
+
+func (m *fakeMember) ClusterLevel() uint16 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.level
 }
 
 func (m *fakeMember) set(change func(*node.Status)) {
@@ -67,9 +75,9 @@ func (m *fakeMember) Linearize(context.Context) error {
 	return nil
 }
 
-func (m *fakeMember) Propose(ctx context.Context, lane node.Lane, _ ...entry.Part) (*entry.Result, error) {
+func (m *fakeMember) Propose(ctx context.Context, lane node.Lane, parts ...entry.Part) (*entry.Result, error) {
 	m.mu.Lock()
-	m.lanes = append(m.lanes, lane)
+	m.lanes, m.parts = append(m.lanes, lane), parts
 	propose := m.propose
 	m.mu.Unlock()
 	return propose(ctx)

@@ -160,7 +160,10 @@ func handlePut(srv any, ctx context.Context, dec func(any) error, _ grpc.UnarySe
 	return &putAnswer{header: d.header(put.Revision, res.Term), prev: put.Prev}, nil
 }
 
-type deleteCall struct{ call }
+type deleteCall struct {
+	call
+	byRange bool // the cluster's level allows it
+}
 
 func (c *deleteCall) decode(b []byte) error {
 	var del ekv.DeleteRange
@@ -168,6 +171,7 @@ func (c *deleteCall) decode(b []byte) error {
 		return err
 	}
 	c.size = len(b)
+	del.ByRange = c.byRange && len(del.End) > 0 && !del.PrevKV
 	if c.refusal = checkDelete(&del); c.refusal == nil {
 		c.seal(&ekv.Part{Delete: &del}, len(b))
 	}
@@ -176,7 +180,7 @@ func (c *deleteCall) decode(b []byte) error {
 
 func handleDelete(srv any, ctx context.Context, dec func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 	d := srv.(*Door)
-	c := new(deleteCall)
+	c := &deleteCall{byRange: d.node.ClusterLevel() >= ekv.ByRangeLevel}
 	if err := dec(c); err != nil {
 		return nil, err
 	}

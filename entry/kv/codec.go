@@ -58,8 +58,11 @@ func FromClient(body []byte) bool {
 
 // PartLevel is the cluster's level from which on an encoded part may be proposed, if that is later than the machine's own.
 func PartLevel(body []byte) uint16 {
-	if len(body) > 0 && body[0] == kindMust {
+	switch {
+	case len(body) > 0 && body[0] == kindMust:
 		return MustLevel
+	case len(body) > 1 && body[0] == kindDelete && body[1]&deleteByRange != 0:
+		return ByRangeLevel
 	}
 	return 0
 }
@@ -67,7 +70,7 @@ func PartLevel(body []byte) uint16 {
 // Flag bits of the kinds that have them. Unknown bits are refused as ErrKind: they would change what the part means.
 const (
 	putPrev, putIgnoreValue, putIgnoreLease, putLease = 1, 2, 4, 8
-	deletePrev, deleteEnd                             = 1, 2
+	deletePrev, deleteEnd, deleteByRange              = 1, 2, 4
 	rangeKeysOnly, rangeCountOnly, rangeEnd           = 1, 2, 4
 	rangeSort, rangeLimit, rangeFilters               = 8, 16, 32
 	compareEnd, compareValue                          = 1, 2
@@ -125,7 +128,7 @@ func appendPut(dst []byte, p *Put) []byte {
 }
 
 func appendDelete(dst []byte, d *DeleteRange) []byte {
-	dst = append(dst, wire.Bit(d.PrevKV, deletePrev)|wire.Bit(len(d.End) > 0, deleteEnd))
+	dst = append(dst, wire.Bit(d.PrevKV, deletePrev)|wire.Bit(len(d.End) > 0, deleteEnd)|wire.Bit(d.ByRange, deleteByRange))
 	dst = wire.AppendBytes(dst, d.Key)
 	if len(d.End) > 0 {
 		dst = wire.AppendBytes(dst, d.End)
@@ -230,7 +233,7 @@ func (d *Decoder) Decode(b []byte) (*Part, error) {
 		d.part.Put = &d.put
 	case kindDelete:
 		d.del = DeleteRange{}
-		r.delete(&d.del)
+		r.delete(&d.del, deletePrev|deleteEnd|deleteByRange)
 		d.part.Delete = &d.del
 	case kindTxn:
 		d.part.Txn = r.txn(1)
@@ -267,7 +270,7 @@ func Plain(b []byte) bool {
 	case kindPut:
 		return b[1]&^(putPrev|putIgnoreValue|putIgnoreLease|putLease) == 0
 	case kindDelete:
-		return b[1]&^(deletePrev|deleteEnd) == 0
+		return b[1]&^(deletePrev|deleteEnd|deleteByRange) == 0
 	}
 	return false
 }
@@ -286,9 +289,9 @@ func (r *reader) put(p *Put) {
 	}
 }
 
-func (r *reader) delete(d *DeleteRange) {
-	f := r.flags(deletePrev | deleteEnd)
-	d.PrevKV = f&deletePrev != 0
+func (r *reader) delete(d *DeleteRange, known byte) {
+	f := r.flags(known)
+	d.PrevKV, d.ByRange = f&deletePrev != 0, f&deleteByRange != 0
 	d.Key = r.Bytes()
 	if f&deleteEnd != 0 {
 		d.End = r.Bytes()
@@ -361,7 +364,7 @@ func (r *reader) ops(depth int) []Op {
 			r.put(ops[i].Put)
 		case kindDelete:
 			ops[i].Delete = &DeleteRange{}
-			r.delete(ops[i].Delete)
+			r.delete(ops[i].Delete, deletePrev|deleteEnd)
 		case kindTxn:
 			ops[i].Txn = r.txn(depth + 1)
 		case kindRange:

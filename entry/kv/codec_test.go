@@ -32,6 +32,7 @@ func samples() []*Part {
 		{Put: &Put{Key: b("k"), Value: bytes.Repeat(b("v"), 100), IgnoreLease: true}},
 		{Delete: &DeleteRange{Key: b("k")}},
 		{Delete: &DeleteRange{Key: b("k"), End: b("\x00"), PrevKV: true}},
+		{Delete: &DeleteRange{Key: b("k"), End: b("z"), ByRange: true}},
 		{Txn: &Txn{}},
 		{Txn: full},
 		{Compact: &Compact{Revision: 1 << 40}},

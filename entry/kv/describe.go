@@ -98,6 +98,9 @@ func (d *DeleteRange) String() string {
 	if d.PrevKV {
 		s += " prev"
 	}
+	if d.ByRange {
+		s += " by range"
+	}
 	return s
 }
 

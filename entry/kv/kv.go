@@ -72,6 +72,8 @@ type Range struct {
 type DeleteRange struct {
 	Key, End []byte
 	PrevKV   bool
+	// ByRange lets the machine write other rows if there are very many keys, which costs less. What clients see is the same. Not in a Txn.
+	ByRange bool
 }
 
 // Compare is one condition of a Txn; with End it must hold for every key in the range.
@@ -127,6 +129,9 @@ type Span struct{ From, To []byte }
 // that may not write some of a lease's keys may neither revoke the lease, which would delete them, nor attach another key to
 // it. Which keys a lease has is known only where the command is applied, so that is where it is judged.
 type Within struct{ Spans []Span }
+
+// ByRangeLevel is the cluster's level from which on a part with DeleteRange.ByRange may be proposed.
+const ByRangeLevel = 5
 
 // MustLevel is the cluster's level from which on a part with Must may be proposed.
 const MustLevel = 2

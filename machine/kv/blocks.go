@@ -162,6 +162,39 @@ func (b *blocks) add(key []byte, d int64) {
 	}
 }
 
+// sweep takes in that all keys of a sweep went: from each block as many as it had of them.
+func (b *blocks) sweep(s *sweep) {
+	for i := 0; i < s.n; {
+		p, upTo := locate(b, s.of(i)), s.n
+		if next := b.after(p); !b.behind(next) {
+			upTo = search(s, b.fence(next))
+		}
+		n := int64(upTo - i)
+		g := b.groups[p.g]
+		g.counts[p.i] -= n
+		g.sum -= n
+		g.dead[p.i] = uint32(min(int64(g.dead[p.i])+n, deadMost))
+		for ; i < upTo; i++ {
+			if b.cut != nil {
+				b.cut.add(s.of(i), -1)
+			}
+		}
+		if g.counts[p.i] <= b.target {
+			b.join(p)
+		}
+	}
+	b.near = place{}
+}
+
+// about is the number of keys in [key, end) and in what else belongs to the blocks at both ends.
+func (b *blocks) about(key, end []byte) int64 {
+	q := place{g: len(b.groups)}
+	if !unbounded(end) {
+		q = b.after(locate(b, end))
+	}
+	return b.sum(locate(b, key), q)
+}
+
 // join makes the block at p one with the block before it if both are small, and with the one behind it if neither has keys.
 func (b *blocks) join(p place) {
 	if p != (place{}) {

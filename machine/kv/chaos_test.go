@@ -124,7 +124,9 @@ func (c *chaos) part() *ekv.Part {
 	case k < 40:
 		return &ekv.Part{Put: c.put()}
 	case k < 55:
-		return &ekv.Part{Delete: c.delete()}
+		d := c.delete()
+		d.ByRange = c.IntN(3) > 0
+		return &ekv.Part{Delete: d}
 	case k < 88:
 		return &ekv.Part{Txn: c.txn(1)}
 	case k < 90:

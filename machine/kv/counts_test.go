@@ -67,6 +67,7 @@ func newCensusTest(t *testing.T, seed uint64) *censusTest {
 	c.now = make(existing, len(c.keys))
 	c.then[1] = slices.Clone(c.now)
 	c.r = newRig(t, Options{CacheBytes: 1 << 20})
+	c.r.m.fewDeletes = 1 + c.IntN(3)
 	c.r.m.blocks.bounds.group, c.r.m.blocks.bounds.target = 4+c.IntN(8), int64(1+c.IntN(5))
 	return c
 }
@@ -156,11 +157,32 @@ func (c *censusTest) set(i int, is bool) bool {
 	return is || was
 }
 
+// sweep deletes an interval, in the way that very many keys go.
+func (c *censusTest) sweep() *ekv.Part {
+	d := &ekv.DeleteRange{ByRange: true}
+	d.Key, d.End = c.interval()
+	wrote := false
+	for i, k := range c.keys {
+		if modelWithin([]byte(k), d.Key, d.End) {
+			wrote = c.set(i, false) || wrote
+		}
+	}
+	if wrote {
+		c.rev++
+		c.then[c.rev] = slices.Clone(c.now)
+	}
+	return &ekv.Part{Delete: d}
+}
+
 // entry applies one entry of a few commands.
 func (c *censusTest) entry() {
 	var parts []*ekv.Part
 	var counts [][]int64 // that the Ranges of each command must answer
 	for range 1 + c.IntN(3) {
+		if c.IntN(8) == 0 {
+			parts, counts = append(parts, c.sweep()), append(counts, nil)
+			continue
+		}
 		var ops []ekv.Op
 		var want []int64
 		wrote := false

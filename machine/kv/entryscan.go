@@ -12,6 +12,7 @@ import (
 type entryScan struct {
 	e       *entryWrites
 	base    scanner // *currentScan or empty
+	ahead   bool    // base cannot seek
 	baseKey []byte  // where base stands; nil = at its end
 	writes  []int32 // by key and index, not yet passed
 	bound   int
@@ -27,12 +28,29 @@ func (m *Machine) entryScan(key, end []byte, bound int, rev int64) (*entryScan, 
 	if err != nil {
 		return nil, err
 	}
-	s := &entryScan{e: &m.entry, base: base, bound: bound, rev: rev}
+	return m.overlay(&entryScan{e: &m.entry, base: base, bound: bound, rev: rev}, key, end)
+}
+
+// entryScanAhead is entryScan for a walk over very many keys, which are read beside what the caller does with them.
+func (m *Machine) entryScanAhead(key, end []byte, bound int) (*entryScan, error) {
+	lower, upper, ok := currentBounds(key, end)
+	if !ok {
+		return m.entryScan(key, end, bound, 0)
+	}
+	it, err := m.st.NewAhead(lower, upper)
+	if err != nil {
+		return nil, fmt.Errorf("scan current rows: %w", err)
+	}
+	return m.overlay(&entryScan{e: &m.entry, base: &currentScan{r: m.st, it: it}, ahead: true, bound: bound}, key, end)
+}
+
+// overlay begins a scan with the writes in [key, end).
+func (m *Machine) overlay(s *entryScan, key, end []byte) (*entryScan, error) {
 	if unbounded(end) || bytes.Compare(key, end) < 0 {
 		s.writes = append(s.writes, m.entry.byKey(key, end)...)
 	}
 	if err := s.advanceBase(); err != nil {
-		base.close()
+		s.base.close()
 		return nil, err
 	}
 	return s, nil
@@ -56,23 +74,37 @@ func (s *entryScan) readAhead(st store.Store, end []byte) error {
 		return fmt.Errorf("scan current rows: %w", err)
 	}
 	s.base.close()
-	s.base = &currentScan{r: st, it: it}
+	s.base, s.ahead = &currentScan{r: st, it: it}, true
 	if s.cur == nil {
 		return nil // next goes to the first of it
 	}
 	return s.advanceBase()
 }
 
+// advanceBase goes to the store's next row that no sweep of the entry has taken.
 func (s *entryScan) advanceBase() error {
 	ok, err := s.base.next()
-	if err != nil {
-		return err
+	for {
+		if err != nil {
+			return err
+		}
+		if s.baseKey = nil; !ok {
+			return nil
+		}
+		base := s.base.(*currentScan)
+		s.baseKey = base.userKey()
+		by := s.e.sweepOf(s.baseKey, s.rev)
+		switch {
+		case by == nil:
+			return nil
+		case s.ahead:
+			ok, err = base.next()
+		case unbounded(by.end):
+			ok = false
+		default:
+			ok, err = base.seek(by.end)
+		}
 	}
-	s.baseKey = nil
-	if ok {
-		s.baseKey = s.base.(*currentScan).userKey()
-	}
-	return nil
 }
 
 // takeGroup takes the writes of the next key off s.writes; w is the one that counts, nil if none does.
@@ -173,6 +205,11 @@ func (m *Machine) entryDelta(key, end []byte, bound int, rev int64) (delta int64
 		return 0
 	}
 	s := entryScan{e: &m.entry, writes: m.entry.byKey(key, end), bound: bound, rev: rev}
+	for _, sw := range m.entry.sweeps {
+		if rev == 0 || sw.rev <= rev {
+			delta -= int64(sw.within(key, end))
+		}
+	}
 	for len(s.writes) > 0 {
 		first := &m.entry.writes[s.writes[0]]
 		if _, w := s.takeGroup(); w != nil {
@@ -198,6 +235,9 @@ func (e *entrySource) scan(key, end []byte, rev int64) (scanner, error) {
 	m := e.m
 	if rev > 0 && rev < m.pub.rev {
 		return newPastScan(m.st, key, end, rev)
+	}
+	if len(end) == 0 && rev > 0 && m.entry.swept(key, 0) && !m.entry.swept(key, rev) {
+		end = append(key[:len(key):len(key)], 0) // its slot says that it is gone, which it was not yet
 	}
 	if len(end) > 0 {
 		sc, err := m.entryScan(key, end, e.bound, rev)

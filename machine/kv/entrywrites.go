@@ -24,8 +24,9 @@ type entryWrites struct {
 	sorted int     // how many writes order covers
 	leased []int32 // indexes of puts with a lease
 	runs   runs    // slots of deletes of many keys
-	held   arena   // values that are not in the entry's data (ignore_value)
-	data   int     // bytes of the entry's data, if it may be kept (machine.Keeper); otherwise 0
+	sweeps []*sweep
+	held   arena // values that are not in the entry's data (ignore_value)
+	data   int   // bytes of the entry's data, if it may be kept (machine.Keeper); otherwise 0
 }
 
 // maxIdleWrites is the capacity kept from one entry to the next: one huge delete must not hold its memory for ever.
@@ -40,7 +41,7 @@ func (e *entryWrites) reset() {
 	}
 	clear(e.writes)
 	e.writes, e.order, e.leased, e.sorted = e.writes[:0], e.order[:0], e.leased[:0], 0
-	e.held, e.runs, e.data = arena{}, nil, 0
+	e.held, e.runs, e.sweeps, e.data = arena{}, nil, nil, 0
 }
 
 // add records a write and makes it the newest of its key.
@@ -139,6 +140,9 @@ func (e *entryWrites) eventBytes() int {
 	for i := range e.writes {
 		size += len(e.writes[i].slot.key) + len(e.writes[i].value)
 	}
+	for _, s := range e.sweeps {
+		size += s.n*eventOverhead + s.keyBytes
+	}
 	return size
 }
 
@@ -147,13 +151,20 @@ func (e *entryWrites) eventBytes() int {
 func (e *entryWrites) appendEvents(evs []Event) []Event {
 	values := e.valueBytes()
 	keep := e.data > 0 && len(e.held.buf) == 0 && 2*values >= e.data
-	room := e.eventBytes() - len(e.writes)*eventOverhead
+	room := 0
+	for i := range e.writes {
+		room += len(e.writes[i].slot.key) + len(e.writes[i].value)
+	}
 	if keep {
 		room -= values
 	}
 	data := wire.Room(room)
 	take := func(n int) []byte { return data[len(data)-n : len(data) : len(data)] }
+	sweeps := e.sweeps
 	for i := range e.writes {
+		for ; len(sweeps) > 0 && sweeps[0].at == i; sweeps = sweeps[1:] {
+			evs = sweeps[0].appendEvents(evs)
+		}
 		w := &e.writes[i]
 		data = append(data, w.slot.key...)
 		ev := Event{Type: EventDelete, KV: ekv.KeyValue{Key: take(len(w.slot.key)), ModRevision: w.new.mod}}
@@ -166,6 +177,9 @@ func (e *entryWrites) appendEvents(evs []Event) []Event {
 			ev = Event{Type: EventPut, KV: w.new.keyValue(ev.KV.Key, value)}
 		}
 		evs = append(evs, ev)
+	}
+	for _, s := range sweeps {
+		evs = s.appendEvents(evs)
 	}
 	return evs
 }

@@ -115,7 +115,7 @@ func New(opt Options) *Machine {
 }
 
 // Spec is what others must know of this machine.
-var Spec = machine.Spec{ID: entry.MachineKV, Name: "kv", PartLevel: ekv.PartLevel, DescribePart: ekv.Describe, DescribeRow: DescribeRow, Restore: restoreRow,
+var Spec = machine.Spec{ID: entry.MachineKV, Name: "kv", LastLevel: ekv.ByRangeLevel, PartLevel: ekv.PartLevel, DescribePart: ekv.Describe, DescribeRow: DescribeRow, Restore: restoreRow,
 	FromClient: ekv.FromClient, Census: func() machine.Census { return new(census) }}
 
 // Spec implements machine.Machine.
@@ -171,13 +171,20 @@ func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 func (m *Machine) Keep(n int) { m.entry.data = n }
 
 // Do implements machine.Machine. Everything that could go wrong went wrong in Check: what is left is to make the plan's
-// effects count. Its rows follow in Finish, once per key however often the entry writes it.
-func (m *Machine) Do(at *entry.Stamp, p any, _ store.Batch, wanted bool) (any, error) {
+// effects count. Its rows follow in Finish, once per key however often the entry writes it; those of a sweep are written here.
+func (m *Machine) Do(at *entry.Stamp, p any, b store.Batch, wanted bool) (any, error) {
 	pl := p.(*plan)
 	m.open = false
 	m.now.rev = pl.rev
-	m.dirty = m.dirty || len(m.entry.writes) > pl.start
+	m.dirty = m.dirty || len(m.entry.writes) > pl.start || pl.rest != nil
 	m.tally.countOps(pl)
+	if pl.rest != nil {
+		n, err := m.sweep(pl.rest, b)
+		if err != nil {
+			return nil, err
+		}
+		pl.deleted[0] += int32(n)
+	}
 	switch part := pl.part; {
 	case part.Compact != nil:
 		m.now.compacted = part.Compact.Revision
@@ -251,6 +258,9 @@ func (m *Machine) Publish(*entry.Stamp) {
 		m.wake(&m.revChanged)
 	}
 	m.forgetChanged()
+	for _, s := range m.entry.sweeps {
+		m.blocks.sweep(s)
+	}
 	m.publishBirths()
 	m.show()
 	m.publishTally()
@@ -262,7 +272,7 @@ func (m *Machine) Publish(*entry.Stamp) {
 // revision yet: earlier, a reader could keep the old row again; later, one that knows the new revision could meet the old row.
 func (m *Machine) forgetChanged() {
 	hot := m.hot.Load()
-	if len(m.entry.writes) > len(hot.places) {
+	if len(m.entry.writes) > len(hot.places) || len(m.entry.sweeps) > 0 {
 		hot.forgetAll()
 		return
 	}

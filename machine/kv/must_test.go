@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/holdfastdb/holdfast/entry"
@@ -44,6 +45,20 @@ func TestMustHoldsOrNothingIsWritten(t *testing.T) {
 	res := r.apply(putPart("there", "2"), must(&ekv.Txn{Compare: []ekv.Compare{is("1")}}), must(&ekv.Txn{Compare: []ekv.Compare{is("2")}, Then: []ekv.Op{put("two")}}))
 	if res[1].Rejection == nil || res[2].Rejection != nil {
 		t.Errorf("in one entry: %v, %v", res[1].Rejection, res[2].Rejection)
+	}
+}
+
+// TestADeleteByRangeWaitsForTheLevel: likewise.
+func TestADeleteByRangeWaitsForTheLevel(t *testing.T) {
+	part := func(byRange bool) []byte {
+		return ekv.Append(nil, &ekv.Part{Delete: &ekv.DeleteRange{Key: []byte("a"), End: []byte("b"), ByRange: byRange}})
+	}
+	if Spec.PartLevel(part(true)) != ekv.ByRangeLevel || Spec.LastLevel < ekv.ByRangeLevel || Spec.PartLevel(part(false)) != 0 {
+		t.Error("a delete may be proposed at another level than its own")
+	}
+	txn := ekv.Append(nil, &ekv.Part{Txn: &ekv.Txn{Then: []ekv.Op{{Delete: &ekv.DeleteRange{Key: []byte("a"), End: []byte("b"), ByRange: true}}}}})
+	if _, err := ekv.Decode(txn); !errors.Is(err, ekv.ErrKind) { // its level would not be seen
+		t.Errorf("in a Txn: %v", err)
 	}
 }
 

@@ -21,7 +21,8 @@ type plan struct {
 	runs    int   // of the entry before it
 	rev     int64 // the machine's revision after it
 	path    []bool
-	deleted []int32 // writes of each delete carried out, in order
+	deleted []int32 // keys of each delete carried out, in order
+	rest    *sweep  // what a delete of very many keys has left for Do; mostly nil
 	revoked []int64
 	alarms  []alarmWrite
 
@@ -41,7 +42,7 @@ func (m *Machine) Check(_ *entry.Stamp, body []byte) (any, *entry.Rejection, err
 	p := &m.plan
 	p.part, p.start, p.runs, p.rev = part, len(m.entry.writes), len(m.entry.runs), m.now.rev
 	p.path, p.deleted, p.revoked, p.alarms = p.path[:0], p.deleted[:0], p.revoked[:0], p.alarms[:0]
-	p.puts, p.putBytes, p.ranges = 0, 0, 0
+	p.puts, p.putBytes, p.ranges, p.rest = 0, 0, 0, nil
 	m.open = true
 	rej, err := m.judge(p)
 	if rej != nil || err != nil {
@@ -140,7 +141,7 @@ func (m *Machine) slot(key []byte) (*slot, error) {
 	if s := m.known(key); s != nil {
 		return s, nil
 	}
-	if m.filter.absent(key) {
+	if m.filter.absent(key) || m.entry.swept(key, 0) {
 		return m.cache.add(key, meta{}, nil), nil
 	}
 	m.key = appendCurrentKey(m.key[:0], key)
@@ -250,7 +251,12 @@ func (m *Machine) judgeDelete(p *plan, d *ekv.DeleteRange) (*entry.Rejection, er
 			}
 			m.deleteSlot(s, rev, p.start)
 			if n == m.fewDeletes {
+				swept := d.ByRange && !d.PrevKV && m.leave(p, d, before)
 				m.cache.only(m.entry.writes)
+				if swept {
+					p.rev, p.deleted = rev, append(p.deleted, 0)
+					return nil, nil
+				}
 				m.entry.runs.begin()
 				lent = true
 				if err := sc.readAhead(m.st, d.End); err != nil {

@@ -38,6 +38,7 @@ func againstModel(t *testing.T, seed uint64, ops int) {
 	pastEdges(c, r.m)
 	r.m.fewDeletes = c.IntN(3) // most deletes of ranges are of more
 	twin := newRig(t, Options{CacheBytes: 4 * slotBytes})
+	twin.m.fewDeletes = r.m.fewDeletes
 	feedAt := int64(1)
 	for done := 0; done < ops; {
 		var parts []*ekv.Part
@@ -109,6 +110,7 @@ func pastEdges(c *chaos, m *Machine) {
 func replayAtOnce(t *testing.T, r *rig) {
 	st := store.NewMem()
 	m := New(Options{})
+	m.fewDeletes = r.m.fewDeletes
 	a := machine.NewApplier(st, m)
 	if err := a.Load(); err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func (m *Machine) result(p *plan) (any, error) {
 
 // revBefore is the revision before a plan of at most one revision.
 func (m *Machine) revBefore(p *plan) int64 {
-	if len(m.entry.writes) > p.start {
+	if len(m.entry.writes) > p.start || p.rest != nil {
 		return p.rev - 1
 	}
 	return p.rev
@@ -105,7 +105,7 @@ func (a *answerer) delete(d *ekv.DeleteRange) (*ekv.DeleteResult, error) {
 	n := int(a.deleted[0])
 	a.deleted = a.deleted[1:]
 	r := &ekv.DeleteResult{Deleted: int64(n)}
-	for i := a.at; d.PrevKV && i < a.at+n; i++ {
+	for i := a.at; d.PrevKV && i < a.at+n; i++ { // none of a sweep, which has no writes
 		kv, err := a.prev(&a.m.entry.writes[i])
 		if err != nil {
 			return nil, err

@@ -28,6 +28,7 @@ func openRig(t testing.TB, st store.Store, opt Options) *rig {
 // reopen is a restart that lost nothing: a new machine over the same store.
 func (r *rig) reopen(opt Options) {
 	again := openRig(r.T, r.Store, opt)
+	again.m.fewDeletes = r.m.fewDeletes
 	r.Rig, r.m = again.Rig, again.m
 }
 

@@ -16,7 +16,7 @@ type run struct {
 	held   arena
 }
 
-// usualFewDeletes is how many slots of one delete go into the cache like any other's. A delete of more has the cache give up what the entry does
+// usualFewDeletes is part of the log's meaning: a delete of as many keys goes by range, if it is one that may (DeleteRange.ByRange). It is how many slots of one delete go into the cache like any other's. A delete of more has the cache give up what the entry does
 // not need: an entry that meets more keys than the cache is for would do that anyway when it is over.
 const usualFewDeletes = 4096
 

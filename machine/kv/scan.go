@@ -106,6 +106,18 @@ func (s *currentScan) next() (bool, error) {
 	return ok, nil
 }
 
+// seek goes to the first row at or behind key. It is a next of its own.
+func (s *currentScan) seek(key []byte) (bool, error) {
+	s.started, s.decoded = true, false
+	if s.it.SeekGE(appendCurrentKey(nil, key)) {
+		return true, nil
+	}
+	if err := s.it.Error(); err != nil {
+		return false, fmt.Errorf("scan current rows: %w", err)
+	}
+	return false, nil
+}
+
 // userKey is the key alone, without reading the row.
 func (s *currentScan) userKey() []byte { return s.it.Key()[2:] }
 

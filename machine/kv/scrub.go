@@ -48,7 +48,7 @@ func (m *Machine) scrub(b store.Batch) error {
 	}
 	defer it.Close()
 	n, most := 0, scrubRowsIdle
-	if len(m.entry.writes) > 0 {
+	if len(m.entry.writes)+len(m.entry.sweeps) > 0 {
 		most = scrubRowsBusy
 	}
 	for ok := it.First(); ok; ok = it.Next() {

@@ -40,12 +40,18 @@ func (m *Machine) writeRows(b store.Batch) {
 // makeRoom is for one command that deletes very many keys: a batch of 50 MB that grew by doubling left twice that behind, in
 // a process that is to have a few times as much in all. So did one of a mebibyte of large values, on each entry.
 func (m *Machine) makeRoom(b store.Batch) {
-	// Bytes of rows beside key and value: of a deletion in history, of a change, of a current row; of the last two in history and current.
-	const many, large, gone, change, delete, version, current = 1024, 16 << 10, 24, 40, 8, 48, 48
+	const many, large = 1024, 16 << 10
 	if len(m.entry.writes) < many && m.entry.valueBytes() < large {
 		return
 	}
-	const counters = 256 // and what is written once per entry
+	b.Grow(m.rowBytes())
+}
+
+// rowBytes is at least what the rows of the entry's writes take in a batch, and what is written once per entry.
+func (m *Machine) rowBytes() int {
+	// Bytes of rows beside key and value: of a deletion in history, of a change, of a current row; of the last two in history and current.
+	const gone, change, delete, version, current = 24, 40, 8, 48, 48
+	const counters = 256
 	size := counters
 	for i := range m.entry.writes {
 		w := &m.entry.writes[i]
@@ -66,7 +72,7 @@ func (m *Machine) makeRoom(b store.Batch) {
 			size += version + key + int(w.old.valLen)
 		}
 	}
-	b.Grow(size)
+	return size
 }
 
 // writeVersion writes one version, or a deletion, into history.
