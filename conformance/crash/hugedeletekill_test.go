@@ -11,7 +11,8 @@ import (
 // TestHugeDeletesOverKills deletes very many keys by one command while a member, the leader as often as not, dies by kill -9. Every member then has all of them or
 // none, and after a restart, which applies the delete again, all members have the same state. Keys beside them stay.
 func TestHugeDeletesOverKills(t *testing.T) {
-	processTest(t, true)
+	processTest(t, false)
+	beside(t)
 	const keys = 10_000
 	rounds := count("DELETE_ROUNDS", 3, 30)
 	r := rng(t)
