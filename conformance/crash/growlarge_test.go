@@ -3,6 +3,7 @@ package crash
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
@@ -42,7 +44,7 @@ func startLargeWriters(cli *clientv3.Client, n int, seed uint64) *largeWriters {
 				default:
 				}
 				key := fmt.Sprintf("large/%d/%d", i, r.IntN(20))
-				value := make([]byte, 4<<10<<r.IntN(9))
+				value := make([]byte, 4<<10<<r.IntN(7)<<(r.IntN(20)/19*2))
 				for j := 0; j < len(value); j += 512 {
 					value[j] = byte(r.Uint32())
 				}
@@ -50,6 +52,7 @@ func startLargeWriters(cli *clientv3.Client, n int, seed uint64) *largeWriters {
 				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 				_, err := cli.Put(ctx, key, string(value))
 				cancel()
+				time.Sleep(5 * time.Millisecond) // who joins has to receive all of it
 				w.n++
 				if err != nil {
 					w.inDoubt[key] = append(w.inDoubt[key], sha256.Sum256(value))
@@ -169,6 +172,16 @@ func TestGrowingUnderLargeValues(t *testing.T) {
 		}
 		time.Sleep(between(r, 100*time.Millisecond, 500*time.Millisecond))
 		strike()
+		until("compact", func(ctx context.Context) error {
+			res, err := cli.Get(ctx, "large/0/0")
+			if err == nil {
+				_, err = cli.Compact(ctx, res.Header.Revision)
+			}
+			if errors.Is(err, rpctypes.ErrCompacted) {
+				err = nil // an attempt whose answer was lost
+			}
+			return err
+		})
 	}
 	if err := c.WaitNode(first, time.Minute); err != nil {
 		t.Fatal(err)
