@@ -285,13 +285,15 @@ func (m *Machine) pointRead(r *ekv.Range, maxBytes int64) (*ekv.RangeResult, int
 		if mt.mod > rev {
 			continue
 		}
-		if inline {
-			look.keep(r.Key, &mt, value)
-		} else if value, ok, err = m.immutableValue(r.Key, &mt); err != nil {
-			return nil, rev, err
-		} else if !ok {
-			break // replaced and compacted away since: a View keeps the next one
+		if !inline {
+			if value, ok, err = m.immutableValue(r.Key, &mt); err != nil {
+				return nil, rev, err
+			}
+			if !ok {
+				break // replaced and compacted away since: a View keeps the next one
+			}
 		}
+		look.keep(r.Key, &mt, value)
 		res, err := pointResult(r, &mt, value, rev, maxBytes)
 		return res, rev, err
 	}
