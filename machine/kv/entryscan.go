@@ -56,7 +56,7 @@ func (s *entryScan) readAhead(st store.Store, end []byte) error {
 		return fmt.Errorf("scan current rows: %w", err)
 	}
 	s.base.close()
-	s.base = &currentScan{r: st, it: it}
+	s.base = scanOver(st, it, false)
 	if s.cur == nil {
 		return nil // next goes to the first of it
 	}

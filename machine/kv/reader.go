@@ -218,7 +218,7 @@ func (m *Machine) currentRange(r *ekv.Range, b *budget) (*ekv.RangeResult, int64
 	}
 	var sc scanner = emptyScan{}
 	if ok {
-		sc = &currentScan{r: m.st, it: it, reverse: backwards}
+		sc = scanOver(m.st, it, backwards)
 	}
 	defer sc.close()
 	var total totaler
