@@ -19,13 +19,18 @@ import (
 // writes to it, and what is dropped stays until the last of them is sent. The rejected design was to let readers use metaCache: it
 // belongs to the apply goroutine, and a lock around it would be taken by every read and every put.
 type hotRows struct {
-	places  []hotPlace // a power of two, or none
+	places  int // a power of two, or none
+	pieces  []atomic.Pointer[hotPiece]
 	seed    maphash.Seed
 	most    int64         // bytes that rows may have
 	largest int           // bytes that one row may have
 	held    atomic.Int64  // bytes that rows have
 	hand    atomic.Uint64 // the place where who needs room looks next
 }
+
+// hotPiece is a part of the places. It is made when a reader first looks there, so that what nobody reads takes no memory and is not written
+// to. forget passes over one that it does not find: the reader that makes it reads the store afterwards, and so what the entry has changed.
+type hotPiece [hotPieceLen]hotPlace
 
 type hotPlace struct {
 	changed atomic.Uint64 // counts changes of keys at this place; raised by the apply goroutine
@@ -44,6 +49,7 @@ type hotRow struct {
 
 const (
 	hotPlaceSize = 32
+	hotPieceLen  = 256
 	hotRowSize   = 128 // beside key and value
 	// hotPlaceEvery is how many bytes there are for each place, hotPlaces the most of them. Values are larger or smaller than that: what
 	// matters is that keys which are read much seldom share a place.
@@ -61,7 +67,27 @@ func newHotRows(most int) *hotRows {
 	}
 	n = 1 << (bits.Len(uint(n)) - 1)
 	most -= n * hotPlaceSize
-	return &hotRows{places: make([]hotPlace, n), seed: maphash.MakeSeed(), most: int64(most), largest: most / hotLargest}
+	return &hotRows{places: n, pieces: make([]atomic.Pointer[hotPiece], max(n/hotPieceLen, 1)), seed: maphash.MakeSeed(),
+		most: int64(most), largest: most / hotLargest}
+}
+
+// find returns the place of a hash, nil if its piece was not made yet.
+func (h *hotRows) find(hash uint64) *hotPlace {
+	i := hash & uint64(h.places-1)
+	if piece := h.pieces[i/hotPieceLen].Load(); piece != nil {
+		return &piece[i%hotPieceLen]
+	}
+	return nil
+}
+
+// place is find for who needs the place.
+func (h *hotRows) place(hash uint64) *hotPlace {
+	p := h.find(hash)
+	for p == nil {
+		h.pieces[hash&uint64(h.places-1)/hotPieceLen].CompareAndSwap(nil, new(hotPiece))
+		p = h.find(hash)
+	}
+	return p
 }
 
 // bytes is what r takes.
@@ -77,11 +103,11 @@ type hotLook struct {
 
 // look returns the row of key, nil if it is not here; then the caller reads the store and may keep what it finds. Any goroutine.
 func (h *hotRows) look(key []byte) (*hotRow, hotLook) {
-	if len(h.places) == 0 {
+	if h.places == 0 {
 		return nil, hotLook{}
 	}
 	l := hotLook{rows: h, hash: maphash.Bytes(h.seed, key)}
-	l.place = &h.places[l.hash&uint64(len(h.places)-1)]
+	l.place = h.place(l.hash)
 	l.changed = l.place.changed.Load()
 	if row := l.place.row.Load(); row != nil && row.changed == l.changed && row.key == string(key) {
 		if !l.place.used.Load() {
@@ -113,7 +139,7 @@ func (h *hotRows) add(old, row *hotRow) {
 	}
 	h.held.Add(more)
 	// Twice around: the first time may find every row used. Others that make room meanwhile may have found it first.
-	for range 2 * len(h.places) {
+	for range 2 * h.places {
 		if h.held.Load() <= h.most {
 			return
 		}
@@ -123,7 +149,10 @@ func (h *hotRows) add(old, row *hotRow) {
 
 // pass moves the hand over a place, and drops its row if it is invalid or was not asked for since the last time.
 func (h *hotRows) pass() {
-	p := &h.places[h.hand.Add(1)&uint64(len(h.places)-1)]
+	p := h.find(h.hand.Add(1))
+	if p == nil {
+		return
+	}
 	row := p.row.Load()
 	if row == nil || row.changed == p.changed.Load() && p.used.Swap(false) {
 		return
@@ -136,13 +165,18 @@ func (h *hotRows) pass() {
 // forgetAll is forget for all keys, after an entry that changed more of them than there are places. Apply goroutine only.
 func (h *hotRows) forgetAll() {
 	for i := range h.places {
-		h.places[i].changed.Add(1)
+		if p := h.find(uint64(i)); p != nil {
+			p.changed.Add(1)
+		}
 	}
 }
 
 // forget makes what is kept of key invalid, and what is being read of it. Apply goroutine only.
 func (h *hotRows) forget(key []byte) {
-	if len(h.places) > 0 {
-		h.places[maphash.Bytes(h.seed, key)&uint64(len(h.places)-1)].changed.Add(1)
+	if h.places == 0 {
+		return
+	}
+	if p := h.find(maphash.Bytes(h.seed, key)); p != nil {
+		p.changed.Add(1)
 	}
 }

@@ -110,8 +110,8 @@ func TestKeysReadOnceAreNotKept(t *testing.T) {
 	}
 	hot := r.m.hot.Load()
 	for i := range hot.places {
-		if row := hot.places[i].row.Load(); row != nil {
-			t.Fatalf("%q was read once and is kept", row.key)
+		if p := hot.find(uint64(i)); p != nil && p.row.Load() != nil {
+			t.Fatalf("%q was read once and is kept", p.row.Load().key)
 		}
 	}
 	r.must(putPart("long", string(make([]byte, hot.largest))))
@@ -184,7 +184,7 @@ func TestARowFromAfterTheAnswersRevision(t *testing.T) {
 func TestHotReadsBesideWrites(t *testing.T) {
 	opt := Options{HotBytes: hotPlaceEvery}
 	r := newRig(t, opt)
-	if n := len(r.m.hot.Load().places); n != 1 {
+	if n := r.m.hot.Load().places; n != 1 {
 		t.Fatalf("%d places", n)
 	}
 	first := int64(0) // revision of the first put
@@ -212,7 +212,7 @@ func TestHotReadsBesideWrites(t *testing.T) {
 					t.Errorf("at revision %d key %s is %s, want %s", rev, keys[place], res.KVs[0].Value, want)
 					return
 				}
-				if r.m.hot.Load().places[0].row.Load() != nil {
+				if r.m.hot.Load().place(0).row.Load() != nil {
 					kept.Add(1)
 				}
 			}
@@ -231,8 +231,8 @@ func TestHotReadsBesideWrites(t *testing.T) {
 // heldBytes is what rows have, counted.
 func (h *hotRows) heldBytes() (sum int64) {
 	for i := range h.places {
-		if row := h.places[i].row.Load(); row != nil {
-			sum += row.bytes()
+		if p := h.find(uint64(i)); p != nil && p.row.Load() != nil {
+			sum += p.row.Load().bytes()
 		}
 	}
 	return sum
@@ -241,7 +241,7 @@ func (h *hotRows) heldBytes() (sum int64) {
 // TestHotRowsHaveABound: rows of all sizes take no more than they may, and one that is asked for all the time stays while others go.
 func TestHotRowsHaveABound(t *testing.T) {
 	h := newHotRows(256 << 10)
-	if size := int64(len(h.places)*hotPlaceSize) + h.most; size > 256<<10 {
+	if size := int64(h.places*hotPlaceSize) + h.most; size > 256<<10 {
 		t.Fatalf("places and rows may have %d bytes", size)
 	}
 	ask := func(key string, n int) bool {
@@ -336,5 +336,26 @@ func TestLargeHotReadsBesideWrites(t *testing.T) {
 	}
 	if kept.Load() == 0 {
 		t.Error("nothing was kept: the test shows nothing")
+	}
+}
+
+// TestPlacesAreMadeForReaders: puts make none; what a reader found before there was a place for it is not taken for what it is after a put.
+func TestPlacesAreMadeForReaders(t *testing.T) {
+	r, st := openCounted(t)
+	r.must(putPart("k", "old"))
+	h := r.m.hot.Load()
+	for i := range h.pieces {
+		if h.pieces[i].Load() != nil {
+			t.Fatal("a put has made places")
+		}
+	}
+	for range 2 { // both look while the store has the old row, the second one keeps it, and the change comes with the first one's place
+		st.after = func() { r.must(putPart("k", "new")) }
+		read(t, r, st, "k")
+	}
+	for range 3 {
+		if v, _ := read(t, r, st, "k"); v != "new" {
+			t.Fatalf("after the change a read has %q", v)
+		}
 	}
 }

@@ -265,7 +265,7 @@ func (m *Machine) Publish(*entry.Stamp) {
 // revision yet: earlier, a reader could keep the old row again; later, one that knows the new revision could meet the old row.
 func (m *Machine) forgetChanged() {
 	hot := m.hot.Load()
-	if len(m.entry.writes) > len(hot.places) {
+	if len(m.entry.writes) > hot.places {
 		hot.forgetAll()
 		return
 	}
