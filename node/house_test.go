@@ -19,7 +19,7 @@ const (
 func house(cfg Config) Config {
 	s := budget.Of(max(cfg.MemoryBytes, 64<<20))
 	cfg.Machines = []machine.Machine{
-		mkv.New(mkv.Options{CacheBytes: int(s.Keys), FilterBytes: int(s.Filter), RecentBytes: int(s.Recent),
+		mkv.New(mkv.Options{CacheBytes: int(s.Keys), HotBytes: int(s.Hot), FilterBytes: int(s.Filter), RecentBytes: int(s.Recent),
 			BlockBytes: int(s.Blocks), PastBytes: int(s.Past)}),
 		metcd2.New(metcd2.Options{CacheBytes: int(s.Nodes2), RecentBytes: int(s.Recent2)}),
 		mtree.New(),

@@ -42,7 +42,7 @@ type house struct {
 func (w *World) newHouse() house {
 	s := budget.Of(budget.Default)
 	h := house{
-		kv: mkv.New(mkv.Options{CacheBytes: int(s.Keys), FilterBytes: int(s.Filter), RecentBytes: int(s.Recent),
+		kv: mkv.New(mkv.Options{CacheBytes: int(s.Keys), HotBytes: int(s.Hot), FilterBytes: int(s.Filter), RecentBytes: int(s.Recent),
 			BlockBytes: int(s.Blocks), PastBytes: int(s.Past)}),
 		etcd2: metcd2.New(metcd2.Options{CacheBytes: int(s.Nodes2), RecentBytes: int(s.Recent2)}),
 		tree:  mtree.New(),

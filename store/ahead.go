@@ -96,6 +96,9 @@ func (a *ahead) Valid() bool            { return a.page != nil }
 func (a *ahead) Key() []byte            { return a.page.piece(a.at) }
 func (a *ahead) Value() ([]byte, error) { return a.page.piece(a.at + 1), nil }
 
+// Loads implements Iter: what is asked of an iterator is how much its caller waits for, and this one's does not.
+func (a *ahead) Loads() Loads { return Loads{} }
+
 func (a *ahead) Error() error {
 	if a.page != nil {
 		return nil // the reader may be at work

@@ -121,3 +121,6 @@ func (it *memIter) Key() []byte            { return it.run[it.at].key }
 func (it *memIter) Value() ([]byte, error) { return it.run[it.at].value, nil }
 func (it *memIter) Error() error           { return it.err }
 func (it *memIter) Close() error           { return it.err }
+
+// Loads implements Iter.
+func (it *memIter) Loads() Loads { return Loads{} }

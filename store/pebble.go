@@ -22,7 +22,8 @@ const (
 	// blockBytes is how much of a table is read, checked and cached at a time. A list of values of 1 KB reads block after block, and what a block
 	// costs beside its bytes (a system call, its place in the cache, which the garbage collector marks) is more than what its bytes do: with Pebble's
 	// 4 KiB a list of 100 took twice the CPU. A single row read from the disk costs no more than before, since there are fewer places to look at.
-	blockBytes = 32 << 10
+	// With what the cache keeps beside a block it fits into Go's class of 32 KiB: beyond that it would take 40, from the heap's own lock.
+	blockBytes = 31 << 10
 	// maxKeptBatch is the largest batch whose memory is used again: as many as apply entries at a time have one, that is one. A full
 	// entry of large values comes to a little more than a mebibyte.
 	maxKeptBatch        = 2 << 20

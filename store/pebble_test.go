@@ -311,3 +311,42 @@ func TestRest(t *testing.T) {
 		t.Errorf("%d bytes of blocks after reading again, %d before: the cache has lost its room", again, full)
 	}
 }
+
+// TestLoadsCountWhatTakesTheCachesRoom: blocks that an iterator reads count as missed when they displace others, and not when they are in
+// the cache, or it has room for them.
+func TestLoadsCountWhatTakesTheCachesRoom(t *testing.T) {
+	s := openTest(t, vfs.NewMem(), Options{CacheBytes: 12 << 20, MemtableBytes: 1 << 20})
+	const rows = 12_000 // 18 MB; 9 are for blocks
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range rows {
+		value := make([]byte, 1500) // of bytes that cannot be compressed
+		for j := range value {
+			value[j] = byte(128 + random.UintN(128))
+		}
+		set(t, s, uint64(i+1), fmt.Sprintf("k%05d=%s", i, value))
+	}
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	walk := func(from, to int) Loads {
+		it, err := s.NewIter(fmt.Appendf(nil, "k%05d", from), fmt.Appendf(nil, "k%05d", to))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer it.Close()
+		for ok := it.First(); ok; ok = it.Next() {
+		}
+		return it.Loads()
+	}
+	s.Rest()
+	if l := walk(0, 1000); l.Bytes < 1<<20 || l.Missed != 0 {
+		t.Errorf("with room for all: %+v", l)
+	}
+	if l := walk(0, rows); l.Missed < 1<<20 || l.Missed > l.Bytes {
+		t.Errorf("more than the cache holds: %+v", l)
+	}
+	walk(rows-1000, rows)
+	if l := walk(rows-1000, rows); l.Bytes < 1<<20 || l.Missed > l.Bytes/8 {
+		t.Errorf("what was just read: %+v", l)
+	}
+}

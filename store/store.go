@@ -40,8 +40,14 @@ type Iter interface {
 	Key() []byte
 	Value() ([]byte, error)
 	Error() error
+	// Loads is what it has cost so far.
+	Loads() Loads
 	Close() error
 }
+
+// Loads is how many bytes of blocks an iterator has gone through, and how many of them were not in memory and took the place of others there: as long
+// as there is room for more, blocks that are read are there for the next one. A store that has no blocks has none.
+type Loads struct{ Bytes, Missed uint64 }
 
 // View is a consistent read view; Close releases it.
 type View interface {

@@ -92,6 +92,22 @@ func (it *iter) Error() error {
 	return it.Iterator.Error()
 }
 
+// Loads implements Iter.
+func (it *iter) Loads() Loads {
+	st := it.Iterator.Stats().InternalStats
+	l := Loads{Bytes: st.BlockBytes}
+	if it.g.s.cacheIsFull() {
+		l.Missed = st.BlockBytes - st.BlockBytesInCache
+	}
+	return l
+}
+
+// cacheIsFull reports whether blocks have nearly all that memtables leave them.
+func (s *db) cacheIsFull() bool {
+	room := s.cache.MaxSize() - 3*s.opts.MemtableBytes
+	return s.cache.Size() > room-room/4
+}
+
 // Close implements Iter. It must be called exactly once: the iterator is somebody else's afterwards.
 func (it *iter) Close() error {
 	st := it.Iterator.Stats()

@@ -34,7 +34,7 @@ const lane node.Lane = 1
 func house(dir string) node.Config {
 	s := budget.Of(budget.Default)
 	return node.Config{Dir: dir, MemoryBytes: budget.Default, Lanes: []node.LaneSpec{{Number: lane, Name: "kv"}}, Machines: []machine.Machine{
-		mkv.New(mkv.Options{CacheBytes: int(s.Keys), FilterBytes: int(s.Filter), RecentBytes: int(s.Recent),
+		mkv.New(mkv.Options{CacheBytes: int(s.Keys), HotBytes: int(s.Hot), FilterBytes: int(s.Filter), RecentBytes: int(s.Recent),
 			BlockBytes: int(s.Blocks), PastBytes: int(s.Past)}),
 		metcd2.New(metcd2.Options{}), mtree.New(), msaga.New(msaga.Options{})}}
 }

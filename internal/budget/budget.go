@@ -44,6 +44,8 @@ type Shares struct {
 	Answer int64
 	// Keys is for what a put must know about the key before it, Filter for finding that there is no such key.
 	Keys, Filter int64
+	// Hot is for keys that are read again and again, with their values.
+	Hot int64
 	// Blocks is for how many keys lie where, at most a 64th of the total, Past for what reads in the past keep for each other.
 	Blocks, Past int64
 	// Calls bounds calls that are open, with their headers, and watches.
@@ -117,6 +119,7 @@ func divide(total int64, on Doors) Shares {
 		Answer:      share["answers"] / answersHeld,
 		Keys:        share["keys"],
 		Filter:      share["filter"],
+		Hot:         share["hot"],
 		Blocks:      min(share["blocks"], total/64),
 		Past:        share["past"],
 		Calls:       share["calls"],

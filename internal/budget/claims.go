@@ -29,6 +29,8 @@ func claims(on Doors) []Claim {
 		{"leases", 5, 1 * mib, 0},
 		{"keys", 28, 2 * mib, 0}, // 100,000 keys of 64 bytes fit at the default
 		{"filter", 6, mib / 2, 0},
+		// At 2 GiB some thousand values of 10 KB. Those that do not fit are read from the store, which makes a get of one a third dearer.
+		{"hot", 4, mib / 16, 64 * mib},
 		// Of five million keys 2.8 MiB; with less they are counted in larger blocks (machine/kv, Refine).
 		{"blocks", 4, mib / 16, 64 * mib},
 		{"past", 5, mib / 16, 4 * mib}, // what has changed since, for reads in the past

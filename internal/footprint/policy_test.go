@@ -111,6 +111,7 @@ func TestRoomForGarbage(t *testing.T) {
 	}{
 		{"little lives", heap{live: 8 * mib, roots: mib, scanned: 5 * mib}, false, 36},
 		{"memtables and blocks live", heap{live: 60 * mib, roots: mib, scanned: 10 * mib}, false, 64},
+		{"many blocks live", heap{live: 447 * mib, roots: mib, scanned: 20 * mib}, false, 149},
 		{"keys live", heap{live: 100 * mib, roots: mib, scanned: 60 * mib}, false, 240},
 		{"little lives, at rest", heap{live: 8 * mib, roots: mib, scanned: 5 * mib}, true, 4},
 		{"much lives, at rest", heap{live: 320 * mib, roots: mib, scanned: 60 * mib}, true, 40},

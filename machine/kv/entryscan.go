@@ -41,7 +41,7 @@ func (m *Machine) entryScanAhead(key, end []byte, bound int) (*entryScan, error)
 	if err != nil {
 		return nil, fmt.Errorf("scan current rows: %w", err)
 	}
-	return m.overlay(&entryScan{e: &m.entry, base: &currentScan{r: m.st, it: it}, ahead: true, bound: bound}, key, end)
+	return m.overlay(&entryScan{e: &m.entry, base: scanOver(m.st, it, false), ahead: true, bound: bound}, key, end)
 }
 
 // overlay begins a scan with the writes in [key, end).
@@ -74,7 +74,7 @@ func (s *entryScan) readAhead(st store.Store, end []byte) error {
 		return fmt.Errorf("scan current rows: %w", err)
 	}
 	s.base.close()
-	s.base, s.ahead = &currentScan{r: st, it: it}, true
+	s.base, s.ahead = scanOver(st, it, false), true
 	if s.cur == nil {
 		return nil // next goes to the first of it
 	}

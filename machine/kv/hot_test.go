@@ -1,7 +1,10 @@
 package kv
 
 import (
+	"bytes"
 	"fmt"
+	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -79,6 +82,13 @@ func TestHotKeysAreReadOnce(t *testing.T) {
 	r.must(putPart("k", "5"))
 	asked("5", 1, 0)
 
+	// A value that only history has.
+	long := strings.Repeat("long", 2500)
+	r.must(putPart("k", long))
+	asked(long, 2, 0, 0)
+	r.must(putPart("k", long+"er"))
+	asked(long+"er", 2, 0, 0)
+
 	// A snapshot that is installed replaces the store.
 	st.Mem = store.NewMem()
 	r.m.gate.Close()
@@ -89,7 +99,7 @@ func TestHotKeysAreReadOnce(t *testing.T) {
 	asked("", 1)
 }
 
-// TestKeysReadOnceAreNotKept: reads that go over many keys displace nothing, nor does a large value.
+// TestKeysReadOnceAreNotKept: reads that go over many keys displace nothing, nor does one that would take an eighth of the memory.
 func TestKeysReadOnceAreNotKept(t *testing.T) {
 	r, st := openCounted(t)
 	for i := range 100 {
@@ -100,15 +110,14 @@ func TestKeysReadOnceAreNotKept(t *testing.T) {
 	}
 	hot := r.m.hot.Load()
 	for i := range hot.places {
-		if row := hot.places[i].row.Load(); row != nil {
-			t.Fatalf("%q was read once and is kept", row.key)
+		if p := hot.find(uint64(i)); p != nil && p.row.Load() != nil {
+			t.Fatalf("%q was read once and is kept", p.row.Load().key)
 		}
 	}
-	long := string(make([]byte, hotBytes))
-	r.must(putPart(long, "v"))
+	r.must(putPart("long", string(make([]byte, hot.largest))))
 	for range 3 {
-		if _, gets := read(t, r, st, long); gets != 1 {
-			t.Fatalf("a row of over %d bytes is kept", hotBytes)
+		if _, gets := read(t, r, st, "long"); gets != 2 {
+			t.Fatalf("a row of over %d bytes is kept", hot.largest)
 		}
 	}
 }
@@ -173,9 +182,9 @@ func TestARowFromAfterTheAnswersRevision(t *testing.T) {
 
 // TestHotReadsBesideWrites: two keys share the only place. Each read has the value its revision says.
 func TestHotReadsBesideWrites(t *testing.T) {
-	opt := Options{CacheBytes: hotShare * hotPlaceSize}
+	opt := Options{HotBytes: hotPlaceEvery}
 	r := newRig(t, opt)
-	if n := len(r.m.hot.Load().places); n != 1 {
+	if n := r.m.hot.Load().places; n != 1 {
 		t.Fatalf("%d places", n)
 	}
 	first := int64(0) // revision of the first put
@@ -203,7 +212,7 @@ func TestHotReadsBesideWrites(t *testing.T) {
 					t.Errorf("at revision %d key %s is %s, want %s", rev, keys[place], res.KVs[0].Value, want)
 					return
 				}
-				if r.m.hot.Load().places[0].row.Load() != nil {
+				if r.m.hot.Load().place(0).row.Load() != nil {
 					kept.Add(1)
 				}
 			}
@@ -216,5 +225,137 @@ func TestHotReadsBesideWrites(t *testing.T) {
 	readers.Wait()
 	if kept.Load() == 0 {
 		t.Error("nothing was kept: the test shows nothing")
+	}
+}
+
+// heldBytes is what rows have, counted.
+func (h *hotRows) heldBytes() (sum int64) {
+	for i := range h.places {
+		if p := h.find(uint64(i)); p != nil && p.row.Load() != nil {
+			sum += p.row.Load().bytes()
+		}
+	}
+	return sum
+}
+
+// TestHotRowsHaveABound: rows of all sizes take no more than they may, and one that is asked for all the time stays while others go.
+func TestHotRowsHaveABound(t *testing.T) {
+	h := newHotRows(256 << 10)
+	if size := int64(h.places*hotPlaceSize) + h.most; size > 256<<10 {
+		t.Fatalf("places and rows may have %d bytes", size)
+	}
+	ask := func(key string, n int) bool {
+		row, look := h.look([]byte(key))
+		if row == nil {
+			look.keep([]byte(key), &meta{mod: 1}, make([]byte, n))
+		}
+		return row != nil
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	_, hot := h.look([]byte("hot"))
+	missed, went := 0, 0
+	for i := range 20_000 {
+		if !ask("hot", 20_000) {
+			missed++
+		}
+		key := fmt.Sprint("key", i)
+		if _, l := h.look([]byte(key)); l.place == hot.place {
+			continue
+		}
+		before := h.held.Load()
+		for range 2 {
+			ask(key, random.IntN(h.largest))
+		}
+		if h.held.Load() < before {
+			went++
+		}
+		if held := h.held.Load(); held > h.most || held != h.heldBytes() {
+			t.Fatalf("rows take %d bytes and count as %d, bound %d", h.heldBytes(), held, h.most)
+		}
+		if i%100 == 0 {
+			h.forget([]byte(key)) // one that is not valid any more goes as well
+		}
+	}
+	if missed != 2 || went < 1000 {
+		t.Errorf("the row that is asked for all the time was missed %d times; %d times rows went", missed, went)
+	}
+}
+
+// TestLargeHotReadsBesideWrites: many large values share little memory, so that rows come and go all the time. A value is whole, the one that
+// its revision says, and stays as it is while somebody shows it, whatever becomes of its row.
+func TestLargeHotReadsBesideWrites(t *testing.T) {
+	const keys, size = 24, 3000
+	r := newRig(t, Options{HotBytes: 32 << 10})
+	key := func(i int) string { return fmt.Sprintf("key%02d", i) }
+	value := func(rev int64) string { return strings.Repeat(fmt.Sprintf("%010d", rev), size/10) }
+	next := func() int64 { rev, _ := r.m.Revision(); return rev + 1 }
+	for i := range keys {
+		r.must(putPart(key(i), value(next())))
+	}
+	var done atomic.Bool
+	var readers sync.WaitGroup
+	var kept atomic.Int64
+	for n := range 4 {
+		readers.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(n), 0))
+			var shown [8][]byte
+			var of [8]int64
+			for i := 0; !done.Load(); i++ {
+				k := key(random.IntN(keys))
+				for range 3 {
+					res, _, err := r.m.Range(&ekv.Range{Key: []byte(k)}, 0)
+					if err != nil || len(res.KVs) != 1 {
+						t.Errorf("%v %v", res, err)
+						return
+					}
+					kv := &res.KVs[0]
+					if string(kv.Value) != value(kv.ModRevision) {
+						t.Errorf("%s at %d is %.40q", k, kv.ModRevision, kv.Value)
+						return
+					}
+					shown[i%8], of[i%8] = kv.Value, kv.ModRevision
+				}
+				if old := (i + 1) % 8; shown[old] != nil && !bytes.Equal(shown[old], []byte(value(of[old]))) {
+					t.Errorf("what was read at %d is %.40q now", of[old], shown[old])
+					return
+				}
+				if row, _ := r.m.hot.Load().look([]byte(k)); row != nil {
+					kept.Add(1)
+				}
+			}
+		})
+	}
+	for i := 0; i < 4000 && !t.Failed(); i++ {
+		r.must(putPart(key(i%keys), value(next())))
+	}
+	done.Store(true)
+	readers.Wait()
+	h := r.m.hot.Load()
+	if held := h.held.Load(); held > h.most || held != h.heldBytes() {
+		t.Errorf("rows take %d bytes and count as %d, bound %d", h.heldBytes(), held, h.most)
+	}
+	if kept.Load() == 0 {
+		t.Error("nothing was kept: the test shows nothing")
+	}
+}
+
+// TestPlacesAreMadeForReaders: puts make none; what a reader found before there was a place for it is not taken for what it is after a put.
+func TestPlacesAreMadeForReaders(t *testing.T) {
+	r, st := openCounted(t)
+	r.must(putPart("k", "old"))
+	h := r.m.hot.Load()
+	for i := range h.pieces {
+		if h.pieces[i].Load() != nil {
+			t.Fatal("a put has made places")
+		}
+	}
+	for range 2 { // both look while the store has the old row, the second one keeps it, and the change comes with the first one's place
+		st.after = func() { r.must(putPart("k", "new")) }
+		read(t, r, st, "k")
+	}
+	for range 3 {
+		if v, _ := read(t, r, st, "k"); v != "new" {
+			t.Fatalf("after the change a read has %q", v)
+		}
 	}
 }

@@ -15,7 +15,7 @@ func long(n int) string { return strings.Repeat(fmt.Sprint(n, "."), inlineBytes)
 func TestALongValueIsReadByTwoLookups(t *testing.T) {
 	r, st := openCounted(t)
 	r.must(putPart("k", long(1)))
-	for range 3 {
+	for range 2 { // the second one keeps it
 		if v, gets := read(t, r, st, "k"); v != long(1) || gets != 2 {
 			t.Fatalf("%d lookups for %.10q", gets, v)
 		}

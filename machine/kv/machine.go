@@ -18,10 +18,11 @@ import (
 
 // Options bound the machine's memory. Zero fields take the defaults.
 type Options struct {
-	// CacheBytes bounds what is kept of keys seen lately: what a put needs to know of its predecessor, a small value included, and
-	// for readers the rows of those that are read most.
+	// CacheBytes bounds what is kept of keys seen lately: what a put needs to know of its predecessor, a small value included.
 	// Default 64 MiB.
 	CacheBytes int
+	// HotBytes bounds the versions of keys that are kept for readers, those that are read most. Default 1 MiB.
+	HotBytes int
 	// FilterBytes bounds the filter of keys that exist, about 1.6 bytes each (see keyFilter). Default 4 MiB.
 	FilterBytes int
 	// RecentBytes bounds the ring of recent events that watches read (see Recent). Default 8 MiB.
@@ -92,6 +93,9 @@ func New(opt Options) *Machine {
 	if opt.CacheBytes <= 0 {
 		opt.CacheBytes = 64 << 20
 	}
+	if opt.HotBytes <= 0 {
+		opt.HotBytes = 1 << 20
+	}
 	if opt.FilterBytes <= 0 {
 		opt.FilterBytes = 4 << 20
 	}
@@ -148,9 +152,8 @@ func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 	}
 	m.now, m.dirty = now, false
 	m.entry.reset()
-	hot := newHotRows(m.opt.CacheBytes / hotShare)
-	m.hot.Store(hot)
-	m.cache.reset(m.opt.CacheBytes - hot.bytes())
+	m.hot.Store(newHotRows(m.opt.HotBytes))
+	m.cache.reset(m.opt.CacheBytes)
 	m.filter.reset(m.opt.FilterBytes, now.keys)
 	m.open = false
 	m.compactedNs = 0
@@ -272,7 +275,7 @@ func (m *Machine) Publish(*entry.Stamp) {
 // revision yet: earlier, a reader could keep the old row again; later, one that knows the new revision could meet the old row.
 func (m *Machine) forgetChanged() {
 	hot := m.hot.Load()
-	if len(m.entry.writes) > len(hot.places) || len(m.entry.sweeps) > 0 {
+	if len(m.entry.writes) > hot.places || len(m.entry.sweeps) > 0 {
 		hot.forgetAll()
 		return
 	}

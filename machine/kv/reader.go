@@ -218,7 +218,7 @@ func (m *Machine) currentRange(r *ekv.Range, b *budget) (*ekv.RangeResult, int64
 	}
 	var sc scanner = emptyScan{}
 	if ok {
-		sc = &currentScan{r: m.st, it: it, reverse: backwards}
+		sc = scanOver(m.st, it, backwards)
 	}
 	defer sc.close()
 	var total totaler
@@ -285,13 +285,15 @@ func (m *Machine) pointRead(r *ekv.Range, maxBytes int64) (*ekv.RangeResult, int
 		if mt.mod > rev {
 			continue
 		}
-		if inline {
-			look.keep(r.Key, &mt, value)
-		} else if value, ok, err = m.immutableValue(r.Key, &mt); err != nil {
-			return nil, rev, err
-		} else if !ok {
-			break // replaced and compacted away since: a View keeps the next one
+		if !inline {
+			if value, ok, err = m.immutableValue(r.Key, &mt); err != nil {
+				return nil, rev, err
+			}
+			if !ok {
+				break // replaced and compacted away since: a View keeps the next one
+			}
 		}
+		look.keep(r.Key, &mt, value)
 		res, err := pointResult(r, &mt, value, rev, maxBytes)
 		return res, rev, err
 	}

@@ -4,9 +4,8 @@ package kv
 // for most, what reads in the past have gathered, and recent events, which every watcher that is not behind has had. A watcher that comes
 // back with an older revision is served from history.
 func (m *Machine) Rest() {
-	hot := newHotRows(m.opt.CacheBytes / hotShare)
-	m.hot.Store(hot)
-	m.cache.reset(m.opt.CacheBytes - hot.bytes())
+	m.hot.Store(newHotRows(m.opt.HotBytes))
+	m.cache.reset(m.opt.CacheBytes)
 	m.feed.reset(m.pub.rev, m.opt.RecentBytes)
 	m.lists.reset()
 	m.entry, m.events, m.births = entryWrites{}, nil, nil

@@ -1,7 +1,6 @@
 package kv
 
 import (
-	"bytes"
 	"fmt"
 
 	"github.com/holdfastdb/holdfast/store"
@@ -48,7 +47,6 @@ func (s *pointScan) close()                     {}
 
 // currentScan walks current rows: one row per key, whatever its history.
 type currentScan struct {
-	r       store.Reader // of the same point in time as it, for values kept in history only
 	it      store.Iter
 	reverse bool
 	started bool
@@ -56,21 +54,13 @@ type currentScan struct {
 	v       version
 	val     []byte
 	inline  bool
-	buf     []byte
-	hist    store.Iter // over history, beside it; nil before a value was looked for there
-	single  bool       // hist stands on the only version of its key
-	looked  int        // how many values were looked up one by one
+	hist    along // for values that are in history only
 }
 
-const (
-	// lookedUp is how many values of a list are looked up one by one before an iterator over history is opened beside the one over
-	// current rows: opening one costs about as much as so many Gets.
-	lookedUp = 2
-	// fewVersions is up to which version of a key its value is taken from there. Others have older versions lying in between, which the
-	// iterator steps over in each of the store's levels: at six a key, a Get a key is less. The version counts what has been compacted
-	// away too, so that a few are looked up without need.
-	fewVersions = 4
-)
+// scanOver walks what it, an iterator over current rows, has of r. Both are of the same point in time.
+func scanOver(r store.Reader, it store.Iter, reverse bool) *currentScan {
+	return &currentScan{it: it, reverse: reverse, hist: along{r: r}}
+}
 
 // newCurrentScan walks [key, end) of what r holds; a View, or the store itself on the apply goroutine.
 func newCurrentScan(r store.Reader, key, end []byte, reverse bool) (scanner, error) {
@@ -82,7 +72,7 @@ func newCurrentScan(r store.Reader, key, end []byte, reverse bool) (scanner, err
 	if err != nil {
 		return nil, fmt.Errorf("scan current rows: %w", err)
 	}
-	return &currentScan{r: r, it: it, reverse: reverse}, nil
+	return scanOver(r, it, reverse), nil
 }
 
 func (s *currentScan) next() (bool, error) {
@@ -140,58 +130,17 @@ func (s *currentScan) value() ([]byte, error) {
 		return s.val, err
 	}
 	var err error
-	if s.reverse || s.v.meta.version > fewVersions || s.looked < lookedUp {
-		s.looked++
-		s.buf, s.val, err = historyValue(s.r, s.buf, s.v.key, &s.v.meta)
+	if s.reverse {
+		s.hist.buf, s.val, err = historyValue(s.hist.r, s.hist.buf, s.v.key, &s.v.meta)
 	} else {
-		s.val, err = s.nextValue()
+		_, s.val, err = s.hist.find(s.v.key, s.v.mod, s.v.sub, s.v.meta.version)
 	}
 	return s.val, err
 }
 
-// nextValue finds the value by an iterator that goes along history: it lies near the one before, where a lookup begins anew at every level.
-func (s *currentScan) nextValue() (value []byte, err error) {
-	if s.hist == nil {
-		lower, upper := spaceBounds(spaceHistory)
-		if s.hist, err = s.r.NewIter(lower, upper); err != nil {
-			return nil, fmt.Errorf("scan history: %w", err)
-		}
-	}
-	s.buf = appendHistoryKey(s.buf[:0], s.v.key, s.v.mod, s.v.sub)
-	found := s.step() && bytes.Equal(s.hist.Key(), s.buf)
-	if err := s.hist.Error(); err != nil {
-		return nil, fmt.Errorf("read version: %w", err)
-	}
-	if !found {
-		return nil, missing(s.v.key, s.v.mod, s.v.sub)
-	}
-	row, err := s.hist.Value()
-	if err != nil {
-		return nil, fmt.Errorf("read version: %w", err)
-	}
-	_, value, err = decodeHistoryRow(row, s.v.mod, s.v.sub)
-	return value, err
-}
-
-// step moves the iterator over history to buf or what follows it. From the only version of the key before it is mostly one move, which
-// touches one level of the store; a seek touches all of them. From two versions on that is no less.
-func (s *currentScan) step() bool {
-	single := s.single
-	s.single = s.v.version == 1
-	if !single {
-		return s.hist.SeekGE(s.buf)
-	}
-	if !s.hist.Next() {
-		return false
-	}
-	return bytes.Compare(s.hist.Key(), s.buf) >= 0 || s.hist.SeekGE(s.buf)
-}
-
 func (s *currentScan) close() {
 	_ = s.it.Close()
-	if s.hist != nil {
-		_ = s.hist.Close()
-	}
+	s.hist.close()
 }
 
 func missing(key []byte, mod int64, sub uint32) error {

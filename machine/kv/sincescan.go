@@ -5,10 +5,9 @@ import (
 )
 
 // sinceScan walks the keys of an interval as they were at an earlier revision: the current rows, with the keys that changed since
-// replaced by the versions they had. What it costs beside those rows is a Get for each such version that is looked at, however many
+// replaced by the versions they had. What it costs beside those rows is to find each such version that is looked at, however many
 // versions the keys have in history: pastScan seeks in history for every key.
 type sinceScan struct {
-	r       store.Reader // of the same point in time as cur
 	cur     *currentScan
 	changed []changedKey // not passed yet
 	started bool
@@ -17,7 +16,6 @@ type sinceScan struct {
 	read    bool        // v and val are of on
 	v       version
 	val     []byte
-	buf     []byte
 }
 
 // newSinceScan walks [key, end) of r; changed are the keys of it that changed since.
@@ -30,7 +28,7 @@ func newSinceScan(r store.Reader, key, end []byte, changed []changedKey) (scanne
 	if !ok {
 		return cur, nil // an interval without keys
 	}
-	return &sinceScan{r: r, cur: c, changed: changed}, nil
+	return &sinceScan{cur: c, changed: changed}, nil
 }
 
 func (s *sinceScan) next() (ok bool, err error) {
@@ -66,7 +64,7 @@ func (s *sinceScan) version() (*version, error) {
 	if !s.read {
 		key := []byte(s.on.key)
 		var err error
-		if s.buf, s.v.meta, s.val, err = historyVersion(s.r, s.buf, key, s.on.mod, s.on.sub); err != nil {
+		if s.v.meta, s.val, err = s.cur.hist.find(key, s.on.mod, s.on.sub, unknownVersions); err != nil {
 			return nil, err
 		}
 		s.v.key, s.read = key, true

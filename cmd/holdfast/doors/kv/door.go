@@ -25,7 +25,7 @@ var Door = doors.Door{
 	Settings: func() doors.Settings { return new(settings) },
 	Machines: func(share budget.Shares) []machine.Machine {
 		return []machine.Machine{
-			mkv.New(mkv.Options{CacheBytes: int(share.Keys), FilterBytes: int(share.Filter), RecentBytes: int(share.Recent),
+			mkv.New(mkv.Options{CacheBytes: int(share.Keys), HotBytes: int(share.Hot), FilterBytes: int(share.Filter), RecentBytes: int(share.Recent),
 				BlockBytes: int(share.Blocks), PastBytes: int(share.Past)}),
 			metcd2.New(metcd2.Options{CacheBytes: int(share.Nodes2), RecentBytes: int(share.Recent2)}),
 		}
