@@ -83,6 +83,8 @@ type Config struct {
 	Steps *meter.Steps
 	// shares of MemoryBytes, set with the defaults.
 	shares budget.Shares
+	// Ticked is called about once a TickInterval, on the loop, with how long syncs of the log have taken of late. It must not block. nil: nothing.
+	Ticked func(sync time.Duration)
 	// OnFatal is called once, from any goroutine, when the node stops because it must; nil: nothing. The node does not
 	// answer anything any more when it is called.
 	OnFatal func(error)

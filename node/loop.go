@@ -69,6 +69,9 @@ func (n *Node) run() {
 			}
 			if armed != n.lastTick {
 				armed = n.lastTick
+				if n.cfg.Ticked != nil {
+					n.cfg.Ticked(time.Duration(n.writer.meanSync.Load()))
+				}
 				t.Reset(armed + n.cfg.TickInterval - n.clock.Mono())
 			}
 		}

@@ -22,6 +22,7 @@ type writer struct {
 	moved  *wal.HardState // commit index that no record holds yet; owned by WriteStep
 
 	lastSync atomic.Int64 // how long the last fsync took, ns
+	meanSync atomic.Int64 // of the last ones, ns; set by WriteStep
 }
 
 func (w *writer) init() { w.cond = sync.NewCond(&w.mu) }
@@ -59,6 +60,9 @@ func (n *Node) kickWriter() {
 
 // fastSync is the longest fsync the loop waits for itself.
 const fastSync = time.Millisecond
+
+// slowestSync is what a sync counts at most in the mean: one that takes long does not make the disk slow.
+const slowestSync = 2 * time.Millisecond
 
 // writeHere does the queued writes on the loop if that is quicker: the loop has nothing else to do, no write is with the
 // writer goroutine, and the disk was fast the last time. It saves two wake-ups per write, which is most of what one
@@ -156,6 +160,8 @@ func (n *Node) writeJobs(jobs []*replica.Write) error {
 	err := n.wal.Sync()
 	took := n.clock.Mono() - appended
 	n.writer.lastSync.Store(int64(took))
+	mean := n.writer.meanSync.Load()
+	n.writer.meanSync.Store(mean + (int64(min(took, slowestSync))-mean)/16)
 	if err != nil {
 		return fmt.Errorf("sync the log: %w", err)
 	}
