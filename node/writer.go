@@ -23,6 +23,7 @@ type writer struct {
 
 	lastSync atomic.Int64 // how long the last fsync took, ns
 	meanSync atomic.Int64 // of the last ones, ns; set by WriteStep
+	allSyncs atomic.Int64 // of all, ns
 }
 
 func (w *writer) init() { w.cond = sync.NewCond(&w.mu) }
@@ -58,18 +59,34 @@ func (n *Node) kickWriter() {
 	}
 }
 
-// fastSync is the longest fsync the loop waits for itself.
-const fastSync = time.Millisecond
+// The loop waits for fsyncs itself if those of late took fastSync in the mean, and the last one not much longer: a sync that takes some
+// milliseconds now and then says nothing about the next, and one that takes longer may be the first of many.
+const (
+	fastSync = time.Millisecond
+	stalled  = 10 * time.Millisecond
+)
+
+// fast reports whether the loop may wait for the next fsync itself.
+func (w *writer) fast() bool {
+	return time.Duration(w.meanSync.Load()) <= fastSync && time.Duration(w.lastSync.Load()) <= stalled
+}
+
+// synced takes in how long an fsync took. By whoever runs WriteStep.
+func (w *writer) synced(took time.Duration) {
+	w.lastSync.Store(int64(took))
+	w.allSyncs.Add(int64(took))
+	mean := w.meanSync.Load()
+	w.meanSync.Store(mean + (int64(min(took, slowestSync))-mean)/16)
+}
 
 // slowestSync is what a sync counts at most in the mean: one that takes long does not make the disk slow.
 const slowestSync = 2 * time.Millisecond
 
 // writeHere does the queued writes on the loop if that is quicker: the loop has nothing else to do, no write is with the
-// writer goroutine, and the disk was fast the last time. It saves two wake-ups per write, which is most of what one
+// writer goroutine, and the disk has been fast of late. It saves two wake-ups per write, which is most of what one
 // client waits for beside the disk. On a slow disk the loop must stay free for heartbeats. Loop only.
 func (n *Node) writeHere() bool {
-	if n.unkicked == 0 || n.unkicked != n.writesOut || n.lanes.queued.Load() > 0 || n.writer.cond == nil ||
-		time.Duration(n.writer.lastSync.Load()) > fastSync {
+	if n.unkicked == 0 || n.unkicked != n.writesOut || n.lanes.queued.Load() > 0 || n.writer.cond == nil || !n.writer.fast() {
 		return false
 	}
 	n.unkicked = 0
@@ -159,9 +176,7 @@ func (n *Node) writeJobs(jobs []*replica.Write) error {
 	// The commit point of this member's promise: only after this may it say that it holds the entries.
 	err := n.wal.Sync()
 	took := n.clock.Mono() - appended
-	n.writer.lastSync.Store(int64(took))
-	mean := n.writer.meanSync.Load()
-	n.writer.meanSync.Store(mean + (int64(min(took, slowestSync))-mean)/16)
+	n.writer.synced(took)
 	if err != nil {
 		return fmt.Errorf("sync the log: %w", err)
 	}

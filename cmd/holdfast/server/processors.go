@@ -6,16 +6,18 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/holdfastdb/holdfast/node"
 )
 
-// How much of one core the process uses decides how many processors the Go runtime has. Between the two shares it stays as it is.
+// For how much of the time one processor would be in use decides how many the Go runtime has. Between the two shares it stays as it is.
 const (
-	fewBelow = 0.35
-	allAbove = 0.5
+	fewBelow = 0.5
+	allAbove = 0.65
 	// fewAfter is how long it must have been below fewBelow.
-	fewAfter = 500 * time.Millisecond
-	// fewSync is how long the log's syncs may take: for that long the one processor may be with the thread that waits for the disk.
-	fewSync = 500 * time.Microsecond
+	fewAfter = 300 * time.Millisecond
+	// fewSync is how long the log's syncs may take in the mean: for that long the one processor may be with the thread that waits for the disk.
+	fewSync = time.Millisecond
 	// leastSpan is the shortest time that says something about the load.
 	leastSpan = 50 * time.Millisecond
 )
@@ -31,35 +33,40 @@ type processors struct {
 	few  bool
 	busy atomic.Bool // a change is under way
 
-	at, used time.Duration // of the last look, and the CPU used by then
+	at, used time.Duration // of the last look, and for how long processors had been in use by then
 	loadedAt time.Duration // when there was load last
 }
 
 // adaptProcessors returns what is to be told of ticks, nil if the operator has said how many processors there are.
-func adaptProcessors(getenv func(string) string) func(sync time.Duration) {
+func adaptProcessors(getenv func(string) string) func(node.Syncs) {
 	if getenv("HOLDFAST_GOMAXPROCS") != "" || getenv("GOMAXPROCS") != "" {
 		return nil
 	}
 	p, begun := &processors{all: runtime.GOMAXPROCS(0)}, time.Now()
-	return func(sync time.Duration) {
+	return func(s node.Syncs) {
 		if p.busy.Load() {
 			return // the next tick is soon enough
 		}
 		used, ok := processCPU()
-		if !ok || !p.tick(time.Since(begun), used, sync) {
+		if !ok || !p.tick(time.Since(begun), used+s.Total, s.Mean) {
 			return
 		}
-		n := p.want()
+		n, few := p.want(), p.few
 		p.busy.Store(true)
 		// Apart from the caller, which is raft's: the call waits for the end of a collection that is under way.
 		go func() {
 			defer p.busy.Store(false)
+			slack := sysmonSlack
+			if few {
+				slack = sysmonSlackRest
+			}
 			runtime.GOMAXPROCS(n)
+			slackSysmon(slack)
 		}()
 	}
 }
 
-// tick takes in that the process has used so much CPU by now and how long syncs of the log take. It reports whether want has changed.
+// tick takes in for how long processors have been in use by now, for work or by a thread that syncs the log, and how long a sync takes. It reports whether want has changed.
 func (p *processors) tick(now, used, sync time.Duration) bool {
 	span := now - p.at
 	if span < leastSpan {
