@@ -96,7 +96,7 @@ type Config struct {
 	Break Break
 }
 
-// Syncs says how long syncs of the log take: of late in the mean, and all of this process together.
+// Syncs says how long syncs of the log take: of late in the mean, and all of this process together, with the one that is under way.
 type Syncs struct{ Mean, Total time.Duration }
 
 // Break names deliberate defects. Only the simulation sets them.

@@ -70,7 +70,7 @@ func (n *Node) run() {
 			if armed != n.lastTick {
 				armed = n.lastTick
 				if n.cfg.Ticked != nil {
-					n.cfg.Ticked(Syncs{Mean: time.Duration(n.writer.meanSync.Load()), Total: time.Duration(n.writer.allSyncs.Load())})
+					n.cfg.Ticked(n.writer.syncs(n.clock.Mono()))
 				}
 				t.Reset(armed + n.cfg.TickInterval - n.clock.Mono())
 			}

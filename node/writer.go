@@ -23,7 +23,8 @@ type writer struct {
 
 	lastSync atomic.Int64 // how long the last fsync took, ns
 	meanSync atomic.Int64 // of the last ones, ns; set by WriteStep
-	allSyncs atomic.Int64 // of all, ns
+	allSyncs atomic.Int64 // of all that ended, ns
+	began    atomic.Int64 // when the one under way did, ns of the clock; 0: there is none
 }
 
 func (w *writer) init() { w.cond = sync.NewCond(&w.mu) }
@@ -75,8 +76,18 @@ func (w *writer) fast() bool {
 func (w *writer) synced(took time.Duration) {
 	w.lastSync.Store(int64(took))
 	w.allSyncs.Add(int64(took))
+	w.began.Store(0)
 	mean := w.meanSync.Load()
 	w.meanSync.Store(mean + (int64(min(took, slowestSync))-mean)/16)
+}
+
+// syncs is what Config.Ticked is told. The one under way counts: while a disk stalls nothing else happens, which looks like little work.
+func (w *writer) syncs(now time.Duration) Syncs {
+	s := Syncs{Mean: time.Duration(w.meanSync.Load()), Total: time.Duration(w.allSyncs.Load())}
+	if began := time.Duration(w.began.Load()); began != 0 {
+		s.Total += now - began
+	}
+	return s
 }
 
 // slowestSync is what a sync counts at most in the mean: one that takes long does not make the disk slow.
@@ -174,6 +185,7 @@ func (n *Node) writeJobs(jobs []*replica.Write) error {
 		return nil
 	}
 	// The commit point of this member's promise: only after this may it say that it holds the entries.
+	n.writer.began.Store(int64(appended))
 	err := n.wal.Sync()
 	took := n.clock.Mono() - appended
 	n.writer.synced(took)

@@ -36,3 +36,17 @@ func TestTheLoopWaitsForAFastDiskOnly(t *testing.T) {
 		t.Errorf("all syncs took %d ns instead of %d", w.allSyncs.Load(), want)
 	}
 }
+
+// A disk that stalls is seen while it does, and not only when the sync has ended.
+func TestASyncUnderWayCounts(t *testing.T) {
+	var w writer
+	w.synced(time.Second)
+	w.began.Store(int64(10 * time.Second))
+	if got := w.syncs(13 * time.Second).Total; got != 4*time.Second {
+		t.Errorf("a sync that has gone on for 3 s after one of 1 s: %s", got)
+	}
+	w.synced(5 * time.Second)
+	if got := w.syncs(20 * time.Second).Total; got != 6*time.Second {
+		t.Errorf("when it has ended after 5 s: %s", got)
+	}
+}
