@@ -83,6 +83,8 @@ type Config struct {
 	Steps *meter.Steps
 	// shares of MemoryBytes, set with the defaults.
 	shares budget.Shares
+	// Ticked is called about once a TickInterval, on the loop. It must not block. nil: nothing.
+	Ticked func(Syncs)
 	// OnFatal is called once, from any goroutine, when the node stops because it must; nil: nothing. The node does not
 	// answer anything any more when it is called.
 	OnFatal func(error)
@@ -93,6 +95,9 @@ type Config struct {
 	// Deliberate defects, with which tests of package sim show that the simulation finds them.
 	Break Break
 }
+
+// Syncs says how long syncs of the log take: of late in the mean, and all of this process together, with the one that is under way.
+type Syncs struct{ Mean, Total time.Duration }
 
 // Break names deliberate defects. Only the simulation sets them.
 type Break struct {

@@ -69,6 +69,9 @@ func (n *Node) run() {
 			}
 			if armed != n.lastTick {
 				armed = n.lastTick
+				if n.cfg.Ticked != nil {
+					n.cfg.Ticked(n.writer.syncs(n.clock.Mono()))
+				}
 				t.Reset(armed + n.cfg.TickInterval - n.clock.Mono())
 			}
 		}

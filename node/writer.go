@@ -22,6 +22,9 @@ type writer struct {
 	moved  *wal.HardState // commit index that no record holds yet; owned by WriteStep
 
 	lastSync atomic.Int64 // how long the last fsync took, ns
+	meanSync atomic.Int64 // of the last ones, ns; set by WriteStep
+	allSyncs atomic.Int64 // of all that ended, ns
+	began    atomic.Int64 // when the one under way did, ns of the clock; 0: there is none
 }
 
 func (w *writer) init() { w.cond = sync.NewCond(&w.mu) }
@@ -57,15 +60,44 @@ func (n *Node) kickWriter() {
 	}
 }
 
-// fastSync is the longest fsync the loop waits for itself.
-const fastSync = time.Millisecond
+// The loop waits for fsyncs itself if those of late took fastSync in the mean, and the last one not much longer: a sync that takes some
+// milliseconds now and then says nothing about the next, and one that takes longer may be the first of many.
+const (
+	fastSync = time.Millisecond
+	stalled  = 10 * time.Millisecond
+)
+
+// fast reports whether the loop may wait for the next fsync itself.
+func (w *writer) fast() bool {
+	return time.Duration(w.meanSync.Load()) <= fastSync && time.Duration(w.lastSync.Load()) <= stalled
+}
+
+// synced takes in how long an fsync took. By whoever runs WriteStep.
+func (w *writer) synced(took time.Duration) {
+	w.lastSync.Store(int64(took))
+	w.allSyncs.Add(int64(took))
+	w.began.Store(0)
+	mean := w.meanSync.Load()
+	w.meanSync.Store(mean + (int64(min(took, slowestSync))-mean)/16)
+}
+
+// syncs is what Config.Ticked is told. The one under way counts: while a disk stalls nothing else happens, which looks like little work.
+func (w *writer) syncs(now time.Duration) Syncs {
+	s := Syncs{Mean: time.Duration(w.meanSync.Load()), Total: time.Duration(w.allSyncs.Load())}
+	if began := time.Duration(w.began.Load()); began != 0 {
+		s.Total += now - began
+	}
+	return s
+}
+
+// slowestSync is what a sync counts at most in the mean: one that takes long does not make the disk slow.
+const slowestSync = 2 * time.Millisecond
 
 // writeHere does the queued writes on the loop if that is quicker: the loop has nothing else to do, no write is with the
-// writer goroutine, and the disk was fast the last time. It saves two wake-ups per write, which is most of what one
+// writer goroutine, and the disk has been fast of late. It saves two wake-ups per write, which is most of what one
 // client waits for beside the disk. On a slow disk the loop must stay free for heartbeats. Loop only.
 func (n *Node) writeHere() bool {
-	if n.unkicked == 0 || n.unkicked != n.writesOut || n.lanes.queued.Load() > 0 || n.writer.cond == nil ||
-		time.Duration(n.writer.lastSync.Load()) > fastSync {
+	if n.unkicked == 0 || n.unkicked != n.writesOut || n.lanes.queued.Load() > 0 || n.writer.cond == nil || !n.writer.fast() {
 		return false
 	}
 	n.unkicked = 0
@@ -153,9 +185,10 @@ func (n *Node) writeJobs(jobs []*replica.Write) error {
 		return nil
 	}
 	// The commit point of this member's promise: only after this may it say that it holds the entries.
+	n.writer.began.Store(int64(appended))
 	err := n.wal.Sync()
 	took := n.clock.Mono() - appended
-	n.writer.lastSync.Store(int64(took))
+	n.writer.synced(took)
 	if err != nil {
 		return fmt.Errorf("sync the log: %w", err)
 	}

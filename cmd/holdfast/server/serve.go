@@ -102,6 +102,7 @@ func Serve(su *Setup, log *slog.Logger, ready func(*Server)) error {
 		os.Exit(1)
 	}()
 
+	su.fitProcessors()
 	s, err := Start(ctx, su, log)
 	if err != nil {
 		if errors.Is(err, context.Canceled) {

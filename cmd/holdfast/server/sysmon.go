@@ -7,8 +7,22 @@ import (
 	"strconv"
 )
 
-// sysmonSlack is how late the kernel may wake the runtime's monitor thread, in nanoseconds.
-const sysmonSlack = "2000000"
+// How late the kernel may wake the runtime's monitor thread, in nanoseconds, usually and while there is little to do (processors.go): then
+// nobody waits for the processor that it takes back, but for a disk that is slow once.
+const (
+	sysmonSlack     = "2000000"
+	sysmonSlackRest = "5000000"
+)
+
+// sysmonSetting is the file that says so, "" if there is none. Set before anything else runs.
+var sysmonSetting string
+
+// slackSysmon is for when calmSysmon has found the thread; else, or if it is refused, everything stays as it is.
+func slackSysmon(slack string) {
+	if sysmonSetting != "" {
+		_ = os.WriteFile(sysmonSetting, []byte(slack), 0)
+	}
+}
 
 // calmSysmon lets the runtime's monitor thread sleep longer. Go starts that thread first and has it look every 20 µs for
 // processors to take back from blocking system calls, as long as anything happens; a server whose commands come in bursts wakes
@@ -19,7 +33,7 @@ const sysmonSlack = "2000000"
 //
 // It is optional: where /proc is missing or refuses, everything works as before. A thread that the monitor starts inherits the
 // slack, and if thread ids have wrapped, the second one may not be the monitor at all: timers that such a thread waits for come
-// up to 2 ms late, where the shortest that matters is a tick of 50 ms.
+// up to 2 ms late, or 5, where the shortest that matters is a tick of 50 ms.
 func calmSysmon() {
 	dir, err := os.ReadDir("/proc/self/task")
 	if err != nil {
@@ -35,5 +49,6 @@ func calmSysmon() {
 	if len(ids) < 2 || ids[0] != os.Getpid() {
 		return
 	}
-	_ = os.WriteFile(filepath.Join("/proc", strconv.Itoa(ids[1]), "timerslack_ns"), []byte(sysmonSlack), 0)
+	sysmonSetting = filepath.Join("/proc", strconv.Itoa(ids[1]), "timerslack_ns")
+	slackSysmon(sysmonSlack)
 }

@@ -1,0 +1,109 @@
+package server
+
+import (
+	"os"
+	"runtime"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/holdfastdb/holdfast/node"
+)
+
+// For how much of the time one processor would be in use decides how many the Go runtime has. Between the two shares it stays as it is.
+const (
+	fewBelow = 0.5
+	allAbove = 0.65
+	// fewAfter is how long it must have been below fewBelow.
+	fewAfter = 300 * time.Millisecond
+	// fewSync is how long the log's syncs may take in the mean: for that long the one processor may be with the thread that waits for the disk.
+	fewSync = time.Millisecond
+	// leastSpan is the shortest time that says something about the load.
+	leastSpan = 50 * time.Millisecond
+)
+
+// processors has a server with little to do run on one of the runtime's processors. A put passes from goroutine to goroutine six times, and with an
+// idle processor beside the busy one each time wakes a thread that looks for work: of 500 puts a second, one at a time, that was a quarter of the CPU,
+// and each took a fifth longer. Under load both have work and nobody is woken.
+//
+// Changes are rare, since each stops the world for a moment. Nothing of it is a timer: it is told of raft's ticks, which an idle member has anyway.
+// Owned by the goroutine that calls tick, but for busy.
+type processors struct {
+	all  int
+	few  bool
+	busy atomic.Bool // a change is under way
+
+	at, used time.Duration // of the last look, and for how long processors had been in use by then
+	loadedAt time.Duration // when there was load last
+}
+
+// adaptProcessors returns what is to be told of ticks, nil if the operator has said how many processors there are.
+func adaptProcessors(getenv func(string) string) func(node.Syncs) {
+	if getenv("HOLDFAST_GOMAXPROCS") != "" || getenv("GOMAXPROCS") != "" {
+		return nil
+	}
+	p, begun := &processors{all: runtime.GOMAXPROCS(0)}, time.Now()
+	return func(s node.Syncs) {
+		if p.busy.Load() {
+			return // the next tick is soon enough
+		}
+		used, ok := processCPU()
+		if !ok || !p.tick(time.Since(begun), used+s.Total, s.Mean) {
+			return
+		}
+		n, few := p.want(), p.few
+		p.busy.Store(true)
+		// Apart from the caller, which is raft's: the call waits for the end of a collection that is under way.
+		go func() {
+			defer p.busy.Store(false)
+			slack := sysmonSlack
+			if few {
+				slack = sysmonSlackRest
+			}
+			runtime.GOMAXPROCS(n)
+			slackSysmon(slack)
+		}()
+	}
+}
+
+// tick takes in for how long processors have been in use by now, for work or by a thread that syncs the log, and how long a sync takes. It reports whether want has changed.
+func (p *processors) tick(now, used, sync time.Duration) bool {
+	span := now - p.at
+	if span < leastSpan {
+		return false
+	}
+	share := float64(used-p.used) / float64(span)
+	p.at, p.used = now, used
+	few := p.few
+	switch {
+	case share > allAbove || sync > fewSync:
+		few, p.loadedAt = false, now
+	case share > fewBelow && !few:
+		p.loadedAt = now
+	case now-p.loadedAt >= fewAfter:
+		few = true
+	}
+	changed := few != p.few
+	p.few = few
+	return changed
+}
+
+// want is how many processors the runtime should have.
+func (p *processors) want() int {
+	if p.few {
+		return 1
+	}
+	return p.all
+}
+
+// processCPU is the CPU that this process has used.
+func processCPU() (time.Duration, bool) {
+	var r syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
+		return 0, false // then the number stays what it is
+	}
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano()), true
+}
+
+// fitProcessors has the process adapt to its load. For a process that is this server and nothing else.
+func (su *Setup) fitProcessors() { su.Node.Ticked = adaptProcessors(os.Getenv) }
