@@ -85,6 +85,9 @@ type Config struct {
 	shares budget.Shares
 	// Ticked is called about once a TickInterval, on the loop. It must not block. nil: nothing.
 	Ticked func(Syncs)
+	// Parallel is called when an entry begins to keep two goroutines busy, by whoever applies it: the loop once the node has started. It must not block.
+	// nil: nothing.
+	Parallel func()
 	// OnFatal is called once, from any goroutine, when the node stops because it must; nil: nothing. The node does not
 	// answer anything any more when it is called.
 	OnFatal func(error)
@@ -167,5 +170,5 @@ func (cfg *Config) openStore(onFatal func(error)) (store.Store, error) {
 	if cfg.Store != nil {
 		return cfg.Store(dir)
 	}
-	return store.Open(dir, store.Options{CacheBytes: cfg.shares.Cache, MemtableBytes: cfg.shares.Memtable, OnFatal: onFatal})
+	return store.Open(dir, store.Options{CacheBytes: cfg.shares.Cache, MemtableBytes: cfg.shares.Memtable, OnFatal: onFatal, OnAhead: cfg.Parallel})
 }

@@ -40,6 +40,9 @@ func (s *db) NewAhead(lower, upper []byte) (Iter, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.opts.OnAhead != nil {
+		s.opts.OnAhead()
+	}
 	return readAhead(it), nil
 }
 

@@ -26,44 +26,72 @@ const (
 // idle processor beside the busy one each time wakes a thread that looks for work: of 500 puts a second, one at a time, that was a quarter of the CPU,
 // and each took a fifth longer. Under load both have work and nobody is woken.
 //
-// Changes are rare, since each stops the world for a moment. Nothing of it is a timer: it is told of raft's ticks, which an idle member has anyway.
-// Owned by the goroutine that calls tick, but for busy.
+// Changes are rare, since each stops the world for a moment. Nothing of it is a timer: it is told of raft's ticks, which an idle member has anyway,
+// and of work that two processors share, which would be over before the next tick. Owned by the node's loop, which applies entries as well.
 type processors struct {
-	all  int
-	few  bool
-	busy atomic.Bool // a change is under way
+	all int
+	few bool
 
 	at, used time.Duration // of the last look, and for how long processors had been in use by then
 	loadedAt time.Duration // when there was load last
 }
 
-// adaptProcessors returns what is to be told of ticks, nil if the operator has said how many processors there are.
-func adaptProcessors(getenv func(string) string) func(node.Syncs) {
-	if getenv("HOLDFAST_GOMAXPROCS") != "" || getenv("GOMAXPROCS") != "" {
-		return nil
+// runtimeProcessors gives the runtime so many processors, on a goroutine of its own: the call waits for the end of a collection that is under way.
+type runtimeProcessors struct {
+	want atomic.Int32
+	busy atomic.Bool // the goroutine runs
+}
+
+func (r *runtimeProcessors) set(n int) {
+	r.want.Store(int32(n))
+	if r.busy.CompareAndSwap(false, true) {
+		go r.follow()
 	}
-	p, begun := &processors{all: runtime.GOMAXPROCS(0)}, time.Now()
-	return func(s node.Syncs) {
-		if p.busy.Load() {
-			return // the next tick is soon enough
+}
+
+func (r *runtimeProcessors) follow() {
+	for {
+		n := r.want.Load()
+		slack := sysmonSlack
+		if n == 1 {
+			slack = sysmonSlackRest
 		}
-		used, ok := processCPU()
-		if !ok || !p.tick(time.Since(begun), used+s.Total, s.Mean) {
+		runtime.GOMAXPROCS(int(n))
+		slackSysmon(slack)
+		if r.want.Load() != n {
+			continue
+		}
+		r.busy.Store(false)
+		if r.want.Load() == n || !r.busy.CompareAndSwap(false, true) {
 			return
 		}
-		n, few := p.want(), p.few
-		p.busy.Store(true)
-		// Apart from the caller, which is raft's: the call waits for the end of a collection that is under way.
-		go func() {
-			defer p.busy.Store(false)
-			slack := sysmonSlack
-			if few {
-				slack = sysmonSlackRest
-			}
-			runtime.GOMAXPROCS(n)
-			slackSysmon(slack)
-		}()
 	}
+}
+
+// adaptProcessors returns what is to be told of ticks, and of work for more than one processor; nil if the operator has said how many there are.
+func adaptProcessors(getenv func(string) string) (ticked func(node.Syncs), parallel func()) {
+	if getenv("HOLDFAST_GOMAXPROCS") != "" || getenv("GOMAXPROCS") != "" {
+		return nil, nil
+	}
+	p, r, begun := &processors{all: runtime.GOMAXPROCS(0)}, new(runtimeProcessors), time.Now()
+	ticked = func(s node.Syncs) {
+		if used, ok := processCPU(); ok && p.tick(time.Since(begun), used+s.Total, s.Mean) {
+			r.set(p.want())
+		}
+	}
+	parallel = func() {
+		if p.demand(time.Since(begun)) {
+			r.set(p.want())
+		}
+	}
+	return ticked, parallel
+}
+
+// demand takes in that there is work for more than one processor now, and reports whether want has changed.
+func (p *processors) demand(now time.Duration) bool {
+	changed := p.few
+	p.few, p.loadedAt = false, now
+	return changed
 }
 
 // tick takes in for how long processors have been in use by now, for work or by a thread that syncs the log, and how long a sync takes. It reports whether want has changed.
@@ -106,4 +134,4 @@ func processCPU() (time.Duration, bool) {
 }
 
 // fitProcessors has the process adapt to its load. For a process that is this server and nothing else.
-func (su *Setup) fitProcessors() { su.Node.Ticked = adaptProcessors(os.Getenv) }
+func (su *Setup) fitProcessors() { su.Node.Ticked, su.Node.Parallel = adaptProcessors(os.Getenv) }

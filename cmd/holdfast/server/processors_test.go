@@ -70,7 +70,7 @@ func TestTicksInARowAreNoLoad(t *testing.T) {
 
 func TestProcessorsOfTheOperatorStay(t *testing.T) {
 	for _, name := range []string{"HOLDFAST_GOMAXPROCS", "GOMAXPROCS"} {
-		if adaptProcessors(func(n string) string { return map[string]string{name: "3"}[n] }) != nil {
+		if ticked, parallel := adaptProcessors(func(n string) string { return map[string]string{name: "3"}[n] }); ticked != nil || parallel != nil {
 			t.Errorf("%s is not kept to", name)
 		}
 	}
@@ -84,7 +84,7 @@ func TestTheRuntimeGetsThem(t *testing.T) {
 	}
 	defer func(was string) { sysmonSetting = was }(sysmonSetting)
 	sysmonSetting = filepath.Join(t.TempDir(), "slack")
-	tick := adaptProcessors(func(string) string { return "" })
+	tick, parallel := adaptProcessors(func(string) string { return "" })
 	await := func(what string, n int, sync time.Duration, slack string) {
 		t.Helper()
 		set := func() bool {
@@ -108,5 +108,12 @@ func TestTheRuntimeGetsThem(t *testing.T) {
 		}
 	}
 	await("nothing to do again", 1, 0, sysmonSlackRest)
+	parallel()
+	for begun := time.Now(); runtime.GOMAXPROCS(0) == 1; time.Sleep(time.Millisecond) {
+		if time.Since(begun) > 20*time.Second {
+			t.Fatal("one processor for work that two share")
+		}
+	}
+	await("that is over", 1, 0, sysmonSlackRest)
 	await("a slow disk", max(2, all), time.Second, sysmonSlack)
 }
