@@ -85,8 +85,8 @@ type Config struct {
 	shares budget.Shares
 	// Ticked is called about once a TickInterval, on the loop. It must not block. nil: nothing.
 	Ticked func(Syncs)
-	// Parallel is called when an entry begins to keep two goroutines busy, by whoever applies it: the loop once the node has started. It must not block.
-	// nil: nothing.
+	// Parallel is called when an entry begins to keep two goroutines busy, by whoever applies it: the loop once the node has started. It may take
+	// milliseconds. nil: nothing.
 	Parallel func()
 	// OnFatal is called once, from any goroutine, when the node stops because it must; nil: nothing. The node does not
 	// answer anything any more when it is called.

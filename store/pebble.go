@@ -45,7 +45,7 @@ type Options struct {
 	// failed flush or compaction, or an invariant of Pebble's that broke. The caller stops the process; Close then
 	// answers at once with the error, because Pebble's goroutines may be stuck for good.
 	OnFatal func(error)
-	// OnAhead is called when rows begin to be read ahead (NewAhead): two goroutines have work from then on. It must not block. nil: nothing.
+	// OnAhead is called when rows begin to be read ahead (NewAhead): two goroutines have work from then on. nil: nothing.
 	OnAhead func()
 	// Bulk: the store is being filled and nobody scans it meanwhile. It is flushed when a memtable is full and by Flush, and not for the
 	// sake of iterators or of a short replay, and compacted in larger steps.

@@ -81,6 +81,9 @@ func adaptProcessors(getenv func(string) string) (ticked func(node.Syncs), paral
 	}
 	parallel = func() {
 		if p.demand(time.Since(begun)) {
+			// Here and not apart, where the goroutine would get the one processor when a part of the work is done.
+			r.want.Store(int32(p.want()))
+			runtime.GOMAXPROCS(p.want())
 			r.set(p.want())
 		}
 	}
