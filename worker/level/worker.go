@@ -92,22 +92,29 @@ func newWorker(n member, opt Options) *Worker {
 func (w *Worker) Run() {
 	for w.node.ClusterLevel() < w.node.KnownLevel() {
 		term, changed := w.node.Leadership()
+		wait := w.opt.Interval
 		if term != 0 {
 			_, self := w.node.IDs()
 			w.hear(term, self, w.node.KnownLevel(), w.opt.Hold)
 			if err := w.raise(false); err != nil {
 				w.opt.Logger.Debug("level not raised", "err", err)
+				if errors.Is(err, errYoung) {
+					wait = min(wait, w.opt.Settle) // a cluster that begins is not to write a second's worth of rows in the old way
+				}
 			}
 		} else {
 			ctx, cancel := w.node.Tasks().Timeout(w.opt.Interval)
 			_, _ = w.node.Call(ctx, announceService, w.announcement()) // lost, or to a build before levels: it is said again
 			cancel()
 		}
-		if w.node.Tasks().Wait(w.opt.Interval, changed, w.node.StoppedC()) == 1 {
+		if w.node.Tasks().Wait(wait, changed, w.node.StoppedC()) == 1 {
 			return
 		}
 	}
 }
+
+// errYoung: all have said that they know a higher level, and not yet for as long as Options.Settle.
+var errYoung = errors.New("for some seconds more")
 
 const flagHold = 1
 
@@ -212,7 +219,7 @@ func (w *Worker) agreed(term uint64, asked bool) (level uint16, ids []uint64, er
 	case len(holding) > 0 && !asked:
 		return 0, nil, fmt.Errorf("the level stays at %d: %s was started with --hold-level", at, strings.Join(holding, ", "))
 	case young && !asked:
-		return 0, nil, fmt.Errorf("the level stays at %d for some seconds more", at)
+		return 0, nil, fmt.Errorf("the level stays at %d %w", at, errYoung)
 	}
 	return level, ids, nil
 }

@@ -110,6 +110,17 @@ func TestTheLevelIsRaisedToWhatAllKnow(t *testing.T) {
 	wait.Until(t, "level 3", func() bool { return h.ClusterLevel() == 3 })
 }
 
+// A cluster that begins has little to settle, and does not wait for the next time the leader looks.
+func TestAClusterThatBeginsDoesNotWait(t *testing.T) {
+	h := newHouse(t)
+	h.Lead(7)
+	w := newWorker(h, Options{Interval: time.Hour, Settle: 2 * brief})
+	h.say(t, 3, 5, false)
+	h.say(t, 4, 5, false)
+	h.Run(t, w.Run)
+	wait.Until(t, "the level is raised", func() bool { return h.ClusterLevel() == 5 })
+}
+
 // A member that holds the level holds it for all, until an operator asks.
 func TestHoldLevel(t *testing.T) {
 	h := newHouse(t)
