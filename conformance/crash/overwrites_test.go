@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -32,7 +31,9 @@ func TestOverwrites(t *testing.T) {
 	killEvery, compactEvery := seconds("OVER_KILL", 1, 60), seconds("OVER_COMPACT", 1, 20)
 	c := start(t, 1, "--kv-quota", "0")
 	node := c.Nodes[0]
-	raiseLevel(t, node)
+	if !eventually(10*time.Second, func() bool { return levelOf(t, node) == newest }) { // values lie apart from then on
+		t.Fatalf("it stays at level %d", levelOf(t, node))
+	}
 	cli := dialEager(t, node.KV)
 	o := &overwriter{cli: cli, node: node, noise: noise(rng(t), 4<<20), keys: make([]overwritten, keys)}
 	o.everyKey(t)
@@ -251,23 +252,4 @@ func diskBytes(dir string) (n int64) {
 		return nil
 	})
 	return n
-}
-
-// raiseLevel does what the leader does by itself some seconds after a start.
-func raiseLevel(t *testing.T, node *proctest.Node) {
-	t.Helper()
-	var said string
-	raised := eventually(10*time.Second, func() bool {
-		res, err := http.Post("http://"+node.Admin+"/v1/level", "", nil)
-		if err != nil {
-			said = err.Error()
-			return false
-		}
-		defer res.Body.Close()
-		said = res.Status
-		return res.StatusCode == http.StatusOK
-	})
-	if !raised {
-		t.Fatalf("raise the level: %s", said)
-	}
 }
