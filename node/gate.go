@@ -41,6 +41,12 @@ func (g *earlyHandler) Refused(to uint64) {
 	}
 }
 
+func (g *earlyHandler) Expelled(by uint64) {
+	if n := g.node.Load(); n != nil {
+		n.Expelled(by)
+	}
+}
+
 func (g *earlyHandler) HandleAsk(b []byte) ([]byte, error) {
 	if n := g.node.Load(); n != nil {
 		return n.HandleAsk(b)

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -253,21 +254,73 @@ func TestRemovedMemberStops(t *testing.T) {
 		if err := gone.Failure(); err == nil || !strings.Contains(err.Error(), "removed from the cluster") {
 			t.Errorf("it stopped with %v", err)
 		}
-	case <-time.After(2 * time.Second):
-		t.Log("it was cut off before it heard of its removal") // allowed: nobody must talk to it any more
+	case <-time.After(10 * time.Second):
+		t.Error("it goes on")
 	}
 	c.stop(name)
 	mustPropose(t, leader, "k", "of two")
-	heard := gone.members.Removed(gone.id)
-	n, err := c.start(name, StartOptions{})
-	if heard && (err == nil || !strings.Contains(err.Error(), "removed from the cluster")) {
-		t.Errorf("it knows that it was removed, and starts again: %v", err)
+	if n, err := c.start(name, StartOptions{}); err == nil { // it was told by a refusal, not by its log
+		expelled(t, n)
+	} else if !strings.Contains(err.Error(), "removed from the cluster") {
+		t.Errorf("it starts again: %v", err)
 	}
-	if err == nil {
-		time.Sleep(time.Second)
-		if n.Status().Ready {
-			t.Error("a removed member takes part again")
+}
+
+// expelled waits until a member that does not know of its removal hears of it.
+func expelled(t *testing.T, n *Node) {
+	t.Helper()
+	select {
+	case <-n.StoppedC():
+		if err := n.Failure(); err == nil || !strings.Contains(err.Error(), "removed from the cluster") {
+			t.Errorf("it stopped with %v", err)
 		}
+	case <-time.After(10 * time.Second):
+		t.Errorf("a removed member goes on, ready: %t", n.Status().Ready)
+	}
+}
+
+// A member that was removed while it was away hears of it when it comes back, also from those that have started again since.
+func TestAMemberThatWasRemovedWhileAway(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "n1", "n2", "n3")
+	c.healthy()
+	name, gone := c.follower()
+	c.stop(name)
+	_, leader := c.leader()
+	if err := leader.RemoveMember(within(t), gone.id); err != nil {
+		t.Fatal(err)
+	}
+	for _, again := range []bool{false, true} {
+		for other := range maps.Clone(c.nodes) {
+			if again {
+				c.stop(other)
+				c.restart(other)
+			}
+		}
+		n, err := c.start(name, StartOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		expelled(t, n)
+		n.Stop()
+	}
+}
+
+// A member that follows somebody believes its log, not a third one: that may have been made a cluster of its own from one member's data.
+func TestAFollowerIsNotExpelledByAThird(t *testing.T) {
+	m := newManual(t, 3)
+	lead := m.leader()
+	one, other := m.node(lead.id%3+1), m.node((lead.id+1)%3+1)
+	one.Expelled(other.id)
+	lead.Expelled(other.id)
+	m.writeOn(lead, 3)
+	m.same()
+	died := map[uint64]string{}
+	m.died = func(n *Node, err error) { died[n.id] = err.Error() }
+	one.Expelled(lead.id)
+	m.until("it believes its leader", func() bool { return strings.Contains(died[one.id], "removed from the cluster") })
+	if len(died) != 1 {
+		t.Errorf("%v", died)
 	}
 }
 

@@ -292,3 +292,28 @@ func TestFullDiskStopsTheNode(t *testing.T) {
 	}
 	mustPropose(t, again, "k", "2")
 }
+
+// A follower that comes back with nothing to apply is ready as soon as it has a leader, not with the next write.
+func TestAFollowerThatMissedNothingIsReady(t *testing.T) {
+	m := newManual(t, 3)
+	lead := m.leader()
+	m.writeOn(lead, 3)
+	m.same()
+	id := lead.id%3 + 1
+	if err := m.node(id).store.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	last := lead.rep.Commit()
+	m.crash(id)
+	n := m.open(id)
+	for range 50 {
+		m.step()
+		m.clock.Advance(10 * time.Millisecond)
+	}
+	if lead.rep.Commit() != last {
+		t.Fatal("something was written")
+	}
+	if p := n.pub.Load(); p.leader != lead.id || !p.ready {
+		t.Errorf("after half a second: leader %x, ready: %t", p.leader, p.ready)
+	}
+}

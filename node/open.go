@@ -167,10 +167,12 @@ func (n *Node) startReplica() error {
 	if err != nil {
 		return err
 	}
-	n.soleVoter = isSole(conf, n.id)
-	for _, m := range n.members.List() {
-		n.connect(m.ID, m.PeerURLs)
+	// Known before anything is applied: a member that missed nothing is ready with its first leader, not with the next write.
+	if n.termApplied, err = n.wal.Term(n.appliedIdx); err != nil {
+		return fmt.Errorf("the term of entry %d, which the store holds: %w", n.appliedIdx, err)
 	}
+	n.soleVoter = isSole(conf, n.id)
+	n.syncPeers()
 	// A joining member knows its peers from the answer until the log tells. In a fixed order, so that a simulated run repeats.
 	for _, id := range slices.Sorted(maps.Keys(n.identity.Peers)) {
 		if _, known := n.members.Get(id); !known && !n.members.Removed(id) {

@@ -3,7 +3,6 @@ package node
 import (
 	"maps"
 	"net/url"
-	"slices"
 	"strings"
 )
 
@@ -12,11 +11,10 @@ func (n *Node) syncPeers() {
 	for _, m := range n.members.List() {
 		n.connect(m.ID, m.PeerURLs)
 	}
-	for _, id := range slices.Sorted(maps.Keys(n.peered)) {
-		if n.members.Removed(id) {
-			n.net.RemovePeer(id)
-			delete(n.peered, id)
-		}
+	// All that ever were removed, not only those of this change: one of them may not know it yet, and hears it from whoever refuses it.
+	for _, id := range n.members.AllRemoved() {
+		n.net.RemovePeer(id)
+		delete(n.peered, id)
 	}
 }
 

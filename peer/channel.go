@@ -3,6 +3,7 @@ package peer
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -80,6 +81,9 @@ func (t *TCP) runChannel(ctx context.Context, p *tcpPeer, channel Channel, l *tc
 		c, r, err := t.dial(ctx, addr, h, limit)
 		if err != nil {
 			try++
+			if channel == ChannelControl && errors.Is(err, errExpelled) {
+				t.handler.Expelled(p.id)
+			}
 			if gone.failed(err, p.addresses()) && !t.hears(p.id) {
 				gone = departure{}
 				t.handler.Refused(p.id)
@@ -93,7 +97,7 @@ func (t *TCP) runChannel(ctx context.Context, p *tcpPeer, channel Channel, l *tc
 			}
 			if channel == ChannelControl && !quiet && ctx.Err() == nil {
 				quiet = true // one line per outage
-				t.log.Info("member unreachable", "member", fmt.Sprintf("%x", p.id), "addr", addr, "err", err)
+				t.log.Info("member unreachable", "member", fmt.Sprintf("%x", p.id), "addr", addr, "err", err, "heard", t.hears(p.id))
 			}
 			select {
 			case <-ctx.Done():

@@ -49,6 +49,9 @@ func (t *TCP) dial(ctx context.Context, addr string, h hello, limit time.Duratio
 	}
 	if len(answer) > 0 { // a sentence: refused
 		c.Close()
+		if string(answer) == expulsion(h.from) {
+			return nil, nil, errExpelled
+		}
 		return nil, nil, fmt.Errorf("%w: %s", ErrRefused, answer)
 	}
 	c.SetDeadline(time.Time{})

@@ -215,7 +215,7 @@ func (t *TCP) admit(h *hello, c net.Conn) error {
 			return errors.New("member id mismatch: a connection between a member and itself")
 		}
 		if _, gone := t.removed[h.from]; gone {
-			return fmt.Errorf("member %x was removed from the cluster", h.from)
+			return errors.New(expulsion(h.from))
 		}
 		if Channel(h.kind) == ChannelControl {
 			t.inbound[h.from] = inbound{c, time.Now().UnixNano()}

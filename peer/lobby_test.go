@@ -55,3 +55,4 @@ func (*nobody) HandleStream(uint64, io.Reader) error { return nil }
 func (*nobody) HandleFrame(uint64, Channel, []byte)  {}
 func (*nobody) Reconnected(uint64, Channel)          {}
 func (*nobody) Refused(uint64)                       {}
+func (*nobody) Expelled(uint64)                      {}

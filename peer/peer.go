@@ -7,6 +7,7 @@ package peer
 
 import (
 	"errors"
+	"fmt"
 	"io"
 )
 
@@ -43,6 +44,12 @@ const MaxFrameBytes = 16 << 20
 // ErrRefused is returned by Ask when the other side answered with a refusal; its text is the other side's sentence.
 var ErrRefused = errors.New("refused")
 
+// errExpelled is the refusal of a member that was removed.
+var errExpelled = fmt.Errorf("%w: this member was removed from the cluster", ErrRefused)
+
+// expulsion is the sentence that a removed member hears. It is part of the protocol: the other side knows it by its words.
+func expulsion(id uint64) string { return fmt.Sprintf("member %x was removed from the cluster", id) }
+
 // Handler receives what other members send. Its methods are called on connection goroutines and must not block for long,
 // except HandleStream, which has a goroutine of its own.
 type Handler interface {
@@ -58,6 +65,9 @@ type Handler interface {
 	// and it has no control channel to this member. It is said once for each such break. A cable, a firewall or a slow member does not look
 	// like that.
 	Refused(to uint64)
+	// Expelled says that the member by refuses this one because it was removed from the cluster. It is said at each such dial of the control
+	// channel.
+	Expelled(by uint64)
 }
 
 // Network connects this member with the others. Safe for concurrent use.

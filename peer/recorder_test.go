@@ -11,11 +11,12 @@ import (
 
 // recorder is a Handler that keeps what it got.
 type recorder struct {
-	mu      sync.Mutex
-	frames  map[string][]string // "from channel" → frames in order; guarded by mu
-	reconns map[string]int      // "to channel" → calls; guarded by mu
-	gone    map[uint64]int      // members that refused → calls; guarded by mu
-	changed chan struct{}       // closed and renewed at every event; guarded by mu
+	mu       sync.Mutex
+	frames   map[string][]string // "from channel" → frames in order; guarded by mu
+	reconns  map[string]int      // "to channel" → calls; guarded by mu
+	expelled map[uint64]int      // members that said this one was removed → calls; guarded by mu
+	gone     map[uint64]int      // members that refused → calls; guarded by mu
+	changed  chan struct{}       // closed and renewed at every event; guarded by mu
 
 	hold   chan struct{} // if not nil, HandleFrame waits for it
 	stream func(from uint64, r io.Reader) error
@@ -23,7 +24,7 @@ type recorder struct {
 }
 
 func newRecorder() *recorder {
-	return &recorder{frames: map[string][]string{}, reconns: map[string]int{}, gone: map[uint64]int{}, changed: make(chan struct{})}
+	return &recorder{frames: map[string][]string{}, reconns: map[string]int{}, gone: map[uint64]int{}, expelled: map[uint64]int{}, changed: make(chan struct{})}
 }
 
 func (r *recorder) note(f func()) {
@@ -50,6 +51,8 @@ func (r *recorder) HandleAsk(q []byte) ([]byte, error) { return r.ask(q) }
 func (r *recorder) Reconnected(to uint64, channel Channel) {
 	r.note(func() { r.reconns[key(to, channel)]++ })
 }
+
+func (r *recorder) Expelled(by uint64) { r.note(func() { r.expelled[by]++ }) }
 
 func (r *recorder) Refused(to uint64) { r.note(func() { r.gone[to]++ }) }
 

@@ -189,6 +189,10 @@ func TestRemovedMemberIsCutOff(t *testing.T) {
 	if _, _, got := dialHello(t, b.Addr(), hello{cluster: testCluster, from: 1, to: 2}); !strings.Contains(got, "was removed") {
 		t.Errorf("a removed member came back: %q", got)
 	}
+	ar.await(t, "it hears why", func() bool { return ar.expelled[2] > 0 })
+	if br.expelled[1] > 0 {
+		t.Error("who removes another is told that it was removed itself")
+	}
 }
 
 // What cannot be sent is dropped beyond a bound in bytes; a slow member must not become a memory problem of its leader.

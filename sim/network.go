@@ -89,6 +89,10 @@ func (l *link) dial() {
 		// There is no process, no way to it, or it refuses a removed member. It may accept later: a crash can take back that it
 		// knew of the removal.
 		if l.from.gen != gen || l.from.n == nil || l.to.n == nil || !l.from.net.expects(l.to) || l.to.net.removed[l.from.id] || w.net.isCut(l.from, l.to) || w.net.isCut(l.to, l.from) {
+			if l.refused(gen) {
+				l.from.n.Expelled(l.to.id)
+				l.from.pumpSoon()
+			}
 			l.dial()
 			return
 		}
@@ -97,6 +101,12 @@ func (l *link) dial() {
 		l.from.n.Reconnected(l.to.id, l.lane)
 		l.from.pumpSoon()
 	})
+}
+
+// refused reports whether the other side is there and refuses this one as a member that was removed.
+func (l *link) refused(gen int) bool {
+	return l.lane == peer.ChannelControl && l.from.gen == gen && l.from.n != nil && l.to.n != nil && l.from.net.expects(l.to) &&
+		l.to.net.removed[l.from.id] && !l.w.net.isCut(l.from, l.to) && !l.w.net.isCut(l.to, l.from)
 }
 
 func (l *link) send(frame []byte) {

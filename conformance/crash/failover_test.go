@@ -201,7 +201,14 @@ func TestLeaderKilled(t *testing.T) {
 		if !eventually(20*time.Second, func() bool { return !p.firstAfter(killed).IsZero() }) {
 			t.Fatalf("no write was acknowledged in 20 s after kill %d of the leader", len(pauses)+1)
 		}
-		pauses = append(pauses, p.firstAfter(killed).Sub(killed))
+		pause := p.firstAfter(killed).Sub(killed)
+		pauses = append(pauses, pause)
+		if pause > slack(300*time.Millisecond) {
+			t.Logf("pause of %s after kill %d, of %s at %s", tenth(pause), len(pauses), leader.Name, killed.UTC().Format(time.StampMicro))
+			for _, n := range c.Nodes {
+				t.Logf("%s logged:\n%s", n.Name, n.LogTail(20))
+			}
+		}
 		if !eventually(20*time.Second, func() bool { return !p.backAfter(killed, 0.9).IsZero() }) {
 			t.Fatalf("nine of ten writers had no write acknowledged in 20 s after kill %d of the leader", len(pauses))
 		}

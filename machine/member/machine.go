@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -349,6 +350,13 @@ func (m *Machine) Get(id uint64) (emember.Member, bool) {
 	defer m.mu.RUnlock()
 	mb, ok := m.members[id]
 	return mb, ok
+}
+
+// AllRemoved returns the ids of all that were members once and are no more, in their order; the slice is the caller's. Safe for concurrent use.
+func (m *Machine) AllRemoved() []uint64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return slices.Sorted(maps.Keys(m.removed))
 }
 
 // Removed reports whether id was a member once and is no more.
