@@ -8,8 +8,9 @@ import (
 
 const (
 	// A control channel that has broken is dialled again at once, so often per address, with this in between, and with this limit on each:
-	// the first packet may meet a listener that is just closing, get no answer, and be sent again by the kernel only a second later.
-	redialsSoon = 4
+	// the first packet may meet a listener that is just closing, get no answer, and be sent again by the kernel only a second later. What the
+	// member had sent may still be read meanwhile.
+	redialsSoon = 20
 	redialSoon  = 5 * time.Millisecond
 	soonTimeout = 100 * time.Millisecond
 )

@@ -146,3 +146,34 @@ func (p *proxy) close() {
 		c.Close()
 	}
 }
+
+// TestWhatAMemberHasSentComesBeforeItsEnd: a member is gone once the last of its frames was handed over, on whatever channel. Raft takes an entry of
+// a leader as a sign that it lives.
+func TestWhatAMemberHasSentComesBeforeItsEnd(t *testing.T) {
+	a, ar := member(t, 1, TCPOptions{})
+	b, br := member(t, 2, TCPOptions{})
+	ar.hold = make(chan struct{})
+	connect(t, a, ar, 2, b.Addr())
+	connect(t, b, br, 1, a.Addr())
+	wait.Until(t, "both ways", func() bool { return a.ConnectedFor(2) > 0 })
+	br.await(t, "the channel for entries", func() bool { return br.reconns[key(1, ChannelAppend)] == 1 })
+	for range 3 {
+		if !b.Send(1, ChannelAppend, []byte("entries")) {
+			t.Fatal("not sent")
+		}
+	}
+	wait.Until(t, "sent", func() bool { return a.Traffic(2).Received.Load() > 0 })
+	b.Close()
+	time.Sleep(40 * redialSoon)
+	ar.mu.Lock()
+	n := ar.gone[2]
+	ar.mu.Unlock()
+	if n != 0 {
+		t.Error("said to be gone before all that it had sent was handed over")
+	}
+	close(ar.hold)
+	ar.await(t, "gone", func() bool { return ar.gone[2] == 1 })
+	if got := ar.got(2, ChannelAppend); len(got) != 3 {
+		t.Errorf("%d of 3 frames were handed over when it was said", len(got))
+	}
+}

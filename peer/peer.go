@@ -62,8 +62,8 @@ type Handler interface {
 	// Reconnected says that a new outgoing connection on the channel was accepted: frames sent before may be lost.
 	Reconnected(to uint64, channel Channel)
 	// Refused says that the process of a member is gone: the control channel to it was up and broke, nobody listens at any of its addresses,
-	// and it has no control channel to this member. It is said once for each such break. A cable, a firewall or a slow member does not look
-	// like that.
+	// and it has no connection to this member. All frames that it had sent were handed over before. It is said once for each such break. A
+	// cable, a firewall or a slow member does not look like that.
 	Refused(to uint64)
 	// Expelled says that the member by refuses this one because it was removed from the cluster. It is said at each such dial of the control
 	// channel.

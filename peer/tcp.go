@@ -88,11 +88,17 @@ func (p *tcpPeer) pick(try int) string {
 // addresses is how many the member has.
 func (p *tcpPeer) addresses() int { return strings.Count(*p.addr.Load(), ",") + 1 }
 
-// hears reports whether a member has a control channel to this one.
+// hears reports whether a member has a connection to this one, on any channel: until the last of them is read to its end, frames of a process that
+// is gone can still be handed over.
 func (t *TCP) hears(id uint64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.inbound[id].conn != nil
+	for _, who := range t.conns {
+		if who == id {
+			return true
+		}
+	}
+	return false
 }
 
 // ListenTCP binds addr ("" = do not listen) and more. An address is host:port, or unix:PATH for a socket file, which is
