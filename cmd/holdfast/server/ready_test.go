@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -69,6 +70,11 @@ func TestALearnerIsReadyOnceItHasCaughtUp(t *testing.T) {
 	close(n.caughtUp)
 	if err := <-gone; err != nil {
 		t.Fatal(err)
+	}
+	for want, st := range map[string]node.Status{"waiting for a leader": {}, "receiving from the leader": {Leader: 2}, "catching up": {Leader: 2, Ready: true}} {
+		if got := waitsFor(&st); !strings.HasPrefix(got, want) {
+			t.Errorf("%+v: %q", st, got)
+		}
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -246,11 +246,8 @@ func waitReady(ctx context.Context, m starting, failed <-chan error, log *slog.L
 		}
 		if time.Since(told) > 5*time.Second {
 			told = time.Now()
-			if m.Status().Ready {
-				log.Info("catching up with the leader")
-			} else {
-				log.Info("waiting for a leader; a majority of the members must run")
-			}
+			st := m.Status()
+			log.Info(waitsFor(&st), "applied", st.Applied)
 		}
 		select {
 		case <-changed:
@@ -261,6 +258,17 @@ func waitReady(ctx context.Context, m starting, failed <-chan error, log *slog.L
 			return ctx.Err()
 		}
 	}
+}
+
+// waitsFor says what keeps a member from being ready.
+func waitsFor(st *node.Status) string {
+	switch {
+	case st.Ready:
+		return "catching up with the leader"
+	case st.Leader != 0:
+		return "receiving from the leader what this member lacks"
+	}
+	return "waiting for a leader; a majority of the members must run"
 }
 
 // Shutdown ends the service in an order that leaves no client waiting: report not ready, hand over leadership, finish requests,
