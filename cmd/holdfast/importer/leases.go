@@ -30,12 +30,13 @@ type leases struct {
 
 	mu     sync.Mutex // guards what follows
 	known  map[int64]*lease
+	given  map[int64]struct{} // that the target has from this import or one before, as far as it was not taken away again
 	ending []ending
 	lost   bool // a lease has expired on the target that the source may have: its keys are gone and a pass must copy them again
 }
 
 func newLeases(source, target *side) *leases {
-	return &leases{source: source, target: target, known: make(map[int64]*lease)}
+	return &leases{source: source, target: target, known: make(map[int64]*lease), given: make(map[int64]struct{})}
 }
 
 const (
@@ -138,6 +139,9 @@ func (l *leases) ensure(ctx context.Context, id int64) (bool, error) {
 // grant gives the target a lease and returns when it ends. One that is there from an earlier run is kept if it was granted for
 // the same time.
 func (l *leases) grant(ctx context.Context, id, ttl int64) (ends time.Time, err error) {
+	l.mu.Lock()
+	l.given[id] = struct{}{}
+	l.mu.Unlock()
 	granting := etcdserverpb.NewLeaseClient(l.target.ActiveConnection()) // the client library's Grant cannot name an id
 	for {
 		began := time.Now()
@@ -166,10 +170,13 @@ func (l *leases) revoke(ctx context.Context, id int64) error {
 		_, err := l.target.Revoke(ctx, clientv3.LeaseID(id))
 		return err
 	})
-	if errors.Is(err, rpctypes.ErrLeaseNotFound) {
-		return nil
+	if err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+		return err
 	}
-	return err
+	l.mu.Lock()
+	delete(l.given, id)
+	l.mu.Unlock()
+	return nil
 }
 
 // begin gives the target every lease of the source before a pass, and takes away what the source does not have.
@@ -194,6 +201,11 @@ func (l *leases) begin(ctx context.Context) error {
 	l.mu.Lock()
 	clear(l.known)
 	l.ending, l.lost = nil, false
+	for _, id := range ours {
+		if theirs[id] {
+			l.given[id] = struct{}{}
+		}
+	}
 	l.mu.Unlock()
 	return each(ctx, ids, func(ctx context.Context, id int64) error {
 		_, err := l.ensure(ctx, id)
@@ -350,22 +362,30 @@ func (l *leases) compareLists(ctx context.Context) error {
 
 // settle is end at the cut-over, where no change is still to come that could take a key from a lease. A lease of which only a later
 // revision tells that it ended goes as well if it holds no key on the target: it may have ended before, and nothing else would
-// take it away until its time is over. One that holds a key was there at the cut-over, and so has ended since.
+// take it away until its time is over. One that holds a key was there at the cut-over, and so has ended since. So goes what the target was
+// given and nobody follows any more: it had ended between the list that named it and the question what remains of it.
 func (l *leases) settle(ctx context.Context, revision int64) error {
 	if err := l.end(ctx, revision); err != nil {
 		return err
 	}
+	ours, _, err := l.target.list(ctx)
+	if err != nil {
+		return err
+	}
 	l.mu.Lock()
-	later := slices.Clone(l.ending)
+	ours = slices.DeleteFunc(ours, func(id int64) bool {
+		_, given := l.given[id]
+		return !given || l.known[id] != nil
+	})
 	l.mu.Unlock()
 	var bare []int64
-	for _, e := range later {
-		keys, err := l.target.attached(ctx, e.id)
+	for _, id := range ours {
+		keys, err := l.target.attached(ctx, id)
 		if err != nil {
 			return err
 		}
 		if keys == 0 {
-			bare = append(bare, e.id)
+			bare = append(bare, id)
 		}
 	}
 	l.mu.Lock()
