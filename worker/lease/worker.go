@@ -280,11 +280,21 @@ func (w *Worker) renew(r *round, term uint64) error {
 	return nil
 }
 
-// timeToLive answers how long a lease has left. No round confirms it: the answer is old by the time it arrives anyway.
+// timeToLive answers how long a lease has left. No round confirms that: the answer is old by the time it arrives anyway. That there is no such
+// lease is confirmed.
 func (w *Worker) timeToLive(_ context.Context, req []byte) ([]byte, error) {
 	id, err := ekv.DecodeLeaseID(req)
 	if err != nil {
 		return nil, err
+	}
+	if _, ok := w.kv.Lease(id); !ok {
+		// The member that answered its grant may have applied it before this one.
+		w.mu.Lock()
+		term := w.term
+		w.mu.Unlock()
+		if err := worker.Confirm(w.node, term); err != nil {
+			return nil, err
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

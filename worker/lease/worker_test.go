@@ -355,3 +355,21 @@ func TestUnknownLeaseAndFollower(t *testing.T) {
 		t.Errorf("renewing a lease granted just now: %+v, %v", lt, err)
 	}
 }
+
+// TestALeaseThatIsNotAppliedHereYet: a member that forwarded a grant may have applied it before the leader has, and its client asks at once.
+func TestALeaseThatIsNotAppliedHereYet(t *testing.T) {
+	m := newLeased()
+	start(t, m)
+	m.Lead(1)
+	wait.Until(t, "leading", func() bool {
+		lt, err := m.ask(t, ekv.CallLeaseTTL, 1)
+		return err == nil && lt.Granted == 0
+	})
+	m.OnRound(func() error {
+		m.grant(5, 7)
+		return nil
+	})
+	if lt, err := m.ask(t, ekv.CallLeaseTTL, 5); err != nil || lt.Granted != 7 || lt.Remaining != 7 {
+		t.Errorf("a lease that another member has applied: %+v, %v", lt, err)
+	}
+}
