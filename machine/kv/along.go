@@ -15,7 +15,8 @@ type along struct {
 	r      store.Reader
 	it     store.Iter // nil before it is worth it
 	looked int        // how many versions were looked up by a Get
-	single bool       // it stands on the only version of its key
+	behind int64      // how many moves may pass the version it stands on and the older ones of its key; 0 if a seek is less
+	short  int        // how many times in a row these did not reach the next version
 	found  int        // versions found by it
 	far    bool       // its blocks are not in the cache, nor is there room for them
 	read   store.Loads
@@ -30,6 +31,12 @@ const (
 	// lying in between, which it passes in each of the store's levels: at six a key, a Get a key reads less. The version counts what has
 	// been compacted away too, so that a few are looked up without need.
 	fewVersions = 4
+	// mostSteps is over how many versions of a key it goes by moves: each touches one level of the store, and of the rows between only their
+	// keys, where a seek touches all levels. From four on a seek, which passes them inside a block, is no more.
+	mostSteps = 3
+	// shortSteps is after how many times in a row that were in vain, since rows of other keys or of a key's earlier life lie between, it
+	// only seeks.
+	shortSteps = 4
 	// unknownVersions is how many a key may have had.
 	unknownVersions = 1 << 62
 	// farAfter is after how many versions it is asked whether blocks are in the cache, of which at most one part in farShare may have been read.
@@ -51,7 +58,7 @@ func (a *along) find(key []byte, mod int64, sub uint32, versions int64) (mt meta
 		}
 	}
 	a.key = appendHistoryKey(a.key[:0], key, mod, sub)
-	found := a.step(versions == 1) && bytes.Equal(a.it.Key(), a.key)
+	found := a.step(versions) && bytes.Equal(a.it.Key(), a.key)
 	if err := a.it.Error(); err != nil {
 		return meta{}, nil, fmt.Errorf("read version: %w", err)
 	}
@@ -70,18 +77,25 @@ func (a *along) find(key []byte, mod int64, sub uint32, versions int64) (mt meta
 	return decodeHistoryRow(row, mod, sub)
 }
 
-// step moves the iterator to key or what follows it. From the only version of the key before it is mostly one move, which touches one
-// level of the store; a seek touches all of them. From two versions on that is no less.
-func (a *along) step(single bool) bool {
-	was := a.single
-	a.single = single
-	if !was {
-		return a.it.SeekGE(a.key)
+// step moves the iterator to a.key, whose key has had so many versions, or to what follows it.
+func (a *along) step(versions int64) bool {
+	moves := a.behind
+	if a.behind = versions; versions > mostSteps || a.short >= shortSteps {
+		a.behind = 0
 	}
-	if !a.it.Next() {
-		return false
+	for range moves {
+		if !a.it.Next() {
+			return false
+		}
+		if bytes.Compare(a.it.Key(), a.key) >= 0 {
+			a.short = 0
+			return true
+		}
 	}
-	return bytes.Compare(a.it.Key(), a.key) >= 0 || a.it.SeekGE(a.key)
+	if moves > 0 {
+		a.short++
+	}
+	return a.it.SeekGE(a.key)
 }
 
 func (a *along) close() {

@@ -13,7 +13,9 @@ import (
 // loading is a store that counts lookups, and whose iterators read all blocks from the disk, or find all of them in memory.
 type loading struct {
 	*counted
-	disk atomic.Bool
+	disk  atomic.Bool
+	seeks atomic.Int64 // in history, as steps
+	steps atomic.Int64
 }
 
 type loadingIter struct {
@@ -51,9 +53,24 @@ func (it *loadingIter) moved() {
 	}
 }
 
-func (it *loadingIter) SeekGE(key []byte) bool { it.moved(); return it.Iter.SeekGE(key) }
-func (it *loadingIter) Next() bool             { it.moved(); return it.Iter.Next() }
-func (it *loadingIter) Loads() store.Loads     { return it.loads }
+func (it *loadingIter) SeekGE(key []byte) bool {
+	it.moved()
+	if key[1] == spaceHistory {
+		it.of.seeks.Add(1)
+	}
+	return it.Iter.SeekGE(key)
+}
+
+func (it *loadingIter) Next() bool {
+	it.moved()
+	ok := it.Iter.Next()
+	if ok && it.Key()[1] == spaceHistory {
+		it.of.steps.Add(1)
+	}
+	return ok
+}
+
+func (it *loadingIter) Loads() store.Loads { return it.loads }
 
 // TestVersionsAreFoundWhereItIsCheaper: those of keys with many by an iterator as long as blocks are in memory, and by a Get each otherwise;
 // those of keys with few by the iterator in any case. The answer is the same.
@@ -124,6 +141,42 @@ func TestOldVersionsAreFoundAlongHistory(t *testing.T) {
 		}
 		if n := st.gets.Load() - before; (n > lookedUp) != disk {
 			t.Errorf("disk %v: %d lookups", disk, n)
+		}
+	}
+}
+
+// TestFewVersionsArePassedByMoves: from a version with two older ones to the next key's newest it takes no seek, until rows that the count of
+// versions does not tell of, of keys that were deleted meanwhile, lie between again and again. The answer is the same.
+func TestFewVersionsArePassedByMoves(t *testing.T) {
+	for _, lives := range []int{1, 2} {
+		st := &loading{counted: &counted{Watched: &machinetest.Watched{Mem: store.NewMem()}}}
+		r := openRig(t, st, Options{})
+		const keys = 100
+		for life := range lives {
+			if life > 0 {
+				r.must(&ekv.Part{Delete: &ekv.DeleteRange{Key: []byte("k"), End: []byte("l")}})
+			}
+			for n := range mostSteps {
+				for i := range keys {
+					if i%mostSteps <= n { // of one to three versions
+						r.must(putPart(fmt.Sprintf("k%03d", i), long(i+n)))
+					}
+				}
+			}
+		}
+		seeks, steps := st.seeks.Load(), st.steps.Load()
+		res, _, err := r.m.Range(&ekv.Range{Key: []byte("k"), End: []byte("l")}, 0)
+		if err != nil || len(res.KVs) != keys {
+			t.Fatal(lives, err, res)
+		}
+		for i, kv := range res.KVs {
+			if string(kv.Value) != long(i+mostSteps-1) {
+				t.Fatalf("%d lives: %s is %.20q", lives, kv.Key, kv.Value)
+			}
+		}
+		seeks, steps = st.seeks.Load()-seeks, st.steps.Load()-steps
+		if lives == 1 && seeks != 1 || lives > 1 && (seeks != keys-lookedUp || steps > shortSteps*mostSteps) {
+			t.Errorf("%d lives: %d seeks, %d steps", lives, seeks, steps)
 		}
 	}
 }

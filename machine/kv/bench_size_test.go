@@ -69,7 +69,7 @@ func (r *rig) paginate(rev, page int64) (keys int) {
 // BenchmarkPastPages reads 10,000 keys of 1.5 KB by pages of 500 at a revision of some changes ago.
 func BenchmarkPastPages(b *testing.B) {
 	const keys, size = 10_000, 1500
-	for _, of := range []struct{ versions, since int }{{1, 0}, {1, 10}, {3, 10}, {6, 10}, {3, 2000}, {6, 2000}, {6, 100_000}} {
+	for _, of := range []struct{ versions, since int }{{1, 0}, {1, 10}, {2, 10}, {3, 10}, {6, 10}, {3, 2000}, {6, 2000}, {6, 100_000}} {
 		b.Run(fmt.Sprintf("versions=%d/since=%d", of.versions, of.since), func(b *testing.B) {
 			r := sizeRig(b, keys, of.versions, size)
 			rev, _ := r.m.Revision()

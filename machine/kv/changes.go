@@ -19,7 +19,8 @@ type changes struct {
 	delta       int64        // the same in all of the interval
 	full        bool         // the keys would take more memory than they may: only delta is known
 	bytes       int
-	rows        int // that were walked to know it
+	rows        int  // that were walked to know it
+	few         bool // so few that pastLists keeps them only while there is room; set before they are shared
 }
 
 // changedKey is one key with the version that it had.

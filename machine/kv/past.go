@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -15,7 +16,7 @@ type pastLists struct {
 	keptRows               int   // for how many rows walked changes are kept for the reads that follow, the later pages of a list above all
 	most                   int   // bytes of all that are kept, and of those that are being gathered
 
-	kept atomic.Pointer[[]*changes] // oldest first, immutable
+	kept atomic.Pointer[[]*changes] // one of few rows if there is such a one, then oldest first; immutable
 	mu   sync.Mutex                 // who replaces kept
 	// gathering is held by the one read that may take all of most while it gathers; the others take a part of it, or do without.
 	gathering sync.Mutex
@@ -38,7 +39,7 @@ func (l *pastLists) reset() {
 	l.kept.Store(nil)
 }
 
-// all returns what is kept, oldest first. Asked before a state is pinned, none of it is of a later one.
+// all returns what is kept. Asked before a state is pinned, none of it is of a later one.
 func (l *pastLists) all() []*changes {
 	if kept := l.kept.Load(); kept != nil {
 		return *kept
@@ -46,7 +47,8 @@ func (l *pastLists) all() []*changes {
 	return nil
 }
 
-// keep takes c in, in the place of what it continues, and drops the oldest if there is too much.
+// keep takes c in, in the place of what it continues, and drops the oldest if there is too much. A list of few rows, which takes a reader
+// little to walk again, has the place of another such one or a free one, and is the first to go.
 func (l *pastLists) keep(c *changes) {
 	if c.bytes > l.most {
 		return
@@ -56,17 +58,24 @@ func (l *pastLists) keep(c *changes) {
 	var kept []*changes
 	bytes := c.bytes
 	for _, k := range l.all() {
-		if k.after == c.after && c.covers(k.key, k.end) {
+		if k.after == c.after && c.covers(k.key, k.end) || c.few && k.few {
 			continue
 		}
 		kept = append(kept, k)
 		bytes += k.bytes
 	}
 	for len(kept) > 0 && (len(kept) >= keptLists || bytes > l.most) {
+		if c.few {
+			return
+		}
 		bytes -= kept[0].bytes
 		kept = kept[1:]
 	}
-	kept = append(kept[:len(kept):len(kept)], c)
+	if c.few {
+		kept = slices.Insert(kept, 0, c)
+	} else {
+		kept = append(kept[:len(kept):len(kept)], c)
+	}
 	l.kept.Store(&kept)
 }
 
@@ -122,7 +131,8 @@ func (p *pinned) changes(key, end []byte, rev, rows int64) (*changes, error) {
 			continue
 		}
 		c := old.then(more)
-		if more.rows >= p.lists.keptRows {
+		c.few = old.few && more.rows < p.lists.keptRows && len(c.keys) < p.lists.keptRows
+		if old.few || more.rows >= p.lists.keptRows {
 			p.lists.keep(c)
 		}
 		return c, nil
@@ -131,8 +141,10 @@ func (p *pinned) changes(key, end []byte, rev, rows int64) (*changes, error) {
 		return nil, nil
 	}
 	c, err := readChanges(p.view, key, end, rev, p.rev, rows, most)
-	if c != nil && c.rows >= p.lists.keptRows && (!c.full || most == p.lists.most) {
-		p.lists.keep(c)
+	if c != nil {
+		if c.few = c.rows < p.lists.keptRows; !c.full || !c.few && most == p.lists.most {
+			p.lists.keep(c)
+		}
 	}
 	return c, err
 }

@@ -76,6 +76,48 @@ func TestLaterPagesGatherNothing(t *testing.T) {
 	}
 }
 
+// TestFewChangesAreKeptBesideMany: a list that has changed in few places gathers these once, and the lists that have changed in many are kept
+// as they were, however many of the others are read.
+func TestFewChangesAreKeptBesideMany(t *testing.T) {
+	r, rev := pastRig(t)
+	r.m.lists.keptRows = 100
+	now, _ := r.m.Revision()
+	read := func(rev int64) (kept []*changes) {
+		if _, _, err := r.m.Range(&ekv.Range{Key: []byte("k"), End: []byte("l"), Revision: rev}, 0); err != nil {
+			t.Fatal(err)
+		}
+		return r.m.lists.all()
+	}
+	for n := range keptLists {
+		for back := int64(1); back < 3 && n < keptLists-1; back++ {
+			kept := read(now - back)
+			if len(kept) != n+1 || !kept[0].few || kept[0].after != now-back {
+				t.Fatalf("beside %d lists, the changes since revision %d are not kept", n, now-back)
+			}
+			if again := read(now - back); again[0] != kept[0] {
+				t.Fatal("few changes were gathered again")
+			}
+		}
+		read(rev - int64(n))
+	}
+	kept := read(now - 1)
+	if len(kept) != keptLists {
+		t.Fatalf("%d lists are kept", len(kept))
+	}
+	for n, c := range kept {
+		if c.few || c.after != rev-int64(n) {
+			t.Fatalf("place %d has the changes since revision %d, few: %v", n, c.after, c.few)
+		}
+	}
+	r.m.lists.reset()
+	read(now - 1)
+	r.apply(putPart("k020", "5"))
+	if kept := read(now - 1); len(kept) != 1 || !kept[0].few || kept[0].rows != 1 || kept[0].upTo != now+1 {
+		t.Fatalf("after another change: %d lists, %d rows walked", len(kept), kept[0].rows)
+	}
+	pages(t, r, rev)
+}
+
 // TestPastListsAreBounded: however many lists are read at however many revisions, what is kept of them has its bound, and changes that
 // would not fit are not held even while they are gathered.
 func TestPastListsAreBounded(t *testing.T) {
