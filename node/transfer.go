@@ -37,7 +37,7 @@ func (n *Node) transfer(ctx context.Context, to uint64) error {
 	target := uint64(0)
 	if err := n.onLoop(context.Background(), func() {
 		if n.rep.IsLeader() {
-			target = transferTarget(n.rep.Progress(), n.id, to)
+			target = transferTarget(n.rep.Progress(), n.id, to, func(id uint64) bool { return n.net.ConnectedFor(id) > 0 })
 		}
 		if target != 0 {
 			n.startTransfer(target)
@@ -64,9 +64,10 @@ func (n *Node) transfer(ctx context.Context, to uint64) error {
 }
 
 // transferTarget is the voter asked for, or, for 0, the active one that has most of the log: nothing is proposed until the
-// target has all of it, so one that has just been restarted would hold everybody up. 0 = there is none.
-func transferTarget(all []replica.Progress, self, asked uint64) (target uint64) {
-	most := uint64(0)
+// target has all of it, so one that has just been restarted would hold everybody up. Raft calls a member active for as long as an election takes
+// after it was heard last: one that has ended since is passed over for those that are connected. 0 = there is none.
+func transferTarget(all []replica.Progress, self, asked uint64, connected func(id uint64) bool) (target uint64) {
+	most, reached := uint64(0), false
 	for _, pr := range all {
 		switch {
 		case pr.ID == self || pr.Learner:
@@ -74,8 +75,10 @@ func transferTarget(all []replica.Progress, self, asked uint64) (target uint64) 
 			if pr.ID == asked {
 				return asked
 			}
-		case pr.Active && (target == 0 || pr.Match > most):
-			target, most = pr.ID, pr.Match
+		case pr.Active:
+			if there := connected(pr.ID); target == 0 || there && !reached || there == reached && pr.Match > most {
+				target, most, reached = pr.ID, pr.Match, there
+			}
 		}
 	}
 	return target

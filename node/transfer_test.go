@@ -16,11 +16,16 @@ func TestTransferTarget(t *testing.T) {
 		{5, 0},
 		{9, 0},
 	} {
-		if got := transferTarget(all, 1, c.asked); got != c.want {
+		if got := transferTarget(all, 1, c.asked, func(uint64) bool { return true }); got != c.want {
 			t.Errorf("asked for %d: %d, want %d", c.asked, got, c.want)
 		}
 	}
-	if got := transferTarget(all[:1], 1, 0); got != 0 {
+	for only, want := range map[uint64]uint64{2: 2, 3: 3, 4: 3, 9: 3} { // 4 is down, and 9 nobody: then the furthest, connected or not
+		if got := transferTarget(all, 1, 0, func(id uint64) bool { return id == only }); got != want {
+			t.Errorf("only %d is connected: %d, want %d", only, got, want)
+		}
+	}
+	if got := transferTarget(all[:1], 1, 0, nil); got != 0 {
 		t.Errorf("alone: %d", got)
 	}
 }
