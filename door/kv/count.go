@@ -47,9 +47,10 @@ func (m *countedMember) Linearize(ctx context.Context) error {
 func (d *Door) newOps() *ops.Ops {
 	return ops.New(ops.Options{
 		APIVersion: apiVersion, ClusterVersion: storageVersion, StorageVersion: storageVersion,
-		Status: func() node.Status { return d.node.Status() },
-		Alarms: d.kv.Alarms,
-		Read:   d.probe,
+		Status:     func() node.Status { return d.node.Status() },
+		Leaderless: d.missesLeader,
+		Alarms:     d.kv.Alarms,
+		Read:       d.probe,
 		Gauges: func() ops.Gauges {
 			g := ops.Gauges{Quota: max(d.opts.QuotaBytes, 0)}
 			g.Size = d.size()

@@ -73,7 +73,8 @@ type Options struct {
 	MaxLeaseBytes int64
 	// RequestTimeout ends a request whose client set no earlier deadline. 0 = 7 s, which is etcd's at default settings.
 	RequestTimeout time.Duration
-	// NoLeaderTimeout is how long a member may be without a leader before streams that require one are ended. 0 = 3 s.
+	// NoLeaderTimeout is how long a member may be without a leader before streams that require one are ended. 0 = 3 s. After a third of it,
+	// an election timeout, what requires a leader is refused.
 	NoLeaderTimeout time.Duration
 	// MaxConns bounds client connections of every kind. 0 = three quarters of the files the process may open.
 	MaxConns int
@@ -220,6 +221,7 @@ type Door struct {
 	deadline atomic.Pointer[sharedDeadline]
 	// leaderless is closed and replaced when the member has been without a leader for NoLeaderTimeout.
 	leaderless atomic.Pointer[chan struct{}]
+	led        atomic.Bool // see missesLeader; written by followLeader
 
 	stopping chan struct{}   // closed by Shutdown: ends streams
 	life     context.Context // ends with Shutdown: for work that no request waits for

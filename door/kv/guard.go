@@ -35,10 +35,10 @@ func (d *Door) pbHeader(revision int64) *pb.ResponseHeader {
 	return &pb.ResponseHeader{ClusterId: s.ClusterID, MemberId: s.MemberID, Revision: revision, RaftTerm: s.Term}
 }
 
-// followLeader ends streams that require a leader when there has been none for NoLeaderTimeout.
+// followLeader notes when a lost leader is missed, and ends streams that require one when there has been none for NoLeaderTimeout.
 // It sleeps while nothing changes.
 func (d *Door) followLeader() {
-	var alone <-chan time.Time
+	var missed, alone <-chan time.Time
 	var last uint64 // the leader seen last
 	for ended := false; ; {
 		changed := d.node.LeaderChanged()
@@ -49,16 +49,20 @@ func (d *Door) followLeader() {
 		}
 		switch {
 		case leader != 0:
-			alone, ended = nil, false
+			missed, alone, ended = nil, nil, false
+			d.led.Store(true)
 		case alone == nil && !ended:
-			alone = time.After(d.opts.NoLeaderTimeout)
+			missed, alone = time.After(d.opts.NoLeaderTimeout/3), time.After(d.opts.NoLeaderTimeout)
 		}
 		select {
 		case <-changed:
+		case <-missed:
+			missed = nil
+			d.led.Store(false)
 		case <-alone:
 			next := make(chan struct{})
 			close(*d.leaderless.Swap(&next))
-			alone, ended = nil, true // new streams are refused until there is a leader
+			alone, ended = nil, true
 		case <-d.stopping:
 			return
 		case <-d.node.StoppedC():
@@ -66,6 +70,12 @@ func (d *Door) followLeader() {
 		}
 	}
 }
+
+// missesLeader reports whether this member has been without a leader for an election timeout, or never had one. Rejected: to ask only
+// whether there is one now. A member forgets a leader whose process has ended at once, and that is when the clients of that process come
+// here. Refused in the milliseconds before there is a new leader, their watches would end: etcd's client does not retry after "no leader". An
+// etcd believes in its leader for an election timeout too.
+func (d *Door) missesLeader() bool { return d.node.Status().Leader == 0 && !d.led.Load() }
 
 // requiresLeader reports whether the client asked not to be served by a member that has lost its leader.
 func requiresLeader(ctx context.Context) bool {
@@ -79,7 +89,7 @@ func (d *Door) admit(ctx context.Context, onLearner bool) error {
 	if s.Learner && !onLearner {
 		return rpctypes.ErrGRPCNotSupportedForLearner
 	}
-	if s.Leader == 0 && requiresLeader(ctx) {
+	if s.Leader == 0 && requiresLeader(ctx) && d.missesLeader() {
 		return rpctypes.ErrGRPCNoLeader
 	}
 	return nil
@@ -167,7 +177,7 @@ func (d *Door) guardStream(srv any, ss grpc.ServerStream, info *grpc.StreamServe
 	var leaderless <-chan struct{}
 	if requiresLeader(ctx) {
 		leaderless = *d.leaderless.Load()
-		if d.node.Status().Leader == 0 {
+		if d.missesLeader() {
 			return rpctypes.ErrGRPCNoLeader
 		}
 	}

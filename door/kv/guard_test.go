@@ -68,7 +68,8 @@ func TestLearnerServesWhatEtcdsDoes(t *testing.T) {
 func TestLosingTheLeaderEndsStreamsThatRequireOne(t *testing.T) {
 	t.Parallel()
 	m := newFakeMember()
-	conn, ctx := serveFake(t, m, Options{NoLeaderTimeout: 50 * time.Millisecond}), context.Background()
+	const patience = 1500 * time.Millisecond
+	conn, ctx := serveFake(t, m, Options{NoLeaderTimeout: patience}), context.Background()
 	open := func(ctx context.Context) pb.Watch_WatchClient {
 		t.Helper()
 		w, err := pb.NewWatchClient(conn).Watch(ctx)
@@ -87,14 +88,30 @@ func TestLosingTheLeaderEndsStreamsThatRequireOne(t *testing.T) {
 	// A short loss ends nothing.
 	m.set(func(s *node.Status) { s.Leader = 0 })
 	m.set(func(s *node.Status) { s.Leader = 2 })
-	time.Sleep(100 * time.Millisecond)
+	time.Sleep(patience + 100*time.Millisecond)
 	m.set(func(s *node.Status) { s.Leader = 0 })
+	// The clients of a leader that has just ended come here before there is another.
 	kv := pb.NewKVClient(conn)
+	if _, err := kv.Put(withLeader(ctx), putRequest); err != nil {
+		t.Errorf("put requiring a leader that was lost a moment ago: %v", err)
+	}
+	late := open(withLeader(ctx))
+	for _, w := range []pb.Watch_WatchClient{requiring, late} {
+		if _, err := w.Recv(); status.Convert(err).Message() != "etcdserver: no leader" || status.Code(err) != codes.Unavailable {
+			t.Errorf("watch requiring a leader: %v", err)
+		}
+	}
 	if _, err := kv.Put(withLeader(ctx), putRequest); status.Convert(err).Message() != "etcdserver: no leader" {
 		t.Errorf("put requiring a leader: %v", err)
 	}
-	if _, err := requiring.Recv(); status.Convert(err).Message() != "etcdserver: no leader" || status.Code(err) != codes.Unavailable {
-		t.Errorf("watch requiring a leader: %v", err)
+	soon, cancel := context.WithTimeout(ctx, 5*time.Second) // a stream that is not refused says nothing
+	defer cancel()
+	refused, err := pb.NewWatchClient(conn).Watch(withLeader(soon))
+	if err == nil {
+		_, err = refused.Recv()
+	}
+	if status.Convert(err).Message() != "etcdserver: no leader" {
+		t.Errorf("watch that begins without a leader: %v", err)
 	}
 	ended := make(chan error, 1)
 	go func() {

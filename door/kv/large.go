@@ -89,11 +89,20 @@ func (d *Door) waitForRoom(ctx context.Context, from *port.From, n int64) error 
 				return nil
 			}
 		case <-bound.Done():
-			return rpctypes.ErrGRPCRequestTooManyRequests
+			return noRoom(ctx)
 		case <-ctx.Done():
-			return etcderr.Of(ctx.Err())
+			return noRoom(ctx)
 		}
 	}
+}
+
+// noRoom is the error of a read that waited for room in vain. Where the client's own deadline ended the wait (it ends both contexts), that is
+// the error: "too many requests" is not what a client expects that gave up by itself.
+func noRoom(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return etcderr.Of(err)
+	}
+	return rpctypes.ErrGRPCRequestTooManyRequests
 }
 
 // roomInterval is between two looks for room.
@@ -156,10 +165,10 @@ func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error, si
 		defer func() { <-d.large }()
 	case <-bound.Done():
 		d.port.AnswerGone(from, d.opts.MaxResultBytes)
-		return nil, rpctypes.ErrGRPCRequestTooManyRequests
+		return nil, noRoom(ctx)
 	case <-ctx.Done():
 		d.port.AnswerGone(from, d.opts.MaxResultBytes)
-		return nil, etcderr.Of(ctx.Err())
+		return nil, noRoom(ctx)
 	}
 	if err := read(d.opts.MaxResultBytes); err != nil {
 		d.port.AnswerGone(from, d.opts.MaxResultBytes)

@@ -42,7 +42,7 @@ func (o *Ops) unhealthy(ctx context.Context, serializable bool, exclude []string
 			return "ALARM " + name
 		}
 	}
-	if !serializable && o.opts.Status().Leader == 0 {
+	if !serializable && o.opts.Leaderless() {
 		return "RAFT NO LEADER"
 	}
 	if err := o.read(ctx, serializable); err != nil {

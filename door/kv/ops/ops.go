@@ -31,7 +31,9 @@ type Options struct {
 	APIVersion, ClusterVersion, StorageVersion string
 
 	Status func() node.Status
-	Alarms func() []ekv.AlarmState
+	// Leaderless reports whether the member misses a leader: not in the moment between two of them.
+	Leaderless func() bool
+	Alarms     func() []ekv.AlarmState
 	// Read reads a key, at once or with the cluster's consent; its error is in etcd's words.
 	Read func(ctx context.Context, serializable bool) error
 	// Gauges are the levels of this moment.
