@@ -395,7 +395,7 @@ func TestAnArchiveSessionOnAFollower(t *testing.T) {
 func TestAnswersThatWaitForTheArchiveHoldNoRoom(t *testing.T) {
 	t.Parallel()
 	const most = 2 << 20
-	s := archiving(t, doorkv.Options{MaxResultBytes: most})
+	s := archiving(t, doorkv.Options{MaxAnswerBytes: 3 * most})
 	c := s.client(t)
 	for i := range 3 {
 		put(t, c, fmt.Sprint("k", i), strings.Repeat("v", most/4))

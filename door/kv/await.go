@@ -109,7 +109,7 @@ func (d *Door) rangeFor(ctx context.Context, r *ekv.Range) (res *ekv.RangeResult
 		return nil, 0, etcderr.Of(err)
 	}
 	err = d.users.Reading(ctx, func(a *auth.Access) error { return a.May(eident.Read, r.Key, r.End) }, func() (err error) {
-		res, revision, err = d.read(r, d.opts.MaxResultBytes)
+		res, revision, err = d.read(r, d.opts.MaxAnswerBytes/3)
 		return etcderr.Of(err)
 	}, nil)
 	return res, revision, err

@@ -84,7 +84,7 @@ func (d *Door) probe(ctx context.Context, serializable bool) error {
 			return textOnly{etcderr.Of(err)}
 		}
 	}
-	if _, _, err := d.kv.Range(&ekv.Range{Key: []byte{0}, End: []byte{0}, Limit: 1, KeysOnly: true}, d.opts.MaxResultBytes); err != nil {
+	if _, _, err := d.kv.Range(&ekv.Range{Key: []byte{0}, End: []byte{0}, Limit: 1, KeysOnly: true}, d.opts.MaxAnswerBytes); err != nil {
 		return textOnly{etcderr.Of(err)}
 	}
 	return nil

@@ -49,9 +49,9 @@ type Options struct {
 	MaxRequestBytes int
 	// MaxTxnOps bounds each list of a Txn. 0 = 128.
 	MaxTxnOps int
-	// MaxResultBytes bounds keys and values of one unary Range or reading Txn. 0 = 16 MiB. The door makes two such answers at a
-	// time, each about twice in memory while it is encoded, and holds three times as much of answers that clients have not taken.
-	MaxResultBytes int64
+	// MaxAnswerBytes bounds the keys and values of unary Ranges and reading Txns, of all together, from before one is read until its client has
+	// taken it; each is about twice in memory while it is encoded. One may have two thirds, over HTTP/1.1 one third. 0 = 48 MiB.
+	MaxAnswerBytes int64
 	// MaxFlightBytes bounds the large requests (over 16 KiB by gRPC, 64 KiB by HTTP/1.1) that are anywhere between their
 	// first bytes and their answer; more of them are refused with "too many requests". 0 = 32 MiB.
 	MaxFlightBytes int64
@@ -122,7 +122,7 @@ func (o *Options) fill() {
 	o.QuotaBytes = cmp.Or(o.QuotaBytes, 2<<30)
 	o.MaxRequestBytes = cmp.Or(o.MaxRequestBytes, 3<<19)
 	o.MaxTxnOps = cmp.Or(o.MaxTxnOps, 128)
-	o.MaxResultBytes = cmp.Or(o.MaxResultBytes, 16<<20)
+	o.MaxAnswerBytes = cmp.Or(o.MaxAnswerBytes, 48<<20)
 	o.MaxFlightBytes = cmp.Or(o.MaxFlightBytes, 32<<20)
 	o.MaxCallBytes = cmp.Or(o.MaxCallBytes, 64<<20)
 	o.MaxPinnedBytes = cmp.Or(o.MaxPinnedBytes, 16<<20)
@@ -302,7 +302,7 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 		MaxMessageBytes: maxMessage,
 		BudgetBytes:     opts.MaxFlightBytes,
 		CallBytes:       opts.MaxCallBytes,
-		AnswerBytes:     3 * max(opts.MaxResultBytes, smallAnswer),
+		AnswerBytes:     max(opts.MaxAnswerBytes, 3*smallAnswer),
 	})
 	d.web.bridge = d.port.Bridge()
 	return d

@@ -60,7 +60,7 @@ func TestPutRangeDelete(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	s := serve(t, doorkv.Options{MaxResultBytes: 100_000})
+	s := serve(t, doorkv.Options{MaxAnswerBytes: 150_000})
 	c, ctx := s.client(t), context.Background()
 	kv := pb.NewKVClient(c.ActiveConnection())
 	key := []byte("k")

@@ -194,7 +194,7 @@ func (c *rawClient) reset(stream uint32) {
 // TestRoomIsGivenBack: large answers wait for each other, and their room comes back when they are sent.
 func TestRoomIsGivenBack(t *testing.T) {
 	const all = 24 << 20
-	d := &Door{opts: Options{MaxResultBytes: 8 << 20, RequestTimeout: 50 * time.Millisecond}, large: make(chan struct{}, largeAnswers),
+	d := &Door{opts: Options{MaxAnswerBytes: all, RequestTimeout: 50 * time.Millisecond}, large: make(chan struct{}, largeAnswers),
 		port: port.New(port.Options{AnswerBytes: all})}
 	full := func() bool {
 		if !d.port.TakeAnswer(nil, all) {
@@ -244,6 +244,20 @@ func TestRoomIsGivenBack(t *testing.T) {
 	}
 	if !full() {
 		t.Error("room is held after a refusal")
+	}
+	size = 15 << 20 // what two thirds hold
+	r, err := d.withRoom(ctx, read, of)
+	if err != nil || d.port.TakeAnswer(nil, all-size+1) {
+		t.Errorf("a large answer: %v", err)
+	}
+	r.giveBack()
+	d.port.TakeAnswer(nil, all/3+1)
+	if _, err := d.withRoom(ctx, read, of); err != rpctypes.ErrGRPCRequestTooManyRequests {
+		t.Errorf("a large answer beside others: %v", err)
+	}
+	d.port.AnswerGone(nil, all/3+1)
+	if !full() {
+		t.Error("room is held after large answers")
 	}
 	for _, n := range []int64{10, 100 << 10} { // with all room, and with none
 		size = n

@@ -26,8 +26,8 @@ const (
 	crowdedAnswer = 64 << 10
 	// smallAnswer is what is taken for a read before it is known how much it reads. Most read far less.
 	smallAnswer = 1 << 20
-	// largeAnswers is how many reads may make an answer of up to MaxResultBytes each at a time, since what one such answer
-	// takes is not known before it is read. Clients that take their answers slowly do not count here.
+	// largeAnswers is how many reads may make an answer of more than smallAnswer at a time. Clients that take their answers slowly do not count
+	// here.
 	largeAnswers = 2
 )
 
@@ -123,11 +123,12 @@ func (d *Door) account(ctx context.Context) *port.From {
 	return nil
 }
 
-// withRoom runs read with what a small answer may hold and, should that not do, once more with all that any may, when there is
-// room for it. size is how large the answer is that was read. The room, nil for one that needs none, goes with the answer to marshal.
+// withRoom runs read with what a small answer may hold and, should that not do, again with what large ones may, when there is room for it.
+// What one takes is not known before it is read, so there are steps: the largest answers are read three times, and wait until two thirds of
+// all room are free. size is how large the answer is that was read. The room, nil for one that needs none, goes with the answer to marshal.
 func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error, size func() int64) (*room, error) {
 	from := d.account(ctx)
-	small := min(smallAnswer, d.opts.MaxResultBytes)
+	small := min(smallAnswer, d.opts.MaxAnswerBytes/3)
 	if !d.port.TakeAnswer(from, small) {
 		tiny := min(crowdedAnswer, small)
 		err := read(tiny)
@@ -153,28 +154,46 @@ func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error, si
 		return d.fit(from, small, size()), nil
 	}
 	d.port.AnswerGone(from, small)
-	if !errors.Is(err, mkv.ErrTooLarge) || d.opts.MaxResultBytes <= smallAnswer {
-		return nil, etcderr.Of(err)
+	third := d.opts.MaxAnswerBytes / 3
+	steps := []int64{third, 2 * third}
+	if from.Asks() {
+		steps = steps[:1] // as JSON it takes twice as much
 	}
-	bound := d.bounded(ctx)
-	if err := d.waitForRoom(ctx, from, d.opts.MaxResultBytes); err != nil {
+	for _, most := range steps {
+		if !errors.Is(err, mkv.ErrTooLarge) {
+			break
+		}
+		if most == small {
+			continue
+		}
+		var r *room
+		if r, err = d.withLargeRoom(ctx, from, most, read, size); err == nil {
+			return r, nil
+		}
+	}
+	return nil, etcderr.Of(err)
+}
+
+// withLargeRoom is one step of withRoom.
+func (d *Door) withLargeRoom(ctx context.Context, from *port.From, most int64, read func(maxBytes int64) error, size func() int64) (*room, error) {
+	if err := d.waitForRoom(ctx, from, most); err != nil {
 		return nil, err
 	}
 	select {
 	case d.large <- struct{}{}:
 		defer func() { <-d.large }()
-	case <-bound.Done():
-		d.port.AnswerGone(from, d.opts.MaxResultBytes)
+	case <-d.bounded(ctx).Done():
+		d.port.AnswerGone(from, most)
 		return nil, noRoom(ctx)
 	case <-ctx.Done():
-		d.port.AnswerGone(from, d.opts.MaxResultBytes)
+		d.port.AnswerGone(from, most)
 		return nil, noRoom(ctx)
 	}
-	if err := read(d.opts.MaxResultBytes); err != nil {
-		d.port.AnswerGone(from, d.opts.MaxResultBytes)
-		return nil, etcderr.Of(err)
+	if err := read(most); err != nil {
+		d.port.AnswerGone(from, most)
+		return nil, err
 	}
-	return d.fit(from, d.opts.MaxResultBytes, size()), nil
+	return d.fit(from, most, size()), nil
 }
 
 // kvBytes is about what keys and values take in an answer.

@@ -194,7 +194,7 @@ func stalledReaders(t *testing.T, addr string, connections, each int) {
 // TestStalledReadersKeepNobodyOut: answers that nobody takes have a bound of their own, and those who take theirs get them.
 func TestStalledReadersKeepNobodyOut(t *testing.T) {
 	t.Parallel()
-	conn := serveReader(t, newFakeMember(), largeStore{fakeStore{}, 3 << 20}, Options{MaxResultBytes: 4 << 20})
+	conn := serveReader(t, newFakeMember(), largeStore{fakeStore{}, 3 << 20}, Options{MaxAnswerBytes: 12 << 20})
 	kv := pb.NewKVClient(conn)
 	get := func() error {
 		_, err := kv.Range(t.Context(), &pb.RangeRequest{Key: []byte("a")}, grpc.MaxCallRecvMsgSize(8<<20))
@@ -214,7 +214,7 @@ func TestStalledReadersKeepNobodyOut(t *testing.T) {
 // TestUntakenAnswersAreBounded: whatever is asked for and not taken, it does not fill the memory. It looks at this process's heap,
 // so it runs alone.
 func TestUntakenAnswersAreBounded(t *testing.T) {
-	conn := serveReader(t, newFakeMember(), largeStore{fakeStore{}, 900 << 10}, Options{MaxResultBytes: 4 << 20})
+	conn := serveReader(t, newFakeMember(), largeStore{fakeStore{}, 900 << 10}, Options{MaxAnswerBytes: 12 << 20})
 	if _, err := pb.NewKVClient(conn).Range(t.Context(), &pb.RangeRequest{Key: []byte("a")}); err != nil {
 		t.Fatal(err)
 	}
@@ -232,10 +232,27 @@ func TestUntakenAnswersAreBounded(t *testing.T) {
 	}
 }
 
+// TestALargeAnswerIsNotMadeAsJSON: one of more than a third of all room is answered over gRPC alone.
+func TestALargeAnswerIsNotMadeAsJSON(t *testing.T) {
+	t.Parallel()
+	conn := serveReader(t, newFakeMember(), largeStore{fakeStore{}, 5 << 20}, Options{MaxAnswerBytes: 12 << 20})
+	if _, err := pb.NewKVClient(conn).Range(t.Context(), &pb.RangeRequest{Key: []byte("a")}, grpc.MaxCallRecvMsgSize(8<<20)); err != nil {
+		t.Error(err)
+	}
+	r, err := http.Post("http://"+conn.Target()+"/v3/kv/range", "application/json", strings.NewReader(`{"key":"YQ=="}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if said, err := io.ReadAll(r.Body); err != nil || r.StatusCode != http.StatusTooManyRequests || !strings.Contains(string(said), "larger than this server buffers") {
+		t.Errorf("%s, %.200s, %v", r.Status, said, err)
+	}
+}
+
 // TestUntakenAnswersOfTheGatewayAreBounded: the same over HTTP/1.1, where an answer is JSON that the gRPC server knows nothing of. It
 // looks at this process's heap, so it runs alone.
 func TestUntakenAnswersOfTheGatewayAreBounded(t *testing.T) {
-	conn := serveReader(t, newFakeMember(), largeStore{fakeStore{}, 3 << 20}, Options{MaxResultBytes: 4 << 20})
+	conn := serveReader(t, newFakeMember(), largeStore{fakeStore{}, 3 << 20}, Options{MaxAnswerBytes: 12 << 20})
 	ask := func(taken bool) net.Conn {
 		c, err := net.Dial("tcp", conn.Target())
 		if err != nil {

@@ -40,8 +40,8 @@ type Shares struct {
 	Flight int64
 	// Lane bounds what queues before the log, per lane. Requests in a lane are in flight as well.
 	Lane int64
-	// Answer is the largest unary answer.
-	Answer int64
+	// Answers bounds those that are being made or that clients have not taken yet. The largest may have two thirds of it.
+	Answers int64
 	// Keys is for what a put must know about the key before it, Filter for finding that there is no such key.
 	Keys, Filter int64
 	// Hot is for keys that are read again and again, with their values.
@@ -116,7 +116,7 @@ func divide(total int64, on Doors) Shares {
 		Cache:       share["cache"],
 		Flight:      share["flight"],
 		Lane:        max(share["flight"], 4*mib),
-		Answer:      share["answers"] / answersHeld,
+		Answers:     share["answers"],
 		Keys:        share["keys"],
 		Filter:      share["filter"],
 		Hot:         share["hot"],

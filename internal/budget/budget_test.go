@@ -62,7 +62,7 @@ func TestSharesFit(t *testing.T) {
 // TestADoorThatIsOffGivesItsShareBack: the others have more without it, and it has what its machines need on a member that only follows.
 func TestADoorThatIsOffGivesItsShareBack(t *testing.T) {
 	all, alone := divide(256*mib, All), divide(256*mib, Doors{Tlog: true})
-	if alone.Keys != 2*mib || alone.Calls != 0 || alone.Answer != 0 || alone.Cache <= all.Cache || alone.Trees <= all.Trees {
+	if alone.Keys != 2*mib || alone.Calls != 0 || alone.Answers != 0 || alone.Cache <= all.Cache || alone.Trees <= all.Trees {
 		t.Errorf("with kv %+v, without %+v", all, alone)
 	}
 	if Least(Doors{Tlog: true}) >= Least(All) {

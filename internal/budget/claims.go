@@ -9,9 +9,6 @@ type Claim struct {
 	Floor, Ceiling int64
 }
 
-// answersHeld is how many of the largest answers are held at a time.
-const answersHeld = 3
-
 // claims lists those of a server with these doors.
 func claims(on Doors) []Claim {
 	all := []Claim{
@@ -50,8 +47,8 @@ func claims(on Doors) []Claim {
 			// One batch may be above it in either: a watcher without anything queued is given what has come (door/kv/watch, door/kv/v2).
 			Claim{"pins", 5, mib / 4, 16 * mib},
 			Claim{"pins2", 1, mib / 4, 16 * mib},
-			// The door draws an answer from room for three of the largest, from before it is made until a client has taken it (door/kv).
-			Claim{"answers", answersHeld * 14, answersHeld * 2 * mib, 0})
+			// An answer is drawn from before it is made until a client has taken it (door/kv).
+			Claim{"answers", 42, 6 * mib, 0})
 	}
 	trees := Claim{"trees", 16, 1 * mib, 64 * mib} // at the default a thousand logs of 12 KiB (machine/tree, LogBytes)
 	if !on.Tlog {

@@ -19,7 +19,7 @@ import (
 
 // AnswerTooLarge refuses a unary Range whose answer would not fit the memory a single answer may take.
 var AnswerTooLarge = status.Error(codes.ResourceExhausted,
-	"etcdserver: range response is larger than this server buffers for one answer; use limit, or RangeStream, which has no bound")
+	"etcdserver: range response is larger than this server buffers for one answer; use limit, or RangeStream, which has no bound, or give it more --memory")
 
 // TxnAnswerTooLarge: the same for a Txn that wrote; by then it is applied.
 var TxnAnswerTooLarge = status.Error(codes.ResourceExhausted,

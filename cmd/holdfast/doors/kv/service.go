@@ -86,8 +86,8 @@ type Setup struct {
 // Service is what a server runs of it.
 func (s *Setup) Service(share budget.Shares) *doors.Service {
 	r := &running{Setup: *s}
-	r.Options.MaxResultBytes, r.Options.MaxFlightBytes, r.Options.MaxCallBytes, r.Options.MaxLeaseBytes =
-		share.Answer, share.Flight, share.Calls, share.Leases
+	r.Options.MaxAnswerBytes, r.Options.MaxFlightBytes, r.Options.MaxCallBytes, r.Options.MaxLeaseBytes =
+		share.Answers, share.Flight, share.Calls, share.Leases
 	r.Options.MaxIdentBytes, r.Options.MaxPinnedBytes, r.pins2 = share.Idents/2, share.Pins, share.Pins2
 	r.Options.ReadFile = os.ReadFile
 	places := append(append([]doors.Place{}, s.Places...), s.Metrics...)
@@ -131,7 +131,7 @@ func (r *running) open(h *doors.Host) error {
 	opt := r.Options
 	opt.Steps, opt.Conns, opt.Ack = h.Steps, h.Conns, h.Ack
 	handler := v2.New(h.Node, r.nodes, v2.Options{RequestTimeout: opt.RequestTimeout, MaxRequestBytes: opt.MaxRequestBytes,
-		MaxListBytes: opt.MaxResultBytes, MaxPinnedBytes: r.pins2, Ack: h.Ack, Steps: h.Steps, Resume: func(c net.Conn) { r.door.Resume(c) },
+		MaxListBytes: opt.MaxAnswerBytes / 3, MaxPinnedBytes: r.pins2, Ack: h.Ack, Steps: h.Steps, Resume: func(c net.Conn) { r.door.Resume(c) },
 		Catalogue: func() (bool, uint64) { return r.door.Catalogue() },
 		RootBasic: func(host, user, password string) (uint64, bool) { return r.door.RootBasic(host, user, password) }})
 	opt.V2, opt.V2Watchers, opt.Leases = handler.Handle, handler.Watchers, r.leases
