@@ -150,8 +150,12 @@ func (e *ear) until(limit time.Duration, f func() bool) bool {
 	}
 }
 
+// catchUp is longer than etcd leaves a watch that begins in the past: it looks for those every 100 ms. One that it has not looked at yet is ended by a
+// compaction of revisions that the watch has no events of.
+const catchUp = 150 * time.Millisecond
+
 // settle asks for progress until it is reported: every event up to that revision has been sent before. A watch that waits for a
-// future revision has none to report; where there is one, nothing may be reported.
+// future revision has none to report; where there is one, nothing may be reported, and the others are given the time to catch up.
 func (e *ear) settle(current int64) {
 	e.mu.Lock()
 	can := len(e.active) > 0
@@ -164,7 +168,7 @@ func (e *ear) settle(current int64) {
 	before := e.reports
 	e.mu.Unlock()
 	ask := &pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}}
-	if waits && e.send(ask) == nil && e.until(30*time.Millisecond, func() bool { return e.reports > before }) {
+	if waits && e.send(ask) == nil && e.until(catchUp, func() bool { return e.reports > before }) {
 		e.mu.Lock()
 		e.said[-1] = append(e.said[-1], "progress, although a watch waits for the future")
 		e.mu.Unlock()
