@@ -74,12 +74,11 @@ func (d *Door) fit(from *port.From, taken, n int64) *room {
 	return d.newRoom(from, n)
 }
 
-// waitForRoom takes n bytes for an answer as soon as they are there.
-func (d *Door) waitForRoom(ctx context.Context, from *port.From, n int64) error {
+// waitForRoom takes n bytes for an answer as soon as they are there, unless bound or ctx end before.
+func (d *Door) waitForRoom(ctx, bound context.Context, from *port.From, n int64) error {
 	if d.port.TakeAnswer(from, n) {
 		return nil
 	}
-	bound := d.bounded(ctx)
 	again := time.NewTicker(roomInterval)
 	defer again.Stop()
 	for {
@@ -129,7 +128,9 @@ func (d *Door) account(ctx context.Context) *port.From {
 func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error, size func() int64) (*room, error) {
 	from := d.account(ctx)
 	small := min(smallAnswer, d.opts.MaxAnswerBytes/3)
+	var bound context.Context // of all waits together; most answers wait for nothing, and need none
 	if !d.port.TakeAnswer(from, small) {
+		bound = d.bounded(ctx)
 		tiny := min(crowdedAnswer, small)
 		err := read(tiny)
 		if err == nil {
@@ -137,7 +138,7 @@ func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error, si
 			if n <= freeAnswer {
 				return nil, nil
 			}
-			if err := d.waitForRoom(ctx, from, n); err != nil {
+			if err := d.waitForRoom(ctx, bound, from, n); err != nil {
 				return nil, err
 			}
 			return d.newRoom(from, n), nil
@@ -145,7 +146,7 @@ func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error, si
 		if !errors.Is(err, mkv.ErrTooLarge) || tiny == small {
 			return nil, etcderr.Of(err)
 		}
-		if err := d.waitForRoom(ctx, from, small); err != nil {
+		if err := d.waitForRoom(ctx, bound, from, small); err != nil {
 			return nil, err
 		}
 	}
@@ -159,6 +160,9 @@ func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error, si
 	if from.Asks() {
 		steps = steps[:1] // as JSON it takes twice as much
 	}
+	if bound == nil {
+		bound = d.bounded(ctx)
+	}
 	for _, most := range steps {
 		if !errors.Is(err, mkv.ErrTooLarge) {
 			break
@@ -167,22 +171,22 @@ func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error, si
 			continue
 		}
 		var r *room
-		if r, err = d.withLargeRoom(ctx, from, most, read, size); err == nil {
+		if r, err = d.withLargeRoom(ctx, bound, from, most, read, size); err == nil {
 			return r, nil
 		}
 	}
 	return nil, etcderr.Of(err)
 }
 
-// withLargeRoom is one step of withRoom.
-func (d *Door) withLargeRoom(ctx context.Context, from *port.From, most int64, read func(maxBytes int64) error, size func() int64) (*room, error) {
-	if err := d.waitForRoom(ctx, from, most); err != nil {
+// withLargeRoom is one step of withRoom; bound ends what it waits.
+func (d *Door) withLargeRoom(ctx, bound context.Context, from *port.From, most int64, read func(maxBytes int64) error, size func() int64) (*room, error) {
+	if err := d.waitForRoom(ctx, bound, from, most); err != nil {
 		return nil, err
 	}
 	select {
 	case d.large <- struct{}{}:
 		defer func() { <-d.large }()
-	case <-d.bounded(ctx).Done():
+	case <-bound.Done():
 		d.port.AnswerGone(from, most)
 		return nil, noRoom(ctx)
 	case <-ctx.Done():

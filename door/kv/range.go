@@ -123,7 +123,7 @@ func handleRangeStream(srv any, stream grpc.ServerStream) error {
 	//
 	// What is held at a time are the chunk that waits, the one that is read and the one that the client has not taken.
 	from := client(ctx)
-	if err := d.waitForRoom(ctx, from, 3*streamChunkBytes); err != nil {
+	if err := d.waitForRoom(ctx, d.bounded(ctx), from, 3*streamChunkBytes); err != nil {
 		return err
 	}
 	room := d.newRoom(from, 3*streamChunkBytes)
