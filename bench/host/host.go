@@ -24,6 +24,10 @@ type Machine struct {
 	Load       string  `json:"load_average_at_start"`
 	SyncBefore float64 `json:"fdatasync_before_ms"`
 	SyncAfter  float64 `json:"fdatasync_after_ms"` // filled in by the caller at the end, by SyncTime
+
+	// TouchedMiB is how much memory Touch wrote to before, and PageUS what a page took; 0: the benchmark does not.
+	TouchedMiB int64   `json:"memory_touched_before_mib,omitempty"`
+	PageUS     float64 `json:"page_touched_before_us,omitempty"`
 }
 
 func (m Machine) String() string {

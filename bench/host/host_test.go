@@ -42,6 +42,18 @@ func TestTicks(t *testing.T) {
 	}
 }
 
+func TestFreeMemory(t *testing.T) {
+	n, err := parseFree("MemTotal:       24688888 kB\nMemFree:        23805836 kB\nMemAvailable:   24000000 kB\n")
+	if err != nil || n != 23805836<<10 {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	for _, bad := range []string{"", "MemFree: much kB\n", "NotMemFree: 1 kB\n"} {
+		if _, err := parseFree(bad); err == nil {
+			t.Errorf("%q was read", bad)
+		}
+	}
+}
+
 func TestDescribe(t *testing.T) {
 	m, err := Describe(t.TempDir())
 	if err != nil || m.Cores < 1 || m.SyncBefore <= 0 {
