@@ -18,8 +18,8 @@ import (
 
 // Options bound the machine's memory. Zero fields take the defaults.
 type Options struct {
-	// CacheBytes bounds what is kept of keys seen lately: what a put needs to know of its predecessor, a small value included.
-	// Default 64 MiB.
+	// CacheBytes bounds what is kept of keys seen lately: what a put needs to know of its predecessor, a small value included, and, in a sixteenth
+	// of it, where the newest versions with long values are. Default 64 MiB.
 	CacheBytes int
 	// HotBytes bounds the versions of keys that are kept for readers, those that are read most. Default 1 MiB.
 	HotBytes int
@@ -80,6 +80,7 @@ type published struct {
 	feed      feed
 	blocks    blocks
 	hot       atomic.Pointer[hotRows] // of the store it was loaded for
+	latest    latest
 
 	// Copies of pub for readers that do not lock.
 	pubRev, pubCompacted, pubHistory, pubInUse, pubEdge atomic.Int64
@@ -115,6 +116,8 @@ func New(opt Options) *Machine {
 	m.fewDeletes = usualFewDeletes
 	m.lists.setUp(opt.PastBytes / 2)
 	m.blocks.setUp(usualBounds(opt.BlockBytes))
+	m.latest.setUp(opt.CacheBytes / latestPart)
+	m.opt.CacheBytes -= opt.CacheBytes / latestPart
 	return m
 }
 
@@ -153,6 +156,7 @@ func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 	m.now, m.dirty = now, false
 	m.entry.reset()
 	m.hot.Store(newHotRows(m.opt.HotBytes))
+	m.latest.clear()
 	m.cache.reset(m.opt.CacheBytes)
 	m.filter.reset(m.opt.FilterBytes, now.keys)
 	m.open = false
@@ -271,18 +275,28 @@ func (m *Machine) Publish(*entry.Stamp) {
 	m.cache.shrink()
 }
 
-// forgetChanged makes invalid what readers keep of the keys of the entry. The store has the changes by now, and no reader knows of their
-// revision yet: earlier, a reader could keep the old row again; later, one that knows the new revision could meet the old row.
+// forgetChanged makes invalid what readers keep of the keys of the entry, and notes where their newest versions are. The store has the changes by now,
+// and no reader knows of their revision yet: earlier, a reader could keep the old row again; later, one that knows the new revision could meet the old row.
 func (m *Machine) forgetChanged() {
 	hot := m.hot.Load()
-	if len(m.entry.writes) > hot.places || len(m.entry.sweeps) > 0 {
+	if len(m.entry.sweeps) > 0 { // of keys that nobody has named; the entry's writes may be among them
 		hot.forgetAll()
+		m.latest.clear()
 		return
 	}
+	each := len(m.entry.writes) <= hot.places
+	if !each {
+		hot.forgetAll()
+	}
 	for i := range m.entry.writes {
-		if w := &m.entry.writes[i]; int(w.slot.last) == i+1 {
+		w := &m.entry.writes[i]
+		if int(w.slot.last) != i+1 {
+			continue
+		}
+		if each {
 			hot.forget(w.slot.key)
 		}
+		m.latest.note(w.slot.key, &w.new)
 	}
 }
 

@@ -244,7 +244,8 @@ type pointAnswer struct {
 // keyBuffers holds scratch for store keys of readers.
 var keyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 128); return &b }}
 
-// pointRead answers the hottest read, one key at the current revision, from hotRows or by one Get, without lock, iterator or View.
+// pointRead answers the hottest read, one key at the current revision, from hotRows or by one Get, without lock, iterator or View. A long value
+// takes two where latest does not know it.
 //
 // Why it is consistent: rev was published before the lookup, so it sees at least the state at rev. If what it found was
 // written at or before rev, it is the state at rev. Otherwise (a newer row, or none) it is right only if nothing was
@@ -252,7 +253,6 @@ var keyBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 128); return &
 func (m *Machine) pointRead(r *ekv.Range, maxBytes int64) (*ekv.RangeResult, int64, error) {
 	kb := keyBuffers.Get().(*[]byte)
 	defer keyBuffers.Put(kb)
-	*kb = appendCurrentKey((*kb)[:0], r.Key)
 	for range 4 {
 		version, open := m.gate.Version()
 		if !open {
@@ -268,6 +268,18 @@ func (m *Machine) pointRead(r *ekv.Range, maxBytes int64) (*ekv.RangeResult, int
 			res, err := pointResult(r, &hot.meta, hot.value, rev, maxBytes)
 			return res, rev, err
 		}
+		if at, sub := m.latest.find(r.Key, rev); at > 0 {
+			mt, value, ok, err := m.versionAt(r.Key, at, sub)
+			if err != nil {
+				return nil, rev, err
+			}
+			if ok {
+				look.keep(r.Key, &mt, value)
+				res, err := pointResult(r, &mt, value, rev, maxBytes)
+				return res, rev, err
+			}
+		}
+		*kb = appendCurrentKey((*kb)[:0], r.Key)
 		row, ok, err := m.st.Get(nil, *kb)
 		if err != nil {
 			return nil, rev, fmt.Errorf("read current row: %w", err)
@@ -286,7 +298,7 @@ func (m *Machine) pointRead(r *ekv.Range, maxBytes int64) (*ekv.RangeResult, int
 			continue
 		}
 		if !inline {
-			if value, ok, err = m.immutableValue(r.Key, &mt); err != nil {
+			if _, value, ok, err = m.versionAt(r.Key, mt.mod, mt.sub); err != nil {
 				return nil, rev, err
 			}
 			if !ok {
@@ -303,21 +315,21 @@ func (m *Machine) pointRead(r *ekv.Range, maxBytes int64) (*ekv.RangeResult, int
 	return res, p.rev, err
 }
 
-// immutableValue reads the value of a version that only history has, without a View: a row of history never changes, but it may be
-// compacted away once its version has been replaced.
-func (m *Machine) immutableValue(key []byte, mt *meta) (value []byte, ok bool, err error) {
+// versionAt reads a version that a key was given, without a View: a row of history never changes, but it may be compacted away once its version has been
+// replaced.
+func (m *Machine) versionAt(key []byte, rev int64, sub uint32) (mt meta, value []byte, ok bool, err error) {
 	kb := keyBuffers.Get().(*[]byte)
 	defer keyBuffers.Put(kb)
-	*kb = appendHistoryKey((*kb)[:0], key, mt.mod, mt.sub)
+	*kb = appendHistoryKey((*kb)[:0], key, rev, sub)
 	row, ok, err := m.st.Get(nil, *kb)
 	if err != nil {
-		return nil, false, fmt.Errorf("read version: %w", err)
+		return meta{}, nil, false, fmt.Errorf("read version: %w", err)
 	}
 	if !ok {
-		return nil, false, nil
+		return meta{}, nil, false, nil
 	}
-	_, value, err = decodeHistoryRow(row, mt.mod, mt.sub)
-	return value, err == nil, err
+	mt, value, err = decodeHistoryRow(row, rev, sub)
+	return mt, value, err == nil && mt.exists(), err
 }
 
 // pointResult is the answer of a read that found one key. The value is the answer's to show, not to change.
