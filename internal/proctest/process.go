@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Process is one child process that can be started again after it ended. Safe for concurrent use.
@@ -180,42 +182,15 @@ func (p *Process) LogTail(n int) string {
 	return string(bytes.Join(lines, []byte("\n")))
 }
 
-// clockTick is USER_HZ, which is 100 on every Linux architecture Go runs on.
-const clockTick = 10 * time.Millisecond
-
-// CPU is the user and system time the present run has used, in steps of 10 ms.
+// CPU is the user and system time the present run has used, of all its threads. It is the clock that clock_getcpuclockid(3) names for the process: what
+// /proc/PID/stat has is in steps of 10 ms, a fourteenth of what 250 requests of a quiet client take.
 func (p *Process) CPU() (time.Duration, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
-	if err != nil {
-		return 0, err
+	const scheduled = 2 // CPUCLOCK_SCHED: time on a processor, in user and system mode
+	var t unix.Timespec
+	if err := unix.ClockGettime(^int32(p.PID())<<3|scheduled, &t); err != nil {
+		return 0, fmt.Errorf("read cpu time of %s: %w", p.path, err)
 	}
-	return parseCPU(string(b))
-}
-
-// parseCPU reads fields 14 and 15 of /proc/PID/stat. The name in field 2 may hold spaces and parentheses.
-func parseCPU(stat string) (time.Duration, error) {
-	_, rest, ok := cutLast(stat, ") ")
-	fields := strings.Fields(rest)
-	if !ok || len(fields) < 13 {
-		return 0, fmt.Errorf("read cpu time: unexpected line %q", stat)
-	}
-	var sum time.Duration
-	for _, f := range fields[11:13] {
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("read cpu time: %w", err)
-		}
-		sum += time.Duration(n) * clockTick
-	}
-	return sum, nil
-}
-
-func cutLast(s, sep string) (before, after string, ok bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
+	return time.Duration(t.Nano()), nil
 }
 
 // RSS is the resident memory of the present run in bytes.
