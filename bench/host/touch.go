@@ -14,7 +14,8 @@ import (
 //
 // A hypervisor gives a virtual machine its memory when it is used for the first time, which costs the machine some 10 us a page instead of 2. Without
 // this, whichever server first grows beyond what was used so far pays for that in its round, and the server that takes more memory pays more often.
-// Nothing says that later rounds are given these same pages; so it is three quarters of what is free, not as much as a server takes.
+// Nothing says that later rounds are given these same pages; so it is three quarters of what is free, not as much as a server takes. A hypervisor that
+// takes free memory back undoes some of it while the benchmark runs.
 func Touch(ctx context.Context) (bytes int64, page time.Duration, err error) {
 	b, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

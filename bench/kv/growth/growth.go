@@ -119,7 +119,7 @@ func Run(ctx context.Context, cfg *Config, out io.Writer) error {
 		return err
 	}
 	rep.Machine.TouchedMiB, rep.Machine.PageUS = touched>>20, float64(page)/float64(time.Microsecond)
-	fmt.Fprintf(out, "touched %d MiB of memory once, %.1f us a page, so that no round pays for what a hypervisor takes to give it\n", rep.Machine.TouchedMiB, rep.Machine.PageUS)
+	fmt.Fprintf(out, "touched %d MiB of memory once, %.1f us a page\n", rep.Machine.TouchedMiB, rep.Machine.PageUS)
 	for _, e := range experiments() {
 		if !only.MatchString(e.name) || e.full && !cfg.Full {
 			continue
