@@ -227,3 +227,45 @@ func TestLongReadsBesideWrites(t *testing.T) {
 	close(stop)
 	done.Wait()
 }
+
+// TestAnOldVersionIsNotKeptWhileItIsReplaced: readers that passed the gate before an entry read between what Publish does to the versions that are known
+// and to the rows that are kept. What they keep then must not be taken for the new row.
+func TestAnOldVersionIsNotKeptWhileItIsReplaced(t *testing.T) {
+	for what, change := range map[string]*ekv.Part{
+		"a put":             putPart("k", long(2)),
+		"a short value":     putPart("k", "2"),
+		"a delete":          {Delete: &ekv.DeleteRange{Key: []byte("k")}},
+		"a delete by range": {Delete: &ekv.DeleteRange{Key: []byte("a"), End: []byte("z"), ByRange: true}},
+	} {
+		r := newRig(t, Options{})
+		r.m.fewDeletes = 1
+		r.apply(putPart("k", long(1)), putPart("l", long(1)), putPart("m", long(1)))
+		key := []byte("k")
+		rev, _ := r.m.Revision()
+		kept := 0
+		r.m.noted = func() {
+			for range 2 { // the second one keeps it
+				_, look := r.m.hot.Load().look(key)
+				at, sub := r.m.latest.find(key, rev)
+				mt, value, ok, err := r.m.versionAt(key, at, sub)
+				if err != nil {
+					t.Error(err)
+				}
+				if ok {
+					look.keep(key, &mt, value)
+					kept++
+				}
+			}
+		}
+		r.must(change)
+		now, _ := r.m.Revision()
+		res, _, err := r.m.Range(&ekv.Range{Key: key}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		same, _, err := r.m.Range(&ekv.Range{Key: key, Revision: now}, 0)
+		if err != nil || show(res) != show(same) {
+			t.Errorf("%s: %.80s, by its revision %.80s, %v; %d kept", what, show(res), show(same), err, kept)
+		}
+	}
+}

@@ -66,6 +66,7 @@ type applying struct {
 	key, row   []byte  // scratch for building rows
 	tally      tally   // what this entry did, for stats
 	fewDeletes int     // of one command, whose slots go into the cache; set once, tests lower it
+	noted      func()  // of tests that read while Publish is at work; nil
 	// compactedNs is the wall time of the compaction whose history is being dropped, 0 if there is none or it began before Load.
 	compactedNs int64
 }
@@ -155,8 +156,8 @@ func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 	}
 	m.now, m.dirty = now, false
 	m.entry.reset()
+	m.latest.clear() // before, as in Publish
 	m.hot.Store(newHotRows(m.opt.HotBytes))
-	m.latest.clear()
 	m.cache.reset(m.opt.CacheBytes)
 	m.filter.reset(m.opt.FilterBytes, now.keys)
 	m.open = false
@@ -264,6 +265,11 @@ func (m *Machine) Publish(*entry.Stamp) {
 		}
 		m.wake(&m.revChanged)
 	}
+	// In this order: a reader that has begun after its row was made invalid keeps what it finds. If it still found the old version, it would keep that.
+	m.noteLatest()
+	if m.noted != nil {
+		m.noted()
+	}
 	m.forgetChanged()
 	for _, s := range m.entry.sweeps {
 		m.blocks.sweep(s)
@@ -275,28 +281,31 @@ func (m *Machine) Publish(*entry.Stamp) {
 	m.cache.shrink()
 }
 
-// forgetChanged makes invalid what readers keep of the keys of the entry, and notes where their newest versions are. The store has the changes by now,
-// and no reader knows of their revision yet: earlier, a reader could keep the old row again; later, one that knows the new revision could meet the old row.
-func (m *Machine) forgetChanged() {
-	hot := m.hot.Load()
+// noteLatest notes where the newest versions of the entry's keys are. The store has them by now, and no reader knows of their revision yet.
+func (m *Machine) noteLatest() {
 	if len(m.entry.sweeps) > 0 { // of keys that nobody has named; the entry's writes may be among them
-		hot.forgetAll()
 		m.latest.clear()
 		return
 	}
-	each := len(m.entry.writes) <= hot.places
-	if !each {
+	for i := range m.entry.writes {
+		if w := &m.entry.writes[i]; int(w.slot.last) == i+1 {
+			m.latest.note(w.slot.key, &w.new)
+		}
+	}
+}
+
+// forgetChanged makes invalid what readers keep of the keys of the entry. The store has the changes by now, and no reader knows of their
+// revision yet: earlier, a reader could keep the old row again; later, one that knows the new revision could meet the old row.
+func (m *Machine) forgetChanged() {
+	hot := m.hot.Load()
+	if len(m.entry.writes) > hot.places || len(m.entry.sweeps) > 0 {
 		hot.forgetAll()
+		return
 	}
 	for i := range m.entry.writes {
-		w := &m.entry.writes[i]
-		if int(w.slot.last) != i+1 {
-			continue
-		}
-		if each {
+		if w := &m.entry.writes[i]; int(w.slot.last) == i+1 {
 			hot.forget(w.slot.key)
 		}
-		m.latest.note(w.slot.key, &w.new)
 	}
 }
 
