@@ -9,10 +9,10 @@ import (
 // then; with the key's current row first there are two, and over a million keys of 1 KB the first was a sixth of what a get cost.
 //
 // It may forget, but what it says is exact, although a word has only a hash of the key and the last bits of the revision, and nobody takes a lock. Each
-// entry changes the words of all keys it changes, in their order, after the store has the change, before the rows that readers keep are made invalid
-// (hotRows) and before any reader hears of its revision. So the word that a reader meets who knows of revision R is of R or later, and says that no key of this hash was changed after the change it names. If history has a
-// version of the reader's key there, it is the newest. If it has none, because the word is of another key, or because there was a change since and a
-// compaction, the reader goes by the current row.
+// entry changes the words of all keys it changes, in their order: after the store has the change, before the rows that readers keep are made invalid
+// (hotRows), and before any reader hears of its revision. So the word that a reader meets who knows of revision R is of R or later, and says that no key of
+// this hash was changed after the change it names. If history has a version of the reader's key there, it is the newest. If it has none, because the word
+// is of another key, or because there was a change since and a compaction, the reader goes by the current row.
 //
 // The rejected design was to let readers add what they find in current rows: a change that leaves no word could then come before the reader's, and its
 // word would stay.
