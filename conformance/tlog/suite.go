@@ -73,6 +73,10 @@ func (s *suite) serve(b *bucket, db *database) error {
 	}
 	s.vkey = strings.TrimSpace(string(vkey))
 	s.places = append([]place{{name: "door", url: s.door()}}, places...)
+	if err := s.began(); err != nil {
+		s.cluster.Close()
+		return err
+	}
 	if db == nil {
 		return nil
 	}
@@ -82,6 +86,20 @@ func (s *suite) serve(b *bucket, db *database) error {
 		return err
 	}
 	return db.read("live")
+}
+
+// began waits until the door shows the first checkpoint. A new log has none for moments after the server is ready: before it signs, it asks every place
+// of publication whether there is a later one.
+func (s *suite) began() error {
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		_, err := sizeAt(s.door())
+		if err == nil {
+			return nil
+		}
+		if time.Since(began) > patience {
+			return fmt.Errorf("no checkpoint %s after the start: %w", patience, err)
+		}
+	}
 }
 
 // restart stops the server and starts it with other places to publish to.
