@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/internal/task"
 	"github.com/holdfastdb/holdfast/sqlite/gate"
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 )
@@ -51,6 +52,7 @@ type Config struct {
 	Restore func(ctx context.Context, r *replica.Replica, path string) error
 	Log     *slog.Logger
 	FS      disk.FS
+	Seams
 }
 
 func (c *Config) fill() {
@@ -76,6 +78,7 @@ func (c *Config) fill() {
 	if c.FS == nil {
 		c.FS = disk.OS()
 	}
+	c.Seams.fill()
 }
 
 const (
@@ -89,13 +92,13 @@ const (
 // Agent has databases. Its methods may be called from any goroutine.
 type Agent struct {
 	cfg      Config
-	gate     *gate.Gate
-	ctx      context.Context // ends with the agent
+	gate     interface{ Close() } // nil: no socket
+	ctx      context.Context      // ends with the agent
 	cancel   context.CancelFunc
 	uploads  chan struct{}
 	opening  chan struct{}
 	requests requests
-	work     sync.WaitGroup // the databases' goroutines and the poller
+	work     goroutines // the databases' goroutines and the poller
 
 	mu        sync.Mutex
 	databases map[string]*database // by path; guarded by mu
@@ -107,7 +110,7 @@ func Start(cfg Config) (*Agent, error) {
 	cfg.fill()
 	a := &Agent{cfg: cfg, databases: make(map[string]*database),
 		uploads: make(chan struct{}, mostUploads), opening: make(chan struct{}, mostOpening)}
-	a.requests.budget = cfg.Requests
+	a.requests.budget, a.requests.clock = cfg.Requests, cfg.Clock
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	for _, t := range cfg.Databases {
 		if err := a.Add(t); err != nil {
@@ -117,7 +120,7 @@ func Start(cfg Config) (*Agent, error) {
 		}
 	}
 	if cfg.Socket != "" {
-		g, err := gate.Listen(cfg.Socket, a.lookup, cfg.Log)
+		g, err := cfg.Listen(cfg.Socket, a.lookup, cfg.Log)
 		if err != nil {
 			a.cancel()
 			a.unlock()
@@ -125,8 +128,8 @@ func Start(cfg Config) (*Agent, error) {
 		}
 		a.gate = g
 	}
-	a.work.Add(1)
-	go a.poll()
+	a.work.Add()
+	a.cfg.Runner.Go(a.poll)
 	return a, nil
 }
 
@@ -205,35 +208,33 @@ func (a *Agent) Close(ctx context.Context) error {
 	a.mu.Lock()
 	a.closing = true
 	a.mu.Unlock()
-	errs := make(chan error)
 	all := a.all()
-	for _, d := range all {
-		go func() { errs <- d.finish(ctx) }()
+	failed := make([]error, len(all))
+	done := make(chan struct{}, len(all))
+	for i, d := range all {
+		a.cfg.Runner.Go(func() {
+			failed[i] = d.finish(ctx)
+			done <- struct{}{}
+		})
 	}
-	var failed []error
 	for range all {
-		if err := <-errs; err != nil {
-			failed = append(failed, err)
-		}
+		a.cfg.Runner.Wait(task.Forever, done)
 	}
 	a.cancel()
 	if a.gate != nil {
 		a.gate.Close()
 	}
-	a.work.Wait()
+	a.work.Wait(a.cfg.Runner)
 	return errors.Join(failed...)
 }
 
 // poll looks at databases that nobody has woken.
 func (a *Agent) poll() {
 	defer a.work.Done()
-	t := time.NewTicker(a.cfg.Interval)
-	defer t.Stop()
 	for {
-		select {
-		case <-a.ctx.Done():
+		a.sleep(a.ctx, a.cfg.Interval)
+		if a.ctx.Err() != nil {
 			return
-		case <-t.C:
 		}
 		for _, d := range a.all() {
 			d.look()
@@ -262,9 +263,7 @@ func (a *Agent) Status() map[string]string {
 // Settled waits until every database is followed, waits to come into being, or is refused for good, which the error says.
 func (a *Agent) Settled(ctx context.Context) error {
 	for _, d := range a.all() {
-		select {
-		case <-d.settled:
-		case <-ctx.Done():
+		if !a.wait(ctx, d.settled) {
 			return fmt.Errorf("%s: %s", d.target.Path, d.Status())
 		}
 		d.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,26 +23,25 @@ type database struct {
 	lock   disk.Unlocker
 	log    *slog.Logger
 	kick   chan struct{}
-	// done carries what was done outside the loop back into it: each function is called by the loop.
-	done chan func()
 
 	mu           sync.Mutex
-	running      bool                    // guarded by mu: it has its goroutine
-	clients      map[*gate.Conn]struct{} // guarded by mu
-	arrived      []*waiter               // guarded by mu: not seen by the loop yet
-	noted        bool                    // guarded by mu: something was committed, most likely
-	phase        gate.Refuse             // guarded by mu: why writes are refused
-	reason       string                  // guarded by mu: of the phase, for people
-	hold         bool                    // guarded by mu: transactions wait before they begin
-	said         said                    // guarded by mu: for Status
-	calm         bool                    // guarded by mu: settled is closed
-	ending       time.Time               // guarded by mu: when finish was called; zero: not
-	ended        bool                    // guarded by mu: the loop is not to be started again
-	abandoned    bool                    // guarded by mu: finish waits no longer
-	gone         chan struct{}           // closed when the loop has ended for good
-	settled      chan struct{}           // closed when opening has ended one way or the other
-	left         int                     // groups that were not stored when it ended; read after gone
-	finalCapture bool                    // the loop's: what was committed before the end is captured
+	returned     []func()      // guarded by mu: results of async work; the loop calls each
+	running      bool          // guarded by mu: it has its goroutine
+	clients      []*gate.Conn  // guarded by mu: in the order in which they came
+	arrived      []*waiter     // guarded by mu: not seen by the loop yet
+	noted        bool          // guarded by mu: something was committed, most likely
+	phase        gate.Refuse   // guarded by mu: why writes are refused
+	reason       string        // guarded by mu: of the phase, for people
+	hold         bool          // guarded by mu: transactions wait before they begin
+	said         said          // guarded by mu: for Status
+	calm         bool          // guarded by mu: settled is closed
+	ending       time.Time     // guarded by mu: when finish was called; zero: not
+	ended        bool          // guarded by mu: the loop is not to be started again
+	abandoned    bool          // guarded by mu: finish waits no longer
+	gone         chan struct{} // closed when the loop has ended for good
+	settled      chan struct{} // closed when opening has ended one way or the other
+	left         int           // groups that were not stored when it ended; read after gone
+	finalCapture bool          // the loop's: what was committed before the end is captured
 
 	chain
 	sleep
@@ -58,7 +58,8 @@ type said struct {
 type waiter struct {
 	conn   *gate.Conn // nil: a caller of Sync, told by result
 	commit gate.Commit
-	result chan error
+	result chan struct{} // closed when err says how it ended
+	err    error
 	came   time.Time
 	need   uint64 // it is answered when so many groups are stored, or captured; set with known
 	known  bool
@@ -70,7 +71,7 @@ func newDatabase(a *Agent, t Target) (*database, error) {
 		return nil, fmt.Errorf("database %q: not an absolute path of a file", t.Path)
 	}
 	d := &database{agent: a, target: t, side: filepath.Join(dir, "."+name+"-holdfast"), log: a.cfg.Log.With("db", t.Path),
-		kick: make(chan struct{}, 1), done: make(chan func(), 16), clients: make(map[*gate.Conn]struct{}), gone: make(chan struct{}), settled: make(chan struct{}),
+		kick: make(chan struct{}, 1), gone: make(chan struct{}), settled: make(chan struct{}),
 		phase: gate.Opening, reason: "the replica is being taken over"}
 	if err := a.cfg.FS.MkdirAll(d.side); err != nil {
 		return nil, fmt.Errorf("make %s: %w", d.side, err)
@@ -99,12 +100,17 @@ func (d *database) wake() {
 	start := !d.running && !d.ended
 	if start {
 		d.running = true
-		d.agent.work.Add(1)
+		d.agent.work.Add()
 	}
 	d.mu.Unlock()
 	if start {
-		go d.run()
+		d.agent.cfg.Runner.Go(d.run)
 	}
+	d.ring()
+}
+
+// ring makes the loop look again, if it runs.
+func (d *database) ring() {
 	select {
 	case d.kick <- struct{}{}:
 	default:
@@ -114,7 +120,7 @@ func (d *database) wake() {
 // Join implements gate.Database.
 func (d *database) Join(c *gate.Conn) gate.State {
 	d.mu.Lock()
-	d.clients[c] = struct{}{}
+	d.clients = append(d.clients, c)
 	s := d.state()
 	d.mu.Unlock()
 	d.wake()
@@ -133,13 +139,13 @@ func (d *database) state() gate.State {
 // Leave implements gate.Database.
 func (d *database) Leave(c *gate.Conn) {
 	d.mu.Lock()
-	delete(d.clients, c)
+	d.clients = slices.DeleteFunc(d.clients, func(other *gate.Conn) bool { return other == c })
 	d.mu.Unlock()
 }
 
 // Commit implements gate.Database.
 func (d *database) Commit(c *gate.Conn, commit gate.Commit) {
-	d.arrive(&waiter{conn: c, commit: commit, came: time.Now()})
+	d.arrive(&waiter{conn: c, commit: commit, came: d.now()})
 }
 
 func (d *database) arrive(w *waiter) {
@@ -208,10 +214,7 @@ func (d *database) setHold(on bool) {
 func (d *database) tell() {
 	d.mu.Lock()
 	s := d.state()
-	conns := make([]*gate.Conn, 0, len(d.clients))
-	for c := range d.clients {
-		conns = append(conns, c)
-	}
+	conns := slices.Clone(d.clients)
 	d.mu.Unlock()
 	for _, c := range conns {
 		d.inform(c, s)
@@ -235,7 +238,8 @@ func (d *database) in(p gate.Refuse) bool {
 // answer tells a waiter how it ended; err is nil with gate.Done only.
 func (w *waiter) answer(code gate.Code, err error) {
 	if w.conn == nil {
-		w.result <- err
+		w.err = err
+		close(w.result)
 		return
 	}
 	text := ""
@@ -247,14 +251,12 @@ func (w *waiter) answer(code gate.Code, err error) {
 
 // sync captures and waits.
 func (d *database) sync(ctx context.Context) (replica.TXID, error) {
-	w := &waiter{commit: gate.Commit{Stored: true}, result: make(chan error, 1), came: time.Now()}
+	w := &waiter{commit: gate.Commit{Stored: true}, result: make(chan struct{}), came: d.now()}
 	d.arrive(w)
-	select {
-	case err := <-w.result:
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		return d.said.stored, err
-	case <-ctx.Done():
+	if !d.agent.wait(ctx, w.result) {
 		return 0, ctx.Err()
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.said.stored, w.err
 }

@@ -24,9 +24,9 @@ type level struct {
 	due    time.Time    // zero: nothing has changed
 }
 
-func (l *level) note(g *capture.Group) {
+func (l *level) note(g *capture.Group, now time.Time) {
 	if l.due.IsZero() {
-		l.due = time.Now().Add(l.every)
+		l.due = now.Add(l.every)
 	}
 	if l.number == snapshotLevel {
 		return
@@ -58,7 +58,7 @@ func (d *database) makeLevels(c *replica.Chain) {
 func (d *database) snapshotNow() {
 	for _, l := range d.levels {
 		if l.number == snapshotLevel {
-			l.due = time.Now()
+			l.due = d.now()
 		}
 	}
 }
@@ -168,7 +168,7 @@ func (d *database) makeFile(l *level, now time.Time) bool {
 					for p := range dirty.All {
 						l.dirty.add(p)
 					}
-					l.due = time.Now().Add(later)
+					l.due = d.now().Add(later)
 					d.trouble(err)
 					d.log.Warn("file of a level", "file", f.String(), "err", err)
 				}
@@ -224,7 +224,7 @@ func (d *database) aside() {
 }
 
 func (d *database) rename() {
-	name := d.target.Path + ".fenced-" + time.Now().UTC().Format("20060102T150405.000Z")
+	name := d.target.Path + ".fenced-" + d.now().UTC().Format("20060102T150405.000Z")
 	for _, suffix := range []string{"-wal", "-shm", ""} {
 		if err := d.agent.cfg.FS.Rename(d.target.Path+suffix, name+suffix); err != nil && suffix == "" {
 			d.log.Error("keep the database aside", "err", err)

@@ -58,37 +58,34 @@ type chain struct {
 }
 
 // run is the loop: everything about the database happens here, one thing after the other; what takes long is done outside and comes back
-// through done.
+// through returned.
 func (d *database) run() {
 	defer d.agent.work.Done()
-	t := time.NewTimer(0)
-	defer t.Stop()
 	for {
-		next := d.step(time.Now())
+		next := d.step(d.now())
 		if next < 0 {
 			if d.rest() {
 				return
 			}
 			next = later
 		}
-		t.Reset(next)
-		select {
-		case <-d.kick:
-		case f := <-d.done:
-			f()
-		case <-t.C:
-		case <-d.agent.ctx.Done():
+		d.agent.cfg.Runner.Wait(next, d.kick, d.agent.ctx.Done())
+		if d.agent.ctx.Err() != nil {
 			d.giveUp()
 			return
 		}
-		for more := true; more; {
-			select {
-			case f := <-d.done:
-				f()
-			default:
-				more = false
-			}
-		}
+		d.takeReturned()
+	}
+}
+
+// takeReturned calls the results of async work that has ended.
+func (d *database) takeReturned() {
+	d.mu.Lock()
+	returned := d.returned
+	d.returned = nil
+	d.mu.Unlock()
+	for _, f := range returned {
+		f()
 	}
 }
 
@@ -110,7 +107,7 @@ func (d *database) step(now time.Time) time.Duration {
 		}
 		return later
 	case !d.files.Open() || d.files.Lone() && d.streams == 0 && !d.view && now.Sub(d.reopened) > d.agent.cfg.Interval:
-		look := walfile.LookAt(d.target.Path)
+		look := d.agent.cfg.Files.LookAt(d.target.Path)
 		if look == d.seen && len(d.waiters) == 0 {
 			break
 		}
@@ -157,7 +154,7 @@ func (d *database) collect() {
 		}
 	}
 	if noted {
-		d.changed = time.Now()
+		d.changed = d.now()
 	}
 }
 
@@ -188,7 +185,7 @@ func (d *database) group(now time.Time) time.Duration {
 	}
 	d.taken = now
 	covered := len(d.waiters)
-	look := walfile.LookAt(d.target.Path)
+	look := d.agent.cfg.Files.LookAt(d.target.Path)
 	g, err := d.files.Capture()
 	switch {
 	case errors.Is(err, walfile.ErrBusy), errors.Is(err, capture.ErrChanged):
@@ -303,15 +300,15 @@ func (d *database) answerAll(code gate.Code, err error) {
 
 // async does f outside the loop, and what it returns in the loop.
 func (d *database) async(f func(ctx context.Context) func()) {
-	d.agent.work.Add(1)
-	go func() {
+	d.agent.work.Add()
+	d.agent.cfg.Runner.Go(func() {
 		defer d.agent.work.Done()
 		then := f(d.agent.ctx)
-		select {
-		case d.done <- then:
-		case <-d.agent.ctx.Done():
-		}
-	}()
+		d.mu.Lock()
+		d.returned = append(d.returned, then)
+		d.mu.Unlock()
+		d.ring()
+	})
 }
 
 func (d *database) trouble(err error) {

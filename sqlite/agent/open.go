@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -39,7 +38,7 @@ func (d *database) open(now time.Time) time.Duration {
 	if d.jobs > 0 {
 		return later
 	}
-	look := walfile.LookAt(d.target.Path)
+	look := d.agent.cfg.Files.LookAt(d.target.Path)
 	if d.nowhere && look == d.missing && len(d.waiters) == 0 {
 		return -1 // there was nothing, and nothing has come
 	}
@@ -74,7 +73,7 @@ func (d *database) leaving() bool {
 	case abandoned, fenced:
 		return true
 	}
-	return d.jobs == 0 && (d.nowhere && walfile.LookAt(d.target.Path) == d.missing || d.tried && !d.endedSince(d.opened))
+	return d.jobs == 0 && (d.nowhere && d.agent.cfg.Files.LookAt(d.target.Path) == d.missing || d.tried && !d.endedSince(d.opened))
 }
 
 // endedSince reports whether the agent was to end with this database after t.
@@ -118,7 +117,7 @@ func (d *database) take(o *opening, err error, began time.Time) {
 	}
 	d.head, d.stored = o.chain.Head, o.chain.Head
 	d.known = slices.Clone(o.chain.Files)
-	d.changed, d.stale = time.Now(), !o.resumed
+	d.changed, d.stale = d.now(), !o.resumed
 	d.through = d.seq
 	d.makeLevels(o.chain)
 	if err := d.begin(o); err != nil {
@@ -135,7 +134,7 @@ func (d *database) begin(o *opening) error {
 	var err error
 	for tries := range 500 {
 		if tries > 0 {
-			time.Sleep(2 * time.Millisecond) // connections that are in the way are in a transaction, for which nobody waits yet
+			d.agent.cfg.Files.Pause(2 * time.Millisecond) // connections that are in the way are in a transaction, for which nobody waits yet
 		}
 		var changed, g *capture.Group
 		changed, err = o.files.Capture()
@@ -191,7 +190,7 @@ func (d *database) takeOver(ctx context.Context) (_ *opening, err error) {
 	fs := d.agent.cfg.FS
 	k, _ := d.readState()
 	o := &opening{}
-	o.files, err = capture.Open(d.target.Path)
+	o.files, err = capture.OpenBy(d.agent.cfg.Files, d.target.Path)
 	if err != nil && !errors.Is(err, walfile.ErrAbsent) {
 		return nil, err
 	}
@@ -220,7 +219,7 @@ func (d *database) takeOver(ctx context.Context) (_ *opening, err error) {
 			return o, nil
 		}
 	}
-	o.owner = newOwner()
+	o.owner = d.agent.newOwner()
 	local := replica.Checksum(0)
 	if o.files != nil {
 		local = replica.Checksum(o.files.State().Sum)
@@ -362,7 +361,7 @@ func (d *database) restore(ctx context.Context, o *opening) error {
 	if err := d.agent.cfg.Restore(ctx, d.target.Replica, d.target.Path); err != nil {
 		return err
 	}
-	files, err := capture.Open(d.target.Path)
+	files, err := capture.OpenBy(d.agent.cfg.Files, d.target.Path)
 	if err != nil {
 		return err
 	}
@@ -376,7 +375,7 @@ func (d *database) restore(ctx context.Context, o *opening) error {
 // ask does a small request or a few, with a time limit.
 func (d *database) ask(ctx context.Context, f func(ctx context.Context) error) error {
 	d.agent.requests.add()
-	ctx, cancel := context.WithTimeout(ctx, 6*attempt)
+	ctx, cancel := d.agent.cfg.Timeout(ctx, 6*attempt)
 	defer cancel()
 	return f(ctx)
 }
@@ -398,8 +397,4 @@ func (d *database) writeState(k known) error {
 	return d.agent.cfg.FS.WriteFileAtomic(filepath.Join(d.side, "state"), k.encode())
 }
 
-func newOwner() uint64 {
-	var b [8]byte
-	rand.Read(b[:]) // it never fails
-	return binary.BigEndian.Uint64(b[:]) | 1
-}
+func (a *Agent) newOwner() uint64 { return a.cfg.Random() | 1 }

@@ -3,11 +3,14 @@ package agent
 import (
 	"sync"
 	"time"
+
+	"github.com/holdfastdb/holdfast/clock"
 )
 
 // requests counts what the stores are asked in a calendar month (UTC), by this process. Any goroutine.
 type requests struct {
 	budget int64
+	clock  clock.Clock
 
 	mu    sync.Mutex
 	month time.Time // its first moment; guarded by mu
@@ -26,7 +29,7 @@ func (r *requests) add() {
 
 // turn begins a new month when it is time; the caller holds mu.
 func (r *requests) turn() time.Time {
-	now := time.Now().UTC()
+	now := r.clock.Wall().UTC()
 	if m := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC); !m.Equal(r.month) {
 		r.month, r.count = m, 0
 	}

@@ -25,7 +25,7 @@ func (d *database) rest() bool {
 		return true
 	}
 	d.mu.Unlock()
-	look := walfile.LookAt(d.target.Path)
+	look := d.agent.cfg.Files.LookAt(d.target.Path)
 	if d.files != nil && d.files.Open() {
 		if look != d.seen {
 			return false // something was committed since the last capture
@@ -36,7 +36,7 @@ func (d *database) rest() bool {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.arrived) > 0 || d.noted || !d.ending.IsZero() && !d.ended || len(d.done) > 0 {
+	if len(d.arrived) > 0 || d.noted || !d.ending.IsZero() && !d.ended || len(d.returned) > 0 {
 		return false
 	}
 	if d.files == nil {
@@ -54,13 +54,13 @@ func (d *database) look() {
 		d.mu.Unlock()
 		return
 	}
-	wake := !d.due.IsZero() && time.Now().After(d.due)
-	if !wake && walfile.LookAt(d.target.Path) != d.seen {
+	wake := !d.due.IsZero() && d.now().After(d.due)
+	if !wake && d.agent.cfg.Files.LookAt(d.target.Path) != d.seen {
 		wake, d.noted = true, true
 	}
 	if !wake && d.files != nil && d.files.Open() && d.files.Alone() {
 		d.files.Close() // its last connection has gone
-		d.seen = walfile.LookAt(d.target.Path)
+		d.seen = d.agent.cfg.Files.LookAt(d.target.Path)
 	}
 	d.mu.Unlock()
 	if wake {
@@ -89,8 +89,8 @@ func (d *database) concluded() bool {
 	}
 	// Once more, so that what was committed up to now is stored; then it is over.
 	d.finalCapture = true
-	d.waiters = append(d.waiters, &waiter{result: make(chan error, 1), came: time.Now()})
-	d.first = time.Now()
+	d.waiters = append(d.waiters, &waiter{result: make(chan struct{}), came: d.now()})
+	d.first = d.now()
 	return false
 }
 
@@ -122,17 +122,15 @@ const unread = -1
 // finish stores what there is and ends the loop; what is not stored when ctx ends is an error.
 func (d *database) finish(ctx context.Context) error {
 	d.mu.Lock()
-	d.ending = time.Now()
+	d.ending = d.now()
 	d.mu.Unlock()
 	d.wake()
-	select {
-	case <-d.gone:
-	case <-ctx.Done():
+	if !d.agent.wait(ctx, d.gone) {
 		d.mu.Lock()
 		d.abandoned = true
 		d.mu.Unlock()
 		d.wake()
-		<-d.gone
+		d.agent.wait(context.Background(), d.gone)
 	}
 	d.unlock()
 	if d.left == unread {

@@ -2,9 +2,6 @@ package agent
 
 import (
 	"time"
-
-	"github.com/holdfastdb/holdfast/sqlite/gate"
-	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
 
 const (
@@ -148,7 +145,7 @@ func (d *database) giveWay(now time.Time) time.Duration {
 	}
 	d.blocking = time.Time{}
 	if d.files.Wanted() {
-		d.seen = walfile.LookAt(d.target.Path)
+		d.seen = d.agent.cfg.Files.LookAt(d.target.Path)
 		d.files.Close()
 		return d.agent.cfg.Interval
 	}
@@ -172,15 +169,12 @@ func (d *database) release(next time.Time) {
 func (d *database) letOneGo() {
 	d.mu.Lock()
 	s := d.state()
-	var one *gate.Conn
-	for c := range d.clients {
-		one = c
-		break
-	}
-	d.mu.Unlock()
-	if one == nil {
+	if len(d.clients) == 0 {
+		d.mu.Unlock()
 		return
 	}
+	one := d.clients[d.agent.cfg.Random()%uint64(len(d.clients))]
+	d.mu.Unlock()
 	s.Hold = false
 	d.inform(one, s)
 	s.Hold = true // for the one after it

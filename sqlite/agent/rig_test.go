@@ -178,7 +178,7 @@ func (r *rig) stop(a *Agent) {
 func (r *rig) kill(a *Agent) {
 	a.cancel()
 	a.gate.Close()
-	a.work.Wait()
+	a.work.Wait(a.cfg.Runner)
 	a.unlock()
 }
 

@@ -42,8 +42,8 @@ func (d *database) ship(g *capture.Group) {
 		return
 	}
 	d.seq++
-	s := &ship{seq: d.seq, end: g.Position, group: g, stream: !g.Kept() && g.Bytes() > mostKept/3, made: time.Now()}
-	h := replica.Header{PageSize: g.PageSize, Commit: g.State.Pages, Timestamp: time.Now().UnixMilli(), NodeID: d.owner,
+	s := &ship{seq: d.seq, end: g.Position, group: g, stream: !g.Kept() && g.Bytes() > mostKept/3, made: d.now()}
+	h := replica.Header{PageSize: g.PageSize, Commit: g.State.Pages, Timestamp: d.now().UnixMilli(), NodeID: d.owner,
 		PreApplyChecksum: d.head.Post, WALOffset: g.Offset, WALSize: g.Size}
 	if g.Offset != 0 {
 		h.WALSalt1, h.WALSalt2 = binary.BigEndian.Uint32(g.Salt[:]), binary.BigEndian.Uint32(g.Salt[4:])
@@ -69,7 +69,7 @@ func (d *database) ship(g *capture.Group) {
 	d.bytes += s.bytes
 	d.ships = append(d.ships, s)
 	for _, l := range d.levels {
-		l.note(g)
+		l.note(g, d.now())
 	}
 	if g.Whole {
 		d.snapshotNow() // files below it have another page size and are of no use with it
@@ -104,9 +104,7 @@ func (d *database) insist(ctx context.Context, what string, size int64, f func(c
 		}
 		d.trouble(err)
 		d.log.Warn(what+"; it is tried again", "err", err)
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if d.agent.sleep(ctx, wait); ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
@@ -121,7 +119,7 @@ func (d *database) once(ctx context.Context, size int64, f func(ctx context.Cont
 		return ctx.Err()
 	}
 	d.agent.requests.add()
-	ctx, cancel := context.WithTimeout(ctx, attempt+time.Duration(size>>20)*time.Second)
+	ctx, cancel := d.agent.cfg.Timeout(ctx, attempt+time.Duration(size>>20)*time.Second)
 	defer cancel()
 	return f(ctx)
 }

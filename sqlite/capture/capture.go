@@ -30,7 +30,8 @@ type State struct {
 // Database follows one database. One goroutine uses it, but for Group.Each, which any may call until Close.
 type Database struct {
 	path  string
-	files *walfile.DB
+	by    Opener
+	files Files
 	lone  bool // one connection has the database for itself
 
 	state   State
@@ -50,14 +51,17 @@ type Database struct {
 }
 
 // Open opens the database at path and reads all of it: the state it has is captured, as if a group had held it. walfile's errors.
-func Open(path string) (*Database, error) {
-	d := &Database{path: path}
+func Open(path string) (*Database, error) { return OpenBy(Disk, path) }
+
+// OpenBy is Open with files that are opened by by.
+func OpenBy(by Opener, path string) (*Database, error) {
+	d := &Database{path: path, by: by}
 	if err := d.attach(); err != nil {
 		return nil, err
 	}
 	err := ErrChanged
 	for tries := 0; (errors.Is(err, ErrChanged) || errors.Is(err, walfile.ErrBusy)) && tries < 100; tries++ {
-		time.Sleep(time.Duration(min(tries, 5)) * time.Millisecond)
+		by.Pause(time.Duration(min(tries, 5)) * time.Millisecond)
 		var g *Group
 		g, err = d.compare()
 		g.Release() // nobody reads it
@@ -71,11 +75,11 @@ func Open(path string) (*Database, error) {
 
 // attach opens the files, holding a mark if connections share the index.
 func (d *Database) attach() error {
-	files, err := walfile.Open(d.path)
+	files, err := d.by.Open(d.path)
 	d.lone = false
 	if errors.Is(err, walfile.ErrExclusive) {
 		d.lone = true
-		files, err = walfile.OpenExclusive(d.path)
+		files, err = d.by.OpenExclusive(d.path)
 	}
 	if err != nil {
 		return err
@@ -199,7 +203,7 @@ func (d *Database) Restart() (g *Group, err error) {
 		if !errors.Is(err, walfile.ErrBusy) || wait > time.Millisecond {
 			return g, err
 		}
-		time.Sleep(wait)
+		d.by.Pause(wait)
 	}
 	d.anew, d.loosen, d.latest = true, false, make(map[uint32]uint32)
 	h, err := d.header()
@@ -214,7 +218,7 @@ func (d *Database) lockWriters() error {
 		if !errors.Is(err, walfile.ErrBusy) || wait > time.Millisecond {
 			return err
 		}
-		time.Sleep(wait)
+		d.by.Pause(wait)
 	}
 }
 

@@ -239,7 +239,7 @@ func (r *Replica) Fill(ctx context.Context, files []File) error {
 			continue
 		}
 		slots <- struct{}{}
-		wait.Go(func() {
+		fill := func() {
 			defer func() { <-slots }()
 			h, t, err := r.Stat(ctx, files[i])
 			if err != nil {
@@ -247,7 +247,12 @@ func (r *Replica) Fill(ctx context.Context, files []File) error {
 				return
 			}
 			files[i].Pre, files[i].Post, files[i].Time = h.PreApplyChecksum, t.PostApplyChecksum, time.UnixMilli(h.Timestamp).UTC()
-		})
+		}
+		if r.serial {
+			fill()
+			continue
+		}
+		wait.Go(fill)
 	}
 	wait.Wait()
 	return context.Cause(ctx)

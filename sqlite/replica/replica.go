@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/superfly/ltx"
 
@@ -37,6 +38,8 @@ func (f *Fault) Error() string { return f.Name + ": " + f.Reason }
 type Replica struct {
 	store  objstore.Store
 	layout Layout
+	now    func() time.Time
+	serial bool // it starts no goroutine
 
 	mu      sync.Mutex
 	version string // guarded by mu: of the manifest, as it was last seen
@@ -57,7 +60,14 @@ func (r *Replica) isEmpty() bool {
 }
 
 // New returns the replica that store holds, rooted at its prefix. Nothing is read or written yet.
-func New(store objstore.Store, layout Layout) *Replica { return &Replica{store: store, layout: layout} }
+func New(store objstore.Store, layout Layout) *Replica {
+	return &Replica{store: store, layout: layout, now: time.Now}
+}
+
+// Simulated is New for a simulation: it starts no goroutine, and its clock is now.
+func Simulated(store objstore.Store, layout Layout, now func() time.Time) *Replica {
+	return &Replica{store: store, layout: layout, now: now, serial: true}
+}
 
 // Detect returns the replica that store holds in whichever layout it has, the one of LayoutOf if it is empty.
 func Detect(ctx context.Context, store objstore.Store, url string) (*Replica, error) {
@@ -99,7 +109,7 @@ const inMemory = 4 << 20
 
 // put uploads an object that must not be there.
 func (r *Replica) put(ctx context.Context, name string, size int64, body Body) error {
-	if size > inMemory {
+	if size > inMemory && !r.serial {
 		in, out := io.Pipe()
 		defer in.Close() // ends body, if the upload ended before it
 		go func() { out.CloseWithError(body(out)) }()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/holdfastdb/holdfast/objstore"
 )
@@ -36,7 +35,7 @@ func (r *Replica) TakeOver(ctx context.Context, owner uint64) (*Chain, error) {
 		}
 		fence := File{Size: FenceSize, Fence: true}
 		fence.Min, fence.Max = c.Head.Next()
-		data, err := EncodeFence(c.Head, owner, time.Now())
+		data, err := EncodeFence(c.Head, owner, r.now())
 		if err != nil {
 			return nil, fmt.Errorf("take over: %w", err)
 		}

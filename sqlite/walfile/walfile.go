@@ -206,21 +206,27 @@ func (d *DB) ReadPage(page uint32, p []byte) error {
 }
 
 // Look is what a glance at a database's files shows: equal ones mean that nothing was written in between.
-type Look struct {
-	db, wal         fileID
-	dbSize, walSize int64
-	dbTime, walTime int64
+type Look struct{ DB, WAL Glance }
+
+// Glance is what a file system says of a file; zero: there is none.
+type Glance struct {
+	Device, Inode uint64
+	Size          int64 // bytes
+	Time          int64 // when it was written last, in nanoseconds
 }
 
 // LookAt glances at the files of the database at path, without opening them.
-func LookAt(path string) (l Look) {
-	if info, err := os.Stat(path); err == nil {
-		l.db, l.dbSize, l.dbTime = idOf(info), info.Size(), info.ModTime().UnixNano()
+func LookAt(path string) Look {
+	return Look{DB: glance(path), WAL: glance(path + "-wal")}
+}
+
+func glance(path string) Glance {
+	info, err := os.Stat(path)
+	if err != nil {
+		return Glance{}
 	}
-	if info, err := os.Stat(path + "-wal"); err == nil {
-		l.wal, l.walSize, l.walTime = idOf(info), info.Size(), info.ModTime().UnixNano()
-	}
-	return l
+	id := idOf(info)
+	return Glance{id.dev, id.ino, info.Size(), info.ModTime().UnixNano()}
 }
 
 // Sync makes durable what the database and its WAL hold, which a connection with synchronous=NORMAL leaves to the next checkpoint.
