@@ -59,6 +59,32 @@ func OpenBy(by Opener, path string) (*Database, error) {
 	if err := d.attach(); err != nil {
 		return nil, err
 	}
+	return d.readAll()
+}
+
+// OpenRollback opens a database that is in a mode with a rollback journal (ErrMode of Open), and reads all of it. No other program writes to it
+// until Close, readers go on. Only State, Alone, Open, Rollback and Close are of use then. walfile's errors; walfile.ErrHot if SQLite has to play
+// a journal back first.
+func OpenRollback(path string) (*Database, error) {
+	files, err := walfile.OpenRollback(path)
+	if err != nil {
+		return nil, err
+	}
+	if hot, err := files.Hot(); err != nil || hot {
+		files.Close()
+		if err == nil {
+			err = walfile.ErrHot
+		}
+		return nil, err
+	}
+	d := &Database{path: path, files: files}
+	return d.readAll()
+}
+
+// Rollback reports whether the database was opened by OpenRollback.
+func (d *Database) Rollback() bool { return !d.files.WAL() }
+
+func (d *Database) readAll() (*Database, error) {
 	err := ErrChanged
 	for tries := 0; (errors.Is(err, ErrChanged) || errors.Is(err, walfile.ErrBusy)) && tries < 100; tries++ {
 		by.Pause(time.Duration(min(tries, 5)) * time.Millisecond)
@@ -327,9 +353,12 @@ func (d *Database) first(h walfile.Header) (bool, error) {
 func (d *Database) frameGroup(from uint32, h walfile.Header) (*Group, error) {
 	newest := make(map[uint32]uint32)
 	var commit uint32
+	var commits []uint32
 	err := d.files.Frames(from, d.frames, h, func(f walfile.Frame, _ []byte) error {
 		newest[f.Page] = f.Number
-		commit = f.Commit
+		if commit = f.Commit; commit != 0 {
+			commits = append(commits, f.Number)
+		}
 		return nil
 	})
 	if err == nil && commit != h.Pages {
@@ -338,7 +367,7 @@ func (d *Database) frameGroup(from uint32, h walfile.Header) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Group{from: d, Before: d.state.Sum, Offset: d.files.FrameOffset(from + 1), Salt: h.Salt}
+	g := &Group{from: d, Before: d.state.Sum, Offset: d.files.FrameOffset(from + 1), Salt: h.Salt, Commits: commits}
 	g.Size = d.files.FrameOffset(h.Frame+1) - g.Offset
 	for page, frame := range newest {
 		if page <= h.Pages {

@@ -43,6 +43,8 @@ type Group struct {
 	// Offset, Size and Salt say where in the WAL it was, in bytes; all 0 if it was not in one range.
 	Offset, Size int64
 	Salt         [8]byte
+	// Commits are the last frames of the commits it has, in order; nil if it was not read from the WAL.
+	Commits []uint32
 
 	from  *Database
 	data  []byte // of all pages, one after the other; nil: to be read

@@ -1,0 +1,92 @@
+package walfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+)
+
+// ErrHot: a program ended in the middle of a transaction, and its rollback journal has to be played back by SQLite before the database file is
+// a committed state.
+var ErrHot = errors.New("the rollback journal of an interrupted transaction lies beside the database")
+
+// ErrWAL: the database is in WAL mode, and not in one with a rollback journal.
+var ErrWAL = errors.New("the database is in WAL mode")
+
+const reservedByte = pendingByte + 1
+
+// OpenRollback opens a database that is in a mode with a rollback journal, and holds the shared lock that readers have in that mode: nobody
+// writes to the file until Close. ErrAbsent and ErrMoved are as Open's; ErrWAL says that the mode is another, ErrBusy that a transaction is
+// being committed. A journal that has to be played back is no error here: Hot reports it.
+func OpenRollback(path string) (_ *DB, err error) {
+	d := &DB{path: path}
+	defer func() {
+		if err != nil {
+			d.Close()
+		}
+	}()
+	if d.db, err = os.OpenFile(path, os.O_RDWR, 0); errors.Is(err, os.ErrPermission) {
+		d.db, err = os.Open(path) // a lock to write with is refused later
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, ErrAbsent
+	} else if err != nil {
+		return nil, err
+	}
+	// As a reader does (os_unix.c, unixLock): the PENDING lock is shared for as long as it takes to share the other.
+	if err := set(d.db, syscall.F_RDLCK, pendingByte, 1); err != nil {
+		return nil, err
+	}
+	err = set(d.db, syscall.F_RDLCK, sharedFirst, sharedSize)
+	if err := errors.Join(err, set(d.db, syscall.F_UNLCK, pendingByte, 1)); err != nil {
+		return nil, err
+	}
+	if err := d.readHeader(); err != nil {
+		return nil, err
+	}
+	if d.walMode {
+		return nil, ErrWAL
+	}
+	if d.id, err = identify(path); err != nil {
+		return nil, ErrMoved
+	}
+	if own, err := d.db.Stat(); err != nil || !sameFile(own, path) {
+		return nil, ErrMoved
+	}
+	return d, nil
+}
+
+// Hot reports whether a rollback journal has to be played back, as SQLite judges it (pager.c, hasHotJournal): it has a header, and no
+// connection has the lock of one that writes.
+func (d *DB) Hot() (bool, error) {
+	f, err := os.Open(d.path + "-journal")
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	defer f.Close() // it was read
+	var first [1]byte
+	if _, err := f.ReadAt(first[:], 0); errors.Is(err, io.EOF) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	if first[0] == 0 {
+		return false, nil
+	}
+	kind, err := held(d.db, reservedByte, 1)
+	return kind == syscall.F_UNLCK, err
+}
+
+// LockAll takes every lock of a database in a mode with a rollback journal, so that no other process reads or writes it until Close or Share:
+// ErrBusy if another one does. The file of a database that cannot be written to cannot be locked so.
+func (d *DB) LockAll() error {
+	err := set(d.db, syscall.F_WRLCK, pendingByte, sharedFirst+sharedSize-pendingByte)
+	if errors.Is(err, syscall.EBADF) {
+		return fmt.Errorf("lock %s: %w", d.path, os.ErrPermission)
+	}
+	return err
+}
