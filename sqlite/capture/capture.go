@@ -77,7 +77,7 @@ func OpenRollback(path string) (*Database, error) {
 		}
 		return nil, err
 	}
-	d := &Database{path: path, files: files}
+	d := &Database{path: path, by: Disk, files: files}
 	return d.readAll()
 }
 
@@ -87,7 +87,7 @@ func (d *Database) Rollback() bool { return !d.files.WAL() }
 func (d *Database) readAll() (*Database, error) {
 	err := ErrChanged
 	for tries := 0; (errors.Is(err, ErrChanged) || errors.Is(err, walfile.ErrBusy)) && tries < 100; tries++ {
-		by.Pause(time.Duration(min(tries, 5)) * time.Millisecond)
+		d.by.Pause(time.Duration(min(tries, 5)) * time.Millisecond)
 		var g *Group
 		g, err = d.compare()
 		g.Release() // nobody reads it
