@@ -91,7 +91,7 @@ var doors = []door{
 	{
 		name:        "sqlite",
 		packages:    []string{"./sqlite/..."},
-		own:         []string{"./conformance/sqlite/clients", "./conformance/sqlite/crash"},
+		own:         []string{"./conformance/sqlite/clients", "./conformance/sqlite/crash", "./conformance/sqlite/matrix"},
 		fullOnly:    []string{"./conformance/sqlite/litestreamsuite", "./conformance/sqlite/readers"},
 		scripts:     []string{"scripts/sqliteclients.sh", "scripts/extension.sh"},
 		fullScripts: []string{"scripts/sqlitelinked.sh", "scripts/litestreamsuite.sh", "scripts/sqlitepeers.sh"},
@@ -99,10 +99,12 @@ var doors = []door{
 			{name: "kills and takeovers", args: []string{"build/crash", "-quick", "-only", "^kill|^takeover"}},
 			{name: "foreign hands, failing stores, damage", args: []string{"build/crash", "-quick", "-only", "^foreign|^the store|^damage"}},
 			{name: "Django and Rails with the extension", args: []string{"build/clients", "-quick"}},
+			{name: "a slice of every set-up", args: []string{"build/matrix", "-part", "7/40"}},
 		},
 		full: []group{
 			{name: "clients with the extension", args: []string{"build/clients"}},
 			{name: "kills, takeovers, foreign hands, failing stores, damage", args: []string{"build/crash"}},
+			{name: "every set-up", args: []string{"build/matrix"}},
 			{name: "Litestream and ltx read what we write, and we what they write", args: []string{"build/readers"}},
 			{name: "Litestream's own tests", args: []string{"build/litestreamsuite"}},
 		},

@@ -41,20 +41,23 @@ type Fault int
 
 // The faults. None of them leaves half an object: S3 does not.
 const (
-	None    Fault = iota
-	Refused       // 429, nothing is done
-	Failed        // 500, nothing is done
-	Lost          // 500, all is done
-	Twice         // it arrives twice, the answer is that of the second: 412 where it was conditional
-	Cut           // the connection ends after half an answer
-	Full          // 507, for uploads; others go well
-	Hang          // no answer until the client gives up
+	None        Fault = iota
+	Refused           // 429, nothing is done
+	Failed            // 500, nothing is done
+	Lost              // 500, all is done
+	Twice             // it arrives twice, the answer is that of the second: 412 where it was conditional
+	Cut               // the connection ends after half an answer
+	Full              // 507, for uploads; others go well
+	Hang              // no answer until the client gives up
+	Denied            // 403, nothing is done
+	Unavailable       // 503, nothing is done
 )
 
 // Bucket is one server. Its methods may be called from any goroutine.
 type Bucket struct {
 	srv   *http.Server
 	url   string
+	back  *s3mem.Backend
 	inner http.Handler
 	delay atomic.Pointer[func() time.Duration] // of each upload
 
@@ -73,7 +76,7 @@ func Start() (*Bucket, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bucket{url: "http://" + l.Addr().String(), inner: gofakes3.New(back).Server()}
+	b := &Bucket{url: "http://" + l.Addr().String(), back: back, inner: gofakes3.New(back).Server()}
 	b.srv = &http.Server{Handler: b}
 	go func() { _ = b.srv.Serve(l) }() // ends with Close
 	return b, nil
@@ -81,6 +84,21 @@ func Start() (*Bucket, error) {
 
 // Close ends the server and what it holds.
 func (b *Bucket) Close() error { return b.srv.Close() }
+
+// Empty removes every object.
+func (b *Bucket) Empty() error {
+	for {
+		l, err := b.back.ListBucket(name, nil, gofakes3.ListBucketPage{})
+		if err != nil || len(l.Contents) == 0 {
+			return err
+		}
+		for _, o := range l.Contents {
+			if _, err := b.back.DeleteObject(name, o.Key); err != nil {
+				return err
+			}
+		}
+	}
+}
 
 // URL is the place below prefix, as flags take it.
 func (b *Bucket) URL(prefix string) string { return "s3://" + name + "/" + prefix }
@@ -171,6 +189,12 @@ func (b *Bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case Failed:
 		refuse(w, http.StatusInternalServerError, "InternalError")
+		return
+	case Denied:
+		refuse(w, http.StatusForbidden, "AccessDenied")
+		return
+	case Unavailable:
+		refuse(w, http.StatusServiceUnavailable, "ServiceUnavailable")
 		return
 	case Full:
 		if writes(r) {

@@ -43,7 +43,8 @@ func TestAClientMeetsWhatTheBucketWasTold(t *testing.T) {
 		name  string
 		fault Fault
 		done  bool
-	}{{"refused", Refused, false}, {"failed", Failed, false}, {"lost", Lost, true}, {"twice", Twice, true}, {"full", Full, false}, {"hang", Hang, false}} {
+	}{{"refused", Refused, false}, {"failed", Failed, false}, {"lost", Lost, true}, {"twice", Twice, true}, {"full", Full, false}, {"hang", Hang, false},
+		{"denied", Denied, false}, {"unavailable", Unavailable, false}} {
 		b.Fail(func(*http.Request) Fault { return c.fault })
 		if err := put(c.name); err == nil {
 			t.Errorf("%s: it went well", c.name)
@@ -95,5 +96,8 @@ func TestAClientMeetsWhatTheBucketWasTold(t *testing.T) {
 	}
 	if got := b.Counts().Minus(before); got.Puts != 1 || got.All() != 1 || got.PutBytes < 4 {
 		t.Errorf("counted %+v", got)
+	}
+	if err := b.Empty(); err != nil || there("slow") || there("large") {
+		t.Errorf("emptied, and something is there: %v", err)
 	}
 }
