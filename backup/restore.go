@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/holdfastdb/holdfast/archive"
@@ -222,7 +223,9 @@ func (j *restore) begin(ctx context.Context) error {
 
 // newPlan looks up where to begin and where to end.
 func (j *restore) newPlan(ctx context.Context, begun bool) error {
-	if names, err := j.cfg.FS.List(j.cfg.Dir); err == nil && len(names) > 0 && !begun {
+	names, err := j.cfg.FS.List(j.cfg.Dir)
+	names = slices.DeleteFunc(names, func(name string) bool { return name == disk.LostAndFound })
+	if err == nil && len(names) > 0 && !begun {
 		return ErrNotEmpty
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -318,6 +318,9 @@ func TestARestoreWritesOverNothing(t *testing.T) {
 		t.Error(names, err)
 	}
 	whole := filepath.Join(t.TempDir(), "restored")
+	if err := os.MkdirAll(filepath.Join(whole, disk.LostAndFound), 0o700); err != nil { // a file system of its own is empty
+		t.Fatal(err)
+	}
 	if _, err := into(whole, s, Restoring{}); err != nil {
 		t.Fatal(err)
 	}

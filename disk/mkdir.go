@@ -7,6 +7,9 @@ import (
 	"syscall"
 )
 
+// LostAndFound is the directory that mkfs makes in a new file system. A directory that holds nothing else counts as empty.
+const LostAndFound = "lost+found"
+
 // mkdirAll is MkdirAll in terms of the other calls, so that every implementation crashes and fails at the same places.
 //
 // It goes from above to below and looks after the names of directories that are there as well: a person with mkdir -p, or an earlier

@@ -50,7 +50,7 @@ func (b *newborn) config() Config {
 // to the world, makes the first state unless it is there, and opens.
 func (b *newborn) become(tell func(id uint64), others []emember.Member) error {
 	cfg := b.config()
-	ident, err := newIdentity(cfg.FS, cfg.Dir, "n1", "10.0.0.1:2380")
+	ident, err := cfg.newIdentity("n1", "10.0.0.1:2380")
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func TestPowerCutDuringBootstrap(t *testing.T) {
 // serve is a process on a machine of one member: it becomes that, writes key after key, and tells each that it acknowledged, until it
 // has written all or the power goes.
 func (b *newborn) serve(cfg Config, keys []string, acknowledged func(key string)) (id, cluster uint64, err error) {
-	ident, err := newIdentity(cfg.FS, cfg.Dir, "n1", "")
+	ident, err := cfg.newIdentity("n1", "")
 	if err != nil {
 		return 0, 0, err
 	}

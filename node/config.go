@@ -45,6 +45,9 @@ type Config struct {
 	Lanes []LaneSpec
 	// Scratch names directories below Dir for temporary work of others: what a crash has left there is removed at the start.
 	Scratch []string
+	// Beside names entries of Dir that are made there before the node starts, such as a directory of keys. A directory that holds nothing
+	// else counts as empty.
+	Beside []string
 
 	Dir string
 	// WALDir is where the log's segments lie if not in DIR/wal: a disk of their own. It must be given at every start.

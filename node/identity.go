@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
@@ -8,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 
 	"github.com/holdfastdb/holdfast/disk"
 )
@@ -54,12 +54,16 @@ func ReadIdentity(f disk.FS, dir string) (*Identity, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read %s: %w", dir, ErrNoIdentity)
 	}
+	if notADirectory(err) {
+		return nil, fmt.Errorf("%s is a file, or lies below one: %w", dir, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read identity: %w", err)
 	}
 	var id Identity
-	if err := json.Unmarshal(b, &id); err != nil {
-		return nil, fmt.Errorf("read %s: %w", identityFile(dir), err)
+	if err := json.Unmarshal(b, &id); err != nil || id.Format == 0 {
+		return nil, fmt.Errorf("%s is damaged or of another program: %w; put it back from a copy of the directory, or give an empty directory",
+			identityFile(dir), cmp.Or(err, ErrForeign))
 	}
 	if id.Format != FormatVersion {
 		return nil, fmt.Errorf("%s has data format %d, this build reads %d: use the build that wrote it", dir, id.Format, FormatVersion)
@@ -79,10 +83,10 @@ func (id *Identity) write(f disk.FS, dir string) error {
 }
 
 // newIdentity makes or reads the identity of a directory that does not belong to a cluster yet.
-func newIdentity(f disk.FS, dir, name, peerAddr string) (*Identity, error) {
-	id, err := newIdentityIn(f, dir, name, peerAddr, "", false)
+func (cfg *Config) newIdentity(name, peerAddr string) (*Identity, error) {
+	id, err := cfg.newIdentityIn(name, peerAddr, "", false)
 	if err == nil {
-		err = id.unfinished(dir)
+		err = id.unfinished(cfg.Dir)
 	}
 	if err != nil {
 		return nil, err
@@ -92,7 +96,8 @@ func newIdentity(f disk.FS, dir, name, peerAddr string) (*Identity, error) {
 
 // newIdentityIn is newIdentity for a directory that is made from a copy, named by making; besideEtcd allows etcd's directory
 // member in it.
-func newIdentityIn(f disk.FS, dir, name, peerAddr, making string, besideEtcd bool) (*Identity, error) {
+func (cfg *Config) newIdentityIn(name, peerAddr, making string, besideEtcd bool) (*Identity, error) {
+	f, dir := cfg.FS, cfg.Dir
 	id, err := ReadIdentity(f, dir)
 	if err == nil {
 		id.PeerAddr = peerAddr
@@ -101,20 +106,15 @@ func newIdentityIn(f disk.FS, dir, name, peerAddr, making string, besideEtcd boo
 	if !errors.Is(err, ErrNoIdentity) {
 		return nil, err
 	}
-	if err := f.MkdirAll(dir); err != nil {
-		return nil, fmt.Errorf("make %s: %w", dir, err)
+	var also []string
+	if besideEtcd {
+		also = []string{"member"}
 	}
-	names, err := f.List(dir)
-	if err != nil {
+	if err := cfg.refuseForeign(also...); err != nil {
 		return nil, err
 	}
-	for _, n := range names {
-		if besideEtcd && n == "member" {
-			continue
-		}
-		if n == "wal" || n == "store" || strings.HasPrefix(n, "member") {
-			return nil, fmt.Errorf("%s is not empty and has no identity file: it is not a Holdfast data directory, or a damaged one", dir)
-		}
+	if err := f.MkdirAll(dir); err != nil {
+		return nil, fmt.Errorf("make %s: %w", dir, err)
 	}
 	id = &Identity{Format: FormatVersion, Name: name, Member: randomID(), Nonce: randomID(), PeerAddr: peerAddr, Making: making}
 	return id, id.write(f, dir)

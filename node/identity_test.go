@@ -38,11 +38,12 @@ func TestIdentityIsMadeOnce(t *testing.T) {
 	if _, err := ReadIdentity(fs, "data"); !errors.Is(err, ErrNoIdentity) {
 		t.Fatalf("nothing there: %v", err)
 	}
-	first, err := newIdentity(fs, "data", "n1", "a:1")
+	cfg := Config{FS: fs, Dir: "data"}
+	first, err := cfg.newIdentity("n1", "a:1")
 	if err != nil || first.Member == 0 || first.Nonce == 0 || first.Cluster != 0 {
 		t.Fatalf("%+v, %v", first, err)
 	}
-	again, err := newIdentity(fs, "data", "n1", "b:2")
+	again, err := cfg.newIdentity("n1", "b:2")
 	if err != nil || again.Member != first.Member || again.Nonce != first.Nonce || again.PeerAddr != "b:2" {
 		t.Fatalf("%+v, then %+v, %v", first, again, err)
 	}

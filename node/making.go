@@ -63,7 +63,7 @@ func Make(cfg Config, m Making, fill func(st store.Store, self *emember.Member) 
 	if err := cfg.refuseStrayLog(); err != nil {
 		return err
 	}
-	ident, err := newIdentityIn(cfg.FS, cfg.Dir, m.Name, m.PeerAddr, m.What, m.BesideEtcd)
+	ident, err := cfg.newIdentityIn(m.Name, m.PeerAddr, m.What, m.BesideEtcd)
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func Start(ctx context.Context, cfg Config, opt StartOptions) (*Node, error) {
 	if err := cfg.refuseStrayLog(); err != nil {
 		return nil, err
 	}
-	ident, err := newIdentity(cfg.FS, cfg.Dir, opt.Name, opt.PeerAddr)
+	ident, err := cfg.newIdentity(opt.Name, opt.PeerAddr)
 	if err != nil {
 		return nil, err
 	}

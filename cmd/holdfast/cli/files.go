@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
+
+	"github.com/holdfastdb/holdfast/disk"
 )
 
 // IsFile reports whether s names a file rather than endpoints.
@@ -13,9 +16,10 @@ func IsFile(s string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// EmptyDir refuses a directory that holds something; what names the command.
+// EmptyDir refuses a directory that holds more than what mkfs makes; what names the command.
 func EmptyDir(what, data string) error {
 	entries, err := os.ReadDir(data)
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == disk.LostAndFound })
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil

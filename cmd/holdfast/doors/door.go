@@ -38,6 +38,8 @@ type Door struct {
 	ClaimOff func(on *budget.Doors)
 	// Scratch names directories below the data directory that the door builds something in (node.Config.Scratch).
 	Scratch []string
+	// Beside names what the door keeps in the data directory, made before the node starts (node.Config.Beside).
+	Beside []string
 
 	// Variables are environment variables of the door beside those of its flags: secrets, which a command line would show.
 	Variables []string

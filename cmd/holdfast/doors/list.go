@@ -1,6 +1,8 @@
 package doors
 
 import (
+	"slices"
+
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/machine"
@@ -22,7 +24,8 @@ func (l List) Specs() machine.Specs {
 	return all
 }
 
-// Equip adds to a configuration what every node of this build is handed, made for that node: machines, lanes and scratch directories.
+// Equip adds to a configuration what every node of this build is handed, made for that node: machines, lanes, scratch directories and what doors keep
+// beside the node.
 func (l List) Equip(cfg node.Config) node.Config {
 	if cfg.MemoryBytes == 0 {
 		cfg.MemoryBytes = budget.Default
@@ -32,6 +35,7 @@ func (l List) Equip(cfg node.Config) node.Config {
 		share = *cfg.Shares
 	}
 	cfg.Machines, cfg.Lanes, cfg.Scratch = nil, nil, nil
+	cfg.Beside = slices.Clip(cfg.Beside)
 	for _, d := range l {
 		if d.Machines != nil {
 			cfg.Machines = append(cfg.Machines, d.Machines(share)...)
@@ -40,6 +44,7 @@ func (l List) Equip(cfg node.Config) node.Config {
 			cfg.Lanes = append(cfg.Lanes, d.Lanes(share)...)
 		}
 		cfg.Scratch = append(cfg.Scratch, d.Scratch...)
+		cfg.Beside = append(cfg.Beside, d.Beside...)
 	}
 	return cfg
 }

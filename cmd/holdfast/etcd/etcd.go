@@ -149,7 +149,7 @@ func Setup(all doors.List, s *etcdflags.Settings, memory int64, log *slog.Logger
 	}
 	heartbeats := int(s.Election / s.Heartbeat)
 	su := &server.Setup{
-		Node: node.Config{Dir: s.DataDir, WALDir: s.WALDir, MemoryBytes: memory, ClientURLs: etcdflags.Strings(s.AdvertiseClient),
+		Node: node.Config{Dir: s.DataDir, WALDir: s.WALDir, Beside: []string{fixtures}, MemoryBytes: memory, ClientURLs: etcdflags.Strings(s.AdvertiseClient),
 			TickInterval: s.Heartbeat, ElectionTicks: heartbeats, LooseReconfig: !s.StrictReconfig, MaxLearners: s.MaxLearners},
 		Join: node.StartOptions{Name: s.Name, PeerAddr: etcdflags.JoinURLs(s.AdvertisePeer), KeepPeerURLs: true,
 			PeerTLS: members.accept(), PeerDialTLS: members.connect(), Token: s.Token},
@@ -245,7 +245,7 @@ func etcdCluster(s *etcdflags.Settings, su *server.Setup) error {
 	case err == nil && ident.Cluster != 0:
 		return nil
 	case err != nil && !errors.Is(err, node.ErrNoIdentity):
-		return err
+		return su.Advise(err)
 	}
 	if cli.IsFile(filepath.Join(s.DataDir, "member", "snap", "db")) {
 		if len(s.Cluster) > 1 {

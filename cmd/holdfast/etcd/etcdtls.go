@@ -28,6 +28,9 @@ type etcdTLS struct {
 	selfSigned  bool
 }
 
+// fixtures is the directory below etcd's data directory for certificates that --auto-tls makes.
+const fixtures = "fixtures"
+
 // loadEtcdTLS reads the files of one side, or makes them if --auto-tls asks for it; nil if the side has no TLS. Prefix is
 // "" or "peer-", as in the names of the flags.
 func loadEtcdTLS(s *etcdflags.Settings, prefix string, t etcdflags.TLS, at []etcdflags.URL, log *slog.Logger) (_ *etcdTLS, err error) {
@@ -41,9 +44,9 @@ func loadEtcdTLS(s *etcdflags.Settings, prefix string, t etcdflags.TLS, at []etc
 	e.base.MinVersion, e.base.MaxVersion, e.base.CipherSuites = s.MinTLS, s.MaxTLS, s.CipherSuites
 	if t.Auto {
 		// Where etcd puts them, so that scripts which fetch the certificate for their clients find it.
-		dir := filepath.Join(s.DataDir, "fixtures", strings.TrimSuffix("client-"+prefix, "-"))
+		dir := filepath.Join(s.DataDir, fixtures, strings.TrimSuffix("client-"+prefix, "-"))
 		if prefix != "" {
-			dir = filepath.Join(s.DataDir, "fixtures", strings.TrimSuffix(prefix, "-"))
+			dir = filepath.Join(s.DataDir, fixtures, strings.TrimSuffix(prefix, "-"))
 		}
 		if e.t.CertFile, e.t.KeyFile, err = selfSigned(dir, at, s.SelfSignedYears); err != nil {
 			return nil, fmt.Errorf("--%sauto-tls: %w", prefix, err)

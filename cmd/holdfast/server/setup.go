@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
@@ -113,7 +114,9 @@ func Advise(err error, flag, dir string) error {
 		return err
 	case strings.Contains(err.Error(), "in use by another process"):
 		return fmt.Errorf("open %s %s: another process uses it; stop that one or give another %s", flag, dir, flag)
-	case errors.Is(err, os.ErrPermission):
+	case strings.Contains(err.Error(), ";"):
+		return fmt.Errorf("open %s %s: %w", flag, dir, err) // it says what to do
+	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("open %s %s: %s; give a directory this user can write", flag, dir, cli.Reason(err))
 	}
 	return fmt.Errorf("open %s %s: %w", flag, dir, err)

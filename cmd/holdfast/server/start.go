@@ -64,10 +64,16 @@ func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err err
 	for _, d := range su.Services {
 		tried = append(tried, d.Places...)
 	}
+	if su.Admin != nil {
+		tried = append(tried, *su.Admin)
+	}
 	for _, p := range tried {
 		if err := p.Try(); err != nil {
 			return nil, err
 		}
+	}
+	if err := su.checkData(); err != nil {
+		return nil, su.Advise(err)
 	}
 	defer func() {
 		if err != nil {

@@ -58,10 +58,13 @@ makes the log's key itself; members of a cluster need the same key file first, s
 	}
 }
 
+// keysName is the directory of keys in the data directory.
+const keysName = "tlog-keys"
+
 // keyDir is where --data and --tlog-keys say the keys are.
 func keyDir(data, keys string) string {
 	if keys == "" {
-		return filepath.Join(data, "tlog-keys")
+		return filepath.Join(data, keysName)
 	}
 	return keys
 }

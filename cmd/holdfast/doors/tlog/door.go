@@ -40,6 +40,7 @@ var Door = doors.Door{
 		on.Tlog = true
 		on.More = append(on.More, budget.Claim{Name: packedClaim, Weight: 2, Floor: 256 << 10, Ceiling: 16 << 20})
 	},
+	Beside:    []string{keysName},
 	Variables: []string{publishPassword},
 	Commands:  commands,
 	Rows:      "tl transparency logs, tb their entries in bundles, th their tiles",
@@ -66,6 +67,7 @@ var Door = doors.Door{
 type settings struct {
 	at     cli.Address
 	keys   string // directory; "" = tlog-keys in the data directory
+	inData bool   // keys lies in the data directory because no flag named another
 	origin string // "" = made up, where a key is made
 
 	publish []publishTo
@@ -121,6 +123,7 @@ func (s *settings) Check() error {
 // Service implements doors.Settings.
 func (s *settings) Service(c *doors.Common) (*doors.Service, error) {
 	r := &running{set: s, origins: c.Origins, room: c.Shares.Trees, packed: doortlog.NewPacked(c.Shares.More[packedClaim])}
+	s.inData = s.keys == ""
 	s.keys = keyDir(c.Dir, s.keys)
 	service := &doors.Service{Admin: r.section(), Prepare: r.prepare, Work: r.work, Open: r.open, Shutdown: r.shutdown, Close: r.close}
 	if !s.at.Off() {

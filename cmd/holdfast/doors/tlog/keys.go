@@ -31,13 +31,17 @@ type keyFiles struct {
 	mu     sync.Mutex
 	keys   map[string]*tiles.Signer // guarded by mu
 	looked map[string]time.Time     // guarded by mu: when a missing file was last looked for
+	made   []string                 // guarded by mu: files and directories that create has made, in the order of removal
+
+	// advice ends an error about the directory: the flag that names it.
+	advice string
 }
 
 // lookAgain is how long a missing key file is not looked for again.
 const lookAgain = time.Second
 
 func newKeyFiles(dir string, alone func() bool) *keyFiles {
-	return &keyFiles{dir: dir, alone: alone, keys: map[string]*tiles.Signer{}, looked: map[string]time.Time{}}
+	return &keyFiles{dir: dir, alone: alone, keys: map[string]*tiles.Signer{}, looked: map[string]time.Time{}, advice: "give another --tlog-keys"}
 }
 
 func (k *keyFiles) file(name string) string { return filepath.Join(k.dir, name+".key") }
@@ -110,26 +114,58 @@ func (k *keyFiles) create(name, origin string) (*tiles.Signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("origin %q: it may have no space and no +, and not be empty; give one like log.example.org/2026", origin)
 	}
+	made := missing(k.dir)
 	if err := disk.OS().MkdirAll(k.dir); err != nil {
-		return nil, fmt.Errorf("make %s: %s; give another --tlog-keys", k.dir, cli.Reason(err))
+		k.note(made)
+		return nil, fmt.Errorf("make %s: %s; %s", k.dir, cli.Reason(err), k.advice)
 	}
 	err = writeNew(k.file(name), s.Private()+"\n", 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("%s exists; remove it only if no log was ever signed with it", k.file(name))
 	}
+	vkey := filepath.Join(k.dir, name+".vkey")
+	k.note(append([]string{k.file(name), vkey}, made...))
 	if err == nil {
-		err = os.WriteFile(filepath.Join(k.dir, name+".vkey"), []byte(s.Verifier().String()+"\n"), 0o644) // can be had from the other at any time
+		err = os.WriteFile(vkey, []byte(s.Verifier().String()+"\n"), 0o644) // can be had from the other at any time
 	}
 	if err == nil {
 		err = disk.OS().SyncDir(k.dir)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("write a key to %s: %s; give a directory this user can write", k.dir, cli.Reason(err))
+		return nil, fmt.Errorf("write a key to %s: %s; %s", k.dir, cli.Reason(err), k.advice)
 	}
 	k.mu.Lock()
 	k.keys[name] = s
 	k.mu.Unlock()
 	return s, nil
+}
+
+// missing lists dir and the directories above it that do not exist, dir first.
+func missing(dir string) (all []string) {
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+			return all
+		}
+		all = append(all, dir)
+	}
+}
+
+// note remembers what create makes, for undo.
+func (k *keyFiles) note(made []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.made = append(k.made, made...)
+}
+
+// undo removes the files that create has made, and the directories that hold nothing else. It is for a start that was refused before
+// the node had an identity: no log can have been signed with such a key.
+func (k *keyFiles) undo() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, name := range k.made {
+		os.Remove(name) // a directory that holds something else stays, and so does what this user may not remove
+	}
+	k.made = nil
 }
 
 // writeNew writes a file that must not exist, and syncs it.

@@ -58,6 +58,9 @@ func (r *running) openKeys() error {
 	_, err := node.ReadIdentity(disk.OS(), r.host.Dir)
 	fresh := errors.Is(err, node.ErrNoIdentity)
 	r.keys = newKeyFiles(t.keys, func() bool { return r.host.Node != nil && len(r.host.Node.Members()) == 1 })
+	if t.inData {
+		r.keys.advice = "give a --data this user can write, or --tlog-keys"
+	}
 	if err := r.keys.check(); err != nil {
 		return err
 	}
@@ -175,6 +178,11 @@ func (r *running) shutdown(ctx context.Context) error {
 }
 
 func (r *running) close() {
+	if r.keys != nil {
+		if _, err := node.ReadIdentity(disk.OS(), r.host.Dir); errors.Is(err, node.ErrNoIdentity) {
+			r.keys.undo()
+		}
+	}
 	if r.tokens != nil {
 		r.tokens.Close()
 	}
