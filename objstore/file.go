@@ -24,16 +24,26 @@ const tempPrefix = ".new-"
 // tempLife is how old such a file must be for its writer to be taken for dead. Written files are renamed within seconds.
 const tempLife = time.Hour
 
-// File is a Store in a directory: an object is a file of its name that anybody may read.
+// File is a Store in a directory: an object is a file of its name.
 type File struct {
-	dir string
+	dir       string
+	mode      fs.FileMode // of new objects
+	exact     bool        // the umask takes no part in mode
+	mustExist bool
 
 	mu    sync.Mutex
 	swept map[string]bool // directories in which this value has looked for what dead writers left; guarded by mu
 }
 
-// NewFile returns a store in dir, which is made when the first object is put.
-func NewFile(dir string) *File { return &File{dir: dir, swept: map[string]bool{}} }
+// NewFile returns a store in dir, which is made when the first object is put. Its files are for this user alone (0600, and 0700 for
+// directories) unless an option says otherwise; what is there already keeps its permissions.
+func NewFile(dir string, opts ...Option) *File {
+	s := &File{dir: dir, mode: 0o600, swept: map[string]bool{}}
+	for _, o := range opts {
+		o(s)
+	}
+	return s
+}
 
 // Get implements Store.
 func (s *File) Get(_ context.Context, name string) ([]byte, error) {
@@ -65,7 +75,7 @@ func (s *File) Put(ctx context.Context, objects ...Object) error {
 			}
 			s.sweep(dir)
 		}
-		if err := replace(path, bytes.NewReader(o.Data)); err != nil {
+		if err := s.replace(path, bytes.NewReader(o.Data)); err != nil {
 			return fmt.Errorf("put %s: %w", o.Name, err)
 		}
 	}
@@ -77,23 +87,49 @@ func (s *File) Put(ctx context.Context, objects ...Object) error {
 	return nil
 }
 
-// makeDir makes a directory with all above it and notes those whose entries must become durable.
+// makeTries is how often a directory is made anew that is removed again before its child is made: by DeleteAll, for example.
+const makeTries = 3
+
+// makeDir makes a directory with all above it and notes those whose entries must become durable. An error is final, apart from a disk
+// that is full or fails.
 func (s *File) makeDir(dir string, dirs map[string]bool) error {
-	dirs[dir] = true
-	err := os.Mkdir(dir, 0o755)
+	for try := 1; ; try++ {
+		dirs[dir] = true
+		err := os.Mkdir(dir, dirMode(s.mode))
+		above := filepath.Dir(dir)
+		switch {
+		case err == nil:
+			dirs[above] = true
+			if s.exact {
+				return os.Chmod(dir, dirMode(s.mode))
+			}
+			return nil
+		case errors.Is(err, fs.ErrExist):
+			return isDir(dir)
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		case above == dir || try == makeTries: // what is above it is there, and takes no directory: /proc
+			return lasting{err}
+		}
+		if err := s.makeDir(above, dirs); err != nil {
+			return err
+		}
+	}
+}
+
+// isDir is the error of a path under which something is and must be a directory.
+func isDir(path string) error {
+	info, err := os.Stat(path)
 	switch {
-	case err == nil:
-		dirs[filepath.Dir(dir)] = true
-		return nil
-	case errors.Is(err, fs.ErrExist):
-		return nil
-	case !errors.Is(err, fs.ErrNotExist) || filepath.Dir(dir) == dir:
+	case errors.Is(err, fs.ErrNotExist):
+		to, _ := os.Readlink(path) // the text is for a person
+		return lasting{fmt.Errorf("%s is a link to %s, where nothing is: mount the disk, or remove the link", path, to)}
+	case err != nil:
 		return err
+	case !info.IsDir():
+		return lasting{fmt.Errorf("%s is a file and must be a directory", path)}
 	}
-	if err := s.makeDir(filepath.Dir(dir), dirs); err != nil {
-		return err
-	}
-	return s.makeDir(dir, dirs)
+	return nil
 }
 
 // sweep removes what writers that died have left in dir, once.
@@ -116,8 +152,8 @@ func (s *File) sweep(dir string) {
 }
 
 // replace writes a file so that a reader sees the old or the new one, never a part.
-func replace(path string, r io.Reader) error {
-	temp, err := writeTemp(path, r)
+func (s *File) replace(path string, r io.Reader) error {
+	temp, err := s.writeTemp(path, r)
 	if err != nil {
 		return err
 	}
@@ -129,8 +165,8 @@ func replace(path string, r io.Reader) error {
 }
 
 // writeTemp writes what is read from r to a file beside path, syncs it, and returns its name. After an error there is none.
-func writeTemp(path string, r io.Reader) (name string, err error) {
-	f, err := newTemp(path)
+func (s *File) writeTemp(path string, r io.Reader) (name string, err error) {
+	f, err := s.newTemp(path)
 	if err != nil {
 		return "", err
 	}
@@ -149,10 +185,13 @@ func writeTemp(path string, r io.Reader) (name string, err error) {
 }
 
 // newTemp makes a file beside path that nobody else writes.
-func newTemp(path string) (*os.File, error) {
+func (s *File) newTemp(path string) (*os.File, error) {
 	for {
 		name := fmt.Sprintf("%s%016x-%s", tempPrefix, rand.Uint64(), filepath.Base(path))
-		f, err := os.OpenFile(filepath.Join(filepath.Dir(path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+		f, err := os.OpenFile(filepath.Join(filepath.Dir(path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, s.mode)
+		if err == nil && s.exact {
+			err = f.Chmod(s.mode)
+		}
 		if !errors.Is(err, fs.ErrExist) {
 			return f, err
 		}

@@ -20,7 +20,7 @@ func (s *File) PutIfAbsent(ctx context.Context, o Object) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return s.place(o.Name, bytes.NewReader(o.Data), create)
+	return s.place(o.Name, bytes.NewReader(o.Data), s.create)
 }
 
 // place makes an object of what is read from r, in one of two ways: create or replace.
@@ -51,8 +51,8 @@ func (s *File) place(name string, r io.Reader, as func(path string, r io.Reader)
 }
 
 // create writes a file where there must be none, or returns ErrExists. The file's name is not synced.
-func create(path string, r io.Reader) error {
-	temp, err := writeTemp(path, r)
+func (s *File) create(path string, r io.Reader) error {
+	temp, err := s.writeTemp(path, r)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func (s *File) putLocked(ctx context.Context, o Object, was string) error {
 
 // lock locks the store's directory, which is made if it is missing, against every other process and every other caller in this one.
 func (s *File) lock(ctx context.Context) (unlock func(), err error) {
-	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+	if err := s.makeDir(s.dir, map[string]bool{}); err != nil {
 		return nil, err
 	}
 	f, err := os.Open(s.dir)
@@ -83,7 +83,7 @@ func (s *File) lock(ctx context.Context) (unlock func(), err error) {
 		case !beside: // some network file systems lock only files that are open for writing
 			beside = true
 			_ = f.Close()
-			if f, err = os.OpenFile(filepath.Join(s.dir, lockFile), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+			if f, err = os.OpenFile(filepath.Join(s.dir, lockFile), os.O_RDWR|os.O_CREATE, s.mode); err != nil {
 				return nil, err
 			}
 			continue

@@ -16,9 +16,9 @@ func (s *File) PutFrom(ctx context.Context, name string, size int64, r io.Reader
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	as := replace
+	as := s.replace
 	if ifAbsent {
-		as = create
+		as = s.create
 	}
 	return s.place(name, newExact(ctx, r, size), as)
 }

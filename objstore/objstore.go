@@ -41,7 +41,7 @@ type Listed struct {
 }
 
 // Store keeps objects. Implementations are safe for concurrent use. An error other than ErrAbsent, ErrChanged, ErrExists and
-// ErrUnconditional may be transient: the call may be repeated.
+// ErrUnconditional may be transient: the call may be repeated. Final reports which of them will be answered again.
 //
 // No removal is on a condition: too many servers that speak S3 take no notice of one.
 type Store interface {
@@ -90,8 +90,9 @@ type Store interface {
 }
 
 // Open returns the store a URL names: file:///dir, or s3://bucket/prefix with what AWS's variables say. The directory is made
-// when something is put there; the bucket must exist. Nothing is read or written yet.
-func Open(text string) (Store, error) {
+// when something is put there, unless an option keeps it from that; the bucket must exist. file:///dir?mode=0644 sets the permissions of
+// new files, whatever the umask is. Nothing is read or written yet.
+func Open(text string, opts ...Option) (Store, error) {
 	u, err := url.Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s is no URL; write file:///dir or s3://bucket/prefix", text)
@@ -100,10 +101,14 @@ func Open(text string) (Store, error) {
 	case "s3":
 		return openS3(u)
 	case "file":
-		if u.Host != "" || !filepath.IsAbs(u.Path) {
+		if u.Host != "" || !filepath.IsAbs(u.Path) || strings.ContainsRune(u.Path, 0) {
 			return nil, fmt.Errorf("%s has no absolute path; write file:///dir, with three slashes", text)
 		}
-		return NewFile(filepath.Clean(u.Path)), nil
+		said, err := fileOptions(u)
+		if err != nil {
+			return nil, err
+		}
+		return NewFile(filepath.Clean(u.Path), append(opts, said...)...), nil
 	}
 	return nil, fmt.Errorf("%s is neither a directory nor a bucket; write file:///dir or s3://bucket/prefix", text)
 }

@@ -71,7 +71,7 @@ func TestAllKeepTheSamePromises(t *testing.T) {
 // TestPublishedFilesMayBeReadByAll, however they came there.
 func TestPublishedFilesMayBeReadByAll(t *testing.T) {
 	dir, ctx := t.TempDir(), context.Background()
-	s := NewFile(dir)
+	s := NewFile(dir, WithMode(0o644))
 	if err := errors.Join(s.Put(ctx, object("put", "1")), s.PutIfAbsent(ctx, object("created", "1"))); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestPublishedFilesMayBeReadByAll(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	serveS3(t)
 	for _, text := range []string{"", "dir", "file://dir", "file://dir/x", "http://a/b", "s3://", "s3:///prefix",
-		"s3://user@bucket", "s3://bucket:80", "s3://bucket/a//b", "s3://bucket/../b", "s3://bucket?x=y", "s3://B_", "file:relative", "%"} {
+		"s3://user@bucket", "s3://bucket:80", "s3://bucket/a//b", "s3://bucket/../b", "s3://bucket?x=y", "s3://B_", "file:///a%00b", "file:///d?x=y", "file:///d?mode=0755", "file:///d?mode=644&mode=600", "file:///d?mode=0444", "file:relative", "%"} {
 		if _, err := Open(text); err == nil {
 			t.Errorf("%q is taken for a place", text)
 		}

@@ -22,8 +22,6 @@ const (
 	uploads = 8
 	// attempts is how often one request is made. It is small because the publisher repeats a failed publication anyway.
 	attempts = 3
-	// mostRead is the most that is read of an object.
-	mostRead = 64 << 20
 )
 
 // S3 is a Store in a bucket of S3, or of a server with the same API: each object is one of the bucket's, its name prefixed. The
@@ -97,21 +95,21 @@ func (s *S3) GetVersion(ctx context.Context, name string) ([]byte, string, error
 	}
 	o, err := s.client.GetObject(ctx, s.bucket, s.prefix+name, minio.GetObjectOptions{})
 	if err != nil {
-		return nil, Absent, fmt.Errorf("get %s: %w", name, err)
+		return nil, Absent, s.failed("get", name, err)
 	}
 	defer o.Close() // nothing was written through it
-	b, err := io.ReadAll(io.LimitReader(o, mostRead+1))
+	b, err := io.ReadAll(io.LimitReader(o, MaxGet+1))
 	switch {
 	case err != nil && minio.ToErrorResponse(err).Code == minio.NoSuchKey:
 		return nil, Absent, fmt.Errorf("%s: %w", name, ErrAbsent)
 	case err != nil: // also if the bucket does not exist, which is not the same as an empty one
-		return nil, Absent, fmt.Errorf("get %s: %w", name, err)
-	case len(b) > mostRead:
-		return nil, Absent, fmt.Errorf("get %s: longer than %d bytes", name, mostRead)
+		return nil, Absent, s.failed("get", name, err)
+	case len(b) > MaxGet:
+		return nil, Absent, tooLarge(name, MaxGet)
 	}
 	info, err := o.Stat() // of the answer that was read
 	if err != nil {
-		return nil, Absent, fmt.Errorf("get %s: %w", name, err)
+		return nil, Absent, s.failed("get", name, err)
 	}
 	return b, info.ETag, nil
 }
@@ -136,7 +134,7 @@ func (s *S3) PutIfMatch(ctx context.Context, o Object, was string) (string, erro
 		case r.StatusCode == http.StatusNotImplemented:
 			return Absent, fmt.Errorf("put %s: %w: %w", o.Name, ErrUnconditional, err)
 		}
-		return Absent, fmt.Errorf("put %s: %w", o.Name, err)
+		return Absent, s.failed("put", o.Name, err)
 	}
 	return info.ETag, nil
 }
@@ -159,7 +157,7 @@ func (s *S3) PutIfAbsent(ctx context.Context, o Object) error {
 		return fmt.Errorf("put %s: %w: %w", o.Name, ErrUnconditional, err)
 	}
 	// Also 409 Conflict: it says that there is another upload or a removal at the same time, and not that there is an object.
-	return fmt.Errorf("put %s: %w", o.Name, err)
+	return s.failed("put", o.Name, err)
 }
 
 // transient reports whether an upload that failed so might succeed later.
@@ -224,7 +222,7 @@ func (s *S3) Put(ctx context.Context, objects ...Object) error {
 			}
 			refused = refused || !transient(err)
 			if row++; p.Err == nil {
-				p.Err = fmt.Errorf("put %s: %w", o.Name, err) // the first is the one people are told
+				p.Err = s.failed("put", o.Name, err) // the first is the one people are told
 			}
 		})
 	}

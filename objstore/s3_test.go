@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -14,7 +15,14 @@ import (
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
+	"github.com/minio/minio-go/v7"
 )
+
+// TestMain shortens the pauses between two attempts of the client, so that a request that fails for good costs little.
+func TestMain(m *testing.M) {
+	minio.DefaultRetryUnit = 20 * time.Millisecond
+	os.Exit(m.Run())
+}
 
 // serveS3 runs a server of S3 with these buckets, sets the variables that lead there, and returns the URL of the first bucket.
 func serveS3(t *testing.T, buckets ...string) string {

@@ -26,7 +26,7 @@ func (s *S3) List(ctx context.Context, prefix, after string) iter.Seq2[Listed, e
 		last := after
 		for o := range s.client.ListObjectsIter(ctx, s.bucket, opt) {
 			if o.Err != nil {
-				yield(Listed{}, fmt.Errorf("list %s: %w", prefix, o.Err))
+				yield(Listed{}, s.failed("list", prefix, o.Err))
 				return
 			}
 			name := strings.TrimPrefix(o.Key, s.prefix)
@@ -42,7 +42,7 @@ func (s *S3) List(ctx context.Context, prefix, after string) iter.Seq2[Listed, e
 			}
 		}
 		if err := ctx.Err(); err != nil { // the client ends a list that is cancelled as if that were all
-			yield(Listed{}, fmt.Errorf("list %s: %w", prefix, err))
+			yield(Listed{}, s.failed("list", prefix, err))
 		}
 	}
 }
@@ -68,7 +68,7 @@ func (s *S3) Delete(ctx context.Context, names ...string) error {
 			defer func() { <-room }()
 			err := s.client.RemoveObject(ctx, s.bucket, s.prefix+name, minio.RemoveObjectOptions{})
 			if err != nil && minio.ToErrorResponse(err).Code != minio.NoSuchKey { // servers other than AWS's say so
-				cancel(fmt.Errorf("delete %s: %w", name, err))
+				cancel(s.failed("delete", name, err))
 			}
 		})
 	}
@@ -112,7 +112,7 @@ func (s *S3) DeleteAll(ctx context.Context, prefix string) error {
 		failed = append(failed, err)
 	}
 	if err := errors.Join(failed...); err != nil {
-		return fmt.Errorf("delete %s: %w", prefix, err)
+		return s.failed("delete", prefix, err)
 	}
 	return nil
 }

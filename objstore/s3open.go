@@ -26,7 +26,7 @@ func (s *S3) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser
 	}
 	d := &download{ctx: ctx, s: s, name: name, off: off, left: n}
 	if err := d.open(); err != nil {
-		return nil, fmt.Errorf("get %s: %w", name, err)
+		return nil, s.failed("get", name, err)
 	}
 	return d, nil
 }
@@ -145,7 +145,7 @@ func (d *download) Read(p []byte) (n int, err error) {
 	}
 	if n, err = d.read(p); err != nil {
 		if d.err = err; err != io.EOF && err != io.ErrUnexpectedEOF {
-			d.err = fmt.Errorf("get %s: %w", d.name, err)
+			d.err = d.s.failed("get", d.name, err)
 		}
 	}
 	return n, d.err

@@ -35,7 +35,7 @@ func (s *S3) PutFrom(ctx context.Context, name string, size int64, r io.Reader, 
 		return err
 	}
 	if err := s.putFrom(ctx, name, size, r, ifAbsent); err != nil {
-		return fmt.Errorf("put %s: %w", name, err)
+		return s.failed("put", name, err)
 	}
 	return nil
 }

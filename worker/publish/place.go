@@ -73,7 +73,7 @@ func Open(text, password string) (Place, error) {
 	case u.Scheme != "file" && u.Scheme != "s3":
 		return nil, errors.New("no place to publish to; " + forms)
 	}
-	s, err := objstore.Open(text)
+	s, err := objstore.Open(text, objstore.WithMode(0o644)) // for a web server to serve
 	if err != nil {
 		return nil, err
 	}
