@@ -220,7 +220,8 @@ func (r *Replica) survey(ctx context.Context, c *Chain) error {
 	case covered.Max == at.id: // the chain has no file of level 0 at its end
 		at.last, at.fence = covered, false
 	default:
-		return &Fault{r.Name(at.last), fmt.Sprintf("nothing that is there goes from it to %s", at.id)}
+		c.Head = Head{TXID: at.id}
+		return &Fault{Name: r.Name(at.last), Reason: fmt.Sprintf("nothing that is there goes from it to %s", at.id), Gap: true}
 	}
 	return r.reach(ctx, c, at)
 }

@@ -30,6 +30,8 @@ var ErrOutdated = errors.New("the manifest is another than the one it was made f
 type Fault struct {
 	Name   string // of the object, below the prefix
 	Reason string
+	// Absent: the object is not there. Gap: it is whole, and no file leads on from it to those that were there behind it.
+	Absent, Gap bool
 }
 
 func (f *Fault) Error() string { return f.Name + ": " + f.Reason }
@@ -126,7 +128,7 @@ func (r *Replica) put(ctx context.Context, name string, size int64, body Body) e
 func (r *Replica) Stat(ctx context.Context, f File) (h Header, t ltx.Trailer, err error) {
 	name := r.Name(f)
 	if f.Size < FenceSize {
-		return h, t, &Fault{name, fmt.Sprintf("%d bytes are no LTX file", f.Size)}
+		return h, t, &Fault{Name: name, Reason: fmt.Sprintf("%d bytes are no LTX file", f.Size)}
 	}
 	head, err := r.part(ctx, name, 0, ltx.HeaderSize)
 	if err != nil {
@@ -146,22 +148,25 @@ func (r *Replica) Stat(ctx context.Context, f File) (h Header, t ltx.Trailer, er
 	}
 	switch {
 	case err != nil:
-		return h, t, &Fault{name, err.Error()}
+		return h, t, &Fault{Name: name, Reason: err.Error()}
 	case h.MinTXID != f.Min || h.MaxTXID != f.Max:
-		return h, t, &Fault{name, fmt.Sprintf("it is %s under another name", ltx.FormatFilename(h.MinTXID, h.MaxTXID))}
+		return h, t, &Fault{Name: name, Reason: fmt.Sprintf("it is %s under another name", ltx.FormatFilename(h.MinTXID, h.MaxTXID))}
 	}
 	return h, t, nil
 }
 
 func (r *Replica) part(ctx context.Context, name string, off, n int64) ([]byte, error) {
 	in, err := r.open(ctx, name, off, n)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, &Fault{Name: name, Reason: "it is shorter than listed"}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	defer in.Close() // it was read
 	b := make([]byte, n)
 	if _, err := io.ReadFull(in, b); errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return nil, &Fault{name, "it is shorter than listed"}
+		return nil, &Fault{Name: name, Reason: "it is shorter than listed"}
 	} else if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}

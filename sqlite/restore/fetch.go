@@ -7,6 +7,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/superfly/ltx"
+
 	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 )
@@ -83,8 +85,12 @@ func (f *fetch) one(ctx context.Context, file int, of replica.File, off int64, b
 	for wait, try := f.retry, 1; ; wait, try = 2*wait, try+1 {
 		p.err = f.read(ctx, of, off, p.buf[:n])
 		var fault *replica.Fault
-		if p.err == nil || try == tries || ctx.Err() != nil || errors.Is(p.err, objstore.ErrAbsent) || errors.As(p.err, &fault) {
+		damaged := errors.As(p.err, &fault)
+		if p.err == nil || try == tries || ctx.Err() != nil || damaged && (fault.Absent || try > 1) {
 			return p
+		}
+		if damaged {
+			continue // a connection that broke looks like an object that is short
 		}
 		select {
 		case <-time.After(wait):
@@ -96,7 +102,12 @@ func (f *fetch) one(ctx context.Context, file int, of replica.File, off int64, b
 
 func (f *fetch) read(ctx context.Context, of replica.File, off int64, b []byte) error {
 	in, err := f.r.Open(ctx, of, off, int64(len(b)))
-	if err != nil {
+	switch {
+	case errors.Is(err, objstore.ErrAbsent):
+		return gone(f.r.Name(of))
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return &replica.Fault{Name: f.r.Name(of), Reason: fmt.Sprintf("it ends before byte %d of %d", off+int64(len(b)), of.Size)}
+	case err != nil:
 		return fmt.Errorf("read %s: %w", f.r.Name(of), err)
 	}
 	defer in.Close() // it was read
@@ -107,6 +118,19 @@ func (f *fetch) read(ctx context.Context, of replica.File, off int64, b []byte) 
 		return fmt.Errorf("read %s: %w", f.r.Name(of), err)
 	}
 	return nil
+}
+
+// gone is the fault of a file that is named and not there.
+func gone(name string) error {
+	return &replica.Fault{Name: name, Reason: "it is not there", Absent: true}
+}
+
+// stat is replica.Stat; a file that is not there is a fault.
+func stat(ctx context.Context, r *replica.Replica, f replica.File) (h replica.Header, t ltx.Trailer, err error) {
+	if h, t, err = r.Stat(ctx, f); errors.Is(err, objstore.ErrAbsent) {
+		err = gone(r.Name(f))
+	}
+	return h, t, err
 }
 
 // file is a reader of one of the files. Those before it must have been read to their end.

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"strconv"
 	"time"
 
 	"github.com/superfly/ltx"
 
 	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/sqlite/replica"
 )
 
 const (
@@ -18,7 +20,7 @@ const (
 	workSuffix    = ".restoring"
 	journalSuffix = ".restoring-journal"
 	lockSuffix    = ".restoring-lock"
-	journalForm   = "holdfast-sqlite-restore 1"
+	journalForm   = "holdfast-sqlite-restore 2"
 )
 
 // journal is what a restore goes on from after it was killed: what is being made, and how far the working file has come. What it says is in
@@ -30,6 +32,9 @@ type journal struct {
 	Time time.Time `json:"time,omitzero"`
 
 	Plan plan `json:"plan"`
+	// Ended is the TXID at which the replica ended when the plan was made, EndedSum the database's checksum there (hex).
+	Ended    string `json:"ended"`
+	EndedSum string `json:"ended_sum"`
 	// Next is which of the plan's files is being read, from the last one on downwards. Head is its header (hex) and At how far it was read, if it
 	// was begun.
 	Next int       `json:"next"`
@@ -74,6 +79,16 @@ func (j *journal) whole() bool {
 	}
 	h, err := j.header()
 	return err == nil && h.PageSize == p.PageSize && h.Validate() == nil && j.At.Offset >= ltx.HeaderSize && j.At.Offset <= p.Files[j.Next].Size
+}
+
+// ended is where the replica ended when the plan was made.
+func (j *journal) ended() (at replica.TXID, sum replica.Checksum) {
+	n, err := strconv.ParseUint(j.Ended, 16, 64)
+	m, merr := strconv.ParseUint(j.EndedSum, 16, 64)
+	if err != nil || merr != nil {
+		return 0, 0 // a journal that was edited; no replica ends there
+	}
+	return replica.TXID(n), replica.Checksum(m)
 }
 
 // header is that of the file that was begun.

@@ -94,8 +94,11 @@ func newPlan(ctx context.Context, r *replica.Replica, c *replica.Chain, to Targe
 		upTo = to.TXID
 	case !to.Time.IsZero():
 		var err error
-		if upTo, err = lastBefore(ctx, r, c.Files, to.Time); err != nil {
+		if upTo, err = lastBefore(ctx, r, all, to.Time); err != nil {
 			return nil, err
+		}
+		if f := hidden(c.Files, all, upTo, to.Time); f != nil {
+			return nil, fmt.Errorf("%s: %w: %s may be what was there then, and is damaged", to, ErrNotThere, r.Name(*f))
 		}
 		if upTo == 0 {
 			return nil, fmt.Errorf("%s: %w, which begins later", to, ErrNotThere)
@@ -107,9 +110,12 @@ func newPlan(ctx context.Context, r *replica.Replica, c *replica.Chain, to Targe
 		return nil, missing(c.Files, all, at, upTo, to)
 	}
 	last := p.Files[len(p.Files)-1]
-	h, t, err := r.Stat(ctx, last)
+	h, t, err := stat(ctx, r, last)
 	if err != nil {
 		return nil, err
+	}
+	if most := plausible(p.Files); int64(h.Commit) > most {
+		return nil, &replica.Fault{Name: r.Name(last), Reason: fmt.Sprintf("it says that the database has %d pages, and the files cannot hold more than %d", h.Commit, most)}
 	}
 	p.TXID, p.Post, p.Pages, p.PageSize, p.Time = last.Max, t.PostApplyChecksum, h.Commit, h.PageSize, timeOf(h)
 	if last.Post != 0 && last.Post != p.Post {
@@ -148,7 +154,7 @@ func lastBefore(ctx context.Context, r *replica.Replica, files []replica.File, t
 		f := ends[i]
 		if f.Time.IsZero() && failed == nil {
 			var h ltx.Header
-			h, _, failed = r.Stat(ctx, f)
+			h, _, failed = stat(ctx, r, f)
 			f.Time = time.UnixMilli(h.Timestamp)
 		}
 		return f.Time.After(t)
@@ -160,6 +166,33 @@ func lastBefore(ctx context.Context, r *replica.Replica, files []replica.File, t
 		return 0, nil
 	}
 	return ends[n-1].Max, nil
+}
+
+// pageLeast is how many bytes a page takes in a file at least: its head, its place in the index, and what LZ4 makes of 512 equal bytes.
+const pageLeast = 16
+
+// plausible bounds the pages of a database that files make. A header is proved only when its file was read, and room is made before.
+func plausible(files []replica.File) (pages int64) {
+	for _, f := range files {
+		pages += f.Size / pageLeast
+	}
+	return pages + 1 // the page that is never stored
+}
+
+// hidden is a file that is not in whole, and may end with a later state of the time t than upTo, the last in whole; nil: there is none.
+func hidden(files, whole []replica.File, upTo replica.TXID, t time.Time) *replica.File {
+	next := replica.TXID(0) // the first end behind upTo
+	for _, f := range whole {
+		if f.Max > upTo && (next == 0 || f.Max < next) {
+			next = f.Max
+		}
+	}
+	for i, f := range files {
+		if f.Max > upTo && (next == 0 || f.Max < next) && (f.Time.IsZero() || !f.Time.After(t)) {
+			return &files[i]
+		}
+	}
+	return nil
 }
 
 // timeOf is when what a file has was captured.

@@ -17,7 +17,6 @@ import (
 	"github.com/superfly/ltx"
 
 	"github.com/holdfastdb/holdfast/disk"
-	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 )
 
@@ -35,6 +34,10 @@ type Options struct {
 	// Progress hears now and then how much was read of how much; nil: nobody. Note hears what is worth a line.
 	Progress func(done, all int64)
 	Note     func(text string)
+	// Record leaves a record of the restore beside the database, from which the agent knows that it was made on purpose.
+	Record bool
+	// Aside says that the database at To is moved away before Finish.
+	Aside bool
 	// FS is where the file is made; nil: the system's, which Check needs.
 	FS disk.FS
 
@@ -62,6 +65,9 @@ var ErrExists = errors.New("there is a database already")
 // ErrBusy: another restore makes the same file.
 var ErrBusy = errors.New("another restore makes the same file")
 
+// ErrSpace: the file system has no room for the database.
+var ErrSpace = errors.New("not enough room on the disk")
+
 // durableEvery is how many bytes are read before what was made is made durable, and is not made again.
 const durableEvery = 64 << 20
 
@@ -74,6 +80,7 @@ type restore struct {
 	how     *Options
 	fs      disk.FS
 	bad     map[string]bool // names of files that are not used
+	absent  map[string]bool // names of files that were not there once: they may have been compacted
 	out     *Restored
 	journal *journal
 	total   int64
@@ -81,44 +88,21 @@ type restore struct {
 
 // Restore makes a database file. It is written under another name, beside it, and gets its own at the end, whole and durable. One that was
 // interrupted goes on when it is called again with the same replica and target. Damage is a *replica.Fault; where there is another way to the
-// same state, that is gone, and Note hears of it. ErrEmpty, ErrNotThere, ErrExists and ErrBusy are what they say; other errors are the
-// store's, the disk's and ctx's.
+// same state, that is gone, and Note hears of it. ErrEmpty, ErrNotThere, ErrExists, ErrBusy and ErrSpace are what they say; other errors are
+// the store's, the disk's and ctx's.
 func Restore(ctx context.Context, r *replica.Replica, how Options) (*Restored, error) {
-	if how.FS == nil {
-		how.FS = disk.OS()
-	}
-	if how.Parallel <= 0 {
-		how.Parallel = 8
-	}
-	if how.every == 0 {
-		how.every = durableEvery
-	}
-	if how.Note == nil {
-		how.Note = func(string) {}
-	}
-	j := &restore{r: r, how: &how, fs: how.FS, bad: map[string]bool{}, out: &Restored{}}
-	if err := j.free(); err != nil {
+	p, err := Prepare(ctx, r, how)
+	if err != nil {
 		return nil, err
 	}
-	lock, err := j.fs.Lock(how.To + lockSuffix)
-	if errors.Is(err, disk.ErrLocked) {
-		return nil, ErrBusy
+	out, err := p.Finish(ctx)
+	if cerr := p.Close(); err == nil {
+		err = cerr
 	}
 	if err != nil {
 		return nil, err
 	}
-	err = j.all(ctx)
-	// Before it is unlocked: who comes next locks a file of that name that is there.
-	if rerr := j.fs.Remove(how.To + lockSuffix); err == nil && !errors.Is(rerr, fs.ErrNotExist) {
-		err = rerr
-	}
-	if uerr := lock.Unlock(); err == nil {
-		err = uerr
-	}
-	if err != nil {
-		return nil, err
-	}
-	return j.out, nil
+	return out, nil
 }
 
 // free refuses a target that is in use.
@@ -161,65 +145,103 @@ func (j *restore) all(ctx context.Context) error {
 	}
 	j.out.Resumed = j.journal != nil
 	var first error
-	for absent := 0; ; {
+	for {
 		if j.journal == nil {
-			if err := j.plan(ctx); err != nil {
-				if first != nil && errors.Is(err, ErrNotThere) {
-					return first // the damage is why
-				}
+			if err := j.plan(ctx, &first); err != nil {
 				return err
 			}
 		}
 		err := j.make(ctx)
-		var fault *replica.Fault
-		switch {
-		case err == nil:
+		if err == nil {
 			return nil
-		case errors.As(err, &fault) && !j.bad[fault.Name]:
-			if j.bad[fault.Name] = true; first == nil {
-				first = err
-			}
-			j.how.Note(fmt.Sprintf("%v; going another way, if there is one", err))
-		case errors.Is(err, objstore.ErrAbsent) && absent < 3: // it was compacted since the plan was made, or it is lost
-			absent++
-			j.how.Note(fmt.Sprintf("%v; reading again what there is", err))
-		default:
+		}
+		if !j.around(err, &first) {
 			return err
 		}
 		j.journal, j.out.Resumed = nil, false
 	}
 }
 
+// around reports whether there may be a way around what err says of a file, and remembers the file. first is the first damage.
+func (j *restore) around(err error, first *error) bool {
+	var fault *replica.Fault
+	switch {
+	case !errors.As(err, &fault) || j.bad[fault.Name]:
+		return false
+	case fault.Absent && !j.absent[fault.Name]: // it was compacted since the plan was made, or it is lost
+		j.absent[fault.Name] = true
+		j.how.Note(fmt.Sprintf("%v; reading again what there is", err))
+		return true
+	}
+	if j.bad[fault.Name] = true; *first == nil {
+		*first = err
+	}
+	j.how.Note(fmt.Sprintf("%v; going another way, if there is one", err))
+	return true
+}
+
+// find makes a plan of what there is. head is where the replica ends.
+func (j *restore) find(ctx context.Context, first *error) (p *plan, head replica.Head, err error) {
+	for p == nil {
+		var c *replica.Chain
+		c, err = j.r.Read(ctx)
+		var fault *replica.Fault
+		switch {
+		case errors.As(err, &fault) && c != nil && !fault.Gap:
+			j.around(err, first) // the newest file; an earlier state, or another file that ends there, does without it
+		case errors.As(err, &fault) && c != nil:
+			if *first == nil {
+				*first = err
+			}
+		case err != nil:
+			return nil, head, err
+		}
+		if c.Damage != nil {
+			j.how.Note(fmt.Sprintf("%v; what there is was found by listing it", c.Damage))
+		}
+		if len(c.Ahead) > 0 && j.how.Target == (Target{}) {
+			j.how.Note(fmt.Sprintf("%s is not there, and %d files behind it are: they were on their way when their owner died, or it is lost",
+				j.r.Name(c.Missing()), len(c.Ahead)))
+		}
+		head = c.Head
+		if p, err = newPlan(ctx, j.r, c, j.how.Target, j.bad); err != nil && !j.around(err, first) {
+			if *first != nil && errors.Is(err, ErrNotThere) {
+				err = *first // the damage is why
+			}
+			return nil, head, err
+		}
+	}
+	return p, head, nil
+}
+
 // plan finds out what there is, and writes down what is to be done.
-func (j *restore) plan(ctx context.Context) error {
-	c, err := j.r.Read(ctx)
+func (j *restore) plan(ctx context.Context, first *error) error {
+	p, head, err := j.find(ctx, first)
 	if err != nil {
 		return err
 	}
-	if c.Damage != nil {
-		j.how.Note(fmt.Sprintf("%v; what there is was found by listing it", c.Damage))
-	}
-	if len(c.Ahead) > 0 && j.how.Target == (Target{}) {
-		j.how.Note(fmt.Sprintf("%s is not there, and %d files behind it are: they were on their way when their owner died, or it is lost",
-			j.r.Name(c.Missing()), len(c.Ahead)))
-	}
-	var p *plan
-	for p == nil {
-		var fault *replica.Fault
-		p, err = newPlan(ctx, j.r, c, j.how.Target, j.bad)
-		if errors.As(err, &fault) && !j.bad[fault.Name] {
-			j.bad[fault.Name] = true
-			j.how.Note(fmt.Sprintf("%v; going another way, if there is one", err))
-		} else if err != nil {
-			return err
-		}
-	}
 	j.journal = &journal{Form: journalForm, From: j.how.From, TXID: uint64(j.how.Target.TXID), Time: j.how.Target.Time, Plan: *p,
-		Next: len(p.Files) - 1, Seen: newBitmap(p.Pages), Begins: map[string]string{}}
+		Ended: head.TXID.String(), EndedSum: head.Post.String(), Next: len(p.Files) - 1, Seen: newBitmap(p.Pages), Begins: map[string]string{}}
 	for _, suffix := range []string{journalSuffix, workSuffix} {
 		if err := j.fs.Remove(j.how.To + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+	}
+	return j.space(p)
+}
+
+// spare is how many bytes stay free behind a restore: what else is on the disk goes on writing.
+const spare = 16 << 20
+
+// space refuses a restore for which there is no room.
+func (j *restore) space(p *plan) error {
+	dir := filepath.Dir(j.how.To)
+	free, err := j.fs.Free(dir)
+	if err != nil {
+		return err
+	}
+	if need := uint64(p.Pages)*uint64(p.PageSize) + spare; free < need {
+		return fmt.Errorf("%w: %s has %d MiB left, and the restored database takes %d MiB; make room, or restore to another disk", ErrSpace, dir, free>>20, need>>20)
 	}
 	return nil
 }
@@ -230,7 +252,12 @@ func (j *restore) make(ctx context.Context) (err error) {
 	var file disk.File
 	if j.out.Resumed {
 		if file, err = j.fs.Open(work); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s is gone: %w", work, objstore.ErrAbsent)
+			j.journal, j.out.Resumed = nil, false
+			var first error
+			if err := j.plan(ctx, &first); err != nil {
+				return err
+			}
+			file, err = j.fs.Create(work)
 		}
 	} else {
 		file, err = j.fs.Create(work)
@@ -241,9 +268,6 @@ func (j *restore) make(ctx context.Context) (err error) {
 	defer func() {
 		if cerr := file.Close(); err == nil {
 			err = cerr
-		}
-		if err == nil {
-			err = j.finish(ctx)
 		}
 	}()
 	p := &j.journal.Plan
@@ -448,32 +472,4 @@ func (j *restore) judge() error {
 	o := j.out
 	o.TXID, o.Time, o.Pages, o.PageSize, o.Checksum, o.Proved = p.TXID, p.Time, p.Pages, p.PageSize, sum, p.Post != 0
 	return nil
-}
-
-// finish checks the file, gives it its name and removes what was beside it.
-func (j *restore) finish(ctx context.Context) error {
-	work := j.how.To + workSuffix
-	how := j.how.Check
-	if how == "" && !j.out.Proved {
-		how = Quick
-	}
-	if err := check(ctx, work, how); err != nil {
-		return err
-	}
-	j.out.Checked = how
-	if err := j.free(); err != nil { // somebody may have made one meanwhile
-		return err
-	}
-	for _, suffix := range beside { // they would be taken for the new one's
-		if err := j.fs.Remove(j.how.To + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	if err := j.fs.Rename(work, j.how.To); err != nil {
-		return err
-	}
-	if err := j.fs.Remove(j.how.To + journalSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return j.fs.SyncDir(filepath.Dir(j.how.To))
 }

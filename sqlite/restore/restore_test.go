@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfastdb/holdfast/disk"
 	"github.com/holdfastdb/holdfast/objstore"
@@ -46,7 +47,8 @@ func lived(t testing.TB, store objstore.Store, layout replica.Layout, seed uint6
 			t.Fatal(err)
 		}
 	}
-	w := replicatest.New(replica.New(store, layout), 11)
+	var w *replicatest.Writer
+	w = replicatest.New(replica.Simulated(store, layout, func() time.Time { return w.Now.Add(time.Millisecond) }), 11)
 	level1 := replica.TXID(1)
 	commit := func(n int) {
 		for range n {

@@ -155,6 +155,7 @@ func (v *verify) survey(ctx context.Context) error {
 		delete(there, v.r.Name(f))
 	}
 	delete(there, replica.ManifestName)
+	delete(there, replica.IdentityName)
 	rest := make([]string, 0, len(there))
 	for name := range there { // any order: they are sorted
 		rest = append(rest, name)
