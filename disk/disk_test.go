@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"math/rand/v2"
+	"net"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -310,5 +311,108 @@ func TestFaultyFailsOnRequest(t *testing.T) {
 	d.FailWrite(nil, bad)
 	if _, err := d.Create("x"); !errors.Is(err, bad) {
 		t.Fatalf("create: %v", err)
+	}
+}
+
+// TestNamesContract: links, exclusive files, modes and identities, the same everywhere.
+func TestNamesContract(t *testing.T) {
+	all(t, func(t *testing.T, d FS, dir string) {
+		at := func(name string) string { return filepath.Join(dir, name) }
+		id := func(name string) ID {
+			t.Helper()
+			return IDOf(must(d.Stat(at(name)))(t))
+		}
+		f := must(d.CreateNew(at("f"), 0o640))(t)
+		must(f.WriteAt([]byte("hello"), 0))(t)
+		check(t, f.Sync(), f.Close())
+		if _, err := d.CreateNew(at("f"), 0o600); !errors.Is(err, fs.ErrExist) {
+			t.Fatalf("made twice: %v", err)
+		}
+		check(t, d.Link(at("f"), at("g")), d.MkdirMode(at("sub"), 0o750))
+		if err := d.Link(at("f"), at("g")); !errors.Is(err, fs.ErrExist) {
+			t.Fatalf("linked over a file: %v", err)
+		}
+		if err := d.Link(at("none"), at("h")); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("linked from nothing: %v", err)
+		}
+		if id("f") != id("g") || id("f") == id("sub") || id("f") == (ID{}) {
+			t.Fatalf("f %v, g %v, sub %v", id("f"), id("g"), id("sub"))
+		}
+		check(t, d.Remove(at("f")), d.Chmod(at("g"), 0o604))
+		for name, mode := range map[string]fs.FileMode{"g": 0o604, "sub": 0o750 | fs.ModeDir} {
+			if info := must(d.Lstat(at(name)))(t); info.Mode() != mode || info.Name() != name || mode.IsRegular() && info.Size() != 5 {
+				t.Fatalf("%s: %v %s of %d bytes", name, info.Mode(), info.Name(), info.Size())
+			}
+		}
+		r := must(d.OpenRead(at("g")))(t)
+		buf := make([]byte, 5)
+		if must(r.ReadAt(buf, 0))(t); string(buf) != "hello" {
+			t.Fatalf("read %q", buf)
+		}
+		if _, err := r.WriteAt([]byte("x"), 0); err == nil {
+			t.Fatal("written through a file for reading")
+		}
+		check(t, r.Close())
+		if _, err := d.OpenRead(at("sub")); !errors.Is(err, ErrNotRegular) {
+			t.Fatalf("a directory: %v", err)
+		}
+		if _, err := d.OpenRead(at("none")); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("nothing: %v", err)
+		}
+		entries := must(d.ReadDir(dir))(t)
+		if len(entries) != 2 || entries[0].Name() != "g" || entries[1].Name() != "sub" || !entries[1].IsDir() || entries[0].IsDir() {
+			t.Fatalf("%v", entries)
+		}
+		held := must(d.OpenDir(at("sub")))(t)
+		if IDOf(must(held.Stat())(t)) != id("sub") {
+			t.Fatal("a held directory is another one")
+		}
+		if _, err := d.OpenDir(at("g")); !errors.Is(err, syscall.ENOTDIR) {
+			t.Fatalf("a file is held as a directory: %v", err)
+		}
+		check(t, d.RemoveAll(at("sub")), d.Mkdir(at("sub")))
+		if IDOf(must(held.Stat())(t)) == id("sub") {
+			t.Fatal("a directory made anew has the ID of one that is held")
+		}
+		check(t, held.Close())
+		l := must(d.LockDir(at("sub")))(t)
+		if _, err := d.LockDir(at("sub")); !errors.Is(err, ErrLocked) {
+			t.Fatalf("second lock: %v", err)
+		}
+		check(t, l.Unlock(), must(d.LockDir(at("sub")))(t).Unlock())
+	})
+}
+
+// TestACrashForgetsAnUnsyncedLink, and what was not synced in its file.
+func TestACrashForgetsAnUnsyncedLink(t *testing.T) {
+	m := NewMem()
+	f := must(m.CreateNew("f", 0o600))(t)
+	must(f.WriteAt([]byte("kept"), 0))(t)
+	check(t, f.Sync(), m.SyncDir("."), m.Link("f", "g"))
+	m.Crash(nil)
+	if _, err := m.Stat("g"); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("an unsynced link is there: %v", err)
+	}
+	check(t, m.Link("f", "g"), m.SyncDir("."))
+	must(must(m.Open("g"))(t).WriteAt([]byte("lost"), 0))(t)
+	m.Crash(nil)
+	for _, name := range []string{"f", "g"} {
+		if b := must(m.ReadFile(name))(t); string(b) != "kept" {
+			t.Fatalf("%s holds %q", name, b)
+		}
+	}
+}
+
+// TestSpecialFilesAreNotOpened: none of them makes a reader wait or read without end.
+func TestSpecialFilesAreNotOpened(t *testing.T) {
+	dir := t.TempDir()
+	pipe, sock := filepath.Join(dir, "pipe"), filepath.Join(dir, "s")
+	check(t, syscall.Mkfifo(pipe, 0o600))
+	l := must(net.Listen("unix", sock))(t)
+	defer l.Close()
+	for _, name := range []string{pipe, sock, "/dev/zero", dir} {
+		if _, err := OS().OpenRead(name); !errors.Is(err, ErrNotRegular) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"io/fs"
 	"sync"
 	"syscall"
 )
@@ -11,8 +12,8 @@ type Faulty struct {
 	FS
 	mu    sync.Mutex
 	sync  fault // Sync and SyncDir
-	write fault // Create, WriteAt, Preallocate
-	read  fault // Open, ReadAt, ReadFile
+	write fault // Create, CreateNew, Link, WriteAt, Preallocate
+	read  fault // Open, OpenRead, ReadAt, ReadFile, ReadDir
 	quota quota
 }
 
@@ -103,6 +104,40 @@ func (f *Faulty) Create(name string) (File, error) {
 	}
 	file, err := f.FS.Create(name)
 	return f.wrap(name, file, err)
+}
+
+// OpenRead implements FS.
+func (f *Faulty) OpenRead(name string) (File, error) {
+	if err := f.check(&f.read, name); err != nil {
+		return nil, err
+	}
+	file, err := f.FS.OpenRead(name)
+	return f.wrap(name, file, err)
+}
+
+// CreateNew implements FS.
+func (f *Faulty) CreateNew(name string, mode fs.FileMode) (File, error) {
+	if err := f.check(&f.write, name); err != nil {
+		return nil, err
+	}
+	file, err := f.FS.CreateNew(name, mode)
+	return f.wrap(name, file, err)
+}
+
+// Link implements FS. It fails by its new name.
+func (f *Faulty) Link(oldname, newname string) error {
+	if err := f.check(&f.write, newname); err != nil {
+		return err
+	}
+	return f.FS.Link(oldname, newname)
+}
+
+// ReadDir implements FS.
+func (f *Faulty) ReadDir(dir string) ([]fs.DirEntry, error) {
+	if err := f.check(&f.read, dir); err != nil {
+		return nil, err
+	}
+	return f.FS.ReadDir(dir)
 }
 
 func (f *Faulty) wrap(name string, file File, err error) (File, error) {

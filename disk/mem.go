@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // SectorBytes is what a disk writes whole or not at all. Crash decides about every unsynced sector by itself.
@@ -32,15 +33,19 @@ type Mem struct {
 	root    *inode       // the directory "/"
 	pending []nameChange // visible and not yet durable, in order
 	locks   map[string]bool
-	epoch   int   // counts crashes
-	ops     int   // calls so far that change something
-	budget  int   // changing calls left, the last of which loses power; 0 = off, < 0 = never
-	free    int64 // what Free answers
+	epoch   int              // counts crashes
+	ops     int              // calls so far that change something
+	budget  int              // changing calls left, the last of which loses power; 0 = off, < 0 = never
+	free    int64            // what Free answers
+	ids     uint64           // given to inodes so far
+	now     func() time.Time // of modification times; nil: the zero time
 }
 
 // NewMem returns an empty file system. Its directories "." and "/" are there after every crash.
 func NewMem() *Mem {
-	return &Mem{here: newDirNode(), root: newDirNode(), locks: map[string]bool{}, budget: -1, free: 1 << 40}
+	m := &Mem{locks: map[string]bool{}, budget: -1, free: 1 << 40}
+	m.here, m.root = m.stamp(newDirNode(), 0o700|fs.ModeDir), m.stamp(newDirNode(), 0o700|fs.ModeDir)
+	return m
 }
 
 // PowerOffAfter lets n more changing calls succeed (creating, writing, syncing, renaming, removing …). The call after
@@ -174,7 +179,12 @@ func (m *Mem) Open(name string) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &memFile{m: m, node: node, epoch: m.epoch, name: name}, nil
+	return m.opened(name, node), nil
+}
+
+// opened is an open file. The caller holds mu.
+func (m *Mem) opened(name string, node *inode) *memFile {
+	return &memFile{m: m, node: node, epoch: m.epoch, name: name}
 }
 
 // Create implements FS.
@@ -188,7 +198,7 @@ func (m *Mem) Create(name string) (File, error) {
 	node := at.dir.now[at.name]
 	switch {
 	case node == nil:
-		node = newFileNode()
+		node = m.stamp(newFileNode(), 0o600)
 		err = m.rename(nameChange{to: at, node: node})
 	case node.isDir():
 		err = &fs.PathError{Op: "create", Path: name, Err: syscall.EISDIR}
@@ -196,6 +206,7 @@ func (m *Mem) Create(name string) (File, error) {
 		var off bool
 		if off, err = m.change(); err == nil {
 			node.resize(0)
+			node.time = m.clock()
 		}
 		if off {
 			err = ErrPowerOff
@@ -204,7 +215,7 @@ func (m *Mem) Create(name string) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &memFile{m: m, node: node, epoch: m.epoch, name: name}, nil
+	return m.opened(name, node), nil
 }
 
 // Rename implements FS, for files.
@@ -268,7 +279,10 @@ func (m *Mem) removeAll(at place) error {
 }
 
 // Mkdir implements FS.
-func (m *Mem) Mkdir(dir string) error {
+func (m *Mem) Mkdir(dir string) error { return m.MkdirMode(dir, 0o700) }
+
+// MkdirMode implements FS.
+func (m *Mem) MkdirMode(dir string, mode fs.FileMode) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.budget == 0 {
@@ -281,7 +295,7 @@ func (m *Mem) Mkdir(dir string) error {
 	if err != nil {
 		return err
 	}
-	return m.rename(nameChange{to: at, node: newDirNode()})
+	return m.rename(nameChange{to: at, node: m.stamp(newDirNode(), mode|fs.ModeDir)})
 }
 
 // List implements FS. It names files and directories.
@@ -350,7 +364,24 @@ func (m *Mem) MkdirAll(dir string) error { return mkdirAll(m, dir) }
 func (m *Mem) Lock(name string) (Unlocker, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	name = filepath.Clean(name)
+	return m.lock(filepath.Clean(name))
+}
+
+// LockDir implements FS.
+func (m *Mem) LockDir(dir string) (Unlocker, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.budget == 0 {
+		return nil, ErrPowerOff
+	}
+	if _, err := m.findDir("lock", dir); err != nil {
+		return nil, err
+	}
+	return m.lock(filepath.Clean(dir) + "/")
+}
+
+// lock takes a lock by its name. The caller holds mu.
+func (m *Mem) lock(name string) (Unlocker, error) {
 	if m.locks[name] {
 		return nil, fmt.Errorf("lock %s: %w", name, ErrLocked)
 	}

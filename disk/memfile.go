@@ -3,6 +3,7 @@ package disk
 import (
 	"io"
 	"io/fs"
+	"syscall"
 )
 
 // memFile is an open file. All state is guarded by m.mu.
@@ -11,6 +12,7 @@ type memFile struct {
 	node   *inode
 	epoch  int
 	name   string
+	read   bool // it was opened for reading alone
 	closed bool
 }
 
@@ -34,6 +36,9 @@ func (f *memFile) modify(lost bool, fn func()) error {
 	if err := f.usable(); err != nil {
 		return err
 	}
+	if f.read {
+		return &fs.PathError{Op: "write", Path: f.name, Err: syscall.EBADF}
+	}
 	off, err := f.m.change()
 	if err != nil {
 		return err
@@ -42,6 +47,7 @@ func (f *memFile) modify(lost bool, fn func()) error {
 		return ErrPowerOff
 	}
 	fn()
+	f.node.time = f.m.clock()
 	if off {
 		return ErrPowerOff
 	}

@@ -1,8 +1,10 @@
 package disk
 
 import (
+	"io/fs"
 	"maps"
 	"slices"
+	"time"
 )
 
 // inode is a file or a directory apart from its names.
@@ -10,6 +12,10 @@ type inode struct {
 	data   []byte
 	synced []byte
 	dirty  map[int64]bool // sectors where data and synced may differ
+
+	id   uint64
+	mode fs.FileMode // it outlives a crash as it was last: nothing here depends on it
+	time time.Time   // of the last change
 
 	// Of a directory, nil in a file: what callers see in it, and what a crash is sure to keep of that. Whatever lies in a
 	// directory is lost with the directory's own name.

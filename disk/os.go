@@ -3,6 +3,7 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sort"
@@ -39,6 +40,59 @@ func (osFS) Create(name string) (File, error) {
 	return osFile{f}, nil
 }
 
+func (osFS) OpenRead(name string) (File, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENXIO) { // a socket
+		return nil, &os.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+	}
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &os.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+	}
+	if err != nil {
+		_ = f.Close() // nothing was written
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+func (osFS) CreateNew(name string, mode fs.FileMode) (File, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+func (osFS) Link(oldname, newname string) error           { return os.Link(oldname, newname) }
+func (osFS) Chmod(name string, mode fs.FileMode) error    { return os.Chmod(name, mode) }
+func (osFS) MkdirMode(dir string, mode fs.FileMode) error { return os.Mkdir(dir, mode) }
+func (osFS) ReadDir(dir string) ([]fs.DirEntry, error)    { return os.ReadDir(dir) }
+func (osFS) Stat(name string) (fs.FileInfo, error)        { return os.Stat(name) }
+func (osFS) Lstat(name string) (fs.FileInfo, error)       { return os.Lstat(name) }
+
+func (osFS) OpenDir(dir string) (Dir, error) {
+	d, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// IDOf is the ID of what Stat, Lstat or a Dir describes.
+func IDOf(info fs.FileInfo) ID {
+	switch s := info.Sys().(type) {
+	case *syscall.Stat_t:
+		return ID{uint64(s.Dev), s.Ino}
+	case ID:
+		return s
+	}
+	return ID{}
+}
+
 func (osFS) Rename(oldname, newname string) error { return os.Rename(oldname, newname) }
 func (osFS) Remove(name string) error             { return os.Remove(name) }
 func (osFS) RemoveAll(name string) error          { return os.RemoveAll(name) }
@@ -73,13 +127,26 @@ func (osFS) Lock(name string) (Unlocker, error) {
 	if err != nil {
 		return nil, err
 	}
+	return flock(f)
+}
+
+func (osFS) LockDir(dir string) (Unlocker, error) {
+	f, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	return flock(f)
+}
+
+func flock(f *os.File) (Unlocker, error) {
 	// flock, not fcntl: an fcntl lock is silently lost when any other descriptor of the file is closed.
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	err := retryEINTR(func() error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) })
+	if err != nil {
 		f.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("lock %s: %w", name, ErrLocked)
+			return nil, fmt.Errorf("lock %s: %w", f.Name(), ErrLocked)
 		}
-		return nil, fmt.Errorf("lock %s: %w", name, err)
+		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 	}
 	return osLock{f}, nil
 }

@@ -140,14 +140,15 @@ func TestALinkThatWasMadeIsNoRefusal(t *testing.T) {
 	if err := errors.Join(os.WriteFile(temp, []byte("x"), 0o644), os.Link(temp, path)); err != nil {
 		t.Fatal(err)
 	}
-	if err := link(temp, path); err != nil {
+	s := NewFile(dir)
+	if err := s.link(temp, path); err != nil {
 		t.Errorf("its own file: %v", err)
 	}
 	other := filepath.Join(dir, "other")
 	if err := os.WriteFile(other, []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := link(other, path); !errors.Is(err, ErrExists) {
+	if err := s.link(other, path); !errors.Is(err, ErrExists) {
 		t.Errorf("another's: %v", err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -24,110 +23,85 @@ const tempPrefix = ".new-"
 // tempLife is how old such a file must be for its writer to be taken for dead. Written files are renamed within seconds.
 const tempLife = time.Hour
 
-// File is a Store in a directory: an object is a file of its name.
+// File is a Store in a directory: an object is a file of its name. Its root is made when the first object is put, and never again: see
+// ErrSwapped.
 type File struct {
-	dir       string
+	fs        disk.FS
+	dir       string      // the root
 	mode      fs.FileMode // of new objects
 	exact     bool        // the umask takes no part in mode
 	mustExist bool
+	unique    func() uint64 // part of a temporary file's name
 
-	mu    sync.Mutex
-	swept map[string]bool // directories in which this value has looked for what dead writers left; guarded by mu
+	root root
+
+	mu      sync.Mutex
+	swept   map[string]bool    // directories in which this value has looked for what dead writers left; guarded by mu
+	durable map[string]disk.ID // directories whose names this value has made durable; guarded by mu
 }
 
 // NewFile returns a store in dir, which is made when the first object is put. Its files are for this user alone (0600, and 0700 for
 // directories) unless an option says otherwise; what is there already keeps its permissions.
 func NewFile(dir string, opts ...Option) *File {
-	s := &File{dir: dir, mode: 0o600, swept: map[string]bool{}}
+	s := &File{fs: disk.OS(), dir: filepath.Clean(dir), mode: 0o600, unique: rand.Uint64, swept: map[string]bool{}, durable: map[string]disk.ID{}}
 	for _, o := range opts {
 		o(s)
 	}
 	return s
 }
 
+// path is where an object lies.
+func (s *File) path(name string) string { return filepath.Join(s.dir, filepath.FromSlash(name)) }
+
 // Get implements Store.
-func (s *File) Get(_ context.Context, name string) ([]byte, error) {
-	if err := checkName(name); err != nil {
+func (s *File) Get(ctx context.Context, name string) (b []byte, err error) {
+	r, err := s.open(ctx, name, 0, -1, MaxGet)
+	if err != nil {
 		return nil, err
 	}
-	b, err := os.ReadFile(filepath.Join(s.dir, filepath.FromSlash(name)))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w", name, ErrAbsent)
+	defer r.Close() // nothing was written through it
+	switch b, err = readMost(r, MaxGet); {
+	case errors.Is(err, ErrTooLarge):
+		return nil, tooLarge(name, MaxGet)
+	case err != nil:
+		return nil, fmt.Errorf("get %s: %w", name, err)
 	}
-	return b, err
+	return b, nil
 }
 
 // Put implements Store. Files are written beside their places, synced, and renamed; then each directory is synced once.
-func (s *File) Put(ctx context.Context, objects ...Object) error {
+func (s *File) Put(ctx context.Context, objects ...Object) (err error) {
+	for _, o := range objects {
+		if err := checkName(o.Name); err != nil {
+			return err
+		}
+	}
+	if err := s.enter(true); err != nil {
+		return err
+	}
+	defer s.leave(&err)
 	dirs := map[string]bool{}
 	for _, o := range objects {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := checkName(o.Name); err != nil {
-			return err
-		}
-		path := filepath.Join(s.dir, filepath.FromSlash(o.Name))
+		path := s.path(o.Name)
 		dir := filepath.Dir(path)
 		if !dirs[dir] {
-			if err := s.makeDir(dir, dirs); err != nil {
+			if err := s.makeDir(dir, s.dir, true); err != nil {
 				return fmt.Errorf("put %s: %w", o.Name, err)
 			}
 			s.sweep(dir)
+			dirs[dir] = true
 		}
 		if err := s.replace(path, bytes.NewReader(o.Data)); err != nil {
 			return fmt.Errorf("put %s: %w", o.Name, err)
 		}
 	}
 	for dir := range dirs { // any order: all are synced
-		if err := disk.OS().SyncDir(dir); err != nil {
+		if err := s.fs.SyncDir(dir); err != nil {
 			return fmt.Errorf("sync %s: %w", dir, err)
 		}
-	}
-	return nil
-}
-
-// makeTries is how often a directory is made anew that is removed again before its child is made: by DeleteAll, for example.
-const makeTries = 3
-
-// makeDir makes a directory with all above it and notes those whose entries must become durable. An error is final, apart from a disk
-// that is full or fails.
-func (s *File) makeDir(dir string, dirs map[string]bool) error {
-	for try := 1; ; try++ {
-		dirs[dir] = true
-		err := os.Mkdir(dir, dirMode(s.mode))
-		above := filepath.Dir(dir)
-		switch {
-		case err == nil:
-			dirs[above] = true
-			if s.exact {
-				return os.Chmod(dir, dirMode(s.mode))
-			}
-			return nil
-		case errors.Is(err, fs.ErrExist):
-			return isDir(dir)
-		case !errors.Is(err, fs.ErrNotExist):
-			return err
-		case above == dir || try == makeTries: // what is above it is there, and takes no directory: /proc
-			return lasting{err}
-		}
-		if err := s.makeDir(above, dirs); err != nil {
-			return err
-		}
-	}
-}
-
-// isDir is the error of a path under which something is and must be a directory.
-func isDir(path string) error {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		to, _ := os.Readlink(path) // the text is for a person
-		return lasting{fmt.Errorf("%s is a link to %s, where nothing is: mount the disk, or remove the link", path, to)}
-	case err != nil:
-		return err
-	case !info.IsDir():
-		return lasting{fmt.Errorf("%s is a file and must be a directory", path)}
 	}
 	return nil
 }
@@ -140,25 +114,26 @@ func (s *File) sweep(dir string) {
 		return
 	}
 	s.swept[dir] = true
-	entries, _ := os.ReadDir(dir) // what cannot be read cannot be swept
+	entries, _ := s.fs.ReadDir(dir) // what cannot be read cannot be swept
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), tempPrefix) || !e.Type().IsRegular() {
 			continue
 		}
-		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > tempLife {
-			_ = os.Remove(filepath.Join(dir, e.Name())) // a file that stays takes room and does no other harm
+		info, err := e.Info()
+		if err == nil && !info.ModTime().IsZero() && time.Since(info.ModTime()) > tempLife {
+			_ = s.fs.Remove(filepath.Join(dir, e.Name())) // a file that stays takes room and does no other harm
 		}
 	}
 }
 
-// replace writes a file so that a reader sees the old or the new one, never a part.
+// replace writes a file so that a reader sees the old or the new one, never a part. The file's name is not synced.
 func (s *File) replace(path string, r io.Reader) error {
 	temp, err := s.writeTemp(path, r)
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(temp, path); err != nil {
-		_ = os.Remove(temp) // the first error is the one that counts
+	if err := s.fs.Rename(temp, path); err != nil {
+		_ = s.fs.Remove(temp) // the first error is the one that counts
 		return err
 	}
 	return nil
@@ -166,11 +141,16 @@ func (s *File) replace(path string, r io.Reader) error {
 
 // writeTemp writes what is read from r to a file beside path, syncs it, and returns its name. After an error there is none.
 func (s *File) writeTemp(path string, r io.Reader) (name string, err error) {
-	f, err := s.newTemp(path)
+	name, f, err := s.newTemp(path)
 	if err != nil {
 		return "", err
 	}
-	_, err = io.Copy(f, r)
+	if s.exact {
+		err = s.fs.Chmod(name, s.mode)
+	}
+	if err == nil {
+		_, err = io.Copy(io.NewOffsetWriter(f, 0), r)
+	}
 	if err == nil {
 		err = f.Sync()
 	}
@@ -178,30 +158,40 @@ func (s *File) writeTemp(path string, r io.Reader) (name string, err error) {
 		err = err2
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // the first error is the one that counts
+		_ = s.fs.Remove(name) // the first error is the one that counts
 		return "", err
 	}
-	return f.Name(), nil
+	return name, nil
 }
 
 // newTemp makes a file beside path that nobody else writes.
-func (s *File) newTemp(path string) (*os.File, error) {
+func (s *File) newTemp(path string) (name string, f disk.File, err error) {
 	for {
-		name := fmt.Sprintf("%s%016x-%s", tempPrefix, rand.Uint64(), filepath.Base(path))
-		f, err := os.OpenFile(filepath.Join(filepath.Dir(path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, s.mode)
-		if err == nil && s.exact {
-			err = f.Chmod(s.mode)
-		}
+		base := fmt.Sprintf("%s%016x-%s", tempPrefix, s.unique(), filepath.Base(path))
+		name = filepath.Join(filepath.Dir(path), base)
+		f, err = s.fs.CreateNew(name, s.mode)
 		if !errors.Is(err, fs.ErrExist) {
-			return f, err
+			return name, f, err
 		}
 	}
 }
 
 // DeleteAll implements Store. Removals are not synced: after a crash an object may be back, with the content it had.
-func (s *File) DeleteAll(_ context.Context, prefix string) error {
+func (s *File) DeleteAll(_ context.Context, prefix string) (err error) {
 	if err := checkName(prefix); err != nil {
 		return err
 	}
-	return os.RemoveAll(filepath.Join(s.dir, filepath.FromSlash(prefix)))
+	if err := s.enter(false); err != nil {
+		return err
+	}
+	defer s.leave(&err)
+	dir := s.path(prefix)
+	s.mu.Lock()
+	for d := range s.durable { // any order: they are forgotten, for a directory made anew may get the ID of a removed one
+		if d == dir || strings.HasPrefix(d, dir+string(filepath.Separator)) {
+			delete(s.durable, d)
+		}
+	}
+	s.mu.Unlock()
+	return s.fs.RemoveAll(dir)
 }

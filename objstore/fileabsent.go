@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"syscall"
 
@@ -24,25 +23,28 @@ func (s *File) PutIfAbsent(ctx context.Context, o Object) error {
 }
 
 // place makes an object of what is read from r, in one of two ways: create or replace.
-func (s *File) place(name string, r io.Reader, as func(path string, r io.Reader) error) error {
+func (s *File) place(name string, r io.Reader, as func(path string, r io.Reader) error) (err error) {
 	if err := checkName(name); err != nil {
 		return err
 	}
-	path := filepath.Join(s.dir, filepath.FromSlash(name))
-	dirs := map[string]bool{}
-	if err := s.makeDir(filepath.Dir(path), dirs); err != nil {
+	if err := s.enter(true); err != nil {
 		return fmt.Errorf("put %s: %w", name, err)
 	}
-	s.sweep(filepath.Dir(path))
-	err := as(path, r)
+	defer s.leave(&err)
+	path := s.path(name)
+	dir := filepath.Dir(path)
+	if err := s.makeDir(dir, s.dir, true); err != nil {
+		return fmt.Errorf("put %s: %w", name, err)
+	}
+	s.sweep(dir)
+	err = as(path, r)
 	if err != nil && !errors.Is(err, ErrExists) {
 		return fmt.Errorf("put %s: %w", name, err)
 	}
-	// Also where there was a file: its writer may not have synced its name yet, and the caller goes by it from now on.
-	for dir := range dirs { // any order: all are synced
-		if err := disk.OS().SyncDir(dir); err != nil {
-			return fmt.Errorf("sync %s: %w", dir, err)
-		}
+	// COMMIT POINT: before this sync a crash may take the name away. A file that was there is synced as well: its writer may not have synced
+	// its name yet, and the caller relies on it from now on.
+	if err := s.fs.SyncDir(dir); err != nil {
+		return fmt.Errorf("sync %s: %w", dir, err)
 	}
 	if err != nil {
 		return fmt.Errorf("put %s: %w", name, err)
@@ -56,18 +58,18 @@ func (s *File) create(path string, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	err = link(temp, path)
-	_ = os.Remove(temp) // one that stays is swept an hour later
+	err = s.link(temp, path)
+	_ = s.fs.Remove(temp) // one that stays is swept an hour later
 	return err
 }
 
 // link gives a file a second name, or returns ErrExists. A file system that has no such names cannot keep the promise.
-func link(old, path string) error {
-	err := os.Link(old, path)
+func (s *File) link(old, path string) error {
+	err := s.fs.Link(old, path)
 	switch {
 	case err == nil:
 		return nil
-	case sameFile(old, path): // a network file system repeats a request whose answer was lost, and then refuses it
+	case s.sameFile(old, path): // a network file system repeats a request whose answer was lost, and then refuses it
 		return nil
 	case errors.Is(err, fs.ErrExist):
 		return ErrExists
@@ -77,11 +79,11 @@ func link(old, path string) error {
 	return err
 }
 
-func sameFile(a, b string) bool {
-	x, err := os.Lstat(a)
+func (s *File) sameFile(a, b string) bool {
+	x, err := s.fs.Lstat(a)
 	if err != nil {
 		return false
 	}
-	y, err := os.Lstat(b)
-	return err == nil && os.SameFile(x, y)
+	y, err := s.fs.Lstat(b)
+	return err == nil && disk.IDOf(x) == disk.IDOf(y)
 }

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/holdfastdb/holdfast/disk"
 )
 
 // List implements Store. It holds the names of one directory of each depth at a time.
@@ -18,7 +18,14 @@ func (s *File) List(ctx context.Context, prefix, after string) iter.Seq2[Listed,
 	return func(yield func(Listed, error) bool) {
 		begin, err := below(prefix)
 		if err == nil {
-			_, err = s.walk(ctx, begin, after, yield)
+			err = s.enter(false)
+		}
+		if err == nil {
+			var more bool
+			if more, err = s.walk(ctx, begin, after, nil, yield); err == nil && !more {
+				return // the caller has had enough
+			}
+			s.leave(&err)
 		}
 		if err != nil {
 			yield(Listed{}, err)
@@ -27,18 +34,31 @@ func (s *File) List(ctx context.Context, prefix, after string) iter.Seq2[Listed,
 }
 
 // walk yields the files below a directory, whose name is empty or ends with a slash; it returns false when the caller has had
-// enough.
-func (s *File) walk(ctx context.Context, dir, after string, yield func(Listed, error) bool) (more bool, err error) {
+// enough. above are the directories on the way there: a link that leads back to one of them is an error, for its list would have no end.
+// A named pipe or another special file is listed as an empty object, so that its reader is told ErrSpecial and does not take it for missing.
+func (s *File) walk(ctx context.Context, dir, after string, above []disk.ID, yield func(Listed, error) bool) (more bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	entries, err := os.ReadDir(filepath.Join(s.dir, filepath.FromSlash(dir)))
+	info, err := s.fs.Stat(s.path(dir))
 	if isAbsent(err) {
 		return true, nil // removed since its name was read
 	}
 	if err != nil {
 		return false, fmt.Errorf("list %s: %w", dir, err)
 	}
+	if slices.Contains(above, disk.IDOf(info)) {
+		return false, fmt.Errorf("list %s: the link leads to a directory that it lies in; remove it: %w", dir, ErrSpecial)
+	}
+	above = append(above, disk.IDOf(info))
+	entries, err := s.fs.ReadDir(s.path(dir))
+	if isAbsent(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("list %s: %w", dir, err)
+	}
+	entries = s.follow(dir, entries)
 	// A directory sorts by the names below it, which go on with a slash: a.b is before a/b.
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(sortName(a), sortName(b)) })
 	for _, e := range entries {
@@ -49,10 +69,10 @@ func (s *File) walk(ctx context.Context, dir, after string, yield func(Listed, e
 			if name < after && !strings.HasPrefix(after, name) {
 				continue // all below it sorts before after
 			}
-			if more, err := s.walk(ctx, name, after, yield); !more || err != nil {
+			if more, err := s.walk(ctx, name, after, above, yield); !more || err != nil {
 				return false, err
 			}
-		case name > after && e.Type().IsRegular():
+		case name > after:
 			info, err := e.Info()
 			if isAbsent(err) {
 				continue
@@ -60,13 +80,42 @@ func (s *File) walk(ctx context.Context, dir, after string, yield func(Listed, e
 			if err != nil {
 				return false, fmt.Errorf("list %s: %w", name, err)
 			}
-			if !yield(Listed{name, info.Size(), info.ModTime()}, nil) {
+			l := Listed{Name: name, Time: info.ModTime()}
+			if info.Mode().IsRegular() {
+				l.Size = info.Size()
+			}
+			if !yield(l, nil) {
 				return false, nil
 			}
 		}
 	}
 	return true, nil
 }
+
+// follow replaces links by what they lead to, and leaves out those that lead nowhere.
+func (s *File) follow(dir string, entries []fs.DirEntry) []fs.DirEntry {
+	kept := entries[:0]
+	for _, e := range entries {
+		if e.Type()&fs.ModeSymlink != 0 {
+			info, err := s.fs.Stat(s.path(dir + e.Name()))
+			if err != nil {
+				continue
+			}
+			e = linked{fs.FileInfoToDirEntry(info), e.Name()}
+		}
+		kept = append(kept, e)
+	}
+	return kept
+}
+
+// linked is what a link leads to, under the link's name.
+type linked struct {
+	fs.DirEntry
+	name string
+}
+
+// Name implements fs.DirEntry.
+func (l linked) Name() string { return l.name }
 
 func sortName(e fs.DirEntry) string {
 	if e.IsDir() {
@@ -81,7 +130,11 @@ func isAbsent(err error) bool {
 }
 
 // Delete implements Store. Removals are not synced, and directories stay.
-func (s *File) Delete(ctx context.Context, names ...string) error {
+func (s *File) Delete(ctx context.Context, names ...string) (err error) {
+	if err := s.enter(false); err != nil {
+		return err
+	}
+	defer s.leave(&err)
 	for _, name := range names {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -89,13 +142,13 @@ func (s *File) Delete(ctx context.Context, names ...string) error {
 		if err := checkName(name); err != nil {
 			return err
 		}
-		path := filepath.Join(s.dir, filepath.FromSlash(name))
-		info, err := os.Lstat(path)
+		path := s.path(name)
+		info, err := s.fs.Lstat(path)
 		switch {
 		case isAbsent(err), err == nil && info.IsDir(): // a directory is no object, and an empty one would be removed
 			continue
 		case err == nil:
-			err = os.Remove(path)
+			err = s.fs.Remove(path)
 		}
 		if err != nil && !isAbsent(err) {
 			return fmt.Errorf("delete %s: %w", name, err)

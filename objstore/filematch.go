@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
-	"syscall"
 	"time"
+
+	"github.com/holdfastdb/holdfast/disk"
 )
 
 // lockFile is locked instead of the directory on file systems that cannot lock a directory.
@@ -27,10 +28,14 @@ func (s *File) GetVersion(ctx context.Context, name string) ([]byte, string, err
 
 // PutIfMatch implements Store. The caller holds a lock on the store's directory from reading the old file until it has replaced
 // it. The kernel drops the lock if the process ends.
-func (s *File) PutIfMatch(ctx context.Context, o Object, was string) (string, error) {
+func (s *File) PutIfMatch(ctx context.Context, o Object, was string) (version string, err error) {
 	if err := checkName(o.Name); err != nil {
 		return Absent, err
 	}
+	if err := s.enter(true); err != nil {
+		return Absent, fmt.Errorf("put %s: %w", o.Name, err)
+	}
+	defer s.leave(&err)
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return Absent, fmt.Errorf("put %s: lock %s: %w", o.Name, s.dir, err)
@@ -64,36 +69,28 @@ func (s *File) putLocked(ctx context.Context, o Object, was string) error {
 	return err
 }
 
-// lock locks the store's directory, which is made if it is missing, against every other process and every other caller in this one.
+// lock locks the store's directory against every other process and every other caller in this one.
 func (s *File) lock(ctx context.Context) (unlock func(), err error) {
-	if err := s.makeDir(s.dir, map[string]bool{}); err != nil {
-		return nil, err
-	}
-	f, err := os.Open(s.dir)
-	if err != nil {
-		return nil, err
-	}
 	beside := false
 	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		var l disk.Unlocker
+		if beside {
+			l, err = s.fs.Lock(filepath.Join(s.dir, lockFile))
+		} else {
+			l, err = s.fs.LockDir(s.dir)
+		}
 		switch {
 		case err == nil:
-			return func() { _ = f.Close() }, nil // which unlocks
-		case errors.Is(err, syscall.EWOULDBLOCK), errors.Is(err, syscall.EINTR):
-		case !beside: // some network file systems lock only files that are open for writing
+			return func() { _ = l.Unlock() }, nil // the lock goes with the descriptor
+		case errors.Is(err, disk.ErrLocked):
+		case !beside && !errors.Is(err, fs.ErrNotExist): // some network file systems lock only files that are open for writing
 			beside = true
-			_ = f.Close()
-			if f, err = os.OpenFile(filepath.Join(s.dir, lockFile), os.O_RDWR|os.O_CREATE, s.mode); err != nil {
-				return nil, err
-			}
 			continue
 		default:
-			_ = f.Close()
 			return nil, err
 		}
 		select {
 		case <-ctx.Done():
-			_ = f.Close()
 			return nil, ctx.Err()
 		case <-time.After(lockPause):
 		}

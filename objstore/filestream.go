@@ -2,10 +2,12 @@ package objstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"math"
+
+	"github.com/holdfastdb/holdfast/disk"
 )
 
 // PutFrom implements Store. The file is written beside its place as every other.
@@ -25,29 +27,39 @@ func (s *File) PutFrom(ctx context.Context, name string, size int64, r io.Reader
 
 // Open implements Store. A file that is replaced is read on as it was.
 func (s *File) Open(ctx context.Context, name string, off, n int64) (io.ReadCloser, error) {
+	return s.open(ctx, name, off, n, math.MaxInt64)
+}
+
+// open is Open of a file of most bytes at most, or ErrTooLarge.
+func (s *File) open(ctx context.Context, name string, off, n, most int64) (r io.ReadCloser, err error) {
 	if err := checkStream(name, off); err != nil {
 		return nil, err
 	}
-	f, err := os.Open(filepath.Join(s.dir, filepath.FromSlash(name)))
-	if isAbsent(err) {
-		return nil, fmt.Errorf("%s: %w", name, ErrAbsent)
-	}
-	if err != nil {
+	if err := s.enter(false); err != nil {
 		return nil, fmt.Errorf("get %s: %w", name, err)
 	}
-	info, err := f.Stat()
+	defer s.leave(&err)
+	f, err := s.fs.OpenRead(s.path(name))
+	switch {
+	case isAbsent(err):
+		return nil, fmt.Errorf("%s: %w", name, ErrAbsent)
+	case errors.Is(err, disk.ErrNotRegular):
+		return nil, fmt.Errorf("get %s: %s: %w", name, s.path(name), ErrSpecial)
+	case err != nil:
+		return nil, fmt.Errorf("get %s: %w", name, err)
+	}
+	size, err := f.Size()
 	switch {
 	case err != nil:
-	case !info.Mode().IsRegular():
-		err = fmt.Errorf("%s is no object", name)
-	case info.Size() < off:
-		err = io.ErrUnexpectedEOF
-	default:
-		_, err = f.Seek(off, io.SeekStart)
+		err = fmt.Errorf("get %s: %w", name, err)
+	case size > most:
+		err = tooLarge(name, most)
+	case size < off:
+		err = fmt.Errorf("get %s: %w", name, io.ErrUnexpectedEOF)
 	}
 	if err != nil {
 		_ = f.Close() // nothing was written
-		return nil, fmt.Errorf("get %s: %w", name, err)
+		return nil, err
 	}
-	return &upTo{r: f, c: f, ctx: ctx, left: n}, nil
+	return &upTo{r: io.NewSectionReader(f, off, math.MaxInt64-off), c: f, ctx: ctx, left: n}, nil
 }

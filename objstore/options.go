@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"net/url"
 	"strconv"
+
+	"github.com/holdfastdb/holdfast/disk"
 )
 
 // Option says how a directory is used as a store. A bucket takes none of them: access to it is set at the bucket.
@@ -13,6 +15,9 @@ type Option func(*File)
 // WithMode sets the permissions of new objects, of which the umask takes its part. Directories get the x bit wherever mode has an r bit.
 // Without it they are 0600 and 0700. ?mode= on a URL goes before it.
 func WithMode(mode fs.FileMode) Option { return func(s *File) { s.mode = mode } }
+
+// OnDisk has the store's files on another file system, for tests that cut its power.
+func OnDisk(f disk.FS) Option { return func(s *File) { s.fs = f } }
 
 // MustExist keeps the store from making its directory: without one every call ends with ErrSwapped. It is for a caller who knows that the
 // store was used before, so that a missing directory is an unmounted disk and not a new store.
