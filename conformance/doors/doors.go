@@ -92,7 +92,7 @@ var doors = []door{
 		name:        "sqlite",
 		packages:    []string{"./sqlite/..."},
 		own:         []string{"./conformance/sqlite/clients", "./conformance/sqlite/crash", "./conformance/sqlite/matrix"},
-		fullOnly:    []string{"./conformance/sqlite/litestreamsuite", "./conformance/sqlite/readers"},
+		fullOnly:    []string{"./conformance/sqlite/litestreamsuite", "./conformance/sqlite/readers", "./conformance/sqlite/beside"},
 		scripts:     []string{"scripts/sqliteclients.sh", "scripts/extension.sh"},
 		fullScripts: []string{"scripts/sqlitelinked.sh", "scripts/litestreamsuite.sh", "scripts/sqlitepeers.sh"},
 		quick: []group{
@@ -105,6 +105,7 @@ var doors = []door{
 			{name: "clients with the extension", args: []string{"build/clients"}},
 			{name: "kills, takeovers, foreign hands, failing stores, damage", args: []string{"build/crash"}},
 			{name: "every set-up", args: []string{"build/matrix"}},
+			{name: "what people do with Litestream, with both", args: []string{"build/beside"}},
 			{name: "Litestream and ltx read what we write, and we what they write", args: []string{"build/readers"}},
 			{name: "Litestream's own tests", args: []string{"build/litestreamsuite"}},
 		},

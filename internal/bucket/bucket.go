@@ -41,16 +41,18 @@ type Fault int
 
 // The faults. None of them leaves half an object: S3 does not.
 const (
-	None        Fault = iota
-	Refused           // 429, nothing is done
-	Failed            // 500, nothing is done
-	Lost              // 500, all is done
-	Twice             // it arrives twice, the answer is that of the second: 412 where it was conditional
-	Cut               // the connection ends after half an answer
-	Full              // 507, for uploads; others go well
-	Hang              // no answer until the client gives up
-	Denied            // 403, nothing is done
-	Unavailable       // 503, nothing is done
+	None          Fault = iota
+	Refused             // 429, nothing is done
+	Failed              // 500, nothing is done
+	Lost                // 500, all is done
+	Twice               // it arrives twice, the answer is that of the second: 412 where it was conditional
+	Cut                 // the connection ends after half an answer
+	Full                // 507, for uploads; others go well
+	Hang                // no answer until the client gives up
+	Denied              // 403, nothing is done
+	Unavailable         // 503, nothing is done
+	Unconditional       // it is done whatever If-None-Match and If-Match say
+	NoConditions        // 501 if there is an If-None-Match or If-Match, and nothing is done
 )
 
 // Bucket is one server. Its methods may be called from any goroutine.
@@ -196,6 +198,14 @@ func (b *Bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case Unavailable:
 		refuse(w, http.StatusServiceUnavailable, "ServiceUnavailable")
 		return
+	case Unconditional:
+		r.Header.Del("If-None-Match")
+		r.Header.Del("If-Match")
+	case NoConditions:
+		if r.Header.Get("If-None-Match")+r.Header.Get("If-Match") != "" {
+			refuse(w, http.StatusNotImplemented, "NotImplemented")
+			return
+		}
 	case Full:
 		if writes(r) {
 			refuse(w, http.StatusInsufficientStorage, "InsufficientStorage")

@@ -44,7 +44,7 @@ func TestAClientMeetsWhatTheBucketWasTold(t *testing.T) {
 		fault Fault
 		done  bool
 	}{{"refused", Refused, false}, {"failed", Failed, false}, {"lost", Lost, true}, {"twice", Twice, true}, {"full", Full, false}, {"hang", Hang, false},
-		{"denied", Denied, false}, {"unavailable", Unavailable, false}} {
+		{"denied", Denied, false}, {"unavailable", Unavailable, false}, {"no conditions", NoConditions, false}} {
 		b.Fail(func(*http.Request) Fault { return c.fault })
 		if err := put(c.name); err == nil {
 			t.Errorf("%s: it went well", c.name)
@@ -97,6 +97,11 @@ func TestAClientMeetsWhatTheBucketWasTold(t *testing.T) {
 	if got := b.Counts().Minus(before); got.Puts != 1 || got.All() != 1 || got.PutBytes < 4 {
 		t.Errorf("counted %+v", got)
 	}
+	b.Fail(func(*http.Request) Fault { return Unconditional })
+	if err := put("slow"); err != nil {
+		t.Errorf("without conditions, over what is there: %v", err)
+	}
+	b.Fail(nil)
 	if err := b.Empty(); err != nil || there("slow") || there("large") {
 		t.Errorf("emptied, and something is there: %v", err)
 	}
