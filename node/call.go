@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -56,6 +57,34 @@ var sentinels = []error{ErrNotLeader, ErrMemberNotFound, ErrMemberExists, ErrPee
 	ErrLearnerNotReady, ErrMemberNotLearner, ErrTooManyLearners, ErrTransferTargetUnknown, ErrTimeoutTransfer, ErrOverloaded,
 	ErrSuperseded, ErrUnknown, ErrNoLeader, ErrStopped}
 
+// serviceText is what travels of a service's error. A sentinel travels as its text alone, which earlier builds compare, but for
+// ErrUnhealthy, whose details say which member to start.
+func serviceText(err error) string {
+	for _, s := range sentinels {
+		switch {
+		case !errors.Is(err, s):
+		case s == ErrUnhealthy && strings.HasPrefix(err.Error(), s.Error()+": "):
+			return err.Error()
+		default:
+			return s.Error()
+		}
+	}
+	return err.Error()
+}
+
+// serviceError makes an error of a service from its text. One that begins with a sentinel's text and a colon wraps that sentinel.
+func serviceError(text string) error {
+	for _, s := range sentinels {
+		switch rest, ok := strings.CutPrefix(text, s.Error()); {
+		case ok && rest == "":
+			return s
+		case ok && strings.HasPrefix(rest, ": ") && s != ErrNotLeader:
+			return fmt.Errorf("%w%s", s, rest)
+		}
+	}
+	return errors.New(text)
+}
+
 // Handle registers a service; before the first Call.
 func (n *Node) Handle(service string, fn func(ctx context.Context, req []byte) ([]byte, error)) {
 	n.calls.mu.Lock()
@@ -90,13 +119,8 @@ func (n *Node) Call(ctx context.Context, service string, req []byte) ([]byte, er
 			case answerOK:
 				return a.body, nil
 			case answerError:
-				for _, s := range sentinels {
-					if s.Error() == string(a.body) && s != ErrNotLeader {
-						return nil, s
-					}
-				}
-				if string(a.body) != ErrNotLeader.Error() {
-					return nil, errors.New(string(a.body))
+				if err := serviceError(string(a.body)); !errors.Is(err, ErrNotLeader) {
+					return nil, err
 				}
 			case answerBusy:
 				return nil, ErrOverloaded
@@ -202,13 +226,7 @@ func (n *Node) handleCallFrame(from uint64, b []byte) {
 		defer cancel()
 		body, err := fn(ctx, req)
 		if err != nil {
-			for _, s := range sentinels {
-				if errors.Is(err, s) {
-					err = s
-					break
-				}
-			}
-			reply(answerError, []byte(err.Error()))
+			reply(answerError, []byte(serviceText(err)))
 			return
 		}
 		reply(answerOK, body)

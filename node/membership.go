@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -104,7 +105,7 @@ func (n *Node) addMember(ctx context.Context, m emember.Member) (emember.Member,
 	}
 	// Whether it votes or not: etcd counts the new member as one that is down, unless there is a single voter.
 	if !n.cfg.LooseReconfig && voters > 1 && n.healthyVoters(members) < (voters+1)/2+1 {
-		return m, ErrUnhealthy
+		return m, n.unhealthy(members)
 	}
 	m.ID = randomID()
 	kind := replica.AddVoter
@@ -112,6 +113,32 @@ func (n *Node) addMember(ctx context.Context, m emember.Member) (emember.Member,
 		kind = replica.AddLearner
 	}
 	return m, n.propChange(ctx, kind, m.ID, &emember.Part{Add: &emember.Add{Member: m}})
+}
+
+// unhealthy names the voters that healthyVoters does not count, and what to do about each.
+func (n *Node) unhealthy(members []emember.Member) error {
+	var away []string
+	recent := false
+	for _, o := range members {
+		at := dialable(o.PeerURLs)
+		switch since := time.Duration(n.net.ConnectedFor(o.ID)); {
+		case o.Learner || o.ID == n.id || since >= n.cfg.HealthyAfter:
+		case o.Name == "":
+			away = append(away, fmt.Sprintf("member %x at %s was added and has not started: start it, or remove it (holdfast member remove %x)", o.ID, at, o.ID))
+		case since <= 0:
+			away = append(away, fmt.Sprintf("%s (%x) at %s is not connected to the leader: start it, or remove it (holdfast member remove %x)", o.Name, o.ID, at, o.ID))
+		default:
+			recent = true
+			away = append(away, fmt.Sprintf("%s (%x) at %s has been connected for only %v", o.Name, o.ID, at, since.Round(100*time.Millisecond)))
+		}
+	}
+	switch {
+	case len(away) == 0:
+		return fmt.Errorf("%w: no other voter has the whole log yet; try again in a moment", ErrUnhealthy)
+	case recent:
+		return fmt.Errorf("%w: %s; try again in %v", ErrUnhealthy, strings.Join(away, ", "), n.cfg.HealthyAfter)
+	}
+	return fmt.Errorf("%w: %s; try again %v after all are connected", ErrUnhealthy, strings.Join(away, ", "), n.cfg.HealthyAfter)
 }
 
 // healthyVoters counts the voters that have been connected to this leader without a break for a while, itself among them.
@@ -154,7 +181,7 @@ func (n *Node) removeMember(ctx context.Context, id uint64) error {
 		if id == n.id {
 			switch err := n.transfer(ctx, 0); {
 			case errors.Is(err, ErrTransferTargetUnknown):
-				return ErrUnhealthy
+				return n.unhealthy(members)
 			case err != nil:
 				return err
 			}
@@ -163,7 +190,7 @@ func (n *Node) removeMember(ctx context.Context, id uint64) error {
 		// A member that is down is no part of the active quorum and may go; a live one only if the rest stays healthy.
 		if n.net.ConnectedFor(id) > 0 && !n.cfg.LooseReconfig {
 			if n.healthyVoters(members)-1 < voters/2+1 {
-				return ErrUnhealthy
+				return n.unhealthy(members)
 			}
 		}
 	}

@@ -69,6 +69,12 @@ func (f *AdminFlags) Client(c *Call) (*AdminClient, error) {
 	return &AdminClient{base: strings.TrimSuffix(base, "/"), http: &http.Client{Transport: t}}, nil
 }
 
+// Address is the host:port that the client asks.
+func (a *AdminClient) Address() string {
+	_, address, _ := strings.Cut(a.base, "://")
+	return address
+}
+
 // ClientTLS is how a command speaks TLS, by the values of --tls-cert, --tls-key and --tls-ca, each "" if it was not given.
 func ClientTLS(cert, key, ca string) (*tls.Config, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12}

@@ -3,6 +3,7 @@ package member
 
 import (
 	"fmt"
+	"io"
 	"net/url"
 	"strings"
 
@@ -105,21 +106,18 @@ alone adds the member as a learner and promotes it once it has caught up.`,
 			if err != nil {
 				return err
 			}
+			if all, err := members(client); err == nil { // else the addition itself says what is wrong
+				if err := refuseClientAddress(c.Args[0], client.Address(), all); err != nil {
+					return fmt.Errorf("member add %s: %w", c.Args[0], err)
+				}
+			}
 			var m admin.MemberStatus
 			if err := client.Call("POST", "/v1/members", admin.NewMember{Peer: c.Args[0], Learner: *learner}, &m); err != nil {
 				return fmt.Errorf("member add %s: %w", c.Args[0], err)
 			}
-			join := "HOST:PORT" // of a member that runs
-			if all, err := members(client); err == nil {
-				for _, o := range all {
-					if o.ID != m.ID && o.Role != "not started" && len(o.Peer) > 0 {
-						join = hosts(o.Peer[:1])
-						break
-					}
-				}
-			}
-			fmt.Fprintf(c.Stdout, "member %s added; start it:\n  holdfast serve --data DIR --name NAME --peer %s --join %s\n", m.ID, c.Args[0], join)
-			return nil
+			all, _ := members(client) // without the list the address to join is left to the reader
+			_, err = io.WriteString(c.Stdout, howToStart(&m, c.Args[0], all))
+			return err
 		},
 	}
 }
