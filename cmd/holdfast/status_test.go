@@ -46,7 +46,8 @@ func TestStatusHasAlarmsLogsDiskAndCertificates(t *testing.T) {
 		s.Disk.Bytes == 0 || s.Disk.Free == 0 || len(s.Certificates) != 1 || s.Certificates[0].File != cert || time.Until(s.Certificates[0].NotAfter) < 0 {
 		t.Error(body)
 	}
-	if text := says(t, "status", "--admin", r.adminAddr); !strings.Contains(text, "alarm NOSPACE of member ab") {
+	if text := says(t, "status", "--admin", r.adminAddr); !strings.Contains(text, "alarm NOSPACE of member ab") ||
+		!strings.Contains(text, " free at "+r.data) {
 		t.Error(text)
 	}
 	res, err := http.Get("http://" + r.adminAddr + "/v1/status")

@@ -89,7 +89,9 @@ func printStatus(w io.Writer, all doors.List, s *admin.Status, fields map[string
 			fmt.Fprintf(&b, "%s: %s\n", d.Name, state)
 		}
 	}
-	fmt.Fprintf(&b, "store: %s on disk\n\n", cli.SizeString(s.StoreBytes))
+	lines, alarms := diskLines(fields)
+	told = append(told, alarms...)
+	fmt.Fprintf(&b, "store: %s on disk\n%s\n", cli.SizeString(s.StoreBytes), lines)
 	for _, note := range told {
 		fmt.Fprintf(&b, "%s\n\n", note)
 	}
@@ -106,6 +108,26 @@ func printStatus(w io.Writer, all doors.List, s *admin.Status, fields map[string
 	t.Flush()
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// diskLines says how much is free on the file systems of the data directory and of the log, a line each, and which are nearly full.
+func diskLines(fields map[string]json.RawMessage) (lines string, alarms []string) {
+	for _, name := range []string{"disk", "log_disk"} {
+		var d struct {
+			Dir       string `json:"dir"`
+			Bytes     int64  `json:"bytes"`
+			FreeBytes int64  `json:"free_bytes"`
+			Alarm     string `json:"alarm"`
+		}
+		if fields[name] == nil || json.Unmarshal(fields[name], &d) != nil {
+			continue
+		}
+		lines += fmt.Sprintf("disk: %s of %s free at %s\n", cli.SizeString(d.FreeBytes), cli.SizeString(d.Bytes), d.Dir)
+		if d.Alarm != "" {
+			alarms = append(alarms, "THE DISK IS NEARLY FULL: "+d.Alarm)
+		}
+	}
+	return lines, alarms
 }
 
 // archiveLine says how far the archive is, and what an operator has to know of it.

@@ -7,7 +7,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
@@ -80,20 +79,9 @@ type certificateStatus struct {
 	NotAfter time.Time `json:"not_after"`
 }
 
-// diskStatus is the file system of the data directory there.
-type diskStatus struct {
-	Bytes     uint64 `json:"bytes"`
-	FreeBytes uint64 `json:"free_bytes"` // for this user
-}
-
 // section is what the server itself adds to the operator's port.
 func (s *Server) section() admin.Section {
 	return admin.Section{Status: func(context.Context) (fields []admin.Field) {
-		var st syscall.Statfs_t
-		if syscall.Statfs(s.setup.Node.Dir, &st) == nil {
-			size := uint64(st.Bsize)
-			fields = append(fields, admin.Field{Name: "disk", Value: diskStatus{st.Blocks * size, st.Bavail * size}})
-		}
 		var all []certificateStatus
 		for _, c := range s.setup.Certificates {
 			if leaf := c.Get().Leaf; leaf != nil {

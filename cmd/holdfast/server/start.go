@@ -33,6 +33,7 @@ type Server struct {
 	host       *doors.Host  // what the doors are given
 	node       *node.Node
 	shipper    *workerarchive.Worker // nil: there is no archive
+	room       *room
 	handshakes seldom
 	// members is node, for log lines of any goroutine.
 	members atomic.Pointer[node.Node]
@@ -41,9 +42,10 @@ type Server struct {
 	// serving becomes true once every door accepts clients.
 	serving atomic.Bool
 	// failed gets the first error that ends the service.
-	failed chan error
-	wg     sync.WaitGroup
-	bound  []string // name=address of everything that listens, for people
+	failed  chan error
+	wg      sync.WaitGroup
+	unwatch context.CancelFunc // ends the look at free disk; nil: it has not begun
+	bound   []string           // name=address of everything that listens, for people
 }
 
 // shutdownPatience is how long requests may take to finish after a signal; a supervisor's own patience is mostly 10 s or more.
@@ -56,7 +58,7 @@ const (
 // Start brings everything up, in the order in which it can be refused without having changed anything: files, ports, then
 // the data directory. It returns once every door serves; ctx ends a start that waits for other members.
 func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err error) {
-	s := &Server{setup: su, log: log, handshakes: seldom{log: log}, failed: make(chan error, 1), conns: budget.ConnectionsOf(su.Node.MemoryBytes, port.OpenFiles())}
+	s := &Server{setup: su, log: log, room: newRoom(su.Node.Dir, su.Node.WALDir, log), handshakes: seldom{log: log}, failed: make(chan error, 1), conns: budget.ConnectionsOf(su.Node.MemoryBytes, port.OpenFiles())}
 	su.Join.PeerConns = s.conns.Peers
 	// The doors' own listeners are opened only when the member is ready: a port that is bound but not served would hold
 	// clients that could go to another member. So they are tried now, and the data directory is not touched if one is in use.
@@ -102,6 +104,9 @@ func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err err
 	if err = s.startNode(ctx); err != nil {
 		return nil, su.Advise(err)
 	}
+	watching, done := context.WithCancel(context.Background())
+	s.unwatch = done
+	s.wg.Go(func() { s.room.run(watching) })
 	// Workers act only while this member leads; they end with the node.
 	levels := level.Options{Hold: su.HoldLevel, Logger: log}
 	if errors.Is(identity, node.ErrNoIdentity) && su.Join.Join == "" {
@@ -162,7 +167,7 @@ func (s *Server) openAdmin() error {
 	}
 	opt := admin.Options{Version: cli.Version, Steps: s.host.Steps, ConnState: few.State, DoorsServe: s.serving.Load, Logger: s.log,
 		ErrorLog: port.HandshakeErrors(s.handshakeFailed)}
-	opt.Sections = []admin.Section{s.section()}
+	opt.Sections = []admin.Section{s.section(), s.room.section()}
 	if s.setup.Archive != nil {
 		opt.Sections = append(opt.Sections, s.archiveSection())
 	}
@@ -324,6 +329,9 @@ func (s *Server) abandon() {
 	}
 	if s.admin != nil {
 		s.admin.Shutdown(ctx)
+	}
+	if s.unwatch != nil {
+		s.unwatch()
 	}
 	s.wg.Wait()
 	for _, d := range s.setup.Services {
