@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -23,6 +22,7 @@ func (r *run) takeovers() []step {
 		{name: "takeover: two begin at once with different databases", do: r.atOnce},
 		{name: "takeover: two begin at once on copies of one disk", do: r.copies},
 		{name: "takeover: an agent with somebody else's database", do: r.stranger},
+		{name: "takeover: the other agent cannot go on", do: r.unable},
 	}
 }
 
@@ -99,20 +99,15 @@ func (r *run) contested(ctx context.Context, p *place, prefix string, lose, rega
 		if err := regain(a); err != nil {
 			return fail(err)
 		}
-		if err := a.waitFenced(ctx, 15*time.Second); err != nil {
+		if err := a.waitRefused(ctx, 15*time.Second); err != nil {
 			return fail(err)
-		}
-		a.app.read()
-		before := a.app.noes
-		time.Sleep(300 * time.Millisecond) // what was answered before it knew is in the ledger then
-		a.app.read()
-		oks := a.app.oks
-		time.Sleep(200 * time.Millisecond)
-		if a.app.read(); a.app.oks > oks || a.app.noes == before {
-			return fail(fmt.Errorf("the agent that lost lets its application go on: %d acknowledged, %d refused", a.app.oks-oks, a.app.noes-before))
 		}
 		if err := b.waitAcked(ctx, 20, 10*time.Second); err != nil {
 			return fail(fmt.Errorf("the agent that won does not go on: %w", err))
+		}
+		a.killApps() // its files are set aside when nobody has them open
+		if err := a.waitFenced(ctx, 15*time.Second); err != nil {
+			return fail(err)
 		}
 		a.kill()
 		b.kill()
@@ -125,21 +120,37 @@ func (r *run) contested(ctx context.Context, p *place, prefix string, lose, rega
 		r.rounds, acked, span(most)), nil
 }
 
-// waitFenced waits until the machine's database is set aside.
-func (m *machine) waitFenced(ctx context.Context, most time.Duration) error {
-	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		names, err := filepath.Glob(m.db + ".fenced-*")
-		if err != nil {
-			return err
+// waitRefused waits until the machine's application has commits refused, and none acknowledged any more.
+func (m *machine) waitRefused(ctx context.Context, most time.Duration) error {
+	for began, oks, noes, still := time.Now(), -1, 0, time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if m.app.read(); m.app.oks > oks {
+			oks, noes, still = m.app.oks, m.app.noes, time.Now()
 		}
-		if slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(n, "Z") }) {
+		// What was answered before the agent knew is in the ledger after a while.
+		if m.app.noes > noes && time.Since(still) > 500*time.Millisecond {
 			return nil
 		}
 		if time.Since(began) > most || ctx.Err() != nil {
-			m.app.read()
-			return fmt.Errorf("%s was not set aside in %s; the application says %v, the agent:\n%s", m.db, span(most), m.app.errors, m.agent.LogTail(5))
+			return fmt.Errorf("%s lets its application go on: %d acknowledged, %d refused; the application says %v, the agent:\n%s", m.name, m.app.oks, m.app.noes,
+				m.app.errors, m.agent.LogTail(5))
 		}
 	}
+}
+
+// isFenced reports whether the machine's database is set aside.
+func (m *machine) isFenced() bool {
+	names, err := filepath.Glob(m.db + ".fenced-*")
+	return err != nil || len(names) > 0
+}
+
+// waitFenced waits until the machine's database is set aside, which nobody may have open.
+func (m *machine) waitFenced(ctx context.Context, most time.Duration) error {
+	for began := time.Now(); !m.isFenced(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > most || ctx.Err() != nil {
+			return fmt.Errorf("%s was not set aside in %s; the agent:\n%s", m.db, span(most), m.agent.LogTail(5))
+		}
+	}
+	return nil
 }
 
 // quickly measures how long a machine takes from the start of its agent to its first acknowledged commit, the other having ended.
