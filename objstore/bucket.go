@@ -120,7 +120,7 @@ func (r *role) Retrieve() (credentials.Value, error) {
 func (r *role) RetrieveWithCredContext(c *credentials.CredContext) (credentials.Value, error) {
 	v, err := r.IAM.RetrieveWithCredContext(&credentials.CredContext{Client: &http.Client{Timeout: roleWait}, Endpoint: c.Endpoint})
 	if err != nil {
-		return v, fmt.Errorf("no credentials, and this machine has no role (%w); set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", err)
+		return v, lasting{fmt.Errorf("no credentials, and this machine has no role (%w); set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", err)}
 	}
 	return v, nil
 }

@@ -2,7 +2,7 @@
 // replica's chain, and tells those who wait for a commit when everything up to it is stored. It takes a replica over when it starts, finds
 // out when another has taken it, makes the files of higher levels and removes what they replace.
 //
-// It never writes to a database or its WAL, knows no SQL, and never touches the commit log of a node. What is in a file of the replica is
+// It never writes to a database or its WAL (Config.ToWAL has SQLite do so, once), knows no SQL, and never touches the commit log of a node. What is in a file of the replica is
 // sqlite/replica's, what was committed sqlite/capture's, the socket sqlite/gate's.
 package agent
 
@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +29,8 @@ type Target struct {
 	Replica *replica.Replica
 	URL     string // of the replica, for people
 	Ack     gate.Ack
+	// Discovered: it was found in a directory and not named. Settled does not wait for it, and what cannot be kept of it is an alarm and no more.
+	Discovered bool
 }
 
 // Config is how an agent works. Zero values are replaced by the defaults that are named.
@@ -50,8 +54,10 @@ type Config struct {
 	L0Retention time.Duration
 	// Restore makes the database at path from a replica.
 	Restore func(ctx context.Context, r *replica.Replica, path string) error
-	Log     *slog.Logger
-	FS      disk.FS
+	// ToWAL switches the database at path to WAL mode, as walmode.Switch does. nil: a database that is in another mode stays so and is not kept.
+	ToWAL func(ctx context.Context, path string) error
+	Log   *slog.Logger
+	FS    disk.FS
 	Seams
 }
 
@@ -98,17 +104,20 @@ type Agent struct {
 	uploads  chan struct{}
 	opening  chan struct{}
 	requests requests
-	work     goroutines // the databases' goroutines and the poller
+	work     goroutines    // the databases' goroutines and the poller
+	hopeless chan struct{} // closed when verdict is set
 
 	mu        sync.Mutex
 	databases map[string]*database // by path; guarded by mu
 	closing   bool                 // guarded by mu
+	verdict   error                // guarded by mu: the first final failure of a database
+	outcomes  []Outcome            // guarded by mu: of databases that Close has ended
 }
 
 // Start begins. It returns at once: databases are opened, taken over and restored behind it, and what they wait for is logged and in Status.
 func Start(cfg Config) (*Agent, error) {
 	cfg.fill()
-	a := &Agent{cfg: cfg, databases: make(map[string]*database),
+	a := &Agent{cfg: cfg, databases: make(map[string]*database), hopeless: make(chan struct{}),
 		uploads: make(chan struct{}, mostUploads), opening: make(chan struct{}, mostOpening)}
 	a.requests.budget, a.requests.clock = cfg.Requests, cfg.Clock
 	a.ctx, a.cancel = context.WithCancel(context.Background())
@@ -220,6 +229,11 @@ func (a *Agent) Close(ctx context.Context) error {
 	for range all {
 		a.cfg.Runner.Wait(task.Forever, done)
 	}
+	a.mu.Lock()
+	for _, d := range all {
+		a.outcomes = append(a.outcomes, d.outcome)
+	}
+	a.mu.Unlock()
 	a.cancel()
 	if a.gate != nil {
 		a.gate.Close()
@@ -228,16 +242,25 @@ func (a *Agent) Close(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// poll looks at databases that nobody has woken.
+// poll looks at databases that nobody has woken, and logs again which alarms last.
 func (a *Agent) poll() {
 	defer a.work.Done()
+	looked := a.cfg.Clock.Wall()
 	for {
-		a.sleep(a.ctx, a.cfg.Interval)
+		a.sleep(a.ctx, min(a.cfg.Interval, lookMost))
 		if a.ctx.Err() != nil {
 			return
 		}
+		now := a.cfg.Clock.Wall()
+		look := now.Sub(looked) >= a.cfg.Interval || now.Before(looked) || a.cfg.Interval <= lookMost
+		if look {
+			looked = now
+		}
 		for _, d := range a.all() {
-			d.look()
+			if look {
+				d.look()
+			}
+			d.remind(now)
 		}
 	}
 }
@@ -260,17 +283,46 @@ func (a *Agent) Status() map[string]string {
 	return m
 }
 
-// Settled waits until every database is followed, waits to come into being, or is refused for good, which the error says.
+// Views is how every database stands, by path.
+func (a *Agent) Views() []View {
+	var l []View
+	for _, d := range a.all() {
+		l = append(l, d.stands())
+	}
+	slices.SortFunc(l, func(x, y View) int { return strings.Compare(x.Path, y.Path) })
+	return l
+}
+
+// Outcomes is how every database ended that the agent still had when Close was called, by path.
+func (a *Agent) Outcomes() []Outcome {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l := slices.Clone(a.outcomes)
+	slices.SortFunc(l, func(x, y Outcome) int { return strings.Compare(x.Path, y.Path) })
+	return l
+}
+
+// Settled waits until every database is followed or waits to come into being. It returns an error as soon as one of them cannot be kept until a
+// person changes something: it is refused, it is no database, its bucket is missing, or nobody listens at its store for some seconds. The
+// agent goes on trying all the same, until Close.
 func (a *Agent) Settled(ctx context.Context) error {
 	for _, d := range a.all() {
-		if !a.wait(ctx, d.settled) {
+		if d.target.Discovered {
+			continue
+		}
+		switch a.cfg.Runner.Wait(task.Forever, d.settled, a.hopeless, ctx.Done()) {
+		case 1:
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			return a.verdict
+		case 2:
 			return fmt.Errorf("%s: %s", d.target.Path, d.Status())
 		}
 		d.mu.Lock()
 		phase, reason := d.phase, d.reason
 		d.mu.Unlock()
 		if phase == gate.Fenced {
-			return errors.New(reason)
+			return named(d, errors.New(reason))
 		}
 	}
 	return nil

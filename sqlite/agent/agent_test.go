@@ -152,7 +152,7 @@ func TestTheOneWhoBeginsLastHasIt(t *testing.T) {
 	if e.state[2] != byte(gate.Fenced) {
 		t.Errorf("the first agent's extension is told %v", e.state)
 	}
-	r.stop(a)
+	r.lost(a, "another agent has taken memory over")
 	if names, _ := filepath.Glob(r.path + ".fenced-*"); len(names) == 0 {
 		t.Error("the first agent's database was not kept aside")
 	}
@@ -265,7 +265,7 @@ func TestAgentsOfOneDisk(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), other.path) || !strings.Contains(err.Error(), "different ways") {
 		t.Errorf("a database of another history: %v", err)
 	}
-	other.stop(b)
+	other.lost(b, "have gone different ways")
 	if n := fences(); n != 2 {
 		t.Errorf("a database of another history left a fence: %d", n)
 	}
@@ -313,7 +313,7 @@ func TestCopiesOfOneDisk(t *testing.T) {
 	var stored, lost atomic.Int64
 	for _, m := range []*rig{r, other} {
 		a := m.start(gate.Archive)
-		defer m.stop(a)
+		defer m.close(a)
 	}
 	for i, m := range []*rig{r, other} {
 		db, e := m.connect(), m.extension()
@@ -383,7 +383,7 @@ func TestACopyThatComesLate(t *testing.T) {
 				t.Errorf("the first one answered %d after the late one has taken over", code)
 			}
 			late.stop(b)
-			r.stop(a)
+			r.lost(a, "another agent has taken memory over")
 			if n := count(t, r.restored()); n != 3 {
 				t.Errorf("%d of 3 commits that were answered as stored are in the bucket", n)
 			}

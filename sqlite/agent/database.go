@@ -33,25 +33,22 @@ type database struct {
 	phase        gate.Refuse   // guarded by mu: why writes are refused
 	reason       string        // guarded by mu: of the phase, for people
 	hold         bool          // guarded by mu: transactions wait before they begin
-	said         said          // guarded by mu: for Status
+	said         said          // guarded by mu: for View
+	alarms       []Alarm       // guarded by mu: those that are on; nil: none
+	hopeless     error         // guarded by mu: why the last attempt of something failed for good; nil: it did not
+	away         time.Time     // guarded by mu: since when nobody listens at the store; zero: somebody does
+	failing      int           // guarded by mu: requests to the store that are repeated because they failed
 	calm         bool          // guarded by mu: settled is closed
 	ending       time.Time     // guarded by mu: when finish was called; zero: not
 	ended        bool          // guarded by mu: the loop is not to be started again
 	abandoned    bool          // guarded by mu: finish waits no longer
 	gone         chan struct{} // closed when the loop has ended for good
 	settled      chan struct{} // closed when opening has ended one way or the other
-	left         int           // groups that were not stored when it ended; read after gone
+	outcome      Outcome       // read after gone
 	finalCapture bool          // the loop's: what was committed before the end is captured
 
 	chain
 	sleep
-}
-
-// said is what Status tells.
-type said struct {
-	captured, stored replica.TXID
-	onTheWay         int
-	trouble          string
 }
 
 // waiter is a commit that waits, or a caller of Sync.
@@ -168,21 +165,6 @@ func (d *database) Note() {
 	d.noted = true
 	d.mu.Unlock()
 	d.wake()
-}
-
-// Status implements gate.Database.
-func (d *database) Status() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	s := fmt.Sprintf("ack %s, stored up to TXID %s in %s, captured up to %s, %d on the way", d.target.Ack, d.said.stored, d.target.URL,
-		d.said.captured, d.said.onTheWay)
-	if d.phase != gate.Open {
-		s += "; writes are refused: " + d.reason
-	}
-	if d.said.trouble != "" {
-		s += "; last trouble: " + d.said.trouble
-	}
-	return s
 }
 
 // enter changes the phase and tells every extension.

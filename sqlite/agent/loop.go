@@ -55,6 +55,9 @@ type chain struct {
 	tried    bool         // opening was tried
 	nowhere  bool         // there was no database then, nor a replica of it
 	missing  walfile.Look // what was there instead
+	// wasWAL: the database was followed, or switched to WAL mode; one that leaves it later is not switched again.
+	wasWAL    bool
+	lastGroup replica.Head // the last group that is stored, in front of whatever fence
 }
 
 // run is the loop: everything about the database happens here, one thing after the other; what takes long is done outside and comes back
@@ -114,9 +117,13 @@ func (d *database) step(now time.Time) time.Duration {
 		d.reopened = now
 		if err := d.files.Reopen(); err != nil {
 			d.trouble(err)
-			if errors.Is(err, walfile.ErrAbsent) {
+			switch {
+			case errors.Is(err, walfile.ErrAbsent):
 				// It was removed: there is nothing more to store of it.
 				d.answerAll(gate.NotStored, err)
+				d.finalCapture, d.seen = true, look
+			case !errors.Is(err, walfile.ErrBusy):
+				d.uncaptured(err)
 				d.finalCapture, d.seen = true, look
 			}
 			d.settle(now)
@@ -184,6 +191,9 @@ func (d *database) group(now time.Time) time.Duration {
 		return wait
 	}
 	d.taken = now
+	d.mu.Lock()
+	d.said.syncs++
+	d.mu.Unlock()
 	covered := len(d.waiters)
 	look := d.agent.cfg.Files.LookAt(d.target.Path)
 	g, err := d.files.Capture()
@@ -191,16 +201,15 @@ func (d *database) group(now time.Time) time.Duration {
 	case errors.Is(err, walfile.ErrBusy), errors.Is(err, capture.ErrChanged):
 		d.taken = now.Add(again - d.agent.cfg.Interval)
 		return again
-	case errors.Is(err, walfile.ErrAbsent), errors.Is(err, walfile.ErrMoved), errors.Is(err, capture.ErrMode):
+	case errors.Is(err, walfile.ErrAbsent), errors.Is(err, walfile.ErrMoved):
 		d.trouble(err)
 		d.answerAll(gate.NotStored, err)
 		return later
 	case err != nil:
-		d.trouble(err)
-		d.log.Error("capture", "err", err)
-		d.answerAll(gate.NotStored, err)
+		d.uncaptured(err)
 		return later
 	}
+	d.clear(alarmCapture)
 	if g != nil {
 		d.ship(g)
 		d.changed = now
@@ -216,6 +225,16 @@ func (d *database) group(now time.Time) time.Duration {
 		d.files.Close()
 	}
 	return d.agent.requests.gather(d.agent.cfg.Interval)
+}
+
+// uncaptured is called when the database cannot be captured: in another journal mode, no database any more, or not to be read.
+func (d *database) uncaptured(err error) {
+	d.trouble(err)
+	d.mu.Lock()
+	d.said.failures++
+	d.mu.Unlock()
+	d.raise(alarmCapture, err.Error())
+	d.answerAll(gate.NotStored, err)
 }
 
 // room reports whether another group may be made. The first file of a replica, and the first of an owner without a fence, has to be stored before the
@@ -251,6 +270,10 @@ func (d *database) everybodyWaits() bool {
 
 // settle answers those whose commits are there, or took too long.
 func (d *database) settle(now time.Time) {
+	d.report()
+	d.mu.Lock()
+	hopeless := d.hopeless
+	d.mu.Unlock()
 	back := d.holdBack(now)
 	left := d.waiters[:0]
 	for _, w := range d.waiters {
@@ -259,6 +282,8 @@ func (d *database) settle(now time.Time) {
 			left = append(left, w)
 		case d.ready(w):
 			w.answer(gate.Done, nil)
+		case w.conn == nil && hopeless != nil:
+			w.answer(gate.NotStored, hopeless)
 		case now.Sub(w.came) > d.agent.cfg.AckTimeout && w.conn != nil:
 			w.answer(gate.NotStored, errNotStored)
 			d.log.Error("a commit was not stored in time; writes are refused until everything is", "after", d.agent.cfg.AckTimeout)
@@ -274,9 +299,6 @@ func (d *database) settle(now time.Time) {
 	if d.through == d.seq && len(left) == 0 && d.files != nil && d.in(gate.InDoubt) {
 		d.enter(gate.Open, "")
 	}
-	d.mu.Lock()
-	d.said.captured, d.said.stored, d.said.onTheWay = d.head.TXID, d.stored.TXID, len(d.ships)
-	d.mu.Unlock()
 }
 
 // ready reports whether what w waits for is there.

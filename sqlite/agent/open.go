@@ -88,29 +88,39 @@ func (d *database) take(o *opening, err error, began time.Time) {
 	d.tried, d.nowhere = true, false
 	var stop *stopError
 	switch {
-	case errors.Is(err, capture.ErrMode):
+	case errors.Is(err, capture.ErrMode) && !final(err):
 		o = &opening{}
-		d.trouble(err)
+		d.uncaptured(err)
+		d.clear(alarmOpen)
 		fallthrough
 	case err == nil && o.files == nil:
+		if err == nil {
+			d.clear(alarmOpen, alarmCapture)
+			d.failed(nil)
+		}
 		// Nothing to replicate yet. Writes are let through: the first that is committed makes the replica.
 		d.pause, d.nowhere = d.agent.cfg.Interval, true
 		d.enter(gate.Open, "")
 		d.nothing(began)
 		return
 	case errors.As(err, &stop):
-		d.log.Error("the database is not replicated", "err", err)
 		d.trouble(err)
+		d.clear(alarmOpen, alarmCapture)
+		d.raise(alarmRefused, err.Error())
 		d.enter(gate.Fenced, err.Error())
+		d.failed(err)
 		return
 	case err != nil:
 		d.pause = min(max(2*d.pause, 100*time.Millisecond), 5*time.Second)
 		d.trouble(err)
-		d.log.Warn("open; it is tried again", "err", err)
+		d.raise(alarmOpen, err.Error())
 		d.enter(gate.Opening, err.Error())
+		d.failed(err)
 		return
 	}
-	d.pause, d.files, d.owner = 0, o.files, o.owner
+	d.clear(alarmOpen, alarmCapture)
+	d.failed(nil)
+	d.pause, d.files, d.owner, d.wasWAL = 0, o.files, o.owner, true
 	d.epoch, d.alone = o.chain.Epoch, o.resumed
 	if o.resumed {
 		d.epoch++
@@ -190,7 +200,7 @@ func (d *database) takeOver(ctx context.Context) (_ *opening, err error) {
 	fs := d.agent.cfg.FS
 	k, _ := d.readState()
 	o := &opening{}
-	o.files, err = capture.OpenBy(d.agent.cfg.Files, d.target.Path)
+	o.files, err = d.openFiles(ctx)
 	if err != nil && !errors.Is(err, walfile.ErrAbsent) {
 		return nil, err
 	}
@@ -271,6 +281,9 @@ func (d *database) takeOver(ctx context.Context) (_ *opening, err error) {
 		err = d.replace(ctx, o, false)
 	default:
 		return nil, d.strange(head)
+	}
+	if err == nil {
+		err = d.toWAL(ctx, o)
 	}
 	if err != nil {
 		return nil, err

@@ -96,14 +96,11 @@ func (d *database) concluded() bool {
 
 // conclude ends the loop for good. If everything is stored, what the disk has is made durable and the next agent on it needs no fence.
 func (d *database) conclude() {
-	if d.files == nil && !d.nowhere && !d.in(gate.Fenced) {
-		d.left = unread
-	}
+	d.outcome = d.conclusion()
 	d.enter(gate.Stopping, "the agent has stopped")
 	d.answerAll(gate.Refused, fmt.Errorf("the agent has stopped"))
 	if d.files != nil {
-		d.left = len(d.ships)
-		if d.left == 0 && d.jobs == 0 && !d.stored.Empty() && (d.files.Open() || d.files.Reopen() == nil) {
+		if len(d.ships) == 0 && d.jobs == 0 && !d.stored.Empty() && (d.files.Open() || d.files.Reopen() == nil) {
 			if err := d.files.Sync(); err == nil {
 				// A failure leaves the state as it is: not clean, so that the next agent begins with a fence.
 				if err := d.writeState(known{Owner: d.stored.Owner, Next: d.owner, TXID: d.stored.TXID, Checksum: d.stored.Post, Clean: true}); err != nil {
@@ -113,11 +110,9 @@ func (d *database) conclude() {
 		}
 		d.files.Close()
 	}
+	d.report()
 	d.end()
 }
-
-// unread as the number of groups left: the database could not be opened, or its replica not be reached.
-const unread = -1
 
 // finish stores what there is and ends the loop; what is not stored when ctx ends is an error.
 func (d *database) finish(ctx context.Context) error {
@@ -133,13 +128,8 @@ func (d *database) finish(ctx context.Context) error {
 		d.agent.wait(context.Background(), d.gone)
 	}
 	d.unlock()
-	if d.left == unread {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		return fmt.Errorf("%s: what it holds was not stored in %s: %s", d.target.Path, d.target.URL, d.said.trouble)
-	}
-	if d.left > 0 {
-		return fmt.Errorf("%s: %d groups of commits are not stored in %s", d.target.Path, d.left, d.target.URL)
+	if !d.outcome.Stored() {
+		return fmt.Errorf("%s: %s", d.target.Path, d.outcome)
 	}
 	return nil
 }

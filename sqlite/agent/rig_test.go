@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -32,7 +33,8 @@ type bucket struct {
 	requests atomic.Int64
 	creates  atomic.Int64 // of files, not of the manifest
 	down     atomic.Bool
-	lose     atomic.Int64 // so many answers to uploads that succeeded
+	fails    atomic.Pointer[error] // every call returns it; nil: none
+	lose     atomic.Int64          // so many answers to uploads that succeeded
 
 	mu   sync.Mutex
 	gate chan struct{} // guarded by mu: uploads wait for it to be closed; nil: they do not
@@ -54,6 +56,9 @@ func (b *bucket) pass(ctx context.Context) error {
 	}
 	if b.down.Load() {
 		return errDown
+	}
+	if err := b.fails.Load(); err != nil {
+		return *err
 	}
 	return nil
 }
@@ -110,6 +115,9 @@ func (b *bucket) PutIfMatch(ctx context.Context, o objstore.Object, was string) 
 
 func (b *bucket) GetVersion(ctx context.Context, name string) ([]byte, string, error) {
 	b.requests.Add(1)
+	if err := b.fails.Load(); err != nil {
+		return nil, "", *err
+	}
 	return b.Store.GetVersion(ctx, name)
 }
 
@@ -119,6 +127,7 @@ type rig struct {
 	path  string
 	store *bucket
 	cfg   Config
+	log   *journal // nil: the agents' logs are discarded
 }
 
 func newRig(t *testing.T) *rig {
@@ -147,10 +156,15 @@ func (r *rig) start(ack gate.Ack) *Agent {
 func (r *rig) launch(ack gate.Ack) *Agent {
 	r.t.Helper()
 	c := r.cfg
-	c.Databases = []Target{{Path: r.path, Replica: r.replica(), URL: "memory", Ack: ack}}
+	if len(c.Databases) == 0 {
+		c.Databases = []Target{{Path: r.path, Replica: r.replica(), URL: "memory", Ack: ack}}
+	}
 	c.Interval = 20 * time.Millisecond
 	c.Socket = filepath.Join(filepath.Dir(r.path), "s")
 	c.Log = slog.New(slog.DiscardHandler)
+	if r.log != nil {
+		c.Log = slog.New(slog.NewTextHandler(r.log, nil))
+	}
 	if *verbose {
 		c.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
@@ -165,12 +179,58 @@ func (r *rig) launch(ack gate.Ack) *Agent {
 	return a
 }
 
+// stop ends an agent, which has stored everything.
 func (r *rig) stop(a *Agent) {
+	r.t.Helper()
+	if o := r.close(a); !o.Stored() {
+		r.t.Fatal(o)
+	}
+}
+
+// lost ends an agent that has not stored everything, and says so: want is in its words.
+func (r *rig) lost(a *Agent, want string) {
+	r.t.Helper()
+	if o := r.close(a); o.Stored() || !strings.Contains(o.String(), "NOT STORED: ") || !strings.Contains(o.String(), want) {
+		r.t.Errorf("it ends with %q, want %q", o, want)
+	}
+}
+
+// close ends an agent, and returns how its database ended. Whatever the agent has reserved is given back.
+func (r *rig) close(a *Agent) Outcome {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if err := a.Close(ctx); err != nil {
-		r.t.Fatal(err)
+	all := a.all()
+	err := a.Close(ctx)
+	o := a.Outcomes()
+	if len(o) != 1 || (err == nil) != o[0].Stored() {
+		r.t.Fatalf("%d databases ended, with %v and %v", len(o), err, o)
+	}
+	r.conserved(a, all)
+	return o[0]
+}
+
+// conserved fails the test if an agent that has ended still holds what it reserved.
+func (r *rig) conserved(a *Agent, all []*database) {
+	r.t.Helper()
+	if len(a.uploads) != 0 || len(a.opening) != 0 || a.work.n != 0 {
+		r.t.Errorf("%d uploads, %d places of takeovers and %d goroutines are not given back", len(a.uploads), len(a.opening), a.work.n)
+	}
+	for _, d := range all {
+		if len(d.waiters) != 0 || len(d.arrived) != 0 || d.failing != 0 || d.files != nil && d.files.Open() {
+			r.t.Errorf("%d waiters, %d that came late and %d failing requests are left; the files are open: %v", len(d.waiters), len(d.arrived), d.failing,
+				d.files != nil && d.files.Open())
+		}
+		bytes, streams := int64(0), 0
+		for _, s := range d.ships {
+			bytes += s.bytes
+			if s.stream {
+				streams++
+			}
+		}
+		if d.bytes != bytes || d.streams != streams {
+			r.t.Errorf("%d bytes and %d streams are counted, and there are %d and %d", d.bytes, d.streams, bytes, streams)
+		}
 	}
 }
 
@@ -180,6 +240,7 @@ func (r *rig) kill(a *Agent) {
 	a.gate.Close()
 	a.work.Wait(a.cfg.Runner)
 	a.unlock()
+	r.conserved(a, a.all())
 }
 
 func (r *rig) connect() *sql.DB {
@@ -283,4 +344,29 @@ func (e *ext) commit() gate.Code {
 		e.t.Fatalf("the answer is to commit %d, not %d", got, e.seq)
 	}
 	return gate.Code(b[5])
+}
+
+// journal is a log that a test reads while it is written.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder // guarded by mu
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+// count is how many lines have a text in them.
+func (j *journal) count(text string) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := 0
+	for line := range strings.Lines(j.text.String()) {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
 }

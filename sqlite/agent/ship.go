@@ -19,6 +19,9 @@ const (
 	mostKept = 12 << 20
 	// attempt is how long an upload may take, with another second for each MiB.
 	attempt = 10 * time.Second
+	// firstPause and mostPause are between attempts at a request that fails: they double.
+	firstPause = 50 * time.Millisecond
+	mostPause  = 2 * time.Second
 )
 
 // ship is a group on its way.
@@ -95,18 +98,49 @@ func (d *database) upload(ctx context.Context, s *ship) error {
 	return d.insist(ctx, "put "+s.file.String(), s.file.Size, func(ctx context.Context) error { return d.target.Replica.Create(ctx, s.file, s.body) })
 }
 
-// insist repeats f until it succeeds or fails for good.
+// insist repeats f until it succeeds or fails for good. An error that only a person can mend is repeated too, less often.
 func (d *database) insist(ctx context.Context, what string, size int64, f func(ctx context.Context) error) error {
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+	failing := false
+	defer func() {
+		if failing {
+			d.storeFails(-1, "")
+		}
+	}()
+	for wait := firstPause; ; {
 		err := d.once(ctx, size, f)
 		if err == nil || errors.Is(err, replica.ErrFenced) || errors.Is(err, replica.ErrOutdated) || errors.Is(err, capture.ErrChanged) || ctx.Err() != nil {
+			d.failed(nil)
 			return err
 		}
 		d.trouble(err)
-		d.log.Warn(what+"; it is tried again", "err", err)
+		by := 1
+		if failing {
+			by = 0
+		}
+		failing = true
+		d.storeFails(by, what+": "+err.Error())
+		d.failed(err)
 		if d.agent.sleep(ctx, wait); ctx.Err() != nil {
 			return ctx.Err()
 		}
+		if most := mostPause; final(err) {
+			wait = min(2*wait, 5*most)
+		} else {
+			wait = min(2*wait, most)
+		}
+	}
+}
+
+// storeFails counts the requests that are repeated because they fail; the alarm is on while there are any. Any goroutine.
+func (d *database) storeFails(by int, text string) {
+	d.mu.Lock()
+	d.failing += by
+	over := d.failing == 0
+	d.mu.Unlock()
+	if over {
+		d.clear(alarmStore)
+	} else if text != "" {
+		d.raise(alarmStore, text)
 	}
 }
 
@@ -146,7 +180,7 @@ func (d *database) landed(s *ship, err error) {
 		s := d.ships[0]
 		d.ships[0] = nil // its bytes are of no use any more, and the slice lies there as long as nothing comes
 		d.ships = d.ships[1:]
-		d.through, d.stored, d.alone = s.seq, s.head, false
+		d.through, d.stored, d.alone, d.lastGroup = s.seq, s.head, false, s.head
 		d.bytes -= s.bytes
 		d.known = append(d.known, s.file)
 		d.stale = true
@@ -163,7 +197,7 @@ func (d *database) fail(err error) {
 	d.log.Error("the database is read again", "err", err)
 	d.leave()
 	d.answerAll(gate.NotStored, err)
-	d.enter(gate.Opening, "the database is read again")
+	d.enter(gate.Opening, "the database is read again: "+err.Error())
 }
 
 // leave forgets what was captured and is on its way.

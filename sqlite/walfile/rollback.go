@@ -27,12 +27,11 @@ func OpenRollback(path string) (_ *DB, err error) {
 			d.Close()
 		}
 	}()
-	if d.db, err = os.OpenFile(path, os.O_RDWR, 0); errors.Is(err, os.ErrPermission) {
-		d.db, err = os.Open(path) // a lock to write with is refused later
+	d.db, err = openRegular(path, os.O_RDWR)
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		d.db, err = openRegular(path, os.O_RDONLY) // LockAll is refused then
 	}
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, ErrAbsent
-	} else if err != nil {
+	if err != nil {
 		return nil, err
 	}
 	// As a reader does (os_unix.c, unixLock): the PENDING lock is shared for as long as it takes to share the other.

@@ -23,6 +23,8 @@ var (
 	ErrExclusive = errors.New("the database is locked by locking_mode=EXCLUSIVE")
 	// ErrAbsent: there is no database file, or nothing in it.
 	ErrAbsent = errors.New("there is no database")
+	// ErrNoDatabase: the file is something else than a SQLite database, or an encrypted one.
+	ErrNoDatabase = errors.New("it is no SQLite database")
 	// ErrMoved: the name has come to mean another file since it was opened.
 	ErrMoved = errors.New("another file has taken the database's place")
 )
@@ -59,9 +61,7 @@ func open(path string, lone bool) (_ *DB, err error) {
 			d.Close()
 		}
 	}()
-	if d.db, err = os.OpenFile(path, os.O_RDONLY, 0); errors.Is(err, os.ErrNotExist) {
-		return nil, ErrAbsent
-	} else if err != nil {
+	if d.db, err = openRegular(path, os.O_RDONLY); err != nil {
 		return nil, err
 	}
 	if err := d.readHeader(); err != nil {
@@ -83,6 +83,26 @@ func open(path string, lone bool) (_ *DB, err error) {
 		return nil, ErrMoved
 	}
 	return d, d.Join()
+}
+
+// openRegular opens a database file: ErrAbsent if there is none, ErrNoDatabase for a directory, and for what an open would wait at.
+func openRegular(path string, flag int) (*os.File, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, ErrAbsent
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, fmt.Errorf("%w: %s is a directory", ErrNoDatabase, path)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%w: %s is a special file", ErrNoDatabase, path)
+	}
+	f, err := os.OpenFile(path, flag, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		err = ErrAbsent
+	}
+	return f, err
 }
 
 // Join looks for a WAL and a wal-index that were not there yet, and shares the index if connections do. It is called again and
@@ -169,8 +189,10 @@ func LockPage(pageSize uint32) uint32 { return pendingByte/pageSize + 1 }
 // readHeader takes page size and mode from the first page (fileformat2.html, 1.3).
 func (d *DB) readHeader() error {
 	var h [100]byte
-	if _, err := d.db.ReadAt(h[:], 0); errors.Is(err, io.EOF) {
+	if n, err := d.db.ReadAt(h[:], 0); errors.Is(err, io.EOF) && n == 0 {
 		return ErrAbsent // a connection that opens a new database makes an empty file
+	} else if errors.Is(err, io.EOF) {
+		return fmt.Errorf("%w: %s has %d bytes", ErrNoDatabase, filepath.Base(d.path), n)
 	} else if err != nil {
 		return err
 	}
@@ -179,7 +201,7 @@ func (d *DB) readHeader() error {
 		size = 1 << 16
 	}
 	if string(h[:16]) != "SQLite format 3\x00" || size < 512 || size&(size-1) != 0 {
-		return fmt.Errorf("%s is no SQLite database", filepath.Base(d.path))
+		return fmt.Errorf("%w: %s does not begin as one; an encrypted database cannot be kept", ErrNoDatabase, filepath.Base(d.path))
 	}
 	d.pageSize, d.walMode = size, h[18] == 2 && h[19] == 2
 	return nil

@@ -15,9 +15,6 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
 
-// ErrNoDatabase: SQLite cannot read the file. It is another kind of file, encrypted, or damaged.
-var ErrNoDatabase = errors.New("SQLite cannot read it as a database")
-
 // codeNotDatabase and codeCorrupt are SQLITE_NOTADB and SQLITE_CORRUPT.
 const (
 	codeCorrupt     = 11
@@ -26,7 +23,7 @@ const (
 
 // Switch brings the database at path, an absolute path, into WAL mode. A journal that an interrupted transaction left is played back first. It
 // returns nil for a database that is in WAL mode already, walfile.ErrBusy while another process has a lock on the database, walfile.ErrAbsent
-// if there is none, ErrNoDatabase, or an error of the file system. After any error the mode may be the old one or WAL, and the content is
+// if there is none, walfile.ErrNoDatabase if SQLite cannot read it, or an error of the file system. After any error the mode may be the old one or WAL, and the content is
 // what was committed. The database is durable when Switch returns nil. One call for a path at a time; any goroutine.
 func Switch(ctx context.Context, path string) error {
 	files, err := walfile.OpenRollback(path)
@@ -76,7 +73,7 @@ func switchOn(ctx context.Context, db *sql.DB) error {
 func told(err error) error {
 	var e *sqlite.Error
 	if errors.As(err, &e) && (e.Code()&0xff == codeNotDatabase || e.Code()&0xff == codeCorrupt) {
-		return fmt.Errorf("%w: %w", ErrNoDatabase, err)
+		return fmt.Errorf("%w: %w", walfile.ErrNoDatabase, err)
 	}
 	return err
 }

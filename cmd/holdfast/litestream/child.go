@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"time"
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/litestreamconf"
@@ -15,6 +16,9 @@ import (
 // wait returns when replication is to end: with a signal, which it returns; when the command beside has ended; or, with -once, when all
 // databases are stored. The command is sent the signal, and waited for.
 func (p *program) wait(r *replication, a *agent.Agent, all []litestreamconf.Database, command []string, signals <-chan os.Signal) (os.Signal, error) {
+	if sig, err := interruptible(signals, func(ctx context.Context) error { return settled(ctx, r, a, all) }); sig != nil || err != nil {
+		return sig, err
+	}
 	if r.once {
 		return interruptible(signals, func(ctx context.Context) error { return storeOnce(ctx, r, a, all) })
 	}
@@ -63,18 +67,32 @@ func endChild(c *exec.Cmd, sig os.Signal, ended <-chan error, signals <-chan os.
 	return why
 }
 
-// storeOnce stores what the databases have. One that is not there has nothing.
+// storeOnce stores what the databases have. The end says of one that is not there that nothing is stored of it.
 func storeOnce(ctx context.Context, r *replication, a *agent.Agent, all []litestreamconf.Database) error {
 	for _, d := range all {
-		if _, err := os.Stat(d.Path); errors.Is(err, os.ErrNotExist) {
-			r.log.Warn("there is no such database; nothing is stored of it", "path", d.Path)
-			continue
-		}
 		r.log.Info("syncing database", "path", d.Path)
 		if _, err := a.Sync(ctx, d.Path); err != nil {
 			return fmt.Errorf("sync database %s: %w", d.Path, err)
 		}
 	}
-	r.log.Info("one-shot replication complete")
 	return nil
+}
+
+// startWait is how long a program waits for stores that fail for a moment, if its databases are there. Without them it waits for the restore.
+const startWait = 30 * time.Second
+
+// settled returns when the databases are followed, or wait to come into being. An error says that one of them cannot be kept until a person changes
+// something.
+func settled(ctx context.Context, r *replication, a *agent.Agent, all []litestreamconf.Database) error {
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if !slices.ContainsFunc(all, func(d litestreamconf.Database) bool { _, err := os.Stat(d.Path); return err != nil }) && !r.once {
+		limited, cancel = context.WithTimeout(ctx, startWait)
+	}
+	defer cancel()
+	err := a.Settled(limited)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		r.log.Warn("replication has not begun, and goes on trying", "error", err)
+		return nil
+	}
+	return err
 }

@@ -74,6 +74,19 @@ func (r *replicating) end() {
 	}
 }
 
+// lost waits for the end, which must be one with something that is not stored, for a reason, and without a word of success.
+func (r *replicating) lost(why string) {
+	r.t.Helper()
+	select {
+	case err := <-r.ended:
+		if s := r.log.String(); err == nil || !strings.Contains(err.Error(), why) || strings.Contains(s, "complete\"") || strings.Contains(s, "shut down") {
+			r.t.Errorf("it ends with %v, want %q\n%s", err, why, s)
+		}
+	case <-time.After(20 * time.Second):
+		r.t.Fatalf("it does not end\n%s", &r.log)
+	}
+}
+
 func (r *replicating) says(text string) {
 	r.t.Helper()
 	wait.Until(r.t, text, func() bool { return strings.Contains(r.log.String(), text) })
@@ -160,7 +173,7 @@ func TestOnceStoresWhatThereIsAndEnds(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path, url := filepath.Join(dir, "app.db"), "file://"+filepath.Join(dir, "replica")
-	begin(t, nil, "-once", path, url).end() // there is nothing
+	begin(t, nil, "-once", path, url).lost("there is no database at " + path)
 	db := open(t, path)
 	do(t, db, "CREATE TABLE t (x)")
 	for want := 1; want <= 2; want++ {
@@ -178,7 +191,7 @@ func TestAMissingDatabaseIsRestoredBeforeReplicationBegins(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path, url := filepath.Join(dir, "app.db"), "file://"+filepath.Join(dir, "replica")
-	begin(t, nil, "-once", "-restore-if-db-not-exists", path, url).end() // there is nothing
+	begin(t, nil, "-once", "-restore-if-db-not-exists", path, url).lost("there is no database at " + path)
 	db := open(t, path)
 	do(t, db, "CREATE TABLE t (x)")
 	do(t, db, "INSERT INTO t VALUES (1)")

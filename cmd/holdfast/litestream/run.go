@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
@@ -13,6 +14,7 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/agent"
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 	"github.com/holdfastdb/holdfast/sqlite/restore"
+	"github.com/holdfastdb/holdfast/sqlite/walmode"
 )
 
 // forever is a retention that nothing outlives.
@@ -20,6 +22,9 @@ const forever = 100 * 365 * 24 * time.Hour
 
 // extensionSocket names the variable with the socket that the extension in applications connects to; Litestream has no such thing.
 const extensionSocket = "HOLDFAST_SQLITE_SOCKET"
+
+// walSetting names the variable with what becomes of databases in another journal mode: switch (as Litestream does) or never.
+const walSetting = "HOLDFAST_SQLITE_WAL"
 
 // run replicates until a signal, until the program beside it ends, or once.
 func (p *program) run(r *replication, signals <-chan os.Signal) error {
@@ -74,7 +79,13 @@ func (p *program) run(r *replication, signals <-chan os.Signal) error {
 			log.Warn("close control socket", "error", e)
 		}
 	}
-	if err = errors.Join(err, shut(r, a, signals)); err == nil {
+	if e := shut(r, a, signals); err == nil || r.once && e != nil {
+		err = e // else the first one is why it ends
+	}
+	if err == nil && r.once && len(all) > 0 {
+		log.Info("one-shot replication complete")
+	}
+	if err == nil {
 		log.Info("litestream shut down")
 	}
 	return err
@@ -129,6 +140,13 @@ func restoreMissing(ctx context.Context, r *replication) error {
 func (p *program) start(r *replication, all []litestreamconf.Database) (*agent.Agent, error) {
 	cfg := agent.Config{Socket: p.getenv(extensionSocket), Interval: interval(all, r.log), Levels: r.set.Levels, Snapshot: r.set.SnapshotInterval,
 		Retention: r.set.SnapshotRetention, L0Retention: r.set.L0Retention, Log: r.log}
+	switch how := p.getenv(walSetting); how {
+	case "", "switch":
+		cfg.ToWAL = walmode.Switch // as Litestream does
+	case "never":
+	default:
+		return nil, fmt.Errorf("%s=%s: write switch or never", walSetting, how)
+	}
 	cfg.Restore = func(ctx context.Context, of *replica.Replica, path string) error {
 		made, err := restore.Restore(ctx, of, restore.Options{From: path, To: path, Note: func(text string) { r.log.Warn(text, "path", path) }})
 		if err == nil {
@@ -145,6 +163,7 @@ func (p *program) start(r *replication, all []litestreamconf.Database) (*agent.A
 		if err != nil {
 			return nil, err
 		}
+		t.Discovered = !r.lists(d.Path)
 		cfg.Databases = append(cfg.Databases, t)
 	}
 	a, err := agent.Start(cfg)
@@ -155,6 +174,11 @@ func (p *program) start(r *replication, all []litestreamconf.Database) (*agent.A
 		logTarget(r.log, &d)
 	}
 	return a, nil
+}
+
+// lists reports whether a database has an entry of its own, and was not found in a directory.
+func (r *replication) lists(path string) bool {
+	return slices.ContainsFunc(r.set.Databases, func(d litestreamconf.Database) bool { return d.Path == path })
 }
 
 // target is a database as the agent takes it.
@@ -206,7 +230,8 @@ func syncing(a *agent.Agent) syncer {
 	}
 }
 
-// shut ends the agent; what was committed is stored first, as long as the configuration gives it.
+// shut ends the agent; what was committed is stored first, as long as the configuration gives it. It logs a line for each database. The error says
+// that something is not stored.
 func shut(r *replication, a *agent.Agent, signals <-chan os.Signal) error {
 	limit := r.set.ShutdownTimeout
 	if r.set.ShutdownSyncTimeout > 0 {
@@ -216,11 +241,24 @@ func shut(r *replication, a *agent.Agent, signals <-chan os.Signal) error {
 	defer cancel()
 	closed := make(chan error, 1)
 	go func() { closed <- a.Close(ctx) }()
+	var err error
 	select {
-	case err := <-closed:
-		return err
+	case err = <-closed:
 	case sig := <-signals:
 		cancel()
-		return errors.Join(fmt.Errorf("shutdown interrupted by %s", sig), <-closed)
+		err = errors.Join(fmt.Errorf("shutdown interrupted by %s", sig), <-closed)
 	}
+	var lost []agent.Outcome
+	for _, o := range a.Outcomes() {
+		if o.Stored() {
+			r.log.Info(o.String(), "path", o.Path)
+		} else {
+			r.log.Error(o.String(), "path", o.Path)
+			lost = append(lost, o)
+		}
+	}
+	if len(lost) > 1 {
+		return fmt.Errorf("%s: %s (and %d more databases)", lost[0].Path, lost[0], len(lost)-1)
+	}
+	return err
 }

@@ -76,7 +76,7 @@ func (w *watching) look(ctx context.Context, dir *litestreamconf.Database) {
 			continue
 		}
 		t, err := target(&d)
-		if err == nil {
+		if t.Discovered = true; err == nil {
 			err = w.a.Add(t)
 		}
 		if err != nil {
@@ -90,7 +90,7 @@ func (w *watching) look(ctx context.Context, dir *litestreamconf.Database) {
 		if there[path] {
 			continue
 		}
-		if _, of := dir.Entry(path); !of || w.listed(path) {
+		if _, of := dir.Entry(path); !of || w.r.lists(path) {
 			continue
 		}
 		delete(w.have, path)
@@ -99,16 +99,6 @@ func (w *watching) look(ctx context.Context, dir *litestreamconf.Database) {
 			w.r.log.Warn("database is gone, and not everything of it is stored", "path", path, "error", err)
 		}
 	}
-}
-
-// listed reports whether a database has an entry of its own; it stays, whatever the directory has.
-func (w *watching) listed(path string) bool {
-	for _, d := range w.r.set.Databases {
-		if d.Path == path {
-			return true
-		}
-	}
-	return false
 }
 
 // say logs a failure once, until another comes.

@@ -6,18 +6,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
+	"github.com/holdfastdb/holdfast/sqlite/agent"
 )
 
 const about = `A commit in a program that has the extension loaded (bin/holdfast_sqlite.so) returns when it is stored in the bucket: kill
 the machine, and ` + "`holdfast sqlite restore`" + ` has it. With --ack local it returns at once, and is stored within --interval, as with
-every program that has not loaded it. Databases are in WAL mode. A database that is not there is restored, if it is in the bucket.
+every program that has not loaded it. A database in another journal mode is switched to WAL mode at the start. One that is not there is
+restored, if it is in the bucket. What is not stored is logged at once and every minute.
 The agent that began last has the replica: one that ran before is told, refuses writes, and renames its files to NAME.fenced-TIME.
 Credentials of a bucket are in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, another server's address in AWS_ENDPOINT_URL.`
 
@@ -30,8 +34,9 @@ func Run() *cli.Command {
 		Summary: "start a program, with its SQLite databases kept in a bucket",
 		About: about + `
 
-A signal goes to the command; when it has ended, the rest is stored within --shutdown-timeout, and its exit status is the outcome. The
-command finds HOLDFAST_SQLITE_SOCKET in its environment, by which the extension reaches this process.`,
+A signal goes to the command; when it has ended, the rest is stored within --shutdown-timeout, and a line for each database says up to where
+it is stored, or NOT STORED and why. The exit status is the command's if that is not 0, else 1 if something is not stored. The command finds
+HOLDFAST_SQLITE_SOCKET in its environment, by which the extension reaches this process.`,
 		Examples: []string{
 			"holdfast sqlite run --replica s3://backups/app /data/app.db -- bin/rails server",
 			"holdfast sqlite run --replica file:///mnt/backups --ack local app.db cache.db -- python3 app.py",
@@ -71,14 +76,7 @@ command finds HOLDFAST_SQLITE_SOCKET in its environment, by which the extension 
 			if err == nil {
 				err = wait(cmd, signals)
 			}
-			ctx, cancel = context.WithTimeout(context.Background(), shutdown)
-			defer cancel()
-			if e := a.Close(ctx); e != nil {
-				cfg.Log.Error("not everything is stored", "err", e)
-				if err == nil {
-					return fmt.Errorf("sqlite run: %w", e)
-				}
-			}
+			stored := end(a, shutdown, c.Stderr)
 			var exit *exec.ExitError
 			if errors.As(err, &exit) {
 				status := exit.ExitCode()
@@ -87,9 +85,23 @@ command finds HOLDFAST_SQLITE_SOCKET in its environment, by which the extension 
 				}
 				return cli.StatusError(status)
 			}
+			if err == nil && !stored {
+				return cli.StatusError(1)
+			}
 			return err
 		},
 	}
+}
+
+// end stores the rest and ends the agent. It prints a line for each database, and reports whether everything is stored.
+func end(a *agent.Agent, limit time.Duration, to io.Writer) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	err := a.Close(ctx)
+	for _, o := range a.Outcomes() {
+		fmt.Fprintf(to, "%s: %s\n", o.Path, o)
+	}
+	return err == nil
 }
 
 // wait passes signals on until the command has ended.
@@ -132,10 +144,8 @@ func Replicate() *cli.Command {
 			}
 			<-ctx.Done()
 			stop()
-			closing, cancel := context.WithTimeout(context.Background(), shutdown)
-			defer cancel()
-			if err := a.Close(closing); err != nil {
-				return fmt.Errorf("sqlite replicate: %w", err)
+			if !end(a, shutdown, c.Stderr) {
+				return cli.StatusError(1)
 			}
 			return nil
 		},

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -20,12 +19,13 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/gate"
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 	"github.com/holdfastdb/holdfast/sqlite/restore"
+	"github.com/holdfastdb/holdfast/sqlite/walmode"
 )
 
 // settings are the flags of `run` and `replicate`.
 type settings struct {
-	replica, ack, ackTimeout, interval, maxUnstored, requests, levels, snapshot, retention, l0, shutdown, socket *string
-	quiet                                                                                                        *bool
+	replica, ack, ackTimeout, interval, maxUnstored, requests, levels, snapshot, retention, l0, shutdown, socket, wal *string
+	quiet                                                                                                             *bool
 }
 
 func addSettings(l *cli.FlagList) *settings {
@@ -42,6 +42,7 @@ func addSettings(l *cli.FlagList) *settings {
 		l0:          l.Text("l0-retention", "TIME", "5m", "for how long every group of commits can be restored by itself"),
 		shutdown:    l.Text("shutdown-timeout", "TIME", "8s", "how long storing the rest may take when it ends"),
 		socket:      l.Text("socket", "PATH", "", "where programs with the extension reach it (default: one for these databases in the directory for temporary files)"),
+		wal:         l.Text("wal", "WHEN", "switch", "what becomes of a database in another journal mode: `switch`, to WAL mode, when it is taken over and nobody uses it, or `never`; then it is not kept"),
 		quiet:       l.Toggle("quiet", "log warnings and errors only"),
 	}
 }
@@ -70,6 +71,13 @@ func (s *settings) config(paths []string, stderr io.Writer) (c agent.Config, shu
 	}
 	if c.Requests, err = strconv.ParseInt(*s.requests, 10, 64); err != nil || c.Requests < 1 {
 		return c, 0, fail("requests", *s.requests, "not a number of requests")
+	}
+	switch *s.wal {
+	case "switch":
+		c.ToWAL = walmode.Switch
+	case "never":
+	default:
+		return c, 0, fail("wal", *s.wal, "write switch or never")
 	}
 	c.Levels = []time.Duration{}
 	if *s.levels != "off" {
@@ -124,7 +132,8 @@ func begin(ctx context.Context, c agent.Config) (*agent.Agent, error) {
 	if err := a.Settled(ctx); err != nil {
 		closing, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		return nil, errors.Join(err, a.Close(closing))
+		_ = a.Close(closing) // nothing was begun that would not be tried again at the next start; err says why
+		return nil, err
 	}
 	// Opening takes most, many databases at a time, and the runtime would keep it for minutes in a process that has nothing to do.
 	footprint.GiveBack()
