@@ -95,14 +95,14 @@ func (d *database) levelsDue(now time.Time) {
 			l.due, l.from = time.Time{}, d.head
 			continue
 		}
-		if !d.makeFile(l, now) {
+		if !d.makeFile(l) {
 			return
 		}
 	}
 }
 
 // makeFile makes the next file of a level and sends it: false if it does not work out at the moment.
-func (d *database) makeFile(l *level, now time.Time) bool {
+func (d *database) makeFile(l *level) bool {
 	pages := l.dirty.All
 	if l.number == snapshotLevel {
 		pages = d.files.All
@@ -111,13 +111,14 @@ func (d *database) makeFile(l *level, now time.Time) bool {
 	if err != nil {
 		return false // something was committed meanwhile
 	}
-	h := replica.Header{PageSize: g.PageSize, Commit: g.State.Pages, MinTXID: l.from.TXID + 1, MaxTXID: d.head.TXID, Timestamp: now.UnixMilli(),
+	// Its time is that of the state, not of the file: a restore to a time looks for what was there then, also where the file was made late.
+	h := replica.Header{PageSize: g.PageSize, Commit: g.State.Pages, MinTXID: l.from.TXID + 1, MaxTXID: d.head.TXID, Timestamp: d.head.Time.UnixMilli(),
 		PreApplyChecksum: l.from.Post, NodeID: d.owner}
 	if l.number == snapshotLevel {
 		h.MinTXID, h.PreApplyChecksum = 1, 0
 	}
 	post := replica.Checksum(g.Sum)
-	f := replica.File{Level: l.number, Min: h.MinTXID, Max: h.MaxTXID, Pre: h.PreApplyChecksum, Post: post, Time: now.UTC().Truncate(time.Millisecond)}
+	f := replica.File{Level: l.number, Min: h.MinTXID, Max: h.MaxTXID, Pre: h.PreApplyChecksum, Post: post, Time: d.head.Time}
 	body := replica.Body(func(w io.Writer) error { return replica.WriteGroup(w, h, g.Each, post) })
 	stream := g.Bytes() > mostKept/3
 	if stream {

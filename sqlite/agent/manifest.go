@@ -64,33 +64,30 @@ func (d *database) manifest(now time.Time) {
 // sort divides the files that are known into those that a restore may need and those that others replace and that are old enough.
 func (d *database) sort(now time.Time) (keep, gone []replica.File) {
 	old := func(f replica.File, after time.Duration) bool { return !f.Time.IsZero() && now.Sub(f.Time) > after }
-	// The oldest snapshot that is kept: the newest of those past their time, if no younger one has replaced it yet.
+	// The oldest snapshot that is kept is the newest of those past their time: every state within the retention is made from it.
 	var base replica.TXID
 	for _, f := range d.known {
 		if f.Snapshot() && old(f, d.agent.cfg.Retention) {
 			base = max(base, f.Max)
 		}
 	}
-	young := slices.ContainsFunc(d.known, func(f replica.File) bool { return f.Snapshot() && !old(f, d.agent.cfg.Retention) })
-	var higher []replica.File
-	for _, f := range d.known {
-		if f.Level > 0 {
-			higher = append(higher, f)
-		}
-	}
-	covers := func(f replica.File) bool {
-		return slices.ContainsFunc(higher, func(g replica.File) bool { return g.Min <= f.Min && g.Max >= f.Max })
+	// Nothing at or before base is read any more but the files that have the whole database there.
+	passed := func(f replica.File) bool { return f.Max < base || f.Max == base && !f.Snapshot() }
+	// A group gives way to a file of a level between, which ends soon after it; a snapshot may end a day later. All groups of such a file go
+	// together: with some of them the states between would be listed and could not be made.
+	replaced := func(f replica.File) bool {
+		return slices.ContainsFunc(d.known, func(g replica.File) bool {
+			return g.Level > 0 && g.Level < snapshotLevel && g.Min <= f.Min && g.Max >= f.Max && old(g, d.agent.cfg.L0Retention)
+		})
 	}
 	for _, f := range d.known {
 		last := f.Level == 0 && f.Max == d.stored.TXID
 		switch {
 		case f.Fence || last:
 			keep = append(keep, f)
-		case f.Snapshot() && old(f, d.agent.cfg.Retention) && (f.Max < base || young):
+		case passed(f) && old(f, d.agent.cfg.Retention):
 			gone = append(gone, f)
-		case f.Level > 0 && f.Max <= base && old(f, d.agent.cfg.Retention):
-			gone = append(gone, f)
-		case f.Level == 0 && covers(f) && old(f, d.agent.cfg.L0Retention):
+		case f.Level == 0 && replaced(f) && old(f, d.agent.cfg.L0Retention):
 			gone = append(gone, f)
 		default:
 			keep = append(keep, f)

@@ -248,7 +248,7 @@ func (d *database) takeOver(ctx context.Context) (_ *opening, err error) {
 	mine := !last.Empty() && k.Owner != 0 && (last.Owner == k.Owner || last.Owner == k.Next)
 	if mine {
 		// This disk wrote last, and does again: whichever of the two is found behind a crash in between.
-		if err := d.writeState(known{Owner: last.Owner, Next: o.owner, TXID: k.TXID, Checksum: k.Checksum, Clean: k.Clean}); err != nil {
+		if err := d.writeState(known{Owner: last.Owner, Next: o.owner, TXID: k.TXID, Checksum: k.Checksum, Boot: k.Boot, Clean: k.Clean}); err != nil {
 			return nil, err
 		}
 	}
@@ -405,8 +405,12 @@ func (d *database) readState() (known, error) {
 	return k, nil
 }
 
+// writeState writes k. Without a boot id it is of this boot: database and replica were compared. An attempt that has not compared them keeps the
+// boot id of the state before, or the next attempt would take a disk that lost commits for one that has lost none.
 func (d *database) writeState(k known) error {
-	k.Boot = bootID(d.agent.cfg.FS)
+	if k.Boot == "" {
+		k.Boot = bootID(d.agent.cfg.FS)
+	}
 	return d.agent.cfg.FS.WriteFileAtomic(filepath.Join(d.side, "state"), k.encode())
 }
 
