@@ -9,7 +9,8 @@ import (
 )
 
 // abort ends a transaction that has not succeeded: a prepared message fails, and for tcc, xa and, beyond DTM, sagas, what was done is taken
-// back, also where the saga is under way. Which of these it is depends on what the transaction is, not on what the request says.
+// back, also where the saga is under way. Which of these it is depends on what the transaction is; a request that names another trans_type
+// is refused, one that names none is not.
 func (d *Door) abort(q *ask, r *request) error {
 	if err := checkGid(r.Gid); err != nil {
 		return err
@@ -20,7 +21,7 @@ func (d *Door) abort(q *ask, r *request) error {
 			return err
 		}
 		c := &esaga.ChangePart{Gid: t.Gid, Number: t.Number, Reason: cut(r.reason)}
-		if !abortable(t, c) {
+		if r.mode != "" && r.mode != t.Mode.String() || !abortable(t, c) {
 			return cannotAbort(t.Mode, t.Status.String())
 		}
 		var w *waiter

@@ -47,12 +47,14 @@ type solo struct {
 	before   func()           // guarded by mu: called before a command is applied, without the lock
 
 	learner atomic.Bool
+	level   atomic.Uint32 // of the cluster
 	stopped chan struct{}
 	passes  sync.WaitGroup
 }
 
 func newSolo(t *testing.T) *solo {
 	s := &solo{t: t, saga: msaga.New(msaga.Options{}), kv: mkv.New(mkv.Options{}), users: mident.New(), stopped: make(chan struct{})}
+	s.level.Store(uint32(esaga.SubmitLevel))
 	s.rig = machinetest.Open(t, store.NewMem(), s.users, s.kv, s.saga)
 	return s
 }
@@ -61,7 +63,9 @@ func newSolo(t *testing.T) *solo {
 func (s *solo) ReadIndex() uint64 { return s.rig.Applier.Applied() }
 
 // Status implements member.
-func (s *solo) Status() node.Status { return node.Status{Learner: s.learner.Load()} }
+func (s *solo) Status() node.Status {
+	return node.Status{Learner: s.learner.Load(), Level: uint16(s.level.Load())}
+}
 
 // StoppedC implements member.
 func (s *solo) StoppedC() <-chan struct{} { return s.stopped }

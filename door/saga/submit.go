@@ -25,7 +25,11 @@ func (d *Door) submit(q *ask, r *request) error {
 		w = d.wait(r.Gid) // before anything is proposed: the pass may have ended when Propose returns
 		defer w.cancel()
 	}
-	st, rej, err := d.propose(q, &esaga.Part{Kind: esaga.Begin, Begin: p})
+	kind := esaga.Begin
+	if p.Definition.Gives() && d.node.Status().Level >= esaga.SubmitLevel {
+		kind = esaga.Submit // a transaction that was prepared takes what this request gives
+	}
+	st, rej, err := d.propose(q, &esaga.Part{Kind: kind, Begin: p})
 	if err == nil && rej != nil {
 		err = refusedAs(rej, "sumbmit")
 	}

@@ -47,7 +47,7 @@ const statusBits = Statuses(1<<(lastStatus+1) - 2)
 func Append(dst []byte, p *Part) []byte {
 	dst = append(dst, byte(p.Kind))
 	switch p.Kind {
-	case Begin:
+	case Begin, Submit:
 		g := p.Begin
 		dst = append(dst, wire.Bit(g.Exists, beginExists)|wire.Bit(g.Fresh, beginFresh), byte(g.Status))
 		dst = binary.AppendVarint(dst, g.FirstMs)
@@ -113,7 +113,7 @@ func (p *Part) Decode(b []byte) error {
 	}
 	r := newReader(b[1:])
 	switch p.Kind {
-	case Begin:
+	case Begin, Submit:
 		g := new(BeginPart)
 		p.Begin = g
 		flags := r.Flags(beginExists|beginFresh, ErrFlags)
@@ -124,6 +124,9 @@ func (p *Part) Decode(b []byte) error {
 		g.Branches = r.branches(nil)
 		if !Of(Prepared, Submitted).Has(g.Status) {
 			r.Fail(fmt.Errorf("begin as %s: %w", g.Status, ErrForm))
+		}
+		if p.Kind == Submit && g.Status != Submitted {
+			r.Fail(fmt.Errorf("submit as %s: %w", g.Status, ErrForm))
 		}
 	case Change:
 		p.Change = r.change()
@@ -210,8 +213,14 @@ func FromClient(body []byte) bool {
 
 // PartLevel is the cluster's level from which on an encoded part may be proposed, if that is later than the machine's own.
 func PartLevel(body []byte) uint16 {
-	if len(body) > 0 && Kind(body[0]) == Elapse {
+	if len(body) == 0 {
+		return 0
+	}
+	switch Kind(body[0]) {
+	case Elapse:
 		return ElapseLevel
+	case Submit:
+		return SubmitLevel
 	}
 	return 0
 }

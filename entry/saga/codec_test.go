@@ -52,6 +52,8 @@ func samples() []*Part {
 		{Kind: Drop, Topic: &TopicPart{Topic: "t"}},
 		{Kind: Resume},
 		{Kind: Elapse, ElapseMs: 3_600_000},
+		{Kind: Submit, Begin: &BeginPart{Definition: Definition{Gid: "g", Mode: TCC}, Status: Submitted}},
+		{Kind: Submit, Begin: &BeginPart{Definition: full, Status: Submitted, FirstMs: 3000, IntervalMs: 10_000, Branches: steps(1, "{}")}},
 	}
 }
 
@@ -67,6 +69,55 @@ func codec() *codectest.Codec[*Part] {
 func TestGolden(t *testing.T)    { codec().Golden(t, "testdata/parts.txt") }
 func TestRoundTrip(t *testing.T) { codec().RoundTrip(t) }
 func FuzzDecode(f *testing.F)    { codec().Fuzz(f) }
+
+// TestASubmitGivesWhatItNames: each option that a submit names takes the place of the prepared one, each that it does not name stays, and
+// what is the same already is no change. WaitResult is not the transaction's.
+func TestASubmitGivesWhatItNames(t *testing.T) {
+	prepared := Definition{Gid: "g", Mode: TCC, Protocol: "grpc", QueryPrepared: "q", CustomData: "old",
+		Options: Options{TimeoutMs: 1, RequestTimeoutMs: 2, RetryIntervalMs: 3, RetryLimit: 4}, Headers: []Header{{"A", "1"}}}
+	if d := prepared; d.Take(&Definition{Gid: "other", Mode: Msg, Protocol: "http", QueryPrepared: "other", Options: Options{WaitResult: true}}) ||
+		fmt.Sprint(d) != fmt.Sprint(prepared) || (&Definition{Options: Options{WaitResult: true}, Protocol: "http", QueryPrepared: "q"}).Gives() {
+		t.Errorf("nothing was given, and it is %v", d)
+	}
+	for name, give := range map[string]func(*Definition){
+		"concurrent":      func(d *Definition) { d.Options.Concurrent = true },
+		"timeout":         func(d *Definition) { d.Options.TimeoutMs = 10 },
+		"request timeout": func(d *Definition) { d.Options.RequestTimeoutMs = 10 },
+		"retry interval":  func(d *Definition) { d.Options.RetryIntervalMs = 10 },
+		"retry limit":     func(d *Definition) { d.Options.RetryLimit = 10 },
+		"custom data":     func(d *Definition) { d.CustomData = "new" },
+		"headers":         func(d *Definition) { d.Headers = []Header{{"B", "2"}, {"A", "2"}} },
+	} {
+		given, want, d := Definition{}, prepared, prepared
+		give(&given)
+		give(&want)
+		if !given.Gives() || !d.Take(&given) || fmt.Sprint(d) != fmt.Sprint(want) {
+			t.Errorf("%s: %v, want %v", name, d, want)
+		}
+		if d.Take(&given) {
+			t.Errorf("%s: given again it is a change", name)
+		}
+	}
+}
+
+// TestASubmitWaitsForItsLevel: a build of the level before would stop at such a part.
+func TestASubmitWaitsForItsLevel(t *testing.T) {
+	for _, p := range samples() {
+		want := map[Kind]uint16{Elapse: 3, Submit: 6}[p.Kind]
+		if got := PartLevel(Append(nil, p)); got != want {
+			t.Errorf("%s: level %d, want %d", p, got, want)
+		}
+		if p.Kind == Submit && !FromClient(Append(nil, p)) {
+			t.Errorf("%s needs no pass", p)
+		}
+	}
+	if PartLevel(nil) != 0 {
+		t.Error("nothing has a level")
+	}
+	if _, err := decode(Append(nil, &Part{Kind: Submit, Begin: &BeginPart{Definition: Definition{Gid: "g", Mode: TCC}, Status: Prepared}})); !errors.Is(err, ErrForm) {
+		t.Errorf("a submit as prepared: %v", err)
+	}
+}
 
 // TestAPayloadIsThereOnce: action and compensation of a step have one payload, and it is in the log once.
 func TestAPayloadIsThereOnce(t *testing.T) {

@@ -3,6 +3,7 @@ package saga
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
@@ -35,6 +36,38 @@ func AppendDefinition(dst []byte, d *Definition) []byte {
 		dst = wire.AppendBytes(wire.AppendBytes(dst, d.Headers[i].Name), d.Headers[i].Value)
 	}
 	return dst
+}
+
+// Gives reports whether d has an option or custom data that Take would take over.
+func (d *Definition) Gives() bool {
+	o := &d.Options
+	return o.Concurrent || o.TimeoutMs|o.RequestTimeoutMs|o.RetryIntervalMs|o.RetryLimit != 0 || d.CustomData != "" || len(d.Headers) > 0
+}
+
+// Take replaces the options, the headers and the custom data of a prepared transaction by those that its submit gives, and reports
+// whether that has changed anything. A zero option and an empty text are not given; headers are taken as a whole. WaitResult is a matter
+// of the request and not of the transaction.
+func (d *Definition) Take(given *Definition) (changed bool) {
+	number := func(to *int64, ms int64) {
+		if ms != 0 && *to != ms {
+			*to, changed = ms, true
+		}
+	}
+	o, g := &d.Options, &given.Options
+	if g.Concurrent && !o.Concurrent {
+		o.Concurrent, changed = true, true
+	}
+	number(&o.TimeoutMs, g.TimeoutMs)
+	number(&o.RequestTimeoutMs, g.RequestTimeoutMs)
+	number(&o.RetryIntervalMs, g.RetryIntervalMs)
+	number(&o.RetryLimit, g.RetryLimit)
+	if given.CustomData != "" && d.CustomData != given.CustomData {
+		d.CustomData, changed = given.CustomData, true
+	}
+	if len(given.Headers) > 0 && !slices.Equal(d.Headers, given.Headers) {
+		d.Headers, changed = given.Headers, true
+	}
+	return changed
 }
 
 // TakeDefinition decodes a definition from the front of b, into texts of their own, and returns what is left.

@@ -22,9 +22,12 @@ func Describe(body []byte) string {
 // String prints the part as Describe does.
 func (p *Part) String() string {
 	switch p.Kind {
-	case Begin:
+	case Begin, Submit:
 		g := p.Begin
 		s := fmt.Sprintf("saga.begin %s %s", text(g.Gid), g.Status)
+		if p.Kind == Submit {
+			s = "saga.submit " + text(g.Gid)
+		}
 		if g.Exists {
 			s += " or as it is"
 		}

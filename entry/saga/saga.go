@@ -11,6 +11,8 @@ const (
 	Level   uint16        = 2
 	// ElapseLevel is the same of Elapse.
 	ElapseLevel uint16 = 3
+	// SubmitLevel is the same of Submit.
+	SubmitLevel uint16 = 6
 )
 
 // Kind is what a part does; it is its first byte.
@@ -32,8 +34,11 @@ const (
 	Resume Kind = 7
 	// Elapse moves the machine's clock on, by time that went by while no member ran and the cluster's tick stood still: Part.ElapseMs.
 	Elapse Kind = 8
+	// Submit is a Begin of a Submitted transaction. If it finds a Prepared one, the options that it gives take the place of those the
+	// transaction was prepared with (Definition.Take): Part.Begin.
+	Submit Kind = 9
 
-	lastKind = Elapse
+	lastKind = Submit
 )
 
 // Status is where a global transaction or a branch stands. Branches are Prepared, Succeed or Failed.

@@ -19,14 +19,19 @@ func (m *Machine) Do(st *entry.Stamp, p any, b store.Batch, wanted bool) (any, e
 	}
 	ended := false
 	switch part := pl.part; part.Kind {
-	case esaga.Begin:
+	case esaga.Begin, esaga.Submit:
 		switch {
 		case !s.exists:
 			m.begin(st, pl, b)
 		case s.status == esaga.Prepared && part.Begin.Status == esaga.Submitted:
 			m.touch(st, s)
 			m.move(s, esaga.Submitted)
-			m.timer(st, s, part.Begin.FirstMs, part.Begin.IntervalMs)
+			m.timer(st, s, part.Begin.FirstMs, pl.options.FirstIntervalMs(part.Begin.IntervalMs))
+			if pl.defined != nil {
+				m.key = appendDefinitionKey(m.key[:0], s.number)
+				b.Set(m.key, pl.defined)
+				b.Overwrote(len(m.key) + len(pl.defined) + 16)
+			}
 		}
 	case esaga.Change:
 		m.change(st, s, part.Change)
@@ -84,6 +89,9 @@ func (m *Machine) begin(st *entry.Stamp, pl *plan, b store.Batch) {
 	m.key = appendDefinitionKey(m.key[:0], s.number)
 	m.row = appendDefinition(m.row[:0], &s.head, &g.Definition, inline)
 	b.Set(m.key, m.row)
+	if g.Status == esaga.Prepared {
+		s.defined = slices.Clone(m.row) // a Submit of this entry does not find it in the store
+	}
 }
 
 // join appends branches to a head.

@@ -71,6 +71,7 @@ type applying struct {
 	plan     plan
 	key, row []byte // scratch for building rows
 	branches []byte // scratch: the branches of a plan, encoded
+	defined  []byte // scratch: the row of a plan, plan.defined
 }
 
 // published is what readers see beside the store.
@@ -98,7 +99,7 @@ func New(opt Options) *Machine {
 }
 
 // Spec is what others must know of this machine.
-var Spec = machine.Spec{ID: esaga.Machine, Name: "saga", Level: esaga.Level, LastLevel: esaga.ElapseLevel, PartLevel: esaga.PartLevel, DescribePart: esaga.Describe, DescribeRow: DescribeRow,
+var Spec = machine.Spec{ID: esaga.Machine, Name: "saga", Level: esaga.Level, LastLevel: esaga.SubmitLevel, PartLevel: esaga.PartLevel, DescribePart: esaga.Describe, DescribeRow: DescribeRow,
 	Uncounted: esaga.EncodeElapse, Restore: restoreRow, FromClient: esaga.FromClient, Census: func() machine.Census { return new(census) }}
 
 // Spec implements machine.Machine.

@@ -59,6 +59,19 @@ func (m *model) do(p *esaga.Part) string {
 	switch p.Kind {
 	case esaga.Begin:
 		return m.begin(p.Begin)
+	case esaga.Submit:
+		if t := m.gids[p.Begin.Gid]; t != nil && t.Status == esaga.Prepared && !p.Begin.Fresh {
+			m.take(t, p.Begin)
+			m.begin(p.Begin)
+			t.IntervalMs = p.Begin.IntervalMs
+			if o := t.Options; o.RetryIntervalMs > 0 {
+				t.IntervalMs = o.RetryIntervalMs
+			} else if o.TimeoutMs > 0 && o.TimeoutMs < t.IntervalMs {
+				t.IntervalMs = o.TimeoutMs
+			}
+			return fmt.Sprintf("%d prepared → submitted", t.Number)
+		}
+		return m.begin(p.Begin)
 	case esaga.Change:
 		return m.change(p.Change)
 	default:
@@ -89,6 +102,24 @@ func (m *model) begin(g *esaga.BeginPart) string {
 		return "702 " + was.String()
 	}
 	return fmt.Sprintf("%d %s → %s", t.Number, was, t.Status)
+}
+
+// take gives a prepared transaction what its submit gives.
+func (m *model) take(t *Transaction, g *esaga.BeginPart) {
+	o, given := &t.Options, &g.Options
+	o.Concurrent = o.Concurrent || given.Concurrent
+	for _, of := range []struct{ to, from *int64 }{{&o.TimeoutMs, &given.TimeoutMs}, {&o.RequestTimeoutMs, &given.RequestTimeoutMs},
+		{&o.RetryIntervalMs, &given.RetryIntervalMs}, {&o.RetryLimit, &given.RetryLimit}} {
+		if *of.from != 0 {
+			*of.to = *of.from
+		}
+	}
+	if g.CustomData != "" {
+		t.CustomData = g.CustomData
+	}
+	if len(g.Headers) > 0 {
+		t.Headers = g.Headers
+	}
 }
 
 func (m *model) change(c *esaga.ChangePart) string {
@@ -244,6 +275,19 @@ func (r *rig) state() string {
 // Gids are one another's beginnings, as DTM's default store could not tell apart.
 var modelGids = []string{"o", "order-1", "order-10", "order-100", "order-1000", "order-1\x00", "p"}
 
+// randomOptions gives each option to half of the definitions.
+func randomOptions(r *rand.Rand, d *esaga.Definition) {
+	number := func() int64 { return int64(r.Intn(2) * r.Intn(3) * 20) }
+	d.Options = esaga.Options{WaitResult: r.Intn(2) == 0, Concurrent: r.Intn(2) == 0, TimeoutMs: number(), RequestTimeoutMs: number(),
+		RetryIntervalMs: number(), RetryLimit: number()}
+	if r.Intn(2) == 0 {
+		d.CustomData = fmt.Sprintf(`{"delay":%d}`, r.Intn(3))
+	}
+	for range r.Intn(3) {
+		d.Headers = append(d.Headers, esaga.Header{Name: "X", Value: fmt.Sprint(r.Intn(3))})
+	}
+}
+
 func randomPart(r *rand.Rand, m *model) *esaga.Part {
 	gid := modelGids[r.Intn(len(modelGids))]
 	branch := func() esaga.Branch {
@@ -263,6 +307,11 @@ func randomPart(r *rand.Rand, m *model) *esaga.Part {
 			Exists: r.Intn(5) == 0, Fresh: r.Intn(5) == 0, FirstMs: int64(r.Intn(1000)), IntervalMs: int64(r.Intn(100)), Branches: steps(r.Intn(4), r.Intn(3))}
 		if r.Intn(10) == 0 {
 			g.Branches = steps(2, 2000) // too large for the definition's row
+		}
+		randomOptions(r, &g.Definition)
+		if r.Intn(2) == 0 {
+			g.Status = esaga.Submitted
+			return &esaga.Part{Kind: esaga.Submit, Begin: g}
 		}
 		return &esaga.Part{Kind: esaga.Begin, Begin: g}
 	case 3, 4, 5:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	esaga "github.com/holdfastdb/holdfast/entry/saga"
+	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
 // maxEncoded bounds the branches of one transaction in bytes as encoded: payloads, URLs and names.
@@ -17,6 +18,8 @@ type plan struct {
 	// encoded are a Begin's branches, or those of a Register that are new; names those of a Begin.
 	encoded []byte
 	names   names
+	defined []byte               // of a Submit that gives a prepared transaction other options: its definition's next row
+	options esaga.Options        // and those options
 	fresh   []esaga.Branch       // of a Register: branches to add
 	again   []esaga.BranchResult // of a Register: branches that were there
 	topic   *topicSlot
@@ -46,7 +49,7 @@ func (m *Machine) Check(_ *entry.Stamp, body []byte) (any, *entry.Rejection, err
 	var rej *entry.Rejection
 	var err error
 	switch p.Kind {
-	case esaga.Begin:
+	case esaga.Begin, esaga.Submit:
 		rej, err = m.checkBegin(pl, p.Begin)
 	case esaga.Change:
 		rej, err = m.checkChange(pl, p.Change)
@@ -80,10 +83,41 @@ func (m *Machine) checkBegin(pl *plan, g *esaga.BeginPart) (rej *entry.Rejection
 		return m.checkBranches(pl, g), nil
 	case g.Fresh:
 		return wrongStatus(s), nil
+	case pl.part.Kind == esaga.Submit && s.status == esaga.Prepared:
+		return nil, m.redefine(pl, g)
 	case g.Exists, s.status == g.Status, s.status == esaga.Prepared:
 		return nil, nil
 	}
 	return wrongStatus(s), nil
+}
+
+// redefine makes the definition's row of a prepared transaction with the options that its submit gives, if they differ.
+func (m *Machine) redefine(pl *plan, g *esaga.BeginPart) error {
+	row := pl.slot.defined
+	if row == nil {
+		var ok bool
+		var err error
+		if row, ok, err = m.st.Get(m.row[:0], appendDefinitionKey(m.key[:0], pl.slot.number)); err != nil {
+			return fmt.Errorf("read transaction %d: %w", pl.slot.number, err)
+		} else if !ok {
+			return fmt.Errorf("transaction %d of gid %q has no definition: %w", pl.slot.number, pl.slot.gid, errCorrupt)
+		}
+		m.row = row[:0]
+	}
+	first, rest, err := splitDefinition(row)
+	if err != nil {
+		return err
+	}
+	d, inline, err := esaga.TakeDefinition(rest)
+	if err != nil {
+		return fmt.Errorf("definition row %x: %w: %w", clip(row), errCorrupt, err)
+	}
+	if d.Take(&g.Definition) {
+		m.defined = append(esaga.AppendDefinition(wire.AppendBytes(m.defined[:0], first), &d), inline...)
+		pl.defined = m.defined
+	}
+	pl.options = d.Options
+	return nil
 }
 
 // checkBranches judges the branches of a new transaction and encodes them.

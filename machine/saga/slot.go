@@ -16,11 +16,12 @@ type slot struct {
 	names names // of its branches, while they may be asked for
 	named bool  // names are all there are
 
-	fresh   bool  // begun by this entry
-	dirty   bool  // changed by this entry, and in its list
-	rewrite bool  // the head differs from its row
-	timed   bool  // this entry has set the timer
-	stored  int64 // the tick of its timer row, Never: it has none
+	fresh   bool   // begun by this entry
+	defined []byte // and prepared by it: the definition's row
+	dirty   bool   // changed by this entry, and in its list
+	rewrite bool   // the head differs from its row
+	timed   bool   // this entry has set the timer
+	stored  int64  // the tick of its timer row, Never: it has none
 
 	used  bool // since the cache's hand passed
 	place int  // in the cache's ring
@@ -36,6 +37,7 @@ func (s *slot) bytes() int {
 
 // settle ends what belonged to the entry.
 func (s *slot) settle() {
+	s.defined = nil
 	s.fresh, s.dirty, s.rewrite, s.timed, s.stored = false, false, false, false, s.due
 	if s.status != esaga.Prepared {
 		s.names, s.named = names{}, false // no branch can join any more

@@ -26,6 +26,9 @@ func TestNothingOfItIsProposedBelowItsLevel(t *testing.T) {
 	if Spec.Level != esaga.Level || Spec.Level < 2 {
 		t.Errorf("level %d", Spec.Level)
 	}
+	if Spec.LastLevel != esaga.SubmitLevel || Spec.LastLevel < 6 {
+		t.Errorf("last level %d", Spec.LastLevel)
+	}
 }
 
 // TestRowsAreShownWithoutWhatTheyHide: payloads, custom data and the values of headers are the clients' and not the operator's.

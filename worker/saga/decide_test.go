@@ -445,3 +445,18 @@ func TestWhatAnswersMean(t *testing.T) {
 		t.Errorf("an answer came over what the log says: %s", b.status)
 	}
 }
+
+// A pass that has begun while the transaction was prepared goes by what its submit gave.
+func TestAPassTakesTheOptionsOfASubmit(t *testing.T) {
+	v := viewOf(esaga.Msg, esaga.Prepared, "pp")
+	tx := *v.tx
+	tx.Status, tx.CustomData, tx.Options.Concurrent = esaga.Submitted, `{"delay":5}`, true
+	v.merge(&tx)
+	if s := decide(v); s.change == nil || !s.change.end || s.change.nextMs != 5001 {
+		t.Errorf("before the delay is over: %+v", s)
+	}
+	v.ageMs = 5001
+	if s := decide(v); len(s.calls) != 2 {
+		t.Errorf("after it: calls %v, want both at once", s.calls)
+	}
+}

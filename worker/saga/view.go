@@ -90,6 +90,9 @@ func newView(tx *msaga.Transaction, t *timing, inherited bool) *view {
 
 // merge takes in what the log says now. What this pass knows beyond it stays.
 func (v *view) merge(tx *msaga.Transaction) {
+	if tx.CustomData != v.tx.CustomData { // a submit has given another
+		v.plan = newPlan(tx)
+	}
 	v.tx = tx
 	if len(v.branches) < len(tx.Branches) {
 		v.branches = append(v.branches, make([]branch, len(tx.Branches)-len(v.branches))...)
