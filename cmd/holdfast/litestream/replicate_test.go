@@ -396,3 +396,23 @@ func TestAReplicaOfLitestreamsIsNotWrittenTo(t *testing.T) {
 		t.Errorf("%d rows are restored", n)
 	}
 }
+
+// TestTheExtensionFindsTheAgent: the file beside the database is one that the extension takes. The level is Litestream's: no commit waits.
+func TestTheExtensionFindsTheAgent(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "hfl") // a socket's path is short, t.TempDir's is not
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	path, socket := filepath.Join(dir, "app.db"), filepath.Join(dir, "s")
+	do(t, open(t, path), "CREATE TABLE t (x)")
+	r := begin(t, []string{extensionSocket + "=" + socket}, path, "file://"+filepath.Join(dir, "replica"))
+	r.says("followed")
+	b, err := os.ReadFile(filepath.Join(dir, ".app.db-holdfast", "agent"))
+	if want := "socket " + socket + "\nack local\n"; err != nil || string(b) != want {
+		t.Errorf("%q, %v; the extension wants %q", b, err, want)
+	}
+	r.signals <- syscall.SIGTERM
+	r.end()
+}

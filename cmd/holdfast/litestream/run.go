@@ -12,6 +12,7 @@ import (
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/litestreamconf"
 	"github.com/holdfastdb/holdfast/sqlite/agent"
+	"github.com/holdfastdb/holdfast/sqlite/gate"
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 	"github.com/holdfastdb/holdfast/sqlite/restore"
 	"github.com/holdfastdb/holdfast/sqlite/walmode"
@@ -188,7 +189,8 @@ func target(d *litestreamconf.Database) (agent.Target, error) {
 		return agent.Target{}, err
 	}
 	url := d.Replica.String()
-	return agent.Target{Path: d.Path, Replica: replica.New(store, replica.LayoutOf(url)), URL: url}, nil
+	// As Litestream's: no commit waits. A program that loads the extension may ask for archive, by a PRAGMA or its URL.
+	return agent.Target{Path: d.Path, Replica: replica.New(store, replica.LayoutOf(url)), URL: url, Ack: gate.Local}, nil
 }
 
 func logTarget(log *slog.Logger, d *litestreamconf.Database) {

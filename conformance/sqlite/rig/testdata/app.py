@@ -45,15 +45,15 @@ if how.get("extension"):
     loader.load_extension(how["extension"])
     loader.close()
 c = sqlite3.connect(how["db"], timeout=3, isolation_level=None)
+if how.get("extension"):
+    if how.get("ack"):
+        c.execute("pragma holdfast_ack=" + how["ack"]).fetchall()
+    say("ack", c.execute("pragma holdfast_ack").fetchone()[0])
 if how.get("journal"):
     try:
         c.execute("pragma journal_mode=" + how["journal"]).fetchall()
     except sqlite3.Error as e:
         say("journal", e)
-if how.get("extension"):
-    if how.get("ack"):
-        c.execute("pragma holdfast_ack=" + how["ack"]).fetchall()
-    say("ack", c.execute("pragma holdfast_ack").fetchone()[0])
 if how.get("create"):
     try:
         c.execute("create table if not exists entries(n integer primary key, pad blob)")
