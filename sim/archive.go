@@ -98,6 +98,7 @@ func (b *archiveBook) ship(h *host) {
 	}
 	opt := b.opt
 	opt.Logger, opt.Wall = slog.New(&traceLog{h}), h.clock.Wall
+	opt.URL, opt.FS, opt.Dir = "sim", h.fs, dataDir
 	h.shipper = workerarchive.New(&shipping{h.n, h}, &outlet{b.store, h}, opt)
 	h.tasks.Go(h.shipper.Run)
 }

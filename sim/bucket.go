@@ -15,6 +15,7 @@ import (
 	"github.com/holdfastdb/holdfast/archive"
 	"github.com/holdfastdb/holdfast/internal/task"
 	"github.com/holdfastdb/holdfast/objstore"
+	workerarchive "github.com/holdfastdb/holdfast/worker/archive"
 )
 
 // bucket is the object store of a run, as it is behind all faults. It judges what arrives: an object of the archive is put under a condition
@@ -146,8 +147,11 @@ func (s *bucket) Put(ctx context.Context, objects ...objstore.Object) error {
 	return s.Memory.Put(ctx, objects...)
 }
 
-// PutIfMatch implements objstore.Store.
-func (s *bucket) PutIfMatch(_ context.Context, o objstore.Object, _ string) (string, error) {
+// PutIfMatch implements objstore.Store. Half an identity is all that is replaced.
+func (s *bucket) PutIfMatch(ctx context.Context, o objstore.Object, was string) (string, error) {
+	if o.Name == workerarchive.IdentityName {
+		return s.Memory.PutIfMatch(ctx, o, was)
+	}
 	s.b.w.fail(BadArchive, "%s is put on a condition that may replace it", o.Name)
 	return "", nil
 }
@@ -230,6 +234,14 @@ func (o *outlet) PutIfAbsent(ctx context.Context, obj objstore.Object) error {
 	err := o.Store.PutIfAbsent(ctx, obj)
 	o.h.w.trace.add(o.h.w.now, "%s ← store put %s: %v", o.h.name, obj.Name, err)
 	return err
+}
+
+// GetVersion implements objstore.Store.
+func (o *outlet) GetVersion(ctx context.Context, name string) ([]byte, string, error) {
+	if err := o.cut(); err != nil {
+		return nil, objstore.Absent, err
+	}
+	return o.Store.GetVersion(ctx, name)
 }
 
 // Get implements objstore.Store.

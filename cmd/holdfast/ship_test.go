@@ -27,6 +27,8 @@ type archived struct {
 		Entries  uint64 `json:"lag_entries"`
 		Requests int64  `json:"requests"`
 		Alarm    string
+		Away     string
+		Identity string
 		Snapshot struct{ Index uint64 }
 	}
 }

@@ -22,6 +22,9 @@ type Member interface {
 	SetArchived(index uint64)
 	ArchivedIndex() uint64
 	ArchiveWanted() (index uint64, more <-chan struct{})
+	// Call and Handle are node.Node's: the members tell each other which archive they use.
+	Call(ctx context.Context, service string, req []byte) ([]byte, error)
+	Handle(service string, fn func(ctx context.Context, req []byte) ([]byte, error))
 	// TakeSnapshot begins a snapshot of the state at some applied index after the call began, as docs/formats/snapshot.md has it. The caller
 	// reads it to its end, or closes it.
 	TakeSnapshot(ctx context.Context) (*node.SnapshotInfo, io.ReadCloser, error)

@@ -1,6 +1,8 @@
 package archive
 
 import (
+	"context"
+
 	"github.com/holdfastdb/holdfast/archive"
 )
 
@@ -67,25 +69,27 @@ const leastEntry = 7
 // further stays until a later time, and so do those behind it, so that what is left of the log has no hole.
 func (t *term) removeLog(keep uint64) error {
 	var names []string
-	ctx, done := t.context(stuck)
-	defer done()
-	t.w.requests.add(1)
-	n := 0
-	for l, err := range t.w.store.List(ctx, archive.TimelineName(t.w.timeline), "") {
-		if err != nil {
-			return err
+	err := t.steady().try(func(ctx context.Context) error {
+		names = nil
+		for l, err := range t.w.at().List(ctx, archive.TimelineName(t.w.timeline), "") {
+			if err != nil {
+				return err
+			}
+			_, first, ok := archive.ParseSpanName(l.Name)
+			if !ok || first > keep {
+				break
+			}
+			if most := uint64(max(l.Size-archive.SpanHeadBytes-archive.SpanEndBytes, 0)) / leastEntry; first+most > keep+1 {
+				break
+			}
+			if names = append(names, l.Name); len(names)%pageSize == 0 {
+				t.w.requests.add(1)
+			}
 		}
-		_, first, ok := archive.ParseSpanName(l.Name)
-		if !ok || first > keep {
-			break
-		}
-		if n++; n%pageSize == 0 {
-			t.w.requests.add(1)
-		}
-		if most := uint64(max(l.Size-archive.SpanHeadBytes-archive.SpanEndBytes, 0)) / leastEntry; first+most > keep+1 {
-			break
-		}
-		names = append(names, l.Name)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return t.remove(names)
 }
@@ -94,10 +98,10 @@ func (t *term) removeLog(keep uint64) error {
 func (t *term) remove(names []string) error {
 	for len(names) > 0 {
 		n := min(len(names), pageSize)
-		ctx, done := t.context(patience)
-		t.w.requests.add(n)
-		err := t.w.store.Delete(ctx, names[:n]...)
-		done()
+		err := t.steady().try(func(ctx context.Context) error {
+			t.w.requests.add(n - 1)
+			return t.w.at().Delete(ctx, names[:n]...)
+		})
 		if err != nil {
 			return err
 		}

@@ -154,6 +154,13 @@ func (m *testMember) Retain(name string, from uint64) {
 	}
 }
 
+// kept is from where on the log is kept.
+func (m *testMember) kept() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.retained
+}
+
 func (m *testMember) SetArchived(index uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -33,10 +33,15 @@ func TestALogIsShipped(t *testing.T) {
 		if !st.Leads || st.Entries != 0 || st.Bytes != 0 || st.Seconds != 0 || st.Alarm != "" || st.Snapshot.Index != begin[0] {
 			t.Errorf("%+v", st)
 		}
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.retained != h.last()+1 {
-			t.Errorf("the log is kept from %d, it has %d", m.retained, h.last())
+		// It is kept from the last look on: the first upload a minute later has the store looked at.
+		if at := m.kept(); at > begin[0]+1 {
+			t.Errorf("the log is kept from %d, the store was looked at at %d", at, begin[0])
+		}
+		time.Sleep(time.Minute)
+		h.add(1, 100)
+		time.Sleep(2 * time.Second)
+		if at := m.kept(); at != h.last()+1 {
+			t.Errorf("the log is kept from %d, it has %d", at, h.last())
 		}
 	})
 }

@@ -33,18 +33,28 @@ type steady struct {
 	objstore.Store
 	t     *term
 	after uint64
+	round int
 }
 
-func (t *term) steady() steady { return steady{Store: t.w.store, t: t} }
+func (t *term) steady() steady {
+	t.mu.Lock()
+	round := t.round
+	t.mu.Unlock()
+	return steady{Store: t.w.at(), t: t, round: round}
+}
 
-// PutIfAbsent implements objstore.Store.
+// PutIfAbsent implements objstore.Store. A snapshot ends with its round: pieces that were put into a place that was swapped are not where
+// its manifest would be.
 func (s steady) PutIfAbsent(_ context.Context, o objstore.Object) error {
 	if _, _, manifest := archive.ParseManifestName(o.Name); manifest {
-		for s.t.w.node.ArchivedIndex() < s.after {
-			if s.t.w.tasks.Wait(pauseLeast, s.t.ended, s.t.w.node.StoppedC()) >= 0 {
+		for s.t.chainedTo() < s.after {
+			if s.t.moved(s.round) || s.t.w.tasks.Wait(pauseLeast, s.t.ended, s.t.w.node.StoppedC()) >= 0 {
 				return errOver
 			}
 		}
+	}
+	if s.t.moved(s.round) {
+		return errOver
 	}
 	return s.try(func(ctx context.Context) error { return s.Store.PutIfAbsent(ctx, o) })
 }
@@ -67,7 +77,7 @@ func (s steady) try(request func(ctx context.Context) error) error {
 		err := request(ctx)
 		done()
 		switch {
-		case err == nil, errors.Is(err, objstore.ErrExists), errors.Is(err, objstore.ErrAbsent), errors.Is(err, objstore.ErrUnconditional):
+		case err == nil, errors.Is(err, objstore.ErrExists), errors.Is(err, objstore.ErrAbsent), objstore.Final(err):
 			return err
 		case t.w.node.Mono()-began > stuck || !t.pause(&pause):
 			return err
@@ -91,8 +101,8 @@ func (t *term) manifest(index uint64) (*taken, error) {
 	return &taken{index: m.Index, term: m.Term, bytes: m.Bytes(), wallNs: m.WallNs}, nil
 }
 
-// errOver: the term ended.
-var errOver = errors.New("this member does not lead any more")
+// errOver: the term, or its round, ended.
+var errOver = errors.New("this member does not lead any more, or the end of the archive is looked for anew")
 
 // take puts a snapshot of this member's state, and returns where a log begins that goes on behind it. root: the log before it is not
 // archived and will not be.
@@ -113,6 +123,9 @@ func (t *term) take(root bool) (*taken, archive.Tip, error) {
 	}
 	m, err := backup.PutSnapshot(ctx, to, archive.Manifest{Cluster: t.w.cluster, Timeline: t.w.timeline, Index: info.Index,
 		Term: info.Term, State: info.State, WallNs: info.WallNs}, r, nil)
+	if err == nil {
+		err = t.look(&glance{upTo: t.w.known().Archived}) // the place that it was put into is the archive
+	}
 	if err != nil {
 		return nil, archive.Tip{}, err
 	}
@@ -135,6 +148,7 @@ func (t *term) snapshots() {
 		return
 	}
 	t.taking = true
+	round := t.round
 	t.w.tasks.Go(func() {
 		for pause := time.Duration(0); ; {
 			t.mu.Lock()
@@ -144,34 +158,60 @@ func (t *term) snapshots() {
 			if err == nil {
 				last.shipped = shipped
 				t.mu.Lock()
+				if t.round != round {
+					t.mu.Unlock()
+					return
+				}
 				t.taken, t.taking = last, false
 				t.mu.Unlock()
 				t.poke()
 				t.prune()
 				return
 			}
-			if t.fails(err) || !t.pause(&pause) {
+			if t.given(round, err) || !t.pause(&pause) {
 				return
 			}
 		}
 	})
 }
 
+// given judges the error of what belongs to a round: true if there is nothing more to try in it.
+func (t *term) given(round int, err error) bool {
+	if isStrange(err) {
+		t.doubt(round, err)
+		return true
+	}
+	return t.moved(round) || t.fails(err)
+}
+
+// chainedTo is up to where the archive has the log, as this term has found or put it. What the members were told may lie behind that, if
+// it was put into a place that was swapped.
+func (t *term) chainedTo() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.chained
+}
+
 // root puts a snapshot for the log to go on behind.
 func (t *term) root() {
 	t.rooting = true
+	t.mu.Lock()
+	round := t.round
+	t.mu.Unlock()
 	t.w.tasks.Go(func() {
 		for pause := time.Duration(0); ; {
 			last, tip, err := t.take(true)
 			if err == nil {
 				t.mu.Lock()
 				last.shipped = t.shipped
-				t.begins, t.taken = &beginning{tip: tip}, last
+				if t.round == round {
+					t.begins, t.taken = &beginning{tip: tip, newest: archive.ManifestName(t.w.timeline, tip.Last)}, last
+				}
 				t.mu.Unlock()
 				t.poke()
 				return
 			}
-			if t.fails(err) || !t.pause(&pause) {
+			if t.given(round, err) || !t.pause(&pause) {
 				return
 			}
 		}

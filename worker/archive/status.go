@@ -1,7 +1,11 @@
 package archive
 
 import (
+	"errors"
+	"fmt"
 	"time"
+
+	"github.com/holdfastdb/holdfast/objstore"
 )
 
 // Status is what the worker of one member knows. Where it does not lead, that is Archived and Entries alone.
@@ -23,6 +27,13 @@ type Status struct {
 	Failing string `json:"failing,omitempty"`
 	// Alarm is why nothing is shipped any more by this process, "" if it is.
 	Alarm string `json:"alarm,omitempty"`
+	// Away is why nothing is acknowledged as archived for now: the store is not this member's archive, or refuses until a person changes
+	// something. It goes on by itself when the archive is back. "": the archive is there.
+	Away string `json:"away,omitempty"`
+	// Missing is what was acknowledged as archived and is not in the archive, until that was shipped again; nil: nothing.
+	Missing *Range `json:"missing,omitempty"`
+	// Identity is the archive's, "" if it is not known yet.
+	Identity string `json:"identity,omitempty"`
 	// Gaps is how often entries were lost to the archive since the start, because the log does not keep more for it.
 	Gaps int64 `json:"gaps"`
 	// Snapshot is the newest one in the archive.
@@ -31,6 +42,12 @@ type Status struct {
 	oldest int64  // time along the log at the first entry that is not archived; 0: there is none
 	unread uint64 // from here on the log was not read yet; 0: that is not known
 	each   int64  // bytes of an entry, by those that were read
+}
+
+// Range is entries of the log.
+type Range struct {
+	First uint64 `json:"first"`
+	Last  uint64 `json:"last"`
 }
 
 // SnapshotStatus is one snapshot. Time is along the log.
@@ -64,7 +81,7 @@ func (t *term) show() {
 	t.w.mu.Lock()
 	defer t.w.mu.Unlock()
 	if t.w.term == t {
-		s.Failing, s.Gaps = t.w.shown.Failing, t.w.shown.Gaps
+		s.Failing, s.Gaps, s.Away, s.Missing = t.w.shown.Failing, t.w.shown.Gaps, t.w.shown.Away, t.w.shown.Missing
 		t.w.shown = s
 	}
 }
@@ -82,6 +99,7 @@ func (w *Worker) Status() Status {
 		s.Alarm = w.alarm.Error()
 	}
 	w.mu.Unlock()
+	s.Identity = w.known().Identity
 	s.Archived = w.node.ArchivedIndex()
 	if s.Archived < applied {
 		s.Entries = applied - s.Archived
@@ -124,4 +142,59 @@ func (w *Worker) lost() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.shown.Gaps++
+}
+
+// wentAway notes that the store is not this member's archive, or refuses for good, and says so once until it is back. What was acknowledged
+// since the last look is named: it may lie in another place.
+func (w *Worker) wentAway(err error) {
+	at := w.node.ArchivedIndex()
+	w.mu.Lock()
+	first := w.shown.Away == ""
+	w.shown.Away = err.Error()
+	w.stale = w.stale || errors.Is(err, objstore.ErrSwapped)
+	looked := w.looked
+	w.mu.Unlock()
+	if !first {
+		return
+	}
+	log := w.opt.Logger
+	if looked > 0 && looked < at {
+		log = log.With("acknowledged_since_the_last_look", fmt.Sprintf("%d to %d", looked+1, at))
+	}
+	log.Error("the archive is away: nothing is acknowledged as archived until it is back; it is tried again", "err", err)
+}
+
+// wentBack notes that a look found the archive.
+func (w *Worker) wentBack() {
+	w.mu.Lock()
+	was := w.shown.Away
+	w.shown.Away = ""
+	w.mu.Unlock()
+	if was != "" {
+		w.opt.Logger.Info("the archive is back, and shipping goes on")
+	}
+}
+
+// miss notes entries that were acknowledged as archived and are not in the archive. They are shipped again, as far as the log has them.
+func (w *Worker) miss(first, last uint64) {
+	w.mu.Lock()
+	w.shown.Missing = &Range{first, last}
+	w.mu.Unlock()
+	w.opt.Logger.Error("entries that were acknowledged as archived are not in the archive; they are shipped again as far as the log has them",
+		"first", first, "last", last)
+}
+
+// chained notes how far the archive has the log, and had it at the last look.
+func (w *Worker) chained(last, looked uint64) {
+	w.mu.Lock()
+	missed := w.shown.Missing
+	whole := missed != nil && missed.Last <= last
+	if whole {
+		w.shown.Missing = nil
+	}
+	w.looked = looked
+	w.mu.Unlock()
+	if whole {
+		w.opt.Logger.Info("a restore from the archive has again all that was acknowledged", "up_to", missed.Last)
+	}
 }

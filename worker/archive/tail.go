@@ -11,18 +11,23 @@ import (
 
 	"github.com/holdfastdb/holdfast/archive"
 	"github.com/holdfastdb/holdfast/internal/task"
-	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
 // start finds out where the archive ends, beside lead.
 func (t *term) start() {
+	t.mu.Lock()
+	round := t.round
+	t.mu.Unlock()
 	t.w.tasks.Go(func() {
 		for pause := time.Duration(0); t.w.stopped() == nil; {
 			b, last, err := t.find()
 			if err == nil {
+				t.w.wentWell()
 				t.mu.Lock()
-				t.begins, t.taken = b, last
+				if t.round == round {
+					t.begins, t.taken = b, last
+				}
 				t.mu.Unlock()
 				t.poke()
 				if b.since < 0 {
@@ -38,8 +43,18 @@ func (t *term) start() {
 }
 
 // find returns where shipping begins: after what is in the store, read from name to name and held against the log. Where there is no
-// archive yet, or its end cannot be told any more, a snapshot is put for it to begin behind.
+// archive yet, or its end cannot be told any more, a snapshot is put for it to begin behind. Nothing is put into a place that is not this
+// member's archive.
 func (t *term) find() (*beginning, *taken, error) {
+	id, err := t.identify()
+	if err != nil {
+		return nil, nil, err
+	}
+	known := t.w.known()
+	if known.Identity != "" && id != known.Identity {
+		t.w.opt.Logger.Warn("an archive was given up, and this place takes over from it (--archive-lost)", "archive", known.Identity, "place", t.w.opt.URL)
+		known = Known{}
+	}
 	if err := t.prove(); err != nil {
 		return nil, nil, err
 	}
@@ -53,35 +68,69 @@ func (t *term) find() (*beginning, *taken, error) {
 			return nil, nil, err
 		}
 	}
-	known := t.w.node.ArchivedIndex()
-	if known > 0 {
-		tip, ok, err := t.from(known, slices.Contains(manifests, known))
-		if err != nil && !errors.Is(err, errTwoBeginnings) {
-			return nil, nil, err
+	told := t.w.told() // what the members have acknowledged, as far as this one has heard
+	b, err := t.endOf(manifests, last, told, known.Archived)
+	if err != nil {
+		return nil, nil, err
+	}
+	if b == nil && id == "" && told > 0 && t.w.opt.Lost != LostUnknown {
+		return nil, nil, &strange{url: t.w.opt.URL, archived: told}
+	}
+	if err := t.adopt(id, known.Archived); err != nil {
+		return nil, nil, err
+	}
+	told = max(told, known.Archived)
+	if b != nil {
+		if b.tip.Last < told {
+			t.w.miss(b.tip.Last+1, told)
 		}
-		if ok {
-			return &beginning{tip: tip, since: -1}, last, nil
-		}
+		return b, last, nil
+	}
+	if told > 0 {
 		t.w.opt.Logger.Error("the archive has had the log up to this index and cannot be gone on with from there; a snapshot is put to go on behind",
-			"index", known)
-	} else if len(manifests) > 0 {
-		tip, since, err := t.walk(manifests)
-		if err == nil && tip.Last < last.index && (tip.Last == 0 || !t.has(tip.Last+1)) {
-			// The newest snapshot was to be gone on behind, and nothing has arrived there yet.
-			tip = archive.Tip{Cluster: t.w.cluster, Timeline: t.w.timeline, Last: last.index, Term: last.term}
-		}
-		if err != nil && !errors.Is(err, errTwoBeginnings) {
-			return nil, nil, err
-		}
-		if err == nil && tip.Last > 0 {
-			return &beginning{tip: tip, since: since}, last, nil
-		}
+			"index", told)
+		t.w.lost()
 	}
 	last, tip, err := t.take(true)
 	if err != nil {
 		return nil, nil, err
 	}
-	return &beginning{tip: tip}, last, nil
+	return &beginning{tip: tip, newest: archive.ManifestName(t.w.timeline, tip.Last)}, last, nil
+}
+
+// endOf finds the end of an archive: from what the members were told to be archived, or from what it was at the last look, or by reading all
+// that follows a snapshot. Nil: it cannot be told. An archive without a snapshot has no end, since no restore could begin.
+func (t *term) endOf(manifests []uint64, last *taken, told, looked uint64) (*beginning, error) {
+	if len(manifests) == 0 {
+		return nil, nil
+	}
+	if told > 0 {
+		for _, index := range []uint64{told, min(told, looked)} {
+			if index == 0 {
+				continue
+			}
+			b, err := t.from(index, slices.Contains(manifests, index))
+			if err != nil && !errors.Is(err, errTwoBeginnings) {
+				return nil, err
+			}
+			if err == nil && b != nil {
+				return b, nil
+			}
+		}
+	}
+	b, err := t.walk(manifests)
+	if err == nil && b.tip.Last < last.index && (b.tip.Last == 0 || !t.has(b.tip.Last+1)) {
+		// The newest snapshot was to be gone on behind, and nothing has arrived there yet.
+		b.tip = archive.Tip{Cluster: t.w.cluster, Timeline: t.w.timeline, Last: last.index, Term: last.term}
+		b.newest = archive.ManifestName(t.w.timeline, last.index)
+	}
+	switch {
+	case errors.Is(err, errTwoBeginnings), err == nil && b.tip.Last == 0:
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return b, nil
 }
 
 // prove asks the store, once in the life of this process, whether it keeps the condition on which everything here rests.
@@ -95,7 +144,7 @@ func (t *term) prove() error {
 	ctx, done := t.context(4 * patienceLeast)
 	defer done()
 	t.w.requests.add(5)
-	if err := objstore.ProbeAbsent(ctx, t.w.store); err != nil {
+	if err := objstore.ProbeAbsent(ctx, t.w.at()); err != nil {
 		return fmt.Errorf("ask the archive's store whether it keeps conditions: %w", err)
 	}
 	t.w.mu.Lock()
@@ -112,7 +161,7 @@ func (t *term) list(prefix, after string) (all []objstore.Listed, err error) {
 	for full := true; full; { // each page has its own patience
 		n := 0
 		err := t.steady().try(func(ctx context.Context) error {
-			for l, err := range t.w.store.List(ctx, prefix, after) { // after an error it goes on after what it has given
+			for l, err := range t.w.at().List(ctx, prefix, after) { // after an error it goes on after what it has given
 				if err != nil {
 					return err
 				}
@@ -177,9 +226,13 @@ func (t *term) manifests() (all []uint64, err error) {
 }
 
 // from finds the end of the archive from an index on that it is known to have: the end of a span, or a snapshot that the log goes on
-// behind (root). ok is false if it does not have it any more.
-func (t *term) from(known uint64, root bool) (tip archive.Tip, ok bool, err error) {
-	tip = archive.Tip{Cluster: t.w.cluster, Timeline: t.w.timeline, Last: known}
+// behind (root). Nil: it does not have it any more.
+func (t *term) from(known uint64, root bool) (*beginning, error) {
+	here, err := t.upTo(known, root)
+	if err != nil || here == nil {
+		return nil, err
+	}
+	tip, newest := here.tip, here.newest
 	for {
 		var before *archive.Tip
 		if tip.Last > known {
@@ -187,48 +240,56 @@ func (t *term) from(known uint64, root bool) (tip archive.Tip, ok bool, err erro
 		}
 		s, err := t.examine(archive.SpanName(t.w.timeline, tip.Last+1), before)
 		if errors.Is(err, objstore.ErrAbsent) {
-			break
+			return &beginning{tip: tip, newest: newest, since: -1}, nil
 		}
-		if err != nil {
-			return tip, false, err
-		}
-		tip = s.Tip()
-	}
-	if tip.Last > known {
-		return tip, true, nil
-	}
-	before, err := t.before(known)
-	if err != nil {
-		return tip, false, err
-	}
-	if before == nil {
-		return tip, root, nil
-	}
-	return t.hashAt(before, known)
-}
-
-// before finds the last span that begins at or below an index, nil if there is none.
-func (t *term) before(index uint64) (*archive.Span, error) {
-	for back := uint64(1 << 10); ; back <<= 4 {
-		after := index - min(index, back)
-		found, err := t.lastBetween(after, index)
 		if err != nil {
 			return nil, err
 		}
-		if found > 0 {
-			return t.examine(archive.SpanName(t.w.timeline, found), nil)
-		}
-		if after == 0 {
-			return nil, nil
-		}
+		tip, newest = s.Tip(), s.Name
 	}
+}
+
+// mostOver is how many spans may begin between the beginning of one and its end: those that other shippers have left beside it.
+const mostOver = 2 * flights
+
+// upTo finds the object that has the entry at an index: a span, or the snapshot there (root). Nil: there is none, so that a span behind it
+// would have a hole before it. The log does not stand in for an object: a restore reads objects.
+func (t *term) upTo(index uint64, root bool) (*beginning, error) {
+	begin, after := index, uint64(0)
+	for n, back := 0, uint64(1<<10); n < mostOver; {
+		after = index - min(index, back)
+		found, err := t.lastBetween(after, begin)
+		if err != nil {
+			return nil, err
+		}
+		if found == 0 && after == 0 {
+			break
+		}
+		if found == 0 {
+			back <<= 4
+			continue
+		}
+		s, err := t.examine(archive.SpanName(t.w.timeline, found), nil)
+		if err != nil {
+			return nil, err
+		}
+		if s.Last >= index {
+			return &beginning{tip: s.TipAt(index), newest: s.Name}, nil
+		}
+		begin = found - 1
+		n++
+	}
+	if !root {
+		return nil, nil
+	}
+	return &beginning{tip: archive.Tip{Cluster: t.w.cluster, Timeline: t.w.timeline, Last: index}, newest: archive.ManifestName(t.w.timeline, index)}, nil
 }
 
 // lastBetween is the first entry of the last span that begins after an index, and not after another one; 0 if there is none.
 func (t *term) lastBetween(after, index uint64) (found uint64, err error) {
 	err = t.steady().try(func(ctx context.Context) error {
 		n := 0
-		for l, err := range t.w.store.List(ctx, archive.TimelineName(t.w.timeline), archive.SpanName(t.w.timeline, after)) {
+		for l, err := range t.w.at().List(ctx, archive.TimelineName(t.w.timeline), archive.SpanName(t.w.timeline, after)) {
 			if err != nil {
 				return err
 			}
@@ -246,44 +307,9 @@ func (t *term) lastBetween(after, index uint64) (found uint64, err error) {
 	return found, err
 }
 
-// hashAt is the hash of all entries up to an index, from a span that begins at or below it: whichever shipper has cut the log where, it
-// is the same.
-func (t *term) hashAt(s *archive.Span, index uint64) (tip archive.Tip, ok bool, err error) {
-	enc := archive.NewEncoder(archive.Tip{Cluster: s.Cluster, Timeline: s.Timeline, Last: s.First - 1, Hash: s.Before}, archive.MaxBytes)
-	add := func(e archive.Entry) error {
-		_, err := enc.Append(e)
-		if enc.Len() > t.w.span {
-			enc.Finish(0) // nobody wants the bytes
-		}
-		return err
-	}
-	for e := range s.Entries() {
-		if e.Index > index {
-			break
-		}
-		if err := add(e); err != nil {
-			return tip, false, err
-		}
-	}
-	log := cursor{t: t, next: enc.Tip().Last + 1}
-	for enc.Tip().Last < index {
-		e, err := log.read()
-		if errors.Is(err, node.ErrTruncated) {
-			return tip, false, nil
-		}
-		if err == nil {
-			err = add(archive.Entry(e))
-		}
-		if err != nil {
-			return tip, false, err
-		}
-	}
-	return enc.Tip(), true, nil
-}
-
 // link is what walk keeps of a span.
 type link struct {
-	first   uint64
+	first   uint64 // 0: there is none
 	before  archive.Hash
 	tip     archive.Tip
 	state   uint64
@@ -293,14 +319,22 @@ type link struct {
 
 // walk finds the end of the archive when nothing is known of it: from the newest snapshot on behind which a span begins, or else from what
 // there is around the oldest one, name after name. It reads every span from there on, some at a time, for any of them may be missing: what a
-// leader that is gone had on its way may have arrived behind what did not. since is the size of the log behind the newest snapshot, tip
-// zero if no span belongs to one.
-func (t *term) walk(manifests []uint64) (tip archive.Tip, since int64, err error) {
+// leader that is gone had on its way may have arrived behind what did not. The tip is zero if no span belongs to a snapshot.
+func (t *term) walk(manifests []uint64) (b *beginning, err error) {
 	newest := manifests[len(manifests)-1]
 	var all []listed
+	since := int64(0)
+	end := func(begin []listed) (*beginning, error) {
+		l, err := t.follow(all, begin)
+		b := &beginning{tip: l.tip, since: since}
+		if l.first > 0 {
+			b.newest = archive.SpanName(t.w.timeline, l.first)
+		}
+		return b, err
+	}
 	for _, index := range slices.Backward(manifests) {
 		if all, err = t.spans(index); err != nil {
-			return tip, 0, err
+			return nil, err
 		}
 		if index == newest {
 			for _, l := range all {
@@ -308,23 +342,21 @@ func (t *term) walk(manifests []uint64) (tip archive.Tip, since int64, err error
 			}
 		}
 		if len(all) > 0 && all[0].first == index+1 {
-			tip, err = t.follow(all, all[:1])
-			return tip, since, err
+			return end(all[:1])
 		}
 	}
 	if all, err = t.spans(0); err != nil {
-		return tip, 0, err
+		return nil, err
 	}
 	n := 0 // as many begin where the oldest snapshot has all there is before
 	for n < len(all) && all[n].first <= manifests[0]+1 {
 		n++
 	}
-	tip, err = t.follow(all, all[:n])
-	return tip, since, err
+	return end(all[:n])
 }
 
-// follow reads spans, and follows their names from each beginning: the end that lies furthest is that of the archive.
-func (t *term) follow(all, begin []listed) (furthest archive.Tip, err error) {
+// follow reads spans, and follows their names from each beginning: the link that ends furthest ends the archive.
+func (t *term) follow(all, begin []listed) (furthest link, err error) {
 	if len(begin) == 0 {
 		return furthest, nil
 	}
@@ -351,8 +383,8 @@ func (t *term) follow(all, begin []listed) (furthest archive.Tip, err error) {
 					return furthest, err
 				}
 			}
-			if tip = at.tip; tip.Last > furthest.Last {
-				furthest = tip
+			if tip = at.tip; tip.Last > furthest.tip.Last {
+				furthest = *at
 			}
 			i, found = slices.BinarySearchFunc(links, tip.Last+1, func(l link, first uint64) int { return cmp.Compare(l.first, first) })
 		}

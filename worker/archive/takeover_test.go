@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/archive"
 	"github.com/holdfastdb/holdfast/internal/task"
+	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
@@ -419,27 +421,45 @@ func TestALeaderThatKnowsNothingBeginsAtASnapshot(t *testing.T) {
 	})
 }
 
-// TestAMemberThatFollowsKeepsItsLog from what is not archived on, as far as it has heard: the next leader goes on from there.
+// TestAMemberThatFollowsKeepsItsLog from the last look of the leader on, as far as it has heard: the next leader goes on from there. A leader
+// that does not answer changes nothing; one of a build that looks at nothing is believed.
 func TestAMemberThatFollowsKeepsItsLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, s := newHistory(), count(objstore.NewMemory())
 		m := newMember(h)
-		kept := func() uint64 {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			return m.retained
-		}
 		run(t, m, s, Options{})
 		h.add(100, 10)
 		time.Sleep(time.Minute)
-		if at := kept(); at != 0 { // all of it, by the configuration
+		if at := m.kept(); at != 0 { // all of it, by the configuration
 			t.Errorf("before it has heard anything, it keeps its log from %d", at)
 		}
-		for _, at := range []uint64{10, 50} {
-			m.SetArchived(at)
-			time.Sleep(2 * time.Second)
-			if got := kept(); got != at+1 {
-				t.Errorf("archived is %d, and the log is kept from %d", at, got)
+		says := func(answer string, err error) {
+			m.OnCall(func(service string, _ []byte) ([]byte, error) {
+				if service != placeService {
+					t.Errorf("the leader is asked for %s", service)
+				}
+				return []byte(answer), err
+			})
+		}
+		for _, c := range []struct {
+			at     uint64
+			answer string
+			err    error
+			kept   uint64
+		}{
+			{10, "", errors.New("call archive.place: no such service"), 11},
+			{20, "", node.ErrNoLeader, 11},
+			{20, `{"looked":0}`, nil, 11},
+			{20, `{"looked":15}`, nil, 16},
+			{30, `{"looked":30}`, nil, 31},
+			{30, "", node.ErrNoLeader, 31},
+			{50, `{"looked":60}`, nil, 51},
+		} {
+			says(c.answer, c.err)
+			m.SetArchived(c.at)
+			time.Sleep(2 * askAfter)
+			if got := m.kept(); got != c.kept {
+				t.Errorf("archived is %d, the leader says %q %v, and the log is kept from %d, want %d", c.at, c.answer, c.err, got, c.kept)
 			}
 		}
 		if n := s.all(); n != 0 {

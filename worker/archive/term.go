@@ -32,11 +32,24 @@ type term struct {
 	mark    uint64                     // guarded by mu: a span ends with this entry, if it can, because a snapshot does
 	taking  bool                       // guarded by mu: a snapshot is being put
 	shipped int64                      // guarded by mu: bytes of log that were archived in this term
-	twice   bool                       // guarded by mu: the archive was begun twice, and a snapshot has to make one end of both
+	chained uint64                     // guarded by mu: the archive has the log up to here, as this term has found or put it
+	round   int                        // guarded by mu: how often the end of the archive was found anew
+	doubted bool                       // guarded by mu: the store is not what was shipped to; the next turn begins a round
+
+	// When the store was looked at last, and what has happened since. Guarded by mu.
+	glance       *glance // the look under way; nil: there is none
+	lookedAt     time.Duration
+	sinceLook    int64 // bytes of log that were archived
+	troubles     int   // failures of the store in this term
+	troublesSeen int   // those before the last look began
+
+	twice bool // guarded by mu: the archive was begun twice, and a snapshot has to make one end of both
 
 	// The rest belongs to the goroutine of lead.
 	found    bool        // tip is known
 	tip      archive.Tip // of what is archived
+	newest   string      // the object that ends with tip, or the manifest of the snapshot there; guarded by mu
+	looked   uint64      // the archive had the log up to here at the last look: the log is kept from there on
 	enc      *archive.Encoder
 	pending  []node.Entry // read, and in no span yet
 	bytes    int          // of pending, as spans have them
@@ -64,8 +77,9 @@ type batch struct {
 
 // beginning is where shipping begins.
 type beginning struct {
-	tip   archive.Tip
-	since int64 // bytes of log since the newest snapshot; below zero: not known yet
+	tip    archive.Tip
+	newest string // the object that ends with tip, or the manifest of the snapshot there
+	since  int64  // bytes of log since the newest snapshot; below zero: not known yet
 }
 
 // stamp is a rolling state hash.
@@ -148,6 +162,7 @@ func (t *term) turn(wanted uint64) time.Duration {
 	if t.w.stopped() != nil || t.isOver() {
 		return task.Forever
 	}
+	t.again()
 	t.proceed()
 	if !t.found {
 		return task.Forever
@@ -187,6 +202,12 @@ func (t *term) proceed() {
 	t.snapped.shipped -= max(b.since, 0) // what others have shipped since
 	t.wallNs = max(t.wallNs, t.snapped.wallNs)
 	t.reset(b.tip)
+	t.mu.Lock()
+	t.newest = b.newest
+	t.lookedAt, t.sinceLook, t.troublesSeen = t.w.node.Mono(), 0, t.troubles
+	t.mu.Unlock()
+	t.looked = b.tip.Last
+	t.w.wentBack()
 	t.archived(b.tip)
 }
 
@@ -199,11 +220,16 @@ func (t *term) reset(tip archive.Tip) {
 	t.enc, t.next = archive.NewEncoder(tip, archive.MaxBytes), tip.Last+1
 }
 
-// archived says how far the archive has the log.
+// archived says how far the archive has the log. The log is kept from the last look on: what was acknowledged since then is shipped again
+// if the store turns out to have been swapped.
 func (t *term) archived(tip archive.Tip) {
 	t.tip = tip
+	t.mu.Lock()
+	t.chained = tip.Last
+	t.mu.Unlock()
+	t.w.chained(tip.Last, t.looked)
 	t.w.node.SetArchived(tip.Last)
-	t.w.node.Retain(RetainName, tip.Last+1)
+	t.w.node.Retain(RetainName, t.looked+1)
 }
 
 // settle takes what is there without a gap for archived. Where something else was there, the log is cut elsewhere, and what is on its
@@ -223,12 +249,35 @@ func (t *term) settle() {
 			break
 		}
 	}
-	for len(t.flight) > 0 && t.flight[0].sure {
-		u := t.flight[0]
+	n, seen, back := 0, uint64(0), false
+	if g := t.glance; g != nil && g.done {
+		t.glance, t.lookedAt, t.sinceLook, t.troublesSeen = nil, t.w.node.Mono(), 0, g.after
+		t.looked = max(t.looked, g.upTo)
+		seen, back = g.upTo, true
+	}
+	// What the last look has seen is archived, and what has come since, if no look is due.
+	for n < len(t.flight) && t.flight[n].sure && (t.flight[n].tip.Last <= seen || t.glance == nil && !t.lookDue()) {
+		n++
+	}
+	for _, u := range t.flight[:n] {
 		t.shipped += int64(u.size)
-		tips, t.flight = append(tips, u.tip), t.flight[1:]
+		t.sinceLook += int64(u.size)
+		t.newest = u.name
+		tips = append(tips, u.tip)
+	}
+	t.flight = t.flight[n:]
+	k := 0
+	for k < len(t.flight) && t.flight[k].sure {
+		k++
+	}
+	if k > 0 && t.glance == nil {
+		t.lookAt(t.flight[:k])
 	}
 	t.mu.Unlock()
+	if back {
+		t.w.wentBack()
+		t.w.node.Retain(RetainName, t.looked+1)
+	}
 	if other != nil {
 		t.reset(*other)
 	}
@@ -395,6 +444,7 @@ func (t *term) cut() bool {
 	now := t.w.node.Mono()
 	t.openedAt, t.nextPut = now, now+apart
 	t.mu.Lock()
+	u.round = t.round
 	t.flight = append(t.flight, u)
 	t.active++
 	t.mu.Unlock()

@@ -18,6 +18,7 @@ type upload struct {
 	data   []byte // of the goroutine that uploads it
 	before archive.Tip
 	size   int   // bytes of log
+	round  int   // of the term
 	wallNs int64 // time along the log of its first entry
 
 	own       archive.Tip // as it was made
@@ -68,7 +69,7 @@ func (t *term) upload(u *upload) {
 			t.mu.Unlock()
 			return
 		}
-		if t.fails(err) {
+		if t.given(u.round, err) {
 			return
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -94,7 +95,14 @@ func (t *term) fails(err error) bool {
 		t.w.stop(err)
 		return true
 	}
-	t.w.wentWrong(err)
+	t.mu.Lock()
+	t.troubles++
+	t.mu.Unlock()
+	if isStrange(err) || objstore.Final(err) || errors.Is(err, objstore.ErrNoIdentity) {
+		t.w.wentAway(err)
+	} else {
+		t.w.wentWrong(err)
+	}
 	return false
 }
 
@@ -102,7 +110,7 @@ func (t *term) fails(err error) bool {
 func (t *term) put(u *upload, limit time.Duration) error {
 	ctx, done := t.context(limit)
 	t.w.requests.add(1)
-	err := t.w.store.PutIfAbsent(ctx, objstore.Object{Name: u.name, Data: u.data})
+	err := t.w.at().PutIfAbsent(ctx, objstore.Object{Name: u.name, Data: u.data})
 	done()
 	tip := u.own
 	if errors.Is(err, objstore.ErrExists) {

@@ -9,10 +9,13 @@
 package archive
 
 import (
+	"context"
+	"encoding/json"
 	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/holdfastdb/holdfast/disk"
 	"github.com/holdfastdb/holdfast/internal/task"
 	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/worker"
@@ -36,6 +39,17 @@ type Options struct {
 	SnapshotBytes int64
 	// Memory bounds what is held of the log at a time, in bytes (56 MiB).
 	Memory int64
+	// URL is where the archive is, as the operator has named it.
+	URL string
+	// FS and Dir are where this member remembers which archive it has used (KnownFile). FS nil: only until it ends.
+	FS  disk.FS
+	Dir string
+	// Lost is the identity of an archive that the operator has given up, LostUnknown for one that is not known: a place that is not that
+	// archive may take over from it. "": none.
+	Lost string
+	// Reopen opens the store of URL anew, with objstore.MustExist. It is called when the store was used by an earlier process, or has seen
+	// its directory swapped. Nil: the store stays the one that New has got.
+	Reopen func() (objstore.Store, error)
 	// Logger hears of what an operator can do something about; nil: nobody does.
 	Logger *slog.Logger
 	// Wall is the clock by which months and ages are told; nil: time.Now.
@@ -90,7 +104,6 @@ const (
 type Worker struct {
 	node     Member
 	tasks    task.Runner
-	store    objstore.Store
 	opt      Options
 	timeline uint64
 	cluster  uint64
@@ -98,17 +111,32 @@ type Worker struct {
 
 	requests requests
 
-	mu     sync.Mutex
-	term   *term // guarded by mu; nil: this member does not lead
-	alarm  error // guarded by mu; why nothing is shipped any more
-	proved bool  // guarded by mu; the store keeps the condition of a conditional upload
-	shown  Status
+	saving     sync.Mutex    // held while memory is written to disk
+	followedAt time.Duration // the leader's identity was remembered; of keep's goroutine
+
+	mu        sync.Mutex
+	store     objstore.Store // guarded by mu; see at
+	stale     bool           // guarded by mu; the store is opened anew before it is asked again
+	term      *term          // guarded by mu; nil: this member does not lead
+	alarm     error          // guarded by mu; why nothing is shipped any more
+	proved    bool           // guarded by mu; the store keeps the condition of a conditional upload
+	memory    Known          // guarded by mu; as it is on disk
+	elsewhere string         // guarded by mu; where the leader ships, if that is another place than this member's
+	looked    uint64         // guarded by mu; the archive had the log up to here at the last look of the leader
+	shown     Status
 }
 
 // New makes the worker of a member; Run starts it. All members of a cluster ship to the same store.
 func New(m Member, s objstore.Store, opt Options) *Worker {
 	opt.fill()
 	w := &Worker{node: m, tasks: m.Tasks(), store: s, opt: opt}
+	if opt.FS != nil {
+		if w.memory, w.alarm = ReadKnown(opt.FS, opt.Dir); w.alarm != nil {
+			opt.Logger.Error("nothing is archived; see to the file and start this member again", "err", w.alarm)
+		}
+	}
+	w.stale = w.known().Identity != "" && w.memory.Identity != opt.Lost // it was used before: its directory must not be made
+	m.Handle(placeService, func(context.Context, []byte) ([]byte, error) { return json.Marshal(w.report()) })
 	w.cluster, _ = m.IDs()
 	w.timeline = w.cluster // a restore makes a new cluster, and with it a new timeline
 	// A piece of a snapshot, and a span in each flight, one that is gathered and one that is put together.
@@ -122,20 +150,6 @@ func (w *Worker) Run() {
 	w.tasks.Go(w.keep)
 	worker.Lead(w.node, w.lead, func(<-chan struct{}) { w.stepDown() })
 	w.stepDown()
-}
-
-// keep has this member keep its log from what is not archived on, whether it leads or not: the next leader goes on from there. As long as
-// nothing is known of the archive, all of it is kept by the configuration.
-func (w *Worker) keep() {
-	for last := uint64(0); ; {
-		if at := w.node.ArchivedIndex(); at > last {
-			w.node.Retain(RetainName, at+1)
-			last = at
-		}
-		if w.tasks.Wait(time.Second, w.node.StoppedC()) == 0 {
-			return
-		}
-	}
 }
 
 // lead ships in one term until over is closed.
@@ -166,6 +180,10 @@ func (w *Worker) begin(number uint64) *term {
 	}
 	t := newTerm(w, number)
 	w.term = t
+	w.looked = 0
+	if w.memory.URL == place(w.opt.URL) {
+		w.looked = w.memory.Archived
+	}
 	w.mu.Unlock()
 	if old != nil {
 		old.end()
@@ -179,6 +197,7 @@ func (w *Worker) stepDown() {
 	w.mu.Lock()
 	old := w.term
 	w.term = nil
+	w.shown.Away, w.shown.Missing = "", nil
 	w.mu.Unlock()
 	if old != nil {
 		old.end()

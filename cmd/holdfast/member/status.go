@@ -151,6 +151,10 @@ func archiveLine(field json.RawMessage) (line, note string) {
 	switch {
 	case a.Alarm != "":
 		note = "ARCHIVING HAS STOPPED: " + a.Alarm
+	case a.Away != "":
+		note = "THE ARCHIVE IS AWAY, and nothing is acknowledged as archived until it is back: " + a.Away
+	case a.Missing != nil:
+		note = fmt.Sprintf("entries %d to %d were acknowledged as archived and are not in the archive: they are shipped again", a.Missing.First, a.Missing.Last)
 	case a.Failing != "":
 		note = "the archive's store fails and is tried again: " + a.Failing
 	default:

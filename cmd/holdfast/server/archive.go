@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
+	"github.com/holdfastdb/holdfast/disk"
 	"github.com/holdfastdb/holdfast/door/admin"
 	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/objstore"
@@ -20,6 +21,7 @@ import (
 // archiveConfig is what this server is told of the archive.
 type archiveConfig struct {
 	url       string // "": there is none
+	lost      string // the identity of an archive that was given up
 	store     objstore.Store
 	interval  time.Duration
 	requests  int64
@@ -33,6 +35,8 @@ func (c *Config) archiveOptions() []doors.Option {
 	return []doors.Option{
 		{Name: "archive", Arg: "URL", Help: "ship the log as it grows to file:///dir or s3://bucket/prefix; the same for all members",
 			Set: func(v string) error { return setArchive(a, v) }},
+		{Name: "archive-lost", Arg: "ID", Help: "give up the archive of this identity: what is at --archive may take its place",
+			Set: func(v string) error { return setLost(&a.lost, v) }},
 		{Name: "archive-interval", Arg: "TIME", Default: "1s", Help: "gather entries for so long while nobody waits for them to be archived",
 			Set: func(v string) error { return setInterval(&a.interval, v) }},
 		{Name: "archive-requests", Arg: "NUMBER", Default: "3000000", Help: "requests a month to the archive's store; near it entries are gathered for longer",
@@ -61,6 +65,15 @@ func setArchive(a *archiveConfig, v string) (err error) {
 	a.url = v
 	a.store, err = objstore.Open(v)
 	return err
+}
+
+// setLost takes what the alarm of an archive that is away says: an identity, or that none is known.
+func setLost(dst *string, v string) error {
+	if v != workerarchive.LostUnknown && (len(v) != 32 || strings.Trim(v, "0123456789abcdef") != "") {
+		return errors.New("no identity of an archive; write the one that the alarm names, 32 digits, or " + workerarchive.LostUnknown)
+	}
+	*dst = v
+	return nil
 }
 
 func setInterval(dst *time.Duration, v string) error {
@@ -120,7 +133,7 @@ func (c *Config) archiveSetup(share *budget.Shares) *Archive {
 		return nil
 	}
 	return &Archive{URL: a.url, Store: a.store, Options: workerarchive.Options{Interval: a.interval, Requests: a.requests, KeepAge: a.keepAge,
-		KeepCount: a.keepCount, Memory: share.More[archiveClaim.Name]}}
+		KeepCount: a.keepCount, Memory: share.More[archiveClaim.Name], URL: a.url, Lost: a.lost}}
 }
 
 // archiveService is answered by each member with the Status of its worker, as JSON.
@@ -139,6 +152,10 @@ func (s *Server) shipArchive() {
 	a := s.setup.Archive
 	opt := a.Options
 	opt.Logger = s.log
+	if opt.FS, opt.Dir = s.setup.Node.FS, s.setup.Node.Dir; opt.FS == nil {
+		opt.FS = disk.OS()
+	}
+	opt.Reopen = func() (objstore.Store, error) { return objstore.Open(a.URL, objstore.MustExist()) }
 	w := workerarchive.New(workerarchive.NodeMember{Node: s.node}, a.Store, opt)
 	s.node.Handle(archiveService, func(context.Context, []byte) ([]byte, error) { return json.Marshal(w.Status()) })
 	s.shipper = w
@@ -162,8 +179,9 @@ func (s *Server) archiveNow(ctx context.Context) archiveStatus {
 		st.Note = "the leader did not say how far the archive is: " + err.Error()
 		return st
 	}
-	own := st.Alarm
+	own, archived := st.Alarm, st.Archived
 	st.Status, st.Leads = leader, false
+	st.Archived = max(archived, leader.Archived)
 	if own != "" {
 		st.Note = "this member will not ship when it leads: " + own
 	}
@@ -177,13 +195,31 @@ func (s *Server) archiveSection() admin.Section {
 			return []admin.Field{{Name: "archive", Value: s.archiveNow(ctx)}}
 		},
 		Collect: func(m *admin.Metrics) { collectArchive(m, s.shipper.Status()) },
-		Notes: func(context.Context) []string {
-			if st := s.shipper.Status(); st.Alarm != "" {
-				return []string{fmt.Sprintf("archiving has stopped: %s", st.Alarm)}
-			}
-			return nil
-		},
+		Notes:   s.archiveNotes,
 	}
+}
+
+// noteWait bounds how long /readyz of a member that follows waits for what the leader says of the archive.
+const noteWait = 300 * time.Millisecond
+
+// archiveNotes are the lines of /readyz: why nothing is acknowledged as archived, on whichever member is asked.
+func (s *Server) archiveNotes(ctx context.Context) (notes []string) {
+	ctx, cancel := context.WithTimeout(ctx, noteWait)
+	defer cancel()
+	st := s.archiveNow(ctx)
+	if st.Alarm != "" {
+		notes = append(notes, "archiving has stopped: "+st.Alarm)
+	}
+	if own := s.shipper.Status().Alarm; own != "" && own != st.Alarm {
+		notes = append(notes, "archiving has stopped on this member: "+own)
+	}
+	if st.Away != "" {
+		notes = append(notes, "the archive is away, and nothing is acknowledged as archived: "+st.Away)
+	}
+	if m := st.Missing; m != nil {
+		notes = append(notes, fmt.Sprintf("entries %d to %d were acknowledged as archived and are not in the archive: they are shipped again", m.First, m.Last))
+	}
+	return notes
 }
 
 var (
@@ -197,6 +233,8 @@ var (
 	descArchiveBudget = admin.NewDesc("archive_requests_budget", "How many a month may have (--archive-requests).")
 	descArchiveFails  = admin.NewDesc("archive_failing", "1 if the archive's store fails and is tried again.")
 	descArchiveAlarm  = admin.NewDesc("archive_stopped", "1 if this member ships nothing any more: the archive is of another history, damaged, or in a store that keeps no conditions.")
+	descArchiveAway   = admin.NewDesc("archive_away", "1 if the store is not this cluster's archive, or refuses until a person changes something: nothing is acknowledged as archived.")
+	descArchiveMiss   = admin.NewDesc("archive_missing_entries", "Entries that were acknowledged as archived and are not in the archive, until they are shipped again, on the leader.")
 	descArchiveGaps   = admin.NewDesc("archive_gaps_total", "How often entries were lost to the archive because the log is not kept for longer (--log-retention).")
 	descArchiveSnap   = admin.NewDesc("archive_snapshot_index", "Index of the newest snapshot in the archive, on the leader.")
 	descArchiveSnapAt = admin.NewDesc("archive_snapshot_timestamp_seconds", "Time along the log of that snapshot, on the leader.")
@@ -217,6 +255,12 @@ func collectArchive(m *admin.Metrics, st workerarchive.Status) {
 	m.Gauge(descArchiveAge, st.Seconds)
 	m.Gauge(descArchiveFlight, float64(st.Flight))
 	m.Flag(descArchiveFails, st.Failing != "")
+	m.Flag(descArchiveAway, st.Away != "")
+	missing := uint64(0)
+	if st.Missing != nil {
+		missing = st.Missing.Last - st.Missing.First + 1
+	}
+	m.Gauge(descArchiveMiss, float64(missing))
 	if st.Snapshot.Index > 0 {
 		m.Gauge(descArchiveSnap, float64(st.Snapshot.Index))
 		m.Gauge(descArchiveSnapAt, float64(st.Snapshot.Time.Unix()))
