@@ -42,15 +42,15 @@ func newClient(host string, o *minio.Options, anyCertificate bool, given ...stri
 	if c := clients.of[key]; c != nil {
 		return c, nil
 	}
+	t, err := minio.DefaultTransport(o.Secure)
+	if err != nil {
+		return nil, err
+	}
 	if anyCertificate && o.Secure {
-		t, err := minio.DefaultTransport(true)
-		if err != nil {
-			return nil, err
-		}
 		t.TLSClientConfig.InsecureSkipVerify = true
 		t.TLSClientConfig.MinVersion = tls.VersionTLS12
-		o.Transport = t
 	}
+	o.Transport = bounded{t}
 	c, err := minio.New(host, o)
 	if err != nil {
 		return nil, err

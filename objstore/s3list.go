@@ -23,21 +23,25 @@ func (s *S3) List(ctx context.Context, prefix, after string) iter.Seq2[Listed, e
 		if after != "" {
 			opt.StartAfter = s.prefix + after
 		}
-		last := after
+		ctx, p := withPages(ctx)
 		for o := range s.client.ListObjectsIter(ctx, s.bucket, opt) {
-			if o.Err != nil {
-				yield(Listed{}, s.failed("list", prefix, o.Err))
+			name, inside := strings.CutPrefix(o.Key, s.prefix)
+			err := o.Err
+			switch {
+			case err != nil:
+			case !inside || !strings.HasPrefix(name, begin):
+				err = lasting{fmt.Errorf("the store gives %q, which does not begin with %q", o.Key, opt.Prefix)}
+			default:
+				err = p.take(name, maxListed)
+			}
+			if err != nil {
+				yield(Listed{}, s.failed("list", prefix, err))
 				return
 			}
-			name := strings.TrimPrefix(o.Key, s.prefix)
 			if name <= after {
 				continue // some servers take no notice of start-after
 			}
-			if name <= last {
-				yield(Listed{}, fmt.Errorf("list %s: the store gives %s after %s: it does not list in the order of names", prefix, name, last))
-				return
-			}
-			if last = name; !yield(Listed{name, o.Size, o.LastModified}, nil) {
+			if !yield(Listed{name, o.Size, o.LastModified}, nil) {
 				return
 			}
 		}
@@ -87,13 +91,13 @@ func (s *S3) DeleteAll(ctx context.Context, prefix string) error {
 	listed := make(chan error, 1)
 	go func() {
 		defer close(found)
-		for o := range s.client.ListObjects(ctx, s.bucket, minio.ListObjectsOptions{Prefix: s.prefix + prefix + "/", Recursive: true}) {
-			if o.Err != nil {
-				listed <- o.Err
+		for o, err := range s.List(ctx, prefix, "") {
+			if err != nil {
+				listed <- err
 				return
 			}
 			select {
-			case found <- o:
+			case found <- minio.ObjectInfo{Key: s.prefix + o.Name}:
 			case <-ctx.Done():
 				listed <- ctx.Err()
 				return

@@ -95,7 +95,7 @@ func (r *Replica) sweep(ctx context.Context, f File, data []byte) error {
 	if m.Head.TXID < f.Min || slices.ContainsFunc(m.Files, func(g File) bool { return g.Level == f.Level && g.Min == f.Min && g.Max == f.Max }) {
 		return nil
 	}
-	there, err := r.store.Get(ctx, r.Name(f))
+	there, err := objstore.GetMost(ctx, r.store, r.Name(f), int64(len(data)))
 	if err != nil || !bytes.Equal(there, data) {
 		return nil // it is not ours, or is gone; what stays is removed with the orphans
 	}
