@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/holdfastdb/holdfast/disk"
 )
@@ -23,9 +24,18 @@ func OnDisk(f disk.FS) Option { return func(s *File) { s.fs = f } }
 // store was used before, so that a missing directory is an unmounted disk and not a new store.
 func MustExist() Option { return func(s *File) { s.mustExist = true } }
 
-// exactMode sets the permissions of new objects whatever the umask is: a person wrote them down.
-func exactMode(mode fs.FileMode) Option {
+// ExactMode is WithMode of permissions that a person wrote down: the umask takes nothing of them.
+func ExactMode(mode fs.FileMode) Option {
 	return func(s *File) { s.mode, s.exact = mode, true }
+}
+
+// Below is the URL of a store below the one that a URL names: url/name, with what stands behind url's question mark.
+func Below(url, name string) string {
+	at, settings, any := strings.Cut(url, "?")
+	if at = strings.TrimSuffix(at, "/") + "/" + name; any {
+		at += "?" + settings
+	}
+	return at
 }
 
 // fileOptions reads what a file:// URL says behind its question mark: mode=0644, in octal.
@@ -42,7 +52,7 @@ func fileOptions(u *url.URL) (opts []Option, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", u, err)
 		}
-		opts = append(opts, exactMode(mode))
+		opts = append(opts, ExactMode(mode))
 	}
 	return opts, nil
 }

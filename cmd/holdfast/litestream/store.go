@@ -11,7 +11,11 @@ import (
 // openStore returns where a replica lies. Nothing is read yet.
 func openStore(r litestreamconf.Replica) (objstore.Store, error) {
 	if r.Bucket == nil {
-		return objstore.NewFile(r.Dir), nil
+		var opts []objstore.Option
+		if r.Mode != 0 {
+			opts = append(opts, objstore.ExactMode(r.Mode))
+		}
+		return objstore.NewFile(r.Dir, opts...), nil
 	}
 	b := r.Bucket
 	return objstore.OpenBucket(objstore.Bucket{Name: b.Name, Prefix: b.Prefix, Region: b.Region, Endpoint: b.Endpoint,

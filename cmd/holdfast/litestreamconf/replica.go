@@ -3,6 +3,7 @@ package litestreamconf
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/url"
 	"path"
@@ -13,11 +14,14 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/holdfastdb/holdfast/objstore"
 )
 
 // Replica is where a database is kept: a directory or a place in a bucket, one of which is set.
 type Replica struct {
-	Dir    string // absolute
+	Dir    string      // absolute
+	Mode   fs.FileMode // of new files in Dir, 0: the store's default
 	Bucket *Bucket
 	// SyncInterval is how long what was captured waits for an upload at most, beside the upload's own time.
 	SyncInterval time.Duration
@@ -97,7 +101,9 @@ func (s *source) build(g given, at string, sur *Surroundings) (r Replica, err er
 	}
 	switch typ {
 	case "file":
-		r.Dir, err = directory(g, u, sur)
+		if r.Dir, err = directory(g, u, sur); err == nil && u != nil && u.Query().Has("mode") {
+			r.Mode, err = objstore.ParseMode(u.Query().Get("mode"))
+		}
 	case "s3":
 		r.Bucket, err = bucket(g, u, sur)
 	default:
@@ -143,6 +149,9 @@ func (s *source) url(g given, text string) (*url.URL, error) {
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		key := kebab(name)
 		r := find(key, replicaTable)
+		if key == "mode" && u.Scheme == "file" {
+			continue // no setting of the file; build reads it
+		}
 		if r == nil || r.kind == list {
 			s.warn(at+":", "there is no setting %s", name)
 			continue

@@ -10,6 +10,7 @@ func TestAURLNamesADirectoryOrABucket(t *testing.T) {
 	for text, want := range map[string]Replica{
 		"file:///mnt/backup/":    {Dir: "/mnt/backup"},
 		"file:///a%20b/c":        {Dir: "/a b/c"},
+		"file:///a?mode=0640":    {Dir: "/a", Mode: 0o640},
 		"s3://bkt":               {Bucket: &Bucket{Name: "bkt"}},
 		"s3://my.bucket.com/db/": {Bucket: &Bucket{Name: "my.bucket.com", Prefix: "db"}},
 		"s3://bkt/a//b/../c":     {Bucket: &Bucket{Name: "bkt", Prefix: "a/c"}},

@@ -96,7 +96,7 @@ func (s *settings) config(paths []string, stderr io.Writer) (c agent.Config, shu
 		}
 		url := *s.replica
 		if len(paths) > 1 {
-			url = strings.TrimSuffix(url, "/") + "/" + filepath.Base(path)
+			url = objstore.Below(url, filepath.Base(path))
 		}
 		store, err := objstore.Open(url)
 		if err != nil {
