@@ -201,15 +201,15 @@ func (d *database) fenced() {
 	mine := make([]replica.File, 0, len(d.ships))
 	for _, s := range d.ships {
 		if s.there {
-			mine = append(mine, s.file) // behind the fence: nobody's
+			mine = append(mine, s.file)
 		}
 	}
 	d.aside()
 	d.leave()
 	if len(mine) > 0 {
 		d.async(func(ctx context.Context) func() {
-			if err := d.ask(ctx, func(ctx context.Context) error { return d.target.Replica.Remove(ctx, mine...) }); err != nil {
-				d.log.Warn("remove what nobody needs", "err", err) // the new owner removes it too
+			if err := d.ask(ctx, func(ctx context.Context) error { return d.removeOrphans(ctx, mine) }); err != nil {
+				d.log.Warn("remove what nobody needs; it stays in the store and does no harm", "err", err)
 			}
 			return func() {}
 		})
