@@ -54,6 +54,8 @@ type Config struct {
 	L0Retention time.Duration
 	// Restore makes the database at path from a replica.
 	Restore func(ctx context.Context, r *replica.Replica, path string) error
+	// RequireExtension: a commit of a program without the extension, under ack archive, closes Broken within Interval.
+	RequireExtension bool
 	// ToWAL switches the database at path to WAL mode, as walmode.Switch does. nil: a database that is in another mode stays so and is not kept.
 	ToWAL func(ctx context.Context, path string) error
 	Log   *slog.Logger
@@ -106,18 +108,20 @@ type Agent struct {
 	requests requests
 	work     goroutines    // the databases' goroutines and the poller
 	hopeless chan struct{} // closed when verdict is set
+	broken   chan struct{} // closed when fault is set
 
 	mu        sync.Mutex
 	databases map[string]*database // by path; guarded by mu
 	closing   bool                 // guarded by mu
 	verdict   error                // guarded by mu: the first final failure of a database
+	fault     error                // guarded by mu: why the agent is to be ended
 	outcomes  []Outcome            // guarded by mu: of databases that Close has ended
 }
 
 // Start begins. It returns at once: databases are opened, taken over and restored behind it, and what they wait for is logged and in Status.
 func Start(cfg Config) (*Agent, error) {
 	cfg.fill()
-	a := &Agent{cfg: cfg, databases: make(map[string]*database), hopeless: make(chan struct{}),
+	a := &Agent{cfg: cfg, databases: make(map[string]*database), hopeless: make(chan struct{}), broken: make(chan struct{}),
 		uploads: make(chan struct{}, mostUploads), opening: make(chan struct{}, mostOpening)}
 	a.requests.budget, a.requests.clock = cfg.Requests, cfg.Clock
 	a.ctx, a.cancel = context.WithCancel(context.Background())
@@ -140,6 +144,14 @@ func Start(cfg Config) (*Agent, error) {
 	a.work.Add()
 	a.cfg.Runner.Go(a.poll)
 	return a, nil
+}
+
+// every is how often databases are captured that nobody waits for: often enough that a commit without the extension is found within Interval.
+func (a *Agent) every() time.Duration {
+	if a.cfg.RequireExtension {
+		return a.cfg.Interval / 2
+	}
+	return a.cfg.Interval
 }
 
 // restful is how long a database is left alone before its manifest is written, and it rests.
@@ -247,12 +259,12 @@ func (a *Agent) poll() {
 	defer a.work.Done()
 	looked := a.cfg.Clock.Wall()
 	for {
-		a.sleep(a.ctx, min(a.cfg.Interval, lookMost))
+		a.sleep(a.ctx, min(a.every(), lookMost))
 		if a.ctx.Err() != nil {
 			return
 		}
 		now := a.cfg.Clock.Wall()
-		look := now.Sub(looked) >= a.cfg.Interval || now.Before(looked) || a.cfg.Interval <= lookMost
+		look := now.Sub(looked) >= a.every() || now.Before(looked) || a.every() <= lookMost
 		if look {
 			looked = now
 		}

@@ -29,6 +29,7 @@ type database struct {
 	running      bool          // guarded by mu: it has its goroutine
 	clients      []*gate.Conn  // guarded by mu: in the order in which they came
 	arrived      []*waiter     // guarded by mu: not seen by the loop yet
+	excused      time.Time     // guarded by mu: when a message came that explains commits without naming them; zero: never
 	noted        bool          // guarded by mu: something was committed, most likely
 	phase        gate.Refuse   // guarded by mu: why writes are refused
 	reason       string        // guarded by mu: of the phase, for people
@@ -137,6 +138,7 @@ func (d *database) state() gate.State {
 func (d *database) Leave(c *gate.Conn) {
 	d.mu.Lock()
 	d.clients = slices.DeleteFunc(d.clients, func(other *gate.Conn) bool { return other == c })
+	d.excused = d.now() // it may have ended between a commit and its message
 	d.mu.Unlock()
 }
 
@@ -162,7 +164,7 @@ func (d *database) arrive(w *waiter) {
 // Note implements gate.Database.
 func (d *database) Note() {
 	d.mu.Lock()
-	d.noted = true
+	d.noted, d.excused = true, d.now()
 	d.mu.Unlock()
 	d.wake()
 }

@@ -58,6 +58,7 @@ type chain struct {
 	// wasWAL: the database was followed, or switched to WAL mode; one that leaves it later is not switched again.
 	wasWAL    bool
 	lastGroup replica.Head // the last group that is stored, in front of whatever fence
+	witness   witness
 }
 
 // run is the loop: everything about the database happens here, one thing after the other; what takes long is done outside and comes back
@@ -134,6 +135,10 @@ func (d *database) step(now time.Time) time.Duration {
 		}
 	}
 	next := d.group(now)
+	d.watchCommits(now)
+	if len(d.witness.silent) > 0 {
+		next = min(next, witnessGrace)
+	}
 	d.levelsDue(now)
 	next = min(next, d.restart(now))
 	d.settle(now)
@@ -141,7 +146,7 @@ func (d *database) step(now time.Time) time.Duration {
 	if d.concluded() {
 		return -1
 	}
-	if len(d.ships) == 0 && len(d.waiters) == 0 && d.jobs == 0 && !d.stale && d.first.IsZero() && now.Sub(d.changed) > d.agent.restful() && !d.dueSoon(now) {
+	if len(d.ships) == 0 && len(d.waiters) == 0 && d.jobs == 0 && len(d.witness.silent) == 0 && !d.stale && d.first.IsZero() && now.Sub(d.changed) > d.agent.restful() && !d.dueSoon(now) {
 		return -1
 	}
 	return next
@@ -154,6 +159,7 @@ func (d *database) collect() {
 	d.arrived, d.noted = nil, false
 	d.mu.Unlock()
 	for _, w := range arrived {
+		d.heard(w)
 		d.waiters = append(d.waiters, w)
 		d.last = w.came
 		if d.first.IsZero() {
@@ -173,7 +179,7 @@ func (d *database) group(now time.Time) time.Duration {
 	if !d.files.Open() {
 		return d.agent.cfg.Interval // nothing has changed since it was closed
 	}
-	due := d.taken.Add(d.agent.requests.gather(d.agent.cfg.Interval))
+	due := d.taken.Add(d.agent.requests.gather(d.agent.every()))
 	if !d.first.IsZero() {
 		most := d.agent.requests.gather(gatherMost)
 		at := d.first.Add(most)
@@ -224,7 +230,7 @@ func (d *database) group(now time.Time) time.Duration {
 		// No connection has it: whoever comes next may want it for itself, or remove the WAL when it goes.
 		d.files.Close()
 	}
-	return d.agent.requests.gather(d.agent.cfg.Interval)
+	return d.agent.requests.gather(d.agent.every())
 }
 
 // uncaptured is called when the database cannot be captured: in another journal mode, no database any more, or not to be read.

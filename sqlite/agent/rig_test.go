@@ -23,6 +23,7 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/gate"
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 	"github.com/holdfastdb/holdfast/sqlite/restore"
+	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
 
 var verbose = flag.Bool("agentlog", false, "print what the agents log")
@@ -337,6 +338,34 @@ func (e *ext) commit() gate.Code {
 	m = append(m, 2, 0)
 	m = append(m, make([]byte, 12)...)
 	if _, err := e.conn.Write(m); err != nil {
+		e.t.Fatal(err)
+	}
+	b := e.read(130)
+	if got := binary.LittleEndian.Uint32(b[1:]); got != e.seq {
+		e.t.Fatalf("the answer is to commit %d, not %d", got, e.seq)
+	}
+	return gate.Code(b[5])
+}
+
+// position is where the last commit ends in the WAL, which was not started anew. The index is not opened: this process would lose SQLite's locks on it.
+func (r *rig) position() (p walfile.Position) {
+	r.t.Helper()
+	b, err := os.ReadFile(r.path + "-wal")
+	if err != nil || len(b) < 32 {
+		r.t.Fatalf("%d bytes of the WAL, %v", len(b), err)
+	}
+	copy(p.Salt[:], b[16:24])
+	p.Frame = uint32((len(b) - 32) / (24 + 4096))
+	return p
+}
+
+// commitAt waits until a commit that ends there is stored.
+func (e *ext) commitAt(p walfile.Position) gate.Code {
+	e.t.Helper()
+	e.seq++
+	m := binary.LittleEndian.AppendUint32([]byte{2}, e.seq)
+	m = append(append(m, 2, 0), p.Salt[:]...)
+	if _, err := e.conn.Write(binary.LittleEndian.AppendUint32(m, p.Frame)); err != nil {
 		e.t.Fatal(err)
 	}
 	b := e.read(130)

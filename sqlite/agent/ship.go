@@ -44,6 +44,9 @@ func (d *database) ship(g *capture.Group) {
 		d.fail(errors.New("what was captured does not follow what is stored"))
 		return
 	}
+	if d.target.Ack == gate.Archive && g.Before != 0 { // else it is the first of this agent, and has what was committed before
+		d.witness.captured(g, d.now())
+	}
 	d.seq++
 	s := &ship{seq: d.seq, end: g.Position, group: g, stream: !g.Kept() && g.Bytes() > mostKept/3, made: d.now()}
 	h := replica.Header{PageSize: g.PageSize, Commit: g.State.Pages, Timestamp: d.now().UnixMilli(), NodeID: d.owner,

@@ -23,7 +23,8 @@ type View struct {
 	Stored, Captured replica.TXID
 	StoredAt         time.Time
 	OnTheWay         int
-	// Behind is the age of the oldest commit that is captured and not stored. Uncaptured: the files have changed since the last capture.
+	// Behind is the age of the oldest commit that is captured and not stored. Uncaptured: the files have changed since the last capture, by a commit or by a
+	// checkpoint.
 	Behind     time.Duration
 	Uncaptured bool
 	Alarms     []Alarm
@@ -95,9 +96,6 @@ func (v View) String() string {
 		fmt.Fprintf(&b, "ack %s, stored up to TXID %s in %s, captured up to %s, %d on the way", v.Ack, v.Stored, v.URL, v.Captured, v.OnTheWay)
 	} else {
 		fmt.Fprintf(&b, "ack %s, nothing is stored in %s yet", v.Ack, v.URL)
-	}
-	if v.Uncaptured {
-		b.WriteString(", and the files have changed since")
 	}
 	if v.Phase != gate.Open {
 		b.WriteString("; writes are refused: " + v.Reason)

@@ -74,9 +74,12 @@ HOLDFAST_SQLITE_SOCKET in its environment, by which the extension reaches this p
 			cmd.Env = append(slices.Clone(os.Environ()), "HOLDFAST_SQLITE_SOCKET="+cfg.Socket, "HOLDFAST_SQLITE_ACK="+*s.ack)
 			err = cmd.Start()
 			if err == nil {
-				err = wait(cmd, signals)
+				err = wait(cmd, signals, a.Broken(), shutdown)
 			}
 			stored := end(a, shutdown, c.Stderr)
+			if fault := a.Fault(); fault != nil {
+				return fmt.Errorf("sqlite run: the command was ended: %w", fault)
+			}
 			var exit *exec.ExitError
 			if errors.As(err, &exit) {
 				status := exit.ExitCode()
@@ -104,17 +107,23 @@ func end(a *agent.Agent, limit time.Duration, to io.Writer) bool {
 	return err == nil
 }
 
-// wait passes signals on until the command has ended.
-func wait(cmd *exec.Cmd, signals <-chan os.Signal) error {
+// wait passes signals on until the command has ended. When the agent is broken the command is told to end, and killed if it does not within the limit.
+func wait(cmd *exec.Cmd, signals <-chan os.Signal, broken <-chan struct{}, limit time.Duration) error {
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
+	var late <-chan time.Time
 	for {
+		var sig os.Signal
 		select {
 		case err := <-done:
 			return err
-		case sig := <-signals:
-			cmd.Process.Signal(sig) // it fails when the command has just ended
+		case sig = <-signals:
+		case <-broken:
+			broken, late, sig = nil, time.After(limit), syscall.SIGTERM
+		case <-late:
+			sig = os.Kill
 		}
+		cmd.Process.Signal(sig) // it fails when the command has just ended
 	}
 }
 
@@ -142,9 +151,16 @@ func Replicate() *cli.Command {
 			if err != nil {
 				return fmt.Errorf("sqlite replicate: %w", err)
 			}
-			<-ctx.Done()
+			select {
+			case <-ctx.Done():
+			case <-a.Broken():
+			}
 			stop()
-			if !end(a, shutdown, c.Stderr) {
+			stored := end(a, shutdown, c.Stderr)
+			if fault := a.Fault(); fault != nil {
+				return fmt.Errorf("sqlite replicate: %w", fault)
+			}
+			if !stored {
 				return cli.StatusError(1)
 			}
 			return nil

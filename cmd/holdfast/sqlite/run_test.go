@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/objstore"
@@ -130,5 +131,45 @@ func TestWhatCannotBeKeptEndsTheStart(t *testing.T) {
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "begun")); err == nil {
 		t.Error("the command was begun")
+	}
+}
+
+// TestTheExtensionCanBeRequired: a command that commits without it is told to end, one that does not listen is killed, and the status is 1.
+func TestTheExtensionCanBeRequired(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "app.db")
+	made(t, path, "wal")
+	for name, command := range map[string]string{"it ends": "trap 'exit 3' TERM", "it does not listen": "trap '' TERM"} {
+		began := make(chan struct{})
+		go func() { // another program, without the extension
+			defer close(began)
+			for range 1000 {
+				if _, err := os.Stat(filepath.Join(dir, "up")); err == nil {
+					break
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+			db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
+			if err == nil {
+				_, err = db.Exec("INSERT INTO t VALUES (2)")
+				_ = db.Close()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}()
+		status, said := call(t, "sqlite", "run", "--replica", "file://"+dir+"/r", "--interval", "100ms", "--shutdown-timeout", "1s", "--require-extension", path, "--",
+			"/bin/sh", "-c", command+"; touch "+dir+"/up; while :; do sleep 0.01; done")
+		<-began
+		if status != 1 || !strings.HasPrefix(last(said), "holdfast: ") || !strings.Contains(last(said), "without the extension") || !strings.Contains(said, path+": stored up to") {
+			t.Errorf("%s: status %d, %s", name, status, said)
+		}
+		if err := os.Remove(filepath.Join(dir, "up")); err != nil {
+			t.Error(err)
+		}
+	}
+	if status, said := call(t, "sqlite", "replicate", "--replica", "file://"+dir+"/r", "--ack", "local", "--require-extension", path); status != 2 {
+		t.Errorf("under local: status %d, %s", status, said)
 	}
 }

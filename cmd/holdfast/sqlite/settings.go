@@ -25,25 +25,26 @@ import (
 // settings are the flags of `run` and `replicate`.
 type settings struct {
 	replica, ack, ackTimeout, interval, maxUnstored, requests, levels, snapshot, retention, l0, shutdown, socket, wal *string
-	quiet                                                                                                             *bool
+	quiet, requireExtension                                                                                           *bool
 }
 
 func addSettings(l *cli.FlagList) *settings {
 	return &settings{
-		replica:     l.Text("replica", "URL", "", "where the database is kept: s3://bucket/prefix or file:///dir; with several databases each is below it, by its file's name"),
-		ack:         l.Text("ack", "LEVEL", "archive", "what a commit waits for in programs with the extension: `archive`, the bucket, or `local`, nothing"),
-		ackTimeout:  l.Text("ack-timeout", "TIME", "30s", "after which a commit that is not stored is an error, and writes are refused until everything is"),
-		interval:    l.Text("interval", "TIME", "1s", "how often commits are stored that nobody waits for, and databases are looked at that no program with the extension has open"),
-		maxUnstored: l.Text("max-unstored", "SIZE", "64MiB", "of a WAL that the bucket does not take; with `local` it is let go of then"),
-		requests:    l.Text("requests", "N", "20000000", "requests a month, for all databases; commits are gathered longer when they run out"),
-		levels:      l.Text("levels", "LIST", "30s,5m,1h", "how often files of the levels from 1 on are made; `off` for none"),
-		snapshot:    l.Text("snapshot", "TIME", "24h", "how often the whole database is stored"),
-		retention:   l.Text("retention", "TIME", "24h", "for how long earlier states can be restored"),
-		l0:          l.Text("l0-retention", "TIME", "5m", "for how long every group of commits can be restored by itself"),
-		shutdown:    l.Text("shutdown-timeout", "TIME", "8s", "how long storing the rest may take when it ends"),
-		socket:      l.Text("socket", "PATH", "", "where programs with the extension reach it (default: one for these databases in the directory for temporary files)"),
-		wal:         l.Text("wal", "WHEN", "switch", "what becomes of a database in another journal mode: `switch`, to WAL mode, when it is taken over and nobody uses it, or `never`; then it is not kept"),
-		quiet:       l.Toggle("quiet", "log warnings and errors only"),
+		replica:          l.Text("replica", "URL", "", "where the database is kept: s3://bucket/prefix or file:///dir; with several databases each is below it, by its file's name"),
+		ack:              l.Text("ack", "LEVEL", "archive", "what a commit waits for in programs with the extension: `archive`, the bucket, or `local`, nothing"),
+		ackTimeout:       l.Text("ack-timeout", "TIME", "30s", "after which a commit that is not stored is an error, and writes are refused until everything is"),
+		interval:         l.Text("interval", "TIME", "1s", "how often commits are stored that nobody waits for, and databases are looked at that no program with the extension has open"),
+		maxUnstored:      l.Text("max-unstored", "SIZE", "64MiB", "of a WAL that the bucket does not take; with `local` it is let go of then"),
+		requests:         l.Text("requests", "N", "20000000", "requests a month, for all databases; commits are gathered longer when they run out"),
+		levels:           l.Text("levels", "LIST", "30s,5m,1h", "how often files of the levels from 1 on are made; `off` for none"),
+		snapshot:         l.Text("snapshot", "TIME", "24h", "how often the whole database is stored"),
+		retention:        l.Text("retention", "TIME", "24h", "for how long earlier states can be restored"),
+		l0:               l.Text("l0-retention", "TIME", "5m", "for how long every group of commits can be restored by itself"),
+		shutdown:         l.Text("shutdown-timeout", "TIME", "8s", "how long storing the rest may take when it ends"),
+		socket:           l.Text("socket", "PATH", "", "where programs with the extension reach it (default: one for these databases in the directory for temporary files)"),
+		wal:              l.Text("wal", "WHEN", "switch", "what becomes of a database in another journal mode: `switch`, to WAL mode, when it is taken over and nobody uses it, or `never`; then it is not kept"),
+		requireExtension: l.Toggle("require-extension", "with archive: end, with status 1, within --interval of a commit by a program that has not loaded the extension; `run` ends its command first"),
+		quiet:            l.Toggle("quiet", "log warnings and errors only"),
 	}
 }
 
@@ -71,6 +72,9 @@ func (s *settings) config(paths []string, stderr io.Writer) (c agent.Config, shu
 	}
 	if c.Requests, err = strconv.ParseInt(*s.requests, 10, 64); err != nil || c.Requests < 1 {
 		return c, 0, fail("requests", *s.requests, "not a number of requests")
+	}
+	if c.RequireExtension = *s.requireExtension; c.RequireExtension && ack != gate.Archive {
+		return c, 0, cli.Usagef("--require-extension: under --ack local no commit waits for the extension; write --ack archive, or leave it out")
 	}
 	switch *s.wal {
 	case "switch":
