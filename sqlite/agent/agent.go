@@ -21,6 +21,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/task"
 	"github.com/holdfastdb/holdfast/sqlite/gate"
 	"github.com/holdfastdb/holdfast/sqlite/replica"
+	"github.com/holdfastdb/holdfast/sqlite/restore"
 )
 
 // Target is a database and where it is kept.
@@ -52,10 +53,10 @@ type Config struct {
 	Snapshot, Retention time.Duration
 	// L0Retention is for how long groups are kept that a file of level 1 replaces: 5 min.
 	L0Retention time.Duration
-	// Restore makes the database at path from a replica.
-	Restore func(ctx context.Context, r *replica.Replica, path string) error
 	// RequireExtension: a commit of a program without the extension, under ack archive, closes Broken within Interval.
 	RequireExtension bool
+	// Restored hears of databases that the agent has restored; nil: nobody does.
+	Restored func(path string, made *restore.Restored)
 	// ToWAL switches the database at path to WAL mode, as walmode.Switch does. nil: a database that is in another mode stays so and is not kept.
 	ToWAL func(ctx context.Context, path string) error
 	Log   *slog.Logger

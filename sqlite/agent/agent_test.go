@@ -453,7 +453,7 @@ func TestAMachineThatWasStartedAnew(t *testing.T) {
 		t.Errorf("a disk with less than the replica: %d of 4 rows are back", n)
 	}
 	r.stop(a)
-	if names, _ := filepath.Glob(r.path + ".fenced-*"); len(names) == 0 {
+	if names, _ := filepath.Glob(r.path + ".aside-*"); len(names) == 0 {
 		t.Error("what the disk had was not kept aside")
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/sqlite/capture"
-	"github.com/holdfastdb/holdfast/sqlite/gate"
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 )
 
@@ -188,47 +187,4 @@ func (d *database) makeFile(l *level) bool {
 type parked struct {
 	seq  uint64
 	send func()
-}
-
-// fenced ends the database: another agent has its replica.
-func (d *database) fenced() {
-	if d.in(gate.Fenced) {
-		return
-	}
-	d.log.Error("another agent has taken the replica over; what it does not have is kept aside", "replica", d.target.URL, "txid", d.stored.TXID.String())
-	d.enter(gate.Fenced, "another agent has taken "+d.target.URL+" over")
-	d.answerAll(gate.WasFenced, replica.ErrFenced)
-	mine := make([]replica.File, 0, len(d.ships))
-	for _, s := range d.ships {
-		if s.there {
-			mine = append(mine, s.file)
-		}
-	}
-	d.aside()
-	d.leave()
-	if len(mine) > 0 {
-		d.async(func(ctx context.Context) func() {
-			if err := d.ask(ctx, func(ctx context.Context) error { return d.removeOrphans(ctx, mine) }); err != nil {
-				d.log.Warn("remove what nobody needs; it stays in the store and does no harm", "err", err)
-			}
-			return func() {}
-		})
-	}
-}
-
-// aside renames the database's files, so that nobody takes them for the replica's state, and nothing in them is lost.
-func (d *database) aside() {
-	d.rename()
-	if err := d.agent.cfg.FS.Remove(d.side + "/state"); err != nil {
-		d.log.Warn("forget the replica", "err", err) // it names an owner that is no more: nothing follows from it
-	}
-}
-
-func (d *database) rename() {
-	name := d.target.Path + ".fenced-" + d.now().UTC().Format("20060102T150405.000Z")
-	for _, suffix := range []string{"-wal", "-shm", ""} {
-		if err := d.agent.cfg.FS.Rename(d.target.Path+suffix, name+suffix); err != nil && suffix == "" {
-			d.log.Error("keep the database aside", "err", err)
-		}
-	}
 }

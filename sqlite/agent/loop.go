@@ -52,6 +52,10 @@ type chain struct {
 	reopened time.Time    // when the files were opened again last
 	waiting  []parked     // levels' files whose groups are not all stored
 	alone    bool         // no group of this owner is stored yet, and it made no fence
+	renew    bool         // the next group is stored as a snapshot as well, before it counts
+	branch   bool         // the record of a restore goes when the next group is stored
+	identity string       // of the replica
+	losing   bool         // the database is another owner's, and its files are to be renamed
 	tried    bool         // opening was tried
 	nowhere  bool         // there was no database then, nor a replica of it
 	missing  walfile.Look // what was there instead
@@ -103,7 +107,7 @@ func (d *database) step(now time.Time) time.Duration {
 	switch {
 	case d.in(gate.Fenced):
 		d.answerAll(gate.WasFenced, replica.ErrFenced)
-		return -1
+		return d.retire()
 	case d.files == nil:
 		d.settle(now)
 		if next := d.open(now); next >= 0 || len(d.waiters) == 0 {

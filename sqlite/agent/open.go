@@ -2,9 +2,9 @@ package agent
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"time"
@@ -12,6 +12,7 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/capture"
 	"github.com/holdfastdb/holdfast/sqlite/gate"
 	"github.com/holdfastdb/holdfast/sqlite/replica"
+	"github.com/holdfastdb/holdfast/sqlite/restore"
 	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
 
@@ -24,6 +25,14 @@ type opening struct {
 	ahead bool
 	// resumed: this disk was the last to write, and had stored everything: no fence was needed.
 	resumed bool
+	// renew: the first group is stored as a snapshot as well, before anything counts as stored. mend: files of the replica are missing.
+	renew, mend bool
+	// known is the chain's files that are there.
+	known []replica.File
+	// branch: the database is one that was restored; its record goes when the first group is there.
+	branch bool
+	// waits says why there is a database that is not followed.
+	waits error
 }
 
 // stopError is what no later attempt can change: writes are refused, and a person has to decide.
@@ -126,10 +135,15 @@ func (d *database) take(o *opening, err error, began time.Time) {
 		d.epoch++
 	}
 	d.head, d.stored = o.chain.Head, o.chain.Head
-	d.known = slices.Clone(o.chain.Files)
+	d.known, d.renew, d.branch = slices.Clone(o.known), o.renew, o.branch
 	d.changed, d.stale = d.now(), !o.resumed
 	d.through = d.seq
-	d.makeLevels(o.chain)
+	c := *o.chain
+	c.Files = o.known
+	d.makeLevels(&c)
+	if o.mend && !o.renew {
+		d.snapshotNow() // the files that are missing need not come back then
+	}
 	if err := d.begin(o); err != nil {
 		d.fail(err)
 		return
@@ -189,202 +203,6 @@ func (d *database) nothing(began time.Time) {
 	}
 }
 
-// takeOver compares database and replica and makes this agent the replica's owner.
-func (d *database) takeOver(ctx context.Context) (_ *opening, err error) {
-	select {
-	case d.agent.opening <- struct{}{}:
-		defer func() { <-d.agent.opening }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	fs := d.agent.cfg.FS
-	k, _ := d.readState()
-	o := &opening{}
-	o.files, err = d.openFiles(ctx)
-	if err != nil && !errors.Is(err, walfile.ErrAbsent) {
-		return nil, err
-	}
-	defer func() {
-		if err != nil && o.files != nil {
-			o.files.Close()
-		}
-	}()
-	var before *replica.Chain
-	if err := d.ask(ctx, func(ctx context.Context) (err error) { before, err = d.target.Replica.Read(ctx); return }); err != nil {
-		return nil, err
-	}
-	last := before.Head
-	if last.Empty() {
-		if k.TXID != 0 {
-			return nil, stopf("%s is empty, and this database was stored there up to TXID %s; give its replica back, or remove %s to begin a new one",
-				d.target.URL, k.TXID, filepath.Join(d.side, "state"))
-		}
-		o.chain = before
-		if o.files == nil {
-			return o, nil
-		}
-		if o.files.State().Pages == 0 {
-			o.files.Close()
-			o.files = nil
-			return o, nil
-		}
-	}
-	o.owner = d.agent.newOwner()
-	local := replica.Checksum(0)
-	if o.files != nil {
-		local = replica.Checksum(o.files.State().Sum)
-	}
-	if k.Clean && (k.Owner == last.Owner || k.Next == last.Owner) && k.TXID == last.TXID && !last.Empty() && local == last.Post && len(before.Ahead) == 0 {
-		// No fence: nothing of this owner's is on its way. But a copy of this disk may do the same at this moment, so the first group is sent alone, under
-		// a number of its own: of the two one gets the name.
-		o.chain, o.resumed = before, true
-		return o, d.writeState(known{Owner: last.Owner, Next: o.owner, TXID: last.TXID, Checksum: last.Post})
-	}
-	if o.files != nil && !last.Empty() && local != last.Post && !(k.Owner != 0 && (last.Owner == k.Owner || last.Owner == k.Next)) &&
-		!(k.Clean && k.Checksum == local && k.TXID <= last.TXID) && !d.isPrefix(ctx, o, before) {
-		// Before the fence: whoever has the replica goes on.
-		return nil, d.strange(last)
-	}
-	mine := !last.Empty() && k.Owner != 0 && (last.Owner == k.Owner || last.Owner == k.Next)
-	if mine {
-		// This disk wrote last, and does again: whichever of the two is found behind a crash in between.
-		if err := d.writeState(known{Owner: last.Owner, Next: o.owner, TXID: k.TXID, Checksum: k.Checksum, Boot: k.Boot, Clean: k.Clean}); err != nil {
-			return nil, err
-		}
-	}
-	if !last.Empty() {
-		if err := d.ask(ctx, func(ctx context.Context) (err error) { o.chain, err = d.target.Replica.TakeOver(ctx, o.owner); return }); err != nil {
-			return nil, err
-		}
-		if mine {
-			if mine, err = d.wrote(ctx, k, last, o.chain); err != nil {
-				return nil, err
-			}
-		}
-	}
-	head := o.chain.Head
-	switch {
-	case o.files == nil:
-		err = d.restore(ctx, o)
-	case last.Empty(), local == head.Post:
-	case mine && (k.Clean || k.Boot == bootID(fs)):
-		o.ahead = true
-	case mine:
-		// The machine was started anew, and what it had not made durable is gone: the replica may know more than the disk, the disk more than the
-		// replica. The replica has whatever was acknowledged as stored, so it is what counts where the two cannot be told apart.
-		if o.ahead, err = d.goesOn(ctx, o, before); err == nil && !o.ahead {
-			d.log.Warn("the database is not a continuation of its replica since the machine was started anew; it is kept aside and restored")
-			err = d.replace(ctx, o, true)
-		}
-	case k.Checksum == local && k.TXID <= head.TXID && k.Clean, d.isPrefix(ctx, o, o.chain):
-		// What this disk has was stored, and others have gone on from there.
-		err = d.replace(ctx, o, false)
-	default:
-		return nil, d.strange(head)
-	}
-	if err == nil {
-		err = d.toWAL(ctx, o)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return o, d.writeState(known{Owner: o.owner, TXID: head.TXID, Checksum: head.Post})
-}
-
-// wrote reports whether this disk, known by k, wrote the last group before the fence that chain ends with. Before the fence it was so of last, but until
-// the fence stood another may have taken over and gone on, with a copy of this disk for example: then what it acknowledged counts, and this database is
-// behind it, not ahead. A fence of our own says nothing about it: an attempt may have ended behind it before anything was compared.
-func (d *database) wrote(ctx context.Context, k known, last replica.Head, chain *replica.Chain) (bool, error) {
-	if _, fence := last.Next(); chain.Head.TXID == fence && last.Fence && last.Owner == k.Owner {
-		return true, nil // the state names an owner once it has compared
-	}
-	var group replica.File
-	for _, f := range chain.Files {
-		if f.Level == 0 && !f.Fence && f.Max > group.Max {
-			group = f
-		}
-	}
-	if group.Max == 0 {
-		return false, nil
-	}
-	var h replica.Header
-	if err := d.ask(ctx, func(ctx context.Context) (err error) { h, _, err = d.target.Replica.Stat(ctx, group); return }); err != nil {
-		return false, err
-	}
-	return h.NodeID == k.Owner || h.NodeID == k.Next, nil
-}
-
-// strange is the refusal of a database that is not its replica's.
-func (d *database) strange(head replica.Head) error {
-	return stopf("%s and its replica %s (TXID %s) have gone different ways; to keep the replica's move the file away, to keep the file's give a new place",
-		d.target.Path, d.target.URL, head.TXID)
-}
-
-// goesOn reports whether the database's WAL is the one that the replica's last group was captured from, and reaches behind it.
-func (d *database) goesOn(ctx context.Context, o *opening, before *replica.Chain) (bool, error) {
-	var last replica.File
-	for _, f := range before.Files {
-		if f.Level == 0 && f.Size > replica.FenceSize && f.Max > last.Max {
-			last = f
-		}
-	}
-	if last.Max == 0 {
-		return false, nil
-	}
-	var h replica.Header
-	if err := d.ask(ctx, func(ctx context.Context) (err error) { h, _, err = d.target.Replica.Stat(ctx, last); return }); err != nil {
-		return false, err
-	}
-	salt := o.files.State().Salt
-	return h.WALOffset > 0 && h.WALSalt1 == binary.BigEndian.Uint32(salt[:]) && h.WALSalt2 == binary.BigEndian.Uint32(salt[4:]) &&
-		o.files.End() >= h.WALOffset+h.WALSize, nil
-}
-
-// isPrefix reports whether the database is a state that the replica has passed through, as far as it is known.
-func (d *database) isPrefix(ctx context.Context, o *opening, chain *replica.Chain) bool {
-	files := slices.Clone(chain.Files)
-	if err := d.ask(ctx, func(ctx context.Context) error { return d.target.Replica.Fill(ctx, files) }); err != nil {
-		d.log.Warn("read what states the replica has", "err", err) // then those that the manifest names have to do
-	}
-	local := replica.Checksum(o.files.State().Sum)
-	return slices.ContainsFunc(files, func(f replica.File) bool { return f.Post == local && f.Post != 0 })
-}
-
-// replace puts the replica's database in the place of the one that is there, which is removed or kept aside.
-func (d *database) replace(ctx context.Context, o *opening, keep bool) error {
-	if !o.files.Alone() {
-		return fmt.Errorf("%s has gone on to TXID %s, and %s is open; close it, so that it can be restored", d.target.URL, o.chain.Head.TXID, d.target.Path)
-	}
-	o.files.Close()
-	o.files = nil
-	if keep {
-		d.rename()
-	} else {
-		for _, suffix := range []string{"-wal", "-shm", ""} {
-			if err := d.agent.cfg.FS.Remove(d.target.Path + suffix); err != nil && suffix == "" {
-				return err
-			}
-		}
-	}
-	return d.restore(ctx, o)
-}
-
-func (d *database) restore(ctx context.Context, o *opening) error {
-	d.log.Info("restore", "from", d.target.URL, "txid", o.chain.Head.TXID.String())
-	if err := d.agent.cfg.Restore(ctx, d.target.Replica, d.target.Path); err != nil {
-		return err
-	}
-	files, err := capture.OpenBy(d.agent.cfg.Files, d.target.Path)
-	if err != nil {
-		return err
-	}
-	o.files = files
-	if s := replica.Checksum(files.State().Sum); s != o.chain.Head.Post {
-		return stopf("%s restored from %s has checksum %x, and the replica says %x", d.target.Path, d.target.URL, s, o.chain.Head.Post)
-	}
-	return nil
-}
-
 // ask does a small request or a few, with a time limit.
 func (d *database) ask(ctx context.Context, f func(ctx context.Context) error) error {
 	d.agent.requests.add()
@@ -393,24 +211,24 @@ func (d *database) ask(ctx context.Context, f func(ctx context.Context) error) e
 	return f(ctx)
 }
 
-func (d *database) readState() (known, error) {
+// readState reads what this disk knows: false if there is nothing, or what there is is damaged.
+func (d *database) readState() (k known, ok bool, err error) {
 	b, err := d.agent.cfg.FS.ReadFile(filepath.Join(d.side, "state"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return k, false, nil
+	}
 	if err != nil {
-		return known{}, err
+		return k, false, err
 	}
-	k, ok := decodeState(b)
-	if !ok {
-		return known{}, errors.New("damaged")
+	if k, ok = decodeState(b); !ok {
+		d.log.Warn("the state is damaged, and says nothing", "file", filepath.Join(d.side, "state"))
 	}
-	return k, nil
+	return k, ok, nil
 }
 
-// writeState writes k. Without a boot id it is of this boot: database and replica were compared. An attempt that has not compared them keeps the
-// boot id of the state before, or the next attempt would take a disk that lost commits for one that has lost none.
+// writeState makes durable what this disk knows of its replica.
 func (d *database) writeState(k known) error {
-	if k.Boot == "" {
-		k.Boot = bootID(d.agent.cfg.FS)
-	}
+	k.Boot, k.Replica, k.Identity = bootID(d.agent.cfg.FS), restore.Place(d.target.URL), d.identity
 	return d.agent.cfg.FS.WriteFileAtomic(filepath.Join(d.side, "state"), k.encode())
 }
 

@@ -169,10 +169,6 @@ func (r *rig) launch(ack gate.Ack) *Agent {
 	if *verbose {
 		c.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
-	c.Restore = func(ctx context.Context, of *replica.Replica, path string) error {
-		_, err := restore.Restore(ctx, of, restore.Options{From: "memory", To: path})
-		return err
-	}
 	a, err := Start(c)
 	if err != nil {
 		r.t.Fatal(err)

@@ -12,6 +12,8 @@ import (
 	"github.com/holdfastdb/holdfast/internal/task"
 	"github.com/holdfastdb/holdfast/sqlite/capture"
 	"github.com/holdfastdb/holdfast/sqlite/gate"
+	"github.com/holdfastdb/holdfast/sqlite/replica"
+	"github.com/holdfastdb/holdfast/sqlite/restore"
 	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
 
@@ -24,6 +26,8 @@ type Seams struct {
 	// Timeout is context.WithTimeout.
 	Timeout func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
 	Files   Files
+	// Prepare is restore.Prepare.
+	Prepare func(ctx context.Context, r *replica.Replica, how restore.Options) (Prepared, error)
 	// Random returns a number that no other call returns, on any machine.
 	Random func() uint64
 	// Listen is gate.Listen.
@@ -43,6 +47,11 @@ func (s *Seams) fill() {
 	if s.Files == nil {
 		s.Files = files{capture.Disk}
 	}
+	if s.Prepare == nil {
+		s.Prepare = func(ctx context.Context, r *replica.Replica, how restore.Options) (Prepared, error) {
+			return restore.Prepare(ctx, r, how)
+		}
+	}
 	if s.Random == nil {
 		s.Random = random
 	}
@@ -51,6 +60,14 @@ func (s *Seams) fill() {
 			return gate.Listen(socket, lookup, log)
 		}
 	}
+}
+
+// Prepared is a database that was restored under a working name: a *restore.Prepared, which has the contract of each method, or a model of one.
+type Prepared interface {
+	Restored() restore.Restored
+	Advance(ctx context.Context) error
+	Finish(ctx context.Context) (*restore.Restored, error)
+	Close() error
 }
 
 // Files opens the files of databases and glances at them.

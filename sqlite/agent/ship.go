@@ -11,6 +11,7 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/capture"
 	"github.com/holdfastdb/holdfast/sqlite/gate"
 	"github.com/holdfastdb/holdfast/sqlite/replica"
+	"github.com/holdfastdb/holdfast/sqlite/restore"
 	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
 
@@ -36,6 +37,10 @@ type ship struct {
 	group  *capture.Group
 	there  bool
 	made   time.Time
+	// snapshot is stored behind the group, before that counts as stored; nil body: none is. branch: the record of a restore goes then.
+	snapshot     replica.File
+	snapshotBody replica.Body
+	branch       bool
 }
 
 // ship makes a file of what was captured and sends it.
@@ -59,9 +64,19 @@ func (d *database) ship(g *capture.Group) {
 	s.file = replica.File{Min: h.MinTXID, Max: h.MaxTXID, Pre: h.PreApplyChecksum, Post: post, Time: time.UnixMilli(h.Timestamp).UTC()}
 	s.body = func(w io.Writer) error { return replica.WriteGroup(w, h, g.Each, post) }
 	s.head = replica.Head{TXID: h.MaxTXID, Post: post, Pages: g.State.Pages, PageSize: g.PageSize, Owner: d.owner, Time: s.file.Time}
+	if d.renew {
+		h.MinTXID, h.PreApplyChecksum, h.WALOffset, h.WALSize, h.WALSalt1, h.WALSalt2 = 1, 0, 0, 0, 0, 0
+		s.snapshot = replica.File{Level: snapshotLevel, Min: 1, Max: h.MaxTXID, Post: post, Time: s.file.Time}
+		s.snapshotBody = func(w io.Writer) error { return replica.WriteGroup(w, h, g.Each, post) }
+	}
+	s.branch, d.renew, d.branch = d.branch, false, false
 	if !s.stream {
-		var b bytes.Buffer
+		var b, snapshot bytes.Buffer
 		err := s.body(&b)
+		if err == nil && s.snapshotBody != nil {
+			err = s.snapshotBody(&snapshot)
+			s.snapshotBody, s.snapshot.Size = replica.Bytes(snapshot.Bytes()), int64(snapshot.Len())
+		}
 		g.Release()
 		if err != nil {
 			d.fail(err)
@@ -98,7 +113,32 @@ func (d *database) upload(ctx context.Context, s *ship) error {
 			return err
 		}
 	}
-	return d.insist(ctx, "put "+s.file.String(), s.file.Size, func(ctx context.Context) error { return d.target.Replica.Create(ctx, s.file, s.body) })
+	if err := d.insist(ctx, "put "+s.file.String(), s.file.Size, func(ctx context.Context) error { return d.target.Replica.Create(ctx, s.file, s.body) }); err != nil {
+		return err
+	}
+	return d.complete(ctx, s)
+}
+
+// complete does what belongs to a group behind its upload, before it counts as stored.
+func (d *database) complete(ctx context.Context, s *ship) error {
+	if s.snapshotBody != nil {
+		if s.stream {
+			if err := measure(&s.snapshot, s.snapshotBody); err != nil {
+				return err
+			}
+		}
+		if err := d.insist(ctx, "put "+s.snapshot.String(), s.snapshot.Size, func(ctx context.Context) error {
+			return d.target.Replica.PutLevel(ctx, s.snapshot, s.snapshotBody)
+		}); err != nil {
+			return err
+		}
+	}
+	if s.branch {
+		if err := restore.RemoveRecord(d.agent.cfg.FS, d.target.Path); err != nil {
+			d.log.Warn("remove the record of a restore", "err", err) // it says what is true, and is judged beside the state
+		}
+	}
+	return nil
 }
 
 // insist repeats f until it succeeds or fails for good. An error that only a person can mend is repeated too, less often.
@@ -186,6 +226,9 @@ func (d *database) landed(s *ship, err error) {
 		d.through, d.stored, d.alone, d.lastGroup = s.seq, s.head, false, s.head
 		d.bytes -= s.bytes
 		d.known = append(d.known, s.file)
+		if s.snapshotBody != nil {
+			d.known = append(d.known, s.snapshot)
+		}
 		d.stale = true
 	}
 	for len(d.waiting) > 0 && d.waiting[0].seq <= d.through {

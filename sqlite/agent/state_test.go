@@ -1,19 +1,25 @@
 package agent
 
 import (
+	"os"
 	"testing"
 
 	"github.com/holdfastdb/holdfast/internal/golden"
 )
 
 func sampleState() known {
-	return known{Owner: 0xa1, Next: 0xb2, TXID: 0x100005, Checksum: 0x8000000000000007, Boot: "39d8d183-bde9-43c1-bef9-dc36bdc1b1ab", Clean: true}
+	return known{Owner: 0xa1, Next: 0xb2, TXID: 0x100005, Checksum: 0x8000000000000007, Boot: "39d8d183-bde9-43c1-bef9-dc36bdc1b1ab", Clean: true,
+		Replica: "s3://backups/app", Identity: "00112233445566778899aabbccddeeff"}
 }
 
 func TestStateIsReadAsItWasWritten(t *testing.T) {
 	b := sampleState().encode()
-	golden.Check(t, "state.txt", string(b))
+	golden.Check(t, "testdata/state-2", string(b))
 	if k, ok := decodeState(b); !ok || k != sampleState() {
+		t.Errorf("%+v %v", k, ok)
+	}
+	other := known{Fenced: true, Boot: "unknown", Replica: "/a b\n\"c\""}
+	if k, ok := decodeState(other.encode()); !ok || k != other {
 		t.Errorf("%+v %v", k, ok)
 	}
 	for i := range b {
@@ -25,10 +31,24 @@ func TestStateIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
+// TestTheStateOfTheVersionBeforeIsRead: it names no replica.
+func TestTheStateOfTheVersionBeforeIsRead(t *testing.T) {
+	b, err := os.ReadFile("testdata/state-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := sampleState()
+	want.Replica, want.Identity = "", ""
+	if k, ok := decodeState(b); !ok || k != want {
+		t.Errorf("%+v %v", k, ok)
+	}
+}
+
 func FuzzDecodeState(f *testing.F) {
 	f.Add(sampleState().encode())
+	f.Add(sampleState().encode1())
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if k, ok := decodeState(b); ok && string(k.encode()) != string(b) {
+		if k, ok := decodeState(b); ok && string(k.encode()) != string(b) && string(k.encode1()) != string(b) {
 			t.Errorf("%q is taken for %+v", b, k)
 		}
 	})

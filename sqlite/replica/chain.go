@@ -231,6 +231,42 @@ const fillers = 8
 
 // Fill reads the checksums and the times of those files that have none, a few at a time, by two small requests each.
 func (r *Replica) Fill(ctx context.Context, files []File) error {
+	return r.fill(ctx, files, func(_ int, err error) error { return err })
+}
+
+// Whole is Fill for files of which some may be damaged or gone. It returns those that are not, filled, and of each of the others the fault.
+func (r *Replica) Whole(ctx context.Context, files []File) (whole []File, faults []*Fault, err error) {
+	whole = slices.Clone(files)
+	var mu sync.Mutex
+	bad := map[int]*Fault{} // guarded by mu
+	err = r.fill(ctx, whole, func(i int, err error) error {
+		var fault *Fault
+		if errors.Is(err, objstore.ErrAbsent) {
+			fault = &Fault{Name: r.Name(whole[i]), Reason: "it is not there", Absent: true}
+		} else if !errors.As(err, &fault) {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		bad[i] = fault
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	left := whole[:0]
+	for i, f := range whole {
+		if fault := bad[i]; fault != nil {
+			faults = append(faults, fault)
+		} else {
+			left = append(left, f)
+		}
+	}
+	return left, faults, nil
+}
+
+// fill is Fill; judge is called with the place of a file that cannot be read and why, from several goroutines. What it returns ends the call.
+func (r *Replica) fill(ctx context.Context, files []File, judge func(i int, err error) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wait sync.WaitGroup
@@ -240,20 +276,22 @@ func (r *Replica) Fill(ctx context.Context, files []File) error {
 			continue
 		}
 		slots <- struct{}{}
-		fill := func() {
+		one := func() {
 			defer func() { <-slots }()
 			h, t, err := r.Stat(ctx, files[i])
 			if err != nil {
-				cancel(err) // the first is returned
+				if err = judge(i, err); err != nil {
+					cancel(err) // the first is returned
+				}
 				return
 			}
 			files[i].Pre, files[i].Post, files[i].Time = h.PreApplyChecksum, t.PostApplyChecksum, time.UnixMilli(h.Timestamp).UTC()
 		}
 		if r.serial {
-			fill()
+			one()
 			continue
 		}
-		wait.Go(fill)
+		wait.Go(one)
 	}
 	wait.Wait()
 	return context.Cause(ctx)

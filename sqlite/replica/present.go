@@ -3,14 +3,15 @@ package replica
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/superfly/ltx"
 )
 
 // Present lists what is below the replica's prefix, and divides files into those that are there with the size that is known of them and those
-// that are not. A file of fewer bytes than any LTX file has is not there, whatever is known of it.
-func (r *Replica) Present(ctx context.Context, files []File) (here, gone []File, err error) {
+// that are not, each with its fault.
+func (r *Replica) Present(ctx context.Context, files []File) (here []File, faults []*Fault, err error) {
 	sizes := map[string]int64{}
 	for l, err := range r.Objects(ctx) {
 		if err != nil {
@@ -19,13 +20,17 @@ func (r *Replica) Present(ctx context.Context, files []File) (here, gone []File,
 		sizes[l.Name] = l.Size
 	}
 	for _, f := range files {
-		if size, ok := sizes[r.Name(f)]; ok && size == f.Size && size >= FenceSize {
+		name := r.Name(f)
+		switch size, ok := sizes[name]; {
+		case !ok:
+			faults = append(faults, &Fault{Name: name, Reason: "it is not there", Absent: true})
+		case size != f.Size || size < FenceSize:
+			faults = append(faults, &Fault{Name: name, Reason: fmt.Sprintf("it has %d bytes, and not what was written there", size)})
+		default:
 			here = append(here, f)
-		} else {
-			gone = append(gone, f)
 		}
 	}
-	return here, gone, nil
+	return here, faults, nil
 }
 
 // Reach is the TXID up to which files lead from an empty database, of those that are not behind most: each begins at most one behind where

@@ -175,14 +175,14 @@ func TestAFileMadeDuringARestoreStays(t *testing.T) {
 func TestADiskThatIsTooSmall(t *testing.T) {
 	w := lived(t, objstore.NewMemory(), replica.Bucket, 1)
 	fsys := disk.NewFaulty(newDisk(t))
-	fsys.FillAfter(nil, spare+int64(len(w.DB.Bytes()))-1)
+	fsys.FillAfter(nil, Spare+int64(len(w.DB.Bytes()))-1)
 	if _, err := Restore(context.Background(), w.R, Options{To: target, FS: fsys}); !errors.Is(err, ErrSpace) {
 		t.Errorf("one byte less than it takes: %v", err)
 	}
 	if names, err := fsys.List("/data"); err != nil || len(names) != 0 {
 		t.Errorf("left behind: %v %v", names, err)
 	}
-	fsys.FillAfter(nil, 4*spare)
+	fsys.FillAfter(nil, 4*Spare)
 	if _, err := Restore(context.Background(), w.R, Options{To: target, FS: fsys}); err != nil {
 		t.Error(err)
 	}

@@ -1,6 +1,7 @@
 package restore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"hash/crc64"
@@ -20,7 +21,7 @@ import (
 type Record struct {
 	Replica  string // URL without credentials (Place)
 	Identity string // of the replica; "": it has none
-	// TXID is the state that was restored, Checksum the database's there.
+	// TXID is the state that was restored, Checksum the database's there; both 0: a person chose the file (Choose).
 	TXID     replica.TXID
 	Checksum replica.Checksum
 	// Head is where the replica ended then, HeadSum the database's checksum there; 0: Litestream's, or not known.
@@ -146,4 +147,37 @@ func Place(of string) string {
 	u.User, u.RawQuery, u.Fragment = nil, kept.Encode(), ""
 	u.Path = strings.TrimRight(u.Path, "/")
 	return u.String()
+}
+
+// Choose leaves a record that says: the replica goes on with the file at path, if its end is still the one that is returned. A person has decided
+// so. The replica is at the URL of. disk.ErrLocked: an agent has the database. ErrEmpty: there is no replica.
+func Choose(ctx context.Context, r *replica.Replica, fsys disk.FS, path, of string) (end replica.TXID, err error) {
+	c, err := r.Read(ctx)
+	var fault *replica.Fault
+	if err != nil && (!errors.As(err, &fault) || c == nil) {
+		return 0, err
+	}
+	if c.Head.Empty() {
+		return 0, ErrEmpty
+	}
+	identity, err := r.Identity(ctx, false)
+	if err != nil {
+		return 0, err
+	}
+	if err := fsys.MkdirAll(Beside(path)); err != nil {
+		return 0, err
+	}
+	lock, err := fsys.Lock(filepath.Join(Beside(path), "lock"))
+	if err != nil {
+		return 0, err
+	}
+	defer lock.Unlock() // nothing was written to it
+	// A restore that did not end makes another file, and would keep the record from counting.
+	for _, suffix := range []string{journalSuffix, workSuffix} {
+		if err := fsys.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, err
+		}
+	}
+	rec := &Record{Replica: Place(of), Identity: identity, Head: c.Head.TXID, HeadSum: c.Head.Post, Time: time.Now()}
+	return rec.Head, WriteRecord(fsys, path, rec)
 }

@@ -230,8 +230,8 @@ func (j *restore) plan(ctx context.Context, first *error) error {
 	return j.space(p)
 }
 
-// spare is how many bytes stay free behind a restore: what else is on the disk goes on writing.
-const spare = 16 << 20
+// Spare is how many bytes stay free behind a restore: what else is on the disk goes on writing.
+const Spare = 16 << 20
 
 // space refuses a restore for which there is no room.
 func (j *restore) space(p *plan) error {
@@ -240,7 +240,7 @@ func (j *restore) space(p *plan) error {
 	if err != nil {
 		return err
 	}
-	if need := uint64(p.Pages)*uint64(p.PageSize) + spare; free < need {
+	if need := uint64(p.Pages)*uint64(p.PageSize) + Spare; free < need {
 		return fmt.Errorf("%w: %s has %d MiB left, and the restored database takes %d MiB; make room, or restore to another disk", ErrSpace, dir, free>>20, need>>20)
 	}
 	return nil

@@ -89,7 +89,7 @@ func (p *program) restore(args []string) error {
 	if err != nil {
 		return err
 	}
-	how := restore.Options{From: d.Replica.String(), To: out, Target: to, Overwrite: f.force, Parallel: f.parallel, Check: restore.Check(f.check),
+	how := restore.Options{From: d.Replica.String(), To: out, Target: to, Overwrite: f.force, Record: true, Parallel: f.parallel, Check: restore.Check(f.check),
 		Note: func(text string) { log.Warn(text) }}
 	if f.dryRun {
 		return p.printPlan(ctx, r, &f, how, set.Arg(0), d.Replica.Type())

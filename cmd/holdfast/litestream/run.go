@@ -123,7 +123,7 @@ func restoreMissing(ctx context.Context, r *replication) error {
 		if err != nil {
 			return fmt.Errorf("restore failed: %w", err)
 		}
-		made, err := restored(ctx, of, store, restore.Options{From: d.Replica.String(), To: d.Path,
+		made, err := restored(ctx, of, store, restore.Options{From: d.Replica.String(), To: d.Path, Record: true,
 			Note: func(text string) { r.log.Warn(text, "path", d.Path) }})
 		switch {
 		case errors.Is(err, restore.ErrEmpty):
@@ -148,13 +148,7 @@ func (p *program) start(r *replication, all []litestreamconf.Database) (*agent.A
 	default:
 		return nil, fmt.Errorf("%s=%s: write switch or never", walSetting, how)
 	}
-	cfg.Restore = func(ctx context.Context, of *replica.Replica, path string) error {
-		made, err := restore.Restore(ctx, of, restore.Options{From: path, To: path, Note: func(text string) { r.log.Warn(text, "path", path) }})
-		if err == nil {
-			logRestored(r.log, path, made)
-		}
-		return err
-	}
+	cfg.Restored = func(path string, made *restore.Restored) { logRestored(r.log, path, made) }
 	if r.set.KeepAll {
 		cfg.Retention, cfg.L0Retention = forever, forever
 		r.log.Warn("retention disabled; cloud provider lifecycle policies must handle retention")

@@ -50,7 +50,7 @@ called again with the same flags. --txid and --at name states; ` + "`holdfast sq
 				return cli.Usagef("sqlite restore: wants --to and one URL; write `holdfast sqlite restore --to FILE URL`")
 			}
 			url := c.Args[0]
-			how := restore.Options{From: url, Overwrite: *overwrite}
+			how := restore.Options{From: url, Overwrite: *overwrite, Record: true}
 			var err error
 			if how.To, err = filepath.Abs(*to); err != nil {
 				return fmt.Errorf("sqlite restore: %w", err)

@@ -18,7 +18,6 @@ import (
 	"github.com/holdfastdb/holdfast/sqlite/agent"
 	"github.com/holdfastdb/holdfast/sqlite/gate"
 	"github.com/holdfastdb/holdfast/sqlite/replica"
-	"github.com/holdfastdb/holdfast/sqlite/restore"
 	"github.com/holdfastdb/holdfast/sqlite/walmode"
 )
 
@@ -117,10 +116,6 @@ func (s *settings) config(paths []string, stderr io.Writer) (c agent.Config, shu
 		level = slog.LevelWarn
 	}
 	c.Log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
-	c.Restore = func(ctx context.Context, r *replica.Replica, path string) error {
-		_, err := restore.Restore(ctx, r, restore.Options{From: path, To: path})
-		return err
-	}
 	return c, shutdown, nil
 }
 
