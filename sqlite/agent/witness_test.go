@@ -54,7 +54,7 @@ func TestCommitsAreToldApart(t *testing.T) {
 func TestACommitWithoutTheExtensionIsSaid(t *testing.T) {
 	for _, beside := range []bool{false, true} {
 		for _, ack := range []gate.Ack{gate.Local, gate.Archive} {
-			t.Run(ack.String()+map[bool]string{true: " beside one that has it"}[beside], func(t *testing.T) {
+			t.Run(ack.String()+map[bool]string{true: "-beside"}[beside], func(t *testing.T) {
 				r := saying(t)
 				r.cfg.RequireExtension = true
 				db := r.connect()
