@@ -13,7 +13,7 @@ if [ -n "$missing" ]; then
 	scripts/apt.sh $missing
 fi
 mkdir -p "$(dirname "$out")"
-gcc -std=c11 -D_GNU_SOURCE -O2 -fPIC -shared -Wall -Wextra -Werror -fvisibility=hidden -Wl,-z,relro,-z,now \
+gcc -std=c11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -O2 -fPIC -shared -Wall -Wextra -Werror -fvisibility=hidden -Wl,-z,relro,-z,now \
 	${CFLAGS:-} -o "$out.new" sqlite/extension/*.c -pthread
 mv "$out.new" "$out"
 size=$(wc -c <"$out")

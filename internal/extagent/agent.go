@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/holdfastdb/holdfast/sqlite/place"
 )
 
 // Kinds of messages, and what fields of them can be.
@@ -23,7 +25,7 @@ const (
 	Captured, Stored                                         = 1, 2
 	Allowed, Fenced, InDoubt, Stops, TakingOver              = 0, 1, 2, 3, 4
 	CodeDone, CodeLate, CodeFenced, CodeRefused              = 0, 1, 2, 3
-	helloHead, commitSize, noteSize, statusSize, largestSize = 7, 19, 1, 5, 7 + 4096
+	helloHead, commitSize, noteSize, statusSize, largestSize = 39, 19, 1, 5, 39 + 4096
 )
 
 // State is what a STATE says.
@@ -51,6 +53,8 @@ type Hello struct {
 	Ack  byte
 	PID  int
 	Path string
+	// File and Dir are device and inode of the database and of its directory.
+	File, Dir place.ID
 }
 
 // Agent is a fake agent. Safe for concurrent use.
@@ -63,6 +67,7 @@ type Agent struct {
 	state    State
 	answer   func(Commit) (code byte, why string)
 	mute     bool // says nothing to a HELLO
+	old      bool // knows no HELLO of version 2
 	hellos   []Hello
 	commits  []Commit
 	notes    int
@@ -131,6 +136,19 @@ func (a *Agent) Mute(on bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mute = on
+}
+
+// Old has the agent close connections at their HELLO, as one does that knows version 1 only.
+func (a *Agent) Old(on bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.old = on
+}
+
+// Identify returns device and inode of what a path leads to, as HELLO has them; zero for nothing.
+func Identify(path string) place.ID {
+	id, _ := place.Identify(path) // zero then
+	return id
 }
 
 // say needs mu.
@@ -235,9 +253,14 @@ func (a *Agent) take(c *net.UnixConn, p []byte) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
-	case p[0] == hello && len(p) > helloHead && len(p) <= largestSize && p[1] == 1:
-		a.hellos = append(a.hellos, Hello{Ack: p[2], PID: int(binary.LittleEndian.Uint32(p[3:])), Path: string(p[helloHead:])})
-		if !a.mute {
+	case p[0] == hello && len(p) > helloHead && len(p) <= largestSize && p[1] == 2:
+		le := binary.LittleEndian
+		a.hellos = append(a.hellos, Hello{Ack: p[2], PID: int(le.Uint32(p[3:])), Path: string(p[helloHead:]),
+			File: place.ID{Dev: le.Uint64(p[7:]), Ino: le.Uint64(p[15:])}, Dir: place.ID{Dev: le.Uint64(p[23:]), Ino: le.Uint64(p[31:])}})
+		switch {
+		case a.old:
+			c.Close() // nothing is written through it any more
+		case !a.mute:
 			a.say(c)
 		}
 	case p[0] == commit && len(p) == commitSize && (p[5] == Captured || p[5] == Stored) && p[6] <= 1:

@@ -20,16 +20,19 @@ import (
 	"github.com/holdfastdb/holdfast/disk"
 	"github.com/holdfastdb/holdfast/internal/task"
 	"github.com/holdfastdb/holdfast/sqlite/gate"
+	"github.com/holdfastdb/holdfast/sqlite/place"
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 	"github.com/holdfastdb/holdfast/sqlite/restore"
 )
 
 // Target is a database and where it is kept.
 type Target struct {
-	Path    string // absolute; the file may not be there yet
+	Path    string // of the database file, which may not be there yet; links in it are followed as SQLite follows them
 	Replica *replica.Replica
 	URL     string // of the replica, for people
-	Ack     gate.Ack
+	// At is where the replica lies. Zero: where URL says.
+	At  place.Store
+	Ack gate.Ack
 	// Discovered: it was found in a directory and not named. Settled does not wait for it, and what cannot be kept of it is an alarm and no more.
 	Discovered bool
 }
@@ -84,6 +87,9 @@ func (c *Config) fill() {
 	if c.Requests == 0 {
 		c.Requests = 20_000_000
 	}
+	if c.Places == nil {
+		c.Places = placesOn(c.FS)
+	}
 	if c.FS == nil {
 		c.FS = disk.OS()
 	}
@@ -111,36 +117,40 @@ type Agent struct {
 	hopeless chan struct{} // closed when verdict is set
 	broken   chan struct{} // closed when fault is set
 
+	started chan struct{} // closed when Start has added its databases
+	adding  sync.Mutex    // held while a database is added
+
 	mu        sync.Mutex
-	databases map[string]*database // by path; guarded by mu
-	closing   bool                 // guarded by mu
-	verdict   error                // guarded by mu: the first final failure of a database
-	fault     error                // guarded by mu: why the agent is to be ended
-	outcomes  []Outcome            // guarded by mu: of databases that Close has ended
+	known     registry        // guarded by mu
+	strangers map[string]bool // guarded by mu: databases of others that programs asked for
+	parting   []*gate.Conn    // guarded by mu: connections that the poller ends
+	closing   bool            // guarded by mu
+	verdict   error           // guarded by mu: the first final failure of a database
+	outcomes  []Outcome       // guarded by mu: of databases that Close has ended
+	fault     error           // guarded by mu: why the agent is to be ended
 }
 
 // Start begins. It returns at once: databases are opened, taken over and restored behind it, and what they wait for is logged and in Status.
 func Start(cfg Config) (*Agent, error) {
+	if cfg.Socket != "" && !filepath.IsAbs(cfg.Socket) { // programs have other working directories
+		socket, err := filepath.Abs(cfg.Socket)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Socket = socket
+	}
 	cfg.fill()
-	a := &Agent{cfg: cfg, databases: make(map[string]*database), hopeless: make(chan struct{}), broken: make(chan struct{}),
+	a := &Agent{cfg: cfg, known: newRegistry(), strangers: map[string]bool{}, started: make(chan struct{}), hopeless: make(chan struct{}), broken: make(chan struct{}),
 		uploads: make(chan struct{}, mostUploads), opening: make(chan struct{}, mostOpening)}
 	a.requests.budget, a.requests.clock = cfg.Requests, cfg.Clock
 	a.ctx, a.cancel = context.WithCancel(context.Background())
-	for _, t := range cfg.Databases {
-		if err := a.Add(t); err != nil {
-			a.cancel()
-			a.unlock()
-			return nil, err
+	if err := a.begin(); err != nil {
+		a.cancel()
+		a.unlock()
+		if a.gate != nil {
+			a.gate.Close()
 		}
-	}
-	if cfg.Socket != "" {
-		g, err := cfg.Listen(cfg.Socket, a.lookup, cfg.Log)
-		if err != nil {
-			a.cancel()
-			a.unlock()
-			return nil, err
-		}
-		a.gate = g
+		return nil, err
 	}
 	a.work.Add()
 	a.cfg.Runner.Go(a.poll)
@@ -155,13 +165,56 @@ func (a *Agent) every() time.Duration {
 	return a.cfg.Interval
 }
 
+// begin adds the databases, once all of them can be kept and the socket is there. lookup waits for it.
+func (a *Agent) begin() error {
+	defer close(a.started)
+	all := newRegistry()
+	for _, t := range a.cfg.Databases {
+		d, err := located(a.cfg.Places, t)
+		if err == nil {
+			err = all.refuse(d)
+		}
+		if err != nil {
+			return err
+		}
+		all.put(d)
+	}
+	if a.cfg.Socket != "" {
+		g, err := a.cfg.Listen(a.cfg.Socket, a.lookup, a.cfg.Log)
+		if err != nil {
+			return err
+		}
+		a.gate = g
+	}
+	for _, t := range a.cfg.Databases {
+		if err := a.Add(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // restful is how long a database is left alone before its manifest is written, and it rests.
 func (a *Agent) restful() time.Duration { return 5 * a.cfg.Interval }
 
-// Add gives the agent one more database.
+// Add gives the agent one more database. One that the agent has already, under any name, is an error, and so is one whose replica is another's.
 func (a *Agent) Add(t Target) error {
-	d, err := newDatabase(a, t)
+	a.adding.Lock()
+	defer a.adding.Unlock()
+	d, err := located(a.cfg.Places, t)
 	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	err = a.known.refuse(d)
+	if a.closing {
+		err = errors.New("the agent stops")
+	}
+	a.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if d, err = newDatabase(a, d); err != nil {
 		return err
 	}
 	a.mu.Lock()
@@ -170,24 +223,20 @@ func (a *Agent) Add(t Target) error {
 		d.unlock()
 		return errors.New("the agent stops")
 	}
-	if a.databases[t.Path] != nil {
-		d.unlock()
-		return fmt.Errorf("%s is named twice", t.Path)
-	}
-	a.databases[t.Path] = d
+	a.known.put(d)
 	d.wake()
 	return nil
 }
 
 // Remove stores what a database has, as Close does, and gives it back.
 func (a *Agent) Remove(ctx context.Context, path string) error {
-	a.mu.Lock()
-	d := a.databases[path]
-	delete(a.databases, path)
-	a.mu.Unlock()
+	d := a.byPath(path)
 	if d == nil {
 		return fmt.Errorf("%s is none of the agent's databases", path)
 	}
+	a.mu.Lock()
+	a.known.remove(d)
+	a.mu.Unlock()
 	return d.finish(ctx)
 }
 
@@ -200,29 +249,11 @@ func (a *Agent) unlock() {
 func (a *Agent) all() []*database {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	l := make([]*database, 0, len(a.databases))
-	for _, d := range a.databases {
+	l := make([]*database, 0, len(a.known.paths))
+	for _, d := range a.known.paths {
 		l = append(l, d)
 	}
 	return l
-}
-
-// lookup finds the database of a path as an extension has it, which may lead through links.
-func (a *Agent) lookup(path string) gate.Database {
-	a.mu.Lock()
-	d := a.databases[path]
-	a.mu.Unlock()
-	if d == nil {
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			a.mu.Lock()
-			d = a.databases[real]
-			a.mu.Unlock()
-		}
-	}
-	if d == nil {
-		return nil
-	}
-	return d
 }
 
 // Close stores what was committed, as long as ctx lasts, and ends. The error names the databases of which something is not stored.
@@ -270,28 +301,41 @@ func (a *Agent) poll() {
 			looked = now
 		}
 		for _, d := range a.all() {
+			d.noteLead()
 			if look {
 				d.look()
 			}
 			d.remind(now)
 		}
+		a.part()
+	}
+}
+
+// part ends the connections of programs that have something else open than the agent reads: they ask again when they write.
+func (a *Agent) part() {
+	a.mu.Lock()
+	conns := a.parting
+	a.parting = nil
+	a.mu.Unlock()
+	for _, c := range conns {
+		c.Close()
 	}
 }
 
 // Sync captures what a database has and waits until it is stored. It returns the TXID that is.
 func (a *Agent) Sync(ctx context.Context, path string) (replica.TXID, error) {
-	d, _ := a.lookup(path).(*database)
+	d := a.byPath(path)
 	if d == nil {
 		return 0, fmt.Errorf("%s is none of the agent's databases", path)
 	}
 	return d.sync(ctx)
 }
 
-// Status is a line for each database, by path.
+// Status is a line for each database, by the path that Target has for it.
 func (a *Agent) Status() map[string]string {
 	m := make(map[string]string)
 	for _, d := range a.all() {
-		m[d.target.Path] = d.Status()
+		m[d.place.Named] = d.Status()
 	}
 	return m
 }

@@ -469,7 +469,7 @@ func TestAQuietDatabaseAsksNothing(t *testing.T) {
 	if code := r.extension().commit(); code != gate.Done {
 		t.Fatal(code)
 	}
-	d := a.databases[r.path]
+	d := a.byPath(r.path)
 	resting := func() bool {
 		d.mu.Lock()
 		defer d.mu.Unlock()

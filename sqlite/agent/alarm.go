@@ -22,11 +22,16 @@ const (
 	alarmRefused alarmKind = "refused"
 	// alarmExtension: commits were made that ought to have waited, and did not.
 	alarmExtension alarmKind = "extension"
+	// alarmPlace: the database's name leads to another file than the one that is followed.
+	alarmPlace alarmKind = "place"
+	// alarmNames: the database file has several names.
+	alarmNames alarmKind = "names"
 )
 
 // AlarmKinds are all there are, in a fixed order.
 func AlarmKinds() []string {
-	return []string{string(alarmCapture), string(alarmOpen), string(alarmStore), string(alarmSwapped), string(alarmRefused), string(alarmExtension)}
+	return []string{string(alarmCapture), string(alarmOpen), string(alarmStore), string(alarmSwapped), string(alarmRefused), string(alarmExtension),
+		string(alarmPlace), string(alarmNames)}
 }
 
 // begins and lasts are the log's messages of an alarm; passes is that of its end.
@@ -42,6 +47,10 @@ func (k alarmKind) begins() string {
 		return "NOT STORED: the replica's store is not the one it was"
 	case alarmRefused:
 		return "NOT STORED: the database is not replicated"
+	case alarmPlace:
+		return "the database's name leads to a file that is not followed"
+	case alarmNames:
+		return "the database has several names, and one is followed"
 	}
 	return "a commit was made by a program without the extension, and did not wait to be stored"
 }

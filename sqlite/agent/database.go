@@ -12,13 +12,14 @@ import (
 
 	"github.com/holdfastdb/holdfast/disk"
 	"github.com/holdfastdb/holdfast/sqlite/gate"
+	"github.com/holdfastdb/holdfast/sqlite/place"
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 )
 
 // database is one of the agent's. It has a goroutine while there is something to do, and none while it rests.
 type database struct {
 	agent  *Agent
-	target Target
+	target Target // its path is that of place
 	side   string // the directory beside it
 	lock   disk.Unlocker
 	log    *slog.Logger
@@ -48,6 +49,7 @@ type database struct {
 	outcome      Outcome       // read after gone
 	finalCapture bool          // the loop's: what was committed before the end is captured
 
+	identity
 	chain
 	sleep
 }
@@ -63,14 +65,13 @@ type waiter struct {
 	known  bool
 }
 
-func newDatabase(a *Agent, t Target) (*database, error) {
+// newDatabase takes a database that was located: the directory beside it and the lock are the agent's from then on.
+func newDatabase(a *Agent, d *database) (*database, error) {
+	t := d.target
 	dir, name := filepath.Split(t.Path)
-	if !filepath.IsAbs(t.Path) || name == "" {
-		return nil, fmt.Errorf("database %q: not an absolute path of a file", t.Path)
-	}
-	d := &database{agent: a, target: t, side: filepath.Join(dir, "."+name+"-holdfast"), log: a.cfg.Log.With("db", t.Path),
-		kick: make(chan struct{}, 1), gone: make(chan struct{}), settled: make(chan struct{}),
-		phase: gate.Opening, reason: "the replica is being taken over"}
+	d.agent, d.side, d.log = a, filepath.Join(dir, "."+name+"-holdfast"), a.cfg.Log.With("db", d.place.Named)
+	d.kick, d.gone, d.settled = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	d.phase, d.reason = gate.Opening, "the replica is being taken over"
 	if err := a.cfg.FS.MkdirAll(d.side); err != nil {
 		return nil, fmt.Errorf("make %s: %w", d.side, err)
 	}
@@ -79,6 +80,10 @@ func newDatabase(a *Agent, t Target) (*database, error) {
 		return nil, fmt.Errorf("database %s: another agent has it (%w); stop that one first", t.Path, err)
 	}
 	d.lock = lock
+	// The directory may not have been there. The text of the path stays: it has no link in it.
+	if p, err := a.cfg.Places.Resolve(t.Path); err == nil {
+		d.place.Spot = p.Spot
+	}
 	if a.cfg.Socket != "" {
 		text := fmt.Sprintf("socket %s\nack %s\n", a.cfg.Socket, t.Ack)
 		if err := a.cfg.FS.WriteFileAtomic(filepath.Join(d.side, "agent"), []byte(text)); err != nil {
@@ -118,13 +123,13 @@ func (d *database) ring() {
 // Join implements gate.Database.
 func (d *database) Join(c *gate.Conn) gate.State {
 	d.mu.Lock()
+	if c.Hello.File == (place.ID{}) { // a HELLO of version 1 does not say it
+		c.Hello.File, _ = d.agent.cfg.Places.Identify(d.target.Path) // without a file nothing is compared
+	}
 	d.clients = append(d.clients, c)
-	s := d.state()
+	s := d.forOne(c, d.state())
 	d.mu.Unlock()
 	d.wake()
-	if c.Hello.Ack != gate.Default {
-		s.Ack = c.Hello.Ack
-	}
 	return s
 }
 
@@ -207,9 +212,9 @@ func (d *database) tell() {
 
 // inform sends a state to one extension, with what that one asked for.
 func (d *database) inform(c *gate.Conn, s gate.State) {
-	if c.Hello.Ack != gate.Default {
-		s.Ack = c.Hello.Ack
-	}
+	d.mu.Lock()
+	s = d.forOne(c, s)
+	d.mu.Unlock()
 	c.State(s)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/sqlite/capture"
 	"github.com/holdfastdb/holdfast/sqlite/gate"
+	"github.com/holdfastdb/holdfast/sqlite/place"
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
@@ -23,42 +24,42 @@ const (
 
 // chain is what the loop knows of database and replica. It is the loop's alone.
 type chain struct {
-	files    *capture.Database // nil: not open
-	times    int               // how often it was left: what belongs to an earlier time is forgotten
-	owner    uint64
-	epoch    uint64
-	head     replica.Head // behind every group that was made, stored or not
-	stored   replica.Head // up to which all are stored
-	ships    []*ship      // on their way, in order
-	seq      uint64       // groups made
-	through  uint64       // groups stored without a gap
-	bytes    int64        // in memory for ships
-	waiters  []*waiter
-	first    time.Time // when the first commit came that no group holds; zero: none
-	last     time.Time // when the last came
-	taken    time.Time // when a capture was tried last
-	changed  time.Time // when something was captured last
-	opened   time.Time // when opening was tried last
-	known    []replica.File
-	levels   []*level
-	streams  int       // ships that read the database while they are sent
-	view     bool      // a level's file does
-	jobs     int       // other work on its way
-	stale    bool      // the manifest in the store says less than is known
-	mending  bool      // the manifest is on its way
-	tidy     time.Time // when files were removed last
-	holding  holding
-	blocking time.Time    // since when somebody's checkpoint waits for the mark; zero: none does
-	reopened time.Time    // when the files were opened again last
-	waiting  []parked     // levels' files whose groups are not all stored
-	alone    bool         // no group of this owner is stored yet, and it made no fence
-	renew    bool         // the next group is stored as a snapshot as well, before it counts
-	branch   bool         // the record of a restore goes when the next group is stored
-	identity string       // of the replica
-	losing   bool         // the database is another owner's, and its files are to be renamed
-	tried    bool         // opening was tried
-	nowhere  bool         // there was no database then, nor a replica of it
-	missing  walfile.Look // what was there instead
+	files     *capture.Database // nil: not open
+	times     int               // how often it was left: what belongs to an earlier time is forgotten
+	owner     uint64
+	epoch     uint64
+	head      replica.Head // behind every group that was made, stored or not
+	stored    replica.Head // up to which all are stored
+	ships     []*ship      // on their way, in order
+	seq       uint64       // groups made
+	through   uint64       // groups stored without a gap
+	bytes     int64        // in memory for ships
+	waiters   []*waiter
+	first     time.Time // when the first commit came that no group holds; zero: none
+	last      time.Time // when the last came
+	taken     time.Time // when a capture was tried last
+	changed   time.Time // when something was captured last
+	opened    time.Time // when opening was tried last
+	known     []replica.File
+	levels    []*level
+	streams   int       // ships that read the database while they are sent
+	view      bool      // a level's file does
+	jobs      int       // other work on its way
+	stale     bool      // the manifest in the store says less than is known
+	mending   bool      // the manifest is on its way
+	tidy      time.Time // when files were removed last
+	holding   holding
+	blocking  time.Time    // since when somebody's checkpoint waits for the mark; zero: none does
+	reopened  time.Time    // when the files were opened again last
+	waiting   []parked     // levels' files whose groups are not all stored
+	alone     bool         // no group of this owner is stored yet, and it made no fence
+	renew     bool         // the next group is stored as a snapshot as well, before it counts
+	branch    bool         // the record of a restore goes when the next group is stored
+	replicaID string       // identity of the replica
+	losing    bool         // the database is another owner's, and its files are to be renamed
+	tried     bool         // opening was tried
+	nowhere   bool         // there was no database then, nor a replica of it
+	missing   walfile.Look // what was there instead
 	// wasWAL: the database was followed, or switched to WAL mode; one that leaves it later is not switched again.
 	wasWAL    bool
 	lastGroup replica.Head // the last group that is stored, in front of whatever fence
@@ -120,8 +121,16 @@ func (d *database) step(now time.Time) time.Duration {
 			break
 		}
 		d.reopened = now
-		if err := d.files.Reopen(); err != nil {
+		d.noteFile(look)
+		err := d.inPlace()
+		if err == nil {
+			err = d.files.Reopen()
+		}
+		if err != nil {
 			d.trouble(err)
+			if id := idOf(look); id != (place.ID{}) {
+				d.refuseAstray(len(d.waiters), id)
+			}
 			switch {
 			case errors.Is(err, walfile.ErrAbsent):
 				// It was removed: there is nothing more to store of it.
@@ -206,6 +215,11 @@ func (d *database) group(now time.Time) time.Duration {
 	d.mu.Unlock()
 	covered := len(d.waiters)
 	look := d.agent.cfg.Files.LookAt(d.target.Path)
+	d.noteFile(look)
+	if err := d.inPlace(); err != nil {
+		d.uncaptured(err)
+		return later
+	}
 	g, err := d.files.Capture()
 	switch {
 	case errors.Is(err, walfile.ErrBusy), errors.Is(err, capture.ErrChanged):
@@ -225,6 +239,7 @@ func (d *database) group(now time.Time) time.Duration {
 		d.changed = now
 	}
 	d.first, d.seen = time.Time{}, look
+	covered -= d.refuseAstray(covered, d.files.ID())
 	for _, w := range d.waiters[:covered] {
 		if !w.known {
 			w.need, w.known = d.covering(w), true

@@ -228,7 +228,7 @@ func (d *database) readState() (k known, ok bool, err error) {
 
 // writeState makes durable what this disk knows of its replica.
 func (d *database) writeState(k known) error {
-	k.Boot, k.Replica, k.Identity = bootID(d.agent.cfg.FS), restore.Place(d.target.URL), d.identity
+	k.Boot, k.Replica, k.Identity = bootID(d.agent.cfg.FS), restore.Place(d.target.URL), d.replicaID
 	return d.agent.cfg.FS.WriteFileAtomic(filepath.Join(d.side, "state"), k.encode())
 }
 

@@ -35,7 +35,7 @@ func (o Outcome) String() string {
 
 // conclusion is the outcome. The loop calls it when it ends, before the phase says so.
 func (d *database) conclusion() Outcome {
-	o := Outcome{Path: d.target.Path, URL: d.target.URL, TXID: d.stored.TXID, Time: d.stored.Time}
+	o := Outcome{Path: d.place.Named, URL: d.target.URL, TXID: d.stored.TXID, Time: d.stored.Time}
 	if d.stored.Fence && d.files == nil {
 		o.TXID, o.Time = d.lastGroup.TXID, d.lastGroup.Time
 	}
@@ -52,7 +52,7 @@ func (d *database) conclusion() Outcome {
 	case d.phase == gate.Fenced:
 		o.Why = d.reason
 	case d.files == nil && d.nowhere && why == "":
-		o.Why = "there is no database at " + d.target.Path + ", or nothing was ever committed to it"
+		o.Why = "there is no database at " + d.place.Named + ", or nothing was ever committed to it"
 	case d.files == nil:
 		o.Why = why
 		if why == "" {

@@ -129,6 +129,15 @@ type rig struct {
 	store *bucket
 	cfg   Config
 	log   *journal // nil: the agents' logs are discarded
+	// socket is the extension's; "": beside the database.
+	socket string
+}
+
+func (r *rig) socketPath() string {
+	if r.socket != "" {
+		return r.socket
+	}
+	return filepath.Join(filepath.Dir(r.path), "s")
 }
 
 func newRig(t *testing.T) *rig {
@@ -156,12 +165,20 @@ func (r *rig) start(ack gate.Ack) *Agent {
 
 func (r *rig) launch(ack gate.Ack) *Agent {
 	r.t.Helper()
+	a, err := Start(r.config(ack))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return a
+}
+
+func (r *rig) config(ack gate.Ack) Config {
 	c := r.cfg
 	if len(c.Databases) == 0 {
 		c.Databases = []Target{{Path: r.path, Replica: r.replica(), URL: "memory", Ack: ack}}
 	}
 	c.Interval = 20 * time.Millisecond
-	c.Socket = filepath.Join(filepath.Dir(r.path), "s")
+	c.Socket = r.socketPath()
 	c.Log = slog.New(slog.DiscardHandler)
 	if r.log != nil {
 		c.Log = slog.New(slog.NewTextHandler(r.log, nil))
@@ -169,11 +186,7 @@ func (r *rig) launch(ack gate.Ack) *Agent {
 	if *verbose {
 		c.Log = slog.New(slog.NewTextHandler(os.Stderr, nil))
 	}
-	a, err := Start(c)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return a
+	return c
 }
 
 // stop ends an agent, which has stored everything.
@@ -291,11 +304,12 @@ type ext struct {
 	seq  uint32
 	// state is the last STATE message: managed, ack, refuse, hold.
 	state [4]byte
+	text  string // of the first
 }
 
 func (r *rig) extension() *ext {
 	r.t.Helper()
-	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: filepath.Join(filepath.Dir(r.path), "s"), Net: "unixpacket"})
+	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: r.socketPath(), Net: "unixpacket"})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -28,10 +28,11 @@ type Seams struct {
 	Files   Files
 	// Prepare is restore.Prepare.
 	Prepare func(ctx context.Context, r *replica.Replica, how restore.Options) (Prepared, error)
+	Places  Places
 	// Random returns a number that no other call returns, on any machine.
 	Random func() uint64
 	// Listen is gate.Listen.
-	Listen func(socket string, lookup func(path string) gate.Database, log *slog.Logger) (interface{ Close() }, error)
+	Listen func(socket string, lookup func(h gate.Hello) gate.Database, log *slog.Logger) (interface{ Close() }, error)
 }
 
 func (s *Seams) fill() {
@@ -56,7 +57,7 @@ func (s *Seams) fill() {
 		s.Random = random
 	}
 	if s.Listen == nil {
-		s.Listen = func(socket string, lookup func(path string) gate.Database, log *slog.Logger) (interface{ Close() }, error) {
+		s.Listen = func(socket string, lookup func(h gate.Hello) gate.Database, log *slog.Logger) (interface{ Close() }, error) {
 			return gate.Listen(socket, lookup, log)
 		}
 	}

@@ -24,6 +24,12 @@ func (d *database) takeOver(ctx context.Context) (*opening, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	if err := d.inPlace(); err != nil {
+		return nil, err
+	}
+	if _, err := d.agent.cfg.Places.Check(d.place); err != nil {
+		return nil, err // a second name may be a backup's, and go again
+	}
 	for range mostMoves {
 		s, err := d.survey(ctx)
 		if err != nil {
@@ -56,7 +62,7 @@ func (d *database) carryOut(ctx context.Context, s *survey, dec decision) (*open
 	case toRefuse:
 		return nil, &stopError{dec.says}
 	}
-	if err := d.ask(ctx, func(ctx context.Context) (err error) { d.identity, err = d.target.Replica.Identity(ctx, true); return }); err != nil {
+	if err := d.ask(ctx, func(ctx context.Context) (err error) { d.replicaID, err = d.target.Replica.Identity(ctx, true); return }); err != nil {
 		return nil, err
 	}
 	if dec.do != toRestore && dec.do != toUpdate {

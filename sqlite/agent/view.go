@@ -75,7 +75,7 @@ func (d *database) stands() View {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.said
-	v := View{Path: d.target.Path, URL: d.target.URL, Ack: d.target.Ack, Phase: d.phase, Reason: d.reason, Followed: s.followed, Stored: s.stored,
+	v := View{Path: d.place.Named, URL: d.target.URL, Ack: d.target.Ack, Phase: d.phase, Reason: d.reason, Followed: s.followed, Stored: s.stored,
 		StoredAt: s.storedAt, Captured: s.captured, OnTheWay: s.onTheWay, Uncaptured: s.followed && look != s.seen, Alarms: slices.Clone(d.alarms),
 		Connections: len(d.clients), Without: s.without, WithoutSince: s.withoutSince, Unfenced: s.unfenced, Trouble: s.trouble,
 		Syncs: s.syncs, Failures: s.failures}

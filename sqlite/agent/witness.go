@@ -20,8 +20,8 @@ const (
 	witnessMost = 4096
 )
 
-// place is where a commit ends in a WAL.
-type place struct {
+// position is where a commit ends in a WAL.
+type position struct {
 	salt  [8]byte
 	frame uint32
 }
@@ -29,26 +29,26 @@ type place struct {
 // witness tells commits of programs with the extension from others, under ack archive. The first are announced, by the place where they end. It is
 // the loop's.
 type witness struct {
-	announced map[place]struct{} // not captured yet
-	silent    []silent           // captured and not announced yet
+	announced map[position]struct{} // not captured yet
+	silent    []silent              // captured and not announced yet
 }
 
 // silent is a commit that was captured and not announced.
 type silent struct {
-	place
+	position
 	at time.Time // of its capture
 }
 
 // announce notes the message of a commit.
-func (w *witness) announce(p place) {
+func (w *witness) announce(p position) {
 	for i, s := range w.silent {
-		if s.place == p {
+		if s.position == p {
 			w.silent = append(w.silent[:i], w.silent[i+1:]...)
 			return
 		}
 	}
 	if w.announced == nil {
-		w.announced = make(map[place]struct{})
+		w.announced = make(map[position]struct{})
 	}
 	if len(w.announced) < witnessMost {
 		w.announced[p] = struct{}{}
@@ -58,15 +58,15 @@ func (w *witness) announce(p place) {
 // captured notes the commits of a group. A group that was found by reading the database stands for one commit at least.
 func (w *witness) captured(g *capture.Group, now time.Time) {
 	told := len(w.announced) > 0
-	var mute []place
+	var mute []position
 	for _, frame := range g.Commits {
-		p := place{g.Salt, frame}
+		p := position{g.Salt, frame}
 		if _, ok := w.announced[p]; !ok {
 			mute = append(mute, p)
 		}
 	}
 	if g.Commits == nil && len(g.Pages) > 0 && !told {
-		mute = append(mute, place{})
+		mute = append(mute, position{})
 	}
 	w.announced = nil // each was of a commit before this capture
 	for _, p := range mute {
@@ -104,7 +104,7 @@ func (d *database) heard(w *waiter) {
 		d.excused = w.came
 		d.mu.Unlock()
 	default:
-		d.witness.announce(place{w.commit.Salt, w.commit.Frame})
+		d.witness.announce(position{w.commit.Salt, w.commit.Frame})
 	}
 }
 

@@ -28,18 +28,18 @@ func TestCommitsAreToldApart(t *testing.T) {
 		want  int64
 		left  int
 	}{
-		"announced before":           {func(w *witness) { w.announce(place{salt, 3}); w.captured(group(3), now) }, now, time.Time{}, 1, 0, 0},
-		"announced after":            {func(w *witness) { w.captured(group(3), now); w.announce(place{salt, 3}) }, now, time.Time{}, 1, 0, 0},
-		"one of two":                 {func(w *witness) { w.announce(place{salt, 5}); w.captured(group(3, 5), now) }, late, time.Time{}, 1, 1, 0},
-		"of another WAL":             {func(w *witness) { w.announce(place{[8]byte{2}, 3}); w.captured(group(3), now) }, late, time.Time{}, 1, 1, 0},
+		"announced before":           {func(w *witness) { w.announce(position{salt, 3}); w.captured(group(3), now) }, now, time.Time{}, 1, 0, 0},
+		"announced after":            {func(w *witness) { w.captured(group(3), now); w.announce(position{salt, 3}) }, now, time.Time{}, 1, 0, 0},
+		"one of two":                 {func(w *witness) { w.announce(position{salt, 5}); w.captured(group(3, 5), now) }, late, time.Time{}, 1, 1, 0},
+		"of another WAL":             {func(w *witness) { w.announce(position{[8]byte{2}, 3}); w.captured(group(3), now) }, late, time.Time{}, 1, 1, 0},
 		"no connection at all":       {func(w *witness) { w.captured(group(3, 4), now) }, now, time.Time{}, 0, 2, 0},
 		"not announced yet":          {func(w *witness) { w.captured(group(3), now) }, now, time.Time{}, 1, 0, 1},
 		"never announced":            {func(w *witness) { w.captured(group(3), now) }, late, time.Time{}, 1, 1, 0},
 		"a connection ended":         {func(w *witness) { w.captured(group(3), now) }, late, now, 1, 0, 0},
 		"one ended long before":      {func(w *witness) { w.captured(group(3), now) }, late, now.Add(-time.Minute), 1, 1, 0},
 		"found by reading":           {func(w *witness) { w.captured(found, now) }, late, time.Time{}, 0, 1, 0},
-		"found, and announced":       {func(w *witness) { w.announce(place{salt, 3}); w.captured(found, now) }, late, time.Time{}, 1, 0, 0},
-		"an old announcement is not": {func(w *witness) { w.announce(place{salt, 3}); w.captured(found, now); w.captured(group(3), now) }, late, time.Time{}, 1, 1, 0},
+		"found, and announced":       {func(w *witness) { w.announce(position{salt, 3}); w.captured(found, now) }, late, time.Time{}, 1, 0, 0},
+		"an old announcement is not": {func(w *witness) { w.announce(position{salt, 3}); w.captured(found, now); w.captured(group(3), now) }, late, time.Time{}, 1, 1, 0},
 	} {
 		var w witness
 		c.do(&w)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfastdb/holdfast/sqlite/place"
 	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
 
@@ -423,6 +424,9 @@ func (g *Group) sort() {
 
 // Sync makes durable what the database's files hold.
 func (d *Database) Sync() error { return d.files.Sync() }
+
+// ID is device and inode of the file that was captured last.
+func (d *Database) ID() place.ID { return d.files.ID() }
 
 // Open reports whether the files are open.
 func (d *Database) Open() bool { return d.files.IsOpen() }

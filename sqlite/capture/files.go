@@ -3,6 +3,7 @@ package capture
 import (
 	"time"
 
+	"github.com/holdfastdb/holdfast/sqlite/place"
 	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
 
@@ -14,6 +15,7 @@ type Files interface {
 	WAL() bool
 	Live() bool
 	Moved() bool
+	ID() place.ID
 	Join() error
 	Sync() error
 

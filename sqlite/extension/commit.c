@@ -56,6 +56,19 @@ int commit_ask(File *f)
 	return 0;
 }
 
+/* astray refuses, under archive, a transaction on a file that nobody finds any more; under local that is said once. */
+static int astray(File *f)
+{
+	static const char why[] = "its name means another file than when it was opened, or none", next[] = "open the database anew";
+
+	if (file_ack(f) == ACK_ARCHIVE)
+		return refused(f, why, next);
+	if (!f->said)
+		sqlite3_log(SQLITE_WARNING, "holdfast: what is written to %s is stored nowhere: %s; %s", f->name, why, next);
+	f->said = 1;
+	return SQLITE_OK;
+}
+
 /* commit_gate lets a write transaction begin: SQLITE_OK, or SQLITE_READONLY. */
 int commit_gate(File *f)
 {
@@ -65,6 +78,8 @@ int commit_gate(File *f)
 	commit_ask(f); /* without an answer what is known before asking decides below */
 	if (f->kind == KIND_PLAIN)
 		return SQLITE_OK;
+	if (place_astray(f) && astray(f) != SQLITE_OK)
+		return SQLITE_READONLY;
 	if (file_ack(f) == ACK_LOCAL) {
 		if (f->kind == KIND_ASK)
 			return SQLITE_OK;

@@ -40,6 +40,11 @@ typedef struct {
 	uint32_t frame;
 } Position;
 
+/* What the kernel knows a file or a directory by; 0: there is none. */
+typedef struct {
+	uint64_t dev, ino;
+} Inode;
+
 /* The socket to the agent, and what the agent said last. Owned by its file. */
 typedef struct {
 	int fd;                /* -1: none */
@@ -70,12 +75,15 @@ struct File {
 	sqlite3_io_methods methods; /* ours, without those that the file below does not have */
 	sqlite3_file *below;
 	const char *name;           /* absolute; SQLite keeps it until xClose */
+	Inode file, dir;            /* of the name when it was opened */
+	int astray;                 /* the name means another file by now */
+	int said;                   /* ... and that was written into SQLite's log */
 	sqlite3 **db;               /* where SQLite keeps whose file this is; NULL: it did not say */
 	int kind;
 	int unmanaged;              /* the agent said that this database is none of its */
 	int64_t found;              /* PLAIN: when the agent's file was last looked for, ms */
 	int want;                   /* the ack this connection asked for, by URI or PRAGMA; ACK_ANY: as the agent says */
-	int demanded;               /* the URI says archive: without an agent writes are refused, not passed through */
+	int demanded;               /* URI, PRAGMA or the agent's file say archive: without an agent writes are refused, not passed through */
 	Agent agent;
 
 	/* WAL mode */
@@ -111,6 +119,10 @@ struct File {
 void file_methods(File *f);
 int file_ack(const File *f);
 const char *ack_word(int ack);
+
+/* place.c: which file it is */
+void place_at_open(File *f);
+int place_astray(File *f);
 
 /* shm.c: locks of the wal-index, and what is read from it */
 int shm_map(sqlite3_file *file, int region, int size, int extend, void volatile **out);
@@ -166,6 +178,7 @@ int socket_mine(Agent *a);
 void socket_why(Agent *a, const char *text);
 int64_t now_ms(void);
 void put32(unsigned char *p, uint32_t v);
+void put64(unsigned char *p, uint64_t v);
 
 /* found.c: which database is whose */
 int found_at_open(File *f);

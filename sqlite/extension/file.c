@@ -69,7 +69,7 @@ static int file_size(sqlite3_file *file, sqlite3_int64 *size)
 static int file_lock(sqlite3_file *file, int level)
 {
 	File *f = (File *)file;
-	int begins = level == SQLITE_LOCK_RESERVED && !f->reserved && f->kind != KIND_PLAIN;
+	int begins = level == SQLITE_LOCK_RESERVED && !f->reserved && (f->kind != KIND_PLAIN || found_later(f));
 
 	if (begins) {
 		int rc = commit_claimed_gate(f);

@@ -122,9 +122,17 @@ int found_at_open(File *f)
 }
 
 /* found_later looks again, at most once a second, for the agent of a database that had none when it was opened, and reports whether there is
-** one: an agent that begins while connections are open is for them too. */
+** one: an agent that begins while connections are open is for them too. A connection that has asked for archive by PRAGMA is refused without one. */
 int found_later(File *f)
 {
+	if (f->demanded) {
+		f->kind = KIND_ASK;
+		f->unmanaged = 0;
+		if (!f->agent.path[0])
+			socket_why(&f->agent, "no agent has this database");
+		claim_enter(f);
+		return 1;
+	}
 	if (f->unmanaged)
 		return 0;
 	int64_t now = now_ms();
@@ -140,9 +148,11 @@ int found_later(File *f)
 }
 
 /* found_again reads where the agent is, before it is called anew: the next agent may have another socket, and a copy of a disk has the file of the
-** agent it was copied from, which knows nothing of the copy. */
+** agent it was copied from, which knows nothing of the copy. A database that had no such file may have one by now. */
 void found_again(File *f)
 {
-	if (f->kind == KIND_MANAGED && !sqlite3_uri_parameter(f->name, "holdfast_socket"))
-		beside(f);
+	if (f->kind == KIND_PLAIN || sqlite3_uri_parameter(f->name, "holdfast_socket") || !beside(f))
+		return;
+	f->kind = KIND_MANAGED;
+	f->demanded |= f->agent.ack == ACK_ARCHIVE;
 }

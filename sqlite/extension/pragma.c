@@ -24,10 +24,14 @@ static int pragma_ack(File *f, char **args)
 		int ack = found_ack(value);
 		if (!ack)
 			return text(args, SQLITE_ERROR, "holdfast_ack=%s: say local or archive", value);
-		if (f->kind != KIND_PLAIN)
+		if (f->kind != KIND_PLAIN) {
 			f->want = ack;
+		} else { /* what asks for archive is not passed through from the next transaction on */
+			f->demanded = ack == ACK_ARCHIVE;
+			f->want = f->demanded ? ack : ACK_ANY;
+		}
 	}
-	return text(args, SQLITE_OK, "%s", f->kind == KIND_PLAIN ? "none" : ack_word(file_ack(f)));
+	return text(args, SQLITE_OK, "%s", f->kind == KIND_PLAIN && !f->demanded ? "none" : ack_word(file_ack(f)));
 }
 
 static int pragma_read(File *f, char **args)

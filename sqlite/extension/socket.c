@@ -15,6 +15,7 @@
 SQLITE_EXTENSION_INIT3
 
 enum { HELLO = 1, STATE = 129, DONE = 130, TEXT = 131 };
+enum { VERSION = 2, HELLO_HEAD = 39 };
 
 /* now_ms is a clock for deadlines and for how often something is done. The coarse one costs no system call; it moves every few ms. */
 int64_t now_ms(void)
@@ -28,6 +29,12 @@ void put32(unsigned char *p, uint32_t v)
 {
 	for (int i = 0; i < 4; i++)
 		p[i] = (unsigned char)(v >> (8 * i));
+}
+
+void put64(unsigned char *p, uint64_t v)
+{
+	put32(p, (uint32_t)v);
+	put32(p + 4, (uint32_t)(v >> 32));
 }
 
 static uint32_t get32(const unsigned char *p)
@@ -90,6 +97,13 @@ static int lost(Agent *a, const char *what)
 	return -1;
 }
 
+/* ended is lost for a connection that the agent has closed. */
+static int ended(Agent *a)
+{
+	return lost(a, a->known ? "the agent closed the connection" :
+		"the agent closed the connection without an answer, as one that is older than this extension does; start a newer agent");
+}
+
 /* socket_send sends one packet. It returns 0, 1 if there was no room until the deadline (0: at once), -1 if the connection has ended. */
 int socket_send(Agent *a, const unsigned char *packet, size_t n, int64_t deadline)
 {
@@ -104,7 +118,7 @@ int socket_send(Agent *a, const unsigned char *packet, size_t n, int64_t deadlin
 				return 1;
 			continue;
 		}
-		return lost(a, "the agent closed the connection");
+		return ended(a);
 	}
 }
 
@@ -113,7 +127,7 @@ int socket_hello(File *f, int64_t deadline)
 {
 	Agent *a = &f->agent;
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	unsigned char packet[7 + PATH_MOST];
+	unsigned char packet[HELLO_HEAD + PATH_MOST];
 	size_t n = strlen(f->name);
 	char why[sizeof a->why];
 
@@ -139,11 +153,15 @@ int socket_hello(File *f, int64_t deadline)
 		return lost(a, why);
 	}
 	packet[0] = HELLO;
-	packet[1] = 1; /* the version */
+	packet[1] = VERSION;
 	packet[2] = (unsigned char)f->want;
 	put32(packet + 3, (uint32_t)a->pid);
-	memcpy(packet + 7, f->name, n);
-	if (socket_send(a, packet, 7 + n, deadline) != 0)
+	put64(packet + 7, f->file.dev);
+	put64(packet + 15, f->file.ino);
+	put64(packet + 23, f->dir.dev);
+	put64(packet + 31, f->dir.ino);
+	memcpy(packet + HELLO_HEAD, f->name, n);
+	if (socket_send(a, packet, HELLO_HEAD + n, deadline) != 0)
 		return lost(a, "the agent takes no message");
 	return 0;
 }
@@ -191,13 +209,13 @@ int socket_receive(Agent *a, Answer *answer, int64_t deadline)
 		if (errno == EINTR)
 			continue;
 		if (errno != EAGAIN && errno != EWOULDBLOCK)
-			return lost(a, "the agent closed the connection");
+			return ended(a);
 		if (deadline == 0 || !ready(a, POLLIN, deadline))
 			return 0;
 	}
 	size_t n = (size_t)got, head = 0;
 	if (n == 0)
-		return lost(a, "the agent closed the connection");
+		return ended(a);
 	if (n > sizeof p)
 		return lost(a, "the agent sent a message that is too long");
 	answer->kind = p[0];

@@ -24,8 +24,10 @@ static int open_main(const char *name, sqlite3_file *file, int flags, int *out)
 	f->below = (sqlite3_file *)((char *)f + ROUNDED(sizeof *f));
 	f->below->pMethods = NULL;
 	int rc = below->xOpen(below, name, f->below, flags, out);
-	if (rc == SQLITE_OK)
+	if (rc == SQLITE_OK) {
+		place_at_open(f);
 		rc = found_at_open(f);
+	}
 	if (rc == SQLITE_OK)
 		file_methods(f);
 	else if (f->below->pMethods)
@@ -57,7 +59,7 @@ static int vfs_open(sqlite3_vfs *v, const char *name, sqlite3_file *file, int fl
 	if (name && (flags & SQLITE_OPEN_WAL)) {
 		File *f = (File *)sqlite3_database_file_object(name);
 		/* Another VFS may stand before this one, with files of its own. */
-		if (f && f->base.pMethods == &f->methods && f->kind != KIND_PLAIN)
+		if (f && f->base.pMethods == &f->methods) /* also for PLAIN: an agent may come later */
 			return open_wal(f, name, file, flags, out);
 	}
 	return below->xOpen(below, name, file, flags, out);

@@ -6,13 +6,13 @@ package gate
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/holdfastdb/holdfast/disk"
 )
 
 // Database is what connections belong to. Its methods are called from the connections' goroutines and return at once.
@@ -63,6 +63,13 @@ func (c *Conn) send(b []byte) {
 	}
 }
 
+// Close ends the connection. The extension opens another when it needs one. Any goroutine.
+func (c *Conn) Close() {
+	if c.conn != nil {
+		c.conn.Close() // nothing is written through it any more
+	}
+}
+
 // Done answers a Commit. Any goroutine.
 func (c *Conn) Done(seq uint32, code Code, text string) { c.send(encodeDone(seq, code, text)) }
 
@@ -72,7 +79,8 @@ func (c *Conn) State(s State) { c.send(s.encode()) }
 // Gate listens.
 type Gate struct {
 	listener *net.UnixListener
-	lookup   func(path string) Database
+	lock     disk.Unlocker // of the socket's path, for as long as the gate is open
+	lookup   func(h Hello) Database
 	log      *slog.Logger
 
 	mu     sync.Mutex
@@ -84,29 +92,14 @@ type Gate struct {
 // maxConns bounds the connections: each is one of SQLite's, and has a goroutine.
 const maxConns = 20000
 
-// Listen makes the socket at path, for the user's own processes only, in the place of one that nobody listens at. lookup finds the database
-// of a path, nil if it is none of ours; it is called from any goroutine.
-func Listen(path string, lookup func(path string) Database, log *slog.Logger) (*Gate, error) {
-	if len(path) > 107 {
-		return nil, fmt.Errorf("socket path %s is longer than the 107 bytes a socket may have; set --socket", path)
-	}
-	if c, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"}); err == nil {
-		c.Close()
-		return nil, fmt.Errorf("another agent listens at %s; stop it, or set --socket", path)
-	} else if !errors.Is(err, os.ErrNotExist) {
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return nil, err
-		}
-	}
-	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+// Listen makes the socket at path, for the user's own processes only, in the place of a socket that no process listens at. Another kind of file is left
+// alone, and an error. lookup finds the database that a HELLO means, nil if the agent has no such database; it is called from any goroutine.
+func Listen(path string, lookup func(h Hello) Database, log *slog.Logger) (*Gate, error) {
+	l, lock, err := bind(path)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		l.Close()
-		return nil, err
-	}
-	g := &Gate{listener: l, lookup: lookup, log: log, conns: make(map[*Conn]struct{})}
+	g := &Gate{listener: l, lock: lock, lookup: lookup, log: log, conns: make(map[*Conn]struct{})}
 	g.done.Add(1)
 	go g.accept()
 	return g, nil
@@ -166,7 +159,7 @@ func (g *Gate) serve(c *Conn) {
 	}
 	first = nil
 	c.Hello = m.hello
-	if db = g.lookup(c.Hello.Path); db == nil {
+	if db = g.lookup(c.Hello); db == nil {
 		c.State(State{})
 		return
 	}
@@ -201,4 +194,5 @@ func (g *Gate) Close() {
 	}
 	g.mu.Unlock()
 	g.done.Wait()
+	g.lock.Unlock() // its file stays, and nothing was written to it
 }

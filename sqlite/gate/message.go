@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/holdfastdb/holdfast/sqlite/place"
 )
 
 // Ack is what a commit waits for.
@@ -72,7 +74,8 @@ const (
 )
 
 const (
-	version  = 1
+	version1 = 1 // HELLO names the database by its path alone
+	version2 = 2 // HELLO has devices and inodes as well
 	maxPath  = 4096
 	maxText  = 4096
 	maxBytes = maxPath + 64 // of a message
@@ -83,6 +86,8 @@ type Hello struct {
 	Ack  Ack
 	PID  uint32
 	Path string
+	// File is the file that the connection has open, Dir the directory of its WAL. Zero: not known, or not there. A HELLO of version 1 has neither.
+	File, Dir place.ID
 }
 
 // Commit asks to be told when a commit is captured or stored.
@@ -124,10 +129,18 @@ func decode(b []byte) (m message, err error) {
 	le := binary.LittleEndian
 	switch b = b[1:]; m.kind {
 	case kindHello:
-		if len(b) < 7 || len(b) > 6+maxPath || b[0] != version || b[1] > byte(Archive) {
+		head := 6
+		if len(b) > 0 && b[0] == version2 {
+			head = 6 + 32
+		}
+		if len(b) <= head || len(b) > head+maxPath || b[0] != version1 && b[0] != version2 || b[1] > byte(Archive) {
 			return m, errMessage
 		}
-		m.hello = Hello{Ack: Ack(b[1]), PID: le.Uint32(b[2:]), Path: string(b[6:])}
+		m.hello = Hello{Ack: Ack(b[1]), PID: le.Uint32(b[2:]), Path: string(b[head:])}
+		if b[0] == version2 {
+			m.hello.File = place.ID{Dev: le.Uint64(b[6:]), Ino: le.Uint64(b[14:])}
+			m.hello.Dir = place.ID{Dev: le.Uint64(b[22:]), Ino: le.Uint64(b[30:])}
+		}
 	case kindCommit:
 		if len(b) != 18 || b[4] < 1 || b[4] > 2 || b[5] > 1 {
 			return m, errMessage
@@ -146,6 +159,16 @@ func decode(b []byte) (m message, err error) {
 		return m, errMessage
 	}
 	return m, nil
+}
+
+// Encode returns the bytes of a HELLO of version 2, as an extension sends it.
+func (h Hello) Encode() []byte {
+	le := binary.LittleEndian
+	b := le.AppendUint32([]byte{kindHello, version2, byte(h.Ack)}, h.PID)
+	for _, id := range []place.ID{h.File, h.Dir} {
+		b = le.AppendUint64(le.AppendUint64(b, id.Dev), id.Ino)
+	}
+	return append(b, h.Path...)
 }
 
 func cut(text string) string { return text[:min(len(text), maxText)] }

@@ -129,21 +129,6 @@ func (d *DB) Read() bool {
 	return err != nil || kind != syscall.F_UNLCK
 }
 
-type fileID struct{ dev, ino uint64 }
-
-func identify(path string) (fileID, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return fileID{}, err
-	}
-	return idOf(info), nil
-}
-
-func idOf(info os.FileInfo) fileID {
-	s := info.Sys().(*syscall.Stat_t)
-	return fileID{uint64(s.Dev), s.Ino}
-}
-
 func sameFile(info os.FileInfo, path string) bool {
 	other, err := os.Stat(path)
 	return err == nil && os.SameFile(info, other)

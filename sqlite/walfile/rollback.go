@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"syscall"
+
+	"github.com/holdfastdb/holdfast/sqlite/place"
 )
 
 // ErrHot: a program ended in the middle of a transaction, and its rollback journal has to be played back by SQLite before the database file is
@@ -48,7 +50,7 @@ func OpenRollback(path string) (_ *DB, err error) {
 	if d.walMode {
 		return nil, ErrWAL
 	}
-	if d.id, err = identify(path); err != nil {
+	if d.id, err = place.Identify(path); err != nil {
 		return nil, ErrMoved
 	}
 	if own, err := d.db.Stat(); err != nil || !sameFile(own, path) {

@@ -14,6 +14,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/holdfastdb/holdfast/sqlite/place"
 )
 
 var (
@@ -34,7 +36,7 @@ type DB struct {
 	path     string
 	db       *os.File
 	wal, shm *os.File // nil where there is none
-	id       fileID   // what the name meant when it was opened
+	id       place.ID // what the name meant when it was opened
 
 	pageSize uint32
 	walMode  bool
@@ -76,7 +78,7 @@ func open(path string, lone bool) (_ *DB, err error) {
 			return nil, err
 		}
 	}
-	if d.id, err = identify(path); err != nil {
+	if d.id, err = place.Identify(path); err != nil {
 		return nil, ErrMoved
 	}
 	if own, err := d.db.Stat(); err != nil || !sameFile(own, path) {
@@ -179,9 +181,12 @@ func (d *DB) Live() bool { return d.live }
 
 // Moved reports whether the name means another file than the one that is open.
 func (d *DB) Moved() bool {
-	id, err := identify(d.path)
+	id, err := place.Identify(d.path)
 	return err != nil || id != d.id
 }
+
+// ID is device and inode of the file that was opened last.
+func (d *DB) ID() place.ID { return d.id }
 
 // LockPage is the page that SQLite leaves empty because its locks lie there: byte 2^30.
 func LockPage(pageSize uint32) uint32 { return pendingByte/pageSize + 1 }
@@ -233,8 +238,9 @@ type Look struct{ DB, WAL Glance }
 // Glance is what a file system says of a file; zero: there is none.
 type Glance struct {
 	Device, Inode uint64
-	Size          int64 // bytes
-	Time          int64 // when it was written last, in nanoseconds
+	Size          int64  // bytes
+	Time          int64  // when it was written last, in nanoseconds
+	Links         uint64 // names that it has; more than 1: hard links
 }
 
 // LookAt glances at the files of the database at path, without opening them.
@@ -247,8 +253,8 @@ func glance(path string) Glance {
 	if err != nil {
 		return Glance{}
 	}
-	id := idOf(info)
-	return Glance{id.dev, id.ino, info.Size(), info.ModTime().UnixNano()}
+	id := place.IDOf(info)
+	return Glance{Device: id.Dev, Inode: id.Ino, Size: info.Size(), Time: info.ModTime().UnixNano(), Links: place.LinksOf(info)}
 }
 
 // Sync makes durable what the database and its WAL hold, which a connection with synchronous=NORMAL leaves to the next checkpoint.

@@ -406,7 +406,6 @@ func TestPragmasAnswerWithText(t *testing.T) {
 
 	free := g.open(filepath.Join(p.dir, "free.db"))
 	free.is("pragma holdfast_ack", "none")
-	free.is("pragma holdfast_ack=archive", "none")
 	free.is("pragma holdfast_read=stored", "none")
 	free.is("pragma holdfast_status", "none: no agent has this database")
 	free.exec("create table t(a)", "insert into t values(1)", "pragma journal_mode=wal", "insert into t values(2)", "pragma journal_mode=delete")
@@ -432,7 +431,8 @@ func TestURIAndEnvironment(t *testing.T) {
 	c = g.open(uri("holdfast_ack=local&holdfast_socket=" + p.Socket))
 	c.exec("pragma journal_mode=wal", "create table t(a)", "insert into t values(1)")
 	c.is("pragma holdfast_ack", "local")
-	if len(p.Commits()) != 0 || len(p.Hellos()) != 1 || p.Hellos()[0] != (extagent.Hello{Ack: extagent.Local, PID: g.cmd.Process.Pid, Path: p.db}) {
+	if len(p.Commits()) != 0 || len(p.Hellos()) != 1 || p.Hellos()[0] != (extagent.Hello{Ack: extagent.Local, PID: g.cmd.Process.Pid, Path: p.db,
+		File: extagent.Identify(p.db), Dir: extagent.Identify(p.dir)}) {
 		t.Errorf("%+v, %+v", p.Commits(), p.Hellos())
 	}
 
