@@ -380,3 +380,16 @@ func (s *noPieces) PutIfAbsent(ctx context.Context, o objstore.Object) error {
 	}
 	return s.Memory.PutIfAbsent(ctx, o)
 }
+
+// noSpans is a store that does not take entries while it is told not to.
+type noSpans struct {
+	*objstore.Memory
+	refuse atomic.Bool
+}
+
+func (s *noSpans) PutIfAbsent(ctx context.Context, o objstore.Object) error {
+	if _, _, span := archive.ParseSpanName(o.Name); span && s.refuse.Load() {
+		return errDown
+	}
+	return s.Memory.PutIfAbsent(ctx, o)
+}
