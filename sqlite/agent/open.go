@@ -226,9 +226,12 @@ func (d *database) readState() (k known, ok bool, err error) {
 	return k, ok, nil
 }
 
-// writeState makes durable what this disk knows of its replica.
+// writeState makes durable what this disk knows of its replica. An empty Boot is replaced by this machine's.
 func (d *database) writeState(k known) error {
-	k.Boot, k.Replica, k.Identity = bootID(d.agent.cfg.FS), restore.Place(d.target.URL), d.replicaID
+	if k.Boot == "" {
+		k.Boot = bootID(d.agent.cfg.FS)
+	}
+	k.Replica, k.Identity = restore.Place(d.target.URL), d.replicaID
 	return d.agent.cfg.FS.WriteFileAtomic(filepath.Join(d.side, "state"), k.encode())
 }
 

@@ -161,7 +161,11 @@ func (d *database) lookAtLast(ctx context.Context, s *survey) error {
 	}
 	if s.files != nil && !s.files.Rollback() && h.WALOffset > 0 && last.Level == 0 {
 		salt := s.files.State().Salt
-		s.here.further = h.WALSalt1 == binary.BigEndian.Uint32(salt[:]) && h.WALSalt2 == binary.BigEndian.Uint32(salt[4:]) && s.files.End() >= h.WALOffset+h.WALSize
+		if h.WALSalt1 == binary.BigEndian.Uint32(salt[:]) && h.WALSalt2 == binary.BigEndian.Uint32(salt[4:]) && s.files.End() >= h.WALOffset+h.WALSize {
+			if s.here.further, err = d.goesOnFrom(ctx, s, last, h); err != nil {
+				return err
+			}
+		}
 	}
 	switch {
 	case last.Max == group.Max:
@@ -213,4 +217,24 @@ func (d *database) lastWhole(ctx context.Context, s *survey, fits func(f replica
 		s.faults = append(s.faults, fault)
 		s.present = slices.DeleteFunc(s.present, func(f replica.File) bool { return f == last })
 	}
+}
+
+// mostCompared bounds the group that is compared with the WAL, in bytes. A larger one counts as another: the database is kept aside then.
+const mostCompared = 64 << 20
+
+// goesOnFrom reports whether the WAL here has the frames that a group was read from.
+func (d *database) goesOnFrom(ctx context.Context, s *survey, group replica.File, h replica.Header) (bool, error) {
+	if group.Size > mostCompared {
+		return false, nil
+	}
+	in, err := d.target.Replica.Open(ctx, group, 0, -1)
+	if err != nil {
+		return false, err
+	}
+	defer in.Close() // it was read
+	c, err := restore.ReadFile(in)
+	if err != nil {
+		return false, nil // a damaged file says nothing
+	}
+	return s.files.Holds(h.WALOffset, h.WALSize, c.Pages)
 }

@@ -122,7 +122,8 @@ func (d *database) goOn(ctx context.Context, s *survey, o *opening, dec decision
 	// The state says what was compared before the fence says who goes on: whichever of the two is found behind a crash in between.
 	k := known{Next: o.owner, TXID: chain.Head.TXID, Checksum: chain.Head.Post}
 	if s.mine() {
-		k.Owner, k.Clean = s.here.state.Owner, s.here.state.Clean
+		// The fence may fail. The next attempt must still know that the machine was started anew since this disk wrote last.
+		k.Owner, k.Clean, k.Boot = s.here.state.Owner, s.here.state.Clean, s.here.state.Boot
 		if s.there.head.Fence && s.there.head.Owner == s.here.state.Next {
 			k.Owner = s.here.state.Next
 		} else if s.there.groupBy == s.here.state.Next && k.Owner != s.there.groupBy {
@@ -186,6 +187,14 @@ func (d *database) replace(ctx context.Context, s *survey, o *opening, dec decis
 		if p, err = d.agent.cfg.Prepare(ctx, r, how); err != nil {
 			return nil, fmt.Errorf("restore %s: %w", d.target.URL, err)
 		}
+	}
+	// The restore has read the manifest again, and the previous owner may have replaced it since the fence. The files that this owner names come from
+	// the manifest that it is going to replace.
+	if err := d.ask(ctx, func(ctx context.Context) (err error) { o.chain, err = r.Read(ctx); return }); err != nil {
+		return nil, err
+	}
+	if o.chain.Head.TXID != head.TXID {
+		return nil, fmt.Errorf("%s was taken over by another agent: %w", d.target.URL, replica.ErrMoved)
 	}
 	if made := p.Restored(); made.Checksum != head.Post {
 		return nil, stopf("%s as restored from %s has checksum %s, and the replica says %s; `holdfast sqlite verify %s` tells which file is wrong", d.target.Path, d.target.URL, made.Checksum, head.Post, restore.Place(d.target.URL))

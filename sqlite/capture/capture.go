@@ -139,6 +139,31 @@ func (d *Database) State() State { return d.state }
 // End is where in the WAL the state ends, in bytes.
 func (d *Database) End() int64 { return d.files.FrameOffset(d.state.Frame + 1) }
 
+// Holds reports whether the WAL has, from a byte on and for so many bytes, the frames that a group with these pages was read from. Salts and a length
+// do not tell: after a power cut SQLite goes on in the same WAL, over frames that were lost. Pages that are in no frame are not compared.
+func (d *Database) Holds(offset, size int64, pages map[uint32][]byte) (bool, error) {
+	h, err := d.header()
+	if err != nil || h.Salt != d.state.Salt {
+		return false, err
+	}
+	newest := map[uint32]uint64{} // checksums
+	err = d.files.Frames(0, [2]uint32{}, h, func(f walfile.Frame, page []byte) error {
+		if at := d.files.FrameOffset(f.Number); at >= offset && at < offset+size {
+			newest[f.Page] = pageSum(f.Page, page)
+		}
+		return nil
+	})
+	if err != nil || len(newest) == 0 {
+		return false, changed(err)
+	}
+	for number, sum := range newest { // any order: all must be the same
+		if page, ok := pages[number]; ok && pageSum(number, page) != sum {
+			return false, nil
+		}
+	}
+	return d.files.FrameOffset(h.Frame+1) >= offset+size, nil
+}
+
 // Awake reports whether connections share the database, so that it may change at any moment, and its files have to be held.
 func (d *Database) Awake() bool { return d.files.Live() || d.lone }
 
@@ -355,10 +380,11 @@ func (d *Database) frameGroup(from uint32, h walfile.Header) (*Group, error) {
 	newest := make(map[uint32]uint32)
 	var commit uint32
 	var commits []uint32
+	least := d.state.Pages // the smallest size that the database had since
 	err := d.files.Frames(from, d.frames, h, func(f walfile.Frame, _ []byte) error {
 		newest[f.Page] = f.Number
 		if commit = f.Commit; commit != 0 {
-			commits = append(commits, f.Number)
+			commits, least = append(commits, f.Number), min(least, commit)
 		}
 		return nil
 	})
@@ -375,9 +401,10 @@ func (d *Database) frameGroup(from uint32, h walfile.Header) (*Group, error) {
 			g.Pages = append(g.Pages, Page{Number: page, Frame: frame})
 		}
 	}
-	// A page that was taken and freed in one transaction is in no frame: what the database has there, zeros most likely, belongs to it too.
+	// A page that was taken and freed in one transaction is in no frame: what the database has there, zeros most likely, belongs to it too. A database
+	// that became smaller in between and grew again has such pages where it had others: a checkpoint may have cut them off.
 	lock := walfile.LockPage(d.files.PageSize())
-	for page := d.state.Pages + 1; page <= h.Pages; page++ {
+	for page := least + 1; page <= h.Pages; page++ {
 		if newest[page] == 0 && page != lock {
 			g.Pages = append(g.Pages, Page{Number: page})
 		}
