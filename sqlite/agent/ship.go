@@ -65,9 +65,10 @@ func (d *database) ship(g *capture.Group) {
 	s.body = func(w io.Writer) error { return replica.WriteGroup(w, h, g.Each, post) }
 	s.head = replica.Head{TXID: h.MaxTXID, Post: post, Pages: g.State.Pages, PageSize: g.PageSize, Owner: d.owner, Time: s.file.Time}
 	if d.renew {
-		h.MinTXID, h.PreApplyChecksum, h.WALOffset, h.WALSize, h.WALSalt1, h.WALSalt2 = 1, 0, 0, 0, 0, 0
+		whole := h // a header of its own: the group's body is written with h later
+		whole.MinTXID, whole.PreApplyChecksum, whole.WALOffset, whole.WALSize, whole.WALSalt1, whole.WALSalt2 = 1, 0, 0, 0, 0, 0
 		s.snapshot = replica.File{Level: snapshotLevel, Min: 1, Max: h.MaxTXID, Post: post, Time: s.file.Time}
-		s.snapshotBody = func(w io.Writer) error { return replica.WriteGroup(w, h, g.Each, post) }
+		s.snapshotBody = func(w io.Writer) error { return replica.WriteGroup(w, whole, g.Each, post) }
 	}
 	s.branch, d.renew, d.branch = d.branch, false, false
 	if !s.stream {
