@@ -91,15 +91,19 @@ func (r *Replica) manifest(ctx context.Context) (*Manifest, error) {
 	if err != nil && !errors.Is(err, objstore.ErrAbsent) {
 		return nil, fmt.Errorf("read %s: %w", ManifestName, err)
 	}
-	r.mu.Lock()
-	r.version, r.seen = version, true
-	r.mu.Unlock()
-	if err != nil {
-		return nil, nil
+	var m *Manifest
+	var damage error
+	if err == nil {
+		m, damage = DecodeManifest(b)
 	}
-	m, err := DecodeManifest(b)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", ManifestName, err)
+	r.mu.Lock()
+	r.version, r.seen, r.seenOwner, r.seenEpoch = version, true, 0, 0
+	if m != nil {
+		r.seenOwner, r.seenEpoch = m.Owner, m.Epoch
+	}
+	r.mu.Unlock()
+	if damage != nil {
+		return nil, fmt.Errorf("%s: %w", ManifestName, damage)
 	}
 	return m, nil
 }

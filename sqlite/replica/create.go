@@ -140,15 +140,19 @@ func (r *Replica) PutManifest(ctx context.Context, m *Manifest) error {
 		return fmt.Errorf("put %s: %w", ManifestName, err)
 	}
 	r.mu.Lock()
-	was, seen := r.version, r.seen
+	was, seen, owner, epoch := r.version, r.seen, r.seenOwner, r.seenEpoch
 	r.mu.Unlock()
+	// An owner that has lost the replica may have read the manifest of the next one since, so that the version alone would let it in.
+	if epoch > m.Epoch || epoch == m.Epoch && owner != m.Owner {
+		return fmt.Errorf("put %s: %w", ManifestName, ErrFenced)
+	}
 	if !seen {
 		return fmt.Errorf("put %s: %w: it was never read", ManifestName, ErrOutdated)
 	}
 	version, err := r.store.PutIfMatch(ctx, objstore.Object{Name: ManifestName, Data: data, Type: "text/plain", Cache: "no-store"}, was)
 	if err == nil {
 		r.mu.Lock()
-		r.version = version
+		r.version, r.seenOwner, r.seenEpoch = version, m.Owner, m.Epoch
 		r.mu.Unlock()
 		return nil
 	}

@@ -46,7 +46,9 @@ type Replica struct {
 	mu      sync.Mutex
 	version string // guarded by mu: of the manifest, as it was last seen
 	seen    bool   // guarded by mu: version says something
-	empty   bool   // guarded by mu: there was no file when it was last read, and the caller has not stored the first
+	// guarded by mu: owner and number of takeovers of the manifest of that version; 0: there is none, or it is damaged.
+	seenOwner, seenEpoch uint64
+	empty                bool // guarded by mu: there was no file when it was last read, and the caller has not stored the first
 }
 
 func (r *Replica) setEmpty(empty bool) {

@@ -236,9 +236,9 @@ func (l *ledger) retained(moments int) {
 	}
 	now := w.wall()
 	window := now.Add(-w.cfg.retention)
-	// coarse is how far apart the states are that are kept: a file of level 1 is made so long after a change. Where the store was slow or failed,
-	// groups wait for it, and a file of level 1 comes later and has more of them.
-	coarse := w.cfg.levels[0] + 2*w.cfg.interval + time.Second
+	// coarse bounds how far apart the states are that are kept: a file of level 1 is due a quarter of it after a change. Uploads that the store holds
+	// make it later. Where the store failed, groups wait for it, and a file of level 1 has more of them.
+	coarse := 4 * (w.cfg.levels[0] + 2*w.cfg.interval + time.Second)
 	r := l.raw()
 	for i := range moments + 1 {
 		at := window
