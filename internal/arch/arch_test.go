@@ -61,28 +61,49 @@ func TestRepository(t *testing.T) {
 
 var namedTest = regexp.MustCompile("`([a-z0-9/]+)\\.(Test[A-Za-z0-9_]+)`")
 
-// TestNamedTestsExist: the page names the test that guards each promise; a promise whose test was renamed or dropped must
+// TestNamedTestsExist: a page names the test that guards each promise; a promise whose test was renamed or dropped must
 // not go on looking kept.
 func TestNamedTestsExist(t *testing.T) {
 	root := filepath.Join("..", "..")
-	page, err := os.ReadFile(filepath.Join(root, "docs", "INVARIANTS.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	named := namedTest.FindAllStringSubmatch(string(page), -1)
-	if len(named) < 10 {
-		t.Fatalf("the page names %d tests: this test looks at nothing", len(named))
-	}
-	for _, m := range named {
-		names, err := filepath.Glob(filepath.Join(root, m[1], "*_test.go"))
+	for _, name := range []string{"INVARIANTS.md", "SQLITE.md"} {
+		page, err := os.ReadFile(filepath.Join(root, "docs", name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.ContainsFunc(names, func(name string) bool {
-			src, err := os.ReadFile(name)
-			return err == nil && bytes.Contains(src, []byte("\nfunc "+m[2]+"("))
-		}) {
-			t.Errorf("docs/INVARIANTS.md names %s.%s, which is not there", m[1], m[2])
+		named := namedTest.FindAllStringSubmatch(string(page), -1)
+		if len(named) < 10 {
+			t.Fatalf("docs/%s names %d tests: this test looks at nothing", name, len(named))
+		}
+		for _, m := range named {
+			names, err := filepath.Glob(filepath.Join(root, m[1], "*_test.go"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.ContainsFunc(names, func(name string) bool {
+				src, err := os.ReadFile(name)
+				return err == nil && bytes.Contains(src, []byte("\nfunc "+m[2]+"("))
+			}) {
+				t.Errorf("docs/%s names %s.%s, which is not there", name, m[1], m[2])
+			}
+		}
+	}
+}
+
+// TestEachAnswerIsATest: the questions that docs/SQLITE.md opens with are ten, and each answer is followed by the tests that hold it.
+func TestEachAnswerIsATest(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "SQLITE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, questions, _ := strings.Cut(string(page), "\n## What happens to my file if …\n")
+	questions, _, _ = strings.Cut(questions, "\n## ")
+	answers := regexp.MustCompile(`(?m)^\*\*\d+\. … .*\?\*\*`).Split(questions, -1)[1:]
+	if len(answers) != 10 {
+		t.Fatalf("%d answers", len(answers))
+	}
+	for i, a := range answers {
+		if _, held, _ := strings.Cut(a, "<!--"); !namedTest.MatchString(held) {
+			t.Errorf("no test is named behind answer %d", i+1)
 		}
 	}
 }
