@@ -33,6 +33,8 @@ type Target struct {
 	// At is where the replica lies. Zero: where URL says.
 	At  place.Store
 	Ack gate.Ack
+	// SingleWriter: the operator says that no other agent has the replica, whose store need not keep to conditions (objstore.SingleWriter).
+	SingleWriter bool
 	// Discovered: it was found in a directory and not named. Settled does not wait for it, and what cannot be kept of it is an alarm and no more.
 	Discovered bool
 }

@@ -148,6 +148,9 @@ func (d *database) take(o *opening, err error, began time.Time) {
 		d.fail(err)
 		return
 	}
+	if d.target.SingleWriter {
+		d.log.Warn("fencing is off (--single-writer): another agent with this replica would write over it unnoticed", "replica", d.target.URL)
+	}
 	d.log.Info("database is followed", "txid", d.head.TXID.String(), "replica", d.target.URL, "ack", d.target.Ack.String())
 	d.enter(gate.Open, "")
 }

@@ -16,6 +16,8 @@ type Outcome struct {
 	Time time.Time
 	// Why says what is not stored, and the reason; "": everything is.
 	Why string
+	// Unfenced: another agent could have written to the replica unnoticed (Target.SingleWriter).
+	Unfenced bool
 }
 
 // Stored reports whether everything that was committed is stored.
@@ -24,6 +26,9 @@ func (o Outcome) Stored() bool { return o.Why == "" }
 // String is the outcome in one line, without the path.
 func (o Outcome) String() string {
 	text := fmt.Sprintf("stored up to TXID %s at %s", o.TXID, o.Time.UTC().Format(time.RFC3339Nano))
+	if o.Unfenced {
+		text += ", without fencing"
+	}
 	switch {
 	case o.Stored():
 		return text
@@ -35,7 +40,7 @@ func (o Outcome) String() string {
 
 // conclusion is the outcome. The loop calls it when it ends, before the phase says so.
 func (d *database) conclusion() Outcome {
-	o := Outcome{Path: d.place.Named, URL: d.target.URL, TXID: d.stored.TXID, Time: d.stored.Time}
+	o := Outcome{Path: d.place.Named, URL: d.target.URL, TXID: d.stored.TXID, Time: d.stored.Time, Unfenced: d.target.SingleWriter}
 	if d.stored.Fence && d.files == nil {
 		o.TXID, o.Time = d.lastGroup.TXID, d.lastGroup.Time
 	}

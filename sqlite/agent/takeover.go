@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 	"github.com/holdfastdb/holdfast/sqlite/restore"
 )
@@ -61,6 +62,16 @@ func (d *database) carryOut(ctx context.Context, s *survey, dec decision) (*open
 		return nil, errors.New(dec.says)
 	case toRefuse:
 		return nil, &stopError{dec.says}
+	}
+	if !d.target.SingleWriter {
+		err := d.ask(ctx, d.target.Replica.Conditional)
+		if errors.Is(err, objstore.ErrUnconditional) {
+			return nil, stopf("%s: %v, so that two agents would write over each other; use a store that does, or, if no other agent ever has this replica, --single-writer",
+				d.target.URL, err)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	if err := d.ask(ctx, func(ctx context.Context) (err error) { d.replicaID, err = d.target.Replica.Identity(ctx, true); return }); err != nil {
 		return nil, err

@@ -51,7 +51,6 @@ type said struct {
 	followed         bool
 	without          int64
 	withoutSince     time.Time
-	unfenced         bool
 	trouble          string
 	syncs, failures  int64
 }
@@ -77,7 +76,7 @@ func (d *database) stands() View {
 	s := d.said
 	v := View{Path: d.place.Named, URL: d.target.URL, Ack: d.target.Ack, Phase: d.phase, Reason: d.reason, Followed: s.followed, Stored: s.stored,
 		StoredAt: s.storedAt, Captured: s.captured, OnTheWay: s.onTheWay, Uncaptured: s.followed && look != s.seen, Alarms: slices.Clone(d.alarms),
-		Connections: len(d.clients), Without: s.without, WithoutSince: s.withoutSince, Unfenced: s.unfenced, Trouble: s.trouble,
+		Connections: len(d.clients), Without: s.without, WithoutSince: s.withoutSince, Unfenced: d.target.SingleWriter, Trouble: s.trouble,
 		Syncs: s.syncs, Failures: s.failures}
 	v.Bytes, v.WALBytes = look.DB.Size, look.WAL.Size
 	if !s.oldest.IsZero() {

@@ -68,7 +68,7 @@ func New(store objstore.Store, layout Layout) *Replica {
 	return &Replica{store: store, layout: layout, now: time.Now}
 }
 
-// Simulated is New for a simulation: it starts no goroutine, and its clock is now.
+// Simulated is New for a simulation: it starts no goroutine, its clock is now, and its store is not asked whether it keeps to conditions.
 func Simulated(store objstore.Store, layout Layout, now func() time.Time) *Replica {
 	return &Replica{store: store, layout: layout, now: now, serial: true}
 }
@@ -90,6 +90,15 @@ func Detect(ctx context.Context, store objstore.Store, url string) (*Replica, er
 		}
 	}
 	return r, nil
+}
+
+// Conditional reports objstore.ErrUnconditional if the store does not keep to conditions: then two owners may both be told that they have created
+// one file. It asks once for each place in a process. A simulated store keeps to them, and is not asked.
+func (r *Replica) Conditional(ctx context.Context) error {
+	if r.serial {
+		return nil
+	}
+	return objstore.Conditional(ctx, r.store, objstore.IfNoneMatch|objstore.IfMatch)
 }
 
 // Layout is how its names are made.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/litestreamconf"
+	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/sqlite/agent"
 	"github.com/holdfastdb/holdfast/sqlite/gate"
 	"github.com/holdfastdb/holdfast/sqlite/replica"
@@ -26,6 +27,9 @@ const extensionSocket = "HOLDFAST_SQLITE_SOCKET"
 
 // walSetting names the variable with what becomes of databases in another journal mode: switch (as Litestream does) or never.
 const walSetting = "HOLDFAST_SQLITE_WAL"
+
+// singleWriterSetting names the variable that, set to true, says that no other agent has the replicas: their stores need not keep to conditions.
+const singleWriterSetting = "HOLDFAST_SQLITE_SINGLE_WRITER"
 
 // run replicates until a signal, until the program beside it ends, or once.
 func (p *program) run(r *replication, signals <-chan os.Signal) error {
@@ -58,7 +62,7 @@ func (p *program) run(r *replication, signals <-chan os.Signal) error {
 	if err != nil {
 		return err
 	}
-	w := watch(a, r, all)
+	w := p.watch(a, r, all)
 	var c *control
 	if r.set.Socket.Enabled {
 		if c, err = listen(r.set.Socket, p.sur, syncing(a), log); err != nil {
@@ -71,7 +75,7 @@ func (p *program) run(r *replication, signals <-chan os.Signal) error {
 		log.Info("signal received, litestream shutting down", "signal", sig)
 	case command != nil:
 		log.Info("subprocess exited, litestream shutting down")
-	default:
+	case err == nil && !r.once: // whether once is complete is known when everything has ended
 		log.Info("replication complete, litestream shutting down")
 	}
 	w.stop()
@@ -148,13 +152,16 @@ func (p *program) start(r *replication, all []litestreamconf.Database) (*agent.A
 	default:
 		return nil, fmt.Errorf("%s=%s: write switch or never", walSetting, how)
 	}
+	if _, err := p.singleWriter(); err != nil {
+		return nil, err
+	}
 	cfg.Restored = func(path string, made *restore.Restored) { logRestored(r.log, path, made) }
 	if r.set.KeepAll {
 		cfg.Retention, cfg.L0Retention = forever, forever
 		r.log.Warn("retention disabled; cloud provider lifecycle policies must handle retention")
 	}
 	for _, d := range all {
-		t, err := target(&d)
+		t, err := p.target(&d)
 		if err != nil {
 			return nil, err
 		}
@@ -176,15 +183,34 @@ func (r *replication) lists(path string) bool {
 	return slices.ContainsFunc(r.set.Databases, func(d litestreamconf.Database) bool { return d.Path == path })
 }
 
+// singleWriter reads the setting.
+func (p *program) singleWriter() (bool, error) {
+	switch v := p.getenv(singleWriterSetting); v {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	default:
+		return false, fmt.Errorf("%s=%s: write true or false", singleWriterSetting, v)
+	}
+}
+
 // target is a database as the agent takes it.
-func target(d *litestreamconf.Database) (agent.Target, error) {
+func (p *program) target(d *litestreamconf.Database) (agent.Target, error) {
 	store, err := openStore(d.Replica)
 	if err != nil {
 		return agent.Target{}, err
 	}
+	single, err := p.singleWriter()
+	if err != nil {
+		return agent.Target{}, err
+	}
+	if single {
+		store = objstore.SingleWriter(store)
+	}
 	url := d.Replica.String()
 	// As Litestream's: no commit waits. A program that loads the extension may ask for archive, by a PRAGMA or its URL.
-	return agent.Target{Path: d.Path, Replica: replica.New(store, replica.LayoutOf(url)), URL: url, Ack: gate.Local}, nil
+	return agent.Target{SingleWriter: single, Path: d.Path, Replica: replica.New(store, replica.LayoutOf(url)), URL: url, Ack: gate.Local}, nil
 }
 
 func logTarget(log *slog.Logger, d *litestreamconf.Database) {

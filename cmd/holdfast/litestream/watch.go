@@ -14,6 +14,7 @@ const watchInterval = time.Second
 
 // watching looks for databases that come and go in directories whose entry says watch.
 type watching struct {
+	p       *program
 	a       *agent.Agent
 	r       *replication
 	have    map[string]bool // paths; the goroutine's
@@ -23,9 +24,9 @@ type watching struct {
 }
 
 // watch begins, where there is anything to watch. Databases of all are replicated already.
-func watch(a *agent.Agent, r *replication, all []litestreamconf.Database) *watching {
+func (p *program) watch(a *agent.Agent, r *replication, all []litestreamconf.Database) *watching {
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &watching{a: a, r: r, have: map[string]bool{}, cancel: cancel}
+	w := &watching{p: p, a: a, r: r, have: map[string]bool{}, cancel: cancel}
 	var dirs []litestreamconf.Database
 	for _, d := range r.set.Databases {
 		if d.Watch {
@@ -75,7 +76,7 @@ func (w *watching) look(ctx context.Context, dir *litestreamconf.Database) {
 		if w.have[d.Path] {
 			continue
 		}
-		t, err := target(&d)
+		t, err := w.p.target(&d)
 		if t.Discovered = true; err == nil {
 			err = w.a.Add(t)
 		}

@@ -24,7 +24,7 @@ import (
 // settings are the flags of `run` and `replicate`.
 type settings struct {
 	replica, ack, ackTimeout, interval, maxUnstored, requests, levels, snapshot, retention, l0, shutdown, socket, wal *string
-	quiet, requireExtension                                                                                           *bool
+	quiet, requireExtension, singleWriter                                                                             *bool
 }
 
 func addSettings(l *cli.FlagList) *settings {
@@ -43,6 +43,7 @@ func addSettings(l *cli.FlagList) *settings {
 		socket:           l.Text("socket", "PATH", "", "where programs with the extension reach it (default: one for these databases in the directory for temporary files)"),
 		wal:              l.Text("wal", "WHEN", "switch", "what becomes of a database in another journal mode: `switch`, to WAL mode, when it is taken over and nobody uses it, or `never`; then it is not kept"),
 		requireExtension: l.Toggle("require-extension", "with archive: end, with status 1, within --interval of a commit by a program that has not loaded the extension; `run` ends its command first"),
+		singleWriter:     l.Toggle("single-writer", "no other agent ever has this replica: the store need not keep to If-None-Match, and an agent that begins elsewhere is not fenced"),
 		quiet:            l.Toggle("quiet", "log warnings and errors only"),
 	}
 }
@@ -105,7 +106,10 @@ func (s *settings) config(paths []string, stderr io.Writer) (c agent.Config, shu
 		if err != nil {
 			return c, 0, cli.Usagef("--replica: %s", err)
 		}
-		c.Databases = append(c.Databases, agent.Target{Path: path, Replica: replica.New(store, replica.LayoutOf(url)), URL: url, Ack: ack})
+		if *s.singleWriter {
+			store = objstore.SingleWriter(store)
+		}
+		c.Databases = append(c.Databases, agent.Target{SingleWriter: *s.singleWriter, Path: path, Replica: replica.New(store, replica.LayoutOf(url)), URL: url, Ack: ack})
 	}
 	if c.Socket = *s.socket; c.Socket == "" {
 		sum := sha256.Sum256([]byte(c.Databases[0].Path))

@@ -68,7 +68,7 @@ func TestAPlaceThatCannotBeEndsTheStart(t *testing.T) {
 			db := s.database("app.db", "WAL", 1)
 			url, litestreamURL := place(s)
 			r := s.bad(nil, s.tools.Litestream, "replicate", "-once", db, litestreamURL)
-			if strings.Contains(r.out, "complete") {
+			if strings.Contains(r.out, "replication complete") {
 				t.Errorf("it says that it is complete:\n%s", r.out)
 			}
 			s.bad(nil, s.tools.Holdfast, "sqlite", "run", "--replica", url, db, "--", "touch", s.path("ran"))

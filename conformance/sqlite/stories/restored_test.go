@@ -110,7 +110,7 @@ func TestARestoreToBeforeAMistakeIsKept(t *testing.T) {
 			f.resume(s, db, url)
 			s.has(db, 5)
 			s.keeps(url, 5)
-			s.keeps(url, 0, "--txid", "0000000000000002") // what was left behind
+			s.keeps(url, 0, "--txid", "0000000000100003") // what was left behind
 			// It goes on from there, also for the original's reader.
 			s.rows(db, 6, 6)
 			s.once(db, url)
