@@ -246,6 +246,41 @@ func (j *restore) space(p *plan) error {
 	return nil
 }
 
+// usualMode is what a restored database may be read and written by, less what the umask takes: Litestream's.
+const usualMode = 0o644
+
+// create makes the working file. It has the permissions and the owner of the file that it is going to replace, or what Litestream gives a file that
+// replaces none: the application may be another user's.
+func (j *restore) create(work string) (disk.File, error) {
+	if err := j.fs.Remove(work); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	old, err := j.fs.Stat(j.how.To)
+	if errors.Is(err, fs.ErrNotExist) {
+		return j.fs.CreateNew(work, usualMode)
+	}
+	if err != nil {
+		return nil, err
+	}
+	file, err := j.fs.CreateNew(work, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	// The owner goes first, because a change of it takes permissions away.
+	if err = disk.CopyOwner(old, work); errors.Is(err, fs.ErrPermission) {
+		j.how.Note(fmt.Sprintf("%s belongs to another user, and the restored file to this one: change its owner where that matters", j.how.To))
+		err = nil
+	}
+	if err == nil {
+		err = j.fs.Chmod(work, old.Mode().Perm())
+	}
+	if err != nil {
+		_ = file.Close() // nothing was written
+		return nil, err
+	}
+	return file, nil
+}
+
 // make carries a plan out.
 func (j *restore) make(ctx context.Context) (err error) {
 	work := j.how.To + workSuffix
@@ -257,10 +292,10 @@ func (j *restore) make(ctx context.Context) (err error) {
 			if err := j.plan(ctx, &first); err != nil {
 				return err
 			}
-			file, err = j.fs.Create(work)
+			file, err = j.create(work)
 		}
 	} else {
-		file, err = j.fs.Create(work)
+		file, err = j.create(work)
 	}
 	if err != nil {
 		return err

@@ -16,14 +16,14 @@ import (
 // wait returns when replication is to end: with a signal, which it returns; when the command beside has ended; or, with -once, when all
 // databases are stored. The command is sent the signal, and waited for.
 func (p *program) wait(r *replication, a *agent.Agent, all []litestreamconf.Database, command []string, signals <-chan os.Signal) (os.Signal, error) {
+	if !r.once && command == nil { // a service: it tries again, and says so, until a person has mended what is wrong
+		return <-signals, nil
+	}
 	if sig, err := interruptible(signals, func(ctx context.Context) error { return settled(ctx, r, a, all) }); sig != nil || err != nil {
 		return sig, err
 	}
 	if r.once {
 		return interruptible(signals, func(ctx context.Context) error { return storeOnce(ctx, r, a, all) })
-	}
-	if command == nil {
-		return <-signals, nil
 	}
 	c := exec.Command(command[0], command[1:]...)
 	c.Env, c.Stdout, c.Stderr = p.environ, p.stdout, p.stderr

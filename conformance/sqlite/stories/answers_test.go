@@ -80,7 +80,7 @@ func TestTheBucketIsAway(t *testing.T) {
 		t.Errorf("while the bucket was away the application said %+v", said)
 	}
 	s.has(db, 3) // the commit that was an error was made
-	agent.says("level=WARN")
+	agent.says("it is tried again")
 	b.Fail(nil)
 	s.comes(url, 3)
 	s.poll("writes go on", func() bool {

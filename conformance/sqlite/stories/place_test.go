@@ -86,7 +86,7 @@ func TestAnAgentThatRunsWaitsForItsPlace(t *testing.T) {
 	db := s.database("app.db", "WAL", 1)
 	s.must(os.Symlink(s.path("not-mounted/disk"), s.path("backup")))
 	p := s.replicate("a", db, s.url("backup/app"))
-	p.says("level=WARN")
+	p.says("it is tried again")
 	if rss, err := p.RSS(); err != nil || rss > 200<<20 {
 		t.Errorf("%d bytes of memory, %v", rss, err)
 	}
