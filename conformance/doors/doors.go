@@ -106,6 +106,7 @@ var doors = []door{
 			{name: "kills, takeovers, foreign hands, failing stores, damage", args: []string{"build/crash"}},
 			{name: "every set-up", args: []string{"build/matrix"}},
 			{name: "what people do with Litestream, with both", args: []string{"build/beside"}},
+			{name: "stories of new users", args: []string{"env", "STORIES=long", "go", "test", "./conformance/sqlite/stories", "-count=1", "-parallel", "8", "-timeout", "20m"}},
 			{name: "Litestream and ltx read what we write, and we what they write", args: []string{"build/readers"}},
 			{name: "Litestream's own tests", args: []string{"build/litestreamsuite"}},
 		},

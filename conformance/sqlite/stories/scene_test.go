@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,9 @@ type scene struct {
 // newScene makes one, to be played beside others.
 func newScene(t *testing.T) *scene {
 	t.Helper()
+	if name, _, _ := strings.Cut(t.Name(), "/"); !long() && !slices.Contains(soon, name) {
+		t.Skip("it takes seconds: only with STORIES=long, as make conformance DOOR=sqlite does")
+	}
 	t.Parallel()
 	tools, err := rig.Find()
 	if err != nil {
@@ -53,6 +57,10 @@ func newScene(t *testing.T) *scene {
 	})
 	return &scene{t: t, tools: tools, dir: dir}
 }
+
+// soon are the stories that every run of the tests tells.
+var soon = []string{"TestTheAgentIsKilled", "TestTheBucketWasEmptied", "TestTheJournalModeIsDelete", "TestAProgramSwitchesAwayFromWAL", "TestALinkIsTheFileItLeadsTo",
+	"TestTwoDatabasesOfOneNameAreRefused", "TestAProgramWithoutTheExtension", "TestAStoreWithoutConditionsIsRefused", "TestARestoredFileHasTheModeThatOthersCanRead"}
 
 // TestMain removes what was built for these tests.
 func TestMain(m *testing.M) {
