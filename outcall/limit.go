@@ -54,7 +54,9 @@ func (n *Net) enter(c *call) bool {
 	}
 	c.trial = trial
 	c.state = waiting
-	c.place = ep.waiting.PushBack(c)
+	if c.place = ep.waiting.PushBack(c); trial {
+		ep.waiting.MoveToFront(c.place) // the others wait for what comes of it
+	}
 	n.waiting++
 	n.meter.Waiting.Add(1)
 	c.timer = time.AfterFunc(c.left, func() { n.tooLate(c) })

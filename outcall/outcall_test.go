@@ -2,19 +2,33 @@ package outcall
 
 import (
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
-// newNet is a Net that is closed with the test.
+// newNet is a Net that is closed with the test. Once its calls have been cancelled it holds nothing.
 func newNet(t testing.TB, o Options) *Net {
 	n := New(o)
-	t.Cleanup(n.Close)
+	t.Cleanup(func() {
+		n.mu.Lock()
+		left := slices.Collect(maps.Keys(n.calls))
+		n.mu.Unlock()
+		for _, c := range left {
+			c.cancel()
+		}
+		wait.GivenBack(t, n.Owed)
+		n.Close()
+		wait.GivenBack(t, n.Owed)
+	})
 	return n
 }
 

@@ -3,6 +3,7 @@ package kv
 import (
 	"context"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/internal/wait"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/node"
@@ -118,6 +120,17 @@ func (fakeStore) LeaseCount() int { return 0 }
 
 func (fakeStore) Lease(int64) (mkv.Lease, bool) { return mkv.Lease{}, false }
 
+// collected has the garbage collector find the answers that no transport has taken before it asks.
+func collected(owed func() string) func() string {
+	return func() string {
+		left := owed()
+		if left != "" {
+			runtime.GC()
+		}
+		return left
+	}
+}
+
 // serveFake serves m and returns a connection to it.
 func serveFake(t testing.TB, m *fakeMember, opts Options) *grpc.ClientConn {
 	t.Helper()
@@ -147,6 +160,7 @@ func serveReader(t testing.TB, m *fakeMember, kv reader, opts Options) *grpc.Cli
 		if err := <-served; err != nil {
 			t.Errorf("serve: %v", err)
 		}
+		wait.GivenBack(t, collected(d.Owed))
 	})
 	return conn
 }

@@ -56,6 +56,10 @@ func TestTheConnectionThatHoldsTheMostYields(t *testing.T) {
 			t.Fatal("a client that holds next to nothing is told it is crowded")
 		}
 	}
+	// What was refused is not held, by its connection or by all.
+	if held, taken := greedy.of.held.Load()+others.of.held.Load()+modest.of.held.Load(), p.opts.CallBytes-p.calls.Load(); held != taken {
+		t.Errorf("the three hold %d, and %d are taken", held, taken)
+	}
 	if !greedy.Crowded() && !others.Crowded() {
 		t.Error("all is taken, and nobody hears of it")
 	}

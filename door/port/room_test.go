@@ -36,6 +36,7 @@ func TestWhatIsDoneIsSaid(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil, Options{AnswerBytes: 12 << 20})
 	s.answers.Add(-12 << 20)
+	defer s.answers.Add(12 << 20)
 	body := strings.Repeat("x", 8<<10)
 	if got := s.ask("POST /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 8192\r\n\r\n" + body); !strings.HasSuffix(got, body) {
 		t.Errorf("to a POST: %.200q", got)

@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/peer"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // stand is a port with a gRPC server, a handler for fasthttp and one for net/http behind it, as the kv door is.
@@ -119,14 +121,7 @@ func start(t *testing.T, tls *tls.Config, opts Options) *stand {
 				t.Errorf("serve: %v", err)
 			}
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.conns != 0 || len(s.clients) != 0 || s.silent.first != nil {
-			t.Errorf("%d connections are counted after the end, %d of them HTTP", s.conns, len(s.clients))
-		}
-		if left := s.budget.Load(); left != s.opts.BudgetBytes {
-			t.Errorf("the budget is %d after the end, was %d", left, s.opts.BudgetBytes)
-		}
+		wait.GivenBack(t, s.Owed)
 	})
 	return s
 }

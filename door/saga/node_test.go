@@ -135,6 +135,7 @@ func startMember(t *testing.T, dir string) *realMember {
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
+		wait.GivenBack(t, d.Owed)
 		m.node.Stop()
 	})
 	t.Cleanup(m.stop)

@@ -22,6 +22,7 @@ import (
 	eident "github.com/holdfastdb/holdfast/entry/ident"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
 	esaga "github.com/holdfastdb/holdfast/entry/saga"
+	"github.com/holdfastdb/holdfast/internal/wait"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
 	mkv "github.com/holdfastdb/holdfast/machine/kv"
 	"github.com/holdfastdb/holdfast/machine/machinetest"
@@ -267,6 +268,7 @@ func serve(t *testing.T, opts Options) *served {
 			t.Error("serve:", err)
 		}
 		s.passes.Wait()
+		wait.GivenBack(t, s.door.Owed)
 	})
 	return s
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
 	etree "github.com/holdfastdb/holdfast/entry/tree"
+	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/machine/machinetest"
 	mtree "github.com/holdfastdb/holdfast/machine/tree"
 	"github.com/holdfastdb/holdfast/node"
@@ -125,6 +126,7 @@ func open(t *testing.T, opts Options, logs ...string) (*solo, *Door, string) {
 		if err := <-served; err != nil {
 			t.Error("serve:", err)
 		}
+		wait.GivenBack(t, d.Owed)
 	})
 	return s, d, "http://" + l.Addr().String()
 }

@@ -313,10 +313,12 @@ func TestAnAnswerOfAnEarlierTerm(t *testing.T) {
 	l.Lead(2)
 	eventually(t, "it is called again", l.has(2))
 	l.release(t, "action 01", failure) // of term 1
+	h.saga("next", 1, func(b *esaga.BeginPart) { b.Branches[1].ID = "09" })
+	l.pass("next") // what the answer leads to was proposed before
 	l.release(t, "action 01", ok)
 	l.pass("order")
 	h.ends("order", "succeed p s")
-	if got := l.Proposed(); !slices.Equal(got, []uint64{2}) {
+	if got := l.Proposed(); !slices.Equal(got, []uint64{2, 2}) {
 		t.Errorf("proposed in terms %v", got)
 	}
 }

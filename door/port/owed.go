@@ -1,0 +1,38 @@
+package port
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Owed says what the port's connections have taken and not given back, "" if nothing: places of connections, and memory for requests, open
+// calls and answers. After Shutdown and the end of the gRPC server it is "" as soon as the last connection's goroutine has ended, which is
+// what tests of doors look at. Any goroutine.
+func (p *Port) Owed() string {
+	var all []string
+	owed := func(what string, left, all64 int64) {
+		if left != all64 {
+			all = append(all, fmt.Sprintf("%d bytes of %s", all64-left, what))
+		}
+	}
+	owed("requests", p.budget.Load(), p.opts.BudgetBytes)
+	owed("open calls", p.calls.Load(), p.opts.CallBytes)
+	owed("answers", p.answers.Load(), p.opts.AnswerBytes)
+	p.mu.Lock()
+	for _, of := range []struct {
+		what string
+		n    int
+	}{{"connections", p.conns}, {"connections over HTTP/1.1", len(p.clients)}, {"connections of the gRPC server", len(p.grpcConns)},
+		{"connections that have said nothing", p.silent.len}, {"connections without a call", p.unused.len}} {
+		if of.n != 0 {
+			all = append(all, fmt.Sprintf("%d %s", of.n, of.what))
+		}
+	}
+	p.mu.Unlock()
+	p.askers.mu.Lock()
+	if n := len(p.askers.by); n != 0 {
+		all = append(all, fmt.Sprintf("%d requests that are being handled", n))
+	}
+	p.askers.mu.Unlock()
+	return strings.Join(all, ", ")
+}

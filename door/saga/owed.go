@@ -1,0 +1,20 @@
+package saga
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Owed says what requests have taken and not given back, "" if nothing (port.Port.Owed). After Shutdown it is "". Any goroutine.
+func (d *Door) Owed() string {
+	all := d.port.Owed()
+	for _, of := range []struct {
+		what string
+		n    int64
+	}{{"requests that wait for news", d.waiting.Load()}, {"streams of events", d.watching.Load()}, {"large answers", int64(len(d.large))}} {
+		if of.n != 0 {
+			all += fmt.Sprintf(", %d %s", of.n, of.what)
+		}
+	}
+	return strings.TrimPrefix(all, ", ")
+}
