@@ -236,5 +236,5 @@ func (d *database) goesOnFrom(ctx context.Context, s *survey, group replica.File
 	if err != nil {
 		return false, nil // a damaged file says nothing
 	}
-	return s.files.Holds(h.WALOffset, h.WALSize, c.Pages)
+	return s.files.Holds(h.WALOffset, h.WALSize, c.Pages, h.Commit)
 }

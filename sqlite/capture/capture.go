@@ -140,8 +140,9 @@ func (d *Database) State() State { return d.state }
 func (d *Database) End() int64 { return d.files.FrameOffset(d.state.Frame + 1) }
 
 // Holds reports whether the WAL has, from a byte on and for so many bytes, the frames that a group with these pages was read from. Salts and a length
-// do not tell: after a power cut SQLite goes on in the same WAL, over frames that were lost. Pages that are in no frame are not compared.
-func (d *Database) Holds(offset, size int64, pages map[uint32][]byte) (bool, error) {
+// do not tell: after a power cut SQLite goes on in the same WAL, over frames that were lost. commit is the size of the database behind the group, in
+// pages: the group has none beyond. Pages of the group that are in no frame are not compared.
+func (d *Database) Holds(offset, size int64, pages map[uint32][]byte, commit uint32) (bool, error) {
 	h, err := d.header()
 	if err != nil || h.Salt != d.state.Salt {
 		return false, err
@@ -157,7 +158,7 @@ func (d *Database) Holds(offset, size int64, pages map[uint32][]byte) (bool, err
 		return false, changed(err)
 	}
 	for number, sum := range newest { // any order: all must be the same
-		if page, ok := pages[number]; ok && pageSum(number, page) != sum {
+		if page, ok := pages[number]; number <= commit && (!ok || pageSum(number, page) != sum) {
 			return false, nil
 		}
 	}
