@@ -90,6 +90,45 @@ func TestWatchersMissAndRepeatNothing(t *testing.T) {
 	wait.Until(t, "nothing is pinned", func() bool { return h.pinned.Load() == 0 })
 }
 
+// TestProgressWaitsForTheHub: a watcher that has caught up may be ahead of the hub. A request for progress waits until the hub is there.
+func TestProgressWaitsForTheHub(t *testing.T) {
+	t.Parallel()
+	f := newFakeEvents(1000)
+	h := NewHub(f, pinnedInTests) // it does not run: the test is the hub
+	rec := newRecorder(t)
+	st := NewStream(h, rec)
+	defer st.Close()
+	w := &Watcher{Key: []byte("a")}
+	if err := st.Register(w, 0); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		f.put("a")
+	}
+	h.mu.Lock()
+	h.seen, w.Start, w.min = 3, 1, 6 // the scan has read up to 5
+	h.enter(w)
+	h.mu.Unlock()
+	for round := range 2 {
+		st.mu.Lock()
+		st.asked = 3
+		st.mu.Unlock()
+		if err := st.sendProgress(); err != nil || len(rec.answers) != round {
+			t.Fatalf("round %d: before the hub is there: %v, %v", round, rec.answers, err)
+		}
+		h.advance(h.seen, nil, int64(5+2*round), true)
+		select {
+		case <-st.wake:
+		default:
+			t.Fatalf("round %d: the stream is not woken when the hub is there", round)
+		}
+		if err := st.sendProgress(); err != nil || len(rec.answers) != round+1 || rec.answers[round].Revision != int64(5+2*round) {
+			t.Fatalf("round %d: answered %v, %v", round, rec.answers, err)
+		}
+		w.min = 8 // and again
+	}
+}
+
 func TestProgressFollowsEvents(t *testing.T) {
 	t.Parallel()
 	f := newFakeEvents(1000)

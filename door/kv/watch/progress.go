@@ -20,13 +20,16 @@ func (st *Stream) sendProgress() error {
 	default:
 		due = true
 		for _, w := range st.watchers {
-			if w.in != &h.live { // announced, but not started
+			switch {
+			case w.in != &h.live: // announced, but not started
 				due = false
-			} else if !w.reached(h.seen) {
-				st.asked, due = 0, false
-				break
+			case w.Start > h.seen:
+				st.asked = 0
+			case !w.reached(h.seen): // the scan has brought it further than the hub is
+				due, h.waiting[st] = false, struct{}{}
 			}
 		}
+		due = due && st.asked != 0
 		if due {
 			st.asked = 0
 		}
