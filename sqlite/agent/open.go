@@ -31,8 +31,6 @@ type opening struct {
 	known []replica.File
 	// branch: the database is one that was restored; its record goes when the first group is there.
 	branch bool
-	// waits says why there is a database that is not followed.
-	waits error
 }
 
 // stopError is what no later attempt can change: writes are refused, and a person has to decide.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/holdfastdb/holdfast/conformance/sqlite/rig"
@@ -83,15 +82,4 @@ func all() (there, absent []cell) {
 		}
 	}
 	return there, absent
-}
-
-// find returns the cell of a name.
-func find(name string) (cell, error) {
-	there, _ := all()
-	for _, c := range there {
-		if c.String() == name {
-			return c, nil
-		}
-	}
-	return cell{}, fmt.Errorf("there is no cell %q", name)
 }

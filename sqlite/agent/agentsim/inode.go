@@ -174,21 +174,6 @@ func (f *frame) next(sum [2]uint32) [2]uint32 {
 	return [2]uint32{sum[0]*31 + f.page + f.commit*7, crc32.Update(sum[1]^sum[0], crc32.IEEETable, f.data)}
 }
 
-// page is a page as the last commit up to h left it.
-func (n *inode) page(number uint32, h walfile.Header) []byte {
-	if n.log != nil {
-		for i := int(h.Frame); i > 0; i-- {
-			if n.log.slots[i-1].page == number {
-				return n.log.slots[i-1].data
-			}
-		}
-	}
-	if int(number) <= len(n.pages) {
-		return n.pages[number-1]
-	}
-	return make([]byte, pageSize)
-}
-
 // image is the whole database as the last commit up to h left it.
 func (n *inode) image(h walfile.Header) [][]byte {
 	pages := make([][]byte, h.Pages)

@@ -99,8 +99,6 @@ func (l *ledger) there() (all []*stored) {
 	return all
 }
 
-func (l *ledger) byName(name string) *stored { return l.files[name] }
-
 // groups are those of the chain, by TXID, also those that were removed.
 func (l *ledger) groups() (all []*stored) {
 	for _, s := range l.order {
