@@ -39,6 +39,7 @@ type database struct {
 	alarms       []Alarm       // guarded by mu: those that are on; nil: none
 	hopeless     error         // guarded by mu: why the last attempt of something failed for good; nil: it did not
 	away         time.Time     // guarded by mu: since when nobody listens at the store; zero: somebody does
+	confirmed    time.Time     // guarded by mu: when the store was last seen to be the replica's; zero: it has to be asked
 	failing      int           // guarded by mu: requests to the store that are repeated because they failed
 	calm         bool          // guarded by mu: settled is closed
 	ending       time.Time     // guarded by mu: when finish was called; zero: not

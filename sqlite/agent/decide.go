@@ -101,6 +101,9 @@ func decide(v *view) decision {
 func (v *view) judge() decision {
 	h, t := &v.here, &v.there
 	switch {
+	case v.swapped():
+		return v.refuse("%s is not the store that it was when this disk began to write there: it has %s. Mount the right disk, or give its objects back; "+
+			"if only that object was lost, or to go on with what is there: rm %s/state", v.url, v.whoIsThere(), v.side)
 	case t.head.Empty():
 		return v.empty()
 	case t.foreign:
@@ -132,6 +135,20 @@ func (v *view) judge() decision {
 		return v.behind()
 	}
 	return v.strange()
+}
+
+// swapped reports whether this disk has begun to write at this place and another store lies there now, by its identity. The state of an agent that was
+// killed may say TXID 0, however much it had stored.
+func (v *view) swapped() bool {
+	k := &v.here.state
+	return v.here.stated && k.Identity != "" && k.Replica == v.url && k.Identity != v.there.identity
+}
+
+func (v *view) whoIsThere() string {
+	if v.there.identity == "" {
+		return "no " + replica.IdentityName
+	}
+	return "the identity " + v.there.identity + ", and it was " + v.here.state.Identity
 }
 
 // empty judges a place without a file of a replica.

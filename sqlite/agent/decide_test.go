@@ -72,6 +72,15 @@ var cells = []cell{
 		wrote(v, newest)
 		nothingThere(v)
 	}},
+	{"a database that an agent began to store there", "nothing, or files without an identity", "refuses: a disk is not mounted, or the bucket was emptied", toRefuse,
+		"it has no holdfast/identity", func(v *view) {
+			wrote(v, newest)
+			v.here.state.TXID, v.there.identity = 0, "" // an agent that was killed said no more
+		}},
+	{"a database that an agent began to store there", "another store, by its identity", "refuses: the right disk has to be mounted", toRefuse, "the identity identity-b, and it was identity-a", func(v *view) {
+		wrote(v, newest)
+		v.there.identity = anotherOne
+	}},
 	{"a database with a state of an earlier version", "nothing", "refuses: nobody knows whether the place is new", toRefuse, "the state of an earlier version", func(v *view) {
 		nothingThere(v)
 		v.here.stated, v.here.state = true, known{Owner: me, TXID: 9}

@@ -17,6 +17,7 @@ func (d *database) fenced() {
 	}
 	d.log.Error("another agent has taken the replica over; what it does not have is kept aside", "replica", d.target.URL, "txid", d.stored.TXID.String())
 	d.enter(gate.Fenced, "another agent has taken "+d.target.URL+" over")
+	d.raise(alarmRefused, "another agent has taken "+d.target.URL+" over")
 	d.answerAll(gate.WasFenced, replica.ErrFenced)
 	mine := make([]replica.File, 0, len(d.ships))
 	for _, s := range d.ships {

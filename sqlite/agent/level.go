@@ -162,6 +162,8 @@ func (d *database) makeFile(l *level) bool {
 					d.log.Info("file of a level", "file", f.String(), "bytes", f.Size)
 				case errors.Is(err, replica.ErrFenced):
 					d.fenced()
+				case isSwapped(err):
+					d.swapped(err)
 				default:
 					// The next one covers what this one would have.
 					l.from = from

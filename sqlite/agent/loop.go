@@ -64,6 +64,8 @@ type chain struct {
 	wasWAL    bool
 	lastGroup replica.Head // the last group that is stored, in front of whatever fence
 	witness   witness
+	sure      replica.Head // up to which all is in a store that was seen to be the right one
+	sureAt    time.Time    // when that was; zero: not since the agent began
 }
 
 // run is the loop: everything about the database happens here, one thing after the other; what takes long is done outside and comes back

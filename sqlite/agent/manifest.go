@@ -52,6 +52,8 @@ func (d *database) manifest(now time.Time) {
 				d.fenced()
 			case errors.Is(err, replica.ErrOutdated):
 				d.fail(err)
+			case isSwapped(err):
+				d.swapped(err)
 			case err != nil:
 				d.stale = true
 			default:

@@ -57,8 +57,16 @@ func (d *database) open(now time.Time) time.Duration {
 		return wait
 	}
 	d.opened, d.jobs = now, d.jobs+1
+	identity := d.replicaID
 	d.async(func(ctx context.Context) func() {
-		o, err := d.takeOver(ctx)
+		var o *opening
+		var err error
+		if identity != "" { // it was followed before: a place that is empty now is not a new one
+			err = d.sameStore(ctx, identity, d.ask)
+		}
+		if err == nil {
+			o, err = d.takeOver(ctx)
+		}
 		return func() {
 			d.jobs--
 			d.missing = look
@@ -120,13 +128,24 @@ func (d *database) take(o *opening, err error, began time.Time) {
 	case err != nil:
 		d.pause = min(max(2*d.pause, 100*time.Millisecond), 5*time.Second)
 		d.trouble(err)
-		d.raise(alarmOpen, err.Error())
+		switch {
+		case !isSwapped(err):
+			d.raise(alarmOpen, err.Error())
+		case d.replicaID == "": // else swapped has raised it, and has named what may be lost
+			d.raise(alarmSwapped, err.Error())
+		default:
+			d.swapped(err)
+		}
 		d.enter(gate.Opening, err.Error())
 		d.failed(err)
 		return
 	}
-	d.clear(alarmOpen, alarmCapture)
+	d.clear(alarmOpen, alarmCapture, alarmSwapped)
 	d.failed(nil)
+	d.mu.Lock()
+	d.confirmed = d.now() // the takeover has read the identity
+	d.mu.Unlock()
+	d.sure, d.sureAt = o.chain.Head, d.now()
 	d.pause, d.files, d.owner, d.wasWAL = 0, o.files, o.owner, true
 	d.epoch, d.alone = o.chain.Epoch, o.resumed
 	if o.resumed {

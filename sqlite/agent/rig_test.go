@@ -36,6 +36,9 @@ type bucket struct {
 	down     atomic.Bool
 	fails    atomic.Pointer[error] // every call returns it; nil: none
 	lose     atomic.Int64          // so many answers to uploads that succeeded
+	deaf     atomic.Bool           // it knows no conditions
+	// identities counts the requests for the replica's identity.
+	identities atomic.Int64
 
 	mu   sync.Mutex
 	gate chan struct{} // guarded by mu: uploads wait for it to be closed; nil: they do not
@@ -90,6 +93,9 @@ func (b *bucket) PutIfAbsent(ctx context.Context, o objstore.Object) error {
 	if err := b.pass(ctx); err != nil {
 		return err
 	}
+	if b.deaf.Load() {
+		return objstore.ErrUnconditional
+	}
 	return b.Store.PutIfAbsent(ctx, o)
 }
 
@@ -97,6 +103,9 @@ func (b *bucket) PutFrom(ctx context.Context, name string, size int64, r io.Read
 	b.creates.Add(1)
 	if err := b.pass(ctx); err != nil {
 		return err
+	}
+	if b.deaf.Load() && ifAbsent {
+		return objstore.ErrUnconditional
 	}
 	if err := b.Store.PutFrom(ctx, name, size, r, ifAbsent); err != nil {
 		return err
@@ -111,11 +120,17 @@ func (b *bucket) PutIfMatch(ctx context.Context, o objstore.Object, was string) 
 	if err := b.pass(ctx); err != nil {
 		return "", err
 	}
+	if b.deaf.Load() {
+		return "", objstore.ErrUnconditional
+	}
 	return b.Store.PutIfMatch(ctx, o, was)
 }
 
 func (b *bucket) GetVersion(ctx context.Context, name string) ([]byte, string, error) {
 	b.requests.Add(1)
+	if name == replica.IdentityName {
+		b.identities.Add(1)
+	}
 	if err := b.fails.Load(); err != nil {
 		return nil, "", *err
 	}
@@ -141,7 +156,7 @@ func (r *rig) socketPath() string {
 }
 
 func newRig(t *testing.T) *rig {
-	return &rig{t: t, path: filepath.Join(t.TempDir(), "app.db"), store: &bucket{Store: objstore.NewMemory()}}
+	return &rig{t: t, path: filepath.Join(t.TempDir(), "app.db"), store: &bucket{Store: newSwappable(objstore.NewMemory())}}
 }
 
 // another is another machine with the same bucket.

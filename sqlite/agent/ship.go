@@ -27,16 +27,18 @@ const (
 
 // ship is a group on its way.
 type ship struct {
-	seq    uint64
-	file   replica.File
-	head   replica.Head // behind it
-	body   replica.Body
-	end    walfile.Position
-	bytes  int64 // in memory
-	stream bool  // it reads the database while it is sent
-	group  *capture.Group
-	there  bool
-	made   time.Time
+	identity  string // of the replica
+	confirmed bool   // the store was asked who it is, behind the upload
+	seq       uint64
+	file      replica.File
+	head      replica.Head // behind it
+	body      replica.Body
+	end       walfile.Position
+	bytes     int64 // in memory
+	stream    bool  // it reads the database while it is sent
+	group     *capture.Group
+	there     bool
+	made      time.Time
 	// snapshot is stored behind the group, before that counts as stored; nil body: none is. branch: the record of a restore goes then.
 	snapshot     replica.File
 	snapshotBody replica.Body
@@ -53,7 +55,7 @@ func (d *database) ship(g *capture.Group) {
 		d.witness.captured(g, d.now())
 	}
 	d.seq++
-	s := &ship{seq: d.seq, end: g.Position, group: g, stream: !g.Kept() && g.Bytes() > mostKept/3, made: d.now()}
+	s := &ship{seq: d.seq, identity: d.replicaID, end: g.Position, group: g, stream: !g.Kept() && g.Bytes() > mostKept/3, made: d.now()}
 	h := replica.Header{PageSize: g.PageSize, Commit: g.State.Pages, Timestamp: d.now().UnixMilli(), NodeID: d.owner,
 		PreApplyChecksum: d.head.Post, WALOffset: g.Offset, WALSize: g.Size}
 	if g.Offset != 0 {
@@ -117,7 +119,10 @@ func (d *database) upload(ctx context.Context, s *ship) error {
 	if err := d.insist(ctx, "put "+s.file.String(), s.file.Size, func(ctx context.Context) error { return d.target.Replica.Create(ctx, s.file, s.body) }); err != nil {
 		return err
 	}
-	return d.complete(ctx, s)
+	if err := d.complete(ctx, s); err != nil {
+		return err
+	}
+	return d.confirm(ctx, s)
 }
 
 // complete does what belongs to a group behind its upload, before it counts as stored.
@@ -152,7 +157,7 @@ func (d *database) insist(ctx context.Context, what string, size int64, f func(c
 	}()
 	for wait := firstPause; ; {
 		err := d.once(ctx, size, f)
-		if err == nil || errors.Is(err, replica.ErrFenced) || errors.Is(err, replica.ErrOutdated) || errors.Is(err, capture.ErrChanged) || ctx.Err() != nil {
+		if err == nil || errors.Is(err, replica.ErrFenced) || errors.Is(err, replica.ErrOutdated) || errors.Is(err, capture.ErrChanged) || isSwapped(err) || ctx.Err() != nil {
 			d.failed(nil)
 			return err
 		}
@@ -179,6 +184,9 @@ func (d *database) insist(ctx context.Context, what string, size int64, f func(c
 func (d *database) storeFails(by int, text string) {
 	d.mu.Lock()
 	d.failing += by
+	if by > 0 {
+		d.confirmed = time.Time{}
+	}
 	over := d.failing == 0
 	d.mu.Unlock()
 	if over {
@@ -212,6 +220,9 @@ func (d *database) landed(s *ship, err error) {
 	case errors.Is(err, replica.ErrFenced):
 		d.fenced()
 		return
+	case isSwapped(err):
+		d.swapped(err)
+		return
 	case d.agent.ctx.Err() != nil:
 		return
 	case err != nil:
@@ -225,6 +236,9 @@ func (d *database) landed(s *ship, err error) {
 		d.ships[0] = nil // its bytes are of no use any more, and the slice lies there as long as nothing comes
 		d.ships = d.ships[1:]
 		d.through, d.stored, d.alone, d.lastGroup = s.seq, s.head, false, s.head
+		if s.confirmed {
+			d.sure, d.sureAt = s.head, d.now()
+		}
 		d.bytes -= s.bytes
 		d.known = append(d.known, s.file)
 		if s.snapshotBody != nil {

@@ -73,7 +73,13 @@ func (d *database) carryOut(ctx context.Context, s *survey, dec decision) (*open
 			return nil, err
 		}
 	}
-	if err := d.ask(ctx, func(ctx context.Context) (err error) { d.replicaID, err = d.target.Replica.Identity(ctx, true); return }); err != nil {
+	if err := d.ask(ctx, func(ctx context.Context) error {
+		id, err := d.target.Replica.Identity(ctx, true)
+		if err == nil {
+			d.replicaID = id
+		}
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	if dec.do != toRestore && dec.do != toUpdate {
