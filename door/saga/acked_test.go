@@ -175,3 +175,46 @@ func TestWrittenButNotArchived(t *testing.T) {
 		}
 	}
 }
+
+// TestAWaitedOutcomeIsArchived: a submit that waits for the end of a pass tells what came of it. That is a later entry than its own, and
+// archived when it is told.
+func TestAWaitedOutcomeIsArchived(t *testing.T) {
+	s := serve(t, Options{Ack: ack.Dial{Archiving: true}})
+	for i, c := range []struct {
+		endpoint string
+		code     int
+	}{{"ok", 200}, {"fail", 409}} {
+		gid := fmt.Sprint("waited", i)
+		done := make(chan error, 1)
+		before := s.ReadIndex()
+		go func() {
+			code, b := s.asks("archive", "POST", prefix+"submit", saga1(gid, c.endpoint))
+			if code != c.code {
+				done <- fmt.Errorf("%s: %d %s", c.endpoint, code, b)
+				return
+			}
+			done <- nil
+		}()
+		ended := uint64(0)
+		wait.Until(t, "it has ended", func() bool {
+			x, err := s.saga.Find(gid)
+			ended = s.ReadIndex()
+			return err == nil && x != nil && x.Status.Final()
+		})
+		if ended < before+2 {
+			t.Fatalf("submit and outcome are one entry, %d", ended)
+		}
+		var index uint64
+		wait.Until(t, "the answer waits for the archive", func() bool {
+			index, _ = s.ArchiveWanted()
+			return index > s.ArchivedIndex()
+		})
+		if index < ended {
+			t.Errorf("%s: the outcome is in entry %d or before, and the answer waits for %d", c.endpoint, ended, index)
+		}
+		s.SetArchived(index)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -147,3 +147,36 @@ func TestPastListsAreBounded(t *testing.T) {
 		t.Fatalf("changes of more than 600 bytes: %+v, %v", c, err)
 	}
 }
+
+// TestChangesThatWereCutAreNoList: what a read in the past continues may be whole while what came since does not fit. What did fit of it says
+// nothing about the keys that did not, whether much or little was kept before.
+func TestChangesThatWereCutAreNoList(t *testing.T) {
+	cut := 0
+	for _, keptRows := range []int{1, 1 << 20} {
+		for most := 200; most < 12_000; most += 400 {
+			r, rev := pastRig(t)
+			l := &r.m.lists
+			l.keptRows, l.most = keptRows, 1<<20
+			pages(t, r, rev)
+			if kept := l.all(); len(kept) != 1 || kept[0].full {
+				t.Fatalf("%d lists are kept", len(kept))
+			}
+			for i := range 100 {
+				r.apply(putPart(fmt.Sprintf("k%03d", (i*37)%100), "5"))
+			}
+			l.most = most
+			pages(t, r, rev)
+			pages(t, r, rev)
+			kept := l.all()
+			if len(kept) == 0 || kept[len(kept)-1].full {
+				cut++
+			}
+			r.apply(putPart("k099", "6"))
+			l.most = 1 << 20
+			pages(t, r, rev)
+		}
+	}
+	if cut == 0 {
+		t.Error("nothing was cut: this test shows nothing")
+	}
+}

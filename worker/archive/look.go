@@ -44,11 +44,11 @@ func (e *strange) Error() string {
 		"start the members with --archive-lost %s, and a new archive begins here", e.url, found, want, lost)
 }
 
-// gone is the error of an object that was acknowledged and is not there any more.
+// gone is the error of an object that the store has taken and does not have any more.
 type gone struct{ name string }
 
 func (e *gone) Error() string {
-	return fmt.Sprintf("archive object %s was acknowledged and is not in the store any more; the log is shipped again from where the archive ends", e.name)
+	return fmt.Sprintf("the store has taken archive object %s and does not have it any more; the log is shipped again from where the archive ends", e.name)
 }
 
 // isStrange reports whether an error says that the store is not, or not wholly, what this term has shipped to. The end of the archive has

@@ -46,9 +46,10 @@ func (t *term) steady() steady {
 // PutIfAbsent implements objstore.Store. A snapshot ends with its round: pieces that were put into a place that was swapped are not where
 // its manifest would be.
 func (s steady) PutIfAbsent(_ context.Context, o objstore.Object) error {
-	if _, _, manifest := archive.ParseManifestName(o.Name); manifest {
-		for s.t.chainedTo() < s.after {
-			if s.t.moved(s.round) || s.t.w.tasks.Wait(pauseLeast, s.t.ended, s.t.w.node.StoppedC()) >= 0 {
+	_, index, manifest := archive.ParseManifestName(o.Name)
+	if manifest {
+		for s.t.chainedTo() < s.after && !s.t.moved(s.round) {
+			if s.t.w.tasks.Wait(pauseLeast, s.t.ended, s.t.w.node.StoppedC()) >= 0 {
 				return errOver
 			}
 		}
@@ -56,7 +57,35 @@ func (s steady) PutIfAbsent(_ context.Context, o objstore.Object) error {
 	if s.t.moved(s.round) {
 		return errOver
 	}
+	if manifest {
+		if err := s.t.whole(index, o); err != nil {
+			return err
+		}
+	}
 	return s.try(func(ctx context.Context) error { return s.Store.PutIfAbsent(ctx, o) })
+}
+
+// whole returns nil if all pieces that the manifest of a snapshot names are in the store. A piece may have gone into another one that was in
+// the archive's place for a while.
+func (t *term) whole(index uint64, o objstore.Object) error {
+	m, err := archive.DecodeManifest(o.Name, o.Data)
+	if err != nil {
+		return err
+	}
+	found, err := t.list(archive.PiecesName(t.w.timeline, index), "")
+	if err != nil {
+		return err
+	}
+	there := map[string]bool{}
+	for _, l := range found {
+		there[l.Name] = true
+	}
+	for i := range m.Pieces {
+		if name := m.PieceName(i); !there[name] {
+			return &gone{name}
+		}
+	}
+	return nil
 }
 
 // Get implements objstore.Store.
