@@ -65,5 +65,5 @@ func (a *Agent) despair(d *database, err error) {
 
 // named is an error with the database and its replica.
 func named(d *database, err error) error {
-	return fmt.Errorf("%s is not kept in %s: %w", d.target.Path, d.target.URL, err)
+	return fmt.Errorf("%s: NOT STORED in %s: %w", d.target.Path, d.target.URL, err)
 }

@@ -104,6 +104,7 @@ func (d *database) takeReturned() {
 func (d *database) step(now time.Time) time.Duration {
 	d.collect()
 	if d.files == nil && d.leaving() {
+		d.retire() // the program below `run` has just ended: nobody else would rename the files before the next start
 		d.conclude()
 		return -1
 	}

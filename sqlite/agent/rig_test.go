@@ -192,7 +192,9 @@ func (r *rig) config(ack gate.Ack) Config {
 	if len(c.Databases) == 0 {
 		c.Databases = []Target{{Path: r.path, Replica: r.replica(), URL: "memory", Ack: ack}}
 	}
-	c.Interval = 20 * time.Millisecond
+	if c.Interval == 0 {
+		c.Interval = 20 * time.Millisecond
+	}
 	c.Socket = r.socketPath()
 	c.Log = slog.New(slog.DiscardHandler)
 	if r.log != nil {

@@ -294,11 +294,15 @@ func (r *rig) holder() *proctest.Process {
 }
 
 // TestAFencedOwnerIsRenamedWhenNoProgramHasIt: writes are refused at once; the files keep their name while a program has them open, and get another
-// when it has ended, by this agent or by the next.
+// when it has ended, by this agent, at its own end at the latest, or by the next.
 func TestAFencedOwnerIsRenamedWhenNoProgramHasIt(t *testing.T) {
-	for _, next := range []bool{false, true} {
+	const soon, atEnd, next = "soon", "at the agent's end", "by the next agent"
+	for _, when := range []string{soon, atEnd, next} {
 		r := lived(t, 1)
 		r.log = &journal{}
+		if when == atEnd {
+			r.cfg.Interval = time.Minute // it does not look again before its end
+		}
 		a := r.start(gate.Archive)
 		db := r.connect()
 		r.rows(db, 2, 2)
@@ -317,7 +321,8 @@ func TestAFencedOwnerIsRenamedWhenNoProgramHasIt(t *testing.T) {
 		if names := r.kept(); len(names) != 0 {
 			t.Errorf("renamed while a program has it open: %v", names)
 		}
-		if next {
+		switch when {
+		case next:
 			r.lost(a, "another agent")
 			other.stop(b)
 			odb.Close()
@@ -329,17 +334,19 @@ func TestAFencedOwnerIsRenamedWhenNoProgramHasIt(t *testing.T) {
 				t.Errorf("%d rows of 3 are back", n)
 			}
 			r.stop(a)
-		} else {
+		default:
 			if err := program.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			wait.Until(t, "the files are renamed", func() bool { return len(r.kept()) == 1 })
+			if when == soon {
+				wait.Until(t, "the files are renamed", func() bool { return len(r.kept()) == 1 })
+			}
 			r.lost(a, "another agent")
 			other.stop(b)
 		}
 		names := r.kept()
 		if len(names) != 1 {
-			t.Fatalf("kept aside: %v", names)
+			t.Fatalf("%s, kept aside: %v", when, names)
 		}
 		old, err := sql.Open("sqlite", "file:"+names[0])
 		if err != nil {

@@ -126,6 +126,11 @@ func (v *verify) survey(ctx context.Context) error {
 	if c.Damage != nil {
 		v.wrong("%v", c.Damage)
 	}
+	if _, err := v.r.Identity(ctx, false); errors.Is(err, objstore.ErrNoIdentity) {
+		v.wrong("%v", err) // no restore reads it, and an agent does not begin
+	} else if err != nil {
+		return err
+	}
 	there, err := v.list(ctx)
 	if err != nil {
 		return err

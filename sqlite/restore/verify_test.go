@@ -54,6 +54,26 @@ func copyOf(t testing.TB, objects map[string][]byte) *objstore.Memory {
 	return store
 }
 
+// TestADamagedIdentityIsNamed: no restore reads it, and no agent begins there.
+func TestADamagedIdentityIsNamed(t *testing.T) {
+	store := objstore.NewMemory()
+	lived(t, store, replica.Bucket, 2)
+	if _, err := replica.New(store, replica.Bucket).Identity(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if v, said := verified(t, store, replica.Bucket); v.Wrong != 0 {
+		t.Fatal(said)
+	}
+	b := bytes.Clone(store.Objects()[replica.IdentityName])
+	b[7] ^= 0x20
+	if err := store.Put(t.Context(), objstore.Object{Name: replica.IdentityName, Data: b}); err != nil {
+		t.Fatal(err)
+	}
+	if v, said := verified(t, store, replica.Bucket); v.Wrong != 1 || !strings.Contains(strings.Join(said, "\n"), "WRONG "+replica.IdentityName) {
+		t.Errorf("%d wrong, %q", v.Wrong, said)
+	}
+}
+
 // TestEveryDamageIsNamed: whatever is flipped in any object that counts, cut off, deleted, or put under another's name, is named with the
 // object.
 func TestEveryDamageIsNamed(t *testing.T) {
