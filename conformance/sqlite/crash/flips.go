@@ -123,7 +123,8 @@ func (r *run) damage(ctx context.Context, p *place) (string, error) {
 func (o *objects) kinds() (map[string][]string, error) {
 	kinds := map[string][]string{}
 	err := filepath.WalkDir(o.dir, func(name string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
+		// Another identity is another replica, and not damage: it is the agent that refuses it.
+		if err != nil || e.IsDir() || strings.HasSuffix(name, "/"+replica.IdentityName) {
 			return err
 		}
 		kind := "manifest"

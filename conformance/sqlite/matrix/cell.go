@@ -56,6 +56,10 @@ func (c cell) waits() bool { return c.Load == "extension" && c.Ack == "archive" 
 // extension does not take under archive.
 func (c cell) refusable() bool { return c.Fresh && c.waits() && c.Mode != "WAL" }
 
+// leavesWAL reports whether the application's connection may take the database out of WAL mode while the agent follows it: without the extension
+// at archive nothing keeps it from that.
+func (c cell) leavesWAL() bool { return c.Mode == "TRUNCATE" && !c.waits() }
+
 // all is every combination: those that are, and those that are not.
 func all() (there, absent []cell) {
 	for _, agent := range agents {

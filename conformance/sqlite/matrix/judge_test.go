@@ -34,6 +34,9 @@ func TestTheJudgeSeesEachBrokenPromise(t *testing.T) {
 		"a row in the file alone":   {plain, outcome{said: said("", 10), stored: set(1, 10), file: set(1, 11)}, "the file has rows [11]"},
 		"writes are refused":        {archive, outcome{said: rig.Said{Ack: "archive", OK: list(3), No: []string{"4 readonly"}}, stored: set(1, 3), file: set(1, 3)}, "3 of 10 inserts returned"},
 		"a status of failure, well": {plain, outcome{said: said("", 10), stored: set(1, 10), file: set(1, 10), status: 1}, "ended with 1"},
+		"it leaves WAL, said":       {with(plain, func(c *cell) { c.Mode = "TRUNCATE" }), outcome{said: said("", 10), stored: set(1, 5), file: set(1, 10), status: 1, last: lost}, ""},
+		"it leaves WAL, not said":   {with(plain, func(c *cell) { c.Mode = "TRUNCATE" }), outcome{said: said("", 10), stored: set(1, 5), file: set(1, 10), status: 1}, "ended with 1"},
+		"it cannot leave WAL":       {with(archive, func(c *cell) { c.Mode = "TRUNCATE" }), outcome{said: said("archive", 10), stored: set(1, 10), file: set(1, 10), status: 1, last: lost}, "ended with 1"},
 		"no level":                  {archive, outcome{said: said("none", 10), stored: set(1, 10), file: set(1, 10)}, `told "none"`},
 		"it hangs":                  {denied(plain), outcome{said: said("", 10), stored: set(1, 10), file: set(1, 10), status: -1}, "did not end by itself"},
 

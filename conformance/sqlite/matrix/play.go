@@ -340,7 +340,7 @@ func (s *stage) look(ctx context.Context, o *outcome) (err error) {
 	if o.file, err = rig.Rows(s.file()); err != nil {
 		return err
 	}
-	if s.Store.Well() || !s.Store.Mends() {
+	if s.Store.Well() || !s.Store.Mends() || s.refusable() && len(o.file) == 0 { // without a row there is nothing to store
 		return nil
 	}
 	return s.heal(ctx, o)
