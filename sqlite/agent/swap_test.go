@@ -66,12 +66,12 @@ func (w *swappable) DeleteAll(ctx context.Context, prefix string) error {
 	return w.at().DeleteAll(ctx, prefix)
 }
 
-// TestABucketThatWasSwappedAcknowledgesNothing: emptied, or another one; after a failure, and after a minute. What was acknowledged since the last
+// TestASwappedBucketStoresNothing: emptied, or another one; after a failure, and after a minute. What was acknowledged since the last
 // look is named. When the right one is back everything that is missing there is shipped anew, and it goes on.
-func TestABucketThatWasSwappedAcknowledgesNothing(t *testing.T) {
-	for name, other := range map[string]bool{"emptied": false, "another one's": true} {
+func TestASwappedBucketStoresNothing(t *testing.T) {
+	for name, other := range map[string]bool{"emptied": false, "other": true} {
 		for _, failure := range []bool{true, false} {
-			t.Run(name+map[bool]string{true: " after a failure", false: " after a minute"}[failure], func(t *testing.T) {
+			t.Run(name+map[bool]string{true: " failed", false: " aged"}[failure], func(t *testing.T) {
 				r := saying(t)
 				a := r.start(gate.Archive)
 				db := r.connect()
