@@ -101,6 +101,8 @@ func decide(v *view) decision {
 func (v *view) judge() decision {
 	h, t := &v.here, &v.there
 	switch {
+	case t.head.Empty() && t.identity == "":
+		return v.empty()
 	case v.swapped():
 		return v.refuse("%s is not the store that it was when this disk began to write there: it has %s. Mount the right disk, or give its objects back; "+
 			"if only that object was lost, or to go on with what is there: rm %s/state", v.url, v.whoIsThere(), v.side)
@@ -154,14 +156,14 @@ func (v *view) whoIsThere() string {
 // empty judges a place without a file of a replica.
 func (v *view) empty() decision {
 	h, t := &v.here, &v.there
-	used := h.stated && h.state.TXID != 0
+	used := h.stated && (h.state.TXID != 0 || v.swapped())
 	switch {
 	case used && h.state.Replica == "" && h.state.Identity == "":
 		return v.refuse("%s is empty, and the state of an earlier version beside %s says that the database was stored somewhere up to TXID %s. If that was there, give it back; "+
 			"if this is a new place: rm %s/state", v.url, v.path, h.state.TXID, v.side)
 	case used && v.fromHere(h.state.Identity, h.state.Replica):
-		return v.refuse("%s is empty, and this database was stored there up to TXID %s. Mount its disk, or give its files back; to begin there anew: rm %s/state",
-			v.url, h.state.TXID, v.side)
+		return v.refuse("%s is empty, and this database was stored there%s. Mount its disk, or give its files back; to begin there anew: rm %s/state",
+			v.url, upTo(h.state.TXID), v.side)
 	case t.manifest:
 		return v.refuse("%s has a holdfast/manifest that is none, and no file of a replica. Remove it if nothing is left of what was there, or give a new place, for example %s",
 			v.url, newPlace(v.url))
@@ -173,6 +175,14 @@ func (v *view) empty() decision {
 		return decision{do: toBegin, says: fmt.Sprintf("%s is a new place for %s, which was stored in %s before; a new replica begins there", v.url, v.path, h.state.Replica)}
 	}
 	return decision{do: toBegin}
+}
+
+// upTo says how far a state knows its replica to reach. The state of an agent that was killed may say TXID 0.
+func upTo(txid replica.TXID) string {
+	if txid == 0 {
+		return ""
+	}
+	return " up to TXID " + txid.String()
 }
 
 // fromHere reports whether a state or a record is about the replica that lies there. Identities tell if both are known, else the place does.

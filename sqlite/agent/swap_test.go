@@ -163,7 +163,7 @@ func TestASwappedStoreIsTheOutcome(t *testing.T) {
 	if err := b.Settled(ctx); err == nil || ctx.Err() != nil {
 		t.Errorf("the next agent begins: %v", err)
 	}
-	r.lost(b, "is not the store that it was")
+	r.lost(b, "memory is ") // empty, or another one: the last group may have come there
 }
 
 // TestADirectoryThatWasUnmountedAcknowledgesNothing: it is moved away, another one is there in its place or none, and it comes back.

@@ -266,7 +266,7 @@ func TestHoldsADatabase(t *testing.T) {
 	if path == "" {
 		return
 	}
-	db, err := sql.Open("sqlite", "file:"+path)
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)") // the agent takes each lock for a moment to see who has it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,12 +280,18 @@ func TestHoldsADatabase(t *testing.T) {
 // holder is another process that has the database open. Locks of this one would go when the agent closes the file.
 func (r *rig) holder() *proctest.Process {
 	r.t.Helper()
-	p := proctest.NewProcess(filepath.Join(r.t.TempDir(), "log"), os.Args[0], "-test.run=TestHoldsADatabase")
+	log := filepath.Join(r.t.TempDir(), "log")
+	p := proctest.NewProcess(log, os.Args[0], "-test.run=TestHoldsADatabase")
 	p.Setenv(holds + "=" + r.path)
 	if err := p.Start(); err != nil {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = p.Kill() }) // it may have ended
+	r.t.Cleanup(func() {
+		if b, err := os.ReadFile(log); r.t.Failed() && err == nil {
+			r.t.Logf("the other program: %s", b)
+		}
+	})
 	wait.Until(r.t, "the other program has the database open", func() bool {
 		_, err := os.Stat(r.path + ".held")
 		return err == nil
@@ -311,8 +317,8 @@ func TestAFencedOwnerIsRenamedWhenNoProgramHasIt(t *testing.T) {
 		odb := other.connect()
 		other.rows(odb, 3, 3)
 		e := r.extension()
+		program := r.holder() // it has the file open before the agent hears of the other one
 		r.exec(db, "insert into t values (1000)")
-		program := r.holder()
 		db.Close()
 		if code := e.commit(); code != gate.WasFenced {
 			t.Fatal(code)
