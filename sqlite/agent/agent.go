@@ -375,7 +375,7 @@ func (a *Agent) Settled(ctx context.Context) error {
 			defer a.mu.Unlock()
 			return a.verdict
 		case 2:
-			return fmt.Errorf("%s: %s", d.target.Path, d.Status())
+			return named(d, fmt.Errorf("it ended before the database was followed: %s", d.waitsFor()))
 		}
 		d.mu.Lock()
 		phase, reason := d.phase, d.reason

@@ -67,3 +67,15 @@ func (a *Agent) despair(d *database, err error) {
 func named(d *database, err error) error {
 	return fmt.Errorf("%s: NOT STORED in %s: %w", d.target.Path, d.target.URL, err)
 }
+
+// waitsFor is why the database is not followed yet. Any goroutine, without mu.
+func (d *database) waitsFor() string {
+	v := d.stands()
+	switch {
+	case v.Reason != "":
+		return v.Reason
+	case v.Trouble != "":
+		return v.Trouble
+	}
+	return "it is being opened"
+}

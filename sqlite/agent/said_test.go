@@ -274,6 +274,21 @@ func TestAStoreThatNeverAnswersIsFinal(t *testing.T) {
 	}
 }
 
+// TestAStartThatIsGivenUpSaysWhatIsNotStored: a store hangs, and the agent is to end before its answer.
+func TestAStartThatIsGivenUpSaysWhatIsNotStored(t *testing.T) {
+	r := saying(t)
+	r.exec(r.connect(), "create table t (x)")
+	answer := r.store.hold()
+	a := r.launch(gate.Local)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := a.Settled(ctx); err == nil || !strings.HasPrefix(err.Error(), r.path+": NOT STORED in ") {
+		t.Errorf("the start says %v", err)
+	}
+	answer()
+	r.stop(a)
+}
+
 // TestAFailureThatPassesIsSaid when it begins, each minute, and when it ends, however many attempts there are.
 func TestAFailureThatPassesIsSaid(t *testing.T) {
 	r := saying(t)
