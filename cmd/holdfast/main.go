@@ -29,7 +29,7 @@ func commands() []*cli.Command {
 		member.Commands(),
 		snapshot.Commands(all),
 		restore.Commands(all),
-		[]*cli.Command{sqlite.Run(), sqlite.Replicate(), sqlite.Restore(), sqlite.Branch(), sqlite.Verify(), sqlite.List()},
+		[]*cli.Command{sqlite.Run(), sqlite.Replicate(), sqlite.Status(), sqlite.Restore(), sqlite.Branch(), sqlite.Verify(), sqlite.List()},
 		inspect.Commands(all),
 		all.Commands(),
 		[]*cli.Command{migrate.Command(), cli.VersionCommand()})

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/holdfastdb/holdfast/sqlite/capture"
@@ -157,6 +158,9 @@ func (d *database) insist(ctx context.Context, what string, size int64, f func(c
 	}()
 	for wait := firstPause; ; {
 		err := d.once(ctx, size, f)
+		if strings.HasPrefix(what, "put ") {
+			d.counted(size, err)
+		}
 		if err == nil || errors.Is(err, replica.ErrFenced) || errors.Is(err, replica.ErrOutdated) || errors.Is(err, capture.ErrChanged) || isSwapped(err) || ctx.Err() != nil {
 			d.failed(nil)
 			return err
@@ -178,6 +182,18 @@ func (d *database) insist(ctx context.Context, what string, size int64, f func(c
 			wait = min(2*wait, most)
 		}
 	}
+}
+
+// counted adds an attempt at an upload to the numbers of View.
+func (d *database) counted(size int64, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		d.said.putFailures++
+		return
+	}
+	d.said.puts++
+	d.said.putBytes += size
 }
 
 // storeFails counts the requests that are repeated because they fail; the alarm is on while there are any. Any goroutine.

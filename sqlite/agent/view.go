@@ -39,6 +39,8 @@ type View struct {
 	// Bytes and WALBytes are the sizes of the files.
 	Bytes, WALBytes int64
 	Syncs, Failures int64 // captures that were tried, and those that failed
+	// Puts and PutBytes are uploads that succeeded, PutFailures attempts that did not.
+	Puts, PutBytes, PutFailures int64
 }
 
 // said is what the loop has last told of itself, for View.
@@ -53,6 +55,8 @@ type said struct {
 	withoutSince     time.Time
 	trouble          string
 	syncs, failures  int64
+	puts, putBytes   int64
+	putFailures      int64
 }
 
 // report tells what the loop knows. It comes before the answers that follow from it, so that a caller who was answered sees no older state.
@@ -77,7 +81,7 @@ func (d *database) stands() View {
 	v := View{Path: d.place.Named, URL: d.target.URL, Ack: d.target.Ack, Phase: d.phase, Reason: d.reason, Followed: s.followed, Stored: s.stored,
 		StoredAt: s.storedAt, Captured: s.captured, OnTheWay: s.onTheWay, Uncaptured: s.followed && look != s.seen, Alarms: slices.Clone(d.alarms),
 		Connections: len(d.clients), Without: s.without, WithoutSince: s.withoutSince, Unfenced: d.target.SingleWriter, Trouble: s.trouble,
-		Syncs: s.syncs, Failures: s.failures}
+		Syncs: s.syncs, Failures: s.failures, Puts: s.puts, PutBytes: s.putBytes, PutFailures: s.putFailures}
 	v.Bytes, v.WALBytes = look.DB.Size, look.WAL.Size
 	if !s.oldest.IsZero() {
 		v.Behind = max(now.Sub(s.oldest), 0)

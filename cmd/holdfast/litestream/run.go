@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/litestreamconf"
+	"github.com/holdfastdb/holdfast/cmd/holdfast/sqlitestatus"
 	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/sqlite/agent"
 	"github.com/holdfastdb/holdfast/sqlite/gate"
@@ -62,6 +63,12 @@ func (p *program) run(r *replication, signals <-chan os.Signal) error {
 	if err != nil {
 		return err
 	}
+	told := sqlitestatus.Serve(a, log)
+	if r.set.Addr != "" {
+		if err := told.Metrics(r.set.Addr); err != nil {
+			log.Error("cannot start metrics server", "error", err) // as in Litestream: databases are kept without it
+		}
+	}
 	w := p.watch(a, r, all)
 	var c *control
 	if r.set.Socket.Enabled {
@@ -87,6 +94,7 @@ func (p *program) run(r *replication, signals <-chan os.Signal) error {
 	if e := shut(r, a, signals); err == nil || r.once && e != nil {
 		err = e // else the first one is why it ends
 	}
+	told.Close()
 	if err == nil && r.once && len(all) > 0 {
 		log.Info("one-shot replication complete")
 	}

@@ -26,6 +26,8 @@ type Settings struct {
 
 	Log    Log
 	Socket Socket
+	// Addr is where metrics for Prometheus are served, as host:port or :port; "" for nowhere.
+	Addr string
 
 	// ShutdownTimeout bounds the whole end of the program, ShutdownSyncTimeout what is spent on uploads in it.
 	ShutdownTimeout, ShutdownSyncTimeout time.Duration
@@ -168,6 +170,7 @@ func (s *source) levels(n *yaml.Node, at string) ([]time.Duration, error) {
 // read takes what the top of the file says.
 func (set *Settings) read(g given, sur *Surroundings) (err error) {
 	set.Exec = g.text("exec", "")
+	set.Addr = g.text("addr", "")
 	set.KeepAll = !g.flag("retention.enabled", true)
 	set.L0Retention = g.span("l0-retention", set.L0Retention)
 	set.ShutdownSyncTimeout = g.span("shutdown-sync-timeout", set.ShutdownSyncTimeout)

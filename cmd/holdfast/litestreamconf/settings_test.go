@@ -99,7 +99,7 @@ func TestASettingThatMeansNothingIsNamedInOneLine(t *testing.T) {
 	const file = one + `    colour: red
     meta-path: /var/meta
     truncate-page-n: 100
-addr: ":9090"
+mcp-addr: ":9091"
 snapshot: {interval: 24h, often: 1h}
 heartbeat-url:
 validation: {interval: 1m}
@@ -114,7 +114,7 @@ socket.path: /x
 	want := []string{
 		`litestream.yml:8: snapshot.often: there is no such setting`,
 		`litestream.yml:13: socket.path: there is no such setting`,
-		`litestream.yml:7: addr does nothing here: this program serves no metrics of Litestream's`,
+		`litestream.yml:7: mcp-addr does nothing here: no such server is offered`,
 		`litestream.yml:10: validation.interval does nothing here: files of a higher level are made from the database and carry its checksum, which every restore checks`,
 		`litestream.yml:4: dbs[0].colour: there is no such setting`,
 		`litestream.yml:5: dbs[0].meta-path does nothing here: what is known of a replica lies in .NAME-holdfast beside each database, where the extension looks for it`,

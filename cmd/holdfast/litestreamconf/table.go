@@ -33,7 +33,6 @@ type row struct {
 
 // Reasons that several settings share.
 const (
-	noMetrics   = "this program serves no metrics of Litestream's"
 	noHeartbeat = "no heartbeat is sent"
 	noCheck     = "files of a higher level are made from the database and carry its checksum, which every restore checks"
 	noMeta      = "what is known of a replica lies in .NAME-holdfast beside each database, where the extension looks for it"
@@ -63,7 +62,7 @@ var topTable = []row{
 	{name: "shutdown-timeout", kind: span},
 	{name: "shutdown-sync-timeout", kind: span},
 	{name: "shutdown-sync-interval", kind: span, use: idle, why: "what is left at the end is tried again as at any time"},
-	{name: "addr", use: idle, why: noMetrics},
+	{name: "addr"},
 	{name: "mcp-addr", use: idle, why: "no such server is offered"},
 	{name: "heartbeat-url", use: idle, why: noHeartbeat},
 	{name: "heartbeat-interval", kind: span, use: idle, why: noHeartbeat},

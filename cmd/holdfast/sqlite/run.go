@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
-	"github.com/holdfastdb/holdfast/sqlite/agent"
 )
 
 const about = `A commit in a program that has the extension loaded (bin/holdfast_sqlite.so) returns when it is stored in the bucket: kill
@@ -64,7 +62,7 @@ HOLDFAST_SQLITE_SOCKET in its environment, by which the extension reaches this p
 				case <-ctx.Done():
 				}
 			}()
-			a, err := begin(ctx, cfg)
+			a, err := s.begin(ctx, cfg)
 			if err != nil {
 				return fmt.Errorf("sqlite run: %w", err)
 			}
@@ -74,9 +72,9 @@ HOLDFAST_SQLITE_SOCKET in its environment, by which the extension reaches this p
 			cmd.Env = append(slices.Clone(os.Environ()), "HOLDFAST_SQLITE_SOCKET="+cfg.Socket, "HOLDFAST_SQLITE_ACK="+*s.ack)
 			err = cmd.Start()
 			if err == nil {
-				err = wait(cmd, signals, a.Broken(), shutdown)
+				err = waitFor(cmd, signals, a.Broken(), shutdown)
 			}
-			stored := end(a, shutdown, c.Stderr)
+			stored := a.end(shutdown, c.Stderr)
 			if fault := a.Fault(); fault != nil {
 				return fmt.Errorf("sqlite run: the command was ended: %w", fault)
 			}
@@ -96,19 +94,8 @@ HOLDFAST_SQLITE_SOCKET in its environment, by which the extension reaches this p
 	}
 }
 
-// end stores the rest and ends the agent. It prints a line for each database, and reports whether everything is stored.
-func end(a *agent.Agent, limit time.Duration, to io.Writer) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	err := a.Close(ctx)
-	for _, o := range a.Outcomes() {
-		fmt.Fprintf(to, "%s: %s\n", o.Path, o)
-	}
-	return err == nil
-}
-
-// wait passes signals on until the command has ended. When the agent is broken the command is told to end, and killed if it does not within the limit.
-func wait(cmd *exec.Cmd, signals <-chan os.Signal, broken <-chan struct{}, limit time.Duration) error {
+// waitFor passes signals on until the command has ended. When the agent is broken the command is told to end, and killed if it does not within the limit.
+func waitFor(cmd *exec.Cmd, signals <-chan os.Signal, broken <-chan struct{}, limit time.Duration) error {
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
 	var late <-chan time.Time
@@ -147,7 +134,7 @@ func Replicate() *cli.Command {
 			}
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			a, err := begin(ctx, cfg)
+			a, err := s.begin(ctx, cfg)
 			if err != nil {
 				return fmt.Errorf("sqlite replicate: %w", err)
 			}
@@ -156,7 +143,7 @@ func Replicate() *cli.Command {
 			case <-a.Broken():
 			}
 			stop()
-			stored := end(a, shutdown, c.Stderr)
+			stored := a.end(shutdown, c.Stderr)
 			if fault := a.Fault(); fault != nil {
 				return fmt.Errorf("sqlite replicate: %w", fault)
 			}

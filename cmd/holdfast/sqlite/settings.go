@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
+	"github.com/holdfastdb/holdfast/cmd/holdfast/sqlitestatus"
 	"github.com/holdfastdb/holdfast/internal/footprint"
 	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/sqlite/agent"
@@ -23,8 +24,8 @@ import (
 
 // settings are the flags of `run` and `replicate`.
 type settings struct {
-	replica, ack, ackTimeout, interval, maxUnstored, requests, levels, snapshot, retention, l0, shutdown, socket, wal *string
-	quiet, requireExtension, singleWriter                                                                             *bool
+	replica, ack, ackTimeout, interval, maxUnstored, requests, levels, snapshot, retention, l0, shutdown, socket, wal, metrics *string
+	quiet, requireExtension, singleWriter                                                                                      *bool
 }
 
 func addSettings(l *cli.FlagList) *settings {
@@ -44,6 +45,7 @@ func addSettings(l *cli.FlagList) *settings {
 		wal:              l.Text("wal", "WHEN", "switch", "what becomes of a database in another journal mode: `switch`, to WAL mode, when it is taken over and nobody uses it, or `never`; then it is not kept"),
 		requireExtension: l.Toggle("require-extension", "with archive: end, with status 1, within --interval of a commit by a program that has not loaded the extension; `run` ends its command first"),
 		singleWriter:     l.Toggle("single-writer", "no other agent ever has this replica: the store need not keep to If-None-Match, and an agent that begins elsewhere is not fenced"),
+		metrics:          l.Text("metrics", "ADDR", "", "serve Prometheus metrics of the databases there, at /metrics: 127.0.0.1:9090 for this machine, :9090 for all (default: none)"),
 		quiet:            l.Toggle("quiet", "log warnings and errors only"),
 	}
 }
@@ -126,20 +128,47 @@ func (s *settings) config(paths []string, stderr io.Writer) (c agent.Config, shu
 // restIsOver is when databases that nobody uses have come to rest, and what they had while they were followed is garbage.
 const restIsOver = 20 * time.Second
 
-// begin starts the agent and waits until every database is followed, or cannot be: then a program may open them.
-func begin(ctx context.Context, c agent.Config) (*agent.Agent, error) {
+// running is an agent with what tells of it.
+type running struct {
+	*agent.Agent
+	told *sqlitestatus.Servers
+}
+
+// begin starts the agent and waits until every database is followed, or cannot be: then a program may open them. Its status can be asked for
+// meanwhile.
+func (s *settings) begin(ctx context.Context, c agent.Config) (*running, error) {
 	a, err := agent.Start(c)
 	if err != nil {
 		return nil, err
 	}
-	if err := a.Settled(ctx); err != nil {
+	told := sqlitestatus.Serve(a, c.Log)
+	if *s.metrics != "" {
+		err = told.Metrics(*s.metrics)
+	}
+	if err == nil {
+		err = a.Settled(ctx)
+	}
+	if err != nil {
 		closing, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
+		told.Close()
 		_ = a.Close(closing) // nothing was begun that would not be tried again at the next start; err says why
 		return nil, err
 	}
 	// Opening takes most, many databases at a time, and the runtime would keep it for minutes in a process that has nothing to do.
 	footprint.GiveBack()
 	time.AfterFunc(restIsOver, footprint.GiveBack)
-	return a, nil
+	return &running{a, told}, nil
+}
+
+// end stores the rest and ends the agent. It prints a line for each database, and reports whether everything is stored.
+func (r *running) end(limit time.Duration, to io.Writer) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	err := r.Close(ctx)
+	r.told.Close()
+	for _, o := range r.Outcomes() {
+		fmt.Fprintf(to, "%s: %s\n", o.Path, o)
+	}
+	return err == nil
 }
