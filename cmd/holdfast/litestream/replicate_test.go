@@ -5,9 +5,12 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -293,6 +296,44 @@ dbs:
 	if _, err := os.Lstat(socket); err == nil {
 		t.Error("the socket is left behind")
 	}
+}
+
+// TestMetricsAreServedAtAddr, and an address that is taken does not keep the databases from being kept, as in Litestream.
+func TestMetricsAreServedAtAddr(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "app.db")
+	db := open(t, path)
+	do(t, db, "CREATE TABLE t (x)")
+	addr := regexp.MustCompile(`msg=metrics addr=(\S+)`)
+	start := func(at string) *replicating {
+		return begin(t, nil, "-config", write(t, filepath.Join(dir, "litestream.yml"), fmt.Sprintf("addr: %q\ndbs: [{path: %s, replica: {path: %s/replica}}]\n", at, path, dir)))
+	}
+	r := start("127.0.0.1:0")
+	r.says("msg=metrics addr=")
+	at := addr.FindStringSubmatch(r.log.String())[1]
+	r.says("is followed")
+	wait.Until(t, "the metrics say what is stored", func() bool {
+		resp, err := http.Get("http://" + at + "/metrics")
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		return err == nil && strings.Contains(string(b), `litestream_txid{db="`+path+`"} 1`)
+	})
+	r.signals <- syscall.SIGTERM
+	r.end()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	r = start(taken.Addr().String())
+	r.says("cannot start metrics server")
+	r.says("is followed")
+	r.signals <- syscall.SIGTERM
+	r.end()
 }
 
 func TestASocketThatIsInUseIsLeftAlone(t *testing.T) {
