@@ -161,7 +161,7 @@ func (d *database) lookAtLast(ctx context.Context, s *survey) error {
 	}
 	if s.files != nil && !s.files.Rollback() && h.WALOffset > 0 && last.Level == 0 {
 		salt := s.files.State().Salt
-		if h.WALSalt1 == binary.BigEndian.Uint32(salt[:]) && h.WALSalt2 == binary.BigEndian.Uint32(salt[4:]) && s.files.End() >= h.WALOffset+h.WALSize {
+		if h.WALSalt1 == binary.BigEndian.Uint32(salt[:]) && h.WALSalt2 == binary.BigEndian.Uint32(salt[4:]) {
 			if s.here.further, err = d.goesOnFrom(ctx, s, last, h); err != nil {
 				return err
 			}

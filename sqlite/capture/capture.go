@@ -136,9 +136,6 @@ func (d *Database) Reopen() error {
 // State is what was captured last.
 func (d *Database) State() State { return d.state }
 
-// End is where in the WAL the state ends, in bytes.
-func (d *Database) End() int64 { return d.files.FrameOffset(d.state.Frame + 1) }
-
 // Holds reports whether the WAL has, from a byte on and for so many bytes, the frames that a group with these pages was read from. Salts and a length
 // do not tell: after a power cut SQLite goes on in the same WAL, over frames that were lost. commit is the size of the database behind the group, in
 // pages: the group has none beyond. Pages of the group that are in no frame are not compared.
