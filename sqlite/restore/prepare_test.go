@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/golden"
 	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/sqlite/replica"
+	"github.com/holdfastdb/holdfast/sqlite/replica/replicatest"
 )
 
 func newDisk(t testing.TB) *disk.Mem {
@@ -106,12 +108,24 @@ func TestAPowerCutDuringAdvance(t *testing.T) {
 	}
 }
 
+// rounds is how often the power is cut at each step of a restore; what survives is another part each time.
+var rounds = flag.Int("rounds", 1, "power cuts at each step of a restore")
+
 // TestAPowerCutDuringARestore: at every step of a restore, whatever of it survives, the target is absent or whole, and the next restore makes it.
 func TestAPowerCutDuringARestore(t *testing.T) {
 	store := objstore.NewMemory()
 	w := lived(t, store, replica.Bucket, 1)
+	cuts := 0
+	for round := range *rounds {
+		cuts += cutARestore(t, w, uint64(round))
+	}
+	t.Logf("%d power cuts", cuts)
+}
+
+// cutARestore cuts the power at every step, and returns how many there are.
+func cutARestore(t *testing.T, w *replicatest.Writer, round uint64) int {
 	for cut := 0; ; cut++ {
-		rng := rand.New(rand.NewPCG(uint64(cut), 3))
+		rng := rand.New(rand.NewPCG(uint64(cut), 3+round))
 		fsys := newDisk(t)
 		how := Options{From: "memory", To: target, FS: fsys, every: 1 << 10, Record: true}
 		fsys.PowerOffAfter(cut)
@@ -121,28 +135,28 @@ func TestAPowerCutDuringARestore(t *testing.T) {
 		b, err := fsys.ReadFile(target)
 		switch {
 		case err == nil && !bytes.Equal(b, w.DB.Bytes()):
-			t.Fatalf("cut %d: the database has its name and is another one", cut)
+			t.Fatalf("round %d, cut %d: the database has its name and is another one", round, cut)
 		case err != nil && ended:
-			t.Fatalf("cut %d: the restore had ended, and its database is gone: %v", cut, err)
+			t.Fatalf("round %d, cut %d: the restore had ended, and its database is gone: %v", round, cut, err)
 		}
 		if err == nil {
 			rec, rerr := ReadRecord(fsys, target)
 			if rerr != nil || rec == nil || rec.Checksum != w.Head.Post || rec.Head != w.Head.TXID || rec.TXID != w.Head.TXID {
-				t.Fatalf("cut %d: the database has its name, and the record is %+v, %v", cut, rec, rerr)
+				t.Fatalf("round %d, cut %d: the database has its name, and the record is %+v, %v", round, cut, rec, rerr)
 			}
 		} else {
 			if rec, rerr := ReadRecord(fsys, target); rec != nil || rerr != nil {
-				t.Fatalf("cut %d: there is no database, and a record that counts: %+v, %v", cut, rec, rerr)
+				t.Fatalf("round %d, cut %d: there is no database, and a record that counts: %+v, %v", round, cut, rec, rerr)
 			}
 			if _, err := Restore(context.Background(), w.R, how); err != nil {
-				t.Fatalf("cut %d: %v", cut, err)
+				t.Fatalf("round %d, cut %d: %v", round, cut, err)
 			}
 			if b, err := fsys.ReadFile(target); err != nil || !bytes.Equal(b, w.DB.Bytes()) {
-				t.Fatalf("cut %d: the second restore made another database: %v", cut, err)
+				t.Fatalf("round %d, cut %d: the second restore made another database: %v", round, cut, err)
 			}
 		}
 		if ended {
-			break
+			return cut
 		}
 	}
 }
