@@ -227,14 +227,14 @@ func (v *view) restored(same, mine bool) decision {
 	switch {
 	case t.damage != "" && unmoved && chosen:
 		return decision{do: toRenew, warn: true, says: fmt.Sprintf("%s; %s was chosen, and is stored anew as a snapshot", t.damage, v.path)}
-	case t.damage != "" && (unmoved || mine):
+	case t.damage != "" && (unmoved || mine && v.keeps()):
 		return decision{do: toRenew, warn: true, says: fmt.Sprintf("%s; the database here, restored as of TXID %s, is stored anew as a snapshot", t.damage, r.TXID)}
 	case t.damage != "":
 		return v.damaged(same, mine)
 	case same:
 		return decision{do: toTake}
-	case mine && !unmoved:
-		return decision{do: toShip} // of its branch a group is there already
+	case mine && !unmoved: // of its branch a group is there already
+		return v.own()
 	case unmoved && chosen:
 		return decision{do: toBranch, says: fmt.Sprintf("%s was chosen and goes on behind %s; what that has, up to TXID %s, can be restored until --retention has passed", v.path, v.url, t.head.TXID)}
 	case unmoved && newest:
@@ -254,8 +254,10 @@ func (v *view) restored(same, mine bool) decision {
 // damaged judges a database whose replica cannot come to its newest state any more.
 func (v *view) damaged(same, mine bool) decision {
 	t := &v.there
-	known := v.here.stated && v.here.state.TXID == t.head.TXID && v.fromHere(v.here.state.Identity, v.here.state.Replica)
-	if same || mine || known && !v.here.state.Fenced {
+	h := &v.here
+	known := h.stated && h.state.TXID == t.head.TXID && !h.state.Fenced && v.fromHere(h.state.Identity, h.state.Replica) &&
+		(h.sum == h.state.Checksum || h.state.Clean || h.state.Boot == h.boot)
+	if same || mine && v.keeps() || known {
 		return decision{do: toRenew, warn: true, says: fmt.Sprintf("%s; this disk has the whole database, and stores it anew as a snapshot", t.damage)}
 	}
 	return v.refuse("the newest state in %s cannot be restored: %s; and nothing says that %s is it. To go on from the last state that is whole: %s. "+
@@ -266,15 +268,20 @@ func (v *view) damaged(same, mine bool) decision {
 func (v *view) own() decision {
 	h := &v.here
 	switch {
-	case h.further, !h.state.Clean && h.state.Boot == h.boot:
+	case v.keeps():
 		return decision{do: toShip}
-	case h.state.Clean && v.past():
-		return v.behind()
 	case h.state.Clean:
-		return decision{do: toShip}
+		return v.behind()
 	}
 	// The replica has whatever was acknowledged as stored, so it counts where the two cannot be told apart.
 	return v.update("the machine was started anew, and %s is not what %s goes on from: a write that was not durable is gone. The file is kept aside, and the database is restored", v.path, v.url)
+}
+
+// keeps reports whether a disk that wrote last has everything that it wrote. A copy of the disk says that it wrote last as well, and so does a disk
+// that a power cut has set back.
+func (v *view) keeps() bool {
+	h := &v.here
+	return h.further || !h.state.Clean && h.state.Boot == h.boot || h.state.Clean && !v.past()
 }
 
 // behind brings a database up to date.

@@ -165,6 +165,19 @@ var cells = []cell{
 		asRestored(v, 5, older)
 		damagedEnd(v)
 	}},
+	{"something else, on the disk that wrote last, after the machine was started anew, or on a copy of that disk", "a replica with a damaged end",
+		"refuses, with the two commands that decide", toRefuse, "nothing says that", func(v *view) {
+			wrote(v, other)
+			v.here.boot = "b2"
+			damagedEnd(v)
+		}},
+	{"restored to an earlier state, on a copy of the disk that has gone on from there", "a replica that has gone on since", "keeps the file aside and restores: what was acknowledged counts",
+		toUpdate, "the machine was started anew", func(v *view) {
+			wrote(v, other)
+			asRestored(v, 5, older)
+			v.here.boot = "b2"
+			v.there.head.TXID, v.there.head.Post = 12, newest+1
+		}},
 	{"a database of which nothing says that it is the newest", "a replica with a damaged end", "refuses, with the two commands that decide", toRefuse, "nothing says that", func(v *view) {
 		v.here.sum = other
 		damagedEnd(v)

@@ -30,7 +30,7 @@ func (s *survey) close() {
 	}
 }
 
-// survey looks at database and replica. Nothing is changed.
+// survey looks at database and replica. Nothing is changed. replica.ErrMoved: the owner has gone on meanwhile, so that it is to be done again.
 func (d *database) survey(ctx context.Context) (_ *survey, err error) {
 	s := &survey{view: view{path: d.target.Path, url: restore.Place(d.target.URL), side: d.side}}
 	defer func() {
@@ -119,6 +119,11 @@ func (d *database) lookThere(ctx context.Context, s *survey) (err error) {
 	s.present, s.faults = whole, append(faults, more...)
 	if err := d.lookAtLast(ctx, s); err != nil {
 		return err
+	}
+	if len(s.faults) > 0 { // or the owner has replaced files meanwhile, and has removed those
+		if moved, err := r.Moved(ctx); err != nil || moved {
+			return errors.Join(err, replica.ErrMoved)
+		}
 	}
 	t.states = map[replica.Checksum]bool{}
 	for _, f := range s.present {

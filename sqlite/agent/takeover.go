@@ -33,6 +33,9 @@ func (d *database) takeOver(ctx context.Context) (*opening, error) {
 	}
 	for range mostMoves {
 		s, err := d.survey(ctx)
+		if errors.Is(err, replica.ErrMoved) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -85,6 +85,16 @@ func (r *Replica) known() string {
 	return r.version
 }
 
+// Moved reads the manifest once more, and reports whether it is another than the one that was read last: the owner has gone on since, and may have
+// removed files that a chain from before names.
+func (r *Replica) Moved(ctx context.Context) (bool, error) {
+	was := r.known()
+	if _, err := r.manifest(ctx); err != nil && !errors.Is(err, ErrBadManifest) {
+		return false, err
+	}
+	return r.known() != was, nil
+}
+
 // manifest reads it, nil if there is none, and remembers its version.
 func (r *Replica) manifest(ctx context.Context) (*Manifest, error) {
 	b, version, err := r.store.GetVersion(ctx, ManifestName)
