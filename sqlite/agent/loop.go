@@ -66,6 +66,7 @@ type chain struct {
 	witness   witness
 	sure      replica.Head // up to which all is in a store that was seen to be the right one
 	sureAt    time.Time    // when that was; zero: not since the agent began
+	asked     bool         // the store was asked who it is, at the end
 }
 
 // run is the loop: everything about the database happens here, one thing after the other; what takes long is done outside and comes back

@@ -83,6 +83,9 @@ func (d *database) concluded() bool {
 	if len(d.ships) > 0 || len(d.waiters) > 0 || !d.first.IsZero() || d.jobs > 0 || d.stale {
 		return false
 	}
+	if d.finalCapture && d.unsure() {
+		return false
+	}
 	if d.finalCapture {
 		d.conclude()
 		return true

@@ -42,6 +42,30 @@ func (d *database) confirm(ctx context.Context, s *ship) error {
 	return nil
 }
 
+// unsure reports whether the store is being asked who it is, because something was stored since it was asked last: the outcome is to be true of the
+// replica's own store. It is asked once, at the end; a store that does not answer has taken what it was given.
+func (d *database) unsure() bool {
+	if d.asked || d.files == nil || d.replicaID == "" || d.stored.TXID <= d.sure.TXID {
+		return false
+	}
+	d.asked = true
+	d.jobs++
+	identity, head := d.replicaID, d.stored
+	d.async(func(ctx context.Context) func() {
+		err := d.sameStore(ctx, identity, d.ask)
+		return func() {
+			d.jobs--
+			switch {
+			case isSwapped(err):
+				d.swapped(err)
+			case err == nil:
+				d.sure, d.sureAt = head, d.now()
+			}
+		}
+	})
+	return true
+}
+
 // sameStore reports whether the store still has the identity: a swappedError, or objstore.ErrSwapped, if not. do makes the request.
 func (d *database) sameStore(ctx context.Context, identity string, do func(ctx context.Context, f func(ctx context.Context) error) error) error {
 	found := ""

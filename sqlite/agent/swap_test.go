@@ -166,6 +166,34 @@ func TestASwappedStoreIsTheOutcome(t *testing.T) {
 	r.lost(b, "memory is ") // empty, or another one: the last group may have come there
 }
 
+// TestTheOutcomeIsTrueOfTheRightStore: the store was swapped within the minute in which it is believed, and the agent ends.
+func TestTheOutcomeIsTrueOfTheRightStore(t *testing.T) {
+	for name, other := range map[string]bool{"emptied": false, "other": true} {
+		t.Run(name, func(t *testing.T) {
+			r := saying(t)
+			a := r.start(gate.Archive)
+			db := r.connect()
+			r.exec(db, "create table t (x)")
+			e := r.extension()
+			if code := e.commit(); code != gate.Done {
+				t.Fatal(code)
+			}
+			wrong := objstore.NewMemory()
+			if other {
+				if _, err := replica.New(wrong, replica.Bucket).Identity(t.Context(), true); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.store.swap(wrong)
+			r.exec(db, "insert into t values (1)")
+			if code := e.commit(); code != gate.Done {
+				t.Fatal(code)
+			}
+			r.lost(a, "were acknowledged since it was last seen to be the right one")
+		})
+	}
+}
+
 // TestADirectoryThatWasUnmountedAcknowledgesNothing: it is moved away, another one is there in its place or none, and it comes back.
 func TestADirectoryThatWasUnmountedAcknowledgesNothing(t *testing.T) {
 	for _, other := range []bool{false, true} {
