@@ -170,7 +170,7 @@ func TestRestoreNamesItsLogs(t *testing.T) {
 	s.stop()
 	restored := filepath.Join(t.TempDir(), "r")
 	out := says(t, "snapshot", "restore", snapshot, "--data", restored, "--name", "r1")
-	for _, want := range []string{"transparency log default (log.example/2026)", "its key is in no snapshot: put the original's at " + filepath.Join(restored, "tlog-keys", "default.key"),
+	for _, want := range []string{"transparency log default (log.example/2026)", "read-only: no key: put the original's at " + filepath.Join(restored, "tlog-keys", "default.key"),
 		"holdfast resume --tlog default --checkpoint FILE"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not say %q: %s", want, out)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -261,6 +262,75 @@ func TestARestoredLogIsHeld(t *testing.T) {
 	if out := says(t, "tlog", "verify", s.url, "--vkey", key.String()); !strings.Contains(out, "has 5001 entries") {
 		t.Errorf("verify: %s", out)
 	}
+}
+
+// TestALogWithoutItsKeySaysSo, after a restore and after any start: wherever an operator looks, and without making the member not ready.
+func TestALogWithoutItsKeySaysSo(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	s := serveTlog(t, data, "--tlog-origin", "log.example/2026")
+	key := vkeyOf(t, says(t, "tlog", "vkey", "--data", data))
+	s.checkpoint("/checkpoint", key, 0)
+	last := s.fill(key, 0, 3)
+	snapshot := filepath.Join(t.TempDir(), "snapshot")
+	says(t, "snapshot", "save", snapshot, "--admin", s.adminAddr)
+	s.stop()
+
+	restored := filepath.Join(t.TempDir(), "r")
+	says(t, "snapshot", "restore", snapshot, "--data", restored, "--name", "r1")
+	file := filepath.Join(restored, "tlog-keys", "default.key")
+	s = serveTlog(t, restored)
+	tells := func(words ...string) {
+		t.Helper()
+		status := says(t, "status", "--admin", s.adminAddr)
+		list := says(t, "tlog", "list", "--admin", s.adminAddr)
+		code, ready := s.read(http.Get("http://" + s.adminAddr + "/readyz"))
+		for _, w := range words {
+			if !strings.Contains(status, w) || !strings.Contains(list, w) || !strings.Contains(ready, w) {
+				t.Errorf("not everywhere %q:\n%s\n%s\n%s", w, status, list, ready)
+			}
+		}
+		if code != 200 || !strings.HasPrefix(ready, "ok\n") {
+			t.Errorf("readyz: %d %s", code, ready)
+		}
+		if len(words) == 0 && (strings.Contains(status+ready, "takes no entries") || !strings.Contains(list, "  ok ")) {
+			t.Errorf("all is well, and it says:\n%s\n%s\n%s", status, list, ready)
+		}
+	}
+	tells("read-only: no key: "+file+" is missing", "put the log's own key there", "holdfast resume --tlog default")
+	if list := says(t, "tlog", "list", "--admin", s.adminAddr); !strings.Contains(list, "held, read-only: no key") {
+		t.Errorf("list: %s", list)
+	}
+	out := says(t, "resume", "--tlog", "default", "--checkpoint", last, "--admin", s.adminAddr)
+	if !strings.Contains(out, "read-only: no key: "+file) || strings.Contains(out, "goes on") {
+		t.Errorf("resume: %s", out)
+	}
+	refuses(t, "read-only: no key: "+file, "resume", "--tlog", "default", "--checkpoint", last, "--admin", s.adminAddr)
+	s.stop()
+
+	s = serveTlog(t, restored)
+	tells("read-only: no key: "+file+" is missing", "put the log's own key there")
+	if list := says(t, "tlog", "list", "--admin", s.adminAddr); strings.Contains(list, "held") {
+		t.Errorf("list: %s", list)
+	}
+	if code, body := s.add("/add", "one more"); code != 503 || !strings.Contains(body, "read-only: no key: "+file) {
+		t.Errorf("add: %d %s", code, body)
+	}
+	b, err := os.ReadFile(filepath.Join(data, "tlog-keys", "default.key"))
+	if err == nil {
+		err = errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, b, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		if code, body := s.add("/add", "one more"); code == 200 {
+			break
+		} else if time.Since(began) > 20*time.Second {
+			t.Fatalf("the key is there, and add says %d %s", code, body)
+		}
+	}
+	tells()
 }
 
 // wantPublished waits until a directory holds a checkpoint of a size.

@@ -26,6 +26,9 @@ func (w *Worker) release(ctx context.Context, req []byte) ([]byte, error) {
 	g := w.guards[l]
 	held := g != nil && g.decided && g.why != ""
 	w.guardMu.Unlock()
+	if why := w.unable(l); why != "" && !held {
+		return nil, fmt.Errorf("log %s %w back by its places: %s", name, errNotHeld, why)
+	}
 	if !held {
 		return nil, fmt.Errorf("log %s %w", name, errNotHeld)
 	}
@@ -65,11 +68,17 @@ func (w *Worker) Release(ctx context.Context, log string, note []byte) error {
 // heldLogs serves heldService on the leader.
 func (w *Worker) heldLogs(context.Context, []byte) ([]byte, error) { return json.Marshal(w.holds()) }
 
-// holds is why logs are held, by name, on the leader.
+// holds is why logs take no entries, by name, on the leader. A missing key is among the reasons from the start of a term, before anybody
+// has tried to add.
 func (w *Worker) holds() map[string]string {
+	out := map[string]string{}
+	for _, l := range w.logs.Logs() {
+		if why := w.unable(l); why != "" {
+			out[l.Spec.Name] = why
+		}
+	}
 	w.guardMu.Lock()
 	defer w.guardMu.Unlock()
-	out := map[string]string{}
 	for l, g := range w.guards { // any order: the result is a map
 		if g.why != "" {
 			out[l.Spec.Name] = g.why
@@ -78,7 +87,7 @@ func (w *Worker) holds() map[string]string {
 	return out
 }
 
-// Holds returns why logs are held, by name, as the leader last said; on another member that may be a second old. It may be
+// Holds returns why logs take no entries, by name, as the leader last said; on another member that may be a second old. It may be
 // called from any goroutine.
 func (w *Worker) Holds(ctx context.Context) map[string]string {
 	if term, _ := w.node.Leadership(); term != 0 {

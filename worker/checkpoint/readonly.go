@@ -66,20 +66,31 @@ func (w *Worker) signs(_ context.Context, req []byte) ([]byte, error) {
 	return nil, nil // the member that asks is ahead of this one: its add will tell
 }
 
+// NoKey begins the reason of a log whose key the leader lacks, in ReadOnly and in Holds.
+const NoKey = "the log is read-only: no key"
+
 // unsigned says why this member would not sign a log, "" if it would.
 func (w *Worker) unsigned(l *mtree.Log) string {
-	if err := l.Damage(); err != nil {
-		return "the log is read-only: the member that leads found it damaged in its store: " + err.Error()
-	}
-	if k := w.opt.Key(l.Spec.Name); k == nil {
-		return "the log is read-only: its key " + w.opt.KeyFile(l.Spec.Name) + " is missing on the member that leads"
-	} else if !k.Verifier().Equal(&l.Spec.Key) {
-		return "the log is read-only: " + w.opt.KeyFile(l.Spec.Name) + " on the member that leads is not its key"
+	if why := w.unable(l); why != "" {
+		return why
 	}
 	if l.Held() { // the door answers for a restored log itself
 		return ""
 	}
 	return w.heldBack(l, verdictPatience)
+}
+
+// unable says why this member cannot sign a log, "" if it can. It asks nobody.
+func (w *Worker) unable(l *mtree.Log) string {
+	if err := l.Damage(); err != nil {
+		return "the log is read-only: the member that leads found it damaged in its store: " + err.Error()
+	}
+	if k := w.opt.Key(l.Spec.Name); k == nil {
+		return NoKey + ": " + w.opt.KeyFile(l.Spec.Name) + " is missing on the member that leads; put the log's own key there, no snapshot holds it"
+	} else if !k.Verifier().Equal(&l.Spec.Key) {
+		return NoKey + ": " + w.opt.KeyFile(l.Spec.Name) + " on the member that leads is another key; put the log's own there and start that member again"
+	}
+	return ""
 }
 
 // forgetVerdicts drops what another leader said.

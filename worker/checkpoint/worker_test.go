@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -263,10 +264,10 @@ func TestWhatNobodySignsIsReadOnly(t *testing.T) {
 	if why := with.ReadOnly(l); why != "" {
 		t.Errorf("with the key: %s", why)
 	}
-	if why := without.ReadOnly(l); why != "the log is read-only: its key /keys/default is missing on the member that leads" {
+	if why := without.ReadOnly(l); why != NoKey+": /keys/default is missing on the member that leads; put the log's own key there, no snapshot holds it" {
 		t.Errorf("without the key: %s", why)
 	}
-	if why := wrong.ReadOnly(l); why != "the log is read-only: /keys/default on the member that leads is not its key" {
+	if why := wrong.ReadOnly(l); why != NoKey+": /keys/default on the member that leads is another key; put the log's own there and start that member again" {
 		t.Errorf("with another key: %s", why)
 	}
 
@@ -306,5 +307,29 @@ func TestWhatNobodySignsIsReadOnly(t *testing.T) {
 	l.SetDamage(errors.New("altered"))
 	if why := with.ReadOnly(l); why != "the log is read-only: the member that leads found it damaged in its store: altered" {
 		t.Errorf("damaged: %s", why)
+	}
+}
+
+// TestAMissingKeyIsToldBeforeAnAdd: the list of what takes no entries has the log while nobody adds, on the leader and on a follower.
+func TestAMissingKeyIsToldBeforeAnAdd(t *testing.T) {
+	m, l, key := begun(t, 3)
+	have := (*tiles.Signer)(nil)
+	w := newWorker(m, m.logs, Options{Key: func(string) *tiles.Signer { return have }})
+	defer w.newTerm(3)()
+	if why := w.Holds(t.Context())["default"]; why == "" || why != w.ReadOnly(l) {
+		t.Errorf("the leader tells %q, and refuses with %q", why, w.ReadOnly(l))
+	}
+	if _, err := w.release(t.Context(), []byte("default\nthe checkpoint")); !errors.Is(err, errNotHeld) || !strings.Contains(err.Error(), NoKey) {
+		t.Errorf("a release of a log that only lacks its key: %v", err)
+	}
+	m.Lead(0)
+	m.OnCall(func(service string, req []byte) ([]byte, error) { return m.Service(service)(t.Context(), req) })
+	if why := w.Holds(t.Context())["default"]; !strings.HasPrefix(why, NoKey) {
+		t.Errorf("a follower tells %q", why)
+	}
+	m.Lead(3)
+	have = key
+	if why := w.Holds(t.Context()); len(why) > 0 {
+		t.Errorf("with the key there: %q", why)
 	}
 }

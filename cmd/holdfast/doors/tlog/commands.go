@@ -2,6 +2,7 @@ package tlog
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
 	etree "github.com/holdfastdb/holdfast/entry/tree"
 	"github.com/holdfastdb/holdfast/tiles"
+	"github.com/holdfastdb/holdfast/worker/checkpoint"
 )
 
 func commands() []*cli.Command {
@@ -166,7 +168,15 @@ place it is published to answers what it has.`,
 			if err != nil {
 				return fmt.Errorf("resume --tlog %s: %w", *name, err)
 			}
-			res.Body.Close()
+			defer res.Body.Close()
+			var s LogStatus
+			if err := json.NewDecoder(res.Body).Decode(&s); err != nil {
+				return fmt.Errorf("resume --tlog %s: %w; is that the --admin address of a Holdfast server?", *name, err)
+			}
+			if strings.Contains(s.Why, checkpoint.NoKey) {
+				fmt.Fprintf(c.Stdout, "log %s is not held any more, but %s\n", *name, s.Why)
+				return nil
+			}
 			fmt.Fprintf(c.Stdout, "log %s goes on\n", *name)
 			return nil
 		},

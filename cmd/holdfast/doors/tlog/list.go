@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
+	"github.com/holdfastdb/holdfast/worker/checkpoint"
 )
 
 func tlogList() *cli.Command {
@@ -41,26 +43,33 @@ func tlogList() *cli.Command {
 			t := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(t, "NAME\tPATH\tENTRIES\tSIGNED\tSTATE\tVKEY")
 			for _, l := range logs {
-				state := "ok"
-				if l.Held || l.Why != "" {
-					state = "held"
-				}
-				fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\n", l.Name, l.Path, l.Size, l.Checkpoint, state, l.Vkey)
+				fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\n", l.Name, l.Path, l.Size, l.Checkpoint, l.state(), l.Vkey)
 			}
 			if err := t.Flush(); err != nil {
 				return err
 			}
 			for _, l := range logs {
-				switch {
-				case l.Why != "":
+				if l.Why != "" {
 					fmt.Fprintf(c.Stdout, "%s: %s\n", l.Name, l.Why)
-				case l.Held:
-					fmt.Fprintf(c.Stdout, "%s: it was restored; `holdfast resume --tlog %s --checkpoint FILE` lets it go on\n", l.Name, l.Name)
 				}
 			}
 			return nil
 		},
 	}
+}
+
+// state is what the list says of a log in its column.
+func (s *LogStatus) state() string {
+	noKey := strings.Contains(s.Why, checkpoint.NoKey)
+	switch {
+	case noKey && s.Held:
+		return "held, read-only: no key"
+	case noKey:
+		return "read-only: no key"
+	case s.Held, s.Why != "":
+		return "held"
+	}
+	return "ok"
 }
 
 func tlogRepublish() *cli.Command {

@@ -38,7 +38,7 @@ type LogStatus struct {
 	Index bool   `json:"index,omitempty"`
 	// Held: restored and not resumed.
 	Held bool `json:"held,omitempty"`
-	// Why is the reason why the log takes no entries until an operator releases it, "" if it takes them.
+	// Why is the reason why the log takes no entries, and what an operator does about it; "": it takes them.
 	Why string `json:"why,omitempty"`
 	// Size is the number of entries, Checkpoint how many of them the newest checkpoint covers.
 	Size       uint64 `json:"size"`
@@ -52,15 +52,8 @@ const changeTimeout = 10 * time.Second
 func (r *running) section() admin.Section {
 	return admin.Section{
 		Status: func(ctx context.Context) []admin.Field {
-			held := map[string]string{}
-			maps.Copy(held, r.holds(ctx))
-			for _, l := range r.logs.Logs() {
-				if l.Held() {
-					held[l.Spec.Name] = "the log was restored; show its last published checkpoint with `holdfast resume --tlog " + l.Spec.Name + " --checkpoint FILE`"
-				}
-			}
 			fields := []admin.Field{{Name: "logs", Value: r.list(ctx)}}
-			if len(held) > 0 {
+			if held := r.refusals(ctx); len(held) > 0 {
 				fields = append(fields, admin.Field{Name: "held_logs", Value: held})
 			}
 			return fields
@@ -71,9 +64,9 @@ func (r *running) section() admin.Section {
 		},
 		// One log that is held is no reason to send clients of everything else away.
 		Notes: func(ctx context.Context) (lines []string) {
-			holds := r.holds(ctx)
-			for _, name := range slices.Sorted(maps.Keys(holds)) {
-				lines = append(lines, "but the log "+name+" takes no entries: "+holds[name])
+			why := r.refusals(ctx)
+			for _, name := range slices.Sorted(maps.Keys(why)) {
+				lines = append(lines, "but the log "+name+" takes no entries: "+why[name])
 			}
 			return lines
 		},
@@ -104,13 +97,42 @@ func (r *running) getLogs(w http.ResponseWriter, q *http.Request) {
 
 // list is the status of every log.
 func (r *running) list(ctx context.Context) []LogStatus {
-	out, holds := []LogStatus{}, r.holds(ctx)
+	out, why := []LogStatus{}, r.refusals(ctx)
 	for _, l := range r.logs.Logs() {
 		s := statusOf(l)
-		s.Why = holds[s.Name]
+		s.Why = why[s.Name]
 		out = append(out, s)
 	}
 	return out
+}
+
+// refusals is why logs take no entries and what to do, by name; none before the workers run. A restored log that lacks its key has both
+// reasons: after `holdfast resume` it would still refuse.
+func (r *running) refusals(ctx context.Context) map[string]string {
+	why := map[string]string{}
+	if !r.host.Serving() {
+		return why
+	}
+	maps.Copy(why, r.signer.Holds(ctx))
+	for _, l := range r.logs.Logs() {
+		if !l.Held() {
+			continue
+		}
+		name := l.Spec.Name
+		restored := "the log was restored; show its last published checkpoint with `holdfast resume --tlog " + name + " --checkpoint FILE`"
+		if key := why[name]; key != "" {
+			restored += "; " + key
+		}
+		why[name] = restored
+	}
+	return why
+}
+
+// resumed answers for a log that an operator has released, with what it still lacks.
+func (r *running) resumed(w http.ResponseWriter, q *http.Request, l *mtree.Log) {
+	s := statusOf(l)
+	s.Why = r.refusals(q.Context())[s.Name]
+	admin.Answer(w, s)
 }
 
 func (r *running) postLog(w http.ResponseWriter, q *http.Request) {
@@ -185,7 +207,7 @@ func (r *running) resumeLog(w http.ResponseWriter, q *http.Request) {
 			admin.Fail(w, http.StatusConflict, err.Error())
 			return
 		}
-		admin.Answer(w, statusOf(l))
+		r.resumed(w, q, l)
 		return
 	}
 	if err := r.mayResume(q.Context(), l); err != nil {
@@ -193,7 +215,7 @@ func (r *running) resumeLog(w http.ResponseWriter, q *http.Request) {
 		return
 	}
 	if r.change(w, q, &etree.Part{Kind: etree.Resume, Log: l.Number, Size: c.Size, Root: c.Root}) {
-		admin.Answer(w, statusOf(l))
+		r.resumed(w, q, l)
 	}
 }
 

@@ -51,11 +51,11 @@ func restored(w io.Writer, logs []savedLog, dir string) {
 		state := "its key is " + file
 		switch key, err := readKey(file); {
 		case errors.Is(err, fs.ErrNotExist):
-			state = "its key is in no snapshot: put the original's at " + file
+			state = "read-only: no key: put the original's at " + file + ", no snapshot holds it"
 		case err != nil:
 			state = err.Error()
 		case key.Verifier().String() != l.Vkey:
-			state = file + " is another key: put the original's there"
+			state = "read-only: no key: " + file + " is another key, put the original's there"
 		}
 		fmt.Fprintf(w, "transparency log %s (%s): %s; it is held until you show the last checkpoint that was published:\n"+
 			"  holdfast resume --tlog %s --checkpoint FILE\n", l.Name, l.Origin, state, l.Name)

@@ -150,14 +150,6 @@ func (r *running) serve(name string, d *doortlog.Door, at *doors.Place) error {
 	return nil
 }
 
-// holds is why logs are held, by name; none before the workers run.
-func (r *running) holds(ctx context.Context) map[string]string {
-	if !r.host.Serving() {
-		return nil
-	}
-	return r.signer.Holds(ctx)
-}
-
 // release ends the hold of a log whose places did not answer, for an operator who vouches for it.
 func (r *running) release(ctx context.Context, log string, note []byte) error {
 	if !r.host.Serving() {
