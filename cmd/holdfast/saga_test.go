@@ -30,6 +30,9 @@ func serveSaga(t *testing.T, data string, args ...string) *sagaRig {
 		switch r.URL.Path {
 		case "/fail":
 			w.WriteHeader(http.StatusConflict)
+		case "/broken":
+			w.WriteHeader(http.StatusBadGateway)
+			fmt.Fprint(w, "no\n\x1b[31mpacker")
 		case "/later":
 			w.WriteHeader(http.StatusTooEarly)
 		}
@@ -95,6 +98,32 @@ func TestSagasFromTheCommandLine(t *testing.T) {
 			t.Errorf("saga list does not say %q:\n%s", want, out)
 		}
 	}
+	if code, _ := s.submit("ill", s.steps.URL+"/broken", ""); code == 200 {
+		t.Error("submit of what is broken has succeeded")
+	}
+	row := func(gid string) string {
+		for line := range strings.Lines(says(t, "saga", "list", "--saga", s.at)) {
+			if strings.HasPrefix(line, gid+" ") {
+				return strings.TrimSpace(line)
+			}
+		}
+		return ""
+	}
+	for gid, words := range map[string][]string{"ill": {"  1  ", "url:" + s.steps.URL + "/broken ", "502"}, "slow": {"/later the service is still at it"},
+		"bad": {"/fail return failed"}} {
+		for _, want := range words {
+			if got := row(gid); !strings.Contains(got, want) || strings.Contains(got, "\x1b") {
+				t.Errorf("the row of %s lacks %q or has an escape sequence: %q", gid, want, got)
+			}
+		}
+	}
+	if out := says(t, "saga", "show", "ill", "--saga", s.at); !strings.Contains(out, `"attempts": 1`) || !strings.Contains(out, `"last_error": "`) {
+		t.Errorf("saga show of one that is tried again:\n%s", out)
+	}
+	says(t, "saga", "stop", "ill", "--saga", s.at, "--reason", "the packer is gone")
+	if got := row("ill"); !strings.HasSuffix(got, " the packer is gone") || strings.Contains(got, "/broken") {
+		t.Errorf("the row of one that was stopped: %q", got)
+	}
 	calls := s.calls.Load()
 	says(t, "saga", "retry", "slow", "--saga", s.at)
 	for began := time.Now(); s.calls.Load() == calls; time.Sleep(time.Millisecond) {
@@ -103,7 +132,7 @@ func TestSagasFromTheCommandLine(t *testing.T) {
 		}
 	}
 	says(t, "saga", "stop", "slow", "--saga", s.at)
-	if out := says(t, "saga", "show", "slow", "--saga", s.at); !strings.Contains(out, `"status": "failed"`) {
+	if out := says(t, "saga", "show", "slow", "--saga", s.at); !strings.Contains(out, `"status": "failed"`) || !strings.Contains(out, "stopped by hand (holdfast saga stop)") {
 		t.Errorf("saga show of a stopped one:\n%s", out)
 	}
 	refuses(t, "no transaction has that gid", "saga", "show", "none", "--saga", s.at)

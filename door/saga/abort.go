@@ -1,6 +1,7 @@
 package saga
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/holdfastdb/holdfast/entry"
@@ -103,12 +104,16 @@ func (d *Door) rolledBack(q *ask, w *waiter, st *esaga.State) error {
 	return err
 }
 
+// forceStopped is the reason of a transaction that was stopped without one.
+const forceStopped = "stopped by hand (forceStop), nothing was undone"
+
 // forceStop ends a transaction as failed without taking anything back.
 func (d *Door) forceStop(q *ask, r *request) error {
 	if err := checkGid(r.Gid); err != nil {
 		return err
 	}
-	c := &esaga.ChangePart{Gid: r.Gid, From: esaga.Open, To: esaga.Failed, Reason: cut(r.reason)}
+	// DTM keeps no reason here. A list of failed transactions then does not tell who ended this one.
+	c := &esaga.ChangePart{Gid: r.Gid, From: esaga.Open, To: esaga.Failed, Reason: cut(cmp.Or(r.reason, forceStopped))}
 	_, rej, err := d.propose(q, &esaga.Part{Kind: esaga.Change, Change: c})
 	switch {
 	case err != nil || rej == nil:

@@ -62,6 +62,11 @@ type Options struct {
 	// Ack is the durability dial: whether there is an archive, and whether answers wait for it by themselves.
 	Ack ack.Dial
 
+	// Trouble returns the URL and the text of the newest error of an open transaction, both "" if none is known, and whether this member leads:
+	// other members know no errors. Leader returns the name of the member that does, "" if none is known. Nil: errors are not shown, or no name.
+	Trouble func(number uint64) (url, text string, leads bool)
+	Leader  func() string
+
 	// Collect adds to the answer of GET /api/metrics what the door cannot know: passes and calls of the worker; nil: nothing is added.
 	Collect func(m *Metrics)
 	// Steps receives counts and times of decoding commands and of answering them; nil: nothing is counted.

@@ -112,6 +112,8 @@ var endpoints = func() map[string]*endpoint {
 		prefix + "unsubscribe": {method: "GET", changes: true, run: func(d *Door, q *ask, in *input) (any, error) {
 			return nil, d.unsubscribe(q, in.get("topic"), in.get("url"))
 		}},
+		ownPrefix + "all":   {method: "GET", run: looking((*Door).allTried)},
+		ownPrefix + "query": {method: "GET", run: looking((*Door).queryTried)},
 		ownPrefix + "submit": {method: "POST", changes: true, run: func(d *Door, q *ask, in *input) (any, error) {
 			r, err := d.request(in)
 			if err != nil {
@@ -122,8 +124,10 @@ var endpoints = func() map[string]*endpoint {
 	}
 	for path, e := range all { // any order: each is named by itself
 		e.name = strings.ToLower(path[strings.LastIndexByte(path, '/')+1:])
+		if strings.HasPrefix(path, ownPrefix) {
+			e.name = "holdfast-" + e.name
+		}
 	}
-	all[ownPrefix+"submit"].name = "holdfast-submit"
 	return all
 }()
 

@@ -103,23 +103,13 @@ func (d *Door) all(q *ask, p params) (any, error) {
 		}
 		return &answer, err
 	}
-	before, n, f, err := listOf(p)
+	found, next, err := d.list(p)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.node.Linearize(d.bounded()); err != nil {
-		return nil, unread(err)
-	}
-	found, next, err := d.machine.List(before, n, f)
-	if err != nil {
-		return nil, err
-	}
-	answer.Transactions = make([]*shownTransaction, len(found))
+	answer.Next, answer.Transactions = next, make([]*shownTransaction, len(found))
 	for i, t := range found {
 		answer.Transactions[i] = d.show(t)
-	}
-	if next != 0 {
-		answer.Next = strconv.FormatUint(next, 10)
 	}
 	return &answer, nil
 }

@@ -57,7 +57,7 @@ func (v *view) ask() step {
 	case q.outcome == outcall.OK:
 		return step{change: &change{to: esaga.Submitted}}
 	case q.outcome == outcall.Failure:
-		return step{change: &change{to: esaga.Failed, end: true}}
+		return step{change: &change{to: esaga.Failed, end: true, reason: failureOf(v.tx.QueryPrepared, q.message)}}
 	case q.outcome == outcall.Ongoing:
 		reset := v.timing.interval(&v.tx.Options)
 		return v.endAfter(reset, reset)

@@ -61,6 +61,9 @@ func newPass(t *term, tx *msaga.Transaction, inherited bool, now int64) *pass {
 	for _, h := range tx.Headers {
 		p.headers = append(p.headers, outcall.Header{Name: h.Name, Value: h.Value})
 	}
+	if problem := p.view.plan.problem; problem != "" {
+		t.troubles.note(tx.Number, noCall, Trouble{Text: problem})
+	}
 	p.status.Store(uint32(tx.Status))
 	p.unwatch = t.w.state.Watch(tx.Gid, p.heard)
 	return p
@@ -123,6 +126,7 @@ func (p *pass) take(e *event) {
 		p.under = slices.DeleteFunc(p.under, func(c call1) bool { return c.place == e.place })
 		p.t.w.counts.called(e.result.Outcome)
 		p.view.record(e.place, e.result, spread(p.tx().Number, e.place, p.view.tries(e.place)))
+		p.noteCall(e.place, e.result)
 	case proposed:
 		p.answered(e.answer, e.err)
 	}
@@ -203,6 +207,9 @@ func (p *pass) over(ended bool) {
 		p.reserved = nil
 	}
 	gid, final := p.tx().Gid, p.tx().Status.Final()
+	if final {
+		p.t.troubles.forget(p.number)
+	}
 	p.t.ended(p, final)
 	if hear := p.t.w.opt.Ended; ended && hear != nil {
 		hear(gid)

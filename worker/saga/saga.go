@@ -104,7 +104,12 @@ func (v *view) failure(k int) string {
 		return "fail message lost"
 	}
 	_, place := placeOf(k)
-	return fmt.Sprintf("url:%s return failed: %s FAILURE", v.tx.Branches[place].URL, strings.TrimSuffix(a.message, " FAILURE"))
+	return failureOf(v.tx.Branches[place].URL, a.message)
+}
+
+// failureOf is DTM's rollback reason for a call whose answer ends a transaction.
+func failureOf(url, message string) string {
+	return fmt.Sprintf("url:%s return failed: %s FAILURE", url, strings.TrimSuffix(message, " FAILURE"))
 }
 
 // mayHaveRun reports whether step k must be compensated: its action is done, has failed, or may have been called.

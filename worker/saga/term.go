@@ -21,6 +21,8 @@ type term struct {
 	dead   atomic.Bool   // the term is over
 	news   chan struct{} // capacity 1: there is something for turn
 
+	troubles troubles // why transactions are tried again, for people
+
 	// Of the goroutine that leads.
 	timers timers
 	seq    uint64 // of the last timer that an entry has set and that was taken in

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
@@ -34,6 +35,12 @@ const (
 func addDoorFlags(l *cli.FlagList) *doorFlags {
 	return &doorFlags{at: l.Text("saga", "ADDR", defaultDoor, "the server's --saga address, or its https:// URL"), tls: cli.AddTLSFlags(l)}
 }
+
+// Paths of the door: those of DTM, and those that tell operators more.
+const (
+	dtmPath = "/api/dtmsvr/"
+	ownPath = "/api/holdfast/"
+)
 
 // ask sends a request to the door and returns the body of its answer. A token comes from HOLDFAST_TOKEN.
 func (f *doorFlags) ask(c *cli.Call, method, path string, body any) ([]byte, error) {
@@ -61,7 +68,7 @@ func (f *doorFlags) ask(c *cli.Call, method, path string, body any) ([]byte, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cli.RequestPatience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(base, "/")+"/api/dtmsvr/"+path, r)
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(base, "/")+path, r)
 	if err != nil {
 		return nil, err
 	}
@@ -96,15 +103,66 @@ type shown struct {
 	Created        time.Time  `json:"create_time"`
 	Next           *time.Time `json:"next_cron_time"`
 	RollbackReason string     `json:"rollback_reason"`
+	Attempts       uint32     `json:"attempts"`
+	LastError      string     `json:"last_error"`
+	LastErrorURL   string     `json:"last_error_url"`
+}
+
+// open reports whether the transaction has not ended.
+func (s *shown) open() bool { return s.Status != "succeed" && s.Status != "failed" }
+
+// knows says where the errors in an answer come from (door/saga).
+type knows struct {
+	Leads  bool   `json:"leads"`
+	Leader string `json:"leader"`
+	Held   bool   `json:"held"`
+}
+
+// print warns, beside a list, of what the list cannot show.
+func (k *knows) print(w io.Writer) {
+	switch {
+	case k.Held:
+		fmt.Fprintln(w, "note: transactions are held after a restore and none is tried; `holdfast resume --saga` lets them go on")
+	case k.Leads:
+	case k.Leader == "":
+		fmt.Fprintln(w, "note: no leader is known; transactions wait for one, and errors are not shown")
+	default:
+		fmt.Fprintf(w, "note: errors are known to the leader alone; ask the saga door of member %s\n", oneLine(k.Leader))
+	}
+}
+
+// mostShown bounds a text in a table, in characters; `saga show` has the whole.
+const mostShown = 160
+
+// oneLine is a text as a cell of a table, "-" for none. Services write such texts: a line break in one must not make a row, nor an escape
+// sequence reach the operator's terminal.
+func oneLine(s string) string {
+	if s == "" {
+		return "-"
+	}
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	if all := []rune(s); len(all) > mostShown {
+		s = string(all[:mostShown]) + "…"
+	}
+	return s
 }
 
 func list() *cli.Command {
 	var flags *doorFlags
 	var status, mode, limit *string
 	return &cli.Command{
-		Name:     "saga list",
-		Summary:  "list transactions, the newest first",
-		About:    "NEXT is when a transaction that has not ended is tried again.",
+		Name:    "saga list",
+		Summary: "list transactions, the newest first",
+		About: `ATTEMPTS is how often the transaction was tried: passes over it that have ended, as the log has them.
+NEXT is when a transaction that has not ended is tried again.
+LAST ERROR is what the newest call of such a transaction came to, from the leader's memory. Other members do not know it, and a new
+leader knows it after its first attempt. The log does not keep it.
+REASON is why a transaction was rolled back or stopped, from the log; "-" if it was not, or its client gave none.`,
 		Examples: []string{"holdfast saga list", "holdfast saga list --status submitted --limit 20"},
 		Flags: func(l *cli.FlagList) {
 			flags = addDoorFlags(l)
@@ -116,24 +174,35 @@ func list() *cli.Command {
 			if len(c.Args) > 0 {
 				return cli.Usagef("saga list: takes no arguments; `holdfast saga show GID` shows one transaction")
 			}
-			b, err := flags.ask(c, "GET", "all?"+url.Values{"status": {*status}, "transType": {*mode}, "limit": {*limit}}.Encode(), nil)
+			b, err := flags.ask(c, "GET", ownPath+"all?"+url.Values{"status": {*status}, "transType": {*mode}, "limit": {*limit}}.Encode(), nil)
 			if err != nil {
 				return fmt.Errorf("saga list: %w", err)
 			}
-			var answer struct{ Transactions []shown }
+			var answer struct {
+				knows
+				Transactions []shown
+			}
 			if err := json.Unmarshal(b, &answer); err != nil {
 				return fmt.Errorf("saga list: %w; is that the --saga address of a server?", err)
 			}
 			t := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(t, "GID\tTYPE\tSTATUS\tCREATED\tNEXT\tREASON")
+			fmt.Fprintln(t, "GID\tTYPE\tSTATUS\tCREATED\tATTEMPTS\tNEXT\tLAST ERROR\tREASON")
 			for _, s := range answer.Transactions {
-				next := "-"
-				if s.Next != nil && s.Status != "succeed" && s.Status != "failed" {
+				next, last := "-", s.LastError
+				if s.Next != nil && s.open() {
 					next = s.Next.Format(time.RFC3339)
 				}
-				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Gid, s.Mode, s.Status, s.Created.Format(time.RFC3339), next, s.RollbackReason)
+				if s.LastErrorURL != "" {
+					last = "url:" + s.LastErrorURL + " " + last
+				}
+				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", s.Gid, s.Mode, s.Status, s.Created.Format(time.RFC3339), s.Attempts, next,
+					oneLine(last), oneLine(s.RollbackReason))
 			}
-			return t.Flush()
+			if err := t.Flush(); err != nil {
+				return err
+			}
+			answer.knows.print(c.Stderr)
+			return nil
 		},
 	}
 }
@@ -141,16 +210,18 @@ func list() *cli.Command {
 func show() *cli.Command {
 	var flags *doorFlags
 	return &cli.Command{
-		Name:     "saga show",
-		Args:     "GID",
-		Summary:  "show one transaction with its branches, as JSON",
+		Name:    "saga show",
+		Args:    "GID",
+		Summary: "show one transaction with its branches, as JSON",
+		About: `attempts is how often the transaction was tried, as the log has it. last_error and last_error_url are what its newest call came to,
+from the leader's memory: a member with "leads": false does not know them, and a new leader knows them after its first attempt.`,
 		Examples: []string{"holdfast saga show order-4711"},
 		Flags:    func(l *cli.FlagList) { flags = addDoorFlags(l) },
 		Run: func(c *cli.Call) error {
 			if len(c.Args) != 1 {
 				return cli.Usagef("saga show: wants the gid of a transaction; `holdfast saga list` lists them")
 			}
-			b, err := flags.ask(c, "GET", "query?"+url.Values{"gid": {c.Args[0]}}.Encode(), nil)
+			b, err := flags.ask(c, "GET", ownPath+"query?"+url.Values{"gid": {c.Args[0]}}.Encode(), nil)
 			if err != nil {
 				return fmt.Errorf("saga show %s: %w", c.Args[0], err)
 			}
@@ -167,15 +238,23 @@ func show() *cli.Command {
 }
 
 func retry() *cli.Command {
-	return change("saga retry", "resetNextCronTime", "try a transaction again now, however long it would wait", "is tried again")
+	return change("saga retry", "resetNextCronTime", "try a transaction again now, however long it would wait", "is tried again", nil)
 }
 
 func stop() *cli.Command {
-	return change("saga stop", "forceStop", "end a transaction as failed at once, without calling what would undo it", "has failed; nothing was undone")
+	var reason *string
+	c := change("saga stop", "forceStop", "end a transaction as failed at once, without calling what would undo it", "has failed; nothing was undone",
+		func(body map[string]string) { body["rollback_reason"] = *reason })
+	flags := c.Flags
+	c.Flags = func(l *cli.FlagList) {
+		flags(l)
+		reason = l.Text("reason", "TEXT", "stopped by hand (holdfast saga stop), nothing was undone", "why, for `saga list`")
+	}
+	return c
 }
 
-// change is a command that changes one transaction by its gid.
-func change(name, path, summary, done string) *cli.Command {
+// change is a command that changes one transaction by its gid. more adds to what the door is sent; nil: nothing.
+func change(name, path, summary, done string, more func(body map[string]string)) *cli.Command {
 	var flags *doorFlags
 	return &cli.Command{
 		Name:     name,
@@ -187,7 +266,11 @@ func change(name, path, summary, done string) *cli.Command {
 			if len(c.Args) != 1 {
 				return cli.Usagef("%s: wants the gid of a transaction; `holdfast saga list` lists them", name)
 			}
-			if _, err := flags.ask(c, "POST", path, map[string]string{"gid": c.Args[0]}); err != nil {
+			body := map[string]string{"gid": c.Args[0]}
+			if more != nil {
+				more(body)
+			}
+			if _, err := flags.ask(c, "POST", dtmPath+path, body); err != nil {
 				return fmt.Errorf("%s %s: %w", name, c.Args[0], err)
 			}
 			fmt.Fprintf(c.Stdout, "%s %s\n", c.Args[0], done)

@@ -62,6 +62,7 @@ func (r *running) open(h *doors.Host) error {
 	}
 	r.door = doorsaga.New(h.Node, r.sagas, doorsaga.Options{Version: cli.Version, Admit: r.admit, KV: keys(h), CORS: r.origins, Conns: h.Conns, Ack: h.Ack, Steps: h.Steps,
 		RetryInterval: r.RetryInterval, TimeoutToFail: r.TimeoutToFail,
+		Trouble: r.trouble, Leader: r.leader,
 		MaxFlightBytes: r.share / 4, MaxCallBytes: r.share / 16, MaxAnswerBytes: r.share / 8, Collect: r.collect})
 	for _, of := range []struct {
 		name string
@@ -78,6 +79,23 @@ func (r *running) open(h *doors.Host) error {
 		h.Serve(of.name, func() error { return r.door.Serve(l, of.at.Protocols) })
 	}
 	return nil
+}
+
+// trouble is doorsaga.Options.Trouble.
+func (r *running) trouble(number uint64) (url, text string, leads bool) {
+	t, leads := r.worker.Trouble(number)
+	return t.URL, t.Text, leads
+}
+
+// leader is the name of the member that leads, "" if none is known.
+func (r *running) leader() string {
+	id := r.host.Node.Status().Leader
+	for _, m := range r.host.Node.Members() {
+		if m.ID == id {
+			return m.Name
+		}
+	}
+	return ""
 }
 
 func (r *running) shutdown(ctx context.Context) error {
