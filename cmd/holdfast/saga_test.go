@@ -132,7 +132,7 @@ func TestSagasFromTheCommandLine(t *testing.T) {
 		}
 	}
 	says(t, "saga", "stop", "slow", "--saga", s.at)
-	if out := says(t, "saga", "show", "slow", "--saga", s.at); !strings.Contains(out, `"status": "failed"`) || !strings.Contains(out, "stopped by hand (holdfast saga stop)") {
+	if out := says(t, "saga", "show", "slow", "--saga", s.at); !strings.Contains(out, `"status": "failed"`) || !strings.Contains(out, "stopped by hand (forceStop)") {
 		t.Errorf("saga show of a stopped one:\n%s", out)
 	}
 	refuses(t, "no transaction has that gid", "saga", "show", "none", "--saga", s.at)

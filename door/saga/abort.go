@@ -1,7 +1,6 @@
 package saga
 
 import (
-	"cmp"
 	"net/http"
 
 	"github.com/holdfastdb/holdfast/entry"
@@ -112,8 +111,17 @@ func (d *Door) forceStop(q *ask, r *request) error {
 	if err := checkGid(r.Gid); err != nil {
 		return err
 	}
-	// DTM keeps no reason here. A list of failed transactions then does not tell who ended this one.
-	c := &esaga.ChangePart{Gid: r.Gid, From: esaga.Open, To: esaga.Failed, Reason: cut(cmp.Or(r.reason, forceStopped))}
+	c := &esaga.ChangePart{Gid: r.Gid, From: esaga.Open, To: esaga.Failed, Reason: cut(r.reason)}
+	if c.Reason == "" {
+		// DTM keeps no reason here, and a list of failed transactions then does not tell why this one ended. A reason that is there stays.
+		t, err := d.mustFind(r.Gid)
+		if err != nil {
+			return err
+		}
+		if t.Reason == "" {
+			c.Reason = forceStopped
+		}
+	}
 	_, rej, err := d.propose(q, &esaga.Part{Kind: esaga.Change, Change: c})
 	switch {
 	case err != nil || rej == nil:

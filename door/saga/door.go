@@ -18,6 +18,7 @@ import (
 	"github.com/holdfastdb/holdfast/door/port"
 	"github.com/holdfastdb/holdfast/entry"
 	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	esaga "github.com/holdfastdb/holdfast/entry/saga"
 	"github.com/holdfastdb/holdfast/internal/meter"
 	mident "github.com/holdfastdb/holdfast/machine/ident"
 	msaga "github.com/holdfastdb/holdfast/machine/saga"
@@ -62,9 +63,9 @@ type Options struct {
 	// Ack is the durability dial: whether there is an archive, and whether answers wait for it by themselves.
 	Ack ack.Dial
 
-	// Trouble returns the URL and the text of the newest error of an open transaction, both "" if none is known, and whether this member leads:
+	// Trouble returns the URL and the text of the newest error of an open transaction in a status, both "" if none is known, and whether this member leads:
 	// other members know no errors. Leader returns the name of the member that does, "" if none is known. Nil: errors are not shown, or no name.
-	Trouble func(number uint64) (url, text string, leads bool)
+	Trouble func(number uint64, in esaga.Status) (url, text string, leads bool)
 	Leader  func() string
 
 	// Collect adds to the answer of GET /api/metrics what the door cannot know: passes and calls of the worker; nil: nothing is added.

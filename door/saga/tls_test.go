@@ -56,7 +56,7 @@ func TestTLS(t *testing.T) {
 		events := &stream{t, bufio.NewScanner(res.Body), func() {}}
 		events.wants("prepared", "")
 		s.want(200, success, "POST", "forceStop", `{"gid":"`+gid+`"}`)
-		events.wants("failed", "")
+		events.wants("failed", forceStopped)
 		if more := events.next(); more != "" {
 			t.Error(more)
 		}

@@ -30,7 +30,7 @@ type knows struct {
 func (d *Door) knows() knows {
 	k := knows{Held: d.machine.Held()}
 	if d.opts.Trouble != nil {
-		_, _, k.Leads = d.opts.Trouble(0)
+		_, _, k.Leads = d.opts.Trouble(0, 0)
 	}
 	if d.opts.Leader != nil {
 		k.Leader = d.opts.Leader()
@@ -42,7 +42,7 @@ func (d *Door) knows() knows {
 func (d *Door) tried(t *msaga.Transaction) *tried {
 	s := &tried{shownTransaction: d.show(t), Attempts: t.Passes}
 	if d.opts.Trouble != nil && !t.Status.Final() {
-		s.LastErrorURL, s.LastError, _ = d.opts.Trouble(t.Number)
+		s.LastErrorURL, s.LastError, _ = d.opts.Trouble(t.Number, t.Status)
 	}
 	return s
 }

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	esaga "github.com/holdfastdb/holdfast/entry/saga"
 )
 
 // TestOperatorsSeeAttemptsAndErrors on paths of their own; DTM's rows stay as they are. One that was stopped has a reason and no error.
 func TestOperatorsSeeAttemptsAndErrors(t *testing.T) {
 	leads := true
-	s := serve(t, Options{Leader: func() string { return "n2" }, Trouble: func(number uint64) (url, text string, l bool) {
+	s := serve(t, Options{Leader: func() string { return "n2" }, Trouble: func(number uint64, _ esaga.Status) (url, text string, l bool) {
 		if number == 0 || !leads {
 			return "", "", leads
 		}

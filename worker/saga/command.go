@@ -70,7 +70,7 @@ const refusedMs = 30_000
 
 func (p *pass) refused(why error) {
 	p.t.w.opt.Logger.Error("saga: a transaction cannot go on: the log refuses what became of it", "gid", p.tx().Gid, "error", why)
-	p.t.troubles.note(p.number, noCall, Trouble{Text: "the log refuses what became of it: " + why.Error()})
+	p.t.troubles.note(p.number, p.tx().Status, noCall, Trouble{Text: "the log refuses what became of it: " + why.Error()})
 	p.look, p.hold = true, p.t.w.now()+refusedMs
 }
 
@@ -90,7 +90,6 @@ func (p *pass) logged(s *sent) {
 		// Branches could be registered until now, and more may have been than were read.
 		p.look = p.look || tx.Status == esaga.Prepared
 		tx.Status = s.to
-		p.t.troubles.forget(p.number) // it was of calls that are no longer made
 	}
 	if s.change.alert != nil {
 		p.t.w.tell(s.change.alert)

@@ -62,7 +62,7 @@ func newPass(t *term, tx *msaga.Transaction, inherited bool, now int64) *pass {
 		p.headers = append(p.headers, outcall.Header{Name: h.Name, Value: h.Value})
 	}
 	if problem := p.view.plan.problem; problem != "" {
-		t.troubles.note(tx.Number, noCall, Trouble{Text: problem})
+		t.troubles.note(tx.Number, tx.Status, noCall, Trouble{Text: problem})
 	}
 	p.status.Store(uint32(tx.Status))
 	p.unwatch = t.w.state.Watch(tx.Gid, p.heard)

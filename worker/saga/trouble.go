@@ -16,15 +16,15 @@ type Trouble struct {
 	Text string
 }
 
-// Trouble returns the newest error of an open transaction; the zero Trouble if this term has seen none. leads reports whether this member
+// Trouble returns the newest error of an open transaction in a status; the zero Trouble if this term has seen none in it. leads reports whether this member
 // leads and so would know. Errors are in the leader's memory alone: a log entry for each failed call would let a service that is down
 // fill the disk. Any goroutine.
-func (w *Worker) Trouble(number uint64) (of Trouble, leads bool) {
+func (w *Worker) Trouble(number uint64, in esaga.Status) (of Trouble, leads bool) {
 	t := w.current()
 	if t == nil {
 		return Trouble{}, false
 	}
-	return t.troubles.of(number), true
+	return t.troubles.of(number, in), true
 }
 
 const (
@@ -47,8 +47,9 @@ type troubles struct {
 
 type trouble struct {
 	Trouble
-	place int
-	id    uint64
+	place  int
+	status esaga.Status // of the transaction
+	id     uint64
 }
 
 // noted is one trouble's place in the order of dropping.
@@ -56,14 +57,18 @@ type noted struct{ number, id uint64 }
 
 func (t *trouble) size() int { return troubleBytes + len(t.URL) + len(t.Text) }
 
-func (s *troubles) of(number uint64) Trouble {
+// of is empty for another status than that in which the error was noted: its call is no longer made.
+func (s *troubles) of(number uint64, in esaga.Status) Trouble {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.all[number].Trouble
+	if t := s.all[number]; t.status == in {
+		return t.Trouble
+	}
+	return Trouble{}
 }
 
 // note replaces what is known of a transaction.
-func (s *troubles) note(number uint64, place int, what Trouble) {
+func (s *troubles) note(number uint64, in esaga.Status, place int, what Trouble) {
 	// Clones: the texts may be parts of an answer or a transaction, which would stay in memory with them.
 	what.URL, what.Text = strings.Clone(clip(what.URL, maxTroubleURL)), strings.Clone(clip(what.Text, maxTroubleText))
 	s.mu.Lock()
@@ -73,7 +78,7 @@ func (s *troubles) note(number uint64, place int, what Trouble) {
 	}
 	s.drop(number)
 	s.count++
-	t := trouble{Trouble: what, place: place, id: s.count}
+	t := trouble{Trouble: what, place: place, status: in, id: s.count}
 	s.all[number] = t
 	s.bytes += t.size()
 	s.order = append(s.order, noted{number, t.id})
@@ -139,10 +144,10 @@ func (p *pass) noteCall(place int, r outcall.Result) {
 	case p.isOver || p.tx().Status.Final():
 	case place != queryCall && p.view.branches[place].status != esaga.Prepared: // the call has decided its branch, which the log tells
 	case r.Outcome == outcall.Ongoing:
-		s.note(number, place, Trouble{URL: p.url(place), Text: "the service is still at it: " + r.Message})
+		s.note(number, p.tx().Status, place, Trouble{URL: p.url(place), Text: "the service is still at it: " + r.Message})
 	case r.Outcome == outcall.Failure:
-		s.note(number, place, Trouble{URL: p.url(place), Text: "the service refused: " + r.Message})
+		s.note(number, p.tx().Status, place, Trouble{URL: p.url(place), Text: "the service refused: " + r.Message})
 	default:
-		s.note(number, place, Trouble{URL: p.url(place), Text: r.Message})
+		s.note(number, p.tx().Status, place, Trouble{URL: p.url(place), Text: r.Message})
 	}
 }

@@ -11,7 +11,8 @@ import (
 
 // trouble is what the leader says of a transaction.
 func (l *leader) trouble(gid string) string {
-	t, leads := l.w.Trouble(l.h.find(gid).Number)
+	tx := l.h.find(gid)
+	t, leads := l.w.Trouble(tx.Number, tx.Status)
 	return fmt.Sprintf("%v %s %s", leads, t.URL, t.Text)
 }
 
@@ -50,6 +51,18 @@ func TestTheNewestErrorIsKnownToTheLeader(t *testing.T) {
 	h.ends("order", "failed s s s f")
 	expect(second, "true  ")
 
+	second.answer("action 01", transient)
+	second.answer("compensate 01", hang)
+	h.saga("given up", 1)
+	second.pass("given up")
+	h.move("given up", esaga.Submitted, esaga.Aborting, "no longer wanted")
+	if got := second.trouble("given up"); got != "true  " {
+		t.Errorf("an action's error of what its client has aborted: %q", got)
+	}
+	eventually(t, "it is being undone", func() bool { second.mu.Lock(); defer second.mu.Unlock(); return len(second.held["compensate 01"]) == 1 })
+	second.release(t, "compensate 01", ok)
+	second.pass("given up")
+
 	h.saga("ill", 1, customData(`{"orders":`))
 	second.pass("ill")
 	if got := second.trouble("ill"); !strings.Contains(got, "custom_data of the saga") {
@@ -75,15 +88,15 @@ func TestErrorsOfManyTransactionsAreBounded(t *testing.T) {
 	s := &troubles{}
 	const n = 20_000
 	for i := range uint64(n) {
-		s.note(i, 0, Trouble{URL: strings.Repeat("u", 4000), Text: strings.Repeat("ä", 4000)})
-		s.note(n, 0, Trouble{Text: "again and again"})
+		s.note(i, esaga.Submitted, 0, Trouble{URL: strings.Repeat("u", 4000), Text: strings.Repeat("ä", 4000)})
+		s.note(n, esaga.Submitted, 0, Trouble{Text: "again and again"})
 	}
 	if s.bytes > maxTroubleBytes || len(s.all) > maxTroubleBytes/troubleBytes || len(s.order) > 1025+2*len(s.all) {
 		t.Errorf("%d bytes, %d transactions, %d in order", s.bytes, len(s.all), len(s.order))
 	}
-	newest := s.of(n - 1)
-	if len(newest.URL) != maxTroubleURL || len(newest.Text) > maxTroubleText || newest.Text == "" || s.of(0) != (Trouble{}) || s.of(n).Text == "" {
-		t.Errorf("newest %v, oldest %v", newest, s.of(0))
+	newest := s.of(n-1, esaga.Submitted)
+	if len(newest.URL) != maxTroubleURL || len(newest.Text) > maxTroubleText || newest.Text == "" || s.of(0, esaga.Submitted) != (Trouble{}) || s.of(n, esaga.Submitted).Text == "" {
+		t.Errorf("newest %v, oldest %v", newest, s.of(0, esaga.Submitted))
 	}
 	for i := range uint64(n + 1) {
 		s.forget(i)

@@ -248,7 +248,7 @@ func stop() *cli.Command {
 	flags := c.Flags
 	c.Flags = func(l *cli.FlagList) {
 		flags(l)
-		reason = l.Text("reason", "TEXT", "stopped by hand (holdfast saga stop), nothing was undone", "why, for `saga list`")
+		reason = l.Text("reason", "TEXT", "", "why, for `saga list`; without it a reason that is there stays")
 	}
 	return c
 }

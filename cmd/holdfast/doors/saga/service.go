@@ -7,6 +7,7 @@ import (
 	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
 	doorsaga "github.com/holdfastdb/holdfast/door/saga"
+	esaga "github.com/holdfastdb/holdfast/entry/saga"
 	msaga "github.com/holdfastdb/holdfast/machine/saga"
 	"github.com/holdfastdb/holdfast/outcall"
 	workersaga "github.com/holdfastdb/holdfast/worker/saga"
@@ -82,8 +83,8 @@ func (r *running) open(h *doors.Host) error {
 }
 
 // trouble is doorsaga.Options.Trouble.
-func (r *running) trouble(number uint64) (url, text string, leads bool) {
-	t, leads := r.worker.Trouble(number)
+func (r *running) trouble(number uint64, in esaga.Status) (url, text string, leads bool) {
+	t, leads := r.worker.Trouble(number, in)
 	return t.URL, t.Text, leads
 }
 
