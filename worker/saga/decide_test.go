@@ -330,7 +330,7 @@ func TestMessages(t *testing.T) {
 		{"its own time", prepared(age(10_000), timeout(120_000)), "end, next in 110000, interval 10000"},
 		{"it is asked", prepared(old), "call -1"},
 		{"it says yes", prepared(old, answer(outcall.OK)), "submitted"},
-		{"it says no", prepared(old, answer(outcall.Failure)), "failed"},
+		{"it says no", prepared(old, answer(outcall.Failure)), "failed (url:http://q/ask return failed: says the client FAILURE)"},
 		{"it does not know yet", prepared(old, answer(outcall.Ongoing), interval(40_000)), "end, next in 10000, interval 10000"},
 		{"it does not answer", prepared(old, answer(outcall.Transient)), "end, next in 20000, interval 20000"},
 		{"it goes to the first", submitted("pp"), "call 0"},
