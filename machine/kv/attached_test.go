@@ -29,3 +29,25 @@ func TestAttachedKeysEndInTheirOrder(t *testing.T) {
 		t.Errorf("they went as %q", got)
 	}
 }
+
+// TestAKeyThatWasDetachedStays: one entry puts a key anew, without its lease or with another, and ends the lease.
+func TestAKeyThatWasDetachedStays(t *testing.T) {
+	r := newRig(t, Options{})
+	r.must(&ekv.Part{Grant: &ekv.LeaseGrant{ID: 7, TTL: 60}})
+	r.must(&ekv.Part{Grant: &ekv.LeaseGrant{ID: 8, TTL: 60}})
+	put := func(key string, lease int64) *ekv.Part {
+		return &ekv.Part{Put: &ekv.Put{Key: []byte(key), Value: []byte("v"), Lease: lease}}
+	}
+	for _, key := range []string{"a", "b", "c"} {
+		r.must(put(key, 7))
+	}
+	r.apply(put("a", 0), put("b", 8), &ekv.Part{Revoke: &ekv.LeaseRevoke{IDs: []int64{7}}})
+	rev, _ := r.m.Revision()
+	evs, _, err := r.m.History([]byte{0}, []byte{0}, rev, rev, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(evs) != 1 || string(evs[0].KV.Key) != "c" {
+		t.Errorf("%d keys went with the lease: %v", len(evs), evs)
+	}
+}
