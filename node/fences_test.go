@@ -78,6 +78,30 @@ func TestCommandsBeforeTheFirstEntryOfATermWaitForIt(t *testing.T) {
 	}
 }
 
+// TestACommandOfThisTermIsNotSuperseded: it may be in the log, and would be applied twice.
+func TestACommandOfThisTermIsNotSuperseded(t *testing.T) {
+	m := newManual(t, 3)
+	leader := m.nodes[0]
+	m.writeOn(leader, 1) // the first entry of the term is applied
+	m.lose = func(parcel) bool { return true }
+	o := m.propose(leader, "k", "v")
+	for range 10 {
+		if err := leader.Pump(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(leader.inflight) != 1 || o.done {
+		t.Fatalf("%d are on their way: the test shows nothing", len(leader.inflight))
+	}
+	leader.supersede(leader.rep.Term())
+	if len(leader.inflight) != 1 {
+		t.Error("it is proposed again")
+	}
+	m.lose = nil
+	m.until("applied", func() bool { return o.done })
+	m.wantVersion("k", 1)
+}
+
 // What was decided in a term that is over is refused wherever it is proposed, and takes no effect.
 func TestATermThatIsOverTakesNothing(t *testing.T) {
 	m := newManual(t, 3)
