@@ -85,6 +85,12 @@ type Restored struct {
 // ErrNotEmpty: the directory holds something else than this restore.
 var ErrNotEmpty = errors.New("the directory is not empty")
 
+// ErrOther: the directory holds another restore, which was interrupted.
+var ErrOther = errors.New("the directory holds another restore that did not end")
+
+// ErrNoSnapshot: every restore begins with a snapshot, and the timeline has none.
+var ErrNoSnapshot = errors.New("has no snapshot, and every restore begins with one")
+
 // ErrNotInArchive: the archive does not have the state that was asked for.
 var ErrNotInArchive = errors.New("not in the archive")
 
@@ -156,7 +162,7 @@ type restore struct {
 //
 // The directory must be empty or missing, or hold what a call with the same arguments has made before it was interrupted. Until the
 // end a server does not start with it. Errors name the object that is damaged or missing: *archive.Fault, *Gap, *node.EntryError,
-// ErrNotInArchive, or are the store's, the disk's and ctx's.
+// ErrNotInArchive, ErrNoSnapshot, ErrNotEmpty, ErrOther, or are the store's, the disk's and ctx's.
 func (a *Archive) Restore(ctx context.Context, cfg node.Config, how Restoring) (*Restored, error) {
 	if cfg.FS == nil {
 		cfg.FS = disk.OS()
@@ -259,7 +265,7 @@ func (a *Archive) snapshotFor(ctx context.Context, at At) (*archive.Manifest, er
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s is %w: timeline %016x has no snapshot yet", at, ErrNotInArchive, a.Timeline)
+		return nil, fmt.Errorf("timeline %016x %w", a.Timeline, ErrNoSnapshot)
 	}
 	for i := len(all) - 1; i >= 0; i-- {
 		if at.Index != 0 && all[i] > at.Index {
@@ -291,12 +297,11 @@ func (j *restore) readPlan() error {
 	}
 	p := &plan{}
 	if err := json.Unmarshal(b, p); err != nil {
-		return fmt.Errorf("%s: %w; remove the directory", filepath.Join(j.cfg.Dir, planName), err)
+		return fmt.Errorf("%w: %s: %w", ErrOther, planName, err)
 	}
 	at := j.how.At
 	if p.From != j.how.From || p.Timeline != archive.TimelineName(j.a.Timeline) || p.AtIndex != at.Index || !p.AtTime.Equal(at.Time) {
-		return fmt.Errorf("%s holds another restore that did not end: timeline %s of %s, at %s; give the same again, or remove the directory",
-			j.cfg.Dir, p.Timeline, p.From, At{Index: p.AtIndex, Time: p.AtTime})
+		return fmt.Errorf("%w: timeline %s of %s, at %s", ErrOther, p.Timeline, p.From, At{Index: p.AtIndex, Time: p.AtTime})
 	}
 	j.plan, j.out.Resumed = p, true
 	return nil

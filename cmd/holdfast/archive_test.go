@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -130,6 +131,72 @@ func TestAnArchiveFromTheCommandLine(t *testing.T) {
 	if status, _, errs := execute(nil, "inspect", "archive", url, name); status != 1 || !strings.Contains(errs, "byte ") {
 		t.Errorf("status %d: %s", status, errs)
 	}
+}
+
+// TestWhatARestoreRefusesCanBeFollowed: one line that says what, where and what to do next, and what it says to do helps.
+func TestWhatARestoreRefusesCanBeFollowed(t *testing.T) {
+	url, first, _ := archivedServer(t)
+	root := strings.TrimPrefix(url, "file://")
+	follow := func(words []string, args ...string) {
+		t.Helper()
+		status, _, errs := execute(nil, args...)
+		if status != 1 || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%s: status %d: %s", strings.Join(args, " "), status, errs)
+		}
+		for _, w := range words {
+			if !strings.Contains(errs, w) {
+				t.Errorf("%s: %q is missing: %s", strings.Join(args, " "), w, errs)
+			}
+		}
+	}
+	top := t.TempDir()
+	at := func(name string) string { return filepath.Join(top, name) }
+
+	// A file in the way of the directory, a link to nowhere.
+	if err := errors.Join(os.WriteFile(at("file"), nil, 0o600), os.Symlink(at("nowhere"), at("link"))); err != nil {
+		t.Fatal(err)
+	}
+	follow([]string{"--data " + at("file"), "it is a file; give a directory"}, "restore", "--from", url, "--data", at("file"))
+	follow([]string{"--data " + at("file/x"), at("file") + " is a file; give a directory"}, "restore", "--from", url, "--data", at("file/x"))
+	follow([]string{"--data " + at("link"), "link to " + at("nowhere"), "make that directory or give another one"}, "restore", "--from", url, "--data", at("link"))
+	// A missing parent is made.
+	says(t, "restore", "--from", url, "--data", at("no/such/parent"), "--name", "r1")
+
+	// A damaged span: what --at it says to give can be restored, in another directory than the one that was begun.
+	damaged := copyDir(t, root)
+	spans, err := filepath.Glob(filepath.Join(damaged, "*", fmt.Sprintf("%020d", first+1)))
+	if err != nil || len(spans) != 1 {
+		t.Fatal(spans, err)
+	}
+	if err := os.Truncate(spans[0], 40); err != nil {
+		t.Fatal(err)
+	}
+	from := "file://" + damaged
+	follow([]string{"archive object ", fmt.Sprintf("give --at %d and an empty --data", first)}, "restore", "--from", from, "--data", at("r1"), "--at", fmt.Sprint(first+1))
+	upTo := fmt.Sprint(first)
+	follow([]string{"another restore that did not end", "or another --data"}, "restore", "--from", from, "--data", at("r1"), "--at", upTo)
+	says(t, "restore", "--from", from, "--data", at("r2"), "--at", upTo, "--name", "r1")
+	follow([]string{"1 finding is wrong", "restore a state before them with --at"}, "verify", "--from", from)
+
+	// No snapshot, because it is damaged or because there is none.
+	manifests, err := filepath.Glob(filepath.Join(damaged, "*", "snapshot", "*"))
+	if err != nil || len(manifests) != 1 {
+		t.Fatal(manifests, err)
+	}
+	if err := os.Truncate(manifests[0], 0); err != nil {
+		t.Fatal(err)
+	}
+	follow([]string{"2 findings are wrong", "no state can be restored; put good copies"}, "verify", "--from", from)
+	if err := errors.Join(os.Remove(manifests[0]), os.Remove(spans[0])); err != nil {
+		t.Fatal(err)
+	}
+	none := copyDir(t, root)
+	if err := os.Remove(strings.Replace(manifests[0], damaged, none, 1)); err != nil {
+		t.Fatal(err)
+	}
+	words := []string{"has no snapshot", "holdfast backup --to file://" + none + "` adds one"}
+	follow(words, "verify", "--from", "file://"+none)
+	follow(words, "restore", "--from", "file://"+none, "--data", at("r3"))
 }
 
 func timelineOf(t *testing.T, name string) uint64 {

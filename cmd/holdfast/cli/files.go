@@ -16,8 +16,11 @@ func IsFile(s string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// EmptyDir refuses a directory that holds more than what mkfs makes; what names the command.
+// EmptyDir refuses a directory that holds more than what mkfs makes, or that this user cannot make or write; what names the command.
 func EmptyDir(what, data string) error {
+	if err := WritableDir(data); err != nil {
+		return fmt.Errorf("%s: --data %s: %w", what, data, err)
+	}
 	entries, err := os.ReadDir(data)
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == disk.LostAndFound })
 	switch {

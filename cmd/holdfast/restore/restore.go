@@ -138,6 +138,9 @@ it with --peer and start the others with --join.`,
 			if *name == "" {
 				*name = cli.HostName()
 			}
+			if err := cli.WritableDir(*data); err != nil {
+				return fmt.Errorf("restore: --data %s: %w", *data, err)
+			}
 			debug.SetMemoryLimit(budget.Of(budget.Default).GoLimit) // as a server's: what is fetched ahead and filled is bounded, its garbage is not
 			ctx, stop := untilInterrupted()
 			defer stop()
@@ -173,15 +176,37 @@ func next(err error, from string) string {
 	case errors.Is(err, context.Canceled):
 		return "call it again to go on"
 	case errors.As(err, &gap):
-		return fmt.Sprintf("give --at %d, or a state behind a later snapshot; `holdfast verify --from %s` tells what there is", gap.From-1, from)
-	case errors.As(err, &fault), errors.As(err, &at), errors.Is(err, node.ErrBadSnapshot), errors.Is(err, objstore.ErrAbsent):
-		return fmt.Sprintf("put a good copy of the object there and call it again, or give --at before it; `holdfast verify --from %s` tells all", from)
+		return fmt.Sprintf("give --at %d and an empty --data, or a state behind a later snapshot; `holdfast verify --from %s` tells what there is", gap.From-1, from)
+	case errors.As(err, &fault):
+		return fmt.Sprintf("put a good copy of the object there and call it again, or give %s and an empty --data; `holdfast verify --from %s` tells all",
+			before(fault.Name), from)
+	case errors.As(err, &at), errors.Is(err, node.ErrBadSnapshot), errors.Is(err, objstore.ErrAbsent):
+		return fmt.Sprintf("put a good copy of the object there and call it again, or give --at before it and an empty --data; `holdfast verify --from %s` tells all", from)
 	case errors.Is(err, backup.ErrNotEmpty):
 		return "give one that is, or that does not exist"
+	case errors.Is(err, backup.ErrOther):
+		return "give the same --from, --timeline and --at to go on with that one, or another --data"
+	case errors.Is(err, backup.ErrNoSnapshot):
+		return addSnapshot(from)
 	case errors.Is(err, backup.ErrNotInArchive):
 		return "give another --at"
+	case objstore.Final(err):
+		return "then call it again to go on"
 	}
 	return "call it again to go on, or give an empty directory"
+}
+
+// before is the --at that does not need a damaged object: the entry before a span, or a state of an older snapshot.
+func before(name string) string {
+	if _, first, ok := archive.ParseSpanName(name); ok && first > 1 {
+		return fmt.Sprintf("--at %d", first-1)
+	}
+	return "--at before it, if there is an older snapshot,"
+}
+
+// addSnapshot is what to do about a timeline without a snapshot.
+func addSnapshot(from string) string {
+	return fmt.Sprintf("while a server of that cluster runs, `holdfast backup --to %s` adds one", from)
 }
 
 func printRestored(w io.Writer, out *backup.Restored, changes *changes, data string) {
@@ -263,11 +288,19 @@ func printVerified(w io.Writer, v *backup.Verified, at backup.At, from string) e
 	if v.At.Index != 0 {
 		fmt.Fprintf(w, "at %s: state hash %016x, %d rows, content hash %x\n", v.At, v.Hash, v.Content.Rows, v.Content.Hash)
 	}
+	found := fmt.Sprintf("%d findings are wrong, see above", v.Wrong)
+	if v.Wrong == 1 {
+		found = "1 finding is wrong, see above"
+	}
 	switch {
+	case v.Wrong > 0 && v.End.Index == 0:
+		return fmt.Errorf("verify %s: %s, and no state can be restored; put good copies of those objects there", from, found)
 	case v.Wrong > 0:
-		return fmt.Errorf("verify %s: %d findings are wrong, see above; restore to a state before them, or put good copies there", from, v.Wrong)
+		return fmt.Errorf("verify %s: %s; restore a state before them with --at, or put good copies of those objects there", from, found)
+	case v.End.Index == 0:
+		return fmt.Errorf("verify %s: timeline %016x %w; %s", from, v.Timeline, backup.ErrNoSnapshot, addSnapshot(from))
 	case v.At.Index == 0:
-		return fmt.Errorf("verify %s: %s cannot be restored; give another --at", from, at)
+		return fmt.Errorf("verify %s: %s cannot be restored; give an --at within what is restorable, see above", from, at)
 	}
 	return nil
 }

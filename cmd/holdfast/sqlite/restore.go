@@ -69,8 +69,8 @@ called again with the same flags. --txid and --at name states; ` + "`holdfast sq
 			if info, err := os.Stat(how.To); *noDB && err == nil && info.Size() > 0 {
 				fmt.Fprintf(c.Stdout, "%s is there, nothing was restored\n", *to)
 				return nil
-			} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("sqlite restore: %s", cli.Reason(err))
+			} else if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+				return fmt.Errorf("sqlite restore --to %s: %s; give a path this user can write", *to, cli.Reason(err))
 			}
 			ctx, stop := untilInterrupted()
 			defer stop()
@@ -86,6 +86,9 @@ called again with the same flags. --txid and --at name states; ` + "`holdfast sq
 			if *noReplica && errors.Is(err, restore.ErrEmpty) {
 				fmt.Fprintf(c.Stdout, "there is no replica at %s, nothing was restored\n", url)
 				return nil
+			}
+			if dirErr := hasDirectory(how.To); err != nil && dirErr != nil && !errors.Is(err, restore.ErrEmpty) {
+				return fmt.Errorf("sqlite restore --to %s: %w", *to, dirErr)
 			}
 			if err != nil {
 				return fmt.Errorf("sqlite restore %s: %w; %s", *to, err, nextStep(err, url))
@@ -103,6 +106,18 @@ called again with the same flags. --txid and --at name states; ` + "`holdfast sq
 			return nil
 		},
 	}
+}
+
+// hasDirectory reports whether a file's directory is there. A restore makes none: a path with a typing error would get a database.
+func hasDirectory(file string) error {
+	dir := filepath.Dir(file)
+	switch info, err := os.Stat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("there is no directory %s; make it, or give another --to", dir)
+	case errors.Is(err, syscall.ENOTDIR), err == nil && !info.IsDir():
+		return fmt.Errorf("%s is no directory; give another --to", dir)
+	}
+	return nil // where this user cannot look into it, the restore's own error says so
 }
 
 // openReplica opens the replica at a URL.

@@ -20,7 +20,7 @@ import (
 func call(t *testing.T, args ...string) (status int, said string) {
 	t.Helper()
 	var out, err bytes.Buffer
-	status = cli.Run([]*cli.Command{Run(), Replicate()}, args, &out, &err, func(string) string { return "" })
+	status = cli.Run([]*cli.Command{Run(), Replicate(), Restore()}, args, &out, &err, func(string) string { return "" })
 	return status, err.String()
 }
 
@@ -171,5 +171,28 @@ func TestTheExtensionCanBeRequired(t *testing.T) {
 	}
 	if status, said := call(t, "sqlite", "replicate", "--replica", "file://"+dir+"/r", "--ack", "local", "--require-extension", path); status != 2 {
 		t.Errorf("under local: status %d, %s", status, said)
+	}
+}
+
+// TestARestoreNamesTheMissingDirectory, and what to do; it makes none.
+func TestARestoreNamesTheMissingDirectory(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, url := filepath.Join(dir, "app.db"), "file://"+filepath.Join(dir, "replica")
+	made(t, path, "wal")
+	if status, said := call(t, "sqlite", "run", "--replica", url, "--ack", "local", path, "--", "true"); status != 0 {
+		t.Fatalf("run: status %d, %s", status, said)
+	}
+	for to, want := range map[string]string{
+		"no/such/app.db": "there is no directory " + filepath.Join(dir, "no/such") + "; make it, or give another --to",
+		"app.db/x.db":    path + " is no directory; give another --to",
+	} {
+		status, said := call(t, "sqlite", "restore", "--to", filepath.Join(dir, to), url)
+		if status != 1 || strings.Count(said, "\n") != 1 || !strings.Contains(said, want) {
+			t.Errorf("%s: status %d, %s", to, status, said)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "no")); err == nil {
+		t.Error("a directory was made")
 	}
 }
