@@ -65,7 +65,7 @@ func (b *archiveBook) restore() {
 	made, _ := cfg()
 	res, err := a.Restore(context.Background(), made, how)
 	switch {
-	case errors.Is(err, backup.ErrNotInArchive) && b.upTo == 0, b.halfFound(err):
+	case (errors.Is(err, backup.ErrNotInArchive) || errors.Is(err, backup.ErrNoSnapshot)) && b.upTo == 0, b.halfFound(err):
 		return
 	case err != nil:
 		w.fail(NotArchived, "restore: %v (somebody was told that %d is archived)", err, b.upTo)
