@@ -144,22 +144,32 @@ func (d *Database) Holds(offset, size int64, pages map[uint32][]byte, commit uin
 	if err != nil || h.Salt != d.state.Salt {
 		return false, err
 	}
-	newest := map[uint32]uint64{} // checksums
+	newest, end := map[uint32]uint64{}, uint32(0) // checksums
 	err = d.files.Frames(0, [2]uint32{}, h, func(f walfile.Frame, page []byte) error {
 		if at := d.files.FrameOffset(f.Number); at >= offset && at < offset+size {
 			newest[f.Page] = pageSum(f.Page, page)
+			end = f.Commit // of the last one, which ends the group
 		}
 		return nil
 	})
-	if err != nil || len(newest) == 0 {
+	if err != nil {
 		return false, changed(err)
 	}
+	compared := false // frames of pages behind the database's end say nothing
 	for number, sum := range newest { // any order: all must be the same
-		if page, ok := pages[number]; number <= commit && (!ok || pageSum(number, page) != sum) {
+		if number > commit {
+			continue
+		}
+		if page, ok := pages[number]; !ok || pageSum(number, page) != sum {
 			return false, nil
 		}
+		compared = true
 	}
-	return d.files.FrameOffset(h.Frame+1) >= offset+size, nil
+	if !compared || end != commit {
+		return false, nil
+	}
+	// What programs have written since the state was captured does not count: a transaction that is done again has the same pages.
+	return d.files.FrameOffset(d.state.Frame+1) >= offset+size, nil
 }
 
 // Awake reports whether connections share the database, so that it may change at any moment, and its files have to be held.
