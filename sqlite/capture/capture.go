@@ -155,7 +155,7 @@ func (d *Database) Holds(offset, size int64, pages map[uint32][]byte, commit uin
 	if err != nil {
 		return false, changed(err)
 	}
-	compared := false // frames of pages behind the database's end say nothing
+	compared := false                 // frames of pages behind the database's end say nothing
 	for number, sum := range newest { // any order: all must be the same
 		if number > commit {
 			continue
