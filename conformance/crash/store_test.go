@@ -85,13 +85,12 @@ func TestTheStoreIsDown(t *testing.T) {
 		{"half answers", always(bucket.Cut), 0, false},
 		{"slow", nil, 400 * time.Millisecond, true},
 		{"answers lost", func() func(*http.Request) bucket.Fault {
-			var n int
+			r := rand.New(rand.NewPCG(uint64(seed), 4)) // in a fixed order requests and their repetitions may keep step with it
 			var mu sync.Mutex
 			return func(*http.Request) bucket.Fault {
 				mu.Lock()
 				defer mu.Unlock()
-				n++
-				return []bucket.Fault{bucket.None, bucket.Lost, bucket.Twice, bucket.Refused}[n%4]
+				return []bucket.Fault{bucket.None, bucket.Lost, bucket.Twice, bucket.Refused}[r.IntN(4)]
 			}
 		}(), 5 * time.Millisecond, true},
 	} {
