@@ -125,7 +125,7 @@ func (v *view) judge() decision {
 		return v.restored(same, mine)
 	case t.damage != "":
 		return v.damaged(same, mine)
-	case same && h.state.Clean && mine && h.state.TXID == t.head.TXID && t.inFlight == 0 && !h.state.Fenced:
+	case same && h.state.Clean && mine && h.state.TXID == t.head.TXID && t.inFlight == 0 && !t.manifest && !h.state.Fenced:
 		return decision{do: toResume}
 	case same:
 		return decision{do: toTake}

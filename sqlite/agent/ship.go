@@ -30,6 +30,7 @@ const (
 type ship struct {
 	identity  string // of the replica
 	confirmed bool   // the store was asked who it is, behind the upload
+	alone     bool   // it is the first of an owner that made no fence
 	seq       uint64
 	file      replica.File
 	head      replica.Head // behind it
@@ -56,7 +57,7 @@ func (d *database) ship(g *capture.Group) {
 		d.witness.captured(g, d.now())
 	}
 	d.seq++
-	s := &ship{seq: d.seq, identity: d.replicaID, end: g.Position, group: g, stream: !g.Kept() && g.Bytes() > mostKept/3, made: d.now()}
+	s := &ship{seq: d.seq, identity: d.replicaID, alone: d.alone, end: g.Position, group: g, stream: !g.Kept() && g.Bytes() > mostKept/3, made: d.now()}
 	h := replica.Header{PageSize: g.PageSize, Commit: g.State.Pages, Timestamp: d.now().UnixMilli(), NodeID: d.owner,
 		PreApplyChecksum: d.head.Post, WALOffset: g.Offset, WALSize: g.Size}
 	if g.Offset != 0 {
@@ -117,7 +118,11 @@ func (d *database) upload(ctx context.Context, s *ship) error {
 			return err
 		}
 	}
-	if err := d.insist(ctx, "put "+s.file.String(), s.file.Size, func(ctx context.Context) error { return d.target.Replica.Create(ctx, s.file, s.body) }); err != nil {
+	create := d.target.Replica.Create
+	if s.alone {
+		create = d.target.Replica.CreateAlone
+	}
+	if err := d.insist(ctx, "put "+s.file.String(), s.file.Size, func(ctx context.Context) error { return create(ctx, s.file, s.body) }); err != nil {
 		return err
 	}
 	if err := d.complete(ctx, s); err != nil {

@@ -53,6 +53,27 @@ func (r *Replica) Create(ctx context.Context, f File, body Body) error {
 	return fmt.Errorf("create %s: %w", f, ErrFenced)
 }
 
+// CreateAlone is Create of the first file of an owner that made no fence. Another agent that began from a copy of the same disk may have had a file of
+// this name and may have removed it since, behind a manifest that says where the replica ends: then ErrFenced.
+func (r *Replica) CreateAlone(ctx context.Context, f File, body Body) error {
+	if err := r.Create(ctx, f, body); err != nil || f.Min == 1 { // Create has looked
+		return err
+	}
+	m, err := r.manifest(ctx)
+	switch {
+	case errors.Is(err, ErrBadManifest): // it was whole when this owner began
+	case err != nil:
+		return err
+	case m == nil || m.Head.TXID < f.Max:
+		return nil
+	case !slices.ContainsFunc(m.Files, func(g File) bool { return r.Name(g) == r.Name(f) }):
+		if err := r.store.Delete(ctx, r.Name(f)); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("create %s: %w", f, ErrFenced)
+}
+
 var errNotFirst = errors.New("the replica is empty, and its first file is not stored yet")
 
 // PutLevel adds a file of a higher level; it begins behind and ends with a file of the chain that is stored. Errors are Create's.

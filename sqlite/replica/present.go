@@ -33,6 +33,24 @@ func (r *Replica) Present(ctx context.Context, files []File) (here []File, fault
 	return here, faults, nil
 }
 
+// Unnamed are the files above level 0 that are there and that a chain is without, up to its head: an owner stores such a file before its manifest
+// says so. The checksums of a file tell whether it is of this chain, or of an owner that was fenced.
+func (r *Replica) Unnamed(ctx context.Context, c *Chain) (files []File, err error) {
+	for l, err := range r.Objects(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		f, ok := r.layout.Parse(l.Name)
+		if !ok || f.Level == 0 || f.Max > c.Head.TXID ||
+			slices.ContainsFunc(c.Files, func(o File) bool { return o.Level == f.Level && o.Min == f.Min && o.Max == f.Max }) {
+			continue
+		}
+		f.Size = l.Size
+		files = append(files, f)
+	}
+	return files, nil
+}
+
 // Reach is the TXID up to which files lead from an empty database, of those that are not behind most: each begins at most one behind where
 // the one before it ends. 0: none of them has the whole database.
 func Reach(files []File, most TXID) (at TXID) {

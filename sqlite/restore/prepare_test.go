@@ -325,6 +325,55 @@ func TestAnyCompleteSetOfFilesRestores(t *testing.T) {
 	}
 }
 
+// TestASnapshotThatNoManifestNamesIsAWayAround: the owner has found a named file damaged, has stored the whole database behind it, and is killed before
+// its manifest says so. What it acknowledged is restored. A file of a fenced owner is no such way.
+func TestASnapshotThatNoManifestNamesIsAWayAround(t *testing.T) {
+	whole := objstore.NewMemory()
+	w := lived(t, whole, replica.Bucket, 7)
+	if err := w.PutManifest(); err != nil {
+		t.Fatal(err)
+	}
+	last := w.Past[len(w.Past)-1].File
+	if err := w.Commit(uint32(len(w.DB)), map[uint32][]byte{1: replicatest.Fill(w.PageSize, 9)}); err != nil {
+		t.Fatal(err)
+	}
+	snapshot, err := w.Compact(replica.SnapshotLevel, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damage := map[string][]byte{}
+	for _, f := range w.Files {
+		if f.Max >= last.Max && f.Min <= last.Max && f != snapshot && f.Max < w.Head.TXID {
+			damage[w.R.Name(f)] = []byte("LTX1")
+		}
+	}
+	if len(damage) == 0 {
+		t.Fatal("nothing is damaged: the test shows nothing")
+	}
+	store := without(t, whole.Objects(), damage)
+	if _, b, err := restoreTo(t, replica.New(store, replica.Bucket), disk.NewMem(), Options{}); err != nil || !bytes.Equal(b, w.DB.Bytes()) {
+		t.Errorf("what was acknowledged behind the damage is not restored: %v", err)
+	}
+	// The same name with the state of another line.
+	data := whole.Objects()[w.R.Name(snapshot)]
+	old := *w
+	old.DB = append(replicatest.DB(nil), w.DB...)
+	old.DB[0] = replicatest.Fill(w.PageSize, 8)
+	if err := whole.Delete(context.Background(), w.R.Name(snapshot)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := old.Compact(replica.SnapshotLevel, 1); err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Equal(whole.Objects()[w.R.Name(snapshot)], data) {
+		t.Fatal("the other line has the same state: the test shows nothing")
+	}
+	store = without(t, whole.Objects(), damage)
+	if _, _, err := restoreTo(t, replica.New(store, replica.Bucket), disk.NewMem(), Options{}); err == nil {
+		t.Error("a state of another line is restored")
+	}
+}
+
 // wrong has a bit flipped in the middle.
 func wrong(b []byte) []byte {
 	b = bytes.Clone(b)

@@ -204,7 +204,18 @@ func (j *restore) find(ctx context.Context, first *error) (p *plan, head replica
 				j.r.Name(c.Missing()), len(c.Ahead)))
 		}
 		head = c.Head
-		if p, err = newPlan(ctx, j.r, c, j.how.Target, j.bad); err != nil && !j.around(err, first) {
+		p, err = newPlan(ctx, j.r, c, j.how.Target, j.bad)
+		if errors.Is(err, ErrNotThere) && len(j.bad) > 0 {
+			more, e := unnamed(ctx, j.r, c, j.bad)
+			if e != nil {
+				return nil, head, e
+			}
+			if len(more) > 0 {
+				c.Files = append(c.Files, more...)
+				p, err = newPlan(ctx, j.r, c, j.how.Target, j.bad)
+			}
+		}
+		if err != nil && !j.around(err, first) {
 			if *first != nil && errors.Is(err, ErrNotThere) {
 				err = *first // the damage is why
 			}

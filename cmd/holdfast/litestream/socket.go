@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"time"
 
+	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/cmd/holdfast/litestreamconf"
 )
 
@@ -35,24 +34,9 @@ const endWait = 5 * time.Second
 
 // listen opens the control socket. A socket that is there already and nobody listens at is replaced.
 func listen(s litestreamconf.Socket, sur *litestreamconf.Surroundings, sync syncer, log *slog.Logger) (*control, error) {
-	if err := vacate(s.Path); err != nil {
-		return nil, err
-	}
-	// It appears under its name when it has its permissions: nobody connects before.
-	temp := filepath.Join(filepath.Dir(s.Path), fmt.Sprintf(".%d-%s", os.Getpid(), filepath.Base(s.Path)))
-	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: temp, Net: "unix"})
+	l, err := cli.ListenUnix(s.Path, s.Permissions)
 	if err != nil {
-		return nil, fmt.Errorf("control socket %s: %w", s.Path, err)
-	}
-	l.SetUnlinkOnClose(false) // it has another name by then
-	if err = os.Chmod(temp, s.Permissions); err == nil {
-		err = os.Rename(temp, s.Path)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("control socket %s: %w", s.Path, err), l.Close(), os.Remove(temp))
+		return nil, fmt.Errorf("control socket %s: %w; set socket.path, if another one is meant", s.Path, err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /sync", func(w http.ResponseWriter, r *http.Request) { serveSync(w, r, sur, sync) })
@@ -70,24 +54,6 @@ func listen(s litestreamconf.Socket, sur *litestreamconf.Surroundings, sync sync
 	}()
 	log.Info("control socket listening", "path", s.Path)
 	return c, nil
-}
-
-// vacate removes a socket that an earlier program left behind.
-func vacate(path string) error {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case info.Mode()&os.ModeSocket == 0:
-		return fmt.Errorf("control socket %s: there is something else of that name; remove it, or set socket.path", path)
-	}
-	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
-		_ = c.Close() // nothing was said
-		return fmt.Errorf("control socket %s: another program listens there; set socket.path", path)
-	}
-	return os.Remove(path)
 }
 
 // close ends the socket when the requests on their way are answered, or after a while.

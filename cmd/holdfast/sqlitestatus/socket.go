@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
 	"github.com/holdfastdb/holdfast/sqlite/agent"
 )
 
@@ -41,24 +42,9 @@ func ownPath() string {
 // serveRows serves an agent's rows at a Unix socket, for its user alone. An earlier process of this number may have left a socket there; anything
 // else stays, and is an error.
 func serveRows(path string, a Views, log *slog.Logger) (*server, error) {
-	if err := removeStale(path); err != nil {
-		return nil, fmt.Errorf("status socket: %w", err)
-	}
-	// It appears under its name when it has its permissions: nobody connects before.
-	temp := path + ".new"
-	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("status socket: %w", err)
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: temp, Net: "unix"})
+	l, err := cli.ListenUnix(path, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("status socket: %w", err)
-	}
-	l.SetUnlinkOnClose(false) // it has another name by then
-	if err = os.Chmod(temp, 0o600); err == nil {
-		err = os.Rename(temp, path)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("status socket: %w", err), l.Close(), os.Remove(temp))
+		return nil, fmt.Errorf("status socket %s: %w", path, err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
@@ -70,28 +56,6 @@ func serveRows(path string, a Views, log *slog.Logger) (*server, error) {
 		_ = json.NewEncoder(w).Encode(answer) // the client is gone if this fails
 	})
 	return serve(l, mux, path, log), nil
-}
-
-// removeStale removes a socket that nobody listens at.
-func removeStale(path string) error {
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case info.Mode()&os.ModeSocket == 0:
-		return fmt.Errorf("%s is no socket", path)
-	}
-	c, err := net.DialTimeout("unix", path, time.Second)
-	switch {
-	case err == nil:
-		_ = c.Close() // nothing was said
-		return fmt.Errorf("another program listens at %s", path)
-	case !errors.Is(err, syscall.ECONNREFUSED):
-		return err
-	}
-	return os.Remove(path)
 }
 
 // ask asks the agent at a socket.
@@ -136,7 +100,7 @@ func AskAll(ctx context.Context) ([]*Answer, error) {
 		a, err := ask(ctx, path)
 		switch {
 		case errors.Is(err, syscall.ECONNREFUSED):
-			_ = removeStale(path) // the next one to ask may
+			_ = cli.RemoveStale(path) // the next one to ask may
 			continue
 		case errors.Is(err, fs.ErrNotExist):
 			continue // it has just ended
