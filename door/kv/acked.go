@@ -18,6 +18,7 @@ import (
 	"github.com/holdfastdb/holdfast/door/ack"
 	"github.com/holdfastdb/holdfast/door/kv/etcderr"
 	"github.com/holdfastdb/holdfast/entry"
+	ekv "github.com/holdfastdb/holdfast/entry/kv"
 )
 
 // ackSession is of a call, or a stream, whose answers wait for the archive. A call that does not wait has none.
@@ -67,6 +68,7 @@ func (d *Door) written(ctx, bound context.Context, res *entry.Result) error {
 	if res.Rejection == nil {
 		s.wrote = res
 	}
+	d.markNow()
 	return d.gate(ctx, bound, func(ctx context.Context) error { return ack.Written(ctx, d.node, res) })
 }
 
@@ -76,7 +78,7 @@ func (d *Door) shown(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
-	index := d.node.ReadIndex()
+	index := d.markNow().index
 	return d.gate(ctx, d.bounded(ctx), func(ctx context.Context) error {
 		err := d.node.Archived(ctx, index)
 		if err != nil && s.wrote != nil {
@@ -102,6 +104,47 @@ func (d *Door) shownWith(ctx context.Context, room *room, waited *bool) (again b
 		room.giveBack()
 	}
 	return again, err
+}
+
+// archivedAlready reports whether all that a serializable Range shows is archived, though not all of the log is, so that its answer need not
+// wait. at is the revision that it read. revision is for the answer's header: the current one would tell of writes that are not archived.
+//
+// The range must be the same at the newest revision that is known to be archived. An older state is never shown: a session would miss its
+// own writes for as long as they are on their way to the archive.
+func (d *Door) archivedAlready(ctx context.Context, r *ekv.Range, at int64) (revision int64, ok bool) {
+	if d.ackSession(ctx) == nil {
+		return 0, false
+	}
+	archived := d.node.ArchivedIndex()
+	if archived >= d.node.ReadIndex() {
+		return 0, false
+	}
+	known := min(d.marks.upTo(archived), at) // more may have been archived since the read
+	if known == 0 {
+		return 0, false
+	}
+	if r.Revision > 0 {
+		return known, r.Revision <= known
+	}
+	same, err := d.unchanged(r.Key, r.End, known, at)
+	return known, same && err == nil // a revision that is compacted meanwhile: the answer waits
+}
+
+// unchanged reports whether a range of keys is the same at two revisions: no key of it was put between them, and none is gone.
+func (d *Door) unchanged(key, end []byte, from, to int64) (bool, error) {
+	if from >= to {
+		return true, nil
+	}
+	put, _, err := d.kv.Range(&ekv.Range{Key: key, End: end, Revision: to, MinMod: from + 1, Limit: 1, KeysOnly: true}, d.opts.MaxAnswerBytes)
+	if err != nil || len(put.KVs) > 0 {
+		return false, err
+	}
+	now, _, err := d.kv.Range(&ekv.Range{Key: key, End: end, Revision: to, CountOnly: true}, d.opts.MaxAnswerBytes)
+	if err != nil {
+		return false, err
+	}
+	was, _, err := d.kv.Range(&ekv.Range{Key: key, End: end, Revision: from, CountOnly: true}, d.opts.MaxAnswerBytes)
+	return err == nil && now.Count == was.Count, err
 }
 
 // gate waits under bound, and translates what comes of it.

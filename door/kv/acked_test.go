@@ -97,6 +97,66 @@ func TestAnswersOfAnArchiveSessionWaitForTheArchive(t *testing.T) {
 	must(c.KeepAliveOnce(ctx, lease))(t)
 }
 
+// TestASerializableReadOfWhatIsArchivedGoesOn while the archive is away, and shows nothing of what is not archived, the revision included.
+func TestASerializableReadOfWhatIsArchivedGoesOn(t *testing.T) {
+	t.Parallel()
+	s := archiving(t, doorkv.Options{})
+	c, ctx := s.client(t), at("archive")
+	for _, k := range []string{"a/1", "a/2", "b/1", "c/1", "d/1"} {
+		put(t, c, k, "archived")
+	}
+	s.node.SetArchived(s.node.ReadIndex())
+	archived := must(c.Get(ctx, "a/1"))(t).Header.Revision
+
+	put(t, c, "b/1", "not archived")
+	put(t, c, "c/2", "not archived")
+	must(c.Delete(context.Background(), "d/1"))(t)
+	soon, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	for _, read := range []struct {
+		key   string
+		opts  []clientv3.OpOption
+		count int64
+	}{
+		{"a/1", nil, 1},
+		{"a/", []clientv3.OpOption{clientv3.WithPrefix()}, 2},
+		{"a/", []clientv3.OpOption{clientv3.WithPrefix(), clientv3.WithLimit(1)}, 2},
+		{"none", nil, 0},
+		{"b/1", []clientv3.OpOption{clientv3.WithRev(archived)}, 1},
+		{"d/", []clientv3.OpOption{clientv3.WithRev(archived), clientv3.WithPrefix(), clientv3.WithCountOnly()}, 1},
+	} {
+		got, err := c.Get(soon, read.key, append(read.opts, clientv3.WithSerializable())...)
+		if err != nil {
+			t.Fatalf("%s: %v", read.key, err)
+		}
+		if got.Count != read.count || got.Header.Revision != archived {
+			t.Errorf("%s: %d keys at revision %d, want %d at %d", read.key, got.Count, got.Header.Revision, read.count, archived)
+		}
+		for _, kv := range got.Kvs {
+			if string(kv.Value) != "archived" {
+				t.Errorf("%s: %s", read.key, kv.Value)
+			}
+		}
+	}
+	// What was put, begun or deleted meanwhile would be shown, and a linearizable read is of the present.
+	for what, get := range map[string][]clientv3.OpOption{
+		"b/1": {clientv3.WithSerializable()},
+		"c/":  {clientv3.WithSerializable(), clientv3.WithPrefix(), clientv3.WithCountOnly()},
+		"d/1": {clientv3.WithSerializable()},
+		"a/1": nil,
+	} {
+		hidden, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+		if got, err := c.Get(hidden, what, get...); err == nil {
+			t.Errorf("%s is answered: %v", what, got)
+		}
+		cancel()
+	}
+	s.node.SetArchived(s.node.ReadIndex())
+	if got := must(c.Get(ctx, "d/1", clientv3.WithSerializable()))(t); got.Count != 0 || got.Header.Revision == archived {
+		t.Errorf("when all is archived: %v", got)
+	}
+}
+
 func TestOnlyTheSessionThatAskedWaits(t *testing.T) {
 	t.Parallel()
 	s := archiving(t, doorkv.Options{Ack: ack.Dial{Default: ack.Archive}})

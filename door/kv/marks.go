@@ -51,11 +51,7 @@ func (m *marks) add(now mark) {
 func (m *marks) of(revision int64, archived uint64) (index uint64, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	k := 0
-	for ; k < len(m.list) && m.list[k].index <= archived; k++ {
-		m.known = m.list[k].revision
-	}
-	m.list = slices.Delete(m.list, 0, k)
+	m.settle(archived)
 	if revision <= m.known {
 		return 0, true
 	}
@@ -64,6 +60,23 @@ func (m *marks) of(revision int64, archived uint64) (index uint64, ok bool) {
 		return 0, false
 	}
 	return m.list[i].index, true
+}
+
+// upTo is a revision up to which all are archived, archived being what is archived now; 0: none is known.
+func (m *marks) upTo(archived uint64) int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.settle(archived)
+	return m.known
+}
+
+// settle drops the marks that are archived. The caller holds mu.
+func (m *marks) settle(archived uint64) {
+	k := 0
+	for ; k < len(m.list) && m.list[k].index <= archived; k++ {
+		m.known = m.list[k].revision
+	}
+	m.list = slices.Delete(m.list, 0, k)
 }
 
 // markNow notes what is current. The revision is looked at first: what it stands for is then in the index.

@@ -72,6 +72,12 @@ func handleRange(srv any, ctx context.Context, dec func(any) error, _ grpc.Unary
 			return nil, err
 		}
 		if d.users.Stands(a) {
+			if c.serializable {
+				if archived, ok := d.archivedAlready(ctx, &c.req, revision); ok {
+					c.answer, c.room = rangeAnswer{header: d.header(archived, 0), result: res}, room
+					return c, nil
+				}
+			}
 			again, err := d.shownWith(ctx, room, &waited)
 			if err != nil {
 				return nil, err
