@@ -58,6 +58,7 @@ type chain struct {
 	replicaID string       // identity of the replica
 	losing    bool         // the database is another owner's, and its files are to be renamed
 	tried     bool         // opening was tried
+	inUse     bool         // a program's transaction was in the way of the last attempt
 	nowhere   bool         // there was no database then, nor a replica of it
 	missing   walfile.Look // what was there instead
 	// wasWAL: the database was followed, or switched to WAL mode; one that leaves it later is not switched again.

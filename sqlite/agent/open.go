@@ -50,7 +50,7 @@ func (d *database) open(now time.Time) time.Duration {
 		return -1 // there was nothing, and nothing has come
 	}
 	pause := d.pause
-	if d.nowhere && look != d.missing || d.endedSince(d.opened) {
+	if d.nowhere && look != d.missing || d.endedSince(d.opened) || d.inUse && d.ends() {
 		pause = 20 * time.Millisecond
 	}
 	if wait := d.opened.Add(pause).Sub(now); wait > 0 {
@@ -77,7 +77,7 @@ func (d *database) open(now time.Time) time.Duration {
 }
 
 // leaving reports whether the agent ends with this database, which is not open and need not be: there is none, or an attempt that began
-// after the agent was to end did not succeed.
+// after the agent was to end did not succeed. A transaction that is in the way ends soon, so the attempts go on until the caller's patience ends.
 func (d *database) leaving() bool {
 	d.mu.Lock()
 	ending, abandoned, fenced := !d.ending.IsZero(), d.abandoned, d.phase == gate.Fenced
@@ -88,7 +88,14 @@ func (d *database) leaving() bool {
 	case abandoned, fenced:
 		return true
 	}
-	return d.jobs == 0 && (d.nowhere && d.agent.cfg.Files.LookAt(d.target.Path) == d.missing || d.tried && !d.endedSince(d.opened))
+	return d.jobs == 0 && (d.nowhere && d.agent.cfg.Files.LookAt(d.target.Path) == d.missing || d.tried && !d.inUse && !d.endedSince(d.opened))
+}
+
+// ends reports whether the agent is to end with this database.
+func (d *database) ends() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !d.ending.IsZero()
 }
 
 // endedSince reports whether the agent was to end with this database after t.
@@ -100,7 +107,7 @@ func (d *database) endedSince(t time.Time) bool {
 
 // take begins with what was found by an attempt that began at began.
 func (d *database) take(o *opening, err error, began time.Time) {
-	d.tried, d.nowhere = true, false
+	d.tried, d.nowhere, d.inUse = true, false, errors.Is(err, errInUse)
 	var stop *stopError
 	switch {
 	case errors.Is(err, capture.ErrMode) && !final(err):
@@ -128,14 +135,15 @@ func (d *database) take(o *opening, err error, began time.Time) {
 	case err != nil:
 		d.pause = min(max(2*d.pause, 100*time.Millisecond), 5*time.Second)
 		d.trouble(err)
-		switch {
-		case !isSwapped(err):
-			d.raise(alarmOpen, err.Error())
-		case d.replicaID == "": // else swapped has raised it, and has named what may be lost
-			d.raise(alarmSwapped, err.Error())
-		default:
+		if isSwapped(err) && d.replicaID != "" { // it names what may be lost
 			d.swapped(err)
+			return
 		}
+		kind := alarmOpen
+		if isSwapped(err) {
+			kind = alarmSwapped
+		}
+		d.raise(kind, err.Error())
 		d.enter(gate.Opening, err.Error())
 		d.failed(err)
 		return

@@ -121,6 +121,53 @@ func TestADatabaseInUseIsSwitchedLater(t *testing.T) {
 	}
 }
 
+// TestADatabaseInUseUntilTheEndIsStored: its program ends just behind the agent's order to end, and both go. TestADatabaseInUseForEver has the
+// other case.
+func TestADatabaseInUseUntilTheEndIsStored(t *testing.T) {
+	r := saying(t)
+	db := r.in("delete")
+	r.exec(db, "create table t (x)")
+	r.exec(db, "insert into t values (1)")
+	reader, err := walfile.OpenRollback(r.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := r.launch(gate.Local)
+	wait.Until(t, "an alarm", func() bool { return strings.Contains(a.Status()[r.path], errInUse.Error()) })
+	ended := make(chan error, 1)
+	go func() { ended <- a.Close(t.Context()) }()
+	select {
+	case err := <-ended:
+		t.Errorf("the agent has ended beside a transaction: %v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	reader.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if n := count(t, r.restored()); n != 1 {
+		t.Errorf("%d of 1 rows are in the bucket", n)
+	}
+}
+
+// TestADatabaseInUseForEver is named when the patience of the caller ends.
+func TestADatabaseInUseForEver(t *testing.T) {
+	r := saying(t)
+	r.exec(r.in("delete"), "create table t (x)")
+	reader, err := walfile.OpenRollback(r.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	a := r.launch(gate.Local)
+	wait.Until(t, "an alarm", func() bool { return strings.Contains(a.Status()[r.path], errInUse.Error()) })
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := a.Close(ctx); err == nil || !strings.Contains(err.Error(), errInUse.Error()) {
+		t.Errorf("the agent ends with %v", err)
+	}
+}
+
 // TestARefusedDatabaseIsNotSwitched: whose it is, is decided first.
 func TestARefusedDatabaseIsNotSwitched(t *testing.T) {
 	r := saying(t)

@@ -94,7 +94,8 @@ func (d *database) swapped(err error) {
 	d.trouble(err)
 	d.raise(alarmSwapped, text)
 	d.leave()
-	d.enter(gate.Opening, text) // before the answers, so that no extension begins a transaction behind one
+	// Before the answers, so that no extension begins a transaction behind one. Opening would have each write wait for what only a person can end.
+	d.enter(gate.InDoubt, text)
 	d.answerAll(gate.NotStored, err)
 	d.failed(err)
 }

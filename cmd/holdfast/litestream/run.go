@@ -49,15 +49,19 @@ func (p *program) run(r *replication, signals <-chan os.Signal) error {
 			return fmt.Errorf("cannot parse exec command: %w", err)
 		}
 	}
-	if sig, err := interruptible(signals, func(ctx context.Context) error { return restoreMissing(ctx, r) }); sig != nil || err != nil {
+	sig, err := interruptible(signals, func(ctx context.Context) error { return restoreMissing(ctx, r) })
+	if err != nil {
 		return err
 	}
 	all, err := allDatabases(r.set)
 	if err != nil {
 		return err
 	}
-	if sig, err := interruptible(signals, func(ctx context.Context) error { return refuseForeign(ctx, all) }); sig != nil || err != nil {
-		return err
+	if sig == nil {
+		sig, err = interruptible(signals, func(ctx context.Context) error { return refuseForeign(ctx, all) })
+	}
+	if sig != nil || err != nil {
+		return errors.Join(err, notBegun(sig, all))
 	}
 	a, err := p.start(r, all)
 	if err != nil {
@@ -76,7 +80,7 @@ func (p *program) run(r *replication, signals <-chan os.Signal) error {
 			log.Warn("failed to start control server", "error", err) // as in Litestream: databases are kept without it
 		}
 	}
-	sig, err := p.wait(r, a, all, command, signals)
+	sig, err = p.wait(r, a, all, command, signals)
 	switch {
 	case sig != nil:
 		log.Info("signal received, litestream shutting down", "signal", sig)
@@ -118,6 +122,18 @@ func interruptible(signals <-chan os.Signal, f func(ctx context.Context) error) 
 		<-done // an interrupted restore goes on at the next start
 		return sig, nil
 	}
+}
+
+// notBegun is the outcome of a start that a signal ended before its agent was there: what the databases have may be stored nowhere.
+func notBegun(sig os.Signal, all []litestreamconf.Database) error {
+	if sig == nil || len(all) == 0 {
+		return nil
+	}
+	more := ""
+	if len(all) > 1 {
+		more = fmt.Sprintf(" (and %d more databases)", len(all)-1)
+	}
+	return fmt.Errorf("%s: NOT STORED: %s ended the start before %s answered%s; start it again", all[0].Path, sig, all[0].Replica, more)
 }
 
 // restoreMissing restores databases that are not there, where the configuration says so.

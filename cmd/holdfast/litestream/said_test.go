@@ -2,6 +2,7 @@ package litestream
 
 import (
 	"database/sql"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,4 +110,28 @@ func TestWhatIsLeftUnstoredIsTheOutcome(t *testing.T) {
 	r.says("NOT STORED: what is committed is not captured")
 	r.signals <- syscall.SIGTERM
 	r.lost("not in WAL mode")
+}
+
+// TestASignalBeforeTheAgentIsAnOutcome: the store takes connections and answers nothing, and an operator has waited long enough.
+func TestASignalBeforeTheAgentIsAnOutcome(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	dir := t.TempDir()
+	path := filepath.Join(dir, "app.db")
+	db := inMode(t, path, "wal")
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	url := "s3://bucket/app?forcePathStyle=true&region=us-east-1&endpoint=http://" + silent.Addr().String()
+	for _, how := range [][]string{nil, {"-once"}, {"-exec", "true"}} {
+		r := begin(t, nil, append(how, path, url)...)
+		r.says("msg=litestream")
+		r.signals <- syscall.SIGTERM
+		r.lost(path + ": NOT STORED: terminated ended the start")
+	}
 }

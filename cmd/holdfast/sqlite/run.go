@@ -62,8 +62,14 @@ HOLDFAST_SQLITE_SOCKET in its environment, by which the extension reaches this p
 				case <-ctx.Done():
 				}
 			}()
-			a, err := s.begin(ctx, cfg)
+			a, err := s.begin(cfg)
 			if err != nil {
+				return fmt.Errorf("sqlite run: %w", err)
+			}
+			if err := a.settle(ctx); err != nil {
+				if ctx.Err() != nil {
+					a.abandon()
+				}
 				return fmt.Errorf("sqlite run: %w", err)
 			}
 			cancel()
@@ -134,8 +140,12 @@ func Replicate() *cli.Command {
 			}
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			a, err := s.begin(ctx, cfg)
+			a, err := s.begin(cfg)
 			if err != nil {
+				return fmt.Errorf("sqlite replicate: %w", err)
+			}
+			// Once the agent was asked to end, it still stores a database that only its program kept from being followed.
+			if err := a.settle(ctx); err != nil && ctx.Err() == nil {
 				return fmt.Errorf("sqlite replicate: %w", err)
 			}
 			select {

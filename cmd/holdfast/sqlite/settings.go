@@ -134,31 +134,43 @@ type running struct {
 	told *sqlitestatus.Servers
 }
 
-// begin starts the agent and waits until every database is followed, or cannot be: then a program may open them. Its status can be asked for
-// meanwhile.
-func (s *settings) begin(ctx context.Context, c agent.Config) (*running, error) {
+// begin starts the agent. Its status can be asked for before a database is followed.
+func (s *settings) begin(c agent.Config) (*running, error) {
 	a, err := agent.Start(c)
 	if err != nil {
 		return nil, err
 	}
-	told := sqlitestatus.Serve(a, c.Log)
+	r := &running{a, sqlitestatus.Serve(a, c.Log)}
 	if *s.metrics != "" {
-		err = told.Metrics(*s.metrics)
+		if err := r.told.Metrics(*s.metrics); err != nil {
+			r.abandon()
+			return nil, err
+		}
 	}
-	if err == nil {
-		err = a.Settled(ctx)
-	}
-	if err != nil {
-		closing, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		told.Close()
-		_ = a.Close(closing) // nothing was begun that would not be tried again at the next start; err says why
-		return nil, err
+	return r, nil
+}
+
+// settle waits until every database is followed, or cannot be: then a program may open them. It ends the agent with an error that is not the
+// end of ctx.
+func (r *running) settle(ctx context.Context) error {
+	if err := r.Settled(ctx); err != nil {
+		if ctx.Err() == nil {
+			r.abandon()
+		}
+		return err
 	}
 	// Opening takes most, many databases at a time, and the runtime would keep it for minutes in a process that has nothing to do.
 	footprint.GiveBack()
 	time.AfterFunc(restIsOver, footprint.GiveBack)
-	return &running{a, told}, nil
+	return nil
+}
+
+// abandon ends an agent whose start has failed. Nothing was begun that would not be tried again at the next start.
+func (r *running) abandon() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	r.told.Close()
+	_ = r.Close(ctx) // the error of the start says why
 }
 
 // end stores the rest and ends the agent. It prints a line for each database, and reports whether everything is stored.
