@@ -267,6 +267,11 @@ func (r *rig) kill(a *Agent) {
 	a.gate.Close()
 	a.work.Wait(a.cfg.Runner)
 	a.unlock()
+	for _, d := range a.all() {
+		if d.files != nil { // the end of a process closes those of a database that rests
+			d.files.Close()
+		}
+	}
 	r.conserved(a, a.all())
 }
 

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"errors"
 	"path/filepath"
 	"testing"
 )
@@ -100,5 +101,47 @@ func TestAPinThatReadersShare(t *testing.T) {
 		if _, err := d.Capture(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestFilesThatAreOpenedAnewBesideAReader: a level's file is read while a capture finds that the files have moved. It has closed ones for a
+// moment, and goes on in the new ones; files that stay closed are no failure of the store.
+func TestFilesThatAreOpenedAnewBesideAReader(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.db")
+	db := connect(t, path)
+	if _, err := db.Exec("create table t (id integer primary key, v blob); insert into t (v) values (zeroblob(?))", smallBytes+1); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	g, err := d.View(d.All)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Release()
+	d.Close()
+	opened := make(chan error, 1)
+	begun := false
+	pages := 0
+	err = g.Each(func(uint32, []byte) error { pages++; return nil })
+	if !errors.Is(err, ErrChanged) || pages != 0 {
+		t.Errorf("files that stay closed: %d pages, %v", pages, err)
+	}
+	if err := d.Reopen(); err != nil {
+		t.Fatal(err)
+	}
+	err = g.Each(func(uint32, []byte) error {
+		if pages++; !begun { // the same goroutine closes them, as the page before was read
+			begun = true
+			d.Close()
+			opened <- d.Reopen()
+		}
+		return nil
+	})
+	if err != nil || <-opened != nil || pages != len(g.Pages) {
+		t.Errorf("files that are opened anew: %d pages, %v", pages, err)
 	}
 }

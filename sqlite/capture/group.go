@@ -2,7 +2,10 @@ package capture
 
 import (
 	"encoding/binary"
+	"errors"
 	"hash/crc64"
+	"io/fs"
+	"time"
 )
 
 // Checksum is LTX's of a database: the CRC-64/ISO of every page's number and content, all combined by exclusive or, with bit 63 set
@@ -80,7 +83,7 @@ func (g *Group) Each(f func(number uint32, page []byte) error) error {
 				buf = make([]byte, size)
 				page = buf
 			}
-			if err := g.from.readPage(p, page); err != nil {
+			if err := g.readAgain(p, page); err != nil {
 				return err
 			}
 			if pageSum(p.Number, page) != p.Sum {
@@ -93,6 +96,24 @@ func (g *Group) Each(f func(number uint32, page []byte) error) error {
 	}
 	return nil
 }
+
+// readAgain reads a page while the files may be closed and opened anew beside it: a connection in exclusive mode came or went. The new ones are
+// as good, because the page is compared. ErrChanged if they stay closed.
+func (g *Group) readAgain(p Page, page []byte) error {
+	for tries := 0; ; tries++ {
+		err := g.from.readPage(p, page)
+		switch {
+		case !errors.Is(err, fs.ErrClosed) && !errors.Is(err, fs.ErrInvalid): // the second: there is no such file any more
+			return err
+		case tries == closedTries:
+			return ErrChanged
+		}
+		g.from.by.Pause(time.Millisecond)
+	}
+}
+
+// closedTries is how often a page of files that are closed is tried again, a millisecond apart: opening them takes less.
+const closedTries = 50
 
 // read takes the checksums of the pages, and the pages themselves if they are few.
 func (g *Group) read() error {
