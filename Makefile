@@ -25,13 +25,13 @@ check: ## gofmt, vet, staticcheck, import rules, unit tests: under a minute when
 golden: ## rewrite the golden files in testdata (then read the diff: it is a format change)
 	@scripts/golden.sh
 
-fuzz: ## every fuzz test for T each: make fuzz T=30s [PKG=./wal]
+fuzz: ## every fuzz test for T each: make fuzz T=30s [PKG=./core/wal]
 	@scripts/fuzz.sh $(or $(T),30s) $(or $(PKG),./...)
 
 sim: ## the simulated cluster: make sim SEED=4711 replays one seed, make sim N=1000 runs many
 	@SEED='$(SEED)' N='$(N)' scripts/sim.sh
 
-mutants: ## break the core in 200 small ways and see the named test fail: make mutants [ONLY=wal/]
+mutants: ## break the core in 200 small ways and see the named test fail: make mutants [ONLY=core/wal/]
 	@go run ./internal/mutants -only '$(ONLY)' -results internal/mutants/RESULTS.md
 
 conformance: ## unmodified foreign clients against real nodes: make conformance [DOOR=kv] [QUICK=1: the doors that changed] [JOBS=2] [ROUNDS=200: of money transfers]

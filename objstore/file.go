@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/core/disk"
 )
 
 // tempPrefix begins the names of files that are being written. Each has a name of its own, for there may be several writers, in one

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/core/disk"
 )
 
 // PutIfAbsent implements Store. The object is written under a name of the writer's own, synced, and gets its place by link(2),

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/core/disk"
 )
 
 // List implements Store. It holds the names of one directory of each depth at a time.

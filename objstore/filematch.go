@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/core/disk"
 )
 
 // lockFile is locked instead of the directory on file systems that cannot lock a directory.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/core/disk"
 )
 
 // root is the directory of a File, held open from its first use on. The descriptor keeps the directory's inode from being given to another

@@ -7,7 +7,7 @@ import (
 	"io"
 	"math"
 
-	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/core/disk"
 )
 
 // PutFrom implements Store. The file is written beside its place as every other.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/core/disk"
 )
 
 // Option says how a directory is used as a store. A bucket takes none of them: access to it is set at the bucket.

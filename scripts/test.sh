@@ -23,7 +23,7 @@ printf '== tests\n'
 # run together. What vet has to say is said by the form, and nobody debugs these programs: they are linked without what debuggers read.
 status=0
 HOLDFAST_BIN=$PWD/bin/holdfast build/gotest -p 3 -parallel 8 -vet=off -ldflags=-w -timeout 10m \
-	./conformance/crash ./node ./cmd/holdfast ./door/kv ./door/kv/v2 ./sim ./... || status=1
+	./conformance/crash ./core/node ./cmd/holdfast ./doors/kv ./doors/kv/v2 ./sim ./... || status=1
 
 wait $form || status=1
 cat build/form.log

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfastdb/holdfast/entry"
-	etree "github.com/holdfastdb/holdfast/entry/tree"
-	mtree "github.com/holdfastdb/holdfast/machine/tree"
-	"github.com/holdfastdb/holdfast/node"
-	"github.com/holdfastdb/holdfast/tiles"
+	"github.com/holdfastdb/holdfast/core/entry"
+	"github.com/holdfastdb/holdfast/core/node"
+	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
+	tlogpart "github.com/holdfastdb/holdfast/doors/tlog/part"
+	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 )
 
 // adder adds one batch after the other, as the queue of a door does. An entry whose outcome it did not hear it never adds
@@ -28,7 +28,7 @@ func (a *adder) next() {
 	}
 	h := w.hosts[r.IntN(len(w.hosts))]
 	lb := a.b.logs[r.IntN(len(a.b.logs))]
-	var l *mtree.Log
+	var l *tlogmachine.Log
 	if h.n != nil {
 		l = h.tree.Find(lb.spec.Name)
 	}
@@ -37,7 +37,7 @@ func (a *adder) next() {
 		return
 	}
 	texts := a.texts(lb)
-	part := &etree.Part{Kind: etree.Append, Log: l.Number}
+	part := &tlogpart.Part{Kind: tlogpart.Append, Log: l.Number}
 	for _, text := range texts {
 		part.Entries = tiles.AppendEntry(part.Entries, []byte(text))
 		lb.asked[text] = true
@@ -57,7 +57,7 @@ func (a *adder) next() {
 		lb.refuse(texts)
 		move()
 	}
-	err := h.n.ProposeAsync(laneTlog, 0, []entry.Part{{Machine: entry.MachineTree, Body: etree.AppendPart(nil, part)}},
+	err := h.n.ProposeAsync(laneTlog, 0, []entry.Part{{Machine: entry.MachineTree, Body: tlogpart.AppendPart(nil, part)}},
 		func(res *entry.Result, err error) {
 			switch {
 			case errors.Is(err, node.ErrOverloaded):
@@ -72,8 +72,8 @@ func (a *adder) next() {
 			case res.Rejection != nil:
 				w.fail(WrongOutcome, "an add through %s: %v", h.name, res.Rejection)
 			}
-			w.trace.add(w.now, "t%d ← %s %s@%d add %s…: %d", a.id, h.name, res.Pos, res.Term, texts[0], res.Of(entry.MachineTree).(*etree.Appended).At(0))
-			lb.acknowledge(w, h, texts, res.Of(entry.MachineTree).(*etree.Appended))
+			w.trace.add(w.now, "t%d ← %s %s@%d add %s…: %d", a.id, h.name, res.Pos, res.Term, texts[0], res.Of(entry.MachineTree).(*tlogpart.Appended).At(0))
+			lb.acknowledge(w, h, texts, res.Of(entry.MachineTree).(*tlogpart.Appended))
 			w.rep.Added += len(texts)
 			move()
 		})

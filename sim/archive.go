@@ -9,12 +9,12 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/holdfastdb/holdfast/node"
+	archiveship "github.com/holdfastdb/holdfast/archive/ship"
+	"github.com/holdfastdb/holdfast/core/node"
 	"github.com/holdfastdb/holdfast/objstore"
-	workerarchive "github.com/holdfastdb/holdfast/worker/archive"
 )
 
-// archiveBook is everything about the archive of one run. The leader's shipper (worker/archive) puts the log and snapshots into a store
+// archiveBook is everything about the archive of one run. The leader's shipper (archive/ship) puts the log and snapshots into a store
 // that fails, and clients wait until what they have written or read is archived (holder.go). At some moments all disks are taken for lost,
 // and at the end too: what is in the store is read back (restored.go), and must have all that a client was told is archived, nothing that
 // was not committed, and the states that the members had.
@@ -22,7 +22,7 @@ type archiveBook struct {
 	w      *World
 	on     bool
 	r      *rand.Rand
-	opt    workerarchive.Options
+	opt    archiveship.Options
 	done   bool          // no more clients, and a store that is well
 	uplink time.Duration // what is put takes up to so long to leave its machine; what is asked does not
 	// still: the story of a scene says how the store is.
@@ -71,7 +71,7 @@ func (b *archiveBook) init(w *World) {
 	if b.on = w.opt.Archive || w.opt.Faults == nil && !w.opt.Ship && r.IntN(4) == 0; !b.on {
 		return
 	}
-	b.opt = workerarchive.Options{
+	b.opt = archiveship.Options{
 		Interval:      []time.Duration{20 * time.Millisecond, 200 * time.Millisecond, time.Second}[r.IntN(3)],
 		SnapshotBytes: []int64{4 << 10, 32 << 10, 64 << 20}[r.IntN(3)],
 		KeepAge:       []time.Duration{-1, 2 * time.Second, 0}[r.IntN(3)],
@@ -87,7 +87,7 @@ func (b *archiveBook) init(w *World) {
 func (b *archiveBook) configure(cfg *node.Config) {
 	if b.on {
 		cfg.Archive, cfg.LogRetention = true, b.retention
-		cfg.Retain = append(cfg.Retain, workerarchive.RetainName)
+		cfg.Retain = append(cfg.Retain, archiveship.RetainName)
 	}
 }
 
@@ -99,7 +99,7 @@ func (b *archiveBook) ship(h *host) {
 	opt := b.opt
 	opt.Logger, opt.Wall = slog.New(&traceLog{h}), h.clock.Wall
 	opt.URL, opt.FS, opt.Dir = "sim", h.fs, dataDir
-	h.shipper = workerarchive.New(&shipping{h.n, h}, &outlet{b.store, h}, opt)
+	h.shipper = archiveship.New(&shipping{h.n, h}, &outlet{b.store, h}, opt)
 	h.tasks.Go(h.shipper.Run)
 }
 
@@ -109,7 +109,7 @@ type shipping struct {
 	h *host
 }
 
-var _ workerarchive.Member = (*shipping)(nil)
+var _ archiveship.Member = (*shipping)(nil)
 
 // SetArchived judges what the shipper says before the node hears of it.
 func (m *shipping) SetArchived(index uint64) {
@@ -123,7 +123,7 @@ func (m *shipping) SetArchived(index uint64) {
 	m.Node.SetArchived(index)
 }
 
-// TakeSnapshot implements workerarchive.Member. It is written at once.
+// TakeSnapshot implements archiveship.Member. It is written at once.
 func (m *shipping) TakeSnapshot(ctx context.Context) (*node.SnapshotInfo, io.ReadCloser, error) {
 	v, info, err := m.SnapshotView(ctx)
 	if err != nil {

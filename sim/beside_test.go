@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	esaga "github.com/holdfastdb/holdfast/entry/saga"
+	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
 // A change of keys and a saga in one command, with a fault at every step on its way: of a disk, or of the network. Whatever the fault,
@@ -114,7 +114,7 @@ func atEveryStep(w *World, through func(w *World) *host, hit strike, most int) i
 // small is an order that is soon through.
 func (b *sagaBook) small(with besides) *order {
 	o := b.draw(with)
-	*o = order{gid: o.gid, mode: esaga.Saga, fails: -1, with: with, steps: make([]deed, 1)}
+	*o = order{gid: o.gid, mode: sagapart.Saga, fails: -1, with: with, steps: make([]deed, 1)}
 	return o
 }
 
@@ -172,7 +172,7 @@ func TestBesideAtEveryStep(t *testing.T) {
 		scene(t, seeds, Options{Nodes: c.nodes, Learners: -1, Sagas: true, Quiet: true, Faults: []Fault{}}, func(w *World) {
 			w.sagas.calm = true
 			w.up(c.nodes)
-			w.wait("sagas may begin", func() bool { return w.leader() != nil && w.leader().n.ClusterLevel() >= esaga.Level })
+			w.wait("sagas may begin", func() bool { return w.leader() != nil && w.leader().n.ClusterLevel() >= sagapart.Level })
 			struck += atEveryStep(w, c.through, c.hit, steps)
 		})
 		t.Logf("%s: struck at %d steps", c.name, struck)

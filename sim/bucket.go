@@ -12,10 +12,10 @@ import (
 
 	"crypto/sha256"
 
-	"github.com/holdfastdb/holdfast/archive"
+	"github.com/holdfastdb/holdfast/archive/format"
+	archiveship "github.com/holdfastdb/holdfast/archive/ship"
 	"github.com/holdfastdb/holdfast/internal/task"
 	"github.com/holdfastdb/holdfast/objstore"
-	workerarchive "github.com/holdfastdb/holdfast/worker/archive"
 )
 
 // bucket is the object store of a run, as it is behind all faults. It judges what arrives: an object of the archive is put under a condition
@@ -30,14 +30,14 @@ type bucket struct {
 	stuck      string
 	stuckUntil time.Duration
 
-	spans     map[uint64]*archive.Span // by first index, those that are there whole
-	manifests map[uint64]bool          // by index
-	reach     uint64                   // states up to this index can be had; 0: not known
-	judged    []*archive.Span          // all that ever arrived
+	spans     map[uint64]*format.Span // by first index, those that are there whole
+	manifests map[uint64]bool         // by index
+	reach     uint64                  // states up to this index can be had; 0: not known
+	judged    []*format.Span          // all that ever arrived
 }
 
 func newBucket(b *archiveBook, halves bool) *bucket {
-	return &bucket{Memory: objstore.NewMemory(), b: b, halves: halves, half: map[string]bool{}, spans: map[uint64]*archive.Span{},
+	return &bucket{Memory: objstore.NewMemory(), b: b, halves: halves, half: map[string]bool{}, spans: map[uint64]*format.Span{},
 		manifests: map[uint64]bool{}}
 }
 
@@ -51,7 +51,7 @@ const mostBehind = 3 * 8
 
 // PutIfAbsent implements objstore.Store.
 func (s *bucket) PutIfAbsent(ctx context.Context, o objstore.Object) error {
-	if _, _, span := archive.ParseSpanName(o.Name); span && s.b.w.now < s.stuckUntil && (s.stuck == "" || s.stuck == o.Name) {
+	if _, _, span := format.ParseSpanName(o.Name); span && s.b.w.now < s.stuckUntil && (s.stuck == "" || s.stuck == o.Name) {
 		s.stuck = o.Name
 		return errStuck
 	}
@@ -60,7 +60,7 @@ func (s *bucket) PutIfAbsent(ctx context.Context, o objstore.Object) error {
 		return errHalf
 	}
 	if err := s.Memory.PutIfAbsent(ctx, o); err != nil {
-		_, _, span := archive.ParseSpanName(o.Name)
+		_, _, span := format.ParseSpanName(o.Name)
 		if b, _ := s.Memory.Get(ctx, o.Name); span && errors.Is(err, objstore.ErrExists) && !bytes.Equal(b, o.Data) {
 			s.b.w.trace.add(s.b.w.now, "store: %s is there with other bytes", o.Name)
 			s.b.w.rep.Met++
@@ -78,12 +78,12 @@ func (s *bucket) PutIfAbsent(ctx context.Context, o objstore.Object) error {
 
 // isWhole reports whether an object is what its name says. What has no place in an archive is.
 func isWhole(o objstore.Object) bool {
-	if _, _, ok := archive.ParseSpanName(o.Name); ok {
-		_, err := archive.DecodeSpan(o.Name, o.Data)
+	if _, _, ok := format.ParseSpanName(o.Name); ok {
+		_, err := format.DecodeSpan(o.Name, o.Data)
 		return err == nil
 	}
-	if _, _, ok := archive.ParseManifestName(o.Name); ok {
-		_, err := archive.DecodeManifest(o.Name, o.Data)
+	if _, _, ok := format.ParseManifestName(o.Name); ok {
+		_, err := format.DecodeManifest(o.Name, o.Data)
 		return err == nil
 	}
 	if strings.Contains(o.Name, "/pieces/") {
@@ -96,8 +96,8 @@ func isWhole(o objstore.Object) bool {
 // takes judges an object that is there from now on.
 func (s *bucket) takes(o objstore.Object) {
 	w := s.b.w
-	if _, first, ok := archive.ParseSpanName(o.Name); ok {
-		span, err := archive.DecodeSpan(o.Name, o.Data)
+	if _, first, ok := format.ParseSpanName(o.Name); ok {
+		span, err := format.DecodeSpan(o.Name, o.Data)
 		if err != nil {
 			w.fail(BadArchive, "%v", err)
 		}
@@ -113,8 +113,8 @@ func (s *bucket) takes(o objstore.Object) {
 		w.rep.Spans++
 		return
 	}
-	if _, index, ok := archive.ParseManifestName(o.Name); ok {
-		m, err := archive.DecodeManifest(o.Name, o.Data)
+	if _, index, ok := format.ParseManifestName(o.Name); ok {
+		m, err := format.DecodeManifest(o.Name, o.Data)
 		if err != nil {
 			w.fail(BadArchive, "%v", err)
 		}
@@ -149,7 +149,7 @@ func (s *bucket) Put(ctx context.Context, objects ...objstore.Object) error {
 
 // PutIfMatch implements objstore.Store. Half an identity is all that is replaced.
 func (s *bucket) PutIfMatch(ctx context.Context, o objstore.Object, was string) (string, error) {
-	if o.Name == workerarchive.IdentityName {
+	if o.Name == archiveship.IdentityName {
 		return s.Memory.PutIfMatch(ctx, o, was)
 	}
 	s.b.w.fail(BadArchive, "%s is put on a condition that may replace it", o.Name)
@@ -166,10 +166,10 @@ func (s *bucket) PutFrom(_ context.Context, name string, _ int64, _ io.Reader, _
 func (s *bucket) Delete(ctx context.Context, names ...string) error {
 	s.reach = 0
 	for _, name := range names {
-		if _, first, ok := archive.ParseSpanName(name); ok {
+		if _, first, ok := format.ParseSpanName(name); ok {
 			delete(s.spans, first)
 		}
-		if _, index, ok := archive.ParseManifestName(name); ok {
+		if _, index, ok := format.ParseManifestName(name); ok {
 			delete(s.manifests, index)
 		}
 		s.b.w.trace.add(s.b.w.now, "store: %s is removed", name)

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	ekv "github.com/holdfastdb/holdfast/entry/kv"
-	mkv "github.com/holdfastdb/holdfast/machine/kv"
-	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/core/node"
+	kvmachine "github.com/holdfastdb/holdfast/doors/kv/machine"
+	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
 // observe looks at a host after each turn of its loop: at its state hash, its watch feed, its leases.
@@ -48,14 +48,14 @@ func (h *host) observe() {
 // feedCheck holds the watch feeds of all members against each other: each revision comes once, in order, and is the same
 // everywhere.
 type feedCheck struct {
-	events    map[int64][]mkv.Event // of each revision, as first seen
+	events    map[int64][]kvmachine.Event // of each revision, as first seen
 	compacted int64
 }
 
 // read takes what is new in h's feed, from memory if it reaches back, else from the history, as a watch does.
 func (f *feedCheck) read(h *host) {
 	if f.events == nil {
-		f.events = map[int64][]mkv.Event{}
+		f.events = map[int64][]kvmachine.Event{}
 	}
 	m, w := h.kv, h.w
 	for {
@@ -70,7 +70,7 @@ func (f *feedCheck) read(h *host) {
 			var err error
 			from := h.feedAt + 1
 			evs, next, err = m.History([]byte{0}, []byte{0}, from, current, 1<<20)
-			if errors.Is(err, mkv.ErrCompacted) {
+			if errors.Is(err, kvmachine.ErrCompacted) {
 				h.feedAt = max(compacted-1, h.feedAt) // the watch is cancelled as compacted, and a new one begins at the compacted revision
 				if h.feedAt+1 == from {
 					w.fail(Revisions, "%s: history from %d is compacted, but the compacted revision is %d", h.name, from, compacted)
@@ -89,7 +89,7 @@ func (f *feedCheck) read(h *host) {
 	}
 }
 
-func (f *feedCheck) take(h *host, evs []mkv.Event, upTo int64) {
+func (f *feedCheck) take(h *host, evs []kvmachine.Event, upTo int64) {
 	for len(evs) > 0 {
 		rev := evs[0].KV.ModRevision
 		k := 1
@@ -118,7 +118,7 @@ func (f *feedCheck) take(h *host, evs []mkv.Event, upTo int64) {
 	}
 }
 
-func sameEvents(a, b []mkv.Event) bool {
+func sameEvents(a, b []kvmachine.Event) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -261,7 +261,7 @@ func (w *World) checkAll() {
 			w.fail(Revisions, "no member ever showed revision %d of %d", r, current)
 		}
 		for _, e := range evs {
-			if e.Type == mkv.EventPut {
+			if e.Type == kvmachine.EventPut {
 				final[string(e.KV.Value)] = r
 			}
 		}
@@ -285,7 +285,7 @@ func (w *World) checkAll() {
 
 // dump is all of a member's keys as text.
 func dump(h *host) string {
-	res, rev, err := h.kv.Range(&ekv.Range{Key: []byte{0}, End: []byte{0}}, 0)
+	res, rev, err := h.kv.Range(&kvpart.Range{Key: []byte{0}, End: []byte{0}}, 0)
 	if err != nil {
 		h.w.fail(Stopped, "%s range: %v", h.name, err)
 	}

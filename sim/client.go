@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfastdb/holdfast/entry"
-	ekv "github.com/holdfastdb/holdfast/entry/kv"
-	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/core/entry"
+	"github.com/holdfastdb/holdfast/core/node"
+	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
 // client does one operation after the other on a few keys, each through a member of its choice and as a door would: a write is
@@ -126,7 +126,7 @@ func (c *client) read(ctx context.Context, n *node.Node, o *op) {
 	case err != nil:
 		w.fail(WrongOutcome, "read through %s ended with %v", h.name, err)
 	}
-	res, rev, err := m.Range(&ekv.Range{Key: []byte(o.key)}, 0)
+	res, rev, err := m.Range(&kvpart.Range{Key: []byte(o.key)}, 0)
 	if err != nil {
 		w.fail(Stopped, "%s range: %v", h.name, err)
 	}
@@ -140,7 +140,7 @@ func (c *client) read(ctx context.Context, n *node.Node, o *op) {
 func (c *client) write(ctx context.Context, n *node.Node, o *op) {
 	w, h := c.w, o.host
 	for {
-		parts, p := h.permit(entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, o.part())})
+		parts, p := h.permit(entry.Part{Machine: entry.MachineKV, Body: kvpart.Append(nil, o.part())})
 		res, err := n.Propose(ctx, laneKV, parts...)
 		switch {
 		case err == nil && w.users.outdated(res.Rejection):
@@ -177,6 +177,6 @@ func (w *World) compact(h *host) {
 	}
 	w.trace.add(w.now, "%s compact %d", h.name, rev)
 	_ = h.n.ProposeAsync(node.LaneSystem, 0, []entry.Part{{Machine: entry.MachineKV,
-		Body: ekv.Append(nil, &ekv.Part{Compact: &ekv.Compact{Revision: rev}})}}, func(*entry.Result, error) {})
+		Body: kvpart.Append(nil, &kvpart.Part{Compact: &kvpart.Compact{Revision: rev}})}}, func(*entry.Result, error) {})
 	h.pumpSoon()
 }

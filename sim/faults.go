@@ -3,7 +3,7 @@ package sim
 import (
 	"time"
 
-	"github.com/holdfastdb/holdfast/worker/compact"
+	"github.com/holdfastdb/holdfast/doors/kv/compact"
 )
 
 // Fault is a kind of trouble.

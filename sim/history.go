@@ -8,7 +8,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
 type opKind uint8
@@ -46,7 +46,7 @@ type keyState struct {
 	mod   int64 // 0: does not exist
 }
 
-func stateOf(res *ekv.RangeResult) keyState {
+func stateOf(res *kvpart.RangeResult) keyState {
 	if len(res.KVs) == 0 {
 		return keyState{}
 	}
@@ -54,29 +54,29 @@ func stateOf(res *ekv.RangeResult) keyState {
 }
 
 // part is the command of a write.
-func (o *op) part() *ekv.Part {
-	put := &ekv.Put{Key: []byte(o.key), Value: []byte(o.value)}
+func (o *op) part() *kvpart.Part {
+	put := &kvpart.Put{Key: []byte(o.key), Value: []byte(o.value)}
 	switch o.kind {
 	case opPut:
-		return &ekv.Part{Put: put}
+		return &kvpart.Part{Put: put}
 	case opCAS:
-		return &ekv.Part{Txn: &ekv.Txn{
-			Compare: []ekv.Compare{{Key: []byte(o.key), Target: ekv.CompareMod, Result: ekv.CompareEqual, Int: o.expect}},
-			Then:    []ekv.Op{{Put: put}},
-			Else:    []ekv.Op{{Range: &ekv.Range{Key: []byte(o.key)}}},
+		return &kvpart.Part{Txn: &kvpart.Txn{
+			Compare: []kvpart.Compare{{Key: []byte(o.key), Target: kvpart.CompareMod, Result: kvpart.CompareEqual, Int: o.expect}},
+			Then:    []kvpart.Op{{Put: put}},
+			Else:    []kvpart.Op{{Range: &kvpart.Range{Key: []byte(o.key)}}},
 		}}
 	}
-	return &ekv.Part{Delete: &ekv.DeleteRange{Key: []byte(o.key)}}
+	return &kvpart.Part{Delete: &kvpart.DeleteRange{Key: []byte(o.key)}}
 }
 
 // take reads the answer of a write.
 func (o *op) take(body any) {
 	switch b := body.(type) {
-	case *ekv.PutResult:
+	case *kvpart.PutResult:
 		o.rev, o.after = b.Revision, keyState{o.value, b.Revision}
-	case *ekv.DeleteResult:
+	case *kvpart.DeleteResult:
 		o.rev, o.deleted = b.Revision, b.Deleted
-	case *ekv.TxnResult:
+	case *kvpart.TxnResult:
 		o.rev, o.success = b.Revision, b.Succeeded
 		if b.Succeeded {
 			o.after = keyState{o.value, b.Revision}

@@ -7,9 +7,9 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/holdfastdb/holdfast/entry"
-	ekv "github.com/holdfastdb/holdfast/entry/kv"
-	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/core/entry"
+	"github.com/holdfastdb/holdfast/core/node"
+	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
 // holder is a client in a session of --ack archive: it takes for done what the archive has, and believes what it has read only when that is
@@ -64,8 +64,8 @@ func (c *holder) next() {
 func (c *holder) write(ctx context.Context, h *host, n *node.Node, key string) {
 	w := c.b.w
 	for {
-		put := &ekv.Put{Key: []byte(key), Value: []byte(key)}
-		parts, _ := h.permit(entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, &ekv.Part{Put: put})})
+		put := &kvpart.Put{Key: []byte(key), Value: []byte(key)}
+		parts, _ := h.permit(entry.Part{Machine: entry.MachineKV, Body: kvpart.Append(nil, &kvpart.Part{Put: put})})
 		res, err := n.Propose(ctx, laneKV, parts...)
 		switch {
 		case err == nil && w.users.outdated(res.Rejection):
@@ -91,7 +91,7 @@ func (c *holder) read(ctx context.Context, h *host, n *node.Node, r *rand.Rand) 
 	case err != nil:
 		w.fail(WrongOutcome, "read through %s ended with %v", h.name, err)
 	}
-	res, _, err := m.Range(&ekv.Range{Key: fmt.Appendf(nil, "%s%d.", heldDir, r.IntN(3)), End: []byte(heldDir + "~"), Limit: 100}, 0)
+	res, _, err := m.Range(&kvpart.Range{Key: fmt.Appendf(nil, "%s%d.", heldDir, r.IntN(3)), End: []byte(heldDir + "~"), Limit: 100}, 0)
 	if err != nil {
 		w.fail(Stopped, "%s range: %v", h.name, err)
 	}

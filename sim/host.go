@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfastdb/holdfast/clock"
-	"github.com/holdfastdb/holdfast/disk"
-	"github.com/holdfastdb/holdfast/node"
-	"github.com/holdfastdb/holdfast/store"
+	"github.com/holdfastdb/holdfast/core/clock"
+	"github.com/holdfastdb/holdfast/core/disk"
+	"github.com/holdfastdb/holdfast/core/node"
+	"github.com/holdfastdb/holdfast/core/store"
 )
 
 // host is a machine: its disk, store and clock outlive the processes that run on it.

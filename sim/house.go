@@ -1,14 +1,14 @@
 package sim
 
 import (
-	esaga "github.com/holdfastdb/holdfast/entry/saga"
+	"github.com/holdfastdb/holdfast/core/machine"
+	"github.com/holdfastdb/holdfast/core/node"
+	kvmachine "github.com/holdfastdb/holdfast/doors/kv/machine"
+	v2machine "github.com/holdfastdb/holdfast/doors/kv/v2/machine"
+	sagamachine "github.com/holdfastdb/holdfast/doors/saga/machine"
+	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
+	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 	"github.com/holdfastdb/holdfast/internal/budget"
-	"github.com/holdfastdb/holdfast/machine"
-	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
-	mkv "github.com/holdfastdb/holdfast/machine/kv"
-	msaga "github.com/holdfastdb/holdfast/machine/saga"
-	mtree "github.com/holdfastdb/holdfast/machine/tree"
-	"github.com/holdfastdb/holdfast/node"
 )
 
 // The lanes of the doors that the clients here stand for.
@@ -22,7 +22,7 @@ const (
 func (w *World) lanes() []node.LaneSpec {
 	all := []node.LaneSpec{{Number: laneKV, Name: "kv"}, {Number: laneTlog, Name: "tlog"}}
 	if w.sagas.on {
-		all = append(all, node.LaneSpec{Number: laneSaga, Name: "saga", Level: esaga.Level})
+		all = append(all, node.LaneSpec{Number: laneSaga, Name: "saga", Level: sagapart.Level})
 	}
 	for _, p := range plugs {
 		all = append(all, p.Lanes...)
@@ -32,23 +32,23 @@ func (w *World) lanes() []node.LaneSpec {
 
 // house is what one process hands to its node, and reads.
 type house struct {
-	kv    *mkv.Machine
-	etcd2 *metcd2.Machine
-	tree  *mtree.Machine
-	saga  *msaga.Machine    // nil: the run has none
-	more  []machine.Machine // of plugs
+	kv    *kvmachine.Machine
+	etcd2 *v2machine.Machine
+	tree  *tlogmachine.Machine
+	saga  *sagamachine.Machine // nil: the run has none
+	more  []machine.Machine    // of plugs
 }
 
 func (w *World) newHouse() house {
 	s := budget.Of(budget.Default)
 	h := house{
-		kv: mkv.New(mkv.Options{CacheBytes: int(s.Keys), HotBytes: int(s.Hot), FilterBytes: int(s.Filter), RecentBytes: int(s.Recent),
+		kv: kvmachine.New(kvmachine.Options{CacheBytes: int(s.Keys), HotBytes: int(s.Hot), FilterBytes: int(s.Filter), RecentBytes: int(s.Recent),
 			BlockBytes: int(s.Blocks), PastBytes: int(s.Past)}),
-		etcd2: metcd2.New(metcd2.Options{CacheBytes: int(s.Nodes2), RecentBytes: int(s.Recent2)}),
-		tree:  mtree.New(),
+		etcd2: v2machine.New(v2machine.Options{CacheBytes: int(s.Nodes2), RecentBytes: int(s.Recent2)}),
+		tree:  tlogmachine.New(),
 	}
 	if w.sagas.on {
-		h.saga = msaga.New(w.sagas.machine)
+		h.saga = sagamachine.New(w.sagas.machine)
 	}
 	for _, p := range plugs {
 		h.more = append(h.more, p.Machine())

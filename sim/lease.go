@@ -5,9 +5,9 @@ import (
 	"sort"
 	"time"
 
-	"github.com/holdfastdb/holdfast/entry"
-	ekv "github.com/holdfastdb/holdfast/entry/kv"
-	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/core/entry"
+	"github.com/holdfastdb/holdfast/core/node"
+	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
 // owner is a client that holds one lease after the other, with a key attached to each, and keeps it alive.
@@ -63,7 +63,7 @@ func (o *owner) grant() {
 	w.leases.byID[id] = o
 	w.trace.add(w.now, "o%d → %s lease.grant %d ttl %d", o.n, h.name, id, o.ttl)
 	h.syncClock()
-	parts, _ := h.permit(entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, &ekv.Part{Grant: &ekv.LeaseGrant{ID: id, TTL: o.ttl}})})
+	parts, _ := h.permit(entry.Part{Machine: entry.MachineKV, Body: kvpart.Append(nil, &kvpart.Part{Grant: &kvpart.LeaseGrant{ID: id, TTL: o.ttl}})})
 	err := h.n.ProposeAsync(node.LaneSystem, 0, parts, func(res *entry.Result, err error) {
 		if o.id != id || err != nil || res.Rejection != nil {
 			return
@@ -94,8 +94,8 @@ func (o *owner) attach() {
 	if h.n == nil {
 		return
 	}
-	put := &ekv.Put{Key: fmt.Appendf(nil, "lease/%d", o.n), Value: fmt.Appendf(nil, "L%d", o.id), Lease: o.id}
-	parts, _ := h.permit(entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, &ekv.Part{Put: put})})
+	put := &kvpart.Put{Key: fmt.Appendf(nil, "lease/%d", o.n), Value: fmt.Appendf(nil, "L%d", o.id), Lease: o.id}
+	parts, _ := h.permit(entry.Part{Machine: entry.MachineKV, Body: kvpart.Append(nil, &kvpart.Part{Put: put})})
 	_ = h.n.ProposeAsync(laneKV, 0, parts, func(*entry.Result, error) {})
 	h.pumpSoon()
 }
@@ -120,11 +120,11 @@ func (o *owner) keep(id int64) {
 	h.tasks.Go(func() {
 		ctx, cancel := h.tasks.Timeout(2 * time.Second)
 		defer cancel()
-		b, err := n.Call(ctx, ekv.CallLeaseKeepAlive, ekv.AppendLeaseID(nil, id))
+		b, err := n.Call(ctx, kvpart.CallLeaseKeepAlive, kvpart.AppendLeaseID(nil, id))
 		if err != nil || o.id != id {
 			return
 		}
-		left, err := ekv.DecodeLeaseTime(b)
+		left, err := kvpart.DecodeLeaseTime(b)
 		if err != nil {
 			w.fail(WrongOutcome, "renewal through %s: %v", h.name, err)
 		}

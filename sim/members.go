@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/core/node"
 )
 
 // membership is the cluster's operator: it adds, promotes and removes members by the calls that a real operator makes to some

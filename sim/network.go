@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfastdb/holdfast/peer"
-	"github.com/holdfastdb/holdfast/replica"
+	"github.com/holdfastdb/holdfast/core/peer"
+	"github.com/holdfastdb/holdfast/core/raft"
 )
 
 // network carries frames between hosts the way TCP connections do: a lane from one member to another is one connection that
@@ -166,7 +166,7 @@ func describe(lane peer.Channel, frame []byte) string {
 		}
 		return fmt.Sprintf("forward kind %d, %d bytes", frame[0], len(frame))
 	}
-	return replica.Describe(frame)
+	return raft.Describe(frame)
 }
 
 // drop breaks the connection and loses what is in flight; the sender dials again.

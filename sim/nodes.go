@@ -7,16 +7,16 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/holdfastdb/holdfast/entry"
-	eetcd2 "github.com/holdfastdb/holdfast/entry/etcd2"
-	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
+	"github.com/holdfastdb/holdfast/core/entry"
+	v2machine "github.com/holdfastdb/holdfast/doors/kv/v2/machine"
+	v2part "github.com/holdfastdb/holdfast/doors/kv/v2/part"
 )
 
 // nodeBook checks v2 nodes that have a TTL: none is removed before it has passed, and at the end of the run all are
 // gone.
 type nodeBook struct {
 	keepers []*keeper
-	lookup  metcd2.Lookup
+	lookup  v2machine.Lookup
 }
 
 // keeper sets one node again and again, each time for a while.
@@ -56,12 +56,12 @@ func (k *keeper) set() {
 	}
 	n, ttl, at := h.n, between(r, time.Second, 4*time.Second), len(k.ends)
 	k.ends = append(k.ends, 0)
-	part := &eetcd2.Part{Kind: eetcd2.Set, Path: k.path(), Value: strconv.AppendInt(nil, int64(at), 10), HasTTL: true, TTL: int64(ttl)}
+	part := &v2part.Part{Kind: v2part.Set, Path: k.path(), Value: strconv.AppendInt(nil, int64(at), 10), HasTTL: true, TTL: int64(ttl)}
 	w.trace.add(w.now, "k%d → %s %s", k.n, h.name, part)
 	h.tasks.Go(func() {
 		ctx, cancel := h.tasks.Timeout(3 * time.Second)
 		defer cancel()
-		parts, _ := h.permit(entry.Part{Machine: entry.MachineEtcd2, Body: eetcd2.Append(nil, part)})
+		parts, _ := h.permit(entry.Part{Machine: entry.MachineEtcd2, Body: v2part.Append(nil, part)})
 		res, err := n.Propose(ctx, laneKV, parts...)
 		if err == nil {
 			w.trace.add(w.now, "k%d ← %s %s@%d %s: %v", k.n, h.name, res.Pos, res.Term, part, res.Rejection)

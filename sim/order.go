@@ -6,19 +6,19 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfastdb/holdfast/entry"
-	ekv "github.com/holdfastdb/holdfast/entry/kv"
-	esaga "github.com/holdfastdb/holdfast/entry/saga"
-	"github.com/holdfastdb/holdfast/node"
-	"github.com/holdfastdb/holdfast/outcall"
+	"github.com/holdfastdb/holdfast/core/entry"
+	"github.com/holdfastdb/holdfast/core/node"
+	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
+	"github.com/holdfastdb/holdfast/doors/saga/outcall"
+	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
 // order is one global transaction of a client: a saga, or a message that is delivered later. A submit whose outcome the client did not
 // hear it may send again.
 type order struct {
 	gid   string
-	mode  esaga.Mode
-	opt   esaga.Options
+	mode  sagapart.Mode
+	opt   sagapart.Options
 	data  string        // CustomData
 	delay time.Duration // of a message
 	steps []deed
@@ -61,9 +61,9 @@ func (o *order) String() string {
 // plain reports whether nothing but an action's failure can end it other than well.
 func (o *order) plain() bool { return o.opt.TimeoutMs == 0 && o.opt.RetryLimit == 0 && !o.aborted }
 
-// lazy is worker/saga's rule for results that may wait (DECISIONS A17).
+// lazy is doors/saga/advance's rule for results that may wait (DECISIONS A17).
 func (o *order) lazy() bool {
-	return o.mode == esaga.Saga && o.data == "" && o.opt.TimeoutMs == 0 && o.opt.RetryLimit == 0
+	return o.mode == sagapart.Saga && o.data == "" && o.opt.TimeoutMs == 0 && o.opt.RetryLimit == 0
 }
 
 // free reports whether all steps that step k follows have succeeded.
@@ -85,7 +85,7 @@ func (o *order) wait(d time.Duration) {
 // draw makes an order that nobody has sent yet.
 func (b *sagaBook) draw(with besides) *order {
 	r := b.r
-	o := &order{gid: fmt.Sprintf("g%d", len(b.all)+1), mode: esaga.Saga, fails: -1, with: with, steps: make([]deed, 1+r.IntN(4))}
+	o := &order{gid: fmt.Sprintf("g%d", len(b.all)+1), mode: sagapart.Saga, fails: -1, with: with, steps: make([]deed, 1+r.IntN(4))}
 	switch r.IntN(10) {
 	case 0, 1:
 		o.data = `{"concurrent":true}`
@@ -94,10 +94,10 @@ func (b *sagaBook) draw(with besides) *order {
 	case 3:
 		o.opt.RetryLimit = 1 + r.Int64N(3)
 	case 4, 5:
-		o.mode = esaga.Msg
+		o.mode = sagapart.Msg
 		o.wait(between(r, 200*time.Millisecond, 4*time.Second))
 	}
-	if o.mode == esaga.Saga && r.IntN(3) == 0 {
+	if o.mode == sagapart.Saga && r.IntN(3) == 0 {
 		o.fails = r.IntN(len(o.steps))
 	}
 	b.all = append(b.all, o)
@@ -107,33 +107,33 @@ func (b *sagaBook) draw(with besides) *order {
 
 // parts is the command, as the door makes it.
 func (b *sagaBook) parts(h *host, o *order) []entry.Part {
-	g := &esaga.BeginPart{Status: esaga.Submitted, Fresh: o.with != alone, IntervalMs: intervalMs,
-		Definition: esaga.Definition{Gid: o.gid, Mode: o.mode, Protocol: outcall.HTTP, CustomData: o.data, Options: o.opt}}
+	g := &sagapart.BeginPart{Status: sagapart.Submitted, Fresh: o.with != alone, IntervalMs: intervalMs,
+		Definition: sagapart.Definition{Gid: o.gid, Mode: o.mode, Protocol: outcall.HTTP, CustomData: o.data, Options: o.opt}}
 	if o.delay > 0 {
 		g.FirstMs = o.delay.Milliseconds() + 1
 	}
 	for k := range o.steps {
 		id, at := fmt.Sprintf("%02d", k+1), fmt.Sprintf("http://s%d/", k%2)
-		if o.mode == esaga.Saga {
-			g.Branches = append(g.Branches, esaga.Branch{ID: id, Op: esaga.OpCompensate, URL: at + "undo", Status: esaga.Prepared})
+		if o.mode == sagapart.Saga {
+			g.Branches = append(g.Branches, sagapart.Branch{ID: id, Op: sagapart.OpCompensate, URL: at + "undo", Status: sagapart.Prepared})
 		}
-		g.Branches = append(g.Branches, esaga.Branch{ID: id, Op: esaga.OpAction, URL: at + "do", Status: esaga.Prepared})
+		g.Branches = append(g.Branches, sagapart.Branch{ID: id, Op: sagapart.OpAction, URL: at + "do", Status: sagapart.Prepared})
 	}
-	begin := entry.Part{Machine: esaga.Machine, Body: esaga.Append(nil, &esaga.Part{Kind: esaga.Begin, Begin: g})}
+	begin := entry.Part{Machine: sagapart.Machine, Body: sagapart.Append(nil, &sagapart.Part{Kind: sagapart.Begin, Begin: g})}
 	if o.with == alone {
 		parts, _ := h.permit(begin)
 		return parts
 	}
-	put := func(key string) ekv.Op { return ekv.Op{Put: &ekv.Put{Key: []byte(key), Value: []byte(o.gid)}} }
-	t := &ekv.Txn{Then: []ekv.Op{put(o.key())}}
+	put := func(key string) kvpart.Op { return kvpart.Op{Put: &kvpart.Put{Key: []byte(key), Value: []byte(o.gid)}} }
+	t := &kvpart.Txn{Then: []kvpart.Op{put(o.key())}}
 	switch o.with {
 	case withCAS:
 		t.Then = append(t.Then, put(lastOrder))
-		t.Compare = []ekv.Compare{{Key: []byte(lastOrder), Target: ekv.CompareMod, Result: ekv.CompareEqual, Int: b.last}}
+		t.Compare = []kvpart.Compare{{Key: []byte(lastOrder), Target: kvpart.CompareMod, Result: kvpart.CompareEqual, Int: b.last}}
 	case withLie:
-		t.Compare = []ekv.Compare{{Key: []byte(neverKey), Target: ekv.CompareVersion, Result: ekv.CompareGreater}}
+		t.Compare = []kvpart.Compare{{Key: []byte(neverKey), Target: kvpart.CompareVersion, Result: kvpart.CompareGreater}}
 	}
-	parts, _ := h.permit(entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, &ekv.Part{Must: true, Txn: t})})
+	parts, _ := h.permit(entry.Part{Machine: entry.MachineKV, Body: kvpart.Append(nil, &kvpart.Part{Must: true, Txn: t})})
 	return append(parts, begin)
 }
 
@@ -194,11 +194,11 @@ func (b *sagaBook) told(h *host, o *order, res *entry.Result, err error) {
 		o.there, o.taken = true, true
 		if o.with != alone {
 			w.rep.Pairs++
-			b.last = res.Of(entry.MachineKV).(*ekv.TxnResult).Revision
+			b.last = res.Of(entry.MachineKV).(*kvpart.TxnResult).Revision
 		}
-	case res.Rejection.Machine == esaga.Machine && res.Rejection.Code == esaga.WrongStatus && o.sent > 1:
+	case res.Rejection.Machine == sagapart.Machine && res.Rejection.Code == sagapart.WrongStatus && o.sent > 1:
 		o.there = true // another submit of it has come through
-	case res.Rejection.Machine == entry.MachineKV && res.Rejection.Code == ekv.CompareFailed && slices.Contains([]besides{withCAS, withLie}, o.with):
+	case res.Rejection.Machine == entry.MachineKV && res.Rejection.Code == kvpart.CompareFailed && slices.Contains([]besides{withCAS, withLie}, o.with):
 		w.rep.Refused++
 	default:
 		w.fail(WrongOutcome, "a submit of %s through %s: %v", o, h.name, res.Rejection)
@@ -209,16 +209,16 @@ func (b *sagaBook) told(h *host, o *order, res *entry.Result, err error) {
 // abort asks for the end of a saga, as its client may at any time.
 func (b *sagaBook) abort(h *host, o *order) {
 	o.aborted = true
-	b.change(h, o, "abort", &esaga.ChangePart{To: esaga.Aborting, Reason: "by hand"})
+	b.change(h, o, "abort", &sagapart.ChangePart{To: sagapart.Aborting, Reason: "by hand"})
 }
 
 // hurry makes an order due now, as an operator may. A message that waits for its time is not delivered all the same.
-func (b *sagaBook) hurry(h *host, o *order) { b.change(h, o, "hurry", &esaga.ChangePart{}) }
+func (b *sagaBook) hurry(h *host, o *order) { b.change(h, o, "hurry", &sagapart.ChangePart{}) }
 
 // change proposes a client's change of an order that runs. Whatever becomes of it, the order has to end.
-func (b *sagaBook) change(h *host, o *order, what string, c *esaga.ChangePart) {
-	c.Gid, c.From, c.Timer, c.IntervalMs = o.gid, esaga.Of(esaga.Submitted), true, intervalMs
-	parts, _ := h.permit(entry.Part{Machine: esaga.Machine, Body: esaga.Append(nil, &esaga.Part{Kind: esaga.Change, Change: c})})
+func (b *sagaBook) change(h *host, o *order, what string, c *sagapart.ChangePart) {
+	c.Gid, c.From, c.Timer, c.IntervalMs = o.gid, sagapart.Of(sagapart.Submitted), true, intervalMs
+	parts, _ := h.permit(entry.Part{Machine: sagapart.Machine, Body: sagapart.Append(nil, &sagapart.Part{Kind: sagapart.Change, Change: c})})
 	b.w.trace.add(b.w.now, "saga → %s %s %s", h.name, what, o)
 	_ = h.n.ProposeAsync(laneSaga, 0, parts, func(*entry.Result, error) {})
 	h.pumpSoon()

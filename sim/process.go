@@ -7,16 +7,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfastdb/holdfast/disk"
-	mident "github.com/holdfastdb/holdfast/machine/ident"
-	mtree "github.com/holdfastdb/holdfast/machine/tree"
-	"github.com/holdfastdb/holdfast/node"
-	workerarchive "github.com/holdfastdb/holdfast/worker/archive"
-	"github.com/holdfastdb/holdfast/worker/compact"
-	"github.com/holdfastdb/holdfast/worker/expire"
-	"github.com/holdfastdb/holdfast/worker/lease"
-	"github.com/holdfastdb/holdfast/worker/level"
-	"github.com/holdfastdb/holdfast/worker/saga"
+	archiveship "github.com/holdfastdb/holdfast/archive/ship"
+	"github.com/holdfastdb/holdfast/core/disk"
+	mident "github.com/holdfastdb/holdfast/core/machine/ident"
+	"github.com/holdfastdb/holdfast/core/node"
+	"github.com/holdfastdb/holdfast/core/worker/level"
+	"github.com/holdfastdb/holdfast/doors/kv/compact"
+	"github.com/holdfastdb/holdfast/doors/kv/lease"
+	"github.com/holdfastdb/holdfast/doors/kv/v2/expire"
+	"github.com/holdfastdb/holdfast/doors/saga/advance"
+	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 )
 
 // process is one life of a member.
@@ -44,11 +44,11 @@ type process struct {
 	nodes     [keeperCount]string // likewise, as last shown
 	catalogue *mident.State       // likewise, last
 	signer    *signer             // nil: does not lead
-	shown     [2]*mtree.Checkpoint
+	shown     [2]*tlogmachine.Checkpoint
 	pairs     pairsSeen
 	logged    logged
 	last      stateSeen             // the newest state of its store
-	shipper   *workerarchive.Worker // nil: the run has no archive
+	shipper   *archiveship.Worker // nil: the run has no archive
 }
 
 // start runs a new process.
@@ -116,7 +116,7 @@ func (h *host) opened(n *node.Node) {
 	h.tasks.Go(lease.New(n, h.kv).Run)
 	h.tasks.Go(expire.New(n, h.etcd2).Run)
 	if w.sagas.on {
-		h.tasks.Go(saga.New(n, h.saga, w.sagas.worker(h)).Run)
+		h.tasks.Go(advance.New(n, h.saga, w.sagas.worker(h)).Run)
 	}
 	if w.levels() {
 		h.tasks.Go(level.New(n, level.Options{Interval: 300 * time.Millisecond, Settle: time.Second}).Run)

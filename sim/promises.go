@@ -3,9 +3,9 @@ package sim
 import (
 	"encoding/binary"
 
-	"github.com/holdfastdb/holdfast/machine"
-	"github.com/holdfastdb/holdfast/replica"
-	"github.com/holdfastdb/holdfast/store"
+	"github.com/holdfastdb/holdfast/core/machine"
+	"github.com/holdfastdb/holdfast/core/raft"
+	"github.com/holdfastdb/holdfast/core/store"
 )
 
 // Promises that hold at every moment, checked on the members themselves instead of on what clients saw: a vote that has left a
@@ -17,7 +17,7 @@ type promise struct{ term, vote uint64 }
 
 // send looks at a frame that is about to leave h, and notes the vote in it.
 func (p *promise) send(h *host, frame []byte) {
-	if term, vote, ok := replica.Vote(frame); ok {
+	if term, vote, ok := raft.Vote(frame); ok {
 		p.give(h, term, vote)
 		h.w.nemesis.voted(h)
 	}

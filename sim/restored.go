@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 
-	"github.com/holdfastdb/holdfast/archive"
-	"github.com/holdfastdb/holdfast/backup"
-	"github.com/holdfastdb/holdfast/disk"
-	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/archive/format"
+	archiverestore "github.com/holdfastdb/holdfast/archive/restore"
+	"github.com/holdfastdb/holdfast/core/disk"
+	"github.com/holdfastdb/holdfast/core/node"
+	"github.com/holdfastdb/holdfast/core/store"
+	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 	"github.com/holdfastdb/holdfast/internal/task"
-	"github.com/holdfastdb/holdfast/node"
-	"github.com/holdfastdb/holdfast/store"
 )
 
 // inline runs what is to run beside its caller before that goes on: a store that is well answers at once.
@@ -28,10 +28,10 @@ func (b *archiveBook) disaster() {
 }
 
 // open opens the archive as it lies in the store, nil if there is none yet.
-func (b *archiveBook) open() *backup.Archive {
-	a, err := backup.Open(context.Background(), b.bucket.Memory, 0, inline{})
+func (b *archiveBook) open() *archiverestore.Archive {
+	a, err := archiverestore.Open(context.Background(), b.bucket.Memory, 0, inline{})
 	switch {
-	case errors.Is(err, backup.ErrNoArchive) && b.upTo == 0:
+	case errors.Is(err, archiverestore.ErrNoArchive) && b.upTo == 0:
 		return nil
 	case err != nil:
 		b.w.fail(NotArchived, "open the archive: %v", err)
@@ -41,7 +41,7 @@ func (b *archiveBook) open() *backup.Archive {
 
 // halfFound reports whether an error is about half an object that the store has left: it was not taken for a whole.
 func (b *archiveBook) halfFound(err error) bool {
-	var f *archive.Fault
+	var f *format.Fault
 	return errors.As(err, &f) && b.bucket.half[f.Name]
 }
 
@@ -52,7 +52,7 @@ func (b *archiveBook) restore() {
 	if a == nil {
 		return
 	}
-	how := backup.Restoring{From: "the store", Name: "restored"}
+	how := archiverestore.Restoring{From: "the store", Name: "restored"}
 	if len(b.bucket.half) > 0 {
 		how.At.Index = b.upTo // behind that there may be half an object
 	}
@@ -65,7 +65,7 @@ func (b *archiveBook) restore() {
 	made, _ := cfg()
 	res, err := a.Restore(context.Background(), made, how)
 	switch {
-	case (errors.Is(err, backup.ErrNotInArchive) || errors.Is(err, backup.ErrNoSnapshot)) && b.upTo == 0, b.halfFound(err):
+	case (errors.Is(err, archiverestore.ErrNotInArchive) || errors.Is(err, archiverestore.ErrNoSnapshot)) && b.upTo == 0, b.halfFound(err):
 		return
 	case err != nil:
 		w.fail(NotArchived, "restore: %v (somebody was told that %d is archived)", err, b.upTo)
@@ -82,7 +82,7 @@ func (b *archiveBook) restore() {
 	if _, err := node.NewReplay(again, st); err != nil {
 		w.fail(BadArchive, "the restored state cannot be opened: %v", err)
 	}
-	rows, _, err := h.kv.Range(&ekv.Range{Key: []byte(heldDir), End: []byte(heldDir + "~")}, 0)
+	rows, _, err := h.kv.Range(&kvpart.Range{Key: []byte(heldDir), End: []byte(heldDir + "~")}, 0)
 	if err != nil {
 		w.fail(BadArchive, "the restored state cannot be read: %v", err)
 	}
@@ -115,9 +115,9 @@ func (b *archiveBook) Check(all []*Member) {
 	v := all[0].mem.NewView()
 	defer v.Close()
 	last := w.content(all[0], v)
-	b.verify(backup.At{}, &last)
+	b.verify(archiverestore.At{}, &last)
 	for i := range b.states {
-		b.verify(backup.At{Index: b.states[i].Index}, &b.states[i])
+		b.verify(archiverestore.At{Index: b.states[i].Index}, &b.states[i])
 	}
 }
 
@@ -130,7 +130,7 @@ func (b *archiveBook) judge() {
 				b.w.rep.Unjudged++
 				continue
 			}
-			if !e.Equal(archive.Entry(was)) {
+			if !e.Equal(format.Entry(was)) {
 				b.w.fail(BadArchive, "%s has entry %d@%d of %d bytes, committed was %d@%d of %d bytes", s.Name, e.Index, e.Term, len(e.Data), was.Index,
 					was.Term, len(was.Data))
 			}
@@ -140,17 +140,17 @@ func (b *archiveBook) judge() {
 
 // verify proves the archive, and compares what it gives at a place with what a member had there. A place that was removed, or lies in a gap,
 // it does not give; the end it must.
-func (b *archiveBook) verify(at backup.At, want *node.Content) {
+func (b *archiveBook) verify(at archiverestore.At, want *node.Content) {
 	w := b.w
 	a := b.open()
 	if a == nil {
 		w.fail(NotArchived, "at the end there is no archive")
 	}
 	gaps := 0
-	v, err := a.Verify(context.Background(), backup.Verifying{At: at, Store: store.NewMem(), Config: func() node.Config {
+	v, err := a.Verify(context.Background(), archiverestore.Verifying{At: at, Store: store.NewMem(), Config: func() node.Config {
 		h := w.newHouse()
 		return node.Config{Machines: h.machines(), Lanes: w.lanes()}
-	}, Found: func(f backup.Finding) {
+	}, Found: func(f archiverestore.Finding) {
 		if f.Wrong {
 			w.fail(BadArchive, "%s", f.Text)
 		}
@@ -160,7 +160,7 @@ func (b *archiveBook) verify(at backup.At, want *node.Content) {
 	switch {
 	case err != nil:
 		w.fail(BadArchive, "verify: %v", err)
-	case v.At.Index == 0 && at != backup.At{}:
+	case v.At.Index == 0 && at != archiverestore.At{}:
 		return
 	case v.Content != *want:
 		w.fail(BadArchive, "the archive has at its %s %+v, a member had %+v", at, v.Content, *want)

@@ -6,10 +6,10 @@ import (
 	"reflect"
 	"time"
 
-	ekv "github.com/holdfastdb/holdfast/entry/kv"
-	esaga "github.com/holdfastdb/holdfast/entry/saga"
-	msaga "github.com/holdfastdb/holdfast/machine/saga"
-	"github.com/holdfastdb/holdfast/worker/saga"
+	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
+	"github.com/holdfastdb/holdfast/doors/saga/advance"
+	sagamachine "github.com/holdfastdb/holdfast/doors/saga/machine"
+	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
 // sagaBook is everything about global transactions in one run: clients that begin them, some in one command with a change of keys, the
@@ -21,8 +21,8 @@ type sagaBook struct {
 	on bool
 	r  *rand.Rand
 	// machine and limits bound memory, in some runs to so little that most of it is read again and again.
-	machine msaga.Options
-	limits  saga.Options
+	machine sagamachine.Options
+	limits  advance.Options
 	all     []*order // in the order in which they were drawn
 	by      map[string]*order
 	pairs   []*order                 // those that were sent with a change of keys
@@ -55,10 +55,10 @@ func (b *sagaBook) Begin(w *World) {
 		return
 	}
 	if b.r.IntN(2) == 0 {
-		b.machine = msaga.Options{CacheBytes: 2 << 10, FilterBytes: 1 << 10, RecentTimers: 4}
+		b.machine = sagamachine.Options{CacheBytes: 2 << 10, FilterBytes: 1 << 10, RecentTimers: 4}
 	}
 	if b.r.IntN(2) == 0 {
-		b.limits = saga.Options{MaxRunning: 1 + b.r.IntN(4), PerEndpoint: 1 + b.r.IntN(2)}
+		b.limits = advance.Options{MaxRunning: 1 + b.r.IntN(4), PerEndpoint: 1 + b.r.IntN(2)}
 	}
 	b.pause = between(b.r, 50*time.Millisecond, 600*time.Millisecond)
 	if !w.opt.Quiet {
@@ -67,7 +67,7 @@ func (b *sagaBook) Begin(w *World) {
 }
 
 // worker is how a process carries sagas on.
-func (b *sagaBook) worker(h *host) saga.Options {
+func (b *sagaBook) worker(h *host) advance.Options {
 	o := b.limits
 	o.Caller = &caller{b, h, h.gen}
 	o.RetryIntervalMs, o.RequestTimeoutMs = intervalMs, callMs
@@ -82,7 +82,7 @@ func (b *sagaBook) next() {
 	}
 	w.after(around(r, b.pause), b.next)
 	member := func() *host {
-		if h := w.hosts[r.IntN(len(w.hosts))]; h.n != nil && h.n.ClusterLevel() >= esaga.Level {
+		if h := w.hosts[r.IntN(len(w.hosts))]; h.n != nil && h.n.ClusterLevel() >= sagapart.Level {
 			return h
 		}
 		return nil
@@ -109,7 +109,7 @@ func (b *sagaBook) next() {
 		})
 	}
 	ask := b.hurry
-	if o.mode == esaga.Saga && r.IntN(2) == 0 {
+	if o.mode == sagapart.Saga && r.IntN(2) == 0 {
 		ask = b.abort
 	}
 	if r.IntN(3) == 0 {
@@ -123,7 +123,7 @@ func (b *sagaBook) next() {
 
 // key reads a key of a member as it has it.
 func (h *host) key(name string) (state keyState, version int64) {
-	res, _, err := h.kv.Range(&ekv.Range{Key: []byte(name)}, 0)
+	res, _, err := h.kv.Range(&kvpart.Range{Key: []byte(name)}, 0)
 	if err != nil {
 		h.w.fail(Stopped, "%s range: %v", h.name, err)
 	}
@@ -139,7 +139,7 @@ func (h *host) mod(key string) int64 {
 }
 
 // find reads an order of a member as it has it, nil if it does not.
-func (b *sagaBook) find(h *host, o *order) *msaga.Transaction {
+func (b *sagaBook) find(h *host, o *order) *sagamachine.Transaction {
 	tx, err := h.saga.Find(o.gid)
 	if err != nil {
 		b.w.fail(Stopped, "%s reads %s: %v", h.name, o, err)
@@ -216,7 +216,7 @@ func (b *sagaBook) Check(all []*Member) {
 }
 
 // ended checks what became of an order against what its client was told and what its services have done. tx is nil if there is none.
-func (b *sagaBook) ended(o *order, tx *msaga.Transaction) {
+func (b *sagaBook) ended(o *order, tx *sagamachine.Transaction) {
 	w := b.w
 	switch {
 	case tx == nil && o.there:
@@ -233,7 +233,7 @@ func (b *sagaBook) ended(o *order, tx *msaga.Transaction) {
 	case !tx.Status.Final():
 		w.fail(SagaLost, "%s is %s when all is at rest", o, tx.Status)
 	}
-	well := tx.Status == esaga.Succeed
+	well := tx.Status == sagapart.Succeed
 	if w.rep.Sagas++; !well {
 		w.rep.Undone++
 	}

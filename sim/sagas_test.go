@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	esaga "github.com/holdfastdb/holdfast/entry/saga"
-	"github.com/holdfastdb/holdfast/worker/saga"
+	"github.com/holdfastdb/holdfast/doors/saga/advance"
+	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
 // TestSagasHold: global transactions under faults, over leaders that come and go, with services that are down, slow or silent. Each ends
@@ -37,12 +37,12 @@ func TestDelaysOutliveLeaders(t *testing.T) {
 	const messages = 12
 	sum := scene(t, 16, Options{Nodes: 3, Learners: -1, Sagas: true, Quiet: true, Faults: []Fault{}}, func(w *World) {
 		b := &w.sagas
-		b.limits, b.calm = saga.Options{}, true
+		b.limits, b.calm = advance.Options{}, true
 		w.up(3)
-		w.wait("sagas may begin", func() bool { return w.leader().n.ClusterLevel() >= esaga.Level })
+		w.wait("sagas may begin", func() bool { return w.leader().n.ClusterLevel() >= sagapart.Level })
 		for range messages {
 			o := b.draw(alone)
-			*o = order{gid: o.gid, mode: esaga.Msg, fails: -1, steps: make([]deed, 2)}
+			*o = order{gid: o.gid, mode: sagapart.Msg, fails: -1, steps: make([]deed, 2)}
 			o.wait(between(b.r, 200*time.Millisecond, 8*time.Second))
 			b.submit(w.leader(), o, 10*time.Second, func() {})
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/core/node"
 )
 
 // scene plays a short story with each of the seeds, which draw everything that the story leaves open. It returns what happened.

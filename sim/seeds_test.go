@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/core/node"
 )
 
 var (

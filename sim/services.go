@@ -4,8 +4,8 @@ import (
 	"strconv"
 	"time"
 
-	esaga "github.com/holdfastdb/holdfast/entry/saga"
-	"github.com/holdfastdb/holdfast/outcall"
+	"github.com/holdfastdb/holdfast/doors/saga/outcall"
+	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
 // Services outlive every member. Each does a thing once, as one with DTM's barrier does: a call that comes again changes nothing and gets
@@ -25,7 +25,7 @@ var _ outcall.Caller = (*caller)(nil)
 func (c *caller) Go(req *outcall.Request, done func(outcall.Result)) (cancel func()) {
 	b, h, w := c.b, c.h, c.b.w
 	o, k := b.by[req.Gid], branchStep(req.BranchID)
-	undo := req.Op == esaga.OpCompensate
+	undo := req.Op == sagapart.OpCompensate
 	w.rep.Calls++
 	w.trace.add(w.now, "%s calls %s %s %s", h.name, req.Gid, req.Op, req.BranchID)
 	tries := &o.steps[k].acts
@@ -150,24 +150,24 @@ func (b *sagaBook) judge(h *host, o *order, k int, undo bool) {
 		w.fail(TooEarly, "%s delivers %s at %d; it began at %d, with a delay of %v", h.name, o, now, tx.CreatedTick, o.delay)
 	}
 	compensation, action := 2*k, 2*k+1
-	if o.mode == esaga.Msg {
+	if o.mode == sagapart.Msg {
 		compensation, action = -1, k
 	}
 	place := action
 	if undo {
 		place = compensation
 	}
-	if s := tx.Branches[place].Status; s != esaga.Prepared {
+	if s := tx.Branches[place].Status; s != sagapart.Prepared {
 		w.fail(Miscalled, "%s calls step %d of %s again, undo %v, although the log has it as %s", h.name, k+1, o, undo, s)
 	}
 	if !undo {
 		return
 	}
-	if tx.Status != esaga.Aborting {
+	if tx.Status != sagapart.Aborting {
 		w.fail(Miscalled, "%s undoes step %d of %s, which is %s", h.name, k+1, o, tx.Status)
 	}
 	// What the log does not say a leader before may have called: the step whose turn it is, or, where results wait, any one.
-	mayHave := o.free(k, func(step int) bool { return tx.Branches[2*step+1].Status == esaga.Succeed }) && (tx.Passes > 0 || b.inherits(o, term)) ||
+	mayHave := o.free(k, func(step int) bool { return tx.Branches[2*step+1].Status == sagapart.Succeed }) && (tx.Passes > 0 || b.inherits(o, term)) ||
 		o.lazy() && o.aborted && b.inherits(o, term)
 	if d.acts == 0 && !mayHave {
 		w.fail(Miscalled, "%s undoes step %d of %s, which was never called", h.name, k+1, o)

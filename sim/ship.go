@@ -8,8 +8,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/holdfastdb/holdfast/node"
-	"github.com/holdfastdb/holdfast/store"
+	"github.com/holdfastdb/holdfast/core/node"
+	"github.com/holdfastdb/holdfast/core/store"
 )
 
 // shipBook stands for what ships the log to an archive. It takes what each member gives as committed (Node.Committed), holds it against

@@ -3,10 +3,10 @@ package sim
 import (
 	"time"
 
-	"github.com/holdfastdb/holdfast/entry"
-	etree "github.com/holdfastdb/holdfast/entry/tree"
-	"github.com/holdfastdb/holdfast/node"
-	"github.com/holdfastdb/holdfast/worker/checkpoint"
+	"github.com/holdfastdb/holdfast/core/entry"
+	"github.com/holdfastdb/holdfast/core/node"
+	"github.com/holdfastdb/holdfast/doors/tlog/checkpoint"
+	tlogpart "github.com/holdfastdb/holdfast/doors/tlog/part"
 )
 
 // signer is what a member keeps while it leads in one term.
@@ -16,7 +16,7 @@ type signer struct {
 	last [2]time.Duration
 }
 
-// signTurn does after a turn of the loop what worker/checkpoint does: create the logs that are missing, and sign those that
+// signTurn does after a turn of the loop what doors/tlog/checkpoint does: create the logs that are missing, and sign those that
 // have grown.
 func (h *host) signTurn() {
 	b := &h.w.trees
@@ -35,7 +35,7 @@ func (h *host) signTurn() {
 		}
 		l := h.tree.Find(lb.spec.Name)
 		if l == nil {
-			h.proposeTree(s, i, &etree.Part{Kind: etree.Create, Spec: lb.spec})
+			h.proposeTree(s, i, &tlogpart.Part{Kind: tlogpart.Create, Spec: lb.spec})
 			continue
 		}
 		if c := l.Checkpoint(); c != nil && (c.Size == l.View().Size || h.w.now < s.last[i]+b.least) {
@@ -46,19 +46,19 @@ func (h *host) signTurn() {
 			h.w.fail(Stopped, "%s does not sign %s: %v", h.name, lb.spec.Name, err)
 		}
 		s.last[i] = h.w.now
-		h.proposeTree(s, i, &etree.Part{Kind: etree.Checkpoint, Checkpoints: []etree.Signed{c}})
+		h.proposeTree(s, i, &tlogpart.Part{Kind: tlogpart.Checkpoint, Checkpoints: []tlogpart.Signed{c}})
 	}
 }
 
 // proposeTree carries a command of the signer through the log, in its term.
-func (h *host) proposeTree(s *signer, i int, part *etree.Part) {
+func (h *host) proposeTree(s *signer, i int, part *tlogpart.Part) {
 	w := h.w
 	w.trace.add(w.now, "%s proposes %s in term %d", h.name, part, s.term)
 	s.open[i] = true
-	err := h.n.ProposeAsync(node.LaneSystem, s.term, []entry.Part{{Machine: entry.MachineTree, Body: etree.AppendPart(nil, part)}},
+	err := h.n.ProposeAsync(node.LaneSystem, s.term, []entry.Part{{Machine: entry.MachineTree, Body: tlogpart.AppendPart(nil, part)}},
 		func(res *entry.Result, err error) {
 			s.open[i] = false
-			if err == nil && res.Rejection != nil && res.Rejection.Code != etree.LogExists && res.Rejection.Code != etree.StaleCheckpoint {
+			if err == nil && res.Rejection != nil && res.Rejection.Code != tlogpart.LogExists && res.Rejection.Code != tlogpart.StaleCheckpoint {
 				w.fail(WrongOutcome, "%s proposed %s: %v", h.name, part, res.Rejection)
 			}
 		})

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"errors"
 
-	"github.com/holdfastdb/holdfast/archive"
-	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/archive/format"
+	"github.com/holdfastdb/holdfast/core/node"
 )
 
 // span is an object of the archive, and where in it each of its entries ends.
@@ -18,11 +18,11 @@ type span struct {
 
 // shipped makes the objects of all entries, and goes on with the entries that are read from them.
 func (b *shipBook) shipped() {
-	tip := archive.Tip{Cluster: 1, Timeline: b.w.opt.Seed, Last: 1, Term: 1} // the first state stands for entry 1
+	tip := format.Tip{Cluster: 1, Timeline: b.w.opt.Seed, Last: 1, Term: 1} // the first state stands for entry 1
 	b.pack(tip)
 	read := make([]node.Entry, 0, len(b.entries))
 	for i := range b.spans {
-		s, err := archive.DecodeSpan(b.spans[i].name, bytes.Clone(b.spans[i].object))
+		s, err := format.DecodeSpan(b.spans[i].name, bytes.Clone(b.spans[i].object))
 		if err == nil {
 			err = s.Follows(tip)
 		}
@@ -30,7 +30,7 @@ func (b *shipBook) shipped() {
 			b.w.fail(Diverged, "what was shipped cannot be read: %v", err)
 		}
 		for e := range s.Entries() {
-			if was := b.entries[len(read)]; !e.Equal(archive.Entry(was)) {
+			if was := b.entries[len(read)]; !e.Equal(format.Entry(was)) {
 				b.w.fail(Diverged, "entry %d@%d of %d bytes was shipped, %d@%d of %d bytes read", was.Index, was.Term, len(was.Data),
 					e.Index, e.Term, len(e.Data))
 			}
@@ -45,14 +45,14 @@ func (b *shipBook) shipped() {
 }
 
 // pack makes spans of all entries, which the seed cuts.
-func (b *shipBook) pack(after archive.Tip) {
-	enc, s := archive.NewEncoder(after, 1<<(8+b.r.IntN(14))), span{first: after.Last + 1}
+func (b *shipBook) pack(after format.Tip) {
+	enc, s := format.NewEncoder(after, 1<<(8+b.r.IntN(14))), span{first: after.Last + 1}
 	finish := func() {
 		s.name, s.object = enc.Finish(b.w.states.at[enc.Tip().Last].hash)
 		b.spans, s = append(b.spans, s), span{first: enc.Tip().Last + 1}
 	}
 	for i := range b.entries {
-		e := archive.Entry(b.entries[i])
+		e := format.Entry(b.entries[i])
 		ok, err := enc.Append(e)
 		if err == nil && !ok {
 			finish()
@@ -61,7 +61,7 @@ func (b *shipBook) pack(after archive.Tip) {
 		if err != nil {
 			b.w.fail(Diverged, "entry %d cannot be shipped: %v", e.Index, err)
 		}
-		s.ends = append(s.ends, enc.Len()-archive.SpanEndBytes)
+		s.ends = append(s.ends, enc.Len()-format.SpanEndBytes)
 	}
 	finish()
 }
@@ -73,13 +73,13 @@ func (b *shipBook) spoilSpan() {
 	off := b.r.IntN(len(bad))
 	bad[off] ^= byte(1 + b.r.IntN(255))
 	var index uint64
-	for i, begin := 0, archive.SpanHeadBytes; i < len(s.ends); i, begin = i+1, s.ends[i] {
+	for i, begin := 0, format.SpanHeadBytes; i < len(s.ends); i, begin = i+1, s.ends[i] {
 		if begin <= off && off < s.ends[i] {
 			index = s.first + uint64(i)
 		}
 	}
-	var at *archive.Fault
-	if _, err := archive.DecodeSpan(s.name, bad); !errors.As(err, &at) || at.Index != index {
+	var at *format.Fault
+	if _, err := format.DecodeSpan(s.name, bad); !errors.As(err, &at) || at.Index != index {
 		b.w.fail(Diverged, "byte %d of %s was changed, in entry %d (0: in none), and it says %v", off, s.name, index, err)
 	}
 }

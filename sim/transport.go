@@ -8,8 +8,8 @@ import (
 	"io"
 	"time"
 
+	"github.com/holdfastdb/holdfast/core/peer"
 	"github.com/holdfastdb/holdfast/internal/task"
-	"github.com/holdfastdb/holdfast/peer"
 )
 
 // hostNet is a process's end of the network; it implements node.Transport.

@@ -5,14 +5,14 @@ import (
 	"math/rand/v2"
 	"time"
 
-	etree "github.com/holdfastdb/holdfast/entry/tree"
-	"github.com/holdfastdb/holdfast/machine"
-	mtree "github.com/holdfastdb/holdfast/machine/tree"
-	"github.com/holdfastdb/holdfast/tiles"
+	"github.com/holdfastdb/holdfast/core/machine"
+	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
+	tlogpart "github.com/holdfastdb/holdfast/doors/tlog/part"
+	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 )
 
 // treeBook is everything about transparency logs in one run: the clients that add, what was acknowledged, every checkpoint that
-// any member ever showed, and the checks of both. The leader signs as worker/checkpoint does, driven by the loop's turns
+// any member ever showed, and the checks of both. The leader signs as doors/tlog/checkpoint does, driven by the loop's turns
 // instead of by a goroutine; all members have the keys.
 type treeBook struct {
 	w    *World
@@ -26,7 +26,7 @@ type treeBook struct {
 
 // logBook is what clients know of one log.
 type logBook struct {
-	spec  etree.LogSpec
+	spec  tlogpart.LogSpec
 	key   *tiles.Signer
 	given map[uint64]string // what was acknowledged at an index
 	at    map[string]uint64 // where an acknowledged entry is
@@ -34,7 +34,7 @@ type logBook struct {
 	out   map[string]bool   // entries that were refused, so that they must not be in the log
 	roots map[uint64]rootSeen
 	// newest is the largest checkpoint anybody has seen.
-	newest *mtree.Checkpoint
+	newest *tlogmachine.Checkpoint
 }
 
 // rootSeen is a signed root, and the member that showed it first.
@@ -73,7 +73,7 @@ func newLogBook(name string, dedup bool) *logBook {
 	if err != nil {
 		panic(err) // name and seed are good ones
 	}
-	return &logBook{spec: etree.LogSpec{Name: name, Key: *key.Verifier(), Dedup: dedup}, key: key, given: map[uint64]string{}, at: map[string]uint64{},
+	return &logBook{spec: tlogpart.LogSpec{Name: name, Key: *key.Verifier(), Dedup: dedup}, key: key, given: map[uint64]string{}, at: map[string]uint64{},
 		asked: map[string]bool{}, out: map[string]bool{}, roots: map[uint64]rootSeen{}}
 }
 
@@ -88,7 +88,7 @@ func (lb *logBook) refuse(texts []string) {
 }
 
 // acknowledge notes the indexes of a batch and checks that none is another entry's, and that no entry has a second one.
-func (lb *logBook) acknowledge(w *World, h *host, texts []string, res *etree.Appended) {
+func (lb *logBook) acknowledge(w *World, h *host, texts []string, res *tlogpart.Appended) {
 	for i, text := range texts {
 		index := res.At(i)
 		if was, ok := lb.given[index]; ok && was != text {
@@ -134,7 +134,7 @@ func (b *treeBook) look(h *host) {
 // show compares a checkpoint with those seen before: there is only one root of its size, and the smaller of it and the largest
 // one seen is a prefix of the other, shown by a proof as the door makes it. That it belongs to the log is checked at the end of
 // the run.
-func (b *treeBook) show(h *host, lb *logBook, l *mtree.Log, c *mtree.Checkpoint) {
+func (b *treeBook) show(h *host, lb *logBook, l *tlogmachine.Log, c *tlogmachine.Checkpoint) {
 	if seen, ok := lb.roots[c.Size]; ok {
 		if seen.root != c.Root {
 			b.w.fail(SplitView, "%s shows root %s of %s at size %d, and %s showed %s", h.name, c.Root, lb.spec.Name, c.Size, seen.by.name, seen.root)
@@ -193,11 +193,11 @@ func (b *treeBook) Check(members []*Member) {
 		first := members[0].tree.Find(lb.spec.Name)
 		b.checkEntries(lb, members[0], first)
 		for _, h := range members {
-			loaded := mtree.New()
+			loaded := tlogmachine.New()
 			if err := loaded.Load(h.mem, new(machine.Gate)); err != nil {
 				b.w.fail(Stopped, "%s load trees: %v", h.name, err)
 			}
-			for _, l := range []*mtree.Log{h.tree.Find(lb.spec.Name), loaded.Find(lb.spec.Name)} {
+			for _, l := range []*tlogmachine.Log{h.tree.Find(lb.spec.Name), loaded.Find(lb.spec.Name)} {
 				if is, want := l.View(), first.View(); is.Size != want.Size || is.Root != want.Root || string(l.Checkpoint().Note) != string(first.Checkpoint().Note) {
 					b.w.fail(Diverged, "at rest %s has %d entries of %s with root %s and %s has %d with root %s", h.name, is.Size, lb.spec.Name, is.Root,
 						members[0].name, want.Size, want.Root)
@@ -211,7 +211,7 @@ func (b *treeBook) Check(members []*Member) {
 }
 
 // checkEntries reads a whole log.
-func (b *treeBook) checkEntries(lb *logBook, h *host, l *mtree.Log) {
+func (b *treeBook) checkEntries(lb *logBook, h *host, l *tlogmachine.Log) {
 	w, size := b.w, l.View().Size
 	var f tiles.Frontier
 	roots := map[uint64]tiles.Hash{0: tiles.EmptyRoot()}

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	etree "github.com/holdfastdb/holdfast/entry/tree"
-	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/core/node"
+	tlogpart "github.com/holdfastdb/holdfast/doors/tlog/part"
 )
 
 // TestTreesHold: transparency logs over crashes, power cuts and partitions, and on members that come to know them by snapshot
@@ -47,7 +47,7 @@ func TestTheBookOfALogSeesWhatIsWrong(t *testing.T) {
 				kind = r.(*Violation).Kind
 			}
 		}()
-		lb.acknowledge(w, h, texts, &etree.Appended{First: first})
+		lb.acknowledge(w, h, texts, &tlogpart.Appended{First: first})
 		return ""
 	}
 	for what, c := range map[string]struct {

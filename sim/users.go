@@ -7,11 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfastdb/holdfast/entry"
-	eident "github.com/holdfastdb/holdfast/entry/ident"
-	"github.com/holdfastdb/holdfast/machine"
-	mident "github.com/holdfastdb/holdfast/machine/ident"
-	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/core/entry"
+	eident "github.com/holdfastdb/holdfast/core/entry/ident"
+	"github.com/holdfastdb/holdfast/core/machine"
+	mident "github.com/holdfastdb/holdfast/core/machine/ident"
+	"github.com/holdfastdb/holdfast/core/node"
 )
 
 // userBook is everything about users in one run: the admins that change them, what every member showed of them, and the checks

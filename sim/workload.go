@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/holdfastdb/holdfast/entry"
-	"github.com/holdfastdb/holdfast/machine"
-	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/core/entry"
+	"github.com/holdfastdb/holdfast/core/machine"
+	"github.com/holdfastdb/holdfast/core/node"
 )
 
 // Workload is what one door adds to a run: clients that use its machine, what they were told, and the checks of both. Everything in it

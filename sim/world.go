@@ -25,7 +25,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/core/node"
 )
 
 // Options of one run. Fields that are zero are drawn from the seed.

@@ -14,17 +14,17 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/holdfastdb/holdfast/archive"
-	"github.com/holdfastdb/holdfast/backup"
-	"github.com/holdfastdb/holdfast/entry"
-	ekv "github.com/holdfastdb/holdfast/entry/kv"
+	"github.com/holdfastdb/holdfast/archive/format"
+	archiverestore "github.com/holdfastdb/holdfast/archive/restore"
+	"github.com/holdfastdb/holdfast/core/entry"
+	"github.com/holdfastdb/holdfast/core/machine"
+	"github.com/holdfastdb/holdfast/core/node"
+	kvmachine "github.com/holdfastdb/holdfast/doors/kv/machine"
+	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
+	v2machine "github.com/holdfastdb/holdfast/doors/kv/v2/machine"
+	sagamachine "github.com/holdfastdb/holdfast/doors/saga/machine"
+	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 	"github.com/holdfastdb/holdfast/internal/budget"
-	"github.com/holdfastdb/holdfast/machine"
-	metcd2 "github.com/holdfastdb/holdfast/machine/etcd2"
-	mkv "github.com/holdfastdb/holdfast/machine/kv"
-	msaga "github.com/holdfastdb/holdfast/machine/saga"
-	mtree "github.com/holdfastdb/holdfast/machine/tree"
-	"github.com/holdfastdb/holdfast/node"
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
@@ -34,9 +34,9 @@ const lane node.Lane = 1
 func house(dir string) node.Config {
 	s := budget.Of(budget.Default)
 	return node.Config{Dir: dir, MemoryBytes: budget.Default, Lanes: []node.LaneSpec{{Number: lane, Name: "kv"}}, Machines: []machine.Machine{
-		mkv.New(mkv.Options{CacheBytes: int(s.Keys), HotBytes: int(s.Hot), FilterBytes: int(s.Filter), RecentBytes: int(s.Recent),
+		kvmachine.New(kvmachine.Options{CacheBytes: int(s.Keys), HotBytes: int(s.Hot), FilterBytes: int(s.Filter), RecentBytes: int(s.Recent),
 			BlockBytes: int(s.Blocks), PastBytes: int(s.Past)}),
-		metcd2.New(metcd2.Options{}), mtree.New(), msaga.New(msaga.Options{})}}
+		v2machine.New(v2machine.Options{}), tlogmachine.New(), sagamachine.New(sagamachine.Options{})}}
 }
 
 // Archive says what is archived: puts of Value bytes to Keys keys, until the log has Bytes. With Snapshot there is one at the end too, which a
@@ -88,8 +88,8 @@ func (a Archive) put(ctx context.Context, n *node.Node, client int, wrote *atomi
 	value := bytes.Repeat([]byte{'v'}, a.Value)
 	for i := client; wrote.Add(int64(a.Value)) < a.Bytes; i += 64 {
 		copy(value, fmt.Sprintf("%016x", uint64(i)*0x9e3779b97f4a7c15)) // not to be compressed away
-		p := &ekv.Part{Put: &ekv.Put{Key: fmt.Appendf(nil, "key-%09d", i*7919%a.Keys), Value: value}}
-		r, err := n.Propose(ctx, lane, entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, p)})
+		p := &kvpart.Part{Put: &kvpart.Put{Key: fmt.Appendf(nil, "key-%09d", i*7919%a.Keys), Value: value}}
+		r, err := n.Propose(ctx, lane, entry.Part{Machine: entry.MachineKV, Body: kvpart.Append(nil, p)})
 		if err == nil && r.Rejection != nil {
 			err = errors.New(r.Rejection.Error())
 		}
@@ -101,7 +101,7 @@ func (a Archive) put(ctx context.Context, n *node.Node, client int, wrote *atomi
 }
 
 // take archives a snapshot of now.
-func take(ctx context.Context, n *node.Node, s objstore.Store) (tip archive.Tip, err error) {
+func take(ctx context.Context, n *node.Node, s objstore.Store) (tip format.Tip, err error) {
 	v, info, err := n.SnapshotView(ctx)
 	if err != nil {
 		return tip, err
@@ -110,16 +110,16 @@ func take(ctx context.Context, n *node.Node, s objstore.Store) (tip archive.Tip,
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(node.WriteSnapshot(ctx, w, v, info)) }()
 	defer r.Close()
-	m, err := backup.Take(ctx, s, r, nil, nil)
+	m, err := archiverestore.Take(ctx, s, r, nil, nil)
 	if err != nil {
 		return tip, err
 	}
-	return archive.Tip{Cluster: m.Cluster, Timeline: m.Timeline, Last: m.Index, Term: m.Term}, nil
+	return format.Tip{Cluster: m.Cluster, Timeline: m.Timeline, Last: m.Index, Term: m.Term}, nil
 }
 
 // ship archives the log in spans of 4 MiB until stop, and what there is then.
-func ship(ctx context.Context, n *node.Node, s objstore.Store, tip archive.Tip, stop <-chan struct{}) error {
-	e := archive.NewEncoder(tip, 4<<20)
+func ship(ctx context.Context, n *node.Node, s objstore.Store, tip format.Tip, stop <-chan struct{}) error {
+	e := format.NewEncoder(tip, 4<<20)
 	finish := func() error {
 		hash, known, err := n.StateHash(ctx, e.Tip().Last)
 		if err != nil || !known {
@@ -147,10 +147,10 @@ func ship(ctx context.Context, n *node.Node, s objstore.Store, tip archive.Tip, 
 			return err
 		}
 		for _, one := range some {
-			ok, err := e.Append(archive.Entry(one))
+			ok, err := e.Append(format.Entry(one))
 			if err == nil && !ok {
 				if err = finish(); err == nil {
-					_, err = e.Append(archive.Entry(one))
+					_, err = e.Append(format.Entry(one))
 				}
 			}
 			if err != nil {
@@ -165,17 +165,17 @@ func ship(ctx context.Context, n *node.Node, s objstore.Store, tip archive.Tip, 
 type Figures struct {
 	Bytes     int64 // of objects read
 	Took, CPU time.Duration
-	State     backup.Mark
+	State     archiverestore.Mark
 }
 
 // Restore restores the newest state of the archive in s into a directory below dir, and measures it.
-func Restore(ctx context.Context, s objstore.Store, dir string, show func(backup.Progress)) (f Figures, err error) {
-	a, err := backup.Open(ctx, s, 0, nil)
+func Restore(ctx context.Context, s objstore.Store, dir string, show func(archiverestore.Progress)) (f Figures, err error) {
+	a, err := archiverestore.Open(ctx, s, 0, nil)
 	if err != nil {
 		return f, err
 	}
 	began, cpu := time.Now(), spent()
-	out, err := a.Restore(ctx, house(filepath.Join(dir, "restored")), backup.Restoring{From: "bench", Name: "r1", Progress: func(p backup.Progress) {
+	out, err := a.Restore(ctx, house(filepath.Join(dir, "restored")), archiverestore.Restoring{From: "bench", Name: "r1", Progress: func(p archiverestore.Progress) {
 		f.Bytes = p.Bytes
 		if show != nil {
 			show(p)

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/bench/host"
-	"github.com/holdfastdb/holdfast/tiles"
+	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/holdfastdb/holdfast/tiles"
+	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 )
 
 // footprint writes into a sample what a server that has been stopped left on the disk.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	tlogmysql "github.com/holdfastdb/holdfast/doors/tlog/mysql"
 	"github.com/holdfastdb/holdfast/internal/proctest"
-	"github.com/holdfastdb/holdfast/tlogdb"
 )
 
 // mysqlLoad has the writers of the published run with the database on the same machine.
@@ -64,7 +64,7 @@ func (b *bench) mysqlPlace(m *proctest.MariaDB, name, database string) (at place
 		return at, func() error { return nil }, nil
 	}
 	url := fmt.Sprintf("mysql://%s@%s/%[1]s", database, m.Addr)
-	tables, err := tlogdb.Open(url, mysqlPassword)
+	tables, err := tlogmysql.Open(url, mysqlPassword)
 	if err != nil {
 		return at, nil, err
 	}
@@ -112,7 +112,7 @@ func databaseCPU(m *proctest.MariaDB) (over func(*Sample) error, err error) {
 
 // behind watches until ctx ends and returns for how long at most the log had more than was published. What is not published when
 // ctx ends counts as well.
-func behind(ctx context.Context, url string, tables tlogdb.Tables) (most time.Duration, err error) {
+func behind(ctx context.Context, url string, tables tlogmysql.Tables) (most time.Duration, err error) {
 	var waiting []mark
 	tick := time.NewTicker(behindEvery)
 	defer tick.Stop()

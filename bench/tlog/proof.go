@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfastdb/holdfast/tiles"
+	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 )
 
 // proofRate is how many adds a second proofs are timed at, proofClients how many clients share them.

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfastdb/holdfast/archive"
-	"github.com/holdfastdb/holdfast/backup"
-	"github.com/holdfastdb/holdfast/entry"
-	ekv "github.com/holdfastdb/holdfast/entry/kv"
-	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/archive/format"
+	"github.com/holdfastdb/holdfast/archive/restore"
+	"github.com/holdfastdb/holdfast/core/entry"
+	"github.com/holdfastdb/holdfast/core/node"
+	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
@@ -45,12 +45,12 @@ func archivedServer(t *testing.T) (url string, first, last uint64) {
 	if err := n.SaveSnapshot(ctx, &snapshot); err != nil {
 		t.Fatal(err)
 	}
-	m, err := backup.Take(ctx, s, &snapshot, nil, nil)
+	m, err := restore.Take(ctx, s, &snapshot, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 10 {
-		body := ekv.Append(nil, &ekv.Part{Put: &ekv.Put{Key: fmt.Appendf(nil, "key%d", i), Value: []byte("value")}})
+		body := kvpart.Append(nil, &kvpart.Part{Put: &kvpart.Put{Key: fmt.Appendf(nil, "key%d", i), Value: []byte("value")}})
 		if _, err := n.Propose(ctx, 1, entry.Part{Machine: entry.MachineKV, Body: body}); err != nil {
 			t.Fatal(err)
 		}
@@ -59,9 +59,9 @@ func archivedServer(t *testing.T) (url string, first, last uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	enc := archive.NewEncoder(archive.Tip{Cluster: m.Cluster, Timeline: m.Timeline, Last: m.Index, Term: m.Term}, 1<<20)
+	enc := format.NewEncoder(format.Tip{Cluster: m.Cluster, Timeline: m.Timeline, Last: m.Index, Term: m.Term}, 1<<20)
 	for _, e := range es {
-		if _, err := enc.Append(archive.Entry(e)); err != nil {
+		if _, err := enc.Append(format.Entry(e)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,7 +111,7 @@ func TestAnArchiveFromTheCommandLine(t *testing.T) {
 	if status != 0 || !strings.Contains(out, "kv.put") || !strings.Contains(out, fmt.Sprintf("entries %d@", first+1)) {
 		t.Errorf("status %d\n%s%s", status, out, errs)
 	}
-	if status, out, _ := execute(nil, "inspect", "archive", url, archive.ManifestName(timelineOf(t, name), first)); status != 0 || !strings.Contains(out, "/pieces/") {
+	if status, out, _ := execute(nil, "inspect", "archive", url, format.ManifestName(timelineOf(t, name), first)); status != 0 || !strings.Contains(out, "/pieces/") {
 		t.Errorf("status %d\n%s", status, out)
 	}
 	b, err := os.ReadFile(spans[0])
@@ -201,7 +201,7 @@ func TestWhatARestoreRefusesCanBeFollowed(t *testing.T) {
 
 func timelineOf(t *testing.T, name string) uint64 {
 	t.Helper()
-	timeline, _, ok := archive.ParseSpanName(name)
+	timeline, _, ok := format.ParseSpanName(name)
 	if !ok {
 		t.Fatal(name)
 	}

@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfastdb/holdfast/cmd/holdfast/dtm"
-	"github.com/holdfastdb/holdfast/cmd/holdfast/dtmconf"
-	"github.com/holdfastdb/holdfast/cmd/holdfast/server"
+	"github.com/holdfastdb/holdfast/doors/saga/dtm"
+	"github.com/holdfastdb/holdfast/doors/saga/dtm/conf"
+	"github.com/holdfastdb/holdfast/serve/server"
 )
 
 // dtmStart brings up a server in this process from DTM's configuration file; the test's end stops it.
@@ -30,14 +30,14 @@ func dtmStart(t *testing.T, out io.Writer, env map[string]string, file string, a
 	for name, v := range env { // any order: each is looked up by name
 		environ = append(environ, name+"="+v)
 	}
-	s, err := dtmconf.Parse(append([]string{"-c", path}, args...), environ, os.ReadFile)
+	s, err := conf.Parse(append([]string{"-c", path}, args...), environ, os.ReadFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return dtmBegin(t, out, env, s)
 }
 
-func dtmBegin(t *testing.T, out io.Writer, env map[string]string, s *dtmconf.Settings) (*running, error) {
+func dtmBegin(t *testing.T, out io.Writer, env map[string]string, s *conf.Settings) (*running, error) {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(out, nil))
 	su, err := dtm.Setup(all, s, 128<<20, func(name string) string { return env[name] }, log)
@@ -220,7 +220,7 @@ func TestATCCIsCancelledByTheTimeOfTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Shorter than a file may say.
-	r, err := dtmBegin(t, io.Discard, map[string]string{"HOLDFAST_DATA": t.TempDir()}, &dtmconf.Settings{HTTPPort: n,
+	r, err := dtmBegin(t, io.Discard, map[string]string{"HOLDFAST_DATA": t.TempDir()}, &conf.Settings{HTTPPort: n,
 		TimeoutToFail: 300 * time.Millisecond, RetryInterval: 100 * time.Millisecond, RequestTimeout: time.Second})
 	if err != nil {
 		t.Fatal(err)

@@ -19,15 +19,15 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/holdfastdb/holdfast/cmd/holdfast/etcd"
-	"github.com/holdfastdb/holdfast/cmd/holdfast/etcdflags"
-	"github.com/holdfastdb/holdfast/cmd/holdfast/server"
+	"github.com/holdfastdb/holdfast/doors/kv/etcd"
+	"github.com/holdfastdb/holdfast/doors/kv/etcd/flags"
+	"github.com/holdfastdb/holdfast/serve/server"
 )
 
 // etcdStart brings up a member in this process from etcd's flags. The caller stops it with stop, or the test's end does.
 func etcdStart(t *testing.T, args ...string) (*running, error) {
 	t.Helper()
-	s, err := etcdflags.Parse(args, nil, os.ReadFile)
+	s, err := flags.Parse(args, nil, os.ReadFile)
 	if err != nil {
 		t.Fatal(err)
 	}

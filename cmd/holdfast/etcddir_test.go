@@ -17,7 +17,7 @@ import (
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/holdfastdb/holdfast/etcdfile"
+	"github.com/holdfastdb/holdfast/doors/kv/etcdfile"
 )
 
 func TestADirectoryOfEtcdsIsLeftAlone(t *testing.T) {

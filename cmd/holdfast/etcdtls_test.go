@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfastdb/holdfast/cmd/holdfast/etcd"
-	"github.com/holdfastdb/holdfast/cmd/holdfast/etcdflags"
+	"github.com/holdfastdb/holdfast/doors/kv/etcd"
+	etcdflags "github.com/holdfastdb/holdfast/doors/kv/etcd/flags"
 )
 
 // Clients are asked for a certificate if it was asked for or an authority is named, and not otherwise.

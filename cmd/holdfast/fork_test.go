@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfastdb/holdfast/cmd/holdfast/server"
-	"github.com/holdfastdb/holdfast/node"
-	"github.com/holdfastdb/holdfast/tiles"
+	"github.com/holdfastdb/holdfast/core/node"
+	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
+	"github.com/holdfastdb/holdfast/serve/server"
 )
 
 // copyDir copies a directory as cp -r does: every file is another one.

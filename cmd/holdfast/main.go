@@ -9,17 +9,17 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
-	"github.com/holdfastdb/holdfast/cmd/holdfast/dtm"
-	"github.com/holdfastdb/holdfast/cmd/holdfast/etcd"
-	"github.com/holdfastdb/holdfast/cmd/holdfast/inspect"
-	"github.com/holdfastdb/holdfast/cmd/holdfast/litestream"
-	"github.com/holdfastdb/holdfast/cmd/holdfast/member"
-	"github.com/holdfastdb/holdfast/cmd/holdfast/migrate"
-	"github.com/holdfastdb/holdfast/cmd/holdfast/restore"
-	"github.com/holdfastdb/holdfast/cmd/holdfast/server"
-	"github.com/holdfastdb/holdfast/cmd/holdfast/snapshot"
-	"github.com/holdfastdb/holdfast/cmd/holdfast/sqlite"
+	"github.com/holdfastdb/holdfast/doors/kv/etcd"
+	"github.com/holdfastdb/holdfast/doors/kv/migrate"
+	"github.com/holdfastdb/holdfast/doors/saga/dtm"
+	"github.com/holdfastdb/holdfast/serve/cli"
+	"github.com/holdfastdb/holdfast/serve/inspect"
+	"github.com/holdfastdb/holdfast/serve/member"
+	"github.com/holdfastdb/holdfast/serve/restore"
+	"github.com/holdfastdb/holdfast/serve/server"
+	"github.com/holdfastdb/holdfast/serve/snapshot"
+	"github.com/holdfastdb/holdfast/sqlite/litestream"
+	sqliteprogram "github.com/holdfastdb/holdfast/sqlite/program"
 )
 
 // commands is the table, in the order of `holdfast help`.
@@ -29,7 +29,7 @@ func commands() []*cli.Command {
 		member.Commands(),
 		snapshot.Commands(all),
 		restore.Commands(all),
-		[]*cli.Command{sqlite.Run(), sqlite.Replicate(), sqlite.Status(), sqlite.Restore(), sqlite.Branch(), sqlite.Verify(), sqlite.List()},
+		[]*cli.Command{sqliteprogram.Run(), sqliteprogram.Replicate(), sqliteprogram.Status(), sqliteprogram.Restore(), sqliteprogram.Branch(), sqliteprogram.Verify(), sqliteprogram.List()},
 		inspect.Commands(all),
 		all.Commands(),
 		[]*cli.Command{migrate.Command(), cli.VersionCommand()})

@@ -13,7 +13,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/holdfastdb/holdfast/door/admin"
+	"github.com/holdfastdb/holdfast/serve/admin"
 )
 
 func TestOperatorsCommandsAgainstARunningServer(t *testing.T) {

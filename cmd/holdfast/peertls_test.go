@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfastdb/holdfast/cmd/holdfast/server"
-	"github.com/holdfastdb/holdfast/peer"
+	"github.com/holdfastdb/holdfast/core/peer"
+	"github.com/holdfastdb/holdfast/serve/server"
 )
 
 // asks puts a question to a member's peer port under a certificate.

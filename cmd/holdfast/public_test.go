@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfastdb/holdfast/tiles"
+	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 )
 
 // addAs posts an entry with a token.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfastdb/holdfast/archive"
+	"github.com/holdfastdb/holdfast/archive/format"
 	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/objstore"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -55,14 +55,14 @@ func upToDate(t *testing.T, r *running) (s archived) {
 func chainEnds(t *testing.T, dir string, timeline, from uint64) uint64 {
 	t.Helper()
 	s := objstore.NewFile(dir)
-	var tip archive.Tip
+	var tip format.Tip
 	for next := from + 1; ; next = tip.Last + 1 {
-		name := archive.SpanName(timeline, next)
+		name := format.SpanName(timeline, next)
 		b, err := s.Get(context.Background(), name)
 		if err != nil {
 			return next - 1
 		}
-		span, err := archive.DecodeSpan(name, b)
+		span, err := format.DecodeSpan(name, b)
 		if err == nil && tip.Last > 0 {
 			err = span.Follows(tip)
 		}

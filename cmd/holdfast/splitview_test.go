@@ -16,11 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfastdb/holdfast/cmd/holdfast/doors"
-	"github.com/holdfastdb/holdfast/cmd/holdfast/server"
-	mtree "github.com/holdfastdb/holdfast/machine/tree"
-	"github.com/holdfastdb/holdfast/store"
-	"github.com/holdfastdb/holdfast/tiles"
+	"github.com/holdfastdb/holdfast/core/store"
+	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
+	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
+	"github.com/holdfastdb/holdfast/serve"
+	"github.com/holdfastdb/holdfast/serve/server"
 )
 
 // fill adds entries until the log has a number of them, from many clients at once, and returns a file with the checkpoint.
@@ -210,14 +210,14 @@ func TestASplitViewCannotBeServed(t *testing.T) {
 		s, _ := altered(t, snapshot, keys, func(st store.Store) {
 			set(t, st, rowAt('h', 0, 7), 5*tiles.HashSize+1)
 		})
-		err := doors.Machine[*mtree.Machine](s.Host()).Find("default").Scrub(func(_, _ uint64) error { return nil })
+		err := serve.Machine[*tlogmachine.Machine](s.Host()).Find("default").Scrub(func(_, _ uint64) error { return nil })
 		if want := `tile of level 0, hash 1797: ` + hash + `, but ` + hash + ` was expected`; err == nil || !regexp.MustCompile(want).MatchString(err.Error()) {
 			t.Errorf("the scrub says %v, want %s", err, want)
 		}
 	})
 	t.Run("untouched", func(t *testing.T) { // or the cases above would show nothing
 		s, _ := altered(t, snapshot, keys, func(store.Store) {})
-		if err := doors.Machine[*mtree.Machine](s.Host()).Find("default").Scrub(func(_, _ uint64) error { return nil }); err != nil {
+		if err := serve.Machine[*tlogmachine.Machine](s.Host()).Find("default").Scrub(func(_, _ uint64) error { return nil }); err != nil {
 			t.Error(err)
 		}
 		if code, body := s.add("/add", "one more"); code != 200 || body != "5000" {

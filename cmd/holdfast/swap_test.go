@@ -14,9 +14,9 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
+	archiveship "github.com/holdfastdb/holdfast/archive/ship"
 	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/objstore"
-	workerarchive "github.com/holdfastdb/holdfast/worker/archive"
 )
 
 // heard is a server's log.
@@ -79,7 +79,7 @@ func TestAnArchiveThatIsAway(t *testing.T) {
 			}
 		}},
 		{"another archive", func(t *testing.T, dir string) {
-			if _, err := objstore.Identity(t.Context(), objstore.NewFile(dir), workerarchive.IdentityName, true); err != nil {
+			if _, err := objstore.Identity(t.Context(), objstore.NewFile(dir), archiveship.IdentityName, true); err != nil {
 				t.Fatal(err)
 			}
 		}},

@@ -17,8 +17,8 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
-	"github.com/holdfastdb/holdfast/cmd/holdfast/server"
-	"github.com/holdfastdb/holdfast/tiles"
+	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
+	"github.com/holdfastdb/holdfast/serve/server"
 )
 
 // tlogServer is a server with the tlog door, and how to talk to it.

@@ -21,8 +21,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/holdfastdb/holdfast/cmd/holdfast/cli"
-	"github.com/holdfastdb/holdfast/cmd/holdfast/hammer"
+	"github.com/holdfastdb/holdfast/doors/tlog/hammer"
+	"github.com/holdfastdb/holdfast/serve/cli"
 )
 
 // TestBenchTlog puts load on a server, and then on one that lies through a proxy.

@@ -23,9 +23,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 	"github.com/holdfastdb/holdfast/internal/bucket"
 	"github.com/holdfastdb/holdfast/internal/proctest"
-	"github.com/holdfastdb/holdfast/tiles"
 )
 
 // gone is a cluster that ships to a bucket, writers on every door, and what they were told. Their sessions are of two kinds: those

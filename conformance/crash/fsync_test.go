@@ -14,12 +14,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfastdb/holdfast/disk"
-	"github.com/holdfastdb/holdfast/entry"
-	ekv "github.com/holdfastdb/holdfast/entry/kv"
-	"github.com/holdfastdb/holdfast/machine"
-	mkv "github.com/holdfastdb/holdfast/machine/kv"
-	"github.com/holdfastdb/holdfast/node"
+	"github.com/holdfastdb/holdfast/core/disk"
+	"github.com/holdfastdb/holdfast/core/entry"
+	"github.com/holdfastdb/holdfast/core/machine"
+	"github.com/holdfastdb/holdfast/core/node"
+	kvmachine "github.com/holdfastdb/holdfast/doors/kv/machine"
+	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 )
 
 // TestFailedSync makes the log's fsync fail, or its writes meet a full disk, under load in one process: a real disk does
@@ -90,7 +90,7 @@ func inLog(name string) bool {
 // openNode starts a cluster of one, or continues it, and waits until it serves.
 func openNode(t *testing.T, dir string, fs disk.FS, onFatal func(error)) *member {
 	t.Helper()
-	keys := mkv.New(mkv.Options{})
+	keys := kvmachine.New(kvmachine.Options{})
 	cfg := node.Config{Machines: []machine.Machine{keys}, Lanes: []node.LaneSpec{{Number: laneKV, Name: "kv"}}, FS: fs, Dir: dir, Logger: slog.New(slog.DiscardHandler), OnFatal: onFatal}
 	n, err := node.Start(t.Context(), cfg, node.StartOptions{Name: "n1"})
 	if err != nil {
@@ -108,11 +108,11 @@ const laneKV node.Lane = 1
 // member is a node in this process, with the machine that holds its keys.
 type member struct {
 	*node.Node
-	kv *mkv.Machine
+	kv *kvmachine.Machine
 }
 
 func put(key, value string) entry.Part {
-	return entry.Part{Machine: entry.MachineKV, Body: ekv.Append(nil, &ekv.Part{Put: &ekv.Put{Key: []byte(key), Value: []byte(value)}})}
+	return entry.Part{Machine: entry.MachineKV, Body: kvpart.Append(nil, &kvpart.Part{Put: &kvpart.Put{Key: []byte(key), Value: []byte(value)}})}
 }
 
 // inProcess remembers what a node in this process acknowledged.
@@ -163,7 +163,7 @@ func (a *inProcess) check(t *testing.T, n *member) (missing int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for key := range a.keys {
-		res, _, err := n.kv.Range(&ekv.Range{Key: []byte(key)}, 1<<20)
+		res, _, err := n.kv.Range(&kvpart.Range{Key: []byte(key)}, 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}

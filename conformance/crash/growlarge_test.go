@@ -103,7 +103,7 @@ func (l *largeWriters) finish(t *testing.T, nodes []*proctest.Node) (puts, keys,
 }
 
 // TestGrowingUnderLargeValues takes a member that is alone to three and back to one, again and again, under puts of values that a member keeps from raft while it is
-// alone (replica/aside.go), with kills of whoever is there. Every acknowledged value is there in the end, on every member.
+// alone (core/raft/aside.go), with kills of whoever is there. Every acknowledged value is there in the end, on every member.
 func TestGrowingUnderLargeValues(t *testing.T) {
 	processTest(t, false)
 	if !long {

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfastdb/holdfast/tiles"
+	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 )
 
 // tlogLoad is writers that add entries of their own and pollers that collect every checkpoint any member shows.

@@ -13,8 +13,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 	"github.com/holdfastdb/holdfast/internal/proctest"
-	"github.com/holdfastdb/holdfast/tiles"
 )
 
 // signers is three members with a tlog door, each with a key directory of its own.

@@ -23,7 +23,7 @@ type group struct {
 var doors = []door{
 	{
 		name:     "kv",
-		packages: []string{"./door/kv/...", "./worker/lease", "./worker/expire", "./worker/compact"},
+		packages: []string{"./doors/kv/..."},
 		own:      []string{"./conformance", "./conformance/v3diff", "./conformance/v2diff", "./conformance/etcdfile", "./conformance/etcdsuite", "./conformance/e2e"},
 		fullOnly: []string{"./conformance/clientsuite", "./conformance/kube"},
 		scripts:  []string{"scripts/peers.sh", "scripts/e2esuite.sh", "scripts/etcd3gw.sh"}, fullScripts: []string{"scripts/clientsuites.sh", "scripts/kube.sh"},
@@ -56,7 +56,7 @@ var doors = []door{
 	},
 	{
 		name:     "tlog",
-		packages: []string{"./door/tlog/...", "./worker/checkpoint", "./worker/publish", "./worker/scrub"},
+		packages: []string{"./doors/tlog/..."},
 		own:      []string{"./conformance/tlog"},
 		scripts:  []string{"scripts/tessera.sh"}, fullScripts: []string{"scripts/mariadb.sh"}, // a quick run does without a database where none is installed
 		quick: []group{{name: "Tessera's tools", args: []string{"build/tlog", "-quick"}}},
@@ -64,7 +64,7 @@ var doors = []door{
 	},
 	{
 		name:     "saga",
-		packages: []string{"./door/saga/...", "./worker/saga", "./outcall"},
+		packages: []string{"./doors/saga/..."},
 		own:      []string{"./conformance/saga"},
 		fullOnly: []string{"./conformance/saga/dtmsuite", "./conformance/saga/transfer"},
 		scripts:  []string{"scripts/dtm.sh"}, fullScripts: []string{"scripts/dtmclients.sh", "scripts/dtmsuite.sh", "scripts/mariadb.sh"},
@@ -78,7 +78,7 @@ var doors = []door{
 	},
 	{
 		name:     "archive", // no door, but what stands behind all of them
-		packages: []string{"./archive", "./backup", "./worker/archive", "./objstore", "./door/ack"},
+		packages: []string{"./archive/...", "./objstore", "./serve/ack"},
 		own:      []string{"./conformance/archive"},
 		scripts:  []string{"scripts/peers.sh"}, fullScripts: []string{"scripts/versitygw.sh"},
 		quick: []group{{name: "a disk goes", args: []string{"build/archive", "-quick"}}},

@@ -16,8 +16,8 @@ import (
 
 // TestWhatAChangeConcerns: a door is left out only if nothing of it, of its programs or of what all stand on has changed.
 func TestWhatAChangeConcerns(t *testing.T) {
-	apart := tree{server: []string{"node", "door/kv"}, spine: []string{"node"}, doors: map[string][]string{"kv": {"node", "door/kv"}, "tlog": nil}}
-	if !apart.concerns("node/loop.go", "tlog") || apart.concerns("door/kv/door.go", "tlog") {
+	apart := tree{server: []string{"core/node", "doors/kv"}, spine: []string{"core/node"}, doors: map[string][]string{"kv": {"core/node", "doors/kv"}, "tlog": nil}}
+	if !apart.concerns("core/node/loop.go", "tlog") || apart.concerns("doors/kv/door.go", "tlog") {
 		t.Error("what all stand on concerns every door, also one that does not import it")
 	}
 	t.Chdir("../..")
@@ -27,32 +27,33 @@ func TestWhatAChangeConcerns(t *testing.T) {
 	}
 	real := c.tree
 	for file, want := range map[string]string{
-		"door/kv/door.go":                    "kv",
-		"door/kv/v2/keys.go":                 "kv",
-		"worker/expire/worker.go":            "kv",
+		"doors/kv/door.go":                   "kv",
+		"doors/kv/v2/keys.go":                "kv",
+		"doors/kv/v2/expire/worker.go":       "kv",
 		"conformance/known_failures.txt":     "kv",
 		"conformance/v3diff/draw.go":         "kv",
 		"conformance/kube/main.go":           "kv",
-		"machine/kv/scan.go":                 "kv",
-		"door/tlog/read.go":                  "tlog",
-		"worker/publish/place.go":            "tlog",
+		"doors/kv/machine/scan.go":           "kv",
+		"doors/tlog/read.go":                 "tlog",
+		"doors/tlog/publish/place.go":        "tlog",
 		"conformance/tlog/verify.py":         "tlog",
-		"machine/tree/machine.go":            "tlog",
-		"tiles/tile.go":                      "tlog",
-		"worker/saga/worker.go":              "saga",
-		"worker/archive/term.go":             "archive",
-		"backup/restore.go":                  "archive",
-		"outcall/net.go":                     "saga",
-		"machine/saga/do.go":                 "saga",
+		"doors/tlog/machine/machine.go":      "tlog",
+		"doors/tlog/tiles/tile.go":           "tlog",
+		"doors/saga/advance/worker.go":       "saga",
+		"archive/ship/term.go":               "archive",
+		"archive/restore/restore.go":         "archive",
+		"doors/saga/outcall/net.go":          "saga",
+		"doors/saga/machine/do.go":           "saga",
 		"conformance/saga/transfer/judge.go": "saga",
-		"door/port/port.go":                  "kv tlog saga",
-		"node/loop.go":                       "kv tlog saga archive sqlite",
-		"wal/wal.go":                         "kv tlog saga archive sqlite",
-		"entry/entry.go":                     "kv tlog saga archive sqlite",
+		"serve/port/port.go":                 "kv tlog saga archive sqlite",
+		"core/node/loop.go":                  "kv tlog saga archive sqlite",
+		"core/wal/wal.go":                    "kv tlog saga archive sqlite",
+		"core/entry/entry.go":                "kv tlog saga archive sqlite",
 		"internal/proctest/cluster.go":       "kv tlog saga archive sqlite",
 		"cmd/holdfast/start.go":              "kv tlog saga archive sqlite",
-		"cmd/holdfast/etcdflags/settings.go": "kv tlog saga archive sqlite",
-		"door/admin/admin.go":                "kv tlog saga archive sqlite", // in the server and no door's own
+		"doors/kv/etcd/flags/settings.go":    "kv",
+		"sqlite/litestream/run.go":           "sqlite",
+		"serve/admin/admin.go":               "kv tlog saga archive sqlite", // in the server and no door's own
 		"go.mod":                             "kv tlog saga archive sqlite",
 		"Makefile":                           "kv tlog saga archive sqlite",
 		"scripts/peers.sh":                   "kv tlog saga archive sqlite",
@@ -60,8 +61,8 @@ func TestWhatAChangeConcerns(t *testing.T) {
 		"sqlite/extension/shm.c":             "sqlite",
 		"docs/OPERATIONS.md":                 "",
 		"conformance/RESULTS.md":             "",
-		"door/kv/door_test.go":               "",
-		"entry/kv/testdata/golden":           "",
+		"doors/kv/door_test.go":              "",
+		"doors/kv/part/testdata/golden":      "",
 		"bench/kv/main.go":                   "",
 		"sim/world.go":                       "",
 		"internal/mutants/list/kv.txt":       "",

@@ -106,17 +106,17 @@ func changesSince(file string) (*changes, error) {
 	if c.tree.server, err = dependencies("./" + server); err != nil {
 		return nil, err
 	}
-	// The packages of cmd/holdfast wire and configure every door.
-	if c.tree.spine, err = dependencies("./node"); err != nil {
+	// The log, and what serves and configures every door on it.
+	if c.tree.spine, err = dependencies("./core/node"); err != nil {
 		return nil, err
 	}
 	for _, p := range c.tree.server {
-		if p == server || strings.HasPrefix(p, server+"/") {
+		if p == server || p == "serve" || strings.HasPrefix(p, "serve/") {
 			c.tree.spine = append(c.tree.spine, p)
 		}
 	}
 	for _, d := range doors {
-		all, err := dependencies(slices.Concat(d.packages, d.own, d.fullOnly)...)
+		all, err := parts(slices.Concat(d.packages, d.own, d.fullOnly)...)
 		if err != nil {
 			return nil, err
 		}
@@ -153,21 +153,44 @@ func filesSince(runs []row, door, file string) since {
 
 // dependencies is every package of this module that some packages are made of, by their directories from the root.
 func dependencies(patterns ...string) ([]string, error) {
-	module, err := output("go", "list", "-m")
-	if err != nil {
-		return nil, err
-	}
 	listed, err := output("go", append([]string{"list", "-deps"}, patterns...)...)
 	if err != nil {
 		return nil, err
 	}
-	var out []string
-	for _, p := range strings.Fields(listed) {
+	return ofThisModule(strings.Fields(listed))
+}
+
+// parts is the packages themselves and what those of them are made of that do not wire a server: a program under another name (doors/kv/etcd) has
+// everything in it.
+func parts(patterns ...string) ([]string, error) {
+	listed, err := output("go", append([]string{"list", "-f", `{{.ImportPath}}{{range .Deps}} {{.}}{{end}}`}, patterns...)...)
+	if err != nil {
+		return nil, err
+	}
+	var packages []string
+	for line := range strings.Lines(listed) {
+		words := strings.Fields(line)
+		if slices.ContainsFunc(words[1:], func(p string) bool { return strings.HasSuffix(p, "/serve/server") }) {
+			words = words[:1]
+		}
+		packages = append(packages, words...)
+	}
+	slices.Sort(packages)
+	return ofThisModule(slices.Compact(packages))
+}
+
+// ofThisModule is the packages of this module among some, by their directories from the root.
+func ofThisModule(packages []string) (dirs []string, err error) {
+	module, err := output("go", "list", "-m")
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range packages {
 		if dir, ours := strings.CutPrefix(p, strings.TrimSpace(module)+"/"); ours {
-			out = append(out, dir)
+			dirs = append(dirs, dir)
 		}
 	}
-	return out, nil
+	return dirs, nil
 }
 
 func output(name string, args ...string) (string, error) {

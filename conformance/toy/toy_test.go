@@ -227,7 +227,7 @@ func TestNobodySeesHalf(t *testing.T) {
 		t.Skip("100 kills take minutes: only with CRASH=long")
 	}
 	dir := copyTree(t)
-	run(t, dir, "go", "vet", "./cmd/holdfast/doors/toy", "./door/toy", "./entry/toy", "./machine/toy", "./sim/toy", "./worker/toy")
+	run(t, dir, "go", "vet", "./doors/toy/...")
 	run(t, dir, "go", "test", "./internal/arch")
 	t.Logf("simulation: %s", run(t, dir, "go", "test", "./sim", "-run", "TestSeeds", "-count=1", "-args", "-n", "200"))
 	c := cluster(t, dir, 3)

@@ -205,6 +205,7 @@ const fakePage = "" +
 	"| 1 | `mid` | | `low/a` | `example.com/raft` |\n" +
 	"| 1 | `mid2/...` | | | |\n" +
 	"| 2 | `top` | | all | |\n" +
+	"| 3 | `top/late` | | all | |\n" +
 	"| 0 | `part/*` | | `low` | |\n" +
 	"| 1 | `mach/*` | | `part/*` `low` | |\n" +
 	"| 1 | `mach/own` | | `part/...` | `example.com/raft` |\n" +
@@ -237,7 +238,7 @@ func TestImportsCanFail(t *testing.T) {
 		"low": "fmt", "low/a": module + "/low", "low/b": "fmt", "mid": "example.com/raft/v3", "mid2/x": "fmt",
 		"top": module + "/mid2/x", "tests": module + "/top",
 		"part/a": module + "/low", "part/b": "fmt", "mach/a": module + "/part/a", "mach/b": module + "/part/b", "mach/own": module + "/part/b",
-		"work/a": module + "/mach/a", "top2/a": module + "/mid",
+		"work/a": module + "/mach/a", "top2/a": module + "/mid", "top/late": "fmt",
 	}
 	for _, c := range []struct {
 		name, path, imp, want string
@@ -265,6 +266,7 @@ func TestImportsCanFail(t *testing.T) {
 		{"all, and none that is not listed", "top2/a", module + "/work/a", "not in the column"},
 		{"own row before the default: may do more", "mach/own", "example.com/raft", ""},
 		{"own row before the default: may do less", "mach/own", module + "/low", "not in the column"},
+		{"a parent does not see a child of a higher layer", "top", module + "/top/late", "layer 2 may not see layer 3"},
 		{"default row: one name and no deeper", "mach/a/deep", "fmt", "mach/a/deep: no row"},
 	} {
 		imports := make(map[string][]string)
@@ -281,7 +283,38 @@ func TestImportsCanFail(t *testing.T) {
 		expect(t, c.name, rules.Imports(module, packages), c.want)
 	}
 	expect(t, "row without package", rules.Imports(module, []Package{{ImportPath: module + "/low", Doc: "x"}}), "low/a, which has no package",
-		"low/b", "mid", "mid2/...", "top", "tests", "mach/own")
+		"low/b", "mid", "mid2/...", "top", "top/late", "tests", "mach/own")
+}
+
+// TestDoorsAreStrangers: beside the table, a door knows of another one its part alone, and the core and the server know none.
+func TestDoorsAreStrangers(t *testing.T) {
+	for _, c := range []struct {
+		path, imp string
+		want      bool
+	}{
+		{"doors/saga", "doors/kv/part", false},
+		{"doors/saga", "doors/kv/machine", true},
+		{"doors/saga/program", "doors/kv", true},
+		{"doors/kv/program", "doors/kv/v2/machine", false},
+		{"core/node", "doors/kv/part", true},
+		{"serve/snapshot", "doors/kv/etcdfile", true},
+		{"archive/ship", "doors/tlog/part", true},
+		{"cmd/holdfast", "doors/tlog/program", false},
+		{"sim", "doors/tlog/machine", false},
+		{"doors/kv", "core/node", false},
+	} {
+		if got := strange(c.path, c.imp); got != c.want {
+			t.Errorf("%s imports %s: %v", c.path, c.imp, got)
+		}
+	}
+}
+
+func TestBansOfAFamily(t *testing.T) {
+	for path, want := range map[string]bool{"doors/kv/machine": true, "doors/kv/machine/deep": true, "doors/kv": false, "doors/kv/v2/machine": false, "doors/machine": false} {
+		if got := withinAny(path, []string{"doors/*/machine/..."}); got != want {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
 }
 
 func TestMissingPackageComment(t *testing.T) {

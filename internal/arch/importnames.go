@@ -6,25 +6,30 @@ import (
 )
 
 // ImportName returns the name by which a file has to import the package at importPath (docs/STYLE.md), where name is what it
-// writes before the path, "" if nothing. Packages of entry and machine come in pairs of one name (entry/kv, machine/kv), so they
-// have one everywhere: ekv and mkv. Doors and workers have their own, or one that begins with what they are: doorkv.
+// writes before the path, "" if nothing. Every door has a part and a machine, so the door's name comes first: kvpart, kvmachine. The core's own
+// come in pairs of one name (core/entry/ident, core/machine/ident): eident and mident. A door is written doorkv where kv means something
+// else; any other package has its own name, or its folder's before it: archiveship.
 func ImportName(module, importPath, name string) string {
 	rest, ours := strings.CutPrefix(importPath, module+"/")
-	family, _, below := strings.Cut(rest, "/")
-	last := path.Base(rest)
-	if !ours || !below || name == "_" {
+	last, above := path.Base(rest), path.Base(path.Dir(rest))
+	if !ours || name == "_" {
 		return name
 	}
-	switch family {
-	case "entry", "machine":
+	family, _, _ := strings.Cut(rest, "/")
+	switch {
+	case family == "core" && (above == "entry" || above == "machine"):
 		if strings.HasSuffix(last, "test") {
 			return name // helpers of tests have no pair
 		}
-		return family[:1] + last
-	case "door", "worker":
-		if name != "" {
-			return family + last
-		}
+		return above[:1] + last
+	case family == "doors" && (last == "part" || last == "machine"):
+		return above + last
+	case name == "":
+		return ""
+	case above == "doors":
+		return "door" + last
+	case family == "doors", family == "archive", family == "sqlite" && above != "sqlite":
+		return above + last
 	}
 	return name
 }

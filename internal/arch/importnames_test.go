@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestImportNames: a package has the same name in every file, so that ekv.Put and mkv.Machine need no look at the imports.
+// TestImportNames: a package has the same name in every file, so that kvpart.Put and kvmachine.Machine need no look at the imports.
 func TestImportNames(t *testing.T) {
 	root := filepath.Join("..", "..")
 	tree, err := ReadTree(root)
@@ -41,24 +41,27 @@ func TestImportNames(t *testing.T) {
 		}
 	}
 	if seen < 100 {
-		t.Errorf("%d imports of entry and machine: this test looks at nothing", seen)
+		t.Errorf("%d imports under another name: this test looks at nothing", seen)
 	}
 }
 
 func TestImportNamesByFamily(t *testing.T) {
 	for _, c := range []struct{ path, name, want string }{
-		{module + "/entry/kv", "", "ekv"},
-		{module + "/entry/kv", "kv", "ekv"},
-		{module + "/machine/etcd2", "e2", "metcd2"},
-		{module + "/machine", "", ""},
-		{module + "/machine/machinetest", "", ""},
-		{module + "/door/kv", "", ""},
-		{module + "/door/kv", "door", "doorkv"},
-		{module + "/door/kv/v2", "two", "doorv2"},
-		{module + "/worker/lease", "l", "workerlease"},
-		{module + "/entry/kv", "_", "_"},
-		{module + "/node", "n", "n"},
-		{"example.com/entry/kv", "", ""},
+		{module + "/core/entry/ident", "", "eident"},
+		{module + "/core/machine/ident", "i", "mident"},
+		{module + "/core/machine", "", ""},
+		{module + "/core/machine/machinetest", "", ""},
+		{module + "/doors/kv/part", "", "kvpart"},
+		{module + "/doors/kv/v2/machine", "etcd2", "v2machine"},
+		{module + "/doors/kv", "", ""},
+		{module + "/doors/kv", "door", "doorkv"},
+		{module + "/doors/kv/v2", "two", "kvv2"},
+		{module + "/doors/kv/lease", "l", "kvlease"},
+		{module + "/archive/ship", "", ""},
+		{module + "/archive/ship", "s", "archiveship"},
+		{module + "/doors/kv/part", "_", "_"},
+		{module + "/core/node", "n", "n"},
+		{"example.com/doors/kv/part", "", ""},
 	} {
 		if got := ImportName(module, c.path, c.name); got != c.want {
 			t.Errorf("%s as %q: %q, want %q", c.path, c.name, got, c.want)

@@ -61,7 +61,9 @@ func (r *Rules) forbidden(row *Row, star, path, imp, module string) string {
 	switch {
 	case to == nil:
 		return "the imported package has no row"
-	case to.Path == row.Path && !isDefault(row.Path), within(target, path):
+	case strange(path, target):
+		return "of another door only its part may be imported, and by core and serve nothing of a door"
+	case to.Path == row.Path && !isDefault(row.Path), within(target, path) && to.Layer <= row.Layer && !to.Nobody:
 		return "" // the same row, or a parent its own child; what shares a default row has nothing else in common
 	case to.Nobody && !row.Nobody:
 		return "only tests may use it"
@@ -71,6 +73,21 @@ func (r *Rules) forbidden(row *Row, star, path, imp, module string) string {
 		return ""
 	}
 	return "not in the column 'may import' of its row"
+}
+
+// strange reports whether the package at path has no business with the door that target belongs to. Programs, tests and tools walk all doors.
+func strange(path, target string) bool {
+	parts, ours := strings.Split(target, "/"), strings.Split(path, "/")
+	if parts[0] != "doors" || len(parts) < 2 {
+		return false
+	}
+	switch ours[0] {
+	case "doors":
+		return ours[1] != parts[1] && parts[len(parts)-1] != "part"
+	case "core", "serve", "archive", "objstore":
+		return true
+	}
+	return false
 }
 
 // covers reports whether one of the paths or patterns of a column holds for target. star is the name that "*" stands for

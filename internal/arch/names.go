@@ -22,7 +22,7 @@ type Tree struct {
 	tests   map[string]map[string]bool // "TestX" or "FuzzX" → folders that have it
 	names   map[string]map[string]bool // folder → exported "Name", "Type.Method" and "Type.Field"
 	targets map[string]bool            // of make
-	words   map[string]bool            // string literals of cmd/: flags, subcommands, environment variables
+	words   map[string]bool            // string literals of the program: flags, subcommands, environment variables
 }
 
 // ReadTree reads the repository at root. It does not look into folders that git does not keep (bin, build).
@@ -76,7 +76,7 @@ func (t *Tree) addSource(rel, file string) error {
 	for _, d := range f.Decls {
 		t.addDecl(dir, d)
 	}
-	if strings.HasPrefix(rel, "cmd/") && !strings.HasSuffix(rel, "_test.go") {
+	if ofTheProgram(rel) && !strings.HasSuffix(rel, "_test.go") {
 		ast.Inspect(f, func(n ast.Node) bool {
 			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
 				if s, err := strconv.Unquote(lit.Value); err == nil {
@@ -215,7 +215,16 @@ func (t *Tree) hasCommand(word string) bool {
 	return false
 }
 
-// hasFlag reports whether cmd/ has a flag of that name, or one that is put together of a prefix (as "to-") and a name.
+// ofTheProgram reports whether the file at rel can declare flags, subcommands or variables.
+func ofTheProgram(rel string) bool {
+	switch first, _, _ := strings.Cut(rel, "/"); first {
+	case "cmd", "serve", "doors", "sqlite":
+		return true
+	}
+	return false
+}
+
+// hasFlag reports whether the program has a flag of that name, or one that is put together of a prefix (as "to-") and a name.
 func (t *Tree) hasFlag(name string) bool {
 	prefix, family := strings.CutSuffix(name, "*")
 	if !family {

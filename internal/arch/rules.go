@@ -5,6 +5,7 @@ package arch
 
 import (
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -179,10 +180,17 @@ func within(path, prefix string) bool {
 	return path == prefix || strings.HasPrefix(path, prefix+"/")
 }
 
+// withinAny reports whether path is one of the prefixes or lies below one. A "*" in a prefix stands for one name; alone it is everything.
 func withinAny(path string, prefixes []string) bool {
 	for _, p := range prefixes {
-		if p == "*" || within(path, strings.TrimSuffix(p, "/...")) {
+		p = strings.TrimSuffix(p, "/...")
+		if p == "*" || within(path, p) {
 			return true
+		}
+		for at := path; strings.Contains(p, "*") && at != "."; at = filepath.Dir(at) {
+			if _, ok := match(p, at); ok {
+				return true
+			}
 		}
 	}
 	return false

@@ -19,7 +19,7 @@ func claims(on Doors) []Claim {
 		// One entry of 9 MiB has to fit.
 		{"uncommitted", 7, 9 * mib, 16 * mib},
 		{"flight", 15, 4 * mib, 0},
-		// The machine takes no more than the ceiling, on any member (machine/ident).
+		// The machine takes no more than the ceiling, on any member (core/machine/ident).
 		{"idents", 2, 1 * mib, 64 * mib},
 	}
 	machines := []Claim{
@@ -28,7 +28,7 @@ func claims(on Doors) []Claim {
 		{"filter", 6, mib / 2, 0},
 		// At 2 GiB some thousand values of 10 KB. Those that do not fit are read from the store, which makes a get of one a third dearer.
 		{"hot", 4, mib / 16, 64 * mib},
-		// Of five million keys 2.8 MiB; with less they are counted in larger blocks (machine/kv, Refine).
+		// Of five million keys 2.8 MiB; with less they are counted in larger blocks (doors/kv/machine, Refine).
 		{"blocks", 4, mib / 16, 64 * mib},
 		{"past", 5, mib / 16, 4 * mib}, // what has changed since, for reads in the past
 		{"recent", 7, 1 * mib, 8 * mib},
@@ -44,13 +44,13 @@ func claims(on Doors) []Claim {
 	if on.KV {
 		all = append(all,
 			Claim{"calls", 10, 2 * mib, 0},
-			// One batch may be above it in either: a watcher without anything queued is given what has come (door/kv/watch, door/kv/v2).
+			// One batch may be above it in either: a watcher without anything queued is given what has come (doors/kv/watch, doors/kv/v2).
 			Claim{"pins", 5, mib / 4, 16 * mib},
 			Claim{"pins2", 1, mib / 4, 16 * mib},
-			// An answer is drawn from before it is made until a client has taken it (door/kv).
+			// An answer is drawn from before it is made until a client has taken it (doors/kv).
 			Claim{"answers", 42, 6 * mib, 0})
 	}
-	trees := Claim{"trees", 16, 1 * mib, 64 * mib} // at the default a thousand logs of 12 KiB (machine/tree, LogBytes)
+	trees := Claim{"trees", 16, 1 * mib, 64 * mib} // at the default a thousand logs of 12 KiB (doors/tlog/machine, LogBytes)
 	if !on.Tlog {
 		trees.Weight = 0
 	}

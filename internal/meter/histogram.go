@@ -1,5 +1,5 @@
 // Package meter counts and times what the hot path does, without a lock, an allocation or a third party: recording costs
-// two atomic additions. It is not a metrics system: names, labels and the wire form live in door/admin, which exports
+// two atomic additions. It is not a metrics system: names, labels and the wire form live in serve/admin, which exports
 // these numbers to Prometheus, and no number here ever changes what the server does.
 //
 // Every type is ready as its zero value, safe for concurrent use, and must not be copied after first use.

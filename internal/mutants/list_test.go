@@ -85,8 +85,8 @@ func TestEveryAbsenceHasAMutant(t *testing.T) {
 			t.Errorf("no mutant breaks what guards against: %s", row)
 		}
 	}
-	for _, pkg := range []string{"wal", "store", "replica", "node", "machine", "machine/kv", "machine/etcd2", "machine/ident", "machine/tree",
-		"machine/member", "worker/lease", "worker/expire", "worker/compact", "worker/checkpoint", "worker/publish", "door/port", "door/tlog", "outcall", "objstore", "archive"} {
+	for _, pkg := range []string{"core/wal", "core/store", "core/raft", "core/node", "core/machine", "doors/kv/machine", "doors/kv/v2/machine", "core/machine/ident", "doors/tlog/machine",
+		"core/machine/member", "doors/kv/lease", "doors/kv/v2/expire", "doors/kv/compact", "doors/tlog/checkpoint", "doors/tlog/publish", "serve/port", "doors/tlog", "doors/saga/outcall", "objstore", "archive/format"} {
 		if !in[pkg] {
 			t.Errorf("no mutant of %s", pkg)
 		}

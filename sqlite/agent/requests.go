@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfastdb/holdfast/clock"
+	"github.com/holdfastdb/holdfast/core/clock"
 )
 
 // requests counts what the stores are asked in a calendar month (UTC), by this process. Any goroutine.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfastdb/holdfast/clock"
+	"github.com/holdfastdb/holdfast/core/clock"
 	"github.com/holdfastdb/holdfast/internal/task"
 	"github.com/holdfastdb/holdfast/sqlite/capture"
 	"github.com/holdfastdb/holdfast/sqlite/gate"

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/core/disk"
 )
 
 // Database is what connections belong to. Its methods are called from the connections' goroutines and return at once.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/core/disk"
 )
 
 // maxSocketPath is the length in bytes of a path that a socket can have (sockaddr_un).

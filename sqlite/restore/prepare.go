@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/core/disk"
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 )
 

@@ -16,7 +16,7 @@ import (
 
 	"github.com/superfly/ltx"
 
-	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/core/disk"
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 )
 

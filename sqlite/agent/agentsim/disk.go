@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/holdfastdb/holdfast/disk"
+	"github.com/holdfastdb/holdfast/core/disk"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfastdb/holdfast/clock"
+	"github.com/holdfastdb/holdfast/core/clock"
 	"github.com/holdfastdb/holdfast/sqlite/agent"
 	"github.com/holdfastdb/holdfast/sqlite/gate"
 	"github.com/holdfastdb/holdfast/sqlite/replica"

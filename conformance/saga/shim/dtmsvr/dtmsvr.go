@@ -1,5 +1,5 @@
 // Package dtmsvr has what DTM's own tests use of its server, for a server in another process: Holdfast, built with the tag sagatest, whose
-// control door (cmd/holdfast/doors/saga) is at HOLDFAST_SAGA_CONTROL. The tests reach the server itself at DTM's usual ports.
+// control door (doors/saga/program) is at HOLDFAST_SAGA_CONTROL. The tests reach the server itself at DTM's usual ports.
 package dtmsvr
 
 import (

@@ -1,0 +1,113 @@
+// Package node wires log, store and the machines it is handed into one member and gives the small API that workers, the archive
+// and the doors see: Propose, Linearize, View, Call and the membership calls. It decides nothing about the meaning of a
+// command, speaks no client protocol, and of machines knows only who belongs to the cluster (core/machine/member) and who may do
+// what (core/machine/ident); the caller that made the other machines keeps their readers.
+//
+// One goroutine, the loop, owns raft and applies entries; a second writes the WAL. Doors put commands into bounded queues
+// and sleep until the loop has applied them. In simulation the same loop is driven step by step (Pump, WriteStep).
+package node
+
+import (
+	"log/slog"
+
+	"github.com/holdfastdb/holdfast/core/clock"
+	"github.com/holdfastdb/holdfast/core/disk"
+	"github.com/holdfastdb/holdfast/core/machine"
+	mident "github.com/holdfastdb/holdfast/core/machine/ident"
+	mmember "github.com/holdfastdb/holdfast/core/machine/member"
+	"github.com/holdfastdb/holdfast/core/peer"
+	"github.com/holdfastdb/holdfast/core/raft"
+	"github.com/holdfastdb/holdfast/core/store"
+	"github.com/holdfastdb/holdfast/core/wal"
+	"github.com/holdfastdb/holdfast/internal/meter"
+	"github.com/holdfastdb/holdfast/internal/task"
+)
+
+// Node is one member. Exported methods are safe for concurrent use unless they say otherwise.
+//
+// Its parts are rooms: each is a struct in the file that works in it, which says who owns its fields. They are embedded, so that a line
+// reads n.inflight and not the way there.
+type Node struct {
+	cfg Config
+	self
+	seams
+	held
+
+	lanes *lanes
+	inbox inbox
+	views views
+	calls calls
+	wake  chan struct{} // capacity 1: there may be something for the loop to do
+
+	life  // stop.go
+	shown // shown.go
+
+	rep *raft.Replica // loop only
+	rd  raft.Ready    // loop only
+	ticking
+	departed
+	proposals
+	forwarding
+	packing
+	writer writer
+	reads  reads
+	applying
+	membership
+	handover
+	transfers
+	samples
+	upkeep
+	feed      feed
+	retention retention
+	watermark watermark
+}
+
+// self is who this member is. None of it changes while it runs.
+type self struct {
+	id       uint64
+	identity Identity
+	origin   uint64 // random per process start: names this process's commands
+	known    uint16 // the highest level that this build, its machines and its lanes could follow
+}
+
+// seams are what a node has of the world around it. They do not change.
+type seams struct {
+	clock clock.Clock
+	fs    disk.FS
+	net   peer.Network
+	tasks task.Runner
+	log   *slog.Logger
+	steps *meter.Steps
+}
+
+// held is what a node keeps its state in. The loop writes, but for the log's segments, which the writer does; everybody may read by what
+// each of them allows.
+type held struct {
+	wal     *wal.WAL
+	store   store.Store
+	users   *mident.Machine
+	members *mmember.Machine
+	applier *machine.Applier
+}
+
+func (n *Node) wakeup() {
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+// beside runs f until it ends by itself, which it must do soon once n.stop or n.dead is closed: Stop waits for it.
+func (n *Node) beside(f func()) {
+	n.wg.Add(1)
+	n.tasks.Go(func() {
+		defer n.wg.Done()
+		f()
+	})
+}
+
+// Tasks runs what works beside the node, for as long as the node does.
+func (n *Node) Tasks() task.Runner { return n.tasks }
+
+// Ident gives the readers of the identity machine: who may do what. Read after Linearize, or accept any age.
+func (n *Node) Ident() *mident.Machine { return n.users }

@@ -1,0 +1,224 @@
+package kv
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"github.com/holdfastdb/holdfast/doors/kv/etcderr"
+	"github.com/holdfastdb/holdfast/doors/kv/gateway"
+	kvmachine "github.com/holdfastdb/holdfast/doors/kv/machine"
+	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
+	"github.com/holdfastdb/holdfast/serve/port"
+)
+
+const (
+	// freeAnswer is what an answer may hold without being counted: most are far smaller, and an open call counts for as much.
+	freeAnswer = 4 << 10
+	// crowdedAnswer is what any read may hold while it is made, even when answers have no room.
+	crowdedAnswer = 64 << 10
+	// smallAnswer is what is taken for a read before it is known how much it reads. Most read far less.
+	smallAnswer = 1 << 20
+	// largeAnswers is how many reads may make an answer of more than smallAnswer at a time. Clients that take their answers slowly do not count
+	// here.
+	largeAnswers = 2
+)
+
+// room is the right to hold an answer. It is given back when the transport has let go of the encoded bytes, which a slow
+// client can delay for long; until then they are in memory.
+type room struct{ held *holding }
+
+// holding is a separate object so that the cleanup of an unreachable room can still release it.
+type holding struct {
+	once  sync.Once
+	port  *port.Port
+	from  *port.From // nil: a call from this process
+	bytes int64
+}
+
+func (h *holding) release() { h.once.Do(func() { h.port.AnswerSent(h.from, h.bytes) }) }
+
+// giveBack gives up an answer that is not sent after all; nil held no room.
+func (r *room) giveBack() {
+	if r != nil {
+		r.held.release()
+	}
+}
+
+// newRoom makes a room of bytes that were taken.
+func (d *Door) newRoom(from *port.From, n int64) *room {
+	r := &room{held: &holding{port: d.port, from: from, bytes: n}}
+	// The transport frees what it sends or drops. Should it ever forget a buffer, the garbage collector gives the room back.
+	runtime.AddCleanup(r, (*holding).release, r.held)
+	return r
+}
+
+// fit gives back what of taken an answer of n bytes does not need, and returns the room for the rest; nil: none is needed.
+func (d *Door) fit(from *port.From, taken, n int64) *room {
+	if n <= freeAnswer {
+		d.port.AnswerGone(from, taken)
+		return nil
+	}
+	n = min(n, taken)
+	if from.Asks() {
+		n = min(2*n, taken) // it becomes JSON, half as long again, with a copy of that for a while
+	}
+	d.port.AnswerGone(from, taken-n)
+	return d.newRoom(from, n)
+}
+
+// waitForRoom takes n bytes for an answer as soon as they are there, unless bound or ctx end before.
+func (d *Door) waitForRoom(ctx, bound context.Context, from *port.From, n int64) error {
+	if d.port.TakeAnswer(from, n) {
+		return nil
+	}
+	again := time.NewTicker(roomInterval)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+			if d.port.TakeAnswer(from, n) {
+				return nil
+			}
+		case <-bound.Done():
+			return noRoom(ctx)
+		case <-ctx.Done():
+			return noRoom(ctx)
+		}
+	}
+}
+
+// noRoom is the error of a read that waited for room in vain. Where the client's own deadline ended the wait (it ends both contexts), that is
+// the error: "too many requests" is not what a client expects that gave up by itself.
+func noRoom(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return etcderr.Of(err)
+	}
+	return rpctypes.ErrGRPCRequestTooManyRequests
+}
+
+// roomInterval is between two looks for room.
+const roomInterval = 5 * time.Millisecond
+
+// account is the one an answer is drawn from: of the connection a call came on or, of the gateway's calls, of the HTTP client's.
+func (d *Door) account(ctx context.Context) *port.From {
+	if from := client(ctx); from != nil {
+		return from
+	}
+	if p, ok := peer.FromContext(ctx); ok && p.Addr.Network() == port.InProcess {
+		if v := metadata.ValueFromIncomingContext(ctx, gateway.AskerKey); len(v) > 0 {
+			if n, err := strconv.ParseUint(v[len(v)-1], 10, 64); err == nil {
+				return d.port.Asker(n)
+			}
+		}
+	}
+	return nil
+}
+
+// withRoom runs read with what a small answer may hold and, should that not do, again with what large ones may, when there is room for it.
+// What one takes is not known before it is read, so there are steps: the largest answers are read three times, and wait until two thirds of
+// all room are free. size is how large the answer is that was read. The room, nil for one that needs none, goes with the answer to marshal.
+func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error, size func() int64) (*room, error) {
+	from := d.account(ctx)
+	small := min(smallAnswer, d.opts.MaxAnswerBytes/3)
+	var bound context.Context // of all waits together; most answers wait for nothing, and need none
+	if !d.port.TakeAnswer(from, small) {
+		bound = d.bounded(ctx)
+		tiny := min(crowdedAnswer, small)
+		err := read(tiny)
+		if err == nil {
+			n := size()
+			if n <= freeAnswer {
+				return nil, nil
+			}
+			if err := d.waitForRoom(ctx, bound, from, n); err != nil {
+				return nil, err
+			}
+			return d.newRoom(from, n), nil
+		}
+		if !errors.Is(err, kvmachine.ErrTooLarge) || tiny == small {
+			return nil, etcderr.Of(err)
+		}
+		if err := d.waitForRoom(ctx, bound, from, small); err != nil {
+			return nil, err
+		}
+	}
+	err := read(small)
+	if err == nil {
+		return d.fit(from, small, size()), nil
+	}
+	d.port.AnswerGone(from, small)
+	third := d.opts.MaxAnswerBytes / 3
+	steps := []int64{third, 2 * third}
+	if from.Asks() {
+		steps = steps[:1] // as JSON it takes twice as much
+	}
+	if bound == nil {
+		bound = d.bounded(ctx)
+	}
+	for _, most := range steps {
+		if !errors.Is(err, kvmachine.ErrTooLarge) {
+			break
+		}
+		if most == small {
+			continue
+		}
+		var r *room
+		if r, err = d.withLargeRoom(ctx, bound, from, most, read, size); err == nil {
+			return r, nil
+		}
+	}
+	return nil, etcderr.Of(err)
+}
+
+// withLargeRoom is one step of withRoom; bound ends what it waits.
+func (d *Door) withLargeRoom(ctx, bound context.Context, from *port.From, most int64, read func(maxBytes int64) error, size func() int64) (*room, error) {
+	if err := d.waitForRoom(ctx, bound, from, most); err != nil {
+		return nil, err
+	}
+	select {
+	case d.large <- struct{}{}:
+		defer func() { <-d.large }()
+	case <-bound.Done():
+		d.port.AnswerGone(from, most)
+		return nil, noRoom(ctx)
+	case <-ctx.Done():
+		d.port.AnswerGone(from, most)
+		return nil, noRoom(ctx)
+	}
+	if err := read(most); err != nil {
+		d.port.AnswerGone(from, most)
+		return nil, err
+	}
+	return d.fit(from, most, size()), nil
+}
+
+// kvBytes is about what keys and values take in an answer.
+func kvBytes(kvs []kvpart.KeyValue) (n int64) {
+	for i := range kvs {
+		n += int64(len(kvs[i].Key)+len(kvs[i].Value)) + 32
+	}
+	return n
+}
+
+// Get and Put make room a buffer pool of which the transport frees one buffer.
+func (r *room) Get(n int) *[]byte { return pool.Get(n) }
+
+func (r *room) Put(b *[]byte) {
+	r.held.release()
+	pool.Put(b)
+}
+
+// lent is a room whose bytes are not the pool's.
+type lent struct{ room *room }
+
+func (l lent) Get(n int) *[]byte { return l.room.Get(n) }
+
+func (l lent) Put(*[]byte) { l.room.held.release() }

@@ -1,0 +1,227 @@
+package kv_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	epb "go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
+	lpb "go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	doorkv "github.com/holdfastdb/holdfast/doors/kv"
+	"github.com/holdfastdb/holdfast/internal/wait"
+)
+
+// TestLeasesAreBoundedByMemory: every member has all leases in memory, and anybody may ask for one.
+func TestLeasesAreBoundedByMemory(t *testing.T) {
+	t.Parallel()
+	s := serve(t, doorkv.Options{MaxLeaseBytes: 10 * 128})
+	c, ctx := s.client(t), context.Background()
+	var last clientv3.LeaseID
+	for range 5 {
+		must(c.Grant(ctx, 9_000_000_000))(t)
+	}
+	_, err := c.Grant(ctx, 3601)
+	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "there are 5 of 10; from half on each has 3600 s at most") {
+		t.Errorf("a long one: %v", err)
+	}
+	for range 5 {
+		last = must(c.Grant(ctx, 1000))(t).ID
+	}
+	_, err = c.Grant(ctx, 1000)
+	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "too many leases: there are 10") {
+		t.Errorf("the eleventh: %v", err)
+	}
+	must(c.Revoke(ctx, last))(t)
+	must(c.Grant(ctx, 1000))(t)
+}
+
+func TestLeases(t *testing.T) {
+	t.Parallel()
+	s := serve(t, doorkv.Options{})
+	c := s.client(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	short := must(c.Grant(ctx, 1))(t)
+	if short.TTL != 2 || short.ID <= 0 {
+		t.Errorf("short lease: %v", short)
+	}
+	kept := must(c.Grant(ctx, 2))(t)
+	gone := put(t, c, "gone", "", clientv3.WithLease(short.ID))
+	put(t, c, "kept", "", clientv3.WithLease(kept.ID))
+	alive := must(c.KeepAlive(ctx, kept.ID))(t)
+	go func() {
+		for range alive {
+		}
+	}()
+	if ls := must(c.Leases(ctx))(t); len(ls.Leases) != 2 {
+		t.Errorf("leases: %v", ls.Leases)
+	}
+	ttl := must(c.TimeToLive(ctx, kept.ID, clientv3.WithAttachedKeys()))(t)
+	if ttl.GrantedTTL != 2 || ttl.TTL > 2 || ttl.TTL < 0 || len(ttl.Keys) != 1 || string(ttl.Keys[0]) != "kept" {
+		t.Errorf("time to live: %+v", ttl)
+	}
+	w := c.Watch(ctx, "gone", clientv3.WithRev(gone+1))
+	start := time.Now()
+	if evs := events(t, w, 1); evs[0].Type != mvccpb.DELETE {
+		t.Errorf("%v", evs)
+	}
+	if took := time.Since(start); took < time.Second || took > 10*time.Second {
+		t.Errorf("a lease of 2 s ran out after %v", took)
+	}
+	time.Sleep(2 * time.Second)
+	if got := must(c.Get(ctx, "kept"))(t); len(got.Kvs) != 1 || got.Kvs[0].Lease != int64(kept.ID) {
+		t.Errorf("a kept lease ran out: %v", got.Kvs)
+	}
+	if once := must(c.KeepAliveOnce(ctx, kept.ID))(t); once.TTL != 2 {
+		t.Errorf("keep alive: %v", once)
+	}
+	_, err := c.KeepAliveOnce(ctx, short.ID)
+	wantError(t, "keep alive of a lease that is gone", err, rpctypes.ErrGRPCLeaseNotFound)
+	if ttl := must(c.TimeToLive(ctx, short.ID))(t); ttl.TTL != -1 {
+		t.Errorf("time to live of a lease that is gone: %+v", ttl)
+	}
+	must(c.Revoke(ctx, kept.ID))(t)
+	if got := must(c.Get(ctx, "kept"))(t); len(got.Kvs) != 0 {
+		t.Errorf("a revoked lease left %v", got.Kvs)
+	}
+	_, err = c.Grant(ctx, 10)
+	if err != nil {
+		t.Error(err)
+	}
+	lc := pb.NewLeaseClient(c.ActiveConnection())
+	must(lc.LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: 77, TTL: 60}))(t)
+	_, err = lc.LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: 77, TTL: 60})
+	wantError(t, "lease twice", err, rpctypes.ErrGRPCLeaseExist)
+}
+
+func TestLockExcludes(t *testing.T) {
+	t.Parallel()
+	s := serve(t, doorkv.Options{})
+	c := s.client(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	lc := lpb.NewLockClient(c.ActiveConnection())
+	first := must(lc.Lock(ctx, &lpb.LockRequest{Name: []byte("m")}))(t)
+	if !strings.HasPrefix(string(first.Key), "m/") {
+		t.Errorf("key %q", first.Key)
+	}
+	got := make(chan []byte, 1)
+	grant := must(c.Grant(ctx, 30))(t)
+	go func() {
+		r, err := lc.Lock(ctx, &lpb.LockRequest{Name: []byte("m"), Lease: int64(grant.ID)})
+		if err != nil {
+			t.Error(err)
+		}
+		got <- r.GetKey()
+	}()
+	select {
+	case <-got:
+		t.Fatal("two hold the lock")
+	case <-time.After(100 * time.Millisecond):
+	}
+	// A caller that gives up leaves nothing behind.
+	short, stop := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer stop()
+	if _, err := lc.Lock(short, &lpb.LockRequest{Name: []byte("m")}); err == nil {
+		t.Error("two hold the lock")
+	}
+	must(lc.Unlock(ctx, &lpb.UnlockRequest{Key: first.Key}))(t)
+	second := <-got
+	// The client library's mutex waits for the same keys.
+	session := must(concurrency.NewSession(c))(t)
+	m := concurrency.NewMutex(session, "m")
+	if err := m.TryLock(ctx); err != concurrency.ErrLocked {
+		t.Errorf("the client's mutex: %v", err)
+	}
+	must(lc.Unlock(ctx, &lpb.UnlockRequest{Key: second}))(t)
+	deadline := time.Now().Add(5 * time.Second)
+	for m.TryLock(ctx) != nil {
+		if time.Now().After(deadline) {
+			t.Fatal("a caller that gave up still holds its place")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// TestGivenUpAtAnyTime: whenever a caller without a lease of its own gives up, also while its key is being made, nothing of it stands in the way of others.
+func TestGivenUpAtAnyTime(t *testing.T) {
+	t.Parallel()
+	s := serve(t, doorkv.Options{})
+	c := s.client(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	lc, ec := lpb.NewLockClient(c.ActiveConnection()), epb.NewElectionClient(c.ActiveConnection())
+	first := must(lc.Lock(ctx, &lpb.LockRequest{Name: []byte("g")}))(t)
+	leader := must(ec.Campaign(ctx, &epb.CampaignRequest{Name: []byte("h"), Value: []byte("first")}))(t)
+	for i := range 100 {
+		short, stop := context.WithTimeout(ctx, time.Duration(i)*50*time.Microsecond)
+		if i%2 == 0 {
+			if _, err := lc.Lock(short, &lpb.LockRequest{Name: []byte("g")}); err == nil {
+				t.Error("two hold the lock")
+			}
+		} else if _, err := ec.Campaign(short, &epb.CampaignRequest{Name: []byte("h"), Value: []byte("other")}); err == nil {
+			t.Error("two are elected")
+		}
+		stop()
+	}
+	must(lc.Unlock(ctx, &lpb.UnlockRequest{Key: first.Key}))(t)
+	must(ec.Resign(ctx, &epb.ResignRequest{Leader: leader.Leader}))(t)
+	wait.Until(t, "keys of callers that gave up are gone", func() bool {
+		return must(c.Get(ctx, "g/", clientv3.WithRange("i"), clientv3.WithCountOnly()))(t).Count == 0
+	})
+}
+
+func TestElection(t *testing.T) {
+	t.Parallel()
+	s := serve(t, doorkv.Options{})
+	c := s.client(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	ec := epb.NewElectionClient(c.ActiveConnection())
+	name := []byte("e")
+	if _, err := ec.Leader(ctx, &epb.LeaderRequest{Name: name}); err == nil || !strings.Contains(err.Error(), "election: no leader") {
+		t.Errorf("nobody elected: %v", err)
+	}
+	obs := must(ec.Observe(ctx, &epb.LeaderRequest{Name: name}))(t)
+	first := must(ec.Campaign(ctx, &epb.CampaignRequest{Name: name, Value: []byte("one")}))(t)
+	if r := must(obs.Recv())(t); string(r.Kv.Value) != "one" {
+		t.Errorf("observed %v", r)
+	}
+	elected := make(chan *epb.CampaignResponse, 1)
+	go func() {
+		r, err := ec.Campaign(ctx, &epb.CampaignRequest{Name: name, Value: []byte("two")})
+		if err != nil {
+			t.Error(err)
+		}
+		elected <- r
+	}()
+	must(ec.Proclaim(ctx, &epb.ProclaimRequest{Leader: first.Leader, Value: []byte("one again")}))(t)
+	if r := must(obs.Recv())(t); string(r.Kv.Value) != "one again" {
+		t.Errorf("observed %v", r)
+	}
+	select {
+	case <-elected:
+		t.Fatal("two lead")
+	case <-time.After(100 * time.Millisecond):
+	}
+	must(ec.Resign(ctx, &epb.ResignRequest{Leader: first.Leader}))(t)
+	<-elected
+	if r := must(obs.Recv())(t); string(r.Kv.Value) != "two" {
+		t.Errorf("observed %v", r)
+	}
+	if _, err := ec.Proclaim(ctx, &epb.ProclaimRequest{Leader: first.Leader}); err == nil || !strings.Contains(err.Error(), "election: not leader") {
+		t.Errorf("proclaiming after resigning: %v", err)
+	}
+	if r := must(ec.Leader(ctx, &epb.LeaderRequest{Name: name}))(t); string(r.Kv.Value) != "two" {
+		t.Errorf("leader %v", r)
+	}
+}

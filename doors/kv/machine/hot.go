@@ -1,0 +1,182 @@
+package machine
+
+import (
+	"hash/maphash"
+	"math/bits"
+	"sync/atomic"
+)
+
+// hotRows keeps the current versions of keys that readers ask for again and again, with their values, so that such a read looks into
+// none of the store's memtables and tables. Behind one flushed table a small row cost a twelfth of its read there; a value of 10 KB,
+// which is looked up twice and copied, more than a third.
+//
+// It is exact. A row is valid as long as the count of its place is what it was before the row was read from the store, and Publish
+// raises the count of every key the entry changed: after the store has the change, before any reader hears of its revision. So a row
+// that a reader finds valid after it learned of revision R is the key's row at R, or a later one, which its own revision tells.
+//
+// A place holds one key, and keys that share one displace each other. A key is only taken in when it is the second to ask at its place
+// in a row: reads that go once over many keys keep nothing. Answers show a row's value to the transport as it lies here, so nobody
+// writes to it, and what is dropped stays until the last of them is sent. The rejected design was to let readers use metaCache: it
+// belongs to the apply goroutine, and a lock around it would be taken by every read and every put.
+type hotRows struct {
+	places  int // a power of two, or none
+	pieces  []atomic.Pointer[hotPiece]
+	seed    maphash.Seed
+	most    int64         // bytes that rows may have
+	largest int           // bytes that one row may have
+	held    atomic.Int64  // bytes that rows have
+	hand    atomic.Uint64 // the place where who needs room looks next
+}
+
+// hotPiece is a part of the places. It is made when a reader first looks there, so that what nobody reads takes no memory and is not written
+// to. forget passes over one that it does not find: the reader that makes it reads the store afterwards, and so what the entry has changed.
+type hotPiece [hotPieceLen]hotPlace
+
+type hotPlace struct {
+	changed atomic.Uint64 // counts changes of keys at this place; raised by the apply goroutine
+	asked   atomic.Uint64 // hash of the key last looked up in the store
+	row     atomic.Pointer[hotRow]
+	used    atomic.Bool // row was asked for since the hand went by
+}
+
+// hotRow is immutable.
+type hotRow struct {
+	changed uint64 // of its place, before the store was read
+	key     string
+	meta
+	value []byte
+}
+
+const (
+	hotPlaceSize = 32
+	hotPieceLen  = 256
+	hotRowSize   = 128 // beside key and value
+	// hotPlaceEvery is how many bytes there are for each place, hotPlaces the most of them. Values are larger or smaller than that: what
+	// matters is that keys which are read much seldom share a place.
+	hotPlaceEvery = 2 << 10
+	hotPlaces     = 16 << 10
+	// hotLargest is the part of all that one row may have.
+	hotLargest = 8
+)
+
+// newHotRows returns a cache that takes at most some bytes.
+func newHotRows(most int) *hotRows {
+	n := min(most/hotPlaceEvery, hotPlaces)
+	if n < 1 {
+		return new(hotRows)
+	}
+	n = 1 << (bits.Len(uint(n)) - 1)
+	most -= n * hotPlaceSize
+	return &hotRows{places: n, pieces: make([]atomic.Pointer[hotPiece], max(n/hotPieceLen, 1)), seed: maphash.MakeSeed(),
+		most: int64(most), largest: most / hotLargest}
+}
+
+// find returns the place of a hash, nil if its piece was not made yet.
+func (h *hotRows) find(hash uint64) *hotPlace {
+	i := hash & uint64(h.places-1)
+	if piece := h.pieces[i/hotPieceLen].Load(); piece != nil {
+		return &piece[i%hotPieceLen]
+	}
+	return nil
+}
+
+// place is find for who needs the place.
+func (h *hotRows) place(hash uint64) *hotPlace {
+	p := h.find(hash)
+	for p == nil {
+		h.pieces[hash&uint64(h.places-1)/hotPieceLen].CompareAndSwap(nil, new(hotPiece))
+		p = h.find(hash)
+	}
+	return p
+}
+
+// bytes is what r takes.
+func (r *hotRow) bytes() int64 { return hotRowSize + int64(len(r.key)+cap(r.value)) }
+
+// hotLook is a lookup that may end in keep.
+type hotLook struct {
+	rows    *hotRows
+	place   *hotPlace
+	changed uint64
+	hash    uint64
+}
+
+// look returns the row of key, nil if it is not here; then the caller reads the store and may keep what it finds. Any goroutine.
+func (h *hotRows) look(key []byte) (*hotRow, hotLook) {
+	if h.places == 0 {
+		return nil, hotLook{}
+	}
+	l := hotLook{rows: h, hash: maphash.Bytes(h.seed, key)}
+	l.place = h.place(l.hash)
+	l.changed = l.place.changed.Load()
+	if row := l.place.row.Load(); row != nil && row.changed == l.changed && row.key == string(key) {
+		if !l.place.used.Load() {
+			l.place.used.Store(true)
+		}
+		return row, l
+	}
+	return nil, l
+}
+
+// keep takes in what the store had of key after look had missed it. Any goroutine; value stays as it is.
+func (l *hotLook) keep(key []byte, m *meta, value []byte) {
+	if l.place == nil || hotRowSize+len(key)+cap(value) > l.rows.largest {
+		return
+	}
+	if l.place.asked.Load() != l.hash {
+		l.place.asked.Store(l.hash)
+		return
+	}
+	row := &hotRow{changed: l.changed, key: string(key), meta: *m, value: value}
+	l.rows.add(l.place.row.Swap(row), row)
+}
+
+// add counts row in and what was in its place out, and makes room.
+func (h *hotRows) add(old, row *hotRow) {
+	more := row.bytes()
+	if old != nil {
+		more -= old.bytes()
+	}
+	h.held.Add(more)
+	// Twice around: the first time may find every row used. Others that make room meanwhile may have found it first.
+	for range 2 * h.places {
+		if h.held.Load() <= h.most {
+			return
+		}
+		h.pass()
+	}
+}
+
+// pass moves the hand over a place, and drops its row if it is invalid or was not asked for since the last time.
+func (h *hotRows) pass() {
+	p := h.find(h.hand.Add(1))
+	if p == nil {
+		return
+	}
+	row := p.row.Load()
+	if row == nil || row.changed == p.changed.Load() && p.used.Swap(false) {
+		return
+	}
+	if p.row.CompareAndSwap(row, nil) {
+		h.held.Add(-row.bytes())
+	}
+}
+
+// forgetAll is forget for all keys, after an entry that changed more of them than there are places. Apply goroutine only.
+func (h *hotRows) forgetAll() {
+	for i := range h.places {
+		if p := h.find(uint64(i)); p != nil {
+			p.changed.Add(1)
+		}
+	}
+}
+
+// forget makes what is kept of key invalid, and what is being read of it. Apply goroutine only.
+func (h *hotRows) forget(key []byte) {
+	if h.places == 0 {
+		return
+	}
+	if p := h.find(maphash.Bytes(h.seed, key)); p != nil {
+		p.changed.Add(1)
+	}
+}

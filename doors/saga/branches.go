@@ -1,0 +1,97 @@
+package saga
+
+import (
+	"fmt"
+	"strings"
+
+	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
+)
+
+// topicPrefix begins an action that is not a URL but the name of a topic.
+const topicPrefix = "topic://"
+
+// branches makes the branches of a saga or a message out of its steps. A transaction of another mode begins without any: its client
+// registers them. Their order is what DTM's clients see in /query, and the order in which the worker goes through them.
+func (d *Door) branches(r *request) ([]sagapart.Branch, error) {
+	switch r.Mode {
+	case sagapart.Saga, sagapart.Msg:
+	default:
+		return nil, nil
+	}
+	if len(r.payloads) < len(r.steps) {
+		return nil, refuse(500, "payloads: %d for %d steps; each step needs one, which may be empty", len(r.payloads), len(r.steps))
+	}
+	if err := r.bounded(); err != nil {
+		return nil, err
+	}
+	if r.Mode == sagapart.Saga {
+		return r.sagaBranches(), nil
+	}
+	return d.messages(r)
+}
+
+// bounded judges the size of what the steps carry.
+func (r *request) bounded() error {
+	all := 0
+	for i := range r.steps {
+		n := len(r.payloads[i])
+		if n > sagapart.MaxPayload {
+			return refuse(413, "payload of step %d: %d bytes are too many; at most %d", i+1, n, sagapart.MaxPayload)
+		}
+		all += n
+		if longest := max(len(r.steps[i].action), len(r.steps[i].compensate)); longest > sagapart.MaxURLBytes {
+			return refuse(413, "step %d: a URL of %d bytes is too long; at most %d", i+1, longest, sagapart.MaxURLBytes)
+		}
+	}
+	if all > sagapart.MaxTransaction {
+		return refuse(413, "the payloads have %d bytes; at most %d in one transaction", all, sagapart.MaxTransaction)
+	}
+	return nil
+}
+
+// sagaBranches are a compensation and an action for each step, in this order.
+func (r *request) sagaBranches() []sagapart.Branch {
+	all := make([]sagapart.Branch, 0, 2*len(r.steps))
+	for i := range r.steps {
+		s, id := &r.steps[i], fmt.Sprintf("%02d", i+1)
+		all = append(all,
+			sagapart.Branch{ID: id, Op: sagapart.OpCompensate, URL: s.compensate, Status: sagapart.Prepared, Payload: r.payloads[i]},
+			sagapart.Branch{ID: id, Op: sagapart.OpAction, URL: s.action, Status: sagapart.Prepared, Payload: r.payloads[i]})
+	}
+	return all
+}
+
+// messages are an action for each step, or one for each subscriber where the step names a topic. Who subscribes is read from the state as
+// of now.
+func (d *Door) messages(r *request) ([]sagapart.Branch, error) {
+	all, asked := make([]sagapart.Branch, 0, len(r.steps)), false
+	for i := range r.steps {
+		id := fmt.Sprintf("%02d", i+1)
+		name, topic := strings.CutPrefix(r.steps[i].action, topicPrefix)
+		if !topic {
+			all = append(all, sagapart.Branch{ID: id, Op: sagapart.OpAction, URL: name, Status: sagapart.Prepared, Payload: r.payloads[i]})
+			continue
+		}
+		if !asked {
+			if err := d.node.Linearize(d.bounded()); err != nil {
+				return nil, unread(err)
+			}
+			asked = true
+		}
+		t, err := d.machine.Topic(name)
+		if err != nil {
+			return nil, err
+		}
+		if t == nil || len(t.Subscribers) == 0 {
+			return nil, refuse(500, "topic not found")
+		}
+		for j := range t.Subscribers {
+			one := id
+			if len(t.Subscribers) > 1 {
+				one = fmt.Sprintf("%s-%02d", id, j+1)
+			}
+			all = append(all, sagapart.Branch{ID: one, Op: sagapart.OpAction, URL: t.Subscribers[j].URL, Status: sagapart.Prepared, Payload: r.payloads[i]})
+		}
+	}
+	return all, nil
+}

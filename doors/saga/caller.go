@@ -1,0 +1,140 @@
+package saga
+
+import (
+	"crypto/tls"
+	"errors"
+	"net/http"
+
+	"github.com/holdfastdb/holdfast/core/entry"
+	eident "github.com/holdfastdb/holdfast/core/entry/ident"
+	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
+)
+
+// Caller is who sends a request, as far as the door knows: for those who judge that.
+type Caller struct {
+	// Host is the address it came from, without a port.
+	Host string
+	// Authorization is the header field of that name, or the metadata of a gRPC call.
+	Authorization string
+	// KVAuthorization is the field Kv-Authorization, for the change of keys beside a transaction; where it is empty Authorization holds.
+	KVAuthorization string
+	// TLS is the state of the connection, nil for cleartext and for HTTP/2 that is not gRPC.
+	TLS *tls.ConnectionState
+}
+
+// ask is one request on its way through the door, whichever protocol it came by.
+type ask struct {
+	Caller
+	acked
+	revision uint64 // of the catalogue by which it was let in; 0: without users
+	// gone returns what is closed when the client goes away; nil: that is not known. It may cost a goroutine, so it is for requests that
+	// wait for long.
+	gone func() <-chan struct{}
+}
+
+// admit judges who may ask at all, and is called first for every request.
+func (d *Door) admit(q *ask) error {
+	if d.node.Status().Learner {
+		return later("this member is a learner and answers for nobody; ask one that votes")
+	}
+	level, err := d.opts.Ack.Level(q.asked)
+	if err != nil {
+		return refuse(http.StatusBadRequest, "%v", err)
+	}
+	q.revision, q.level = 0, level
+	if d.opts.Admit != nil {
+		revision, code, text := d.opts.Admit(&q.Caller)
+		if code != 0 {
+			return &failure{code, text}
+		}
+		q.revision = revision
+	}
+	if q.revision == 0 && d.users.State().Enabled {
+		return refuse(http.StatusUnauthorized, "authentication is on: show who you are in the field Authorization")
+	}
+	return nil
+}
+
+// judgements is how often a change is judged anew because the catalogue of users has changed under it.
+const judgements = 5
+
+// propose carries a part through the log, with the pass of who asks, and returns where the transaction stands after it. rejected is what the
+// saga machine says against it.
+func (d *Door) propose(q *ask, p *sagapart.Part) (st *sagapart.State, rejected *entry.Rejection, err error) {
+	part := entry.Part{Machine: sagapart.Machine, Body: sagapart.Append(make([]byte, 0, sizeOf(p)), p)}
+	for range judgements {
+		parts := []entry.Part{part}
+		if q.revision != 0 {
+			parts = []entry.Part{passOf(q.revision), part}
+		}
+		res, err := d.node.Propose(d.bounded(), Lane, parts...)
+		switch {
+		case err != nil:
+			return nil, nil, unproposed(err)
+		case outdated(res.Rejection):
+			if err := d.admit(q); err != nil {
+				return nil, nil, err
+			}
+			continue
+		}
+		if res.Rejection == nil {
+			q.wrote = res
+		}
+		switch {
+		case res.Rejection != nil && res.Rejection.Machine != sagapart.Machine:
+			return nil, nil, refuse(http.StatusForbidden, "refused: %s", res.Rejection.Detail)
+		case res.Rejection != nil:
+			return nil, res.Rejection, nil
+		}
+		st, _ := res.Of(sagapart.Machine).(*sagapart.State)
+		if st == nil {
+			st = &sagapart.State{} // of a part that has none
+		}
+		return st, nil, nil
+	}
+	return nil, nil, later("users and roles change too fast to judge this by them")
+}
+
+// passOf is a pass by the catalogue of a revision.
+func passOf(revision uint64) entry.Part {
+	return entry.Part{Machine: entry.MachineIdent, Body: eident.AppendPart(nil, &eident.Part{Pass: &eident.Pass{Revision: revision}})}
+}
+
+// outdated reports whether a command was refused only because the catalogue is not the one it was judged by.
+func outdated(r *entry.Rejection) bool {
+	return r != nil && r.Machine == entry.MachineIdent && (r.Code == eident.OldRevision || r.Code == eident.PassMissing)
+}
+
+// sizeOf is about what a part takes.
+func sizeOf(p *sagapart.Part) int {
+	n := 256
+	var branches []sagapart.Branch
+	switch {
+	case p.Begin != nil:
+		branches = p.Begin.Branches
+		n += len(p.Begin.CustomData) + len(p.Begin.QueryPrepared)
+	case p.Register != nil:
+		branches = p.Register.Branches
+	}
+	for i := range branches {
+		n += len(branches[i].URL) + 16
+		if i == 0 || !same(branches[i].Payload, branches[i-1].Payload) {
+			n += len(branches[i].Payload)
+		}
+	}
+	return n
+}
+
+// same reports whether two payloads are one.
+func same(a, b []byte) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }
+
+// unknown is what a rejection means that no request should meet with.
+func unknown(r *entry.Rejection) error {
+	switch r.Code {
+	case sagapart.TooLarge:
+		return refuse(http.StatusRequestEntityTooLarge, "refused: %s", r.Detail)
+	case sagapart.Malformed:
+		return refuse(http.StatusBadRequest, "refused: %s", r.Detail)
+	}
+	return errors.New("refused: " + r.Detail)
+}

@@ -1,0 +1,222 @@
+package saga
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"net"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"google.golang.org/grpc"
+
+	"github.com/holdfastdb/holdfast/core/entry"
+	mident "github.com/holdfastdb/holdfast/core/machine/ident"
+	"github.com/holdfastdb/holdfast/core/node"
+	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
+	sagamachine "github.com/holdfastdb/holdfast/doors/saga/machine"
+	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
+	"github.com/holdfastdb/holdfast/internal/meter"
+	"github.com/holdfastdb/holdfast/serve/ack"
+	"github.com/holdfastdb/holdfast/serve/port"
+)
+
+// Lane is where the door's commands wait before the log; number 4 is its own for good (node.Lane).
+const Lane node.Lane = 4
+
+// Options tune a Door. The zero value is DTM's defaults.
+type Options struct {
+	// Version is what GET /version says.
+	Version string
+	// Admit judges a request by who sends it. Where code is not 0, an HTTP status, the request is refused with it and text. revision is that
+	// of the catalogue of users by which it was let in: while authentication is on, a change goes through the log with it, and is refused
+	// there if the catalogue has changed since. 0: it was let in without users. Nil: everybody is let in as long as authentication is off.
+	Admit func(c *Caller) (revision uint64, code int, text string)
+	// KV makes the parts of a change of keys that is to be committed together with a transaction's beginning: the part, which is refused if
+	// a compare is false (kvpart.Part.Must), with a pass for the user that c names where authentication is on. code and text are as Admit's.
+	// Nil: such requests are refused.
+	KV func(ctx context.Context, c *Caller, t *kvpart.Txn) (parts []entry.Part, code int, text string)
+	// CORS lists the origins of pages that may write, "*" for all; none: no page of another site may.
+	CORS []string
+
+	// RetryInterval is between two passes over a transaction that does not say otherwise, TimeoutToFail how long one may stay prepared.
+	// 0 = 10 s and 35 s. doors/saga/advance has the same.
+	RetryInterval, TimeoutToFail time.Duration
+	// RequestTimeout bounds how long a request waits for the log. 0 = 7 s.
+	RequestTimeout time.Duration
+	// WaitTimeout bounds how long a submit with wait_result waits for the end of a pass. 0 = 10 minutes.
+	WaitTimeout time.Duration
+	// MaxWatchers bounds the streams of events that are open at a time, of about 32 KiB each. 0 = 1,024.
+	MaxWatchers int
+
+	// MaxFlightBytes, MaxCallBytes and MaxAnswerBytes bound the memory of large requests, of open gRPC calls and of answers that clients
+	// have not taken, as BudgetBytes, CallBytes and AnswerBytes of port.Options do. 0 = the defaults there.
+	MaxFlightBytes, MaxCallBytes, MaxAnswerBytes int64
+	// MaxConns bounds connections, as port.Options does, and Conns together with those of other doors; nil: alone.
+	MaxConns int
+	Conns    *port.ConnLimit
+
+	// Ack is the durability dial: whether there is an archive, and whether answers wait for it by themselves.
+	Ack ack.Dial
+
+	// Trouble returns the URL and the text of the newest error of an open transaction in a status, both "" if none is known, and whether this member leads:
+	// other members know no errors. Leader returns the name of the member that does, "" if none is known. Nil: errors are not shown, or no name.
+	Trouble func(number uint64, in sagapart.Status) (url, text string, leads bool)
+	Leader  func() string
+
+	// Collect adds to the answer of GET /api/metrics what the door cannot know: passes and calls of the worker; nil: nothing is added.
+	Collect func(m *Metrics)
+	// Steps receives counts and times of decoding commands and of answering them; nil: nothing is counted.
+	Steps *meter.Steps
+	// Now is the time of day; nil: the real one.
+	Now func() time.Time
+}
+
+func (o *Options) fill() {
+	o.RetryInterval = cmp.Or(o.RetryInterval, 10*time.Second)
+	o.TimeoutToFail = cmp.Or(o.TimeoutToFail, 35*time.Second)
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, 7*time.Second)
+	o.WaitTimeout = cmp.Or(o.WaitTimeout, 10*time.Minute)
+	o.MaxWatchers = cmp.Or(o.MaxWatchers, 1024)
+	if o.Steps == nil {
+		o.Steps = new(meter.Steps)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+}
+
+// member is what the door needs of its node. *node.Node is the one; tests put a member without a log in its place.
+type member interface {
+	Propose(ctx context.Context, lane node.Lane, parts ...entry.Part) (*entry.Result, error)
+	Linearize(ctx context.Context) error
+	Status() node.Status
+	Tick() int64
+	StoppedC() <-chan struct{}
+	ack.Member
+}
+
+// Door answers requests. Its methods may be called from any number of goroutines.
+type Door struct {
+	node    member
+	machine *sagamachine.Machine
+	users   *mident.Machine
+	opts    Options
+	port    *port.Port
+	server  *grpc.Server
+	adapted fasthttp.RequestHandler // of watches
+	bridge  http.Handler            // of HTTP/2, which is always inside TLS, to HTTP/1.1
+	meters  meters
+
+	waiting  atomic.Int64  // requests that wait for news of a transaction, watches among them
+	watching atomic.Int64  // streams of events
+	large    chan struct{} // one token for each large answer that is being made
+	// deadline is the context shared by requests that began in the same quarter second; see bounded.
+	deadline atomic.Pointer[sharedDeadline]
+
+	stopping chan struct{} // closed by Shutdown: ends watches, and waiting for outcomes
+	stopOnce sync.Once
+	runOnce  sync.Once
+	wg       sync.WaitGroup
+}
+
+// largeAnswers is how many transactions of more than largeAnswer bytes are being encoded at a time.
+const (
+	largeAnswers = 2
+	largeAnswer  = 1 << 20
+)
+
+// maxHeaderList bounds a gRPC call's headers, by HTTP/2's measure, as in doors/kv.
+const maxHeaderList = 16 << 10
+
+// New makes a door for n that serves the transactions of m; nothing is served until Serve.
+func New(n *node.Node, m *sagamachine.Machine, opts Options) *Door {
+	return newDoor(n, m, n.Ident(), opts)
+}
+
+func newDoor(n member, m *sagamachine.Machine, users *mident.Machine, opts Options) *Door {
+	opts.fill()
+	d := &Door{node: n, machine: m, users: users, opts: opts, large: make(chan struct{}, largeAnswers), stopping: make(chan struct{})}
+	d.meters = newMeters()
+	d.server = grpc.NewServer(
+		grpc.ForceServerCodecV2(codec{}),
+		grpc.MaxRecvMsgSize(maxBody),
+		grpc.MaxSendMsgSize(math.MaxInt32),
+		grpc.MaxHeaderListSize(maxHeaderList),
+		grpc.InTapHandle(d.refuseCrowd),
+		grpc.NumStreamWorkers(uint32(16*runtime.GOMAXPROCS(0))),
+		grpc.InitialWindowSize(1<<20),
+		grpc.InitialConnWindowSize(port.GRPCWindow),
+		grpc.ReadBufferSize(0), // the port has a buffer already
+		grpc.Creds(portCredentials{}),
+	)
+	d.register()
+	d.adapted = port.Adapt(http.HandlerFunc(d.watch))
+	d.port = port.New(port.Options{
+		HTTP1: d.http1, HTTP2: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.bridge.ServeHTTP(w, r) }),
+		MaxConns: opts.MaxConns, Conns: opts.Conns, MaxBodyBytes: maxBody, MaxMessageBytes: maxBody, BudgetBytes: opts.MaxFlightBytes, CallBytes: opts.MaxCallBytes, AnswerBytes: opts.MaxAnswerBytes,
+	})
+	d.bridge = d.port.Bridge()
+	return d
+}
+
+// Serve accepts connections on l until Shutdown, which makes it return nil; any other error is the listener's. What offer does not
+// exclude is served: DTM's clients expect HTTP and gRPC at addresses of their own. It may be called for several listeners at once.
+func (d *Door) Serve(l net.Listener, offer port.Protocols) error {
+	d.runOnce.Do(func() {
+		d.wg.Go(func() { _ = d.server.Serve(d.port.GRPC()) }) // ends by Shutdown
+	})
+	return d.port.Serve(l, offer)
+}
+
+// Shutdown refuses new connections, ends watches and the waiting for outcomes, lets other requests finish until ctx ends, and closes what
+// is left. It returns ctx's error if requests had to be cut.
+func (d *Door) Shutdown(ctx context.Context) error {
+	d.stopOnce.Do(func() { close(d.stopping) })
+	err := d.port.Shutdown(ctx)
+	done := make(chan struct{})
+	go func() {
+		d.server.GracefulStop()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		d.server.Stop()
+		<-done
+		err = ctx.Err()
+	}
+	d.wg.Wait()
+	return err
+}
+
+// sharedDeadline is a context that many requests wait under.
+type sharedDeadline struct {
+	ctx  context.Context
+	slot int64
+}
+
+// deadlineSlot is how many nanoseconds of arrivals share a deadline.
+const deadlineSlot = int64(250 * time.Millisecond)
+
+// now is the clock that transactions go by (doors/saga/machine), in milliseconds.
+func (d *Door) now() int64 { return d.node.Tick() + d.machine.Elapsed() }
+
+// bounded returns the context a request waits for the log under, which ends RequestTimeout and up to a slot more from now. It is shared by
+// all requests of a quarter second, because a timer and a context for each would cost more than decoding it does (as in doors/kv).
+func (d *Door) bounded() context.Context {
+	slot := time.Now().UnixNano() / deadlineSlot
+	s := d.deadline.Load()
+	if s == nil || s.slot != slot {
+		// Two may do this at once; both contexts are good.
+		c, cancel := context.WithTimeout(context.Background(), d.opts.RequestTimeout+time.Duration(deadlineSlot))
+		context.AfterFunc(c, cancel) // it ends by its deadline; nobody ends it earlier
+		s = &sharedDeadline{ctx: c, slot: slot}
+		d.deadline.Store(s)
+	}
+	return s.ctx
+}

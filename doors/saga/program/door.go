@@ -1,0 +1,166 @@
+// Package program is the saga door as the program sees it: DTM's protocol over HTTP and gRPC, who may use it, which services may be
+// called, the worker behind it and its machine.
+package program
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/holdfastdb/holdfast/core/machine"
+	"github.com/holdfastdb/holdfast/core/node"
+	doorsaga "github.com/holdfastdb/holdfast/doors/saga"
+	sagamachine "github.com/holdfastdb/holdfast/doors/saga/machine"
+	"github.com/holdfastdb/holdfast/doors/saga/outcall"
+	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
+	"github.com/holdfastdb/holdfast/internal/budget"
+	"github.com/holdfastdb/holdfast/serve"
+	"github.com/holdfastdb/holdfast/serve/cli"
+	"github.com/holdfastdb/holdfast/serve/port"
+)
+
+// claim is the door's share of --memory: transactions that are being carried on, calls and answers, and what the machine keeps. claimOff is
+// the machine's alone, on a member where the door is off.
+const claim, claimOff = "sagas", "sagas-off"
+
+// leastCache and leastFilter are what the machine keeps at least, on every member.
+const leastCache, leastFilter = 1 << 20, 1 << 20
+
+// Door is the saga door.
+var Door = serve.Door{
+	Name:     "saga",
+	Settings: func() serve.Settings { return new(settings) },
+	Machines: func(share budget.Shares) []machine.Machine {
+		return []machine.Machine{sagamachine.New(sagamachine.Options{CacheBytes: int(max(share.More[claim]/8, leastCache)), FilterBytes: int(max(share.More[claim]/16, leastFilter))})}
+	},
+	Specs: []*machine.Spec{&sagamachine.Spec},
+	Lanes: func(share budget.Shares) []node.LaneSpec {
+		return []node.LaneSpec{{Number: doorsaga.Lane, Name: "saga", Level: sagapart.Level, Bytes: max(int(share.Lane)/2, 9<<20)}}
+	},
+	Claim: func(on *budget.Doors) {
+		on.More = append(on.More, budget.Claim{Name: claim, Weight: 30, Floor: 16 << 20, Ceiling: 512 << 20})
+	},
+	ClaimOff: func(on *budget.Doors) {
+		on.More = append(on.More, budget.Claim{Name: claimOff, Floor: leastCache + leastFilter, Ceiling: leastCache + leastFilter})
+	},
+	Commands: commands,
+	Rows:     "gh transactions, gd what they are, gb their branches, gp payloads, gt timers, gq topics",
+	Try: func(at cli.Address, _ string) []string {
+		return []string{"curl http://" + at.String() + "/api/dtmsvr/newGid"}
+	},
+	StatusLines: func(fields map[string]json.RawMessage) (state string, notes []string) {
+		var s Status
+		if fields["sagas"] == nil || json.Unmarshal(fields["sagas"], &s) != nil {
+			return "", nil
+		}
+		if s.Held {
+			notes = append(notes, "no service is called: the transactions were restored; `holdfast resume --saga` lets them go on")
+		}
+		return fmt.Sprintf("%d open transactions", s.Open), notes
+	},
+	Resume: resume,
+}
+
+// settings are the door's flags.
+type settings struct {
+	at, grpc  cli.Address
+	grpcGiven bool
+	targets   outcall.Allow // of calls, beside what is allowed anyway
+	who
+}
+
+// Options implements doors.Settings.
+func (s *settings) Options() []serve.Option {
+	return []serve.Option{
+		{Name: "saga", Arg: "ADDR", Default: defaultDoor, Door: true, Help: "transactions across services over HTTP (DTM's clients), or off",
+			Set: func(v string) error { return cli.SetAddress(&s.at, v) }},
+		{Name: "saga-grpc", Arg: "ADDR", Help: "the same over gRPC, or off (default: " + defaultGRPC + " where --saga is at its own default, else off)",
+			Set: func(v string) error { s.grpcGiven = true; return cli.SetAddress(&s.grpc, v) }},
+		{Name: "saga-tokens", Arg: "FILE", Help: "who may use the door: a line each, sent as Authorization: Bearer; read again within a second (default: everybody)",
+			Set: func(v string) error { s.tokens = v; return nil }},
+		{Name: "saga-clients", Arg: "CIDR,…", Help: "addresses whose programs may use the door without a token (default: all, unless --saga-tokens is given)",
+			Set: func(v string) (err error) { s.clients, err = parsePrefixes(v); return err }},
+		{Name: "saga-allow-targets", Arg: "CIDR|HOST,…", Help: "services that may be called although they are link-local or a cloud's metadata service",
+			Set: func(v string) (err error) {
+				if s.targets, err = outcall.ParseAllow(strings.Split(v, ",")); err != nil {
+					return fmt.Errorf("%w; write for example 169.254.10.0/24", err)
+				}
+				return nil
+			}},
+		{Name: "insecure-saga", Help: "let everybody who reaches the door use it, also beyond loopback",
+			Set: func(v string) error { s.insecure = v != "false"; return nil }},
+	}
+}
+
+// Listens implements doors.Settings.
+func (s *settings) Listens() []serve.Listen {
+	const risk = "anyone could have it call any service, and stop transactions"
+	const otherwise = ", or --saga-tokens with --tls-cert and --tls-key, or --saga-clients with the addresses of the programs that use it, or --insecure-saga"
+	open := s.insecure || len(s.clients) > 0
+	return []serve.Listen{
+		{Flag: "saga", At: s.at, Risk: risk, Otherwise: otherwise, GuardedByTLS: s.tokens != "", Public: open},
+		{Flag: "saga-grpc", At: s.grpc, Risk: risk, Otherwise: otherwise, GuardedByTLS: s.tokens != "", Public: open},
+	}
+}
+
+// Check implements doors.Settings.
+func (s *settings) Check() error {
+	if !s.grpcGiven && s.at.String() == defaultDoor { // members on one machine have --saga of their own, and must not meet at this one
+		if err := cli.SetAddress(&s.grpc, defaultGRPC); err != nil {
+			return err
+		}
+	}
+	if s.at.Off() && !s.grpc.Off() {
+		return cli.Usagef("serve: --saga-grpc without --saga; give both, because clients of either ask for branches over HTTP too")
+	}
+	return nil
+}
+
+// Service implements doors.Settings.
+func (s *settings) Service(c *serve.Common) (*serve.Service, error) {
+	set := Setup{who: who{tokens: s.tokens, clients: s.clients, insecure: s.insecure}, targets: s.targets}
+	if !s.at.Off() {
+		set.HTTP = place(s.at, "--saga", c.Clients())
+	}
+	if !s.grpc.Off() {
+		set.GRPC = place(s.grpc, "--saga-grpc", c.Clients())
+	}
+	if (s.insecure || len(s.clients) > 0) && s.tokens == "" && !s.at.Off() && !s.at.Loopback() {
+		c.Log.Warn("the saga door asks for no token", "open", s.at.String(), "clients", prefixes(s.clients))
+	}
+	return set.Service(c), nil
+}
+
+func place(at cli.Address, flag string, conf *tls.Config) *serve.Place {
+	return &serve.Place{Network: "tcp", Addr: at.String(), Flag: flag, Protocols: port.Protocols{TLS: conf}}
+}
+
+func parsePrefixes(v string) (all []netip.Prefix, err error) {
+	for word := range strings.SplitSeq(v, ",") {
+		word = strings.TrimSpace(word)
+		p, err := netip.ParsePrefix(word)
+		if err != nil {
+			ip, err := netip.ParseAddr(word)
+			if err != nil {
+				return nil, errors.New("no list of addresses; write for example 10.0.0.0/8,192.0.2.7")
+			}
+			p = netip.PrefixFrom(ip.Unmap(), ip.Unmap().BitLen())
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+func prefixes(all []netip.Prefix) string {
+	if len(all) == 0 {
+		return "all"
+	}
+	words := make([]string, len(all))
+	for i, p := range all {
+		words[i] = p.String()
+	}
+	return strings.Join(words, ",")
+}

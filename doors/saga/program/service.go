@@ -1,0 +1,116 @@
+package program
+
+import (
+	"context"
+	"log/slog"
+
+	doorsaga "github.com/holdfastdb/holdfast/doors/saga"
+	sagaadvance "github.com/holdfastdb/holdfast/doors/saga/advance"
+	sagamachine "github.com/holdfastdb/holdfast/doors/saga/machine"
+	"github.com/holdfastdb/holdfast/doors/saga/outcall"
+	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
+	"github.com/holdfastdb/holdfast/serve"
+	"github.com/holdfastdb/holdfast/serve/cli"
+)
+
+// running is the door in one server. Its functions are called in order, those of doors.Service from one goroutine.
+type running struct {
+	Setup
+	origins []string // of pages that may write
+	share   int64    // bytes; 0: the door is off, and this member only leads others that have it
+	log     *slog.Logger
+
+	host   *serve.Host
+	sagas  *sagamachine.Machine
+	calls  *outcall.Net
+	worker *sagaadvance.Worker
+	known  *tokenFile // nil: nobody is asked for a token
+
+	door *doorsaga.Door // nil: off, or not open yet
+}
+
+// leastShare is what a member has for transactions of a door that is on elsewhere only.
+const leastShare = 16 << 20
+
+// prepare reads the file of tokens.
+func (r *running) prepare(_ context.Context, h *serve.Host) (err error) {
+	r.host = h
+	if r.tokens != "" {
+		r.known, err = serve.OpenTokens("--saga-tokens", r.tokens, parseTokens, nil, h.Log)
+	}
+	return err
+}
+
+// tune changes the worker's options in a build that is driven from outside (control.go).
+var tune = func(*running, *serve.Host, *sagaadvance.Options) {}
+
+// work carries transactions on while this member leads, whether or not it has the door itself.
+func (r *running) work(h *serve.Host) {
+	share := max(r.share, leastShare)
+	r.sagas = serve.Machine[*sagamachine.Machine](h)
+	r.calls = outcall.New(outcall.Options{Bytes: share / 4, Logger: h.Log, Policy: outcall.Policy{Own: h.Reserved, Allow: r.targets}})
+	options := sagaadvance.Options{Caller: r.calls, MaxBytes: share / 4, Logger: h.Log, RetryIntervalMs: r.RetryInterval.Milliseconds(),
+		TimeoutMs: r.TimeoutToFail.Milliseconds(), RequestTimeoutMs: r.RequestTimeout.Milliseconds(), AlertURL: r.AlertURL, AlertAfter: r.AlertAfter}
+	tune(r, h, &options)
+	r.worker = sagaadvance.New(h.Node, r.sagas, options)
+	h.Go(r.worker.Run)
+}
+
+// open binds the addresses and serves.
+func (r *running) open(h *serve.Host) error {
+	if r.HTTP == nil {
+		return nil
+	}
+	r.door = doorsaga.New(h.Node, r.sagas, doorsaga.Options{Version: cli.Version, Admit: r.admit, KV: keys(h), CORS: r.origins, Conns: h.Conns, Ack: h.Ack, Steps: h.Steps,
+		RetryInterval: r.RetryInterval, TimeoutToFail: r.TimeoutToFail,
+		Trouble: r.trouble, Leader: r.leader,
+		MaxFlightBytes: r.share / 4, MaxCallBytes: r.share / 16, MaxAnswerBytes: r.share / 8, Collect: r.collect})
+	for _, of := range []struct {
+		name string
+		at   *serve.Place
+	}{{"saga", r.HTTP}, {"saga-grpc", r.GRPC}} {
+		if of.at == nil {
+			continue
+		}
+		l, err := of.at.Wait(h.Starting, h.Log)
+		if err != nil {
+			return err
+		}
+		h.Bound(of.name + "=" + l.Addr().String())
+		h.Serve(of.name, func() error { return r.door.Serve(l, of.at.Protocols) })
+	}
+	return nil
+}
+
+// trouble is doorsaga.Options.Trouble.
+func (r *running) trouble(number uint64, in sagapart.Status) (url, text string, leads bool) {
+	t, leads := r.worker.Trouble(number, in)
+	return t.URL, t.Text, leads
+}
+
+// leader is the name of the member that leads, "" if none is known.
+func (r *running) leader() string {
+	id := r.host.Node.Status().Leader
+	for _, m := range r.host.Node.Members() {
+		if m.ID == id {
+			return m.Name
+		}
+	}
+	return ""
+}
+
+func (r *running) shutdown(ctx context.Context) error {
+	if r.door == nil {
+		return nil
+	}
+	return r.door.Shutdown(ctx)
+}
+
+func (r *running) close() {
+	if r.known != nil {
+		r.known.Close()
+	}
+	if r.calls != nil {
+		r.calls.Close()
+	}
+}

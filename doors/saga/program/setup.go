@@ -1,0 +1,71 @@
+package program
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/holdfastdb/holdfast/doors/saga/outcall"
+	"github.com/holdfastdb/holdfast/serve"
+	"github.com/holdfastdb/holdfast/serve/cli"
+)
+
+// Setup is a saga door and its worker, whichever flags it was set up by.
+type Setup struct {
+	// HTTP and GRPC are where clients are served over either, nil: nowhere. Without HTTP the door is off.
+	HTTP, GRPC *serve.Place
+	// RetryInterval, TimeoutToFail and RequestTimeout are for transactions that do not say themselves (doors/saga/advance.Options). 0: DTM's.
+	RetryInterval, TimeoutToFail, RequestTimeout time.Duration
+	// AlertURL is told of transactions whose interval has doubled AlertAfter times; "": nobody is.
+	AlertURL   string
+	AlertAfter int
+
+	who
+	targets outcall.Allow // of calls, beside what is allowed anyway
+}
+
+// who may use the door.
+type who struct {
+	clients  []netip.Prefix // without a token; none: everybody who reaches it
+	tokens   string         // file of tokens; "": nobody is asked for one
+	insecure bool
+}
+
+// portPatience is a little more than the minute for which a connection that has ended keeps its port: DTM's ports lie where the kernel
+// takes those of outgoing connections.
+const portPatience = 65 * time.Second
+
+// Variables takes what DTM's configuration has no word for from the variables of the door's other flags: who may use it, and where calls
+// may go.
+func (s *Setup) Variables(getenv func(string) string) error {
+	set := settings{}
+	for _, o := range set.Options() {
+		if o.Name == "saga" || o.Name == "saga-grpc" {
+			continue
+		}
+		name := cli.EnvName(o.Name)
+		if v := getenv(name); v != "" {
+			if err := o.Set(v); err != nil {
+				return fmt.Errorf("%s %s: %w", name, v, err)
+			}
+		}
+	}
+	s.who, s.targets = set.who, set.targets
+	return nil
+}
+
+// Open reports whether everybody who reaches the door may use it.
+func (s *Setup) Open() bool { return s.tokens == "" && len(s.clients) == 0 }
+
+// Service is what a server runs of it.
+func (s *Setup) Service(c *serve.Common) *serve.Service {
+	r := &running{Setup: *s, origins: c.Origins, share: c.Shares.More[claim], log: c.Log}
+	service := &serve.Service{Admin: r.section(), Prepare: r.prepare, Work: r.work, Open: r.open, Shutdown: r.shutdown, Close: r.close}
+	for _, p := range []*serve.Place{r.HTTP, r.GRPC} {
+		if p != nil {
+			p.Patience, p.NoGRPC, p.NoHTTP = portPatience, p == r.HTTP, p == r.GRPC
+			service.Places = append(service.Places, *p)
+		}
+	}
+	return service
+}

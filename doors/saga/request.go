@@ -1,0 +1,231 @@
+package saga
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
+)
+
+// maxBody bounds a request. What a transaction may hold is bounded again, so that a client hears which of its payloads is too large.
+const maxBody = 8 << 20
+
+// request is what a client asks of a transaction, whichever protocol it speaks. Payloads alias what it was read from.
+type request struct {
+	sagapart.Definition
+	mode     string // DTM's trans_type as it was written; Definition.Mode is what check makes of it
+	steps    []step
+	payloads [][]byte
+	reason   string // rollback_reason
+	// What a workflow has come to (req_extra).
+	status, outcome, why string
+
+	kv     value // of POST /api/holdfast/submit
+	broken error // what was wrong with it when it was read, to be said by check
+}
+
+// step is one step of a saga, or of a message, which has no compensation.
+type step struct {
+	action, compensate string
+	data               []byte // older clients put the payload here
+}
+
+// readRequest reads DTM's TransBase as JSON.
+func readRequest(doc []byte) (*request, error) {
+	v, err := parse(doc)
+	if err != nil {
+		return nil, err
+	}
+	return v.request()
+}
+
+func (v value) request() (*request, error) {
+	r := &request{}
+	if err := v.members(r.field); err != nil {
+		return nil, err
+	}
+	for _, s := range r.steps {
+		if len(s.data) > 0 {
+			r.payloads = append(r.payloads, s.data)
+		}
+	}
+	if r.Protocol == "" {
+		r.Protocol = "http"
+	}
+	return r, nil
+}
+
+// field takes one field, whether its name is in capitals or not. Of fields that come twice the last counts. Unknown ones are passed over.
+func (r *request) field(name string, v value) (err error) {
+	switch strings.ToLower(name) {
+	case "gid":
+		r.Gid, err = v.text()
+	case "trans_type":
+		r.mode, err = v.text()
+	case "custom_data":
+		r.CustomData, err = v.text()
+	case "query_prepared":
+		r.QueryPrepared, err = v.text()
+	case "protocol":
+		r.Protocol, err = v.text()
+	case "rollback_reason":
+		r.reason, err = v.text()
+	case "wait_result":
+		r.Options.WaitResult, err = v.flag()
+	case "concurrent":
+		r.Options.Concurrent, err = v.flag()
+	case "timeout_to_fail":
+		r.Options.TimeoutMs, err = v.seconds()
+	case "request_timeout":
+		r.Options.RequestTimeoutMs, err = v.seconds()
+	case "retry_interval":
+		r.Options.RetryIntervalMs, err = v.seconds()
+	case "retry_limit":
+		r.Options.RetryLimit, err = v.count()
+	case "branch_headers":
+		r.Headers = nil
+		err = v.members(r.header)
+	case "steps":
+		r.steps, err = v.steps()
+	case "payloads":
+		r.payloads = nil
+		err = v.elements(func(v value) error {
+			b, err := v.bytes()
+			r.payloads = append(r.payloads, b)
+			return err
+		})
+	case "req_extra":
+		err = v.members(r.extra)
+	case "kv":
+		r.kv = v
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// header takes one header for the calls to branches; of two of a name the last counts.
+func (r *request) header(name string, v value) error {
+	s, err := v.text()
+	r.setHeader(name, s)
+	return err
+}
+
+func (r *request) setHeader(name, value string) {
+	for i := range r.Headers {
+		if r.Headers[i].Name == name {
+			r.Headers[i].Value = value
+			return
+		}
+	}
+	r.Headers = append(r.Headers, sagapart.Header{Name: name, Value: value})
+}
+
+func (r *request) extra(name string, v value) error {
+	s, err := v.text()
+	if err == nil {
+		r.setExtra(name, s)
+	}
+	return err
+}
+
+func (r *request) setExtra(name, s string) {
+	switch name {
+	case "status":
+		r.status = s
+	case "rollback_reason":
+		r.why = s
+	case "result":
+		r.outcome = s
+	}
+}
+
+// steps reads a list of steps; each is an object of texts.
+func (v value) steps() (all []step, err error) {
+	err = v.elements(func(v value) error {
+		var s step
+		err := v.members(func(name string, v value) (err error) {
+			switch name {
+			case sagapart.OpAction:
+				s.action, err = v.text()
+			case sagapart.OpCompensate:
+				s.compensate, err = v.text()
+			case "data":
+				s.data, err = v.bytes()
+			}
+			return err
+		})
+		all = append(all, s)
+		return err
+	})
+	return all, err
+}
+
+// check judges what every request about a transaction must hold to, and says what does not.
+func (r *request) check() error {
+	if r.broken != nil {
+		return r.broken
+	}
+	if err := checkGid(r.Gid); err != nil {
+		return err
+	}
+	switch r.Mode = sagapart.ParseMode(r.mode); {
+	case r.Mode == 0:
+		return refuse(500, "trans_type %s: there are saga, msg, tcc, xa and workflow", quote(r.mode))
+	case len(r.Protocol) > sagapart.MaxGidBytes:
+		return refuse(400, "protocol: %d bytes are too many", len(r.Protocol))
+	case len(r.QueryPrepared) > sagapart.MaxURLBytes:
+		return refuse(413, "query_prepared: %d bytes are too many; at most %d", len(r.QueryPrepared), sagapart.MaxURLBytes)
+	case len(r.CustomData) > sagapart.MaxCustomBytes:
+		return refuse(413, "custom_data: %d bytes are too many; at most %d", len(r.CustomData), sagapart.MaxCustomBytes)
+	case len(r.outcome) > sagapart.MaxResultBytes:
+		return refuse(413, "result: %d bytes are too many; at most %d", len(r.outcome), sagapart.MaxResultBytes)
+	case len(r.Headers) > sagapart.MaxHeaders:
+		return refuse(400, "branch_headers: %d are too many; at most %d", len(r.Headers), sagapart.MaxHeaders)
+	}
+	for _, h := range r.Headers {
+		if !headerName(h.Name) || strings.ContainsAny(h.Value, "\r\n\x00") {
+			return refuse(400, "branch_headers: %s cannot be sent as a header", quote(h.Name+": "+h.Value))
+		}
+		if len(h.Name)+len(h.Value) > sagapart.MaxURLBytes {
+			return refuse(413, "branch_headers: %s has %d bytes; at most %d", quote(h.Name), len(h.Value), sagapart.MaxURLBytes)
+		}
+	}
+	return nil
+}
+
+// checkGid judges the name of a transaction: it travels in URLs and headers.
+func checkGid(gid string) error {
+	switch {
+	case gid == "":
+		return refuse(500, "no gid specified")
+	case len(gid) > sagapart.MaxGidBytes:
+		return refuse(400, "gid: %d bytes are too many; at most %d", len(gid), sagapart.MaxGidBytes)
+	case strings.ContainsFunc(gid, control):
+		return refuse(400, "gid %s: no line breaks and other control characters, please", quote(gid))
+	case !utf8.ValidString(gid):
+		return refuse(400, "gid %s: it is no UTF-8", quote(gid))
+	}
+	return nil
+}
+
+func control(c rune) bool { return c < ' ' || c == 0x7f }
+
+// headerName reports whether a header may have this name (RFC 9110, token).
+func headerName(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
+		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || slices.Contains([]rune("!#$%&'*+-.^_`|~"), c))
+	})
+}
+
+// quote is a text for an error: its beginning.
+func quote(s string) string {
+	const most = 60
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	return fmt.Sprintf("%q", strings.ToValidUTF8(s, ""))
+}

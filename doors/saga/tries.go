@@ -1,0 +1,102 @@
+package saga
+
+import (
+	"errors"
+	"strconv"
+
+	sagamachine "github.com/holdfastdb/holdfast/doors/saga/machine"
+)
+
+// tried is a transaction with what operators want to know beyond DTM's row. It has paths of its own (/api/holdfast/all and query), because
+// some of DTM's clients refuse fields that they do not know.
+type tried struct {
+	*shownTransaction
+	// Attempts is how many passes over it have ended. It is in the log, so every member tells the same.
+	Attempts uint32 `json:"attempts"`
+	// LastError and its URL are of the leader's memory: empty on other members, and after a change of leader until the next attempt fails.
+	LastError    string `json:"last_error,omitempty"`
+	LastErrorURL string `json:"last_error_url,omitempty"`
+}
+
+// knows says where the errors of an answer come from.
+type knows struct {
+	// Leads reports whether this member leads, and so would know errors. Leader is the name of the one that does, "" if none is known.
+	Leads  bool   `json:"leads"`
+	Leader string `json:"leader"`
+	// Held: a restore has stopped all transactions, and none is tried.
+	Held bool `json:"held"`
+}
+
+func (d *Door) knows() knows {
+	k := knows{Held: d.machine.Held()}
+	if d.opts.Trouble != nil {
+		_, _, k.Leads = d.opts.Trouble(0, 0)
+	}
+	if d.opts.Leader != nil {
+		k.Leader = d.opts.Leader()
+	}
+	return k
+}
+
+// tried makes the JSON of a transaction. One that has ended has a reason, and no error.
+func (d *Door) tried(t *sagamachine.Transaction) *tried {
+	s := &tried{shownTransaction: d.show(t), Attempts: t.Passes}
+	if d.opts.Trouble != nil && !t.Status.Final() {
+		s.LastErrorURL, s.LastError, _ = d.opts.Trouble(t.Number, t.Status)
+	}
+	return s
+}
+
+// allTried is all for operators.
+func (d *Door) allTried(q *ask, p params) (any, error) {
+	found, next, err := d.list(p)
+	if err != nil {
+		return nil, err
+	}
+	answer := struct {
+		knows
+		Next         string   `json:"next_position"`
+		Transactions []*tried `json:"transactions"`
+	}{knows: d.knows(), Next: next, Transactions: make([]*tried, len(found))}
+	for i, t := range found {
+		answer.Transactions[i] = d.tried(t)
+	}
+	return &answer, nil
+}
+
+// queryTried is query for operators.
+func (d *Door) queryTried(q *ask, p params) (any, error) {
+	gid := p.get("gid")
+	if gid == "" {
+		return nil, errors.New("no gid specified")
+	}
+	t, err := d.find(gid)
+	if err != nil {
+		return nil, err
+	}
+	answer := struct {
+		knows
+		Branches    []shownBranch `json:"branches"`
+		Transaction *tried        `json:"transaction"`
+	}{knows: d.knows(), Branches: []shownBranch{}}
+	if t != nil {
+		answer.Branches, answer.Transaction = showBranches(t), d.tried(t)
+	}
+	return &answer, nil
+}
+
+// list reads the page of transactions that is asked for, and the position of the next one, "" if there is none.
+func (d *Door) list(p params) (found []*sagamachine.Transaction, next string, err error) {
+	before, n, f, err := listOf(p)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := d.node.Linearize(d.bounded()); err != nil {
+		return nil, "", unread(err)
+	}
+	found, after, err := d.machine.List(before, n, f)
+	if after != 0 {
+		next = strconv.FormatUint(after, 10)
+	}
+	return found, next, err
+}

@@ -1,0 +1,69 @@
+package saga
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
+)
+
+// TestOperatorsSeeAttemptsAndErrors on paths of their own; DTM's rows stay as they are. One that was stopped has a reason and no error.
+func TestOperatorsSeeAttemptsAndErrors(t *testing.T) {
+	leads := true
+	s := serve(t, Options{Leader: func() string { return "n2" }, Trouble: func(number uint64, _ sagapart.Status) (url, text string, l bool) {
+		if number == 0 || !leads {
+			return "", "", leads
+		}
+		return "http://b/pack", "connection refused", leads
+	}})
+	s.want(409, "", "POST", "submit", saga1("slow", "ongoing"))
+	s.passed()
+	type row struct {
+		Attempts                uint32
+		Status, Rollback_reason string
+		Last_error              *string
+		Last_error_url          *string
+	}
+	get := func(path string) (leads bool, r row) {
+		t.Helper()
+		code, _, body := s.do("GET", path, "")
+		var a struct {
+			Leads        bool
+			Leader       string
+			Transaction  *row
+			Transactions []row
+		}
+		if err := json.Unmarshal([]byte(body), &a); err != nil || code != 200 || a.Leader != "n2" {
+			t.Fatalf("%s: %d %s", path, code, body)
+		}
+		if a.Transaction != nil {
+			return a.Leads, *a.Transaction
+		}
+		return a.Leads, a.Transactions[0]
+	}
+	paths := []string{ownPrefix + "all", ownPrefix + "query?gid=slow"}
+	for _, path := range paths {
+		if l, r := get(path); !l || r.Attempts != 1 || r.Last_error == nil || *r.Last_error != "connection refused" || *r.Last_error_url != "http://b/pack" {
+			t.Errorf("%s on the leader: %v %+v", path, l, r)
+		}
+	}
+	leads = false
+	for _, path := range paths {
+		if l, r := get(path); l || r.Attempts != 1 || r.Last_error != nil || r.Last_error_url != nil {
+			t.Errorf("%s on another member: %v %+v", path, l, r)
+		}
+	}
+	leads = true
+	for _, path := range []string{prefix + "all", prefix + "query?gid=slow"} {
+		if _, _, body := s.do("GET", path, ""); strings.Contains(body, "attempts") || strings.Contains(body, "last_error") {
+			t.Errorf("%s has fields that DTM has not: %s", path, body)
+		}
+	}
+	s.want(200, success, "POST", "forceStop", `{"gid":"slow"}`)
+	for _, path := range paths {
+		if _, r := get(path); r.Status != "failed" || r.Rollback_reason != forceStopped || r.Last_error != nil {
+			t.Errorf("%s of what was stopped: %+v", path, r)
+		}
+	}
+}

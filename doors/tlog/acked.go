@@ -1,0 +1,54 @@
+package tlog
+
+import (
+	"context"
+
+	"github.com/holdfastdb/holdfast/core/entry"
+	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
+	"github.com/holdfastdb/holdfast/serve/ack"
+)
+
+// archivedAdd holds back the answer to an entry that res has added until that is archived, and what the answer shows beside it if it shows
+// more. It returns what is answered instead if that takes too long: a 500, which no client of a log sends again.
+func (d *Door) archivedAdd(res *entry.Result, more bool) (instead *response) {
+	ctx, cancel := context.WithTimeout(context.Background(), d.opts.RequestTimeout)
+	defer cancel()
+	var err error
+	if more {
+		err = ack.Read(ctx, d.node)
+	} else {
+		err = d.node.Archived(ctx, res.Pos.Index)
+	}
+	if err == nil {
+		return nil
+	}
+	a := fail(500, (&ack.NotArchived{At: res.Pos, Term: res.Term}).Error())
+	return &a
+}
+
+// archivedRead is a, which was read of l, once all is archived that can be in it, or a 503. What is below a checkpoint that was archived before is
+// so for good: who reads a log does not depend on an archive that is away.
+func (d *Door) archivedRead(l *tlogmachine.Log, r *request, a response) response {
+	if r.shown != nil && r.shown.Size < d.archivedBelow(l, 0) {
+		return a
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), d.opts.RequestTimeout)
+	defer cancel()
+	if err := ack.Read(ctx, d.node); err != nil {
+		return later("what the log holds is not archived yet: " + err.Error())
+	}
+	if r.shown != nil {
+		d.archivedBelow(l, r.shown.Size+1)
+	}
+	return a
+}
+
+// archivedBelow notes that every checkpoint of l of less than size is archived, and returns the highest such size, 0 for none.
+func (d *Door) archivedBelow(l *tlogmachine.Log, size uint64) uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if size > d.archived[l] {
+		d.archived[l] = size
+	}
+	return d.archived[l]
+}

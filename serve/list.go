@@ -1,0 +1,99 @@
+package serve
+
+import (
+	"slices"
+
+	"github.com/holdfastdb/holdfast/core/machine"
+	mident "github.com/holdfastdb/holdfast/core/machine/ident"
+	mmember "github.com/holdfastdb/holdfast/core/machine/member"
+	"github.com/holdfastdb/holdfast/core/node"
+	"github.com/holdfastdb/holdfast/internal/budget"
+	"github.com/holdfastdb/holdfast/serve/cli"
+)
+
+// List is the doors of a build. Its order is that of their flags in the help and that of their machines in a node, which is part of the
+// log's meaning: a new door goes to the end, and none changes its place.
+type List []Door
+
+// Specs are what there is to know of every machine, for those who read a stopped server's files.
+func (l List) Specs() machine.Specs {
+	all := machine.Specs{&mident.Spec, &mmember.Spec}
+	for _, d := range l {
+		all = append(all, d.Specs...)
+	}
+	return all
+}
+
+// Equip adds to a configuration what every node of this build is handed, made for that node: machines, lanes, scratch directories and what doors keep
+// beside the node.
+func (l List) Equip(cfg node.Config) node.Config {
+	if cfg.MemoryBytes == 0 {
+		cfg.MemoryBytes = budget.Default
+	}
+	share := budget.Of(cfg.MemoryBytes)
+	if cfg.Shares != nil {
+		share = *cfg.Shares
+	}
+	cfg.Machines, cfg.Lanes, cfg.Scratch = nil, nil, nil
+	cfg.Beside = slices.Clip(cfg.Beside)
+	for _, d := range l {
+		if d.Machines != nil {
+			cfg.Machines = append(cfg.Machines, d.Machines(share)...)
+		}
+		if d.Lanes != nil {
+			cfg.Lanes = append(cfg.Lanes, d.Lanes(share)...)
+		}
+		cfg.Scratch = append(cfg.Scratch, d.Scratch...)
+		cfg.Beside = append(cfg.Beside, d.Beside...)
+	}
+	return cfg
+}
+
+// Claims are those of a server where these doors are on, to share --memory by.
+func (l List) Claims(on func(door string) bool) (all budget.Doors) {
+	for _, d := range l {
+		claim := d.Claim
+		if !on(d.Name) {
+			claim = d.ClaimOff
+		}
+		if claim != nil {
+			claim(&all)
+		}
+	}
+	return all
+}
+
+// Commands are the doors' own subcommands.
+func (l List) Commands() (all []*cli.Command) {
+	for _, d := range l {
+		if d.Commands != nil {
+			all = append(all, d.Commands()...)
+		}
+	}
+	if r := l.resume(); r != nil {
+		all = append(all, r)
+	}
+	return all
+}
+
+// Original is what the doors say of the first bytes of a file (Door.Original); "": nothing.
+func (l List) Original(head []byte, path string) string {
+	for _, d := range l {
+		if d.Original != nil {
+			if text := d.Original(head, path); text != "" {
+				return text
+			}
+		}
+	}
+	return ""
+}
+
+// Saved begins to read a snapshot for every door.
+func (l List) Saved() (all []*Saved) {
+	for _, d := range l {
+		if d.Saved != nil {
+			all = append(all, d.Saved())
+		}
+	}
+	return all
+}

@@ -1,0 +1,164 @@
+package port
+
+import (
+	"io"
+	"testing"
+	"time"
+
+	"github.com/holdfastdb/holdfast/serve/port/frame"
+	"github.com/holdfastdb/holdfast/serve/port/http2test"
+	"github.com/holdfastdb/holdfast/serve/port/intake"
+)
+
+// called is a connection that has begun a call.
+func called(t *testing.T, p *Port) *grpcConn {
+	t.Helper()
+	i := p.newGRPCConn(http2test.On(http2test.New().Bare(frame.Headers, frame.EndHeaders, 1, nil).Bytes(), 1))
+	if _, err := io.Copy(io.Discard, struct{ io.Reader }{i}); err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+// turnedAway reports whether a message was turned away of what the server sees.
+func turnedAway(seen []byte) bool {
+	const n = 16 // of what stands in its place
+	for i := range len(seen) - n + 1 {
+		if intake.TurnedAway(seen[i : i+n]) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestTheConnectionThatHoldsTheMostYields: no client is refused a call because another has many open.
+func TestTheConnectionThatHoldsTheMostYields(t *testing.T) {
+	p := New(Options{CallBytes: 1 << 20})
+	many := called(t, p)
+	few := called(t, p)
+	greedy, modest := many.RemoteAddr().(*From), few.RemoteAddr().(*From)
+	n := int64(0)
+	for greedy.Hold(1000) {
+		n += 1000
+	}
+	if n < p.opts.CallBytes/3 || n > p.opts.CallBytes/2 {
+		t.Errorf("one connection may hold %d of %d", n, p.opts.CallBytes)
+	}
+	others := p.newGRPCConn(http2test.On(nil, 1)).RemoteAddr().(*From)
+	for range 1000 {
+		others.Hold(1000)
+	}
+	for range 20 {
+		if !modest.Hold(100) {
+			t.Fatal("a client that holds next to nothing is refused")
+		}
+		if modest.Crowded() {
+			t.Fatal("a client that holds next to nothing is told it is crowded")
+		}
+	}
+	// What was refused is not held, by its connection or by all.
+	if held, taken := greedy.of.held.Load()+others.of.held.Load()+modest.of.held.Load(), p.opts.CallBytes-p.calls.Load(); held != taken {
+		t.Errorf("the three hold %d, and %d are taken", held, taken)
+	}
+	if !greedy.Crowded() && !others.Crowded() {
+		t.Error("all is taken, and nobody hears of it")
+	}
+	if !many.Conn.Conn.(*http2test.Wire).Closed.Load() && !others.of.Conn.Conn.(*http2test.Wire).Closed.Load() || few.Conn.Conn.(*http2test.Wire).Closed.Load() {
+		t.Error("it is not one of the two that hold nearly all who has yielded")
+	}
+}
+
+// TestAnnouncedBytesKeepNobodyOut: room held for announced bytes that do not come goes to clients that send.
+func TestAnnouncedBytesKeepNobodyOut(t *testing.T) {
+	p := New(Options{BudgetBytes: 1 << 20})
+	announce := func(streams int) (*grpcConn, *http2test.Wire) {
+		c := http2test.New()
+		for n := range streams {
+			c.Frame(frame.Data, 0, uint32(2*n+1), http2test.Prefixed(100_000, 'x')[:5])
+		}
+		w := http2test.On(c.Bytes(), 9000)
+		i := p.newGRPCConn(w)
+		p.now.Add(settledAfter)
+		_, _ = io.Copy(io.Discard, struct{ io.Reader }{i})
+		return i, w
+	}
+	greedy, w := announce(20)
+	if held := greedy.room.Load(); held < p.opts.BudgetBytes/2 || held > p.opts.BudgetBytes/4*3 {
+		t.Errorf("one connection has %d of %d bytes", held, p.opts.BudgetBytes)
+	}
+	sender := p.newGRPCConn(http2test.On(http2test.New().Bytes(), 9000))
+	_, _ = io.Copy(io.Discard, struct{ io.Reader }{sender})
+	send := func(stream uint32) bool {
+		sender.Conn.Conn = http2test.On(new(http2test.Talk).Send(stream, http2test.Prefixed(100_000, 'y'), frame.Max).Bytes(), 9000)
+		out, err := io.ReadAll(struct{ io.Reader }{sender})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = sender.Write(new(http2test.Talk).Bare(frame.Headers, frame.End, stream, nil).Bytes())
+		return !turnedAway(out)
+	}
+	p.now.Add(settledAfter)
+	if !send(1) {
+		t.Error("a client that sends gets nothing of the last quarter")
+	}
+	announce(9)
+	if p.budget.Load() > 100_000 {
+		t.Fatalf("%d bytes are left", p.budget.Load())
+	}
+	go func() { // as the gRPC server does
+		for !w.Closed.Load() {
+			time.Sleep(time.Millisecond)
+		}
+		_ = greedy.Close()
+	}()
+	time.Sleep(stallGrace + 10*time.Millisecond) // that is what is tested
+	if !send(3) {
+		t.Error("a client that sends is turned away because of clients that do not")
+	}
+	if !w.Closed.Load() {
+		t.Error("the connection that held the most has not made room")
+	}
+}
+
+// TestAnswersThatNobodyTakes: a connection has two thirds of what answers may hold, and is closed when others need it and its client
+// has taken nothing for a while; one whose client takes is not.
+func TestAnswersThatNobodyTakes(t *testing.T) {
+	p := New(Options{AnswerBytes: 9 << 20})
+	conn := func() (*From, *http2test.Wire) {
+		w := http2test.On(nil, 1)
+		return p.newGRPCConn(w).RemoteAddr().(*From), w
+	}
+	greedy, w := conn()
+	other, slow := conn()
+	if p.TakeAnswer(greedy, 3<<20); p.TakeAnswer(greedy, 4<<20) {
+		t.Error("a new connection takes the last third")
+	}
+	p.now.Store(settledAfter)
+	if !p.TakeAnswer(greedy, 3<<20) || p.TakeAnswer(greedy, 1) {
+		t.Error("not two thirds for one connection")
+	}
+	if !p.TakeAnswer(other, 3<<20) {
+		t.Error("the last third is gone")
+	}
+	reader, _ := conn()
+	if p.TakeAnswer(reader, 1) || w.Closed.Load() {
+		t.Error("somebody was not given any time")
+	}
+	time.Sleep(stallGrace + 10*time.Millisecond) // that is what is tested
+	_, _ = other.of.Write(new(http2test.Talk).Bare(frame.Data, 0, 1, make([]byte, untakenPiece)).Bytes())
+	if p.TakeAnswer(reader, 1); !w.Closed.Load() || slow.Closed.Load() {
+		t.Errorf("closed: the one that takes nothing %t, the one that takes %t", w.Closed.Load(), slow.Closed.Load())
+	}
+	p.AnswerGone(greedy, 6<<20)
+	if !p.TakeAnswer(reader, 3<<20) {
+		t.Error("room does not come back")
+	}
+	_ = reader.of.Close()
+	p.AnswerGone(reader, 3<<20) // the transport is late
+	if n := p.answers.Load(); n != 6<<20 {
+		t.Errorf("%d bytes are left when a connection has ended", n)
+	}
+	if p.TakeAnswer(reader, 1) {
+		t.Error("an answer for a connection that has ended")
+	}
+}

@@ -1,0 +1,262 @@
+// Package intake stands between a client's HTTP/2 connection and the gRPC server that reads it, and bounds what clients can make that
+// server hold: it knows of every call and message from its first bytes, draws room for it, and turns away a message for which there is
+// none.
+//
+// It parses frames and the lengths of gRPC messages, nothing of their contents or of headers. Who gets how much room is not decided
+// here (Room). What it assumes of the server it stands before, grpc-go, is what grpcgo_test.go tests with the real one.
+package intake
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+
+	"github.com/holdfastdb/holdfast/serve/port/frame"
+)
+
+// bufferLen is how much is read at a time.
+const bufferLen = 32 << 10
+
+// Conn is a connection of the gRPC server that draws room for large messages, from their first bytes until they are answered, and
+// turns away those for which there is none.
+//
+// It has to be done here. The gRPC server reads whatever streams bring: it returns the connection's window as bytes arrive
+// and widens a stream's as soon as it knows how long its message will be, so a hundred streams hold a hundred half messages
+// before any handler hears of one. Neither its windows nor its handlers bound that. A bound on streams would, and would also
+// stop ten thousand clients with small puts, who need no memory.
+//
+// A message is turned away by making it short: its length becomes that of turnedAway, which is written over its first bytes.
+// The server's codec recognises that, and the call is answered like any other, in the door's words. What the client still
+// sends of the message is dropped by the server, as is everything on a stream that it has answered. Resetting the stream
+// here would need no such trick, but this connection would have to write frames in between the server's, and clients would
+// hear no reason.
+//
+// Room is given back when the server answers: until then the message, or the command made of it, is in memory.
+type Conn struct {
+	net.Conn
+	room Room
+	opt  Options
+
+	// Owned by the reading goroutine.
+	highest         uint32 // stream of the newest call
+	buf             []byte
+	next, seen, end int // buf[next:seen] may be read, buf[seen:end] waits for more to be understood
+	skip            int // bytes to pass on without a look
+	frame           frame.Frame
+	data, pad       int // bytes of frame, a DATA frame, that have not been looked at, and of its padding
+
+	// Owned by the writing goroutine.
+	out frame.Scanner
+
+	open atomic.Int32 // len(calls), so that calls need not be looked at as long as all messages are small; written under mu
+
+	mu      sync.Mutex
+	closed  bool
+	streams map[uint32]int64    // calls that neither side has ended for good, and what each holds
+	calls   map[uint32]*message // by stream: messages that are not whole, and those that hold room
+}
+
+// New puts a Conn in front of c, of which nothing has been read yet.
+func New(c net.Conn, room Room, opt Options) *Conn {
+	return &Conn{Conn: c, room: room, opt: opt, buf: make([]byte, bufferLen), skip: len(frame.Preface), streams: map[uint32]int64{},
+		calls: map[uint32]*message{}}
+}
+
+// Read implements net.Conn. It is for one goroutine at a time, as ever, and reads ahead, so the gRPC server needs no buffer
+// of its own.
+func (i *Conn) Read(p []byte) (int, error) {
+	for i.next == i.seen {
+		i.end = copy(i.buf, i.buf[i.seen:i.end])
+		i.next, i.seen = 0, 0
+		n, err := i.Conn.Read(i.buf[i.end:])
+		if n == 0 && err != nil {
+			return 0, err
+		}
+		i.end += n
+		if err := i.look(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, i.buf[i.next:i.seen])
+	i.next += n
+	return n, nil
+}
+
+// more is returned by the functions that look at bytes if what they look for has not come as a whole. They need a frame's
+// header, a message's length and room for turnedAway at most, which is far shorter than the buffer.
+const more = -1
+
+// look moves seen over everything that can be understood.
+func (i *Conn) look() error {
+	for i.seen < i.end {
+		b := i.buf[i.seen:i.end]
+		var n int
+		var err error
+		switch {
+		case i.skip > 0:
+			n = min(i.skip, len(b))
+			i.skip -= n
+		case i.data > 0:
+			n, err = i.lookAtData(b)
+		default:
+			n = i.lookAtFrame(b)
+		}
+		if n == more || err != nil {
+			return err
+		}
+		i.seen += n
+	}
+	return nil
+}
+
+// lookAtFrame takes a frame's header from b and returns its length.
+func (i *Conn) lookAtFrame(b []byte) int {
+	if len(b) < frame.HeadLen {
+		return more
+	}
+	f := frame.Parse(b)
+	if f.Kind != frame.Data {
+		i.skip = f.Length
+		switch f.Kind {
+		case frame.Headers, frame.Continuation:
+			i.headers(f)
+		}
+		if f.Ends() {
+			i.clientEnds(f)
+		}
+		return frame.HeadLen
+	}
+	n, pad := frame.HeadLen, 0
+	if f.Flags&frame.Padded != 0 && f.Length > 0 {
+		if len(b) == frame.HeadLen {
+			return more
+		}
+		n, pad = frame.HeadLen+1, int(b[frame.HeadLen])
+	}
+	content := f.Length - (n - frame.HeadLen)
+	pad = min(pad, content) // more padding than frame: the server will close the connection
+	i.frame, i.data, i.pad = f, content-pad, pad
+	if i.data == 0 {
+		i.endOfData()
+	}
+	return n
+}
+
+// pass lets n bytes of the present DATA frame through.
+func (i *Conn) pass(n int) {
+	i.skip, i.data = i.skip+n, i.data-n
+	if i.data == 0 {
+		i.endOfData()
+	}
+}
+
+// endOfData does what remains once all of a DATA frame is understood.
+func (i *Conn) endOfData() {
+	i.skip += i.pad
+	if i.frame.Ends() {
+		i.clientEnds(i.frame)
+	}
+}
+
+// headers counts a call that begins. One that the server ends at once is counted out like any other.
+func (i *Conn) headers(f frame.Frame) {
+	if i.highest == 0 {
+		i.room.First()
+	}
+	i.mu.Lock()
+	had, open := i.streams[f.Stream]
+	begins := f.Kind == frame.Headers && f.Stream > i.highest && f.Stream%2 == 1
+	if i.closed || !open && !begins { // trailers of a call that has ended, or frames for which the server ends the connection
+		i.mu.Unlock()
+		return
+	}
+	n := min(int64(f.Length)*headerCost, MaxHeaderCost)
+	if begins {
+		i.highest = f.Stream
+		n += CallCost
+	} else {
+		n = min(n, max(CallCost+MaxHeaderCost-had, 0))
+	}
+	i.streams[f.Stream] = had + n
+	i.mu.Unlock()
+	i.room.Open(n)
+}
+
+// ended counts a call out. The caller holds mu.
+func (i *Conn) ended(stream uint32) {
+	if n, open := i.streams[stream]; open {
+		delete(i.streams, stream)
+		i.room.Done(n)
+	}
+	i.drop(stream)
+}
+
+// clientEnds is called when a frame of the client's ends a stream. A whole message is kept until it is answered, and of a call
+// that is wholly here less is held from now on: it waits only for the server.
+func (i *Conn) clientEnds(f frame.Frame) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if f.Kind == frame.Reset {
+		i.ended(f.Stream)
+		return
+	}
+	if n, open := i.streams[f.Stream]; open && n >= CallCost {
+		i.streams[f.Stream] = n - CallCost + WholeCost
+		i.room.Done(CallCost - WholeCost)
+	}
+	if m := i.calls[f.Stream]; m != nil && (m.left > 0 || m.held == 0) {
+		i.drop(f.Stream)
+	}
+}
+
+// Write implements net.Conn. It is for one goroutine at a time.
+func (i *Conn) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		var f frame.Frame
+		var ok bool
+		if rest, f, ok = i.out.Next(rest); ok && f.Kind == frame.Data {
+			i.room.Leaves(f.Length)
+		}
+		if ok && (f.Ends() || i.open.Load() > 0) {
+			i.serverSays(f)
+		}
+	}
+	return i.Conn.Write(p)
+}
+
+// serverSays gives back what a message held once it is answered.
+func (i *Conn) serverSays(f frame.Frame) {
+	if f.Kind != frame.Data && f.Kind != frame.Headers && f.Kind != frame.Reset {
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if f.Ends() { // what the client still sends is dropped
+		i.ended(f.Stream)
+	} else if m := i.calls[f.Stream]; m != nil && m.left == 0 && m.got == 0 {
+		i.drop(f.Stream)
+	}
+}
+
+// Pending is how many calls neither side has ended, and how many messages are remembered.
+func (i *Conn) Pending() (calls, messages int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return len(i.streams), len(i.calls)
+}
+
+// Close implements net.Conn. It gives back all room.
+func (i *Conn) Close() error {
+	i.mu.Lock()
+	if !i.closed {
+		i.closed = true
+		for stream := range i.streams { // any order: all are dropped
+			i.ended(stream)
+		}
+	}
+	i.mu.Unlock()
+	return i.Conn.Close()
+}
+
+// Cut closes the connection below, which whoever reads here notices: it gives the room back then.
+func (i *Conn) Cut() { _ = i.Conn.Close() } // the one who reads hears of it

@@ -1,0 +1,55 @@
+package server
+
+import (
+	"github.com/holdfastdb/holdfast/serve"
+	"github.com/holdfastdb/holdfast/serve/cli"
+)
+
+// peerTLS reports whether members show each other certificates.
+func (c *Config) peerTLS() bool { return c.peerTLSCA != "" || c.tlsCA != "" }
+
+// checkExposure refuses what would hand data to anyone on the network: an address beyond loopback needs certificates of both sides,
+// something else that the door asks strangers for, or the operator's word that the network is trusted.
+func (c *Config) checkExposure() error {
+	if c.insecure {
+		return nil
+	}
+	if !c.peer.Off() && !c.peer.Loopback() && !c.peerTLS() {
+		return cli.Usagef("serve: --peer %s is beyond loopback and members without TLS trust everyone; "+
+			"give --peer-tls-cert, --peer-tls-key and --peer-tls-ca (or these without peer-), or --insecure if the network is trusted", c.peer)
+	}
+	for _, l := range c.listens() {
+		if guarded := l.GuardedByTLS && c.tlsCert != ""; c.open(l) && !guarded {
+			return cli.Usagef("serve: --%s %s is beyond loopback and %s; "+
+				"give --tls-cert, --tls-key and --tls-ca, or --insecure if the network is trusted%s", l.Flag, l.At, l.Risk, l.Otherwise)
+		}
+	}
+	return nil
+}
+
+// listens are the addresses that clients and operators reach, the doors' first.
+func (c *Config) listens() (all []serve.Listen) {
+	for _, d := range c.doors {
+		all = append(all, d.settings.Listens()...)
+	}
+	return append(all, serve.Listen{Flag: "admin", At: c.admin, Risk: "may change the cluster"})
+}
+
+// open reports whether anyone on the network could use an address that is not meant for everybody.
+func (c *Config) open(l serve.Listen) bool {
+	mutual := c.tlsCert != "" && c.tlsCA != ""
+	return !l.At.Off() && !l.At.Loopback() && !l.Public && !mutual
+}
+
+// exposed lists what --insecure leaves open, for the one warning line.
+func (c *Config) exposed() (out []string) {
+	for _, l := range c.listens() {
+		if c.open(l) {
+			out = append(out, l.Flag+" "+l.At.String())
+		}
+	}
+	if !c.peer.Off() && !c.peer.Loopback() && !c.peerTLS() {
+		out = append(out, "peer "+c.peer.String())
+	}
+	return out
+}
