@@ -57,9 +57,21 @@ type Door struct {
 	Resume func(l *cli.FlagList) *Resume
 	// Saved begins to read a snapshot for what is asked of it.
 	Saved func() *Saved
+	// Alias is this program under the name of the one that the door stands in for; nil: it has no other name.
+	Alias *Alias
 	// Original looks at the first 64 bytes of a file that was given for a snapshot, less if it is shorter. Where they are those of a file of the
 	// program that the door stands in for, it says so, and what to do with the file at path; "": they are not.
 	Original func(head []byte, path string) string
+}
+
+// Alias is the program under another program's name: with that one's flags, files and words in front of the same server.
+type Alias struct {
+	// Named reports whether the program was called by the name.
+	Named func(argv []string) bool
+	// Run is the program, and returns its exit status. args are without the name.
+	Run func(all List, args, environ []string, stdout, stderr io.Writer) int
+	// Command is the same as a subcommand, without a link of the name.
+	Command func(all List) *cli.Command
 }
 
 // Settings are what one server is told of a door, as pointers to a struct: Options write into it. They are used by one goroutine.

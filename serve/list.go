@@ -76,6 +76,16 @@ func (l List) Commands() (all []*cli.Command) {
 	return all
 }
 
+// Aliases are the doors' programs under other names.
+func (l List) Aliases() (all []*Alias) {
+	for _, d := range l {
+		if d.Alias != nil {
+			all = append(all, d.Alias)
+		}
+	}
+	return all
+}
+
 // Original is what the doors say of the first bytes of a file (Door.Original); "": nothing.
 func (l List) Original(head []byte, path string) string {
 	for _, d := range l {

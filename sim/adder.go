@@ -33,7 +33,7 @@ func (a *adder) next() {
 		l = h.tree.Find(lb.spec.Name)
 	}
 	if l == nil {
-		w.after(between(r, time.Millisecond, 30*time.Millisecond), a.next)
+		w.after(Between(r, time.Millisecond, 30*time.Millisecond), a.next)
 		return
 	}
 	texts := a.texts(lb)
@@ -46,10 +46,10 @@ func (a *adder) next() {
 	move := func() {
 		if !moved {
 			moved = true
-			w.after(around(r, a.pause), a.next)
+			w.after(Around(r, a.pause), a.next)
 		}
 	}
-	w.after(between(r, 2*time.Second, 5*time.Second), move) // the client gives up; the answer may still come
+	w.after(Between(r, 2*time.Second, 5*time.Second), move) // the client gives up; the answer may still come
 	w.trace.add(w.now, "t%d → %s add %d to %s: %s…", a.id, h.name, len(texts), lb.spec.Name, texts[0])
 	h.syncClock()
 	refused := func() {

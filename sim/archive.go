@@ -48,17 +48,17 @@ func (b *archiveBook) Begin(w *World) {
 	}
 	r := b.r
 	for _, d := range []int{0, 1, 2} {
-		at := between(r, time.Second, w.opt.Chaos)
+		at := Between(r, time.Second, w.opt.Chaos)
 		if d > 0 || r.IntN(2) == 0 {
 			w.after(at, b.disaster)
 		}
 	}
-	w.after(between(r, 0, time.Second), b.storm)
+	w.after(Between(r, 0, time.Second), b.storm)
 	if !w.opt.Quiet {
 		for i := range 3 {
-			h := &holder{b: b, id: i, pause: between(r, 20*time.Millisecond, 500*time.Millisecond)}
+			h := &holder{b: b, id: i, pause: Between(r, 20*time.Millisecond, 500*time.Millisecond)}
 			b.holders = append(b.holders, h)
-			w.after(between(r, 0, 200*time.Millisecond), h.next)
+			w.after(Between(r, 0, 200*time.Millisecond), h.next)
 		}
 	}
 }
@@ -79,7 +79,7 @@ func (b *archiveBook) init(w *World) {
 	}
 	b.retention = []int64{0, 8 << 10, 64 << 10}[r.IntN(3)]
 	b.bucket = newBucket(b, r.IntN(8) == 0)
-	b.calm = objstore.Faults{Delay: between(r, time.Millisecond, 300*time.Millisecond)}
+	b.calm = objstore.Faults{Delay: Between(r, time.Millisecond, 300*time.Millisecond)}
 	b.store = objstore.NewFaulty(b.bucket, w.opt.Seed, w.newWires(), b.calm)
 }
 
@@ -144,7 +144,7 @@ func (b *archiveBook) storm() {
 		return
 	}
 	w, r := b.w, b.r
-	next := around(r, 1500*time.Millisecond)
+	next := Around(r, 1500*time.Millisecond)
 	b.uplink = 0
 	f := b.calm
 	switch r.IntN(12) {
@@ -157,18 +157,18 @@ func (b *archiveBook) storm() {
 		f.Repeated = 0.9
 	case 5:
 		f = objstore.Faults{Before: 1}
-		next = between(r, 500*time.Millisecond, 7*time.Second)
+		next = Between(r, 500*time.Millisecond, 7*time.Second)
 	case 6:
-		f.Delay = between(r, time.Second, 6*time.Second)
+		f.Delay = Between(r, time.Second, 6*time.Second)
 	case 7, 8:
-		f.Delay = between(r, time.Second, 6*time.Second)
-		w.after(between(r, 100*time.Millisecond, time.Second), b.takeover)
+		f.Delay = Between(r, time.Second, 6*time.Second)
+		w.after(Between(r, 100*time.Millisecond, time.Second), b.takeover)
 	case 9, 10:
-		b.bucket.stuck, b.bucket.stuckUntil = "", w.now+between(r, time.Second, 8*time.Second)
+		b.bucket.stuck, b.bucket.stuckUntil = "", w.now+Between(r, time.Second, 8*time.Second)
 		w.trace.add(w.now, "store: one name will fail")
 	case 11:
 		h := w.hosts[r.IntN(len(w.hosts))]
-		d := between(r, 200*time.Millisecond, 5*time.Second)
+		d := Between(r, 200*time.Millisecond, 5*time.Second)
 		h.cutOff = w.now + d
 		w.trace.add(w.now, "%s has no route to the store for %v", h.name, d)
 	}
@@ -192,7 +192,7 @@ func (b *archiveBook) takeover() {
 	case f == Transfer:
 		w.nemesis.transfer(lead, w.hosts[b.r.IntN(len(w.hosts))])
 	case f == Pause:
-		lead.pause(between(b.r, 500*time.Millisecond, 5*time.Second))
+		lead.pause(Between(b.r, 500*time.Millisecond, 5*time.Second))
 	case f == Isolate:
 		w.nemesis.disturb(f, lead, lead)
 	case f == Kill:

@@ -30,9 +30,9 @@ func TestArchiveOfSeeds(t *testing.T) {
 		if rep.Failure != nil {
 			t.Errorf("seed %d: %v\n%s", seed, rep.Failure, strings.Join(rep.Trace, "\n"))
 		}
-		sum.add(rep)
+		sum.Add(rep)
 	}
-	t.Logf("%d runs, %s; %s", seeds, sum.archived(), sum.counts())
+	t.Logf("%d runs, %s; %s", seeds, sum.archived(), sum.Counts())
 	if uint64(sum.Held) < 20*seeds || uint64(sum.Restored) < seeds || uint64(sum.Spans) < 8*seeds || uint64(sum.Verified) < seeds/2 {
 		t.Error("that is little")
 	}
@@ -52,20 +52,20 @@ func TestTwoThatShip(t *testing.T) {
 		b := &w.archive
 		b.still = true
 		b.store.Set(objstore.Faults{})
-		w.up(3)
+		w.Up(3)
 		for range 4 {
 			var lead *host
-			w.wait("the archive goes on", func() bool {
+			w.Wait("the archive goes on", func() bool {
 				lead = w.leader()
 				return lead != nil && lead.n.ArchivedIndex() > 0 && lead.n.ArchivedIndex() > w.applied-min(w.applied, 50)
 			})
 			b.store.Set(objstore.Faults{Delay: 12 * time.Second})
-			w.pass(between(w.rFault, 50*time.Millisecond, 500*time.Millisecond))
+			w.Pass(Between(w.rFault, 50*time.Millisecond, 500*time.Millisecond))
 			b.store.Set(objstore.Faults{Delay: 10 * time.Millisecond})
 			b.uplink = 3 * time.Second // the next one sees the end of the archive at once, and is slow to put what follows
-			lead.pause(between(w.rFault, 2*time.Second, 5*time.Second))
-			w.wait("another one leads, or it again", func() bool { return w.leader() != nil && w.leader() != lead || !lead.paused })
-			w.pass(between(w.rFault, time.Second, 4*time.Second))
+			lead.pause(Between(w.rFault, 2*time.Second, 5*time.Second))
+			w.Wait("another one leads, or it again", func() bool { return w.leader() != nil && w.leader() != lead || !lead.paused })
+			w.Pass(Between(w.rFault, time.Second, 4*time.Second))
 			b.uplink = 0
 		}
 	})

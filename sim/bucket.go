@@ -228,7 +228,7 @@ func (o *outlet) PutIfAbsent(ctx context.Context, obj objstore.Object) error {
 		return err
 	}
 	o.h.w.trace.add(o.h.w.now, "%s → store put %s of %d bytes", o.h.name, obj.Name, len(obj.Data))
-	if up := o.h.w.archive.uplink; up > 0 && o.h.tasks.Wait(between(o.h.w.archive.r, 0, up), ctx.Done()) == 0 {
+	if up := o.h.w.archive.uplink; up > 0 && o.h.tasks.Wait(Between(o.h.w.archive.r, 0, up), ctx.Done()) == 0 {
 		return ctx.Err()
 	}
 	err := o.Store.PutIfAbsent(ctx, obj)

@@ -34,12 +34,12 @@ func (w *World) startClients() {
 		return
 	}
 	for i := range clientCount {
-		c := &client{w: w, id: i, known: map[string]int64{}, pause: between(w.rClient, 5*time.Millisecond, 80*time.Millisecond)}
+		c := &client{w: w, id: i, known: map[string]int64{}, pause: Between(w.rClient, 5*time.Millisecond, 80*time.Millisecond)}
 		if i > 1 {
 			c.home = w.hosts[w.rClient.IntN(len(w.hosts))]
 		}
 		w.clients = append(w.clients, c)
-		w.after(between(w.rClient, 0, 100*time.Millisecond), c.next)
+		w.after(Between(w.rClient, 0, 100*time.Millisecond), c.next)
 	}
 }
 
@@ -59,9 +59,9 @@ func (c *client) next() {
 	if h == nil || h.n == nil {
 		h = w.hosts[r.IntN(len(w.hosts))]
 	}
-	again := func() { w.after(around(r, c.pause), c.next) }
+	again := func() { w.after(Around(r, c.pause), c.next) }
 	if h.n == nil {
-		w.after(between(r, time.Millisecond, 30*time.Millisecond), c.next)
+		w.after(Between(r, time.Millisecond, 30*time.Millisecond), c.next)
 		return
 	}
 	c.count++
@@ -84,7 +84,7 @@ func (c *client) next() {
 			again()
 		}
 	}
-	w.after(between(r, 2*time.Second, 6*time.Second), func() { // a client that gives up; the answer may still come
+	w.after(Between(r, 2*time.Second, 6*time.Second), func() { // a client that gives up; the answer may still come
 		if !moved && o.ret == 0 {
 			w.trace.add(w.now, "c%d gives up on %s", c.id, o)
 		}
@@ -101,7 +101,7 @@ func (c *client) next() {
 // invoke hands o to its member as a door's call, with a deadline when the client gives up, or later.
 func (c *client) invoke(o *op, done func()) {
 	w, h := c.w, o.host
-	n, patience := h.n, between(w.rClient, time.Second, 8*time.Second)
+	n, patience := h.n, Between(w.rClient, time.Second, 8*time.Second)
 	w.history.begin(w, o)
 	w.trace.add(w.now, "c%d → %s %s", c.id, h.name, o)
 	h.tasks.Go(func() {

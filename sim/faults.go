@@ -41,7 +41,7 @@ var AllFaults = []Fault{Kill, PowerLoss, TornWrite, BadDisk, Blackout, Partition
 	ClockRate, Flush, Transfer, Members, SmallLog, Compact, LoseDir, Stall, Moments, Away}
 
 // Clocks drift by at most this.
-const minRate, maxRate = 0.9, 1.1
+const minRate, MaxRate = 0.9, 1.1
 
 // nemesis makes the faults happen.
 type nemesis struct {
@@ -70,7 +70,7 @@ func (n *nemesis) init(w *World) {
 			}
 		}
 	}
-	n.mean = between(r, 200*time.Millisecond, 1200*time.Millisecond)
+	n.mean = Between(r, 200*time.Millisecond, 1200*time.Millisecond)
 	n.logTail, n.segment = 64<<20, 16<<10
 	if n.has(SmallLog) || n.has(Away) {
 		n.logTail, n.segment, n.truncate = 2<<10, 4<<10, 500*time.Millisecond
@@ -82,7 +82,7 @@ func (n *nemesis) init(w *World) {
 		n.moments = []int{2, 5, 20}[r.IntN(3)]
 	}
 	if n.has(Compact) && r.IntN(2) == 0 {
-		n.policy.Period = between(r, time.Second, 5*time.Second)
+		n.policy.Period = Between(r, time.Second, 5*time.Second)
 	}
 }
 

@@ -40,15 +40,15 @@ func (c *holder) next() {
 	}
 	h := w.hosts[r.IntN(len(w.hosts))]
 	if h.n == nil {
-		w.after(between(r, time.Millisecond, 30*time.Millisecond), c.next)
+		w.after(Between(r, time.Millisecond, 30*time.Millisecond), c.next)
 		return
 	}
 	c.count++
-	patience := between(r, 500*time.Millisecond, 8*time.Second)
+	patience := Between(r, 500*time.Millisecond, 8*time.Second)
 	if r.IntN(3) == 0 {
 		patience = time.Hour // it waits for as long as its member lives
 	}
-	w.after(min(patience, around(r, c.pause)), c.next) // a server has many clients
+	w.after(min(patience, Around(r, c.pause)), c.next) // a server has many clients
 	n, key, read := h.n, fmt.Sprintf("%s%d.%d", heldDir, c.id, c.count), r.IntN(3) == 0
 	h.tasks.Go(func() {
 		ctx, cancel := h.tasks.Timeout(patience)

@@ -55,9 +55,9 @@ const dataDir = "/srv/holdfast"
 
 func (w *World) newHost() *host {
 	h := &host{w: w, at: len(w.hosts), name: fmt.Sprintf("n%d", len(w.hosts)+1),
-		rate: 0.97 + 0.06*w.rFault.Float64(), fsync: between(w.rDisk, 50*time.Microsecond, 2*time.Millisecond)}
+		rate: 0.97 + 0.06*w.rFault.Float64(), fsync: Between(w.rDisk, 50*time.Microsecond, 2*time.Millisecond)}
 	h.newDisk()
-	h.clock.Jump(time.Duration(1_800_000_000)*time.Second + between(w.rFault, 0, time.Minute))
+	h.clock.Jump(time.Duration(1_800_000_000)*time.Second + Between(w.rFault, 0, time.Minute))
 	h.synced = w.now
 	w.hosts = append(w.hosts, h)
 	return h
@@ -130,7 +130,7 @@ func (h *host) breakDisk(r *rand.Rand) {
 	}
 	h.w.trace.add(h.w.now, "%s disk fails %s", h.name, what)
 	gen := h.gen
-	h.w.after(between(r, 100*time.Millisecond, time.Second), func() {
+	h.w.after(Between(r, 100*time.Millisecond, time.Second), func() {
 		if h.gen == gen {
 			h.repair()
 		}

@@ -42,7 +42,7 @@ func (b *leaseBook) Begin(w *World) {
 	for i := range int64(ownerCount) {
 		o := &owner{w: w, n: i}
 		b.owners = append(b.owners, o)
-		w.after(between(w.rClient, 0, time.Second), o.grant)
+		w.after(Between(w.rClient, 0, time.Second), o.grant)
 	}
 }
 
@@ -76,7 +76,7 @@ func (o *owner) grant() {
 	})
 	_ = err
 	h.pumpSoon()
-	w.after(between(r, 5*time.Second, 7*time.Second), func() { // a grant that was not answered is forgotten
+	w.after(Between(r, 5*time.Second, 7*time.Second), func() { // a grant that was not answered is forgotten
 		if o.id == id && !o.granted {
 			o.grant()
 		}
@@ -84,7 +84,7 @@ func (o *owner) grant() {
 }
 
 func (o *owner) protect(asked time.Duration) {
-	o.until = max(o.until, asked+time.Duration(float64(o.ttl)*float64(time.Second)/maxRate)-time.Millisecond)
+	o.until = max(o.until, asked+time.Duration(float64(o.ttl)*float64(time.Second)/MaxRate)-time.Millisecond)
 }
 
 // attach puts a key under the lease.
@@ -108,7 +108,7 @@ func (o *owner) keep(id int64) {
 	}
 	if r.IntN(40) == 0 {
 		o.letting = true // let it run out and take another one
-		w.after(between(r, time.Second, 8*time.Second), o.grant)
+		w.after(Between(r, time.Second, 8*time.Second), o.grant)
 		return
 	}
 	w.after(time.Duration(o.ttl)*time.Second/5, func() { o.keep(id) })
@@ -137,7 +137,7 @@ func (o *owner) keep(id int64) {
 			w.fail(LeaseLost, "%s says that lease %d is gone; its last renewal holds until %v", h.name, id, o.until)
 		default:
 			o.granted = true
-			w.after(between(r, 0, time.Second), o.grant)
+			w.after(Between(r, 0, time.Second), o.grant)
 			o.id = 0
 		}
 	})

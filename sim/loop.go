@@ -15,7 +15,7 @@ func (h *host) beat(gen int) {
 	if h.n == nil {
 		h.tasks.turn()
 	}
-	h.w.after(between(h.w.rFault, 45*time.Millisecond, 55*time.Millisecond), func() { h.beat(gen) })
+	h.w.after(Between(h.w.rFault, 45*time.Millisecond, 55*time.Millisecond), func() { h.beat(gen) })
 }
 
 // guard turns a panic into an error, as the node's own loop does.
@@ -39,7 +39,7 @@ func (h *host) pumpSoon() {
 	}
 	h.pumping = true
 	gen := h.gen
-	h.w.after(around(h.w.rNet, 30*time.Microsecond), func() {
+	h.w.after(Around(h.w.rNet, 30*time.Microsecond), func() {
 		if h.gen != gen {
 			return
 		}
@@ -81,9 +81,9 @@ func (h *host) writeSoon() {
 	}
 	h.writing = true
 	gen := h.gen
-	d := h.fsync/2 + around(h.w.rDisk, h.fsync/2)
+	d := h.fsync/2 + Around(h.w.rDisk, h.fsync/2)
 	if h.w.rDisk.IntN(300) == 0 {
-		d += around(h.w.rDisk, 50*time.Millisecond)
+		d += Around(h.w.rDisk, 50*time.Millisecond)
 	}
 	h.w.after(d, func() {
 		if h.gen != gen {

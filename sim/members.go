@@ -36,7 +36,7 @@ func (m *membership) start(w *World) {
 	m.most = w.opt.Nodes + 1 + max(learners, 0)
 	for range learners {
 		h := w.newHost()
-		w.after(between(m.r, 500*time.Millisecond, 3*time.Second), func() { m.add(h, true) })
+		w.after(Between(m.r, 500*time.Millisecond, 3*time.Second), func() { m.add(h, true) })
 	}
 }
 
@@ -82,7 +82,7 @@ func (m *membership) step() {
 	if m.busy || w.now < m.after || w.nemesis.over {
 		return
 	}
-	m.after = w.now + between(r, 300*time.Millisecond, 2*time.Second)
+	m.after = w.now + Between(r, 300*time.Millisecond, 2*time.Second)
 	seen := m.seen()
 	if len(seen) == 0 {
 		return
@@ -154,13 +154,13 @@ func (m *membership) add(h *host, learner bool) {
 		case errors.Is(err, errUnheard), errors.Is(err, node.ErrPeerAddrExists): // if it was not added, it joins by itself
 			h.role = role{join: true}
 		case !m.w.nemesis.over:
-			m.w.after(between(m.r, 100*time.Millisecond, time.Second), func() { m.add(h, learner) })
+			m.w.after(Between(m.r, 100*time.Millisecond, time.Second), func() { m.add(h, learner) })
 			return
 		default:
 			h.removed = true
 			return
 		}
-		m.w.after(between(m.r, 0, 500*time.Millisecond), h.start)
+		m.w.after(Between(m.r, 0, 500*time.Millisecond), h.start)
 	})
 }
 
@@ -220,14 +220,14 @@ func (m *membership) lose(h *host) {
 	}
 	h.crash(true)
 	h.newDisk()
-	w.after(between(m.r, 500*time.Millisecond, 3*time.Second), func() { m.replace(h, h.id) })
+	w.after(Between(m.r, 500*time.Millisecond, 3*time.Second), func() { m.replace(h, h.id) })
 }
 
 func (m *membership) replace(h *host, id uint64) {
 	w := m.w
 	m.call(fmt.Sprintf("remove %s, which lost its disk", h.name), func(ctx context.Context, n *node.Node) error { return n.RemoveMember(ctx, id) }, func(err error) {
 		if err != nil && !errors.Is(err, node.ErrMemberNotFound) {
-			w.after(between(m.r, 100*time.Millisecond, time.Second), func() { m.replace(h, id) })
+			w.after(Between(m.r, 100*time.Millisecond, time.Second), func() { m.replace(h, id) })
 			return
 		}
 		m.busy = false

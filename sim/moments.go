@@ -26,7 +26,7 @@ func (n *nemesis) moment(h *host, what string) {
 	}
 	gen, all := h.gen, r.IntN(4) == 0
 	w.trace.add(w.now, "%s after %s: power will go", h.name, what)
-	w.after(around(r, time.Millisecond), func() {
+	w.after(Around(r, time.Millisecond), func() {
 		if h.gen != gen {
 			return
 		}
@@ -58,7 +58,7 @@ func (n *nemesis) away(h, lead *host) {
 	if h == lead && r.IntN(3) > 0 {
 		return
 	}
-	d := between(r, 1500*time.Millisecond, 4*time.Second)
+	d := Between(r, 1500*time.Millisecond, 4*time.Second)
 	w.trace.add(w.now, "%s is away for %v", h.name, d)
 	for _, o := range w.hosts {
 		if o != h {
@@ -83,7 +83,7 @@ func (n *nemesis) tear(h *host) {
 	h.dying = true
 	h.disk.PowerOffAfter(r.IntN(6))
 	gen := h.gen
-	w.after(between(r, 200*time.Millisecond, 2*time.Second), func() {
+	w.after(Between(r, 200*time.Millisecond, 2*time.Second), func() {
 		if h.gen == gen {
 			h.crash(true)
 		}

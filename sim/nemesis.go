@@ -7,7 +7,7 @@ func (n *nemesis) step() {
 	if n.over {
 		return
 	}
-	n.w.after(around(n.w.rFault, n.mean), n.step)
+	n.w.after(Around(n.w.rFault, n.mean), n.step)
 	if len(n.allowed) > 0 {
 		n.w.rep.FaultCount++
 		n.do(n.allowed[n.w.rFault.IntN(len(n.allowed))])
@@ -55,12 +55,12 @@ func (n *nemesis) do(f Fault) {
 	case Partition, OneWay, Isolate, SlowNet, Break, Away:
 		n.disturb(f, h, lead)
 	case WallJump:
-		d := between(r, -2*time.Hour, 2*time.Hour)
+		d := Between(r, -2*time.Hour, 2*time.Hour)
 		h.clock.Jump(d)
 		w.trace.add(w.now, "%s wall clock jumps %v", h.name, d)
 	case ClockRate:
 		h.syncClock()
-		h.rate = minRate + (maxRate-minRate)*r.Float64()
+		h.rate = minRate + (MaxRate-minRate)*r.Float64()
 		w.trace.add(w.now, "%s clock rate %.3f", h.name, h.rate)
 	case Transfer:
 		n.transfer(lead, h)
@@ -76,7 +76,7 @@ func (n *nemesis) do(f Fault) {
 
 // short is how long most faults last.
 func (n *nemesis) short() time.Duration {
-	return between(n.w.rFault, 100*time.Millisecond, 3500*time.Millisecond)
+	return Between(n.w.rFault, 100*time.Millisecond, 3500*time.Millisecond)
 }
 
 // harm does what befalls a process, its disk or all of them: h, or the leader, of those that are up.
@@ -108,10 +108,10 @@ func (n *nemesis) harm(f Fault, h, lead *host, up []*host) {
 		if r.IntN(3) > 0 {
 			h = lead
 		}
-		h.pause(between(r, 50*time.Millisecond, 5*time.Second))
+		h.pause(Between(r, 50*time.Millisecond, 5*time.Second))
 	case SlowDisk:
 		was := h.fsync
-		h.fsync = between(r, 5*time.Millisecond, 200*time.Millisecond)
+		h.fsync = Between(r, 5*time.Millisecond, 200*time.Millisecond)
 		w.trace.add(w.now, "%s slow disk %v", h.name, h.fsync)
 		w.after(n.short(), func() { h.fsync = was })
 	case Flush:
@@ -168,7 +168,7 @@ func (n *nemesis) disturb(f Fault, h, lead *host) {
 			}
 		}
 	case SlowNet:
-		w.net.slow = between(r, time.Millisecond, 100*time.Millisecond)
+		w.net.slow = Between(r, time.Millisecond, 100*time.Millisecond)
 		w.trace.add(w.now, "slow network %v", w.net.slow)
 		w.after(n.short(), func() { w.net.slow = 0 })
 	case Break:

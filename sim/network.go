@@ -53,9 +53,9 @@ func (n *network) isCut(from, to *host) bool { return n.cut[[2]int{from.at, to.a
 // latency is that of one frame: a local network's, sometimes much longer.
 func (n *network) latency() time.Duration {
 	r := n.w.rNet
-	d := 50*time.Microsecond + around(r, 300*time.Microsecond) + n.slow
+	d := 50*time.Microsecond + Around(r, 300*time.Microsecond) + n.slow
 	if r.IntN(200) == 0 {
-		d += around(r, 30*time.Millisecond)
+		d += Around(r, 30*time.Millisecond)
 	}
 	return d
 }
@@ -78,7 +78,7 @@ func (l *link) dial() {
 	}
 	l.dialing = true
 	w, gen := l.w, l.from.gen
-	w.after(between(w.rNet, time.Millisecond, 60*time.Millisecond), func() {
+	w.after(Between(w.rNet, time.Millisecond, 60*time.Millisecond), func() {
 		l.dialing = false
 		if !l.from.on || l.up {
 			return
@@ -215,7 +215,7 @@ func (n *network) setCut(from, to *host, cut bool) {
 		for _, l := range n.links {
 			if l.from == from && l.to == to || l.from == to && l.to == from {
 				epoch := l.epoch
-				n.w.after(between(n.w.rNet, 200*time.Millisecond, 6*time.Second), func() {
+				n.w.after(Between(n.w.rNet, 200*time.Millisecond, 6*time.Second), func() {
 					if l.epoch == epoch && (n.isCut(l.from, l.to) || n.isCut(l.to, l.from)) {
 						l.drop("timed out")
 					}
@@ -245,7 +245,7 @@ func (n *network) wakes(h *host) {
 // hostGone breaks every connection of a host whose process ended. What it had sent may still arrive.
 func (n *network) hostGone(h *host) {
 	for _, lost := range h.asks {
-		n.w.after(between(n.w.rNet, time.Millisecond, time.Second), lost)
+		n.w.after(Between(n.w.rNet, time.Millisecond, time.Second), lost)
 	}
 	h.asks = nil
 	for _, l := range n.links {
@@ -269,7 +269,7 @@ func (l *link) drain() {
 	l.epoch++
 	gen := l.to.gen
 	for _, frame := range rest {
-		at := between(w.rNet, 10*time.Microsecond, time.Millisecond)
+		at := Between(w.rNet, 10*time.Microsecond, time.Millisecond)
 		l.last = max(l.last, w.now) + at
 		w.after(l.last-w.now, func() {
 			if l.to.n != nil && l.to.gen == gen && !w.net.isCut(l.from, l.to) {

@@ -37,7 +37,7 @@ func (b *nodeBook) Begin(w *World) {
 	for i := range keeperCount {
 		k := &keeper{w: w, n: i}
 		b.keepers = append(b.keepers, k)
-		w.after(between(w.rClient, 0, time.Second), k.set)
+		w.after(Between(w.rClient, 0, time.Second), k.set)
 	}
 }
 
@@ -49,12 +49,12 @@ func (k *keeper) set() {
 	if w.nemesis.over {
 		return
 	}
-	w.after(between(r, 300*time.Millisecond, 6*time.Second), k.set)
+	w.after(Between(r, 300*time.Millisecond, 6*time.Second), k.set)
 	h := w.hosts[r.IntN(len(w.hosts))]
 	if h.n == nil {
 		return
 	}
-	n, ttl, at := h.n, between(r, time.Second, 4*time.Second), len(k.ends)
+	n, ttl, at := h.n, Between(r, time.Second, 4*time.Second), len(k.ends)
 	k.ends = append(k.ends, 0)
 	part := &v2part.Part{Kind: v2part.Set, Path: k.path(), Value: strconv.AppendInt(nil, int64(at), 10), HasTTL: true, TTL: int64(ttl)}
 	w.trace.add(w.now, "k%d → %s %s", k.n, h.name, part)

@@ -15,7 +15,6 @@ import (
 	"github.com/holdfastdb/holdfast/doors/kv/compact"
 	"github.com/holdfastdb/holdfast/doors/kv/lease"
 	"github.com/holdfastdb/holdfast/doors/kv/v2/expire"
-	"github.com/holdfastdb/holdfast/doors/saga/advance"
 	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 )
 
@@ -45,9 +44,8 @@ type process struct {
 	catalogue *mident.State       // likewise, last
 	signer    *signer             // nil: does not lead
 	shown     [2]*tlogmachine.Checkpoint
-	pairs     pairsSeen
 	logged    logged
-	last      stateSeen             // the newest state of its store
+	last      stateSeen           // the newest state of its store
 	shipper   *archiveship.Worker // nil: the run has no archive
 }
 
@@ -115,8 +113,10 @@ func (h *host) opened(n *node.Node) {
 	})
 	h.tasks.Go(lease.New(n, h.kv).Run)
 	h.tasks.Go(expire.New(n, h.etcd2).Run)
-	if w.sagas.on {
-		h.tasks.Go(advance.New(n, h.saga, w.sagas.worker(h)).Run)
+	for _, p := range w.parts {
+		if p.Work != nil {
+			h.tasks.Go(func() { p.Work(h) })
+		}
 	}
 	if w.levels() {
 		h.tasks.Go(level.New(n, level.Options{Interval: 300 * time.Millisecond, Settle: time.Second}).Run)
@@ -137,7 +137,7 @@ func (h *host) notStarted(err error) {
 		// The cluster does not admit it, or not yet; the operator tries again.
 		h.w.trace.add(h.w.now, "%s does not start: %v", h.name, err)
 		h.end()
-		h.w.after(between(h.w.rFault, 200*time.Millisecond, time.Second), h.start)
+		h.w.after(Between(h.w.rFault, 200*time.Millisecond, time.Second), h.start)
 	case strings.Contains(err.Error(), "was removed from the cluster"):
 		h.fatal(err)
 	default:
@@ -187,7 +187,7 @@ func (h *host) crash(power bool) {
 	if h.w.rFault.IntN(4) == 0 && !h.w.nemesis.over {
 		longest = 12 * time.Second // long enough for the others to let go of the log
 	}
-	h.w.after(between(h.w.rFault, 20*time.Millisecond, longest), h.start)
+	h.w.after(Between(h.w.rFault, 20*time.Millisecond, longest), h.start)
 }
 
 // refuse has the other members hear that this process is gone, as their kernels tell them, but for those that are cut off from it. A machine
@@ -198,7 +198,7 @@ func (h *host) refuse() {
 		if o == h || id == 0 || h.w.rGone.IntN(8) == 0 {
 			continue
 		}
-		h.w.after(between(h.w.rGone, time.Millisecond, 40*time.Millisecond), func() {
+		h.w.after(Between(h.w.rGone, time.Millisecond, 40*time.Millisecond), func() {
 			if o.on && o.n != nil && (!h.on || h.gen != gen) && !h.w.net.isCut(o, h) && !h.w.net.isCut(h, o) {
 				o.n.Refused(id)
 			}

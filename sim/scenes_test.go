@@ -19,45 +19,14 @@ func scene(t *testing.T, seeds uint64, opt Options, story func(w *World)) Report
 	var sum Report
 	for seed := uint64(1); seed <= seeds; seed++ {
 		opt.Seed = seed
-		rep := play(opt, func(w *World) {
-			w.begin()
-			story(w)
-			w.finish()
-		})
+		rep := Story(opt, story)
 		if rep.Failure != nil {
 			t.Errorf("seed %d: %v\n%s", seed, rep.Failure, strings.Join(rep.Trace, "\n"))
 		}
-		sum.add(rep)
+		sum.Add(rep)
 	}
-	t.Logf("%d seeds: %s", seeds, sum.counts())
+	t.Logf("%d seeds: %s", seeds, sum.Counts())
 	return sum
-}
-
-// wait lets time pass until something is so, which must come.
-func (w *World) wait(what string, so func() bool) {
-	if !w.runUntil(w.now+30*time.Second, so) {
-		w.fail(Stuck, "not within 30 s: %s", what)
-	}
-}
-
-func (w *World) pass(d time.Duration) { w.runUntil(w.now+d, func() bool { return false }) }
-
-// up waits until a leader knows so many members by their names.
-func (w *World) up(members int) *host {
-	var lead *host
-	w.wait("all members have started", func() bool {
-		if lead = w.leader(); lead == nil {
-			return false
-		}
-		named := 0
-		for _, m := range lead.n.Members() {
-			if m.Name != "" {
-				named++
-			}
-		}
-		return named == members
-	})
-	return lead
 }
 
 // ask makes a membership call until it is accepted. then runs at the moment the answer is there.
@@ -75,7 +44,7 @@ func (w *World) ask(what string, do func(ctx context.Context, n *node.Node) erro
 		})
 	}
 	again()
-	w.wait(what, func() bool { return accepted })
+	w.Wait(what, func() bool { return accepted })
 }
 
 // TestRemovedMembersAreNotMissed: once a removal is acknowledged the machine may be switched off for good, also when those
@@ -83,8 +52,8 @@ func (w *World) ask(what string, do func(ctx context.Context, n *node.Node) erro
 func TestRemovedMembersAreNotMissed(t *testing.T) {
 	sum := scene(t, 8, Options{Nodes: 3, Learners: -1, Faults: []Fault{PowerLoss}}, func(w *World) {
 		for left := 3; left > 1; left-- {
-			lead := w.up(left)
-			w.pass(between(w.rFault, time.Second, 2*time.Second))
+			lead := w.Up(left)
+			w.Pass(Between(w.rFault, time.Second, 2*time.Second))
 			var gone *host
 			for _, m := range lead.n.Members() {
 				if m.ID != lead.id {
@@ -109,10 +78,10 @@ func TestRemovedMembersAreNotMissed(t *testing.T) {
 // voter like any other from then on, to itself too.
 func TestPromotedWhileAway(t *testing.T) {
 	sum := scene(t, 4, Options{Nodes: 3, Learners: 1, Faults: []Fault{SmallLog}}, func(w *World) {
-		w.up(4)
+		w.Up(4)
 		h := w.hosts[3]
-		w.wait("the learner has caught up", func() bool { return h.n != nil && h.n.Status().Ready })
-		w.pass(2 * time.Second) // the leader looks at its progress now and then
+		w.Wait("the learner has caught up", func() bool { return h.n != nil && h.n.Status().Ready })
+		w.Pass(2 * time.Second) // the leader looks at its progress now and then
 		for _, o := range w.hosts {
 			w.net.setCut(o, h, o != h)
 			w.net.setCut(h, o, o != h)
@@ -120,7 +89,7 @@ func TestPromotedWhileAway(t *testing.T) {
 		w.members.spared = h
 		w.ask("promote "+h.name, func(ctx context.Context, n *node.Node) error { return n.PromoteMember(ctx, h.id) }, func() {})
 		for range 10 {
-			w.pass(500 * time.Millisecond)
+			w.Pass(500 * time.Millisecond)
 			for _, o := range w.hosts {
 				if o != h {
 					_ = o.mem.Flush()
@@ -138,8 +107,8 @@ func TestPromotedWhileAway(t *testing.T) {
 func TestReadsBesideALearner(t *testing.T) {
 	sum := scene(t, 6, Options{Nodes: 1, Learners: 1, Faults: []Fault{Stall}}, func(w *World) {
 		w.nemesis.stalls = 3
-		w.up(2)
-		w.pass(6 * time.Second)
+		w.Up(2)
+		w.Pass(6 * time.Second)
 	})
 	if sum.Answered < 100 {
 		t.Error("that tested nothing")
@@ -158,9 +127,9 @@ func TestMembersComeAndGo(t *testing.T) {
 		if rep.Failure != nil {
 			t.Errorf("seed %d: %v\n%s", seed, rep.Failure, strings.Join(rep.Trace, "\n"))
 		}
-		sum.add(rep)
+		sum.Add(rep)
 	}
-	t.Logf("%d seeds: %s", n, sum.counts())
+	t.Logf("%d seeds: %s", n, sum.Counts())
 	if (sum.Joined == 0 || sum.Promoted == 0 || sum.Removed == 0 || sum.Lost == 0 || sum.Snapshots == 0) && !testing.Short() {
 		t.Error("that tested nothing")
 	}
@@ -178,9 +147,9 @@ func TestVotesStand(t *testing.T) {
 		if rep.Failure != nil {
 			t.Errorf("seed %d: %v\n%s", seed, rep.Failure, strings.Join(rep.Trace, "\n"))
 		}
-		sum.add(rep)
+		sum.Add(rep)
 	}
-	t.Logf("%d seeds: %s", n, sum.counts())
+	t.Logf("%d seeds: %s", n, sum.Counts())
 	if (sum.Crashes < 10 || sum.Leaders < 10) && !testing.Short() {
 		t.Error("that tested nothing")
 	}
@@ -198,9 +167,9 @@ func TestTimeGoesOn(t *testing.T) {
 		if rep.Failure != nil {
 			t.Errorf("seed %d: %v\n%s", seed, rep.Failure, strings.Join(rep.Trace, "\n"))
 		}
-		sum.add(rep)
+		sum.Add(rep)
 	}
-	t.Logf("%d seeds: %s", n, sum.counts())
+	t.Logf("%d seeds: %s", n, sum.Counts())
 	if sum.Leaders < 10 {
 		t.Error("that tested nothing")
 	}

@@ -125,41 +125,18 @@ func totals(t *testing.T, all []*outcome, took time.Duration) {
 	failed := 0
 	for _, o := range all {
 		r := o.Report
-		sum.add(r)
+		sum.Add(r)
 		simulated += r.Simulated
 		slowest = max(slowest, o.Took)
 		if o.Kind != "" {
 			failed++
 		}
 	}
-	t.Logf("%d seeds, %d with a violation: %s, %v simulated in %v, slowest seed %v", len(all), failed, sum.counts(),
+	t.Logf("%d seeds, %d with a violation: %s, %v simulated in %v, slowest seed %v", len(all), failed, sum.Counts(),
 		simulated.Round(time.Second), took.Round(100*time.Millisecond), slowest.Round(time.Millisecond))
 }
 
 // add sums up what happened.
-func (r *Report) add(o *Report) {
-	r.Answered, r.Unknown, r.Leaders = r.Answered+o.Answered, r.Unknown+o.Unknown, r.Leaders+o.Leaders
-	r.Crashes, r.FaultCount, r.Snapshots = r.Crashes+o.Crashes, r.FaultCount+o.FaultCount, r.Snapshots+o.Snapshots
-	r.Changes, r.Tokens, r.Passes, r.Outdated = r.Changes+o.Changes, r.Tokens+o.Tokens, r.Passes+o.Passes, r.Outdated+o.Outdated
-	r.Added, r.Checkpoints = r.Added+o.Added, r.Checkpoints+o.Checkpoints
-	r.Sagas, r.Undone, r.Calls, r.Pairs, r.Refused = r.Sagas+o.Sagas, r.Undone+o.Undone, r.Calls+o.Calls, r.Pairs+o.Pairs, r.Refused+o.Refused
-	r.Joined, r.Promoted, r.Removed, r.Lost = r.Joined+o.Joined, r.Promoted+o.Promoted, r.Removed+o.Removed, r.Lost+o.Lost
-	r.Entries, r.Replayed, r.Spoiled = r.Entries+o.Entries, r.Replayed+o.Replayed, r.Spoiled+o.Spoiled
-	r.Held, r.Unheld, r.Spans, r.Kept, r.Pruned = r.Held+o.Held, r.Unheld+o.Unheld, r.Spans+o.Spans, r.Kept+o.Kept, r.Pruned+o.Pruned
-	r.Halves, r.Restored, r.Verified = r.Halves+o.Halves, r.Restored+o.Restored, r.Verified+o.Verified
-	r.Findings, r.Unjudged, r.Met = r.Findings+o.Findings, r.Unjudged+o.Unjudged, r.Met+o.Met
-	r.Renewed, r.Expired, r.Compared = r.Renewed+o.Renewed, r.Expired+o.Expired, r.Compared+o.Compared
-}
-
-func (r *Report) counts() string {
-	return fmt.Sprintf("%d operations answered, %d unknown, %d faults, %d crashes, %d leaders, %d snapshots, "+
-		"%d members joined, %d promoted, %d removed, %d data directories lost, %d states compared, %d renewals, %d nodes expired, "+
-		"%d changes of users, %d tokens held, %d writes under authentication, %d judged anew, %d entries added to trees, %d checkpoints seen, "+
-		"%d sagas ended, %d of them undone, %d calls to services, %d with a change of keys, %d refused for a compare",
-		r.Answered, r.Unknown, r.FaultCount, r.Crashes, r.Leaders, r.Snapshots, r.Joined, r.Promoted, r.Removed, r.Lost, r.Compared, r.Renewed,
-		r.Expired, r.Changes, r.Tokens, r.Passes, r.Outdated, r.Added, r.Checkpoints, r.Sagas, r.Undone, r.Calls, r.Pairs, r.Refused)
-}
-
 func runShard(t *testing.T) {
 	var i, k int
 	if _, err := fmt.Sscanf(*shardFlag, "%d/%d", &i, &k); err != nil {

@@ -62,7 +62,7 @@ func (b *shipBook) Turn(h *Member, changed bool) {
 		b.first = b.save(h)
 	}
 	if b.w.now >= h.shipAt {
-		h.shipAt = b.w.now + between(b.r, 0, b.lag)
+		h.shipAt = b.w.now + Between(b.r, 0, b.lag)
 		b.take(h)
 	}
 	if changed && len(b.states) < 4 && h.mem.Applied() > 1 && b.r.IntN(300) == 0 {

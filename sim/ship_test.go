@@ -21,9 +21,9 @@ func TestReplayOfHistories(t *testing.T) {
 		if rep.Failure != nil {
 			t.Errorf("seed %d: %v\n%s", seed, rep.Failure, strings.Join(rep.Trace, "\n"))
 		}
-		sum.add(rep)
+		sum.Add(rep)
 	}
-	t.Logf("%d histories of %d entries, %d states compared, %d changed bytes named; %s", seeds, sum.Entries, sum.Replayed, sum.Spoiled, sum.counts())
+	t.Logf("%d histories of %d entries, %d states compared, %d changed bytes named; %s", seeds, sum.Entries, sum.Replayed, sum.Spoiled, sum.Counts())
 	if uint64(sum.Replayed) < 2*seeds || uint64(sum.Spoiled) < seeds || uint64(sum.Entries) < 100*seeds {
 		t.Error("that is little")
 	}

@@ -74,7 +74,7 @@ func (t *tasks) as(c *coroutine, do func()) {
 // Go implements task.Runner. The new task begins a little later.
 func (t *tasks) Go(f func()) {
 	t.all = append(t.all, newCoroutine(func() error { f(); return nil }))
-	t.soon(around(t.h.w.rNet, 20*time.Microsecond))
+	t.soon(Around(t.h.w.rNet, 20*time.Microsecond))
 }
 
 // soon plans a turn.
@@ -208,9 +208,9 @@ func (t *tasks) Yield() {
 	if c == nil || c != h.loop || w.nemesis.over || w.nemesis.stalls == 0 || w.rNet.IntN(w.nemesis.stalls) > 0 {
 		return
 	}
-	d := around(w.rNet, 3*time.Millisecond)
+	d := Around(w.rNet, 3*time.Millisecond)
 	if w.rNet.IntN(20) == 0 {
-		d = between(w.rNet, 5*time.Millisecond, 300*time.Millisecond)
+		d = Between(w.rNet, 5*time.Millisecond, 300*time.Millisecond)
 	}
 	h.midway = w.now + d
 	c.park()

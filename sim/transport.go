@@ -61,7 +61,7 @@ func (n *hostNet) Ask(ctx context.Context, addr string, question []byte) (answer
 	}
 	w.after(w.net.latency(), func() {
 		if !reaches() {
-			w.after(between(w.rNet, time.Millisecond, time.Second), func() { settle(nil, errors.New("connection refused")) })
+			w.after(Between(w.rNet, time.Millisecond, time.Second), func() { settle(nil, errors.New("connection refused")) })
 			return
 		}
 		handler := to.net.handler
@@ -168,9 +168,9 @@ func (n *hostNet) SendStream(to uint64, write func(io.Writer) error, done func(e
 	}
 	w.trace.add(w.now, "%s → %s snapshot stream of %d bytes", from.name, target.name, buf.Len())
 	tgen := target.gen
-	w.after(between(w.rNet, time.Millisecond, 80*time.Millisecond), func() {
+	w.after(Between(w.rNet, time.Millisecond, 80*time.Millisecond), func() {
 		if target.n == nil || target.gen != tgen || w.net.isCut(from, target) || w.net.isCut(target, from) {
-			w.after(between(w.rNet, time.Millisecond, time.Second), func() { finish(errors.New("connection lost")) })
+			w.after(Between(w.rNet, time.Millisecond, time.Second), func() { finish(errors.New("connection lost")) })
 			return
 		}
 		b := buf.Bytes()

@@ -57,11 +57,11 @@ func (b *treeBook) Begin(w *World) {
 	if b.on = w.opt.Trees || w.opt.Faults == nil && b.r.IntN(2) == 0; !b.on {
 		return
 	}
-	b.least = between(b.r, 5*time.Millisecond, 200*time.Millisecond)
+	b.least = Between(b.r, 5*time.Millisecond, 200*time.Millisecond)
 	b.logs = [2]*logBook{newLogBook("plain", false), newLogBook("dedup", true)}
 	for i := range adderCount {
-		a := &adder{b: b, id: i, pause: between(b.r, 20*time.Millisecond, 250*time.Millisecond)}
-		w.after(between(b.r, 0, 200*time.Millisecond), a.next)
+		a := &adder{b: b, id: i, pause: Between(b.r, 20*time.Millisecond, 250*time.Millisecond)}
+		w.after(Between(b.r, 0, 200*time.Millisecond), a.next)
 	}
 }
 

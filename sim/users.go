@@ -73,7 +73,7 @@ func (b *userBook) Begin(w *World) {
 	for i := range adminCount {
 		a := &admin{b: b, id: i}
 		b.admins = append(b.admins, a)
-		w.after(between(b.r, 0, 500*time.Millisecond), a.next)
+		w.after(Between(b.r, 0, 500*time.Millisecond), a.next)
 	}
 }
 
@@ -92,7 +92,7 @@ func (a *admin) next() {
 	}
 	h := w.hosts[r.IntN(len(w.hosts))]
 	if h.n == nil {
-		w.after(between(r, time.Millisecond, 30*time.Millisecond), a.next)
+		w.after(Between(r, time.Millisecond, 30*time.Millisecond), a.next)
 		return
 	}
 	a.count++
@@ -102,10 +102,10 @@ func (a *admin) next() {
 	move := func() {
 		if !moved {
 			moved = true
-			w.after(around(r, 60*time.Millisecond), a.next)
+			w.after(Around(r, 60*time.Millisecond), a.next)
 		}
 	}
-	w.after(between(r, 2*time.Second, 5*time.Second), move)
+	w.after(Between(r, 2*time.Second, 5*time.Second), move)
 	w.trace.add(w.now, "a%d → %s %s", a.id, h.name, part)
 	h.syncClock()
 	err := h.n.ProposeAsync(node.LaneSystem, 0, []entry.Part{{Machine: entry.MachineIdent, Body: eident.AppendPart(nil, part)}},

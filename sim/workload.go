@@ -25,18 +25,23 @@ type Workload interface {
 	Check(all []*Member)
 }
 
-// Plug is a door that this package does not know: its machine, its lanes and its workload take part in every run of a program that
-// imports the package which registers it.
-type Plug struct {
-	// Machine makes the machine of one process. Order of registration is the order of machines (node.Config.Machines).
-	Machine  func() machine.Machine
-	Lanes    []node.LaneSpec
-	Workload func(seed uint64) Workload
+// Plug decides whether a door that this package does not know takes part in a run, and with what; nil: not in this one. Order of registration
+// is the order of machines (node.Config.Machines).
+type Plug func(opt *Options) *Part
+
+// Part is a door's in one run.
+type Part struct {
+	// Machine makes the machine of one process.
+	Machine func() machine.Machine
+	Lanes   []node.LaneSpec
+	// Work is what the door's worker does in one process, as a task of it; nil: there is none.
+	Work     func(m *Member)
+	Workload Workload
 }
 
 var plugs []Plug
 
-// Register adds a door to all runs. Call it from an init function.
+// Register adds a door to all runs of a program. Call it from an init function.
 func Register(p Plug) { plugs = append(plugs, p) }
 
 // Member is one machine of the simulated cluster, as workloads see it.
@@ -66,6 +71,54 @@ func (h *host) Go(patience time.Duration, f func(ctx context.Context)) {
 		f(ctx)
 	})
 }
+
+// Process is the number of the process that runs or ran last on this machine. What was begun for another one is heard by nobody.
+func (h *host) Process() int { return h.gen }
+
+// AppliedAt is the index up to which the present process has shown what it applied.
+func (h *host) AppliedAt() uint64 { return h.appliedAt }
+
+// Paused reports whether the process is stopped for a while.
+func (h *host) Paused() bool { return h.paused }
+
+// Real is how much simulated time passes while the machine's clock advances by d.
+func (h *host) Real(d time.Duration) time.Duration { return h.real(d) }
+
+// Hear has the process take an answer from outside: its clock is set, and its tasks go on afterwards.
+func (h *host) Hear(f func()) {
+	h.syncClock()
+	f()
+	h.tasks.turn()
+}
+
+// Pump plans a turn of the node's loop, for what was proposed without waiting.
+func (h *host) Pump() { h.pumpSoon() }
+
+// Permitted is the command of a part as this member's door would propose it: with a pass before it while authentication is on.
+func (h *host) Permitted(part entry.Part) []entry.Part {
+	parts, _ := h.permit(part)
+	return parts
+}
+
+// Outdated reports whether a write was refused because users or roles have changed since it was judged; a door then judges it again.
+func (w *World) Outdated(r *entry.Rejection) bool { return w.users.outdated(r) }
+
+// Now is the time since the run began.
+func (w *World) Now() time.Duration { return w.now }
+
+// Options are those of the run.
+func (w *World) Options() *Options { return &w.opt }
+
+// Count adds to a figure of the report (Report.More).
+func (w *World) Count(what string, n int) {
+	if w.rep.More == nil {
+		w.rep.More = map[string]int{}
+	}
+	w.rep.More[what] += n
+}
+
+// Workloads are those of the run, those of other doors last.
+func (w *World) Workloads() []Workload { return w.workloads }
 
 // Members lists every host there ever was; those without a Node are down.
 func (w *World) Members() []*Member { return w.hosts }

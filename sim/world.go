@@ -4,15 +4,15 @@
 //
 // What is real: raft, the log and its recovery, snapshots, forwarding, the machines; Propose, Linearize and Call as the doors
 // call them; how a cluster begins, how members are added, join, are promoted and removed; the workers that end leases and
-// v2 nodes, carry sagas on, forget old revisions and ship the log to an object store; restore and verify of what is there. What
+// v2 nodes, forget old revisions and ship the log to an object store; restore and verify of what is there. What
 // works beside the loop runs as tasks that take turns (tasks.go), and the loop itself can be overtaken in the middle. What is not
 // real: TCP, the disk, time, the object store, and the doors; those have tests of their own with real processes.
 //
-// What is checked: that the clients' histories have an order (history.go), that watches, leases, v2 nodes, users, logs and
-// sagas keep what was promised (check.go, lease.go, nodes.go, users.go, trees.go, sagas.go), that the log as it is read gives
+// What is checked: that the clients' histories have an order (history.go), that watches, leases, v2 nodes, users and logs
+// keep what was promised (check.go, lease.go, nodes.go, users.go, trees.go), that the log as it is read gives
 // the same states again (ship.go), that the archive has at every moment what it is said to have, and nothing else (archive.go,
 // restored.go), and of the members themselves that no vote is taken back, a term has one leader, states are equal and time does
-// not go back (promises.go). It is never part of a server.
+// not go back (promises.go). Other doors take part by Register. It is never part of a server.
 package sim
 
 import (
@@ -43,8 +43,8 @@ type Options struct {
 	Learners int
 	// Trees: transparency logs grow. Quiet: no client uses the kv machine, so that a defect has to show in the logs.
 	Trees, Quiet bool
-	// Sagas: global transactions are begun, some beside a change of keys, and carried on.
-	Sagas bool
+	// Doors: doors that this package does not know (Register) take part, although faults are chosen.
+	Doors bool
 	// Ship: the log is read as it grows, and applied once more in the end.
 	Ship bool
 	// Archive: the log is shipped to an object store that fails, and read back.
@@ -79,9 +79,8 @@ type Report struct {
 	Crashes, FaultCount               int
 	// Entries of transparency logs that were acknowledged, and different checkpoints that were seen.
 	Added, Checkpoints int
-	// Sagas that ended, how many of them were undone, and calls to services; changes of keys that were committed with one, and those that
-	// were refused with it.
-	Sagas, Undone, Calls, Pairs, Refused int
+	// More are figures of other doors (World.Count).
+	More map[string]int
 	// Members that were added, promoted and removed through the API; data directories that were lost. Renewals of leases and
 	// v2 nodes that ran out; states that were compared.
 	Joined, Promoted, Removed, Lost int
@@ -115,10 +114,7 @@ const (
 	Stopped         = "node stopped"     // a node refused to go on or to start, and no fault of the disk was the reason
 	LetThrough      = "let through"      // a write under a permission that had been taken back before
 	LostAdd         = "lost add"         // an acknowledged index does not hold its entry, or was given twice
-	HalfCommand     = "half a command"   // a change of keys without the saga that it was sent with, or the other way round
-	SagaLost        = "saga lost"        // an acknowledged saga that is not there, has not ended, or left services half done
-	Miscalled       = "miscalled"        // a service was called against what the log says
-	TooEarly        = "too early"        // or before its time
+	HalfCommand     = "half a command"   // a member shows a part of a command, and another part of it not
 	SplitView       = "split view"       // a checkpoint that was seen does not belong to the log there is in the end
 	Stuck           = "stuck"            // the cluster did not recover after the last fault was healed
 	VoteTaken       = "vote taken back"  // a member forgot or changed a vote that others know of
@@ -157,12 +153,12 @@ type World struct {
 	members membership
 	users   userBook
 	trees   treeBook
-	sagas   sagaBook
 	ship    shipBook
 	archive archiveBook
 	applied uint64 // the highest index that any member has applied
 	running *tasks // whose task runs at this moment; nil: none
-	// workloads are the seven books above, and those of plugs.
+	// parts are what other doors bring to this run; workloads are the books above, and theirs.
+	parts     []*Part
 	workloads []Workload
 	rep       Report
 }
@@ -183,6 +179,11 @@ func play(opt Options, plan func(*World)) *Report {
 	crand.Reader = &seededReader{rand.NewChaCha8(key)}
 	defer func() { crand.Reader = was }()
 
+	for _, p := range plugs {
+		if part := p(&w.opt); part != nil {
+			w.parts = append(w.parts, part)
+		}
+	}
 	w.trace.all = opt.TraceAll
 	w.rep.Seed = opt.Seed
 	func() {
@@ -218,7 +219,7 @@ func (w *World) fail(kind, format string, a ...any) {
 // state that explains every answer given before.
 func (w *World) run() {
 	w.begin()
-	w.after(between(w.rFault, 0, 2*time.Second), w.nemesis.step)
+	w.after(Between(w.rFault, 0, 2*time.Second), w.nemesis.step)
 	w.runUntil(w.opt.Chaos, func() bool { return false })
 	w.finish()
 }
@@ -230,7 +231,7 @@ func (w *World) begin() {
 		w.opt.Nodes = []int{1, 1, 2, 3, 3, 3, 3, 5}[r.IntN(8)]
 	}
 	if w.opt.Chaos == 0 {
-		w.opt.Chaos = between(r, 8*time.Second, 30*time.Second)
+		w.opt.Chaos = Between(r, 8*time.Second, 30*time.Second)
 	}
 	w.rep.Nodes = w.opt.Nodes
 	w.nemesis.init(w)
@@ -246,13 +247,13 @@ func (w *World) begin() {
 		if len(peers) > 1 {
 			h.role.peers = peers
 		}
-		w.after(between(r, 0, 300*time.Millisecond), h.start)
+		w.after(Between(r, 0, 300*time.Millisecond), h.start)
 	}
 	w.members.start(w)
 	w.startClients()
-	w.workloads = []Workload{&w.leases, &w.nodes, &w.users, &w.trees, &w.sagas, &w.ship, &w.archive}
-	for _, p := range plugs {
-		w.workloads = append(w.workloads, p.Workload(w.opt.Seed))
+	w.workloads = []Workload{&w.leases, &w.nodes, &w.users, &w.trees, &w.ship, &w.archive}
+	for _, p := range w.parts {
+		w.workloads = append(w.workloads, p.Workload)
 	}
 	for _, wl := range w.workloads {
 		wl.Begin(w)
@@ -313,12 +314,12 @@ func (w *World) runUntil(end time.Duration, done func() bool) bool {
 	return false
 }
 
-// between draws a duration from [lo, hi).
-func between(r *rand.Rand, lo, hi time.Duration) time.Duration {
+// Between draws a duration from [lo, hi).
+func Between(r *rand.Rand, lo, hi time.Duration) time.Duration {
 	return lo + time.Duration(r.Int64N(int64(hi-lo)))
 }
 
-// around draws a duration with the given mean, exponentially distributed: mostly short, sometimes long.
-func around(r *rand.Rand, mean time.Duration) time.Duration {
+// Around draws a duration with the given mean, exponentially distributed: mostly short, sometimes long.
+func Around(r *rand.Rand, mean time.Duration) time.Duration {
 	return time.Duration(r.ExpFloat64() * float64(mean))
 }

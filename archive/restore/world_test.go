@@ -24,8 +24,6 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 	v2machine "github.com/holdfastdb/holdfast/doors/kv/v2/machine"
 	v2part "github.com/holdfastdb/holdfast/doors/kv/v2/part"
-	sagamachine "github.com/holdfastdb/holdfast/doors/saga/machine"
-	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 	tlogpart "github.com/holdfastdb/holdfast/doors/tlog/part"
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
@@ -34,11 +32,23 @@ import (
 
 const lane node.Lane = 1
 
+// others are doors whose machines take part too, each by a file of its own.
+var others []other
+
+type other struct {
+	machine func() machine.Machine
+	part    func(i int) entry.Part // of the i-th command
+}
+
 // house is a configuration with new machines of every kind there is.
 func house() node.Config {
-	return node.Config{MemoryBytes: 64 << 20, Lanes: []node.LaneSpec{{Number: lane, Name: "doors"}}, Machines: []machine.Machine{
+	cfg := node.Config{MemoryBytes: 64 << 20, Lanes: []node.LaneSpec{{Number: lane, Name: "doors"}}, Machines: []machine.Machine{
 		kvmachine.New(kvmachine.Options{CacheBytes: 1 << 20, FilterBytes: 64 << 10, RecentBytes: 256 << 10}), v2machine.New(v2machine.Options{CacheBytes: 256 << 10, RecentBytes: 64 << 10}),
-		tlogmachine.New(), sagamachine.New(sagamachine.Options{CacheBytes: 256 << 10, FilterBytes: 64 << 10, RecentTimers: 64})}}
+		tlogmachine.New()}}
+	for _, more := range others {
+		cfg.Machines = append(cfg.Machines, more.machine())
+	}
+	return cfg
 }
 
 // life is what a server did, and what it had on the way.
@@ -178,9 +188,9 @@ func write(r *rand.Rand, i int) (parts []entry.Part) {
 		p := &v2part.Part{Kind: v2part.Set, Path: append([]byte("/"), key...), Value: value}
 		parts = append(parts, entry.Part{Machine: entry.MachineEtcd2, Body: v2part.Append(nil, p)})
 	case 3:
-		p := &sagapart.Part{Kind: sagapart.Begin, Begin: &sagapart.BeginPart{Status: sagapart.Submitted, IntervalMs: 10_000, Branches: []sagapart.Branch{},
-			Definition: sagapart.Definition{Gid: fmt.Sprintf("gid-%d", i), Mode: sagapart.Msg, Protocol: "http"}}}
-		parts = append(parts, entry.Part{Machine: sagamachine.Spec.ID, Body: sagapart.Append(nil, p)})
+		for _, more := range others {
+			parts = append(parts, more.part(i))
+		}
 	case 4:
 		parts = append(parts, entry.Part{Machine: entry.MachineTree, Body: tlogpart.AppendPart(nil,
 			&tlogpart.Part{Kind: tlogpart.Append, Log: 1, Entries: tiles.AppendEntry(nil, append(value, 'x'))})})

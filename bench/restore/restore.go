@@ -22,7 +22,6 @@ import (
 	kvmachine "github.com/holdfastdb/holdfast/doors/kv/machine"
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 	v2machine "github.com/holdfastdb/holdfast/doors/kv/v2/machine"
-	sagamachine "github.com/holdfastdb/holdfast/doors/saga/machine"
 	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/objstore"
@@ -36,7 +35,7 @@ func house(dir string) node.Config {
 	return node.Config{Dir: dir, MemoryBytes: budget.Default, Lanes: []node.LaneSpec{{Number: lane, Name: "kv"}}, Machines: []machine.Machine{
 		kvmachine.New(kvmachine.Options{CacheBytes: int(s.Keys), HotBytes: int(s.Hot), FilterBytes: int(s.Filter), RecentBytes: int(s.Recent),
 			BlockBytes: int(s.Blocks), PastBytes: int(s.Past)}),
-		v2machine.New(v2machine.Options{}), tlogmachine.New(), sagamachine.New(sagamachine.Options{})}}
+		v2machine.New(v2machine.Options{}), tlogmachine.New()}}
 }
 
 // Archive says what is archived: puts of Value bytes to Keys keys, until the log has Bytes. With Snapshot there is one at the end too, which a

@@ -1,8 +1,8 @@
 package main
 
 import (
-	kvprogram "github.com/holdfastdb/holdfast/doors/kv/program"
-	sagaprogram "github.com/holdfastdb/holdfast/doors/saga/program"
+	"github.com/holdfastdb/holdfast/doors/kv/etcd"
+	"github.com/holdfastdb/holdfast/doors/saga/dtm"
 	tlogprogram "github.com/holdfastdb/holdfast/doors/tlog/program"
 	"github.com/holdfastdb/holdfast/serve"
 )
@@ -10,7 +10,7 @@ import (
 // all is the doors of this build. Their order is that of their machines in every node (kv's k and e, tlog's t, saga's g), in which those
 // write at the end of an entry: it is part of the log's meaning, so a new door goes to the end and none ever changes its place.
 var all = serve.List{
-	kvprogram.Door,
+	etcd.Door,
 	tlogprogram.Door,
-	sagaprogram.Door,
+	dtm.Door,
 }

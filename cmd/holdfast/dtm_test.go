@@ -71,7 +71,7 @@ func portOf(t *testing.T) string {
 func TestTheCommandLineUnderTheNameDTM(t *testing.T) {
 	run := func(environ []string, args ...string) (int, string, string) {
 		var out, errs bytes.Buffer
-		status := dtm.Run(all, args, environ, &out, &errs)
+		status := dtm.Door.Alias.Run(all, args, environ, &out, &errs)
 		return status, out.String(), errs.String()
 	}
 	if status, out, _ := run(nil, "-v"); status != 0 || !strings.HasPrefix(out, "dtm version: 1.19.0\n") {
@@ -108,7 +108,7 @@ func TestTheCommandLineUnderTheNameDTM(t *testing.T) {
 		t.Errorf("holdfast dtm -v: %d %q", status, out)
 	}
 	for argv0, want := range map[string]bool{"dtm": true, "/usr/bin/dtm": true, "holdfast": false, "./dtm-holdfast": false, "": false} {
-		if got := dtm.Named([]string{argv0}); got != want {
+		if got := dtm.Door.Alias.Named([]string{argv0}); got != want {
 			t.Errorf("%q: %t", argv0, got)
 		}
 	}

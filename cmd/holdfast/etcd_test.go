@@ -68,7 +68,7 @@ func mustStart(t *testing.T, args ...string) *running {
 func TestTheVersionIsEtcdsAndTheCommandLineIsJudgedAsItDoes(t *testing.T) {
 	run := func(args ...string) (int, string, string) {
 		var out, errs bytes.Buffer
-		status := etcd.Run(all, args, nil, &out, &errs)
+		status := etcd.Door.Alias.Run(all, args, nil, &out, &errs)
 		return status, out.String(), errs.String()
 	}
 	if status, out, _ := run("--version"); status != 0 || !strings.HasPrefix(out, "etcd Version: 3.7.3\n") || !strings.Contains(out, runtime.Version()) {
@@ -99,7 +99,7 @@ func TestTheVersionIsEtcdsAndTheCommandLineIsJudgedAsItDoes(t *testing.T) {
 
 func TestUnderTheNameEtcdTheProgramTakesEtcdsFlags(t *testing.T) {
 	for argv0, want := range map[string]bool{"etcd": true, "/usr/bin/etcd": true, "holdfast": false, "./etcd-holdfast": false, "": false} {
-		if got := etcd.Named([]string{argv0}); got != want {
+		if got := etcd.Door.Alias.Named([]string{argv0}); got != want {
 			t.Errorf("%q: %t", argv0, got)
 		}
 	}

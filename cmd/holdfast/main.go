@@ -9,9 +9,7 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/holdfastdb/holdfast/doors/kv/etcd"
 	"github.com/holdfastdb/holdfast/doors/kv/migrate"
-	"github.com/holdfastdb/holdfast/doors/saga/dtm"
 	"github.com/holdfastdb/holdfast/serve/cli"
 	"github.com/holdfastdb/holdfast/serve/inspect"
 	"github.com/holdfastdb/holdfast/serve/member"
@@ -24,8 +22,14 @@ import (
 
 // commands is the table, in the order of `holdfast help`.
 func commands() []*cli.Command {
+	var aliases []*cli.Command
+	for _, a := range all.Aliases() {
+		aliases = append(aliases, a.Command(all))
+	}
 	return slices.Concat(
-		[]*cli.Command{server.Command(all), etcd.Command(all), dtm.Command(all), litestream.Command(), server.DoorsCommand(all), member.StatusCommand(all)},
+		[]*cli.Command{server.Command(all)},
+		aliases,
+		[]*cli.Command{litestream.Command(), server.DoorsCommand(all), member.StatusCommand(all)},
 		member.Commands(),
 		snapshot.Commands(all),
 		restore.Commands(all),
@@ -41,11 +45,10 @@ const heapSample = 8 << 20
 
 func main() {
 	runtime.MemProfileRate = heapSample // before anything of size is allocated
-	if etcd.Named(os.Args) {
-		os.Exit(etcd.Run(all, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
-	}
-	if dtm.Named(os.Args) {
-		os.Exit(dtm.Run(all, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+	for _, a := range all.Aliases() {
+		if a.Named(os.Args) {
+			os.Exit(a.Run(all, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+		}
 	}
 	if litestream.Named(os.Args) {
 		os.Exit(litestream.Run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr))

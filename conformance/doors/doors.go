@@ -74,6 +74,7 @@ var doors = []door{
 			{name: "DTM's own suite", args: []string{"build/dtmsuite"}},
 			// ROUNDS in the environment: so many instead of 30.
 			{name: "money transfers while everything is killed", args: []string{"build/transfer"}},
+			{name: "the tree without the door", args: []string{"env", "CRASH=long", "go", "test", "./conformance/toy", "-count=1", "-timeout", "20m", "-run", "^TestADoorCanBeTakenOut$"}},
 		},
 	},
 	{

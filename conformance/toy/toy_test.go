@@ -32,17 +32,24 @@ const linesElsewhere = 3
 // copyTree copies what the repository has into a directory, with the patch applied.
 func copyTree(t *testing.T) (dir string) {
 	t.Helper()
+	dir = copyOf(t)
+	patch, err := filepath.Abs("testdata/toy.patch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, dir, "git", "apply", patch)
+	return dir
+}
+
+// copyOf copies what the repository has into a directory.
+func copyOf(t *testing.T) (dir string) {
+	t.Helper()
 	root, err := proctest.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir = t.TempDir()
 	run(t, root, "sh", "-c", `git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -T - -c | tar -x -C "$1"`, "sh", dir)
-	patch, err := filepath.Abs("testdata/toy.patch")
-	if err != nil {
-		t.Fatal(err)
-	}
-	run(t, dir, "git", "apply", patch)
 	return dir
 }
 

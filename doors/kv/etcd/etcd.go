@@ -52,9 +52,9 @@ is taken with a line in the log that says why, or refused if somebody might rely
 Flags (-flag is the same as --flag):
 `
 
-// Run is the program under the name etcd. It returns the exit status: as etcd's, 2 for a command line that cannot be read
+// run is the program under the name etcd. It returns the exit status: as etcd's, 2 for a command line that cannot be read
 // and 1 for everything else.
-func Run(all serve.List, args, environ []string, stdout, stderr io.Writer) int {
+func run(all serve.List, args, environ []string, stdout, stderr io.Writer) int {
 	fail := func(err error, status int) int {
 		fmt.Fprintf(stderr, "etcd: %s\n", strings.Join(strings.Fields(err.Error()), " "))
 		return status
@@ -284,13 +284,22 @@ func etcdCluster(s *flags.Settings, su *server.Setup) error {
 	return nil
 }
 
-// Named reports whether the program was called as etcd.
-func Named(argv []string) bool {
+// Door is the kv door, and this program under its other name.
+var Door = door()
+
+func door() serve.Door {
+	d := kvprogram.Door
+	d.Alias = &serve.Alias{Named: named, Run: run, Command: command}
+	return d
+}
+
+// named reports whether the program was called as etcd.
+func named(argv []string) bool {
 	return len(argv) > 0 && filepath.Base(argv[0]) == etcdName
 }
 
-// Command is `holdfast etcd`, the same without a link.
-func Command(all serve.List) *cli.Command {
+// command is `holdfast etcd`, the same without a link.
+func command(all serve.List) *cli.Command {
 	return &cli.Command{
 		Name:    "etcd",
 		Summary: "run a server with etcd's flags; a link named etcd to this program does the same",
@@ -298,7 +307,7 @@ func Command(all serve.List) *cli.Command {
 ` + "`holdfast etcd --help`" + ` for the list.`,
 		Examples: []string{"holdfast etcd --name n1 --data-dir ./n1.etcd"},
 		Raw: func(args, environ []string, stdout, stderr io.Writer) int {
-			return Run(all, args, environ, stdout, stderr)
+			return run(all, args, environ, stdout, stderr)
 		},
 	}
 }

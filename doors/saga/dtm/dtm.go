@@ -54,8 +54,8 @@ if somebody might rely on it.
 Settings, each also as a variable (MicroService.EndPoint is MICRO_SERVICE_END_POINT):
 `
 
-// Run is the program under the name dtm. It returns the exit status: 2 for a command line that cannot be read and 1 for everything else.
-func Run(all doors.List, args, environ []string, stdout, stderr io.Writer) int {
+// run is the program under the name dtm. It returns the exit status: 2 for a command line that cannot be read and 1 for everything else.
+func run(all doors.List, args, environ []string, stdout, stderr io.Writer) int {
 	fail := func(err error, status int) int {
 		fmt.Fprintf(stderr, "dtm: %s\n", strings.Join(strings.Fields(err.Error()), " "))
 		return status
@@ -157,13 +157,22 @@ func Setup(all doors.List, s *conf.Settings, memory int64, getenv func(string) s
 	return su, nil
 }
 
-// Named reports whether the program was called as dtm.
-func Named(argv []string) bool {
+// Door is the saga door, and this program under its other name.
+var Door = door()
+
+func door() doors.Door {
+	d := sagaprogram.Door
+	d.Alias = &doors.Alias{Named: named, Run: run, Command: command}
+	return d
+}
+
+// named reports whether the program was called as dtm.
+func named(argv []string) bool {
 	return len(argv) > 0 && filepath.Base(argv[0]) == dtmName
 }
 
-// Command is `holdfast dtm`, the same without a link.
-func Command(all doors.List) *cli.Command {
+// command is `holdfast dtm`, the same without a link.
+func command(all doors.List) *cli.Command {
 	return &cli.Command{
 		Name:    dtmName,
 		Summary: "run a server with DTM's configuration; a link named dtm to this program does the same",
@@ -171,7 +180,7 @@ func Command(all doors.List) *cli.Command {
 list.`,
 		Examples: []string{"holdfast dtm -c conf.yml"},
 		Raw: func(args, environ []string, stdout, stderr io.Writer) int {
-			return Run(all, args, environ, stdout, stderr)
+			return run(all, args, environ, stdout, stderr)
 		},
 	}
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 	"github.com/holdfastdb/holdfast/doors/saga/outcall"
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
+	"github.com/holdfastdb/holdfast/sim"
 )
 
 // order is one global transaction of a client: a saga, or a message that is delivered later. A submit whose outcome the client did not
@@ -95,7 +97,7 @@ func (b *sagaBook) draw(with besides) *order {
 		o.opt.RetryLimit = 1 + r.Int64N(3)
 	case 4, 5:
 		o.mode = sagapart.Msg
-		o.wait(between(r, 200*time.Millisecond, 4*time.Second))
+		o.wait(sim.Between(r, 200*time.Millisecond, 4*time.Second))
 	}
 	if o.mode == sagapart.Saga && r.IntN(3) == 0 {
 		o.fails = r.IntN(len(o.steps))
@@ -106,7 +108,7 @@ func (b *sagaBook) draw(with besides) *order {
 }
 
 // parts is the command, as the door makes it.
-func (b *sagaBook) parts(h *host, o *order) []entry.Part {
+func (b *sagaBook) parts(h *sim.Member, o *order) []entry.Part {
 	g := &sagapart.BeginPart{Status: sagapart.Submitted, Fresh: o.with != alone, IntervalMs: intervalMs,
 		Definition: sagapart.Definition{Gid: o.gid, Mode: o.mode, Protocol: outcall.HTTP, CustomData: o.data, Options: o.opt}}
 	if o.delay > 0 {
@@ -121,7 +123,7 @@ func (b *sagaBook) parts(h *host, o *order) []entry.Part {
 	}
 	begin := entry.Part{Machine: sagapart.Machine, Body: sagapart.Append(nil, &sagapart.Part{Kind: sagapart.Begin, Begin: g})}
 	if o.with == alone {
-		parts, _ := h.permit(begin)
+		parts := h.Permitted(begin)
 		return parts
 	}
 	put := func(key string) kvpart.Op { return kvpart.Op{Put: &kvpart.Put{Key: []byte(key), Value: []byte(o.gid)}} }
@@ -133,22 +135,22 @@ func (b *sagaBook) parts(h *host, o *order) []entry.Part {
 	case withLie:
 		t.Compare = []kvpart.Compare{{Key: []byte(neverKey), Target: kvpart.CompareVersion, Result: kvpart.CompareGreater}}
 	}
-	parts, _ := h.permit(entry.Part{Machine: entry.MachineKV, Body: kvpart.Append(nil, &kvpart.Part{Must: true, Txn: t})})
+	parts := h.Permitted(entry.Part{Machine: entry.MachineKV, Body: kvpart.Append(nil, &kvpart.Part{Must: true, Txn: t})})
 	return append(parts, begin)
 }
 
 // submit sends an order through a member that runs. heard is called when its client knows what became of it, or never will.
-func (b *sagaBook) submit(h *host, o *order, patience time.Duration, heard func()) {
-	w, n := b.w, h.n
+func (b *sagaBook) submit(h *sim.Member, o *order, patience time.Duration, heard func()) {
+	w, n := b.w, h.Node()
 	if o.asked == 0 {
-		o.asked = w.now
+		o.asked = w.Now()
 		if o.with != alone {
 			b.pairs = append(b.pairs, o)
 		}
 	}
 	o.sent++
 	o.open++
-	w.trace.add(w.now, "saga → %s submit %s", h.name, o)
+	w.Trace("saga → %s submit %s", h.Name(), o)
 	told := false
 	tell := func() {
 		if !told {
@@ -156,14 +158,12 @@ func (b *sagaBook) submit(h *host, o *order, patience time.Duration, heard func(
 			heard()
 		}
 	}
-	w.after(patience+time.Second, tell) // the process may end before it has begun with this
-	h.tasks.Go(func() {
-		ctx, cancel := h.tasks.Timeout(patience)
-		defer cancel()
+	w.After(patience+time.Second, tell) // the process may end before it has begun with this
+	h.Go(patience, func(ctx context.Context) {
 		defer tell()
 		for {
-			res, err := n.Propose(ctx, laneSaga, b.parts(h, o)...)
-			if err == nil && w.users.outdated(res.Rejection) {
+			res, err := n.Propose(ctx, lane, b.parts(h, o)...)
+			if err == nil && w.Outdated(res.Rejection) {
 				continue
 			}
 			b.told(h, o, res, err)
@@ -173,53 +173,53 @@ func (b *sagaBook) submit(h *host, o *order, patience time.Duration, heard func(
 }
 
 // told takes what a client hears of a submit.
-func (b *sagaBook) told(h *host, o *order, res *entry.Result, err error) {
+func (b *sagaBook) told(h *sim.Member, o *order, res *entry.Result, err error) {
 	w := b.w
 	if err != nil {
-		w.trace.add(w.now, "saga ← %s submit %s: %v", h.name, o, err)
+		w.Trace("saga ← %s submit %s: %v", h.Name(), o, err)
 	} else {
-		w.trace.add(w.now, "saga ← %s %s@%d submit %s: %v", h.name, res.Pos, res.Term, o, res.Rejection)
+		w.Trace("saga ← %s %s@%d submit %s: %v", h.Name(), res.Pos, res.Term, o, res.Rejection)
 	}
 	switch {
 	case errors.Is(err, node.ErrUnknown):
 		return // it stays open
 	case errors.Is(err, node.ErrOverloaded), errors.Is(err, node.ErrNoLeader), errors.Is(err, node.ErrLevel):
 	case err != nil:
-		w.fail(WrongOutcome, "a submit through %s ended with %v", h.name, err)
+		w.Fail(sim.WrongOutcome, "a submit through %s ended with %v", h.Name(), err)
 	case res.Rejection == nil && o.with != alone && o.taken:
-		w.fail(HalfCommand, "%s took %s a second time, and so changed its keys twice", h.name, o)
+		w.Fail(sim.HalfCommand, "%s took %s a second time, and so changed its keys twice", h.Name(), o)
 	case res.Rejection == nil && o.with == withLie:
-		w.fail(HalfCommand, "%s took %s, although a compare was false", h.name, o)
+		w.Fail(sim.HalfCommand, "%s took %s, although a compare was false", h.Name(), o)
 	case res.Rejection == nil:
 		o.there, o.taken = true, true
 		if o.with != alone {
-			w.rep.Pairs++
+			w.Count(Pairs, 1)
 			b.last = res.Of(entry.MachineKV).(*kvpart.TxnResult).Revision
 		}
 	case res.Rejection.Machine == sagapart.Machine && res.Rejection.Code == sagapart.WrongStatus && o.sent > 1:
 		o.there = true // another submit of it has come through
 	case res.Rejection.Machine == entry.MachineKV && res.Rejection.Code == kvpart.CompareFailed && slices.Contains([]besides{withCAS, withLie}, o.with):
-		w.rep.Refused++
+		w.Count(Refused, 1)
 	default:
-		w.fail(WrongOutcome, "a submit of %s through %s: %v", o, h.name, res.Rejection)
+		w.Fail(sim.WrongOutcome, "a submit of %s through %s: %v", o, h.Name(), res.Rejection)
 	}
 	o.open--
 }
 
 // abort asks for the end of a saga, as its client may at any time.
-func (b *sagaBook) abort(h *host, o *order) {
+func (b *sagaBook) abort(h *sim.Member, o *order) {
 	o.aborted = true
 	b.change(h, o, "abort", &sagapart.ChangePart{To: sagapart.Aborting, Reason: "by hand"})
 }
 
 // hurry makes an order due now, as an operator may. A message that waits for its time is not delivered all the same.
-func (b *sagaBook) hurry(h *host, o *order) { b.change(h, o, "hurry", &sagapart.ChangePart{}) }
+func (b *sagaBook) hurry(h *sim.Member, o *order) { b.change(h, o, "hurry", &sagapart.ChangePart{}) }
 
 // change proposes a client's change of an order that runs. Whatever becomes of it, the order has to end.
-func (b *sagaBook) change(h *host, o *order, what string, c *sagapart.ChangePart) {
+func (b *sagaBook) change(h *sim.Member, o *order, what string, c *sagapart.ChangePart) {
 	c.Gid, c.From, c.Timer, c.IntervalMs = o.gid, sagapart.Of(sagapart.Submitted), true, intervalMs
-	parts, _ := h.permit(entry.Part{Machine: sagapart.Machine, Body: sagapart.Append(nil, &sagapart.Part{Kind: sagapart.Change, Change: c})})
-	b.w.trace.add(b.w.now, "saga → %s %s %s", h.name, what, o)
-	_ = h.n.ProposeAsync(laneSaga, 0, parts, func(*entry.Result, error) {})
-	h.pumpSoon()
+	parts := h.Permitted(entry.Part{Machine: sagapart.Machine, Body: sagapart.Append(nil, &sagapart.Part{Kind: sagapart.Change, Change: c})})
+	b.w.Trace("saga → %s %s %s", h.Name(), what, o)
+	_ = h.Node().ProposeAsync(lane, 0, parts, func(*entry.Result, error) {})
+	h.Pump()
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/doors/saga/outcall"
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
+	"github.com/holdfastdb/holdfast/sim"
 )
 
 // Services outlive every member. Each does a thing once, as one with DTM's barrier does: a call that comes again changes nothing and gets
@@ -14,9 +15,9 @@ import (
 
 // caller makes the calls of one process.
 type caller struct {
-	b   *sagaBook
-	h   *host
-	gen int
+	b       *sagaBook
+	h       *sim.Member
+	process int
 }
 
 var _ outcall.Caller = (*caller)(nil)
@@ -26,8 +27,8 @@ func (c *caller) Go(req *outcall.Request, done func(outcall.Result)) (cancel fun
 	b, h, w := c.b, c.h, c.b.w
 	o, k := b.by[req.Gid], branchStep(req.BranchID)
 	undo := req.Op == sagapart.OpCompensate
-	w.rep.Calls++
-	w.trace.add(w.now, "%s calls %s %s %s", h.name, req.Gid, req.Op, req.BranchID)
+	w.Count(Calls, 1)
+	w.Trace("%s calls %s %s %s", h.Name(), req.Gid, req.Op, req.BranchID)
 	tries := &o.steps[k].acts
 	if undo {
 		tries = &o.steps[k].undoes
@@ -38,19 +39,17 @@ func (c *caller) Go(req *outcall.Request, done func(outcall.Result)) (cancel fun
 	var end func(r outcall.Result)
 	end = func(r outcall.Result) {
 		switch {
-		case ended || h.gen != c.gen: // nobody hears it any more
-		case h.paused:
-			w.after(5*time.Millisecond, func() { end(r) })
+		case ended || h.Process() != c.process: // nobody hears it any more
+		case h.Paused():
+			w.After(5*time.Millisecond, func() { end(r) })
 		default:
 			ended = true
-			w.trace.add(w.now, "%s hears of %s %s %s: %s", h.name, req.Gid, req.Op, req.BranchID, r.Outcome)
-			h.syncClock()
-			done(r)
-			h.tasks.turn()
+			w.Trace("%s hears of %s %s %s: %s", h.Name(), req.Gid, req.Op, req.BranchID, r.Outcome)
+			h.Hear(func() { done(r) })
 		}
 	}
 	s := b.script(*tries, req.Timeout)
-	w.after(s.arrives, func() {
+	w.After(s.arrives, func() {
 		r := outcall.Result{Outcome: s.outcome, Message: "not now"}
 		if s.does {
 			served := o.serve(k, undo)
@@ -58,11 +57,11 @@ func (c *caller) Go(req *outcall.Request, done func(outcall.Result)) (cancel fun
 				r = served
 			}
 		}
-		w.after(s.answers, func() { end(r) })
+		w.After(s.answers, func() { end(r) })
 	})
-	w.after(h.real(req.Timeout), func() { end(outcall.Result{Outcome: outcall.Transient, Message: "no answer in time"}) })
+	w.After(h.Real(req.Timeout), func() { end(outcall.Result{Outcome: outcall.Transient, Message: "no answer in time"}) })
 	return func() {
-		w.after(0, func() { end(outcall.Result{Outcome: outcall.Transient, Message: "cancelled"}) })
+		w.After(0, func() { end(outcall.Result{Outcome: outcall.Transient, Message: "cancelled"}) })
 	}
 }
 
@@ -89,7 +88,7 @@ const badTries = 3
 // script draws how a call goes that is the n-th of its kind.
 func (b *sagaBook) script(n int, timeout time.Duration) scripted {
 	r := b.r
-	s := scripted{arrives: around(r, 2*time.Millisecond), answers: around(r, 5*time.Millisecond), does: true}
+	s := scripted{arrives: sim.Around(r, 2*time.Millisecond), answers: sim.Around(r, 5*time.Millisecond), does: true}
 	if n > badTries || b.calm {
 		return s
 	}
@@ -103,9 +102,9 @@ func (b *sagaBook) script(n int, timeout time.Duration) scripted {
 	case 3: // it hangs
 		s.does, s.answers = r.IntN(2) == 0, time.Hour
 	case 4: // its answer comes too late
-		s.answers = timeout + around(r, timeout)
+		s.answers = timeout + sim.Around(r, timeout)
 	case 5: // the call itself arrives when nobody waits for it any more, or its caller is long gone
-		s.arrives = around(r, 2*timeout)
+		s.arrives = sim.Around(r, 2*timeout)
 	}
 	return s
 }
@@ -126,28 +125,28 @@ func (o *order) serve(k int, undo bool) outcall.Result {
 
 // judge holds a call against what the member that makes it has in its own log: nobody can keep a deposed leader from calling, but one
 // that leads knows everything that was decided in the terms before.
-func (b *sagaBook) judge(h *host, o *order, k int, undo bool) {
+func (b *sagaBook) judge(h *sim.Member, o *order, k int, undo bool) {
 	w, d := b.w, &o.steps[k]
-	if early := o.asked + time.Duration(float64(o.delay)/maxRate) - time.Millisecond; o.delay > 0 && w.now < early {
-		w.fail(TooEarly, "%s delivers %s, and by no clock that is right enough it is time before %v", h.name, o, early)
+	if early := o.asked + time.Duration(float64(o.delay)/sim.MaxRate) - time.Millisecond; o.delay > 0 && w.Now() < early {
+		w.Fail(TooEarly, "%s delivers %s, and by no clock that is right enough it is time before %v", h.Name(), o, early)
 	}
 	term := h.Leads()
 	if term == 0 {
 		return
 	}
-	tx, err := h.saga.Find(o.gid)
-	now := h.n.Tick() + h.saga.Elapsed()
+	tx, err := machineOf(h).Find(o.gid)
+	now := h.Node().Tick() + machineOf(h).Elapsed()
 	switch {
 	case err != nil:
-		w.fail(Stopped, "%s reads %s: %v", h.name, o, err)
+		w.Fail(sim.Stopped, "%s reads %s: %v", h.Name(), o, err)
 	case tx == nil:
-		w.fail(Miscalled, "%s calls a service for %s, which it does not have", h.name, o)
+		w.Fail(Miscalled, "%s calls a service for %s, which it does not have", h.Name(), o)
 	case tx.Status.Final():
-		w.fail(Miscalled, "%s calls a service for %s, which has ended as %s", h.name, o, tx.Status)
+		w.Fail(Miscalled, "%s calls a service for %s, which has ended as %s", h.Name(), o, tx.Status)
 	case tx.DueTick > now:
-		w.fail(TooEarly, "%s calls a service for %s at %d; it is due at %d", h.name, o, now, tx.DueTick)
+		w.Fail(TooEarly, "%s calls a service for %s at %d; it is due at %d", h.Name(), o, now, tx.DueTick)
 	case now < tx.CreatedTick+o.delay.Milliseconds():
-		w.fail(TooEarly, "%s delivers %s at %d; it began at %d, with a delay of %v", h.name, o, now, tx.CreatedTick, o.delay)
+		w.Fail(TooEarly, "%s delivers %s at %d; it began at %d, with a delay of %v", h.Name(), o, now, tx.CreatedTick, o.delay)
 	}
 	compensation, action := 2*k, 2*k+1
 	if o.mode == sagapart.Msg {
@@ -158,19 +157,19 @@ func (b *sagaBook) judge(h *host, o *order, k int, undo bool) {
 		place = compensation
 	}
 	if s := tx.Branches[place].Status; s != sagapart.Prepared {
-		w.fail(Miscalled, "%s calls step %d of %s again, undo %v, although the log has it as %s", h.name, k+1, o, undo, s)
+		w.Fail(Miscalled, "%s calls step %d of %s again, undo %v, although the log has it as %s", h.Name(), k+1, o, undo, s)
 	}
 	if !undo {
 		return
 	}
 	if tx.Status != sagapart.Aborting {
-		w.fail(Miscalled, "%s undoes step %d of %s, which is %s", h.name, k+1, o, tx.Status)
+		w.Fail(Miscalled, "%s undoes step %d of %s, which is %s", h.Name(), k+1, o, tx.Status)
 	}
 	// What the log does not say a leader before may have called: the step whose turn it is, or, where results wait, any one.
 	mayHave := o.free(k, func(step int) bool { return tx.Branches[2*step+1].Status == sagapart.Succeed }) && (tx.Passes > 0 || b.inherits(o, term)) ||
 		o.lazy() && o.aborted && b.inherits(o, term)
 	if d.acts == 0 && !mayHave {
-		w.fail(Miscalled, "%s undoes step %d of %s, which was never called", h.name, k+1, o)
+		w.Fail(Miscalled, "%s undoes step %d of %s, which was never called", h.Name(), k+1, o)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
+	"github.com/holdfastdb/holdfast/sim"
 )
 
 // A change of keys and a saga in one command, with a fault at every step on its way: of a disk, or of the network. Whatever the fault,
@@ -12,25 +13,24 @@ import (
 
 // strike is a fault that happens at the n-th step from now on. It calls done once it has happened, and returns what takes it back if it
 // has not.
-type strike func(w *World, n int, done func()) (disarm func())
+type strike func(w *sim.World, n int, done func()) (disarm func())
 
 // atDisk cuts the power in the middle of a disk operation of one member, and that of all others with it if all is set: then only what was
 // synced on a majority is left.
-func atDisk(victim func(w *World) *host, all bool) strike {
-	return func(w *World, n int, done func()) func() {
+func atDisk(victim func(w *sim.World) *sim.Member, all bool) strike {
+	return func(w *sim.World, n int, done func()) func() {
 		h := victim(w)
-		gen := h.gen
-		h.dying = true
-		h.disk.PowerOffAfter(n)
+		process := h.Process()
+		h.PowerOffAfter(n)
 		var look func()
 		look = func() {
 			switch {
-			case h.gen == gen && h.dying:
-				w.after(50*time.Microsecond, look)
-			case h.gen != gen:
-				for _, o := range w.hosts {
+			case h.Process() == process && h.Dying():
+				w.After(50*time.Microsecond, look)
+			case h.Process() != process:
+				for _, o := range w.Members() {
 					if all && o != h {
-						o.crash(true)
+						o.Crash(true)
 					}
 				}
 				done()
@@ -38,61 +38,53 @@ func atDisk(victim func(w *World) *host, all bool) strike {
 		}
 		look()
 		return func() {
-			h.dying = false
-			h.disk.PowerOffAfter(-1)
+			h.PowerOffAfter(-1)
 		}
 	}
 }
 
 // atFrame does something when the n-th frame between two members has left its sender, or is about to arrive.
-func atFrame(do func(w *World, from, to *host)) strike {
-	return func(w *World, n int, done func()) func() {
+func atFrame(do func(w *sim.World, from, to *sim.Member)) strike {
+	return func(w *sim.World, n int, done func()) func() {
 		armed := true
-		w.net.tap = func(from, to *host) {
+		w.Tap(func(from, to *sim.Member) {
 			if n--; n < 0 {
-				w.net.tap = nil
-				w.after(0, func() { // not in the middle of the member's own turn
+				w.Tap(nil)
+				w.After(0, func() { // not in the middle of the member's own turn
 					if armed {
 						do(w, from, to)
 						done()
 					}
 				})
 			}
+		})
+		return func() {
+			armed = false
+			w.Tap(nil)
 		}
-		return func() { armed, w.net.tap = false, nil }
 	}
 }
 
-func leading(w *World) *host { return w.leader() }
+func leading(w *sim.World) *sim.Member { return w.Leader() }
 
-func following(w *World) *host {
-	for _, h := range w.hosts {
-		if h != w.leader() {
+func following(w *sim.World) *sim.Member {
+	for _, h := range w.Members() {
+		if h != w.Leader() {
 			return h
 		}
 	}
-	return w.hosts[0]
-}
-
-// cutOff cuts a member off from all others, for longer than it takes them to elect another leader.
-func cutOff(w *World, h *host) {
-	for _, o := range w.hosts {
-		if o != h {
-			w.nemesis.cutFor(o, h, 3*time.Second)
-			w.nemesis.cutFor(h, o, 3*time.Second)
-		}
-	}
+	return w.Members()[0]
 }
 
 // atEveryStep sends command after command, each struck one step later than the one before, until one is through before its step
 // comes. It returns how many were struck.
-func atEveryStep(w *World, through func(w *World) *host, hit strike, most int) int {
-	b := &w.sagas
+func atEveryStep(w *sim.World, through func(w *sim.World) *sim.Member, hit strike, most int) int {
+	b := bookOf(w)
 	for n := range most {
 		b.rest()
 		// The store may be ahead of what the log has to bring back, or behind.
 		if n%3 == 0 {
-			_ = w.hosts[w.rDisk.IntN(len(w.hosts))].mem.Flush()
+			w.Members()[w.Chance().IntN(len(w.Members()))].Flush()
 		}
 		struck, waiting := false, 2
 		heard := func() { waiting-- }
@@ -100,7 +92,7 @@ func atEveryStep(w *World, through func(w *World) *host, hit strike, most int) i
 		o, lie := b.small(withPut), b.small(withLie)
 		b.submit(through(w), o, 4*time.Second, heard)
 		b.submit(through(w), lie, 4*time.Second, heard) // most often in the same entry
-		w.wait("it is struck, or through", func() bool { return waiting == 0 && (struck || w.unequal() == "") })
+		w.Wait("it is struck, or through", func() bool { return waiting == 0 && (struck || w.AtRest()) })
 		if !struck {
 			disarm()
 			return n
@@ -120,7 +112,7 @@ func (b *sagaBook) small(with besides) *order {
 
 // rest waits until all members are up and have the same state, with every saga ended.
 func (b *sagaBook) rest() {
-	b.w.wait("all is at rest", func() bool { return b.w.unequal() == "" })
+	b.w.Wait("all is at rest", func() bool { return b.w.AtRest() })
 }
 
 // both checks a command after its fault: all members have it if its client has heard so. A client that has not heard sends it once more;
@@ -128,13 +120,13 @@ func (b *sagaBook) rest() {
 func (b *sagaBook) both(o *order) {
 	w := b.w
 	if !o.there {
-		b.submit(w.leader(), o, 10*time.Second, func() {})
-		w.wait("the repeated submit is answered", func() bool { return o.there })
+		b.submit(w.Leader(), o, 10*time.Second, func() {})
+		w.Wait("the repeated submit is answered", func() bool { return o.there })
 		b.rest()
 	}
-	for _, h := range w.hosts {
+	for _, h := range w.Members() {
 		if !b.whole(h, o) {
-			w.fail(SagaLost, "%s was acknowledged, and %s does not have it", o, h.name)
+			w.Fail(SagaLost, "%s was acknowledged, and %s does not have it", o, h.Name())
 		}
 	}
 }
@@ -148,31 +140,29 @@ func TestBesideAtEveryStep(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		nodes   int
-		through func(*World) *host
+		through func(*sim.World) *sim.Member
 		hit     strike
 	}{
 		{"disk of the only member", 1, leading, atDisk(leading, false)},
 		{"disk of the leader", 3, leading, atDisk(leading, false)},
 		{"disk of the leader and all lose power", 3, following, atDisk(leading, true)},
 		{"disk of a follower that was asked", 3, following, atDisk(following, false)},
-		{"leader cut off", 3, following, atFrame(func(w *World, _, _ *host) {
-			if h := w.leader(); h != nil {
-				cutOff(w, h)
+		{"leader cut off", 3, following, atFrame(func(w *sim.World, _, _ *sim.Member) {
+			if h := w.Leader(); h != nil {
+				w.CutOff(h, 3*time.Second) // longer than an election takes
 			}
 		})},
-		{"sender killed", 3, following, atFrame(func(_ *World, from, _ *host) { from.crash(false) })},
-		{"receiver loses power", 3, leading, atFrame(func(_ *World, _, to *host) { to.crash(true) })},
-		{"connections break", 3, following, atFrame(func(w *World, _, _ *host) {
-			for _, l := range w.net.links {
-				l.drop("broken")
-			}
+		{"sender killed", 3, following, atFrame(func(_ *sim.World, from, _ *sim.Member) { from.Crash(false) })},
+		{"receiver loses power", 3, leading, atFrame(func(_ *sim.World, _, to *sim.Member) { to.Crash(true) })},
+		{"connections break", 3, following, atFrame(func(w *sim.World, _, _ *sim.Member) {
+			w.Disconnect()
 		})},
 	} {
 		struck := 0
-		scene(t, seeds, Options{Nodes: c.nodes, Learners: -1, Sagas: true, Quiet: true, Faults: []Fault{}}, func(w *World) {
-			w.sagas.calm = true
-			w.up(c.nodes)
-			w.wait("sagas may begin", func() bool { return w.leader() != nil && w.leader().n.ClusterLevel() >= sagapart.Level })
+		scene(t, seeds, sim.Options{Nodes: c.nodes, Learners: -1, Doors: true, Quiet: true, Faults: []sim.Fault{}}, func(w *sim.World) {
+			bookOf(w).calm = true
+			w.Up(c.nodes)
+			w.Wait("sagas may begin", func() bool { return w.Leader() != nil && w.Leader().Node().ClusterLevel() >= sagapart.Level })
 			struck += atEveryStep(w, c.through, c.hit, steps)
 		})
 		t.Logf("%s: struck at %d steps", c.name, struck)
