@@ -13,17 +13,17 @@ import (
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
-// runbook returns the lines of a fenced block of docs/OPERATIONS.md.
+// runbook returns the lines of a fenced block of docs/operations/backup.md.
 func runbook(t *testing.T, name string) []string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "OPERATIONS.md"))
+	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "operations", "backup.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, found := strings.Cut(string(b), "```sh "+name+"\n")
 	block, _, ended := strings.Cut(rest, "```")
 	if !found || !ended {
-		t.Fatalf("docs/OPERATIONS.md has no block %q", name)
+		t.Fatalf("docs/operations/backup.md has no block %q", name)
 	}
 	return strings.Split(strings.TrimSpace(block), "\n")
 }

@@ -20,7 +20,7 @@ import (
 
 // runbookPage has the lines an operator types for a public log, in the first block after runbookTitle.
 const (
-	runbookPage  = "docs/OPERATIONS.md"
+	runbookPage  = "docs/operations/tlog.md"
 	runbookTitle = "**A public log.**"
 )
 
