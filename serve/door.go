@@ -165,6 +165,8 @@ type Resume struct {
 	Usage string
 	// Run asks the server.
 	Run func(c *cli.Call, a *cli.AdminClient) error
+	// Held is what a restore holds, in words that follow "held are": "transparency logs".
+	Held string
 	// About are paragraphs for the help of `holdfast resume`, Examples its command lines.
 	About    string
 	Examples []string

@@ -76,6 +76,14 @@ func (l List) Commands() (all []*cli.Command) {
 	return all
 }
 
+// Names are the names of the doors.
+func (l List) Names() (all []string) {
+	for _, d := range l {
+		all = append(all, d.Name)
+	}
+	return all
+}
+
 // Aliases are the doors' programs under other names.
 func (l List) Aliases() (all []*Alias) {
 	for _, d := range l {

@@ -6,6 +6,17 @@ import (
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
 
+// Held is what a restore holds until `holdfast resume`: "a and b"; "": nothing.
+func (l List) Held() string {
+	var held []string
+	for _, d := range l {
+		if d.Resume != nil {
+			held = append(held, d.Resume(cli.NewFlagList("resume")).Held) // for its words alone
+		}
+	}
+	return strings.Join(held, " and ")
+}
+
 // resume is `holdfast resume`, of all doors that have something to resume; nil if none has.
 func (l List) resume() *cli.Command {
 	var about, examples []string

@@ -30,7 +30,7 @@ func commands() []*cli.Command {
 		[]*cli.Command{server.Command(all)},
 		aliases,
 		[]*cli.Command{litestream.Command(), server.DoorsCommand(all), member.StatusCommand(all)},
-		member.Commands(),
+		member.Commands(all),
 		snapshot.Commands(all),
 		restore.Commands(all),
 		[]*cli.Command{sqliteprogram.Run(), sqliteprogram.Replicate(), sqliteprogram.Status(), sqliteprogram.Restore(), sqliteprogram.Branch(), sqliteprogram.Verify(), sqliteprogram.List()},

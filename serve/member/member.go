@@ -7,13 +7,14 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/holdfastdb/holdfast/serve"
 	"github.com/holdfastdb/holdfast/serve/admin"
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
 
 // Commands are those that show and change who belongs to a cluster.
-func Commands() []*cli.Command {
-	return []*cli.Command{memberList(), memberAdd(), memberChange("remove"), memberChange("promote"), memberRaiseLevel()}
+func Commands(all serve.List) []*cli.Command {
+	return []*cli.Command{memberList(), memberAdd(all.Names()), memberChange("remove"), memberChange("promote"), memberRaiseLevel()}
 }
 
 func memberList() *cli.Command {
@@ -78,7 +79,7 @@ of an upgrade.`,
 	}
 }
 
-func memberAdd() *cli.Command {
+func memberAdd(doors []string) *cli.Command {
 	var flags *cli.AdminFlags
 	var learner *bool
 	return &cli.Command{
@@ -116,7 +117,7 @@ alone adds the member as a learner and promotes it once it has caught up.`,
 				return fmt.Errorf("member add %s: %w", c.Args[0], err)
 			}
 			all, _ := members(client) // without the list the address to join is left to the reader
-			_, err = io.WriteString(c.Stdout, howToStart(&m, c.Args[0], all))
+			_, err = io.WriteString(c.Stdout, howToStart(&m, c.Args[0], all, doors))
 			return err
 		},
 	}

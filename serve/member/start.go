@@ -24,8 +24,8 @@ func refuseClientAddress(peer, admin string, all []admin.MemberStatus) error {
 	return nil
 }
 
-// howToStart is what to run on the machine of an added member.
-func howToStart(added *admin.MemberStatus, peer string, all []admin.MemberStatus) string {
+// howToStart is what to run on the machine of an added member. doors are the names of this build's.
+func howToStart(added *admin.MemberStatus, peer string, all []admin.MemberStatus, doors []string) string {
 	join := "HOST:PORT" // of a member that runs
 	through := through(added.ID, all)
 	if through != nil {
@@ -39,7 +39,8 @@ func howToStart(added *admin.MemberStatus, peer string, all []admin.MemberStatus
 	}
 	for _, m := range all {
 		if m.ID != added.ID && len(m.Peer) > 0 && hostOf(hosts(m.Peer[:1])) == host {
-			text += fmt.Sprintf("%s runs on that machine too: give --kv, --tlog, --saga and --admin ports of their own, or name the doors it shall have\n", dash(m.Name))
+			text += fmt.Sprintf("%s runs on that machine too: give --%s and --admin ports of their own, or name the doors it shall have\n",
+				dash(m.Name), strings.Join(doors, ", --"))
 			break
 		}
 	}

@@ -32,7 +32,7 @@ func TestAnAddedMemberIsToldWhomToJoin(t *testing.T) {
 		{"loopback", []admin.MemberStatus{n("1", "leader", "ok", "127.0.0.1:2380"), added}, "--join 127.0.0.1:2380\n", "start n1 with a --peer address that 10.0.0.9 can dial"},
 		{"one machine", []admin.MemberStatus{n("1", "leader", "ok", "10.0.0.9:2380"), added}, "--join 10.0.0.9:2380\n", "n1 runs on that machine too: give --kv, --tlog, --saga and --admin ports of their own"},
 	} {
-		text := howToStart(&added, "10.0.0.9:2380", tc.all)
+		text := howToStart(&added, "10.0.0.9:2380", tc.all, []string{"kv", "tlog", "saga"})
 		if !strings.Contains(text, "--peer 10.0.0.9:2380 "+tc.want) || !strings.Contains(text, tc.more) || (tc.more == "") != strings.HasSuffix(text, tc.want) {
 			t.Errorf("%s: %s", tc.name, text)
 		}

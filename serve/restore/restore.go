@@ -104,7 +104,7 @@ func restoreCommand(all serve.List) *cli.Command {
 		About: `The newest snapshot before the state that is wanted is read, and the log after it is applied up to there. The outcome
 is held against the state hashes that leaders stamped on the log, and then changed so that nobody takes it for the old
 cluster: it has new ids and one member, revisions begin a thousand million higher with everything before compacted,
-tokens are gone, leases start with their full time, and transparency logs and sagas are held until ` + "`holdfast resume`" + `.
+tokens are gone, leases start with their full time, and ` + all.Held() + ` are held until ` + "`holdfast resume`" + `.
 All that is changed is listed.
 
 --at is an index of the log, or a time: then it is the last entry that was written up to it. Nothing is finer than an

@@ -59,7 +59,7 @@ func newCampaign(dir string, maria *proctest.MariaDB, members int, seed uint64, 
 		c.banks[i] = proctest.NewProcess(filepath.Join(dir, fmt.Sprintf("bank%d.log", i)), clients, "bank", "-listen", c.banksAt[i],
 			"-db", "root@tcp("+maria.Addr+")/")
 		if err := c.banks[i].Start(); err != nil {
-			return nil, fmt.Errorf("%w; scripts/transfer.sh builds it", err)
+			return nil, fmt.Errorf("%w; conformance/saga/transfer/run.sh builds it", err)
 		}
 	}
 	if err := c.cluster.Run(); err != nil {

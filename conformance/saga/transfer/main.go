@@ -1,5 +1,5 @@
 // Command transfer moves money by sagas of DTM's Go client, unchanged, between accounts in a MariaDB that stands behind DTM's barrier, while
-// members of the coordinator and the services are killed with SIGKILL. scripts/transfer.sh builds and installs what it runs.
+// members of the coordinator and the services are killed with SIGKILL. conformance/saga/transfer/run.sh builds and installs what it runs.
 //
 //	transfer [-members 1,3] [-rounds 200]
 //

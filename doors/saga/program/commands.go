@@ -285,6 +285,7 @@ func resume(l *cli.FlagList) *serve.Resume {
 	return &serve.Resume{
 		Asked: func() bool { return *on },
 		Usage: "--saga",
+		Held:  "sagas",
 		About: `Restored transactions stand still, because the original may still run and would call the same services. Stop it, or be
 sure that it is gone, and let them go on with --saga.`,
 		Examples: []string{"holdfast resume --saga"},

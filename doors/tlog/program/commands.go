@@ -146,6 +146,7 @@ func resume(l *cli.FlagList) *serve.Resume {
 	return &serve.Resume{
 		Asked: func() bool { return *name != "" || *from != "" },
 		Usage: usage,
+		Held:  "transparency logs",
 		About: `A restored log takes no entries and is not signed, because the original may have signed checkpoints of entries that
 are not in the snapshot. Give the last checkpoint anybody may have seen: it must be a prefix of what was restored. If
 it is not, the log cannot go on; begin another one under another origin. The same holds for a log that is held because no
