@@ -236,7 +236,7 @@ func (h *host) permit(part entry.Part) ([]entry.Part, permit) {
 // outdated reports whether a write was refused because the catalogue has changed since it was judged; a door then judges it
 // again.
 func (b *userBook) outdated(r *entry.Rejection) bool {
-	if r == nil || r.Machine != entry.MachineIdent || r.Code != eident.OldRevision && r.Code != eident.PassMissing {
+	if !eident.Outdated(r) {
 		return false
 	}
 	b.w.rep.Outdated++

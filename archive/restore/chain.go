@@ -33,7 +33,7 @@ const besideSpans = 16
 type chain struct {
 	a     *Archive
 	tip   archiveformat.Tip // of what was read
-	loose bool        // nothing was read: the hash of the tip is not known, and neither is its term if that is 0
+	loose bool              // nothing was read: the hash of the tip is not known, and neither is its term if that is 0
 	spans *ahead[*listed]
 	head  *listed   // the next one, nil: not looked at
 	back  []*listed // those behind it that were looked at

@@ -60,9 +60,9 @@ type verify struct {
 	latest int64 // of At
 
 	manifests []*archiveformat.Manifest // upwards, those that are whole themselves
-	named     map[string]int      // pieces by name, with their size
-	replay    *node.Replay        // nil: there is no state to go on from
-	done      bool                // the content at At was read
+	named     map[string]int            // pieces by name, with their size
+	replay    *node.Replay              // nil: there is no state to go on from
+	done      bool                      // the content at At was read
 }
 
 // Verify proves an archive without changing it: that every object is what was written under its name, that the entries follow each

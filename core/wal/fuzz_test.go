@@ -65,7 +65,7 @@ func FuzzOpen(f *testing.F) {
 			}
 		}
 		fs := disk.NewMem()
-		check(t, fs.MkdirAll("wal"), fs.WriteFileAtomic("wal/" +startName, begin), fs.WriteFileAtomic("wal/"+segmentName(1), p))
+		check(t, fs.MkdirAll("wal"), fs.WriteFileAtomic("wal/"+startName, begin), fs.WriteFileAtomic("wal/"+segmentName(1), p))
 		l, err := Open(fs, "wal", testOptions)
 		if err != nil {
 			return

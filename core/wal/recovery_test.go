@@ -274,7 +274,7 @@ func TestMissingFilesAreRefused(t *testing.T) {
 	}
 	for _, gone := range []string{startName, segmentName(1), segmentName(2)} {
 		fs := build()
-		check(t, fs.Remove("wal/" +gone))
+		check(t, fs.Remove("wal/"+gone))
 		_, err := Open(fs, "wal", testOptions)
 		var ce *CorruptError
 		if !errors.As(err, &ce) {

@@ -34,6 +34,7 @@ import (
 	"github.com/holdfastdb/holdfast/doors/kv/watch"
 	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/serve/ack"
+	"github.com/holdfastdb/holdfast/serve/deadline"
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
@@ -217,8 +218,8 @@ type Door struct {
 	pauses    pauses
 	large     chan struct{} // one token for each large answer that is being made; see withRoom
 
-	// deadline is the context shared by requests that began in the same quarter second; see bounded.
-	deadline atomic.Pointer[sharedDeadline]
+	// deadline is for requests whose client set no earlier one; see bounded.
+	deadline *deadline.Shared
 	// leaderless is closed and replaced when the member has been without a leader for NoLeaderTimeout.
 	leaderless atomic.Pointer[chan struct{}]
 	led        atomic.Bool // see missesLeader; written by followLeader
@@ -241,7 +242,7 @@ func New(n *node.Node, m *kvmachine.Machine, v2 *v2machine.Stats, opts Options) 
 
 func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 	opts.fill()
-	d := &Door{kv: kv, opts: opts, stopping: make(chan struct{}), large: make(chan struct{}, largeAnswers)}
+	d := &Door{kv: kv, opts: opts, deadline: deadline.New(opts.RequestTimeout), stopping: make(chan struct{}), large: make(chan struct{}, largeAnswers)}
 	d.node = &countedMember{n, &d.counts}
 	d.life, d.endLife = context.WithCancel(context.Background())
 	d.users, d.badTokens = auth.New(auth.Options{
@@ -371,34 +372,11 @@ func (d *Door) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// sharedDeadline is a context that many requests wait under.
-type sharedDeadline struct {
-	ctx  context.Context
-	slot int64
-}
-
-// deadlineSlot is how many nanoseconds of arrivals share a deadline.
-const deadlineSlot = int64(250 * time.Millisecond)
-
-// bounded returns the context a request waits under: its own if its client set an early deadline, else one that ends
-// RequestTimeout (and up to a slot more) from now.
-//
-// The latter is shared by all requests of a quarter second, because a timer and a derived context for each would cost
-// more than decoding it does. The price is that a request whose client went away without a deadline is noticed only when
-// it is answered; it is in the log anyway.
+// bounded returns the context a request waits under: its own if its client set an early deadline, else one that is shared (deadline.Shared).
 func (d *Door) bounded(ctx context.Context) context.Context {
 	now := time.Now()
 	if end, ok := ctx.Deadline(); ok && end.Sub(now) <= d.opts.RequestTimeout {
 		return ctx
 	}
-	slot := now.UnixNano() / deadlineSlot
-	s := d.deadline.Load()
-	if s == nil || s.slot != slot {
-		// Two may do this at once; both contexts are good.
-		c, cancel := context.WithTimeout(context.Background(), d.opts.RequestTimeout+time.Duration(deadlineSlot))
-		context.AfterFunc(c, cancel) // cancel only at its deadline: others share it
-		s = &sharedDeadline{ctx: c, slot: slot}
-		d.deadline.Store(s)
-	}
-	return s.ctx
+	return d.deadline.Context(now)
 }

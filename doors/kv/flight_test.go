@@ -24,6 +24,7 @@ import (
 	kvmachine "github.com/holdfastdb/holdfast/doors/kv/machine"
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 	"github.com/holdfastdb/holdfast/internal/wait"
+	"github.com/holdfastdb/holdfast/serve/deadline"
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
@@ -195,7 +196,7 @@ func (c *rawClient) reset(stream uint32) {
 func TestStepsShareOneWait(t *testing.T) {
 	t.Parallel()
 	const all, third = 24 << 20, 8 << 20
-	d := &Door{opts: Options{MaxAnswerBytes: all, RequestTimeout: time.Second}, large: make(chan struct{}, largeAnswers),
+	d := &Door{opts: Options{MaxAnswerBytes: all, RequestTimeout: time.Second}, deadline: deadline.New(time.Second), large: make(chan struct{}, largeAnswers),
 		port: port.New(port.Options{AnswerBytes: all})}
 	d.port.TakeAnswer(nil, all)
 	time.AfterFunc(800*time.Millisecond, func() { d.port.AnswerGone(nil, third) }) // enough for the first step
@@ -214,7 +215,7 @@ func TestStepsShareOneWait(t *testing.T) {
 // TestRoomIsGivenBack: large answers wait for each other, and their room comes back when they are sent.
 func TestRoomIsGivenBack(t *testing.T) {
 	const all = 24 << 20
-	d := &Door{opts: Options{MaxAnswerBytes: all, RequestTimeout: 50 * time.Millisecond}, large: make(chan struct{}, largeAnswers),
+	d := &Door{opts: Options{MaxAnswerBytes: all, RequestTimeout: 50 * time.Millisecond}, deadline: deadline.New(50 * time.Millisecond), large: make(chan struct{}, largeAnswers),
 		port: port.New(port.Options{AnswerBytes: all})}
 	full := func() bool {
 		if !d.port.TakeAnswer(nil, all) {

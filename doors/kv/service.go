@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/mem"
 
 	"github.com/holdfastdb/holdfast/core/entry"
+	eident "github.com/holdfastdb/holdfast/core/entry/ident"
 	"github.com/holdfastdb/holdfast/core/node"
-	"github.com/holdfastdb/holdfast/doors/kv/auth"
 	"github.com/holdfastdb/holdfast/doors/kv/etcderr"
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 	"github.com/holdfastdb/holdfast/serve/port"
@@ -70,7 +70,7 @@ func (d *Door) propose(ctx context.Context, lane node.Lane, body []byte) (*entry
 		switch {
 		case err != nil:
 			return nil, etcderr.Of(err)
-		case auth.Outdated(res.Rejection):
+		case eident.Outdated(res.Rejection):
 			continue // the catalogue has changed: judge again by the new one
 		}
 		err = d.written(ctx, bound, res)

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/holdfastdb/holdfast/core/entry"
+	eident "github.com/holdfastdb/holdfast/core/entry/ident"
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
@@ -66,7 +67,7 @@ func (d *Door) proposeBeside(q *ask, p *sagapart.Part, t *kvpart.Txn) (*entry.Re
 		switch {
 		case err != nil:
 			return nil, unproposed(err)
-		case outdated(res.Rejection):
+		case eident.Outdated(res.Rejection):
 			if err := d.admit(q); err != nil {
 				return nil, err
 			}

@@ -71,7 +71,7 @@ func (d *Door) propose(q *ask, p *sagapart.Part) (st *sagapart.State, rejected *
 		switch {
 		case err != nil:
 			return nil, nil, unproposed(err)
-		case outdated(res.Rejection):
+		case eident.Outdated(res.Rejection):
 			if err := d.admit(q); err != nil {
 				return nil, nil, err
 			}
@@ -98,11 +98,6 @@ func (d *Door) propose(q *ask, p *sagapart.Part) (st *sagapart.State, rejected *
 // passOf is a pass by the catalogue of a revision.
 func passOf(revision uint64) entry.Part {
 	return entry.Part{Machine: entry.MachineIdent, Body: eident.AppendPart(nil, &eident.Part{Pass: &eident.Pass{Revision: revision}})}
-}
-
-// outdated reports whether a command was refused only because the catalogue is not the one it was judged by.
-func outdated(r *entry.Rejection) bool {
-	return r != nil && r.Machine == entry.MachineIdent && (r.Code == eident.OldRevision || r.Code == eident.PassMissing)
 }
 
 // sizeOf is about what a part takes.

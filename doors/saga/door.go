@@ -22,6 +22,7 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/serve/ack"
+	"github.com/holdfastdb/holdfast/serve/deadline"
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
@@ -115,8 +116,7 @@ type Door struct {
 	waiting  atomic.Int64  // requests that wait for news of a transaction, watches among them
 	watching atomic.Int64  // streams of events
 	large    chan struct{} // one token for each large answer that is being made
-	// deadline is the context shared by requests that began in the same quarter second; see bounded.
-	deadline atomic.Pointer[sharedDeadline]
+	deadline *deadline.Shared
 
 	stopping chan struct{} // closed by Shutdown: ends watches, and waiting for outcomes
 	stopOnce sync.Once
@@ -140,7 +140,7 @@ func New(n *node.Node, m *sagamachine.Machine, opts Options) *Door {
 
 func newDoor(n member, m *sagamachine.Machine, users *mident.Machine, opts Options) *Door {
 	opts.fill()
-	d := &Door{node: n, machine: m, users: users, opts: opts, large: make(chan struct{}, largeAnswers), stopping: make(chan struct{})}
+	d := &Door{node: n, deadline: deadline.New(opts.RequestTimeout), machine: m, users: users, opts: opts, large: make(chan struct{}, largeAnswers), stopping: make(chan struct{})}
 	d.meters = newMeters()
 	d.server = grpc.NewServer(
 		grpc.ForceServerCodecV2(codec{}),
@@ -194,29 +194,8 @@ func (d *Door) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// sharedDeadline is a context that many requests wait under.
-type sharedDeadline struct {
-	ctx  context.Context
-	slot int64
-}
-
-// deadlineSlot is how many nanoseconds of arrivals share a deadline.
-const deadlineSlot = int64(250 * time.Millisecond)
-
 // now is the clock that transactions go by (doors/saga/machine), in milliseconds.
 func (d *Door) now() int64 { return d.node.Tick() + d.machine.Elapsed() }
 
-// bounded returns the context a request waits for the log under, which ends RequestTimeout and up to a slot more from now. It is shared by
-// all requests of a quarter second, because a timer and a context for each would cost more than decoding it does (as in doors/kv).
-func (d *Door) bounded() context.Context {
-	slot := time.Now().UnixNano() / deadlineSlot
-	s := d.deadline.Load()
-	if s == nil || s.slot != slot {
-		// Two may do this at once; both contexts are good.
-		c, cancel := context.WithTimeout(context.Background(), d.opts.RequestTimeout+time.Duration(deadlineSlot))
-		context.AfterFunc(c, cancel) // it ends by its deadline; nobody ends it earlier
-		s = &sharedDeadline{ctx: c, slot: slot}
-		d.deadline.Store(s)
-	}
-	return s.ctx
-}
+// bounded returns the context a request waits for the log under, which is shared (deadline.Shared).
+func (d *Door) bounded() context.Context { return d.deadline.Context(time.Now()) }

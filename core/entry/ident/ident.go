@@ -144,3 +144,8 @@ const (
 	TokenNotFound                                // it has ended
 	Full                                         // the catalogue may not grow further
 )
+
+// Outdated reports whether a command was refused only because users and roles are not those that it was judged by: a door judges it again.
+func Outdated(r *entry.Rejection) bool {
+	return r != nil && r.Machine == entry.MachineIdent && (r.Code == OldRevision || r.Code == PassMissing)
+}

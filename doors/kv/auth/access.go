@@ -167,8 +167,3 @@ func (a *Access) limited(part *kvpart.Part, body []byte) ([]byte, error) {
 	}
 	return kvpart.Append(make([]byte, 0, len(body)+32*len(spans)), part), nil
 }
-
-// Outdated reports whether a command was refused only because the catalogue is not what the door judged by.
-func Outdated(r *entry.Rejection) bool {
-	return r != nil && r.Machine == entry.MachineIdent && (r.Code == eident.OldRevision || r.Code == eident.PassMissing)
-}

@@ -47,8 +47,3 @@ func (a access) command(parts *[2]entry.Part, body []byte) []entry.Part {
 	parts[0] = entry.Part{Machine: entry.MachineIdent, Body: eident.AppendPart(nil, &eident.Part{Pass: &eident.Pass{Revision: a.revision}})}
 	return parts[:]
 }
-
-// outdated reports whether a command was refused only because the catalogue is not what it was judged by.
-func outdated(r *entry.Rejection) bool {
-	return r != nil && r.Machine == entry.MachineIdent && (r.Code == eident.OldRevision || r.Code == eident.PassMissing)
-}

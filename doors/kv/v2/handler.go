@@ -7,7 +7,6 @@ import (
 	"net"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -17,6 +16,7 @@ import (
 	v2machine "github.com/holdfastdb/holdfast/doors/kv/v2/machine"
 	"github.com/holdfastdb/holdfast/internal/meter"
 	"github.com/holdfastdb/holdfast/serve/ack"
+	"github.com/holdfastdb/holdfast/serve/deadline"
 )
 
 // Options tune a Handler. The zero value is etcd's defaults, without users.
@@ -90,8 +90,7 @@ type Handler struct {
 	began   time.Time
 	scratch sync.Pool // of *scratch
 
-	// deadline is the context shared by requests that began in the same quarter second; see bounded.
-	deadline atomic.Pointer[sharedDeadline]
+	deadline *deadline.Shared
 }
 
 // scratch is the memory of one request on its way through the handler.
@@ -118,7 +117,7 @@ func New(n *node.Node, m *v2machine.Machine, opts Options) *Handler { return new
 
 func newHandler(n member, m *v2machine.Machine, opts Options) *Handler {
 	opts.fill()
-	h := &Handler{node: n, machine: m, opts: opts, began: time.Now()}
+	h := &Handler{node: n, deadline: deadline.New(opts.RequestTimeout), machine: m, opts: opts, began: time.Now()}
 	h.cluster = strconv.AppendUint(nil, n.Status().ClusterID, 16)
 	h.scratch.New = func() any { return &scratch{} }
 	h.life, h.endLife = context.WithCancel(context.Background())
@@ -228,27 +227,5 @@ func indexComma(s string) int {
 	return -1
 }
 
-// sharedDeadline is a context that many requests wait under.
-type sharedDeadline struct {
-	ctx  context.Context
-	slot int64
-}
-
-// deadlineSlot is how many nanoseconds of arrivals share a deadline.
-const deadlineSlot = int64(250 * time.Millisecond)
-
-// bounded returns the context a request waits under, which ends RequestTimeout and up to a slot more from now. It is shared
-// by all requests of a quarter second, because a timer and a context for each would cost more than decoding it does (as in
-// doors/kv).
-func (h *Handler) bounded() context.Context {
-	slot := time.Now().UnixNano() / deadlineSlot
-	s := h.deadline.Load()
-	if s == nil || s.slot != slot {
-		// Two may do this at once; both contexts are good.
-		c, cancel := context.WithTimeout(context.Background(), h.opts.RequestTimeout+time.Duration(deadlineSlot))
-		context.AfterFunc(c, cancel) // it ends by its deadline; nobody ends it earlier
-		s = &sharedDeadline{ctx: c, slot: slot}
-		h.deadline.Store(s)
-	}
-	return s.ctx
-}
+// bounded returns the context a request waits for the log under, which is shared (deadline.Shared).
+func (h *Handler) bounded() context.Context { return h.deadline.Context(time.Now()) }

@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/holdfastdb/holdfast/core/entry"
+	eident "github.com/holdfastdb/holdfast/core/entry/ident"
 	"github.com/holdfastdb/holdfast/core/node"
 	v2machine "github.com/holdfastdb/holdfast/doors/kv/v2/machine"
 	v2part "github.com/holdfastdb/holdfast/doors/kv/v2/part"
@@ -191,7 +192,7 @@ func (h *Handler) write(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acc
 	case err != nil:
 		h.failed(ctx, s, err)
 		return true
-	case outdated(res.Rejection):
+	case eident.Outdated(res.Rejection):
 		return false // the catalogue has changed: judge again by the new one, which this member has by now
 	case s.level == ack.Archive:
 		err = ack.Written(bound, h.node, res)
