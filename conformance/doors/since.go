@@ -160,8 +160,8 @@ func dependencies(patterns ...string) ([]string, error) {
 	return ofThisModule(strings.Fields(listed))
 }
 
-// parts is the packages themselves and what those of them are made of that do not wire a server: a program under another name (doors/kv/etcd) has
-// everything in it.
+// parts is the packages themselves, and what they are made of. Not so a program under another name (doors/kv/etcd), which has everything in it, and
+// a door's simulated runs, which have the other doors.
 func parts(patterns ...string) ([]string, error) {
 	listed, err := output("go", append([]string{"list", "-f", `{{.ImportPath}}{{range .Deps}} {{.}}{{end}}`}, patterns...)...)
 	if err != nil {
@@ -170,7 +170,7 @@ func parts(patterns ...string) ([]string, error) {
 	var packages []string
 	for line := range strings.Lines(listed) {
 		words := strings.Fields(line)
-		if slices.ContainsFunc(words[1:], func(p string) bool { return strings.HasSuffix(p, "/serve/server") }) {
+		if strings.HasSuffix(words[0], "/sim") || slices.ContainsFunc(words[1:], func(p string) bool { return strings.HasSuffix(p, "/serve/server") }) {
 			words = words[:1]
 		}
 		packages = append(packages, words...)
