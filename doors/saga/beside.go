@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"github.com/holdfastdb/holdfast/core/entry"
-	eident "github.com/holdfastdb/holdfast/core/entry/ident"
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
@@ -55,30 +54,21 @@ func (d *Door) submitBeside(q *ask, r *request) (any, error) {
 // proposeBeside carries both parts through the log.
 func (d *Door) proposeBeside(q *ask, p *sagapart.Part, t *kvpart.Txn) (*entry.Result, error) {
 	part := entry.Part{Machine: sagapart.Machine, Body: sagapart.Append(make([]byte, 0, sizeOf(p)), p)}
-	for range judgements {
+	res, err := d.carry(q, func() ([]entry.Part, error) {
 		parts, code, text := d.opts.KV(d.bounded(), &q.Caller, t)
 		if code != 0 {
 			return nil, &failure{code, text}
 		}
-		if q.revision != 0 && (len(parts) == 0 || parts[0].Machine != entry.MachineIdent) {
-			parts = append([]entry.Part{passOf(q.revision)}, parts...)
-		}
-		res, err := d.node.Propose(d.bounded(), Lane, append(parts, part)...)
-		switch {
-		case err != nil:
-			return nil, unproposed(err)
-		case eident.Outdated(res.Rejection):
-			if err := d.admit(q); err != nil {
-				return nil, err
-			}
-			continue
-		case res.Rejection != nil:
-			return nil, besideRefused(res.Rejection)
-		}
-		q.wrote = res
-		return res, nil
+		return append(parts, part), nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case res.Rejection != nil:
+		return nil, besideRefused(res.Rejection)
 	}
-	return nil, later("users and roles change too fast to judge this by them")
+	q.wrote = res
+	return res, nil
 }
 
 func besideRefused(rej *entry.Rejection) error {

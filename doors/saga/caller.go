@@ -58,41 +58,50 @@ func (d *Door) admit(q *ask) error {
 // judgements is how often a change is judged anew because the catalogue of users has changed under it.
 const judgements = 5
 
-// propose carries a part through the log, with the pass of who asks, and returns where the transaction stands after it. rejected is what the
-// saga machine says against it.
+// propose carries a part through the log, and returns where the transaction stands after it. rejected is what the saga machine says against it.
 func (d *Door) propose(q *ask, p *sagapart.Part) (st *sagapart.State, rejected *entry.Rejection, err error) {
 	part := entry.Part{Machine: sagapart.Machine, Body: sagapart.Append(make([]byte, 0, sizeOf(p)), p)}
+	res, err := d.carry(q, func() ([]entry.Part, error) { return []entry.Part{part}, nil })
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case res.Rejection == nil:
+		q.wrote = res
+	case res.Rejection.Machine != sagapart.Machine:
+		return nil, nil, refuse(http.StatusForbidden, "refused: %s", res.Rejection.Detail)
+	default:
+		return nil, res.Rejection, nil
+	}
+	st, _ = res.Of(sagapart.Machine).(*sagapart.State)
+	if st == nil {
+		st = &sagapart.State{} // of a part that has none
+	}
+	return st, nil, nil
+}
+
+// carry carries a command through the log, with the pass of the caller, and judges it anew where users or roles have changed under it. command
+// makes it for each judgement, with a pass or without. What its machines say against it is in the result.
+func (d *Door) carry(q *ask, command func() ([]entry.Part, error)) (*entry.Result, error) {
 	for range judgements {
-		parts := []entry.Part{part}
-		if q.revision != 0 {
-			parts = []entry.Part{passOf(q.revision), part}
+		parts, err := command()
+		if err != nil {
+			return nil, err
+		}
+		if q.revision != 0 && parts[0].Machine != entry.MachineIdent {
+			parts = append([]entry.Part{passOf(q.revision)}, parts...)
 		}
 		res, err := d.node.Propose(d.bounded(), Lane, parts...)
 		switch {
 		case err != nil:
-			return nil, nil, unproposed(err)
-		case eident.Outdated(res.Rejection):
-			if err := d.admit(q); err != nil {
-				return nil, nil, err
-			}
-			continue
+			return nil, unproposed(err)
+		case !eident.Outdated(res.Rejection):
+			return res, nil
 		}
-		if res.Rejection == nil {
-			q.wrote = res
+		if err := d.admit(q); err != nil {
+			return nil, err
 		}
-		switch {
-		case res.Rejection != nil && res.Rejection.Machine != sagapart.Machine:
-			return nil, nil, refuse(http.StatusForbidden, "refused: %s", res.Rejection.Detail)
-		case res.Rejection != nil:
-			return nil, res.Rejection, nil
-		}
-		st, _ := res.Of(sagapart.Machine).(*sagapart.State)
-		if st == nil {
-			st = &sagapart.State{} // of a part that has none
-		}
-		return st, nil, nil
 	}
-	return nil, nil, later("users and roles change too fast to judge this by them")
+	return nil, later("users and roles change too fast to judge this by them")
 }
 
 // passOf is a pass by the catalogue of a revision.
