@@ -3,6 +3,7 @@ package capture
 import (
 	"database/sql"
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -96,5 +97,41 @@ func TestAGroupKnowsItsCommits(t *testing.T) {
 	last := g.Position.Frame
 	if len(g.Commits) != 3 || g.Commits[2] != last || g.Commits[0] != last-2 || g.Commits[1] != last-1 {
 		t.Errorf("commits end with frames %d, the group with %d", g.Commits, last)
+	}
+}
+
+// TestAnInterruptedTransactionIsNotRead: a journal beside the database says that its file is no committed state. SQLite has to play it back first.
+func TestAnInterruptedTransactionIsNotRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.db")
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(delete)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec("CREATE TABLE t (x)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for content, want := range map[string]error{"": nil, "\x00 one that was ended": nil, "\xd9\xd5\x05\xf9\x20\xa1\x63\xd7": walfile.ErrHot} {
+		if err := os.WriteFile(path+"-journal", []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d, err := OpenRollback(path)
+		if !errors.Is(err, want) {
+			t.Errorf("a journal that begins with %q: %v", content, err)
+		}
+		if d != nil {
+			d.Close()
+		}
+	}
+	// It has let go of the database, or the journal could not be played back.
+	db, err = sql.Open("sqlite", "file:"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec("INSERT INTO t VALUES (1)"); err != nil {
+		t.Error(err)
 	}
 }
