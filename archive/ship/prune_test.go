@@ -1,11 +1,14 @@
 package ship
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfastdb/holdfast/archive/format"
+	"github.com/holdfastdb/holdfast/archive/restore"
 	"github.com/holdfastdb/holdfast/core/node"
 	"github.com/holdfastdb/holdfast/objstore"
 )
@@ -65,6 +68,144 @@ func TestNoEntryBehindAKeptSnapshotIsRemoved(t *testing.T) {
 	}
 	if kept < 500 || went < 300 {
 		t.Errorf("%d spans are left and %d went: this test shows nothing", kept, went)
+	}
+}
+
+// tiny are the objects of spans of the least entries there are, from entry 2 on; each has so many.
+func tiny(t *testing.T, counts ...int) (all []objstore.Object) {
+	t.Helper()
+	enc := format.NewEncoder(format.Tip{Cluster: cluster, Timeline: cluster, Last: 1}, format.MaxBytes)
+	index := uint64(2)
+	for _, n := range counts {
+		for range n {
+			if ok, err := enc.Append(format.Entry(node.Entry{Index: index, Term: 1})); err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			index++
+		}
+		name, b := enc.Finish(7)
+		all = append(all, objstore.Object{Name: name, Data: b})
+	}
+	return all
+}
+
+// TestASpanThatEndsWithTheSnapshotGoes: the snapshot has its last entry. One that may go over it stays, and so does all behind it.
+func TestASpanThatEndsWithTheSnapshotGoes(t *testing.T) {
+	all := tiny(t, 3, 1, 4) // entries 2 to 4, 5, 6 to 9
+	for keep, left := range map[uint64]int{1: 3, 2: 3, 3: 3, 4: 2, 5: 1, 6: 1, 8: 1, 9: 0, 10: 0} {
+		s := objstore.NewMemory()
+		if err := s.Put(t.Context(), all...); err != nil {
+			t.Fatal(err)
+		}
+		if err := newTerm(New(newMember(newHistory()), s, Options{}), 1).removeLog(keep); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(s.Objects()); n != left {
+			t.Errorf("with a snapshot at %d there are %d spans left, want %d", keep, n, left)
+		}
+	}
+}
+
+// TestManySpansGoPageByPage: all of them, and each page that is listed and each object that is removed counts as a request.
+func TestManySpansGoPageByPage(t *testing.T) {
+	counts := make([]int, 2*pageSize+1)
+	for i := range counts {
+		counts[i] = 1
+	}
+	s := objstore.NewMemory()
+	if err := s.Put(t.Context(), tiny(t, counts...)...); err != nil {
+		t.Fatal(err)
+	}
+	w := New(newMember(newHistory()), s, Options{})
+	if err := newTerm(w, 1).removeLog(uint64(len(counts)) + 1); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.Objects()); n != 0 {
+		t.Errorf("%d spans are left", n)
+	}
+	if want, got := uint64(3+len(counts)), w.Status().Total; got != want {
+		t.Errorf("%d requests, want %d", got, want)
+	}
+}
+
+// TestAListIsAskedForPageByPage: a full page is followed by another one, and each is a request.
+func TestAListIsAskedForPageByPage(t *testing.T) {
+	for _, n := range []int{0, 1, pageSize - 1, pageSize, pageSize + 1, 2*pageSize + 1} {
+		counts := make([]int, n)
+		for i := range counts {
+			counts[i] = 1
+		}
+		s := objstore.NewMemory()
+		if err := s.Put(t.Context(), tiny(t, counts...)...); err != nil {
+			t.Fatal(err)
+		}
+		w := New(newMember(newHistory()), s, Options{})
+		all, err := newTerm(w, 1).list(format.TimelineName(cluster), "")
+		if err != nil || len(all) != n {
+			t.Errorf("of %d objects %d are listed, %v", n, len(all), err)
+		}
+		if want, got := uint64(n/pageSize+1), w.Status().Total; got != want {
+			t.Errorf("%d requests for %d objects, want %d", got, n, want)
+		}
+	}
+}
+
+// TestTheSnapshotsThatStay: as many as KeepCount says, and the newest that is as old as KeepAge, with all the log behind it. Where no
+// snapshot can go, the log before the oldest one stays too, and no manifest is read.
+func TestTheSnapshotsThatStay(t *testing.T) {
+	for name, c := range map[string]struct {
+		ages []time.Duration // of snapshots at entries 10, 20, …
+		left []uint64
+		log  uint64 // the first entry that is left of it
+		read int    // manifests
+	}{
+		"none":                        {nil, nil, 2, 0},
+		"one that is old":             {[]time.Duration{9 * time.Hour}, []uint64{10}, 2, 0},
+		"two that are old":            {[]time.Duration{9 * time.Hour, 8 * time.Hour}, []uint64{10, 20}, 2, 0},
+		"three that are old":          {[]time.Duration{9 * time.Hour, 8 * time.Hour, 7 * time.Hour}, []uint64{20, 30}, 21, 1},
+		"the second as old as needed": {[]time.Duration{9 * time.Hour, time.Hour, 0, 0}, []uint64{20, 30, 40}, 21, 2},
+		"the second a moment younger": {[]time.Duration{9 * time.Hour, time.Hour - 1, 0, 0}, []uint64{10, 20, 30, 40}, 2, 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			memory := objstore.NewMemory()
+			counts := make([]int, 48)
+			for i := range counts {
+				counts[i] = 1
+			}
+			if err := memory.Put(t.Context(), tiny(t, counts...)...); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(24 * time.Hour)
+			for i, age := range c.ages {
+				_, err := restore.PutSnapshot(t.Context(), memory, format.Manifest{Cluster: cluster, Timeline: cluster, Term: 1,
+					Index: uint64(i+1) * 10, WallNs: time.Now().Add(-age).UnixNano()}, strings.NewReader("a state"), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := count(memory)
+			if err := newTerm(New(newMember(newHistory()), s, Options{KeepAge: time.Hour}), 1).pruned(); err != nil {
+				t.Fatal(err)
+			}
+			if got := roots(t, memory); !slices.Equal(got, c.left) {
+				t.Errorf("%s: snapshots at %v are left, want %v", name, got, c.left)
+			}
+			if n := s.of("get"); n != c.read {
+				t.Errorf("%s: %d manifests were read, want %d", name, n, c.read)
+			}
+			pieces, log := 0, uint64(0)
+			for object := range memory.Objects() {
+				if strings.HasPrefix(object, format.AllPiecesName(cluster)) {
+					pieces++
+				}
+				if _, first, ok := format.ParseSpanName(object); ok && (log == 0 || first < log) {
+					log = first
+				}
+			}
+			if pieces != len(c.left) || log != c.log {
+				t.Errorf("%s: pieces of %d snapshots are left, and the log from %d on; want %d, and %d", name, pieces, log, len(c.left), c.log)
+			}
+		})
 	}
 }
 
