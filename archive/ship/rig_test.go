@@ -200,7 +200,10 @@ func (m *testMember) truncate(to uint64) {
 	m.first = to + 1
 }
 
-func (m *testMember) TakeSnapshot(context.Context) (*node.SnapshotInfo, io.ReadCloser, error) {
+func (m *testMember) TakeSnapshot(ctx context.Context) (*node.SnapshotInfo, io.ReadCloser, error) {
+	if ctx.Err() != nil {
+		return nil, nil, ctx.Err()
+	}
 	index := m.applied()
 	m.log.mu.Lock()
 	defer m.log.mu.Unlock()

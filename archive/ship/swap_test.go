@@ -392,31 +392,40 @@ func TestTheOperatorChoosesAnotherPlace(t *testing.T) {
 	}
 }
 
-// TestAnIdentityGivenUpOnce does not let a third place in: --archive-lost may stay in the configuration.
+// TestAnIdentityGivenUpOnce does not let a third place in: --archive-lost may stay in the configuration. That a place takes over is said
+// when it does, and not by a member that goes on with its archive, or finds one and remembers none.
 func TestAnIdentityGivenUpOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, opt := newHistory(), memberDisk(t)
-		lead := func(s objstore.Store) *Worker {
-			m := newMember(h)
+		lead := func(s objstore.Store, takesOver bool) *Worker {
+			t.Helper()
+			m, said := newMember(h), &lines{}
+			opt.Logger = said.logger()
 			w := run(t, m, s, opt)
 			m.Lead(h.elect())
 			time.Sleep(3 * time.Second)
 			m.Stop()
+			if strings.Contains(said.String(), "was given up") != takesOver {
+				t.Errorf("that the place takes over has to be said: %v\n%s", takesOver, said)
+			}
 			return w
 		}
-		opt.Lost = lead(objstore.NewMemory()).Status().Identity
+		opt.Lost = lead(objstore.NewMemory(), false).Status().Identity
 		second := objstore.NewMemory()
-		if st := lead(second).Status(); st.Identity == opt.Lost || st.Identity == "" {
+		if st := lead(second, true).Status(); st.Identity == opt.Lost || st.Identity == "" {
 			t.Fatalf("%+v", st)
 		}
 		third := objstore.NewMemory()
-		lead(third)
+		lead(third, false)
 		if n := len(third.Objects()); n != 0 {
 			t.Errorf("a third place has got %d objects", n)
 		}
-		if lead(second); len(roots(t, second)) != 1 {
+		if lead(second, false); len(roots(t, second)) != 1 {
 			t.Errorf("snapshots at %v", roots(t, second))
 		}
+		other := memberDisk(t)
+		opt.FS, opt.Dir = other.FS, other.Dir
+		lead(second, false)
 	})
 }
 

@@ -503,3 +503,27 @@ func TestACloneThatIsBehindWaits(t *testing.T) {
 		})
 	}
 }
+
+// TestALeaderThatFindsAllOfItMissesNothing: the archive ends exactly where the members were told, and nothing is said to be lost.
+func TestALeaderThatFindsAllOfItMissesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, s, said := newHistory(), objstore.NewMemory(), &lines{}
+		first := newMember(h)
+		run(t, first, s, Options{})
+		first.Lead(h.elect())
+		h.add(5, 100)
+		time.Sleep(3 * time.Second)
+		first.Stop()
+		if first.ArchivedIndex() != h.last() {
+			t.Fatalf("archived %d of %d", first.ArchivedIndex(), h.last())
+		}
+		second := newMember(h)
+		second.SetArchived(h.last())
+		run(t, second, s, Options{Logger: said.logger()})
+		second.Lead(h.elect())
+		time.Sleep(3 * time.Second)
+		if second.ArchivedIndex() != h.last() || strings.Contains(said.String(), "not in the archive") {
+			t.Errorf("archived %d of %d\n%s", second.ArchivedIndex(), h.last(), said)
+		}
+	})
+}
