@@ -34,6 +34,9 @@ sim: ## the simulated cluster: make sim SEED=4711 replays one seed, make sim N=1
 mutants: ## break the core in 200 small ways and see the named test fail: make mutants [ONLY=core/wal/]
 	@go run ./internal/mutants -only '$(ONLY)' -results internal/mutants/RESULTS.md
 
+gremlins: ## mutants that a tool makes up, and the tests of their package: make gremlins [PKG=sqlite/gate]; hours for all
+	@scripts/gremlins.sh $(PKG)
+
 conformance: ## unmodified foreign clients against real nodes: make conformance [DOOR=kv] [QUICK=1: the doors that changed] [JOBS=2] [ROUNDS=200: of money transfers]
 	@scripts/conformance.sh '$(DOOR)' '$(QUICK)' '$(JOBS)'
 
@@ -46,5 +49,5 @@ bench: ## measured beside its peers: make bench [DOOR=kv] [ARGS='-api v2 -client
 clean: ## remove bin/ and build/
 	rm -rf bin build
 
-.PHONY: help build extension run test check golden fuzz sim mutants conformance peers bench clean
+.PHONY: help build extension run test check golden fuzz sim mutants gremlins conformance peers bench clean
 .DEFAULT_GOAL := help

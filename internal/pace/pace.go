@@ -1,5 +1,5 @@
-// Package pace holds runs of tests to the seconds that docs/TESTS.md allows them on two cores. It is no benchmark: what it finds
-// is a sleep that got longer, a loop that was doubled, a case that belongs into the full run.
+// Package pace names runs of tests that take longer than docs/TESTS.md allows them on two cores. It fails nothing, and it is no benchmark: what
+// it finds is a sleep that got longer, a loop that was doubled, a case that belongs into the full run.
 package pace
 
 import (

@@ -125,7 +125,7 @@ func (r *report) slowest(n int) {
 func (r *report) judge(allowed *pace.Allowed) (late bool) {
 	for _, p := range r.packages {
 		if err := allowed.Judge(p.name, p.took); err != nil {
-			fmt.Fprintln(r.w, "LATE", err)
+			fmt.Fprintln(r.w, "slow:", err)
 			late = true
 		}
 	}
