@@ -52,7 +52,7 @@ func TestReport(t *testing.T) {
 		t.Error("nothing is late")
 	}
 	want := "FAIL\tm/a\t2.000s\nbad words\nworse words\nlast words\nok  \tm/b\t4.600s\nc.go:1: no\nno json\n" +
-		"the slowest tests:\n     3.0 s  b.TestSlow\n     1.5 s  a.TestBad\nLATE b took 4.6 s"
+		"the slowest tests:\n     3.0 s  b.TestSlow\n     1.5 s  a.TestBad\nslow: b took 4.6 s"
 	if got := b.String(); !strings.HasPrefix(got, want) {
 		t.Errorf("got\n%s\nwant it to begin with\n%s", got, want)
 	}
