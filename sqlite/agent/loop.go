@@ -59,6 +59,7 @@ type chain struct {
 	losing    bool         // the database is another owner's, and its files are to be renamed
 	tried     bool         // opening was tried
 	inUse     bool         // a program's transaction was in the way of the last attempt
+	again     bool         // at the end: what is committed while other work is on its way is captured behind it
 	nowhere   bool         // there was no database then, nor a replica of it
 	missing   walfile.Look // what was there instead
 	// wasWAL: the database was followed, or switched to WAL mode; one that leaves it later is not switched again.

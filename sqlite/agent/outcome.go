@@ -70,7 +70,7 @@ func (d *database) conclusion() Outcome {
 		}
 	case d.alarm(alarmCapture) != "":
 		o.Why = d.alarm(alarmCapture)
-	case !d.finalCapture:
+	case !d.finalCapture, !d.first.IsZero():
 		o.Why = "it ended before the last commits were captured"
 	case d.stored.Empty():
 		o.Why = "nothing of it is stored"

@@ -80,21 +80,30 @@ func (d *database) concluded() bool {
 		d.conclude()
 		return true
 	}
-	if len(d.ships) > 0 || len(d.waiters) > 0 || !d.first.IsZero() || d.jobs > 0 || d.stale {
+	idle := len(d.waiters) == 0 && d.first.IsZero()
+	if idle && !d.finalCapture {
+		// Once more, so that what was committed up to now is stored; then it is over. Commits come before the file of a level, which may take longer
+		// than there is time, and once again behind it.
+		d.finalCapture, d.again = true, d.jobs > 0
+		d.captureNow()
 		return false
 	}
-	if d.finalCapture && d.unsure() {
+	if !idle || !d.finalCapture || len(d.ships) > 0 || d.jobs > 0 || d.stale || d.unsure() {
 		return false
 	}
-	if d.finalCapture {
-		d.conclude()
-		return true
+	if d.again {
+		d.again = false
+		d.captureNow()
+		return false
 	}
-	// Once more, so that what was committed up to now is stored; then it is over.
-	d.finalCapture = true
+	d.conclude()
+	return true
+}
+
+// captureNow has the loop capture what was committed, for a caller that waits for it.
+func (d *database) captureNow() {
 	d.waiters = append(d.waiters, &waiter{result: make(chan struct{}), came: d.now()})
 	d.first = d.now()
-	return false
 }
 
 // conclude ends the loop for good. If everything is stored, what the disk has is made durable and the next agent on it needs no fence.
