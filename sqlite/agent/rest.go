@@ -88,12 +88,15 @@ func (d *database) concluded() bool {
 		d.captureNow()
 		return false
 	}
-	if !idle || !d.finalCapture || len(d.ships) > 0 || d.jobs > 0 || d.stale || d.unsure() {
+	if !idle || !d.finalCapture || len(d.ships) > 0 || d.jobs > 0 || d.stale {
 		return false
 	}
 	if d.again {
 		d.again = false
 		d.captureNow()
+		return false
+	}
+	if d.unsure() { // of the last commits too
 		return false
 	}
 	d.conclude()
