@@ -14,7 +14,9 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	doorkv "github.com/holdfastdb/holdfast/doors/kv"
 )
@@ -38,7 +40,13 @@ func TestARightPasswordBesideGuessers(t *testing.T) {
 		c, took := from(host), make([]time.Duration, 9)
 		for i := range took {
 			began := time.Now()
-			must(c.Authenticate(context.Background(), &pb.AuthenticateRequest{Name: "alice", Password: "alicepw"}))(t)
+			_, err := c.Authenticate(context.Background(), &pb.AuthenticateRequest{Name: "alice", Password: "alicepw"})
+			for status.Code(err) == codes.ResourceExhausted && time.Since(began) < time.Minute { // a machine that does little else; it counts as slow
+				_, err = c.Authenticate(context.Background(), &pb.AuthenticateRequest{Name: "alice", Password: "alicepw"})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
 			took[i] = time.Since(began)
 		}
 		slices.Sort(took)
