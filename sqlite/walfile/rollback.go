@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/holdfastdb/holdfast/sqlite/place"
 )
@@ -83,11 +84,27 @@ func (d *DB) Hot() (bool, error) {
 }
 
 // LockAll takes every lock of a database in a mode with a rollback journal, so that no other process reads or writes it until Close or Share:
-// ErrBusy if another one does. The file of a database that cannot be written to cannot be locked so.
+// ErrBusy if another one does. It waits up to 50 ms for those that read, and lets no new ones in meanwhile, as SQLite does: where programs take
+// turns in reading there is no moment without one. A transaction that writes is not waited for. The file of a database that cannot be written to
+// cannot be locked so.
 func (d *DB) LockAll() error {
-	err := set(d.db, syscall.F_WRLCK, pendingByte, sharedFirst+sharedSize-pendingByte)
+	kind, err := held(d.db, reservedByte, 1)
+	if err == nil && kind != syscall.F_UNLCK {
+		return ErrBusy
+	}
+	err = set(d.db, syscall.F_WRLCK, pendingByte, 1)
 	if errors.Is(err, syscall.EBADF) {
 		return fmt.Errorf("lock %s: %w", d.path, os.ErrPermission)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	for range 25 {
+		err = set(d.db, syscall.F_WRLCK, pendingByte, sharedFirst+sharedSize-pendingByte)
+		if !errors.Is(err, ErrBusy) {
+			return err
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	return errors.Join(err, set(d.db, syscall.F_UNLCK, pendingByte, 1))
 }

@@ -112,6 +112,37 @@ func TestAHotJournal(t *testing.T) {
 	}
 }
 
+// TestAReaderIsWaitedFor: once it ends all locks are there, and no new reader comes in meanwhile. A transaction that writes is not waited for.
+func TestAReaderIsWaitedFor(t *testing.T) {
+	path := rolled(t)
+	db := other(t, path)
+	d := mustOpenRollback(t, path)
+	lock(t, db, shareably, 0x40000000+2, 510)
+	got := make(chan error, 1)
+	for taken := false; !taken; { // a machine that is busy for 50 ms gets another try
+		go func() { got <- d.LockAll() }()
+		for waits := true; waits; {
+			if locked(t, db, 0x40000000, 1) == alone {
+				lock(t, db, unlocked, 0x40000000+2, 510)
+			}
+			select {
+			case err := <-got:
+				waits, taken = false, err == nil
+				if err != nil && !errors.Is(err, ErrBusy) {
+					t.Fatal(err)
+				}
+			default:
+			}
+		}
+	}
+	d.Close()
+	d = mustOpenRollback(t, path)
+	lock(t, db, alone, 0x40000000+1, 1)
+	if err := d.LockAll(); !errors.Is(err, ErrBusy) || locked(t, db, 0x40000000, 1) != unlocked {
+		t.Errorf("with a transaction that writes: %v", err)
+	}
+}
+
 // TestAllLocksOfARollbackDatabase: nobody reads or writes then, from the lock of one who begins to the last one of a
 // reader. With a reader there is ErrBusy.
 func TestAllLocksOfARollbackDatabase(t *testing.T) {
@@ -137,6 +168,9 @@ func TestAllLocksOfARollbackDatabase(t *testing.T) {
 	lock(t, db, shareably, 0x40000000+511, 1)
 	if err := d.LockAll(); !errors.Is(err, ErrBusy) {
 		t.Errorf("with a reader: %v", err)
+	}
+	if locked(t, db, 0x40000000, 2) != unlocked {
+		t.Error("after ErrBusy new readers are still kept out")
 	}
 	lock(t, db, unlocked, 0x40000000+511, 1)
 	if err := d.LockAll(); err != nil {
