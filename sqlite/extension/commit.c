@@ -69,7 +69,10 @@ static int astray(File *f)
 	return SQLITE_OK;
 }
 
-/* commit_gate lets a write transaction begin: SQLITE_OK, or SQLITE_READONLY. */
+/*
+** commit_gate lets a write transaction begin: SQLITE_OK, SQLITE_READONLY, or SQLITE_BUSY for one that must let go of its locks before it
+** waits for a takeover.
+*/
 int commit_gate(File *f)
 {
 	static const char start[] = "start the agent (holdfast sqlite run, holdfast sqlite replicate), or ask for holdfast_ack=local";
@@ -95,7 +98,9 @@ int commit_gate(File *f)
 	settle(f);
 	if (f->kind == KIND_PLAIN || file_ack(f) == ACK_LOCAL)
 		return SQLITE_OK;
-	if (a->refuse == REFUSE_TAKING_OVER)
+	if (a->refuse == REFUSE_TAKING_OVER && f->takeover == TAKEOVER_MET)
+		return SQLITE_BUSY;
+	if (a->refuse == REFUSE_TAKING_OVER && f->takeover == TAKEOVER_NONE)
 		agent_wait_taking_over(f);
 	if (!a->known)
 		return refused(f, a->why, start);
@@ -127,6 +132,8 @@ int commit_gate(File *f)
 int commit_claimed_gate(File *f)
 {
 	int rc = commit_gate(f);
+	if (rc != SQLITE_BUSY)
+		f->takeover = TAKEOVER_NONE;
 	if (rc == SQLITE_OK && f->kind != KIND_PLAIN && claim_take(f) != 0)
 		return refused(f, "a transaction over two databases is not stored as one",
 			"write to one database at a time (BEGIN IMMEDIATE begins on all that are attached)");

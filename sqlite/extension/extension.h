@@ -66,6 +66,12 @@ typedef struct {
 } Agent;
 
 /*
+** A takeover switches a database to WAL mode, for which it needs every lock. A transaction with a rollback journal that meets one gets
+** SQLITE_BUSY (MET), and lets go of its own locks. When it comes again it waits before it takes the first (WAITED).
+*/
+enum { TAKEOVER_NONE, TAKEOVER_MET, TAKEOVER_WAITED };
+
+/*
 ** An open database. It begins with what SQLite knows a file by; the file of the VFS below follows it in the same allocation.
 ** SQLite calls into one file from one thread at a time; only what the comment says is shared with other files.
 */
@@ -100,6 +106,7 @@ struct File {
 	/* rollback journal */
 	int reserved;               /* RESERVED or more is held */
 	int to_wal;                 /* PRAGMA journal_mode=wal was just asked for: its own transaction may pass */
+	int takeover;               /* TAKEOVER_... */
 
 	/* PRAGMA holdfast_read=stored */
 	int read_stored;

@@ -71,7 +71,13 @@ static int file_lock(sqlite3_file *file, int level)
 	File *f = (File *)file;
 	int begins = level == SQLITE_LOCK_RESERVED && !f->reserved && (f->kind != KIND_PLAIN || found_later(f));
 
+	if (level == SQLITE_LOCK_SHARED && f->takeover == TAKEOVER_MET) {
+		agent_wait_taking_over(f);
+		f->takeover = TAKEOVER_WAITED;
+	}
 	if (begins) {
+		if (f->takeover == TAKEOVER_NONE)
+			f->takeover = TAKEOVER_MET;
 		int rc = commit_claimed_gate(f);
 		if (rc != SQLITE_OK)
 			return rc;
@@ -102,6 +108,8 @@ static int file_unlock(sqlite3_file *file, int level)
 		f->reserved = 0;
 		claim_drop(f);
 	}
+	if (level == SQLITE_LOCK_NONE && f->takeover == TAKEOVER_WAITED)
+		f->takeover = TAKEOVER_NONE;
 	return CALL(file, xUnlock, level);
 }
 

@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfastdb/holdfast/conformance/sqlite/rig"
 	"github.com/holdfastdb/holdfast/internal/extagent"
 	"github.com/holdfastdb/holdfast/internal/wait"
+	"github.com/holdfastdb/holdfast/sqlite/walmode"
 )
 
 func TestUnderArchiveADatabaseIsInWALMode(t *testing.T) {
@@ -41,6 +43,29 @@ func TestUnderArchiveADatabaseIsInWALMode(t *testing.T) {
 	c = g.open(p.db)
 	c.is("pragma journal_mode", "wal")
 	c.is("select count(*) from t", 2)
+}
+
+// TestATakeoverSwitchesADatabaseThatAWriterWaitsFor: the switch to WAL mode needs every lock, so a first writer has none while it waits.
+func TestATakeoverSwitchesADatabaseThatAWriterWaitsFor(t *testing.T) {
+	p := newPlace(t, "archive")
+	if err := rig.Make(p.db, "DELETE"); err != nil {
+		t.Fatal(err)
+	}
+	p.Say(func(s *extagent.State) { s.Refuse = extagent.TakingOver })
+	c := p.python().open(p.db)
+	c.is("select count(*) from entries", 0) // who reads is not kept waiting
+	writes := c.start("exec", "insert into entries values(1, 'x')")
+	wait.Until(t, "the writer asks the agent", func() bool { return len(p.Hellos()) > 0 })
+	wait.Until(t, "the agent has every lock", func() bool { return walmode.Switch(t.Context(), p.db) == nil })
+	if !pending(writes) {
+		t.Error("a write transaction began while the database was taken over")
+	}
+	p.Say(func(s *extagent.State) { s.Refuse = extagent.Allowed })
+	if r := c.g.wait(writes); r.Error != "" {
+		t.Errorf("%+v", r)
+	}
+	c.is("pragma journal_mode", "wal")
+	c.is("select count(*) from entries", 1)
 }
 
 func TestARollbackJournalOfAKilledWriterIsRolledBackByAReader(t *testing.T) {
