@@ -111,17 +111,20 @@ var flows = []flow{
 			func() error { return p.keeps("rep", 5) })
 	}},
 	{"the same, then restore what was left behind by its TXID", "it can still be restored", func(p *player) (string, error) {
+		var mistake string
 		return "the state after the mistake", first(
 			func() error { return p.make("app.db", "WAL", 5) },
 			func() error { return p.once("app.db", "rep") },
 			func() error { return p.rows("app.db", 6, 7) },
 			func() error { return p.once("app.db", "rep") },
+			func() (err error) { mistake, err = p.newest("rep"); return },
 			func() error { return p.fresh("app.db") },
 			func() error {
 				return p.good("restore", "-txid", "0000000000000001", "-o", p.path("app.db"), p.url("rep"))
 			},
 			func() error { return p.once("app.db", "rep") },
-			func() error { return p.keeps("rep", 7, "-txid", "0000000000000002") })
+			func() error { return p.keeps("rep", 5) },
+			func() error { return p.keeps("rep", 7, "-txid", mistake) })
 	}},
 	{"another replica place for the same database", "the new place has everything", func(p *player) (string, error) {
 		return "3 rows in the new, 2 in the old", first(

@@ -159,3 +159,21 @@ func (p *player) group(replica, level string) (string, error) {
 	}
 	return l[len(l)-1], nil
 }
+
+// newest returns the TXID of a replica's newest state, as `ltx` lists it: a number that the two programs do not choose alike.
+func (p *player) newest(replica string) (string, error) {
+	out, status, err := p.try(patience, "ltx", p.url(replica))
+	if err != nil || status != 0 {
+		return "", errors.Join(err, fmt.Errorf("`ltx` ends with status %d: %s", status, out))
+	}
+	newest := ""
+	for _, line := range strings.Split(out, "\n")[1:] {
+		if fields := strings.Fields(line); len(fields) > 2 {
+			newest = max(newest, fields[2])
+		}
+	}
+	if newest == "" {
+		return "", fmt.Errorf("`ltx` lists no file: %s", out)
+	}
+	return newest, nil
+}
