@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/internal/startpages"
+	"github.com/holdfastdb/holdfast/internal/stopping"
 	"github.com/holdfastdb/holdfast/serve"
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
@@ -82,9 +83,8 @@ func run(cfg *Config, c *cli.Call) error {
 // Serve runs a server until a signal or a failure ends it; ready is called once it accepts clients.
 func Serve(su *Setup, log *slog.Logger, ready func(*Server)) error {
 	// The first signal ends the start or the service, the second ends the process wherever it is.
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
+	signals, stop := stopping.Notify()
+	defer stop()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	asked := make(chan struct{})

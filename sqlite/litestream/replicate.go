@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
+	"github.com/holdfastdb/holdfast/internal/stopping"
 	"github.com/holdfastdb/holdfast/sqlite/litestream/conf"
 )
 
@@ -28,9 +26,8 @@ func (p *program) replicate(args []string) error {
 	if err != nil {
 		return err
 	}
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	defer signal.Stop(signals)
+	signals, stop := stopping.Notify()
+	defer stop()
 	return p.run(r, signals)
 }
 

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfastdb/holdfast/internal/stopping"
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
 
@@ -80,7 +81,7 @@ HOLDFAST_SQLITE_SOCKET in its environment, by which the extension reaches this p
 			if err == nil {
 				err = waitFor(cmd, signals, a.Broken(), shutdown)
 			}
-			stored := a.end(shutdown, c.Stderr)
+			stored := a.end(shutdown, nil, c.Stderr)
 			if fault := a.Fault(); fault != nil {
 				return fmt.Errorf("sqlite run: the command was ended: %w", fault)
 			}
@@ -138,8 +139,17 @@ func Replicate() *cli.Command {
 			if err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			signals, stop := stopping.Notify()
 			defer stop()
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			go func() {
+				select {
+				case <-signals:
+					cancel()
+				case <-ctx.Done():
+				}
+			}()
 			a, err := s.begin(cfg)
 			if err != nil {
 				return fmt.Errorf("sqlite replicate: %w", err)
@@ -152,8 +162,7 @@ func Replicate() *cli.Command {
 			case <-ctx.Done():
 			case <-a.Broken():
 			}
-			stop()
-			stored := a.end(shutdown, c.Stderr)
+			stored := a.end(shutdown, signals, c.Stderr)
 			if fault := a.Fault(); fault != nil {
 				return fmt.Errorf("sqlite replicate: %w", fault)
 			}

@@ -173,10 +173,17 @@ func (r *running) abandon() {
 	_ = r.Close(ctx) // the error of the start says why
 }
 
-// end stores the rest and ends the agent. It prints a line for each database, and reports whether everything is stored.
-func (r *running) end(limit time.Duration, to io.Writer) bool {
+// end stores the rest and ends the agent, at once where it is asked again. It prints a line for each database, and reports whether everything is stored.
+func (r *running) end(limit time.Duration, again <-chan os.Signal, to io.Writer) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
+	go func() {
+		select {
+		case <-again:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	err := r.Close(ctx)
 	r.told.Close()
 	for _, o := range r.Outcomes() {

@@ -1,0 +1,53 @@
+// Package stopping is how a program hears that it is to end. It does not end anything itself.
+package stopping
+
+import (
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// same is how long after a signal another one asks for the same. timeout(1) signals its command and then its whole process group; a shell
+// script passes on what the terminal has sent to all of them. A person who wants the second signal to count takes longer.
+const same = time.Second
+
+// Notify returns SIGINT and SIGTERM as they come, without those that follow another one within a second. Programs take the first as a request and the
+// second as an order to end at once: a request that was sent twice would cost what is not stored yet. stop ends it, and gives the signals back to the
+// system's defaults.
+func Notify() (asked <-chan os.Signal, stop func()) {
+	sent := make(chan os.Signal, 8)
+	signal.Notify(sent, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	once := sync.OnceFunc(func() {
+		signal.Stop(sent)
+		close(done)
+	})
+	return distinct(sent, done), once
+}
+
+// distinct passes on what is sent until done. The channel it returns has room for two, and what comes behind that is not waited for.
+func distinct(sent <-chan os.Signal, done <-chan struct{}) <-chan os.Signal {
+	asked := make(chan os.Signal, 2)
+	go func() {
+		var last time.Time
+		for {
+			select {
+			case s := <-sent:
+				now := time.Now()
+				if !last.IsZero() && now.Sub(last) < same {
+					continue
+				}
+				last = now
+				select {
+				case asked <- s:
+				default:
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return asked
+}
