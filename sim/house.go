@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/holdfastdb/holdfast/core/machine"
 	"github.com/holdfastdb/holdfast/core/node"
 	kvmachine "github.com/holdfastdb/holdfast/doors/kv/machine"
@@ -33,11 +35,10 @@ type house struct {
 }
 
 func (w *World) newHouse() house {
-	s := budget.Of(budget.Default)
+	s := budget.Of(budget.Default, slices.Concat(kvmachine.Claims(true), v2machine.Claims(true))...)
 	h := house{
-		kv: kvmachine.New(kvmachine.Options{CacheBytes: int(s.Keys), HotBytes: int(s.Hot), FilterBytes: int(s.Filter), RecentBytes: int(s.Recent),
-			BlockBytes: int(s.Blocks), PastBytes: int(s.Past)}),
-		etcd2: v2machine.New(v2machine.Options{CacheBytes: int(s.Nodes2), RecentBytes: int(s.Recent2)}),
+		kv:    kvmachine.New(kvmachine.OptionsOf(s)),
+		etcd2: v2machine.New(v2machine.OptionsOf(s)),
 		tree:  tlogmachine.New(),
 	}
 	for _, p := range w.parts {
