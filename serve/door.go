@@ -31,11 +31,9 @@ type Door struct {
 	Specs    []*machine.Spec
 	// Lanes are where the door's commands wait before the log. A lane's number is the door's for good, its name is a label in metrics.
 	Lanes func(share budget.Shares) []node.LaneSpec
-	// Claim marks the door among those that share --memory, where it is on, or adds claims of its own (budget.Doors.More); nil: it holds no
-	// memory worth a claim.
-	Claim func(on *budget.Doors)
-	// ClaimOff is the same where the door is off, for machines that are there all the same.
-	ClaimOff func(on *budget.Doors)
+	// Claims are what the door and its machines claim of --memory, where the door is on or off: a member where it is off has its machines all the
+	// same. The names are the door's own among all doors'. nil: it holds no memory worth a claim.
+	Claims func(on bool) []budget.Claim
 	// Scratch names directories below the data directory that the door builds something in (node.Config.Scratch).
 	Scratch []string
 	// Beside names what the door keeps in the data directory, made before the node starts (node.Config.Beside).

@@ -25,15 +25,16 @@ func (l List) Specs() machine.Specs {
 }
 
 // Equip adds to a configuration what every node of this build is handed, made for that node: machines, lanes, scratch directories and what doors keep
-// beside the node.
+// beside the node. Where the configuration does not say how its memory is divided, it is divided as for a server with all doors.
 func (l List) Equip(cfg node.Config) node.Config {
 	if cfg.MemoryBytes == 0 {
 		cfg.MemoryBytes = budget.Default
 	}
-	share := budget.Of(cfg.MemoryBytes)
-	if cfg.Shares != nil {
-		share = *cfg.Shares
+	if cfg.Shares == nil {
+		share := budget.Of(cfg.MemoryBytes, l.Claims(func(string) bool { return true })...)
+		cfg.Shares = &share
 	}
+	share := *cfg.Shares
 	cfg.Machines, cfg.Lanes, cfg.Scratch = nil, nil, nil
 	cfg.Beside = slices.Clip(cfg.Beside)
 	for _, d := range l {
@@ -50,14 +51,10 @@ func (l List) Equip(cfg node.Config) node.Config {
 }
 
 // Claims are those of a server where these doors are on, to share --memory by.
-func (l List) Claims(on func(door string) bool) (all budget.Doors) {
+func (l List) Claims(on func(door string) bool) (all []budget.Claim) {
 	for _, d := range l {
-		claim := d.Claim
-		if !on(d.Name) {
-			claim = d.ClaimOff
-		}
-		if claim != nil {
-			claim(&all)
+		if d.Claims != nil {
+			all = append(all, d.Claims(on(d.Name))...)
 		}
 	}
 	return all

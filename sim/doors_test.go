@@ -3,4 +3,5 @@ package sim_test
 
 import (
 	_ "github.com/holdfastdb/holdfast/doors/saga/sim"
+	_ "github.com/holdfastdb/holdfast/doors/tlog/sim"
 )

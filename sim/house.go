@@ -1,23 +1,21 @@
 package sim
 
 import (
+	"slices"
+
 	"github.com/holdfastdb/holdfast/core/machine"
 	"github.com/holdfastdb/holdfast/core/node"
 	kvmachine "github.com/holdfastdb/holdfast/doors/kv/machine"
 	v2machine "github.com/holdfastdb/holdfast/doors/kv/v2/machine"
-	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 	"github.com/holdfastdb/holdfast/internal/budget"
 )
 
-// The lanes of the doors that the clients here stand for.
-const (
-	laneKV   node.Lane = 1
-	laneTlog node.Lane = 2
-)
+// laneKV is the lane of the door that the clients here stand for.
+const laneKV node.Lane = 1
 
-// lanes are these, and those of plugs.
+// lanes are that one, and those of plugs.
 func (w *World) lanes() []node.LaneSpec {
-	all := []node.LaneSpec{{Number: laneKV, Name: "kv"}, {Number: laneTlog, Name: "tlog"}}
+	all := []node.LaneSpec{{Number: laneKV, Name: "kv"}}
 	for _, p := range w.parts {
 		all = append(all, p.Lanes...)
 	}
@@ -28,17 +26,14 @@ func (w *World) lanes() []node.LaneSpec {
 type house struct {
 	kv    *kvmachine.Machine
 	etcd2 *v2machine.Machine
-	tree  *tlogmachine.Machine
 	more  []machine.Machine // of plugs
 }
 
 func (w *World) newHouse() house {
-	s := budget.Of(budget.Default)
+	s := budget.Of(budget.Default, slices.Concat(kvmachine.Claims(true), v2machine.Claims(true))...)
 	h := house{
-		kv: kvmachine.New(kvmachine.Options{CacheBytes: int(s.Keys), HotBytes: int(s.Hot), FilterBytes: int(s.Filter), RecentBytes: int(s.Recent),
-			BlockBytes: int(s.Blocks), PastBytes: int(s.Past)}),
-		etcd2: v2machine.New(v2machine.Options{CacheBytes: int(s.Nodes2), RecentBytes: int(s.Recent2)}),
-		tree:  tlogmachine.New(),
+		kv:    kvmachine.New(kvmachine.OptionsOf(s)),
+		etcd2: v2machine.New(v2machine.OptionsOf(s)),
 	}
 	for _, p := range w.parts {
 		h.more = append(h.more, p.Machine())
@@ -47,5 +42,5 @@ func (w *World) newHouse() house {
 }
 
 func (h *house) machines() []machine.Machine {
-	return append([]machine.Machine{h.kv, h.etcd2, h.tree}, h.more...)
+	return append([]machine.Machine{h.kv, h.etcd2}, h.more...)
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/holdfastdb/holdfast/doors/kv/compact"
 	"github.com/holdfastdb/holdfast/doors/kv/lease"
 	"github.com/holdfastdb/holdfast/doors/kv/v2/expire"
-	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 )
 
 // process is one life of a member.
@@ -42,8 +41,6 @@ type process struct {
 	leases    map[int64]bool      // that this process has shown
 	nodes     [keeperCount]string // likewise, as last shown
 	catalogue *mident.State       // likewise, last
-	signer    *signer             // nil: does not lead
-	shown     [2]*tlogmachine.Checkpoint
 	logged    logged
 	last      stateSeen           // the newest state of its store
 	shipper   *archiveship.Worker // nil: the run has no archive

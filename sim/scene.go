@@ -1,9 +1,14 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/holdfastdb/holdfast/core/node"
 )
 
 // Story carries out a run whose faults a test makes, and no others: a cluster begins, the story happens, and everything is healed and judged.
@@ -94,12 +99,34 @@ func (h *host) Skew(r *rand.Rand) {
 	h.clock.Jump(Between(r, -time.Hour, time.Hour))
 }
 
+// Catch runs seeds of a build with a deliberate defect (Options.Break) until a run breaks a promise of one of these kinds, and says which did. An
+// error says that none of 60 did, that a promise of another kind was broken, or that the seed fails without the defect.
+func Catch(opt Options, kinds ...string) (found string, err error) {
+	for opt.Seed = 1; opt.Seed <= 60; opt.Seed++ {
+		v := Run(opt).Failure
+		if v == nil {
+			continue
+		}
+		first, _, _ := strings.Cut(v.Text, "\n")
+		found = fmt.Sprintf("caught with seed %d: %s: %s", opt.Seed, v.Kind, first)
+		if !slices.Contains(kinds, v.Kind) {
+			err = fmt.Errorf("seed %d: caught, but as %w", opt.Seed, v)
+		}
+		sound := opt
+		sound.Break = node.Break{}
+		if v := Run(sound).Failure; v != nil {
+			err = errors.Join(err, fmt.Errorf("seed %d without the defect: %w", opt.Seed, v))
+		}
+		return found, err
+	}
+	return "", errors.New("not caught in 60 seeds")
+}
+
 // Add adds the figures of another run.
 func (r *Report) Add(o *Report) {
 	r.Answered, r.Unknown, r.Leaders = r.Answered+o.Answered, r.Unknown+o.Unknown, r.Leaders+o.Leaders
 	r.Crashes, r.FaultCount, r.Snapshots = r.Crashes+o.Crashes, r.FaultCount+o.FaultCount, r.Snapshots+o.Snapshots
 	r.Changes, r.Tokens, r.Passes, r.Outdated = r.Changes+o.Changes, r.Tokens+o.Tokens, r.Passes+o.Passes, r.Outdated+o.Outdated
-	r.Added, r.Checkpoints = r.Added+o.Added, r.Checkpoints+o.Checkpoints
 	for what, n := range o.More { // any order: sums
 		if r.More == nil {
 			r.More = map[string]int{}
@@ -118,7 +145,7 @@ func (r *Report) Add(o *Report) {
 func (r *Report) Counts() string {
 	return fmt.Sprintf("%d operations answered, %d unknown, %d faults, %d crashes, %d leaders, %d snapshots, "+
 		"%d members joined, %d promoted, %d removed, %d data directories lost, %d states compared, %d renewals, %d nodes expired, "+
-		"%d changes of users, %d tokens held, %d writes under authentication, %d judged anew, %d entries added to trees, %d checkpoints seen, %v",
+		"%d changes of users, %d tokens held, %d writes under authentication, %d judged anew, %v",
 		r.Answered, r.Unknown, r.FaultCount, r.Crashes, r.Leaders, r.Snapshots, r.Joined, r.Promoted, r.Removed, r.Lost, r.Compared, r.Renewed,
-		r.Expired, r.Changes, r.Tokens, r.Passes, r.Outdated, r.Added, r.Checkpoints, r.More)
+		r.Expired, r.Changes, r.Tokens, r.Passes, r.Outdated, r.More)
 }

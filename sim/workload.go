@@ -7,6 +7,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/entry"
 	"github.com/holdfastdb/holdfast/core/machine"
 	"github.com/holdfastdb/holdfast/core/node"
+	"github.com/holdfastdb/holdfast/core/store"
 )
 
 // Workload is what one door adds to a run: clients that use its machine, what they were told, and the checks of both. Everything in it
@@ -62,6 +63,9 @@ func (h *host) Machine(id entry.Machine) machine.Machine {
 	}
 	return nil
 }
+
+// Store holds the rows of the present process.
+func (h *host) Store() store.Store { return h.mem }
 
 // Go runs f as a task of the present process: it ends with it, and ctx with f's patience. f may block in the node's calls.
 func (h *host) Go(patience time.Duration, f func(ctx context.Context)) {

@@ -8,8 +8,8 @@
 // works beside the loop runs as tasks that take turns (tasks.go), and the loop itself can be overtaken in the middle. What is not
 // real: TCP, the disk, time, the object store, and the doors; those have tests of their own with real processes.
 //
-// What is checked: that the clients' histories have an order (history.go), that watches, leases, v2 nodes, users and logs
-// keep what was promised (check.go, lease.go, nodes.go, users.go, trees.go), that the log as it is read gives
+// What is checked: that the clients' histories have an order (history.go), that watches, leases, v2 nodes and users
+// keep what was promised (check.go, lease.go, nodes.go, users.go), that the log as it is read gives
 // the same states again (ship.go), that the archive has at every moment what it is said to have, and nothing else (archive.go,
 // restored.go), and of the members themselves that no vote is taken back, a term has one leader, states are equal and time does
 // not go back (promises.go). Other doors take part by Register. It is never part of a server.
@@ -41,8 +41,8 @@ type Options struct {
 	Users bool
 	// Learners is how many are added at the beginning and never promoted; below zero: none.
 	Learners int
-	// Trees: transparency logs grow. Quiet: no client uses the kv machine, so that a defect has to show in the logs.
-	Trees, Quiet bool
+	// Quiet: no client uses the kv machine, so that a defect has to show elsewhere.
+	Quiet bool
 	// Doors: doors that this package does not know (Register) take part, although faults are chosen.
 	Doors bool
 	// Ship: the log is read as it grows, and applied once more in the end.
@@ -77,8 +77,6 @@ type Report struct {
 	// often one was judged anew because the catalogue had changed.
 	Changes, Tokens, Passes, Outdated int
 	Crashes, FaultCount               int
-	// Entries of transparency logs that were acknowledged, and different checkpoints that were seen.
-	Added, Checkpoints int
 	// More are figures of other doors (World.Count).
 	More map[string]int
 	// Members that were added, promoted and removed through the API; data directories that were lost. Renewals of leases and
@@ -113,9 +111,7 @@ const (
 	Diverged        = "diverged"         // two members have different states after the same entry
 	Stopped         = "node stopped"     // a node refused to go on or to start, and no fault of the disk was the reason
 	LetThrough      = "let through"      // a write under a permission that had been taken back before
-	LostAdd         = "lost add"         // an acknowledged index does not hold its entry, or was given twice
 	HalfCommand     = "half a command"   // a member shows a part of a command, and another part of it not
-	SplitView       = "split view"       // a checkpoint that was seen does not belong to the log there is in the end
 	Stuck           = "stuck"            // the cluster did not recover after the last fault was healed
 	VoteTaken       = "vote taken back"  // a member forgot or changed a vote that others know of
 	TwoLeaders      = "two leaders"      // of one term
@@ -152,7 +148,6 @@ type World struct {
 	nodes   nodeBook
 	members membership
 	users   userBook
-	trees   treeBook
 	ship    shipBook
 	archive archiveBook
 	applied uint64 // the highest index that any member has applied
@@ -251,7 +246,7 @@ func (w *World) begin() {
 	}
 	w.members.start(w)
 	w.startClients()
-	w.workloads = []Workload{&w.leases, &w.nodes, &w.users, &w.trees, &w.ship, &w.archive}
+	w.workloads = []Workload{&w.leases, &w.nodes, &w.users, &w.ship, &w.archive}
 	for _, p := range w.parts {
 		w.workloads = append(w.workloads, p.Workload)
 	}

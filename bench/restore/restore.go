@@ -31,11 +31,9 @@ const lane node.Lane = 1
 
 // house is a configuration as a server of 256 MiB has it.
 func house(dir string) node.Config {
-	s := budget.Of(budget.Default)
-	return node.Config{Dir: dir, MemoryBytes: budget.Default, Lanes: []node.LaneSpec{{Number: lane, Name: "kv"}}, Machines: []machine.Machine{
-		kvmachine.New(kvmachine.Options{CacheBytes: int(s.Keys), HotBytes: int(s.Hot), FilterBytes: int(s.Filter), RecentBytes: int(s.Recent),
-			BlockBytes: int(s.Blocks), PastBytes: int(s.Past)}),
-		v2machine.New(v2machine.Options{}), tlogmachine.New()}}
+	s := budget.Of(budget.Default, kvmachine.Claims(true)...)
+	return node.Config{Dir: dir, MemoryBytes: budget.Default, Shares: &s, Lanes: []node.LaneSpec{{Number: lane, Name: "kv"}}, Machines: []machine.Machine{
+		kvmachine.New(kvmachine.OptionsOf(s)), v2machine.New(v2machine.Options{}), tlogmachine.New()}}
 }
 
 // Archive says what is archived: puts of Value bytes to Keys keys, until the log has Bytes. With Snapshot there is one at the end too, which a

@@ -67,7 +67,7 @@ type Config struct {
 	MaxLearners int
 	// MemoryBytes is the whole budget of the process; the node takes its shares of it (internal/budget). 0 = 256 MiB.
 	MemoryBytes int64
-	// Shares is how it is divided; nil: as for a server with all doors.
+	// Shares is how it is divided; nil: among the core alone.
 	Shares *budget.Shares
 	// SegmentBytes is the size of a log segment, 0 = the log's default. LogTailBytes is how much log is kept for slow
 	// followers beyond what the store holds durably, 0 = 64 MiB. The simulation sets both small.

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"slices"
+
 	"github.com/holdfastdb/holdfast/core/entry"
 	"github.com/holdfastdb/holdfast/core/machine"
 	kvmachine "github.com/holdfastdb/holdfast/doors/kv/machine"
@@ -17,11 +19,10 @@ const (
 
 // house adds to a configuration what the wiring hands to a node: machines and lanes.
 func house(cfg Config) Config {
-	s := budget.Of(max(cfg.MemoryBytes, 64<<20))
+	s := budget.Of(max(cfg.MemoryBytes, 64<<20), slices.Concat(kvmachine.Claims(true), v2machine.Claims(true))...)
 	cfg.Machines = []machine.Machine{
-		kvmachine.New(kvmachine.Options{CacheBytes: int(s.Keys), HotBytes: int(s.Hot), FilterBytes: int(s.Filter), RecentBytes: int(s.Recent),
-			BlockBytes: int(s.Blocks), PastBytes: int(s.Past)}),
-		v2machine.New(v2machine.Options{CacheBytes: int(s.Nodes2), RecentBytes: int(s.Recent2)}),
+		kvmachine.New(kvmachine.OptionsOf(s)),
+		v2machine.New(v2machine.OptionsOf(s)),
 		tlogmachine.New(),
 	}
 	cfg.Lanes = []LaneSpec{{Number: LaneKV, Name: "kv"}, {Number: LaneTlog, Name: "tlog", Bytes: 4 << 20}}

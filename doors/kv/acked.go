@@ -21,11 +21,7 @@ import (
 	"github.com/holdfastdb/holdfast/serve/ack"
 )
 
-// ackSession is of a call, or a stream, whose answers wait for the archive. A call that does not wait has none.
-type ackSession struct {
-	wrote *entry.Result // the last write of the call; its handler's
-}
-
+// sessionKey finds the *ack.Session of a call, or a stream, whose answers wait for the archive. A call that does not wait has none.
 type sessionKey struct{}
 
 // judgeLevel gives a call that asks for the archive a session, before it gets a goroutine. The call is refused, and nothing has happened,
@@ -39,22 +35,22 @@ func (d *Door) judgeLevel(ctx context.Context, info *tap.Info) (context.Context,
 	if len(asked) > 0 {
 		last = asked[len(asked)-1] // the gateway puts its own behind what a client named so
 	}
-	level, err := d.opts.Ack.Level(last)
+	session, err := d.opts.Ack.Session(last)
 	if err != nil {
 		return ctx, status.Error(codes.InvalidArgument, "etcdserver: "+err.Error())
 	}
-	if level == ack.Archive {
-		ctx = context.WithValue(ctx, sessionKey{}, &ackSession{})
+	if session.Waits() {
+		ctx = context.WithValue(ctx, sessionKey{}, &session)
 	}
 	return ctx, nil
 }
 
 // ackSession is that of a call, nil if its answers do not wait.
-func (d *Door) ackSession(ctx context.Context) *ackSession {
+func (d *Door) ackSession(ctx context.Context) *ack.Session {
 	if !d.opts.Ack.Archiving { // most servers: it costs a look
 		return nil
 	}
-	s, _ := ctx.Value(sessionKey{}).(*ackSession)
+	s, _ := ctx.Value(sessionKey{}).(*ack.Session)
 	return s
 }
 
@@ -65,11 +61,8 @@ func (d *Door) written(ctx, bound context.Context, res *entry.Result) error {
 	if s == nil {
 		return nil
 	}
-	if res.Rejection == nil {
-		s.wrote = res
-	}
 	d.markNow()
-	return d.gate(ctx, bound, func(ctx context.Context) error { return ack.Written(ctx, d.node, res) })
+	return d.gate(ctx, bound, func(ctx context.Context) error { return s.Written(ctx, d.node, res) })
 }
 
 // shown holds back an answer until all is archived that can be in it, if the call's session asks for that.
@@ -79,13 +72,7 @@ func (d *Door) shown(ctx context.Context) error {
 		return nil
 	}
 	index := d.markNow().index
-	return d.gate(ctx, d.bounded(ctx), func(ctx context.Context) error {
-		err := d.node.Archived(ctx, index)
-		if err != nil && s.wrote != nil {
-			return &ack.NotArchived{At: s.wrote.Pos, Term: s.wrote.Term}
-		}
-		return err
-	})
+	return d.gate(ctx, d.bounded(ctx), func(ctx context.Context) error { return s.Hold(ctx, d.node, index) })
 }
 
 // shownWith is shown for an answer that may hold room. What holds some waits for the first time without it, because an archive that is away

@@ -45,7 +45,8 @@ func (d *Door) beside(ctx context.Context, token string, t *kvpart.Txn) ([]entry
 	if err := checkTxn(t, d.opts.MaxTxnOps); err != nil {
 		return nil, err
 	}
-	body := kvpart.Append(nil, &kvpart.Part{Must: true, Txn: t})
+	part := &kvpart.Part{Must: true, Txn: t}
+	body := kvpart.Append(nil, part)
 	if len(body) > d.opts.MaxRequestBytes {
 		return nil, rpctypes.ErrGRPCRequestTooLarge
 	}
@@ -58,7 +59,7 @@ func (d *Door) beside(ctx context.Context, token string, t *kvpart.Txn) ([]entry
 	}
 	parts := []entry.Part{{Machine: entry.MachineKV, Body: body}}
 	if a != nil {
-		if parts, err = a.Permitted(body); err != nil {
+		if parts, err = a.Permitted(part, body); err != nil {
 			return nil, err
 		}
 	}

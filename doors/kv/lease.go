@@ -77,7 +77,7 @@ func (d *Door) grant(ctx context.Context, id, ttl int64) (*kvpart.GrantResult, e
 		id = randomID()
 	}
 	grant := kvpart.LeaseGrant{ID: id, TTL: max(ttl, d.opts.MinLeaseTTL)}
-	res, err := d.propose(ctx, node.LaneSystem, kvpart.Append(nil, &kvpart.Part{Grant: &grant}))
+	res, err := d.propose(ctx, node.LaneSystem, &kvpart.Part{Grant: &grant})
 	if err != nil {
 		return nil, err
 	}
@@ -95,8 +95,7 @@ func (s *leaseServer) LeaseRevoke(ctx context.Context, r *pb.LeaseRevokeRequest)
 	if err := s.d.admitChange(); err != nil {
 		return nil, err
 	}
-	body := kvpart.Append(nil, &kvpart.Part{Revoke: &kvpart.LeaseRevoke{IDs: []int64{r.ID}}})
-	res, err := s.d.propose(ctx, node.LaneSystem, body)
+	res, err := s.d.propose(ctx, node.LaneSystem, &kvpart.Part{Revoke: &kvpart.LeaseRevoke{IDs: []int64{r.ID}}})
 	if err != nil {
 		return nil, err
 	}

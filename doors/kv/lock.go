@@ -41,7 +41,7 @@ func (d *Door) session(ctx context.Context, lease int64) (int64, error) {
 // the key would do nothing if that came before the Txn; without the lease either order comes to the same. asked is what the caller came with.
 func (d *Door) abandon(ctx context.Context, asked, lease int64) {
 	if asked == 0 {
-		_, _ = d.propose(context.WithoutCancel(ctx), node.LaneSystem, kvpart.Append(nil, &kvpart.Part{Revoke: &kvpart.LeaseRevoke{IDs: []int64{lease}}}))
+		_, _ = d.propose(context.WithoutCancel(ctx), node.LaneSystem, &kvpart.Part{Revoke: &kvpart.LeaseRevoke{IDs: []int64{lease}}})
 	}
 }
 
@@ -50,7 +50,7 @@ func (d *Door) txn(ctx context.Context, t *kvpart.Txn) (*kvpart.TxnResult, uint6
 	if err := d.admitWrite(ctx, costTxn(t)); err != nil {
 		return nil, 0, err
 	}
-	res, err := d.propose(ctx, Lane, kvpart.Append(nil, &kvpart.Part{Txn: t}))
+	res, err := d.propose(ctx, Lane, &kvpart.Part{Txn: t})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -59,7 +59,7 @@ func (d *Door) txn(ctx context.Context, t *kvpart.Txn) (*kvpart.TxnResult, uint6
 
 // deleteKey removes one key and returns the revision after it.
 func (d *Door) deleteKey(ctx context.Context, key []byte) (int64, error) {
-	res, err := d.propose(ctx, node.LaneSystem, kvpart.Append(nil, &kvpart.Part{Delete: &kvpart.DeleteRange{Key: key}}))
+	res, err := d.propose(ctx, node.LaneSystem, &kvpart.Part{Delete: &kvpart.DeleteRange{Key: key}})
 	if err != nil {
 		return 0, err
 	}

@@ -102,7 +102,7 @@ func (s *maintenanceServer) Alarm(ctx context.Context, r *pb.AlarmRequest) (*pb.
 			break // as etcd: nothing to do
 		}
 		alarm := kvpart.Alarm{On: r.Action == pb.AlarmRequest_ACTIVATE, Member: r.MemberID, Type: kvpart.AlarmType(r.Alarm)}
-		res, err := s.d.propose(ctx, node.LaneSystem, kvpart.Append(nil, &kvpart.Part{Alarm: &alarm}))
+		res, err := s.d.propose(ctx, node.LaneSystem, &kvpart.Part{Alarm: &alarm})
 		if err != nil {
 			return nil, err
 		}

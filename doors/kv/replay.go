@@ -69,7 +69,7 @@ func replayed(r *pb.InternalRaftRequest, part *kvpart.Part, users *mident.State,
 	if part.Compact != nil || part.Alarm != nil { // members make these themselves, and those of clients were judged before they were logged
 		return []entry.Part{auth.Part(&eident.Part{Pass: &eident.Pass{Revision: users.Revision}}), {Machine: entry.MachineKV, Body: body}}, nil
 	}
-	parts, err := auth.Of(users, r.GetHeader().GetUsername(), r.GetHeader().GetAuthRevision()).Permitted(body)
+	parts, err := auth.Of(users, r.GetHeader().GetUsername(), r.GetHeader().GetAuthRevision()).Permitted(part, body)
 	if err != nil {
 		return nil, nil // so did etcd
 	}

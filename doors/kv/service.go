@@ -50,7 +50,19 @@ func (c *call) seal(p *kvpart.Part, room int) {
 }
 
 // propose carries a kv part through the log, if the client is permitted it, and returns its result.
-func (d *Door) propose(ctx context.Context, lane node.Lane, body []byte) (*entry.Result, error) {
+func (d *Door) propose(ctx context.Context, lane node.Lane, part *kvpart.Part) (*entry.Result, error) {
+	return d.carry(ctx, lane, part, kvpart.Append(nil, part))
+}
+
+// proposeSealed is propose for a request of which only the encoded part is left: the struct was in the transport's memory, which is gone. A
+// copy of every request would cost the clients of servers without users. With users, the part is decoded to be judged.
+func (d *Door) proposeSealed(ctx context.Context, lane node.Lane, body []byte) (*entry.Result, error) {
+	return d.carry(ctx, lane, nil, body)
+}
+
+// carry proposes body, and again as often as the catalogue of users changes meanwhile. part is what body encodes; nil: it is decoded once it
+// has to be judged.
+func (d *Door) carry(ctx context.Context, lane node.Lane, part *kvpart.Part, body []byte) (*entry.Result, error) {
 	bound := d.bounded(ctx)
 	for {
 		a, err := d.users.Access(ctx)
@@ -61,8 +73,13 @@ func (d *Door) propose(ctx context.Context, lane node.Lane, body []byte) (*entry
 		if a == nil {
 			res, err = d.node.Propose(bound, lane, entry.Part{Machine: entry.MachineKV, Body: body})
 		} else {
+			if part == nil {
+				if part, err = kvpart.Decode(body); err != nil {
+					return nil, etcderr.Malformed // cannot be: the door has encoded it itself
+				}
+			}
 			var parts []entry.Part
-			if parts, err = a.Permitted(body); err != nil {
+			if parts, err = a.Permitted(part, body); err != nil {
 				return nil, err
 			}
 			res, err = d.node.Propose(bound, lane, parts...)
@@ -152,7 +169,7 @@ func handlePut(srv any, ctx context.Context, dec func(any) error, _ grpc.UnarySe
 	if err := d.admitWrite(ctx, cost); err != nil {
 		return nil, err
 	}
-	res, err := d.propose(ctx, Lane, body)
+	res, err := d.proposeSealed(ctx, Lane, body)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +213,7 @@ func handleDelete(srv any, ctx context.Context, dec func(any) error, _ grpc.Unar
 	if err := d.admitChange(); err != nil {
 		return nil, err
 	}
-	res, err := d.propose(ctx, node.LaneSystem, c.body)
+	res, err := d.proposeSealed(ctx, node.LaneSystem, c.body)
 	if err != nil {
 		return nil, err
 	}
@@ -218,8 +235,7 @@ func handleCompact(srv any, ctx context.Context, dec func(any) error, _ grpc.Una
 	}
 	// What is compacted cannot be read once the command is applied; the entries that follow free its space piece by piece,
 	// without being asked.
-	body := kvpart.Append(nil, &kvpart.Part{Compact: &kvpart.Compact{Revision: req.Revision}})
-	res, err := d.propose(ctx, node.LaneSystem, body)
+	res, err := d.propose(ctx, node.LaneSystem, &kvpart.Part{Compact: &kvpart.Compact{Revision: req.Revision}})
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func handleTxn(srv any, ctx context.Context, dec func(any) error, _ grpc.UnarySe
 	if err := d.admitWrite(ctx, c.cost); err != nil {
 		return nil, err
 	}
-	res, err := d.propose(ctx, Lane, c.body)
+	res, err := d.proposeSealed(ctx, Lane, c.body)
 	if err != nil {
 		return nil, err
 	}

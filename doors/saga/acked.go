@@ -5,37 +5,35 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/holdfastdb/holdfast/core/entry"
 	"github.com/holdfastdb/holdfast/serve/ack"
 )
 
 // acked is what a request asks of the durability dial, and what there is of it to wait for.
 type acked struct {
-	asked string    // level by header or metadata, "": none
-	level ack.Level // set by admit
+	asked   string      // level by header or metadata, "": none
+	session ack.Session // set by admit
 
-	wrote *entry.Result // the last command of the request that took effect
-	saw   bool          // the answer tells more than that
-	over  bool          // it has waited, or has nothing to wait for
+	saw  bool // the answer tells more than the last write
+	over bool // it has waited, or has nothing to wait for
 }
 
 // gate holds an answer back until all is archived that it tells, if the request asks for that. v and err are what is to be answered, v nil for
 // a success that says nothing else.
 func (d *Door) gate(q *ask, v any, err error) (any, error) {
-	if q.level != ack.Archive || q.over || err != nil && !tells(err) {
+	if !q.session.Waits() || q.over || err != nil && !tells(err) {
 		return v, err
 	}
 	q.over = true
 	index := d.node.ReadIndex()
-	if v == nil && err == nil && q.wrote != nil && !q.saw {
-		index = q.wrote.Pos.Index
+	if wrote := q.session.Wrote; v == nil && err == nil && wrote != nil && !q.saw {
+		index = wrote.Pos.Index
 	}
-	late := d.node.Archived(d.bounded(), index)
+	late := q.session.Hold(d.bounded(), d.node, index)
+	var not *ack.NotArchived
 	switch {
 	case late == nil:
 		return v, err
-	case q.wrote != nil:
-		not := &ack.NotArchived{At: q.wrote.Pos, Term: q.wrote.Term}
+	case errors.As(late, &not):
 		return nil, refuse(http.StatusInternalServerError, "%v", not) // with no word in it by which clients know an outcome
 	}
 	return nil, unread(late)
@@ -57,7 +55,7 @@ func tells(err error) bool {
 
 // archived waits for as long as a stream of events lives until all is archived that it can say, if it was asked to.
 func (d *Door) archived(ctx context.Context, q *ask) error {
-	if q.level != ack.Archive {
+	if !q.session.Waits() {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(ctx)

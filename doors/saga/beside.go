@@ -67,7 +67,7 @@ func (d *Door) proposeBeside(q *ask, p *sagapart.Part, t *kvpart.Txn) (*entry.Re
 	case res.Rejection != nil:
 		return nil, besideRefused(res.Rejection)
 	}
-	q.wrote = res
+	q.session.Wrote = res
 	return res, nil
 }
 

@@ -37,11 +37,11 @@ func (d *Door) admit(q *ask) error {
 	if d.node.Status().Learner {
 		return later("this member is a learner and answers for nobody; ask one that votes")
 	}
-	level, err := d.opts.Ack.Level(q.asked)
+	session, err := d.opts.Ack.Session(q.asked)
 	if err != nil {
 		return refuse(http.StatusBadRequest, "%v", err)
 	}
-	q.revision, q.level = 0, level
+	q.revision, q.session = 0, session
 	if d.opts.Admit != nil {
 		revision, code, text := d.opts.Admit(&q.Caller)
 		if code != 0 {
@@ -66,7 +66,7 @@ func (d *Door) propose(q *ask, p *sagapart.Part) (st *sagapart.State, rejected *
 	case err != nil:
 		return nil, nil, err
 	case res.Rejection == nil:
-		q.wrote = res
+		q.session.Wrote = res
 	case res.Rejection.Machine != sagapart.Machine:
 		return nil, nil, refuse(http.StatusForbidden, "refused: %s", res.Rejection.Detail)
 	default:

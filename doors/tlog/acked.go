@@ -13,17 +13,16 @@ import (
 func (d *Door) archivedAdd(res *entry.Result, more bool) (instead *response) {
 	ctx, cancel := context.WithTimeout(context.Background(), d.opts.RequestTimeout)
 	defer cancel()
-	var err error
+	index := res.Pos.Index
 	if more {
-		err = ack.Read(ctx, d.node)
-	} else {
-		err = d.node.Archived(ctx, res.Pos.Index)
+		index = d.node.ReadIndex()
 	}
-	if err == nil {
-		return nil
+	session := ack.Session{Level: ack.Archive, Wrote: res}
+	if err := session.Hold(ctx, d.node, index); err != nil {
+		a := fail(500, err.Error())
+		return &a
 	}
-	a := fail(500, (&ack.NotArchived{At: res.Pos, Term: res.Term}).Error())
-	return &a
+	return nil
 }
 
 // archivedRead is a, which was read of l, once all is archived that can be in it, or a 503. What is below a checkpoint that was archived before is

@@ -6,7 +6,6 @@ import (
 
 	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 	tlogpart "github.com/holdfastdb/holdfast/doors/tlog/part"
-	"github.com/holdfastdb/holdfast/serve/ack"
 )
 
 // request is what a client asked for, whatever HTTP it speaks. Its memory belongs to the request it was read from.
@@ -82,13 +81,13 @@ func (d *Door) serve(r *request) response {
 			return fail(404, "no such log")
 		}
 	}
-	level, err := d.opts.Ack.Level(r.ack)
+	session, err := d.opts.Ack.Session(r.ack)
 	if err != nil {
 		return fail(400, err.Error())
 	}
 	l := d.logs.Find(name)
 	if path == "add" && !d.opts.GetOnly {
-		return d.add(l, name, r, level == ack.Archive)
+		return d.add(l, name, r, session.Waits())
 	}
 	switch r.method {
 	case "GET", "HEAD":
@@ -100,7 +99,7 @@ func (d *Door) serve(r *request) response {
 		return a
 	}
 	a := d.read(l, path, r)
-	if level == ack.Archive {
+	if session.Waits() {
 		a = d.archivedRead(l, r, a)
 	}
 	return a

@@ -8,10 +8,10 @@
 //     Below the limit the runtime keeps what has been freed, above it it collects and gives back. So the process is always
 //     about as large as that limit under load, and what matters is that what is really held stays well below it: the
 //     distance is the garbage one collection may leave behind, and the smaller it is, the more often all is marked.
-//   - What is held is bounded by claims (claims.go) that come to fifteen sixteenths of Go's limit at most, if all of them are full at
+//   - What is held is bounded by claims (claims.go, and those of the doors) that come to fifteen sixteenths of Go's limit at most, if all of them are full at
 //     once: only clients with thousands of open calls, watches, leases and users take some of them. The rest is garbage,
 //     goroutines' stacks, the pools of gRPC and Pebble, and everything too small to be named.
-//   - A door that is off claims nothing, and the others get its part. A total that does not give every holder the least it works with
+//   - A door that is off claims what its machines cannot do without, and the others get the rest of its part. A total that does not give every holder the least it works with
 //     is refused, with the figure.
 //
 // A lower limit without the bounds does not help: the runtime then collects without end and stays above it all the same.
@@ -28,8 +28,10 @@ const (
 // Default is the total if none is given, in bytes.
 const Default = 256 * mib
 
-// Shares of a budget, in bytes. All are at least what their holder needs to work at all.
+// Shares of a budget, in bytes: those of the core by field, those of other claims by name (Of).
 type Shares struct {
+	// Total is what is divided.
+	Total int64
 	// GoLimit is for debug.SetMemoryLimit.
 	GoLimit int64
 	// Cache is the store's: blocks of tables, and the memtables, which Pebble takes out of it.
@@ -40,58 +42,33 @@ type Shares struct {
 	Flight int64
 	// Lane bounds what queues before the log, per lane. Requests in a lane are in flight as well.
 	Lane int64
-	// Answers bounds those that are being made or that clients have not taken yet. The largest may have two thirds of it.
-	Answers int64
-	// Keys is for what a put must know about the key before it, Filter for finding that there is no such key.
-	Keys, Filter int64
-	// Hot is for keys that are read again and again, with their values.
-	Hot int64
-	// Blocks is for how many keys lie where, at most a 64th of the total, Past for what reads in the past keep for each other.
-	Blocks, Past int64
-	// Calls bounds calls that are open, with their headers, and watches.
-	Calls int64
-	// Leases bounds leases: every member has all of them in memory.
-	Leases int64
-	// Pins and Pins2 are for the events that slow watchers, and those of v2, keep in memory after Recent has moved on.
-	Pins, Pins2 int64
-	// Recent is for the newest events, which watchers are served from, Recent2 the same for v2, and Nodes2 for v2's nodes.
-	Recent, Recent2, Nodes2 int64
 	// Uncommitted is what raft may have in flight.
 	Uncommitted int64
-	// Idents is for users and roles, all of which every member has in memory, Trees for the right edges of transparency logs.
-	Idents, Trees int64
+	// Idents is for users and roles, all of which every member has in memory.
+	Idents int64
 
-	// More is what Doors.More got, by name.
-	More map[string]int64
-
-	held int64
+	claimed map[string]int64
+	held    int64
 }
 
-// Doors says which doors are on: those that claim memory.
-type Doors struct {
-	KV, Tlog bool
-	// More are the claims of doors that this package does not know; Shares.More has what they get.
-	More []Claim
-}
+// Of returns the share of the claim with that name; 0: nothing brought such a claim.
+func (s Shares) Of(claim string) int64 { return s.claimed[claim] }
 
-// All is every door.
-var All = Doors{KV: true, Tlog: true}
+// Of divides a total among the core and these claims. Less than Least gives each the least it works with, and does not hold.
+func Of(total int64, claims ...Claim) Shares { return divide(total, claims) }
 
-// Of divides a total among all holders. Less than Least gives each the least it works with, and does not hold.
-func Of(total int64) Shares { return divide(total, All) }
-
-// For is Of for a server with these doors. The error names the least total that they fit in.
-func For(total int64, on Doors) (Shares, error) {
-	if least := Least(on); total < least {
+// For is Of for a server. The error names the least total that the claims fit in.
+func For(total int64, claims ...Claim) (Shares, error) {
+	if least := Least(claims...); total < least {
 		return Shares{}, fmt.Errorf("too little for the doors that are on; give at least %dMiB", (least+mib-1)/mib)
 	}
-	return divide(total, on), nil
+	return divide(total, claims), nil
 }
 
-// Least is the smallest total that gives every holder of a server with these doors the least it works with.
-func Least(on Doors) int64 {
+// Least is the smallest total that gives the core and each of these claims the least it works with.
+func Least(claims ...Claim) int64 {
 	floors := int64(0)
-	for _, c := range claims(on) {
+	for _, c := range withCore(claims) {
 		floors += c.Floor
 	}
 	least := int64(program)
@@ -106,41 +83,22 @@ func goLimit(total int64) int64 { return max(total-program-total/16, total/2) }
 // holdable is how much of Go's limit may be held.
 func holdable(limit int64) int64 { return limit - limit/16 }
 
-func divide(total int64, on Doors) Shares {
+func divide(total int64, claims []Claim) Shares {
 	limit := goLimit(total)
-	all := claims(on)
-	share := fill(holdable(limit), all)
+	share := fill(holdable(limit), withCore(claims))
 	s := Shares{
+		Total:       total,
 		GoLimit:     limit,
 		Memtable:    min(max(total/32, 4*mib), 8*mib),
 		Cache:       share["cache"],
 		Flight:      share["flight"],
 		Lane:        max(share["flight"], 4*mib),
-		Answers:     share["answers"],
-		Keys:        share["keys"],
-		Filter:      share["filter"],
-		Hot:         share["hot"],
-		Blocks:      min(share["blocks"], total/64),
-		Past:        share["past"],
-		Calls:       share["calls"],
-		Leases:      share["leases"],
-		Pins:        share["pins"],
-		Pins2:       share["pins2"],
-		Recent:      share["recent"],
-		Recent2:     share["recent2"],
-		Nodes2:      share["nodes2"],
 		Uncommitted: share["uncommitted"],
 		Idents:      share["idents"],
-		Trees:       share["trees"],
+		claimed:     share,
 	}
 	for _, bytes := range share { // any order: a sum
 		s.held += bytes
-	}
-	for _, c := range on.More {
-		if s.More == nil {
-			s.More = map[string]int64{}
-		}
-		s.More[c.Name] = share[c.Name]
 	}
 	return s
 }

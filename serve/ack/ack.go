@@ -89,16 +89,6 @@ func (e *NotArchived) Error() string {
 	return fmt.Sprintf("written at %v@%d, not archived", e.At, e.Term)
 }
 
-// Written returns once what res is the result of is archived, as well as all that is shown in it. Errors: *NotArchived, whatever the
-// reason; for a command that was rejected, which has written nothing, Archived's.
-func Written(ctx context.Context, m Member, res *entry.Result) error {
-	err := m.Archived(ctx, res.Pos.Index)
-	if err != nil && res.Rejection == nil {
-		return &NotArchived{At: res.Pos, Term: res.Term}
-	}
-	return err
-}
-
 // Read returns once all is archived that this member can have shown before the call. Errors: Archived's.
 func Read(ctx context.Context, m Member) error { return m.Archived(ctx, m.ReadIndex()) }
 

@@ -133,7 +133,7 @@ func (c *Config) archiveSetup(share *budget.Shares) *Archive {
 		return nil
 	}
 	return &Archive{URL: a.url, Store: a.store, Options: archiveship.Options{Interval: a.interval, Requests: a.requests, KeepAge: a.keepAge,
-		KeepCount: a.keepCount, Memory: share.More[archiveClaim.Name], URL: a.url, Lost: a.lost}}
+		KeepCount: a.keepCount, Memory: share.Of(archiveClaim.Name), URL: a.url, Lost: a.lost}}
 }
 
 // archiveService is answered by each member with the Status of its worker, as JSON.

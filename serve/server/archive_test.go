@@ -47,7 +47,7 @@ func TestWhereTheLogIsArchived(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := 0
-		for _, claim := range c.claims().More {
+		for _, claim := range c.claims() {
 			if claim.Name == archiveClaim.Name {
 				n++
 			}

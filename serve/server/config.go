@@ -312,14 +312,14 @@ func (c *Config) check(peerGiven bool) error {
 			return err
 		}
 	}
-	if _, err := budget.For(c.memory, c.claims()); err != nil {
+	if _, err := budget.For(c.memory, c.claims()...); err != nil {
 		return cli.Usagef("serve: --memory %s: %s", cli.SizeString(c.memory), err)
 	}
 	return c.checkExposure()
 }
 
 // claims are those of the doors, which are on where they listen at the address of their own flag.
-func (c *Config) claims() budget.Doors {
+func (c *Config) claims() []budget.Claim {
 	var all serve.List
 	on := map[string]bool{}
 	for _, d := range c.doors {
@@ -330,7 +330,7 @@ func (c *Config) claims() budget.Doors {
 	}
 	claims := all.Claims(func(door string) bool { return on[door] })
 	if c.archive.url != "" {
-		claims.More = append(claims.More, archiveClaim)
+		claims = append(claims, archiveClaim)
 	}
 	return claims
 }

@@ -286,25 +286,25 @@ func TestServeHelpListsExactlyTheFlagsOneALineWithKVFirst(t *testing.T) {
 func TestADoorThatIsOffClaimsItsMachine(t *testing.T) {
 	for _, tc := range []struct {
 		args      string
-		on, off   int64 // least and most bytes for the transactions of the door, and of its machine where it is off
+		sagas     int64 // least bytes for the transactions of the door, or for its machine where it is off
 		leastFits int64
 	}{
-		{"--kv 127.0.0.1:1", 0, 2 << 20, 98 << 20},
-		{"--kv 127.0.0.1:1 --tlog 127.0.0.1:2", 0, 2 << 20, 98 << 20},
-		{"--kv 127.0.0.1:1 --tlog 127.0.0.1:2 --saga 127.0.0.1:3", 16 << 20, 0, 114 << 20},
+		{"--kv 127.0.0.1:1", 2 << 20, 98 << 20},
+		{"--kv 127.0.0.1:1 --tlog 127.0.0.1:2", 2 << 20, 98 << 20},
+		{"--kv 127.0.0.1:1 --tlog 127.0.0.1:2 --saga 127.0.0.1:3", 16 << 20, 114 << 20},
 	} {
 		c, err := load(t, append(strings.Fields(tc.args), "--data", "d"), nil, "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := map[string]int64{}
-		for _, claim := range c.claims().More {
+		for _, claim := range c.claims() {
 			got[claim.Name] = claim.Floor
 		}
-		if got["sagas"] != tc.on || got["sagas-off"] != tc.off {
+		if got["sagas"] != tc.sagas {
 			t.Errorf("%q: %v", tc.args, got)
 		}
-		least := (budget.Least(c.claims()) + 1<<20 - 1) >> 20 << 20
+		least := (budget.Least(c.claims()...) + 1<<20 - 1) >> 20 << 20
 		if least != tc.leastFits {
 			t.Errorf("%q: the least total is %d MiB", tc.args, least>>20)
 		}

@@ -51,7 +51,7 @@ func (c *Config) Setup(log *slog.Logger) (*Setup, error) {
 	if err != nil {
 		return nil, err
 	}
-	share, err := budget.For(c.memory, c.claims())
+	share, err := budget.For(c.memory, c.claims()...)
 	if err != nil {
 		return nil, cli.Usagef("serve: --memory %s: %s", cli.SizeString(c.memory), err)
 	}

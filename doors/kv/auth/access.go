@@ -114,16 +114,9 @@ func (a *Access) mayDelete(del *kvpart.DeleteRange) error {
 	return err
 }
 
-// Permitted judges a part that is about to be proposed and returns the command: the part with a pass for what was judged.
-//
-// It reads the encoded part and not the request: a request is in the transport's memory, which is gone when its user is known, and the
-// same part is judged anew when the catalogue has changed by the time it is applied. Keeping a copy of every request for that would cost
-// those who have no users.
-func (a *Access) Permitted(body []byte) ([]entry.Part, error) {
-	part, err := kvpart.Decode(body)
-	if err != nil {
-		return nil, etcderr.Malformed // cannot be: the door has encoded it itself
-	}
+// Permitted judges a part that is about to be proposed and returns the command: the part with a pass for what was judged. body is the encoding
+// of part, and belongs to the command. part is only read, so it can be judged again when the catalogue has changed.
+func (a *Access) Permitted(part *kvpart.Part, body []byte) (_ []entry.Part, err error) {
 	leased := false
 	switch {
 	case part.Put != nil:
@@ -161,9 +154,10 @@ func (a *Access) limited(part *kvpart.Part, body []byte) ([]byte, error) {
 	if len(spans) > kvpart.MaxSpans {
 		return nil, rpctypes.ErrGRPCRequestTooLarge
 	}
-	part.Within = &kvpart.Within{Spans: make([]kvpart.Span, len(spans))}
+	within := *part
+	within.Within = &kvpart.Within{Spans: make([]kvpart.Span, len(spans))}
 	for i, s := range spans {
-		part.Within.Spans[i] = kvpart.Span{From: []byte(s.From), To: []byte(s.To)}
+		within.Within.Spans[i] = kvpart.Span{From: []byte(s.From), To: []byte(s.To)}
 	}
-	return kvpart.Append(make([]byte, 0, len(body)+32*len(spans)), part), nil
+	return kvpart.Append(make([]byte, 0, len(body)+32*len(spans)), &within), nil
 }

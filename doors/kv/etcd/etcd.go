@@ -195,7 +195,7 @@ func Setup(all serve.List, s *flags.Settings, memory int64, log *slog.Logger) (*
 		}
 		keys.Metrics = append(keys.Metrics, etcdPlace(u, "--listen-metrics-urls", clients))
 	}
-	share, err := budget.For(memory, all.Claims(func(door string) bool { return door == kvprogram.Door.Name }))
+	share, err := budget.For(memory, all.Claims(func(door string) bool { return door == kvprogram.Door.Name })...)
 	if err != nil {
 		return nil, fmt.Errorf("HOLDFAST_MEMORY %s: %w", cli.SizeString(memory), err)
 	}

@@ -12,11 +12,11 @@ import (
 // answer of millions of short keys would count as small.
 const versionOverhead = 24
 
-// budget bounds the bytes of keys and values an answer may hold; max 0 = no bound.
-type budget struct{ max, used int64 }
+// answerBudget bounds the bytes of keys and values an answer may hold; max 0 = no bound.
+type answerBudget struct{ max, used int64 }
 
 // spend takes a version of n bytes into account.
-func (b *budget) spend(n int) error {
+func (b *answerBudget) spend(n int) error {
 	b.used += int64(n) + versionOverhead
 	if b.max > 0 && b.used > b.max {
 		return ErrTooLarge
@@ -34,7 +34,7 @@ type totaler func() (int64, error)
 
 // collect answers r from sc. total is asked once, when nothing more has to be read of sc: without it a limited Range still walks all
 // keys, because its count is exact, but decodes nothing beyond the limit.
-func collect(r *kvpart.Range, sc scanner, backwards bool, total totaler, b *budget) (*kvpart.RangeResult, error) {
+func collect(r *kvpart.Range, sc scanner, backwards bool, total totaler, b *answerBudget) (*kvpart.RangeResult, error) {
 	res := &kvpart.RangeResult{}
 	c := collector{r: r, b: b, unsorted: inKeyOrder(r) || backwards}
 	for {
@@ -67,7 +67,7 @@ func collect(r *kvpart.Range, sc scanner, backwards bool, total totaler, b *budg
 // collector gathers the versions of an answer.
 type collector struct {
 	r        *kvpart.Range
-	b        *budget
+	b        *answerBudget
 	unsorted bool // the keys come in the order asked for: the first ones met are the first of the answer
 	kvs      []kvpart.KeyValue
 	taken    int64 // versions put into kvs so far, whether still there or not

@@ -43,7 +43,7 @@ func (c *Contents) Revision() (current, compacted int64) { return c.s.rev, max(c
 // Range answers a range from the View, as Machine.Range does from what is published. Errors are the same.
 func (c *Contents) Range(r *kvpart.Range, maxBytes int64) (*kvpart.RangeResult, error) {
 	p := pinned{view: unowned{c.r}, sums: c.s}
-	return p.answer(r, &budget{max: maxBytes})
+	return p.answer(r, &answerBudget{max: maxBytes})
 }
 
 // unowned is a View that its owner closes.

@@ -112,7 +112,7 @@ func newPointScan(r store.Reader, key []byte) (scanner, error) {
 }
 
 // answer answers r from p.
-func (p *pinned) answer(r *kvpart.Range, b *budget) (*kvpart.RangeResult, error) {
+func (p *pinned) answer(r *kvpart.Range, b *answerBudget) (*kvpart.RangeResult, error) {
 	rev, err := p.at(r.Revision)
 	if err != nil {
 		return nil, err
@@ -184,20 +184,20 @@ func (m *Machine) Range(r *kvpart.Range, maxBytes int64) (res *kvpart.RangeResul
 		return m.pointRead(r, maxBytes)
 	}
 	if len(r.End) > 0 && r.Revision <= 0 {
-		if res, revision, err = m.currentRange(r, &budget{max: maxBytes}); !errors.Is(err, errCorrupt) {
+		if res, revision, err = m.currentRange(r, &answerBudget{max: maxBytes}); !errors.Is(err, errCorrupt) {
 			return res, revision, err
 		}
 	}
 	p := m.pin(r)
 	defer p.view.Close()
-	res, err = p.answer(r, &budget{max: maxBytes})
+	res, err = p.answer(r, &answerBudget{max: maxBytes})
 	return res, p.rev, err
 }
 
 // currentRange answers a Range over current rows from one iterator. That spares it a View, which would take the store's
 // central lock twice (DECISIONS B3); but values kept in history only are then read later than the iterator stands, and may
 // have been overwritten and compacted since: errCorrupt says that one is missing, and the caller tries again with a View.
-func (m *Machine) currentRange(r *kvpart.Range, b *budget) (*kvpart.RangeResult, int64, error) {
+func (m *Machine) currentRange(r *kvpart.Range, b *answerBudget) (*kvpart.RangeResult, int64, error) {
 	lower, upper, ok := currentBounds(r.Key, r.End)
 	backwards := keysDescending(r)
 	m.gate.RLock()
@@ -311,7 +311,7 @@ func (m *Machine) pointRead(r *kvpart.Range, maxBytes int64) (*kvpart.RangeResul
 	}
 	p := m.pin()
 	defer p.view.Close()
-	res, err := p.answer(r, &budget{max: maxBytes})
+	res, err := p.answer(r, &answerBudget{max: maxBytes})
 	return res, p.rev, err
 }
 
@@ -334,7 +334,7 @@ func (m *Machine) versionAt(key []byte, rev int64, sub uint32) (mt meta, value [
 
 // pointResult is the answer of a read that found one key. The value is the answer's to show, not to change.
 func pointResult(r *kvpart.Range, mt *meta, value []byte, rev, maxBytes int64) (*kvpart.RangeResult, error) {
-	if err := (&budget{max: maxBytes}).spend(len(r.Key) + len(value)); err != nil {
+	if err := (&answerBudget{max: maxBytes}).spend(len(r.Key) + len(value)); err != nil {
 		return nil, err
 	}
 	a := &pointAnswer{res: kvpart.RangeResult{Revision: rev, Count: 1}}
@@ -366,7 +366,7 @@ func (m *Machine) RangeStream(ctx context.Context, r *kvpart.Range, chunkBytes i
 	// A stream cannot be sorted, so keys_only never needs values.
 	plain := *r
 	plain.Order, plain.Target = kvpart.SortNone, kvpart.SortByKey
-	b := budget{}
+	b := answerBudget{}
 	c := collector{r: &plain, b: &b, unsorted: true}
 	var count int64
 	for {

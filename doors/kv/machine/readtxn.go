@@ -66,7 +66,7 @@ func (p *pinned) readTxn(t *kvpart.Txn, maxBytes int64) (*kvpart.TxnResult, erro
 	if err := p.judge(t, path); err != nil {
 		return nil, err
 	}
-	b := budget{max: maxBytes}
+	b := answerBudget{max: maxBytes}
 	res, err := p.txn(t, &path, &b)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (p *pinned) judge(t *kvpart.Txn, path []bool) error {
 	return walk(t)
 }
 
-func (p *pinned) txn(t *kvpart.Txn, path *[]bool, b *budget) (*kvpart.TxnResult, error) {
+func (p *pinned) txn(t *kvpart.Txn, path *[]bool, b *answerBudget) (*kvpart.TxnResult, error) {
 	res := &kvpart.TxnResult{Succeeded: (*path)[0]}
 	*path = (*path)[1:]
 	ops := branch(t, res.Succeeded)

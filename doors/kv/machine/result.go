@@ -14,10 +14,10 @@ func (m *Machine) result(p *plan) (any, error) {
 		a := answerer{m: m, at: p.start, rev: p.rev - 1}
 		return a.put(part.Put)
 	case part.Delete != nil:
-		a := answerer{m: m, at: p.start, rev: m.revBefore(p), deleted: p.deleted, b: budget{max: m.opt.TxnResultBytes}}
+		a := answerer{m: m, at: p.start, rev: m.revBefore(p), deleted: p.deleted, b: answerBudget{max: m.opt.TxnResultBytes}}
 		return a.delete(part.Delete)
 	case part.Txn != nil:
-		a := answerer{m: m, at: p.start, rev: m.revBefore(p), deleted: p.deleted, path: p.path, b: budget{max: m.opt.TxnResultBytes}}
+		a := answerer{m: m, at: p.start, rev: m.revBefore(p), deleted: p.deleted, path: p.path, b: answerBudget{max: m.opt.TxnResultBytes}}
 		r, err := a.txn(part.Txn)
 		if err != nil {
 			return nil, err
@@ -55,7 +55,7 @@ type answerer struct {
 	deleted  []int32
 	path     []bool
 	mem      arena
-	b        budget
+	b        answerBudget
 	tooLarge bool
 }
 

@@ -25,15 +25,11 @@ var Door = serve.Door{
 	Name:     "kv",
 	Settings: func() serve.Settings { return new(settings) },
 	Machines: func(share budget.Shares) []machine.Machine {
-		return []machine.Machine{
-			kvmachine.New(kvmachine.Options{CacheBytes: int(share.Keys), HotBytes: int(share.Hot), FilterBytes: int(share.Filter), RecentBytes: int(share.Recent),
-				BlockBytes: int(share.Blocks), PastBytes: int(share.Past)}),
-			v2machine.New(v2machine.Options{CacheBytes: int(share.Nodes2), RecentBytes: int(share.Recent2)}),
-		}
+		return []machine.Machine{kvmachine.New(kvmachine.OptionsOf(share)), v2machine.New(v2machine.OptionsOf(share))}
 	},
 	Specs:   []*machine.Spec{&kvmachine.Spec, &v2machine.Spec},
 	Lanes:   func(budget.Shares) []node.LaneSpec { return []node.LaneSpec{{Number: doorkv.Lane, Name: "kv"}} },
-	Claim:   func(on *budget.Doors) { on.KV = true },
+	Claims:  claims,
 	Scratch: []string{etcddata.Scratch},
 	Try: func(at cli.Address, _ string) []string {
 		return []string{"etcdctl --endpoints " + at.String() + " put greeting hello"}

@@ -12,23 +12,17 @@ import (
 
 // asks notes the level that a request about keys asks for. It returns false, and has answered, if there is no such level.
 func (h *Handler) asks(ctx *fasthttp.RequestCtx, s *scratch) bool {
-	s.level = h.opts.Ack.Default
-	asked := ctx.Request.Header.PeekBytes(headerAck)
-	if len(asked) == 0 {
-		return true
-	}
-	level, err := h.opts.Ack.Level(string(asked))
-	if err != nil {
+	var err error
+	if s.session, err = h.opts.Ack.Session(string(ctx.Request.Header.PeekBytes(headerAck))); err != nil {
 		h.refused(ctx, s, codeInvalidField, err.Error(), 0)
 		return false
 	}
-	s.level = level
 	return true
 }
 
 // raftIndex is the index of the log that an answer shows: one that is archived, if the request waits for that.
 func (h *Handler) raftIndex(s *scratch, st *node.Status) uint64 {
-	if s.level == ack.Archive {
+	if s.session.Waits() {
 		return h.node.ArchivedIndex()
 	}
 	return st.Commit

@@ -103,7 +103,8 @@ type scratch struct {
 	num    []byte
 	dirs   []openDir
 	began  time.Time // of decoding a write, zero if that is not timed or over
-	level  ack.Level
+	// session is the request's at the gate of the archive.
+	session ack.Session
 }
 
 // maxScratch is the largest answer whose memory is kept for the next request.

@@ -110,7 +110,7 @@ func (h *Handler) read(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acce
 	switch {
 	case !h.stands(a): // not even that the key does not exist may be answered
 		return false
-	case s.level == ack.Archive:
+	case s.session.Waits():
 		if late := ack.Read(h.bounded(), h.node); late != nil {
 			err = late
 		}
@@ -194,8 +194,8 @@ func (h *Handler) write(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acc
 		return true
 	case eident.Outdated(res.Rejection):
 		return false // the catalogue has changed: judge again by the new one, which this member has by now
-	case s.level == ack.Archive:
-		err = ack.Written(bound, h.node, res)
+	case s.session.Waits():
+		err = s.session.Written(bound, h.node, res)
 	}
 	switch {
 	case err != nil:

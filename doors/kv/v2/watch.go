@@ -86,7 +86,7 @@ func (w *watch) unpin(h *hub, queue []*notice) {
 // watch begins a watch. It returns nil and true if it is answered, by an event of the history or an error, and false if the
 // request must be judged anew. A watch that has begun goes on whatever becomes of users, as in v3.
 func (h *Handler) watch(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a access) (_ *watch, done bool) {
-	w := &watch{path: string(path), recursive: s.req.recursive, stream: s.req.stream, archived: s.level == ack.Archive}
+	w := &watch{path: string(path), recursive: s.req.recursive, stream: s.req.stream, archived: s.session.Waits()}
 	h.machine.Stats().WatchRequests.Add(1)
 	first, index, err := h.hub.add(w, s.req.waitIndex)
 	switch {

@@ -139,7 +139,7 @@ func Setup(all doors.List, s *conf.Settings, memory int64, getenv func(string) s
 		log.Warn("anyone who reaches these ports can have any service called and stop transactions, as with DTM; HOLDFAST_SAGA_CLIENTS says who may",
 			"open", set.HTTP.Addr+" "+set.GRPC.Addr)
 	}
-	share, err := budget.For(memory, all.Claims(func(door string) bool { return door == sagaprogram.Door.Name }))
+	share, err := budget.For(memory, all.Claims(func(door string) bool { return door == sagaprogram.Door.Name })...)
 	if err != nil {
 		return nil, fmt.Errorf("HOLDFAST_MEMORY %s: %w", cli.SizeString(memory), err)
 	}

@@ -22,9 +22,9 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// claim is the door's share of --memory: transactions that are being carried on, calls and answers, and what the machine keeps. claimOff is
-// the machine's alone, on a member where the door is off.
-const claim, claimOff = "sagas", "sagas-off"
+// claim is the door's share of --memory: transactions that are being carried on, calls and answers, and what the machine keeps. On a member
+// where the door is off it is the machine's alone.
+const claim = "sagas"
 
 // leastCache and leastFilter are what the machine keeps at least, on every member.
 const leastCache, leastFilter = 1 << 20, 1 << 20
@@ -34,17 +34,17 @@ var Door = serve.Door{
 	Name:     "saga",
 	Settings: func() serve.Settings { return new(settings) },
 	Machines: func(share budget.Shares) []machine.Machine {
-		return []machine.Machine{sagamachine.New(sagamachine.Options{CacheBytes: int(max(share.More[claim]/8, leastCache)), FilterBytes: int(max(share.More[claim]/16, leastFilter))})}
+		return []machine.Machine{sagamachine.New(sagamachine.Options{CacheBytes: int(max(share.Of(claim)/8, leastCache)), FilterBytes: int(max(share.Of(claim)/16, leastFilter))})}
 	},
 	Specs: []*machine.Spec{&sagamachine.Spec},
 	Lanes: func(share budget.Shares) []node.LaneSpec {
 		return []node.LaneSpec{{Number: doorsaga.Lane, Name: "saga", Level: sagapart.Level, Bytes: max(int(share.Lane)/2, 9<<20)}}
 	},
-	Claim: func(on *budget.Doors) {
-		on.More = append(on.More, budget.Claim{Name: claim, Weight: 30, Floor: 16 << 20, Ceiling: 512 << 20})
-	},
-	ClaimOff: func(on *budget.Doors) {
-		on.More = append(on.More, budget.Claim{Name: claimOff, Floor: leastCache + leastFilter, Ceiling: leastCache + leastFilter})
+	Claims: func(on bool) []budget.Claim {
+		if !on {
+			return []budget.Claim{{Name: claim, Floor: leastCache + leastFilter}}
+		}
+		return []budget.Claim{{Name: claim, Weight: 30, Floor: 16 << 20, Ceiling: 512 << 20}}
 	},
 	Commands: commands,
 	Rows:     "gh transactions, gd what they are, gb their branches, gp payloads, gt timers, gq topics",

@@ -17,7 +17,7 @@ import (
 type running struct {
 	Setup
 	origins []string // of pages that may write
-	share   int64    // bytes; 0: the door is off, and this member only leads others that have it
+	share   int64    // bytes; below leastShare the door is off, and this member only leads others that have it
 	log     *slog.Logger
 
 	host   *serve.Host

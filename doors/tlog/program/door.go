@@ -22,23 +22,26 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// packedClaim is for bundles as gzip makes them, kept for the next reader.
-const packedClaim = "packed"
+// treesClaim is for the right edges of logs, in the machine, and packedClaim for bundles as gzip makes them, kept for the next reader.
+const treesClaim, packedClaim = "trees", "packed"
 
 // Door is the tlog door.
 var Door = serve.Door{
 	Name:     "tlog",
 	Settings: func() serve.Settings { return new(settings) },
 	Machines: func(share budget.Shares) []machine.Machine {
-		return []machine.Machine{tlogmachine.NewWithin(share.Trees / 2)}
+		return []machine.Machine{tlogmachine.NewWithin(share.Of(treesClaim) / 2)}
 	},
 	Specs: []*machine.Spec{&tlogmachine.Spec},
 	Lanes: func(share budget.Shares) []node.LaneSpec {
 		return []node.LaneSpec{{Number: doortlog.Lane, Name: "tlog", Bytes: max(int(share.Lane)/2, 4<<20)}}
 	},
-	Claim: func(on *budget.Doors) {
-		on.Tlog = true
-		on.More = append(on.More, budget.Claim{Name: packedClaim, Weight: 2, Floor: 256 << 10, Ceiling: 16 << 20})
+	Claims: func(on bool) []budget.Claim {
+		trees := []budget.Claim{{Name: treesClaim, Weight: 16, Floor: 1 << 20, Ceiling: 64 << 20}} // at the default a thousand logs of tlogmachine.LogBytes
+		if !on {
+			return budget.Floors(trees) // of the machine, which every member has
+		}
+		return append(trees, budget.Claim{Name: packedClaim, Weight: 2, Floor: 256 << 10, Ceiling: 16 << 20})
 	},
 	Beside:    []string{keysName},
 	Variables: []string{publishPassword},
@@ -122,7 +125,7 @@ func (s *settings) Check() error {
 
 // Service implements doors.Settings.
 func (s *settings) Service(c *serve.Common) (*serve.Service, error) {
-	r := &running{set: s, origins: c.Origins, room: c.Shares.Trees, packed: doortlog.NewPacked(c.Shares.More[packedClaim])}
+	r := &running{set: s, origins: c.Origins, room: c.Shares.Of(treesClaim), packed: doortlog.NewPacked(c.Shares.Of(packedClaim))}
 	s.inData = s.keys == ""
 	s.keys = keyDir(c.Dir, s.keys)
 	service := &serve.Service{Admin: r.section(), Prepare: r.prepare, Work: r.work, Open: r.open, Shutdown: r.shutdown, Close: r.close}

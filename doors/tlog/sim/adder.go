@@ -10,12 +10,13 @@ import (
 	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 	tlogpart "github.com/holdfastdb/holdfast/doors/tlog/part"
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
+	"github.com/holdfastdb/holdfast/sim"
 )
 
 // adder adds one batch after the other, as the queue of a door does. An entry whose outcome it did not hear it never adds
 // again, so in the log that does not deduplicate each entry must be there at most once.
 type adder struct {
-	b     *treeBook
+	b     *logsBook
 	id    int
 	count int
 	pause time.Duration
@@ -26,14 +27,14 @@ func (a *adder) next() {
 	if a.b.done {
 		return
 	}
-	h := w.hosts[r.IntN(len(w.hosts))]
+	h := w.Members()[r.IntN(len(w.Members()))]
 	lb := a.b.logs[r.IntN(len(a.b.logs))]
 	var l *tlogmachine.Log
-	if h.n != nil {
-		l = h.tree.Find(lb.spec.Name)
+	if h.Node() != nil {
+		l = machineOf(h).Find(lb.spec.Name)
 	}
 	if l == nil {
-		w.after(Between(r, time.Millisecond, 30*time.Millisecond), a.next)
+		w.After(sim.Between(r, time.Millisecond, 30*time.Millisecond), a.next)
 		return
 	}
 	texts := a.texts(lb)
@@ -46,42 +47,44 @@ func (a *adder) next() {
 	move := func() {
 		if !moved {
 			moved = true
-			w.after(Around(r, a.pause), a.next)
+			w.After(sim.Around(r, a.pause), a.next)
 		}
 	}
-	w.after(Between(r, 2*time.Second, 5*time.Second), move) // the client gives up; the answer may still come
-	w.trace.add(w.now, "t%d → %s add %d to %s: %s…", a.id, h.name, len(texts), lb.spec.Name, texts[0])
-	h.syncClock()
+	w.After(sim.Between(r, 2*time.Second, 5*time.Second), move) // the client gives up; the answer may still come
+	w.Trace("t%d → %s add %d to %s: %s…", a.id, h.Name(), len(texts), lb.spec.Name, texts[0])
 	refused := func() {
-		w.trace.add(w.now, "t%d ← %s add %s…: refused", a.id, h.name, texts[0])
+		w.Trace("t%d ← %s add %s…: refused", a.id, h.Name(), texts[0])
 		lb.refuse(texts)
 		move()
 	}
-	err := h.n.ProposeAsync(laneTlog, 0, []entry.Part{{Machine: entry.MachineTree, Body: tlogpart.AppendPart(nil, part)}},
-		func(res *entry.Result, err error) {
-			switch {
-			case errors.Is(err, node.ErrOverloaded):
-				refused()
-				return
-			case errors.Is(err, node.ErrUnknown):
-				w.trace.add(w.now, "t%d ← %s add %s…: unknown", a.id, h.name, texts[0])
+	var err error
+	h.Hear(func() {
+		err = h.Node().ProposeAsync(lane, 0, []entry.Part{{Machine: entry.MachineTree, Body: tlogpart.AppendPart(nil, part)}},
+			func(res *entry.Result, err error) {
+				switch {
+				case errors.Is(err, node.ErrOverloaded):
+					refused()
+					return
+				case errors.Is(err, node.ErrUnknown):
+					w.Trace("t%d ← %s add %s…: unknown", a.id, h.Name(), texts[0])
+					move()
+					return
+				case err != nil:
+					w.Fail(sim.WrongOutcome, "an add through %s ended with %v", h.Name(), err)
+				case res.Rejection != nil:
+					w.Fail(sim.WrongOutcome, "an add through %s: %v", h.Name(), res.Rejection)
+				}
+				w.Trace("t%d ← %s %s@%d add %s…: %d", a.id, h.Name(), res.Pos, res.Term, texts[0], res.Of(entry.MachineTree).(*tlogpart.Appended).At(0))
+				lb.acknowledge(w, h, texts, res.Of(entry.MachineTree).(*tlogpart.Appended))
+				w.Count(Added, len(texts))
 				move()
-				return
-			case err != nil:
-				w.fail(WrongOutcome, "an add through %s ended with %v", h.name, err)
-			case res.Rejection != nil:
-				w.fail(WrongOutcome, "an add through %s: %v", h.name, res.Rejection)
-			}
-			w.trace.add(w.now, "t%d ← %s %s@%d add %s…: %d", a.id, h.name, res.Pos, res.Term, texts[0], res.Of(entry.MachineTree).(*tlogpart.Appended).At(0))
-			lb.acknowledge(w, h, texts, res.Of(entry.MachineTree).(*tlogpart.Appended))
-			w.rep.Added += len(texts)
-			move()
-		})
+			})
+	})
 	if err != nil {
 		refused()
 		return
 	}
-	h.pumpSoon()
+	h.Pump()
 }
 
 // texts draws a batch: mostly a few entries, sometimes more than a bundle holds.

@@ -6,28 +6,28 @@ import (
 
 	"github.com/holdfastdb/holdfast/core/node"
 	tlogpart "github.com/holdfastdb/holdfast/doors/tlog/part"
+	"github.com/holdfastdb/holdfast/sim"
 )
 
-// TestTreesHold: transparency logs over crashes, power cuts and partitions, and on members that come to know them by snapshot
+// TestLogsHold: transparency logs over crashes, power cuts and partitions, and on members that come to know them by snapshot
 // or by a log they have not seen. Every acknowledged index holds its entry, none is given twice, equal entries have one index
 // where the log says so, and every checkpoint ever seen on any member belongs to the log as it is in the end.
-func TestTreesHold(t *testing.T) {
+func TestLogsHold(t *testing.T) {
 	n := uint64(12)
 	if testing.Short() {
 		n = 4
 	}
-	var added, checkpoints, crashes, leaders, snapshots int
+	var sum sim.Report
 	for seed := uint64(1); seed <= n; seed++ {
-		rep := Run(Options{Seed: seed, Nodes: 3, Trees: true, Faults: []Fault{Members, Kill, PowerLoss, TornWrite, Blackout, Partition, Isolate, Pause,
-			SmallLog, Flush}})
+		rep := sim.Run(sim.Options{Seed: seed, Nodes: 3, Doors: true, Faults: []sim.Fault{sim.Members, sim.Kill, sim.PowerLoss, sim.TornWrite, sim.Blackout,
+			sim.Partition, sim.Isolate, sim.Pause, sim.SmallLog, sim.Flush}})
 		if rep.Failure != nil {
 			t.Errorf("seed %d: %v\n%s", seed, rep.Failure, strings.Join(rep.Trace, "\n"))
 		}
-		added, checkpoints, crashes = added+rep.Added, checkpoints+rep.Checkpoints, crashes+rep.Crashes
-		leaders, snapshots = leaders+rep.Leaders, snapshots+rep.Snapshots
+		sum.Add(rep)
 	}
-	t.Logf("%d seeds: %d entries acknowledged, %d checkpoints, %d crashes, %d leaders, %d snapshots", n, added, checkpoints, crashes, leaders, snapshots)
-	if added == 0 || checkpoints == 0 || crashes == 0 || snapshots == 0 && !testing.Short() {
+	t.Logf("%d seeds: %s", n, sum.Counts())
+	if sum.More[Added] == 0 || sum.More[Checkpoints] == 0 || sum.Crashes == 0 || sum.Snapshots == 0 && !testing.Short() {
 		t.Error("that tested nothing")
 	}
 }
@@ -35,16 +35,21 @@ func TestTreesHold(t *testing.T) {
 // TestLostAddsAreCaught: a member that acknowledges an add before it is durable, and so signs what may never have been. When all
 // lose power, an index that was given goes to another entry, and a checkpoint that was seen is of no log.
 func TestLostAddsAreCaught(t *testing.T) {
-	caught(t, Options{Trees: true, Quiet: true, Outside: true, Break: node.Break{AckBeforeSync: true}, Faults: []Fault{Blackout, PowerLoss}}, LostAdd, SplitView)
+	found, err := sim.Catch(sim.Options{Doors: true, Quiet: true, Outside: true, Break: node.Break{AckBeforeSync: true},
+		Faults: []sim.Fault{sim.Blackout, sim.PowerLoss}}, LostAdd, SplitView)
+	t.Log(found)
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // TestTheBookOfALogSeesWhatIsWrong: what a door could tell that no log could explain.
 func TestTheBookOfALogSeesWhatIsWrong(t *testing.T) {
-	w, h := &World{}, &host{name: "n1"}
+	w, h := &sim.World{}, &sim.Member{}
 	tell := func(lb *logBook, first uint64, texts ...string) (kind string) {
 		defer func() {
 			if r := recover(); r != nil {
-				kind = r.(*Violation).Kind
+				kind = r.(*sim.Violation).Kind
 			}
 		}()
 		lb.acknowledge(w, h, texts, &tlogpart.Appended{First: first})

@@ -1,0 +1,51 @@
+package arch
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestEveryDoorIsInEveryList: the folders below doors/ are the doors of the build, and each of them is checked. What ships walks the list in
+// cmd/holdfast. The simulation and the conformance runs have lists of their own, because nothing that ships may import them.
+func TestEveryDoorIsInEveryList(t *testing.T) {
+	root := filepath.Join("..", "..")
+	read := func(name string) string {
+		b, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	namesIn := func(name, pattern string) (names []string) {
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(read(name), -1) {
+			names = append(names, m[1])
+		}
+		return names
+	}
+	shipped := namesIn("cmd/holdfast/doors.go", `"github\.com/holdfastdb/holdfast/doors/(\w+)/`)
+	simulated := namesIn("sim/doors_test.go", `"github\.com/holdfastdb/holdfast/doors/(\w+)/sim"`)
+	conforming := namesIn("conformance/doors/doors.go", `\bname:\s+"(\w+)"`)
+	folders, err := os.ReadDir(filepath.Join(root, "doors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range folders {
+		door := f.Name()
+		if !slices.Contains(shipped, door) {
+			t.Errorf("doors/%s is not in cmd/holdfast/doors.go", door)
+		}
+		if door != "kv" && !slices.Contains(simulated, door) { // the simulation's own clients are those of kv
+			t.Errorf("doors/%s is not in sim/doors_test.go", door)
+		}
+		if !slices.Contains(conforming, door) {
+			t.Errorf("doors/%s is not in conformance/doors/doors.go", door)
+		}
+	}
+	if len(shipped) != len(folders) {
+		t.Errorf("cmd/holdfast/doors.go has the doors %s, and there are %d folders", strings.Join(shipped, " "), len(folders))
+	}
+}
