@@ -119,7 +119,7 @@ func (l *life) live(ctx context.Context, n *node.Node) error {
 	_, id := n.IDs()
 	begin := []entry.Part{
 		{Machine: entry.MachineMember, Body: emember.AppendPart(nil, &emember.Part{RaiseLevel: &emember.RaiseLevel{Level: n.KnownLevel(), Members: []uint64{id}}})},
-		{Machine: entry.MachineTree, Body: tlogpart.AppendPart(nil, &tlogpart.Part{Kind: tlogpart.Create, Spec: tlogpart.LogSpec{Name: "log", Key: *key.Verifier()}})},
+		{Machine: entry.MachineTlog, Body: tlogpart.AppendPart(nil, &tlogpart.Part{Kind: tlogpart.Create, Spec: tlogpart.LogSpec{Name: "log", Key: *key.Verifier()}})},
 		{Machine: entry.MachineIdent, Body: eident.AppendPart(nil, &eident.Part{UserAdd: &eident.UserAdd{Name: "ann", NoPassword: true}})},
 	}
 	for i := range 300 {
@@ -192,7 +192,7 @@ func write(r *rand.Rand, i int) (parts []entry.Part) {
 			parts = append(parts, more.part(i))
 		}
 	case 4:
-		parts = append(parts, entry.Part{Machine: entry.MachineTree, Body: tlogpart.AppendPart(nil,
+		parts = append(parts, entry.Part{Machine: entry.MachineTlog, Body: tlogpart.AppendPart(nil,
 			&tlogpart.Part{Kind: tlogpart.Append, Log: 1, Entries: tiles.AppendEntry(nil, append(value, 'x'))})})
 	}
 	if len(parts) == 0 || parts[0].Machine != entry.MachineKV && r.IntN(2) == 0 {

@@ -28,7 +28,7 @@ const (
 	MachineKV     Machine = 'k'
 	MachineMember Machine = 'm'
 	MachineEtcd2  Machine = 'e'
-	MachineTree   Machine = 't'
+	MachineTlog   Machine = 't'
 )
 
 // Position is a place in the log: the n-th command (from 0) of the raft entry at Index.

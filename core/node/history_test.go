@@ -44,7 +44,7 @@ func newHistory(t testing.TB, seed uint64) *history {
 		n := m.nodes[r.IntN(3)] // not the fourth, which does not stay
 		o, parts := &outcome{}, randomCommand(r)
 		if i == 0 {
-			parts = []entry.Part{{Machine: entry.MachineTree, Body: newLog}}
+			parts = []entry.Part{{Machine: entry.MachineTlog, Body: newLog}}
 		}
 		if err := n.ProposeAsync(LaneKV, 0, parts, func(res *entry.Result, err error) { o.done, o.res, o.err = true, res, err }); err != nil {
 			t.Fatal(err)
@@ -115,7 +115,7 @@ func randomCommand(r *rand.Rand) (parts []entry.Part) {
 	}
 	if len(parts) == 0 || r.IntN(5) == 0 {
 		p := &tlogpart.Part{Kind: tlogpart.Append, Log: 1, Entries: tiles.AppendEntry(nil, append(value, 'x'))}
-		parts = append(parts, entry.Part{Machine: entry.MachineTree, Body: tlogpart.AppendPart(nil, p)})
+		parts = append(parts, entry.Part{Machine: entry.MachineTlog, Body: tlogpart.AppendPart(nil, p)})
 	}
 	return parts
 }

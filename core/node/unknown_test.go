@@ -24,7 +24,7 @@ func inapplicable() map[string][]entry.Part {
 		"too many parts":               many,
 		"a kv part of a later build":   {{Machine: entry.MachineKV, Body: []byte{200}}},
 		"a v2 part of a later build":   {{Machine: entry.MachineEtcd2, Body: []byte{200}}},
-		"a tree part of a later build": {{Machine: entry.MachineTree, Body: []byte{200}}},
+		"a tlog part of a later build": {{Machine: entry.MachineTlog, Body: []byte{200}}},
 		"a user part of a later build": {{Machine: entry.MachineIdent, Body: []byte{200}}},
 		"a damaged member part":        {{Machine: entry.MachineMember, Body: []byte{200}}},
 		"one good part, one bad":       {putPart("k", "1"), {Machine: entry.MachineIdent, Body: []byte{200}}},

@@ -139,7 +139,7 @@ func (q *queue) fly(b *batch) {
 		b.body[1] = tlogpart.FlagHurry
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), q.d.opts.RequestTimeout)
-	res, err := q.d.node.Propose(ctx, Lane, entry.Part{Machine: entry.MachineTree, Body: b.body})
+	res, err := q.d.node.Propose(ctx, Lane, entry.Part{Machine: entry.MachineTlog, Body: b.body})
 	cancel()
 	q.next(len(b.body))
 	switch {
@@ -150,8 +150,8 @@ func (q *queue) fly(b *batch) {
 	default:
 		var ok bool
 		b.by = res
-		if b.res, ok = res.Of(entry.MachineTree).(*tlogpart.Appended); !ok {
-			b.err = fmt.Errorf("append to log %s: result %T", q.log.Spec.Name, res.Of(entry.MachineTree))
+		if b.res, ok = res.Of(entry.MachineTlog).(*tlogpart.Appended); !ok {
+			b.err = fmt.Errorf("append to log %s: result %T", q.log.Spec.Name, res.Of(entry.MachineTlog))
 		}
 	}
 	q.d.opts.Meter.Batch.Record(b.n)

@@ -72,7 +72,7 @@ func (s *solo) apply(parts ...entry.Part) (*entry.Result, error) {
 // do carries out a part, which may be rejected: a log that did not grow gets no second checkpoint of its size.
 func (s *solo) do(p *tlogpart.Part) {
 	s.t.Helper()
-	s.rig.Apply(machinetest.Command(entry.MachineTree, tlogpart.AppendPart(nil, p)))
+	s.rig.Apply(machinetest.Command(entry.MachineTlog, tlogpart.AppendPart(nil, p)))
 }
 
 // sign publishes a checkpoint of each log as it is now.

@@ -336,7 +336,7 @@ func Sign(logs *tlogmachine.Machine, l *tlogmachine.Log, key *tiles.Signer) (tlo
 }
 
 func (w *Worker) propose(term uint64, p *tlogpart.Part) error {
-	res, err := worker.Propose(w.node, term, entry.Part{Machine: entry.MachineTree, Body: tlogpart.AppendPart(nil, p)})
+	res, err := worker.Propose(w.node, term, entry.Part{Machine: entry.MachineTlog, Body: tlogpart.AppendPart(nil, p)})
 	switch {
 	case err != nil:
 		return err

@@ -51,7 +51,7 @@ func (m *alone) do(p *tlogpart.Part) {
 	m.t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.rig.Must(entry.MachineTree, tlogpart.AppendPart(nil, p))
+	m.rig.Must(entry.MachineTlog, tlogpart.AppendPart(nil, p))
 }
 
 func (m *alone) add(l *tlogmachine.Log, hurry bool, n int) {

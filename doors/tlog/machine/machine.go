@@ -59,7 +59,7 @@ func NewWithin(bytes int64) *Machine {
 }
 
 // Spec is what others must know of this machine.
-var Spec = machine.Spec{ID: entry.MachineTree, Name: "tree", LastLevel: tlogpart.MoreLevel, PartLevel: tlogpart.PartLevel, DescribePart: tlogpart.Describe, DescribeRow: DescribeRow, Restore: restoreRow,
+var Spec = machine.Spec{ID: entry.MachineTlog, Name: "tree", LastLevel: tlogpart.MoreLevel, PartLevel: tlogpart.PartLevel, DescribePart: tlogpart.Describe, DescribeRow: DescribeRow, Restore: restoreRow,
 	Census: func() machine.Census { return new(census) }}
 
 // Spec implements machine.Machine.

@@ -141,7 +141,7 @@ func TestEqualEntriesGetTheFirstIndex(t *testing.T) {
 	expect([]uint64{4}, "")
 	// Two commands of one raft entry.
 	res := r.apply(batch(l, []byte("n"), []byte("a")), batch(l, []byte("n")))
-	if a, b := res[0].Of(entry.MachineTree).(*tlogpart.Appended), res[1].Of(entry.MachineTree).(*tlogpart.Appended); a.At(0) != 5 || a.At(1) != 0 || b.At(0) != 5 {
+	if a, b := res[0].Of(entry.MachineTlog).(*tlogpart.Appended), res[1].Of(entry.MachineTlog).(*tlogpart.Appended); a.At(0) != 5 || a.At(1) != 0 || b.At(0) != 5 {
 		t.Errorf("in one raft entry: %+v, %+v", a, b)
 	}
 	if v := l.View(); v.Size != 6 {

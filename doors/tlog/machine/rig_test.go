@@ -32,7 +32,7 @@ func (r *rig) reopen() { *r = *openRig(r.T, r.Store) }
 // commands are one for each part.
 func commands(parts ...*tlogpart.Part) (all [][]entry.Part) {
 	for _, p := range parts {
-		all = append(all, machinetest.Command(entry.MachineTree, tlogpart.AppendPart(nil, p)))
+		all = append(all, machinetest.Command(entry.MachineTlog, tlogpart.AppendPart(nil, p)))
 	}
 	return all
 }
@@ -78,7 +78,7 @@ func (r *rig) add(l *Log, entries ...[]byte) (at []uint64) {
 	if res.Rejection != nil {
 		r.T.Fatal(res.Rejection)
 	}
-	a := res.Of(entry.MachineTree).(*tlogpart.Appended)
+	a := res.Of(entry.MachineTlog).(*tlogpart.Appended)
 	for i := range entries {
 		at = append(at, a.At(i))
 	}

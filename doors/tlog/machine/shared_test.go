@@ -16,7 +16,7 @@ func TestCommandsOfOneEntryGoOnFromEachOther(t *testing.T) {
 	r.add(l, texts(0, 3)...)
 	next := uint64(3)
 	for _, res := range r.apply(batch(l, texts(3, 2)...), batch(l, texts(5, 300)...), batch(l, texts(305, 1)...)) {
-		a := res.Of(entry.MachineTree).(*tlogpart.Appended)
+		a := res.Of(entry.MachineTlog).(*tlogpart.Appended)
 		if a.At(0) != next {
 			t.Errorf("index %d, want %d", a.At(0), next)
 		}

@@ -12,10 +12,10 @@ func NewLog(name, origin string, seed []byte) (entry.Part, error) {
 	if err != nil {
 		return entry.Part{}, err
 	}
-	return entry.Part{Machine: entry.MachineTree, Body: AppendPart(nil, &Part{Kind: Create, Spec: LogSpec{Name: name, Key: *key.Verifier()}})}, nil
+	return entry.Part{Machine: entry.MachineTlog, Body: AppendPart(nil, &Part{Kind: Create, Spec: LogSpec{Name: name, Key: *key.Verifier()}})}, nil
 }
 
 // AddEntry makes the part that adds one entry to the log of that number. The entry must not be longer than tiles.MaxEntryBytes.
 func AddEntry(log uint64, data []byte) entry.Part {
-	return entry.Part{Machine: entry.MachineTree, Body: AppendPart(nil, &Part{Kind: Append, Log: log, Entries: tiles.AppendEntry(nil, data)})}
+	return entry.Part{Machine: entry.MachineTlog, Body: AppendPart(nil, &Part{Kind: Append, Log: log, Entries: tiles.AppendEntry(nil, data)})}
 }

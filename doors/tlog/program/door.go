@@ -22,26 +22,26 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// treesClaim is for the right edges of logs, in the machine, and packedClaim for bundles as gzip makes them, kept for the next reader.
-const treesClaim, packedClaim = "trees", "packed"
+// logsClaim is for the right edges of logs, in the machine, and packedClaim for bundles as gzip makes them, kept for the next reader.
+const logsClaim, packedClaim = "logs", "packed"
 
 // Door is the tlog door.
 var Door = serve.Door{
 	Name:     "tlog",
 	Settings: func() serve.Settings { return new(settings) },
 	Machines: func(share budget.Shares) []machine.Machine {
-		return []machine.Machine{tlogmachine.NewWithin(share.Of(treesClaim) / 2)}
+		return []machine.Machine{tlogmachine.NewWithin(share.Of(logsClaim) / 2)}
 	},
 	Specs: []*machine.Spec{&tlogmachine.Spec},
 	Lanes: func(share budget.Shares) []node.LaneSpec {
 		return []node.LaneSpec{{Number: doortlog.Lane, Name: "tlog", Bytes: max(int(share.Lane)/2, 4<<20)}}
 	},
 	Claims: func(on bool) []budget.Claim {
-		trees := []budget.Claim{{Name: treesClaim, Weight: 16, Floor: 1 << 20, Ceiling: 64 << 20}} // at the default a thousand logs of tlogmachine.LogBytes
+		logs := []budget.Claim{{Name: logsClaim, Weight: 16, Floor: 1 << 20, Ceiling: 64 << 20}} // at the default a thousand logs of tlogmachine.LogBytes
 		if !on {
-			return budget.Floors(trees) // of the machine, which every member has
+			return budget.Floors(logs) // of the machine, which every member has
 		}
-		return append(trees, budget.Claim{Name: packedClaim, Weight: 2, Floor: 256 << 10, Ceiling: 16 << 20})
+		return append(logs, budget.Claim{Name: packedClaim, Weight: 2, Floor: 256 << 10, Ceiling: 16 << 20})
 	},
 	Beside:    []string{keysName},
 	Variables: []string{publishPassword},
@@ -125,7 +125,7 @@ func (s *settings) Check() error {
 
 // Service implements doors.Settings.
 func (s *settings) Service(c *serve.Common) (*serve.Service, error) {
-	r := &running{set: s, origins: c.Origins, room: c.Shares.Of(treesClaim), packed: doortlog.NewPacked(c.Shares.Of(packedClaim))}
+	r := &running{set: s, origins: c.Origins, room: c.Shares.Of(logsClaim), packed: doortlog.NewPacked(c.Shares.Of(packedClaim))}
 	s.inData = s.keys == ""
 	s.keys = keyDir(c.Dir, s.keys)
 	service := &serve.Service{Admin: r.section(), Prepare: r.prepare, Work: r.work, Open: r.open, Shutdown: r.shutdown, Close: r.close}

@@ -27,7 +27,7 @@ func TestMetricsOfTransparencyLogs(t *testing.T) {
 	rig := machinetest.Open(t, store.NewMem(), m)
 	apply := func(p *tlogpart.Part) {
 		t.Helper()
-		rig.Must(entry.MachineTree, tlogpart.AppendPart(nil, p))
+		rig.Must(entry.MachineTlog, tlogpart.AppendPart(nil, p))
 	}
 	var keys []*tiles.Signer
 	for i, name := range []string{"default", "other"} {

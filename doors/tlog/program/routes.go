@@ -249,7 +249,7 @@ func (r *running) republishLog(w http.ResponseWriter, q *http.Request) {
 func (r *running) change(w http.ResponseWriter, q *http.Request, p *tlogpart.Part) bool {
 	ctx, cancel := context.WithTimeout(q.Context(), changeTimeout)
 	defer cancel()
-	res, err := r.host.Node.Propose(ctx, node.LaneSystem, entry.Part{Machine: entry.MachineTree, Body: tlogpart.AppendPart(nil, p)})
+	res, err := r.host.Node.Propose(ctx, node.LaneSystem, entry.Part{Machine: entry.MachineTlog, Body: tlogpart.AppendPart(nil, p)})
 	switch {
 	case err != nil:
 		admin.Fail(w, http.StatusServiceUnavailable, err.Error())

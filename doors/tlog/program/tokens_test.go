@@ -42,7 +42,7 @@ func TestAQuotaIsOfTheWholeLog(t *testing.T) {
 		t.Helper()
 		index++
 		data := entry.AppendPacked(entry.AppendHeader(nil, entry.Header{}), entry.AppendCommand(nil, &entry.Command{Origin: 1, Seq: index, Term: 1,
-			Parts: []entry.Part{{Machine: entry.MachineTree, Body: tlogpart.AppendPart(nil, p)}}}))
+			Parts: []entry.Part{{Machine: entry.MachineTlog, Body: tlogpart.AppendPart(nil, p)}}}))
 		if err := a.Apply(index, 1, data, nil, nil); err != nil {
 			t.Fatal(err)
 		}

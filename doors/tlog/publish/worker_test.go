@@ -48,7 +48,7 @@ func newAlone(t *testing.T, seed byte) *alone {
 
 func (m *alone) do(p *tlogpart.Part) {
 	m.t.Helper()
-	m.rig.Must(entry.MachineTree, tlogpart.AppendPart(nil, p))
+	m.rig.Must(entry.MachineTlog, tlogpart.AppendPart(nil, p))
 }
 
 // grow adds entries and signs what there is then.

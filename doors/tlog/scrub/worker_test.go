@@ -29,7 +29,7 @@ func TestDamageIsToldAndKept(t *testing.T) {
 		add.Entries = tiles.AppendEntry(add.Entries, []byte("entry"))
 	}
 	for _, p := range []*tlogpart.Part{{Kind: tlogpart.Create, Spec: tlogpart.LogSpec{Name: "default", Key: *key.Verifier()}}, add} {
-		rig.Must(entry.MachineTree, tlogpart.AppendPart(nil, p))
+		rig.Must(entry.MachineTlog, tlogpart.AppendPart(nil, p))
 	}
 	var said bytes.Buffer
 	w := &Worker{logs: logs, log: slog.New(slog.NewTextHandler(&said, nil)), meter: new(meter.Tlog)}
@@ -69,7 +69,7 @@ func TestWhatIsPublishedIsScrubbed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rig.Must(entry.MachineTree, tlogpart.AppendPart(nil, &tlogpart.Part{Kind: tlogpart.Create, Spec: tlogpart.LogSpec{Name: "default", Key: *key.Verifier()}}))
+	rig.Must(entry.MachineTlog, tlogpart.AppendPart(nil, &tlogpart.Part{Kind: tlogpart.Create, Spec: tlogpart.LogSpec{Name: "default", Key: *key.Verifier()}}))
 	var said bytes.Buffer
 	bad, m := 2, new(meter.TlogPublish)
 	w := &Worker{logs: logs, log: slog.New(slog.NewTextHandler(&said, nil)), meter: new(meter.Tlog), places: func(log string) []Place {

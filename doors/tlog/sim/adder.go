@@ -59,7 +59,7 @@ func (a *adder) next() {
 	}
 	var err error
 	h.Hear(func() {
-		err = h.Node().ProposeAsync(lane, 0, []entry.Part{{Machine: entry.MachineTree, Body: tlogpart.AppendPart(nil, part)}},
+		err = h.Node().ProposeAsync(lane, 0, []entry.Part{{Machine: entry.MachineTlog, Body: tlogpart.AppendPart(nil, part)}},
 			func(res *entry.Result, err error) {
 				switch {
 				case errors.Is(err, node.ErrOverloaded):
@@ -74,8 +74,8 @@ func (a *adder) next() {
 				case res.Rejection != nil:
 					w.Fail(sim.WrongOutcome, "an add through %s: %v", h.Name(), res.Rejection)
 				}
-				w.Trace("t%d ← %s %s@%d add %s…: %d", a.id, h.Name(), res.Pos, res.Term, texts[0], res.Of(entry.MachineTree).(*tlogpart.Appended).At(0))
-				lb.acknowledge(w, h, texts, res.Of(entry.MachineTree).(*tlogpart.Appended))
+				w.Trace("t%d ← %s %s@%d add %s…: %d", a.id, h.Name(), res.Pos, res.Term, texts[0], res.Of(entry.MachineTlog).(*tlogpart.Appended).At(0))
+				lb.acknowledge(w, h, texts, res.Of(entry.MachineTlog).(*tlogpart.Appended))
 				w.Count(Added, len(texts))
 				move()
 			})

@@ -101,7 +101,7 @@ const lane node.Lane = 2
 
 // machineOf is the tlog machine of a member's process.
 func machineOf(m *sim.Member) *tlogmachine.Machine {
-	return m.Machine(entry.MachineTree).(*tlogmachine.Machine)
+	return m.Machine(entry.MachineTlog).(*tlogmachine.Machine)
 }
 
 // The promises that a run with transparency logs checks.

@@ -56,7 +56,7 @@ func (b *logsBook) propose(h *sim.Member, s *signer, i int, part *tlogpart.Part)
 	w := b.w
 	w.Trace("%s proposes %s in term %d", h.Name(), part, s.term)
 	s.open[i] = true
-	err := h.Node().ProposeAsync(node.LaneSystem, s.term, []entry.Part{{Machine: entry.MachineTree, Body: tlogpart.AppendPart(nil, part)}},
+	err := h.Node().ProposeAsync(node.LaneSystem, s.term, []entry.Part{{Machine: entry.MachineTlog, Body: tlogpart.AppendPart(nil, part)}},
 		func(res *entry.Result, err error) {
 			s.open[i] = false
 			if err == nil && res.Rejection != nil && res.Rejection.Code != tlogpart.LogExists && res.Rejection.Code != tlogpart.StaleCheckpoint {
