@@ -174,6 +174,16 @@ func TestRoomForAnswersIsShared(t *testing.T) {
 	}
 }
 
+// TestSmallAnswersOverHTTP1HaveTwoThirds as those over gRPC.
+func TestSmallAnswersOverHTTP1HaveTwoThirds(t *testing.T) {
+	p := New(Options{AnswerBytes: 900})
+	p.now.Store(settledAfter)
+	from := &From{asker: &client{port: p}}
+	if !p.TakeAnswer(from, 300) || p.TakeAnswer(from, 301) || !p.TakeAnswer(from, 300) || p.TakeAnswer(from, 1) {
+		t.Errorf("%d of 900 are left", p.answers.Load())
+	}
+}
+
 // TestAnAnswerIsGivenBackOnce, however it ends: it is written, it was smaller than thought, or its connection has ended.
 func TestAnAnswerIsGivenBackOnce(t *testing.T) {
 	p := New(Options{AnswerBytes: 1000})
@@ -217,6 +227,143 @@ func TestAnAnswerIsGivenBackOnce(t *testing.T) {
 		t.Error("an answer for a client that has left")
 	}
 	left("for a client that has left", 1000)
+}
+
+// TestAConnectionOfTheGRPCServerGivesBackWhatItHad: it may take as much the second time as the first, of every kind.
+func TestAConnectionOfTheGRPCServerGivesBackWhatItHad(t *testing.T) {
+	p := New(Options{AnswerBytes: 900, CallBytes: 1000, BudgetBytes: 1000, RequestTimeout: 7 * time.Second})
+	p.now.Store(settledAfter)
+	i := p.newGRPCConn(http2test.On(nil, 1))
+	from := i.RemoteAddr().(*From)
+	for round := range 3 {
+		if !p.TakeAnswer(from, 400) || !p.TakeAnswer(from, 200) || p.TakeAnswer(from, 1) {
+			t.Fatalf("round %d: answers", round)
+		}
+		p.AnswerSent(from, 400)
+		p.AnswerGone(from, 200)
+		if !from.Hold(300) || !from.Hold(200) || from.Hold(1) || from.Crowded() {
+			t.Fatalf("round %d: open calls", round)
+		}
+		from.GiveBack(300)
+		from.GiveBack(200)
+		if !i.Draw(400) || !i.Draw(350) || i.Draw(1) || i.room.Load() != 750 {
+			t.Fatalf("round %d: requests", round)
+		}
+		i.Return(750)
+		if i.room.Load() != 0 || i.held.Load() != 0 || i.answers.Load() != 0 {
+			t.Fatalf("round %d: it holds %d, %d and %d bytes", round, i.room.Load(), i.held.Load(), i.answers.Load())
+		}
+	}
+	_ = i.Close() // nothing is sent
+	if p.Owed() != "" {
+		t.Error(p.Owed())
+	}
+	// A large message has a second more for each 16 KiB.
+	if short, long := p.patience(slowest-1), p.patience(10*slowest); short != 7*time.Second || long != 17*time.Second {
+		t.Errorf("a small message may take %v, a large one %v", short, long)
+	}
+}
+
+// TestAPortIsCrowdedFromHalfOn: then each connection is asked what it holds.
+func TestAPortIsCrowdedFromHalfOn(t *testing.T) {
+	p := New(Options{CallBytes: 1000})
+	little, much := p.newGRPCConn(http2test.On(nil, 1)).RemoteAddr().(*From), p.newGRPCConn(http2test.On(nil, 1)).RemoteAddr().(*From)
+	if much.of.Open(500); p.Crowded() {
+		t.Error("half is left")
+	}
+	if little.of.Open(15); !p.Crowded() || little.Crowded() || much.Crowded() {
+		t.Error("less than half is left, and nobody may be refused yet")
+	}
+	p.relieved.Store(time.Now().Add(time.Hour).UnixNano()) // nobody looks for the one that holds the most
+	p.calls.Add(-486)
+	if !p.Crowded() || !much.Crowded() || little.Crowded() {
+		t.Error("all is taken, and it is not the one that holds much who is refused")
+	}
+	p.calls.Add(486)
+}
+
+// waits is a connection over HTTP/1.1 of a port, and what lies below it.
+func waits(p *Port, what uint64) (*client, *http2test.Wire) {
+	w := http2test.On(nil, 1)
+	c := &client{Conn: w, raw: w, port: p}
+	c.mark(what, 0)
+	p.clients[c] = struct{}{}
+	return c, w
+}
+
+// TestAStalledRequestMakesRoom: of the clients over HTTP/1.1 that send nothing of what they announced the one that holds the most, and none that sends,
+// or whose request is whole.
+func TestAStalledRequestMakesRoom(t *testing.T) {
+	p := New(Options{})
+	long := time.Now().Add(-stallGrace - time.Second).UnixNano()
+	var wires []*http2test.Wire
+	for _, c := range []struct {
+		what       uint64
+		room, from int64
+	}{{reading, 200, long}, {reading, 100, long}, {reading, 900, time.Now().Add(time.Minute).UnixNano()}, {busy, 900, long}, {writing, 900, long}, {reading, 0, long}} {
+		client, w := waits(p, c.what)
+		client.room.Store(c.room)
+		client.heard.Store(c.from)
+		wires = append(wires, w)
+	}
+	for n := range 3 { // the third time there is none left
+		p.evicted.Store(0)
+		if made := p.evictStalled(nil); made != (n < 2) {
+			t.Errorf("look %d: room was made %t", n, made)
+		}
+		for i, w := range wires {
+			if closed := w.Closed.Load(); closed != (i <= min(n, 1)) {
+				t.Errorf("look %d: connection %d is closed %t", n, i, closed)
+			}
+		}
+		for c := range p.clients { // any order: the server forgets those that are closed
+			if c.raw.(*http2test.Wire).Closed.Load() {
+				delete(p.clients, c)
+			}
+		}
+	}
+	// Behind another look nobody looks again at once, and waits only where that one has closed a connection.
+	for _, just := range []bool{true, false} {
+		now := time.Now().UnixNano()
+		p.evicted.Store(now + int64(time.Hour))
+		if p.cut.Store(now); !just {
+			p.cut.Store(now - int64(evictPatience))
+		}
+		if wait := p.evictStalled(nil); wait != just {
+			t.Errorf("a connection was closed just now %t, and its room is waited for %t", just, wait)
+		}
+	}
+}
+
+// TestAnAnswerThatIsNotTakenMakesRoom over HTTP/1.1: of those that are being written and of which nothing is taken the largest.
+func TestAnAnswerThatIsNotTakenMakesRoom(t *testing.T) {
+	p := New(Options{AnswerBytes: 1000})
+	p.now.Store(settledAfter)
+	long := time.Now().Add(-stallGrace - time.Second).UnixNano()
+	var wires []*http2test.Wire
+	for _, c := range []struct {
+		what          uint64
+		answers, took int64
+	}{{writing, 200, long}, {writing, 100, long}, {writing, 300, time.Now().UnixNano()}, {busy, 300, long}} {
+		client, w := waits(p, c.what)
+		if !p.TakeAnswer(&From{asker: client}, c.answers) {
+			t.Fatal("no room to begin with")
+		}
+		if since := time.Since(time.Unix(0, client.took.Load())); since < 0 || since > time.Minute {
+			t.Errorf("an answer's time began %v ago", since)
+		}
+		client.took.Store(c.took)
+		wires = append(wires, w)
+	}
+	last, _ := waits(p, busy)
+	if p.TakeAnswer(&From{asker: last}, 200) {
+		t.Error("there is room for one more")
+	}
+	for i, w := range wires {
+		if closed := w.Closed.Load(); closed != (i == 0) {
+			t.Errorf("connection %d is closed %t", i, closed)
+		}
+	}
 }
 
 // TestAnAskerIsKnownWhileItsRequestIsHandled, by a number that no other request has.
