@@ -174,3 +174,47 @@ func TestWithoutAChecksumSQLiteIsAsked(t *testing.T) {
 		}
 	}
 }
+
+// TestFilesOfTwoLinesMakeNoDatabase: a file that ends with another database than the next one begins with is named, though it is whole. No manifest
+// tells which of them is right, and where the later file has all its pages the database's own checksum does not either.
+func TestFilesOfTwoLinesMakeNoDatabase(t *testing.T) {
+	ctx := context.Background()
+	store := objstore.NewMemory()
+	w := replicatest.New(replica.New(store, replica.Bucket), 1)
+	for i := range byte(4) {
+		must(t, w.Commit(2, map[uint32][]byte{1: replicatest.Fill(512, i), 2: replicatest.Fill(512, i)}))
+	}
+	for _, i := range []int{0, 1, 2} {
+		at := w.R.Name(w.Files[i])
+		c := mustRead(t, w.Past[i].Data)
+		c.Trailer.PostApplyChecksum ^= 1
+		spoilt := without(t, store.Objects(), map[string][]byte{at: written(t, c, false)})
+		_, err := Restore(ctx, replica.New(spoilt, replica.Bucket), Options{To: target, FS: newDisk(t)})
+		var fault *replica.Fault
+		if !errors.As(err, &fault) || fault.Name != at || !strings.Contains(fault.Reason, "the next file begins with") {
+			t.Errorf("file %d: %v", i+1, err)
+		}
+	}
+}
+
+// TestAPageThatNoFileHasIsMissed, the last one too: it would be zeros.
+func TestAPageThatNoFileHasIsMissed(t *testing.T) {
+	ctx := context.Background()
+	for _, more := range []uint32{1, 3} {
+		store := objstore.NewMemory()
+		w := replicatest.New(replica.New(store, replica.Bucket), 1)
+		for i := range byte(2) {
+			must(t, w.Commit(2, map[uint32][]byte{1: replicatest.Fill(512, i)}))
+		}
+		c := mustRead(t, w.Past[1].Data)
+		c.Header.Commit += more
+		must(t, store.Put(ctx, objstore.Object{Name: w.R.Name(w.Files[1]), Data: written(t, c, false)}))
+		fsys := newDisk(t)
+		if _, err := Restore(ctx, w.R, Options{To: target, FS: fsys}); err == nil || !strings.Contains(err.Error(), "no file has page 3 of ") {
+			t.Errorf("%d pages are in no file: %v", more, err)
+		}
+		if _, err := fsys.ReadFile(target); err == nil {
+			t.Errorf("%d pages are in no file, and the database has its name", more)
+		}
+	}
+}
