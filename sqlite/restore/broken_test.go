@@ -168,3 +168,18 @@ func TestSQLiteIsAskedWhatItThinks(t *testing.T) {
 		t.Errorf("a check that was ended: %v", err)
 	}
 }
+
+// TestProgressThatCannotBeKeptIsSaid: a restore is stopped, and what it has made cannot be made durable. Both are told.
+func TestProgressThatCannotBeKeptIsSaid(t *testing.T) {
+	_, store := large(t)
+	fsys := disk.NewFaulty(newDisk(t))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	_, err := Restore(ctx, replica.New(store, replica.Bucket), Options{To: target, FS: fsys, Progress: func(int64, int64) {
+		fsys.FailSync(nil, errDisk)
+		cancel()
+	}})
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, errDisk) {
+		t.Error(err)
+	}
+}
