@@ -74,3 +74,26 @@ func TestAGapIsToldAndNotWrong(t *testing.T) {
 		t.Errorf("of an empty place: %v", err)
 	}
 }
+
+// TestBehindADamagedFileTheOthersAreRead: the fetch ends there, and another one begins behind it.
+func TestBehindADamagedFileTheOthersAreRead(t *testing.T) {
+	store := objstore.NewMemory()
+	w := replicatest.New(replica.New(store, replica.Bucket), 1)
+	for n := range byte(7) {
+		must(t, w.Commit(2, map[uint32][]byte{1: replicatest.Fill(512, n)}))
+	}
+	damage := map[string][]byte{}
+	for _, i := range []int{2, 4} {
+		at := w.R.Name(w.Files[i])
+		damage[at] = wrong(store.Objects()[at])
+	}
+	v, said := verified(t, without(t, store.Objects(), damage), replica.Bucket)
+	for at := range damage { // any order: each is named
+		if !strings.Contains(strings.Join(said, "\n"), at) {
+			t.Errorf("%s is not named", at)
+		}
+	}
+	if v.Files != 5 {
+		t.Errorf("%d of 5 whole files were read, %q", v.Files, said)
+	}
+}
