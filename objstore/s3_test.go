@@ -20,7 +20,7 @@ import (
 
 // TestMain shortens the pauses between two attempts of the client, so that a request that fails for good costs little.
 func TestMain(m *testing.M) {
-	minio.DefaultRetryUnit = 20 * time.Millisecond
+	minio.DefaultRetryUnit = 2 * time.Millisecond
 	os.Exit(m.Run())
 }
 

@@ -37,7 +37,8 @@ var hostileLists = map[string]func(n int64, w http.ResponseWriter, r *http.Reque
 	"a page without an end": func(_ int64, w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/xml")
 		fmt.Fprint(w, "<?xml version=\"1.0\"?><ListBucketResult>")
-		floods(w, r, "<Contents><Key>below/a</Key></Contents>")
+		// Long keys: the bound is in bytes, and the time that the client takes for them is in elements.
+		floods(w, r, "<Contents><Key>below/"+strings.Repeat("a", 1000)+"</Key></Contents>")
 	},
 	"an error without an end": func(_ int64, w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)

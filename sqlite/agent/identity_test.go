@@ -76,6 +76,7 @@ func linked(t *testing.T, form string) (r *rig, real string) {
 
 // TestADatabaseThatIsALinkIsCapturedAndAcknowledged: before, an agent that was given a link read no WAL, and said archive.
 func TestADatabaseThatIsALinkIsCapturedAndAcknowledged(t *testing.T) {
+	t.Parallel()
 	for _, form := range []string{"a link to the file", "a link to a link", "a directory that is a link", "a name with .."} {
 		for _, when := range []string{"there before", "made later"} {
 			t.Run(form+", "+when, func(t *testing.T) {

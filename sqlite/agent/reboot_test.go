@@ -13,6 +13,7 @@ import (
 // TestAMachineThatWasStartedAnewAndTriesTwice: a power cut took commits that the bucket has, and a program has the database open while the agent
 // wants to restore it. The attempt that fails leaves nothing behind that lets the next one take the file for a newer state than the bucket's.
 func TestAMachineThatWasStartedAnewAndTriesTwice(t *testing.T) {
+	t.Parallel()
 	for _, killed := range []bool{false, true} {
 		r := newRig(t)
 		a := r.start(gate.Archive)

@@ -20,6 +20,7 @@ const replay = "replay: go test ./sqlite/agent -run TestSeedsOfTheModel -seed %d
 
 // TestSeedsOfTheModel runs agents on machines that fail, from seeds. With -seed it replays one.
 func TestSeedsOfTheModel(t *testing.T) {
+	t.Parallel()
 	if *seedFlag != 0 {
 		rep := agentsim.Run(agentsim.Options{Seed: *seedFlag, All: true})
 		for _, line := range rep.Trace {
@@ -49,6 +50,7 @@ func TestSeedsOfTheModel(t *testing.T) {
 
 // TestTheModelRepeatsItself is what replaying rests on.
 func TestTheModelRepeatsItself(t *testing.T) {
+	t.Parallel()
 	hashes := map[uint64]bool{}
 	for seed := uint64(1); seed <= 5; seed++ {
 		a, b := agentsim.Run(agentsim.Options{Seed: seed, All: true}), agentsim.Run(agentsim.Options{Seed: seed, All: true})

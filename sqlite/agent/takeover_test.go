@@ -87,6 +87,7 @@ func (r *rig) kept() (names []string) {
 // TestARestoredDatabaseGoesOn: restored to before a bad change, to the newest state and then written to, and twice in a row. The file stays as it
 // is, the replica follows it, and what it leaves behind can be restored.
 func TestARestoredDatabaseGoesOn(t *testing.T) {
+	t.Parallel()
 	r := lived(t, 5)
 	good := r.chain().Head.TXID
 	a := r.start(gate.Archive)
@@ -133,6 +134,7 @@ func TestARestoredDatabaseGoesOn(t *testing.T) {
 
 // TestARestoredDatabaseWhoseReplicaWentOn is refused, the owner goes on, and each of the two commands decides.
 func TestARestoredDatabaseWhoseReplicaWentOn(t *testing.T) {
+	t.Parallel()
 	for _, choice := range []string{"branch", "restore"} {
 		r := lived(t, 2)
 		other := r.another()
@@ -176,6 +178,7 @@ func TestARestoredDatabaseWhoseReplicaWentOn(t *testing.T) {
 // TestADamagedReplicaIsStoredAnew: the newest file is empty, cut short or gone, or a level's file is gone whose groups were removed. A commit that is
 // acknowledged afterwards can be restored.
 func TestADamagedReplicaIsStoredAnew(t *testing.T) {
+	t.Parallel()
 	for name, b := range map[string][]byte{"empty": {}, "short": []byte("LTX1"), "gone": nil} { // any order: each alone
 		for _, killed := range []bool{false, true} {
 			r := lived(t, 3)

@@ -9,7 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"modernc.org/sqlite" // and the driver "sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // Check is what SQLite itself is asked about a database that was restored.
@@ -52,7 +53,7 @@ func check(ctx context.Context, name string, how Check) (err error) {
 	defer db.Close() // it was read
 	rows, err := db.QueryContext(ctx, fmt.Sprintf("PRAGMA %s(%d)", pragma, mostFaults))
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return asked(name, err)
 	}
 	defer rows.Close() // it was read
 	var found []string
@@ -66,10 +67,21 @@ func check(ctx context.Context, name string, how Check) (err error) {
 		}
 	}
 	if err := rows.Err(); err != nil {
-		return fmt.Errorf("check %s: %w", name, err)
+		return asked(name, err)
 	}
 	if len(found) > 0 {
 		return fmt.Errorf("%w: %s", ErrCorrupt, strings.Join(found, "; "))
 	}
 	return nil
+}
+
+// asked is the error of a question that SQLite did not answer to its end. A page may be damaged so that the check itself cannot go on.
+func asked(name string, err error) error {
+	if e := (*sqlite.Error)(nil); errors.As(err, &e) {
+		switch e.Code() & 0xff {
+		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+			return fmt.Errorf("%w: %w", ErrCorrupt, err)
+		}
+	}
+	return fmt.Errorf("check %s: %w", name, err)
 }

@@ -196,7 +196,7 @@ func TestADiskThatIsTooSmall(t *testing.T) {
 	if names, err := fsys.List("/data"); err != nil || len(names) != 0 {
 		t.Errorf("left behind: %v %v", names, err)
 	}
-	fsys.FillAfter(nil, 4*Spare)
+	fsys.FillAfter(nil, Spare+int64(len(w.DB.Bytes())))
 	if _, err := Restore(context.Background(), w.R, Options{To: target, FS: fsys}); err != nil {
 		t.Error(err)
 	}

@@ -74,6 +74,20 @@ func TestABreakerOpensAfterAFewFailuresInARow(t *testing.T) {
 	}
 }
 
+// TestWaitsAreSpread: members that gave up a service at one moment do not try it at one moment.
+func TestWaitsAreSpread(t *testing.T) {
+	now := time.Unix(1000, 0)
+	shortest, longest := time.Hour, time.Duration(0)
+	for range 2000 {
+		var b breaker
+		b.failed(now, false, "gone", &Breaker{Failures: 1, First: time.Second, Longest: time.Minute})
+		shortest, longest = min(shortest, b.until.Sub(now)), max(longest, b.until.Sub(now))
+	}
+	if shortest < 800*time.Millisecond || shortest > 850*time.Millisecond || longest < 1150*time.Millisecond || longest > 1200*time.Millisecond {
+		t.Errorf("of waits of 1 s the shortest is %v and the longest %v, want from 80 to 120 %%", shortest, longest)
+	}
+}
+
 func TestAServiceThatIsGoneIsNotCalledForAWhile(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

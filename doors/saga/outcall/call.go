@@ -127,18 +127,14 @@ func (c *call) end(o Outcome, message string) {
 	}
 }
 
-// cut is at most n bytes of s, which become valid UTF-8.
+// cut is the beginning of s as valid UTF-8, at most n bytes. Bytes that are no letter become U+FFFD first, which is longer than they are.
 func cut(s string, n int) string {
-	if len(s) > n {
-		s = s[:n]
-		for i := 1; i < utf8.UTFMax && i <= len(s); i++ { // half a letter at the end
-			if r := s[len(s)-i]; utf8.RuneStart(r) {
-				if !utf8.FullRuneInString(s[len(s)-i:]) {
-					s = s[:len(s)-i]
-				}
-				break
-			}
-		}
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= n {
+		return s
 	}
-	return strings.ToValidUTF8(s, "\uFFFD")
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
 }

@@ -50,8 +50,11 @@ func TestWhatAnAnswerOverHTTPMeans(t *testing.T) {
 		{"long and no word", 200, long[:500_000], OK, "xxx"},
 		{"as long as what is kept", 200, long[:keptBody], OK, "xxx"},
 		{"too long to be read", 200, long, Transient, "more than 1 MiB"},
-		{"a message that is cut in a letter", 409, strings.Repeat("é", 600) + "x", Failure, "éé"},
+		{"a word far behind it", 200, long[:1_000_000] + "FAILURE", Failure, "xxx"},
+		{"a message that is cut in a letter", 409, "x" + strings.Repeat("é", 600), Failure, "éé"},
+		{"a message that is cut between letters", 409, strings.Repeat("é", 600) + "x", Failure, "éé"},
 		{"a message that is no text", 409, "\xff\xfe", Failure, "\uFFFD"},
+		{"a long message that is no text", 409, strings.Repeat("a\xff", 1000), Failure, "a\uFFFDa"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -48,6 +48,41 @@ func TestWhatTheCLibraryTakesForAnAddressIsNoName(t *testing.T) {
 	}
 }
 
+// TestTheLongestURLAndName are called; with a letter more they are not.
+func TestTheLongestURLAndName(t *testing.T) {
+	name := strings.Repeat(strings.Repeat("a", 62)+".", 4) + "a"
+	for n, ok := range map[int]bool{253: true, 254: false} {
+		if _, err := hostName(name[:252] + strings.Repeat("a", n-252)); (err == nil) != ok {
+			t.Errorf("a name of %d letters: %v", n, err)
+		}
+	}
+	for n, ok := range map[int]bool{maxURL: true, maxURL + 1: false} {
+		for url, parse := range map[string]func(string) (target, error){"http://a.test/": parseHTTP, "a.test:80/pkg.Service/": parseGRPC} {
+			if _, err := parse(url + strings.Repeat("x", n-len(url))); (err == nil) != ok {
+				t.Errorf("%s… of %d bytes: %v", url, n, err)
+			}
+		}
+	}
+}
+
+// TestLettersOfNamesAndValues: those that a header's name may have (RFC 9110), and those that gRPC's metadata and methods may.
+func TestLettersOfNamesAndValues(t *testing.T) {
+	const tokens = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	for c := range 256 {
+		s := string([]byte{byte(c)})
+		if got, want := token("x"+s), strings.Contains(tokens, s); got != want {
+			t.Errorf("%q in the name of a header: %t", s, got)
+		}
+		visible := c >= 0x20 && c <= 0x7e
+		if got := printable("x" + s); got != visible {
+			t.Errorf("%q in a value: %t", s, got)
+		}
+		if _, err := parseGRPC("a.test:80/pkg.Service/M" + s); (err == nil) != (visible && c != ' ') {
+			t.Errorf("%q in the name of a method: %v", s, err)
+		}
+	}
+}
+
 // FuzzHTTP looks for a URL that is not refused and makes another request of itself than one line to the host that was judged.
 func FuzzHTTP(f *testing.F) {
 	for _, url := range forbidden {
