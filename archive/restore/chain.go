@@ -216,7 +216,7 @@ func (c *chain) next(ctx context.Context) (*archiveformat.Span, error) {
 // is is true, and makes it the next one: the entries before it were lost. Those that it goes over are of no use, but were on their way when
 // that came about. If there is none, nothing has changed.
 func (c *chain) resumes(ctx context.Context, is func(snapshot uint64) bool) (over []*listed, root *listed, err error) {
-	for len(over) <= mostBehindGap {
+	for r := (run{}); r.most <= mostBehindGap; {
 		l, err := c.peek(ctx)
 		if err != nil {
 			return nil, nil, err
@@ -227,6 +227,11 @@ func (c *chain) resumes(ctx context.Context, is func(snapshot uint64) bool) (ove
 		if l.err == nil && l.span.Before == (archiveformat.Hash{}) && is(l.first-1) {
 			return over, l, nil
 		}
+		last := l.first
+		if l.err == nil {
+			last = l.span.Last
+		}
+		r.add(l.first, last)
 		over, c.head = append(over, l), nil
 	}
 	c.back = append(over, c.back...)

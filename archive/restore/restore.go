@@ -19,6 +19,7 @@ import (
 	emember "github.com/holdfastdb/holdfast/core/entry/member"
 	"github.com/holdfastdb/holdfast/core/node"
 	"github.com/holdfastdb/holdfast/core/store"
+	"github.com/holdfastdb/holdfast/objstore"
 )
 
 // At says which state of an archive is meant: that after an entry, that at a time along the log (the last entry whose time is not after it),
@@ -102,8 +103,8 @@ const (
 	partsName = "restore-pieces"
 	// durableEvery is how many bytes of spans are replayed before the state is made durable, and is not replayed again.
 	durableEvery = 128 << 20
-	// mostBehindGap is how many spans a server that died may have had on their way. More than that behind a missing one were not: it was
-	// removed.
+	// mostBehindGap is how many spans one after another a server that died may have had on their way. Where more than that are behind a
+	// missing one, it was removed. Each leader of a cluster may have left as many: run counts.
 	mostBehindGap = 16
 )
 
@@ -439,16 +440,38 @@ func (j *restore) durable(c *chain) error {
 // leaves what it had in any order, and of what is behind the first that is missing nobody was told that it is archived. Of more than
 // that something was removed.
 func (a *Archive) behind(ctx context.Context, gap *Gap) (many bool, err error) {
+	var r run
 	list := a.spanNames(format.SpanName(a.Timeline, gap.To))
-	for n := 0; ; n++ {
-		_, ok, err := list.next(ctx)
+	for {
+		l, ok, err := list.next(ctx)
 		if err != nil || !ok {
 			return false, err
 		}
-		if n == mostBehindGap {
+		_, first, ok := format.ParseSpanName(l.Name)
+		if !ok {
+			continue
+		}
+		last, err := a.lastOf(ctx, l.Name, first)
+		if err != nil {
+			return false, err
+		}
+		if r.add(first, last); r.most > mostBehindGap {
 			return true, nil
 		}
 	}
+}
+
+// lastOf returns the last index of a span that is listed. A span that cannot be read counts as one entry.
+func (a *Archive) lastOf(ctx context.Context, name string, first uint64) (uint64, error) {
+	var f *format.Fault
+	s, err := a.span(ctx, name)
+	switch {
+	case err == nil:
+		return s.Last, nil
+	case errors.As(err, &f), errors.Is(err, objstore.ErrAbsent):
+		return first, nil
+	}
+	return 0, err
 }
 
 // replaySpan applies those entries of a span that the state does not have yet, up to the index last and the time latest. reached: the

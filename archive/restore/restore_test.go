@@ -470,10 +470,24 @@ func TestAHoleAtTheEnd(t *testing.T) {
 	s := l.archived(t, r)
 	spans := kinds(s)["span"]
 	for _, c := range []struct {
-		behind  int
-		refused bool
-	}{{1, false}, {3, false}, {20, true}} {
+		behind, leaders int
+		refused         bool
+	}{{1, 1, false}, {3, 1, false}, {3, 6, false}, {9, 4, false}, {20, 1, true}, {20, 4, true}} {
 		some := copyOf(t, s)
+		last := spans[len(spans)-2-c.behind]
+		before, err := format.DecodeSpan(last, bytes.Clone(s.Objects()[last]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range c.leaders - 1 { // each ships what is behind the entries that are archived once more, and cuts it elsewhere
+			its := objstore.NewMemory()
+			l.spans(t, its, r, before.Tip(), l.last)
+			for name, b := range its.Objects() { // any order
+				if err := some.PutIfAbsent(t.Context(), objstore.Object{Name: name, Data: b}); err != nil && !errors.Is(err, objstore.ErrExists) {
+					t.Fatal(err)
+				}
+			}
+		}
 		gone := spans[len(spans)-1-c.behind]
 		_, first, _ := format.ParseSpanName(gone)
 		if err := some.Delete(t.Context(), gone); err != nil {
@@ -488,17 +502,17 @@ func TestAHoleAtTheEnd(t *testing.T) {
 		}
 		out, err := into(filepath.Join(t.TempDir(), "restored"), some, Restoring{})
 		if v, found := proved(t, some, At{}); !strings.Contains(fmt.Sprint(found), "missing") || (v.Wrong > 0) != c.refused || v.Content != l.had[first-1] {
-			t.Errorf("%d behind: %+v %v", c.behind, v, found)
+			t.Errorf("%d behind, %d leaders: %+v %v", c.behind, c.leaders, v, found)
 		}
 		var gap *Gap
 		if c.refused {
 			if !errors.As(err, &gap) || gap.From != first {
-				t.Errorf("%d behind: %+v %v", c.behind, out, err)
+				t.Errorf("%d behind, %d leaders: %+v %v", c.behind, c.leaders, out, err)
 			}
 			continue
 		}
 		if err != nil || out.State.Index != first-1 || out.Missing == nil || out.Missing.From != first || out.End.Index != l.last {
-			t.Errorf("%d behind: %+v %v", c.behind, out, err)
+			t.Errorf("%d behind, %d leaders: %+v %v", c.behind, c.leaders, out, err)
 		}
 		if _, err := into(filepath.Join(t.TempDir(), "restored"), some, Restoring{At: At{Index: l.last}}); !errors.As(err, &gap) {
 			t.Errorf("what is behind a hole was restored: %v", err)
