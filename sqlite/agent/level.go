@@ -144,7 +144,7 @@ func (d *database) makeFile(l *level) bool {
 				err = measure(&f, body)
 			}
 			if err == nil {
-				err = d.insist(ctx, "put "+f.String(), f.Size, func(ctx context.Context) error { return d.target.Replica.PutLevel(ctx, f, body) })
+				err = d.put(ctx, f.String(), f.Size, func(ctx context.Context) error { return d.target.Replica.PutLevel(ctx, f, body) })
 			}
 			return func() {
 				d.jobs--

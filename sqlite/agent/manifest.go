@@ -29,7 +29,7 @@ func (d *database) manifest(now time.Time) {
 	d.jobs++
 	times := d.times
 	d.async(func(ctx context.Context) func() {
-		err := d.insist(ctx, "put the manifest", 0, func(ctx context.Context) error {
+		err := d.put(ctx, "the manifest", 0, func(ctx context.Context) error {
 			// Files that no manifest named are known from a list: what is in them is read once.
 			if err := d.target.Replica.Fill(ctx, m.Files); err != nil {
 				return err

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/holdfastdb/holdfast/sqlite/capture"
@@ -122,7 +121,7 @@ func (d *database) upload(ctx context.Context, s *ship) error {
 	if s.alone {
 		create = d.target.Replica.CreateAlone
 	}
-	if err := d.insist(ctx, "put "+s.file.String(), s.file.Size, func(ctx context.Context) error { return create(ctx, s.file, s.body) }); err != nil {
+	if err := d.put(ctx, s.file.String(), s.file.Size, func(ctx context.Context) error { return create(ctx, s.file, s.body) }); err != nil {
 		return err
 	}
 	if err := d.complete(ctx, s); err != nil {
@@ -139,7 +138,7 @@ func (d *database) complete(ctx context.Context, s *ship) error {
 				return err
 			}
 		}
-		if err := d.insist(ctx, "put "+s.snapshot.String(), s.snapshot.Size, func(ctx context.Context) error {
+		if err := d.put(ctx, s.snapshot.String(), s.snapshot.Size, func(ctx context.Context) error {
 			return d.target.Replica.PutLevel(ctx, s.snapshot, s.snapshotBody)
 		}); err != nil {
 			return err
@@ -153,6 +152,15 @@ func (d *database) complete(ctx context.Context, s *ship) error {
 	return nil
 }
 
+// put insists on an upload of size bytes and counts each attempt.
+func (d *database) put(ctx context.Context, name string, size int64, f func(ctx context.Context) error) error {
+	return d.insist(ctx, "put "+name, size, func(ctx context.Context) error {
+		err := f(ctx)
+		d.counted(size, err)
+		return err
+	})
+}
+
 // insist repeats f until it succeeds or fails for good. An error that only a person can mend is repeated too, less often.
 func (d *database) insist(ctx context.Context, what string, size int64, f func(ctx context.Context) error) error {
 	failing := false
@@ -163,9 +171,6 @@ func (d *database) insist(ctx context.Context, what string, size int64, f func(c
 	}()
 	for wait := firstPause; ; {
 		err := d.once(ctx, size, f)
-		if strings.HasPrefix(what, "put ") {
-			d.counted(size, err)
-		}
 		if err == nil || errors.Is(err, replica.ErrFenced) || errors.Is(err, replica.ErrOutdated) || errors.Is(err, capture.ErrChanged) || isSwapped(err) || ctx.Err() != nil {
 			d.failed(nil)
 			return err
