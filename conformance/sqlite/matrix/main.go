@@ -17,6 +17,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -141,7 +142,7 @@ func (m *matrix) run(ctx context.Context, cells []cell, jobs int) ([]verdict, er
 	}
 	close(todo)
 	wg.Wait()
-	if m.keep {
+	if m.keep && slices.ContainsFunc(verdicts, func(v verdict) bool { return v.err != nil }) {
 		fmt.Println("files of the cells that failed are below", dir)
 		return verdicts, nil
 	}
