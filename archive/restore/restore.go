@@ -103,8 +103,8 @@ const (
 	partsName = "restore-pieces"
 	// durableEvery is how many bytes of spans are replayed before the state is made durable, and is not replayed again.
 	durableEvery = 128 << 20
-	// mostBehindGap is how many spans one after another a server that died may have had on their way. Where more than that are behind a
-	// missing one, it was removed. Each leader of a cluster may have left as many: run counts.
+	// mostBehindGap is the largest number of uploads that a crashed leader can have had in flight. If a longer row of spans follows a
+	// missing one, the missing span was deleted, not lost in flight.
 	mostBehindGap = 16
 )
 
@@ -436,9 +436,8 @@ func (j *restore) durable(c *chain) error {
 	return j.write()
 }
 
-// behind judges a gap at the end: many reports whether more spans are behind it than a server that died can have had on their way. It
-// leaves what it had in any order, and of what is behind the first that is missing nobody was told that it is archived. Of more than
-// that something was removed.
+// behind judges a gap at the end. many reports whether a row of more than mostBehindGap spans follows it. A leader that crashed leaves
+// fewer, in any order, and no client was told that the entries behind the first missing span are archived.
 func (a *Archive) behind(ctx context.Context, gap *Gap) (many bool, err error) {
 	var r run
 	list := a.spanNames(format.SpanName(a.Timeline, gap.To))

@@ -1,8 +1,8 @@
 package restore
 
-// run finds the longest row of spans that follow one another, each beginning where another one ends. One leader ships such a row. A leader
-// after it that ships the same entries again cuts them elsewhere, so its spans lie across. The number of all spans behind a hole grows with
-// the leaders, and so does the number that covers their entries; the longest row does not. The zero run is empty.
+// run finds the longest row of spans in which each span begins where the one before it ends. One leader uploads such a row. The next leader
+// uploads the same entries again and cuts them elsewhere, so its spans overlap the row and do not extend it. Counting all spans behind a gap,
+// or those that cover its entries, was rejected: both numbers grow with each leader. The zero run is empty.
 type run struct {
 	to   map[uint64]int // by last entry: the longest row that ends there
 	most int
