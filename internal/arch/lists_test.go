@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestEveryDoorIsInEveryList: the folders below doors/ are the doors of the build, and each of them is checked. What ships walks the list in
+// TestEveryDoorIsInEveryList: the folders below doors/ that have a program are the doors of the build, and each of them is checked. What ships walks the list in
 // cmd/holdfast. The simulation and the conformance runs have lists of their own, because nothing that ships may import them.
 func TestEveryDoorIsInEveryList(t *testing.T) {
 	root := filepath.Join("..", "..")
@@ -33,8 +33,13 @@ func TestEveryDoorIsInEveryList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	doors := 0
 	for _, f := range folders {
 		door := f.Name()
+		if _, err := os.Stat(filepath.Join(root, "doors", door, "program")); err != nil {
+			continue // a door that is being built has no program yet, and no user reaches it
+		}
+		doors++
 		if !slices.Contains(shipped, door) {
 			t.Errorf("doors/%s is not in cmd/holdfast/doors.go", door)
 		}
@@ -45,7 +50,7 @@ func TestEveryDoorIsInEveryList(t *testing.T) {
 			t.Errorf("doors/%s is not in conformance/doors/doors.go", door)
 		}
 	}
-	if len(shipped) != len(folders) {
-		t.Errorf("cmd/holdfast/doors.go has the doors %s, and there are %d folders", strings.Join(shipped, " "), len(folders))
+	if len(shipped) != doors {
+		t.Errorf("cmd/holdfast/doors.go has the doors %s, and there are %d programs", strings.Join(shipped, " "), doors)
 	}
 }
