@@ -17,7 +17,7 @@ import "fmt"
 //	i       core/machine/ident      users, roles, tokens
 //	k       doors/kv/machine         keys, revisions, leases
 //	m       core/machine/member     who belongs to the cluster, and at which level
-//	s       (tables)           reserved
+//	s       doors/sql/machine       databases, tables, rows and entries of indexes
 //	t       doors/tlog/machine       transparency logs
 //	0       store, node        no machine: the applied index, raft's configuration, the state hash
 type Machine byte

@@ -1,0 +1,167 @@
+package machine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/holdfastdb/holdfast/core/store"
+	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
+	"github.com/holdfastdb/holdfast/internal/wire"
+)
+
+// The spaces of the machine's rows: the second byte of a key. docs/formats/store.md has the rows.
+const (
+	letter = byte(sqlpart.Machine)
+
+	spaceCounters = 'c' // one row
+	spaceDatabase = 'd' // id (4 bytes)
+	spaceNumbers  = 'n' // id of a table (4 bytes): what every commit changes
+	spaceRow      = 'r' // id of a table (4 bytes), index (2 bytes), key
+	spaceTable    = 't' // id (4 bytes)
+)
+
+// rowVersion begins the values of the catalogue's rows.
+const rowVersion = 1
+
+// errCorrupt: a row that no code of ours wrote.
+var errCorrupt = errors.New("row of the table machine makes no sense")
+
+func objectKey(space byte, id uint64) []byte {
+	return binary.BigEndian.AppendUint32([]byte{letter, space}, uint32(id))
+}
+
+// AppendPrefix appends what the keys of an index begin with. Index 0: of the rows themselves.
+func AppendPrefix(dst []byte, table, index uint64) []byte {
+	dst = binary.BigEndian.AppendUint32(append(dst, letter, spaceRow), uint32(table))
+	return binary.BigEndian.AppendUint16(dst, uint16(index))
+}
+
+// PrefixBytes is the length of AppendPrefix.
+const PrefixBytes = 2 + 4 + 2
+
+// AppendEnd appends the smallest key above all of an index.
+func AppendEnd(dst []byte, table, index uint64) []byte {
+	if index < sqlpart.MaxIndexID {
+		return AppendPrefix(dst, table, index+1)
+	}
+	return appendTableEnd(dst, table)
+}
+
+func appendTableEnd(dst []byte, table uint64) []byte {
+	if table < sqlpart.MaxID {
+		return AppendPrefix(dst, table+1, 0)
+	}
+	return append(dst, letter, spaceRow+1)
+}
+
+// Row takes the value of a row apart: the entry of the log that wrote it, for people, and what the door has encoded, which aliases value.
+// Entries of indexes have no such head.
+func Row(value []byte) (index uint64, body []byte, err error) {
+	index, n := binary.Uvarint(value)
+	if n <= 0 {
+		return 0, nil, fmt.Errorf("row: %w", errCorrupt)
+	}
+	return index, value[n:], nil
+}
+
+// counters are of the whole catalogue.
+type counters struct {
+	version uint64 // one more with each part that has changed the catalogue
+	next    uint64 // id
+}
+
+func (c *counters) append(dst []byte) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(append(dst, rowVersion), c.version), c.next)
+}
+
+// body opens a row of the catalogue.
+func body(value []byte) (wire.Reader, error) {
+	if len(value) == 0 || value[0] != rowVersion {
+		return wire.Reader{}, errCorrupt
+	}
+	return wire.NewReader(value[1:]), nil
+}
+
+func (c *counters) decode(value []byte) error {
+	r, err := body(value)
+	if err != nil {
+		return err
+	}
+	c.version, c.next = r.Uvarint(), r.Uvarint()
+	return r.End()
+}
+
+func (d *Database) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(append(dst, rowVersion), d.Version)
+	return wire.AppendBytes(wire.AppendBytes(dst, d.Name), d.Definition)
+}
+
+func (d *Database) decode(value []byte) error {
+	r, err := body(value)
+	if err != nil {
+		return err
+	}
+	d.Version, d.Name = r.Uvarint(), r.Text()
+	d.Definition = append([]byte(nil), r.Bytes()...)
+	return r.End()
+}
+
+func (t *Table) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(append(dst, rowVersion), t.Version)
+	dst = binary.AppendUvarint(dst, t.Database)
+	dst = wire.AppendBytes(wire.AppendBytes(dst, t.Name), t.Definition)
+	return sqlpart.AppendIndexes(dst, t.Indexes)
+}
+
+func (t *Table) decode(value []byte) error {
+	r, err := body(value)
+	if err != nil {
+		return err
+	}
+	t.Version, t.Database, t.Name = r.Uvarint(), r.Uvarint(), r.Text()
+	t.Definition = append([]byte(nil), r.Bytes()...)
+	t.Indexes = sqlpart.Indexes(&r)
+	return r.End()
+}
+
+// numbers of a table are what every commit changes.
+type numbers struct {
+	rows uint64
+	auto uint64 // next value of AUTO_INCREMENT
+}
+
+func (n *numbers) append(dst []byte) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(append(dst, rowVersion), n.rows), n.auto)
+}
+
+func (n *numbers) decode(value []byte) error {
+	r, err := body(value)
+	if err != nil {
+		return err
+	}
+	n.rows, n.auto = r.Uvarint(), r.Uvarint()
+	return r.End()
+}
+
+// scan visits the rows of a space. id is that of the object.
+func scan(st store.Reader, space byte, visit func(id uint64, value []byte) error) error {
+	it, err := st.NewIter([]byte{letter, space}, []byte{letter, space + 1})
+	if err != nil {
+		return err
+	}
+	defer it.Close() // what went wrong is in Error
+	for ok := it.First(); ok; ok = it.Next() {
+		v, err := it.Value()
+		if err != nil {
+			return err
+		}
+		if len(it.Key()) != 6 {
+			return fmt.Errorf("key %x: %w", it.Key(), errCorrupt)
+		}
+		if err := visit(uint64(binary.BigEndian.Uint32(it.Key()[2:])), v); err != nil {
+			return fmt.Errorf("key %x: %w", it.Key(), err)
+		}
+	}
+	return it.Error()
+}

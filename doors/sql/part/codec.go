@@ -1,0 +1,211 @@
+package part
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/holdfastdb/holdfast/internal/wire"
+)
+
+// Errors of the decoder, beside those of wire. ErrKind and ErrFlags are fatal to the node that applies, because another build wrote the part.
+// Everything else is rejected as malformed.
+var (
+	ErrKind  = errors.New("table part of a kind this build does not know")
+	ErrFlags = errors.New("table part with a flag this build does not know")
+	ErrForm  = errors.New("table part that makes no sense")
+)
+
+const (
+	flagReads = 1 // of a Commit: reads follow the writes
+
+	actionBits = 3 // of an op's first byte; the index's id follows above them
+	actionSize = 2
+)
+
+// AppendPart appends p's encoding to dst.
+func AppendPart(dst []byte, p *Part) []byte {
+	dst = append(dst, byte(p.Kind))
+	switch p.Kind {
+	case Commit:
+		dst = append(dst, wire.Bit(len(p.Reads) > 0, flagReads))
+		dst = binary.AppendUvarint(dst, uint64(len(p.Tables)))
+		for i := range p.Tables {
+			dst = appendWrites(dst, &p.Tables[i])
+		}
+		if len(p.Reads) > 0 {
+			dst = binary.AppendUvarint(dst, uint64(len(p.Reads)))
+			for i := range p.Reads {
+				r := &p.Reads[i]
+				dst = binary.AppendUvarint(dst, r.Table)
+				dst = binary.AppendUvarint(dst, r.Index)
+				dst = wire.AppendBytes(dst, r.Key)
+				dst = binary.LittleEndian.AppendUint64(dst, r.Hash)
+			}
+		}
+	case Define:
+		dst = append(dst, 0)
+		dst = binary.AppendUvarint(dst, uint64(len(p.Changes)))
+		for i := range p.Changes {
+			dst = appendChange(dst, &p.Changes[i])
+		}
+	}
+	return dst
+}
+
+func appendWrites(dst []byte, w *Writes) []byte {
+	dst = binary.AppendUvarint(dst, w.Table)
+	dst = binary.AppendUvarint(dst, w.Version)
+	dst = binary.AppendVarint(dst, w.Rows)
+	dst = binary.AppendUvarint(dst, w.NextAuto)
+	dst = binary.AppendUvarint(dst, w.Overwrote)
+	return wire.AppendBytes(dst, w.Ops)
+}
+
+// AppendOp appends an op to the Ops of Writes.
+func AppendOp(dst []byte, op *Op) []byte {
+	dst = binary.AppendUvarint(dst, op.Index<<actionSize|uint64(op.Action))
+	dst = wire.AppendBytes(dst, op.Key)
+	if op.Action != Delete {
+		dst = wire.AppendBytes(dst, op.Value)
+	}
+	return dst
+}
+
+// NextOp decodes the first of some encoded ops. The op and rest alias ops. The ops of a decoded Part have no error.
+func NextOp(ops []byte) (op Op, rest []byte, err error) {
+	r := wire.NewReader(ops)
+	head := r.Uvarint()
+	op.Index, op.Action = head>>actionSize, Action(head&actionBits)
+	op.Key = r.Bytes()
+	if op.Action < Delete {
+		op.Value = r.Bytes()
+	}
+	if op.Action > Delete || op.Index > MaxIndexID || len(op.Key) == 0 || len(op.Key) > MaxKey {
+		r.Fail(ErrForm)
+	}
+	return op, r.Rest(), r.Err()
+}
+
+func appendChange(dst []byte, c *Change) []byte {
+	dst = append(dst, byte(c.Verb))
+	dst = binary.AppendUvarint(dst, c.Object)
+	dst = binary.AppendUvarint(dst, c.Version)
+	dst = binary.AppendUvarint(dst, c.Database)
+	dst = binary.AppendUvarint(dst, c.NextAuto)
+	dst = wire.AppendBytes(dst, c.Name)
+	dst = wire.AppendBytes(dst, c.Definition)
+	return AppendIndexes(dst, c.Indexes)
+}
+
+// AppendIndexes appends a table's indexes. They are also part of the table's row in the store.
+func AppendIndexes(dst []byte, all []Index) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(all)))
+	for _, x := range all {
+		dst = append(binary.AppendUvarint(dst, x.ID), byte(x.State))
+	}
+	return dst
+}
+
+// Decode decodes b into p, whose byte fields alias it. It uses the slices that p has. After an error p is of no use.
+func (p *Part) Decode(b []byte) error {
+	if len(b) == 0 {
+		return fmt.Errorf("decode: %w", wire.ErrShort)
+	}
+	*p = Part{Kind: Kind(b[0]), Tables: p.Tables[:0], Reads: p.Reads[:0], Changes: p.Changes[:0]}
+	if p.Kind == 0 || p.Kind > lastKind {
+		return fmt.Errorf("decode kind %d: %w", b[0], ErrKind)
+	}
+	r := wire.NewReader(b[1:])
+	switch p.Kind {
+	case Commit:
+		p.decodeCommit(&r)
+	case Define:
+		r.Flags(0, ErrFlags)
+		n := r.Count(MaxChanges, 8)
+		if n == 0 {
+			r.Fail(ErrForm)
+		}
+		for range n {
+			p.Changes = append(p.Changes, change(&r))
+		}
+	}
+	if err := r.End(); err != nil {
+		return fmt.Errorf("decode: %w", err)
+	}
+	return nil
+}
+
+func (p *Part) decodeCommit(r *wire.Reader) {
+	reads := r.Flags(flagReads, ErrFlags) != 0
+	last := uint64(0)
+	for range r.Count(MaxTables, 6) {
+		w := Writes{Table: r.Uvarint(), Version: r.Uvarint(), Rows: r.Varint(), NextAuto: r.Uvarint(), Overwrote: r.Uvarint()}
+		if w.Table <= last || w.Table > MaxID {
+			r.Fail(ErrForm)
+		}
+		last = w.Table
+		w.Ops = r.Bytes()
+		for rest := w.Ops; len(rest) > 0; {
+			var err error
+			if _, rest, err = NextOp(rest); err != nil {
+				r.Fail(err)
+			}
+		}
+		if len(w.Ops) == 0 && w.Rows == 0 && w.NextAuto == 0 {
+			r.Fail(ErrForm)
+		}
+		p.Tables = append(p.Tables, w)
+	}
+	if !reads {
+		return
+	}
+	n := r.Count(r.Len(), 11)
+	if n == 0 {
+		r.Fail(ErrForm)
+	}
+	for range n {
+		read := Read{Table: r.Uvarint(), Index: r.Uvarint(), Key: r.Bytes(), Hash: r.Uint64()}
+		if read.Table > MaxID || read.Index > MaxIndexID || len(read.Key) == 0 {
+			r.Fail(ErrForm)
+		}
+		p.Reads = append(p.Reads, read)
+	}
+}
+
+func change(r *wire.Reader) Change {
+	c := Change{Verb: Verb(r.Byte()), Object: r.Uvarint(), Version: r.Uvarint(), Database: r.Uvarint(), NextAuto: r.Uvarint(), Name: r.Text()}
+	c.Definition = r.Bytes()
+	c.Indexes = Indexes(r)
+	creates := c.Verb == CreateDatabase || c.Verb == CreateTable
+	named := creates || c.Verb == AlterDatabase || c.Verb == AlterTable
+	ofTable := c.Verb == CreateTable || c.Verb == AlterTable
+	switch {
+	case c.Verb == 0 || c.Verb > lastVerb,
+		creates != (c.Object == 0), creates && c.Version != 0, c.Object > MaxID, c.Database > MaxID,
+		named != (c.Name != ""), len(c.Name) > MaxName, len(c.Definition) > MaxDefinition,
+		!named && len(c.Definition) > 0, !ofTable && (len(c.Indexes) > 0 || c.Database != 0),
+		!ofTable && c.Verb != Truncate && c.NextAuto != 0:
+		r.Fail(ErrForm)
+	}
+	return c
+}
+
+// Indexes is the inverse of AppendIndexes.
+func Indexes(r *wire.Reader) []Index {
+	n := r.Count(MaxIndexes, 2)
+	if n == 0 {
+		return nil
+	}
+	all := make([]Index, 0, n)
+	last := uint64(0)
+	for range n {
+		x := Index{ID: r.Uvarint(), State: State(r.Byte())}
+		if x.ID <= last || x.ID > MaxIndexID || x.State != Building && x.State != Public {
+			r.Fail(ErrForm)
+		}
+		last = x.ID
+		all = append(all, x)
+	}
+	return all
+}

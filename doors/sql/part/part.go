@@ -1,0 +1,155 @@
+// Package part holds the command parts of the table machine (doors/sql/machine): the rows that a transaction wrote, and changes of the
+// catalogue. It is their meaning as data, their encoding, results and rejections. It decides nothing, knows no store and no SQL: keys, values
+// and definitions are bytes that the sql door has encoded.
+package part
+
+import "github.com/holdfastdb/holdfast/core/entry"
+
+// Machine is the letter of the table machine.
+const Machine entry.Machine = 's'
+
+// Kind says what a Part does. Numbers are part of the log's format and are never reused.
+type Kind byte
+
+// The kinds of parts.
+const (
+	Commit   Kind = 1 + iota // the writes of a transaction
+	Define                   // changes of the catalogue
+	lastKind = Define
+)
+
+// Level is the cluster's level from which on the parts may be proposed.
+const Level uint16 = 7
+
+// Part is one command to the table machine. Which fields count depends on Kind.
+type Part struct {
+	Kind Kind
+
+	// Commit: the tables that the transaction wrote, by ascending id.
+	Tables []Writes
+	// Commit: the rows that the transaction has read, by table. The leader sends none: locks and the term protect what a transaction has read.
+	// The simulation sends them, and its machines compare.
+	Reads []Read
+
+	// Define: what changes, in order. At least one.
+	Changes []Change
+}
+
+// Writes are the writes of a transaction to one table.
+type Writes struct {
+	Table   uint64
+	Version uint64 // of the table's definition, by which the rows are encoded
+	// Rows is by how many the table has grown; negative: it has shrunk.
+	Rows int64
+	// NextAuto is the smallest value that AUTO_INCREMENT may give after these writes. 0: it stays. It never goes down.
+	NextAuto uint64
+	// Overwrote is how many bytes of keys and values in the store these writes replace or delete.
+	Overwrote uint64
+	// Ops are encoded with AppendOp, in the order in which they are carried out. There is one, or Rows or NextAuto is not 0. A list of Op was
+	// rejected: a commit of 8 MiB can have millions, and the machine needs one at a time.
+	Ops []byte
+}
+
+// Action says what an Op does.
+type Action byte
+
+// The actions. Insert and Update are carried out alike. A machine that verifies holds them to what the store has.
+const (
+	Insert Action = iota
+	Update
+	Delete
+)
+
+// Op writes one row, or one entry of an index.
+type Op struct {
+	Action Action
+	Index  uint64 // 0: the rows themselves
+	Key    []byte // in the index's order; not empty
+	Value  []byte // nothing for Delete
+}
+
+// Read is a row that a transaction has seen.
+type Read struct {
+	Table, Index uint64
+	Key          []byte
+	Hash         uint64 // xxhash64 of the value; 0: there was no row
+}
+
+// Verb says what a Change does.
+type Verb byte
+
+// The verbs.
+const (
+	CreateDatabase Verb = 1 + iota
+	AlterDatabase       // a definition
+	DropDatabase        // with all its tables
+	CreateTable
+	AlterTable // a name, a database, a definition or indexes
+	DropTable
+	Truncate // without its rows
+	lastVerb = Truncate
+)
+
+// Change is one change of the catalogue.
+type Change struct {
+	Verb Verb
+	// Object is the id of a database or a table that is there. Creating: 0.
+	Object uint64
+	// Version is that of the definition on which the part was decided, also where an earlier change of the part makes it another one. Creating: 0.
+	Version uint64
+	// Database is the id of a table's database. 0 in CreateTable: of the database that this part has created last.
+	Database uint64
+	// Name and Definition are of databases and tables that are created or altered.
+	Name       string
+	Definition []byte
+	// Indexes are all that the table has from now on, by ascending id. The entries of an index that is not among them any more are deleted.
+	Indexes []Index
+	// NextAuto of a table that is created, altered or truncated; 0: as it was, or 1.
+	NextAuto uint64
+}
+
+// Index is an index of a table. The rows themselves are no Index.
+type Index struct {
+	ID    uint64 // from 1; an id is never used again in a table
+	State State
+}
+
+// State is how far an index has been built.
+type State byte
+
+// The states. A reader uses an index in Public alone, a writer keeps the entries of each.
+const (
+	Building State = 1
+	Public   State = 2
+)
+
+// Bounds of a part.
+const (
+	MaxTables     = 4096    // tables of one Commit
+	MaxChanges    = 4096    // changes of one Define
+	MaxName       = 256     // bytes of a name: 64 characters of four bytes
+	MaxDefinition = 1 << 20 // bytes of a definition
+	MaxIndexes    = 64      // indexes of a table, as in MySQL
+	MaxIndexID    = 1<<16 - 1
+	MaxKey        = 8 << 10 // bytes of a row's key: MySQL's 3,072 with every byte escaped, and what goes with them
+	MaxID         = 1<<32 - 1
+)
+
+// Defined is the result of a Define.
+type Defined struct {
+	// Version is the catalogue's from now on, and that of each definition that has changed.
+	Version uint64
+	// Created are the ids of what was created, in the order of the changes.
+	Created []uint64
+}
+
+// Rejection codes.
+const (
+	StaleDefinition entry.Code = 801 // a table was altered or dropped since its definition was read
+	DatabaseExists  entry.Code = 802
+	UnknownDatabase entry.Code = 803
+	TableExists     entry.Code = 804
+	UnknownTable    entry.Code = 805
+	CatalogueFull   entry.Code = 806 // no room for another definition
+	MalformedPart   entry.Code = 899 // a part this build decodes but nobody should have proposed
+)
