@@ -1,0 +1,374 @@
+package lock
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfastdb/holdfast/internal/golden"
+)
+
+// TestStories plays testdata/stories.txt: a line is what an owner does, what comes of it stands below it, further in.
+func TestStories(t *testing.T) {
+	t.Parallel()
+	const file = "testdata/stories.txt"
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]Mode{}
+	for m := range modes {
+		names[m.String()] = m
+	}
+	var out strings.Builder
+	table := New(1 << 20)
+	owners := map[string]*Owner{}
+	waiting := map[string]*Request{}
+	// told says which requests have ended.
+	told := func() {
+		for _, name := range slices.Sorted(func(yield func(string) bool) {
+			for name := range waiting { // any order: it is sorted
+				if !yield(name) {
+					return
+				}
+			}
+		}) {
+			select {
+			case <-waiting[name].Done():
+				fmt.Fprintf(&out, "  %s: %s\n", name, outcome(waiting[name].Err()))
+				delete(waiting, name)
+			default:
+			}
+		}
+	}
+	for line := range strings.Lines(string(b)) {
+		line = strings.TrimRight(line, "\n")
+		if strings.HasPrefix(line, " ") {
+			continue
+		}
+		fmt.Fprintln(&out, line)
+		if strings.HasPrefix(line, "#") {
+			if len(table.locks) != 0 || table.room != 1<<20 {
+				t.Errorf("before %q: %d keys are locked, %d bytes are missing", line, len(table.locks), 1<<20-table.room)
+			}
+			owners = map[string]*Owner{}
+			continue
+		}
+		words := strings.Fields(line)
+		o := owners[words[0]]
+		if o == nil {
+			o = table.Owner()
+			owners[words[0]] = o
+		}
+		switch words[1] {
+		case "lock", "try":
+			r, err := o.Lock([]byte(words[2]), names[strings.Join(words[3:], " ")], words[1] == "lock")
+			if r != nil {
+				waiting[words[0]] = r
+				fmt.Fprintln(&out, "  waits")
+			} else {
+				fmt.Fprintf(&out, "  %s\n", outcome(err))
+			}
+		case "weight":
+			var n int64
+			if _, err := fmt.Sscan(words[2], &n); err != nil {
+				t.Fatal(err)
+			}
+			o.SetWeight(n)
+		case "give":
+			if !o.GiveUp(waiting[words[0]]) {
+				t.Errorf("%s: it has ended", line)
+			}
+		case "release":
+			o.Release()
+		default:
+			t.Fatalf("%q?", line)
+		}
+		told()
+	}
+	golden.Check(t, file, out.String())
+}
+
+func outcome(err error) string {
+	if err == nil {
+		return "has it"
+	}
+	return err.Error()
+}
+
+// check holds a table to what must be true between two calls.
+func check(t *testing.T, table *Table, owners []*Owner) {
+	t.Helper()
+	room := int64(0)
+	for _, on := range table.locks { // any order: each is looked at by itself
+		room += int64(len(on.key)) + keyBytes + holdBytes*int64(len(on.holds))
+		for i, a := range on.holds {
+			for _, b := range on.holds[i+1:] {
+				for m := range modes {
+					if a.modes&(1<<m) != 0 && b.modes&conflicts[m] != 0 {
+						t.Fatalf("key %s: two owners hold modes %b and %b", on.key, a.modes, b.modes)
+					}
+				}
+			}
+		}
+		var before set
+		for _, r := range on.queue {
+			if on.of(r.owner) == nil {
+				room += holdBytes
+			}
+			if on.free(r, before) {
+				t.Fatalf("key %s: a request for mode %d waits for nothing", on.key, r.mode)
+			}
+			before |= 1 << r.mode
+		}
+	}
+	if got := int64(1<<20) - table.room; got != room {
+		t.Fatalf("%d bytes are counted, %d are used", got, room)
+	}
+	for i, o := range owners {
+		blocked := 0
+		for _, on := range o.held {
+			if len(on.queue) > 0 {
+				blocked++
+			}
+		}
+		if o.blocked != blocked {
+			t.Fatalf("owner %d: others wait for %d of its locks, and %d are counted", i, blocked, o.blocked)
+		}
+		if inCircle(o) {
+			t.Fatalf("owner %d waits for itself", i)
+		}
+	}
+}
+
+// inCircle is a plain search for circles: along everything that a request conflicts with.
+func inCircle(o *Owner) bool {
+	seen := map[*Owner]bool{}
+	var walk func(from *Owner) bool
+	walk = func(from *Owner) bool {
+		r := from.waits
+		if r == nil || seen[from] {
+			return false
+		}
+		seen[from] = true
+		for _, h := range r.on.holds {
+			if h.owner != from && h.modes&conflicts[r.mode] != 0 && (h.owner == o || walk(h.owner)) {
+				return true
+			}
+		}
+		for _, other := range r.on.queue {
+			if other == r {
+				break
+			}
+			if conflicts[r.mode]&(1<<other.mode) != 0 && (other.owner == o || walk(other.owner)) {
+				return true
+			}
+		}
+		return false
+	}
+	return walk(o)
+}
+
+// TestRandom: whatever owners do, no two conflicting locks are held, no request waits for nothing, and none waits in a circle.
+func TestRandom(t *testing.T) {
+	t.Parallel()
+	ended := map[error]int{}
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		table := New(1 << 20)
+		owners := make([]*Owner, 2+r.IntN(8))
+		requests := make([]*Request, len(owners))
+		for i := range owners {
+			owners[i] = table.Owner()
+		}
+		keys := 1 + r.IntN(4)
+		for range 300 {
+			i := r.IntN(len(owners))
+			o := owners[i]
+			if requests[i] != nil {
+				select {
+				case <-requests[i].Done():
+					ended[requests[i].Err()]++
+					if requests[i].Err() != nil {
+						o.Release()
+					}
+					requests[i] = nil
+				default:
+					if r.IntN(10) == 0 {
+						o.GiveUp(requests[i])
+					}
+				}
+				check(t, table, owners)
+				continue
+			}
+			switch n := r.IntN(10); {
+			case n == 0:
+				o.Release()
+			case n == 1:
+				o.SetWeight(int64(r.IntN(3)))
+			default:
+				mode := Mode(r.IntN(int(modes)))
+				if seed%2 == 0 {
+					mode = Shared + Mode(r.IntN(2))
+				}
+				req, err := o.Lock([]byte{byte('a' + r.IntN(keys))}, mode, n > 2)
+				ended[err]++
+				requests[i] = req
+				if errors.Is(err, ErrDeadlock) {
+					o.Release()
+				}
+			}
+			check(t, table, owners)
+		}
+		for _, o := range owners {
+			o.Release()
+		}
+		if len(table.locks) != 0 || table.room != 1<<20 {
+			t.Fatalf("%d keys are locked at the end", len(table.locks))
+		}
+	}
+	for _, err := range []error{nil, ErrDeadlock, ErrBusy, ErrGivenUp} {
+		if ended[err] < 100 {
+			t.Errorf("%v came %d times", err, ended[err])
+		}
+	}
+}
+
+// TestEnd: with the term every request ends, and nothing is granted any more.
+func TestEnd(t *testing.T) {
+	t.Parallel()
+	table := New(1 << 20)
+	a, b := table.Owner(), table.Owner()
+	if _, err := a.Lock([]byte("k"), Exclusive, true); err != nil {
+		t.Fatal(err)
+	}
+	r, err := b.Lock([]byte("k"), Shared, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table.End()
+	<-r.Done()
+	if r.Err() != ErrEnded {
+		t.Error(r.Err())
+	}
+	if b.GiveUp(r) {
+		t.Error("a request that has ended was given up")
+	}
+	if _, err := b.Lock([]byte("other"), Shared, true); err != ErrEnded {
+		t.Error(err)
+	}
+	a.Release()
+	b.Release()
+}
+
+// TestRoom: a table that is full refuses, and has room again.
+func TestRoom(t *testing.T) {
+	t.Parallel()
+	table := New(3 * (keyBytes + holdBytes + 1))
+	o, other := table.Owner(), table.Owner()
+	for _, k := range []string{"a", "b", "c"} {
+		if _, err := o.Lock([]byte(k), Shared, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := o.Lock([]byte("d"), Shared, true); err != ErrFull {
+		t.Error(err)
+	}
+	if _, err := other.Lock([]byte("a"), Shared, true); err != ErrFull {
+		t.Error(err)
+	}
+	if _, err := o.Lock([]byte("a"), Exclusive, true); err != nil {
+		t.Errorf("a lock that takes no more room: %v", err)
+	}
+	o.Release()
+	if _, err := other.Lock([]byte("d"), Shared, true); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCounters: goroutines that lock, read and write counters lose no increment, and every deadlock ends.
+func TestCounters(t *testing.T) {
+	t.Parallel()
+	const goroutines, rounds, keys = 8, 300, 4
+	table := New(1 << 20)
+	var counters [keys]int // each guarded by its lock
+	var done [goroutines]int
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(g), 3))
+			for done[g] < rounds {
+				o := table.Owner()
+				a, b := r.IntN(keys), r.IntN(keys)
+				ok := true
+				for _, k := range []int{a, b} {
+					req, err := o.Lock([]byte{byte(k)}, Exclusive, true)
+					if req != nil {
+						select {
+						case <-req.Done():
+							err = req.Err()
+						case <-time.After(20 * time.Second):
+							t.Error("a request that does not end")
+							return
+						}
+					}
+					if ok = err == nil; !ok {
+						break
+					}
+				}
+				if ok {
+					counters[a]++
+					if a != b {
+						counters[b]++
+					}
+					done[g] += 1
+				}
+				o.Release()
+			}
+		})
+	}
+	wg.Wait()
+	sum := 0
+	for _, n := range counters {
+		sum += n
+	}
+	if sum < goroutines*rounds {
+		t.Errorf("%d increments for %d transactions", sum, goroutines*rounds)
+	}
+}
+
+// BenchmarkLock is a row and its table, locked and released by nobody else, and by 1,000 that wait for the same row.
+func BenchmarkLock(b *testing.B) {
+	b.Run("free", func(b *testing.B) {
+		table := New(1 << 20)
+		for b.Loop() {
+			o := table.Owner()
+			_, _ = o.Lock([]byte("table"), IntentExclusive, true)
+			_, _ = o.Lock([]byte("row of a table"), Exclusive, true)
+			o.Release()
+		}
+	})
+	b.Run("hot", func(b *testing.B) {
+		table := New(1 << 20)
+		first := table.Owner()
+		_, _ = first.Lock([]byte("row"), Exclusive, true)
+		queue := []*Owner{first}
+		for range 1000 {
+			o := table.Owner()
+			_, _ = o.Lock([]byte("row"), Exclusive, true)
+			queue = append(queue, o)
+		}
+		for b.Loop() {
+			queue[0].Release()
+			o := table.Owner()
+			_, _ = o.Lock([]byte("row"), Exclusive, true)
+			queue = append(queue[1:], o)
+		}
+	})
+}
