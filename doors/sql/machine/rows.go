@@ -55,6 +55,9 @@ func appendTableEnd(dst []byte, table uint64) []byte {
 	return append(dst, letter, spaceRow+1)
 }
 
+// HasHead reports whether the value of a key is a row's, which Row takes apart. key begins as AppendPrefix has it.
+func HasHead(key []byte) bool { return key[6] == 0 && key[7] == 0 }
+
 // Row takes the value of a row apart: the entry of the log that wrote it, for people, and what the door has encoded, which aliases value.
 // Entries of indexes have no such head.
 func Row(value []byte) (index uint64, body []byte, err error) {

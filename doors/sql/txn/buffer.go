@@ -1,0 +1,143 @@
+package txn
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/holdfastdb/holdfast/core/store"
+	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
+	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
+)
+
+// ErrTooLarge: the transaction has written more than one command of the log can carry.
+var ErrTooLarge = errors.New("transaction is too large")
+
+// Buffer has the writes of a transaction until it commits. Keys are those of the store, as sqlmachine.AppendPrefix begins them. A key that is
+// written must be locked: what the store has for it stays the same until the transaction ends. A Buffer belongs to one goroutine.
+type Buffer struct {
+	most  int // bytes
+	bytes int // of the encoded writes, about
+	all   sorted
+	undo  []undo
+}
+
+// row is a key that the transaction has written.
+type row struct {
+	key     []byte
+	value   []byte
+	deleted bool
+	stored  int // bytes of the value in the store; -1: the store has no such row
+}
+
+// undo is what a row was before a write.
+type undo struct {
+	row     *row
+	value   []byte
+	deleted bool
+	fresh   bool // the row was not in the buffer
+}
+
+// opBytes is about what an op takes beside its key and value.
+const opBytes = 8
+
+// NewBuffer returns an empty buffer that takes writes of so many bytes.
+func NewBuffer(most int) *Buffer { return &Buffer{most: most} }
+
+// Bytes is about how many bytes the writes take in the log.
+func (b *Buffer) Bytes() int { return b.bytes }
+
+// Put writes a row. stored is how many bytes the store has for the key, without a row's head; negative: the store has no such row. The buffer keeps
+// key and value. Error: ErrTooLarge, and nothing was written.
+func (b *Buffer) Put(key, value []byte, stored int) error { return b.write(key, value, false, stored) }
+
+// Delete deletes a row. It is Put otherwise.
+func (b *Buffer) Delete(key []byte, stored int) error { return b.write(key, nil, true, stored) }
+
+func (b *Buffer) write(key, value []byte, deleted bool, stored int) error {
+	r := b.all.get(key)
+	fresh := r == nil
+	if fresh {
+		r = &row{key: key, stored: max(stored, -1)}
+		if b.bytes+len(key)+len(value)+opBytes > b.most {
+			return ErrTooLarge
+		}
+		b.all.add(r)
+		b.bytes += len(key) + opBytes
+	} else if b.bytes+len(value)-len(r.value) > b.most {
+		return ErrTooLarge
+	}
+	b.undo = append(b.undo, undo{r, r.value, r.deleted, fresh})
+	b.bytes += len(value) - len(r.value)
+	r.value, r.deleted = value, deleted
+	return nil
+}
+
+// Mark returns a place to which Rollback may go back.
+func (b *Buffer) Mark() int { return len(b.undo) }
+
+// Rollback takes back everything that was written since the mark. Marks behind it are of no use any more.
+func (b *Buffer) Rollback(mark int) {
+	for len(b.undo) > mark {
+		u := b.undo[len(b.undo)-1]
+		b.undo = b.undo[:len(b.undo)-1]
+		b.bytes += len(u.value) - len(u.row.value)
+		if u.fresh {
+			b.all.remove(u.row.key)
+			b.bytes -= len(u.row.key) + opBytes
+			continue
+		}
+		u.row.value, u.row.deleted = u.value, u.deleted
+	}
+}
+
+// Get returns the value that the transaction has given a key. known false: it has not written the key, or taken that back. A nil value of a known
+// key: the row is deleted. The value must not be changed.
+func (b *Buffer) Get(key []byte) (value []byte, deleted, known bool) {
+	r := b.all.get(key)
+	if r == nil {
+		return nil, false, false
+	}
+	return r.value, r.deleted, true
+}
+
+// Writes encodes what the transaction has written, by table. Version and NextAuto are the caller's to set. A row that was inserted and deleted
+// again is left out.
+func (b *Buffer) Writes() []sqlpart.Writes {
+	var all []sqlpart.Writes
+	for _, block := range b.all.blocks {
+		for _, r := range block {
+			if r.deleted && r.stored < 0 {
+				continue
+			}
+			table := uint64(binary.BigEndian.Uint32(r.key[2:]))
+			op := sqlpart.Op{Index: uint64(binary.BigEndian.Uint16(r.key[6:])), Key: r.key[sqlmachine.PrefixBytes:], Value: r.value}
+			if len(all) == 0 || all[len(all)-1].Table != table {
+				all = append(all, sqlpart.Writes{Table: table})
+			}
+			w := &all[len(all)-1]
+			grows := int64(0)
+			switch {
+			case r.deleted:
+				op.Action, grows = sqlpart.Delete, -1
+			case r.stored < 0:
+				op.Action, grows = sqlpart.Insert, 1
+			default:
+				op.Action = sqlpart.Update
+			}
+			if op.Index == 0 {
+				w.Rows += grows
+			}
+			if r.stored >= 0 {
+				w.Overwrote += uint64(len(r.key) + r.stored)
+			}
+			w.Ops = sqlpart.AppendOp(w.Ops, &op)
+		}
+	}
+	return all
+}
+
+// NewIter iterates over [lower, upper) of base with the transaction's writes laid over it. Values of rows come without their head. Writes of the
+// transaction between two moves are seen by the next move. The iterator takes base over and closes it.
+func (b *Buffer) NewIter(base store.Iter, lower, upper []byte) store.Iter {
+	return &iter{b: b, base: base, lower: lower, upper: upper}
+}
