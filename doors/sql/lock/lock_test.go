@@ -105,7 +105,7 @@ func outcome(err error) string {
 // check holds a table to what must be true between two calls.
 func check(t *testing.T, table *Table, owners []*Owner) {
 	t.Helper()
-	room := int64(0)
+	room, waits := int64(0), 0
 	for _, on := range table.locks { // any order: each is looked at by itself
 		room += int64(len(on.key)) + keyBytes + holdBytes*int64(len(on.holds))
 		for i, a := range on.holds {
@@ -118,6 +118,7 @@ func check(t *testing.T, table *Table, owners []*Owner) {
 			}
 		}
 		var before set
+		waits += len(on.queue)
 		for _, r := range on.queue {
 			if on.of(r.owner) == nil {
 				room += holdBytes
@@ -127,6 +128,9 @@ func check(t *testing.T, table *Table, owners []*Owner) {
 			}
 			before |= 1 << r.mode
 		}
+	}
+	if got := table.Waiting(); got != waits {
+		t.Fatalf("%d requests are counted, %d wait", got, waits)
 	}
 	if got := int64(1<<20) - table.room; got != room {
 		t.Fatalf("%d bytes are counted, %d are used", got, room)

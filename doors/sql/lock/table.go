@@ -30,6 +30,7 @@ type Table struct {
 	mu    sync.Mutex
 	locks map[string]*resource // guarded by mu, as all below
 	room  int64                // bytes left for locks
+	waits int                  // requests
 	ended bool
 	round uint64 // of the search for circles
 }
@@ -133,6 +134,7 @@ func (o *Owner) Lock(key []byte, mode Mode, wait bool) (*Request, error) {
 	r.done = make(chan struct{})
 	on.enqueue(r, mine != nil)
 	o.waits = r
+	t.waits++
 	for {
 		victim := t.circle(o)
 		if victim == nil {
@@ -232,6 +234,7 @@ func (t *Table) fail(r *Request, err error) {
 }
 
 func (r *Request) end(err error) {
+	r.owner.t.waits--
 	r.owner.waits = nil
 	r.err = err
 	close(r.done)
@@ -291,6 +294,13 @@ func (o *Owner) Held() int {
 	o.t.mu.Lock()
 	defer o.t.mu.Unlock()
 	return len(o.held)
+}
+
+// Waiting is how many requests wait.
+func (t *Table) Waiting() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.waits
 }
 
 // End ends the table with its term: every request fails with ErrEnded, and so does every later Lock.

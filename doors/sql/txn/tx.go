@@ -1,0 +1,335 @@
+package txn
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/holdfastdb/holdfast/core/entry"
+	"github.com/holdfastdb/holdfast/core/node"
+	"github.com/holdfastdb/holdfast/core/store"
+	"github.com/holdfastdb/holdfast/core/worker"
+	"github.com/holdfastdb/holdfast/doors/sql/lock"
+	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
+	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
+)
+
+// Tx is a transaction. It belongs to one goroutine. It ends with Commit or Rollback, and with the errors ErrDeadlock and ErrTermOver of any
+// method; then every method returns ErrEnded.
+type Tx struct {
+	t     *term
+	owner *lock.Owner
+	own   *Buffer
+	view  store.View // of consistent reads; nil: none was made yet
+	ended bool
+
+	locked bool             // it holds a lock: before it commits the term is confirmed
+	tables map[uint64]*used // by id
+	reads  []sqlpart.Read   // with locks, where commits are verified
+}
+
+// used is a table that the transaction has locked.
+type used struct {
+	version  uint64
+	nextAuto uint64
+}
+
+// Wait says how long a transaction waits for a lock.
+type Wait struct {
+	// Time bounds the wait. 0: none, ErrBusy at once. Negative: for ever.
+	Time time.Duration
+	// Interrupt ends the wait when it is closed. Nil: nothing does.
+	Interrupt <-chan struct{}
+}
+
+// tableKey is the lock of a table. It is no key of the store.
+func tableKey(table uint64) []byte {
+	return append([]byte("table"), sqlmachine.AppendPrefix(nil, table, 0)...)
+}
+
+// UseTable locks a table whose definition has the given version, and keeps that definition as it is until the transaction ends. The caller looks
+// the definition up again once it has the lock: it may have changed before.
+func (x *Tx) UseTable(table, version uint64, mode lock.Mode, wait Wait) error {
+	if err := x.lock(tableKey(table), mode, wait); err != nil {
+		return err
+	}
+	if u := x.tables[table]; u != nil {
+		u.version = version
+		return nil
+	}
+	x.tables[table] = &used{version: version}
+	return nil
+}
+
+// SetNextAuto raises the smallest value that AUTO_INCREMENT may give in a table that the transaction uses.
+func (x *Tx) SetNextAuto(table, value uint64) {
+	u := x.tables[table]
+	u.nextAuto = max(u.nextAuto, value)
+}
+
+// lock waits for a lock.
+func (x *Tx) lock(key []byte, mode lock.Mode, wait Wait) error {
+	if x.ended {
+		return ErrEnded
+	}
+	x.owner.SetWeight(int64(x.own.Bytes()))
+	r, err := x.owner.Lock(key, mode, wait.Time != 0)
+	if r != nil {
+		m := x.t.w.m
+		switch m.Tasks().Wait(wait.Time, r.Done(), wait.Interrupt, m.StoppedC()) {
+		case 0:
+			err = r.Err()
+		case 1:
+			err = x.giveUp(r, ErrInterrupted)
+		case 2:
+			err = x.giveUp(r, lock.ErrEnded)
+		default:
+			err = x.giveUp(r, ErrLockTimeout)
+		}
+	}
+	switch {
+	case err == nil:
+		x.locked = true
+	case errors.Is(err, lock.ErrDeadlock):
+		x.end()
+		err = ErrDeadlock
+	case errors.Is(err, lock.ErrEnded):
+		x.end()
+		err = ErrTermOver
+	case errors.Is(err, lock.ErrBusy):
+		err = ErrBusy
+	case errors.Is(err, lock.ErrFull):
+		err = ErrTooManyLocks
+	}
+	return err
+}
+
+// giveUp ends a request, unless it has ended by itself meanwhile.
+func (x *Tx) giveUp(r *lock.Request, why error) error {
+	if x.owner.GiveUp(r) {
+		return why
+	}
+	return r.Err()
+}
+
+// LockRow locks a row or an entry of an index, whether or not it is there, and returns its newest value: the transaction's own, or the one that was
+// committed last. stored is how many bytes the store has for it, -1 for no row, as Put wants to know.
+func (x *Tx) LockRow(table, index uint64, key []byte, mode lock.Mode, wait Wait) (value []byte, exists bool, stored int, err error) {
+	full := append(sqlmachine.AppendPrefix(nil, table, index), key...)
+	if err := x.lock(full, mode, wait); err != nil {
+		return nil, false, 0, err
+	}
+	// The view is opened behind the lock: the transaction that held it before has been applied by now, and no other one can write the row.
+	view, err := x.t.w.opt.View()
+	if err != nil {
+		return nil, false, 0, err
+	}
+	defer view.Close() // nothing was written to it
+	value, exists, err = readRow(view, full)
+	if err != nil {
+		return nil, false, 0, err
+	}
+	stored = -1
+	read := sqlpart.Read{Table: table, Index: index, Key: slices.Clone(key)}
+	if exists {
+		stored, read.Hash = len(value), sqlmachine.Hash(value)
+	}
+	if x.t.w.opt.Verify {
+		x.reads = append(x.reads, read)
+	}
+	if own, deleted, known := x.own.Get(full); known {
+		value, exists = own, !deleted
+	}
+	return value, exists, stored, nil
+}
+
+// readRow reads a row without its head.
+func readRow(from store.Reader, full []byte) (value []byte, exists bool, err error) {
+	value, exists, err = from.Get(nil, full)
+	if err == nil && exists && sqlmachine.HasHead(full) {
+		_, value, err = sqlmachine.Row(value)
+	}
+	return value, exists, err
+}
+
+// snapshot returns the view of consistent reads. The first of them opens it, and confirms that the member leads: a member that was deposed
+// without knowing would show an old state.
+func (x *Tx) snapshot() (store.View, error) {
+	switch {
+	case x.ended:
+		return nil, ErrEnded
+	case x.view != nil:
+		return x.view, nil
+	}
+	if err := x.confirm(); err != nil {
+		return nil, err
+	}
+	view, err := x.t.w.opt.View()
+	if err == nil {
+		x.view = view
+	}
+	return view, err
+}
+
+// confirm returns nil if the member led in the transaction's term after the call.
+func (x *Tx) confirm() error {
+	err := worker.Confirm(x.t.w.m, x.t.number)
+	if errors.Is(err, node.ErrSuperseded) {
+		x.end()
+		return ErrTermOver
+	}
+	return err
+}
+
+// Snapshot opens the view of consistent reads, if that was not done by a read already. A later Get and Scan sees the same state.
+func (x *Tx) Snapshot() error {
+	_, err := x.snapshot()
+	return err
+}
+
+// Refresh has the next consistent read open a new view, as READ COMMITTED does for each statement.
+func (x *Tx) Refresh() error {
+	if x.view == nil {
+		return nil
+	}
+	view := x.view
+	x.view = nil
+	return view.Close()
+}
+
+// Get reads a row or an entry of an index from the snapshot, with the transaction's own writes. The value must not be changed.
+func (x *Tx) Get(table, index uint64, key []byte) (value []byte, exists bool, err error) {
+	view, err := x.snapshot()
+	if err != nil {
+		return nil, false, err
+	}
+	full := append(sqlmachine.AppendPrefix(nil, table, index), key...)
+	if own, deleted, known := x.own.Get(full); known {
+		return own, !deleted, nil
+	}
+	return readRow(view, full)
+}
+
+// Scan iterates over the entries of an index, or over rows, from the key from to before the key to, of the snapshot and the transaction's own
+// writes. A nil to: to the end. Keys come with the prefix of AppendPrefix. The caller closes the iterator before the transaction ends.
+func (x *Tx) Scan(table, index uint64, from, to []byte) (store.Iter, error) {
+	view, err := x.snapshot()
+	if err != nil {
+		return nil, err
+	}
+	lower := append(sqlmachine.AppendPrefix(nil, table, index), from...)
+	upper := append(sqlmachine.AppendPrefix(nil, table, index), to...)
+	if to == nil {
+		upper = sqlmachine.AppendEnd(nil, table, index)
+	}
+	base, err := view.NewIter(lower, upper)
+	if err != nil {
+		return nil, err
+	}
+	return x.own.NewIter(base, lower, upper), nil
+}
+
+// Put writes a row or an entry of an index that LockRow has locked exclusively. stored is what LockRow said. The transaction keeps key and value.
+// Errors: ErrTooLarge, and nothing was written; ErrEnded.
+func (x *Tx) Put(table, index uint64, key, value []byte, stored int) error {
+	if x.ended {
+		return ErrEnded
+	}
+	return x.own.Put(append(sqlmachine.AppendPrefix(nil, table, index), key...), value, stored)
+}
+
+// Delete is Put of no row.
+func (x *Tx) Delete(table, index uint64, key []byte, stored int) error {
+	if x.ended {
+		return ErrEnded
+	}
+	return x.own.Delete(append(sqlmachine.AppendPrefix(nil, table, index), key...), stored)
+}
+
+// Mark returns a place for RollbackTo: before a statement, or a savepoint.
+func (x *Tx) Mark() int { return x.own.Mark() }
+
+// RollbackTo takes back the writes since a mark. Locks stay, as in MySQL.
+func (x *Tx) RollbackTo(mark int) { x.own.Rollback(mark) }
+
+// Rollback ends the transaction without an effect. A second call does nothing.
+func (x *Tx) Rollback() { x.end() }
+
+// end gives back what the transaction holds.
+func (x *Tx) end() {
+	if x.ended {
+		return
+	}
+	x.ended = true
+	x.owner.Release()
+	if x.view != nil {
+		_ = x.view.Close() // nothing was written to it
+		x.view = nil
+	}
+}
+
+// Commit makes the transaction's writes durable, and ends it whatever the outcome. It waits as long as the member lives: a session that has no
+// time any more does not end it, because the locks must stay until the outcome is known. Errors: ErrTermOver and ErrOverloaded, and it had no
+// effect; ErrUnknown; an *entry.Rejection, and it had no effect.
+func (x *Tx) Commit() error {
+	if x.ended {
+		return ErrEnded
+	}
+	writes := x.writes()
+	if len(writes) == 0 {
+		defer x.end()
+		if !x.locked {
+			return nil
+		}
+		// The log's fence sees no command of this transaction. What it has read under locks holds if the term does.
+		return x.confirm()
+	}
+	part := sqlpart.Part{Kind: sqlpart.Commit, Tables: writes, Reads: x.reads}
+	err := x.propose(entry.Part{Machine: sqlpart.Machine, Body: sqlpart.AppendPart(nil, &part)})
+	if errors.Is(err, ErrUnknown) {
+		x.ended = true // the locks stay: the commit may still take effect, and the member stops
+		return err
+	}
+	x.end()
+	return err
+}
+
+// writes are the transaction's, with the versions of the tables.
+func (x *Tx) writes() []sqlpart.Writes {
+	all := x.own.Writes()
+	for i := range all {
+		u := x.tables[all[i].Table]
+		all[i].Version, all[i].NextAuto = u.version, u.nextAuto
+	}
+	for id, u := range x.tables { // any order: the list is sorted behind it
+		if u.nextAuto > 0 && !slices.ContainsFunc(all, func(w sqlpart.Writes) bool { return w.Table == id }) {
+			all = append(all, sqlpart.Writes{Table: id, Version: u.version, NextAuto: u.nextAuto})
+		}
+	}
+	slices.SortFunc(all, func(a, b sqlpart.Writes) int { return int(int64(a.Table) - int64(b.Table)) })
+	return all
+}
+
+// propose proposes the commit in the transaction's term. The command is applied here when it returns without an error.
+func (x *Tx) propose(part entry.Part) error {
+	m, waited := x.t.w.m, time.Duration(0)
+	for {
+		res, err := m.ProposeInTerm(context.Background(), x.t.number, x.t.w.opt.Lane, part)
+		switch {
+		case err == nil && res.Rejection != nil:
+			return res.Rejection
+		case errors.Is(err, node.ErrOverloaded):
+			if waited >= retryFor || m.Tasks().Wait(retryEvery, m.StoppedC()) == 0 {
+				return ErrOverloaded
+			}
+			waited += retryEvery
+			continue
+		case errors.Is(err, node.ErrSuperseded):
+			return ErrTermOver
+		case errors.Is(err, node.ErrUnknown):
+			return ErrUnknown
+		}
+		return err
+	}
+}

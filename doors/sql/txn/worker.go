@@ -1,0 +1,124 @@
+package txn
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/holdfastdb/holdfast/core/entry"
+	"github.com/holdfastdb/holdfast/core/node"
+	"github.com/holdfastdb/holdfast/core/store"
+	"github.com/holdfastdb/holdfast/core/worker"
+	"github.com/holdfastdb/holdfast/doors/sql/lock"
+)
+
+var (
+	// ErrNotLeader: this member does not lead, or does not know yet that it does. Another member takes transactions.
+	ErrNotLeader = errors.New("this member does not lead")
+	// ErrTermOver: the term in which the transaction began is over. It had no effect, and can be run again on the member that leads.
+	ErrTermOver = errors.New("the transaction's term is over, and it had no effect")
+	// ErrUnknown: the member stops, and whether the commit takes effect is open.
+	ErrUnknown = errors.New("it is not known whether the transaction was committed")
+	// ErrDeadlock: the transaction was chosen to give up, and is rolled back.
+	ErrDeadlock = errors.New("deadlock, and the transaction is rolled back")
+	// ErrLockTimeout: the lock was not to be had in time. The transaction goes on.
+	ErrLockTimeout = errors.New("lock wait timeout")
+	// ErrBusy: the lock was not to be had at once. The transaction goes on.
+	ErrBusy = errors.New("lock is held by another transaction")
+	// ErrInterrupted: the session was interrupted while it waited. The transaction goes on.
+	ErrInterrupted = errors.New("interrupted")
+	// ErrTooManyLocks: the locks of all transactions take all the memory that there is for them. The transaction goes on.
+	ErrTooManyLocks = errors.New("too many locks")
+	// ErrOverloaded: the log has taken no commit for some time. The transaction had no effect.
+	ErrOverloaded = errors.New("the log takes no more at present")
+	// ErrEnded: the transaction was committed or rolled back before.
+	ErrEnded = errors.New("the transaction has ended")
+)
+
+// Options of New.
+type Options struct {
+	// View opens a view of the rows of one applied index, at least that of every result the member has given. *node.Node's View is one.
+	View func() (store.View, error)
+	// Lane is the door's lane of the log.
+	Lane node.Lane
+	// LockBytes is the memory for the locks of all transactions.
+	LockBytes int64
+	// MaxBytes bounds the writes of a transaction. 0: what a command of the log can carry.
+	MaxBytes int
+	// Verify has each commit name the rows that the transaction has read with locks, for machines that verify.
+	Verify bool
+}
+
+// headBytes is what a command takes beside the writes of a transaction, at most.
+const headBytes = 64 << 10
+
+// retry is how long the log is asked again that takes no more, and how long between two attempts.
+const (
+	retryFor   = 10 * time.Second
+	retryEvery = 20 * time.Millisecond
+)
+
+// Worker has the transactions of a member.
+type Worker struct {
+	m   worker.Member
+	opt Options
+
+	mu  sync.Mutex
+	now *term // guarded by mu; nil: the member does not lead
+}
+
+// term is what belongs to one term.
+type term struct {
+	w      *Worker
+	number uint64
+	locks  *lock.Table
+}
+
+// New returns the worker of a member. Run makes it work.
+func New(m worker.Member, opt Options) *Worker {
+	if opt.MaxBytes == 0 {
+		opt.MaxBytes = entry.MaxCommandBytes - headBytes
+	}
+	return &Worker{m: m, opt: opt}
+}
+
+// Run follows the member's leadership until it stops.
+func (w *Worker) Run() {
+	worker.Lead(w.m, func(number uint64, over <-chan struct{}) {
+		w.begin(number)
+		w.m.Tasks().Wait(-1, over, w.m.StoppedC())
+	}, func(over <-chan struct{}) {
+		w.begin(0)
+		w.m.Tasks().Wait(-1, over, w.m.StoppedC())
+	})
+	w.begin(0)
+}
+
+// begin begins a term; 0: the member follows. A term that goes on keeps its locks, because any news about the leader ends a call of lead.
+func (w *Worker) begin(number uint64) {
+	w.mu.Lock()
+	was := w.now
+	if was != nil && was.number == number {
+		w.mu.Unlock()
+		return
+	}
+	w.now = nil
+	if number != 0 {
+		w.now = &term{w: w, number: number, locks: lock.New(w.opt.LockBytes)}
+	}
+	w.mu.Unlock()
+	if was != nil {
+		was.locks.End()
+	}
+}
+
+// Begin begins a transaction. Error: ErrNotLeader.
+func (w *Worker) Begin() (*Tx, error) {
+	w.mu.Lock()
+	t := w.now
+	w.mu.Unlock()
+	if t == nil {
+		return nil, ErrNotLeader
+	}
+	return &Tx{t: t, owner: t.locks.Owner(), own: NewBuffer(w.opt.MaxBytes), tables: map[uint64]*used{}}, nil
+}
