@@ -32,22 +32,20 @@ type Room interface {
 
 // input reads a client's packets. It belongs to the connection's goroutine.
 type input struct {
-	from  io.Reader
-	room  Room
-	buf   []byte
-	r, w  int          // buf[r:w] was received and not returned
-	held  int64        // bytes drawn from room
-	seq   byte         // number of the next packet
-	most  int          // longest payload
-	begun bool         // slow was called for this packet
-	slow  func() error // called once for a packet of which a first read has brought a part only; nil: never
+	from io.Reader
+	room Room
+	buf  []byte
+	r, w int          // buf[r:w] was received and not returned
+	held int64        // bytes drawn from room
+	seq  byte         // number of the next packet
+	most int          // longest payload
+	slow func() error // called before each read of a packet that has begun; nil: never
 }
 
 // next returns the next payload, which may have come in several packets. The payload lies in the input's buffer until next or rest is called
 // again. Errors: errTooLarge, errOutOfOrder, errNoRoom, and those of the reader; io.EOF only where no packet had begun.
 func (in *input) next() ([]byte, error) {
 	start, size := in.r, 0 // of the payload as it is put together
-	in.begun = false
 	for first := true; ; first = false {
 		if err := in.fill(&start, headBytes); err != nil {
 			if err == io.EOF && !(first && in.w == in.r) {
@@ -93,8 +91,7 @@ func (in *input) fill(start *int, n int) error {
 				return err
 			}
 		}
-		if in.slow != nil && !in.begun && (in.w > in.r || *start < in.r) {
-			in.begun = true
+		if in.slow != nil && (in.w > in.r || *start < in.r) {
 			if err := in.slow(); err != nil {
 				return err
 			}

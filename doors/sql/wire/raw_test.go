@@ -148,49 +148,45 @@ func TestBytes(t *testing.T) {
 // connection, and another client does not notice.
 func TestStrangers(t *testing.T) {
 	t.Parallel()
-	r := serve(t, func(s *Server) { s.LoginTimeout = 300 * time.Millisecond; s.ReadTimeout = 300 * time.Millisecond })
+	r := serve(t, nil)
+	// Two that do not wait for long. Everything else has the time that a busy machine may need.
+	hurriesLogin := serve(t, func(s *Server) { s.LoginTimeout = 300 * time.Millisecond })
+	hurriesRead := serve(t, func(s *Server) { s.ReadTimeout = 300 * time.Millisecond })
 	neighbour := r.dial(t)
 	neighbour.login(rawCapabilities)
 	query := func(q string) []byte { return append([]byte{comQuery}, q...) }
 	for _, c := range []struct {
 		what     string
+		at       *rig
 		loggedIn bool
 		send     func(c *raw)
 		code     uint16 // of the error; 0: the connection is closed without one
 	}{
-		{"nothing", false, func(c *raw) {}, 0},
-		{"half a head", false, func(c *raw) { c.write([]byte{1, 2}) }, 0},
-		{"half a login", false, func(c *raw) { c.write(append([]byte{200, 0, 0, 1}, 1, 2, 3)) }, 0},
-		{"an empty login", false, func(c *raw) { c.send(1) }, ErrHandshake},
-		{"a login that ends in its start", false, func(c *raw) { c.send(1, make([]byte, 31)...) }, ErrHandshake},
-		{"a login of the protocol before 4.1", false, func(c *raw) { c.send(1, loginOf(LongPassword, "root")...) }, ErrHandshake},
-		{"a response longer than the login", false, func(c *raw) {
+		{"nothing", hurriesLogin, false, func(c *raw) {}, 0},
+		{"half a head", hurriesLogin, false, func(c *raw) { c.write([]byte{1, 2}) }, 0},
+		{"half a login", hurriesLogin, false, func(c *raw) { c.write(append([]byte{200, 0, 0, 1}, 1, 2, 3)) }, 0},
+		{"an empty login", r, false, func(c *raw) { c.send(1) }, ErrHandshake},
+		{"a login that ends in its start", r, false, func(c *raw) { c.send(1, make([]byte, 31)...) }, ErrHandshake},
+		{"a login of the protocol before 4.1", r, false, func(c *raw) { c.send(1, loginOf(LongPassword, "root")...) }, ErrHandshake},
+		{"a response longer than the login", r, false, func(c *raw) {
 			c.send(1, append(loginOf(rawCapabilities, "root")[:32+5], 200)...)
 		}, ErrHandshake},
-		{"a login of 1 GB in pieces", false, func(c *raw) { c.write([]byte{0xff, 0xff, 0xff, 1, 0}) }, ErrPacketTooLarge},
-		{"a login of 65 KiB", false, func(c *raw) { c.write([]byte{0, 4, 1, 1, 0}) }, ErrPacketTooLarge},
-		{"a login with the wrong number", false, func(c *raw) { c.send(2, loginOf(rawCapabilities, "root")...) }, ErrOutOfOrder},
-		{"HTTP", false, func(c *raw) { c.write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n")) }, ErrOutOfOrder},
-		{"TLS where there is none", false, func(c *raw) {
+		{"a login of 1 GB in pieces", r, false, func(c *raw) { c.write([]byte{0xff, 0xff, 0xff, 1, 0}) }, ErrPacketTooLarge},
+		{"a login of 65 KiB", r, false, func(c *raw) { c.write([]byte{0, 4, 1, 1, 0}) }, ErrPacketTooLarge},
+		{"a login with the wrong number", r, false, func(c *raw) { c.send(2, loginOf(rawCapabilities, "root")...) }, ErrOutOfOrder},
+		{"HTTP", r, false, func(c *raw) { c.write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n")) }, ErrOutOfOrder},
+		{"TLS where there is none", r, false, func(c *raw) {
 			c.send(1, loginOf(rawCapabilities|useTLS, "root")[:32]...)
 		}, ErrHandshake},
-		{"a user that is not there", false, func(c *raw) { c.send(1, loginOf(rawCapabilities, "nobody")...) }, ErrAccessDenied},
-		{"half a head after the login", true, func(c *raw) { c.write([]byte{1, 2}) }, ErrIdle},
-		{"half a packet after the login", true, func(c *raw) { c.write([]byte{200, 0, 0, 0, comQuery}) }, ErrIdle},
-		{"a wrong number after the login", true, func(c *raw) { c.send(7, query("select a")...) }, ErrOutOfOrder},
-		{"64 MiB and a byte", true, func(c *raw) {
-			chunk := append([]byte{0xff, 0xff, 0xff, 0}, make([]byte, chunkBytes)...)
-			for i := range 4 {
-				chunk[3] = byte(i)
-				c.write(chunk)
-			}
-			c.write([]byte{5, 0, 0, 4, 0, 0, 0, 0, 0})
-		}, ErrPacketTooLarge},
-		{"a user change without a user", true, func(c *raw) { c.send(0, comChangeUser) }, ErrHandshake},
+		{"a user that is not there", r, false, func(c *raw) { c.send(1, loginOf(rawCapabilities, "nobody")...) }, ErrAccessDenied},
+		{"half a head after the login", hurriesRead, true, func(c *raw) { c.write([]byte{1, 2}) }, ErrIdle},
+		{"half a packet after the login", hurriesRead, true, func(c *raw) { c.write([]byte{200, 0, 0, 0, comQuery}) }, ErrIdle},
+		{"a wrong number after the login", r, true, func(c *raw) { c.send(7, query("select a")...) }, ErrOutOfOrder},
+		{"a user change without a user", r, true, func(c *raw) { c.send(0, comChangeUser) }, ErrHandshake},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()
-			bad := r.dial(t)
+			bad := c.at.dial(t)
 			if c.loggedIn {
 				bad.login(rawCapabilities)
 			} else if _, err := bad.read(); err != nil {
@@ -212,6 +208,41 @@ func TestStrangers(t *testing.T) {
 	neighbour.send(0, comPing)
 	if b, err := neighbour.read(); err != nil || b[4] != 0 {
 		t.Errorf("the neighbour: %x %v", b, err)
+	}
+}
+
+// TestALargePacket arrives although it takes longer than the server waits for more of it, and is refused only beyond the bound.
+func TestALargePacket(t *testing.T) {
+	t.Parallel()
+	r := serve(t, func(s *Server) { s.MaxPacket = 1 << 20 })
+	c := r.dial(t)
+	c.login(rawCapabilities)
+	text := append([]byte{comQuery}, "select "+strings.Repeat("a", 1<<20-8)...)
+	c.send(0, text...)
+	for range 5 { // columns, one of them, its end, the row, the end
+		if b, err := c.read(); err != nil || b[4] == 0xff {
+			t.Fatalf("a packet of the largest length: %.60q %v", b, err)
+		}
+	}
+	c.send(0, append(text, 'a')...)
+	if b, err := c.read(); err != nil || b[4] != 0xff || binary.LittleEndian.Uint16(b[5:]) != ErrPacketTooLarge {
+		t.Errorf("a byte more: %.60q %v", b, err)
+	}
+	if _, err := c.read(); err == nil {
+		t.Error("the connection goes on")
+	}
+
+	// A packet of which something comes every now and then may take longer than the server waits for more.
+	r = serve(t, func(s *Server) { s.ReadTimeout = 2 * time.Second })
+	slow := r.dial(t)
+	slow.login(rawCapabilities)
+	query := append([]byte{9, 0, 0, 0, comQuery}, "select a"...)
+	for i := range query {
+		slow.write(query[i : i+1])
+		time.Sleep(200 * time.Millisecond) // thirteen of them are more than two seconds
+	}
+	if b, err := slow.read(); err != nil || b[4] != 1 {
+		t.Errorf("byte by byte: %q %v", b, err)
 	}
 }
 

@@ -27,7 +27,7 @@ type Server struct {
 	MaxPacket     int           // bytes; 0: 64 MiB
 	LoginTimeout  time.Duration // 0: 10 s
 	IdleTimeout   time.Duration // between two commands, wait_timeout; 0: 8 hours
-	ReadTimeout   time.Duration // for the rest of a packet that has begun, net_read_timeout; 0: 30 s
+	ReadTimeout   time.Duration // for more of a packet that has begun, net_read_timeout; 0: 30 s
 	WriteTimeout  time.Duration // for a piece of an answer to leave, net_write_timeout; 0: 60 s
 	MaxStatements int64         // prepared statements of all connections; 0: 1,000,000
 	Room          Room          // memory of packets above a connection's own buffer
