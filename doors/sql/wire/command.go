@@ -92,8 +92,8 @@ func (c *conn) answered(a *Answer, err error) {
 	switch {
 	case err != nil:
 		c.fail(asError(err))
-	case a.open || a.results == 0 || a.more:
-		panic("wire: a Session returned before it had answered")
+	case a.open || a.results == 0 || a.more: // a client would wait for the rest
+		c.fail(Errorf(ErrUnknown, "the statement ended before its answer did: this is a defect of the server"))
 	}
 }
 

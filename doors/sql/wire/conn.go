@@ -296,7 +296,8 @@ func (c *conn) isKilled() bool {
 	return c.killed
 }
 
-// interrupt ends the context of the statement that runs. whole ends the connection too: the read of the next command fails at once.
+// interrupt ends the context of the statement that runs. whole ends the connection too: the read of the next command fails at once, and so does
+// a write that waits for a client that does not read.
 func (c *conn) interrupt(whole bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -305,7 +306,7 @@ func (c *conn) interrupt(whole bool) {
 	}
 	if whole {
 		c.killed = true
-		_ = c.raw.SetReadDeadline(time.Unix(1, 0)) // if it fails, the connection is closed already
+		_ = c.raw.SetDeadline(time.Unix(1, 0)) // if it fails, the connection is closed already
 	}
 }
 

@@ -126,6 +126,8 @@ func TestStatements(t *testing.T) {
 		{"nonsense", "", 1064},
 		{"half", "first", 1317},
 		{"select a; nonsense", "a", 1064},
+		{"nothing", "", 1105},
+		{"unfinished", "first", 1105},
 	} {
 		got, err := strs(c.q)
 		if strings.Join(got, " ") != c.want || number(err) != c.code {
@@ -249,6 +251,23 @@ func TestKill(t *testing.T) {
 	}
 	if _, err := conn.ExecContext(t.Context(), "begin"); err == nil {
 		t.Error("a statement on a connection that was killed")
+	}
+}
+
+// TestKillOfAClientThatDoesNotRead: a write that waits for it ends too.
+func TestKillOfAClientThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	r := serve(t, nil)
+	c := r.dial(t)
+	c.login(rawCapabilities)
+	session := <-r.sessions
+	c.send(0, append([]byte{comQuery}, "rows"...)...)
+	time.Sleep(100 * time.Millisecond) // the socket's buffers fill; a kill before that ends the statement as well
+	r.Kill(session.client.ID, true)
+	select {
+	case <-session.closed:
+	case <-time.After(20 * time.Second):
+		t.Error("the session is still open")
 	}
 }
 

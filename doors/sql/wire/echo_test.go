@@ -56,6 +56,10 @@ func (e *echo) one(ctx context.Context, q string, to *Answer) error {
 		to.Text("row")
 		to.Text("second")
 		return Errorf(1317, "Query execution was interrupted")
+	case "nothing":
+	case "unfinished":
+		to.Columns(textColumn)
+		to.Text("first")
 	case "rows":
 		to.Columns(textColumn)
 		for to.Err() == nil && ctx.Err() == nil {
