@@ -14,7 +14,10 @@ import (
 )
 
 // room is a Room with a budget for messages and any number of calls. It belongs to one goroutine.
-type room struct{ left, calls int64 }
+type room struct {
+	left, calls         int64
+	came, first, leaves int // what it was told, counted
+}
 
 func (r *room) Draw(n int64) bool {
 	if n > r.left {
@@ -27,9 +30,9 @@ func (r *room) Draw(n int64) bool {
 func (r *room) Return(n int64) { r.left += n }
 func (r *room) Open(n int64)   { r.calls += n }
 func (r *room) Done(n int64)   { r.calls -= n }
-func (*room) Came()            {}
-func (*room) First()           {}
-func (*room) Leaves(int)       {}
+func (r *room) Came()          { r.came++ }
+func (r *room) First()         { r.first++ }
+func (r *room) Leaves(n int)   { r.leaves += n }
 
 // largest is what messages may have at most here, patience how long one of any size may take.
 const (
