@@ -216,7 +216,7 @@ func (c *chain) next(ctx context.Context) (*archiveformat.Span, error) {
 // is is true, and makes it the next one: the entries before it were lost. Those that it goes over are of no use, but were on their way when
 // that came about. If there is none, nothing has changed.
 func (c *chain) resumes(ctx context.Context, is func(snapshot uint64) bool) (over []*listed, root *listed, err error) {
-	for r := (run{}); r.most <= mostBehindGap; {
+	for r := (run{}); !r.many(); {
 		l, err := c.peek(ctx)
 		if err != nil {
 			return nil, nil, err

@@ -436,7 +436,7 @@ func (j *restore) durable(c *chain) error {
 	return j.write()
 }
 
-// behind judges a gap at the end. many reports whether a row of more than mostBehindGap spans follows it. A leader that crashed leaves
+// behind judges a gap at the end. many reports whether more spans follow it than run allows. A leader that crashed leaves
 // fewer, in any order, and no client was told that the entries behind the first missing span are archived.
 func (a *Archive) behind(ctx context.Context, gap *Gap) (many bool, err error) {
 	var r run
@@ -454,7 +454,7 @@ func (a *Archive) behind(ctx context.Context, gap *Gap) (many bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if r.add(first, last); r.most > mostBehindGap {
+		if r.add(first, last); r.many() {
 			return true, nil
 		}
 	}

@@ -6,7 +6,14 @@ package restore
 type run struct {
 	to   map[uint64]int // by last entry: the longest row that ends there
 	most int
+	all  int // spans
 }
+
+// mostLeaders bounds the leaders that may have left spans behind one gap. It bounds the spans that are read and kept to judge the gap.
+const mostLeaders = 32
+
+// many reports whether the spans are more than crashed leaders can have had in flight.
+func (r *run) many() bool { return r.most > mostBehindGap || r.all > mostLeaders*mostBehindGap }
 
 // add takes in a span. The firsts of the spans ascend.
 func (r *run) add(first, last uint64) {
@@ -16,4 +23,5 @@ func (r *run) add(first, last uint64) {
 	n := r.to[first-1] + 1
 	r.to[last] = max(r.to[last], n)
 	r.most = max(r.most, n)
+	r.all++
 }

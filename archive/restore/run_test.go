@@ -29,3 +29,17 @@ func TestARun(t *testing.T) {
 		}
 	}
 }
+
+// TestARunIsBounded: spans with holes between them make no row, and are not read without end.
+func TestARunIsBounded(t *testing.T) {
+	t.Parallel()
+	var r run
+	for n := uint64(1); n <= mostLeaders*mostBehindGap; n++ {
+		if r.add(10*n, 10*n+5); r.most != 1 || r.many() {
+			t.Fatalf("%d spans: many %v, a row of %d", n, r.many(), r.most)
+		}
+	}
+	if r.add(1<<40, 1<<40); !r.many() {
+		t.Errorf("%d spans are not many", r.all)
+	}
+}

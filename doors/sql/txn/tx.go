@@ -263,6 +263,11 @@ func (x *Tx) end() {
 	}
 	x.ended = true
 	x.owner.Release()
+	x.closeView()
+}
+
+// closeView gives the snapshot back.
+func (x *Tx) closeView() {
 	if x.view != nil {
 		_ = x.view.Close() // nothing was written to it
 		x.view = nil
@@ -289,6 +294,7 @@ func (x *Tx) Commit() error {
 	err := x.propose(entry.Part{Machine: sqlpart.Machine, Body: sqlpart.AppendPart(nil, &part)})
 	if errors.Is(err, ErrUnknown) {
 		x.ended = true // the locks stay: the commit may still take effect, and the member stops
+		x.closeView()
 		return err
 	}
 	x.end()

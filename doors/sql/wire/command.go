@@ -264,6 +264,10 @@ func (c *conn) sendLong(f *fields) {
 		return
 	case s.failed != nil:
 		return
+	case c.server.Room != nil && !c.server.Room.Draw(int64(len(data))):
+		c.forget(s)
+		s.failed = Errorf(ErrOutOfMemory, "Out of memory for parameters sent in pieces; try again, or raise the server's --memory")
+		return
 	}
 	if s.long == nil {
 		s.long = map[int][]byte{}
@@ -274,8 +278,13 @@ func (c *conn) sendLong(f *fields) {
 
 // forget drops the pieces of a statement's parameters.
 func (c *conn) forget(s *statement) {
+	n := 0
 	for _, data := range s.long { // any order: a sum
-		c.long -= len(data)
+		n += len(data)
+	}
+	c.long -= n
+	if c.server.Room != nil && n > 0 {
+		c.server.Room.Return(int64(n))
 	}
 	s.long, s.failed = nil, nil
 }

@@ -265,6 +265,7 @@ func (c *conn) command() bool {
 		more = false
 	}
 	c.out.flush()
+	c.out.rest()
 	return more && c.out.err == nil
 }
 

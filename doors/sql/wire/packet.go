@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 )
 
 // Sizes of packets and of their buffers, in bytes.
@@ -13,7 +14,7 @@ const (
 	loginBytes = 64 << 10  // the most a client may send before it has logged in
 	idleBytes  = 2 << 10   // a connection's buffer between two commands
 	flushBytes = 32 << 10  // an answer is sent in pieces of about this size
-	keepBytes  = 64 << 10  // a larger buffer is not kept for the next answer
+	keepBytes  = 8 << 10   // a larger buffer is not kept between two commands: idle clients are many
 )
 
 var (
@@ -169,6 +170,7 @@ type output struct {
 
 // begin starts a packet.
 func (o *output) begin() {
+	o.grow()
 	o.head = len(o.buf)
 	o.buf = append(o.buf, 0, 0, 0, 0)
 }
@@ -206,13 +208,34 @@ func (o *output) number(at, n int) {
 	o.seq++
 }
 
-// flush sends what was built. After an error nothing more is sent.
+// flush sends what was built. After an error nothing more is sent. A buffer that a large row has made larger than any answer needs goes.
 func (o *output) flush() {
 	if o.err == nil && len(o.buf) > 0 {
 		_, o.err = o.to.Write(o.buf)
 	}
-	if cap(o.buf) > keepBytes {
+	if cap(o.buf) > 4*flushBytes {
 		o.buf = nil
 	}
 	o.buf = o.buf[:0]
+}
+
+// answers are buffers of large answers. A connection has one while it answers.
+var answers = sync.Pool{New: func() any { return new([]byte) }}
+
+// rest gives a large buffer to the next connection that needs one.
+func (o *output) rest() {
+	if cap(o.buf) > keepBytes {
+		b := o.buf[:0]
+		o.buf = nil
+		answers.Put(&b)
+	}
+}
+
+// grow takes a buffer that another connection has used where the own one would have to grow.
+func (o *output) grow() {
+	if cap(o.buf) > keepBytes || len(o.buf) < keepBytes/2 {
+		return
+	}
+	b := answers.Get().(*[]byte)
+	o.buf = append((*b)[:0], o.buf...)
 }

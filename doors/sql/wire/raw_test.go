@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -278,6 +279,101 @@ func TestAnAnnouncementTakesNoMemory(t *testing.T) {
 	in = input{from: bytes.NewReader(announced), room: &room{left: 10 << 10}, most: 64 << 20}
 	if _, err := in.next(); !errors.Is(err, errNoRoom) {
 		t.Error(err)
+	}
+}
+
+// TestPiecesHaveABound: parameters in pieces take room, which comes back with the execution and with the connection, and are refused without it.
+func TestPiecesHaveABound(t *testing.T) {
+	t.Parallel()
+	var memory atomic.Int64
+	memory.Store(100_000)
+	r := serve(t, func(s *Server) { s.Room = shared{&memory} })
+	c := r.dial(t)
+	c.login(rawCapabilities)
+	session := <-r.sessions
+	c.send(0, append([]byte{comStmtPrepare}, "?"...)...)
+	for range 3 {
+		if _, err := c.read(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	piece := append([]byte{comStmtSendLong, 1, 0, 0, 0, 0, 0}, make([]byte, 1000)...)
+	execute := []byte{comStmtExecute, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 253, 0}
+	for _, step := range []struct {
+		pieces int
+		code   uint16
+	}{{90, 0}, {101, ErrOutOfMemory}, {90, 0}} {
+		for range step.pieces {
+			c.send(0, piece...)
+		}
+		c.send(0, execute...)
+		b, err := c.read()
+		if err != nil || (b[4] == 0xff) != (step.code != 0) || step.code != 0 && binary.LittleEndian.Uint16(b[5:]) != step.code {
+			t.Fatalf("%d pieces: %.60q %v", step.pieces, b, err)
+		}
+		for range 4 * btoi(step.code == 0) {
+			if _, err := c.read(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if left := memory.Load(); left != 100_000 {
+			t.Errorf("after %d pieces %d bytes are left", step.pieces, left)
+		}
+	}
+	for range 50 {
+		c.send(0, piece...)
+	}
+	c.send(0, comQuit)
+	<-session.closed
+	if left := memory.Load(); left != 100_000 {
+		t.Errorf("after the connection %d bytes are left", left)
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// shared is a Room of several connections.
+type shared struct{ left *atomic.Int64 }
+
+func (s shared) Draw(n int64) bool {
+	if s.left.Add(-n) < 0 {
+		s.left.Add(n)
+		return false
+	}
+	return true
+}
+func (s shared) Return(n int64) { s.left.Add(n) }
+
+// TestIdleClientsKeepNoBuffers: after a large statement and a large answer a connection is as small as before.
+func TestIdleClientsKeepNoBuffers(t *testing.T) {
+	t.Parallel()
+	var sent bytes.Buffer
+	o := output{to: &sent}
+	for range 3 {
+		for range 20 {
+			o.begin()
+			o.buf = append(o.buf, make([]byte, 3000)...)
+			o.end()
+		}
+		o.flush()
+		o.rest()
+		if cap(o.buf) > keepBytes {
+			t.Errorf("an idle connection keeps %d bytes for answers", cap(o.buf))
+		}
+	}
+	if sent.Len() != 3*20*3004 {
+		t.Errorf("%d bytes were sent", sent.Len())
+	}
+	in := input{from: &sent, most: 1 << 20}
+	for range 60 {
+		if b, err := in.next(); err != nil || len(b) != 3000 {
+			t.Fatal(len(b), err)
+		}
 	}
 }
 
