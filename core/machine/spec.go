@@ -57,6 +57,16 @@ type Count struct {
 // Specs is a list of machines as others see them.
 type Specs []*Spec
 
+// DescribeRow prints a row by a machine's own words. A row for which they return an error is printed as its key, at most 64 bytes of it, and the
+// error.
+func DescribeRow(key, value []byte, words func(key, value []byte) (string, error)) string {
+	text, err := words(key, value)
+	if err != nil {
+		return fmt.Sprintf("%x: %v", key[:min(len(key), 64)], err)
+	}
+	return text
+}
+
 // SpecsOf lists the specs of machines.
 func SpecsOf(machines []Machine) Specs {
 	all := make(Specs, len(machines))

@@ -9,13 +9,7 @@ import (
 
 // DescribeRow prints one row of this machine as it lies in the store, for people who inspect one. It prints no value of a table's row: that is
 // users' data. What does not decode is printed as such.
-func DescribeRow(key, value []byte) string {
-	text, err := describeRow(key, value)
-	if err != nil {
-		return fmt.Sprintf("%x: %v", key[:min(len(key), 64)], err)
-	}
-	return text
-}
+func DescribeRow(key, value []byte) string { return machine.DescribeRow(key, value, describeRow) }
 
 func describeRow(key, value []byte) (string, error) {
 	if len(key) == 2 && key[1] == spaceCounters {

@@ -4,18 +4,13 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/holdfastdb/holdfast/core/machine"
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 )
 
 // DescribeRow prints one row of this machine as it lies in the store, for people who inspect one. What does not decode is printed as
 // such.
-func DescribeRow(key, value []byte) string {
-	text, err := describeRow(key, value)
-	if err != nil {
-		return fmt.Sprintf("%x: %v", key[:min(len(key), 64)], err)
-	}
-	return text
-}
+func DescribeRow(key, value []byte) string { return machine.DescribeRow(key, value, describeRow) }
 
 func describeRow(key, value []byte) (string, error) {
 	if len(key) < 6 || key[0] != letter {
