@@ -27,8 +27,8 @@ func (l *ConnLimit) join(p *Port) {
 	l.mu.Unlock()
 }
 
-// enter counts a connection in, or reports that all places are taken.
-func (l *ConnLimit) enter() bool {
+// Enter counts a connection in, or reports that all places are taken.
+func (l *ConnLimit) Enter() bool {
 	if l.open.Add(1) > l.max {
 		l.open.Add(-1)
 		return false
@@ -36,7 +36,8 @@ func (l *ConnLimit) enter() bool {
 	return true
 }
 
-func (l *ConnLimit) leave() { l.open.Add(-1) }
+// Leave counts a connection out.
+func (l *ConnLimit) Leave() { l.open.Add(-1) }
 
 // makeRoom has a port other than p close a silent connection and reports whether one did. No port's mutex is held.
 func (l *ConnLimit) makeRoom(p *Port) bool {

@@ -136,12 +136,12 @@ func TestALimitAtItsEdge(t *testing.T) {
 	t.Parallel()
 	l := NewConnLimit(2)
 	for i, want := range []bool{true, true, false, false} {
-		if l.enter() != want {
+		if l.Enter() != want {
 			t.Errorf("connection %d", i)
 		}
 	}
-	l.leave()
-	if !l.enter() || l.enter() || l.open.Load() != 2 {
+	l.Leave()
+	if !l.Enter() || l.Enter() || l.open.Load() != 2 {
 		t.Errorf("after one has left: %d", l.open.Load())
 	}
 }

@@ -204,7 +204,7 @@ func (p *Port) enter() bool {
 	if p.conns >= p.opts.MaxConns && !p.evict() {
 		return false
 	}
-	for !p.opts.Conns.enter() {
+	for !p.opts.Conns.Enter() {
 		if !p.evict() {
 			return false
 		}
@@ -218,7 +218,7 @@ func (p *Port) enter() bool {
 // leave counts a connection out. p.mu is held.
 func (p *Port) leave() {
 	p.conns--
-	p.opts.Conns.leave()
+	p.opts.Conns.Leave()
 }
 
 // evict closes the connection that has been silent for longest and counts it out. A new one gets a second before it counts as

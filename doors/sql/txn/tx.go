@@ -291,7 +291,7 @@ func (x *Tx) Commit() error {
 		return x.confirm()
 	}
 	part := sqlpart.Part{Kind: sqlpart.Commit, Tables: writes, Reads: x.reads}
-	err := x.propose(entry.Part{Machine: sqlpart.Machine, Body: sqlpart.AppendPart(nil, &part)})
+	_, err := x.propose(entry.Part{Machine: sqlpart.Machine, Body: sqlpart.AppendPart(nil, &part)})
 	if errors.Is(err, ErrUnknown) {
 		x.ended = true // the locks stay: the commit may still take effect, and the member stops
 		x.closeView()
@@ -318,24 +318,24 @@ func (x *Tx) writes() []sqlpart.Writes {
 }
 
 // propose proposes the commit in the transaction's term. The command is applied here when it returns without an error.
-func (x *Tx) propose(part entry.Part) error {
+func (x *Tx) propose(part entry.Part) (*entry.Result, error) {
 	m, waited := x.t.w.m, time.Duration(0)
 	for {
 		res, err := m.ProposeInTerm(context.Background(), x.t.number, x.t.w.opt.Lane, part)
 		switch {
 		case err == nil && res.Rejection != nil:
-			return res.Rejection
+			return nil, res.Rejection
 		case errors.Is(err, node.ErrOverloaded):
 			if waited >= retryFor || m.Tasks().Wait(retryEvery, m.StoppedC()) == 0 {
-				return ErrOverloaded
+				return nil, ErrOverloaded
 			}
 			waited += retryEvery
 			continue
 		case errors.Is(err, node.ErrSuperseded):
-			return ErrTermOver
+			return nil, ErrTermOver
 		case errors.Is(err, node.ErrUnknown):
-			return ErrUnknown
+			return nil, ErrUnknown
 		}
-		return err
+		return res, err
 	}
 }

@@ -31,26 +31,28 @@ func (c *conn) prove(l *login) error {
 		account = Account{Plugin: c.server.plugin(), Verifier: decoy}
 	}
 	response := bytes.Clone(l.response)
+	if l.capabilities&pluginAuth == 0 {
+		l.plugin = NativePassword
+		if len(account.Verifier) == 0 {
+			account.Plugin = NativePassword // such a client knows no other, and without a password there is nothing to prove
+		}
+	}
+	if l.plugin != account.Plugin {
+		if l.capabilities&pluginAuth == 0 {
+			return Errorf(ErrAuthMode, "Client does not support authentication protocol requested by server; consider upgrading MySQL client")
+		}
+		// Also where no password is asked for: libmariadb names a plugin of its own when it cannot load the server's, and waits for the switch.
+		switched, err := c.switchAuth(account.Plugin)
+		if err != nil {
+			return err
+		}
+		response = switched
+	}
 	if len(response) == 1 && response[0] == 0 { // so a client of CachingSHA2 says that it has no password
 		response = nil
 	}
-	ok := false
-	switch {
-	case known && len(account.Verifier) == 0 && len(response) == 0:
-		ok = true
-	default:
-		if l.capabilities&pluginAuth == 0 {
-			l.plugin = NativePassword
-		}
-		if l.plugin != account.Plugin {
-			if l.capabilities&pluginAuth == 0 {
-				return Errorf(ErrAuthMode, "Client does not support authentication protocol requested by server; consider upgrading MySQL client")
-			}
-			var err error
-			if response, err = c.switchAuth(account.Plugin); err != nil {
-				return err
-			}
-		}
+	ok := known && len(account.Verifier) == 0 && len(response) == 0
+	if !ok && len(account.Verifier) > 0 {
 		var err error
 		if ok, err = c.check(&account, response); err != nil {
 			return err

@@ -426,3 +426,30 @@ func TestPackets(t *testing.T) {
 		}
 	}
 }
+
+// TestAnotherPluginWithoutAPassword: a client that cannot load the server's plugin names one of its own, sends nothing and waits for the switch.
+// Before, the server said OK at once, and the client answered that with an empty packet.
+func TestAnotherPluginWithoutAPassword(t *testing.T) {
+	t.Parallel()
+	r := serve(t, nil)
+	for _, plugin := range []string{"dummy_fallback_auth", NativePassword} {
+		c := r.dial(t)
+		if _, err := c.read(); err != nil {
+			t.Fatal(err)
+		}
+		login := bytes.TrimSuffix(loginOf(rawCapabilities, "root"), append([]byte(CachingSHA2), 0))
+		c.send(1, append(append(login, plugin...), 0)...)
+		b, err := c.read()
+		if err != nil || b[4] != 0xfe || !bytes.HasPrefix(b[5:], append([]byte(CachingSHA2), 0)) {
+			t.Fatalf("%s: %x %v, want a switch", plugin, b, err)
+		}
+		c.send(3)
+		if b, err := c.read(); err != nil || b[3] != 4 || b[4] != 0 {
+			t.Fatalf("%s: %x %v, want OK", plugin, b, err)
+		}
+		c.send(0, comPing)
+		if b, err := c.read(); err != nil || b[4] != 0 {
+			t.Errorf("%s: %x %v", plugin, b, err)
+		}
+	}
+}

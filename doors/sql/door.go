@@ -1,0 +1,76 @@
+package sql
+
+import (
+	"context"
+	"crypto/rsa"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfastdb/holdfast/doors/sql/engine"
+	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
+	"github.com/holdfastdb/holdfast/doors/sql/txn"
+	"github.com/holdfastdb/holdfast/doors/sql/wire"
+)
+
+// Options of New.
+type Options struct {
+	Catalogue func() *sqlmachine.Catalogue
+	Worker    *txn.Worker
+	TLS       *tls.Config // nil: without
+	Accounts  wire.Accounts
+	Key       func() (*rsa.PrivateKey, error)
+	Room      wire.Room
+	// Leader names the member that leads, for clients of one that does not; "": none is known.
+	Leader func() string
+}
+
+// Door serves clients.
+type Door struct {
+	opt    Options
+	engine *engine.Engine
+	worker *txn.Worker
+	server *wire.Server
+	began  time.Time
+	open   atomic.Int64 // sessions
+	serving
+}
+
+// New returns a door. Its Serve begins to serve a connection.
+func New(opt Options) *Door {
+	d := &Door{opt: opt, engine: engine.New(engine.Options{Catalogue: opt.Catalogue}), worker: opt.Worker, began: time.Now()}
+	d.ctx, d.end = context.WithCancel(context.Background())
+	d.server = &wire.Server{Version: engine.Version, TLS: opt.TLS, Accounts: opt.Accounts, Key: opt.Key, Room: opt.Room, Collation: 45,
+		Open: func(_ context.Context, c *wire.Client) (wire.Session, error) {
+			s, err := d.newSession(c)
+			if err != nil {
+				return nil, err
+			}
+			d.open.Add(1)
+			return s, nil
+		}}
+	return d
+}
+
+// Serve speaks with one client until the connection or ctx ends.
+func (d *Door) Serve(ctx context.Context, nc net.Conn) { d.server.Serve(ctx, nc) }
+
+// Sessions is how many clients are logged in.
+func (d *Door) Sessions() int64 { return d.open.Load() }
+
+// Clean drops what a leader before has left half built. The program calls it when the member begins to lead.
+func (d *Door) Clean(ctx context.Context) error { return d.engine.Clean(ctx, d.worker.Begin) }
+
+// leaderText says where a client may go.
+func (d *Door) leaderText() string {
+	if d.opt.Leader == nil || d.opt.Leader() == "" {
+		return "this member does not lead, and no leader is known"
+	}
+	return "this member does not lead; connect to " + d.opt.Leader()
+}
+
+func (d *Door) statistics() string {
+	return fmt.Sprintf("Uptime: %d  Threads: %d", int64(time.Since(d.began).Seconds()), d.open.Load())
+}

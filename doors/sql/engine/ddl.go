@@ -1,0 +1,642 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/plan"
+	"github.com/dolthub/go-mysql-server/sql/planbuilder"
+	"github.com/dolthub/vitess/go/vt/sqlparser"
+
+	"github.com/holdfastdb/holdfast/core/entry"
+	"github.com/holdfastdb/holdfast/doors/sql/lock"
+	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
+	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
+	"github.com/holdfastdb/holdfast/doors/sql/txn"
+	"github.com/holdfastdb/holdfast/doors/sql/wire"
+)
+
+// define runs a statement that changes the catalogue, in a transaction of its own. What it changes is one command of the log, but for the build of
+// an index over rows that are there.
+func (s *Session) define(ctx *sql.Context, st *Statement) (done wire.Done, err error) {
+	tx, err := s.transaction()
+	if err != nil {
+		return done, err
+	}
+	switch a := st.ast.(type) {
+	case *sqlparser.DBDDL:
+		return done, s.defineDatabase(tx, a)
+	case *sqlparser.AlterTable:
+		return done, s.defineIndex(ctx, tx, a.Table, a.Statements[0].IndexSpec)
+	case *sqlparser.DDL:
+		switch strings.ToLower(a.Action) {
+		case sqlparser.CreateStr:
+			return done, s.createTable(ctx, tx, st, a)
+		case sqlparser.DropStr:
+			return done, s.dropTables(tx, a)
+		case sqlparser.TruncateStr:
+			return done, s.truncate(tx, a.Table)
+		case sqlparser.AlterStr:
+			return done, s.defineIndex(ctx, tx, a.Table, a.IndexSpec)
+		}
+	}
+	return done, refused(firstWords(st.Text))
+}
+
+// change proposes changes, and turns the machine's rejection into MySQL's words.
+func change(tx *txn.Tx, changes ...sqlpart.Change) (*sqlpart.Defined, error) {
+	defined, err := tx.Define(changes)
+	var r *entry.Rejection
+	if !errors.As(err, &r) {
+		return defined, err
+	}
+	name := changes[0].Name
+	switch r.Code {
+	case sqlpart.DatabaseExists:
+		return nil, wire.Errorf(1007, "Can't create database '%s'; database exists", name)
+	case sqlpart.UnknownDatabase:
+		return nil, wire.Errorf(1049, "Unknown database")
+	case sqlpart.TableExists:
+		return nil, wire.Errorf(1050, "Table '%s' already exists", name)
+	case sqlpart.UnknownTable:
+		return nil, wire.Errorf(1051, "Unknown table")
+	case sqlpart.StaleDefinition:
+		return nil, wire.Errorf(1412, "Table definition has changed, please retry transaction")
+	}
+	return nil, err
+}
+
+// databaseCollation decodes the definition of a database: nothing, or its collation.
+func databaseCollation(b []byte) sql.CollationID {
+	if len(b) == 0 {
+		return defaultCollation
+	}
+	c, err := sql.ParseCollation("", string(b), false)
+	if err != nil {
+		return defaultCollation
+	}
+	return c
+}
+
+func (s *Session) defineDatabase(tx *txn.Tx, a *sqlparser.DBDDL) error {
+	name := nameOf(a.DBName)
+	there := s.catalogue().Database(name)
+	if reservedDatabase(name) {
+		return wire.Errorf(1044, "Access denied to database '%s'", name)
+	}
+	if a.Action == sqlparser.DropStr {
+		if there == nil && a.IfExists {
+			s.note(1008, "Can't drop database '%s'; database doesn't exist", name)
+			return nil
+		}
+		if there == nil {
+			return wire.Errorf(1008, "Can't drop database '%s'; database doesn't exist", name)
+		}
+		for _, t := range there.Tables() { // a table that comes meanwhile makes the definition stale
+			if err := s.lockTable(tx, t); err != nil {
+				return err
+			}
+		}
+		_, err := change(tx, sqlpart.Change{Verb: sqlpart.DropDatabase, Object: there.ID, Version: there.Version})
+		if err == nil && s.GetCurrentDatabase() == name {
+			s.SetCurrentDatabase("")
+		}
+		return err
+	}
+	if there != nil && a.IfNotExists {
+		s.note(1007, "Can't create database '%s'; database exists", name)
+		return nil
+	}
+	collation := defaultCollation
+	for _, c := range a.CharsetCollate {
+		var err error
+		if strings.EqualFold(c.Type, "collate") {
+			collation, err = sql.ParseCollation("", c.Value, false)
+		} else {
+			collation, err = sql.ParseCollation(c.Value, "", false)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !collations[collation] {
+		return refused("collation " + collation.Name())
+	}
+	if err := goodName(name); err != nil {
+		return err
+	}
+	_, err := change(tx, sqlpart.Change{Verb: sqlpart.CreateDatabase, Name: name, Definition: []byte(collation.Name())})
+	return err
+}
+
+// reservedDatabase reports whether a name belongs to the server.
+func reservedDatabase(name string) bool {
+	return name == sql.InformationSchemaDatabaseName || name == "mysql" || name == "performance_schema" || name == "sys" || name == "holdfast"
+}
+
+// goodName refuses names that MySQL refuses.
+func goodName(name string) error {
+	if name == "" || len([]rune(name)) > 64 || strings.HasSuffix(name, " ") || strings.ContainsRune(name, 0) {
+		return wire.Errorf(1102, "Incorrect name '%s'", name)
+	}
+	return nil
+}
+
+// collations are those whose order the keys of indexes have.
+var collations = map[sql.CollationID]bool{
+	sql.Collation_utf8mb4_general_ci: true, sql.Collation_utf8mb4_bin: true, sql.Collation_utf8mb4_0900_ai_ci: true,
+	sql.Collation_latin1_swedish_ci: true, sql.Collation_binary: true,
+}
+
+// note adds a warning of level Note.
+func (s *Session) note(code int, format string, args ...any) {
+	s.Warn(&sql.Warning{Level: "Note", Code: code, Message: fmt.Sprintf(format, args...)})
+}
+
+// named splits a table's name.
+func (s *Session) named(n sqlparser.TableName) (databaseName, name string, err error) {
+	databaseName, name = nameOf(n.DbQualifier.String()), nameOf(n.Name.String())
+	if databaseName == "" {
+		databaseName = s.GetCurrentDatabase()
+	}
+	if databaseName == "" {
+		return "", "", wire.Errorf(1046, "No database selected")
+	}
+	return databaseName, name, nil
+}
+
+// lockTable locks a table's definition and rows against everybody else.
+func (s *Session) lockTable(tx *txn.Tx, t *sqlmachine.Table) error {
+	return tx.UseTable(t.ID, t.Version, lock.Exclusive, txn.Wait{Time: s.seconds("lock_wait_timeout", 31536000)})
+}
+
+// own finds a table and locks it. Nil: there is none.
+func (s *Session) own(databaseName, name string) (*sqlmachine.Table, error) {
+	return s.useTable(databaseName, name, lock.Exclusive)
+}
+
+func (s *Session) dropTables(tx *txn.Tx, a *sqlparser.DDL) error {
+	var changes []sqlpart.Change
+	var missing []string
+	for _, n := range a.FromTables {
+		databaseName, name, err := s.named(n)
+		if err != nil {
+			return err
+		}
+		t, err := s.own(databaseName, name)
+		if err != nil {
+			return err
+		}
+		if t == nil {
+			missing = append(missing, databaseName+"."+name)
+			continue
+		}
+		changes = append(changes, sqlpart.Change{Verb: sqlpart.DropTable, Object: t.ID, Version: t.Version})
+	}
+	if len(missing) > 0 && !a.IfExists {
+		return wire.Errorf(1051, "Unknown table '%s'", strings.Join(missing, ","))
+	}
+	if len(missing) > 0 {
+		s.note(1051, "Unknown table '%s'", strings.Join(missing, ","))
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	_, err := change(tx, changes...)
+	return err
+}
+
+func (s *Session) truncate(tx *txn.Tx, n sqlparser.TableName) error {
+	databaseName, name, err := s.named(n)
+	if err != nil {
+		return err
+	}
+	t, err := s.own(databaseName, name)
+	if err != nil {
+		return err
+	}
+	if t == nil {
+		return wire.Errorf(1146, "Table '%s.%s' doesn't exist", databaseName, name)
+	}
+	_, err = change(tx, sqlpart.Change{Verb: sqlpart.Truncate, Object: t.ID, Version: t.Version, NextAuto: 1})
+	return err
+}
+
+// createTable has the library judge the columns, and keeps what the statement says of them.
+func (s *Session) createTable(ctx *sql.Context, tx *txn.Tx, st *Statement, a *sqlparser.DDL) error {
+	databaseName, name, err := s.named(a.Table)
+	if err != nil {
+		return err
+	}
+	d := s.catalogue().Database(databaseName)
+	if d == nil || reservedDatabase(databaseName) {
+		return wire.Errorf(1049, "Unknown database '%s'", databaseName)
+	}
+	if d.Table(name) != nil {
+		if !a.IfNotExists {
+			return wire.Errorf(1050, "Table '%s' already exists", name)
+		}
+		s.note(1050, "Table '%s' already exists", name)
+		return nil
+	}
+	if err := goodName(name); err != nil {
+		return err
+	}
+	b := planbuilder.New(ctx, s.e.sql.Analyzer.Catalog, nil)
+	node, flags, err := b.BindOnly(collated(a, databaseCollation(d.Definition)), st.Text, nil)
+	if err != nil {
+		return err
+	}
+	if node, err = s.e.sql.Analyzer.Analyze(ctx, node, nil, flags); err != nil {
+		return err
+	}
+	create := findCreate(node)
+	if create == nil {
+		return fmt.Errorf("CREATE TABLE was planned as %T", node)
+	}
+	def, next, err := s.definitionOf(create, a.TableSpec)
+	if err != nil {
+		return err
+	}
+	indexes := make([]sqlpart.Index, len(def.indexes))
+	for i := range def.indexes {
+		indexes[i] = sqlpart.Index{ID: def.indexes[i].id, State: sqlpart.Public}
+	}
+	_, err = change(tx, sqlpart.Change{Verb: sqlpart.CreateTable, Database: d.ID, Name: name, Definition: def.append(nil), Indexes: indexes, NextAuto: next})
+	return err
+}
+
+// charsets are the collations of character sets where a statement names no collation.
+var charsets = map[string]string{"utf8mb4": "utf8mb4_general_ci", "latin1": "latin1_swedish_ci", "binary": "binary"}
+
+// collated is a CREATE TABLE that names its collation: the database's, where the statement says nothing. The library would take its own default.
+func collated(a *sqlparser.DDL, ofDatabase sql.CollationID) *sqlparser.DDL {
+	n, spec := *a, *a.TableSpec
+	n.TableSpec = &spec
+	collate := ofDatabase.Name()
+	for _, o := range spec.TableOpts {
+		switch strings.ToLower(o.Name) {
+		case "collate":
+			return &n
+		case "character set", "charset":
+			if c, ok := charsets[strings.ToLower(o.Value)]; ok {
+				collate = c
+			}
+		}
+	}
+	spec.TableOpts = append(slices.Clone(spec.TableOpts), &sqlparser.TableOption{Name: "collate", Value: collate})
+	return &n
+}
+
+func findCreate(n sql.Node) *plan.CreateTable {
+	if c, ok := n.(*plan.CreateTable); ok {
+		return c
+	}
+	for _, child := range n.Children() {
+		if c := findCreate(child); c != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// mostKeyBytes is MySQL's bound on the columns of a key.
+const mostKeyBytes = 3072
+
+// definitionOf makes the definition of a new table.
+func (s *Session) definitionOf(create *plan.CreateTable, spec *sqlparser.TableSpec) (def *definition, next uint64, err error) {
+	schema := create.PkSchema()
+	def = &definition{collation: create.Collation}
+	if !collations[def.collation] {
+		return nil, 0, refused("collation " + def.collation.Name())
+	}
+	if comment, ok := create.TableOpts["comment"].(string); ok {
+		def.comment = comment
+	}
+	if len(schema.Schema) != len(spec.Columns) {
+		return nil, 0, fmt.Errorf("CREATE TABLE has %d columns, and %d were planned", len(spec.Columns), len(schema.Schema))
+	}
+	for i, c := range schema.Schema {
+		n := column{name: c.Name, typ: c.Type.String(), nullable: c.Nullable, auto: c.AutoIncrement, comment: c.Comment}
+		if collated, ok := c.Type.(sql.TypeWithCollation); ok {
+			if n.collation = collated.Collation(); !collations[n.collation] {
+				return nil, 0, refused("collation " + n.collation.Name())
+			}
+		}
+		if e := spec.Columns[i].Type.Default; e != nil {
+			n.hasDef, n.def = true, sqlparser.String(e)
+		}
+		if e := spec.Columns[i].Type.OnUpdate; e != nil {
+			n.onUpdate = sqlparser.String(e)
+		}
+		def.columns = append(def.columns, n)
+	}
+	for _, o := range schema.PkOrdinals {
+		def.primary = append(def.primary, keyPart{column: o})
+	}
+	for _, x := range create.Indexes() {
+		parts, err := def.partsOf(x.Columns, schema.Schema)
+		if err != nil {
+			return nil, 0, err
+		}
+		switch {
+		case x.Constraint == sql.IndexConstraint_Primary:
+			def.primary = parts
+		case x.Constraint == sql.IndexConstraint_None || x.Constraint == sql.IndexConstraint_Unique:
+			if err := def.addIndex(x.Name, x.IsUnique(), x.Comment, parts); err != nil {
+				return nil, 0, err
+			}
+		default:
+			return nil, 0, refused("an index of this kind")
+		}
+	}
+	if len(def.primary) == 0 {
+		return nil, 0, refused("a table without a primary key")
+	}
+	if err := def.judgeKeys(schema.Schema); err != nil {
+		return nil, 0, err
+	}
+	if v, ok := create.TableOpts["auto_increment"]; ok {
+		if n, ok := integer(v); ok && n > 0 {
+			next = uint64(n)
+		}
+	}
+	check, err := def.schema("", "")
+	if err != nil {
+		return nil, 0, err
+	}
+	for i, c := range check.Schema { // a type whose text does not say all of it would come back as another one
+		if !c.Type.Equals(schema.Schema[i].Type) {
+			return nil, 0, refused("type " + schema.Schema[i].Type.String())
+		}
+	}
+	_, err = def.layout(check.Schema)
+	return def, next, err
+}
+
+// judgeKeys judges the lengths of all keys. Error: 1071.
+func (d *definition) judgeKeys(schema sql.Schema) error {
+	all := [][]keyPart{d.primary}
+	for i := range d.indexes {
+		all = append(all, d.indexes[i].parts)
+	}
+	for _, parts := range all {
+		size := uint32(0)
+		for _, p := range parts {
+			n := schema[p.column].Type.MaxTextResponseByteLength(nil)
+			if p.prefix > 0 {
+				n = uint32(p.prefix) * 4
+			}
+			size += n
+		}
+		if size > mostKeyBytes {
+			return wire.Errorf(1071, "Specified key was too long; max key length is %d bytes", mostKeyBytes)
+		}
+	}
+	return nil
+}
+
+// partsOf finds the columns of an index.
+func (d *definition) partsOf(columns []sql.IndexColumn, schema sql.Schema) ([]keyPart, error) {
+	var parts []keyPart
+	for _, c := range columns {
+		i := d.columnNamed(c.Name)
+		if i < 0 {
+			return nil, wire.Errorf(1072, "Key column '%s' doesn't exist in table", c.Name)
+		}
+		parts = append(parts, keyPart{column: i, prefix: int(c.Length)})
+	}
+	return parts, nil
+}
+
+// addIndex gives an index a name, if it has none, and a number that the table has never had. Errors: 1061, 1069.
+func (d *definition) addIndex(name string, unique bool, comment string, parts []keyPart) error {
+	if name == "" {
+		base := d.columns[parts[0].column].name
+		name = base
+		for n := 2; d.indexNamed(name) >= 0; n++ {
+			name = fmt.Sprintf("%s_%d", base, n)
+		}
+	}
+	if strings.EqualFold(name, "PRIMARY") {
+		return wire.Errorf(1280, "Incorrect index name '%s'", name)
+	}
+	if d.indexNamed(name) >= 0 {
+		return wire.Errorf(1061, "Duplicate key name '%s'", name)
+	}
+	if len(d.indexes) >= sqlpart.MaxIndexes {
+		return wire.Errorf(1069, "Too many keys specified; max %d keys allowed", sqlpart.MaxIndexes)
+	}
+	d.lastIndex++
+	d.indexes = append(d.indexes, indexDef{id: d.lastIndex, name: name, unique: unique, parts: parts, comment: comment})
+	return nil
+}
+
+func (d *definition) indexNamed(name string) int {
+	return slices.IndexFunc(d.indexes, func(x indexDef) bool { return strings.EqualFold(x.name, name) })
+}
+
+// copy returns a definition that may be changed.
+func (d *definition) copy() *definition {
+	n := *d
+	n.columns, n.indexes = slices.Clone(d.columns), slices.Clone(d.indexes)
+	return &n
+}
+
+// defineIndex makes or drops an index of a table, under the table's exclusive lock.
+func (s *Session) defineIndex(ctx *sql.Context, tx *txn.Tx, n sqlparser.TableName, x *sqlparser.IndexSpec) error {
+	databaseName, name, err := s.named(n)
+	if err != nil {
+		return err
+	}
+	t, err := s.own(databaseName, name)
+	if err != nil {
+		return err
+	}
+	if t == nil {
+		return wire.Errorf(1146, "Table '%s.%s' doesn't exist", databaseName, name)
+	}
+	decoded, err := s.e.table(t, databaseName)
+	if err != nil {
+		return err
+	}
+	def := decoded.def.copy()
+	if strings.EqualFold(x.Action, sqlparser.DropStr) {
+		i := def.indexNamed(x.ToName.String())
+		if i < 0 {
+			return wire.Errorf(1091, "Can't DROP '%s'; check that column/key exists", x.ToName.String())
+		}
+		id := def.indexes[i].id
+		def.indexes = slices.Delete(def.indexes, i, i+1)
+		_, err := s.alter(tx, t, def, slices.DeleteFunc(slices.Clone(t.Indexes), func(p sqlpart.Index) bool { return p.ID == id }))
+		return err
+	}
+	var columns []sql.IndexColumn
+	for _, f := range x.Fields {
+		c := sql.IndexColumn{Name: f.Column.String()}
+		if f.Length != nil {
+			if _, err := fmt.Sscan(string(f.Length.Val), &c.Length); err != nil {
+				return wire.Errorf(1089, "Incorrect prefix key")
+			}
+		}
+		columns = append(columns, c)
+	}
+	parts, err := def.partsOf(columns, decoded.schema.Schema)
+	if err != nil {
+		return err
+	}
+	comment := ""
+	for _, o := range x.Options {
+		if strings.EqualFold(o.Name, "comment") && o.Value != nil {
+			comment = string(o.Value.Val)
+		} else if o.Name != "" && !strings.EqualFold(o.Name, "using") {
+			return refused("index option " + strings.ToUpper(o.Name))
+		}
+	}
+	if err := def.addIndex(x.ToName.String(), strings.EqualFold(x.Type, "unique"), comment, parts); err != nil {
+		return err
+	}
+	if err := def.judgeKeys(decoded.schema.Schema); err != nil {
+		return err
+	}
+	return s.buildIndex(ctx, tx, databaseName, t, def)
+}
+
+// alter gives a table another definition, and returns the table as it is then. The lock stays.
+func (s *Session) alter(tx *txn.Tx, t *sqlmachine.Table, def *definition, indexes []sqlpart.Index) (*sqlmachine.Table, error) {
+	slices.SortFunc(indexes, func(a, b sqlpart.Index) int { return int(a.ID) - int(b.ID) })
+	defined, err := change(tx, sqlpart.Change{Verb: sqlpart.AlterTable, Object: t.ID, Version: t.Version, Database: t.Database, Name: t.Name,
+		Definition: def.append(nil), Indexes: indexes})
+	if err != nil {
+		return nil, err
+	}
+	altered := *t
+	altered.Version, altered.Definition, altered.Indexes = defined.Version, def.append(nil), indexes
+	s.cat = nil
+	return &altered, s.lockTable(tx, &altered)
+}
+
+// mostBuilt is how many entries of an index that is built go into one command.
+const mostBuilt = 4096
+
+// buildIndex writes the entries of a new index, in pieces. No statement reads it before all of them are there. If the member ends meanwhile, the
+// next leader drops the index (Engine.Clean).
+func (s *Session) buildIndex(ctx *sql.Context, tx *txn.Tx, databaseName string, t *sqlmachine.Table, def *definition) error {
+	id := def.lastIndex
+	building, err := s.alter(tx, t, def, append(slices.Clone(t.Indexes), sqlpart.Index{ID: id, State: sqlpart.Building}))
+	if err != nil {
+		return err
+	}
+	decoded, err := newTable(s.e, building, databaseName)
+	if err == nil {
+		err = s.writeEntries(ctx, tx, decoded, id)
+	}
+	if err != nil {
+		if errors.Is(err, txn.ErrTermOver) || errors.Is(err, txn.ErrUnknown) {
+			return err
+		}
+		without := def.copy()
+		without.indexes = without.indexes[:len(without.indexes)-1]
+		tx.RollbackTo(0)
+		if _, e := s.alter(tx, building, without, slices.Clone(t.Indexes)); e != nil {
+			return errors.Join(err, e)
+		}
+		return err
+	}
+	_, err = s.alter(tx, building, def, append(slices.Clone(t.Indexes), sqlpart.Index{ID: id, State: sqlpart.Public}))
+	return err
+}
+
+// writeEntries writes an index's entry for each row.
+func (s *Session) writeEntries(ctx *sql.Context, tx *txn.Tx, t *table, id uint64) error {
+	w := slices.IndexFunc(t.all, func(x writtenIndex) bool { return x.def.id == id })
+	it, err := tx.ScanNewest(t.t.ID, 0, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	n := 0
+	for begun := false; move(it, &begun, false); {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		value, err := it.Value()
+		if err != nil {
+			return err
+		}
+		r, err := t.layout.rows.Decode(value)
+		if err != nil {
+			return t.damaged(err)
+		}
+		key := slices.Clone(it.Key()[sqlmachine.PrefixBytes:])
+		e, err := t.entry(ctx, &t.all[w], r, key)
+		if err != nil {
+			return err
+		}
+		if e.sole {
+			switch _, exists, err := tx.Newest(t.t.ID, id, e.key); {
+			case err != nil:
+				return err
+			case exists:
+				return wire.Errorf(1062, "%s", t.duplicate(ctx, t.all[w].def.name, t.all[w].def.parts, r))
+			}
+		}
+		if err := tx.Put(t.t.ID, id, e.key, e.value, -1); err != nil {
+			return err
+		}
+		if n++; n%mostBuilt == 0 {
+			if err := tx.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := it.Error(); err != nil {
+		return err
+	}
+	return tx.Flush()
+}
+
+// Clean drops indexes that a leader left half built. The door calls it at the beginning of a term, before clients are served.
+func (e *Engine) Clean(ctx context.Context, begin func() (*txn.Tx, error)) error {
+	for _, d := range e.opt.Catalogue().Databases() {
+		for _, t := range d.Tables() {
+			if !slices.ContainsFunc(t.Indexes, func(x sqlpart.Index) bool { return x.State == sqlpart.Building }) {
+				continue
+			}
+			if err := e.dropBuilding(ctx, d.Name, t, begin); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (e *Engine) dropBuilding(_ context.Context, databaseName string, t *sqlmachine.Table, begin func() (*txn.Tx, error)) error {
+	tx, err := begin()
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := tx.UseTable(t.ID, t.Version, lock.Exclusive, txn.Wait{Time: -1}); err != nil {
+		return err
+	}
+	decoded, err := e.table(t, databaseName)
+	if err != nil {
+		return err
+	}
+	def, indexes := decoded.def.copy(), []sqlpart.Index{}
+	for _, x := range t.Indexes {
+		if x.State == sqlpart.Public {
+			indexes = append(indexes, x)
+			continue
+		}
+		def.indexes = slices.DeleteFunc(def.indexes, func(d indexDef) bool { return d.id == x.ID })
+	}
+	_, err = change(tx, sqlpart.Change{Verb: sqlpart.AlterTable, Object: t.ID, Version: t.Version, Database: t.Database, Name: t.Name,
+		Definition: def.append(nil), Indexes: indexes})
+	return err
+}

@@ -1,0 +1,247 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/planbuilder"
+
+	"github.com/holdfastdb/holdfast/doors/sql/row"
+	"github.com/holdfastdb/holdfast/internal/wire"
+)
+
+// definitionVersion is the first byte of a table's definition.
+const definitionVersion = 1
+
+// ErrDefinition: the bytes of a definition are damaged, or of a later build.
+var ErrDefinition = errors.New("table definition is damaged, or was written by a later build")
+
+// definition is a table as the door has defined it. It never changes: an altered table has another one.
+type definition struct {
+	columns   []column
+	primary   []keyPart // empty: rows are kept in the order of their insertion, under a number that no statement sees
+	indexes   []indexDef
+	collation sql.CollationID
+	comment   string
+	lastIndex uint64 // the largest id that an index has had
+}
+
+// column is a column of a definition.
+type column struct {
+	name      string
+	typ       string // as SQL writes it
+	nullable  bool
+	auto      bool // AUTO_INCREMENT
+	def       string
+	hasDef    bool
+	onUpdate  string
+	comment   string
+	collation sql.CollationID // of a text
+}
+
+// keyPart is a column of a key.
+type keyPart struct {
+	column int
+	prefix int // characters; 0: the whole value
+}
+
+// indexDef is an index of a definition. Whether it may be read is in the catalogue.
+type indexDef struct {
+	id      uint64
+	name    string
+	unique  bool
+	parts   []keyPart
+	comment string
+}
+
+const (
+	flagNullable = 1 << iota
+	flagAuto
+	flagDefault
+	flagOnUpdate
+)
+
+// append encodes the definition. docs/formats/sql.md has the table of its bytes.
+func (d *definition) append(b []byte) []byte {
+	b = append(b, definitionVersion)
+	b = binary.AppendUvarint(b, uint64(d.collation))
+	b = wire.AppendBytes(b, d.comment)
+	b = binary.AppendUvarint(b, uint64(len(d.columns)))
+	for i := range d.columns {
+		c := &d.columns[i]
+		flags := uint64(0)
+		for bit, on := range map[uint64]bool{flagNullable: c.nullable, flagAuto: c.auto, flagDefault: c.hasDef, flagOnUpdate: c.onUpdate != ""} {
+			if on {
+				flags |= bit
+			}
+		}
+		b = wire.AppendBytes(b, c.name)
+		b = wire.AppendBytes(b, c.typ)
+		b = binary.AppendUvarint(b, uint64(c.collation))
+		b = binary.AppendUvarint(b, flags)
+		if c.hasDef {
+			b = wire.AppendBytes(b, c.def)
+		}
+		if c.onUpdate != "" {
+			b = wire.AppendBytes(b, c.onUpdate)
+		}
+		b = wire.AppendBytes(b, c.comment)
+	}
+	b = appendParts(b, d.primary)
+	b = binary.AppendUvarint(b, d.lastIndex)
+	b = binary.AppendUvarint(b, uint64(len(d.indexes)))
+	for i := range d.indexes {
+		x := &d.indexes[i]
+		b = binary.AppendUvarint(b, x.id)
+		b = wire.AppendBytes(b, x.name)
+		unique := uint64(0)
+		if x.unique {
+			unique = 1
+		}
+		b = binary.AppendUvarint(b, unique)
+		b = appendParts(b, x.parts)
+		b = wire.AppendBytes(b, x.comment)
+	}
+	return b
+}
+
+func appendParts(b []byte, parts []keyPart) []byte {
+	b = binary.AppendUvarint(b, uint64(len(parts)))
+	for _, p := range parts {
+		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(p.column)), uint64(p.prefix))
+	}
+	return b
+}
+
+// mostColumns is MySQL's bound on the columns of a table.
+const mostColumns = 4096
+
+// decodeDefinition is the inverse of append. Error: ErrDefinition.
+func decodeDefinition(b []byte) (*definition, error) {
+	if len(b) == 0 || b[0] != definitionVersion {
+		return nil, ErrDefinition
+	}
+	r := wire.NewReader(b[1:]) // the first error sticks: End tells it
+	d := &definition{collation: sql.CollationID(r.Uvarint()), comment: r.Text()}
+	n := r.Uvarint()
+	if n > mostColumns {
+		return nil, ErrDefinition
+	}
+	for range n {
+		c := column{name: r.Text(), typ: r.Text(), collation: sql.CollationID(r.Uvarint())}
+		flags := r.Uvarint()
+		c.nullable, c.auto, c.hasDef = flags&flagNullable != 0, flags&flagAuto != 0, flags&flagDefault != 0
+		if c.hasDef {
+			c.def = r.Text()
+		}
+		if flags&flagOnUpdate != 0 {
+			c.onUpdate = r.Text()
+		}
+		c.comment = r.Text()
+		d.columns = append(d.columns, c)
+	}
+	d.primary = d.parts(&r)
+	d.lastIndex = r.Uvarint()
+	n = r.Uvarint()
+	if n > mostColumns {
+		return nil, ErrDefinition
+	}
+	for range n {
+		x := indexDef{id: r.Uvarint(), name: r.Text(), unique: r.Uvarint() == 1, parts: d.parts(&r), comment: r.Text()}
+		d.indexes = append(d.indexes, x)
+	}
+	if r.End() != nil {
+		return nil, ErrDefinition
+	}
+	return d, nil
+}
+
+func (d *definition) parts(r *wire.Reader) []keyPart {
+	n := r.Uvarint()
+	if n > mostColumns {
+		r.Fail(ErrDefinition)
+		return nil
+	}
+	var all []keyPart
+	for range n {
+		p := keyPart{column: int(r.Uvarint()), prefix: int(r.Uvarint())}
+		if p.column < 0 || p.column >= len(d.columns) {
+			r.Fail(ErrDefinition)
+			return nil
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// schema makes the engine's schema of a definition. The defaults in it are not resolved: the planner does that.
+func (d *definition) schema(database, table string) (sql.PrimaryKeySchema, error) {
+	s := make(sql.Schema, len(d.columns))
+	for i := range d.columns {
+		c := &d.columns[i]
+		t, err := planbuilder.ParseColumnTypeString(sql.NewEmptyContext(), c.typ)
+		if err != nil {
+			return sql.PrimaryKeySchema{}, fmt.Errorf("%w: column %s: %w", ErrDefinition, c.name, err)
+		}
+		if collated, ok := t.(sql.TypeWithCollation); ok && c.collation != 0 && collated.Collation() != c.collation {
+			if t, err = collated.WithNewCollation(c.collation); err != nil {
+				return sql.PrimaryKeySchema{}, fmt.Errorf("%w: column %s: %w", ErrDefinition, c.name, err)
+			}
+		}
+		s[i] = &sql.Column{Name: c.name, Type: t, Source: table, DatabaseSource: database, Nullable: c.nullable, AutoIncrement: c.auto, Comment: c.comment}
+		if c.auto {
+			s[i].Extra = "auto_increment"
+		}
+		if c.hasDef {
+			s[i].Default = sql.NewUnresolvedColumnDefaultValue(c.def)
+		}
+		if c.onUpdate != "" {
+			s[i].OnUpdate = sql.NewUnresolvedColumnDefaultValue(c.onUpdate)
+			s[i].Extra = strings.TrimSpace(s[i].Extra + " on update CURRENT_TIMESTAMP")
+		}
+	}
+	ordinals := make([]int, len(d.primary))
+	for i, p := range d.primary {
+		ordinals[i] = p.column
+		s[p.column].PrimaryKey = true
+	}
+	return sql.PrimaryKeySchema{Schema: s, PkOrdinals: ordinals}, nil
+}
+
+// layout is how the rows and keys of a table are written.
+type layout struct {
+	rows    *row.Layout
+	primary []row.Part
+	indexes [][]row.Part // as in the definition
+}
+
+func (d *definition) layout(s sql.Schema) (*layout, error) {
+	types := make([]sql.Type, len(s))
+	for i, c := range s {
+		types[i] = c.Type
+	}
+	rows, err := row.NewLayout(types)
+	if err != nil {
+		return nil, err
+	}
+	l := &layout{rows: rows}
+	parts := func(key []keyPart) []row.Part {
+		all := make([]row.Part, len(key))
+		for i, k := range key {
+			p, e := row.NewPart(s[k.column].Type, k.prefix)
+			if e != nil {
+				err = e
+			}
+			all[i] = p
+		}
+		return all
+	}
+	l.primary = parts(d.primary)
+	for i := range d.indexes {
+		l.indexes = append(l.indexes, parts(d.indexes[i].parts))
+	}
+	return l, err
+}

@@ -1,0 +1,308 @@
+package engine
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/dolthub/go-mysql-server/sql"
+
+	"github.com/holdfastdb/holdfast/doors/sql/lock"
+	"github.com/holdfastdb/holdfast/doors/sql/txn"
+)
+
+// editor writes the rows of one table for a statement. The door takes a failed statement back as a whole; a statement that goes on behind the
+// failure of one row (INSERT IGNORE) finds nothing of that row, because all of its keys are judged before the first is written.
+type editor struct {
+	t    *tableView
+	s    *Session
+	mark int
+}
+
+func (t *tableView) Inserter(ctx *sql.Context) sql.RowInserter { return t.editor(ctx) }
+func (t *tableView) Updater(ctx *sql.Context) sql.RowUpdater   { return t.editor(ctx) }
+func (t *tableView) Deleter(ctx *sql.Context) sql.RowDeleter   { return t.editor(ctx) }
+func (t *tableView) Replacer(ctx *sql.Context) sql.RowReplacer { return t.editor(ctx) }
+
+func (t *tableView) editor(ctx *sql.Context) *editor { return &editor{t: t, s: sessionOf(ctx)} }
+
+func (e *editor) StatementBegin(*sql.Context) {}
+
+// DiscardChanges leaves it to the door to take the statement back.
+func (e *editor) DiscardChanges(*sql.Context, error) error { return nil }
+func (e *editor) StatementComplete(*sql.Context) error     { return nil }
+func (e *editor) Close(*sql.Context) error                 { return nil }
+
+// entry is an index entry of a row.
+type entryOf struct {
+	index  *writtenIndex
+	key    []byte
+	value  []byte
+	sole   bool // no other row may have the key
+	stored int
+}
+
+// primaryKey returns the key of a row.
+func (t *table) primaryKey(ctx *sql.Context, r sql.Row) (key []byte, err error) {
+	for i := range t.layout.primary {
+		if key, err = t.layout.primary[i].AppendKey(ctx, key, r[t.def.primary[i].column]); err != nil {
+			return nil, err
+		}
+	}
+	return key, nil
+}
+
+// entries returns the entries of a row.
+func (t *table) entries(ctx *sql.Context, r sql.Row, primary []byte) ([]entryOf, error) {
+	all := make([]entryOf, len(t.all))
+	for i := range t.all {
+		e, err := t.entry(ctx, &t.all[i], r, primary)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = e
+	}
+	return all, nil
+}
+
+func (t *table) entry(ctx *sql.Context, x *writtenIndex, r sql.Row, primary []byte) (e entryOf, err error) {
+	e = entryOf{index: x, sole: x.def.unique}
+	for i, part := range x.def.parts {
+		v := r[part.column]
+		if v == nil {
+			e.sole = false // NULLs are not equal to each other
+		}
+		if e.key, err = t.layout.indexes[x.parts][i].AppendKey(ctx, e.key, v); err != nil {
+			return e, err
+		}
+	}
+	if e.sole {
+		e.value = entryValue(0, primary)
+		return e, nil
+	}
+	e.value = entryValue(len(e.key), nil)
+	e.key = append(e.key, primary...)
+	return e, nil
+}
+
+// Insert implements sql.RowInserter.
+func (e *editor) Insert(ctx *sql.Context, r sql.Row) error {
+	tx, err := e.s.transaction()
+	if err != nil {
+		return err
+	}
+	if e.t.auto >= 0 {
+		e.t.e.autos.given(ctx, tx, e.t.table, r[e.t.auto])
+	}
+	key, err := e.t.primaryKey(ctx, r)
+	if err != nil {
+		return err
+	}
+	return e.insert(ctx, tx, key, r, nil)
+}
+
+// insert writes a row that is not there, and its entries. but: entries that the same row had under another key, which are no duplicates.
+func (e *editor) insert(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row, but []entryOf) error {
+	t := e.t
+	value, exists, stored, err := tx.LockRow(t.t.ID, 0, key, lock.Exclusive, e.s.wait(ctx))
+	if err != nil {
+		return err
+	}
+	if exists {
+		existing, err := t.layout.rows.Decode(value)
+		if err != nil {
+			return t.damaged(err)
+		}
+		return sql.NewUniqueKeyErr(t.duplicate(ctx, "PRIMARY", t.def.primary, r), true, existing)
+	}
+	entries, err := t.entries(ctx, r, key)
+	if err != nil {
+		return err
+	}
+	if err := e.judge(ctx, tx, entries, but, r); err != nil {
+		return err
+	}
+	body, err := t.layout.rows.Append(ctx, nil, r)
+	if err != nil {
+		return err
+	}
+	if err := tx.Put(t.t.ID, 0, key, body, stored); err != nil {
+		return err
+	}
+	for i := range entries {
+		if err := tx.Put(t.t.ID, entries[i].index.def.id, entries[i].key, entries[i].value, entries[i].stored); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judge locks entries that will be written, and refuses a unique one that another row has.
+func (e *editor) judge(ctx *sql.Context, tx *txn.Tx, entries, but []entryOf, r sql.Row) error {
+	t := e.t
+	for i := range entries {
+		n := &entries[i]
+		value, exists, stored, err := tx.LockRow(t.t.ID, n.index.def.id, n.key, lock.Exclusive, e.s.wait(ctx))
+		if err != nil {
+			return err
+		}
+		n.stored = stored
+		if !exists || !n.sole || i < len(but) && bytes.Equal(but[i].key, n.key) {
+			continue
+		}
+		primary, err := primaryOf(n.key, value)
+		if err != nil {
+			return t.damaged(err)
+		}
+		body, exists, _, err := tx.LockRow(t.t.ID, 0, bytes.Clone(primary), lock.Exclusive, e.s.wait(ctx))
+		if err != nil {
+			return err
+		}
+		if !exists {
+			return t.damaged(fmt.Errorf("index %s has an entry without a row", n.index.def.name))
+		}
+		existing, err := t.layout.rows.Decode(body)
+		if err != nil {
+			return t.damaged(err)
+		}
+		return sql.NewUniqueKeyErr(t.duplicate(ctx, n.index.def.name, n.index.def.parts, r), false, existing)
+	}
+	return nil
+}
+
+// duplicate is MySQL's text for a row whose key another row has.
+func (t *table) duplicate(ctx *sql.Context, index string, key []keyPart, r sql.Row) string {
+	values := make([]string, len(key))
+	for i, k := range key {
+		values[i] = textOf(ctx, t.schema.Schema[k.column].Type, r[k.column])
+		if runes := []rune(values[i]); k.prefix > 0 && len(runes) > k.prefix {
+			values[i] = string(runes[:k.prefix])
+		}
+	}
+	return fmt.Sprintf("Duplicate entry '%s' for key '%s.%s'", strings.Join(values, "-"), t.t.Name, index)
+}
+
+// Delete implements sql.RowDeleter.
+func (e *editor) Delete(ctx *sql.Context, r sql.Row) error {
+	tx, err := e.s.transaction()
+	if err != nil {
+		return err
+	}
+	key, err := e.t.primaryKey(ctx, r)
+	if err != nil {
+		return err
+	}
+	_, err = e.remove(ctx, tx, key, r)
+	return err
+}
+
+// remove deletes a row and its entries, and returns these.
+func (e *editor) remove(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row) ([]entryOf, error) {
+	t := e.t
+	_, exists, stored, err := tx.LockRow(t.t.ID, 0, key, lock.Exclusive, e.s.wait(ctx))
+	if err != nil {
+		return nil, err
+	}
+	if !exists {
+		return nil, sql.ErrDeleteRowNotFound.New()
+	}
+	entries, err := t.entries(ctx, r, key)
+	if err != nil {
+		return nil, err
+	}
+	for i := range entries {
+		if err := e.removeEntry(ctx, tx, &entries[i]); err != nil {
+			return nil, err
+		}
+	}
+	return entries, tx.Delete(t.t.ID, 0, key, stored)
+}
+
+func (e *editor) removeEntry(ctx *sql.Context, tx *txn.Tx, n *entryOf) error {
+	_, _, stored, err := tx.LockRow(e.t.t.ID, n.index.def.id, n.key, lock.Exclusive, e.s.wait(ctx))
+	if err != nil {
+		return err
+	}
+	return tx.Delete(e.t.t.ID, n.index.def.id, n.key, stored)
+}
+
+// Update implements sql.RowUpdater.
+func (e *editor) Update(ctx *sql.Context, was, r sql.Row) error {
+	t := e.t
+	tx, err := e.s.transaction()
+	if err != nil {
+		return err
+	}
+	from, err := t.primaryKey(ctx, was)
+	if err != nil {
+		return err
+	}
+	to, err := t.primaryKey(ctx, r)
+	if err != nil {
+		return err
+	}
+	if t.auto >= 0 {
+		t.e.autos.given(ctx, tx, t.table, r[t.auto])
+	}
+	if !bytes.Equal(from, to) {
+		if _, exists, _, err := tx.LockRow(t.t.ID, 0, to, lock.Exclusive, e.s.wait(ctx)); err != nil {
+			return err
+		} else if exists {
+			return sql.NewUniqueKeyErr(t.duplicate(ctx, "PRIMARY", t.def.primary, r), true, nil)
+		}
+		before, err := t.entries(ctx, was, from)
+		if err != nil {
+			return err
+		}
+		after, err := t.entries(ctx, r, to)
+		if err != nil {
+			return err
+		}
+		if err := e.judge(ctx, tx, after, before, r); err != nil {
+			return err
+		}
+		if _, err := e.remove(ctx, tx, from, was); err != nil {
+			return err
+		}
+		return e.insert(ctx, tx, to, r, before)
+	}
+	_, exists, stored, err := tx.LockRow(t.t.ID, 0, from, lock.Exclusive, e.s.wait(ctx))
+	if err != nil {
+		return err
+	}
+	if !exists {
+		return sql.ErrDeleteRowNotFound.New()
+	}
+	before, err := t.entries(ctx, was, from)
+	if err != nil {
+		return err
+	}
+	after, err := t.entries(ctx, r, to)
+	if err != nil {
+		return err
+	}
+	var gone, fresh []entryOf
+	for i := range before {
+		if !bytes.Equal(before[i].key, after[i].key) {
+			gone, fresh = append(gone, before[i]), append(fresh, after[i])
+		}
+	}
+	if err := e.judge(ctx, tx, fresh, gone, r); err != nil {
+		return err
+	}
+	body, err := t.layout.rows.Append(ctx, nil, r)
+	if err != nil {
+		return err
+	}
+	for i := range gone {
+		if err := e.removeEntry(ctx, tx, &gone[i]); err != nil {
+			return err
+		}
+	}
+	for i := range fresh {
+		if err := tx.Put(t.t.ID, fresh[i].index.def.id, fresh[i].key, fresh[i].value, fresh[i].stored); err != nil {
+			return err
+		}
+	}
+	return tx.Put(t.t.ID, 0, from, body, stored)
+}

@@ -1,0 +1,91 @@
+package engine
+
+import (
+	"strings"
+	"sync"
+
+	sqle "github.com/dolthub/go-mysql-server"
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/analyzer"
+
+	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
+)
+
+// Version is what clients are told: programs decide by it what they may send.
+const Version = "8.0.36-holdfast"
+
+// Options of New.
+type Options struct {
+	// Catalogue returns the catalogue at the applied index. *sqlmachine.Machine's Catalogue is one.
+	Catalogue func() *sqlmachine.Catalogue
+}
+
+// Engine plans and runs statements for the sessions of one member. Any goroutine.
+type Engine struct {
+	opt      Options
+	sql      *sqle.Engine
+	schemaDB sql.Database
+	autos    autos
+	plans    plans
+
+	mu     sync.RWMutex
+	tables map[tableKey]*table // of definitions; guarded by mu
+}
+
+type tableKey struct{ id, version uint64 }
+
+// New returns an engine.
+func New(opt Options) *Engine {
+	e := &Engine{opt: opt, tables: map[tableKey]*table{}, schemaDB: newInformationSchema()}
+	setGlobals()
+	e.sql = sqle.New(analyzer.NewBuilder(provider{e}).Build(), &sqle.Config{VersionPostfix: "holdfast"})
+	return e
+}
+
+// globals guards what the library keeps for the whole process.
+var globals sync.Once
+
+// setGlobals gives the library's variables the values of this server. They are the same for every engine of a process.
+func setGlobals() {
+	globals.Do(func() {
+		for name, value := range map[string]any{
+			"version": Version, "version_comment": "Holdfast", "lower_case_table_names": int8(1), "max_allowed_packet": int64(64 << 20),
+			"transaction_isolation": "REPEATABLE-READ", "character_set_server": "utf8mb4", "collation_server": "utf8mb4_general_ci",
+			"collation_connection": "utf8mb4_general_ci", "collation_database": "utf8mb4_general_ci", "local_infile": int8(0),
+			"innodb_autoinc_lock_mode": int64(2), "sql_mode": defaultMode,
+		} {
+			_ = sql.SystemVariables.AssignValues(map[string]any{name: value}) // a name that the library does not know stays unknown
+		}
+	})
+}
+
+// defaultMode is MySQL 8.0's.
+const defaultMode = "ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES,NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
+
+// mostTables bounds the decoded definitions that are kept.
+const mostTables = 4096
+
+// table returns the decoded form of a table, which is made once for each of its definitions.
+func (e *Engine) table(t *sqlmachine.Table, databaseName string) (*table, error) {
+	key := tableKey{t.ID, t.Version}
+	e.mu.RLock()
+	x := e.tables[key]
+	e.mu.RUnlock()
+	if x != nil {
+		return x, nil
+	}
+	x, err := newTable(e, t, databaseName)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.tables) >= mostTables {
+		clear(e.tables)
+	}
+	e.tables[key] = x
+	return x, nil
+}
+
+// nameOf is a name as the catalogue has it: in small letters (lower_case_table_names=1).
+func nameOf(name string) string { return strings.ToLower(name) }

@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/vitess/go/mysql"
+
+	"github.com/holdfastdb/holdfast/doors/sql/txn"
+	"github.com/holdfastdb/holdfast/doors/sql/wire"
+)
+
+func errValue(t sql.Type, v any) error {
+	return fmt.Errorf("a value of Go type %T in a column of type %s", v, t)
+}
+
+func sameKind(a, b any) bool { return fmt.Sprintf("%T", a) == fmt.Sprintf("%T", b) }
+
+// place finds where the parser stopped.
+var place = regexp.MustCompile(`at position (\d+)`)
+
+// syntaxError is MySQL's 1064, with the text from where the parser stopped.
+func syntaxError(text string, err error) error {
+	at := len(text)
+	if m := place.FindStringSubmatch(err.Error()); m != nil {
+		fmt.Sscan(m[1], &at)
+	}
+	at = min(max(at-1, 0), len(text))
+	for at > 0 && at < len(text) && text[at-1] != ' ' && text[at-1] != '\n' && text[at-1] != '(' && text[at-1] != ',' { // back to the word's beginning
+		at--
+	}
+	near := strings.TrimLeft(text[at:], " \t\r\n")
+	line := 1 + strings.Count(text[:at], "\n")
+	if runes := []rune(near); len(runes) > 80 {
+		near = string(runes[:80])
+	}
+	return wire.Errorf(errParse, "You have an error in your SQL syntax; check the manual that corresponds to your MySQL server version for the right syntax to use near '%s' at line %d", near, line)
+}
+
+// kinds are errors of the library to which it gives no number, or a wrong one.
+var kinds = []struct {
+	is   func(error) bool
+	code uint16
+}{
+	{sql.ErrTableAlreadyExists.Is, 1050},
+	{sql.ErrColumnNotFound.Is, errBadField},
+	{sql.ErrTableColumnNotFound.Is, errBadField},
+	{sql.ErrUnknownColumn.Is, errBadField},
+	{sql.ErrAmbiguousColumnName.Is, 1052},
+	{sql.ErrUnknownSystemVariable.Is, errUnknownVar},
+	{sql.ErrSystemVariableReadOnly.Is, errReadOnlyVar},
+	{sql.ErrInvalidSystemVariableValue.Is, errWrongValue},
+	{sql.ErrNoDatabaseSelected.Is, 1046},
+	{sql.ErrDatabaseNotFound.Is, 1049},
+	{sql.ErrFunctionNotFound.Is, 1305},
+	{sql.ErrUnsupportedFeature.Is, errNotSupported},
+	{sql.ErrUnsupportedSyntax.Is, errNotSupported},
+	{sql.ErrInsertIntoMismatchValueCount.Is, 1136},
+	{sql.ErrColumnCountMismatch.Is, 1222},
+	{sql.ErrInsertIntoNonNullableDefaultNullColumn.Is, 1364},
+	{sql.ErrInsertIntoNonNullableProvidedNull.Is, 1048},
+	{sql.ErrValueOutOfRange.Is, 1264},
+	{sql.ErrSyntaxError.Is, errParse},
+	{sql.ErrInvalidArgumentNumber.Is, 1582},
+	{sql.ErrDuplicateColumn.Is, 1060},
+	{sql.ErrMultiplePrimaryKeysDefined.Is, 1068},
+	{sql.ErrInvalidAutoIncCols.Is, 1075},
+	{sql.ErrInvalidColumnDefaultValue.Is, 1067},
+}
+
+// mysqlError turns an error into MySQL's number and words. Errors of txn stay as they are, because the door decides by them.
+func mysqlError(text string, err error) error {
+	var own *wire.Error
+	switch {
+	case err == nil, errors.Is(err, io.EOF):
+		return nil
+	case errors.As(err, &own):
+		return own
+	case isTransaction(err):
+		return err
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return wire.Errorf(wire.ErrInterrupted, "Query execution was interrupted")
+	}
+	var key sql.UniqueKeyError
+	if errors.As(err, &key) || sql.ErrPrimaryKeyViolation.Is(err) || sql.ErrUniqueKeyViolation.Is(err) {
+		return wire.Errorf(1062, "%s", duplicateText(err))
+	}
+	cause := err
+	var w sql.WrappedInsertError
+	if errors.As(err, &w) {
+		cause = w.Cause
+		if errors.As(cause, &own) {
+			return own
+		}
+		if isTransaction(cause) {
+			return cause
+		}
+		if sql.ErrPrimaryKeyViolation.Is(cause) || sql.ErrUniqueKeyViolation.Is(cause) {
+			return wire.Errorf(1062, "%s", duplicateText(cause))
+		}
+	}
+	for _, k := range kinds {
+		if k.is(cause) {
+			return wire.Errorf(k.code, "%s", cause.Error())
+		}
+	}
+	var known *mysql.SQLError
+	if known = sql.CastSQLError(cause); known != nil && known.Num != mysql.ERUnknownError {
+		e := wire.Errorf(uint16(known.Num), "%s", known.Message)
+		return e
+	}
+	if strings.Contains(cause.Error(), "syntax error") {
+		return syntaxError(text, cause)
+	}
+	return wire.Errorf(wire.ErrUnknown, "%s", cause.Error())
+}
+
+// duplicateText takes the text of a duplicate key out of the library's error around it.
+func duplicateText(err error) string {
+	text := err.Error()
+	if i := strings.Index(text, "Duplicate entry"); i >= 0 {
+		text = text[i:]
+		if j := strings.LastIndex(text, "'"); j >= 0 {
+			text = text[:j+1]
+		}
+	}
+	return text
+}
+
+// isTransaction reports whether an error is one of txn.
+func isTransaction(err error) bool {
+	for _, e := range []error{txn.ErrNotLeader, txn.ErrTermOver, txn.ErrUnknown, txn.ErrDeadlock, txn.ErrLockTimeout, txn.ErrBusy, txn.ErrInterrupted,
+		txn.ErrTooManyLocks, txn.ErrOverloaded, txn.ErrEnded, txn.ErrTooLarge} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,4 @@
+package engine
+
+// plans keeps analysed plans.
+type plans struct{}

@@ -1,0 +1,143 @@
+package engine
+
+import (
+	"strings"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/information_schema"
+
+	"github.com/holdfastdb/holdfast/doors/sql/lock"
+	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
+)
+
+// defaultCollation is that of a database whose definition names no other, as MySQL 5.7 and MariaDB have it: ADR 0021 says why not 8.0's.
+const defaultCollation = sql.Collation_utf8mb4_general_ci
+
+// provider shows the catalogue to the planner.
+type provider struct{ e *Engine }
+
+func (p provider) Database(ctx *sql.Context, name string) (sql.Database, error) {
+	if strings.EqualFold(name, sql.InformationSchemaDatabaseName) {
+		return p.e.schemaDB, nil
+	}
+	if d := sessionOf(ctx).catalogue().Database(strings.ToLower(name)); d != nil {
+		return &database{e: p.e, d: d}, nil
+	}
+	return nil, sql.ErrDatabaseNotFound.New(name)
+}
+
+func (p provider) HasDatabase(ctx *sql.Context, name string) bool {
+	_, err := p.Database(ctx, name)
+	return err == nil
+}
+
+func (p provider) AllDatabases(ctx *sql.Context) []sql.Database {
+	all := []sql.Database{p.e.schemaDB}
+	for _, d := range sessionOf(ctx).catalogue().Databases() {
+		all = append(all, &database{e: p.e, d: d})
+	}
+	return all
+}
+
+// newInformationSchema makes the database that describes the others.
+func newInformationSchema() sql.Database { return information_schema.NewInformationSchemaDatabase() }
+
+// database is a database of one catalogue.
+type database struct {
+	e *Engine
+	d *sqlmachine.Database
+}
+
+var _ sql.VersionedDatabase = (*database)(nil)
+var _ sql.CollatedDatabase = (*database)(nil)
+
+func (d *database) Name() string { return d.d.Name }
+
+// GetTableInsensitive returns a table for plain reads and as the target of a write.
+func (d *database) GetTableInsensitive(ctx *sql.Context, name string) (sql.Table, bool, error) {
+	return d.open(ctx, name, plainRead)
+}
+
+// GetTableInsensitiveAsOf returns a table that reads the newest rows and locks them: the mark that the door puts at tables comes as a time.
+func (d *database) GetTableInsensitiveAsOf(ctx *sql.Context, name string, asOf any) (sql.Table, bool, error) {
+	mark, _ := asOf.(string)
+	how, ok := readingOf(mark)
+	if !ok {
+		return nil, false, refused("AS OF")
+	}
+	return d.open(ctx, name, how)
+}
+
+func (d *database) open(ctx *sql.Context, name string, how reading) (sql.Table, bool, error) {
+	s := sessionOf(ctx)
+	t, err := s.useTable(d.d.Name, name, how.tableMode())
+	if err != nil || t == nil {
+		return nil, false, err
+	}
+	table, err := d.e.table(t, d.d.Name)
+	if err != nil {
+		return nil, false, err
+	}
+	return &tableView{table: table, how: how}, true, nil
+}
+
+func (d *database) GetTableNames(*sql.Context) ([]string, error) {
+	var names []string
+	for _, t := range d.d.Tables() {
+		names = append(names, t.Name)
+	}
+	return names, nil
+}
+
+func (d *database) GetTableNamesAsOf(ctx *sql.Context, _ any) ([]string, error) {
+	return d.GetTableNames(ctx)
+}
+
+func (d *database) GetCollation(*sql.Context) sql.CollationID {
+	return databaseCollation(d.d.Definition)
+}
+
+// SetCollation is never reached: ALTER DATABASE is refused.
+func (d *database) SetCollation(*sql.Context, sql.CollationID) error {
+	return refused("ALTER DATABASE")
+}
+
+// reading says which rows a table of a statement shows, and what it locks.
+type reading struct {
+	mode   lock.Mode // Metadata: the snapshot; Shared and Exclusive: the newest rows, each locked
+	nowait bool
+	skip   bool // rows that are locked by others are left out
+}
+
+var plainRead = reading{mode: lock.Metadata}
+
+// tableMode is the lock on the table itself.
+func (r reading) tableMode() lock.Mode {
+	switch r.mode {
+	case lock.Shared:
+		return lock.IntentShared
+	case lock.Exclusive:
+		return lock.IntentExclusive
+	}
+	return lock.Metadata
+}
+
+// Marks of tables whose rows are locked. A client cannot write them: AS OF is refused in its statements.
+const (
+	markShared    = "holdfast:s"
+	markExclusive = "holdfast:x"
+	markNowait    = "n"
+	markSkip      = "k"
+)
+
+func readingOf(mark string) (reading, bool) {
+	r := plainRead
+	rest, ok := strings.CutPrefix(mark, markShared)
+	if ok {
+		r.mode = lock.Shared
+	} else if rest, ok = strings.CutPrefix(mark, markExclusive); ok {
+		r.mode = lock.Exclusive
+	}
+	r.nowait, r.skip = rest == markNowait, rest == markSkip
+	return r, ok
+}

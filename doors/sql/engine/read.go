@@ -1,0 +1,407 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/dolthub/go-mysql-server/sql"
+
+	"github.com/holdfastdb/holdfast/core/store"
+	"github.com/holdfastdb/holdfast/doors/sql/lock"
+	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
+	"github.com/holdfastdb/holdfast/doors/sql/row"
+	"github.com/holdfastdb/holdfast/doors/sql/txn"
+	"github.com/holdfastdb/holdfast/internal/tuple"
+)
+
+// above sorts behind every field of a key, so that a key with it is the end of all keys that begin with the key.
+const above = 0xff
+
+// LookupPartitions turns the ranges of an index into spans. The planner keeps its filter (PreciseMatch): a span may have more rows than the
+// ranges, never fewer.
+func (t *tableView) LookupPartitions(ctx *sql.Context, l sql.IndexLookup) (sql.PartitionIter, error) {
+	x, ok := l.Index.(*index)
+	if !ok {
+		return nil, fmt.Errorf("lookup in a foreign index %T", l.Index)
+	}
+	ranges, ok := l.Ranges.(sql.MySQLRangeCollection)
+	if !ok {
+		return nil, fmt.Errorf("lookup by %T", l.Ranges)
+	}
+	s := &spans{}
+	for _, r := range ranges {
+		p, some, err := x.span(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		if some {
+			p.reverse = l.IsReverse
+			s.rest = append(s.rest, p)
+		}
+	}
+	return s, nil
+}
+
+// span turns one range into a span. Columns behind the first that is no single value are left to the filter. some false: no row is in it.
+func (x *index) span(ctx *sql.Context, r sql.MySQLRange) (p span, some bool, err error) {
+	var prefix []byte
+	p = span{x: x, exact: x.unique && len(r) == len(x.key)}
+	for i := range r {
+		if i >= len(x.parts) {
+			break
+		}
+		from, to, point, err := x.column(ctx, i, r[i])
+		switch {
+		case err != nil:
+			return p, false, err
+		case from == nil || to == nil: // the range is empty
+			return p, false, nil
+		case point != nil:
+			prefix = append(prefix, point...)
+			continue
+		}
+		p.from, p.to = append(bytes.Clone(prefix), from...), append(prefix, to...)
+		p.exact = false
+		return p, bytes.Compare(p.from, p.to) < 0, nil
+	}
+	p.from, p.to = prefix, append(bytes.Clone(prefix), above)
+	return p, true, nil
+}
+
+// column returns the keys between which a column's values lie. point: it has one value, whose key this is. A nil from or to: it has none.
+func (x *index) column(ctx *sql.Context, i int, r sql.MySQLRangeColumnExpr) (from, to, point []byte, err error) {
+	null := tuple.AppendNull(nil)
+	var low, high any
+	lowKnown, highKnown := false, false
+	switch c := r.LowerBound.(type) {
+	case sql.Below:
+		low, lowKnown = c.Key, true
+		from, _, err = x.bound(ctx, i, c.Key)
+	case sql.Above:
+		var exact bool
+		if from, exact, err = x.bound(ctx, i, c.Key); exact && len(from) > 0 {
+			from = append(from, above)
+		}
+	case sql.BelowNull:
+		from = []byte{}
+	case sql.AboveNull:
+		from = append(null, above)
+	case sql.AboveAll:
+		return nil, nil, nil, nil
+	default:
+		return nil, nil, nil, fmt.Errorf("lower bound %T", c)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	switch c := r.UpperBound.(type) {
+	case sql.Above:
+		high, highKnown = c.Key, true
+		if to, _, err = x.bound(ctx, i, c.Key); len(to) > 0 {
+			to = append(to, above)
+		}
+	case sql.Below:
+		var exact bool
+		if to, exact, err = x.bound(ctx, i, c.Key); !exact && len(to) > 0 {
+			to = append(to, above)
+		}
+	case sql.AboveNull:
+		to = append(null, above)
+	case sql.AboveAll:
+		to = []byte{above}
+	case sql.BelowNull:
+		return nil, nil, nil, nil
+	default:
+		return nil, nil, nil, fmt.Errorf("upper bound %T", c)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if len(to) == 0 { // a bound that the column's type does not have
+		to = []byte{above}
+	}
+	if lowKnown && highKnown && low != nil && len(from) > 0 && bytes.Equal(append(bytes.Clone(from), above), to) && high != nil && x.key[i].prefix == 0 {
+		return from, to, from, nil
+	}
+	if _, isNull := r.UpperBound.(sql.AboveNull); isNull && len(from) == 0 {
+		return from, to, null, nil
+	}
+	return from, to, nil, nil
+}
+
+// bound returns the key of a value to which a column is compared. exact false: the key stands for values beside it too, because the column's type
+// does not have this one, or the index only a part of it. An empty key: the type is exceeded, and the bound bounds nothing.
+func (x *index) bound(ctx *sql.Context, i int, v any) (key []byte, exact bool, err error) {
+	t := x.t.schema.Schema[x.key[i].column].Type
+	v = valueOf(ctx, v)
+	c, in, err := t.Convert(ctx, v)
+	if err != nil || in != sql.InRange || c == nil {
+		return []byte{}, false, nil // the filter decides
+	}
+	key, err = x.parts[i].AppendKey(ctx, nil, c)
+	if errors.Is(err, row.ErrValue) {
+		return []byte{}, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	exact = x.key[i].prefix == 0 && sameNumber(c, v)
+	return key, exact, nil
+}
+
+// sameNumber reports whether a conversion has kept a value. Only numbers are ever rounded to their column's type: a text or a moment that was
+// converted is bounded inclusively.
+func sameNumber(converted, v any) bool {
+	a, ok := integer(converted)
+	b, also := integer(v)
+	if ok && also {
+		return a == b
+	}
+	s, ok := converted.(string)
+	r, also := v.(string)
+	return ok && also && s == r
+}
+
+// integer returns an integer of any Go type, of which the largest unsigned ones are left out.
+func integer(v any) (int64, bool) {
+	switch n := v.(type) {
+	case int8:
+		return int64(n), true
+	case int16:
+		return int64(n), true
+	case int32:
+		return int64(n), true
+	case int64:
+		return n, true
+	case int:
+		return int64(n), true
+	case uint8:
+		return int64(n), true
+	case uint16:
+		return int64(n), true
+	case uint32:
+		return int64(n), true
+	case uint64:
+		return int64(n), n < 1<<63
+	}
+	return 0, false
+}
+
+// read returns the rows of a span.
+func (t *tableView) read(ctx *sql.Context, p span) (sql.RowIter, error) {
+	s := sessionOf(ctx)
+	tx, err := s.transaction()
+	if err != nil {
+		return nil, err
+	}
+	if t.how.mode != lock.Metadata {
+		return t.readLocked(ctx, s, tx, p)
+	}
+	if err := s.snapshot(); err != nil {
+		return nil, err
+	}
+	if p.exact && p.x.id == 0 {
+		value, exists, err := tx.Get(t.t.ID, 0, p.from)
+		if err != nil || !exists {
+			return sql.RowsToRowIter(), err
+		}
+		s.reads.rows++
+		r, err := t.layout.rows.Decode(value)
+		if err != nil {
+			return nil, t.damaged(err)
+		}
+		return sql.RowsToRowIter(r), nil
+	}
+	it, err := tx.Scan(t.t.ID, p.id(), p.from, p.to)
+	if err != nil {
+		return nil, err
+	}
+	return &plainRows{t: t, s: s, tx: tx, it: it, p: p}, nil
+}
+
+func (p *span) id() uint64 {
+	if p.x == nil {
+		return 0
+	}
+	return p.x.id
+}
+
+func (t *table) damaged(err error) error {
+	return fmt.Errorf("%s.%s: %w; `CHECK TABLE` and `holdfast verify` say more", t.database, t.t.Name, err)
+}
+
+// plainRows reads a span of the transaction's snapshot, as the caller asks for rows.
+type plainRows struct {
+	t     *tableView
+	s     *Session
+	tx    *txn.Tx
+	it    store.Iter
+	p     span
+	begun bool
+}
+
+func (r *plainRows) Next(ctx *sql.Context) (sql.Row, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if !move(r.it, &r.begun, r.p.reverse) {
+		if err := r.it.Error(); err != nil {
+			return nil, err
+		}
+		return nil, io.EOF
+	}
+	value, err := r.it.Value()
+	if err != nil {
+		return nil, err
+	}
+	if r.p.id() == 0 {
+		r.s.reads.rows++
+	} else {
+		r.s.reads.entries++
+		key, err := primaryOf(r.it.Key()[sqlmachine.PrefixBytes:], value)
+		if err != nil {
+			return nil, r.t.damaged(err)
+		}
+		var exists bool
+		if value, exists, err = r.tx.Get(r.t.t.ID, 0, key); err != nil {
+			return nil, err
+		}
+		if !exists {
+			return nil, r.t.damaged(fmt.Errorf("index %s has an entry without a row", r.p.x.name))
+		}
+		r.s.reads.rows++
+	}
+	values, err := r.t.layout.rows.Decode(value)
+	if err != nil {
+		return nil, r.t.damaged(err)
+	}
+	return values, nil
+}
+
+func (r *plainRows) Close(*sql.Context) error {
+	if r.it == nil {
+		return nil
+	}
+	it := r.it
+	r.it = nil
+	return it.Close()
+}
+
+// move goes to the first or the next row.
+func move(it store.Iter, begun *bool, reverse bool) bool {
+	switch {
+	case !*begun && reverse:
+		*begun = true
+		return it.Last()
+	case !*begun:
+		*begun = true
+		return it.First()
+	case reverse:
+		return it.Prev()
+	}
+	return it.Next()
+}
+
+// readLocked reads the newest rows of a span and locks each. The keys are collected first: a statement that writes what it reads must not meet
+// its own rows again.
+func (t *tableView) readLocked(ctx *sql.Context, s *Session, tx *txn.Tx, p span) (sql.RowIter, error) {
+	r := &lockedRows{t: t, s: s, tx: tx}
+	if p.exact && p.id() == 0 {
+		r.keys = append(r.keys, p.from)
+		return r, nil
+	}
+	if p.exact { // the entry stands for rows that are not there yet, too
+		if _, _, _, err := tx.LockRow(t.t.ID, p.x.id, p.from, t.how.mode, r.wait(ctx)); err != nil && !(t.how.skip && errors.Is(err, txn.ErrBusy)) {
+			return nil, err
+		}
+	}
+	it, err := tx.ScanNewest(t.t.ID, p.id(), p.from, p.to)
+	if err != nil {
+		return nil, err
+	}
+	defer it.Close()
+	for begun := false; move(it, &begun, p.reverse); {
+		if len(r.keys)%1024 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		key := it.Key()[sqlmachine.PrefixBytes:]
+		if p.id() != 0 {
+			s.reads.entries++
+			value, err := it.Value()
+			if err == nil {
+				key, err = primaryOf(key, value)
+			}
+			if err != nil {
+				return nil, t.damaged(err)
+			}
+		}
+		r.keys = append(r.keys, bytes.Clone(key))
+	}
+	return r, it.Error()
+}
+
+// lockedRows locks rows as the caller asks for them.
+type lockedRows struct {
+	t    *tableView
+	s    *Session
+	tx   *txn.Tx
+	keys [][]byte
+}
+
+func (r *lockedRows) wait(ctx *sql.Context) txn.Wait {
+	if r.t.how.nowait || r.t.how.skip {
+		return txn.Wait{}
+	}
+	return r.s.wait(ctx)
+}
+
+func (r *lockedRows) Next(ctx *sql.Context) (sql.Row, error) {
+	for len(r.keys) > 0 {
+		key := r.keys[0]
+		r.keys = r.keys[1:]
+		value, exists, _, err := r.tx.LockRow(r.t.t.ID, 0, key, r.t.how.mode, r.wait(ctx))
+		switch {
+		case errors.Is(err, txn.ErrBusy) && r.t.how.skip:
+			continue
+		case err != nil:
+			return nil, err
+		case !exists:
+			continue
+		}
+		r.s.reads.rows++
+		values, err := r.t.layout.rows.Decode(value)
+		if err != nil {
+			return nil, r.t.damaged(err)
+		}
+		return values, nil
+	}
+	return nil, io.EOF
+}
+
+func (r *lockedRows) Close(*sql.Context) error { return nil }
+
+// An entry's value says where the row's key is: a number n above zero, and the row's key follows the first n bytes of the entry's key; or zero, and
+// the row's key follows.
+
+// entryValue returns the value of an entry. columns is how many bytes of its key are the index's columns, 0: the row's key goes into the value.
+func entryValue(columns int, primary []byte) []byte {
+	if columns > 0 {
+		return binary.AppendUvarint(nil, uint64(columns))
+	}
+	return append([]byte{0}, primary...)
+}
+
+// primaryOf returns the key of the row to which an entry belongs. Error: row.ErrForm.
+func primaryOf(key, value []byte) ([]byte, error) {
+	n, size := binary.Uvarint(value)
+	switch {
+	case size <= 0 || n > uint64(len(key)):
+		return nil, row.ErrForm
+	case n == 0:
+		return value[size:], nil
+	}
+	return key[n:], nil
+}

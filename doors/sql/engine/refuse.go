@@ -1,0 +1,308 @@
+package engine
+
+import (
+	"strings"
+
+	"github.com/dolthub/vitess/go/vt/sqlparser"
+
+	"github.com/holdfastdb/holdfast/doors/sql/wire"
+)
+
+// Numbers of MySQL's errors that the engine makes itself.
+const (
+	errBadField      = 1054
+	errParse         = 1064
+	errUnknownVar    = 1193
+	errLockTimeout   = 1205
+	errDeadlock      = 1213
+	errNotSupported  = 1235
+	errReadOnlyVar   = 1238
+	errWrongValue    = 1231
+	errOptionReadOny = 1290
+)
+
+// refused says that this build does not have something of MySQL's. What it cannot do right it does not do at all.
+func refused(what string) *wire.Error {
+	return wire.Errorf(errNotSupported, "This version of Holdfast doesn't yet support '%s'", what)
+}
+
+// refusedFunctions reach outside of the transaction, or do not what MySQL's do.
+var refusedFunctions = set("load_file", "get_lock", "release_lock", "release_all_locks", "is_free_lock", "is_used_lock", "master_pos_wait",
+	"source_pos_wait", "wait_for_executed_gtid_set", "last_insert_id_expr", "st_geomfromtext", "st_geomfromgeojson", "st_geomfromwkb")
+
+func set(all ...string) map[string]bool {
+	m := make(map[string]bool, len(all))
+	for _, s := range all {
+		m[s] = true
+	}
+	return m
+}
+
+// refusedStarts are statements that the parser does not know, or takes for something else. Each is a run of words at the beginning of a text.
+var refusedStarts = [][]string{
+	{"xa"}, {"savepoint"}, {"release"}, {"handler"}, {"do"}, {"optimize"}, {"checksum"}, {"check"}, {"repair"}, {"analyze"}, {"flush"}, {"reset"},
+	{"install"}, {"uninstall"}, {"load"}, {"call"}, {"lock"}, {"unlock"}, {"kill"}, {"grant"}, {"revoke"}, {"rename"}, {"prepare"}, {"execute"},
+	{"deallocate"}, {"signal"}, {"resignal"}, {"get", "diagnostics"}, {"help"}, {"purge"}, {"change"}, {"start", "slave"}, {"start", "replica"},
+	{"stop"}, {"binlog"}, {"cache"}, {"clone"}, {"import"}, {"restart"}, {"shutdown"}, {"table"}, {"values"}, {"alter", "user"}, {"alter", "view"},
+	{"alter", "event"}, {"alter", "procedure"}, {"alter", "function"}, {"alter", "server"}, {"alter", "instance"}, {"alter", "tablespace"},
+	{"create", "user"}, {"create", "role"}, {"create", "trigger"}, {"create", "definer"}, {"create", "procedure"}, {"create", "function"},
+	{"create", "event"}, {"create", "view"}, {"create", "or", "replace"}, {"create", "algorithm"}, {"create", "sql"}, {"create", "server"},
+	{"create", "tablespace"}, {"create", "temporary"}, {"create", "fulltext"}, {"create", "spatial"}, {"create", "vector"}, {"create", "sequence"},
+	{"create", "resource"}, {"create", "aggregate"}, {"create", "undo"}, {"create", "logfile"}, {"drop", "user"}, {"drop", "role"}, {"drop", "trigger"},
+	{"drop", "procedure"}, {"drop", "function"}, {"drop", "event"}, {"drop", "view"}, {"drop", "server"}, {"drop", "temporary"}, {"drop", "sequence"},
+	{"drop", "prepare"}, {"drop", "tablespace"}, {"show", "engine"}, {"show", "open"}, {"show", "profile"}, {"show", "profiles"}, {"show", "grants"},
+	{"show", "events"}, {"show", "triggers"}, {"show", "procedure"}, {"show", "function"}, {"show", "binary"}, {"show", "binlog"}, {"show", "master"},
+	{"show", "slave"}, {"show", "replica"}, {"show", "replicas"}, {"show", "relaylog"}, {"rollback", "to"}, {"rollback", "work", "to"},
+	{"commit", "and", "chain"}, {"rollback", "and", "chain"}, {"set", "password"}, {"set", "role"}, {"set", "default"}, {"set", "resource"},
+	{"explain", "analyze"}, {"explain", "format"}, {"describe", "analyze"}, {"desc", "analyze"}, {"explain", "for"},
+}
+
+// refusedAnywhere are clauses that the parser drops, or that the planner takes and does nothing with.
+var refusedAnywhere = [][]string{
+	{"for", "share"}, {"for", "update", "of"}, {"procedure", "analyse"}, {"high_priority"}, {"low_priority"}, {"delayed"}, {"sql_calc_found_rows"},
+	{"with", "rollup"}, {"row_format"}, {"key_block_size"}, {"data", "directory"}, {"index", "directory"}, {"encryption"}, {"tablespace"},
+	{"partition", "by"}, {"fulltext"}, {"spatial"}, {"foreign", "key"}, {"references"}, {"generated", "always"}, {"invisible"}, {"check"},
+}
+
+// refusedWords looks for what is refused on the words of a statement, before it is parsed. Words in texts, names in quotes and comments do not count.
+func refusedWords(text string) error {
+	words := wordsOf(text)
+	for _, w := range refusedStarts {
+		if begins(words, w) {
+			return refused(strings.ToUpper(strings.Join(w, " ")))
+		}
+	}
+	if len(words) > 0 && (words[0] == "show" || words[0] == "set" || words[0] == "use") {
+		return nil
+	}
+	for i := range words {
+		for _, w := range refusedAnywhere {
+			if begins(words[i:], w) && !named(words, i) {
+				return refused(strings.ToUpper(strings.Join(w, " ")))
+			}
+		}
+	}
+	return nil
+}
+
+func begins(words, w []string) bool {
+	if len(words) < len(w) {
+		return false
+	}
+	for i := range w {
+		if words[i] != w[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// named reports whether a word is a name rather than a word of the language: behind a dot, or before one.
+func named(words []string, i int) bool {
+	return i > 0 && words[i-1] == "." || i+1 < len(words) && words[i+1] == "."
+}
+
+// mostWords bounds how much of a statement is looked at: the rows of a large INSERT have no clauses.
+const mostWords = 4096
+
+// wordsOf returns the words of a statement's first piece in small letters, and dots. Texts, quoted names, numbers and comments are left out; what
+// stands in an executable comment counts.
+func wordsOf(text string) []string {
+	var words []string
+	for i := 0; i < len(text) && len(words) < mostWords; {
+		c := text[i]
+		switch {
+		case c == '\'' || c == '"' || c == '`':
+			i = closing(text, i)
+			words = append(words, "''")
+		case c == '#', strings.HasPrefix(text[i:], "-- "), strings.HasPrefix(text[i:], "--\n"), strings.HasPrefix(text[i:], "--\t"):
+			for i < len(text) && text[i] != '\n' {
+				i++
+			}
+		case strings.HasPrefix(text[i:], "/*!"):
+			i += 3
+			for i < len(text) && text[i] >= '0' && text[i] <= '9' {
+				i++
+			}
+		case strings.HasPrefix(text[i:], "/*"):
+			end := strings.Index(text[i+2:], "*/")
+			if end < 0 {
+				return words
+			}
+			i += 2 + end + 2
+		case letter(c):
+			from := i
+			for i < len(text) && (letter(text[i]) || text[i] >= '0' && text[i] <= '9') {
+				i++
+			}
+			words = append(words, strings.ToLower(text[from:i]))
+		case c == '.':
+			words = append(words, ".")
+			i++
+		case c >= '0' && c <= '9':
+			for i < len(text) && (letter(text[i]) || text[i] >= '0' && text[i] <= '9') {
+				i++
+			}
+		default:
+			i++
+		}
+	}
+	return words
+}
+
+func letter(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' || c == '$' || c >= 0x80
+}
+
+// closing returns the place behind the quoted piece that begins at i.
+func closing(text string, i int) int {
+	quote := text[i]
+	for i++; i < len(text); i++ {
+		switch {
+		case text[i] == '\\' && quote != '`':
+			i++
+		case text[i] == quote:
+			if i+1 < len(text) && text[i+1] == quote {
+				i++
+				continue
+			}
+			return i + 1
+		}
+	}
+	return len(text)
+}
+
+// firstWords are the words by which a refused statement is named.
+func firstWords(text string) string {
+	words := wordsOf(text)
+	return strings.ToUpper(strings.Join(words[:min(2, len(words))], " "))
+}
+
+// judgeDDL refuses what the engine does not define.
+func judgeDDL(a *sqlparser.DDL) error {
+	switch {
+	case a.ViewSpec != nil, a.TriggerSpec != nil, a.ProcedureSpec != nil, a.EventSpec != nil:
+		return refused(strings.ToUpper(a.Action) + " of this kind")
+	case a.Temporary:
+		return refused("TEMPORARY")
+	case a.OptSelect != nil:
+		return refused("CREATE TABLE … SELECT")
+	case a.OptLike != nil:
+		return refused("CREATE TABLE … LIKE")
+	case len(a.FromViews) > 0:
+		return refused("DROP VIEW")
+	case a.OrReplace:
+		return refused("OR REPLACE")
+	}
+	switch strings.ToLower(a.Action) {
+	case sqlparser.CreateStr:
+		if a.TableSpec == nil {
+			return refused("CREATE of this kind")
+		}
+		return judgeSpec(a.TableSpec)
+	case sqlparser.DropStr, sqlparser.TruncateStr:
+		return nil
+	case sqlparser.AlterStr:
+		return judgeIndex(a)
+	}
+	return refused(strings.ToUpper(a.Action))
+}
+
+// judgeAlter refuses ALTER TABLE, but for an index that comes or goes: CREATE INDEX and DROP INDEX arrive in the same form.
+func judgeAlter(a *sqlparser.AlterTable) error {
+	if len(a.PartitionSpecs) > 0 || len(a.Statements) != 1 {
+		return refused("ALTER TABLE of several things")
+	}
+	return judgeIndex(a.Statements[0])
+}
+
+func judgeIndex(a *sqlparser.DDL) error {
+	x := a.IndexSpec
+	if x == nil {
+		return refused("ALTER TABLE, but for ADD INDEX and DROP INDEX")
+	}
+	if x.Predicate != nil {
+		return refused("an index of a part of the rows")
+	}
+	for _, f := range x.Fields {
+		if f.Expression != nil {
+			return refused("an index of an expression")
+		}
+		if strings.EqualFold(f.Order, "desc") {
+			return refused("a descending index")
+		}
+	}
+	switch action := strings.ToLower(x.Action); action {
+	case sqlparser.CreateStr:
+		switch t := strings.ToLower(x.Type); t {
+		case "", "unique":
+			return nil
+		default:
+			return refused("an index of kind " + strings.ToUpper(t))
+		}
+	case sqlparser.DropStr:
+		if strings.EqualFold(x.ToName.String(), "primary") || x.Type == sqlparser.PrimaryStr {
+			return refused("DROP PRIMARY KEY")
+		}
+		return nil
+	default:
+		return refused(strings.ToUpper(action) + " INDEX")
+	}
+}
+
+// tableOptions are those that say nothing of how rows behave here, or are kept.
+var tableOptions = set("engine", "charset", "character set", "collate", "comment", "auto_increment", "default charset", "default collate")
+
+// judgeSpec refuses parts of CREATE TABLE.
+func judgeSpec(t *sqlparser.TableSpec) error {
+	if t.PartitionOpt != nil {
+		return refused("PARTITION BY")
+	}
+	if len(t.Constraints) > 0 {
+		return refused("FOREIGN KEY and CHECK")
+	}
+	for _, o := range t.TableOpts {
+		if !tableOptions[strings.ToLower(o.Name)] {
+			return refused("table option " + strings.ToUpper(o.Name))
+		}
+	}
+	for _, c := range t.Columns {
+		switch {
+		case c.Type.GeneratedExpr != nil:
+			return refused("a generated column")
+		case c.Type.Constraint != nil:
+			return refused("CHECK")
+		case c.Type.ForeignKeyDef != nil:
+			return refused("REFERENCES")
+		case c.Type.SRID != nil:
+			return refused("SRID")
+		}
+	}
+	for _, x := range t.Indexes {
+		switch {
+		case x.Info.Fulltext, x.Info.Spatial, x.Info.Vector:
+			return refused("an index of kind " + strings.ToUpper(x.Info.Type))
+		}
+		for _, f := range x.Fields {
+			if f.Expression != nil {
+				return refused("an index of an expression")
+			}
+			if strings.EqualFold(f.Order, "desc") {
+				return refused("a descending index")
+			}
+		}
+	}
+	return nil
+}
+
+// shows are the SHOW statements that are answered, by the parser's name for them.
+var shows = set("databases", "schemas", "tables", "columns", "fields", "index", "indexes", "keys", "create table", "create database", "create schema",
+	"variables", "session variables", "global variables", "status", "session status", "global status", "table status", "processlist", "full processlist",
+	"warnings", "errors", "collation", "charset", "character set", "engines", "plugins", "privileges")
+
+func judgeShow(a *sqlparser.Show) error {
+	if !shows[strings.ToLower(a.Type)] {
+		return refused("SHOW " + strings.ToUpper(a.Type))
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/planbuilder"
+	"github.com/dolthub/go-mysql-server/sql/types"
+
+	"github.com/holdfastdb/holdfast/doors/sql/txn"
+	"github.com/holdfastdb/holdfast/doors/sql/wire"
+)
+
+// Outcome is what a statement has come to.
+type Outcome struct {
+	Rows     bool // a result was begun and its rows were sent; its end is the door's to send
+	Done     wire.Done
+	Warnings uint16
+}
+
+// Run runs a statement. begin returns the transaction that it belongs to, and is called if it needs one; nil: it gets none. A result's rows are
+// sent as they are made. Errors are *wire.Error, or those of txn: the door knows what becomes of the transaction.
+func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, begin func() (*txn.Tx, error), to *wire.Answer) (out Outcome, err error) {
+	s.begin, s.tx, s.cat, s.reads, s.values = begin, nil, nil, reads{}, nil
+	c := s.context(ctx, st.Text)
+	defer func() {
+		if p := recover(); p != nil { // of the library: a statement must not end the server
+			err = wire.Errorf(wire.ErrUnknown, "internal error in the SQL engine: %v", p)
+		}
+		s.begin, s.cat, s.values = nil, nil, nil
+		err = mysqlError(st.Text, err)
+	}()
+	if st.Kind == KindDefine {
+		s.ClearWarnings()
+		out.Done, err = s.define(c, st)
+		out.Warnings = s.WarningCount()
+		out.Done.Warnings = out.Warnings
+		return out, err
+	}
+	schema, rows, err := s.plan(c, st, params)
+	if err != nil {
+		return out, err
+	}
+	defer func() {
+		if e := rows.Close(c); err == nil {
+			err = e
+		}
+	}()
+	return s.send(c, schema, rows, to)
+}
+
+// Columns plans a statement without running it, and returns the columns of its result. Nil: it has none, or none that are known before.
+func (s *Session) Columns(ctx context.Context, st *Statement) (columns []wire.Column, err error) {
+	if st.Kind != KindRead && st.Kind != KindLock {
+		return nil, nil
+	}
+	s.begin, s.tx, s.cat, s.values = nil, nil, nil, nil
+	c := s.context(ctx, st.Text)
+	defer func() {
+		if p := recover(); p != nil {
+			columns, err = nil, nil // the execution will say what is wrong
+		}
+		s.cat = nil
+	}()
+	b := planbuilder.New(c, s.e.sql.Analyzer.Catalog, nil)
+	bindings := map[string]sql.Expression{}
+	for i := range st.params {
+		bindings["v"+strconv.Itoa(i+1)] = literal(nil, types.Null)
+	}
+	if st.params > 0 {
+		b.SetBindingsWithExpr(bindings)
+	}
+	node, flags, err := b.BindOnly(st.ast, st.Text, nil)
+	if err != nil {
+		return nil, mysqlError(st.Text, err)
+	}
+	if node, err = s.e.sql.Analyzer.Analyze(c, node, nil, flags); err != nil {
+		return nil, mysqlError(st.Text, err)
+	}
+	schema := node.Schema(c)
+	if types.IsOkResultSchema(schema) || len(schema) == 0 {
+		return nil, nil
+	}
+	return columnsOf(c, schema), nil
+}
+
+// plan plans a statement and begins to run it.
+func (s *Session) plan(c *sql.Context, st *Statement, params []wire.Param) (sql.Schema, sql.RowIter, error) {
+	if len(params) != st.params {
+		return nil, nil, wire.Errorf(wire.ErrArguments, "Incorrect arguments to mysqld_stmt_execute")
+	}
+	b := planbuilder.New(c, s.e.sql.Analyzer.Catalog, nil)
+	if st.params > 0 {
+		bindings := make(map[string]sql.Expression, len(params))
+		for i := range params {
+			e, err := argument(c, &params[i])
+			if err != nil {
+				return nil, nil, err
+			}
+			bindings["v"+strconv.Itoa(i+1)] = e
+		}
+		b.SetBindingsWithExpr(bindings)
+	}
+	warned := len(s.Warnings())
+	node, flags, err := b.BindOnly(st.ast, st.Text, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !keepsWarnings(st) {
+		fresh := s.Warnings()[:max(0, len(s.Warnings())-warned)]
+		s.ClearWarnings()
+		for i := len(fresh) - 1; i >= 0; i-- {
+			s.Warn(fresh[i])
+		}
+	}
+	if node, err = s.e.sql.Analyzer.Analyze(c, node, nil, flags); err != nil {
+		return nil, nil, err
+	}
+	schema, rows, _, err := s.e.sql.PrepQueryPlanForExecution(c, st.Text, node, flags)
+	return schema, rows, err
+}
+
+// send sends the rows of a result, or returns what a statement without rows came to.
+func (s *Session) send(c *sql.Context, schema sql.Schema, rows sql.RowIter, to *wire.Answer) (out Outcome, err error) {
+	r, err := rows.Next(c)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return out, err
+	}
+	if len(schema) == 0 || types.IsOkResultSchema(schema) || err == nil && types.IsOkResult(r) {
+		for err == nil {
+			if types.IsOkResult(r) {
+				ok := types.GetOkResult(r)
+				out.Done.Affected += ok.RowsAffected
+				if out.Done.InsertID == 0 {
+					out.Done.InsertID = ok.InsertID
+				}
+				if ok.Info != nil {
+					out.Done.Info = ok.Info.String()
+				}
+			}
+			r, err = rows.Next(c)
+		}
+		if !errors.Is(err, io.EOF) {
+			return out, err
+		}
+		out.Warnings = s.WarningCount()
+		out.Done.Warnings = out.Warnings
+		return out, nil
+	}
+	columns := columnsOf(c, schema)
+	to.Columns(columns)
+	out.Rows = true
+	for ; err == nil; r, err = rows.Next(c) {
+		for i := range columns {
+			if err := value(c, to, &columns[i], schema[i].Type, r[i]); err != nil {
+				return out, err
+			}
+		}
+		if e := to.Err(); e != nil {
+			return out, e
+		}
+		if e := c.Err(); e != nil {
+			return out, e
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		return out, err
+	}
+	out.Warnings = s.WarningCount()
+	return out, nil
+}
+
+// Reads are the rows and index entries that the session's last statement has read.
+func (s *Session) Reads() (rows, entries uint64) { return s.reads.rows, s.reads.entries }
+
+var errParameter = fmt.Errorf("parameter of a kind that this build does not know")

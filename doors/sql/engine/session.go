@@ -1,0 +1,189 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/vitess/go/vt/sqlparser"
+
+	"github.com/holdfastdb/holdfast/doors/sql/lock"
+	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
+	"github.com/holdfastdb/holdfast/doors/sql/txn"
+	"github.com/holdfastdb/holdfast/doors/sql/wire"
+)
+
+// Session has what the engine keeps of one client: variables, warnings, the default database. It belongs to the goroutine of its connection.
+type Session struct {
+	*sql.BaseSession
+	e *Engine
+
+	// Of the statement that runs.
+	cat    *sqlmachine.Catalogue
+	begin  func() (*txn.Tx, error) // nil: the statement reads no rows
+	tx     *txn.Tx
+	reads  reads
+	values []any // of the parameters of a cached plan
+
+	seen *sqlmachine.Catalogue // when the transaction's snapshot was opened; nil: it has none
+}
+
+// reads counts what a statement has read.
+type reads struct{ rows, entries uint64 }
+
+var _ sql.TransactionSession = (*Session)(nil)
+
+// NewSession returns the session of a client.
+func (e *Engine) NewSession(id uint32, user, address string) *Session {
+	s := &Session{e: e, BaseSession: sql.NewBaseSessionWithClientServer("127.0.0.1", sql.Client{User: user, Address: address}, id)}
+	s.SetIgnoreAutoCommit(true) // the door commits
+	return s
+}
+
+func sessionOf(ctx *sql.Context) *Session { return ctx.Session.(*Session) }
+
+// context makes the context of a statement. ctx ends when the statement is to end.
+func (s *Session) context(ctx context.Context, text string) *sql.Context {
+	return sql.NewContext(ctx, sql.WithSession(s), sql.WithQuery(text), sql.WithMemoryManager(s.e.sql.MemoryManager),
+		sql.WithProcessList(s.e.sql.ProcessList))
+}
+
+// Mode returns the session's sql_mode, by which its texts are parsed.
+func (s *Session) Mode() *sql.SqlMode { return sql.LoadSqlMode(s.context(context.Background(), "")) }
+
+// catalogue is the one of the statement that runs.
+func (s *Session) catalogue() *sqlmachine.Catalogue {
+	if s.cat == nil {
+		s.cat = s.e.opt.Catalogue()
+	}
+	return s.cat
+}
+
+// transaction returns the transaction of the statement that runs.
+func (s *Session) transaction() (*txn.Tx, error) {
+	if s.tx == nil {
+		if s.begin == nil {
+			return nil, refused("rows in this statement")
+		}
+		tx, err := s.begin()
+		if err != nil {
+			return nil, err
+		}
+		s.tx = tx
+	}
+	return s.tx, nil
+}
+
+// snapshot opens the transaction's snapshot, if it has none.
+func (s *Session) snapshot() error {
+	if s.seen == nil {
+		s.seen = s.e.opt.Catalogue()
+	}
+	return s.tx.Snapshot()
+}
+
+// Ended forgets what belonged to a transaction. The door calls it when the transaction has ended.
+func (s *Session) Ended() { s.seen, s.tx = nil, nil }
+
+// Refreshed forgets the snapshot, as READ COMMITTED does before each statement.
+func (s *Session) Refreshed() { s.seen = nil }
+
+// useTable finds a table, and keeps its definition as it is until the transaction ends. Nil: there is none.
+func (s *Session) useTable(databaseName, name string, mode lock.Mode) (*sqlmachine.Table, error) {
+	find := func() *sqlmachine.Table {
+		d := s.catalogue().Database(nameOf(databaseName))
+		if d == nil {
+			return nil
+		}
+		return d.Table(nameOf(name))
+	}
+	t := find()
+	if t == nil || s.begin == nil {
+		return t, nil
+	}
+	tx, err := s.transaction()
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if err := tx.UseTable(t.ID, t.Version, mode, txn.Wait{Time: s.seconds("lock_wait_timeout", 31536000)}); err != nil {
+			return nil, err
+		}
+		s.cat = nil // it may have changed while the lock was waited for
+		now := find()
+		if now == nil {
+			return nil, nil
+		}
+		if now.ID == t.ID && now.Version == t.Version {
+			break
+		}
+		t = now
+	}
+	if s.seen != nil {
+		d := s.seen.Database(nameOf(databaseName))
+		if d == nil || d.Table(nameOf(name)) == nil || d.Table(nameOf(name)).Version != t.Version {
+			return nil, wire.Errorf(1412, "Table definition has changed, please retry transaction")
+		}
+	}
+	return t, nil
+}
+
+// wait says how long the session waits for a row, and what ends the wait.
+func (s *Session) wait(ctx *sql.Context) txn.Wait {
+	return txn.Wait{Time: s.seconds("innodb_lock_wait_timeout", 50), Interrupt: ctx.Done()}
+}
+
+// seconds returns a variable that counts seconds.
+func (s *Session) seconds(name string, def int64) time.Duration {
+	v, err := s.GetSessionVariable(nil, name)
+	if n, ok := integer(v); err == nil && ok {
+		return time.Duration(n) * time.Second
+	}
+	return time.Duration(def) * time.Second
+}
+
+// Autocommit reports whether a statement outside of a transaction commits at its end.
+func (s *Session) Autocommit() bool {
+	v, err := s.GetSessionVariable(nil, "autocommit")
+	n, ok := integer(v)
+	return err != nil || !ok || n != 0
+}
+
+// ReadCommitted reports whether each statement has a snapshot of its own.
+func (s *Session) ReadCommitted() bool {
+	v, _ := s.GetSessionVariable(nil, "transaction_isolation") // the library knows the variable
+	return v == "READ-COMMITTED"
+}
+
+// UseName makes a database the default. Error: 1049.
+func (s *Session) UseName(name string) error {
+	s.cat = nil
+	if nameOf(name) != sql.InformationSchemaDatabaseName && s.catalogue().Database(nameOf(name)) == nil {
+		return wire.Errorf(1049, "Unknown database '%s'", name)
+	}
+	s.SetCurrentDatabase(nameOf(name))
+	return nil
+}
+
+// The transaction is the door's: what the library does with one has no effect.
+
+type noTransaction struct{}
+
+func (noTransaction) String() string   { return "" }
+func (noTransaction) IsReadOnly() bool { return false }
+
+func (s *Session) StartTransaction(*sql.Context, sql.TransactionCharacteristic) (sql.Transaction, error) {
+	return noTransaction{}, nil
+}
+func (s *Session) CommitTransaction(*sql.Context, sql.Transaction) error           { return nil }
+func (s *Session) Rollback(*sql.Context, sql.Transaction) error                    { return nil }
+func (s *Session) CreateSavepoint(*sql.Context, sql.Transaction, string) error     { return nil }
+func (s *Session) RollbackToSavepoint(*sql.Context, sql.Transaction, string) error { return nil }
+func (s *Session) ReleaseSavepoint(*sql.Context, sql.Transaction, string) error    { return nil }
+
+// PrepareQuery and those below it would keep parsed statements in the session: the door keeps them.
+func (s *Session) PrepareQuery(string, sqlparser.Statement)            {}
+func (s *Session) UnprepareQuery(string)                               {}
+func (s *Session) GetPreparedQuery(string) (sqlparser.Statement, bool) { return nil, false }
+func (s *Session) CacheQuery(string, sqlparser.Statement)              {}
+func (s *Session) GetCachedQuery(string) (sqlparser.Statement, bool)   { return nil, false }

@@ -1,0 +1,355 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/vitess/go/vt/sqlparser"
+)
+
+// Kind says what a statement does with the session's transaction.
+type Kind byte
+
+// The kinds of statements.
+const (
+	KindOther  Kind = iota // neither reads rows nor writes any: SET, SHOW, USE
+	KindRead               // rows of the snapshot
+	KindLock               // a SELECT that locks what it reads
+	KindWrite              // INSERT, UPDATE, DELETE, REPLACE
+	KindDefine             // changes the catalogue, and commits before
+	KindBegin              // commits, and begins a transaction
+	KindCommit
+	KindRollback
+	KindEmpty // a text without a statement
+)
+
+// Statement is a parsed statement. It never changes, and sessions share it.
+type Statement struct {
+	Kind Kind
+	Text string
+	// Snapshot: START TRANSACTION WITH CONSISTENT SNAPSHOT. ReadOnly: START TRANSACTION READ ONLY.
+	Snapshot, ReadOnly bool
+
+	ast    sqlparser.Statement
+	params int
+	marked bool // tables of it read the newest rows
+	tables bool // it names a table that may be one of the catalogue's
+}
+
+// Params is the number of its parameters.
+func (s *Statement) Params() int { return s.params }
+
+// Parse parses the first statement of a text. rest is what follows it. Errors: 1064, 1065 and 1235 as *wire.Error.
+func (e *Engine) Parse(mode *sql.SqlMode, text string) (s *Statement, rest string, err error) {
+	text = strings.TrimLeft(text, " \t\r\n;")
+	if text == "" {
+		return &Statement{Kind: KindEmpty}, "", nil
+	}
+	if err := refusedWords(text); err != nil {
+		return nil, "", err
+	}
+	ast, next, err := sqlparser.ParseOneWithOptions(context.Background(), text, mode.ParserOptions())
+	if errors.Is(err, sqlparser.ErrEmpty) {
+		return &Statement{Kind: KindEmpty}, "", nil
+	}
+	if err != nil {
+		return nil, "", syntaxError(text, err)
+	}
+	if next > 0 && next < len(text) {
+		text, rest = text[:next], strings.TrimLeft(text[next:], " \t\r\n;")
+	}
+	s = &Statement{Text: strings.TrimRight(text, " \t\r\n;"), ast: ast}
+	if err := s.classify(); err != nil {
+		return nil, "", err
+	}
+	return s, rest, nil
+}
+
+// classify decides what the statement is, refuses what the engine does not do right, and marks the tables that are read with locks.
+func (s *Statement) classify() error {
+	v := &survey{}
+	switch a := s.ast.(type) {
+	case *sqlparser.Select, *sqlparser.SetOp, *sqlparser.ParenSelect:
+		s.Kind = KindRead
+		v.selects(a.(sqlparser.SelectStatement), nil)
+		if v.locks {
+			s.Kind = KindLock
+		}
+	case *sqlparser.Insert:
+		s.Kind = KindWrite
+		v.insert(a)
+	case *sqlparser.Update:
+		s.Kind = KindWrite
+		v.update(a)
+	case *sqlparser.Delete:
+		s.Kind = KindWrite
+		v.delete(a)
+	case *sqlparser.DDL:
+		s.Kind = KindDefine
+		if err := judgeDDL(a); err != nil {
+			return err
+		}
+	case *sqlparser.AlterTable:
+		s.Kind = KindDefine
+		if err := judgeAlter(a); err != nil {
+			return err
+		}
+	case *sqlparser.DBDDL:
+		s.Kind = KindDefine
+		if a.Action != sqlparser.CreateStr && a.Action != sqlparser.DropStr {
+			return refused(strings.ToUpper(a.Action) + " DATABASE")
+		}
+	case *sqlparser.Begin:
+		s.Kind = KindBegin
+		switch c := strings.ToLower(a.TransactionCharacteristic); c {
+		case "", "read write":
+		case "read only":
+			s.ReadOnly = true
+		case "with consistent snapshot":
+			s.Snapshot = true
+		default:
+			return refused("START TRANSACTION " + strings.ToUpper(c))
+		}
+	case *sqlparser.Commit:
+		s.Kind = KindCommit
+	case *sqlparser.Rollback:
+		s.Kind = KindRollback
+	case *sqlparser.Use:
+	case *sqlparser.Set:
+		if err := judgeSet(a); err != nil {
+			return err
+		}
+		v.walk(a, nil)
+	case *sqlparser.Show:
+		if err := judgeShow(a); err != nil {
+			return err
+		}
+	case *sqlparser.Explain:
+		inner := &Statement{ast: a.Statement}
+		if a.Analyze || a.ExplainFormat != "" && !strings.EqualFold(a.ExplainFormat, "traditional") {
+			return refused("EXPLAIN with a format")
+		}
+		if _, show := a.Statement.(*sqlparser.Show); show { // DESCRIBE t
+			return inner.classify()
+		}
+		if err := inner.classify(); err != nil {
+			return err
+		}
+		if inner.Kind != KindRead && inner.Kind != KindWrite && inner.Kind != KindLock {
+			return refused("EXPLAIN of this statement")
+		}
+		s.Kind = KindRead
+	default:
+		return refused(firstWords(s.Text))
+	}
+	s.params, s.marked, s.tables = v.params, v.marked, v.tables
+	return v.err
+}
+
+// survey goes through a statement once: it counts parameters, marks tables and finds what is refused.
+type survey struct {
+	params int
+	marked bool
+	locks  bool
+	tables bool
+	err    error
+}
+
+func (v *survey) refuse(what string) {
+	if v.err == nil {
+		v.err = refused(what)
+	}
+}
+
+// selects surveys a SELECT. mark: tables in it are read with this mark; nil: as its own clauses say.
+func (v *survey) selects(n sqlparser.SelectStatement, mark *string) {
+	switch a := n.(type) {
+	case *sqlparser.ParenSelect:
+		v.selects(a.Select, mark)
+	case *sqlparser.SetOp:
+		if a.Lock != nil && a.Lock.Type != "" {
+			v.refuse("locks on a UNION")
+		}
+		v.into(a.Into)
+		v.selects(a.Left, mark)
+		v.selects(a.Right, mark)
+		v.walk(a.With, mark)
+		v.walk(a.OrderBy, mark)
+		v.walk(a.Limit, mark)
+	case *sqlparser.Select:
+		v.into(a.Into)
+		own := mark
+		if a.Lock != nil && a.Lock.Type != "" {
+			m, ok := markOf(a.Lock)
+			if !ok {
+				v.refuse(strings.ToUpper(strings.TrimSpace(a.Lock.Type)))
+			}
+			own, v.locks = &m, true
+		}
+		for _, t := range a.From {
+			v.from(t, own)
+		}
+		v.walk(a.With, mark)
+		v.walk(a.SelectExprs, mark)
+		v.walk(a.Where, mark)
+		v.walk(a.GroupBy, mark)
+		v.walk(a.Having, mark)
+		v.walk(a.Window, mark)
+		v.walk(a.OrderBy, mark)
+		v.walk(a.Limit, mark)
+	default:
+		v.walk(n, mark)
+	}
+}
+
+// markOf returns the mark for a locking clause.
+func markOf(l *sqlparser.Lock) (string, bool) {
+	switch strings.ToLower(strings.TrimSpace(l.Type)) {
+	case "for update":
+		return markExclusive, true
+	case "lock in share mode", "for share":
+		return markShared, true
+	case "for update nowait":
+		return markExclusive + markNowait, true
+	case "for update skip locked":
+		return markExclusive + markSkip, true
+	}
+	return "", false
+}
+
+func (v *survey) into(i *sqlparser.Into) {
+	if i != nil && (i.Outfile != "" || i.Dumpfile != "") {
+		v.refuse("SELECT … INTO OUTFILE")
+	} else if i != nil {
+		v.refuse("SELECT … INTO")
+	}
+}
+
+// from surveys a table expression.
+func (v *survey) from(t sqlparser.TableExpr, mark *string) {
+	switch a := t.(type) {
+	case *sqlparser.AliasedTableExpr:
+		v.aliased(a, mark)
+	case *sqlparser.ParenTableExpr:
+		for _, e := range a.Exprs {
+			v.from(e, mark)
+		}
+	case *sqlparser.JoinTableExpr:
+		v.from(a.LeftExpr, mark)
+		v.from(a.RightExpr, mark)
+		v.walk(a.Condition.On, mark)
+	default:
+		v.walk(t, mark)
+	}
+}
+
+func (v *survey) aliased(a *sqlparser.AliasedTableExpr, mark *string) {
+	if a.AsOf != nil {
+		v.refuse("AS OF")
+		return
+	}
+	if len(a.Partitions) > 0 {
+		v.refuse("PARTITION")
+	}
+	switch e := a.Expr.(type) {
+	case sqlparser.TableName:
+		if strings.EqualFold(e.DbQualifier.String(), sql.InformationSchemaDatabaseName) {
+			return
+		}
+		v.tables = true
+		if mark != nil && !e.Name.IsEmpty() && !strings.EqualFold(e.Name.String(), "dual") {
+			a.AsOf, v.marked = &sqlparser.AsOf{Time: sqlparser.NewStrVal([]byte(*mark))}, true
+		}
+	case *sqlparser.Subquery:
+		v.selects(e.Select, mark)
+	default:
+		v.walk(a.Expr, mark)
+	}
+}
+
+// walk surveys expressions and whatever else is left.
+func (v *survey) walk(n sqlparser.SQLNode, mark *string) {
+	if n == nil {
+		return
+	}
+	err := sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
+		switch a := n.(type) {
+		case *sqlparser.SQLVal:
+			if a.Type == sqlparser.ValArg {
+				v.params++
+			}
+		case *sqlparser.Subquery:
+			v.selects(a.Select, mark)
+			return false, nil
+		case *sqlparser.Select, *sqlparser.SetOp, *sqlparser.ParenSelect:
+			v.selects(a.(sqlparser.SelectStatement), mark)
+			return false, nil
+		case *sqlparser.AliasedTableExpr:
+			v.aliased(a, mark)
+			return false, nil
+		case *sqlparser.FuncExpr:
+			if refusedFunctions[a.Name.Lowered()] {
+				v.refuse(strings.ToUpper(a.Name.String()) + "()")
+			}
+		case *sqlparser.MatchExpr:
+			v.refuse("MATCH … AGAINST")
+		}
+		return true, nil
+	}, n)
+	if err != nil {
+		v.refuse("this statement")
+	}
+}
+
+func (v *survey) insert(a *sqlparser.Insert) {
+	v.tables = true
+	if len(a.Returning) > 0 {
+		v.refuse("RETURNING")
+	}
+	if len(a.Partitions) > 0 {
+		v.refuse("PARTITION")
+	}
+	shared := markShared
+	v.walk(a.With, &shared)
+	switch r := a.Rows.(type) {
+	case sqlparser.SelectStatement:
+		v.selects(r, &shared)
+	default:
+		v.walk(a.Rows, &shared)
+	}
+	v.walk(sqlparser.AssignmentExprs(a.OnDup), &shared)
+}
+
+func (v *survey) update(a *sqlparser.Update) {
+	if len(a.Returning) > 0 {
+		v.refuse("RETURNING")
+	}
+	exclusive, shared := markExclusive, markShared
+	v.walk(a.With, &shared)
+	for _, t := range a.TableExprs {
+		v.from(t, &exclusive)
+	}
+	v.walk(a.Exprs, &shared)
+	v.walk(a.Where, &shared)
+	v.walk(a.OrderBy, &shared)
+	v.walk(a.Limit, &shared)
+}
+
+func (v *survey) delete(a *sqlparser.Delete) {
+	if len(a.Returning) > 0 {
+		v.refuse("RETURNING")
+	}
+	if len(a.Partitions) > 0 {
+		v.refuse("PARTITION")
+	}
+	exclusive, shared := markExclusive, markShared
+	v.walk(a.With, &shared)
+	for _, t := range a.TableExprs {
+		v.from(t, &exclusive)
+	}
+	v.walk(a.Where, &shared)
+	v.walk(a.OrderBy, &shared)
+	v.walk(a.Limit, &shared)
+}

@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"strings"
+
+	"github.com/dolthub/vitess/go/vt/sqlparser"
+
+	"github.com/holdfastdb/holdfast/doors/sql/wire"
+)
+
+// settable are the variables of a session that a client may set: the engine, the door or the client heeds each, or there is nothing to heed.
+var settable = set(
+	// heeded
+	"autocommit", "sql_mode", "time_zone", "innodb_lock_wait_timeout", "lock_wait_timeout", "transaction_isolation", "tx_isolation",
+	"character_set_client", "character_set_connection", "character_set_results", "collation_connection", "names", "charset", "sql_select_limit",
+	"wait_timeout", "interactive_timeout", "net_read_timeout", "net_write_timeout", "div_precision_increment", "group_concat_max_len",
+	"default_week_format", "lc_time_names", "holdfast_ack",
+	// nothing to heed: no foreign keys, no query cache, no binary log, one way to do it
+	"unique_checks", "foreign_key_checks", "sql_notes", "sql_quote_show_create", "sql_log_bin", "query_cache_type", "profiling",
+	"character_set_database", "collation_database", "character_set_server", "collation_server", "sql_warnings", "sql_safe_updates_off",
+)
+
+// judgeSet refuses variables that nothing here would heed.
+func judgeSet(a *sqlparser.Set) error {
+	for _, e := range a.Exprs {
+		name := strings.ToLower(e.Name.Name.String())
+		if strings.HasPrefix(name, "@@") {
+			name = strings.TrimPrefix(name, "@@")
+			for _, scope := range []string{"session.", "local."} {
+				name = strings.TrimPrefix(name, scope)
+			}
+		}
+		switch e.Scope {
+		case sqlparser.SetScope_User:
+			continue
+		case sqlparser.SetScope_None, sqlparser.SetScope_Session:
+		default:
+			return refused("SET " + strings.ToUpper(string(e.Scope)))
+		}
+		if strings.HasPrefix(name, "@") {
+			continue
+		}
+		if name == sqlparser.TransactionStr {
+			if err := judgeIsolation(e.Expr); err != nil {
+				return err
+			}
+			continue
+		}
+		if settable[name] {
+			continue
+		}
+		return wire.Errorf(errNotSupported, "This version of Holdfast doesn't yet support 'SET %s'", name)
+	}
+	return nil
+}
+
+// judgeIsolation takes the levels that there are.
+func judgeIsolation(e sqlparser.Expr) error {
+	v, ok := e.(*sqlparser.SQLVal)
+	if !ok {
+		return refused("SET TRANSACTION of this kind")
+	}
+	switch s := strings.ToLower(string(v.Val)); s {
+	case "isolation level repeatable read", "isolation level read committed", "read write":
+		return nil
+	default:
+		return refused("SET TRANSACTION " + strings.ToUpper(s))
+	}
+}

@@ -1,0 +1,169 @@
+package sql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/holdfastdb/holdfast/core/entry"
+	"github.com/holdfastdb/holdfast/core/machine/machinetest"
+	"github.com/holdfastdb/holdfast/core/node"
+	"github.com/holdfastdb/holdfast/core/store"
+	"github.com/holdfastdb/holdfast/core/worker/workertest"
+	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
+	"github.com/holdfastdb/holdfast/doors/sql/txn"
+	"github.com/holdfastdb/holdfast/doors/sql/wire"
+	"github.com/holdfastdb/holdfast/internal/wait"
+)
+
+// rig is a door on a member whose commands are applied at once, by a machine that verifies.
+type rig struct {
+	*workertest.Member
+	t    testing.TB
+	rig  *machinetest.Rig
+	m    *sqlmachine.Machine
+	d    *Door
+	addr string
+}
+
+// everybody may be root without a password.
+type everybody struct{}
+
+func (everybody) Account(user string, _ net.Addr) (wire.Account, bool) {
+	return wire.Account{Plugin: wire.NativePassword}, user == "root"
+}
+
+func newRig(t testing.TB) *rig {
+	t.Helper()
+	m := sqlmachine.NewVerifying()
+	r := &rig{Member: workertest.New(), t: t, rig: machinetest.Open(t, store.NewMem(), m), m: m}
+	var mu sync.Mutex
+	r.OnPropose(func(parts []entry.Part) (*entry.Result, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		results, err := r.rig.Try(parts)
+		if err != nil {
+			t.Errorf("a commit stops the member: %v", err)
+			return nil, node.ErrUnknown
+		}
+		return results[0], nil
+	})
+	w := txn.New(r, txn.Options{View: func() (store.View, error) { return r.rig.Store.NewView(), nil }, LockBytes: 64 << 20, Verify: true})
+	r.Run(t, w.Run)
+	r.Lead(5)
+	wait.Until(t, "the worker leads", func() bool {
+		x, err := w.Begin()
+		if err == nil {
+			x.Rollback()
+		}
+		return err == nil
+	})
+	r.d = New(Options{Catalogue: m.Catalogue, Worker: w, Accounts: everybody{}})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var serving sync.WaitGroup
+	serving.Add(1)
+	go func() {
+		defer serving.Done()
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Add(1)
+			go func() { defer serving.Done(); r.d.Serve(ctx, nc) }()
+		}
+	}()
+	t.Cleanup(func() { cancel(); _ = l.Close(); serving.Wait() })
+	r.addr = l.Addr().String()
+	r.exec(r.connect(""), "CREATE DATABASE test")
+	return r
+}
+
+// connect opens one connection.
+func (r *rig) connect(database string) *sql.Conn {
+	r.t.Helper()
+	db, err := sql.Open("mysql", "root:@tcp("+r.addr+")/"+database+"?multiStatements=true&parseTime=false")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = db.Close() })
+	c, err := db.Conn(context.Background())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return c
+}
+
+func (r *rig) exec(c *sql.Conn, text string, args ...any) sql.Result {
+	r.t.Helper()
+	res, err := c.ExecContext(context.Background(), text, args...)
+	if err != nil {
+		r.t.Fatalf("%s: %v", text, err)
+	}
+	return res
+}
+
+// rows returns a result as text.
+func (r *rig) rows(c *sql.Conn, text string, args ...any) string {
+	s, err := query(c, text, args...)
+	if err != nil {
+		r.t.Fatalf("%s: %v", text, err)
+	}
+	return s
+}
+
+func query(c *sql.Conn, text string, args ...any) (string, error) {
+	rows, err := c.QueryContext(context.Background(), text, args...)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return "", err
+	}
+	out := ""
+	for rows.Next() {
+		values := make([]sql.NullString, len(columns))
+		into := make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			return "", err
+		}
+		for i, v := range values {
+			if i > 0 {
+				out += "|"
+			}
+			if v.Valid {
+				out += v.String
+			} else {
+				out += "NULL"
+			}
+		}
+		out += "\n"
+	}
+	return out, rows.Err()
+}
+
+// number is the number of a MySQL error, 0 of every other.
+func number(err error) uint16 {
+	var e *mysql.MySQLError
+	if errors.As(err, &e) {
+		return e.Number
+	}
+	return 0
+}
+
+var _ = fmt.Sprint

@@ -1,0 +1,413 @@
+package row
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"time"
+
+	"github.com/cockroachdb/apd/v3"
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/types"
+)
+
+// version is the first byte of a row.
+const version = 1
+
+var (
+	// ErrType: the package stores no values of this type.
+	ErrType = errors.New("values of this type cannot be stored")
+	// ErrForm: the bytes are no row of this layout.
+	ErrForm = errors.New("stored row is damaged, or was written under another definition")
+	// ErrValue: the Go value is not one of its column's type.
+	ErrValue = errors.New("value does not fit its column's type")
+)
+
+// form says how a value is written.
+type form byte
+
+const (
+	formInt      form = 1 + iota // varint
+	formUint                     // varint
+	formFloat                    // 8 bytes
+	formDecimal                  // as in keys
+	formText                     // string, length before it
+	formBinary                   // []byte, length before it
+	formTime                     // varint, microseconds since 1970
+	formDuration                 // varint, microseconds
+	formYear                     // varint
+	formJSON                     // text
+)
+
+// field is a column of a Layout.
+type field struct {
+	form form
+	typ  sql.Type
+	// width is the Go type's bits: an engine that expects an int32 gets no int64.
+	width byte
+}
+
+// Layout has the columns of a table in their order. It never changes, and any goroutine may use it.
+type Layout struct{ fields []field }
+
+// NewLayout returns the layout of columns of these types. Error: ErrType.
+func NewLayout(columns []sql.Type) (*Layout, error) {
+	l := &Layout{fields: make([]field, len(columns))}
+	for i, t := range columns {
+		f, err := newField(t)
+		if err != nil {
+			return nil, err
+		}
+		l.fields[i] = f
+	}
+	return l, nil
+}
+
+// newField decides how values of a type are written. Error: ErrType.
+func newField(t sql.Type) (field, error) {
+	f := field{typ: t}
+	switch {
+	case types.IsDecimal(t):
+		f.form = formDecimal
+	case types.IsFloat(t):
+		f.form, f.width = formFloat, 64
+		if t == types.Float32 {
+			f.width = 32
+		}
+	case types.IsYear(t):
+		f.form = formYear
+	case types.IsInteger(t):
+		f.form = formInt
+		if types.IsUnsigned(t) {
+			f.form = formUint
+		}
+		switch t {
+		case types.Int8, types.Uint8, types.Boolean:
+			f.width = 8
+		case types.Int16, types.Uint16:
+			f.width = 16
+		case types.Int24, types.Uint24, types.Int32, types.Uint32:
+			f.width = 32
+		default:
+			f.width = 64
+		}
+	case types.IsBit(t), types.IsSet(t):
+		f.form, f.width = formUint, 64
+	case types.IsEnum(t):
+		f.form, f.width = formUint, 16
+	case types.IsTime(t): // dates too
+		f.form = formTime
+	case types.IsTimespan(t):
+		f.form = formDuration
+	case types.IsJSON(t):
+		f.form = formJSON
+	case types.IsTextOnly(t):
+		f.form = formText
+	case types.IsTextBlob(t), types.IsBinaryType(t):
+		f.form = formBinary
+	default:
+		return f, fmt.Errorf("%w: %s", ErrType, t)
+	}
+	return f, nil
+}
+
+// Append appends a row. Errors: ErrForm for a row of another length, ErrValue.
+func (l *Layout) Append(ctx *sql.Context, dst []byte, values sql.Row) ([]byte, error) {
+	if len(values) != len(l.fields) {
+		return dst, fmt.Errorf("%w: %d values of %d", ErrForm, len(values), len(l.fields))
+	}
+	dst = append(dst, version)
+	nulls := len(dst)
+	for range (len(l.fields) + 7) / 8 {
+		dst = append(dst, 0)
+	}
+	for i := range l.fields {
+		if values[i] == nil {
+			dst[nulls+i/8] |= 1 << (i % 8)
+			continue
+		}
+		var err error
+		if dst, err = l.fields[i].append(ctx, dst, values[i]); err != nil {
+			return dst, err
+		}
+	}
+	return dst, nil
+}
+
+func (f *field) append(ctx *sql.Context, dst []byte, v any) ([]byte, error) {
+	v, err := plain(ctx, v)
+	if err != nil {
+		return dst, err
+	}
+	switch f.form {
+	case formInt, formYear:
+		n, ok := signed(v)
+		if !ok {
+			return dst, f.wrong(v)
+		}
+		return binary.AppendVarint(dst, n), nil
+	case formUint:
+		n, ok := unsigned(v)
+		if !ok {
+			return dst, f.wrong(v)
+		}
+		return binary.AppendUvarint(dst, n), nil
+	case formFloat:
+		n, ok := float(v)
+		if !ok {
+			return dst, f.wrong(v)
+		}
+		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(n)), nil
+	case formDecimal:
+		d, ok := v.(*apd.Decimal)
+		if !ok {
+			return dst, f.wrong(v)
+		}
+		return appendDecimal(dst, d, scale(f.typ))
+	case formTime:
+		t, ok := v.(time.Time)
+		if !ok {
+			return dst, f.wrong(v)
+		}
+		return binary.AppendVarint(dst, t.UnixMicro()), nil
+	case formDuration:
+		t, ok := v.(types.Timespan)
+		if !ok {
+			return dst, f.wrong(v)
+		}
+		return binary.AppendVarint(dst, int64(t)), nil
+	case formJSON:
+		j, ok := v.(sql.JSONWrapper)
+		if !ok {
+			return dst, f.wrong(v)
+		}
+		text, err := types.JsonToMySqlString(ctx, j)
+		if err != nil {
+			return dst, err
+		}
+		return append(binary.AppendUvarint(dst, uint64(len(text))), text...), nil
+	}
+	switch s := v.(type) {
+	case string:
+		return append(binary.AppendUvarint(dst, uint64(len(s))), s...), nil
+	case []byte:
+		return append(binary.AppendUvarint(dst, uint64(len(s))), s...), nil
+	}
+	return dst, f.wrong(v)
+}
+
+func (f *field) wrong(v any) error { return fmt.Errorf("%w: %T for %s", ErrValue, v, f.typ) }
+
+// plain takes a value out of the engine's wrapper for large ones.
+func plain(ctx *sql.Context, v any) (any, error) {
+	if w, ok := v.(sql.AnyWrapper); ok {
+		if _, json := v.(sql.JSONWrapper); !json {
+			return w.UnwrapAny(ctx)
+		}
+	}
+	return v, nil
+}
+
+// Decode decodes a row. Texts are copied out of value. Error: ErrForm.
+func (l *Layout) Decode(value []byte) (sql.Row, error) {
+	bits := (len(l.fields) + 7) / 8
+	if len(value) < 1+bits || value[0] != version {
+		return nil, ErrForm
+	}
+	nulls, b := value[1:1+bits], value[1+bits:]
+	r := make(sql.Row, len(l.fields))
+	for i := range l.fields {
+		if nulls[i/8]&(1<<(i%8)) != 0 {
+			continue
+		}
+		var err error
+		if r[i], b, err = l.fields[i].decode(b); err != nil {
+			return nil, err
+		}
+	}
+	if len(b) != 0 {
+		return nil, ErrForm
+	}
+	return r, nil
+}
+
+func (f *field) decode(b []byte) (v any, rest []byte, err error) {
+	switch f.form {
+	case formInt, formYear, formTime, formDuration:
+		n, size := binary.Varint(b)
+		if size <= 0 {
+			return nil, nil, ErrForm
+		}
+		return f.fromInt(n), b[size:], nil
+	case formUint:
+		n, size := binary.Uvarint(b)
+		if size <= 0 {
+			return nil, nil, ErrForm
+		}
+		return f.fromUint(n), b[size:], nil
+	case formFloat:
+		if len(b) < 8 {
+			return nil, nil, ErrForm
+		}
+		n := math.Float64frombits(binary.LittleEndian.Uint64(b))
+		if f.width == 32 {
+			return float32(n), b[8:], nil
+		}
+		return n, b[8:], nil
+	case formDecimal:
+		return decodeDecimal(b, scale(f.typ))
+	}
+	n, size := binary.Uvarint(b)
+	if size <= 0 || n > uint64(len(b)-size) {
+		return nil, nil, ErrForm
+	}
+	body, rest := b[size:size+int(n)], b[size+int(n):]
+	switch f.form {
+	case formBinary:
+		return append([]byte{}, body...), rest, nil
+	case formJSON:
+		j, _, err := types.JSON.Convert(nil, string(body))
+		if err != nil {
+			return nil, nil, ErrForm
+		}
+		return j, rest, nil
+	}
+	return string(body), rest, nil
+}
+
+func (f *field) fromInt(n int64) any {
+	switch {
+	case f.form == formTime:
+		return time.UnixMicro(n).UTC()
+	case f.form == formDuration:
+		return types.Timespan(n)
+	case f.form == formYear:
+		return int16(n)
+	case f.width == 8:
+		return int8(n)
+	case f.width == 16:
+		return int16(n)
+	case f.width == 32:
+		return int32(n)
+	}
+	return n
+}
+
+func (f *field) fromUint(n uint64) any {
+	switch f.width {
+	case 8:
+		return uint8(n)
+	case 16:
+		return uint16(n)
+	case 32:
+		return uint32(n)
+	}
+	return n
+}
+
+func signed(v any) (int64, bool) {
+	switch n := v.(type) {
+	case int8:
+		return int64(n), true
+	case int16:
+		return int64(n), true
+	case int32:
+		return int64(n), true
+	case int64:
+		return n, true
+	case int:
+		return int64(n), true
+	case bool:
+		if n {
+			return 1, true
+		}
+		return 0, true
+	}
+	return 0, false
+}
+
+func unsigned(v any) (uint64, bool) {
+	switch n := v.(type) {
+	case uint8:
+		return uint64(n), true
+	case uint16:
+		return uint64(n), true
+	case uint32:
+		return uint64(n), true
+	case uint64:
+		return n, true
+	case uint:
+		return uint64(n), true
+	}
+	n, ok := signed(v)
+	return uint64(n), ok && n >= 0
+}
+
+func float(v any) (float64, bool) {
+	switch n := v.(type) {
+	case float32:
+		return float64(n), true
+	case float64:
+		return n, true
+	}
+	return 0, false
+}
+
+// scale is the number of digits behind a decimal's point.
+func scale(t sql.Type) int32 { return int32(t.(sql.DecimalType).Scale()) }
+
+// appendDecimal appends a decimal so that the bytes sort as the numbers: a byte that says sign and length, then the digits as an integer of the
+// column's scale, turned around for negative ones.
+func appendDecimal(dst []byte, d *apd.Decimal, scale int32) ([]byte, error) {
+	if d.Form != apd.Finite {
+		return dst, ErrValue
+	}
+	n := new(big.Int).Set(d.Coeff.MathBigInt())
+	switch move := d.Exponent + scale; {
+	case move > 0:
+		n.Mul(n, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(move)), nil))
+	case move < 0:
+		rest := new(big.Int)
+		n.QuoRem(n, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(-move)), nil), rest)
+		if rest.Sign() != 0 {
+			return dst, fmt.Errorf("%w: %s has more digits than its column", ErrValue, d)
+		}
+	}
+	b := n.Bytes()
+	if len(b) > 63 {
+		return dst, ErrValue
+	}
+	if d.Negative && len(b) > 0 {
+		dst = append(dst, byte(0x80-len(b)))
+		for _, c := range b {
+			dst = append(dst, ^c)
+		}
+		return dst, nil
+	}
+	return append(append(dst, byte(0x80+len(b))), b...), nil
+}
+
+func decodeDecimal(b []byte, scale int32) (v any, rest []byte, err error) {
+	if len(b) == 0 {
+		return nil, nil, ErrForm
+	}
+	n, flip := int(b[0])-0x80, byte(0)
+	if n < 0 {
+		n, flip = -n, 0xff
+	}
+	if n > 63 || len(b) < 1+n {
+		return nil, nil, ErrForm
+	}
+	digits := make([]byte, n)
+	for i, c := range b[1 : 1+n] {
+		digits[i] = c ^ flip
+	}
+	if n > 0 && digits[0] == 0 {
+		return nil, nil, ErrForm
+	}
+	d := &apd.Decimal{Negative: flip != 0, Exponent: -scale}
+	d.Coeff.SetMathBigInt(new(big.Int).SetBytes(digits))
+	return d, b[1+n:], nil
+}

@@ -1,0 +1,364 @@
+package sql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/holdfastdb/holdfast/core/entry"
+	"github.com/holdfastdb/holdfast/doors/sql/engine"
+	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
+	"github.com/holdfastdb/holdfast/doors/sql/txn"
+	"github.com/holdfastdb/holdfast/doors/sql/wire"
+)
+
+// session is a client's connection: its variables and its transaction. It belongs to the connection's goroutine.
+type session struct {
+	d      *Door
+	client *wire.Client
+	s      *engine.Session
+
+	tx       *txn.Tx // that is open; nil: none
+	explicit bool    // BEGIN has opened it, or autocommit is off
+	readOnly bool
+}
+
+// newSession is a client that has proved who it is.
+func (d *Door) newSession(c *wire.Client) (*session, error) {
+	s := &session{d: d, client: c}
+	s.open()
+	if c.Database != "" {
+		if err := s.s.UseName(c.Database); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// open gives the session fresh variables.
+func (s *session) open() {
+	address := ""
+	if s.client.Addr != nil {
+		address = s.client.Addr.String()
+	}
+	s.s = s.d.engine.NewSession(s.client.ID, s.client.User, address)
+}
+
+// Query implements wire.Session.
+func (s *session) Query(ctx context.Context, text []byte, to *wire.Answer) error {
+	rest := string(text)
+	for first := true; ; first = false {
+		st, next, err := s.d.engine.Parse(s.s.Mode(), rest)
+		if err != nil {
+			return err
+		}
+		if st.Kind == engine.KindEmpty {
+			if first {
+				return wire.Errorf(1065, "Query was empty")
+			}
+			return nil
+		}
+		if next != "" && s.client.Capabilities&wire.MultiStatements == 0 {
+			return wire.Errorf(1064, "You have an error in your SQL syntax; check the manual that corresponds to your MySQL server version for the right syntax to use near '%s' at line %d",
+				short(next), 1+strings.Count(rest[:len(rest)-len(next)], "\n"))
+		}
+		to.More(next != "")
+		if err := s.run(ctx, st, nil, to); err != nil {
+			return err
+		}
+		if next == "" {
+			return nil
+		}
+		rest = next
+	}
+}
+
+func short(s string) string {
+	if r := []rune(s); len(r) > 80 {
+		return string(r[:80])
+	}
+	return s
+}
+
+// prepared is a statement that a client has prepared.
+type prepared struct {
+	st      *engine.Statement
+	columns []wire.Column
+}
+
+// Shape implements wire.Prepared.
+func (p *prepared) Shape() (int, []wire.Column) { return p.st.Params(), p.columns }
+
+// Close implements wire.Prepared.
+func (p *prepared) Close() {}
+
+// Prepare implements wire.Session.
+func (s *session) Prepare(ctx context.Context, text []byte) (wire.Prepared, error) {
+	st, rest, err := s.d.engine.Parse(s.s.Mode(), string(text))
+	switch {
+	case err != nil:
+		return nil, err
+	case st.Kind == engine.KindEmpty:
+		return nil, wire.Errorf(1065, "Query was empty")
+	case rest != "":
+		return nil, wire.Errorf(1064, "You have an error in your SQL syntax; check the manual that corresponds to your MySQL server version for the right syntax to use near '%s' at line 1", short(rest))
+	}
+	columns, err := s.s.Columns(ctx, st)
+	if err != nil {
+		return nil, err
+	}
+	return &prepared{st: st, columns: columns}, nil
+}
+
+// Execute implements wire.Session.
+func (s *session) Execute(ctx context.Context, p wire.Prepared, params []wire.Param, to *wire.Answer) error {
+	return s.run(ctx, p.(*prepared).st, params, to)
+}
+
+// run runs one statement in the session's transaction. The statement's own writes are taken back where it fails, and its transaction where there
+// is none around it. The answer goes out behind the commit.
+func (s *session) run(ctx context.Context, st *engine.Statement, params []wire.Param, to *wire.Answer) error {
+	switch st.Kind {
+	case engine.KindBegin:
+		return s.beginExplicit(st, to)
+	case engine.KindCommit:
+		if err := s.commit(); err != nil {
+			return err
+		}
+		to.OK(wire.Done{})
+		return nil
+	case engine.KindRollback:
+		s.rollback()
+		to.OK(wire.Done{})
+		return nil
+	case engine.KindDefine:
+		return s.define(ctx, st, to)
+	}
+	if s.readOnly && st.Kind == engine.KindWrite {
+		return wire.Errorf(1792, "Cannot execute statement in a READ ONLY transaction")
+	}
+	autocommit := s.s.Autocommit()
+	mark := 0
+	if s.tx != nil {
+		mark = s.tx.Mark()
+		if s.s.ReadCommitted() {
+			if err := s.tx.Refresh(); err != nil {
+				return s.failed(err, mark)
+			}
+			s.s.Refreshed()
+		}
+	}
+	out, err := s.s.Run(ctx, st, params, s.begin, to)
+	if err != nil {
+		return s.failed(err, mark)
+	}
+	if !autocommit && s.s.Autocommit() || s.s.Autocommit() && !s.explicit {
+		if err := s.commit(); err != nil {
+			return err
+		}
+	}
+	if s.tx != nil && !s.s.Autocommit() {
+		s.explicit = true
+	}
+	if out.Rows {
+		to.End(out.Warnings)
+	} else {
+		to.OK(out.Done)
+	}
+	return nil
+}
+
+// begin returns the open transaction, or opens one.
+func (s *session) begin() (*txn.Tx, error) {
+	if s.tx == nil {
+		tx, err := s.d.worker.Begin()
+		if err != nil {
+			return nil, err
+		}
+		s.tx = tx
+	}
+	return s.tx, nil
+}
+
+// beginExplicit is BEGIN: it commits what is open.
+func (s *session) beginExplicit(st *engine.Statement, to *wire.Answer) error {
+	if err := s.commit(); err != nil {
+		return err
+	}
+	if _, err := s.begin(); err != nil {
+		return s.failed(err, 0)
+	}
+	s.explicit, s.readOnly = true, st.ReadOnly
+	if st.Snapshot {
+		if err := s.tx.Snapshot(); err != nil {
+			return s.failed(err, 0)
+		}
+	}
+	to.OK(wire.Done{})
+	return nil
+}
+
+// define changes the catalogue in a transaction of its own, behind the commit of the one that is open.
+func (s *session) define(ctx context.Context, st *engine.Statement, to *wire.Answer) error {
+	if err := s.commit(); err != nil {
+		return err
+	}
+	out, err := s.s.Run(ctx, st, nil, s.begin, to)
+	if err != nil {
+		err = s.failed(err, 0)
+		s.rollback()
+		return err
+	}
+	s.rollback() // the change is in the log: what is left are the locks
+	to.OK(out.Done)
+	return nil
+}
+
+// commit ends the open transaction.
+func (s *session) commit() error {
+	if s.tx == nil {
+		s.explicit, s.readOnly = false, false
+		return nil
+	}
+	tx := s.tx
+	s.ended()
+	if err := tx.Commit(); err != nil {
+		return s.words(err)
+	}
+	return nil
+}
+
+func (s *session) rollback() {
+	if s.tx != nil {
+		s.tx.Rollback()
+	}
+	s.ended()
+}
+
+func (s *session) ended() {
+	s.tx, s.explicit, s.readOnly = nil, false, false
+	s.s.Ended()
+}
+
+// failed takes a statement back, or the whole transaction where the error has ended it or nothing is around the statement.
+func (s *session) failed(err error, mark int) error {
+	switch {
+	case s.tx == nil:
+	case errors.Is(err, txn.ErrDeadlock), errors.Is(err, txn.ErrTermOver), errors.Is(err, txn.ErrUnknown), errors.Is(err, txn.ErrEnded):
+		s.ended()
+	case !s.explicit && s.s.Autocommit():
+		s.rollback()
+	default:
+		s.tx.RollbackTo(mark)
+		if !s.s.Autocommit() {
+			s.explicit = true
+		}
+	}
+	return s.words(err)
+}
+
+// words turns an error of a transaction into MySQL's.
+func (s *session) words(err error) error {
+	var own *wire.Error
+	var rejected *entry.Rejection
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.Is(err, txn.ErrNotLeader):
+		return wire.Errorf(1290, "The Holdfast server is running with the --read-only option so it cannot execute this statement: %s", s.d.leaderText())
+	case errors.Is(err, txn.ErrTermOver):
+		return wire.Errorf(1213, "Deadlock found when trying to get lock; try restarting transaction (the leader changed; the transaction had no effect)")
+	case errors.Is(err, txn.ErrDeadlock):
+		return wire.Errorf(1213, "Deadlock found when trying to get lock; try restarting transaction")
+	case errors.Is(err, txn.ErrLockTimeout):
+		return wire.Errorf(1205, "Lock wait timeout exceeded; try restarting transaction")
+	case errors.Is(err, txn.ErrBusy):
+		return wire.Errorf(3572, "Statement aborted because lock(s) could not be acquired immediately and NOWAIT is set.")
+	case errors.Is(err, txn.ErrInterrupted), errors.Is(err, context.Canceled):
+		return wire.Errorf(wire.ErrInterrupted, "Query execution was interrupted")
+	case errors.Is(err, txn.ErrTooManyLocks):
+		return wire.Errorf(1206, "The total number of locks exceeds the lock table size")
+	case errors.Is(err, txn.ErrTooLarge):
+		return wire.Errorf(1197, "Multi-statement transaction required more than 'max_binlog_cache_size' bytes of storage; a transaction of this server takes 8 MiB at most")
+	case errors.Is(err, txn.ErrOverloaded):
+		return wire.Errorf(1203, "The log takes no more at present; the transaction had no effect, try it again")
+	case errors.Is(err, txn.ErrUnknown):
+		return wire.Errorf(wire.ErrShutdown, "Server shutdown in progress: whether the transaction was committed is not known")
+	case errors.As(err, &rejected) && rejected.Code == sqlpart.StaleDefinition:
+		return wire.Errorf(1412, "Table definition has changed, please retry transaction")
+	}
+	return wire.Errorf(wire.ErrUnknown, "%s", err.Error())
+}
+
+// UseDatabase implements wire.Session.
+func (s *session) UseDatabase(_ context.Context, name string) error { return s.s.UseName(name) }
+
+// Fields implements wire.Session.
+func (s *session) Fields(ctx context.Context, table, pattern string) ([]wire.Column, error) {
+	st, _, err := s.d.engine.Parse(s.s.Mode(), fmt.Sprintf("SELECT * FROM `%s` LIMIT 0", strings.ReplaceAll(table, "`", "``")))
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.s.Columns(ctx, st)
+	if err != nil || pattern == "" || pattern == "%" {
+		return all, err
+	}
+	var some []wire.Column
+	for _, c := range all {
+		if like(strings.ToLower(c.Name), strings.ToLower(pattern)) {
+			some = append(some, c)
+		}
+	}
+	return some, nil
+}
+
+// like matches a pattern of LIKE.
+func like(s, pattern string) bool {
+	switch {
+	case pattern == "":
+		return s == ""
+	case pattern[0] == '%':
+		for i := 0; i <= len(s); i++ {
+			if like(s[i:], pattern[1:]) {
+				return true
+			}
+		}
+		return false
+	case pattern[0] == '\\' && len(pattern) > 1:
+		return s != "" && s[0] == pattern[1] && like(s[1:], pattern[2:])
+	}
+	return s != "" && (pattern[0] == '_' || pattern[0] == s[0]) && like(s[1:], pattern[1:])
+}
+
+// Statistics implements wire.Session.
+func (s *session) Statistics() string { return s.d.statistics() }
+
+// Status implements wire.Session.
+func (s *session) Status() (st wire.Status) {
+	if s.s.Autocommit() {
+		st |= wire.Autocommit
+	}
+	if s.tx != nil && s.explicit {
+		st |= wire.InTransaction
+		if s.readOnly {
+			st |= wire.ReadOnlyTransaction
+		}
+	}
+	return st
+}
+
+// Reset implements wire.Session.
+func (s *session) Reset(context.Context) error {
+	s.rollback()
+	database := s.s.GetCurrentDatabase()
+	s.open()
+	s.s.SetCurrentDatabase(database)
+	return nil
+}
+
+// Close implements wire.Session.
+func (s *session) Close() {
+	s.rollback()
+	s.d.open.Add(-1)
+}
