@@ -1,7 +1,7 @@
 # Every daily command, each a thin call of go or of a script in scripts/. `make` lists them.
 # No cgo anywhere: one static binary that runs on any Linux of its architecture.
 export CGO_ENABLED = 0
-export GOFLAGS = -trimpath
+export GOFLAGS = -trimpath -tags=gms_pure_go
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile

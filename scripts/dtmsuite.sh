@@ -13,7 +13,7 @@ version=v1.19.0
 command -v redis-server >/dev/null 2>&1 || scripts/apt.sh redis-server
 scripts/mariadb.sh
 export CGO_ENABLED=0 GOWORK=off
-go build -tags sagatest -trimpath -buildvcs=false -o "$suites/dtm-holdfast" ./cmd/holdfast
+go build -tags sagatest,gms_pure_go -trimpath -buildvcs=false -o "$suites/dtm-holdfast" ./cmd/holdfast
 
 # suite NAME STAMP EDIT: links a copy of the module that EDIT has changed.
 suite() {

@@ -14,7 +14,7 @@ if [ ! -x "$tool" ]; then
 fi
 # A killed mutant is dead at the first test that fails. The tool's own --test-cpu makes tests slower, and every mutant of a package time out.
 # Tests that wait and may run together do, as in check.sh: a package takes half the time.
-export CGO_ENABLED=0 GOFLAGS='-trimpath -failfast -vet=off -parallel=8'
+export CGO_ENABLED=0 GOFLAGS='-trimpath -tags=gms_pure_go -failfast -vet=off -parallel=8'
 [ $# -gt 0 ] || set -- $(sed -n 's/^| `\([a-z0-9/]*\)` .*/\1/p' "$table")
 mkdir -p build/gremlins
 for package in "$@"; do

@@ -4,7 +4,7 @@ set -eu
 cd "$(dirname "$0")/.."
 began=$(date +%s)
 # One set of flags for all that is compiled here, or every library is compiled twice.
-export GOFLAGS=-trimpath
+export GOFLAGS='-trimpath -tags=gms_pure_go'
 mkdir -p build
 
 printf '== build\n'

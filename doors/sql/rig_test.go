@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"net"
 	"sync"
 	"testing"
@@ -113,15 +112,7 @@ func (r *rig) exec(c *sql.Conn, text string, args ...any) sql.Result {
 	return res
 }
 
-// rows returns a result as text.
-func (r *rig) rows(c *sql.Conn, text string, args ...any) string {
-	s, err := query(c, text, args...)
-	if err != nil {
-		r.t.Fatalf("%s: %v", text, err)
-	}
-	return s
-}
-
+// query returns a result as text.
 func query(c *sql.Conn, text string, args ...any) (string, error) {
 	rows, err := c.QueryContext(context.Background(), text, args...)
 	if err != nil {
@@ -165,5 +156,3 @@ func number(err error) uint16 {
 	}
 	return 0
 }
-
-var _ = fmt.Sprint

@@ -191,7 +191,7 @@ func (s *session) beginExplicit(st *engine.Statement, to *wire.Answer) error {
 	}
 	s.explicit, s.readOnly = true, st.ReadOnly
 	if st.Snapshot {
-		if err := s.tx.Snapshot(); err != nil {
+		if err := s.s.Snapshot(s.tx); err != nil {
 			return s.failed(err, 0)
 		}
 	}

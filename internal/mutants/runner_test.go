@@ -42,7 +42,7 @@ func TestVerdicts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("GOFLAGS", "-buildvcs=false -trimpath") // as the tests are compiled: the library is then in the cache
+	t.Setenv("GOFLAGS", "-buildvcs=false -trimpath -tags=gms_pure_go") // as the tests are compiled: the library is then in the cache
 	verdicts, err := (&runner{root: dir, jobs: 2}).run(t.Context(), all)
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ func Earlier(commit string) (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", bin+".part", "./cmd/holdfast")
+	build := exec.Command("go", "build", "-trimpath", "-tags=gms_pure_go", "-buildvcs=false", "-o", bin+".part", "./cmd/holdfast")
 	build.Dir, build.Env = src, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build commit %s: %w: %s", commit, err, out)

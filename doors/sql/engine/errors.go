@@ -74,7 +74,7 @@ var kinds = []struct {
 }
 
 // mysqlError turns an error into MySQL's number and words. Errors of txn stay as they are, because the door decides by them.
-func mysqlError(text string, err error) error {
+func mysqlError(text, database string, err error) error {
 	var own *wire.Error
 	switch {
 	case err == nil, errors.Is(err, io.EOF):
@@ -106,8 +106,12 @@ func mysqlError(text string, err error) error {
 	}
 	for _, k := range kinds {
 		if k.is(cause) {
-			return wire.Errorf(k.code, "%s", cause.Error())
+			return wire.Errorf(k.code, "%s", words(k.code, cause.Error()))
 		}
+	}
+	if sql.ErrTableNotFound.Is(cause) {
+		_, name, _ := strings.Cut(cause.Error(), ": ")
+		return wire.Errorf(1146, "Table '%s' doesn't exist", qualified(database, name))
 	}
 	var known *mysql.SQLError
 	if known = sql.CastSQLError(cause); known != nil && known.Num != mysql.ERUnknownError {
@@ -120,6 +124,24 @@ func mysqlError(text string, err error) error {
 	return wire.Errorf(wire.ErrUnknown, "%s", cause.Error())
 }
 
+// words are MySQL's for an error whose number is known. Programs read some of them.
+func words(code uint16, text string) string {
+	_, name, _ := strings.Cut(text, ": ")
+	quoted := name
+	if parts := strings.Split(text, "\""); len(parts) > 2 {
+		quoted = parts[1]
+	}
+	switch code {
+	case 1049:
+		return fmt.Sprintf("Unknown database '%s'", name)
+	case errBadField:
+		return fmt.Sprintf("Unknown column '%s' in 'field list'", strings.Trim(quoted, "'`"))
+	case 1305:
+		return fmt.Sprintf("FUNCTION %s does not exist", strings.TrimSuffix(strings.Trim(name, "'"), "' not found"))
+	}
+	return text
+}
+
 // duplicateText takes the text of a duplicate key out of the library's error around it.
 func duplicateText(err error) string {
 	text := err.Error()
@@ -130,6 +152,15 @@ func duplicateText(err error) string {
 		}
 	}
 	return text
+}
+
+// qualified is a table's name with its database.
+func qualified(database, name string) string {
+	name, _, _ = strings.Cut(name, ",") // the library adds what the client may have meant
+	if database == "" || strings.Contains(name, ".") {
+		return name
+	}
+	return database + "." + name
 }
 
 // isTransaction reports whether an error is one of txn.

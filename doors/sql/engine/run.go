@@ -10,6 +10,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/planbuilder"
 	"github.com/dolthub/go-mysql-server/sql/types"
+	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"github.com/holdfastdb/holdfast/doors/sql/txn"
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
@@ -32,7 +33,7 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 			err = wire.Errorf(wire.ErrUnknown, "internal error in the SQL engine: %v", p)
 		}
 		s.begin, s.cat, s.values = nil, nil, nil
-		err = mysqlError(st.Text, err)
+		err = mysqlError(st.Text, s.GetCurrentDatabase(), err)
 	}()
 	if st.Kind == KindDefine {
 		s.ClearWarnings()
@@ -40,6 +41,11 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 		out.Warnings = s.WarningCount()
 		out.Done.Warnings = out.Warnings
 		return out, err
+	}
+	if x, ok := st.ast.(*sqlparser.Explain); ok {
+		if _, show := x.Statement.(*sqlparser.Show); !show {
+			return out, s.explain(c, st, params, to, &out)
+		}
 	}
 	schema, rows, err := s.plan(c, st, params)
 	if err != nil {
@@ -76,10 +82,10 @@ func (s *Session) Columns(ctx context.Context, st *Statement) (columns []wire.Co
 	}
 	node, flags, err := b.BindOnly(st.ast, st.Text, nil)
 	if err != nil {
-		return nil, mysqlError(st.Text, err)
+		return nil, mysqlError(st.Text, s.GetCurrentDatabase(), err)
 	}
 	if node, err = s.e.sql.Analyzer.Analyze(c, node, nil, flags); err != nil {
-		return nil, mysqlError(st.Text, err)
+		return nil, mysqlError(st.Text, s.GetCurrentDatabase(), err)
 	}
 	schema := node.Schema(c)
 	if types.IsOkResultSchema(schema) || len(schema) == 0 {
@@ -94,16 +100,8 @@ func (s *Session) plan(c *sql.Context, st *Statement, params []wire.Param) (sql.
 		return nil, nil, wire.Errorf(wire.ErrArguments, "Incorrect arguments to mysqld_stmt_execute")
 	}
 	b := planbuilder.New(c, s.e.sql.Analyzer.Catalog, nil)
-	if st.params > 0 {
-		bindings := make(map[string]sql.Expression, len(params))
-		for i := range params {
-			e, err := argument(c, &params[i])
-			if err != nil {
-				return nil, nil, err
-			}
-			bindings["v"+strconv.Itoa(i+1)] = e
-		}
-		b.SetBindingsWithExpr(bindings)
+	if err := s.bind(c, b, params); err != nil {
+		return nil, nil, err
 	}
 	warned := len(s.Warnings())
 	node, flags, err := b.BindOnly(st.ast, st.Text, nil)
@@ -122,6 +120,23 @@ func (s *Session) plan(c *sql.Context, st *Statement, params []wire.Param) (sql.
 	}
 	schema, rows, _, err := s.e.sql.PrepQueryPlanForExecution(c, st.Text, node, flags)
 	return schema, rows, err
+}
+
+// bind gives the parameters their values.
+func (s *Session) bind(c *sql.Context, b *planbuilder.Builder, params []wire.Param) error {
+	if len(params) == 0 {
+		return nil
+	}
+	bindings := make(map[string]sql.Expression, len(params))
+	for i := range params {
+		e, err := argument(c, &params[i])
+		if err != nil {
+			return err
+		}
+		bindings["v"+strconv.Itoa(i+1)] = e
+	}
+	b.SetBindingsWithExpr(bindings)
+	return nil
 }
 
 // send sends the rows of a result, or returns what a statement without rows came to.

@@ -75,11 +75,15 @@ func (s *Session) transaction() (*txn.Tx, error) {
 }
 
 // snapshot opens the transaction's snapshot, if it has none.
-func (s *Session) snapshot() error {
+func (s *Session) snapshot() error { return s.Snapshot(s.tx) }
+
+// Snapshot opens the snapshot of a transaction of the session, if it has none. The catalogue is taken before: a table whose definition changes in
+// between is refused later, and never read by an index that the snapshot does not have.
+func (s *Session) Snapshot(tx *txn.Tx) error {
 	if s.seen == nil {
 		s.seen = s.e.opt.Catalogue()
 	}
-	return s.tx.Snapshot()
+	return tx.Snapshot()
 }
 
 // Ended forgets what belonged to a transaction. The door calls it when the transaction has ended.

@@ -1,0 +1,130 @@
+package sql
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/holdfastdb/holdfast/internal/golden"
+)
+
+// TestScripts runs the conversations of testdata/*.txt with a real driver. A line "a> STATEMENT" is said by the client a, "a? STATEMENT" in a
+// prepared statement whose arguments follow " -- ". Lines below it are the answer: rows, "ok" with what changed, or an error.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	names, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(names) == 0 {
+		t.Fatal("no scripts", err)
+	}
+	for _, name := range names {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			t.Parallel()
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden.Check(t, name, string(play(t, b)))
+		})
+	}
+}
+
+// play runs a script and returns it with the answers that it got.
+func play(t *testing.T, script []byte) []byte {
+	r := newRig(t)
+	clients := map[string]*sql.Conn{}
+	var out bytes.Buffer
+	for line := range strings.Lines(string(script)) {
+		line = strings.TrimRight(line, "\n")
+		who, text, ok := strings.Cut(line, "> ")
+		binary := false
+		if !ok || strings.ContainsAny(who, " |") || who == "" {
+			if who, text, ok = strings.Cut(line, "? "); !ok || strings.ContainsAny(who, " |") || who == "" {
+				if line == "" || strings.HasPrefix(line, "#") {
+					fmt.Fprintln(&out, line)
+				}
+				continue // an answer of the last run
+			}
+			binary = true
+		}
+		fmt.Fprintln(&out, line)
+		c := clients[who]
+		if c == nil {
+			c = r.connect("test")
+			clients[who] = c
+		}
+		var args []any
+		if binary {
+			var list string
+			text, list, _ = strings.Cut(text, " -- ")
+			for word := range strings.SplitSeq(list, ", ") {
+				args = append(args, argumentOf(word))
+			}
+		}
+		out.WriteString(say(c, text, args))
+	}
+	return out.Bytes()
+}
+
+// argumentOf reads an argument: a number, NULL or a text.
+func argumentOf(word string) any {
+	if word == "NULL" {
+		return nil
+	}
+	var n int64
+	if _, err := fmt.Sscanf(word, "%d", &n); err == nil && fmt.Sprint(n) == word {
+		return n
+	}
+	var f float64
+	if _, err := fmt.Sscanf(word, "%g", &f); err == nil && fmt.Sprint(f) == word {
+		return f
+	}
+	return strings.Trim(word, "'")
+}
+
+// say runs a statement and prints the answer, each line with two spaces before it.
+func say(c *sql.Conn, text string, args []any) string {
+	first, _, _ := strings.Cut(strings.ToUpper(strings.TrimLeft(text, " (")), " ")
+	switch first {
+	case "SELECT", "SHOW", "DESCRIBE", "EXPLAIN", "WITH":
+	default:
+		res, err := c.ExecContext(context.Background(), text, args...)
+		if err != nil {
+			return mistake(err)
+		}
+		changed, _ := res.RowsAffected() // this driver knows both
+		id, _ := res.LastInsertId()
+		out := fmt.Sprintf("  ok, %d rows", changed)
+		if id != 0 {
+			out += fmt.Sprintf(", id %d", id)
+		}
+		return out + "\n"
+	}
+	rows, err := query(c, text, args...)
+	if err != nil {
+		return mistake(err)
+	}
+	if rows == "" {
+		return "  no rows\n"
+	}
+	var out strings.Builder
+	for line := range strings.Lines(rows) {
+		out.WriteString("  " + line)
+	}
+	return out.String()
+}
+
+func mistake(err error) string {
+	var e *mysql.MySQLError
+	if errors.As(err, &e) {
+		return fmt.Sprintf("  error %d %s %s\n", e.Number, e.SQLState, e.Message)
+	}
+	return fmt.Sprintf("  error %v\n", err)
+}
