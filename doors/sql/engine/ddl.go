@@ -16,6 +16,7 @@ import (
 	"github.com/holdfastdb/holdfast/doors/sql/lock"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
+	"github.com/holdfastdb/holdfast/doors/sql/row"
 	"github.com/holdfastdb/holdfast/doors/sql/txn"
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
 )
@@ -374,7 +375,9 @@ func (s *Session) definitionOf(create *plan.CreateTable, spec *sqlparser.TableSp
 			return nil, 0, refused("type " + schema.Schema[i].Type.String())
 		}
 	}
-	_, err = def.layout(check.Schema)
+	if _, err = def.layout(check.Schema); errors.Is(err, row.ErrType) {
+		err = refused(err.Error())
+	}
 	return def, next, err
 }
 

@@ -112,6 +112,8 @@ func (s *Statement) classify() error {
 		default:
 			return refused("START TRANSACTION " + strings.ToUpper(c))
 		}
+		words := wordsOf(s.Text) // the parser drops this clause
+		s.Snapshot = s.Snapshot || len(words) > 2 && begins(words[2:], []string{"with", "consistent", "snapshot"})
 	case *sqlparser.Commit:
 		s.Kind = KindCommit
 	case *sqlparser.Rollback:

@@ -46,6 +46,11 @@ func judgeSet(a *sqlparser.Set) error {
 			}
 			continue
 		}
+		if name == "transaction_isolation" || name == "tx_isolation" {
+			if err := judgeLevel(e.Expr); err != nil {
+				return err
+			}
+		}
 		if settable[name] {
 			continue
 		}
@@ -66,4 +71,22 @@ func judgeIsolation(e sqlparser.Expr) error {
 	default:
 		return refused("SET TRANSACTION " + strings.ToUpper(s))
 	}
+}
+
+// judgeLevel takes the values of transaction_isolation that there are.
+func judgeLevel(e sqlparser.Expr) error {
+	var level string
+	switch v := e.(type) {
+	case *sqlparser.SQLVal:
+		level = string(v.Val)
+	case *sqlparser.ColName:
+		level = v.Name.String()
+	case *sqlparser.Default:
+		return nil
+	}
+	switch strings.ToLower(level) {
+	case "repeatable-read", "read-committed":
+		return nil
+	}
+	return refused("transaction_isolation = " + strings.ToUpper(level))
 }

@@ -69,6 +69,8 @@ func NewLayout(columns []sql.Type) (*Layout, error) {
 func newField(t sql.Type) (field, error) {
 	f := field{typ: t}
 	switch {
+	case types.IsGeometry(t):
+		return f, fmt.Errorf("%w: %s", ErrType, t)
 	case types.IsDecimal(t):
 		f.form = formDecimal
 	case types.IsFloat(t):
