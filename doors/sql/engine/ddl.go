@@ -259,7 +259,7 @@ func (s *Session) createTable(ctx *sql.Context, tx *txn.Tx, st *Statement, a *sq
 	if create == nil {
 		return fmt.Errorf("CREATE TABLE was planned as %T", node)
 	}
-	def, next, err := s.definitionOf(create, a.TableSpec)
+	def, next, err := s.definitionOf(ctx, create, a.TableSpec)
 	if err != nil {
 		return err
 	}
@@ -309,7 +309,7 @@ func findCreate(n sql.Node) *plan.CreateTable {
 const mostKeyBytes = 3072
 
 // definitionOf makes the definition of a new table.
-func (s *Session) definitionOf(create *plan.CreateTable, spec *sqlparser.TableSpec) (def *definition, next uint64, err error) {
+func (s *Session) definitionOf(ctx *sql.Context, create *plan.CreateTable, spec *sqlparser.TableSpec) (def *definition, next uint64, err error) {
 	schema := create.PkSchema()
 	def = &definition{collation: create.Collation}
 	if !collations[def.collation] {
@@ -358,7 +358,7 @@ func (s *Session) definitionOf(create *plan.CreateTable, spec *sqlparser.TableSp
 	if len(def.primary) == 0 {
 		return nil, 0, refused("a table without a primary key")
 	}
-	if err := def.judgeKeys(schema.Schema); err != nil {
+	if err := def.judgeKeys(ctx, schema.Schema); err != nil {
 		return nil, 0, err
 	}
 	if v, ok := create.TableOpts["auto_increment"]; ok {
@@ -382,7 +382,7 @@ func (s *Session) definitionOf(create *plan.CreateTable, spec *sqlparser.TableSp
 }
 
 // judgeKeys judges the lengths of all keys. Error: 1071.
-func (d *definition) judgeKeys(schema sql.Schema) error {
+func (d *definition) judgeKeys(ctx *sql.Context, schema sql.Schema) error {
 	all := [][]keyPart{d.primary}
 	for i := range d.indexes {
 		all = append(all, d.indexes[i].parts)
@@ -390,7 +390,7 @@ func (d *definition) judgeKeys(schema sql.Schema) error {
 	for _, parts := range all {
 		size := uint32(0)
 		for _, p := range parts {
-			n := schema[p.column].Type.MaxTextResponseByteLength(nil)
+			n := schema[p.column].Type.MaxTextResponseByteLength(ctx)
 			if p.prefix > 0 {
 				n = uint32(p.prefix) * 4
 			}
@@ -503,7 +503,7 @@ func (s *Session) defineIndex(ctx *sql.Context, tx *txn.Tx, n sqlparser.TableNam
 	if err := def.addIndex(x.ToName.String(), strings.EqualFold(x.Type, "unique"), comment, parts); err != nil {
 		return err
 	}
-	if err := def.judgeKeys(decoded.schema.Schema); err != nil {
+	if err := def.judgeKeys(ctx, decoded.schema.Schema); err != nil {
 		return err
 	}
 	return s.buildIndex(ctx, tx, databaseName, t, def)

@@ -118,11 +118,19 @@ func mysqlError(text, database string, err error) error {
 		e := wire.Errorf(uint16(known.Num), "%s", known.Message)
 		return e
 	}
+	for prefix, code := range texts {
+		if strings.HasPrefix(cause.Error(), prefix) {
+			return wire.Errorf(code, "%s", cause.Error())
+		}
+	}
 	if strings.Contains(cause.Error(), "syntax error") {
 		return syntaxError(text, cause)
 	}
 	return wire.Errorf(wire.ErrUnknown, "%s", cause.Error())
 }
+
+// texts are beginnings of errors that the library makes without a kind.
+var texts = map[string]uint16{"Data truncated for column": 1265, "TIME length not yet supported": errNotSupported}
 
 // words are MySQL's for an error whose number is known. Programs read some of them.
 func words(code uint16, text string) string {

@@ -67,7 +67,9 @@ func columnOf(ctx *sql.Context, c *sql.Column) wire.Column {
 		}
 		n.Flags |= wire.Binary
 	case types.IsTimespan(c.Type):
-		n.Decimals = 6
+		if c.Source == "" { // a column of a table has whole seconds
+			n.Decimals = 6
+		}
 		n.Flags |= wire.Binary
 	case types.IsEnum(c.Type):
 		n.Flags |= wire.EnumColumn

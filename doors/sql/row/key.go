@@ -69,7 +69,7 @@ func (p *Part) AppendKey(ctx *sql.Context, dst []byte, v any) ([]byte, error) {
 		}
 	case formDuration:
 		if t, ok := v.(types.Timespan); ok {
-			return tuple.AppendInt(dst, int64(t)), nil
+			return tuple.AppendInt(dst, wholeSeconds(t)), nil
 		}
 	case formText:
 		if s, ok := v.(string); ok {

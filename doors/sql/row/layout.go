@@ -179,7 +179,7 @@ func (f *field) append(ctx *sql.Context, dst []byte, v any) ([]byte, error) {
 		if !ok {
 			return dst, f.wrong(v)
 		}
-		return binary.AppendVarint(dst, int64(t)), nil
+		return binary.AppendVarint(dst, wholeSeconds(t)), nil
 	case formJSON:
 		j, ok := v.(sql.JSONWrapper)
 		if !ok {
@@ -355,6 +355,20 @@ func float(v any) (float64, bool) {
 		return n, true
 	}
 	return 0, false
+}
+
+// wholeSeconds rounds a duration as MySQL does for a TIME without digits behind the point, which is the only one that the engine has.
+func wholeSeconds(t types.Timespan) int64 {
+	const second = 1_000_000
+	n := int64(t)
+	switch rest := n % second; {
+	case rest >= second/2:
+		return n - rest + second
+	case rest <= -second/2:
+		return n - rest - second
+	default:
+		return n - rest
+	}
 }
 
 // scale is the number of digits behind a decimal's point.
