@@ -10,7 +10,7 @@ import (
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 )
 
-// defaultCollation is that of a database whose definition names no other, as MySQL 5.7 and MariaDB have it: ADR 0021 says why not 8.0's.
+// defaultCollation is that of a database whose definition names no other, as MySQL 5.7 and MariaDB have it: ADR 0023 says why not 8.0's.
 const defaultCollation = sql.Collation_utf8mb4_general_ci
 
 // provider shows the catalogue to the planner.

@@ -95,7 +95,7 @@ func (t *tableView) RowCount(*sql.Context) (uint64, bool, error) { return t.t.Ro
 // DataLength is a guess, for the planner: a row is taken to have 100 bytes.
 func (t *tableView) DataLength(*sql.Context) (uint64, error) { return t.t.Rows() * 100, nil }
 
-// PreciseMatch says whether a lookup by an index makes the filter superfluous. A locking read waits, and the row may have left the range by then.
+// PreciseMatch reports whether a lookup by an index makes the filter superfluous. A locking read waits, and the row may have left the range by then.
 func (t *tableView) PreciseMatch() bool { return false }
 
 func (t *tableView) GetIndexes(*sql.Context) ([]sql.Index, error) {
