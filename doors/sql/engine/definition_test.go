@@ -1,0 +1,57 @@
+package engine
+
+import (
+	"encoding/hex"
+	"reflect"
+	"testing"
+
+	"github.com/dolthub/go-mysql-server/sql"
+
+	"github.com/holdfastdb/holdfast/internal/golden"
+)
+
+func sample() *definition {
+	return &definition{
+		columns: []column{
+			{name: "id", typ: "int unsigned", auto: true},
+			{name: "name", typ: "varchar(20) COLLATE utf8mb4_bin", nullable: true, def: "'x'", hasDef: true, comment: "who", collation: sql.Collation_utf8mb4_bin},
+			{name: "at", typ: "timestamp", def: "current_timestamp()", hasDef: true, onUpdate: "current_timestamp()"},
+		},
+		primary:   []keyPart{{column: 0}},
+		indexes:   []indexDef{{id: 2, name: "by_name", unique: true, parts: []keyPart{{1, 5}, {0, 0}}, comment: "c"}},
+		collation: sql.Collation_utf8mb4_general_ci, comment: "a table", lastIndex: 3,
+	}
+}
+
+// TestDefinition pins the bytes of docs/formats/sql.md, and a definition comes back whole or not at all.
+func TestDefinition(t *testing.T) {
+	t.Parallel()
+	b := sample().append(nil)
+	golden.Check(t, "testdata/definition.txt", hex.Dump(b))
+	d, err := decodeDefinition(b)
+	if err != nil || !reflect.DeepEqual(d, sample()) {
+		t.Errorf("%+v %v", d, err)
+	}
+	for n := range b {
+		if d, err := decodeDefinition(b[:n]); err == nil {
+			t.Fatalf("%d bytes of %d are a definition: %+v", n, len(b), d)
+		}
+	}
+	if _, err := decodeDefinition(append(b, 0)); err == nil {
+		t.Error("a byte too many")
+	}
+}
+
+// FuzzDefinition: what is decoded is written as the same bytes.
+func FuzzDefinition(f *testing.F) {
+	f.Add(sample().append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d, err := decodeDefinition(b)
+		if err != nil {
+			return
+		}
+		if again, err := decodeDefinition(d.append(nil)); err != nil || !reflect.DeepEqual(d, again) {
+			t.Errorf("%x: %v", b, err)
+		}
+	})
+}
