@@ -23,6 +23,8 @@ type Options struct {
 	Accounts  wire.Accounts
 	Key       func() (*rsa.PrivateKey, error)
 	Room      wire.Room
+	// NoPlans has every statement planned anew. Tests compare with it.
+	NoPlans bool
 	// Leader names the member that leads, for clients of one that does not; "": none is known.
 	Leader func() string
 }
@@ -40,7 +42,7 @@ type Door struct {
 
 // New returns a door. Its Serve begins to serve a connection.
 func New(opt Options) *Door {
-	d := &Door{opt: opt, engine: engine.New(engine.Options{Catalogue: opt.Catalogue}), worker: opt.Worker, began: time.Now()}
+	d := &Door{opt: opt, engine: engine.New(engine.Options{Catalogue: opt.Catalogue, NoPlans: opt.NoPlans}), worker: opt.Worker, began: time.Now()}
 	d.ctx, d.end = context.WithCancel(context.Background())
 	d.server = &wire.Server{Version: engine.Version, TLS: opt.TLS, Accounts: opt.Accounts, Key: opt.Key, Room: opt.Room, Collation: 45,
 		Open: func(_ context.Context, c *wire.Client) (wire.Session, error) {
@@ -59,6 +61,9 @@ func (d *Door) Serve(ctx context.Context, nc net.Conn) { d.server.Serve(ctx, nc)
 
 // Sessions is how many clients are logged in.
 func (d *Door) Sessions() int64 { return d.open.Load() }
+
+// Plans counts the kept plans.
+func (d *Door) Plans() engine.PlanCount { return d.engine.Plans() }
 
 // Clean drops what a leader before has left half built. The program calls it when the member begins to lead.
 func (d *Door) Clean(ctx context.Context) error { return d.engine.Clean(ctx, d.worker.Begin) }

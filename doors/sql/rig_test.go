@@ -29,6 +29,8 @@ type rig struct {
 	m    *sqlmachine.Machine
 	d    *Door
 	addr string
+
+	options Options
 }
 
 // everybody may be root without a password.
@@ -63,35 +65,61 @@ func newRig(t testing.TB) *rig {
 		}
 		return err == nil
 	})
-	r.d = New(Options{Catalogue: m.Catalogue, Worker: w, Accounts: everybody{}})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var serving sync.WaitGroup
-	serving.Add(1)
-	go func() {
-		defer serving.Done()
-		for {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			serving.Add(1)
-			go func() { defer serving.Done(); r.d.Serve(ctx, nc) }()
-		}
-	}()
-	t.Cleanup(func() { cancel(); _ = l.Close(); serving.Wait() })
-	r.addr = l.Addr().String()
+	r.options = Options{Catalogue: m.Catalogue, Worker: w, Accounts: everybody{}}
+	door := r.another(func(*Options) {})
+	r.d, r.addr = door.d, door.addr
 	r.exec(r.connect(""), "CREATE DATABASE test")
 	return r
 }
 
+// served is a door that listens.
+type served struct {
+	d    *Door
+	addr string
+}
+
+// another serves a second door on the same member.
+func (r *rig) another(change func(*Options)) served {
+	r.t.Helper()
+	o := r.options
+	change(&o)
+	d := New(o)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	serving.Add(1)
+	go func() {
+		defer serving.Done()
+		if err := d.Listen(l, roomForAll{}); err != nil {
+			r.t.Error(err)
+		}
+	}()
+	r.t.Cleanup(func() {
+		if err := d.Shutdown(context.Background()); err != nil {
+			r.t.Error(err)
+		}
+		serving.Wait()
+	})
+	return served{d, l.Addr().String()}
+}
+
+// roomForAll bounds no connections.
+type roomForAll struct{}
+
+func (roomForAll) Enter() bool { return true }
+func (roomForAll) Leave()      {}
+
 // connect opens one connection.
 func (r *rig) connect(database string) *sql.Conn {
 	r.t.Helper()
-	db, err := sql.Open("mysql", "root:@tcp("+r.addr+")/"+database+"?multiStatements=true&parseTime=false")
+	return r.connectTo(served{r.d, r.addr}, database)
+}
+
+func (r *rig) connectTo(s served, database string) *sql.Conn {
+	r.t.Helper()
+	db, err := sql.Open("mysql", "root:@tcp("+s.addr+")/"+database+"?multiStatements=true&parseTime=false")
 	if err != nil {
 		r.t.Fatal(err)
 	}

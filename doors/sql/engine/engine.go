@@ -18,6 +18,8 @@ const Version = "8.0.36-holdfast"
 type Options struct {
 	// Catalogue returns the catalogue at the applied index. *sqlmachine.Machine's Catalogue is one.
 	Catalogue func() *sqlmachine.Catalogue
+	// NoPlans has every statement take the full path. Tests compare with it.
+	NoPlans bool
 }
 
 // Engine plans and runs statements for the sessions of one member. Any goroutine.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/dolthub/go-mysql-server/sql"
 
@@ -42,7 +43,30 @@ func (t *tableView) LookupPartitions(ctx *sql.Context, l sql.IndexLookup) (sql.P
 			s.rest = append(s.rest, p)
 		}
 	}
+	if sessionOf(ctx).values != nil {
+		s.rest = merge(s.rest, l.IsReverse)
+	}
 	return s, nil
+}
+
+// merge puts spans in order and joins those that overlap. The planner has done so with the sentinels of a kept plan, and not with these values.
+func merge(all []span, reverse bool) []span {
+	slices.SortFunc(all, func(a, b span) int { return bytes.Compare(a.from, b.from) })
+	var out []span
+	for _, p := range all {
+		if n := len(out) - 1; n >= 0 && bytes.Compare(p.from, out[n].to) < 0 {
+			out[n].exact = out[n].exact && p.exact && bytes.Equal(p.from, out[n].from)
+			if bytes.Compare(p.to, out[n].to) > 0 {
+				out[n].to = p.to
+			}
+			continue
+		}
+		out = append(out, p)
+	}
+	if reverse {
+		slices.Reverse(out)
+	}
+	return out
 }
 
 // span turns one range into a span. Columns behind the first that is no single value are left to the filter. some false: no row is in it.

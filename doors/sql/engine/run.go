@@ -26,7 +26,10 @@ type Outcome struct {
 // Run runs a statement. begin returns the transaction that it belongs to, and is called if it needs one; nil: it gets none. A result's rows are
 // sent as they are made. Errors are *wire.Error, or those of txn: the door knows what becomes of the transaction.
 func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, begin func() (*txn.Tx, error), to *wire.Answer) (out Outcome, err error) {
-	s.begin, s.tx, s.cat, s.reads, s.values = begin, nil, nil, reads{}, nil
+	s.begin, s.tx, s.cat, s.reads, s.values, s.used = begin, nil, nil, reads{}, nil, s.used[:0]
+	if _, ok := st.ast.(*sqlparser.Set); ok {
+		s.settings = ""
+	}
 	c := s.context(ctx, st.Text)
 	defer func() {
 		if p := recover(); p != nil { // of the library: a statement must not end the server
@@ -98,6 +101,9 @@ func (s *Session) Columns(ctx context.Context, st *Statement) (columns []wire.Co
 func (s *Session) plan(c *sql.Context, st *Statement, params []wire.Param) (sql.Schema, sql.RowIter, error) {
 	if len(params) != st.params {
 		return nil, nil, wire.Errorf(wire.ErrArguments, "Incorrect arguments to mysqld_stmt_execute")
+	}
+	if schema, rows, ok, err := s.cached(c, st, params); ok || err != nil {
+		return schema, rows, err
 	}
 	b := planbuilder.New(c, s.e.sql.Analyzer.Catalog, nil)
 	if err := s.bind(c, b, params); err != nil {

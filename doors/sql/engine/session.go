@@ -23,7 +23,10 @@ type Session struct {
 	begin  func() (*txn.Tx, error) // nil: the statement reads no rows
 	tx     *txn.Tx
 	reads  reads
-	values []any // of the parameters of a cached plan
+	values []any      // of the parameters of a kept plan; nil: no such plan runs
+	used   []tableUse // tables that were opened while a plan was made
+
+	settings string // settingsKey; "": a variable was set
 
 	seen *sqlmachine.Catalogue // when the transaction's snapshot was opened; nil: it has none
 }
@@ -123,6 +126,7 @@ func (s *Session) useTable(databaseName, name string, mode lock.Mode) (*sqlmachi
 		}
 		t = now
 	}
+	s.used = append(s.used, tableUse{database: nameOf(databaseName), name: nameOf(name), mode: mode, id: t.ID, version: t.Version})
 	if s.seen != nil {
 		d := s.seen.Database(nameOf(databaseName))
 		if d == nil || d.Table(nameOf(name)) == nil || d.Table(nameOf(name)).Version != t.Version {

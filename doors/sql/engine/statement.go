@@ -36,6 +36,7 @@ type Statement struct {
 	params int
 	marked bool // tables of it read the newest rows
 	tables bool // it names a table that may be one of the catalogue's
+	pure   bool // it calls no function but those of pureFunctions
 }
 
 // Params is the number of its parameters.
@@ -146,7 +147,7 @@ func (s *Statement) classify() error {
 	default:
 		return refused(firstWords(s.Text))
 	}
-	s.params, s.marked, s.tables = v.params, v.marked, v.tables
+	s.params, s.marked, s.tables, s.pure = v.params, v.marked, v.tables, !v.impure
 	return v.err
 }
 
@@ -156,6 +157,7 @@ type survey struct {
 	marked bool
 	locks  bool
 	tables bool
+	impure bool
 	err    error
 }
 
@@ -295,6 +297,11 @@ func (v *survey) walk(n sqlparser.SQLNode, mark *string) {
 			if refusedFunctions[a.Name.Lowered()] {
 				v.refuse(strings.ToUpper(a.Name.String()) + "()")
 			}
+			if !pureFunctions[a.Name.Lowered()] {
+				v.impure = true
+			}
+		case *sqlparser.TimestampFuncExpr, *sqlparser.Default, *sqlparser.ValuesFuncExpr:
+			v.impure = true
 		case *sqlparser.MatchExpr:
 			v.refuse("MATCH … AGAINST")
 		}

@@ -261,9 +261,6 @@ func argumentValue(ctx *sql.Context, p *wire.Param) (any, sql.Type, error) {
 	return nil, nil, errParameter
 }
 
-// valueOf is the value of a range's bound in this execution.
-func valueOf(_ *sql.Context, v any) any { return v }
-
 // keepsWarnings reports whether a statement leaves the warnings of the one before it.
 func keepsWarnings(st *Statement) bool {
 	show, ok := st.ast.(*sqlparser.Show)

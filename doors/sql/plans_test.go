@@ -1,0 +1,119 @@
+package sql
+
+import (
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestPlansAnswerAlike: generated statements with parameters answer the same by a kept plan as by the full path, whatever the values are. Each is
+// executed several times by one prepared statement, so that the plan that the first values have made serves the others.
+func TestPlansAnswerAlike(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	plain := r.another(func(o *Options) { o.NoPlans = true })
+	kept, full := r.connect("test"), r.connectTo(plain, "test")
+	r.exec(kept, "CREATE TABLE t (id INT PRIMARY KEY, k INT, v VARCHAR(20), d DECIMAL(10,2), KEY (k), KEY (v), UNIQUE KEY both_of (v, k))")
+	r.exec(kept, "CREATE TABLE w (id INT PRIMARY KEY, k INT)")
+	rnd := rand.New(rand.NewPCG(33, 1))
+	for i := range 200 {
+		r.exec(kept, "INSERT INTO t VALUES (?, ?, ?, ?)", i, i%17, fmt.Sprintf("v%d", i%13+i/13*100), float64(i)/4)
+	}
+	n := 400
+	if os.Getenv("PLANS") == "long" { // conformance: 20,000 executions
+		n = 5000
+	}
+	executed, different := 0, 0
+	for range n {
+		text, params := statement(rnd)
+		for range 4 {
+			args := make([]any, params)
+			for i := range args {
+				args[i] = value(rnd)
+			}
+			executed++
+			if a, b := answer(kept, text, args), answer(full, text, args); a != b {
+				different++
+				if different < 10 {
+					t.Errorf("%s %v\nby a kept plan: %s\nby the full path: %s", text, args, a, b)
+				}
+			}
+		}
+	}
+	t.Logf("%d executions of %d statements, %d plans kept, %d statements not", executed, n, r.d.Plans().Kept, r.d.Plans().Refused)
+	if r.d.Plans().Kept == 0 || plain.d.Plans().Kept != 0 {
+		t.Error("no plan was kept, or one where none should be")
+	}
+}
+
+func answer(c *sql.Conn, text string, args []any) string {
+	s, err := query(c, text, args...)
+	if err != nil {
+		return fmt.Sprint("error ", number(err))
+	}
+	if !strings.Contains(text, "ORDER BY") {
+		lines := strings.Split(s, "\n")
+		slices.Sort(lines)
+		return strings.Join(lines, "\n")
+	}
+	return s
+}
+
+// value is a parameter: small numbers that are there, others that are not, texts, NULL, and one that changes its type.
+func value(rnd *rand.Rand) any {
+	switch rnd.IntN(12) {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Sprint(rnd.IntN(200))
+	case 2:
+		return fmt.Sprintf("v%d", rnd.IntN(1500))
+	case 3:
+		return float64(rnd.IntN(400)) / 2
+	case 4:
+		return int64(0x70000000) // a sentinel of the planner
+	case 5:
+		return -int64(rnd.IntN(5))
+	}
+	return int64(rnd.IntN(220))
+}
+
+// statement makes a statement with parameters.
+func statement(rnd *rand.Rand) (text string, params int) {
+	column := func() string { return []string{"id", "k", "v", "d"}[rnd.IntN(4)] }
+	term := func() string { return []string{"?", "?", "?", "?", "5", "?+1", "'v7'"}[rnd.IntN(7)] }
+	var condition func(depth int) string
+	condition = func(depth int) string {
+		switch rnd.IntN(10) {
+		case 0:
+			return column() + " BETWEEN ? AND ?"
+		case 1:
+			return "? BETWEEN id AND k"
+		case 2:
+			return column() + " IN (?, ?, ?)"
+		case 3:
+			return column() + " IS NULL OR ? = 1"
+		case 4, 5:
+			if depth > 0 {
+				return "(" + condition(depth-1) + " " + []string{"AND", "OR"}[rnd.IntN(2)] + " " + condition(depth-1) + ")"
+			}
+		case 6:
+			c := column()
+			return c + " > ? AND " + c + []string{" > ?", " < ?", " <= ?"}[rnd.IntN(3)]
+		case 7:
+			return "v = ? AND k = ?"
+		}
+		return column() + " " + []string{"=", ">", "<", ">=", "<=", "<>"}[rnd.IntN(6)] + " " + term()
+	}
+	where := condition(2)
+	what := []string{"id", "id, k", "v", "COUNT(*)", "SUM(k)", "DISTINCT k", "id + ?", "MAX(d)"}[rnd.IntN(8)]
+	text = "SELECT " + what + " FROM t WHERE " + where
+	if what == "id" || what == "id, k" {
+		text += []string{"", " ORDER BY id", " ORDER BY id DESC", " ORDER BY k, id DESC LIMIT 5", " ORDER BY id LIMIT ?"}[rnd.IntN(5)]
+	}
+	return text, strings.Count(text, "?")
+}
