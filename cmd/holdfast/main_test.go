@@ -55,7 +55,7 @@ func TestErrorsAreOneLineThatSaysWhatWhyAndWhatToDo(t *testing.T) {
 		"serve now --data d",
 		"serve --data",
 		"serve --data d --kvv 127.0.0.1:1",
-		"serve --data d --sql 127.0.0.1:3306",
+		"serve --data d --sql 192.0.2.1:3306",
 		"serve --data d -kv 127.0.0.1:1",
 		"serve --data d --kv 2379",
 		"serve --data d --kv 127.0.0.1:http",

@@ -345,6 +345,13 @@ func keepable(c *sql.Context, first, second sql.Node, params int) bool {
 			return false
 		}
 	}
+	if a.choice && a.indexed {
+		for i := range a.filtered { // any order: all are looked at
+			if !a.bounds[i] {
+				return false
+			}
+		}
+	}
 	for i := range a.keys {
 		n, whole := indexOf(a.keys[i], 0)
 		m, also := indexOf(b.keys[i], 1)
@@ -365,10 +372,17 @@ type shape struct {
 	nodes  []string
 	keys   []any // bounds of ranges, and literals
 	params map[int]bool
+
+	// A condition with a choice in it (OR, IN, NOT) loses branches when its ranges are cut by those of the others, and which ones depends on the
+	// order of the sentinels. So where there is a choice, each parameter of a filter must be left as a bound.
+	choice   bool
+	indexed  bool         // an index is looked up
+	filtered map[int]bool // parameters in filters
+	bounds   map[int]bool // parameters that bound ranges
 }
 
 func shapeOf(c *sql.Context, n sql.Node) *shape {
-	s := &shape{ok: true, params: map[int]bool{}}
+	s := &shape{ok: true, params: map[int]bool{}, filtered: map[int]bool{}, bounds: map[int]bool{}}
 	s.node(c, n)
 	return s
 }
@@ -387,10 +401,11 @@ func (s *shape) node(c *sql.Context, n sql.Node) {
 		switch a := n.(type) {
 		case *plan.IndexedTableAccess:
 			l := plan.GetIndexLookup(a)
-			if l.IsEmpty() { // of a join: the lookup is made from rows, in the node
+			if l.IsEmpty() || l.IsEmptyRange { // of a join, made from rows, in the node; or empty by the order of the sentinels
 				s.ok = false
 				return false
 			}
+			s.indexed = true
 			s.nodes = append(s.nodes, a.Index().ID(), fmt.Sprint(l.IsReverse, l.IsEmptyRange, l.IsPointLookup))
 			if ranges, ok := l.Ranges.(sql.MySQLRangeCollection); ok {
 				for _, r := range ranges {
@@ -399,11 +414,16 @@ func (s *shape) node(c *sql.Context, n sql.Node) {
 							s.nodes = append(s.nodes, fmt.Sprintf("%T", cut))
 							if k := cutKey(cut); k != nil {
 								s.keys = append(s.keys, k)
+								if i, ok := indexOf(k, 0); ok {
+									s.bounds[i] = true
+								}
 							}
 						}
 					}
 				}
 			}
+		case *plan.Filter:
+			s.filter(c, a.Expression)
 		case *plan.Limit:
 			s.ok = s.ok && !hasParameter(c, a.Limit)
 		case *plan.Offset:
@@ -425,6 +445,28 @@ func (s *shape) node(c *sql.Context, n sql.Node) {
 			for _, x := range e.Expressions() {
 				s.expression(c, x)
 			}
+		}
+		return true
+	})
+}
+
+// filter notes the parameters of a condition, and whether there is a choice among them.
+func (s *shape) filter(c *sql.Context, e sql.Expression) {
+	if and, ok := e.(*expression.And); ok {
+		for _, child := range and.Children() {
+			s.filter(c, child)
+		}
+		return
+	}
+	switch e.(type) {
+	case *expression.Equals, *expression.NullSafeEquals, *expression.GreaterThan, *expression.GreaterThanOrEqual, *expression.LessThan,
+		*expression.LessThanOrEqual, *expression.Between:
+	default:
+		s.choice = s.choice || hasParameter(c, e)
+	}
+	sql.Inspect(c, e, func(_ *sql.Context, e sql.Expression) bool {
+		if p, ok := e.(*parameter); ok {
+			s.filtered[p.i] = true
 		}
 		return true
 	})

@@ -43,13 +43,14 @@ func (t *tableView) LookupPartitions(ctx *sql.Context, l sql.IndexLookup) (sql.P
 			s.rest = append(s.rest, p)
 		}
 	}
-	if sessionOf(ctx).values != nil {
+	if len(s.rest) > 1 {
 		s.rest = merge(s.rest, l.IsReverse)
 	}
 	return s, nil
 }
 
-// merge puts spans in order and joins those that overlap. The planner has done so with the sentinels of a kept plan, and not with these values.
+// merge puts spans in order and joins those that overlap: a row must not be read twice. The planner's ranges do not overlap, but spans leave columns
+// away, and a kept plan's ranges were put in order by its sentinels.
 func merge(all []span, reverse bool) []span {
 	slices.SortFunc(all, func(a, b span) int { return bytes.Compare(a.from, b.from) })
 	var out []span

@@ -8,7 +8,9 @@ import (
 	"strconv"
 
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/planbuilder"
+	"github.com/dolthub/go-mysql-server/sql/transform"
 	"github.com/dolthub/go-mysql-server/sql/types"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
@@ -124,8 +126,37 @@ func (s *Session) plan(c *sql.Context, st *Statement, params []wire.Param) (sql.
 	if node, err = s.e.sql.Analyzer.Analyze(c, node, nil, flags); err != nil {
 		return nil, nil, err
 	}
+	if st.in {
+		if node, err = unhashed(c, node); err != nil {
+			return nil, nil, err
+		}
+	}
 	schema, rows, _, err := s.e.sql.PrepQueryPlanForExecution(c, st.Text, node, flags)
 	return schema, rows, err
+}
+
+// unhashed has an IN whose values are of several kinds compare them one by one. The library hashes what they are when they are converted to the
+// type on the left: 14.5 was found among whole numbers.
+func unhashed(c *sql.Context, n sql.Node) (sql.Node, error) {
+	n, _, err := transform.NodeExprs(c, n, func(c *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+		in, ok := e.(*expression.HashInTuple)
+		if !ok || sameKinds(c, in) {
+			return e, transform.SameTree, nil
+		}
+		return expression.NewInTuple(in.Left(), in.Right()), transform.NewTree, nil
+	})
+	return n, err
+}
+
+func sameKinds(c *sql.Context, in *expression.HashInTuple) bool {
+	left := in.Left().Type(c)
+	for _, e := range in.Right().Children() {
+		t := e.Type(c)
+		if !(types.IsInteger(left) && types.IsInteger(t) || types.IsText(left) && types.IsText(t) || t == types.Null) {
+			return false
+		}
+	}
+	return true
 }
 
 // bind gives the parameters their values.

@@ -36,6 +36,7 @@ type Statement struct {
 	params int
 	marked bool // tables of it read the newest rows
 	tables bool // it names a table that may be one of the catalogue's
+	in     bool // it has an IN of a list
 	pure   bool // it calls no function but those of pureFunctions
 }
 
@@ -147,7 +148,7 @@ func (s *Statement) classify() error {
 	default:
 		return refused(firstWords(s.Text))
 	}
-	s.params, s.marked, s.tables, s.pure = v.params, v.marked, v.tables, !v.impure
+	s.params, s.marked, s.tables, s.pure, s.in = v.params, v.marked, v.tables, !v.impure, v.in
 	return v.err
 }
 
@@ -158,6 +159,7 @@ type survey struct {
 	locks  bool
 	tables bool
 	impure bool
+	in     bool
 	err    error
 }
 
@@ -302,6 +304,8 @@ func (v *survey) walk(n sqlparser.SQLNode, mark *string) {
 			}
 		case *sqlparser.TimestampFuncExpr, *sqlparser.Default, *sqlparser.ValuesFuncExpr:
 			v.impure = true
+		case *sqlparser.ComparisonExpr:
+			v.in = v.in || a.Operator == sqlparser.InStr || a.Operator == sqlparser.NotInStr
 		case *sqlparser.MatchExpr:
 			v.refuse("MATCH … AGAINST")
 		}

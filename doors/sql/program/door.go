@@ -7,16 +7,19 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"time"
 
 	"github.com/holdfastdb/holdfast/core/machine"
 	"github.com/holdfastdb/holdfast/core/node"
 	"github.com/holdfastdb/holdfast/core/store"
+	"github.com/holdfastdb/holdfast/core/worker"
 	doorsql "github.com/holdfastdb/holdfast/doors/sql"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
 	"github.com/holdfastdb/holdfast/doors/sql/txn"
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
 	"github.com/holdfastdb/holdfast/internal/budget"
+	"github.com/holdfastdb/holdfast/internal/task"
 	"github.com/holdfastdb/holdfast/serve"
 	"github.com/holdfastdb/holdfast/serve/admin"
 	"github.com/holdfastdb/holdfast/serve/cli"
@@ -125,7 +128,25 @@ func (r *running) work(h *serve.Host) {
 		return
 	}
 	r.worker = txn.New(h.Node, txn.Options{View: func() (store.View, error) { return h.Node.View() }, Lane: lane, LockBytes: max(r.share, leastShare) / 2})
+	r.door = doorsql.New(doorsql.Options{Catalogue: r.tables.Catalogue, Worker: r.worker, TLS: r.at.Protocols.TLS, Accounts: rootFromLoopback{}, Leader: r.leader})
 	h.Go(r.worker.Run)
+	h.Go(r.clean)
+}
+
+// cleanEvery is how long the member waits before it tries again to drop what another leader has left half built.
+const cleanEvery = time.Second
+
+// clean drops indexes that a leader before has left half built, in each term in which this member leads. Clients need not wait for it: such an
+// index is read by nobody.
+func (r *running) clean() {
+	worker.Lead(r.host.Node, func(_ uint64, over <-chan struct{}) {
+		for r.door.Clean(context.Background()) != nil {
+			if r.host.Node.Tasks().Wait(cleanEvery, over, r.host.Node.StoppedC()) < 2 {
+				return
+			}
+		}
+		r.host.Node.Tasks().Wait(task.Forever, over, r.host.Node.StoppedC())
+	}, nil)
 }
 
 // rootFromLoopback is the only account until there are users.
@@ -143,7 +164,6 @@ func (r *running) open(h *serve.Host) error {
 		return nil
 	}
 	r.log.Warn("the sql door lets root in without a password, from loopback alone", "sql", r.at.Addr)
-	r.door = doorsql.New(doorsql.Options{Catalogue: r.tables.Catalogue, Worker: r.worker, TLS: r.at.Protocols.TLS, Accounts: rootFromLoopback{}, Leader: r.leader})
 	l, err := r.at.Wait(h.Starting, h.Log)
 	if err != nil {
 		return err
