@@ -132,7 +132,7 @@ func ring(at, text string) (code int, body string) {
 func cluster(t *testing.T, dir string, n int, flags ...string) *proctest.Cluster {
 	t.Helper()
 	bin := filepath.Join(dir, "bin", "holdfast")
-	run(t, dir, "go", "build", "-trimpath", "-buildvcs=false", "-o", bin, "./cmd/holdfast")
+	run(t, dir, "go", "build", "-trimpath", "-tags=gms_pure_go", "-buildvcs=false", "-o", bin, "./cmd/holdfast")
 	c, err := proctest.New(t.TempDir(), proctest.Holdfast(bin, append([]string{"--toy", "{toy}"}, flags...)...), n)
 	if err != nil {
 		t.Fatal(err)
@@ -234,9 +234,9 @@ func TestNobodySeesHalf(t *testing.T) {
 		t.Skip("100 kills take minutes: only with CRASH=long")
 	}
 	dir := copyTree(t)
-	run(t, dir, "go", "vet", "./doors/toy/...")
-	run(t, dir, "go", "test", "./internal/arch")
-	t.Logf("simulation: %s", run(t, dir, "go", "test", "./sim", "-run", "TestSeeds", "-count=1", "-args", "-n", "200"))
+	run(t, dir, "go", "vet", "-tags=gms_pure_go", "./doors/toy/...")
+	run(t, dir, "go", "test", "-tags=gms_pure_go", "./internal/arch")
+	t.Logf("simulation: %s", run(t, dir, "go", "test", "-tags=gms_pure_go", "./sim", "-run", "TestSeeds", "-count=1", "-args", "-n", "200"))
 	c := cluster(t, dir, 3)
 	rung(t, c.Nodes[0].Addr("toy"))
 	const kills = 100

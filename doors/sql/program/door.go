@@ -47,7 +47,7 @@ var Door = serve.Door{
 		}
 		return []budget.Claim{{Name: claim, Weight: 20, Floor: 16 << 20, Ceiling: 512 << 20}}
 	},
-	Rows: "sc databases and tables, sr their rows and the entries of their indexes",
+	Rows: "sc the catalogue, sd databases, st tables, sn their numbers, sr rows and entries of indexes",
 	Try: func(at cli.Address, _ string) []string {
 		host, p, err := net.SplitHostPort(at.String())
 		if err != nil {
