@@ -149,7 +149,7 @@ var Binary = sync.OnceValues(func() (string, error) {
 	bin := filepath.Join(root, "build", "test", "holdfast")
 	// Built aside and renamed, so that test programs that build at the same time do not meet.
 	aside := fmt.Sprintf("%s.%d", bin, os.Getpid())
-	cmd := exec.Command("go", "build", "-o", aside, "./cmd/holdfast")
+	cmd := exec.Command("go", "build", "-tags=gms_pure_go", "-o", aside, "./cmd/holdfast")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
