@@ -60,7 +60,9 @@ CREATE TABLE child (id INT PRIMARY KEY, item INT, FOREIGN KEY (item) REFERENCES 
 TRUNCATE TABLE items;
 SELECT COUNT(*) FROM items;
 SELECT 1 AS a, 'text' AS b, NULL AS c, 1.50 AS d, DATE '2024-02-29' AS e, x'616263' AS f, TRUE AS g;
-SELECT 'tab	and\nline' AS escaped;
+SELECT 'tab	and\nline' AS spaces;
+SELECT 5 6;
+SHOW FULL COLUMNS FROM items;
 DROP TABLE items;
 SHOW TABLES;
 DROP DATABASE shop;

@@ -119,7 +119,10 @@ func (s *Session) plan(c *sql.Context, st *Statement, params []wire.Param) (sql.
 		return nil, nil, err
 	}
 	schema, rows, _, err := s.e.sql.PrepQueryPlanForExecution(c, st.Text, node, flags)
-	return schema, rows, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return schema, describe(c, node, schema, rows), nil
 }
 
 // bind gives the parameters their values.
