@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/analyzer/analyzererrors"
 	"github.com/dolthub/go-mysql-server/sql/types"
 	"github.com/dolthub/vitess/go/mysql"
 
@@ -51,7 +52,10 @@ var kinds = []struct {
 	{sql.ErrMultiplePrimaryKeysDefined.Is, 1068},
 	{sql.ErrInvalidAutoIncCols.Is, 1075},
 	{sql.ErrInvalidColumnDefaultValue.Is, 1067},
+	{analyzererrors.ErrValidationGroupBy.Is, 1055},
+	{analyzererrors.ErrValidationGroupByOrderBy.Is, 1055},
 	{types.ErrConvertToDecimalLimit.Is, 1264},
+	{types.ErrLengthBeyondLimit.Is, 1406},
 	{types.ErrConvertingToTime.Is, errWrongMoment},
 	{types.ErrConvertingToTimeOutOfRange.Is, errWrongMoment},
 	{isWrongMoment, errWrongMoment},
@@ -145,6 +149,10 @@ func words(code uint16, text string) string {
 	case 1264:
 		if strings.HasSuffix(text, "Decimal type ") {
 			return "Out of range value for column of type decimal"
+		}
+	case 1406:
+		if _, column, ok := strings.Cut(text, "' is too large for column '"); ok {
+			return fmt.Sprintf("Data too long for column '%s'", strings.TrimSuffix(column, "'"))
 		}
 	case errWrongMoment, errWrongField:
 		if m := wrongValue.FindStringSubmatch(text); m != nil {
