@@ -73,3 +73,30 @@ func difference(now, then string) error {
 	}
 	return nil
 }
+
+// completion has the client complete the name of a column that it has read at USE. It does so at a terminal alone, which script gives it.
+func (s *suite) completion() (string, error) {
+	c, err := connect(s.node(), "")
+	if err != nil {
+		return "", err
+	}
+	defer c.close()
+	if err := c.exec("CREATE DATABASE IF NOT EXISTS typed", "CREATE TABLE IF NOT EXISTS typed.people (id INT PRIMARY KEY, surname VARCHAR(40))",
+		"REPLACE INTO typed.people VALUES (1, 'found by its completed name')"); err != nil {
+		return "", err
+	}
+	host, port := place(s.node())
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "script", "--quiet", "--return", "--command",
+		"mariadb --no-defaults --auto-rehash --user=root --host="+host+" --port="+port, "/dev/null")
+	cmd.Stdin = strings.NewReader("USE typed;\nSELECT surn\t FROM peop\t WHERE id = 1;\nexit\n")
+	out, err := cmd.CombinedOutput()
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%w: %s", err, last(out))
+	case !bytes.Contains(out, []byte("Reading table information for completion")) || !bytes.Contains(out, []byte("found by its completed name")):
+		return "", errors.New("no name was completed: " + last(out))
+	}
+	return "a table and a column", nil
+}

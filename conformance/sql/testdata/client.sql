@@ -47,7 +47,7 @@ INSERT INTO items (name, price) VALUES ('gold', 12345678.90);
 INSERT INTO items (name, sold) VALUES ('yesterday', '2023-02-30');
 USE nowhere;
 SELECT DATABASE();
-SHOW DATABASES;
+SHOW DATABASES LIKE 'shop';
 SHOW COLUMNS FROM items LIKE 'p%';
 SHOW VARIABLES LIKE 'autocommit';
 SHOW VARIABLES LIKE 'transaction_isolation';
