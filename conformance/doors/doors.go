@@ -78,6 +78,14 @@ var doors = []door{
 		},
 	},
 	{
+		name:     "sql",
+		packages: []string{"./doors/sql/..."},
+		own:      []string{"./conformance/sql"},
+		scripts:  []string{"scripts/sysbench.sh"}, fullScripts: []string{"scripts/sqlclients.sh"},
+		quick: []group{{name: "sysbench, clients, kills", args: []string{"build/sql", "-quick"}}},
+		full:  []group{{name: "sysbench, clients, kills", args: []string{"build/sql"}}},
+	},
+	{
 		name:     "archive", // no door, but what stands behind all of them
 		packages: []string{"./archive/...", "./objstore", "./serve/ack"},
 		own:      []string{"./conformance/archive"},

@@ -40,7 +40,7 @@ type tableKey struct{ id, version uint64 }
 func New(opt Options) *Engine {
 	e := &Engine{opt: opt, tables: map[tableKey]*table{}, schemaDB: newInformationSchema()}
 	setGlobals()
-	e.sql = sqle.New(analyzer.NewBuilder(provider{e}).Build(), &sqle.Config{VersionPostfix: "holdfast"})
+	e.sql = sqle.New(analyzer.NewBuilder(provider{e}).Build(), &sqle.Config{})
 	return e
 }
 

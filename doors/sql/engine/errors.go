@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/analyzer/analyzererrors"
+	"github.com/dolthub/go-mysql-server/sql/types"
 	"github.com/dolthub/vitess/go/mysql"
 
 	"github.com/holdfastdb/holdfast/doors/sql/txn"
@@ -20,27 +22,6 @@ func errValue(t sql.Type, v any) error {
 }
 
 func sameKind(a, b any) bool { return fmt.Sprintf("%T", a) == fmt.Sprintf("%T", b) }
-
-// place finds where the parser stopped.
-var place = regexp.MustCompile(`at position (\d+)`)
-
-// syntaxError is MySQL's 1064, with the text from where the parser stopped.
-func syntaxError(text string, err error) error {
-	at := len(text)
-	if m := place.FindStringSubmatch(err.Error()); m != nil {
-		fmt.Sscan(m[1], &at)
-	}
-	at = min(max(at-1, 0), len(text))
-	for at > 0 && at < len(text) && text[at-1] != ' ' && text[at-1] != '\n' && text[at-1] != '(' && text[at-1] != ',' { // back to the word's beginning
-		at--
-	}
-	near := strings.TrimLeft(text[at:], " \t\r\n")
-	line := 1 + strings.Count(text[:at], "\n")
-	if runes := []rune(near); len(runes) > 80 {
-		near = string(runes[:80])
-	}
-	return wire.Errorf(errParse, "You have an error in your SQL syntax; check the manual that corresponds to your MySQL server version for the right syntax to use near '%s' at line %d", near, line)
-}
 
 // kinds are errors of the library to which it gives no number, or a wrong one.
 var kinds = []struct {
@@ -71,6 +52,23 @@ var kinds = []struct {
 	{sql.ErrMultiplePrimaryKeysDefined.Is, 1068},
 	{sql.ErrInvalidAutoIncCols.Is, 1075},
 	{sql.ErrInvalidColumnDefaultValue.Is, 1067},
+	{analyzererrors.ErrValidationGroupBy.Is, 1055},
+	{analyzererrors.ErrValidationGroupByOrderBy.Is, 1055},
+	{types.ErrConvertToDecimalLimit.Is, 1264},
+	{types.ErrLengthBeyondLimit.Is, 1406},
+	{types.ErrConvertingToTime.Is, errWrongMoment},
+	{types.ErrConvertingToTimeOutOfRange.Is, errWrongMoment},
+	{isWrongMoment, errWrongMoment},
+	{sql.ErrInvalidValue.Is, errWrongField},
+}
+
+// wrongValue takes the value and its type out of an error of the library.
+var wrongValue = regexp.MustCompile(`(?s)^error: '(.*)' is not a valid value for '([a-z]+).*'$`)
+
+// isWrongMoment reports whether a text is no date or time.
+func isWrongMoment(err error) bool {
+	m := wrongValue.FindStringSubmatch(err.Error())
+	return m != nil && (m[2] == "date" || m[2] == "datetime" || m[2] == "timestamp" || m[2] == "time")
 }
 
 // mysqlError turns an error into MySQL's number and words. Errors of txn stay as they are, because the door decides by them.
@@ -144,6 +142,25 @@ func words(code uint16, text string) string {
 		return fmt.Sprintf("Unknown database '%s'", name)
 	case errBadField:
 		return fmt.Sprintf("Unknown column '%s' in 'field list'", strings.Trim(quoted, "'`"))
+	case 1048:
+		_, column, _ := strings.Cut(text, "'")
+		column, _, _ = strings.Cut(column, "'")
+		return fmt.Sprintf("Column '%s' cannot be null", column)
+	case 1264:
+		if strings.HasSuffix(text, "Decimal type ") {
+			return "Out of range value for column of type decimal"
+		}
+	case 1406:
+		if _, column, ok := strings.Cut(text, "' is too large for column '"); ok {
+			return fmt.Sprintf("Data too long for column '%s'", strings.TrimSuffix(column, "'"))
+		}
+	case errWrongMoment, errWrongField:
+		if m := wrongValue.FindStringSubmatch(text); m != nil {
+			if strings.HasSuffix(m[2], "int") {
+				m[2] = "integer"
+			}
+			return fmt.Sprintf("Incorrect %s value: '%s'", m[2], m[1])
+		}
 	case 1305:
 		return fmt.Sprintf("FUNCTION %s does not exist", strings.TrimSuffix(strings.Trim(name, "'"), "' not found"))
 	}

@@ -32,7 +32,7 @@ func (p provider) HasDatabase(ctx *sql.Context, name string) bool {
 }
 
 func (p provider) AllDatabases(ctx *sql.Context) []sql.Database {
-	all := []sql.Database{p.e.schemaDB}
+	var all []sql.Database // the library adds information_schema itself
 	for _, d := range sessionOf(ctx).catalogue().Databases() {
 		all = append(all, &database{e: p.e, d: d})
 	}

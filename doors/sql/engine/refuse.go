@@ -18,6 +18,8 @@ const (
 	errNotSupported  = 1235
 	errReadOnlyVar   = 1238
 	errWrongValue    = 1231
+	errWrongMoment   = 1292
+	errWrongField    = 1366
 	errOptionReadOny = 1290
 )
 

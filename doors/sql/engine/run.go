@@ -132,7 +132,10 @@ func (s *Session) plan(c *sql.Context, st *Statement, params []wire.Param) (sql.
 		}
 	}
 	schema, rows, _, err := s.e.sql.PrepQueryPlanForExecution(c, st.Text, node, flags)
-	return schema, rows, err
+	if err != nil {
+		return nil, nil, err
+	}
+	return schema, describe(c, node, schema, rows), nil
 }
 
 // unhashed has an IN whose values are of several kinds compare them one by one. The library hashes what they are when they are converted to the

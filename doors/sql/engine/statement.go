@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"strings"
 
@@ -52,7 +51,7 @@ func (e *Engine) Parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 	if err := refusedWords(text); err != nil {
 		return nil, "", err
 	}
-	ast, next, err := sqlparser.ParseOneWithOptions(context.Background(), text, mode.ParserOptions())
+	ast, next, text, err := parse(text, mode.ParserOptions())
 	if errors.Is(err, sqlparser.ErrEmpty) {
 		return &Statement{Kind: KindEmpty}, "", nil
 	}

@@ -1,0 +1,90 @@
+// Command sql runs MySQL's clients, unmodified, against a Holdfast server: sysbench with the flags of the published report, Debian's mariadb
+// client, drivers of several languages, clients that break the protocol, and writers while the server is killed. scripts/sysbench.sh and
+// scripts/sqlclients.sh install them. A step judges what the client was told against what the tables hold afterwards.
+//
+// The figures that it prints are of a shared machine. It compares nothing and holds no bar.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"regexp"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+const resultsHead = `# Conformance of the sql door
+
+Written by ` + "`make conformance DOOR=sql`" + ` (conformance/sql). Debian's sysbench 1.0.20 with the flags of the published report but for user and port,
+Debian's mariadb client, go-sql-driver, PyMySQL, mysql-connector-python and mysql2, all unchanged, against one server. A workload of sysbench
+passed if it printed no FATAL line and every table then has its rows, with the same count and sum by primary key and by index. The rates are
+of a shared machine with two cores, where the load tool takes its part of both.
+
+`
+
+func main() {
+	s := &suite{}
+	flag.BoolVar(&s.quick, "quick", false, "small tables, five kills, the driver of this program alone, no table")
+	flag.StringVar(&s.bin, "holdfast", "bin/holdfast", "the server")
+	flag.StringVar(&s.clients, "clients", "build/suites", "where scripts/sqlclients.sh put the clients in other languages")
+	flag.BoolVar(&s.rewrite, "rewrite", false, "write the transcript of the mariadb client instead of comparing it")
+	only := flag.String("only", "", "a pattern for the names of the steps to run; no table is written")
+	table := flag.String("results", "conformance/RESULTS-sql.md", "where a run that is not quick writes its table")
+	flag.Parse()
+	// The driver logs every connection that breaks. The steps break them on purpose, and each error reaches its caller as well.
+	_ = mysql.SetLogger(log.New(io.Discard, "", 0)) // only a nil logger is refused
+	var err error
+	if s.only, err = regexp.Compile(*only); err == nil {
+		if s.quick || *only != "" {
+			*table = ""
+		}
+		err = run(s, *table)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "sql conformance:", err)
+		os.Exit(1)
+	}
+}
+
+func run(s *suite, table string) error {
+	var err error
+	if s.dir, err = os.MkdirTemp("", "sql-conformance"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(s.dir)
+	if err := s.serve(); err != nil {
+		return err
+	}
+	defer s.close()
+
+	s.published()
+	s.do("mariadb client, a transcript", s.transcript)
+	s.do("mariadb client, names completed behind USE", s.completion)
+	s.do("16 clients add to one row", s.sameRow)
+	s.do("deadlock", s.deadlock)
+	s.do("lock wait", s.lockWait)
+	s.do("go-sql-driver, text", func() (string, error) { return s.driver(true) })
+	s.do("go-sql-driver, prepared", func() (string, error) { return s.driver(false) })
+	if !s.quick {
+		for _, c := range foreign {
+			s.do(c.name, func() (string, error) { return s.foreign(c) })
+		}
+	}
+	s.do("hostile clients", s.hostile)
+	s.do("kills under write transactions", s.kills)
+
+	if table != "" {
+		if err := s.steps.Write(table, resultsHead); err != nil {
+			return err
+		}
+	}
+	passed, failed := s.steps.Count()
+	if failed > 0 {
+		return fmt.Errorf("%d of %d failed", failed, passed+failed)
+	}
+	fmt.Printf("%d passed\n", passed)
+	return nil
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// workloads are the scripts of the published report, with which sysbench comes.
+var workloads = []string{"oltp_point_select", "oltp_read_only", "oltp_write_only", "oltp_read_write", "oltp_update_non_index"}
+
+// tables are those that sysbench makes.
+type tables struct {
+	n, rows int
+	seconds int // of each workload
+	threads []int
+}
+
+// published runs the commands of the published report.
+func (s *suite) published() {
+	t := tables{n: 10, rows: 100000, seconds: 30, threads: []int{16, 100}}
+	if s.quick {
+		t = tables{n: 2, rows: 5000, seconds: 3, threads: []int{16}}
+	}
+	s.do("sysbench prepare", func() (string, error) {
+		c, err := connect(s.node(), "")
+		if err != nil {
+			return "", err
+		}
+		defer c.close()
+		if err := c.exec("CREATE DATABASE IF NOT EXISTS sbtest"); err != nil {
+			return "", err
+		}
+		began := time.Now()
+		if _, err := s.sysbench(t, 16, "oltp_common", "prepare"); err != nil {
+			return "", err
+		}
+		took := time.Since(began)
+		if err := s.whole(t); err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%d tables of %d rows, %.0f rows/s", t.n, t.rows, float64(t.n*t.rows)/took.Seconds()), nil
+	})
+	for _, threads := range t.threads {
+		for _, w := range workloads {
+			s.do(fmt.Sprintf("sysbench %s, %d threads", w, threads), func() (string, error) { return s.workload(t, threads, w) })
+		}
+	}
+	s.do("sysbench cleanup", func() (string, error) { return s.cleanup(t) })
+}
+
+// sysbench runs the tool and returns what it printed. A FATAL line is an error, whatever the tool's status.
+func (s *suite) sysbench(t tables, threads int, script, command string, flags ...string) (string, error) {
+	host, port := place(s.node())
+	args := append([]string{script, "--mysql_storage_engine=eloq", fmt.Sprintf("--tables=%d", t.n), fmt.Sprintf("--table_size=%d", t.rows),
+		"--mysql-user=root", "--mysql-host=" + host, "--mysql-port=" + port, "--mysql-db=sbtest", "--report-interval=10", "--auto_inc=off",
+		fmt.Sprintf("--threads=%d", threads)}, flags...)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "sysbench", append(args, command)...).CombinedOutput()
+	if errors.Is(err, exec.ErrNotFound) {
+		return "", fmt.Errorf("%w; run scripts/sysbench.sh", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if strings.HasPrefix(line, "FATAL") {
+			return "", errors.New(strings.TrimSpace(line))
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("sysbench %s %s: %w: %s", script, command, err, last(out))
+	}
+	return string(out), nil
+}
+
+// What a report of sysbench has to say.
+var (
+	rate    = regexp.MustCompile(`transactions: +\d+ +\(([\d.]+) per sec`)
+	ignored = regexp.MustCompile(`ignored errors: +(\d+)`)
+	slowest = regexp.MustCompile(`95th percentile: +([\d.]+)`)
+)
+
+// workload runs one script and then judges the tables.
+func (s *suite) workload(t tables, threads int, script string) (string, error) {
+	out, err := s.sysbench(t, threads, script, "run", fmt.Sprintf("--time=%d", t.seconds), "--mysql-ignore-errors=1213,1205,1020,1062",
+		"--rand-type=special", "--range_selects=true")
+	if err != nil {
+		return "", err
+	}
+	tps, errs, p95 := rate.FindStringSubmatch(out), ignored.FindStringSubmatch(out), slowest.FindStringSubmatch(out)
+	if tps == nil || errs == nil || p95 == nil {
+		return "", errors.New("no report: " + last([]byte(out)))
+	}
+	note := fmt.Sprintf("%s tps, p95 %s ms, %s errors ignored", tps[1], p95[1], errs[1])
+	if tps[1] == "0.00" {
+		return "", errors.New("no transaction came through: " + note)
+	}
+	if err := s.whole(t); err != nil {
+		return "", fmt.Errorf("%s; %w", note, err)
+	}
+	return note, nil
+}
+
+// whole judges that every table has its rows, and that its index has the same ones.
+func (s *suite) whole(t tables) error {
+	c, err := connect(s.node(), "sbtest")
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	for i := 1; i <= t.n; i++ {
+		table := fmt.Sprintf("sbtest%d", i)
+		f, err := c.agree(table, "k", fmt.Sprintf("k_%d", i))
+		if err != nil {
+			return err
+		}
+		if f.count != int64(t.rows) {
+			return fmt.Errorf("%s has %d rows, not %d", table, f.count, t.rows)
+		}
+	}
+	return nil
+}
+
+// cleanup drops the tables, of which nothing may be left.
+func (s *suite) cleanup(t tables) (string, error) {
+	if _, err := s.sysbench(t, 1, "oltp_common", "cleanup"); err != nil {
+		return "", err
+	}
+	c, err := connect(s.node(), "sbtest")
+	if err != nil {
+		return "", err
+	}
+	defer c.close()
+	var left int
+	if err := c.one("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'sbtest'", &left); err != nil {
+		return "", err
+	}
+	if left != 0 {
+		return "", fmt.Errorf("%d tables are left", left)
+	}
+	return fmt.Sprintf("%d tables dropped", t.n), nil
+}
+
+// last is the end of a program's output.
+func last(out []byte) string {
+	return strings.Join(strings.Fields(string(out[max(0, len(out)-600):])), " ")
+}
