@@ -142,7 +142,7 @@ const (
 	RolledBack = "transactions without an effect"
 	Open       = "transactions with an open outcome"
 	Deadlocks  = "deadlocks"
-	Timeouts   = "statements taken back"
+	TakenBack  = "statements taken back"
 	TermsOver  = "transactions that ended with their term"
 	Snapshots  = "snapshots read"
 	Given      = "values of AUTO_INCREMENT given"

@@ -106,8 +106,8 @@ func (b *book) show(s *shown) {
 	b.seen = append(b.seen, seen{s.at, s.list, n})
 }
 
-// circle looks for points that no order can explain. finals are the lists in the end, by whom they were appended to; it returns points that are each
-// before another one of them, or none.
+// circle looks for points that no order can explain. finals are the lists in the end, by who has appended to them. It returns the points of circles
+// and those behind them, or none.
 func circle(finals [listCount][]*point, all []seen) []*point {
 	after, open := map[*point][]*point{}, map[*point]int{}
 	var points []*point // in the order in which they are met

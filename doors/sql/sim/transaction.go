@@ -137,7 +137,7 @@ func (t *transaction) run() {
 		case err == nil:
 		case goesOn(err), errors.Is(err, errTakenBack):
 			t.trace("takes a statement back: %v", err)
-			t.b.w.Count(Timeouts, 1)
+			t.b.w.Count(TakenBack, 1)
 			t.x.RollbackTo(mark)
 			t.inserted, t.removed, t.money, t.own = inserted, removed, money, own
 		default:
@@ -160,8 +160,9 @@ func (t *transaction) run() {
 var (
 	writers = []func(*transaction) error{(*transaction).transfer, (*transaction).transfer, (*transaction).total, (*transaction).totalLocked,
 		(*transaction).append, (*transaction).append, (*transaction).readLocked, (*transaction).readLists, (*transaction).insert,
-		(*transaction).insert, (*transaction).remove}
-	readers = []func(*transaction) error{(*transaction).total, (*transaction).totalLocked, (*transaction).readLocked, (*transaction).readLists}
+		(*transaction).insert, (*transaction).find, (*transaction).remove}
+	readers = []func(*transaction) error{(*transaction).total, (*transaction).totalLocked, (*transaction).readLocked, (*transaction).readLocked,
+		(*transaction).readLists, (*transaction).find, (*transaction).find}
 )
 
 // mark inserts the transaction's row into marks.

@@ -65,7 +65,8 @@ func (t *transaction) insert() error {
 		return err
 	}
 	if entry.exists {
-		t.duplicate(u.name, keyOf(entry.value))
+		t.b.w.Count(Duplicates, 1)
+		t.present(u.name, keyOf(entry.value))
 		return nil
 	}
 	if u.chosen {
@@ -101,9 +102,8 @@ func (t *transaction) insert() error {
 	return entry.put(u.entry())
 }
 
-// duplicate notes that there is a user of a name already.
-func (t *transaction) duplicate(name int, key userKey) {
-	t.b.w.Count(Duplicates, 1)
+// present claims that there is a user of a name.
+func (t *transaction) present(name int, key userKey) {
 	if key.by == t.n {
 		return
 	}
@@ -118,30 +118,60 @@ func (t *transaction) duplicate(name int, key userKey) {
 	})
 }
 
+// absent claims that there is no user of a name.
+func (t *transaction) absent(name int) {
+	t.claim(func() {
+		if u := t.b.users.live[name]; u != nil && u.at < t.began && !u.leaving {
+			t.b.w.Fail(StaleRead, "%s: %s reads no user of name %d, and user %d was there before", t.h.Name(), t, name, u.id)
+		}
+	})
+}
+
+// byName locks the entry of a name, and its row if there is one.
+func (t *transaction) byName(name int, mode lock.Mode) (entry, row *cell, err error) {
+	if entry, err = t.lock(users, byName, number(name), mode); err != nil || !entry.exists {
+		return entry, nil, err
+	}
+	key := keyOf(entry.value)
+	if row, err = t.lock(users, 0, idKey(key.id), mode); err != nil {
+		return nil, nil, err
+	}
+	if !row.exists || userOf(key.id, row.value).userKey != key {
+		t.claim(func() {
+			t.b.w.Fail(TwoOfAKey, "%s: %s finds name %d in the index, and no such row", t.h.Name(), t, name)
+		})
+		return nil, nil, errTakenBack
+	}
+	return entry, row, nil
+}
+
+// find reads the user of a name with locks.
+func (t *transaction) find() error {
+	name := t.b.r.IntN(nameCount)
+	entry, row, err := t.byName(name, lock.Shared)
+	switch {
+	case err != nil:
+		return err
+	case row == nil:
+		t.absent(name)
+	default:
+		t.present(name, keyOf(entry.value))
+	}
+	return nil
+}
+
 // remove removes the user of a name, if there is one.
 func (t *transaction) remove() error {
 	b, name := t.b, t.b.r.IntN(nameCount)
-	entry, err := t.lock(users, byName, number(name), lock.Exclusive)
-	if err != nil {
+	entry, row, err := t.byName(name, lock.Exclusive)
+	switch {
+	case err != nil:
 		return err
-	}
-	if !entry.exists {
-		t.claim(func() {
-			if u := b.users.live[name]; u != nil && u.at < t.began && !u.leaving {
-				b.w.Fail(StaleRead, "%s: %s reads no user of name %d, and user %d was there before", t.h.Name(), t, name, u.id)
-			}
-		})
+	case row == nil:
+		t.absent(name)
 		return nil
 	}
 	key := keyOf(entry.value)
-	row, err := t.lock(users, 0, idKey(key.id), lock.Exclusive)
-	if err != nil {
-		return err
-	}
-	if !row.exists || userOf(key.id, row.value).by != key.by {
-		t.claim(func() { b.w.Fail(TwoOfAKey, "%s: %s finds name %d in the index, and no such row", t.h.Name(), t, name) })
-		return errTakenBack
-	}
 	if key.by == t.n {
 		t.forget(key)
 	} else if u := b.users.all[key]; u != nil {
