@@ -24,7 +24,7 @@ type Tx struct {
 	view  store.View // of consistent reads; nil: none was made yet
 	ended bool
 
-	locked bool             // it holds a lock: before it commits the term is confirmed
+	locked bool             // it may have read behind a lock: before it commits the term is confirmed
 	tables map[uint64]*used // by id
 	reads  []sqlpart.Read   // with locks, where commits are verified
 }
@@ -96,7 +96,8 @@ func (x *Tx) lock(key []byte, mode lock.Mode, wait Wait) error {
 	}
 	switch {
 	case err == nil:
-		x.locked = true
+		// Modes below Shared lock a definition alone. The first consistent read confirms the term, and a commit that writes has the fence.
+		x.locked = x.locked || mode >= lock.Shared
 	case errors.Is(err, lock.ErrDeadlock):
 		x.end()
 		err = ErrDeadlock
