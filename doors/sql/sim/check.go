@@ -3,7 +3,9 @@ package sim
 import (
 	"encoding/binary"
 
+	"github.com/holdfastdb/holdfast/doors/sql/lock"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
+	"github.com/holdfastdb/holdfast/doors/sql/txn"
 	"github.com/holdfastdb/holdfast/sim"
 )
 
@@ -50,6 +52,7 @@ func (b *book) Check(all []*sim.Member) {
 	b.checkAccounts(h)
 	b.checkLists(h, took)
 	b.checkUsers(h, took)
+	b.checkLocks(all)
 	for _, name := range []string{accounts, lists, users, marks} {
 		if is, want := table(h, name).Rows(), len(b.read(h, name, 0)); is != uint64(want) {
 			b.w.Fail(sim.Diverged, "%s counts %d rows of %s, and there are %d", h.Name(), is, name, want)
@@ -170,5 +173,25 @@ func (b *book) checkUsers(h *sim.Member, took map[*transaction]bool) {
 	}
 	if len(entries) != len(byID) {
 		b.w.Fail(TwoOfAKey, "%d users have %d names", len(byID), len(entries))
+	}
+}
+
+// checkLocks checks that no transaction has left a lock: the member that leads gives every table to one alone.
+func (b *book) checkLocks(all []*sim.Member) {
+	for _, h := range all {
+		if h.Leads() == 0 {
+			continue
+		}
+		x, err := b.workers[h].Begin()
+		if err != nil {
+			b.w.Fail(sim.Stuck, "%s leads, and begins no transaction: %v", h.Name(), err)
+		}
+		for _, name := range []string{accounts, lists, users, marks} {
+			t := table(h, name)
+			if err := x.UseTable(t.ID, t.Version, lock.Exclusive, txn.Wait{}); err != nil {
+				b.w.Fail(sim.Stuck, "%s has no transaction any more, and locks of table %s: %v", h.Name(), name, err)
+			}
+		}
+		x.Rollback()
 	}
 }

@@ -56,9 +56,8 @@ func (c *client) next() {
 		}
 		c.home = nil
 		end()
-		close(gone)
-		if h.Process() == wk.process {
-			h.Hear(func() {})
+		if close(gone); h.Process() == wk.process {
+			h.Hear(func() {}) // its session may wait for that
 		}
 	})
 	h.Go(time.Hour, func(context.Context) {

@@ -228,7 +228,7 @@ func (t *transaction) commit() {
 		t.outcome = committed
 		t.acknowledged()
 	case errors.Is(err, txn.ErrUnknown):
-	case noEffect(err) && !errors.Is(err, txn.ErrDeadlock):
+	case noEffect(err):
 		t.outcome = without
 		t.failed(err)
 	default:
