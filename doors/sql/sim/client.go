@@ -139,9 +139,9 @@ func creation() []sqlpart.Change {
 	return changes
 }
 
-// define makes changes of the catalogue. The transaction has ended behind it.
+// define makes changes of the catalogue.
 func (t *transaction) define(what string, changes ...sqlpart.Change) {
-	_, err := t.x.Define(changes...)
+	_, err := t.x.Define(changes)
 	t.trace("%s: %v", what, err)
 	switch {
 	case err == nil:

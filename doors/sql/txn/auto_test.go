@@ -73,8 +73,9 @@ func TestAChangeOfTheDefinitionSetsTheNextValue(t *testing.T) {
 	w.must(x.Commit())
 	for _, next := range []uint64{50, 1} {
 		x := w.alone()
-		_, err := x.Define(sqlpart.Change{Verb: sqlpart.Truncate, Object: w.table.ID, Version: w.table.Version, NextAuto: next})
+		_, err := x.Define([]sqlpart.Change{{Verb: sqlpart.Truncate, Object: w.table.ID, Version: w.table.Version, NextAuto: next}})
 		w.must(err)
+		x.Rollback()
 		w.table = w.m.Catalogue().Database("d").Table("t")
 		x = w.begin()
 		if v := w.auto(x, 1); v != next {
@@ -131,36 +132,45 @@ func (w *world) alone() *Tx {
 	return x
 }
 
-// TestAChangeOfTheCatalogueEndsItsTransaction: its locks are given back once the change is applied, also where it is refused.
-func TestAChangeOfTheCatalogueEndsItsTransaction(t *testing.T) {
+// TestAChangeOfTheCatalogue is one command in the transaction's term, and the transaction goes on with its locks.
+func TestAChangeOfTheCatalogue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	x := w.begin()
-	w.must(w.set(x, "a", "1"))
-	if _, err := x.Define(sqlpart.Change{Verb: sqlpart.CreateTable, Database: w.table.Database, Name: "u"}); !errors.Is(err, ErrWritten) {
-		t.Errorf("beside a row: %v", err)
-	}
-	w.must(x.Commit())
-	x = w.alone()
-	if y, err := w.w.Begin(); err != nil || !errors.Is(y.UseTable(w.table.ID, w.table.Version, lock.Metadata, Wait{}), ErrBusy) {
-		t.Errorf("beside a change: %v", err)
-	}
-	made, err := x.Define(sqlpart.Change{Verb: sqlpart.CreateTable, Database: w.table.Database, Name: "u"})
+	create := []sqlpart.Change{{Verb: sqlpart.CreateTable, Database: w.table.Database, Name: "u"}}
+	x := w.alone()
+	made, err := x.Define(create)
 	if err != nil || len(made.Created) != 1 || w.m.Catalogue().Database("d").Table("u").ID != made.Created[0] {
 		t.Errorf("%+v, %v", made, err)
 	}
-	if _, err := x.Define(); !errors.Is(err, ErrEnded) {
+	if y, err := w.w.Begin(); err != nil || !errors.Is(y.UseTable(w.table.ID, w.table.Version, lock.Metadata, Wait{}), ErrBusy) {
+		t.Errorf("beside a change: %v", err)
+	}
+	var rejected *entry.Rejection
+	if _, err := x.Define(create); !errors.As(err, &rejected) || rejected.Code != sqlpart.TableExists {
+		t.Errorf("a second one of the name: %v", err)
+	}
+	w.must(w.set(x, "a", "1"))
+	w.must(x.Flush())
+	if a := w.committedBeside("a"); a != "1" {
+		t.Errorf("what was flushed: a=%s", a)
+	}
+	w.must(x.Commit())
+	if _, err := x.Define(nil); !errors.Is(err, ErrEnded) {
 		t.Errorf("after the end: %v", err)
 	}
 	x = w.alone()
-	var rejected *entry.Rejection
-	if _, err := x.Define(sqlpart.Change{Verb: sqlpart.CreateTable, Database: w.table.Database, Name: "u"}); !errors.As(err, &rejected) ||
-		rejected.Code != sqlpart.TableExists {
-		t.Errorf("a second one of the name: %v", err)
-	}
-	w.begin().Rollback()
 	w.Depose(true)
-	if _, err := w.alone().Define(sqlpart.Change{Verb: sqlpart.DropTable, Object: w.table.ID, Version: w.table.Version}); !errors.Is(err, ErrTermOver) {
+	if _, err := x.Define([]sqlpart.Change{{Verb: sqlpart.DropTable, Object: w.table.ID, Version: w.table.Version}}); !errors.Is(err, ErrTermOver) {
 		t.Errorf("a member that was deposed: %v", err)
 	}
+	w.alone().Rollback() // the locks are given back
+}
+
+// committedBeside reads a row that was committed last, without a lock.
+func (w *world) committedBeside(key string) string {
+	w.t.Helper()
+	x, err := w.w.Begin()
+	w.must(err)
+	defer x.Rollback()
+	return w.get(x, key)
 }

@@ -24,7 +24,7 @@ type Tx struct {
 	view  store.View // of consistent reads; nil: none was made yet
 	ended bool
 
-	locked bool             // it may have read behind a lock: before it commits the term is confirmed
+	locked bool             // it holds a lock that is not Metadata: before it commits the term is confirmed
 	tables map[uint64]*used // by id
 	reads  []sqlpart.Read   // with locks, where commits are verified
 }
@@ -96,8 +96,8 @@ func (x *Tx) lock(key []byte, mode lock.Mode, wait Wait) error {
 	}
 	switch {
 	case err == nil:
-		// Modes below Shared lock a definition alone. The first consistent read confirms the term, and a commit that writes has the fence.
-		x.locked = x.locked || mode >= lock.Shared
+		// Metadata is the lock of plain reads: the first of them confirms the term.
+		x.locked = x.locked || mode != lock.Metadata
 	case errors.Is(err, lock.ErrDeadlock):
 		x.end()
 		err = ErrDeadlock
@@ -313,39 +313,17 @@ func (x *Tx) Commit() error {
 		return x.confirm()
 	}
 	part := sqlpart.Part{Kind: sqlpart.Commit, Tables: writes, Reads: x.reads}
-	_, err := x.carry(&part)
-	return err
-}
-
-// Define makes changes of the catalogue durable, and ends the transaction as Commit does, unless it returns ErrWritten. The transaction has locked
-// exclusively each table that a change names (UseTable), and has written no row. Errors: ErrWritten, and those of Commit.
-func (x *Tx) Define(changes ...sqlpart.Change) (*sqlpart.Defined, error) {
-	switch {
-	case x.ended:
-		return nil, ErrEnded
-	case len(x.writes()) > 0:
-		return nil, ErrWritten
-	}
-	res, err := x.carry(&sqlpart.Part{Kind: sqlpart.Define, Changes: changes})
-	if err != nil {
-		return nil, err
-	}
-	return res.Of(sqlpart.Machine).(*sqlpart.Defined), nil
-}
-
-// carry proposes the transaction's part and ends the transaction.
-func (x *Tx) carry(part *sqlpart.Part) (*entry.Result, error) {
 	if x.t.w.opt.Break.ReleaseBeforeApply {
 		x.owner.Release()
 	}
-	res, err := x.propose(entry.Part{Machine: sqlpart.Machine, Body: sqlpart.AppendPart(nil, part)})
+	_, err := x.propose(entry.Part{Machine: sqlpart.Machine, Body: sqlpart.AppendPart(nil, &part)})
 	if errors.Is(err, ErrUnknown) {
-		x.ended = true // the locks stay: the command may still take effect, and the member stops
+		x.ended = true // the locks stay: the commit may still take effect, and the member stops
 		x.closeView()
-		return nil, err
+		return err
 	}
 	x.end()
-	return res, err
+	return err
 }
 
 // writes are the transaction's, with the versions of the tables.
@@ -364,7 +342,7 @@ func (x *Tx) writes() []sqlpart.Writes {
 	return all
 }
 
-// propose proposes a command in the transaction's term. The command is applied here when propose returns without an error.
+// propose proposes the commit in the transaction's term. The command is applied here when it returns without an error.
 func (x *Tx) propose(part entry.Part) (*entry.Result, error) {
 	m, waited, number := x.t.w.m, time.Duration(0), x.t.number
 	for {

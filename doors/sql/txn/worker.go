@@ -37,8 +37,6 @@ var (
 	ErrUnused = errors.New("table is not used by the transaction")
 	// ErrNoValue: AUTO_INCREMENT has no value left to give. The transaction goes on.
 	ErrNoValue = errors.New("no value of AUTO_INCREMENT is left")
-	// ErrWritten: the transaction has written rows, and one command cannot carry them beside a change of the catalogue. The transaction goes on.
-	ErrWritten = errors.New("a transaction that has written rows cannot change the catalogue")
 )
 
 // Options of New.
