@@ -3,5 +3,6 @@ package sim_test
 
 import (
 	_ "github.com/holdfastdb/holdfast/doors/saga/sim"
+	_ "github.com/holdfastdb/holdfast/doors/sql/sim"
 	_ "github.com/holdfastdb/holdfast/doors/tlog/sim"
 )

@@ -99,7 +99,7 @@ func (h *host) Skew(r *rand.Rand) {
 	h.clock.Jump(Between(r, -time.Hour, time.Hour))
 }
 
-// Catch runs seeds of a build with a deliberate defect (Options.Break) until a run breaks a promise of one of these kinds, and says which did. An
+// Catch runs seeds of a build with a deliberate defect (Options.Break, Options.Defect) until a run breaks a promise of one of these kinds, and says which did. An
 // error says that none of 60 did, that a promise of another kind was broken, or that the seed fails without the defect.
 func Catch(opt Options, kinds ...string) (found string, err error) {
 	for opt.Seed = 1; opt.Seed <= 60; opt.Seed++ {
@@ -113,7 +113,7 @@ func Catch(opt Options, kinds ...string) (found string, err error) {
 			err = fmt.Errorf("seed %d: caught, but as %w", opt.Seed, v)
 		}
 		sound := opt
-		sound.Break = node.Break{}
+		sound.Break, sound.Defect = node.Break{}, ""
 		if v := Run(sound).Failure; v != nil {
 			err = errors.Join(err, fmt.Errorf("seed %d without the defect: %w", opt.Seed, v))
 		}

@@ -33,8 +33,10 @@ type Options struct {
 	Seed uint64
 	// Nodes the cluster starts with.
 	Nodes int
-	// Chaos is how long faults last, in simulated time.
+	// Chaos is when faults end, in simulated time.
 	Chaos time.Duration
+	// Calm is when they may begin: a cluster that raises its level needs some seconds without them.
+	Calm time.Duration
 	// Faults are the kinds that may happen; nil: a part of all kinds.
 	Faults []Fault
 	// Users: users and roles are changed, and writes need permissions while authentication is on.
@@ -51,6 +53,8 @@ type Options struct {
 	Archive bool
 	// Break builds the nodes with a deliberate defect.
 	Break node.Break
+	// Defect builds another door with a deliberate defect. The door knows its name; "": it has none.
+	Defect string
 	// Outside checks only what clients are told, not what the members themselves show.
 	Outside bool
 	// TraceAll keeps every line of the trace instead of the last ones.
@@ -214,7 +218,7 @@ func (w *World) fail(kind, format string, a ...any) {
 // state that explains every answer given before.
 func (w *World) run() {
 	w.begin()
-	w.after(Between(w.rFault, 0, 2*time.Second), w.nemesis.step)
+	w.after(w.opt.Calm+Between(w.rFault, 0, 2*time.Second), w.nemesis.step)
 	w.runUntil(w.opt.Chaos, func() bool { return false })
 	w.finish()
 }

@@ -7,7 +7,7 @@ package node
 //	0       system   node's and the workers': leases, membership, compaction, deletes
 //	1       kv       doors/kv's writes, of v2 too
 //	2       tlog     doors/tlog's entries of transparency logs
-//	3       sql      reserved
+//	3       sql      doors/sql's transactions
 //	4       saga     doors/saga's global transactions
 type Lane uint8
 

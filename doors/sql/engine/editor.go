@@ -92,7 +92,7 @@ func (e *editor) Insert(ctx *sql.Context, r sql.Row) error {
 		return err
 	}
 	if e.t.auto >= 0 {
-		e.t.e.autos.given(ctx, tx, e.t.table, r[e.t.auto])
+		e.t.given(ctx, tx, r[e.t.auto])
 	}
 	key, err := e.t.primaryKey(ctx, r)
 	if err != nil {
@@ -242,7 +242,7 @@ func (e *editor) Update(ctx *sql.Context, was, r sql.Row) error {
 		return err
 	}
 	if t.auto >= 0 {
-		t.e.autos.given(ctx, tx, t.table, r[t.auto])
+		t.given(ctx, tx, r[t.auto])
 	}
 	if !bytes.Equal(from, to) {
 		if _, exists, _, err := tx.LockRow(t.t.ID, 0, to, lock.Exclusive, e.s.wait(ctx)); err != nil {

@@ -27,7 +27,6 @@ type Engine struct {
 	opt      Options
 	sql      *sqle.Engine
 	schemaDB sql.Database
-	autos    autos
 	plans    plans
 
 	mu     sync.RWMutex

@@ -147,6 +147,19 @@ func (n *numbers) decode(value []byte) error {
 	return r.End()
 }
 
+// NextAuto reads the smallest value that AUTO_INCREMENT may give in a table. 0: from has no such table.
+func NextAuto(from store.Reader, table uint64) (uint64, error) {
+	value, ok, err := from.Get(nil, objectKey(spaceNumbers, table))
+	if err != nil || !ok {
+		return 0, err
+	}
+	var n numbers
+	if err := n.decode(value); err != nil {
+		return 0, fmt.Errorf("numbers of table %d: %w", table, err)
+	}
+	return n.auto, nil
+}
+
 // scan visits the rows of a space. id is that of the object.
 func scan(st store.Reader, space byte, visit func(id uint64, value []byte) error) error {
 	it, err := st.NewIter([]byte{letter, space}, []byte{letter, space + 1})

@@ -24,7 +24,7 @@ type Tx struct {
 	view  store.View // of consistent reads; nil: none was made yet
 	ended bool
 
-	locked bool             // it holds a lock: before it commits the term is confirmed
+	locked bool             // it holds a lock that is not Metadata: before it commits the term is confirmed
 	tables map[uint64]*used // by id
 	reads  []sqlpart.Read   // with locks, where commits are verified
 }
@@ -62,10 +62,16 @@ func (x *Tx) UseTable(table, version uint64, mode lock.Mode, wait Wait) error {
 	return nil
 }
 
-// SetNextAuto raises the smallest value that AUTO_INCREMENT may give in a table that the transaction uses.
-func (x *Tx) SetNextAuto(table, value uint64) {
+// used returns a table that the transaction uses. Errors: ErrUnused, ErrEnded.
+func (x *Tx) used(table uint64) (*used, error) {
+	if x.ended {
+		return nil, ErrEnded
+	}
 	u := x.tables[table]
-	u.nextAuto = max(u.nextAuto, value)
+	if u == nil {
+		return nil, ErrUnused
+	}
+	return u, nil
 }
 
 // lock waits for a lock.
@@ -90,7 +96,8 @@ func (x *Tx) lock(key []byte, mode lock.Mode, wait Wait) error {
 	}
 	switch {
 	case err == nil:
-		x.locked = true
+		// Metadata is the lock of plain reads: the first of them confirms the term.
+		x.locked = x.locked || mode != lock.Metadata
 	case errors.Is(err, lock.ErrDeadlock):
 		x.end()
 		err = ErrDeadlock
@@ -117,18 +124,20 @@ func (x *Tx) giveUp(r *lock.Request, why error) error {
 // committed last. stored is how many bytes the store has for it, -1 for no row, as Put wants to know.
 func (x *Tx) LockRow(table, index uint64, key []byte, mode lock.Mode, wait Wait) (value []byte, exists bool, stored int, err error) {
 	full := append(sqlmachine.AppendPrefix(nil, table, index), key...)
+	early := x.t.w.opt.Break.ViewBeforeLock
+	if early {
+		if value, exists, err = x.newest(full); err != nil {
+			return nil, false, 0, err
+		}
+	}
 	if err := x.lock(full, mode, wait); err != nil {
 		return nil, false, 0, err
 	}
 	// The view is opened behind the lock: the transaction that held it before has been applied by now, and no other one can write the row.
-	view, err := x.t.w.opt.View()
-	if err != nil {
-		return nil, false, 0, err
-	}
-	defer view.Close() // nothing was written to it
-	value, exists, err = readRow(view, full)
-	if err != nil {
-		return nil, false, 0, err
+	if !early {
+		if value, exists, err = x.newest(full); err != nil {
+			return nil, false, 0, err
+		}
 	}
 	stored = -1
 	read := sqlpart.Read{Table: table, Index: index, Key: slices.Clone(key)}
@@ -142,6 +151,16 @@ func (x *Tx) LockRow(table, index uint64, key []byte, mode lock.Mode, wait Wait)
 		value, exists = own, !deleted
 	}
 	return value, exists, stored, nil
+}
+
+// newest reads a row as it was committed last.
+func (x *Tx) newest(full []byte) (value []byte, exists bool, err error) {
+	view, err := x.t.w.opt.View()
+	if err != nil {
+		return nil, false, err
+	}
+	defer view.Close() // nothing was written to it
+	return readRow(view, full)
 }
 
 // readRow reads a row without its head.
@@ -231,18 +250,18 @@ func (x *Tx) Scan(table, index uint64, from, to []byte) (store.Iter, error) {
 }
 
 // Put writes a row or an entry of an index that LockRow has locked exclusively. stored is what LockRow said. The transaction keeps key and value.
-// Errors: ErrTooLarge, and nothing was written; ErrEnded.
+// Errors: ErrTooLarge, and nothing was written; ErrUnused; ErrEnded.
 func (x *Tx) Put(table, index uint64, key, value []byte, stored int) error {
-	if x.ended {
-		return ErrEnded
+	if _, err := x.used(table); err != nil {
+		return err
 	}
 	return x.own.Put(append(sqlmachine.AppendPrefix(nil, table, index), key...), value, stored)
 }
 
 // Delete is Put of no row.
 func (x *Tx) Delete(table, index uint64, key []byte, stored int) error {
-	if x.ended {
-		return ErrEnded
+	if _, err := x.used(table); err != nil {
+		return err
 	}
 	return x.own.Delete(append(sqlmachine.AppendPrefix(nil, table, index), key...), stored)
 }
@@ -287,10 +306,16 @@ func (x *Tx) Commit() error {
 		if !x.locked {
 			return nil
 		}
+		if x.t.w.opt.Break.NoConfirm {
+			return nil
+		}
 		// The log's fence sees no command of this transaction. What it has read under locks holds if the term does.
 		return x.confirm()
 	}
 	part := sqlpart.Part{Kind: sqlpart.Commit, Tables: writes, Reads: x.reads}
+	if x.t.w.opt.Break.ReleaseBeforeApply {
+		x.owner.Release()
+	}
 	_, err := x.propose(entry.Part{Machine: sqlpart.Machine, Body: sqlpart.AppendPart(nil, &part)})
 	if errors.Is(err, ErrUnknown) {
 		x.ended = true // the locks stay: the commit may still take effect, and the member stops
@@ -319,9 +344,14 @@ func (x *Tx) writes() []sqlpart.Writes {
 
 // propose proposes the commit in the transaction's term. The command is applied here when it returns without an error.
 func (x *Tx) propose(part entry.Part) (*entry.Result, error) {
-	m, waited := x.t.w.m, time.Duration(0)
+	m, waited, number := x.t.w.m, time.Duration(0), x.t.number
 	for {
-		res, err := m.ProposeInTerm(context.Background(), x.t.number, x.t.w.opt.Lane, part)
+		if x.t.w.opt.Break.NoFence {
+			if now, _ := m.Leadership(); now != 0 {
+				number = now
+			}
+		}
+		res, err := m.ProposeInTerm(context.Background(), number, x.t.w.opt.Lane, part)
 		switch {
 		case err == nil && res.Rejection != nil:
 			return nil, res.Rejection

@@ -285,6 +285,27 @@ func TestTheTermIsTheFence(t *testing.T) {
 	w.must(again.Commit())
 }
 
+// TestAPlainReadIsConfirmedOnce: a transaction that has locked definitions alone has read nothing that its term must still hold for when it commits.
+func TestAPlainReadIsConfirmedOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	x, err := w.w.Begin()
+	w.must(err)
+	w.must(x.UseTable(w.table.ID, w.table.Version, lock.Metadata, patient))
+	before := w.Rounds()
+	w.get(x, "a")
+	w.must(x.Commit())
+	if n := w.Rounds() - before; n != 1 {
+		t.Errorf("a plain read took %d rounds", n)
+	}
+	x = w.alone()
+	before = w.Rounds()
+	w.must(x.Commit())
+	if n := w.Rounds() - before; n != 1 {
+		t.Errorf("a transaction that had a table for itself took %d rounds", n)
+	}
+}
+
 // TestCommitsThatAreRefused leave nothing, and no lock.
 func TestCommitsThatAreRefused(t *testing.T) {
 	t.Parallel()

@@ -33,6 +33,10 @@ var (
 	ErrOverloaded = errors.New("the log takes no more at present")
 	// ErrEnded: the transaction was committed or rolled back before.
 	ErrEnded = errors.New("the transaction has ended")
+	// ErrUnused: the transaction has not called UseTable for the table. The transaction goes on.
+	ErrUnused = errors.New("table is not used by the transaction")
+	// ErrNoValue: AUTO_INCREMENT has no value left to give. The transaction goes on.
+	ErrNoValue = errors.New("no value of AUTO_INCREMENT is left")
 )
 
 // Options of New.
@@ -47,6 +51,16 @@ type Options struct {
 	MaxBytes int
 	// Verify has each commit name the rows that the transaction has read with locks, for machines that verify.
 	Verify bool
+	// Break are deliberate defects, with which tests show that the simulation finds them.
+	Break Break
+}
+
+// Break names deliberate defects. Only the simulation sets them.
+type Break struct {
+	NoFence            bool // propose a commit in the term that the member leads in now
+	ReleaseBeforeApply bool // give the locks back when the commit is proposed
+	ViewBeforeLock     bool // read a locked row from a view that was opened before the lock was granted
+	NoConfirm          bool // commit a transaction that only locked without confirming its term
 }
 
 // headBytes is what a command takes beside the writes of a transaction, at most.
@@ -72,6 +86,7 @@ type term struct {
 	w      *Worker
 	number uint64
 	locks  *lock.Table
+	autos  autos
 }
 
 // New returns the worker of a member. Run makes it work.
@@ -104,7 +119,7 @@ func (w *Worker) begin(number uint64) {
 	}
 	w.now = nil
 	if number != 0 {
-		w.now = &term{w: w, number: number, locks: lock.New(w.opt.LockBytes)}
+		w.now = &term{w: w, number: number, locks: lock.New(w.opt.LockBytes), autos: autos{of: map[uint64]*auto{}}}
 	}
 	w.mu.Unlock()
 	if was != nil {
