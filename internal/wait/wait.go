@@ -1,0 +1,69 @@
+// Package wait is how tests wait for what another goroutine or process is to do: they look again and again until it is so. Never for luck, by a
+// sleep that is hoped to be long enough. Time fails no test: a wait ends when the run does (`go test -timeout`), with a word on what was waited for.
+package wait
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+const (
+	// margin is what a wait in vain leaves of its run to say so, before `go test -timeout` ends the process. Of a short run it leaves a tenth.
+	margin = 5 * time.Second
+	// unbounded is the limit of a run without -timeout, and of a benchmark.
+	unbounded = time.Hour
+	// sayAfter is when a wait names what it waits for, for who watches a run.
+	sayAfter = 20 * time.Second
+)
+
+// Limit returns how long the test may wait for one thing: until shortly before the run is ended by -timeout.
+func Limit(t testing.TB) time.Duration {
+	if t, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
+		if end, ok := t.Deadline(); ok {
+			left := time.Until(end)
+			return max(left-min(margin, left/10), 0)
+		}
+	}
+	return unbounded
+}
+
+// Context returns a context for calls that the test expects to end by themselves. It is done with the test, or at its Limit.
+func Context(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Limit(t))
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Until returns once ok does, and ends the test at its Limit. what says what is waited for.
+func Until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	began := time.Now()
+	said := false
+	for end := began.Add(Limit(t)); !ok(); time.Sleep(time.Millisecond) {
+		now := time.Now()
+		if now.After(end) {
+			t.Fatalf("not within %v: %s", now.Sub(began).Round(time.Second), what)
+		}
+		if !said && now.Sub(began) > sayAfter {
+			t.Logf("still waiting: %s", what)
+			said = true
+		}
+	}
+}
+
+// For returns the next value of c, the zero value if c is closed, and ends the test at its Limit. what says what is waited for.
+func For[T any](t testing.TB, what string, c <-chan T) T {
+	t.Helper()
+	limit := Limit(t)
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case v := <-c:
+		return v
+	case <-timer.C:
+		t.Fatalf("not within %v: %s", limit.Round(time.Second), what)
+		panic("not reached")
+	}
+}
