@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/minio/minio-go/v7"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // s3Error answers every request with an error of S3.
@@ -32,7 +34,7 @@ func s3Error(status int, code string) http.HandlerFunc {
 // everyCall makes each call of a store and returns what it answers.
 func everyCall(t *testing.T, s Store) map[string]error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit(t))
 	defer cancel()
 	_, get := s.Get(ctx, "a/o")
 	_, match := s.PutIfMatch(ctx, object("a/o", "1"), Absent)

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestSpecialFilesAreNamed: a reader of an object under whose name lies something else neither waits nor reads without end, and is told the
@@ -21,7 +23,7 @@ func TestSpecialFilesAreNamed(t *testing.T) {
 	do(t, err, syscall.Mkfifo(at("pipe"), 0o600), os.Symlink("/dev/zero", at("zero")), os.Symlink("/dev/null", at("null")),
 		os.Mkdir(at("dir"), 0o700), os.Symlink(at("dir"), at("linked")), os.Symlink(at("pipe"), at("to-pipe")), os.Symlink("/nowhere/at/all", at("dangling")))
 	defer sock.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit(t))
 	defer cancel()
 	s := NewFile(dir)
 	for _, name := range []string{"socket", "pipe", "zero", "null", "dir", "linked", "to-pipe"} {

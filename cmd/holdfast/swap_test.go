@@ -105,7 +105,7 @@ func awayArchive(t *testing.T, swap func(t *testing.T, dir string), restarted bo
 	flags := []string{"--archive", "file://" + dir, "--archive-interval", "20ms", "--ack", "archive"}
 	r := serveLogging(t, log, data, flags...)
 	put := func(value string, level string, patience time.Duration) error {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), wait.Limit(t))
 		defer cancel()
 		_, err := r.client(t, nil).Put(metadata.AppendToOutgoingContext(ctx, "holdfast-ack", level), "key", value)
 		return err

@@ -13,6 +13,7 @@ import (
 
 	emember "github.com/holdfastdb/holdfast/core/entry/member"
 	"github.com/holdfastdb/holdfast/core/raft"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // idOf is a member's id as the log has it, by name.
@@ -263,7 +264,7 @@ func TestRemovedMemberStops(t *testing.T) {
 		if err := gone.Failure(); err == nil || !strings.Contains(err.Error(), "removed from the cluster") {
 			t.Errorf("it stopped with %v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(wait.Limit(t)):
 		t.Error("it goes on")
 	}
 	c.stop(name)
@@ -283,7 +284,7 @@ func expelled(t *testing.T, n *Node) {
 		if err := n.Failure(); err == nil || !strings.Contains(err.Error(), "removed from the cluster") {
 			t.Errorf("it stopped with %v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(wait.Limit(t)):
 		t.Errorf("a removed member goes on, ready: %t", n.Status().Ready)
 	}
 }
@@ -341,7 +342,7 @@ func TestBootstrapRefusals(t *testing.T) {
 	start := func(dir, name, addr string, peers map[string]string) chan error {
 		done := make(chan error, 1)
 		go func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), wait.Limit(t))
 			defer cancel()
 			n, err := Start(ctx, house(Config{Dir: dir, MemoryBytes: 64 << 20}), StartOptions{Name: name, PeerAddr: addr, Peers: peers})
 			if err == nil {

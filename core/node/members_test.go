@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 func TestThreeMembers(t *testing.T) {
@@ -283,7 +285,7 @@ func TestFailedDiskOfOne(t *testing.T) {
 		mustPropose(t, healthy, "k", fmt.Sprint("after ", i))
 		select {
 		case <-n.StoppedC():
-		case <-time.After(patience):
+		case <-time.After(wait.Limit(t)):
 			t.Fatal("it goes on")
 		}
 		if err := n.Failure(); err == nil || !strings.Contains(err.Error(), "medium error") {
@@ -320,7 +322,7 @@ func TestUnreadableLogStopsTheNode(t *testing.T) {
 	c.nodes[far] = n
 	select {
 	case <-leader.StoppedC():
-	case <-time.After(patience):
+	case <-time.After(wait.Limit(t)):
 		t.Fatal("it goes on")
 	}
 	if err := leader.Failure(); !errors.Is(err, gone) {

@@ -14,13 +14,14 @@ import (
 
 	"github.com/holdfastdb/holdfast/core/disk"
 	"github.com/holdfastdb/holdfast/core/entry"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // patience bounds every wait of these tests; it is reached only when something is broken.
 const patience = 30 * time.Second
 
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -50,7 +51,7 @@ func awaitReady(t testing.TB, nodes ...*Node) {
 
 func await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(wait.Limit(t)); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s: not within %v", what, patience)
 		}
@@ -248,7 +249,7 @@ func TestFailedSyncStopsTheNode(t *testing.T) {
 	faulty.FailSync(func(name string) bool { return strings.Contains(name, "wal") }, gone)
 	select {
 	case <-n.StoppedC():
-	case <-time.After(patience):
+	case <-time.After(wait.Limit(t)):
 		t.Fatal("it goes on")
 	}
 	wg.Wait()

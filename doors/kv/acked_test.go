@@ -111,7 +111,7 @@ func TestASerializableReadOfWhatIsArchivedGoesOn(t *testing.T) {
 	put(t, c, "b/1", "not archived")
 	put(t, c, "c/2", "not archived")
 	must(c.Delete(context.Background(), "d/1"))(t)
-	soon, cancel := context.WithTimeout(ctx, 5*time.Second)
+	soon, cancel := context.WithTimeout(ctx, wait.Limit(t))
 	defer cancel()
 	for _, read := range []struct {
 		key   string
@@ -163,7 +163,7 @@ func TestOnlyTheSessionThatAskedWaits(t *testing.T) {
 	c := s.client(t)
 	by := acktest.Begin(t, s.node, "put", func() error { _, err := c.Put(context.Background(), "k", "v"); return err })
 	// A session that asks for commit on a server that waits by itself sees at once what is not archived, and adds to it.
-	ctx, cancel := context.WithTimeout(at("commit"), 3*time.Second)
+	ctx, cancel := context.WithTimeout(at("commit"), wait.Limit(t))
 	defer cancel()
 	got := must(c.Get(ctx, "k"))(t)
 	if len(got.Kvs) != 1 || string(got.Kvs[0].Value) != "v" {

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/entry"
 	"github.com/holdfastdb/holdfast/core/node"
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 var putRequest = &pb.PutRequest{Key: []byte("a"), Value: []byte("v")}
@@ -104,7 +105,7 @@ func TestLosingTheLeaderEndsStreamsThatRequireOne(t *testing.T) {
 	if _, err := kv.Put(withLeader(ctx), putRequest); status.Convert(err).Message() != "etcdserver: no leader" {
 		t.Errorf("put requiring a leader: %v", err)
 	}
-	soon, cancel := context.WithTimeout(ctx, 5*time.Second) // a stream that is not refused says nothing
+	soon, cancel := context.WithTimeout(ctx, wait.Limit(t)) // a stream that is not refused says nothing
 	defer cancel()
 	refused, err := pb.NewWatchClient(conn).Watch(withLeader(soon))
 	if err == nil {

@@ -107,7 +107,7 @@ func TestLockExcludes(t *testing.T) {
 	t.Parallel()
 	s := serve(t, doorkv.Options{})
 	c := s.client(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	lc := lpb.NewLockClient(c.ActiveConnection())
 	first := must(lc.Lock(ctx, &lpb.LockRequest{Name: []byte("m")}))(t)
@@ -143,7 +143,7 @@ func TestLockExcludes(t *testing.T) {
 		t.Errorf("the client's mutex: %v", err)
 	}
 	must(lc.Unlock(ctx, &lpb.UnlockRequest{Key: second}))(t)
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(wait.Limit(t))
 	for m.TryLock(ctx) != nil {
 		if time.Now().After(deadline) {
 			t.Fatal("a caller that gave up still holds its place")
@@ -157,7 +157,7 @@ func TestGivenUpAtAnyTime(t *testing.T) {
 	t.Parallel()
 	s := serve(t, doorkv.Options{})
 	c := s.client(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	lc, ec := lpb.NewLockClient(c.ActiveConnection()), epb.NewElectionClient(c.ActiveConnection())
 	first := must(lc.Lock(ctx, &lpb.LockRequest{Name: []byte("g")}))(t)
@@ -184,7 +184,7 @@ func TestElection(t *testing.T) {
 	t.Parallel()
 	s := serve(t, doorkv.Options{})
 	c := s.client(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	ec := epb.NewElectionClient(c.ActiveConnection())
 	name := []byte("e")

@@ -16,6 +16,7 @@ import (
 
 	doorkv "github.com/holdfastdb/holdfast/doors/kv"
 	"github.com/holdfastdb/holdfast/internal/certtest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 func TestStatusMembersHealth(t *testing.T) {
@@ -53,7 +54,7 @@ func TestShutdownEndsStreams(t *testing.T) {
 	must(stream.Recv())(t)
 	health := must(healthpb.NewHealthClient(c.ActiveConnection()).Watch(context.Background(), &healthpb.HealthCheckRequest{}))(t)
 	must(health.Recv())(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	if err := s.door.Shutdown(ctx); err != nil {
 		t.Errorf("shutdown: %v", err)
@@ -129,7 +130,7 @@ func TestThreeMembers(t *testing.T) {
 	}
 	must(clients[leader].MoveLeader(ctx, servers[(leader+1)%3].node.Status().MemberID))(t)
 	servers[leader].stop()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(wait.Limit(t))
 	for {
 		pctx, done := context.WithTimeout(ctx, 2*time.Second)
 		_, err := b.Put(pctx, "w/b", "")
@@ -160,7 +161,7 @@ func TestTLSWithClientCertificates(t *testing.T) {
 			return err
 		}
 		defer c.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 		defer cancel()
 		_, err = c.Put(ctx, "a", "1")
 		return err

@@ -270,7 +270,7 @@ func TestUntakenAnswersOfTheGatewayAreBounded(t *testing.T) {
 	whole := func() error {
 		c := ask(true)
 		defer c.Close()
-		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		_ = c.SetReadDeadline(time.Now().Add(wait.Limit(t)))
 		r, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {
 			return err

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	doorkv "github.com/holdfastdb/holdfast/doors/kv"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // A token is good at every member at once, and bad at every member once its password is changed.
@@ -143,7 +144,7 @@ func TestRevokedMeansRevokedEverywhere(t *testing.T) {
 	for range 12 {
 		select {
 		case <-denied:
-		case <-time.After(10 * time.Second):
+		case <-time.After(wait.Limit(t)):
 			t.Error("somebody may still write")
 		}
 		if t.Failed() {

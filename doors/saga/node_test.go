@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/holdfastdb/holdfast/core/entry"
 	emember "github.com/holdfastdb/holdfast/core/entry/member"
@@ -106,7 +105,7 @@ type realMember struct {
 
 func startMember(t *testing.T, dir string) *realMember {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	m := &realMember{t: t, kv: kvmachine.New(kvmachine.Options{}), saga: sagamachine.New(sagamachine.Options{})}
 	var err error
@@ -127,7 +126,7 @@ func startMember(t *testing.T, dir string) *realMember {
 	go func() { ended <- d.Serve(l, port.Protocols{NoGRPC: true}) }()
 	m.stop = sync.OnceFunc(func() {
 		http.DefaultClient.CloseIdleConnections()
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 		defer cancel()
 		if err := d.Shutdown(ctx); err != nil {
 			t.Error(err)
@@ -145,7 +144,7 @@ func startMember(t *testing.T, dir string) *realMember {
 
 func (m *realMember) propose(p entry.Part) {
 	m.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(m.t))
 	defer cancel()
 	if res, err := m.node.Propose(ctx, node.LaneSystem, p); err != nil || res.Rejection != nil {
 		m.t.Fatal(res, err)

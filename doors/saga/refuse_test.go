@@ -17,6 +17,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/node"
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestWhatMayBeSentAgain: 503 is answered only where nothing was done; where that is not known the answer says so.
@@ -378,7 +379,7 @@ func TestShutdownEndsWhatWaits(t *testing.T) {
 	s := serve(t, Options{})
 	a := s.later("POST", prefix+"submit", saga1("g", "never"))
 	s.waits("g", 1)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	began := time.Now()
 	if err := s.door.Shutdown(ctx); err != nil || time.Since(began) > 5*time.Second {

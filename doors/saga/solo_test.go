@@ -259,7 +259,7 @@ func serve(t *testing.T, opts Options) *served {
 	t.Cleanup(func() {
 		s.conn.Close()
 		client.CloseIdleConnections()
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 		defer cancel()
 		if err := s.door.Shutdown(ctx); err != nil {
 			t.Error("shutdown:", err)
@@ -273,7 +273,7 @@ func serve(t *testing.T, opts Options) *served {
 	return s
 }
 
-var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}, Timeout: 30 * time.Second}
+var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
 
 // do sends a request, with headers as names and values in turn, and returns status, headers and body.
 func (s *served) do(method, path, body string, headers ...string) (int, http.Header, string) {

@@ -118,7 +118,7 @@ func open(t *testing.T, opts Options, logs ...string) (*solo, *Door, string) {
 	served := make(chan error, 1)
 	go func() { served <- d.Serve(l, port.Protocols{}) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 		defer cancel()
 		if err := d.Shutdown(ctx); err != nil {
 			t.Error("shutdown:", err)

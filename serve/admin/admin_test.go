@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/core/node"
 	"github.com/holdfastdb/holdfast/internal/meter"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // fake is a member without a log. Tests set its fields before they send requests.
@@ -82,7 +83,7 @@ func serve(t *testing.T, opts Options, f *fake) (url string, a *Admin) {
 	ended := make(chan error, 1)
 	go func() { ended <- a.Serve(l) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 		defer cancel()
 		if err := a.Shutdown(ctx); err != nil {
 			t.Error(err)

@@ -4,6 +4,8 @@ import (
 	"io"
 	"testing"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestPortsShareALimit: connections to two ports together stay below one bound, and a silent one on either makes room for a
@@ -48,14 +50,14 @@ func TestAConnectionWithoutACallMakesRoom(t *testing.T) {
 	}
 	// All that the flood has opened is taken or closed once the number has stood for a while.
 	calm := 0
-	for began := time.Now(); calm < 60; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); calm < 60; time.Sleep(5 * time.Millisecond) {
 		s.mu.Lock()
 		n := len(s.grpcConns)
 		s.mu.Unlock()
 		if calm++; n > 50 || s.count() > 50 {
 			calm = 0
 		}
-		if time.Since(began) > 10*time.Second {
+		if time.Now().After(end) {
 			t.Fatalf("%d connections of the gRPC server", n)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // undisturbed runs attack while a well-behaved client asks on a connection of its own and opens a new one now and then. It
@@ -127,13 +129,13 @@ func TestAnAnswerThatIsNotTakenIsDropped(t *testing.T) {
 		size := 32 << 20
 		fmt.Fprintf(c, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size)
 		c.Write(make([]byte, size))
-		for began := time.Now(); s.writers() == 0; time.Sleep(time.Millisecond) {
-			if time.Since(began) > 5*time.Second {
+		for end := time.Now().Add(wait.Limit(t)); s.writers() == 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
 				t.Fatal("the answer does not begin")
 			}
 		}
-		for began := time.Now(); s.writers() > 0; time.Sleep(10 * time.Millisecond) { // it does not read
-			if time.Since(began) > 5*time.Second {
+		for end := time.Now().Add(wait.Limit(t)); s.writers() > 0; time.Sleep(10 * time.Millisecond) { // it does not read
+			if time.Now().After(end) {
 				t.Fatal("the server still waits for a client that takes nothing")
 			}
 		}

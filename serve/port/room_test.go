@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // If there is no room and no connection to close, the answer comes at once: a handler that waits does not read, so a client
@@ -44,8 +46,8 @@ func TestWhatIsDoneIsSaid(t *testing.T) {
 	if got := s.ask("GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 503") {
 		t.Errorf("to a GET: %.200q", got)
 	}
-	for began := time.Now(); s.answers.Load() != 0; time.Sleep(time.Millisecond) {
-		if time.Since(began) > 5*time.Second {
+	for end := time.Now().Add(wait.Limit(t)); s.answers.Load() != 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
 			t.Fatalf("%d bytes too many or too few were given back", s.answers.Load())
 		}
 	}
@@ -63,8 +65,8 @@ func TestUntakenBodies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for began := time.Now(); s.writers() < 2; time.Sleep(time.Millisecond) {
-		if time.Since(began) > 10*time.Second {
+	for end := time.Now().Add(wait.Limit(t)); s.writers() < 2; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
 			t.Fatalf("%d write", s.writers())
 		}
 	}

@@ -110,7 +110,7 @@ func start(t *testing.T, tls *tls.Config, opts Options) *stand {
 	go func() { g.Serve(s.GRPC()); ended <- nil }()
 	go func() { ended <- s.Serve(l, Protocols{TLS: tls}) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 		defer cancel()
 		if err := s.Shutdown(ctx); err != nil {
 			t.Errorf("shut down: %v", err)

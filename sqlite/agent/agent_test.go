@@ -372,7 +372,7 @@ func TestACopyThatComesLate(t *testing.T) {
 				}
 			}
 			release()
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 			defer cancel()
 			if err := b.Settled(ctx); err != nil {
 				t.Fatal(err)
@@ -477,7 +477,7 @@ func TestAQuietDatabaseAsksNothing(t *testing.T) {
 		defer d.mu.Unlock()
 		return !d.running
 	}
-	for end := time.Now().Add(3 * time.Second); !resting(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); !resting(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the database does not come to rest: ", d.Status())
 		}
@@ -491,7 +491,7 @@ func TestAQuietDatabaseAsksNothing(t *testing.T) {
 		t.Error(err)
 	}
 	r.exec(db, "insert into t values (1)")
-	for end := time.Now().Add(10 * time.Second); count(t, r.restored()) != 1; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); count(t, r.restored()) != 1; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("what was committed after the rest is not stored")
 		}
@@ -546,7 +546,7 @@ func TestLevelsReplaceGroups(t *testing.T) {
 		return c
 	}
 	rows := 0
-	for began := time.Now(); time.Since(began) < 1500*time.Millisecond || !(seen[1] && seen[2] && seen[9]) && time.Since(began) < 20*time.Second; rows++ {
+	for began, end := time.Now(), time.Now().Add(wait.Limit(t)); time.Since(began) < 1500*time.Millisecond || !(seen[1] && seen[2] && seen[9]) && time.Now().Before(end); rows++ {
 		r.exec(db, "insert into t (v) values (randomblob(?))", rows%5000)
 		if code := e.commit(); code != gate.Done {
 			t.Fatal(code)

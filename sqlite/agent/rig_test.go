@@ -19,6 +19,7 @@ import (
 
 	_ "modernc.org/sqlite"
 
+	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/objstore"
 	"github.com/holdfastdb/holdfast/sqlite/gate"
 	"github.com/holdfastdb/holdfast/sqlite/replica"
@@ -170,7 +171,7 @@ func (r *rig) replica() *replica.Replica { return replica.New(r.store, replica.B
 func (r *rig) start(ack gate.Ack) *Agent {
 	r.t.Helper()
 	a := r.launch(ack)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(r.t))
 	defer cancel()
 	if err := a.Settled(ctx); err != nil {
 		r.t.Fatal(err)
@@ -225,7 +226,7 @@ func (r *rig) lost(a *Agent, want string) {
 // close ends an agent, and returns how its database ended. Whatever the agent has reserved is given back.
 func (r *rig) close(a *Agent) Outcome {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(r.t))
 	defer cancel()
 	all := a.all()
 	err := a.Close(ctx)
@@ -348,7 +349,7 @@ func (e *ext) read(kind byte) []byte {
 	e.t.Helper()
 	b := make([]byte, 8192)
 	for {
-		e.conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		e.conn.SetReadDeadline(time.Now().Add(wait.Limit(e.t)))
 		n, err := e.conn.Read(b)
 		if err != nil {
 			e.t.Fatal(err)

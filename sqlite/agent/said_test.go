@@ -243,7 +243,7 @@ func TestAModeThatIsLeftIsSaid(t *testing.T) {
 	if alarms(a) != "capture" || r.log.count("database is followed") != 0 {
 		t.Errorf("alarms %q, the log says %s", alarms(a), &r.log.text)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	if _, err := a.Sync(ctx, r.path); err == nil || !strings.Contains(err.Error(), "not in WAL mode") {
 		t.Errorf("a caller who waits is told %v", err)
@@ -269,7 +269,7 @@ func TestWhatIsNoDatabaseIsSaid(t *testing.T) {
 				t.Fatal(err)
 			}
 			a := r.launch(gate.Local)
-			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 			defer cancel()
 			if err := a.Settled(ctx); err == nil || !strings.Contains(err.Error(), "no SQLite database") || ctx.Err() != nil {
 				t.Errorf("the start says %v", err)
@@ -308,7 +308,7 @@ func TestAStoreThatNeverAnswersIsFinal(t *testing.T) {
 		final = err
 		r.store.fails.Store(&final)
 		a := r.launch(gate.Local)
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 		err := a.Settled(ctx)
 		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), r.path) {
 			// Reading may be allowed and writing not: then the caller who waits is told.

@@ -84,7 +84,7 @@ func TestACommitWithoutTheExtensionIsSaid(t *testing.T) {
 				}
 				select {
 				case <-a.Broken():
-				case <-time.After(5 * time.Second):
+				case <-time.After(wait.Limit(t)):
 					t.Fatal("the agent goes on")
 				}
 				if err := a.Fault(); !strings.Contains(err.Error(), r.path) || alarms(a) != "extension" || a.Views()[0].Without < 1 {

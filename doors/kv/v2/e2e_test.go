@@ -21,6 +21,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/node"
 	"github.com/holdfastdb/holdfast/doors/kv/v2/expire"
 	v2machine "github.com/holdfastdb/holdfast/doors/kv/v2/machine"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // server is one member with the handler on a fasthttp server of its own, in this process.
@@ -43,7 +44,7 @@ func (s *server) at(level string) *server {
 // serve starts a cluster of one that ends with the test.
 func serve(t testing.TB, opts Options) *server {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	nodes := v2machine.New(v2machine.Options{})
 	n, err := node.Start(ctx, node.Config{Dir: t.TempDir(), Machines: []machine.Machine{nodes}, Lanes: []node.LaneSpec{{Number: lane, Name: "kv"}},
@@ -290,7 +291,7 @@ func TestAMemberThatHasNotHeard(t *testing.T) {
 		}
 	}
 	// What the leader's worker removes needs nobody's permission.
-	for end := time.Now().Add(10 * time.Second); as(eident.Root, "GET /v2/keys/k ").status != 404; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); as(eident.Root, "GET /v2/keys/k ").status != 404; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("a key with a TTL does not expire while authentication is on")
 		}

@@ -279,7 +279,7 @@ func TestCallsWaitForTheOneThatTries(t *testing.T) {
 	want(t, result(t, trial), Transient, "cancelled")
 	select {
 	case <-reached: // the next one tries
-	case <-time.After(10 * time.Second):
+	case <-time.After(wait.Limit(t)):
 		t.Fatal("nobody tries after a trial that was cancelled")
 	}
 	if w := n.Meter().Waiting.Load(); w != 19 {

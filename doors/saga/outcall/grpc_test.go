@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // bytesCodec is the codec of the services in these tests: messages are *[]byte.
@@ -231,7 +233,7 @@ func TestAServiceOverGRPCThatComesBackIsCalledAgain(t *testing.T) {
 	}))
 	go s.Serve(l)
 	defer s.Stop()
-	for end := time.Now().Add(10 * time.Second); do(t, n, call).Outcome != OK; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); do(t, n, call).Outcome != OK; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it is not called again")
 		}

@@ -17,6 +17,7 @@ import (
 	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 	tlogpart "github.com/holdfastdb/holdfast/doors/tlog/part"
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // alone is a member that leads in term 3, and its logs.
@@ -74,7 +75,7 @@ func covered(t *testing.T, l *tlogmachine.Log, size uint64) time.Duration {
 		}
 		select {
 		case <-next:
-		case <-time.After(10 * time.Second):
+		case <-time.After(wait.Limit(t)):
 			t.Fatalf("no checkpoint of %d: %+v", size, c)
 		}
 	}

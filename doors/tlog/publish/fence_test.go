@@ -18,6 +18,7 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
+	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
@@ -234,11 +235,11 @@ func TestAPlaceIsLookedAtAtRest(t *testing.T) {
 	wg.Go(w.Run)
 	defer wg.Wait()
 	defer a.Stop()
-	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); ; time.Sleep(5 * time.Millisecond) {
 		if there, err := w.target.Place.Held(context.Background(), a.logs.Find("default")); err == nil && there.Size == 300 {
 			break
 		}
-		if time.Since(began) > 5*time.Second {
+		if time.Now().After(end) {
 			t.Fatal("not published in 5 s")
 		}
 	}
@@ -248,7 +249,7 @@ func TestAPlaceIsLookedAtAtRest(t *testing.T) {
 	}
 	select {
 	case <-ahead:
-	case <-time.After(10 * time.Second):
+	case <-time.After(wait.Limit(t)):
 		t.Fatal("nobody looked")
 	}
 }
