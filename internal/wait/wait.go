@@ -4,6 +4,7 @@ package wait
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 )
@@ -66,4 +67,23 @@ func For[T any](t testing.TB, what string, c <-chan T) T {
 		t.Fatalf("not within %v: %s", limit.Round(time.Second), what)
 		panic("not reached")
 	}
+}
+
+// quickTries is how often Quickly looks.
+const quickTries = 200
+
+// Quickly fails the test unless one of many runs of do takes at most d. A machine that is busy makes a run slow now and then. A program that is slow
+// by itself is slow each time. do can run many times, and says itself what else is wrong.
+func Quickly(t testing.TB, what string, d time.Duration, do func()) {
+	t.Helper()
+	least := time.Duration(math.MaxInt64)
+	end := time.Now().Add(Limit(t))
+	for try := 0; try < quickTries && time.Now().Before(end); try++ {
+		began := time.Now()
+		do()
+		if least = min(least, time.Since(began)); least <= d || t.Failed() {
+			return
+		}
+	}
+	t.Errorf("%s: %v at least, want %v at most", what, least, d)
 }
