@@ -18,12 +18,8 @@ import (
 )
 
 // patience bounds every wait of these tests; it is reached only when something is broken.
-const patience = 30 * time.Second
-
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
-	t.Cleanup(cancel)
-	return ctx
+	return wait.Context(t)
 }
 
 // startAlone starts a cluster of one in dir and waits until it is ready.
@@ -51,11 +47,7 @@ func awaitReady(t testing.TB, nodes ...*Node) {
 
 func await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(wait.Limit(t)); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %v", what, patience)
-		}
-	}
+	wait.Until(t, what, ok)
 }
 
 func mustPropose(t testing.TB, n *Node, key, value string) *entry.Result {

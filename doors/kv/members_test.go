@@ -83,7 +83,7 @@ func TestThreeMembers(t *testing.T) {
 	defer cancel()
 
 	w := a.Watch(clientv3.WithRequireLeader(ctx), "w", clientv3.WithPrefix())
-	grant := must(a.Grant(ctx, 3))(t)
+	grant := must(a.Grant(ctx, 8))(t)
 	alive := must(a.KeepAlive(ctx, grant.ID))(t)
 	go func() {
 		for range alive {
@@ -103,7 +103,7 @@ func TestThreeMembers(t *testing.T) {
 			}
 		}
 	}
-	if ttl := must(b.TimeToLive(ctx, grant.ID, clientv3.WithAttachedKeys()))(t); ttl.TTL < 1 || ttl.GrantedTTL != 3 || len(ttl.Keys) != 1 {
+	if ttl := must(b.TimeToLive(ctx, grant.ID, clientv3.WithAttachedKeys()))(t); ttl.TTL < 1 || ttl.GrantedTTL != 8 || len(ttl.Keys) != 1 {
 		t.Errorf("time to live asked of a follower: %+v", ttl)
 	}
 	evs := events(t, w, 52)
@@ -143,7 +143,7 @@ func TestThreeMembers(t *testing.T) {
 		}
 	}
 	events(t, w, 1)
-	time.Sleep(4 * time.Second)
+	time.Sleep(10 * time.Second)
 	if got := must(b.Get(ctx, "leased"))(t); len(got.Kvs) != 1 {
 		t.Error("a kept lease ran out with the change of leader")
 	}

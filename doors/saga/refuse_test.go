@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -381,9 +380,8 @@ func TestShutdownEndsWhatWaits(t *testing.T) {
 	s.waits("g", 1)
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
-	began := time.Now()
-	if err := s.door.Shutdown(ctx); err != nil || time.Since(began) > 5*time.Second {
-		t.Errorf("%v after %v", err, time.Since(began))
+	if err := s.door.Shutdown(ctx); err != nil {
+		t.Error(err)
 	}
 	if got := <-a; got.code != 500 || !strings.Contains(got.body, "submitted") {
 		t.Errorf("%d %s", got.code, got.body)

@@ -141,7 +141,8 @@ func TestTheSurface(t *testing.T) {
 
 // TestProofs: what the door says about an entry verifies, and what it cannot say it refuses.
 func TestProofs(t *testing.T) {
-	s, _, url := open(t, Options{ProofTimeout: 50 * time.Millisecond}, "default", "found+index", "once+dedup")
+	t.Parallel()
+	s, _, url := open(t, Options{ProofTimeout: 2 * time.Second}, "default", "found+index", "once+dedup")
 	key := s.signer("default").Verifier()
 	roots := []tiles.Hash{tiles.EmptyRoot()}
 	for i := range 600 {

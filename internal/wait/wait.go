@@ -12,21 +12,34 @@ import (
 const (
 	// margin is what a wait in vain leaves of its run to say so, before `go test -timeout` ends the process. Of a short run it leaves a tenth.
 	margin = 5 * time.Second
-	// unbounded is the limit of a run without -timeout, and of a benchmark.
+	// unbounded is the limit of a run without -timeout, of a benchmark, and of a bubble.
 	unbounded = time.Hour
 	// sayAfter is when a wait names what it waits for, for who watches a run.
 	sayAfter = 20 * time.Second
 )
 
-// Limit returns how long the test may wait for one thing: until shortly before the run is ended by -timeout.
+// Limit returns how long the test may wait for one thing: until shortly before the run is ended by -timeout. In a bubble of testing/synctest, whose
+// clock is its own, it is unbounded.
 func Limit(t testing.TB) time.Duration {
-	if t, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
-		if end, ok := t.Deadline(); ok {
-			left := time.Until(end)
-			return max(left-min(margin, left/10), 0)
-		}
+	end, ok := runEnds(t)
+	if !ok {
+		return unbounded
 	}
-	return unbounded
+	left := time.Until(end)
+	return max(left-min(margin, left/10), 0)
+}
+
+// runEnds returns when -timeout ends the run of a test, and whether it does.
+func runEnds(t testing.TB) (end time.Time, ok bool) {
+	defer func() {
+		if recover() != nil { // Deadline panics in a bubble, and nothing else says that this is one
+			ok = false
+		}
+	}()
+	if t, timed := t.(interface{ Deadline() (time.Time, bool) }); timed {
+		return t.Deadline()
+	}
+	return time.Time{}, false
 }
 
 // Context returns a context for calls that the test expects to end by themselves. It is done with the test, or at its Limit.

@@ -54,6 +54,9 @@ func TestLimits(t *testing.T) {
 		if got := Limit(&timed{}); got != unbounded {
 			t.Errorf("without an end: %v", got)
 		}
+		if got := Limit(t); got != unbounded {
+			t.Errorf("in a bubble: %v", got)
+		}
 	})
 }
 

@@ -29,7 +29,7 @@ func TestPortsShareALimit(t *testing.T) {
 // settle waits until a flood that is over has been accepted: on a busy machine the system's queue still holds a part of it.
 func settle(stands ...*stand) {
 	last, calm := uint64(0), 0
-	for began := time.Now(); calm < 20 && time.Since(began) < 10*time.Second; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(stands[0].T)); calm < 20 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		var now uint64
 		for _, s := range stands {
 			now += s.accepted.Load()

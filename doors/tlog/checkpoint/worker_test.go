@@ -109,11 +109,11 @@ func TestALogIsBegunAndSigned(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	quickest := time.Hour
-	for i := range 5 {
+	for i := 0; i < 5 || i < 200 && quickest >= calm; i++ {
 		m.add(l, true, 1)
 		quickest = min(quickest, covered(t, l, uint64(301+i)))
 	}
-	if quickest >= calm { // one of five is enough: the machine may be busy
+	if quickest >= calm { // one is enough: the machine may be busy
 		t.Errorf("somebody who waits gets a checkpoint after %v at best", quickest)
 	}
 	m.mu.Lock()
