@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"database/sql"
 	"os"
 	"path/filepath"
 	"strings"
@@ -183,7 +184,7 @@ func TestTheOneWhoBeginsLastHasIt(t *testing.T) {
 // is stored and they are let through.
 func TestABucketThatIsDown(t *testing.T) {
 	r := newRig(t)
-	r.cfg.AckTimeout = 300 * time.Millisecond
+	r.cfg.AckTimeout = 2 * time.Second
 	a := r.start(gate.Archive)
 	db := r.connect()
 	r.exec(db, "create table t (id integer primary key)")
@@ -552,7 +553,13 @@ func TestLevelsReplaceGroups(t *testing.T) {
 			t.Fatal(code)
 		}
 		if rows%20 == 0 {
-			if n := count(t, r.restored()); n != rows+1 {
+			var db *sql.DB
+			wait.Until(t, "a restore is through before its files have had their time", func() (ok bool) {
+				var err error
+				db, err = r.tryRestore()
+				return err == nil
+			})
+			if n := count(t, db); n != rows+1 {
 				t.Fatalf("%d of %d rows", n, rows+1)
 			}
 			look()

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -27,16 +26,10 @@ func saying(t *testing.T) *rig {
 	return r
 }
 
-// in is a connection in a journal mode, the only one of its pool.
-func (r *rig) in(mode string) *sql.DB {
+// in is an application that has the database in a journal mode, in a process of its own, and opens it with its first statement.
+func (r *rig) in(mode string) *application {
 	r.t.Helper()
-	db, err := sql.Open("sqlite", "file:"+r.path+"?_pragma=busy_timeout(2000)&_pragma=journal_mode("+mode+")")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	db.SetMaxOpenConns(1)
-	r.t.Cleanup(func() { db.Close() })
-	return db
+	return r.application("_pragma=busy_timeout(30000)&_pragma=journal_mode(" + mode + ")")
 }
 
 // alarms are the kinds of the alarms of the only database.
@@ -46,18 +39,6 @@ func alarms(a *Agent) string {
 		kinds = append(kinds, al.Kind)
 	}
 	return strings.Join(kinds, " ")
-}
-
-// within polls a condition, which has to come to hold.
-func within(t *testing.T, limit time.Duration, what string, f func() bool) {
-	t.Helper()
-	began := time.Now()
-	for !f() {
-		if time.Since(began) > limit {
-			t.Fatalf("%s: not within %s", what, limit)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
 }
 
 // TestADatabaseInAnotherModeIsKept: it is switched to WAL mode at the takeover, once the replica is known to be free for it.
@@ -205,7 +186,7 @@ func TestWhatIsNotCapturedIsSaid(t *testing.T) {
 				b, err := os.ReadFile(r.path)
 				return err == nil && b[18] == 1
 			})
-			within(t, time.Second, "an alarm", func() bool { return alarms(a) == "capture" })
+			wait.Until(t, "an alarm", func() bool { return alarms(a) == "capture" })
 			if v := a.Views()[0]; v.Followed || !strings.Contains(v.String(), "not in WAL mode") {
 				t.Errorf("the status says %s", v)
 			}
