@@ -153,7 +153,7 @@ func TestTLSWithClientCertificates(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewAuthority("test")
 	s := serve(t, doorkv.Options{TLS: ca.Server()})
-	dial := func(certs ...tls.Certificate) error {
+	dial := func(patience time.Duration, certs ...tls.Certificate) error {
 		c, err := clientv3.New(clientv3.Config{
 			Endpoints: []string{s.addr}, Logger: zap.NewNop(), TLS: ca.Config(certs...),
 		})
@@ -161,15 +161,15 @@ func TestTLSWithClientCertificates(t *testing.T) {
 			return err
 		}
 		defer c.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		_, err = c.Put(ctx, "a", "1")
 		return err
 	}
-	if err := dial(ca.Issue("client")); err != nil {
+	if err := dial(wait.Limit(t), ca.Issue("client")); err != nil {
 		t.Errorf("with a certificate: %v", err)
 	}
-	if err := dial(); err == nil {
+	if err := dial(2 * time.Second); err == nil {
 		t.Error("a client without a certificate was served")
 	}
 }
