@@ -1,6 +1,7 @@
 package kv_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -95,6 +96,7 @@ func start(t testing.TB, opts doorkv.Options, how node.StartOptions) *server {
 		t.Errorf("listen: %v", err)
 		return nil
 	}
+	opts.RequestTimeout = cmp.Or(opts.RequestTimeout, 10*time.Minute) // a machine that is busy answers late
 	opts.SaveEtcd = etcddata.NewSaver(n, nil, dir).Save
 	s := &server{node: n, kv: keys, door: doorkv.New(n, keys, nodes.Stats(), opts), addr: l.Addr().String()}
 	served := make(chan error, 1)

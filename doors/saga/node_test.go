@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/holdfastdb/holdfast/core/entry"
 	emember "github.com/holdfastdb/holdfast/core/entry/member"
@@ -114,7 +115,7 @@ func startMember(t *testing.T, dir string) *realMember {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := doorsaga.New(m.node, m.saga, doorsaga.Options{KV: func(_ context.Context, _ *doorsaga.Caller, t *kvpart.Txn) ([]entry.Part, int, string) {
+	d := doorsaga.New(m.node, m.saga, doorsaga.Options{RequestTimeout: 10 * time.Minute, KV: func(_ context.Context, _ *doorsaga.Caller, t *kvpart.Txn) ([]entry.Part, int, string) {
 		return []entry.Part{{Machine: entry.MachineKV, Body: kvpart.Append(nil, &kvpart.Part{Must: true, Txn: t})}}, 0, ""
 	}})
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -2,6 +2,7 @@ package saga
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -245,6 +246,7 @@ func serve(t *testing.T, opts Options) *served {
 	if opts.Now == nil {
 		opts.Now = func() time.Time { return time.Unix(0, machinetest.Epoch+s.Tick()*1e6) }
 	}
+	opts.RequestTimeout = cmp.Or(opts.RequestTimeout, 10*time.Minute) // a machine that is busy answers late
 	s.door = newDoor(s.solo, s.saga, s.users, opts)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -2,6 +2,7 @@ package tlog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net"
@@ -110,6 +111,7 @@ func open(t *testing.T, opts Options, logs ...string) (*solo, *Door, string) {
 		s.do(&tlogpart.Part{Kind: tlogpart.Create, Spec: tlogpart.LogSpec{Name: name, Key: *s.signer(name).Verifier(), Dedup: option == "dedup", Index: option == "index"}})
 		s.sign(s.logs.Find(name))
 	}
+	opts.RequestTimeout = cmp.Or(opts.RequestTimeout, 10*time.Minute) // a machine that is busy answers late
 	d := newDoor(s, s.logs, opts)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

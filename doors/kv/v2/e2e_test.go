@@ -1,6 +1,7 @@
 package v2
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -62,6 +63,7 @@ func serve(t testing.TB, opts Options) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	opts.RequestTimeout = cmp.Or(opts.RequestTimeout, 10*time.Minute) // a machine that is busy answers late
 	fs := &fasthttp.Server{KeepHijackedConns: true, NoDefaultContentType: true, ReadBufferSize: 16 << 10}
 	opts.Resume = func(c net.Conn) { _ = fs.ServeConn(c) }
 	// A transport of its own: it dials while it waits for a connection, and may then need the new one for nothing. fasthttp's
