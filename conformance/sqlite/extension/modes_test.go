@@ -175,6 +175,13 @@ func TestACommitOverTwoDatabasesIsRefused(t *testing.T) {
 	c.exec("begin", "insert into t values(7)")
 	other.exec("insert into u values(7)")
 	c.exec("commit")
+	// The main database need not be kept, and the name of one that is attached sets its level.
+	memory, before := g.open(":memory:"), len(p.Commits())
+	memory.exec("attach 'file:"+p.db+"?holdfast_ack=archive' as app", "insert into app.t values(8)")
+	memory.is("pragma app.holdfast_ack", "archive")
+	if n := len(p.Commits()) - before; n != 1 {
+		t.Errorf("the agent was asked %d times", n)
+	}
 }
 
 func TestAChildHasASocketOfItsOwn(t *testing.T) {
