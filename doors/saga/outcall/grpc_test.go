@@ -41,7 +41,15 @@ func serveGRPC(t testing.TB, f func(ctx context.Context, method string, in []byt
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := grpc.NewServer(grpc.ForceServerCodecV2(bytesCodec{}), grpc.MaxRecvMsgSize(16<<20), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
+	s := grpcServer(f)
+	go s.Serve(l)
+	t.Cleanup(s.Stop)
+	return l.Addr().String()
+}
+
+// grpcServer is a service that answers every method with f.
+func grpcServer(f func(ctx context.Context, method string, in []byte) ([]byte, error)) *grpc.Server {
+	return grpc.NewServer(grpc.ForceServerCodecV2(bytesCodec{}), grpc.MaxRecvMsgSize(16<<20), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 		var in []byte
 		if err := stream.RecvMsg(&in); err != nil {
 			return err
@@ -53,9 +61,6 @@ func serveGRPC(t testing.TB, f func(ctx context.Context, method string, in []byt
 		}
 		return stream.SendMsg(&out)
 	}))
-	go s.Serve(l)
-	t.Cleanup(s.Stop)
-	return l.Addr().String()
 }
 
 func hangGRPC(ctx context.Context, _ string, _ []byte) ([]byte, error) {
@@ -232,11 +237,7 @@ func TestAServiceOverGRPCThatComesBackIsCalledAgain(t *testing.T) {
 	if l, err = net.Listen("tcp", at); err != nil {
 		t.Skip("somebody has taken the port:", err)
 	}
-	s := grpc.NewServer(grpc.ForceServerCodecV2(bytesCodec{}), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
-		var b []byte
-		stream.RecvMsg(&b)
-		return stream.SendMsg(&b)
-	}))
+	s := grpcServer(func(_ context.Context, _ string, in []byte) ([]byte, error) { return in, nil })
 	go s.Serve(l)
 	defer s.Stop()
 	for end := time.Now().Add(wait.Limit(t)); do(t, n, call).Outcome != OK; time.Sleep(5 * time.Millisecond) {

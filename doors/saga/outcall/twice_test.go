@@ -1,8 +1,11 @@
 package outcall
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -249,5 +252,48 @@ func TestATrialThatComesTooLate(t *testing.T) {
 		busy.letGo()
 		want(t, result(t, runs), OK, "")
 		want(t, do(t, n, &Request{URL: m.url, Timeout: time.Minute}), OK, "")
+	}
+}
+
+// TestAServiceOverGRPCComesBackTwice: a channel whose service has gone is made anew each time.
+func TestAServiceOverGRPCComesBackTwice(t *testing.T) {
+	t.Parallel()
+	const first = 20 * time.Millisecond
+	n := newNet(t, Options{Breaker: Breaker{Failures: 2, First: first, Longest: first}, Timeout: time.Minute})
+	echo := func(_ context.Context, _ string, in []byte) ([]byte, error) { return in, nil }
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	call := &Request{URL: l.Addr().String() + "/pkg.Service/Method", Protocol: GRPC}
+	for round := range 3 {
+		if round > 0 {
+			if l, err = net.Listen("tcp", l.Addr().String()); err != nil {
+				t.Skip("somebody has taken the port:", err)
+			}
+		}
+		s := grpcServer(echo)
+		go s.Serve(l)
+		wait.Until(t, fmt.Sprintf("round %d: it is called", round), func() bool { return do(t, n, call).Outcome == OK })
+		s.Stop()
+		wait.Until(t, fmt.Sprintf("round %d: it is given up", round), func() bool { return strings.Contains(do(t, n, call).Message, "circuit open") })
+		if open := n.Meter().Open.Load(); open != 1 {
+			t.Errorf("round %d: %d breakers are open", round, open)
+		}
+	}
+}
+
+// TestEndpointsAreForgottenAgain: what is idle goes each time, and is made anew for the next call.
+func TestEndpointsAreForgottenAgain(t *testing.T) {
+	t.Parallel()
+	n := newNet(t, Options{Idle: 40 * time.Millisecond, Timeout: time.Minute})
+	m := newMoody(t)
+	for round := range 3 {
+		want(t, do(t, n, &Request{URL: m.url}), OK, "")
+		wait.Until(t, fmt.Sprintf("round %d: all is forgotten", round), func() bool {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return len(n.endpoints) == 0 && n.idle == 0 && n.sweep == nil
+		})
 	}
 }
