@@ -306,7 +306,9 @@ func TestFailedDiskOfOne(t *testing.T) {
 // A leader that cannot read its own log stops and says why; raft meets the error where it knows of no disk, and panics.
 func TestUnreadableLogStopsTheNode(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, "n1", "n2", "n3")
+	c := unstarted(t, "n1", "n2", "n3")
+	c.tick = 250 * time.Millisecond // on a busy machine, too, the leader stays the leader until it has to read its log
+	c.begin("n1", "n2", "n3")
 	far, _ := c.follower()
 	c.stop(far)
 	name, leader := c.leader()
