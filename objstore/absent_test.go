@@ -12,7 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestAnObjectIsCreatedOnce, the same over every kind of store: whoever comes later is told, and changes nothing.
@@ -209,7 +210,7 @@ func TestOnlyA412SaysThatThereIsAnObject(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 			defer cancel()
 			err = s.PutIfAbsent(ctx, object("o", "1"))
 			if err == nil || errors.Is(err, ErrExists) != (want == ErrExists) || errors.Is(err, ErrUnconditional) != (want == ErrUnconditional) {

@@ -16,6 +16,8 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"github.com/minio/minio-go/v7"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestMain shortens the pauses between two attempts of the client, so that a request that fails for good costs little.
@@ -170,7 +172,7 @@ func TestHalfABodyIsNoObject(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), wait.Limit(t))
 		defer cancel()
 		if err := s.Put(ctx, object("o", strings.Repeat("x", 100_000))); err != nil {
 			t.Fatal(err)

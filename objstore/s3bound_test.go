@@ -8,7 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // listPage writes a page of a list.
@@ -78,7 +79,7 @@ func TestAListWithoutAnEndIsAnError(t *testing.T) {
 				})
 			}, "bucket") + "/below")
 			do(t, err)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), wait.Limit(t))
 			defer cancel()
 			for _, after := range []string{"", "5"} {
 				names := 0

@@ -6,7 +6,7 @@ staticcheck=v0.8.2
 export GOFLAGS='-trimpath -tags=gms_pure_go' # as in test.sh: what one has compiled serves the other
 # Many tests wait for timers and elections and for nothing else: those that may run together do, however few the cores.
 # The same flags wherever a test is run, or its result would not be remembered.
-flags='-short -parallel 8'
+flags='-short -parallel 8 -timeout 60m'
 
 step() { printf '== %s\n' "$*"; }
 

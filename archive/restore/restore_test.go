@@ -18,6 +18,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/node"
 	"github.com/holdfastdb/holdfast/core/store"
 	"github.com/holdfastdb/holdfast/internal/task"
+	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
@@ -169,7 +170,7 @@ func TestARestoredStateIsTheMembersButForWhatARestoreChanges(t *testing.T) {
 // begins starts a restored server and writes to it.
 func begins(t *testing.T, l *life, dir string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	cfg := house()
 	cfg.Dir = dir

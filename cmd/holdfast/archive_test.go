@@ -16,6 +16,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/entry"
 	"github.com/holdfastdb/holdfast/core/node"
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
+	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
@@ -23,7 +24,7 @@ import (
 // and the last index.
 func archivedServer(t *testing.T) (url string, first, last uint64) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	n, err := node.Start(ctx, all.Equip(node.Config{Dir: filepath.Join(t.TempDir(), "data")}), node.StartOptions{Name: "n1"})
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/doors/saga/dtm"
 	"github.com/holdfastdb/holdfast/doors/saga/dtm/conf"
+	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/serve/server"
 )
 
@@ -44,15 +45,15 @@ func dtmBegin(t *testing.T, out io.Writer, env map[string]string, s *conf.Settin
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	r := &running{data: env["HOLDFAST_DATA"]}
 	if r.Server, err = server.Start(ctx, su, log); err != nil {
 		return nil, err
 	}
 	t.Cleanup(r.stop)
-	for began := time.Now(); r.Node().ClusterLevel() < 2; time.Sleep(5 * time.Millisecond) {
-		if time.Since(began) > 10*time.Second {
+	for end := time.Now().Add(wait.Limit(t)); r.Node().ClusterLevel() < 2; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
 			t.Fatal("the level of a cluster that has just begun stays down")
 		}
 	}
@@ -169,7 +170,7 @@ func TestUnderTheNameDTM(t *testing.T) {
 		select {
 		case body := <-alerts: // of the one that hangs too
 			hooked = strings.Contains(body, `"gid":"broken","status":"submitted"`)
-		case <-time.After(10 * time.Second):
+		case <-time.After(wait.Limit(t)):
 			t.Fatal("AlertWebHook and AlertRetryLimit do not count: nobody was told")
 		}
 	}
@@ -229,8 +230,8 @@ func TestATCCIsCancelledByTheTimeOfTheFile(t *testing.T) {
 	if code, body := s.post("prepare", "", `{"gid":"late","trans_type":"tcc"}`); code != 200 {
 		t.Fatalf("prepare: %d %s", code, body)
 	}
-	for began := time.Now(); !strings.Contains(says(t, "saga", "show", "late", "--saga", at), `"status": "failed"`); time.Sleep(20 * time.Millisecond) {
-		if time.Since(began) > 10*time.Second {
+	for end := time.Now().Add(wait.Limit(t)); !strings.Contains(says(t, "saga", "show", "late", "--saga", at), `"status": "failed"`); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
 			t.Fatal("it is not cancelled")
 		}
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/doors/kv/etcd"
 	"github.com/holdfastdb/holdfast/doors/kv/etcd/flags"
+	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/serve/server"
 )
 
@@ -37,7 +38,7 @@ func etcdStart(t *testing.T, args ...string) (*running, error) {
 		return nil, err
 	}
 	su.Node.HealthyAfter = 500 * time.Millisecond
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	r := &running{kvAddr: s.ListenClient[0].Addr, data: s.DataDir}
 	if r.Server, err = server.Start(ctx, su, log); err != nil {
@@ -260,7 +261,7 @@ func TestAddressesThatOfferSomeThingsOnly(t *testing.T) {
 	args[2] += ",unix://client.sock:1"
 	r := mustStart(t, args...)
 	status := func(addr, path string) int {
-		client := http.Client{Timeout: 5 * time.Second}
+		client := http.Client{Timeout: wait.Limit(t)}
 		defer client.CloseIdleConnections()
 		res, err := client.Get("http://" + addr + path)
 		if err != nil {
@@ -278,7 +279,7 @@ func TestAddressesThatOfferSomeThingsOnly(t *testing.T) {
 		}
 	}
 	for _, endpoint := range []string{"http://" + kv, "unix://" + filepath.Join(dir, "client.sock:1")} {
-		c, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, DialTimeout: 5 * time.Second})
+		c, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}, DialTimeout: wait.Limit(t)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/holdfastdb/holdfast/doors/kv/etcd"
 	etcdflags "github.com/holdfastdb/holdfast/doors/kv/etcd/flags"
@@ -106,7 +105,7 @@ func TestMetricsWithoutTheirCertificateAreRefusedInEtcdsWords(t *testing.T) {
 
 // answered reports whether /version can be asked of an address.
 func answered(addr string, conf *tls.Config) bool {
-	client := http.Client{Transport: &http.Transport{TLSClientConfig: conf.Clone()}, Timeout: 5 * time.Second}
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: conf.Clone()}}
 	defer client.CloseIdleConnections()
 	res, err := client.Get("https://" + addr + "/version")
 	if err != nil {

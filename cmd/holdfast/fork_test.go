@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/core/node"
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
+	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/serve/server"
 )
 
@@ -199,7 +200,7 @@ func TestALeaderWithAnOlderNoteGoesOn(t *testing.T) {
 		leads.checkpoint("/checkpoint", key, uint64(size))
 		wantPublished(t, www, size)
 		err := leads.Node().TransferLeader(timely(t), 0)
-		for began := time.Now(); errors.Is(err, node.ErrTransferTargetUnknown) && time.Since(began) < 10*time.Second; { // none has answered lately
+		for end := time.Now().Add(wait.Limit(t)); errors.Is(err, node.ErrTransferTargetUnknown) && time.Now().Before(end); { // none has answered lately
 			time.Sleep(20 * time.Millisecond)
 			err = leads.Node().TransferLeader(timely(t), 0)
 		}
@@ -216,7 +217,7 @@ func serveErr(t *testing.T, data string, args ...string) (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	log := server.NewLog(io.Discard, slog.LevelInfo)
 	su, err := cfg.Setup(log)
@@ -230,13 +231,13 @@ func serveErr(t *testing.T, data string, args ...string) (*running, error) {
 // leader waits for a leader and returns it.
 func (s *tlogServer) leader(members []*tlogServer) *tlogServer {
 	s.t.Helper()
-	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(s.t)); ; time.Sleep(10 * time.Millisecond) {
 		for _, m := range members {
 			if term, _ := m.Node().Leadership(); term != 0 {
 				return m
 			}
 		}
-		if time.Since(began) > 20*time.Second {
+		if time.Now().After(end) {
 			s.t.Fatal("no leader in 20 s")
 		}
 	}
@@ -256,10 +257,10 @@ func TestASecondCloneStopsAtItsFirstPublication(t *testing.T) {
 	clone := copyDir(t, data)
 	a := serveTlog(t, data, publish)
 	b := serveTlog(t, clone, publish)
-	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) { // both have asked and may go on
+	for end := time.Now().Add(wait.Limit(t)); ; time.Sleep(10 * time.Millisecond) { // both have asked and may go on
 		if code, _ := b.add("/add", "of the clone"); code == 200 {
 			break
-		} else if time.Since(began) > 10*time.Second {
+		} else if time.Now().After(end) {
 			t.Fatal("the clone never went on")
 		}
 	}
@@ -268,8 +269,8 @@ func TestASecondCloneStopsAtItsFirstPublication(t *testing.T) {
 	if code != 200 {
 		t.Fatalf("add: %d %s", code, body)
 	}
-	for began := time.Now(); code != 503; time.Sleep(10 * time.Millisecond) { // the clone was first: it goes on, and the original stops
-		if code, body = a.add("/add", "once more"); time.Since(began) > 20*time.Second {
+	for end := time.Now().Add(wait.Limit(t)); code != 503; time.Sleep(10 * time.Millisecond) { // the clone was first: it goes on, and the original stops
+		if code, body = a.add("/add", "once more"); time.Now().After(end) {
 			t.Fatalf("add: %d %s", code, body)
 		}
 	}

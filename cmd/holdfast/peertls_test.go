@@ -13,9 +13,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/holdfastdb/holdfast/core/peer"
+	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/serve/server"
 )
 
@@ -112,7 +112,7 @@ func TestClustersBeginUnderEveryRule(t *testing.T) {
 					t.Fatal(err)
 				}
 				wg.Go(func() {
-					ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+					ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 					defer cancel()
 					log := slog.New(slog.DiscardHandler)
 					su, err := cfg.Setup(log)

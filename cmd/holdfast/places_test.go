@@ -12,6 +12,8 @@ import (
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // silentBucket is a bucket behind a server that can be told to answer nothing.
@@ -63,10 +65,10 @@ func TestALogWaitsForAPlaceThatDoesNotAnswer(t *testing.T) {
 	s, out = tlogLogging(t, copied, publish)
 	s.wantHeld(out, key, 300, "s3://logs/x does not answer")
 	silent.Store(false)
-	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); ; time.Sleep(20 * time.Millisecond) {
 		if code, body := s.add("/add", "another history"); code == 200 {
 			break
-		} else if time.Since(began) > 20*time.Second {
+		} else if time.Now().After(end) {
 			t.Fatalf("the place answers and add says %d %s", code, body)
 		}
 	}

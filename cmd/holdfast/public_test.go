@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // addAs posts an entry with a token.
@@ -62,7 +63,7 @@ func TestAPublicLog(t *testing.T) {
 		}
 	}
 	code, _, body := addAs(t, client, s.url, "writer", "first")
-	for deadline := time.Now().Add(10 * time.Second); code == 503 && time.Now().Before(deadline); code, _, body = addAs(t, client, s.url, "writer", "first") {
+	for deadline := time.Now().Add(wait.Limit(t)); code == 503 && time.Now().Before(deadline); code, _, body = addAs(t, client, s.url, "writer", "first") {
 		time.Sleep(10 * time.Millisecond) // a log begins just after its server is ready
 	}
 	if code != 200 || body != "0" {

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // sagaRig is a server with the saga door and a service whose steps are counted; /fail answers 409.
@@ -39,8 +41,8 @@ func serveSaga(t *testing.T, data string, args ...string) *sagaRig {
 	}))
 	t.Cleanup(s.steps.Close)
 	s.running = serveFlags(t, data, append([]string{"--saga", s.at}, args...)...)
-	for began := time.Now(); s.Node().ClusterLevel() < 2; time.Sleep(5 * time.Millisecond) {
-		if time.Since(began) > 10*time.Second {
+	for end := time.Now().Add(wait.Limit(t)); s.Node().ClusterLevel() < 2; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
 			t.Fatal("the level of a cluster that has just begun stays down")
 		}
 	}
@@ -126,8 +128,8 @@ func TestSagasFromTheCommandLine(t *testing.T) {
 	}
 	calls := s.calls.Load()
 	says(t, "saga", "retry", "slow", "--saga", s.at)
-	for began := time.Now(); s.calls.Load() == calls; time.Sleep(time.Millisecond) {
-		if time.Since(began) > 5*time.Second {
+	for end := time.Now().Add(wait.Limit(t)); s.calls.Load() == calls; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
 			t.Fatal("saga retry calls nothing")
 		}
 	}
@@ -182,8 +184,8 @@ func TestRestoredSagasAreHeld(t *testing.T) {
 		t.Fatalf("the copy called the service %d times before it was resumed", n-calls)
 	}
 	says(t, "resume", "--saga", "--admin", r.adminAddr)
-	for began := time.Now(); s.calls.Load() == calls; time.Sleep(time.Millisecond) {
-		if time.Since(began) > 5*time.Second {
+	for end := time.Now().Add(wait.Limit(t)); s.calls.Load() == calls; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
 			t.Fatal("resumed, and it calls nothing")
 		}
 	}
@@ -210,11 +212,11 @@ func TestWhoMayUseTheSagaDoor(t *testing.T) {
 		t.Errorf("the right token: %d", code)
 	}
 	write(renewed)
-	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); ; time.Sleep(20 * time.Millisecond) {
 		if code, _ := s.submit("t2", s.steps.URL+"/do", renewed); code == 200 {
 			break
 		}
-		if time.Since(began) > 5*time.Second {
+		if time.Now().After(end) {
 			t.Fatal("the new token is not taken")
 		}
 	}
@@ -281,8 +283,8 @@ func TestMessagesOfAnOutageGoOutAtOnce(t *testing.T) {
 	defer service.Close()
 	data := filepath.Join(t.TempDir(), "data")
 	s := serveSaga(t, data)
-	for began := time.Now(); s.Node().ClusterLevel() < 3; time.Sleep(5 * time.Millisecond) {
-		if time.Since(began) > 10*time.Second {
+	for end := time.Now().Add(wait.Limit(t)); s.Node().ClusterLevel() < 3; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
 			t.Fatal("the level stays down")
 		}
 	}
@@ -310,7 +312,7 @@ func TestMessagesOfAnOutageGoOutAtOnce(t *testing.T) {
 			if took := time.Since(began); want == "/new" && took < 2*time.Second {
 				t.Errorf("%s was called after %v", want, took)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(wait.Limit(t)):
 			t.Fatalf("%s was never called", want)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
+	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/serve"
 	"github.com/holdfastdb/holdfast/serve/server"
 )
@@ -80,14 +81,14 @@ func (s *said) Write(b []byte) (int, error) {
 // times waits until the words have been said so often.
 func (s *said) times(t *testing.T, n int, words string) {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); ; time.Sleep(10 * time.Millisecond) {
 		s.mu.Lock()
 		all := s.b.String()
 		s.mu.Unlock()
 		if strings.Count(all, words) == n {
 			return
 		}
-		if time.Since(began) > 10*time.Second {
+		if time.Now().After(end) {
 			t.Fatalf("%q was not said %d times:\n%s", words, n, all)
 		}
 	}
@@ -96,7 +97,7 @@ func (s *said) times(t *testing.T, n int, words string) {
 // line waits for a line with these words.
 func (s *said) line(t *testing.T, words ...string) string {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); ; time.Sleep(10 * time.Millisecond) {
 		s.mu.Lock()
 		all := s.b.String()
 		s.mu.Unlock()
@@ -109,7 +110,7 @@ func (s *said) line(t *testing.T, words ...string) string {
 			}
 			return line
 		}
-		if time.Since(began) > 10*time.Second {
+		if time.Now().After(end) {
 			t.Fatalf("no line with %q in\n%s", words, all)
 		}
 	}
@@ -242,7 +243,7 @@ func TestASplitViewCannotBeServed(t *testing.T) {
 		var err error
 		select {
 		case err = <-s.Failed():
-		case <-time.After(10 * time.Second):
+		case <-time.After(wait.Limit(t)):
 			t.Fatal("the server runs on")
 		}
 		if !strings.Contains(err.Error(), file) || !regexp.MustCompile(`block \d+/\d+: .*checksum mismatch`).MatchString(err.Error()) {
@@ -282,7 +283,7 @@ func serveLogging(t *testing.T, out io.Writer, data string, args ...string) *run
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	log := slog.New(slog.NewTextHandler(out, nil))
 	su, err := cfg.Setup(log)

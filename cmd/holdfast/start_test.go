@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/internal/certtest"
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/serve/server"
 )
 
@@ -59,7 +60,7 @@ func (r *running) client(t *testing.T, conf *tls.Config) *clientv3.Client {
 	if conf != nil {
 		scheme = "https://"
 	}
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{scheme + r.kvAddr}, TLS: conf, DialTimeout: 5 * time.Second})
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{scheme + r.kvAddr}, TLS: conf, DialTimeout: wait.Limit(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,7 @@ func (r *running) client(t *testing.T, conf *tls.Config) *clientv3.Client {
 
 // timely is a context for one request of a test.
 func timely(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -199,7 +200,7 @@ func TestWithAnAuthorityEveryClientMustShowACertificateAndARenewedOneIsTaken(t *
 	for name, conf := range map[string]*tls.Config{"without a certificate": a.client(t, "", ""), "of another authority": a.client(t, strangeCert, strangeKey)} {
 		c, err := tls.Dial("tcp", r.kvAddr, conf)
 		if err == nil { // in TLS 1.3 the refusal arrives with the first read
-			c.SetDeadline(time.Now().Add(5 * time.Second))
+			c.SetDeadline(time.Now().Add(wait.Limit(t)))
 			_, err = c.Read(make([]byte, 1))
 			c.Close()
 		}
@@ -220,7 +221,7 @@ func TestWithAnAuthorityEveryClientMustShowACertificateAndARenewedOneIsTaken(t *
 		t.Fatalf("the server shows certificate %d", n)
 	}
 	a.issue(t, "server", 5)
-	deadline := time.Now().Add(5 * time.Second)
+	deadline := time.Now().Add(wait.Limit(t))
 	for serial() != 5 {
 		if time.Now().After(deadline) {
 			t.Fatal("the renewed certificate is not shown")

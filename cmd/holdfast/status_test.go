@@ -9,6 +9,8 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestStatusHasAlarmsLogsDiskAndCertificates: what an operator's own program would have to ask elsewhere for.
@@ -36,7 +38,7 @@ func TestStatusHasAlarmsLogsDiskAndCertificates(t *testing.T) {
 		}
 	}
 	var body string
-	for deadline := time.Now().Add(10 * time.Second); len(s.Logs) == 0 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(wait.Limit(t)); len(s.Logs) == 0 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		body = says(t, "status", "--json", "--admin", r.adminAddr) // the leader begins the log default by itself
 		if err := json.Unmarshal([]byte(body), &s); err != nil {
 			t.Fatal(err)

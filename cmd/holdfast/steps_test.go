@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/internal/meter"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestEachStepOfAWriteIsCountedForEveryProtocol: whichever protocol a write comes by, decode and reply go up by one, and so does each
@@ -51,7 +52,7 @@ func TestEachStepOfAWriteIsCountedForEveryProtocol(t *testing.T) {
 			}
 			return false
 		}
-		for deadline := time.Now().Add(10 * time.Second); missing() && time.Now().Before(deadline); after = counted(s.Host().Steps) {
+		for deadline := time.Now().Add(wait.Limit(t)); missing() && time.Now().Before(deadline); after = counted(s.Host().Steps) {
 			time.Sleep(time.Millisecond)
 		}
 		for _, step := range []string{"decode", "reply"} {

@@ -110,7 +110,7 @@ func awayArchive(t *testing.T, swap func(t *testing.T, dir string), restarted bo
 		_, err := r.client(t, nil).Put(metadata.AppendToOutgoingContext(ctx, "holdfast-ack", level), "key", value)
 		return err
 	}
-	if err := put("1", "archive", 10*time.Second); err != nil {
+	if err := put("1", "archive", wait.Limit(t)); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(dir, dir+".away"); err != nil {
@@ -127,7 +127,7 @@ func awayArchive(t *testing.T, swap func(t *testing.T, dir string), restarted bo
 	if err := put("2", "archive", time.Second); err == nil {
 		t.Error("a write was answered at --ack archive, and the archive is away")
 	}
-	if err := put("3", "commit", 10*time.Second); err != nil {
+	if err := put("3", "commit", wait.Limit(t)); err != nil {
 		t.Errorf("a write at commit: %v", err)
 	}
 	wait.Until(t, "the status says so", func() bool { return archiveOf(t, r).Archive.Away != "" })
@@ -153,7 +153,7 @@ func awayArchive(t *testing.T, swap func(t *testing.T, dir string), restarted bo
 		t.Fatal(err)
 	}
 	upToDate(t, r)
-	if err := put("4", "archive", 10*time.Second); err != nil {
+	if err := put("4", "archive", wait.Limit(t)); err != nil {
 		t.Errorf("the archive is back: %v", err)
 	}
 	if st := archiveOf(t, r).Archive; st.Away != "" || st.Alarm != "" {

@@ -18,6 +18,7 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
+	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/serve/server"
 )
 
@@ -62,7 +63,7 @@ func (s *tlogServer) read(res *http.Response, err error) (int, string) {
 // checkpoint waits for one of at least a size and returns it.
 func (s *tlogServer) checkpoint(path string, key *tiles.Verifier, size uint64) (*tiles.Checkpoint, string) {
 	s.t.Helper()
-	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(s.t)); ; time.Sleep(5 * time.Millisecond) {
 		code, note := s.get(path)
 		if code == 200 {
 			c, _, err := tiles.OpenCheckpoint([]byte(note), key)
@@ -73,7 +74,7 @@ func (s *tlogServer) checkpoint(path string, key *tiles.Verifier, size uint64) (
 				return c, note
 			}
 		}
-		if time.Since(began) > 10*time.Second {
+		if time.Now().After(end) {
 			s.t.Fatalf("no checkpoint of %d: %d %s", size, code, note)
 		}
 	}
@@ -323,10 +324,10 @@ func TestALogWithoutItsKeySaysSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); ; time.Sleep(20 * time.Millisecond) {
 		if code, body := s.add("/add", "one more"); code == 200 {
 			break
-		} else if time.Since(began) > 20*time.Second {
+		} else if time.Now().After(end) {
 			t.Fatalf("the key is there, and add says %d %s", code, body)
 		}
 	}
@@ -336,12 +337,12 @@ func TestALogWithoutItsKeySaysSo(t *testing.T) {
 // wantPublished waits until a directory holds a checkpoint of a size.
 func wantPublished(t *testing.T, dir string, size int) {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); ; time.Sleep(10 * time.Millisecond) {
 		note, err := os.ReadFile(filepath.Join(dir, "checkpoint"))
 		if err == nil && strings.Contains(string(note), fmt.Sprintf("\n%d\n", size)) {
 			return
 		}
-		if time.Since(began) > 10*time.Second {
+		if time.Now().After(end) {
 			t.Fatalf("%d entries are not published to %s: %s, %v", size, dir, note, err)
 		}
 	}
@@ -394,13 +395,13 @@ func TestABucketIsALogOfItsOwn(t *testing.T) {
 		}
 	}
 	published := srv.URL + "/logs/2026/x"
-	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); ; time.Sleep(20 * time.Millisecond) {
 		res, err := http.Get(published + "/checkpoint")
 		code, note := s.read(res, err)
 		if code == 200 && strings.Contains(note, "\n260\n") {
 			break
 		}
-		if time.Since(began) > 10*time.Second {
+		if time.Now().After(end) {
 			t.Fatalf("not published in 10 s: %d %s", code, note)
 		}
 	}

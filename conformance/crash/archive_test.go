@@ -26,6 +26,7 @@ import (
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 	"github.com/holdfastdb/holdfast/internal/bucket"
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // gone is a cluster that ships to a bucket, writers on every door, and what they were told. Their sessions are of two kinds: those
@@ -251,7 +252,7 @@ func diskGone(t *testing.T, r *rand.Rand, nodes, round int) (sums map[string]int
 		defer cc.Close()
 		g.conns = append(g.conns, cc)
 	}
-	if !eventually(30*time.Second, func() bool { return levelOf(t, c.Nodes[0]) == newest }) {
+	if !eventually(t, func() bool { return levelOf(t, c.Nodes[0]) == newest }) {
 		t.Fatalf("%s stays at level %d", c.Nodes[0].Name, levelOf(t, c.Nodes[0]))
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -266,7 +267,7 @@ func diskGone(t *testing.T, r *rand.Rand, nodes, round int) (sums map[string]int
 	time.Sleep(between(r, 500*time.Millisecond, 3*time.Second))
 	if r.IntN(2) == 0 { // the shipper goes first, and comes back or leaves it to another
 		victim := c.Nodes[0]
-		if lead, err := c.WaitLeader(10 * time.Second); err == nil {
+		if lead, err := c.WaitLeader(wait.Limit(t)); err == nil {
 			victim = lead
 		}
 		kill(t, victim)
@@ -428,7 +429,7 @@ func (g *gone) resume(t *testing.T, n *proctest.Node, bin, keys string) {
 	if code != http.StatusOK || err != nil {
 		t.Fatalf("the restored log does not go on: add answers %d %s", code, body)
 	}
-	if !eventually(20*time.Second, func() bool { got, _ := g.entryAt(n.Addr("tlog"), last); return got == "after the restore" }) {
+	if !eventually(t, func() bool { got, _ := g.entryAt(n.Addr("tlog"), last); return got == "after the restore" }) {
 		t.Fatalf("the restored log is not signed:\n%s", n.LogTail(8))
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestBootstrapCrash kills members while three begin a cluster, each round at other moments. Afterwards the cluster works, or
@@ -45,7 +47,7 @@ func TestBootstrapCrash(t *testing.T) {
 			began := time.Now()
 			var stopped []string
 			for _, n := range c.Nodes {
-				if err := c.WaitNode(n, 30*time.Second); err != nil {
+				if err := c.WaitNode(n, wait.Limit(t)); err != nil {
 					if n.Running() {
 						t.Fatalf("%s neither serves nor refuses after 30 s: %v", n.Name, err)
 					}
@@ -62,10 +64,10 @@ func TestBootstrapCrash(t *testing.T) {
 			ids := map[uint64]bool{}
 			for i, n := range c.Nodes {
 				cli := dial(t, n.KV)
-				if _, err := cli.Put(within(t, 10*time.Second), "from/"+n.Name, "v"); err != nil {
+				if _, err := cli.Put(wait.Context(t), "from/"+n.Name, "v"); err != nil {
 					t.Fatalf("put through %s: %v", n.Name, err)
 				}
-				res, err := cli.Get(within(t, 10*time.Second), "from/", clientv3.WithPrefix())
+				res, err := cli.Get(wait.Context(t), "from/", clientv3.WithPrefix())
 				if err != nil || len(res.Kvs) != i+1 {
 					t.Fatalf("%s sees %d of %d keys: %v", n.Name, len(res.Kvs), i+1, err)
 				}
@@ -96,7 +98,7 @@ func TestNewClusterServesSoon(t *testing.T) {
 		took = append(took, time.Since(began))
 		c.Close()
 	}
-	if m := quantile(took, 0.5); m > slack(time.Second) {
+	if m := quantile(took, 0.5); m > barOf(time.Second) {
 		t.Errorf("median %s, want at most a second", tenth(m))
 	}
 	summary(t, "new cluster: three members started %d times, all ready after %s (median), %s (slowest)", starts, tenth(quantile(took, 0.5)), tenth(quantile(took, 1)))

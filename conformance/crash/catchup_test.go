@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestCatchUp brings back a member that is far behind, once killed and once paused, while others go on writing.
@@ -28,7 +29,7 @@ func catchUp(t *testing.T, megabytes int, down, up func(*proctest.Node) error) {
 	const valueBytes = 100 << 10
 	r := rng(t)
 	c := start(t, 3, "--kv-quota", "0")
-	leader, err := c.WaitLeader(10 * time.Second)
+	leader, err := c.WaitLeader(wait.Limit(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,22 +57,19 @@ func catchUp(t *testing.T, megabytes int, down, up func(*proctest.Node) error) {
 	var took time.Duration
 	go func() {
 		defer close(caught)
-		eventually(5*time.Minute, func() bool {
+		eventually(t, func() bool {
 			there, err := behind.Status(t.Context())
 			here, err2 := leader.Status(t.Context())
 			return err == nil && err2 == nil && there.Header.Revision+200 > here.Header.Revision && there.Header.Revision > 0
 		})
 		took = time.Since(began)
 	}()
-	during := paced(t, cli, 5*time.Minute, caught)
+	during := paced(t, cli, wait.Limit(t), caught)
 	after := paced(t, cli, probe, nil) // the tail of the work: compaction, the store's flush
-	if took > 4*time.Minute {
-		t.Fatalf("%s behind is not caught up after %s", sizeMB(megabytes), took)
-	}
 	hashes(t, c)
 	p99, was := quantile(during, 0.99), quantile(before, 0.99)
 	// Below a few milliseconds a factor says more about the scheduler than about the server.
-	if bar := max(slack(2*was), slack(2*time.Millisecond)); p99 > bar {
+	if bar := max(barOf(2*was), barOf(2*time.Millisecond)); p99 > bar {
 		t.Errorf("put p99 during the catch-up %s, before %s: more than twice", tenth(p99), tenth(was))
 	}
 	summary(t, "catch-up: %s behind, caught up in %s, puts of the others p99 %s before, %s during (%d puts), %s after", sizeMB(megabytes),
@@ -93,7 +91,7 @@ func fill(t *testing.T, cli *clientv3.Client, r *rand.Rand, n, size int) {
 	for range 8 {
 		wg.Go(func() {
 			for i := range next {
-				if err := untilAnswered(t.Context(), func(ctx context.Context) error {
+				if err := untilAnswered(t, func(ctx context.Context) error {
 					_, err := cli.Put(ctx, fmt.Sprintf("fill/%04d", i%1000), values[i:i+size])
 					return err
 				}); err != nil {
@@ -109,9 +107,10 @@ func fill(t *testing.T, cli *clientv3.Client, r *rand.Rand, n, size int) {
 	}
 }
 
-// untilAnswered repeats a write that was refused or lost, for at most 30 s.
-func untilAnswered(ctx context.Context, do func(context.Context) error) (err error) {
-	for began := time.Now(); time.Since(began) < 30*time.Second; time.Sleep(20 * time.Millisecond) {
+// untilAnswered repeats a request that was refused or lost, for as long as the test's run allows.
+func untilAnswered(t *testing.T, do func(context.Context) error) (err error) {
+	ctx := t.Context()
+	for end := time.Now().Add(wait.Limit(t)); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		one, cancel := context.WithTimeout(ctx, 10*time.Second)
 		err = do(one)
 		cancel()
@@ -143,13 +142,13 @@ func paced(t *testing.T, cli *clientv3.Client, d time.Duration, done <-chan stru
 		case <-time.After(time.Until(due)):
 		}
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 			defer cancel()
 			_, err := cli.Put(ctx, fmt.Sprintf("paced/%02d", i%50), "v")
 			mu.Lock()
 			defer mu.Unlock()
 			took = append(took, time.Since(due))
-			if err != nil {
+			if err != nil && !excused(err) {
 				t.Errorf("put beside the catch-up: %v", err)
 			}
 		})

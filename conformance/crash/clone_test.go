@@ -69,7 +69,7 @@ func twoServers(t *testing.T, r *rand.Rand, round int) (said int, refused bool) 
 	if err := clusters[0].Run(); err != nil {
 		t.Fatal(err)
 	}
-	if !eventually(20*time.Second, func() bool {
+	if !eventually(t, func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		return writers[0].put(ctx, 0, fmt.Sprintf("before-%d", time.Now().UnixNano()), "archive")
@@ -106,7 +106,7 @@ func twoServers(t *testing.T, r *rand.Rand, round int) (said int, refused bool) 
 	stop()
 	busy.Wait()
 	for i, g := range writers {
-		if !eventually(20*time.Second, func() bool {
+		if !eventually(t, func() bool {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
 			return g.put(ctx, 0, fmt.Sprintf("still-%d-%d", i, time.Now().UnixNano()), "commit")

@@ -14,13 +14,16 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // etcdOnly is a path to an etcd to test instead, or "".
@@ -84,6 +87,22 @@ func start(t *testing.T, n int, flags ...string) *proctest.Cluster {
 	return c
 }
 
+// patiently repeats a read that a member has given up on: an election under way, or a machine that is busy, takes the server's own time. Only in the
+// short run; a read that is repeated changes nothing.
+func patiently(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	reads := slices.Contains([]string{"Range", "HashKV", "Status", "MemberList", "LeaseTimeToLive", "LeaseLeases", "Authenticate", "AuthStatus", "UserList", "RoleGet"},
+		method[strings.LastIndexByte(method, '/')+1:])
+	for {
+		err := invoke(ctx, method, req, reply, cc, opts...)
+		if err == nil || !reads || long || ctx.Err() != nil || !slices.Contains(gaveUp, status.Convert(err).Message()) {
+			return err
+		}
+	}
+}
+
+// gaveUp is what a member says that has waited as long as it does.
+var gaveUp = []string{rpctypes.ErrTimeout.Error(), rpctypes.ErrTimeoutDueToLeaderFail.Error(), rpctypes.ErrNoLeader.Error(), rpctypes.ErrLeaderChanged.Error()}
+
 // dial opens an unmodified etcd client.
 func dial(t *testing.T, endpoints ...string) *clientv3.Client {
 	t.Helper()
@@ -100,7 +119,8 @@ func dialEager(t *testing.T, endpoints ...string) *clientv3.Client {
 
 func dialWith(t *testing.T, endpoints []string, options ...grpc.DialOption) *clientv3.Client {
 	t.Helper()
-	cli, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: 5 * time.Second, Logger: zap.NewNop(), DialOptions: options,
+	options = append(options, grpc.WithChainUnaryInterceptor(patiently))
+	cli, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: wait.Limit(t), Logger: zap.NewNop(), DialOptions: options,
 		DialKeepAliveTime: 2 * time.Second, DialKeepAliveTimeout: 2 * time.Second, MaxCallRecvMsgSize: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +132,7 @@ func dialWith(t *testing.T, endpoints []string, options ...grpc.DialOption) *cli
 // conn is a bare gRPC connection, for requests no client library would send.
 func conn(t *testing.T, endpoint string) *grpc.ClientConn {
 	t.Helper()
-	cc, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()),
+	cc, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithChainUnaryInterceptor(patiently),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1<<30), grpc.MaxCallSendMsgSize(1<<30)))
 	if err != nil {
 		t.Fatal(err)
@@ -128,13 +148,14 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// eventually polls until ok reports true, or the timeout; it returns which.
-func eventually(timeout time.Duration, ok func() bool) bool {
-	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+// eventually polls until ok reports true, or until the test has waited as long as its run allows; it returns which.
+func eventually(t *testing.T, ok func() bool) bool {
+	t.Helper()
+	for end := time.Now().Add(wait.Limit(t)); ; time.Sleep(20 * time.Millisecond) {
 		if ok() {
 			return true
 		}
-		if time.Since(began) > timeout {
+		if time.Now().After(end) {
 			return false
 		}
 	}
@@ -144,7 +165,7 @@ func eventually(timeout time.Duration, ok func() bool) bool {
 func settle(t *testing.T, c *proctest.Cluster) int64 {
 	t.Helper()
 	var revs []int64
-	same := eventually(30*time.Second, func() bool {
+	same := eventually(t, func() bool {
 		revs = revs[:0]
 		for _, node := range c.Nodes {
 			st, err := node.Status(t.Context())
@@ -168,7 +189,7 @@ func hashes(t *testing.T, c *proctest.Cluster) uint32 {
 	rev := settle(t, c)
 	var all []uint32
 	for _, node := range c.Nodes {
-		res, err := pb.NewMaintenanceClient(conn(t, node.KV)).HashKV(within(t, time.Minute), &pb.HashKVRequest{Revision: rev})
+		res, err := pb.NewMaintenanceClient(conn(t, node.KV)).HashKV(wait.Context(t), &pb.HashKVRequest{Revision: rev})
 		if err != nil {
 			t.Fatalf("hash of %s at revision %d: %v", node.Name, rev, err)
 		}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestWatchOverCompaction compacts history right behind and beneath watches while members are killed: a watch is told of everything
@@ -68,14 +70,14 @@ func watchOverCompaction(t *testing.T, nodes, kills int) {
 		if err := c.WaitReady(); err != nil {
 			t.Fatal(err)
 		}
-		if !eventually(20*time.Second, func() bool { return w.acked.Load() > before+10 }) {
+		if !eventually(t, func() bool { return w.acked.Load() > before+10 }) {
 			t.Fatalf("no write was acknowledged in 20 s after kill %d, though all members are ready", k.kills)
 		}
 	}
 	stopWrites()
 	writing.Wait()
 	edge := w.finish(t, compact, bulk, pushed)
-	eventually(20*time.Second, func() bool {
+	eventually(t, func() bool {
 		return !slices.ContainsFunc(watchers, func(l *lagger) bool {
 			return l.edge != nil && l.began.Load() < edge || l.at.Load() < w.top.Load()
 		})
@@ -176,7 +178,7 @@ func (w *churn) push(ctx context.Context, cli *clientv3.Client, value string) {
 func (w *churn) finish(t *testing.T, cli, bulk *clientv3.Client, value string) (edge int64) {
 	t.Helper()
 	put := func(cli *clientv3.Client, key, value string) (rev int64) {
-		res, err := cli.Put(within(t, 20*time.Second), key, value)
+		res, err := cli.Put(wait.Context(t), key, value)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +199,7 @@ func (w *churn) finish(t *testing.T, cli, bulk *clientv3.Client, value string) (
 	for i := range 20 {
 		put(bulk, fmt.Sprintf("b/%d", i%8), value)
 	}
-	if _, err := cli.Compact(within(t, 20*time.Second), edge, clientv3.WithCompactPhysical()); err != nil {
+	if _, err := cli.Compact(wait.Context(t), edge, clientv3.WithCompactPhysical()); err != nil {
 		t.Fatal(err)
 	}
 	raise(&w.compacted, edge)

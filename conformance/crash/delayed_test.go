@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestDelayedMessages kills leaders while messages wait for their time. None is lost, and none is early by the clock of the client that sent it; what
@@ -54,7 +56,7 @@ func TestDelayedMessages(t *testing.T) {
 		if k.kills > 0 {
 			time.Sleep(between(r, over/time.Duration(2*kills), over/time.Duration(kills)))
 		}
-		leader, err := c.WaitLeader(20 * time.Second)
+		leader, err := c.WaitLeader(wait.Limit(t))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestFullDisk lets a small file system run full under load. The node stops with a line that says so, refuses to start
@@ -53,7 +54,7 @@ func fullDisk(t *testing.T, nodes, rounds int) {
 		go func() { push(clients[0], r, small.Exited()); close(full) }()
 		select {
 		case <-small.Exited():
-		case <-time.After(60 * time.Second):
+		case <-time.After(wait.Limit(t)):
 			l.stop()
 			t.Fatalf("the node runs on with a full disk after 60 s:\n%s", stacks(small))
 		}
@@ -66,7 +67,7 @@ func fullDisk(t *testing.T, nodes, rounds int) {
 		}
 		if nodes > 1 {
 			before := l.acked.Load()
-			if !eventually(20*time.Second, func() bool { return l.acked.Load() > before+100 }) {
+			if !eventually(t, func() bool { return l.acked.Load() > before+100 }) {
 				t.Error("the other two members do not go on")
 			}
 		}
@@ -183,7 +184,7 @@ func push(cli *clientv3.Client, r *rand.Rand, until <-chan struct{}) {
 
 // dropPushed deletes the pushed values and their history.
 func dropPushed(t *testing.T, cli *clientv3.Client) error {
-	return untilAnswered(t.Context(), func(ctx context.Context) error {
+	return untilAnswered(t, func(ctx context.Context) error {
 		res, err := cli.Delete(ctx, "push/", clientv3.WithPrefix())
 		if err != nil {
 			return err

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // follower watches w/ from the first revision on and remembers every event.
@@ -86,7 +88,7 @@ func (f *follower) finish(t *testing.T, name string, held map[string]ack) (bad i
 	for _, a := range held {
 		newest = max(newest, a.rev)
 	}
-	eventually(20*time.Second, func() bool {
+	eventually(t, func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return f.last >= newest
@@ -127,16 +129,19 @@ type kept struct {
 // keepLeases grants n leases and keeps them.
 func keepLeases(t *testing.T, cli *clientv3.Client, n int, ttl time.Duration) *kept {
 	t.Helper()
+	if !long {
+		ttl *= 10 // a client that shares its machine may not be run for seconds
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	k := &kept{cancel: cancel}
 	for i := range n {
-		granted, err := cli.Grant(within(t, 10*time.Second), int64(ttl/time.Second))
+		granted, err := cli.Grant(wait.Context(t), int64(ttl/time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
 		key := fmt.Sprintf("l/%03d", i)
-		if _, err := cli.Put(within(t, 10*time.Second), key, "kept", clientv3.WithLease(granted.ID)); err != nil {
+		if _, err := cli.Put(wait.Context(t), key, "kept", clientv3.WithLease(granted.ID)); err != nil {
 			t.Fatal(err)
 		}
 		answers, err := cli.KeepAlive(ctx, granted.ID)
@@ -161,11 +166,11 @@ func keepLeases(t *testing.T, cli *clientv3.Client, n int, ttl time.Duration) *k
 func (k *kept) finish(t *testing.T, cli *clientv3.Client) (dead int) {
 	t.Helper()
 	for i, id := range k.ids {
-		left, err := cli.TimeToLive(within(t, 10*time.Second), id)
+		left, err := cli.TimeToLive(wait.Context(t), id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := cli.Get(within(t, 10*time.Second), k.keys[i])
+		got, err := cli.Get(wait.Context(t), k.keys[i])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/node"
 	kvmachine "github.com/holdfastdb/holdfast/doors/kv/machine"
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestFailedSync makes the log's fsync fail, or its writes meet a full disk, under load in one process: a real disk does
@@ -61,12 +62,12 @@ func TestFailedSync(t *testing.T) {
 			if round < len(faults) {
 				t.Logf("%s: %v", fault.name, err)
 			}
-		case <-time.After(60 * time.Second):
+		case <-time.After(wait.Limit(t)):
 			t.Fatalf("%s: the node runs on", fault.name)
 		}
 		select {
 		case <-n.StoppedC():
-		case <-time.After(5 * time.Second):
+		case <-time.After(wait.Limit(t)):
 			t.Fatalf("%s: OnFatal was called but the node runs on", fault.name)
 		}
 		stop()
@@ -96,7 +97,7 @@ func openNode(t *testing.T, dir string, fs disk.FS, onFatal func(error)) *member
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !eventually(30*time.Second, func() bool { return n.Status().Ready }) {
+	if !eventually(t, func() bool { return n.Status().Ready }) {
 		t.Fatalf("not ready after 30 s: %+v", n.Status())
 	}
 	return &member{n, keys}

@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // largeWriters put values of 4 KiB to 1 MiB, each over keys of its own, and know what was acknowledged.
@@ -76,7 +77,7 @@ func (l *largeWriters) finish(t *testing.T, nodes []*proctest.Node) (puts, keys,
 		cli := dial(t, node.KV)
 		for _, w := range l.writers {
 			for key, sum := range w.acked {
-				res, err := cli.Get(within(t, time.Minute), key)
+				res, err := cli.Get(wait.Context(t), key)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -127,7 +128,7 @@ func TestGrowingUnderLargeValues(t *testing.T) {
 	}
 	until := func(what string, do func(ctx context.Context) error) {
 		t.Helper()
-		if err := untilAnswered(t.Context(), do); err != nil {
+		if err := untilAnswered(t, do); err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
 	}
@@ -148,7 +149,7 @@ func TestGrowingUnderLargeValues(t *testing.T) {
 			if err := node.Start(); err != nil {
 				t.Fatal(err)
 			}
-			if err := c.WaitNode(node, time.Minute); err != nil {
+			if err := c.WaitNode(node, wait.Limit(t)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -183,7 +184,7 @@ func TestGrowingUnderLargeValues(t *testing.T) {
 			return err
 		})
 	}
-	if err := c.WaitNode(first, time.Minute); err != nil {
+	if err := c.WaitNode(first, wait.Limit(t)); err != nil {
 		t.Fatal(err)
 	}
 	puts, keys, wrong := l.finish(t, c.Nodes)

@@ -18,7 +18,7 @@ func TestHugeDeletesOverKills(t *testing.T) {
 	r := rng(t)
 	c := start(t, 3)
 	for _, node := range c.Nodes {
-		if !eventually(60*time.Second, func() bool { return levelOf(t, node) == newest }) {
+		if !eventually(t, func() bool { return levelOf(t, node) == newest }) {
 			t.Fatalf("%s stays at level %d", node.Name, levelOf(t, node))
 		}
 	}
@@ -46,7 +46,7 @@ func TestHugeDeletesOverKills(t *testing.T) {
 		}
 		for _, node := range c.Nodes {
 			var left int64
-			if err := untilAnswered(t.Context(), func(ctx context.Context) error {
+			if err := untilAnswered(t, func(ctx context.Context) error {
 				res, err := dial(t, node.KV).Get(ctx, "0", clientv3.WithRange(":"), clientv3.WithCountOnly())
 				if err == nil {
 					left = res.Count

@@ -32,7 +32,7 @@ func TestIdle(t *testing.T) {
 		summary(t, "idle: RSS %.1f MB", float64(rss)/(1<<20))
 		return
 	}
-	if err := untilAnswered(t.Context(), putOnce(dial(t, node.KV), "k", "v")); err != nil {
+	if err := untilAnswered(t, putOnce(dial(t, node.KV), "k", "v")); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(seconds("IDLE_SETTLE", 0, 330))

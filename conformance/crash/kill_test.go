@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 const keptTTL = 15 * time.Second
@@ -49,7 +50,7 @@ func kill9(t *testing.T, nodes, kills int) {
 		if err := c.WaitReady(); err != nil {
 			t.Fatal(err)
 		}
-		if !eventually(20*time.Second, func() bool { return l.acked.Load() > before+10 }) {
+		if !eventually(t, func() bool { return l.acked.Load() > before+10 }) {
 			t.Fatalf("no write was acknowledged in 20 s after kill %d, though all members are ready", k.kills)
 		}
 	}
@@ -119,7 +120,7 @@ func (k *killer) choose(t *testing.T) []*proctest.Node {
 	if len(k.c.Nodes) == 1 {
 		return k.c.Nodes
 	}
-	leader, err := k.c.WaitLeader(20 * time.Second)
+	leader, err := k.c.WaitLeader(wait.Limit(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestLearnersComeAndGo kills members while learners join, are promoted, removed and wiped all the time, and checks that no
@@ -108,7 +109,7 @@ func (f *flock) until(t *testing.T, what string, done func([]*pb.Member) bool, c
 	t.Helper()
 	dies := f.r.IntN(3) == 0
 	var last error
-	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		at := pb.NewClusterClient(f.voters[f.r.IntN(len(f.voters))].cc)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		res, err := at.MemberList(ctx, &pb.MemberListRequest{Linearizable: true})
@@ -267,7 +268,7 @@ func (f *flock) strike(t *testing.T) {
 
 func (f *flock) pause(t *testing.T) {
 	t.Helper()
-	leader, err := f.c.WaitLeader(20 * time.Second)
+	leader, err := f.c.WaitLeader(wait.Limit(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +276,7 @@ func (f *flock) pause(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := f.load.acked.Load()
-	eventually(5*time.Second, func() bool { // the others know another leader
+	eventually(t, func() bool { // the others know another leader
 		now, err := f.c.Leader(t.Context())
 		return err == nil && now != leader
 	})
@@ -290,11 +291,11 @@ func (f *flock) pause(t *testing.T) {
 func (f *flock) goesOn(t *testing.T, before int64) {
 	t.Helper()
 	for _, v := range f.voters {
-		if err := f.c.WaitNode(v.node, 30*time.Second); err != nil {
+		if err := f.c.WaitNode(v.node, wait.Limit(t)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if !eventually(20*time.Second, func() bool { return f.load.acked.Load() > before+10 }) {
+	if !eventually(t, func() bool { return f.load.acked.Load() > before+10 }) {
 		t.Fatalf("no write was acknowledged in 20 s after kill %d, though all voters are ready", f.kills)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // ack is one key of one acknowledged write. Every key is written once, so the ack alone says what must be found later.
@@ -121,7 +123,7 @@ func stored(t *testing.T, cli *clientv3.Client) map[string]ack {
 	t.Helper()
 	out := map[string]ack{}
 	for from := "w/"; ; {
-		res, err := cli.Get(within(t, 30*time.Second), from, clientv3.WithRange("w0"), clientv3.WithLimit(5000))
+		res, err := cli.Get(wait.Context(t), from, clientv3.WithRange("w0"), clientv3.WithLimit(5000))
 		if err != nil {
 			t.Fatalf("read back: %v", err)
 		}

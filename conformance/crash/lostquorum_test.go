@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // runbook returns the lines of a fenced block of docs/operations/backup.md.
@@ -39,12 +40,12 @@ func TestTheOthersAreGone(t *testing.T) {
 	defer l.cancel()
 	more := func(n int64) {
 		t.Helper()
-		if from := l.acked.Load(); !eventually(60*time.Second, func() bool { return l.acked.Load() >= from+n }) {
+		if from := l.acked.Load(); !eventually(t, func() bool { return l.acked.Load() >= from+n }) {
 			t.Fatalf("no %d writes in a minute", n)
 		}
 	}
 	more(200)
-	leader, err := c.WaitLeader(30 * time.Second)
+	leader, err := c.WaitLeader(wait.Limit(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,7 @@ func TestTheOthersAreGone(t *testing.T) {
 	last := others[1]
 	kill(t, leader) // the last one has entries that nobody will tell it are committed
 	wipe(t, leader)
-	if err := last.Term(20 * time.Second); err != nil {
+	if err := last.Term(wait.Limit(t)); err != nil {
 		t.Fatal(err)
 	}
 	l.stop()
@@ -89,7 +90,7 @@ func TestTheOthersAreGone(t *testing.T) {
 				}
 				continue
 			}
-			cmd := exec.CommandContext(within(t, time.Minute), "/bin/sh", "-c", set+"; "+line)
+			cmd := exec.CommandContext(wait.Context(t), "/bin/sh", "-c", set+"; "+line)
 			cmd.Dir = work
 			out, err := cmd.CombinedOutput()
 			if err != nil {
@@ -113,7 +114,7 @@ func TestTheOthersAreGone(t *testing.T) {
 		run(node, runbook(t, "lost-quorum-others"))
 	}
 	fresh := dial(t, c.Endpoints()...)
-	if !eventually(60*time.Second, func() bool {
+	if !eventually(t, func() bool {
 		res, err := fresh.MemberList(within(t, 5*time.Second))
 		if err != nil || len(res.Members) != 3 {
 			return false
@@ -127,7 +128,7 @@ func TestTheOthersAreGone(t *testing.T) {
 	}) {
 		t.Fatal("no three voters within a minute")
 	}
-	if _, err := fresh.Put(within(t, 20*time.Second), "after", "1"); err != nil {
+	if _, err := fresh.Put(wait.Context(t), "after", "1"); err != nil {
 		t.Fatal(err)
 	}
 	hashes(t, c)

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // What the whole process may take with --memory 128MiB.
@@ -42,7 +43,7 @@ func TestMillionKeys(t *testing.T) {
 	for i := range restarts {
 		if i%2 == 0 { // the log holds what the store has not flushed
 			kill(t, node)
-		} else if err := node.Term(15 * time.Second); err != nil {
+		} else if err := node.Term(wait.Limit(t)); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
@@ -50,11 +51,11 @@ func TestMillionKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		slowest = max(slowest, time.Since(began))
-		res, err := cli.Get(within(t, 30*time.Second), "", clientv3.WithFromKey(), clientv3.WithCountOnly())
+		res, err := cli.Get(wait.Context(t), "", clientv3.WithFromKey(), clientv3.WithCountOnly())
 		if err != nil || res.Count != int64(keys) {
 			t.Fatalf("%d of %d keys after the restart: %v", res.Count, keys, err)
 		}
-		n, bytes, err := streamed(within(t, time.Minute), pb.NewKVClient(conn(t, node.KV)), &pb.RangeRequest{Key: []byte{0}, RangeEnd: []byte{0}})
+		n, bytes, err := streamed(wait.Context(t), pb.NewKVClient(conn(t, node.KV)), &pb.RangeRequest{Key: []byte{0}, RangeEnd: []byte{0}})
 		if err != nil || n != keys || bytes != keys*64 {
 			t.Errorf("RangeStream of everything: %d keys, %d bytes, %v", n, bytes, err)
 		}
@@ -64,7 +65,7 @@ func TestMillionKeys(t *testing.T) {
 		}
 		peak = max(peak, rss)
 	}
-	if bar := slack(5 * time.Second); slowest > bar {
+	if bar := barOf(5 * time.Second); slowest > bar {
 		t.Errorf("ready %s after the start, bar %s", tenth(slowest), bar)
 	}
 	if max(peak, loading) > memoryBar {
@@ -90,7 +91,7 @@ func loadKeys(t *testing.T, cli *clientv3.Client, keys int) {
 				for i := from; i < min(from+100, keys); i++ {
 					ops = append(ops, clientv3.OpPut(smallKey(i), fmt.Sprintf("%064d", i)))
 				}
-				if err := untilAnswered(t.Context(), func(ctx context.Context) error {
+				if err := untilAnswered(t, func(ctx context.Context) error {
 					_, err := cli.Txn(ctx).Then(ops...).Commit()
 					return err
 				}); err != nil {
@@ -124,7 +125,7 @@ func TestTooMuchAtOnce(t *testing.T) {
 	const valueBytes = 1<<20 - 1024
 	value := noise(rng(t), valueBytes)
 	for i := range megabytes {
-		if err := untilAnswered(t.Context(), putOnce(cli, fmt.Sprintf("huge/%05d", i), value)); err != nil {
+		if err := untilAnswered(t, putOnce(cli, fmt.Sprintf("huge/%05d", i), value)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -133,18 +134,18 @@ func TestTooMuchAtOnce(t *testing.T) {
 	refused := 0
 	for range 4 {
 		wg.Go(func() {
-			_, err := kv.Range(within(t, time.Minute), all)
+			_, err := kv.Range(wait.Context(t), all)
 			if status.Code(err) != codes.ResourceExhausted || !strings.Contains(status.Convert(err).Message(), "RangeStream") {
 				t.Errorf("a Range of %d MB: %v", megabytes, err)
 			}
 		})
 		refused++
 	}
-	n, bytes, err := streamed(within(t, 5*time.Minute), kv, all)
+	n, bytes, err := streamed(wait.Context(t), kv, all)
 	if err != nil || n != megabytes || bytes != megabytes*valueBytes {
 		t.Errorf("RangeStream of %d MB: %d keys, %d bytes, %v", megabytes, n, bytes, err)
 	}
-	res, err := kv.Range(within(t, time.Minute), &pb.RangeRequest{Key: all.Key, RangeEnd: all.RangeEnd, CountOnly: true})
+	res, err := kv.Range(wait.Context(t), &pb.RangeRequest{Key: all.Key, RangeEnd: all.RangeEnd, CountOnly: true})
 	if err != nil || res.Count != int64(megabytes) {
 		t.Errorf("counting the same: %v %v", res, err)
 	}
@@ -181,7 +182,7 @@ func slowWatchers(t *testing.T, node *proctest.Node, n int) func() int {
 		}
 	}
 	return func() (events int) {
-		res, err := pb.NewKVClient(conn(t, node.KV)).Range(within(t, time.Minute), &pb.RangeRequest{Key: []byte("huge/"), RangeEnd: []byte("huge0"), CountOnly: true})
+		res, err := pb.NewKVClient(conn(t, node.KV)).Range(wait.Context(t), &pb.RangeRequest{Key: []byte("huge/"), RangeEnd: []byte("huge0"), CountOnly: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // answers are the codes with which a server may say no. Anything else (Unavailable, Internal, Unknown, a deadline) means
@@ -46,7 +47,7 @@ func randomRequests(t *testing.T, nodes, total int) {
 		cc := conn(t, c.Nodes[i%nodes].KV)
 		wg.Go(func() {
 			for range total / senders {
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				ctx, cancel := context.WithTimeout(t.Context(), wait.Limit(t))
 				what, q, err := g.send(ctx, cc)
 				cancel()
 				code := status.Code(err)
@@ -103,7 +104,7 @@ func randomRequests(t *testing.T, nodes, total int) {
 func ignoredAfterDelete(t *testing.T, c *proctest.Cluster) {
 	t.Helper()
 	kv := pb.NewKVClient(conn(t, c.Nodes[0].KV))
-	ctx := within(t, patience)
+	ctx := wait.Context(t)
 	if _, err := kv.Put(ctx, &pb.PutRequest{Key: []byte("b/3"), Value: []byte("stays")}); err != nil {
 		t.Fatal(err)
 	}
@@ -120,12 +121,12 @@ func ignoredAfterDelete(t *testing.T, c *proctest.Cluster) {
 func dropLeases(t *testing.T, c *proctest.Cluster) {
 	t.Helper()
 	lease := pb.NewLeaseClient(conn(t, c.Nodes[0].KV))
-	all, err := lease.LeaseLeases(within(t, patience), &pb.LeaseLeasesRequest{})
+	all, err := lease.LeaseLeases(wait.Context(t), &pb.LeaseLeasesRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, l := range all.Leases {
-		_, err := lease.LeaseRevoke(within(t, patience), &pb.LeaseRevokeRequest{ID: l.ID})
+		_, err := lease.LeaseRevoke(wait.Context(t), &pb.LeaseRevokeRequest{ID: l.ID})
 		if err != nil && status.Code(err) != codes.NotFound {
 			t.Fatalf("revoke %d: %v", l.ID, err)
 		}

@@ -17,6 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // register is one key that several clients write and read. acked is the highest revision (of v2: index) of a write of it
@@ -203,7 +204,7 @@ func (g *registers) verify(t *testing.T, n *proctest.Node) (missing int) {
 		}
 	}
 	events := map[int64]ack{}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit(t))
 	defer cancel()
 	for res := range dial(t, n.KV).Watch(ctx, "r/", clientv3.WithPrefix(), clientv3.WithRev(1)) {
 		if err := res.Err(); err != nil {

@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
-	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
@@ -299,6 +298,3 @@ func deletedThenIgnored() *pb.TxnRequest {
 		{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: []byte("b/3"), IgnoreValue: true}}},
 	}}
 }
-
-// patience is how long any one request may take. It only has to tell an answer from none.
-const patience = 20 * time.Second

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestQuietAfterReading reads many times what memory holds and leaves the server alone: within a minute it is about as small as when nobody had asked it
@@ -24,16 +26,16 @@ func TestQuietAfterReading(t *testing.T) {
 		for i := from; i < from+100; i++ {
 			ops = append(ops, clientv3.OpPut(smallKey(i), string(bytes.Repeat([]byte(strconv.Itoa(i%10)), value))))
 		}
-		if _, err := cli.Txn(within(t, 10*time.Second)).Then(ops...).Commit(); err != nil {
+		if _, err := cli.Txn(wait.Context(t)).Then(ops...).Commit(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	patience := 62 * time.Second
 	if !long {
 		node.Setenv("HOLDFAST_TEST_QUIET=4s")
-		patience = 30 * time.Second
+		patience = wait.Limit(t)
 	}
-	if err := node.Term(15 * time.Second); err != nil {
+	if err := node.Term(wait.Limit(t)); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Restart(node); err != nil {
@@ -51,7 +53,7 @@ func TestQuietAfterReading(t *testing.T) {
 	const page = 500
 	for read := 0; read < megabytes<<20; {
 		from := r.IntN(keys - page)
-		res, err := cli.Get(within(t, 30*time.Second), smallKey(from), clientv3.WithRange(smallKey(from+page)))
+		res, err := cli.Get(wait.Context(t), smallKey(from), clientv3.WithRange(smallKey(from+page)))
 		if err != nil || len(res.Kvs) != page {
 			t.Fatalf("a page from %d: %d keys, %v", from, len(res.Kvs), err)
 		}
@@ -71,7 +73,7 @@ func TestQuietAfterReading(t *testing.T) {
 	}
 	took := time.Since(began)
 	// What it let go of is read again.
-	if res, err := cli.Get(within(t, 10*time.Second), smallKey(7), clientv3.WithRange(smallKey(9))); err != nil || len(res.Kvs) != 2 {
+	if res, err := cli.Get(wait.Context(t), smallKey(7), clientv3.WithRange(smallKey(9))); err != nil || len(res.Kvs) != 2 {
 		t.Errorf("after the rest: %v %v", res, err)
 	}
 	summary(t, "quiet after reading: RSS %.1f MB when ready, %.1f MB after %d MB had been read, %.1f MB %s later", float64(idle)/(1<<20), float64(busy)/(1<<20),

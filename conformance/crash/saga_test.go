@@ -26,7 +26,7 @@ func startSagas(t *testing.T, n int) *proctest.Cluster {
 	t.Helper()
 	c := start(t, n, sagaFlags...)
 	for _, node := range c.Nodes {
-		if !eventually(30*time.Second, func() bool { return levelOf(t, node) == newest }) {
+		if !eventually(t, func() bool { return levelOf(t, node) == newest }) {
 			t.Fatalf("%s stays at level %d", node.Name, levelOf(t, node))
 		}
 	}
@@ -114,7 +114,7 @@ func (c *sagaClient) status(node *proctest.Node, gid string) (string, error) {
 func (c *sagaClient) ends(t *testing.T, node *proctest.Node, gid string) (status string) {
 	t.Helper()
 	var err error
-	if !eventually(60*time.Second, func() bool {
+	if !eventually(t, func() bool {
 		status, err = c.status(node, gid)
 		return err == nil && (status == "" || status == "succeed" || status == "failed")
 	}) {
@@ -222,7 +222,7 @@ func TestKeysAndSagasTogether(t *testing.T) {
 		if err := c.WaitReady(); err != nil {
 			t.Fatal(err)
 		}
-		if !eventually(20*time.Second, func() bool { return p.acked.Load() > before+10 }) {
+		if !eventually(t, func() bool { return p.acked.Load() > before+10 }) {
 			t.Fatalf("nothing was acknowledged in 20 s after kill %d, though all members are ready", k.kills)
 		}
 	}

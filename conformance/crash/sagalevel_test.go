@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // buildBeforeSagas is the last whose level is 1: it knows no global transactions.
@@ -36,7 +37,7 @@ func TestSagasWaitForTheLevel(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, node := range c.Nodes {
-		if !eventually(30*time.Second, func() bool { return levelOf(t, node) == 1 }) {
+		if !eventually(t, func() bool { return levelOf(t, node) == 1 }) {
 			t.Fatalf("%s of %s stays at level %d", node.Name, buildBeforeSagas, levelOf(t, node))
 		}
 	}
@@ -79,7 +80,7 @@ func TestSagasWaitForTheLevel(t *testing.T) {
 		}
 	}
 	for i, node := range c.Nodes {
-		if err := node.Term(30 * time.Second); err != nil {
+		if err := node.Term(wait.Limit(t)); err != nil {
 			t.Fatal(err)
 		}
 		c.Become(node, ours, sagaFlags...)
@@ -103,13 +104,13 @@ func TestSagasWaitForTheLevel(t *testing.T) {
 			}
 			refuses(done)
 		}
-		if !eventually(20*time.Second, func() bool { return l.acked.Load() > before+10 }) {
+		if !eventually(t, func() bool { return l.acked.Load() > before+10 }) {
 			t.Fatalf("no write was acknowledged after %s became another build", node.Name)
 		}
 	}
 	// The last one has come: it is refused until the level rises, and then never.
 	waited := time.Now()
-	if !eventually(30*time.Second, func() bool {
+	if !eventually(t, func() bool {
 		was := levelOf(t, c.Nodes[2])
 		code, answer, _ := submit(c.Nodes[2], "/api/dtmsvr/submit")
 		switch {
@@ -133,7 +134,7 @@ func TestSagasWaitForTheLevel(t *testing.T) {
 		t.Errorf("%d calls, one of them for %s: %t", steps.calls, first, ok)
 	}
 	for _, node := range c.Nodes {
-		if !eventually(10*time.Second, func() bool { return levelOf(t, node) == newest }) {
+		if !eventually(t, func() bool { return levelOf(t, node) == newest }) {
 			t.Fatalf("%s stays at level %d", node.Name, levelOf(t, node))
 		}
 		if status := cli.ends(t, node, first); status != "succeed" {
@@ -155,7 +156,7 @@ func TestSagasWaitForTheLevel(t *testing.T) {
 
 	// There is no way back.
 	node := c.Nodes[0]
-	if err := node.Term(30 * time.Second); err != nil {
+	if err := node.Term(wait.Limit(t)); err != nil {
 		t.Fatal(err)
 	}
 	c.Become(node, earlier)
@@ -164,7 +165,7 @@ func TestSagasWaitForTheLevel(t *testing.T) {
 	}
 	select {
 	case <-node.Exited():
-	case <-time.After(30 * time.Second):
+	case <-time.After(wait.Limit(t)):
 		t.Fatalf("%s runs on a directory of level %d", buildBeforeSagas, newest)
 	}
 	if text := node.LogTail(5); !strings.Contains(text, fmt.Sprintf("the cluster is at level %d and this build knows levels up to 1", newest)) {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/holdfastdb/holdfast/internal/bucket"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // retentionMiB is what the log may take while the store does not answer.
@@ -142,7 +143,7 @@ func TestTheStoreIsDown(t *testing.T) {
 // healed waits until a write is said to be in the bucket, which works again.
 func (g *gone) healed(t *testing.T) {
 	t.Helper()
-	if !eventually(60*time.Second, func() bool {
+	if !eventually(t, func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		return g.put(ctx, 0, fmt.Sprintf("after-%d", time.Now().UnixNano()), "archive")
@@ -209,13 +210,13 @@ func TestArchiveOverAChangeOfLeader(t *testing.T) {
 	var gaps []time.Duration
 	for range count("ARCHIVE_LEADERS", 2, 20) {
 		time.Sleep(time.Second)
-		lead, err := c.WaitLeader(10 * time.Second)
+		lead, err := c.WaitLeader(wait.Limit(t))
 		if err != nil {
 			t.Fatal(err)
 		}
 		kill(t, lead)
 		before, since := acked(), time.Now()
-		if !eventually(20*time.Second, func() bool { return acked() > before+8 }) { // one of each writer may have been under way
+		if !eventually(t, func() bool { return acked() > before+8 }) { // one of each writer may have been under way
 			t.Fatal("nothing is said to be in the bucket for 20 s after a change of leader")
 		}
 		gaps = append(gaps, time.Since(since))
@@ -229,7 +230,7 @@ func TestArchiveOverAChangeOfLeader(t *testing.T) {
 	for _, gap := range gaps {
 		worst, sum = max(worst, gap), sum+gap
 	}
-	if worst > slack(3*time.Second) {
+	if worst > barOf(3*time.Second) {
 		t.Errorf("nobody was told that something is in the bucket for %v after a kill", worst)
 	}
 	for _, n := range c.Nodes {

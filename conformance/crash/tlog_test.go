@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // tlogLoad is writers that add entries of their own and pollers that collect every checkpoint any member shows.
@@ -136,7 +137,7 @@ func tlogKill9(t *testing.T, nodes, kills int) {
 		t.Fatal(err)
 	}
 	c := start(t, nodes, "--tlog", "{tlog}", "--tlog-keys", keys)
-	l := &tlogLoad{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: 15 * time.Second}, key: signer.Verifier(),
+	l := &tlogLoad{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: wait.Limit(t)}, key: signer.Verifier(),
 		given: map[uint64]string{}, open: map[string]bool{}, seen: map[string]*tiles.Checkpoint{}}
 	for _, n := range c.Nodes {
 		l.hosts = append(l.hosts, n.Addr("tlog"))
@@ -162,7 +163,7 @@ func tlogKill9(t *testing.T, nodes, kills int) {
 		if err := c.WaitReady(); err != nil {
 			t.Fatal(err)
 		}
-		if !eventually(20*time.Second, func() bool { return l.acked.Load() > before+20 }) {
+		if !eventually(t, func() bool { return l.acked.Load() > before+20 }) {
 			t.Fatalf("nothing was acknowledged in 20 s after kill %d, though all members are ready", k.kills)
 		}
 	}
@@ -184,7 +185,7 @@ func tlogKill9(t *testing.T, nodes, kills int) {
 	for _, c := range l.seen { // any order: the largest counts
 		most = max(most, c.Size)
 	}
-	if !eventually(20*time.Second, func() bool {
+	if !eventually(t, func() bool {
 		var err error
 		if note, err = l.get(l.hosts[0], "checkpoint"); err != nil {
 			return false

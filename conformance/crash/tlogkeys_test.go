@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // signers is three members with a tlog door, each with a key directory of its own.
@@ -72,7 +73,7 @@ func (s *signers) post(n *proctest.Node, entry string) (int, string) {
 func (s *signers) add(n *proctest.Node, entry string) {
 	s.t.Helper()
 	code, body := 0, ""
-	if !eventually(20*time.Second, func() bool {
+	if !eventually(s.t, func() bool {
 		code, body = s.post(n, entry)
 		return code != 503 && code != 0
 	}) || code != 200 {
@@ -85,7 +86,7 @@ func (s *signers) signed(size uint64) {
 	s.t.Helper()
 	for _, n := range s.Nodes {
 		var note []byte
-		if !eventually(30*time.Second, func() bool {
+		if !eventually(s.t, func() bool {
 			res, err := http.Get("http://" + n.Addr("tlog") + "/checkpoint")
 			if err != nil {
 				return false
@@ -101,15 +102,15 @@ func (s *signers) signed(size uint64) {
 }
 
 // leads waits until a node leads.
-func (s *signers) leads(want *proctest.Node, patience time.Duration) (took time.Duration) {
+func (s *signers) leads(want *proctest.Node) (took time.Duration) {
 	s.t.Helper()
 	began := time.Now()
 	var lead *proctest.Node
-	if !eventually(patience, func() bool {
+	if !eventually(s.t, func() bool {
 		lead, _ = s.Leader(s.t.Context())
 		return lead == want
 	}) {
-		s.t.Fatalf("%v leads after %v, want %s", lead, patience, want.Name)
+		s.t.Fatalf("%v leads, want %s", lead, want.Name)
 	}
 	return time.Since(began)
 }
@@ -117,7 +118,7 @@ func (s *signers) leads(want *proctest.Node, patience time.Duration) (took time.
 // move hands leadership to a node by an operator's command.
 func (s *signers) move(to *proctest.Node) {
 	s.t.Helper()
-	lead, err := s.WaitLeader(20 * time.Second)
+	lead, err := s.WaitLeader(wait.Limit(s.t))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -129,7 +130,7 @@ func (s *signers) move(to *proctest.Node) {
 		s.t.Fatal(err)
 	}
 	cli := dial(s.t, lead.KV)
-	if _, err := clientv3.NewMaintenance(cli).MoveLeader(within(s.t, 10*time.Second), st.Header.MemberId); err != nil {
+	if _, err := clientv3.NewMaintenance(cli).MoveLeader(wait.Context(s.t), st.Header.MemberId); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -147,7 +148,7 @@ func TestLeadershipGoesToTheKey(t *testing.T) {
 	if err := s.Run(); err != nil {
 		t.Fatal(err)
 	}
-	first := s.leads(has, 30*time.Second)
+	first := s.leads(has)
 	s.signed(0) // the same note on every member
 	for i := range 10 {
 		s.add(s.Nodes[i%3], fmt.Sprintf("entry %d", i))
@@ -163,13 +164,13 @@ func TestLeadershipGoesToTheKey(t *testing.T) {
 		}
 	}
 	s.add(third, "entry 10")
-	s.leads(has, 30*time.Second)
+	s.leads(has)
 	asked := time.Since(began)
 	s.signed(sizeOf(t, has))
 
 	// And while nobody does.
 	s.move(without)
-	atRest := s.leads(has, 30*time.Second)
+	atRest := s.leads(has)
 	before := sizeOf(t, has)
 	s.add(without, "entry 11")
 	s.signed(before + 1)
@@ -207,7 +208,7 @@ func TestLeadershipGoesToTheKey(t *testing.T) {
 	if err := s.WaitReady(); err != nil {
 		t.Fatal(err)
 	}
-	lead, err := s.WaitLeader(20 * time.Second)
+	lead, err := s.WaitLeader(wait.Limit(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +225,7 @@ func TestLeadershipGoesToTheKey(t *testing.T) {
 	if err := s.Restart(has); err != nil {
 		t.Fatal(err)
 	}
-	s.leads(has, 30*time.Second)
+	s.leads(has)
 	s.add(has, "entry 12")
 	s.signed(before + 2)
 	summary(t, "tlog handover: leadership went to the only key after the start in %s, back to it from a member without it in %s, at rest in %s",

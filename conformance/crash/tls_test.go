@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/internal/certtest"
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // authority is a CA made for one test, with a directory for files.
@@ -80,7 +81,7 @@ func TestWrongCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cli.Close()
-	if err := untilAnswered(t.Context(), putOnce(cli, "under", "tls")); err != nil {
+	if err := untilAnswered(t, putOnce(cli, "under", "tls")); err != nil {
 		t.Fatalf("three members with good certificates do not serve: %v", err)
 	}
 
@@ -113,7 +114,7 @@ func TestWrongCertificate(t *testing.T) {
 		}
 		victim.Process = stranger // so that the cluster ends it
 		time.Sleep(seconds("TLS_WAIT", 1, 5))
-		if err := untilAnswered(t.Context(), putOnce(cli, "beside", "stranger")); err != nil {
+		if err := untilAnswered(t, putOnce(cli, "beside", "stranger")); err != nil {
 			t.Errorf("two good members do not serve beside one with a wrong certificate: %v", err)
 		}
 		res, err := clientStatus(t, theirs, victim.KV, bad[0], bad[1])
@@ -133,7 +134,7 @@ func TestWrongCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer alone.Close()
-	if err := untilAnswered(t.Context(), putOnce(alone, "back", "again")); err != nil {
+	if err := untilAnswered(t, putOnce(alone, "back", "again")); err != nil {
 		t.Errorf("the member with its good certificate again does not serve: %v", err)
 	}
 	summary(t, "wrong certificate: %d connections to members refused, a member with another authority's certificate and one with an expired one kept out",
@@ -155,7 +156,7 @@ func refusedAt(t *testing.T, peer, what string, config *tls.Config) {
 	}
 	defer nc.Close()
 	// TLS 1.3 clients are done before the server has looked at their certificate: the refusal comes with the first read.
-	nc.SetDeadline(time.Now().Add(15 * time.Second))
+	nc.SetDeadline(time.Now().Add(wait.Limit(t)))
 	_, _ = nc.Write(make([]byte, 4096)) // may already meet the closed connection
 	if config == nil {
 		n, err := io.ReadAll(nc)

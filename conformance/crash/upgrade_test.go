@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // earlierBuilds are those that members of this one must be able to run beside, and go back to while the level is down.
@@ -52,7 +53,7 @@ func rollingUpgrade(t *testing.T, commit string, known int) {
 		t.Fatal(err)
 	}
 	for _, node := range c.Nodes {
-		if !eventually(30*time.Second, func() bool { return levelOf(t, node) == known }) {
+		if !eventually(t, func() bool { return levelOf(t, node) == known }) {
 			t.Fatalf("%s of %s stays at level %d", node.Name, commit, levelOf(t, node))
 		}
 	}
@@ -75,7 +76,7 @@ func rollingUpgrade(t *testing.T, commit string, known int) {
 		if r.IntN(3) == 0 {
 			kill(t, node)
 			kills++
-		} else if err := node.Term(30 * time.Second); err != nil {
+		} else if err := node.Term(wait.Limit(t)); err != nil {
 			t.Fatalf("%s does not end: %v", node.Name, err)
 		}
 		c.Become(node, bin, flags...)
@@ -83,7 +84,7 @@ func rollingUpgrade(t *testing.T, commit string, known int) {
 			t.Fatal(err)
 		}
 		changes++
-		if !eventually(20*time.Second, func() bool { return l.acked.Load() > before+10 }) {
+		if !eventually(t, func() bool { return l.acked.Load() > before+10 }) {
 			t.Fatalf("no write was acknowledged in 20 s after %s became another build", node.Name)
 		}
 	}
@@ -118,7 +119,7 @@ func rollingUpgrade(t *testing.T, commit string, known int) {
 	}
 	change(last[2], ours)
 	for _, node := range c.Nodes {
-		if !eventually(30*time.Second, func() bool { return levelOf(t, node) == newest }) {
+		if !eventually(t, func() bool { return levelOf(t, node) == newest }) {
 			t.Fatalf("%s stays at level %d", node.Name, levelOf(t, node))
 		}
 	}
@@ -139,7 +140,7 @@ func rollingUpgrade(t *testing.T, commit string, known int) {
 
 	// Now there is no way back: the earlier build ends at once and leaves the directory as it was.
 	node := c.Nodes[0]
-	if err := node.Term(30 * time.Second); err != nil {
+	if err := node.Term(wait.Limit(t)); err != nil {
 		t.Fatal(err)
 	}
 	c.Become(node, earlier)
@@ -148,7 +149,7 @@ func rollingUpgrade(t *testing.T, commit string, known int) {
 	}
 	select {
 	case <-node.Exited():
-	case <-time.After(30 * time.Second):
+	case <-time.After(wait.Limit(t)):
 		t.Fatalf("%s runs on a directory of level %d", commit, newest)
 	}
 	refusal := fmt.Sprintf("the cluster is at level %d and this build knows levels up to %d", newest, known)
@@ -175,7 +176,7 @@ func rollingUpgrade(t *testing.T, commit string, known int) {
 	}
 	select {
 	case <-stranger.Exited():
-	case <-time.After(60 * time.Second):
+	case <-time.After(wait.Limit(t)):
 		t.Fatalf("%s waits to join a cluster of level %d", commit, newest)
 	}
 	if text := stranger.LogTail(5); !strings.Contains(text, fmt.Sprintf("the cluster is at level %d", newest)) {

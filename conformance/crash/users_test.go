@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestUsersHold: users, a role and tokens are on every member, and stay over kill -9 of each and of all. A member that lost its
@@ -100,7 +101,7 @@ type users struct {
 // root is a client with the user root, which has all permissions.
 func (u *users) root(t *testing.T, c *proctest.Cluster) *clientv3.Client {
 	t.Helper()
-	cli, err := clientv3.New(clientv3.Config{Endpoints: c.Endpoints(), DialTimeout: 5 * time.Second, Logger: zap.NewNop(), Username: "root", Password: "rootpw"})
+	cli, err := clientv3.New(clientv3.Config{Endpoints: c.Endpoints(), DialTimeout: wait.Limit(t), Logger: zap.NewNop(), Username: "root", Password: "rootpw"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +113,7 @@ func (u *users) root(t *testing.T, c *proctest.Cluster) *clientv3.Client {
 func (u *users) hold(t *testing.T, n *proctest.Node) {
 	t.Helper()
 	u.checks++
-	cc, ctx := conn(t, n.KV), within(t, 20*time.Second)
+	cc, ctx := conn(t, n.KV), wait.Context(t)
 	with := func(token string) context.Context {
 		return metadata.AppendToOutgoingContext(ctx, rpctypes.TokenFieldNameGRPC, token)
 	}
@@ -175,7 +176,7 @@ func (u *users) rejoin(t *testing.T, c *proctest.Cluster, n, through *proctest.N
 	i := slices.IndexFunc(res.Members, func(m *pb.Member) bool { return m.Name == n.Name })
 	kill(t, n)
 	wipe(t, n)
-	if _, err := root.MemberRemove(within(t, 20*time.Second), res.Members[i].ID); err != nil {
+	if _, err := root.MemberRemove(wait.Context(t), res.Members[i].ID); err != nil {
 		t.Fatal(err)
 	}
 	bin, err := proctest.Binary()
@@ -191,7 +192,7 @@ func (u *users) rejoin(t *testing.T, c *proctest.Cluster, n, through *proctest.N
 		_, err := pb.NewAuthClient(conn(t, n.KV)).Authenticate(within(t, 5*time.Second), &pb.AuthenticateRequest{Name: "root", Password: "rootpw"})
 		return err == nil
 	}
-	if !eventually(30*time.Second, votes) {
+	if !eventually(t, votes) {
 		t.Fatalf("%s did not become a voter again in 30 s", n.Name)
 	}
 	if got, _ := metric(t, n, "holdfast_snapshots_installed_total"); got < 1 {

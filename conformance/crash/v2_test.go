@@ -308,7 +308,7 @@ func (h *v2History) goesOn(t *testing.T, after string) {
 	if err := h.c.WaitReady(); err != nil {
 		t.Fatal(err)
 	}
-	if !eventually(20*time.Second, func() bool { return h.load.acked.Load() > before+20 }) {
+	if !eventually(t, func() bool { return h.load.acked.Load() > before+20 }) {
 		t.Fatalf("nothing was acknowledged in 20 s after %s, though all members are ready", after)
 	}
 	h.load.epoch.Add(1)
@@ -321,7 +321,7 @@ func (h *v2History) end(t *testing.T) string {
 	h.ends[0]()
 	h.running[0].Wait()
 	end := v2Index(t, h.c)
-	if !eventually(20*time.Second, func() bool { // what the clients have left under way arrives
+	if !eventually(t, func() bool { // what the clients have left under way arrives
 		was := end
 		time.Sleep(300 * time.Millisecond)
 		end = v2Index(t, h.c)
@@ -336,7 +336,7 @@ func (h *v2History) end(t *testing.T) string {
 		}
 	}
 	for _, w := range h.watches { // the last events are on their way
-		eventually(10*time.Second, func() bool { return w.at.Load() == end })
+		eventually(t, func() bool { return w.at.Load() == end })
 	}
 	h.ends[1]()
 	h.running[1].Wait()

@@ -11,6 +11,7 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestV2Partition cuts members off from each other, in both directions or in one, silently or with resets, under v2 load, while
@@ -27,7 +28,7 @@ func TestV2Partition(t *testing.T) {
 	began, term := time.Now(), v2Term(t, c)
 	kills, moved, oneWay, leaders := 0, 0, 0, 0
 	for round := range rounds {
-		leader, err := c.WaitLeader(20 * time.Second)
+		leader, err := c.WaitLeader(wait.Limit(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +151,7 @@ func TestAuthEnabledBehindAMembersBack(t *testing.T) {
 	r := rng(t)
 	for range rounds {
 		c, w := startWired(t)
-		leader, err := c.WaitLeader(20 * time.Second)
+		leader, err := c.WaitLeader(wait.Limit(t))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestWipedMember loses the disk of one member. Under its old flags it must not come back as itself, for it has
@@ -45,7 +46,7 @@ func TestWipedMember(t *testing.T) {
 			wantRefusal(t, node, "member remove", "--join")
 		}
 
-		if _, err := cli.MemberRemove(within(t, 20*time.Second), old); err != nil {
+		if _, err := cli.MemberRemove(wait.Context(t), old); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
@@ -60,7 +61,7 @@ func TestWipedMember(t *testing.T) {
 		if err := c.Restart(node); err != nil {
 			t.Fatal(err)
 		}
-		promoted := eventually(30*time.Second, func() bool {
+		promoted := eventually(t, func() bool {
 			res, err := cli.MemberList(within(t, 5*time.Second))
 			if err != nil || len(res.Members) != 3 {
 				return false
@@ -97,7 +98,7 @@ func wantRefusal(t *testing.T, node *proctest.Node, words ...string) {
 	t.Helper()
 	select {
 	case <-node.Exited():
-	case <-time.After(20 * time.Second):
+	case <-time.After(wait.Limit(t)):
 		t.Fatalf("%s runs on, though it should refuse to start; last lines:\n%s", node.Name, node.LogTail(10))
 	}
 	var exit *exec.ExitError

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 var long = os.Getenv("CRASH") == "long"
@@ -154,12 +155,12 @@ func cluster(t *testing.T, dir string, n int, flags ...string) *proctest.Cluster
 // rung rings until the level of the cluster allows it.
 func rung(t *testing.T, at string) {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); ; time.Sleep(100 * time.Millisecond) {
 		code, body := ring(at, "first")
 		if code == http.StatusOK {
 			return
 		}
-		if code != http.StatusServiceUnavailable || time.Since(began) > time.Minute {
+		if code != http.StatusServiceUnavailable || time.Now().After(end) {
 			t.Fatalf("ring: %d %s", code, body)
 		}
 	}
@@ -208,7 +209,7 @@ func TestTheToyIsServed(t *testing.T) {
 	snap := filepath.Join(t.TempDir(), "toy.snap")
 	wants("snapshot save", run(t, dir, bin, "snapshot", "save", "--admin", node.Admin, snap), "5 rings")
 	wants("snapshot status", run(t, dir, bin, "snapshot", "status", snap), "5 rings")
-	if err := node.Term(30 * time.Second); err != nil {
+	if err := node.Term(wait.Limit(t)); err != nil {
 		t.Fatal(err)
 	}
 	wants("inspect wal", run(t, dir, bin, "inspect", "wal", "--commands", node.Dir), `toy.ring "ring 3" + kv.put toy/last="ring 3" + tree.append`)
@@ -299,7 +300,7 @@ func TestNobodySeesHalf(t *testing.T) {
 	for _, node := range c.Nodes {
 		var s seen
 		var err error
-		for began := time.Now(); time.Since(began) < 30*time.Second; time.Sleep(100 * time.Millisecond) {
+		for end := time.Now().Add(wait.Limit(t)); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 			if s, err = look(node.Addr("toy")); err == nil && s.Rings > uint64(acked.Load()) {
 				break
 			}

@@ -64,7 +64,7 @@ func (w *archiveWait) ends(want error) {
 		if !errors.Is(err, want) {
 			w.t.Fatalf("%v, want %v", err, want)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(wait.Limit(w.t)):
 		w.t.Fatal("the call waits")
 	}
 }

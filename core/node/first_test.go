@@ -6,21 +6,15 @@ import (
 	"time"
 )
 
-// Three members that begin a cluster have a leader long before an election timeout is over, which takes 20 s at least here.
+// Three members that begin a cluster have a leader long before an election timeout is over, which takes ten hours at least here.
 func TestNewClusterElectsAtOnce(t *testing.T) {
 	t.Parallel()
 	c := unstarted(t, "n2", "n1", "n3")
-	c.tick = 2 * time.Second
-	began := time.Now()
+	c.tick = time.Hour
 	c.begin("n2", "n1", "n3")
-	took := time.Since(began)
-	if took > 10*time.Second {
-		t.Errorf("the first leader took %s", took)
-	}
 	if name, _ := c.leader(); name != "n1" {
 		t.Errorf("%s leads; n1 is the one to stand first", name)
 	}
-	t.Logf("three members ready after %s", took.Round(time.Millisecond))
 }
 
 // The member that is to stand first dies as soon as the others have the cluster it made: they can elect a leader without it.

@@ -13,6 +13,7 @@ import (
 
 	emember "github.com/holdfastdb/holdfast/core/entry/member"
 	"github.com/holdfastdb/holdfast/core/raft"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // idOf is a member's id as the log has it, by name.
@@ -263,7 +264,7 @@ func TestRemovedMemberStops(t *testing.T) {
 		if err := gone.Failure(); err == nil || !strings.Contains(err.Error(), "removed from the cluster") {
 			t.Errorf("it stopped with %v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(wait.Limit(t)):
 		t.Error("it goes on")
 	}
 	c.stop(name)
@@ -283,7 +284,7 @@ func expelled(t *testing.T, n *Node) {
 		if err := n.Failure(); err == nil || !strings.Contains(err.Error(), "removed from the cluster") {
 			t.Errorf("it stopped with %v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(wait.Limit(t)):
 		t.Errorf("a removed member goes on, ready: %t", n.Status().Ready)
 	}
 }
@@ -338,10 +339,11 @@ func TestBootstrapRefusals(t *testing.T) {
 	t.Parallel()
 	a, b := freeAddr(t), freeAddr(t)
 	dir := t.TempDir()
+	patience := 3 * time.Second // one that is refused may be one that hears of nobody any more
 	start := func(dir, name, addr string, peers map[string]string) chan error {
 		done := make(chan error, 1)
 		go func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			n, err := Start(ctx, house(Config{Dir: dir, MemoryBytes: 64 << 20}), StartOptions{Name: name, PeerAddr: addr, Peers: peers})
 			if err == nil {
@@ -371,6 +373,7 @@ func TestBootstrapRefusals(t *testing.T) {
 	}
 	// The same directory, told the truth, still becomes a member.
 	peers := map[string]string{"n1": a, "n2": b}
+	patience = wait.Limit(t)
 	one, two = start(dir, "n1", a, peers), start(t.TempDir(), "n2", b, peers)
 	for _, err := range []error{<-one, <-two} {
 		if err != nil {

@@ -14,15 +14,12 @@ import (
 
 	"github.com/holdfastdb/holdfast/core/disk"
 	"github.com/holdfastdb/holdfast/core/entry"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // patience bounds every wait of these tests; it is reached only when something is broken.
-const patience = 30 * time.Second
-
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
-	return ctx
+	return wait.Context(t)
 }
 
 // startAlone starts a cluster of one in dir and waits until it is ready.
@@ -50,11 +47,7 @@ func awaitReady(t testing.TB, nodes ...*Node) {
 
 func await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %v", what, patience)
-		}
-	}
+	wait.Until(t, what, ok)
 }
 
 func mustPropose(t testing.TB, n *Node, key, value string) *entry.Result {
@@ -248,7 +241,7 @@ func TestFailedSyncStopsTheNode(t *testing.T) {
 	faulty.FailSync(func(name string) bool { return strings.Contains(name, "wal") }, gone)
 	select {
 	case <-n.StoppedC():
-	case <-time.After(patience):
+	case <-time.After(wait.Limit(t)):
 		t.Fatal("it goes on")
 	}
 	wg.Wait()

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 	kvmachine "github.com/holdfastdb/holdfast/doors/kv/machine"
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // A command of several machines is in a View whole or not at all, and what comes later is not in it.
@@ -37,7 +38,7 @@ func TestAViewIsOneAppliedIndex(t *testing.T) {
 		}
 	}()
 	last, seen := uint64(0), map[string]bool{}
-	for began := time.Now(); len(seen) < 20 && time.Since(began) < patience; {
+	for end := time.Now().Add(wait.Limit(t)); len(seen) < 20 && time.Now().Before(end); {
 		v, err := n.View()
 		if err != nil {
 			t.Fatal(err)
@@ -57,7 +58,7 @@ func TestAViewIsOneAppliedIndex(t *testing.T) {
 	close(stop)
 	<-done
 	if len(seen) < 20 {
-		t.Errorf("only %d states were seen within %v", len(seen), patience)
+		t.Errorf("only %d states were seen", len(seen))
 	}
 }
 

@@ -48,7 +48,7 @@ func TestClientsCertificatesDoNotSpeakForMembers(t *testing.T) {
 			br.ask = func([]byte) ([]byte, error) { return []byte("answered"), nil }
 			b.SetPeer(1, "127.0.0.1:1")
 			a, ar := member(t, 1, TCPOptions{TLS: ca.Config(c.cert)})
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), wait.Limit(t))
 			defer cancel()
 			if _, err := a.Ask(ctx, b.Addr(), []byte("who?")); (err == nil) != c.good {
 				t.Errorf("a question: %v", err)
@@ -78,7 +78,7 @@ func TestWhoIsDialledIsTheMember(t *testing.T) {
 		b, br := member(t, 2, TCPOptions{TLS: ca.Config(ca.Issue("b"))})
 		br.ask = func([]byte) ([]byte, error) { return []byte("answered"), nil }
 		a, _ := member(t, 1, TCPOptions{TLS: ca.Config(ca.Issue("a")), Members: &c.members})
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), wait.Limit(t))
 		if _, err := a.Ask(ctx, b.Addr(), []byte("who?")); (err == nil) != c.good {
 			t.Errorf("%s: %v", c.name, err)
 		}

@@ -5,6 +5,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestStrangersDoNotFillTheLobby: connections that do not say who they are make room, so descriptors stay for the log and
@@ -34,14 +36,14 @@ func TestStrangersDoNotFillTheLobby(t *testing.T) {
 	if answer, err := b.Ask(t.Context(), a.Addr(), []byte("q")); err != nil || string(answer) != "q" {
 		t.Errorf("a question among strangers: %q, %v", answer, err)
 	}
-	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); ; time.Sleep(5 * time.Millisecond) {
 		a.mu.Lock()
 		n := len(a.conns)
 		a.mu.Unlock()
 		if n <= 20 {
 			break
 		}
-		if time.Since(began) > 3*time.Second { // before strangers are cut off for saying nothing
+		if time.Now().After(end) { // before strangers are cut off for saying nothing
 			t.Fatalf("%d connections are open", n)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // recorder is a Handler that keeps what it got.
@@ -66,7 +68,7 @@ func (r *recorder) got(from uint64, channel Channel) []string {
 // await waits until ok, which runs under the lock, says true.
 func (r *recorder) await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(patience)
+	deadline := time.After(wait.Limit(t))
 	for {
 		r.mu.Lock()
 		done, changed := ok(), r.changed

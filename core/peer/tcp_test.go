@@ -126,7 +126,7 @@ func dialHello(t *testing.T, addr string, h hello) (net.Conn, *bufio.Reader, str
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(patience))
+	c.SetDeadline(time.Now().Add(wait.Limit(t)))
 	if _, err := c.Write(frames(t, h.append(nil))); err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func TestAsk(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit(t))
 	defer cancel()
 	if got, err := a.Ask(ctx, b.Addr(), []byte("who?")); err != nil || string(got) != "two" {
 		t.Errorf("%q, %v", got, err)
@@ -317,7 +317,7 @@ func TestCloseLeavesNoGoroutines(t *testing.T) {
 	}
 	a.Close()
 	b.Close()
-	for deadline := time.Now().Add(patience); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(wait.Limit(t)); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			buf := make([]byte, 1<<20)
 			t.Fatalf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), buf[:runtime.Stack(buf, true)])

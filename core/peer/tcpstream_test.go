@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 func TestStream(t *testing.T) {
@@ -57,7 +59,7 @@ func TestASilentStreamIsGivenUp(t *testing.T) {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("receiver: %v", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(wait.Limit(t)):
 		t.Error("the receiver waits for ever")
 	}
 	close(over)

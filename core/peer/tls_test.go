@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/holdfastdb/holdfast/internal/certtest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // secured is how a member is secured that shows a certificate of one authority and trusts another, or the same.
@@ -40,7 +41,7 @@ func TestWrongCertificateGetsNoConnection(t *testing.T) {
 	} {
 		a, ar := member(t, 1, c.opts)
 		a.SetPeer(2, b.Addr())
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), wait.Limit(t))
 		if got, err := a.Ask(ctx, b.Addr(), []byte("who?")); err == nil {
 			t.Errorf("%s: a question was answered: %q", c.name, got)
 		}

@@ -165,7 +165,7 @@ func TestHugeBatchStopsNobody(t *testing.T) {
 	go small(1000) // 10 MB: with what a memtable needs itself, surely within two
 	select {
 	case <-done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(wait.Limit(t)):
 		busy.Unlock()
 		t.Fatal("10 MB of small commits waited for a batch of 30 MB")
 	}

@@ -170,7 +170,7 @@ func TestADamagedValueIsFoundByItsSum(t *testing.T) {
 			if !strings.Contains(err.Error(), strings.TrimSuffix(name, ".blob")) {
 				t.Fatalf("fatal: %v", err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(wait.Limit(t)):
 			t.Fatal("nobody is told")
 		}
 		return

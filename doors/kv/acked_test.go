@@ -111,7 +111,7 @@ func TestASerializableReadOfWhatIsArchivedGoesOn(t *testing.T) {
 	put(t, c, "b/1", "not archived")
 	put(t, c, "c/2", "not archived")
 	must(c.Delete(context.Background(), "d/1"))(t)
-	soon, cancel := context.WithTimeout(ctx, 5*time.Second)
+	soon, cancel := context.WithTimeout(ctx, wait.Limit(t))
 	defer cancel()
 	for _, read := range []struct {
 		key   string
@@ -163,7 +163,7 @@ func TestOnlyTheSessionThatAskedWaits(t *testing.T) {
 	c := s.client(t)
 	by := acktest.Begin(t, s.node, "put", func() error { _, err := c.Put(context.Background(), "k", "v"); return err })
 	// A session that asks for commit on a server that waits by itself sees at once what is not archived, and adds to it.
-	ctx, cancel := context.WithTimeout(at("commit"), 3*time.Second)
+	ctx, cancel := context.WithTimeout(at("commit"), wait.Limit(t))
 	defer cancel()
 	got := must(c.Get(ctx, "k"))(t)
 	if len(got.Kvs) != 1 || string(got.Kvs[0].Value) != "v" {
@@ -249,7 +249,7 @@ func versions(t *testing.T, c *clientv3.Client, key string) int64 {
 // by then: that is another answer, and the write is made anew, under another name.
 func late(t *testing.T, write func(name string) error) (name string, err error) {
 	t.Helper()
-	for i := range 20 {
+	for i := range 1000 {
 		name = fmt.Sprintf("%s-%d", t.Name(), i)
 		err = write(name)
 		text := status.Convert(err).Message()
@@ -263,13 +263,13 @@ func late(t *testing.T, write func(name string) error) (name string, err error) 
 
 func TestWrittenButNotArchived(t *testing.T) {
 	t.Parallel()
-	s := archiving(t, doorkv.Options{RequestTimeout: 100 * time.Millisecond})
+	s := archiving(t, doorkv.Options{RequestTimeout: 500 * time.Millisecond})
 	c, kv := must(clientv3.New(clientv3.Config{Endpoints: []string{s.addr}, MaxUnaryRetries: 3, Logger: zap.NewNop()}))(t), raw(t, s)
 	defer c.Close()
 	patient := archiving(t, doorkv.Options{}) // with deadlines of its clients' own
 	cp, kvp := patient.client(t), raw(t, patient)
 	soon := func() (context.Context, context.CancelFunc) {
-		return context.WithTimeout(at("archive"), 200*time.Millisecond)
+		return context.WithTimeout(at("archive"), time.Second)
 	}
 	for _, w := range []struct {
 		what  string
@@ -401,7 +401,7 @@ func TestTheGatewayTakesTheLevelFromAHeader(t *testing.T) {
 	if v := versions(t, s.client(t), "k"); v != 2 {
 		t.Errorf("%d times", v)
 	}
-	hasty := archiving(t, doorkv.Options{RequestTimeout: 100 * time.Millisecond})
+	hasty := archiving(t, doorkv.Options{RequestTimeout: 500 * time.Millisecond})
 	code, text := 0, ""
 	late(t, func(string) error {
 		code, text = post(hasty, "archive", "/v3/kv/put", put)

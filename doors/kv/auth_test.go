@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	doorkv "github.com/holdfastdb/holdfast/doors/kv"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // cheap makes passwords quick to check: these tests are not about guessing them.
@@ -29,7 +30,7 @@ var cheap = doorkv.Options{BcryptCost: 4}
 // as connects as a user.
 func (s *server) as(t testing.TB, user, password string) *clientv3.Client {
 	t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{s.addr}, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{s.addr}, DialTimeout: wait.Limit(t), Logger: zap.NewNop(),
 		Username: user, Password: password})
 	if err != nil {
 		t.Fatalf("as %s: %v", user, err)

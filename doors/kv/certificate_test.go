@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -17,6 +16,7 @@ import (
 
 	doorkv "github.com/holdfastdb/holdfast/doors/kv"
 	"github.com/holdfastdb/holdfast/internal/certtest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // Where certificates are asked for, their name is the user's, unless a token says otherwise.
@@ -26,7 +26,7 @@ func TestCertificateIsAUser(t *testing.T) {
 	s := serve(t, doorkv.Options{BcryptCost: 4, ClientCertAuth: true, TLS: ca.Server()})
 	ctx := context.Background()
 	as := func(name string) *clientv3.Client {
-		c := must(clientv3.New(clientv3.Config{Endpoints: []string{"https://" + s.addr}, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
+		c := must(clientv3.New(clientv3.Config{Endpoints: []string{"https://" + s.addr}, DialTimeout: wait.Limit(t), Logger: zap.NewNop(),
 			TLS: ca.Config(ca.Issue(name))}))(t)
 		t.Cleanup(func() { c.Close() })
 		return c
@@ -74,7 +74,7 @@ func TestGatewayTellsWhoShowsACertificate(t *testing.T) {
 		defer resp.Body.Close()
 		return fmt.Sprintf("%d %s", resp.StatusCode, must(io.ReadAll(resp.Body))(t))
 	}
-	c := must(clientv3.New(clientv3.Config{Endpoints: []string{"https://" + s.addr}, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
+	c := must(clientv3.New(clientv3.Config{Endpoints: []string{"https://" + s.addr}, DialTimeout: wait.Limit(t), Logger: zap.NewNop(),
 		TLS: ca.Config(ca.Issue("root"))}))(t)
 	defer c.Close()
 	const told = "400 CommonName of client sending a request against gateway will be ignored and not used as expected\n"

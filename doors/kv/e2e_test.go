@@ -20,6 +20,7 @@ import (
 
 	doorkv "github.com/holdfastdb/holdfast/doors/kv"
 	"github.com/holdfastdb/holdfast/doors/kv/etcdfile"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 func TestPutRangeDelete(t *testing.T) {
@@ -249,7 +250,7 @@ func TestAnEmptyServerHasASizeAndAHash(t *testing.T) {
 	full := must(c.Status(ctx, s.addr))(t).DbSize
 	must(c.Compact(ctx, last, clientv3.WithCompactPhysical()))(t)
 	must(c.Defragment(ctx, s.addr))(t)
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); ; time.Sleep(10 * time.Millisecond) {
 		st := must(c.Status(ctx, s.addr))(t)
 		if st.DbSizeInUse != st.DbSize {
 			t.Fatalf("%d of %d bytes are in use: nothing here waits for a defragmentation", st.DbSizeInUse, st.DbSize)

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -152,7 +151,7 @@ func serveReader(t testing.TB, m *fakeMember, kv reader, opts Options) *grpc.Cli
 	}
 	t.Cleanup(func() {
 		conn.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 		defer cancel()
 		if err := d.Shutdown(ctx); err != nil {
 			t.Errorf("shutdown: %v", err)

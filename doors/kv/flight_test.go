@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -119,7 +120,7 @@ func newRawClient(t *testing.T, addr string) *rawClient {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(wait.Limit(t)))
 	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
 		t.Fatal(err)
 	}
@@ -195,21 +196,23 @@ func (c *rawClient) reset(stream uint32) {
 // TestStepsShareOneWait: an answer that waits for room twice, because it is larger than a third of all, waits no longer than one that waits once.
 func TestStepsShareOneWait(t *testing.T) {
 	t.Parallel()
-	const all, third = 24 << 20, 8 << 20
-	d := &Door{opts: Options{MaxAnswerBytes: all, RequestTimeout: time.Second}, deadline: deadline.New(time.Second), large: make(chan struct{}, largeAnswers),
-		port: port.New(port.Options{AnswerBytes: all})}
-	d.port.TakeAnswer(nil, all)
-	time.AfterFunc(800*time.Millisecond, func() { d.port.AnswerGone(nil, third) }) // enough for the first step
-	steps, begun := 0, time.Now()
-	_, err := d.withRoom(t.Context(), func(most int64) error {
-		if most == third {
-			steps++
+	synctest.Test(t, func(t *testing.T) {
+		const all, third = 24 << 20, 8 << 20
+		d := &Door{opts: Options{MaxAnswerBytes: all, RequestTimeout: time.Second}, deadline: deadline.New(time.Second), large: make(chan struct{}, largeAnswers),
+			port: port.New(port.Options{AnswerBytes: all})}
+		d.port.TakeAnswer(nil, all)
+		time.AfterFunc(800*time.Millisecond, func() { d.port.AnswerGone(nil, third) }) // enough for the first step
+		steps, begun := 0, time.Now()
+		_, err := d.withRoom(t.Context(), func(most int64) error {
+			if most == third {
+				steps++
+			}
+			return kvmachine.ErrTooLarge
+		}, func() int64 { return 0 })
+		if took := time.Since(begun); err != rpctypes.ErrGRPCRequestTooManyRequests || steps != 1 || took > 1600*time.Millisecond {
+			t.Errorf("%v after %v and %d steps", err, took, steps)
 		}
-		return kvmachine.ErrTooLarge
-	}, func() int64 { return 0 })
-	if took := time.Since(begun); err != rpctypes.ErrGRPCRequestTooManyRequests || steps != 1 || took > 1600*time.Millisecond {
-		t.Errorf("%v after %v and %d steps", err, took, steps)
-	}
+	})
 }
 
 // TestRoomIsGivenBack: large answers wait for each other, and their room comes back when they are sent.

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/entry"
 	"github.com/holdfastdb/holdfast/core/node"
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 var putRequest = &pb.PutRequest{Key: []byte("a"), Value: []byte("v")}
@@ -68,7 +69,7 @@ func TestLearnerServesWhatEtcdsDoes(t *testing.T) {
 func TestLosingTheLeaderEndsStreamsThatRequireOne(t *testing.T) {
 	t.Parallel()
 	m := newFakeMember()
-	const patience = 1500 * time.Millisecond
+	const patience = 5 * time.Second // the door is asked twice within it
 	conn, ctx := serveFake(t, m, Options{NoLeaderTimeout: patience}), context.Background()
 	open := func(ctx context.Context) pb.Watch_WatchClient {
 		t.Helper()
@@ -104,7 +105,7 @@ func TestLosingTheLeaderEndsStreamsThatRequireOne(t *testing.T) {
 	if _, err := kv.Put(withLeader(ctx), putRequest); status.Convert(err).Message() != "etcdserver: no leader" {
 		t.Errorf("put requiring a leader: %v", err)
 	}
-	soon, cancel := context.WithTimeout(ctx, 5*time.Second) // a stream that is not refused says nothing
+	soon, cancel := context.WithTimeout(ctx, wait.Limit(t)) // a stream that is not refused says nothing
 	defer cancel()
 	refused, err := pb.NewWatchClient(conn).Watch(withLeader(soon))
 	if err == nil {
@@ -161,12 +162,8 @@ func TestOutcomesAsClientsHearThem(t *testing.T) {
 		return nil, node.ErrUnknown
 	}
 	m.mu.Unlock()
-	start := time.Now()
 	if _, err := kv.Put(context.Background(), putRequest); status.Convert(err).Message() != "etcdserver: request timed out" {
 		t.Errorf("time-out: %v", err)
-	}
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("a request of 50 ms took %v", took)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	doorkv "github.com/holdfastdb/holdfast/doors/kv"
 	"github.com/holdfastdb/holdfast/internal/certtest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 func TestStatusMembersHealth(t *testing.T) {
@@ -53,7 +54,7 @@ func TestShutdownEndsStreams(t *testing.T) {
 	must(stream.Recv())(t)
 	health := must(healthpb.NewHealthClient(c.ActiveConnection()).Watch(context.Background(), &healthpb.HealthCheckRequest{}))(t)
 	must(health.Recv())(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	if err := s.door.Shutdown(ctx); err != nil {
 		t.Errorf("shutdown: %v", err)
@@ -82,7 +83,7 @@ func TestThreeMembers(t *testing.T) {
 	defer cancel()
 
 	w := a.Watch(clientv3.WithRequireLeader(ctx), "w", clientv3.WithPrefix())
-	grant := must(a.Grant(ctx, 3))(t)
+	grant := must(a.Grant(ctx, 8))(t)
 	alive := must(a.KeepAlive(ctx, grant.ID))(t)
 	go func() {
 		for range alive {
@@ -102,7 +103,7 @@ func TestThreeMembers(t *testing.T) {
 			}
 		}
 	}
-	if ttl := must(b.TimeToLive(ctx, grant.ID, clientv3.WithAttachedKeys()))(t); ttl.TTL < 1 || ttl.GrantedTTL != 3 || len(ttl.Keys) != 1 {
+	if ttl := must(b.TimeToLive(ctx, grant.ID, clientv3.WithAttachedKeys()))(t); ttl.TTL < 1 || ttl.GrantedTTL != 8 || len(ttl.Keys) != 1 {
 		t.Errorf("time to live asked of a follower: %+v", ttl)
 	}
 	evs := events(t, w, 52)
@@ -129,7 +130,7 @@ func TestThreeMembers(t *testing.T) {
 	}
 	must(clients[leader].MoveLeader(ctx, servers[(leader+1)%3].node.Status().MemberID))(t)
 	servers[leader].stop()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(wait.Limit(t))
 	for {
 		pctx, done := context.WithTimeout(ctx, 2*time.Second)
 		_, err := b.Put(pctx, "w/b", "")
@@ -142,7 +143,7 @@ func TestThreeMembers(t *testing.T) {
 		}
 	}
 	events(t, w, 1)
-	time.Sleep(4 * time.Second)
+	time.Sleep(10 * time.Second)
 	if got := must(b.Get(ctx, "leased"))(t); len(got.Kvs) != 1 {
 		t.Error("a kept lease ran out with the change of leader")
 	}
@@ -152,7 +153,7 @@ func TestTLSWithClientCertificates(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewAuthority("test")
 	s := serve(t, doorkv.Options{TLS: ca.Server()})
-	dial := func(certs ...tls.Certificate) error {
+	dial := func(patience time.Duration, certs ...tls.Certificate) error {
 		c, err := clientv3.New(clientv3.Config{
 			Endpoints: []string{s.addr}, Logger: zap.NewNop(), TLS: ca.Config(certs...),
 		})
@@ -160,15 +161,15 @@ func TestTLSWithClientCertificates(t *testing.T) {
 			return err
 		}
 		defer c.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		_, err = c.Put(ctx, "a", "1")
 		return err
 	}
-	if err := dial(ca.Issue("client")); err != nil {
+	if err := dial(wait.Limit(t), ca.Issue("client")); err != nil {
 		t.Errorf("with a certificate: %v", err)
 	}
-	if err := dial(); err == nil {
+	if err := dial(2 * time.Second); err == nil {
 		t.Error("a client without a certificate was served")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	doorkv "github.com/holdfastdb/holdfast/doors/kv"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // scrape returns every sample of /metrics by its name and labels as they stand there.
@@ -100,7 +101,7 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 	stop()
 	for range ch { // until it is closed
 	}
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); ; time.Sleep(10 * time.Millisecond) {
 		now = s.scrape(t)
 		if now["etcd_debugging_mvcc_watcher_total"] == 0 && now["etcd_debugging_mvcc_watch_stream_total"] == 0 &&
 			now[handled("Canceled", "Watch", "Watch", "bidi_stream")] == 1 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	doorkv "github.com/holdfastdb/holdfast/doors/kv"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestPeerMetrics: each of three members says under etcd's names what it and each other one have said to each other, labelled by
@@ -27,7 +28,7 @@ func TestPeerMetrics(t *testing.T) {
 	}
 	within := func(what string, ok func() bool) {
 		t.Helper()
-		for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(wait.Limit(t)); !ok(); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("%s: not within 20 s", what)
 			}

@@ -1,6 +1,7 @@
 package kv_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -78,7 +79,7 @@ func serveThree(t testing.TB, opts doorkv.Options) []*server {
 }
 
 func start(t testing.TB, opts doorkv.Options, how node.StartOptions) *server {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	keys, nodes, dir := kvmachine.New(kvmachine.Options{}), v2machine.New(v2machine.Options{}), t.TempDir()
 	n, err := node.Start(ctx, node.Config{Dir: dir, Machines: []machine.Machine{keys, nodes}, Lanes: []node.LaneSpec{{Number: doorkv.Lane, Name: "kv"}},
@@ -95,12 +96,13 @@ func start(t testing.TB, opts doorkv.Options, how node.StartOptions) *server {
 		t.Errorf("listen: %v", err)
 		return nil
 	}
+	opts.RequestTimeout = cmp.Or(opts.RequestTimeout, 10*time.Minute) // a machine that is busy answers late
 	opts.SaveEtcd = etcddata.NewSaver(n, nil, dir).Save
 	s := &server{node: n, kv: keys, door: doorkv.New(n, keys, nodes.Stats(), opts), addr: l.Addr().String()}
 	served := make(chan error, 1)
 	go func() { served <- s.door.Serve(l) }()
 	s.stop = sync.OnceFunc(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 		defer cancel()
 		if err := s.door.Shutdown(ctx); err != nil {
 			t.Errorf("shutdown: %v", err)
@@ -124,7 +126,7 @@ func start(t testing.TB, opts doorkv.Options, how node.StartOptions) *server {
 
 func (s *server) ready(t testing.TB) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !s.node.Status().Ready; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); !s.node.Status().Ready; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("member not ready after 20 s")
 		}
@@ -133,7 +135,7 @@ func (s *server) ready(t testing.TB) {
 
 func (s *server) client(t testing.TB) *clientv3.Client {
 	t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{s.addr}, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{s.addr}, DialTimeout: wait.Limit(t), Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}

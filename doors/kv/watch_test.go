@@ -16,12 +16,13 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	doorkv "github.com/holdfastdb/holdfast/doors/kv"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // events reads n events from a watch.
 func events(t testing.TB, ch clientv3.WatchChan, n int) (evs []*clientv3.Event) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(wait.Limit(t))
 	for len(evs) < n {
 		select {
 		case r, ok := <-ch:
@@ -119,7 +120,7 @@ func TestWatchWire(t *testing.T) {
 	t.Parallel()
 	s := serve(t, doorkv.Options{})
 	c := s.client(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	stream := must(pb.NewWatchClient(c.ActiveConnection()).Watch(ctx))(t)
 	create := func(r *pb.WatchCreateRequest) *pb.WatchResponse {

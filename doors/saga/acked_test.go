@@ -134,7 +134,8 @@ func TestStatusesOfAnArchiveSessionAreArchived(t *testing.T) {
 }
 
 func TestWrittenButNotArchived(t *testing.T) {
-	s := serve(t, Options{RequestTimeout: 30 * time.Millisecond, Ack: ack.Dial{Archiving: true}})
+	t.Parallel()
+	s := serve(t, Options{RequestTimeout: time.Second, Ack: ack.Dial{Archiving: true}})
 	want := func() string { return fmt.Sprintf("written at %d.0@1, not archived", s.ReadIndex()) }
 	if code, b := s.asks("archive", "POST", prefix+"prepare", fmt.Sprintf(tcc, "http")); code != 500 || b != `{"message":"`+want()+`"}` {
 		t.Errorf("%d %s, want 500 %s", code, b, want())

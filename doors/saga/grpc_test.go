@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -23,6 +22,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // bytesCodec sends bytes as they are: a client of no library.
@@ -70,7 +70,7 @@ func empty1(t *testing.T, name string) *dynamicpb.Message {
 // call calls a method with a message of the service and returns what comes as JSON.
 func (s *served) call(method, message, doc, answer string) (string, error) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(s.t))
 	defer cancel()
 	b, err := proto.Marshal(typed(s.t, message, doc))
 	if err != nil {
@@ -197,7 +197,7 @@ func TestMessagesAreWhatReflectionSays(t *testing.T) {
 // TestReflection: grpcurl and the like find the service in both versions of reflection, and its messages.
 func TestReflection(t *testing.T) {
 	s := serve(t, Options{})
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	stream, err := rpb.NewServerReflectionClient(s.conn).ServerReflectionInfo(ctx)
 	if err != nil {

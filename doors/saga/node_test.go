@@ -106,7 +106,7 @@ type realMember struct {
 
 func startMember(t *testing.T, dir string) *realMember {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	m := &realMember{t: t, kv: kvmachine.New(kvmachine.Options{}), saga: sagamachine.New(sagamachine.Options{})}
 	var err error
@@ -115,7 +115,7 @@ func startMember(t *testing.T, dir string) *realMember {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := doorsaga.New(m.node, m.saga, doorsaga.Options{KV: func(_ context.Context, _ *doorsaga.Caller, t *kvpart.Txn) ([]entry.Part, int, string) {
+	d := doorsaga.New(m.node, m.saga, doorsaga.Options{RequestTimeout: 10 * time.Minute, KV: func(_ context.Context, _ *doorsaga.Caller, t *kvpart.Txn) ([]entry.Part, int, string) {
 		return []entry.Part{{Machine: entry.MachineKV, Body: kvpart.Append(nil, &kvpart.Part{Must: true, Txn: t})}}, 0, ""
 	}})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -127,7 +127,7 @@ func startMember(t *testing.T, dir string) *realMember {
 	go func() { ended <- d.Serve(l, port.Protocols{NoGRPC: true}) }()
 	m.stop = sync.OnceFunc(func() {
 		http.DefaultClient.CloseIdleConnections()
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 		defer cancel()
 		if err := d.Shutdown(ctx); err != nil {
 			t.Error(err)
@@ -145,7 +145,7 @@ func startMember(t *testing.T, dir string) *realMember {
 
 func (m *realMember) propose(p entry.Part) {
 	m.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(m.t))
 	defer cancel()
 	if res, err := m.node.Propose(ctx, node.LaneSystem, p); err != nil || res.Rejection != nil {
 		m.t.Fatal(res, err)

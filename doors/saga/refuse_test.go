@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -17,6 +16,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/node"
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestWhatMayBeSentAgain: 503 is answered only where nothing was done; where that is not known the answer says so.
@@ -378,11 +378,10 @@ func TestShutdownEndsWhatWaits(t *testing.T) {
 	s := serve(t, Options{})
 	a := s.later("POST", prefix+"submit", saga1("g", "never"))
 	s.waits("g", 1)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
-	began := time.Now()
-	if err := s.door.Shutdown(ctx); err != nil || time.Since(began) > 5*time.Second {
-		t.Errorf("%v after %v", err, time.Since(began))
+	if err := s.door.Shutdown(ctx); err != nil {
+		t.Error(err)
 	}
 	if got := <-a; got.code != 500 || !strings.Contains(got.body, "submitted") {
 		t.Errorf("%d %s", got.code, got.body)

@@ -2,6 +2,7 @@ package saga
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -245,6 +246,7 @@ func serve(t *testing.T, opts Options) *served {
 	if opts.Now == nil {
 		opts.Now = func() time.Time { return time.Unix(0, machinetest.Epoch+s.Tick()*1e6) }
 	}
+	opts.RequestTimeout = cmp.Or(opts.RequestTimeout, 10*time.Minute) // a machine that is busy answers late
 	s.door = newDoor(s.solo, s.saga, s.users, opts)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -259,7 +261,7 @@ func serve(t *testing.T, opts Options) *served {
 	t.Cleanup(func() {
 		s.conn.Close()
 		client.CloseIdleConnections()
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 		defer cancel()
 		if err := s.door.Shutdown(ctx); err != nil {
 			t.Error("shutdown:", err)
@@ -273,7 +275,7 @@ func serve(t *testing.T, opts Options) *served {
 	return s
 }
 
-var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}, Timeout: 30 * time.Second}
+var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
 
 // do sends a request, with headers as names and values in turn, and returns status, headers and body.
 func (s *served) do(method, path, body string, headers ...string) (int, http.Header, string) {

@@ -8,12 +8,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
 	"github.com/holdfastdb/holdfast/internal/certtest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
@@ -40,7 +40,7 @@ func TestTLS(t *testing.T) {
 	web, rpc := listen(port.Protocols{NoGRPC: true}), listen(port.Protocols{NoHTTP: true})
 	for _, h2 := range []bool{false, true} {
 		transport := &http.Transport{TLSClientConfig: a.Config(a.Issue("client")), ForceAttemptHTTP2: h2}
-		c := &http.Client{Transport: transport, Timeout: 20 * time.Second}
+		c := &http.Client{Transport: transport, Timeout: wait.Limit(t)}
 		gid := newGid()
 		res, err := c.Post("https://"+web+prefix+"prepare", "application/json", strings.NewReader(`{"gid":"`+gid+`","trans_type":"tcc"}`))
 		if err != nil {
@@ -68,7 +68,7 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	var back []byte
 	if err := conn.Invoke(ctx, "/dtmgimp.Dtm/NewGid", new([]byte), &back, grpc.ForceCodecV2(bytesCodec{})); err != nil || len(back) != 2+gidLength {

@@ -58,7 +58,8 @@ func TestAnswersOfAnArchiveSessionWaitForTheArchive(t *testing.T) {
 
 // A checkpoint that is archived, and what is below it, can be read while the archive is away.
 func TestWhatIsArchivedIsReadWithoutTheArchive(t *testing.T) {
-	s, _, url := open(t, Options{RequestTimeout: 30 * time.Millisecond, Ack: ack.Dial{Archiving: true, Default: ack.Archive}}, "default")
+	t.Parallel()
+	s, _, url := open(t, Options{RequestTimeout: time.Second, Ack: ack.Dial{Archiving: true, Default: ack.Archive}}, "default")
 	c := http.DefaultClient
 	add := func(entry string) {
 		t.Helper()
@@ -81,7 +82,8 @@ func TestWhatIsArchivedIsReadWithoutTheArchive(t *testing.T) {
 }
 
 func TestWrittenButNotArchived(t *testing.T) {
-	s, _, url := open(t, Options{RequestTimeout: 30 * time.Millisecond, Ack: ack.Dial{Archiving: true, Default: ack.Archive}}, "default")
+	t.Parallel()
+	s, _, url := open(t, Options{RequestTimeout: time.Second, Ack: ack.Dial{Archiving: true, Default: ack.Archive}}, "default")
 	c := http.DefaultClient
 	for i, path := range []string{"/add", "/add?proof=1"} {
 		res, b := call(t, c, "POST", url+path, []byte(path))

@@ -21,16 +21,17 @@ import (
 	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 	"github.com/holdfastdb/holdfast/internal/meter"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // http1 does not ask for gzip by itself; http2 begins with the preface.
 var (
-	http1 = &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 100}, Timeout: 30 * time.Second}
+	http1 = &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 100}}
 	http2 = &http.Client{Transport: func() http.RoundTripper {
 		t := &http.Transport{DisableCompression: true, Protocols: new(http.Protocols)}
 		t.Protocols.SetUnencryptedHTTP2(true)
 		return t
-	}(), Timeout: 30 * time.Second}
+	}()}
 )
 
 // TestTheSurface walks over every path as the specification and Tessera's tools know it, by HTTP/1.1 and by HTTP/2.
@@ -140,7 +141,8 @@ func TestTheSurface(t *testing.T) {
 
 // TestProofs: what the door says about an entry verifies, and what it cannot say it refuses.
 func TestProofs(t *testing.T) {
-	s, _, url := open(t, Options{ProofTimeout: 50 * time.Millisecond}, "default", "found+index", "once+dedup")
+	t.Parallel()
+	s, _, url := open(t, Options{ProofTimeout: 2 * time.Second}, "default", "found+index", "once+dedup")
 	key := s.signer("default").Verifier()
 	roots := []tiles.Hash{tiles.EmptyRoot()}
 	for i := range 600 {
@@ -376,7 +378,7 @@ func TestSimpleClients(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = c.SetDeadline(time.Now().Add(wait.Limit(t)))
 		if _, err := io.WriteString(c, request); err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package tlog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net"
@@ -110,6 +111,7 @@ func open(t *testing.T, opts Options, logs ...string) (*solo, *Door, string) {
 		s.do(&tlogpart.Part{Kind: tlogpart.Create, Spec: tlogpart.LogSpec{Name: name, Key: *s.signer(name).Verifier(), Dedup: option == "dedup", Index: option == "index"}})
 		s.sign(s.logs.Find(name))
 	}
+	opts.RequestTimeout = cmp.Or(opts.RequestTimeout, 10*time.Minute) // a machine that is busy answers late
 	d := newDoor(s, s.logs, opts)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -118,7 +120,7 @@ func open(t *testing.T, opts Options, logs ...string) (*solo, *Door, string) {
 	served := make(chan error, 1)
 	go func() { served <- d.Serve(l, port.Protocols{}) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 		defer cancel()
 		if err := d.Shutdown(ctx); err != nil {
 			t.Error("shutdown:", err)

@@ -10,7 +10,8 @@ import (
 )
 
 // TestEveryDoorIsInEveryList: the folders below doors/ that have a program are the doors of the build, and each of them is checked. What ships walks the list in
-// cmd/holdfast. The simulation and the conformance runs have lists of their own, because nothing that ships may import them.
+// cmd/holdfast. The simulation and the conformance runs have lists of their own, because nothing that ships may import them. So have two tests of
+// packages that the list itself stands on: of the settings of a server, and of what a restore does to rows.
 func TestEveryDoorIsInEveryList(t *testing.T) {
 	root := filepath.Join("..", "..")
 	read := func(name string) string {
@@ -29,6 +30,15 @@ func TestEveryDoorIsInEveryList(t *testing.T) {
 	shipped := namesIn("cmd/holdfast/doors.go", `"github\.com/holdfastdb/holdfast/doors/(\w+)/`)
 	simulated := namesIn("sim/doors_test.go", `"github\.com/holdfastdb/holdfast/doors/(\w+)/sim"`)
 	conforming := namesIn("conformance/doors/doors.go", `\bname:\s+"(\w+)"`)
+	configured := namesIn("serve/server/config_test.go", `"github\.com/holdfastdb/holdfast/doors/(\w+)/program"`)
+	var restored []string
+	tests, err := filepath.Glob(filepath.Join(root, "archive", "restore", "*_test.go"))
+	if err != nil || len(tests) == 0 {
+		t.Fatalf("%d tests of archive/restore, %v", len(tests), err)
+	}
+	for _, test := range tests {
+		restored = append(restored, namesIn("archive/restore/"+filepath.Base(test), `"github\.com/holdfastdb/holdfast/doors/(\w+)/machine"`)...)
+	}
 	folders, err := os.ReadDir(filepath.Join(root, "doors"))
 	if err != nil {
 		t.Fatal(err)
@@ -48,6 +58,12 @@ func TestEveryDoorIsInEveryList(t *testing.T) {
 		}
 		if !slices.Contains(conforming, door) {
 			t.Errorf("doors/%s is not in conformance/doors/doors.go", door)
+		}
+		if !slices.Contains(configured, door) {
+			t.Errorf("doors/%s is not in the list of serve/server/config_test.go", door)
+		}
+		if !slices.Contains(restored, door) {
+			t.Errorf("no test of archive/restore restores rows of doors/%s", door)
 		}
 	}
 	if len(shipped) != doors {

@@ -37,7 +37,7 @@ func TestKeep(t *testing.T) {
 	var before int64
 	select {
 	case before = <-rests:
-	case <-time.After(20 * time.Second):
+	case <-time.After(wait.Limit(t)):
 		t.Fatal("it did not come to rest")
 	}
 	wait.Until(t, "what was let go of is given back", func() bool { return before-resident(t) > held/2 })

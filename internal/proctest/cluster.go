@@ -27,9 +27,14 @@ type Node struct {
 
 	client *tls.Config // of the server's kind
 
-	mu    sync.Mutex
-	addrs map[string]string // guarded by mu
+	mu       sync.Mutex
+	addrs    map[string]string // guarded by mu
+	patience time.Duration     // of the next Status; guarded by mu; 0: leastPatience
 }
+
+// A paused node does not answer, and a node on a busy machine answers late. So a Status waits a second, and twice as long each time there was no
+// answer.
+const leastPatience, mostPatience = time.Second, 30 * time.Second
 
 // Addr is the loopback address of the node's door of that name, the same at each call: extra flags have it as {NAME}.
 func (n *Node) Addr(door string) string {
@@ -59,8 +64,8 @@ type Cluster struct {
 	named int // names are n1, n2 … and never used twice
 }
 
-// readyTimeout is long because a shared two-core machine may be busy with other packages' tests.
-const readyTimeout = 60 * time.Second
+// readyTimeout ends what hangs. It is long because the machine may be busy with other tests; a node that ends before it is ready fails at once.
+const readyTimeout = 20 * time.Minute
 
 // Start runs n Holdfast nodes (extra is added to each one's serve flags), waits until all are ready and ends them with
 // the test. If the test fails, each node's last lines are in its log. The binary is $HOLDFAST_BIN, or built once.
@@ -259,16 +264,25 @@ func (c *Cluster) WaitLeader(timeout time.Duration) (*Node, error) {
 	}
 }
 
-// Status asks one node for etcd's Maintenance status, for at most a second: a paused node does not answer.
+// Status asks one node for etcd's Maintenance status, for at most its patience.
 func (n *Node) Status(ctx context.Context) (*pb.StatusResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	n.mu.Lock()
+	patience := max(n.patience, leastPatience)
+	n.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	conn, err := n.dial()
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	return pb.NewMaintenanceClient(conn).Status(ctx, &pb.StatusRequest{})
+	res, err := pb.NewMaintenanceClient(conn).Status(ctx, &pb.StatusRequest{})
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.patience = 0; ctx.Err() != nil {
+		n.patience = min(2*patience, mostPatience)
+	}
+	return res, err
 }
 
 // dial makes a connection to the node's client port; the caller closes it.

@@ -137,7 +137,7 @@ func (p *Process) signal(s syscall.Signal) error {
 }
 
 // Kill ends the process with SIGKILL and waits until it is gone. Killing one that has ended is no error.
-func (p *Process) Kill() error { return p.end(syscall.SIGKILL, 10*time.Second) }
+func (p *Process) Kill() error { return p.end(syscall.SIGKILL, 5*time.Minute) }
 
 // Term asks with SIGTERM and waits up to the timeout; after that it kills and returns an error.
 func (p *Process) Term(timeout time.Duration) error { return p.end(syscall.SIGTERM, timeout) }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 func TestProcessLife(t *testing.T) {
@@ -130,8 +132,8 @@ func cpu(t *testing.T, p *Process) time.Duration {
 
 func waitCPU(t *testing.T, p *Process, atLeast time.Duration) {
 	t.Helper()
-	for began := time.Now(); cpu(t, p) < atLeast; time.Sleep(5 * time.Millisecond) {
-		if time.Since(began) > 10*time.Second {
+	for end := time.Now().Add(wait.Limit(t)); cpu(t, p) < atLeast; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
 			t.Fatalf("%s of cpu time after 10 s", cpu(t, p))
 		}
 	}

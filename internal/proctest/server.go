@@ -109,7 +109,7 @@ func list(all []*Node, format string) string {
 }
 
 func get(ctx context.Context, url string, client *tls.Config) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/core/node"
 	"github.com/holdfastdb/holdfast/internal/meter"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // fake is a member without a log. Tests set its fields before they send requests.
@@ -82,7 +83,7 @@ func serve(t *testing.T, opts Options, f *fake) (url string, a *Admin) {
 	ended := make(chan error, 1)
 	go func() { ended <- a.Serve(l) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 		defer cancel()
 		if err := a.Shutdown(ctx); err != nil {
 			t.Error(err)
@@ -241,6 +242,8 @@ func TestMembershipCalls(t *testing.T) {
 		{"POST", "/v1/members", `{"peer":"127.0.0.1:9","learner":true}`, nil, 201, `"id": "d"`, "add http://127.0.0.1:9"},
 		{"POST", "/v1/members", `{"peer":"127.0.0.1:9"}`, node.ErrPeerAddrExists, 409, "remove that one", "add http://127.0.0.1:9"},
 		{"POST", "/v1/members", `{"peer":"127.0.0.1:9"}`, node.ErrUnhealthy, 412, "5 s", "add http://127.0.0.1:9"},
+		{"POST", "/v1/members", `{"peer":"127.0.0.1:9"}`, node.ErrNotEnoughStarted, 412,
+			"not enough started members; member f at 127.0.0.1:6 was added and has not started: start it, or remove it (holdfast member remove f)", "add http://127.0.0.1:9"},
 		{"POST", "/v1/members", `{"peer":"nowhere"}`, nil, 400, "host:port", ""},
 		{"POST", "/v1/members", `{"pear":"127.0.0.1:9"}`, nil, 400, "unknown field", ""},
 		{"POST", "/v1/members", `{"peer":"` + strings.Repeat("x", 100<<10) + `"}`, nil, 400, "too large", ""},
@@ -254,6 +257,7 @@ func TestMembershipCalls(t *testing.T) {
 		{"PUT", "/v1/members", "", nil, 405, "", ""},
 	} {
 		f := three()
+		f.members = append(f.members, node.Member{ID: 0xf, PeerURLs: []string{"http://127.0.0.1:6"}}) // a voter that has not started
 		f.err = tc.err
 		url, _ := serve(t, Options{}, f)
 		code, body := do(t, tc.method, url+tc.path, tc.body)

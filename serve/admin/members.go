@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"strconv"
@@ -37,7 +38,7 @@ func (a *Admin) postMember(n *attached, w http.ResponseWriter, r *http.Request) 
 	}
 	added, err := n.AddMember(r.Context(), []string{"http://" + m.Peer}, m.Learner)
 	if err != nil {
-		failMembership(w, err)
+		failMembership(w, n, err)
 		return
 	}
 	role := "not started"
@@ -47,19 +48,19 @@ func (a *Admin) postMember(n *attached, w http.ResponseWriter, r *http.Request) 
 
 func (a *Admin) deleteMember(n *attached, w http.ResponseWriter, r *http.Request) {
 	if id, ok := memberID(w, r); ok {
-		done(w, n.RemoveMember(r.Context(), id))
+		done(w, n, n.RemoveMember(r.Context(), id))
 	}
 }
 
 func (a *Admin) promoteMember(n *attached, w http.ResponseWriter, r *http.Request) {
 	if id, ok := memberID(w, r); ok {
-		done(w, n.PromoteMember(r.Context(), id))
+		done(w, n, n.PromoteMember(r.Context(), id))
 	}
 }
 
-func done(w http.ResponseWriter, err error) {
+func done(w http.ResponseWriter, n *attached, err error) {
 	if err != nil {
-		failMembership(w, err)
+		failMembership(w, n, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
@@ -76,7 +77,7 @@ func memberID(w http.ResponseWriter, r *http.Request) (uint64, bool) {
 }
 
 // failMembership maps the node's refusals: 404 and 409 will not change by asking again, 412 and 503 may.
-func failMembership(w http.ResponseWriter, err error) {
+func failMembership(w http.ResponseWriter, n *attached, err error) {
 	code := http.StatusServiceUnavailable
 	text := err.Error()
 	for _, c := range []struct {
@@ -90,7 +91,7 @@ func failMembership(w http.ResponseWriter, err error) {
 		{node.ErrMemberNotLearner, http.StatusConflict, "only learners are promoted"},
 		{node.ErrTooManyLearners, http.StatusConflict, "promote or remove the learner there is"},
 		{node.ErrLearnerNotReady, http.StatusPreconditionFailed, "wait until it has caught up"},
-		{node.ErrNotEnoughStarted, http.StatusPreconditionFailed, "start the members that were added before"},
+		{node.ErrNotEnoughStarted, http.StatusPreconditionFailed, notStarted(n.Members())},
 		{node.ErrUnhealthy, http.StatusPreconditionFailed, "wait until all members are connected for 5 s"},
 	} {
 		if errors.Is(err, c.err) {
@@ -104,4 +105,19 @@ func failMembership(w http.ResponseWriter, err error) {
 		w.Header().Set("Retry-After", "1")
 	}
 	Fail(w, code, text)
+}
+
+// notStarted says which voters were added and have not started, and what to do about each.
+func notStarted(all []node.Member) string {
+	var text []string
+	for _, m := range all {
+		if m.Name == "" && !m.Learner {
+			at := strings.TrimPrefix(strings.Join(m.PeerURLs, " and "), "http://")
+			text = append(text, fmt.Sprintf("member %s at %s was added and has not started: start it, or remove it (holdfast member remove %[1]s)", hex(m.ID), at))
+		}
+	}
+	if len(text) == 0 {
+		return "start the members that were added before"
+	}
+	return strings.Join(text, ", ")
 }

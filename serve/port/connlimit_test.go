@@ -4,6 +4,8 @@ import (
 	"io"
 	"testing"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestPortsShareALimit: connections to two ports together stay below one bound, and a silent one on either makes room for a
@@ -27,7 +29,7 @@ func TestPortsShareALimit(t *testing.T) {
 // settle waits until a flood that is over has been accepted: on a busy machine the system's queue still holds a part of it.
 func settle(stands ...*stand) {
 	last, calm := uint64(0), 0
-	for began := time.Now(); calm < 20 && time.Since(began) < 10*time.Second; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(stands[0].T)); calm < 20 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		var now uint64
 		for _, s := range stands {
 			now += s.accepted.Load()
@@ -48,14 +50,14 @@ func TestAConnectionWithoutACallMakesRoom(t *testing.T) {
 	}
 	// All that the flood has opened is taken or closed once the number has stood for a while.
 	calm := 0
-	for began := time.Now(); calm < 60; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); calm < 60; time.Sleep(5 * time.Millisecond) {
 		s.mu.Lock()
 		n := len(s.grpcConns)
 		s.mu.Unlock()
 		if calm++; n > 50 || s.count() > 50 {
 			calm = 0
 		}
-		if time.Since(began) > 10*time.Second {
+		if time.Now().After(end) {
 			t.Fatalf("%d connections of the gRPC server", n)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/internal/certtest"
 
+	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/serve/port/frame"
 )
 
@@ -56,7 +57,7 @@ func TestIdleConnectionsFitTheBudget(t *testing.T) {
 				if c.tls {
 					conn = tls.Client(raw, &tls.Config{RootCAs: authority.Pool(), ServerName: "localhost", NextProtos: []string{c.alpn}})
 				}
-				_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+				_ = conn.SetDeadline(time.Now().Add(wait.Limit(t)))
 				if _, err := io.WriteString(conn, c.hello); err != nil {
 					t.Fatal(err)
 				}
@@ -71,8 +72,8 @@ func TestIdleConnectionsFitTheBudget(t *testing.T) {
 				t.Cleanup(func() { file.Close() })
 			}
 			var each int
-			for wait := time.Now(); ; time.Sleep(50 * time.Millisecond) { // the last answers are under way, and stacks shrink by and by
-				if each = (kept() - before) / n; each <= share || time.Since(wait) > 5*time.Second {
+			for end := time.Now().Add(wait.Limit(t)); ; time.Sleep(50 * time.Millisecond) { // the last answers are under way, and stacks shrink by and by
+				if each = (kept() - before) / n; each <= share || time.Now().After(end) {
 					break
 				}
 			}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestALimitedListener: connections that ask nothing make room, those with a request do not.
@@ -33,19 +35,19 @@ func TestALimitedListener(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
-		c.SetDeadline(time.Now().Add(10 * time.Second))
+		c.SetDeadline(time.Now().Add(wait.Limit(t)))
 		io.WriteString(c, text)
 		return c
 	}
 	busy := dial("GET /wait HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); ; time.Sleep(time.Millisecond) {
 		l.mu.Lock()
 		working := len(l.conns) == 1 && l.idle.first == nil
 		l.mu.Unlock()
 		if working {
 			break
 		}
-		if time.Since(began) > 5*time.Second {
+		if time.Now().After(end) {
 			t.Fatal("the request does not begin")
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/holdfastdb/holdfast/internal/certtest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 func TestCleartextCarriesGRPCAndHTTP1(t *testing.T) {
@@ -175,7 +176,7 @@ func TestAStreamIsSeenAsItGrowsAndEndsWhenItsClientLeaves(t *testing.T) {
 			c.Close()
 			select {
 			case <-s.left:
-			case <-time.After(10 * time.Second):
+			case <-time.After(wait.Limit(t)):
 				t.Fatalf("%s (TLS: %v) goes on without its client", path, secure)
 			}
 		}

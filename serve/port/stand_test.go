@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +29,8 @@ type stand struct {
 	*Port
 	addr string
 	left chan struct{} // gets one for each stream whose client left
+	// answered is how often undisturbed's good client was.
+	answered atomic.Int64
 }
 
 // start serves until the test ends. tls may be nil.
@@ -110,7 +113,7 @@ func start(t *testing.T, tls *tls.Config, opts Options) *stand {
 	go func() { g.Serve(s.GRPC()); ended <- nil }()
 	go func() { ended <- s.Serve(l, Protocols{TLS: tls}) }()
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 		defer cancel()
 		if err := s.Shutdown(ctx); err != nil {
 			t.Errorf("shut down: %v", err)
@@ -161,7 +164,7 @@ func (s *stand) dial() net.Conn {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(wait.Limit(s.T)))
 	return c
 }
 
@@ -183,7 +186,7 @@ func (s *stand) grpc(creds credentials.TransportCredentials) error {
 		s.Fatal(err)
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(s.T))
 	defer cancel()
 	_, err = healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
 	return err

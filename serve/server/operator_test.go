@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/internal/certtest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 func TestSystemdIsToldThatTheServerIsReady(t *testing.T) {
@@ -23,7 +24,7 @@ func TestSystemdIsToldThatTheServerIsReady(t *testing.T) {
 	}
 	defer l.Close()
 	notify(path, "READY=1", slog.New(slog.DiscardHandler))
-	l.SetReadDeadline(time.Now().Add(5 * time.Second))
+	l.SetReadDeadline(time.Now().Add(wait.Limit(t)))
 	b := make([]byte, 100)
 	if n, err := l.Read(b); err != nil || string(b[:n]) != "READY=1" {
 		t.Errorf("%q %v", b[:n], err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/core/node"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // workload has a process use a share of a core for d, looked at every 100 ms, and returns how many processors it wants then.
@@ -91,26 +92,26 @@ func TestTheRuntimeGetsThem(t *testing.T) {
 			b, _ := os.ReadFile(sysmonSetting) // missing at first
 			return runtime.GOMAXPROCS(0) == n && string(b) == slack
 		}
-		for begun := time.Now(); !set(); time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(wait.Limit(t)); !set(); time.Sleep(10 * time.Millisecond) {
 			tick(node.Syncs{Mean: sync})
-			if time.Since(begun) > 20*time.Second {
+			if time.Now().After(end) {
 				t.Fatalf("%s: %d processors instead of %d", what, runtime.GOMAXPROCS(0), n)
 			}
 		}
 	}
 	await("nothing to do", 1, 0, sysmonSlackRest)
 	waited := time.Duration(0)
-	for begun := time.Now(); runtime.GOMAXPROCS(0) == 1; time.Sleep(60 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); runtime.GOMAXPROCS(0) == 1; time.Sleep(60 * time.Millisecond) {
 		waited += 60 * time.Millisecond
 		tick(node.Syncs{Total: waited})
-		if time.Since(begun) > 20*time.Second {
+		if time.Now().After(end) {
 			t.Fatal("one processor, which is always with the thread that waits for the disk")
 		}
 	}
 	await("nothing to do again", 1, 0, sysmonSlackRest)
 	parallel()
-	for begun := time.Now(); runtime.GOMAXPROCS(0) == 1; time.Sleep(time.Millisecond) {
-		if time.Since(begun) > 20*time.Second {
+	for end := time.Now().Add(wait.Limit(t)); runtime.GOMAXPROCS(0) == 1; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
 			t.Fatal("one processor for work that two share")
 		}
 	}

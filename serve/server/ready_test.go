@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/core/node"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // newcomer is a member that has just started.
@@ -38,7 +39,7 @@ func TestALearnerIsReadyOnceItHasCaughtUp(t *testing.T) {
 		n := &newcomer{caughtUp: make(chan struct{})}
 		n.status.Store(&s)
 		done := make(chan error, 1)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), wait.Limit(t))
 		t.Cleanup(cancel)
 		go func() { done <- waitReady(ctx, n, nil, slog.New(slog.DiscardHandler)) }()
 		return n, done
@@ -53,7 +54,7 @@ func TestALearnerIsReadyOnceItHasCaughtUp(t *testing.T) {
 		t.Error("it asked for a round before an entry of the term was applied")
 	}
 	n.status.Store(&node.Status{Learner: true, Ready: true})
-	for deadline := time.Now().Add(30 * time.Second); n.rounds.Load() == 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(wait.Limit(t)); n.rounds.Load() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) || len(learner) > 0 {
 			t.Fatal("a learner is ready without a round")
 		}

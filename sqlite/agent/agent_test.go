@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"database/sql"
 	"os"
 	"path/filepath"
 	"strings"
@@ -183,7 +184,7 @@ func TestTheOneWhoBeginsLastHasIt(t *testing.T) {
 // is stored and they are let through.
 func TestABucketThatIsDown(t *testing.T) {
 	r := newRig(t)
-	r.cfg.AckTimeout = 300 * time.Millisecond
+	r.cfg.AckTimeout = 2 * time.Second
 	a := r.start(gate.Archive)
 	db := r.connect()
 	r.exec(db, "create table t (id integer primary key)")
@@ -372,7 +373,7 @@ func TestACopyThatComesLate(t *testing.T) {
 				}
 			}
 			release()
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 			defer cancel()
 			if err := b.Settled(ctx); err != nil {
 				t.Fatal(err)
@@ -477,7 +478,7 @@ func TestAQuietDatabaseAsksNothing(t *testing.T) {
 		defer d.mu.Unlock()
 		return !d.running
 	}
-	for end := time.Now().Add(3 * time.Second); !resting(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); !resting(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the database does not come to rest: ", d.Status())
 		}
@@ -491,7 +492,7 @@ func TestAQuietDatabaseAsksNothing(t *testing.T) {
 		t.Error(err)
 	}
 	r.exec(db, "insert into t values (1)")
-	for end := time.Now().Add(10 * time.Second); count(t, r.restored()) != 1; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); count(t, r.restored()) != 1; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("what was committed after the rest is not stored")
 		}
@@ -546,13 +547,19 @@ func TestLevelsReplaceGroups(t *testing.T) {
 		return c
 	}
 	rows := 0
-	for began := time.Now(); time.Since(began) < 1500*time.Millisecond || !(seen[1] && seen[2] && seen[9]) && time.Since(began) < 20*time.Second; rows++ {
+	for began, end := time.Now(), time.Now().Add(wait.Limit(t)); time.Since(began) < 1500*time.Millisecond || !(seen[1] && seen[2] && seen[9]) && time.Now().Before(end); rows++ {
 		r.exec(db, "insert into t (v) values (randomblob(?))", rows%5000)
 		if code := e.commit(); code != gate.Done {
 			t.Fatal(code)
 		}
 		if rows%20 == 0 {
-			if n := count(t, r.restored()); n != rows+1 {
+			var db *sql.DB
+			wait.Until(t, "a restore is through before its files have had their time", func() (ok bool) {
+				var err error
+				db, err = r.tryRestore()
+				return err == nil
+			})
+			if n := count(t, db); n != rows+1 {
 				t.Fatalf("%d of %d rows", n, rows+1)
 			}
 			look()

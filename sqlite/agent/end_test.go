@@ -68,7 +68,7 @@ func TestCommitsAreStoredBeforeALevel(t *testing.T) {
 		}
 	})
 	r.exec(db, "insert into t values (1)")
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	if err := a.Close(ctx); err != nil {
 		t.Errorf("the agent ends with %v", err)

@@ -202,7 +202,7 @@ func TestAFileUnderAnotherNameIsNotTheDatabase(t *testing.T) {
 	if !e.managed() || e.refuse() != gate.InDoubt || !strings.Contains(e.text, "under another name") {
 		t.Errorf("state %v: %s", e.state, e.text)
 	}
-	e.conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	e.conn.SetReadDeadline(time.Now().Add(wait.Limit(t)))
 	if _, err := e.conn.Read(make([]byte, 10)); err == nil {
 		t.Error("the connection is not ended, and its program never asks again")
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/sqlite/gate"
 )
 
@@ -69,7 +70,7 @@ func TestAMachineThatWasStartedAnewAndTriesTwice(t *testing.T) {
 			t.Fatalf("%d rows are left by the power cut", n)
 		}
 		a = r.launch(gate.Archive)
-		for until := time.Now().Add(10 * time.Second); !strings.Contains(a.Status()[r.path], "open"); time.Sleep(time.Millisecond) {
+		for until := time.Now().Add(wait.Limit(t)); !strings.Contains(a.Status()[r.path], "open"); time.Sleep(time.Millisecond) {
 			if time.Now().After(until) {
 				t.Fatal("the agent does not say that the database is open: ", a.Status()[r.path])
 			}
@@ -80,7 +81,7 @@ func TestAMachineThatWasStartedAnewAndTriesTwice(t *testing.T) {
 			a = r.start(gate.Archive)
 		} else {
 			db.Close()
-			for until := time.Now().Add(10 * time.Second); strings.Contains(a.Status()[r.path], "refused"); time.Sleep(time.Millisecond) {
+			for until := time.Now().Add(wait.Limit(t)); strings.Contains(a.Status()[r.path], "refused"); time.Sleep(time.Millisecond) {
 				if time.Now().After(until) {
 					t.Fatal("the agent does not go on: ", a.Status()[r.path])
 				}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/sqlite/gate"
 )
 
@@ -40,15 +41,18 @@ func TestOneIsLetGoWhenNobodyIsLeftToCopy(t *testing.T) {
 	exec("with recursive n(i) as (select 1 union all select i + 1 from n where i < 4200) insert into t (v) select zeroblob(4000) from n")
 	exec("pragma wal_checkpoint")
 	exec("insert into t (v) values (1)")
-	began := held(e, 1)
-	let := held(e, 0)
-	if d := let.Sub(began); d >= holdMost {
-		t.Errorf("nobody was let go for %s", d)
+	least := time.Hour
+	for try := 0; try < 20 && least >= holdMost; try++ { // a busy machine may be late once or twice
+		began := held(e, 1)
+		least = min(least, held(e, 0).Sub(began))
+	}
+	if least >= holdMost {
+		t.Errorf("nobody was let go for %s", least)
 	}
 	held(e, 1) // the others wait on
 	exec("pragma wal_autocheckpoint = 1000")
 	exec("insert into t (v) values (2)")
-	for end := let.Add(10 * time.Second); ; {
+	for end := time.Now().Add(wait.Limit(t)); ; {
 		var busy, frames, copied int
 		if err := conn.QueryRowContext(context.Background(), "pragma wal_checkpoint").Scan(&busy, &frames, &copied); err != nil {
 			t.Fatal(err)

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -27,16 +26,10 @@ func saying(t *testing.T) *rig {
 	return r
 }
 
-// in is a connection in a journal mode, the only one of its pool.
-func (r *rig) in(mode string) *sql.DB {
+// in is an application that has the database in a journal mode, in a process of its own, and opens it with its first statement.
+func (r *rig) in(mode string) *application {
 	r.t.Helper()
-	db, err := sql.Open("sqlite", "file:"+r.path+"?_pragma=busy_timeout(2000)&_pragma=journal_mode("+mode+")")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	db.SetMaxOpenConns(1)
-	r.t.Cleanup(func() { db.Close() })
-	return db
+	return r.application("_pragma=busy_timeout(30000)&_pragma=journal_mode(" + mode + ")")
 }
 
 // alarms are the kinds of the alarms of the only database.
@@ -46,18 +39,6 @@ func alarms(a *Agent) string {
 		kinds = append(kinds, al.Kind)
 	}
 	return strings.Join(kinds, " ")
-}
-
-// within polls a condition, which has to come to hold.
-func within(t *testing.T, limit time.Duration, what string, f func() bool) {
-	t.Helper()
-	began := time.Now()
-	for !f() {
-		if time.Since(began) > limit {
-			t.Fatalf("%s: not within %s", what, limit)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
 }
 
 // TestADatabaseInAnotherModeIsKept: it is switched to WAL mode at the takeover, once the replica is known to be free for it.
@@ -205,7 +186,7 @@ func TestWhatIsNotCapturedIsSaid(t *testing.T) {
 				b, err := os.ReadFile(r.path)
 				return err == nil && b[18] == 1
 			})
-			within(t, time.Second, "an alarm", func() bool { return alarms(a) == "capture" })
+			wait.Until(t, "an alarm", func() bool { return alarms(a) == "capture" })
 			if v := a.Views()[0]; v.Followed || !strings.Contains(v.String(), "not in WAL mode") {
 				t.Errorf("the status says %s", v)
 			}
@@ -243,7 +224,7 @@ func TestAModeThatIsLeftIsSaid(t *testing.T) {
 	if alarms(a) != "capture" || r.log.count("database is followed") != 0 {
 		t.Errorf("alarms %q, the log says %s", alarms(a), &r.log.text)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	if _, err := a.Sync(ctx, r.path); err == nil || !strings.Contains(err.Error(), "not in WAL mode") {
 		t.Errorf("a caller who waits is told %v", err)
@@ -269,7 +250,7 @@ func TestWhatIsNoDatabaseIsSaid(t *testing.T) {
 				t.Fatal(err)
 			}
 			a := r.launch(gate.Local)
-			ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 			defer cancel()
 			if err := a.Settled(ctx); err == nil || !strings.Contains(err.Error(), "no SQLite database") || ctx.Err() != nil {
 				t.Errorf("the start says %v", err)
@@ -308,7 +289,7 @@ func TestAStoreThatNeverAnswersIsFinal(t *testing.T) {
 		final = err
 		r.store.fails.Store(&final)
 		a := r.launch(gate.Local)
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 		err := a.Settled(ctx)
 		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), r.path) {
 			// Reading may be allowed and writing not: then the caller who waits is told.

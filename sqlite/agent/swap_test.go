@@ -162,7 +162,7 @@ func TestASwappedStoreIsTheOutcome(t *testing.T) {
 	}
 	r.lost(a, "is not the store that it was")
 	b := r.launch(gate.Archive)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit(t))
 	defer cancel()
 	if err := b.Settled(ctx); err == nil || ctx.Err() != nil {
 		t.Errorf("the next agent begins: %v", err)
@@ -298,7 +298,7 @@ func TestAStoreWithoutConditionsIsRefused(t *testing.T) {
 	r.exec(db, "create table t (x)")
 	r.store.deaf.Store(true)
 	a := r.launch(gate.Archive)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Limit(t))
 	defer cancel()
 	if err := a.Settled(ctx); err == nil || !strings.Contains(err.Error(), "--single-writer") {
 		t.Errorf("the start says %v", err)

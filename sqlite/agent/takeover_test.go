@@ -144,7 +144,7 @@ func TestARestoredDatabaseWhoseReplicaWentOn(t *testing.T) {
 		db := r.connect()
 		r.rows(db, 3, 3)
 		b := other.launch(gate.Archive)
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 		defer cancel()
 		if err := b.Settled(ctx); err == nil || !strings.Contains(err.Error(), "holdfast sqlite branch "+other.path) ||
 			!strings.Contains(err.Error(), "holdfast sqlite restore --overwrite --to "+other.path) {
@@ -249,7 +249,7 @@ func TestADatabaseThatIsOpenElsewhereFencesNobody(t *testing.T) {
 	r.stop(a)
 	db.Close()
 	odb.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	if err := b.Settled(ctx); err != nil {
 		t.Fatal(err)
@@ -380,7 +380,7 @@ func TestAPlaceThatWasEmptied(t *testing.T) {
 		}
 	}
 	a := r.launch(gate.Archive)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	if err := a.Settled(ctx); err == nil || !strings.Contains(err.Error(), "memory is empty, and this database was stored there") {
 		t.Errorf("an emptied bucket: %v", err)

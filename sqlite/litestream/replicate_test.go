@@ -73,7 +73,7 @@ func (r *replicating) end() {
 		if err != nil {
 			r.t.Errorf("%v\n%s", err, &r.log)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(wait.Limit(r.t)):
 		r.t.Fatalf("it does not end\n%s", &r.log)
 	}
 }
@@ -86,7 +86,7 @@ func (r *replicating) lost(why string) {
 		if s := r.log.String(); err == nil || !strings.Contains(err.Error(), why) || strings.Contains(s, "complete\"") || strings.Contains(s, "shut down") {
 			r.t.Errorf("it ends with %v, want %q\n%s", err, why, s)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(wait.Limit(r.t)):
 		r.t.Fatalf("it does not end\n%s", &r.log)
 	}
 }

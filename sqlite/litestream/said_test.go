@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // inMode makes a database with a table t of one row, in a journal mode.
@@ -78,11 +77,10 @@ func TestWhatCannotBeStoredEndsTheStart(t *testing.T) {
 				inMode(t, c.path, "wal")
 			}
 			for _, how := range [][]string{{"-once"}, {"-exec", "/bin/sh -c 'echo it was begun'"}}[:c.ways] {
-				began := time.Now()
 				r := begin(t, env, append(how, c.path, c.url)...)
 				r.lost(c.want)
-				if s := r.log.String(); time.Since(began) > 10*time.Second || strings.Contains(s, "it was begun") {
-					t.Errorf("%q: after %s the log says\n%s", how, time.Since(began), s)
+				if s := r.log.String(); strings.Contains(s, "it was begun") {
+					t.Errorf("%q: the log says\n%s", how, s)
 				}
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"database/sql"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,6 +110,7 @@ func TestWhatCannotBeKeptEndsTheStart(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "app.db")
 	made(t, path, "wal")
+	calls := 0
 	for name, c := range map[string]struct{ path, url, want string }{
 		"a directory":   {dir, "file://" + dir + "/r", "is a directory"},
 		"below a file":  {path, "file://" + path + "/r", "not a directory"},
@@ -119,7 +121,10 @@ func TestWhatCannotBeKeptEndsTheStart(t *testing.T) {
 			flags = append(flags, "--wal", "always")
 		}
 		for _, how := range []string{"run", "replicate"} {
-			args := append([]string{"sqlite", how, "--replica", c.url, c.path}, flags...)
+			// A socket each: an agent that fails at its start may still hold its own when the next one begins in the same process.
+			socket := filepath.Join(dir, fmt.Sprintf("%d.sock", calls))
+			calls++
+			args := append([]string{"sqlite", how, "--replica", c.url, "--socket", socket, c.path}, flags...)
 			if how == "run" {
 				args = append(args, "--", "/bin/sh", "-c", "touch "+filepath.Join(dir, "begun"))
 			}

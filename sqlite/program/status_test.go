@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/serve/cli"
@@ -152,7 +151,7 @@ func TestStatusPassesOverAgentsThatWereKilled(t *testing.T) {
 
 func scraped(t *testing.T, addr string) string {
 	t.Helper()
-	resp, err := (&http.Client{Timeout: 5 * time.Second}).Get("http://" + addr + "/metrics")
+	resp, err := (&http.Client{Timeout: wait.Limit(t)}).Get("http://" + addr + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/internal/extagent"
 	"github.com/holdfastdb/holdfast/internal/proctest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // so is the extension, built once.
@@ -167,7 +168,7 @@ func (g *program) wait(c chan reply) reply {
 	select {
 	case r := <-c:
 		return r
-	case <-time.After(30 * time.Second):
+	case <-time.After(wait.Limit(g.t)):
 		g.t.Fatal("no answer within 30 s")
 	}
 	return reply{}

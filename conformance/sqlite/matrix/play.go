@@ -14,15 +14,29 @@ import (
 	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
+// ackTimeout and shutdown are how long an agent waits for an upload, and for all of them at its end. A store that goes bad makes it wait that long
+// each time. One that is well does not, and a busy machine is no reason to give it up.
+func (c cell) ackTimeout() time.Duration {
+	if c.Store.Well() {
+		return 5 * time.Minute
+	}
+	return 1500 * time.Millisecond
+}
+
+func (c cell) shutdown() time.Duration {
+	if c.Store.Well() {
+		return 5 * time.Minute
+	}
+	return 2 * time.Second
+}
+
 // rows is how many the application inserts before the store changes, and how many behind.
 const rows = 5
 
-// limits of the agent in a cell.
+// How long is waited in a cell.
 const (
-	ackTimeout = 1500 * time.Millisecond
-	shutdown   = 2 * time.Second
-	// patience is how long an agent that was asked to end, or has all it needs, may take. Litestream's commit timeout is 30 s and has no flag.
-	patience = 50 * time.Second
+	// patience ends what hangs.
+	patience = 20 * time.Minute
 	// once is how long `-once` is left to try a store that does not answer before an operator ends it.
 	once = 4 * time.Second
 )
@@ -155,8 +169,8 @@ func (s *stage) appCommand() []string {
 
 // agentCommand is how the agent is started, with the application below it or not.
 func (s *stage) agentCommand() ([]string, error) {
-	common := []string{"--replica", s.store.URL(), "--ack", s.Ack, "--interval", "100ms", "--ack-timeout", ackTimeout.String(),
-		"--shutdown-timeout", shutdown.String(), "--socket", filepath.Join(s.dir, "s")}
+	common := []string{"--replica", s.store.URL(), "--ack", s.Ack, "--interval", "100ms", "--ack-timeout", s.ackTimeout().String(),
+		"--shutdown-timeout", s.shutdown().String(), "--socket", filepath.Join(s.dir, "s")}
 	var line []string
 	switch s.Agent {
 	case "run":
@@ -166,7 +180,7 @@ func (s *stage) agentCommand() ([]string, error) {
 		line = append(append([]string{s.tools.Holdfast, "sqlite", "replicate"}, common...), s.agentDB)
 	case "litestream -exec":
 		text := fmt.Sprintf("shutdown-timeout: %[3]s\nshutdown-sync-timeout: %[3]s\ndbs:\n  - path: %[1]s\n    monitor-interval: 100ms\n"+
-			"    replica:\n      url: %[2]s\n      sync-interval: 100ms\n", s.agentDB, s.store.LitestreamURL(), shutdown)
+			"    replica:\n      url: %[2]s\n      sync-interval: 100ms\n", s.agentDB, s.store.LitestreamURL(), s.shutdown())
 		if err := os.WriteFile(filepath.Join(s.dir, "litestream.yml"), []byte(text), 0o600); err != nil {
 			return nil, err
 		}
@@ -206,7 +220,17 @@ func (s *stage) beside(ctx context.Context, o *outcome) (err error) {
 	if s.Agent == "replicate" {
 		// An application that opens a database before there has ever been an agent has none.
 		side := filepath.Join(s.dir, "real", ".app.db-holdfast", "agent")
-		_ = rig.Poll(2*time.Second, func() error { _, err := os.Stat(side); return err }) // what comes of it is judged
+		most := patience
+		if s.Fresh { // the agent begins when the database does
+			most = 2 * time.Second
+		}
+		_ = rig.Poll(most, func() error { // what comes of it is judged
+			_, err := os.Stat(side)
+			if !agent.Running() {
+				return nil
+			}
+			return err
+		})
 		app, err := s.start(filepath.Join(s.dir, "app.log"), s.appCommand())
 		if err != nil {
 			return err
@@ -218,7 +242,7 @@ func (s *stage) beside(ctx context.Context, o *outcome) (err error) {
 		return err
 	}
 	// What was committed is stored before the store changes, if it is ever to be.
-	_ = rig.Poll(3*time.Second, func() error {
+	_ = rig.Poll(10*time.Second, func() error {
 		if s.store.Began() || ended() {
 			return nil
 		}
@@ -303,6 +327,14 @@ func (s *stage) inTurn(ctx context.Context, o *outcome) error {
 		if s.Store.Well() || part == "first" {
 			most = patience
 		}
+		if err := rig.Poll(patience, func() error { // it has begun
+			if b, err := os.ReadFile(s.log); err == nil && strings.Count(string(b), "\n") < 2 && agent.Running() {
+				return errors.New("the agent says nothing")
+			}
+			return nil
+		}); err != nil {
+			return errors.Join(err, agent.Kill())
+		}
 		select {
 		case <-agent.Exited():
 			o.status = s.end(ctx, agent, false, most)
@@ -365,8 +397,7 @@ func (s *stage) heal(ctx context.Context, o *outcome) error {
 	if err != nil {
 		return err
 	}
-	most := 15 * time.Second
-	if status := s.end(ctx, agent, false, most); status != 0 {
+	if status := s.end(ctx, agent, false, patience); status != 0 {
 		o.notHeal = fmt.Sprintf("status %d: %s", status, agent.LogTail(2))
 		return agent.Kill()
 	}

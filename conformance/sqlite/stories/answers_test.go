@@ -9,14 +9,15 @@ import (
 
 	"github.com/holdfastdb/holdfast/conformance/sqlite/rig"
 	"github.com/holdfastdb/holdfast/internal/bucket"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // poll waits until ok does.
 func (s *scene) poll(what string, ok func() bool) {
 	s.t.Helper()
-	if err := rig.Poll(limit, func() error {
+	if err := rig.Poll(wait.Limit(s.t), func() error {
 		if !ok() {
-			return errors.New("not within " + limit.String() + ": " + what)
+			return errors.New("it does not come: " + what)
 		}
 		return nil
 	}); err != nil {

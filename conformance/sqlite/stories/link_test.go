@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdfastdb/holdfast/conformance/sqlite/rig"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestALinkIsTheFileItLeadsTo: agent and extension agree on a file, however each reaches it. The application says ack archive, and what returned
@@ -40,7 +41,8 @@ func TestALinkIsTheFileItLeadsTo(t *testing.T) {
 			agent, path := paths(s, file)
 			url := s.url("rep")
 			a := s.app("a", path, 0, 3)
-			line := append([]string{"sqlite", "run", "--interval", "200ms", "--socket", s.path("s"), "--replica", url, agent, "--"}, a.Command(s.tools)...)
+			line := append([]string{"sqlite", "run", "--interval", "200ms", "--socket", s.path("s"), "--replica", url}, limits()...)
+			line = append(append(line, agent, "--"), a.Command(s.tools)...)
 			s.good(s.tools.Holdfast, line...)
 			if said := a.Said(); said.Ack != "archive" || len(said.OK) != 3 {
 				t.Errorf("the application said %+v", said)
@@ -63,7 +65,7 @@ func TestALinkThatMovesIsSeen(t *testing.T) {
 	s.database("v2/app.db", "WAL", 2)
 	s.must(os.Remove(s.path("current")))
 	s.must(os.Symlink(s.path("v2"), s.path("current")))
-	s.must(rig.Poll(limit, func() error {
+	s.must(rig.Poll(wait.Limit(s.t), func() error {
 		if l := p.log(); !strings.Contains(l, "level=ERROR") && !strings.Contains(l, "level=WARN") {
 			return os.ErrNotExist
 		}

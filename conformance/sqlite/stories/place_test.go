@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/holdfastdb/holdfast/internal/bucket"
 )
@@ -92,9 +91,8 @@ func TestAnAgentThatRunsWaitsForItsPlace(t *testing.T) {
 	}
 	s.mkdir("not-mounted/disk") // the disk is mounted
 	s.comes(s.url("backup/app"), 1)
-	began := time.Now()
-	if status := p.stop(); status != 0 || time.Since(began) > 5*time.Second {
-		t.Errorf("it ended with %d after %s:\n%s", status, time.Since(began), p.log())
+	if status := p.stop(); status != 0 {
+		t.Errorf("it ended with %d:\n%s", status, p.log())
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/conformance/sqlite/rig"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // holder is a Python program that has a database open until its standard input ends.
@@ -26,7 +27,7 @@ func (s *scene) hold(db, statement string) {
 	s.t.Helper()
 	mark := s.path(fmt.Sprintf("holds-%d", time.Now().UnixNano()))
 	s.start(filepath.Base(mark), "/usr/bin/python3", "-c", holder, db, statement, mark)
-	s.must(rig.Poll(limit, func() error { _, err := os.Stat(mark); return err }))
+	s.must(rig.Poll(wait.Limit(s.t), func() error { _, err := os.Stat(mark); return err }))
 }
 
 // TestAnAgentThatCannotGoOnLeavesTheOwnerAlone: everything that can fail is done before the fence.

@@ -177,7 +177,7 @@ func TestAFollowerAnnounces(t *testing.T) {
 	h.level.Store(5)
 	select {
 	case <-ended:
-	case <-time.After(5 * time.Second):
+	case <-time.After(wait.Limit(t)):
 		t.Error("it goes on although the level is reached")
 	}
 	for _, req := range [][]byte{nil, {1}, append(make([]byte, 8), 1, 2), append(make([]byte, 8), 1, 0, 0)} {

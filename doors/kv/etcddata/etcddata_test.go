@@ -22,6 +22,7 @@ import (
 	"github.com/holdfastdb/holdfast/doors/kv/etcdfile"
 	kvmachine "github.com/holdfastdb/holdfast/doors/kv/machine"
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // lane is where the kv door's commands wait.
@@ -35,7 +36,7 @@ type server struct {
 }
 
 func within(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -49,7 +50,7 @@ func start(t *testing.T, dir string, fs disk.FS) *server {
 		t.Fatal(err)
 	}
 	t.Cleanup(n.Stop)
-	for deadline := time.Now().Add(30 * time.Second); !n.Status().Ready; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(wait.Limit(t)); !n.Status().Ready; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not get ready")
 		}
@@ -257,7 +258,7 @@ func TestEtcdFileAndBack(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for deadline := time.Now().Add(20 * time.Second); m.kv.Scrubbed() != rev; {
+			for deadline := time.Now().Add(wait.Limit(t)); m.kv.Scrubbed() != rev; {
 				if time.Now().After(deadline) {
 					t.Fatal("compaction does not end")
 				}

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
@@ -16,6 +15,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // echo answers what it is asked, so that a test sees what the gateway made of a request.
@@ -84,7 +85,7 @@ func FuzzGateway(f *testing.F) {
 	}
 	g := start(f)
 	f.Fuzz(func(t *testing.T, path int, body []byte) {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 		defer cancel()
 		w := httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, paths[uint(path)%uint(len(paths))], strings.NewReader(string(body)))

@@ -32,6 +32,7 @@ import (
 	"github.com/holdfastdb/holdfast/doors/kv/v2/expire"
 	v2machine "github.com/holdfastdb/holdfast/doors/kv/v2/machine"
 	"github.com/holdfastdb/holdfast/internal/certtest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // Both sides of these tests are Holdfast: the importer knows of neither more than the API. That an etcd serves as a source is for
@@ -72,7 +73,7 @@ func serve(t *testing.T, n int, secure *tls.Config) Endpoint {
 }
 
 func serveMember(t *testing.T, how node.StartOptions, secure *tls.Config) (addr string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
 	keys, nodes := kvmachine.New(kvmachine.Options{}), v2machine.New(v2machine.Options{})
 	n, err := node.Start(ctx, node.Config{Dir: t.TempDir(), Machines: []machine.Machine{keys, nodes}, Lanes: []node.LaneSpec{{Number: doorkv.Lane, Name: "kv"}},
@@ -100,13 +101,13 @@ func serveMember(t *testing.T, how node.StartOptions, secure *tls.Config) (addr 
 	})
 	t.Cleanup(func() {
 		h.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 		defer cancel()
 		_ = d.Shutdown(ctx) // cuts what is left
 		n.Stop()
 		wg.Wait()
 	})
-	for end := time.Now().Add(20 * time.Second); !n.Status().Ready; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); !n.Status().Ready; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Errorf("%s is not ready after 20 s", how.Name)
 			return ""
@@ -118,7 +119,7 @@ func serveMember(t *testing.T, how node.StartOptions, secure *tls.Config) (addr 
 func (e Endpoint) client(t *testing.T) *clientv3.Client {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: e.Addresses, TLS: e.TLS, Username: e.User, Password: e.Password,
-		DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
+		DialTimeout: wait.Limit(t), Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +165,7 @@ func (t *treeSide) mustPut(tt *testing.T, nodes ...treeNode) {
 func (t *treeSide) want(tt *testing.T, root string, want ...string) {
 	tt.Helper()
 	var got []string
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(tt)); ; time.Sleep(10 * time.Millisecond) {
 		all := map[string]treeNode{}
 		if _, err := t.list(context.Background(), root, all); err != nil {
 			tt.Fatal(err)
@@ -210,7 +211,7 @@ func importing(t *testing.T, o Options) (end func() *Report) {
 				t.Fatalf("import: %v; it said\n%s", res.err, out)
 			}
 			return res.r
-		case <-time.After(30 * time.Second):
+		case <-time.After(wait.Limit(t)):
 			t.Fatalf("the import does not end; it said\n%s", out)
 		}
 		return nil

@@ -3,7 +3,6 @@ package v2
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/holdfastdb/holdfast/core/node"
 )
@@ -23,7 +22,6 @@ func TestALearnerServesNoKeys(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{})
 	s.do("PUT /v2/keys/k value=v")
-	s.client.Timeout = 5 * time.Second
 	s.handler.node = asLearner{s.node}
 	refused := `503 {"errorCode":300,"message":"Raft Internal Error","cause":"etcdserver: rpc not supported for learner","index":0}`
 	for _, line := range []string{"GET /v2/keys/k", "HEAD /v2/keys/k", "GET /v2/keys/k?quorum=true", "GET /v2/keys/k?wait=true",

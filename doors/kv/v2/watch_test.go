@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // long is a request that waits.
@@ -38,7 +40,7 @@ func (s *server) long(path string) *long {
 // next reads one event.
 func (l *long) next() string {
 	l.t.Helper()
-	timer := time.AfterFunc(10*time.Second, func() { l.res.Body.Close() })
+	timer := time.AfterFunc(wait.Limit(l.t), func() { l.res.Body.Close() })
 	defer timer.Stop()
 	line, err := l.in.ReadString('\n')
 	if err != nil {
@@ -155,7 +157,7 @@ func TestManyWatchers(t *testing.T) {
 	s.want("GET /v2/keys/k?wait=true", `500 {"errorCode":300,"message":"Raft Internal Error","cause":"`+errTooManyWatchers.Error()+`","index":0}`)
 	s.do("PUT /v2/keys/k value=v")
 	for _, c := range conns {
-		c.SetDeadline(time.Now().Add(10 * time.Second))
+		c.SetDeadline(time.Now().Add(wait.Limit(t)))
 		in := bufio.NewReader(c)
 		res, err := http.ReadResponse(in, nil)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/node"
 	"github.com/holdfastdb/holdfast/doors/saga/outcall"
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // bank is services that outlive every leader and do each branch once, as those with DTM's barrier do: a call that comes again changes
@@ -246,7 +247,7 @@ func (p *plot) play(t *testing.T, lives ...int) (moments int) {
 // until lets time pass until the transaction has ended or the leader is dead.
 func (h *house) until(l *leader, dead <-chan struct{}) {
 	h.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(300 * time.Microsecond) {
+	for end := time.Now().Add(wait.Limit(h.t)); ; time.Sleep(300 * time.Microsecond) {
 		select {
 		case <-dead:
 			return

@@ -307,7 +307,7 @@ func (l *leader) pass(gid string) {
 		if got != gid {
 			l.h.t.Fatalf("a pass over %s ended instead of one over %s", got, gid)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(wait.Limit(l.h.t)):
 		l.h.t.Fatalf("no pass over %s ended; calls %v, log %v", gid, l.made(), l.h.commands())
 	}
 }

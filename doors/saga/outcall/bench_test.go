@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // The service of the benchmarks is a process of its own, so that the processor time of this one is the client's: TestMain becomes it.
@@ -143,7 +145,7 @@ func BenchmarkHTTP(b *testing.B) {
 		b.Run(fmt.Sprintf("net_http/%d", atOnce), func(b *testing.B) {
 			t := &http.Transport{MaxIdleConnsPerHost: 256, MaxConnsPerHost: 256}
 			defer t.CloseIdleConnections()
-			client := &http.Client{Transport: t, Timeout: 3 * time.Second}
+			client := &http.Client{Transport: t, Timeout: wait.Limit(b)}
 			benchCalls(b, atOnce, func() {
 				done := make(chan error, 1)
 				go func() {

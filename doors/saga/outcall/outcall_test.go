@@ -61,7 +61,7 @@ func result(t testing.TB, s started) Result {
 		default:
 		}
 		return r
-	case <-time.After(10 * time.Second):
+	case <-time.After(wait.Limit(t)):
 		t.Fatal("no result after 10 s")
 		panic("unreachable")
 	}

@@ -230,7 +230,7 @@ func silent(t *testing.T) *rawService {
 
 func TestForbiddenTargetsAreNotCalled(t *testing.T) {
 	own := silent(t)
-	n, port := guarded(t, own, Options{Timeout: 2 * time.Second})
+	n, port := guarded(t, own, Options{Timeout: time.Minute})
 	for _, url := range forbidden {
 		url = strings.ReplaceAll(url, "ADMIN", port)
 		protocol := HTTP
@@ -348,7 +348,7 @@ func TestANameCannotTurnToOurOwnPort(t *testing.T) {
 	own := silent(t)
 	for _, turned := range []string{"127.0.0.1", "::1", "::ffff:127.0.0.1", "0.0.0.0", "64:ff9b::7f00:1", "192.0.2.7", "169.254.169.254", "fd00:ec2::254"} {
 		var asked atomic.Int64
-		n, port := guarded(t, own, Options{Timeout: 2 * time.Second, Lookup: func(context.Context, string) ([]netip.Addr, error) {
+		n, port := guarded(t, own, Options{Timeout: time.Minute, Lookup: func(context.Context, string) ([]netip.Addr, error) {
 			if asked.Add(1) == 1 {
 				return []netip.Addr{netip.MustParseAddr("127.0.0.3")}, nil // where nothing listens
 			}

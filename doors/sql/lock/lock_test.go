@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/internal/golden"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestStories plays testdata/stories.txt: a line is what an owner does, what comes of it stands below it, further in.
@@ -317,7 +318,7 @@ func TestCounters(t *testing.T) {
 						select {
 						case <-req.Done():
 							err = req.Err()
-						case <-time.After(20 * time.Second):
+						case <-time.After(wait.Limit(t)):
 							t.Error("a request that does not end")
 							return
 						}

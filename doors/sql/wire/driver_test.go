@@ -12,6 +12,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/holdfastdb/holdfast/internal/certtest"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // open connects with go-sql-driver, a client that others wrote.
@@ -209,7 +210,7 @@ func TestAClientThatLeaves(t *testing.T) {
 		at := time.Now()
 		select {
 		case <-session.closed:
-		case <-time.After(10 * time.Second):
+		case <-time.After(wait.Limit(t)):
 			t.Fatalf("%s: the session is still open", q)
 		}
 		t.Logf("%s: closed after %v", q, time.Since(at))
@@ -266,7 +267,7 @@ func TestKillOfAClientThatDoesNotRead(t *testing.T) {
 	r.Kill(session.client.ID, true)
 	select {
 	case <-session.closed:
-	case <-time.After(20 * time.Second):
+	case <-time.After(wait.Limit(t)):
 		t.Error("the session is still open")
 	}
 }

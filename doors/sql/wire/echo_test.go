@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // echo is a Session without an engine. A statement of ? alone answers its parameters, each as a column of its own type.
@@ -229,7 +231,7 @@ func serve(t testing.TB, change func(s *Server)) *rig {
 		go func() { wg.Wait(); close(done) }()
 		select {
 		case <-done:
-		case <-time.After(20 * time.Second):
+		case <-time.After(wait.Limit(t)):
 			t.Error("a connection outlives the server")
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/internal/golden"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // raw is a client that says what it likes.
@@ -29,7 +30,7 @@ func (r *rig) dial(t testing.TB) *raw {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = nc.Close() })
-	if err := nc.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := nc.SetDeadline(time.Now().Add(wait.Limit(t))); err != nil {
 		t.Fatal(err)
 	}
 	return &raw{t, nc}

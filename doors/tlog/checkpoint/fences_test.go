@@ -11,6 +11,7 @@ import (
 	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 	tlogpart "github.com/holdfastdb/holdfast/doors/tlog/part"
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // signing is a worker with the key of a log that has begun and grown, driven by hand.
@@ -23,7 +24,7 @@ func signing(t *testing.T) (*alone, *Worker) {
 		t.Fatal(err)
 	}
 	l := m.logs.Find("default")
-	for deadline := time.Now().Add(5 * time.Second); !w.mayGoOn(l); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(wait.Limit(t)); !w.mayGoOn(l); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the log is held")
 		}

@@ -12,6 +12,7 @@ import (
 	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 	tlogpart "github.com/holdfastdb/holdfast/doors/tlog/part"
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // notes is a Highest in memory.
@@ -75,7 +76,7 @@ func begun(t *testing.T, entries int) (*alone, *tlogmachine.Log, *tiles.Signer) 
 func wantWhy(t *testing.T, w *Worker, l *tlogmachine.Log, words string) {
 	t.Helper()
 	var why string
-	for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(wait.Limit(t)); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if why = w.ReadOnly(l); why == "" && words == "" || words != "" && strings.Contains(why, words) {
 			return
 		}

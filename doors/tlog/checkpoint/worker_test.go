@@ -17,6 +17,7 @@ import (
 	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 	tlogpart "github.com/holdfastdb/holdfast/doors/tlog/part"
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // alone is a member that leads in term 3, and its logs.
@@ -74,7 +75,7 @@ func covered(t *testing.T, l *tlogmachine.Log, size uint64) time.Duration {
 		}
 		select {
 		case <-next:
-		case <-time.After(10 * time.Second):
+		case <-time.After(wait.Limit(t)):
 			t.Fatalf("no checkpoint of %d: %+v", size, c)
 		}
 	}
@@ -108,11 +109,11 @@ func TestALogIsBegunAndSigned(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	quickest := time.Hour
-	for i := range 5 {
+	for i := 0; i < 5 || i < 200 && quickest >= calm; i++ {
 		m.add(l, true, 1)
 		quickest = min(quickest, covered(t, l, uint64(301+i)))
 	}
-	if quickest >= calm { // one of five is enough: the machine may be busy
+	if quickest >= calm { // one is enough: the machine may be busy
 		t.Errorf("somebody who waits gets a checkpoint after %v at best", quickest)
 	}
 	m.mu.Lock()

@@ -15,6 +15,7 @@ import (
 	tlogmachine "github.com/holdfastdb/holdfast/doors/tlog/machine"
 	"github.com/holdfastdb/holdfast/doors/tlog/mysql"
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
+	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
@@ -159,11 +160,11 @@ func TestOnlyWhatEveryPlaceHoldsIsShown(t *testing.T) {
 		}
 		slow.leave <- struct{}{}
 		var c *tlogmachine.Checkpoint
-		for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(wait.Limit(t)); ; time.Sleep(time.Millisecond) {
 			if c = shown.Checkpoint(l); c != nil && c.Size > last {
 				break
 			}
-			if time.Since(began) > 10*time.Second {
+			if time.Now().After(end) {
 				t.Fatalf("round %d: nothing newer than %d is shown", round, last)
 			}
 		}

@@ -21,6 +21,7 @@ import (
 	tlogpart "github.com/holdfastdb/holdfast/doors/tlog/part"
 	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 	"github.com/holdfastdb/holdfast/internal/meter"
+	"github.com/holdfastdb/holdfast/internal/wait"
 	"github.com/holdfastdb/holdfast/objstore"
 )
 
@@ -201,11 +202,11 @@ func TestTheWorkerFollowsItsLog(t *testing.T) {
 	l := m.logs.Find("default")
 	for i := range 3 {
 		m.grow(100*i+1, "entry")
-		for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(wait.Limit(t)); ; time.Sleep(5 * time.Millisecond) {
 			if there, err := objects(s).Held(context.Background(), l); err == nil && there.Size == l.View().Size {
 				break
 			}
-			if time.Since(began) > 5*time.Second {
+			if time.Now().After(end) {
 				t.Fatal("not published in 5 s")
 			}
 		}

@@ -1,6 +1,6 @@
 // Command gotest is `go test` that names the packages which take longer than docs/TESTS.md allows, and the ten slowest tests.
 //
-//	go run ./internal/pace/gotest -timeout 10m ./...
+//	go run ./internal/pace/gotest -timeout 60m ./...
 //
 // Its arguments are those of `go test`; it prints what that prints without -v, and ends with status 1 if a test failed. Time fails no run: a machine
 // that is busy or small passes like any other, and -timeout ends what hangs. A result from the cache took no time.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
@@ -33,13 +32,8 @@ func Held(t testing.TB, a Archive, what string, call func() error) {
 	default:
 	}
 	a.SetArchived(index)
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatalf("%s: not answered", what)
+	if err := wait.For(t, what+" is answered", done); err != nil {
+		t.Fatalf("%s: %v", what, err)
 	}
 }
 

@@ -260,7 +260,7 @@ func dialRaw(t *testing.T, addr string) *raw {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second)) // never fails on TCP
+	_ = c.SetDeadline(time.Now().Add(wait.Limit(t))) // never fails on TCP
 	if _, err := io.WriteString(c, frame.Preface); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ def say(*what):
 
 
 def end():
-    time.sleep(how.get("limit", 90))
+    time.sleep(how.get("limit", 600))
     os._exit(9)
 
 
@@ -44,7 +44,7 @@ if how.get("extension"):
     loader.enable_load_extension(True)
     loader.load_extension(how["extension"])
     loader.close()
-c = sqlite3.connect(how["db"], timeout=3, isolation_level=None)
+c = sqlite3.connect(how["db"], timeout=30, isolation_level=None)
 if how.get("extension"):
     if how.get("ack"):
         c.execute("pragma holdfast_ack=" + how["ack"]).fetchall()
