@@ -88,7 +88,7 @@ func TestEveryDoorNamesItsOriginal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := map[string]string{"kv": "etcd", "tlog": "Tessera", "saga": "DTM"}
+	names := map[string]string{"kv": "etcd", "tlog": "Tessera", "saga": "DTM", "sql": "MySQL"}
 	for _, d := range all {
 		name, ok := names[d.Name]
 		if !ok {

@@ -12,6 +12,7 @@ import (
 
 	kvprogram "github.com/holdfastdb/holdfast/doors/kv/program"
 	sagaprogram "github.com/holdfastdb/holdfast/doors/saga/program"
+	sqlprogram "github.com/holdfastdb/holdfast/doors/sql/program"
 	tlogprogram "github.com/holdfastdb/holdfast/doors/tlog/program"
 	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/serve"
@@ -19,7 +20,7 @@ import (
 )
 
 // all is the doors that the tests' servers have.
-var all = serve.List{kvprogram.Door, tlogprogram.Door, sagaprogram.Door}
+var all = serve.List{kvprogram.Door, tlogprogram.Door, sagaprogram.Door, sqlprogram.Door}
 
 // load runs loadConfig the way serve does, with file as the content of --config if it is not "".
 func load(t *testing.T, args []string, env map[string]string, file string) (*Config, error) {
@@ -107,7 +108,7 @@ func TestEveryOptionCanBeSetByFlagEnvironmentAndFile(t *testing.T) {
 		"tlog-publish": "file:///tmp/a,other=file:///tmp/b", "tlog-checkpoints": "published", "tlog-checkpoint-interval": "90ms",
 		"tlog-publish-interval": "2s", "tlog-read": "127.0.0.1:7", "tlog-tokens": "tokens",
 		"saga": "127.0.0.1:8", "saga-grpc": "127.0.0.1:9", "saga-tokens": "tokens", "saga-clients": "10.0.0.0/8", "saga-allow-targets": "169.254.10.0/24",
-		"insecure-saga": "true", "admin": "127.0.0.1:2", "data": dir, "name": "n1",
+		"insecure-saga": "true", "sql": "127.0.0.1:10", "admin": "127.0.0.1:2", "data": dir, "name": "n1",
 		"peer": "127.0.0.1:3", "peer-advertise": "127.0.0.1:3", "peers": "n1=127.0.0.1:3,n2=127.0.0.1:4,n3=127.0.0.1:5", "ack": "commit", "archive": "file:///tmp/archive", "archive-lost": "0123456789abcdef0123456789abcdef",
 		"archive-interval": "2s", "archive-requests": "1000", "archive-keep": "7d", "archive-keep-snapshots": "3", "log-retention": "2GiB", "memory": "1GiB",
 		"tls-cert": "c", "tls-key": "k", "tls-ca": "a", "peer-tls-cert": "pc", "peer-tls-key": "pk", "peer-tls-ca": "pa", "peer-tls-allowed-names": "n1.example,n2",
