@@ -65,7 +65,7 @@ func (s *suite) hostile() (string, error) {
 		return "", err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	b := &bystander{slowest: 0}
+	b := &bystander{}
 	var wg sync.WaitGroup
 	wg.Go(func() { b.run(ctx, c) })
 	// All at once: the server keeps a connection for a second behind its error, so that the client can read it.
