@@ -140,9 +140,9 @@ func rolledBack(ctx context.Context, db *sql.DB) error {
 // foreignClient is a program in another language: its arguments are the host and the port. It prints what it did, and ends with 1 on a surprise.
 type foreignClient struct {
 	name    string
-	program string   // below the directory of clients
+	program string   // below the directory of clients, or in PATH where it has no slash
 	script  string   // below the repository
-	env     []string // PATH-like settings; CLIENTS is the directory of clients
+	env     []string // further variables; CLIENTS stands for the directory of clients
 }
 
 var foreign = []foreignClient{

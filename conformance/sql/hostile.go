@@ -15,6 +15,9 @@ import (
 // max_allowed_packet of it, 64 MiB, and copies a buffer that grows.
 const growthMost = 512 << 20
 
+// crowdOf is how many clients fill the server's memory together.
+const crowdOf = 16
+
 // hostileCase is a client that breaks the protocol. say sends; the server must then end the connection, with or without an error before.
 type hostileCase struct {
 	name     string
@@ -65,7 +68,7 @@ func (s *suite) hostile() (string, error) {
 		return "", err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	b := &bystander{slowest: 0}
+	b := &bystander{}
 	var wg sync.WaitGroup
 	wg.Go(func() { b.run(ctx, c) })
 	// All at once: the server keeps a connection for a second behind its error, so that the client can read it.
@@ -84,6 +87,7 @@ func (s *suite) hostile() (string, error) {
 		})
 	}
 	cases.Wait()
+	errs = append(errs, crowd(s.node().Addr("sql")))
 	// An error that a command gets leaves the connection as it was.
 	if err := survives(s.node().Addr("sql")); err != nil {
 		errs = append(errs, err)
@@ -98,7 +102,7 @@ func (s *suite) hostile() (string, error) {
 		errs = append(errs, err)
 	}
 	note := fmt.Sprintf("%d clients, %d selects beside them, the slowest %s, the server grew by %d MiB",
-		ran, b.selects, round(b.slowest), (after-before)>>20)
+		ran+crowdOf, b.selects, round(b.slowest), (after-before)>>20)
 	if after-before > growthMost {
 		errs = append(errs, errors.New(note))
 	}
@@ -143,6 +147,34 @@ func (h *hostileCase) run(addr string) error {
 		return err
 	}
 	return c.ends()
+}
+
+// crowd has many clients send the most that a packet may have, but for its end. Together they must find the server's memory bounded: the server
+// may refuse each of them, and what it takes counts in the step's growth.
+func crowd(addr string) error {
+	var wg sync.WaitGroup
+	errs := make([]error, crowdOf)
+	held := make([]*raw, crowdOf)
+	for i := range errs {
+		wg.Go(func() {
+			if held[i], errs[i] = dial(addr); errs[i] != nil {
+				return
+			}
+			if errs[i] = held[i].login(); errs[i] != nil {
+				return
+			}
+			if err := held[i].almost(60 << 20); err != nil && !gone(err) {
+				errs[i] = err
+			}
+		})
+	}
+	wg.Wait()
+	for _, c := range held {
+		if c != nil {
+			_ = c.nc.Close() // its half packet is given up
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // survives sends commands that fail, over a connection that must go on.

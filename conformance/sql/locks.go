@@ -18,12 +18,17 @@ const (
 	lockWaitMost  = 2 * time.Second
 )
 
-// rows makes a table with the rows 1 to n, in each of which k is 0, and returns a number of clients of it. The caller closes these.
-func rows(n *proctest.Node, table string, count, clients int) (all []*client, err error) {
+// counters makes a table with the rows 1 to count, in each of which k is 0, and returns its clients. The caller closes these.
+func counters(n *proctest.Node, table string, count, clients int) (all []*client, err error) {
+	defer func() {
+		if err != nil {
+			closeAll(all)
+		}
+	}()
 	for range clients {
 		c, err := connect(n, "")
 		if err != nil {
-			return nil, errors.Join(err, closeAll(all))
+			return all, err
 		}
 		all = append(all, c)
 	}
@@ -36,17 +41,13 @@ func rows(n *proctest.Node, table string, count, clients int) (all []*client, er
 	for _, c := range all {
 		err = errors.Join(err, c.exec("USE locks"))
 	}
-	if err != nil {
-		return nil, errors.Join(err, closeAll(all))
-	}
-	return all, nil
+	return all, err
 }
 
-func closeAll(all []*client) error {
+func closeAll(all []*client) {
 	for _, c := range all {
 		c.close()
 	}
-	return nil
 }
 
 // sameRow has clients add to one row at the same time. Each must have been counted.
@@ -56,7 +57,7 @@ func (s *suite) sameRow() (string, error) {
 	if s.quick {
 		each = 25
 	}
-	all, err := rows(s.node(), "same", 1, clients)
+	all, err := counters(s.node(), "same", 1, clients)
 	if err != nil {
 		return "", err
 	}
@@ -95,7 +96,7 @@ func (s *suite) sameRow() (string, error) {
 
 // deadlock has two transactions take two rows crosswise, several times.
 func (s *suite) deadlock() (string, error) {
-	all, err := rows(s.node(), "crosswise", 2, 2)
+	all, err := counters(s.node(), "crosswise", 2, 2)
 	if err != nil {
 		return "", err
 	}
@@ -172,7 +173,7 @@ func crosswise(a, b *client, mark int) (time.Duration, error) {
 
 // lockWait has a statement wait longer than it may. It alone is undone.
 func (s *suite) lockWait() (string, error) {
-	all, err := rows(s.node(), "waits", 3, 2)
+	all, err := counters(s.node(), "waits", 3, 2)
 	if err != nil {
 		return "", err
 	}

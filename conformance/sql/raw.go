@@ -110,6 +110,24 @@ func (c *raw) gigabyte(seq, first byte) error {
 	return errors.New("the server has taken 1 GB")
 }
 
+// almost sends a command of n bytes but for the last.
+func (c *raw) almost(n int) error {
+	first := byte(comQuery)
+	for seq := byte(0); ; seq++ {
+		k := min(n, chunk)
+		if err := c.write(byte(k), byte(k>>8), byte(k>>16), seq); err != nil {
+			return err
+		}
+		if k < chunk {
+			return c.fill(first, k-1)
+		}
+		if err := c.fill(first, k); err != nil {
+			return err
+		}
+		n, first = n-k, ' '
+	}
+}
+
 // ends reads until the connection ends, and fails if the server sends anything but an error before.
 func (c *raw) ends() error {
 	if err := c.nc.SetDeadline(time.Now().Add(endsMost)); err != nil {

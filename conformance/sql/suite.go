@@ -16,7 +16,7 @@ import (
 	"github.com/holdfastdb/holdfast/internal/results"
 )
 
-// patience bounds one statement of a step. A statement that takes longer hangs.
+// patience bounds one statement of a step, and one run of a client. What takes longer counts as hung.
 const patience = 60 * time.Second
 
 // suite is one server and the steps against it. It belongs to one goroutine.

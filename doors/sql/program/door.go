@@ -128,7 +128,8 @@ func (r *running) work(h *serve.Host) {
 		return
 	}
 	r.worker = txn.New(h.Node, txn.Options{View: func() (store.View, error) { return h.Node.View() }, Lane: lane, LockBytes: max(r.share, leastShare) / 2})
-	r.door = doorsql.New(doorsql.Options{Catalogue: r.tables.Catalogue, Worker: r.worker, TLS: r.at.Protocols.TLS, Accounts: rootFromLoopback{}, Leader: r.leader})
+	r.door = doorsql.New(doorsql.Options{Catalogue: r.tables.Catalogue, Worker: r.worker, TLS: r.at.Protocols.TLS, Accounts: rootFromLoopback{}, Leader: r.leader,
+		Room: newRoom(max(r.share, leastShare) / 2)}) // the other half is that of the locks
 	h.Go(r.worker.Run)
 	h.Go(r.clean)
 }
