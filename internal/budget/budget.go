@@ -89,7 +89,7 @@ func divide(total int64, claims []Claim) Shares {
 	s := Shares{
 		Total:       total,
 		GoLimit:     limit,
-		Memtable:    min(max(total/32, 4*mib), 8*mib),
+		Memtable:    min(max(total/32, 4*mib), 8*mib, max(share["cache"]/3, 4*mib)), // three of them fit into the cache
 		Cache:       share["cache"],
 		Flight:      share["flight"],
 		Lane:        max(share["flight"], 4*mib),
