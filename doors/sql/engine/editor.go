@@ -14,9 +14,8 @@ import (
 // editor writes the rows of one table for a statement. The door takes a failed statement back as a whole; a statement that goes on behind the
 // failure of one row (INSERT IGNORE) finds nothing of that row, because all of its keys are judged before the first is written.
 type editor struct {
-	t    *tableView
-	s    *Session
-	mark int
+	t *tableView
+	s *Session
 }
 
 func (t *tableView) Inserter(ctx *sql.Context) sql.RowInserter { return t.editor(ctx) }

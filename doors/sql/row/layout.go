@@ -1,6 +1,7 @@
 package row
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -270,7 +271,7 @@ func (f *field) decode(b []byte) (v any, rest []byte, err error) {
 	case formBinary:
 		return append([]byte{}, body...), rest, nil
 	case formJSON:
-		j, _, err := types.JSON.Convert(nil, string(body))
+		j, _, err := types.JSON.Convert(context.Background(), string(body))
 		if err != nil {
 			return nil, nil, ErrForm
 		}
