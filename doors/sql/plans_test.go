@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
@@ -30,8 +31,11 @@ func TestPlansAnswerAlike(t *testing.T) {
 		n = 5000
 	}
 	executed, different := 0, 0
-	for range n {
+	for i := range n {
 		text, params := statement(rnd)
+		if i < len(known) {
+			text, params = known[i], strings.Count(known[i], "?")
+		}
 		for range 4 {
 			args := make([]any, params)
 			for i := range args {
@@ -54,7 +58,21 @@ func TestPlansAnswerAlike(t *testing.T) {
 	}
 }
 
+// known are statements that a cache of plans has got wrong somewhere.
+var known = []string{
+	"DELETE FROM t WHERE id = ? + 1",
+	"DELETE FROM t WHERE id > ? * 2 AND id < ? + ?",
+	"SELECT id FROM t WHERE id > ? AND id > ?",
+	"SELECT id FROM t WHERE ? BETWEEN id AND k",
+	"SELECT id FROM t WHERE ? = 1 OR id = ?",
+	"SELECT id FROM t WHERE id IN (?, ?, ?) AND id BETWEEN ? AND ?",
+	"SELECT COUNT(*) FROM t WHERE v = ? AND k = ? OR k <> 5",
+}
+
 func answer(c *sql.Conn, text string, args []any) string {
+	if strings.HasPrefix(text, "DELETE") {
+		return deleted(c, text, args)
+	}
 	s, err := query(c, text, args...)
 	if err != nil {
 		return fmt.Sprint("error ", number(err))
@@ -65,6 +83,22 @@ func answer(c *sql.Conn, text string, args []any) string {
 		return strings.Join(lines, "\n")
 	}
 	return s
+}
+
+// deleted deletes rows, says how many, and takes it back.
+func deleted(c *sql.Conn, text string, args []any) string {
+	ctx := context.Background()
+	tx, err := c.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Sprint("error ", number(err))
+	}
+	defer tx.Rollback()
+	res, err := tx.ExecContext(ctx, text, args...)
+	if err != nil {
+		return fmt.Sprint("error ", number(err))
+	}
+	n, err := res.RowsAffected()
+	return fmt.Sprint(n, " rows ", err)
 }
 
 // value is a parameter: small numbers that are there, others that are not, texts, NULL, and one that changes its type.
@@ -117,6 +151,10 @@ func statement(rnd *rand.Rand) (text string, params int) {
 		return column() + " " + []string{"=", ">", "<", ">=", "<=", "<>"}[rnd.IntN(6)] + " " + term()
 	}
 	where := condition(2)
+	if rnd.IntN(4) == 0 { // the planner leaves its conditions as they are, with the parameters in them
+		text = "DELETE FROM t WHERE " + where
+		return text, strings.Count(text, "?")
+	}
 	what := []string{"id", "id, k", "v", "COUNT(*)", "SUM(k)", "DISTINCT k", "id + ?", "MAX(d)"}[rnd.IntN(8)]
 	text = "SELECT " + what + " FROM t WHERE " + where
 	if what == "id" || what == "id, k" {
