@@ -416,7 +416,7 @@ func TestABucketIsALogOfItsOwn(t *testing.T) {
 // TestLogsAreBoundedByMemory: every member keeps the hashes on the right edge of every log in memory, so there are no more logs than --memory has room
 // for. The operator is told with the request that would be too much.
 func TestLogsAreBoundedByMemory(t *testing.T) {
-	s := serveTlog(t, t.TempDir(), "--memory", "98MiB")
+	s := serveTlog(t, t.TempDir(), "--memory", "111MiB")
 	created := 0
 	for ; created < 300; created++ {
 		res, err := http.Post("http://"+s.adminAddr+"/v1/tlog/logs", "application/json",

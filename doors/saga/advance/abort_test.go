@@ -2,8 +2,10 @@ package advance
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 
+	sagamachine "github.com/holdfastdb/holdfast/doors/saga/machine"
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
@@ -101,6 +103,54 @@ func TestASagaIsAbortedAcrossLeaders(t *testing.T) {
 	next.pass("order")
 	next.called("compensate 04", "compensate 03", "compensate 02", "compensate 01")
 	h.ends("order", "failed s f s f s f s f")
+}
+
+// late is a machine whose timers are read late: the member that leads is busy, or has many.
+type late struct {
+	*sagamachine.Machine
+	open chan struct{}
+}
+
+func (l late) Due(after sagamachine.Timer, until int64, limit int) ([]sagamachine.Timer, error) {
+	<-l.open
+	return l.Machine.Due(after, until, limit)
+}
+
+// TestASagaIsAbortedBeforeTheNextLeaderLooks: its timer says that it is due since the abort, and the leader before had come to its third step all
+// the same. Before, the steps that were done stayed done.
+func TestASagaIsAbortedBeforeTheNextLeaderLooks(t *testing.T) {
+	h := newHouse(t)
+	old := h.lead(1, Options{})
+	old.answer("action 03", hang)
+	h.saga("order", 4)
+	eventually(t, "the third step is called", old.has(3))
+	old.Depose(true)
+	slow := late{h.m, make(chan struct{})}
+	next := h.leadWith(2, Options{}, newScript(), slow)
+	eventually(t, "the term has begun", func() bool { return next.w.current() != nil })
+	atomic.AddInt64(&h.tick0, 5*inheritedSlackMs)
+	h.abort("order")
+	close(slow.open)
+	next.pass("order")
+	next.called("compensate 04", "compensate 03", "compensate 02", "compensate 01")
+	h.ends("order", "failed s f s f s f s f")
+}
+
+// TestASagaThatItsOwnLeaderHasPassed in part is known to it: what was not called is not undone, although the saga is older than the term.
+func TestASagaThatItsOwnLeaderHasPassed(t *testing.T) {
+	h := newHouse(t)
+	old := h.lead(1, Options{})
+	old.answer("action 01", hang)
+	h.saga("order", 3)
+	eventually(t, "the first step is called", old.has(1))
+	old.Depose(true)
+	next := h.lead(2, Options{})
+	next.answer("action 02", transient)
+	next.pass("order")
+	atomic.AddInt64(&h.tick0, 5*inheritedSlackMs)
+	h.abort("order")
+	next.pass("order")
+	next.called("action 01", "action 02", "compensate 02", "compensate 01")
 }
 
 // TestASagaThatIsStoppedByForce is left as it is.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	sagamachine "github.com/holdfastdb/holdfast/doors/saga/machine"
+	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
 // term is everything the worker knows while it leads in one term. Transactions that are due are known: they run, are being read, or wait
@@ -31,8 +32,9 @@ type term struct {
 	known     map[uint64]*known
 	queue     []uint64 // known, to be read, from head on
 	head      int
-	loading   int // being read
-	loaded    int // with a pass
+	loading   int             // being read
+	loaded    int             // with a pass
+	passed    map[uint64]bool // transactions from before the term that are open, and whose pass this leader has ended: the log has all of it
 	bytes     int64
 	endpoints map[string]*endpoint
 	wakes     timerHeap // when passes want to decide again
@@ -61,7 +63,7 @@ const (
 )
 
 func newTerm(w *Worker, number uint64) *term {
-	t := &term{w: w, number: number, began: w.now(), news: make(chan struct{}, 1), known: map[uint64]*known{}, endpoints: map[string]*endpoint{}}
+	t := &term{w: w, number: number, began: w.now(), news: make(chan struct{}, 1), known: map[uint64]*known{}, passed: map[uint64]bool{}, endpoints: map[string]*endpoint{}}
 	_, t.seq, _, _ = w.state.Recent(math.MaxUint64) // the rows are read after it
 	return t
 }
@@ -230,7 +232,7 @@ func (t *term) read(number uint64) {
 	case tx == nil || tx.Status.Final() || tx.DueTick > now && !k.forced:
 		idle = t.forget(number, k)
 	default:
-		p = newPass(t, tx, k.inherited, now)
+		p = newPass(t, tx, k.inherited || t.unheard(tx), now)
 		k.pass, k.forced = p, false
 		p.reserved, k.reserved = k.reserved, nil
 		t.loaded++
@@ -248,6 +250,17 @@ func (t *term) read(number uint64) {
 		p.post(event{kind: woken})
 	}
 	t.load()
+}
+
+// unheard reports whether a leader before may have begun a pass over a saga that was aborted since. The abort has set the timer anew, so the timer
+// no longer says when the transaction was due. The caller holds mu.
+func (t *term) unheard(tx *sagamachine.Transaction) bool {
+	return tx.Status == sagapart.Aborting && t.older(tx) && !t.passed[tx.Number]
+}
+
+// older reports whether a transaction may have begun before the term.
+func (t *term) older(tx *sagamachine.Transaction) bool {
+	return tx.CreatedTick <= t.began+inheritedSlackMs
 }
 
 // forget ends what is known of a transaction, unless its timer was set while it was looked at: then it is read again. The caller holds mu,
@@ -277,8 +290,12 @@ func (t *term) ended(p *pass, final bool) {
 	t.loaded--
 	t.bytes -= int64(p.bytes)
 	k := t.known[p.tx().Number]
-	if final {
+	switch {
+	case final:
 		k.again = false
+		delete(t.passed, p.tx().Number)
+	case t.older(p.tx()):
+		t.passed[p.tx().Number] = true
 	}
 	t.forget(p.tx().Number, k)
 	t.mu.Unlock()

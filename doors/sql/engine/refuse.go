@@ -299,8 +299,7 @@ func judgeSpec(t *sqlparser.TableSpec) error {
 
 // shows are the SHOW statements that are answered, by the parser's name for them.
 var shows = set("databases", "schemas", "tables", "columns", "fields", "index", "indexes", "keys", "create table", "create database", "create schema",
-	"variables", "session variables", "global variables", "status", "session status", "global status", "table status", "processlist", "full processlist",
-	"warnings", "errors", "collation", "charset", "character set", "engines", "plugins", "privileges")
+	"variables", "session variables", "global variables", "table status", "warnings", "errors", "collation", "charset", "character set", "engines", "plugins", "privileges")
 
 func judgeShow(a *sqlparser.Show) error {
 	if !shows[strings.ToLower(a.Type)] {

@@ -83,7 +83,7 @@ func (s *settings) Options() []serve.Option {
 
 // Listens implements serve.Settings.
 func (s *settings) Listens() []serve.Listen {
-	return []serve.Listen{{Flag: "sql", At: s.at, Risk: "nobody could log in there, because there are no SQL users yet", Clients: true}}
+	return []serve.Listen{{Flag: "sql", At: s.at, Risk: "nobody could log in there, because there are no SQL users yet"}}
 }
 
 // Check implements serve.Settings.
