@@ -121,6 +121,9 @@ func TestLooseReconfigLetsAChangeThrough(t *testing.T) {
 		t.Cleanup(n2.Stop)
 		awaitReady(t, n2)
 		await(t, "n2 announced", n2.Announced)
+		await(t, "n1 knows of it", func() bool { // the announcement is applied by each member at its own time
+			return slices.ContainsFunc(n.Members(), func(m Member) bool { return m.Name == "n2" })
+		})
 		if n.Status().Leader == n2.Status().MemberID {
 			continue // n2 was given no such setting; what it decides is not what is asked here
 		}
