@@ -135,3 +135,21 @@ func TestAnArchiveThatIsAwayIsSaidOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsMissingIsSaidUntilItIsThereAgain: a missing range is shown until the archive has its last entry.
+func TestWhatIsMissingIsSaidUntilItIsThereAgain(t *testing.T) {
+	said := &lines{}
+	w := New(newMember(newHistory()), objstore.NewMemory(), Options{Logger: said.logger()})
+	w.chained(4, 4)
+	w.miss(5, 10)
+	for last := uint64(4); last <= 12; last++ {
+		w.chained(last, 4)
+		at, missing := w.shown.Missing, last < 10
+		if again := strings.Contains(said.String(), "up_to=10"); (at != nil) != missing || again == missing {
+			t.Errorf("the archive ends at %d: %v is missing, and it is said to be there again: %v", last, at, again)
+		}
+	}
+	if n := strings.Count(said.String(), "has again all"); n != 1 {
+		t.Errorf("it is said %d times\n%s", n, said)
+	}
+}

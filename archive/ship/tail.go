@@ -226,7 +226,7 @@ func (t *term) manifests() (all []uint64, err error) {
 }
 
 // from finds the end of the archive from an index on that it is known to have: the end of a span, or a snapshot that the log goes on
-// behind (root). Nil: it does not have it any more.
+// behind (root). Nil: it does not have it any more. errTwoBeginnings: the end has to be found from a snapshot on.
 func (t *term) from(known uint64, root bool) (*beginning, error) {
 	here, err := t.upTo(known, root)
 	if err != nil || here == nil {
@@ -244,6 +244,11 @@ func (t *term) from(known uint64, root bool) (*beginning, error) {
 		}
 		if err != nil {
 			return nil, err
+		}
+		if before == nil && !linked(s.Before, tip.Hash) {
+			// The two objects around known are links of two chains, and a restore cannot go from one to the other. Which chain goes on, and from
+			// which snapshot, only walk can tell. It also judges whether one of them is another history.
+			return nil, fmt.Errorf("%s: %w", s.Name, errTwoBeginnings)
 		}
 		tip, newest = s.Tip(), s.Name
 	}

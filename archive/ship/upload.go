@@ -161,12 +161,17 @@ func (t *term) examine(name string, before *format.Tip) (*format.Span, error) {
 // errTwoBeginnings: two members have begun an archive at a time, each behind a snapshot of its own.
 var errTwoBeginnings = errors.New("the archive was begun twice")
 
+// linked reports whether two hashes of what is before an entry can be those of one chain. The hash is zero behind a snapshot.
+func linked(a, b format.Hash) bool {
+	var none format.Hash
+	return a == b || a == none || b == none
+}
+
 // joins judges whether a span, whose entries are the log's, goes on after a tip. Behind a snapshot the hash of what is before is zero, on
 // either side. Where both have one and they differ, the log before was either another one, or hashed from another snapshot on: the state
 // tells. Then the answer is errTwoBeginnings, and a snapshot makes one end of both.
 func (t *term) joins(name string, cluster uint64, hash format.Hash, before *format.Tip, tip format.Tip, state uint64) error {
-	var none format.Hash
-	if cluster == before.Cluster && (hash == before.Hash || hash == none || before.Hash == none) {
+	if cluster == before.Cluster && linked(hash, before.Hash) {
 		return nil
 	}
 	ctx, done := t.context(patience)
