@@ -142,7 +142,7 @@ const cleanEvery = time.Second
 func (r *running) clean() {
 	worker.Lead(r.host.Node, func(_ uint64, over <-chan struct{}) {
 		for r.door.Clean(context.Background()) != nil {
-			if r.host.Node.Tasks().Wait(cleanEvery, over, r.host.Node.StoppedC()) < 2 {
+			if r.host.Node.Tasks().Wait(cleanEvery, over, r.host.Node.StoppedC()) >= 0 {
 				return
 			}
 		}

@@ -1,0 +1,34 @@
+package sql
+
+import (
+	"context"
+	"testing"
+
+	"github.com/holdfastdb/holdfast/core/machine/machinetest"
+	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
+)
+
+// TestAnIndexThatWasLeftHalfBuilt by a leader that died is read by nobody, and a new leader drops it: its name is free again.
+func TestAnIndexThatWasLeftHalfBuilt(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := r.connect("test")
+	r.exec(c, "CREATE TABLE t (id INT PRIMARY KEY, k INT, KEY half (k))")
+	r.exec(c, "INSERT INTO t VALUES (1, 5), (2, 6)")
+	table := r.m.Catalogue().Database("test").Table("t")
+	part := sqlpart.Part{Kind: sqlpart.Define, Changes: []sqlpart.Change{{Verb: sqlpart.AlterTable, Object: table.ID, Version: table.Version,
+		Database: table.Database, Name: table.Name, Definition: table.Definition, Indexes: []sqlpart.Index{{ID: table.Indexes[0].ID, State: sqlpart.Building}}}}}
+	if res := r.rig.Apply(machinetest.Command(sqlpart.Machine, sqlpart.AppendPart(nil, &part)))[0]; res.Rejection != nil {
+		t.Fatal(res.Rejection)
+	}
+	if _, err := query(c, "CREATE INDEX half ON t (k)"); number(err) != 1061 {
+		t.Fatalf("%v, want 1061 while it is there", err)
+	}
+	if err := r.d.Clean(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	r.exec(c, "CREATE INDEX half ON t (k)")
+	if got, err := query(c, "SELECT COUNT(*), SUM(k) FROM t FORCE INDEX (half) WHERE k > 0"); got != "2|11\n" {
+		t.Errorf("%q %v", got, err)
+	}
+}
