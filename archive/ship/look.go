@@ -121,7 +121,7 @@ func (t *term) lookAt(arrived []*upload) {
 	t.glance = g
 	round := t.round
 	t.w.tasks.Go(func() {
-		for pause := time.Duration(0); ; {
+		for {
 			t.mu.Lock()
 			g.after = t.troubles
 			t.mu.Unlock()
@@ -133,7 +133,7 @@ func (t *term) lookAt(arrived []*upload) {
 				t.poke()
 				return
 			}
-			if t.given(round, err) || !t.pause(&pause) {
+			if t.given(round, err) || !t.pause() {
 				return
 			}
 		}
@@ -150,12 +150,32 @@ func (t *term) look(g *glance) error {
 	if id != known.Identity { // Options.Lost is for a term's beginning
 		return &strange{url: t.w.opt.URL, want: known.Identity, have: id, archived: known.Archived}
 	}
-	for ; len(g.names) > 0; g.names = g.names[1:] {
-		if err := t.there(g.names[0]); err != nil {
-			return err
-		}
+	if err := t.see(g); err != nil {
+		return err
 	}
 	return t.w.remember(id, g.upTo)
+}
+
+// see looks for what the look has not seen yet. The failure of one request holds up no other, unless the store is silent.
+func (t *term) see(g *glance) (failed error) {
+	var left []string
+	for i, name := range g.names {
+		err := t.there(name)
+		if isStrange(err) {
+			return err
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			left, failed = append(left, g.names[i:]...), err
+			break
+		}
+		if err != nil {
+			left, failed = append(left, name), err
+			continue
+		}
+		t.answers()
+	}
+	g.names = left
+	return failed
 }
 
 // there reads the head of an object that must be there.

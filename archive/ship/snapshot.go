@@ -100,15 +100,18 @@ func (s steady) Get(_ context.Context, name string) (b []byte, err error) {
 func (s steady) try(request func(ctx context.Context) error) error {
 	t := s.t
 	began := t.w.node.Mono()
-	for pause, limit := time.Duration(0), 2*patienceLeast; ; limit = min(2*limit, patience) {
+	for limit := 2 * patienceLeast; ; limit = min(2*limit, patience) {
 		ctx, done := t.context(limit)
 		t.w.requests.add(1)
 		err := request(ctx)
 		done()
 		switch {
-		case err == nil, errors.Is(err, objstore.ErrExists), errors.Is(err, objstore.ErrAbsent), objstore.Final(err):
+		case err == nil, errors.Is(err, objstore.ErrExists), errors.Is(err, objstore.ErrAbsent):
+			t.answers()
 			return err
-		case t.w.node.Mono()-began > stuck || !t.pause(&pause):
+		case objstore.Final(err):
+			return err
+		case t.w.node.Mono()-began > stuck || !t.pause():
 			return err
 		}
 	}
@@ -179,7 +182,7 @@ func (t *term) snapshots() {
 	t.taking = true
 	round := t.round
 	t.w.tasks.Go(func() {
-		for pause := time.Duration(0); ; {
+		for {
 			t.mu.Lock()
 			shipped := t.shipped
 			t.mu.Unlock()
@@ -197,7 +200,7 @@ func (t *term) snapshots() {
 				t.prune()
 				return
 			}
-			if t.given(round, err) || !t.pause(&pause) {
+			if t.given(round, err) || !t.pause() {
 				return
 			}
 		}
@@ -228,7 +231,7 @@ func (t *term) root() {
 	round := t.round
 	t.mu.Unlock()
 	t.w.tasks.Go(func() {
-		for pause := time.Duration(0); ; {
+		for {
 			last, tip, err := t.take(true)
 			if err == nil {
 				t.mu.Lock()
@@ -240,7 +243,7 @@ func (t *term) root() {
 				t.poke()
 				return
 			}
-			if t.given(round, err) || !t.pause(&pause) {
+			if t.given(round, err) || !t.pause() {
 				return
 			}
 		}

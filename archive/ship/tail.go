@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/holdfastdb/holdfast/archive/format"
 	"github.com/holdfastdb/holdfast/internal/task"
@@ -20,7 +19,7 @@ func (t *term) start() {
 	round := t.round
 	t.mu.Unlock()
 	t.w.tasks.Go(func() {
-		for pause := time.Duration(0); t.w.stopped() == nil; {
+		for t.w.stopped() == nil {
 			b, last, err := t.find()
 			if err == nil {
 				t.w.wentWell()
@@ -35,7 +34,7 @@ func (t *term) start() {
 				}
 				return
 			}
-			if t.fails(err) || !t.pause(&pause) {
+			if t.fails(err) || !t.pause() {
 				return
 			}
 		}

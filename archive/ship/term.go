@@ -43,6 +43,9 @@ type term struct {
 	troubles     int   // failures of the store in this term
 	troublesSeen int   // those before the last look began
 
+	silent   bool          // guarded by mu: requests have failed since one was answered
+	silentAt time.Duration // guarded by mu: the first of them did
+
 	twice bool // guarded by mu: the archive was begun twice, and a snapshot has to make one end of both
 
 	// The rest belongs to the goroutine of lead.
@@ -144,16 +147,25 @@ func (t *term) context(d time.Duration) (ctx context.Context, done context.Cance
 	}
 }
 
-// pause waits between two attempts, longer each time. It returns false if the term is over.
-func (t *term) pause(d *time.Duration) bool {
-	if *d == 0 {
-		*d = pauseLeast
+// pause waits between two attempts at one thing: half as long as the store has answered nothing but failures, so longer each time while it
+// is down. A pause that grew with the failures of each request by itself would have one of many wait long, and all that has arrived behind
+// it, while the store answers the others. It returns false if the term is over.
+func (t *term) pause() bool {
+	t.mu.Lock()
+	now := t.w.node.Mono()
+	if !t.silent {
+		t.silent, t.silentAt = true, now
 	}
-	if t.w.tasks.Wait(*d, t.ended, t.w.node.StoppedC()) >= 0 {
-		return false
-	}
-	*d = min(2**d, pauseMost)
-	return true
+	d := min(max((now-t.silentAt)/2, pauseLeast), pauseMost)
+	t.mu.Unlock()
+	return t.w.tasks.Wait(d, t.ended, t.w.node.StoppedC()) < 0
+}
+
+// answers notes that the store has done what it was asked.
+func (t *term) answers() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.silent = false
 }
 
 // turn does what there is to do, and returns when there may be more although nothing has happened.

@@ -57,7 +57,7 @@ func (t *term) upload(u *upload) {
 		t.mu.Unlock()
 		t.poke()
 	}()
-	for pause, limit := time.Duration(0), patienceLeast; ; {
+	for limit := patienceLeast; ; {
 		err := t.put(u, limit)
 		switch {
 		case err == nil:
@@ -78,7 +78,7 @@ func (t *term) upload(u *upload) {
 		t.mu.Lock()
 		given := u.abandoned
 		t.mu.Unlock()
-		if given || !t.pause(&pause) {
+		if given || !t.pause() {
 			return
 		}
 	}
@@ -125,6 +125,7 @@ func (t *term) put(u *upload, limit time.Duration) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	u.tip, u.sure, u.data = tip, true, nil
+	t.silent = false
 	return nil
 }
 
