@@ -5,6 +5,7 @@ package wait
 import (
 	"context"
 	"math"
+	"os"
 	"testing"
 	"time"
 )
@@ -18,7 +19,11 @@ const (
 	sayAfter = 20 * time.Second
 )
 
-// Limit returns how long the test may wait for one thing: until shortly before the run is ended by -timeout. In a bubble of testing/synctest, whose
+// most bounds each wait by the environment variable WAIT_MOST, such as 20s; 0: it does not. It is for programs that break code on purpose, whose
+// tests wait in vain by the hundred (scripts/gremlins.sh).
+var most, _ = time.ParseDuration(os.Getenv("WAIT_MOST"))
+
+// Limit returns how long the test may wait for one thing: until shortly before the run is ended by -timeout, or for most. In a bubble of testing/synctest, whose
 // clock is its own, it is unbounded.
 func Limit(t testing.TB) time.Duration {
 	end, ok := runEnds(t)
@@ -26,8 +31,13 @@ func Limit(t testing.TB) time.Duration {
 		return unbounded
 	}
 	left := time.Until(end)
-	return max(left-min(margin, left/10), 0)
+	left = max(left-min(margin, left/10), 0)
+	if most > 0 {
+		left = min(left, most)
+	}
+	return left
 }
+
 
 // runEnds returns when -timeout ends the run of a test, and whether it does.
 func runEnds(t testing.TB) (end time.Time, ok bool) {

@@ -57,6 +57,13 @@ func TestLimits(t *testing.T) {
 		if got := Limit(t); got != unbounded {
 			t.Errorf("in a bubble: %v", got)
 		}
+		defer func(was time.Duration) { most = was }(most)
+		most = 20 * time.Second
+		for left, want := range map[time.Duration]time.Duration{10 * time.Minute: most, 10 * time.Second: 9 * time.Second} {
+			if got := Limit(&timed{end: time.Now().Add(left)}); got != want {
+				t.Errorf("with WAIT_MOST, %v before the end of the run: %v, want %v", left, got, want)
+			}
+		}
 	})
 }
 
