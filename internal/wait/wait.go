@@ -38,7 +38,6 @@ func Limit(t testing.TB) time.Duration {
 	return left
 }
 
-
 // runEnds returns when -timeout ends the run of a test, and whether it does.
 func runEnds(t testing.TB) (end time.Time, ok bool) {
 	defer func() {
