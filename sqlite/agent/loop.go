@@ -274,9 +274,10 @@ func (d *database) room() bool {
 	return len(d.ships) < perDatabase && d.bytes <= mostKept && !((d.stored.Empty() || d.alone) && len(d.ships) > 0)
 }
 
-// covering finds the group that holds a commit: of those on their way one may have been captured before its commit's message came.
+// covering finds the group that holds a commit: of those on their way one may have been captured before its commit's message came. A commit that
+// names no frame is in what was captured last: a group that was not read from a WAL has no place in one either.
 func (d *database) covering(w *waiter) uint64 {
-	if !w.commit.Lone && w.conn != nil {
+	if !w.commit.Lone && w.conn != nil && w.commit.Frame > 0 {
 		for _, s := range d.ships {
 			if s.end.Salt == w.commit.Salt && s.end.Frame >= w.commit.Frame {
 				return s.seq
