@@ -28,7 +28,8 @@ type stand struct {
 	*testing.T
 	*Port
 	addr string
-	left chan struct{} // gets one for each stream whose client left
+	left chan struct{}      // gets one for each stream whose client left
+	held chan chan struct{} // gets a channel for each request to /held, which is answered when that is closed
 	// answered is how often undisturbed's good client was.
 	answered atomic.Int64
 }
@@ -36,7 +37,7 @@ type stand struct {
 // start serves until the test ends. tls may be nil.
 func start(t *testing.T, tls *tls.Config, opts Options) *stand {
 	t.Helper()
-	s := &stand{T: t, left: make(chan struct{}, 10)}
+	s := &stand{T: t, left: make(chan struct{}, 10), held: make(chan chan struct{}, 10)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/echo", func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
@@ -60,6 +61,11 @@ func start(t *testing.T, tls *tls.Config, opts Options) *stand {
 	mux.HandleFunc("/wait", func(_ http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		s.left <- struct{}{}
+	})
+	mux.HandleFunc("/held", func(http.ResponseWriter, *http.Request) {
+		letGo := make(chan struct{})
+		s.held <- letGo
+		<-letGo
 	})
 	mux.HandleFunc("/messages", func(w http.ResponseWriter, _ *http.Request) {
 		for _, size := range []int{1, 10_000, 300_000} {
