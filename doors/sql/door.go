@@ -13,6 +13,7 @@ import (
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 	"github.com/holdfastdb/holdfast/doors/sql/txn"
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
+	"github.com/holdfastdb/holdfast/serve/ack"
 )
 
 // Options of New.
@@ -23,6 +24,8 @@ type Options struct {
 	Accounts  wire.Accounts
 	Key       func() (*rsa.PrivateKey, error)
 	Room      wire.Room
+	Ack       ack.Dial
+	Member    ack.Member // asked where Ack has an archive
 	// NoPlans has every statement planned anew. Tests compare with it.
 	NoPlans bool
 	// Leader names the member that leads, for clients of one that does not; "": none is known.
@@ -37,6 +40,7 @@ type Door struct {
 	server *wire.Server
 	began  time.Time
 	open   atomic.Int64 // sessions
+	counts counts
 	serving
 }
 

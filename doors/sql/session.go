@@ -22,6 +22,8 @@ type session struct {
 	tx       *txn.Tx // that is open; nil: none
 	explicit bool    // BEGIN has opened it, or autocommit is off
 	readOnly bool
+
+	acked acked // of the command that runs
 }
 
 // newSession is a client that has proved who it is.
@@ -43,15 +45,17 @@ func (s *session) open() {
 		address = s.client.Addr.String()
 	}
 	s.s = s.d.engine.NewSession(s.client.ID, s.client.User, address)
+	s.defaultAck()
 }
 
 // Query implements wire.Session.
 func (s *session) Query(ctx context.Context, text []byte, to *wire.Answer) error {
+	s.acked = acked{}
 	rest := string(text)
 	for first := true; ; first = false {
 		st, next, err := s.d.engine.Parse(s.s.Mode(), rest)
 		if err != nil {
-			return err
+			return s.d.counts.failed(err)
 		}
 		if st.Kind == engine.KindEmpty {
 			if first {
@@ -98,7 +102,7 @@ func (s *session) Prepare(ctx context.Context, text []byte) (wire.Prepared, erro
 	st, rest, err := s.d.engine.Parse(s.s.Mode(), string(text))
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, s.d.counts.failed(err)
 	case st.Kind == engine.KindEmpty:
 		return nil, wire.Errorf(1065, "Query was empty")
 	case rest != "":
@@ -113,12 +117,21 @@ func (s *session) Prepare(ctx context.Context, text []byte) (wire.Prepared, erro
 
 // Execute implements wire.Session.
 func (s *session) Execute(ctx context.Context, p wire.Prepared, params []wire.Param, to *wire.Answer) error {
+	s.acked = acked{}
 	return s.run(ctx, p.(*prepared).st, params, to)
 }
 
-// run runs one statement in the session's transaction. The statement's own writes are taken back where it fails, and its transaction where there
-// is none around it. The answer goes out behind the commit.
+// run runs and counts one statement.
 func (s *session) run(ctx context.Context, st *engine.Statement, params []wire.Param, to *wire.Answer) error {
+	err := s.statement(ctx, st, params, to)
+	s.acked.saw = s.acked.saw || err != nil || st.Kind != engine.KindWrite
+	s.d.counts.add(st.Kind, err)
+	return err
+}
+
+// statement runs one statement in the session's transaction. The statement's own writes are taken back where it fails, and its transaction where there
+// is none around it. The answer goes out behind the commit.
+func (s *session) statement(ctx context.Context, st *engine.Statement, params []wire.Param, to *wire.Answer) error {
 	switch st.Kind {
 	case engine.KindBegin:
 		return s.beginExplicit(st, to)
@@ -160,6 +173,11 @@ func (s *session) run(ctx context.Context, st *engine.Statement, params []wire.P
 	}
 	if s.tx != nil && !s.s.Autocommit() {
 		s.explicit = true
+	}
+	if st.Kind == engine.KindOther {
+		if err := s.judgeAck(); err != nil {
+			return err
+		}
 	}
 	if out.Rows {
 		to.End(out.Warnings)
@@ -210,6 +228,9 @@ func (s *session) define(ctx context.Context, st *engine.Statement, to *wire.Ans
 		s.rollback()
 		return err
 	}
+	if s.tx != nil {
+		s.wrote(s.tx)
+	}
 	s.rollback() // the change is in the log: what is left are the locks
 	to.OK(out.Done)
 	return nil
@@ -226,6 +247,7 @@ func (s *session) commit() error {
 	if err := tx.Commit(); err != nil {
 		return s.words(err)
 	}
+	s.wrote(tx)
 	return nil
 }
 

@@ -163,6 +163,21 @@ func (s *Session) ReadCommitted() bool {
 	return v == "READ-COMMITTED"
 }
 
+// ackVariable is the variable that says what the session's answers wait for: commit or archive.
+const ackVariable = "holdfast_ack"
+
+// Ack returns the level that the session has asked for.
+func (s *Session) Ack() string {
+	v, _ := s.GetSessionVariable(nil, ackVariable) // setGlobals has made it
+	level, _ := v.(string)
+	return level
+}
+
+// SetAck sets the level. Error: one that is neither commit nor archive.
+func (s *Session) SetAck(level string) error {
+	return s.SetSessionVariable(s.context(context.Background(), ""), ackVariable, level)
+}
+
 // UseName makes a database the default. Error: 1049.
 func (s *Session) UseName(name string) error {
 	s.cat = nil
