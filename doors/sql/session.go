@@ -24,6 +24,7 @@ type session struct {
 	readOnly bool
 
 	acked acked // of the command that runs
+	doing doing
 }
 
 // newSession is a client that has proved who it is.
@@ -35,6 +36,7 @@ func (d *Door) newSession(c *wire.Client) (*session, error) {
 			return nil, err
 		}
 	}
+	s.doing.end(s.s.GetCurrentDatabase())
 	return s, nil
 }
 
@@ -123,7 +125,9 @@ func (s *session) Execute(ctx context.Context, p wire.Prepared, params []wire.Pa
 
 // run runs and counts one statement.
 func (s *session) run(ctx context.Context, st *engine.Statement, params []wire.Param, to *wire.Answer) error {
+	s.doing.begin(st)
 	err := s.statement(ctx, st, params, to)
+	s.doing.end(s.s.GetCurrentDatabase())
 	s.acked.saw = s.acked.saw || err != nil || st.Kind != engine.KindWrite
 	s.d.counts.add(st.Kind, err)
 	return err
@@ -314,7 +318,11 @@ func (s *session) words(err error) error {
 }
 
 // UseDatabase implements wire.Session.
-func (s *session) UseDatabase(_ context.Context, name string) error { return s.s.UseName(name) }
+func (s *session) UseDatabase(_ context.Context, name string) error {
+	err := s.s.UseName(name)
+	s.doing.end(s.s.GetCurrentDatabase())
+	return err
+}
 
 // Fields implements wire.Session.
 func (s *session) Fields(ctx context.Context, table, pattern string) ([]wire.Column, error) {
@@ -328,29 +336,11 @@ func (s *session) Fields(ctx context.Context, table, pattern string) ([]wire.Col
 	}
 	var some []wire.Column
 	for _, c := range all {
-		if like(strings.ToLower(c.Name), strings.ToLower(pattern)) {
+		if engine.Like(strings.ToLower(c.Name), strings.ToLower(pattern)) {
 			some = append(some, c)
 		}
 	}
 	return some, nil
-}
-
-// like matches a pattern of LIKE.
-func like(s, pattern string) bool {
-	switch {
-	case pattern == "":
-		return s == ""
-	case pattern[0] == '%':
-		for i := 0; i <= len(s); i++ {
-			if like(s[i:], pattern[1:]) {
-				return true
-			}
-		}
-		return false
-	case pattern[0] == '\\' && len(pattern) > 1:
-		return s != "" && s[0] == pattern[1] && like(s[1:], pattern[2:])
-	}
-	return s != "" && (pattern[0] == '_' || pattern[0] == s[0]) && like(s[1:], pattern[1:])
 }
 
 // Statistics implements wire.Session.
@@ -382,5 +372,5 @@ func (s *session) Reset(context.Context) error {
 // Close implements wire.Session.
 func (s *session) Close() {
 	s.rollback()
-	s.d.open.Add(-1)
+	s.d.clients.leave(s)
 }

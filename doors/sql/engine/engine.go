@@ -21,6 +21,8 @@ type Options struct {
 	Catalogue func() *sqlmachine.Catalogue
 	// NoPlans has every statement take the full path. Tests compare with it.
 	NoPlans bool
+	// Operate answers what operators ask.
+	Operate Operate
 }
 
 // Engine plans and runs statements for the sessions of one member. Any goroutine.

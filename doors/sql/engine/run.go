@@ -50,6 +50,9 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 	if st.check != nil {
 		return out, s.checkTables(c, st, to, &out)
 	}
+	if ok, err := s.operate(c, st, to, &out); ok || err != nil {
+		return out, err
+	}
 	if x, ok := st.ast.(*sqlparser.Explain); ok {
 		if _, show := x.Statement.(*sqlparser.Show); !show {
 			return out, s.explain(c, st, params, to, &out)

@@ -38,8 +38,9 @@ type Statement struct {
 	// Snapshot: START TRANSACTION WITH CONSISTENT SNAPSHOT. ReadOnly: START TRANSACTION READ ONLY.
 	Snapshot, ReadOnly bool
 
-	ast    sqlparser.Statement // nil: the statement is CHECK TABLE
+	ast    sqlparser.Statement // nil: the statement is CHECK TABLE or KILL
 	check  []sqlparser.TableName
+	kill   *killing // nil: the statement is not KILL
 	params int
 	marked bool // tables of it read the newest rows
 	tables bool // it names a table that may be one of the catalogue's
@@ -55,6 +56,9 @@ func (e *Engine) Parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 	text = strings.TrimLeft(text, " \t\r\n;")
 	if text == "" {
 		return &Statement{Kind: KindEmpty}, "", nil
+	}
+	if s, rest, ok := parseKill(text); ok {
+		return s, rest, nil
 	}
 	if s, rest, ok, err := parseCheck(text, mode.ParserOptions()); ok {
 		return s, rest, err
