@@ -6,13 +6,13 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfastdb/holdfast/doors/sql/engine"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 	"github.com/holdfastdb/holdfast/doors/sql/txn"
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
+	"github.com/holdfastdb/holdfast/serve/ack"
 )
 
 // Options of New.
@@ -23,6 +23,8 @@ type Options struct {
 	Accounts  wire.Accounts
 	Key       func() (*rsa.PrivateKey, error)
 	Room      wire.Room
+	Ack       ack.Dial
+	Member    ack.Member // asked where Ack has an archive
 	// NoPlans has every statement planned anew. Tests compare with it.
 	NoPlans bool
 	// Leader names the member that leads, for clients of one that does not; "": none is known.
@@ -31,18 +33,21 @@ type Options struct {
 
 // Door serves clients.
 type Door struct {
-	opt    Options
-	engine *engine.Engine
-	worker *txn.Worker
-	server *wire.Server
-	began  time.Time
-	open   atomic.Int64 // sessions
+	opt     Options
+	engine  *engine.Engine
+	worker  *txn.Worker
+	server  *wire.Server
+	began   time.Time
+	clients clients
+	counts  counts
 	serving
 }
 
 // New returns a door. Its Serve begins to serve a connection.
 func New(opt Options) *Door {
-	d := &Door{opt: opt, engine: engine.New(engine.Options{Catalogue: opt.Catalogue, NoPlans: opt.NoPlans}), worker: opt.Worker, began: time.Now()}
+	d := &Door{opt: opt, worker: opt.Worker, began: time.Now()}
+	d.engine = engine.New(engine.Options{Catalogue: opt.Catalogue, NoPlans: opt.NoPlans,
+		Operate: engine.Operate{Clients: d.visible, Kill: d.kill, Counters: d.counters}})
 	d.ctx, d.end = context.WithCancel(context.Background())
 	d.server = &wire.Server{Version: engine.Version, TLS: opt.TLS, Accounts: opt.Accounts, Key: opt.Key, Room: opt.Room, Collation: 45,
 		Open: func(_ context.Context, c *wire.Client) (wire.Session, error) {
@@ -50,7 +55,7 @@ func New(opt Options) *Door {
 			if err != nil {
 				return nil, err
 			}
-			d.open.Add(1)
+			d.clients.enter(s)
 			return s, nil
 		}}
 	return d
@@ -60,7 +65,7 @@ func New(opt Options) *Door {
 func (d *Door) Serve(ctx context.Context, nc net.Conn) { d.server.Serve(ctx, nc) }
 
 // Sessions is how many clients are logged in.
-func (d *Door) Sessions() int64 { return d.open.Load() }
+func (d *Door) Sessions() int64 { return d.clients.count() }
 
 // Plans counts the kept plans.
 func (d *Door) Plans() engine.PlanCount { return d.engine.Plans() }
@@ -77,5 +82,5 @@ func (d *Door) leaderText() string {
 }
 
 func (d *Door) statistics() string {
-	return fmt.Sprintf("Uptime: %d  Threads: %d", int64(time.Since(d.began).Seconds()), d.open.Load())
+	return fmt.Sprintf("Uptime: %d  Threads: %d", int64(time.Since(d.began).Seconds()), d.clients.count())
 }

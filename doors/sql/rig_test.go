@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
@@ -31,6 +32,7 @@ type rig struct {
 	addr string
 
 	options Options
+	applied atomic.Uint64 // the entry that was applied last
 }
 
 // everybody may be root without a password.
@@ -53,6 +55,7 @@ func newRig(t testing.TB) *rig {
 			t.Errorf("a commit stops the member: %v", err)
 			return nil, node.ErrUnknown
 		}
+		r.applied.Store(r.rig.Index)
 		return results[0], nil
 	})
 	w := txn.New(r, txn.Options{View: func() (store.View, error) { return r.rig.Store.NewView(), nil }, LockBytes: 64 << 20, Verify: true})

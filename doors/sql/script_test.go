@@ -93,7 +93,7 @@ func argumentOf(word string) any {
 func say(c *sql.Conn, text string, args []any) string {
 	first, _, _ := strings.Cut(strings.ToUpper(strings.TrimLeft(text, " (")), " ")
 	switch first {
-	case "SELECT", "SHOW", "DESCRIBE", "EXPLAIN", "WITH":
+	case "SELECT", "SHOW", "DESCRIBE", "EXPLAIN", "WITH", "CHECK":
 	default:
 		res, err := c.ExecContext(context.Background(), text, args...)
 		if err != nil {

@@ -22,6 +22,9 @@ type session struct {
 	tx       *txn.Tx // that is open; nil: none
 	explicit bool    // BEGIN has opened it, or autocommit is off
 	readOnly bool
+
+	acked acked // of the command that runs
+	doing doing
 }
 
 // newSession is a client that has proved who it is.
@@ -33,6 +36,7 @@ func (d *Door) newSession(c *wire.Client) (*session, error) {
 			return nil, err
 		}
 	}
+	s.doing.end(s.s.GetCurrentDatabase())
 	return s, nil
 }
 
@@ -43,15 +47,17 @@ func (s *session) open() {
 		address = s.client.Addr.String()
 	}
 	s.s = s.d.engine.NewSession(s.client.ID, s.client.User, address)
+	s.defaultAck()
 }
 
 // Query implements wire.Session.
 func (s *session) Query(ctx context.Context, text []byte, to *wire.Answer) error {
+	s.acked = acked{}
 	rest := string(text)
 	for first := true; ; first = false {
 		st, next, err := s.d.engine.Parse(s.s.Mode(), rest)
 		if err != nil {
-			return err
+			return s.d.counts.failed(err)
 		}
 		if st.Kind == engine.KindEmpty {
 			if first {
@@ -98,7 +104,7 @@ func (s *session) Prepare(ctx context.Context, text []byte) (wire.Prepared, erro
 	st, rest, err := s.d.engine.Parse(s.s.Mode(), string(text))
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, s.d.counts.failed(err)
 	case st.Kind == engine.KindEmpty:
 		return nil, wire.Errorf(1065, "Query was empty")
 	case rest != "":
@@ -113,12 +119,23 @@ func (s *session) Prepare(ctx context.Context, text []byte) (wire.Prepared, erro
 
 // Execute implements wire.Session.
 func (s *session) Execute(ctx context.Context, p wire.Prepared, params []wire.Param, to *wire.Answer) error {
+	s.acked = acked{}
 	return s.run(ctx, p.(*prepared).st, params, to)
 }
 
-// run runs one statement in the session's transaction. The statement's own writes are taken back where it fails, and its transaction where there
-// is none around it. The answer goes out behind the commit.
+// run runs and counts one statement.
 func (s *session) run(ctx context.Context, st *engine.Statement, params []wire.Param, to *wire.Answer) error {
+	s.doing.begin(st)
+	err := s.statement(ctx, st, params, to)
+	s.doing.end(s.s.GetCurrentDatabase())
+	s.acked.saw = s.acked.saw || err != nil || st.Kind != engine.KindWrite
+	s.d.counts.add(st.Kind, err)
+	return err
+}
+
+// statement runs one statement in the session's transaction. The statement's own writes are taken back where it fails, and its transaction where there
+// is none around it. The answer goes out behind the commit.
+func (s *session) statement(ctx context.Context, st *engine.Statement, params []wire.Param, to *wire.Answer) error {
 	switch st.Kind {
 	case engine.KindBegin:
 		return s.beginExplicit(st, to)
@@ -160,6 +177,11 @@ func (s *session) run(ctx context.Context, st *engine.Statement, params []wire.P
 	}
 	if s.tx != nil && !s.s.Autocommit() {
 		s.explicit = true
+	}
+	if st.Kind == engine.KindOther {
+		if err := s.judgeAck(); err != nil {
+			return err
+		}
 	}
 	if out.Rows {
 		to.End(out.Warnings)
@@ -210,6 +232,9 @@ func (s *session) define(ctx context.Context, st *engine.Statement, to *wire.Ans
 		s.rollback()
 		return err
 	}
+	if s.tx != nil {
+		s.wrote(s.tx)
+	}
 	s.rollback() // the change is in the log: what is left are the locks
 	to.OK(out.Done)
 	return nil
@@ -226,6 +251,7 @@ func (s *session) commit() error {
 	if err := tx.Commit(); err != nil {
 		return s.words(err)
 	}
+	s.wrote(tx)
 	return nil
 }
 
@@ -292,7 +318,11 @@ func (s *session) words(err error) error {
 }
 
 // UseDatabase implements wire.Session.
-func (s *session) UseDatabase(_ context.Context, name string) error { return s.s.UseName(name) }
+func (s *session) UseDatabase(_ context.Context, name string) error {
+	err := s.s.UseName(name)
+	s.doing.end(s.s.GetCurrentDatabase())
+	return err
+}
 
 // Fields implements wire.Session.
 func (s *session) Fields(ctx context.Context, table, pattern string) ([]wire.Column, error) {
@@ -306,29 +336,11 @@ func (s *session) Fields(ctx context.Context, table, pattern string) ([]wire.Col
 	}
 	var some []wire.Column
 	for _, c := range all {
-		if like(strings.ToLower(c.Name), strings.ToLower(pattern)) {
+		if engine.Like(strings.ToLower(c.Name), strings.ToLower(pattern)) {
 			some = append(some, c)
 		}
 	}
 	return some, nil
-}
-
-// like matches a pattern of LIKE.
-func like(s, pattern string) bool {
-	switch {
-	case pattern == "":
-		return s == ""
-	case pattern[0] == '%':
-		for i := 0; i <= len(s); i++ {
-			if like(s[i:], pattern[1:]) {
-				return true
-			}
-		}
-		return false
-	case pattern[0] == '\\' && len(pattern) > 1:
-		return s != "" && s[0] == pattern[1] && like(s[1:], pattern[2:])
-	}
-	return s != "" && (pattern[0] == '_' || pattern[0] == s[0]) && like(s[1:], pattern[1:])
 }
 
 // Statistics implements wire.Session.
@@ -360,5 +372,5 @@ func (s *session) Reset(context.Context) error {
 // Close implements wire.Session.
 func (s *session) Close() {
 	s.rollback()
-	s.d.open.Add(-1)
+	s.d.clients.leave(s)
 }

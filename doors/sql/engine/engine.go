@@ -7,6 +7,7 @@ import (
 	sqle "github.com/dolthub/go-mysql-server"
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/analyzer"
+	"github.com/dolthub/go-mysql-server/sql/types"
 
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 )
@@ -20,6 +21,8 @@ type Options struct {
 	Catalogue func() *sqlmachine.Catalogue
 	// NoPlans has every statement take the full path. Tests compare with it.
 	NoPlans bool
+	// Operate answers what operators ask.
+	Operate Operate
 }
 
 // Engine plans and runs statements for the sessions of one member. Any goroutine.
@@ -49,6 +52,8 @@ var globals sync.Once
 // setGlobals gives the library's variables the values of this server. They are the same for every engine of a process.
 func setGlobals() {
 	globals.Do(func() {
+		sql.SystemVariables.AddSystemVariables([]sql.SystemVariable{&sql.MysqlSystemVariable{Name: ackVariable, Default: "commit", Dynamic: true,
+			Scope: sql.GetMysqlScope(sql.SystemVariableScope_Session), Type: types.NewSystemEnumType(ackVariable, "commit", "archive")}})
 		for name, value := range map[string]any{
 			"version": Version, "version_comment": "Holdfast", "lower_case_table_names": int8(1), "max_allowed_packet": int64(64 << 20),
 			"transaction_isolation": "REPEATABLE-READ", "character_set_server": "utf8mb4", "collation_server": "utf8mb4_general_ci",

@@ -299,11 +299,14 @@ func judgeSpec(t *sqlparser.TableSpec) error {
 
 // shows are the SHOW statements that are answered, by the parser's name for them.
 var shows = set("databases", "schemas", "tables", "columns", "fields", "index", "indexes", "keys", "create table", "create database", "create schema",
-	"variables", "session variables", "global variables", "table status", "warnings", "errors", "collation", "charset", "character set", "engines", "plugins", "privileges")
+	"variables", "session variables", "global variables", "table status", "warnings", "errors", "processlist", "status", "collation", "charset", "character set", "engines", "plugins", "privileges")
 
 func judgeShow(a *sqlparser.Show) error {
 	if !shows[strings.ToLower(a.Type)] {
 		return refused("SHOW " + strings.ToUpper(a.Type))
+	}
+	if strings.EqualFold(a.Type, "status") && a.Filter != nil && a.Filter.Filter != nil {
+		return refused("SHOW STATUS WHERE")
 	}
 	return nil
 }

@@ -47,6 +47,12 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 		out.Done.Warnings = out.Warnings
 		return out, err
 	}
+	if st.check != nil {
+		return out, s.checkTables(c, st, to, &out)
+	}
+	if ok, err := s.operate(c, st, to, &out); ok || err != nil {
+		return out, err
+	}
 	if x, ok := st.ast.(*sqlparser.Explain); ok {
 		if _, show := x.Statement.(*sqlparser.Show); !show {
 			return out, s.explain(c, st, params, to, &out)
@@ -66,7 +72,7 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 
 // Columns plans a statement without running it, and returns the columns of its result. Nil: it has none, or none that are known before.
 func (s *Session) Columns(ctx context.Context, st *Statement) (columns []wire.Column, err error) {
-	if st.Kind != KindRead && st.Kind != KindLock {
+	if st.Kind != KindRead && st.Kind != KindLock || st.check != nil {
 		return nil, nil
 	}
 	s.begin, s.tx, s.cat, s.values = nil, nil, nil, nil

@@ -26,6 +26,8 @@ type Session struct {
 	values []any      // of the parameters of a kept plan; nil: no such plan runs
 	used   []tableUse // tables that were opened while a plan was made
 
+	processes processes
+
 	settings string // settingsKey; "": a variable was set
 
 	seen *sqlmachine.Catalogue // when the transaction's snapshot was opened; nil: it has none
@@ -40,6 +42,7 @@ var _ sql.TransactionSession = (*Session)(nil)
 func (e *Engine) NewSession(id uint32, user, address string) *Session {
 	s := &Session{e: e, BaseSession: sql.NewBaseSessionWithClientServer("127.0.0.1", sql.Client{User: user, Address: address}, id)}
 	s.SetIgnoreAutoCommit(true) // the door commits
+	s.processes.s = s
 	return s
 }
 
@@ -48,7 +51,7 @@ func sessionOf(ctx *sql.Context) *Session { return ctx.Session.(*Session) }
 // context makes the context of a statement. ctx ends when the statement is to end.
 func (s *Session) context(ctx context.Context, text string) *sql.Context {
 	return sql.NewContext(ctx, sql.WithSession(s), sql.WithQuery(text), sql.WithMemoryManager(s.e.sql.MemoryManager),
-		sql.WithProcessList(s.e.sql.ProcessList))
+		sql.WithProcessList(&s.processes))
 }
 
 // Mode returns the session's sql_mode, by which its texts are parsed.
@@ -161,6 +164,21 @@ func (s *Session) Autocommit() bool {
 func (s *Session) ReadCommitted() bool {
 	v, _ := s.GetSessionVariable(nil, "transaction_isolation") // the library knows the variable
 	return v == "READ-COMMITTED"
+}
+
+// ackVariable is the variable that says what the session's answers wait for: commit or archive.
+const ackVariable = "holdfast_ack"
+
+// Ack returns the level that the session has asked for.
+func (s *Session) Ack() string {
+	v, _ := s.GetSessionVariable(nil, ackVariable) // setGlobals has made it
+	level, _ := v.(string)
+	return level
+}
+
+// SetAck sets the level. Error: one that is neither commit nor archive.
+func (s *Session) SetAck(level string) error {
+	return s.SetSessionVariable(s.context(context.Background(), ""), ackVariable, level)
 }
 
 // UseName makes a database the default. Error: 1049.

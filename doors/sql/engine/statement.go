@@ -22,7 +22,14 @@ const (
 	KindCommit
 	KindRollback
 	KindEmpty // a text without a statement
+
+	Kinds // how many there are
 )
+
+// String is the kind's name, as metrics have it.
+func (k Kind) String() string {
+	return [Kinds]string{"other", "read", "lock", "write", "define", "begin", "commit", "rollback", "empty"}[k]
+}
 
 // Statement is a parsed statement. It never changes, and sessions share it.
 type Statement struct {
@@ -31,7 +38,9 @@ type Statement struct {
 	// Snapshot: START TRANSACTION WITH CONSISTENT SNAPSHOT. ReadOnly: START TRANSACTION READ ONLY.
 	Snapshot, ReadOnly bool
 
-	ast    sqlparser.Statement
+	ast    sqlparser.Statement // nil: the statement is CHECK TABLE or KILL
+	check  []sqlparser.TableName
+	kill   *killing // nil: the statement is not KILL
 	params int
 	marked bool // tables of it read the newest rows
 	tables bool // it names a table that may be one of the catalogue's
@@ -47,6 +56,12 @@ func (e *Engine) Parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 	text = strings.TrimLeft(text, " \t\r\n;")
 	if text == "" {
 		return &Statement{Kind: KindEmpty}, "", nil
+	}
+	if s, rest, ok := parseKill(text); ok {
+		return s, rest, nil
+	}
+	if s, rest, ok, err := parseCheck(text, mode.ParserOptions()); ok {
+		return s, rest, err
 	}
 	if err := refusedWords(text); err != nil {
 		return nil, "", err

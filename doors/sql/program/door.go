@@ -21,7 +21,6 @@ import (
 	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/internal/task"
 	"github.com/holdfastdb/holdfast/serve"
-	"github.com/holdfastdb/holdfast/serve/admin"
 	"github.com/holdfastdb/holdfast/serve/cli"
 	"github.com/holdfastdb/holdfast/serve/port"
 )
@@ -62,12 +61,6 @@ var Door = serve.Door{
 		}
 		return fmt.Sprintf("%d SQL sessions, %d tables", s.Sessions, s.Tables), nil
 	},
-}
-
-// Status is what the door says of itself.
-type Status struct {
-	Sessions int64 `json:"sessions"`
-	Tables   int   `json:"tables"`
 }
 
 // settings are the door's flags.
@@ -128,7 +121,7 @@ func (r *running) work(h *serve.Host) {
 		return
 	}
 	r.worker = txn.New(h.Node, txn.Options{View: func() (store.View, error) { return h.Node.View() }, Lane: lane, LockBytes: max(r.share, leastShare) / 2})
-	r.door = doorsql.New(doorsql.Options{Catalogue: r.tables.Catalogue, Worker: r.worker, TLS: r.at.Protocols.TLS, Accounts: rootFromLoopback{}, Leader: r.leader,
+	r.door = doorsql.New(doorsql.Options{Catalogue: r.tables.Catalogue, Worker: r.worker, TLS: r.at.Protocols.TLS, Accounts: rootFromLoopback{}, Leader: r.leader, Ack: h.Ack, Member: h.Node,
 		Room: newRoom(max(r.share, leastShare) / 2)}) // the other half is that of the locks
 	h.Go(r.worker.Run)
 	h.Go(r.clean)
@@ -190,18 +183,4 @@ func (r *running) shutdown(ctx context.Context) error {
 		return nil
 	}
 	return r.door.Shutdown(ctx)
-}
-
-// section is what the door adds to the operator's port.
-func (r *running) section() admin.Section {
-	return admin.Section{Status: func(context.Context) []admin.Field {
-		if r.door == nil {
-			return nil
-		}
-		s := Status{Sessions: r.door.Sessions()}
-		for _, d := range r.tables.Catalogue().Databases() {
-			s.Tables += len(d.Tables())
-		}
-		return []admin.Field{{Name: "sql", Value: s}}
-	}}
 }

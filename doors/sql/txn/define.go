@@ -42,6 +42,8 @@ func (x *Tx) Flush() error {
 func (x *Tx) ask(part *sqlpart.Part) (*entry.Result, error) {
 	res, err := x.propose(entry.Part{Machine: sqlpart.Machine, Body: sqlpart.AppendPart(nil, part)})
 	switch {
+	case err == nil:
+		x.wrote = res
 	case errors.Is(err, ErrUnknown):
 		x.ended = true // the locks stay: the command may still take effect, and the member stops
 		x.closeView()

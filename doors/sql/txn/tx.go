@@ -24,6 +24,7 @@ type Tx struct {
 	view  store.View // of consistent reads; nil: none was made yet
 	ended bool
 
+	wrote  *entry.Result    // of its last command that took effect; nil: there was none
 	locked bool             // it holds a lock that is not Metadata: before it commits the term is confirmed
 	tables map[uint64]*used // by id
 	reads  []sqlpart.Read   // with locks, where commits are verified
@@ -316,7 +317,10 @@ func (x *Tx) Commit() error {
 	if x.t.w.opt.Break.ReleaseBeforeApply {
 		x.owner.Release()
 	}
-	_, err := x.propose(entry.Part{Machine: sqlpart.Machine, Body: sqlpart.AppendPart(nil, &part)})
+	res, err := x.propose(entry.Part{Machine: sqlpart.Machine, Body: sqlpart.AppendPart(nil, &part)})
+	if err == nil {
+		x.wrote = res
+	}
 	if errors.Is(err, ErrUnknown) {
 		x.ended = true // the locks stay: the commit may still take effect, and the member stops
 		x.closeView()
@@ -325,6 +329,9 @@ func (x *Tx) Commit() error {
 	x.end()
 	return err
 }
+
+// Wrote is the result of the transaction's last command that took effect: its commit, or a change of the catalogue. Nil: there was none.
+func (x *Tx) Wrote() *entry.Result { return x.wrote }
 
 // writes are the transaction's, with the versions of the tables.
 func (x *Tx) writes() []sqlpart.Writes {

@@ -32,8 +32,14 @@ type Answer struct {
 // More says before a result ends whether another one follows it.
 func (a *Answer) More(more bool) { a.more = more }
 
-// Err returns the error by which the client cannot be reached any more. A Session that makes many rows looks at it to stop early.
-func (a *Answer) Err() error { return a.c.out.err }
+// Err returns the error by which the client cannot be reached any more, or is not to be shown more. A Session that makes many rows looks at it to
+// stop early.
+func (a *Answer) Err() error {
+	if a.c.out.denied != nil {
+		return a.c.out.denied
+	}
+	return a.c.out.err
+}
 
 func (a *Answer) status() Status {
 	s := a.c.session.Status()

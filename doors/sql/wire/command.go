@@ -25,6 +25,9 @@ const (
 	comResetConnection = 0x1f
 )
 
+// shows are the commands whose answers may show what is in tables, or what they are.
+var shows = [256]bool{comInitDB: true, comQuery: true, comFieldList: true, comStmtPrepare: true, comStmtExecute: true}
+
 // run runs one command and builds its answer. false: the connection ends.
 func (c *conn) run(ctx context.Context, b []byte) bool {
 	if len(b) == 0 {

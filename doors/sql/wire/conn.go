@@ -260,7 +260,13 @@ func (c *conn) command() bool {
 		c.ends(errKilled)
 		return false
 	}
+	if len(b) > 0 && shows[b[0]] {
+		c.out.holding(func() error { return c.session.Hold(ctx) })
+	}
 	more := c.run(ctx, b)
+	if err := c.out.released(); err != nil {
+		c.fail(asError(err))
+	}
 	if c.stop(); c.isKilled() {
 		more = false
 	}

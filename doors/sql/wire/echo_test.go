@@ -20,7 +20,8 @@ type echo struct {
 	status  Status
 	used    string
 	closed  chan struct{}
-	blocked chan struct{} // gets one for each statement that waits
+	blocked chan struct{}               // gets one for each statement that waits
+	hold    func(context.Context) error // nil: nothing is held
 }
 
 var textColumn = []Column{{Schema: "test", Table: "t", OrgTable: "t", Name: "c", OrgName: "c", Collation: 45, Length: 480, Type: VarString}}
@@ -62,6 +63,12 @@ func (e *echo) one(ctx context.Context, q string, to *Answer) error {
 	case "unfinished":
 		to.Columns(textColumn)
 		to.Text("first")
+	case "many":
+		to.Columns(textColumn)
+		for range 100 {
+			to.Text(strings.Repeat("y", 1000))
+		}
+		to.End(0)
 	case "rows":
 		to.Columns(textColumn)
 		for to.Err() == nil && ctx.Err() == nil {
@@ -163,6 +170,14 @@ func (e *echo) Fields(_ context.Context, table, pattern string) ([]Column, error
 	}
 	return textColumn, nil
 }
+
+func (e *echo) Hold(ctx context.Context) error {
+	if e.hold == nil {
+		return nil
+	}
+	return e.hold(ctx)
+}
+
 func (e *echo) Statistics() string          { return "Uptime: 1  Threads: 1" }
 func (e *echo) Status() Status              { return e.status }
 func (e *echo) Reset(context.Context) error { e.status = Autocommit; return nil }
@@ -182,6 +197,7 @@ type rig struct {
 	addr     string
 	sessions chan *echo // that were opened
 	blocked  chan struct{}
+	hold     func(context.Context) error // of all sessions that are opened
 }
 
 var theKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
@@ -198,7 +214,7 @@ func serve(t testing.TB, change func(s *Server)) *rig {
 		if c.Database == "none" {
 			return nil, Errorf(1049, "Unknown database 'none'")
 		}
-		e := &echo{client: c, status: Autocommit, used: c.Database, closed: make(chan struct{}), blocked: r.blocked}
+		e := &echo{client: c, status: Autocommit, used: c.Database, closed: make(chan struct{}), blocked: r.blocked, hold: r.hold}
 		select {
 		case r.sessions <- e:
 		default:

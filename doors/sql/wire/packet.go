@@ -166,6 +166,38 @@ type output struct {
 	head int  // where the packet that is built begins
 	seq  byte // number of the next packet
 	err  error
+
+	// Of the answer to one command.
+	hold   func() error // called before anything is sent; nil: nothing is held
+	first  byte         // number of the first packet that was not sent
+	denied error        // of hold: the answer must not be sent
+}
+
+// holding has every piece of the answer that begins now wait for hold.
+func (o *output) holding(hold func() error) { o.hold, o.first, o.denied = hold, o.seq, nil }
+
+// held waits for hold, and reports whether the answer may be sent. An answer that must not be sent is dropped, from the first packet that was not
+// sent on: the client gets the error in its place.
+func (o *output) held() bool {
+	if o.hold == nil || o.denied != nil {
+		return o.denied == nil
+	}
+	o.denied = o.hold()
+	return o.denied == nil
+}
+
+// released ends the holding, and returns the error of hold. Behind an error the next packet takes the place of what was dropped.
+func (o *output) released() error {
+	err := o.denied
+	if o.hold != nil && err == nil && len(o.buf) > 0 {
+		o.flush()
+		err = o.denied
+	}
+	o.hold, o.denied = nil, nil
+	if err != nil {
+		o.buf, o.seq = o.buf[:0], o.first
+	}
+	return err
 }
 
 // begin starts a packet.
@@ -208,10 +240,12 @@ func (o *output) number(at, n int) {
 	o.seq++
 }
 
-// flush sends what was built. After an error nothing more is sent. A buffer that a large row has made larger than any answer needs goes.
+// flush sends what was built, once it need not be held. After an error nothing more is sent. A buffer that a large row has made larger than any
+// answer needs goes.
 func (o *output) flush() {
-	if o.err == nil && len(o.buf) > 0 {
+	if o.err == nil && len(o.buf) > 0 && o.held() {
 		_, o.err = o.to.Write(o.buf)
+		o.first = o.seq
 	}
 	if cap(o.buf) > 4*flushBytes {
 		o.buf = nil

@@ -79,6 +79,13 @@ func (s *Server) Refuse(nc net.Conn, e *Error) {
 	_ = nc.Close() // nothing is left to do with it
 }
 
+// Connections is how many connections were served since the start.
+func (s *Server) Connections() uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
 // Kill interrupts the statement that a connection runs. whole ends the connection too. It reports whether there is such a connection.
 func (s *Server) Kill(id uint32, whole bool) bool {
 	s.mu.Lock()

@@ -47,6 +47,9 @@ type Session interface {
 	Statistics() string
 	// Status returns the flags that go into the next packet. Autocommit and InTransaction are the session's to tell.
 	Status() Status
+	// Hold returns once what the session has shown so far may be sent to the client. It is called before each piece of an answer is sent. Its
+	// error is sent in place of that piece and all behind it.
+	Hold(ctx context.Context) error
 	// Reset ends the transaction and makes every setting what it was after the login.
 	Reset(ctx context.Context) error
 	// Close ends the transaction and frees its locks. It is called once, and nothing after it.

@@ -1,0 +1,129 @@
+package sql
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfastdb/holdfast/doors/sql/engine"
+	"github.com/holdfastdb/holdfast/doors/sql/wire"
+)
+
+// clients are the sessions of a door. Any goroutine.
+type clients struct {
+	mu  sync.Mutex
+	all map[uint32]*session // by connection; guarded by mu
+}
+
+func (c *clients) enter(s *session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil {
+		c.all = map[uint32]*session{}
+	}
+	c.all[s.client.ID] = s
+}
+
+func (c *clients) leave(s *session) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all[s.client.ID] == s {
+		delete(c.all, s.client.ID)
+	}
+}
+
+func (c *clients) count() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return int64(len(c.all))
+}
+
+// doing is what a session does, for others to see. The session's goroutine writes it.
+type doing struct {
+	statement atomic.Pointer[engine.Statement] // that runs; nil: none
+	since     atomic.Int64                     // it runs, or none does: Unix nanoseconds
+	database  atomic.Pointer[string]           // the default one; nil: none yet
+}
+
+func (d *doing) begin(st *engine.Statement) {
+	d.since.Store(time.Now().UnixNano())
+	d.statement.Store(st)
+}
+
+func (d *doing) end(database string) {
+	d.since.Store(time.Now().UnixNano())
+	d.statement.Store(nil)
+	if was := d.database.Load(); was == nil || *was != database {
+		d.database.Store(&database)
+	}
+}
+
+// sees reports whether one session may see and end what another one does. Until there are privileges all clients are root.
+func sees(*engine.Session, *session) bool { return true }
+
+// visible returns the clients that a session may see.
+func (d *Door) visible(by *engine.Session) (all []engine.Client) {
+	now := time.Now().UnixNano()
+	d.clients.mu.Lock()
+	defer d.clients.mu.Unlock()
+	for _, s := range d.clients.all { // any order: the list is sorted when it is shown
+		if !sees(by, s) {
+			continue
+		}
+		c := engine.Client{ID: s.client.ID, User: s.client.User, Since: time.Duration(max(now-s.doing.since.Load(), 0))}
+		if s.client.Addr != nil {
+			c.Host = s.client.Addr.String()
+		}
+		if st := s.doing.statement.Load(); st != nil {
+			c.Statement = st.Text
+		}
+		if database := s.doing.database.Load(); database != nil {
+			c.Database = *database
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// kill is KILL.
+func (d *Door) kill(by *engine.Session, id uint32, whole bool) error {
+	d.clients.mu.Lock()
+	s := d.clients.all[id]
+	d.clients.mu.Unlock()
+	switch {
+	case s == nil:
+		return wire.Errorf(1094, "Unknown thread id: %d", id)
+	case !sees(by, s):
+		return wire.Errorf(1095, "You are not owner of thread %d", id)
+	case !d.server.Kill(id, whole):
+		return wire.Errorf(1094, "Unknown thread id: %d", id)
+	}
+	return nil
+}
+
+// counters are what SHOW STATUS shows: MySQL's names, for what this server counts.
+func (d *Door) counters() []engine.Counter {
+	n, all, running := d.Counts(), uint64(0), int64(0)
+	for _, k := range n.Kinds { // any order: a sum
+		all += k
+	}
+	d.clients.mu.Lock()
+	for _, s := range d.clients.all { // any order: a sum
+		if s.doing.statement.Load() != nil {
+			running++
+		}
+	}
+	connected := int64(len(d.clients.all))
+	d.clients.mu.Unlock()
+	return []engine.Counter{
+		{Name: "Com_begin", Value: int64(n.Kinds[engine.KindBegin.String()])},
+		{Name: "Com_commit", Value: int64(n.Kinds[engine.KindCommit.String()])},
+		{Name: "Com_rollback", Value: int64(n.Kinds[engine.KindRollback.String()])},
+		{Name: "Com_select", Value: int64(n.Kinds[engine.KindRead.String()] + n.Kinds[engine.KindLock.String()])},
+		{Name: "Connections", Value: int64(d.server.Connections())},
+		{Name: "Questions", Value: int64(all)},
+		{Name: "Threads_connected", Value: connected},
+		{Name: "Threads_running", Value: running},
+		{Name: "Uptime", Value: int64(time.Since(d.began) / time.Second)},
+	}
+}

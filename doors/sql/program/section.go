@@ -1,0 +1,51 @@
+package program
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/holdfastdb/holdfast/serve/admin"
+)
+
+var (
+	descStatements = admin.NewDesc("sql_statements_total", "Statements, by what they do with the session's transaction.", "kind")
+	descErrors     = admin.NewDesc("sql_errors_total", "Answers that were errors, by MySQL's number.", "code")
+	descSessions   = admin.NewDesc("sql_sessions", "Clients that are logged in.")
+	descPlans      = admin.NewDesc("sql_plans", "Plans that are kept for the next execution.")
+)
+
+// Status is what the door says of itself.
+type Status struct {
+	Sessions int64 `json:"sessions"`
+	Tables   int   `json:"tables"`
+}
+
+// section is what the door adds to the operator's port.
+func (r *running) section() admin.Section {
+	return admin.Section{
+		Status: func(context.Context) []admin.Field {
+			if r.door == nil {
+				return nil
+			}
+			s := Status{Sessions: r.door.Sessions()}
+			for _, d := range r.tables.Catalogue().Databases() {
+				s.Tables += len(d.Tables())
+			}
+			return []admin.Field{{Name: "sql", Value: s}}
+		},
+		Collect: func(m *admin.Metrics) {
+			if r.door == nil {
+				return
+			}
+			c := r.door.Counts()
+			for kind, n := range c.Kinds { // any order: the collector sorts
+				m.Count(descStatements, n, kind)
+			}
+			for code, n := range c.Errors { // any order: the collector sorts
+				m.Count(descErrors, n, strconv.Itoa(int(code)))
+			}
+			m.Gauge(descSessions, float64(r.door.Sessions()))
+			m.Gauge(descPlans, float64(r.door.Plans().Kept))
+		},
+	}
+}
