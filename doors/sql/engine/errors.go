@@ -49,6 +49,7 @@ var kinds = []struct {
 	{sql.ErrSyntaxError.Is, errParse},
 	{sql.ErrInvalidArgumentNumber.Is, 1582},
 	{sql.ErrDuplicateColumn.Is, 1060},
+	{sql.ErrExpectedSingleRow.Is, 1242},
 	{sql.ErrMultiplePrimaryKeysDefined.Is, 1068},
 	{sql.ErrInvalidAutoIncCols.Is, 1075},
 	{sql.ErrInvalidColumnDefaultValue.Is, 1067},
@@ -118,7 +119,7 @@ func mysqlError(text, database string, err error) error {
 	}
 	for prefix, code := range texts {
 		if strings.HasPrefix(cause.Error(), prefix) {
-			return wire.Errorf(code, "%s", cause.Error())
+			return wire.Errorf(code, "%s", words(code, cause.Error()))
 		}
 	}
 	if strings.Contains(cause.Error(), "syntax error") {
@@ -128,7 +129,7 @@ func mysqlError(text, database string, err error) error {
 }
 
 // texts are beginnings of errors that the library makes without a kind.
-var texts = map[string]uint16{"Data truncated for column": 1265, "TIME length not yet supported": errNotSupported}
+var texts = map[string]uint16{"Data truncated for column": 1265, "failed to resolve aggregate column argument": 1111, "TIME length not yet supported": errNotSupported}
 
 // words are MySQL's for an error whose number is known. Programs read some of them.
 func words(code uint16, text string) string {
@@ -141,7 +142,21 @@ func words(code uint16, text string) string {
 	case 1049:
 		return fmt.Sprintf("Unknown database '%s'", name)
 	case errBadField:
+		if quoted == "" {
+			_, quoted, _ = strings.Cut(text, "'")
+			quoted, _, _ = strings.Cut(quoted, "'")
+		}
 		return fmt.Sprintf("Unknown column '%s' in 'field list'", strings.Trim(quoted, "'`"))
+	case 1052:
+		return fmt.Sprintf("Column '%s' in field list is ambiguous", quoted)
+	case 1060:
+		return fmt.Sprintf("Duplicate column name '%s'", strings.Trim(name, "`"))
+	case 1111:
+		return "Invalid use of group function"
+	case 1136:
+		return "Column count doesn't match value count at row 1"
+	case 1242:
+		return "Subquery returns more than 1 row"
 	case 1048:
 		_, column, _ := strings.Cut(text, "'")
 		column, _, _ = strings.Cut(column, "'")
