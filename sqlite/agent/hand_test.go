@@ -19,11 +19,14 @@ import (
 // when the test asks for it. The files and the bucket are a rig's.
 type hand struct {
 	*database
-	t     *testing.T
-	r     *rig
-	time  clock.Manual
-	tasks []func() // work beside the loop that has not begun
-	seq   uint32
+	t      *testing.T
+	r      *rig
+	time   clock.Manual
+	tasks  []func()        // work beside the loop that has not begun
+	sent   uint32          // commits that were announced
+	limits []time.Duration // that calls were given, in order
+	// slept is called when something has waited for so long; nil: nothing is.
+	slept func(d time.Duration)
 	// wanted and checkpointing are what the test says of other programs: one wants the database for itself, or waits to start the WAL anew.
 	wanted, checkpointing bool
 }
@@ -44,6 +47,9 @@ func (h *hand) Wait(d time.Duration, on ...<-chan struct{}) int {
 		h.t.Fatal("something waits for ever")
 	}
 	h.time.Advance(d)
+	if h.slept != nil {
+		h.slept(d)
+	}
 	return -1
 }
 
@@ -98,7 +104,8 @@ func (r *rig) byHand(ack gate.Ack) *hand {
 	cfg := r.config(ack)
 	cfg.Socket, cfg.Log = "", slog.New(slog.NewTextHandler(r.log, nil))
 	cfg.Clock, cfg.Runner, cfg.Files = &h.time, h, h
-	cfg.Timeout = func(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
+	cfg.Timeout = func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+		h.limits = append(h.limits, d)
 		return context.WithCancel(ctx)
 	}
 	a, err := Start(cfg)
@@ -180,8 +187,8 @@ func (h *hand) joins(hello gate.Hello) *heardBy {
 
 // commits says that a connection has committed, and waits until that is stored.
 func (h *hand) commits(c *heardBy, at walfile.Position) {
-	h.seq++
-	h.Commit(c.Conn, gate.Commit{Seq: h.seq, Stored: true, Salt: at.Salt, Frame: at.Frame})
+	h.sent++
+	h.Commit(c.Conn, gate.Commit{Seq: h.sent, Stored: true, Salt: at.Salt, Frame: at.Frame})
 }
 
 // warned are the warnings and errors of the log.
