@@ -21,7 +21,7 @@ func TestADatabaseInADirectoryThatComesLaterIsFound(t *testing.T) {
 	r.exec(db, "create table t (x)")
 	e := r.hello(r.path)
 	if !e.managed() || e.refuse() != gate.Open {
-		t.Errorf("the state is %v: %s", e.state, e.text)
+		t.Fatalf("the state is %v: %s", e.state, e.text)
 	}
 	if code := e.commit(); code != gate.Done {
 		t.Errorf("a commit is answered with %d", code)
