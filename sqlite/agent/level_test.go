@@ -102,12 +102,7 @@ func TestAFileOfALevelIsMadeWhenItIsDue(t *testing.T) {
 	h := r.followed(gate.Archive)
 	db.Close()
 	for h.files.Open() { // its last connection has gone
-		h.look()
-		h.turns(func() bool { return h.turn() < 0 })
-		if !h.rest() {
-			t.Fatal("the database does not rest")
-		}
-		h.running = true // the test turns the loop on
+		h.rests()
 	}
 	if got := h.levelsThere(); slices.Contains(got, 1) {
 		t.Fatalf("there are files of the levels %v before one is due", got)
@@ -121,10 +116,7 @@ func TestAFileOfALevelIsMadeWhenItIsDue(t *testing.T) {
 	if got := h.levelsThere(); !slices.Contains(got, 1) || h.jobs != 0 {
 		t.Errorf("there are files of the levels %v, and %d are on their way", got, h.jobs)
 	}
-	h.turns(func() bool { return h.turn() < 0 })
-	if !h.rest() {
-		t.Error("the database does not rest")
-	}
+	h.rests()
 }
 
 // TestAFileOfALevelIsNotMadeOfADatabaseThatIsGone.
