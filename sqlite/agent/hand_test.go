@@ -29,6 +29,8 @@ type hand struct {
 	slept func(d time.Duration)
 	// wanted and checkpointing are what the test says of other programs: one wants the database for itself, or waits to start the WAL anew.
 	wanted, checkpointing bool
+	busy                  int             // how often a transaction is in the way of locking writers out
+	pauses                []time.Duration // that captures made
 }
 
 // Go implements task.Runner.
@@ -72,6 +74,15 @@ type handFiles struct {
 func (f handFiles) Wanted() bool        { return f.h.wanted || f.Files.Wanted() }
 func (f handFiles) Checkpointing() bool { return f.h.checkpointing || f.Files.Checkpointing() }
 
+// LockWriters implements capture.Files.
+func (f handFiles) LockWriters() error {
+	if f.h.busy > 0 {
+		f.h.busy--
+		return walfile.ErrBusy
+	}
+	return f.Files.LockWriters()
+}
+
 // Open implements capture.Opener.
 func (h *hand) Open(path string) (capture.Files, error) { return h.wrap(walfile.Open(path)) }
 
@@ -88,7 +99,7 @@ func (h *hand) wrap(f *walfile.DB, err error) (capture.Files, error) {
 }
 
 // Pause implements capture.Opener.
-func (h *hand) Pause(time.Duration) {}
+func (h *hand) Pause(d time.Duration) { h.pauses = append(h.pauses, d) }
 
 // LookAt implements Files.
 func (h *hand) LookAt(path string) walfile.Look { return walfile.LookAt(path) }
