@@ -4,8 +4,10 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/holdfastdb/holdfast/sqlite/gate"
+	"github.com/holdfastdb/holdfast/sqlite/place"
 	"github.com/holdfastdb/holdfast/sqlite/replica"
 	"github.com/holdfastdb/holdfast/sqlite/walfile"
 )
@@ -193,5 +195,48 @@ func TestTheStatusTellsTheLastTrouble(t *testing.T) {
 	h.trouble(errors.New("second"))
 	if v := h.stands(); v.Trouble != "second" {
 		t.Errorf("the trouble is %q", v.Trouble)
+	}
+}
+
+// TestACommitIntoAFileThatIsGoneIsRefusedAtOnce: another file has taken its place, and cannot be opened at the moment.
+func TestACommitIntoAFileThatIsGoneIsRefusedAtOnce(t *testing.T) {
+	r := newRig(t)
+	db := r.connect()
+	r.exec(db, "create table t (x)")
+	h := r.followed(gate.Archive)
+	is := h.files.ID()
+	this, gone, old := h.joins(gate.Hello{File: is}), h.joins(gate.Hello{File: place.ID{Dev: is.Dev, Ino: is.Ino + 1}}), h.joins(gate.Hello{})
+	old.Hello.File = place.ID{} // it does not say which file it has
+	for _, c := range []*heardBy{this, gone, old} {
+		h.commits(c, r.position())
+	}
+	h.files.Close()
+	h.cannotOpen = walfile.ErrBusy
+	h.turn()
+	if len(this.done) != 0 || len(old.done) != 0 || !slices.Equal(gone.done, []gate.Code{gate.NotStored}) {
+		t.Errorf("the commits are answered with %v, %v and %v", this.done, gone.done, old.done)
+	}
+	h.cannotOpen = nil
+	h.turns(func() bool { return len(this.done) > 0 && len(old.done) > 0 })
+}
+
+// TestTheLoopLooksAgainWhenACommitMayStillBeAnnounced, and otherwise when the next capture is due.
+func TestTheLoopLooksAgainWhenACommitMayStillBeAnnounced(t *testing.T) {
+	r := newRig(t)
+	r.cfg.Interval = time.Second
+	db := r.connect()
+	r.exec(db, "create table t (x)")
+	h := r.followed(gate.Archive)
+	db.Close()
+	h.rests()
+	h.joins(gate.Hello{})
+	for commits, want := range []time.Duration{time.Second, witnessGrace} {
+		h.changed, h.witness.silent = h.now(), nil
+		for range commits {
+			h.witness.silent = append(h.witness.silent, silent{at: h.now()})
+		}
+		if next := h.turn(); next != want {
+			t.Errorf("%d commits are not announced yet: the next turn comes after %v, want %v", commits, next, want)
+		}
 	}
 }

@@ -29,6 +29,7 @@ type hand struct {
 	slept func(d time.Duration)
 	// wanted and checkpointing are what the test says of other programs: one wants the database for itself, or waits to start the WAL anew.
 	wanted, checkpointing bool
+	cannotOpen            error           // why files cannot be opened; nil: they can
 	busy                  int             // how often a transaction is in the way of locking writers out
 	pauses                []time.Duration // that captures made
 }
@@ -92,6 +93,10 @@ func (h *hand) OpenExclusive(path string) (capture.Files, error) {
 }
 
 func (h *hand) wrap(f *walfile.DB, err error) (capture.Files, error) {
+	if err == nil && h.cannotOpen != nil {
+		f.Close()
+		err = h.cannotOpen
+	}
 	if err != nil {
 		return nil, err
 	}

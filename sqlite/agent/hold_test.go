@@ -68,19 +68,20 @@ func TestAWALIsStartedAnew(t *testing.T) {
 		copied, frames uint32
 		set            func(l *long)
 		tried, anew    bool
+		read           bool // something reads the database
 	}{
-		"it is shorter":                          {restartFrames - 1, restartFrames - 1, nil, false, false},
-		"all of it is copied":                    {restartFrames, restartFrames, nil, true, true},
-		"an eighth is not":                       {restartFrames - restartFrames/8, restartFrames, nil, true, false},
-		"more is not":                            {restartFrames - restartFrames/8 - 1, restartFrames, nil, false, false},
-		"the file of a level reads the database": {restartFrames, restartFrames, func(l *long) { l.view = true }, false, false},
-		"a group reads the database":             {restartFrames, restartFrames, func(l *long) { l.streams = 1 }, false, false},
-		"no other group may be on its way":       {restartFrames, restartFrames, func(l *long) { l.bytes = mostKept + 1 }, false, false},
-		"it was tried a moment ago":              {restartFrames, restartFrames, func(l *long) { l.holding.tried = l.now().Add(1 - time.Millisecond) }, false, false},
-		"it was tried a millisecond ago":         {restartFrames, restartFrames, func(l *long) { l.holding.tried = l.now().Add(-time.Millisecond) }, true, true},
+		"it is shorter":                          {restartFrames - 1, restartFrames - 1, nil, false, false, false},
+		"all of it is copied":                    {restartFrames, restartFrames, nil, true, true, false},
+		"an eighth is not":                       {restartFrames - restartFrames/8, restartFrames, nil, true, false, false},
+		"more is not":                            {restartFrames - restartFrames/8 - 1, restartFrames, nil, false, false, false},
+		"the file of a level reads the database": {restartFrames, restartFrames, func(l *long) { l.view = true }, false, false, true},
+		"a group reads the database":             {restartFrames, restartFrames, func(l *long) { l.streams = 1 }, false, false, true},
+		"no other group may be on its way":       {restartFrames, restartFrames, func(l *long) { l.bytes = mostKept + 1 }, false, false, false},
+		"it was tried a moment ago":              {restartFrames, restartFrames, func(l *long) { l.holding.tried = l.now().Add(1 - time.Millisecond) }, false, false, false},
+		"it was tried a millisecond ago":         {restartFrames, restartFrames, func(l *long) { l.holding.tried = l.now().Add(-time.Millisecond) }, true, true, false},
 		"tries have failed before": {restartFrames, restartFrames, func(l *long) {
 			l.holding.pause, l.holding.tried = 8*time.Millisecond, l.now().Add(1-8*time.Millisecond)
-		}, false, false},
+		}, false, false, false},
 	} {
 		l := newLong(t)
 		view, streams, bytes := l.view, l.streams, l.bytes
@@ -95,8 +96,11 @@ func TestAWALIsStartedAnew(t *testing.T) {
 		if c.set != nil {
 			c.set(l)
 		}
-		l.restart(l.now())
+		next := l.restart(l.now())
 		frames, _ := l.files.WAL()
+		if want := (map[bool]time.Duration{true: lookForOthers, false: 10 * time.Millisecond})[c.anew || c.frames < restartFrames || c.read]; next != want {
+			t.Errorf("%s: the next turn comes after %v, want %v", name, next, want)
+		}
 		if tried := l.holding.tried.Equal(l.now()); tried != c.tried || (frames == 0) != c.anew {
 			t.Errorf("%s: it is tried: %v; it has %d frames", name, tried, frames)
 		}

@@ -47,6 +47,16 @@ func TestASnapshotIsDueWhenTheLastOneIsOld(t *testing.T) {
 	}
 }
 
+// TestATakeoverOfAWholeReplicaMakesNoSnapshot: only missing files make one due before its time.
+func TestATakeoverOfAWholeReplicaMakesNoSnapshot(t *testing.T) {
+	r := newRig(t)
+	r.exec(r.connect(), "create table t (x)")
+	h := r.followed(gate.Archive)
+	if l := h.levels[len(h.levels)-1]; l.number != snapshotLevel || l.due.Sub(h.now()) < time.Hour {
+		t.Errorf("a snapshot is due %v after the takeover", l.due.Sub(h.now()))
+	}
+}
+
 // TestTheNextFileOfALevel is the one that is due first. A database does not come to rest for less time than it is left alone before.
 func TestTheNextFileOfALevel(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -141,7 +141,11 @@ func TestAnEndStoresWhatIsThere(t *testing.T) {
 			t.Errorf("%s: it ends before its last commits are captured", name)
 		}
 		h.jobs -= c.jobs
-		h.turns(func() bool { return h.ended })
+		for next := time.Duration(0); next >= 0; h.time.Advance(max(next, 0)) {
+			if next = h.turn(); h.ended != (next < 0) {
+				t.Fatalf("%s: the loop wants its next turn after %v, and has ended: %v", name, next, h.ended)
+			}
+		}
 		if !c.closed {
 			captures[c.jobs] = h.said.syncs - syncs
 		}
@@ -222,5 +226,15 @@ func TestAnEmptyFileIsNoDatabase(t *testing.T) {
 	}
 	if err := os.WriteFile(h.target.Path, []byte("x"), 0o600); err != nil || h.isEmpty() {
 		t.Errorf("a file with a byte is called empty, %v", err)
+	}
+}
+
+// TestAnEndWithoutADatabaseIsTheLoopsEnd.
+func TestAnEndWithoutADatabaseIsTheLoopsEnd(t *testing.T) {
+	h := newRig(t).byHand(gate.Archive)
+	h.turn()
+	h.ending = h.now()
+	if next := h.turn(); next >= 0 || !h.ended || h.outcome.Stored() {
+		t.Errorf("the loop wants its next turn after %v, and ends with %q", next, h.outcome)
 	}
 }
