@@ -245,7 +245,11 @@ func TestTheStoresAlarmLastsWhileAnyRequestFails(t *testing.T) {
 		text string
 		want string
 	}{{1, "first", "first"}, {1, "second", "second"}, {0, "second, again", "second, again"}, {-1, "", "second, again"}, {-1, "", ""}} {
+		h.confirmed = h.now()
 		h.storeFails(s.by, s.text)
+		if believed := !h.confirmed.IsZero(); believed != (s.by <= 0) {
+			t.Errorf("step %d: the store is believed to be the right one: %v", i, believed)
+		}
 		if got := h.alarm(alarmStore); got != s.want {
 			t.Errorf("step %d: the alarm is %q, want %q", i, got, s.want)
 		}

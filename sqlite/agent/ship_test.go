@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"github.com/holdfastdb/holdfast/core/disk"
 	"github.com/holdfastdb/holdfast/sqlite/capture"
 	"github.com/holdfastdb/holdfast/sqlite/gate"
 	"github.com/holdfastdb/holdfast/sqlite/replica"
@@ -201,3 +202,28 @@ func TestAnUploadOfAnEarlierTimeIsForgotten(t *testing.T) {
 		t.Error("it counts as stored")
 	}
 }
+
+// TestTheRecordOfARestoreGoesWithTheFirstGroup. A record that stays is a warning: it says what is true.
+func TestTheRecordOfARestoreGoesWithTheFirstGroup(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		r := newRig(t)
+		db := r.connect()
+		r.exec(db, "create table t (x)")
+		h := r.followed(gate.Local)
+		r.exec(db, "insert into t values (1)")
+		if fails {
+			h.agent.cfg.FS = lasting{h.agent.cfg.FS}
+		}
+		h.branch = true
+		h.commit()
+		h.work()
+		if n := r.log.count("remove the record of a restore"); (n == 1) != fails || h.through != h.seq || h.branch {
+			t.Errorf("removing fails: %v; %d warnings, %d of %d groups are stored", fails, n, h.through, h.seq)
+		}
+	}
+}
+
+// lasting is a disk that removes nothing.
+type lasting struct{ disk.FS }
+
+func (lasting) Remove(string) error { return errDown }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfastdb/holdfast/core/disk"
 	"github.com/holdfastdb/holdfast/objstore"
@@ -121,6 +122,13 @@ func TestAReplicaIsSeenAsItIs(t *testing.T) {
 			l.manifest()
 			l.put(l.last(), []byte{})
 		}, 3, foe, 1, "", 3, false},
+		"the last group is damaged, there is no manifest, and a file of a level ends there": {3, func(l *lookedAt) {
+			l.level(1, 2)
+			if err := l.r.store.Delete(l.t.Context(), replica.ManifestName); err != nil {
+				l.t.Fatal(err)
+			}
+			l.put(l.last(), []byte("LTX1"))
+		}, 3, foe, 1, "", 3, false},
 		"a group in between is gone": {3, func(l *lookedAt) { l.put(l.w.Past[1].File, nil) }, 3, foe, 1, "it is not there", 1, false},
 		"a group in between is gone, and a file of a level has it": {3, func(l *lookedAt) {
 			l.level(1, 2)
@@ -150,6 +158,9 @@ func TestAReplicaIsSeenAsItIs(t *testing.T) {
 		if v.head.TXID != c.head || v.groupBy != c.by || v.last != c.last || (v.head.Post == 0) != c.unknown {
 			t.Errorf("%s: it ends at TXID %d with the checksum %v, %d wrote the last group, and TXID %d can be restored; want %d, %v, %d and %d", name, v.head.TXID, v.head.Post,
 				v.groupBy, v.last, c.head, !c.unknown, c.by, c.last)
+		}
+		if !c.unknown && v.head.Post != l.w.Head.Post {
+			t.Errorf("%s: the newest state has the checksum %s, want %s", name, v.head.Post, l.w.Head.Post)
 		}
 		if len(s.faults) != c.faults || (v.damage == "") != (c.damage == "") || !strings.Contains(v.damage, c.damage) {
 			t.Errorf("%s: %v, damage %q, want %d faults and %q", name, s.faults, v.damage, c.faults, c.damage)
@@ -346,3 +357,45 @@ type stuck struct {
 }
 
 func (s stuck) Rename(string, string) error { return s.err }
+
+// TestAWALThatGoesOnIsSeen: the replica ends with a group of this WAL, and with the file of a level, and the WAL has more. A group that was read from the
+// database says nothing.
+func TestAWALThatGoesOnIsSeen(t *testing.T) {
+	r := newRig(t)
+	r.cfg.Levels = []time.Duration{time.Minute}
+	db := r.connect()
+	r.exec(db, "create table t (x)")
+	h := r.followed(gate.Local)
+	further := func() bool {
+		t.Helper()
+		h.target.Replica = r.replica()
+		s, err := h.survey(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.close()
+		return s.here.further
+	}
+	if further() {
+		t.Error("the replica ends with the whole database, and the WAL is said to go on from it")
+	}
+	r.exec(db, "insert into t values (1)")
+	h.commit()
+	h.work()
+	if !further() {
+		t.Error("the replica ends with a group of this WAL, and the WAL is said not to go on from it")
+	}
+	h.time.Advance(time.Minute)
+	h.levelsDue(h.now())
+	h.work()
+	h.stale, h.changed = true, time.Time{}
+	h.manifest(h.now())
+	h.work()
+	if c := r.chain(); !slices.ContainsFunc(c.Files, func(f replica.File) bool { return f.Level == 1 && f.Max == c.Head.TXID }) {
+		t.Fatalf("no file of level 1 ends where the replica does: %v", c.Files)
+	}
+	r.exec(db, "insert into t values (2)")
+	if !further() {
+		t.Error("a file of a level ends where the group does, and the WAL is said not to go on from it")
+	}
+}
