@@ -399,3 +399,30 @@ func TestAWALThatGoesOnIsSeen(t *testing.T) {
 		t.Error("a file of a level ends where the group does, and the WAL is said not to go on from it")
 	}
 }
+
+// TestFilesWithAFaultAreLeftOut, and those where only the way to them is missing stay.
+func TestFilesWithAFaultAreLeftOut(t *testing.T) {
+	h := newRig(t).byHand(gate.Archive)
+	one, two, three := replica.File{Min: 1, Max: 1}, replica.File{Min: 2, Max: 2}, replica.File{Min: 3, Max: 3}
+	name := h.target.Replica.Name
+	got := h.without([]replica.File{one, two, three}, []*replica.Fault{{Name: name(two)}, {Name: name(three), Gap: true}})
+	if !slices.Equal(got, []replica.File{one, three}) {
+		t.Errorf("%v are left", got)
+	}
+}
+
+// TestARestoreWarnsOfNothing where nothing is in its way, and brings the newest state.
+func TestARestoreWarnsOfNothing(t *testing.T) {
+	r := lived(t, 2)
+	other := r.another()
+	h := other.followed(gate.Archive)
+	if n := count(t, other.connect()); n != 2 {
+		t.Errorf("%d of 2 rows are restored", n)
+	}
+	if lines := h.warned(); len(lines) > 0 {
+		t.Errorf("the log warns: %q", lines)
+	}
+	if _, ok, err := h.readState(); !ok || err != nil {
+		t.Errorf("the state is whole: %v, %v", ok, err)
+	}
+}
