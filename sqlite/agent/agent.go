@@ -298,7 +298,7 @@ func (a *Agent) poll() {
 			return
 		}
 		now := a.cfg.Clock.Wall()
-		look := now.Sub(looked) >= a.every() || now.Before(looked) || a.every() <= lookMost
+		look := lookDue(a.every(), now.Sub(looked))
 		if look {
 			looked = now
 		}
@@ -311,6 +311,12 @@ func (a *Agent) poll() {
 		}
 		a.part()
 	}
+}
+
+// lookDue reports whether the poller looks at databases in this round, since after the last time: in every round of an interval that it can sleep
+// through, and when a clock was set back.
+func lookDue(every, since time.Duration) bool {
+	return every <= lookMost || since >= every || since < 0
 }
 
 // part ends the connections of programs that have something else open than the agent reads: they ask again when they write.

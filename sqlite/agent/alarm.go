@@ -90,17 +90,15 @@ func (d *database) raise(kind alarmKind, text string) {
 func (d *database) clear(kinds ...alarmKind) {
 	var over []Alarm
 	d.mu.Lock()
-	if len(d.alarms) > 0 {
-		d.alarms = slices.DeleteFunc(d.alarms, func(a Alarm) bool {
-			if slices.Contains(kinds, alarmKind(a.Kind)) {
-				over = append(over, a)
-				return true
-			}
-			return false
-		})
-		if len(d.alarms) == 0 {
-			d.alarms = nil // an idle database keeps nothing
+	d.alarms = slices.DeleteFunc(d.alarms, func(a Alarm) bool {
+		if slices.Contains(kinds, alarmKind(a.Kind)) {
+			over = append(over, a)
+			return true
 		}
+		return false
+	})
+	if len(d.alarms) == 0 {
+		d.alarms = nil // an idle database keeps nothing
 	}
 	d.mu.Unlock()
 	now := d.now()

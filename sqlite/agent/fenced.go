@@ -31,7 +31,7 @@ func (d *database) fenced() {
 	}
 	d.leave()
 	d.losing = true
-	if d.retire() > 0 {
+	if d.retire(); d.losing {
 		d.log.Warn("a program has the database open; it is kept aside when that program has ended")
 	}
 	if len(mine) > 0 {

@@ -117,10 +117,7 @@ func (d *database) step(now time.Time) time.Duration {
 		return d.retire()
 	case d.files == nil:
 		d.settle(now)
-		if next := d.open(now); next >= 0 || len(d.waiters) == 0 {
-			return next
-		}
-		return later
+		return d.open(now)
 	case !d.files.Open() || d.files.Lone() && d.streams == 0 && !d.view && now.Sub(d.reopened) > d.agent.cfg.Interval:
 		look := d.agent.cfg.Files.LookAt(d.target.Path)
 		if look == d.seen && len(d.waiters) == 0 {

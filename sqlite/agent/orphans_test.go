@@ -65,3 +65,23 @@ func page(n byte) []byte {
 	p[0] = n
 	return p
 }
+
+// TestWhichFilesAreOrphans: those of level 0 up to the chain's end that the chain does not have. What lies behind its end may become part of it.
+func TestWhichFilesAreOrphans(t *testing.T) {
+	group := func(min, max replica.TXID) replica.File { return replica.File{Min: min, Max: max} }
+	c := &replica.Chain{Head: replica.Head{TXID: 9}, Files: []replica.File{group(5, 5), group(6, 9), {Level: 1, Min: 3, Max: 4}}}
+	for f, want := range map[replica.File]bool{ // any order: each alone
+		group(5, 5):   false,
+		group(6, 9):   false,
+		group(6, 6):   true, // another file has the TXID
+		group(5, 9):   true,
+		group(9, 9):   true, // it ends with the chain, and another file does
+		group(3, 4):   true, // a file of level 1 has it
+		group(10, 10): false,
+		group(9, 10):  false,
+	} {
+		if got := len(orphans(c, []replica.File{f})) == 1; got != want {
+			t.Errorf("%s is an orphan: %v", f, got)
+		}
+	}
+}

@@ -10,8 +10,8 @@ type pageSet struct {
 
 func (s *pageSet) add(page uint32) {
 	i := int(page / 64)
-	if i >= len(s.bits) {
-		s.bits = append(s.bits, make([]uint64, i+1-len(s.bits))...)
+	for i >= len(s.bits) {
+		s.bits = append(s.bits, 0)
 	}
 	s.bits[i] |= 1 << (page % 64)
 	s.any = true

@@ -2,8 +2,10 @@ package agent
 
 import (
 	"os"
+	"strings"
 	"testing"
 
+	"github.com/holdfastdb/holdfast/core/disk"
 	"github.com/holdfastdb/holdfast/internal/golden"
 )
 
@@ -52,4 +54,34 @@ func FuzzDecodeState(f *testing.F) {
 			t.Errorf("%q is taken for %+v", b, k)
 		}
 	})
+}
+
+// TestAStateThatIsTooLongIsRefused, before it is read.
+func TestAStateThatIsTooLongIsRefused(t *testing.T) {
+	k := sampleState()
+	k.Replica = ""
+	k.Replica = strings.Repeat("x", maxState-len(k.encode()))
+	if got, ok := decodeState(k.encode()); len(k.encode()) != maxState || !ok || got != k {
+		t.Errorf("a state of %d bytes is not read", len(k.encode()))
+	}
+	k.Replica += "x"
+	if _, ok := decodeState(k.encode()); ok {
+		t.Errorf("a state of %d bytes is read", len(k.encode()))
+	}
+	for _, b := range []string{"", "\n", stateMagic, stateMagic + "\nowner 0\n", string(k.encode1()) + "\n", "holdfast-sqlite-state 3" + string(sampleState().encode()[len(stateMagic):])} {
+		if _, ok := decodeState([]byte(b)); ok {
+			t.Errorf("%q is taken for a state", b)
+		}
+	}
+}
+
+// TestABootIsKnownByItsNumber, or is called unknown where there is none.
+func TestABootIsKnownByItsNumber(t *testing.T) {
+	fs := disk.NewMem()
+	if got := bootID(fs); got != "unknown" {
+		t.Errorf("without a number it is %q", got)
+	}
+	if got := bootID(disk.OS()); len(got) != 36 {
+		t.Errorf("on this machine it is %q", got)
+	}
 }

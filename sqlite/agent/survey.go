@@ -147,16 +147,15 @@ func (d *database) lookThere(ctx context.Context, s *survey) (err error) {
 // lookAtLast reads who wrote the last group, and whether the WAL here goes on from it. A file that is damaged is no longer present then.
 func (d *database) lookAtLast(ctx context.Context, s *survey) error {
 	t, chain := &s.there, s.chain
-	var group, end replica.File // the chain's last group, and its last file
+	var end replica.File // the chain's last file
 	for _, f := range chain.Files {
 		if f.Level == 0 && f.Max > end.Max {
 			end = f
 		}
-		if !f.Fence && (f.Max > group.Max || f.Max == group.Max && f.Level < group.Level) {
-			group = f
+		if !f.Fence {
+			t.group = max(t.group, f.Max)
 		}
 	}
-	t.group = group.Max
 	last, h, err := d.lastWhole(ctx, s, func(f replica.File) bool { return !f.Fence })
 	if err != nil || last.Max == 0 {
 		return err
@@ -173,7 +172,7 @@ func (d *database) lookAtLast(ctx context.Context, s *survey) error {
 		}
 	}
 	switch {
-	case last.Max == group.Max:
+	case last.Max == t.group:
 		t.groupBy = h.NodeID
 	case end.Fence: // whose group lies before it is not known
 	case t.head.Owner != 0:
@@ -193,12 +192,12 @@ func (d *database) lookAtLast(ctx context.Context, s *survey) error {
 }
 
 // lastWhole finds the last present file that fits and whose head and end are what they should be, and returns its header. Those that are not
-// are no longer present then. A file without a Max: there is none.
+// are no longer present then. A file without a Max: there is none. Of two that end at one TXID it is the one of the lower level, which comes first.
 func (d *database) lastWhole(ctx context.Context, s *survey, fits func(f replica.File) bool) (last replica.File, h replica.Header, err error) {
 	for {
 		last = replica.File{}
 		for _, f := range s.present {
-			if fits(f) && (f.Max > last.Max || f.Max == last.Max && f.Level < last.Level) {
+			if fits(f) && f.Max > last.Max {
 				last = f
 			}
 		}

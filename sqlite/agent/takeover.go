@@ -90,9 +90,6 @@ func (d *database) carryOut(ctx context.Context, s *survey, dec decision) (*open
 		if s.files = o.files; err != nil {
 			return nil, err
 		}
-		if o.ahead && dec.do != toBegin && dec.do != toBranch && dec.do != toRenew {
-			dec.do = toShip // the switch has changed the first page
-		}
 	}
 	switch dec.do {
 	case toBegin:
@@ -162,7 +159,7 @@ func (d *database) goOn(ctx context.Context, s *survey, o *opening, dec decision
 		return nil, err
 	}
 	d.announce(dec)
-	o.chain, o.ahead, o.renew, o.branch = after, dec.do != toTake, dec.do == toRenew, s.here.record != nil
+	o.chain, o.ahead, o.renew, o.branch = after, o.ahead || dec.do != toTake, dec.do == toRenew, s.here.record != nil
 	o.known = d.without(after.Files, s.faults)
 	return o, d.writeState(known{Owner: o.owner, TXID: after.Head.TXID, Checksum: after.Head.Post})
 }
