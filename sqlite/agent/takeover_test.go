@@ -34,9 +34,9 @@ func (r *rig) rows(db *sql.DB, from, to int) {
 func lived(t *testing.T, n int) *rig {
 	t.Helper()
 	r := newRig(t)
-	a := r.start(gate.Archive)
 	db := r.connect()
-	r.exec(db, "create table t (id integer primary key)")
+	r.exec(db, "create table t (id integer primary key)") // before the agent begins: the first state in the bucket has it
+	a := r.start(gate.Archive)
 	r.rows(db, 1, n)
 	r.stop(a)
 	db.Close()
