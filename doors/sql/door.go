@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfastdb/holdfast/doors/sql/account"
 	"github.com/holdfastdb/holdfast/doors/sql/engine"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 	"github.com/holdfastdb/holdfast/doors/sql/txn"
@@ -20,7 +21,7 @@ type Options struct {
 	Catalogue func() *sqlmachine.Catalogue
 	Worker    *txn.Worker
 	TLS       *tls.Config // nil: without
-	Accounts  wire.Accounts
+	Users     *account.Users
 	Key       func() (*rsa.PrivateKey, error)
 	Room      wire.Room
 	// NoPlans has every statement planned anew. Tests compare with it.
@@ -44,7 +45,7 @@ type Door struct {
 func New(opt Options) *Door {
 	d := &Door{opt: opt, engine: engine.New(engine.Options{Catalogue: opt.Catalogue, NoPlans: opt.NoPlans}), worker: opt.Worker, began: time.Now()}
 	d.ctx, d.end = context.WithCancel(context.Background())
-	d.server = &wire.Server{Version: engine.Version, TLS: opt.TLS, Accounts: opt.Accounts, Key: opt.Key, Room: opt.Room, Collation: 45,
+	d.server = &wire.Server{Version: engine.Version, TLS: opt.TLS, Accounts: opt.Users, Key: opt.Key, Room: opt.Room, Collation: 45,
 		Open: func(_ context.Context, c *wire.Client) (wire.Session, error) {
 			s, err := d.newSession(c)
 			if err != nil {

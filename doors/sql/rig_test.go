@@ -2,6 +2,8 @@ package sql
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"database/sql"
 	"errors"
 	"net"
@@ -11,13 +13,14 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/holdfastdb/holdfast/core/entry"
+	mident "github.com/holdfastdb/holdfast/core/machine/ident"
 	"github.com/holdfastdb/holdfast/core/machine/machinetest"
 	"github.com/holdfastdb/holdfast/core/node"
 	"github.com/holdfastdb/holdfast/core/store"
 	"github.com/holdfastdb/holdfast/core/worker/workertest"
+	"github.com/holdfastdb/holdfast/doors/sql/account"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 	"github.com/holdfastdb/holdfast/doors/sql/txn"
-	"github.com/holdfastdb/holdfast/doors/sql/wire"
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
@@ -28,24 +31,21 @@ type rig struct {
 	rig  *machinetest.Rig
 	m    *sqlmachine.Machine
 	d    *Door
+
+	idents *mident.Machine
+	users  *account.Users
+
 	addr string
 
 	options Options
 }
 
-// everybody may be root without a password.
-type everybody struct{}
-
-func (everybody) Account(user string, _ net.Addr) (wire.Account, bool) {
-	return wire.Account{Plugin: wire.NativePassword}, user == "root"
-}
-
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	m := sqlmachine.NewVerifying()
-	r := &rig{Member: workertest.New(), t: t, rig: machinetest.Open(t, store.NewMem(), m), m: m}
+	m, idents := sqlmachine.NewVerifying(), mident.New()
+	r := &rig{Member: workertest.New(), t: t, rig: machinetest.Open(t, store.NewMem(), idents, m), m: m, idents: idents}
 	var mu sync.Mutex
-	r.OnPropose(func(parts []entry.Part) (*entry.Result, error) {
+	propose := func(parts []entry.Part) (*entry.Result, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		results, err := r.rig.Try(parts)
@@ -54,7 +54,8 @@ func newRig(t testing.TB) *rig {
 			return nil, node.ErrUnknown
 		}
 		return results[0], nil
-	})
+	}
+	r.OnPropose(propose)
 	w := txn.New(r, txn.Options{View: func() (store.View, error) { return r.rig.Store.NewView(), nil }, LockBytes: 64 << 20, Verify: true})
 	r.Run(t, w.Run)
 	r.Lead(5)
@@ -65,12 +66,18 @@ func newRig(t testing.TB) *rig {
 		}
 		return err == nil
 	})
-	r.options = Options{Catalogue: m.Catalogue, Worker: w, Accounts: everybody{}}
+	r.users = account.New(account.Options{State: idents.State, Propose: func(_ context.Context, parts ...entry.Part) (*entry.Result, error) {
+		return propose(parts)
+	}})
+	r.options = Options{Catalogue: m.Catalogue, Worker: w, Users: r.users, Key: theKey}
 	door := r.another(func(*Options) {})
 	r.d, r.addr = door.d, door.addr
 	r.exec(r.connect(""), "CREATE DATABASE test")
 	return r
 }
+
+// theKey is one for all doors of the tests: making one takes long.
+var theKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
 
 // served is a door that listens.
 type served struct {
@@ -119,16 +126,26 @@ func (r *rig) connect(database string) *sql.Conn {
 
 func (r *rig) connectTo(s served, database string) *sql.Conn {
 	r.t.Helper()
-	db, err := sql.Open("mysql", "root:@tcp("+s.addr+")/"+database+"?multiStatements=true&parseTime=false")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() { _ = db.Close() })
-	c, err := db.Conn(context.Background())
+	c, err := r.login(s, "root", "", database)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return c
+}
+
+// login opens one connection as a user.
+func (r *rig) login(s served, user, password, database string) (*sql.Conn, error) {
+	r.t.Helper()
+	conf := mysql.NewConfig()
+	conf.Net, conf.Addr, conf.DBName, conf.User, conf.Passwd = "tcp", s.addr, database, user, password
+	conf.MultiStatements = true
+	to, err := mysql.NewConnector(conf)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	db := sql.OpenDB(to)
+	r.t.Cleanup(func() { _ = db.Close() })
+	return db.Conn(context.Background())
 }
 
 func (r *rig) exec(c *sql.Conn, text string, args ...any) sql.Result {
