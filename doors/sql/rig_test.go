@@ -27,10 +27,10 @@ import (
 // rig is a door on a member whose commands are applied at once, by a machine that verifies.
 type rig struct {
 	*workertest.Member
-	t    testing.TB
-	rig  *machinetest.Rig
-	m    *sqlmachine.Machine
-	d    *Door
+	t   testing.TB
+	rig *machinetest.Rig
+	m   *sqlmachine.Machine
+	d   *Door
 
 	idents *mident.Machine
 	users  *account.Users

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfastdb/holdfast/core/entry"
@@ -57,7 +58,7 @@ var Door = serve.Door{
 		if err != nil {
 			return nil
 		}
-		return []string{fmt.Sprintf("mysql -h %s -P %s -u root -e 'SELECT VERSION()'", host, p)}
+		return []string{fmt.Sprintf("mariadb -h %s -P %s -u root -e 'SELECT VERSION()'", host, p)}
 	},
 	StatusLines: func(fields map[string]json.RawMessage) (state string, notes []string) {
 		var s Status
@@ -75,12 +76,22 @@ type Status struct {
 }
 
 // settings are the door's flags.
-type settings struct{ at cli.Address }
+type settings struct {
+	at cli.Address
+	// unnamed: nobody has named the address. What is in its way does not refuse the start.
+	unnamed bool
+}
+
+// Unnamed implements serve.Yielding.
+func (s *settings) Unnamed() { s.unnamed = true }
+
+// Yield implements serve.Yielding.
+func (s *settings) Yield() { s.at = cli.Address{} }
 
 // Options implements serve.Settings.
 func (s *settings) Options() []serve.Option {
 	return []serve.Option{
-		{Name: "sql", Arg: "ADDR", Default: "off", Door: true, Help: "tables over MySQL's protocol, unfinished (docs/SQL.md has what it refuses), or off",
+		{Name: "sql", Arg: "ADDR", Default: "127.0.0.1:3306", Door: true, Help: "tables over MySQL's protocol (docs/SQL.md has what it refuses), or off; without this flag off where the port is taken",
 			Set: func(v string) error { return cli.SetAddress(&s.at, v) }},
 	}
 }
@@ -98,7 +109,7 @@ func (s *settings) Service(c *serve.Common) (*serve.Service, error) {
 	r := &running{share: c.Shares.Of(claim), idents: c.Shares.Idents / 2, log: c.Log} // in memory accounts take twice what their rows do
 	service := &serve.Service{Admin: r.section(), Work: r.work, Open: r.open, Shutdown: r.shutdown}
 	if !s.at.Off() {
-		r.at = &serve.Place{Network: "tcp", Addr: s.at.String(), Flag: "--sql", Protocols: port.Protocols{TLS: c.Clients()}}
+		r.at = &serve.Place{Network: "tcp", Addr: s.at.String(), Flag: "--sql", Yields: s.unnamed, Protocols: port.Protocols{TLS: c.Clients()}}
 		service.Places = append(service.Places, *r.at)
 	}
 	return service, nil
@@ -107,6 +118,7 @@ func (s *settings) Service(c *serve.Common) (*serve.Service, error) {
 // running is the door in one server. Its functions are called in order, those of serve.Service from one goroutine.
 type running struct {
 	at     *serve.Place // nil: the door is off
+	off    atomic.Bool  // the address could not be bound
 	share  int64
 	idents int64
 	log    *slog.Logger
@@ -178,12 +190,17 @@ func (r *running) open(h *serve.Host) error {
 	if r.at == nil {
 		return nil
 	}
-	if !r.users.RootHasPassword() {
-		r.log.Warn("the sql door lets root in without a password, from loopback alone; ALTER USER root IDENTIFIED BY '…' gives it one", "sql", r.at.Addr)
-	}
 	l, err := r.at.Wait(h.Starting, h.Log)
+	if err != nil && r.at.Yields { // the port was free when the server began to start
+		r.off.Store(true)
+		r.log.Warn(fmt.Sprintf("the sql door stays off: %v", err))
+		return nil
+	}
 	if err != nil {
 		return err
+	}
+	if !r.users.RootHasPassword() {
+		r.log.Warn("the sql door lets root in without a password, from loopback alone; ALTER USER root IDENTIFIED BY '…' gives it one", "sql", r.at.Addr)
 	}
 	h.Bound("sql=" + l.Addr().String())
 	h.Serve("sql", func() error { return r.door.Listen(l, h.Conns) })
@@ -211,7 +228,7 @@ func (r *running) shutdown(ctx context.Context) error {
 // section is what the door adds to the operator's port.
 func (r *running) section() admin.Section {
 	return admin.Section{Status: func(context.Context) []admin.Field {
-		if r.door == nil {
+		if r.door == nil || r.off.Load() {
 			return nil
 		}
 		s := Status{Sessions: r.door.Sessions()}
