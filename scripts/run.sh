@@ -12,11 +12,14 @@ for name in $(bin/holdfast doors | awk '!seen[$1]++ { print $1 }'); do
 	[ -z "$at" ] || set -- "$@" "--$name" "$at"
 done
 commands=$(bin/holdfast doors --data $data "$@")
-# All doors are named, so that one that was given an address does not turn the others off.
-set --
-for door in $(echo "$commands" | awk '!seen[$1]++ { print $1 "=" $2 }'); do
-	set -- "$@" "--${door%%=*}" "${door#*=}"
-done
+# Where an address was chosen all doors are named, so that it does not turn the others off. Where none was, none is named: a door whose default
+# port is taken may then stay off.
+if [ $# -gt 0 ]; then
+	set --
+	for door in $(echo "$commands" | awk '!seen[$1]++ { print $1 "=" $2 }'); do
+		set -- "$@" "--${door%%=*}" "${door#*=}"
+	done
+fi
 
 # what prints the path of a program that a command begins with: on this machine, in bin, or built there from scripts/tools.txt.
 what() {
@@ -29,12 +32,23 @@ what() {
 	done
 	echo "bin/$1"
 }
-shown=$(echo "$commands" | while read -r name at program rest; do
-	printf '%s is on %s:\n  %s %s\n' "$name" "$at" "$(what "$program")" "$rest"
-done | awk '!/^  / && seen[$0]++ { next } { print }')
+# shown prints the doors that serve, each with its commands: what the server has said when it was ready names them.
+shown() {
+	echo "$commands" | while read -r name at program rest; do
+		grep -q "^ready .*$name=" build/run/log || continue
+		printf '%s is on %s:\n  %s %s\n' "$name" "$at" "$(what "$program")" "$rest"
+	done | awk '!/^  / && seen[$0]++ { next } { print }'
+}
 
 mkdir -p build/run
-bin/holdfast serve --data $data --admin "$admin" "$@" &
+# What the server says goes to the terminal, and to a file for shown. tee outlives Ctrl-C, or the server's last lines would be lost.
+rm -f build/run/said
+mkfifo build/run/said
+(
+	trap '' INT TERM HUP
+	exec tee build/run/log <build/run/said >&2
+) &
+bin/holdfast serve --data $data --admin "$admin" "$@" 2>build/run/said &
 pid=$!
 # Ctrl-C reaches the server by itself, since the terminal sends it to the whole group; a second signal would make it stop at
 # once instead of handing over and closing its files.
@@ -59,7 +73,7 @@ done
 cat <<END
 
 In another terminal:
-$shown
+$(shown)
 Whether every door serves:
   curl http://$admin/readyz
 Ctrl-C stops it.

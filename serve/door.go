@@ -85,6 +85,16 @@ type Settings interface {
 	Service(c *Common) (*Service, error)
 }
 
+// Yielding is Settings of a door that is on by default and need not be: where nobody has named the door's address, and it cannot be served or
+// --memory is too little for it, the door is off and one warning says why.
+type Yielding interface {
+	Settings
+	// Unnamed tells that the address is the default, because nobody has named one.
+	Unnamed()
+	// Yield turns the door off.
+	Yield()
+}
+
 // Option is one setting: a flag, an environment variable and a key of the config file under one name.
 type Option struct {
 	// Name has no dashes before it, Arg names the value in the help; "" for a flag without a value.

@@ -23,6 +23,8 @@ type Place struct {
 	// Patience is how long Wait waits for connections that this machine has made to let go of the port: it lies in the range from which
 	// the kernel gives outgoing connections theirs, and one that has ended keeps its port for a minute. Try refuses nothing for them.
 	Patience time.Duration
+	// Yields: where the place cannot be bound, its door is off. Try refuses nothing.
+	Yields bool
 	// TLS nil is cleartext. The others are of the kv door alone.
 	port.Protocols
 }
@@ -68,6 +70,9 @@ func (p Place) Wait(ctx context.Context, log *slog.Logger) (net.Listener, error)
 
 // Try binds the place and lets it go again, to refuse early what cannot be bound.
 func (p Place) Try() error {
+	if p.Yields {
+		return nil
+	}
 	if p.Network == "unix" {
 		return nil // the file is nobody's until it is bound
 	}

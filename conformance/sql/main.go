@@ -62,6 +62,7 @@ func run(s *suite, table string) error {
 
 	s.published()
 	s.do("mariadb client, a transcript", s.transcript)
+	s.do("mariadb client, users of both plugins", s.users)
 	s.do("mariadb client, names completed behind USE", s.completion)
 	s.do("16 clients add to one row", s.sameRow)
 	s.do("deadlock", s.deadlock)

@@ -32,7 +32,7 @@ func (s *suite) published() {
 			return "", err
 		}
 		defer c.close()
-		if err := c.exec("CREATE DATABASE IF NOT EXISTS sbtest"); err != nil {
+		if err := c.exec("CREATE DATABASE IF NOT EXISTS sbtest", "CREATE USER IF NOT EXISTS sbtest IDENTIFIED BY 'sysbench'", "GRANT ALL ON sbtest.* TO sbtest"); err != nil {
 			return "", err
 		}
 		began := time.Now()
@@ -57,7 +57,7 @@ func (s *suite) published() {
 func (s *suite) sysbench(t tables, threads int, script, command string, flags ...string) (string, error) {
 	host, port := place(s.node())
 	args := append([]string{script, "--mysql_storage_engine=eloq", fmt.Sprintf("--tables=%d", t.n), fmt.Sprintf("--table_size=%d", t.rows),
-		"--mysql-user=root", "--mysql-host=" + host, "--mysql-port=" + port, "--mysql-db=sbtest", "--report-interval=10", "--auto_inc=off",
+		"--mysql-user=sbtest", "--mysql-password=sysbench", "--mysql-host=" + host, "--mysql-port=" + port, "--mysql-db=sbtest", "--report-interval=10", "--auto_inc=off",
 		fmt.Sprintf("--threads=%d", threads)}, flags...)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()

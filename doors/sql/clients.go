@@ -58,11 +58,13 @@ func (d *doing) end(database string) {
 	}
 }
 
-// sees reports whether one session may see and end what another one does. Until there are privileges all clients are root.
-func sees(*engine.Session, *session) bool { return true }
+// sees reports whether one session may see and end what another one does.
+func sees(by *engine.Session, s *session) bool {
+	return by.SeesAll() || by.Account() == s.accountName()
+}
 
 // visible returns the clients that a session may see.
-func (d *Door) visible(by *engine.Session) (all []engine.Client) {
+func (d *Door) visible(by *engine.Session) (all []engine.Process) {
 	now := time.Now().UnixNano()
 	d.clients.mu.Lock()
 	defer d.clients.mu.Unlock()
@@ -70,12 +72,14 @@ func (d *Door) visible(by *engine.Session) (all []engine.Client) {
 		if !sees(by, s) {
 			continue
 		}
-		c := engine.Client{ID: s.client.ID, User: s.client.User, Since: time.Duration(max(now-s.doing.since.Load(), 0))}
+		c := engine.Process{ID: s.client.ID, User: s.client.User, Since: time.Duration(max(now-s.doing.since.Load(), 0))}
 		if s.client.Addr != nil {
 			c.Host = s.client.Addr.String()
 		}
 		if st := s.doing.statement.Load(); st != nil {
-			c.Statement = st.Text
+			if c.Statement = st.Text; st.Kind == engine.KindAccount {
+				c.Statement = engine.Hidden
+			}
 		}
 		if database := s.doing.database.Load(); database != nil {
 			c.Database = *database

@@ -128,3 +128,42 @@ func TestStatus(t *testing.T) {
 		t.Errorf("%q %v", got, err)
 	}
 }
+
+// TestWhoSeesWhom: an account sees and ends its own clients alone, and checks tables of its own databases alone. root sees all.
+func TestWhoSeesWhom(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	root := r.connect("test")
+	r.exec(root, "CREATE TABLE t (id INT PRIMARY KEY); CREATE USER one IDENTIFIED BY 'x', two IDENTIFIED BY 'x'; CREATE DATABASE own; GRANT ALL ON own.* TO one")
+	var one, again *sql.Conn
+	for user, c := range map[**sql.Conn]string{&one: "one", &again: "one"} { // any order: the same user twice
+		login, err := r.login(served{r.d, r.addr}, c, "x", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		*user = login
+	}
+	two, err := r.login(served{r.d, r.addr}, "two", "x", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for c, n := range map[*sql.Conn]int{root: 4, one: 2, two: 1} { // any order: each asks for itself
+		for _, text := range []string{"SHOW PROCESSLIST", "SELECT * FROM information_schema.processlist"} {
+			if got, err := query(c, text); err != nil || strings.Count(got, "\n") != n {
+				t.Errorf("%s: %q %v, want %d", text, got, err, n)
+			}
+		}
+	}
+	for _, c := range []struct {
+		by   *sql.Conn
+		text string
+		code uint16
+	}{
+		{two, "KILL QUERY " + connection(t, one), 1095}, {two, "KILL " + connection(t, root), 1095}, {one, "KILL " + connection(t, again), 0},
+		{root, "KILL " + connection(t, two), 0}, {one, "CHECK TABLE test.t", 1142}, {one, "CHECK TABLE test.none", 1142}, {one, "CHECK TABLE own.none", 0},
+	} {
+		if _, err := c.by.ExecContext(context.Background(), c.text); number(err) != c.code {
+			t.Errorf("%s: %v, want %d", c.text, err, c.code)
+		}
+	}
+}

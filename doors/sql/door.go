@@ -8,6 +8,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/holdfastdb/holdfast/doors/sql/account"
 	"github.com/holdfastdb/holdfast/doors/sql/engine"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 	"github.com/holdfastdb/holdfast/doors/sql/txn"
@@ -20,7 +21,7 @@ type Options struct {
 	Catalogue func() *sqlmachine.Catalogue
 	Worker    *txn.Worker
 	TLS       *tls.Config // nil: without
-	Accounts  wire.Accounts
+	Users     *account.Users
 	Key       func() (*rsa.PrivateKey, error)
 	Room      wire.Room
 	Ack       ack.Dial
@@ -49,7 +50,7 @@ func New(opt Options) *Door {
 	d.engine = engine.New(engine.Options{Catalogue: opt.Catalogue, NoPlans: opt.NoPlans,
 		Operate: engine.Operate{Clients: d.visible, Kill: d.kill, Counters: d.counters}})
 	d.ctx, d.end = context.WithCancel(context.Background())
-	d.server = &wire.Server{Version: engine.Version, TLS: opt.TLS, Accounts: opt.Accounts, Key: opt.Key, Room: opt.Room, Collation: 45,
+	d.server = &wire.Server{Version: engine.Version, TLS: opt.TLS, Accounts: opt.Users, Key: opt.Key, Room: opt.Room, Collation: 45,
 		Open: func(_ context.Context, c *wire.Client) (wire.Session, error) {
 			s, err := d.newSession(c)
 			if err != nil {

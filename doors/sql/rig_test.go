@@ -2,6 +2,8 @@ package sql
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"database/sql"
 	"errors"
 	"net"
@@ -12,42 +14,40 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/holdfastdb/holdfast/core/entry"
+	mident "github.com/holdfastdb/holdfast/core/machine/ident"
 	"github.com/holdfastdb/holdfast/core/machine/machinetest"
 	"github.com/holdfastdb/holdfast/core/node"
 	"github.com/holdfastdb/holdfast/core/store"
 	"github.com/holdfastdb/holdfast/core/worker/workertest"
+	"github.com/holdfastdb/holdfast/doors/sql/account"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 	"github.com/holdfastdb/holdfast/doors/sql/txn"
-	"github.com/holdfastdb/holdfast/doors/sql/wire"
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // rig is a door on a member whose commands are applied at once, by a machine that verifies.
 type rig struct {
 	*workertest.Member
-	t    testing.TB
-	rig  *machinetest.Rig
-	m    *sqlmachine.Machine
-	d    *Door
+	t   testing.TB
+	rig *machinetest.Rig
+	m   *sqlmachine.Machine
+	d   *Door
+
+	idents *mident.Machine
+	users  *account.Users
+
 	addr string
 
 	options Options
 	applied atomic.Uint64 // the entry that was applied last
 }
 
-// everybody may be root without a password.
-type everybody struct{}
-
-func (everybody) Account(user string, _ net.Addr) (wire.Account, bool) {
-	return wire.Account{Plugin: wire.NativePassword}, user == "root"
-}
-
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	m := sqlmachine.NewVerifying()
-	r := &rig{Member: workertest.New(), t: t, rig: machinetest.Open(t, store.NewMem(), m), m: m}
+	m, idents := sqlmachine.NewVerifying(), mident.New()
+	r := &rig{Member: workertest.New(), t: t, rig: machinetest.Open(t, store.NewMem(), idents, m), m: m, idents: idents}
 	var mu sync.Mutex
-	r.OnPropose(func(parts []entry.Part) (*entry.Result, error) {
+	propose := func(parts []entry.Part) (*entry.Result, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		results, err := r.rig.Try(parts)
@@ -57,7 +57,8 @@ func newRig(t testing.TB) *rig {
 		}
 		r.applied.Store(r.rig.Index)
 		return results[0], nil
-	})
+	}
+	r.OnPropose(propose)
 	w := txn.New(r, txn.Options{View: func() (store.View, error) { return r.rig.Store.NewView(), nil }, LockBytes: 64 << 20, Verify: true})
 	r.Run(t, w.Run)
 	r.Lead(5)
@@ -68,12 +69,18 @@ func newRig(t testing.TB) *rig {
 		}
 		return err == nil
 	})
-	r.options = Options{Catalogue: m.Catalogue, Worker: w, Accounts: everybody{}}
+	r.users = account.New(account.Options{State: idents.State, Propose: func(_ context.Context, parts ...entry.Part) (*entry.Result, error) {
+		return propose(parts)
+	}})
+	r.options = Options{Catalogue: m.Catalogue, Worker: w, Users: r.users, Key: theKey}
 	door := r.another(func(*Options) {})
 	r.d, r.addr = door.d, door.addr
 	r.exec(r.connect(""), "CREATE DATABASE test")
 	return r
 }
+
+// theKey is one for all doors of the tests: making one takes long.
+var theKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
 
 // served is a door that listens.
 type served struct {
@@ -122,16 +129,26 @@ func (r *rig) connect(database string) *sql.Conn {
 
 func (r *rig) connectTo(s served, database string) *sql.Conn {
 	r.t.Helper()
-	db, err := sql.Open("mysql", "root:@tcp("+s.addr+")/"+database+"?multiStatements=true&parseTime=false")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() { _ = db.Close() })
-	c, err := db.Conn(context.Background())
+	c, err := r.login(s, "root", "", database)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return c
+}
+
+// login opens one connection as a user.
+func (r *rig) login(s served, user, password, database string) (*sql.Conn, error) {
+	r.t.Helper()
+	conf := mysql.NewConfig()
+	conf.Net, conf.Addr, conf.DBName, conf.User, conf.Passwd = "tcp", s.addr, database, user, password
+	conf.MultiStatements = true
+	to, err := mysql.NewConnector(conf)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	db := sql.OpenDB(to)
+	r.t.Cleanup(func() { _ = db.Close() })
+	return db.Conn(context.Background())
 }
 
 func (r *rig) exec(c *sql.Conn, text string, args ...any) sql.Result {

@@ -17,7 +17,8 @@ import (
 )
 
 // TestScripts runs the conversations of testdata/*.txt with a real driver. A line "a> STATEMENT" is said by the client a, "a? STATEMENT" in a
-// prepared statement whose arguments follow " -- ". Lines below it are the answer: rows, "ok" with what changed, or an error.
+// prepared statement whose arguments follow " -- ". A client USER:PASSWORD#N/DATABASE is that user, and #N and /DATABASE may be missing; any other
+// client is root in the database test. Lines below it are the answer: rows, "ok" with what changed, or an error.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	names, err := filepath.Glob("testdata/*.txt")
@@ -57,7 +58,11 @@ func play(t *testing.T, script []byte) []byte {
 		fmt.Fprintln(&out, line)
 		c := clients[who]
 		if c == nil {
-			c = r.connect("test")
+			var err error
+			if c, err = r.named(who); err != nil {
+				out.WriteString(mistake(err))
+				continue
+			}
 			clients[who] = c
 		}
 		var args []any
@@ -71,6 +76,17 @@ func play(t *testing.T, script []byte) []byte {
 		out.WriteString(say(c, text, args))
 	}
 	return out.Bytes()
+}
+
+// named connects a client by its name in a script.
+func (r *rig) named(who string) (*sql.Conn, error) {
+	user, rest, ok := strings.Cut(who, ":")
+	if !ok {
+		return r.connect("test"), nil
+	}
+	rest, database, _ := strings.Cut(rest, "/")
+	password, _, _ := strings.Cut(rest, "#")
+	return r.login(served{r.d, r.addr}, user, password, database)
 }
 
 // argumentOf reads an argument: a number, NULL or a text.

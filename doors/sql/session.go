@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/holdfastdb/holdfast/core/entry"
+	"github.com/holdfastdb/holdfast/doors/sql/account"
 	"github.com/holdfastdb/holdfast/doors/sql/engine"
 	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
 	"github.com/holdfastdb/holdfast/doors/sql/txn"
@@ -17,6 +18,7 @@ import (
 type session struct {
 	d      *Door
 	client *wire.Client
+	user   *account.Client
 	s      *engine.Session
 
 	tx       *txn.Tx // that is open; nil: none
@@ -29,7 +31,7 @@ type session struct {
 
 // newSession is a client that has proved who it is.
 func (d *Door) newSession(c *wire.Client) (*session, error) {
-	s := &session{d: d, client: c}
+	s := &session{d: d, client: c, user: d.opt.Users.Client(c)}
 	s.open()
 	if c.Database != "" {
 		if err := s.s.UseName(c.Database); err != nil {
@@ -42,13 +44,13 @@ func (d *Door) newSession(c *wire.Client) (*session, error) {
 
 // open gives the session fresh variables.
 func (s *session) open() {
-	address := ""
-	if s.client.Addr != nil {
-		address = s.client.Addr.String()
-	}
-	s.s = s.d.engine.NewSession(s.client.ID, s.client.User, address)
+	s.s = s.d.engine.NewSession(engine.Client{ID: s.client.ID, User: s.client.User, Host: s.user.Host,
+		Account: s.accountName(), Rights: s.user})
 	s.defaultAck()
 }
+
+// accountName is the account of the client, user@host.
+func (s *session) accountName() string { return s.user.Name.User + "@" + s.user.Name.Host }
 
 // Query implements wire.Session.
 func (s *session) Query(ctx context.Context, text []byte, to *wire.Answer) error {
@@ -151,6 +153,8 @@ func (s *session) statement(ctx context.Context, st *engine.Statement, params []
 		return nil
 	case engine.KindDefine:
 		return s.define(ctx, st, to)
+	case engine.KindAccount:
+		return s.account(ctx, st.Account, to)
 	}
 	if s.readOnly && st.Kind == engine.KindWrite {
 		return wire.Errorf(1792, "Cannot execute statement in a READ ONLY transaction")

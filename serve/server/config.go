@@ -49,19 +49,23 @@ type Config struct {
 	logRetention                       int64 // bytes
 	// holdLevel keeps the cluster's level down.
 	holdLevel bool
+	// yielded says of doors that nobody has named why they are off.
+	yielded []string
 }
 
 // doorConfig is a door with what this server is told of it.
 type doorConfig struct {
 	door     serve.Door
 	settings serve.Settings
+	// yielding may be turned off; nil: somebody has named the door's address, or the door has to be on.
+	yielding serve.Yielding
 }
 
 // newConfig begins the configuration of a server with those doors: nothing is set.
 func newConfig(all serve.List) *Config {
 	c := &Config{}
 	for _, d := range all {
-		c.doors = append(c.doors, doorConfig{d, d.Settings()})
+		c.doors = append(c.doors, doorConfig{door: d, settings: d.Settings()})
 	}
 	return c
 }
@@ -192,6 +196,14 @@ func loadConfig(c *Config, flags *pflag.FlagSet, getenv func(string) string) (*C
 			return nil, cli.Usagef("%s %s: %s", s.source, withoutPassword(s.value), err)
 		}
 	}
+	if !anyDoor {
+		for i := range c.doors {
+			if y, ok := c.doors[i].settings.(serve.Yielding); ok {
+				y.Unnamed()
+				c.doors[i].yielding = y
+			}
+		}
+	}
 	_, peerGiven := given["peer"]
 	return c, c.check(peerGiven)
 }
@@ -312,10 +324,46 @@ func (c *Config) check(peerGiven bool) error {
 			return err
 		}
 	}
-	if _, err := budget.For(c.memory, c.claims()...); err != nil {
+	_, err := budget.For(c.memory, c.claims()...)
+	for i := range c.doors {
+		if err != nil && c.yield(&c.doors[i], fmt.Sprintf("--memory %s is %s", cli.SizeString(c.memory), err)) {
+			_, err = budget.For(c.memory, c.claims()...)
+		}
+	}
+	if err != nil {
 		return cli.Usagef("serve: --memory %s: %s", cli.SizeString(c.memory), err)
 	}
 	return c.checkExposure()
+}
+
+// yield turns a door off that nobody has named, and reports whether it did.
+func (c *Config) yield(d *doorConfig, why string) bool {
+	if d.yielding == nil {
+		return false
+	}
+	d.yielding.Yield()
+	d.yielding = nil
+	c.yielded = append(c.yielded, fmt.Sprintf("the %s door stays off: %s", d.door.Name, why))
+	return true
+}
+
+// yieldPorts turns doors off that nobody has named and whose addresses cannot be bound.
+func (c *Config) yieldPorts() {
+	for i := range c.doors {
+		d := &c.doors[i]
+		if d.yielding == nil {
+			continue
+		}
+		for _, l := range d.settings.Listens() {
+			if l.At.Off() {
+				continue
+			}
+			if err := (serve.Place{Network: "tcp", Addr: l.At.String(), Flag: "--" + l.Flag}).Try(); err != nil {
+				c.yield(d, err.Error())
+				break
+			}
+		}
+	}
 }
 
 // claims are those of the doors, which are on where they listen at the address of their own flag.

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -153,39 +154,40 @@ func TestEveryOptionCanBeSetByFlagEnvironmentAndFile(t *testing.T) {
 }
 
 func TestDoorsAndPeerAreOnOrOffAsDesigned(t *testing.T) {
-	const kv, tlog, saga, grpc, admin = "127.0.0.1:2379", "127.0.0.1:2025", "127.0.0.1:36789", "127.0.0.1:36790", "127.0.0.1:8080"
+	const kv, tlog, saga, grpc, sql, admin = "127.0.0.1:2379", "127.0.0.1:2025", "127.0.0.1:36789", "127.0.0.1:36790", "127.0.0.1:3306", "127.0.0.1:8080"
 	const off = "off"
 	for _, tc := range []struct {
-		args                              string
-		env                               map[string]string
-		kv, tlog, saga, grpc, admin, peer string
+		args                                   string
+		env                                    map[string]string
+		kv, tlog, saga, grpc, sql, admin, peer string
 	}{
-		{"", nil, kv, tlog, saga, grpc, admin, off},
-		{"--kv 127.0.0.1:9", nil, "127.0.0.1:9", off, off, off, admin, off},
-		{"--kv off", nil, off, off, off, off, admin, off},
-		{"--saga off", nil, off, off, off, off, admin, off},
-		{"--saga 127.0.0.1:9", nil, off, off, "127.0.0.1:9", off, admin, off}, // members on one machine do not meet at its other port
-		{"--saga 127.0.0.1:9 --saga-grpc 127.0.0.1:10", nil, off, off, "127.0.0.1:9", "127.0.0.1:10", admin, off},
-		{"--saga " + saga, nil, off, off, saga, grpc, admin, off},
-		{"--saga-grpc off", nil, kv, tlog, saga, off, admin, off}, // no door of its own
-		{"--saga-grpc 127.0.0.1:9", nil, kv, tlog, saga, "127.0.0.1:9", admin, off},
-		{"--kv 127.0.0.1:9 --tlog 127.0.0.1:8 --saga off", nil, "127.0.0.1:9", "127.0.0.1:8", off, off, admin, off},
-		{"--admin off", nil, kv, tlog, saga, grpc, off, off},
-		{"--admin 127.0.0.1:7", nil, kv, tlog, saga, grpc, "127.0.0.1:7", off}, // admin is no door
-		{"--peer 127.0.0.1:5", nil, kv, tlog, saga, grpc, admin, "127.0.0.1:5"},
-		{"--name a --peers a=127.0.0.1:6,b=127.0.0.1:7,c=127.0.0.1:8", nil, kv, tlog, saga, grpc, admin, "127.0.0.1:6"},
-		{"--join 127.0.0.1:6", nil, kv, tlog, saga, grpc, admin, "127.0.0.1:2380"},
-		{"", map[string]string{"HOLDFAST_KV": "[::1]:9"}, "[::1]:9", off, off, off, admin, off},
-		{"", map[string]string{"HOLDFAST_SAGA": "[::1]:9"}, off, off, "[::1]:9", off, admin, off},
+		{"", nil, kv, tlog, saga, grpc, sql, admin, off},
+		{"--kv 127.0.0.1:9", nil, "127.0.0.1:9", off, off, off, off, admin, off},
+		{"--kv off", nil, off, off, off, off, off, admin, off},
+		{"--saga off", nil, off, off, off, off, off, admin, off},
+		{"--saga 127.0.0.1:9", nil, off, off, "127.0.0.1:9", off, off, admin, off}, // members on one machine do not meet at its other port
+		{"--saga 127.0.0.1:9 --saga-grpc 127.0.0.1:10", nil, off, off, "127.0.0.1:9", "127.0.0.1:10", off, admin, off},
+		{"--saga " + saga, nil, off, off, saga, grpc, off, admin, off},
+		{"--saga-grpc off", nil, kv, tlog, saga, off, sql, admin, off}, // no door of its own
+		{"--saga-grpc 127.0.0.1:9", nil, kv, tlog, saga, "127.0.0.1:9", sql, admin, off},
+		{"--kv 127.0.0.1:9 --tlog 127.0.0.1:8 --saga off", nil, "127.0.0.1:9", "127.0.0.1:8", off, off, off, admin, off},
+		{"--sql 127.0.0.1:9", nil, off, off, off, off, "127.0.0.1:9", admin, off},
+		{"--admin off", nil, kv, tlog, saga, grpc, sql, off, off},
+		{"--admin 127.0.0.1:7", nil, kv, tlog, saga, grpc, sql, "127.0.0.1:7", off}, // admin is no door
+		{"--peer 127.0.0.1:5", nil, kv, tlog, saga, grpc, sql, admin, "127.0.0.1:5"},
+		{"--name a --peers a=127.0.0.1:6,b=127.0.0.1:7,c=127.0.0.1:8", nil, kv, tlog, saga, grpc, sql, admin, "127.0.0.1:6"},
+		{"--join 127.0.0.1:6", nil, kv, tlog, saga, grpc, sql, admin, "127.0.0.1:2380"},
+		{"", map[string]string{"HOLDFAST_KV": "[::1]:9"}, "[::1]:9", off, off, off, off, admin, off},
+		{"", map[string]string{"HOLDFAST_SAGA": "[::1]:9"}, off, off, "[::1]:9", off, off, admin, off},
 	} {
 		c, err := load(t, append(strings.Fields(tc.args), "--data", "d"), tc.env, "")
 		if err != nil {
 			t.Errorf("%q: %v", tc.args, err)
 			continue
 		}
-		got := []string{at(c, "kv"), at(c, "tlog"), at(c, "saga"), at(c, "saga-grpc"), c.admin.String(), c.peer.String()}
-		if want := []string{tc.kv, tc.tlog, tc.saga, tc.grpc, tc.admin, tc.peer}; !slices.Equal(got, want) {
-			t.Errorf("%q: kv, tlog, saga, saga-grpc, admin and peer are %v, want %v", tc.args, got, want)
+		got := []string{at(c, "kv"), at(c, "tlog"), at(c, "saga"), at(c, "saga-grpc"), at(c, "sql"), c.admin.String(), c.peer.String()}
+		if want := []string{tc.kv, tc.tlog, tc.saga, tc.grpc, tc.sql, tc.admin, tc.peer}; !slices.Equal(got, want) {
+			t.Errorf("%q: kv, tlog, saga, saga-grpc, sql, admin and peer are %v, want %v", tc.args, got, want)
 		}
 	}
 }
@@ -308,6 +310,85 @@ func TestADoorThatIsOffClaimsItsMachine(t *testing.T) {
 		least := (budget.Least(c.claims()...) + 1<<20 - 1) >> 20 << 20
 		if least != tc.leastFits {
 			t.Errorf("%q: the least total is %d MiB", tc.args, least>>20)
+		}
+	}
+}
+
+// shy is a door that may be off: its address is the default, and nobody has to name it.
+type shy struct {
+	at      cli.Address
+	unnamed bool
+}
+
+func (s *shy) Options() []serve.Option {
+	return []serve.Option{{Name: "shy", Arg: "ADDR", Default: "127.0.0.1:1", Door: true, Set: func(v string) error { return cli.SetAddress(&s.at, v) }}}
+}
+func (s *shy) Listens() []serve.Listen                       { return []serve.Listen{{Flag: "shy", At: s.at}} }
+func (s *shy) Check() error                                  { return nil }
+func (s *shy) Service(*serve.Common) (*serve.Service, error) { return &serve.Service{}, nil }
+func (s *shy) Unnamed()                                      { s.unnamed = true }
+func (s *shy) Yield()                                        { s.at = cli.Address{} }
+func shyDoor(s *shy) serve.Door {
+	return serve.Door{Name: "shy", Settings: func() serve.Settings { return s }, Claims: func(on bool) []budget.Claim {
+		if !on {
+			return nil
+		}
+		return []budget.Claim{{Name: "shy", Floor: 64 << 20}}
+	}}
+}
+
+// TestADoorThatNobodyNamedYields: what is in its way turns it off with one warning. A door that was named refuses the start instead.
+func TestADoorThatNobodyNamedYields(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := l.Addr().String()
+	for _, c := range []struct {
+		name, args string
+		at         string // the default of the door
+		warning    string // "": it is on
+		refused    bool
+	}{
+		{"the port is taken", "", taken, "the shy door stays off: listen on --shy " + taken + ": the port is in use", false},
+		{"no such address", "", "203.0.113.77:1", "the shy door stays off: listen on --shy 203.0.113.77:1: this machine has no such address", false},
+		{"too little memory", "--memory 120MiB", "127.0.0.1:0", "the shy door stays off: --memory 120.0 MiB is too little for the doors that are on; give at least", false},
+		{"too little memory for any", "--memory 20MiB", "127.0.0.1:0", "", true},
+		{"nothing is in the way", "", "127.0.0.1:0", "", false},
+		{"named, and too little memory", "--memory 120MiB --shy 127.0.0.1:0", "127.0.0.1:0", "", true},
+		{"another door was named", "--kv 127.0.0.1:0", "127.0.0.1:0", "", false},
+	} {
+		s := &shy{}
+		doors := serve.List{kvprogram.Door, shyDoor(s)}
+		conf, err := Load(doors, append(strings.Fields(c.args), "--data", "d", "--admin", "off"), func(string) string { return "" })
+		if c.refused {
+			if err == nil {
+				t.Errorf("%s: it was taken", c.name)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if other := strings.Contains(c.args, "--kv"); s.unnamed == other {
+			t.Errorf("%s: unnamed is %v", c.name, s.unnamed)
+		}
+		if c.at != "127.0.0.1:0" && s.unnamed {
+			if err := cli.SetAddress(&s.at, c.at); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var said bytes.Buffer
+		if _, err := conf.Setup(NewLog(&said, slog.LevelInfo)); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if text := said.String(); c.warning == "" && text != "" || !strings.Contains(text, c.warning) || strings.Count(text, "\n") > 1 {
+			t.Errorf("%s: it says %q", c.name, text)
+		}
+		if off := c.warning != "" || strings.Contains(c.args, "--kv"); s.at.Off() != off {
+			t.Errorf("%s: it is at %s", c.name, s.at)
 		}
 	}
 }

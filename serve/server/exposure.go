@@ -19,7 +19,7 @@ func (c *Config) checkExposure() error {
 			"give --peer-tls-cert, --peer-tls-key and --peer-tls-ca (or these without peer-), or --insecure if the network is trusted", c.peer)
 	}
 	for _, l := range c.listens() {
-		if guarded := l.GuardedByTLS && c.tlsCert != ""; c.open(l) && !guarded {
+		if c.open(l) {
 			return cli.Usagef("serve: --%s %s is beyond loopback and %s; "+
 				"give --tls-cert, --tls-key and --tls-ca, or --insecure if the network is trusted%s", l.Flag, l.At, l.Risk, l.Otherwise)
 		}
@@ -37,8 +37,8 @@ func (c *Config) listens() (all []serve.Listen) {
 
 // open reports whether anyone on the network could use an address that is not meant for everybody.
 func (c *Config) open(l serve.Listen) bool {
-	mutual := c.tlsCert != "" && c.tlsCA != ""
-	return !l.At.Off() && !l.At.Loopback() && !l.Public && !mutual
+	closed := c.tlsCert != "" && (c.tlsCA != "" || l.GuardedByTLS)
+	return !l.At.Off() && !l.At.Loopback() && !l.Public && !closed
 }
 
 // exposed lists what --insecure leaves open, for the one warning line.

@@ -51,6 +51,10 @@ func (c *Config) Setup(log *slog.Logger) (*Setup, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.yieldPorts()
+	for _, text := range c.yielded {
+		log.Warn(text)
+	}
 	share, err := budget.For(c.memory, c.claims()...)
 	if err != nil {
 		return nil, cli.Usagef("serve: --memory %s: %s", cli.SizeString(c.memory), err)

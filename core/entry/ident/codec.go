@@ -38,6 +38,11 @@ const (
 	kindRoleRevoke
 	kindTokenIssue
 	kindTokenTouch
+	kindAccountCreate // those about accounts begin at level 7 of the cluster
+	kindAccountAlter
+	kindAccountDrop
+	kindAccountGrant
+	kindAccountRevoke
 )
 
 const flagNoPassword = 1
@@ -82,6 +87,9 @@ func AppendPart(b []byte, p *Part) []byte {
 	case p.TokenTouch != nil:
 		return append(append(b, kindTokenTouch), p.TokenTouch.Token[:]...)
 	}
+	if b = appendAccountPart(b, p); b != nil {
+		return b
+	}
 	panic("ident.AppendPart: empty part")
 }
 
@@ -94,9 +102,14 @@ func AppendPermission(b []byte, p *Permission) []byte {
 func AppendVerifiers(b []byte, all []Verifier) []byte {
 	b = binary.AppendUvarint(b, uint64(len(all)))
 	for i := range all {
-		b = wire.AppendBytes(append(b, byte(all[i].Scheme)), all[i].Data)
+		b = AppendVerifier(b, all[i])
 	}
 	return b
+}
+
+// AppendVerifier encodes one verifier.
+func AppendVerifier(b []byte, v Verifier) []byte {
+	return wire.AppendBytes(append(b, byte(v.Scheme)), v.Data)
 }
 
 // DecodePart decodes what AppendPart wrote. The result owns its memory.
@@ -136,6 +149,8 @@ func DecodePart(b []byte) (*Part, error) {
 		p.TokenIssue = &TokenIssue{User: r.Text(), Generation: r.Uvarint(), Token: takeToken(&r), TTLMs: r.Uvarint()}
 	case kindTokenTouch:
 		p.TokenTouch = &TokenTouch{Token: takeToken(&r)}
+	case kindAccountCreate, kindAccountAlter, kindAccountDrop, kindAccountGrant, kindAccountRevoke:
+		takeAccountPart(kind, &r, p)
 	default:
 		if len(b) > 0 {
 			return nil, fmt.Errorf("decode ident part of kind %d: %w", kind, ErrKind)
@@ -178,10 +193,16 @@ func TakeVerifiers(r *wire.Reader) []Verifier {
 	}
 	all := make([]Verifier, n)
 	for i := range all {
-		all[i].Scheme = Scheme(r.Byte())
-		if all[i].Data = takeOwn(r); len(all[i].Data) > MaxVerifierBytes {
-			r.Fail(ErrMalformed)
-		}
+		all[i] = TakeVerifier(r)
 	}
 	return all
+}
+
+// TakeVerifier takes what AppendVerifier wrote. The result owns its memory.
+func TakeVerifier(r *wire.Reader) Verifier {
+	v := Verifier{Scheme: Scheme(r.Byte()), Data: takeOwn(r)}
+	if len(v.Data) > MaxVerifierBytes {
+		r.Fail(ErrMalformed)
+	}
+	return v
 }

@@ -54,6 +54,9 @@ func (p *Part) String() string {
 	case p.TokenTouch != nil:
 		return "ident.token-touch"
 	}
+	if text := describeAccountPart(p); text != "" {
+		return text
+	}
 	return "ident.nothing"
 }
 

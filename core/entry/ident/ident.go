@@ -1,5 +1,6 @@
 // Package ident defines the command parts of the identity machine: users with their verifiers, roles with the key ranges
-// they open, whether they count at all, and tokens. It is one catalogue for all doors; each maps its protocol's words to it.
+// they open, whether they count at all, tokens, and the accounts of the sql door. It is one catalogue for all doors; each maps its protocol's
+// words to it.
 //
 // No part has room for a password. A door derives a verifier from it (for etcd's clients a bcrypt hash) and forgets it, so
 // that neither the log nor a snapshot can give it away.
@@ -18,7 +19,9 @@ type Scheme uint8
 // The schemes of this build. The numbers are part of the log's format and never reused.
 const (
 	Bcrypt Scheme = 1 // the hash that etcd keeps
-	// 2 is reserved for SCRAM-SHA-256 and 3 for MySQL's caching_sha2: doors to come.
+	// 2 is reserved for SCRAM-SHA-256, of a door to come.
+	CachingSHA2 Scheme = 3 // MySQL's caching_sha2_password: "$A$005$", a salt of 20 bytes and 43 digits
+	MySQLNative Scheme = 4 // MySQL's mysql_native_password: SHA1(SHA1(password))
 )
 
 // Verifier is what a password is compared with.
@@ -103,7 +106,8 @@ type TokenIssue struct {
 type TokenTouch struct{ Token [TokenBytes]byte }
 
 // Part is one command part; exactly one pointer is set. Actor is who asks for it, "" while nobody had to say; the parts
-// about users and roles and the two switches need one that has the role root. Pass and the tokens' parts have none.
+// about users and roles and the two switches need one that has the role root. Pass and the tokens' parts have none, and those about accounts
+// name an account instead.
 type Part struct {
 	Actor string
 
@@ -121,6 +125,12 @@ type Part struct {
 	RoleRevoke   *RoleRevoke
 	TokenIssue   *TokenIssue
 	TokenTouch   *TokenTouch
+
+	AccountCreate *AccountCreate
+	AccountAlter  *AccountAlter
+	AccountDrop   *AccountDrop
+	AccountGrant  *AccountGrant
+	AccountRevoke *AccountRevoke
 }
 
 // Rejection codes of the identity machine.

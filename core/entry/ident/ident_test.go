@@ -2,6 +2,7 @@ package ident
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/holdfastdb/holdfast/internal/codectest"
@@ -30,6 +31,17 @@ func parts() []*Part {
 		{Actor: "root", RoleRevoke: &RoleRevoke{Name: "reader", Key: []byte("a")}},
 		{TokenIssue: &TokenIssue{User: "alice", Generation: 1 << 40, Token: token, TTLMs: 300_000}},
 		{TokenTouch: &TokenTouch{Token: token}},
+		{AccountCreate: &AccountCreate{By: RootAccount, IfNotExists: true, Accounts: []AccountLogin{
+			{Name: AccountName{"sbtest", AnyHost}, Verifier: Verifier{Scheme: CachingSHA2, Data: []byte("$A$005$…")}},
+			{Name: AccountName{"o'hara", Localhost}, Verifier: Verifier{Scheme: MySQLNative}}}}},
+		{AccountAlter: &AccountAlter{By: RootAccount, IfExists: true, Accounts: []AccountLogin{
+			{Name: RootAccount, Verifier: Verifier{Scheme: MySQLNative, Data: make([]byte, 20)}}}}},
+		{AccountDrop: &AccountDrop{By: RootAccount, IfExists: true, Names: []AccountName{{"sbtest", AnyHost}}}},
+		{AccountGrant: &AccountGrant{By: RootAccount, Database: `sb\_test`, Names: []AccountName{{"sbtest", AnyHost}}}},
+		{AccountGrant: &AccountGrant{By: RootAccount, Option: true, Names: []AccountName{{"admin", Localhost}}}},
+		{AccountRevoke: &AccountRevoke{By: RootAccount, Database: "sbtest", Names: []AccountName{{"sbtest", AnyHost}}}},
+		{AccountRevoke: &AccountRevoke{By: RootAccount, Everything: true, Names: []AccountName{{"sbtest", AnyHost}, {"admin", Localhost}}}},
+		{AccountDrop: &AccountDrop{}},
 	}
 }
 
@@ -51,7 +63,7 @@ func TestNewerIsToldFromMalformed(t *testing.T) {
 		want error
 	}{
 		{"kind 0", []byte{0, 0}, ErrKind},
-		{"the next kind", []byte{kindTokenTouch + 1}, ErrKind},
+		{"the next kind", []byte{kindAccountRevoke + 1}, ErrKind},
 		{"an unknown flag", noPassword, ErrKind},
 		{"nothing", nil, ErrMalformed},
 		{"a long form of a short number", []byte{kindPass, 0x80, 0}, ErrMalformed},
@@ -60,9 +72,23 @@ func TestNewerIsToldFromMalformed(t *testing.T) {
 		{"many verifiers", AppendPart(nil, &Part{UserPassword: &UserPassword{Verifiers: make([]Verifier, MaxVerifiers+1)}}), ErrMalformed},
 		{"a long verifier", AppendPart(nil, &Part{UserPassword: &UserPassword{
 			Verifiers: []Verifier{{Data: make([]byte, MaxVerifierBytes+1)}}}}), ErrMalformed},
+		{"an unknown flag of an account", []byte{kindAccountDrop, 0, 0, 2, 0}, ErrKind},
+		{"a zero byte in a name", AppendPart(nil, &Part{AccountDrop: &AccountDrop{Names: []AccountName{{"a\x00b", AnyHost}}}}), ErrMalformed},
+		{"many accounts", AppendPart(nil, &Part{AccountDrop: &AccountDrop{Names: make([]AccountName, MaxAccounts+1)}}), ErrMalformed},
+		{"a long pattern", AppendPart(nil, &Part{AccountGrant: &AccountGrant{Database: strings.Repeat("x", MaxDatabaseBytes+1)}}), ErrMalformed},
 	} {
 		if p, err := DecodePart(c.b); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, %v, want %v", c.name, p, err, c.want)
+		}
+	}
+}
+
+// TestAccountsBeginAtTheirLevel: a build that does not know accounts is never handed a part about one.
+func TestAccountsBeginAtTheirLevel(t *testing.T) {
+	for _, p := range parts() {
+		about := p.AccountCreate != nil || p.AccountAlter != nil || p.AccountDrop != nil || p.AccountGrant != nil || p.AccountRevoke != nil
+		if level := PartLevel(AppendPart(nil, p)); about != (level == AccountLevel) || !about && level != 0 {
+			t.Errorf("%s: level %d", p, level)
 		}
 	}
 }

@@ -21,6 +21,10 @@ func DescribeRow(key, value []byte) string {
 			all = append(all, s.Role(name).Permissions[i].String())
 		}
 		return fmt.Sprintf("role %q: %s", name, strings.Join(all, "; "))
+	case spaceAccount:
+		n, _ := accountOf(key[2:]) // take has read it
+		a := s.Account(n)
+		return fmt.Sprintf("sql account %s all=%v option=%v databases=%s password=%v", n, a.All, a.Option, strings.Join(a.Databases, ","), len(a.Verifier.Data) > 0)
 	case spaceToken:
 		t := tokens[[32]byte(key[2:])]
 		return fmt.Sprintf("token of %q, lives %d ms unused, until tick %d", t.User, t.TTLMs, t.DeadlineMs)

@@ -1,5 +1,6 @@
 // Package ident is the deterministic machine that knows users, roles, the key ranges roles open, whether authentication is
-// on, and which tokens are good. It is the one catalogue of all doors, with the meaning etcd gives these words.
+// on, and which tokens are good. It is the one catalogue of all doors, with the meaning etcd gives these words. Beside etcd's users it has the
+// accounts of the sql door, with the meaning that MySQL gives them: a name in one list says nothing of the same name in the other.
 //
 // It compares no passwords, makes no tokens and reads no clock: doors do. It decides two things that cannot be decided
 // anywhere else, because only in the log is there a before and an after. A Pass says at which revision of the catalogue its
@@ -42,7 +43,8 @@ func New() *Machine {
 }
 
 // Spec is what others must know of this machine.
-var Spec = machine.Spec{ID: entry.MachineIdent, Name: "ident", DescribePart: eident.Describe, DescribeRow: DescribeRow, Restore: restoreRow,
+var Spec = machine.Spec{ID: entry.MachineIdent, Name: "ident", LastLevel: eident.AccountLevel, PartLevel: eident.PartLevel,
+	DescribePart: eident.Describe, DescribeRow: DescribeRow, Restore: restoreRow,
 	Census: func() machine.Census { return new(census) }}
 
 // Spec implements machine.Machine.
@@ -114,6 +116,11 @@ func (m *Machine) Do(st *entry.Stamp, pl any, b store.Batch, _ bool) (any, error
 	p := pl.(*plan)
 	switch part := p.part; {
 	case part.Pass != nil || p.nothing:
+		return nil, nil
+	case p.accounts != nil:
+		s := m.writable()
+		p.accounts.write(s, b)
+		s.bytes += p.grows
 		return nil, nil
 	case part.TokenIssue != nil:
 		m.tokens.issue(st, part.TokenIssue, b)

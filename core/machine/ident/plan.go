@@ -20,6 +20,7 @@ type plan struct {
 	endsTokensOf     string
 	grows            int64 // what the rows grow by
 	nothing          bool  // accepted, and nothing to do
+	accounts         *accountPlan
 }
 
 func reject(code entry.Code, f string, args ...any) *entry.Rejection {
@@ -44,6 +45,9 @@ func (p *plan) judge(m *Machine) *entry.Rejection {
 			return reject(eident.TokenNotFound, "token has ended")
 		}
 		return nil
+	}
+	if rej, ok := p.judgeAccounts(s); ok {
+		return rej
 	}
 	if code := s.Admin(p.part.Actor); code != 0 {
 		return reject(code, "%q may not administer", p.part.Actor)

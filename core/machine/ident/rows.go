@@ -16,10 +16,11 @@ import (
 
 // The rows, below the machine's letter. Byte table: docs/formats/store.md.
 const (
-	spaceHead  = 's'
-	spaceUser  = 'u'
-	spaceRole  = 'r'
-	spaceToken = 't'
+	spaceHead    = 's'
+	spaceUser    = 'u'
+	spaceRole    = 'r'
+	spaceToken   = 't'
+	spaceAccount = 'a'
 
 	headVersion    = 1
 	headEnabled    = 1
@@ -43,8 +44,8 @@ func restoreRow(key, value []byte) (row []byte, keep bool, err error) {
 	return value, len(key) < 2 || key[1] != spaceToken, nil
 }
 
-// census counts users and roles.
-type census struct{ users, roles int64 }
+// census counts users, roles and accounts.
+type census struct{ users, roles, accounts int64 }
 
 func (c *census) Row(key, _ []byte) error {
 	if len(key) > 1 {
@@ -53,13 +54,15 @@ func (c *census) Row(key, _ []byte) error {
 			c.users++
 		case spaceRole:
 			c.roles++
+		case spaceAccount:
+			c.accounts++
 		}
 	}
 	return nil
 }
 
 func (c *census) Counts() []machine.Count {
-	return []machine.Count{{Name: "users", N: c.users}, {Name: "roles", N: c.roles}}
+	return []machine.Count{{Name: "users", N: c.users}, {Name: "roles", N: c.roles}, {Name: "sql accounts", N: c.accounts}}
 }
 
 func appendHead(b []byte, s *State) []byte {
@@ -189,6 +192,17 @@ func (s *State) take(key, v []byte, all map[[eident.TokenBytes]byte]*Token) erro
 			return errRow
 		}
 		all[[eident.TokenBytes]byte(key[1:])] = t
+	case spaceAccount:
+		n, ok := accountOf(key[1:])
+		if !ok {
+			return errRow
+		}
+		a, err := decodeAccount(n, v)
+		if err != nil {
+			return err
+		}
+		s.accounts[n] = a
+		s.bytes += a.size()
 	default:
 		return errRow
 	}

@@ -18,6 +18,9 @@ func sampleRows() (*State, *User, *Role, *Token) {
 		&Token{User: "alice", TTLMs: 300_000, DeadlineMs: 1 << 33}
 }
 
+var sampleAccount = &Account{Name: sbtest, All: true, Option: true, Verifier: eident.Verifier{Scheme: eident.MySQLNative, Data: make([]byte, 20)},
+	Databases: []string{"a%", "shop"}}
+
 // The golden file pins the rows: a later build opens an earlier one's store.
 func TestGolden(t *testing.T) {
 	s, u, r, tok := sampleRows()
@@ -29,6 +32,7 @@ func TestGolden(t *testing.T) {
 		{"head", headKey, appendHead(nil, s)}, {"user", userKey(u.Name), appendUser(nil, u)},
 		{"user without password", userKey("c"), appendUser(nil, &User{NoPassword: true, Generation: 2})},
 		{"role", roleKey(r.Name), appendRole(nil, r)}, {"token", tokenKey(token(1)), appendToken(nil, tok)},
+		{"account", accountKey(sampleAccount.Name), appendAccount(nil, sampleAccount)},
 	} {
 		fmt.Fprintf(&b, "%s\n%s%s\n", row.name, hex.Dump(row.key), hex.Dump(row.value))
 	}
@@ -37,16 +41,19 @@ func TestGolden(t *testing.T) {
 
 func TestDamagedRowIsFatal(t *testing.T) {
 	for name, row := range map[string][2][]byte{
-		"an unknown space":    {[]byte("ix"), nil},
-		"no space":            {[]byte("i"), nil},
-		"another version":     {headKey, []byte{2, 0, 1}},
-		"revision 0":          {headKey, []byte{1, 0, 0}},
-		"an unknown flag":     {userKey("a"), []byte{2, 1, 0, 0}},
-		"a cut user":          {userKey("a"), []byte{0, 1}},
-		"roles out of order":  {userKey("a"), appendUser(nil, &User{Roles: []string{"b", "a"}})},
-		"a cut role":          {roleKey("a"), []byte{1}},
-		"a short token":       {[]byte("itx"), appendToken(nil, &Token{})},
-		"a byte after a role": {roleKey("a"), []byte{0, 0}},
+		"an unknown space":              {[]byte("ix"), nil},
+		"no space":                      {[]byte("i"), nil},
+		"another version":               {headKey, []byte{2, 0, 1}},
+		"revision 0":                    {headKey, []byte{1, 0, 0}},
+		"an unknown flag":               {userKey("a"), []byte{2, 1, 0, 0}},
+		"a cut user":                    {userKey("a"), []byte{0, 1}},
+		"roles out of order":            {userKey("a"), appendUser(nil, &User{Roles: []string{"b", "a"}})},
+		"a cut role":                    {roleKey("a"), []byte{1}},
+		"a short token":                 {[]byte("itx"), appendToken(nil, &Token{})},
+		"an account without a host":     {[]byte("iax"), appendAccount(nil, &Account{})},
+		"an unknown flag of an account": {accountKey(sbtest), []byte{4, 3, 0, 0}},
+		"grants out of order":           {accountKey(sbtest), appendAccount(nil, &Account{Databases: []string{"b", "a"}})},
+		"a byte after a role":           {roleKey("a"), []byte{0, 0}},
 	} {
 		r := newRig(t)
 		b := r.Store.NewBatch()
@@ -65,7 +72,7 @@ func TestRestoreLeavesTokensBehind(t *testing.T) {
 		_, keep, err := Spec.Restore(k, nil)
 		return keep && err == nil
 	}
-	for _, k := range [][]byte{headKey, userKey("t"), roleKey("t"), []byte("i")} {
+	for _, k := range [][]byte{headKey, userKey("t"), roleKey("t"), accountKey(sbtest), []byte("i")} {
 		if !restored(k) {
 			t.Errorf("%q would be lost", k)
 		}
@@ -82,6 +89,7 @@ func FuzzRows(f *testing.F) {
 	f.Add(appendUser(nil, u))
 	f.Add(appendRole(nil, r))
 	f.Add(appendToken(nil, tok))
+	f.Add(appendAccount(nil, sampleAccount))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		same := func(kind string, again []byte) {
 			if !bytes.Equal(again, b) {
@@ -101,6 +109,9 @@ func FuzzRows(f *testing.F) {
 		if tok, err := decodeToken(b); err == nil {
 			same("token", appendToken(nil, tok))
 		}
+		if a, err := decodeAccount(sbtest, b); err == nil {
+			same("account", appendAccount(nil, a))
+		}
 	})
 }
 
@@ -114,6 +125,7 @@ func TestDescribeRowTellsNoHash(t *testing.T) {
 		{userKey(u.Name), appendUser(nil, u), `user "alice" roles=r,root verifiers=1 set at 7`},
 		{roleKey(r.Name), appendRole(nil, r), `role "r": read and write ["a", …); read "b"`},
 		{tokenKey(token(1)), appendToken(nil, tok), `token of "alice", lives 300000 ms unused, until tick 8589934592`},
+		{accountKey(sbtest), appendAccount(nil, sampleAccount), `sql account 'sbtest'@'%' all=true option=true databases=a%,shop password=true`},
 		{userKey("x"), []byte{9}, `"iux": damaged row of 1 bytes`},
 	} {
 		if got := DescribeRow(c.key, c.value); got != c.want {

@@ -9,7 +9,7 @@ import (
 	eident "github.com/holdfastdb/holdfast/core/entry/ident"
 )
 
-// MaxBytes bounds the rows of users and roles, which are all kept in memory. It is a limit of the log's meaning, not of one
+// MaxBytes bounds the rows of users, roles and accounts, which are all kept in memory. It is a limit of the log's meaning, not of one
 // member: all refuse the same part.
 const MaxBytes = 64 << 20
 
@@ -17,12 +17,13 @@ const MaxBytes = 64 << 20
 type State struct {
 	// Enabled: authentication is on.
 	Enabled bool
-	// Revision counts changes of the catalogue, from 1.
+	// Revision counts changes of users and roles, from 1. Changes of accounts do not count.
 	Revision uint64
 
-	users map[string]*User
-	roles map[string]*Role
-	bytes int64 // of all rows of users and roles
+	users    map[string]*User
+	roles    map[string]*Role
+	accounts map[eident.AccountName]*Account // without RootAccount until it was changed
+	bytes    int64                           // of all rows of users, roles and accounts
 }
 
 // User is one user; read only.
@@ -45,10 +46,13 @@ type Role struct {
 	Permissions []eident.Permission // by key; those of equal keys in the order of their grant
 }
 
-func fresh() *State { return &State{Revision: 1, users: map[string]*User{}, roles: map[string]*Role{}} }
+func fresh() *State {
+	return &State{Revision: 1, users: map[string]*User{}, roles: map[string]*Role{}, accounts: map[eident.AccountName]*Account{}}
+}
 
 func (s *State) clone() *State {
-	return &State{Enabled: s.Enabled, Revision: s.Revision, users: maps.Clone(s.users), roles: maps.Clone(s.roles), bytes: s.bytes}
+	return &State{Enabled: s.Enabled, Revision: s.Revision, users: maps.Clone(s.users), roles: maps.Clone(s.roles), accounts: maps.Clone(s.accounts),
+		bytes: s.bytes}
 }
 
 // clone copies a user without what was worked out for it.
@@ -79,7 +83,7 @@ func (u *User) Verifier(s eident.Scheme) []byte {
 	return nil
 }
 
-// Bytes is what the rows of users and roles take. In memory they take about twice that.
+// Bytes is what the rows of users, roles and accounts take. In memory they take about twice that.
 func (s *State) Bytes() int64 { return s.bytes }
 
 // User returns a user, nil if there is none of that name.

@@ -17,6 +17,8 @@ func (p provider) Function(_ *sql.Context, _, name string) (sql.Function, bool) 
 		return sql.Function1{Name: "sum", Fn: func(ctx *sql.Context, e sql.Expression) sql.Expression { return newExact(ctx, e, false) }}, true
 	case "avg":
 		return sql.Function1{Name: "avg", Fn: func(ctx *sql.Context, e sql.Expression) sql.Expression { return newExact(ctx, e, true) }}, true
+	case "current_user":
+		return sql.NewFunction0(name, newAccountName), true
 	}
 	return nil, false
 }

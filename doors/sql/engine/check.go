@@ -129,6 +129,9 @@ func (f *faults) add(format string, args ...any) bool {
 
 // checkTable checks one table. Nil: there is none.
 func (s *Session) checkTable(c *sql.Context, databaseName, name string) (*faults, error) {
+	if !s.mayUse(nameOf(databaseName)) {
+		return nil, s.deniedTable(nameOf(name))
+	}
 	d := s.catalogue().Database(nameOf(databaseName))
 	if d == nil {
 		return nil, nil

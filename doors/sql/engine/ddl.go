@@ -85,6 +85,9 @@ func databaseCollation(b []byte) sql.CollationID {
 
 func (s *Session) defineDatabase(tx *txn.Tx, a *sqlparser.DBDDL) error {
 	name := nameOf(a.DBName)
+	if !s.mayUse(name) {
+		return s.deniedDatabase(name)
+	}
 	there := s.catalogue().Database(name)
 	if reservedDatabase(name) {
 		return wire.Errorf(1044, "Access denied to database '%s'", name)
@@ -155,7 +158,7 @@ var collations = map[sql.CollationID]bool{
 
 // note adds a warning of level Note.
 func (s *Session) note(code int, format string, args ...any) {
-	s.Warn(&sql.Warning{Level: "Note", Code: code, Message: fmt.Sprintf(format, args...)})
+	s.Note(code, fmt.Sprintf(format, args...))
 }
 
 // named splits a table's name.
@@ -166,6 +169,9 @@ func (s *Session) named(n sqlparser.TableName) (databaseName, name string, err e
 	}
 	if databaseName == "" {
 		return "", "", wire.Errorf(1046, "No database selected")
+	}
+	if !s.mayUse(databaseName) {
+		return "", "", s.deniedTable(name)
 	}
 	return databaseName, name, nil
 }

@@ -16,15 +16,15 @@ import (
 // Operate is what statements of operators ask of the door: who is connected and what is counted. Its functions may be called from any goroutine.
 type Operate struct {
 	// Clients returns the clients that a session may see.
-	Clients func(s *Session) []Client
+	Clients func(s *Session) []Process
 	// Kill interrupts the statement of a client, or ends its connection too. Errors are *wire.Error.
 	Kill func(s *Session, id uint32, whole bool) error
 	// Counters are the variables of SHOW STATUS, in any order.
 	Counters func() []Counter
 }
 
-// Client is a connection, as SHOW PROCESSLIST has it.
-type Client struct {
+// Process is a connection, as SHOW PROCESSLIST has it.
+type Process struct {
 	ID        uint32
 	User      string
 	Host      string
@@ -39,15 +39,15 @@ type Counter struct {
 	Value int64
 }
 
-// hidden stands for a statement that may have a password in it.
-const hidden = "<hidden: it may have a password in it>"
+// Hidden stands for a statement that may have a password in it.
+const Hidden = "<hidden: it may have a password in it>"
 
 var secret = regexp.MustCompile(`(?i)\b(identified|password)\b`)
 
 // shown is the client's statement without passwords.
-func (c *Client) shown() string {
+func (c *Process) shown() string {
 	if secret.MatchString(c.Statement) {
-		return hidden
+		return Hidden
 	}
 	return c.Statement
 }
@@ -124,7 +124,7 @@ func (s *Session) clients(full bool, to *wire.Answer) {
 	}
 	to.Columns([]wire.Column{number("Id"), text("User"), text("Host"), text("db"), text("Command"), number("Time"), text("State"), text("Info")})
 	all := s.e.opt.Operate.Clients(s)
-	slices.SortFunc(all, func(a, b Client) int { return int(int64(a.ID) - int64(b.ID)) })
+	slices.SortFunc(all, func(a, b Process) int { return int(int64(a.ID) - int64(b.ID)) })
 	for _, x := range all {
 		to.Int(int64(x.ID))
 		to.Text(x.User)

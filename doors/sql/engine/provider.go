@@ -20,7 +20,11 @@ func (p provider) Database(ctx *sql.Context, name string) (sql.Database, error) 
 	if strings.EqualFold(name, sql.InformationSchemaDatabaseName) {
 		return p.e.schemaDB, nil
 	}
-	if d := sessionOf(ctx).catalogue().Database(strings.ToLower(name)); d != nil {
+	s := sessionOf(ctx)
+	if !s.mayUse(strings.ToLower(name)) && !reservedDatabase(strings.ToLower(name)) { // there is none of those names
+		return &hidden{s, name}, nil
+	}
+	if d := s.catalogue().Database(strings.ToLower(name)); d != nil {
 		return &database{e: p.e, d: d}, nil
 	}
 	return nil, sql.ErrDatabaseNotFound.New(name)
@@ -33,8 +37,11 @@ func (p provider) HasDatabase(ctx *sql.Context, name string) bool {
 
 func (p provider) AllDatabases(ctx *sql.Context) []sql.Database {
 	var all []sql.Database // the library adds information_schema itself
-	for _, d := range sessionOf(ctx).catalogue().Databases() {
-		all = append(all, &database{e: p.e, d: d})
+	s := sessionOf(ctx)
+	for _, d := range s.catalogue().Databases() {
+		if s.mayUse(d.Name) {
+			all = append(all, &database{e: p.e, d: d})
+		}
 	}
 	return all
 }

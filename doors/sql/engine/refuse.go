@@ -43,19 +43,19 @@ func set(all ...string) map[string]bool {
 // refusedStarts are statements that the parser does not know, or takes for something else. Each is a run of words at the beginning of a text.
 var refusedStarts = [][]string{
 	{"xa"}, {"savepoint"}, {"release"}, {"handler"}, {"do"}, {"optimize"}, {"checksum"}, {"check"}, {"repair"}, {"analyze"}, {"flush"}, {"reset"},
-	{"install"}, {"uninstall"}, {"load"}, {"call"}, {"lock"}, {"unlock"}, {"kill"}, {"grant"}, {"revoke"}, {"rename"}, {"prepare"}, {"execute"},
+	{"install"}, {"uninstall"}, {"load"}, {"call"}, {"lock"}, {"unlock"}, {"kill"}, {"rename"}, {"prepare"}, {"execute"},
 	{"deallocate"}, {"signal"}, {"resignal"}, {"get", "diagnostics"}, {"help"}, {"purge"}, {"change"}, {"start", "slave"}, {"start", "replica"},
-	{"stop"}, {"binlog"}, {"cache"}, {"clone"}, {"import"}, {"restart"}, {"shutdown"}, {"table"}, {"values"}, {"alter", "user"}, {"alter", "view"},
+	{"stop"}, {"binlog"}, {"cache"}, {"clone"}, {"import"}, {"restart"}, {"shutdown"}, {"table"}, {"values"}, {"alter", "view"},
 	{"alter", "event"}, {"alter", "procedure"}, {"alter", "function"}, {"alter", "server"}, {"alter", "instance"}, {"alter", "tablespace"},
-	{"create", "user"}, {"create", "role"}, {"create", "trigger"}, {"create", "definer"}, {"create", "procedure"}, {"create", "function"},
+	{"create", "role"}, {"create", "trigger"}, {"create", "definer"}, {"create", "procedure"}, {"create", "function"},
 	{"create", "event"}, {"create", "view"}, {"create", "or", "replace"}, {"create", "algorithm"}, {"create", "sql"}, {"create", "server"},
 	{"create", "tablespace"}, {"create", "temporary"}, {"create", "fulltext"}, {"create", "spatial"}, {"create", "vector"}, {"create", "sequence"},
-	{"create", "resource"}, {"create", "aggregate"}, {"create", "undo"}, {"create", "logfile"}, {"drop", "user"}, {"drop", "role"}, {"drop", "trigger"},
+	{"create", "resource"}, {"create", "aggregate"}, {"create", "undo"}, {"create", "logfile"}, {"drop", "role"}, {"drop", "trigger"},
 	{"drop", "procedure"}, {"drop", "function"}, {"drop", "event"}, {"drop", "view"}, {"drop", "server"}, {"drop", "temporary"}, {"drop", "sequence"},
-	{"drop", "prepare"}, {"drop", "tablespace"}, {"show", "engine"}, {"show", "open"}, {"show", "profile"}, {"show", "profiles"}, {"show", "grants"},
+	{"drop", "prepare"}, {"drop", "tablespace"}, {"show", "engine"}, {"show", "open"}, {"show", "profile"}, {"show", "profiles"},
 	{"show", "events"}, {"show", "triggers"}, {"show", "procedure"}, {"show", "function"}, {"show", "binary"}, {"show", "binlog"}, {"show", "master"},
 	{"show", "slave"}, {"show", "replica"}, {"show", "replicas"}, {"show", "relaylog"}, {"rollback", "to"}, {"rollback", "work", "to"},
-	{"commit", "and", "chain"}, {"rollback", "and", "chain"}, {"set", "password"}, {"set", "role"}, {"set", "default"}, {"set", "resource"},
+	{"commit", "and", "chain"}, {"rollback", "and", "chain"}, {"set", "role"}, {"set", "default"}, {"set", "resource"},
 	{"explain", "analyze"}, {"explain", "format"}, {"describe", "analyze"}, {"desc", "analyze"}, {"explain", "for"},
 }
 

@@ -28,7 +28,10 @@ type Outcome struct {
 // Run runs a statement. begin returns the transaction that it belongs to, and is called if it needs one; nil: it gets none. A result's rows are
 // sent as they are made. Errors are *wire.Error, or those of txn: the door knows what becomes of the transaction.
 func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, begin func() (*txn.Tx, error), to *wire.Answer) (out Outcome, err error) {
-	s.begin, s.tx, s.cat, s.reads, s.values, s.used = begin, nil, nil, reads{}, nil, s.used[:0]
+	if name := databaseOf(st.ast); name != "" && !s.mayUse(name) {
+		return out, s.deniedDatabase(name)
+	}
+	s.begin, s.tx, s.cat, s.reads, s.values, s.used, s.verb = begin, nil, nil, reads{}, nil, s.used[:0], verbOf(st.ast)
 	if _, ok := st.ast.(*sqlparser.Set); ok {
 		s.settings = ""
 	}
@@ -75,7 +78,7 @@ func (s *Session) Columns(ctx context.Context, st *Statement) (columns []wire.Co
 	if st.Kind != KindRead && st.Kind != KindLock || st.check != nil {
 		return nil, nil
 	}
-	s.begin, s.tx, s.cat, s.values = nil, nil, nil, nil
+	s.begin, s.tx, s.cat, s.values, s.verb = nil, nil, nil, nil, verbOf(st.ast)
 	c := s.context(ctx, st.Text)
 	defer func() {
 		if p := recover(); p != nil {

@@ -16,7 +16,9 @@ import (
 // Session has what the engine keeps of one client: variables, warnings, the default database. It belongs to the goroutine of its connection.
 type Session struct {
 	*sql.BaseSession
-	e *Engine
+	e       *Engine
+	account string // user@host, for CURRENT_USER()
+	rights  Rights // nil: all
 
 	// Of the statement that runs.
 	cat    *sqlmachine.Catalogue
@@ -25,6 +27,7 @@ type Session struct {
 	reads  reads
 	values []any      // of the parameters of a kept plan; nil: no such plan runs
 	used   []tableUse // tables that were opened while a plan was made
+	verb   string     // by which an error names the statement
 
 	processes processes
 
@@ -38,9 +41,19 @@ type reads struct{ rows, entries uint64 }
 
 var _ sql.TransactionSession = (*Session)(nil)
 
+// Client is whose session it is.
+type Client struct {
+	ID      uint32 // of the connection
+	User    string
+	Host    string // that the client comes from
+	Account string // user@host of the account
+	Rights  Rights // nil: all
+}
+
 // NewSession returns the session of a client.
-func (e *Engine) NewSession(id uint32, user, address string) *Session {
-	s := &Session{e: e, BaseSession: sql.NewBaseSessionWithClientServer("127.0.0.1", sql.Client{User: user, Address: address}, id)}
+func (e *Engine) NewSession(c Client) *Session {
+	s := &Session{e: e, account: c.Account, rights: c.Rights,
+		BaseSession: sql.NewBaseSessionWithClientServer("127.0.0.1", sql.Client{User: c.User, Address: c.Host}, c.ID)}
 	s.SetIgnoreAutoCommit(true) // the door commits
 	s.processes.s = s
 	return s
@@ -100,6 +113,9 @@ func (s *Session) Refreshed() { s.seen = nil }
 
 // useTable finds a table, and keeps its definition as it is until the transaction ends. Nil: there is none.
 func (s *Session) useTable(databaseName, name string, mode lock.Mode) (*sqlmachine.Table, error) {
+	if !s.mayUse(nameOf(databaseName)) {
+		return nil, s.deniedTable(name)
+	}
 	find := func() *sqlmachine.Table {
 		d := s.catalogue().Database(nameOf(databaseName))
 		if d == nil {
@@ -153,6 +169,11 @@ func (s *Session) seconds(name string, def int64) time.Duration {
 	return time.Duration(def) * time.Second
 }
 
+// Note adds a warning of level Note.
+func (s *Session) Note(code int, text string) {
+	s.Warn(&sql.Warning{Level: "Note", Code: code, Message: text})
+}
+
 // Autocommit reports whether a statement outside of a transaction commits at its end.
 func (s *Session) Autocommit() bool {
 	v, err := s.GetSessionVariable(nil, "autocommit")
@@ -181,9 +202,12 @@ func (s *Session) SetAck(level string) error {
 	return s.SetSessionVariable(s.context(context.Background(), ""), ackVariable, level)
 }
 
-// UseName makes a database the default. Error: 1049.
+// UseName makes a database the default. Errors: 1044, 1049.
 func (s *Session) UseName(name string) error {
 	s.cat = nil
+	if !s.mayUse(nameOf(name)) {
+		return s.deniedDatabase(nameOf(name))
+	}
 	if nameOf(name) != sql.InformationSchemaDatabaseName && s.catalogue().Database(nameOf(name)) == nil {
 		return wire.Errorf(1049, "Unknown database '%s'", name)
 	}

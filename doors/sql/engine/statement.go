@@ -6,6 +6,8 @@ import (
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
+
+	"github.com/holdfastdb/holdfast/doors/sql/account"
 )
 
 // Kind says what a statement does with the session's transaction.
@@ -21,14 +23,15 @@ const (
 	KindBegin              // commits, and begins a transaction
 	KindCommit
 	KindRollback
-	KindEmpty // a text without a statement
+	KindAccount // about accounts, which are not the engine's
+	KindEmpty   // a text without a statement
 
 	Kinds // how many there are
 )
 
 // String is the kind's name, as metrics have it.
 func (k Kind) String() string {
-	return [Kinds]string{"other", "read", "lock", "write", "define", "begin", "commit", "rollback", "empty"}[k]
+	return [Kinds]string{"other", "read", "lock", "write", "define", "begin", "commit", "rollback", "account", "empty"}[k]
 }
 
 // Statement is a parsed statement. It never changes, and sessions share it.
@@ -37,6 +40,8 @@ type Statement struct {
 	Text string
 	// Snapshot: START TRANSACTION WITH CONSISTENT SNAPSHOT. ReadOnly: START TRANSACTION READ ONLY.
 	Snapshot, ReadOnly bool
+	// Account is the statement of KindAccount.
+	Account *account.Statement
 
 	ast    sqlparser.Statement // nil: the statement is CHECK TABLE or KILL
 	check  []sqlparser.TableName
@@ -56,6 +61,9 @@ func (e *Engine) Parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 	text = strings.TrimLeft(text, " \t\r\n;")
 	if text == "" {
 		return &Statement{Kind: KindEmpty}, "", nil
+	}
+	if about, rest, ok, err := account.Parse(text, account.Mode{NoBackslash: mode.ModeEnabled("NO_BACKSLASH_ESCAPES"), AnsiQuotes: mode.AnsiQuotes()}); ok {
+		return &Statement{Kind: KindAccount, Account: about}, rest, err // without the text, which may hold a password
 	}
 	if s, rest, ok := parseKill(text); ok {
 		return s, rest, nil

@@ -3,21 +3,26 @@ package program
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/holdfastdb/holdfast/core/entry"
 	"github.com/holdfastdb/holdfast/core/machine"
 	"github.com/holdfastdb/holdfast/core/node"
 	"github.com/holdfastdb/holdfast/core/store"
 	"github.com/holdfastdb/holdfast/core/worker"
 	doorsql "github.com/holdfastdb/holdfast/doors/sql"
+	"github.com/holdfastdb/holdfast/doors/sql/account"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
 	"github.com/holdfastdb/holdfast/doors/sql/txn"
-	"github.com/holdfastdb/holdfast/doors/sql/wire"
 	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/internal/task"
 	"github.com/holdfastdb/holdfast/serve"
@@ -52,7 +57,7 @@ var Door = serve.Door{
 		if err != nil {
 			return nil
 		}
-		return []string{fmt.Sprintf("mysql -h %s -P %s -u root -e 'SELECT VERSION()'", host, p)}
+		return []string{fmt.Sprintf("mariadb -h %s -P %s -u root -e 'SELECT VERSION()'", host, p)}
 	},
 	StatusLines: func(fields map[string]json.RawMessage) (state string, notes []string) {
 		var s Status
@@ -64,35 +69,40 @@ var Door = serve.Door{
 }
 
 // settings are the door's flags.
-type settings struct{ at cli.Address }
+type settings struct {
+	at cli.Address
+	// unnamed: nobody has named the address. What is in its way does not refuse the start.
+	unnamed bool
+}
+
+// Unnamed implements serve.Yielding.
+func (s *settings) Unnamed() { s.unnamed = true }
+
+// Yield implements serve.Yielding.
+func (s *settings) Yield() { s.at = cli.Address{} }
 
 // Options implements serve.Settings.
 func (s *settings) Options() []serve.Option {
 	return []serve.Option{
-		{Name: "sql", Arg: "ADDR", Default: "off", Door: true, Help: "tables over MySQL's protocol, unfinished (docs/SQL.md has what it refuses), or off",
+		{Name: "sql", Arg: "ADDR", Default: "127.0.0.1:3306", Door: true, Help: "tables over MySQL's protocol (docs/SQL.md has what it refuses), or off; without this flag off where the port is taken",
 			Set: func(v string) error { return cli.SetAddress(&s.at, v) }},
 	}
 }
 
 // Listens implements serve.Settings.
 func (s *settings) Listens() []serve.Listen {
-	return []serve.Listen{{Flag: "sql", At: s.at, Risk: "nobody could log in there, because there are no SQL users yet"}}
+	return []serve.Listen{{Flag: "sql", At: s.at, GuardedByTLS: true, Risk: "rows could be read and changed on their way"}}
 }
 
 // Check implements serve.Settings.
-func (s *settings) Check() error {
-	if !s.at.Off() && !s.at.Loopback() {
-		return cli.Usagef("serve: --sql %s is beyond loopback; SQL users are not built yet, and root may come from loopback alone", s.at.String())
-	}
-	return nil
-}
+func (s *settings) Check() error { return nil }
 
 // Service implements serve.Settings.
 func (s *settings) Service(c *serve.Common) (*serve.Service, error) {
-	r := &running{share: c.Shares.Of(claim), log: c.Log}
+	r := &running{share: c.Shares.Of(claim), idents: c.Shares.Idents / 2, log: c.Log} // in memory accounts take twice what their rows do
 	service := &serve.Service{Admin: r.section(), Work: r.work, Open: r.open, Shutdown: r.shutdown}
 	if !s.at.Off() {
-		r.at = &serve.Place{Network: "tcp", Addr: s.at.String(), Flag: "--sql", Protocols: port.Protocols{TLS: c.Clients()}}
+		r.at = &serve.Place{Network: "tcp", Addr: s.at.String(), Flag: "--sql", Yields: s.unnamed, Protocols: port.Protocols{TLS: c.Clients()}}
 		service.Places = append(service.Places, *r.at)
 	}
 	return service, nil
@@ -100,12 +110,15 @@ func (s *settings) Service(c *serve.Common) (*serve.Service, error) {
 
 // running is the door in one server. Its functions are called in order, those of serve.Service from one goroutine.
 type running struct {
-	at    *serve.Place // nil: the door is off
-	share int64
-	log   *slog.Logger
+	at     *serve.Place // nil: the door is off
+	off    atomic.Bool  // the address could not be bound
+	share  int64
+	idents int64
+	log    *slog.Logger
 
 	host   *serve.Host
 	tables *sqlmachine.Machine
+	users  *account.Users
 	worker *txn.Worker
 	door   *doorsql.Door // nil: off, or not open yet
 }
@@ -121,7 +134,11 @@ func (r *running) work(h *serve.Host) {
 		return
 	}
 	r.worker = txn.New(h.Node, txn.Options{View: func() (store.View, error) { return h.Node.View() }, Lane: lane, LockBytes: max(r.share, leastShare) / 2})
-	r.door = doorsql.New(doorsql.Options{Catalogue: r.tables.Catalogue, Worker: r.worker, TLS: r.at.Protocols.TLS, Accounts: rootFromLoopback{}, Leader: r.leader, Ack: h.Ack, Member: h.Node,
+	r.users = account.New(account.Options{State: h.Node.Ident().State, Confirm: r.confirm, MaxBytes: r.idents,
+		Propose: func(ctx context.Context, parts ...entry.Part) (*entry.Result, error) {
+			return h.Node.Propose(ctx, node.LaneSystem, parts...)
+		}})
+	r.door = doorsql.New(doorsql.Options{Catalogue: r.tables.Catalogue, Worker: r.worker, TLS: r.at.Protocols.TLS, Users: r.users, Key: newKey(), Leader: r.leader, Ack: h.Ack, Member: h.Node,
 		Room: newRoom(max(r.share, leastShare) / 2)}) // the other half is that of the locks
 	h.Go(r.worker.Run)
 	h.Go(r.clean)
@@ -143,13 +160,22 @@ func (r *running) clean() {
 	}, nil)
 }
 
-// rootFromLoopback is the only account until there are users.
-type rootFromLoopback struct{}
+// confirmPatience bounds how long a login waits for a leader.
+const confirmPatience = 5 * time.Second
 
-// Account implements wire.Accounts.
-func (rootFromLoopback) Account(user string, from net.Addr) (wire.Account, bool) {
-	at, ok := from.(*net.TCPAddr)
-	return wire.Account{Plugin: wire.CachingSHA2}, ok && at.IP.IsLoopback() && user == "root"
+// confirm returns when this member has applied everything that was acknowledged before the call.
+func (r *running) confirm(ctx context.Context) error {
+	ctx, end := context.WithTimeout(ctx, confirmPatience)
+	defer end()
+	return r.host.Node.Linearize(ctx)
+}
+
+// keyBits is the size of the key with which clients without TLS hide their passwords, as in MySQL.
+const keyBits = 2048
+
+// newKey returns what makes the member's key when a client first needs it, and keeps it: making one takes some 100 ms.
+func newKey() func() (*rsa.PrivateKey, error) {
+	return sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, keyBits) })
 }
 
 // open binds the address and serves.
@@ -157,10 +183,17 @@ func (r *running) open(h *serve.Host) error {
 	if r.at == nil {
 		return nil
 	}
-	r.log.Warn("the sql door lets root in without a password, from loopback alone", "sql", r.at.Addr)
 	l, err := r.at.Wait(h.Starting, h.Log)
+	if err != nil && r.at.Yields { // the port was free when the server began to start
+		r.off.Store(true)
+		r.log.Warn(fmt.Sprintf("the sql door stays off: %v", err))
+		return nil
+	}
 	if err != nil {
 		return err
+	}
+	if !r.users.RootHasPassword() {
+		r.log.Warn("the sql door lets root in without a password, from loopback alone; ALTER USER root IDENTIFIED BY '…' gives it one", "sql", r.at.Addr)
 	}
 	h.Bound("sql=" + l.Addr().String())
 	h.Serve("sql", func() error { return r.door.Listen(l, h.Conns) })

@@ -24,7 +24,7 @@ type Status struct {
 func (r *running) section() admin.Section {
 	return admin.Section{
 		Status: func(context.Context) []admin.Field {
-			if r.door == nil {
+			if r.door == nil || r.off.Load() {
 				return nil
 			}
 			s := Status{Sessions: r.door.Sessions()}
@@ -34,7 +34,7 @@ func (r *running) section() admin.Section {
 			return []admin.Field{{Name: "sql", Value: s}}
 		},
 		Collect: func(m *admin.Metrics) {
-			if r.door == nil {
+			if r.door == nil || r.off.Load() {
 				return
 			}
 			c := r.door.Counts()

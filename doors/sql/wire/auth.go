@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha1"
@@ -9,7 +10,9 @@ import (
 	"encoding/pem"
 	"errors"
 	"net"
+	"net/netip"
 	"strings"
+	"time"
 )
 
 // newNonce returns random bytes that are neither zero nor '$', as MySQL has them.
@@ -26,7 +29,16 @@ func newNonce() (n [nonceBytes]byte) {
 
 // prove finds out whether the client knows the password of the user it names. l.response answers c.nonce by the plugin l.plugin.
 func (c *conn) prove(l *login) error {
-	account, known := c.server.Accounts.Account(l.user, c.nc.RemoteAddr())
+	from := addressOf(c.nc.RemoteAddr())
+	if err := c.turn(from); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.parent, orElse(c.server.LoginTimeout, defaultLoginTimeout))
+	defer cancel()
+	account, known, err := c.server.Accounts.Account(ctx, l.user, c.nc.RemoteAddr())
+	if err != nil {
+		return err
+	}
 	if !known {
 		account = Account{Plugin: c.server.plugin(), Verifier: decoy}
 	}
@@ -59,9 +71,29 @@ func (c *conn) prove(l *login) error {
 		}
 	}
 	if !known || !ok {
+		c.server.throttle.failed(from, time.Now())
 		return denied(l.user, c.nc.RemoteAddr(), len(response) > 0)
 	}
+	c.server.throttle.passed(from)
+	c.account = account
 	return nil
+}
+
+// turn waits until a login from an address may begin.
+func (c *conn) turn(of netip.Prefix) error {
+	wait, ok := c.server.throttle.enter(of, time.Now())
+	if !ok {
+		return Errorf(ErrBlocked, "Host '%s' is blocked because of many failed logins; try again in some seconds", HostOf(c.nc.RemoteAddr()))
+	}
+	if wait == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(wait):
+		return nil
+	case <-c.parent.Done():
+		return errKilled
+	}
 }
 
 // decoy is the verifier of users that do not exist. Judging it takes as long as judging a real one, and no password passes.
@@ -69,15 +101,11 @@ var decoy = []byte(sha2Prefix + "nobody.has.this.salt" + strings.Repeat(".", sha
 
 // denied is the answer to an unknown user and to a wrong password.
 func denied(user string, from net.Addr, password bool) *Error {
-	host, _, err := net.SplitHostPort(from.String())
-	if err != nil {
-		host = from.String()
-	}
 	using := "NO"
 	if password {
 		using = "YES"
 	}
-	return Errorf(ErrAccessDenied, "Access denied for user '%s'@'%s' (using password: %s)", user, host, using)
+	return Errorf(ErrAccessDenied, "Access denied for user '%s'@'%s' (using password: %s)", user, HostOf(from), using)
 }
 
 // switchAuth has the client answer a new nonce by another plugin.
@@ -133,11 +161,29 @@ func (c *conn) check(a *Account, response []byte) (bool, error) {
 		}
 	}
 	password = bytes.TrimSuffix(password, []byte{0})
-	if len(password) > mostPassword || !checkSHA2(a.Verifier, password) {
+	if len(password) > mostPassword {
 		return false, nil
 	}
-	c.server.proved.put(a.Verifier, password)
-	return true, nil
+	ok := false
+	err = c.bounded(func() {
+		if fast, known := c.server.proved.get(a.Verifier); known && fast == sha2Fast(password) {
+			ok = true // another connection has computed it meanwhile
+			return
+		}
+		ok = checkSHA2(a.Verifier, password)
+	})
+	if ok {
+		c.server.proved.put(a.Verifier, password)
+	}
+	return ok, err
+}
+
+// bounded computes something expensive for a login.
+func (c *conn) bounded(fn func()) error {
+	if !c.server.crypts.run(c.parent, orElse(c.server.LoginTimeout, defaultLoginTimeout), fn) {
+		return Errorf(ErrTooManyConnections, "Too many connections are logging in; try again")
+	}
+	return nil
 }
 
 // mostPassword is the length of a password that the client may send, as in MySQL.
@@ -161,7 +207,10 @@ func (c *conn) hidden(asked []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	password, err := rsa.DecryptOAEP(sha1.New(), nil, key, asked, nil)
+	var password []byte
+	if e := c.bounded(func() { password, err = rsa.DecryptOAEP(sha1.New(), nil, key, asked, nil) }); e != nil {
+		return nil, e
+	}
 	if errors.Is(err, rsa.ErrDecryption) {
 		return nil, nil // a wrong password: the client hid it with another key
 	}

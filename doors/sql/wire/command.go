@@ -134,6 +134,7 @@ func (c *conn) changeUser(f *fields) bool {
 	c.session = nil
 	c.server.leave(c)
 	next := c.client
+	next.AccountHost = c.account.Host
 	next.User, next.Database, next.Collation, next.Attributes = l.user, l.database, l.collation, l.attributes
 	c.client = next
 	session, err := c.server.Open(c.parent, &c.client)

@@ -21,6 +21,7 @@ type conn struct {
 	out     output
 	client  Client
 	nonce   [nonceBytes]byte
+	account Account // that was proved last
 	session Session
 	stmts   map[uint32]*statement
 	lastID  uint32    // of a statement
@@ -89,6 +90,7 @@ func (c *conn) login(ctx context.Context) bool {
 		err = c.prove(l)
 	}
 	if err == nil {
+		c.client.AccountHost = c.account.Host
 		c.session, err = c.server.Open(ctx, &c.client)
 	}
 	if err == nil {
@@ -134,6 +136,9 @@ func (c *conn) handshake() (*login, error) {
 				return nil, err
 			}
 			continue
+		}
+		if c.server.TLS != nil && !c.client.TLS && HostOf(c.nc.RemoteAddr()) != localhost {
+			return nil, Errorf(ErrCleartext, "Connections using insecure transport are prohibited while --require_secure_transport=ON.")
 		}
 		if err := l.parse(&f); err != nil {
 			return nil, Errorf(ErrHandshake, "Bad handshake")

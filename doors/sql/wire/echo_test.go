@@ -186,9 +186,9 @@ func (e *echo) Close()                      { close(e.closed) }
 // users is Accounts of a map.
 type users map[string]Account
 
-func (u users) Account(user string, _ net.Addr) (Account, bool) {
+func (u users) Account(_ context.Context, user string, _ net.Addr) (Account, bool, error) {
 	a, ok := u[user]
-	return a, ok
+	return a, ok, nil
 }
 
 // rig is a server on a port of its own.

@@ -13,7 +13,7 @@ import (
 // Server has what all connections share. Its exported fields are set before the first call of Serve and not changed after it.
 type Server struct {
 	Version  string      // that clients are told, such as 8.0.36-holdfast
-	TLS      *tls.Config // nil: without
+	TLS      *tls.Config // nil: without. Where it is set, clients from beyond loopback have to use it
 	Accounts Accounts
 	// Open makes the session of a client that has proved who it is. An error is sent, and ends the connection.
 	Open func(ctx context.Context, c *Client) (Session, error)
@@ -33,6 +33,8 @@ type Server struct {
 	Room          Room          // memory of packets above a connection's own buffer
 
 	proved     Proved
+	throttle   throttle
+	crypts     crypts
 	statements atomic.Int64
 
 	mu    sync.Mutex

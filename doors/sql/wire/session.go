@@ -9,19 +9,21 @@ import (
 type Account struct {
 	Plugin   string // NativePassword or CachingSHA2
 	Verifier []byte // of NativeVerifier or SHA2Verifier; empty: the user has no password
+	Host     string // from where the account lets the user in; told to the Session
 }
 
 // Accounts finds users. It may be called from several goroutines.
 type Accounts interface {
 	// Account returns the account of a user who comes from an address. false: there is none. The client is told in the words of a wrong
-	// password.
-	Account(user string, from net.Addr) (Account, bool)
+	// password. An error is sent, and says nothing of the user.
+	Account(ctx context.Context, user string, from net.Addr) (Account, bool, error)
 }
 
 // Client is what a Session knows of its client. Its fields do not change while a statement runs.
 type Client struct {
 	ID           uint32 // of the connection
 	User         string
+	AccountHost  string // Account.Host
 	Database     string // the one that the login names
 	Addr         net.Addr
 	TLS          bool
