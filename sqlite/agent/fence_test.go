@@ -1,9 +1,7 @@
 package agent
 
 import (
-	"context"
 	"errors"
-	"slices"
 	"testing"
 
 	"github.com/holdfastdb/holdfast/internal/wait"
@@ -74,52 +72,37 @@ func TestAFencedAgentAsksNothingWhereNothingOfItsIsLeft(t *testing.T) {
 // TestAFencedAgentRemovesWhatIsBehindTheFence: its later upload was there before the earlier one, which found the fence. No chain will have that file.
 func TestAFencedAgentRemovesWhatIsBehindTheFence(t *testing.T) {
 	r := newRig(t)
-	a := r.start(gate.Archive)
 	db := r.connect()
-	r.exec(db, "create table t (id integer primary key)")
-	r.rows(db, 1, 1)
-	first, second := r.extension(), r.extension()
-	release := r.store.hold()
-	before := r.store.creates.Load()
-	answer := func(e *ext, text string) chan gate.Code {
-		r.exec(db, text)
-		at := r.position()
-		done := make(chan gate.Code, 1)
-		go func() { done <- e.commitAt(at) }()
-		return done
-	}
-	one := answer(first, "insert into t values (2)")
-	wait.Until(t, "the first upload is on its way", func() bool { return r.store.creates.Load() > before })
-	d := a.all()[0]
-	name := r.chain().Missing()
-	name.Min, name.Max = name.Min+1, name.Max+1
-	r.store.letPass() // the first one goes on waiting
-	two := answer(second, "insert into t values (3)")
+	r.exec(db, "create table t (x)")
+	h := r.followed(gate.Local)
+	r.exec(db, "insert into t values (1)")
+	first := h.commit()
+	r.exec(db, "insert into t values (2)")
+	second := h.commit()
+	h.tasks[0], h.tasks[1] = h.tasks[1], h.tasks[0]
+	late := h.tasks[1:]
+	h.tasks = h.tasks[:1]
+	h.work()
 	there := func() bool {
-		_, _, err := r.store.Store.GetVersion(t.Context(), r.replica().Name(name))
+		_, _, err := r.store.GetVersion(t.Context(), r.replica().Name(second.file))
 		if err != nil && !errors.Is(err, objstore.ErrAbsent) {
 			t.Fatal(err)
 		}
 		return err == nil
 	}
-	wait.Until(t, "the second one is there", there)
-	other := r.another()
-	other.store = &bucket{Store: r.store.Store}
-	b := other.start(gate.Archive)
-	db.Close()
-	release()
-	if got := []gate.Code{<-one, <-two}; !slices.Equal(got, []gate.Code{gate.WasFenced, gate.WasFenced}) {
-		t.Errorf("the commits are answered with %v", got)
+	if first.there || !second.there || !there() {
+		t.Fatal("the second upload has not overtaken the first")
 	}
-	wait.Until(t, "the second one is removed", func() bool { return !there() })
-	_ = a.Close(context.Background()) // the replica is another's
-	if d.outcome.Stored() {
-		t.Errorf("the agent ends with %s", d.outcome)
+	other := r.another()
+	b := other.start(gate.Archive)
+	wait.Until(t, "the other agent has stored its first group", func() bool { return !r.chain().Head.Fence })
+	h.tasks = late
+	h.work()
+	h.work()
+	if !h.in(gate.Fenced) || there() {
+		t.Errorf("phase %d; the second file is still there: %v", h.phase, there())
 	}
 	other.stop(b)
-	if n := count(t, r.restored()); n != 1 {
-		t.Errorf("%d of 1 rows are in the bucket", n)
-	}
 }
 
 // TestAFileInUseIsKeptAsideLater: a program has the database open when the agent is fenced. The agent looks again, each interval.

@@ -156,7 +156,7 @@ func TestTransactionsWait(t *testing.T) {
 	if l.restart(now.Add(1)); waits() {
 		t.Error("they wait and there is no connection")
 	}
-	c = l.joins(gate.Hello{})
+	l.joins(gate.Hello{})
 	if next := l.restart(now.Add(1)); !waits() || next != time.Millisecond {
 		t.Errorf("they do not wait; the next turn comes after %v", next)
 	}

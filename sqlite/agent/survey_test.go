@@ -411,7 +411,7 @@ func TestFilesWithAFaultAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestARestoreWarnsOfNothing where nothing is in its way, and brings the newest state.
+// TestARestoreWarnsOfNothing where nothing is in its way, and brings the newest state with one takeover.
 func TestARestoreWarnsOfNothing(t *testing.T) {
 	r := lived(t, 2)
 	other := r.another()
@@ -424,5 +424,11 @@ func TestARestoreWarnsOfNothing(t *testing.T) {
 	}
 	if _, ok, err := h.readState(); !ok || err != nil {
 		t.Errorf("the state is whole: %v, %v", ok, err)
+	}
+	if n := other.log.count("restore again"); n != 0 {
+		t.Errorf("it is restored once more, %d times", n)
+	}
+	if epoch := r.chain().Epoch; epoch != 2 {
+		t.Errorf("the replica is in epoch %d, want 2", epoch)
 	}
 }
