@@ -126,7 +126,7 @@ func TestAccountsAreInTheStateHash(t *testing.T) {
 		_, h := r.Applier.Hash()
 		return h
 	}
-	if hashAfter("a") != hashAfter("a") || hashAfter("a") == hashAfter("b") {
+	if one, again, other := hashAfter("a"), hashAfter("a"), hashAfter("b"); one != again || one == other {
 		t.Error("the hash does not follow the accounts")
 	}
 }
