@@ -75,6 +75,7 @@ func run(s *suite, table string) error {
 	}
 	s.do("hostile clients", s.hostile)
 	s.do("kills under write transactions", s.kills)
+	s.do("kv, tlog, saga and rows on three members", s.everyDoor)
 
 	if table != "" {
 		if err := s.steps.Write(table, resultsHead); err != nil {

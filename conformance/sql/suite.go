@@ -54,12 +54,17 @@ func (s *suite) serve() (err error) {
 func (s *suite) close() { s.cluster.Close() }
 
 // server starts a server with the door, below a directory.
-func server(bin, dir string) (*proctest.Cluster, error) {
-	c, err := proctest.New(dir, proctest.Holdfast(bin, "--sql", "{sql}"), 1)
+func server(bin, dir string, flags ...string) (*proctest.Cluster, error) {
+	c, err := members(bin, dir, 1, flags...)
 	if err != nil {
 		return nil, err
 	}
 	return c, c.Run()
+}
+
+// members describes n members with the door, below a directory. The caller runs and closes the cluster.
+func members(bin, dir string, n int, flags ...string) (*proctest.Cluster, error) {
+	return proctest.New(dir, proctest.Holdfast(bin, append([]string{"--sql", "{sql}"}, flags...)...), n)
 }
 
 // place returns the host and the port of a node's door.
