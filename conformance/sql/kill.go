@@ -112,7 +112,7 @@ func (s *suite) kills() (string, error) {
 	var ready []time.Duration
 	var unknown int
 	for kill := 1; kill <= times; kill++ {
-		if err := writeUntilKilled(n, all); err != nil {
+		if err := writeUntilKilled(n, all, 200*time.Millisecond); err != nil {
 			return "", fmt.Errorf("before kill %d: %w", kill, err)
 		}
 		took, err := start(n)
@@ -166,8 +166,8 @@ func newWriters(n *proctest.Node) (all []*writer, err error) {
 	return all, err
 }
 
-// writeUntilKilled lets the writers run for a part of a second and kills the server. The moment is random.
-func writeUntilKilled(n *proctest.Node, all []*writer) error {
+// writeUntilKilled lets the writers run for the least time or a little longer and kills the server. The moment is random.
+func writeUntilKilled(n *proctest.Node, all []*writer, least time.Duration) error {
 	var mu sync.Mutex
 	dead := false
 	killed := func() bool {
@@ -180,7 +180,7 @@ func writeUntilKilled(n *proctest.Node, all []*writer) error {
 	for i, w := range all {
 		wg.Go(func() { errs[i] = w.write(context.Background(), n, killed) })
 	}
-	time.Sleep(200*time.Millisecond + rand.N(400*time.Millisecond))
+	time.Sleep(least + rand.N(400*time.Millisecond))
 	mu.Lock()
 	dead = true
 	mu.Unlock()

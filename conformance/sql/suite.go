@@ -53,13 +53,16 @@ func (s *suite) serve() (err error) {
 
 func (s *suite) close() { s.cluster.Close() }
 
-// server starts a server with the door, below a directory.
+// server starts a server with the door, below a directory, and waits until it has the level of its build.
 func server(bin, dir string, flags ...string) (*proctest.Cluster, error) {
 	c, err := members(bin, dir, 1, flags...)
 	if err != nil {
 		return nil, err
 	}
-	return c, c.Run()
+	if err := c.Run(); err != nil {
+		return nil, err
+	}
+	return c, risen(c)
 }
 
 // members describes n members with the door, below a directory. The caller runs and closes the cluster.
