@@ -76,6 +76,9 @@ func run(s *suite, table string) error {
 	s.do("hostile clients", s.hostile)
 	s.do("kills under write transactions", s.kills)
 	s.do("kv, tlog, saga and rows on three members", s.everyDoor)
+	if !s.quick {
+		s.do("rolling upgrade and back", s.fromBuildBefore)
+	}
 	s.do("restore from a snapshot", s.fromSnapshot)
 	s.do("restore from a bucket, sessions that wait for it", func() (string, error) { return s.fromArchive(false) })
 	s.do("restore from a bucket, --ack archive", func() (string, error) { return s.fromArchive(true) })

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -36,6 +37,7 @@ type mixed struct {
 	pools []*sql.DB
 	group sync.WaitGroup
 	stop  context.CancelFunc
+	named atomic.Int64 // numbers names
 
 	mu      sync.Mutex
 	acked   map[string][]string // guarded by mu: names by door
@@ -100,8 +102,8 @@ func (m *mixed) end() {
 
 func (m *mixed) write(ctx context.Context, door string, put door, writer int) {
 	to := writer % len(m.c.Nodes)
-	for n := 0; ctx.Err() == nil; n++ {
-		name := fmt.Sprintf("%s-%d-%d", door, writer, n)
+	for ctx.Err() == nil {
+		name := fmt.Sprintf("%s-%d-%d", door, writer, m.named.Add(1))
 		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		err := put(bound, to, name)
 		cancel()

@@ -136,4 +136,3 @@ func (s *suite) holdfast(env []string, args ...string) error {
 	}
 	return nil
 }
-

@@ -113,4 +113,3 @@ func (s *suite) rowsOfShop() int {
 	}
 	return 4000
 }
-
