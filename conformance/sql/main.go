@@ -77,8 +77,11 @@ func run(s *suite, table string) error {
 	s.do("kills under write transactions", s.kills)
 	s.do("kv, tlog, saga and rows on three members", s.everyDoor)
 	if !s.quick {
+		s.do("kills of a loaded server", s.killsLoaded)
 		s.do("rolling upgrade and back", s.fromBuildBefore)
 	}
+	s.do("64 kv clients beside sysbench prepare", s.besidePrepare)
+	s.do("a large result read at 1 MiB/s", s.slowReader)
 	s.do("restore from a snapshot", s.fromSnapshot)
 	s.do("restore from a bucket, sessions that wait for it", func() (string, error) { return s.fromArchive(false) })
 	s.do("restore from a bucket, --ack archive", func() (string, error) { return s.fromArchive(true) })
