@@ -29,6 +29,7 @@ type Outcome struct {
 // sent as they are made. Errors are *wire.Error, or those of txn: the door knows what becomes of the transaction.
 func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, begin func() (*txn.Tx, error), to *wire.Answer) (out Outcome, err error) {
 	s.begin, s.tx, s.cat, s.reads, s.values, s.used = begin, nil, nil, reads{}, nil, s.used[:0]
+	s.gathered = newGathered(st)
 	if _, ok := st.ast.(*sqlparser.Set); ok {
 		s.settings = ""
 	}
@@ -64,7 +65,13 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 			err = e
 		}
 	}()
-	return s.send(c, schema, rows, to)
+	if out, err = s.send(c, schema, rows, to); err != nil || s.gathered == nil {
+		return out, err
+	}
+	if s.gathered.deletes { // the library counts the rows of the join
+		out.Done.Affected = uint64(len(s.gathered.all))
+	}
+	return out, s.gathered.apply(c)
 }
 
 // Columns plans a statement without running it, and returns the columns of its result. Nil: it has none, or none that are known before.

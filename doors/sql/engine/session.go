@@ -26,6 +26,8 @@ type Session struct {
 	values []any      // of the parameters of a kept plan; nil: no such plan runs
 	used   []tableUse // tables that were opened while a plan was made
 
+	gathered *gathered // nil: the statement changes rows while it reads, or changes none
+
 	settings string // settingsKey; "": a variable was set
 
 	seen *sqlmachine.Catalogue // when the transaction's snapshot was opened; nil: it has none
@@ -138,7 +140,7 @@ func (s *Session) useTable(databaseName, name string, mode lock.Mode) (*sqlmachi
 
 // wait says how long the session waits for a row, and what ends the wait.
 func (s *Session) wait(ctx *sql.Context) txn.Wait {
-	return txn.Wait{Time: s.seconds("innodb_lock_wait_timeout", 50), Interrupt: ctx.Done()}
+	return txn.Wait{Time: s.seconds(lockWaitVariable, 50), Interrupt: ctx.Done()}
 }
 
 // seconds returns a variable that counts seconds.
