@@ -91,7 +91,12 @@ type client struct {
 }
 
 func connect(n *proctest.Node, database string) (*client, error) {
-	db, err := open(n, database, "")
+	return connectTo("root:@tcp(" + n.Addr("sql") + ")/" + database + "?timeout=10s")
+}
+
+// connectTo opens a connection to a place in the driver's form.
+func connectTo(at string) (*client, error) {
+	db, err := sql.Open("mysql", at)
 	if err != nil {
 		return nil, err
 	}
