@@ -74,7 +74,7 @@ func fillSlow(n *proctest.Node, count int) error {
 		return err
 	}
 	defer c.close()
-	if err := c.exec("CREATE DATABASE large", "CREATE TABLE large.t (id INT PRIMARY KEY, k INT NOT NULL, pad CHAR(60) NOT NULL)"); err != nil {
+	if err := c.exec("CREATE DATABASE large", "CREATE TABLE large.t (id INT PRIMARY KEY, k INT NOT NULL, pad CHAR(30) NOT NULL)"); err != nil {
 		return err
 	}
 	for from := 0; from < count; from += slowPiece {
@@ -84,7 +84,7 @@ func fillSlow(n *proctest.Node, count int) error {
 			if id > from {
 				text.WriteString(", ")
 			}
-			fmt.Fprintf(&text, "(%d, %d, 'row %054d')", id, id%1000, id)
+			fmt.Fprintf(&text, "(%d, %d, 'row %026d')", id, id%1000, id)
 		}
 		if _, err := c.change(text.String()); err != nil {
 			return fmt.Errorf("insert of rows from %d on: %w", from, errors.Unwrap(err))
