@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfastdb/holdfast/internal/proctest"
@@ -22,29 +23,37 @@ const (
 	writerBase = 1_000_000_000
 )
 
-// writer is a client that records what it was told. Its transaction number n is id*writerBase + n, from 1 on. It belongs to one goroutine.
+// writer is a client that records what it was told. Its transaction number n is id*writerBase + n, from 1 on. One goroutine writes.
 type writer struct {
 	id           int64
-	acknowledged int64 // the last transaction whose COMMIT was answered with OK
-	tried        int64 // the last whose COMMIT may have been sent; at most one above acknowledged
+	setting      string       // a statement that each session begins with; "": none
+	acknowledged atomic.Int64 // the last transaction whose COMMIT was answered with OK
+	tried        atomic.Int64 // the last whose COMMIT may have been sent; at most one above acknowledged
 }
 
 func (w *writer) tx(n int64) int64 { return w.id*writerBase + n }
 
-// write runs transactions until the connection breaks. Any other end is returned.
-func (w *writer) write(n *proctest.Node, killed func() bool) error {
+// write runs transactions until ctx ends or the connection breaks. Any other end is returned.
+func (w *writer) write(ctx context.Context, n *proctest.Node, killed func() bool) error {
 	c, err := connect(n, "kills")
 	if err != nil {
 		return w.ended(err, killed)
 	}
 	defer c.close()
-	for {
-		w.tried = w.acknowledged + 1
-		if err := w.transaction(c, w.tried); err != nil {
+	if w.setting != "" {
+		if err := c.exec(w.setting); err != nil {
 			return w.ended(err, killed)
 		}
-		w.acknowledged = w.tried
 	}
+	for ctx.Err() == nil {
+		next := w.acknowledged.Load() + 1
+		w.tried.Store(next)
+		if err := w.transaction(c, next); err != nil {
+			return w.ended(err, killed)
+		}
+		w.acknowledged.Store(next)
+	}
+	return nil
 }
 
 // ended decides whether an error is due: a server that was killed answers nothing.
@@ -52,7 +61,7 @@ func (w *writer) ended(err error, killed func() bool) error {
 	if killed() && number(err) == 0 {
 		return nil
 	}
-	return fmt.Errorf("writer %d, transaction %d: %w", w.id, w.tried, err)
+	return fmt.Errorf("writer %d, transaction %d: %w", w.id, w.tried.Load(), err)
 }
 
 // transaction inserts moves, changes the writer's head through a secondary index, and deletes the moves of an older transaction through another.
@@ -103,7 +112,7 @@ func (s *suite) kills() (string, error) {
 	var ready []time.Duration
 	var unknown int
 	for kill := 1; kill <= times; kill++ {
-		if err := writeUntilKilled(n, all); err != nil {
+		if err := writeUntilKilled(n, all, 200*time.Millisecond); err != nil {
 			return "", fmt.Errorf("before kill %d: %w", kill, err)
 		}
 		took, err := start(n)
@@ -119,7 +128,7 @@ func (s *suite) kills() (string, error) {
 	}
 	var transactions int64
 	for _, w := range all {
-		transactions += w.acknowledged
+		transactions += w.acknowledged.Load()
 	}
 	slices.Sort(ready)
 	most := ready[len(ready)-1]
@@ -157,8 +166,8 @@ func newWriters(n *proctest.Node) (all []*writer, err error) {
 	return all, err
 }
 
-// writeUntilKilled lets the writers run for a part of a second and kills the server. The moment is random.
-func writeUntilKilled(n *proctest.Node, all []*writer) error {
+// writeUntilKilled lets the writers run for the least time or a little longer and kills the server. The moment is random.
+func writeUntilKilled(n *proctest.Node, all []*writer, least time.Duration) error {
 	var mu sync.Mutex
 	dead := false
 	killed := func() bool {
@@ -169,9 +178,9 @@ func writeUntilKilled(n *proctest.Node, all []*writer) error {
 	errs := make([]error, len(all))
 	var wg sync.WaitGroup
 	for i, w := range all {
-		wg.Go(func() { errs[i] = w.write(n, killed) })
+		wg.Go(func() { errs[i] = w.write(context.Background(), n, killed) })
 	}
-	time.Sleep(200*time.Millisecond + rand.N(400*time.Millisecond))
+	time.Sleep(least + rand.N(400*time.Millisecond))
 	mu.Lock()
 	dead = true
 	mu.Unlock()
@@ -214,44 +223,58 @@ func writes(n *proctest.Node) error {
 // judge compares the tables with what each writer was told. It returns how many transactions are there whose COMMIT had no answer, and has
 // their writers take them for acknowledged.
 func judge(n *proctest.Node, all []*writer) (unknown int, err error) {
-	c, err := connect(n, "kills")
+	at, err := positions(n, all, func(w *writer) (least, most int64) { return w.acknowledged.Load(), w.tried.Load() })
 	if err != nil {
 		return 0, err
+	}
+	for i, w := range all {
+		if at[i] > w.acknowledged.Load() {
+			unknown++
+		}
+		w.acknowledged.Store(at[i])
+		w.tried.Store(at[i])
+	}
+	return unknown, nil
+}
+
+// positions returns the transaction that each writer is at. It fails where one is not between the writer's bounds, where a transaction is there
+// in part, and where an index has other rows than its table.
+func positions(n *proctest.Node, all []*writer, bounds func(*writer) (least, most int64)) (at []int64, err error) {
+	c, err := connect(n, "kills")
+	if err != nil {
+		return nil, err
 	}
 	defer c.close()
 	for _, t := range []string{"moves", "heads"} {
 		if _, err := c.agree(t, "tx", "by_tx"); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
 	moves, err := movesByTx(c)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	for _, w := range all {
 		var head int64
 		if err := c.one(fmt.Sprintf("SELECT tx FROM heads WHERE id = %d", w.id), &head); err != nil {
-			return 0, err
+			return nil, err
 		}
-		at := head - w.tx(0)
-		if at < w.acknowledged || at > w.tried {
-			return 0, fmt.Errorf("writer %d is at transaction %d; %d was acknowledged and %d tried", w.id, at, w.acknowledged, w.tried)
+		is := head - w.tx(0)
+		if least, most := bounds(w); is < least || is > most {
+			return nil, fmt.Errorf("writer %d is at transaction %d; %d to %d are due", w.id, is, least, most)
 		}
-		if at > w.acknowledged {
-			unknown++
-		}
-		for i := max(1, at-kept+1); i <= at; i++ {
+		for i := max(1, is-kept+1); i <= is; i++ {
 			if got := moves[w.tx(i)]; got != movesOf {
-				return 0, fmt.Errorf("transaction %d of writer %d, which is at %d, has %d of its %d moves", i, w.id, at, got, movesOf)
+				return nil, fmt.Errorf("transaction %d of writer %d, which is at %d, has %d of its %d moves", i, w.id, is, got, movesOf)
 			}
 			delete(moves, w.tx(i))
 		}
-		w.acknowledged, w.tried = at, at
+		at = append(at, is)
 	}
 	for tx, got := range moves {
-		return 0, fmt.Errorf("%d moves of the transaction %d are there, which was deleted or never committed", got, tx)
+		return nil, fmt.Errorf("%d moves of the transaction %d are there, which was deleted or never committed", got, tx)
 	}
-	return unknown, nil
+	return at, nil
 }
 
 // movesByTx counts the rows of each transaction, by primary key.

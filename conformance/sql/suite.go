@@ -53,13 +53,21 @@ func (s *suite) serve() (err error) {
 
 func (s *suite) close() { s.cluster.Close() }
 
-// server starts a server with the door, below a directory.
-func server(bin, dir string) (*proctest.Cluster, error) {
-	c, err := proctest.New(dir, proctest.Holdfast(bin, "--sql", "{sql}"), 1)
+// server starts a server with the door, below a directory, and waits until it has the level of its build.
+func server(bin, dir string, flags ...string) (*proctest.Cluster, error) {
+	c, err := members(bin, dir, 1, flags...)
 	if err != nil {
 		return nil, err
 	}
-	return c, c.Run()
+	if err := c.Run(); err != nil {
+		return nil, err
+	}
+	return c, risen(c)
+}
+
+// members describes n members with the door, below a directory. The caller runs and closes the cluster.
+func members(bin, dir string, n int, flags ...string) (*proctest.Cluster, error) {
+	return proctest.New(dir, proctest.Holdfast(bin, append([]string{"--sql", "{sql}"}, flags...)...), n)
 }
 
 // place returns the host and the port of a node's door.
@@ -83,7 +91,12 @@ type client struct {
 }
 
 func connect(n *proctest.Node, database string) (*client, error) {
-	db, err := open(n, database, "")
+	return connectTo("root:@tcp(" + n.Addr("sql") + ")/" + database + "?timeout=10s")
+}
+
+// connectTo opens a connection to a place in the driver's form.
+func connectTo(at string) (*client, error) {
+	db, err := sql.Open("mysql", at)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,12 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/holdfastdb/holdfast/internal/proctest"
 )
+
+// sysbenchMost bounds one run of the tool. What takes longer counts as hung.
+const sysbenchMost = time.Hour
 
 // workloads are the scripts of the published report, with which sysbench comes.
 var workloads = []string{"oltp_point_select", "oltp_read_only", "oltp_write_only", "oltp_read_write", "oltp_update_non_index"}
@@ -26,25 +31,7 @@ func (s *suite) published() {
 	if s.quick {
 		t = tables{n: 2, rows: 5000, seconds: 3, threads: []int{16}}
 	}
-	s.do("sysbench prepare", func() (string, error) {
-		c, err := connect(s.node(), "")
-		if err != nil {
-			return "", err
-		}
-		defer c.close()
-		if err := c.exec("CREATE DATABASE IF NOT EXISTS sbtest", "CREATE USER IF NOT EXISTS sbtest IDENTIFIED BY 'sysbench'", "GRANT ALL ON sbtest.* TO sbtest"); err != nil {
-			return "", err
-		}
-		began := time.Now()
-		if _, err := s.sysbench(t, 16, "oltp_common", "prepare"); err != nil {
-			return "", err
-		}
-		took := time.Since(began)
-		if err := s.whole(t); err != nil {
-			return "", err
-		}
-		return fmt.Sprintf("%d tables of %d rows, %.0f rows/s", t.n, t.rows, float64(t.n*t.rows)/took.Seconds()), nil
-	})
+	s.do("sysbench prepare", func() (string, error) { return prepare(s.node(), t) })
 	for _, threads := range t.threads {
 		for _, w := range workloads {
 			s.do(fmt.Sprintf("sysbench %s, %d threads", w, threads), func() (string, error) { return s.workload(t, threads, w) })
@@ -53,13 +40,40 @@ func (s *suite) published() {
 	s.do("sysbench cleanup", func() (string, error) { return s.cleanup(t) })
 }
 
-// sysbench runs the tool and returns what it printed. A FATAL line is an error, whatever the tool's status.
+// prepare makes the tables, fills them and judges them.
+func prepare(n *proctest.Node, t tables) (string, error) {
+	note, err := load(n, t)
+	if err == nil {
+		err = whole(n, t)
+	}
+	return note, err
+}
+
+// load makes the tables and fills them.
+func load(n *proctest.Node, t tables) (string, error) {
+	if err := onLeader(n, "CREATE DATABASE IF NOT EXISTS sbtest", "CREATE USER IF NOT EXISTS sbtest IDENTIFIED BY 'sysbench'", "GRANT ALL ON sbtest.* TO sbtest"); err != nil {
+		return "", err
+	}
+	began := time.Now()
+	if _, err := sysbench(context.Background(), n, t, 16, "oltp_common", "prepare"); err != nil {
+		return "", err
+	}
+	took := time.Since(began)
+	return fmt.Sprintf("%d tables of %d rows, %.0f rows/s", t.n, t.rows, float64(t.n*t.rows)/took.Seconds()), nil
+}
+
+// sysbench runs the tool against the server that the steps share.
 func (s *suite) sysbench(t tables, threads int, script, command string, flags ...string) (string, error) {
-	host, port := place(s.node())
+	return sysbench(context.Background(), s.node(), t, threads, script, command, flags...)
+}
+
+// sysbench runs the tool and returns what it printed. A FATAL line is an error, whatever the tool's status. The tool ends with ctx.
+func sysbench(ctx context.Context, n *proctest.Node, t tables, threads int, script, command string, flags ...string) (string, error) {
+	host, port := place(n)
 	args := append([]string{script, "--mysql_storage_engine=eloq", fmt.Sprintf("--tables=%d", t.n), fmt.Sprintf("--table_size=%d", t.rows),
 		"--mysql-user=sbtest", "--mysql-password=sysbench", "--mysql-host=" + host, "--mysql-port=" + port, "--mysql-db=sbtest", "--report-interval=10", "--auto_inc=off",
 		fmt.Sprintf("--threads=%d", threads)}, flags...)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, sysbenchMost)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "sysbench", append(args, command)...).CombinedOutput()
 	if errors.Is(err, exec.ErrNotFound) {
@@ -98,15 +112,15 @@ func (s *suite) workload(t tables, threads int, script string) (string, error) {
 	if tps[1] == "0.00" {
 		return "", errors.New("no transaction came through: " + note)
 	}
-	if err := s.whole(t); err != nil {
+	if err := whole(s.node(), t); err != nil {
 		return "", fmt.Errorf("%s; %w", note, err)
 	}
 	return note, nil
 }
 
 // whole judges that every table has its rows, and that its index has the same ones.
-func (s *suite) whole(t tables) error {
-	c, err := connect(s.node(), "sbtest")
+func whole(n *proctest.Node, t tables) error {
+	c, err := connect(n, "sbtest")
 	if err != nil {
 		return err
 	}

@@ -53,11 +53,11 @@ func (s *suite) transcript() (string, error) {
 	if bytes.Equal(out, want) {
 		return fmt.Sprintf("%d lines, all the same", bytes.Count(out, []byte("\n"))), nil
 	}
-	return "", difference(string(out), string(want))
+	return "", difference(string(out), string(want), answers)
 }
 
 // difference names the first line in which two transcripts differ.
-func difference(now, then string) error {
+func difference(now, then, file string) error {
 	a, b := strings.Split(now, "\n"), strings.Split(then, "\n")
 	for i := range max(len(a), len(b)) {
 		x, y := "(the end)", "(the end)"
@@ -68,7 +68,7 @@ func difference(now, then string) error {
 			y = b[i]
 		}
 		if x != y {
-			return fmt.Errorf("line %d is %q, and %q in %s", i+1, x, y, answers)
+			return fmt.Errorf("line %d is %q, and %q in %s", i+1, x, y, file)
 		}
 	}
 	return nil

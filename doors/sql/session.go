@@ -313,6 +313,8 @@ func (s *session) words(err error) error {
 		return wire.Errorf(1197, "Multi-statement transaction required more than 'max_binlog_cache_size' bytes of storage; a transaction of this server takes 8 MiB at most")
 	case errors.Is(err, txn.ErrOverloaded):
 		return wire.Errorf(1203, "The log takes no more at present; the transaction had no effect, try it again")
+	case errors.Is(err, txn.ErrLevel):
+		return wire.Errorf(1290, "The Holdfast server is running with the --read-only option so it cannot execute this statement: %v; `holdfast status` says which member's build does not know tables, and where the level is held `holdfast member raise-level` raises it", err)
 	case errors.Is(err, txn.ErrUnknown):
 		return wire.Errorf(wire.ErrShutdown, "Server shutdown in progress: whether the transaction was committed is not known")
 	case errors.As(err, &rejected) && rejected.Code == sqlpart.StaleDefinition:

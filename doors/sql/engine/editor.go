@@ -183,6 +183,9 @@ func (t *table) duplicate(ctx *sql.Context, index string, key []keyPart, r sql.R
 
 // Delete implements sql.RowDeleter.
 func (e *editor) Delete(ctx *sql.Context, r sql.Row) error {
+	if e.s.gathered != nil {
+		return e.s.gathered.add(ctx, e, r, nil)
+	}
 	tx, err := e.s.transaction()
 	if err != nil {
 		return err
@@ -227,11 +230,18 @@ func (e *editor) removeEntry(ctx *sql.Context, tx *txn.Tx, n *entryOf) error {
 
 // Update implements sql.RowUpdater.
 func (e *editor) Update(ctx *sql.Context, was, r sql.Row) error {
-	t := e.t
+	if e.s.gathered != nil {
+		return e.s.gathered.add(ctx, e, was, r)
+	}
 	tx, err := e.s.transaction()
 	if err != nil {
 		return err
 	}
+	return e.update(ctx, tx, was, r)
+}
+
+func (e *editor) update(ctx *sql.Context, tx *txn.Tx, was, r sql.Row) error {
+	t := e.t
 	from, err := t.primaryKey(ctx, was)
 	if err != nil {
 		return err

@@ -46,6 +46,9 @@ func New(opt Options) *Engine {
 	return e
 }
 
+// lockWaitVariable is how many seconds a statement waits for the lock of a row.
+const lockWaitVariable = "innodb_lock_wait_timeout"
+
 // globals guards what the library keeps for the whole process.
 var globals sync.Once
 
@@ -53,7 +56,10 @@ var globals sync.Once
 func setGlobals() {
 	globals.Do(func() {
 		sql.SystemVariables.AddSystemVariables([]sql.SystemVariable{&sql.MysqlSystemVariable{Name: ackVariable, Default: "commit", Dynamic: true,
-			Scope: sql.GetMysqlScope(sql.SystemVariableScope_Session), Type: types.NewSystemEnumType(ackVariable, "commit", "archive")}})
+			Scope: sql.GetMysqlScope(sql.SystemVariableScope_Session), Type: types.NewSystemEnumType(ackVariable, "commit", "archive")},
+			// The library knows no value but 1. The range and the default are MySQL's.
+			&sql.MysqlSystemVariable{Name: lockWaitVariable, Default: int64(50), Dynamic: true, Scope: sql.GetMysqlScope(sql.SystemVariableScope_Both),
+				SetVarHintApplies: true, Type: types.NewSystemIntType(lockWaitVariable, 1, 1<<30, false)}})
 		for name, value := range map[string]any{
 			"version": Version, "version_comment": "Holdfast", "lower_case_table_names": int8(1), "max_allowed_packet": int64(64 << 20),
 			"transaction_isolation": "REPEATABLE-READ", "character_set_server": "utf8mb4", "collation_server": "utf8mb4_general_ci",

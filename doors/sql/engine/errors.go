@@ -206,7 +206,7 @@ func qualified(database, name string) string {
 // isTransaction reports whether an error is one of txn.
 func isTransaction(err error) bool {
 	for _, e := range []error{txn.ErrNotLeader, txn.ErrTermOver, txn.ErrUnknown, txn.ErrDeadlock, txn.ErrLockTimeout, txn.ErrBusy, txn.ErrInterrupted,
-		txn.ErrTooManyLocks, txn.ErrOverloaded, txn.ErrEnded, txn.ErrTooLarge} {
+		txn.ErrTooManyLocks, txn.ErrOverloaded, txn.ErrLevel, txn.ErrEnded, txn.ErrTooLarge} {
 		if errors.Is(err, e) {
 			return true
 		}

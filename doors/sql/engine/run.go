@@ -32,6 +32,7 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 		return out, s.deniedDatabase(name)
 	}
 	s.begin, s.tx, s.cat, s.reads, s.values, s.used, s.verb = begin, nil, nil, reads{}, nil, s.used[:0], verbOf(st.ast)
+	s.gathered = newGathered(st)
 	if _, ok := st.ast.(*sqlparser.Set); ok {
 		s.settings = ""
 	}
@@ -70,7 +71,13 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 			err = e
 		}
 	}()
-	return s.send(c, schema, rows, to)
+	if out, err = s.send(c, schema, rows, to); err != nil || s.gathered == nil {
+		return out, err
+	}
+	if s.gathered.deletes { // the library counts the rows of the join
+		out.Done.Affected = uint64(len(s.gathered.all))
+	}
+	return out, s.gathered.apply(c)
 }
 
 // Columns plans a statement without running it, and returns the columns of its result. Nil: it has none, or none that are known before.

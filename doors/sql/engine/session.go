@@ -31,6 +31,8 @@ type Session struct {
 
 	processes processes
 
+	gathered *gathered // nil: the statement changes rows while it reads, or changes none
+
 	settings string // settingsKey; "": a variable was set
 
 	seen *sqlmachine.Catalogue // when the transaction's snapshot was opened; nil: it has none
@@ -157,7 +159,7 @@ func (s *Session) useTable(databaseName, name string, mode lock.Mode) (*sqlmachi
 
 // wait says how long the session waits for a row, and what ends the wait.
 func (s *Session) wait(ctx *sql.Context) txn.Wait {
-	return txn.Wait{Time: s.seconds("innodb_lock_wait_timeout", 50), Interrupt: ctx.Done()}
+	return txn.Wait{Time: s.seconds(lockWaitVariable, 50), Interrupt: ctx.Done()}
 }
 
 // seconds returns a variable that counts seconds.

@@ -3,6 +3,7 @@ package txn
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -295,8 +296,8 @@ func (x *Tx) closeView() {
 }
 
 // Commit makes the transaction's writes durable, and ends it whatever the outcome. It waits as long as the member lives: a session that has no
-// time any more does not end it, because the locks must stay until the outcome is known. Errors: ErrTermOver and ErrOverloaded, and it had no
-// effect; ErrUnknown; an *entry.Rejection, and it had no effect.
+// time any more does not end it, because the locks must stay until the outcome is known. Errors: ErrTermOver, ErrOverloaded and ErrLevel, and it
+// had no effect; ErrUnknown; an *entry.Rejection, and it had no effect.
 func (x *Tx) Commit() error {
 	if x.ended {
 		return ErrEnded
@@ -372,6 +373,8 @@ func (x *Tx) propose(part entry.Part) (*entry.Result, error) {
 			return nil, ErrTermOver
 		case errors.Is(err, node.ErrUnknown):
 			return nil, ErrUnknown
+		case errors.Is(err, node.ErrLevel):
+			return nil, fmt.Errorf("%w: %w", ErrLevel, err)
 		}
 		return res, err
 	}

@@ -31,6 +31,8 @@ var (
 	ErrTooManyLocks = errors.New("too many locks")
 	// ErrOverloaded: the log has taken no commit for some time. The transaction had no effect.
 	ErrOverloaded = errors.New("the log takes no more at present")
+	// ErrLevel: a member runs a build that knows no tables. The transaction had no effect.
+	ErrLevel = errors.New("the cluster's level has no tables yet")
 	// ErrEnded: the transaction was committed or rolled back before.
 	ErrEnded = errors.New("the transaction has ended")
 	// ErrUnused: the transaction has not called UseTable for the table. The transaction goes on.
