@@ -78,7 +78,9 @@ func readsOf(c *sql.Context, n sql.Node) (all []tableRead) {
 		case *plan.ResolvedTable:
 			r := tableRead{table: a.Name(), how: "ALL"}
 			if v, ok := sql.GetUnderlyingTable(a.Table).(*tableView); ok {
-				r.rows = v.t.Rows()
+				if r.rows = v.t.Rows(); v.forced() != nil {
+					r.how, r.key = "index", v.forced().name
+				}
 			}
 			all = append(all, r)
 			return false

@@ -152,6 +152,7 @@ func (s *Session) clients(full bool, to *wire.Answer) {
 	}
 }
 
+// counters adds to those of the server what this session has read: entries of indexes, and rows.
 func (s *Session) counters(filter *sqlparser.ShowFilter, to *wire.Answer) {
 	pattern := "%"
 	if filter != nil && filter.Like != "" {
@@ -162,7 +163,7 @@ func (s *Session) counters(filter *sqlparser.ShowFilter, to *wire.Answer) {
 		columns[i] = wire.Column{Name: n, Type: wire.VarString, Collation: uint16(textCollation), Length: 1024}
 	}
 	to.Columns(columns)
-	all := s.e.opt.Operate.Counters()
+	all := append(s.e.opt.Operate.Counters(), Counter{"Handler_read_next", int64(s.read.entries)}, Counter{"Handler_read_rnd_next", int64(s.read.rows)})
 	slices.SortFunc(all, func(a, b Counter) int { return strings.Compare(a.Name, b.Name) })
 	for _, x := range all {
 		if Like(strings.ToLower(x.Name), pattern) {

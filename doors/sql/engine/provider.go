@@ -82,6 +82,9 @@ func (d *database) open(ctx *sql.Context, name string, how reading) (sql.Table, 
 		return nil, false, err
 	}
 	table, err := d.e.table(t, d.d.Name)
+	if err == nil {
+		err = how.hint.known(table)
+	}
 	if err != nil {
 		return nil, false, err
 	}
@@ -114,6 +117,7 @@ type reading struct {
 	mode   lock.Mode // Metadata: the snapshot; Shared and Exclusive: the newest rows, each locked
 	nowait bool
 	skip   bool // rows that are locked by others are left out
+	hint   hint
 }
 
 var plainRead = reading{mode: lock.Metadata}
@@ -131,16 +135,28 @@ func (r reading) tableMode() lock.Mode {
 
 // Marks of tables whose rows are locked. A client cannot write them: AS OF is refused in its statements.
 const (
+	markPlain     = "holdfast:p" // no lock: there is a hint
 	markShared    = "holdfast:s"
 	markExclusive = "holdfast:x"
 	markNowait    = "n"
 	markSkip      = "k"
+	markHint      = "|" // its text follows
 )
 
 func readingOf(mark string) (reading, bool) {
 	r := plainRead
-	rest, ok := strings.CutPrefix(mark, markShared)
+	mark, hinted, isHinted := strings.Cut(mark, markHint)
+	if isHinted {
+		var ok bool
+		if r.hint, ok = hintOf(hinted); !ok {
+			return r, false
+		}
+	}
+	rest, ok := strings.CutPrefix(mark, markPlain)
 	if ok {
+		return r, rest == ""
+	}
+	if rest, ok = strings.CutPrefix(mark, markShared); ok {
 		r.mode = lock.Shared
 	} else if rest, ok = strings.CutPrefix(mark, markExclusive); ok {
 		r.mode = lock.Exclusive

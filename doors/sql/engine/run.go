@@ -42,6 +42,7 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 			err = wire.Errorf(wire.ErrUnknown, "internal error in the SQL engine: %v", p)
 		}
 		s.begin, s.cat, s.values = nil, nil, nil
+		s.read.rows, s.read.entries = s.read.rows+s.reads.rows, s.read.entries+s.reads.entries
 		err = mysqlError(st.Text, s.GetCurrentDatabase(), err)
 	}()
 	if st.Kind == KindDefine {

@@ -29,6 +29,7 @@ type Session struct {
 	used   []tableUse // tables that were opened while a plan was made
 	verb   string     // by which an error names the statement
 
+	read      reads // of all statements before
 	processes processes
 
 	gathered *gathered // nil: the statement changes rows while it reads, or changes none

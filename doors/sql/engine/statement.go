@@ -47,7 +47,6 @@ type Statement struct {
 	check  []sqlparser.TableName
 	kill   *killing // nil: the statement is not KILL
 	params int
-	marked bool // tables of it read the newest rows
 	tables bool // it names a table that may be one of the catalogue's
 	in     bool // it has an IN of a list
 	pure   bool // it calls no function but those of pureFunctions
@@ -170,14 +169,13 @@ func (s *Statement) classify() error {
 	default:
 		return refused(firstWords(s.Text))
 	}
-	s.params, s.marked, s.tables, s.pure, s.in = v.params, v.marked, v.tables, !v.impure, v.in
+	s.params, s.tables, s.pure, s.in = v.params, v.tables, !v.impure, v.in
 	return v.err
 }
 
 // survey goes through a statement once: it counts parameters, marks tables and finds what is refused.
 type survey struct {
 	params int
-	marked bool
 	locks  bool
 	tables bool
 	impure bool
@@ -287,8 +285,21 @@ func (v *survey) aliased(a *sqlparser.AliasedTableExpr, mark *string) {
 			return
 		}
 		v.tables = true
-		if mark != nil && !e.Name.IsEmpty() && !strings.EqualFold(e.Name.String(), "dual") {
-			a.AsOf, v.marked = &sqlparser.AsOf{Time: sqlparser.NewStrVal([]byte(*mark))}, true
+		if e.Name.IsEmpty() || strings.EqualFold(e.Name.String(), "dual") {
+			return
+		}
+		text := ""
+		if mark != nil {
+			text = *mark
+		}
+		if h, ok := hinted(a); ok {
+			if text == "" {
+				text = markPlain
+			}
+			text += markHint + h.text()
+		}
+		if text != "" {
+			a.AsOf = &sqlparser.AsOf{Time: sqlparser.NewStrVal([]byte(text))}
 		}
 	case *sqlparser.Subquery:
 		v.selects(e.Select, mark)

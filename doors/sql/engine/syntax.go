@@ -15,13 +15,20 @@ import (
 var use = regexp.MustCompile(`(?i)^use\s+([a-z_$][a-z0-9_$]*)`)
 
 // parse parses the first statement of a text and returns the text, in which the name behind USE may have got quotes: the parser takes no keyword
-// there, and MySQL takes those that are not reserved. next is where the statement ends.
+// there, and MySQL takes those that are not reserved. So may hints be written in another way. next is where the statement ends.
 func parse(text string, options sqlparser.ParserOptions) (ast sqlparser.Statement, next int, parsed string, err error) {
 	ast, next, err = sqlparser.ParseOneWithOptions(context.Background(), text, options)
 	if m := use.FindStringSubmatchIndex(text); err != nil && m != nil {
 		quoted := text[:m[2]] + "`" + text[m[2]:m[3]] + "`" + text[m[3]:]
 		if ast, next, err := sqlparser.ParseOneWithOptions(context.Background(), quoted, options); err == nil {
 			return ast, next, quoted, nil
+		}
+	}
+	if err != nil && hintAnywhere.MatchString(text) {
+		if quoted := plainHints(text); quoted != text {
+			if ast, next, err := sqlparser.ParseOneWithOptions(context.Background(), quoted, options); err == nil {
+				return ast, next, quoted, nil
+			}
 		}
 	}
 	return ast, next, text, err

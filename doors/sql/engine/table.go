@@ -99,9 +99,11 @@ func (t *tableView) DataLength(*sql.Context) (uint64, error) { return t.t.Rows()
 func (t *tableView) PreciseMatch() bool { return false }
 
 func (t *tableView) GetIndexes(*sql.Context) ([]sql.Index, error) {
-	all := make([]sql.Index, len(t.indexes))
-	for i, x := range t.indexes {
-		all[i] = x
+	all := make([]sql.Index, 0, len(t.indexes))
+	for _, x := range t.indexes {
+		if t.how.hint.lets(x.name) {
+			all = append(all, x)
+		}
 	}
 	return all, nil
 }
@@ -132,9 +134,9 @@ func (s *spans) Next(*sql.Context) (sql.Partition, error) {
 
 func (s *spans) Close(*sql.Context) error { return nil }
 
-// Partitions is the whole table.
+// Partitions is the whole table, by its rows or by the index that a hint forces.
 func (t *tableView) Partitions(*sql.Context) (sql.PartitionIter, error) {
-	return &spans{[]span{{}}}, nil
+	return &spans{[]span{{x: t.forced()}}}, nil
 }
 
 // PartitionRows reads a span.
