@@ -14,12 +14,15 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// later is a machine of a build to come: its parts may be proposed from level 7 on, and it writes what it is told under its letter.
+// later is a machine of a build to come: its parts may be proposed from laterLevel on, and it writes what it is told under its letter.
 type later struct{ machine.Machine }
 
 const laterID entry.Machine = 'z'
 
-var laterSpec = machine.Spec{ID: laterID, Name: "later", Level: 7}
+// laterLevel is above that of every machine that the tests have.
+const laterLevel = 70
+
+var laterSpec = machine.Spec{ID: laterID, Name: "later", Level: laterLevel}
 
 func (later) Spec() *machine.Spec                                              { return &laterSpec }
 func (later) Load(store.Store, *machine.Gate) error                            { return nil }
@@ -34,7 +37,7 @@ func (later) Do(_ *entry.Stamp, plan any, b store.Batch, _ bool) (r any, e error
 // withLater adds the machine and a lane of the same level.
 func withLater(cfg *Config) {
 	cfg.Machines = append(cfg.Machines, later{})
-	cfg.Lanes = append(cfg.Lanes, LaneSpec{Number: 9, Name: "later", Level: 7})
+	cfg.Lanes = append(cfg.Lanes, LaneSpec{Number: 9, Name: "later", Level: laterLevel})
 }
 
 func raise(level uint16, members ...uint64) entry.Part {
@@ -47,22 +50,22 @@ func TestNothingAboveTheLevelIsProposed(t *testing.T) {
 	part := entry.Part{Machine: laterID, Body: []byte("v")}
 	last := n.Status().Applied
 	if _, err := n.Propose(within(t), LaneKV, part); !errors.Is(err, ErrLevel) {
-		t.Errorf("a part of level 7 at level 0: %v", err)
+		t.Errorf("a part of a later level at level 0: %v", err)
 	}
 	if _, err := n.Propose(within(t), 9, putPart("k", "v")); !errors.Is(err, ErrLevel) {
-		t.Errorf("a lane of level 7 at level 0: %v", err)
+		t.Errorf("a lane of a later level at level 0: %v", err)
 	}
 	if now := n.Status().Applied; now != last {
 		t.Errorf("the log went from %d to %d", last, now)
 	}
-	if n.KnownLevel() != 7 {
+	if n.KnownLevel() != laterLevel {
 		t.Errorf("it knows level %d", n.KnownLevel())
 	}
-	if res, err := n.Propose(within(t), LaneSystem, raise(7, n.id)); err != nil || res.Rejection != nil || n.ClusterLevel() != 7 {
+	if res, err := n.Propose(within(t), LaneSystem, raise(laterLevel, n.id)); err != nil || res.Rejection != nil || n.ClusterLevel() != laterLevel {
 		t.Fatalf("raise: %v %v, level %d", err, res, n.ClusterLevel())
 	}
 	if _, err := n.Propose(within(t), 9, part); err != nil {
-		t.Errorf("at level 7: %v", err)
+		t.Errorf("at its level: %v", err)
 	}
 }
 
@@ -84,7 +87,7 @@ func TestAForwardedPartAboveTheLevelIsRefused(t *testing.T) {
 func TestALowerBuildIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	n := startAlone(t, dir, withLater)
-	if _, err := n.Propose(within(t), LaneSystem, raise(7, n.id)); err != nil {
+	if _, err := n.Propose(within(t), LaneSystem, raise(laterLevel, n.id)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := n.Propose(within(t), 9, entry.Part{Machine: laterID, Body: []byte("v")}); err != nil {
@@ -94,7 +97,7 @@ func TestALowerBuildIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.HandleAsk(q); err == nil || !strings.Contains(err.Error(), "the cluster is at level 7 and the build that asks knows levels up to 0") {
+	if _, err := n.HandleAsk(q); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("the cluster is at level %d and the build that asks knows levels up to 0", laterLevel)) {
 		t.Errorf("a build before levels was answered %v", err)
 	}
 	if len(n.Members()) != 1 {
@@ -106,11 +109,11 @@ func TestALowerBuildIsRefused(t *testing.T) {
 	}
 	n.Stop()
 	cfg := house(Config{Dir: dir, MemoryBytes: 64 << 20})
-	if r, err := Open(cfg); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("the cluster is at level 7 and this build knows levels up to %d", cfg.knownLevel())) {
+	if r, err := Open(cfg); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("the cluster is at level %d and this build knows levels up to %d", laterLevel, cfg.knownLevel())) {
 		t.Errorf("opened by a build of a lower level: %v", err)
 		r.Stop()
 	}
-	if _, err := Restore(house(Config{Dir: t.TempDir()}), "r1", "", bytes.NewReader(snapshot.Bytes())); err == nil || !strings.Contains(err.Error(), "level 7") {
+	if _, err := Restore(house(Config{Dir: t.TempDir()}), "r1", "", bytes.NewReader(snapshot.Bytes())); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("level %d", laterLevel)) {
 		t.Errorf("restored by a build of a lower level: %v", err)
 	}
 	// A build that has the machine restores it, at the level that its rows need.
@@ -124,7 +127,7 @@ func TestALowerBuildIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Stop()
-	if v, ok, err := r.store.Get(nil, []byte("zv")); r.ClusterLevel() != 7 || !ok || string(v) != "v" || err != nil {
+	if v, ok, err := r.store.Get(nil, []byte("zv")); r.ClusterLevel() != laterLevel || !ok || string(v) != "v" || err != nil {
 		t.Errorf("restored at level %d with %q, %v", r.ClusterLevel(), v, err)
 	}
 }
