@@ -15,7 +15,7 @@ import (
 // A command of several machines is in a View whole or not at all, and what comes later is not in it.
 func TestAViewIsOneAppliedIndex(t *testing.T) {
 	n := startAlone(t, t.TempDir(), withLater)
-	if _, err := n.Propose(within(t), LaneSystem, raise(7, n.id)); err != nil {
+	if _, err := n.Propose(within(t), LaneSystem, raise(laterLevel, n.id)); err != nil {
 		t.Fatal(err)
 	}
 	both := func(v string) {
