@@ -167,3 +167,32 @@ func TestWhoSeesWhom(t *testing.T) {
 		}
 	}
 }
+
+// TestAKeptPlanAsksForGrants: a statement that a client has prepared and run is refused once the grant is gone, though its plan is kept.
+func TestAKeptPlanAsksForGrants(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	root := r.connect("test")
+	r.exec(root, "CREATE TABLE t (id INT PRIMARY KEY, n INT); INSERT INTO t VALUES (1, 10); CREATE USER guest IDENTIFIED BY 'x'; GRANT ALL ON test.* TO guest")
+	guest, err := r.login(served{r.d, r.addr}, "guest", "x", "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := guest.PrepareContext(context.Background(), "SELECT n FROM t WHERE id = ?")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func() (n int, err error) {
+		err = read.QueryRowContext(context.Background(), 1).Scan(&n)
+		return n, err
+	}
+	for range 3 {
+		if n, err := ask(); n != 10 || err != nil {
+			t.Fatalf("%d, %v", n, err)
+		}
+	}
+	r.exec(root, "REVOKE ALL ON test.* FROM guest")
+	if n, err := ask(); number(err) != 1142 {
+		t.Errorf("%d, %v, want 1142", n, err)
+	}
+}
