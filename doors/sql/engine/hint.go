@@ -91,7 +91,7 @@ var (
 	hintStart    = regexp.MustCompile(`(?i)^(force|use|ignore)\s+(index|key)\s*\(`)
 	hintAnywhere = regexp.MustCompile(`(?i)\b(force|use|ignore)\s+(index|key)\s*\(`)
 	hintKey      = regexp.MustCompile(`(?i)^(\w+\s+)key\b`)
-	primaryName  = regexp.MustCompile("(?i)\\bprimary\\b")
+	primaryName  = regexp.MustCompile(`(?i)\bprimary\b`)
 )
 
 // plainHints writes hints as the parser knows them: INDEX for KEY, and quotes around the name PRIMARY. What stands in texts, quoted names and
