@@ -46,6 +46,9 @@ func (s *session) judgeAck() error {
 
 // Hold implements wire.Session. The answers of a session that waits for the archive tell nothing that could be lost with every member.
 func (s *session) Hold(ctx context.Context) error {
+	if !s.d.opt.Ack.Archiving {
+		return nil
+	}
 	level, err := s.d.opt.Ack.Level(s.s.Ack())
 	if err != nil || level != ack.Archive {
 		return nil

@@ -12,6 +12,7 @@ import (
 	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
 	"github.com/holdfastdb/holdfast/doors/sql/txn"
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
+	"github.com/holdfastdb/holdfast/internal/like"
 )
 
 // session is a client's connection: its variables and its transaction. It belongs to the connection's goroutine.
@@ -342,7 +343,7 @@ func (s *session) Fields(ctx context.Context, table, pattern string) ([]wire.Col
 	}
 	var some []wire.Column
 	for _, c := range all {
-		if engine.Like(strings.ToLower(c.Name), strings.ToLower(pattern)) {
+		if like.Match(strings.ToLower(c.Name), strings.ToLower(pattern)) {
 			some = append(some, c)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/core/entry"
 	eident "github.com/holdfastdb/holdfast/core/entry/ident"
+	"github.com/holdfastdb/holdfast/internal/like"
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
@@ -60,7 +61,7 @@ func (s *State) Accounts() []*Account {
 
 // MayUse reports whether the account has every privilege on a database. nil: it may use none.
 func (a *Account) MayUse(database string) bool {
-	return a != nil && (a.All || slices.ContainsFunc(a.Databases, func(pattern string) bool { return matches(database, pattern) }))
+	return a != nil && (a.All || slices.ContainsFunc(a.Databases, func(pattern string) bool { return like.Match(database, pattern) }))
 }
 
 // MayManage reports whether the account may create, change and drop accounts.
@@ -76,36 +77,6 @@ func (a *Account) Has(database string) bool {
 	}
 	_, ok := slices.BinarySearch(a.Databases, database)
 	return ok
-}
-
-// matches reports whether a name matches a pattern of LIKE: % stands for any text, _ for one character, and a backslash takes the next
-// character as it is.
-func matches(name, pattern string) bool {
-	n, p := []rune(name), []rune(pattern)
-	var i, j int
-	after, from := -1, 0 // where to go on if the text for the last % was too short
-	for i < len(n) {
-		switch {
-		case j < len(p) && p[j] == '%':
-			after, from = j+1, i
-			j++
-			continue
-		case j+1 < len(p) && p[j] == '\\' && p[j+1] == n[i]:
-			i, j = i+1, j+2
-			continue
-		case j < len(p) && p[j] != '\\' && (p[j] == '_' || p[j] == n[i]):
-			i, j = i+1, j+1
-			continue
-		case after < 0:
-			return false
-		}
-		from++
-		i, j = from, after
-	}
-	for j < len(p) && p[j] == '%' {
-		j++
-	}
-	return j == len(p)
 }
 
 const (

@@ -11,6 +11,7 @@ import (
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
+	"github.com/holdfastdb/holdfast/internal/like"
 )
 
 // Operate is what statements of operators ask of the door: who is connected and what is counted. Its functions may be called from any goroutine.
@@ -166,7 +167,7 @@ func (s *Session) counters(filter *sqlparser.ShowFilter, to *wire.Answer) {
 	all := append(s.e.opt.Operate.Counters(), Counter{"Handler_read_next", int64(s.read.entries)}, Counter{"Handler_read_rnd_next", int64(s.read.rows)})
 	slices.SortFunc(all, func(a, b Counter) int { return strings.Compare(a.Name, b.Name) })
 	for _, x := range all {
-		if Like(strings.ToLower(x.Name), pattern) {
+		if like.Match(strings.ToLower(x.Name), pattern) {
 			to.Text(x.Name)
 			to.Text(strconv.FormatInt(x.Value, 10))
 		}

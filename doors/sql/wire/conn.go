@@ -28,6 +28,8 @@ type conn struct {
 	long    int       // bytes of all parameters that were sent in pieces
 	dueAt   time.Time // the read deadline that was set; zero: another one is set
 	parent  context.Context
+	hold    func() error    // made once: a statement costs no allocation for it
+	holds   context.Context // of the command whose answer hold holds
 
 	mu      sync.Mutex
 	ctx     context.Context // of statements, until one of them is interrupted
@@ -53,6 +55,7 @@ func (d deadlined) Write(b []byte) (int, error) {
 
 func (c *conn) serve(ctx context.Context) {
 	c.parent, c.raw = ctx, c.nc
+	c.hold = func() error { return c.session.Hold(c.holds) }
 	stop := context.AfterFunc(ctx, func() { c.interrupt(true) })
 	defer func() {
 		stop()
@@ -265,11 +268,17 @@ func (c *conn) command() bool {
 		c.ends(errKilled)
 		return false
 	}
+	prepared := c.lastID
 	if len(b) > 0 && shows[b[0]] {
-		c.out.holding(func() error { return c.session.Hold(ctx) })
+		c.holds = ctx
+		c.out.holding(c.hold)
 	}
 	more := c.run(ctx, b)
 	if err := c.out.released(); err != nil {
+		if s := c.stmts[c.lastID]; s != nil && c.lastID != prepared { // the client never hears its number
+			delete(c.stmts, c.lastID)
+			c.free(s)
+		}
 		c.fail(asError(err))
 	}
 	if c.stop(); c.isKilled() {

@@ -119,3 +119,29 @@ func TestAHeldAnswerEndsWithItsClient(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAStatementWhoseAnswerIsNotSentIsFreed: the client never hears its number, and could not close it.
+func TestAStatementWhoseAnswerIsNotSentIsFreed(t *testing.T) {
+	t.Parallel()
+	r := serve(t, func(s *Server) { s.MaxStatements = 1 })
+	refuse := true
+	r.hold = func(context.Context) error {
+		if refuse {
+			return Errorf(3024, "not archived")
+		}
+		return nil
+	}
+	c := r.dial(t)
+	c.login(rawCapabilities | deprecateEOF)
+	for range 3 {
+		c.send(0, append([]byte{comStmtPrepare}, "select ?"...)...)
+		if b, err := c.read(); err != nil || b[4] != 0xff || !strings.Contains(string(b), "not archived") {
+			t.Fatalf("%q %v", b, err)
+		}
+	}
+	refuse = false
+	c.send(0, append([]byte{comStmtPrepare}, "select ?"...)...)
+	if b, err := c.read(); err != nil || b[4] != 0 {
+		t.Errorf("%q %v", b, err)
+	}
+}

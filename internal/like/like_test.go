@@ -1,11 +1,11 @@
-package engine
+package like
 
 import (
 	"strings"
 	"testing"
 )
 
-func TestLike(t *testing.T) {
+func TestMatch(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, pattern string
@@ -15,12 +15,13 @@ func TestLike(t *testing.T) {
 		{"abc", "a%", true}, {"abc", "%c", true}, {"abc", "%b%", true}, {"abc", "%d%", false}, {"abc", "a_c", true}, {"abc", "a__c", false},
 		{"a%c", `a\%c`, true}, {"abc", `a\%c`, false}, {"a_c", `a\_c`, true}, {"abab", "%ab", true}, {"aab", "%ab", true}, {"abcabd", "%ab_", true},
 		{"threads_connected", "threads%", true}, {"threads_connected", "%_connected", true}, {`a\`, `a\`, true}, {"abc", "%%%", true},
+		{"größe", "gr__e", true}, {"größe", "%ß_", true}, {"é", "_", true},
 	} {
-		if got := Like(c.name, c.pattern); got != c.want {
+		if got := Match(c.name, c.pattern); got != c.want {
 			t.Errorf("%q LIKE %q: %v", c.name, c.pattern, got)
 		}
 	}
-	if Like(strings.Repeat("a", 64), strings.Repeat("%a", 60)+"b") { // a search that tries all ways does not end
+	if Match(strings.Repeat("a", 64), strings.Repeat("%a", 60)+"b") { // a search that tries all ways does not end
 		t.Error("it has no b")
 	}
 }
