@@ -73,6 +73,14 @@ func loginOf(caps Capabilities, user string) []byte {
 	return append(append(b, CachingSHA2...), 0)
 }
 
+// loginBy is a HandshakeResponse41 of a user with an answer to the server's nonce.
+func loginBy(caps Capabilities, user string, answer []byte) []byte {
+	b := loginOf(caps, user)
+	b = b[:len(b)-len(CachingSHA2)-2]
+	b = append(append(b, byte(len(answer))), answer...)
+	return append(append(b, CachingSHA2...), 0)
+}
+
 func (c *raw) login(caps Capabilities) {
 	c.t.Helper()
 	if _, err := c.read(); err != nil {
@@ -451,6 +459,35 @@ func TestAnotherPluginWithoutAPassword(t *testing.T) {
 		c.send(0, comPing)
 		if b, err := c.read(); err != nil || b[4] != 0 {
 			t.Errorf("%s: %x %v", plugin, b, err)
+		}
+	}
+}
+
+// TestAPasswordInTheClearOverLoopback is judged, as MariaDB's clients send it where the server has no TLS. A client that has asked for the key, or
+// hidden the password with it, has not sent it in the clear.
+func TestAPasswordInTheClearOverLoopback(t *testing.T) {
+	t.Parallel()
+	r := serve(t, nil)
+	for password, want := range map[string]byte{"two": 0, "another": 0xff, "": 0xff} { // any order: each has a connection of its own
+		c := r.dial(t)
+		if _, err := c.read(); err != nil {
+			t.Fatal(err)
+		}
+		c.send(1, loginBy(rawCapabilities, "sha2", make([]byte, 32))...)
+		if b, err := c.read(); err != nil || len(b) != 6 || b[5] != sha2FullAsk {
+			t.Fatalf("%x %v", b, err)
+		}
+		c.send(3, append([]byte(password), 0)...)
+		if b, err := c.read(); err != nil || b[4] != want {
+			t.Errorf("%q: %x %v", password, b, err)
+		}
+	}
+	for _, c := range []struct {
+		sent []byte
+		want bool
+	}{{nil, false}, {[]byte{sha2AskKey}, false}, {make([]byte, hiddenBytes), false}, {[]byte("x"), false}, {[]byte("x\x00"), true}, {[]byte{0}, true}} {
+		if got := inClear(c.sent); got != c.want {
+			t.Errorf("%x: %v", c.sent, got)
 		}
 	}
 }
