@@ -41,11 +41,6 @@ func serveSaga(t *testing.T, data string, args ...string) *sagaRig {
 	}))
 	t.Cleanup(s.steps.Close)
 	s.running = serveFlags(t, data, append([]string{"--saga", s.at}, args...)...)
-	for end := time.Now().Add(wait.Limit(t)); s.Node().ClusterLevel() < 2; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the level of a cluster that has just begun stays down")
-		}
-	}
 	return s
 }
 
@@ -283,11 +278,6 @@ func TestMessagesOfAnOutageGoOutAtOnce(t *testing.T) {
 	defer service.Close()
 	data := filepath.Join(t.TempDir(), "data")
 	s := serveSaga(t, data)
-	for end := time.Now().Add(wait.Limit(t)); s.Node().ClusterLevel() < 3; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the level stays down")
-		}
-	}
 	message := func(gid string, seconds int) {
 		t.Helper()
 		code, body := s.post("submit", "", fmt.Sprintf(`{"gid":%q,"trans_type":"msg","custom_data":"{\"delay\":%d}","steps":[{"action":%q}],"payloads":["{}"]}`,

@@ -229,3 +229,17 @@ func TestWithAnAuthorityEveryClientMustShowACertificateAndARenewedOneIsTaken(t *
 		time.Sleep(100 * time.Millisecond)
 	}
 }
+
+// TestANewServerIsReadyAtItsLevel: what the newest level brought is there for the first client of a server that has just been founded.
+func TestANewServerIsReadyAtItsLevel(t *testing.T) {
+	t.Parallel()
+	for range 3 {
+		r := serveFlags(t, t.TempDir())
+		if at, known := r.Node().ClusterLevel(), r.Node().KnownLevel(); at != known {
+			t.Errorf("ready at level %d of %d", at, known)
+		}
+	}
+	if held := serveFlags(t, t.TempDir(), "--hold-level"); held.Node().ClusterLevel() != 0 {
+		t.Error("--hold-level does not hold the level")
+	}
+}

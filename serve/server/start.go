@@ -109,7 +109,8 @@ func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err err
 	s.wg.Go(func() { s.room.run(watching) })
 	// Workers act only while this member leads; they end with the node.
 	levels := level.Options{Hold: su.HoldLevel, Logger: log}
-	if errors.Is(identity, node.ErrNoIdentity) && su.Join.Join == "" {
+	founds := errors.Is(identity, node.ErrNoIdentity) && su.Join.Join == ""
+	if founds {
 		levels.Settle = time.Millisecond // a cluster that begins now has no older build to go back to
 	}
 	s.wg.Go(level.New(s.node, levels).Run)
@@ -126,6 +127,9 @@ func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err err
 	}
 	if err := s.waitReady(ctx); err != nil {
 		return nil, err
+	}
+	if founds && !su.HoldLevel && len(s.node.Members()) == 1 {
+		s.waitFirstLevel(ctx)
 	}
 	for _, d := range su.Services {
 		if d.Open != nil {
@@ -267,6 +271,25 @@ func waitReady(ctx context.Context, m starting, failed <-chan error, log *slog.L
 			return err
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+	}
+}
+
+// firstLevelWait bounds how long a server that founds a cluster keeps its doors closed for the level.
+const firstLevelWait = 10 * time.Second
+
+// waitFirstLevel returns once the cluster that this member alone has founded is at the level of its build. The first client would be refused
+// what that level brought, a few milliseconds after it read "ready". A level that does not come, comes while the doors are open.
+func (s *Server) waitFirstLevel(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, firstLevelWait)
+	defer cancel()
+	for s.node.ClusterLevel() < s.node.KnownLevel() {
+		select {
+		case <-time.After(time.Millisecond):
+		case <-s.node.StoppedC():
+			return
+		case <-ctx.Done():
+			return
 		}
 	}
 }
