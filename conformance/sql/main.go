@@ -78,6 +78,7 @@ func run(s *suite, table string) error {
 			s.do(c.name, func() (string, error) { return s.foreign(c) })
 		}
 	}
+	s.do("the largest statement", s.largest)
 	s.do("hostile clients", s.hostile)
 	s.do("kills under write transactions", s.kills)
 	s.do("kv, tlog, saga and rows on three members", s.everyDoor)

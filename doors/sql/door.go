@@ -24,6 +24,7 @@ type Options struct {
 	Users     *account.Users
 	Key       func() (*rsa.PrivateKey, error)
 	Room      wire.Room
+	MaxPacket int // bytes of a packet; 0: 64 MiB
 	Ack       ack.Dial
 	Member    ack.Member // asked where Ack has an archive
 	// NoPlans has every statement planned anew. Tests compare with it.
@@ -47,10 +48,10 @@ type Door struct {
 // New returns a door. Its Serve begins to serve a connection.
 func New(opt Options) *Door {
 	d := &Door{opt: opt, worker: opt.Worker, began: time.Now()}
-	d.engine = engine.New(engine.Options{Catalogue: opt.Catalogue, NoPlans: opt.NoPlans,
+	d.engine = engine.New(engine.Options{Catalogue: opt.Catalogue, NoPlans: opt.NoPlans, MaxPacket: opt.MaxPacket,
 		Operate: engine.Operate{Clients: d.visible, Kill: d.kill, Counters: d.counters}})
 	d.ctx, d.end = context.WithCancel(context.Background())
-	d.server = &wire.Server{Version: engine.Version, TLS: opt.TLS, Accounts: opt.Users, Key: opt.Key, Room: opt.Room, Collation: 45,
+	d.server = &wire.Server{Version: engine.Version, TLS: opt.TLS, Accounts: opt.Users, Key: opt.Key, Room: opt.Room, MaxPacket: opt.MaxPacket, Collation: 45,
 		Open: func(_ context.Context, c *wire.Client) (wire.Session, error) {
 			s, err := d.newSession(c)
 			if err != nil {

@@ -21,6 +21,8 @@ type Options struct {
 	Catalogue func() *sqlmachine.Catalogue
 	// NoPlans has every statement take the full path. Tests compare with it.
 	NoPlans bool
+	// MaxPacket is what @@max_allowed_packet says, in bytes; 0: 64 MiB. The library keeps it for all engines of a process.
+	MaxPacket int
 	// Operate answers what operators ask.
 	Operate Operate
 }
@@ -42,6 +44,9 @@ type tableKey struct{ id, version uint64 }
 func New(opt Options) *Engine {
 	e := &Engine{opt: opt, tables: map[tableKey]*table{}, schemaDB: newInformationSchema()}
 	setGlobals()
+	if opt.MaxPacket > 0 {
+		_ = sql.SystemVariables.AssignValues(map[string]any{"max_allowed_packet": int64(opt.MaxPacket)}) // the library knows the name
+	}
 	e.sql = sqle.New(analyzer.NewBuilder(provider{e}).Build(), &sqle.Config{})
 	return e
 }

@@ -138,11 +138,19 @@ func (r *running) work(h *serve.Host) {
 		Propose: func(ctx context.Context, parts ...entry.Part) (*entry.Result, error) {
 			return h.Node.Propose(ctx, node.LaneSystem, parts...)
 		}})
+	packets := max(r.share, leastShare) / 2 // the other half is that of the locks
 	r.door = doorsql.New(doorsql.Options{Catalogue: r.tables.Catalogue, Worker: r.worker, TLS: r.at.Protocols.TLS, Users: r.users, Key: newKey(), Leader: r.leader, Ack: h.Ack, Member: h.Node,
-		Room: newRoom(max(r.share, leastShare) / 2)}) // the other half is that of the locks
+		Room: newRoom(packets), MaxPacket: maxPacket(packets)})
 	h.Go(r.worker.Run)
 	h.Go(r.clean)
 }
+
+// mostPacket is MySQL's default of max_allowed_packet.
+const mostPacket = 64 << 20
+
+// maxPacket is the largest packet that fits into the memory for packets: a client that asks for @@max_allowed_packet is not told of more. MySQL
+// has it in whole KiB.
+func maxPacket(room int64) int { return int(min(room, mostPacket)) &^ 1023 }
 
 // cleanEvery is how long the member waits before it tries again to drop what another leader has left half built.
 const cleanEvery = time.Second
