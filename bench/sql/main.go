@@ -107,6 +107,11 @@ func (b *bench) run(ctx context.Context, out string) (err error) {
 
 // measure runs every workload on both servers, one after the other, who is first changing with the round.
 func (b *bench) measure(ctx context.Context, dir string, r *Report) error {
+	var err error
+	if r.Cost, err = b.cost(ctx, dir); err != nil {
+		return err
+	}
+	fmt.Println(r.Cost)
 	servers, err := b.start(dir)
 	defer func() {
 		for _, s := range servers {

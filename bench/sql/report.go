@@ -19,6 +19,7 @@ type Report struct {
 	Tables   int          `json:"tables"`
 	Rows     int          `json:"rows"`
 	Seconds  int          `json:"seconds"`
+	Cost     Cost         `json:"cost"`
 	Prepared []Prepared   `json:"prepared"`
 	Rounds   []Round      `json:"rounds"`
 }
@@ -63,6 +64,7 @@ func median(rounds []Round, of func(Round) float64) float64 {
 // print writes a row for each workload and number of connections: medians, and the ratio of Holdfast to MariaDB behind each pair.
 func (r *Report) print(w io.Writer) {
 	fmt.Fprintf(w, "\n%d tables of %d rows, %d s a round; fdatasync before %.3f ms, after %.3f ms\n", r.Tables, r.Rows, r.Seconds, r.Machine.SyncBefore, r.Machine.SyncAfter)
+	fmt.Fprintln(w, r.Cost)
 	for _, p := range r.Prepared {
 		fmt.Fprintf(w, "%s took %.0f rows/s\n", p.Server, p.Rows)
 	}
