@@ -45,22 +45,11 @@ func (s *suite) fromArchive(byFlag bool) (note string, err error) {
 	if err := risen(cluster); err != nil {
 		return "", err
 	}
-	c, err := connect(n, "")
+	c, were, all, err := s.stock(n)
 	if err != nil {
 		return "", err
 	}
 	defer c.close()
-	if err := fillShop(c, s.rowsOfShop()); err != nil {
-		return "", err
-	}
-	were, err := readShop(n)
-	if err != nil {
-		return "", err
-	}
-	all, err := newWriters(n)
-	if err != nil {
-		return "", err
-	}
 	if err := c.exec(waitsForArchive, "UPDATE kills.starts SET n = n + 1"); err != nil { // all before it is archived with it
 		return "", err
 	}

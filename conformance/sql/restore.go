@@ -23,22 +23,11 @@ func (s *suite) fromSnapshot() (note string, err error) {
 	}
 	defer cluster.Close()
 	n := cluster.Nodes[0]
-	c, err := connect(n, "")
+	c, were, all, err := s.stock(n)
 	if err != nil {
 		return "", err
 	}
 	defer c.close()
-	if err := fillShop(c, s.rowsOfShop()); err != nil {
-		return "", err
-	}
-	were, err := readShop(n)
-	if err != nil {
-		return "", err
-	}
-	all, err := newWriters(n)
-	if err != nil {
-		return "", err
-	}
 	under, after := filepath.Join(dir, "under.snap"), filepath.Join(dir, "after.snap")
 	least, most := map[int64]int64{}, map[int64]int64{}
 	if err := besideWriters(n, all, func() error {
@@ -78,6 +67,24 @@ func (s *suite) fromSnapshot() (note string, err error) {
 	}
 	return fmt.Sprintf("%d rows in %d tables and 8 writers, %d transactions while it was saved: equal by every index, CHECK TABLE is OK, also of a save at rest",
 		len(were), len(shop), moved), nil
+}
+
+// stock fills the shop of a server that is new and returns its rows, with writers beside it. The caller closes the client.
+func (s *suite) stock(n *proctest.Node) (c *client, were []string, all []*writer, err error) {
+	if c, err = connect(n, ""); err != nil {
+		return nil, nil, nil, err
+	}
+	if err = fillShop(c, s.rowsOfShop()); err == nil {
+		were, err = readShop(n)
+	}
+	if err == nil {
+		all, err = newWriters(n)
+	}
+	if err != nil {
+		c.close()
+		return nil, nil, nil, err
+	}
+	return c, were, all, nil
 }
 
 // besideWriters lets writers run while do does.
