@@ -46,7 +46,8 @@ func (d *Door) newSession(c *wire.Client) (*session, error) {
 // open gives the session fresh variables.
 func (s *session) open() {
 	s.s = s.d.engine.NewSession(engine.Client{ID: s.client.ID, User: s.client.User, Host: s.user.Host,
-		Account: s.accountName(), Rights: s.user})
+		Account: s.accountName(), Rights: s.user,
+		TLSVersion: s.client.TLSVersion, TLSCipher: s.client.TLSCipher})
 	s.defaultAck()
 }
 

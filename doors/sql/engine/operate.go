@@ -164,12 +164,15 @@ func (s *Session) counters(filter *sqlparser.ShowFilter, to *wire.Answer) {
 		columns[i] = wire.Column{Name: n, Type: wire.VarString, Collation: uint16(textCollation), Length: 1024}
 	}
 	to.Columns(columns)
-	all := append(s.e.opt.Operate.Counters(), Counter{"Handler_read_next", int64(s.read.entries)}, Counter{"Handler_read_rnd_next", int64(s.read.rows)})
-	slices.SortFunc(all, func(a, b Counter) int { return strings.Compare(a.Name, b.Name) })
+	all := [][2]string{{"Ssl_cipher", s.tlsCipher}, {"Ssl_version", s.tlsVersion}}
+	for _, x := range append(s.e.opt.Operate.Counters(), Counter{"Handler_read_next", int64(s.read.entries)}, Counter{"Handler_read_rnd_next", int64(s.read.rows)}) {
+		all = append(all, [2]string{x.Name, strconv.FormatInt(x.Value, 10)})
+	}
+	slices.SortFunc(all, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
 	for _, x := range all {
-		if like.Match(strings.ToLower(x.Name), pattern) {
-			to.Text(x.Name)
-			to.Text(strconv.FormatInt(x.Value, 10))
+		if like.Match(strings.ToLower(x[0]), pattern) {
+			to.Text(x[0])
+			to.Text(x[1])
 		}
 	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/dolthub/go-mysql-server/sql"
@@ -19,6 +20,8 @@ type Session struct {
 	e       *Engine
 	account string // user@host, for CURRENT_USER()
 	rights  Rights // nil: all
+	// tlsVersion and tlsCipher are what SHOW STATUS says of the connection.
+	tlsVersion, tlsCipher string
 
 	// Of the statement that runs.
 	cat    *sqlmachine.Catalogue
@@ -51,11 +54,13 @@ type Client struct {
 	Host    string // that the client comes from
 	Account string // user@host of the account
 	Rights  Rights // nil: all
+	// TLSVersion and TLSCipher are those of the connection, "" without TLS.
+	TLSVersion, TLSCipher string
 }
 
 // NewSession returns the session of a client.
 func (e *Engine) NewSession(c Client) *Session {
-	s := &Session{e: e, account: c.Account, rights: c.Rights,
+	s := &Session{e: e, account: c.Account, rights: c.Rights, tlsVersion: strings.Replace(c.TLSVersion, " ", "v", 1), tlsCipher: c.TLSCipher,
 		BaseSession: sql.NewBaseSessionWithClientServer("127.0.0.1", sql.Client{User: c.User, Address: c.Host}, c.ID)}
 	s.SetIgnoreAutoCommit(true) // the door commits
 	s.processes.s = s

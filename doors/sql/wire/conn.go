@@ -147,7 +147,8 @@ func (c *conn) handshake() (*login, error) {
 			return nil, Errorf(ErrHandshake, "Bad handshake")
 		}
 		l.capabilities &= announced
-		c.client = Client{ID: c.id, User: l.user, Database: l.database, Addr: c.nc.RemoteAddr(), TLS: c.client.TLS,
+		c.client = Client{ID: c.id, User: l.user, Database: l.database, Addr: c.nc.RemoteAddr(),
+			TLS: c.client.TLS, TLSVersion: c.client.TLSVersion, TLSCipher: c.client.TLSCipher,
 			Capabilities: l.capabilities, Collation: l.collation, Attributes: l.attributes}
 		return &l, nil
 	}
@@ -160,7 +161,8 @@ func (c *conn) startTLS() error {
 	if err := t.Handshake(); err != nil {
 		return err
 	}
-	c.client.TLS = true
+	st := t.ConnectionState()
+	c.client.TLS, c.client.TLSVersion, c.client.TLSCipher = true, tls.VersionName(st.Version), tls.CipherSuiteName(st.CipherSuite)
 	c.nc = t
 	c.in.from, c.in.r, c.in.w = t, 0, 0
 	c.out.to = deadlined{t, orElse(c.server.WriteTimeout, defaultWriteTimeout)}

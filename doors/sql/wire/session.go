@@ -27,6 +27,8 @@ type Client struct {
 	Database     string // the one that the login names
 	Addr         net.Addr
 	TLS          bool
+	TLSVersion   string // as Go names it: TLS 1.3
+	TLSCipher    string
 	Capabilities Capabilities
 	Collation    byte // of the login
 	Attributes   map[string]string
