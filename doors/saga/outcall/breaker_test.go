@@ -259,8 +259,8 @@ func TestCallsWaitForTheOneThatTries(t *testing.T) {
 			select {
 			case <-reached:
 				return true
-			case r := <-trial.results:
-				want(t, r, Transient, "circuit open")
+			case r := <-trial.results: // too early, or over a connection that the broken server still had to close
+				want(t, r, Transient, "")
 				return false
 			}
 		})
