@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"strings"
-
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/transform"
@@ -56,8 +54,14 @@ func (d *described) Next(ctx *sql.Context) (sql.Row, error) {
 			r[at] = t.Collation().Name()
 		}
 	}
-	if text, ok := r[d.at["Default"]].(string); ok && c.Default.IsLiteral() && len(text) > 1 && text[0] == '\'' {
-		r[d.at["Default"]] = strings.ReplaceAll(text[1:len(text)-1], "''", "'")
+	if c.Default != nil && c.Default.IsLiteral() {
+		text, null, err := literalDefault(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		if r[d.at["Default"]] = text; null {
+			r[d.at["Default"]] = nil
+		}
 	}
 	return r, nil
 }

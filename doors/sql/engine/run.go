@@ -152,7 +152,7 @@ func (s *Session) plan(c *sql.Context, st *Statement, params []wire.Param) (sql.
 	if err != nil {
 		return nil, nil, err
 	}
-	return schema, describe(c, node, schema, rows), nil
+	return schema, create(c, node, show(c, node, schema, describe(c, node, schema, rows))), nil
 }
 
 // unhashed has an IN whose values are of several kinds compare them one by one. The library hashes what they are when they are converted to the
