@@ -158,6 +158,10 @@ func TestRows(t *testing.T) {
 	w := writes(tab, 1, op(sqlpart.Insert, 0, "a", "1"), op(sqlpart.Insert, 1, "1a", ""))
 	w.NextAuto = 300
 	r.apply(commit(w))
+	r.define(sqlpart.Change{Verb: sqlpart.CreateTable, Database: tab.Database, Name: "u"})
+	bare := writes(r.table("test", "u"), 1, op(sqlpart.Insert, 0, "b", "2"))
+	bare.NextRow = 5
+	r.apply(commit(bare))
 	var out strings.Builder
 	it, err := r.Store.NewIter([]byte{letter}, []byte{letter + 1})
 	if err != nil {
