@@ -98,6 +98,9 @@ func (x *index) span(ctx *sql.Context, r sql.MySQLRange) (p span, some bool, err
 
 // column returns the keys between which a column's values lie. point: it has one value, whose key this is. A nil from or to: it has none.
 func (x *index) column(ctx *sql.Context, i int, r sql.MySQLRangeColumnExpr) (from, to, point []byte, err error) {
+	if comparesNull(r) {
+		return nil, nil, nil, nil
+	}
 	null := tuple.AppendNull(nil)
 	var low, high any
 	lowKnown, highKnown := false, false
@@ -155,6 +158,24 @@ func (x *index) column(ctx *sql.Context, i int, r sql.MySQLRangeColumnExpr) (fro
 		return from, to, null, nil
 	}
 	return from, to, nil, nil
+}
+
+// comparesNull reports whether a column is compared with NULL, which is true of no row. A join looks its rows up so, and keeps no filter. NULL for a
+// parameter of a kept plan has a sentinel here, and may stand behind <=>: there the filter decides.
+func comparesNull(r sql.MySQLRangeColumnExpr) bool {
+	for _, cut := range []sql.MySQLRangeCut{r.LowerBound, r.UpperBound} {
+		switch c := cut.(type) {
+		case sql.Below:
+			if c.Key == nil {
+				return true
+			}
+		case sql.Above:
+			if c.Key == nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // bound returns the key of a value to which a column is compared. exact false: the key stands for values beside it too, because the column's type
