@@ -255,7 +255,7 @@ func (t *tableView) read(ctx *sql.Context, p span) (sql.RowIter, error) {
 			return sql.RowsToRowIter(), err
 		}
 		s.reads.rows++
-		r, err := t.layout.rows.Decode(value)
+		r, err := t.decode(p.from, value)
 		if err != nil {
 			return nil, t.damaged(err)
 		}
@@ -303,12 +303,12 @@ func (r *plainRows) Next(ctx *sql.Context) (sql.Row, error) {
 	if err != nil {
 		return nil, err
 	}
+	key := r.it.Key()[sqlmachine.PrefixBytes:]
 	if r.p.id() == 0 {
 		r.s.reads.rows++
 	} else {
 		r.s.reads.entries++
-		key, err := primaryOf(r.it.Key()[sqlmachine.PrefixBytes:], value)
-		if err != nil {
+		if key, err = primaryOf(key, value); err != nil {
 			return nil, r.t.damaged(err)
 		}
 		var exists bool
@@ -320,7 +320,7 @@ func (r *plainRows) Next(ctx *sql.Context) (sql.Row, error) {
 		}
 		r.s.reads.rows++
 	}
-	values, err := r.t.layout.rows.Decode(value)
+	values, err := r.t.decode(key, value)
 	if err != nil {
 		return nil, r.t.damaged(err)
 	}
@@ -418,7 +418,7 @@ func (r *lockedRows) Next(ctx *sql.Context) (sql.Row, error) {
 			continue
 		}
 		r.s.reads.rows++
-		values, err := r.t.layout.rows.Decode(value)
+		values, err := r.t.decode(key, value)
 		if err != nil {
 			return nil, r.t.damaged(err)
 		}

@@ -33,7 +33,7 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 		return out, s.deniedDatabase(name)
 	}
 	s.begin, s.tx, s.cat, s.reads, s.values, s.used, s.verb = begin, nil, nil, reads{}, nil, s.used[:0], verbOf(st.ast)
-	s.gathered = newGathered(st)
+	s.gathered, s.inserted, s.replaced = newGathered(st), inserted{}, 0
 	if _, ok := st.ast.(*sqlparser.Set); ok {
 		s.settings = ""
 	}
@@ -73,7 +73,15 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 			err = e
 		}
 	}()
-	if out, err = s.send(c, schema, rows, to); err != nil || s.gathered == nil {
+	out, err = s.send(c, schema, rows, to)
+	out.Done.Affected += s.replaced
+	if !s.inserted.generated { // the library has the session's LAST_INSERT_ID, of whichever statement
+		out.Done.InsertID = 0
+		if _, ok := st.ast.(*sqlparser.Insert); ok {
+			out.Done.InsertID = s.inserted.last
+		}
+	}
+	if err != nil || s.gathered == nil {
 		return out, err
 	}
 	if s.gathered.deletes { // the library counts the rows of the join
