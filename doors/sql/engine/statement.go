@@ -167,6 +167,7 @@ func (s *Statement) classify() error {
 			return refused("EXPLAIN of this statement")
 		}
 		s.Kind = KindRead
+		v.params, v.tables = inner.params, inner.tables
 	default:
 		return refused(firstWords(s.Text))
 	}
