@@ -14,23 +14,26 @@ func (s *session) account(ctx context.Context, st *account.Statement, to *wire.A
 			return err
 		}
 	}
-	heading, lines, notes, err := s.d.opt.Users.Run(ctx, s.user, st, s.s.GetCurrentDatabase())
+	a, err := s.d.opt.Users.Run(ctx, s.user, st, s.s.GetCurrentDatabase())
 	if err != nil {
 		return err
 	}
 	if st.Reads() {
-		to.Columns(linesUnder(heading))
-		for _, line := range lines {
+		to.Columns(linesUnder(a.Heading))
+		for _, line := range a.Lines {
 			to.Text(line)
 		}
 		to.End(0)
 		return nil
 	}
+	if a.Wrote != nil {
+		s.acked.session.Wrote = a.Wrote
+	}
 	s.s.ClearWarnings()
-	for _, n := range notes {
+	for _, n := range a.Notes {
 		s.s.Note(n.Code, n.Text)
 	}
-	to.OK(wire.Done{Warnings: uint16(len(notes))})
+	to.OK(wire.Done{Warnings: uint16(len(a.Notes))})
 	return nil
 }
 

@@ -86,6 +86,9 @@ func TestNotArchivedInTime(t *testing.T) {
 		{"INSERT INTO t VALUES (1, 10)", errDuringCommit, "not archived"},
 		{"SELECT k FROM t", errTooLong, "not archived"},
 		{"INSERT INTO t VALUES (1, 10)", errTooLong, "not archived"}, // that the row is there could be lost
+		{"CREATE USER late IDENTIFIED BY 'secret'", errDuringCommit, "do not send it again"},
+		{"GRANT ALL ON test.* TO late", errDuringCommit, "do not send it again"},
+		{"CREATE USER late IDENTIFIED BY 'secret'", errTooLong, "not archived"}, // that the user is there could be lost
 		{"SET holdfast_ack = 'commit'", 0, ""},
 		{"SELECT k FROM t", 0, ""},
 		{"SET holdfast_ack = 'archive'", errTooLong, ""}, // the next answer would show the same
@@ -96,7 +99,7 @@ func TestNotArchivedInTime(t *testing.T) {
 		}
 	}
 	counted := at.d.Counts()
-	if counted.Errors[errDuringCommit] != 2 || counted.Errors[errTooLong] != 3 {
+	if counted.Errors[errDuringCommit] != 4 || counted.Errors[errTooLong] != 4 {
 		t.Errorf("%v", counted.Errors)
 	}
 }

@@ -63,6 +63,30 @@ func TestCheckTableNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
+// TestCheckTableOfRowsWithNumbers: a row whose key is no number, and an entry that leads to a row which is not there.
+func TestCheckTableOfRowsWithNumbers(t *testing.T) {
+	t.Parallel()
+	d := &damaged{r: newRig(t)}
+	c := d.r.connect("test")
+	d.r.exec(c, "CREATE TABLE t (k INT, KEY by_k (k))")
+	d.r.exec(c, "INSERT INTO t VALUES (1), (1)")
+	if got, err := query(c, "CHECK TABLE t"); got != "test.t|check|status|OK\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+	value := d.value(0, 0)
+	d.put(0, []byte{0xfe}, value)
+	d.remove(1, 0)
+	got, err := query(c, "CHECK TABLE t")
+	for _, says := range []string{"row 3: ", "index by_k does not lead to row 1", "index by_k has 1 entries, and the table 3 rows"} {
+		if err != nil || !strings.Contains(got, "test.t|check|error|"+says) {
+			t.Errorf("%q is not in %q, %v", says, got, err)
+		}
+	}
+	if _, err := query(c, "SELECT * FROM t"); number(err) != 1105 {
+		t.Errorf("a row whose key is no number is read: %v", err)
+	}
+}
+
 // damaged writes rows and entries past the engine.
 type damaged struct{ r *rig }
 

@@ -41,36 +41,46 @@ type Note struct {
 // patience bounds the way of a statement through the log.
 const patience = 10 * time.Second
 
-// Run runs a statement of a client whose default database is database. lines are the answer of ShowGrants. Errors are *wire.Error.
-func (u *Users) Run(ctx context.Context, c *Client, st *Statement, database string) (header string, lines []string, notes []Note, err error) {
+// Answer is what a statement has come to.
+type Answer struct {
+	// Heading and Lines are those of ShowGrants.
+	Heading string
+	Lines   []string
+	Notes   []Note
+	// Wrote is the result of the command that took effect. Nil: there was none.
+	Wrote *entry.Result
+}
+
+// Run runs a statement of a client whose default database is database. Errors are *wire.Error.
+func (u *Users) Run(ctx context.Context, c *Client, st *Statement, database string) (a Answer, err error) {
 	ctx, end := context.WithTimeout(ctx, patience)
 	defer end()
 	if st.Verb == ShowGrants {
-		header, lines, err = u.show(ctx, c, st)
-		return header, lines, nil, err
+		a.Heading, a.Lines, err = u.show(ctx, c, st)
+		return a, err
 	}
 	if st.Verb == Flush {
 		if !c.account().MayManage() {
-			return "", nil, nil, needs("RELOAD")
+			return a, needs("RELOAD")
 		}
-		return "", nil, nil, nil
+		return a, nil
 	}
 	part, err := u.part(c, st, database)
 	if err != nil {
-		return "", nil, nil, err
+		return a, err
 	}
 	if taken := u.opt.State().Bytes(); u.opt.MaxBytes > 0 && taken >= u.opt.MaxBytes && st.Verb != Drop && st.Verb != Revoke {
-		return "", nil, nil, wire.Errorf(wire.ErrOutOfMemory, "Out of memory; users and accounts take %d bytes, and --memory of this server has room for %d", taken, u.opt.MaxBytes)
+		return a, wire.Errorf(wire.ErrOutOfMemory, "Out of memory; users and accounts take %d bytes, and --memory of this server has room for %d", taken, u.opt.MaxBytes)
 	}
-	notes = u.notes(c, st)
+	notes := u.notes(c, st)
 	res, err := u.opt.Propose(ctx, entry.Part{Machine: entry.MachineIdent, Body: eident.AppendPart(nil, part)})
 	switch {
 	case err != nil:
-		return "", nil, nil, unavailable(err)
+		return a, unavailable(err)
 	case res.Rejection != nil:
-		return "", nil, nil, c.rejected(st, res.Rejection)
+		return a, c.rejected(st, res.Rejection)
 	}
-	return "", nil, notes, nil
+	return Answer{Notes: notes, Wrote: res}, nil
 }
 
 // part makes the command of a statement. What the machine would refuse by the client's rights is refused here, in the statement's own words.

@@ -54,7 +54,7 @@ func (r *rig) run(text string) error {
 	if err != nil || !ok || rest != "" {
 		r.t.Fatalf("%s: %v, %v, %q", text, ok, err, rest)
 	}
-	_, _, _, err = r.Run(r.t.Context(), r.root, st, "")
+	_, err = r.Run(r.t.Context(), r.root, st, "")
 	return err
 }
 

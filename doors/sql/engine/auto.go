@@ -29,6 +29,7 @@ func (t *tableView) GetNextAutoIncrementValue(ctx *sql.Context, given any) (uint
 	if err != nil {
 		return 0, err
 	}
+	sessionOf(ctx).inserted.generated = true
 	return tx.NextAuto(t.t.ID, 1)
 }
 

@@ -176,8 +176,8 @@ func (t *table) checkRows(c *sql.Context, tx *txn.Tx, f *faults) (rows uint64, e
 		if err != nil {
 			return rows, err
 		}
-		r, err := t.layout.rows.Decode(value)
 		key := it.Key()[sqlmachine.PrefixBytes:]
+		r, err := t.decode(key, value)
 		if err != nil {
 			if !f.add("row %d: %v", rows+1, err) {
 				return rows, nil

@@ -361,9 +361,6 @@ func (s *Session) definitionOf(ctx *sql.Context, create *plan.CreateTable, spec 
 			return nil, 0, refused("an index of this kind")
 		}
 	}
-	if len(def.primary) == 0 {
-		return nil, 0, refused("a table without a primary key")
-	}
 	if err := def.judgeKeys(ctx, schema.Schema); err != nil {
 		return nil, 0, err
 	}
@@ -577,11 +574,11 @@ func (s *Session) writeEntries(ctx *sql.Context, tx *txn.Tx, t *table, id uint64
 		if err != nil {
 			return err
 		}
-		r, err := t.layout.rows.Decode(value)
+		key := slices.Clone(it.Key()[sqlmachine.PrefixBytes:])
+		r, err := t.decode(key, value)
 		if err != nil {
 			return t.damaged(err)
 		}
-		key := slices.Clone(it.Key()[sqlmachine.PrefixBytes:])
 		e, err := t.entry(ctx, &t.all[w], r, key)
 		if err != nil {
 			return err

@@ -22,7 +22,7 @@ var ErrDefinition = errors.New("table definition is damaged, or was written by a
 // definition is a table as the door has defined it. It never changes: an altered table has another one.
 type definition struct {
 	columns   []column
-	primary   []keyPart // empty: rows are kept in the order of their insertion, under a number that no statement sees
+	primary   []keyPart // empty: each row has a number instead (numbered.go)
 	indexes   []indexDef
 	collation sql.CollationID
 	comment   string

@@ -16,12 +16,19 @@ import (
 type editor struct {
 	t *tableView
 	s *Session
+
+	replaces bool   // the statement is REPLACE
+	removed  uint64 // rows that it has deleted for the one that it inserts next
 }
 
 func (t *tableView) Inserter(ctx *sql.Context) sql.RowInserter { return t.editor(ctx) }
 func (t *tableView) Updater(ctx *sql.Context) sql.RowUpdater   { return t.editor(ctx) }
 func (t *tableView) Deleter(ctx *sql.Context) sql.RowDeleter   { return t.editor(ctx) }
-func (t *tableView) Replacer(ctx *sql.Context) sql.RowReplacer { return t.editor(ctx) }
+func (t *tableView) Replacer(ctx *sql.Context) sql.RowReplacer {
+	e := t.editor(ctx)
+	e.replaces = true
+	return e
+}
 
 func (t *tableView) editor(ctx *sql.Context) *editor { return &editor{t: t, s: sessionOf(ctx)} }
 
@@ -41,8 +48,11 @@ type entryOf struct {
 	stored int
 }
 
-// primaryKey returns the key of a row.
+// primaryKey returns the key of a row that is in the table, or that a client inserts with its primary key.
 func (t *table) primaryKey(ctx *sql.Context, r sql.Row) (key []byte, err error) {
+	if t.hasNumbers() {
+		return t.numberKey(r)
+	}
 	for i := range t.layout.primary {
 		if key, err = t.layout.primary[i].AppendKey(ctx, key, r[t.def.primary[i].column]); err != nil {
 			return nil, err
@@ -93,11 +103,22 @@ func (e *editor) Insert(ctx *sql.Context, r sql.Row) error {
 	if e.t.auto >= 0 {
 		e.t.given(ctx, tx, r[e.t.auto])
 	}
-	key, err := e.t.primaryKey(ctx, r)
+	key, err := e.freshKey(ctx, tx, r)
 	if err != nil {
 		return err
 	}
-	return e.insert(ctx, tx, key, r, nil)
+	if err := e.insert(ctx, tx, key, r, nil); err != nil {
+		return err
+	}
+	e.wrote(r)
+	if !e.replaces {
+		return nil
+	}
+	if e.removed > 1 {
+		e.s.replaced += e.removed - 1
+	}
+	e.removed = 0
+	return nil
 }
 
 // insert writes a row that is not there, and its entries. but: entries that the same row had under another key, which are no duplicates.
@@ -108,7 +129,7 @@ func (e *editor) insert(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row, but
 		return err
 	}
 	if exists {
-		existing, err := t.layout.rows.Decode(value)
+		existing, err := t.decode(key, value)
 		if err != nil {
 			return t.damaged(err)
 		}
@@ -121,7 +142,7 @@ func (e *editor) insert(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row, but
 	if err := e.judge(ctx, tx, entries, but, r); err != nil {
 		return err
 	}
-	body, err := t.layout.rows.Append(ctx, nil, r)
+	body, err := t.encode(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -153,14 +174,15 @@ func (e *editor) judge(ctx *sql.Context, tx *txn.Tx, entries, but []entryOf, r s
 		if err != nil {
 			return t.damaged(err)
 		}
-		body, exists, _, err := tx.LockRow(t.t.ID, 0, bytes.Clone(primary), lock.Exclusive, e.s.wait(ctx))
+		primary = bytes.Clone(primary)
+		body, exists, _, err := tx.LockRow(t.t.ID, 0, primary, lock.Exclusive, e.s.wait(ctx))
 		if err != nil {
 			return err
 		}
 		if !exists {
 			return t.damaged(fmt.Errorf("index %s has an entry without a row", n.index.def.name))
 		}
-		existing, err := t.layout.rows.Decode(body)
+		existing, err := t.decode(primary, body)
 		if err != nil {
 			return t.damaged(err)
 		}
@@ -195,6 +217,9 @@ func (e *editor) Delete(ctx *sql.Context, r sql.Row) error {
 		return err
 	}
 	_, err = e.remove(ctx, tx, key, r)
+	if err == nil && e.replaces {
+		e.removed++
+	}
 	return err
 }
 
@@ -237,7 +262,23 @@ func (e *editor) Update(ctx *sql.Context, was, r sql.Row) error {
 	if err != nil {
 		return err
 	}
-	return e.update(ctx, tx, was, r)
+	if err := e.update(ctx, tx, was, r); err != nil {
+		return err
+	}
+	e.wrote(r)
+	return nil
+}
+
+// wrote notes the value of AUTO_INCREMENT of a row that was written, for the answer.
+func (e *editor) wrote(r sql.Row) {
+	if e.t.auto < 0 {
+		return
+	}
+	if n, ok := integer(r[e.t.auto]); ok {
+		e.s.inserted.last = uint64(n)
+	} else if n, ok := r[e.t.auto].(uint64); ok {
+		e.s.inserted.last = n
+	}
 }
 
 func (e *editor) update(ctx *sql.Context, tx *txn.Tx, was, r sql.Row) error {
@@ -299,7 +340,7 @@ func (e *editor) update(ctx *sql.Context, tx *txn.Tx, was, r sql.Row) error {
 	if err := e.judge(ctx, tx, fresh, gone, r); err != nil {
 		return err
 	}
-	body, err := t.layout.rows.Append(ctx, nil, r)
+	body, err := t.encode(ctx, r)
 	if err != nil {
 		return err
 	}

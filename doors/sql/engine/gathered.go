@@ -46,12 +46,10 @@ func newGathered(st *Statement) *gathered {
 	return nil
 }
 
-// add gathers a change. is nil: the row is deleted. A row whose key is NULL is the missing side of an outer join.
+// add gathers a change. is nil: the row is deleted.
 func (g *gathered) add(ctx *sql.Context, e *editor, was, is sql.Row) error {
-	for _, p := range e.t.def.primary {
-		if was[p.column] == nil {
-			return nil
-		}
+	if e.t.missing(was) {
+		return nil
 	}
 	key, err := e.t.primaryKey(ctx, was)
 	if err != nil {
@@ -62,11 +60,11 @@ func (g *gathered) add(ctx *sql.Context, e *editor, was, is sql.Row) error {
 		return nil
 	}
 	if is != nil {
-		before, err := e.t.layout.rows.Append(ctx, nil, was)
+		before, err := e.t.encode(ctx, was)
 		if err != nil {
 			return err
 		}
-		after, err := e.t.layout.rows.Append(ctx, nil, is)
+		after, err := e.t.encode(ctx, is)
 		if err != nil {
 			return err
 		}
@@ -113,7 +111,7 @@ func (x *rowChange) remove(ctx *sql.Context, tx *txn.Tx) error {
 	if !exists {
 		return sql.ErrDeleteRowNotFound.New()
 	}
-	r, err := t.layout.rows.Decode(value)
+	r, err := t.decode(x.key, value)
 	if err != nil {
 		return t.damaged(err)
 	}

@@ -330,7 +330,10 @@ func (s *Session) analyse(c *sql.Context, st *Statement, kinds string, set int) 
 	if err != nil {
 		return nil, nil, err
 	}
-	node, err = s.e.sql.Analyzer.Analyze(c, node, nil, flags)
+	if node, err = s.e.sql.Analyzer.Analyze(c, node, nil, flags); err != nil {
+		return nil, nil, err
+	}
+	node, err = mergedByOne(c, node)
 	return node, flags, err
 }
 

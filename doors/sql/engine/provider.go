@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
@@ -88,7 +89,12 @@ func (d *database) open(ctx *sql.Context, name string, how reading) (sql.Table, 
 	if err != nil {
 		return nil, false, err
 	}
-	return &tableView{table: table, how: how}, true, nil
+	v := &tableView{table: table, how: how, columns: table.schema}
+	if table.hasNumbers() {
+		s.opened++
+		v.columns.Schema = table.numbered(strconv.Itoa(s.opened))
+	}
+	return v, true, nil
 }
 
 func (d *database) GetTableNames(*sql.Context) ([]string, error) {

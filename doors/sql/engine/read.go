@@ -98,6 +98,9 @@ func (x *index) span(ctx *sql.Context, r sql.MySQLRange) (p span, some bool, err
 
 // column returns the keys between which a column's values lie. point: it has one value, whose key this is. A nil from or to: it has none.
 func (x *index) column(ctx *sql.Context, i int, r sql.MySQLRangeColumnExpr) (from, to, point []byte, err error) {
+	if comparesNull(r) {
+		return nil, nil, nil, nil
+	}
 	null := tuple.AppendNull(nil)
 	var low, high any
 	lowKnown, highKnown := false, false
@@ -155,6 +158,24 @@ func (x *index) column(ctx *sql.Context, i int, r sql.MySQLRangeColumnExpr) (fro
 		return from, to, null, nil
 	}
 	return from, to, nil, nil
+}
+
+// comparesNull reports whether a column is compared with NULL, which is true of no row. A join looks its rows up so, and keeps no filter. NULL for a
+// parameter of a kept plan has a sentinel here, and may stand behind <=>: there the filter decides.
+func comparesNull(r sql.MySQLRangeColumnExpr) bool {
+	for _, cut := range []sql.MySQLRangeCut{r.LowerBound, r.UpperBound} {
+		switch c := cut.(type) {
+		case sql.Below:
+			if c.Key == nil {
+				return true
+			}
+		case sql.Above:
+			if c.Key == nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // bound returns the key of a value to which a column is compared. exact false: the key stands for values beside it too, because the column's type
@@ -234,7 +255,7 @@ func (t *tableView) read(ctx *sql.Context, p span) (sql.RowIter, error) {
 			return sql.RowsToRowIter(), err
 		}
 		s.reads.rows++
-		r, err := t.layout.rows.Decode(value)
+		r, err := t.decode(p.from, value)
 		if err != nil {
 			return nil, t.damaged(err)
 		}
@@ -282,12 +303,12 @@ func (r *plainRows) Next(ctx *sql.Context) (sql.Row, error) {
 	if err != nil {
 		return nil, err
 	}
+	key := r.it.Key()[sqlmachine.PrefixBytes:]
 	if r.p.id() == 0 {
 		r.s.reads.rows++
 	} else {
 		r.s.reads.entries++
-		key, err := primaryOf(r.it.Key()[sqlmachine.PrefixBytes:], value)
-		if err != nil {
+		if key, err = primaryOf(key, value); err != nil {
 			return nil, r.t.damaged(err)
 		}
 		var exists bool
@@ -299,7 +320,7 @@ func (r *plainRows) Next(ctx *sql.Context) (sql.Row, error) {
 		}
 		r.s.reads.rows++
 	}
-	values, err := r.t.layout.rows.Decode(value)
+	values, err := r.t.decode(key, value)
 	if err != nil {
 		return nil, r.t.damaged(err)
 	}
@@ -397,7 +418,7 @@ func (r *lockedRows) Next(ctx *sql.Context) (sql.Row, error) {
 			continue
 		}
 		r.s.reads.rows++
-		values, err := r.t.layout.rows.Decode(value)
+		values, err := r.t.decode(key, value)
 		if err != nil {
 			return nil, r.t.damaged(err)
 		}

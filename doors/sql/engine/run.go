@@ -9,6 +9,7 @@ import (
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
+	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/planbuilder"
 	"github.com/dolthub/go-mysql-server/sql/transform"
 	"github.com/dolthub/go-mysql-server/sql/types"
@@ -32,7 +33,7 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 		return out, s.deniedDatabase(name)
 	}
 	s.begin, s.tx, s.cat, s.reads, s.values, s.used, s.verb = begin, nil, nil, reads{}, nil, s.used[:0], verbOf(st.ast)
-	s.gathered = newGathered(st)
+	s.gathered, s.inserted, s.replaced = newGathered(st), inserted{}, 0
 	if _, ok := st.ast.(*sqlparser.Set); ok {
 		s.settings = ""
 	}
@@ -72,7 +73,15 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 			err = e
 		}
 	}()
-	if out, err = s.send(c, schema, rows, to); err != nil || s.gathered == nil {
+	out, err = s.send(c, schema, rows, to)
+	out.Done.Affected += s.replaced
+	if !s.inserted.generated { // the library has the session's LAST_INSERT_ID, of whichever statement
+		out.Done.InsertID = 0
+		if _, ok := st.ast.(*sqlparser.Insert); ok {
+			out.Done.InsertID = s.inserted.last
+		}
+	}
+	if err != nil || s.gathered == nil {
 		return out, err
 	}
 	if s.gathered.deletes { // the library counts the rows of the join
@@ -148,11 +157,73 @@ func (s *Session) plan(c *sql.Context, st *Statement, params []wire.Param) (sql.
 			return nil, nil, err
 		}
 	}
+	if node, err = mergedByOne(c, node); err != nil {
+		return nil, nil, err
+	}
 	schema, rows, _, err := s.e.sql.PrepQueryPlanForExecution(c, st.Text, node, flags)
 	if err != nil {
 		return nil, nil, err
 	}
 	return schema, create(c, node, show(c, node, schema, describe(c, node, schema, rows))), nil
+}
+
+// mergedByOne has a join of two sorted indexes go by the first columns alone, and compare the others as conditions. The library compares all of
+// them as one list, and skips every row of the right side at the first NULL in a list of the left one.
+func mergedByOne(c *sql.Context, n sql.Node) (sql.Node, error) {
+	n, _, err := transform.NodeWithOpaque(c, n, func(c *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
+		n, same, err := transform.OneNodeExpressions(c, n, func(c *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+			q, ok := e.(*plan.Subquery)
+			if !ok {
+				return e, transform.SameTree, nil
+			}
+			inner, err := mergedByOne(c, q.Query)
+			if err != nil || inner == q.Query {
+				return e, transform.SameTree, err
+			}
+			return q.WithQuery(inner), transform.NewTree, nil
+		})
+		if err != nil {
+			return nil, transform.SameTree, err
+		}
+		switch a := n.(type) {
+		case *plan.InsertInto:
+			source, err := mergedByOne(c, a.Source)
+			if err != nil || source == a.Source {
+				return n, same, err
+			}
+			return a.WithSource(source), transform.NewTree, nil
+		case *plan.JoinNode:
+			if filter := byOne(c, a); filter != nil {
+				one := *a
+				one.Filter = filter
+				return &one, transform.NewTree, nil
+			}
+		}
+		return n, same, nil
+	})
+	return n, err
+}
+
+// byOne is the condition of a merged join, column by column. Nil: it is so already, or the join is another one.
+func byOne(c *sql.Context, j *plan.JoinNode) sql.Expression {
+	if !j.Op.IsMerge() {
+		return nil
+	}
+	filters := expression.SplitConjunction(c, j.Filter)
+	lists, ok := filters[0].(*expression.Equals)
+	if !ok {
+		return nil
+	}
+	left, ok := lists.Left().(expression.Tuple)
+	right, also := lists.Right().(expression.Tuple)
+	if !ok || !also || len(left) != len(right) {
+		return nil
+	}
+	var all []sql.Expression
+	for i := range left {
+		all = append(all, expression.NewEquals(left[i], right[i]))
+	}
+	return expression.JoinAnd(append(all, filters[1:]...)...)
 }
 
 // unhashed has an IN whose values are of several kinds compare them one by one. The library hashes what they are when they are converted to the

@@ -30,16 +30,25 @@ type Session struct {
 	reads  reads
 	values []any      // of the parameters of a kept plan; nil: no such plan runs
 	used   []tableUse // tables that were opened while a plan was made
+	opened int        // tables with numbered rows that were opened
 	verb   string     // by which an error names the statement
 
 	read      reads // of all statements before
 	processes processes
 
+	inserted inserted
+	replaced uint64    // rows that REPLACE has deleted, without the first for each row that it inserts: the library counts that one
 	gathered *gathered // nil: the statement changes rows while it reads, or changes none
 
 	settings string // settingsKey; "": a variable was set
 
 	seen *sqlmachine.Catalogue // when the transaction's snapshot was opened; nil: it has none
+}
+
+// inserted is what a statement has put into a column of AUTO_INCREMENT.
+type inserted struct {
+	last      uint64 // value of the row that was written last; 0: no table has such a column
+	generated bool   // a value was given to a row that had none
 }
 
 // reads counts what a statement has read.

@@ -8,6 +8,7 @@ import (
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"github.com/holdfastdb/holdfast/doors/sql/account"
+	"github.com/holdfastdb/holdfast/doors/sql/wire"
 )
 
 // Kind says what a statement does with the session's transaction.
@@ -166,6 +167,7 @@ func (s *Statement) classify() error {
 			return refused("EXPLAIN of this statement")
 		}
 		s.Kind = KindRead
+		v.params, v.tables = inner.params, inner.tables
 	default:
 		return refused(firstWords(s.Text))
 	}
@@ -362,6 +364,19 @@ func (v *survey) insert(a *sqlparser.Insert) {
 	switch r := a.Rows.(type) {
 	case sqlparser.SelectStatement:
 		v.selects(r, &shared)
+		_ = sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
+			if _, ok := n.(*sqlparser.ValuesFuncExpr); ok { // the library does not find the column
+				v.refuse("VALUES() of a row that is selected")
+			}
+			return true, nil
+		}, sqlparser.AssignmentExprs(a.OnDup))
+	case *sqlparser.AliasedValues:
+		for i, row := range r.Values { // the library takes a row of nothing for one of defaults, beside any other
+			if len(row) != len(r.Values[0]) && v.err == nil {
+				v.err = wire.Errorf(1136, "Column count doesn't match value count at row %d", i+1)
+			}
+		}
+		v.walk(a.Rows, &shared)
 	default:
 		v.walk(a.Rows, &shared)
 	}

@@ -61,13 +61,18 @@ func newTable(e *Engine, t *sqlmachine.Table, databaseName string) (*table, erro
 			}
 		}
 	}
+	if x.hasNumbers() {
+		x.promote()
+		x.schema.Schema = x.numbered("")
+	}
 	return x, nil
 }
 
 // tableView is a table in a statement.
 type tableView struct {
 	*table
-	how reading
+	how     reading
+	columns sql.PrimaryKeySchema
 }
 
 var (
@@ -84,8 +89,8 @@ var (
 
 func (t *tableView) Name() string                                       { return t.t.Name }
 func (t *tableView) String() string                                     { return t.t.Name }
-func (t *tableView) Schema(*sql.Context) sql.Schema                     { return t.schema.Schema }
-func (t *tableView) PrimaryKeySchema(*sql.Context) sql.PrimaryKeySchema { return t.schema }
+func (t *tableView) Schema(*sql.Context) sql.Schema                     { return t.columns.Schema }
+func (t *tableView) PrimaryKeySchema(*sql.Context) sql.PrimaryKeySchema { return t.columns }
 func (t *tableView) Collation() sql.CollationID                         { return t.def.collation }
 func (t *tableView) Comment() string                                    { return t.def.comment }
 

@@ -34,7 +34,11 @@ func describeRow(key, value []byte) (string, error) {
 	case spaceNumbers:
 		var n numbers
 		err := n.decode(value)
-		return fmt.Sprintf("table %d has %d rows, next value %d", id, n.rows, n.auto), err
+		s := fmt.Sprintf("table %d has %d rows, next value %d", id, n.rows, n.auto)
+		if n.row > 0 {
+			s += fmt.Sprintf(", next row %d", n.row)
+		}
+		return s, err
 	case spaceRow:
 		if len(key) <= PrefixBytes {
 			return "", errCorrupt

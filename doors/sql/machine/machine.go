@@ -223,9 +223,9 @@ func (m *Machine) write(b store.Batch, w *sqlpart.Writes) error {
 	}
 	t := m.tables[w.Table]
 	n := &t.live.numbers
-	if w.Rows != 0 || w.NextAuto > n.auto {
+	if w.Rows != 0 || w.NextAuto > n.auto || w.NextRow > n.row {
 		n.rows += uint64(w.Rows)
-		n.auto = max(n.auto, w.NextAuto)
+		n.auto, n.row = max(n.auto, w.NextAuto), max(n.row, w.NextRow)
 		m.touch(t)
 	}
 	return nil

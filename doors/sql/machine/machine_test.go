@@ -158,6 +158,10 @@ func TestRows(t *testing.T) {
 	w := writes(tab, 1, op(sqlpart.Insert, 0, "a", "1"), op(sqlpart.Insert, 1, "1a", ""))
 	w.NextAuto = 300
 	r.apply(commit(w))
+	r.define(sqlpart.Change{Verb: sqlpart.CreateTable, Database: tab.Database, Name: "u"})
+	bare := writes(r.table("test", "u"), 1, op(sqlpart.Insert, 0, "b", "2"))
+	bare.NextRow = 5
+	r.apply(commit(bare))
 	var out strings.Builder
 	it, err := r.Store.NewIter([]byte{letter}, []byte{letter + 1})
 	if err != nil {
@@ -358,4 +362,25 @@ func FuzzRows(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestNumbersOfRows: the largest next one stays, over a truncation and a start.
+func TestNumbersOfRows(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	tab := r.world()
+	for _, next := range []uint64{7, 3} {
+		w := writes(tab, 1, op(sqlpart.Insert, 0, fmt.Sprint(next), "1"))
+		w.NextRow = next
+		r.apply(commit(w))
+	}
+	r.define(sqlpart.Change{Verb: sqlpart.Truncate, Object: tab.ID, Version: tab.Version, NextAuto: 1})
+	for range 2 {
+		tab = r.table("test", "t")
+		if auto, row, err := Next(r.Store, tab.ID); auto != 1 || row != 7 || err != nil {
+			t.Errorf("next value %d, next row %d, %v", auto, row, err)
+		}
+		r.reopen()
+		r.apply(commit(writes(r.table("test", "t"), 1, op(sqlpart.Insert, 0, r.rows(tab, 0)+"a", "1"))))
+	}
 }

@@ -132,10 +132,15 @@ func (t *Table) decode(value []byte) error {
 type numbers struct {
 	rows uint64
 	auto uint64 // next value of AUTO_INCREMENT
+	row  uint64 // next number of a row without a primary key; 0: none was given
 }
 
 func (n *numbers) append(dst []byte) []byte {
-	return binary.AppendUvarint(binary.AppendUvarint(append(dst, rowVersion), n.rows), n.auto)
+	dst = binary.AppendUvarint(binary.AppendUvarint(append(dst, rowVersion), n.rows), n.auto)
+	if n.row > 0 {
+		dst = binary.AppendUvarint(dst, n.row)
+	}
+	return dst
 }
 
 func (n *numbers) decode(value []byte) error {
@@ -143,21 +148,27 @@ func (n *numbers) decode(value []byte) error {
 	if err != nil {
 		return err
 	}
-	n.rows, n.auto = r.Uvarint(), r.Uvarint()
+	n.rows, n.auto, n.row = r.Uvarint(), r.Uvarint(), 0
+	if r.Len() > 0 {
+		if n.row = r.Uvarint(); n.row == 0 {
+			r.Fail(errCorrupt)
+		}
+	}
 	return r.End()
 }
 
-// NextAuto reads the smallest value that AUTO_INCREMENT may give in a table. 0: from has no such table.
-func NextAuto(from store.Reader, table uint64) (uint64, error) {
+// Next reads the smallest value that AUTO_INCREMENT may give in a table, and the smallest number that a row without a primary key may get.
+// 0: from has no such table, or it has given no number to a row.
+func Next(from store.Reader, table uint64) (auto, row uint64, err error) {
 	value, ok, err := from.Get(nil, objectKey(spaceNumbers, table))
 	if err != nil || !ok {
-		return 0, err
+		return 0, 0, err
 	}
 	var n numbers
 	if err := n.decode(value); err != nil {
-		return 0, fmt.Errorf("numbers of table %d: %w", table, err)
+		return 0, 0, fmt.Errorf("numbers of table %d: %w", table, err)
 	}
-	return n.auto, nil
+	return n.auto, n.row, nil
 }
 
 // scan visits the rows of a space. id is that of the object.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
@@ -18,6 +19,7 @@ var (
 
 const (
 	flagReads = 1 // of a Commit: reads follow the writes
+	flagRows  = 2 // of a Commit: writes have a NextRow
 
 	actionBits = 3 // of an op's first byte; the index's id follows above them
 	actionSize = 2
@@ -28,10 +30,11 @@ func AppendPart(dst []byte, p *Part) []byte {
 	dst = append(dst, byte(p.Kind))
 	switch p.Kind {
 	case Commit:
-		dst = append(dst, wire.Bit(len(p.Reads) > 0, flagReads))
+		rows := slices.ContainsFunc(p.Tables, func(w Writes) bool { return w.NextRow != 0 })
+		dst = append(dst, wire.Bit(len(p.Reads) > 0, flagReads)|wire.Bit(rows, flagRows))
 		dst = binary.AppendUvarint(dst, uint64(len(p.Tables)))
 		for i := range p.Tables {
-			dst = appendWrites(dst, &p.Tables[i])
+			dst = appendWrites(dst, &p.Tables[i], rows)
 		}
 		if len(p.Reads) > 0 {
 			dst = binary.AppendUvarint(dst, uint64(len(p.Reads)))
@@ -53,11 +56,14 @@ func AppendPart(dst []byte, p *Part) []byte {
 	return dst
 }
 
-func appendWrites(dst []byte, w *Writes) []byte {
+func appendWrites(dst []byte, w *Writes, rows bool) []byte {
 	dst = binary.AppendUvarint(dst, w.Table)
 	dst = binary.AppendUvarint(dst, w.Version)
 	dst = binary.AppendVarint(dst, w.Rows)
 	dst = binary.AppendUvarint(dst, w.NextAuto)
+	if rows {
+		dst = binary.AppendUvarint(dst, w.NextRow)
+	}
 	dst = binary.AppendUvarint(dst, w.Overwrote)
 	return wire.AppendBytes(dst, w.Ops)
 }
@@ -137,10 +143,15 @@ func (p *Part) Decode(b []byte) error {
 }
 
 func (p *Part) decodeCommit(r *wire.Reader) {
-	reads := r.Flags(flagReads, ErrFlags) != 0
-	last := uint64(0)
+	flags := r.Flags(flagReads|flagRows, ErrFlags)
+	last, rows := uint64(0), flags&flagRows == 0
 	for range r.Count(MaxTables, 6) {
-		w := Writes{Table: r.Uvarint(), Version: r.Uvarint(), Rows: r.Varint(), NextAuto: r.Uvarint(), Overwrote: r.Uvarint()}
+		w := Writes{Table: r.Uvarint(), Version: r.Uvarint(), Rows: r.Varint(), NextAuto: r.Uvarint()}
+		if flags&flagRows != 0 {
+			w.NextRow = r.Uvarint()
+			rows = rows || w.NextRow != 0
+		}
+		w.Overwrote = r.Uvarint()
 		if w.Table <= last || w.Table > MaxID {
 			r.Fail(ErrForm)
 		}
@@ -152,12 +163,15 @@ func (p *Part) decodeCommit(r *wire.Reader) {
 				r.Fail(err)
 			}
 		}
-		if len(w.Ops) == 0 && w.Rows == 0 && w.NextAuto == 0 {
+		if len(w.Ops) == 0 && w.Rows == 0 && w.NextAuto == 0 && w.NextRow == 0 {
 			r.Fail(ErrForm)
 		}
 		p.Tables = append(p.Tables, w)
 	}
-	if !reads {
+	if !rows { // the flag was set for nothing
+		r.Fail(ErrForm)
+	}
+	if flags&flagReads == 0 {
 		return
 	}
 	n := r.Count(r.Len(), 11)

@@ -42,6 +42,11 @@ func samples() []*Part {
 			{Verb: AlterDatabase, Object: 2, Version: 1, Name: "test", Definition: []byte("latin1")},
 			{Verb: DropDatabase, Object: 3, Version: 1},
 		}},
+		{Kind: Commit, Tables: []Writes{
+			{Table: 3, Version: 9, Rows: 1, NextRow: 7, Ops: ops(Op{Action: Insert, Key: []byte("a"), Value: []byte("row")})},
+			{Table: 4, Version: 9, NextAuto: 2},
+			{Table: 5, Version: 9, NextRow: 1 << 63},
+		}, Reads: []Read{{Table: 3, Key: []byte("a")}}},
 	}
 }
 
@@ -66,7 +71,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("unknown kind %x: %v", b, err)
 		}
 	}
-	for _, b := range [][]byte{{byte(Commit), 2, 0}, {byte(Define), 1, 1}} {
+	for _, b := range [][]byte{{byte(Commit), 4, 0}, {byte(Define), 1, 1}} {
 		if _, err := decode(b); !errors.Is(err, ErrFlags) {
 			t.Errorf("unknown flag %x: %v", b, err)
 		}
@@ -105,6 +110,9 @@ func TestRefusals(t *testing.T) {
 		if got, err := decode(AppendPart(nil, p)); !errors.Is(err, ErrForm) {
 			t.Errorf("%s: %v, %v", what, got, err)
 		}
+	}
+	if _, err := decode([]byte{byte(Commit), flagRows, 1, 3, 9, 0, 5, 0, 0, 0}); !errors.Is(err, ErrForm) {
+		t.Errorf("numbers of rows without one: %v", err)
 	}
 	if _, err := decode(AppendPart(nil, &Part{Kind: Define, Changes: []Change{{Verb: CreateTable, Name: "x", Indexes: make([]Index, MaxIndexes+1)}}})); !errors.Is(err, wire.ErrCount) {
 		t.Errorf("too many indexes: %v", err)

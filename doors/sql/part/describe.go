@@ -46,6 +46,9 @@ func (p *Part) String() string {
 		if w.NextAuto != 0 {
 			s += fmt.Sprintf(", next value %d", w.NextAuto)
 		}
+		if w.NextRow != 0 {
+			s += fmt.Sprintf(", next row %d", w.NextRow)
+		}
 		all = append(all, s)
 	}
 	if len(p.Reads) > 0 {

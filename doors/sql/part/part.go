@@ -43,9 +43,12 @@ type Writes struct {
 	Rows int64
 	// NextAuto is the smallest value that AUTO_INCREMENT may give after these writes. 0: it stays. It never goes down.
 	NextAuto uint64
+	// NextRow is the smallest number that the table may give to a row without a primary key after these writes. 0: it stays. It never goes down,
+	// also where the table is truncated.
+	NextRow uint64
 	// Overwrote is how many bytes of keys and values in the store these writes replace or delete.
 	Overwrote uint64
-	// Ops are encoded with AppendOp, in the order in which they are carried out. There is one, or Rows or NextAuto is not 0. A list of Op was
+	// Ops are encoded with AppendOp, in the order in which they are carried out. There is one, or Rows, NextAuto or NextRow is not 0. A list of Op was
 	// rejected: a commit of 8 MiB can have millions, and the machine needs one at a time.
 	Ops []byte
 }

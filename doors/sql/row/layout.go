@@ -213,14 +213,14 @@ func plain(ctx *sql.Context, v any) (any, error) {
 	return v, nil
 }
 
-// Decode decodes a row. Texts are copied out of value. Error: ErrForm.
-func (l *Layout) Decode(value []byte) (sql.Row, error) {
+// Decode decodes a row. It has room for more values behind those of the columns. Texts are copied out of value. Error: ErrForm.
+func (l *Layout) Decode(value []byte, more int) (sql.Row, error) {
 	bits := (len(l.fields) + 7) / 8
 	if len(value) < 1+bits || value[0] != version {
 		return nil, ErrForm
 	}
 	nulls, b := value[1:1+bits], value[1+bits:]
-	r := make(sql.Row, len(l.fields))
+	r := make(sql.Row, len(l.fields), len(l.fields)+more)
 	for i := range l.fields {
 		if nulls[i/8]&(1<<(i%8)) != 0 {
 			continue

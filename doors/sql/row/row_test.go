@@ -147,7 +147,7 @@ func TestRowsComeBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := l.Decode(b)
+		got, err := l.Decode(b, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,11 +157,11 @@ func TestRowsComeBack(t *testing.T) {
 			}
 		}
 		for cut := range b {
-			if _, err := l.Decode(b[:cut]); err == nil {
+			if _, err := l.Decode(b[:cut], 0); err == nil {
 				t.Fatalf("a row cut at %d of %d is decoded", cut, len(b))
 			}
 		}
-		if _, err := l.Decode(append(b, 0)); err == nil {
+		if _, err := l.Decode(append(b, 0), 0); err == nil {
 			t.Error("a row with a byte more is decoded")
 		}
 	}
@@ -292,7 +292,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r, err := l.Decode(b)
+		r, err := l.Decode(b, 0)
 		if err != nil {
 			return
 		}
@@ -300,7 +300,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return // a number of another width than the column's
 		}
-		if back, err := l.Decode(again); err != nil || len(back) != len(r) {
+		if back, err := l.Decode(again, 0); err != nil || len(back) != len(r) {
 			t.Fatalf("%x was decoded, written as %x and not decoded again: %v", b, again, err)
 		}
 	})

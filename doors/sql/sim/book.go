@@ -33,7 +33,8 @@ type book struct {
 	longest [listCount][]byte // each list as it was seen last
 	seen    []seen
 	users   userBook
-	done    bool // no more transactions begin
+	lastRow uint64 // the largest number that a row of numbered was given
+	done    bool   // no more transactions begin
 }
 
 // worker is the transactions of one process of a member.
@@ -132,7 +133,7 @@ const (
 	ListBroken = "list broken"           // two lists that were read are not one the beginning of the other, or no order explains all of them
 	StaleRead  = "stale read"            // a transaction did not see what was acknowledged before
 	TwoOfAKey  = "two of a unique key"   // two rows have one unique key, or an index and its rows differ
-	GivenTwice = "value was given twice" // two transactions were given one value of AUTO_INCREMENT
+	GivenTwice = "value was given twice" // two transactions were given one value of AUTO_INCREMENT, or one row's number
 )
 
 // The figures of a run (sim.World.Count).
@@ -146,6 +147,7 @@ const (
 	TermsOver  = "transactions that ended with their term"
 	Snapshots  = "snapshots read"
 	Given      = "values of AUTO_INCREMENT given"
+	Numbered   = "numbers given to rows"
 	Duplicates = "duplicates of a unique key refused"
 	Altered    = "definitions changed"
 )

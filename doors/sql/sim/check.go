@@ -52,8 +52,9 @@ func (b *book) Check(all []*sim.Member) {
 	b.checkAccounts(h)
 	b.checkLists(h, took)
 	b.checkUsers(h, took)
+	b.checkNumbered(h, took)
 	b.checkLocks(all)
-	for _, name := range []string{accounts, lists, users, marks} {
+	for _, name := range tableNames {
 		if is, want := table(h, name).Rows(), len(b.read(h, name, 0)); is != uint64(want) {
 			b.w.Fail(sim.Diverged, "%s counts %d rows of %s, and there are %d", h.Name(), is, name, want)
 		}
@@ -186,7 +187,7 @@ func (b *book) checkLocks(all []*sim.Member) {
 		if err != nil {
 			b.w.Fail(sim.Stuck, "%s leads, and begins no transaction: %v", h.Name(), err)
 		}
-		for _, name := range []string{accounts, lists, users, marks} {
+		for _, name := range tableNames {
 			t := table(h, name)
 			if err := x.UseTable(t.ID, t.Version, lock.Exclusive, txn.Wait{}); err != nil {
 				b.w.Fail(sim.Stuck, "%s has no transaction any more, and locks of table %s: %v", h.Name(), name, err)

@@ -121,7 +121,10 @@ const (
 	lists    = "lists"    // number → the transactions that have appended, in order
 	users    = "users"    // AUTO_INCREMENT → who has inserted it, and a name; index 1 is unique: name → AUTO_INCREMENT
 	marks    = "marks"    // a transaction → nothing: each one that writes inserts its own row
+	numbered = "numbered" // a number that the table has given → the transaction
 )
+
+var tableNames = []string{accounts, lists, users, marks, numbered}
 
 // byName is the index of names.
 const byName = 1
@@ -129,7 +132,7 @@ const byName = 1
 // creation is what makes all tables.
 func creation() []sqlpart.Change {
 	changes := []sqlpart.Change{{Verb: sqlpart.CreateDatabase, Name: dbName}}
-	for _, name := range []string{accounts, lists, users, marks} {
+	for _, name := range tableNames {
 		c := sqlpart.Change{Verb: sqlpart.CreateTable, Name: name}
 		if name == users {
 			c.Indexes = []sqlpart.Index{{ID: byName, State: sqlpart.Public}}
@@ -156,7 +159,7 @@ func (t *transaction) define(what string, changes ...sqlpart.Change) {
 // alter changes the definition of a table, and sometimes the next value of AUTO_INCREMENT.
 func (t *transaction) alter() {
 	r := t.b.r
-	name := []string{accounts, lists, users, marks}[r.IntN(4)]
+	name := tableNames[r.IntN(len(tableNames))]
 	table, err := t.use(name, lock.Exclusive)
 	if err != nil {
 		t.failed(err)

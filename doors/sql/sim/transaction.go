@@ -43,6 +43,8 @@ type transaction struct {
 	inserted []*user
 	removed  []*user
 	given    []uint64 // values of AUTO_INCREMENT
+	rows     []uint64 // of numbered that it has inserted
+	emptied  []uint64 // and that it has removed
 	// claims are what it has read with locks. They hold if it has taken effect, and only then.
 	claims []func()
 }
@@ -129,6 +131,7 @@ func (t *transaction) run() {
 			t.think()
 		}
 		mark, inserted, removed, money, own := t.x.Mark(), slices.Clone(t.inserted), slices.Clone(t.removed), t.money, maps.Clone(t.own)
+		rows, emptied := len(t.rows), len(t.emptied)
 		err := kinds[r.IntN(len(kinds))](t)
 		if err == nil && r.IntN(10) == 0 {
 			err = errTakenBack
@@ -140,6 +143,7 @@ func (t *transaction) run() {
 			t.b.w.Count(TakenBack, 1)
 			t.x.RollbackTo(mark)
 			t.inserted, t.removed, t.money, t.own = inserted, removed, money, own
+			t.rows, t.emptied = t.rows[:rows], t.emptied[:emptied]
 		default:
 			t.failed(err)
 			return
@@ -160,7 +164,8 @@ func (t *transaction) run() {
 var (
 	writers = []func(*transaction) error{(*transaction).transfer, (*transaction).transfer, (*transaction).total, (*transaction).totalLocked,
 		(*transaction).append, (*transaction).append, (*transaction).readLocked, (*transaction).readLists, (*transaction).insert,
-		(*transaction).insert, (*transaction).find, (*transaction).remove}
+		(*transaction).insert, (*transaction).find, (*transaction).remove, (*transaction).insertNumbered, (*transaction).insertNumbered,
+		(*transaction).removeNumbered}
 	readers = []func(*transaction) error{(*transaction).total, (*transaction).totalLocked, (*transaction).readLocked, (*transaction).readLocked,
 		(*transaction).readLists, (*transaction).find, (*transaction).find}
 )

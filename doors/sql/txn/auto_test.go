@@ -2,6 +2,7 @@ package txn
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 
@@ -173,4 +174,69 @@ func (w *world) committedBeside(key string) string {
 	w.must(err)
 	defer x.Rollback()
 	return w.get(x, key)
+}
+
+// rowNumber takes a number of a row, and writes the row.
+func (w *world) rowNumber(x *Tx) uint64 {
+	w.t.Helper()
+	n, err := x.NextRow(w.table.ID)
+	w.must(err)
+	w.must(w.set(x, fmt.Sprintf("row %d", n), "1"))
+	return n
+}
+
+// TestARowsNumberIsGivenOnce: beside another transaction, behind one that was rolled back, over leaders, and whatever AUTO_INCREMENT does.
+func TestARowsNumberIsGivenOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a, b := w.begin(), w.begin()
+	if one, two, three := w.rowNumber(a), w.rowNumber(b), w.rowNumber(a); one != 1 || two != 2 || three != 3 {
+		t.Errorf("given were %d, %d and %d", one, two, three)
+	}
+	w.must(a.Commit())
+	b.Rollback()
+	x := w.begin()
+	if v := w.auto(x, 1); v != 1 {
+		t.Errorf("AUTO_INCREMENT begins with %d", v)
+	}
+	x.SetNextAuto(w.table.ID, 100)
+	w.must(x.Commit())
+	lost := w.begin()
+	if n := w.rowNumber(lost); n != 4 {
+		t.Errorf("behind a transaction that was rolled back: %d", n)
+	}
+	w.lead(7)
+	x = w.begin()
+	if n := w.rowNumber(x); n != 4 {
+		t.Errorf("the next term begins with %d", n)
+	}
+	if err := lost.Commit(); !errors.Is(err, ErrTermOver) {
+		t.Errorf("a commit of the earlier term: %v", err)
+	}
+	w.must(x.Delete(w.table.ID, 0, []byte("row 4"), -1)) // a row that nobody has seen, and whose number is spent
+	w.must(w.set(x, "row", "1"))
+	w.must(x.Commit())
+	w.lead(9)
+	if n := w.rowNumber(w.begin()); n != 5 {
+		t.Errorf("behind a row that is gone: %d", n)
+	}
+}
+
+// TestTruncateGoesOnWithTheNumbersOfRows: it begins AUTO_INCREMENT anew, and no number of a row.
+func TestTruncateGoesOnWithTheNumbersOfRows(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	x := w.begin()
+	w.rowNumber(x)
+	w.must(x.Commit())
+	x = w.alone()
+	_, err := x.Define([]sqlpart.Change{{Verb: sqlpart.Truncate, Object: w.table.ID, Version: w.table.Version, NextAuto: 1}})
+	w.must(err)
+	x.Rollback()
+	w.table = w.m.Catalogue().Database("d").Table("t")
+	x = w.begin()
+	if n := w.rowNumber(x); n != 2 {
+		t.Errorf("behind TRUNCATE: %d", n)
+	}
+	w.must(x.Commit())
 }

@@ -35,6 +35,7 @@ type Tx struct {
 type used struct {
 	version  uint64
 	nextAuto uint64
+	nextRow  uint64 // behind the largest number that it has given to a row; 0: it has given none
 }
 
 // Wait says how long a transaction waits for a lock.
@@ -339,7 +340,7 @@ func (x *Tx) writes() []sqlpart.Writes {
 	all := x.own.Writes()
 	for i := range all {
 		u := x.tables[all[i].Table]
-		all[i].Version, all[i].NextAuto = u.version, u.nextAuto
+		all[i].Version, all[i].NextAuto, all[i].NextRow = u.version, u.nextAuto, u.nextRow
 	}
 	for id, u := range x.tables { // any order: the list is sorted behind it
 		if u.nextAuto > 0 && !slices.ContainsFunc(all, func(w sqlpart.Writes) bool { return w.Table == id }) {
