@@ -333,7 +333,7 @@ func (s *Session) analyse(c *sql.Context, st *Statement, kinds string, set int) 
 	if node, err = s.e.sql.Analyzer.Analyze(c, node, nil, flags); err != nil {
 		return nil, nil, err
 	}
-	node, err = mergedByOne(c, node)
+	node, err = joined(c, node)
 	return node, flags, err
 }
 

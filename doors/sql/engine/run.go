@@ -9,7 +9,6 @@ import (
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
-	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/planbuilder"
 	"github.com/dolthub/go-mysql-server/sql/transform"
 	"github.com/dolthub/go-mysql-server/sql/types"
@@ -157,7 +156,7 @@ func (s *Session) plan(c *sql.Context, st *Statement, params []wire.Param) (sql.
 			return nil, nil, err
 		}
 	}
-	if node, err = mergedByOne(c, node); err != nil {
+	if node, err = joined(c, node); err != nil {
 		return nil, nil, err
 	}
 	schema, rows, _, err := s.e.sql.PrepQueryPlanForExecution(c, st.Text, node, flags)
@@ -165,65 +164,6 @@ func (s *Session) plan(c *sql.Context, st *Statement, params []wire.Param) (sql.
 		return nil, nil, err
 	}
 	return schema, create(c, node, show(c, node, schema, describe(c, node, schema, rows))), nil
-}
-
-// mergedByOne has a join of two sorted indexes go by the first columns alone, and compare the others as conditions. The library compares all of
-// them as one list, and skips every row of the right side at the first NULL in a list of the left one.
-func mergedByOne(c *sql.Context, n sql.Node) (sql.Node, error) {
-	n, _, err := transform.NodeWithOpaque(c, n, func(c *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
-		n, same, err := transform.OneNodeExpressions(c, n, func(c *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
-			q, ok := e.(*plan.Subquery)
-			if !ok {
-				return e, transform.SameTree, nil
-			}
-			inner, err := mergedByOne(c, q.Query)
-			if err != nil || inner == q.Query {
-				return e, transform.SameTree, err
-			}
-			return q.WithQuery(inner), transform.NewTree, nil
-		})
-		if err != nil {
-			return nil, transform.SameTree, err
-		}
-		switch a := n.(type) {
-		case *plan.InsertInto:
-			source, err := mergedByOne(c, a.Source)
-			if err != nil || source == a.Source {
-				return n, same, err
-			}
-			return a.WithSource(source), transform.NewTree, nil
-		case *plan.JoinNode:
-			if filter := byOne(c, a); filter != nil {
-				one := *a
-				one.Filter = filter
-				return &one, transform.NewTree, nil
-			}
-		}
-		return n, same, nil
-	})
-	return n, err
-}
-
-// byOne is the condition of a merged join, column by column. Nil: it is so already, or the join is another one.
-func byOne(c *sql.Context, j *plan.JoinNode) sql.Expression {
-	if !j.Op.IsMerge() {
-		return nil
-	}
-	filters := expression.SplitConjunction(c, j.Filter)
-	lists, ok := filters[0].(*expression.Equals)
-	if !ok {
-		return nil
-	}
-	left, ok := lists.Left().(expression.Tuple)
-	right, also := lists.Right().(expression.Tuple)
-	if !ok || !also || len(left) != len(right) {
-		return nil
-	}
-	var all []sql.Expression
-	for i := range left {
-		all = append(all, expression.NewEquals(left[i], right[i]))
-	}
-	return expression.JoinAnd(append(all, filters[1:]...)...)
 }
 
 // unhashed has an IN whose values are of several kinds compare them one by one. The library hashes what they are when they are converted to the
