@@ -28,6 +28,8 @@ type Session struct {
 	values []any      // of the parameters of a kept plan; nil: no such plan runs
 	used   []tableUse // tables that were opened while a plan was made
 	verb   string     // by which an error names the statement
+	shows  bool       // the statement reads definitions and no rows
+	row    int        // that is stored, from 1
 
 	read      reads // of all statements before
 	processes processes
