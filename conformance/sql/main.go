@@ -1,8 +1,8 @@
 // Command sql runs MySQL's clients, unmodified, against a Holdfast server: sysbench with the flags of the published report, Debian's mariadb
 // client, drivers of several languages, clients that break the protocol, and writers while the server is killed. scripts/sysbench.sh and
 // scripts/sqlclients.sh install them. A step judges what the client was told against what the tables hold afterwards. Further steps take tables
-// through snapshots, archives, changes of builds and loads of other doors, and compare the two views of a transaction with MariaDB's
-// (scripts/mariadb.sh).
+// through snapshots, archives, changes of builds and loads of other doors, and compare the two views of a transaction and the
+// values of every type with MariaDB's (scripts/mariadb.sh).
 //
 // The figures that it prints are of a shared machine. Of other servers it compares answers and no times.
 package main
@@ -33,7 +33,7 @@ func main() {
 	flag.BoolVar(&s.quick, "quick", false, "small tables, five kills, the driver of this program alone, no table")
 	flag.StringVar(&s.bin, "holdfast", "bin/holdfast", "the server")
 	flag.StringVar(&s.clients, "clients", "build/suites", "where scripts/sqlclients.sh put the clients in other languages")
-	flag.BoolVar(&s.rewrite, "rewrite", false, "write the transcript of the mariadb client instead of comparing it")
+	flag.BoolVar(&s.rewrite, "rewrite", false, "write the transcript of the mariadb client, and MariaDB's answers, instead of comparing them")
 	only := flag.String("only", "", "a pattern for the names of the steps to run; no table is written")
 	table := flag.String("results", "conformance/RESULTS-sql.md", "where a run that is not quick writes its table")
 	flag.Parse()
@@ -71,6 +71,7 @@ func run(s *suite, table string) error {
 	s.do("deadlock", s.deadlock)
 	s.do("lock wait", s.lockWait)
 	s.do("two views of one transaction", s.views)
+	s.do("types beside MariaDB", s.types)
 	s.do("go-sql-driver, text", func() (string, error) { return s.driver(true) })
 	s.do("go-sql-driver, prepared", func() (string, error) { return s.driver(false) })
 	if !s.quick {

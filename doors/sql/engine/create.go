@@ -152,5 +152,17 @@ func literalDefault(ctx *sql.Context, c *sql.Column) (text string, null bool, er
 	if types.IsBit(c.Type) {
 		return fmt.Sprintf("b'%b'", v), false, nil
 	}
-	return textOf(ctx, c.Type, v), false, nil
+	text = textOf(ctx, c.Type, v)
+	if t, ok := c.Type.(shownTime); ok {
+		if n, ok := v.(types.Timespan); ok {
+			rounded, _ := roundTime(int64(n), t.digits)
+			text = textOf(ctx, types.Time, rounded)
+		}
+		if point := strings.IndexByte(text, '.'); point >= 0 && t.digits == 0 {
+			text = text[:point]
+		} else if point >= 0 {
+			text = text[:min(len(text), point+1+t.digits)]
+		}
+	}
+	return text, false, nil
 }

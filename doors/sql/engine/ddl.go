@@ -254,7 +254,7 @@ func (s *Session) createTable(ctx *sql.Context, tx *txn.Tx, st *Statement, a *sq
 		return err
 	}
 	b := planbuilder.New(ctx, s.e.sql.Analyzer.Catalog, nil)
-	node, flags, err := b.BindOnly(collated(a, databaseCollation(d.Definition)), st.Text, nil)
+	node, flags, err := b.BindOnly(plainTimes(collated(a, databaseCollation(d.Definition))), st.Text, nil)
 	if err != nil {
 		return err
 	}
@@ -333,6 +333,9 @@ func (s *Session) definitionOf(ctx *sql.Context, create *plan.CreateTable, spec 
 			if n.collation = collated.Collation(); !collations[n.collation] {
 				return nil, 0, refused("collation " + n.collation.Name())
 			}
+		}
+		if n.digits, err = timeDigits(&spec.Columns[i].Type); err != nil {
+			return nil, 0, err
 		}
 		if e := spec.Columns[i].Type.Default; e != nil {
 			n.hasDef, n.def = true, sqlparser.String(e)

@@ -40,6 +40,7 @@ type column struct {
 	onUpdate  string
 	comment   string
 	collation sql.CollationID // of a text
+	digits    int             // behind the point of a TIME
 }
 
 // keyPart is a column of a key.
@@ -62,6 +63,7 @@ const (
 	flagAuto
 	flagDefault
 	flagOnUpdate
+	flagDigits
 )
 
 // append encodes the definition. docs/formats/sql.md has the table of its bytes.
@@ -73,7 +75,8 @@ func (d *definition) append(b []byte) []byte {
 	for i := range d.columns {
 		c := &d.columns[i]
 		flags := uint64(0)
-		for bit, on := range map[uint64]bool{flagNullable: c.nullable, flagAuto: c.auto, flagDefault: c.hasDef, flagOnUpdate: c.onUpdate != ""} {
+		for bit, on := range map[uint64]bool{flagNullable: c.nullable, flagAuto: c.auto, flagDefault: c.hasDef, flagOnUpdate: c.onUpdate != "",
+			flagDigits: c.digits > 0} {
 			if on {
 				flags |= bit
 			}
@@ -87,6 +90,9 @@ func (d *definition) append(b []byte) []byte {
 		}
 		if c.onUpdate != "" {
 			b = wire.AppendBytes(b, c.onUpdate)
+		}
+		if c.digits > 0 {
+			b = binary.AppendUvarint(b, uint64(c.digits))
 		}
 		b = wire.AppendBytes(b, c.comment)
 	}
@@ -116,6 +122,9 @@ func appendParts(b []byte, parts []keyPart) []byte {
 	return b
 }
 
+// mostDigits is how many digits a second may have behind its point.
+const mostDigits = 6
+
 // mostColumns is MySQL's bound on the columns of a table.
 const mostColumns = 4096
 
@@ -139,6 +148,11 @@ func decodeDefinition(b []byte) (*definition, error) {
 		}
 		if flags&flagOnUpdate != 0 {
 			c.onUpdate = r.Text()
+		}
+		if flags&flagDigits != 0 {
+			if c.digits = int(r.Uvarint()); c.digits < 1 || c.digits > mostDigits {
+				return nil, ErrDefinition
+			}
 		}
 		c.comment = r.Text()
 		d.columns = append(d.columns, c)
@@ -223,7 +237,8 @@ func (d *definition) layout(s sql.Schema) (*layout, error) {
 	for i, c := range s {
 		types[i] = c.Type
 	}
-	rows, err := row.NewLayout(types)
+	digits := func(i int) int { return d.columns[i].digits }
+	rows, err := row.NewLayout(types, digits)
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +246,7 @@ func (d *definition) layout(s sql.Schema) (*layout, error) {
 	parts := func(key []keyPart) []row.Part {
 		all := make([]row.Part, len(key))
 		for i, k := range key {
-			p, e := row.NewPart(s[k.column].Type, k.prefix)
+			p, e := row.NewPart(s[k.column].Type, k.prefix, digits(k.column))
 			if e != nil {
 				err = e
 			}

@@ -52,6 +52,7 @@ var kinds = []struct {
 	{sql.ErrExpectedSingleRow.Is, 1242},
 	{sql.ErrMultiplePrimaryKeysDefined.Is, 1068},
 	{sql.ErrInvalidAutoIncCols.Is, 1075},
+	{sql.ErrJSONIndex.Is, 3152},
 	{sql.ErrInvalidColumnDefaultValue.Is, 1067},
 	{analyzererrors.ErrValidationGroupBy.Is, 1055},
 	{analyzererrors.ErrValidationGroupByOrderBy.Is, 1055},
@@ -129,7 +130,8 @@ func mysqlError(text, database string, err error) error {
 }
 
 // texts are beginnings of errors that the library makes without a kind.
-var texts = map[string]uint16{"Data truncated for column": 1265, "failed to resolve aggregate column argument": 1111, "TIME length not yet supported": errNotSupported}
+var texts = map[string]uint16{"Data truncated for column": 1265, "failed to resolve aggregate column argument": 1111, "TIME length not yet supported": errNotSupported,
+	"strconv.ParseFloat: parsing": 1367, "All parts of PRIMARY KEY must be NOT NULL": 1171}
 
 // words are MySQL's for an error whose number is known. Programs read some of them.
 func words(code uint16, text string) string {
@@ -153,6 +155,13 @@ func words(code uint16, text string) string {
 		return fmt.Sprintf("Duplicate column name '%s'", strings.Trim(name, "`"))
 	case 1111:
 		return "Invalid use of group function"
+	case 1367:
+		number := strings.Split(text, "\"")
+		if len(number) > 1 {
+			return fmt.Sprintf("Illegal double '%s' value found during parsing", number[1])
+		}
+	case 1171:
+		return "All parts of a PRIMARY KEY must be NOT NULL; if you need NULL in a key, use UNIQUE instead"
 	case 1136:
 		return "Column count doesn't match value count at row 1"
 	case 1242:

@@ -22,7 +22,7 @@ func (s *Session) explain(c *sql.Context, st *Statement, params []wire.Param, to
 	if err := s.bind(c, b, params); err != nil {
 		return err
 	}
-	node, flags, err := b.BindOnly(inner, st.Text, nil)
+	node, flags, err := bound(c, b, inner, st.Text)
 	if err != nil {
 		return err
 	}

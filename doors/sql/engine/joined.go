@@ -39,7 +39,7 @@ func joined(c *sql.Context, n sql.Node) (sql.Node, error) {
 			}
 			return a.WithSource(source), transform.NewTree, nil
 		case *plan.IndexedTableAccess:
-			exact, err := exactly(c, a)
+			exact, err := wholeKeys(c, a)
 			if err != nil || exact == nil {
 				return n, same, err
 			}
@@ -78,9 +78,9 @@ func byOne(c *sql.Context, j *plan.JoinNode) sql.Expression {
 	return expression.JoinAnd(append(all, filters[1:]...)...)
 }
 
-// exactly has a lookup of a join judge each number before the library converts it. Nil: there is none to judge. A column that is compared by <=>
+// wholeKeys has a lookup of a join judge each number before the library converts it. Nil: there is none to judge. A column that is compared by <=>
 // keeps its filter, and NULL would be found.
-func exactly(c *sql.Context, a *plan.IndexedTableAccess) (sql.Node, error) {
+func wholeKeys(c *sql.Context, a *plan.IndexedTableAccess) (sql.Node, error) {
 	keys := slices.Clone(a.Expressions())
 	columns, null, changed := a.Index().ColumnExpressionTypes(c), a.NullMask(), false
 	for i, k := range keys {
@@ -149,7 +149,7 @@ func exactNumber(v any) (*big.Rat, bool) {
 	case uint:
 		return exactNumber(uint64(n))
 	case *apd.Decimal:
-		if n.Form != apd.Finite || n.Exponent < -mostDigits || n.Exponent > mostDigits {
+		if n.Form != apd.Finite || n.Exponent < -farDigits || n.Exponent > farDigits {
 			return nil, false
 		}
 		return new(big.Rat).SetString(n.Text('f'))
@@ -158,5 +158,5 @@ func exactNumber(v any) (*big.Rat, bool) {
 	return new(big.Rat).SetInt64(n), ok
 }
 
-// mostDigits is more than any DECIMAL has.
-const mostDigits = 100
+// farDigits is more than any DECIMAL has.
+const farDigits = 100

@@ -263,6 +263,9 @@ func (s *Session) keep(c *sql.Context, st *Statement, kinds string) (*cachedPlan
 	if !keepable(c, first, second, len(kinds)) {
 		return nil, nil
 	}
+	if first, err = s.repaired(c, st, first); err != nil {
+		return nil, err
+	}
 	return &cachedPlan{node: first, flags: flags, tables: tables}, nil
 }
 
@@ -326,7 +329,7 @@ func (s *Session) analyse(c *sql.Context, st *Statement, kinds string, set int) 
 		bindings["v"+strconv.Itoa(i+1)] = p
 	}
 	b.SetBindingsWithExpr(bindings)
-	node, flags, err := b.BindOnly(st.ast, st.Text, nil)
+	node, flags, err := bound(c, b, st.ast, st.Text)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -77,8 +77,12 @@ func refusedWords(text string) error {
 	if len(words) > 0 && (words[0] == "show" || words[0] == "set" || words[0] == "use") {
 		return nil
 	}
+	defines := len(words) > 0 && (words[0] == "create" || words[0] == "alter")
 	for i := range words {
 		for _, w := range refusedAnywhere {
+			if !defines && nonreserved()[w[0]] { // a name: the clause that it begins is of a definition
+				continue
+			}
 			if begins(words[i:], w) && !named(words, i) {
 				return refused(strings.ToUpper(strings.Join(w, " ")))
 			}
@@ -255,6 +259,13 @@ func judgeIndex(a *sqlparser.DDL) error {
 // tableOptions are those that say nothing of how rows behave here, or are kept.
 var tableOptions = set("engine", "charset", "character set", "collate", "comment", "auto_increment", "default charset", "default collate")
 
+// floats are the names of approximate types. MySQL 8.0 deprecates their digits. unsignable are the types whose UNSIGNED it deprecates: the library
+// drops both.
+var (
+	floats     = set("float", "double", "double precision", "real", "float4", "float8")
+	unsignable = set("float", "double", "double precision", "real", "float4", "float8", "decimal", "numeric", "dec", "fixed")
+)
+
 // judgeSpec refuses parts of CREATE TABLE.
 func judgeSpec(t *sqlparser.TableSpec) error {
 	if t.PartitionOpt != nil {
@@ -278,6 +289,12 @@ func judgeSpec(t *sqlparser.TableSpec) error {
 			return refused("REFERENCES")
 		case c.Type.SRID != nil:
 			return refused("SRID")
+		case bool(c.Type.Zerofill):
+			return refused("ZEROFILL")
+		case bool(c.Type.Unsigned) && unsignable[strings.ToLower(c.Type.Type)]:
+			return refused(strings.ToUpper(c.Type.Type) + " UNSIGNED")
+		case c.Type.Scale != nil && floats[strings.ToLower(c.Type.Type)]:
+			return refused(strings.ToUpper(c.Type.Type) + "(M, D)")
 		}
 	}
 	for _, x := range t.Indexes {

@@ -33,6 +33,7 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 	}
 	s.begin, s.tx, s.cat, s.reads, s.values, s.used, s.verb = begin, nil, nil, reads{}, nil, s.used[:0], verbOf(st.ast)
 	s.gathered, s.inserted, s.replaced = newGathered(st), inserted{}, 0
+	s.shows, s.row = !st.tables && (st.Kind == KindOther || st.Kind == KindRead), 0
 	if _, ok := st.ast.(*sqlparser.Set); ok {
 		s.settings = ""
 	}
@@ -95,6 +96,7 @@ func (s *Session) Columns(ctx context.Context, st *Statement) (columns []wire.Co
 		return nil, nil
 	}
 	s.begin, s.tx, s.cat, s.values, s.verb = nil, nil, nil, nil, verbOf(st.ast)
+	s.shows = !st.tables && (st.Kind == KindOther || st.Kind == KindRead)
 	c := s.context(ctx, st.Text)
 	defer func() {
 		if p := recover(); p != nil {
@@ -110,7 +112,7 @@ func (s *Session) Columns(ctx context.Context, st *Statement) (columns []wire.Co
 	if st.params > 0 {
 		b.SetBindingsWithExpr(bindings)
 	}
-	node, flags, err := b.BindOnly(st.ast, st.Text, nil)
+	node, flags, err := bound(c, b, st.ast, st.Text)
 	if err != nil {
 		return nil, mysqlError(st.Text, s.GetCurrentDatabase(), err)
 	}
@@ -137,7 +139,7 @@ func (s *Session) plan(c *sql.Context, st *Statement, params []wire.Param) (sql.
 		return nil, nil, err
 	}
 	warned := len(s.Warnings())
-	node, flags, err := b.BindOnly(st.ast, st.Text, nil)
+	node, flags, err := bound(c, b, st.ast, st.Text)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -159,11 +161,39 @@ func (s *Session) plan(c *sql.Context, st *Statement, params []wire.Param) (sql.
 	if node, err = joined(c, node); err != nil {
 		return nil, nil, err
 	}
+	if node, err = s.repaired(c, st, node); err != nil {
+		return nil, nil, err
+	}
 	schema, rows, _, err := s.e.sql.PrepQueryPlanForExecution(c, st.Text, node, flags)
 	if err != nil {
 		return nil, nil, err
 	}
-	return schema, create(c, node, show(c, node, schema, describe(c, node, schema, rows))), nil
+	return schema, create(c, node, fill(c, node, schema, describe(c, node, schema, rows))), nil
+}
+
+// bound is a statement with its names resolved, and with constants that the planner may use.
+func bound(c *sql.Context, b *planbuilder.Builder, ast sqlparser.Statement, text string) (sql.Node, *sql.QueryFlags, error) {
+	node, flags, err := b.BindOnly(ast, text, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	node, err = exactConstants(c, node)
+	return node, flags, err
+}
+
+// repaired is a plan with what the library does not do as MySQL does replaced by ours. It comes last: the planner knows its own expressions only.
+func (s *Session) repaired(c *sql.Context, st *Statement, n sql.Node) (sql.Node, error) {
+	n, err := comparing(c, n)
+	if err != nil {
+		return nil, err
+	}
+	if n, err = folding(c, n); err != nil {
+		return nil, err
+	}
+	if st.Kind == KindWrite {
+		return s.assigning(c, st, n)
+	}
+	return n, nil
 }
 
 // unhashed has an IN whose values are of several kinds compare them one by one. The library hashes what they are when they are converted to the

@@ -32,6 +32,8 @@ type Session struct {
 	used   []tableUse // tables that were opened while a plan was made
 	opened int        // tables with numbered rows that were opened
 	verb   string     // by which an error names the statement
+	shows  bool       // the statement reads definitions and no rows
+	row    int        // that is stored, from 1
 
 	read      reads // of all statements before
 	processes processes

@@ -340,7 +340,21 @@ func (v *survey) walk(n sqlparser.SQLNode, mark *string) {
 		case *sqlparser.TimestampFuncExpr, *sqlparser.Default, *sqlparser.ValuesFuncExpr:
 			v.impure = true
 		case *sqlparser.ComparisonExpr:
+			a.Left, a.Right = unfolded(a.Left), unfolded(a.Right)
 			v.in = v.in || a.Operator == sqlparser.InStr || a.Operator == sqlparser.NotInStr
+		case *sqlparser.CaseExpr:
+			if column, ok := a.Expr.(*sqlparser.ColName); ok { // as comparisons, which are made as MySQL makes them
+				for _, w := range a.Whens {
+					w.Cond = &sqlparser.ComparisonExpr{Operator: sqlparser.EqualStr, Left: column, Right: w.Cond}
+				}
+				a.Expr = nil
+			}
+		case *sqlparser.ConvertExpr:
+			if a.Type != nil && strings.EqualFold(a.Type.Type, "time") {
+				if n, err := timeDigits(&sqlparser.ColumnType{Type: "time", Length: a.Type.Length}); err != nil || n > 0 && n < mostDigits {
+					v.refuse("CAST AS TIME with digits")
+				}
+			}
 		case *sqlparser.MatchExpr:
 			v.refuse("MATCH … AGAINST")
 		}
@@ -350,6 +364,22 @@ func (v *survey) walk(n sqlparser.SQLNode, mark *string) {
 		v.refuse("this statement")
 	}
 }
+
+// unfolded is a number that the library would round to the type of a column that it is compared with: two signs before it keep it as it is. They are
+// taken away again before the statement is planned (exactConstants).
+func unfolded(e sqlparser.Expr) sqlparser.Expr {
+	l, ok := e.(*sqlparser.SQLVal)
+	if !ok || l.Type != sqlparser.FloatVal && (l.Type != sqlparser.IntVal || len(l.Val) <= mostUint64) {
+		return e
+	}
+	minus := func(e sqlparser.Expr) sqlparser.Expr {
+		return &sqlparser.UnaryExpr{Operator: sqlparser.UMinusStr, Expr: e}
+	}
+	return minus(minus(l))
+}
+
+// mostUint64 is how many digits the largest integer has. A number with more is a DECIMAL.
+const mostUint64 = 20
 
 func (v *survey) insert(a *sqlparser.Insert) {
 	v.tables = true

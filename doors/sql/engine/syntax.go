@@ -15,7 +15,8 @@ import (
 var use = regexp.MustCompile(`(?i)^use\s+([a-z_$][a-z0-9_$]*)`)
 
 // parse parses the first statement of a text and returns the text, in which the name behind USE may have got quotes: the parser takes no keyword
-// there, and MySQL takes those that are not reserved. So may hints be written in another way. next is where the statement ends.
+// there, and MySQL takes those that are not reserved. So may hints be written in another way, and other names get quotes.
+// next is where the statement ends.
 func parse(text string, options sqlparser.ParserOptions) (ast sqlparser.Statement, next int, parsed string, err error) {
 	ast, next, err = sqlparser.ParseOneWithOptions(context.Background(), text, options)
 	if m := use.FindStringSubmatchIndex(text); err != nil && m != nil {
@@ -30,6 +31,9 @@ func parse(text string, options sqlparser.ParserOptions) (ast sqlparser.Statemen
 				return ast, next, quoted, nil
 			}
 		}
+	}
+	if err != nil {
+		return quoteNames(text, err, options)
 	}
 	return ast, next, text, err
 }

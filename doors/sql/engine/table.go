@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/types"
 
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
@@ -23,6 +24,7 @@ type table struct {
 	indexes  []*index // that may be read; the primary key is the first, if there is one
 	auto     int      // column of AUTO_INCREMENT, -1: none
 	all      []writtenIndex
+	times    bool // a column is a TIME
 }
 
 // writtenIndex is an index whose entries a write keeps, whether or not it may be read yet.
@@ -48,6 +50,7 @@ func newTable(e *Engine, t *sqlmachine.Table, databaseName string) (*table, erro
 		if def.columns[i].auto {
 			x.auto = i
 		}
+		x.times = x.times || types.IsTimespan(x.schema.Schema[i].Type)
 	}
 	if len(def.primary) > 0 {
 		x.indexes = append(x.indexes, &index{t: x, name: "PRIMARY", unique: true, key: def.primary, parts: x.layout.primary})
@@ -89,10 +92,17 @@ var (
 
 func (t *tableView) Name() string                                       { return t.t.Name }
 func (t *tableView) String() string                                     { return t.t.Name }
-func (t *tableView) Schema(*sql.Context) sql.Schema                     { return t.columns.Schema }
 func (t *tableView) PrimaryKeySchema(*sql.Context) sql.PrimaryKeySchema { return t.columns }
 func (t *tableView) Collation() sql.CollationID                         { return t.def.collation }
 func (t *tableView) Comment() string                                    { return t.def.comment }
+
+// Schema is the table's columns. A statement that shows them sees the digits of a TIME in its type.
+func (t *tableView) Schema(ctx *sql.Context) sql.Schema {
+	if s, ok := ctx.Session.(*Session); ok && s.shows && t.times {
+		return t.shown()
+	}
+	return t.columns.Schema
+}
 
 // RowCount is how many rows the table had at the applied index; for the planner.
 func (t *tableView) RowCount(*sql.Context) (uint64, bool, error) { return t.t.Rows(), false, nil }

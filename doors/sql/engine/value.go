@@ -67,8 +67,9 @@ func columnOf(ctx *sql.Context, c *sql.Column) wire.Column {
 		}
 		n.Flags |= wire.Binary
 	case types.IsTimespan(c.Type):
-		if c.Source == "" { // a column of a table has whole seconds
-			n.Decimals = 6
+		n.Decimals = 6
+		if s, ok := ctx.Session.(*Session); ok && c.Source != "" {
+			n.Decimals = byte(s.timeDigits(c.Source, c.Name))
 		}
 		n.Flags |= wire.Binary
 	case types.IsEnum(c.Type):
@@ -177,7 +178,7 @@ func value(ctx *sql.Context, to *wire.Answer, c *wire.Column, t sql.Type, v any)
 }
 
 func momentOf(t time.Time) wire.Moment {
-	if t.IsZero() || t.Equal(types.ZeroTime) {
+	if t.Equal(types.ZeroTime) {
 		return wire.Moment{}
 	}
 	return wire.Moment{Year: uint16(t.Year()), Month: byte(t.Month()), Day: uint32(t.Day()), Hour: byte(t.Hour()), Minute: byte(t.Minute()),
@@ -235,7 +236,11 @@ func argumentValue(ctx *sql.Context, p *wire.Param) (any, sql.Type, error) {
 		if m.Year == 0 && m.Month == 0 && m.Day == 0 {
 			return types.ZeroTime, types.DatetimeMaxPrecision, nil
 		}
-		t := time.Date(int(m.Year), time.Month(m.Month), int(m.Day), int(m.Hour), int(m.Minute), int(m.Second), int(m.Micro)*1000, time.UTC)
+		t, ok := momentRead{year: int(m.Year), month: int(m.Month), day: int(m.Day), hour: int(m.Hour), minute: int(m.Minute), second: int(m.Second),
+			micro: int(m.Micro)}.valid()
+		if !ok { // as a text it is wrong wherever it is used
+			return string(m.AppendText(nil, wire.DateTime, 0)), types.LongText, nil
+		}
 		if p.Kind == wire.IsDate {
 			return t, types.Date, nil
 		}
@@ -243,7 +248,7 @@ func argumentValue(ctx *sql.Context, p *wire.Param) (any, sql.Type, error) {
 	case wire.IsTime:
 		m := &p.Time
 		n := ((int64(m.Day)*24+int64(m.Hour))*60+int64(m.Minute))*60 + int64(m.Second)
-		n = n*1e6 + int64(m.Micro)
+		n = min(n*1e6+int64(m.Micro), mostTime) // MySQL takes a longer one for the longest
 		if m.Negative {
 			n = -n
 		}
@@ -254,7 +259,7 @@ func argumentValue(ctx *sql.Context, p *wire.Param) (any, sql.Type, error) {
 			v, _, err := types.InternalDecimalType.Convert(ctx, string(p.Bytes))
 			return v, types.InternalDecimalType, err
 		case wire.TinyBlob, wire.MediumBlob, wire.LongBlob, wire.Blob:
-			return append([]byte{}, p.Bytes...), types.LongBlob, nil
+			return append([]byte{}, p.Bytes...), types.MediumBlob, nil // LongBlob is the type of a literal such as 0x10
 		}
 		return string(p.Bytes), types.LongText, nil
 	}

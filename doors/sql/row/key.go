@@ -17,9 +17,10 @@ type Part struct {
 	order  *weights
 }
 
-// NewPart returns the part of a key for a column of this type. prefix counts characters, bytes of a binary column; 0: the whole value. Error: ErrType.
-func NewPart(t sql.Type, prefix int) (Part, error) {
-	f, err := newField(t)
+// NewPart returns the part of a key for a column of this type. prefix counts characters, bytes of a binary column; 0: the whole
+// value. digits are those behind the point of a TIME. Error: ErrType.
+func NewPart(t sql.Type, prefix, digits int) (Part, error) {
+	f, err := newField(t, digits)
 	if err != nil {
 		return Part{}, err
 	}
@@ -69,7 +70,7 @@ func (p *Part) AppendKey(ctx *sql.Context, dst []byte, v any) ([]byte, error) {
 		}
 	case formDuration:
 		if t, ok := v.(types.Timespan); ok {
-			return tuple.AppendInt(dst, wholeSeconds(t)), nil
+			return tuple.AppendInt(dst, p.rounded(t)), nil
 		}
 	case formText:
 		if s, ok := v.(string); ok {

@@ -1,7 +1,6 @@
 package row
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -48,16 +47,23 @@ type field struct {
 	typ  sql.Type
 	// width is the Go type's bits: an engine that expects an int32 gets no int64.
 	width byte
+	// digits are those behind the point of a TIME.
+	digits int
 }
 
 // Layout has the columns of a table in their order. It never changes, and any goroutine may use it.
 type Layout struct{ fields []field }
 
-// NewLayout returns the layout of columns of these types. Error: ErrType.
-func NewLayout(columns []sql.Type) (*Layout, error) {
+// NewLayout returns the layout of columns of these types. digits tells those behind the point of a TIME by the column's place; nil: none has any.
+// Error: ErrType.
+func NewLayout(columns []sql.Type, digits func(int) int) (*Layout, error) {
 	l := &Layout{fields: make([]field, len(columns))}
 	for i, t := range columns {
-		f, err := newField(t)
+		n := 0
+		if digits != nil {
+			n = digits(i)
+		}
+		f, err := newField(t, n)
 		if err != nil {
 			return nil, err
 		}
@@ -67,8 +73,8 @@ func NewLayout(columns []sql.Type) (*Layout, error) {
 }
 
 // newField decides how values of a type are written. Error: ErrType.
-func newField(t sql.Type) (field, error) {
-	f := field{typ: t}
+func newField(t sql.Type, digits int) (field, error) {
+	f := field{typ: t, digits: digits}
 	switch {
 	case types.IsGeometry(t):
 		return f, fmt.Errorf("%w: %s", ErrType, t)
@@ -180,7 +186,7 @@ func (f *field) append(ctx *sql.Context, dst []byte, v any) ([]byte, error) {
 		if !ok {
 			return dst, f.wrong(v)
 		}
-		return binary.AppendVarint(dst, wholeSeconds(t)), nil
+		return binary.AppendVarint(dst, f.rounded(t)), nil
 	case formJSON:
 		j, ok := v.(sql.JSONWrapper)
 		if !ok {
@@ -271,7 +277,7 @@ func (f *field) decode(b []byte) (v any, rest []byte, err error) {
 	case formBinary:
 		return append([]byte{}, body...), rest, nil
 	case formJSON:
-		j, _, err := types.JSON.Convert(context.Background(), string(body))
+		j, err := ParseJSON(string(body))
 		if err != nil {
 			return nil, nil, ErrForm
 		}
@@ -358,15 +364,18 @@ func float(v any) (float64, bool) {
 	return 0, false
 }
 
-// wholeSeconds rounds a duration as MySQL does for a TIME without digits behind the point, which is the only one that the engine has.
-func wholeSeconds(t types.Timespan) int64 {
-	const second = 1_000_000
+// rounded rounds a duration to the digits of its column, which the engine's type does not know. Halves are rounded away from zero, as MySQL does.
+func (f *field) rounded(t types.Timespan) int64 {
+	unit := int64(1_000_000)
+	for range f.digits {
+		unit /= 10
+	}
 	n := int64(t)
-	switch rest := n % second; {
-	case rest >= second/2:
-		return n - rest + second
-	case rest <= -second/2:
-		return n - rest - second
+	switch rest := n % unit; {
+	case 2*rest >= unit:
+		return n - rest + unit
+	case 2*rest <= -unit:
+		return n - rest - unit
 	default:
 		return n - rest
 	}

@@ -94,11 +94,11 @@ func TestGolden(t *testing.T) {
 	var out strings.Builder
 	for _, c := range table(t) {
 		fmt.Fprintf(&out, "%s\n", c.text)
-		l, err := NewLayout([]sql.Type{c.typ})
+		l, err := NewLayout([]sql.Type{c.typ}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := NewPart(c.typ, 0)
+		p, err := NewPart(c.typ, 0, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +133,7 @@ func TestRowsComeBack(t *testing.T) {
 		}
 	}
 	columns = append(columns, types.JSON)
-	l, err := NewLayout(columns)
+	l, err := NewLayout(columns, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestKeysSortAsValues(t *testing.T) {
 	t.Parallel()
 	ctx := sql.NewEmptyContext()
 	for _, c := range table(t) {
-		p, err := NewPart(c.typ, 0)
+		p, err := NewPart(c.typ, 0, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +208,7 @@ func TestKeysSortAsValues(t *testing.T) {
 	equal := func(text string, a, b any, want bool) {
 		t.Helper()
 		typ, values := typed(t, text, a, b)
-		p, err := NewPart(typ, 0)
+		p, err := NewPart(typ, 0, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +232,7 @@ func TestPaddedTexts(t *testing.T) {
 	t.Parallel()
 	ctx := sql.NewEmptyContext()
 	typ, _ := typed(t, "varchar(20) collate utf8mb4_bin")
-	p, err := NewPart(typ, 0)
+	p, err := NewPart(typ, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestPrefixes(t *testing.T) {
 	ctx := sql.NewEmptyContext()
 	for _, c := range []struct{ text, long, short string }{{"text collate utf8mb4_bin", "äöüß", "äö"}, {"blob", "abcd", "ab"}} {
 		typ, values := typed(t, c.text, c.long, c.short)
-		p, err := NewPart(typ, 2)
+		p, err := NewPart(typ, 2, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +282,7 @@ func FuzzDecode(f *testing.F) {
 	for _, c := range table(f) {
 		columns, r = append(columns, c.typ), append(r, c.values[len(c.values)-1])
 	}
-	l, err := NewLayout(columns)
+	l, err := NewLayout(columns, nil)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -144,7 +144,12 @@ func (a *Answer) Int(v int64) {
 	if a.binary {
 		a.fixed(c, uint64(v))
 	} else {
-		a.digits(func(b []byte) []byte { return strconv.AppendInt(b, v, 10) })
+		a.digits(func(b []byte) []byte {
+			if v == 0 && c.Type == Year {
+				return append(b, "0000"...)
+			}
+			return strconv.AppendInt(b, v, 10)
+		})
 	}
 	a.next()
 }
@@ -185,14 +190,14 @@ func (a *Answer) digits(make func(b []byte) []byte) {
 	o.buf[at] = byte(len(o.buf) - at - 1)
 }
 
-// Float adds a value of a FLOAT or DOUBLE column. As text it has the shortest digits that read back as the same value.
+// Float adds a value of a FLOAT or DOUBLE column. As text a DOUBLE has the shortest digits that read back as the same value.
 func (a *Answer) Float(v float64) {
 	c := a.value(false)
 	o := &a.c.out
 	single := c.Type == Float
 	switch {
 	case !a.binary:
-		a.digits(func(b []byte) []byte { return appendFloat(b, v, single) })
+		a.digits(func(b []byte) []byte { return AppendFloat(b, v, single) })
 	case single:
 		o.buf = binary.LittleEndian.AppendUint32(o.buf, math.Float32bits(float32(v)))
 	default:
@@ -201,19 +206,22 @@ func (a *Answer) Float(v float64) {
 	a.next()
 }
 
-// appendFloat appends a number as MySQL writes it: digits without an exponent for sizes from 1e-15 to 1e15, and e15 without a plus beyond.
-func appendFloat(b []byte, v float64, single bool) []byte {
-	bits := 64
+// AppendFloat appends a number as MySQL writes it: digits without an exponent for sizes from 1e-15 to 1e15, and e15 without a plus beyond. A
+// single number of 32 bits has six digits that count.
+func AppendFloat(b []byte, v float64, single bool) []byte {
 	if single {
-		bits = 32
+		v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'e', singleDigits-1, 64), 64) // it is in range: a float32 was
 	}
 	if size := math.Abs(v); size != 0 && (size < 1e-15 || size >= 1e15) {
 		at := len(b)
-		b = strconv.AppendFloat(b, v, 'e', -1, bits)
+		b = strconv.AppendFloat(b, v, 'e', -1, 64)
 		return plainExponent(b, at)
 	}
-	return strconv.AppendFloat(b, v, 'f', -1, bits)
+	return strconv.AppendFloat(b, v, 'f', -1, 64)
 }
+
+// singleDigits is C's FLT_DIG.
+const singleDigits = 6
 
 // plainExponent takes the plus and leading zeros out of the exponent of the number at b[at:].
 func plainExponent(b []byte, at int) []byte {
@@ -243,7 +251,7 @@ func (a *Answer) Moment(m Moment) {
 	o := &a.c.out
 	switch {
 	case !a.binary:
-		a.digits(func(b []byte) []byte { return m.appendText(b, c.Type, c.Decimals) })
+		a.digits(func(b []byte) []byte { return m.AppendText(b, c.Type, c.Decimals) })
 	case c.Type == Time:
 		o.buf = m.appendTime(o.buf)
 	default:
@@ -298,8 +306,8 @@ func (m *Moment) appendTime(b []byte) []byte {
 	return b
 }
 
-// appendText appends a date as 2006-01-02, a duration as 838:59:59.
-func (m *Moment) appendText(b []byte, t Type, decimals byte) []byte {
+// AppendText appends a date as 2006-01-02, a duration as 838:59:59, with so many digits behind the point of a second.
+func (m *Moment) AppendText(b []byte, t Type, decimals byte) []byte {
 	two := func(v uint32) { b = append(b, byte('0'+v/10%10), byte('0'+v%10)) }
 	hour := uint32(m.Hour)
 	if t == Time {

@@ -6,15 +6,15 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/transform"
 )
 
-// shown are rows of SHOW INDEX, SHOW TABLE STATUS and SHOW ENGINES with what the library leaves open, or claims without asking.
-type shown struct {
+// filled are rows of SHOW INDEX, SHOW TABLE STATUS and SHOW ENGINES with what the library leaves open, or claims without asking.
+type filled struct {
 	sql.RowIter
 	fill func(r sql.Row, at map[string]int)
 	at   map[string]int // the places of a row, by heading
 }
 
 // Next implements sql.RowIter.
-func (s *shown) Next(ctx *sql.Context) (sql.Row, error) {
+func (s *filled) Next(ctx *sql.Context) (sql.Row, error) {
 	r, err := s.RowIter.Next(ctx)
 	if err != nil {
 		return nil, err
@@ -24,9 +24,9 @@ func (s *shown) Next(ctx *sql.Context) (sql.Row, error) {
 	return r, nil
 }
 
-// show returns the rows of a plan, as shown where it is one of these statements.
-func show(ctx *sql.Context, n sql.Node, schema sql.Schema, rows sql.RowIter) sql.RowIter {
-	s := &shown{RowIter: rows, at: map[string]int{}}
+// fill returns the rows of a plan, as filled where it is one of these statements.
+func fill(ctx *sql.Context, n sql.Node, schema sql.Schema, rows sql.RowIter) sql.RowIter {
+	s := &filled{RowIter: rows, at: map[string]int{}}
 	for i, c := range schema {
 		s.at[c.Name] = i
 	}

@@ -1,0 +1,202 @@
+package engine
+
+import (
+	"encoding/hex"
+
+	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/expression"
+	"github.com/dolthub/go-mysql-server/sql/expression/function/aggregation"
+	"github.com/dolthub/go-mysql-server/sql/plan"
+	"github.com/dolthub/go-mysql-server/sql/transform"
+	"github.com/dolthub/go-mysql-server/sql/types"
+
+	"github.com/holdfastdb/holdfast/doors/sql/row"
+)
+
+// folded is a padded text by its weights, as it stands in keys. The library sorts and groups by it where it would by the text.
+type folded struct {
+	expression.UnaryExpressionStub
+	part row.Part
+	hex  bool // as a text: COUNT(DISTINCT …) makes one of everything
+}
+
+var _ sql.Expression = (*folded)(nil)
+
+// fold returns the weights of an expression, or the expression itself where its values are no padded texts.
+func fold(c *sql.Context, e sql.Expression) sql.Expression {
+	if !foldable(c, e) {
+		return e
+	}
+	collation, _ := sql.GetCoercibility(c, e)
+	t, err := types.CreateString(types.LongText.Type(), types.LongText.Length(), collation)
+	if err != nil {
+		return e
+	}
+	part, err := row.NewPart(t, 0, 0)
+	if err != nil {
+		return e
+	}
+	f := &folded{part: part}
+	f.Child = e
+	return f
+}
+
+func (f *folded) String() string { return f.Child.String() }
+func (f *folded) Type(*sql.Context) sql.Type {
+	if f.hex {
+		return types.LongText
+	}
+	return types.LongBlob
+}
+
+func (f *folded) WithChildren(_ *sql.Context, children ...sql.Expression) (sql.Expression, error) {
+	n := *f
+	n.Child = children[0]
+	return &n, nil
+}
+
+// Eval implements sql.Expression.
+func (f *folded) Eval(ctx *sql.Context, r sql.Row) (any, error) {
+	v, err := evalPlain(ctx, f.Child, r)
+	if err != nil || v == nil {
+		return nil, err
+	}
+	s, ok := v.(string)
+	if !ok {
+		s = textOfValue(v, f.Child.Type(ctx))
+	}
+	key, err := f.part.AppendKey(ctx, nil, s)
+	if f.hex {
+		return hex.EncodeToString(key), err
+	}
+	return key, err
+}
+
+// folding has a plan sort, group and join padded texts by their weights.
+func folding(c *sql.Context, n sql.Node) (sql.Node, error) {
+	n, _, err := transform.NodeWithOpaque(c, n, func(c *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
+		switch x := n.(type) {
+		case *plan.Sort:
+			if fields, ok := foldedFields(c, x.SortConditions); ok {
+				return plan.NewSort(fields, x.Child), transform.NewTree, nil
+			}
+		case *plan.TopN:
+			if fields, ok := foldedFields(c, x.SortConditions); ok {
+				changed := *x
+				changed.SortConditions = fields
+				return &changed, transform.NewTree, nil
+			}
+		case *plan.GroupBy:
+			keys, some := foldedAll(c, x.GroupByExprs)
+			selected, counts, err := transform.Exprs(c, x.SelectDeps, countedOnce)
+			if err != nil {
+				return nil, transform.SameTree, err
+			}
+			if some || counts == transform.NewTree {
+				return plan.NewGroupBy(selected, keys, x.Child), transform.NewTree, nil
+			}
+		case *plan.Distinct:
+			return distinct(c, x)
+		case *plan.SetOp:
+			return union(c, x)
+		case *plan.HashLookup:
+			changed := *x
+			changed.RightEntryKey, changed.LeftProbeKey = foldedKey(c, x.RightEntryKey), foldedKey(c, x.LeftProbeKey)
+			if changed.RightEntryKey != x.RightEntryKey && changed.LeftProbeKey != x.LeftProbeKey {
+				changed.CompareType = types.LongBlob
+				return &changed, transform.NewTree, nil
+			}
+		}
+		return n, transform.SameTree, nil
+	})
+	return n, err
+}
+
+func foldedAll(c *sql.Context, all []sql.Expression) (folded []sql.Expression, some bool) {
+	folded = make([]sql.Expression, len(all))
+	for i, e := range all {
+		folded[i] = fold(c, e)
+		some = some || folded[i] != e
+	}
+	return folded, some
+}
+
+// countedOnce has COUNT(DISTINCT …) count the weights of padded texts.
+func countedOnce(c *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+	count, ok := e.(*aggregation.CountDistinct)
+	if !ok {
+		return e, transform.SameTree, nil
+	}
+	children, some := foldedAll(c, count.Children())
+	if !some {
+		return e, transform.SameTree, nil
+	}
+	for _, e := range children {
+		if f, ok := e.(*folded); ok {
+			f.hex = true
+		}
+	}
+	made, err := count.WithChildren(c, children...)
+	return made, transform.NewTree, err
+}
+
+func foldedFields(c *sql.Context, fields sql.SortConditions) (sql.SortConditions, bool) {
+	all, some := make(sql.SortConditions, len(fields)), false
+	for i, f := range fields {
+		all[i] = f
+		if e := fold(c, f.Expr); e != f.Expr {
+			all[i].Expr, some = e, true
+		}
+	}
+	return all, some
+}
+
+// foldedKey folds a key of a hash join that is a single text.
+func foldedKey(c *sql.Context, e sql.Expression) sql.Expression {
+	if _, ok := e.(expression.Tuple); ok {
+		return e
+	}
+	return fold(c, e)
+}
+
+// distinct groups by the weights of padded texts, of which the library's DISTINCT knows nothing.
+func distinct(c *sql.Context, x *plan.Distinct) (sql.Node, transform.TreeIdentity, error) {
+	if len(x.DistinctOn()) > 0 {
+		return x, transform.SameTree, nil
+	}
+	schema := x.Child.Schema(c)
+	fields, keys, some := make([]sql.Expression, len(schema)), make([]sql.Expression, len(schema)), false
+	for i, column := range schema {
+		fields[i] = expression.NewGetFieldWithTable(i, 0, column.Type, column.DatabaseSource, column.Source, column.Name, column.Nullable)
+		keys[i] = fold(c, fields[i])
+		some = some || keys[i] != fields[i]
+	}
+	if !some {
+		return x, transform.SameTree, nil
+	}
+	return plan.NewGroupBy(fields, keys, x.Child), transform.NewTree, nil
+}
+
+// union has a UNION without ALL keep one of the padded texts that are equal.
+func union(c *sql.Context, x *plan.SetOp) (sql.Node, transform.TreeIdentity, error) {
+	if !x.Distinct || x.SetOpType != plan.UnionType {
+		return x, transform.SameTree, nil
+	}
+	all := *x
+	all.Distinct, all.SortConditions, all.Limit, all.Offset = false, nil, nil, nil
+	n, same, err := distinct(c, plan.NewDistinct(&all))
+	if err != nil || same == transform.SameTree {
+		return x, transform.SameTree, err
+	}
+	if len(x.SortConditions) > 0 {
+		conditions, _ := foldedFields(c, x.SortConditions)
+		n = plan.NewSort(conditions, n)
+	}
+	if x.Offset != nil {
+		n = plan.NewOffset(x.Offset, n)
+	}
+	if x.Limit != nil {
+		n = plan.NewLimit(x.Limit, n)
+	}
+	return n, transform.NewTree, nil
+}
