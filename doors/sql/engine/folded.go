@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/hex"
+	"slices"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
@@ -100,11 +101,9 @@ func folding(c *sql.Context, n sql.Node) (sql.Node, error) {
 		case *plan.SetOp:
 			return union(c, x)
 		case *plan.HashLookup:
-			changed := *x
-			changed.RightEntryKey, changed.LeftProbeKey = foldedKey(c, x.RightEntryKey), foldedKey(c, x.LeftProbeKey)
-			if changed.RightEntryKey != x.RightEntryKey && changed.LeftProbeKey != x.LeftProbeKey {
-				changed.CompareType = types.LongBlob
-				return &changed, transform.NewTree, nil
+			right, left, some := foldedKeys(c, x.RightEntryKey, x.LeftProbeKey)
+			if some {
+				return plan.NewHashLookup(c, x.Child, right, left, x.JoinType), transform.NewTree, nil
 			}
 		}
 		return n, transform.SameTree, nil
@@ -151,12 +150,30 @@ func foldedFields(c *sql.Context, fields sql.SortConditions) (sql.SortConditions
 	return all, some
 }
 
-// foldedKey folds a key of a hash join that is a single text.
-func foldedKey(c *sql.Context, e sql.Expression) sql.Expression {
-	if _, ok := e.(expression.Tuple); ok {
-		return e
+// foldedKeys are the keys of a join by hash, with the weights of the texts that are padded on both sides.
+func foldedKeys(c *sql.Context, right, left sql.Expression) (foldedRight, foldedLeft sql.Expression, some bool) {
+	r, several := right.(expression.Tuple)
+	l, also := left.(expression.Tuple)
+	if !several || !also || len(r) != len(l) {
+		return foldedPair(c, right, left)
 	}
-	return fold(c, e)
+	r, l = slices.Clone(r), slices.Clone(l)
+	for i := range r {
+		var one bool
+		r[i], l[i], one = foldedPair(c, r[i], l[i])
+		some = some || one
+	}
+	return r, l, some
+}
+
+func foldedPair(c *sql.Context, right, left sql.Expression) (foldedRight, foldedLeft sql.Expression, some bool) {
+	r, ok := fold(c, right).(*folded)
+	l, also := fold(c, left).(*folded)
+	if !ok || !also {
+		return right, left, false
+	}
+	r.hex, l.hex = true, true
+	return r, l, true
 }
 
 // distinct groups by the weights of padded texts, of which the library's DISTINCT knows nothing.

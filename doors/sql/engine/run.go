@@ -183,8 +183,11 @@ func bound(c *sql.Context, b *planbuilder.Builder, ast sqlparser.Statement, text
 
 // repaired is a plan with what the library does not do as MySQL does replaced by ours. It comes last: the planner knows its own expressions only.
 func (s *Session) repaired(c *sql.Context, st *Statement, n sql.Node) (sql.Node, error) {
-	n, err := comparing(c, n)
+	n, err := lists(c, n)
 	if err != nil {
+		return nil, err
+	}
+	if n, err = comparing(c, n); err != nil {
 		return nil, err
 	}
 	if n, err = folding(c, n); err != nil {
