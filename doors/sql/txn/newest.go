@@ -25,7 +25,7 @@ func (x *Tx) ScanNewest(table, index uint64, from, to []byte) (store.Iter, error
 		_ = view.Close() // nothing was written to it
 		return nil, err
 	}
-	return &newest{Iter: x.own.NewIter(base, lower, upper), view: view}, nil
+	return &newest{Iter: x.own.NewIter(base, lower, upper, x.turn), view: view}, nil
 }
 
 // newest is an iterator that has a view of its own.
