@@ -248,16 +248,21 @@ func (x *Tx) Scan(table, index uint64, from, to []byte) (store.Iter, error) {
 	if err != nil {
 		return nil, err
 	}
-	lower := append(sqlmachine.AppendPrefix(nil, table, index), from...)
-	upper := append(sqlmachine.AppendPrefix(nil, table, index), to...)
-	if to == nil {
-		upper = sqlmachine.AppendEnd(nil, table, index)
-	}
+	lower, upper := span(table, index, from, to)
 	base, err := view.NewIter(lower, upper)
 	if err != nil {
 		return nil, err
 	}
 	return x.own.NewIter(base, lower, upper, x.turn), nil
+}
+
+// span is where the entries of an index from the key from to before the key to lie in the store; a nil to: to the end.
+func span(table, index uint64, from, to []byte) (lower, upper []byte) {
+	lower = append(sqlmachine.AppendPrefix(nil, table, index), from...)
+	if to == nil {
+		return lower, sqlmachine.AppendEnd(nil, table, index)
+	}
+	return lower, append(sqlmachine.AppendPrefix(nil, table, index), to...)
 }
 
 // Put writes a row or an entry of an index that LockRow has locked exclusively. stored is what LockRow said. The transaction keeps key and value.
