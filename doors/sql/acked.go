@@ -46,6 +46,7 @@ func (s *session) judgeAck() error {
 
 // Hold implements wire.Session. The answers of a session that waits for the archive tell nothing that could be lost with every member.
 func (s *session) Hold(ctx context.Context) error {
+	s.turn.Leave() // the client may read slowly
 	if !s.d.opt.Ack.Archiving {
 		return nil
 	}

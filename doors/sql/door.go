@@ -11,6 +11,7 @@ import (
 	"github.com/holdfastdb/holdfast/doors/sql/account"
 	"github.com/holdfastdb/holdfast/doors/sql/engine"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
+	"github.com/holdfastdb/holdfast/doors/sql/turn"
 	"github.com/holdfastdb/holdfast/doors/sql/txn"
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
 	"github.com/holdfastdb/holdfast/serve/ack"
@@ -41,13 +42,14 @@ type Door struct {
 	server  *wire.Server
 	began   time.Time
 	clients clients
+	turns   *turn.Turns
 	counts  counts
 	serving
 }
 
 // New returns a door. Its Serve begins to serve a connection.
 func New(opt Options) *Door {
-	d := &Door{opt: opt, worker: opt.Worker, began: time.Now()}
+	d := &Door{opt: opt, worker: opt.Worker, began: time.Now(), turns: turn.New(turn.OneLeft)}
 	d.engine = engine.New(engine.Options{Catalogue: opt.Catalogue, NoPlans: opt.NoPlans, MaxPacket: opt.MaxPacket,
 		Operate: engine.Operate{Clients: d.visible, Kill: d.kill, Counters: d.counters}})
 	d.ctx, d.end = context.WithCancel(context.Background())

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfastdb/holdfast/doors/sql/account"
 	"github.com/holdfastdb/holdfast/doors/sql/engine"
 	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
+	"github.com/holdfastdb/holdfast/doors/sql/turn"
 	"github.com/holdfastdb/holdfast/doors/sql/txn"
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
 	"github.com/holdfastdb/holdfast/internal/like"
@@ -26,13 +27,14 @@ type session struct {
 	explicit bool    // BEGIN has opened it, or autocommit is off
 	readOnly bool
 
+	turn  *turn.Turn
 	acked acked // of the command that runs
 	doing doing
 }
 
 // newSession is a client that has proved who it is.
 func (d *Door) newSession(c *wire.Client) (*session, error) {
-	s := &session{d: d, client: c, user: d.opt.Users.Client(c)}
+	s := &session{d: d, client: c, user: d.opt.Users.Client(c), turn: d.turns.Turn()}
 	s.open()
 	if c.Database != "" {
 		if err := s.s.UseName(c.Database); err != nil {
@@ -54,9 +56,16 @@ func (s *session) open() {
 // accountName is the account of the client, user@host.
 func (s *session) accountName() string { return s.user.Name.User + "@" + s.user.Name.Host }
 
+// longText is how many bytes of a statement take long to parse.
+const longText = 32 << 10
+
 // Query implements wire.Session.
 func (s *session) Query(ctx context.Context, text []byte, to *wire.Answer) error {
 	s.acked = acked{}
+	defer s.turn.End()
+	if len(text) >= longText {
+		s.turn.Long()
+	}
 	rest := string(text)
 	for first := true; ; first = false {
 		st, next, err := s.d.engine.Parse(s.s.Mode(), rest)
@@ -124,6 +133,7 @@ func (s *session) Prepare(ctx context.Context, text []byte) (wire.Prepared, erro
 // Execute implements wire.Session.
 func (s *session) Execute(ctx context.Context, p wire.Prepared, params []wire.Param, to *wire.Answer) error {
 	s.acked = acked{}
+	defer s.turn.End()
 	return s.run(ctx, p.(*prepared).st, params, to)
 }
 
@@ -204,6 +214,7 @@ func (s *session) begin() (*txn.Tx, error) {
 		if err != nil {
 			return nil, err
 		}
+		tx.TakeTurns(s.turn)
 		s.tx = tx
 	}
 	return s.tx, nil

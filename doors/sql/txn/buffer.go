@@ -7,6 +7,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
+	"github.com/holdfastdb/holdfast/doors/sql/turn"
 )
 
 // ErrTooLarge: the transaction has written more than one command of the log can carry.
@@ -137,7 +138,8 @@ func (b *Buffer) Writes() []sqlpart.Writes {
 }
 
 // NewIter iterates over [lower, upper) of base with the transaction's writes laid over it. Values of rows come without their head. Writes of the
-// transaction between two moves are seen by the next move. The iterator takes base over and closes it.
-func (b *Buffer) NewIter(base store.Iter, lower, upper []byte) store.Iter {
-	return &iter{b: b, base: base, lower: lower, upper: upper}
+// transaction between two moves are seen by the next move. The iterator takes base over and closes it. It asks t for
+// each row, if t is not nil.
+func (b *Buffer) NewIter(base store.Iter, lower, upper []byte, t *turn.Turn) store.Iter {
+	return &iter{b: b, base: base, lower: lower, upper: upper, turn: t}
 }

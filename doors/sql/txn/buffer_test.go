@@ -45,7 +45,7 @@ func over(t testing.TB, b *Buffer, st *store.Mem) store.Iter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b.NewIter(base, lower, upper)
+	return b.NewIter(base, lower, upper, nil)
 }
 
 // TestBuffer: what is written is laid over what is there, and is proposed as what it comes to.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/core/store"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
+	"github.com/holdfastdb/holdfast/doors/sql/turn"
 )
 
 // iter lays a Buffer over an iterator of the store. It remembers its place by key and looks the next row of the buffer up at each move, so that
@@ -13,6 +14,7 @@ type iter struct {
 	b            *Buffer
 	base         store.Iter
 	lower, upper []byte
+	turn         *turn.Turn // asked for each row; nil: none is
 
 	valid bool
 	key   []byte // of the current row
@@ -134,6 +136,7 @@ func (it *iter) backward(from []byte) bool {
 }
 
 func (it *iter) at(key []byte, own *row) bool {
+	it.turn.Step()
 	it.valid, it.key, it.own = true, append(it.key[:0], key...), own
 	return true
 }

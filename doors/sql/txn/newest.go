@@ -15,17 +15,13 @@ func (x *Tx) ScanNewest(table, index uint64, from, to []byte) (store.Iter, error
 	if err != nil {
 		return nil, err
 	}
-	lower := append(sqlmachine.AppendPrefix(nil, table, index), from...)
-	upper := append(sqlmachine.AppendPrefix(nil, table, index), to...)
-	if to == nil {
-		upper = sqlmachine.AppendEnd(nil, table, index)
-	}
+	lower, upper := span(table, index, from, to)
 	base, err := view.NewIter(lower, upper)
 	if err != nil {
 		_ = view.Close() // nothing was written to it
 		return nil, err
 	}
-	return &newest{Iter: x.own.NewIter(base, lower, upper), view: view}, nil
+	return &newest{Iter: x.own.NewIter(base, lower, upper, x.turn), view: view}, nil
 }
 
 // newest is an iterator that has a view of its own.

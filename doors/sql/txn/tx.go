@@ -14,6 +14,7 @@ import (
 	"github.com/holdfastdb/holdfast/doors/sql/lock"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
+	"github.com/holdfastdb/holdfast/doors/sql/turn"
 )
 
 // Tx is a transaction. It belongs to one goroutine. It ends with Commit or Rollback, and with the errors ErrDeadlock and ErrTermOver of any
@@ -22,6 +23,7 @@ type Tx struct {
 	t     *term
 	owner *lock.Owner
 	own   *Buffer
+	turn  *turn.Turn // of the session; nil: it takes no turns
 	view  store.View // of consistent reads; nil: none was made yet
 	ended bool
 
@@ -37,6 +39,9 @@ type used struct {
 	nextAuto uint64
 	nextRow  uint64 // behind the largest number that it has given to a row; 0: it has given none
 }
+
+// TakeTurns has the transaction ask t for each row, and give its place back before it waits.
+func (x *Tx) TakeTurns(t *turn.Turn) { x.turn = t }
 
 // Wait says how long a transaction waits for a lock.
 type Wait struct {
@@ -85,6 +90,7 @@ func (x *Tx) lock(key []byte, mode lock.Mode, wait Wait) error {
 	x.owner.SetWeight(int64(x.own.Bytes()))
 	r, err := x.owner.Lock(key, mode, wait.Time != 0)
 	if r != nil {
+		x.turn.Leave()
 		m := x.t.w.m
 		switch m.Tasks().Wait(wait.Time, r.Done(), wait.Interrupt, m.StoppedC()) {
 		case 0:
@@ -126,6 +132,7 @@ func (x *Tx) giveUp(r *lock.Request, why error) error {
 // LockRow locks a row or an entry of an index, whether or not it is there, and returns its newest value: the transaction's own, or the one that was
 // committed last. stored is how many bytes the store has for it, -1 for no row, as Put wants to know.
 func (x *Tx) LockRow(table, index uint64, key []byte, mode lock.Mode, wait Wait) (value []byte, exists bool, stored int, err error) {
+	x.turn.Step()
 	full := append(sqlmachine.AppendPrefix(nil, table, index), key...)
 	early := x.t.w.opt.Break.ViewBeforeLock
 	if early {
@@ -196,6 +203,7 @@ func (x *Tx) snapshot() (store.View, error) {
 
 // confirm returns nil if the member led in the transaction's term after the call.
 func (x *Tx) confirm() error {
+	x.turn.Leave()
 	err := worker.Confirm(x.t.w.m, x.t.number)
 	if errors.Is(err, node.ErrSuperseded) {
 		x.end()
@@ -227,6 +235,7 @@ func (x *Tx) Get(table, index uint64, key []byte) (value []byte, exists bool, er
 		return nil, false, err
 	}
 	full := append(sqlmachine.AppendPrefix(nil, table, index), key...)
+	x.turn.Step()
 	if own, deleted, known := x.own.Get(full); known {
 		return own, !deleted, nil
 	}
@@ -240,16 +249,21 @@ func (x *Tx) Scan(table, index uint64, from, to []byte) (store.Iter, error) {
 	if err != nil {
 		return nil, err
 	}
-	lower := append(sqlmachine.AppendPrefix(nil, table, index), from...)
-	upper := append(sqlmachine.AppendPrefix(nil, table, index), to...)
-	if to == nil {
-		upper = sqlmachine.AppendEnd(nil, table, index)
-	}
+	lower, upper := span(table, index, from, to)
 	base, err := view.NewIter(lower, upper)
 	if err != nil {
 		return nil, err
 	}
-	return x.own.NewIter(base, lower, upper), nil
+	return x.own.NewIter(base, lower, upper, x.turn), nil
+}
+
+// span is where the entries of an index from the key from to before the key to lie in the store; a nil to: to the end.
+func span(table, index uint64, from, to []byte) (lower, upper []byte) {
+	lower = append(sqlmachine.AppendPrefix(nil, table, index), from...)
+	if to == nil {
+		return lower, sqlmachine.AppendEnd(nil, table, index)
+	}
+	return lower, append(sqlmachine.AppendPrefix(nil, table, index), to...)
 }
 
 // Put writes a row or an entry of an index that LockRow has locked exclusively. stored is what LockRow said. The transaction keeps key and value.
@@ -353,6 +367,7 @@ func (x *Tx) writes() []sqlpart.Writes {
 
 // propose proposes the commit in the transaction's term. The command is applied here when it returns without an error.
 func (x *Tx) propose(part entry.Part) (*entry.Result, error) {
+	x.turn.Leave()
 	m, waited, number := x.t.w.m, time.Duration(0), x.t.number
 	for {
 		if x.t.w.opt.Break.NoFence {
