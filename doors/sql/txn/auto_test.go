@@ -217,8 +217,15 @@ func TestARowsNumberIsGivenOnce(t *testing.T) {
 	w.must(w.set(x, "row", "1"))
 	w.must(x.Commit())
 	w.lead(9)
-	if n := w.rowNumber(w.begin()); n != 5 {
+	x = w.begin()
+	if n := w.rowNumber(x); n != 5 {
 		t.Errorf("behind a row that is gone: %d", n)
+	}
+	w.must(x.Delete(w.table.ID, 0, []byte("row 5"), -1)) // nothing is left to write but the number
+	w.must(x.Commit())
+	w.lead(11)
+	if n := w.rowNumber(w.begin()); n != 6 {
+		t.Errorf("behind a transaction that has only come and gone: %d", n)
 	}
 }
 

@@ -357,8 +357,8 @@ func (x *Tx) writes() []sqlpart.Writes {
 		all[i].Version, all[i].NextAuto, all[i].NextRow = u.version, u.nextAuto, u.nextRow
 	}
 	for id, u := range x.tables { // any order: the list is sorted behind it
-		if u.nextAuto > 0 && !slices.ContainsFunc(all, func(w sqlpart.Writes) bool { return w.Table == id }) {
-			all = append(all, sqlpart.Writes{Table: id, Version: u.version, NextAuto: u.nextAuto})
+		if (u.nextAuto > 0 || u.nextRow > 0) && !slices.ContainsFunc(all, func(w sqlpart.Writes) bool { return w.Table == id }) {
+			all = append(all, sqlpart.Writes{Table: id, Version: u.version, NextAuto: u.nextAuto, NextRow: u.nextRow})
 		}
 	}
 	slices.SortFunc(all, func(a, b sqlpart.Writes) int { return int(int64(a.Table) - int64(b.Table)) })
