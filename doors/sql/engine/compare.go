@@ -5,6 +5,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/dolthub/go-mysql-server/sql"
+
+	"github.com/holdfastdb/holdfast/doors/sql/row"
 )
 
 // padded reports whether texts of a collation compare as if spaces without end followed them.
@@ -17,7 +19,10 @@ func sameText(c sql.CollationID, a, b string) bool { return compareText(c, a, b)
 
 // compareText compares two texts by the weights of a collation, and by PAD SPACE where the collation has it.
 func compareText(c sql.CollationID, a, b string) int {
-	weight := c.Sorter()
+	weight := row.Sorter(c)
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] && a[0] < utf8.RuneSelf { // the same characters, of one byte each
+		a, b = a[1:], b[1:]
+	}
 	pad := padded(c)
 	next := func(s string) (int32, string) {
 		if s == "" {

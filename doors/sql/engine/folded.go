@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"encoding/hex"
 	"slices"
 
@@ -143,11 +144,54 @@ func foldedFields(c *sql.Context, fields sql.SortConditions) (sql.SortConditions
 	all, some := make(sql.SortConditions, len(fields)), false
 	for i, f := range fields {
 		all[i] = f
-		if e := fold(c, f.Expr); e != f.Expr {
+		if t, ok := f.Expr.Type(c).(sql.StringType); ok && foldable(c, f.Expr) {
+			collation, _ := sql.GetCoercibility(c, f.Expr)
+			e := &inOrder{typ: paddedText{StringType: t, collation: collation}}
+			e.Child = f.Expr
 			all[i].Expr, some = e, true
 		}
 	}
 	return all, some
+}
+
+// inOrder is a padded text that rows are sorted by. The library evaluates it again for each comparison, so it does not make the weights of the whole
+// text as folded does: most texts differ in their first characters.
+type inOrder struct {
+	expression.UnaryExpressionStub
+	typ paddedText
+}
+
+var _ sql.Expression = (*inOrder)(nil)
+
+func (o *inOrder) String() string             { return o.Child.String() }
+func (o *inOrder) Type(*sql.Context) sql.Type { return o.typ }
+
+func (o *inOrder) WithChildren(_ *sql.Context, children ...sql.Expression) (sql.Expression, error) {
+	n := *o
+	n.Child = children[0]
+	return &n, nil
+}
+
+// Eval implements sql.Expression.
+func (o *inOrder) Eval(ctx *sql.Context, r sql.Row) (any, error) { return evalPlain(ctx, o.Child, r) }
+
+// paddedText is the type of a text that compares by its collation and PAD SPACE.
+type paddedText struct {
+	sql.StringType
+	collation sql.CollationID
+}
+
+// Compare implements sql.Type.
+func (t paddedText) Compare(_ context.Context, a, b any) (int, error) {
+	s, ok := a.(string)
+	if !ok {
+		s = textOfValue(a, t.StringType)
+	}
+	u, ok := b.(string)
+	if !ok {
+		u = textOfValue(b, t.StringType)
+	}
+	return compareText(t.collation, s, u), nil
 }
 
 // foldedKeys are the keys of a join by hash, with the weights of the texts that are padded on both sides.

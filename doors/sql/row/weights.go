@@ -2,6 +2,7 @@ package row
 
 import (
 	"encoding/binary"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/dolthub/go-mysql-server/sql"
@@ -16,9 +17,31 @@ type weights struct {
 	space  int32
 }
 
+// Sorter returns the weight of each character in a collation. The library looks each of them up in a table of all there are: those of ASCII are kept
+// beside it. Any goroutine.
+func Sorter(c sql.CollationID) func(r rune) int32 {
+	if f, ok := sorters.Load(c); ok {
+		return f.(func(r rune) int32)
+	}
+	weight, ascii := c.Sorter(), new([utf8.RuneSelf]int32)
+	for r := range ascii {
+		ascii[r] = weight(rune(r))
+	}
+	f, _ := sorters.LoadOrStore(c, func(r rune) int32 {
+		if r >= 0 && r < utf8.RuneSelf {
+			return ascii[r]
+		}
+		return weight(r)
+	})
+	return f.(func(r rune) int32)
+}
+
+// sorters has a func(r rune) int32 of each sql.CollationID that was asked for.
+var sorters sync.Map
+
 // weightsOf returns the order of a collation.
 func weightsOf(c sql.CollationID) *weights {
-	w := &weights{weight: c.Sorter(), pad: c.PadAttribute() == "PAD SPACE"}
+	w := &weights{weight: Sorter(c), pad: c.PadAttribute() == "PAD SPACE"}
 	w.space = w.weight(' ')
 	return w
 }
@@ -33,7 +56,7 @@ const (
 
 // appendKey appends the weights of a text. prefix: of so many characters; 0: of all.
 func (w *weights) appendKey(dst []byte, s string, prefix int) []byte {
-	b := make([]byte, 0, 64)
+	b := make([]byte, 0, 3*len(s)+4) // a character takes three bytes, the end four
 	spaces, count := uint32(0), 0
 	for len(s) > 0 && (prefix == 0 || count < prefix) {
 		r, size := utf8.DecodeRuneInString(s)
