@@ -220,7 +220,7 @@ func foldedPair(c *sql.Context, right, left sql.Expression) (foldedRight, folded
 	return r, l, true
 }
 
-// distinct groups by the weights of padded texts, of which the library's DISTINCT knows nothing.
+// distinct tells rows apart by the weights of padded texts, of which the library's DISTINCT knows nothing.
 func distinct(c *sql.Context, x *plan.Distinct) (sql.Node, transform.TreeIdentity, error) {
 	if len(x.DistinctOn()) > 0 {
 		return x, transform.SameTree, nil
@@ -235,7 +235,7 @@ func distinct(c *sql.Context, x *plan.Distinct) (sql.Node, transform.TreeIdentit
 	if !some {
 		return x, transform.SameTree, nil
 	}
-	return plan.NewGroupBy(fields, keys, x.Child), transform.NewTree, nil
+	return plan.NewDistinct(x.Child, keys...), transform.NewTree, nil
 }
 
 // union has a UNION without ALL keep one of the padded texts that are equal.
