@@ -47,7 +47,7 @@ func fillShop(c *client, n int) error {
 				id, word, id, 1900+r.IntN(150), 1+r.IntN(12), 1+r.IntN(28), r.IntN(2000)-1000, r.IntN(1000), id, r.IntN(24), r.IntN(60), r.IntN(60), 1950+r.IntN(150),
 				[]string{"NULL", "'" + strings.Repeat(word+" ", r.IntN(40)) + "'"}[r.IntN(2)], r.Uint64(), []string{"red", "green", "blue"}[r.IntN(3)],
 				[]string{"", "x", "y,z"}[r.IntN(3)], r.IntN(4096), r.IntN(1000), r.NormFloat64()*1e6, r.IntN(256)-128, r.Uint64()))
-			parts = append(parts, fmt.Sprintf("('owner %d', %d, %d, %s, 'tag %d')", r.IntN(50), id, id*7-1000, []string{"NULL", fmt.Sprintf("x'%0*x'", 2*(1+r.IntN(100)), r.Uint32())}[r.IntN(2)], r.IntN(20)))
+			parts = append(parts, fmt.Sprintf("('owner %d', %d, %d, %s, 'tag %d')", r.IntN(50), id, id*7-1000, []string{"NULL", fmt.Sprintf("x'%0*x'", 2*(4+r.IntN(97)), r.Uint32())}[r.IntN(2)], r.IntN(20)))
 			events = append(events, fmt.Sprintf("('2024-02-%02d %02d:00:00.%03d', '%s')", 1+r.IntN(28), r.IntN(24), r.IntN(1000), word))
 		}
 		if err := c.exec("INSERT INTO things VALUES "+strings.Join(things, ", "), "INSERT INTO parts VALUES "+strings.Join(parts, ", "),
