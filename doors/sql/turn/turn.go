@@ -12,6 +12,8 @@ const (
 	stepsOfAPiece = 128
 	// slice is how long a holder goes on while others wait.
 	slice = 50 * time.Millisecond
+	// crowded is how long others run, where there are some, before a statement that yields comes back; and rest how long it rests then.
+	crowded, rest = 100 * time.Microsecond, time.Millisecond
 	// stall is how long a holder may take for one piece. Behind a holder that takes longer, others go on as if the place were free: it may wait
 	// for what this package does not know of.
 	stall = 100 * time.Millisecond
@@ -70,7 +72,7 @@ func (t *Turn) Long() {
 		t.seen = now
 		if len(a.queue) == 0 || now.Sub(t.since) < slice {
 			a.mu.Unlock()
-			runtime.Gosched() // what has come back from the disk or the network goes first
+			yield(now)
 			return
 		}
 		a.remove(t)
@@ -86,6 +88,15 @@ func (t *Turn) Long() {
 	a.mu.Unlock()
 	t.wait()
 	t.holds = true
+}
+
+// yield lets what has come back from the disk or the network go first. Where there is such work, the statement rests as well: other processes want
+// a processor too, and the work's clients may be among them.
+func yield(began time.Time) {
+	runtime.Gosched()
+	if time.Since(began) > crowded {
+		time.Sleep(rest)
+	}
 }
 
 // wait returns when the turn has been given a place, or goes on without one because a holder has stalled.
