@@ -13,7 +13,7 @@ const (
 	// slice is how long a holder goes on while others wait.
 	slice = 50 * time.Millisecond
 	// crowded is how long others run, where there are some, before a statement that yields comes back; and rest how long it rests then.
-	crowded, rest = 100 * time.Microsecond, time.Millisecond
+	crowded, rest = 100 * time.Microsecond, 2 * time.Millisecond
 	// stall is how long a holder may take for one piece. Behind a holder that takes longer, others go on as if the place were free: it may wait
 	// for what this package does not know of.
 	stall = 100 * time.Millisecond
