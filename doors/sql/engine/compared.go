@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/apd/v3"
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
-	"github.com/dolthub/go-mysql-server/sql/plan"
+	"github.com/dolthub/go-mysql-server/sql/expression/function"
 	"github.com/dolthub/go-mysql-server/sql/transform"
 	"github.com/dolthub/go-mysql-server/sql/types"
 
@@ -394,15 +394,9 @@ func takenApart(e sql.Expression) (op operator, operands []sql.Expression, ok bo
 // exactConstants makes constants values of the type of the column that they are compared with, or the comparison ours. Error: errConverted, where a
 // parameter of a plan that is kept stands in such a place: what it is depends on its value.
 func exactConstants(c *sql.Context, n sql.Node) (sql.Node, error) {
-	var each func(c *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error)
-	each = func(c *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
-		switch q := e.(type) {
-		case *plan.Subquery:
-			inner, same, err := transform.NodeExprsWithOpaque(c, q.Query, each)
-			if err != nil || same == transform.SameTree {
-				return e, transform.SameTree, err
-			}
-			return q.WithQuery(inner), transform.NewTree, nil
+	n, _, err := transform.NodeExprsWithOpaque(c, n, func(c *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+		if l, ok := e.(*expression.Like); ok {
+			return characters(c, l)
 		}
 		op, operands, ok := takenApart(e)
 		if !ok {
@@ -449,9 +443,28 @@ func exactConstants(c *sql.Context, n sql.Node) (sql.Node, error) {
 		}
 		made, err := e.WithChildren(c, operands...)
 		return made, transform.NewTree, err
-	}
-	n, _, err := transform.NodeExprsWithOpaque(c, n, each)
+	})
 	return n, err
+}
+
+// characters has LIKE of a padded text judged by the library character by character: LIKE pads nothing. The planner takes LIKE for a comparison where
+// it can. It keeps one with an escape as it is, and finds a range of an index by the comparison beside it.
+func characters(c *sql.Context, l *expression.Like) (sql.Expression, transform.TreeIdentity, error) {
+	pattern, ok := l.RightChild.(*expression.Literal)
+	if !ok || l.Escape != nil || !foldable(c, l.LeftChild) {
+		return l, transform.SameTree, nil
+	}
+	text, _ := pattern.Value().(string)
+	prefix, wild := strings.CutSuffix(text, "%")
+	if prefix == "" || strings.ContainsAny(prefix, `%_\`) {
+		return l, transform.SameTree, nil // the planner leaves these
+	}
+	bound := func(s string) sql.Expression { return literal(s, pattern.Type(c)) }
+	within := sql.Expression(expression.NewEquals(l.LeftChild, bound(prefix)))
+	if wild { // a character below the space sorts before the text without it
+		within = expression.NewGreaterThanOrEqual(l.LeftChild, bound(prefix+"\x00"))
+	}
+	return expression.JoinAnd(within, expression.NewLike(l.LeftChild, l.RightChild, bound(`\`))), transform.NewTree, nil
 }
 
 // constants returns operands in which a number with a sign before it is a literal, and whether any was.
@@ -554,27 +567,41 @@ func exactly(c *sql.Context, column sql.Expression, l *expression.Literal, op op
 // comparing makes comparisons of texts ours where their collation pads, and of numbers with texts.
 func comparing(c *sql.Context, n sql.Node) (sql.Node, error) {
 	n, _, err := transform.NodeExprsWithOpaque(c, n, func(c *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
-		op, operands, ok := takenApart(e)
-		if !ok {
-			return e, transform.SameTree, nil
-		}
-		for _, o := range operands {
-			t := o.Type(c)
-			if types.IsTuple(t) {
-				return e, transform.SameTree, nil
-			}
-			if l, ok := o.(*expression.Literal); ok && l.Type(c) == types.LongBlob {
-				return &compared{Expression: e, op: op, operands: operands}, transform.NewTree, nil
+		if f, ok := e.(*function.NullIf); ok { // which compares inside
+			if x, ok := ours(c, expression.NewEquals(f.LeftChild, f.RightChild)); ok {
+				return function.NewIf(c, x, literal(nil, types.Null), f.LeftChild), transform.NewTree, nil
 			}
 		}
-		t, u := operands[0].Type(c), operands[len(operands)-1].Type(c)
-		if types.IsFloat(t) || foldable(c, operands[0]) || op != opIn && foldable(c, operands[len(operands)-1]) || types.IsDecimal(t) != types.IsDecimal(u) ||
-			types.IsInteger(t) && types.IsInteger(u) && types.IsUnsigned(t) != types.IsUnsigned(u) {
-			return &compared{Expression: e, op: op, operands: operands}, transform.NewTree, nil
+		if x, ok := ours(c, e); ok {
+			return x, transform.NewTree, nil
+		}
+		if x, err := ofTexts(c, e); x != nil || err != nil {
+			return x, transform.NewTree, err
 		}
 		return e, transform.SameTree, nil
 	})
 	return n, err
+}
+
+// ours is a comparison that the library makes otherwise than MySQL. false: the expression is none.
+func ours(c *sql.Context, e sql.Expression) (sql.Expression, bool) {
+	op, operands, ok := takenApart(e)
+	if !ok {
+		return nil, false
+	}
+	x := &compared{Expression: e, op: op, operands: operands}
+	for _, o := range operands {
+		t := o.Type(c)
+		if types.IsTuple(t) {
+			return nil, false
+		}
+		if l, ok := o.(*expression.Literal); ok && l.Type(c) == types.LongBlob {
+			return x, true
+		}
+	}
+	t, u := operands[0].Type(c), operands[len(operands)-1].Type(c)
+	return x, types.IsFloat(t) || foldable(c, operands[0]) || op != opIn && foldable(c, operands[len(operands)-1]) || types.IsDecimal(t) != types.IsDecimal(u) ||
+		types.IsInteger(t) && types.IsInteger(u) && types.IsUnsigned(t) != types.IsUnsigned(u)
 }
 
 // foldable reports whether an expression's values are texts that compare with PAD SPACE.

@@ -17,31 +17,11 @@ import (
 // nothing for a number that the column cannot have: the library rounds it, and keeps no filter.
 func joined(c *sql.Context, n sql.Node) (sql.Node, error) {
 	n, _, err := transform.NodeWithOpaque(c, n, func(c *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
-		n, same, err := transform.OneNodeExpressions(c, n, func(c *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
-			q, ok := e.(*plan.Subquery)
-			if !ok {
-				return e, transform.SameTree, nil
-			}
-			inner, err := joined(c, q.Query)
-			if err != nil || inner == q.Query {
-				return e, transform.SameTree, err
-			}
-			return q.WithQuery(inner), transform.NewTree, nil
-		})
-		if err != nil {
-			return nil, transform.SameTree, err
-		}
 		switch a := n.(type) {
-		case *plan.InsertInto:
-			source, err := joined(c, a.Source)
-			if err != nil || source == a.Source {
-				return n, same, err
-			}
-			return a.WithSource(source), transform.NewTree, nil
 		case *plan.IndexedTableAccess:
 			exact, err := wholeKeys(c, a)
 			if err != nil || exact == nil {
-				return n, same, err
+				return n, transform.SameTree, err
 			}
 			return exact, transform.NewTree, nil
 		case *plan.JoinNode:
@@ -51,7 +31,7 @@ func joined(c *sql.Context, n sql.Node) (sql.Node, error) {
 				return &one, transform.NewTree, nil
 			}
 		}
-		return n, same, nil
+		return n, transform.SameTree, nil
 	})
 	return n, err
 }

@@ -336,7 +336,7 @@ func (s *Session) analyse(c *sql.Context, st *Statement, kinds string, set int) 
 	if node, err = s.e.sql.Analyzer.Analyze(c, node, nil, flags); err != nil {
 		return nil, nil, err
 	}
-	node, err = joined(c, node)
+	node, err = everywhere(c, node, joined)
 	return node, flags, err
 }
 

@@ -158,7 +158,7 @@ func (s *Session) plan(c *sql.Context, st *Statement, params []wire.Param) (sql.
 			return nil, nil, err
 		}
 	}
-	if node, err = joined(c, node); err != nil {
+	if node, err = everywhere(c, node, joined); err != nil {
 		return nil, nil, err
 	}
 	if node, err = s.repaired(c, st, node); err != nil {
@@ -177,21 +177,17 @@ func bound(c *sql.Context, b *planbuilder.Builder, ast sqlparser.Statement, text
 	if err != nil {
 		return nil, nil, err
 	}
-	node, err = exactConstants(c, node)
+	node, err = everywhere(c, node, exactConstants)
 	return node, flags, err
 }
 
 // repaired is a plan with what the library does not do as MySQL does replaced by ours. It comes last: the planner knows its own expressions only.
 func (s *Session) repaired(c *sql.Context, st *Statement, n sql.Node) (sql.Node, error) {
-	n, err := lists(c, n)
-	if err != nil {
-		return nil, err
-	}
-	if n, err = comparing(c, n); err != nil {
-		return nil, err
-	}
-	if n, err = folding(c, n); err != nil {
-		return nil, err
+	for _, f := range []func(*sql.Context, sql.Node) (sql.Node, error){lists, comparing, folding} {
+		var err error
+		if n, err = everywhere(c, n, f); err != nil {
+			return nil, err
+		}
 	}
 	if st.Kind == KindWrite {
 		return s.assigning(c, st, n)
