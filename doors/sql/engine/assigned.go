@@ -41,16 +41,9 @@ func (a *assigned) Eval(ctx *sql.Context, r sql.Row) (any, error) {
 	if s, ok := ctx.Session.(*Session); ok && a.first {
 		s.row++
 	}
-	v, err := a.Child.Eval(ctx, r)
+	v, err := evalPlain(ctx, a.Child, r)
 	if err != nil || v == nil {
 		return nil, err
-	}
-	if w, ok := v.(sql.AnyWrapper); ok { // a large value that is read when it is needed
-		if _, json := v.(sql.JSONWrapper); !json {
-			if v, err = w.UnwrapAny(ctx); err != nil || v == nil {
-				return nil, err
-			}
-		}
 	}
 	from := a.Child.Type(ctx)
 	if types.IsEnum(from) && !types.IsEnum(a.typ) || types.IsSet(from) && !types.IsSet(a.typ) {

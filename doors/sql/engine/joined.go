@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"math/big"
 	"slices"
 
-	"github.com/cockroachdb/apd/v3"
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/plan"
@@ -103,40 +101,8 @@ func (n *numberOf) Eval(c *sql.Context, r sql.Row) (any, error) {
 		return nil, err
 	}
 	converted, in, err := n.of.Convert(c, v)
-	if err != nil || in != sql.InRange || differs(converted, v) {
+	if err != nil || in != sql.InRange || compareNumbers(c, literal(converted, n.of), n.Child, converted, v) != 0 {
 		return nil, nil // an error, too: the column has no such value
 	}
 	return v, nil
 }
-
-// differs reports whether a number was changed by its conversion to a column's type: the column has no value that is equal to it.
-func differs(converted, v any) bool {
-	a, ok := exactNumber(converted)
-	b, also := exactNumber(v)
-	return ok && also && a.Cmp(b) != 0
-}
-
-// exactNumber returns a number of any Go type that a value may have.
-func exactNumber(v any) (*big.Rat, bool) {
-	switch n := v.(type) {
-	case float32:
-		return exactNumber(float64(n))
-	case float64:
-		r := new(big.Rat).SetFloat64(n)
-		return r, r != nil
-	case uint64:
-		return new(big.Rat).SetInt(new(big.Int).SetUint64(n)), true
-	case uint:
-		return exactNumber(uint64(n))
-	case *apd.Decimal:
-		if n.Form != apd.Finite || n.Exponent < -farDigits || n.Exponent > farDigits {
-			return nil, false
-		}
-		return new(big.Rat).SetString(n.Text('f'))
-	}
-	n, ok := integer(v)
-	return new(big.Rat).SetInt64(n), ok
-}
-
-// farDigits is more than any DECIMAL has.
-const farDigits = 100
