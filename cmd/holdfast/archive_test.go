@@ -21,8 +21,8 @@ import (
 )
 
 // archivedServer writes some keys with the machines of this build and returns the URL of an archive of that, the index of a snapshot in it,
-// and the last index.
-func archivedServer(t *testing.T) (url string, first, last uint64) {
+// that of the eighth key, and the last index. The server has entries of its own among them, so that no index follows from another.
+func archivedServer(t *testing.T) (url string, first, eighth, last uint64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(t))
 	defer cancel()
@@ -52,8 +52,12 @@ func archivedServer(t *testing.T) (url string, first, last uint64) {
 	}
 	for i := range 10 {
 		body := kvpart.Append(nil, &kvpart.Part{Put: &kvpart.Put{Key: fmt.Appendf(nil, "key%d", i), Value: []byte("value")}})
-		if _, err := n.Propose(ctx, 1, entry.Part{Machine: entry.MachineKV, Body: body}); err != nil {
+		done, err := n.Propose(ctx, 1, entry.Part{Machine: entry.MachineKV, Body: body})
+		if err != nil {
 			t.Fatal(err)
+		}
+		if i == 7 {
+			eighth = done.Pos.Index
 		}
 	}
 	es, err := n.Committed(ctx, m.Index+1, 1<<20)
@@ -75,19 +79,19 @@ func archivedServer(t *testing.T) (url string, first, last uint64) {
 	if err := s.Put(ctx, objstore.Object{Name: name, Data: b}); err != nil {
 		t.Fatal(err)
 	}
-	return url, m.Index, last
+	return url, m.Index, eighth, last
 }
 
 // TestAnArchiveFromTheCommandLine: proved, restored as of an entry with all that is changed listed, looked into, and named where it is damaged.
 func TestAnArchiveFromTheCommandLine(t *testing.T) {
-	url, first, last := archivedServer(t)
-	status, out, errs := execute(nil, "verify", "--from", url, "--at", fmt.Sprint(last-2))
-	if status != 0 || errs != "" || !strings.Contains(out, fmt.Sprintf("at index %d, ", last-2)) || !strings.Contains(out, fmt.Sprintf("restorable from index %d", first)) {
+	url, first, eighth, last := archivedServer(t)
+	status, out, errs := execute(nil, "verify", "--from", url, "--at", fmt.Sprint(eighth))
+	if status != 0 || errs != "" || !strings.Contains(out, fmt.Sprintf("at index %d, ", eighth)) || !strings.Contains(out, fmt.Sprintf("restorable from index %d", first)) {
 		t.Errorf("status %d\n%s%s", status, out, errs)
 	}
 	dir := filepath.Join(t.TempDir(), "restored")
-	status, out, errs = execute(nil, "restore", "--from", url, "--at", fmt.Sprint(last-2), "--data", dir, "--name", "r1")
-	for _, want := range []string{fmt.Sprintf("holds 8 keys as of index %d", last-2), fmt.Sprintf("ends with index %d", last), "revision=1000000009 compacted=1000000009",
+	status, out, errs = execute(nil, "restore", "--from", url, "--at", fmt.Sprint(eighth), "--data", dir, "--name", "r1")
+	for _, want := range []string{fmt.Sprintf("holds 8 keys as of index %d", eighth), fmt.Sprintf("ends with index %d", last), "revision=1000000009 compacted=1000000009",
 		"removed: member", "new: member", "name=r1", "holdfast serve --data " + dir} {
 		if status != 0 || !strings.Contains(out, want) {
 			t.Fatalf("%q is missing, status %d\n%s%s", want, status, out, errs)
@@ -136,7 +140,7 @@ func TestAnArchiveFromTheCommandLine(t *testing.T) {
 
 // TestWhatARestoreRefusesCanBeFollowed: one line that says what, where and what to do next, and what it says to do helps.
 func TestWhatARestoreRefusesCanBeFollowed(t *testing.T) {
-	url, first, _ := archivedServer(t)
+	url, first, _, _ := archivedServer(t)
 	root := strings.TrimPrefix(url, "file://")
 	follow := func(words []string, args ...string) {
 		t.Helper()

@@ -89,6 +89,16 @@ func TestLockIsExclusive(t *testing.T) {
 	})
 }
 
+// TestUnlockDoesNotWaitForAForkedChild: a child has copies of all descriptors until it calls exec.
+func TestUnlockDoesNotWaitForAForkedChild(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "LOCK")
+	l := must(OS().Lock(name))(t)
+	copied := must(syscall.Dup(int(l.(osLock).f.Fd())))(t)
+	defer syscall.Close(copied)
+	check(t, l.Unlock())
+	check(t, must(OS().Lock(name))(t).Unlock())
+}
+
 func TestCrashKeepsWhatWasSynced(t *testing.T) {
 	m := NewMem()
 	f := must(m.Create("f"))(t)

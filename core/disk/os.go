@@ -155,7 +155,11 @@ func flock(f *os.File) (Unlocker, error) {
 // processes lock two different files of one name.
 type osLock struct{ f *os.File }
 
-func (l osLock) Unlock() error { return l.f.Close() }
+// Unlock gives the lock back before it closes the file: a child that was forked and has not called exec yet holds a copy of the descriptor, and the
+// lock would live as long as the copy.
+func (l osLock) Unlock() error {
+	return errors.Join(retryEINTR(func() error { return syscall.Flock(int(l.f.Fd()), syscall.LOCK_UN) }), l.f.Close())
+}
 
 func (osFS) Free(dir string) (uint64, error) {
 	var st syscall.Statfs_t
