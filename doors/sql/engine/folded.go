@@ -100,7 +100,7 @@ func folding(c *sql.Context, n sql.Node) (sql.Node, error) {
 		case *plan.Distinct:
 			return distinct(c, x)
 		case *plan.SetOp:
-			return union(c, x)
+			return setOperation(c, x)
 		case *plan.HashLookup:
 			right, left, some := foldedKeys(c, x.RightEntryKey, x.LeftProbeKey)
 			if some {
@@ -225,29 +225,33 @@ func distinct(c *sql.Context, x *plan.Distinct) (sql.Node, transform.TreeIdentit
 	if len(x.DistinctOn()) > 0 {
 		return x, transform.SameTree, nil
 	}
-	schema := x.Child.Schema(c)
-	fields, keys, some := make([]sql.Expression, len(schema)), make([]sql.Expression, len(schema)), false
-	for i, column := range schema {
-		fields[i] = expression.NewGetFieldWithTable(i, 0, column.Type, column.DatabaseSource, column.Source, column.Name, column.Nullable)
-		keys[i] = fold(c, fields[i])
-		some = some || keys[i] != fields[i]
-	}
+	keys, some := foldedColumns(c, x.Child.Schema(c))
 	if !some {
 		return x, transform.SameTree, nil
 	}
 	return plan.NewDistinct(x.Child, keys...), transform.NewTree, nil
 }
 
-// union has a UNION without ALL keep one of the padded texts that are equal.
-func union(c *sql.Context, x *plan.SetOp) (sql.Node, transform.TreeIdentity, error) {
-	if !x.Distinct || x.SetOpType != plan.UnionType {
+// setOperation has a UNION without ALL keep one of the padded texts that are equal, and INTERSECT and EXCEPT find them.
+func setOperation(c *sql.Context, x *plan.SetOp) (sql.Node, transform.TreeIdentity, error) {
+	var n sql.Node
+	switch {
+	case x.SetOpType != plan.UnionType:
+		m, some := newMatched(c, x)
+		if !some {
+			return x, transform.SameTree, nil
+		}
+		n = m
+	case x.Distinct:
+		all := *x
+		all.Distinct, all.SortConditions, all.Limit, all.Offset = false, nil, nil, nil
+		once, same, err := distinct(c, plan.NewDistinct(&all))
+		if err != nil || same == transform.SameTree {
+			return x, transform.SameTree, err
+		}
+		n = once
+	default:
 		return x, transform.SameTree, nil
-	}
-	all := *x
-	all.Distinct, all.SortConditions, all.Limit, all.Offset = false, nil, nil, nil
-	n, same, err := distinct(c, plan.NewDistinct(&all))
-	if err != nil || same == transform.SameTree {
-		return x, transform.SameTree, err
 	}
 	if len(x.SortConditions) > 0 {
 		conditions, _ := foldedFields(c, x.SortConditions)
