@@ -66,14 +66,16 @@ func carry(c *sql.Context, e sql.Expression, of collation) sql.Expression {
 // carrying has the columns of derived tables, set operations and subqueries carry the collations of the expressions that they are made of. The library
 // gives them those of types, which texts of functions do not have. It comes before the planner, which makes conditions of joins from them.
 func carrying(c *sql.Context, n sql.Node) (sql.Node, error) {
-	k := &carrier{c: c, known: map[sql.ColumnId]collation{}}
+	k := &carrier{c: c, known: map[sql.ColumnId]collation{}, texts: map[sql.ColumnId]bool{}}
 	return k.node(n)
 }
 
-// carrier goes through one statement. known are the columns that it has met, by the planner's numbers.
+// carrier goes through one statement. known are the columns that it has met, by the planner's numbers, and texts those that are texts, though the library
+// may take them for an ENUM.
 type carrier struct {
 	c     *sql.Context
 	known map[sql.ColumnId]collation
+	texts map[sql.ColumnId]bool
 }
 
 func (k *carrier) node(n sql.Node) (sql.Node, error) {
@@ -89,6 +91,13 @@ func (k *carrier) node(n sql.Node) (sql.Node, error) {
 	}
 	if n, err = k.children(n); err != nil {
 		return nil, err
+	}
+	if r, ok := n.(*plan.RecursiveCte); ok && r.Union().Distinct {
+		for _, column := range r.Schema(k.c) {
+			if types.IsTextOnly(column.Type) { // the library compares their bytes
+				return nil, refused("UNION DISTINCT of texts in WITH RECURSIVE")
+			}
+		}
 	}
 	if s, ok := n.(*plan.SetOp); ok {
 		if n, err = k.merged(s); err != nil {
@@ -265,7 +274,7 @@ func (k *carrier) members(e sql.Expression) (sql.Expression, bool, error) {
 	case sql.WindowAdaptableExpression:
 		return e, false, nil
 	case sql.FunctionExpression:
-		if name = x.FunctionName(); !ofMembers[name] {
+		if name = strings.ToLower(x.FunctionName()); !ofMembers[name] {
 			return e, false, nil
 		}
 		for _, child := range e.Children() {
@@ -357,7 +366,11 @@ func (k *carrier) own(e sql.Expression) (sql.Expression, bool) {
 
 // field is a column by the collation that is known of it.
 func (k *carrier) field(n sql.Node, f *expression.GetField, whole bool) (sql.Expression, bool) {
-	if !types.IsTextOnly(f.Type(k.c)) {
+	t := f.Type(k.c)
+	if (types.IsEnum(t) || types.IsSet(t)) && k.texts[f.Id()] {
+		return asField(k.c, f, types.CreateLongText(k.known[f.Id()].id)), true
+	}
+	if !types.IsTextOnly(t) {
 		return f, false
 	}
 	of := k.ofField(n, f)
@@ -386,6 +399,11 @@ func inField(c *sql.Context, f *expression.GetField, id sql.CollationID) *expres
 	if t == f.Type(c) {
 		return f
 	}
+	return asField(c, f, t)
+}
+
+// asField is a column with another type.
+func asField(c *sql.Context, f *expression.GetField, t sql.Type) *expression.GetField {
 	made := expression.NewGetFieldWithTable(f.Index(), int(f.TableId()), t, f.Database(), f.Table(), f.Name(), f.IsNullable(c))
 	return made.WithId(f.Id()).(*expression.GetField)
 }
@@ -410,7 +428,7 @@ func (k *carrier) note(all []sql.Expression) {
 			continue
 		}
 		if types.IsText(e.Type(k.c)) {
-			k.known[x.Id()] = collationOf(k.c, e)
+			k.known[x.Id()], k.texts[x.Id()] = collationOf(k.c, e), types.IsTextOnly(e.Type(k.c))
 		}
 	}
 }
@@ -432,7 +450,7 @@ func (k *carrier) renamed(s *plan.SubqueryAlias) sql.Node {
 		of, ok := k.known[id]
 		if !ok && !(field && inner.Id() == id) && types.IsText(schema[at].Type) { // a set operation's columns are in no order
 			of, ok = ofColumn(k.c, s.Child, at), true
-			k.known[id] = of
+			k.known[id], k.texts[id] = of, types.IsTextOnly(schema[at].Type)
 		}
 		if ok && field && types.IsTextOnly(inner.Type(k.c)) {
 			if made := inField(k.c, inner, of.id); made != inner {

@@ -137,8 +137,12 @@ func collationOf(c *sql.Context, e sql.Expression) collation {
 	case *parameter:
 		id, level := x.CollationCoercibility(c)
 		return collation{id, coercibility(level), level >= byte(numbered)}
-	case *expression.UserVar:
-		return byType(c, x.Type(c), implicit)
+	case *expression.UserVar: // the library keeps no collation beside the value
+		of := byType(c, x.Type(c), implicit)
+		if types.IsTextOnly(x.Type(c)) {
+			of.id = c.GetCollation()
+		}
+		return of
 	case *expression.SystemVar:
 		of := byType(c, x.Type(c), system)
 		return collation{c.GetCollation(), of.level, true}
@@ -211,7 +215,7 @@ func ofFunction(c *sql.Context, e sql.Expression) (collation, bool) {
 	if !ok {
 		return collation{}, false
 	}
-	name, args := f.FunctionName(), e.Children()
+	name, args := strings.ToLower(f.FunctionName()), e.Children()
 	if w, ok := e.(sql.WindowAdaptableExpression); ok {
 		if ofFirst[name] && name != "max" && name != "min" && name != "any_value" { // they stand behind their window
 			args = args[min(len(args), len(w.Window().ToExpressions())):]

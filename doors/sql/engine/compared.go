@@ -445,7 +445,7 @@ func exactConstants(c *sql.Context, n sql.Node) (sql.Node, error) {
 				made, err := newCompared(c, e, op, operands)
 				return made, transform.NewTree, err
 			}
-			pads := foldable(c, operands[column])
+			pads := types.IsTextOnly(t) && padded(collationOf(c, operands[column]).id)
 			for i, o := range operands {
 				if i == column {
 					continue

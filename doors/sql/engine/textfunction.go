@@ -6,6 +6,7 @@ import (
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
+	"github.com/dolthub/go-mysql-server/sql/expression/function"
 	"github.com/dolthub/go-mysql-server/sql/expression/function/aggregation"
 	"github.com/dolthub/go-mysql-server/sql/types"
 
@@ -42,6 +43,13 @@ func ofTexts(c *sql.Context, e sql.Expression) (sql.Expression, error) {
 			return nil, nil
 		}
 		return expression.NewCase(nil, branches, x.Else), nil
+	case *aggregation.Sum, *aggregation.Avg:
+		for _, child := range x.Children() {
+			if temporal(child.Type(c)) {
+				return nil, refused("SUM and AVG of dates and times")
+			}
+		}
+		return nil, nil
 	case *aggregation.GroupConcat:
 		for _, o := range x.Children() {
 			if strings.HasPrefix(x.String(), "group_concat(distinct ") && foldable(c, o) { // the library says it nowhere else
@@ -54,13 +62,19 @@ func ofTexts(c *sql.Context, e sql.Expression) (sql.Expression, error) {
 	if !ok {
 		return nil, nil
 	}
-	switch f.FunctionName() {
+	name := strings.ToLower(f.FunctionName())
+	switch name {
+	case "quote": // of NULL it is a word
+		if args := e.Children(); types.IsTextOnly(e.Type(c)) && len(args) == 1 {
+			return function.NewCoalesce(c, e, literal("NULL", types.CreateLongText(collationOf(c, e).id)))
+		}
+		return nil, nil
 	case "strcmp", "instr", "greatest", "least", "field", "locate", "position", "find_in_set":
 	default:
 		return nil, nil
 	}
 	some, texts := false, f.Children()
-	switch f.FunctionName() {
+	switch name {
 	case "locate", "position":
 		texts = texts[:min(2, len(texts))]
 	}
@@ -76,9 +90,9 @@ func ofTexts(c *sql.Context, e sql.Expression) (sql.Expression, error) {
 	}
 	of := together(c, texts...)
 	if of.level == mixture {
-		return nil, errMixed(collationOf(c, texts[0]), together(c, texts[1:]...), f.FunctionName())
+		return nil, errMixed(collationOf(c, texts[0]), together(c, texts[1:]...), name)
 	}
-	return &textFunction{Expression: e, name: f.FunctionName(), args: f.Children(), of: of.id}, nil
+	return &textFunction{Expression: e, name: name, args: f.Children(), of: of.id}, nil
 }
 
 func (f *textFunction) Children() []sql.Expression { return f.args }

@@ -76,7 +76,7 @@ func (s *Session) names(c *sql.Context, st *Statement, a *sqlparser.Set) error {
 		if m := namesCollation.FindStringSubmatch(st.Text); m != nil {
 			var err error
 			if id, err = sql.ParseCollation("", m[1], false); err != nil {
-				return err
+				return wire.Errorf(1273, "Unknown collation: '%s'", m[1])
 			}
 			if set := c.GetCharacterSet(); id.CharacterSet() != set {
 				return wire.Errorf(1253, "COLLATION '%s' is not valid for CHARACTER SET '%s'", id.Name(), set.Name())
