@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/expression/function"
+	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/transform"
 	"github.com/dolthub/go-mysql-server/sql/types"
 
@@ -35,11 +37,37 @@ const (
 	opIn
 )
 
+// String is MySQL's name of the operator.
+func (o operator) String() string {
+	return [...]string{"=", "<=>", "<", "<=", ">", ">=", "between", " IN "}[o]
+}
+
 // compared is a comparison as MySQL makes it. Of BETWEEN it has three operands, of IN one more than the list has.
 type compared struct {
 	sql.Expression // the library's, for what does not depend on the values
 	op             operator
 	operands       []sql.Expression
+	of             sql.CollationID // by which texts compare
+}
+
+// newCompared returns a comparison of ours. Error: 1267, where its texts have no collation that goes before the others.
+func newCompared(c *sql.Context, e sql.Expression, op operator, operands []sql.Expression) (*compared, error) {
+	of, err := ofComparison(c, op, operands)
+	return &compared{Expression: e, op: op, operands: operands, of: of.id}, err
+}
+
+// ofComparison is the collation that texts are compared by. Error: 1267.
+func ofComparison(c *sql.Context, op operator, operands []sql.Expression) (collation, error) {
+	of := together(c, operands...)
+	if of.level != mixture {
+		return of, nil
+	}
+	for _, o := range operands {
+		if !textual(o.Type(c)) {
+			return of, nil
+		}
+	}
+	return of, errMixed(collationOf(c, operands[0]), together(c, operands[1:]...), op.String())
 }
 
 func (x *compared) Children() []sql.Expression { return x.operands }
@@ -67,7 +95,7 @@ func (x *compared) Compare(ctx *sql.Context, r sql.Row) (int, error) {
 	if left == nil || right == nil {
 		return 0, expression.ErrNilOperand.New()
 	}
-	return compareValues(ctx, x.operands[0], x.operands[1], left, right)
+	return compareValues(ctx, x.of, x.operands[0], x.operands[1], left, right)
 }
 
 func (x *compared) Type(*sql.Context) sql.Type { return types.Boolean }
@@ -96,7 +124,7 @@ func (x *compared) Eval(ctx *sql.Context, r sql.Row) (any, error) {
 		if mixed {
 			return compareNumbers(ctx, x.operands[0], x.operands[i], left, right), false, nil
 		}
-		cmp, err = compareValues(ctx, x.operands[0], x.operands[i], left, right)
+		cmp, err = compareValues(ctx, x.of, x.operands[0], x.operands[i], left, right)
 		return cmp, false, err
 	}
 	switch x.op {
@@ -108,7 +136,7 @@ func (x *compared) Eval(ctx *sql.Context, r sql.Row) (any, error) {
 		if left == nil || right == nil {
 			return left == nil && right == nil, nil
 		}
-		cmp, err := compareValues(ctx, x.operands[0], x.operands[1], left, right)
+		cmp, err := compareValues(ctx, x.of, x.operands[0], x.operands[1], left, right)
 		return cmp == 0, err
 	case opBetween:
 		low, lowNull, err := with(1)
@@ -174,8 +202,8 @@ func evalPlain(ctx *sql.Context, e sql.Expression, r sql.Row) (any, error) {
 	return v, nil
 }
 
-// compareValues compares two values that are not NULL, by the types of their expressions.
-func compareValues(ctx *sql.Context, left, right sql.Expression, a, b any) (int, error) {
+// compareValues compares two values that are not NULL, by the types of their expressions. of is the collation of texts.
+func compareValues(ctx *sql.Context, of sql.CollationID, left, right sql.Expression, a, b any) (int, error) {
 	t, u := left.Type(ctx), right.Type(ctx)
 	switch {
 	case temporal(t):
@@ -202,10 +230,7 @@ func compareValues(ctx *sql.Context, left, right sql.Expression, a, b any) (int,
 			}
 			return bytes.Compare(x, y), nil
 		}
-		c, n := sql.GetCoercibility(ctx, left)
-		d, m := sql.GetCoercibility(ctx, right)
-		c, _ = sql.ResolveCoercibility(c, n, d, m)
-		return compareText(c, textOfValue(a, t), textOfValue(b, u)), nil
+		return compareText(of, textOfValue(a, t), textOfValue(b, u)), nil
 	}
 	return compareNumbers(ctx, left, right, a, b), nil
 }
@@ -248,6 +273,9 @@ func compareNumbers(ctx *sql.Context, left, right sql.Expression, a, b any) int 
 func memberText(ctx *sql.Context, v any, t, other sql.Type) (any, sql.Type) {
 	if !types.IsEnum(t) && !types.IsSet(t) || types.IsNumber(other) {
 		return v, t
+	}
+	if s, ok := v.(string); ok { // of a function
+		return s, types.LongText
 	}
 	s, _, err := types.ConvertToCollatedString(ctx, v, t)
 	if err != nil {
@@ -395,21 +423,29 @@ func takenApart(e sql.Expression) (op operator, operands []sql.Expression, ok bo
 // parameter of a plan that is kept stands in such a place: what it is depends on its value.
 func exactConstants(c *sql.Context, n sql.Node) (sql.Node, error) {
 	n, _, err := transform.NodeExprsWithOpaque(c, n, func(c *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
-		if l, ok := e.(*expression.Like); ok {
-			return characters(c, l)
+		switch x := e.(type) {
+		case *expression.Like:
+			return characters(c, x)
+		case *plan.InSubquery:
+			return otherwise(c, x)
 		}
 		op, operands, ok := takenApart(e)
 		if !ok {
 			return e, transform.SameTree, nil
+		}
+		if other, err := otherCollation(c, op, operands); other || err != nil { // an index would find what is equal in the column's
+			made, e := newCompared(c, e, op, operands)
+			return made, transform.NewTree, errors.Join(err, e)
 		}
 		operands, folded := constants(c, operands)
 		column, ok := soleColumn(operands)
 		if ok {
 			t := operands[column].Type(c)
 			if op == opBetween && types.IsText(t) && mixed(c, operands) {
-				return &compared{Expression: e, op: op, operands: operands}, transform.NewTree, nil
+				made, err := newCompared(c, e, op, operands)
+				return made, transform.NewTree, err
 			}
-			pads := foldable(c, operands[column])
+			pads := types.IsTextOnly(t) && padded(collationOf(c, operands[column]).id)
 			for i, o := range operands {
 				if i == column {
 					continue
@@ -429,7 +465,8 @@ func exactConstants(c *sql.Context, n sql.Node) (sql.Node, error) {
 					}
 					v, clean := exactly(c, operands[column], x, op)
 					if !clean {
-						return &compared{Expression: e, op: op, operands: operands}, transform.NewTree, nil
+						made, err := newCompared(c, e, op, operands)
+						return made, transform.NewTree, err
 					}
 					operands[i], folded = literal(v, t), true
 				}
@@ -545,7 +582,7 @@ func exactly(c *sql.Context, column sql.Expression, l *expression.Literal, op op
 		return nil, false
 	}
 	made := literal(v, t)
-	cmp, err := compareValues(c, made, l, v, l.Value())
+	cmp, err := compareValues(c, c.GetCollation(), made, l, v, l.Value())
 	if err != nil || cmp != 0 {
 		return nil, false
 	}
@@ -568,12 +605,12 @@ func exactly(c *sql.Context, column sql.Expression, l *expression.Literal, op op
 func comparing(c *sql.Context, n sql.Node) (sql.Node, error) {
 	n, _, err := transform.NodeExprsWithOpaque(c, n, func(c *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
 		if f, ok := e.(*function.NullIf); ok { // which compares inside
-			if x, ok := ours(c, expression.NewEquals(f.LeftChild, f.RightChild)); ok {
-				return function.NewIf(c, x, literal(nil, types.Null), f.LeftChild), transform.NewTree, nil
+			if x, err := ours(c, expression.NewEquals(f.LeftChild, f.RightChild)); x != nil || err != nil {
+				return function.NewIf(c, x, literal(nil, types.Null), f.LeftChild), transform.NewTree, err
 			}
 		}
-		if x, ok := ours(c, e); ok {
-			return x, transform.NewTree, nil
+		if x, err := ours(c, e); x != nil || err != nil {
+			return x, transform.NewTree, err
 		}
 		if x, err := ofTexts(c, e); x != nil || err != nil {
 			return x, transform.NewTree, err
@@ -583,32 +620,75 @@ func comparing(c *sql.Context, n sql.Node) (sql.Node, error) {
 	return n, err
 }
 
-// ours is a comparison that the library makes otherwise than MySQL. false: the expression is none.
-func ours(c *sql.Context, e sql.Expression) (sql.Expression, bool) {
+// ours is a comparison that the library makes otherwise than MySQL. Nil: the expression is none. Error: 1267.
+func ours(c *sql.Context, e sql.Expression) (sql.Expression, error) {
 	op, operands, ok := takenApart(e)
 	if !ok {
-		return nil, false
+		return nil, nil
 	}
-	x := &compared{Expression: e, op: op, operands: operands}
+	is := false
 	for _, o := range operands {
 		t := o.Type(c)
 		if types.IsTuple(t) {
-			return nil, false
+			return nil, nil
 		}
-		if l, ok := o.(*expression.Literal); ok && l.Type(c) == types.LongBlob {
-			return x, true
-		}
+		l, literal := o.(*expression.Literal)
+		is = is || literal && l.Type(c) == types.LongBlob || foldable(c, o) || types.IsEnum(t) || types.IsSet(t)
 	}
 	t, u := operands[0].Type(c), operands[len(operands)-1].Type(c)
-	return x, types.IsFloat(t) || foldable(c, operands[0]) || op != opIn && foldable(c, operands[len(operands)-1]) || types.IsDecimal(t) != types.IsDecimal(u) ||
-		types.IsInteger(t) && types.IsInteger(u) && types.IsUnsigned(t) != types.IsUnsigned(u)
+	if !is && !types.IsFloat(t) && types.IsDecimal(t) == types.IsDecimal(u) &&
+		!(types.IsInteger(t) && types.IsInteger(u) && types.IsUnsigned(t) != types.IsUnsigned(u)) {
+		return nil, nil
+	}
+	return newCompared(c, e, op, operands)
 }
 
-// foldable reports whether an expression's values are texts that compare with PAD SPACE.
+// foldable reports whether an expression's values are texts that compare otherwise than byte by byte.
 func foldable(c *sql.Context, e sql.Expression) bool {
-	if !types.IsTextOnly(e.Type(c)) {
-		return false
+	return types.IsTextOnly(e.Type(c)) && weighed(collationOf(c, e).id)
+}
+
+func weighed(id sql.CollationID) bool {
+	return id != sql.Collation_binary && id != sql.Collation_utf8mb4_0900_bin
+}
+
+// otherCollation reports whether columns compare by another collation than their own. Error: 1267.
+func otherCollation(c *sql.Context, op operator, operands []sql.Expression) (bool, error) {
+	for _, o := range operands {
+		if t := o.Type(c); isList(o) || !types.IsText(t) && !types.IsEnum(t) && !types.IsSet(t) && t != types.Null {
+			return false, nil
+		}
 	}
-	collation, _ := sql.GetCoercibility(c, e)
-	return padded(collation)
+	of, err := ofComparison(c, op, operands)
+	for _, o := range operands {
+		if _, ok := o.(*expression.GetField); ok && types.IsTextOnly(o.Type(c)) && collationOf(c, o).id != of.id {
+			return true, err
+		}
+	}
+	return false, err
+}
+
+// otherwise has IN look a text up by the collation of both sides. The planner makes a join of it, which goes by indexes of either side.
+func otherwise(c *sql.Context, in *plan.InSubquery) (sql.Expression, transform.TreeIdentity, error) {
+	q, ok := in.Right().(*plan.Subquery)
+	if !ok || !types.IsTextOnly(in.Left().Type(c)) || !types.IsTextOnly(q.Type(c)) {
+		return in, transform.SameTree, nil
+	}
+	of, err := ofComparison(c, opIn, []sql.Expression{in.Left(), q})
+	if err != nil {
+		return nil, transform.SameTree, err
+	}
+	left, same := in.Left(), transform.SameTree
+	if collationOf(c, left).id != of.id {
+		left, same = carry(c, left, of), transform.NewTree
+	}
+	if ofColumn(c, q.Query, 0).id != of.id {
+		k := &carrier{c: c}
+		q, same = q.WithQuery(k.inside(q.Query, 0, of)), transform.NewTree
+	}
+	if same {
+		return in, same, nil
+	}
+	made, err := in.WithChildren(c, left, q)
+	return made, same, err
 }

@@ -155,9 +155,19 @@ func (b *block) node(n sql.Node, alias string) {
 		b.reads = append(b.reads, &tableRead{block: b.id, verb: b.verb, table: fmt.Sprintf("<derived%d>", derived.id), how: "ALL", rows: 2})
 		b.inner = append(b.inner, derived)
 		return
+	case *matched:
+		b.node(a.of, "")
+		return
 	case *plan.SetOp:
+		verb := "UNION"
+		switch a.SetOpType {
+		case plan.IntersectType:
+			verb = "INTERSECT"
+		case plan.ExceptType:
+			verb = "EXCEPT"
+		}
 		b.node(a.Left(), "")
-		b.inner = append(b.inner, b.number(a.Right(), "UNION"))
+		b.inner = append(b.inner, b.number(a.Right(), verb))
 		return
 	case *plan.Sort, *plan.TopN:
 		b.note("Using filesort")

@@ -29,12 +29,12 @@ func fold(c *sql.Context, e sql.Expression) sql.Expression {
 	if !foldable(c, e) {
 		return e
 	}
-	collation, _ := sql.GetCoercibility(c, e)
-	t, err := types.CreateString(types.LongText.Type(), types.LongText.Length(), collation)
-	if err != nil {
-		return e
-	}
-	part, err := row.NewPart(t, 0, 0)
+	return foldIn(c, e, collationOf(c, e).id)
+}
+
+// foldIn returns the weights of an expression in a collation.
+func foldIn(c *sql.Context, e sql.Expression, id sql.CollationID) sql.Expression {
+	part, err := row.NewPart(types.CreateLongText(id), 0, 0)
 	if err != nil {
 		return e
 	}
@@ -65,7 +65,8 @@ func (f *folded) Eval(ctx *sql.Context, r sql.Row) (any, error) {
 	}
 	s, ok := v.(string)
 	if !ok {
-		s = textOfValue(v, f.Child.Type(ctx))
+		w, t := memberText(ctx, v, f.Child.Type(ctx), types.LongText)
+		s = textOfValue(w, t)
 	}
 	key, err := f.part.AppendKey(ctx, nil, s)
 	if f.hex {
@@ -90,17 +91,23 @@ func folding(c *sql.Context, n sql.Node) (sql.Node, error) {
 			}
 		case *plan.GroupBy:
 			keys, some := foldedAll(c, x.GroupByExprs)
-			selected, counts, err := transform.Exprs(c, x.SelectDeps, countedOnce)
+			selected, counts, err := transform.Exprs(c, x.SelectDeps, aggregated)
 			if err != nil {
 				return nil, transform.SameTree, err
 			}
 			if some || counts == transform.NewTree {
 				return plan.NewGroupBy(selected, keys, x.Child), transform.NewTree, nil
 			}
+		case *plan.Window:
+			all, same, err := transform.Exprs(c, x.SelectExprs, aggregated)
+			if err != nil || same == transform.SameTree {
+				return n, transform.SameTree, err
+			}
+			return plan.NewWindow(all, x.Child), transform.NewTree, nil
 		case *plan.Distinct:
 			return distinct(c, x)
 		case *plan.SetOp:
-			return union(c, x)
+			return setOperation(c, x)
 		case *plan.HashLookup:
 			right, left, some := foldedKeys(c, x.RightEntryKey, x.LeftProbeKey)
 			if some {
@@ -119,6 +126,94 @@ func foldedAll(c *sql.Context, all []sql.Expression) (folded []sql.Expression, s
 		some = some || folded[i] != e
 	}
 	return folded, some
+}
+
+// aggregated has an aggregate or a window function take texts by their weights.
+func aggregated(c *sql.Context, e sql.Expression) (sql.Expression, transform.TreeIdentity, error) {
+	all, same := e, transform.SameTree
+	switch x := e.(type) {
+	case *aggregation.CountDistinct:
+		made, changed, err := countedOnce(c, e)
+		if err != nil {
+			return nil, transform.SameTree, err
+		}
+		all, same = made, changed
+	case *aggregation.Max, *aggregation.Min:
+		child := e.Children()[0]
+		if t, ok := child.Type(c).(sql.StringType); ok && foldable(c, child) {
+			children := append([]sql.Expression{newInOrder(c, child, t)}, e.Children()[1:]...)
+			made, err := x.WithChildren(c, children...)
+			if err != nil {
+				return nil, transform.SameTree, err
+			}
+			all, same = &extreme{Aggregation: sameColumn(e, made).(sql.Aggregation), typ: child.Type(c)}, transform.NewTree
+		}
+	}
+	w, ok := all.(sql.WindowAdaptableExpression)
+	if !ok || w.Window() == nil {
+		return all, same, nil
+	}
+	for _, o := range w.Window().ToExpressions() {
+		if hasSubquery(c, o) { // the library does not evaluate it for each row
+			return nil, transform.SameTree, refused("a subquery in a window")
+		}
+	}
+	switch e.(type) {
+	case *aggregation.Max, *aggregation.Min:
+		if len(w.Window().OrderBy) > 0 && w.Window().Frame == nil { // the library takes all of the partition
+			return nil, transform.SameTree, refused("MAX or MIN over a window with an order and no frame")
+		}
+	}
+	window := *w.Window()
+	order, some := foldedFields(c, window.OrderBy)
+	partition := append([]sql.Expression{}, window.PartitionBy...)
+	for i, p := range partition {
+		if t, ok := p.Type(c).(sql.StringType); ok && foldable(c, p) {
+			partition[i], some = newInOrder(c, p, t), true
+		}
+	}
+	if !some {
+		return all, same, nil
+	}
+	window.OrderBy, window.PartitionBy = order, partition
+	return sameColumn(e, w.WithWindow(c, &window)), transform.NewTree, nil
+}
+
+func hasSubquery(c *sql.Context, e sql.Expression) (found bool) {
+	sql.Inspect(c, e, func(_ *sql.Context, e sql.Expression) bool {
+		_, is := e.(*plan.Subquery)
+		found = found || is
+		return !found
+	})
+	return found
+}
+
+// extreme is MAX or MIN of texts in the order of their collation. Its type is the texts' own.
+type extreme struct {
+	sql.Aggregation
+	typ sql.Type
+}
+
+// Type implements sql.Expression.
+func (x *extreme) Type(*sql.Context) sql.Type { return x.typ }
+
+// WithChildren implements sql.Expression.
+func (x *extreme) WithChildren(ctx *sql.Context, children ...sql.Expression) (sql.Expression, error) {
+	e, err := x.Aggregation.WithChildren(ctx, children...)
+	if err != nil {
+		return nil, err
+	}
+	return &extreme{e.(sql.Aggregation), x.typ}, nil
+}
+
+// WithId implements sql.IdExpression.
+func (x *extreme) WithId(id sql.ColumnId) sql.IdExpression {
+	return &extreme{x.Aggregation.WithId(id).(sql.Aggregation), x.typ}
+}
+
+// WithWindow implements sql.WindowAdaptableExpression.
+func (x *extreme) WithWindow(ctx *sql.Context, w *sql.WindowDefinition) sql.WindowAdaptableExpression {
+	return &extreme{x.Aggregation.WithWindow(ctx, w).(sql.Aggregation), x.typ}
 }
 
 // countedOnce has COUNT(DISTINCT …) count the weights of padded texts.
@@ -145,10 +240,7 @@ func foldedFields(c *sql.Context, fields sql.SortConditions) (sql.SortConditions
 	for i, f := range fields {
 		all[i] = f
 		if t, ok := f.Expr.Type(c).(sql.StringType); ok && foldable(c, f.Expr) {
-			collation, _ := sql.GetCoercibility(c, f.Expr)
-			e := &inOrder{typ: paddedText{StringType: t, collation: collation}}
-			e.Child = f.Expr
-			all[i].Expr, some = e, true
+			all[i].Expr, some = newInOrder(c, f.Expr, t), true
 		}
 	}
 	return all, some
@@ -162,6 +254,12 @@ type inOrder struct {
 }
 
 var _ sql.Expression = (*inOrder)(nil)
+
+func newInOrder(c *sql.Context, e sql.Expression, t sql.StringType) *inOrder {
+	o := &inOrder{typ: paddedText{StringType: t, collation: collationOf(c, e).id}}
+	o.Child = e
+	return o
+}
 
 func (o *inOrder) String() string             { return o.Child.String() }
 func (o *inOrder) Type(*sql.Context) sql.Type { return o.typ }
@@ -183,6 +281,9 @@ type paddedText struct {
 
 // Compare implements sql.Type.
 func (t paddedText) Compare(_ context.Context, a, b any) (int, error) {
+	if a == nil || b == nil {
+		return compareInts(boolInt(a != nil), boolInt(b != nil)), nil
+	}
 	s, ok := a.(string)
 	if !ok {
 		s = textOfValue(a, t.StringType)
@@ -192,6 +293,13 @@ func (t paddedText) Compare(_ context.Context, a, b any) (int, error) {
 		u = textOfValue(b, t.StringType)
 	}
 	return compareText(t.collation, s, u), nil
+}
+
+func boolInt(is bool) int64 {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // foldedKeys are the keys of a join by hash, with the weights of the texts that are padded on both sides.
@@ -211,9 +319,15 @@ func foldedKeys(c *sql.Context, right, left sql.Expression) (foldedRight, folded
 }
 
 func foldedPair(c *sql.Context, right, left sql.Expression) (foldedRight, foldedLeft sql.Expression, some bool) {
-	r, ok := fold(c, right).(*folded)
-	l, also := fold(c, left).(*folded)
-	if !ok || !also {
+	for _, e := range []sql.Expression{right, left} {
+		if !textual(e.Type(c)) {
+			return right, left, false
+		}
+	}
+	of := together(c, right, left)
+	r, ok := foldIn(c, right, of.id).(*folded)
+	l, also := foldIn(c, left, of.id).(*folded)
+	if !ok || !also || !weighed(of.id) {
 		return right, left, false
 	}
 	r.hex, l.hex = true, true
@@ -225,29 +339,33 @@ func distinct(c *sql.Context, x *plan.Distinct) (sql.Node, transform.TreeIdentit
 	if len(x.DistinctOn()) > 0 {
 		return x, transform.SameTree, nil
 	}
-	schema := x.Child.Schema(c)
-	fields, keys, some := make([]sql.Expression, len(schema)), make([]sql.Expression, len(schema)), false
-	for i, column := range schema {
-		fields[i] = expression.NewGetFieldWithTable(i, 0, column.Type, column.DatabaseSource, column.Source, column.Name, column.Nullable)
-		keys[i] = fold(c, fields[i])
-		some = some || keys[i] != fields[i]
-	}
+	keys, some := foldedColumns(c, x.Child.Schema(c))
 	if !some {
 		return x, transform.SameTree, nil
 	}
 	return plan.NewDistinct(x.Child, keys...), transform.NewTree, nil
 }
 
-// union has a UNION without ALL keep one of the padded texts that are equal.
-func union(c *sql.Context, x *plan.SetOp) (sql.Node, transform.TreeIdentity, error) {
-	if !x.Distinct || x.SetOpType != plan.UnionType {
+// setOperation has a UNION without ALL keep one of the padded texts that are equal, and INTERSECT and EXCEPT find them.
+func setOperation(c *sql.Context, x *plan.SetOp) (sql.Node, transform.TreeIdentity, error) {
+	var n sql.Node
+	switch {
+	case x.SetOpType != plan.UnionType:
+		m, some := newMatched(c, x)
+		if !some {
+			return x, transform.SameTree, nil
+		}
+		n = m
+	case x.Distinct:
+		all := *x
+		all.Distinct, all.SortConditions, all.Limit, all.Offset = false, nil, nil, nil
+		once, same, err := distinct(c, plan.NewDistinct(&all))
+		if err != nil || same == transform.SameTree {
+			return x, transform.SameTree, err
+		}
+		n = once
+	default:
 		return x, transform.SameTree, nil
-	}
-	all := *x
-	all.Distinct, all.SortConditions, all.Limit, all.Offset = false, nil, nil, nil
-	n, same, err := distinct(c, plan.NewDistinct(&all))
-	if err != nil || same == transform.SameTree {
-		return x, transform.SameTree, err
 	}
 	if len(x.SortConditions) > 0 {
 		conditions, _ := foldedFields(c, x.SortConditions)

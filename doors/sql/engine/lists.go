@@ -73,8 +73,15 @@ func inSubquery(c *sql.Context, in *plan.InSubquery) (sql.Expression, transform.
 	if isList(in.Left()) {
 		return nil, transform.SameTree, refused("a list of values in a subquery that is no condition of its own")
 	}
-	left, text := fold(c, in.Left()).(*folded)
-	if !ok || !text || !types.IsTextOnly(q.Type(c)) {
+	if !ok || !types.IsTextOnly(in.Left().Type(c)) || !types.IsTextOnly(q.Type(c)) {
+		return in, transform.SameTree, nil
+	}
+	of, err := ofComparison(c, opIn, []sql.Expression{in.Left(), q})
+	if err != nil {
+		return nil, transform.SameTree, err
+	}
+	left, text := foldIn(c, in.Left(), of.id).(*folded)
+	if !text || !weighed(of.id) {
 		return in, transform.SameTree, nil
 	}
 	return &among{InSubquery: in, left: left, q: q}, transform.NewTree, nil

@@ -30,7 +30,9 @@ func refused(what string) *wire.Error {
 
 // refusedFunctions reach outside of the transaction, or do not what MySQL's do.
 var refusedFunctions = set("load_file", "get_lock", "release_lock", "release_all_locks", "is_free_lock", "is_used_lock", "master_pos_wait",
-	"source_pos_wait", "wait_for_executed_gtid_set", "last_insert_id_expr", "st_geomfromtext", "st_geomfromgeojson", "st_geomfromwkb")
+	"source_pos_wait", "wait_for_executed_gtid_set", "last_insert_id_expr", "st_geomfromtext", "st_geomfromgeojson", "st_geomfromwkb",
+	// of integers they are rounded
+	"std", "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp")
 
 func set(all ...string) map[string]bool {
 	m := make(map[string]bool, len(all))
@@ -63,7 +65,7 @@ var refusedStarts = [][]string{
 var refusedAnywhere = [][]string{
 	{"for", "share"}, {"for", "update", "of"}, {"procedure", "analyse"}, {"high_priority"}, {"low_priority"}, {"delayed"}, {"sql_calc_found_rows"},
 	{"with", "rollup"}, {"row_format"}, {"key_block_size"}, {"data", "directory"}, {"index", "directory"}, {"encryption"}, {"tablespace"},
-	{"partition", "by"}, {"fulltext"}, {"spatial"}, {"foreign", "key"}, {"references"}, {"generated", "always"}, {"invisible"}, {"check"},
+	{"fulltext"}, {"spatial"}, {"foreign", "key"}, {"references"}, {"generated", "always"}, {"invisible"}, {"check"},
 }
 
 // refusedWords looks for what is refused on the words of a statement, before it is parsed. Words in texts, names in quotes and comments do not count.
@@ -79,6 +81,9 @@ func refusedWords(text string) error {
 	}
 	defines := len(words) > 0 && (words[0] == "create" || words[0] == "alter")
 	for i := range words {
+		if defines && begins(words[i:], []string{"partition", "by"}) { // a window has one too
+			return refused("PARTITION BY")
+		}
 		for _, w := range refusedAnywhere {
 			if !defines && nonreserved()[w[0]] { // a name: the clause that it begins is of a definition
 				continue

@@ -81,6 +81,9 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 			out.Done.InsertID = s.inserted.last
 		}
 	}
+	if a, ok := st.ast.(*sqlparser.Set); ok && err == nil {
+		err = s.names(c, st, a)
+	}
 	if err != nil || s.gathered == nil {
 		return out, err
 	}
@@ -175,6 +178,9 @@ func (s *Session) plan(c *sql.Context, st *Statement, params []wire.Param) (sql.
 func bound(c *sql.Context, b *planbuilder.Builder, ast sqlparser.Statement, text string) (sql.Node, *sql.QueryFlags, error) {
 	node, flags, err := b.BindOnly(ast, text, nil)
 	if err != nil {
+		return nil, nil, err
+	}
+	if node, err = carrying(c, node); err != nil {
 		return nil, nil, err
 	}
 	node, err = everywhere(c, node, exactConstants)

@@ -330,6 +330,10 @@ func (v *survey) walk(n sqlparser.SQLNode, mark *string) {
 		case *sqlparser.AliasedTableExpr:
 			v.aliased(a, mark)
 			return false, nil
+		case *sqlparser.GroupConcatExpr:
+			if len(a.Exprs) > 1 { // the library takes the first one
+				v.refuse("GROUP_CONCAT of several values")
+			}
 		case *sqlparser.FuncExpr:
 			if refusedFunctions[a.Name.Lowered()] {
 				v.refuse(strings.ToUpper(a.Name.String()) + "()")

@@ -50,11 +50,22 @@ func read(text string, err error) int {
 	return min(max(n-1, 0), len(text))
 }
 
+// unknownSyntax is what the parser does not know of MySQL's language, by where it stops.
+var unknownSyntax = map[string]*regexp.Regexp{
+	"ANY, SOME and ALL": regexp.MustCompile(`(?is)[=<>]\s*(any|some|all)(\s*\(\s*(select)?)?$`),
+	"ROW":               regexp.MustCompile(`(?is)\brow\s*\(?$`),
+}
+
 // syntaxError is MySQL's 1064, with the text from the token on that the parser has failed at.
 func syntaxError(text string, err error) error {
 	at := read(text, err)
 	if at == len(text) && endIsMissing(text) {
 		at++
+	}
+	for what, re := range unknownSyntax { // at most one of them matches
+		if re.MatchString(text[:min(at, len(text))]) {
+			return refused(what)
+		}
 	}
 	near, before := "", text
 	if at <= len(text) {

@@ -2,9 +2,11 @@ package engine
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
+	"github.com/dolthub/go-mysql-server/sql/expression/function"
 	"github.com/dolthub/go-mysql-server/sql/expression/function/aggregation"
 	"github.com/dolthub/go-mysql-server/sql/types"
 
@@ -16,6 +18,7 @@ type textFunction struct {
 	sql.Expression // the library's, for what does not depend on the values
 	name           string
 	args           []sql.Expression
+	of             sql.CollationID
 }
 
 // ofTexts returns a function or a CASE whose texts compare by their collation. Nil: the expression is none, or the library's is right.
@@ -28,7 +31,10 @@ func ofTexts(c *sql.Context, e sql.Expression) (sql.Expression, error) {
 		branches, some := make([]expression.CaseBranch, len(x.Branches)), false
 		for i, b := range x.Branches {
 			equal := sql.Expression(expression.NewEquals(x.Expr, b.Cond))
-			if o, ok := ours(c, equal); ok {
+			if o, err := ours(c, equal); o != nil || err != nil {
+				if err != nil {
+					return nil, err
+				}
 				equal, some = o, true
 			}
 			branches[i] = expression.CaseBranch{Cond: equal, Value: b.Value}
@@ -37,6 +43,13 @@ func ofTexts(c *sql.Context, e sql.Expression) (sql.Expression, error) {
 			return nil, nil
 		}
 		return expression.NewCase(nil, branches, x.Else), nil
+	case *aggregation.Sum, *aggregation.Avg:
+		for _, child := range x.Children() {
+			if temporal(child.Type(c)) {
+				return nil, refused("SUM and AVG of dates and times")
+			}
+		}
+		return nil, nil
 	case *aggregation.GroupConcat:
 		for _, o := range x.Children() {
 			if strings.HasPrefix(x.String(), "group_concat(distinct ") && foldable(c, o) { // the library says it nowhere else
@@ -49,22 +62,37 @@ func ofTexts(c *sql.Context, e sql.Expression) (sql.Expression, error) {
 	if !ok {
 		return nil, nil
 	}
-	switch f.FunctionName() {
-	case "strcmp", "instr", "greatest", "least", "field":
+	name := strings.ToLower(f.FunctionName())
+	switch name {
+	case "quote": // of NULL it is a word
+		if args := e.Children(); types.IsTextOnly(e.Type(c)) && len(args) == 1 {
+			return function.NewCoalesce(c, e, literal("NULL", types.CreateLongText(collationOf(c, e).id)))
+		}
+		return nil, nil
+	case "strcmp", "instr", "greatest", "least", "field", "locate", "position", "find_in_set":
 	default:
 		return nil, nil
 	}
-	some := false
-	for _, a := range f.Children() {
-		if !types.IsTextOnly(a.Type(c)) {
+	some, texts := false, f.Children()
+	switch name {
+	case "locate", "position":
+		texts = texts[:min(2, len(texts))]
+	}
+	for _, a := range texts {
+		if t := a.Type(c); !textual(t) && !types.IsText(t) {
 			return nil, nil
 		}
-		some = some || foldable(c, a)
+		of := collationOf(c, a)
+		some = some || weighed(of.id) || of.id == sql.Collation_binary && of.level != ignorable
 	}
 	if !some {
 		return nil, nil
 	}
-	return &textFunction{Expression: e, name: f.FunctionName(), args: f.Children()}, nil
+	of := together(c, texts...)
+	if of.level == mixture {
+		return nil, errMixed(collationOf(c, texts[0]), together(c, texts[1:]...), name)
+	}
+	return &textFunction{Expression: e, name: name, args: f.Children(), of: of.id}, nil
 }
 
 func (f *textFunction) Children() []sql.Expression { return f.args }
@@ -90,15 +118,40 @@ func (f *textFunction) Eval(ctx *sql.Context, r sql.Row) (any, error) {
 		}
 		values[i] = v
 	}
-	if f.name == "instr" {
-		return f.instr(ctx, textOfValue(values[0], f.args[0].Type(ctx)), textOfValue(values[1], f.args[1].Type(ctx))), nil
+	text := func(i int) string {
+		v, t := memberText(ctx, values[i], f.args[i].Type(ctx), types.LongText)
+		return textOfValue(v, t)
+	}
+	switch f.name {
+	case "instr":
+		return f.place(text(0), text(1), 1), nil
+	case "locate", "position":
+		from := int64(1)
+		if len(values) > 2 {
+			n, _, err := types.Int64.Convert(ctx, values[2])
+			if err != nil {
+				return nil, err
+			}
+			from = n.(int64)
+		}
+		return f.place(text(1), text(0), from), nil
+	case "find_in_set":
+		if text(1) == "" || strings.Contains(text(0), ",") {
+			return int64(0), nil
+		}
+		for i, one := range strings.Split(text(1), ",") {
+			if utf8.RuneCountInString(one) == utf8.RuneCountInString(text(0)) && f.place(one, text(0), 1) == 1 { // without padding
+				return int64(i + 1), nil
+			}
+		}
+		return int64(0), nil
 	}
 	at := 0
 	for i := 1; i < len(values); i++ {
 		if f.name == "field" && (values[0] == nil || values[i] == nil) {
 			continue
 		}
-		cmp, err := compareValues(ctx, f.args[at], f.args[i], values[at], values[i])
+		cmp, err := compareValues(ctx, f.of, f.args[at], f.args[i], values[at], values[i])
 		switch {
 		case err != nil:
 			return nil, err
@@ -116,20 +169,26 @@ func (f *textFunction) Eval(ctx *sql.Context, r sql.Row) (any, error) {
 	return values[at], nil
 }
 
-// instr returns the place of a text in another, in characters from 1; 0: it is not there.
-func (f *textFunction) instr(ctx *sql.Context, in, what string) int64 {
-	c, n := sql.GetCoercibility(ctx, f.args[0])
-	d, m := sql.GetCoercibility(ctx, f.args[1])
-	c, _ = sql.ResolveCoercibility(c, n, d, m)
-	weight := row.Sorter(c)
+// place returns where a text stands in another, in characters from 1, at or behind a place; 0: it does not.
+func (f *textFunction) place(in, what string, from int64) int64 {
+	if f.of == sql.Collation_binary && from >= 1 && from <= int64(len(in))+1 {
+		if at := strings.Index(in[from-1:], what); at >= 0 {
+			return from + int64(at)
+		}
+		return 0
+	}
+	weight := row.Sorter(f.of)
 	a, b := []rune(in), []rune(what)
-	for at := 0; at+len(b) <= len(a); at++ {
+	if from < 1 {
+		return 0
+	}
+	for at := from - 1; at+int64(len(b)) <= int64(len(a)); at++ {
 		same := true
 		for i := 0; i < len(b) && same; i++ {
-			same = weight(a[at+i]) == weight(b[i])
+			same = weight(a[at+int64(i)]) == weight(b[i])
 		}
 		if same {
-			return int64(at + 1)
+			return at + 1
 		}
 	}
 	return 0

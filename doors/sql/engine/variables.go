@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"regexp"
 	"strings"
 
+	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
@@ -55,6 +57,34 @@ func judgeSet(a *sqlparser.Set) error {
 			continue
 		}
 		return wire.Errorf(errNotSupported, "This version of Holdfast doesn't yet support 'SET %s'", name)
+	}
+	return nil
+}
+
+// namesCollation is SET NAMES with a collation, which the parser drops.
+var namesCollation = regexp.MustCompile(`(?i)\bnames\s+(?:'[^']*'|"[^"]*"|\w+)\s+collate\s+['"]?(\w+)`)
+
+// names has a session's texts have the collation that SET NAMES says: the one that it names, or that of tables which name none.
+func (s *Session) names(c *sql.Context, st *Statement, a *sqlparser.Set) error {
+	for _, e := range a.Exprs {
+		switch strings.ToLower(e.Name.Name.String()) {
+		case "names", "charset", "character_set_connection":
+		default:
+			continue
+		}
+		id := ofCharset(c.GetCharacterSet())
+		if m := namesCollation.FindStringSubmatch(st.Text); m != nil {
+			var err error
+			if id, err = sql.ParseCollation("", m[1], false); err != nil {
+				return wire.Errorf(1273, "Unknown collation: '%s'", m[1])
+			}
+			if set := c.GetCharacterSet(); id.CharacterSet() != set {
+				return wire.Errorf(1253, "COLLATION '%s' is not valid for CHARACTER SET '%s'", id.Name(), set.Name())
+			}
+		}
+		if err := s.SetSessionVariable(c, "collation_connection", id.Name()); err != nil {
+			return err
+		}
 	}
 	return nil
 }
