@@ -11,15 +11,15 @@ import (
 	"github.com/valyala/fasthttp"
 
 	doorkv "github.com/holdfastdb/holdfast/doors/kv"
-	v2 "github.com/holdfastdb/holdfast/doors/kv/v2"
+	kvv2 "github.com/holdfastdb/holdfast/doors/kv/v2"
 )
 
 // TestEveryAnswerAllowsThePagesThatMayAsk: whatever makes the answer, and however it leaves: whole, as a stream, or long after the request.
 func TestEveryAnswerAllowsThePagesThatMayAsk(t *testing.T) {
 	t.Parallel()
-	var handler atomic.Pointer[v2.Handler]
+	var handler atomic.Pointer[kvv2.Handler]
 	s := serve(t, doorkv.Options{CORS: []string{"http://ui.example"}, V2: func(ctx *fasthttp.RequestCtx) { handler.Load().Handle(ctx) }})
-	h := v2.New(s.node, s.v2, v2.Options{Resume: s.door.Resume})
+	h := kvv2.New(s.node, s.v2, kvv2.Options{Resume: s.door.Resume})
 	t.Cleanup(h.Close)
 	handler.Store(h)
 	ask := func(method, path, body, origin string) *http.Response {
