@@ -21,10 +21,8 @@ import (
 // requests about as large as is allowed or larger, methods that do not exist, leases that hardly live.
 func (s *script) odd() error {
 	switch k := s.r.IntN(100); {
-	case k < 30:
+	case k < 35:
 		return s.broken()
-	case k < 38:
-		return s.torn()
 	case k < 60:
 		return s.merged()
 	case k < 75:

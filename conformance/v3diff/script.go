@@ -132,8 +132,10 @@ func (s *script) next() error {
 		return s.odd()
 	case k < 104:
 		return s.recipe()
-	case k < 110:
+	case k < 109:
 		return s.json()
+	case k < 111:
+		return s.torn()
 	}
 	return s.listen()
 }
@@ -180,7 +182,7 @@ func (s *script) ask(kind, what string, req proto.Message, do func(x *side) (*an
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	if a.code != codes.OK {
-		s.codes[a.text]++
+		s.codes[a.text[strings.LastIndex(a.text, "] ")+1:]]++ // of JSON without the headers
 	}
 	s.revision = max(s.revision, a.revision)
 	s.compare(req, a, b)

@@ -86,7 +86,7 @@ func (f *frame) number(v int64) int64 {
 func (f *frame) text(m proto.Message) string {
 	var b strings.Builder
 	f.write(&b, m.ProtoReflect())
-	return b.String()
+	return leaseOfSession.ReplaceAllString(b.String(), "${1}L")
 }
 
 func (f *frame) write(b *strings.Builder, m protoreflect.Message) {
@@ -172,6 +172,9 @@ func (f *frame) int64(name string, v int64) string {
 
 // ofSession is the end of a key whose lease the server has made (leaseless).
 var ofSession = regexp.MustCompile(`/session/[0-9a-f]+$`)
+
+// leaseOfSession is that lease behind such a key. A watch may be told of the key before the script hears of the lease.
+var leaseOfSession = regexp.MustCompile(`(/session/L"[^{}]*? lease:)L?[0-9]+`)
 
 // short is a quoted byte string; of a long one its beginning, length and hash.
 func short(b []byte) string {
