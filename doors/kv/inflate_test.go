@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	epb "go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -103,6 +104,16 @@ func TestMessagesInGzipAreWhatWasSent(t *testing.T) {
 	if _, err := pb.NewMaintenanceClient(conn).Status(ctx, &pb.StatusRequest{}); err != nil {
 		t.Errorf("a call whose message is empty: %v", err)
 	}
+	// A stream with one message, which keeps what that takes until its end.
+	observer, cancel := context.WithCancel(ctx)
+	observing, err := epb.NewElectionClient(conn).Observe(observer, &epb.LeaderRequest{Name: bytes.Repeat([]byte{'e'}, 40_000)})
+	if err == nil {
+		_, err = observing.Recv()
+	}
+	if err != nil {
+		t.Errorf("an Observe: %v", err)
+	}
+	cancel()
 	stream, err := pb.NewWatchClient(conn).Watch(ctx)
 	if err != nil {
 		t.Fatal(err)

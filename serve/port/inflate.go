@@ -49,36 +49,46 @@ var (
 	ErrInflatedTooLarge = errors.New("the inflated message is larger than any may be")
 )
 
-const (
-	// freeInflated is what an inflated message may hold without drawing room: as much as one that came as it is.
-	freeInflated = 16 << 10
-	// inflatersPerProcessor bounds the messages that are inflated at the same time, each with a window and tables of 80 KB. The work is
-	// all of the processor, so more at a time would only hold more memory.
-	inflatersPerProcessor = 2
-)
+// freeInflated is what an inflated message may hold without drawing room, in bytes: as much as one that came as it is.
+const freeInflated = 16 << 10
 
-// inflaters is the gzip readers of a port, and the places of those that may work at the same time.
+// inflaters is the gzip readers of a port, and the places of those that may work at the same time. A reader has 80 KB, and is all work of
+// the processor. Large messages take milliseconds each: they have half of the processors, and small ones do not wait for them.
 type inflaters struct {
-	places chan struct{}
-	idle   sync.Pool
+	small, large chan struct{}
+	idle         sync.Pool
 }
 
 func newInflaters() *inflaters {
-	return &inflaters{places: make(chan struct{}, inflatersPerProcessor*runtime.GOMAXPROCS(0))}
+	processors := runtime.GOMAXPROCS(0)
+	return &inflaters{small: make(chan struct{}, 2*processors), large: make(chan struct{}, max(1, processors/2))}
 }
+
+// errGrows: a message is larger than it claims, and is to be inflated again in the place of a large one.
+var errGrows = errors.New("larger than a small message")
 
 // Inflate returns the content of a message for which InGzip is true. drawn is what it takes of the room for requests, in bytes: the caller
 // gives it back with Deflated when the call is answered. from is the account of the client's connection; nil: a call of this process.
 func (p *Port) Inflate(from *From, message []byte) (content []byte, drawn int64, err error) {
+	packed := message[len(gzipMark):]
+	if claimedSize(packed) < freeInflated {
+		if content, drawn, err = p.inflate(from, packed, p.inflaters.small); !errors.Is(err, errGrows) {
+			return content, drawn, err
+		}
+	}
+	return p.inflate(from, packed, p.inflaters.large)
+}
+
+// inflate is Inflate in one of the places.
+func (p *Port) inflate(from *From, packed []byte, places chan struct{}) (content []byte, drawn int64, err error) {
 	defer func() {
 		if err != nil {
 			p.Deflated(from, drawn)
 			content, drawn = nil, 0
 		}
 	}()
-	packed := message[len(gzipMark):]
-	p.inflaters.places <- struct{}{}
-	defer func() { <-p.inflaters.places }()
+	places <- struct{}{}
+	defer func() { <-places }()
 	z, err := p.inflaters.take(packed)
 	if err != nil {
 		return nil, 0, fmt.Errorf("failed to decompress the message: %w", err)
@@ -88,6 +98,9 @@ func (p *Port) Inflate(from *From, message []byte) (content []byte, drawn int64,
 	size := min(claimedSize(packed), most) + 1 // one more, so that the end is seen without growing
 	for {
 		if size > freeInflated {
+			if places == p.inflaters.small {
+				return nil, drawn, errGrows
+			}
 			if !p.drawInflated(from, int64(size)-drawn) {
 				return nil, drawn, ErrNoRoom
 			}
