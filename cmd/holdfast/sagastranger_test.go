@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -29,6 +30,23 @@ func TestAStrangerChangesAndSeesNoTransactions(t *testing.T) {
 	}
 }
 
+// enableUsers turns authentication on, with the user root and the password pw.
+func enableUsers(t *testing.T, kv *clientv3.Client) {
+	t.Helper()
+	if _, err := kv.RoleAdd(timely(t), "root"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.UserAdd(timely(t), "root", "pw"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.UserGrantRole(timely(t), "root", "root"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kv.AuthEnable(timely(t)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func strangers(t *testing.T, users bool) {
 	a := newAuthority(t)
 	cert, key := a.issue(t, "server", 2)
@@ -39,19 +57,7 @@ func strangers(t *testing.T, users bool) {
 	s := serveSaga(t, t.TempDir(), "--tls-cert", cert, "--tls-key", key, "--saga-tokens", file, "--saga-grpc", grpcAt)
 	conf := a.client(t, "", "")
 	if users {
-		kv := s.client(t, conf)
-		if _, err := kv.RoleAdd(timely(t), "root"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := kv.UserAdd(timely(t), "root", "pw"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := kv.UserGrantRole(timely(t), "root", "root"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := kv.AuthEnable(timely(t)); err != nil {
-			t.Fatal(err)
-		}
+		enableUsers(t, s.client(t, conf))
 	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: conf}}
 	t.Cleanup(client.CloseIdleConnections)

@@ -433,3 +433,50 @@ func TestLogsAreBoundedByMemory(t *testing.T) {
 		t.Errorf("%d logs in the room of 98 MiB", created)
 	}
 }
+
+// TestWhileUsersAreOnAnAddNeedsAToken: on loopback as well, as at the other doors. Reading stays open to everybody.
+func TestWhileUsersAreOnAnAddNeedsAToken(t *testing.T) {
+	t.Parallel()
+	for _, tokens := range []bool{false, true} {
+		t.Run(fmt.Sprintf("tokens=%t", tokens), func(t *testing.T) {
+			t.Parallel()
+			var args []string
+			const token = "0123456789abcdef"
+			if tokens {
+				file := filepath.Join(t.TempDir(), "tokens")
+				writeFile(t, file, "default "+token+"\n")
+				args = []string{"--tlog-tokens", file}
+			}
+			s := serveTlog(t, t.TempDir(), args...)
+			add := func(token string) int {
+				t.Helper()
+				req, err := http.NewRequestWithContext(timely(t), "POST", s.url+"/add", strings.NewReader("entry"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if token != "" {
+					req.Header.Set("Authorization", "Bearer "+token)
+				}
+				code, _ := s.read(http.DefaultClient.Do(req))
+				return code
+			}
+			open := map[bool]int{false: 200, true: 401}[tokens]
+			if code := add(""); code != open {
+				t.Errorf("before users are on: %d, want %d", code, open)
+			}
+			kv := s.client(t, nil)
+			enableUsers(t, kv)
+			if code := add(""); code != 401 {
+				t.Errorf("while users are on, an add without a token: %d", code)
+			}
+			if tokens {
+				if code := add(token); code != 200 {
+					t.Errorf("an add with a token: %d", code)
+				}
+			}
+			if code, _ := s.get("/checkpoint"); code != 200 && code != 404 { // 404: nothing was added yet
+				t.Errorf("reading: %d", code)
+			}
+		})
+	}
+}

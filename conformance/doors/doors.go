@@ -123,6 +123,13 @@ var doors = []door{
 			{name: "Litestream's own tests", args: []string{"build/litestreamsuite"}},
 		},
 	},
+	{
+		name:     "strangers", // no door, but those who come to all of them
+		packages: []string{"./serve/port/...", "./internal/budget"},
+		own:      []string{"./conformance/strangers"},
+		quick:    []group{{name: "eight attacks", args: []string{"build/strangers", "-quick"}}},
+		full:     []group{{name: "every attack", args: []string{"build/strangers"}}},
+	},
 }
 
 func (d *door) groups(quick bool) []group {

@@ -22,6 +22,9 @@ func compare(st *step, a, b *response) string {
 	for _, h := range []string{"Content-Type", "Allow", "Location"} {
 		differ(h, echoes(a.header.Get(h), a.first), echoes(b.header.Get(h), b.first))
 	}
+	for _, h := range []string{"Access-Control-Allow-Origin", "Access-Control-Allow-Methods", "Access-Control-Allow-Headers", "Content-Encoding"} {
+		differ(h, a.header.Values(h), b.header.Values(h))
+	}
 	for _, h := range []string{"X-Etcd-Cluster-Id", "X-Raft-Index", "X-Raft-Term"} {
 		differ("has "+h, a.header.Get(h) != "", b.header.Get(h) != "")
 	}

@@ -1,5 +1,5 @@
 // Command v2diff sends the same random scripts of v2 requests to etcd 3.4 and to Holdfast and compares every answer: status,
-// headers and body, with indexes counted from the script's first, times left out, and listings that nobody asked to be sorted
+// headers (those that let pages of other origins in too) and body, with indexes counted from the script's first, times left out, and listings that nobody asked to be sorted
 // compared as sets. It is not a load test: requests go one after another.
 //
 //	v2diff [-n 1000] [-seed S] [-members 1] [-self] [-results FILE]
@@ -48,7 +48,7 @@ func run(n int, seed uint64, members int, etcd, holdfast string, self bool, show
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	ours := proctest.Holdfast(holdfast)
+	ours := proctest.Holdfast(holdfast, "--cors", "*") // etcd's default
 	if self {
 		ours = proctest.Etcd(etcd, "--enable-v2")
 	}

@@ -25,6 +25,8 @@ type step struct {
 	method, path string
 	query, form  url.Values
 	contentType  string
+	origin       string // of the page that asks, "": a program does
+	encoding     string // Accept-Encoding, "": nothing is said
 	watch        watchKind
 }
 
@@ -45,7 +47,24 @@ func (s *step) String() string {
 	if s.form != nil {
 		text += " [" + s.contentType + "] " + s.form.Encode()
 	}
+	if s.origin != "" {
+		text += " from " + s.origin
+	}
+	if s.encoding != "" {
+		text += " accepts " + s.encoding
+	}
 	return text
+}
+
+// crossed has a request come from a page of some origin, or from a client that takes compressed answers.
+func (s *script) crossed(st *step) *step {
+	if s.chance(25) {
+		st.origin = s.one("http://ui.example", "https://other.example:8443", "null", "http://127.0.0.1:1")
+	}
+	if s.chance(25) {
+		st.encoding = s.one("gzip", "identity", "deflate, gzip;q=0.5", "*")
+	}
+	return st
 }
 
 func (s *script) one(of ...string) string { return of[s.r.IntN(len(of))] }
@@ -224,6 +243,9 @@ func (s *script) play(a, b *side) (requests int, diff string, err error) {
 		}
 	}
 	both := func(st *step) error {
+		if st.watch != live { // which has been sent already
+			s.crossed(st)
+		}
 		requests++
 		s.did = append(s.did, st.String())
 		ra, err := a.send(st)
@@ -244,7 +266,7 @@ func (s *script) play(a, b *side) (requests int, diff string, err error) {
 			break
 		}
 		if s.chance(8) {
-			w := s.liveWatch()
+			w := s.crossed(s.liveWatch())
 			s.did = append(s.did, "(begin) "+w.String())
 			if err := a.watch(w); err != nil {
 				return requests, "", fmt.Errorf("%s: %w", w, err)

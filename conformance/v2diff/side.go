@@ -43,7 +43,7 @@ const patience = 30 * time.Millisecond
 
 func newSide(c *proctest.Cluster) *side {
 	return &side{cluster: c, open: map[*step]watching{}, client: &http.Client{
-		Transport:     &http.Transport{MaxIdleConnsPerHost: 8},
+		Transport:     &http.Transport{MaxIdleConnsPerHost: 8, DisableCompression: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
@@ -98,6 +98,12 @@ func (x *side) request(st *step) (*http.Request, error) {
 	}
 	if st.contentType != "" {
 		req.Header.Set("Content-Type", st.contentType)
+	}
+	if st.origin != "" {
+		req.Header.Set("Origin", st.origin)
+	}
+	if st.encoding != "" {
+		req.Header.Set("Accept-Encoding", st.encoding)
 	}
 	return req, nil
 }

@@ -34,7 +34,7 @@ type ear struct {
 
 func (x *side) listen() (*ear, error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	stream, err := pb.NewWatchClient(x.conns[x.home]).Watch(ctx)
+	stream, err := pb.NewWatchClient(x.conns[x.home]).Watch(ctx, x.options()...)
 	if err != nil {
 		cancel()
 		return nil, err

@@ -81,7 +81,7 @@ func run(o *options) (*tally, error) {
 		return t, err
 	}
 	defer os.RemoveAll(dir)
-	ours := proctest.Holdfast(o.holdfast)
+	ours := proctest.Holdfast(o.holdfast, "--cors", "*") // etcd's default
 	if o.self {
 		ours = proctest.Etcd(o.etcd)
 	}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 
@@ -54,7 +56,7 @@ func (s *script) raw(m method, what string, like proto.Message, bytesOf func(x *
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		res := m.answer()
-		err := x.conns[x.home].Invoke(ctx, m.path, wire(bytesOf(x)), res, grpc.ForceCodecV2(wireCodec{encoding.GetCodecV2("proto")}))
+		err := x.conns[x.home].Invoke(ctx, m.path, wire(bytesOf(x)), res, append(x.options(), grpc.ForceCodecV2(wireCodec{encoding.GetCodecV2("proto")}))...)
 		if err := x.alive(err); err != nil {
 			return nil, err
 		}
@@ -105,6 +107,62 @@ func (s *script) broken() error {
 		}
 		return b
 	})
+}
+
+// tearing is gzip of which a side's tear changes what is sent.
+type tearing struct{ x *side }
+
+func (tearing) Type() string { return "gzip" }
+
+func (t tearing) Do(w io.Writer, p []byte) error {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write(p) // never fails in memory
+	_ = z.Close()
+	_, err := w.Write(t.x.tear(b.Bytes()))
+	return err
+}
+
+// torn sends a message in gzip that is none, is cut off, or becomes larger than any message may be.
+func (s *script) torn() error {
+	m, req := s.plain()
+	for m.path == ttlCall.path || !bytes.Equal(encoded(s.a.fill(req)), encoded(s.b.fill(req))) {
+		m, req = s.plain()
+	}
+	how, at, with := s.r.IntN(5), s.r.IntN(1<<16), byte(1+s.r.IntN(255))
+	tear := func(b []byte) []byte {
+		at := at % len(b)
+		switch how {
+		case 0:
+			b = b[:at]
+		case 1: // not the flags: an optional field may be added by one of them
+			b[4+at%(len(b)-4)] ^= with
+		case 2:
+			b = append(b, with)
+		case 3:
+			b = append(b, b...) // two members: one message of twice the content
+		default:
+			var bomb bytes.Buffer
+			z := gzip.NewWriter(&bomb)
+			_, _ = z.Write(make([]byte, 3<<20)) // never fails in memory
+			_ = z.Close()
+			b = bomb.Bytes()
+		}
+		return b
+	}
+	what := fmt.Sprintf("%s in gzip, %s: %s", kind(&step{method: m}), []string{"cut off", "with a byte changed", "with a byte behind", "twice", "a bomb"}[how], (&frame{}).text(req))
+	_, err := s.ask("(torn gzip)", what, req, func(x *side) (*answer, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		x.tear = tear
+		res := m.answer()
+		err := x.torn[x.home].Invoke(ctx, m.path, x.fill(req), res)
+		if err := x.alive(err); err != nil {
+			return nil, err
+		}
+		return x.judge(res, err), nil
+	})
+	return err
 }
 
 // merged sends two requests one after another as one message, and at times fields nobody knows: protobuf puts them together.

@@ -5,9 +5,11 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	epb "go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 )
@@ -51,6 +53,9 @@ type script struct {
 	known map[string]int // differences that are documented
 	codes map[string]int // refusals by code and text
 	diff  string
+
+	leaders []*epb.LeaderKey // what campaigns have answered, with marks
+	mu      sync.Mutex       // guards what both sides note at the same time
 }
 
 func newScript(r *rand.Rand, i int) *script {
@@ -93,7 +98,7 @@ func (s *script) next() error {
 	if s.r.IntN(2000) == 0 {
 		return s.expire()
 	}
-	switch k := s.r.IntN(100); {
+	switch k := s.r.IntN(112); {
 	case k < 22:
 		return s.unary(rangeCall, s.readRange())
 	case k < 26:
@@ -125,6 +130,12 @@ func (s *script) next() error {
 		return s.unwatch()
 	case k < 98:
 		return s.odd()
+	case k < 104:
+		return s.recipe()
+	case k < 109:
+		return s.json()
+	case k < 111:
+		return s.torn()
 	}
 	return s.listen()
 }
@@ -151,16 +162,27 @@ func (s *script) both(do func(x *side) (*answer, error)) (a, b *answer, err erro
 	return a, r.a, nil
 }
 
+// pack draws whether the next calls have their messages in gzip.
+func (s *script) pack() bool {
+	packed := s.chance(25)
+	s.a.packed, s.b.packed = packed, packed
+	return packed
+}
+
 // ask does the same on both sides and compares the answers.
 func (s *script) ask(kind, what string, req proto.Message, do func(x *side) (*answer, error)) (*answer, error) {
 	s.count[kind]++
+	if s.pack() {
+		s.count["(in gzip)"]++
+		what += " (in gzip)"
+	}
 	s.did = append(s.did, what)
 	a, b, err := s.both(do)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	if a.code != codes.OK {
-		s.codes[a.text]++
+		s.codes[a.text[strings.LastIndex(a.text, "] ")+1:]]++ // of JSON without the headers
 	}
 	s.revision = max(s.revision, a.revision)
 	s.compare(req, a, b)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -28,6 +29,18 @@ type side struct {
 	conns    []*grpc.ClientConn
 	home     int // the member this script talks to
 	ears     []*ear
+	packed   bool // its calls have their messages in gzip
+	// torn are connections whose messages in gzip tear changes before they are sent, of a call with one message.
+	torn []*grpc.ClientConn
+	tear func(packed []byte) []byte
+}
+
+// options are those of the next call.
+func (x *side) options() []grpc.CallOption {
+	if x.packed {
+		return []grpc.CallOption{grpc.UseCompressor(gzip.Name)}
+	}
+	return nil
 }
 
 func newSide(c *proctest.Cluster, original bool) (*side, error) {
@@ -39,6 +52,12 @@ func newSide(c *proctest.Cluster, original bool) (*side, error) {
 			return nil, err
 		}
 		x.conns = append(x.conns, conn)
+		//lint:ignore SA1019 a registered compressor would be that of all calls
+		torn, err := grpc.NewClient(n.KV, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDisableRetry(), grpc.WithCompressor(tearing{x}))
+		if err != nil {
+			return nil, err
+		}
+		x.torn = append(x.torn, torn)
 	}
 	return x, nil
 }
@@ -71,7 +90,7 @@ func (x *side) call(st *step) (*answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	res := st.method.answer()
-	err := x.conns[(x.home+st.elsewhere)%len(x.conns)].Invoke(ctx, st.method.path, x.fill(st.req), res)
+	err := x.conns[(x.home+st.elsewhere)%len(x.conns)].Invoke(ctx, st.method.path, x.fill(st.req), res, x.options()...)
 	if err := x.alive(err); err != nil {
 		return nil, err
 	}
@@ -130,7 +149,7 @@ func (x *side) alive(err error) error {
 func (x *side) stream(st *step) (*answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	stream, err := pb.NewKVClient(x.conns[x.home]).RangeStream(ctx, x.fill(st.req).(*pb.RangeRequest))
+	stream, err := pb.NewKVClient(x.conns[x.home]).RangeStream(ctx, x.fill(st.req).(*pb.RangeRequest), x.options()...)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +181,7 @@ func (x *side) stream(st *step) (*answer, error) {
 func (x *side) keepAlive(ids []int64) (*answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	stream, err := pb.NewLeaseClient(x.conns[x.home]).LeaseKeepAlive(ctx)
+	stream, err := pb.NewLeaseClient(x.conns[x.home]).LeaseKeepAlive(ctx, x.options()...)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"hash/fnv"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,7 +86,7 @@ func (f *frame) number(v int64) int64 {
 func (f *frame) text(m proto.Message) string {
 	var b strings.Builder
 	f.write(&b, m.ProtoReflect())
-	return b.String()
+	return leaseOfSession.ReplaceAllString(b.String(), "${1}L")
 }
 
 func (f *frame) write(b *strings.Builder, m protoreflect.Message) {
@@ -131,7 +132,7 @@ func (f *frame) value(b *strings.Builder, d protoreflect.FieldDescriptor, v prot
 	case protoreflect.MessageKind:
 		f.write(b, v.Message())
 	case protoreflect.BytesKind:
-		b.WriteString(short(v.Bytes()))
+		b.WriteString(short(ofSession.ReplaceAll(v.Bytes(), []byte("/session/L"))))
 	case protoreflect.StringKind:
 		b.WriteString(strconv.Quote(v.String()))
 	case protoreflect.EnumKind:
@@ -163,11 +164,17 @@ func (f *frame) int64(name string, v int64) string {
 		if n, ok := f.lease(v); ok {
 			return fmt.Sprintf("L%d", n)
 		}
-	case strings.HasSuffix(name, "revision") && v > 0 && f.first > 0:
+	case (strings.HasSuffix(name, "revision") || name == "rev") && v > 0 && f.first > 0:
 		return fmt.Sprintf("%+d", v-f.first)
 	}
 	return strconv.FormatInt(v, 10)
 }
+
+// ofSession is the end of a key whose lease the server has made (leaseless).
+var ofSession = regexp.MustCompile(`/session/[0-9a-f]+$`)
+
+// leaseOfSession is that lease behind such a key. A watch may be told of the key before the script hears of the lease.
+var leaseOfSession = regexp.MustCompile(`(/session/L"[^{}]*? lease:)L?[0-9]+`)
 
 // short is a quoted byte string; of a long one its beginning, length and hash.
 func short(b []byte) string {

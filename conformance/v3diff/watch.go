@@ -11,6 +11,7 @@ import (
 func (s *script) watching() (a, b *ear, err error) {
 	n := len(s.a.ears)
 	if n == 0 || n == 1 && s.chance(20) {
+		s.pack()
 		for _, x := range []*side{s.a, s.b} {
 			e, err := x.listen()
 			if err != nil {

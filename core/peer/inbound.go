@@ -170,7 +170,7 @@ func (t *TCP) receive(h *hello, c net.Conn, r *bufio.Reader, w *bufio.Writer, ce
 		}
 		if err != nil {
 			if errors.Is(err, errFrame) {
-				t.log.Warn("connection cut", "member", fmt.Sprintf("%x", h.from), "channel", channel.String(), "err", err)
+				t.complain(h, err)
 			}
 			from.lost(err)
 			return
@@ -179,7 +179,7 @@ func (t *TCP) receive(h *hello, c net.Conn, r *bufio.Reader, w *bufio.Writer, ce
 		if cert != nil {
 			known, err := t.vouch(cert, h.from)
 			if err != nil {
-				t.log.Warn("connection cut", "member", fmt.Sprintf("%x", h.from), "channel", channel.String(), "err", err)
+				t.complain(h, err)
 				return
 			}
 			if known {
@@ -233,5 +233,23 @@ func (t *TCP) release(c net.Conn) {
 	delete(t.conns, c)
 	if t.inbound[from].conn == c {
 		delete(t.inbound, from)
+	}
+}
+
+// complaintInterval is the least time between two lines of the log about connections that were cut. Who is no member can open thousands a
+// second.
+const complaintInterval = time.Second
+
+// complain logs why a connection was cut, if no line did so within complaintInterval.
+func (t *TCP) complain(h *hello, why error) {
+	now := time.Now()
+	t.mu.Lock()
+	soon := !t.complained.IsZero() && now.Sub(t.complained) < complaintInterval
+	if !soon {
+		t.complained = now
+	}
+	t.mu.Unlock()
+	if !soon {
+		t.log.Warn("connection cut", "member", fmt.Sprintf("%x", h.from), "channel", Channel(h.kind).String(), "err", why)
 	}
 }

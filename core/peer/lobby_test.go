@@ -1,8 +1,13 @@
 package peer
 
 import (
+	"bufio"
+	"bytes"
+	"context"
 	"io"
+	"log/slog"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -58,3 +63,54 @@ func (*nobody) HandleFrame(uint64, Channel, []byte)  {}
 func (*nobody) Reconnected(uint64, Channel)          {}
 func (*nobody) Refused(uint64)                       {}
 func (*nobody) Expelled(uint64)                      {}
+
+// TestBadFramesDoNotFillTheLog: a connection that sends what no member sends is cut each time, and is a line of the log once a second.
+func TestBadFramesDoNotFillTheLog(t *testing.T) {
+	t.Parallel()
+	var lines atomic.Int64
+	a, err := ListenTCP("127.0.0.1:0", TCPOptions{Logger: slog.New(counting{slog.DiscardHandler, &lines})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	a.Start(&nobody{})
+	a.Identify(testCluster, 1)
+	began := time.Now()
+	const strangers = 300
+	for range strangers {
+		c, err := net.Dial("tcp", a.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := hello{kind: byte(ChannelControl), cluster: testCluster, from: 2, to: 1}
+		var frame bytes.Buffer
+		w := bufio.NewWriter(&frame)
+		writeFrame(w, h.append(nil))
+		writeFrame(w, []byte("a frame"))
+		w.Flush()
+		b := frame.Bytes()
+		b[len(b)-1] ^= 1
+		c.SetDeadline(time.Now().Add(wait.Limit(t)))
+		if _, err := c.Write(b); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, c) // until it is cut
+		c.Close()
+	}
+	if n, most := lines.Load(), 2+int64(time.Since(began)/complaintInterval); n == 0 || n > most {
+		t.Errorf("%d strangers are %d lines, at most %d wanted", strangers, n, most)
+	}
+}
+
+// counting counts lines.
+type counting struct {
+	slog.Handler
+	n *atomic.Int64
+}
+
+func (counting) Enabled(context.Context, slog.Level) bool { return true }
+
+func (c counting) Handle(context.Context, slog.Record) error {
+	c.n.Add(1)
+	return nil
+}

@@ -67,6 +67,8 @@ type TCP struct {
 	conns   map[net.Conn]uint64 // accepted connections and whose they are, 0 before the hello; guarded by mu
 	inbound map[uint64]inbound  // each peer's newest control channel to us; guarded by mu
 	removed map[uint64]struct{} // peers refused for good; guarded by mu
+	// complained is when a line said that a connection was cut, zero if none did; guarded by mu.
+	complained time.Time
 }
 
 // tcpPeer is one other member: an outgoing connection per channel.

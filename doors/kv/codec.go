@@ -81,6 +81,9 @@ func (c codec) marshal(v any) (mem.BufferSlice, error) {
 }
 
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if m, ok := v.(*inflated); ok {
+		return m.decode(c, data)
+	}
 	c.counts.Received.Add(uint64(data.Len()))
 	cmd, isCommand := v.(command)
 	if isCommand {

@@ -58,7 +58,13 @@ func (d *Door) countUnary(m *ops.Method, handler unaryHandler) unaryHandler {
 	return func(srv any, ctx context.Context, dec func(any) error, guard grpc.UnaryServerInterceptor) (any, error) {
 		began := m.Begin()
 		d.counts.Versions.Unary(metadata.ValueFromIncomingContext(ctx, rpctypes.MetadataClientAPIVersionKey))
-		answer, err := handler(srv, ctx, dec, guard)
+		var answer any
+		var err error
+		if isCompressed(ctx) {
+			answer, err = d.inflateUnary(srv, ctx, dec, guard, handler)
+		} else {
+			answer, err = handler(srv, ctx, dec, guard)
+		}
 		if err != nil {
 			if err = refused(err); err == errTurnedAway {
 				d.pauses.wait(ctx, d.stopping)

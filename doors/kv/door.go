@@ -199,20 +199,21 @@ const Lane node.Lane = 1
 
 // Door serves etcd's gRPC services, and what etcd offers over HTTP, for one member.
 type Door struct {
-	node   member
-	kv     reader
-	users  *auth.Users
-	v2     *v2machine.Stats // of the v2 API, for /metrics; nil: not shown
-	opts   Options
-	port   *port.Port
-	server *grpc.Server
-	web    *web
-	ops    *ops.Ops
-	counts ops.Counts
-	calls  ops.Calls // filled by New, read only after it
-	health *health.Server
-	hub    *watch.Hub
-	marks  marks
+	node       member
+	kv         reader
+	users      *auth.Users
+	v2         *v2machine.Stats // of the v2 API, for /metrics; nil: not shown
+	opts       Options
+	port       *port.Port
+	server     *grpc.Server
+	maxMessage int // bytes of a gRPC message, inflated
+	web        *web
+	ops        *ops.Ops
+	counts     ops.Counts
+	calls      ops.Calls // filled by New, read only after it
+	health     *health.Server
+	hub        *watch.Hub
+	marks      marks
 
 	badTokens error // what is wrong with Options.AuthToken; Serve returns it
 	pauses    pauses
@@ -261,10 +262,13 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 
 	// As in etcd: the request and half a MiB for its envelope. The transport refuses larger ones.
 	maxMessage := opts.MaxRequestBytes + 512<<10
+	d.maxMessage = maxMessage
 	gopts := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(codec{opts.Steps, &d.counts}),
 		grpc.UnaryInterceptor(d.guardUnary),
 		grpc.MaxRecvMsgSize(maxMessage),
+		//lint:ignore SA1019 a compressor that is registered would inflate for every server and client of the process, on nobody's account
+		grpc.RPCDecompressor(port.Gzip{}),
 		grpc.MaxSendMsgSize(math.MaxInt32),
 		grpc.MaxHeaderListSize(maxHeaderList),
 		grpc.InTapHandle(d.refuseCrowd),

@@ -2,6 +2,7 @@ package kv
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/tap"
 
+	"github.com/holdfastdb/holdfast/doors/kv/etcderr"
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
@@ -117,10 +119,18 @@ func (d *Door) guardUnary(ctx context.Context, req any, info *grpc.UnaryServerIn
 		defer giveBack(from, port.LingerCost)
 	}
 	resp, err := handler(ctx, req)
+	if err != nil && onClientLibrary(info.FullMethod) {
+		return nil, etcderr.ThroughClient(err)
+	}
 	if err == nil && d.ackSession(ctx) != nil && !aboutMembers(info.FullMethod) {
 		err = d.shown(ctx)
 	}
 	return resp, err
+}
+
+// onClientLibrary reports whether etcd serves a method with its own client library, whose errors have other codes.
+func onClientLibrary(method string) bool {
+	return strings.HasPrefix(method, "/"+lpb.Lock_ServiceDesc.ServiceName+"/") || strings.HasPrefix(method, "/"+epb.Election_ServiceDesc.ServiceName+"/")
 }
 
 // client is the account of the connection a call came on; nil for one inside this process.
@@ -182,10 +192,20 @@ func (d *Door) guardStream(srv any, ss grpc.ServerStream, info *grpc.StreamServe
 		}
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- handler(srv, d.archived(&boundStream{ServerStream: ss, ctx: ctx}, info.FullMethod)) }()
+	go func() {
+		if isCompressed(ctx) {
+			inflating := &inflatedStream{ServerStream: ss, d: d, from: from}
+			defer inflating.end()
+			ss = inflating
+		}
+		ended <- handler(srv, d.archived(&boundStream{ServerStream: ss, ctx: ctx}, info.FullMethod))
+	}()
 	var reason error
 	select {
 	case err := <-ended:
+		if onClientLibrary(info.FullMethod) {
+			return etcderr.ThroughClient(err)
+		}
 		return err
 	case <-leaderless:
 		reason = rpctypes.ErrGRPCNoLeader

@@ -24,6 +24,7 @@ import (
 const (
 	apiVersion     = "3.7.3"
 	storageVersion = "3.7.0"
+	clusterVersion = "3.7"
 )
 
 // APIVersion is the version of etcd whose API this door serves.
@@ -233,18 +234,19 @@ func (s *maintenanceServer) MoveLeader(ctx context.Context, r *pb.MoveLeaderRequ
 	return &pb.MoveLeaderResponse{}, nil
 }
 
-var clusterVersion = regexp.MustCompile(`^[0-9]+\.[0-9]+(\.[0-9]+)?$`)
+var versionForm = regexp.MustCompile(`^[0-9]+\.[0-9]+(\.[0-9]+)?$`)
 
-// Downgrade is refused: the data directory is not etcd's, so no older etcd could take it over.
+// Downgrade is refused: the data directory is not etcd's, so no older etcd could take it over. None is ever in flight, so a cancel changes
+// nothing; etcd answers it with the cluster's version, whether or not there was one to cancel.
 func (s *maintenanceServer) Downgrade(ctx context.Context, r *pb.DowngradeRequest) (*pb.DowngradeResponse, error) {
 	if err := s.d.users.MayAdminister(ctx); err != nil {
 		return nil, err
 	}
 	switch r.Action {
 	case pb.DowngradeRequest_CANCEL:
-		return nil, rpctypes.ErrGRPCNoInflightDowngrade
+		return &pb.DowngradeResponse{Header: s.d.pbHeader(0), Version: clusterVersion}, nil
 	case pb.DowngradeRequest_VALIDATE, pb.DowngradeRequest_ENABLE:
-		if !clusterVersion.MatchString(r.Version) {
+		if !versionForm.MatchString(r.Version) {
 			return nil, rpctypes.ErrGRPCWrongDowngradeVersionFormat
 		}
 		return nil, rpctypes.ErrGRPCInvalidDowngradeTargetVersion

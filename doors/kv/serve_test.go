@@ -30,6 +30,7 @@ import (
 type server struct {
 	node *node.Node
 	kv   *kvmachine.Machine
+	v2   *v2machine.Machine
 	door *doorkv.Door
 	addr string
 	stop func()
@@ -98,7 +99,7 @@ func start(t testing.TB, opts doorkv.Options, how node.StartOptions) *server {
 	}
 	opts.RequestTimeout = cmp.Or(opts.RequestTimeout, 10*time.Minute) // a machine that is busy answers late
 	opts.SaveEtcd = etcddata.NewSaver(n, nil, dir).Save
-	s := &server{node: n, kv: keys, door: doorkv.New(n, keys, nodes.Stats(), opts), addr: l.Addr().String()}
+	s := &server{node: n, kv: keys, v2: nodes, door: doorkv.New(n, keys, nodes.Stats(), opts), addr: l.Addr().String()}
 	served := make(chan error, 1)
 	go func() { served <- s.door.Serve(l) }()
 	s.stop = sync.OnceFunc(func() {

@@ -39,7 +39,8 @@ type Options struct {
 	RequestTimeout time.Duration
 	// ProofTimeout is how long POST /add?proof=1 waits for a checkpoint after the entry is in the log. 0 = 5 s.
 	ProofTimeout time.Duration
-	// MaxQueueBytes bounds the entries of one log that wait for their turn to be proposed. 0 = 8 MiB.
+	// MaxQueueBytes bounds the commands of one log that wait for their turn to be proposed, in bytes: each entry counts with its length
+	// field of two bytes, so that empty entries are bounded too. 0 = 8 MiB.
 	MaxQueueBytes int
 	// MaxConns bounds connections, as port.Options does.
 	MaxConns int

@@ -31,7 +31,7 @@ type queue struct {
 	mu      sync.Mutex
 	flying  bool     // guarded by mu: a command is in flight
 	waiting []*batch // guarded by mu: in order; only the last takes more entries
-	bytes   int      // guarded by mu: entries in waiting
+	bytes   int      // guarded by mu: the sum of len(body) over waiting
 	size    int      // guarded by mu: bytes of the last batch, a guess at the next one's
 }
 
@@ -55,14 +55,18 @@ var (
 	errNoTurn = errors.New("the log did not take more entries in time")
 )
 
-// headBytes is what a command has before its entries: kind, flags, the log's number.
-const headBytes = 2 + binary.MaxVarintLen64
+const (
+	// headBytes is what a command has before its entries: kind, flags, the log's number.
+	headBytes = 2 + binary.MaxVarintLen64
+	// entryHeadBytes is what an entry has before its own bytes: their number.
+	entryHeadBytes = 2
+)
 
 // add puts an entry into the log and returns its index, and the result of the command it was in, once that is durable. hurry asks for a checkpoint that covers it. An
 // error is of proposing; only node.ErrUnknown leaves open whether the entry is in the log.
 func (q *queue) add(e []byte, hurry bool) (index uint64, by *entry.Result, err error) {
 	q.mu.Lock()
-	if q.bytes+len(e) > q.d.opts.MaxQueueBytes {
+	if q.bytes+entryHeadBytes+len(e) > q.d.opts.MaxQueueBytes {
 		q.mu.Unlock()
 		return 0, nil, errQueueFull
 	}
@@ -74,17 +78,18 @@ func (q *queue) add(e []byte, hurry bool) (index uint64, by *entry.Result, err e
 	}
 	first := b == nil
 	if first {
-		b = &batch{done: make(chan struct{}), body: make([]byte, 0, headBytes+max(q.size, 2+len(e)))}
+		b = &batch{done: make(chan struct{}), body: make([]byte, 0, headBytes+max(q.size, entryHeadBytes+len(e)))}
 		b.body = append(b.body, byte(tlogpart.Append), 0)
 		b.body = binary.AppendUvarint(b.body, q.log.Number)
 	}
 	i := b.n
 	b.n++
 	b.hurry = b.hurry || hurry
+	had := len(b.body)
 	b.body = tiles.AppendEntry(b.body, e)
 	switch {
 	case !first:
-		q.bytes += len(e)
+		q.bytes += len(b.body) - had
 		q.mu.Unlock()
 		<-b.done
 	case !q.flying:
@@ -94,7 +99,7 @@ func (q *queue) add(e []byte, hurry bool) (index uint64, by *entry.Result, err e
 	default:
 		b.turn = make(chan struct{})
 		q.waiting = append(q.waiting, b)
-		q.bytes += len(e)
+		q.bytes += len(b.body)
 		q.mu.Unlock()
 		q.await(b)
 	}
@@ -121,8 +126,7 @@ func (q *queue) await(b *batch) {
 	for i, w := range q.waiting {
 		if w == b {
 			q.waiting = append(q.waiting[:i], q.waiting[i+1:]...)
-			q.bytes -= len(b.body) // as next does; bytes need only be an upper bound
-			q.bytes = max(q.bytes, 0)
+			q.bytes -= len(b.body)
 			q.mu.Unlock()
 			close(b.done)
 			return
@@ -167,15 +171,14 @@ func (q *queue) next(size int) {
 	defer q.mu.Unlock()
 	q.size = min(size, batchBytes)
 	if len(q.waiting) == 0 {
-		q.flying, q.bytes = false, 0
+		q.flying = false
 		return
 	}
 	b := q.waiting[0]
 	q.waiting[0] = nil
 	if q.waiting = q.waiting[1:]; len(q.waiting) == 0 {
-		q.waiting, q.bytes = nil, 0
-	} else {
-		q.bytes = max(q.bytes-len(b.body), 0)
+		q.waiting = nil
 	}
+	q.bytes -= len(b.body)
 	close(b.turn)
 }

@@ -90,12 +90,13 @@ type Port struct {
 	now      atomic.Uint64 // seconds since New, as the warden counts them
 	accepted atomic.Uint64 // connections so far
 	shares
-	draining atomic.Bool
-	askers   askers
-	stop     chan struct{} // closed by Shutdown
-	stopOnce sync.Once
-	runOnce  sync.Once
-	wg       sync.WaitGroup // every goroutine of this package but those of the two servers
+	draining  atomic.Bool
+	askers    askers
+	inflaters *inflaters
+	stop      chan struct{} // closed by Shutdown
+	stopOnce  sync.Once
+	runOnce   sync.Once
+	wg        sync.WaitGroup // every goroutine of this package but those of the two servers
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
@@ -121,6 +122,7 @@ type shares struct {
 func New(opts Options) *Port {
 	opts.fill()
 	p := &Port{opts: opts, grpc: newHandoff(inProcess{}), json: newHandoff(inProcess{}), stop: make(chan struct{}),
+		inflaters: newInflaters(),
 		listeners: make(map[net.Listener]struct{}), clients: make(map[*client]struct{}), grpcConns: make(map[*grpcConn]struct{})}
 	p.maxRequest = opts.MaxBodyBytes + opts.MaxBodyBytes/2 + 1<<20
 	p.budget.Store(opts.BudgetBytes)

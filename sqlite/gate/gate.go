@@ -82,6 +82,7 @@ type Gate struct {
 	lock     disk.Unlocker // of the socket's path, for as long as the gate is open
 	lookup   func(h Hello) Database
 	log      *slog.Logger
+	strange  complaints // about what other programs do on the socket
 
 	mu     sync.Mutex
 	conns  map[*Conn]struct{} // guarded by mu
@@ -99,7 +100,7 @@ func Listen(path string, lookup func(h Hello) Database, log *slog.Logger) (*Gate
 	if err != nil {
 		return nil, err
 	}
-	g := &Gate{listener: l, lock: lock, lookup: lookup, log: log, conns: make(map[*Conn]struct{})}
+	g := &Gate{listener: l, lock: lock, lookup: lookup, log: log, strange: complaints{log: log, now: time.Now}, conns: make(map[*Conn]struct{})}
 	g.done.Add(1)
 	go g.accept()
 	return g, nil
@@ -113,7 +114,7 @@ func (g *Gate) accept() {
 			return
 		}
 		if err != nil {
-			g.log.Warn("accept a connection of the extension", "err", err)
+			g.strange.warn("accept a connection of the extension", "err", err)
 			time.Sleep(100 * time.Millisecond) // out of descriptors, most likely
 			continue
 		}
@@ -154,7 +155,7 @@ func (g *Gate) serve(c *Conn) {
 	}
 	m, err := decode(first[:n])
 	if err != nil || m.kind != kindHello {
-		g.log.Warn("a process on the extension's socket does not speak its protocol")
+		g.strange.warn("a process on the extension's socket does not speak its protocol")
 		return
 	}
 	first = nil
@@ -172,7 +173,7 @@ func (g *Gate) serve(c *Conn) {
 		m, err := decode(b[:n])
 		switch {
 		case err != nil || m.kind == kindHello:
-			g.log.Warn("a malformed message of the extension", "pid", c.Hello.PID, "path", c.Hello.Path)
+			g.strange.warn("a malformed message of the extension", "pid", c.Hello.PID, "path", c.Hello.Path)
 			return
 		case m.kind == kindCommit:
 			db.Commit(c, m.commit)

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -41,15 +42,29 @@ func bind(path string) (_ *net.UnixListener, _ disk.Unlocker, err error) {
 	if err := vacate(path); err != nil {
 		return nil, nil, err
 	}
-	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+	l, err := listenPrivate(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		l.Close() // no process has connected yet
-		return nil, nil, err
-	}
 	return l, lock, nil
+}
+
+// socketMode lets the user's own processes connect, and no others: connecting takes the right to write.
+const socketMode = 0o600
+
+// listenPrivate listens at a socket that has socketMode from its first moment, whatever the umask. The mode is set before the socket is bound:
+// the system takes it over to the file. A chmod afterwards would leave a moment in which every user may connect.
+func listenPrivate(path string) (*net.UnixListener, error) {
+	private := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var failed error
+		err := c.Control(func(fd uintptr) { failed = syscall.Fchmod(int(fd), socketMode) })
+		return errors.Join(err, failed)
+	}}
+	l, err := private.Listen(context.Background(), "unixpacket", path)
+	if err != nil {
+		return nil, err
+	}
+	return l.(*net.UnixListener), nil
 }
 
 // judge refuses a path at which there is something else than a socket.

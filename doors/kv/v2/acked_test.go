@@ -133,3 +133,22 @@ func TestWrittenButNotArchived(t *testing.T) {
 		t.Error(a)
 	}
 }
+
+// TestEventsThatAreNotArchivedInTimeAreGivenBack: a watch whose time is over while its events wait for the archive is cut, and holds nothing.
+func TestEventsThatAreNotArchivedInTimeAreGivenBack(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{Ack: ack.Dial{Archiving: true}, WatchTimeout: 2 * time.Second})
+	s.do("PUT /v2/keys/a value=0")
+	req, err := http.NewRequest(http.MethodGet, "http://"+s.addr+"/v2/keys/a?wait=true&stream=true", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set(ack.Header, "archive")
+	var res *http.Response
+	acktest.Held(t, s.node, "a watch", func() (err error) { res, err = s.client.Do(req); return err })
+	defer res.Body.Close()
+	s.do("PUT /v2/keys/a value=1")
+	if b, err := io.ReadAll(res.Body); err == nil || strings.Contains(string(b), "value") {
+		t.Errorf("the archive is away, and the watch is told %q, %v", b, err)
+	}
+}

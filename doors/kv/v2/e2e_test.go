@@ -77,6 +77,12 @@ func serve(t testing.TB, opts Options) *server {
 		s.handler.Close()
 		transport.CloseIdleConnections()
 		fs.Shutdown()
+		wait.GivenBack(t, func() string {
+			if n := s.handler.hub.pinned.Load(); n != 0 {
+				return fmt.Sprintf("%d bytes of events", n)
+			}
+			return ""
+		})
 		n.Stop()
 		<-worked
 	})

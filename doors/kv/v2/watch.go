@@ -109,9 +109,23 @@ func (h *Handler) watch(ctx *fasthttp.RequestCtx, s *scratch, path []byte, a acc
 	st := h.node.Status()
 	w.http11, w.keepAlive = ctx.Request.Header.IsHTTP11(), !ctx.Request.ConnectionClose() && h.opts.Resume != nil
 	w.keepAlive = w.keepAlive && w.http11
-	w.head = fmt.Appendf(nil, "Content-Type: application/json\r\nX-Etcd-Cluster-Id: %s\r\nX-Etcd-Index: %d\r\nX-Raft-Index: %d\r\n"+
+	w.head = appendSet(nil, &ctx.Response.Header)
+	w.head = fmt.Appendf(w.head, "Content-Type: application/json\r\nX-Etcd-Cluster-Id: %s\r\nX-Etcd-Index: %d\r\nX-Raft-Index: %d\r\n"+
 		"X-Raft-Term: %d\r\n", h.cluster, index, h.raftIndex(s, &st), st.Term)
 	return w, true
+}
+
+// appendSet appends the headers that were set on an answer before this package got the request: those that allow a page of another origin to
+// read it. How the answer is framed, and what of, is the watch's own.
+func appendSet(dst []byte, h *fasthttp.ResponseHeader) []byte {
+	for name, value := range h.All() {
+		switch string(name) {
+		case fasthttp.HeaderContentType, fasthttp.HeaderContentLength, fasthttp.HeaderTransferEncoding, fasthttp.HeaderConnection, fasthttp.HeaderServer, fasthttp.HeaderDate:
+		default:
+			dst = append(append(append(append(dst, name...), ": "...), value...), "\r\n"...)
+		}
+	}
+	return dst
 }
 
 // hijack takes the connection from the server for w.

@@ -102,7 +102,7 @@ func (s *settings) Options() []serve.Option {
 			Set: func(v string) error { return setInterval(&s.least, v) }},
 		{Name: "tlog-read", Arg: "ADDR", Help: "also serve the logs here, for reading alone (GET and HEAD), to everybody, or off (default: off)",
 			Set: func(v string) error { return cli.SetAddress(&s.read, v) }},
-		{Name: "tlog-tokens", Arg: "FILE", Help: "who may add: lines LOG TOKEN [BYTES/s] [MAXBYTES]; read again within a second (default: everybody)",
+		{Name: "tlog-tokens", Arg: "FILE", Help: "who may add: lines LOG TOKEN [BYTES/s] [MAXBYTES]; read again within a second (default: everybody, and nobody while authentication of users is on)",
 			Set: func(v string) error { s.tokens = v; return nil }},
 	}
 }

@@ -121,9 +121,7 @@ func (r *running) open(h *doors.Host) error {
 	if r.shown != nil {
 		opt.Shown = r.shown.Checkpoint
 	}
-	if r.tokens != nil {
-		opt.Admit = r.tokens.admit
-	}
+	opt.Admit = r.admit
 	if at := r.read; at != nil {
 		readers := opt
 		readers.GetOnly = true

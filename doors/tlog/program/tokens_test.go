@@ -2,8 +2,12 @@ package program
 
 import (
 	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfastdb/holdfast/core/entry"
 	"github.com/holdfastdb/holdfast/core/machine"
@@ -30,8 +34,9 @@ func TestTokenLines(t *testing.T) {
 	}
 }
 
-// TestAQuotaIsOfTheWholeLog: also what came through other members counts, and what is under way.
-func TestAQuotaIsOfTheWholeLog(t *testing.T) {
+// logOf300 is a log with 300 entries of ten bytes each.
+func logOf300(t *testing.T) *tlogmachine.Log {
+	t.Helper()
 	m := tlogmachine.New()
 	a := machine.NewApplier(store.NewMem(), m)
 	if err := a.Load(); err != nil {
@@ -51,7 +56,12 @@ func TestAQuotaIsOfTheWholeLog(t *testing.T) {
 	for i := range 300 {
 		apply(&tlogpart.Part{Kind: tlogpart.Append, Log: 1, Entries: tiles.AppendEntry(nil, fmt.Appendf(nil, "%010d", i))})
 	}
-	l, u := m.Find("default"), &usedBytes{}
+	return m.Find("default")
+}
+
+// TestAQuotaIsOfTheWholeLog: also what came through other members counts, and what is under way.
+func TestAQuotaIsOfTheWholeLog(t *testing.T) {
+	l, u := logOf300(t), &usedBytes{}
 	if err := u.take(l, 100, 3100); err != nil {
 		t.Errorf("3,000 bytes and 100 in 3,100: %v", err)
 	}
@@ -61,5 +71,54 @@ func TestAQuotaIsOfTheWholeLog(t *testing.T) {
 	u.flying.Add(-100)
 	if err := u.take(l, 100, 3100); err != nil {
 		t.Errorf("after they were done: %v", err)
+	}
+}
+
+// TestAQuotaIsGivenBack: what an add under way takes of a quota is there again when the add has ended, and when it was refused, twice in a row.
+func TestAQuotaIsGivenBack(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(file, []byte("default 0123456789abcdef 100 3100\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := logOf300(t)
+	tokens, err := openTokens(file, func(string) *tlogmachine.Log { return l }, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tokens.Close()
+	now := time.Unix(1000, 0)
+	tokens.now = func() time.Time { return now }
+	admit := func(n int) (int, func()) {
+		code, _, done := tokens.admit("default", "Bearer 0123456789abcdef", n)
+		return code, done
+	}
+	for round := range 2 {
+		now = now.Add(time.Hour) // the rate allows a second's worth, which is an entry of any length
+		code, done := admit(100)
+		if code != 0 || done == nil {
+			t.Fatalf("round %d: 3,000 bytes and 100 in 3,100: %d", round, code)
+		}
+		if code, _ := admit(1); code != 507 {
+			t.Errorf("round %d: one more beside 100 that are under way: %d", round, code)
+		}
+		done()
+		if n := tokens.usedOf("default").flying.Load(); n != 0 {
+			t.Fatalf("round %d: %d bytes are under way in the end", round, n)
+		}
+	}
+	// An add that is over the rate takes nothing of the quota.
+	now = now.Add(time.Hour)
+	for range 2000 {
+		if code, done := admit(50); code == 429 {
+			break
+		} else if done != nil {
+			done()
+		}
+	}
+	if code, _ := admit(50); code != 429 {
+		t.Fatalf("the rate lets everything through: %d", code)
+	}
+	if n := tokens.usedOf("default").flying.Load(); n != 0 {
+		t.Errorf("%d bytes of adds that were refused are under way", n)
 	}
 }

@@ -1,0 +1,121 @@
+// Command strangers attacks every door of a Holdfast server, as strangers on a network may, beside a well-behaved client of every door. Each attack
+// has a server of its own with --memory 256MiB, and runs from one address and again from 64, without TLS and again with it. The server must stay
+// below 300 MB and alive, the client's p99 below five times what it is alone, and none of its streams and connections may end.
+//
+// The figures are of a shared machine, on which the attackers take their part of the processors: a p99 of less than floor passes whatever it was
+// alone.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/holdfastdb/holdfast/internal/results"
+)
+
+const resultsHead = `# Strangers
+
+Written by ` + "`make conformance DOOR=strangers`" + ` (conformance/strangers): attacks on every door that has such a port, from 127.0.0.77 and from 64
+addresses, without TLS and with it, each against a server of its own with --memory 256MiB. Beside them a client at 127.0.0.2 uses every door. An
+attack passed if the server stayed below 300 MB and alive, the client's p99 below five times what it is alone (or below 100 ms: the attackers
+have the same two processors), and no stream or connection of the client ended.
+
+`
+
+func main() {
+	c := &campaign{alone: 5 * time.Second}
+	flag.BoolVar(&c.quick, "quick", false, "eight attacks, on one door each, from one address, without TLS, for three seconds; no table")
+	flag.StringVar(&c.bin, "holdfast", "bin/holdfast", "the server")
+	flag.DurationVar(&c.lasts, "for", 20*time.Second, "how long an attack lasts")
+	only := flag.String("only", "", "a pattern for the names of attacks, as in the table; no table is written")
+	table := flag.String("results", "conformance/RESULTS-strangers.md", "where a run that is not quick writes its table")
+	orders := flag.String("attack", "", "of this program alone: be the attacker of this order, and say what it came to")
+	flag.Parse()
+	if *orders != "" {
+		obey(*orders)
+		return
+	}
+	var err error
+	if c.only, err = regexp.Compile(*only); err == nil {
+		if c.quick {
+			c.alone, c.lasts = 1500*time.Millisecond, 3*time.Second
+		}
+		if c.quick || *only != "" {
+			*table = ""
+		}
+		err = c.run(*table)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "strangers:", err)
+		os.Exit(1)
+	}
+}
+
+// campaign is a run over the attacks. It belongs to one goroutine.
+type campaign struct {
+	bin   string
+	quick bool
+	alone time.Duration // how long the neighbour is measured without an attack
+	lasts time.Duration // how long an attack lasts
+	only  *regexp.Regexp
+	steps results.Steps
+}
+
+func (c *campaign) run(table string) error {
+	ways := []way{{}, {many: true}, {tls: true}, {many: true, tls: true}}
+	if c.quick {
+		ways = ways[:1]
+	}
+	for _, a := range attacks {
+		if c.quick && !a.quick {
+			continue
+		}
+		for _, w := range ways {
+			ports := a.ports
+			if c.quick {
+				ports = ports[:1]
+			}
+			for _, port := range ports {
+				if w.tls && port == "peer" { // members' certificates are another matter: nobody without one is heard
+					continue
+				}
+				name := strings.Join([]string{a.name, port, w.String()}, ", ")
+				if c.only.MatchString(name) {
+					c.steps.Do(name, func() (string, error) { return c.attack(a, port, w) })
+				}
+			}
+		}
+	}
+	if table != "" {
+		if err := c.steps.Write(table, resultsHead); err != nil {
+			return err
+		}
+	}
+	passed, failed := c.steps.Count()
+	if failed > 0 {
+		return fmt.Errorf("%d of %d failed", failed, passed+failed)
+	}
+	fmt.Printf("%d passed\n", passed)
+	return nil
+}
+
+// way is from where and how an attack comes.
+type way struct {
+	many bool // from 64 addresses instead of one
+	tls  bool
+}
+
+func (w way) String() string {
+	from, how := "one address", "plain"
+	if w.many {
+		from = "64 addresses"
+	}
+	if w.tls {
+		how = "TLS"
+	}
+	return from + ", " + how
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfastdb/holdfast/internal/certtest"
+	"github.com/holdfastdb/holdfast/internal/proctest"
+)
+
+const (
+	// memory is what the server is given, mostResident what it may have, in bytes: the kernel counts some pages to it that the budget does not.
+	memory       = "256MiB"
+	mostResident = 300_000_000
+	// slower is how many times its time alone the neighbour's p99 may take, floor the p99 that passes whatever it was alone.
+	slower = 5
+	floor  = 100 * time.Millisecond
+)
+
+// target is the server that is attacked, as one attacker or the neighbour sees it. Its methods may be called from several goroutines.
+type target struct {
+	at   map[string]string // where the doors listen
+	port string            // of the door that is attacked
+	from []string
+	tls  *tls.Config // nil: plain
+	next atomic.Uint64
+}
+
+// addr is where a door listens.
+func (t *target) addr(port string) string { return t.at[port] }
+
+// ports are the addresses of a node's doors.
+func ports(n *proctest.Node) map[string]string {
+	at := map[string]string{"kv": n.KV, "admin": n.Admin, "peer": n.Peer}
+	for _, door := range []string{"tlog", "saga", "saga-grpc", "sql"} {
+		at[door] = n.Addr(door)
+	}
+	return at
+}
+
+// dial opens a connection to the attacked door from the attacker's next address, without a TLS handshake.
+func (t *target) dial(ctx context.Context) (net.Conn, error) {
+	from := t.from[t.next.Add(1)%uint64(len(t.from))]
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 2 * time.Second}
+	return d.DialContext(ctx, "tcp", t.addr(t.port))
+}
+
+// open is dial with the handshake where the server wants one. protocols is what is offered in it.
+func (t *target) open(ctx context.Context, protocols ...string) (net.Conn, error) {
+	c, err := t.dial(ctx)
+	if err != nil || t.tls == nil || t.port == "sql" { // the sql door begins TLS by its own protocol, and takes clients without
+		return c, err
+	}
+	conf := t.tls.Clone()
+	conf.NextProtos = protocols
+	s := tls.Client(c, conf)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := s.HandshakeContext(ctx); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// attackers are the addresses that attacks come from.
+func attackers(many bool) []string {
+	if !many {
+		return []string{"127.0.0.77"}
+	}
+	var all []string
+	for i := range 64 {
+		all = append(all, fmt.Sprintf("127.0.77.%d", 1+i))
+	}
+	return all
+}
+
+// attack starts a server and its neighbour, attacks, and judges.
+func (c *campaign) attack(a *attack, port string, w way) (note string, err error) {
+	dir, err := os.MkdirTemp("", "strangers")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	flags := []string{"--memory", memory, "--tlog", "{tlog}", "--saga", "{saga}", "--saga-grpc", "{saga-grpc}", "--sql", "{sql}"}
+	kind := proctest.Holdfast(c.bin, flags...)
+	var conf *tls.Config
+	var ca string
+	if w.tls {
+		authority := certtest.NewAuthority("strangers")
+		cert, key, err := certtest.WriteFiles(dir, "server", authority.Issue("127.0.0.1"))
+		if err != nil {
+			return "", err
+		}
+		if ca, err = authority.WriteFile(dir); err != nil {
+			return "", err
+		}
+		conf = &tls.Config{RootCAs: authority.Pool(), ServerName: "127.0.0.1"}
+		kind = proctest.HoldfastTLS(c.bin, conf, append(flags, "--tls-cert", cert, "--tls-key", key)...)
+	}
+	cluster, err := proctest.New(filepath.Join(dir, "servers"), kind, 1)
+	if err != nil {
+		return "", err
+	}
+	defer cluster.Close()
+	if err := cluster.Run(); err != nil {
+		return "", err
+	}
+	node := cluster.Nodes[0]
+	n, err := newNeighbour(&target{at: ports(node), tls: conf})
+	if err != nil {
+		return "", fmt.Errorf("the well-behaved client, before the attack: %w", err)
+	}
+	defer n.close()
+	n.begin()
+	time.Sleep(c.alone)
+	before := n.take()
+
+	did, attackErr := (&order{Attack: a.name, Port: port, At: ports(node), Many: w.many, CA: ca, Lasts: c.lasts}).carryOut()
+	during := n.take()
+	n.end()
+
+	var errs []error
+	if attackErr != nil {
+		errs = append(errs, fmt.Errorf("the attack: %w", attackErr))
+	}
+	if !node.Running() {
+		return did, errors.Join(append(errs, fmt.Errorf("the server has ended: %s", node.LogTail(5)))...)
+	}
+	peak, err := node.PeakRSS()
+	if err != nil {
+		return did, err
+	}
+	if peak > mostResident {
+		errs = append(errs, fmt.Errorf("%d MB resident", peak/1e6))
+	}
+	errs = append(errs, n.judge(before, during))
+	note = fmt.Sprintf("%s; %d MB; p99 %s", did, peak/1e6, during.text(before))
+	return note, errors.Join(errs...)
+}
