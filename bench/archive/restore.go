@@ -138,7 +138,7 @@ func (b *bench) count(ctx context.Context, dir string, r *Restored) error {
 	if err != nil {
 		return err
 	}
-	p := proctest.NewProcess(filepath.Join(b.dir, "restored.log"), b.bin, "serve", "--data", dir, "--kv", addr, "--admin", "off")
+	p := proctest.NewProcess(filepath.Join(b.dir, "restored.log"), b.bin, "serve", "--data", dir, "--kv", addr, "--admin", "off", "--memory", proctest.Memory)
 	if err := p.Start(); err != nil {
 		return err
 	}

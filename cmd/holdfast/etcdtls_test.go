@@ -85,7 +85,7 @@ func TestOperatorsReachCertificatesUnderTheNameEtcd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	su, err := etcd.Setup(all, s, 128<<20, slog.New(slog.DiscardHandler))
+	su, err := etcd.Setup(all, s, server.Memory{Bytes: 128 << 20}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,9 +87,9 @@ type Setup struct {
 // Service is what a server runs of it.
 func (s *Setup) Service(share budget.Shares) *serve.Service {
 	r := &running{Setup: *s}
-	r.Options.MaxAnswerBytes, r.Options.MaxFlightBytes, r.Options.MaxCallBytes, r.Options.MaxLeaseBytes =
-		share.Of(claimAnswers), share.Flight, share.Of(claimCalls), kvmachine.LeaseBytes(share)
-	r.Options.MaxIdentBytes, r.Options.MaxPinnedBytes, r.pins2 = share.Idents/2, share.Of(claimPins), share.Of(claimPins2)
+	r.Options.MaxAnswerBytes, r.Options.MaxFlightBytes, r.Options.MaxCallBytes = share.Of(claimAnswers), share.Flight, share.Of(claimCalls)
+	r.Options.MaxLeaseBytes = func() int64 { return share.Ledger.Room(kvmachine.LeaseClaim) }
+	r.Options.MaxIdentBytes, r.Options.MaxPinnedBytes, r.pins2 = share.RoomOfIdents, share.Of(claimPins), share.Of(claimPins2)
 	r.Options.ReadFile = os.ReadFile
 	places := append(append([]serve.Place{}, s.Places...), s.Metrics...)
 	return &serve.Service{Places: places, Admin: section(func() keyspace { return r.keys }), Work: r.work, Open: r.open, Shutdown: r.shutdown}
