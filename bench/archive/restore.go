@@ -65,7 +65,7 @@ func (b *bench) restoreFrom(ctx context.Context, place string) (r *Restored, err
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	c, err := proctest.New(dir, proctest.Holdfast(b.bin, "--archive", place), 1)
+	c, err := proctest.New(dir, proctest.Holdfast(b.bin, "--archive", place, "--memory", proctest.Memory), 1)
 	if err == nil {
 		err = c.Run()
 	}

@@ -90,7 +90,7 @@ func (b *bench) start(name, dir string) (c *coordinator, err error) {
 
 // startThree runs three nodes and makes the one at address lead.
 func (b *bench) startThree(c *coordinator, dir string) (err error) {
-	if c.cluster, err = proctest.New(dir, proctest.Holdfast(b.bin), 3); err != nil {
+	if c.cluster, err = proctest.New(dir, proctest.Holdfast(b.bin, "--memory", proctest.Memory), 3); err != nil {
 		return err
 	}
 	var peers []string

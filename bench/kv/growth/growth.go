@@ -114,6 +114,7 @@ func Run(ctx context.Context, cfg *Config, out io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(out, rep.Machine)
+	fmt.Fprintln(out, "holdfast with", strings.Join(cfg.Flags, " "))
 	touched, page, err := host.Touch(ctx)
 	if err != nil {
 		return err
