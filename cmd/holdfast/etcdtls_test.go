@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/doors/kv/etcd"
 	etcdflags "github.com/holdfastdb/holdfast/doors/kv/etcd/flags"
+	"github.com/holdfastdb/holdfast/serve/server"
 )
 
 // Clients are asked for a certificate if it was asked for or an authority is named, and not otherwise.

@@ -270,7 +270,7 @@ func TestHotRowsHaveABound(t *testing.T) {
 			went++
 		}
 		if held := h.held.Load(); held > h.most.Load() || held != h.heldBytes() {
-			t.Fatalf("rows take %d bytes and count as %d, bound %d", h.heldBytes(), held, h.most)
+			t.Fatalf("rows take %d bytes and count as %d, bound %d", h.heldBytes(), held, h.most.Load())
 		}
 		if i%100 == 0 {
 			h.forget([]byte(key)) // one that is not valid any more goes as well
@@ -332,7 +332,7 @@ func TestLargeHotReadsBesideWrites(t *testing.T) {
 	readers.Wait()
 	h := r.m.hot.Load()
 	if held := h.held.Load(); held > h.most.Load() || held != h.heldBytes() {
-		t.Errorf("rows take %d bytes and count as %d, bound %d", h.heldBytes(), held, h.most)
+		t.Errorf("rows take %d bytes and count as %d, bound %d", h.heldBytes(), held, h.most.Load())
 	}
 	if kept.Load() == 0 {
 		t.Error("nothing was kept: the test shows nothing")

@@ -46,7 +46,7 @@ type Machine struct {
 	lists pastLists
 	stats Stats
 	// What of the options may change (memory.go), and what the cache had after the last entry. Any goroutine.
-	cacheMost, hotMost, recentMost, cacheHeld atomic.Int64
+	cacheMost, latestMost, hotMost, recentMost, cacheHeld atomic.Int64
 }
 
 // applying is what Check, Do and Finish make of an entry, and what they remember from one to the next. Apply goroutine only.
@@ -122,6 +122,7 @@ func New(opt Options) *Machine {
 	m.latest.setUp(opt.CacheBytes / latestPart)
 	m.opt.CacheBytes -= opt.CacheBytes / latestPart
 	m.cacheMost.Store(int64(m.opt.CacheBytes))
+	m.latestMost.Store(int64(opt.CacheBytes / latestPart))
 	m.hotMost.Store(int64(m.opt.HotBytes))
 	m.recentMost.Store(int64(m.opt.RecentBytes))
 	return m
@@ -285,7 +286,8 @@ func (m *Machine) Publish(*entry.Stamp) {
 	m.publishTally()
 	m.entry.reset()
 	m.cache.shrink(int(m.cacheMost.Load()))
-	m.cacheHeld.Store(int64(m.cache.packed.bytes()))
+	m.latest.bound(int(m.latestMost.Load()))
+	m.cacheHeld.Store(int64(m.cache.packed.bytes() + m.latest.bytes()))
 }
 
 // noteLatest notes where the newest versions of the entry's keys are. The store has them by now, and no reader knows of their revision yet.

@@ -41,9 +41,10 @@ func Within(share budget.Shares) *Machine {
 	return m
 }
 
-// boundCache sets how many bytes of keys seen lately are kept from the next entry on. latest stays as large as it is. Any goroutine.
+// boundCache sets how many bytes of keys seen lately are kept from the next entry on. Any goroutine.
 func (m *Machine) boundCache(bytes int64) {
-	m.cacheMost.Store(max(bytes-int64(m.latest.most)*8, 1))
+	m.cacheMost.Store(max(bytes-bytes/latestPart, 1))
+	m.latestMost.Store(bytes / latestPart)
 }
 
 // boundHot sets how many bytes of rows are kept for readers. Any goroutine.
