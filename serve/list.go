@@ -28,7 +28,7 @@ func (l List) Specs() machine.Specs {
 // beside the node. Where the configuration does not say how its memory is divided, it is divided as for a server with all doors.
 func (l List) Equip(cfg node.Config) node.Config {
 	if cfg.MemoryBytes == 0 {
-		cfg.MemoryBytes = budget.Default
+		cfg.MemoryBytes = budget.Small
 	}
 	if cfg.Shares == nil {
 		share := budget.Of(cfg.MemoryBytes, l.Claims(func(string) bool { return true })...)

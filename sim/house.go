@@ -30,7 +30,7 @@ type house struct {
 }
 
 func (w *World) newHouse() house {
-	s := budget.Of(budget.Default, slices.Concat(kvmachine.Claims(true), v2machine.Claims(true))...)
+	s := budget.Of(budget.Small, slices.Concat(kvmachine.Claims(true), v2machine.Claims(true))...)
 	h := house{
 		kv:    kvmachine.New(kvmachine.OptionsOf(s)),
 		etcd2: v2machine.New(v2machine.OptionsOf(s)),

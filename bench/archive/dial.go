@@ -72,7 +72,7 @@ func (b *bench) serve(mode, prefix string) (n *proctest.Node, end func() error, 
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := proctest.New(dir, proctest.Holdfast(b.bin, flags(b.store, mode, prefix)...), 1)
+	c, err := proctest.New(dir, proctest.Holdfast(b.bin, append(flags(b.store, mode, prefix), "--memory", proctest.Memory)...), 1)
 	if err == nil {
 		err = c.Run()
 	}

@@ -65,7 +65,7 @@ func (b *bench) restoreFrom(ctx context.Context, place string) (r *Restored, err
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	c, err := proctest.New(dir, proctest.Holdfast(b.bin, "--archive", place), 1)
+	c, err := proctest.New(dir, proctest.Holdfast(b.bin, "--archive", place, "--memory", proctest.Memory), 1)
 	if err == nil {
 		err = c.Run()
 	}
@@ -138,7 +138,7 @@ func (b *bench) count(ctx context.Context, dir string, r *Restored) error {
 	if err != nil {
 		return err
 	}
-	p := proctest.NewProcess(filepath.Join(b.dir, "restored.log"), b.bin, "serve", "--data", dir, "--kv", addr, "--admin", "off")
+	p := proctest.NewProcess(filepath.Join(b.dir, "restored.log"), b.bin, "serve", "--data", dir, "--kv", addr, "--admin", "off", "--memory", proctest.Memory)
 	if err := p.Start(); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -29,6 +30,7 @@ import (
 	"github.com/holdfastdb/holdfast/bench/host"
 	"github.com/holdfastdb/holdfast/bench/kv/growth"
 	"github.com/holdfastdb/holdfast/bench/kv/v2"
+	"github.com/holdfastdb/holdfast/internal/proctest"
 )
 
 type config struct {
@@ -39,6 +41,7 @@ type config struct {
 	dir            string // holds the data directories; one file system for all
 	out            string
 	load           string // etcd's tools/benchmark
+	memory         string // --memory of holdfast
 	bins           map[string]string
 }
 
@@ -76,7 +79,7 @@ func main() {
 	flag.StringVar(&grow.JSON, "growth-json", "build/bench/kv-growth.json", "growth: where every round is written")
 	flag.StringVar(&grow.Plot, "growth-plot", "build/bench/kv-growth.svg", "growth: where the plot is written")
 	flag.StringVar(&grow.Against, "against", "", "growth: another holdfast in the place of etcd")
-	memory := flag.String("memory", "2GiB", "growth: --memory of holdfast; etcd has no bound, and takes up to 2.9 GB here")
+	memory := flag.String("memory", "", "--memory of holdfast (default "+proctest.Memory+", growth 2GiB: etcd has no bound, and takes up to 2.9 GB there)")
 	flag.Parse()
 	var err error
 	if cfg.nodes, err = ints(*nodes); err == nil {
@@ -89,7 +92,8 @@ func main() {
 	two.Clients, two.Holdfast, two.Dir, two.Rounds, two.Seconds = cfg.clients, cfg.bins["holdfast"], cfg.dir, cfg.rounds, cfg.seconds
 	two.Ops, two.Tools, two.Targets = strings.Split(*ops2, ","), strings.Split(*tools, ","), strings.Split(*targets, ",")
 	grow.Etcd, grow.Holdfast, grow.Floor, grow.Dir, grow.Rounds, grow.Full = cfg.bins["etcd"], cfg.bins["holdfast"], cfg.bins["floor"], cfg.dir, cfg.rounds, os.Getenv("FULL") == "1"
-	grow.Flags = []string{"--memory", *memory}
+	cfg.memory, two.Memory = cmp.Or(*memory, proctest.Memory), cmp.Or(*memory, proctest.Memory)
+	grow.Flags = []string{"--memory", cmp.Or(*memory, "2GiB")}
 	setDefault(&grow.Rounds, 3)
 	growSeconds := cfg.seconds
 	setDefault(&growSeconds, 5)
@@ -205,6 +209,7 @@ func run(ctx context.Context, cfg *config) error {
 		return err
 	}
 	fmt.Println(rep.Machine)
+	fmt.Println("holdfast with --memory", cfg.memory)
 
 	rates := make(map[string]float64) // server and cell → operations per second seen last
 	for _, c := range cells {

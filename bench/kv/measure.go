@@ -127,7 +127,7 @@ func (cfg *config) kind(server string) (proctest.Server, error) {
 	case "etcd":
 		return proctest.Etcd(bin), nil
 	case "holdfast":
-		return proctest.Holdfast(bin), nil
+		return proctest.Holdfast(bin, "--memory", cfg.memory), nil
 	case "floor":
 		return proctest.Floor(bin), nil
 	}

@@ -31,8 +31,8 @@ const lane node.Lane = 1
 
 // house is a configuration as a server of 256 MiB has it.
 func house(dir string) node.Config {
-	s := budget.Of(budget.Default, kvmachine.Claims(true)...)
-	return node.Config{Dir: dir, MemoryBytes: budget.Default, Shares: &s, Lanes: []node.LaneSpec{{Number: lane, Name: "kv"}}, Machines: []machine.Machine{
+	s := budget.Of(budget.Small, kvmachine.Claims(true)...)
+	return node.Config{Dir: dir, MemoryBytes: budget.Small, Shares: &s, Lanes: []node.LaneSpec{{Number: lane, Name: "kv"}}, Machines: []machine.Machine{
 		kvmachine.New(kvmachine.OptionsOf(s)), v2machine.New(v2machine.Options{}), tlogmachine.New()}}
 }
 

@@ -78,7 +78,7 @@ func (b *bench) start(name, dir string) (c *coordinator, err error) {
 		one("/usr/bin/env", "LOG_LEVEL=fatal", "STORE_DRIVER=mysql", "STORE_HOST="+host, "STORE_PORT="+port, "STORE_USER=root",
 			filepath.Join(b.programs, "server"))
 	case holdfast:
-		one(b.bin, "serve", "--data", filepath.Join(dir, "data"), "--saga", address, "--saga-grpc", "off", "--admin", "off")
+		one(b.bin, "serve", "--data", filepath.Join(dir, "data"), "--saga", address, "--saga-grpc", "off", "--admin", "off", "--memory", proctest.Memory)
 	case three:
 		return c, b.startThree(c, dir)
 	case floor:
@@ -90,7 +90,7 @@ func (b *bench) start(name, dir string) (c *coordinator, err error) {
 
 // startThree runs three nodes and makes the one at address lead.
 func (b *bench) startThree(c *coordinator, dir string) (err error) {
-	if c.cluster, err = proctest.New(dir, proctest.Holdfast(b.bin), 3); err != nil {
+	if c.cluster, err = proctest.New(dir, proctest.Holdfast(b.bin, "--memory", proctest.Memory), 3); err != nil {
 		return err
 	}
 	var peers []string

@@ -61,7 +61,7 @@ func (b *bench) idle(dir, sql string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	p := proctest.NewProcess(dir+".log", b.bin, "serve", "--data", dir, "--kv", kv, "--sql", sql, "--admin", "off")
+	p := proctest.NewProcess(dir+".log", b.bin, "serve", "--data", dir, "--kv", kv, "--sql", sql, "--admin", "off", "--memory", proctest.Memory)
 	if err := p.Start(); err != nil {
 		return 0, err
 	}

@@ -60,7 +60,7 @@ func (b *bench) ours(dir string) (*server, error) {
 			return nil, err
 		}
 	}
-	p := proctest.NewProcess(filepath.Join(dir, "log"), b.bin, "serve", "--data", filepath.Join(dir, "data"), "--kv", at[0], "--sql", at[1], "--admin", at[2])
+	p := proctest.NewProcess(filepath.Join(dir, "log"), b.bin, "serve", "--data", filepath.Join(dir, "data"), "--kv", at[0], "--sql", at[1], "--admin", at[2], "--memory", proctest.Memory)
 	if err := p.Start(); err != nil {
 		return nil, err
 	}

@@ -72,10 +72,10 @@ func (b *bench) withLogs(ctx context.Context, logs, rate int) (*ManyLogs, error)
 	}
 	dir := filepath.Join(b.dir, fmt.Sprintf("many.%d.%d", logs, rate))
 	keys := filepath.Join(dir, "keys")
-	if out, err := exec.Command(b.bin, "tlog", "keygen", "default", "--origin", "log.example/bench", "--tlog-keys", keys).CombinedOutput(); err != nil {
+	if out, err := exec.Command(b.bin, "tlog", "keygen", "default", "--origin", "log.example/bench", "--tlog-keys", keys, "--memory", proctest.Memory).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("make a key: %w: %s", err, out)
 	}
-	p := proctest.NewProcess(filepath.Join(dir, "log"), b.bin, "serve", "--data", filepath.Join(dir, "data"), "--tlog", addr, "--admin", admin, "--tlog-keys", keys)
+	p := proctest.NewProcess(filepath.Join(dir, "log"), b.bin, "serve", "--data", filepath.Join(dir, "data"), "--tlog", addr, "--admin", admin, "--tlog-keys", keys, "--memory", proctest.Memory)
 	if err := p.Start(); err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func (b *bench) start(name, dir string, at place) (*server, error) {
 	var line []string
 	switch name {
 	case holdfast:
-		line = []string{b.bin, "serve", "--data", s.data, "--tlog", addr, "--admin", "off", "--tlog-keys", keys}
+		line = []string{b.bin, "serve", "--data", s.data, "--tlog", addr, "--admin", "off", "--tlog-keys", keys, "--memory", proctest.Memory}
 	case tesseraMySQL:
 		line = []string{filepath.Join(b.tools, "conformance-mysql"), "--listen=" + addr, "--private_key_path=" + filepath.Join(keys, "default.key"),
 			"--publish_interval=1s"}

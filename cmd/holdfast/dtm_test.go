@@ -41,7 +41,7 @@ func dtmStart(t *testing.T, out io.Writer, env map[string]string, file string, a
 func dtmBegin(t *testing.T, out io.Writer, env map[string]string, s *conf.Settings) (*running, error) {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(out, nil))
-	su, err := dtm.Setup(all, s, 128<<20, func(name string) string { return env[name] }, log)
+	su, err := dtm.Setup(all, s, server.Memory{Bytes: 128 << 20}, func(name string) string { return env[name] }, log)
 	if err != nil {
 		return nil, err
 	}

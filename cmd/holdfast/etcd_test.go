@@ -33,7 +33,7 @@ func etcdStart(t *testing.T, args ...string) (*running, error) {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	su, err := etcd.Setup(all, s, 128<<20, log)
+	su, err := etcd.Setup(all, s, server.Memory{Bytes: 128 << 20}, log)
 	if err != nil {
 		return nil, err
 	}

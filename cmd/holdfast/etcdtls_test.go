@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfastdb/holdfast/doors/kv/etcd"
 	etcdflags "github.com/holdfastdb/holdfast/doors/kv/etcd/flags"
+	"github.com/holdfastdb/holdfast/serve/server"
 )
 
 // Clients are asked for a certificate if it was asked for or an authority is named, and not otherwise.
@@ -85,7 +86,7 @@ func TestOperatorsReachCertificatesUnderTheNameEtcd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	su, err := etcd.Setup(all, s, 128<<20, slog.New(slog.DiscardHandler))
+	su, err := etcd.Setup(all, s, server.Memory{Bytes: 128 << 20}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,9 +36,14 @@ type running struct {
 	kvAddr, adminAddr, data string
 }
 
-// load reads the arguments of `holdfast serve`.
+// load reads the arguments of `holdfast serve`. Where they name no memory it is 256 MiB, so that no test depends on the machine's.
 func load(args ...string) (*server.Config, error) {
-	return server.Load(all, args, func(string) string { return "" })
+	return server.Load(all, args, func(name string) string {
+		if name == "HOLDFAST_MEMORY" {
+			return "256MiB"
+		}
+		return ""
+	})
 }
 
 // serveFlags starts a server in this process; the test's end stops it.

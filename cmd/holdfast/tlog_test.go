@@ -422,7 +422,7 @@ func TestLogsAreBoundedByMemory(t *testing.T) {
 		res, err := http.Post("http://"+s.adminAddr+"/v1/tlog/logs", "application/json",
 			strings.NewReader(fmt.Sprintf(`{"name":"log%d","origin":"log%d.example"}`, created, created)))
 		code, body := s.read(res, err)
-		if code == http.StatusInsufficientStorage && strings.Contains(body, "--memory of this server has room for") {
+		if code == http.StatusInsufficientStorage && strings.Contains(body, "--memory of a member has room for") {
 			break
 		}
 		if code != http.StatusCreated {

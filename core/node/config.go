@@ -132,7 +132,7 @@ func (cfg *Config) defaults() {
 		cfg.Tasks = task.Goroutines{}
 	}
 	if cfg.MemoryBytes == 0 {
-		cfg.MemoryBytes = budget.Default
+		cfg.MemoryBytes = budget.Small
 	}
 	if cfg.shares = budget.Of(cfg.MemoryBytes); cfg.Shares != nil {
 		cfg.shares = *cfg.Shares

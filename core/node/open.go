@@ -121,6 +121,7 @@ func (n *Node) openMachines() error {
 		}
 	}
 	n.members, n.users = mmember.New(), mident.New()
+	n.enterShares()
 	n.applier = n.cfg.newApplier(n.store, n.users, n.members)
 	if err := n.applier.Load(); err != nil {
 		return err

@@ -177,6 +177,9 @@ func (m *Mem) Flush() error {
 // Rest implements Store: there are no blocks.
 func (m *Mem) Rest() {}
 
+// BoundCache implements Store: there is none.
+func (m *Mem) BoundCache(int64) {}
+
 // Incoming implements Store.
 func (m *Mem) Incoming() (Incoming, error) { return &memIncoming{tree: newTree()}, nil }
 

@@ -80,6 +80,10 @@ type db struct {
 	flushes     atomic.Int64
 	compactions atomic.Int64
 	iters       sync.Pool
+
+	lending sync.Mutex
+	lent    func() // guarded by lending: gives back what BoundCache has reserved; nil: nothing
+	closed  bool   // guarded by lending: the cache may be gone
 }
 
 // Open opens or creates a store in dir, which it has to itself. An error wraps what went wrong with dir's name; nothing
@@ -306,6 +310,30 @@ func (s *db) Metrics() Metrics {
 // Rest implements Store. What is reserved in a cache is taken from its blocks; Pebble has no other call that drops them.
 func (s *db) Rest() { s.cache.Reserve(int(s.cache.MaxSize()))() }
 
+// BoundCache implements Store. What is lent is reserved.
+func (s *db) BoundCache(bytes int64) {
+	s.lending.Lock()
+	defer s.lending.Unlock()
+	if s.closed {
+		return
+	}
+	before := s.lent
+	if s.lent = nil; bytes < s.opts.CacheBytes {
+		s.lent = s.cache.Reserve(int(s.opts.CacheBytes - max(bytes, 0)))
+	}
+	if before != nil {
+		before()
+	}
+}
+
+// lendNothing ends BoundCache before the cache goes.
+func (s *db) lendNothing() {
+	s.BoundCache(s.opts.CacheBytes)
+	s.lending.Lock()
+	defer s.lending.Unlock()
+	s.closed = true
+}
+
 // Close implements Store. It does not flush: what was not flushed is replayed from the log, as after a crash. The node
 // flushes first when it has the time. Views and iterators that are still open keep their data readable until closed.
 func (s *db) Close() error {
@@ -324,6 +352,7 @@ func (s *db) Close() error {
 	}
 	g.quiet.Store(true)
 	g.release()
+	s.lendNothing()
 	s.cache.Unref()
 	return nil
 }

@@ -350,3 +350,35 @@ func TestLoadsCountWhatTakesTheCachesRoom(t *testing.T) {
 		t.Errorf("what was just read: %+v", l)
 	}
 }
+
+// TestBoundCache: blocks go where the cache may have less, reads are the same, and what was lent is there again afterwards, however often.
+func TestBoundCache(t *testing.T) {
+	s := openTest(t, vfs.NewMem(), Options{})
+	for i := range 2000 {
+		set(t, s, uint64(i+1), fmt.Sprintf("k%05d=%01000d", i, i))
+	}
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	want := dump(t, s)
+	full := s.Metrics().CacheBytes
+	for _, bytes := range []int64{defaultCacheBytes / 2, 1 << 20, 0} {
+		s.BoundCache(bytes)
+		if got := dump(t, s); !slices.Equal(got, want) {
+			t.Fatalf("with %d bytes it reads something else", bytes)
+		}
+	}
+	if kept := s.Metrics().CacheBytes; full < 1<<20 || kept > full/10 {
+		t.Errorf("%d bytes of blocks are kept of %d", kept, full)
+	}
+	s.BoundCache(2 * defaultCacheBytes) // no more than it was opened with
+	dump(t, s)
+	if again := s.Metrics().CacheBytes; again < full/2 || again > defaultCacheBytes {
+		t.Errorf("%d bytes of blocks when all is given back, %d before", again, full)
+	}
+	s.BoundCache(0)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.BoundCache(1 << 20) // the ledger may be balanced while the member stops
+}

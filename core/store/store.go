@@ -97,6 +97,9 @@ type Store interface {
 	Flush() error
 	// Rest lets go of the blocks that are kept for readers. They are read again when they are asked for.
 	Rest()
+	// BoundCache sets how many bytes of Options.CacheBytes blocks and memtables may have from now on, at most all of them. Memtables are not
+	// made smaller: blocks go. Safe for concurrent use.
+	BoundCache(bytes int64)
 	// Incoming starts building a replacement store from a snapshot, in a directory of its own.
 	Incoming() (Incoming, error)
 	// Install switches to a finished Incoming by one atomic rename; open Views and iterators of the old store fail from

@@ -358,14 +358,14 @@ func TestSwitchedOffMeansNobodyIsAsked(t *testing.T) {
 // refused with what to do; taking away still works.
 func TestUsersAreBoundedByMemory(t *testing.T) {
 	t.Parallel()
-	s := serve(t, doorkv.Options{BcryptCost: 4, MaxIdentBytes: 200})
+	s := serve(t, doorkv.Options{BcryptCost: 4, MaxIdentBytes: func() int64 { return 200 }})
 	c, ctx := s.client(t), context.Background()
 	added := 0
 	var err error
 	for ; added < 50 && err == nil; added++ {
 		_, err = c.UserAdd(ctx, fmt.Sprintf("user%d", added), "secret")
 	}
-	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "--memory of this server has room for 200") || added < 2 || added > 5 {
+	if status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "the least --memory of a member has room for 200") || added < 2 || added > 5 {
 		t.Fatalf("after %d users: %v", added, err)
 	}
 	if _, err := c.RoleAdd(ctx, "r"); status.Code(err) != codes.ResourceExhausted {

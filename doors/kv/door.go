@@ -67,11 +67,11 @@ type Options struct {
 	ProgressInterval time.Duration
 	// MinLeaseTTL in seconds; shorter leases are lengthened. 0 = 2, which is etcd's at default election settings.
 	MinLeaseTTL int64
-	// MaxIdentBytes bounds the rows of users and roles, as auth.Options.MaxBytes does; 0: no bound of this door.
-	MaxIdentBytes int64
-	// MaxLeaseBytes bounds the memory of all leases, 128 bytes each: a grant beyond it is refused here, so members may differ.
-	// 0 = 8 MiB.
-	MaxLeaseBytes int64
+	// MaxIdentBytes bounds the rows of users and roles, as auth.Options.MaxBytes does; nil: no bound of this door.
+	MaxIdentBytes func() int64
+	// MaxLeaseBytes bounds the memory of all leases, kvmachine.LeaseBytes each: a grant beyond it is refused here, so members may differ.
+	// nil = 8 MiB.
+	MaxLeaseBytes func() int64
 	// RequestTimeout ends a request whose client set no earlier deadline. 0 = 7 s, which is etcd's at default settings.
 	RequestTimeout time.Duration
 	// NoLeaderTimeout is how long a member may be without a leader before streams that require one are ended. 0 = 3 s. After a third of it,
@@ -127,7 +127,9 @@ func (o *Options) fill() {
 	o.MaxFlightBytes = cmp.Or(o.MaxFlightBytes, 32<<20)
 	o.MaxCallBytes = cmp.Or(o.MaxCallBytes, 64<<20)
 	o.MaxPinnedBytes = cmp.Or(o.MaxPinnedBytes, 16<<20)
-	o.MaxLeaseBytes = cmp.Or(o.MaxLeaseBytes, 8<<20)
+	if o.MaxLeaseBytes == nil {
+		o.MaxLeaseBytes = func() int64 { return 8 << 20 }
+	}
 	o.ProgressInterval = cmp.Or(o.ProgressInterval, 10*time.Minute)
 	o.ProgressInterval = max(o.ProgressInterval, 100*time.Millisecond)
 	o.MinLeaseTTL = cmp.Or(o.MinLeaseTTL, 2)

@@ -43,21 +43,17 @@ func (s *leaseServer) LeaseGrant(ctx context.Context, r *pb.LeaseGrantRequest) (
 	return &pb.LeaseGrantResponse{Header: s.d.pbHeader(res.Revision), ID: res.ID, TTL: res.TTL}, nil
 }
 
-// leaseCost is what a lease takes of every member's memory: its row in the machine and in the list the leader keeps its time
-// by, each in a table that may be half empty, and its place in an answer that lists all leases.
-const leaseCost = 128
-
 // crowdedTTL, in seconds, is the most a lease may ask for once half of the room for leases is taken: so the rest goes to
 // clients that keep renewing.
 const crowdedTTL = 3600
 
-// admitLease refuses a lease that there is no room for, here: members may have different room.
+// admitLease refuses a lease that there is no room for, here: what members have room for may differ, and is in no log.
 func (d *Door) admitLease(ttl int64) error {
-	n, room := int64(d.kv.LeaseCount()), d.opts.MaxLeaseBytes/leaseCost
+	n, room := int64(d.kv.LeaseCount()), d.opts.MaxLeaseBytes()/kvmachine.LeaseBytes
 	switch {
 	case n >= room:
 		return status.Errorf(codes.ResourceExhausted,
-			"etcdserver: too many leases: there are %d, which is all this server's memory allows; revoke some, or give it more", n)
+			"etcdserver: too many leases: there are %d, and the least --memory of a member has room for %d; revoke some, or start the members with more", n, room)
 	case n >= room/2 && ttl > crowdedTTL:
 		return status.Errorf(codes.ResourceExhausted,
 			"etcdserver: too many leases for one of %d s: there are %d of %d; from half on each has %d s at most", ttl, n, room, crowdedTTL)

@@ -23,7 +23,7 @@ import (
 // TestLeasesAreBoundedByMemory: every member has all leases in memory, and anybody may ask for one.
 func TestLeasesAreBoundedByMemory(t *testing.T) {
 	t.Parallel()
-	s := serve(t, doorkv.Options{MaxLeaseBytes: 10 * 128})
+	s := serve(t, doorkv.Options{MaxLeaseBytes: func() int64 { return 10 * 128 }})
 	c, ctx := s.client(t), context.Background()
 	var last clientv3.LeaseID
 	for range 5 {

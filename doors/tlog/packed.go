@@ -14,7 +14,8 @@ import (
 // goroutine; doors may share one.
 type Packed struct {
 	mu     sync.Mutex
-	room   int64                       // guarded by mu: bytes left
+	most   int64                       // guarded by mu
+	held   int64                       // guarded by mu: bytes
 	all    map[packedKey]*list.Element // guarded by mu
 	recent *list.List                  // guarded by mu: of *packedBundle, the one asked for last at the front
 }
@@ -35,7 +36,7 @@ const packedOverhead = 200
 
 // NewPacked makes room for so many bytes.
 func NewPacked(bytes int64) *Packed {
-	return &Packed{room: bytes, all: map[packedKey]*list.Element{}, recent: list.New()}
+	return &Packed{most: bytes, all: map[packedKey]*list.Element{}, recent: list.New()}
 }
 
 // get returns what is known of bundle n: its compressed form, nil if it is better sent as it is.
@@ -70,12 +71,32 @@ func (p *Packed) keep(b *packedBundle) {
 		return // another request was first
 	}
 	p.all[b.key] = p.recent.PushFront(b)
-	p.room -= b.weight()
-	for p.room < 0 {
+	p.held += b.weight()
+	p.fit()
+}
+
+// Bound sets how many bytes are kept from now on.
+func (p *Packed) Bound(bytes int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.most = bytes
+	p.fit()
+}
+
+// Bytes is how many are kept.
+func (p *Packed) Bytes() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.held
+}
+
+// fit drops what is beyond the bound. The caller holds mu.
+func (p *Packed) fit() {
+	for p.held > p.most {
 		last := p.recent.Back()
 		old := p.recent.Remove(last).(*packedBundle)
 		delete(p.all, old.key)
-		p.room += old.weight()
+		p.held -= old.weight()
 	}
 }
 

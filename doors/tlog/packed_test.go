@@ -54,7 +54,7 @@ func TestPacked(t *testing.T) {
 		}
 	}
 	p.pack(l, 4, bytes.Repeat(text, 1000)) // never larger than the room
-	if p.room < 0 {
-		t.Errorf("%d bytes too many", -p.room)
+	if p.held > p.most {
+		t.Errorf("%d bytes too many", p.held-p.most)
 	}
 }

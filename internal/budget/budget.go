@@ -1,7 +1,7 @@
 // Package budget divides --memory, which is a promise about the whole process as the kernel counts it (VmRSS), among those who
-// hold much of it. It only computes: each holder keeps to its share by itself.
+// hold much of it. It computes, and tells caches how much they may have (Ledger): each holder keeps to its bound by itself.
 //
-// How the promise is kept, with the default of 256 MiB:
+// How the promise is kept, with 256 MiB:
 //
 //   - The program's own pages are resident too. They are files' pages, which the kernel may drop, but it counts them.
 //   - Go's limit is what remains, less a sixteenth that the runtime may be above its limit for moments: it is a soft one.
@@ -11,6 +11,8 @@
 //   - What is held is bounded by claims (claims.go, and those of the doors) that come to fifteen sixteenths of Go's limit at most, if all of them are full at
 //     once: only clients with thousands of open calls, watches, leases and users take some of them. The rest is garbage,
 //     goroutines' stacks, the pools of gRPC and Pebble, and everything too small to be named.
+//   - What the log has and nobody can drop (Kept: leases, users, logs) borrows from caches once its own share is full (ledger.go). So a
+//     share that is never used costs an honest client nothing, and the sum of all stays the same.
 //   - A door that is off claims what its machines cannot do without, and the others get the rest of its part. A total that does not give every holder the least it works with
 //     is refused, with the figure.
 //
@@ -26,8 +28,15 @@ const (
 	mib     = 1 << 20
 )
 
-// Default is the total if none is given, in bytes.
-const Default = 256 * mib
+// Small and Large bound the total that a server has where none is given, in bytes. Small is also what tests, the simulation, restores and
+// benchmarks name, so that what they show does not depend on the machine.
+const (
+	Small = 256 * mib
+	Large = 4 << 30
+)
+
+// DefaultOf is the total of a server where none is given: a quarter of the memory there is, in whole MiB, between Small and Large.
+func DefaultOf(memory int64) int64 { return min(max(memory/4/mib*mib, Small), Large) }
 
 // Shares of a budget, in bytes: those of the core by field, those of other claims by name (Of).
 type Shares struct {
@@ -48,8 +57,22 @@ type Shares struct {
 	// Idents is for users and roles, all of which every member has in memory.
 	Idents int64
 
+	// Ledger is what the holders of these shares tell. Copies of Shares have the same one.
+	Ledger *Ledger
+
 	claimed map[string]int64
 	held    int64
+}
+
+// identFold is how many times as much users, roles and accounts take in memory as their rows do.
+const identFold = 2
+
+// RoomOfIdents is how many bytes the rows of users, roles and accounts may have on the member with the least room. Any goroutine.
+func (s Shares) RoomOfIdents() int64 { return s.Ledger.Room("idents") / identFold }
+
+// HoldIdents enters who keeps users, roles and accounts; rows returns how many bytes their rows have.
+func (s Shares) HoldIdents(rows func() int64) {
+	s.Ledger.Hold("idents", Holder{Held: func() int64 { return identFold * rows() }})
 }
 
 // Of returns the share of the claim with that name; 0: nothing brought such a claim.
@@ -86,7 +109,8 @@ func holdable(limit int64) int64 { return limit - limit/16 }
 
 func divide(total int64, claims []Claim) Shares {
 	limit := goLimit(total)
-	share := fill(holdable(limit), withCore(claims))
+	all := withCore(claims)
+	share := fill(holdable(limit), all)
 	s := Shares{
 		Total:       total,
 		GoLimit:     limit,
@@ -98,6 +122,12 @@ func divide(total int64, claims []Claim) Shares {
 		Idents:      share["idents"],
 		claimed:     share,
 	}
+	for i := range all {
+		if all[i].Name == "cache" {
+			all[i].Floor = max(all[i].Floor, 3*s.Memtable) // memtables are not lent: they stay as large as they began
+		}
+	}
+	s.Ledger = newLedger(all, share)
 	for _, bytes := range share { // any order: a sum
 		s.held += bytes
 	}

@@ -2,6 +2,19 @@ package budget
 
 import "slices"
 
+// Kind says what becomes of what a holder holds.
+type Kind uint8
+
+const (
+	// Passing is held for as long as a request, a connection or a piece of work takes. The holder refuses what is beyond its share.
+	Passing Kind = iota
+	// Cache only makes the next work faster. The holder can let go of it, down to its floor, and so lends it.
+	Cache
+	// Kept is state that the log has and every member needs in memory. It cannot be dropped. Its holder borrows from caches
+	// once its own share is full.
+	Kept
+)
+
 // Claim is what one holder of memory asks for. Everybody gets its floor; what is left goes by weight, up to each one's ceiling.
 type Claim struct {
 	// Name is one word that no other claim has.
@@ -9,6 +22,7 @@ type Claim struct {
 	Weight int64 // the store's cache has 28; 0: the floor is all it gets
 	// Floor is the least that the holder works with, Ceiling the most that it has a use for, in bytes; Ceiling 0: there is none.
 	Floor, Ceiling int64
+	Kind           Kind
 }
 
 // Floors returns the claims without their weights: each gets its floor alone.
@@ -23,14 +37,14 @@ func Floors(claims []Claim) []Claim {
 // core lists the claims that every node has.
 var core = []Claim{
 	// The store's blocks and, out of them, two memtables and a third while both are being written.
-	{"cache", 28, 12 * mib, 0},
+	{Name: "cache", Weight: 28, Floor: 12 * mib, Kind: Cache},
 	// The log's newest entries, the buffer a record is put together in and the blocks that are not in the file yet, of 4 MiB each.
-	{"log", 0, 12 * mib, 12 * mib},
+	{Name: "log", Floor: 12 * mib, Ceiling: 12 * mib},
 	// One entry of 9 MiB has to fit.
-	{"uncommitted", 7, 9 * mib, 16 * mib},
-	{"flight", 15, 4 * mib, 0},
+	{Name: "uncommitted", Weight: 7, Floor: 9 * mib, Ceiling: 16 * mib},
+	{Name: "flight", Weight: 15, Floor: 4 * mib},
 	// The machine takes no more than the ceiling, on any member (core/machine/ident).
-	{"idents", 2, 1 * mib, 64 * mib},
+	{Name: "idents", Weight: 2, Floor: 1 * mib, Ceiling: 64 * mib, Kind: Kept},
 }
 
 func withCore(claims []Claim) []Claim { return append(slices.Clip(core), claims...) }

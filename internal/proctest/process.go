@@ -61,9 +61,7 @@ func (p *Process) Start() error {
 	fmt.Fprintf(f, "--- start %s %s\n", p.path, strings.Join(p.args, " "))
 	cmd := exec.Command(p.path, p.args...)
 	cmd.Stdout, cmd.Stderr = f, f
-	if len(p.env) > 0 {
-		cmd.Env = append(os.Environ(), p.env...)
-	}
+	cmd.Env = append(append(os.Environ(), "HOLDFAST_MEMORY="+Memory), p.env...)
 	// A group of its own, so that Ctrl-C reaches the test and not the servers; and no server survives a test that was
 	// itself killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

@@ -30,6 +30,10 @@ type Server struct {
 	client *tls.Config
 }
 
+// Memory is --memory of every Holdfast that a test or a benchmark starts and says nothing else for: the default would be another one on
+// each machine. Process has it in the environment, where an empty HOLDFAST_MEMORY stands for the default.
+const Memory = "256MiB"
+
 // Holdfast runs `holdfast serve` with the kv door; extra flags go to every node, with {NAME} replaced by its
 // address for the door of that name (Node.Addr).
 func Holdfast(bin string, extra ...string) Server { return holdfast(bin, "http://", nil, extra) }

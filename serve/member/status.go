@@ -23,7 +23,8 @@ func StatusCommand(all serve.List) *cli.Command {
 		Name:    "status",
 		Summary: "show the members of a cluster and what one of them is doing",
 		About: `Rates and times are of the last ten seconds; total counts from the start of the server. REPLICATED is the
-last log entry the leader knows to be on that member's disk, LAG how many entries that is behind the committed ones.`,
+last log entry the leader knows to be on that member's disk, LAG how many entries that is behind the committed ones. CLAIM is
+a holder of a part of --memory: a cache lends what it has above its least to what is kept, which is in the log and cannot be dropped.`,
 		Examples: []string{
 			"holdfast status",
 			"holdfast status --admin 127.0.0.1:8180",
@@ -89,6 +90,7 @@ func printStatus(w io.Writer, all serve.List, s *admin.Status, fields map[string
 			fmt.Fprintf(&b, "%s: %s\n", d.Name, state)
 		}
 	}
+	b.WriteString(memoryLines(fields["memory"]))
 	lines, alarms := diskLines(fields)
 	told = append(told, alarms...)
 	fmt.Fprintf(&b, "store: %s on disk\n%s\n", cli.SizeString(s.StoreBytes), lines)
@@ -108,6 +110,41 @@ func printStatus(w io.Writer, all serve.List, s *admin.Status, fields map[string
 	t.Flush()
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// memoryLines says what the process may take and takes, and what each claim on it has, a line each.
+func memoryLines(field json.RawMessage) string {
+	var m struct {
+		Total    int64  `json:"total_bytes"`
+		Why      string `json:"why"`
+		Resident int64  `json:"resident_bytes"`
+		GoLimit  int64  `json:"go_limit_bytes"`
+		Lent     int64  `json:"lent_bytes"`
+		Claims   []struct {
+			Claim string `json:"claim"`
+			Kind  string `json:"kind"`
+			Share int64  `json:"share_bytes"`
+			May   int64  `json:"may_bytes"`
+			Held  *int64 `json:"held_bytes"`
+		} `json:"claims"`
+	}
+	if field == nil || json.Unmarshal(field, &m) != nil {
+		return "" // a build before it
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "memory: %s resident of %s (%s), the Go runtime's limit is %s, caches lend %s\n", cli.SizeString(m.Resident), cli.SizeString(m.Total), m.Why,
+		cli.SizeString(m.GoLimit), cli.SizeString(m.Lent))
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "CLAIM\tKIND\tHAS\tMAY HAVE\tSHARE")
+	for _, c := range m.Claims {
+		has := "-"
+		if c.Held != nil {
+			has = cli.SizeString(*c.Held)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", c.Claim, c.Kind, has, cli.SizeString(c.May), cli.SizeString(c.Share))
+	}
+	t.Flush()
+	return b.String() + "\n"
 }
 
 // diskLines says how much is free on the file systems of the data directory and of the log, a line each, and which are nearly full.

@@ -141,7 +141,7 @@ it with --peer and start the others with --join.`,
 			if err := cli.WritableDir(*data); err != nil {
 				return fmt.Errorf("restore: --data %s: %w", *data, err)
 			}
-			debug.SetMemoryLimit(budget.Of(budget.Default).GoLimit) // as a server's: what is fetched ahead and filled is bounded, its garbage is not
+			debug.SetMemoryLimit(budget.Of(budget.Small).GoLimit) // as a server's: what is fetched ahead and filled is bounded, its garbage is not
 			ctx, stop := untilInterrupted()
 			defer stop()
 			a, at, err := from.open(ctx, "restore")
@@ -243,7 +243,7 @@ temporary directory, which needs room for it once.`,
 			if len(c.Args) > 0 {
 				return cli.Usagef("verify: takes no arguments; write `holdfast verify --from URL`")
 			}
-			debug.SetMemoryLimit(budget.Of(budget.Default).GoLimit)
+			debug.SetMemoryLimit(budget.Of(budget.Small).GoLimit)
 			ctx, stop := untilInterrupted()
 			defer stop()
 			a, at, err := from.open(ctx, "verify")

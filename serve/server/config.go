@@ -36,7 +36,9 @@ type Config struct {
 	join      string // a member's peer address
 
 	ack    ack.Level // of requests that name none
-	memory int64     // bytes
+	memory int64     // bytes; 0 until the default is taken
+	// memoryWhy says where memory comes from, for people.
+	memoryWhy string
 
 	tlsCert, tlsKey, tlsCA             string
 	peerTLSCert, peerTLSKey, peerTLSCA string // "" = those above
@@ -96,8 +98,8 @@ func (c *Config) options() (all []serve.Option) {
 			Set: func(string) error { return nil }}, // read before anything is set
 		{Name: "ack", Arg: "LEVEL", Default: "commit", Help: "when requests that do not say are answered: commit is after a majority's fsync, archive when the archive has it too",
 			Set: func(v string) error { return setAck(&c.ack, v) }},
-		{Name: "memory", Arg: "SIZE", Default: "256MiB", Help: "memory of the whole process",
-			Set: func(v string) error { return cli.SetSize(&c.memory, v) }},
+		{Name: "memory", Arg: "SIZE", Help: "memory of the whole process (default: a quarter of the machine's or control group's, 256MiB to 4GiB)",
+			Set: func(v string) error { c.memoryWhy = "given"; return cli.SetSize(&c.memory, v) }},
 		{Name: "tls-cert", Arg: "FILE", Help: "certificate of this server, PEM",
 			Set: func(v string) error { c.tlsCert = v; return nil }},
 		{Name: "tls-key", Arg: "FILE", Help: "its private key, PEM",
@@ -203,6 +205,10 @@ func loadConfig(c *Config, flags *pflag.FlagSet, getenv func(string) string) (*C
 				c.doors[i].yielding = y
 			}
 		}
+	}
+	if c.memoryWhy == "" {
+		m := defaultMemory()
+		c.memory, c.memoryWhy = m.Bytes, m.Why
 	}
 	_, peerGiven := given["peer"]
 	return c, c.check(peerGiven)

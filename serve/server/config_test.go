@@ -39,6 +39,7 @@ func load(t *testing.T, args []string, env map[string]string, file string) (*Con
 func TestAFlagWinsOverTheEnvironmentTheEnvironmentOverTheFileTheFileOverTheDefault(t *testing.T) {
 	const file = "memory: 128MiB\n"
 	env := map[string]string{"HOLDFAST_MEMORY": "512MiB"}
+	machine(t, 2<<30)
 	for _, tc := range []struct {
 		name string
 		args []string
@@ -46,7 +47,7 @@ func TestAFlagWinsOverTheEnvironmentTheEnvironmentOverTheFileTheFileOverTheDefau
 		file string
 		want int64
 	}{
-		{"default", nil, nil, "", 256 << 20},
+		{"default", nil, nil, "", 512 << 20},
 		{"file", nil, nil, file, 128 << 20},
 		{"environment over file", nil, env, file, 512 << 20},
 		{"flag over all", []string{"--memory", "1GiB"}, env, file, 1 << 30},

@@ -70,7 +70,7 @@ func (s *Server) began() {
 		}
 	}
 	s.log.Info("this is Holdfast "+cli.Version+cli.Revision(), "data", s.setup.Node.Dir, "cluster", fmt.Sprintf("%x", cluster),
-		"member", fmt.Sprintf("%x", member), "name", s.node.Status().Name, "doors", strings.Join(on, ","), "memory", cli.SizeString(s.setup.Node.MemoryBytes))
+		"member", fmt.Sprintf("%x", member), "name", s.node.Status().Name, "doors", strings.Join(on, ","), "memory", cli.SizeString(s.setup.Node.MemoryBytes), "why", s.setup.MemoryWhy)
 }
 
 // certificateStatus is one certificate of this server in the answer of GET /v1/status.

@@ -23,6 +23,9 @@ type Setup struct {
 	Doors    serve.List
 	Services []*serve.Service
 
+	// MemoryWhy says why Node.MemoryBytes is so much (Memory.Why).
+	MemoryWhy string
+
 	Node node.Config       // Start adds Logger, Steps, OnFatal and what the doors bring
 	Join node.StartOptions // Start adds Notify
 	// Adopt makes the data directory before the node opens it, out of what else lies there; nil: nothing does.
@@ -65,6 +68,7 @@ func (c *Config) Setup(log *slog.Logger) (*Setup, error) {
 		Join:      node.StartOptions{Name: c.name, PeerTLS: certs.members(), PeerCertificates: certs.membership(), Join: c.join},
 		Archive:   c.archiveSetup(&share),
 		Ack:       c.dial(),
+		MemoryWhy: c.memoryWhy,
 		HoldLevel: c.holdLevel,
 		Advise:    func(err error) error { return Advise(err, "--data", c.data) },
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/disk"
 	"github.com/holdfastdb/holdfast/core/node"
 	"github.com/holdfastdb/holdfast/core/worker/level"
+	workerroom "github.com/holdfastdb/holdfast/core/worker/room"
 	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/internal/meter"
 	doors "github.com/holdfastdb/holdfast/serve"
@@ -114,6 +115,7 @@ func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err err
 		levels.Settle = time.Millisecond // a cluster that begins now has no older build to go back to
 	}
 	s.wg.Go(level.New(s.node, levels).Run)
+	s.wg.Go(workerroom.New(s.node, su.Node.Shares.Ledger).Run)
 	if su.Archive != nil {
 		s.shipArchive()
 	}
@@ -171,7 +173,7 @@ func (s *Server) openAdmin() error {
 	}
 	opt := admin.Options{Version: cli.Version, Steps: s.host.Steps, ConnState: few.State, DoorsServe: s.serving.Load, Logger: s.log,
 		ErrorLog: port.HandshakeErrors(s.handshakeFailed)}
-	opt.Sections = []admin.Section{s.section(), s.room.section()}
+	opt.Sections = []admin.Section{s.section(), s.room.section(), s.memorySection()}
 	if s.setup.Archive != nil {
 		opt.Sections = append(opt.Sections, s.archiveSection())
 	}

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/holdfastdb/holdfast/bench/bars"
@@ -114,6 +115,7 @@ func Run(ctx context.Context, cfg *Config, out io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(out, rep.Machine)
+	fmt.Fprintln(out, "holdfast with", strings.Join(cfg.Flags, " "))
 	touched, page, err := host.Touch(ctx)
 	if err != nil {
 		return err

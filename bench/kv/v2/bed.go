@@ -49,7 +49,7 @@ func newBed(cfg *Config, dir string) (*bed, error) {
 		return nil, err
 	}
 	b := &bed{dir: dir, clusters: make(map[string]*proctest.Cluster)}
-	kinds := map[string]proctest.Server{etcd: proctest.Etcd(cfg.Etcd, "--enable-v2"), holdfast: proctest.Holdfast(cfg.Holdfast)}
+	kinds := map[string]proctest.Server{etcd: proctest.Etcd(cfg.Etcd, "--enable-v2"), holdfast: proctest.Holdfast(cfg.Holdfast, "--memory", cfg.Memory)}
 	for _, server := range servers {
 		if err := b.start(server, kinds[server]); err != nil {
 			b.close()

@@ -32,6 +32,7 @@ type Config struct {
 	JSON, Plot      string // files to write
 	Hey, Wrk        string // programs
 	Etcd, Holdfast  string
+	Memory          string // --memory of Holdfast
 }
 
 // Servers in the order in which they are shown.
@@ -77,7 +78,7 @@ func Run(ctx context.Context, cfg *Config, w io.Writer) error {
 		return err
 	}
 	n := len(cells) * len(servers) * cfg.Rounds
-	fmt.Fprintf(w, "%s\nv2: %d measurements of %d s, %s at least\n", rep.Machine, n, cfg.Seconds, time.Duration(n*cfg.Seconds)*time.Second)
+	fmt.Fprintf(w, "%s\nholdfast with --memory %s\nv2: %d measurements of %d s, %s at least\n", rep.Machine, cfg.Memory, n, cfg.Seconds, time.Duration(n*cfg.Seconds)*time.Second)
 
 	var stopped error // half an hour of figures is not thrown away because the last minutes are missing
 	for r := range cfg.Rounds {

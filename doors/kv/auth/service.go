@@ -38,9 +38,11 @@ func (u *Users) administer(ctx context.Context, p eident.Part) error {
 	if a != nil {
 		p.Actor = a.name
 	}
-	if taken := u.machine.State().Bytes(); u.opts.MaxBytes > 0 && taken >= u.opts.MaxBytes && grows(&p) {
-		return status.Errorf(codes.ResourceExhausted, "etcdserver: users and roles take %d bytes, and --memory of this server has room for %d; "+
-			"remove some, or start the members with more", taken, u.opts.MaxBytes)
+	if u.opts.MaxBytes != nil && grows(&p) {
+		if taken, room := u.machine.State().Bytes(), u.opts.MaxBytes(); taken >= room {
+			return status.Errorf(codes.ResourceExhausted, "etcdserver: users and roles take %d bytes, and the least --memory of a member has room for %d; "+
+				"remove some, or start the members with more", taken, room)
+		}
 	}
 	bound := u.opts.Bounded(ctx)
 	res, err := u.opts.Member.Propose(bound, node.LaneSystem, Part(&p))

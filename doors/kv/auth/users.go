@@ -43,9 +43,9 @@ type Options struct {
 	ClientCertAuth bool
 	// RefuseEnable says why authentication cannot be enabled, "" if it can.
 	RefuseEnable string
-	// MaxBytes bounds the rows of users and roles: what would add to them beyond that is refused here, so members may differ. 0: only the
+	// MaxBytes bounds the rows of users and roles: what would add to them beyond that is refused here, so members may differ. nil: only the
 	// machine's own bound holds.
-	MaxBytes int64
+	MaxBytes func() int64
 
 	// Bounded returns the context that a request may wait under, Life ends with the door. RequestTimeout bounds what waits under Life.
 	Bounded func(ctx context.Context) context.Context

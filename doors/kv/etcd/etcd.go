@@ -46,8 +46,9 @@ const etcdHelp = `Usage:
   etcd --config-file FILE
     Take everything from a configuration file; other flags and the environment do not count then.
 
-The memory of the process is bounded by HOLDFAST_MEMORY (default 256MiB). A flag that means nothing here
-is taken with a line in the log that says why, or refused if somebody might rely on it.
+The memory of the process is bounded by HOLDFAST_MEMORY (default: a quarter of the machine's or control
+group's, 256MiB to 4GiB). A flag that means nothing here is taken with a line in the log that says why,
+or refused if somebody might rely on it.
 
 Flags (-flag is the same as --flag):
 `
@@ -105,13 +106,11 @@ func serveEtcd(all serve.List, s *flags.Settings, environ []string, stdout, stde
 		}
 		return ""
 	}
-	memory := int64(256 << 20)
-	if v := getenv("HOLDFAST_MEMORY"); v != "" {
-		if err := cli.SetSize(&memory, v); err != nil {
-			return fmt.Errorf("HOLDFAST_MEMORY %s: %w", v, err)
-		}
+	memory, err := server.MemoryOf(getenv("HOLDFAST_MEMORY"))
+	if err != nil {
+		return err
 	}
-	if err := server.TuneRuntime(memory, getenv); err != nil {
+	if err := server.TuneRuntime(memory.Bytes, getenv); err != nil {
 		return err
 	}
 	for _, w := range s.Warnings {
@@ -129,7 +128,7 @@ func serveEtcd(all serve.List, s *flags.Settings, environ []string, stdout, stde
 
 // Setup turns etcd's settings into what start takes. It reads or makes certificates and looks at the data directory, and
 // changes nothing else.
-func Setup(all serve.List, s *flags.Settings, memory int64, log *slog.Logger) (*server.Setup, error) {
+func Setup(all serve.List, s *flags.Settings, memory server.Memory, log *slog.Logger) (*server.Setup, error) {
 	clientURLs := slices.Concat(s.ListenClient, s.ListenClientHTTP)
 	clients, err := loadEtcdTLS(s, "", s.ClientTLS, clientURLs, log)
 	if err != nil {
@@ -149,10 +148,11 @@ func Setup(all serve.List, s *flags.Settings, memory int64, log *slog.Logger) (*
 	}
 	heartbeats := int(s.Election / s.Heartbeat)
 	su := &server.Setup{
-		Node: node.Config{Dir: s.DataDir, WALDir: s.WALDir, Beside: []string{fixtures}, MemoryBytes: memory, ClientURLs: flags.Strings(s.AdvertiseClient),
+		Node: node.Config{Dir: s.DataDir, WALDir: s.WALDir, Beside: []string{fixtures}, MemoryBytes: memory.Bytes, ClientURLs: flags.Strings(s.AdvertiseClient),
 			TickInterval: s.Heartbeat, ElectionTicks: heartbeats, LooseReconfig: !s.StrictReconfig, MaxLearners: s.MaxLearners},
 		Join: node.StartOptions{Name: s.Name, PeerAddr: flags.JoinURLs(s.AdvertisePeer), KeepPeerURLs: true,
 			PeerTLS: members.accept(), PeerDialTLS: members.connect(), Token: s.Token},
+		MemoryWhy:    memory.Why,
 		Advise:       func(err error) error { return server.Advise(err, "--data-dir", s.DataDir) },
 		Certificates: slices.Concat(clients.pairs(), members.pairs()),
 	}
@@ -195,9 +195,9 @@ func Setup(all serve.List, s *flags.Settings, memory int64, log *slog.Logger) (*
 		}
 		keys.Metrics = append(keys.Metrics, etcdPlace(u, "--listen-metrics-urls", clients))
 	}
-	share, err := budget.For(memory, all.Claims(func(door string) bool { return door == kvprogram.Door.Name })...)
+	share, err := budget.For(memory.Bytes, all.Claims(func(door string) bool { return door == kvprogram.Door.Name })...)
 	if err != nil {
-		return nil, fmt.Errorf("HOLDFAST_MEMORY %s: %w", cli.SizeString(memory), err)
+		return nil, fmt.Errorf("HOLDFAST_MEMORY %s: %w", cli.SizeString(memory.Bytes), err)
 	}
 	su.Node.Shares = &share
 	// The other doors are off here, but this member may lead others that have them.

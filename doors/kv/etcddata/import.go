@@ -56,7 +56,7 @@ type importing struct {
 // other members will reach this one, empty if none does. tail is what that etcd's log has beyond the file; nil: nothing. beside
 // allows etcd's own directory in cfg.Dir, which is left as it is.
 func Import(cfg node.Config, name, peerAddr string, f *etcdfile.File, tail Tail, beside bool) (*Stats, error) {
-	share := budget.Of(cmp.Or(cfg.MemoryBytes, budget.Default), kvmachine.Claims(true)...)
+	share := budget.Of(cmp.Or(cfg.MemoryBytes, budget.Small), kvmachine.Claims(true)...)
 	cfg.Shares = &share
 	in := &importing{kv: kvmachine.New(kvmachine.OptionsOf(share)), idents: mident.New()}
 	making := node.Making{Name: name, PeerAddr: peerAddr, What: "the import of an etcd's data", BesideEtcd: beside}

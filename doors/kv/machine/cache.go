@@ -123,9 +123,10 @@ func (c *metaCache) only(writes []write) {
 	}
 }
 
-// shrink ends an entry: it packs the slots and forgets until the cache has its size again, or everything after an entry that alone met more keys than
-// it is for. Nobody has a slot any more.
-func (c *metaCache) shrink() {
+// shrink ends an entry: it packs the slots and forgets until the cache has its size, which is most bytes from now on. It forgets everything after an
+// entry that alone met more keys than the cache is for, and where the table of numbers is that of a much larger cache. Nobody has a slot any more.
+func (c *metaCache) shrink(most int) {
+	c.most = min(max(most, 1), mostPacked)
 	for n := range c.taken {
 		if s := c.numbered(n); s.at != 0 {
 			c.packed.update(s.at, &s.meta, s.kept)
@@ -135,7 +136,7 @@ func (c *metaCache) shrink() {
 	if len(c.pieces) > idlePieces { // its slots may be many, and their values
 		c.pieces = append([][]slot(nil), c.pieces[:idlePieces]...)
 	}
-	if c.packed.bytes() > 2*c.most {
+	if c.packed.bytes() > 2*c.most || len(c.packed.table) > tableLeast && 8*len(c.packed.table) > c.most/2 {
 		c.packed.reset(c.most)
 	}
 	for c.packed.bytes() > c.most && len(c.packed.order) > 0 {

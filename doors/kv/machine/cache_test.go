@@ -20,7 +20,7 @@ func missesOf(c *metaCache, keys, times int) (missed int) {
 				missed++
 				c.add(key, meta{}, nil)
 			}
-			c.shrink()
+			c.shrink(c.most)
 		}
 	}
 	return missed
@@ -50,7 +50,7 @@ func TestCacheKeepsWhatIsUsed(t *testing.T) {
 				c.add(key, meta{}, nil)
 			}
 		}
-		c.shrink()
+		c.shrink(c.most)
 	}
 	if missed > 100 {
 		t.Errorf("%d misses of 100 keys in use between 100,000 used once", missed)
@@ -68,12 +68,12 @@ func TestCacheGivesUpLittleAtATime(t *testing.T) {
 	for ; c.packed.bytes() < 1<<20-c.packed.chunkBytes; n++ {
 		missesOf(&c, n, 0)
 		c.add(fmt.Appendf(nil, "%08d", n), meta{}, nil)
-		c.shrink()
+		c.shrink(c.most)
 	}
 	missesOf(&c, n, 1)
 	for i := range 100 {
 		c.add(fmt.Appendf(nil, "o%07d", i), meta{}, nil)
-		c.shrink()
+		c.shrink(c.most)
 	}
 	if missed := missesOf(&c, n, 1); missed > n/4 {
 		t.Errorf("%d of %d keys in use are gone", missed, n)
@@ -144,7 +144,7 @@ func TestCacheTells(t *testing.T) {
 				for i := range writes {
 					writes[i].slot.last = 0
 				}
-				c.shrink()
+				c.shrink(c.most)
 				if entry%100 == 0 {
 					checkPacked(t, &c.packed)
 				}
@@ -205,7 +205,7 @@ func BenchmarkCachePut(b *testing.B) {
 					s = c.add(key, m, value)
 				}
 				c.keep(s, &m, value)
-				c.shrink()
+				c.shrink(c.most)
 			}
 		})
 	}

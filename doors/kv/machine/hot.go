@@ -19,13 +19,12 @@ import (
 // writes to it, and what is dropped stays until the last of them is sent. The rejected design was to let readers use metaCache: it
 // belongs to the apply goroutine, and a lock around it would be taken by every read and every put.
 type hotRows struct {
-	places  int // a power of two, or none
-	pieces  []atomic.Pointer[hotPiece]
-	seed    maphash.Seed
-	most    int64         // bytes that rows may have
-	largest int           // bytes that one row may have
-	held    atomic.Int64  // bytes that rows have
-	hand    atomic.Uint64 // the place where who needs room looks next
+	places int // a power of two, or none
+	pieces []atomic.Pointer[hotPiece]
+	seed   maphash.Seed
+	most   atomic.Int64  // bytes that rows may have
+	held   atomic.Int64  // bytes that rows have
+	hand   atomic.Uint64 // the place where who needs room looks next
 }
 
 // hotPiece is a part of the places. It is made when a reader first looks there, so that what nobody reads takes no memory and is not written
@@ -66,10 +65,19 @@ func newHotRows(most int) *hotRows {
 		return new(hotRows)
 	}
 	n = 1 << (bits.Len(uint(n)) - 1)
-	most -= n * hotPlaceSize
-	return &hotRows{places: n, pieces: make([]atomic.Pointer[hotPiece], max(n/hotPieceLen, 1)), seed: maphash.MakeSeed(),
-		most: int64(most), largest: most / hotLargest}
+	h := &hotRows{places: n, pieces: make([]atomic.Pointer[hotPiece], max(n/hotPieceLen, 1)), seed: maphash.MakeSeed()}
+	h.bound(int64(most))
+	return h
 }
+
+// bound sets how many bytes it takes, places included, and drops rows that are beyond. Any goroutine.
+func (h *hotRows) bound(bytes int64) {
+	h.most.Store(max(bytes-int64(h.places*hotPlaceSize), 0))
+	h.fit()
+}
+
+// largest is how many bytes one row may have.
+func (h *hotRows) largest() int { return int(h.most.Load()) / hotLargest }
 
 // find returns the place of a hash, nil if its piece was not made yet.
 func (h *hotRows) find(hash uint64) *hotPlace {
@@ -120,7 +128,7 @@ func (h *hotRows) look(key []byte) (*hotRow, hotLook) {
 
 // keep takes in what the store had of key after look had missed it. Any goroutine; value stays as it is.
 func (l *hotLook) keep(key []byte, m *meta, value []byte) {
-	if l.place == nil || hotRowSize+len(key)+cap(value) > l.rows.largest {
+	if l.place == nil || hotRowSize+len(key)+cap(value) > l.rows.largest() {
 		return
 	}
 	if l.place.asked.Load() != l.hash {
@@ -138,9 +146,14 @@ func (h *hotRows) add(old, row *hotRow) {
 		more -= old.bytes()
 	}
 	h.held.Add(more)
+	h.fit()
+}
+
+// fit makes room where rows have more than they may.
+func (h *hotRows) fit() {
 	// Twice around: the first time may find every row used. Others that make room meanwhile may have found it first.
 	for range 2 * h.places {
-		if h.held.Load() <= h.most {
+		if h.held.Load() <= h.most.Load() {
 			return
 		}
 		h.pass()

@@ -114,10 +114,10 @@ func TestKeysReadOnceAreNotKept(t *testing.T) {
 			t.Fatalf("%q was read once and is kept", p.row.Load().key)
 		}
 	}
-	r.must(putPart("long", string(make([]byte, hot.largest))))
+	r.must(putPart("long", string(make([]byte, hot.largest()))))
 	for range 3 {
 		if _, gets := read(t, r, st, "long"); gets != 1 {
-			t.Fatalf("a row of over %d bytes is kept", hot.largest)
+			t.Fatalf("a row of over %d bytes is kept", hot.largest())
 		}
 	}
 }
@@ -241,7 +241,7 @@ func (h *hotRows) heldBytes() (sum int64) {
 // TestHotRowsHaveABound: rows of all sizes take no more than they may, and one that is asked for all the time stays while others go.
 func TestHotRowsHaveABound(t *testing.T) {
 	h := newHotRows(256 << 10)
-	if size := int64(h.places*hotPlaceSize) + h.most; size > 256<<10 {
+	if size := int64(h.places*hotPlaceSize) + h.most.Load(); size > 256<<10 {
 		t.Fatalf("places and rows may have %d bytes", size)
 	}
 	ask := func(key string, n int) bool {
@@ -264,13 +264,13 @@ func TestHotRowsHaveABound(t *testing.T) {
 		}
 		before := h.held.Load()
 		for range 2 {
-			ask(key, random.IntN(h.largest))
+			ask(key, random.IntN(h.largest()))
 		}
 		if h.held.Load() < before {
 			went++
 		}
-		if held := h.held.Load(); held > h.most || held != h.heldBytes() {
-			t.Fatalf("rows take %d bytes and count as %d, bound %d", h.heldBytes(), held, h.most)
+		if held := h.held.Load(); held > h.most.Load() || held != h.heldBytes() {
+			t.Fatalf("rows take %d bytes and count as %d, bound %d", h.heldBytes(), held, h.most.Load())
 		}
 		if i%100 == 0 {
 			h.forget([]byte(key)) // one that is not valid any more goes as well
@@ -331,8 +331,8 @@ func TestLargeHotReadsBesideWrites(t *testing.T) {
 	done.Store(true)
 	readers.Wait()
 	h := r.m.hot.Load()
-	if held := h.held.Load(); held > h.most || held != h.heldBytes() {
-		t.Errorf("rows take %d bytes and count as %d, bound %d", h.heldBytes(), held, h.most)
+	if held := h.held.Load(); held > h.most.Load() || held != h.heldBytes() {
+		t.Errorf("rows take %d bytes and count as %d, bound %d", h.heldBytes(), held, h.most.Load())
 	}
 	if kept.Load() == 0 {
 		t.Error("nothing was kept: the test shows nothing")

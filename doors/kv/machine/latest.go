@@ -61,9 +61,34 @@ const (
 // setUp bounds the memory. Before anything else.
 func (l *latest) setUp(bytes int) {
 	l.seed = maphash.MakeSeed()
+	l.most = latestWords(bytes)
+}
+
+// latestWords is how many words fit into so many bytes, 0 or a power of two.
+func latestWords(bytes int) (most int) {
 	for n := latestLeast; 8*n <= bytes; n *= 2 {
-		l.most = n
+		most = n
 	}
+	return most
+}
+
+// bound sets the memory anew; a table that is larger is forgotten. Apply goroutine only.
+func (l *latest) bound(bytes int) {
+	if 8*l.most <= bytes && bytes < 16*l.most { // as it is
+		return
+	}
+	l.most = latestWords(bytes)
+	if t := l.table.Load(); t != nil && len(t.words) > l.most {
+		l.clear()
+	}
+}
+
+// bytes is what it takes. Apply goroutine only.
+func (l *latest) bytes() int {
+	if t := l.table.Load(); t != nil {
+		return 8 * len(t.words)
+	}
+	return 0
 }
 
 func (l *latest) hash(key []byte) uint32 {

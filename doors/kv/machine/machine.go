@@ -45,6 +45,8 @@ type Machine struct {
 	published
 	lists pastLists
 	stats Stats
+	// What of the options may change (memory.go), and what the cache had after the last entry. Any goroutine.
+	cacheMost, latestMost, hotMost, recentMost, cacheHeld atomic.Int64
 }
 
 // applying is what Check, Do and Finish make of an entry, and what they remember from one to the next. Apply goroutine only.
@@ -119,6 +121,10 @@ func New(opt Options) *Machine {
 	m.blocks.setUp(usualBounds(opt.BlockBytes))
 	m.latest.setUp(opt.CacheBytes / latestPart)
 	m.opt.CacheBytes -= opt.CacheBytes / latestPart
+	m.cacheMost.Store(int64(m.opt.CacheBytes))
+	m.latestMost.Store(int64(opt.CacheBytes / latestPart))
+	m.hotMost.Store(int64(m.opt.HotBytes))
+	m.recentMost.Store(int64(m.opt.RecentBytes))
 	return m
 }
 
@@ -157,15 +163,15 @@ func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 	m.now, m.dirty = now, false
 	m.entry.reset()
 	m.latest.clear() // before, as in Publish
-	m.hot.Store(newHotRows(m.opt.HotBytes))
-	m.cache.reset(m.opt.CacheBytes)
+	m.renewHot()
+	m.cache.reset(int(m.cacheMost.Load()))
 	m.filter.reset(m.opt.FilterBytes, now.keys)
 	m.open = false
 	m.compactedNs = 0
 	m.leaseLog, m.leaseNow, m.alarmLog, m.events = nil, nil, nil, nil
 	m.leases, m.alarms = leases, alarms
 	m.leaseNews.reset()
-	m.feed.reset(now.rev, m.opt.RecentBytes)
+	m.feed.reset(now.rev, int(m.recentMost.Load()))
 	m.lists.reset()
 	m.births = nil
 	m.blocks.reset(now.keys)
@@ -241,7 +247,7 @@ func (m *Machine) Finish(at *entry.Stamp, b store.Batch) error {
 		m.dirty = false
 	}
 	// An entry that changes more keys than the feed can hold (one delete of everything) would only fill memory.
-	if m.overflow = m.entry.eventBytes() > m.opt.RecentBytes; m.overflow {
+	if m.overflow = m.entry.eventBytes() > int(m.recentMost.Load()); m.overflow {
 		m.events = nil
 	} else {
 		m.events = m.entry.appendEvents(m.events[:0])
@@ -259,8 +265,9 @@ func (m *Machine) Publish(*entry.Stamp) {
 	}
 	if m.now.rev != m.pub.rev {
 		if m.overflow {
-			m.feed.reset(m.now.rev, m.opt.RecentBytes)
+			m.feed.reset(m.now.rev, int(m.recentMost.Load()))
 		} else {
+			m.feed.limit = int(m.recentMost.Load())
 			m.feed.append(m.events, m.now.rev)
 		}
 		m.wake(&m.revChanged)
@@ -278,7 +285,9 @@ func (m *Machine) Publish(*entry.Stamp) {
 	m.show()
 	m.publishTally()
 	m.entry.reset()
-	m.cache.shrink()
+	m.cache.shrink(int(m.cacheMost.Load()))
+	m.latest.bound(int(m.latestMost.Load()))
+	m.cacheHeld.Store(int64(m.cache.packed.bytes() + m.latest.bytes()))
 }
 
 // noteLatest notes where the newest versions of the entry's keys are. The store has them by now, and no reader knows of their revision yet.

@@ -4,9 +4,10 @@ package machine
 // for most, what reads in the past have gathered, and recent events, which every watcher that is not behind has had. A watcher that comes
 // back with an older revision is served from history.
 func (m *Machine) Rest() {
-	m.hot.Store(newHotRows(m.opt.HotBytes))
-	m.cache.reset(m.opt.CacheBytes)
-	m.feed.reset(m.pub.rev, m.opt.RecentBytes)
+	m.renewHot()
+	m.cache.reset(int(m.cacheMost.Load()))
+	m.cacheHeld.Store(0)
+	m.feed.reset(m.pub.rev, int(m.recentMost.Load()))
 	m.lists.reset()
 	m.entry, m.events, m.births = entryWrites{}, nil, nil
 }

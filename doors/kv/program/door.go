@@ -25,7 +25,7 @@ var Door = serve.Door{
 	Name:     "kv",
 	Settings: func() serve.Settings { return new(settings) },
 	Machines: func(share budget.Shares) []machine.Machine {
-		return []machine.Machine{kvmachine.New(kvmachine.OptionsOf(share)), v2machine.New(v2machine.OptionsOf(share))}
+		return []machine.Machine{kvmachine.Within(share), v2machine.Within(share)}
 	},
 	Specs:   []*machine.Spec{&kvmachine.Spec, &v2machine.Spec},
 	Lanes:   func(budget.Shares) []node.LaneSpec { return []node.LaneSpec{{Number: doorkv.Lane, Name: "kv"}} },

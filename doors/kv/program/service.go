@@ -86,10 +86,10 @@ type Setup struct {
 
 // Service is what a server runs of it.
 func (s *Setup) Service(share budget.Shares) *serve.Service {
-	r := &running{Setup: *s}
-	r.Options.MaxAnswerBytes, r.Options.MaxFlightBytes, r.Options.MaxCallBytes, r.Options.MaxLeaseBytes =
-		share.Of(claimAnswers), share.Flight, share.Of(claimCalls), kvmachine.LeaseBytes(share)
-	r.Options.MaxIdentBytes, r.Options.MaxPinnedBytes, r.pins2 = share.Idents/2, share.Of(claimPins), share.Of(claimPins2)
+	r := &running{Setup: *s, ledger: share.Ledger}
+	r.Options.MaxAnswerBytes, r.Options.MaxFlightBytes, r.Options.MaxCallBytes = share.Of(claimAnswers), share.Flight, share.Of(claimCalls)
+	r.Options.MaxLeaseBytes = func() int64 { return share.Ledger.Room(kvmachine.LeaseClaim) }
+	r.Options.MaxIdentBytes, r.Options.MaxPinnedBytes, r.pins2 = share.RoomOfIdents, share.Of(claimPins), share.Of(claimPins2)
 	r.Options.ReadFile = os.ReadFile
 	places := append(append([]serve.Place{}, s.Places...), s.Metrics...)
 	return &serve.Service{Places: places, Admin: section(func() keyspace { return r.keys }), Work: r.work, Open: r.open, Shutdown: r.shutdown}
@@ -102,6 +102,7 @@ type running struct {
 	nodes  *v2machine.Machine
 	leases *lease.Worker
 	pins2  int64 // bytes of v2's events that slow watchers may keep in memory
+	ledger *budget.Ledger
 
 	door *doorkv.Door // nil: off, or not open yet
 	v2   *v2.Handler  // on the same port
@@ -139,6 +140,7 @@ func (r *running) open(h *serve.Host) error {
 	opt.SaveEtcd = etcddata.NewSaver(h.Node, nil, h.Dir).Save
 	r.v2, r.door = handler, doorkv.New(h.Node, r.keys, r.nodes.Stats(), opt)
 	h.Offer(kvpart.Beside(r.door.Beside))
+	r.enterHeld()
 	var bound []string
 	for _, p := range r.Places {
 		l, err := p.Listen()
@@ -150,6 +152,14 @@ func (r *running) open(h *serve.Host) error {
 	}
 	h.Bound(bound...)
 	return r.openMetrics(h)
+}
+
+// enterHeld tells the ledger what clients have drawn of the door's claims.
+func (r *running) enterHeld() {
+	held := r.door.Held
+	r.ledger.Hold("flight", budget.Holder{Held: func() int64 { requests, _, _ := held(); return requests }})
+	r.ledger.Hold(claimCalls, budget.Holder{Held: func() int64 { _, calls, _ := held(); return calls }})
+	r.ledger.Hold(claimAnswers, budget.Holder{Held: func() int64 { _, _, answers := held(); return answers }})
 }
 
 // openMetrics serves what probes and dashboards ask on addresses of their own.

@@ -47,9 +47,9 @@ const dtmHelp = `Usage:
   -h       show this
 
 The data lies in HOLDFAST_DATA (default ./dtm.data), and the memory of the process is bounded by HOLDFAST_MEMORY
-(default 256MiB). HOLDFAST_SAGA_TOKENS, HOLDFAST_SAGA_CLIENTS and HOLDFAST_SAGA_ALLOW_TARGETS are those of
-` + "`holdfast serve`" + `. A setting that means nothing here is taken with a line in the log that says why, or refused
-if somebody might rely on it.
+(default: a quarter of the machine's or control group's, 256MiB to 4GiB). HOLDFAST_SAGA_TOKENS,
+HOLDFAST_SAGA_CLIENTS and HOLDFAST_SAGA_ALLOW_TARGETS are those of ` + "`holdfast serve`" + `. A setting that means nothing
+here is taken with a line in the log that says why, or refused if somebody might rely on it.
 
 Settings, each also as a variable (MicroService.EndPoint is MICRO_SERVICE_END_POINT):
 `
@@ -99,13 +99,11 @@ func serve(all doors.List, s *conf.Settings, environ []string, stdout, stderr io
 		}
 		return ""
 	}
-	memory := int64(budget.Default)
-	if v := getenv("HOLDFAST_MEMORY"); v != "" {
-		if err := cli.SetSize(&memory, v); err != nil {
-			return fmt.Errorf("HOLDFAST_MEMORY %s: %w", v, err)
-		}
+	memory, err := server.MemoryOf(getenv("HOLDFAST_MEMORY"))
+	if err != nil {
+		return err
 	}
-	if err := server.TuneRuntime(memory, getenv); err != nil {
+	if err := server.TuneRuntime(memory.Bytes, getenv); err != nil {
 		return err
 	}
 	for _, w := range s.Warnings {
@@ -120,7 +118,7 @@ func serve(all doors.List, s *conf.Settings, environ []string, stdout, stderr io
 }
 
 // Setup turns DTM's settings into what start takes. It looks at the data directory and changes nothing.
-func Setup(all doors.List, s *conf.Settings, memory int64, getenv func(string) string, log *slog.Logger) (*server.Setup, error) {
+func Setup(all doors.List, s *conf.Settings, memory server.Memory, getenv func(string) string, log *slog.Logger) (*server.Setup, error) {
 	dir := cmp.Or(getenv("HOLDFAST_DATA"), usualDir)
 	if s.Reset {
 		if _, err := node.ReadIdentity(disk.OS(), dir); !errors.Is(err, node.ErrNoIdentity) {
@@ -139,14 +137,15 @@ func Setup(all doors.List, s *conf.Settings, memory int64, getenv func(string) s
 		log.Warn("anyone who reaches these ports can have any service called and stop transactions, as with DTM; HOLDFAST_SAGA_CLIENTS says who may",
 			"open", set.HTTP.Addr+" "+set.GRPC.Addr)
 	}
-	share, err := budget.For(memory, all.Claims(func(door string) bool { return door == sagaprogram.Door.Name })...)
+	share, err := budget.For(memory.Bytes, all.Claims(func(door string) bool { return door == sagaprogram.Door.Name })...)
 	if err != nil {
-		return nil, fmt.Errorf("HOLDFAST_MEMORY %s: %w", cli.SizeString(memory), err)
+		return nil, fmt.Errorf("HOLDFAST_MEMORY %s: %w", cli.SizeString(memory.Bytes), err)
 	}
 	su := &server.Setup{
-		Node:   node.Config{Dir: dir, MemoryBytes: memory, Shares: &share},
-		Join:   node.StartOptions{Name: cli.HostName()},
-		Advise: func(err error) error { return server.Advise(err, "HOLDFAST_DATA", dir) },
+		Node:      node.Config{Dir: dir, MemoryBytes: memory.Bytes, Shares: &share},
+		MemoryWhy: memory.Why,
+		Join:      node.StartOptions{Name: cli.HostName()},
+		Advise:    func(err error) error { return server.Advise(err, "HOLDFAST_DATA", dir) },
 	}
 	// The other doors are off here.
 	cleartext := func() *tls.Config { return nil }

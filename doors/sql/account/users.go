@@ -22,8 +22,8 @@ type Options struct {
 	Propose func(ctx context.Context, parts ...entry.Part) (*entry.Result, error)
 	// Confirm returns when this member has applied everything that was acknowledged before the call. nil: it always has.
 	Confirm func(ctx context.Context) error
-	// MaxBytes is what this member has for the catalogue; 0: no bound.
-	MaxBytes int64
+	// MaxBytes is what members have for the catalogue; nil: no bound.
+	MaxBytes func() int64
 }
 
 // Users are the accounts of the cluster, as one member sees them. Any goroutine.
@@ -69,8 +69,10 @@ func (u *Users) Run(ctx context.Context, c *Client, st *Statement, database stri
 	if err != nil {
 		return a, err
 	}
-	if taken := u.opt.State().Bytes(); u.opt.MaxBytes > 0 && taken >= u.opt.MaxBytes && st.Verb != Drop && st.Verb != Revoke {
-		return a, wire.Errorf(wire.ErrOutOfMemory, "Out of memory; users and accounts take %d bytes, and --memory of this server has room for %d", taken, u.opt.MaxBytes)
+	if u.opt.MaxBytes != nil && st.Verb != Drop && st.Verb != Revoke {
+		if taken, room := u.opt.State().Bytes(), u.opt.MaxBytes(); taken >= room {
+			return a, wire.Errorf(wire.ErrOutOfMemory, "Out of memory; users and accounts take %d bytes, and the least --memory of a member has room for %d", taken, room)
+		}
 	}
 	notes := u.notes(c, st)
 	res, err := u.opt.Propose(ctx, entry.Part{Machine: entry.MachineIdent, Body: eident.AppendPart(nil, part)})

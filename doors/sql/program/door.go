@@ -99,7 +99,7 @@ func (s *settings) Check() error { return nil }
 
 // Service implements serve.Settings.
 func (s *settings) Service(c *serve.Common) (*serve.Service, error) {
-	r := &running{share: c.Shares.Of(claim), idents: c.Shares.Idents / 2, log: c.Log} // in memory accounts take twice what their rows do
+	r := &running{share: c.Shares.Of(claim), idents: c.Shares.RoomOfIdents, log: c.Log}
 	service := &serve.Service{Admin: r.section(), Work: r.work, Open: r.open, Shutdown: r.shutdown}
 	if !s.at.Off() {
 		r.at = &serve.Place{Network: "tcp", Addr: s.at.String(), Flag: "--sql", Yields: s.unnamed, Protocols: port.Protocols{TLS: c.Clients()}}
@@ -113,7 +113,7 @@ type running struct {
 	at     *serve.Place // nil: the door is off
 	off    atomic.Bool  // the address could not be bound
 	share  int64
-	idents int64
+	idents func() int64 // bytes that rows of accounts may have
 	log    *slog.Logger
 
 	host   *serve.Host

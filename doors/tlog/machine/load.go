@@ -15,7 +15,8 @@ import (
 func (m *Machine) Load(st store.Store, _ *machine.Gate) error {
 	m.st = st
 	known := *m.pub.Load()
-	m.logs, m.touched, m.created, m.used = nil, nil, 0, 0
+	m.logs, m.touched, m.created = nil, nil, 0
+	m.used.Store(0)
 	err := scan(st, []byte{letter, spaceLog}, func(key, value []byte) error {
 		if len(key) != 4 || uint64(binary.BigEndian.Uint32(key)) != uint64(len(m.logs)+1) {
 			return fmt.Errorf("log after the %d-th: %w", len(m.logs), errCorrupt)
@@ -77,9 +78,9 @@ func (l *Log) load(st store.Store) error {
 	if n > 0 {
 		w.levels[0] = hashes
 	}
-	if w.kept = len(entries) <= edgeBytes && l.m.used+int64(len(entries)) <= l.m.room; w.kept {
+	if w.kept = len(entries) <= edgeBytes && l.m.used.Load()+int64(len(entries)) <= l.m.room; w.kept {
 		w.edge = entries
-		l.m.used += int64(cap(entries))
+		l.m.used.Add(int64(cap(entries)))
 	}
 	for level := 1; level < levels; level++ {
 		have := size >> (tiles.Height * level)

@@ -222,7 +222,7 @@ func (w *working) bundle(b store.Batch, l *Log, n uint64) error {
 		}
 	}
 	w.pieces = w.pieces[:0]
-	l.m.used -= int64(cap(w.edge))
+	l.m.used.Add(-int64(cap(w.edge)))
 	w.edge, w.kept = nil, true
 	w.fresh = w.fresh[:0]
 	return nil
@@ -246,13 +246,13 @@ func (l *Log) publish() (demand bool) {
 	w.touched = false
 	if len(w.fresh) > 0 {
 		w.pieces = append(w.pieces, w.first)
-		l.m.used -= int64(cap(w.edge))
-		if w.kept = w.kept && len(w.edge)+len(w.fresh) <= edgeBytes && l.m.used+int64(len(w.edge)+len(w.fresh)) <= l.m.room; w.kept {
+		l.m.used.Add(-int64(cap(w.edge)))
+		if w.kept = w.kept && len(w.edge)+len(w.fresh) <= edgeBytes && l.m.used.Load()+int64(len(w.edge)+len(w.fresh)) <= l.m.room; w.kept {
 			w.edge = append(w.edge, w.fresh...)
 		} else {
 			w.edge = nil
 		}
-		l.m.used += int64(cap(w.edge))
+		l.m.used.Add(int64(cap(w.edge)))
 		if cap(w.fresh) > edgeBytes {
 			w.fresh = nil
 		}

@@ -30,7 +30,6 @@ type Machine struct {
 	// Apply goroutine only.
 	st      store.Store
 	room    int64  // for entries on the right edges of all logs, in bytes
-	used    int64  // of it
 	logs    []*Log // the number of a log is its place here, from 1
 	touched []*Log // by this entry
 	created int    // logs of this entry, at the end of logs
@@ -38,6 +37,7 @@ type Machine struct {
 	plan    plan
 	row     []byte // scratch
 
+	used atomic.Int64 // bytes of entries on right edges; written by the apply goroutine
 	// Published by the apply goroutine.
 	pub    atomic.Pointer[[]*Log] // never changed once it is here
 	mu     sync.Mutex
@@ -57,6 +57,9 @@ func NewWithin(bytes int64) *Machine {
 	m.pub.Store(new([]*Log))
 	return m
 }
+
+// EdgeBytes is what entries on the right edges of all logs take. Any goroutine.
+func (m *Machine) EdgeBytes() int64 { return m.used.Load() }
 
 // Spec is what others must know of this machine.
 var Spec = machine.Spec{ID: entry.MachineTlog, Name: "tree", LastLevel: tlogpart.MoreLevel, PartLevel: tlogpart.PartLevel, DescribePart: tlogpart.Describe, DescribeRow: DescribeRow, Restore: restoreRow,

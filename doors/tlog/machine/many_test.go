@@ -60,7 +60,7 @@ func TestEdgesKeepToTheirRoom(t *testing.T) {
 		for _, l := range small.m.logs {
 			bytes += int64(cap(l.w.edge))
 		}
-		return bytes, small.m.used
+		return bytes, small.m.used.Load()
 	}
 	for round := range 12 {
 		for i := range logs {

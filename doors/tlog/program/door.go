@@ -22,26 +22,32 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// logsClaim is for the right edges of logs, in the machine, and packedClaim for bundles as gzip makes them, kept for the next reader.
-const logsClaim, packedClaim = "logs", "packed"
+// logsClaim is for what every log takes in the machine (tlogmachine.LogBytes), edgesClaim for the entries on the right edges of logs, and packedClaim for
+// bundles as gzip makes them, kept for the next reader.
+const logsClaim, edgesClaim, packedClaim = "logs", "edges", "packed"
 
 // Door is the tlog door.
 var Door = serve.Door{
 	Name:     "tlog",
 	Settings: func() serve.Settings { return new(settings) },
 	Machines: func(share budget.Shares) []machine.Machine {
-		return []machine.Machine{tlogmachine.NewWithin(share.Of(logsClaim) / 2)}
+		m := tlogmachine.NewWithin(share.Of(edgesClaim))
+		share.Ledger.Hold(logsClaim, budget.Holder{Held: func() int64 { return int64(len(m.Logs())) * tlogmachine.LogBytes }})
+		share.Ledger.Hold(edgesClaim, budget.Holder{Held: m.EdgeBytes})
+		return []machine.Machine{m}
 	},
 	Specs: []*machine.Spec{&tlogmachine.Spec},
 	Lanes: func(share budget.Shares) []node.LaneSpec {
 		return []node.LaneSpec{{Number: doortlog.Lane, Name: "tlog", Bytes: max(int(share.Lane)/2, 4<<20)}}
 	},
 	Claims: func(on bool) []budget.Claim {
-		logs := []budget.Claim{{Name: logsClaim, Weight: 16, Floor: 1 << 20, Ceiling: 64 << 20}} // at the default a thousand logs of tlogmachine.LogBytes
+		logs := []budget.Claim{
+			{Name: logsClaim, Weight: 8, Floor: 512 << 10, Ceiling: 48 << 20, Kind: budget.Kept}, // the ceiling is for the most logs that there may be
+			{Name: edgesClaim, Weight: 8, Floor: 512 << 10, Ceiling: 32 << 20}}
 		if !on {
 			return budget.Floors(logs) // of the machine, which every member has
 		}
-		return append(logs, budget.Claim{Name: packedClaim, Weight: 2, Floor: 256 << 10, Ceiling: 16 << 20})
+		return append(logs, budget.Claim{Name: packedClaim, Weight: 2, Floor: 256 << 10, Ceiling: 16 << 20, Kind: budget.Cache})
 	},
 	Beside:    []string{keysName},
 	Variables: []string{publishPassword},
@@ -125,7 +131,8 @@ func (s *settings) Check() error {
 
 // Service implements doors.Settings.
 func (s *settings) Service(c *serve.Common) (*serve.Service, error) {
-	r := &running{set: s, origins: c.Origins, room: c.Shares.Of(logsClaim), packed: doortlog.NewPacked(c.Shares.Of(packedClaim))}
+	r := &running{set: s, origins: c.Origins, room: func() int64 { return c.Shares.Ledger.Room(logsClaim) }, packed: doortlog.NewPacked(c.Shares.Of(packedClaim))}
+	c.Shares.Ledger.Hold(packedClaim, budget.Holder{Held: r.packed.Bytes, Bound: r.packed.Bound})
 	s.inData = s.keys == ""
 	s.keys = keyDir(c.Dir, s.keys)
 	service := &serve.Service{Admin: r.section(), Prepare: r.prepare, Work: r.work, Open: r.open, Shutdown: r.shutdown, Close: r.close}

@@ -160,10 +160,10 @@ func (r *running) postLog(w http.ResponseWriter, q *http.Request) {
 			return
 		}
 	}
-	// Members may differ, so this is judged here and not where it is applied.
+	// Members may differ, so this is judged here, by the one with the least, and not where it is applied.
 	n := len(r.logs.Logs())
-	if int64(n+1)*tlogmachine.LogBytes > r.room {
-		admin.Fail(w, http.StatusInsufficientStorage, fmt.Sprintf("--memory of this server has room for %d logs; start the members with more", r.room/tlogmachine.LogBytes))
+	if room := r.room(); int64(n+1)*tlogmachine.LogBytes > room {
+		admin.Fail(w, http.StatusInsufficientStorage, fmt.Sprintf("the least --memory of a member has room for %d logs; start the members with more", room/tlogmachine.LogBytes))
 		return
 	}
 	key, err := r.keys.forNew(asked.Name, asked.Origin)

@@ -22,7 +22,7 @@ type running struct {
 	set      *settings
 	at, read *doors.Place // nil: off
 	origins  []string     // of pages that may add
-	room     int64        // bytes for the right edges of all logs
+	room     func() int64 // bytes that logs may take in memory beside their right edges
 	packed   *doortlog.Packed
 
 	host    *doors.Host

@@ -43,6 +43,8 @@ type Machine struct {
 	gate *machine.Gate // the applier's, from Load: closed while an entry becomes visible; a reader that needs an iterator takes it under the lock
 	published
 	stats Stats
+	// cacheMost is how many bytes of the tree Apply may keep, cacheHeld how many it kept after the last entry. Any goroutine.
+	cacheMost, cacheHeld atomic.Int64
 }
 
 // applying is what Check, Do and Finish make of an entry, and what they remember from one to the next. Apply goroutine only.
@@ -82,7 +84,9 @@ func New(opt Options) *Machine {
 	if opt.RecentBytes <= 0 {
 		opt.RecentBytes = 4 << 20
 	}
-	return &Machine{opt: opt, gate: new(machine.Gate)}
+	m := &Machine{opt: opt, gate: new(machine.Gate)}
+	m.cacheMost.Store(int64(opt.CacheBytes))
+	return m
 }
 
 // Spec is what others must know of this machine.
@@ -114,7 +118,7 @@ func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 	}
 	m.index, m.base = index, index
 	m.root = slot{path: "/", node: node{exists: true, dir: true}}
-	m.cache.reset(m.opt.CacheBytes)
+	m.cache.reset(int(m.cacheMost.Load()))
 	m.dirty, m.events, m.blocks = nil, nil, blocks
 	m.cursor, m.next = []byte{letter, spaceDeadline}, never
 	m.pubTick.Store(0)
@@ -179,7 +183,8 @@ func (m *Machine) settle() {
 	clear(m.dirty)
 	clear(m.events)
 	m.dirty, m.events = m.dirty[:0], m.events[:0]
-	m.cache.rotate()
+	m.cache.rotate(int(m.cacheMost.Load()))
+	m.cacheHeld.Store(int64(m.cache.bytes + m.cache.aged))
 }
 
 // maxIdle is the capacity kept from one entry to the next: one large expiry must not hold its memory for ever.

@@ -51,10 +51,11 @@ type cache struct {
 	young, old map[string]*slot
 	half       int
 	bytes      int // of young
+	aged       int // bytes of old
 }
 
 func (c *cache) reset(limit int) {
-	c.half, c.bytes = max(limit/2, 1), 0
+	c.half, c.bytes, c.aged = max(limit/2, 1), 0, 0
 	c.young, c.old = map[string]*slot{}, nil
 }
 
@@ -78,13 +79,16 @@ func (c *cache) add(path []byte) *slot {
 }
 
 // rotate drops the old generation if the young one is full, and both if one entry met more than the cache is for. Only
-// between entries: an entry's changes must find their slots.
-func (c *cache) rotate() {
+// between entries: an entry's changes must find their slots. limit is what the cache may have from now on.
+func (c *cache) rotate(limit int) {
+	c.half = max(limit/2, 1)
 	switch {
 	case c.bytes > 2*c.half:
 		c.reset(2 * c.half)
 	case c.bytes >= c.half:
-		c.old, c.young, c.bytes = c.young, map[string]*slot{}, 0
+		c.old, c.aged, c.young, c.bytes = c.young, c.bytes, map[string]*slot{}, 0
+	case c.aged > 2*c.half: // it has become smaller
+		c.old, c.aged = nil, 0
 	}
 }
 

@@ -1,0 +1,168 @@
+package budget
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Holder tells what one claim holds and takes another bound. Its functions may be called from any goroutine.
+type Holder struct {
+	// Held returns the bytes that are held now; nil: nobody counts them.
+	Held func() int64
+	// Bound sets the most that the holder may have, in bytes, between its floor and its share. What is above it goes soon. Only a Cache has
+	// one; nil: it lends nothing.
+	Bound func(bytes int64)
+}
+
+// Ledger is what the holders of one process's shares hold, and what caches lend to what is kept. Its methods may be called from any
+// goroutine.
+type Ledger struct {
+	claims []Claim // never changed
+	share  map[string]int64
+
+	mu      sync.Mutex
+	holders map[string]Holder // guarded by mu
+	lent    int64             // guarded by mu: bytes that caches were told to do without
+
+	others atomic.Pointer[[]Room] // of the other members; nil: none has been heard of
+}
+
+func newLedger(claims []Claim, share map[string]int64) *Ledger {
+	return &Ledger{claims: claims, share: share, holders: map[string]Holder{}}
+}
+
+// Hold enters the holder of a claim; a second one takes the place of the first. A nil Ledger knows nobody.
+func (l *Ledger) Hold(claim string, h Holder) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.holders[claim] = h
+}
+
+// held returns what a claim holds, 0 if nobody counts it.
+func (l *Ledger) held(claim string) int64 {
+	l.mu.Lock()
+	h := l.holders[claim].Held
+	l.mu.Unlock()
+	if h == nil {
+		return 0
+	}
+	return h() // without the lock: it may take others
+}
+
+// lender is a cache, and how much of its share is above its floor.
+type lender struct {
+	claim       string
+	bound       func(bytes int64)
+	share, more int64
+}
+
+// may is what the lender may have while lent bytes of a possible loan are lent.
+func (c *lender) may(lent, loan int64) int64 {
+	return c.share - int64(float64(lent)/float64(loan)*float64(c.more))
+}
+
+// lenders returns the caches that take another bound, and how much they can lend together. The caller holds mu.
+func (l *Ledger) lenders() (all []lender, loan int64) {
+	for _, c := range l.claims {
+		h := l.holders[c.Name]
+		if c.Kind != Cache || h.Bound == nil {
+			continue
+		}
+		if more := l.share[c.Name] - c.Floor; more > 0 {
+			all = append(all, lender{c.Name, h.Bound, l.share[c.Name], more})
+			loan += more
+		}
+	}
+	return all, loan
+}
+
+// Own returns what this member has for what is kept.
+func (l *Ledger) Own() (r Room) {
+	l.mu.Lock()
+	_, r.Loan = l.lenders()
+	l.mu.Unlock()
+	for _, c := range l.claims {
+		if c.Kind == Kept {
+			r.Own = append(r.Own, Own{c.Name, l.share[c.Name]})
+		}
+	}
+	slices.SortFunc(r.Own, func(a, b Own) int { return cmp.Compare(a.Claim, b.Claim) })
+	return r
+}
+
+// Others sets what the other members have. What is kept is on every member, so the least of all bounds it.
+func (l *Ledger) Others(rooms []Room) { l.others.Store(&rooms) }
+
+// Room returns the most that a Kept claim may have, in bytes, on the member with the least memory of those that were heard.
+func (l *Ledger) Room(claim string) int64 {
+	least := l.Own().For(claim, l.held)
+	if others := l.others.Load(); others != nil {
+		for _, r := range *others {
+			if r.has(claim) { // an older build has no such claim, and no bound
+				least = min(least, r.For(claim, l.held))
+			}
+		}
+	}
+	return least
+}
+
+// Balance has caches lend what Kept claims hold beyond their shares, each in proportion to what it has above its floor, and gives back what
+// they do not need any more. It is called about once a second: what is granted meanwhile is a small part of the distance to Go's limit.
+func (l *Ledger) Balance() {
+	borrowed := l.Own().borrowed(l.held)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lenders, loan := l.lenders()
+	lent := min((borrowed+mib-1)/mib*mib, loan) // in steps: a bound that changes costs a cache some work
+	if lent == l.lent {
+		return
+	}
+	l.lent = lent
+	for _, c := range lenders {
+		c.bound(c.may(lent, loan))
+	}
+}
+
+// Entry is one claim as an operator sees it, in bytes.
+type Entry struct {
+	Claim string
+	Kind  Kind
+	Share int64
+	// May is what it may have now: a Cache less than its share while it lends, a Kept claim more as long as caches can lend.
+	May int64
+	// Held is what it has, -1 if nobody counts it.
+	Held int64
+}
+
+// Entries lists the claims in the order in which they were brought, and how much is lent.
+func (l *Ledger) Entries() (all []Entry, lent int64) {
+	l.mu.Lock()
+	lenders, loan := l.lenders()
+	lent = l.lent
+	counted := map[string]func() int64{}
+	for claim, h := range l.holders {
+		counted[claim] = h.Held
+	}
+	l.mu.Unlock()
+	may := map[string]int64{}
+	for i := range lenders {
+		may[lenders[i].claim] = lenders[i].may(lent, loan)
+	}
+	for _, c := range l.claims {
+		e := Entry{Claim: c.Name, Kind: c.Kind, Share: l.share[c.Name], Held: -1}
+		e.May = cmp.Or(may[c.Name], e.Share)
+		if c.Kind == Kept {
+			e.May = l.Room(c.Name)
+		}
+		if held := counted[c.Name]; held != nil {
+			e.Held = held()
+		}
+		all = append(all, e)
+	}
+	return all, lent
+}

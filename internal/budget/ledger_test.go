@@ -1,0 +1,144 @@
+package budget
+
+import (
+	"sync"
+	"testing"
+)
+
+// house is a ledger of the core and three claims, with what its holders were told and what they hold.
+type house struct {
+	*Ledger
+	floor int64 // of the store's cache, as far as it is lent: its memtables
+	mu    sync.Mutex
+	kept  map[string]int64
+	bound map[string]int64
+}
+
+func newHouse(total int64) *house {
+	s := Of(total, Claim{Name: "leases", Weight: 5, Floor: mib, Kind: Kept}, Claim{Name: "keys", Weight: 28, Floor: 2 * mib, Kind: Cache},
+		Claim{Name: "answers", Weight: 42, Floor: 6 * mib})
+	h := &house{Ledger: s.Ledger, floor: 3 * s.Memtable, kept: map[string]int64{}, bound: map[string]int64{}}
+	for _, name := range []string{"leases", "idents"} {
+		h.Hold(name, Holder{Held: func() int64 { h.mu.Lock(); defer h.mu.Unlock(); return h.kept[name] }})
+	}
+	for _, name := range []string{"cache", "keys"} {
+		h.Hold(name, Holder{Bound: func(bytes int64) { h.bound[name] = bytes }})
+	}
+	return h
+}
+
+func (h *house) keep(name string, bytes int64) {
+	h.mu.Lock()
+	h.kept[name] = bytes
+	h.mu.Unlock()
+	h.Balance()
+}
+
+// TestCachesLendToWhatIsKept: what is kept has its share first and then what caches have above their floors; the sum of all never grows, no
+// cache goes below its floor, and what is given back is theirs again.
+func TestCachesLendToWhatIsKept(t *testing.T) {
+	h := newHouse(256 * mib)
+	own := h.Own()
+	if own.Loan != h.share["cache"]-h.floor+h.share["keys"]-2*mib {
+		t.Fatalf("the loan is %d MiB of caches of %d and %d", own.Loan/mib, h.share["cache"]/mib, h.share["keys"]/mib)
+	}
+	room := h.Room("leases")
+	if room != h.share["leases"]+own.Loan {
+		t.Fatalf("leases may have %d MiB", room/mib)
+	}
+	h.keep("leases", h.share["leases"])
+	if len(h.bound) != 0 {
+		t.Fatalf("caches lent %v to a claim that was within its share", h.bound)
+	}
+	for kept := h.share["leases"]; kept <= room; kept += mib / 3 {
+		h.keep("leases", kept)
+		cache, keys := h.bound["cache"], h.bound["keys"]
+		if kept == h.share["leases"] {
+			continue
+		}
+		if sum := kept + cache + keys; sum > h.share["leases"]+h.share["cache"]+h.share["keys"] {
+			t.Fatalf("%d MiB of leases beside caches of %d and %d", kept/mib, cache/mib, keys/mib)
+		}
+		if cache < h.floor || keys < 2*mib {
+			t.Fatalf("a cache is below its floor: %d, %d", cache, keys)
+		}
+	}
+	h.keep("leases", room+100*mib) // from when there was more memory
+	if h.bound["cache"] != h.floor || h.bound["keys"] != 2*mib {
+		t.Errorf("caches of %d and %d, want their floors", h.bound["cache"], h.bound["keys"])
+	}
+	if left := h.Room("idents"); left != h.share["idents"] {
+		t.Errorf("users may have %d of a loan that is all taken, want their share %d", left, h.share["idents"])
+	}
+	h.keep("leases", 0)
+	if h.bound["cache"] != h.share["cache"] || h.bound["keys"] != h.share["keys"] {
+		t.Errorf("after all was given back, caches may have %v", h.bound)
+	}
+}
+
+// TestTheLoanIsSharedOnce: what users have borrowed is not lent to leases again.
+func TestTheLoanIsSharedOnce(t *testing.T) {
+	h := newHouse(256 * mib)
+	before := h.Room("leases")
+	h.keep("idents", h.share["idents"]+5*mib)
+	if after := h.Room("leases"); before-after != 5*mib {
+		t.Errorf("users have borrowed 5 MiB, and leases may have %d bytes less", before-after)
+	}
+}
+
+// TestTheSmallestMemberDecides: what is kept is on every member, so the one with the least memory bounds it; one that does not know of a
+// claim has no bound of it.
+func TestTheSmallestMemberDecides(t *testing.T) {
+	large, small := newHouse(1024*mib), newHouse(128*mib)
+	if large.Room("leases") <= small.Room("leases") {
+		t.Fatal("more memory holds no more")
+	}
+	large.Others([]Room{small.Own(), {Loan: 1}})
+	small.Others([]Room{large.Own()})
+	if large.Room("leases") != small.Room("leases") {
+		t.Errorf("the large member takes %d bytes of leases, the small one %d", large.Room("leases"), small.Room("leases"))
+	}
+	large.keep("idents", large.share["idents"]) // more than the small one's share: it has borrowed there
+	if want := small.Own().For("leases", large.held); large.Room("leases") != want {
+		t.Errorf("leases may have %d bytes, want %d", large.Room("leases"), want)
+	}
+	large.Others(nil)
+	if large.Room("leases") <= small.Room("leases") {
+		t.Error("a member that has left still decides")
+	}
+}
+
+// TestEntriesSayWhatThereIs: an operator sees each claim with what it may have at the moment.
+func TestEntriesSayWhatThereIs(t *testing.T) {
+	h := newHouse(256 * mib)
+	h.keep("leases", h.share["leases"]+8*mib)
+	all, lent := h.Entries()
+	if lent != 8*mib {
+		t.Errorf("%d bytes are lent", lent)
+	}
+	for _, e := range all {
+		switch e.Claim {
+		case "cache", "keys":
+			if e.Kind != Cache || e.May != h.bound[e.Claim] || e.May >= e.Share || e.Held != -1 {
+				t.Errorf("%+v, told %d", e, h.bound[e.Claim])
+			}
+		case "leases":
+			if e.Kind != Kept || e.Held != h.share["leases"]+8*mib || e.May != h.Room("leases") {
+				t.Errorf("%+v", e)
+			}
+		case "answers":
+			if e.May != e.Share || e.Held != -1 {
+				t.Errorf("%+v", e)
+			}
+		}
+	}
+}
+
+// TestDefaultOf: a quarter of what there is, within bounds.
+func TestDefaultOf(t *testing.T) {
+	for memory, want := range map[int64]int64{0: Small, 512 * mib: Small, 2 << 30: 512 * mib, 3<<30 + 4097: 768 * mib, 64 << 30: Large} {
+		if got := DefaultOf(memory); got != want {
+			t.Errorf("of %d MiB %d MiB, want %d", memory/mib, got/mib, want/mib)
+		}
+	}
+}
