@@ -15,8 +15,16 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port/frame"
 )
 
-// bufferLen is how much is read at a time.
-const bufferLen = 32 << 10
+// A connection reads into smallBuffer bytes as long as that is all that comes at a time: thousands of idle ones need no more. One that sends more gets
+// bufferLen bytes, until quietReads reads in a row have had room in half of smallBuffer.
+const (
+	bufferLen   = 32 << 10
+	smallBuffer = 4 << 10
+	quietReads  = 16
+)
+
+// buffers has those of bufferLen that no connection uses.
+var buffers = sync.Pool{New: func() any { return new([bufferLen]byte) }}
 
 // Conn is a connection of the gRPC server that draws room for large messages, from their first bytes until they are answered, and
 // turns away those for which there is none.
@@ -41,6 +49,8 @@ type Conn struct {
 	// Owned by the reading goroutine.
 	highest         uint32 // stream of the newest call
 	buf             []byte
+	large           *[bufferLen]byte // buf is all of it; nil: buf is a small one
+	quiet           int              // reads in a row that had room in half of a small buffer
 	next, seen, end int // buf[next:seen] may be read, buf[seen:end] waits for more to be understood
 	skip            int // bytes to pass on without a look
 	frame           frame.Frame
@@ -67,7 +77,7 @@ type call struct {
 
 // New puts a Conn in front of c, of which nothing has been read yet.
 func New(c net.Conn, room Room, opt Options) *Conn {
-	return &Conn{Conn: c, room: room, opt: opt, buf: make([]byte, bufferLen), skip: len(frame.Preface), streams: map[uint32]call{},
+	return &Conn{Conn: c, room: room, opt: opt, buf: make([]byte, smallBuffer), skip: len(frame.Preface), streams: map[uint32]call{},
 		calls: map[uint32]*message{}}
 }
 
@@ -75,13 +85,16 @@ func New(c net.Conn, room Room, opt Options) *Conn {
 // of its own.
 func (i *Conn) Read(p []byte) (int, error) {
 	for i.next == i.seen {
-		i.end = copy(i.buf, i.buf[i.seen:i.end])
-		i.next, i.seen = 0, 0
+		i.fit()
 		n, err := i.Conn.Read(i.buf[i.end:])
 		if n == 0 && err != nil {
 			return 0, err
 		}
-		i.end += n
+		if i.end += n; i.end > smallBuffer/2 {
+			i.quiet = 0
+		} else {
+			i.quiet++
+		}
 		if err := i.look(); err != nil {
 			return 0, err
 		}
@@ -89,6 +102,25 @@ func (i *Conn) Read(p []byte) (int, error) {
 	n := copy(p, i.buf[i.next:i.seen])
 	i.next += n
 	return n, nil
+}
+
+// fit moves what waits to be understood, which is less than a small buffer, to the front of a buffer that suits what has come of late.
+func (i *Conn) fit() {
+	rest := i.buf[i.seen:i.end]
+	switch {
+	case i.large == nil && i.end == len(i.buf): // the last read had no room for more
+		i.large = buffers.Get().(*[bufferLen]byte)
+		i.buf = i.large[:]
+		i.end = copy(i.buf, rest)
+	case i.large != nil && i.quiet >= quietReads:
+		i.buf = make([]byte, smallBuffer)
+		i.end = copy(i.buf, rest)
+		buffers.Put(i.large)
+		i.large = nil
+	default:
+		i.end = copy(i.buf, rest)
+	}
+	i.next, i.seen = 0, 0
 }
 
 // more is returned by the functions that look at bytes if what they look for has not come as a whole. They need a frame's
