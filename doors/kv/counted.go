@@ -38,6 +38,7 @@ func (r registrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
 		}
 		info := &grpc.StreamServerInfo{FullMethod: "/" + desc.ServiceName + "/" + s.StreamName,
 			IsClientStream: s.ClientStreams, IsServerStream: s.ServerStreams}
+		r.d.stays[info.FullMethod] = true
 		m, handler := r.d.calls.Add(desc.ServiceName, s.StreamName, kind), s.Handler
 		s.Handler = func(srv any, stream grpc.ServerStream) error {
 			began := m.Begin()

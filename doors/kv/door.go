@@ -56,9 +56,9 @@ type Options struct {
 	// MaxFlightBytes bounds the large requests (over 16 KiB by gRPC, 64 KiB by HTTP/1.1) that are anywhere between their
 	// first bytes and their answer; more of them are refused with "too many requests". 0 = 32 MiB.
 	MaxFlightBytes int64
-	// MaxCallBytes bounds the memory of gRPC calls that are open, of their headers and of watches: about 10 KiB for a call, 600
-	// bytes and twice the keys for a watch. One connection may have half of it; what does not fit is refused with "too many
-	// requests". 0 = 64 MiB.
+	// MaxCallBytes bounds the memory of gRPC calls that are open, of their headers and of watches: 16 KiB for a stream, 2 KiB for a call that
+	// waits for its answer, 600 bytes and twice the keys for a watch. What does not fit is refused with "too many requests"; who is refused
+	// first: port.Options.CallBytes. 0 = 64 MiB.
 	MaxCallBytes int64
 	// MaxPinnedBytes bounds the events that watchers who read slowly keep in memory. 0 = 16 MiB.
 	MaxPinnedBytes int64
@@ -213,9 +213,11 @@ type Door struct {
 	ops        *ops.Ops
 	counts     ops.Counts
 	calls      ops.Calls // filled by New, read only after it
-	health     *health.Server
-	hub        *watch.Hub
-	marks      marks
+	// stays has the calls, by full method name, that stay open after their requests have come. Filled by New, read only after it.
+	stays  map[string]bool
+	health *health.Server
+	hub    *watch.Hub
+	marks  marks
 
 	badTokens error // what is wrong with Options.AuthToken; Serve returns it
 	pauses    pauses
@@ -247,6 +249,7 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 	opts.fill()
 	d := &Door{kv: kv, opts: opts, deadline: deadline.New(opts.RequestTimeout), stopping: make(chan struct{}), large: make(chan struct{}, largeAnswers)}
 	d.node = &countedMember{n, &d.counts}
+	d.stays = map[string]bool{lpb.Lock_Lock_FullMethodName: true, epb.Election_Campaign_FullMethodName: true} // and every stream
 	d.life, d.endLife = context.WithCancel(context.Background())
 	d.users, d.badTokens = auth.New(auth.Options{
 		Member: d.node, Machine: users, Token: opts.AuthToken, TokenTTL: opts.AuthTokenTTL, ReadFile: opts.ReadFile, BcryptCost: opts.BcryptCost,
@@ -303,7 +306,7 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 	d.ops = d.newOps()
 	d.web = d.newWeb()
 	d.port = port.New(port.Options{
-		HTTP1: d.web.http1, HTTP2: d.web, MaxConns: opts.MaxConns, Conns: opts.Conns,
+		Name: "kv", HTTP1: d.web.http1, HTTP2: d.web, MaxConns: opts.MaxConns, Conns: opts.Conns,
 		// A request as large as gRPC takes it, in JSON with its bytes in base64, times two as a margin.
 		MaxBodyBytes:    2 * maxMessage,
 		MaxMessageBytes: maxMessage,

@@ -2,6 +2,8 @@ package kv
 
 import (
 	"context"
+	"errors"
+	"io"
 	"strings"
 	"time"
 
@@ -112,11 +114,11 @@ func (d *Door) guardUnary(ctx context.Context, req any, info *grpc.UnaryServerIn
 	}
 	switch req.(type) {
 	case *lpb.LockRequest, *epb.CampaignRequest: // they wait for other clients
-		from, err := linger(ctx)
+		staying, err := stay(ctx, true)
 		if err != nil {
 			return nil, err
 		}
-		defer giveBack(from, port.LingerCost)
+		defer staying.Left()
 	}
 	resp, err := handler(ctx, req)
 	if err != nil && onClientLibrary(info.FullMethod) {
@@ -145,20 +147,25 @@ func client(ctx context.Context) *port.From {
 // refuseCrowd is called before a call gets a goroutine.
 func (d *Door) refuseCrowd(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if d.port.Crowded() {
-		if from := client(ctx); from != nil && from.Crowded() {
+		if from := client(ctx); from != nil && from.Crowded(d.stays[info.FullMethodName]) {
 			return ctx, rpctypes.ErrGRPCRequestTooManyRequests
 		}
 	}
 	return d.judgeLevel(ctx, info)
 }
 
-// linger charges a call's connection for the memory of a call that stays open after its whole request has come.
-func linger(ctx context.Context) (*port.From, error) {
+// stay has a call's connection hold a call that stays open: a stream, or one that waits for other clients. whole: its request has come whole.
+// The result is nil for a call of this process itself.
+func stay(ctx context.Context, whole bool) (*port.Staying, error) {
 	from := client(ctx)
-	if from != nil && !from.Hold(port.LingerCost) {
+	if from == nil {
+		return nil, nil
+	}
+	staying, ok := from.Stay(whole)
+	if !ok {
 		return nil, rpctypes.ErrGRPCRequestTooManyRequests
 	}
-	return from, nil
+	return staying, nil
 }
 
 // giveBack releases what a connection was charged; nil does nothing.
@@ -177,11 +184,11 @@ func (d *Door) guardStream(srv any, ss grpc.ServerStream, info *grpc.StreamServe
 			return rpctypes.ErrGRPCNotSupportedForLearner
 		}
 	}
-	from, err := linger(ss.Context())
+	staying, err := stay(ss.Context(), !info.IsClientStream)
 	if err != nil {
 		return err
 	}
-	defer giveBack(from, port.LingerCost)
+	defer staying.Left()
 	ctx, cancel := context.WithCancelCause(ss.Context())
 	defer cancel(nil)
 	var leaderless <-chan struct{}
@@ -198,7 +205,7 @@ func (d *Door) guardStream(srv any, ss grpc.ServerStream, info *grpc.StreamServe
 			defer inflating.end()
 			ss = inflating
 		}
-		ended <- handler(srv, d.archived(&boundStream{ServerStream: ss, ctx: ctx}, info.FullMethod))
+		ended <- handler(srv, d.archived(&boundStream{ServerStream: ss, ctx: ctx, staying: staying}, info.FullMethod))
 	}()
 	var reason error
 	select {
@@ -221,7 +228,17 @@ func (d *Door) guardStream(srv any, ss grpc.ServerStream, info *grpc.StreamServe
 // boundStream is a stream whose context the door can end.
 type boundStream struct {
 	grpc.ServerStream
-	ctx context.Context
+	ctx     context.Context
+	staying *port.Staying
 }
 
 func (s *boundStream) Context() context.Context { return s.ctx }
+
+// RecvMsg notes when the client has ended its side.
+func (s *boundStream) RecvMsg(m any) error {
+	err := s.ServerStream.RecvMsg(m)
+	if errors.Is(err, io.EOF) {
+		s.staying.Whole()
+	}
+	return err
+}

@@ -157,7 +157,7 @@ func newDoor(n member, m *sagamachine.Machine, users *mident.Machine, opts Optio
 	d.register()
 	d.adapted = port.Adapt(http.HandlerFunc(d.watch))
 	d.port = port.New(port.Options{
-		HTTP1: d.http1, HTTP2: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.bridge.ServeHTTP(w, r) }),
+		Name: "saga", HTTP1: d.http1, HTTP2: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.bridge.ServeHTTP(w, r) }),
 		MaxConns: opts.MaxConns, Conns: opts.Conns, MaxBodyBytes: maxBody, MaxMessageBytes: maxBody, BudgetBytes: opts.MaxFlightBytes, CallBytes: opts.MaxCallBytes, AnswerBytes: opts.MaxAnswerBytes,
 	})
 	d.bridge = d.port.Bridge()

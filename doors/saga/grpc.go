@@ -179,7 +179,7 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 func (d *Door) refuseCrowd(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	if d.port.Crowded() {
 		if p, ok := peer.FromContext(ctx); ok {
-			if from, ok := p.Addr.(*port.From); ok && from.Crowded() {
+			if from, ok := p.Addr.(*port.From); ok && from.Crowded(false) {
 				return ctx, status.Error(codes.ResourceExhausted, "too many calls are open")
 			}
 		}

@@ -54,6 +54,7 @@ func New(opt Options) *Door {
 		Operate: engine.Operate{Clients: d.visible, Kill: d.kill, Counters: d.counters}})
 	d.ctx, d.end = context.WithCancel(context.Background())
 	d.server = &wire.Server{Version: engine.Version, TLS: opt.TLS, Accounts: opt.Users, Key: opt.Key, Room: opt.Room, MaxPacket: opt.MaxPacket, Collation: 45,
+		Entered: d.serving.guests.loggedIn,
 		Open: func(_ context.Context, c *wire.Client) (wire.Session, error) {
 			s, err := d.newSession(c)
 			if err != nil {

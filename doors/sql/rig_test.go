@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -118,8 +119,9 @@ func (r *rig) another(change func(*Options)) served {
 // roomForAll bounds no connections.
 type roomForAll struct{}
 
-func (roomForAll) Enter() bool { return true }
-func (roomForAll) Leave()      {}
+func (roomForAll) Enter(net.Addr) bool        { return true }
+func (roomForAll) Leave(net.Addr)             {}
+func (roomForAll) Join(func(netip.Addr) bool) {}
 
 // connect opens one connection.
 func (r *rig) connect(database string) *sql.Conn {

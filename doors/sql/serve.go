@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"sync"
 
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
@@ -11,10 +12,12 @@ import (
 
 // Conns bounds the connections of all doors together (serve/port.ConnLimit).
 type Conns interface {
-	// Enter counts a connection in, or reports that all places are taken.
-	Enter() bool
+	// Enter counts a connection of a client in, or reports that it must be refused.
+	Enter(from net.Addr) bool
 	// Leave counts it out.
-	Leave()
+	Leave(from net.Addr)
+	// Join adds a function that closes a connection without progress, of an address or of any, and counts it out.
+	Join(evict func(only netip.Addr) bool)
 }
 
 // serving is what Listen and Shutdown share.
@@ -25,6 +28,7 @@ type serving struct {
 	end    context.CancelFunc
 	ctx    context.Context
 	conns  sync.WaitGroup
+	guests guests
 }
 
 // mostRefused bounds the clients that are told at a time why they are not served: each takes a second at most.
@@ -40,6 +44,7 @@ func (d *Door) Listen(l net.Listener, conns Conns) error {
 	}
 	s.from = append(s.from, l)
 	s.mu.Unlock()
+	conns.Join(func(only netip.Addr) bool { return s.guests.evict(conns, only) })
 	refused := make(chan struct{}, mostRefused)
 	for {
 		nc, err := l.Accept()
@@ -55,7 +60,7 @@ func (d *Door) Listen(l net.Listener, conns Conns) error {
 			}
 			return err
 		}
-		if !conns.Enter() {
+		if !conns.Enter(nc.RemoteAddr()) {
 			select {
 			case refused <- struct{}{}:
 				go func() {
@@ -70,7 +75,8 @@ func (d *Door) Listen(l net.Listener, conns Conns) error {
 		s.conns.Add(1)
 		go func() {
 			defer s.conns.Done()
-			defer conns.Leave()
+			g := s.guests.enter(nc)
+			defer s.guests.leave(conns, g)
 			d.Serve(s.ctx, nc)
 		}()
 	}

@@ -92,7 +92,7 @@ func printStatus(w io.Writer, all serve.List, s *admin.Status, fields map[string
 	}
 	b.WriteString(memoryLines(fields["memory"]))
 	lines, alarms := diskLines(fields)
-	told = append(told, alarms...)
+	told = append(append(told, alarms...), crowdNotes(fields)...)
 	fmt.Fprintf(&b, "store: %s on disk\n%s\n", cli.SizeString(s.StoreBytes), lines)
 	for _, note := range told {
 		fmt.Fprintf(&b, "%s\n\n", note)
@@ -165,6 +165,20 @@ func diskLines(fields map[string]json.RawMessage) (lines string, alarms []string
 		}
 	}
 	return lines, alarms
+}
+
+// crowdNotes says which limit of connections or open calls is near.
+func crowdNotes(fields map[string]json.RawMessage) (notes []string) {
+	var c struct {
+		Alarms []string `json:"alarms"`
+	}
+	if fields["clients"] == nil || json.Unmarshal(fields["clients"], &c) != nil {
+		return nil
+	}
+	for _, alarm := range c.Alarms {
+		notes = append(notes, "A LIMIT IS NEAR: "+alarm)
+	}
+	return notes
 }
 
 // archiveLine says how far the archive is, and what an operator has to know of it.

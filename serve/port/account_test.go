@@ -3,8 +3,10 @@ package port
 import (
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -23,7 +25,7 @@ func TestAQueueIsLeftFromAnywhere(t *testing.T) {
 		switch n := rng.IntN(5); {
 		case n < 2 || len(in) == 0:
 			c := http2test.On(nil, 1)
-			in, conns = append(in, q.push(c, uint64(step))), append(conns, c)
+			in, conns = append(in, q.push(c, netip.Addr{}, uint64(step))), append(conns, c)
 			if last := in[len(in)-1]; last.second != uint64(step) || !last.queued {
 				t.Fatalf("step %d: its place is %+v", step, last)
 			}
@@ -35,7 +37,7 @@ func TestAQueueIsLeftFromAnywhere(t *testing.T) {
 			}
 			in, conns = slices.Delete(in, i, i+1), slices.Delete(conns, i, i+1)
 		default:
-			if c := q.pop(); c != conns[0] {
+			if c := q.pop(netip.Addr{}); c != conns[0] {
 				t.Fatalf("step %d: not the oldest", step)
 			}
 			in, conns = in[1:], conns[1:]
@@ -53,9 +55,9 @@ func TestAQueueIsLeftFromAnywhere(t *testing.T) {
 		}
 	}
 	for range conns {
-		q.pop()
+		q.pop(netip.Addr{})
 	}
-	if q.pop() != nil || q.first != nil || q.last != nil || q.len != 0 {
+	if q.pop(netip.Addr{}) != nil || q.first != nil || q.last != nil || q.len != 0 {
 		t.Errorf("of an empty queue: %+v", q)
 	}
 }
@@ -68,7 +70,7 @@ func TestAConnectionIsLateWhenItsTimeIsOver(t *testing.T) {
 		late             bool
 	}{
 		{idle, 100, 100, false}, {idle, 100, 110, false}, {idle, 100, 111, true},
-		{reading, 100, 105, false}, {reading, 100, 106, true}, {writing, 100, 105, false}, {writing, 100, 106, true},
+		{reading, 100, 100, false}, {reading, 100, 101, true}, {writing, 100, 105, false}, {writing, 100, 106, true},
 		{reading, 110, 100, false}, // what has come has extended its time
 		{busy, 0, 1000, false},
 	} {
@@ -231,7 +233,7 @@ func TestAnAnswerIsGivenBackOnce(t *testing.T) {
 
 // TestAConnectionOfTheGRPCServerGivesBackWhatItHad: it may take as much the second time as the first, of every kind.
 func TestAConnectionOfTheGRPCServerGivesBackWhatItHad(t *testing.T) {
-	p := New(Options{AnswerBytes: 900, CallBytes: 1000, BudgetBytes: 1000, RequestTimeout: 7 * time.Second})
+	p := New(Options{AnswerBytes: 900, CallBytes: 1600, BudgetBytes: 1000, RequestTimeout: 7 * time.Second})
 	p.now.Store(settledAfter)
 	i := p.newGRPCConn(http2test.On(nil, 1))
 	from := i.RemoteAddr().(*From)
@@ -241,16 +243,16 @@ func TestAConnectionOfTheGRPCServerGivesBackWhatItHad(t *testing.T) {
 		}
 		p.AnswerSent(from, 400)
 		p.AnswerGone(from, 200)
-		if !from.Hold(300) || !from.Hold(200) || from.Hold(1) || from.Crowded() {
+		if !from.Hold(700) || !from.Hold(499) || from.Hold(1) || from.Crowded(false) || p.calls.Load() != 1199 || i.at.held.Load() != 1199 {
 			t.Fatalf("round %d: open calls", round)
 		}
-		from.GiveBack(300)
-		from.GiveBack(200)
+		from.GiveBack(700)
+		from.GiveBack(499)
 		if !i.Draw(400) || !i.Draw(350) || i.Draw(1) || i.room.Load() != 750 {
 			t.Fatalf("round %d: requests", round)
 		}
 		i.Return(750)
-		if i.room.Load() != 0 || i.held.Load() != 0 || i.answers.Load() != 0 {
+		if i.room.Load() != 0 || i.held.Load() != 0 || i.staying.Load() != 0 || i.at.held.Load() != 0 || i.answers.Load() != 0 {
 			t.Fatalf("round %d: it holds %d, %d and %d bytes", round, i.room.Load(), i.held.Load(), i.answers.Load())
 		}
 	}
@@ -262,24 +264,6 @@ func TestAConnectionOfTheGRPCServerGivesBackWhatItHad(t *testing.T) {
 	if short, long := p.patience(slowest-1), p.patience(10*slowest); short != 7*time.Second || long != 17*time.Second {
 		t.Errorf("a small message may take %v, a large one %v", short, long)
 	}
-}
-
-// TestAPortIsCrowdedFromHalfOn: then each connection is asked what it holds.
-func TestAPortIsCrowdedFromHalfOn(t *testing.T) {
-	p := New(Options{CallBytes: 1000})
-	little, much := p.newGRPCConn(http2test.On(nil, 1)).RemoteAddr().(*From), p.newGRPCConn(http2test.On(nil, 1)).RemoteAddr().(*From)
-	if much.of.Open(500); p.Crowded() {
-		t.Error("half is left")
-	}
-	if little.of.Open(15); !p.Crowded() || little.Crowded() || much.Crowded() {
-		t.Error("less than half is left, and nobody may be refused yet")
-	}
-	p.relieved.Store(time.Now().Add(time.Hour).UnixNano()) // nobody looks for the one that holds the most
-	p.calls.Add(-486)
-	if !p.Crowded() || !much.Crowded() || little.Crowded() {
-		t.Error("all is taken, and it is not the one that holds much who is refused")
-	}
-	p.calls.Add(486)
 }
 
 // waits is a connection over HTTP/1.1 of a port, and what lies below it.
@@ -431,14 +415,14 @@ func TestWhoTakesNothingIsSeen(t *testing.T) {
 	}
 }
 
-// TestWhoMakesRoomFirst: of the connections that say nothing the oldest, then those without a call, then the idle one whose turn it is. A new one has
-// a second before its turn comes.
+// TestWhoMakesRoomFirst: of the connections that say nothing the oldest, then those without a call, then those whose requests come too slowly or whose
+// clients take nothing, then the idle one whose turn it is. A new one has a second before its turn comes, and one with an open call never makes room.
 func TestWhoMakesRoomFirst(t *testing.T) {
 	p := New(Options{MaxConns: 100})
 	closed := func(c net.Conn) bool { return c.(*http2test.Wire).Closed.Load() }
 	silent := func(second uint64) net.Conn {
 		c := http2test.On(nil, 1)
-		p.silent.push(c, second)
+		p.silent.push(c, netip.Addr{}, second)
 		return c
 	}
 	uncalled := func(second uint64) net.Conn {
@@ -447,30 +431,54 @@ func TestWhoMakesRoomFirst(t *testing.T) {
 		i.unused.second = second
 		return c
 	}
-	kept := func(state, turn uint64) net.Conn {
+	kept := func(state, second, turn uint64) net.Conn {
 		c := http2test.On(nil, 1)
 		client := &client{Conn: c, raw: c, port: p}
-		client.mark(state, 0)
+		client.mark(state, second)
 		client.turn.Store(turn)
 		p.clients[client] = struct{}{}
 		return c
 	}
-	p.now.Store(10)
-	order := []net.Conn{silent(7), silent(8), uncalled(7), uncalled(8)}
-	last := []net.Conn{uncalled(9), silent(9)} // a second has not gone by
-	kept(busy, 1)
-	kept(reading, 2)
-	kept(writing, 3)
-	order = append(order, kept(idle, 4), kept(idle, 5))
+	call := func(second uint64, also func(i *grpcConn)) net.Conn {
+		p.now.Store(second)
+		c := http2test.On(http2test.New().Bare(frame.Headers, frame.EndHeaders, 1, nil).Bytes(), 1)
+		i := p.newGRPCConn(c)
+		if _, err := io.Copy(io.Discard, struct{ io.Reader }{i}); err != nil {
+			t.Fatal(err)
+		}
+		also(i)
+		return c
+	}
+	answered := func(i *grpcConn) {
+		_, _ = i.Write(new(http2test.Talk).Bare(frame.Headers, frame.EndHeaders, 1, nil).Bytes())
+	}
+	stuck := call(16, func(*grpcConn) {})
+	call(19, func(*grpcConn) {}) // it has just begun
+	call(10, answered)
+	blocked := call(10, func(i *grpcConn) {
+		answered(i)
+		i.Open(1 << 20)
+		i.writing.Store(16 + 1)
+	})
+	ended := call(17, func(i *grpcConn) {
+		_, _ = i.Write(new(http2test.Talk).Bare(frame.Headers, frame.End|frame.EndHeaders, 1, nil).Bytes())
+	})
+	p.now.Store(20)
+	order := []net.Conn{silent(17), silent(18), uncalled(17), uncalled(18)}
+	last := []net.Conn{uncalled(19), silent(19)} // a second has not gone by
+	kept(busy, 0, 1)
+	kept(reading, 28, 2)
+	kept(writing, 17, 3)
+	order = append(order, kept(reading, 26, 7), kept(reading, 27, 6), blocked, stuck, kept(idle, 0, 4), kept(idle, 0, 5), ended)
 	order = append(order, last...)
 	p.conns = len(order)
-	p.opts.Conns.open.Store(int64(len(order)))
+	p.opts.Conns.open = int64(len(order))
 	for n, c := range order {
 		p.mu.Lock()
-		made := p.evict()
+		made := p.evict(netip.Addr{})
 		p.mu.Unlock()
-		if !made || !closed(c) || p.conns != len(order)-n-1 || int(p.opts.Conns.open.Load()) != p.conns {
-			t.Fatalf("number %d: made room %t, is closed %t, %d and %d are counted", n, made, closed(c), p.conns, p.opts.Conns.open.Load())
+		if !made || !closed(c) || p.conns != len(order)-n-1 || int(p.opts.Conns.open) != p.conns {
+			t.Fatalf("number %d: made room %t, is closed %t, %d and %d are counted", n, made, closed(c), p.conns, p.opts.Conns.open)
 		}
 		for _, later := range order[n+1:] {
 			if closed(later) {
@@ -480,7 +488,7 @@ func TestWhoMakesRoomFirst(t *testing.T) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.evict() {
+	if p.evict(netip.Addr{}) {
 		t.Error("a connection in use makes room")
 	}
 }
@@ -497,7 +505,7 @@ func TestManyWithoutACallMakeRoomAtOnce(t *testing.T) {
 			p.newGRPCConn(http2test.On(nil, 1))
 		}
 		p.mu.Lock()
-		p.evict()
+		p.evict(netip.Addr{})
 		p.mu.Unlock()
 		if w.Closed.Load() != wantIdle {
 			t.Errorf("%d of 100 places are without a call, and the idle connection is closed: %t", n, w.Closed.Load())
@@ -505,29 +513,33 @@ func TestManyWithoutACallMakeRoomAtOnce(t *testing.T) {
 	}
 }
 
-// TestAClientThatIgnoresRefusalsIsClosed: its calls are refused from half of what there is on, and it begins more.
+// TestAClientThatIgnoresRefusalsIsClosed: its calls are refused from a quarter of what there is on, and it begins more. What stays open does not
+// count, however much it is.
 func TestAClientThatIgnoresRefusalsIsClosed(t *testing.T) {
-	p := New(Options{CallBytes: 1000})
-	w := http2test.On(http2test.New().Bare(frame.Headers, frame.EndHeaders, 1, nil).Bytes(), 1)
+	p := New(Options{CallBytes: 1600})
+	w := http2test.On(nil, 1)
 	i := p.newGRPCConn(w)
 	f := i.RemoteAddr().(*From)
-	i.Open(500)
-	if f.Crowded() || !f.Hold(0) {
-		t.Error("half of what there is is too much")
+	if !f.Hold(600) {
+		t.Fatal("no room to begin with")
 	}
-	i.Open(1)
-	if !f.Crowded() || f.Hold(0) {
-		t.Error("more than half of what there is is not refused")
+	i.Open(400)
+	if f.Crowded(false) || !p.Crowded() {
+		t.Error("a quarter of what there is is too much")
 	}
-	if i.Open(249); w.Closed.Load() {
-		t.Error("three quarters are cut")
+	if i.Open(1); !f.Crowded(false) {
+		t.Error("more than a quarter is not refused")
+	}
+	if i.Open(399); w.Closed.Load() {
+		t.Error("half is cut")
 	}
 	if i.Open(1); !w.Closed.Load() {
 		t.Error("a client that goes on is not cut")
 	}
-	i.Done(751)
-	if p.calls.Load() != 1000 || i.held.Load() != 0 {
-		t.Errorf("%d are left, %d are held", p.calls.Load(), i.held.Load())
+	i.Done(801)
+	f.GiveBack(600)
+	if p.calls.Load() != 0 || i.held.Load() != 0 {
+		t.Errorf("%d are taken, %d are held", p.calls.Load(), i.held.Load())
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,9 +49,11 @@ type client struct {
 	net.Conn
 	raw  net.Conn // what lies below TLS, or Conn itself
 	port *Port
-	head []byte // read by the sniffer, not yet by the server
+	site netip.Addr // of the client; see siteOf
+	head []byte     // read by the sniffer, not yet by the server
+	scan headScan   // of the first request: where later ones begin is known to the server alone
 
-	state atomic.Uint64 // second of the port's clock << 2 | what it waits for
+	state atomic.Uint64 // second of the port's clock << 2 | what it waits for: since that second, but reading until it
 	turn  atomic.Uint64 // the order in which idle connections make room; see Read
 
 	room  atomic.Int64 // held, for others to see
@@ -97,6 +100,7 @@ type leaving struct {
 var (
 	errBusy    = errors.New("too many unfinished requests")
 	errTooLong = errors.New("request too long")
+	errBareLF  = errors.New("a line that ends with a line feed alone")
 )
 
 const (
@@ -104,6 +108,8 @@ const (
 	smallRequest = 64 << 10
 	// slowest is how many bytes of a request, or of an answer's piece, are a second's worth of progress.
 	slowest = 16 << 10
+	// leastRate is how many bytes of a request must come in a second, once it has taken longer than a new connection may be silent.
+	leastRate = 512
 	// piece is how much of an answer is written at a time: each piece that leaves is progress.
 	piece = 256 << 10
 )
@@ -138,7 +144,7 @@ func (c *client) Read(p []byte) (int, error) {
 		} else {
 			// Bytes that arrive extend the time, so that a large request on a slow connection is not cut while it makes
 			// progress.
-			c.mark(reading, c.began+uint64(c.arrived/slowest))
+			c.mark(reading, c.port.due(c.began, c.arrived))
 		}
 		var err error
 		if n, err = c.Conn.Read(p); n <= 0 {
@@ -150,6 +156,9 @@ func (c *client) Read(p []byte) (int, error) {
 		c.began = c.port.now.Load()
 	}
 	c.arrived += n
+	if c.asked == 0 && c.scan.scan(p[:n]) {
+		return n, errBareLF
+	}
 	if c.held > 0 {
 		c.heard.Store(time.Now().UnixNano())
 	}
@@ -215,7 +224,7 @@ func clientOf(ctx *fasthttp.RequestCtx) *client {
 // Close implements net.Conn. A connection a handler had taken is counted out.
 func (c *client) Close() error {
 	if c.owner.Swap(closed) == taken {
-		c.port.release()
+		c.port.release(c.site)
 	}
 	return c.Conn.Close()
 }

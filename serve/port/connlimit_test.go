@@ -21,7 +21,7 @@ func TestPortsShareALimit(t *testing.T) {
 	settle(a, b)
 	b.undisturbed(func() {})
 	a.undisturbed(func() {})
-	if n, m := a.count()+b.count(), int(limit.open.Load()); n > 60 || m != n {
+	if n, m := a.count()+b.count(), int(limit.Use().Open); n > 60 || m != n {
 		t.Errorf("%d connections, %d of them counted in the limit", n, m)
 	}
 }

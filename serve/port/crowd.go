@@ -2,17 +2,67 @@ package port
 
 import (
 	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfastdb/holdfast/serve/port/intake"
 )
 
-// LingerCost is what a handler should hold for a call that stays open after its whole request has come: a stream, or one that waits for
-// other clients.
-const LingerCost = intake.CallCost - intake.WholeCost
+// Open calls share CallBytes (docs/adr/0026-open-calls.md). A call is charged once, for what it holds: the port charges it when it begins, and
+// gives back most of that when its request has come whole. A handler that goes on holding the call (Stay) takes that over.
+//
+//   - A stream, a watch or a lock that stays is never cut for its room, as long as its transport takes what is sent. At the limit the newcomer
+//     is refused.
+//   - Once three quarters are taken, an address that holds more than a 64th may let nothing new stay. The last quarter is for others.
+//   - What stays leaves the last sixteenth to calls that are answered at once. Those are refused only to a connection that has a quarter of all
+//     in such calls, or where all is taken to an address that has more than a 64th of all in them.
+//   - When room runs out, the connection is closed that holds the most for requests that do not come, or whose client takes nothing.
 
 // relieveInterval is between two looks for the connection that holds the most.
 const relieveInterval = 5 * time.Millisecond
+
+// lingerCost is what is given back when a call's request has come whole, and taken again by a handler that holds the call all the same.
+const lingerCost = intake.CallCost - intake.WholeCost
+
+// account is what the calls of a connection, or of all connections of an address, hold. Any goroutine.
+type account struct {
+	held    atomic.Int64 // bytes of open calls, and of what their handlers hold for them
+	staying atomic.Int64 // the part of it that handlers have let stay
+}
+
+// passing is what calls hold that are to be answered at once, or whose request has not come.
+func (a *account) passing() int64 { return a.held.Load() - a.staying.Load() }
+
+// siteAccount is the account of an address. port.mu guards conns.
+type siteAccount struct {
+	account
+	conns int
+}
+
+// enterSite returns the account of an address, one of its own for a connection without an address. port.mu is held.
+func (p *Port) enterSite(site netip.Addr) *siteAccount {
+	if !site.IsValid() {
+		return new(siteAccount)
+	}
+	s := p.sites[site]
+	if s == nil {
+		s = new(siteAccount)
+		p.sites[site] = s
+	}
+	s.conns++
+	return s
+}
+
+// leaveSite is called once for each enterSite. What the connection's calls still hold is given back to the account that it had. port.mu is held.
+func (p *Port) leaveSite(site netip.Addr) {
+	if s := p.sites[site]; s != nil {
+		if s.conns--; s.conns == 0 {
+			delete(p.sites, site)
+		}
+	}
+}
 
 // From is the address of a connection's client, and the connection's account: what its open calls hold of the memory all of them
 // share. The gRPC server hands it to handlers as the peer's address. Its methods may be called from several goroutines.
@@ -25,58 +75,175 @@ type From struct {
 // RemoteAddr implements net.Conn; it is a From.
 func (i *grpcConn) RemoteAddr() net.Addr { return &From{Addr: i.Conn.RemoteAddr(), of: i} }
 
-// Hold takes n bytes for something that lasts as long as a call, or reports that there is no room: the connection holds half of
-// what there is already, or all is taken and none holds more than this one. Every n that was taken must be given back.
+// charge counts n bytes, which may be negative, of open calls.
+func (i *grpcConn) charge(n int64) {
+	i.held.Add(n)
+	i.at.held.Add(n)
+	i.port.calls.Add(n)
+}
+
+// stay counts n bytes, which may be negative, of what is charged as staying.
+func (i *grpcConn) stay(n int64) {
+	i.staying.Add(n)
+	i.at.staying.Add(n)
+}
+
+// Staying is a call that stays open after its request has come. Its methods may be called from any goroutine, any number of times. Nil stands
+// for a call of this process itself, which nobody charges.
+type Staying struct {
+	of *grpcConn
+
+	mu    sync.Mutex
+	whole bool // the port holds no more for it than for a call that is answered at once. guarded by mu
+	left  bool // guarded by mu
+}
+
+// Stay lets a call stay open: a stream, or a call that waits for other clients. whole: its request has come whole. False: there is no room,
+// and nothing is held. Otherwise Left must be called when the handler ends.
+func (f *From) Stay(whole bool) (*Staying, bool) {
+	i, n := f.of, int64(0)
+	if whole {
+		n = lingerCost
+	}
+	i.charge(n)
+	if !i.port.mayStay(i) {
+		i.charge(-n)
+		return nil, false
+	}
+	i.stay(intake.CallCost)
+	return &Staying{of: i, whole: whole}, true
+}
+
+// Whole notes that the client has ended its side: the port has given back what the call, which stays, goes on holding.
+func (s *Staying) Whole() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.whole && !s.left {
+		s.whole = true
+		s.of.charge(lingerCost)
+	}
+}
+
+// Left ends Stay.
+func (s *Staying) Left() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.left {
+		return
+	}
+	s.left = true
+	if s.whole {
+		s.of.charge(-lingerCost)
+	}
+	s.of.stay(-intake.CallCost)
+}
+
+// Hold takes n bytes for something that lasts as long as a call that stays, or reports that there is no room. Every n that was taken must be
+// given back.
 func (f *From) Hold(n int64) bool {
 	i := f.of
-	if i.held.Add(n) <= i.port.opts.CallBytes/2 {
-		if i.port.calls.Add(-n) >= 0 {
-			return true
-		}
-		if i.port.relieve(i) {
-			return true
-		}
-		i.port.calls.Add(n)
+	i.charge(n)
+	if !i.port.mayStay(i) {
+		i.charge(-n)
+		return false
 	}
-	i.held.Add(-n)
-	return false
+	i.stay(n)
+	return true
 }
 
 // GiveBack returns what Hold has taken.
 func (f *From) GiveBack(n int64) {
-	f.of.held.Add(-n)
-	f.of.port.calls.Add(n)
+	f.of.charge(-n)
+	f.of.stay(-n)
 }
 
-// Crowded reports whether this client's calls must be refused: all there is for open calls is taken, and this is one of the
-// connections that hold a good deal of it; or it has half of it alone.
-func (f *From) Crowded() bool {
-	p, held := f.of.port, f.of.held.Load()
-	return p.calls.Load() < 0 && held > p.opts.CallBytes/64 || held > p.opts.CallBytes/2
+// Crowded reports whether a call of this client must be refused, which the port has charged already. stays: its handler will ask Stay.
+func (f *From) Crowded(stays bool) bool {
+	i, p := f.of, f.of.port
+	if stays {
+		return !p.mayStay(i)
+	}
+	all := p.opts.CallBytes
+	return i.passing() > all/4 || p.calls.Load() > all && i.at.passing() > shareOf(all)
 }
 
 // Crowded reports whether any client's calls may have to be refused: a cheap question to ask before From.Crowded.
-func (p *Port) Crowded() bool { return p.calls.Load() < p.opts.CallBytes/2 }
+func (p *Port) Crowded() bool { return p.calls.Load() > p.opts.CallBytes/4 }
 
-// relieve closes the connection whose calls hold the most and reports whether that was another than the one that asks for more.
-// It looks at every connection, so it does that only from time to time; in between, connections that hold little get what they
-// ask for.
+// mayStay judges what connection i wants to let stay, and has charged already.
+func (p *Port) mayStay(i *grpcConn) bool {
+	all := p.opts.CallBytes
+	taken := p.calls.Load()
+	if crowded(taken, all) && i.at.held.Load() > shareOf(all) {
+		return false
+	}
+	if taken <= all-all/16 {
+		return true
+	}
+	return p.relieve(i)
+}
+
+// relieve closes the connection that holds the most without progress and reports whether there was one but asks: its room is about to come.
+// It looks at every connection, so it does that only from time to time.
 func (p *Port) relieve(asks *grpcConn) bool {
-	little := asks.held.Load() <= p.opts.CallBytes/64
 	now := time.Now().UnixNano()
 	last := p.relieved.Load()
 	if now-last < int64(relieveInterval) || !p.relieved.CompareAndSwap(last, now) {
-		return little
+		return false
 	}
-	most := asks
+	var most int64
+	var worst *grpcConn
 	for _, i := range p.connections() {
-		if i.held.Load() > most.held.Load() {
-			most = i
+		if n := i.lacking(); n > most {
+			most, worst = n, i
 		}
 	}
-	if most == asks {
-		return little
+	if worst == nil {
+		return false
 	}
-	most.Cut() // the gRPC server notices, and its calls end
-	return true
+	worst.Cut() // the gRPC server notices, and its calls end
+	return worst != asks
 }
+
+// lacking is how many bytes a connection holds without progress: all if its client takes nothing of what is sent, those of calls whose
+// requests do not come if they are most of what it holds, and otherwise none.
+func (i *grpcConn) lacking() int64 {
+	now, held := i.port.now.Load(), i.held.Load()
+	if i.blocked(now) {
+		return held
+	}
+	if n := i.Lacking(before(now)); n > held/2 {
+		return n
+	}
+	return 0
+}
+
+// blocked reports whether a write has waited for the client for longer than stallGrace.
+func (i *grpcConn) blocked(now uint64) bool {
+	began := i.writing.Load()
+	return began != 0 && began-1 < before(now)
+}
+
+// before is the second up to which what has made no progress since lacks it.
+func before(now uint64) uint64 {
+	const grace = uint64(stallGrace / time.Second)
+	return now - min(now, grace)
+}
+
+// CallUse is how much of a port's room for open calls is taken, in bytes.
+type CallUse struct {
+	Port        string
+	Taken, Most int64
+}
+
+// Near reports whether addresses will be held to their shares soon, or are.
+func (u CallUse) Near() bool { return near(u.Taken, u.Most) }
+
+// callUse looks at what is taken now.
+func (p *Port) callUse() CallUse { return CallUse{p.opts.Name, p.calls.Load(), p.opts.CallBytes} }

@@ -10,5 +10,6 @@
 // It is not a router and no door: what a request means is in the handlers it is given. What it does own is
 // every bound on a connection that does not belong to the gRPC server: how many there are, how long they may be silent,
 // how long a request may take to arrive and an answer to leave, and how many bytes of unfinished requests are in memory.
-// A client that breaks a bound gets an error or a closed connection; the others are not asked to wait for it.
+// A client that breaks a bound gets an error or a closed connection; the others are not asked to wait for it. What clients share is shared by
+// their addresses, and what makes no progress makes room (ConnLimit, crowd.go).
 package port

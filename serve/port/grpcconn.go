@@ -2,6 +2,7 @@ package port
 
 import (
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,8 +30,13 @@ type grpcConn struct {
 	large   uint64 // large messages that came whole. Owned by the reading goroutine.
 	leaving int    // bytes of answers since took was set. Owned by the writing goroutine.
 
-	room atomic.Int64 // what its messages hold of the budget
-	held atomic.Int64 // bytes that open calls hold, and what their handlers hold for them; see From
+	account              // what its open calls hold; see From
+	at      *siteAccount // the same of all connections of its address
+	site    netip.Addr   // that address
+
+	room    atomic.Int64  // what its messages hold of the budget
+	writing atomic.Uint64 // 1 + second of the port's clock when the write that waits began; 0: none waits
+	quiet   atomic.Uint64 // second of the port's clock when its last call ended
 
 	answers   atomic.Int64 // bytes of answers that the client has not taken. Changed under answersMu.
 	took      atomic.Int64 // when it last took some, in ns since 1970
@@ -41,12 +47,13 @@ type grpcConn struct {
 var _ intake.Room = (*grpcConn)(nil)
 
 func (p *Port) newGRPCConn(c net.Conn) *grpcConn {
-	i := &grpcConn{port: p}
-	i.Conn = intake.New(c, i, intake.Options{MaxMessage: p.opts.MaxMessageBytes, Patience: p.patience})
+	i := &grpcConn{port: p, site: siteOf(c.RemoteAddr())}
+	i.Conn = intake.New(c, i, intake.Options{MaxMessage: p.opts.MaxMessageBytes, Patience: p.patience, Now: p.now.Load})
 	p.mu.Lock()
 	p.grpcConns[i] = struct{}{}
+	i.at = p.enterSite(i.site)
 	i.opened = p.now.Load()
-	i.unused = p.unused.push(i, i.opened)
+	i.unused = p.unused.push(i, i.site, i.opened)
 	p.mu.Unlock()
 	return i
 }
@@ -83,19 +90,28 @@ func (i *grpcConn) First() {
 
 // Open implements intake.Room.
 func (i *grpcConn) Open(n int64) {
-	held := i.held.Add(n)
-	if i.port.calls.Add(-n) < 0 {
-		i.port.relieve(i)
-	}
-	if held > i.port.opts.CallBytes*3/4 { // calls are refused from half on, so this client ignores refusals
+	i.charge(n)
+	if all := i.port.opts.CallBytes; i.passing() > all/2 { // calls are refused from a quarter on, so this client ignores refusals
 		i.Cut()
+	} else if i.port.calls.Load() > all {
+		i.port.relieve(i)
 	}
 }
 
 // Done implements intake.Room.
 func (i *grpcConn) Done(n int64) {
-	i.held.Add(-n)
-	i.port.calls.Add(n)
+	i.charge(-n)
+	if i.held.Load() == 0 {
+		i.quiet.Store(i.port.now.Load())
+	}
+}
+
+// Write implements net.Conn. It notes since when it waits for the client.
+func (i *grpcConn) Write(b []byte) (int, error) {
+	i.writing.Store(i.port.now.Load() + 1)
+	n, err := i.Conn.Write(b)
+	i.writing.Store(0)
+	return n, err
 }
 
 // Leaves implements intake.Room: it notes how much of answers leaves.
@@ -112,7 +128,10 @@ func (i *grpcConn) Leaves(n int) {
 // Close implements net.Conn.
 func (i *grpcConn) Close() error {
 	i.port.mu.Lock()
-	delete(i.port.grpcConns, i)
+	if _, first := i.port.grpcConns[i]; first {
+		delete(i.port.grpcConns, i)
+		i.port.leaveSite(i.site)
+	}
 	i.port.unused.remove(i.unused)
 	i.port.mu.Unlock()
 	i.answersMu.Lock()

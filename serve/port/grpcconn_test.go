@@ -11,16 +11,6 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port/intake"
 )
 
-// called is a connection that has begun a call.
-func called(t *testing.T, p *Port) *grpcConn {
-	t.Helper()
-	i := p.newGRPCConn(http2test.On(http2test.New().Bare(frame.Headers, frame.EndHeaders, 1, nil).Bytes(), 1))
-	if _, err := io.Copy(io.Discard, struct{ io.Reader }{i}); err != nil {
-		t.Fatal(err)
-	}
-	return i
-}
-
 // turnedAway reports whether a message was turned away of what the server sees.
 func turnedAway(seen []byte) bool {
 	const n = 16 // of what stands in its place
@@ -30,43 +20,6 @@ func turnedAway(seen []byte) bool {
 		}
 	}
 	return false
-}
-
-// TestTheConnectionThatHoldsTheMostYields: no client is refused a call because another has many open.
-func TestTheConnectionThatHoldsTheMostYields(t *testing.T) {
-	p := New(Options{CallBytes: 1 << 20})
-	many := called(t, p)
-	few := called(t, p)
-	greedy, modest := many.RemoteAddr().(*From), few.RemoteAddr().(*From)
-	n := int64(0)
-	for greedy.Hold(1000) {
-		n += 1000
-	}
-	if n < p.opts.CallBytes/3 || n > p.opts.CallBytes/2 {
-		t.Errorf("one connection may hold %d of %d", n, p.opts.CallBytes)
-	}
-	others := p.newGRPCConn(http2test.On(nil, 1)).RemoteAddr().(*From)
-	for range 1000 {
-		others.Hold(1000)
-	}
-	for range 20 {
-		if !modest.Hold(100) {
-			t.Fatal("a client that holds next to nothing is refused")
-		}
-		if modest.Crowded() {
-			t.Fatal("a client that holds next to nothing is told it is crowded")
-		}
-	}
-	// What was refused is not held, by its connection or by all.
-	if held, taken := greedy.of.held.Load()+others.of.held.Load()+modest.of.held.Load(), p.opts.CallBytes-p.calls.Load(); held != taken {
-		t.Errorf("the three hold %d, and %d are taken", held, taken)
-	}
-	if !greedy.Crowded() && !others.Crowded() {
-		t.Error("all is taken, and nobody hears of it")
-	}
-	if !many.Conn.Conn.(*http2test.Wire).Closed.Load() && !others.of.Conn.Conn.(*http2test.Wire).Closed.Load() || few.Conn.Conn.(*http2test.Wire).Closed.Load() {
-		t.Error("it is not one of the two that hold nearly all who has yielded")
-	}
 }
 
 // TestAnnouncedBytesKeepNobodyOut: room held for announced bytes that do not come goes to clients that send.

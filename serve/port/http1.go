@@ -50,7 +50,7 @@ func (p *Port) serveHTTP1(c *client, as *secret) {
 	if p.draining.Load() {
 		p.mu.Unlock()
 		_ = c.raw.Close() // it has asked for nothing yet
-		p.release()
+		p.release(c.site)
 		return
 	}
 	c.opened = p.now.Load()
@@ -82,7 +82,7 @@ func (p *Port) serveHTTP1(c *client, as *secret) {
 	delete(p.clients, c)
 	// A connection that a handler has taken stays counted until it is closed.
 	if !c.owner.CompareAndSwap(serving, taken) && !c.evicted {
-		p.leave()
+		p.leave(c.site)
 	}
 	p.mu.Unlock()
 }
@@ -109,17 +109,17 @@ func (p *Port) Resume(conn net.Conn) {
 	// A new client: the goroutine that served the old one may not have returned yet, and counts the old one out when it does.
 	if old.owner.Swap(closed) != taken {
 		p.conns++
-		p.opts.Conns.open.Add(1)
+		p.opts.Conns.force(old.site)
 	}
 	p.wg.Add(1)
 	p.mu.Unlock()
 	defer p.wg.Done()
 	if s, ok := conn.(*secret); ok {
-		s = &secret{client{Conn: old.Conn, raw: old.raw, port: p, asked: old.asked}, s.tls}
+		s = &secret{client{Conn: old.Conn, raw: old.raw, port: p, site: old.site, asked: old.asked}, s.tls}
 		p.serveHTTP1(&s.client, s)
 		return
 	}
-	p.serveHTTP1(&client{Conn: old.Conn, raw: old.raw, port: p, asked: old.asked}, nil)
+	p.serveHTTP1(&client{Conn: old.Conn, raw: old.raw, port: p, site: old.site, asked: old.asked}, nil)
 }
 
 // handle is in front of every HTTP/1.1 request.
@@ -268,6 +268,8 @@ func refuse(ctx *fasthttp.RequestCtx, err error) {
 		answer(ctx, fasthttp.StatusServiceUnavailable, "too many large requests at a time")
 	case errors.Is(err, fasthttp.ErrBodyTooLarge), errors.Is(err, errTooLong):
 		answer(ctx, fasthttp.StatusRequestEntityTooLarge, "the request is too large")
+	case errors.Is(err, errBareLF):
+		answer(ctx, fasthttp.StatusBadRequest, "a line of the head ends without a carriage return")
 	case errors.As(err, &small):
 		answer(ctx, fasthttp.StatusRequestHeaderFieldsTooLarge, "the headers are too large")
 	case errors.As(err, &timeout), errors.Is(err, net.ErrClosed), errors.Is(err, syscall.ECONNRESET):

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"net/netip"
 	"net/url"
 	"time"
 )
@@ -88,7 +89,7 @@ func (p *Port) Bridge() http.Handler {
 					return nil, net.ErrClosed
 				}
 				p.conns++
-				p.opts.Conns.open.Add(1)
+				p.opts.Conns.force(netip.Addr{})
 				p.wg.Add(1)
 				p.mu.Unlock()
 				go func() {

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 )
 
@@ -33,14 +34,14 @@ func (l *Limited) Accept() (net.Conn, error) {
 		c = &limited{c, l}
 		l.mu.Lock()
 		if len(l.conns) >= l.max {
-			if longest := l.idle.pop(); longest != nil {
+			if longest := l.idle.pop(netip.Addr{}); longest != nil {
 				delete(l.conns, longest)
 				_ = longest.(*limited).Conn.Close() // the server notices
 			}
 		}
 		full := len(l.conns) >= l.max
 		if !full {
-			l.conns[c] = l.idle.push(c, 0)
+			l.conns[c] = l.idle.push(c, netip.Addr{}, 0)
 		}
 		l.mu.Unlock()
 		if !full {
@@ -63,7 +64,7 @@ func (l *Limited) State(c net.Conn, s http.ConnState) {
 	case s == http.StateActive:
 		l.idle.remove(e)
 	case s == http.StateIdle && !e.queued:
-		l.conns[c] = l.idle.push(c, 0)
+		l.conns[c] = l.idle.push(c, netip.Addr{}, 0)
 	}
 }
 

@@ -16,14 +16,14 @@ func (p *Port) Owed() string {
 		}
 	}
 	owed("requests", p.budget.Load(), p.opts.BudgetBytes)
-	owed("open calls", p.calls.Load(), p.opts.CallBytes)
+	owed("open calls", 0, p.calls.Load())
 	owed("answers", p.answers.Load(), p.opts.AnswerBytes)
 	p.mu.Lock()
 	for _, of := range []struct {
 		what string
 		n    int
 	}{{"connections", p.conns}, {"connections over HTTP/1.1", len(p.clients)}, {"connections of the gRPC server", len(p.grpcConns)},
-		{"connections that have said nothing", p.silent.len}, {"connections without a call", p.unused.len}} {
+		{"connections that have said nothing", p.silent.len}, {"connections without a call", p.unused.len}, {"addresses with connections of the gRPC server", len(p.sites)}} {
 		if of.n != 0 {
 			all = append(all, fmt.Sprintf("%d %s", of.n, of.what))
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,13 +15,14 @@ import (
 
 // Options of a Port. The zero value of a number stands for the default beside it.
 type Options struct {
+	// Name is the door's, for operators; "": they are not told of its open calls.
+	Name string
 	// HTTP1 answers HTTP/1.1 requests. Its RequestCtx.Conn has a method Gone, see Gone.
 	HTTP1 fasthttp.RequestHandler
 	// HTTP2 answers requests of clients that negotiated h2 inside TLS and do not speak gRPC.
 	HTTP2 http.Handler
 	// MaxConns bounds connections of every kind. 0 = three quarters of the files this process may open: a member that can
-	// open no more files cannot write its log either. When all are taken, the connection that has been silent for longest
-	// makes room, and if none is silent the new one is closed.
+	// open no more files cannot write its log either. Who makes room, and who is refused: see ConnLimit.
 	MaxConns int
 	// Conns bounds the connections of this port and of others together, in the same way; nil: of this one only.
 	Conns *ConnLimit
@@ -32,11 +34,12 @@ type Options struct {
 	// together. What does not fit is refused: HTTP/1.1 with 503, gRPC as the server's codec says, see TurnedAway. 0 = 32 MiB.
 	BudgetBytes int64
 	// CallBytes bounds the memory of gRPC calls that are open, with their headers, and of what their handlers hold for them
-	// (From). When it is all taken, Crowded says so and the connection that holds the most is closed. 0 = 64 MiB.
+	// (From): see crowd.go. 0 = 64 MiB.
 	CallBytes int64
 	// AnswerBytes bounds the gRPC server's answers that clients have not taken, as far as its handlers ask (TakeAnswer). 0 = 48 MiB.
 	AnswerBytes int64
-	// SilenceTimeout is how long a new connection may take to say what it speaks. 0 = 10 s.
+	// SilenceTimeout is how long a new connection may take to say what it speaks, and for how long a request over HTTP/1.1 may come more
+	// slowly than leastRate. 0 = 10 s.
 	SilenceTimeout time.Duration
 	// IdleTimeout is how long an HTTP connection may be kept alive between requests. 0 = 5 minutes.
 	IdleTimeout time.Duration
@@ -105,12 +108,13 @@ type Port struct {
 	unused    queue                  // connections of the gRPC server on which no call was ever begun, the oldest first
 	clients   map[*client]struct{}   // HTTP/1.1 connections
 	grpcConns map[*grpcConn]struct{} // connections of the gRPC server
+	sites     map[netip.Addr]*siteAccount
 }
 
 // shares is the memory that the connections of a port share, and when it was last looked who holds too much of it.
 type shares struct {
 	budget   atomic.Int64 // what requests may still draw
-	calls    atomic.Int64 // what open calls may still hold; below zero for moments
+	calls    atomic.Int64 // what open calls hold; above CallBytes for moments
 	answers  atomic.Int64 // what answers may still hold
 	untaken  atomic.Int64 // when a connection that takes no answer was last looked for, in ns since 1970
 	evicted  atomic.Int64 // when a connection whose request does not arrive was last looked for, in ns since 1970
@@ -123,14 +127,13 @@ func New(opts Options) *Port {
 	opts.fill()
 	p := &Port{opts: opts, grpc: newHandoff(inProcess{}), json: newHandoff(inProcess{}), stop: make(chan struct{}),
 		inflaters: newInflaters(),
-		listeners: make(map[net.Listener]struct{}), clients: make(map[*client]struct{}), grpcConns: make(map[*grpcConn]struct{})}
+		listeners: make(map[net.Listener]struct{}), clients: make(map[*client]struct{}), grpcConns: make(map[*grpcConn]struct{}), sites: make(map[netip.Addr]*siteAccount)}
 	p.maxRequest = opts.MaxBodyBytes + opts.MaxBodyBytes/2 + 1<<20
 	p.budget.Store(opts.BudgetBytes)
-	p.calls.Store(opts.CallBytes)
 	p.answers.Store(opts.AnswerBytes)
 	p.http1[0], p.http1[1] = p.newHTTP1(false), p.newHTTP1(true)
 	p.http2 = p.newHTTP2()
-	opts.Conns.join(p)
+	opts.Conns.joinPort(p)
 	return p
 }
 
@@ -181,35 +184,28 @@ func (p *Port) Serve(l net.Listener, offer Protocols) error {
 			return err
 		}
 		pause = 0
-		if !p.admit() {
+		site := siteOf(c.RemoteAddr())
+		if !p.admit(c.RemoteAddr()) {
 			_ = c.Close() // refused
 			continue
 		}
 		go func() {
 			defer p.wg.Done()
-			p.begin(c, offer)
+			p.begin(c, site, offer)
 		}()
 	}
 }
 
-// admit counts a connection and the goroutine that begins it in, and makes room if all places are taken: here, or at another
-// port of the same limit if no connection is silent here.
-func (p *Port) admit() bool { return p.enter() || p.opts.Conns.makeRoom(p) && p.enter() }
-
-// enter is admit with the room this port can make by itself.
-func (p *Port) enter() bool {
+// admit counts a connection and the goroutine that begins it in, or reports that it must be refused (ConnLimit).
+func (p *Port) admit(from net.Addr) bool {
+	if p.draining.Load() || !p.opts.Conns.Enter(from) {
+		return false
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.draining.Load() {
+	if p.draining.Load() || p.conns >= p.opts.MaxConns && !p.evict(netip.Addr{}) {
+		p.opts.Conns.Leave(from)
 		return false
-	}
-	if p.conns >= p.opts.MaxConns && !p.evict() {
-		return false
-	}
-	for !p.opts.Conns.Enter() {
-		if !p.evict() {
-			return false
-		}
 	}
 	p.conns++
 	p.accepted.Add(1)
@@ -218,64 +214,123 @@ func (p *Port) enter() bool {
 }
 
 // leave counts a connection out. p.mu is held.
-func (p *Port) leave() {
+func (p *Port) leave(site netip.Addr) {
 	p.conns--
-	p.opts.Conns.Leave()
+	p.opts.Conns.leave(site)
 }
 
-// evict closes the connection that has been silent for longest and counts it out. A new one gets a second before it counts as
-// silent, if an idle one can be closed instead. p.mu is held.
-func (p *Port) evict() bool {
-	if first := p.silent.first; first != nil && first.second+1 < p.now.Load() {
-		return p.hush()
+// makeRoom is evict for a ConnLimit.
+func (p *Port) makeRoom(only netip.Addr) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.evict(only)
+}
+
+// evict closes the connection of an address, the zero Addr: of all, that lacks progress the most, and counts it out. First go those that have
+// said nothing for a second, then those whose requests come too slowly or not at all, or whose clients take nothing, then those between two
+// requests, and last those that have just been opened. One that has a call open and takes what is sent is never closed. p.mu is held.
+func (p *Port) evict(only netip.Addr) bool {
+	now := p.now.Load()
+	if first := p.silent.oldest(only); first != nil && first.second+1 < now {
+		return p.hush(only)
 	}
-	if first := p.unused.first; first != nil && (first.second+1 < p.now.Load() || p.unused.len > p.opts.MaxConns/4) {
-		return p.dismiss()
+	if first := p.unused.oldest(only); first != nil && (first.second+1 < now || p.unused.len > p.opts.MaxConns/4) {
+		return p.dismiss(only)
 	}
+	return p.evictSlow(only, now) || p.evictIdle(only, now) || p.dismiss(only) || p.hush(only)
+}
+
+// evictSlow closes the connection over HTTP/1.1 whose request is due first, if it comes too slowly, or else the one of the gRPC server that
+// holds the most without progress. p.mu is held.
+func (p *Port) evictSlow(only netip.Addr, now uint64) bool {
+	var slowest *client
+	grace := seconds(p.opts.SilenceTimeout) - min(seconds(p.opts.SilenceTimeout), seconds(stallGrace))
+	due := now + grace + 1     // an even rate keeps a request due later than that
+	for c := range p.clients { // any order: the one that is due first is looked for
+		if c.evicted || only.IsValid() && c.site != only {
+			continue
+		}
+		switch s := c.state.Load(); {
+		case s&3 == reading && s>>2 < due:
+			slowest, due = c, s>>2
+		case s&3 == writing && s>>2 < before(now) && before(now) <= due: // nothing of a piece was taken
+			slowest, due = c, before(now)
+		}
+	}
+	if slowest != nil {
+		p.evictClient(slowest)
+		return true
+	}
+	var most int64
+	var worst *grpcConn
+	for i := range p.grpcConns { // any order: the one that holds the most is looked for
+		if n := i.lacking(); n > most && !i.dismissed && (!only.IsValid() || i.site == only) {
+			most, worst = n, i
+		}
+	}
+	return worst != nil && p.evictGRPC(worst)
+}
+
+// evictIdle closes the connection over HTTP/1.1 that has waited for a request for longest, or else one of the gRPC server without an open
+// call. p.mu is held.
+func (p *Port) evictIdle(only netip.Addr, now uint64) bool {
 	var longest *client
 	for c := range p.clients { // any order: the smallest turn is looked for
-		if c.state.Load()&3 == idle && !c.evicted && (longest == nil || c.turn.Load() < longest.turn.Load()) {
+		if c.state.Load()&3 == idle && !c.evicted && (!only.IsValid() || c.site == only) && (longest == nil || c.turn.Load() < longest.turn.Load()) {
 			longest = c
 		}
 	}
-	if longest == nil {
-		return p.dismiss() || p.hush()
+	if longest != nil {
+		p.evictClient(longest)
+		return true
 	}
-	longest.evicted = true
-	longest.cut()
-	p.leave()
+	var quiet *grpcConn
+	for i := range p.grpcConns { // any order: the one that has been quiet for longest is looked for
+		if i.held.Load() == 0 && !i.dismissed && !i.unused.queued && i.quiet.Load()+1 < now && (!only.IsValid() || i.site == only) &&
+			(quiet == nil || i.quiet.Load() < quiet.quiet.Load()) {
+			quiet = i
+		}
+	}
+	return quiet != nil && p.evictGRPC(quiet)
+}
+
+// evictClient closes a connection over HTTP/1.1 and counts it out. p.mu is held.
+func (p *Port) evictClient(c *client) {
+	c.evicted = true
+	c.cut()
+	p.leave(c.site)
+}
+
+// evictGRPC closes a connection of the gRPC server and counts it out: the server notices later. p.mu is held.
+func (p *Port) evictGRPC(i *grpcConn) bool {
+	i.dismissed = true
+	i.Cut()
+	p.leave(i.site)
 	return true
 }
 
-// dismiss closes the oldest connection of the gRPC server on which no call was ever begun. It is counted out here: the gRPC
-// server notices later. p.mu is held.
-func (p *Port) dismiss() bool {
-	c := p.unused.pop()
-	if c == nil {
-		return false
-	}
-	i := c.(*grpcConn)
-	i.dismissed = true
-	i.Cut() // the gRPC server notices
-	p.leave()
-	return true
+// dismiss closes the oldest connection of the gRPC server on which no call was ever begun. p.mu is held.
+func (p *Port) dismiss(only netip.Addr) bool {
+	c := p.unused.pop(only)
+	return c != nil && p.evictGRPC(c.(*grpcConn))
 }
 
 // hush closes the oldest connection whose protocol is not known yet and counts it out. p.mu is held.
-func (p *Port) hush() bool {
-	c := p.silent.pop()
-	if c == nil {
+func (p *Port) hush(only netip.Addr) bool {
+	first := p.silent.oldest(only)
+	if first == nil {
 		return false
 	}
-	_ = c.Close() // its goroutine sees the error
-	p.leave()
+	site := first.site
+	_ = p.silent.pop(only).Close() // its goroutine sees the error
+	p.leave(site)
 	return true
 }
 
 // release counts a connection out.
-func (p *Port) release() {
+func (p *Port) release(site netip.Addr) {
 	p.mu.Lock()
-	p.leave()
+	p.leave(site)
 	p.mu.Unlock()
 }
 
@@ -283,6 +338,7 @@ func (p *Port) release() {
 type counted struct {
 	net.Conn
 	port *Port
+	site netip.Addr
 	once sync.Once
 }
 
@@ -291,7 +347,7 @@ func (c *counted) Close() error {
 		c.port.mu.Lock()
 		defer c.port.mu.Unlock()
 		if i, ok := c.Conn.(*grpcConn); !ok || !i.dismissed {
-			c.port.leave()
+			c.port.leave(c.site)
 		}
 	})
 	return c.Conn.Close()
@@ -305,7 +361,7 @@ func (p *Port) Shutdown(ctx context.Context) error {
 	for l := range p.listeners { // any order: all are closed
 		_ = l.Close() // nothing to be done about it
 	}
-	for p.hush() { // without a request yet
+	for p.hush(netip.Addr{}) { // without a request yet
 	}
 	p.mu.Unlock()
 	_, _ = p.grpc.Close(), p.json.Close() // they never fail
@@ -386,11 +442,22 @@ func (p *Port) late(c *client, now uint64) bool {
 	switch s & 3 {
 	case idle:
 		return waited > p.opts.IdleTimeout
-	case reading, writing:
+	case reading:
+		return waited > 0 // it was due
+	case writing:
 		return waited > p.opts.RequestTimeout
 	}
 	return false
 }
+
+// due is the second of the port's clock at which a request should be whole that began at a second and of which so many bytes have come. It has
+// RequestTimeout and a second more for each 16 KiB, and must come at leastRate once SilenceTimeout is over.
+func (p *Port) due(began uint64, arrived int) uint64 {
+	return began + min(seconds(p.opts.RequestTimeout)+uint64(arrived/slowest), seconds(p.opts.SilenceTimeout)+uint64(arrived/leastRate))
+}
+
+// seconds is d in whole seconds.
+func seconds(d time.Duration) uint64 { return uint64(d / time.Second) }
 
 // inProcess is the address of connections that never were on a network.
 type inProcess struct{}

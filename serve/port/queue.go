@@ -1,6 +1,9 @@
 package port
 
-import "net"
+import (
+	"net"
+	"net/netip"
+)
 
 // queue holds connections in the order they came; each knows its place, so that it can leave from anywhere. Its owner's
 // mutex guards it.
@@ -11,13 +14,14 @@ type queue struct {
 
 type place struct {
 	conn       net.Conn
-	second     uint64 // when it came
+	site       netip.Addr // of its client
+	second     uint64     // when it came
 	prev, next *place
 	queued     bool
 }
 
-func (q *queue) push(c net.Conn, second uint64) *place {
-	e := &place{conn: c, second: second, prev: q.last, queued: true}
+func (q *queue) push(c net.Conn, site netip.Addr, second uint64) *place {
+	e := &place{conn: c, site: site, second: second, prev: q.last, queued: true}
 	if q.last == nil {
 		q.first = e
 	} else {
@@ -48,9 +52,18 @@ func (q *queue) remove(e *place) bool {
 	return true
 }
 
-// pop takes out the oldest; nil: there is none.
-func (q *queue) pop() net.Conn {
+// oldest returns the oldest of an address, the zero Addr: of all; nil: there is none.
+func (q *queue) oldest(only netip.Addr) *place {
 	e := q.first
+	for e != nil && only.IsValid() && e.site != only {
+		e = e.next
+	}
+	return e
+}
+
+// pop takes out the oldest of an address, the zero Addr: of all; nil: there is none.
+func (q *queue) pop(only netip.Addr) net.Conn {
+	e := q.oldest(only)
 	if e == nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -17,9 +18,9 @@ import (
 const preface = frame.Preface
 
 // begin finds out what c speaks and hands it on. c has been counted in.
-func (p *Port) begin(c net.Conn, offer Protocols) {
+func (p *Port) begin(c net.Conn, site netip.Addr, offer Protocols) {
 	p.mu.Lock()
-	waiting := p.silent.push(c, p.now.Load())
+	waiting := p.silent.push(c, site, p.now.Load())
 	p.mu.Unlock()
 	_ = c.SetDeadline(time.Now().Add(p.opts.SilenceTimeout)) // if it fails the connection is closed, and the read returns the error
 	serve := p.recognise(c, offer)
@@ -29,7 +30,7 @@ func (p *Port) begin(c net.Conn, offer Protocols) {
 	if serve == nil || !counted { // nothing serves it, or it was closed to make room
 		_ = c.Close()
 		if counted {
-			p.release()
+			p.release(site)
 		}
 		return
 	}
@@ -58,16 +59,18 @@ func (p *Port) recognise(c net.Conn, offer Protocols) func() {
 	case err != nil:
 		return nil
 	case h2 && !offer.NoGRPC:
-		return func() { p.grpc.give(&counted{Conn: p.newGRPCConn(&replayed{c, head}), port: p}) }
+		return func() {
+			p.grpc.give(&counted{Conn: p.newGRPCConn(&replayed{c, head}), port: p, site: siteOf(c.RemoteAddr())})
+		}
 	case !h2 && !offer.NoHTTP && !looksLikeTLS(head):
-		return func() { p.serveHTTP1(&client{Conn: c, raw: c, port: p, head: head}, nil) }
+		return func() { p.serveHTTP1(&client{Conn: c, raw: c, port: p, site: siteOf(c.RemoteAddr()), head: head}, nil) }
 	}
 	return nil
 }
 
 // recogniseTLS is recognise after a handshake. c's deadline bounds the handshake and what follows it together.
 func (p *Port) recogniseTLS(c net.Conn, offer Protocols) func() {
-	tc := tls.Server(c, offer.TLS)
+	tc, site := tls.Server(c, offer.TLS), siteOf(c.RemoteAddr())
 	if err := tc.HandshakeContext(context.Background()); err != nil {
 		if failed := p.opts.Conns.Failed; failed != nil && !errors.Is(err, io.EOF) { // a probe connects and closes
 			failed(c.RemoteAddr().String(), err)
@@ -92,13 +95,13 @@ func (p *Port) recogniseTLS(c net.Conn, offer Protocols) func() {
 		if offer.NoHTTP {
 			return nil
 		}
-		s := &secret{client{Conn: tc, raw: c, port: p, head: head}, tc}
+		s := &secret{client{Conn: tc, raw: c, port: p, site: site, head: head}, tc}
 		return func() { p.serveHTTP1(&s.client, s) }
 	}
 	toGRPC := func() {
-		p.grpc.give(handshaken{&encrypted{counted{Conn: p.newGRPCConn(&replayed{tc, head}), port: p}, tc}})
+		p.grpc.give(handshaken{&encrypted{counted{Conn: p.newGRPCConn(&replayed{tc, head}), port: p, site: site}, tc}})
 	}
-	other := func() *encrypted { return &encrypted{counted{Conn: &replayed{tc, head}, port: p}, tc} }
+	other := func() *encrypted { return &encrypted{counted{Conn: &replayed{tc, head}, port: p, site: site}, tc} }
 	switch {
 	case offer.NoHTTP:
 		return toGRPC

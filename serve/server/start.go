@@ -40,6 +40,7 @@ type Server struct {
 	members atomic.Pointer[node.Node]
 
 	conns budget.Connections
+	crowd *crowd
 	// serving becomes true once every door accepts clients.
 	serving atomic.Bool
 	// failed gets the first error that ends the service.
@@ -108,6 +109,7 @@ func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err err
 	watching, done := context.WithCancel(context.Background())
 	s.unwatch = done
 	s.wg.Go(func() { s.room.run(watching) })
+	s.wg.Go(func() { s.crowd.run(watching) })
 	// Workers act only while this member leads; they end with the node.
 	levels := level.Options{Hold: su.HoldLevel, Logger: log}
 	founds := errors.Is(identity, node.ErrNoIdentity) && su.Join.Join == ""
@@ -148,6 +150,10 @@ func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err err
 func (s *Server) newHost(ctx context.Context) *doors.Host {
 	conns := port.NewConnLimit(s.conns.Doors)
 	conns.Failed = s.handshakeFailed
+	s.crowd = &crowd{log: s.log, now: time.Now, conns: conns, raise: "--memory", told: map[string]time.Time{}}
+	if budget.ConnectionsOf(s.setup.Node.MemoryBytes, 1<<30).Doors > s.conns.Doors {
+		s.crowd.raise = "the limit of open files (LimitNOFILE, ulimit -n)"
+	}
 	return &doors.Host{Dir: s.setup.Node.Dir, Founder: len(s.setup.Join.Peers) == 0 && s.setup.Join.Join == "",
 		Conns: conns, SideConns: s.conns.Side, Ack: s.setup.Ack, Steps: new(meter.Steps), Log: s.log, Reserved: s.reserved,
 		Go: func(fn func()) { s.wg.Go(fn) }, Serve: s.goServe, Fail: s.fail, Serving: s.serving.Load, Starting: ctx,
@@ -173,7 +179,7 @@ func (s *Server) openAdmin() error {
 	}
 	opt := admin.Options{Version: cli.Version, Steps: s.host.Steps, ConnState: few.State, DoorsServe: s.serving.Load, Logger: s.log,
 		ErrorLog: port.HandshakeErrors(s.handshakeFailed)}
-	opt.Sections = []admin.Section{s.section(), s.room.section(), s.memorySection()}
+	opt.Sections = []admin.Section{s.section(), s.room.section(), s.crowd.section(), s.memorySection()}
 	if s.setup.Archive != nil {
 		opt.Sections = append(opt.Sections, s.archiveSection())
 	}

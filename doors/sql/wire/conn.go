@@ -98,6 +98,9 @@ func (c *conn) login(ctx context.Context) bool {
 	}
 	if err == nil {
 		c.server.enter(c)
+		if c.server.Entered != nil {
+			c.server.Entered(c.raw)
+		}
 		c.ok(0, Done{}, c.session.Status())
 		c.out.flush()
 		err = c.out.err

@@ -17,6 +17,8 @@ type Server struct {
 	Accounts Accounts
 	// Open makes the session of a client that has proved who it is. An error is sent, and ends the connection.
 	Open func(ctx context.Context, c *Client) (Session, error)
+	// Entered hears that the client of a connection that was given to Serve has logged in; nil: nobody does.
+	Entered func(nc net.Conn)
 	// Key returns the key with which a client without TLS hides its password. It is called each time a client needs it: the caller keeps the
 	// key that it has made.
 	Key func() (*rsa.PrivateKey, error)

@@ -10,12 +10,21 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/holdfastdb/holdfast/serve/port/frame"
 )
 
-// bufferLen is how much is read at a time.
-const bufferLen = 32 << 10
+// A connection reads into smallBuffer bytes as long as that is all that comes at a time: thousands of idle ones need no more. One that sends more gets
+// bufferLen bytes, until quietReads reads in a row have had room in half of smallBuffer.
+const (
+	bufferLen   = 32 << 10
+	smallBuffer = 4 << 10
+	quietReads  = 16
+)
+
+// buffers has those of bufferLen that no connection uses.
+var buffers = sync.Pool{New: func() any { return new([bufferLen]byte) }}
 
 // Conn is a connection of the gRPC server that draws room for large messages, from their first bytes until they are answered, and
 // turns away those for which there is none.
@@ -40,6 +49,8 @@ type Conn struct {
 	// Owned by the reading goroutine.
 	highest         uint32 // stream of the newest call
 	buf             []byte
+	large           *[bufferLen]byte // buf is all of it; nil: buf is a small one
+	quiet           int              // reads in a row that had room in half of a small buffer
 	next, seen, end int // buf[next:seen] may be read, buf[seen:end] waits for more to be understood
 	skip            int // bytes to pass on without a look
 	frame           frame.Frame
@@ -52,13 +63,21 @@ type Conn struct {
 
 	mu      sync.Mutex
 	closed  bool
-	streams map[uint32]int64    // calls that neither side has ended for good, and what each holds
+	streams map[uint32]call     // calls that neither side has ended for good
 	calls   map[uint32]*message // by stream: messages that are not whole, and those that hold room
+}
+
+// call is one that neither side has ended for good.
+type call struct {
+	held     int64
+	began    uint64 // as Options.Now has it
+	answered bool   // the server has answered something, so that a client that sends no more waits for the server
+	whole    bool   // the client has ended its side
 }
 
 // New puts a Conn in front of c, of which nothing has been read yet.
 func New(c net.Conn, room Room, opt Options) *Conn {
-	return &Conn{Conn: c, room: room, opt: opt, buf: make([]byte, bufferLen), skip: len(frame.Preface), streams: map[uint32]int64{},
+	return &Conn{Conn: c, room: room, opt: opt, buf: make([]byte, smallBuffer), skip: len(frame.Preface), streams: map[uint32]call{},
 		calls: map[uint32]*message{}}
 }
 
@@ -66,13 +85,16 @@ func New(c net.Conn, room Room, opt Options) *Conn {
 // of its own.
 func (i *Conn) Read(p []byte) (int, error) {
 	for i.next == i.seen {
-		i.end = copy(i.buf, i.buf[i.seen:i.end])
-		i.next, i.seen = 0, 0
+		i.fit()
 		n, err := i.Conn.Read(i.buf[i.end:])
 		if n == 0 && err != nil {
 			return 0, err
 		}
-		i.end += n
+		if i.end += n; i.end > smallBuffer/2 {
+			i.quiet = 0
+		} else {
+			i.quiet++
+		}
 		if err := i.look(); err != nil {
 			return 0, err
 		}
@@ -80,6 +102,25 @@ func (i *Conn) Read(p []byte) (int, error) {
 	n := copy(p, i.buf[i.next:i.seen])
 	i.next += n
 	return n, nil
+}
+
+// fit moves what waits to be understood, which is less than a small buffer, to the front of a buffer that suits what has come of late.
+func (i *Conn) fit() {
+	rest := i.buf[i.seen:i.end]
+	switch {
+	case i.large == nil && i.end == len(i.buf): // the last read had no room for more
+		i.large = buffers.Get().(*[bufferLen]byte)
+		i.buf = i.large[:]
+		i.end = copy(i.buf, rest)
+	case i.large != nil && i.quiet >= quietReads:
+		i.buf = make([]byte, smallBuffer)
+		i.end = copy(i.buf, rest)
+		buffers.Put(i.large)
+		i.large = nil
+	default:
+		i.end = copy(i.buf, rest)
+	}
+	i.next, i.seen = 0, 0
 }
 
 // more is returned by the functions that look at bytes if what they look for has not come as a whole. They need a frame's
@@ -164,29 +205,31 @@ func (i *Conn) headers(f frame.Frame) {
 		i.room.First()
 	}
 	i.mu.Lock()
-	had, open := i.streams[f.Stream]
+	c, open := i.streams[f.Stream]
 	begins := f.Kind == frame.Headers && f.Stream > i.highest && f.Stream%2 == 1
 	if i.closed || !open && !begins { // trailers of a call that has ended, or frames for which the server ends the connection
 		i.mu.Unlock()
 		return
 	}
-	n := min(int64(f.Length)*headerCost, MaxHeaderCost)
+	n := headersCost(f.Length)
 	if begins {
 		i.highest = f.Stream
-		n += CallCost
+		c.began = i.opt.now()
+		n = CallCost + headersCost(f.Length-usualHeaders)
 	} else {
-		n = min(n, max(CallCost+MaxHeaderCost-had, 0))
+		n = min(n, max(CallCost+MaxHeaderCost-c.held, 0))
 	}
-	i.streams[f.Stream] = had + n
+	c.held += n
+	i.streams[f.Stream] = c
 	i.mu.Unlock()
 	i.room.Open(n)
 }
 
 // ended counts a call out. The caller holds mu.
 func (i *Conn) ended(stream uint32) {
-	if n, open := i.streams[stream]; open {
+	if c, open := i.streams[stream]; open {
 		delete(i.streams, stream)
-		i.room.Done(n)
+		i.room.Done(c.held)
 	}
 	i.drop(stream)
 }
@@ -200,8 +243,9 @@ func (i *Conn) clientEnds(f frame.Frame) {
 		i.ended(f.Stream)
 		return
 	}
-	if n, open := i.streams[f.Stream]; open && n >= CallCost {
-		i.streams[f.Stream] = n - CallCost + WholeCost
+	if c, open := i.streams[f.Stream]; open && !c.whole {
+		c.whole, c.held = true, c.held-(CallCost-WholeCost)
+		i.streams[f.Stream] = c
 		i.room.Done(CallCost - WholeCost)
 	}
 	if m := i.calls[f.Stream]; m != nil && (m.left > 0 || m.held == 0) {
@@ -217,7 +261,7 @@ func (i *Conn) Write(p []byte) (int, error) {
 		if rest, f, ok = i.out.Next(rest); ok && f.Kind == frame.Data {
 			i.room.Leaves(f.Length)
 		}
-		if ok && (f.Ends() || i.open.Load() > 0) {
+		if ok && (f.Ends() || f.Kind == frame.Headers || i.open.Load() > 0) {
 			i.serverSays(f)
 		}
 	}
@@ -233,9 +277,33 @@ func (i *Conn) serverSays(f frame.Frame) {
 	defer i.mu.Unlock()
 	if f.Ends() { // what the client still sends is dropped
 		i.ended(f.Stream)
-	} else if m := i.calls[f.Stream]; m != nil && m.left == 0 && m.got == 0 {
+		return
+	}
+	if c, open := i.streams[f.Stream]; open && !c.answered {
+		c.answered = true
+		i.streams[f.Stream] = c
+	}
+	if m := i.calls[f.Stream]; m != nil && m.left == 0 && m.got == 0 {
 		i.drop(f.Stream)
 	}
+}
+
+// Lacking is how many bytes are held for calls that began before a time, as Options.Now has it, and neither come whole nor were answered:
+// their clients do not go on. A large message that comes is progress.
+func (i *Conn) Lacking(before uint64) (n int64) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	recent := time.Now().Add(-lackingGrace).UnixNano()
+	for stream, c := range i.streams { // any order: a sum
+		if c.whole || c.answered || c.began >= before {
+			continue
+		}
+		if m := i.calls[stream]; m != nil && m.held > 0 && m.heard >= recent {
+			continue
+		}
+		n += c.held
+	}
+	return n
 }
 
 // Pending is how many calls neither side has ended, and how many messages are remembered.

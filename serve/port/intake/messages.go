@@ -168,12 +168,13 @@ func (i *Conn) draw(m *message, size int) bool {
 	return true
 }
 
-// keep remembers the present stream's message.
+// keep remembers the present stream's message. While its room was drawn, the server may have ended the call.
 func (i *Conn) keep(m *message) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.closed {
+	if _, open := i.streams[i.frame.Stream]; i.closed || !open {
 		i.release(m)
+		return
 	}
 	i.calls[i.frame.Stream] = m
 	i.open.Store(int32(len(i.calls)))

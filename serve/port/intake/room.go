@@ -2,15 +2,23 @@ package intake
 
 import "time"
 
-// What an open call holds, in bytes. A call whose request is not whole has a goroutine with its stack at the server, and may keep
-// it as long as its client likes; one that is whole waits for the server only. Headers are compressed: a byte of them stands
-// for a header of about headerCost bytes at worst, up to what a server takes of them.
+// What an open call holds, in bytes. A call whose request is not whole has goroutines with their stacks at the server, and may keep
+// them as long as its client likes; one that is whole waits for the server only. CallCost is measured: an idle stream with a watch has three
+// goroutines, and 8 KiB of heap and 8 of stacks once the collector has shrunk those (docs/adr/0026-open-calls.md). Headers are compressed: a byte of them stands for a header of about headerCost bytes at worst, up to what a server
+// takes of them. What every call has of headers is in CallCost.
 const (
-	CallCost      = 10 << 10
+	CallCost      = 16 << 10
 	WholeCost     = 2 << 10
 	MaxHeaderCost = 32 << 10
 	headerCost    = 32
+	usualHeaders  = 192
 )
+
+// lackingGrace is how long a client may send nothing of a large message that has begun.
+const lackingGrace = 3 * time.Second
+
+// headersCost is what n bytes of headers hold.
+func headersCost(n int) int64 { return min(int64(max(n, 0))*headerCost, MaxHeaderCost) }
 
 // Room is where a Conn draws what its client's calls and messages hold. Open, First and Draw are called by the goroutine that reads the
 // Conn, without its lock; Draw may take a while. The others are called from any goroutine, perhaps with the Conn's lock: they must
@@ -38,4 +46,13 @@ type Options struct {
 	MaxMessage int
 	// Patience is how long a message of a size may take to come.
 	Patience func(size int) time.Duration
+	// Now is a clock of seconds; nil: it stands still.
+	Now func() uint64
+}
+
+func (o *Options) now() uint64 {
+	if o.Now == nil {
+		return 0
+	}
+	return o.Now()
 }
