@@ -98,7 +98,7 @@ func orMs(ms int64, other time.Duration) int64 {
 // again is called for a transaction that had been submitted before: whoever submits it once more wants it to go on now. It reports whether
 // it does: one that was never due yet, because it is delayed, goes on waiting.
 func (d *Door) again(q *ask, st *sagapart.State) (runs bool, err error) {
-	t, err := d.machine.FindNumber(st.Number)
+	t, err := d.machine.BriefNumber(st.Number)
 	if err != nil {
 		return false, err
 	}
