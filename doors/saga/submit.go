@@ -31,7 +31,7 @@ func (d *Door) submit(q *ask, r *request) error {
 	}
 	st, rej, err := d.propose(q, &sagapart.Part{Kind: kind, Begin: p})
 	if err == nil && rej != nil {
-		err = refusedAs(rej, "sumbmit")
+		err = refusedAs(rej, submitWord)
 	}
 	if err != nil {
 		return err
@@ -71,9 +71,6 @@ func (d *Door) begin(r *request, as sagapart.Status) (*sagapart.BeginPart, error
 	p := &sagapart.BeginPart{Definition: r.Definition, Status: as, IntervalMs: r.Options.FirstIntervalMs(d.opts.RetryInterval.Milliseconds())}
 	if p.Branches, err = d.branches(r); err != nil {
 		return nil, err
-	}
-	if len(p.Branches) > sagapart.MaxBranches {
-		return nil, refuse(400, "%d branches are too many; at most %d in one transaction", len(p.Branches), sagapart.MaxBranches)
 	}
 	switch {
 	case as == sagapart.Submitted:
@@ -129,7 +126,7 @@ func (d *Door) finish(q *ask, r *request) error {
 	case rej.Code == sagapart.WrongStatus && rej.Detail == to.String():
 		return nil
 	}
-	return refusedAs(rej, "sumbmit")
+	return refusedAs(rej, submitWord)
 }
 
 // cut is a reason in the length there is for one.
@@ -157,7 +154,10 @@ func (d *Door) prepared(q *ask, r *request, mayExist bool) (*sagapart.State, *en
 	return d.propose(q, &sagapart.Part{Kind: sagapart.Begin, Begin: p})
 }
 
-// refusedAs is the refusal of a Begin. The word that DTM misspells is what its clients compare with.
+// submitWord is DTM's own spelling, which its clients compare with: it is no mistake of ours to be mended.
+const submitWord = "sumbmit"
+
+// refusedAs is the refusal of a Begin.
 func refusedAs(rej *entry.Rejection, what string) error {
 	if rej.Code == sagapart.WrongStatus {
 		return failed("current status '%s', cannot %s.", rej.Detail, what)
