@@ -94,7 +94,7 @@ func (d *Door) rolledBack(q *ask, w *waiter, st *sagapart.State) error {
 	if err == nil {
 		return nil
 	}
-	if t, err := d.machine.FindNumber(st.Number); err == nil && t != nil && t.Status == sagapart.Failed {
+	if t, err := d.machine.BriefNumber(st.Number); err == nil && t != nil && t.Status == sagapart.Failed {
 		return nil
 	}
 	if broken(err).code == http.StatusConflict {
@@ -150,5 +150,5 @@ func (d *Door) find(gid string) (*sagamachine.Transaction, error) {
 	if err := d.node.Linearize(d.bounded()); err != nil {
 		return nil, unread(err)
 	}
-	return d.machine.Find(gid)
+	return d.machine.Brief(gid)
 }

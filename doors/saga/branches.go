@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/holdfastdb/holdfast/core/entry"
+	sagamachine "github.com/holdfastdb/holdfast/doors/saga/machine"
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
@@ -25,9 +27,17 @@ func (d *Door) branches(r *request) ([]sagapart.Branch, error) {
 		return nil, err
 	}
 	if r.Mode == sagapart.Saga {
+		if n := 2 * len(r.steps); n > sagapart.MaxBranches {
+			return nil, tooManyBranches(n)
+		}
 		return r.sagaBranches(), nil
 	}
 	return d.messages(r)
+}
+
+// tooManyBranches refuses a transaction of n of them.
+func tooManyBranches(n int) error {
+	return refuse(400, "%d branches are too many; at most %d in one transaction", n, sagapart.MaxBranches)
 }
 
 // bounded judges the size of what the steps carry.
@@ -62,9 +72,13 @@ func (r *request) sagaBranches() []sagapart.Branch {
 }
 
 // messages are an action for each step, or one for each subscriber where the step names a topic. Who subscribes is read from the state as
-// of now.
+// of now. They are counted before any is made: a step is some bytes, and a topic has up to a thousand subscribers.
 func (d *Door) messages(r *request) ([]sagapart.Branch, error) {
-	all, asked := make([]sagapart.Branch, 0, len(r.steps)), false
+	topics, n, err := d.subscribers(r)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]sagapart.Branch, 0, n)
 	for i := range r.steps {
 		id := fmt.Sprintf("%02d", i+1)
 		name, topic := strings.CutPrefix(r.steps[i].action, topicPrefix)
@@ -72,26 +86,54 @@ func (d *Door) messages(r *request) ([]sagapart.Branch, error) {
 			all = append(all, sagapart.Branch{ID: id, Op: sagapart.OpAction, URL: name, Status: sagapart.Prepared, Payload: r.payloads[i]})
 			continue
 		}
-		if !asked {
-			if err := d.node.Linearize(d.bounded()); err != nil {
-				return nil, unread(err)
-			}
-			asked = true
-		}
-		t, err := d.machine.Topic(name)
-		if err != nil {
-			return nil, err
-		}
-		if t == nil || len(t.Subscribers) == 0 {
-			return nil, refuse(500, "topic not found")
-		}
-		for j := range t.Subscribers {
+		to := topics[name]
+		for j := range to {
 			one := id
-			if len(t.Subscribers) > 1 {
+			if len(to) > 1 {
 				one = fmt.Sprintf("%s-%02d", id, j+1)
 			}
-			all = append(all, sagapart.Branch{ID: one, Op: sagapart.OpAction, URL: t.Subscribers[j].URL, Status: sagapart.Prepared, Payload: r.payloads[i]})
+			all = append(all, sagapart.Branch{ID: one, Op: sagapart.OpAction, URL: to[j].URL, Status: sagapart.Prepared, Payload: r.payloads[i]})
 		}
 	}
 	return all, nil
+}
+
+// subscribers reads the topics that the steps of a message name, each once, and counts the branches.
+func (d *Door) subscribers(r *request) (topics map[string][]sagamachine.Subscriber, n int, err error) {
+	bytes := 0
+	for i := range r.steps {
+		name, topic := strings.CutPrefix(r.steps[i].action, topicPrefix)
+		if !topic {
+			n++
+			continue
+		}
+		to, known := topics[name]
+		if !known {
+			if topics == nil {
+				topics = map[string][]sagamachine.Subscriber{}
+				if err := d.node.Linearize(d.bounded()); err != nil {
+					return nil, 0, unread(err)
+				}
+			}
+			t, err := d.machine.Topic(name)
+			if err != nil {
+				return nil, 0, err
+			}
+			if t == nil || len(t.Subscribers) == 0 {
+				return nil, 0, refuse(500, "topic not found")
+			}
+			to = t.Subscribers
+			topics[name] = to
+		}
+		if n += len(to); n > sagapart.MaxBranches {
+			return nil, 0, tooManyBranches(n + len(r.steps) - 1 - i) // at least: others may be topics
+		}
+		for j := range to {
+			bytes += len(to[j].URL)
+		}
+		if bytes > entry.MaxCommandBytes {
+			return nil, 0, refuse(413, "the URLs of the subscribers are too many bytes for one transaction; at most %d", entry.MaxCommandBytes)
+		}
+	}
+	return topics, n, nil
 }

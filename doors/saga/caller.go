@@ -8,6 +8,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/entry"
 	eident "github.com/holdfastdb/holdfast/core/entry/ident"
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
+	"github.com/holdfastdb/holdfast/serve/port"
 )
 
 // Caller is who sends a request, as far as the door knows: for those who judge that.
@@ -26,7 +27,8 @@ type Caller struct {
 type ask struct {
 	Caller
 	acked
-	revision uint64 // of the catalogue by which it was let in; 0: without users
+	from     *port.From // the account of its connection over gRPC, nil for another
+	revision uint64     // of the catalogue by which it was let in; 0: without users
 	// gone returns what is closed when the client goes away; nil: that is not known. It may cost a goroutine, so it is for requests that
 	// wait for long.
 	gone func() <-chan struct{}

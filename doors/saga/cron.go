@@ -54,7 +54,7 @@ func (d *Door) late(tick int64, n int) (found []sagapart.ChangePart, more bool, 
 			if looked++; len(found) == n || looked > mostTimers {
 				return found, true, nil
 			}
-			t, err := d.machine.FindNumber(at.Number)
+			t, err := d.machine.BriefNumber(at.Number)
 			if err != nil {
 				return nil, false, err
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
@@ -16,7 +17,7 @@ import (
 type custom struct {
 	delayMs    int64
 	concurrent bool
-	orders     map[int][]int // the steps that a step must follow
+	orders     map[int][]int16 // the steps that a step must follow
 }
 
 // custom reads custom_data. What makes no sense is refused now, and not found out when the transaction is due; what is only written in
@@ -67,20 +68,50 @@ func (c *custom) field(r *request, name string, v value) (err error) {
 
 // shownCustom is custom_data as DTM's clients in Go write it.
 type shownCustom struct {
-	Delay      seconds       `json:"delay,omitempty"`
-	Orders     map[int][]int `json:"orders,omitempty"`
-	Concurrent bool          `json:"concurrent,omitempty"`
+	Delay      seconds         `json:"delay,omitempty"`
+	Orders     map[int][]int16 `json:"orders,omitempty"`
+	Concurrent bool            `json:"concurrent,omitempty"`
 }
 
 // plainCustom reports whether custom_data is written as in shownCustom.
 func plainCustom(v value) bool {
-	var own struct {
-		Delay      float64       `json:"delay"`
-		Orders     map[int][]int `json:"orders"`
-		Concurrent bool          `json:"concurrent"`
+	number := func(v value, whole bool) error {
+		if v.null() {
+			return nil
+		}
+		if _, err := strconv.ParseFloat(string(v), 64); err != nil || v[0] == '"' {
+			return errOtherForm
+		}
+		if _, err := strconv.Atoi(string(v)); whole && err != nil {
+			return errOtherForm
+		}
+		return nil
 	}
-	return json.Unmarshal(v, &own) == nil
+	orders := func(name string, v value) error {
+		if _, err := strconv.Atoi(name); err != nil || !v.null() && v[0] != '[' {
+			return errOtherForm
+		}
+		return v.elements(func(v value) error { return number(v, true) })
+	}
+	return v[0] == '{' && v.members(func(name string, v value) error {
+		switch strings.ToLower(name) {
+		case "delay":
+			return number(v, false)
+		case "concurrent":
+			if !v.null() && v[0] != 't' && v[0] != 'f' {
+				return errOtherForm
+			}
+		case "orders":
+			if !v.null() && v[0] != '{' {
+				return errOtherForm
+			}
+			return v.members(orders)
+		}
+		return nil
+	}) == nil
 }
+
+var errOtherForm = errors.New("written in another way than the worker reads it")
 
 func (c *custom) text(m sagapart.Mode) string {
 	if m == sagapart.Msg {
@@ -93,8 +124,8 @@ func (c *custom) text(m sagapart.Mode) string {
 	return string(b)
 }
 
-// orders reads which of a number of steps must follow which others: {"2":[0,1]}.
-func (v value) orders(steps int) (map[int][]int, error) {
+// orders reads which of a number of steps must follow which others: {"2":[0,1]}. A step that is named twice counts once.
+func (v value) orders(steps int) (map[int][]int16, error) {
 	step := func(v value) (int, error) {
 		if v.null() {
 			return 0, errors.New("orders: null is no step")
@@ -105,18 +136,24 @@ func (v value) orders(steps int) (map[int][]int, error) {
 		}
 		return int(n), err
 	}
-	all := map[int][]int{}
+	all, seen, list := map[int][]int16{}, make([]int, steps), 0
 	return all, v.members(func(name string, v value) error {
 		after, err := step(value(name))
 		if err != nil {
 			return err
 		}
-		all[after] = nil
-		return v.elements(func(v value) error {
+		list++
+		first := all[after][:0]
+		err = v.elements(func(v value) error {
 			before, err := step(v)
-			all[after] = append(all[after], before)
+			if err == nil && seen[before] != list {
+				seen[before] = list
+				first = append(first, int16(before))
+			}
 			return err
 		})
+		all[after] = first
+		return err
 	})
 }
 
@@ -124,22 +161,28 @@ func (v value) orders(steps int) (map[int][]int, error) {
 // anyway.
 func (c *custom) runs() error {
 	const open, done = 1, 2
+	type visit struct{ at, next int }
 	state := map[int]int{}
 	for _, first := range slices.Sorted(maps.Keys(c.orders)) {
-		for todo := []int{first}; len(todo) > 0; {
-			at := todo[len(todo)-1]
-			if state[at] != 0 {
-				state[at], todo = done, todo[:len(todo)-1]
+		if state[first] != 0 {
+			continue
+		}
+		state[first] = open
+		for path := []visit{{first, 0}}; len(path) > 0; {
+			top := &path[len(path)-1]
+			if top.next == len(c.orders[top.at]) {
+				state[top.at] = done
+				path = path[:len(path)-1]
 				continue
 			}
-			state[at] = open
-			for _, before := range c.orders[at] {
-				if state[before] == open || before > at && !c.concurrent {
-					return fmt.Errorf("orders: step %d and step %d wait for each other", at, before)
-				}
-				if state[before] == 0 {
-					todo = append(todo, before)
-				}
+			before := int(c.orders[top.at][top.next])
+			top.next++
+			if state[before] == open || before > top.at && !c.concurrent {
+				return fmt.Errorf("orders: step %d and step %d wait for each other", top.at, before)
+			}
+			if state[before] == 0 {
+				state[before] = open
+				path = append(path, visit{before, 0})
 			}
 		}
 	}

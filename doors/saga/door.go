@@ -113,22 +113,17 @@ type Door struct {
 	bridge  http.Handler            // of HTTP/2, which is always inside TLS, to HTTP/1.1
 	meters  meters
 
-	waiting  atomic.Int64  // requests that wait for news of a transaction, watches among them
-	watching atomic.Int64  // streams of events
-	large    chan struct{} // one token for each large answer that is being made
-	deadline *deadline.Shared
+	waiting  atomic.Int64 // requests that wait for news of a transaction, watches among them
+	watching atomic.Int64 // streams of events
+	// small and large have a token for each answer of which a page is being made (pages.go).
+	small, large chan struct{}
+	deadline     *deadline.Shared
 
 	stopping chan struct{} // closed by Shutdown: ends watches, and waiting for outcomes
 	stopOnce sync.Once
 	runOnce  sync.Once
 	wg       sync.WaitGroup
 }
-
-// largeAnswers is how many transactions of more than largeAnswer bytes are being encoded at a time.
-const (
-	largeAnswers = 2
-	largeAnswer  = 1 << 20
-)
 
 // maxHeaderList bounds a gRPC call's headers, by HTTP/2's measure, as in doors/kv.
 const maxHeaderList = 16 << 10
@@ -140,7 +135,7 @@ func New(n *node.Node, m *sagamachine.Machine, opts Options) *Door {
 
 func newDoor(n member, m *sagamachine.Machine, users *mident.Machine, opts Options) *Door {
 	opts.fill()
-	d := &Door{node: n, deadline: deadline.New(opts.RequestTimeout), machine: m, users: users, opts: opts, large: make(chan struct{}, largeAnswers), stopping: make(chan struct{})}
+	d := &Door{node: n, deadline: deadline.New(opts.RequestTimeout), machine: m, users: users, opts: opts, small: make(chan struct{}, smallReaders), large: make(chan struct{}, largeReaders), stopping: make(chan struct{})}
 	d.meters = newMeters()
 	d.server = grpc.NewServer(
 		grpc.ForceServerCodecV2(codec{}),

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -50,7 +53,7 @@ func (d *Door) register() {
 			if err != nil {
 				return nil, err
 			}
-			return progressOf(t), nil
+			return d.progressOf(q, t)
 		}),
 		unary(d, "Subscribe", func(q *ask, r *dtmTopic) (encoder, error) { return empty, d.subscribe(q, r.topic, r.url, r.remark) }),
 		unary(d, "Unsubscribe", func(q *ask, r *dtmTopic) (encoder, error) { return empty, d.unsubscribe(q, r.topic, r.url) }),
@@ -111,6 +114,7 @@ func callerOf(ctx context.Context) *ask {
 	}
 	if p, ok := peer.FromContext(ctx); ok {
 		q.Host = port.HostOf(p.Addr)
+		q.from, _ = p.Addr.(*port.From)
 		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
 			q.TLS = &info.State
 		}
@@ -118,16 +122,57 @@ func callerOf(ctx context.Context) *ask {
 	return q
 }
 
-// progressOf is what a workflow's client is told, its result included, without which one that has succeeded is run again for nothing.
-func progressOf(t *sagamachine.Transaction) progressReply {
+// progressOf is what a workflow's client is told, its result included, without which one that has succeeded is run again for nothing. It is one
+// message, so room for it is taken before it is made, and given back when the transport is done with it.
+func (d *Door) progressOf(q *ask, brief *sagamachine.Transaction) (encoder, error) {
+	slots := d.small
+	if brief.BranchBytes > largeAnswer {
+		slots = d.large
+	}
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	case <-d.bounded().Done():
+		return nil, later("too many large answers are being made")
+	}
+	t, err := d.machine.FindNumber(brief.Number)
+	if err != nil {
+		return nil, err
+	}
+	if t == nil {
+		return nil, later("the transaction has been forgotten meanwhile")
+	}
+	size := len(t.Gid) + len(t.Reason) + len(t.Result) + 64
+	for i := range t.Branches {
+		size += len(t.Branches[i].Payload) + len(t.Branches[i].ID) + len(t.Branches[i].Op) + 40
+	}
+	switch {
+	case size <= smallPage:
+		return appendProgress(nil, t), nil
+	case size > maxProgress: // a message to a thousand subscribers, which share one payload
+		return nil, refuse(http.StatusRequestEntityTooLarge, "the transaction has %d bytes, too many for one message; ask GET /api/dtmsvr/query?gid=%s", size, t.Gid)
+	}
+	// What one may write one can read: what is larger than a third of all room counts as that.
+	n := min(int64(size), d.port.AnswerRoom()/3)
+	if !d.port.TakeAnswer(q.from, n) {
+		return nil, later("too many answers that nobody takes")
+	}
+	return &largeReply{appendProgress(make([]byte, 0, size), t), newRoomHeld(d.port, q.from, n)}, nil
+}
+
+// maxProgress is the longest message: a workflow with all that it may hold fits.
+const maxProgress = 2 * maxBody
+
+func appendProgress(b []byte, t *sagamachine.Transaction) progressReply {
 	head := appendText(nil, 1, t.Gid)
 	head = appendText(head, 2, t.Status.String())
 	head = appendText(head, 3, t.Reason)
 	head = appendText(head, 4, t.Result)
-	b := appendMessage(nil, 1, head)
+	b = appendMessage(b, 1, head)
+	var one []byte
 	for i := range t.Branches {
 		at := &t.Branches[i]
-		one := appendText(make([]byte, 0, len(at.Payload)+len(at.ID)+len(at.Op)+32), 1, at.Status.String())
+		one = appendText(one[:0], 1, at.Status.String())
 		if len(at.Payload) > 0 {
 			one = appendMessage(one, 2, at.Payload)
 		}
@@ -136,6 +181,40 @@ func progressOf(t *sagamachine.Transaction) progressReply {
 	}
 	return b
 }
+
+// largeReply is a DtmProgressesReply for which room was taken.
+type largeReply struct {
+	b    []byte
+	room *roomHeld
+}
+
+func (r *largeReply) encode() []byte { return r.b }
+
+// roomHeld is room for one answer. It stands in the place of a pool of buffers, which the transport puts a buffer into that it is done with.
+type roomHeld struct{ held *holding }
+
+type holding struct {
+	once sync.Once
+	port *port.Port
+	from *port.From
+	n    int64
+}
+
+func newRoomHeld(p *port.Port, from *port.From, n int64) *roomHeld {
+	r := &roomHeld{&holding{port: p, from: from, n: n}}
+	runtime.AddCleanup(r, (*holding).giveBack, r.held) // should the transport ever forget the answer
+	return r
+}
+
+func (h *holding) giveBack() { h.once.Do(func() { h.port.AnswerSent(h.from, h.n) }) }
+
+func (r *roomHeld) giveBack() { r.held.giveBack() }
+
+// Get implements mem.BufferPool.
+func (r *roomHeld) Get(n int) *[]byte { b := make([]byte, n); return &b }
+
+// Put implements mem.BufferPool.
+func (r *roomHeld) Put(*[]byte) { r.giveBack() }
 
 // codec is the server's message codec: DTM's messages read and write themselves, those of reflection go through protobuf.
 type codec struct{}
@@ -149,6 +228,8 @@ func (codec) Name() string { return "proto" }
 // Marshal implements encoding.CodecV2.
 func (codec) Marshal(v any) (mem.BufferSlice, error) {
 	switch m := v.(type) {
+	case *largeReply:
+		return mem.BufferSlice{mem.NewBuffer(&m.b, m.room)}, nil
 	case encoder:
 		return mem.BufferSlice{mem.SliceBuffer(m.encode())}, nil
 	case proto.Message:

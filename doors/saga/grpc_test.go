@@ -180,6 +180,7 @@ func TestMessagesAreWhatReflectionSays(t *testing.T) {
 	if err := r.decode(b); err != nil {
 		t.Fatal(err)
 	}
+	r.named = nil
 	got := fmt.Sprintf("%+v", r)
 	want := fmt.Sprintf("%+v", dtmRequest{request{Definition: sagapart.Definition{Gid: "1", Protocol: "grpc", QueryPrepared: "6", CustomData: "4",
 		Options: sagapart.Options{WaitResult: true, TimeoutMs: 2000, RequestTimeoutMs: 6000, RetryIntervalMs: 3000, RetryLimit: 7},

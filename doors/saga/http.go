@@ -203,7 +203,7 @@ func (d *Door) run(ctx *fasthttp.RequestCtx, e *endpoint, in *input) int {
 
 var successBody = []byte(`{"dtm_result":"SUCCESS"}`)
 
-// answer writes a success. What is large is made only while few others are.
+// answer writes a success.
 func (d *Door) answer(ctx *fasthttp.RequestCtx, v any) error {
 	switch v := v.(type) {
 	case nil:
@@ -214,18 +214,8 @@ func (d *Door) answer(ctx *fasthttp.RequestCtx, v any) error {
 		ctx.SetContentType("text/plain; version=0.0.4; charset=utf-8")
 		ctx.Response.SetBodyRaw(v.b)
 		return nil
-	case interface{ size() int }:
-		if n := v.size(); n > largeAnswer {
-			select {
-			case d.large <- struct{}{}:
-				defer func() { <-d.large }()
-			case <-d.bounded().Done():
-				return later("too many large answers are being made")
-			}
-			if !port.HoldAnswer(ctx, int64(n)) {
-				return later("too many answers that nobody takes")
-			}
-		}
+	case *pageStream:
+		return v.send(ctx)
 	}
 	began := d.opts.Steps.Reply.Begin()
 	b, err := json.Marshal(v)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -139,20 +140,111 @@ func (v value) bytes() ([]byte, error) {
 	case v[0] != '"':
 		return v, nil
 	}
-	if inner := v[1 : len(v)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
-		return inner, nil
+	if v.plain() {
+		return v[1 : len(v)-1], nil
 	}
-	var s string
-	if err := json.Unmarshal(v, &s); err != nil {
-		return nil, err
-	}
-	return []byte(s), nil
+	var b bytes.Buffer
+	unescape(&b, v[1:len(v)-1])
+	return b.Bytes(), nil
 }
+
+// plain reports whether a text is written as it is.
+func (v value) plain() bool { return bytes.IndexByte(v, '\\') < 0 && utf8.Valid(v) }
 
 // text is bytes in memory of its own.
 func (v value) text() (string, error) {
+	if !v.null() && v[0] == '"' && !v.plain() {
+		var b strings.Builder
+		unescape(&b, v[1:len(v)-1])
+		return b.String(), nil
+	}
 	b, err := v.bytes()
 	return string(b), err
+}
+
+// unescape is what the inside of a text means, as encoding/json has it: what is no UTF-8 and half a surrogate pair become U+FFFD. It takes
+// memory for the result alone: a text may be all of a request.
+func unescape(b interface {
+	Grow(n int)
+	Write(p []byte) (int, error)
+	WriteRune(r rune) (int, error)
+}, s []byte) {
+	n := 0
+	for at := 0; at < len(s); {
+		r, plain, size := next(s[at:])
+		if at += size; plain {
+			n += size
+		} else {
+			n += utf8.RuneLen(r)
+		}
+	}
+	b.Grow(n)
+	for at := 0; at < len(s); {
+		r, plain, size := next(s[at:])
+		if plain {
+			_, _ = b.Write(s[at : at+size]) // neither fails
+		} else {
+			_, _ = b.WriteRune(r)
+		}
+		at += size
+	}
+}
+
+// next reads what stands for one letter, or plain letters that stand for themselves.
+func next(s []byte) (r rune, plain bool, size int) {
+	for size < len(s) && s[size] != '\\' {
+		if s[size] < utf8.RuneSelf {
+			size++
+			continue
+		}
+		r, n := utf8.DecodeRune(s[size:])
+		switch {
+		case r != utf8.RuneError || n > 1:
+			size += n
+		case size > 0:
+			return 0, true, size
+		default:
+			return utf8.RuneError, false, n
+		}
+	}
+	if size > 0 {
+		return 0, true, size
+	}
+	switch c := s[1]; c { // there is one: the document is JSON
+	case 'b':
+		return '\b', false, 2
+	case 'f':
+		return '\f', false, 2
+	case 'n':
+		return '\n', false, 2
+	case 'r':
+		return '\r', false, 2
+	case 't':
+		return '\t', false, 2
+	case 'u':
+		r = unit(s)
+		if !utf16.IsSurrogate(r) {
+			return r, false, 6
+		}
+		if both := utf16.DecodeRune(r, unit(s[6:])); both != utf8.RuneError {
+			return both, false, 12
+		}
+		return utf8.RuneError, false, 6
+	default:
+		return rune(c), false, 2
+	}
+}
+
+// unit is the number in \u1234, -1 if there is no such thing at the beginning.
+func unit(s []byte) rune {
+	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
+		return -1
+	}
+	n, err := strconv.ParseUint(string(s[2:6]), 16, 16)
+	if err != nil {
+		return -1
+	}
+	return rune(n)
 }
 
 // seconds is a number of seconds in milliseconds. DTM's are whole; a fraction is taken as well. Null and an empty text are 0.

@@ -17,12 +17,18 @@ func (v value) txn() (*kvpart.Txn, error) {
 		switch name {
 		case "compare":
 			return v.elements(func(v value) error {
+				if len(t.Compare) == maxOps {
+					return errManyOps
+				}
 				c, err := v.compare()
 				t.Compare = append(t.Compare, c)
 				return err
 			})
 		case "success":
 			return v.elements(func(v value) error {
+				if len(t.Then) == maxOps {
+					return errManyOps
+				}
 				op, err := v.op()
 				t.Then = append(t.Then, op)
 				return err
@@ -39,6 +45,11 @@ func (v value) txn() (*kvpart.Txn, error) {
 	}
 	return t, err
 }
+
+// maxOps bounds the compares and the changes that are read at all; how many there may be is for the door of keys to say.
+const maxOps = 4096
+
+var errManyOps = fmt.Errorf("more than %d compares or changes in one transaction", maxOps)
 
 // words are the values of an enumeration.
 type words map[string]uint8

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
 // The messages of DTM's gRPC service, read and written by hand: there are few of them, and their generated types come with a registry of
@@ -80,7 +82,9 @@ func (r *dtmRequest) decode(b []byte) error {
 		case 4:
 			r.CustomData = string(v)
 		case 5:
-			r.payloads = append(r.payloads, slices.Clone(v))
+			if len(r.payloads) < sagapart.MaxBranches { // those that no step has are not looked at
+				r.payloads = append(r.payloads, slices.Clone(v))
+			}
 		case 6:
 			r.QueryPrepared = string(v)
 		case 7:
@@ -120,15 +124,19 @@ func (r *dtmRequest) options(b []byte) error {
 // textSteps reads the steps, which are JSON in a text; "" and "null" are none. What is wrong with them is said by check, because an error here
 // would be one of the transport.
 func (r *dtmRequest) textSteps(b []byte) error {
-	if len(b) == 0 {
+	if len(b) == 0 || r.broken != nil {
 		return nil
 	}
 	v, err := parse(b)
 	if err == nil {
-		r.steps, err = v.steps()
+		r.steps, err = v.steps(r.steps[:0])
 	}
 	if err != nil {
-		r.broken = refuse(500, "Steps: %v", err)
+		var f *failure
+		if !errors.As(err, &f) {
+			f = &failure{500, "Steps: " + err.Error()}
+		}
+		r.broken = f
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ func (d *Door) Owed() string {
 	for _, of := range []struct {
 		what string
 		n    int64
-	}{{"requests that wait for news", d.waiting.Load()}, {"streams of events", d.watching.Load()}, {"large answers", int64(len(d.large))}} {
+	}{{"requests that wait for news", d.waiting.Load()}, {"streams of events", d.watching.Load()}, {"pages that are being made", int64(len(d.small) + len(d.large))}} {
 		if of.n != 0 {
 			all += fmt.Sprintf(", %d %s", of.n, of.what)
 		}

@@ -1,6 +1,7 @@
 package saga
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
 	"strconv"
@@ -45,7 +46,11 @@ func whole(s string) (int64, error) {
 
 // query answers a transaction with its branches; null if there is none.
 func (d *Door) query(q *ask, p params) (any, error) {
-	gid := p.get("gid")
+	return d.queried(q, p.get("gid"), &shownWhole{head: `{"branches":[`})
+}
+
+// queried answers the transaction of a gid as s shows it.
+func (d *Door) queried(q *ask, gid string, s *shownWhole) (any, error) {
 	if gid == "" {
 		return nil, errors.New("no gid specified")
 	}
@@ -53,17 +58,13 @@ func (d *Door) query(q *ask, p params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := struct {
-		Branches    []shownBranch     `json:"branches"`
-		Transaction *shownTransaction `json:"transaction"`
-	}{Branches: []shownBranch{}}
-	if t != nil {
-		answer.Branches, answer.Transaction = showBranches(t), d.show(t)
+	if t == nil {
+		return json.RawMessage(s.head + `],"transaction":null}`), nil
 	}
-	return &answer, nil
+	return d.paged(q, s.of(d, t))
 }
 
-// progress is the answer to a client that is about to run a workflow, perhaps once more: what it has recorded so far.
+// progress is the answer to a client that is about to run a workflow, perhaps once more: which transaction has what it has recorded so far.
 func (d *Door) progress(q *ask, r *request) (*sagamachine.Transaction, error) {
 	st, rej, err := d.prepared(q, r, true)
 	if err == nil && rej != nil {
@@ -72,7 +73,7 @@ func (d *Door) progress(q *ask, r *request) (*sagamachine.Transaction, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := d.machine.FindNumber(st.Number)
+	t, err := d.machine.BriefNumber(st.Number)
 	if err == nil && t == nil {
 		err = later("the transaction has been forgotten meanwhile")
 	}
@@ -84,34 +85,28 @@ func (d *Door) prepareWorkflow(q *ask, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &struct {
-		Progresses  []shownBranch     `json:"progresses"`
-		Transaction *shownTransaction `json:"transaction"`
-	}{showBranches(t), d.show(t)}, nil
+	s := &shownWhole{head: `{"progresses":[`}
+	return d.paged(q, s.of(d, t))
 }
 
 // all lists transactions, the newest first. A page may have fewer than asked for, or none, and still a next: the list is read up to a bound.
 func (d *Door) all(q *ask, p params) (any, error) {
-	var answer struct {
-		Next         string              `json:"next_position"`
-		Transactions []*shownTransaction `json:"transactions"`
-	}
 	if gid := p.get("gid"); gid != "" {
 		t, err := d.find(gid)
-		if err == nil && t != nil {
-			answer.Transactions = append(answer.Transactions, d.show(t))
+		if err != nil {
+			return nil, err
 		}
-		return &answer, err
+		if t == nil {
+			return json.RawMessage(`{"next_position":"","transactions":null}`), nil
+		}
+		l := &shownList{d: d, listed: []sagamachine.Listed{{Number: t.Number}}}
+		return d.paged(q, l.of(`{"next_position":"","transactions":[`))
 	}
-	found, next, err := d.list(p)
+	l, next, err := d.list(p)
 	if err != nil {
 		return nil, err
 	}
-	answer.Next, answer.Transactions = next, make([]*shownTransaction, len(found))
-	for i, t := range found {
-		answer.Transactions[i] = d.show(t)
-	}
-	return &answer, nil
+	return d.paged(q, l.of(`{"next_position":"`+next+`","transactions":[`))
 }
 
 // listOf reads which page of which list is asked for.

@@ -12,6 +12,9 @@ import (
 // maxBody bounds a request. What a transaction may hold is bounded again, so that a client hears which of its payloads is too large.
 const maxBody = 8 << 20
 
+// maxHeaders bounds the headers for the calls to branches, in bytes: they go out with each of them.
+const maxHeaders = 256 << 10
+
 // request is what a client asks of a transaction, whichever protocol it speaks. Payloads alias what it was read from.
 type request struct {
 	sagapart.Definition
@@ -21,6 +24,8 @@ type request struct {
 	reason   string // rollback_reason
 	// What a workflow has come to (req_extra).
 	status, outcome, why string
+
+	named map[string]int // places of Headers by name, once there are some
 
 	kv     value // of POST /api/holdfast/submit
 	broken error // what was wrong with it when it was read, to be said by check
@@ -85,13 +90,17 @@ func (r *request) field(name string, v value) (err error) {
 	case "retry_limit":
 		r.Options.RetryLimit, err = v.count()
 	case "branch_headers":
-		r.Headers = nil
+		r.Headers = r.Headers[:0]
+		clear(r.named)
 		err = v.members(r.header)
 	case "steps":
-		r.steps, err = v.steps()
+		r.steps, err = v.steps(r.steps[:0])
 	case "payloads":
-		r.payloads = nil
+		r.payloads = r.payloads[:0]
 		err = v.elements(func(v value) error {
+			if len(r.payloads) == sagapart.MaxBranches { // those that no step has are not looked at
+				return nil
+			}
 			b, err := v.bytes()
 			r.payloads = append(r.payloads, b)
 			return err
@@ -114,13 +123,19 @@ func (r *request) header(name string, v value) error {
 	return err
 }
 
+// setHeader keeps no more headers than one too many, which check refuses: there could be a million in a request.
 func (r *request) setHeader(name, value string) {
-	for i := range r.Headers {
-		if r.Headers[i].Name == name {
-			r.Headers[i].Value = value
-			return
-		}
+	if len(r.Headers) > sagapart.MaxHeaders {
+		return
 	}
+	if r.named == nil {
+		r.named = map[string]int{}
+	}
+	if i, ok := r.named[name]; ok {
+		r.Headers[i].Value = value
+		return
+	}
+	r.named[name] = len(r.Headers)
 	r.Headers = append(r.Headers, sagapart.Header{Name: name, Value: value})
 }
 
@@ -143,9 +158,14 @@ func (r *request) setExtra(name, s string) {
 	}
 }
 
-// steps reads a list of steps; each is an object of texts.
-func (v value) steps() (all []step, err error) {
+// steps reads a list of steps behind others; each is an object of texts. A list of more steps than there may be branches is refused as soon as
+// that is seen: there could be millions in a request.
+func (v value) steps(before []step) (all []step, err error) {
+	all = before
 	err = v.elements(func(v value) error {
+		if len(all) == sagapart.MaxBranches {
+			return tooManyBranches(len(all) + 1)
+		}
 		var s step
 		err := v.members(func(name string, v value) (err error) {
 			switch name {
@@ -184,9 +204,13 @@ func (r *request) check() error {
 	case len(r.outcome) > sagapart.MaxResultBytes:
 		return refuse(413, "result: %d bytes are too many; at most %d", len(r.outcome), sagapart.MaxResultBytes)
 	case len(r.Headers) > sagapart.MaxHeaders:
-		return refuse(400, "branch_headers: %d are too many; at most %d", len(r.Headers), sagapart.MaxHeaders)
+		return refuse(400, "branch_headers: there are too many; at most %d", sagapart.MaxHeaders)
 	}
+	size := 0
 	for _, h := range r.Headers {
+		if size += len(h.Name) + len(h.Value); size > maxHeaders {
+			return refuse(413, "branch_headers: more than %d bytes; no service takes so many", maxHeaders)
+		}
 		if !headerName(h.Name) || strings.ContainsAny(h.Value, "\r\n\x00") {
 			return refuse(400, "branch_headers: %s cannot be sent as a header", quote(h.Name+": "+h.Value))
 		}

@@ -2,7 +2,11 @@ package saga
 
 import (
 	"encoding/json"
+	"hash/maphash"
+	"maps"
 	"math"
+	"slices"
+	"strconv"
 	"time"
 
 	sagamachine "github.com/holdfastdb/holdfast/doors/saga/machine"
@@ -115,15 +119,10 @@ func headers(all []sagapart.Header) map[string]string {
 	return m
 }
 
-// showBranches makes the JSON of a transaction's branches, in their order.
-func showBranches(t *sagamachine.Transaction) []shownBranch {
-	all := make([]shownBranch, len(t.Branches))
-	for i := range t.Branches {
-		b := &t.Branches[i]
-		all[i] = shownBranch{shownRow: row(uint64(i)+1, b.Created, b.Updated), Gid: t.Gid, URL: b.URL, Data: b.Payload, ID: b.ID, Op: b.Op,
-			Status: b.Status.String(), Finished: wall(b.Finished), RolledBack: wall(b.RolledBack)}
-	}
-	return all
+// showBranch makes the JSON of a transaction's i-th branch.
+func showBranch(gid string, i int, b *sagamachine.Branch) *shownBranch {
+	return &shownBranch{shownRow: row(uint64(i)+1, b.Created, b.Updated), Gid: gid, URL: b.URL, Data: b.Payload, ID: b.ID, Op: b.Op,
+		Status: b.Status.String(), Finished: wall(b.Finished), RolledBack: wall(b.RolledBack)}
 }
 
 // shownKV is a row of DTM's table of configuration, in which it keeps topics and nothing else.
@@ -135,10 +134,170 @@ type shownKV struct {
 	Version uint64 `json:"version"`
 }
 
+// write writes what encoding/json makes of it, in an order of its own where that has none.
+func (r *shownRow) write(w *writer) {
+	w.name("id")
+	w.raw(strconv.FormatUint(r.ID, 10))
+	w.name("create_time")
+	w.time(r.Created)
+	w.name("update_time")
+	w.time(r.Updated)
+}
+
+func (w *writer) time(t *time.Time) {
+	if t == nil {
+		w.raw("null")
+		return
+	}
+	w.raw(t.Format(`"` + time.RFC3339Nano + `"`))
+}
+
+// The members that are left out when they are empty.
+
+func (w *writer) textOf(name, s string) {
+	if s != "" {
+		w.name(name)
+		w.text(s)
+	}
+}
+
+func (w *writer) timeOf(name string, t *time.Time) {
+	if t != nil {
+		w.name(name)
+		w.time(t)
+	}
+}
+
+func (w *writer) secondsOf(name string, s seconds) {
+	if s == 0 {
+		return
+	}
+	b, err := s.MarshalJSON()
+	if err != nil { // cannot be: it is a number
+		b = []byte("0")
+	}
+	w.name(name)
+	w.raw(string(b))
+}
+
+func (w *writer) numberOf(name string, n int64) {
+	if n != 0 {
+		w.name(name)
+		w.raw(strconv.FormatInt(n, 10))
+	}
+}
+
+func (b *shownBranch) write(w *writer) {
+	w.raw("{")
+	b.shownRow.write(w)
+	w.textOf("gid", b.Gid)
+	w.textOf("url", b.URL)
+	if len(b.Data) > 0 {
+		w.name("bin_data")
+		w.base64(b.Data)
+	}
+	w.textOf("branch_id", b.ID)
+	w.textOf("op", b.Op)
+	w.textOf("status", b.Status)
+	w.timeOf("finish_time", b.Finished)
+	w.timeOf("rollback_time", b.RolledBack)
+	w.raw("}")
+}
+
+func (t *shownTransaction) write(w *writer) {
+	w.raw("{")
+	t.members(w)
+	w.raw("}")
+}
+
+func (t *shownTransaction) members(w *writer) {
+	t.shownRow.write(w)
+	w.textOf("gid", t.Gid)
+	w.textOf("trans_type", t.Mode)
+	w.textOf("status", t.Status)
+	w.textOf("query_prepared", t.QueryPrepared)
+	w.textOf("protocol", t.Protocol)
+	w.timeOf("finish_time", t.Finished)
+	w.timeOf("rollback_time", t.RolledBack)
+	w.textOf("result", t.Result)
+	w.textOf("rollback_reason", t.RollbackReason)
+	w.textOf("options", t.Options)
+	w.textOf("custom_data", t.CustomData)
+	w.secondsOf("next_cron_interval", t.Interval)
+	w.timeOf("next_cron_time", t.Next)
+	o := &t.shownOptions
+	if o.WaitResult {
+		w.name("wait_result")
+		w.raw("true")
+	}
+	w.secondsOf("timeout_to_fail", o.TimeoutToFail)
+	w.secondsOf("request_timeout", o.RequestTimeout)
+	w.secondsOf("retry_interval", o.RetryInterval)
+	if len(o.Headers) > 0 {
+		w.name("branch_headers")
+		w.raw("{")
+		for i, name := range slices.Sorted(maps.Keys(o.Headers)) {
+			if i > 0 {
+				w.raw(",")
+			}
+			w.text(name)
+			w.raw(":")
+			w.text(o.Headers[name])
+		}
+		w.raw("}")
+	}
+	w.name("concurrent")
+	w.raw(strconv.FormatBool(o.Concurrent))
+	w.numberOf("retry_limit", o.RetryLimit)
+	w.numberOf("retry_count", o.RetryCount)
+}
+
+// kept is what is kept of a transaction while a page ends within its JSON, so that the rest is of the same moment: all but the long texts.
+type kept struct {
+	shown *tried // nil: it has not begun
+	sum   uint64 // of the texts
+}
+
+var textSeed = maphash.MakeSeed()
+
+// long are the texts in it that can be long.
+func (t *tried) long() []*string {
+	return []*string{&t.QueryPrepared, &t.Result, &t.RollbackReason, &t.Options, &t.CustomData}
+}
+
+// keep returns what to write of a transaction of which v is shown now: as it was first shown. Where a text has changed there is no going on.
+func (k *kept) keep(v *tried) (*tried, error) {
+	var h maphash.Hash
+	h.SetSeed(textSeed)
+	for _, s := range v.long() {
+		maphash.WriteComparable(&h, len(*s))
+		_, _ = h.WriteString(*s) // it never fails
+	}
+	if k.shown == nil {
+		own := *v.shownTransaction
+		k.shown, k.sum = &tried{&own, v.Attempts, v.LastError, v.LastErrorURL}, h.Sum64()
+		for _, s := range k.shown.long() {
+			*s = ""
+		}
+		k.shown.Headers = nil
+		return v, nil
+	}
+	if h.Sum64() != k.sum || v.Gid != k.shown.Gid {
+		return nil, errGone
+	}
+	same := *k.shown.shownTransaction
+	all := &tried{&same, k.shown.Attempts, k.shown.LastError, k.shown.LastErrorURL}
+	for i, s := range all.long() {
+		*s = *v.long()[i]
+	}
+	same.Headers = v.Headers
+	return all, nil
+}
+
 // topics is the category of topics.
 const topics = "topics"
 
-func showTopic(t *sagamachine.Topic) shownKV {
+func showTopic(t *sagamachine.Topic) *shownKV {
 	type subscriber struct {
 		URL    string `json:"url"`
 		Remark string `json:"remark"`
@@ -151,5 +310,19 @@ func showTopic(t *sagamachine.Topic) shownKV {
 	if err != nil { // cannot be: texts can be written
 		b = []byte("[]")
 	}
-	return shownKV{shownRow: row(t.ID, t.Created, t.Updated), Cat: topics, Key: t.Name, Value: string(b), Version: t.Version}
+	return &shownKV{shownRow: row(t.ID, t.Created, t.Updated), Cat: topics, Key: t.Name, Value: string(b), Version: t.Version}
+}
+
+func (v *shownKV) write(w *writer) {
+	w.raw("{")
+	v.shownRow.write(w)
+	w.name("cat")
+	w.text(v.Cat)
+	w.name("k")
+	w.text(v.Key)
+	w.name("v")
+	w.text(v.Value)
+	w.name("version")
+	w.raw(strconv.FormatUint(v.Version, 10))
+	w.raw("}")
 }

@@ -31,7 +31,7 @@ func (d *Door) submit(q *ask, r *request) error {
 	}
 	st, rej, err := d.propose(q, &sagapart.Part{Kind: kind, Begin: p})
 	if err == nil && rej != nil {
-		err = refusedAs(rej, "sumbmit")
+		err = refusedAs(rej, submitWord)
 	}
 	if err != nil {
 		return err
@@ -72,9 +72,6 @@ func (d *Door) begin(r *request, as sagapart.Status) (*sagapart.BeginPart, error
 	if p.Branches, err = d.branches(r); err != nil {
 		return nil, err
 	}
-	if len(p.Branches) > sagapart.MaxBranches {
-		return nil, refuse(400, "%d branches are too many; at most %d in one transaction", len(p.Branches), sagapart.MaxBranches)
-	}
 	switch {
 	case as == sagapart.Submitted:
 		if p.FirstMs = c.delayMs; p.FirstMs > 0 {
@@ -98,7 +95,7 @@ func orMs(ms int64, other time.Duration) int64 {
 // again is called for a transaction that had been submitted before: whoever submits it once more wants it to go on now. It reports whether
 // it does: one that was never due yet, because it is delayed, goes on waiting.
 func (d *Door) again(q *ask, st *sagapart.State) (runs bool, err error) {
-	t, err := d.machine.FindNumber(st.Number)
+	t, err := d.machine.BriefNumber(st.Number)
 	if err != nil {
 		return false, err
 	}
@@ -129,7 +126,7 @@ func (d *Door) finish(q *ask, r *request) error {
 	case rej.Code == sagapart.WrongStatus && rej.Detail == to.String():
 		return nil
 	}
-	return refusedAs(rej, "sumbmit")
+	return refusedAs(rej, submitWord)
 }
 
 // cut is a reason in the length there is for one.
@@ -157,7 +154,10 @@ func (d *Door) prepared(q *ask, r *request, mayExist bool) (*sagapart.State, *en
 	return d.propose(q, &sagapart.Part{Kind: sagapart.Begin, Begin: p})
 }
 
-// refusedAs is the refusal of a Begin. The word that DTM misspells is what its clients compare with.
+// submitWord is DTM's own spelling, which its clients compare with: it is no mistake of ours to be mended.
+const submitWord = "sumbmit"
+
+// refusedAs is the refusal of a Begin.
 func refusedAs(rej *entry.Rejection, what string) error {
 	if rej.Code == sagapart.WrongStatus {
 		return failed("current status '%s', cannot %s.", rej.Detail, what)

@@ -1,6 +1,7 @@
 package saga
 
 import (
+	"encoding/json"
 	"errors"
 
 	"github.com/holdfastdb/holdfast/core/entry"
@@ -58,15 +59,14 @@ func topicRefused(kind sagapart.Kind, rej *entry.Rejection) error {
 	return unknown(rej)
 }
 
+// noTopics is an answer without a topic.
+var noTopics = json.RawMessage(`{"kv":[]}`)
+
 // scanKV lists the rows of a category, a page at a time; there are topics. The position of DTM is a number, here it is a name.
 func (d *Door) scanKV(q *ask, p params) (any, error) {
-	answer := struct {
-		KV   []shownKV `json:"kv"`
-		Next string    `json:"next_position"`
-	}{KV: []shownKV{}}
 	n, err := limit(p)
 	if err != nil || p.get("cat") != topics {
-		return &answer, err
+		return json.RawMessage(`{"kv":[],"next_position":""}`), err
 	}
 	if err := d.node.Linearize(d.bounded()); err != nil {
 		return nil, unread(err)
@@ -75,36 +75,27 @@ func (d *Door) scanKV(q *ask, p params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range found {
-		answer.KV = append(answer.KV, showTopic(t))
-	}
+	next := ""
 	if len(found) == n {
-		answer.Next = found[n-1].Name
+		next = found[n-1]
 	}
-	return &answer, nil
+	return d.paged(q, &shownTopics{d: d, names: found, tail: `,"next_position":"` + string(appendEscaped(nil, next)) + `"`})
 }
 
 // queryKV answers one row of a category, or all up to a bound where no key is given.
 func (d *Door) queryKV(q *ask, p params) (any, error) {
-	answer := struct {
-		KV []shownKV `json:"kv"`
-	}{KV: []shownKV{}}
 	if cat := p.get("cat"); cat != "" && cat != topics {
-		return &answer, nil
+		return noTopics, nil
 	}
 	if err := d.node.Linearize(d.bounded()); err != nil {
 		return nil, unread(err)
 	}
 	if key := p.get("key"); key != "" {
-		t, err := d.machine.Topic(key)
-		if err == nil && t != nil {
-			answer.KV = append(answer.KV, showTopic(t))
-		}
-		return &answer, err
+		return d.paged(q, &shownTopics{d: d, names: []string{key}})
 	}
 	found, err := d.machine.Topics("", mostPage)
-	for _, t := range found {
-		answer.KV = append(answer.KV, showTopic(t))
+	if err != nil {
+		return nil, err
 	}
-	return &answer, err
+	return d.paged(q, &shownTopics{d: d, names: found})
 }

@@ -1,7 +1,7 @@
 package saga
 
 import (
-	"errors"
+	"encoding/json"
 	"strconv"
 
 	sagamachine "github.com/holdfastdb/holdfast/doors/saga/machine"
@@ -16,6 +16,21 @@ type tried struct {
 	// LastError and its URL are of the leader's memory: empty on other members, and after a change of leader until the next attempt fails.
 	LastError    string `json:"last_error,omitempty"`
 	LastErrorURL string `json:"last_error_url,omitempty"`
+}
+
+// write writes it, without the operator's members where it is for DTM's clients.
+func (t *tried) write(w *writer, operator bool) {
+	if !operator {
+		t.shownTransaction.write(w)
+		return
+	}
+	w.raw("{")
+	t.members(w)
+	w.name("attempts")
+	w.raw(strconv.FormatUint(uint64(t.Attempts), 10))
+	w.textOf("last_error", t.LastError)
+	w.textOf("last_error_url", t.LastErrorURL)
+	w.raw("}")
 }
 
 // knows says where the errors of an answer come from.
@@ -47,46 +62,32 @@ func (d *Door) tried(t *sagamachine.Transaction) *tried {
 	return s
 }
 
+// begin is how an answer that says it begins.
+func (k knows) begin() string {
+	b, err := json.Marshal(k)
+	if err != nil { // cannot be: texts can be written
+		b = []byte("{}")
+	}
+	return string(b[:len(b)-1]) + ","
+}
+
 // allTried is all for operators.
 func (d *Door) allTried(q *ask, p params) (any, error) {
-	found, next, err := d.list(p)
+	l, next, err := d.list(p)
 	if err != nil {
 		return nil, err
 	}
-	answer := struct {
-		knows
-		Next         string   `json:"next_position"`
-		Transactions []*tried `json:"transactions"`
-	}{knows: d.knows(), Next: next, Transactions: make([]*tried, len(found))}
-	for i, t := range found {
-		answer.Transactions[i] = d.tried(t)
-	}
-	return &answer, nil
+	l.operator = true
+	return d.paged(q, l.of(d.knows().begin()+`"next_position":"`+next+`","transactions":[`))
 }
 
 // queryTried is query for operators.
 func (d *Door) queryTried(q *ask, p params) (any, error) {
-	gid := p.get("gid")
-	if gid == "" {
-		return nil, errors.New("no gid specified")
-	}
-	t, err := d.find(gid)
-	if err != nil {
-		return nil, err
-	}
-	answer := struct {
-		knows
-		Branches    []shownBranch `json:"branches"`
-		Transaction *tried        `json:"transaction"`
-	}{knows: d.knows(), Branches: []shownBranch{}}
-	if t != nil {
-		answer.Branches, answer.Transaction = showBranches(t), d.tried(t)
-	}
-	return &answer, nil
+	return d.queried(q, p.get("gid"), &shownWhole{head: d.knows().begin() + `"branches":[`, operator: true})
 }
 
-// list reads the page of transactions that is asked for, and the position of the next one, "" if there is none.
-func (d *Door) list(p params) (found []*sagamachine.Transaction, next string, err error) {
+// list reads which transactions are on the page that is asked for, and the position of the next one, "" if there is none.
+func (d *Door) list(p params) (l *shownList, next string, err error) {
 	before, n, f, err := listOf(p)
 	if err != nil {
 		return nil, "", err
@@ -94,9 +95,9 @@ func (d *Door) list(p params) (found []*sagamachine.Transaction, next string, er
 	if err := d.node.Linearize(d.bounded()); err != nil {
 		return nil, "", unread(err)
 	}
-	found, after, err := d.machine.List(before, n, f)
+	found, after, err := d.machine.List(before, n, smallPage, f)
 	if after != 0 {
 		next = strconv.FormatUint(after, 10)
 	}
-	return found, next, err
+	return &shownList{d: d, listed: found, filter: f}, next, err
 }

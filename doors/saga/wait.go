@@ -80,7 +80,7 @@ func (d *Door) outcome(q *ask, w *waiter, st *sagapart.State) error {
 	defer look.Stop()
 	var gone <-chan struct{}
 	if st.Was == st.Status { // it may have ended before the watch began, or since it was last looked at
-		t, err := d.machine.FindNumber(st.Number)
+		t, err := d.machine.BriefNumber(st.Number)
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (d *Door) heard(e event) error {
 	if e.Status == sagapart.Succeed {
 		return nil
 	}
-	t, err := d.machine.FindNumber(e.Number)
+	t, err := d.machine.BriefNumber(e.Number)
 	if err != nil {
 		return err
 	}

@@ -111,7 +111,7 @@ var rank = [...]int{sagapart.Prepared: 1, sagapart.Submitted: 2, sagapart.Aborti
 
 // send sends that a transaction has come to a status, with what is known of it by now.
 func (d *Door) send(w http.ResponseWriter, r *http.Request, q *ask, t *sagamachine.Transaction, s sagapart.Status) error {
-	if now, err := d.machine.FindNumber(t.Number); err == nil && now != nil {
+	if now, err := d.machine.BriefNumber(t.Number); err == nil && now != nil {
 		t = now
 	}
 	data, err := json.Marshal(&statusEvent{Gid: t.Gid, Mode: t.Mode.String(), Status: s.String(), Reason: t.Reason, Result: t.Result})

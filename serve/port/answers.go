@@ -21,6 +21,9 @@ func (p *Port) TakeAnswer(from *From, n int64) bool {
 	return false
 }
 
+// AnswerRoom is how much all answers may hold together, in bytes.
+func (p *Port) AnswerRoom() int64 { return p.opts.AnswerBytes }
+
 func (p *Port) tryAnswer(from *From, n int64) bool {
 	all, reserve := p.opts.AnswerBytes, int64(0)
 	if from != nil && from.asker != nil {

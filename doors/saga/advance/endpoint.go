@@ -40,12 +40,28 @@ func (t *term) enter(name string, bytes int, reserved **endpoint) *endpoint {
 		t.endpoints[name] = e
 	}
 	o := &t.w.opt
-	if len(e.queue) > 0 || e.calls >= o.PerEndpoint || e.calls > 0 && int64(e.bytes+bytes) > o.MaxBytes/4 {
+	if len(e.queue) > 0 || e.calls >= o.PerEndpoint || e.calls > 0 && int64(e.bytes+bytes) > o.MaxBytes/4 || e.calls >= t.share() {
 		return nil
 	}
 	e.calls++
 	e.bytes += bytes
 	return e
+}
+
+// Shares of an endpoint while memory is scarce, in calls.
+const scarceShare, leastShare = 8, 4
+
+// share is how many calls one endpoint may have. From three quarters of all transactions that memory has room for on it is a 64th of them, and in
+// the last eighth a handful: however many endpoints hang, there is room for the first calls to another. The caller holds mu.
+func (t *term) share() int {
+	o := &t.w.opt
+	switch {
+	case t.loaded >= o.MaxRunning/8*7 && o.MaxRunning >= 8*scarceShare:
+		return leastShare
+	case t.loaded >= o.MaxRunning/4*3:
+		return max(o.MaxRunning/64, scarceShare)
+	}
+	return o.PerEndpoint
 }
 
 // leave gives a place back, to the transaction that has waited for it longest.

@@ -23,6 +23,7 @@ const (
 // timing is the coordinator's own times, for transactions that do not say otherwise.
 type timing struct {
 	retryIntervalMs, timeoutMs, requestTimeoutMs int64
+	maxRequestTimeoutMs                          int64
 	alertAfter                                   int // doublings of the interval
 }
 
@@ -50,8 +51,14 @@ func timeoutReason(limitMs int64) string {
 	return "Timeout after " + strconv.FormatFloat(float64(limitMs)/1000, 'f', -1, 64) + " seconds"
 }
 
+// requestTimeoutMs is the time limit of one call. What the transaction says stays as it is in the log: the most that is granted is this
+// member's own affair, and may be another one tomorrow.
 func (v *view) requestTimeoutMs() int64 {
-	return cmp.Or(v.tx.Options.RequestTimeoutMs, v.timing.requestTimeoutMs)
+	ms := cmp.Or(v.tx.Options.RequestTimeoutMs, v.timing.requestTimeoutMs)
+	if most := v.timing.maxRequestTimeoutMs; most > 0 {
+		ms = min(ms, most)
+	}
+	return ms
 }
 
 // limitMs is how long a pass over a saga begins calls. A client that waits for its outcome is then told that there is none yet, and the

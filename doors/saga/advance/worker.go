@@ -28,6 +28,8 @@ type Options struct {
 	// RetryIntervalMs is the first wait before a transaction is tried again (10,000), TimeoutMs the age at which one that was only
 	// prepared is asked about or aborted (35,000), RequestTimeoutMs the time limit of one call (3,000): where it does not say itself.
 	RetryIntervalMs, TimeoutMs, RequestTimeoutMs int64
+	// MaxRequestTimeoutMs is the longest time limit that a call is given, whatever its transaction says (600,000).
+	MaxRequestTimeoutMs int64
 	// MaxRunning bounds the transactions in memory with all they hold (16,384), MaxBytes what they hold (128 MiB). 16 times as
 	// many wait by number; beyond that they wait in the store.
 	MaxRunning int
@@ -57,6 +59,7 @@ func (o *Options) fill() {
 	set(&o.RetryIntervalMs, 10_000)
 	set(&o.TimeoutMs, 35_000)
 	set(&o.RequestTimeoutMs, 3_000)
+	set(&o.MaxRequestTimeoutMs, 600_000)
 	set(&o.MaxBytes, 128<<20)
 	if o.MaxRunning <= 0 {
 		o.MaxRunning = 16_384
@@ -124,7 +127,8 @@ func New(n *node.Node, m *sagamachine.Machine, opt Options) *Worker { return new
 func newWorker(n member, m reader, opt Options) *Worker {
 	opt.fill()
 	w := &Worker{node: n, tasks: n.Tasks(), state: m, opt: opt}
-	w.timing = timing{retryIntervalMs: opt.RetryIntervalMs, timeoutMs: opt.TimeoutMs, requestTimeoutMs: opt.RequestTimeoutMs, alertAfter: opt.AlertAfter}
+	w.timing = timing{retryIntervalMs: opt.RetryIntervalMs, timeoutMs: opt.TimeoutMs, requestTimeoutMs: opt.RequestTimeoutMs,
+		maxRequestTimeoutMs: opt.MaxRequestTimeoutMs, alertAfter: opt.AlertAfter}
 	w.proposals = newPool(w.tasks, maxProposals, n.StoppedC())
 	w.loads = newPool(w.tasks, maxLoads, n.StoppedC())
 	return w

@@ -118,15 +118,15 @@ func TestAListReadsABoundedPiece(t *testing.T) {
 		r.apply(parts...)
 	}
 	f := Filter{Status: sagapart.Failed}
-	all, next, err := r.m.List(0, 10, f)
+	all, next, err := r.list(0, 10, f)
 	if len(all) != 0 || next != more+1 || err != nil {
 		t.Errorf("%d found, next is %d, %v", len(all), next, err)
 	}
-	if all, next, err = r.m.List(next, 10, f); len(all) != 0 || next != 0 || err != nil {
+	if all, next, err = r.list(next, 10, f); len(all) != 0 || next != 0 || err != nil {
 		t.Errorf("then %d found, next is %d, %v", len(all), next, err)
 	}
 	from, to := int64(machinetest.Epoch+1003*1e6), int64(machinetest.Epoch+1004*1e6)
-	if all, _, err = r.m.List(0, 1<<20, Filter{From: from, To: to}); err != nil || len(all) != 1000 || all[0].Created != to || all[999].Created != from {
+	if all, _, err = r.list(0, 1<<20, Filter{From: from, To: to}); err != nil || len(all) != 1000 || all[0].Created != to || all[999].Created != from {
 		t.Errorf("of two milliseconds: %d, %v", len(all), err)
 	}
 	// Large ones are counted by their bytes.
@@ -134,8 +134,33 @@ func TestAListReadsABoundedPiece(t *testing.T) {
 		r.apply(&sagapart.Part{Kind: sagapart.Begin, Begin: &sagapart.BeginPart{Status: sagapart.Submitted,
 			Definition: sagapart.Definition{Gid: fmt.Sprint("large", i), Mode: sagapart.Msg, CustomData: strings.Repeat("x", sagapart.MaxCustomBytes)}}})
 	}
-	if all, next, err = r.m.List(0, 100, Filter{}); len(all) != 8 || next == 0 || err != nil {
+	if all, next, err = r.list(0, 100, Filter{}); len(all) != 8 || next == 0 || err != nil {
 		t.Errorf("of the large ones %d, next is %d, %v", len(all), next, err)
+	}
+}
+
+// TestAListKeepsToItsRoom: beyond it there are numbers alone, and what they are of is found by them.
+func TestAListKeepsToItsRoom(t *testing.T) {
+	r := newRig(t)
+	for i := range 5 {
+		r.apply(&sagapart.Part{Kind: sagapart.Begin, Begin: &sagapart.BeginPart{Status: sagapart.Submitted, Branches: steps(1, 100_000),
+			Definition: sagapart.Definition{Gid: fmt.Sprint(i), Mode: sagapart.Msg, CustomData: strings.Repeat("x", 1000)}}})
+	}
+	all, _, err := r.m.List(0, 10, 2500, Filter{})
+	if err != nil || len(all) != 5 {
+		t.Fatal(all, err)
+	}
+	for i, one := range all {
+		brief, err := r.m.BriefNumber(one.Number)
+		if err != nil || brief.Gid != fmt.Sprint(4-i) || brief.BranchBytes < 100_000 || brief.Branches != nil || (one.Transaction != nil) != (i < 2) {
+			t.Errorf("%d: listed as %+v, found as %+v, %v", i, one, brief, err)
+		}
+		if again, err := r.m.Brief(brief.Gid); err != nil || again.Number != one.Number {
+			t.Errorf("%s is %+v, %v", brief.Gid, again, err)
+		}
+	}
+	if none, err := r.m.Brief("none"); none != nil || err != nil {
+		t.Error(none, err)
 	}
 }
 

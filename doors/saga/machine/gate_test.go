@@ -70,7 +70,7 @@ func TestReadersSeeWholeEntries(t *testing.T) {
 	reader(func() error { return whole(r.m.Find("a")) })
 	reader(func() error { return whole(r.m.FindNumber(1)) })
 	reader(func() error {
-		all, _, err := r.m.List(0, 10, Filter{})
+		all, _, err := r.list(0, 10, Filter{})
 		if err != nil {
 			return err
 		}

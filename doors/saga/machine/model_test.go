@@ -233,7 +233,7 @@ func (r *rig) state() string {
 	var all []*Transaction
 	var n Counts
 	for next := uint64(0); ; {
-		some, more, err := r.m.List(next, 7, Filter{})
+		some, more, err := r.list(next, 7, Filter{})
 		if err != nil {
 			r.T.Fatal(err)
 		}

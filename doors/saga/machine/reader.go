@@ -57,6 +57,32 @@ func (m *Machine) FindNumber(number uint64) (t *Transaction, err error) {
 	return t, err
 }
 
+// Brief is Find without the branches, which may be a thousand times as large: for those who want to know where a transaction stands.
+func (m *Machine) Brief(gid string) (t *Transaction, err error) {
+	err = m.read(func(r store.Reader) (err error) {
+		row, ok, err := r.Get(nil, appendGidKey(nil, gid))
+		if err != nil || !ok {
+			t = nil
+			return err
+		}
+		number, err := decodeNumber(row)
+		if err == nil {
+			t, _, _, err = readTransaction(r, number)
+		}
+		return err
+	})
+	return t, err
+}
+
+// BriefNumber is Brief by the machine's number.
+func (m *Machine) BriefNumber(number uint64) (t *Transaction, err error) {
+	err = m.read(func(r store.Reader) (err error) {
+		t, _, _, err = readTransaction(r, number)
+		return err
+	})
+	return t, err
+}
+
 // Read is Find in any reader of the store that is of one applied index, such as a View of the node.
 func Read(r store.Reader, gid string) (*Transaction, error) {
 	row, ok, err := r.Get(nil, appendGidKey(nil, gid))
@@ -118,7 +144,7 @@ func readTransaction(r store.Reader, number uint64) (t *Transaction, inline []by
 	if err != nil {
 		return nil, nil, h, err
 	}
-	return &Transaction{Number: number, Definition: d.Definition, Head: h.view()}, d.inline, h, nil
+	return &Transaction{Number: number, Definition: d.Definition, Head: h.view(), BranchBytes: h.size}, d.inline, h, nil
 }
 
 // readHead reads a head: its row, or what the definition began with.
@@ -167,8 +193,8 @@ func (m *Machine) Topic(name string) (t *Topic, err error) {
 	return t, err
 }
 
-// Topics lists up to limit topics with names behind after, in order. Any goroutine.
-func (m *Machine) Topics(after string, limit int) (all []*Topic, err error) {
+// Topics lists the names of up to limit topics behind after, in order. Any goroutine.
+func (m *Machine) Topics(after string, limit int) (names []string, err error) {
 	from := appendTopicKey(nil, after)
 	if after != "" {
 		from = append(from, 0)
@@ -180,18 +206,10 @@ func (m *Machine) Topics(after string, limit int) (all []*Topic, err error) {
 		return nil, fmt.Errorf("read topics: %w", err)
 	}
 	defer it.Close()
-	for ok := it.First(); ok && len(all) < limit; ok = it.Next() {
-		row, err := it.Value()
-		if err != nil {
-			return nil, fmt.Errorf("read topics: %w", err)
-		}
-		t, err := decodeTopic(string(it.Key()[2:]), row)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, t)
+	for ok := it.First(); ok && len(names) < limit; ok = it.Next() {
+		names = append(names, string(it.Key()[2:]))
 	}
-	return all, it.Error()
+	return names, it.Error()
 }
 
 // listRows and listBytes bound what one List reads.
@@ -200,10 +218,18 @@ const (
 	listBytes = 8 << 20
 )
 
-// List returns up to limit transactions with numbers below before (0: from the newest), newest first and without branches. next is what
-// to pass as before to go on, 0: there is no more. A call reads at most 10,000 of them or 8 MiB, so it may return fewer than limit, even
-// none, and a next. Any goroutine.
-func (m *Machine) List(before uint64, limit int, f Filter) (all []*Transaction, next uint64, err error) {
+// Listed is one transaction of a list.
+type Listed struct {
+	Number uint64
+	// Transaction is nil where the list has no room for more than numbers: BriefNumber reads it.
+	Transaction *Transaction
+}
+
+// List lists up to limit transactions with numbers below before (0: from the newest), newest first and without branches. Of those beyond
+// the first room bytes it gives the numbers alone, because a thousand may be a thousand times as large as the caller has room for; all others are of
+// one applied index. next is what to pass as before to go on, 0: there is no more. A call reads at most 10,000 of them or 8 MiB, so it may
+// return fewer than limit, even none, and a next. Any goroutine.
+func (m *Machine) List(before uint64, limit, room int, f Filter) (all []Listed, next uint64, err error) {
 	if f.Gid != "" {
 		return m.listOne(before, f)
 	}
@@ -237,7 +263,11 @@ func (m *Machine) List(before uint64, limit int, f Filter) (all []*Transaction, 
 		}
 		if t != nil {
 			bytes += len(t.Reason) + len(t.Result)
-			all = append(all, t)
+			one := Listed{Number: next}
+			if room -= len(row) + len(t.Reason) + len(t.Result); room >= 0 {
+				one.Transaction = t
+			}
+			all = append(all, one)
 		}
 	}
 	return all, 0, it.Error()
@@ -256,16 +286,20 @@ func (f *Filter) take(r store.Reader, number uint64, row []byte) (*Transaction, 
 	if err != nil || f.Status != 0 && h.status != f.Status {
 		return nil, err
 	}
-	return &Transaction{Number: number, Definition: d.Definition, Head: h.view()}, nil
+	return &Transaction{Number: number, Definition: d.Definition, Head: h.view(), BranchBytes: h.size}, nil
+}
+
+// Passes reports whether the filter lets a transaction pass.
+func (f *Filter) Passes(t *Transaction) bool {
+	return (f.Gid == "" || f.Gid == t.Gid) && (f.Mode == 0 || t.Mode == f.Mode) && (f.Status == 0 || t.Status == f.Status) &&
+		(f.From == 0 || t.Created >= f.From) && (f.To == 0 || t.Created <= f.To)
 }
 
 // listOne is List of a gid, of which there is one transaction at most.
-func (m *Machine) listOne(before uint64, f Filter) ([]*Transaction, uint64, error) {
-	t, err := m.Find(f.Gid)
-	if err != nil || t == nil || before != 0 && t.Number >= before || f.Mode != 0 && t.Mode != f.Mode || f.Status != 0 && t.Status != f.Status ||
-		f.From != 0 && t.Created < f.From || f.To != 0 && t.Created > f.To {
+func (m *Machine) listOne(before uint64, f Filter) ([]Listed, uint64, error) {
+	t, err := m.Brief(f.Gid)
+	if err != nil || t == nil || before != 0 && t.Number >= before || !f.Passes(t) {
 		return nil, 0, err
 	}
-	t.Branches = nil
-	return []*Transaction{t}, 0, nil
+	return []Listed{{t.Number, t}}, 0, nil
 }

@@ -82,7 +82,7 @@ func TestEachIsKeptItsWholeTime(t *testing.T) {
 	r.Tick += 970
 	for _, want := range []string{"c b", "c", ""} {
 		r.Apply()
-		all, _, err := r.m.List(0, 10, Filter{})
+		all, _, err := r.list(0, 10, Filter{})
 		var left []string
 		for _, one := range all {
 			left = append(left, one.Gid)

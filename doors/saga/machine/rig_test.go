@@ -37,6 +37,18 @@ func (r *rig) reopen(opt Options) {
 	r.Tick = tick
 }
 
+// list is List with all that it names.
+func (r *rig) list(before uint64, limit int, f Filter) (all []*Transaction, next uint64, err error) {
+	listed, next, err := r.m.List(before, limit, math.MaxInt, f)
+	for _, one := range listed {
+		if one.Transaction == nil || one.Transaction.Number != one.Number {
+			r.T.Errorf("%d is listed as %+v", one.Number, one.Transaction)
+		}
+		all = append(all, one.Transaction)
+	}
+	return all, next, err
+}
+
 // apply applies one entry with one command per part.
 func (r *rig) apply(parts ...*sagapart.Part) []*entry.Result {
 	r.T.Helper()

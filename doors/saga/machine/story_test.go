@@ -112,7 +112,7 @@ var looks = map[string]func(r *rig, words []string) string{
 		if n := o.number(r.T, "limit"); n > 0 {
 			limit = int(n)
 		}
-		all, next, err := r.m.List(uint64(o.number(r.T, "before")), limit, Filter{Gid: o.text("gid"), Status: sagapart.ParseStatus(o.text("status")),
+		all, next, err := r.list(uint64(o.number(r.T, "before")), limit, Filter{Gid: o.text("gid"), Status: sagapart.ParseStatus(o.text("status")),
 			Mode: sagapart.ParseMode(o.text("mode"))})
 		if err != nil {
 			return err.Error()
@@ -134,7 +134,11 @@ var looks = map[string]func(r *rig, words []string) string{
 			return err.Error()
 		}
 		var b strings.Builder
-		for _, t := range all {
+		for _, name := range all {
+			t, err := r.m.Topic(name)
+			if err != nil {
+				return err.Error()
+			}
 			fmt.Fprintf(&b, "%s: id %d version %d created %s updated %s %v\n", t.Name, t.ID, t.Version, at(t.Created), at(t.Updated), t.Subscribers)
 		}
 		return b.String() + fmt.Sprintf("%d topics", len(all))

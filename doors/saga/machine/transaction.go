@@ -10,7 +10,9 @@ type Transaction struct {
 	Number uint64
 	sagapart.Definition
 	Head
-	// Branches are in the order in which they were given: a branch's place is its index here, from 0 on. List leaves them out.
+	// BranchBytes is what the branches take with their payloads, each payload once.
+	BranchBytes int64
+	// Branches are in the order in which they were given: a branch's place is its index here, from 0 on. Brief leaves them out.
 	Branches []Branch
 }
 

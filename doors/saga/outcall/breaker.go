@@ -14,7 +14,11 @@ type breaker struct {
 	wait     time.Duration // how long it stays open the next time, before jitter
 	until    time.Time     // when it may be tried
 	last     string        // what the last failure said
+	stranger bool          // it has never answered
 }
+
+// strangersWait is how many times longer an endpoint may be left alone that has never answered: it may be a name that somebody made up.
+const strangersWait = 4
 
 // allow reports whether a call may be made now, and whether it is the one that tries an endpoint that was given up.
 func (b *breaker) allow(now time.Time) (ok, trial bool) {
@@ -45,8 +49,12 @@ func (b *breaker) failed(now time.Time, trial bool, why string, o *Breaker) bool
 	if !trial && b.failures < o.Failures {
 		return false
 	}
+	longest := o.Longest
+	if b.stranger {
+		longest *= strangersWait
+	}
 	if b.wait = max(b.wait, o.First); trial {
-		b.wait = min(2*b.wait, o.Longest)
+		b.wait = min(2*b.wait, longest)
 	}
 	b.open, b.trying = true, false
 	b.until = now.Add(time.Duration(float64(b.wait) * (0.8 + 0.4*rand.Float64())))

@@ -43,6 +43,9 @@ type call struct {
 	endpoint *endpoint
 	trial    bool          // tries an endpoint whose breaker is open
 	place    *list.Element // in the endpoint's queue, while waiting
+	under    *list.Element // among the endpoint's calls, while running
+	started  time.Time     // when it began to run
+	gaveUp   bool          // its place was taken from it
 	timer    *time.Timer   // ends the waiting
 
 	mu        sync.Mutex

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
@@ -30,6 +31,9 @@ type channel struct {
 func (ch *channel) close() {
 	ch.cc.Close() // its calls have ended: nothing can be lost by its failure to close
 }
+
+// ready reports whether it is connected.
+func (ch *channel) ready() bool { return ch.cc.GetState() == connectivity.Ready }
 
 // raw is a codec for messages that are bytes already. Its empty name makes the content type plain application/grpc.
 type raw struct{}
@@ -62,7 +66,8 @@ func (n *Net) newChannel(t target) (*channel, error) {
 	ch.cc, err = grpc.NewClient("passthrough:///service", grpc.WithAuthority(t.authority), // dial knows where that is
 		grpc.WithContextDialer(dial), grpc.WithNoProxy(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithDisableHealthCheck(),
-		// An idle channel is closed with its endpoint. The library's own idle mode races with calls (v1.83.2: initIdleStateLocked).
+		// An idle channel is closed with its endpoint, and one that is not connected with its last call (finish). The library's own idle mode
+		// races with calls (v1.83.2: initIdleStateLocked).
 		grpc.WithIdleTimeout(0),
 		grpc.WithUserAgent("holdfast"), grpc.WithReadBufferSize(8<<10), grpc.WithMaxHeaderListSize(maxHead),
 		// The breaker says when a service that is gone is tried again; the library's own waiting must be over by then.
@@ -74,9 +79,16 @@ func (n *Net) newChannel(t target) (*channel, error) {
 
 // channelOf finds or makes the endpoint's channel.
 func (n *Net) channelOf(ep *endpoint, t *target) (*channel, error) {
+	var old *channel
 	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer func() {
+		n.mu.Unlock()
+		if old != nil {
+			old.close()
+		}
+	}()
 	if ep.grpc == nil {
+		old = n.spareChannel()
 		ch, err := n.newChannel(*t)
 		if err != nil {
 			return nil, err
@@ -84,6 +96,29 @@ func (n *Net) channelOf(ep *endpoint, t *target) (*channel, error) {
 		ep.grpc = ch
 	}
 	return ep.grpc, nil
+}
+
+// maxChannels is from how many channels on one that is not used makes room for a new one: each has a connection and some goroutines.
+const maxChannels = 256
+
+// spareChannel takes the channel that was not used for longest, nil while there are few or all are in use. n.mu is held.
+func (n *Net) spareChannel() (ch *channel) {
+	var spare *endpoint
+	all := 0
+	for _, ep := range n.endpoints { // any order: the oldest is looked for
+		if ep.grpc == nil {
+			continue
+		}
+		all++
+		if ep.unused() && (spare == nil || ep.used.Before(spare.used)) {
+			spare = ep
+		}
+	}
+	if all < maxChannels || spare == nil {
+		return nil
+	}
+	ch, spare.grpc = spare.grpc, nil
+	return ch
 }
 
 // dropChannel closes a channel that leads where it may no longer lead.

@@ -13,12 +13,75 @@ const maxEndpoints = 4096
 type endpoint struct {
 	key     string
 	running int
+	calls   list.List     // of *call, those under way in the order in which they began
 	waiting list.List     // of *call, in the order in which they came
 	turn    *list.Element // in Net.turns
+	heard   time.Time     // when an answer came last
 	breaker breaker
 	used    time.Time // when the last call ended
 	idle    []*conn   // kept connections, the one used last at the end
 	grpc    *channel
+}
+
+const (
+	// leastShare is the least that one endpoint's share of all places can be.
+	leastShare = 8
+	// memory is for how long an endpoint is known to answer after it has.
+	memory = time.Minute
+	// longestWait bounds the wait for a place: a call that may take ten minutes is not kept for as long where there is no place for it.
+	longestWait = 30 * time.Second
+)
+
+// share is how many calls to one endpoint may be under way when places are scarce.
+func (n *Net) share() int { return max(n.o.InFlight/64, leastShare) }
+
+// hangs reports whether a call to the endpoint has been under way for longer than a service usually takes. n.mu is held.
+func (n *Net) hangs(ep *endpoint, now time.Time) bool {
+	first := ep.calls.Front()
+	return first != nil && now.Sub(first.Value.(*call).started) > n.o.Timeout
+}
+
+// lively reports whether the endpoint answers, as far as is known. n.mu is held.
+func (n *Net) lively(ep *endpoint, now time.Time) bool {
+	return now.Sub(ep.heard) < memory && !n.hangs(ep, now)
+}
+
+// fits reports whether there is a place for one more call to the endpoint. Places are plenty as long as half of them are free. From then on an
+// endpoint that hangs has its share, and from three quarters on each has. The last eighth is for endpoints that answer, and for the first call to
+// each other. n.mu is held.
+func (n *Net) fits(ep *endpoint, now time.Time) bool {
+	all := n.o.InFlight
+	switch scarce := ep.running >= n.share(); {
+	case ep.running >= n.o.PerEndpoint, n.running >= all:
+		return false
+	case scarce && (n.running >= all/4*3 || n.running >= all/2 && n.hangs(ep, now)):
+		return false
+	}
+	return n.running < all/8*7 || ep.running == 0 || n.lively(ep, now)
+}
+
+// relieve gives up one call that hangs, where every place is taken and a call to an endpoint waits that answers or has none under way: the oldest
+// of the endpoint with the most. Its request said how long its service may take, but not that others are to wait for it. n.mu is held.
+func (n *Net) relieve(ep *endpoint, now time.Time) {
+	if n.running < n.o.InFlight || ep.running > 0 && !n.lively(ep, now) {
+		return
+	}
+	var worst *endpoint
+	for _, other := range n.endpoints { // any order: the one with the most is looked for
+		if other != ep && (worst == nil || other.running > worst.running) && n.hangs(other, now) {
+			worst = other
+		}
+	}
+	if worst == nil {
+		return
+	}
+	c := worst.calls.Front().Value.(*call)
+	if c.gaveUp { // its end is on its way
+		return
+	}
+	c.gaveUp = true
+	n.meter.GivenUp.Inc()
+	c.interrupt()
 }
 
 // enter gives a call a place: it reports true if the call is to be made at once, by the goroutine that asked. Otherwise the call waits or has been ended.
@@ -40,7 +103,7 @@ func (n *Net) enter(c *call) bool {
 		n.mu.Unlock()
 		go c.end(Transient, text)
 		return false
-	case ok && ep.running < n.o.PerEndpoint && ep.waiting.Len() == 0 && n.running < n.o.InFlight:
+	case ok && ep.waiting.Len() == 0 && n.fits(ep, now):
 		c.trial = trial
 		n.start(c)
 		n.mu.Unlock()
@@ -59,8 +122,9 @@ func (n *Net) enter(c *call) bool {
 	}
 	n.waiting++
 	n.meter.Waiting.Add(1)
-	c.timer = time.AfterFunc(c.left, func() { n.tooLate(c) })
+	c.timer = time.AfterFunc(min(c.left, longestWait), func() { n.tooLate(c) })
 	n.offer(ep)
+	n.relieve(ep, now)
 	n.mu.Unlock()
 	return false
 }
@@ -68,6 +132,8 @@ func (n *Net) enter(c *call) bool {
 // start counts a call as under way. n.mu is held.
 func (n *Net) start(c *call) {
 	c.state = running
+	c.started = time.Now()
+	c.under = c.endpoint.calls.PushBack(c)
 	c.endpoint.running++
 	n.running++
 	n.meter.Running.Add(1)
@@ -112,11 +178,11 @@ func (n *Net) tooLate(c *call) {
 	n.abandon(c)
 	n.mu.Unlock()
 	if held {
-		c.end(Transient, fmt.Sprintf("circuit open: the call that tries %s has not ended in %v", c.endpoint.key, c.left))
+		c.end(Transient, fmt.Sprintf("circuit open: the call that tries %s has not ended in %v", c.endpoint.key, min(c.left, longestWait)))
 		return
 	}
 	c.end(Transient, fmt.Sprintf("%s: no place in %v among the %d calls that may be under way to it, or the %d in all",
-		c.endpoint.key, c.left, n.o.PerEndpoint, n.o.InFlight))
+		c.endpoint.key, min(c.left, longestWait), n.o.PerEndpoint, n.o.InFlight))
 }
 
 // offer puts an endpoint among those whose turn will come, if it has a call that waits and a place for it. While its breaker is open that is
@@ -133,19 +199,47 @@ func (n *Net) offer(ep *endpoint) {
 	ep.turn = n.turns.PushBack(ep)
 }
 
-// next starts the call whose turn it is: endpoints take turns, the calls of one are served as they came. nil if there is none, or
-// no place. n.mu is held.
+// mostLooked bounds the endpoints that next looks at: there may be thousands that have their share.
+const mostLooked = 64
+
+// next starts the call whose turn it is: endpoints take turns, the calls of one are served as they came. While places are scarce every second
+// turn is for those that answer. nil if there is none, or no place. n.mu is held.
 func (n *Net) next() *call {
 	if n.running >= n.o.InFlight || n.turns.Len() == 0 {
 		return nil
 	}
-	ep := n.turns.Remove(n.turns.Front()).(*endpoint)
+	now := time.Now()
+	ep := n.turn(now)
+	if ep == nil {
+		return nil
+	}
+	n.turns.Remove(ep.turn)
 	ep.turn = nil
 	c := ep.waiting.Front().Value.(*call)
 	n.leave(c)
 	n.start(c)
 	n.offer(ep)
 	return c
+}
+
+// turn is the endpoint whose turn it is, nil if none of those that were looked at has a place; they are not looked at next time. n.mu is held.
+func (n *Net) turn(now time.Time) (first *endpoint) {
+	// Every second turn is that of one that answers, if there is one: those that nobody knows yet are to be heard as well.
+	n.taken++
+	lively := n.taken%2 == 0 && n.o.InFlight >= 8*leastShare && n.running >= n.o.InFlight/2
+	for at, i := n.turns.Front(), 0; at != nil && i < mostLooked; i++ {
+		ep, next := at.Value.(*endpoint), at.Next()
+		switch fits := n.fits(ep, now); {
+		case fits && (!lively || n.lively(ep, now)):
+			return ep
+		case fits && first == nil:
+			first = ep
+		case !fits:
+			n.turns.MoveToBack(at)
+		}
+		at = next
+	}
+	return first
 }
 
 // finish counts a call as no longer under way, tells the breaker, and starts those that can begin now: the first is returned, for
@@ -156,6 +250,8 @@ func (n *Net) finish(c *call, v verdict) *call {
 	n.mu.Lock()
 	now := time.Now()
 	c.state = starting
+	ep.calls.Remove(c.under)
+	c.under = nil
 	ep.running--
 	ep.used = now
 	n.running--
@@ -171,11 +267,17 @@ func (n *Net) finish(c *call, v verdict) *call {
 			n.meter.Open.Add(1)
 		}
 	default:
+		ep.heard = now
 		if closed = ep.breaker.answered(); closed {
 			n.meter.Open.Add(-1)
 		}
 	}
 	c.trial = false
+	var dead *channel
+	if ep.grpc != nil && ep.running == 0 && (v.mute || !ep.grpc.ready()) {
+		// The library would go on dialling for as long as there is a channel. It is dialled again when somebody calls it.
+		dead, ep.grpc = ep.grpc, nil
+	}
 	var off []*call
 	if opened {
 		for ep.waiting.Len() > 0 {
@@ -191,6 +293,9 @@ func (n *Net) finish(c *call, v verdict) *call {
 	}
 	wait := ep.breaker.until.Sub(now).Round(time.Millisecond)
 	n.mu.Unlock()
+	if dead != nil {
+		go dead.close()
+	}
 	if len(off) > 0 {
 		go func() {
 			for _, w := range off {
@@ -215,6 +320,10 @@ func (n *Net) work(c *call) {
 		v := c.make()
 		n.meter.Seconds.Since(began)
 		after := n.finish(c, v)
+		if c.gaveUp && v.outcome == Transient && v.next == "" {
+			v.message = fmt.Sprintf("%s: given up after %v without an answer: all %d places for calls are taken, and services that answer wait for one",
+				c.target.endpoint(), time.Since(began).Round(time.Millisecond), n.o.InFlight)
+		}
 		switch {
 		case v.next == "":
 			c.end(v.outcome, v.message)

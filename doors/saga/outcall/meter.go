@@ -10,6 +10,8 @@ type Meter struct {
 	Seconds meter.Histogram
 	// Running and Waiting are calls at present, Open the endpoints that are not called for the breaker's sake.
 	Running, Waiting, Open meter.Gauge
+	// GivenUp counts the calls that hung while services that answer waited for a place.
+	GivenUp meter.Counter
 	// Dials counts connections that were begun, Full the calls that found no room to wait in.
 	Dials, Full meter.Counter
 }

@@ -24,6 +24,7 @@ type Net struct {
 	calls     map[*call]struct{}   // that have begun and whose done has not returned
 	running   int
 	waiting   int
+	taken     uint64 // turns
 	bytes     int64 // of the payloads of calls
 	idle      int   // kept connections over HTTP
 	closed    bool

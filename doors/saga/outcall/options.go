@@ -12,13 +12,14 @@ import (
 type Options struct {
 	// PerEndpoint bounds the calls under way to one endpoint (scheme, host and port): 256. So many connections to it are kept as well.
 	PerEndpoint int
-	// InFlight bounds the calls under way in all: 4,096. What is beyond either waits, each endpoint in a queue of its own.
+	// InFlight bounds the calls under way in all: 4,096. What is beyond either waits, each endpoint in a queue of its own. From one half on an
+	// endpoint that hangs has a 64th of them, from three quarters on each has, and the last eighth is for those that answer.
 	InFlight int
 	// Waiting bounds the calls that wait, Bytes the payloads of all that have begun and not ended: 65,536 and 128 MiB. A call beyond
 	// one of them is Transient at once.
 	Waiting int
 	Bytes   int64
-	// Timeout is that of a request without its own: 3 s.
+	// Timeout is that of a request without its own: 3 s. A call that takes longer hangs.
 	Timeout time.Duration
 	// Idle is how long a connection is kept that nobody uses: 60 s.
 	Idle    time.Duration
@@ -37,7 +38,8 @@ type Breaker struct {
 	// Failures is how many in a row must have come to nothing (no connection, a broken one, a timeout): 5. Any answer ends the row.
 	Failures int
 	// First is how long no call is made then: 1 s. One call tries it afterwards, and those that come meanwhile wait for what comes of that;
-	// each time it fails, the wait doubles, up to Longest: 30 s. All waits are drawn from 80 to 120 % of that.
+	// each time it fails, the wait doubles, up to Longest: 30 s, and four times as long for an endpoint that has never answered. All waits
+	// are drawn from 80 to 120 % of that.
 	First, Longest time.Duration
 }
 

@@ -14,7 +14,7 @@ func (n *Net) endpointOf(t *target) *endpoint {
 	if len(n.endpoints) >= maxEndpoints {
 		n.makeRoom()
 	}
-	ep = &endpoint{key: key, used: time.Now()}
+	ep = &endpoint{key: key, used: time.Now(), breaker: breaker{stranger: true}}
 	n.endpoints[key] = ep
 	if n.sweep == nil && !n.closed {
 		n.sweep = time.AfterFunc(n.o.Idle/2, n.tidy)

@@ -26,8 +26,8 @@ type Request struct {
 	Post bool
 	// Headers go out with it, in this order; those that frame a message (Content-Length, Connection, Host…) are left out.
 	Headers []Header
-	// Timeout is how long the service may take, from the moment the call has its place under the limits; as long again it may have
-	// waited for that place. 0 is Options.Timeout.
+	// Timeout is how long the service may take, from the moment the call has its place under the limits; as long again, and at most 30 s, it may
+	// have waited for that place. 0 is Options.Timeout.
 	Timeout time.Duration
 }
 
