@@ -201,7 +201,7 @@ func (d *Door) guardStream(srv any, ss grpc.ServerStream, info *grpc.StreamServe
 	ended := make(chan error, 1)
 	go func() {
 		if isCompressed(ctx) {
-			inflating := &inflatedStream{ServerStream: ss, d: d, from: from}
+			inflating := &inflatedStream{ServerStream: ss, d: d, from: client(ctx)}
 			defer inflating.end()
 			ss = inflating
 		}
