@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -39,7 +40,7 @@ type neighbour struct {
 
 	mu    sync.Mutex
 	took  map[string][]time.Duration // guarded by mu: since the last take
-	wrong []error                    // guarded by mu: what a well-behaved client must not see
+	wrong map[string]*trouble        // guarded by mu: by door, what a well-behaved client must not see
 	lost  int                        // guarded by mu: connections and streams that ended
 }
 
@@ -47,6 +48,12 @@ type neighbour struct {
 type neighbourDoor struct {
 	name string
 	do   func(ctx context.Context) error
+}
+
+// trouble is what was answered with an error at one door.
+type trouble struct {
+	n     int
+	first error
 }
 
 // times are those of some seconds.
@@ -58,7 +65,7 @@ func dialNeighbour(ctx context.Context, addr string) (net.Conn, error) {
 }
 
 func newNeighbour(t *target) (*neighbour, error) {
-	n := &neighbour{took: map[string][]time.Duration{}}
+	n := &neighbour{took: map[string][]time.Duration{}, wrong: map[string]*trouble{}}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	scheme, creds := "http://", insecure.NewCredentials()
 	if t.tls != nil {
@@ -178,7 +185,7 @@ func (n *neighbour) watch(stream pb.Watch_WatchClient) {
 	if n.ctx.Err() == nil {
 		n.mu.Lock()
 		n.lost++
-		n.wrong = append(n.wrong, fmt.Errorf("the watch ended: %w", err))
+		n.wrong["the watch"] = &trouble{1, err}
 		n.mu.Unlock()
 	}
 }
@@ -198,8 +205,11 @@ func (n *neighbour) begin() {
 				}
 				n.mu.Lock()
 				n.took[d.name] = append(n.took[d.name], took)
-				if err != nil && len(n.wrong) < 20 {
-					n.wrong = append(n.wrong, fmt.Errorf("%s: %w", d.name, err))
+				if err != nil {
+					if n.wrong[d.name] == nil {
+						n.wrong[d.name] = &trouble{first: err}
+					}
+					n.wrong[d.name].n++
 				}
 				n.mu.Unlock()
 				select {
@@ -244,13 +254,7 @@ func (t times) p99(door string) time.Duration {
 // text is the doors' p99 beside what they were alone.
 func (t times) text(alone times) string {
 	var all []string
-	for _, door := range slices.Sorted(func(yield func(string) bool) {
-		for door := range t { // any order: sorted
-			if !yield(door) {
-				return
-			}
-		}
-	}) {
+	for _, door := range slices.Sorted(maps.Keys(t)) {
 		all = append(all, fmt.Sprintf("%s %s (%s)", door, short(t.p99(door)), short(alone.p99(door))))
 	}
 	return strings.Join(all, ", ")
@@ -274,5 +278,8 @@ func (n *neighbour) judge(alone, during times) error {
 	if n.lost > 0 {
 		errs = append(errs, fmt.Errorf("%d connections or streams of a well-behaved client were lost", n.lost))
 	}
-	return errors.Join(append(errs, n.wrong...)...)
+	for _, door := range slices.Sorted(maps.Keys(n.wrong)) {
+		errs = append(errs, fmt.Errorf("%s: %d errors, the first: %w", door, n.wrong[door].n, n.wrong[door].first))
+	}
+	return errors.Join(errs...)
 }

@@ -143,5 +143,8 @@ func (c *campaign) attack(a *attack, port string, w way) (note string, err error
 	}
 	errs = append(errs, n.judge(before, during))
 	note = fmt.Sprintf("%s; %d MB; p99 %s", did, peak/1e6, during.text(before))
-	return note, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return note, fmt.Errorf("%w (%s, %d MB)", err, did, peak/1e6)
+	}
+	return note, nil
 }

@@ -173,7 +173,7 @@ func TestMessagesThatAreNoGzipAreRefusedAsByEtcd(t *testing.T) {
 func TestInflatedMessagesAreBounded(t *testing.T) {
 	const room, each, calls = 8 << 20, 1_500_000, 200
 	m := newFakeMember()
-	release, waiting := make(chan struct{}), make(chan struct{}, calls)
+	release, waiting := make(chan struct{}), make(chan struct{}, calls+1)
 	m.propose = func(context.Context) (*entry.Result, error) {
 		waiting <- struct{}{}
 		<-release
