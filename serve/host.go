@@ -28,6 +28,8 @@ type Host struct {
 	// Reserved are addresses that no door may have its server connect to for a client: the admin and peer ports of this member, and those
 	// of the others as far as this one knows them.
 	Reserved func() []netip.AddrPort
+	// Doors are addresses at which this member serves clients, and those at which the others are taken to.
+	Doors func() []netip.AddrPort
 	// Ack is the durability dial, for the options of every door.
 	Ack ack.Dial
 	// Steps are where each step of a write is counted.

@@ -38,6 +38,7 @@ type Server struct {
 	handshakes seldom
 	// members is node, for log lines of any goroutine.
 	members atomic.Pointer[node.Node]
+	own     reserved
 
 	conns budget.Connections
 	crowd *crowd
@@ -61,6 +62,7 @@ const (
 // the data directory. It returns once every door serves; ctx ends a start that waits for other members.
 func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err error) {
 	s := &Server{setup: su, log: log, room: newRoom(su.Node.Dir, su.Node.WALDir, log), handshakes: seldom{log: log}, failed: make(chan error, 1), conns: budget.ConnectionsOf(su.Node.MemoryBytes, port.OpenFiles())}
+	s.own.s = s
 	su.Join.PeerConns = s.conns.Peers
 	// The doors' own listeners are opened only when the member is ready: a port that is bound but not served would hold
 	// clients that could go to another member. So they are tried now, and the data directory is not touched if one is in use.
@@ -155,9 +157,10 @@ func (s *Server) newHost(ctx context.Context) *doors.Host {
 		s.crowd.raise = "the limit of open files (LimitNOFILE, ulimit -n)"
 	}
 	return &doors.Host{Dir: s.setup.Node.Dir, Founder: len(s.setup.Join.Peers) == 0 && s.setup.Join.Join == "",
-		Conns: conns, SideConns: s.conns.Side, Ack: s.setup.Ack, Steps: new(meter.Steps), Log: s.log, Reserved: s.reserved,
+		Conns: conns, SideConns: s.conns.Side, Ack: s.setup.Ack, Steps: new(meter.Steps), Log: s.log, Reserved: s.own.Members, Doors: s.own.Doors,
 		Go: func(fn func()) { s.wg.Go(fn) }, Serve: s.goServe, Fail: s.fail, Serving: s.serving.Load, Starting: ctx,
-		Bound: func(at ...string) { s.bound = slices.Concat(at, s.bound) }, Aside: func(at ...string) { s.bound = append(s.bound, at...) }}
+		Bound: func(at ...string) { s.own.listens(at); s.bound = slices.Concat(at, s.bound) },
+		Aside: func(at ...string) { s.own.listens(at); s.bound = append(s.bound, at...) }}
 }
 
 // handshakeFailed logs that somebody came with whom no TLS could be agreed on. It may be called from any goroutine.

@@ -25,8 +25,8 @@ type Net struct {
 	running   int
 	waiting   int
 	taken     uint64 // turns
-	bytes     int64 // of the payloads of calls
-	idle      int   // kept connections over HTTP
+	bytes     int64  // of the payloads of calls
+	idle      int    // kept connections over HTTP
 	closed    bool
 	sweep     *time.Timer // runs while there are endpoints
 	gone      sync.Cond   // a call has ended

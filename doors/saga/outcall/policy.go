@@ -40,19 +40,26 @@ func (j *judge) name(host string) *refusal {
 // address judges an address that is about to be dialled, or that a connection in use leads to. host is how the URL names it.
 func (j *judge) address(at netip.AddrPort, host string) *refusal {
 	ip := plain(at.Addr())
-	if j.own(ip, at.Port()) {
+	exactly := j.Allow.exactly(at, host)
+	if j.own(j.Own, ip, at.Port()) {
 		return refuse("%s is this cluster's own administration or peer address, which is never called", at)
+	}
+	if !exactly && j.own(j.Doors, ip, at.Port()) {
+		return refuse(ownDoor, at)
 	}
 	kind := kindOf(ip)
 	for _, inner := range embedded(ip) { // what a gateway or a tunnel would make of it
-		if j.own(inner, at.Port()) {
+		if j.own(j.Own, inner, at.Port()) {
 			return refuse("%s stands for this cluster's own administration or peer address, which is never called", at)
+		}
+		if !exactly && j.own(j.Doors, inner, at.Port()) {
+			return refuse(ownDoor, at)
 		}
 		if kind == "" {
 			kind = kindOf(inner)
 		}
 	}
-	if kind == "" {
+	if kind == "" || exactly {
 		return nil
 	}
 	if j.Allow.addr(ip) || j.Allow.host(host) {
@@ -61,13 +68,16 @@ func (j *judge) address(at netip.AddrPort, host string) *refusal {
 	return refuse("%s is %s, which is not called unless it is among the allowed targets", at, kind)
 }
 
-// own reports whether this cluster listens there for its members or operators.
-func (j *judge) own(ip netip.Addr, port uint16) bool {
-	if j.Own == nil {
+// ownDoor refuses one of Policy.Doors.
+const ownDoor = "%s is a port at which this cluster serves clients, which is called only if it is among the allowed targets as HOST:PORT (--saga-allow-targets)"
+
+// own reports whether this cluster listens there, at one of some addresses.
+func (j *judge) own(all func() []netip.AddrPort, ip netip.Addr, port uint16) bool {
+	if all == nil {
 		return false
 	}
 	here, known := false, false // whether ip is an address of this machine, asked only if a port is the same
-	for _, o := range j.Own() {
+	for _, o := range all() {
 		if o.Port() != port {
 			continue
 		}

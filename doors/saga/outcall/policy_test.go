@@ -261,6 +261,52 @@ func TestTheRestOfThisMachineIsCalled(t *testing.T) {
 	}
 }
 
+// TestDoorsOfOurOwnAreCalledByTheirPortAlone: a block or a name that is allowed does not free them, a port does, and only that one.
+func TestDoorsOfOurOwnAreCalledByTheirPortAlone(t *testing.T) {
+	allow, err := ParseAllow([]string{"127.0.0.0/8", "named.test", "::1", "10.0.0.7:2379", "[fd00::7]:2379", "keys.test:2379", "169.254.1.2:80"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := func(all ...string) func() (of []netip.AddrPort) {
+		return func() (of []netip.AddrPort) {
+			for _, one := range all {
+				of = append(of, netip.MustParseAddrPort(one))
+			}
+			return of
+		}
+	}
+	j := newJudge(Policy{Allow: allow, Own: list("10.0.0.7:2380"), Doors: list("0.0.0.0:2379", "10.0.0.7:2379", "10.0.0.8:2379", "[fd00::7]:2379")})
+	for _, c := range []struct {
+		addr, host string
+		allowed    bool
+	}{
+		{"127.0.0.1:2379", "", false},
+		{"127.9.9.9:2379", "named.test", false},
+		{"[::1]:2379", "", false},
+		{"[::ffff:127.0.0.1]:2379", "", false},
+		{"[64:ff9b::7f00:1]:2379", "", false},
+		{"127.0.0.1:2379", "keys.test", true},
+		{"127.0.0.1:2378", "", true},
+		{"10.0.0.7:2379", "", true},
+		{"[::ffff:10.0.0.7]:2379", "", true},
+		{"10.0.0.7:2380", "", false},
+		{"10.0.0.8:2379", "", false},
+		{"10.0.0.9:2379", "", true},
+		{"[fd00::7]:2379", "", true},
+		{"169.254.1.2:80", "", true},
+		{"169.254.1.2:81", "", false},
+	} {
+		if r := j.address(netip.MustParseAddrPort(c.addr), c.host); (r == nil) != c.allowed {
+			t.Errorf("%s as %q: %v", c.addr, c.host, r)
+		}
+	}
+	for _, wrong := range []string{"host:0", "host:x", "host:1:2", "10.0.0.7:99999", ":80", "1.2:80"} {
+		if a, err := ParseAllow([]string{wrong}); err == nil {
+			t.Errorf("%s is read as %+v", wrong, a)
+		}
+	}
+}
+
 func TestWhatIsAllowedIsCalled(t *testing.T) {
 	allow, err := ParseAllow([]string{"metadata.google.internal", " 169.254.0.0/16", "FE80::/10", "fd00:ec2::254", "::ffff:224.0.0.0/100", "named.test."})
 	if err != nil {

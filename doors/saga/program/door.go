@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/holdfastdb/holdfast/core/machine"
 	"github.com/holdfastdb/holdfast/core/node"
@@ -69,6 +70,8 @@ type settings struct {
 	at, grpc  cli.Address
 	grpcGiven bool
 	targets   outcall.Allow // of calls, beside what is allowed anyway
+	// maxRequestTimeout is that of one call, whatever its transaction says; 0: the worker's own.
+	maxRequestTimeout time.Duration
 	who
 }
 
@@ -83,10 +86,17 @@ func (s *settings) Options() []serve.Option {
 			Set: func(v string) error { s.tokens = v; return nil }},
 		{Name: "saga-clients", Arg: "CIDR,…", Help: "addresses whose programs may use the door without a token (default: all, unless --saga-tokens is given)",
 			Set: func(v string) (err error) { s.clients, err = parsePrefixes(v); return err }},
-		{Name: "saga-allow-targets", Arg: "CIDR|HOST,…", Help: "services that may be called although they are link-local or a cloud's metadata service",
+		{Name: "saga-allow-targets", Arg: "CIDR|HOST[:PORT],…", Help: "services that may be called although they are link-local, a cloud's metadata service, or, with a port, this cluster's own",
 			Set: func(v string) (err error) {
 				if s.targets, err = outcall.ParseAllow(strings.Split(v, ",")); err != nil {
 					return fmt.Errorf("%w; write for example 169.254.10.0/24", err)
+				}
+				return nil
+			}},
+		{Name: "saga-max-request-timeout", Arg: "TIME", Default: "10m", Help: "the longest that one call to a service may take, whatever its transaction says",
+			Set: func(v string) (err error) {
+				if s.maxRequestTimeout, err = time.ParseDuration(v); err != nil || s.maxRequestTimeout < time.Second {
+					return errors.New("no time of a second or more; write for example 10m")
 				}
 				return nil
 			}},
@@ -121,7 +131,7 @@ func (s *settings) Check() error {
 
 // Service implements doors.Settings.
 func (s *settings) Service(c *serve.Common) (*serve.Service, error) {
-	set := Setup{who: who{tokens: s.tokens, clients: s.clients, insecure: s.insecure}, targets: s.targets}
+	set := Setup{who: who{tokens: s.tokens, clients: s.clients, insecure: s.insecure}, targets: s.targets, maxRequestTimeout: s.maxRequestTimeout}
 	if !s.at.Off() {
 		set.HTTP = place(s.at, "--saga", c.Clients())
 	}

@@ -48,9 +48,9 @@ var tune = func(*running, *serve.Host, *sagaadvance.Options) {}
 func (r *running) work(h *serve.Host) {
 	share := max(r.share, leastShare)
 	r.sagas = serve.Machine[*sagamachine.Machine](h)
-	r.calls = outcall.New(outcall.Options{Bytes: share / 4, Logger: h.Log, Policy: outcall.Policy{Own: h.Reserved, Allow: r.targets}})
+	r.calls = outcall.New(outcall.Options{Bytes: share / 4, Logger: h.Log, Policy: outcall.Policy{Own: h.Reserved, Doors: h.Doors, Allow: r.targets}})
 	options := sagaadvance.Options{Caller: r.calls, MaxBytes: share / 4, Logger: h.Log, RetryIntervalMs: r.RetryInterval.Milliseconds(),
-		TimeoutMs: r.TimeoutToFail.Milliseconds(), RequestTimeoutMs: r.RequestTimeout.Milliseconds(), AlertURL: r.AlertURL, AlertAfter: r.AlertAfter}
+		TimeoutMs: r.TimeoutToFail.Milliseconds(), RequestTimeoutMs: r.RequestTimeout.Milliseconds(), MaxRequestTimeoutMs: r.maxRequestTimeout.Milliseconds(), AlertURL: r.AlertURL, AlertAfter: r.AlertAfter}
 	tune(r, h, &options)
 	r.worker = sagaadvance.New(h.Node, r.sagas, options)
 	h.Go(r.worker.Run)

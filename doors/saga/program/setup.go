@@ -21,7 +21,8 @@ type Setup struct {
 	AlertAfter int
 
 	who
-	targets outcall.Allow // of calls, beside what is allowed anyway
+	targets           outcall.Allow // of calls, beside what is allowed anyway
+	maxRequestTimeout time.Duration // of one call, whatever its transaction says; 0: the worker's own
 }
 
 // who may use the door.
@@ -50,7 +51,7 @@ func (s *Setup) Variables(getenv func(string) string) error {
 			}
 		}
 	}
-	s.who, s.targets = set.who, set.targets
+	s.who, s.targets, s.maxRequestTimeout = set.who, set.targets, set.maxRequestTimeout
 	return nil
 }
 
