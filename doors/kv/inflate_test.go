@@ -26,7 +26,7 @@ import (
 )
 
 // gzipConn returns a connection to the server at addr that sends every message in gzip, or as how makes it.
-func gzipConn(t testing.TB, addr string, how grpc.Compressor) *grpc.ClientConn {
+func gzipConn(t testing.TB, addr string, how packer) *grpc.ClientConn {
 	t.Helper()
 	//lint:ignore SA1019 a registered compressor would be the server's, too
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithCompressor(how), grpc.WithDisableRetry())
