@@ -47,7 +47,8 @@ var core = []Claim{
 	{Name: "idents", Weight: 2, Floor: 1 * mib, Ceiling: 64 * mib, Kind: Kept},
 }
 
-func withCore(claims []Claim) []Claim { return append(slices.Clip(core), claims...) }
+// withCore returns a list of its own: the caller may change it.
+func withCore(claims []Claim) []Claim { return slices.Concat(core, claims) }
 
 // fill divides bytes among claims: floors first, then what is left by weight, and again what ceilings have left over.
 func fill(bytes int64, all []Claim) map[string]int64 {

@@ -98,9 +98,15 @@ func (l *Ledger) Own() (r Room) {
 // Others sets what the other members have. What is kept is on every member, so the least of all bounds it.
 func (l *Ledger) Others(rooms []Room) { l.others.Store(&rooms) }
 
-// Room returns the most that a Kept claim may have, in bytes, on the member with the least memory of those that were heard.
+// Room returns the most that a Kept claim may have, in bytes, on the member with the least memory of those that were heard, and no more than
+// its ceiling.
 func (l *Ledger) Room(claim string) int64 {
 	least := l.Own().For(claim, l.held)
+	for _, c := range l.claims {
+		if c.Name == claim && c.Ceiling > 0 {
+			least = min(least, c.Ceiling)
+		}
+	}
 	if others := l.others.Load(); others != nil {
 		for _, r := range *others {
 			if r.has(claim) { // an older build has no such claim, and no bound

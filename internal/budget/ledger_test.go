@@ -86,6 +86,22 @@ func TestTheLoanIsSharedOnce(t *testing.T) {
 	}
 }
 
+// TestACeilingIsNotExceeded: what a machine would refuse anyway is not lent.
+func TestACeilingIsNotExceeded(t *testing.T) {
+	if room := newHouse(4 << 30).Room("idents"); room != 64*mib {
+		t.Errorf("users may have %d MiB", room/mib)
+	}
+}
+
+// TestDividingChangesNothing: the least total is the same after any division, also after one among the core alone.
+func TestDividingChangesNothing(t *testing.T) {
+	before := Least()
+	Of(4 << 30)
+	if after := Least(); after != before {
+		t.Errorf("the least total was %d MiB and is %d", before/mib, after/mib)
+	}
+}
+
 // TestTheSmallestMemberDecides: what is kept is on every member, so the one with the least memory bounds it; one that does not know of a
 // claim has no bound of it.
 func TestTheSmallestMemberDecides(t *testing.T) {
