@@ -27,7 +27,7 @@ func (v *visitor) Close() error         { v.closed++; return nil }
 func TestALoginThatDoesNotComeMakesRoom(t *testing.T) {
 	limit := port.NewConnLimit(4)
 	var g guests
-	limit.Join(func(only netip.Addr) bool { return g.evict(limit, only) })
+	limit.Join(func(only netip.Addr, well bool) bool { return !well && g.evict(limit, only) })
 	come := func(addr string, ago time.Duration) (*visitor, *guest) {
 		t.Helper()
 		v := &visitor{from: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))}

@@ -119,9 +119,9 @@ func (r *rig) another(change func(*Options)) served {
 // roomForAll bounds no connections.
 type roomForAll struct{}
 
-func (roomForAll) Enter(net.Addr) bool        { return true }
-func (roomForAll) Leave(net.Addr)             {}
-func (roomForAll) Join(func(netip.Addr) bool) {}
+func (roomForAll) Enter(net.Addr) bool              { return true }
+func (roomForAll) Leave(net.Addr)                   {}
+func (roomForAll) Join(func(netip.Addr, bool) bool) {}
 
 // connect opens one connection.
 func (r *rig) connect(database string) *sql.Conn {

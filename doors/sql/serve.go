@@ -16,8 +16,9 @@ type Conns interface {
 	Enter(from net.Addr) bool
 	// Leave counts it out.
 	Leave(from net.Addr)
-	// Join adds a function that closes a connection without progress, of an address or of any, and counts it out.
-	Join(evict func(only netip.Addr) bool)
+	// Join adds a function that closes a connection without progress, of an address or of any, and counts it out. With well it closes
+	// one that makes progress and that nobody waits for.
+	Join(evict func(only netip.Addr, well bool) bool)
 }
 
 // serving is what Listen and Shutdown share.
@@ -44,7 +45,7 @@ func (d *Door) Listen(l net.Listener, conns Conns) error {
 	}
 	s.from = append(s.from, l)
 	s.mu.Unlock()
-	conns.Join(func(only netip.Addr) bool { return s.guests.evict(conns, only) })
+	conns.Join(func(only netip.Addr, well bool) bool { return !well && s.guests.evict(conns, only) })
 	refused := make(chan struct{}, mostRefused)
 	for {
 		nc, err := l.Accept()

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 )
 
 // ConnLimit bounds the connections of several ports together: each of them takes a descriptor and memory of the same process,
@@ -19,11 +20,13 @@ type ConnLimit struct {
 	// Failed hears of TLS handshakes that failed, from any goroutine; nil: nobody does. It is set before the first connection.
 	Failed func(from string, err error)
 
-	mu    sync.Mutex
-	open  int64                        // guarded by mu
-	sites map[netip.Addr]int64         // connections by siteOf, without those that have none. guarded by mu
-	evict []func(only netip.Addr) bool // guarded by mu
-	ports []*Port                      // guarded by mu
+	mu       sync.Mutex
+	missed   time.Time                               // when no connection could make room; guarded by mu
+	missedOf netip.Addr                              // for a client of this address, the zero Addr: of any; guarded by mu
+	open     int64                                   // guarded by mu
+	sites    map[netip.Addr]int64                    // connections by siteOf, without those that have none. guarded by mu
+	evict    []func(only netip.Addr, well bool) bool // guarded by mu
+	ports    []*Port                                 // guarded by mu
 }
 
 // NewConnLimit makes one for so many connections.
@@ -32,9 +35,9 @@ func NewConnLimit(max int) *ConnLimit {
 }
 
 // Join adds a holder of connections that can make room for those of others. evict closes a connection that makes no progress, counts it out, and
-// reports whether there was one. only is the address it must come from (siteOf), the zero Addr: any. evict is called without any mutex of a
-// ConnLimit or a Port.
-func (l *ConnLimit) Join(evict func(only netip.Addr) bool) {
+// reports whether there was one. With well it closes one that waits for its next request, or has just come. only is the address it must come
+// from (siteOf), the zero Addr: any. evict is called without any mutex of a ConnLimit or a Port.
+func (l *ConnLimit) Join(evict func(only netip.Addr, well bool) bool) {
 	l.mu.Lock()
 	l.evict = append(l.evict, evict)
 	l.mu.Unlock()
@@ -69,7 +72,7 @@ func (l *ConnLimit) Enter(from net.Addr) bool {
 		case entered:
 			return true
 		case full:
-			if !l.makeRoom(netip.Addr{}) {
+			if exchanged || !l.makeRoom(netip.Addr{}) {
 				return false
 			}
 		case overShare:
@@ -130,16 +133,29 @@ func (l *ConnLimit) add(site netip.Addr, n int64) {
 	}
 }
 
-// makeRoom has a holder of connections close one without progress and reports whether one did. No mutex is held.
+// missPause is how long no room is looked for after there was none: looking takes a look at every connection, and a flood would ask for each of its
+// own.
+const missPause = 10 * time.Millisecond
+
+// makeRoom has a holder of connections close one without progress, or else one between two requests, and reports whether one did. No mutex is held.
 func (l *ConnLimit) makeRoom(only netip.Addr) bool {
 	l.mu.Lock()
 	all := slices.Clone(l.evict)
+	missed := l.missedOf == only && time.Since(l.missed) < missPause
 	l.mu.Unlock()
-	for _, evict := range all {
-		if evict(only) {
-			return true
+	if missed {
+		return false
+	}
+	for _, well := range []bool{false, true} {
+		for _, evict := range all {
+			if evict(only, well) {
+				return true
+			}
 		}
 	}
+	l.mu.Lock()
+	l.missed, l.missedOf = time.Now(), only
+	l.mu.Unlock()
 	return false
 }
 

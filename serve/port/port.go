@@ -220,16 +220,22 @@ func (p *Port) leave(site netip.Addr) {
 }
 
 // makeRoom is evict for a ConnLimit.
-func (p *Port) makeRoom(only netip.Addr) bool {
+func (p *Port) makeRoom(only netip.Addr, well bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.evict(only)
+	if well {
+		return p.evictWell(only)
+	}
+	return p.evictLacking(only)
 }
 
 // evict closes the connection of an address, the zero Addr: of all, that lacks progress the most, and counts it out. First go those that have
 // said nothing for a second, then those whose requests come too slowly or not at all, or whose clients take nothing, then those between two
 // requests, and last those that have just been opened. One that has a call open and takes what is sent is never closed. p.mu is held.
-func (p *Port) evict(only netip.Addr) bool {
+func (p *Port) evict(only netip.Addr) bool { return p.evictLacking(only) || p.evictWell(only) }
+
+// evictLacking is evict of a connection that should have made progress. p.mu is held.
+func (p *Port) evictLacking(only netip.Addr) bool {
 	now := p.now.Load()
 	if first := p.silent.oldest(only); first != nil && first.second+1 < now {
 		return p.hush(only)
@@ -237,7 +243,12 @@ func (p *Port) evict(only netip.Addr) bool {
 	if first := p.unused.oldest(only); first != nil && (first.second+1 < now || p.unused.len > p.opts.MaxConns/4) {
 		return p.dismiss(only)
 	}
-	return p.evictSlow(only, now) || p.evictIdle(only, now) || p.dismiss(only) || p.hush(only)
+	return p.evictSlow(only, now)
+}
+
+// evictWell is evict of a connection that nobody waits for. p.mu is held.
+func (p *Port) evictWell(only netip.Addr) bool {
+	return p.evictIdle(only, p.now.Load()) || p.dismiss(only) || p.hush(only)
 }
 
 // evictSlow closes the connection over HTTP/1.1 whose request is due first, if it comes too slowly, or else the one of the gRPC server that

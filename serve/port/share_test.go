@@ -50,7 +50,10 @@ func TestSites(t *testing.T) {
 func TestAnAddressHasItsShareOfConnections(t *testing.T) {
 	l := NewConnLimit(256)
 	idle := map[netip.Addr]int{}
-	l.Join(func(only netip.Addr) bool {
+	l.Join(func(only netip.Addr, well bool) bool {
+		if !well {
+			return false
+		}
 		for site, n := range idle {
 			if n > 0 && (!only.IsValid() || only == site) {
 				idle[site]--
@@ -74,6 +77,10 @@ func TestAnAddressHasItsShareOfConnections(t *testing.T) {
 		t.Errorf("%q, want %q", l.Use(), want)
 	}
 	idle[siteOf(greedy)] = 3
+	if l.Enter(greedy) {
+		t.Error("room is looked for again at once")
+	}
+	l.missed = time.Time{}
 	if n := fill(greedy); n != 3 || l.Use().Open != 192 {
 		t.Errorf("%d in exchange for 3 without progress, %v", n, l.Use())
 	}
@@ -90,6 +97,7 @@ func TestAnAddressHasItsShareOfConnections(t *testing.T) {
 		t.Error("a place where there is none, and all make progress")
 	}
 	idle[siteOf(greedy)] = 1
+	l.missed = time.Time{}
 	if modest := at("192.0.2.1"); !l.Enter(modest) || l.Enter(modest) || l.Use().Open != 256 {
 		t.Errorf("one without progress makes room once: %v", l.Use())
 	}

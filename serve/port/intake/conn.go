@@ -51,8 +51,8 @@ type Conn struct {
 	buf             []byte
 	large           *[bufferLen]byte // buf is all of it; nil: buf is a small one
 	quiet           int              // reads in a row that had room in half of a small buffer
-	next, seen, end int // buf[next:seen] may be read, buf[seen:end] waits for more to be understood
-	skip            int // bytes to pass on without a look
+	next, seen, end int              // buf[next:seen] may be read, buf[seen:end] waits for more to be understood
+	skip            int              // bytes to pass on without a look
 	frame           frame.Frame
 	data, pad       int // bytes of frame, a DATA frame, that have not been looked at, and of its padding
 
