@@ -49,6 +49,11 @@ func TestManyThatHangLeaveRoom(t *testing.T) {
 	}
 	eventually(t, "the others are done", func() bool { return l.w.Counts().Succeed == good })
 	for range bad * each {
+		eventually(t, "one is called", func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return len(l.held["action 02"]) > 0
+		})
 		l.release(t, "action 02", ok)
 	}
 	eventually(t, "all have ended", func() bool { return l.w.Counts().Succeed == good+bad*each })

@@ -59,14 +59,9 @@ func (m *Machine) FindNumber(number uint64) (t *Transaction, err error) {
 
 // Brief is Find without the branches, which may be a thousand times as large: for those who want to know where a transaction stands.
 func (m *Machine) Brief(gid string) (t *Transaction, err error) {
-	err = m.read(func(r store.Reader) (err error) {
-		row, ok, err := r.Get(nil, appendGidKey(nil, gid))
-		if err != nil || !ok {
-			t = nil
-			return err
-		}
-		number, err := decodeNumber(row)
-		if err == nil {
+	err = m.read(func(r store.Reader) error {
+		number, ok, err := numberOf(r, gid)
+		if t = nil; ok && err == nil {
 			t, _, _, err = readTransaction(r, number)
 		}
 		return err
@@ -85,15 +80,8 @@ func (m *Machine) BriefNumber(number uint64) (t *Transaction, err error) {
 
 // Read is Find in any reader of the store that is of one applied index, such as a View of the node.
 func Read(r store.Reader, gid string) (*Transaction, error) {
-	row, ok, err := r.Get(nil, appendGidKey(nil, gid))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("read gid: %w", err)
-	case !ok:
-		return nil, nil
-	}
-	number, err := decodeNumber(row)
-	if err != nil {
+	number, ok, err := numberOf(r, gid)
+	if err != nil || !ok {
 		return nil, err
 	}
 	t, err := readNumber(r, number)
@@ -101,6 +89,18 @@ func Read(r store.Reader, gid string) (*Transaction, error) {
 		err = fmt.Errorf("transaction %d of gid %q has no definition: %w", number, gid, errCorrupt)
 	}
 	return t, err
+}
+
+// numberOf finds the number of a gid's transaction, false if there is none.
+func numberOf(r store.Reader, gid string) (number uint64, found bool, err error) {
+	row, ok, err := r.Get(nil, appendGidKey(nil, gid))
+	if err != nil {
+		return 0, false, fmt.Errorf("read gid: %w", err)
+	}
+	if ok {
+		number, err = decodeNumber(row)
+	}
+	return number, ok, err
 }
 
 // readNumber reads a transaction with its branches; nil if there is none.

@@ -340,7 +340,7 @@ func TestWhatIsAllowedIsCalled(t *testing.T) {
 	if r := j.name("metadata"); r == nil {
 		t.Error("a name that was not allowed is called")
 	}
-	for _, bad := range []string{"", "10.0.0.0/33", "300.1.1.1", "a b", "http://x", "x:80", "127.1", "*.test", "a..b"} {
+	for _, bad := range []string{"", "10.0.0.0/33", "300.1.1.1", "a b", "http://x", "x:80:90", "127.1", "*.test", "a..b"} {
 		if _, err := ParseAllow([]string{"10.0.0.1", bad}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", bad)) {
 			t.Errorf("%q is allowed: %v", bad, err)
 		}

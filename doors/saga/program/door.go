@@ -86,7 +86,7 @@ func (s *settings) Options() []serve.Option {
 			Set: func(v string) error { s.tokens = v; return nil }},
 		{Name: "saga-clients", Arg: "CIDR,…", Help: "addresses whose programs may use the door without a token (default: all, unless --saga-tokens is given)",
 			Set: func(v string) (err error) { s.clients, err = parsePrefixes(v); return err }},
-		{Name: "saga-allow-targets", Arg: "CIDR|HOST[:PORT],…", Help: "services that may be called although they are link-local, a cloud's metadata service, or, with a port, this cluster's own",
+		{Name: "saga-allow-targets", Arg: "CIDR|HOST,…", Help: "services that may be called although they are link-local or a cloud's metadata service, or, as HOST:PORT, a port of this cluster's own doors",
 			Set: func(v string) (err error) {
 				if s.targets, err = outcall.ParseAllow(strings.Split(v, ",")); err != nil {
 					return fmt.Errorf("%w; write for example 169.254.10.0/24", err)
