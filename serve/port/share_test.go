@@ -377,9 +377,14 @@ func TestCallsGiveBackWhatTheyHeld(t *testing.T) {
 			o.of.GiveBack(o.holds)
 			o.of.of.Done(o.open)
 		}
-		for _, f := range conns {
+		site := siteOf(conns[0].Addr)
+		of := c.sites[site].conns
+		for n, f := range conns {
 			_ = f.of.Close() // nothing is sent
 			_ = f.of.Close()
+			if n == 0 && (c.sites[site] == nil || c.sites[site].conns != of-1) {
+				t.Fatalf("one of %d connections of an address has ended twice, and %+v are left", of, c.sites[site])
+			}
 		}
 		if c.Owed() != "" {
 			t.Fatal(c.Owed())

@@ -25,7 +25,9 @@ func TestMessagesGiveBackWhatTheyHeld(t *testing.T) {
 				messages += m.held
 			}
 			for _, c := range i.streams {
-				calls += c.held
+				if calls += c.held; c.held < WholeCost {
+					t.Fatalf("seed %d, after %s: an open call holds %d bytes", seed, what, c.held)
+				}
 			}
 			if all-r.left != messages || r.calls != calls {
 				t.Fatalf("seed %d, after %s: messages hold %d and have taken %d, calls %d and %d", seed, what, messages, all-r.left, calls, r.calls)
@@ -96,6 +98,33 @@ func TestMessagesGiveBackWhatTheyHeld(t *testing.T) {
 		if r.left != all || r.calls != 0 {
 			t.Fatalf("seed %d: %d bytes of messages and %d of calls are held after the end", seed, all-r.left, r.calls)
 		}
+	}
+}
+
+// TestWhatEndsTwiceIsGivenBackOnce: messages, calls and connections.
+func TestWhatEndsTwiceIsGivenBackOnce(t *testing.T) {
+	r := &room{left: 100}
+	i := on(r, nil, 1)
+	m := &message{held: 40}
+	r.left -= 40
+	i.release(m)
+	i.release(m)
+	if r.left != 100 {
+		t.Errorf("a message of 40 bytes: %d are left of 100", r.left)
+	}
+	r.left, r.calls = 70, 2*CallCost
+	i.calls[1], i.streams[1], i.streams[3] = &message{held: 30}, call{held: CallCost}, call{held: CallCost}
+	for range 2 {
+		i.ended(1)
+		i.drop(1)
+	}
+	if r.left != 100 || r.calls != CallCost {
+		t.Errorf("a call that ends twice: %d are left of 100, %d are held", r.left, r.calls)
+	}
+	_ = i.Close()
+	_ = i.Close()
+	if r.left != 100 || r.calls != 0 {
+		t.Errorf("a connection that ends twice: %d are left of 100, %d are held", r.left, r.calls)
 	}
 }
 
