@@ -20,7 +20,8 @@ func (p provider) Function(_ *sql.Context, _, name string) (sql.Function, bool) 
 	case "current_user":
 		return sql.NewFunction0(name, newAccountName), true
 	}
-	return nil, false
+	f, ok := functions[name]
+	return f, ok
 }
 
 // exact is SUM or AVG of an exact type. What does not depend on the numbers is the library's.

@@ -17,7 +17,10 @@ func numberOfMoment(t time.Time, from sql.Type) *apd.Decimal {
 	if !types.IsDateType(from) {
 		n = n*1e6 + int64(t.Hour())*1e4 + int64(t.Minute())*100 + int64(t.Second())
 		if micro := int64(t.Nanosecond() / 1000); micro != 0 {
-			return apd.New(n*1e6+micro, -6)
+			c := apd.NewBigInt(n) // with six digits more it has more than 64 bits
+			c.Mul(c, apd.NewBigInt(1_000_000))
+			c.Add(c, apd.NewBigInt(micro))
+			return apd.NewWithBigInt(c, -6)
 		}
 	}
 	return apd.New(n, 0)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
+	"github.com/dolthub/go-mysql-server/sql/expression/function/aggregation"
 	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/types"
 )
@@ -66,8 +67,12 @@ func carry(c *sql.Context, e sql.Expression, of collation) sql.Expression {
 // carrying has the columns of derived tables, set operations and subqueries carry the collations of the expressions that they are made of. The library
 // gives them those of types, which texts of functions do not have. It comes before the planner, which makes conditions of joins from them.
 func carrying(c *sql.Context, n sql.Node) (sql.Node, error) {
-	k := &carrier{c: c, known: map[sql.ColumnId]collation{}, texts: map[sql.ColumnId]bool{}}
-	return k.node(n)
+	k := &carrier{c: c, known: map[sql.ColumnId]collation{}, texts: map[sql.ColumnId]bool{}, digits: map[sql.ColumnId]int{}}
+	n, err := k.node(n)
+	if s, ok := c.Session.(*Session); ok && err == nil {
+		s.digits = k.shown(n)
+	}
+	return n, err
 }
 
 // carrier goes through one statement. known are the columns that it has met, by the planner's numbers, and texts those that are texts, though the library
@@ -76,6 +81,8 @@ type carrier struct {
 	c     *sql.Context
 	known map[sql.ColumnId]collation
 	texts map[sql.ColumnId]bool
+	// digits are those behind the point of columns whose types do not say them.
+	digits map[sql.ColumnId]int
 }
 
 func (k *carrier) node(n sql.Node) (sql.Node, error) {
@@ -158,6 +165,9 @@ func (k *carrier) expressions(n sql.Node) (sql.Node, error) {
 		if err != nil {
 			return nil, err
 		}
+		if m, ok := k.queried(is); ok {
+			is, changed = m, true
+		}
 		if !changed {
 			continue
 		}
@@ -194,6 +204,13 @@ func (k *carrier) expression(n sql.Node, e sql.Expression, whole bool) (made sql
 		is, another, err := k.expression(n, child, whole && isAlias)
 		if err != nil {
 			return nil, false, err
+		}
+		switch e.(type) {
+		case *plan.InSubquery, *plan.ExistsSubquery:
+		default:
+			if m, ok := k.queried(is); ok {
+				is, another = m, true
+			}
 		}
 		if !another {
 			continue
@@ -235,6 +252,20 @@ func (k *carrier) expression(n sql.Node, e sql.Expression, whole bool) (made sql
 	return sameColumn(alias, made), true, err
 }
 
+// queried is a subquery whose value is a member of an ENUM or SET: it is a text there. ok false: the expression is none.
+func (k *carrier) queried(e sql.Expression) (sql.Expression, bool) {
+	q, ok := e.(*plan.Subquery)
+	if !ok || len(q.Query.Schema(k.c)) != 1 {
+		return e, false
+	}
+	if t := q.Type(k.c); !types.IsEnum(t) && !types.IsSet(t) {
+		return e, false
+	}
+	m := &member{typ: types.CreateLongText(collationOf(k.c, q).id)}
+	m.Child = q
+	return m, true
+}
+
 // sameColumn gives an expression that was made from another its number. The library forgets it.
 func sameColumn(was, is sql.Expression) sql.Expression {
 	if a, ok := was.(*expression.Alias); ok {
@@ -271,11 +302,28 @@ func (k *carrier) members(e sql.Expression) (sql.Expression, bool, error) {
 	name := ""
 	switch x := e.(type) {
 	case *expression.CollatedExpression, *expression.ConvertUsing:
+	case *expression.Convert:
+		return k.moments(e)
+	case *expression.Case:
+		if !types.IsText(e.Type(k.c)) {
+			return e, false, nil
+		}
+		return k.moments(e)
+	case *expression.Arithmetic, *expression.Div, *expression.IntDiv, *expression.Mod, *expression.UnaryMinus:
+		return k.numbers(e)
+	case *aggregation.GroupConcat:
+		if hasSubquery(k.c, e) { // the library evaluates it for other rows
+			return nil, false, refused("a subquery in GROUP_CONCAT")
+		}
+		return k.moments(e)
 	case sql.WindowAdaptableExpression:
 		return e, false, nil
 	case sql.FunctionExpression:
 		if name = strings.ToLower(x.FunctionName()); !ofMembers[name] {
 			return e, false, nil
+		}
+		if err := k.sameMoments(name, e); err != nil {
+			return nil, false, err
 		}
 		for _, child := range e.Children() {
 			if t := child.Type(k.c); (name == "greatest" || name == "least") && !textual(t) && !types.IsText(t) {
@@ -296,10 +344,31 @@ func (k *carrier) members(e sql.Expression) (sql.Expression, bool, error) {
 		children[i], some = m, true
 	}
 	if !some {
-		return e, false, nil
+		return k.moments(e)
 	}
 	made, err := e.WithChildren(k.c, children...)
+	if err != nil {
+		return nil, false, err
+	}
+	made, _, err = k.moments(made)
 	return made, true, err
+}
+
+// sameMoments refuses GREATEST and LEAST of dates and other values, which the library takes for 0.
+func (k *carrier) sameMoments(name string, e sql.Expression) error {
+	if name != "greatest" && name != "least" {
+		return nil
+	}
+	moments, others := false, false
+	for _, child := range e.Children() {
+		t := child.Type(k.c)
+		moments = moments || types.IsTime(t) || types.IsTimespan(t)
+		others = others || !types.IsTime(t) || types.IsDateType(t) // the library shows a DATE with a time of day
+	}
+	if moments && others {
+		return refused("GREATEST and LEAST of DATE or TIME")
+	}
+	return nil
 }
 
 // ofMembers are functions of texts.
@@ -427,6 +496,9 @@ func (k *carrier) note(all []sql.Expression) {
 		if _, field := e.(*expression.GetField); !ok || field || x.Id() == 0 {
 			continue
 		}
+		if k.undecided(e.Type(k.c)) {
+			k.digits[x.Id()] = k.digitsOf(e)
+		}
 		if types.IsText(e.Type(k.c)) {
 			k.known[x.Id()], k.texts[x.Id()] = collationOf(k.c, e), types.IsTextOnly(e.Type(k.c))
 		}
@@ -446,6 +518,9 @@ func (k *carrier) renamed(s *plan.SubqueryAlias) sql.Node {
 		inner, field := s.ScopeMapping[id].(*expression.GetField)
 		if e, ok := s.ScopeMapping[id]; ok {
 			mapping[id] = e
+		}
+		if k.undecided(schema[at].Type) {
+			k.digits[id] = k.columnDigits(s.Child, at)
 		}
 		of, ok := k.known[id]
 		if !ok && !(field && inner.Id() == id) && types.IsText(schema[at].Type) { // a set operation's columns are in no order
@@ -485,6 +560,10 @@ func (k *carrier) merged(s *plan.SetOp) (sql.Node, error) {
 	ids := columnIDs(k.c, left)
 	for i := range left.Schema(k.c) {
 		l, r := left.Schema(k.c), right.Schema(k.c)
+		alike(shownIn(left, i), shownIn(right, i))
+		if i < len(r) && i < len(ids) && ids[i] != 0 && k.undecided(s.Schema(k.c)[i].Type) {
+			k.digits[ids[i]] = k.columnDigits(s, i)
+		}
 		if i >= len(r) || !types.IsTextOnly(l[i].Type) && !types.IsTextOnly(r[i].Type) {
 			continue
 		}

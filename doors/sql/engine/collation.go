@@ -252,7 +252,7 @@ var (
 	// ofSystem are those that tell of the server and the session.
 	ofSystem = set("user", "current_user", "session_user", "system_user", "database", "schema", "version", "current_role", "charset", "collation", "connection_id")
 	// ofSession are those that make texts of their own.
-	ofSession = set("hex", "conv", "bin", "oct", "md5", "sha", "sha1", "sha2", "uuid", "date_format", "time_format", "dayname", "monthname", "format",
+	ofSession = set("hex", "conv", "bin", "oct", "md5", "sha", "sha1", "sha2", "uuid", "date_format", "time_format", "date_add", "date_sub", "adddate", "subdate", "dayname", "monthname", "format",
 		"to_base64", "inet_ntoa", "inet6_ntoa", "get_format", "format_bytes", "format_pico_time", "bin_to_uuid", "weight_string", "space", "statement_digest")
 )
 

@@ -1,10 +1,13 @@
 package engine
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/dolthub/go-mysql-server/sql"
+	"github.com/dolthub/go-mysql-server/sql/types"
 
 	"github.com/holdfastdb/holdfast/doors/sql/row"
 )
@@ -12,6 +15,56 @@ import (
 // padded reports whether texts of a collation compare as if spaces without end followed them.
 func padded(c sql.CollationID) bool {
 	return c.PadAttribute() == "PAD SPACE" && c != sql.Collation_binary
+}
+
+// weighable returns an error where a text has a character that one weight does not stand for: 1235. Another collation than utf8mb4_0900_ai_ci has none.
+func weighable(c sql.CollationID, s string) error {
+	if r, is := row.Unweighed(c, s); is {
+		return refused(fmt.Sprintf("the character U+%04X where utf8mb4_0900_ai_ci compares", r))
+	}
+	return nil
+}
+
+// weighableIn is weighable of a value of a type.
+func weighableIn(t sql.Type, v any) error {
+	x, ok := t.(sql.TypeWithCollation)
+	if !ok || x.Collation() != sql.Collation_utf8mb4_0900_ai_ci || !types.IsTextOnly(t) {
+		return nil
+	}
+	return weighable(x.Collation(), textOfValue(v, t))
+}
+
+// weighedColumns are the columns of keys whose texts utf8mb4_0900_ai_ci compares.
+func (t *table) weighedColumns() (all []int) {
+	for i := range t.def.columns {
+		typ := t.schema.Schema[i].Type
+		x, ok := typ.(sql.TypeWithCollation)
+		if !ok || x.Collation() != sql.Collation_utf8mb4_0900_ai_ci || !types.IsTextOnly(typ) {
+			continue
+		}
+		is := func(p keyPart) bool { return p.column == i }
+		in := slices.ContainsFunc(t.def.primary, is)
+		for _, d := range t.def.indexes {
+			in = in || slices.ContainsFunc(d.parts, is)
+		}
+		if in {
+			all = append(all, i)
+		}
+	}
+	return all
+}
+
+// weighable returns an error where a row that is written has no key that stands for it. A row that was written before stays readable, and goes.
+func (t *table) weighable(r sql.Row) error {
+	for _, i := range t.weighed {
+		if r[i] == nil {
+			continue
+		}
+		if err := weighableIn(t.schema.Schema[i].Type, r[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sameText reports whether two texts are equal in a collation.

@@ -230,7 +230,13 @@ func compareValues(ctx *sql.Context, of sql.CollationID, left, right sql.Express
 			}
 			return bytes.Compare(x, y), nil
 		}
-		return compareText(of, textOfValue(a, t), textOfValue(b, u)), nil
+		s, o := textOfValue(a, t), textOfValue(b, u)
+		for _, text := range []string{s, o} {
+			if err := weighable(of, text); err != nil {
+				return 0, err
+			}
+		}
+		return compareText(of, s, o), nil
 	}
 	return compareNumbers(ctx, left, right, a, b), nil
 }
@@ -504,7 +510,7 @@ func characters(c *sql.Context, l *expression.Like) (sql.Expression, transform.T
 	return expression.JoinAnd(within, expression.NewLike(l.LeftChild, l.RightChild, bound(`\`))), transform.NewTree, nil
 }
 
-// constants returns operands in which a number with a sign before it is a literal, and whether any was.
+// constants returns operands in which a number with a sign before it, or a date that is made of constants, is a literal, and whether any was.
 func constants(c *sql.Context, operands []sql.Expression) (all []sql.Expression, some bool) {
 	all = append([]sql.Expression{}, operands...)
 	for i, o := range all {
@@ -519,6 +525,15 @@ func constant(c *sql.Context, e sql.Expression) (*expression.Literal, bool) {
 	switch x := e.(type) {
 	case *expression.Literal:
 		return x, true
+	case *momentFunction: // an index finds what it makes
+		for _, a := range x.args {
+			if _, ok := constant(c, a); !ok {
+				return nil, false
+			}
+		}
+		if v, err := x.Eval(c, nil); err == nil && v != nil {
+			return expression.NewLiteral(v, x.typ), true
+		}
 	case *expression.UnaryMinus:
 		if l, ok := constant(c, x.Child); ok && l.Value() != nil && types.IsNumber(l.Type(c)) {
 			minus := expression.NewUnaryMinus(l)

@@ -582,6 +582,9 @@ func (s *Session) writeEntries(ctx *sql.Context, tx *txn.Tx, t *table, id uint64
 		if err != nil {
 			return t.damaged(err)
 		}
+		if err := t.weighable(r); err != nil {
+			return err
+		}
 		e, err := t.entry(ctx, &t.all[w], r, key)
 		if err != nil {
 			return err

@@ -103,6 +103,9 @@ func (e *editor) Insert(ctx *sql.Context, r sql.Row) error {
 	if e.t.auto >= 0 {
 		e.t.given(ctx, tx, r[e.t.auto])
 	}
+	if err := e.t.weighable(r); err != nil {
+		return err
+	}
 	key, err := e.freshKey(ctx, tx, r)
 	if err != nil {
 		return err
@@ -283,6 +286,9 @@ func (e *editor) wrote(r sql.Row) {
 
 func (e *editor) update(ctx *sql.Context, tx *txn.Tx, was, r sql.Row) error {
 	t := e.t
+	if err := t.weighable(r); err != nil {
+		return err
+	}
 	from, err := t.primaryKey(ctx, was)
 	if err != nil {
 		return err

@@ -76,6 +76,11 @@ func isWrongMoment(err error) bool {
 // mysqlError turns an error into MySQL's number and words. Errors of txn stay as they are, because the door decides by them.
 func mysqlError(text, database string, err error) error {
 	var own *wire.Error
+	if sql.ErrUnableSort.Is(err) {
+		if c, ok := err.(interface{ Cause() error }); ok && c.Cause() != nil {
+			err = c.Cause()
+		}
+	}
 	switch {
 	case err == nil, errors.Is(err, io.EOF):
 		return nil

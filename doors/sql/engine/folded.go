@@ -19,6 +19,7 @@ import (
 type folded struct {
 	expression.UnaryExpressionStub
 	part row.Part
+	of   sql.CollationID
 	hex  bool // as a text: COUNT(DISTINCT …) makes one of everything
 }
 
@@ -38,7 +39,7 @@ func foldIn(c *sql.Context, e sql.Expression, id sql.CollationID) sql.Expression
 	if err != nil {
 		return e
 	}
-	f := &folded{part: part}
+	f := &folded{part: part, of: id}
 	f.Child = e
 	return f
 }
@@ -67,6 +68,9 @@ func (f *folded) Eval(ctx *sql.Context, r sql.Row) (any, error) {
 	if !ok {
 		w, t := memberText(ctx, v, f.Child.Type(ctx), types.LongText)
 		s = textOfValue(w, t)
+	}
+	if err := weighable(f.of, s); err != nil {
+		return nil, err
 	}
 	key, err := f.part.AppendKey(ctx, nil, s)
 	if f.hex {
@@ -271,7 +275,13 @@ func (o *inOrder) WithChildren(_ *sql.Context, children ...sql.Expression) (sql.
 }
 
 // Eval implements sql.Expression.
-func (o *inOrder) Eval(ctx *sql.Context, r sql.Row) (any, error) { return evalPlain(ctx, o.Child, r) }
+func (o *inOrder) Eval(ctx *sql.Context, r sql.Row) (any, error) {
+	v, err := evalPlain(ctx, o.Child, r)
+	if err != nil || v == nil {
+		return nil, err
+	}
+	return v, weighable(o.typ.collation, textOfValue(v, o.typ.StringType))
+}
 
 // paddedText is the type of a text that compares by its collation and PAD SPACE.
 type paddedText struct {

@@ -155,5 +155,8 @@ func (a *among) key(ctx *sql.Context, of sql.Expression, v any) ([]byte, error) 
 	if !ok {
 		s = textOfValue(v, of.Type(ctx))
 	}
+	if err := weighable(a.left.of, s); err != nil {
+		return nil, err
+	}
 	return a.left.part.AppendKey(ctx, nil, s)
 }

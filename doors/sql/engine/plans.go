@@ -47,6 +47,7 @@ type cachedPlan struct {
 	node   sql.Node
 	flags  *sql.QueryFlags
 	tables []tableUse
+	digits []int // of the result's columns
 }
 
 // tableUse is a table that a statement names.
@@ -232,6 +233,7 @@ func (s *Session) cached(c *sql.Context, st *Statement, params []wire.Param) (sc
 		return nil, nil, false, nil
 	}
 	s.ClearWarnings()
+	s.digits = p.digits
 	s.values = make([]any, len(params))
 	for i := range params {
 		if s.values[i], _, err = argumentValue(c, &params[i]); err != nil {
@@ -266,7 +268,7 @@ func (s *Session) keep(c *sql.Context, st *Statement, kinds string) (*cachedPlan
 	if first, err = s.repaired(c, st, first); err != nil {
 		return nil, err
 	}
-	return &cachedPlan{node: first, flags: flags, tables: tables}, nil
+	return &cachedPlan{node: first, flags: flags, tables: tables, digits: s.digits}, nil
 }
 
 // parametric puts the parameters back where the analyser has made literals of their sentinels, as it does in every filter.

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
-	"github.com/dolthub/go-mysql-server/sql/information_schema"
 
 	"github.com/holdfastdb/holdfast/doors/sql/lock"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
@@ -46,9 +45,6 @@ func (p provider) AllDatabases(ctx *sql.Context) []sql.Database {
 	}
 	return all
 }
-
-// newInformationSchema makes the database that describes the others.
-func newInformationSchema() sql.Database { return information_schema.NewInformationSchemaDatabase() }
 
 // database is a database of one catalogue.
 type database struct {

@@ -187,6 +187,9 @@ func (x *index) bound(ctx *sql.Context, i int, v any) (key []byte, exact bool, e
 	if err != nil || in != sql.InRange || c == nil {
 		return []byte{}, false, nil // the filter decides
 	}
+	if err := weighableIn(t, c); err != nil {
+		return nil, false, err
+	}
 	key, err = x.parts[i].AppendKey(ctx, nil, c)
 	if errors.Is(err, row.ErrValue) {
 		return []byte{}, false, nil

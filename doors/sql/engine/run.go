@@ -33,6 +33,7 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 	}
 	s.begin, s.tx, s.cat, s.reads, s.values, s.used, s.verb = begin, nil, nil, reads{}, nil, s.used[:0], verbOf(st.ast)
 	s.gathered, s.inserted, s.replaced = newGathered(st), inserted{}, 0
+	s.digits = nil
 	s.shows, s.row = !st.tables && (st.Kind == KindOther || st.Kind == KindRead), 0
 	if _, ok := st.ast.(*sqlparser.Set); ok {
 		s.settings = ""

@@ -33,6 +33,7 @@ type Session struct {
 	opened int        // tables with numbered rows that were opened
 	verb   string     // by which an error names the statement
 	shows  bool       // the statement reads definitions and no rows
+	digits []int      // behind the points of the result's columns; nil, or -1: as their types say
 	row    int        // that is stored, from 1
 
 	read      reads // of all statements before

@@ -172,6 +172,9 @@ func (s *Statement) classify() error {
 		return refused(firstWords(s.Text))
 	}
 	s.params, s.tables, s.pure, s.in = v.params, v.tables, !v.impure, v.in
+	if v.calls && v.err == nil {
+		calls(s.ast)
+	}
 	return v.err
 }
 
@@ -182,6 +185,7 @@ type survey struct {
 	tables bool
 	impure bool
 	in     bool
+	calls  bool // it has a form that becomes the call of a function
 	err    error
 }
 
@@ -341,7 +345,9 @@ func (v *survey) walk(n sqlparser.SQLNode, mark *string) {
 			if !pureFunctions[a.Name.Lowered()] {
 				v.impure = true
 			}
-		case *sqlparser.TimestampFuncExpr, *sqlparser.Default, *sqlparser.ValuesFuncExpr:
+		case *sqlparser.TimestampFuncExpr:
+			v.impure, v.calls = true, true
+		case *sqlparser.Default, *sqlparser.ValuesFuncExpr:
 			v.impure = true
 		case *sqlparser.ComparisonExpr:
 			a.Left, a.Right = unfolded(a.Left), unfolded(a.Right)
@@ -354,11 +360,14 @@ func (v *survey) walk(n sqlparser.SQLNode, mark *string) {
 				a.Expr = nil
 			}
 		case *sqlparser.ConvertExpr:
-			if a.Type != nil && strings.EqualFold(a.Type.Type, "time") {
-				if n, err := timeDigits(&sqlparser.ColumnType{Type: "time", Length: a.Type.Length}); err != nil || n > 0 && n < mostDigits {
-					v.refuse("CAST AS TIME with digits")
+			v.calls = true
+			if castsTo(a, "time") {
+				if _, err := timeDigits(&sqlparser.ColumnType{Type: "time", Length: a.Type.Length}); err != nil && v.err == nil {
+					v.err = err
 				}
 			}
+		case *sqlparser.IntervalExpr:
+			v.calls = true
 		case *sqlparser.MatchExpr:
 			v.refuse("MATCH … AGAINST")
 		}

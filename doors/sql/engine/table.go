@@ -24,7 +24,8 @@ type table struct {
 	indexes  []*index // that may be read; the primary key is the first, if there is one
 	auto     int      // column of AUTO_INCREMENT, -1: none
 	all      []writtenIndex
-	times    bool // a column is a TIME
+	times    bool  // a column is a TIME
+	weighed  []int // columns of utf8mb4_0900_ai_ci in keys
 }
 
 // writtenIndex is an index whose entries a write keeps, whether or not it may be read yet.
@@ -64,6 +65,7 @@ func newTable(e *Engine, t *sqlmachine.Table, databaseName string) (*table, erro
 			}
 		}
 	}
+	x.weighed = x.weighedColumns()
 	if x.hasNumbers() {
 		x.promote()
 		x.schema.Schema = x.numbered("")

@@ -122,6 +122,14 @@ func (f *textFunction) Eval(ctx *sql.Context, r sql.Row) (any, error) {
 		v, t := memberText(ctx, values[i], f.args[i].Type(ctx), types.LongText)
 		return textOfValue(v, t)
 	}
+	for i := range min(2, len(values)) {
+		if values[i] == nil {
+			continue
+		}
+		if err := weighable(f.of, text(i)); err != nil {
+			return nil, err
+		}
+	}
 	switch f.name {
 	case "instr":
 		return f.place(text(0), text(1), 1), nil

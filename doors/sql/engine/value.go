@@ -29,6 +29,9 @@ func columnsOf(ctx *sql.Context, schema sql.Schema) []wire.Column {
 	all := make([]wire.Column, len(schema))
 	for i, c := range schema {
 		all[i] = columnOf(ctx, c)
+		if s, ok := ctx.Session.(*Session); ok && i < len(s.digits) && s.digits[i] >= 0 {
+			all[i].Decimals = byte(s.digits[i])
+		}
 	}
 	return all
 }

@@ -196,6 +196,8 @@ func (a *Answer) Float(v float64) {
 	o := &a.c.out
 	single := c.Type == Float
 	switch {
+	case !a.binary && c.Type == Double && c.Decimals > 0 && c.Decimals < 31 && math.Abs(v) < 1e15: // ROUND has fixed them
+		a.digits(func(b []byte) []byte { return strconv.AppendFloat(b, v, 'f', int(c.Decimals), 64) })
 	case !a.binary:
 		a.digits(func(b []byte) []byte { return AppendFloat(b, v, single) })
 	case single:
