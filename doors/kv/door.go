@@ -60,6 +60,8 @@ type Options struct {
 	// waits for its answer, 600 bytes and twice the keys for a watch. What does not fit is refused with "too many requests"; who is refused
 	// first: port.Options.CallBytes. 0 = 64 MiB.
 	MaxCallBytes int64
+	// CallRoom says how many bytes of calls may be open at the moment, if that can be more than MaxCallBytes; nil: it cannot. Any goroutine.
+	CallRoom func() int64
 	// MaxPinnedBytes bounds the events that watchers who read slowly keep in memory. 0 = 16 MiB.
 	MaxPinnedBytes int64
 	// ProgressInterval is how often an idle watch that asked for it hears how far it has come. 0 = 10 minutes, at least
@@ -312,6 +314,7 @@ func newDoor(n member, kv reader, users *mident.Machine, opts Options) *Door {
 		MaxMessageBytes: maxMessage,
 		BudgetBytes:     opts.MaxFlightBytes,
 		CallBytes:       opts.MaxCallBytes,
+		CallRoom:        opts.CallRoom,
 		AnswerBytes:     max(opts.MaxAnswerBytes, 3*smallAnswer),
 	})
 	d.web.bridge = d.port.Bridge()

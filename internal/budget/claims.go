@@ -13,6 +13,8 @@ const (
 	// Kept is state that the log has and every member needs in memory. It cannot be dropped. Its holder borrows from caches
 	// once its own share is full.
 	Kept
+	// Open is held for as long as clients stay, on this member alone. Its holder borrows from caches as Kept does, and gives back.
+	Open
 )
 
 // Claim is what one holder of memory asks for. Everybody gets its floor; what is left goes by weight, up to each one's ceiling.

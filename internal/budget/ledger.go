@@ -81,13 +81,16 @@ func (l *Ledger) lenders() (all []lender, loan int64) {
 	return all, loan
 }
 
-// Own returns what this member has for what is kept.
-func (l *Ledger) Own() (r Room) {
+// Own returns what this member has for what is kept, for the other members.
+func (l *Ledger) Own() Room { return l.own(Kept) }
+
+// own returns what this member has for claims of some kinds.
+func (l *Ledger) own(kinds ...Kind) (r Room) {
 	l.mu.Lock()
 	_, r.Loan = l.lenders()
 	l.mu.Unlock()
 	for _, c := range l.claims {
-		if c.Kind == Kept {
+		if slices.Contains(kinds, c.Kind) {
 			r.Own = append(r.Own, Own{c.Name, l.share[c.Name]})
 		}
 	}
@@ -98,13 +101,19 @@ func (l *Ledger) Own() (r Room) {
 // Others sets what the other members have. What is kept is on every member, so the least of all bounds it.
 func (l *Ledger) Others(rooms []Room) { l.others.Store(&rooms) }
 
-// Room returns the most that a Kept claim may have, in bytes, on the member with the least memory of those that were heard, and no more than
-// its ceiling.
+// Room returns the most that a Kept claim may have, in bytes, on the member with the least memory of those that were heard, or an Open one on
+// this member, and no more than its ceiling.
 func (l *Ledger) Room(claim string) int64 {
-	least := l.Own().For(claim, l.held)
+	least := l.own(Kept, Open).For(claim, l.held)
 	for _, c := range l.claims {
-		if c.Name == claim && c.Ceiling > 0 {
+		if c.Name != claim {
+			continue
+		}
+		if c.Ceiling > 0 {
 			least = min(least, c.Ceiling)
+		}
+		if c.Kind == Open { // the other members have clients of their own
+			return least
 		}
 	}
 	if others := l.others.Load(); others != nil {
@@ -117,10 +126,10 @@ func (l *Ledger) Room(claim string) int64 {
 	return least
 }
 
-// Balance has caches lend what Kept claims hold beyond their shares, each in proportion to what it has above its floor, and gives back what
+// Balance has caches lend what Kept and Open claims hold beyond their shares, each in proportion to what it has above its floor, and gives back what
 // they do not need any more. It is called about once a second: what is granted meanwhile is a small part of the distance to Go's limit.
 func (l *Ledger) Balance() {
-	borrowed := l.Own().borrowed(l.held)
+	borrowed := l.own(Kept, Open).borrowed(l.held)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lenders, loan := l.lenders()
@@ -162,7 +171,7 @@ func (l *Ledger) Entries() (all []Entry, lent int64) {
 	for _, c := range l.claims {
 		e := Entry{Claim: c.Name, Kind: c.Kind, Share: l.share[c.Name], Held: -1}
 		e.May = cmp.Or(may[c.Name], e.Share)
-		if c.Kind == Kept {
+		if c.Kind == Kept || c.Kind == Open {
 			e.May = l.Room(c.Name)
 		}
 		if held := counted[c.Name]; held != nil {

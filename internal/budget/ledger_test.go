@@ -14,11 +14,11 @@ type house struct {
 	bound map[string]int64
 }
 
-func newHouse(total int64) *house {
-	s := Of(total, Claim{Name: "leases", Weight: 5, Floor: mib, Kind: Kept}, Claim{Name: "keys", Weight: 28, Floor: 2 * mib, Kind: Cache},
-		Claim{Name: "answers", Weight: 42, Floor: 6 * mib})
+func newHouse(total int64, more ...Claim) *house {
+	s := Of(total, append(more, Claim{Name: "leases", Weight: 5, Floor: mib, Kind: Kept}, Claim{Name: "keys", Weight: 28, Floor: 2 * mib, Kind: Cache},
+		Claim{Name: "answers", Weight: 42, Floor: 6 * mib})...)
 	h := &house{Ledger: s.Ledger, floor: 3 * s.Memtable, kept: map[string]int64{}, bound: map[string]int64{}}
-	for _, name := range []string{"leases", "idents"} {
+	for _, name := range []string{"leases", "idents", "calls"} {
 		h.Hold(name, Holder{Held: func() int64 { h.mu.Lock(); defer h.mu.Unlock(); return h.kept[name] }})
 	}
 	for _, name := range []string{"cache", "keys"} {
@@ -156,5 +156,32 @@ func TestDefaultOf(t *testing.T) {
 		if got := DefaultOf(memory); got != want {
 			t.Errorf("of %d MiB %d MiB, want %d", memory/mib, got/mib, want/mib)
 		}
+	}
+}
+
+// TestClientsThatStayBorrowToo: what is open on this member borrows from its caches beside what is kept, and the other members' memory does not
+// bound it.
+func TestClientsThatStayBorrowToo(t *testing.T) {
+	h := newHouse(256*mib, Claim{Name: "calls", Weight: 5, Floor: mib, Kind: Open})
+	h.Others([]Room{{Own: []Own{{"leases", mib}, {"calls", mib}}}})
+	loan := h.Own().Loan
+	if own := h.Own(); own.has("calls") || !own.has("leases") {
+		t.Errorf("the other members hear of %v", own)
+	}
+	if room := h.Room("calls"); room != h.share["calls"]+loan {
+		t.Fatalf("calls may have %d MiB", room/mib)
+	}
+	h.keep("calls", h.share["calls"]+4*mib)
+	if lent := h.share["cache"] + h.share["keys"] - h.bound["cache"] - h.bound["keys"]; lent < 4*mib-2 || lent > 5*mib {
+		t.Errorf("caches lent %d bytes to calls", lent)
+	}
+	h.keep("idents", h.share["idents"]+2*mib)
+	if room := h.Room("calls"); room != h.share["calls"]+loan-2*mib {
+		t.Errorf("calls may have %d MiB beside what users have borrowed", room/mib)
+	}
+	h.keep("calls", 0)
+	h.keep("idents", 0)
+	if h.bound["cache"] != h.share["cache"] {
+		t.Error("the caches have not all of theirs back")
 	}
 }

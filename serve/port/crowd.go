@@ -169,16 +169,16 @@ func (f *From) Crowded(stays bool) bool {
 	if stays {
 		return !p.mayStay(i)
 	}
-	all := p.opts.CallBytes
+	all := p.callRoom()
 	return i.passing() > all/4 || p.calls.Load() > all && i.at.passing() > shareOf(all)
 }
 
 // Crowded reports whether any client's calls may have to be refused: a cheap question to ask before From.Crowded.
-func (p *Port) Crowded() bool { return p.calls.Load() > p.opts.CallBytes/4 }
+func (p *Port) Crowded() bool { return p.calls.Load() > p.callRoom()/4 }
 
 // mayStay judges what connection i wants to let stay, and has charged already.
 func (p *Port) mayStay(i *grpcConn) bool {
-	all := p.opts.CallBytes
+	all := p.callRoom()
 	taken := p.calls.Load()
 	if crowded(taken, all) && i.at.held.Load() > shareOf(all) {
 		return false
@@ -246,4 +246,4 @@ type CallUse struct {
 func (u CallUse) Near() bool { return near(u.Taken, u.Most) }
 
 // callUse looks at what is taken now.
-func (p *Port) callUse() CallUse { return CallUse{p.opts.Name, p.calls.Load(), p.opts.CallBytes} }
+func (p *Port) callUse() CallUse { return CallUse{p.opts.Name, p.calls.Load(), p.callRoom()} }

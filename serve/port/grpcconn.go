@@ -91,7 +91,7 @@ func (i *grpcConn) First() {
 // Open implements intake.Room.
 func (i *grpcConn) Open(n int64) {
 	i.charge(n)
-	if all := i.port.opts.CallBytes; i.passing() > all/2 { // calls are refused from a quarter on, so this client ignores refusals
+	if all := i.port.callRoom(); i.passing() > all/2 { // calls are refused from a quarter on, so this client ignores refusals
 		i.Cut()
 	} else if i.port.calls.Load() > all {
 		i.port.relieve(i)

@@ -36,6 +36,8 @@ type Options struct {
 	// CallBytes bounds the memory of gRPC calls that are open, with their headers, and of what their handlers hold for them
 	// (From): see crowd.go. 0 = 64 MiB.
 	CallBytes int64
+	// CallRoom says how many bytes of open calls there may be at the moment, where others lend to them; nil: CallBytes. Any goroutine.
+	CallRoom func() int64
 	// AnswerBytes bounds the gRPC server's answers that clients have not taken, as far as its handlers ask (TakeAnswer). 0 = 48 MiB.
 	AnswerBytes int64
 	// SilenceTimeout is how long a new connection may take to say what it speaks, and for how long a request over HTTP/1.1 may come more
@@ -114,7 +116,8 @@ type Port struct {
 // shares is the memory that the connections of a port share, and when it was last looked who holds too much of it.
 type shares struct {
 	budget   atomic.Int64 // what requests may still draw
-	calls    atomic.Int64 // what open calls hold; above CallBytes for moments
+	calls    atomic.Int64 // what open calls hold; above their room for moments
+	lent     callRoom
 	answers  atomic.Int64 // what answers may still hold
 	untaken  atomic.Int64 // when a connection that takes no answer was last looked for, in ns since 1970
 	evicted  atomic.Int64 // when a connection whose request does not arrive was last looked for, in ns since 1970

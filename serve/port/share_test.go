@@ -220,6 +220,9 @@ func TestStreamsStay(t *testing.T) {
 	if !c.callUse().Near() {
 		t.Error(c.callUse())
 	}
+	if requests, calls, answers := c.Held(); requests != 0 || calls != c.callUse().Taken || answers != 0 {
+		t.Errorf("%d, %d and %d bytes are said to be held", requests, calls, answers)
+	}
 	var others []*Staying
 	for i := range 100 {
 		f := c.from(fmt.Sprintf("192.0.3.%d", i))

@@ -71,7 +71,7 @@ type claimStatus struct {
 	Held  *int64 `json:"held_bytes,omitempty"` // nil: nobody counts it
 }
 
-var kindNames = map[budget.Kind]string{budget.Passing: "passing", budget.Cache: "cache", budget.Kept: "kept"}
+var kindNames = map[budget.Kind]string{budget.Passing: "passing", budget.Cache: "cache", budget.Kept: "kept", budget.Open: "open"}
 
 func (s *Server) memoryNow() memoryStatus {
 	shares := s.setup.Node.Shares

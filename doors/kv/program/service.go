@@ -88,6 +88,7 @@ type Setup struct {
 func (s *Setup) Service(share budget.Shares) *serve.Service {
 	r := &running{Setup: *s, ledger: share.Ledger}
 	r.Options.MaxAnswerBytes, r.Options.MaxFlightBytes, r.Options.MaxCallBytes = share.Of(claimAnswers), share.Flight, share.Of(claimCalls)
+	r.Options.CallRoom = func() int64 { return share.Ledger.Room(claimCalls) }
 	r.Options.MaxLeaseBytes = func() int64 { return share.Ledger.Room(kvmachine.LeaseClaim) }
 	r.Options.MaxIdentBytes, r.Options.MaxPinnedBytes, r.pins2 = share.RoomOfIdents, share.Of(claimPins), share.Of(claimPins2)
 	r.Options.ReadFile = os.ReadFile
