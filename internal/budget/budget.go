@@ -112,9 +112,10 @@ func divide(total int64, claims []Claim) Shares {
 	all := withCore(claims)
 	share := fill(holdable(limit), all)
 	s := Shares{
-		Total:       total,
-		GoLimit:     limit,
-		Memtable:    min(max(total/32, 4*mib), 8*mib, max(share["cache"]/3, 4*mib)), // three of them fit into the cache
+		Total:   total,
+		GoLimit: limit,
+		// Three of them fit into the cache, and the store can lend a quarter of it.
+		Memtable:    min(max(total/32, 4*mib), 8*mib, max(share["cache"]/4, 4*mib)),
 		Cache:       share["cache"],
 		Flight:      share["flight"],
 		Lane:        max(share["flight"], 4*mib),

@@ -6,12 +6,13 @@ import "slices"
 type Kind uint8
 
 const (
-	// Passing is held for as long as a request, a connection or a piece of work takes. The holder refuses what is beyond its share.
+	// Passing is held for as long as a request, a connection or a piece of work takes. The holder refuses what is beyond its share, or lets it wait.
+	// It may lend as a Cache does, if it works with its floor.
 	Passing Kind = iota
 	// Cache only makes the next work faster. The holder can let go of it, down to its floor, and so lends it.
 	Cache
 	// Kept is state that the log has and every member needs in memory. It cannot be dropped. Its holder borrows from caches
-	// once its own share is full.
+	// and other lenders once its own share is full.
 	Kept
 	// Open is held for as long as clients stay, on this member alone. Its holder borrows from caches as Kept does, and gives back.
 	Open

@@ -11,20 +11,20 @@ import (
 type Holder struct {
 	// Held returns the bytes that are held now; nil: nobody counts them.
 	Held func() int64
-	// Bound sets the most that the holder may have, in bytes, between its floor and its share. What is above it goes soon. Only a Cache has
-	// one; nil: it lends nothing.
+	// Bound sets the most that the holder may have, in bytes, between its floor and its share. What is above it goes soon: a Cache drops it, and
+	// a Passing holder takes no more until work has ended. Nil: it lends nothing. A Kept or Open claim lends nothing either.
 	Bound func(bytes int64)
 }
 
-// Ledger is what the holders of one process's shares hold, and what caches lend to what is kept. Its methods may be called from any
-// goroutine.
+// Ledger is what the holders of one process's shares hold, and what lenders lend to what is kept and to what is open. Its methods may be called from
+// any goroutine.
 type Ledger struct {
 	claims []Claim // never changed
 	share  map[string]int64
 
 	mu      sync.Mutex
 	holders map[string]Holder // guarded by mu
-	lent    int64             // guarded by mu: bytes that caches were told to do without
+	lent    int64             // guarded by mu: bytes that lenders were told to do without
 
 	others atomic.Pointer[[]Room] // of the other members; nil: none has been heard of
 }
@@ -54,7 +54,7 @@ func (l *Ledger) held(claim string) int64 {
 	return h() // without the lock: it may take others
 }
 
-// lender is a cache, and how much of its share is above its floor.
+// lender is a claim that lends, and how much of its share is above its floor.
 type lender struct {
 	claim       string
 	bound       func(bytes int64)
@@ -66,11 +66,11 @@ func (c *lender) may(lent, loan int64) int64 {
 	return c.share - int64(float64(lent)/float64(loan)*float64(c.more))
 }
 
-// lenders returns the caches that take another bound, and how much they can lend together. The caller holds mu.
+// lenders returns the claims whose holders take another bound, and how much they can lend together. The caller holds mu.
 func (l *Ledger) lenders() (all []lender, loan int64) {
 	for _, c := range l.claims {
 		h := l.holders[c.Name]
-		if c.Kind != Cache || h.Bound == nil {
+		if c.Kind != Cache && c.Kind != Passing || h.Bound == nil {
 			continue
 		}
 		if more := l.share[c.Name] - c.Floor; more > 0 {
@@ -126,7 +126,7 @@ func (l *Ledger) Room(claim string) int64 {
 	return least
 }
 
-// Balance has caches lend what Kept and Open claims hold beyond their shares, each in proportion to what it has above its floor, and gives back what
+// Balance has lenders lend what Kept and Open claims hold beyond their shares, each in proportion to what it has above its floor, and gives back what
 // they do not need any more. It is called about once a second: what is granted meanwhile is a small part of the distance to Go's limit.
 func (l *Ledger) Balance() {
 	borrowed := l.own(Kept, Open).borrowed(l.held)
@@ -148,7 +148,7 @@ type Entry struct {
 	Claim string
 	Kind  Kind
 	Share int64
-	// May is what it may have now: a Cache less than its share while it lends, a Kept claim more as long as caches can lend.
+	// May is what it may have now: a lender less than its share while it lends, a Kept or Open claim more as long as lenders can lend.
 	May int64
 	// Held is what it has, -1 if nobody counts it.
 	Held int64

@@ -22,9 +22,9 @@ func claims(on bool) []budget.Claim {
 		return all
 	}
 	return append(all,
-		// With what caches lend, 1,000 streams of ten watches each fit into three quarters of it at 256 MiB with every door on, and 10,000
-		// of one at 1 GiB (docs/adr/0026-open-calls.md). The ceiling is for 15,000 streams.
-		budget.Claim{Name: claimCalls, Weight: 21, Floor: 2 << 20, Ceiling: 256 << 20, Kind: budget.Open},
+		// With what others lend, 1,000 streams of ten watches each, 1,000 of one and 100,000 leases fit at 256 MiB with every door on, the streams into
+		// three quarters of it (docs/adr/0026-open-calls.md). The ceiling is for 15,000 streams.
+		budget.Claim{Name: claimCalls, Weight: 32, Floor: 2 << 20, Ceiling: 256 << 20, Kind: budget.Open},
 		// One batch may be above it in either: a watcher without anything queued is given what has come (doors/kv/watch, doors/kv/v2).
 		budget.Claim{Name: claimPins, Weight: 5, Floor: 256 << 10, Ceiling: 16 << 20},
 		budget.Claim{Name: claimPins2, Weight: 1, Floor: 256 << 10, Ceiling: 16 << 20},

@@ -38,8 +38,8 @@ type Watcher struct {
 // ID is the watch's on its stream.
 func (w *Watcher) ID() int64 { return w.id }
 
-// Cost is about what a watch takes in memory, as measured with 36,000 of them: its key is one of the hub's map as well.
-func (w *Watcher) Cost() int64 { return 480 + 2*int64(len(w.Key)+len(w.End)) }
+// Cost is about what a watch takes in memory, as measured with 10,000 of them: 427 bytes with a key of 22, which is one of the hub's map as well.
+func (w *Watcher) Cost() int64 { return 400 + 2*int64(len(w.Key)+len(w.End)) }
 
 // matches reports whether key is watched.
 func (w *Watcher) matches(key []byte) bool {

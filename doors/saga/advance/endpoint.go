@@ -40,7 +40,7 @@ func (t *term) enter(name string, bytes int, reserved **endpoint) *endpoint {
 		t.endpoints[name] = e
 	}
 	o := &t.w.opt
-	if len(e.queue) > 0 || e.calls >= o.PerEndpoint || e.calls > 0 && int64(e.bytes+bytes) > o.MaxBytes/4 || e.calls >= t.share() {
+	if len(e.queue) > 0 || e.calls >= o.PerEndpoint || e.calls > 0 && int64(e.bytes+bytes) > t.w.most.Load()/4 || e.calls >= t.share() {
 		return nil
 	}
 	e.calls++

@@ -202,7 +202,7 @@ func (t *term) load() {
 	for {
 		t.mu.Lock()
 		o := &t.w.opt
-		if t.dead.Load() || t.head == len(t.queue) || t.loading >= maxLoads || t.loaded+t.loading >= o.MaxRunning || t.bytes >= o.MaxBytes {
+		if t.dead.Load() || t.head == len(t.queue) || t.loading >= maxLoads || t.loaded+t.loading >= o.MaxRunning || t.bytes >= t.w.most.Load() {
 			t.mu.Unlock()
 			return
 		}

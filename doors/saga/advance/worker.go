@@ -112,6 +112,7 @@ type Worker struct {
 	term *term // guarded by mu; nil: this member does not lead
 
 	alerts atomic.Int32 // under way
+	most   atomic.Int64 // bytes of the transactions in memory: see Bound
 }
 
 const (
@@ -127,11 +128,21 @@ func New(n *node.Node, m *sagamachine.Machine, opt Options) *Worker { return new
 func newWorker(n member, m reader, opt Options) *Worker {
 	opt.fill()
 	w := &Worker{node: n, tasks: n.Tasks(), state: m, opt: opt}
+	w.Bound(opt.MaxBytes)
 	w.timing = timing{retryIntervalMs: opt.RetryIntervalMs, timeoutMs: opt.TimeoutMs, requestTimeoutMs: opt.RequestTimeoutMs,
 		maxRequestTimeoutMs: opt.MaxRequestTimeoutMs, alertAfter: opt.AlertAfter}
 	w.proposals = newPool(w.tasks, maxProposals, n.StoppedC())
 	w.loads = newPool(w.tasks, maxLoads, n.StoppedC())
 	return w
+}
+
+// Bound sets how many bytes the transactions in memory may hold, instead of Options.MaxBytes. Those that are carried on go on, and others wait in the
+// store for their room. Any goroutine.
+func (w *Worker) Bound(bytes int64) {
+	w.most.Store(max(bytes, 1))
+	if t := w.current(); t != nil {
+		t.load()
+	}
 }
 
 // Run works until the node stops. Call it once.

@@ -52,6 +52,8 @@ type Machine struct {
 	published
 	timers  ring
 	watches watches
+	// cacheMost is the most that the cache keeps after an entry, in bytes.
+	cacheMost atomic.Int64
 }
 
 // applying is what Check, Do and Finish make of an entry, and what they remember from one to the next. Apply goroutine only.
@@ -78,6 +80,7 @@ type applying struct {
 type published struct {
 	held    atomic.Bool
 	elapsed atomic.Int64
+	cached  atomic.Int64 // bytes of the cache after the last entry
 	counts  [lastCount]atomic.Int64
 }
 
@@ -95,7 +98,9 @@ func New(opt Options) *Machine {
 	if opt.RetentionMs <= 0 {
 		opt.RetentionMs = RetentionMs
 	}
-	return &Machine{opt: opt, gate: new(machine.Gate)}
+	m := &Machine{opt: opt, gate: new(machine.Gate)}
+	m.BoundCache(int64(opt.CacheBytes))
+	return m
 }
 
 // Spec is what others must know of this machine.
@@ -127,7 +132,7 @@ func (m *Machine) Load(st store.Store, gate *machine.Gate) error {
 		m.st, m.gate = st, gate
 	}
 	m.applying = applying{now: now, oldest: oldest, retired: retiredSpace, at: math.MinInt64}
-	m.cache.reset(m.opt.CacheBytes)
+	m.cache.reset(int(m.cacheMost.Load()))
 	m.gids.reset(m.opt.FilterBytes, now.transactions())
 	m.timers.reset(m.opt.RecentTimers)
 	m.show()
@@ -207,8 +212,16 @@ func (m *Machine) settle() {
 		m.row, m.branches = nil, nil
 	}
 	m.part = sagapart.Part{} // its payloads are the entry's
+	m.cache.most = int(m.cacheMost.Load())
 	m.cache.shrink()
+	m.cached.Store(int64(m.cache.bytes))
 }
+
+// BoundCache sets how many bytes Apply keeps of open transactions, from the next entry on. Any goroutine.
+func (m *Machine) BoundCache(bytes int64) { m.cacheMost.Store(max(bytes, 1)) }
+
+// CacheBytes returns how many bytes Apply keeps of open transactions. Any goroutine.
+func (m *Machine) CacheBytes() int64 { return m.cached.Load() }
 
 // Held reports whether no call may go out: the state comes from a snapshot that was restored, and nobody has said Resume. Any goroutine.
 func (m *Machine) Held() bool { return m.held.Load() }

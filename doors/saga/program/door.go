@@ -23,19 +23,22 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// claim is the door's share of --memory: transactions that are being carried on, calls and answers, and what the machine keeps. On a member
-// where the door is off it is the machine's alone.
-const claim = "sagas"
+// The door's shares of --memory: requests, calls, answers and the machine's filter of gids; transactions that are being carried on, with the payloads of
+// their calls; and what Apply keeps of open ones.
+const claimSagas, claimRunning, claimTransactions = "sagas", "running", "transactions"
 
-// leastCache and leastFilter are what the machine keeps at least, on every member.
-const leastCache, leastFilter = 1 << 20, 1 << 20
+// leastCache and leastFilter are what the machine keeps at least, on every member. leastRunning is for the transactions that a leader carries on at a
+// time; others wait in the store. A leader that has the door off, or the least memory, makes calls with leastCalls.
+const leastCache, leastFilter, leastRunning, leastCalls = 1 << 20, 1 << 20, 2 << 20, 4 << 20
 
 // Door is the saga door.
 var Door = serve.Door{
 	Name:     "saga",
 	Settings: func() serve.Settings { return new(settings) },
 	Machines: func(share budget.Shares) []machine.Machine {
-		return []machine.Machine{sagamachine.New(sagamachine.Options{CacheBytes: int(max(share.Of(claim)/8, leastCache)), FilterBytes: int(max(share.Of(claim)/16, leastFilter))})}
+		m := sagamachine.New(sagamachine.Options{CacheBytes: int(max(share.Of(claimTransactions), leastCache)), FilterBytes: int(max(share.Of(claimSagas)/8, leastFilter))})
+		share.Ledger.Hold(claimTransactions, budget.Holder{Held: m.CacheBytes, Bound: m.BoundCache})
+		return []machine.Machine{m}
 	},
 	Specs: []*machine.Spec{&sagamachine.Spec},
 	Lanes: func(share budget.Shares) []node.LaneSpec {
@@ -43,9 +46,12 @@ var Door = serve.Door{
 	},
 	Claims: func(on bool) []budget.Claim {
 		if !on {
-			return []budget.Claim{{Name: claim, Floor: leastCache + leastFilter}}
+			return []budget.Claim{{Name: claimSagas, Floor: leastFilter}, {Name: claimTransactions, Floor: leastCache, Kind: budget.Cache}}
 		}
-		return []budget.Claim{{Name: claim, Weight: 30, Floor: 16 << 20, Ceiling: 512 << 20}}
+		return []budget.Claim{
+			{Name: claimSagas, Weight: 14, Floor: 8 << 20, Ceiling: 256 << 20},
+			{Name: claimRunning, Weight: 40, Floor: leastRunning, Ceiling: 256 << 20},
+			{Name: claimTransactions, Weight: 3, Floor: leastCache, Ceiling: 64 << 20, Kind: budget.Cache}}
 	},
 	Commands: commands,
 	Rows:     "gh transactions, gd what they are, gb their branches, gp payloads, gt timers, gq topics",

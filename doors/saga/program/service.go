@@ -9,6 +9,7 @@ import (
 	sagamachine "github.com/holdfastdb/holdfast/doors/saga/machine"
 	"github.com/holdfastdb/holdfast/doors/saga/outcall"
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
+	"github.com/holdfastdb/holdfast/internal/budget"
 	"github.com/holdfastdb/holdfast/serve"
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
@@ -17,7 +18,7 @@ import (
 type running struct {
 	Setup
 	origins []string // of pages that may write
-	share   int64    // bytes; below leastShare the door is off, and this member only leads others that have it
+	shares  budget.Shares
 	log     *slog.Logger
 
 	host   *serve.Host
@@ -28,9 +29,6 @@ type running struct {
 
 	door *doorsaga.Door // nil: off, or not open yet
 }
-
-// leastShare is what a member has for transactions of a door that is on elsewhere only.
-const leastShare = 16 << 20
 
 // prepare reads the file of tokens.
 func (r *running) prepare(_ context.Context, h *serve.Host) (err error) {
@@ -46,13 +44,15 @@ var tune = func(*running, *serve.Host, *sagaadvance.Options) {}
 
 // work carries transactions on while this member leads, whether or not it has the door itself.
 func (r *running) work(h *serve.Host) {
-	share := max(r.share, leastShare)
+	// The payloads of calls are those of the transactions. Their bound stays while the worker's is lent, so that the largest payload fits beside others.
+	most := max(r.shares.Of(claimRunning), leastCalls)
 	r.sagas = serve.Machine[*sagamachine.Machine](h)
-	r.calls = outcall.New(outcall.Options{Bytes: share / 4, Logger: h.Log, Policy: outcall.Policy{Own: h.Reserved, Doors: h.Doors, Allow: r.targets}})
-	options := sagaadvance.Options{Caller: r.calls, MaxBytes: share / 4, Logger: h.Log, RetryIntervalMs: r.RetryInterval.Milliseconds(),
+	r.calls = outcall.New(outcall.Options{Bytes: most, Logger: h.Log, Policy: outcall.Policy{Own: h.Reserved, Doors: h.Doors, Allow: r.targets}})
+	options := sagaadvance.Options{Caller: r.calls, MaxBytes: most, Logger: h.Log, RetryIntervalMs: r.RetryInterval.Milliseconds(),
 		TimeoutMs: r.TimeoutToFail.Milliseconds(), RequestTimeoutMs: r.RequestTimeout.Milliseconds(), MaxRequestTimeoutMs: r.maxRequestTimeout.Milliseconds(), AlertURL: r.AlertURL, AlertAfter: r.AlertAfter}
 	tune(r, h, &options)
 	r.worker = sagaadvance.New(h.Node, r.sagas, options)
+	r.shares.Ledger.Hold(claimRunning, budget.Holder{Held: func() int64 { return r.worker.Counts().Bytes }, Bound: r.worker.Bound})
 	h.Go(r.worker.Run)
 }
 
@@ -61,10 +61,11 @@ func (r *running) open(h *serve.Host) error {
 	if r.HTTP == nil {
 		return nil
 	}
+	share := r.shares.Of(claimSagas)
 	r.door = doorsaga.New(h.Node, r.sagas, doorsaga.Options{Version: cli.Version, Admit: r.admit, KV: keys(h), CORS: r.origins, Conns: h.Conns, Ack: h.Ack, Steps: h.Steps,
 		RetryInterval: r.RetryInterval, TimeoutToFail: r.TimeoutToFail,
 		Trouble: r.trouble, Leader: r.leader,
-		MaxFlightBytes: r.share / 4, MaxCallBytes: r.share / 16, MaxAnswerBytes: r.share / 8, Collect: r.collect})
+		MaxFlightBytes: share / 2, MaxCallBytes: share / 8, MaxAnswerBytes: share / 4, Collect: r.collect})
 	for _, of := range []struct {
 		name string
 		at   *serve.Place

@@ -60,7 +60,7 @@ func (s *Setup) Open() bool { return s.tokens == "" && len(s.clients) == 0 }
 
 // Service is what a server runs of it.
 func (s *Setup) Service(c *serve.Common) *serve.Service {
-	r := &running{Setup: *s, origins: c.Origins, share: c.Shares.Of(claim), log: c.Log}
+	r := &running{Setup: *s, origins: c.Origins, shares: c.Shares, log: c.Log}
 	service := &serve.Service{Admin: r.section(), Prepare: r.prepare, Work: r.work, Open: r.open, Shutdown: r.shutdown, Close: r.close}
 	for _, p := range []*serve.Place{r.HTTP, r.GRPC} {
 		if p != nil {

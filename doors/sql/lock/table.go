@@ -29,14 +29,32 @@ const (
 type Table struct {
 	mu    sync.Mutex
 	locks map[string]*resource // guarded by mu, as all below
-	room  int64                // bytes left for locks
+	room  int64                // bytes left for locks; below 0: Bound has taken what transactions still hold
+	most  int64                // bytes of all locks
 	waits int                  // requests
 	ended bool
 	round uint64 // of the search for circles
 }
 
 // New returns a table whose locks take at most so many bytes.
-func New(bytes int64) *Table { return &Table{locks: map[string]*resource{}, room: bytes} }
+func New(bytes int64) *Table {
+	return &Table{locks: map[string]*resource{}, room: bytes, most: bytes}
+}
+
+// Bound sets how many bytes the locks may take. Locks that are held stay until their transactions end.
+func (t *Table) Bound(bytes int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.room += bytes - t.most
+	t.most = bytes
+}
+
+// Bytes returns how many bytes the locks take.
+func (t *Table) Bytes() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.most - t.room
+}
 
 // resource is what one key locks. Guarded by the table's mu.
 type resource struct {
@@ -114,7 +132,7 @@ func (o *Owner) Lock(key []byte, mode Mode, wait bool) (*Request, error) {
 	if on == nil {
 		need += int64(len(key)) + keyBytes
 	}
-	if t.room < need {
+	if need > 0 && t.room < need {
 		return nil, ErrFull
 	}
 	if on == nil {

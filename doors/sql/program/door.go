@@ -30,8 +30,11 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// claim is the door's share of --memory: locks, and what packets take.
-const claim = "tables"
+// The door's shares of --memory: what packets take, and the locks of all transactions.
+const claimPackets, claimLocks = "packets", "locks"
+
+// leastPackets and leastLocks are what the door works with. A transaction that locks some ten thousand rows fits into leastLocks.
+const leastPackets, leastLocks = 8 << 20, 4 << 20
 
 // lane is the door's lane of the log (core/node/lane.go).
 const lane node.Lane = 3
@@ -49,7 +52,9 @@ var Door = serve.Door{
 		if !on {
 			return nil
 		}
-		return []budget.Claim{{Name: claim, Weight: 20, Floor: 16 << 20, Ceiling: 512 << 20}}
+		return []budget.Claim{
+			{Name: claimPackets, Weight: 10, Floor: leastPackets, Ceiling: 256 << 20},
+			{Name: claimLocks, Weight: 32, Floor: leastLocks, Ceiling: 256 << 20}}
 	},
 	Rows: "sc the catalogue, sd databases, st tables, sn their numbers, sr rows and entries of indexes",
 	Try: func(at cli.Address, _ string) []string {
@@ -99,7 +104,7 @@ func (s *settings) Check() error { return nil }
 
 // Service implements serve.Settings.
 func (s *settings) Service(c *serve.Common) (*serve.Service, error) {
-	r := &running{share: c.Shares.Of(claim), idents: c.Shares.RoomOfIdents, log: c.Log}
+	r := &running{shares: c.Shares, idents: c.Shares.RoomOfIdents, log: c.Log}
 	service := &serve.Service{Admin: r.section(), Work: r.work, Open: r.open, Shutdown: r.shutdown}
 	if !s.at.Off() {
 		r.at = &serve.Place{Network: "tcp", Addr: s.at.String(), Flag: "--sql", Yields: s.unnamed, Protocols: port.Protocols{TLS: c.Clients()}}
@@ -112,7 +117,7 @@ func (s *settings) Service(c *serve.Common) (*serve.Service, error) {
 type running struct {
 	at     *serve.Place // nil: the door is off
 	off    atomic.Bool  // the address could not be bound
-	share  int64
+	shares budget.Shares
 	idents func() int64 // bytes that rows of accounts may have
 	log    *slog.Logger
 
@@ -123,9 +128,6 @@ type running struct {
 	door   *doorsql.Door // nil: off, or not open yet
 }
 
-// leastShare is what a member has for transactions of a door that is on elsewhere only.
-const leastShare = 16 << 20
-
 // work keeps the locks of each term in which this member leads.
 func (r *running) work(h *serve.Host) {
 	r.host = h
@@ -133,12 +135,13 @@ func (r *running) work(h *serve.Host) {
 	if r.at == nil {
 		return
 	}
-	r.worker = txn.New(h.Node, txn.Options{View: func() (store.View, error) { return h.Node.View() }, Lane: lane, LockBytes: max(r.share, leastShare) / 2})
+	r.worker = txn.New(h.Node, txn.Options{View: func() (store.View, error) { return h.Node.View() }, Lane: lane, LockBytes: max(r.shares.Of(claimLocks), leastLocks)})
+	r.shares.Ledger.Hold(claimLocks, budget.Holder{Held: r.worker.HeldLocks, Bound: r.worker.BoundLocks})
 	r.users = account.New(account.Options{State: h.Node.Ident().State, Confirm: r.confirm, MaxBytes: r.idents,
 		Propose: func(ctx context.Context, parts ...entry.Part) (*entry.Result, error) {
 			return h.Node.Propose(ctx, node.LaneSystem, parts...)
 		}})
-	packets := max(r.share, leastShare) / 2 // the other half is that of the locks
+	packets := max(r.shares.Of(claimPackets), leastPackets)
 	r.door = doorsql.New(doorsql.Options{Catalogue: r.tables.Catalogue, Worker: r.worker, TLS: r.at.Protocols.TLS, Users: r.users, Key: newKey(), Leader: r.leader, Ack: h.Ack, Member: h.Node,
 		Room: newRoom(packets), MaxPacket: maxPacket(packets)})
 	h.Go(r.worker.Run)

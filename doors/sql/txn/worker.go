@@ -79,8 +79,9 @@ type Worker struct {
 	m   worker.Member
 	opt Options
 
-	mu  sync.Mutex
-	now *term // guarded by mu; nil: the member does not lead
+	mu        sync.Mutex
+	now       *term // guarded by mu; nil: the member does not lead
+	lockBytes int64 // guarded by mu: the memory for locks of this term and the next ones
 }
 
 // term is what belongs to one term.
@@ -96,7 +97,28 @@ func New(m worker.Member, opt Options) *Worker {
 	if opt.MaxBytes == 0 {
 		opt.MaxBytes = entry.MaxCommandBytes - headBytes
 	}
-	return &Worker{m: m, opt: opt}
+	return &Worker{m: m, opt: opt, lockBytes: opt.LockBytes}
+}
+
+// BoundLocks sets the memory for the locks of all transactions, in bytes, instead of Options.LockBytes. Locks that are held stay. Any goroutine.
+func (w *Worker) BoundLocks(bytes int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lockBytes = bytes
+	if w.now != nil {
+		w.now.locks.Bound(bytes)
+	}
+}
+
+// HeldLocks returns how many bytes the locks of all transactions take. Any goroutine.
+func (w *Worker) HeldLocks() int64 {
+	w.mu.Lock()
+	t := w.now
+	w.mu.Unlock()
+	if t == nil {
+		return 0
+	}
+	return t.locks.Bytes()
 }
 
 // Run follows the member's leadership until it stops.
@@ -121,7 +143,7 @@ func (w *Worker) begin(number uint64) {
 	}
 	w.now = nil
 	if number != 0 {
-		w.now = &term{w: w, number: number, locks: lock.New(w.opt.LockBytes), autos: autos{of: map[uint64]*auto{}}}
+		w.now = &term{w: w, number: number, locks: lock.New(w.lockBytes), autos: autos{of: map[uint64]*auto{}}}
 	}
 	w.mu.Unlock()
 	if was != nil {
