@@ -130,13 +130,22 @@ func TestLeasesBorrowFromCaches(t *testing.T) {
 		tenth(took), grouped(keys), grouped(int(room/128)), after.Lent>>20, peak>>20)
 }
 
-// TestTheSmallestMemberBoundsLeases: of three members one has less memory. The other two take no more leases than that one has room for.
+// TestTheSmallestMemberBoundsLeases: of three members one has less memory. The other two take no more leases, users and logs than that one has room for.
 func TestTheSmallestMemberBoundsLeases(t *testing.T) {
 	processTest(t, false)
 	beside(t)
+	kept := []string{"leases", "idents", "logs"}
+	mays := func(node *proctest.Node) (all []int64) {
+		now := claimsOf(t, node)
+		for _, claim := range kept {
+			_, may, _ := now.of(t, claim)
+			all = append(all, may)
+		}
+		return all
+	}
 	c := start(t, 1, "--memory", "1GiB")
 	large := c.Nodes[0]
-	_, alone, _ := claimsOf(t, large).of(t, "leases")
+	alone := mays(large)
 	small, err := c.Join("--memory", "128MiB")
 	if err != nil {
 		t.Fatal(err)
@@ -144,12 +153,16 @@ func TestTheSmallestMemberBoundsLeases(t *testing.T) {
 	if err := c.Restart(small); err != nil {
 		t.Fatal(err)
 	}
-	var bound, less int64
+	var bound, less []int64
 	if !eventually(t, func() bool {
-		_, bound, _ = claimsOf(t, large).of(t, "leases")
-		_, less, _ = claimsOf(t, small).of(t, "leases")
-		return bound == less && bound < alone
+		bound, less = mays(large), mays(small)
+		for i := range kept {
+			if bound[i] != less[i] || bound[i] >= alone[i] {
+				return false
+			}
+		}
+		return true
 	}) {
-		t.Errorf("the large member has room for %d bytes of leases, %d alone, the small one for %d", bound, alone, less)
+		t.Errorf("of %v the large member has room for %d bytes, %d alone, the small one for %d", kept, bound, alone, less)
 	}
 }

@@ -185,3 +185,43 @@ func TestClientsThatStayBorrowToo(t *testing.T) {
 		t.Error("the caches have not all of theirs back")
 	}
 }
+
+// TestWorkLendsAsCachesDo: a Passing claim whose holder takes a bound lends down to its floor beside the caches, each in proportion; one without
+// a bound keeps its share, and Kept and Open claims never lend.
+func TestWorkLendsAsCachesDo(t *testing.T) {
+	locks := Claim{Name: "locks", Weight: 30, Floor: 4 * mib}
+	h := newHouse(256*mib, locks, Claim{Name: "calls", Weight: 5, Floor: mib, Kind: Open})
+	before := h.Own().Loan
+	for _, name := range []string{"locks", "idents", "calls"} {
+		held := h.holders[name].Held
+		h.Hold(name, Holder{Held: held, Bound: func(bytes int64) { h.bound[name] = bytes }})
+	}
+	loan := h.Own().Loan
+	if more := h.share["locks"] - locks.Floor; loan-before != more || more < 4*mib {
+		t.Fatalf("the loan is %d with locks and %d without, want %d more", loan, before, more)
+	}
+	h.keep("calls", h.share["calls"]+loan/2/mib*mib)
+	part := func(name string, floor int64) float64 {
+		return float64(h.share[name]-h.bound[name]) / float64(h.share[name]-floor)
+	}
+	if locks, keys := part("locks", locks.Floor), part("keys", 2*mib); locks < 0.45 || locks > 0.5 || locks-keys > 0.001 || keys-locks > 0.001 {
+		t.Errorf("locks lend %.3f of what they can, keys %.3f", locks, keys)
+	}
+	all, _ := h.Entries()
+	for _, e := range all {
+		if e.Claim == "locks" && (e.Kind != Passing || e.May != h.bound["locks"]) {
+			t.Errorf("%+v, told %d", e, h.bound["locks"])
+		}
+	}
+	h.keep("calls", 1<<40)
+	if h.bound["locks"] != locks.Floor {
+		t.Errorf("locks may have %d bytes when all is lent", h.bound["locks"])
+	}
+	h.keep("calls", 0)
+	if h.bound["locks"] != h.share["locks"] {
+		t.Errorf("locks may have %d bytes of %d when all was given back", h.bound["locks"], h.share["locks"])
+	}
+	if h.bound["idents"] != 0 || h.bound["calls"] != 0 {
+		t.Errorf("a borrower was told to lend: %v", h.bound)
+	}
+}

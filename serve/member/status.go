@@ -24,7 +24,8 @@ func StatusCommand(all serve.List) *cli.Command {
 		Summary: "show the members of a cluster and what one of them is doing",
 		About: `Rates and times are of the last ten seconds; total counts from the start of the server. REPLICATED is the
 last log entry the leader knows to be on that member's disk, LAG how many entries that is behind the committed ones. CLAIM is
-a holder of a part of --memory: a cache lends what it has above its least to what is kept, which is in the log and cannot be dropped.`,
+a holder of a part of --memory: caches, locks and running transactions lend what they have above their least to what is kept, which
+is in the log and cannot be dropped, and to what clients keep open.`,
 		Examples: []string{
 			"holdfast status",
 			"holdfast status --admin 127.0.0.1:8180",
@@ -132,7 +133,7 @@ func memoryLines(field json.RawMessage) string {
 		return "" // a build before it
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "memory: %s resident of %s (%s), the Go runtime's limit is %s, caches lend %s\n", cli.SizeString(m.Resident), cli.SizeString(m.Total), m.Why,
+	fmt.Fprintf(&b, "memory: %s resident of %s (%s), the Go runtime's limit is %s, %s is lent\n", cli.SizeString(m.Resident), cli.SizeString(m.Total), m.Why,
 		cli.SizeString(m.GoLimit), cli.SizeString(m.Lent))
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "CLAIM\tKIND\tHAS\tMAY HAVE\tSHARE")

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// callRoomAge is how old an answer of Options.CallRoom may be: it is asked for at every call, and caches lend in steps of a second.
+// callRoomAge is how old an answer of Options.CallRoom may be: it is asked for at every call, and what is lent changes in steps of a second.
 const callRoomAge = 20 * time.Millisecond
 
 // callRoom is what Options.CallRoom said last. Any goroutine.

@@ -105,7 +105,7 @@ func resident() int64 {
 var (
 	descMemory   = admin.NewDesc("memory_bytes", "What the whole process may take (--memory).")
 	descResident = admin.NewDesc("memory_resident_bytes", "What the process takes as the kernel counts it.")
-	descLent     = admin.NewDesc("memory_lent_bytes", "What caches do without because leases, users and logs hold more than their shares.")
+	descLent     = admin.NewDesc("memory_lent_bytes", "What caches, locks and running transactions do without because leases, users, logs and open calls hold more than their shares.")
 	descMay      = admin.NewDesc("memory_claim_bytes", "What the holder of a claim may have at the moment.", "claim")
 	descHeld     = admin.NewDesc("memory_held_bytes", "What the holder of a claim holds, of those that are counted.", "claim")
 )

@@ -1,6 +1,6 @@
 // Package room bounds what is kept by the member with the least memory. Leases, users and logs are on every member, so what one of them has no
 // room for may be begun on none. Members tell the leader what they have (budget.Room), and hear from it what the others have. Beside that the
-// worker has caches lend what is kept beyond its own share (budget.Ledger.Balance).
+// worker has caches and other lenders do without what is kept and open beyond its own share (budget.Ledger.Balance).
 //
 // It does not refuse anything: doors ask the ledger before they propose. Nothing of it is in the log, because a member's memory may be another one
 // after its next start. Every member knows the table, so a new leader goes on with it; a member that is down still counts. Only when

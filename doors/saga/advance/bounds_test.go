@@ -163,6 +163,39 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
+// TestTheWorkerTakesABound: with less memory than was set fewer transactions are carried on, none is given up, and those that wait begin as soon as
+// there is more.
+func TestTheWorkerTakesABound(t *testing.T) {
+	h := newHouse(t)
+	const n, each = 100, 4 << 10
+	l := h.lead(1, Options{MaxBytes: 1 << 20})
+	l.w.Bound(4 * each)
+	l.always("action 01", hang)
+	for i := range n {
+		h.saga(fmt.Sprint("s", i), 1, at(fmt.Sprint("host", i)), func(b *sagapart.BeginPart) { b.Branches[0].Payload = make([]byte, each) })
+	}
+	held := func() int {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.held["action 01"])
+	}
+	settled := func() bool {
+		c := l.w.Counts()
+		return c.Bytes >= 4*each && held() == c.Running && c.Running+c.Waiting == n
+	}
+	eventually(t, "some are carried on", settled)
+	if got := held(); got > 4+maxLoads {
+		t.Errorf("%d are carried on with memory for 4", got)
+	}
+	l.w.Bound(1 << 20)
+	eventually(t, "all are carried on", func() bool { return held() == n })
+	l.w.Bound(1) // what is carried on goes on
+	for range n {
+		l.release(t, "action 01", ok)
+	}
+	eventually(t, "all have ended", func() bool { return l.w.Counts().Succeed == n })
+}
+
 // TestHeldAfterARestore: no call goes out before somebody says so.
 func TestHeldAfterARestore(t *testing.T) {
 	old := newHouse(t)

@@ -270,3 +270,41 @@ func TestWhatIsKeptIsForgottenAfterTheOutage(t *testing.T) {
 		t.Errorf("it is still there: %v, %v", tx, err)
 	}
 }
+
+// TestTheCacheTakesABound: with less room Apply keeps less from the next entry on, and as much as before when the room is back. What it does not keep
+// is read from the store.
+func TestTheCacheTakesABound(t *testing.T) {
+	r := openRig(t, store.NewMem(), Options{CacheBytes: 1 << 20})
+	n := 0
+	begin := func(many int) {
+		t.Helper()
+		for range many {
+			n++
+			r.apply(&sagapart.Part{Kind: sagapart.Begin, Begin: &sagapart.BeginPart{Status: sagapart.Submitted, FirstMs: 1e6,
+				Definition: sagapart.Definition{Gid: fmt.Sprint("bound-", n), Mode: sagapart.Msg}}})
+		}
+	}
+	begin(1000)
+	before := r.m.CacheBytes()
+	if before < 200_000 || before > 1<<20 {
+		t.Fatalf("%d bytes of 1,000 transactions", before)
+	}
+	r.m.BoundCache(before / 3 * 2)
+	begin(1)
+	if now := r.m.CacheBytes(); now > before/3*2 || now < before/2 {
+		t.Errorf("%d bytes of %d with room for two thirds", now, before)
+	}
+	r.m.BoundCache(slotBytes)
+	begin(1)
+	if now := r.m.CacheBytes(); now > 2*slotBytes {
+		t.Errorf("%d bytes of %d with room for one", now, before)
+	}
+	if tx, err := r.m.Find("bound-1"); err != nil || tx == nil {
+		t.Errorf("a transaction that is not kept: %v, %v", tx, err)
+	}
+	r.m.BoundCache(1 << 20)
+	begin(500)
+	if now := r.m.CacheBytes(); now < before/3 {
+		t.Errorf("%d bytes of %d when the room is back", now, before)
+	}
+}

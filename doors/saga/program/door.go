@@ -50,7 +50,7 @@ var Door = serve.Door{
 		}
 		return []budget.Claim{
 			{Name: claimSagas, Weight: 14, Floor: 8 << 20, Ceiling: 256 << 20},
-			{Name: claimRunning, Weight: 40, Floor: leastRunning, Ceiling: 256 << 20},
+			{Name: claimRunning, Weight: 40, Floor: leastRunning, Ceiling: 32 << 20},
 			{Name: claimTransactions, Weight: 3, Floor: leastCache, Ceiling: 64 << 20, Kind: budget.Cache}}
 	},
 	Commands: commands,

@@ -297,6 +297,42 @@ func TestRoom(t *testing.T) {
 	}
 }
 
+// TestBound: a table that is given less room keeps the locks that are held, takes none until transactions have ended, and then as many as the bound
+// says; with more room it takes more at once. All is counted back.
+func TestBound(t *testing.T) {
+	t.Parallel()
+	const one = keyBytes + holdBytes + 1
+	table := New(4 * one)
+	o, other := table.Owner(), table.Owner()
+	take := func(o *Owner, key string, want error) {
+		t.Helper()
+		if _, err := o.Lock([]byte(key), Shared, true); err != want {
+			t.Errorf("%s: %v, want %v", key, err, want)
+		}
+	}
+	for _, k := range []string{"a", "b", "c"} {
+		take(o, k, nil)
+	}
+	table.Bound(2 * one)
+	if got := table.Bytes(); got != 3*one {
+		t.Errorf("%d bytes are held, want %d", got, 3*one)
+	}
+	take(other, "d", ErrFull)
+	if _, err := o.Lock([]byte("a"), Exclusive, true); err != nil {
+		t.Errorf("a lock that takes no more room: %v", err)
+	}
+	o.Release()
+	take(other, "d", nil)
+	take(other, "e", nil)
+	take(other, "f", ErrFull)
+	table.Bound(3 * one)
+	take(other, "f", nil)
+	other.Release()
+	if got := table.Bytes(); got != 0 || table.room != 3*one {
+		t.Errorf("%d bytes are held and %d left after all have ended", got, table.room)
+	}
+}
+
 // TestCounters: goroutines that lock, read and write counters lose no increment, and every deadlock ends.
 func TestCounters(t *testing.T) {
 	t.Parallel()

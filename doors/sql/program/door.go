@@ -54,7 +54,7 @@ var Door = serve.Door{
 		}
 		return []budget.Claim{
 			{Name: claimPackets, Weight: 10, Floor: leastPackets, Ceiling: 256 << 20},
-			{Name: claimLocks, Weight: 32, Floor: leastLocks, Ceiling: 256 << 20}}
+			{Name: claimLocks, Weight: 36, Floor: leastLocks, Ceiling: 96 << 20}}
 	},
 	Rows: "sc the catalogue, sd databases, st tables, sn their numbers, sr rows and entries of indexes",
 	Try: func(at cli.Address, _ string) []string {

@@ -511,3 +511,47 @@ func TestTooManyLocks(t *testing.T) {
 	w.must(w.set(y, "a", "1"))
 	w.must(y.Commit())
 }
+
+// TestTheBoundOfLocksOutlivesATerm: the room for locks that the worker was told last is that of this term and of the next.
+func TestTheBoundOfLocksOutlivesATerm(t *testing.T) {
+	w := newWorld(t)
+	full := func() bool {
+		t.Helper()
+		x, err := w.w.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = x.UseTable(w.table.ID, w.table.Version, lock.IntentExclusive, patient)
+		held := w.w.HeldLocks()
+		x.Rollback()
+		if err != nil && !errors.Is(err, lock.ErrFull) {
+			t.Fatal(err)
+		}
+		if err == nil && held == 0 {
+			t.Error("a lock is held that nobody counts")
+		}
+		if left := w.w.HeldLocks(); left != 0 {
+			t.Errorf("%d bytes of locks are held when all transactions have ended", left)
+		}
+		return err != nil
+	}
+	if full() {
+		t.Fatal("the table of locks is full")
+	}
+	w.w.BoundLocks(1)
+	if !full() {
+		t.Error("a lock was granted without room for it")
+	}
+	w.lead(6)
+	if !full() {
+		t.Error("the next term has forgotten the bound")
+	}
+	w.w.BoundLocks(1 << 20)
+	if full() {
+		t.Error("the room was given back and is not there")
+	}
+	w.lead(0)
+	if held := w.w.HeldLocks(); held != 0 {
+		t.Errorf("a follower holds %d bytes of locks", held)
+	}
+}
