@@ -524,7 +524,7 @@ func TestTheBoundOfLocksOutlivesATerm(t *testing.T) {
 		err = x.UseTable(w.table.ID, w.table.Version, lock.IntentExclusive, patient)
 		held := w.w.HeldLocks()
 		x.Rollback()
-		if err != nil && !errors.Is(err, lock.ErrFull) {
+		if err != nil && !errors.Is(err, ErrTooManyLocks) {
 			t.Fatal(err)
 		}
 		if err == nil && held == 0 {
