@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfastdb/holdfast/doors/kv/ops"
@@ -111,7 +112,29 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	case decoder:
 		return m.decode(b)
 	case proto.Message:
+		if manyFields(b) {
+			return fmt.Errorf("unmarshal %T: more than %d fields", v, mostFields)
+		}
 		return proto.Unmarshal(b, m)
 	}
 	return fmt.Errorf("unmarshal %T: not a message of this door", v)
+}
+
+// mostFields is how many fields a message may have that protobuf reads: an empty element of a list takes two bytes of it, and sixteen of memory or more.
+// No client sends as many: the longest list is one of URLs.
+const mostFields = 4096
+
+// manyFields reports whether a message has more than mostFields, not those of messages in it. One that is malformed is protobuf's to refuse.
+func manyFields(b []byte) bool {
+	for n := 0; len(b) > 0; n++ {
+		if n == mostFields {
+			return true
+		}
+		_, _, size := protowire.ConsumeField(b)
+		if size < 0 {
+			return false
+		}
+		b = b[size:]
+	}
+	return false
 }

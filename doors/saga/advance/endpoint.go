@@ -35,7 +35,17 @@ func endpointOf(url string) string {
 // taken at first.
 func (t *term) enter(p *pass, name string) *endpoint {
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	e := t.place(p, name)
+	next := e != nil && t.metIs(p.number)
+	t.mu.Unlock()
+	if next {
+		t.load()
+	}
+	return e
+}
+
+// place is enter. The caller holds mu.
+func (t *term) place(p *pass, name string) *endpoint {
 	e := t.endpoints[name]
 	switch {
 	case e != nil && p.reserved == e:
@@ -119,11 +129,21 @@ func (t *term) leave(e *endpoint, p *pass, came outcall.Outcome) {
 			e.under = slices.Delete(e.under, i, i+1)
 		}
 	}
-	if number, ok := t.waiting(e); ok {
+	e.calls--
+	for range 2 { // two, so that an endpoint that had little room while it hung has it again in the end
+		if e.calls > 0 && !t.fits(e, e.name, 0) {
+			break
+		}
+		number, ok := t.waiting(e)
+		if !ok {
+			break
+		}
 		k := t.known[number]
 		k.parked, k.reserved = nil, e
+		e.calls++
 		t.enqueue(number)
-	} else if e.calls--; e.calls == 0 {
+	}
+	if e.calls == 0 {
 		delete(t.endpoints, e.name)
 	}
 	t.mu.Unlock()
@@ -203,13 +223,16 @@ func (t *term) unload(p *pass) {
 	if t.relieved == p {
 		t.relieved = nil
 	}
-	t.meet()
+	if !t.metIs(p.number) {
+		t.meet()
+	}
 }
 
 // meet has one transaction read that waits for memory to call a stranger, if there is some: by turns the one that came last and the one that came first.
-// The last may be a service that answers behind thousands that do not. The caller holds mu.
+// The last may be a service that answers behind thousands that do not. One is read at a time: several would find each other in memory, and none of them
+// room. The caller holds mu.
 func (t *term) meet() {
-	for len(t.strangers) > 0 && t.taken(0) < forLively {
+	for len(t.strangers) > 0 && t.meeting == 0 && t.taken(0) < forLively {
 		var number uint64
 		if t.met++; t.met%2 == 0 {
 			number, t.strangers = t.strangers[0], t.strangers[1:]
@@ -218,15 +241,22 @@ func (t *term) meet() {
 			number, t.strangers = t.strangers[last], t.strangers[:last]
 		}
 		if k := t.known[number]; k != nil && k.stranger {
-			k.stranger = false
+			k.stranger, t.meeting = false, number
 			t.enqueue(number)
-			return
 		}
 	}
 }
 
-// relieveMs is between two calls that are given up.
-const relieveMs = 10
+// metIs notes that it is known what becomes of a transaction, and has the next stranger read if it was the one that meet has had read. It reports
+// whether it was. The caller holds mu, and calls load without it.
+func (t *term) metIs(number uint64) bool {
+	if t.meeting != number {
+		return false
+	}
+	t.meeting = 0
+	t.meet()
+	return true
+}
 
 // relieve looks for a transaction whose calls are to be given up, so that others find room: where memory is taken, or kept for services that answer,
 // and somebody waits for it. It is the one whose call began first to the endpoint that hangs and has the most. Its service was to have all the time

@@ -41,6 +41,7 @@ type term struct {
 	answered   names     // endpoints that have
 	strangers  []uint64  // known, each with a call to an endpoint that nobody knows and for which memory is kept; and some that no longer are
 	met        uint64    // of strangers, how many had their turn
+	meeting    uint64    // the one of them that is being read; 0: none
 	relieved   *pass     // its calls are being given up; nil: none are
 	relievedAt int64     // tick
 	wakes      timerHeap // when passes want to decide again
@@ -250,7 +251,7 @@ func (t *term) read(number uint64) {
 		t.bytes += int64(p.bytes)
 	}
 	if p == nil {
-		t.meet()
+		t.metIs(number)
 	}
 	t.mu.Unlock()
 	if err != nil {
