@@ -269,6 +269,7 @@ func (t *term) relieve() *pass {
 	if !full && !kept || t.relieved != nil || t.dead.Load() || now-t.relievedAt < relieveMs {
 		return nil
 	}
+	t.relievedAt = now // also if there is none: who waits calls again and again
 	var worst *endpoint
 	for _, e := range t.endpoints { // any order: of two as bad the name decides
 		switch {
@@ -278,9 +279,8 @@ func (t *term) relieve() *pass {
 			worst = e
 		}
 	}
-	if worst == nil {
-		return nil
+	if worst != nil {
+		t.relieved = worst.under[0]
 	}
-	t.relieved, t.relievedAt = worst.under[0], now
 	return t.relieved
 }
