@@ -24,8 +24,8 @@ func filled(id protowire.Number, value []byte) []byte {
 }
 
 // costlyTxns are transactions that cost as much as one of their size can.
-func costlyTxns() map[string][]byte {
-	all := map[string][]byte{"a value": mustMarshal(nil, &pb.TxnRequest{Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{
+func costlyTxns(t *testing.T) map[string][]byte {
+	all := map[string][]byte{"a value": mustMarshal(t, &pb.TxnRequest{Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{
 		RequestPut: &pb.PutRequest{Key: []byte("k"), Value: make([]byte, 1<<20)}}}}})}
 	for id := range protowire.Number(3) {
 		what := []string{"comparisons", "operations", "operations otherwise"}[id]
@@ -49,13 +49,13 @@ func costlyTxns() map[string][]byte {
 		deletes.Success = append(deletes.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{
 			RequestDeleteRange: &pb.DeleteRangeRequest{Key: fmt.Appendf(nil, "%03d%s", i, strings.Repeat("k", 4000)), RangeEnd: fmt.Appendf(nil, "%03d%s", i, strings.Repeat("l", 4000))}}})
 	}
-	all["128 deletes"] = mustMarshal(nil, deletes)
+	all["128 deletes"] = mustMarshal(t, deletes)
 	return all
 }
 
 // TestARequestCostsWhatItsSizeIsWorth: decoding and judging the costliest requests there are is linear, and holds little more than they are.
 func TestARequestCostsWhatItsSizeIsWorth(t *testing.T) {
-	for what, b := range costlyTxns() {
+	for what, b := range costlyTxns(t) {
 		spent.Within(t, "a Txn of "+what, len(b), func() { _ = (&txnCall{maxOps: 128}).decode(b) })
 	}
 	for id := range protowire.Number(8) {

@@ -258,6 +258,9 @@ func (t *term) metIs(number uint64) bool {
 	return true
 }
 
+// relieveMs is between two calls that are given up.
+const relieveMs = 10
+
 // relieve looks for a transaction whose calls are to be given up, so that others find room: where memory is taken, or kept for services that answer,
 // and somebody waits for it. It is the one whose call began first to the endpoint that hangs and has the most. Its service was to have all the time
 // that the transaction grants, but not that others wait for it. nil: there is none. The caller holds mu, and tells the pass without it.
