@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
@@ -112,7 +113,8 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	case decoder:
 		return m.decode(b)
 	case proto.Message:
-		if manyFields(b) {
+		_, inside := m.(*pb.WatchRequest) // each field of it is a message, with a list in one
+		if manyFields(b, inside) {
 			return fmt.Errorf("unmarshal %T: more than %d fields", v, mostFields)
 		}
 		return proto.Unmarshal(b, m)
@@ -124,15 +126,25 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 // No client sends as many: the longest list is one of URLs.
 const mostFields = 4096
 
-// manyFields reports whether a message has more than mostFields, not those of messages in it. One that is malformed is protobuf's to refuse.
-func manyFields(b []byte) bool {
+// manyFields reports whether a message has more than mostFields. With inside those of the messages in it count, and not those in them. One that is
+// malformed is protobuf's to refuse.
+func manyFields(b []byte, inside bool) bool {
 	for n := 0; len(b) > 0; n++ {
 		if n == mostFields {
 			return true
 		}
+		_, typ, tag := protowire.ConsumeTag(b)
+		if tag < 0 {
+			return false
+		}
 		_, _, size := protowire.ConsumeField(b)
 		if size < 0 {
 			return false
+		}
+		if inside && typ == protowire.BytesType {
+			if v, _ := protowire.ConsumeBytes(b[tag:]); manyFields(v, false) {
+				return true
+			}
 		}
 		b = b[size:]
 	}

@@ -17,10 +17,10 @@ import (
 	"github.com/holdfastdb/holdfast/internal/spent"
 )
 
-// filled is a message of about a megabyte: one field again and again.
+// filled is a message of a quarter of a megabyte: one field again and again.
 func filled(id protowire.Number, value []byte) []byte {
 	one := protowire.AppendBytes(protowire.AppendTag(nil, id, protowire.BytesType), value)
-	return bytes.Repeat(one, 1<<20/len(one))
+	return bytes.Repeat(one, 1<<18/len(one))
 }
 
 // costlyTxns are transactions that cost as much as one of their size can.
@@ -38,7 +38,7 @@ func costlyTxns(t *testing.T) map[string][]byte {
 	nested := protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), []byte{0x12, 3, 0x0a, 1, 'k'})
 	for _, n := range []int{32, 16, 16, 32, 32} {
 		txn := protowire.AppendBytes(protowire.AppendTag(nil, 4, protowire.BytesType), bytes.Repeat(nested, n))
-		if len(txn) > 1<<20 {
+		if len(txn) > 1<<18 {
 			break
 		}
 		nested = protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), txn)
@@ -75,7 +75,7 @@ func TestARequestCostsWhatItsSizeIsWorth(t *testing.T) {
 		new(pb.AuthRoleGrantPermissionRequest), new(pb.AuthenticateRequest), new(pb.AlarmRequest), new(pb.SnapshotRequest), new(pb.HashKVRequest)} {
 		for id := range protowire.Number(4) {
 			for what, b := range map[string][]byte{"empty fields": filled(id+1, nil), "fields of a byte": filled(id+1, []byte{1}),
-				"one large field":   protowire.AppendBytes(protowire.AppendTag(nil, id+1, protowire.BytesType), bytes.Repeat([]byte{1}, 1<<20)),
+				"one large field":   protowire.AppendBytes(protowire.AppendTag(nil, id+1, protowire.BytesType), bytes.Repeat([]byte{1}, 1<<18)),
 				"a field of fields": protowire.AppendBytes(protowire.AppendTag(nil, id+1, protowire.BytesType), filled(5, bytes.Repeat([]byte{1}, 100)))} {
 				spent.Within(t, fmt.Sprintf("%T, %d: %s", m, id+1, what), len(b), func() {
 					proto.Reset(m)

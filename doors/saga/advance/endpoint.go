@@ -17,6 +17,8 @@ type endpoint struct {
 	since int64    // tick of the last answer, or of the first call under way
 	under []*pass  // those with a call under way, as they began
 	queue []uint64 // who waits, and who did
+	// narrow: it is in term.narrow, because somebody waits for it who would have had a place if memory were not scarce.
+	narrow bool
 }
 
 // endpointOf is the part of a URL in front of the path. Two spellings of one service are two endpoints: outcall counts more exactly.
@@ -37,6 +39,9 @@ func (t *term) enter(p *pass, name string) *endpoint {
 	t.mu.Lock()
 	e := t.place(p, name)
 	next := e != nil && t.metIs(p.number)
+	if e != nil && t.widen() {
+		next = true
+	}
 	t.mu.Unlock()
 	if next {
 		t.load()
@@ -134,20 +139,51 @@ func (t *term) leave(e *endpoint, p *pass, came outcall.Outcome) {
 		if e.calls > 0 && !t.fits(e, e.name, 0) {
 			break
 		}
-		number, ok := t.waiting(e)
-		if !ok {
+		if !t.give(e) {
 			break
 		}
-		k := t.known[number]
-		k.parked, k.reserved = nil, e
-		e.calls++
-		t.enqueue(number)
 	}
 	if e.calls == 0 {
 		delete(t.endpoints, e.name)
 	}
 	t.mu.Unlock()
 	t.load()
+}
+
+// give gives a place at an endpoint to the transaction that has waited for it longest, and reports whether there was one. The caller holds mu, and calls
+// load without it.
+func (t *term) give(e *endpoint) bool {
+	number, ok := t.waiting(e)
+	if !ok {
+		return false
+	}
+	k := t.known[number]
+	k.parked, k.reserved = nil, e
+	e.calls++
+	t.enqueue(number)
+	return true
+}
+
+// widen gives one more place at an endpoint that had less than it may have while memory was scarce, and reports whether it did. The caller holds mu, and
+// calls load without it.
+func (t *term) widen() bool {
+	for len(t.narrow) > 0 {
+		e := t.narrow[0]
+		t.narrow = t.narrow[1:]
+		switch {
+		case t.endpoints[e.name] != e || len(e.queue) == 0:
+			e.narrow = false
+		case !t.fits(e, e.name, 0):
+			t.narrow = append(t.narrow, e)
+			return false
+		case t.give(e):
+			t.narrow = append(t.narrow, e)
+			return true
+		default:
+			e.narrow = false
+		}
+	}
+	return false
 }
 
 // names are the endpoints that have answered of late. They are bounded: clients name them. When so many have come the oldest half is forgotten.
@@ -204,6 +240,10 @@ func (t *term) park(p *pass, name string, called bool) bool {
 	default:
 		e.queue = append(e.queue, number)
 		k.parked = e
+		if !e.narrow && e.calls < t.w.opt.PerEndpoint {
+			e.narrow = true
+			t.narrow = append(t.narrow, e)
+		}
 	}
 	k.pass, k.inherited = nil, k.inherited || called
 	t.unload(p)
@@ -226,6 +266,7 @@ func (t *term) unload(p *pass) {
 	if !t.metIs(p.number) {
 		t.meet()
 	}
+	t.widen()
 }
 
 // meet has one transaction read that waits for memory to call a stranger, if there is some: by turns the one that came last and the one that came first.

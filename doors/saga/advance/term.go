@@ -38,14 +38,15 @@ type term struct {
 	passed     map[uint64]bool // transactions from before the term that are open, and whose pass this leader has ended: the log has all of it
 	bytes      int64
 	endpoints  map[string]*endpoint
-	answered   names     // endpoints that have
-	strangers  []uint64  // known, each with a call to an endpoint that nobody knows and for which memory is kept; and some that no longer are
-	met        uint64    // of strangers, how many had their turn
-	meeting    uint64    // the one of them that is being read; 0: none
-	relieved   *pass     // its calls are being given up; nil: none are
-	relievedAt int64     // tick
-	wakes      timerHeap // when passes want to decide again
-	full       bool      // a timer was left in the store for lack of room
+	answered   names       // endpoints that have
+	strangers  []uint64    // known, each with a call to an endpoint that nobody knows and for which memory is kept; and some that no longer are
+	narrow     []*endpoint // where somebody waits for memory rather than for a place
+	met        uint64      // of strangers, how many had their turn
+	meeting    uint64      // the one of them that is being read; 0: none
+	relieved   *pass       // its calls are being given up; nil: none are
+	relievedAt int64       // tick
+	wakes      timerHeap   // when passes want to decide again
+	full       bool        // a timer was left in the store for lack of room
 }
 
 // known is a transaction that is due. Guarded by term.mu.
