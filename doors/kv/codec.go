@@ -113,9 +113,9 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	case decoder:
 		return m.decode(b)
 	case proto.Message:
-		_, inside := m.(*pb.WatchRequest) // each field of it is a message, with a list in one
-		if manyFields(b, inside) {
-			return fmt.Errorf("unmarshal %T: more than %d fields", v, mostFields)
+		_, watch := m.(*pb.WatchRequest)
+		if manyFields(b, mostFields, watch) {
+			return fmt.Errorf("unmarshal %T: too many fields", v)
 		}
 		return proto.Unmarshal(b, m)
 	}
@@ -123,14 +123,15 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 }
 
 // mostFields is how many fields a message may have that protobuf reads: an empty element of a list takes two bytes of it, and sixteen of memory or more.
-// No client sends as many: the longest list is one of URLs.
-const mostFields = 4096
+// No client sends as many: the longest list is one of URLs. mostOfWatch is how many a message in a WatchRequest may have. One of them is a list of numbers,
+// which protobuf copies anew for each field that goes on with it.
+const mostFields, mostOfWatch = 4096, 64
 
-// manyFields reports whether a message has more than mostFields. With inside those of the messages in it count, and not those in them. One that is
-// malformed is protobuf's to refuse.
-func manyFields(b []byte, inside bool) bool {
+// manyFields reports whether a message has more than most fields, or with watch one in it more than mostOfWatch. One that is malformed is protobuf's to
+// refuse.
+func manyFields(b []byte, most int, watch bool) bool {
 	for n := 0; len(b) > 0; n++ {
-		if n == mostFields {
+		if n == most {
 			return true
 		}
 		_, typ, tag := protowire.ConsumeTag(b)
@@ -141,8 +142,8 @@ func manyFields(b []byte, inside bool) bool {
 		if size < 0 {
 			return false
 		}
-		if inside && typ == protowire.BytesType {
-			if v, _ := protowire.ConsumeBytes(b[tag:]); manyFields(v, false) {
+		if watch && typ == protowire.BytesType {
+			if v, _ := protowire.ConsumeBytes(b[tag:]); manyFields(v, mostOfWatch, false) {
 				return true
 			}
 		}

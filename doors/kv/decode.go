@@ -180,7 +180,7 @@ type txnTraits struct {
 
 // leastTotal is how many operations and comparisons a Txn may have at all levels together, if no list may have as many. etcd bounds each list alone. An
 // operation takes four bytes of a message and a hundred of memory, and nested lists could hold hundreds of thousands.
-const leastTotal = 8192
+const leastTotal = 4096
 
 func decodeTxn(b []byte, t *kvpart.Txn, traits *txnTraits) error {
 	traits.allSerializable = true
