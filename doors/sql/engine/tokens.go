@@ -10,7 +10,7 @@ const (
 	// tokenBytes is about what the parser holds for one token: a name in a list takes 240 bytes with its comma, a row of an INSERT 400.
 	tokenBytes = 128
 	// A statement may take the memory of so many of the largest packets in its parsed form, and leastParsed at least.
-	packetsParsed = 8
+	packetsParsed = 4
 	leastParsed   = 64 << 20
 	// fewBytes is a text that is not looked at, because it cannot have too many tokens.
 	fewBytes = leastParsed / tokenBytes
