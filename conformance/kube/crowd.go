@@ -39,6 +39,7 @@ const (
 	gateWatches   = 1000
 	jetcdWatches  = 500
 	keysPerSecond = 20
+	forGates      = 10 // of so many keys one is behind the gateway's watches, each of which hears of it: two thousand messages a second
 )
 
 // crowd is one run. It belongs to one goroutine.
@@ -234,14 +235,14 @@ func (c *crowd) write(ctx context.Context, lasts time.Duration) error {
 	every := time.NewTicker(time.Second / keysPerSecond)
 	defer every.Stop()
 	for n := 0; time.Now().Before(end); n++ {
-		key, value := gateKey, c.put[0]
-		if n%2 == 1 {
-			key, value = jetcdKey(c.put[1]%jetcdWatches), c.put[1]/jetcdWatches
+		key, value, of := jetcdKey(c.put[1]%jetcdWatches), c.put[1]/jetcdWatches, 1
+		if n%forGates == 0 {
+			key, value, of = gateKey, c.put[0], 0
 		}
 		if _, err := c.kv.Put(ctx, &pb.PutRequest{Key: []byte(key), Value: strconv.AppendInt(nil, int64(value), 10)}); err != nil {
 			return err
 		}
-		c.put[n%2]++
+		c.put[of]++
 		<-every.C
 	}
 	return <-done

@@ -164,9 +164,9 @@ func (g *gates) follow(i int, in *bufio.Reader) {
 func (g *gates) finish(put int) (string, error) {
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		g.mu.Lock()
-		wrong, ended, behind := g.wrong, g.ended, 0
+		wrong, ended, behind, least := g.wrong, g.ended, 0, put
 		for _, n := range g.heard {
-			if n != put {
+			if least = min(least, n); n != put {
 				behind++
 			}
 		}
@@ -177,7 +177,7 @@ func (g *gates) finish(put int) (string, error) {
 		case behind == 0:
 			return fmt.Sprintf("each of %d has told of each of %d puts once, in order, and none has ended", len(g.heard), put), nil
 		case time.Since(began) > 30*time.Second:
-			return "", fmt.Errorf("%d have not told of all %d puts", behind, put)
+			return "", fmt.Errorf("%d have not told of all %d puts half a minute after the last, one of %d only", behind, put, least)
 		}
 	}
 }
