@@ -26,7 +26,7 @@ var doors = []door{
 		packages: []string{"./doors/kv/..."},
 		own:      []string{"./conformance", "./conformance/v3diff", "./conformance/v2diff", "./conformance/etcdfile", "./conformance/etcdsuite", "./conformance/e2e"},
 		fullOnly: []string{"./conformance/clientsuite", "./conformance/kube"},
-		scripts:  []string{"scripts/peers.sh", "scripts/e2esuite.sh", "scripts/etcd3gw.sh"}, fullScripts: []string{"scripts/clientsuites.sh", "scripts/kube.sh"},
+		scripts:  []string{"scripts/peers.sh", "scripts/e2esuite.sh", "scripts/etcd3gw.sh"}, fullScripts: []string{"scripts/clientsuites.sh", "scripts/kube.sh", "scripts/jetcd.sh"},
 		quick: []group{
 			// Those that take longest first.
 			{name: "etcdctl 3.7.3, one member", args: []string{"build/conformance", "-quick", "-nodes", "1", "-only", "etcdctl-3.7.3"}},
@@ -52,6 +52,7 @@ var doors = []door{
 			// Where it stands beside the original: build/clientsuite -against original.
 			{name: "other clients' suites", args: []string{"build/clientsuite"}, fixedPorts: true},
 			{name: "Kubernetes' API server", args: []string{"build/kube"}, fixedPorts: true},
+			{name: "crowds of watches for ten minutes", args: []string{"build/kube", "-crowd", "10m"}, fixedPorts: true},
 		},
 	},
 	{
@@ -66,12 +67,13 @@ var doors = []door{
 		name:     "saga",
 		packages: []string{"./doors/saga/..."},
 		own:      []string{"./conformance/saga"},
-		fullOnly: []string{"./conformance/saga/dtmsuite", "./conformance/saga/transfer"},
+		fullOnly: []string{"./conformance/saga/dtmsuite", "./conformance/saga/hanging", "./conformance/saga/transfer"},
 		scripts:  []string{"scripts/dtm.sh"}, fullScripts: []string{"scripts/dtmclients.sh", "scripts/dtmsuite.sh", "scripts/mariadb.sh"},
 		quick: []group{{name: "DTM's quick start and Go client", args: []string{"build/saga", "-quick"}}},
 		full: []group{
 			{name: "DTM's clients", args: []string{"build/saga"}},
 			{name: "DTM's own suite", args: []string{"build/dtmsuite"}},
+			{name: "healthy transactions beside those that hang", args: []string{"build/hanging"}},
 			// ROUNDS in the environment: so many instead of 30.
 			{name: "money transfers while everything is killed", args: []string{"build/transfer"}},
 			{name: "the tree without the door", args: []string{"env", "CRASH=long", "go", "test", "./conformance/toy", "-count=1", "-timeout", "20m", "-run", "^TestADoorCanBeTakenOut$"}},

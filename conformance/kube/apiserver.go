@@ -119,7 +119,16 @@ func (a *apiServer) open(ctx context.Context, method, path string, in any) (*htt
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("Content-Type", "application/json")
+	if method == http.MethodPatch {
+		req.Header.Set("Content-Type", "application/json-patch+json")
+	}
 	return a.client.Do(req)
+}
+
+// patch changes an object.
+func (a *apiServer) patch(ctx context.Context, path string, operations any) error {
+	_, err := a.do(ctx, http.MethodPatch, path, operations, nil)
+	return err
 }
 
 // do is open for one answer of JSON, read into out. A status of 400 or more is an error too; the status is given in any case.

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -97,5 +99,60 @@ func wantError(t *testing.T, err error, want string) {
 	t.Helper()
 	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 		t.Errorf("%v, want an error with %q", err, want)
+	}
+}
+
+// TestMetricsAreSummed: by name, by what is in the line, and by codes.
+func TestMetricsAreSummed(t *testing.T) {
+	text := `# HELP grpc_server_handled_total Calls that ended, by code.
+grpc_server_handled_total{grpc_method="Watch",grpc_code="OK"} 2
+grpc_server_handled_total{grpc_method="Watch",grpc_code="Canceled"} 3
+grpc_server_handled_total{grpc_method="Watch",grpc_code="Unavailable"} 4
+grpc_server_handled_total{grpc_method="Range",grpc_code="OK"} 100
+`
+	if n, err := sumOf(text, endedWatches, nil); n != 9 || err != nil {
+		t.Errorf("%v streams, %v", n, err)
+	}
+	if n, err := sumOf(text, endedWatches, []string{"OK", "Canceled"}); n != 5 || err != nil {
+		t.Errorf("%v by clients, %v", n, err)
+	}
+	if _, err := sumOf(text, "none", nil); err == nil {
+		t.Error("no such metric, and no error")
+	}
+}
+
+// TestConnectionsAreSeen: those that are open, to the port that is asked for.
+func TestConnectionsAreSeen(t *testing.T) {
+	all := map[string]bool{}
+	established(`  sl  local_address rem_address   st tx_queue rx_queue
+   0: 0100007F:5F18 00000000:0000 0A 00000000:00000000
+   1: 0300007F:A001 0100007F:5F18 01 00000000:00000000
+   2: 0100007F:A002 0100007F:5F18 06 00000000:00000000
+   3: 0100007F:A003 0100007F:5F19 01 00000000:00000000
+`, 0x5F18, all)
+	if len(all) != 1 || !all["0300007F:A001"] {
+		t.Errorf("%v", all)
+	}
+}
+
+// TestGatewayWatchesAreJudged: every put once, in order, and a stream that ends is seen.
+func TestGatewayWatchesAreJudged(t *testing.T) {
+	event := func(n int) string {
+		m := fmt.Sprintf(`{"result":{"events":[{"kv":{"value":"%s"}}]}}`, base64.StdEncoding.EncodeToString(fmt.Append(nil, n)))
+		return fmt.Sprintf("%x\r\n%s\r\n", len(m), m)
+	}
+	for name, tc := range map[string]struct {
+		said  string
+		heard int
+		want  string
+	}{
+		"two": {event(0) + event(1), 2, "has ended: EOF"}, "one left out": {event(0) + event(2), 2, "put 2 after 1"},
+		"an end": {event(0) + "0\r\n\r\n", 1, "the answer has ended"}, "an error": {"14\r\n" + `{"error":{"code":8}}` + "\r\n", 0, "cancelled"},
+	} {
+		g := &gates{heard: make([]int, 1)}
+		g.follow(0, bufio.NewReader(strings.NewReader(tc.said)))
+		if wantError(t, g.wrong, tc.want); g.heard[0] != tc.heard {
+			t.Errorf("%s: %d events", name, g.heard[0])
+		}
 	}
 }

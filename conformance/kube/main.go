@@ -3,9 +3,13 @@
 // afterwards, once and as it was created, and each watch must have told of it once. scripts/kube.sh builds the API server.
 //
 //	kube [-objects N] [-kills N] [-etcd PATH]
+//	kube -crowd 10m
 //
 // With -etcd the members are that etcd: where the original does not pass, nothing is tested. It is no client library's test and
 // measures nothing. A run against Holdfast writes RESULTS-kube.md.
+//
+// With -crowd one member has an API server with 200 custom resource definitions, a thousand watches through the JSON gateway and a client of jetcd with
+// 500 for so long, and cuts none of them. scripts/jetcd.sh brings jetcd. Such a run writes RESULTS-crowds.md.
 package main
 
 import (
@@ -41,7 +45,19 @@ func main() {
 	etcd := flag.String("etcd", "", "an etcd to run instead")
 	program := flag.String("apiserver", "build/suites/kube-apiserver", "where scripts/kube.sh put the API server")
 	table := flag.String("results", "conformance/RESULTS-kube.md", "where a run against Holdfast writes its table")
+	lasts := flag.Duration("crowd", 0, "keep a crowd of watches for so long instead")
+	crowds := flag.String("crowds", "conformance/RESULTS-crowds.md", "where a run of a crowd of ten minutes or more writes its table")
 	flag.Parse()
+	if *lasts > 0 {
+		if *lasts < 10*time.Minute {
+			*crowds = ""
+		}
+		if err := runCrowd(*bin, *program, *crowds, *lasts); err != nil {
+			fmt.Fprintln(os.Stderr, "kube conformance:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	kind := proctest.Holdfast(*bin)
 	if *etcd != "" {
 		kind, *table = proctest.Etcd(*etcd), ""

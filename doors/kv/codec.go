@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"strings"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfastdb/holdfast/doors/kv/ops"
@@ -111,7 +113,41 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	case decoder:
 		return m.decode(b)
 	case proto.Message:
+		_, watch := m.(*pb.WatchRequest)
+		if manyFields(b, mostFields, watch) {
+			return fmt.Errorf("unmarshal %T: too many fields", v)
+		}
 		return proto.Unmarshal(b, m)
 	}
 	return fmt.Errorf("unmarshal %T: not a message of this door", v)
+}
+
+// mostFields is how many fields a message may have that protobuf reads: an empty element of a list takes two bytes of it, and sixteen of memory or more.
+// No client sends as many: the longest list is one of URLs. mostOfWatch is how many a message in a WatchRequest may have. One of them is a list of numbers,
+// which protobuf copies anew for each field that goes on with it.
+const mostFields, mostOfWatch = 4096, 64
+
+// manyFields reports whether a message has more than most fields, or with watch one in it more than mostOfWatch. One that is malformed is protobuf's to
+// refuse.
+func manyFields(b []byte, most int, watch bool) bool {
+	for n := 0; len(b) > 0; n++ {
+		if n == most {
+			return true
+		}
+		_, typ, tag := protowire.ConsumeTag(b)
+		if tag < 0 {
+			return false
+		}
+		_, _, size := protowire.ConsumeField(b)
+		if size < 0 {
+			return false
+		}
+		if watch && typ == protowire.BytesType {
+			if v, _ := protowire.ConsumeBytes(b[tag:]); manyFields(v, mostOfWatch, false) {
+				return true
+			}
+		}
+		b = b[size:]
+	}
+	return false
 }

@@ -172,12 +172,21 @@ type txnTraits struct {
 	writes bool
 	// allSerializable: every operation is a serializable Range, so no read-index round is needed.
 	allSerializable bool
-	// tooDeep: nested beyond maxDepth; the rest was not looked at.
+	// tooDeep: nested beyond maxDepth, or of more operations than left says; the rest was not looked at.
 	tooDeep bool
+	// left is how many operations and comparisons are still taken, at all levels together. 0 before decoding: leastTotal.
+	left int
 }
+
+// leastTotal is how many operations and comparisons a Txn may have at all levels together, if no list may have as many. etcd bounds each list alone. An
+// operation takes four bytes of a message and a hundred of memory, and nested lists could hold hundreds of thousands.
+const leastTotal = 4096
 
 func decodeTxn(b []byte, t *kvpart.Txn, traits *txnTraits) error {
 	traits.allSerializable = true
+	if traits.left == 0 {
+		traits.left = leastTotal
+	}
 	return decodeTxnAt(b, t, traits, 0)
 }
 
@@ -194,6 +203,13 @@ func decodeTxnAt(b []byte, t *kvpart.Txn, traits *txnTraits, depth int) error {
 		}
 		if f.typ != protowire.BytesType {
 			continue
+		}
+		if f.id >= 1 && f.id <= 3 {
+			if traits.left == 0 {
+				traits.tooDeep = true
+				return nil
+			}
+			traits.left--
 		}
 		switch f.id {
 		case 1:

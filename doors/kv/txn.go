@@ -22,6 +22,7 @@ type txnCall struct {
 
 func (c *txnCall) decode(b []byte) error {
 	var txn kvpart.Txn
+	c.traits.left = max(leastTotal, 3*c.maxOps)
 	if err := decodeTxn(b, &txn, &c.traits); err != nil {
 		return err
 	}
@@ -39,6 +40,7 @@ func (c *txnCall) decode(b []byte) error {
 		return nil
 	}
 	c.reads = new(kvpart.Txn)
+	c.traits.left = max(leastTotal, 3*c.maxOps)
 	return decodeTxn(bytes.Clone(b), c.reads, &c.traits)
 }
 

@@ -3,13 +3,17 @@ package saga
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"net/url"
 	"strings"
 	"testing"
 
+	"github.com/valyala/fasthttp"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 	"github.com/holdfastdb/holdfast/internal/spent"
+	"github.com/holdfastdb/holdfast/serve/ack"
 )
 
 // many is a text n times, with a number in the place of each %d.
@@ -202,6 +206,9 @@ func FuzzRequestsInJSON(f *testing.F) {
 				_, _ = r.branches()
 			}
 		})
+		spent.Within(t, "a request in a call by JSON-RPC", len(doc), func() {
+			d.jsonRPC(&ask{}, []byte(`{"jsonrpc":"2.0","id":"1","method":"none","params":`+string(doc)+`}`))
+		})
 		v, err := parse(doc)
 		if err == nil && v[0] == '"' { // a text is what encoding/json says
 			var want string
@@ -229,6 +236,34 @@ func FuzzRequestsOverGRPC(f *testing.F) {
 				_, _ = r.branches()
 			}
 			_ = new(dtmTopic).decode(b)
+		})
+	})
+}
+
+// FuzzQueries is the same of what stands in paths, parameters and headers.
+func FuzzQueries(f *testing.F) {
+	f.Add("topic%20", "gid=a&limit=10&position=9&status=succeed&transType=saga&createTimeStart=1&createTimeEnd=9223372036854", "archive")
+	f.Add("%zz", "limit=-1&limit=2&status=%00&createTimeStart=99999999999999999999&cat=topics&key=%e2%80", "commit")
+	f.Fuzz(func(t *testing.T, path, query, level string) {
+		size := len(path) + len(query) + len(level)
+		if size > 16<<10 { // the port's limit of a head
+			return
+		}
+		spent.Within(t, "what is asked for", size, func() {
+			var args fasthttp.Args
+			args.Parse(query)
+			in := &input{args: &args}
+			before, n, filter, err := listOf(in)
+			if err == nil && (n < 1 || n > mostPage || before > math.MaxInt64 || filter.From < 0 || filter.To < 0) {
+				t.Errorf("%q: a page of %d before %d from %d to %d", query, n, before, filter.From, filter.To)
+			}
+			for _, name := range []string{"gid", "topic", "url", "remark", "cat", "key", "position"} {
+				_ = checkGid(in.get(name))
+			}
+			if name, err := url.PathUnescape(path); err == nil {
+				_ = checkGid(name)
+			}
+			_, _ = ack.Dial{}.Session(level)
 		})
 	})
 }

@@ -1,9 +1,13 @@
 package tlog
 
 import (
+	"strings"
 	"testing"
 
+	tlogpart "github.com/holdfastdb/holdfast/doors/tlog/part"
+	"github.com/holdfastdb/holdfast/doors/tlog/tiles"
 	"github.com/holdfastdb/holdfast/internal/spent"
+	"github.com/holdfastdb/holdfast/serve/ack"
 )
 
 // FuzzRequests: whatever a client names is taken apart at its price, and is nothing but an answer.
@@ -20,7 +24,15 @@ func FuzzRequests(f *testing.F) {
 		spent.Within(t, "a request", len(path)+len(query)+len(ranges), func() {
 			_, _ = values(query, "index", "size", "hash", "from", "proof")
 			_, _ = number(path)
+			_ = tlogpart.ValidName(path)
+			_, _ = tiles.ParsePath(strings.TrimPrefix(path, "/"))
 			_ = takesGzip(ranges)
+			_ = matches(ranges, `"abc/tile/0/000"`)
+			_, _ = ack.Dial{}.Session(ranges)
+			whole := response{code: 200, body: make([]byte, 8192)}
+			if a := whole.part(&request{method: "GET", bytes: ranges, ifRange: query}); a.code == 206 && (len(a.body) == 0 || len(a.body) > len(whole.body)) {
+				t.Errorf("%q: %d bytes", ranges, len(a.body))
+			}
 		})
 	})
 }

@@ -23,20 +23,20 @@ func (p *pass) begin(places []int) (decide bool) {
 			continue
 		}
 		name := endpointOf(url)
-		e := p.t.enter(name, p.bytes, &p.reserved)
+		e := p.t.enter(p, name)
 		if e == nil {
 			full = name
 			continue
 		}
 		p.view.start(place)
 		cancel := p.t.w.opt.Caller.Go(p.request(place, url), func(r outcall.Result) {
-			p.t.leave(e, p.bytes)
+			p.t.leave(e, p, r.Outcome)
 			p.post(event{kind: called, place: place, result: r})
 		})
 		p.under = append(p.under, call1{place, cancel})
 	}
 	if p.reserved != nil && len(places) > 0 {
-		p.t.leave(p.reserved, 0)
+		p.t.leave(p.reserved, nil, outcall.Refused)
 		p.reserved = nil
 	}
 	if full == "" || decide || len(p.under) > 0 {

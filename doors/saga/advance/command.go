@@ -35,7 +35,11 @@ func (p *pass) propose(c *change) {
 	}
 	body := sagapart.Append(nil, &sagapart.Part{Kind: sagapart.Change, Change: &part})
 	p.sent = s
-	p.t.w.proposals.put(func() {
+	pool := p.t.w.proposals
+	if part.Timer && c.nextMs > 0 && c.to == 0 && len(s.results) == 0 {
+		pool = p.t.w.retries
+	}
+	pool.put(func() {
 		res, err := worker.Propose(p.t.w.node, p.t.number, entry.Part{Machine: sagapart.Machine, Body: body})
 		p.post(event{kind: proposed, answer: res, err: err})
 	})

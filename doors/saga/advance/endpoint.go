@@ -1,6 +1,11 @@
 package advance
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"github.com/holdfastdb/holdfast/doors/saga/outcall"
+)
 
 // endpoint is a service as far as the bounds go: all transactions whose next call goes to one host and port share it. A transaction that
 // finds it full leaves memory but for its number, and is read again when its turn has come: one that hangs fills its own share and
@@ -9,7 +14,11 @@ type endpoint struct {
 	name  string
 	calls int      // under way, and places given to transactions that are being read again
 	bytes int      // of the transactions they belong to
+	since int64    // tick of the last answer, or of the first call under way
+	under []*pass  // those with a call under way, as they began
 	queue []uint64 // who waits, and who did
+	// narrow: it is in term.narrow, because somebody waits for it who would have had a place if memory were not scarce.
+	narrow bool
 }
 
 // endpointOf is the part of a URL in front of the path. Two spellings of one service are two endpoints: outcall counts more exactly.
@@ -24,59 +33,179 @@ func endpointOf(url string) string {
 	return host
 }
 
-// enter takes a place at an endpoint for a call of a transaction with so many bytes, nil if it has none. reserved is the place that the
-// transaction was given while it waited, nil if it was not; afterwards it has none.
-func (t *term) enter(name string, bytes int, reserved **endpoint) *endpoint {
+// enter takes a place at an endpoint for a call of a transaction, nil if it has none. The place that the transaction was given while it waited is
+// taken at first.
+func (t *term) enter(p *pass, name string) *endpoint {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	e := t.endpoints[name]
-	if e != nil && *reserved == e {
-		*reserved = nil
-		e.bytes += bytes
-		return e
+	e := t.place(p, name)
+	next := e != nil && t.metIs(p.number)
+	if e != nil && t.widen() {
+		next = true
 	}
-	if e == nil {
-		e = &endpoint{name: name}
-		t.endpoints[name] = e
+	t.mu.Unlock()
+	if next {
+		t.load()
 	}
-	o := &t.w.opt
-	if len(e.queue) > 0 || e.calls >= o.PerEndpoint || e.calls > 0 && int64(e.bytes+bytes) > t.w.most.Load()/4 || e.calls >= t.share() {
-		return nil
-	}
-	e.calls++
-	e.bytes += bytes
 	return e
 }
 
-// Shares of an endpoint while memory is scarce, in calls.
-const scarceShare, leastShare = 8, 4
-
-// share is how many calls one endpoint may have. From three quarters of all transactions that memory has room for on it is a 64th of them, and in
-// the last eighth a handful: however many endpoints hang, there is room for the first calls to another. The caller holds mu.
-func (t *term) share() int {
-	o := &t.w.opt
+// place is enter. The caller holds mu.
+func (t *term) place(p *pass, name string) *endpoint {
+	e := t.endpoints[name]
 	switch {
-	case t.loaded >= o.MaxRunning/8*7 && o.MaxRunning >= 8*scarceShare:
-		return leastShare
-	case t.loaded >= o.MaxRunning/4*3:
-		return max(o.MaxRunning/64, scarceShare)
+	case e != nil && p.reserved == e:
+		p.reserved = nil
+	case e != nil && len(e.queue) > 0, !t.fits(e, name, p.bytes):
+		return nil
+	case e == nil:
+		e = &endpoint{name: name, since: t.w.now()}
+		t.endpoints[name] = e
+		fallthrough
+	default:
+		e.calls++
 	}
-	return o.PerEndpoint
+	e.bytes += p.bytes
+	e.under = append(e.under, p)
+	return e
 }
 
-// leave gives a place back, to the transaction that has waited for it longest.
-func (t *term) leave(e *endpoint, bytes int) {
+// How much of memory is taken, in 64ths, from where on an endpoint has a share of it, from where on one that hangs begins no call, and from where on
+// a stranger begins none: what is left then is for services that answer.
+const (
+	all64     = 64
+	scarce    = all64 * 3 / 4
+	scarcer   = all64 * 7 / 8
+	forLively = all64 * 15 / 16
+)
+
+// scarceShare is the least that a share is, in calls, but for the last of memory.
+const scarceShare, leastShare = 8, 4
+
+// taken is how much of memory all transactions but one of so many bytes have, in 64ths of it: in transactions or in bytes, whichever is more. The
+// caller holds mu.
+func (t *term) taken(bytes int) int64 {
+	o := &t.w.opt
+	return max(int64(t.loaded-1)*all64/int64(o.MaxRunning), (t.bytes-int64(bytes))*all64/t.w.most.Load())
+}
+
+// fits reports whether there is room for one more call to an endpoint, for a transaction of so many bytes that is in memory already. e is nil where no
+// call to it is under way. However many services hang, and whether or not they have ever answered, those that answer find room. The caller holds mu.
+func (t *term) fits(e *endpoint, name string, bytes int) bool {
+	o := &t.w.opt
+	taken := t.taken(bytes)
+	if e == nil { // a first call
+		return taken < forLively || t.answered.has(name)
+	}
+	share, sharedBytes := o.PerEndpoint, t.w.most.Load()/4
+	lively := t.lively(e)
+	switch {
+	case taken >= scarcer && !lively:
+		return false
+	case taken >= scarcer || taken >= scarce && !lively:
+		share, sharedBytes = max(o.MaxRunning/64, scarceShare), t.w.most.Load()/64
+	case taken >= scarce:
+		share, sharedBytes = max(o.MaxRunning/16, scarceShare), t.w.most.Load()/16
+	}
+	if taken >= forLively {
+		share = leastShare
+	}
+	return e.calls < min(share, o.PerEndpoint) && int64(e.bytes+bytes) <= sharedBytes
+}
+
+// lively reports whether an endpoint answers, as far as is known. The caller holds mu.
+func (t *term) lively(e *endpoint) bool { return t.answered.has(e.name) && !t.hangs(e) }
+
+// hangs reports whether an endpoint with a call under way is silent for longer than a call usually may take. The caller holds mu.
+func (t *term) hangs(e *endpoint) bool { return t.w.now()-e.since > t.w.opt.RequestTimeoutMs }
+
+// leave gives a place back, to the transaction that has waited for it longest. p is whose call has ended, nil if none was made, and came what it came to.
+func (t *term) leave(e *endpoint, p *pass, came outcall.Outcome) {
 	t.mu.Lock()
-	e.bytes -= bytes
-	if number, ok := t.waiting(e); ok {
-		k := t.known[number]
-		k.parked, k.reserved = nil, e
-		t.enqueue(number)
-	} else if e.calls--; e.calls == 0 {
+	switch came {
+	case outcall.OK, outcall.Failure, outcall.Ongoing:
+		e.since = t.w.now()
+		t.answered.add(e.name)
+	case outcall.Transient:
+		t.answered.drop(e.name)
+	}
+	if p != nil {
+		e.bytes -= p.bytes
+		if i := slices.Index(e.under, p); i >= 0 {
+			e.under = slices.Delete(e.under, i, i+1)
+		}
+	}
+	e.calls--
+	for range 2 { // two, so that an endpoint that had little room while it hung has it again in the end
+		if e.calls > 0 && !t.fits(e, e.name, 0) {
+			break
+		}
+		if !t.give(e) {
+			break
+		}
+	}
+	if e.calls == 0 {
 		delete(t.endpoints, e.name)
 	}
 	t.mu.Unlock()
 	t.load()
+}
+
+// give gives a place at an endpoint to the transaction that has waited for it longest, and reports whether there was one. The caller holds mu, and calls
+// load without it.
+func (t *term) give(e *endpoint) bool {
+	number, ok := t.waiting(e)
+	if !ok {
+		return false
+	}
+	k := t.known[number]
+	k.parked, k.reserved = nil, e
+	e.calls++
+	t.enqueue(number)
+	return true
+}
+
+// widen gives one more place at an endpoint that had less than it may have while memory was scarce, and reports whether it did. The caller holds mu, and
+// calls load without it.
+func (t *term) widen() bool {
+	for len(t.narrow) > 0 {
+		e := t.narrow[0]
+		t.narrow = t.narrow[1:]
+		switch {
+		case t.endpoints[e.name] != e || len(e.queue) == 0:
+			e.narrow = false
+		case !t.fits(e, e.name, 0):
+			t.narrow = append(t.narrow, e)
+			return false
+		case t.give(e):
+			t.narrow = append(t.narrow, e)
+			return true
+		default:
+			e.narrow = false
+		}
+	}
+	return false
+}
+
+// names are the endpoints that have answered of late. They are bounded: clients name them. When so many have come the oldest half is forgotten.
+type names struct{ now, before map[string]bool }
+
+const mostNames = 4096
+
+func (n *names) has(name string) bool { return n.now[name] || n.before[name] }
+
+func (n *names) add(name string) {
+	if n.now[name] {
+		return
+	}
+	if n.now == nil || len(n.now) >= mostNames/2 {
+		n.now, n.before = map[string]bool{}, n.now
+	}
+	n.now[name] = true
+}
+
+func (n *names) drop(name string) {
+	delete(n.now, name)
+	delete(n.before, name)
 }
 
 // waiting takes the transaction out of a queue that has waited for longest. One that was read meanwhile for another reason waits no more.
@@ -99,19 +228,103 @@ func (t *term) park(p *pass, name string, called bool) bool {
 	number := p.tx().Number
 	t.mu.Lock()
 	e, k := t.endpoints[name], t.known[number]
-	if e == nil || t.dead.Load() {
+	switch {
+	case t.dead.Load(), e == nil && t.fits(e, name, p.bytes):
 		t.mu.Unlock()
 		return false
+	case e == nil: // it waits for memory
+		if len(t.strangers) > 1024+2*len(t.known) { // most wait no more
+			t.strangers = slices.DeleteFunc(t.strangers, func(n uint64) bool { return t.known[n] == nil || !t.known[n].stranger })
+		}
+		t.strangers, k.stranger = append(t.strangers, number), true
+	default:
+		e.queue = append(e.queue, number)
+		k.parked = e
+		if !e.narrow && e.calls < t.w.opt.PerEndpoint {
+			e.narrow = true
+			t.narrow = append(t.narrow, e)
+		}
 	}
-	e.queue = append(e.queue, number)
-	k.pass, k.parked, k.inherited = nil, e, k.inherited || called
-	t.loaded--
-	t.bytes -= int64(p.bytes)
+	k.pass, k.inherited = nil, k.inherited || called
+	t.unload(p)
 	if k.again { // its timer was set meanwhile
-		k.parked = nil
+		k.parked, k.stranger = nil, false
 		t.enqueue(number)
 	}
 	t.mu.Unlock()
 	t.load()
 	return true
+}
+
+// unload counts a transaction as no longer in memory. The caller holds mu.
+func (t *term) unload(p *pass) {
+	t.loaded--
+	t.bytes -= int64(p.bytes)
+	if t.relieved == p {
+		t.relieved = nil
+	}
+	if !t.metIs(p.number) {
+		t.meet()
+	}
+	t.widen()
+}
+
+// meet has one transaction read that waits for memory to call a stranger, if there is some: by turns the one that came last and the one that came first.
+// The last may be a service that answers behind thousands that do not. One is read at a time: several would find each other in memory, and none of them
+// room. The caller holds mu.
+func (t *term) meet() {
+	for len(t.strangers) > 0 && t.meeting == 0 && t.taken(0) < forLively {
+		var number uint64
+		if t.met++; t.met%2 == 0 {
+			number, t.strangers = t.strangers[0], t.strangers[1:]
+		} else {
+			last := len(t.strangers) - 1
+			number, t.strangers = t.strangers[last], t.strangers[:last]
+		}
+		if k := t.known[number]; k != nil && k.stranger {
+			k.stranger, t.meeting = false, number
+			t.enqueue(number)
+		}
+	}
+}
+
+// metIs notes that it is known what becomes of a transaction, and has the next stranger read if it was the one that meet has had read. It reports
+// whether it was. The caller holds mu, and calls load without it.
+func (t *term) metIs(number uint64) bool {
+	if t.meeting != number {
+		return false
+	}
+	t.meeting = 0
+	t.meet()
+	return true
+}
+
+// relieveMs is between two calls that are given up.
+const relieveMs = 10
+
+// relieve looks for a transaction whose calls are to be given up, so that others find room: where memory is taken, or kept for services that answer,
+// and somebody waits for it. It is the one whose call began first to the endpoint that hangs and has the most. Its service was to have all the time
+// that the transaction grants, but not that others wait for it. nil: there is none. The caller holds mu, and tells the pass without it.
+func (t *term) relieve() *pass {
+	now := t.w.now()
+	o := &t.w.opt
+	full := t.head < len(t.queue) && (t.loaded >= o.MaxRunning || t.bytes >= t.w.most.Load())
+	kept := len(t.strangers) > 0 && t.taken(0) >= forLively
+	if !full && !kept || t.relieved != nil || t.dead.Load() || now-t.relievedAt < relieveMs {
+		return nil
+	}
+	t.relievedAt = now // also if there is none: who waits calls again and again
+	var worst *endpoint
+	for _, e := range t.endpoints { // any order: of two as bad the name decides
+		switch {
+		case len(e.under) == 0 || !t.hangs(e):
+		case worst == nil, e.bytes > worst.bytes, e.bytes == worst.bytes && e.since < worst.since,
+			e.bytes == worst.bytes && e.since == worst.since && e.name < worst.name:
+			worst = e
+		}
+	}
+	if worst != nil {
+		t.relieved = worst.under[0]
+	}
+	return t.relieved
 }

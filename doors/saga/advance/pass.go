@@ -54,6 +54,7 @@ const (
 	looked                    // somebody else has changed the transaction
 	called                    // a call has ended
 	proposed                  // a command has
+	relieved                  // others wait for the memory it takes while its calls hang
 )
 
 func newPass(t *term, tx *sagamachine.Transaction, inherited bool, now int64) *pass {
@@ -129,6 +130,10 @@ func (p *pass) take(e *event) {
 		p.noteCall(e.place, e.result)
 	case proposed:
 		p.answered(e.answer, e.err)
+	case relieved:
+		for _, c := range p.under {
+			c.cancel()
+		}
 	}
 }
 
@@ -203,7 +208,7 @@ func (p *pass) over(ended bool) {
 		c.cancel()
 	}
 	if p.reserved != nil {
-		p.t.leave(p.reserved, 0)
+		p.t.leave(p.reserved, nil, outcall.Refused)
 		p.reserved = nil
 	}
 	gid, final := p.tx().Gid, p.tx().Status.Final()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	sagamachine "github.com/holdfastdb/holdfast/doors/saga/machine"
+	"github.com/holdfastdb/holdfast/doors/saga/outcall"
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
@@ -28,17 +29,24 @@ type term struct {
 	timers timers
 	seq    uint64 // of the last timer that an entry has set and that was taken in
 
-	mu        sync.Mutex // guards the rest; never held while a pass is told anything
-	known     map[uint64]*known
-	queue     []uint64 // known, to be read, from head on
-	head      int
-	loading   int             // being read
-	loaded    int             // with a pass
-	passed    map[uint64]bool // transactions from before the term that are open, and whose pass this leader has ended: the log has all of it
-	bytes     int64
-	endpoints map[string]*endpoint
-	wakes     timerHeap // when passes want to decide again
-	full      bool      // a timer was left in the store for lack of room
+	mu         sync.Mutex // guards the rest; never held while a pass is told anything
+	known      map[uint64]*known
+	queue      []uint64 // known, to be read, from head on
+	head       int
+	loading    int             // being read
+	loaded     int             // with a pass
+	passed     map[uint64]bool // transactions from before the term that are open, and whose pass this leader has ended: the log has all of it
+	bytes      int64
+	endpoints  map[string]*endpoint
+	answered   names       // endpoints that have
+	strangers  []uint64    // known, each with a call to an endpoint that nobody knows and for which memory is kept; and some that no longer are
+	narrow     []*endpoint // where somebody waits for memory rather than for a place
+	met        uint64      // of strangers, how many had their turn
+	meeting    uint64      // the one of them that is being read; 0: none
+	relieved   *pass       // its calls are being given up; nil: none are
+	relievedAt int64       // tick
+	wakes      timerHeap   // when passes want to decide again
+	full       bool        // a timer was left in the store for lack of room
 }
 
 // known is a transaction that is due. Guarded by term.mu.
@@ -49,6 +57,7 @@ type known struct {
 	delayed   bool          // a wake has it read
 	forced    bool          // run it, due or not
 	parked    *endpoint     // it waits for a place there
+	stranger  bool          // it waits among term.strangers
 	reserved  *endpoint     // it has been given a place there
 	ended     chan struct{} // closed when it is no longer known; nil: nobody waits
 }
@@ -155,8 +164,8 @@ func (t *term) again(number uint64) bool {
 	var p *pass
 	if k != nil {
 		k.again, p = true, k.pass
-		if k.parked != nil { // the endpoint may hang; what is asked for now may have nothing to do with it
-			k.parked = nil
+		if k.parked != nil || k.stranger { // the endpoint may hang; what is asked for now may have nothing to do with it
+			k.parked, k.stranger = nil, false
 			t.enqueue(number)
 		}
 	}
@@ -203,7 +212,11 @@ func (t *term) load() {
 		t.mu.Lock()
 		o := &t.w.opt
 		if t.dead.Load() || t.head == len(t.queue) || t.loading >= maxLoads || t.loaded+t.loading >= o.MaxRunning || t.bytes >= t.w.most.Load() {
+			hung := t.relieve()
 			t.mu.Unlock()
+			if hung != nil {
+				t.w.loads.put(func() { hung.post(event{kind: relieved}) })
+			}
 			return
 		}
 		number := t.queue[t.head]
@@ -238,13 +251,16 @@ func (t *term) read(number uint64) {
 		t.loaded++
 		t.bytes += int64(p.bytes)
 	}
+	if p == nil {
+		t.metIs(number)
+	}
 	t.mu.Unlock()
 	if err != nil {
 		t.w.opt.Logger.Error("saga: a transaction cannot be read; trying again", "number", number, "error", err)
 		t.signal()
 	}
 	if idle != nil {
-		t.leave(idle, 0)
+		t.leave(idle, nil, outcall.Refused)
 	}
 	if p != nil {
 		p.post(event{kind: woken})
@@ -287,8 +303,7 @@ func (t *term) forget(number uint64, k *known) (reserved *endpoint) {
 // ended is called by a pass when it is over. With final nothing follows.
 func (t *term) ended(p *pass, final bool) {
 	t.mu.Lock()
-	t.loaded--
-	t.bytes -= int64(p.bytes)
+	t.unload(p)
 	k := t.known[p.tx().Number]
 	switch {
 	case final:
@@ -348,6 +363,9 @@ func (t *term) untilNext() time.Duration {
 	}
 	t.mu.Lock()
 	full := t.full
+	if len(t.strangers) > 0 {
+		wait = 2 * relieveMs * time.Millisecond
+	}
 	if len(t.wakes) > 0 {
 		until(t.wakes[0].Tick)
 	}

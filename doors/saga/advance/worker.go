@@ -106,6 +106,7 @@ type Worker struct {
 	counts counters
 
 	proposals *pool // each waits for one command
+	retries   *pool // each waits for one that says no more than when its transaction is tried again
 	loads     *pool // each reads one transaction
 
 	mu   sync.Mutex
@@ -116,8 +117,9 @@ type Worker struct {
 }
 
 const (
-	// maxProposals bounds the commands that wait for the log at a time, maxLoads the transactions that are being read.
-	maxProposals, maxLoads = 1024, 16
+	// maxProposals bounds the commands that wait for the log at a time, maxLoads the transactions that are being read. maxRetries bounds the commands
+	// that say when a transaction is tried again: thousands come at once when a service is given up, and entries of others would wait behind them.
+	maxProposals, maxLoads, maxRetries = 1024, 16, 64
 	// pause is how long the worker waits after something that may be gone at the next try.
 	pause = 200 * time.Millisecond
 )
@@ -132,6 +134,7 @@ func newWorker(n member, m reader, opt Options) *Worker {
 	w.timing = timing{retryIntervalMs: opt.RetryIntervalMs, timeoutMs: opt.TimeoutMs, requestTimeoutMs: opt.RequestTimeoutMs,
 		maxRequestTimeoutMs: opt.MaxRequestTimeoutMs, alertAfter: opt.AlertAfter}
 	w.proposals = newPool(w.tasks, maxProposals, n.StoppedC())
+	w.retries = newPool(w.tasks, maxRetries, n.StoppedC())
 	w.loads = newPool(w.tasks, maxLoads, n.StoppedC())
 	return w
 }

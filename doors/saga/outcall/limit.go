@@ -47,8 +47,8 @@ func (n *Net) lively(ep *endpoint, now time.Time) bool {
 }
 
 // fits reports whether there is a place for one more call to the endpoint. Places are plenty as long as half of them are free. From then on an
-// endpoint that hangs has its share, and from three quarters on each has. The last eighth is for endpoints that answer, and for the first call to
-// each other. n.mu is held.
+// endpoint that hangs has its share, and from three quarters on each has. The last eighth is for endpoints that answer, and half of it for the first
+// call to each other. n.mu is held.
 func (n *Net) fits(ep *endpoint, now time.Time) bool {
 	all := n.o.InFlight
 	switch scarce := ep.running >= n.share(); {
@@ -57,13 +57,25 @@ func (n *Net) fits(ep *endpoint, now time.Time) bool {
 	case scarce && (n.running >= all/4*3 || n.running >= all/2 && n.hangs(ep, now)):
 		return false
 	}
-	return n.running < all/8*7 || ep.running == 0 || n.lively(ep, now)
+	return n.running < all/8*7 || ep.running == 0 && n.running < n.forLively() || n.lively(ep, now)
 }
 
-// relieve gives up one call that hangs, where every place is taken and a call to an endpoint waits that answers or has none under way: the oldest
+// forLively is from how many calls on places are kept for endpoints that answer: thousands that were never called may hang as well.
+func (n *Net) forLively() int {
+	if n.o.InFlight < 8*leastShare {
+		return n.o.InFlight
+	}
+	return n.o.InFlight / 16 * 15
+}
+
+// relieve gives up one call that hangs, where every place it might have is taken and a call to an endpoint waits that answers or has none under way: the oldest
 // of the endpoint with the most. Its request said how long its service may take, but not that others are to wait for it. n.mu is held.
 func (n *Net) relieve(ep *endpoint, now time.Time) {
-	if n.running < n.o.InFlight || ep.running > 0 && !n.lively(ep, now) {
+	most, lively := n.o.InFlight, n.lively(ep, now)
+	if !lively {
+		most = n.forLively()
+	}
+	if n.running < most || ep.running > 0 && !lively {
 		return
 	}
 	var worst *endpoint

@@ -13,7 +13,7 @@ type Options struct {
 	// PerEndpoint bounds the calls under way to one endpoint (scheme, host and port): 256. So many connections to it are kept as well.
 	PerEndpoint int
 	// InFlight bounds the calls under way in all: 4,096. What is beyond either waits, each endpoint in a queue of its own. From one half on an
-	// endpoint that hangs has a 64th of them, from three quarters on each has, and the last eighth is for those that answer.
+	// endpoint that hangs has a 64th of them, from three quarters on each has, and the last eighth is for those that answer, half of it for first calls as well.
 	InFlight int
 	// Waiting bounds the calls that wait, Bytes the payloads of all that have begun and not ended: 65,536 and 128 MiB. A call beyond
 	// one of them is Transient at once.

@@ -43,6 +43,24 @@ func TestServicesThatHangLeavePlaces(t *testing.T) {
 	}
 }
 
+// TestStrangersLeavePlaces: however many endpoints were never called and hang, before it is known that they do, the calls to one that answers go through.
+func TestStrangersLeavePlaces(t *testing.T) {
+	const all = 64
+	n := newNet(t, Options{InFlight: all, Timeout: time.Hour})
+	good := serve(t, func(http.ResponseWriter, *http.Request) {})
+	want(t, do(t, n, &Request{URL: good.URL}), OK, "") // it is known
+	for range all + 1 {
+		start(n, &Request{URL: serve(t, hang).URL})
+	}
+	wait.Until(t, "strangers have what they can have", func() bool { return n.Meter().Running.Load()+n.Meter().Waiting.Load() == all+1 })
+	for range 20 {
+		want(t, do(t, n, &Request{URL: good.URL, Timeout: time.Minute}), OK, "")
+	}
+	if running := n.Meter().Running.Load(); running > all/16*15 {
+		t.Errorf("%d calls that hang are under way", running)
+	}
+}
+
 // TestAHangingCallMakesRoom: where every place is taken by a first call that hangs, the oldest is given up for a service that answers, and for one
 // that was never called.
 func TestAHangingCallMakesRoom(t *testing.T) {

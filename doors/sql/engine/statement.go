@@ -56,11 +56,14 @@ type Statement struct {
 // Params is the number of its parameters.
 func (s *Statement) Params() int { return s.params }
 
-// Parse parses the first statement of a text. rest is what follows it. Errors: 1064, 1065 and 1235 as *wire.Error.
+// Parse parses the first statement of a text. rest is what follows it. Errors: 1041, 1064, 1065 and 1235 as *wire.Error.
 func (e *Engine) Parse(mode *sql.SqlMode, text string) (s *Statement, rest string, err error) {
 	text = strings.TrimLeft(text, " \t\r\n;")
 	if text == "" {
 		return &Statement{Kind: KindEmpty}, "", nil
+	}
+	if err := e.judgeLength(text); err != nil {
+		return nil, "", err
 	}
 	if about, rest, ok, err := account.Parse(text, account.Mode{NoBackslash: mode.ModeEnabled("NO_BACKSLASH_ESCAPES"), AnsiQuotes: mode.AnsiQuotes()}); ok {
 		return &Statement{Kind: KindAccount, Account: about}, rest, err // without the text, which may hold a password
