@@ -27,10 +27,10 @@ have the same two processors), and no stream or connection of the client ended.
 `
 
 func main() {
-	c := &campaign{alone: 5 * time.Second}
+	c := &campaign{alone: 3 * time.Second}
 	flag.BoolVar(&c.quick, "quick", false, "eight attacks, on one door each, from one address, without TLS, for three seconds, where a p99 of up to 2 s passes; no table")
 	flag.StringVar(&c.bin, "holdfast", "bin/holdfast", "the server")
-	flag.DurationVar(&c.lasts, "for", 20*time.Second, "how long an attack lasts")
+	flag.DurationVar(&c.lasts, "for", 8*time.Second, "how long an attack lasts")
 	only := flag.String("only", "", "a pattern for the names of attacks, as in the table; no table is written")
 	table := flag.String("results", "conformance/RESULTS-strangers.md", "where a run that is not quick writes its table")
 	orders := flag.String("attack", "", "of this program alone: be the attacker of this order, and say what it came to")
