@@ -63,11 +63,11 @@ func (g *guests) leave(conns *port.ConnLimit, one *guest) {
 }
 
 // evict is the door's port.Evict. Connections whose clients have tried to log in for longer than loginGrace are Lacking, the others that have not
-// logged in are Young. Among equals the one that came first goes. One that has logged in has no rank.
+// logged in are Young, and Crowding if there are many. Among equals the one that came first goes. One that has logged in has no rank.
 func (g *guests) evict(conns *port.ConnLimit, may func(netip.Addr) bool, rank port.Rank) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if rank == port.Idle {
+	if rank == port.Idle || rank == port.Crowding && !conns.Many(len(g.of)) {
 		return false
 	}
 	var oldest *guest

@@ -35,10 +35,12 @@ const (
 	// Lacking connections should have made progress: a client that has said nothing for a second, a request that comes too slowly, an answer
 	// that is not taken.
 	Lacking Rank = iota
-	// Young connections have never been answered, and their first request has not come whole.
-	Young
+	// Crowding connections are Young, and there are so many of them that a client that has just come has time to say something (Many).
+	Crowding
 	// Idle connections wait for their next request.
 	Idle
+	// Young connections have never been answered, and their first request has not come whole.
+	Young
 )
 
 // Evict closes one connection of a rank, counts it out, and reports whether there was one. may says of an address (Site) whether its
@@ -175,11 +177,11 @@ func (l *ConnLimit) makeRoom(site netip.Addr, own bool) bool {
 	looks := []struct {
 		may  func(netip.Addr) bool
 		rank Rank
-	}{{pressing, Lacking}, {anySite, Lacking}, {pressing, Young}, {richer, Idle}, {anySite, Young}, {same, Idle}}
+	}{{pressing, Lacking}, {anySite, Lacking}, {richer, Young}, {same, Crowding}, {richer, Idle}, {anySite, Young}, {same, Idle}}
 	if own {
-		looks = looks[:3]
-		for i, rank := range []Rank{Lacking, Young, Idle} {
-			looks[i].may, looks[i].rank = same, rank
+		looks = looks[:4]
+		for i := range looks {
+			looks[i].may, looks[i].rank = same, Rank(i)
 		}
 	}
 	for _, look := range looks {
@@ -197,6 +199,9 @@ func (l *ConnLimit) makeRoom(site netip.Addr, own bool) bool {
 	l.mu.Unlock()
 	return false
 }
+
+// Many reports whether so many young connections are Crowding.
+func (l *ConnLimit) Many(young int) bool { return int64(young) > l.max/4 }
 
 // has is how many connections an address has.
 func (l *ConnLimit) has(site netip.Addr) int64 {

@@ -18,7 +18,7 @@ type Limited struct {
 func Limit(l net.Listener, max int) *Limited {
 	limited := &Limited{Listener: l, conns: NewConnLimit(max)}
 	limited.conns.Join(func(may func(netip.Addr) bool, rank Rank) bool {
-		c := limited.web.evict(may, rank)
+		c := limited.web.evict(may, rank, limited.conns)
 		if c == nil {
 			return false
 		}

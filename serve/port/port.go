@@ -237,8 +237,11 @@ func (p *Port) makeRoom(may func(netip.Addr) bool, rank Rank) bool {
 			return p.dismiss(may)
 		}
 		return p.evictSlow(may, now) || p.evictWeb(may, rank)
+	case Crowding:
+		many := p.opts.Conns.Many
+		return many(p.silent.len) && p.hush(may) || many(p.unused.len) && p.dismiss(may) || many(len(p.clients)) && p.evictYoung(may, now, many) || p.evictWeb(may, rank)
 	case Young:
-		return p.hush(may) || p.dismiss(may) || p.evictYoung(may, now) || p.evictWeb(may, rank)
+		return p.hush(may) || p.dismiss(may) || p.evictYoung(may, now, func(int) bool { return true }) || p.evictWeb(may, rank)
 	default:
 		return p.evictIdle(may, now) || p.evictWeb(may, rank)
 	}
@@ -279,15 +282,19 @@ func (p *Port) evictSlow(may func(netip.Addr) bool, now uint64) bool {
 }
 
 // evictYoung closes the connection over HTTP/1.1 whose first request is due first, or else the one of the gRPC server that holds the most for
-// requests of which none has come whole. p.mu is held.
-func (p *Port) evictYoung(may func(netip.Addr) bool, now uint64) bool {
+// requests of which none has come whole. enough says of how many over HTTP/1.1 one may go. p.mu is held.
+func (p *Port) evictYoung(may func(netip.Addr) bool, now uint64, enough func(young int) bool) bool {
 	var first *client
+	var due uint64
+	young := 0
 	for c := range p.clients { // any order: the one that is due first is looked for
-		if s := c.state.Load(); s&3 == reading && !c.evicted && !c.replied.Load() && (first == nil || s < first.state.Load()) && may(c.site) {
-			first = c
+		if s := c.state.Load(); s&3 == reading && !c.evicted && !c.replied.Load() {
+			if young++; (first == nil || s < due) && may(c.site) {
+				first, due = c, s
+			}
 		}
 	}
-	if first != nil {
+	if first != nil && enough(young) {
 		p.evictClient(first)
 		return true
 	}
@@ -306,7 +313,7 @@ func (p *Port) evictYoung(may func(netip.Addr) bool, now uint64) bool {
 
 // evictWeb closes a connection over HTTP/2 that is not the gRPC server's. p.mu is held.
 func (p *Port) evictWeb(may func(netip.Addr) bool, rank Rank) bool {
-	c := p.web.evict(may, rank)
+	c := p.web.evict(may, rank, p.opts.Conns)
 	if c == nil {
 		return false
 	}

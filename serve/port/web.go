@@ -73,16 +73,21 @@ func (w *webConns) len() int {
 	return len(w.all)
 }
 
-// evict closes the connection that has been of a rank for longest, counts it out and returns it; nil: there is none.
-func (w *webConns) evict(may func(netip.Addr) bool, rank Rank) *webConn {
+// evict closes the connection that has been of a rank for longest, counts it out and returns it; nil: there is none. limit says when there are many.
+func (w *webConns) evict(may func(netip.Addr) bool, rank Rank, limit *ConnLimit) *webConn {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var longest *webConn
-	now := time.Now()
+	of, now := 0, time.Now()
 	for c := range w.all { // any order: the one that has been so for longest is looked for
-		if (longest == nil || c.since.Before(longest.since)) && c.is(rank, now) && may(c.site) {
-			longest = c
+		if c.is(rank, now) {
+			if of++; (longest == nil || c.since.Before(longest.since)) && may(c.site) {
+				longest = c
+			}
 		}
+	}
+	if rank == Crowding && !limit.Many(of) {
+		return nil
 	}
 	if longest != nil {
 		delete(w.all, longest)
@@ -104,7 +109,7 @@ func (c *webConn) is(rank Rank, now time.Time) bool {
 	case rank == Lacking:
 		return waited > stallGrace && c.arrived.Load()-c.before < int64(waited/time.Second)*leastRate
 	default:
-		return rank == Young && !c.asked
+		return (rank == Young || rank == Crowding) && !c.asked
 	}
 }
 

@@ -100,7 +100,7 @@ func TestRanksOfConnectionsOfNetHTTP(t *testing.T) {
 		c.arrived.Store(row.arrived)
 		c.state, c.since, c.whole, c.asked = row.state, now.Add(-row.ago), row.whole, row.asked
 		var got []Rank
-		for _, rank := range []Rank{Lacking, Young, Idle} {
+		for _, rank := range []Rank{Lacking, Idle, Young} {
 			if c.is(rank, now) {
 				got = append(got, rank)
 			}
