@@ -231,17 +231,18 @@ func (p *Port) makeRoom(may func(netip.Addr) bool, rank Rank) bool {
 	switch rank {
 	case Lacking:
 		if first := p.silent.oldest(may); first != nil && first.second+1 < now {
-			return p.hush(may)
+			return p.hush(first)
 		}
 		if first := p.unused.oldest(may); first != nil && first.second+1 < now {
-			return p.dismiss(may)
+			return p.dismiss(first)
 		}
 		return p.evictSlow(may, now) || p.evictWeb(may, rank)
 	case Crowding:
 		many := p.opts.Conns.Many
-		return many(p.silent.len) && p.hush(may) || many(p.unused.len) && p.dismiss(may) || many(len(p.clients)) && p.evictYoung(may, now, many) || p.evictWeb(may, rank)
+		return many(p.silent.len) && p.hush(p.silent.oldest(may)) || many(p.unused.len) && p.dismiss(p.unused.oldest(may)) ||
+			many(len(p.clients)) && p.evictYoung(may, now, many) || p.evictWeb(may, rank)
 	case Young:
-		return p.hush(may) || p.dismiss(may) || p.evictYoung(may, now, func(int) bool { return true }) || p.evictWeb(may, rank)
+		return p.hush(p.silent.oldest(may)) || p.dismiss(p.unused.oldest(may)) || p.evictYoung(may, now, func(int) bool { return true }) || p.evictWeb(may, rank)
 	default:
 		return p.evictIdle(may, now) || p.evictWeb(may, rank)
 	}
@@ -359,20 +360,24 @@ func (p *Port) evictGRPC(i *grpcConn) bool {
 	return true
 }
 
-// dismiss closes the oldest connection of the gRPC server on which no call was ever begun. p.mu is held.
-func (p *Port) dismiss(may func(netip.Addr) bool) bool {
-	c := p.unused.pop(may)
-	return c != nil && p.evictGRPC(c.(*grpcConn))
-}
-
-// hush closes the oldest connection whose protocol is not known yet and counts it out. p.mu is held.
-func (p *Port) hush(may func(netip.Addr) bool) bool {
-	first := p.silent.oldest(may)
-	if first == nil {
+// dismiss closes a connection of the gRPC server on which no call was ever begun; nil: none. p.mu is held.
+func (p *Port) dismiss(e *place) bool {
+	if e == nil {
 		return false
 	}
-	site := first.site
-	_ = p.silent.pop(may).Close() // its goroutine sees the error
+	c := e.conn
+	p.unused.remove(e)
+	return p.evictGRPC(c.(*grpcConn))
+}
+
+// hush closes a connection whose protocol is not known yet and counts it out; nil: none. p.mu is held.
+func (p *Port) hush(e *place) bool {
+	if e == nil {
+		return false
+	}
+	c, site := e.conn, e.site
+	p.silent.remove(e)
+	_ = c.Close() // its goroutine sees the error
 	p.leave(site)
 	return true
 }
@@ -416,7 +421,7 @@ func (p *Port) Shutdown(ctx context.Context) error {
 	for l := range p.listeners { // any order: all are closed
 		_ = l.Close() // nothing to be done about it
 	}
-	for p.hush(anySite) { // without a request yet
+	for p.hush(p.silent.oldest(anySite)) { // without a request yet
 	}
 	p.mu.Unlock()
 	_, _ = p.grpc.Close(), p.json.Close() // they never fail
