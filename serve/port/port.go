@@ -240,7 +240,7 @@ func (p *Port) makeRoom(may func(netip.Addr) bool, rank Rank) bool {
 	case Crowding:
 		many := p.opts.Conns.Many
 		return many(p.silent.len) && p.hush(p.silent.oldest(may)) || many(p.unused.len) && p.dismiss(p.unused.oldest(may)) ||
-			many(len(p.clients)) && p.evictYoung(may, now, many) || p.evictWeb(may, rank)
+			p.evictYoung(may, now, many) || p.evictWeb(may, rank)
 	case Young:
 		return p.hush(p.silent.oldest(may)) || p.dismiss(p.unused.oldest(may)) || p.evictYoung(may, now, func(int) bool { return true }) || p.evictWeb(may, rank)
 	default:
@@ -283,7 +283,7 @@ func (p *Port) evictSlow(may func(netip.Addr) bool, now uint64) bool {
 }
 
 // evictYoung closes the connection over HTTP/1.1 whose first request is due first, or else the one of the gRPC server that holds the most for
-// requests of which none has come whole. enough says of how many over HTTP/1.1 one may go. p.mu is held.
+// requests of which none has come whole. enough says of how many such connections one may go. p.mu is held.
 func (p *Port) evictYoung(may func(netip.Addr) bool, now uint64, enough func(young int) bool) bool {
 	var first *client
 	var due uint64
@@ -305,11 +305,15 @@ func (p *Port) evictYoung(may func(netip.Addr) bool, now uint64, enough func(you
 		if i.replied.Load() || i.dismissed {
 			continue
 		}
-		if n := i.Lacking(now + 1); n > most && n >= i.held.Load() && may(i.site) {
+		n := i.Lacking(now + 1)
+		if n == 0 || n < i.held.Load() {
+			continue
+		}
+		if young++; n > most && may(i.site) {
 			most, worst = n, i
 		}
 	}
-	return worst != nil && p.evictGRPC(worst)
+	return worst != nil && enough(young) && p.evictGRPC(worst)
 }
 
 // evictWeb closes a connection over HTTP/2 that is not the gRPC server's. p.mu is held.

@@ -60,14 +60,3 @@ func (q *queue) oldest(may func(netip.Addr) bool) *place {
 	}
 	return e
 }
-
-// pop takes out the oldest of the addresses that may make room; nil: there is none.
-func (q *queue) pop(may func(netip.Addr) bool) net.Conn {
-	e := q.oldest(may)
-	if e == nil {
-		return nil
-	}
-	c := e.conn
-	q.remove(e)
-	return c
-}
