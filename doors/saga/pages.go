@@ -25,7 +25,7 @@ const (
 )
 
 // largeReaders leaves half of the processors to all else: a page of a large answer is milliseconds of work, and a hundred clients may ask at once.
-func largeReaders() int { return max(1, runtime.GOMAXPROCS(0)/2) }
+func largeReaders() int { return min(max(1, runtime.NumCPU()/2), 2) }
 
 // parts is an answer in parts. A part is the same bytes each time it is written, so that a page can go on within it.
 type parts interface {
