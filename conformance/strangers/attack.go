@@ -25,12 +25,15 @@ var attacks = []*attack{
 	{name: "half requests, opened anew as they are lost", ports: []string{"kv", "tlog", "saga"}, run: again(2600, halfRequest)},
 	{name: "half heads, a byte every 4 s", ports: []string{"kv", "tlog", "saga", "admin"}, run: hold(4000, halfHead)},
 	{name: "HTTP/2 and no call", ports: []string{"kv", "tlog", "saga-grpc"}, run: hold(4000, http2Alone)},
+	{name: "answered once, and kept", ports: []string{"kv", "tlog", "saga", "admin"}, run: hold(4000, once)},
+	{name: "HTTP/2 without gRPC, half of a body", ports: []string{"kv", "tlog", "saga"}, run: hold(4000, halfHTTP2)},
 	{name: "half a TLS handshake", ports: []string{"kv", "tlog", "saga", "admin"}, run: hold(4000, halfHandshake)},
 	{name: "half a login", ports: []string{"sql"}, run: hold(4000, halfLogin)},
 	{name: "heads without end", ports: []string{"kv", "tlog", "saga", "admin"}, run: flood(64, endlessHead)},
 	{name: "large bodies, half of each", ports: []string{"kv", "tlog", "saga"}, quick: true, run: hold(400, halfBody)},
 	{name: "bodies of a terabyte", ports: []string{"kv", "tlog", "saga", "admin"}, run: flood(64, hugeBody)},
 	{name: "noise", ports: []string{"kv", "tlog", "saga", "saga-grpc", "sql", "admin", "peer"}, quick: true, run: flood(64, noise)},
+	{name: "requests inside of requests", ports: []string{"kv", "tlog", "saga"}, run: smuggle},
 	{name: "a gigabyte announced", ports: []string{"sql"}, run: hold(200, gigabyteLogin)},
 
 	{name: "answers over HTTP that nobody takes", ports: []string{"kv"}, quick: true, run: untakenJSON},
@@ -42,11 +45,13 @@ var attacks = []*attack{
 	{name: "headers that are small on the wire", ports: []string{"kv", "saga-grpc"}, run: headerBombs},
 	{name: "watches of large keys", ports: []string{"kv"}, run: watchedKeys},
 	{name: "gRPC messages, half of each", ports: []string{"kv"}, run: halfMessages},
+	{name: "watches over HTTP that nobody reads", ports: []string{"kv"}, run: watchesOverHTTP},
 	{name: "gzip bombs", ports: []string{"kv"}, quick: true, run: gzipBombs},
 
 	{name: "headers of branches", ports: []string{"saga"}, quick: true, run: branchHeaders},
 	{name: "a topic of a thousand, forty thousand times", ports: []string{"saga"}, run: topicBomb},
 	{name: "services that hang, and wait for years", ports: []string{"saga"}, quick: true, run: hangingServices},
+	{name: "steps at the cluster's own ports", ports: []string{"saga"}, run: ownPorts},
 	{name: "gRPC services that refuse", ports: []string{"saga"}, run: refusingServices},
 }
 

@@ -232,3 +232,24 @@ func appendData(b []byte, stream uint32, message []byte, last bool) []byte {
 	}
 	return b
 }
+
+// stolen reports whether there is a key "stolen".
+func (t *target) stolen() (bool, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	kv := &target{at: t.at, port: "kv", from: t.from, tls: t.tls}
+	conn, err := kv.client(ctx)
+	if err != nil {
+		return false, err
+	}
+	res, err := pb.NewKVClient(conn).Range(ctx, &pb.RangeRequest{Key: []byte("stolen")})
+	return err == nil && res.Count > 0, err
+}
+
+// watchesOverHTTP opens watches over HTTP/1.1 of a key that changes a hundred times a second, and takes nothing of what they say.
+func watchesOverHTTP(ctx context.Context, t *target) (string, error) {
+	body := fmt.Sprintf(`{"create_request":{"key":%q}}`, base64.StdEncoding.EncodeToString([]byte("neighbour")))
+	return hold(1000, func(*target) ([]string, []byte) {
+		return nil, fmt.Appendf(nil, "POST /v3/watch HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	})(ctx, t)
+}

@@ -84,6 +84,42 @@ func attackers(many bool) []string {
 	return all
 }
 
+// served is a server that runs, and how its clients speak with it.
+type served struct {
+	cluster *proctest.Cluster
+	node    *proctest.Node
+	conf    *tls.Config // nil: plain
+	ca      string      // file of the authority
+}
+
+// serve starts a server with every door in dir.
+func (c *campaign) serve(dir string, secure bool) (*served, error) {
+	s := new(served)
+	flags := []string{"--memory", memory, "--tlog", "{tlog}", "--saga", "{saga}", "--saga-grpc", "{saga-grpc}", "--sql", "{sql}"}
+	if secure {
+		authority := certtest.NewAuthority("strangers")
+		cert, key, err := certtest.WriteFiles(dir, "server", authority.Issue("127.0.0.1"))
+		if err != nil {
+			return nil, err
+		}
+		if s.ca, err = authority.WriteFile(dir); err != nil {
+			return nil, err
+		}
+		s.conf = &tls.Config{RootCAs: authority.Pool(), ServerName: "127.0.0.1"}
+		flags = append(flags, "--tls-cert", cert, "--tls-key", key)
+	}
+	var err error
+	if s.cluster, err = proctest.New(filepath.Join(dir, "servers"), proctest.HoldfastTLS(c.bin, s.conf, flags...), 1); err != nil {
+		return nil, err
+	}
+	if err := s.cluster.Run(); err != nil {
+		s.cluster.Close()
+		return nil, err
+	}
+	s.node = s.cluster.Nodes[0]
+	return s, nil
+}
+
 // attack starts a server and its neighbour, attacks, and judges.
 func (c *campaign) attack(a *attack, port string, w way) (note string, err error) {
 	dir, err := os.MkdirTemp("", "strangers")
@@ -91,32 +127,13 @@ func (c *campaign) attack(a *attack, port string, w way) (note string, err error
 		return "", err
 	}
 	defer os.RemoveAll(dir)
-	flags := []string{"--memory", memory, "--tlog", "{tlog}", "--saga", "{saga}", "--saga-grpc", "{saga-grpc}", "--sql", "{sql}"}
-	kind := proctest.Holdfast(c.bin, flags...)
-	var conf *tls.Config
-	var ca string
-	if w.tls {
-		authority := certtest.NewAuthority("strangers")
-		cert, key, err := certtest.WriteFiles(dir, "server", authority.Issue("127.0.0.1"))
-		if err != nil {
-			return "", err
-		}
-		if ca, err = authority.WriteFile(dir); err != nil {
-			return "", err
-		}
-		conf = &tls.Config{RootCAs: authority.Pool(), ServerName: "127.0.0.1"}
-		kind = proctest.HoldfastTLS(c.bin, conf, append(flags, "--tls-cert", cert, "--tls-key", key)...)
-	}
-	cluster, err := proctest.New(filepath.Join(dir, "servers"), kind, 1)
+	s, err := c.serve(dir, w.tls)
 	if err != nil {
 		return "", err
 	}
-	defer cluster.Close()
-	if err := cluster.Run(); err != nil {
-		return "", err
-	}
-	node := cluster.Nodes[0]
-	n, err := newNeighbour(&target{at: ports(node), tls: conf})
+	defer s.cluster.Close()
+	node := s.node
+	n, err := newNeighbour(&target{at: ports(node), tls: s.conf})
 	if err != nil {
 		return "", fmt.Errorf("the well-behaved client, before the attack: %w", err)
 	}
@@ -125,7 +142,7 @@ func (c *campaign) attack(a *attack, port string, w way) (note string, err error
 	time.Sleep(c.alone)
 	before := n.take()
 
-	did, attackErr := (&order{Attack: a.name, Port: port, At: ports(node), Many: w.many, CA: ca, Lasts: c.lasts}).carryOut()
+	did, attackErr := (&order{Attack: a.name, Port: port, At: ports(node), Many: w.many, CA: s.ca, Lasts: c.lasts}).carryOut()
 	during := n.take()
 	n.end()
 

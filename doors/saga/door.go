@@ -135,7 +135,7 @@ func New(n *node.Node, m *sagamachine.Machine, opts Options) *Door {
 
 func newDoor(n member, m *sagamachine.Machine, users *mident.Machine, opts Options) *Door {
 	opts.fill()
-	d := &Door{node: n, deadline: deadline.New(opts.RequestTimeout), machine: m, users: users, opts: opts, small: make(chan struct{}, smallReaders), large: make(chan struct{}, largeReaders), stopping: make(chan struct{})}
+	d := &Door{node: n, deadline: deadline.New(opts.RequestTimeout), machine: m, users: users, opts: opts, small: make(chan struct{}, smallReaders), large: make(chan struct{}, largeReaders()), stopping: make(chan struct{})}
 	d.meters = newMeters()
 	d.server = grpc.NewServer(
 		grpc.ForceServerCodecV2(codec{}),

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
+	"runtime"
 	"unicode/utf8"
 
 	"github.com/valyala/fasthttp"
@@ -19,9 +20,12 @@ const (
 	// largePage is a page of what is larger: there are fewer of them, because each page reads all of it again.
 	largePage = 256 << 10
 	// largeAnswer is from where on what is shown is read by largeReaders at a time. What is smaller is read by smallReaders.
-	largeAnswer                = 1 << 20
-	smallReaders, largeReaders = 8, 2
+	largeAnswer  = 1 << 20
+	smallReaders = 8
 )
+
+// largeReaders leaves half of the processors to all else: a page of a large answer is milliseconds of work, and a hundred clients may ask at once.
+func largeReaders() int { return min(max(1, runtime.NumCPU()/2), 2) }
 
 // parts is an answer in parts. A part is the same bytes each time it is written, so that a page can go on within it.
 type parts interface {

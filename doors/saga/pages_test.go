@@ -264,7 +264,7 @@ func TestAListOfOneThatIsGone(t *testing.T) {
 func TestAPageThatCannotBeMade(t *testing.T) {
 	s := serve(t, Options{})
 	s.want(200, success, "POST", "submit", largest("large"))
-	for range 2 * largeReaders {
+	for range 2 * largeReaders() {
 		p, err := s.door.paged(&ask{}, (&shownWhole{head: "["}).of(s.door, &sagamachine.Transaction{Number: 99, BranchBytes: largeAnswer + 1}))
 		if err == nil {
 			t.Fatal(p)
@@ -272,5 +272,13 @@ func TestAPageThatCannotBeMade(t *testing.T) {
 	}
 	if code, _, _ := s.do("GET", prefix+"query?gid=large", ""); code != http.StatusOK {
 		t.Error(code)
+	}
+}
+
+// TestLargeAnswersLeaveProcessors: half of them, but one reader there is always. The others are for clients who ask for less.
+func TestLargeAnswersLeaveProcessors(t *testing.T) {
+	s := serve(t, Options{})
+	if n, all := cap(s.door.large), runtime.NumCPU(); n < 1 || n > 1 && n > all/2 {
+		t.Errorf("%d readers of large answers on %d processors", n, all)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/holdfastdb/holdfast/serve/port"
 )
 
 // guests are connections whose clients have not logged in. The server speaks first here, so a client that says nothing is one that does not
@@ -17,6 +19,7 @@ type guests struct {
 // guest is one connection, until it ends. guests.mu guards it.
 type guest struct {
 	nc     net.Conn
+	site   netip.Addr // port.Site of its client
 	began  time.Time
 	known  bool // it has logged in
 	closed bool // it made room and is counted out
@@ -31,7 +34,7 @@ func (g *guests) enter(nc net.Conn) *guest {
 	if g.of == nil {
 		g.of = map[net.Conn]*guest{}
 	}
-	one := &guest{nc: nc, began: time.Now()}
+	one := &guest{nc: nc, site: port.Site(nc.RemoteAddr()), began: time.Now()}
 	g.of[nc] = one
 	return one
 }
@@ -47,7 +50,7 @@ func (g *guests) loggedIn(nc net.Conn) {
 }
 
 // leave counts a connection out that has ended.
-func (g *guests) leave(conns Conns, one *guest) {
+func (g *guests) leave(conns *port.ConnLimit, one *guest) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !one.known {
@@ -59,18 +62,21 @@ func (g *guests) leave(conns Conns, one *guest) {
 	}
 }
 
-// evict closes the connection that has tried to log in for longest, counts it out, and reports whether there was one that has for longer than
-// loginGrace. only is an address, IPv6 without its last 64 bits; the zero Addr: any.
-func (g *guests) evict(conns Conns, only netip.Addr) bool {
+// evict is the door's port.Evict. Connections whose clients have tried to log in for longer than loginGrace are Lacking, the others that have not
+// logged in are Young, and Crowding if there are many. Among equals the one that came first goes. One that has logged in has no rank.
+func (g *guests) evict(conns *port.ConnLimit, may func(netip.Addr) bool, rank port.Rank) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if rank == port.Idle || rank == port.Crowding && !conns.Many(len(g.of)) {
+		return false
+	}
 	var oldest *guest
 	for _, one := range g.of { // any order: the oldest is looked for
-		if (!only.IsValid() || within(only, one.nc.RemoteAddr())) && (oldest == nil || one.began.Before(oldest.began)) {
+		if (oldest == nil || one.began.Before(oldest.began)) && may(one.site) {
 			oldest = one
 		}
 	}
-	if oldest == nil || time.Since(oldest.began) < loginGrace {
+	if oldest == nil || rank == port.Lacking && time.Since(oldest.began) < loginGrace {
 		return false
 	}
 	delete(g.of, oldest.nc)
@@ -78,17 +84,4 @@ func (g *guests) evict(conns Conns, only netip.Addr) bool {
 	_ = oldest.nc.Close() // its goroutine sees the error
 	conns.Leave(oldest.nc.RemoteAddr())
 	return true
-}
-
-// within reports whether a client's address is only, or in the 64 bits of IPv6 that it stands for.
-func within(only netip.Addr, from net.Addr) bool {
-	at, err := netip.ParseAddrPort(from.String())
-	if err != nil {
-		return false
-	}
-	addr := at.Addr().Unmap().WithZone("")
-	if addr.Is6() {
-		addr = netip.PrefixFrom(addr, 64).Masked().Addr()
-	}
-	return addr == only
 }

@@ -10,8 +10,6 @@ import (
 	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-var _ Conns = (*port.ConnLimit)(nil)
-
 // visitor is a connection of a client at an address.
 type visitor struct {
 	net.Conn
@@ -27,7 +25,10 @@ func (v *visitor) Close() error         { v.closed++; return nil }
 func TestALoginThatDoesNotComeMakesRoom(t *testing.T) {
 	limit := port.NewConnLimit(4)
 	var g guests
-	limit.Join(func(only netip.Addr, well bool) bool { return !well && g.evict(limit, only) })
+	limit.Join(func(may func(netip.Addr) bool, rank port.Rank) bool { return g.evict(limit, may, rank) })
+	of := func(addr string) func(netip.Addr) bool {
+		return func(site netip.Addr) bool { return site == netip.MustParseAddr(addr) }
+	}
 	come := func(addr string, ago time.Duration) (*visitor, *guest) {
 		t.Helper()
 		v := &visitor{from: net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))}
@@ -48,11 +49,15 @@ func TestALoginThatDoesNotComeMakesRoom(t *testing.T) {
 	if fourth == nil || oldest.closed != 1 || old.closed+fresh.closed+known.closed != 0 || limit.Use().Open != 4 {
 		t.Fatalf("%+v makes room: %v", oldest, limit.Use())
 	}
-	if g.evict(limit, netip.MustParseAddr("192.0.2.4")) || g.evict(limit, netip.MustParseAddr("192.0.2.1")) {
+	if g.evict(limit, of("192.0.2.4"), port.Lacking) || g.evict(limit, of("192.0.2.1"), port.Lacking) || g.evict(limit, of("192.0.2.1"), port.Young) ||
+		g.evict(limit, of("192.0.2.4"), port.Idle) {
 		t.Error("a client that has just come, or has logged in, makes room")
 	}
-	if !g.evict(limit, netip.MustParseAddr("2001:db8::")) || old.closed != 1 || limit.Use().Open != 3 {
+	if !g.evict(limit, of("2001:db8::"), port.Lacking) || old.closed != 1 || limit.Use().Open != 3 {
 		t.Errorf("a login from the network of IPv6: closed %d times, %v", old.closed, limit.Use())
+	}
+	if !g.evict(limit, of("192.0.2.4"), port.Young) || fresh.closed != 1 || limit.Use().Open != 2 {
+		t.Errorf("a client that has just come makes room before those that have logged in: closed %d times, %v", fresh.closed, limit.Use())
 	}
 	for _, one := range []*guest{inside, first, second, third, fourth, inside, first, second, third, fourth} {
 		g.leave(limit, one)

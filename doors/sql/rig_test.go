@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"errors"
 	"net"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,6 +23,7 @@ import (
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 	"github.com/holdfastdb/holdfast/doors/sql/txn"
 	"github.com/holdfastdb/holdfast/internal/wait"
+	"github.com/holdfastdb/holdfast/serve/port"
 )
 
 // rig is a door on a member whose commands are applied at once, by a machine that verifies.
@@ -103,7 +103,7 @@ func (r *rig) another(change func(*Options)) served {
 	serving.Add(1)
 	go func() {
 		defer serving.Done()
-		if err := d.Listen(l, roomForAll{}); err != nil {
+		if err := d.Listen(l, port.NewConnLimit(10_000)); err != nil {
 			r.t.Error(err)
 		}
 	}()
@@ -115,13 +115,6 @@ func (r *rig) another(change func(*Options)) served {
 	})
 	return served{d, l.Addr().String()}
 }
-
-// roomForAll bounds no connections.
-type roomForAll struct{}
-
-func (roomForAll) Enter(net.Addr) bool              { return true }
-func (roomForAll) Leave(net.Addr)                   {}
-func (roomForAll) Join(func(netip.Addr, bool) bool) {}
 
 // connect opens one connection.
 func (r *rig) connect(database string) *sql.Conn {

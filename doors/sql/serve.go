@@ -8,18 +8,8 @@ import (
 	"sync"
 
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
+	"github.com/holdfastdb/holdfast/serve/port"
 )
-
-// Conns bounds the connections of all doors together (serve/port.ConnLimit).
-type Conns interface {
-	// Enter counts a connection of a client in, or reports that it must be refused.
-	Enter(from net.Addr) bool
-	// Leave counts it out.
-	Leave(from net.Addr)
-	// Join adds a function that closes a connection without progress, of an address or of any, and counts it out. With well it closes
-	// one that makes progress and that nobody waits for.
-	Join(evict func(only netip.Addr, well bool) bool)
-}
 
 // serving is what Listen and Shutdown share.
 type serving struct {
@@ -35,8 +25,8 @@ type serving struct {
 // mostRefused bounds the clients that are told at a time why they are not served: each takes a second at most.
 const mostRefused = 64
 
-// Listen serves the clients of a listener until Shutdown. It returns nil then, and otherwise the listener's error.
-func (d *Door) Listen(l net.Listener, conns Conns) error {
+// Listen serves the clients of a listener until Shutdown, in the places of conns, which all doors share. It returns nil then, and otherwise the listener's error.
+func (d *Door) Listen(l net.Listener, conns *port.ConnLimit) error {
 	s := &d.serving
 	s.mu.Lock()
 	if s.closed {
@@ -45,7 +35,7 @@ func (d *Door) Listen(l net.Listener, conns Conns) error {
 	}
 	s.from = append(s.from, l)
 	s.mu.Unlock()
-	conns.Join(func(only netip.Addr, well bool) bool { return !well && s.guests.evict(conns, only) })
+	conns.Join(func(may func(netip.Addr) bool, rank port.Rank) bool { return s.guests.evict(conns, may, rank) })
 	refused := make(chan struct{}, mostRefused)
 	for {
 		nc, err := l.Accept()

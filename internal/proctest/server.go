@@ -36,14 +36,11 @@ const Memory = "256MiB"
 
 // Holdfast runs `holdfast serve` with the kv door; extra flags go to every node, with {NAME} replaced by its
 // address for the door of that name (Node.Addr).
-func Holdfast(bin string, extra ...string) Server { return holdfast(bin, "http://", nil, extra) }
+func Holdfast(bin string, extra ...string) Server { return HoldfastTLS(bin, nil, extra...) }
 
-// HoldfastTLS is Holdfast with TLS on every port of clients and operators; extra names the files, and client has what it takes to be let in.
+// HoldfastTLS is Holdfast with TLS on every port of clients; extra names the files, and client has what it takes to be let in. On loopback a
+// Holdfast's port of operators is in the clear.
 func HoldfastTLS(bin string, client *tls.Config, extra ...string) Server {
-	return holdfast(bin, "https://", client, extra)
-}
-
-func holdfast(bin, scheme string, client *tls.Config, extra []string) Server {
 	base := func(n *Node) []string {
 		return []string{"serve", "--data", n.Dir, "--name", n.Name, "--kv", n.KV, "--admin", n.Admin, "--peer", n.Peer}
 	}
@@ -60,7 +57,7 @@ func holdfast(bin, scheme string, client *tls.Config, extra []string) Server {
 			return args
 		},
 		join:  func(all []*Node) []string { return append([]string{"--join", all[0].Peer}, extra...) },
-		ready: func(ctx context.Context, n *Node) error { return get(ctx, scheme+n.Admin+"/readyz", client) },
+		ready: func(ctx context.Context, n *Node) error { return get(ctx, "http://"+n.Admin+"/readyz", nil) },
 	}
 }
 

@@ -35,10 +35,10 @@ type Options struct {
 	DoorsServe func() bool
 	// Sections are what the doors add.
 	Sections []Section
-	// ConnState is called with every change of a connection's state; nil: nothing is called.
-	ConnState func(net.Conn, http.ConnState)
-	Logger    *slog.Logger // nil: silent
-	ErrorLog  *log.Logger  // of the HTTP server; nil: Logger, at its lowest level
+	// Watch is called with the server before it serves: the listener wants to know what its connections do. nil: nothing is called.
+	Watch    func(*http.Server)
+	Logger   *slog.Logger // nil: silent
+	ErrorLog *log.Logger  // of the HTTP server; nil: Logger, at its lowest level
 	// Now is the clock, for tests; nil: time.Now.
 	Now func() time.Time
 }
@@ -113,8 +113,10 @@ func New(opts Options) *Admin {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ConnState:         opts.ConnState,
 		ErrorLog:          opts.ErrorLog,
+	}
+	if opts.Watch != nil {
+		opts.Watch(a.server)
 	}
 	return a
 }

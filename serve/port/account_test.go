@@ -21,6 +21,15 @@ func TestAQueueIsLeftFromAnywhere(t *testing.T) {
 	var q queue
 	var in []*place
 	var conns []net.Conn // the connections of in
+	pop := func() net.Conn {
+		e := q.oldest(anySite)
+		if e == nil {
+			return nil
+		}
+		c := e.conn
+		q.remove(e)
+		return c
+	}
 	for step := range 2000 {
 		switch n := rng.IntN(5); {
 		case n < 2 || len(in) == 0:
@@ -37,7 +46,7 @@ func TestAQueueIsLeftFromAnywhere(t *testing.T) {
 			}
 			in, conns = slices.Delete(in, i, i+1), slices.Delete(conns, i, i+1)
 		default:
-			if c := q.pop(netip.Addr{}); c != conns[0] {
+			if c := pop(); c != conns[0] {
 				t.Fatalf("step %d: not the oldest", step)
 			}
 			in, conns = in[1:], conns[1:]
@@ -55,9 +64,9 @@ func TestAQueueIsLeftFromAnywhere(t *testing.T) {
 		}
 	}
 	for range conns {
-		q.pop(netip.Addr{})
+		pop()
 	}
-	if q.pop(netip.Addr{}) != nil || q.first != nil || q.last != nil || q.len != 0 {
+	if pop() != nil || q.first != nil || q.last != nil || q.len != 0 {
 		t.Errorf("of an empty queue: %+v", q)
 	}
 }
@@ -416,7 +425,8 @@ func TestWhoTakesNothingIsSeen(t *testing.T) {
 }
 
 // TestWhoMakesRoomFirst: of the connections that say nothing the oldest, then those without a call, then those whose requests come too slowly or whose
-// clients take nothing, then the idle one whose turn it is. A new one has a second before its turn comes, and one with an open call never makes room.
+// clients take nothing. Then those that have just come and were never answered, and only then the idle one whose turn it is. One with an open call never
+// makes room, and neither does one that was answered and sends its next request.
 func TestWhoMakesRoomFirst(t *testing.T) {
 	p := New(Options{MaxConns: 100})
 	closed := func(c net.Conn) bool { return c.(*http2test.Wire).Closed.Load() }
@@ -453,7 +463,8 @@ func TestWhoMakesRoomFirst(t *testing.T) {
 		_, _ = i.Write(new(http2test.Talk).Bare(frame.Headers, frame.EndHeaders, 1, nil).Bytes())
 	}
 	stuck := call(16, func(*grpcConn) {})
-	call(19, func(*grpcConn) {}) // it has just begun
+	begun := call(19, func(*grpcConn) {})
+	call(19, func(i *grpcConn) { i.Leaves(1) }) // it was answered before
 	call(10, answered)
 	blocked := call(10, func(i *grpcConn) {
 		answered(i)
@@ -465,18 +476,22 @@ func TestWhoMakesRoomFirst(t *testing.T) {
 	})
 	p.now.Store(20)
 	order := []net.Conn{silent(17), silent(18), uncalled(17), uncalled(18)}
-	last := []net.Conn{uncalled(19), silent(19)} // a second has not gone by
+	uncalledYoung, silentYoung := uncalled(19), silent(19) // a second has not gone by
 	kept(busy, 0, 1)
-	kept(reading, 28, 2)
+	next := kept(reading, 28, 2)
+	for c := range p.clients { // any order: one is looked for
+		if c.raw == next {
+			c.replied.Store(true)
+		}
+	}
 	kept(writing, 17, 3)
-	order = append(order, kept(reading, 26, 7), kept(reading, 27, 6), blocked, stuck, kept(idle, 0, 4), kept(idle, 0, 5), ended)
-	order = append(order, last...)
+	order = append(order, kept(reading, 26, 7), kept(reading, 27, 6), blocked, stuck)
+	order = append(order, silentYoung, uncalledYoung, kept(reading, 28, 8), kept(reading, 29, 1), begun)
+	order = append(order, kept(idle, 0, 4), kept(idle, 0, 5), ended)
 	p.conns = len(order)
 	p.opts.Conns.open = int64(len(order))
 	for n, c := range order {
-		p.mu.Lock()
-		made := p.evict(netip.Addr{})
-		p.mu.Unlock()
+		made := p.opts.Conns.makeRoom(netip.Addr{}, false)
 		if !made || !closed(c) || p.conns != len(order)-n-1 || int(p.opts.Conns.open) != p.conns {
 			t.Fatalf("number %d: made room %t, is closed %t, %d and %d are counted", n, made, closed(c), p.conns, p.opts.Conns.open)
 		}
@@ -486,30 +501,8 @@ func TestWhoMakesRoomFirst(t *testing.T) {
 			}
 		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.evict(netip.Addr{}) {
+	if p.opts.Conns.makeRoom(netip.Addr{}, false) {
 		t.Error("a connection in use makes room")
-	}
-}
-
-// TestManyWithoutACallMakeRoomAtOnce: more than a quarter of all places are taken by connections that said no more than that they speak HTTP/2.
-func TestManyWithoutACallMakeRoomAtOnce(t *testing.T) {
-	for n, wantIdle := range map[int]bool{25: true, 26: false} {
-		p := New(Options{MaxConns: 100})
-		w := http2test.On(nil, 1)
-		c := &client{Conn: w, raw: w, port: p}
-		c.mark(idle, 0)
-		p.clients[c] = struct{}{}
-		for range n {
-			p.newGRPCConn(http2test.On(nil, 1))
-		}
-		p.mu.Lock()
-		p.evict(netip.Addr{})
-		p.mu.Unlock()
-		if w.Closed.Load() != wantIdle {
-			t.Errorf("%d of 100 places are without a call, and the idle connection is closed: %t", n, w.Closed.Load())
-		}
 	}
 }
 

@@ -49,7 +49,7 @@ type client struct {
 	net.Conn
 	raw  net.Conn // what lies below TLS, or Conn itself
 	port *Port
-	site netip.Addr // of the client; see siteOf
+	site netip.Addr // of the client; see Site
 	head []byte     // read by the sniffer, not yet by the server
 	scan headScan   // of the first request: where later ones begin is known to the server alone
 
@@ -58,6 +58,8 @@ type client struct {
 
 	room  atomic.Int64 // held, for others to see
 	heard atomic.Int64 // when a part of a request that holds room came last, in ns since 1970
+
+	replied atomic.Bool // an answer, or a part of one, has been written
 
 	owner   atomic.Uint32 // serving, taken or closed
 	evicted bool          // it was closed to make room and is counted out. port.mu guards it.
@@ -171,6 +173,9 @@ func (c *client) Read(p []byte) (int, error) {
 // Write implements net.Conn. The first byte of an answer ends the request before it, as far as bounds go.
 func (c *client) Write(p []byte) (int, error) {
 	c.arrived = 0
+	if !c.replied.Load() {
+		c.replied.Store(true)
+	}
 	if c.held > 0 {
 		c.large++
 	}

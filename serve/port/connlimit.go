@@ -13,31 +13,47 @@ import (
 // which needs some for its log and its store. Its methods may be called from several goroutines.
 //
 // Once three quarters of the places are taken, an address with more than a 64th of all (IPv6: the first 64 bits) gets a new one only in
-// exchange for one of its own that makes no progress. When all are taken, any connection without progress makes room for a client of any
-// other address. A connection that makes progress is never closed: the newcomer is.
+// exchange for one of its own. When all are taken, connections make room in the order of Rank. A connection that makes progress is never
+// closed: the newcomer is.
 type ConnLimit struct {
 	max int64
 	// Failed hears of TLS handshakes that failed, from any goroutine; nil: nobody does. It is set before the first connection.
 	Failed func(from string, err error)
 
-	mu       sync.Mutex
-	missed   time.Time                               // when no connection could make room; guarded by mu
-	missedOf netip.Addr                              // for a client of this address, the zero Addr: of any; guarded by mu
-	open     int64                                   // guarded by mu
-	sites    map[netip.Addr]int64                    // connections by siteOf, without those that have none. guarded by mu
-	evict    []func(only netip.Addr, well bool) bool // guarded by mu
-	ports    []*Port                                 // guarded by mu
+	mu     sync.Mutex
+	missed map[netip.Addr]time.Time // when no connection could make room for a client of an address. guarded by mu
+	open   int64                    // guarded by mu
+	sites  map[netip.Addr]int64     // connections by Site, without those that have none. guarded by mu
+	evict  []Evict                  // guarded by mu
+	ports  []*Port                  // guarded by mu
 }
+
+// Rank says which connections make room first.
+type Rank int
+
+const (
+	// Lacking connections should have made progress: a client that has said nothing for a second, a request that comes too slowly, an answer
+	// that is not taken.
+	Lacking Rank = iota
+	// Crowding connections are Young, and there are so many of them that a client that has just come has time to say something (Many).
+	Crowding
+	// Idle connections wait for their next request.
+	Idle
+	// Young connections have never been answered, and their first request has not come whole.
+	Young
+)
+
+// Evict closes one connection of a rank, counts it out, and reports whether there was one. may says of an address (Site) whether its
+// connections may be closed. A ConnLimit calls it without any mutex of its own or of a Port.
+type Evict func(may func(site netip.Addr) bool, rank Rank) bool
 
 // NewConnLimit makes one for so many connections.
 func NewConnLimit(max int) *ConnLimit {
-	return &ConnLimit{max: int64(max), sites: map[netip.Addr]int64{}}
+	return &ConnLimit{max: int64(max), sites: map[netip.Addr]int64{}, missed: map[netip.Addr]time.Time{}}
 }
 
-// Join adds a holder of connections that can make room for those of others. evict closes a connection that makes no progress, counts it out, and
-// reports whether there was one. With well it closes one that waits for its next request, or has just come. only is the address it must come
-// from (siteOf), the zero Addr: any. evict is called without any mutex of a ConnLimit or a Port.
-func (l *ConnLimit) Join(evict func(only netip.Addr, well bool) bool) {
+// Join adds a holder of connections that can make room for those of others.
+func (l *ConnLimit) Join(evict Evict) {
 	l.mu.Lock()
 	l.evict = append(l.evict, evict)
 	l.mu.Unlock()
@@ -64,27 +80,23 @@ func (l *ConnLimit) Calls() (all []CallUse) {
 }
 
 // Enter counts a connection of a client in, or reports that it must be refused: its address has its share and more, or all places are taken,
-// and no connection lacks progress that could make room.
+// and there is no connection that could make room for it.
 func (l *ConnLimit) Enter(from net.Addr) bool {
-	site := siteOf(from)
+	site := Site(from)
 	for exchanged := false; ; {
-		switch l.take(site, exchanged) {
-		case entered:
+		verdict := l.take(site, exchanged)
+		if verdict == entered {
 			return true
-		case full:
-			if exchanged || !l.makeRoom(netip.Addr{}) {
-				return false
-			}
-		case overShare:
-			if exchanged = l.makeRoom(site); !exchanged {
-				return false
-			}
 		}
+		if exchanged && verdict == full || !l.makeRoom(site, verdict == overShare) {
+			return false
+		}
+		exchanged = verdict == overShare
 	}
 }
 
 // Leave counts a connection of a client out.
-func (l *ConnLimit) Leave(from net.Addr) { l.leave(siteOf(from)) }
+func (l *ConnLimit) Leave(from net.Addr) { l.leave(Site(from)) }
 
 // verdict is what take says.
 type verdict int
@@ -133,30 +145,69 @@ func (l *ConnLimit) add(site netip.Addr, n int64) {
 	}
 }
 
-// missPause is how long no room is looked for after there was none: looking takes a look at every connection, and a flood would ask for each of its
-// own.
-const missPause = 10 * time.Millisecond
+// missPause is how long no room is looked for, for clients of an address, after there was none: looking takes a look at every connection, and a
+// flood would ask for each of its own. An address that has its share waits longer.
+const (
+	missPause      = 10 * time.Millisecond
+	missPauseShare = 100 * time.Millisecond
+	mostMissed     = 1024 // addresses whose misses are remembered
+)
 
-// makeRoom has a holder of connections close one without progress, or else one between two requests, and reports whether one did. No mutex is held.
-func (l *ConnLimit) makeRoom(only netip.Addr) bool {
+// makeRoom has a holder of connections close one in favour of a client of an address, and reports whether one did. With own it must be one of
+// that address. No mutex is held.
+//
+// A connection that lacks progress makes room whoever has it. One that is idle makes room for a client of an address that has fewer connections, or
+// of its own for want of another. A crowd pushes out its own young connections before anybody else's: a client that has just come is left the time
+// to say something.
+func (l *ConnLimit) makeRoom(site netip.Addr, own bool) bool {
 	l.mu.Lock()
-	all := slices.Clone(l.evict)
-	missed := l.missedOf == only && time.Since(l.missed) < missPause
+	all, has := slices.Clone(l.evict), l.sites[site]
+	pause := missPause
+	if own {
+		pause = missPauseShare
+	}
+	missed := time.Since(l.missed[site]) < pause
 	l.mu.Unlock()
 	if missed {
 		return false
 	}
-	for _, well := range []bool{false, true} {
+	same := func(of netip.Addr) bool { return of == site }
+	richer := func(of netip.Addr) bool { return l.has(of) > has+1 }
+	pressing := func(of netip.Addr) bool { return same(of) || richer(of) }
+	looks := []struct {
+		may  func(netip.Addr) bool
+		rank Rank
+	}{{pressing, Lacking}, {anySite, Lacking}, {richer, Young}, {same, Crowding}, {richer, Idle}, {anySite, Young}, {same, Idle}}
+	if own {
+		looks = looks[:4]
+		for i := range looks {
+			looks[i].may, looks[i].rank = same, Rank(i)
+		}
+	}
+	for _, look := range looks {
 		for _, evict := range all {
-			if evict(only, well) {
+			if evict(look.may, look.rank) {
 				return true
 			}
 		}
 	}
 	l.mu.Lock()
-	l.missed, l.missedOf = time.Now(), only
+	if len(l.missed) >= mostMissed {
+		clear(l.missed)
+	}
+	l.missed[site] = time.Now()
 	l.mu.Unlock()
 	return false
+}
+
+// Many reports whether so many young connections are Crowding.
+func (l *ConnLimit) Many(young int) bool { return int64(young) > l.max/4 }
+
+// has is how many connections an address has.
+func (l *ConnLimit) has(site netip.Addr) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sites[site]
 }
 
 // ConnUse is how many places of a ConnLimit are taken, and by which address most.

@@ -36,6 +36,7 @@ type grpcConn struct {
 
 	room    atomic.Int64  // what its messages hold of the budget
 	writing atomic.Uint64 // 1 + second of the port's clock when the write that waits began; 0: none waits
+	replied atomic.Bool   // a part of an answer has been written
 	quiet   atomic.Uint64 // second of the port's clock when its last call ended
 
 	answers   atomic.Int64 // bytes of answers that the client has not taken. Changed under answersMu.
@@ -47,7 +48,7 @@ type grpcConn struct {
 var _ intake.Room = (*grpcConn)(nil)
 
 func (p *Port) newGRPCConn(c net.Conn) *grpcConn {
-	i := &grpcConn{port: p, site: siteOf(c.RemoteAddr())}
+	i := &grpcConn{port: p, site: Site(c.RemoteAddr())}
 	i.Conn = intake.New(c, i, intake.Options{MaxMessage: p.opts.MaxMessageBytes, Patience: p.patience, Now: p.now.Load})
 	p.mu.Lock()
 	p.grpcConns[i] = struct{}{}
@@ -114,8 +115,11 @@ func (i *grpcConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Leaves implements intake.Room: it notes how much of answers leaves.
+// Leaves implements intake.Room: it notes that answers leave, and how much of them.
 func (i *grpcConn) Leaves(n int) {
+	if !i.replied.Load() {
+		i.replied.Store(true)
+	}
 	if i.answers.Load() == 0 {
 		return
 	}

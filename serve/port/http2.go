@@ -18,7 +18,7 @@ import (
 func (p *Port) newHTTP2() *http.Server {
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
-	return &http.Server{
+	s := &http.Server{
 		Protocols: &protocols,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			r.TLS, _ = r.Context().Value(tlsState{}).(*tls.ConnectionState)
@@ -50,6 +50,14 @@ func (p *Port) newHTTP2() *http.Server {
 		},
 		ErrorLog: log.New(io.Discard, "", 0), // told to the client
 	}
+	watchWeb(s)
+	return s
+}
+
+// newWeb counts a connection as one that net/http serves from now on. tc is the TLS connection whose first bytes, head, have been read.
+func (p *Port) newWeb(tc *tls.Conn, head []byte, site netip.Addr) *encrypted {
+	w := p.web.enter(site, func() { _ = tc.NetConn().Close() })
+	return &encrypted{counted{Conn: &arriving{&replayed{tc, head}, w}, port: p, site: site, web: w}, tc}
 }
 
 // tlsState is the key of a connection's TLS state in its requests' contexts.

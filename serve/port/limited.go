@@ -1,28 +1,35 @@
 package port
 
 import (
-	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
 	"sync"
 )
 
-// Limited is a listener for a server of net/http that holds a bounded number of connections. When all places are taken, the
-// connection that has been without a request for longest makes room; if none is, the new one is closed.
+// Limited is a listener for a server of net/http that holds a bounded number of connections. Who makes room, and who is refused: see ConnLimit.
 type Limited struct {
 	net.Listener
-	max int
-
-	mu    sync.Mutex
-	idle  queue
-	conns map[net.Conn]*place // of idle; a place that is not queued: the connection is in a request
+	conns *ConnLimit
+	web   webConns
 }
 
-// Limit bounds l. The server must be given State as its ConnState.
+// Limit bounds l. The server must be given to Watch before it serves.
 func Limit(l net.Listener, max int) *Limited {
-	return &Limited{Listener: l, max: max, conns: map[net.Conn]*place{}}
+	limited := &Limited{Listener: l, conns: NewConnLimit(max)}
+	limited.conns.Join(func(may func(netip.Addr) bool, rank Rank) bool {
+		c := limited.web.evict(may, rank, limited.conns)
+		if c == nil {
+			return false
+		}
+		limited.conns.leave(c.site)
+		return true
+	})
+	return limited
 }
+
+// Watch has a server tell its Limited listeners what their connections do.
+func Watch(s *http.Server) { watchWeb(s) }
 
 // Accept implements net.Listener.
 func (l *Limited) Accept() (net.Conn, error) {
@@ -31,55 +38,29 @@ func (l *Limited) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		c = &limited{c, l}
-		l.mu.Lock()
-		if len(l.conns) >= l.max {
-			if longest := l.idle.pop(netip.Addr{}); longest != nil {
-				delete(l.conns, longest)
-				_ = longest.(*limited).Conn.Close() // the server notices
-			}
+		if !l.conns.Enter(c.RemoteAddr()) {
+			_ = c.Close() // refused
+			continue
 		}
-		full := len(l.conns) >= l.max
-		if !full {
-			l.conns[c] = l.idle.push(c, netip.Addr{}, 0)
-		}
-		l.mu.Unlock()
-		if !full {
-			return c, nil
-		}
-		_ = c.(*limited).Conn.Close() // refused
-	}
-}
-
-// State is for http.Server.ConnState.
-func (l *Limited) State(c net.Conn, s http.ConnState) {
-	if t, ok := c.(*tls.Conn); ok {
-		c = t.NetConn()
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	e, ok := l.conns[c]
-	switch {
-	case !ok:
-	case s == http.StateActive:
-		l.idle.remove(e)
-	case s == http.StateIdle && !e.queued:
-		l.conns[c] = l.idle.push(c, netip.Addr{}, 0)
+		web := l.web.enter(Site(c.RemoteAddr()), func() { _ = c.Close() })
+		return &limited{Conn: &arriving{c, web}, of: l, web: web}, nil
 	}
 }
 
 // limited is counted out when it is closed.
 type limited struct {
 	net.Conn
-	of *Limited
+	of   *Limited
+	web  *webConn
+	once sync.Once
 }
 
+// Close implements net.Conn.
 func (c *limited) Close() error {
-	c.of.mu.Lock()
-	if e, ok := c.of.conns[c]; ok {
-		c.of.idle.remove(e)
-		delete(c.of.conns, c)
-	}
-	c.of.mu.Unlock()
+	c.once.Do(func() {
+		if c.of.web.leave(c.web) {
+			c.of.conns.leave(c.web.site)
+		}
+	})
 	return c.Conn.Close()
 }

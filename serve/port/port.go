@@ -21,10 +21,10 @@ type Options struct {
 	HTTP1 fasthttp.RequestHandler
 	// HTTP2 answers requests of clients that negotiated h2 inside TLS and do not speak gRPC.
 	HTTP2 http.Handler
-	// MaxConns bounds connections of every kind. 0 = three quarters of the files this process may open: a member that can
+	// MaxConns bounds connections of every kind where Conns is nil. 0 = three quarters of the files this process may open: a member that can
 	// open no more files cannot write its log either. Who makes room, and who is refused: see ConnLimit.
 	MaxConns int
-	// Conns bounds the connections of this port and of others together, in the same way; nil: of this one only.
+	// Conns bounds the connections of this port and of others together, instead of MaxConns; nil: of this one only.
 	Conns *ConnLimit
 	// MaxBodyBytes bounds the body of one HTTP request. 0 = 4 MiB.
 	MaxBodyBytes int
@@ -110,6 +110,7 @@ type Port struct {
 	unused    queue                  // connections of the gRPC server on which no call was ever begun, the oldest first
 	clients   map[*client]struct{}   // HTTP/1.1 connections
 	grpcConns map[*grpcConn]struct{} // connections of the gRPC server
+	web       webConns               // HTTP/2 connections that are not the gRPC server's; it has a mutex of its own
 	sites     map[netip.Addr]*siteAccount
 }
 
@@ -187,7 +188,7 @@ func (p *Port) Serve(l net.Listener, offer Protocols) error {
 			return err
 		}
 		pause = 0
-		site := siteOf(c.RemoteAddr())
+		site := Site(c.RemoteAddr())
 		if !p.admit(c.RemoteAddr()) {
 			_ = c.Close() // refused
 			continue
@@ -206,7 +207,7 @@ func (p *Port) admit(from net.Addr) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.draining.Load() || p.conns >= p.opts.MaxConns && !p.evict(netip.Addr{}) {
+	if p.draining.Load() {
 		p.opts.Conns.Leave(from)
 		return false
 	}
@@ -222,53 +223,49 @@ func (p *Port) leave(site netip.Addr) {
 	p.opts.Conns.leave(site)
 }
 
-// makeRoom is evict for a ConnLimit.
-func (p *Port) makeRoom(only netip.Addr, well bool) bool {
+// makeRoom is the port's Evict. A connection that has a call open and takes what is sent has no rank.
+func (p *Port) makeRoom(may func(netip.Addr) bool, rank Rank) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if well {
-		return p.evictWell(only)
-	}
-	return p.evictLacking(only)
-}
-
-// evict closes the connection of an address, the zero Addr: of all, that lacks progress the most, and counts it out. First go those that have
-// said nothing for a second, then those whose requests come too slowly or not at all, or whose clients take nothing, then those between two
-// requests, and last those that have just been opened. One that has a call open and takes what is sent is never closed. p.mu is held.
-func (p *Port) evict(only netip.Addr) bool { return p.evictLacking(only) || p.evictWell(only) }
-
-// evictLacking is evict of a connection that should have made progress. p.mu is held.
-func (p *Port) evictLacking(only netip.Addr) bool {
 	now := p.now.Load()
-	if first := p.silent.oldest(only); first != nil && first.second+1 < now {
-		return p.hush(only)
+	switch rank {
+	case Lacking:
+		if first := p.silent.oldest(may); first != nil && first.second+1 < now {
+			return p.hush(first)
+		}
+		if first := p.unused.oldest(may); first != nil && first.second+1 < now {
+			return p.dismiss(first)
+		}
+		return p.evictSlow(may, now) || p.evictWeb(may, rank)
+	case Crowding:
+		many := p.opts.Conns.Many
+		return many(p.silent.len) && p.hush(p.silent.oldest(may)) || many(p.unused.len) && p.dismiss(p.unused.oldest(may)) ||
+			p.evictYoung(may, now, many) || p.evictWeb(may, rank)
+	case Young:
+		return p.hush(p.silent.oldest(may)) || p.dismiss(p.unused.oldest(may)) || p.evictYoung(may, now, func(int) bool { return true }) || p.evictWeb(may, rank)
+	default:
+		return p.evictIdle(may, now) || p.evictWeb(may, rank)
 	}
-	if first := p.unused.oldest(only); first != nil && (first.second+1 < now || p.unused.len > p.opts.MaxConns/4) {
-		return p.dismiss(only)
-	}
-	return p.evictSlow(only, now)
-}
-
-// evictWell is evict of a connection that nobody waits for. p.mu is held.
-func (p *Port) evictWell(only netip.Addr) bool {
-	return p.evictIdle(only, p.now.Load()) || p.dismiss(only) || p.hush(only)
 }
 
 // evictSlow closes the connection over HTTP/1.1 whose request is due first, if it comes too slowly, or else the one of the gRPC server that
 // holds the most without progress. p.mu is held.
-func (p *Port) evictSlow(only netip.Addr, now uint64) bool {
+func (p *Port) evictSlow(may func(netip.Addr) bool, now uint64) bool {
 	var slowest *client
 	grace := seconds(p.opts.SilenceTimeout) - min(seconds(p.opts.SilenceTimeout), seconds(stallGrace))
 	due := now + grace + 1     // an even rate keeps a request due later than that
 	for c := range p.clients { // any order: the one that is due first is looked for
-		if c.evicted || only.IsValid() && c.site != only {
-			continue
-		}
+		at := due
 		switch s := c.state.Load(); {
 		case s&3 == reading && s>>2 < due:
-			slowest, due = c, s>>2
+			at = s >> 2
 		case s&3 == writing && s>>2 < before(now) && before(now) <= due: // nothing of a piece was taken
-			slowest, due = c, before(now)
+			at = before(now)
+		default:
+			continue
+		}
+		if !c.evicted && may(c.site) {
+			slowest, due = c, at
 		}
 	}
 	if slowest != nil {
@@ -278,19 +275,63 @@ func (p *Port) evictSlow(only netip.Addr, now uint64) bool {
 	var most int64
 	var worst *grpcConn
 	for i := range p.grpcConns { // any order: the one that holds the most is looked for
-		if n := i.lacking(); n > most && !i.dismissed && (!only.IsValid() || i.site == only) {
+		if n := i.lacking(); n > most && !i.dismissed && may(i.site) {
 			most, worst = n, i
 		}
 	}
 	return worst != nil && p.evictGRPC(worst)
 }
 
+// evictYoung closes the connection over HTTP/1.1 whose first request is due first, or else the one of the gRPC server that holds the most for
+// requests of which none has come whole. enough says of how many such connections one may go. p.mu is held.
+func (p *Port) evictYoung(may func(netip.Addr) bool, now uint64, enough func(young int) bool) bool {
+	var first *client
+	var due uint64
+	young := 0
+	for c := range p.clients { // any order: the one that is due first is looked for
+		if s := c.state.Load(); s&3 == reading && !c.evicted && !c.replied.Load() {
+			if young++; (first == nil || s < due) && may(c.site) {
+				first, due = c, s
+			}
+		}
+	}
+	if first != nil && enough(young) {
+		p.evictClient(first)
+		return true
+	}
+	var most int64
+	var worst *grpcConn
+	for i := range p.grpcConns { // any order: the one that holds the most is looked for
+		if i.replied.Load() || i.dismissed {
+			continue
+		}
+		n := i.Lacking(now + 1)
+		if n == 0 || n < i.held.Load() {
+			continue
+		}
+		if young++; n > most && may(i.site) {
+			most, worst = n, i
+		}
+	}
+	return worst != nil && enough(young) && p.evictGRPC(worst)
+}
+
+// evictWeb closes a connection over HTTP/2 that is not the gRPC server's. p.mu is held.
+func (p *Port) evictWeb(may func(netip.Addr) bool, rank Rank) bool {
+	c := p.web.evict(may, rank, p.opts.Conns)
+	if c == nil {
+		return false
+	}
+	p.leave(c.site)
+	return true
+}
+
 // evictIdle closes the connection over HTTP/1.1 that has waited for a request for longest, or else one of the gRPC server without an open
 // call. p.mu is held.
-func (p *Port) evictIdle(only netip.Addr, now uint64) bool {
+func (p *Port) evictIdle(may func(netip.Addr) bool, now uint64) bool {
 	var longest *client
 	for c := range p.clients { // any order: the smallest turn is looked for
-		if c.state.Load()&3 == idle && !c.evicted && (!only.IsValid() || c.site == only) && (longest == nil || c.turn.Load() < longest.turn.Load()) {
+		if c.state.Load()&3 == idle && !c.evicted && (longest == nil || c.turn.Load() < longest.turn.Load()) && may(c.site) {
 			longest = c
 		}
 	}
@@ -300,8 +341,8 @@ func (p *Port) evictIdle(only netip.Addr, now uint64) bool {
 	}
 	var quiet *grpcConn
 	for i := range p.grpcConns { // any order: the one that has been quiet for longest is looked for
-		if i.held.Load() == 0 && !i.dismissed && !i.unused.queued && i.quiet.Load()+1 < now && (!only.IsValid() || i.site == only) &&
-			(quiet == nil || i.quiet.Load() < quiet.quiet.Load()) {
+		if i.held.Load() == 0 && !i.dismissed && !i.unused.queued && i.quiet.Load()+1 < now &&
+			(quiet == nil || i.quiet.Load() < quiet.quiet.Load()) && may(i.site) {
 			quiet = i
 		}
 	}
@@ -323,23 +364,30 @@ func (p *Port) evictGRPC(i *grpcConn) bool {
 	return true
 }
 
-// dismiss closes the oldest connection of the gRPC server on which no call was ever begun. p.mu is held.
-func (p *Port) dismiss(only netip.Addr) bool {
-	c := p.unused.pop(only)
-	return c != nil && p.evictGRPC(c.(*grpcConn))
-}
-
-// hush closes the oldest connection whose protocol is not known yet and counts it out. p.mu is held.
-func (p *Port) hush(only netip.Addr) bool {
-	first := p.silent.oldest(only)
-	if first == nil {
+// dismiss closes a connection of the gRPC server on which no call was ever begun; nil: none. p.mu is held.
+func (p *Port) dismiss(e *place) bool {
+	if e == nil {
 		return false
 	}
-	site := first.site
-	_ = p.silent.pop(only).Close() // its goroutine sees the error
+	c := e.conn
+	p.unused.remove(e)
+	return p.evictGRPC(c.(*grpcConn))
+}
+
+// hush closes a connection whose protocol is not known yet and counts it out; nil: none. p.mu is held.
+func (p *Port) hush(e *place) bool {
+	if e == nil {
+		return false
+	}
+	c, site := e.conn, e.site
+	p.silent.remove(e)
+	_ = c.Close() // its goroutine sees the error
 	p.leave(site)
 	return true
 }
+
+// anySite lets connections of every address make room.
+func anySite(netip.Addr) bool { return true }
 
 // release counts a connection out.
 func (p *Port) release(site netip.Addr) {
@@ -353,6 +401,7 @@ type counted struct {
 	net.Conn
 	port *Port
 	site netip.Addr
+	web  *webConn // of a connection that net/http serves
 	once sync.Once
 }
 
@@ -360,9 +409,10 @@ func (c *counted) Close() error {
 	c.once.Do(func() {
 		c.port.mu.Lock()
 		defer c.port.mu.Unlock()
-		if i, ok := c.Conn.(*grpcConn); !ok || !i.dismissed {
-			c.port.leave(c.site)
+		if i, ok := c.Conn.(*grpcConn); ok && i.dismissed || c.web != nil && !c.port.web.leave(c.web) {
+			return // it has made room and is counted out
 		}
+		c.port.leave(c.site)
 	})
 	return c.Conn.Close()
 }
@@ -375,7 +425,7 @@ func (p *Port) Shutdown(ctx context.Context) error {
 	for l := range p.listeners { // any order: all are closed
 		_ = l.Close() // nothing to be done about it
 	}
-	for p.hush(netip.Addr{}) { // without a request yet
+	for p.hush(p.silent.oldest(anySite)) { // without a request yet
 	}
 	p.mu.Unlock()
 	_, _ = p.grpc.Close(), p.json.Close() // they never fail

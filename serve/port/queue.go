@@ -52,22 +52,11 @@ func (q *queue) remove(e *place) bool {
 	return true
 }
 
-// oldest returns the oldest of an address, the zero Addr: of all; nil: there is none.
-func (q *queue) oldest(only netip.Addr) *place {
+// oldest returns the oldest of the addresses that may make room; nil: there is none.
+func (q *queue) oldest(may func(netip.Addr) bool) *place {
 	e := q.first
-	for e != nil && only.IsValid() && e.site != only {
+	for e != nil && !may(e.site) {
 		e = e.next
 	}
 	return e
-}
-
-// pop takes out the oldest of an address, the zero Addr: of all; nil: there is none.
-func (q *queue) pop(only netip.Addr) net.Conn {
-	e := q.oldest(only)
-	if e == nil {
-		return nil
-	}
-	c := e.conn
-	q.remove(e)
-	return c
 }

@@ -36,11 +36,11 @@ func TestSites(t *testing.T) {
 		at("2001:db8:1:2:3:4:5:6"): "2001:db8:1:2::", at("fe80::1%eth0"): "fe80::",
 		&net.UnixAddr{Name: "/run/x"}: "invalid IP", inProcess{}: "invalid IP",
 	} {
-		if got := siteOf(from); got.String() != want {
+		if got := Site(from); got.String() != want {
 			t.Errorf("%v is of %v, want %s", from, got, want)
 		}
 	}
-	if siteOf(nil).IsValid() {
+	if Site(nil).IsValid() {
 		t.Error("no address is one")
 	}
 }
@@ -50,12 +50,12 @@ func TestSites(t *testing.T) {
 func TestAnAddressHasItsShareOfConnections(t *testing.T) {
 	l := NewConnLimit(256)
 	idle := map[netip.Addr]int{}
-	l.Join(func(only netip.Addr, well bool) bool {
-		if !well {
+	l.Join(func(may func(netip.Addr) bool, rank Rank) bool {
+		if rank != Idle {
 			return false
 		}
 		for site, n := range idle {
-			if n > 0 && (!only.IsValid() || only == site) {
+			if n > 0 && may(site) {
 				idle[site]--
 				l.leave(site)
 				return true
@@ -76,11 +76,11 @@ func TestAnAddressHasItsShareOfConnections(t *testing.T) {
 	if want := "192 of 256 connections are open, 192 of them from 192.0.2.77"; l.Use().String() != want {
 		t.Errorf("%q, want %q", l.Use(), want)
 	}
-	idle[siteOf(greedy)] = 3
+	idle[Site(greedy)] = 3
 	if l.Enter(greedy) {
 		t.Error("room is looked for again at once")
 	}
-	l.missed = time.Time{}
+	clear(l.missed)
 	if n := fill(greedy); n != 3 || l.Use().Open != 192 {
 		t.Errorf("%d in exchange for 3 without progress, %v", n, l.Use())
 	}
@@ -96,8 +96,8 @@ func TestAnAddressHasItsShareOfConnections(t *testing.T) {
 	if modest := at("192.0.2.1"); l.Enter(modest) {
 		t.Error("a place where there is none, and all make progress")
 	}
-	idle[siteOf(greedy)] = 1
-	l.missed = time.Time{}
+	idle[Site(greedy)] = 1
+	clear(l.missed)
 	if modest := at("192.0.2.1"); !l.Enter(modest) || l.Enter(modest) || l.Use().Open != 256 {
 		t.Errorf("one without progress makes room once: %v", l.Use())
 	}
@@ -148,6 +148,77 @@ func TestOneAddressShutsOutNobody(t *testing.T) {
 		}
 		if n := s.count(); n > 100 || n < 90 {
 			t.Errorf("%q: %d connections where three quarters of 128 are for one address", half, n)
+		}
+	}
+}
+
+// TestACrowdOfAddressesShutsOutNobody: each of 64 addresses stays below its share, and together they take all places, faster than a connection can be
+// said to make no progress. An idle connection that was answered before stays, and new ones of another address are answered. Those of the crowd make
+// room for each other.
+func TestACrowdOfAddressesShutsOutNobody(t *testing.T) {
+	t.Parallel()
+	for _, half := range []string{"", "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 6000\r\n\r\n{", "GET /fast/ HTTP/1.1\r\nHo",
+		preface + "\x00\x00\x00\x04\x00\x00\x00\x00\x00", "GET /fast/ HTTP/1.1\r\nHost: x\r\n\r\n"} {
+		s := start(t, nil, Options{MaxConns: 256, SilenceTimeout: time.Hour, RequestTimeout: time.Hour})
+		ask := func(c net.Conn) error {
+			if _, err := io.WriteString(c, "GET /fast/ HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+				return err
+			}
+			_, err := io.ReadAtLeast(c, make([]byte, 1<<10), 20)
+			return err
+		}
+		kept := s.dialFrom("127.0.0.2")
+		if err := ask(kept); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 64 * 10 {
+			_, _ = io.WriteString(s.dialFrom(fmt.Sprintf("127.0.77.%d", 1+i%64)), half) // it may be closed already
+			if i%64 != 63 {
+				continue
+			}
+			settle(s)
+			if err := ask(kept); err != nil {
+				t.Fatalf("%q %d times: the connection that was open before: %v", half, i+1, err)
+			}
+			c := s.dialFrom("127.0.0.2")
+			if err := ask(c); err != nil {
+				t.Fatalf("%q %d times: a client at another address: %v", half, i+1, err)
+			}
+			c.Close()
+		}
+		if n := s.count(); n > 256 || n < 250 {
+			t.Errorf("%q: %d connections of 256", half, n)
+		}
+	}
+}
+
+// TestWhoMakesRoomForWhom: what lacks progress makes room whoever has it. A connection that is young or idle makes room for a client of its own
+// address, or of one that has fewer.
+func TestWhoMakesRoomForWhom(t *testing.T) {
+	a, b, c := at("192.0.2.1"), at("192.0.2.2"), at("192.0.2.3")
+	for _, row := range []struct {
+		rank   Rank
+		of     net.Addr // has 3 connections if it is a, 2 if it is b
+		coming net.Addr // c has none
+		room   bool
+	}{
+		{Lacking, a, a, true}, {Lacking, b, a, true}, {Lacking, b, c, true},
+		{Crowding, a, a, true}, {Crowding, b, a, false}, {Young, a, a, true}, {Young, a, c, true}, {Young, b, c, true}, {Young, b, a, true}, // the last one for want of another
+		{Idle, a, a, true}, {Idle, b, c, true}, {Idle, a, b, false}, {Idle, b, a, false},
+	} {
+		l := NewConnLimit(5)
+		for _, from := range []net.Addr{a, a, a, b, b} {
+			l.force(Site(from))
+		}
+		l.Join(func(may func(netip.Addr) bool, rank Rank) bool {
+			if rank != row.rank || !may(Site(row.of)) {
+				return false
+			}
+			l.Leave(row.of)
+			return true
+		})
+		if room := l.makeRoom(Site(row.coming), false); room != row.room {
+			t.Errorf("rank %d of %v for %v: makes room: %t", row.rank, row.of, row.coming, room)
 		}
 	}
 }
@@ -380,7 +451,7 @@ func TestCallsGiveBackWhatTheyHeld(t *testing.T) {
 			o.of.GiveBack(o.holds)
 			o.of.of.Done(o.open)
 		}
-		site := siteOf(conns[0].Addr)
+		site := Site(conns[0].Addr)
 		of := c.sites[site].conns
 		for n, f := range conns {
 			_ = f.of.Close() // nothing is sent

@@ -5,10 +5,10 @@ import (
 	"net/netip"
 )
 
-// siteOf returns the part of a client's address by which limits count: an IPv4 address, or the first 64 bits of one of IPv6, since a
+// Site returns the part of a client's address by which limits count: an IPv4 address, or the first 64 bits of one of IPv6, since a
 // single machine has all addresses that begin with them. The zero Addr stands for connections that come over no network; no share bounds
 // them.
-func siteOf(a net.Addr) netip.Addr {
+func Site(a net.Addr) netip.Addr {
 	var addr netip.Addr
 	switch a := a.(type) {
 	case nil:
@@ -35,5 +35,6 @@ func crowded(taken, all int64) bool { return taken >= all-all/4 }
 // near reports whether crowded is near, which operators are told.
 func near(taken, all int64) bool { return taken >= all/8*5 }
 
-// shareOf is what the clients of one address may have of all there is once it is crowded.
-func shareOf(all int64) int64 { return max(all/64, 1) }
+// shareOf is what the clients of one address may have of all there is once it is crowded. Where there are few places, a program with some connections
+// is no crowd.
+func shareOf(all int64) int64 { return max(all/64, 4) }

@@ -60,17 +60,17 @@ func (p *Port) recognise(c net.Conn, offer Protocols) func() {
 		return nil
 	case h2 && !offer.NoGRPC:
 		return func() {
-			p.grpc.give(&counted{Conn: p.newGRPCConn(&replayed{c, head}), port: p, site: siteOf(c.RemoteAddr())})
+			p.grpc.give(&counted{Conn: p.newGRPCConn(&replayed{c, head}), port: p, site: Site(c.RemoteAddr())})
 		}
 	case !h2 && !offer.NoHTTP && !looksLikeTLS(head):
-		return func() { p.serveHTTP1(&client{Conn: c, raw: c, port: p, site: siteOf(c.RemoteAddr()), head: head}, nil) }
+		return func() { p.serveHTTP1(&client{Conn: c, raw: c, port: p, site: Site(c.RemoteAddr()), head: head}, nil) }
 	}
 	return nil
 }
 
 // recogniseTLS is recognise after a handshake. c's deadline bounds the handshake and what follows it together.
 func (p *Port) recogniseTLS(c net.Conn, offer Protocols) func() {
-	tc, site := tls.Server(c, offer.TLS), siteOf(c.RemoteAddr())
+	tc, site := tls.Server(c, offer.TLS), Site(c.RemoteAddr())
 	if err := tc.HandshakeContext(context.Background()); err != nil {
 		if failed := p.opts.Conns.Failed; failed != nil && !errors.Is(err, io.EOF) { // a probe connects and closes
 			failed(c.RemoteAddr().String(), err)
@@ -101,12 +101,11 @@ func (p *Port) recogniseTLS(c net.Conn, offer Protocols) func() {
 	toGRPC := func() {
 		p.grpc.give(handshaken{&encrypted{counted{Conn: p.newGRPCConn(&replayed{tc, head}), port: p, site: site}, tc}})
 	}
-	other := func() *encrypted { return &encrypted{counted{Conn: &replayed{tc, head}, port: p, site: site}, tc} }
 	switch {
 	case offer.NoHTTP:
 		return toGRPC
 	case offer.NoGRPC:
-		return func() { p.json.give(other()) }
+		return func() { p.json.give(p.newWeb(tc, head, site)) }
 	}
 	var grpc bool
 	var err error
@@ -116,7 +115,7 @@ func (p *Port) recogniseTLS(c net.Conn, offer Protocols) func() {
 	if grpc {
 		return toGRPC
 	}
-	return func() { p.json.give(newSecondSettings(other())) }
+	return func() { p.json.give(newSecondSettings(p.newWeb(tc, head, site))) }
 }
 
 // peekPreface reads until it is certain whether the client speaks HTTP/2, and no more than arrives with that.

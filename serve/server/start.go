@@ -175,12 +175,11 @@ func (s *Server) openAdmin() error {
 		return err
 	}
 	s.bound = append(s.bound, "admin="+l.Addr().String())
-	few := port.Limit(l, s.conns.Side)
-	l = few
+	l = port.Limit(l, s.conns.Side)
 	if s.setup.Admin.TLS != nil {
 		l = tls.NewListener(l, s.setup.Admin.TLS)
 	}
-	opt := admin.Options{Version: cli.Version, Steps: s.host.Steps, ConnState: few.State, DoorsServe: s.serving.Load, Logger: s.log,
+	opt := admin.Options{Version: cli.Version, Steps: s.host.Steps, Watch: port.Watch, DoorsServe: s.serving.Load, Logger: s.log,
 		ErrorLog: port.HandshakeErrors(s.handshakeFailed)}
 	opt.Sections = []admin.Section{s.section(), s.room.section(), s.crowd.section(), s.memorySection()}
 	if s.setup.Archive != nil {

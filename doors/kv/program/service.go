@@ -173,25 +173,19 @@ func (r *running) openMetrics(h *serve.Host) error {
 	r.metrics = &http.Server{Handler: mux, ReadTimeout: metricsTimeout, WriteTimeout: metricsTimeout, IdleTimeout: metricsTimeout,
 		MaxHeaderBytes: 16 << 10, ErrorLog: port.HandshakeErrors(h.Conns.Failed)}
 	var open []net.Listener
-	var states []func(net.Conn, http.ConnState)
 	for _, p := range r.Metrics {
 		l, err := p.Listen()
 		if err != nil {
 			return err
 		}
 		h.Aside("metrics=" + l.Addr().String())
-		few := port.Limit(l, max(h.SideConns/len(r.Metrics), 4))
-		l, states = few, append(states, few.State)
+		l = port.Limit(l, max(h.SideConns/len(r.Metrics), 4))
 		if p.TLS != nil {
 			l = tls.NewListener(l, p.TLS)
 		}
 		open = append(open, l)
 	}
-	r.metrics.ConnState = func(c net.Conn, state http.ConnState) {
-		for _, of := range states { // each knows its own
-			of(c, state)
-		}
-	}
+	port.Watch(r.metrics)
 	for _, l := range open {
 		h.Serve("metrics", func() error {
 			if err := r.metrics.Serve(l); !errors.Is(err, http.ErrServerClosed) {
