@@ -9,8 +9,11 @@ import (
 	"google.golang.org/grpc"
 )
 
-// keepers is how many streams keep leases alive at a time.
-const keepers = 64
+const (
+	// keepers is how many streams keep leases alive at a time.
+	keepers = 64
+	keepRow = "keep-alive of %d leases, 64 streams"
+)
 
 func leaseExperiments() []experiment {
 	var all []experiment
@@ -33,7 +36,7 @@ func (b *bed) leases(ctx context.Context, n int) ([]Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := b.keep(ctx, fmt.Sprintf("keep-alive of %d leases, %d streams", n, keepers), ids)
+	kept, err := b.keep(ctx, fmt.Sprintf(keepRow, n), ids)
 	return []Figure{grants, kept}, err
 }
 
