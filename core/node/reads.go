@@ -93,6 +93,13 @@ func (n *Node) readAlone(inTerm uint64) (done bool, err error) {
 	return p.sole && (inTerm == 0 || inTerm == p.leads), nil
 }
 
+// LeadsAlone reports whether this member led in term at some moment after the call began, as far as that is known without asking others: it is
+// the only voter. What LinearizeInTerm says then, it says at once. Any goroutine.
+func (n *Node) LeadsAlone(term uint64) bool {
+	alone, err := n.readAlone(term)
+	return alone && err == nil && term != 0
+}
+
 // joinRound adds w to the reads that wait for the next round.
 func (n *Node) joinRound(w *readWaiter) {
 	n.reads.mu.Lock()

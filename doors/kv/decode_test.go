@@ -184,6 +184,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(mustMarshal(f, sampleTxn()))
 	f.Add(mustMarshal(f, &pb.PutRequest{Key: []byte("key"), Value: bytes.Repeat([]byte("v"), 200), Lease: 1 << 40, IgnoreLease: true}))
 	f.Add(mustMarshal(f, &pb.RangeRequest{Key: []byte("a"), Revision: -1, CountOnly: true, MinModRevision: 3, MaxCreateRevision: 9, SortOrder: 77}))
+	f.Add(mustMarshal(f, &pb.LeaseKeepAliveRequest{ID: -7}))
 	f.Add([]byte{0x0a, 1, 'a', 0x0a, 1, 'b', 0x13, 0x08, 1, 0x14, 0xf8, 0xff, 0xff, 0xff, 0x0f, 0})
 	f.Add([]byte{0x12, 2, 0x12, 0, 0x12, 6, 0x12, 0, 0x0a, 2, 0x38, 1})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -204,6 +205,11 @@ func FuzzDecode(f *testing.F) {
 		var pbDelete pb.DeleteRangeRequest
 		if compareErrors(t, "delete", decodeDelete(b, &del), proto.Unmarshal(b, &pbDelete)) && !equalDelete(&del, fromDelete(&pbDelete)) {
 			t.Errorf("delete: %+v, protobuf says %+v", del, fromDelete(&pbDelete))
+		}
+		var keep keepAliveRequest
+		var pbKeep pb.LeaseKeepAliveRequest
+		if compareErrors(t, "keep-alive", keep.decode(b), proto.Unmarshal(b, &pbKeep)) && keep.id != pbKeep.ID {
+			t.Errorf("keep-alive: %d, protobuf says %d", keep.id, pbKeep.ID)
 		}
 		var txn kvpart.Txn
 		var traits txnTraits

@@ -224,6 +224,7 @@ type Door struct {
 	badTokens error // what is wrong with Options.AuthToken; Serve returns it
 	pauses    pauses
 	large     chan struct{} // one token for each large answer that is being made; see withRoom
+	line      line          // of reads that wait for room for large answers
 
 	// deadline is for requests whose client set no earlier one; see bounded.
 	deadline *deadline.Shared

@@ -215,6 +215,103 @@ func TestStepsShareOneWait(t *testing.T) {
 	})
 }
 
+// TestRoomComesInTurn: who asks for less, or at the right moment, does not get the room that another one waits for, but for one whose own connection
+// is in the way. One that gives up is in nobody's way.
+func TestRoomComesInTurn(t *testing.T) {
+	t.Parallel()
+	const mib, all = 1 << 20, 24 << 20
+	synctest.Test(t, func(t *testing.T) {
+		d := &Door{opts: Options{MaxAnswerBytes: all}, port: port.New(port.Options{AnswerBytes: all})}
+		d.port.TakeAnswer(nil, all)
+		var order []int64
+		wants := func(ctx context.Context, n int64) {
+			synctest.Wait()
+			go func() {
+				if err := d.waitForRoom(ctx, t.Context(), nil, n); err == nil {
+					order = append(order, n/mib)
+				}
+			}()
+			synctest.Wait()
+		}
+		gone, giveUp := context.WithCancel(t.Context())
+		wants(gone, 16*mib)
+		wants(t.Context(), 8*mib)
+		wants(t.Context(), 4*mib)
+		wants(t.Context(), smallAnswer)
+		free := func(n int64, want ...int64) {
+			t.Helper()
+			d.newRoom(nil, n).giveBack()
+			synctest.Wait() // and no tick passes
+			time.Sleep(10 * roomInterval)
+			if !slices.Equal(order, want) {
+				t.Errorf("order %d, want %d", order, want)
+			}
+		}
+		free(5*mib, 1)
+		giveUp()
+		free(3*mib, 1)
+		free(1*mib, 1, 8)
+		wants(t.Context(), 2*mib)
+		free(3*mib, 1, 8)
+		free(1*mib, 1, 8, 4)
+		free(2*mib, 1, 8, 4, 2)
+		d.port.AnswerGone(nil, all)
+	})
+	// A place that keeps nobody waiting.
+	var l line
+	keeps := true
+	first, second := l.enter(func() bool { return keeps }), l.enter(func() bool { return true })
+	if !l.may(first) || l.may(second) {
+		t.Error("the second before the first")
+	}
+	keeps = false
+	if l.came(); !l.may(second) || len(second.turn) != 1 {
+		t.Error("the second waits for one that keeps nobody")
+	}
+	l.leave(first)
+	l.leave(second)
+	if !l.empty() {
+		t.Error("places are left")
+	}
+}
+
+// TestALargeAnswerIsReadOnceMore: what the first attempt says of its size decides about the next one.
+func TestALargeAnswerIsReadOnceMore(t *testing.T) {
+	const all = 48 << 20
+	d := &Door{opts: Options{MaxAnswerBytes: all, RequestTimeout: time.Second}, deadline: deadline.New(time.Second), large: make(chan struct{}, largeAnswers),
+		port: port.New(port.Options{AnswerBytes: all})}
+	const size = 20 << 20
+	for _, c := range []struct {
+		about int64
+		reads []int64
+	}{
+		{16 << 20, []int64{smallAnswer, 17 << 20, 32 << 20}}, // too little
+		{20 << 20, []int64{smallAnswer, 85 << 18}},
+		{1 << 40, []int64{smallAnswer, 32 << 20}},
+		{1, []int64{smallAnswer, 32 << 20}},
+		{0, []int64{smallAnswer, 16 << 20, 32 << 20}}, // nothing is known
+	} {
+		var reads []int64
+		r, err := d.withRoom(t.Context(), func(most int64) error {
+			reads = append(reads, most)
+			switch {
+			case most >= size:
+				return nil
+			case c.about == 0:
+				return kvmachine.ErrTooLarge
+			}
+			return &kvmachine.TooLargeError{About: c.about}
+		}, func() int64 { return size })
+		if err != nil || !slices.Equal(reads, c.reads) {
+			t.Errorf("about %d: reads %d, want %d; %v", c.about, reads, c.reads, err)
+		}
+		r.giveBack()
+	}
+	if !d.port.TakeAnswer(nil, all) {
+		t.Error("room is still held")
+	}
+}
+
 // TestRoomIsGivenBack: large answers wait for each other, and their room comes back when they are sent.
 func TestRoomIsGivenBack(t *testing.T) {
 	const all = 24 << 20

@@ -41,9 +41,17 @@ type holding struct {
 	port  *port.Port
 	from  *port.From // nil: a call from this process
 	bytes int64
+	line  *line // nil: nobody is told
 }
 
-func (h *holding) release() { h.once.Do(func() { h.port.AnswerSent(h.from, h.bytes) }) }
+func (h *holding) release() {
+	h.once.Do(func() {
+		h.port.AnswerSent(h.from, h.bytes)
+		if h.line != nil {
+			h.line.came()
+		}
+	})
+}
 
 // giveBack gives up an answer that is not sent after all; nil held no room.
 func (r *room) giveBack() {
@@ -54,7 +62,7 @@ func (r *room) giveBack() {
 
 // newRoom makes a room of bytes that were taken.
 func (d *Door) newRoom(from *port.From, n int64) *room {
-	r := &room{held: &holding{port: d.port, from: from, bytes: n}}
+	r := &room{held: &holding{port: d.port, from: from, bytes: n, line: &d.line}}
 	// The transport frees what it sends or drops. Should it ever forget a buffer, the garbage collector gives the room back.
 	runtime.AddCleanup(r, (*holding).release, r.held)
 	return r
@@ -74,19 +82,30 @@ func (d *Door) fit(from *port.From, taken, n int64) *room {
 	return d.newRoom(from, n)
 }
 
-// waitForRoom takes n bytes for an answer as soon as they are there, unless bound or ctx end before.
+// waitForRoom takes n bytes for an answer as soon as they are there, unless bound or ctx end before. Large answers get theirs in turn; a small one
+// does not wait behind them.
 func (d *Door) waitForRoom(ctx, bound context.Context, from *port.From, n int64) error {
-	if d.port.TakeAnswer(from, n) {
+	large := n > smallAnswer
+	if (!large || d.line.empty()) && d.port.TakeAnswer(from, n) {
 		return nil
 	}
-	again := time.NewTicker(roomInterval)
+	var turn chan struct{}
+	may := func() bool { return true }
+	if large {
+		// A connection that has to take an answer first, or is too new for the last of the room, keeps nobody waiting.
+		p := d.line.enter(from.WaitsForOthers)
+		defer d.line.leave(p)
+		turn, may = p.turn, func() bool { return d.line.may(p) }
+	}
+	again := time.NewTicker(roomInterval) // room may come without a word: from an HTTP client, or a connection that is closed
 	defer again.Stop()
 	for {
+		if may() && d.port.TakeAnswer(from, n) {
+			return nil
+		}
 		select {
+		case <-turn:
 		case <-again.C:
-			if d.port.TakeAnswer(from, n) {
-				return nil
-			}
 		case <-bound.Done():
 			return noRoom(ctx)
 		case <-ctx.Done():
@@ -123,8 +142,8 @@ func (d *Door) account(ctx context.Context) *port.From {
 }
 
 // withRoom runs read with what a small answer may hold and, should that not do, again with what large ones may, when there is room for it.
-// What one takes is not known before it is read, so there are steps: the largest answers are read three times, and wait until two thirds of
-// all room are free. size is how large the answer is that was read. The room, nil for one that needs none, goes with the answer to marshal.
+// What one takes is not known before it is read, so there are steps: what the failed attempt says of the size, if it does, a third of all room,
+// and two thirds. size is how large the answer is that was read. The room, nil for one that needs none, goes with the answer to marshal.
 func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error, size func() int64) (*room, error) {
 	from := d.account(ctx)
 	small := min(smallAnswer, d.opts.MaxAnswerBytes/3)
@@ -156,26 +175,37 @@ func (d *Door) withRoom(ctx context.Context, read func(maxBytes int64) error, si
 	}
 	d.port.AnswerGone(from, small)
 	third := d.opts.MaxAnswerBytes / 3
-	steps := []int64{third, 2 * third}
+	most := 2 * third
+	about := true // what the failed attempt says is worth something
 	if from.Asks() {
-		steps = steps[:1] // as JSON it takes twice as much
+		most, about = third, false // as JSON it takes twice as much
 	}
 	if bound == nil {
 		bound = d.bounded(ctx)
 	}
-	for _, most := range steps {
-		if !errors.Is(err, kvmachine.ErrTooLarge) {
-			break
-		}
-		if most == small {
-			continue
-		}
+	for step := small; errors.Is(err, kvmachine.ErrTooLarge) && step < most; {
+		step = nextStep(err, about, step, third, most)
 		var r *room
-		if r, err = d.withLargeRoom(ctx, bound, from, most, read, size); err == nil {
+		if r, err = d.withLargeRoom(ctx, bound, from, step, read, size); err == nil {
 			return r, nil
 		}
 	}
 	return nil, etcderr.Of(err)
+}
+
+// nextStep is what an answer that was too large for step may have at the next attempt: about what it needs, if that is known, with a margin.
+func nextStep(err error, about bool, step, third, most int64) int64 {
+	next := third
+	var large *kvmachine.TooLargeError
+	if about && errors.As(err, &large) && large.About < most {
+		next = large.About + large.About/16
+	} else if large != nil {
+		next = most
+	}
+	if next <= step {
+		next = most
+	}
+	return min(next, most)
 }
 
 // withLargeRoom is one step of withRoom; bound ends what it waits.

@@ -10,8 +10,10 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/holdfastdb/holdfast/core/entry"
 	eident "github.com/holdfastdb/holdfast/core/entry/ident"
@@ -172,22 +174,93 @@ func (s *leaseServer) LeaseLeases(ctx context.Context, _ *pb.LeaseLeasesRequest)
 // one stream, and each waits for a round among the members: one by one, a hundred leases would take a hundred rounds.
 const keepAliveWindow = 64
 
+// keepAliveRequest is a LeaseKeepAliveRequest.
+type keepAliveRequest struct{ id int64 }
+
+func (r *keepAliveRequest) decode(b []byte) error {
+	r.id = 0
+	var f field
+	var err error
+	for len(b) > 0 {
+		if b, err = f.next(b); err != nil {
+			return err
+		}
+		if f.is(1, protowire.VarintType) {
+			r.id = int64(f.num)
+		}
+	}
+	return nil
+}
+
+// keepAliveAnswer is a LeaseKeepAliveResponse.
+type keepAliveAnswer struct {
+	header
+	id, ttl int64
+}
+
+func (a *keepAliveAnswer) size() int {
+	return sizeMessage(a.header.size()) + sizeUint(uint64(a.id)) + sizeUint(uint64(a.ttl))
+}
+
+func (a *keepAliveAnswer) append(b []byte) []byte {
+	b = a.header.append(b)
+	b = appendUint(b, 2, uint64(a.id))
+	return appendUint(b, 3, uint64(a.ttl))
+}
+
 // renewal is one request of a keep-alive stream and, once done is closed, its answer.
 type renewal struct {
-	answer *pb.LeaseKeepAliveResponse
+	answer keepAliveAnswer
 	err    error
 	done   chan struct{}
 }
 
-// LeaseKeepAlive answers in the order of the requests.
+// newAnswer makes the header of an answer. It is made before the lease is renewed, so that no answer says "renewed at a revision" at which the
+// lease was gone already.
+func (d *Door) newAnswer(id int64) keepAliveAnswer {
+	revision, _ := d.kv.Revision()
+	return keepAliveAnswer{header: d.header(revision, 0), id: id}
+}
+
+// LeaseKeepAlive answers in the order of the requests. As long as renewals wait for nobody, one goroutine reads a request, renews the lease and
+// sends the answer: handing each renewal to another goroutine cost a third of the CPU. From the first one that has to wait on, another goroutine
+// reads, so that renewals wait together.
 func (s *leaseServer) LeaseKeepAlive(stream pb.Lease_LeaseKeepAliveServer) error {
+	var req keepAliveRequest
+	for {
+		if err := stream.RecvMsg(&req); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		answer := s.d.newAnswer(req.id)
+		var ok bool
+		if answer.ttl, ok = s.d.renewAtOnce(req.id); !ok {
+			return s.keepTogether(stream, answer)
+		}
+		if err := stream.SendMsg(&answer); err != nil {
+			return err
+		}
+	}
+}
+
+// renewAtOnce renews a lease if nobody has to be asked for that: this member is alone, and need not know who its clients are.
+func (d *Door) renewAtOnce(id int64) (ttl int64, ok bool) {
+	if enabled, _ := d.users.Catalogue(); enabled || d.opts.Leases == nil {
+		return 0, false
+	}
+	return d.opts.Leases.RenewAtOnce(id)
+}
+
+// keepTogether goes on with a stream whose request for first was read last.
+func (s *leaseServer) keepTogether(stream grpc.ServerStream, first keepAliveAnswer) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	asked := make(chan *renewal, keepAliveWindow)
 	received := make(chan error, 1)
 	go func() {
 		defer close(asked)
-		received <- s.receiveKeepAlives(ctx, stream, asked)
+		received <- s.receiveKeepAlives(ctx, stream, first, asked)
 	}()
 	for r := range asked {
 		select {
@@ -198,25 +271,16 @@ func (s *leaseServer) LeaseKeepAlive(stream pb.Lease_LeaseKeepAliveServer) error
 		if r.err != nil {
 			return r.err
 		}
-		if err := stream.Send(r.answer); err != nil {
+		if err := stream.SendMsg(&r.answer); err != nil {
 			return err
 		}
 	}
 	return <-received
 }
 
-func (s *leaseServer) receiveKeepAlives(ctx context.Context, stream pb.Lease_LeaseKeepAliveServer, asked chan<- *renewal) error {
+func (s *leaseServer) receiveKeepAlives(ctx context.Context, stream grpc.ServerStream, next keepAliveAnswer, asked chan<- *renewal) error {
 	for {
-		req, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		// The header is made before the lease is renewed, so that no answer says "renewed at a revision" at which the
-		// lease was gone already.
-		r := &renewal{answer: &pb.LeaseKeepAliveResponse{Header: s.d.pbHeader(0), ID: req.ID}, done: make(chan struct{})}
+		r := &renewal{answer: next, done: make(chan struct{})}
 		select {
 		case asked <- r:
 		case <-ctx.Done():
@@ -224,12 +288,19 @@ func (s *leaseServer) receiveKeepAlives(ctx context.Context, stream pb.Lease_Lea
 		}
 		go func() {
 			defer close(r.done)
-			if r.err = s.d.mayRenew(ctx, req.ID); r.err != nil {
+			if r.err = s.d.mayRenew(ctx, r.answer.id); r.err != nil {
 				return
 			}
-			t, err := s.d.askLease(ctx, kvpart.CallLeaseKeepAlive, req.ID)
-			r.answer.TTL, r.err = t.Remaining, err // 0 tells the client that the lease is gone
+			t, err := s.d.askLease(ctx, kvpart.CallLeaseKeepAlive, r.answer.id)
+			r.answer.ttl, r.err = t.Remaining, err // 0 tells the client that the lease is gone
 		}()
+		var req keepAliveRequest
+		if err := stream.RecvMsg(&req); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		next = s.d.newAnswer(req.id)
 	}
 }
 

@@ -2,6 +2,7 @@ package kv_test
 
 import (
 	"context"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	epb "go.etcd.io/etcd/server/v3/etcdserver/api/v3election/v3electionpb"
 	lpb "go.etcd.io/etcd/server/v3/etcdserver/api/v3lock/v3lockpb"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	doorkv "github.com/holdfastdb/holdfast/doors/kv"
@@ -102,6 +104,79 @@ func TestLeases(t *testing.T) {
 	must(lc.LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: 77, TTL: 60}))(t)
 	_, err = lc.LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: 77, TTL: 60})
 	wantError(t, "lease twice", err, rpctypes.ErrGRPCLeaseExist)
+}
+
+// TestKeepAlivesAreAnsweredInOrder: of one stream, whether the member is alone and answers at once or asks others, and whether clients say who
+// they are. A client that has ended its side gets all of its answers.
+func TestKeepAlivesAreAnsweredInOrder(t *testing.T) {
+	t.Parallel()
+	ask := func(t *testing.T, s *server, users bool) {
+		c, ctx := s.client(t), context.Background()
+		var ids []int64
+		for range 10 {
+			ids = append(ids, int64(must(c.Grant(ctx, 1000))(t).ID))
+		}
+		ids = append(ids, 4711) // no such lease
+		if users {
+			must(c.RoleAdd(ctx, "root"))(t)
+			must(c.UserAdd(ctx, "root", "pw"))(t)
+			must(c.UserGrantRole(ctx, "root", "root"))(t)
+			must(c.AuthEnable(ctx))(t)
+			res := must(c.Authenticate(ctx, "root", "pw"))(t)
+			ctx = metadata.AppendToOutgoingContext(ctx, "token", res.Token)
+		}
+		stream := must(pb.NewLeaseClient(c.ActiveConnection()).LeaseKeepAlive(ctx))(t)
+		const n = 500
+		for i := range n {
+			if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: ids[i%len(ids)]}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := stream.CloseSend(); err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			res := must(stream.Recv())(t)
+			ttl := int64(1000)
+			if i%len(ids) == len(ids)-1 {
+				ttl = 0
+			}
+			if res.ID != ids[i%len(ids)] || res.TTL != ttl || res.Header.Revision != 1 || res.Header.RaftTerm == 0 {
+				t.Fatalf("answer %d: %v, want lease %d with %d s", i, res, ids[i%len(ids)], ttl)
+			}
+		}
+		if _, err := stream.Recv(); err != io.EOF {
+			t.Errorf("behind the last answer: %v", err)
+		}
+	}
+	t.Run("alone", func(t *testing.T) { ask(t, serve(t, doorkv.Options{}), false) })
+	t.Run("users", func(t *testing.T) { ask(t, serve(t, doorkv.Options{}), true) })
+	t.Run("three", func(t *testing.T) { ask(t, serveThree(t, doorkv.Options{})[0], false) })
+}
+
+// TestAKeepAliveStreamOutlivesUsers: a stream whose renewals were answered at once is asked who it is from when authentication begins.
+func TestAKeepAliveStreamOutlivesUsers(t *testing.T) {
+	t.Parallel()
+	s := serve(t, doorkv.Options{})
+	c, ctx := s.client(t), context.Background()
+	id := int64(must(c.Grant(ctx, 1000))(t).ID)
+	put(t, c, "kept", "", clientv3.WithLease(clientv3.LeaseID(id)))
+	stream := must(pb.NewLeaseClient(c.ActiveConnection()).LeaseKeepAlive(ctx))(t)
+	renew := func() (*pb.LeaseKeepAliveResponse, error) {
+		if err := stream.Send(&pb.LeaseKeepAliveRequest{ID: id}); err != nil {
+			return nil, err
+		}
+		return stream.Recv()
+	}
+	if res := must(renew())(t); res.TTL != 1000 {
+		t.Errorf("renewed: %v", res)
+	}
+	must(c.RoleAdd(ctx, "root"))(t)
+	must(c.UserAdd(ctx, "root", "pw"))(t)
+	must(c.UserGrantRole(ctx, "root", "root"))(t)
+	must(c.AuthEnable(ctx))(t)
+	_, err := renew()
+	wantError(t, "a stream of nobody", err, rpctypes.ErrGRPCUserEmpty)
 }
 
 func TestLockExcludes(t *testing.T) {

@@ -97,6 +97,7 @@ func start(t testing.TB, opts doorkv.Options, how node.StartOptions) *server {
 		t.Errorf("listen: %v", err)
 		return nil
 	}
+	opts.Leases = w
 	opts.RequestTimeout = cmp.Or(opts.RequestTimeout, 10*time.Minute) // a machine that is busy answers late
 	opts.SaveEtcd = etcddata.NewSaver(n, nil, dir).Save
 	s := &server{node: n, kv: keys, v2: nodes, door: doorkv.New(n, keys, nodes.Stats(), opts), addr: l.Addr().String()}

@@ -21,6 +21,18 @@ func (p *Port) TakeAnswer(from *From, n int64) bool {
 	return false
 }
 
+// WaitsForOthers reports whether room for an answer that this client does not get is taken by others: its own connection holds no answer, and is
+// not so new that it leaves the last third to them. f may be nil: a call of this process itself.
+func (f *From) WaitsForOthers() bool {
+	switch {
+	case f == nil:
+		return true
+	case f.asker != nil:
+		return f.asker.answers.Load() == 0 && f.asker.opened+settledAfter <= f.asker.port.now.Load()
+	}
+	return f.of.answers.Load() == 0 && f.of.opened+settledAfter <= f.of.port.now.Load()
+}
+
 // AnswerRoom is how much all answers may hold together, in bytes.
 func (p *Port) AnswerRoom() int64 { return p.opts.AnswerBytes }
 

@@ -58,6 +58,7 @@ func beyondAGet(row, other string, want float64) bar {
 // ownBars are those of the issue that asked for flat costs, in its order.
 var ownBars = []bar{
 	cpuBar(past{3, 10}.String(), 1),
+	rateBar(past{3, 10}.String(), 1, 0),
 	besideBar(past{3, 10}.String(), past{1, 10}.String(), cpuOf, 1.3),
 	cpuBar(past{6, 2000}.String(), 1),
 	cpuBar(past{6, 100_000}.String(), 1.5),
@@ -78,9 +79,14 @@ var ownBars = []bar{
 	beyondAGet("limit=1 of 5000000 keys", fmt.Sprintf(getRow, 5_000_000), 100),
 	besideBar("first page of 500 of 5000000 keys", "first page of 500 of 10000 keys", cpuOf, flat),
 	cpuBar("list of 10k × 1.5 KB, 4 clients", 0.8),
+	{row: "list of 10k × 1.5 KB, 4 clients", of: p99Of, what: "p99 beside etcd's", unit: "x", want: 1},
 	cpuBar("grant beside 10000 leases, 50/s", 0.6),
 	cpuBar("grant beside 100000 leases, 50/s", 0.6),
 	besideBar("grant beside 100000 leases, 50/s", "grant beside 10000 leases, 50/s", cpuOf, flat),
+	rateBar(fmt.Sprintf(keepRow, 10_000), 1.1, 0),
+	cpuBar(fmt.Sprintf(keepRow, 10_000), 0.8),
+	rateBar(fmt.Sprintf(keepRow, 100_000), 1.1, 0),
+	cpuBar(fmt.Sprintf(keepRow, 100_000), 0.8),
 	rateBar("put of 10 KB, 64 clients", 1.2, 0.9),
 	cpuBar("put of 10 KB, 64 clients", 0.7),
 	rateBar("put of 100 KB, 16 clients", 1.1, 0.9),

@@ -24,6 +24,7 @@ type Member struct {
 	term      uint64     // in which it leads, 0 = it follows
 	changed   chan struct{}
 	deposed   bool
+	alone     bool
 	tick      func() int64
 	rounds    int
 	proposed  []uint64
@@ -69,6 +70,13 @@ func (m *Member) Depose(deposed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.deposed = deposed
+}
+
+// Alone makes m the only voter of its cluster, so that it needs no round to be sure that it leads, or one of several.
+func (m *Member) Alone(alone bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.alone = alone
 }
 
 // Stop stops the member; a second call does nothing.
@@ -163,6 +171,13 @@ func (m *Member) ProposeInTerm(_ context.Context, term uint64, _ node.Lane, part
 		return nil, node.ErrStopped
 	}
 	return do(parts)
+}
+
+// LeadsAlone is Node.LeadsAlone.
+func (m *Member) LeadsAlone(term uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.alone && !m.deposed && term != 0 && term == m.term
 }
 
 // LinearizeInTerm is Node.LinearizeInTerm.

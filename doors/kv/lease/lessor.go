@@ -19,8 +19,9 @@ type lease struct {
 	id, ttl  int64 // ttl in seconds
 	grant    uint64
 	deadline int64
-	slot     int  // in queue, -1 while its revocation is under way
-	over     bool // handed out by Due once: never renewed again in this term
+	queued   int64 // by which the queue has it, at most deadline: a renewal leaves it where it is
+	slot     int   // in queue, -1 while its revocation is under way
+	over     bool  // handed out by Due once: never renewed again in this term
 	round    uint64
 }
 
@@ -69,10 +70,29 @@ func (l *Lessor) Add(given kvmachine.Lease, now int64) bool {
 		}
 		l.remove(x.id, x)
 	}
-	x := &lease{id: given.ID, ttl: given.TTL, grant: given.Grant, deadline: after(now, given.TTL)}
+	x := &lease{id: given.ID, ttl: given.TTL, grant: given.Grant}
 	l.leases[given.ID] = x
-	heap.Push(&l.queue, x)
+	l.enqueue(x, after(now, given.TTL))
 	return true
+}
+
+func (l *Lessor) enqueue(x *lease, deadline int64) {
+	x.deadline, x.queued = deadline, deadline
+	heap.Push(&l.queue, x)
+}
+
+// next returns the lease that runs out first, nil if none will. Those that were renewed since they came to the head of the queue are put in
+// their place only now: a renewal is far more frequent, and would have to move a lease through all of the queue.
+func (l *Lessor) next() *lease {
+	for len(l.queue) > 0 {
+		x := l.queue[0]
+		if x.queued == x.deadline {
+			return x
+		}
+		x.queued = x.deadline
+		heap.Fix(&l.queue, 0)
+	}
+	return nil
 }
 
 // after is now plus a time to live, which may be longer than the ticks can count.
@@ -111,8 +131,10 @@ func (l *Lessor) Renew(id, now int64) (ttl int64, state State) {
 	case x.over || x.deadline <= now:
 		return 0, Expiring
 	}
-	x.deadline = after(now, x.ttl)
-	heap.Fix(&l.queue, x.slot)
+	if x.deadline = after(now, x.ttl); x.deadline < x.queued { // the tick went back
+		x.queued = x.deadline
+		heap.Fix(&l.queue, x.slot)
+	}
 	return x.ttl, Live
 }
 
@@ -127,18 +149,22 @@ func (l *Lessor) Remaining(id, now int64) (granted, remaining int64, ok bool) {
 
 // NextDeadline is when the next lease runs out, Never if none will.
 func (l *Lessor) NextDeadline() int64 {
-	if len(l.queue) == 0 {
-		return Never
+	if x := l.next(); x != nil {
+		return x.deadline
 	}
-	return l.queue[0].deadline
+	return Never
 }
 
 // Due hands out at most limit leases whose time is up, oldest first. They are expiring from now on: Sync forgets them
 // once they are revoked, Retry takes them back if that failed.
 func (l *Lessor) Due(now int64, limit int) []int64 {
 	var due []int64
-	for len(due) < limit && len(l.queue) > 0 && l.queue[0].deadline <= now {
-		x := heap.Pop(&l.queue).(*lease)
+	for len(due) < limit {
+		x := l.next()
+		if x == nil || x.deadline > now {
+			break
+		}
+		heap.Pop(&l.queue)
 		x.over = true
 		due = append(due, x.id)
 	}
@@ -150,8 +176,7 @@ func (l *Lessor) Due(now int64, limit int) []int64 {
 func (l *Lessor) Retry(ids []int64, at int64) {
 	for _, id := range ids {
 		if x := l.leases[id]; x != nil && x.slot < 0 {
-			x.deadline = at
-			heap.Push(&l.queue, x)
+			l.enqueue(x, at)
 		}
 	}
 }
@@ -165,14 +190,14 @@ func (l *Lessor) Revoked(ids []int64) {
 	}
 }
 
-// deadlines is a heap of leases by deadline, then id, so that equal deadlines come in a fixed order.
+// deadlines is a heap of leases by the deadline that they are queued by, then id, so that equal deadlines come in a fixed order.
 type deadlines []*lease
 
 func (d deadlines) Len() int { return len(d) }
 
 func (d deadlines) Less(i, j int) bool {
-	if d[i].deadline != d[j].deadline {
-		return d[i].deadline < d[j].deadline
+	if d[i].queued != d[j].queued {
+		return d[i].queued < d[j].queued
 	}
 	return d[i].id < d[j].id
 }

@@ -28,6 +28,7 @@ const (
 type member interface {
 	worker.Member
 	Handle(service string, fn func(ctx context.Context, req []byte) ([]byte, error))
+	LeadsAlone(term uint64) bool
 	Tick() int64
 	Mono() time.Duration
 }
@@ -254,30 +255,45 @@ func (w *Worker) renew(r *round, term uint64) error {
 		return errNotLeading
 	}
 	now := w.node.Tick()
-	learned := false
 	for i, id := range r.ids {
-		// It may have been granted, revoked, or both, since the worker has heard of it. Everything acknowledged before the round is applied here.
-		if l, ok := w.kv.Lease(id); ok {
-			learned = w.lessor.Add(l, now) || learned
-		} else {
-			w.lessor.Revoked([]int64{id})
-		}
-		ttl, state := w.lessor.Renew(id, now)
-		if state == Expiring {
-			r.over = true
-		}
-		r.ttl[i] = ttl
-		if ttl != 0 {
-			w.renewed.Add(1)
-		}
+		var over bool
+		r.ttl[i], over = w.renewOne(id, now)
+		r.over = r.over || over
 	}
-	if learned {
+	return nil
+}
+
+// renewOne gives a lease its time and returns it; 0: there is no such lease, or its time is over, as over says. The caller holds mu.
+func (w *Worker) renewOne(id, now int64) (ttl int64, over bool) {
+	// It may have been granted, revoked, or both, since the worker has heard of it. Everything acknowledged before the round is applied here.
+	if l, ok := w.kv.Lease(id); !ok {
+		w.lessor.Revoked([]int64{id})
+	} else if w.lessor.Add(l, now) {
 		select {
 		case w.news <- struct{}{}:
 		default:
 		}
 	}
-	return nil
+	ttl, state := w.lessor.Renew(id, now)
+	if ttl != 0 {
+		w.renewed.Add(1)
+	}
+	return ttl, state == Expiring
+}
+
+// RenewAtOnce renews a lease if that needs no round: this member leads and is alone. ttl is then in seconds, 0 if there is no such lease. ok
+// false: nothing has happened, and the lease's owner has to ask by kvpart.CallLeaseKeepAlive. Any goroutine.
+func (w *Worker) RenewAtOnce(id int64) (ttl int64, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.term == 0 || !w.node.LeadsAlone(w.term) {
+		return 0, false
+	}
+	ttl, over := w.renewOne(id, w.node.Tick())
+	if over && !w.node.LeadsAlone(w.term) { // see confirm
+		return 0, false
+	}
+	return ttl, true
 }
 
 // timeToLive answers how long a lease has left. No round confirms that: the answer is old by the time it arrives anyway. That there is no such

@@ -29,6 +29,14 @@ type leased struct {
 	revoked []int64
 	told    int // leases and changes that the worker has looked at
 	whole   int // times it was told all leases
+	lookup  func()
+}
+
+// OnLookup is called when the worker looks up a lease.
+func (m *leased) OnLookup(f func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lookup = f
 }
 
 func newLeased() *leased {
@@ -83,6 +91,9 @@ func (m *leased) grant(id, ttl int64) {
 func (m *leased) Lease(id int64) (kvmachine.Lease, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.lookup != nil {
+		m.lookup()
+	}
 	l, ok := m.leases[id]
 	return l, ok
 }
@@ -228,6 +239,76 @@ func TestLeaderThatSleptSaysOfNoLeaseThatItIsGone(t *testing.T) {
 	m.Depose(false)
 	if left, err := m.ask(t, kvpart.CallLeaseKeepAlive, 1); err != nil || left.Granted != 0 {
 		t.Errorf("a leader says of a lease whose time is up: %+v, %v", left, err)
+	}
+}
+
+// TestAMemberThatIsAloneRenewsAtOnce, and no other does: not one that shares its cluster, that follows, or that was deposed.
+func TestAMemberThatIsAloneRenewsAtOnce(t *testing.T) {
+	m := newLeased()
+	m.grant(1, 10)
+	w := newWorker(m, m)
+	if _, ok := w.RenewAtOnce(1); ok {
+		t.Error("a follower renews")
+	}
+	m.Lead(3)
+	m.Run(t, w.Run)
+	wait.Until(t, "lease 1 known", func() bool {
+		_, err := m.ask(t, kvpart.CallLeaseTTL, 1)
+		return err == nil
+	})
+	if _, ok := w.RenewAtOnce(1); ok {
+		t.Error("a member that has to ask others renews")
+	}
+	m.Alone(true)
+	m.SetTick(7_000)
+	rounds := m.Rounds()
+	if ttl, ok := w.RenewAtOnce(1); !ok || ttl != 10 {
+		t.Errorf("renewed: %d s, %v", ttl, ok)
+	}
+	if lt, err := m.ask(t, kvpart.CallLeaseTTL, 1); err != nil || lt.Remaining != 10 {
+		t.Errorf("after it was renewed: %+v, %v", lt, err)
+	}
+	if ttl, ok := w.RenewAtOnce(2); !ok || ttl != 0 {
+		t.Errorf("a lease that is not there: %d s, %v", ttl, ok)
+	}
+	m.grant(2, 20) // the worker has not heard of it
+	if ttl, ok := w.RenewAtOnce(2); !ok || ttl != 20 {
+		t.Errorf("a new lease: %d s, %v", ttl, ok)
+	}
+	m.SetTick(17_000)
+	if ttl, ok := w.RenewAtOnce(1); !ok || ttl != 0 {
+		t.Errorf("a lease whose time is up: %d s, %v", ttl, ok)
+	}
+	if n := m.Rounds() - rounds; n != 0 {
+		t.Errorf("%d rounds", n)
+	}
+	m.Depose(true)
+	if _, ok := w.RenewAtOnce(2); ok {
+		t.Error("a deposed leader renews")
+	}
+}
+
+// TestAMemberThatIsNoLongerAloneSaysOfNoLeaseThatItIsGone: as the leader that slept, between the look at its place and the one at the lease.
+func TestAMemberThatIsNoLongerAloneSaysOfNoLeaseThatItIsGone(t *testing.T) {
+	m := newLeased()
+	m.grant(1, 10)
+	m.Lead(3)
+	m.Alone(true)
+	w := newWorker(m, m)
+	m.Run(t, w.Run)
+	wait.Until(t, "lease 1 known", func() bool {
+		_, err := m.ask(t, kvpart.CallLeaseTTL, 1)
+		return err == nil
+	})
+	m.SetTick(60_000)
+	m.OnLookup(func() { m.Depose(true) })
+	if ttl, ok := w.RenewAtOnce(1); ok {
+		t.Errorf("a deposed leader says of a lease: %d s", ttl)
+	}
+	m.OnLookup(nil)
+	m.Depose(false)
+	if ttl, ok := w.RenewAtOnce(1); !ok || ttl != 0 {
+		t.Errorf("a leader says of a lease whose time is up: %d s, %v", ttl, ok)
 	}
 }
 

@@ -13,11 +13,12 @@ import (
 const versionOverhead = 24
 
 // answerBudget bounds the bytes of keys and values an answer may hold; max 0 = no bound.
-type answerBudget struct{ max, used int64 }
+type answerBudget struct{ max, used, versions int64 }
 
 // spend takes a version of n bytes into account.
 func (b *answerBudget) spend(n int) error {
 	b.used += int64(n) + versionOverhead
+	b.versions++
 	if b.max > 0 && b.used > b.max {
 		return ErrTooLarge
 	}

@@ -128,6 +128,19 @@ func TestTooLarge(t *testing.T) {
 	if _, _, err := r.m.Range(all, 20*(100+versionOverhead)-1); !errors.Is(err, ErrTooLarge) {
 		t.Fatalf("one byte more than the budget: %v", err)
 	}
+	var large *TooLargeError
+	for _, c := range []struct {
+		r     kvpart.Range
+		about int64
+	}{
+		{*all, 20 * (100 + versionOverhead)},
+		{kvpart.Range{Key: []byte("k"), End: []byte("l"), Limit: 7}, 7 * (100 + versionOverhead)},
+		{kvpart.Range{Key: []byte("k"), End: []byte("l"), Revision: 21, Order: kvpart.SortDescend}, 20 * (100 + versionOverhead)},
+	} {
+		if _, _, err := r.m.Range(&c.r, 5*(100+versionOverhead)); !errors.As(err, &large) || !errors.Is(err, ErrTooLarge) || large.About != c.about {
+			t.Errorf("%+v: %v, which is about %d, want %d", c.r, err, large.About, c.about)
+		}
+	}
 	if res, _, err := r.m.Range(all, 20*(100+versionOverhead)); err != nil || len(res.KVs) != 20 {
 		t.Fatalf("as much as the budget: %v", err)
 	}

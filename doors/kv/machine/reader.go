@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 
 	"github.com/holdfastdb/holdfast/core/store"
@@ -21,6 +22,47 @@ var (
 	ErrFutureRevision = errors.New("revision is in the future")
 	ErrTooLarge       = errors.New("result is too large")
 )
+
+// TooLargeError is an ErrTooLarge that says how large the result is about. It may be wrong by any factor: values differ.
+type TooLargeError struct {
+	About int64 // bytes, counted as the caller's budget is
+}
+
+func (e *TooLargeError) Error() string { return ErrTooLarge.Error() }
+
+// Is makes it an ErrTooLarge.
+func (e *TooLargeError) Is(target error) bool { return target == ErrTooLarge }
+
+// tooLarge says how large the answer to r is about, after b was spent on a part of it.
+func (m *Machine) tooLarge(r *kvpart.Range, b *answerBudget) error {
+	if len(r.End) == 0 || b.versions == 0 {
+		return ErrTooLarge
+	}
+	lower, upper, ok := currentBounds(r.Key, r.End)
+	if !ok {
+		return ErrTooLarge
+	}
+	m.gate.RLock()
+	of := m.blocks.span(r.Key, r.End)
+	it, err := m.st.NewIter(lower, upper)
+	m.gate.RUnlock()
+	if err != nil {
+		return ErrTooLarge
+	}
+	defer it.Close()
+	keys, err := of.count(it)
+	if err != nil {
+		return ErrTooLarge
+	}
+	if r.Limit > 0 {
+		keys = min(keys, r.Limit)
+	}
+	each := b.used / b.versions
+	if each > 0 && keys > math.MaxInt64/2/each {
+		return ErrTooLarge
+	}
+	return &TooLargeError{About: keys * each}
+}
 
 // Revision returns the current revision and the compacted revision (0 = never compacted). A fresh store is at revision 1.
 func (m *Machine) Revision() (current, compacted int64) {
@@ -177,20 +219,31 @@ func (p *pinned) total(r *kvpart.Range, delta int64) totaler {
 }
 
 // Range answers r and the store's current revision. maxBytes bounds the result's keys and values, with a little for each (0 = no
-// bound). The key of a one-key answer aliases r.Key.
+// bound): an answer beyond it is a *TooLargeError, or ErrTooLarge where nothing is known of its size. The key of a one-key answer aliases r.Key.
 func (m *Machine) Range(r *kvpart.Range, maxBytes int64) (res *kvpart.RangeResult, revision int64, err error) {
 	m.stats.Ranges.Add(1)
 	if len(r.End) == 0 && r.Revision <= 0 && !r.KeysOnly && !r.CountOnly && r.MinMod|r.MaxMod|r.MinCreate|r.MaxCreate == 0 {
 		return m.pointRead(r, maxBytes)
 	}
+	b := answerBudget{max: maxBytes}
+	res, revision, err = m.answerRange(r, &b)
+	if err == ErrTooLarge {
+		err = m.tooLarge(r, &b)
+	}
+	return res, revision, err
+}
+
+// answerRange is Range for what is no point read.
+func (m *Machine) answerRange(r *kvpart.Range, b *answerBudget) (res *kvpart.RangeResult, revision int64, err error) {
 	if len(r.End) > 0 && r.Revision <= 0 {
-		if res, revision, err = m.currentRange(r, &answerBudget{max: maxBytes}); !errors.Is(err, errCorrupt) {
+		if res, revision, err = m.currentRange(r, b); !errors.Is(err, errCorrupt) {
 			return res, revision, err
 		}
+		*b = answerBudget{max: b.max}
 	}
 	p := m.pin(r)
 	defer p.view.Close()
-	res, err = p.answer(r, &answerBudget{max: maxBytes})
+	res, err = p.answer(r, b)
 	return res, p.rev, err
 }
 
