@@ -2,8 +2,8 @@
 // services that do, before and beside them. Each way in which services hang has a server of its own with --memory 256MiB. A way has passed if the
 // healthy transactions' p99 is at most three times what it was before, none of them failed, and the server stayed below 300 MB.
 //
-// The hanging services and who submits to them are a process of the lowest priority: elsewhere they have machines of their own. The healthy half of
-// a measurement's end goes to services that nobody has called before.
+// The hanging services and the client that submits to them are a process of the lowest priority: elsewhere they have machines of their own. Half of
+// the healthy transactions beside them go to services that nobody has called before.
 //
 //	hanging [-only PATTERN] [-transactions N]
 //
@@ -27,8 +27,9 @@ const resultsHead = `# Healthy transactions beside 10,000 to services that hang
 
 Written by ` + "`make conformance DOOR=saga`" + ` (conformance/saga/hanging): 100 transactions a second of two steps each, first alone, then beside 10,000
 whose services hang, on one server with --memory 256MiB. A way to hang passed if the healthy transactions' p99 was at most 3 times what it
-was alone (or below 20 ms: the machine is shared), none of them failed, and the server stayed below 300 MB. Half of them go to services that had not been called before, but where each of the
-10,000 has a service of its own. What is said of the time of the submits is not judged.
+was alone (or below 20 ms: the machine is shared), none of them failed, and the server stayed below 300 MB. Half of them
+go to services that had not been called before, but where each of the 10,000 has a service of its own. What is said of the time of the submits
+is not judged.
 
 `
 

@@ -6,9 +6,9 @@ import (
 	"io"
 	"net"
 	"strings"
+	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 )
 
@@ -133,21 +133,21 @@ func (w *way) hang(c net.Conn) {
 
 // listenUnaccepted listens at a port of every address and takes no connection: the kernel drops what comes once a connection waits there.
 func listenUnaccepted(ctx context.Context) (port int, err error) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return 0, err
 	}
-	if err := unix.Bind(fd, &unix.SockaddrInet4{}); err != nil {
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{}); err != nil {
 		return 0, err
 	}
-	if err := unix.Listen(fd, 0); err != nil {
+	if err := syscall.Listen(fd, 0); err != nil {
 		return 0, err
 	}
-	name, err := unix.Getsockname(fd)
+	name, err := syscall.Getsockname(fd)
 	if err != nil {
 		return 0, err
 	}
-	port = name.(*unix.SockaddrInet4).Port
+	port = name.(*syscall.SockaddrInet4).Port
 	for range 2 { // until one does not come through
 		c, err := net.DialTimeout("tcp4", fmt.Sprintf("127.0.0.1:%d", port), 200*time.Millisecond)
 		if err != nil {
