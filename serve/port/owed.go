@@ -23,7 +23,8 @@ func (p *Port) Owed() string {
 		what string
 		n    int
 	}{{"connections", p.conns}, {"connections over HTTP/1.1", len(p.clients)}, {"connections of the gRPC server", len(p.grpcConns)},
-		{"connections that have said nothing", p.silent.len}, {"connections without a call", p.unused.len}, {"connections of net/http", p.web.len()}, {"addresses with connections of the gRPC server", len(p.sites)}} {
+		{"connections that have said nothing", p.silent.len}, {"connections without a call", p.unused.len},
+		{"connections of net/http", p.web.len()}, {"addresses with connections of the gRPC server", len(p.sites)}} {
 		if of.n != 0 {
 			all = append(all, fmt.Sprintf("%d %s", of.n, of.what))
 		}

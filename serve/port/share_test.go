@@ -203,7 +203,8 @@ func TestWhoMakesRoomForWhom(t *testing.T) {
 		room   bool
 	}{
 		{Lacking, a, a, true}, {Lacking, b, a, true}, {Lacking, b, c, true},
-		{Crowding, a, a, true}, {Crowding, b, a, false}, {Young, a, a, true}, {Young, a, c, true}, {Young, b, c, true}, {Young, b, a, true}, // the last one for want of another
+		{Crowding, a, a, true}, {Crowding, b, a, false},
+		{Young, a, a, true}, {Young, a, c, true}, {Young, b, c, true}, {Young, b, a, true}, // the last one for want of another
 		{Idle, a, a, true}, {Idle, b, c, true}, {Idle, a, b, false}, {Idle, b, a, false},
 	} {
 		l := NewConnLimit(5)
