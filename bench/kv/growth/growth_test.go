@@ -12,12 +12,12 @@ func TestBars(t *testing.T) {
 	three, one := past{3, 10}.String(), past{1, 10}.String()
 	all := []Line{
 		{Row: one, Servers: map[string]Figure{etcd: {CPU: 50}, holdfast: {CPU: 50}}},
-		{Row: three, Servers: map[string]Figure{etcd: {CPU: 60}, holdfast: {CPU: 66}}},
+		{Row: three, Servers: map[string]Figure{etcd: {CPU: 60, Rate: 10}, holdfast: {CPU: 66, Rate: 12}}},
 		{Row: "limit=1 of 1000000 keys", Servers: map[string]Figure{etcd: {CPU: 100_000}, holdfast: {CPU: 249}}},
 		{Row: "get of one of 1000000 keys, a client", Servers: map[string]Figure{etcd: {CPU: 300}, holdfast: {CPU: 150}}},
 	}
 	got := judge(all, false)
-	if len(got) != 3 || got[0].Reached || *got[0].Got != 1.1 || got[1].Reached || *got[1].Got != 1.32 || !got[2].Reached || *got[2].Got != 99 {
+	if len(got) != 4 || got[0].Reached || *got[0].Got != 1.1 || !got[1].Reached || *got[1].Got != 1.2 || got[2].Reached || *got[2].Got != 1.32 || !got[3].Reached || *got[3].Got != 99 {
 		t.Errorf("%+v", got)
 	}
 	whole := judge(all, true)
@@ -27,7 +27,7 @@ func TestBars(t *testing.T) {
 			missing++
 		}
 	}
-	if len(whole) != len(ownBars) || missing != len(ownBars)-3 {
+	if len(whole) != len(ownBars) || missing != len(ownBars)-4 {
 		t.Errorf("%d bars, %d not measured", len(whole), missing)
 	}
 }
