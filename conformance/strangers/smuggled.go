@@ -18,7 +18,8 @@ func hidden(t *target) string {
 }
 
 // ambiguous are heads whose end, or whose body's end, two servers may see differently. %s is the method and path of a POST, and behind each comes a
-// request that one of the two takes for a second one.
+// request that one of the two takes for a second one. A line feed alone behind the first line is none of them: RFC 9112, section 2.2, lets a server
+// take it, and both see the same end.
 var ambiguous = []string{
 	"%s HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 	"%s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
@@ -29,7 +30,6 @@ var ambiguous = []string{
 	"%s HTTP/1.1\r\nHost: x\r\nHost: y\r\nContent-Length: 0\r\n\r\n",
 	"%s HTTP/1.1\r\nHost: x\r\nX: a\r\n Content-Length: 50\r\n\r\n",
 	"%s HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-	"%s HTTP/1.1\nHost: x\r\nContent-Length: 0\r\n\r\n",
 }
 
 // smuggle hides a request behind the ambiguous end of another, again and again. None may be answered.
