@@ -12,8 +12,8 @@ import (
 // table have come to lie in so many files that a scan would jump about in them.
 const (
 	// separateBytes is the least value that is kept apart. Smaller ones are cheaper to rewrite than to find twice, and lists of them are
-	// read from one place.
-	separateBytes = 2 << 10
+	// read from one place. Of larger ones a list reads only the versions that it shows: those that lie between take blocks in the cache.
+	separateBytes = 5 << 8
 	// separateDepth is how many files may have values of one place in the order of keys.
 	separateDepth = 1000
 	// separateGarbage is the part of all separated bytes that nothing refers to any more from which on files are rewritten, those with
