@@ -88,15 +88,19 @@ func (c *campaign) stay(of *crowd, lasts time.Duration) (note string, err error)
 		return "", err
 	}
 	var puts, refused atomic.Int64
+	var why atomic.Pointer[error]
 	writing, end := context.WithTimeout(ctx, lasts)
 	defer end()
 	var writes sync.WaitGroup
 	for w := range writers {
 		writes.Go(func() {
 			for i := 0; writing.Err() == nil; i++ {
-				_, err := pb.NewKVClient(conn).Put(writing, &pb.PutRequest{Key: fmt.Appendf(nil, "writer/%d/%d", w, i%1000), Value: make([]byte, 100)})
-				if puts.Add(1); err != nil && writing.Err() == nil {
-					refused.Add(1)
+				// The last put outlives the writing: the server may tell of its deadline before this process sees it.
+				one, done := context.WithTimeout(ctx, patience)
+				_, err := pb.NewKVClient(conn).Put(one, &pb.PutRequest{Key: fmt.Appendf(nil, "writer/%d/%d", w, i%1000), Value: make([]byte, 100)})
+				done()
+				if puts.Add(1); err != nil && refused.Add(1) == 1 {
+					why.Store(&err)
 				}
 				select {
 				case <-time.After(writerPause):
@@ -126,8 +130,8 @@ func (c *campaign) stay(of *crowd, lasts time.Duration) (note string, err error)
 	if deaf > 0 {
 		errs = append(errs, fmt.Errorf("%d of %d sampled watches did not hear", deaf, (len(watches)+sampled-1)/sampled))
 	}
-	if n := refused.Load(); n > 0 {
-		errs = append(errs, fmt.Errorf("%d puts were refused", n))
+	if n := refused.Load(); n > 0 { // its writer has stored why: all have ended
+		errs = append(errs, fmt.Errorf("%d puts were refused, the first: %w", n, *why.Load()))
 	}
 	peak, err := s.node.PeakRSS()
 	if err == nil && peak > mostResident {
