@@ -222,3 +222,22 @@ func TestASlowDiskIsNoticed(t *testing.T) {
 	check(at+5*slowFor+time.Second, false)
 	check(at+6*slowFor, true)
 }
+
+// A member whose process was stopped says so, and does not blame the others for what it has not heard.
+func TestAPauseIsThePausedMembersOwn(t *testing.T) {
+	log := &lines{}
+	m := newManualWith(t, 1, func(_ uint64, cfg *Config) { cfg.Logger = slog.New(slog.NewTextHandler(log, nil)) })
+	n := m.nodes[0]
+	now := n.lookedAt
+	for range 5 {
+		now += lookInterval + 300*time.Millisecond
+		n.lookAround(now)
+	}
+	if log.has("did nothing for a while") {
+		t.Error("a look that is a little late is no pause")
+	}
+	n.lookAround(now + 30*time.Second)
+	if !log.has("WARN", "this member did nothing for a while", "for=29.5s") || time.Duration(n.resumed.Load()) != now+30*time.Second {
+		t.Errorf("resumed at %v\n%s", time.Duration(n.resumed.Load()), log.b.String())
+	}
+}
