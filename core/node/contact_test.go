@@ -154,8 +154,11 @@ func TestAMemberThatIsCutOffIsNoticed(t *testing.T) {
 		}
 		return false
 	})
-	await(t, "the member says that there is no leader", func() bool {
-		return logs[lost].has("WARN", "there is no leader", "2 of 3") || logs[lost].has("WARN", "there is no leader", "1 of 3")
+	await(t, "the member says that there is no leader", func() bool { return logs[lost].has("WARN", "there is no leader", "of 3 voters answer") })
+	await(t, "it says why, of each of the others", func() bool {
+		text := ln.WaitsFor()
+		return strings.HasPrefix(text, "waiting for a leader; 1 of 3 voters answer, and a majority must run: ") &&
+			strings.Count(text, "nothing comes on its own connection to this member") == 2
 	})
 	ways[lost].set(false)
 	for name := range c.nodes {

@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"syscall"
+
+	"github.com/holdfastdb/holdfast/core/disk"
 )
 
 // claim is this process's word to all others of this machine that it runs as one member. A copy of a data directory has the same member in it,
@@ -30,6 +33,13 @@ func claimMember(dir string, member uint64) (*claim, error) {
 		return &claim{}, nil // this system has no such names
 	}
 	if pid, ours := runsAs(name); ours {
+		lock, err := disk.OS().Lock(filepath.Join(dir, "LOCK"))
+		switch {
+		case errors.Is(err, disk.ErrLocked): // it uses the directory itself, which the node says
+			return &claim{}, nil
+		case err == nil:
+			lock.Unlock()
+		}
 		return nil, fmt.Errorf("%s is the data directory of member %x, and process %d runs as that member on this machine: one of the two directories "+
 			"is a copy, and two processes with one identity lose writes; stop one, and begin its directory anew", dir, member, pid)
 	}
