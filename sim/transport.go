@@ -86,7 +86,7 @@ func (n *hostNet) Ask(ctx context.Context, addr string, question []byte) (answer
 }
 
 // SetPeer implements peer.Network.
-func (n *hostNet) SetPeer(id uint64, addr string) {
+func (n *hostNet) SetPeer(id uint64, addr string, _ ...string) {
 	to := n.h.w.named(addr)
 	if to == nil || n.peers[id] == to {
 		return
@@ -141,6 +141,9 @@ func (n *hostNet) ConnectedFor(id uint64) int64 {
 	}
 	return int64(w.now - max(out.since, in.since))
 }
+
+// Contact implements peer.Network: nobody looks at what the simulation would say.
+func (n *hostNet) Contact(uint64) (peer.Contact, bool) { return peer.Contact{}, false }
 
 // Traffic implements peer.Network: the simulation has no metrics.
 func (n *hostNet) Traffic(uint64) *peer.Traffic { return nil }

@@ -31,7 +31,7 @@ func bootstrap(ctx context.Context, cfg *Config, net Transport, ident *Identity,
 			}
 			a, err := askAny[helloAnswer](ctx, net, addr, &question{Kind: "hello", Name: opt.Name, PeerAddr: ident.PeerAddr})
 			if err != nil {
-				missing = append(missing, fmt.Sprintf("%s (%s)", name, addr))
+				missing = append(missing, fmt.Sprintf("%s (%s: %s)", name, addr, reason(err, addr)))
 				continue
 			}
 			if a.Name != name {
@@ -54,7 +54,7 @@ func bootstrap(ctx context.Context, cfg *Config, net Transport, ident *Identity,
 		if len(known) == len(opt.Peers) && len(missing) == 0 {
 			var members []emember.Member
 			for name, a := range known {
-				members = append(members, emember.Member{ID: a.Member, Name: name, PeerURLs: peerURLs(opt.Peers[name])})
+				members = append(members, emember.Member{ID: a.Member, Name: name, PeerURLs: cfg.peerURLs(opt.Peers[name])})
 			}
 			slices.SortFunc(members, func(a, b emember.Member) int { return strings.Compare(a.Name, b.Name) })
 			return initialise(cfg, ident, clusterID(members), members)

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"crypto/tls"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -20,6 +22,10 @@ type cluster struct {
 	nodes map[string]*Node
 	fs    map[string]*disk.Faulty
 	tick  time.Duration // 0 = the default
+	tls   *tls.Config   // of all members; nil: cleartext
+	// listen is where each listens if that is not its address in peers; logger makes its log. nil: as usual.
+	listen map[string]string
+	logger func(name string) *slog.Logger
 }
 
 // freeAddr is an address nobody listens on right now, that no other test of this process was given, and that no outgoing connection takes.
@@ -81,12 +87,19 @@ func (c *cluster) start(name string, opt StartOptions) (*Node, error) {
 	if opt.PeerAddr == "" {
 		opt.PeerAddr = c.peers[name]
 	}
+	opt.PeerTLS = c.tls
+	if at := c.listen[name]; at != "" {
+		opt.PeerListen = []string{at}
+	}
 	c.mu.Lock()
 	if c.fs[name] == nil {
 		c.fs[name] = disk.NewFaulty(disk.OS())
 	}
 	cfg := house(Config{FS: c.fs[name], Dir: c.dirs[name], MemoryBytes: 64 << 20, TickInterval: c.tick, HealthyAfter: time.Second})
 	c.mu.Unlock()
+	if c.logger != nil {
+		cfg.Logger = c.logger(name)
+	}
 	n, err := Start(within(c.t), cfg, opt)
 	if err == nil {
 		c.t.Cleanup(n.Stop)

@@ -97,6 +97,13 @@ type Config struct {
 
 	// stopped: this is a copy of a stopped member, opened to read all of it (SaveStopped).
 	stopped bool
+	// loaded is called in Open when the state is loaded and nothing has been changed or sent; its error refuses the start. nil: nothing is.
+	loaded func(*Node) error
+	// encrypted: members show each other certificates, so their URLs say https.
+	encrypted bool
+	// peers and override are StartOptions.Peers and PeerOverride.
+	peers    map[string]string
+	override map[uint64]string
 
 	// Deliberate defects, with which tests of package sim show that the simulation finds them.
 	Break Break

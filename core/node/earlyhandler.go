@@ -70,7 +70,7 @@ func (g *earlyHandler) HandleAsk(b []byte) ([]byte, error) {
 // nobody is the network of a node without other members.
 type nobody struct{}
 
-func (nobody) SetPeer(uint64, string) {}
+func (nobody) SetPeer(uint64, string, ...string) {}
 
 func (nobody) RemovePeer(uint64) {}
 
@@ -81,6 +81,8 @@ func (nobody) SendStream(_ uint64, _ func(io.Writer) error, done func(error)) {
 }
 
 func (nobody) ConnectedFor(uint64) int64 { return 0 }
+
+func (nobody) Contact(uint64) (peer.Contact, bool) { return peer.Contact{}, false }
 
 func (nobody) Traffic(uint64) *peer.Traffic { return nil }
 

@@ -269,25 +269,9 @@ func (n *Node) takeRefusals(from uint64, b []byte) {
 // introduce sends this leader's address to members that do not answer. One that has not applied the addition of this member yet
 // hears its messages but has no address to answer to, and would never catch up. Loop only, leader only.
 func (n *Node) introduce() {
-	m, ok := n.members.Get(n.id)
-	if !ok || len(m.PeerURLs) == 0 {
-		return
-	}
 	for _, p := range n.rep.Progress() {
 		if p.ID != n.id && !p.Active {
-			n.net.Send(p.ID, peer.ChannelForward, append([]byte{frameReachMe}, m.PeerURLs[0]...))
+			n.tellAddress(p.ID)
 		}
 	}
-}
-
-// introduced learns the address of a member that the log here does not know yet; what the log knows counts more. The
-// network has checked that the sender belongs to this cluster. Loop only.
-func (n *Node) introduced(from uint64, addr []byte) {
-	if _, known := n.members.Get(from); known || from == n.id || n.members.Removed(from) || len(addr) == 0 || len(addr) > 512 {
-		return
-	}
-	if !n.pending.has(from) && n.pending.full() {
-		return
-	}
-	n.connect(from, []string{string(addr)})
 }

@@ -100,7 +100,9 @@ func (cfg *Config) newIdentityIn(name, peerAddr, making string, besideEtcd bool)
 	f, dir := cfg.FS, cfg.Dir
 	id, err := ReadIdentity(f, dir)
 	if err == nil {
-		id.PeerAddr = peerAddr
+		if peerAddr != "" || id.Cluster == 0 { // else the one that it had counts, if it is one of several
+			id.PeerAddr = peerAddr
+		}
 		return id, nil
 	}
 	if !errors.Is(err, ErrNoIdentity) {

@@ -29,7 +29,7 @@ func enter(ctx context.Context, cfg *Config, net Transport, ident *Identity, opt
 // alone makes a cluster of one.
 func alone(cfg *Config, ident *Identity) error {
 	m := emember.Member{ID: ident.Member, Name: ident.Name, Nonce: ident.Nonce}
-	m.PeerURLs = peerURLs(ident.PeerAddr)
+	m.PeerURLs = cfg.peerURLs(ident.PeerAddr)
 	return initialise(cfg, ident, randomID(), []emember.Member{m})
 }
 

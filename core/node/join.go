@@ -84,7 +84,7 @@ func (n *Node) handleJoin(ctx context.Context, req []byte) ([]byte, error) {
 		return nil, fmt.Errorf("no member with the address %s was added to cluster %x; add it first, with `etcdctl member add`", q.PeerAddr, n.identity.Cluster)
 	}
 	if me == nil {
-		m, err := n.addMember(ctx, emember.Member{PeerURLs: peerURLs(q.PeerAddr), Learner: true, Nonce: q.Nonce, AutoPromote: true})
+		m, err := n.addMember(ctx, emember.Member{PeerURLs: n.cfg.peerURLs(q.PeerAddr), Learner: true, Nonce: q.Nonce, AutoPromote: true})
 		if err != nil {
 			// The same question, sent twice, has added it meanwhile.
 			i := slices.IndexFunc(n.members.List(), func(o emember.Member) bool { return o.Nonce == q.Nonce && q.Nonce != 0 })

@@ -16,11 +16,12 @@ import (
 // telling is a network on which everybody gives one answer.
 type telling struct{ answer helloAnswer }
 
-func (*telling) SetPeer(uint64, string)                                {}
+func (*telling) SetPeer(uint64, string, ...string)                     {}
 func (*telling) RemovePeer(uint64)                                     {}
 func (*telling) Send(uint64, peer.Channel, []byte) bool                { return false }
 func (*telling) SendStream(uint64, func(io.Writer) error, func(error)) {}
 func (*telling) ConnectedFor(uint64) int64                             { return 0 }
+func (*telling) Contact(uint64) (peer.Contact, bool)                   { return peer.Contact{}, false }
 func (*telling) Traffic(uint64) *peer.Traffic                          { return nil }
 func (*telling) Close() error                                          { return nil }
 func (*telling) Start(peer.Handler)                                    {}

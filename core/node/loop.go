@@ -25,6 +25,9 @@ func (n *Node) Reconnected(to uint64, channel peer.Channel) {
 		return
 	}
 	n.later(func() error {
+		if channel == peer.ChannelForward {
+			n.tellAddress(to)
+		}
 		switch {
 		case to != n.rep.Leader():
 		case channel == peer.ChannelForward:
@@ -248,6 +251,9 @@ func (n *Node) apply(cs []raft.Committed) error {
 			if err := n.changeApplied(); err != nil {
 				return err
 			}
+		}
+		if n.members.Changes() != n.heardOf { // a member has moved
+			n.syncPeers()
 		}
 	}
 	now := n.clock.Mono()

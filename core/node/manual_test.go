@@ -53,11 +53,12 @@ type manualNet struct {
 	self uint64
 }
 
-func (manualNet) SetPeer(uint64, string)       {}
-func (manualNet) RemovePeer(uint64)            {}
-func (manualNet) ConnectedFor(uint64) int64    { return int64(time.Hour) }
-func (manualNet) Traffic(uint64) *peer.Traffic { return nil }
-func (manualNet) Close() error                 { return nil }
+func (manualNet) SetPeer(uint64, string, ...string)   {}
+func (manualNet) RemovePeer(uint64)                   {}
+func (manualNet) ConnectedFor(uint64) int64           { return int64(time.Hour) }
+func (manualNet) Contact(uint64) (peer.Contact, bool) { return peer.Contact{}, false }
+func (manualNet) Traffic(uint64) *peer.Traffic        { return nil }
+func (manualNet) Close() error                        { return nil }
 
 func (n manualNet) Send(to uint64, channel peer.Channel, frame []byte) bool {
 	if f := n.m.sending; f != nil && f(parcel{n.self, to, channel, frame}) {

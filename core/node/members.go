@@ -53,10 +53,13 @@ func (n *Node) Members() []Member {
 	return out
 }
 
-// AddMember adds a voter or a learner that will listen for members at peerURLs; the leader makes its id. The same checks
+// AddMember adds a voter or a learner that will listen for members at peerURLs, which may be addresses without a scheme; the leader makes its id. The same checks
 // as etcd's strict reconfiguration apply. Works on every member.
 func (n *Node) AddMember(ctx context.Context, peerURLs []string, learner bool) (Member, error) {
-	m := emember.Member{PeerURLs: peerURLs, Learner: learner}
+	m := emember.Member{Learner: learner}
+	for _, u := range peerURLs {
+		m.PeerURLs = append(m.PeerURLs, n.cfg.peerURLs(u)...)
+	}
 	b, err := n.Call(ctx, "member.add", emember.AppendMember(nil, &m))
 	if err != nil {
 		return Member{}, err
@@ -94,8 +97,8 @@ func (n *Node) Announce(ctx context.Context) error {
 			return err
 		}
 	}
-	urls := peerURLs(n.identity.PeerAddr)
-	if len(urls) == 0 || n.keepURLs && len(m.PeerURLs) > 0 || dialable(m.PeerURLs) == dialable(urls) {
+	urls := n.cfg.peerURLs(n.identity.PeerAddr)
+	if len(urls) == 0 || n.keepURLs && len(m.PeerURLs) > 0 || slices.Equal(m.PeerURLs, urls) {
 		return nil
 	}
 	return n.UpdateMember(ctx, n.id, urls)

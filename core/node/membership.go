@@ -25,6 +25,7 @@ type membership struct {
 	changedTo *entry.Result
 	promoteAt time.Duration
 	peered    map[uint64]struct{} // whom the network was told of
+	heardOf   uint64              // the state of the member list that the network knows (mmember.Machine.Changes)
 	pending   acquaintances       // any goroutine
 	// stranger is the last sender that was refused and is not logged yet. Any goroutine.
 	stranger atomic.Uint64

@@ -53,10 +53,12 @@ type Node struct {
 	reads  reads
 	applying
 	membership
+	addresses
 	handover
 	transfers
 	samples
 	upkeep
+	contacts
 	feed      feed
 	retention retention
 	watermark watermark

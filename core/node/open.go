@@ -4,9 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
 
 	"github.com/holdfastdb/holdfast/core/machine"
 	mident "github.com/holdfastdb/holdfast/core/machine/ident"
@@ -93,6 +91,11 @@ func Open(cfg Config) (n *Node, err error) {
 	} else if n.members.Removed(n.id) { // the others refuse it, and it would wait for them for ever
 		return nil, removedErr(n.id)
 	}
+	if cfg.loaded != nil {
+		if err := cfg.loaded(n); err != nil {
+			return nil, err
+		}
+	}
 	if err := n.startReplica(); err != nil {
 		return nil, err
 	}
@@ -173,13 +176,11 @@ func (n *Node) startReplica() error {
 		return fmt.Errorf("the term of entry %d, which the store holds: %w", n.appliedIdx, err)
 	}
 	n.soleVoter = isSole(conf, n.id)
-	n.syncPeers()
-	// A joining member knows its peers from the answer until the log tells. In a fixed order, so that a simulated run repeats.
-	for _, id := range slices.Sorted(maps.Keys(n.identity.Peers)) {
-		if _, known := n.members.Get(id); !known && !n.members.Removed(id) {
-			n.connect(id, []string{n.identity.Peers[id]})
-		}
+	if err := n.prepareAddresses(); err != nil {
+		return err
 	}
+	n.syncPeers()
+	n.connectJoined() // a joining member knows the others from the answer until the log tells
 	return nil
 }
 

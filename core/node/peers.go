@@ -6,29 +6,6 @@ import (
 	"strings"
 )
 
-// syncPeers gives the network the present members and their addresses. Loop only.
-func (n *Node) syncPeers() {
-	for _, m := range n.members.List() {
-		n.connect(m.ID, m.PeerURLs)
-	}
-	// All that ever were removed, not only those of this change: one of them may not know it yet, and hears it from whoever refuses it.
-	for _, id := range n.members.AllRemoved() {
-		n.net.RemovePeer(id)
-		delete(n.peered, id)
-	}
-}
-
-func (n *Node) connect(id uint64, urls []string) {
-	if id == n.id || len(urls) == 0 {
-		return
-	}
-	n.peered[id] = struct{}{}
-	if _, ok := n.members.Get(id); !ok {
-		n.pending.add(id)
-	}
-	n.net.SetPeer(id, dialable(urls))
-}
-
 // dialable turns the peer URLs of one member into what the network dials.
 func dialable(urls []string) string {
 	var all []string
@@ -51,14 +28,21 @@ func HostPort(peerURL string) string {
 }
 
 // peerURLs turns an address as StartOptions has it into the URLs of the member list.
-func peerURLs(addr string) []string {
+func peerURLs(addr string) []string { return (&Config{}).peerURLs(addr) }
+
+// peerURLs has the scheme of this configuration's connections where an address has none.
+func (cfg *Config) peerURLs(addr string) []string {
 	if addr == "" {
 		return nil
+	}
+	scheme := "http://"
+	if cfg.encrypted {
+		scheme = "https://"
 	}
 	var urls []string
 	for _, a := range strings.Split(addr, ",") {
 		if !strings.Contains(a, "://") {
-			a = "http://" + a
+			a = scheme + a
 		}
 		urls = append(urls, a)
 	}

@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"log/slog"
 	"time"
 
 	"github.com/holdfastdb/holdfast/core/peer"
@@ -13,6 +15,12 @@ import (
 // between.
 type StartOptions struct {
 	Name string
+	// NameGiven: the operator has named this member, so a data directory of another name is worth a line, and one that is another member's is
+	// refused.
+	NameGiven bool
+	// MayListen is asked whether this member may listen for others at an address that it has in the log, because it is one of several and has
+	// no PeerAddr; its error refuses the start. nil: it may.
+	MayListen func(addr string) error
 	// PeerAddr is the address the others are told, "" = this member cannot be reached.
 	PeerAddr string
 	// PeerListen is where this member listens for others if that is not PeerAddr: host:port or unix:PATH.
@@ -23,14 +31,18 @@ type StartOptions struct {
 	// PeerTLS makes every connection between members mutual TLS. PeerDialTLS is for members that are told apart by side;
 	// see peer.TCPOptions.
 	PeerTLS, PeerDialTLS *tls.Config
+	// PeerRoots returns the authorities of the moment for members that are dialled; nil: those of PeerTLS.
+	PeerRoots func() *x509.CertPool
 	// PeerCertificates tells members' certificates from others of the same authority; nil: all are members'.
 	PeerCertificates *peer.Certificates
 	// PeerConns bounds the connections others have made to this member; 0 = the transport's own bound.
 	PeerConns int
 	// Peers bootstraps a cluster of these members (name → address) if all of them agree that there is none yet, and on
-	// Token.
+	// Token. Later it says where else than the log has it a member of that name may be.
 	Peers map[string]string
-	Token string
+	// PeerOverride has addresses that are dialled in place of the log's, by member id, until the log has other ones than at the start.
+	PeerOverride map[uint64]string
+	Token        string
 	// Join is a member's peer address; the node joins its cluster as a learner. With several, each is asked in turn.
 	Join string
 	// JoinAdded joins only if a membership call has added this member's address before.
@@ -39,6 +51,11 @@ type StartOptions struct {
 	Notify func(string)
 	// Transport is the network; nil: TCP, at the addresses above. Start closes it with the node.
 	Transport Transport
+}
+
+// tcp is how the real network is set up.
+func (opt *StartOptions) tcp(log *slog.Logger) peer.TCPOptions {
+	return peer.TCPOptions{TLS: opt.PeerTLS, DialTLS: opt.PeerDialTLS, Members: opt.PeerCertificates, Roots: opt.PeerRoots, AskedAt: askedAt, Logger: log, MaxConns: opt.PeerConns}
 }
 
 // Transport is the network of a member that may not belong to a cluster yet. *peer.TCP is the real one.
@@ -61,6 +78,7 @@ func Start(ctx context.Context, cfg Config, opt StartOptions) (*Node, error) {
 	if err := cfg.refuseStrayLog(); err != nil {
 		return nil, err
 	}
+	cfg.peers, cfg.override, cfg.encrypted = opt.Peers, opt.PeerOverride, opt.PeerTLS != nil
 	ident, err := cfg.newIdentity(opt.Name, opt.PeerAddr)
 	if err != nil {
 		return nil, err
@@ -73,10 +91,26 @@ func Start(ctx context.Context, cfg Config, opt StartOptions) (*Node, error) {
 		if len(opt.PeerListen) > 0 {
 			at, more = opt.PeerListen[0], opt.PeerListen[1:]
 		}
-		if net, err = peer.ListenTCP(at, peer.TCPOptions{TLS: opt.PeerTLS, DialTLS: opt.PeerDialTLS,
-			Members: opt.PeerCertificates, AskedAt: askedAt, Logger: cfg.Logger, MaxConns: opt.PeerConns}, more...); err != nil {
+		if net, err = peer.ListenTCP(at, opt.tcp(cfg.Logger), more...); err != nil {
 			return nil, err
 		}
+	}
+	var deaf *peer.TCP
+	if net == nil && ident.Cluster != 0 { // it may be one of several all the same
+		if deaf, err = peer.ListenTCP("", opt.tcp(cfg.Logger)); err != nil {
+			return nil, err
+		}
+		net = deaf
+	}
+	if err := refuseCopy(ctx, net, ident, &opt); err != nil {
+		net.Close()
+		return nil, err
+	}
+	cfg.loaded = func(n *Node) error {
+		if err := n.refuseSwapped(&opt); err != nil || deaf == nil {
+			return err
+		}
+		return n.listenAnyway(deaf, &opt)
 	}
 	if net != nil {
 		net.Start(g)

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"time"
+
 	"github.com/holdfastdb/holdfast/core/peer"
 	"github.com/holdfastdb/holdfast/core/store"
 	"github.com/holdfastdb/holdfast/core/wal"
@@ -14,6 +16,8 @@ type Status struct {
 	Term                uint64
 	Commit, Applied     uint64
 	Learner             bool
+	// Joining: it is a learner that the leader makes a voter by itself, once it has caught up.
+	Joining bool
 	// Level is that of the cluster as applied here, KnownLevel the highest that this member could follow.
 	Level, KnownLevel uint16
 	// Ready: an entry of the current term was applied here and a leader is known.
@@ -24,8 +28,14 @@ type Status struct {
 // Status is cheap enough to be called with every request.
 func (n *Node) Status() Status {
 	p := n.pub.Load()
+	learner := p.conf.Learner(n.id)
+	joining := false
+	if learner {
+		m, known := n.members.Get(n.id)
+		joining = !known || m.AutoPromote
+	}
 	return Status{ClusterID: n.identity.Cluster, MemberID: n.id, Name: n.identity.Name, Leader: p.leader, Term: p.term, Commit: n.commitIdx.Load(),
-		Applied: n.shownIdx.Load(), Learner: p.conf.Learner(n.id), Ready: p.ready,
+		Applied: n.shownIdx.Load(), Learner: learner, Joining: joining, Ready: p.ready,
 		Level: n.members.Level(), KnownLevel: n.known}
 }
 
@@ -41,17 +51,32 @@ type Follower struct {
 	Active       bool
 	Snapshotting bool
 	Latency      Latency
+	// Lost is for how long the leader has not reached the member, and Why says what is wrong with the way to it; 0 and "" if it does.
+	Lost time.Duration `json:",omitempty"`
+	Why  string        `json:",omitempty"`
 }
 
 // Followers is filled on the leader only, refreshed twice a second.
 func (n *Node) Followers() []Follower {
 	var out []Follower
+	known := map[uint64]Contact{}
+	for _, c := range n.Contacts() {
+		known[c.ID] = c
+	}
 	pub := n.pub.Load()
 	for _, p := range pub.progress {
 		// Raft resets its own mark of activity once per election timeout, so it would flicker.
-		active := p.ID == n.id || n.net.ConnectedFor(p.ID) > 0
-		out = append(out, Follower{ID: p.ID, Match: p.Match, Active: active, Snapshotting: p.Snapshotting,
-			Latency: pub.latency[p.ID]})
+		f := Follower{ID: p.ID, Match: p.Match, Active: p.ID == n.id, Snapshotting: p.Snapshotting, Latency: pub.latency[p.ID]}
+		switch c, ok := known[p.ID]; {
+		case p.ID == n.id:
+		case !ok:
+			f.Active = n.net.ConnectedFor(p.ID) > 0
+		default:
+			if f.Active = c.Lost == 0 && c.Ever; !f.Active {
+				f.Lost, f.Why = c.Lost, c.Why()
+			}
+		}
+		out = append(out, f)
 	}
 	return out
 }

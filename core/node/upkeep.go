@@ -41,13 +41,14 @@ func (n *Node) housekeeping() {
 		n.truncate()
 	}
 	if now >= n.promoteAt {
-		n.promoteAt = now + 500*time.Millisecond
+		n.promoteAt = now + lookInterval
 		n.views.expire(now, n.applier.Written())
 		n.promoteLearners()
 		if n.rep.IsLeader() {
 			n.introduce()
 		}
 		n.publishProgress()
+		n.lookAround(now)
 	}
 }
 

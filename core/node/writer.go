@@ -25,6 +25,9 @@ type writer struct {
 	meanSync atomic.Int64 // of the last ones, ns; set by WriteStep
 	allSyncs atomic.Int64 // of all that ended, ns
 	began    atomic.Int64 // when the one under way did, ns of the clock; 0: there is none
+	// slowFrom is when the first of the last syncs began that all took slowSync or more, ns of the clock; 0: the last one did not. slowTo is
+	// when the last of them ended.
+	slowFrom, slowTo atomic.Int64
 }
 
 func (w *writer) init() { w.cond = sync.NewCond(&w.mu) }
@@ -75,10 +78,42 @@ func (w *writer) fast() bool {
 // synced takes in how long an fsync took. By whoever runs WriteStep.
 func (w *writer) synced(took time.Duration) {
 	w.lastSync.Store(int64(took))
+	w.noteSlow(took)
 	w.allSyncs.Add(int64(took))
 	w.began.Store(0)
 	mean := w.meanSync.Load()
 	w.meanSync.Store(mean + (int64(min(took, slowestSync))-mean)/16)
+}
+
+// noteSlow takes in how long an fsync took that has just ended. One that comes long after the others says nothing of the time between.
+func (w *writer) noteSlow(took time.Duration) {
+	start := w.began.Load()
+	switch from, to := w.slowFrom.Load(), w.slowTo.Load(); {
+	case took < slowSync:
+		w.slowFrom.Store(0)
+		return
+	case from == 0, time.Duration(start-to) >= slowFor:
+		w.slowFrom.Store(start)
+	}
+	w.slowTo.Store(start + int64(took))
+}
+
+// slow returns since when every sync has taken slowSync or more, 0 if the last one did not, and how long the last one took. The one under way
+// counts once it has taken that long itself.
+func (w *writer) slow(now time.Duration) (from, last time.Duration) {
+	from, last = time.Duration(w.slowFrom.Load()), time.Duration(w.lastSync.Load())
+	to := time.Duration(w.slowTo.Load())
+	if began := time.Duration(w.began.Load()); began != 0 && now-began >= slowSync {
+		last = now - began
+		if from == 0 || began-to >= slowFor {
+			from = began
+		}
+		to = now
+	}
+	if from != 0 && now-to >= slowFor { // nothing is written: there is nothing to say of the disk
+		return 0, last
+	}
+	return from, last
 }
 
 // syncs is what Config.Ticked is told. The one under way counts: while a disk stalls nothing else happens, which looks like little work.

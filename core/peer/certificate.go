@@ -93,7 +93,7 @@ func (t *TCP) vouch(cert *x509.Certificate, from uint64) (known bool, err error)
 	t.mu.Unlock()
 	switch {
 	case p != nil:
-		return true, t.opts.Members.check(cert, *p.addr.Load())
+		return true, t.opts.Members.check(cert, strings.Join(p.at.Load().all, ","))
 	case t.opts.Members.NamesOnly:
 		return true, t.opts.Members.check(cert, "")
 	case !serves(cert):

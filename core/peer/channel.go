@@ -4,8 +4,9 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"net"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -24,7 +25,10 @@ type tcpChannel struct {
 	queue [][]byte
 	bytes int
 	up    bool
-	since time.Time
+	since time.Time // of up, or of down; zero: it never was up
+	// dialled is the address of the last dial that ended, "" before the first; refusal is why it made no connection, nil if it did.
+	dialled string
+	refusal error
 	// direct is the connection for writes by the sender itself; nil with TLS or when down.
 	direct  syscall.RawConn
 	writing bool   // the channel's goroutine has taken frames and not finished with them
@@ -70,21 +74,26 @@ func (l *tcpChannel) writeDirect(frame []byte) (taken bool) {
 
 // runChannel keeps one outgoing connection: dial, write what is queued, start again when it breaks.
 func (t *TCP) runChannel(ctx context.Context, p *tcpPeer, channel Channel, l *tcpChannel) {
-	wait, quiet := redialMin, false
+	wait, told, good := redialMin, p.at.Load(), ""
+	at := told
 	var gone departure
 	for try := 0; ctx.Err() == nil; {
-		addr := p.pick(try)
+		if now := p.at.Load(); now != told { // the member moves, or will: until then it is where it was
+			told, at, wait, try = now, placesOf(strings.Join(now.all[:now.own], ","), append(slices.Clone(now.all[now.own:]), good)), redialMin, 0
+		}
+		addr := at.pick(try)
 		t.mu.Lock()
 		h := hello{kind: byte(channel), cluster: t.cluster, from: t.self, to: p.id}
 		t.mu.Unlock()
-		limit, soon := gone.next(p.addresses())
+		limit, soon := gone.next(at.own)
 		c, r, err := t.dial(ctx, addr, h, limit)
 		if err != nil {
 			try++
+			l.failed(addr, err)
 			if channel == ChannelControl && errors.Is(err, errExpelled) {
 				t.handler.Expelled(p.id)
 			}
-			if gone.failed(err, p.addresses()) && !t.hears(p.id) {
+			if gone.failed(err, at.own) && !t.hears(p.id) {
 				gone = departure{}
 				t.handler.Refused(p.id)
 			}
@@ -95,10 +104,6 @@ func (t *TCP) runChannel(ctx context.Context, p *tcpPeer, channel Channel, l *tc
 				}
 				continue
 			}
-			if channel == ChannelControl && !quiet && ctx.Err() == nil {
-				quiet = true // one line per outage
-				t.log.Info("member unreachable", "member", fmt.Sprintf("%x", p.id), "addr", addr, "err", err, "heard", t.hears(p.id))
-			}
 			select {
 			case <-ctx.Done():
 			case <-time.After(wait):
@@ -106,13 +111,9 @@ func (t *TCP) runChannel(ctx context.Context, p *tcpPeer, channel Channel, l *tc
 			wait = min(wait*2, redialMax)
 			continue
 		}
-		wait, gone = redialMin, departure{}
-		if quiet {
-			quiet = false
-			t.log.Info("member reachable again", "member", fmt.Sprintf("%x", p.id))
-		}
+		wait, gone, good = redialMin, departure{}, addr
 		l.mu.Lock()
-		l.up, l.since = true, time.Now()
+		l.up, l.since, l.dialled, l.refusal = true, time.Now(), addr, nil
 		l.queue, l.bytes, l.rest, l.writing, l.probed = nil, 0, nil, false, time.Time{}
 		if tc, ok := c.(*net.TCPConn); ok {
 			l.direct, _ = tc.SyscallConn()
@@ -129,7 +130,7 @@ func (t *TCP) runChannel(ctx context.Context, p *tcpPeer, channel Channel, l *tc
 		c.Close()
 		<-closed
 		l.mu.Lock()
-		l.up, l.direct = false, nil
+		l.up, l.since, l.direct = false, time.Now(), nil
 		p.traffic.SendFailures.Add(uint64(len(l.queue)))
 		l.queue, l.bytes, l.rest = nil, 0, nil
 		l.mu.Unlock()
@@ -153,6 +154,7 @@ func (l *tcpChannel) listen(r *bufio.Reader) {
 		if began.IsZero() {
 			return // an answer without a probe: the other side is no member
 		}
+		l.traffic.spoke()
 		l.traffic.RoundTrip.Record(time.Since(began))
 	}
 }

@@ -23,6 +23,9 @@ func (t *TCP) dial(ctx context.Context, addr string, h hello, limit time.Duratio
 			cfg = t.opts.DialTLS
 		}
 		cfg = cfg.Clone()
+		if t.opts.Roots != nil {
+			cfg.RootCAs = t.opts.Roots()
+		}
 		if cfg.ServerName == "" {
 			cfg.ServerName, _, _ = net.SplitHostPort(at)
 		}

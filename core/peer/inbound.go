@@ -52,7 +52,8 @@ func (t *TCP) serve(c net.Conn) {
 	defer t.release(raw)
 	c, err := t.secure(c)
 	if err != nil {
-		t.log.Info("connection refused: TLS", "from", raw.RemoteAddr().String(), "err", err)
+		t.seldom("a TLS handshake with a member failed: what it refuses, or what is wrong with its certificate, is the error",
+			"from", raw.RemoteAddr().String(), "err", err, "own", t.ownCertificate())
 		return
 	}
 	c.SetDeadline(time.Now().Add(helloTimeout))
@@ -66,7 +67,7 @@ func (t *TCP) serve(c net.Conn) {
 	cert, proven := shown(c), true
 	if err == nil && h.kind != helloAsk {
 		if proven, err = t.vouch(cert, h.from); err != nil {
-			t.log.Info("connection refused", "from", c.RemoteAddr().String(), "member", fmt.Sprintf("%x", h.from), "err", err)
+			t.seldom("connection refused", "from", c.RemoteAddr().String(), "member", fmt.Sprintf("%x", h.from), "err", err)
 		}
 	}
 	if err == nil {
@@ -240,16 +241,48 @@ func (t *TCP) release(c net.Conn) {
 // second.
 const complaintInterval = time.Second
 
-// complain logs why a connection was cut, if no line did so within complaintInterval.
+// complain logs why a connection was cut.
 func (t *TCP) complain(h *hello, why error) {
+	t.seldom("connection cut", "member", fmt.Sprintf("%x", h.from), "channel", Channel(h.kind).String(), "err", why)
+}
+
+// seldom logs a warning about a connection that others have made, if none was logged within complaintInterval, and with how many were kept back.
+func (t *TCP) seldom(text string, args ...any) {
 	now := time.Now()
 	t.mu.Lock()
 	soon := !t.complained.IsZero() && now.Sub(t.complained) < complaintInterval
-	if !soon {
-		t.complained = now
+	if soon {
+		t.kept++
+	} else {
+		if t.kept > 0 {
+			args = append(args, "suppressed", t.kept)
+		}
+		t.complained, t.kept = now, 0
 	}
 	t.mu.Unlock()
 	if !soon {
-		t.log.Warn("connection cut", "member", fmt.Sprintf("%x", h.from), "channel", Channel(h.kind).String(), "err", why)
+		t.log.Warn(text, args...)
 	}
+}
+
+// ownCertificate says until when this member's own certificate is good: the other side's error may be about that one.
+func (t *TCP) ownCertificate() string {
+	if t.opts.TLS == nil {
+		return ""
+	}
+	leaf := (*x509.Certificate)(nil)
+	if get := t.opts.TLS.GetCertificate; get != nil {
+		if c, err := get(&tls.ClientHelloInfo{}); err == nil && c != nil {
+			leaf = c.Leaf
+		}
+	} else if len(t.opts.TLS.Certificates) > 0 {
+		leaf = t.opts.TLS.Certificates[0].Leaf
+	}
+	switch {
+	case leaf == nil:
+		return ""
+	case time.Now().After(leaf.NotAfter):
+		return "expired at " + leaf.NotAfter.UTC().Format(time.RFC3339)
+	}
+	return "good until " + leaf.NotAfter.UTC().Format(time.RFC3339)
 }

@@ -72,8 +72,9 @@ type Handler interface {
 
 // Network connects this member with the others. Safe for concurrent use.
 type Network interface {
-	// SetPeer adds a member or changes its address: host:port, or several with commas between, of which any one will do.
-	SetPeer(id uint64, addr string)
+	// SetPeer adds a member or changes its address: host:port, or several with commas between, of which any one will do. The addresses in
+	// also, one each, are dialled where none of addr answers. A connection that is up stays.
+	SetPeer(id uint64, addr string, also ...string)
 	// RemovePeer drops its connections and refuses new ones from it.
 	RemovePeer(id uint64)
 	// Send queues a frame without blocking and takes ownership of it. False: dropped, because the peer is unknown, not
@@ -82,8 +83,10 @@ type Network interface {
 	// SendStream runs write in a goroutine with a stream to the peer; done gets nil once the receiver took all of it.
 	SendStream(to uint64, write func(w io.Writer) error, done func(error))
 	// ConnectedFor returns for how long the peer's control channel has been up without a break, in both directions, in
-	// nanoseconds; 0 if it is down.
+	// nanoseconds; 0 if it is down, or if the peer was not heard of for SilentAfter.
 	ConnectedFor(id uint64) int64
+	// Contact returns what is known of the way to a member; false: the member is unknown, or the network keeps no account.
+	Contact(id uint64) (Contact, bool)
 	// Traffic returns what is counted of a peer, nil if it is unknown or nothing is counted.
 	Traffic(id uint64) *Traffic
 	Close() error

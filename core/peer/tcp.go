@@ -3,9 +3,11 @@ package peer
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,9 +25,9 @@ const (
 	// meanwhile, and a sender is never silent for long.
 	streamPatience = time.Minute
 	redialMax      = 500 * time.Millisecond
-	// probeInterval is between two measurements of a round trip: sixty in the five minutes that graphs look at, and nothing
-	// beside the heartbeats of those minutes.
-	probeInterval = 5 * time.Second
+	// probeInterval is between two probes of a member. Two followers have nothing else to say to each other, and a member that has not answered
+	// for SilentAfter is unreachable. It is little beside the heartbeats of a second.
+	probeInterval = time.Second
 )
 
 // TCPOptions configure a TCP network.
@@ -35,6 +37,8 @@ type TCPOptions struct {
 	// DialTLS is set where the two sides of a connection differ: the side that dials then uses it, and the side that
 	// accepts uses TLS as it stands, so that its ClientAuth decides whether the other one must show a certificate.
 	DialTLS *tls.Config
+	// Roots returns the authorities of the moment, for the side that dials; nil: those of TLS.
+	Roots func() *x509.CertPool
 	// Members tells members' certificates from others that the same authority has signed. Nil: all are members'.
 	Members *Certificates
 	// AskedAt returns the address that a question says its asker is, or will be, a member at; "": none. Nil: no question says.
@@ -47,7 +51,7 @@ type TCPOptions struct {
 // TCP is the real Network. Create it with ListenTCP, then Start it.
 type TCP struct {
 	opts TCPOptions
-	lns  []net.Listener // none: this member cannot be reached by others
+	lns  []net.Listener // none: this member cannot be reached by others; guarded by mu after Start
 	log  *slog.Logger
 
 	ctx    context.Context
@@ -69,26 +73,42 @@ type TCP struct {
 	removed map[uint64]struct{} // peers refused for good; guarded by mu
 	// complained is when a line said that a connection was cut, zero if none did; guarded by mu.
 	complained time.Time
+	kept       int // lines that were kept back since; guarded by mu
 }
 
 // tcpPeer is one other member: an outgoing connection per channel.
 type tcpPeer struct {
 	id       uint64
-	addr     atomic.Pointer[string]
+	at       atomic.Pointer[places]
 	channels [channelCount]*tcpChannel
 	stop     context.CancelFunc
 
 	traffic Traffic
+	told    time.Time // when this member was told of the other one
 }
 
-// pick is the address for the given attempt: a member with several is tried at each in turn.
-func (p *tcpPeer) pick(try int) string {
-	all := strings.Split(*p.addr.Load(), ",")
-	return all[try%len(all)]
+// places are where a member is dialled. They never change.
+type places struct {
+	all []string // those of the member, then those that are dialled if none of them answers
+	own int      // how many of all are the member's
 }
 
-// addresses is how many the member has.
-func (p *tcpPeer) addresses() int { return strings.Count(*p.addr.Load(), ",") + 1 }
+// placesOf puts each address in once.
+func placesOf(addr string, also []string) *places {
+	at := &places{all: strings.Split(addr, ",")}
+	at.own = len(at.all)
+	for _, a := range also {
+		if a != "" && !slices.Contains(at.all, a) {
+			at.all = append(at.all, a)
+		}
+	}
+	return at
+}
+
+func (a *places) equal(b *places) bool { return a.own == b.own && slices.Equal(a.all, b.all) }
+
+// pick is the address for the given attempt: each is tried in turn.
+func (a *places) pick(try int) string { return a.all[try%len(a.all)] }
 
 // hears reports whether a member has a connection to this one, on any channel: until the last of them is read to its end, frames of a process that
 // is gone can still be handed over.
@@ -126,6 +146,21 @@ func ListenTCP(addr string, opts TCPOptions, more ...string) (*TCP, error) {
 	return t, nil
 }
 
+// Listen binds more addresses, after Start, and accepts connections there. It is called by one goroutine.
+func (t *TCP) Listen(addrs ...string) error {
+	for _, a := range addrs {
+		ln, err := listen(a)
+		if err != nil {
+			return fmt.Errorf("listen for members on %s: %w", a, err)
+		}
+		t.mu.Lock()
+		t.lns = append(t.lns, ln)
+		t.mu.Unlock()
+		t.wg.Go(func() { t.accept(ln) })
+	}
+	return nil
+}
+
 // Addr is the first bound address, "" if not listening.
 func (t *TCP) Addr() string {
 	if len(t.lns) == 0 {
@@ -150,20 +185,23 @@ func (t *TCP) Identify(cluster, self uint64) {
 }
 
 // SetPeer implements Network.
-func (t *TCP) SetPeer(id uint64, addr string) {
+func (t *TCP) SetPeer(id uint64, addr string, also ...string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if id == t.self || t.ctx.Err() != nil {
 		return
 	}
 	delete(t.removed, id)
+	at := placesOf(addr, also)
 	if p := t.peers[id]; p != nil {
-		p.addr.Store(&addr)
+		if !p.at.Load().equal(at) {
+			p.at.Store(at)
+		}
 		return
 	}
 	ctx, stop := context.WithCancel(t.ctx)
-	p := &tcpPeer{id: id, stop: stop}
-	p.addr.Store(&addr)
+	p := &tcpPeer{id: id, stop: stop, told: time.Now()}
+	p.at.Store(at)
 	for l := range channelCount {
 		if l == ChannelSnapshot {
 			continue // streams dial for themselves
@@ -228,22 +266,26 @@ func (t *TCP) ConnectedFor(id uint64) int64 {
 	if p == nil || in.conn == nil {
 		return 0
 	}
+	heardFor, silent := p.traffic.hearing()
+	if silent {
+		return 0
+	}
 	l := p.channels[ChannelControl]
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.up {
+	if !l.up || !l.probed.IsZero() && time.Since(l.probed) >= SilentAfter {
 		return 0
 	}
-	return min(int64(time.Since(l.since)), time.Now().UnixNano()-in.since) + 1
+	return min(int64(time.Since(l.since)), time.Now().UnixNano()-in.since, int64(heardFor)) + 1
 }
 
 // Close drops everything and waits for the goroutines.
 func (t *TCP) Close() error {
 	t.cancel()
+	t.mu.Lock()
 	for _, ln := range t.lns {
 		ln.Close()
 	}
-	t.mu.Lock()
 	for c := range t.conns {
 		c.Close()
 	}

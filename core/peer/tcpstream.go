@@ -21,7 +21,7 @@ func (t *TCP) SendStream(to uint64, write func(w io.Writer) error, done func(err
 	}
 	t.wg.Go(func() {
 		err := func() error {
-			c, r, err := t.dial(t.ctx, p.pick(0), h, dialTimeout)
+			c, r, err := t.dial(t.ctx, p.at.Load().pick(0), h, dialTimeout)
 			if err != nil {
 				return err
 			}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync/atomic"
 
 	"github.com/holdfastdb/holdfast/internal/meter"
 )
@@ -23,12 +24,17 @@ type Traffic struct {
 	Disconnects meter.Counter
 	// RoundTrip is how long the member takes to answer on the control channel: both ways, both sockets, both processes.
 	RoundTrip meter.Histogram
+
+	// heardAt is when the member was last heard, cameAt when it was by a connection that it made, hearingFrom since when it was never silent;
+	// all in ns since began; 0: never.
+	heardAt, cameAt, hearingFrom atomic.Int64
 }
 
 // heard counts a frame that came in. Traffic is nil for a sender that is not known as a member yet.
 func (c *Traffic) heard(frame []byte) {
 	if c != nil {
 		c.Received.Add(uint64(frameHeaderLen + len(frame)))
+		c.cameAt.Store(c.spoke())
 	}
 }
 

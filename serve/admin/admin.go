@@ -48,6 +48,8 @@ type member interface {
 	Status() node.Status
 	Members() []node.Member
 	Followers() []node.Follower
+	Contacts() []node.Contact
+	WaitsFor() string
 	Counters() node.Counters
 	Call(ctx context.Context, service string, req []byte) ([]byte, error)
 	Handle(service string, fn func(ctx context.Context, req []byte) ([]byte, error))

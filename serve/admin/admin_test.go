@@ -19,6 +19,7 @@ import (
 
 // fake is a member without a log. Tests set its fields before they send requests.
 type fake struct {
+	contacts []node.Contact
 	status   node.Status
 	members  []node.Member
 	progress []node.Follower
@@ -46,6 +47,10 @@ func (f *fake) Handle(service string, fn func(context.Context, []byte) ([]byte, 
 func (f *fake) AddMember(_ context.Context, urls []string, learner bool) (node.Member, error) {
 	f.calls = append(f.calls, "add "+urls[0])
 	return node.Member{ID: 0xd, PeerURLs: urls, Learner: learner}, f.err
+}
+func (f *fake) Contacts() []node.Contact { return f.contacts }
+func (f *fake) WaitsFor() string {
+	return "waiting for a leader; 1 of 3 voters answer, and a majority must run"
 }
 func (f *fake) RemoveMember(_ context.Context, id uint64) error {
 	f.calls = append(f.calls, "remove "+hex(id))
@@ -140,7 +145,7 @@ func TestReadyzSaysNoWithAReasonUntilEverythingServes(t *testing.T) {
 	f := three()
 	f.status.Leader, f.status.Ready = 0, false
 	a.attach(&attached{f})
-	want(503, "no leader")
+	want(503, "not ready: waiting for a leader; 1 of 3 voters answer")
 	f.status.Leader = 0xa
 	want(503, "current term")
 	f.status.Ready = true
@@ -239,11 +244,11 @@ func TestMembershipCalls(t *testing.T) {
 		text, call         string
 	}{
 		{"GET", "/v1/members", "", nil, 200, `"name": "n2"`, ""},
-		{"POST", "/v1/members", `{"peer":"127.0.0.1:9","learner":true}`, nil, 201, `"id": "d"`, "add http://127.0.0.1:9"},
-		{"POST", "/v1/members", `{"peer":"127.0.0.1:9"}`, node.ErrPeerAddrExists, 409, "remove that one", "add http://127.0.0.1:9"},
-		{"POST", "/v1/members", `{"peer":"127.0.0.1:9"}`, node.ErrUnhealthy, 412, "5 s", "add http://127.0.0.1:9"},
+		{"POST", "/v1/members", `{"peer":"127.0.0.1:9","learner":true}`, nil, 201, `"id": "d"`, "add 127.0.0.1:9"},
+		{"POST", "/v1/members", `{"peer":"127.0.0.1:9"}`, node.ErrPeerAddrExists, 409, "remove that one", "add 127.0.0.1:9"},
+		{"POST", "/v1/members", `{"peer":"127.0.0.1:9"}`, node.ErrUnhealthy, 412, "5 s", "add 127.0.0.1:9"},
 		{"POST", "/v1/members", `{"peer":"127.0.0.1:9"}`, node.ErrNotEnoughStarted, 412,
-			"not enough started members; member f at 127.0.0.1:6 was added and has not started: start it, or remove it (holdfast member remove f)", "add http://127.0.0.1:9"},
+			"not enough started members; member f at 127.0.0.1:6 was added and has not started: start it, or remove it (holdfast member remove f)", "add 127.0.0.1:9"},
 		{"POST", "/v1/members", `{"peer":"nowhere"}`, nil, 400, "host:port", ""},
 		{"POST", "/v1/members", `{"pear":"127.0.0.1:9"}`, nil, 400, "unknown field", ""},
 		{"POST", "/v1/members", `{"peer":"` + strings.Repeat("x", 100<<10) + `"}`, nil, 400, "too large", ""},

@@ -19,7 +19,8 @@ type NewMember struct {
 }
 
 func (a *Admin) getMembers(n *attached, w http.ResponseWriter, r *http.Request) {
-	list, _ := members(r.Context(), n, n.Status().Leader)
+	s := n.Status()
+	list, _ := members(r.Context(), n, &s, a.opts.Now())
 	Answer(w, list)
 }
 
@@ -36,7 +37,7 @@ func (a *Admin) postMember(n *attached, w http.ResponseWriter, r *http.Request) 
 		Fail(w, http.StatusBadRequest, "peer "+strconv.Quote(m.Peer)+" is not the host:port of a member's --peer")
 		return
 	}
-	added, err := n.AddMember(r.Context(), []string{"http://" + m.Peer}, m.Learner)
+	added, err := n.AddMember(r.Context(), []string{m.Peer}, m.Learner)
 	if err != nil {
 		failMembership(w, n, err)
 		return
@@ -112,7 +113,7 @@ func notStarted(all []node.Member) string {
 	var text []string
 	for _, m := range all {
 		if m.Name == "" && !m.Learner {
-			at := strings.TrimPrefix(strings.Join(m.PeerURLs, " and "), "http://")
+			at := strings.NewReplacer("http://", "", "https://", "").Replace(strings.Join(m.PeerURLs, " and "))
 			text = append(text, fmt.Sprintf("member %s at %s was added and has not started: start it, or remove it (holdfast member remove %[1]s)", hex(m.ID), at))
 		}
 	}

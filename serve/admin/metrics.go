@@ -156,6 +156,7 @@ func (c *memberCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, f := range n.Followers() {
 		gauge(descLag, float64(max(int64(s.Commit)-int64(f.Match), 0)), hex(f.ID))
 	}
+	collectContacts(n, ch)
 	k := n.Counters()
 	for _, l := range k.Queued {
 		gauge(descQueue, float64(l.Bytes), l.Name)

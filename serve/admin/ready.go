@@ -6,7 +6,7 @@ import (
 )
 
 // readyz answers 200 once every door serves and the member has applied an entry of its current term, and 503 with one
-// line of reason before. With ?verbose it lists each condition.
+// line of reason before. What the sections note follows, a line each. With ?verbose it lists each condition.
 func (a *Admin) readyz(w http.ResponseWriter, r *http.Request) {
 	reason := a.notReady()
 	if reason != "" {
@@ -28,9 +28,9 @@ func (a *Admin) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	if reason != "" {
 		fmt.Fprintln(w, "not ready: "+reason)
-		return
+	} else {
+		fmt.Fprintln(w, "ok")
 	}
-	fmt.Fprintln(w, "ok")
 	for _, section := range a.opts.Sections {
 		if n := a.node.Load(); n != nil && section.Notes != nil {
 			for _, line := range section.Notes(r.Context()) {
@@ -54,9 +54,11 @@ func (a *Admin) notReady() string {
 	}
 	switch s := n.Status(); {
 	case s.Leader == 0:
-		return "no leader is known; a majority of the members must run"
+		return n.WaitsFor()
 	case !s.Ready:
 		return "no entry of the current term is applied yet"
+	case !a.opts.DoorsServe() && s.Joining:
+		return "this member is a learner; its doors open when the leader has made it a voter"
 	case !a.opts.DoorsServe():
 		return "the doors are opening"
 	}

@@ -67,8 +67,16 @@ type MemberStatus struct {
 	Client     []string `json:"client_urls"`
 	Replicated int64    `json:"replicated"`
 	Lag        int64    `json:"lag"`
-	// State is ok, unreachable, snapshot (it is being sent one) or unknown.
+	// State is ok, unreachable, snapshot (it is being sent one) or unknown: as the leader has it, or this member where there is no leader or where
+	// it does not reach the member itself.
 	State string `json:"state"`
+	// Since is since when the member is unreachable, Why what is wrong with the way to it, From whose way that is if not the leader's: this
+	// member's name.
+	Since *time.Time `json:"unreachable_since,omitempty"`
+	Why   string     `json:"why,omitempty"`
+	From  string     `json:"from,omitempty"`
+	// Heard is how long ago the member that was asked heard this one; nil: it is that member, or it was never heard.
+	Heard *float64 `json:"heard_seconds,omitempty"`
 }
 
 // StepStatus is one step of a write: PerSecond counts items over the last ten seconds; the quantiles are of the events in
@@ -121,7 +129,7 @@ func (a *Admin) status(ctx context.Context, n *attached) Status {
 			st.Fields = append(st.Fields, section.Status(ctx)...)
 		}
 	}
-	st.Members, st.MembersNote = members(ctx, n, s.Leader)
+	st.Members, st.MembersNote = members(ctx, n, &s, now)
 	for _, r := range a.recent {
 		rate, d := r.window.Recent(now)
 		if d.Count == 0 {
@@ -134,10 +142,17 @@ func (a *Admin) status(ctx context.Context, n *attached) Status {
 }
 
 // members joins the member list with what the leader knows. Without a leader it still lists everybody.
-func members(ctx context.Context, n *attached, leader uint64) (out []MemberStatus, note string) {
+func members(ctx context.Context, n *attached, s *node.Status, now time.Time) (out []MemberStatus, note string) {
 	var p progress
-	err := fmt.Errorf("no leader is known")
-	if leader != 0 {
+	leader := s.Leader
+	err := errors.New("no leader is known")
+	seen := map[uint64]node.Contact{}
+	for _, c := range n.Contacts() {
+		seen[c.ID] = c
+	}
+	if c := seen[leader]; leader != 0 && c.Lost > 0 {
+		err = fmt.Errorf("it is unreachable: %s", c.Why())
+	} else if leader != 0 {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // a person waits for the answer
 		defer cancel()
 		var b []byte
@@ -167,12 +182,36 @@ func members(ctx context.Context, n *attached, leader uint64) (out []MemberStatu
 			case f.Snapshotting:
 				ms.State = "snapshot"
 			case !f.Active:
-				ms.State = "unreachable"
+				ms.lost(now, f.Lost, f.Why, "")
 			}
+		}
+		if c, ok := seen[m.ID]; ok {
+			if c.Ever {
+				heard := c.Heard.Seconds()
+				ms.Heard = &heard
+			}
+			switch {
+			case ms.State == "unreachable": // the leader says so
+			case c.Lost > 0:
+				ms.lost(now, c.Lost, c.Why(), s.Name)
+			case ms.State == "unknown" && c.Ever:
+				ms.State = "ok"
+			}
+		} else if m.ID == s.MemberID && ms.State == "unknown" {
+			ms.State = "ok"
 		}
 		out = append(out, ms)
 	}
 	return out, note
+}
+
+// lost says that a member is unreachable from the member from, "": from the leader. Zero: it is not known for how long.
+func (ms *MemberStatus) lost(now time.Time, lost time.Duration, why, from string) {
+	ms.State, ms.Why, ms.From = "unreachable", why, from
+	if lost > 0 {
+		since := now.Add(-lost).UTC().Truncate(time.Millisecond)
+		ms.Since = &since
+	}
 }
 
 // hex prints an id as etcd's tools do, "" for none.

@@ -91,6 +91,7 @@ func printStatus(w io.Writer, all serve.List, s *admin.Status, fields map[string
 		}
 	}
 	b.WriteString(memoryLines(fields["memory"]))
+	told = append(told, certificateNotes(fields)...)
 	lines, alarms := diskLines(fields)
 	told = append(append(told, alarms...), crowdNotes(fields)...)
 	fmt.Fprintf(&b, "store: %s on disk\n%s\n", cli.SizeString(s.StoreBytes), lines)
@@ -98,6 +99,7 @@ func printStatus(w io.Writer, all serve.List, s *admin.Status, fields map[string
 		fmt.Fprintf(&b, "%s\n\n", note)
 	}
 	writeMembers(&b, s.Members)
+	b.WriteString(memberNotes(s.Members))
 	if s.MembersNote != "" {
 		fmt.Fprintf(&b, "%s\n", s.MembersNote)
 	}
@@ -167,6 +169,22 @@ func diskLines(fields map[string]json.RawMessage) (lines string, alarms []string
 	return lines, alarms
 }
 
+// certificateNotes says which certificates of the server have ended, or will soon.
+func certificateNotes(fields map[string]json.RawMessage) (notes []string) {
+	var all []struct {
+		Note string `json:"note"`
+	}
+	if fields["certificates"] == nil || json.Unmarshal(fields["certificates"], &all) != nil {
+		return nil
+	}
+	for _, c := range all {
+		if c.Note != "" {
+			notes = append(notes, "A CERTIFICATE: "+c.Note)
+		}
+	}
+	return notes
+}
+
 // crowdNotes says which limit of connections or open calls is near.
 func crowdNotes(fields map[string]json.RawMessage) (notes []string) {
 	var c struct {
@@ -219,10 +237,36 @@ func writeMembers(w io.Writer, members []admin.MemberStatus) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NAME\tID\tROLE\tREPLICATED\tLAG\tSTATE\tPEER\tCLIENT")
 	for _, m := range members {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", dash(m.Name), m.ID, m.Role, known(m.Replicated), known(m.Lag), m.State,
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", dash(m.Name), m.ID, m.Role, known(m.Replicated), known(m.Lag), stateOf(&m),
 			hosts(m.Peer), hosts(m.Client))
 	}
 	t.Flush()
+}
+
+// stateOf is a member's state with what is known of its loss.
+func stateOf(m *admin.MemberStatus) string {
+	text := m.State
+	if m.State != "unreachable" {
+		return text
+	}
+	if m.From != "" {
+		text += " from " + m.From
+	}
+	if m.Since != nil {
+		text += " since " + m.Since.Format(time.RFC3339)
+	}
+	return text
+}
+
+// memberNotes says what is wrong with the way to each member that is unreachable, a line each.
+func memberNotes(all []admin.MemberStatus) string {
+	var b strings.Builder
+	for i := range all {
+		if m := &all[i]; m.State == "unreachable" && m.Why != "" {
+			fmt.Fprintf(&b, "%s (%s) is %s: %s\n", dash(m.Name), m.ID, stateOf(m), m.Why)
+		}
+	}
+	return b.String()
 }
 
 func known(n int64) string {

@@ -1,26 +1,22 @@
 package server
 
 import (
-	"bytes"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 
 	"github.com/holdfastdb/holdfast/core/peer"
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
 
-// certificates are those of this server: one for clients, and one for members, which may be the same. Lists of authorities are
-// read once, because dropping one has to end connections too, which only a restart does for certain.
+// certificates are those of this server: one for clients, and one for members, which may be the same.
 type certificates struct {
 	forClients, forMembers *KeyPair // nil: that side has no TLS
 	// clientCAs nil: no client is asked for a certificate. memberCAs nil: members do not encrypt.
-	clientCAs, memberCAs *x509.CertPool
-	// oneAuthority: somebody who signs for clients signs for members too.
+	clientCAs, memberCAs *Authorities
+	// oneAuthority: somebody who signs for clients signs for members too. It is as of the start.
 	oneAuthority bool
 	names        []string // --peer-tls-allowed-names
 }
@@ -38,21 +34,18 @@ func loadCertificates(c *Config, log *slog.Logger) (*certificates, error) {
 	if s.forMembers == nil {
 		s.forMembers = s.forClients
 	}
-	var clients, members [][]byte
 	if c.tlsCA != "" {
-		if s.clientCAs, clients, err = loadAuthorities("tls-ca", c.tlsCA); err != nil {
+		if s.clientCAs, err = loadAuthorities("tls-ca", c.tlsCA, log); err != nil {
 			return nil, err
 		}
-		s.memberCAs, members = s.clientCAs, clients
+		s.memberCAs = s.clientCAs
 	}
 	if c.peerTLSCA != "" {
-		if s.memberCAs, members, err = loadAuthorities("peer-tls-ca", c.peerTLSCA); err != nil {
+		if s.memberCAs, err = loadAuthorities("peer-tls-ca", c.peerTLSCA, log); err != nil {
 			return nil, err
 		}
 	}
-	s.oneAuthority = slices.ContainsFunc(members, func(m []byte) bool {
-		return slices.ContainsFunc(clients, func(o []byte) bool { return bytes.Equal(m, o) })
-	})
+	s.oneAuthority = s.memberCAs.shares(s.clientCAs)
 	return s, nil
 }
 
@@ -73,21 +66,16 @@ func loadFlagPair(prefix, cert, key string, log *slog.Logger) (*KeyPair, error) 
 	return pair, nil
 }
 
-// loadAuthorities reads a file of authorities, and returns each one's certificate as it stands there too.
-func loadAuthorities(flag, path string) (*x509.CertPool, [][]byte, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, nil, fmt.Errorf("--%s %s: %s; give a PEM file this user can read", flag, path, cli.Reason(err))
+// loadAuthorities reads the file of authorities that a flag names.
+func loadAuthorities(flag, path string, log *slog.Logger) (*Authorities, error) {
+	switch a, err := LoadAuthorities(path, log); {
+	case errors.Is(err, errNoAuthority):
+		return nil, fmt.Errorf("--%s %s: %w; give the PEM file of the authority", flag, path, err)
+	case err != nil:
+		return nil, fmt.Errorf("--%s %s: %s; give a PEM file this user can read", flag, path, cli.Reason(err))
+	default:
+		return a, nil
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, nil, fmt.Errorf("--%s %s: no certificate in it; give the PEM file of the authority", flag, path)
-	}
-	var all [][]byte
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		all = append(all, block.Bytes)
-	}
-	return pool, all, nil
 }
 
 // clients is the configuration of doors, nil without TLS. With authorities every client must show a certificate signed by one of
@@ -101,7 +89,7 @@ func (s *certificates) clients() *tls.Config {
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.forClients.Get(), nil },
 	}
 	if s.clientCAs != nil {
-		c.ClientCAs, c.ClientAuth = s.clientCAs, tls.RequireAndVerifyClientCert
+		s.clientCAs.Demand(c)
 	}
 	return c
 }
@@ -110,7 +98,7 @@ func (s *certificates) clients() *tls.Config {
 func (s *certificates) readers() *tls.Config {
 	c := s.clients()
 	if c != nil {
-		c.ClientCAs, c.ClientAuth = nil, tls.NoClientCert
+		c.ClientCAs, c.ClientAuth, c.GetConfigForClient = nil, tls.NoClientCert, nil
 	}
 	return c
 }
@@ -120,16 +108,16 @@ func (s *certificates) members() *tls.Config {
 	if s.memberCAs == nil || s.forMembers == nil {
 		return nil
 	}
-	return &tls.Config{
+	c := &tls.Config{
 		MinVersion:     tls.VersionTLS13, // both ends are ours
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.forMembers.Get(), nil },
-		ClientCAs:      s.memberCAs,
-		ClientAuth:     tls.RequireAndVerifyClientCert,
-		RootCAs:        s.memberCAs,
+		RootCAs:        s.memberCAs.Pool(),
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			return s.forMembers.Get(), nil
 		},
 	}
+	s.memberCAs.Demand(c)
+	return c
 }
 
 // membership tells members' certificates from clients'.

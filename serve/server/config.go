@@ -34,6 +34,10 @@ type Config struct {
 	advertise cli.Address // what the others are told; zero = peer
 	peers     []namedAddress
 	join      string // a member's peer address
+	// peerOverride has addresses in place of the log's, by member id.
+	peerOverride map[uint64]string
+	// peerOff and nameGiven: --peer off, and --name, were written.
+	peerOff, nameGiven bool
 
 	ack    ack.Level // of requests that name none
 	memory int64     // bytes; 0 until the default is taken
@@ -90,6 +94,8 @@ func (c *Config) options() (all []serve.Option) {
 			Set: func(v string) (err error) { c.advertise, err = cli.Dialable(v); return err }},
 		{Name: "peers", Arg: "LIST", Help: "begin a cluster of these members: n1=host:port,n2=host:port,n3=host:port",
 			Set: func(v string) (err error) { c.peers, err = parsePeers(v); return err }},
+		{Name: "peer-override", Arg: "LIST", List: true, Help: "dial members elsewhere than the log says, where none of its addresses is right any more: ID=host:port,ID=host:port",
+			Set: func(v string) (err error) { c.peerOverride, err = ParseOverride(v); return err }},
 		{Name: "join", Arg: "ADDR", Help: "join the cluster of the member with this --peer address",
 			Set: func(v string) error { return setJoin(&c.join, v) }},
 		{Name: "hold-level", Help: "keep the cluster's level down while builds change, so that the older one can come back",
@@ -211,6 +217,8 @@ func loadConfig(c *Config, flags *pflag.FlagSet, getenv func(string) string) (*C
 		c.memory, c.memoryWhy = m.Bytes, m.Why
 	}
 	_, peerGiven := given["peer"]
+	_, c.nameGiven = given["name"]
+	c.peerOff = peerGiven && c.peer.Off()
 	return c, c.check(peerGiven)
 }
 

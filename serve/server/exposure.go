@@ -1,6 +1,10 @@
 package server
 
 import (
+	"errors"
+	"fmt"
+	"strings"
+
 	"github.com/holdfastdb/holdfast/serve"
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
@@ -22,6 +26,23 @@ func (c *Config) checkExposure() error {
 		if c.open(l) {
 			return cli.Usagef("serve: --%s %s is beyond loopback and %s; "+
 				"give --tls-cert, --tls-key and --tls-ca, or --insecure if the network is trusted%s", l.Flag, l.At, l.Risk, l.Otherwise)
+		}
+	}
+	return nil
+}
+
+// mayListen says why this member may not listen for others at an address that it has in the log and was not given at the start; nil: it may.
+func (c *Config) mayListen(addr string) error {
+	if c.peerOff {
+		return errors.New("--peer off was given")
+	}
+	for _, at := range strings.Split(addr, ",") {
+		var a cli.Address
+		if err := cli.SetAddress(&a, at); err != nil {
+			return fmt.Errorf("%s, its address in the log, cannot be listened at", at)
+		}
+		if !c.insecure && !a.Loopback() && !c.peerTLS() {
+			return fmt.Errorf("%s, its address in the log, is beyond loopback, and members without TLS trust everyone", a)
 		}
 	}
 	return nil

@@ -32,11 +32,15 @@ func notify(socket, state string, log *slog.Logger) {
 	}
 }
 
-// reload reads the certificates again, also where the files look as they did.
-func (su *Setup) reload() {
+// reload reads the certificates and the authorities again, also where the files look as they did.
+func (su *Setup) reload(log *slog.Logger) {
 	for _, c := range su.Certificates {
 		c.reload()
 	}
+	for _, a := range su.Authorities {
+		a.reload()
+	}
+	su.warnOfCertificates(log, time.Now())
 }
 
 // unknownVariables lists those of the environment that look like settings and are none: somebody expects them to do something.
@@ -73,24 +77,16 @@ func (s *Server) began() {
 		"member", fmt.Sprintf("%x", member), "name", s.node.Status().Name, "doors", strings.Join(on, ","), "memory", cli.SizeString(s.setup.Node.MemoryBytes), "why", s.setup.MemoryWhy)
 }
 
-// certificateStatus is one certificate of this server in the answer of GET /v1/status.
-type certificateStatus struct {
-	File     string    `json:"file"`
-	NotAfter time.Time `json:"not_after"`
-}
-
 // section is what the server itself adds to the operator's port.
 func (s *Server) section() admin.Section {
-	return admin.Section{Status: func(context.Context) (fields []admin.Field) {
-		var all []certificateStatus
-		for _, c := range s.setup.Certificates {
-			if leaf := c.Get().Leaf; leaf != nil {
-				all = append(all, certificateStatus{c.certFile, leaf.NotAfter})
+	return admin.Section{
+		Status: func(context.Context) (fields []admin.Field) {
+			if all := s.setup.certificateStatus(time.Now()); all != nil {
+				fields = append(fields, admin.Field{Name: "certificates", Value: all})
 			}
-		}
-		if all != nil {
-			fields = append(fields, admin.Field{Name: "certificates", Value: all})
-		}
-		return fields
-	}}
+			return fields
+		},
+		Notes:   func(context.Context) []string { return s.setup.certificateNotes(time.Now()) },
+		Collect: s.setup.collectCertificates,
+	}
 }

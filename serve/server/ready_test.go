@@ -21,6 +21,7 @@ type newcomer struct {
 }
 
 func (n *newcomer) Status() node.Status            { return *n.status.Load() }
+func (n *newcomer) WaitsFor() string               { return "waiting for a leader; 1 of 3 voters answer" }
 func (n *newcomer) LeaderChanged() <-chan struct{} { return nil }
 func (n *newcomer) Linearize(ctx context.Context) error {
 	n.rounds.Add(1)
@@ -66,6 +67,17 @@ func TestALearnerIsReadyOnceItHasCaughtUp(t *testing.T) {
 	if err := <-learner; err != nil {
 		t.Fatal(err)
 	}
+	// One that the leader makes a voter by itself waits for that.
+	n, joining := start(node.Status{Learner: true, Joining: true, Ready: true})
+	close(n.caughtUp)
+	wait.Until(t, "rounds", func() bool { return n.rounds.Load() > 3 })
+	if len(joining) != 0 {
+		t.Fatal("ready before it is a voter")
+	}
+	n.status.Store(&node.Status{Ready: true})
+	if err := <-joining; err != nil {
+		t.Fatal(err)
+	}
 	n, gone := start(node.Status{Learner: true, Ready: true})
 	n.status.Store(&node.Status{Ready: true}) // promoted meanwhile, and cut off
 	close(n.caughtUp)
@@ -73,7 +85,7 @@ func TestALearnerIsReadyOnceItHasCaughtUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, st := range map[string]node.Status{"waiting for a leader": {}, "receiving from the leader": {Leader: 2}, "catching up": {Leader: 2, Ready: true}} {
-		if got := waitsFor(&st); !strings.HasPrefix(got, want) {
+		if got := waitsFor(&st, n); !strings.HasPrefix(got, want) {
 			t.Errorf("%+v: %q", st, got)
 		}
 	}

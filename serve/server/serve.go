@@ -30,7 +30,7 @@ func Command(all serve.List) *cli.Command {
 A flag wins over the environment, the environment over the file. Without a door's flag every door is on at its default
 address; once one is named, the others are off. --admin is on unless off. Standard error says "ready" once every door
 serves. SIGTERM or Ctrl-C hands leadership over and stops cleanly; a second one stops at once. SIGHUP
-reads the certificates again. Under systemd, Type=notify works.`,
+reads the certificates and authorities again. Under systemd, Type=notify works.`,
 		Examples: []string{
 			"holdfast serve --data ./data",
 			"holdfast serve --data ./d1 --name n1 --kv 127.0.0.1:2379 --peers n1=127.0.0.1:2380,n2=127.0.0.1:2480,n3=127.0.0.1:2580",
@@ -69,14 +69,6 @@ func run(cfg *Config, c *cli.Call) error {
 		return err
 	}
 	su.NotifySocket = c.Getenv("NOTIFY_SOCKET")
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
-	go func() {
-		for range hangups { // for as long as the process lives
-			su.reload()
-		}
-	}()
 	return Serve(su, log, func(s *Server) { fmt.Fprintf(c.Stderr, "ready %s\n", s.Addresses()) })
 }
 
@@ -102,6 +94,14 @@ func Serve(su *Setup, log *slog.Logger, ready func(*Server)) error {
 		os.Exit(1)
 	}()
 
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	go func() {
+		for range hangups { // for as long as the process lives
+			su.reload(log)
+		}
+	}()
 	su.fitProcessors()
 	s, err := Start(ctx, su, log)
 	if err != nil {

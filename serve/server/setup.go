@@ -36,6 +36,8 @@ type Setup struct {
 	Admin *serve.Place
 	// Certificates are this server's, for clients and for members.
 	Certificates []*KeyPair
+	// Authorities are those that this server believes, nil left out.
+	Authorities []*Authorities
 	// NotifySocket is where systemd is told how far the server is; "": nobody is.
 	NotifySocket string
 	// Archive is where the log is shipped to; nil: nowhere.
@@ -65,7 +67,7 @@ func (c *Config) Setup(log *slog.Logger) (*Setup, error) {
 	su := &Setup{
 		Node: node.Config{Dir: c.data, Shares: &share, ClientURLs: clientURLs(c, certs.forClients != nil), MemoryBytes: c.memory,
 			LogRetention: c.logRetention, Archive: c.dial().Archiving},
-		Join:      node.StartOptions{Name: c.name, PeerTLS: certs.members(), PeerCertificates: certs.membership(), Join: c.join},
+		Join:      node.StartOptions{Name: c.name, PeerTLS: certs.members(), PeerCertificates: certs.membership(), PeerRoots: certs.memberCAs.Pool, Join: c.join},
 		Archive:   c.archiveSetup(&share),
 		Ack:       c.dial(),
 		MemoryWhy: c.memoryWhy,
@@ -75,6 +77,11 @@ func (c *Config) Setup(log *slog.Logger) (*Setup, error) {
 	for _, pair := range []*KeyPair{certs.forClients, certs.forMembers} {
 		if pair != nil && !slices.Contains(su.Certificates, pair) {
 			su.Certificates = append(su.Certificates, pair)
+		}
+	}
+	for _, a := range []*Authorities{certs.clientCAs, certs.memberCAs} {
+		if a != nil && !slices.Contains(su.Authorities, a) {
+			su.Authorities = append(su.Authorities, a)
 		}
 	}
 	if su.Join.Name == "" {
@@ -99,6 +106,7 @@ func (c *Config) Setup(log *slog.Logger) (*Setup, error) {
 			common.ClientsPassForMembers = passForMembers
 		}
 	}
+	su.Join.NameGiven, su.Join.MayListen, su.Join.PeerOverride = c.nameGiven, c.mayListen, c.peerOverride
 	for _, p := range c.peers {
 		if su.Join.Peers == nil {
 			su.Join.Peers = map[string]string{}

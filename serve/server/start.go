@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -36,6 +37,7 @@ type Server struct {
 	shipper    *archiveship.Worker // nil: there is no archive
 	room       *room
 	handshakes seldom
+	claim      *claim // to be the only process that runs as this member
 	// members is node, for log lines of any goroutine.
 	members atomic.Pointer[node.Node]
 	own     reserved
@@ -47,7 +49,7 @@ type Server struct {
 	// failed gets the first error that ends the service.
 	failed  chan error
 	wg      sync.WaitGroup
-	unwatch context.CancelFunc // ends the look at free disk; nil: it has not begun
+	unwatch context.CancelFunc // ends the look at certificates and free disk
 	bound   []string           // name=address of everything that listens, for people
 }
 
@@ -63,6 +65,14 @@ const (
 func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err error) {
 	s := &Server{setup: su, log: log, room: newRoom(su.Node.Dir, su.Node.WALDir, log), handshakes: seldom{log: log}, failed: make(chan error, 1), conns: budget.ConnectionsOf(su.Node.MemoryBytes, port.OpenFiles())}
 	s.own.s = s
+	watching, done := context.WithCancel(context.Background())
+	s.unwatch = done
+	s.wg.Go(func() { su.watchCertificates(watching, log) })
+	defer func() {
+		if err != nil {
+			s.abandon()
+		}
+	}()
 	su.Join.PeerConns = s.conns.Peers
 	// The doors' own listeners are opened only when the member is ready: a port that is bound but not served would hold
 	// clients that could go to another member. So they are tried now, and the data directory is not touched if one is in use.
@@ -81,11 +91,6 @@ func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err err
 	if err := su.checkData(); err != nil {
 		return nil, su.Advise(err)
 	}
-	defer func() {
-		if err != nil {
-			s.abandon()
-		}
-	}()
 	s.host = s.newHost(ctx)
 	for _, d := range su.Services {
 		if d.Prepare != nil {
@@ -104,12 +109,21 @@ func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err err
 			return nil, err
 		}
 	}
-	_, identity := node.ReadIdentity(disk.OS(), su.Node.Dir)
+	ident, identity := node.ReadIdentity(disk.OS(), su.Node.Dir)
+	if identity == nil {
+		if s.claim, err = claimMember(su.Node.Dir, ident.Member); err != nil {
+			return nil, err
+		}
+	}
 	if err = s.startNode(ctx); err != nil {
 		return nil, su.Advise(err)
 	}
-	watching, done := context.WithCancel(context.Background())
-	s.unwatch = done
+	if identity != nil {
+		_, member := s.node.IDs()
+		if s.claim, err = claimMember(su.Node.Dir, member); err != nil {
+			return nil, err
+		}
+	}
 	s.wg.Go(func() { s.room.run(watching) })
 	s.wg.Go(func() { s.crowd.run(watching) })
 	// Workers act only while this member leads; they end with the node.
@@ -253,6 +267,7 @@ type starting interface {
 	Status() node.Status
 	Linearize(ctx context.Context) error
 	LeaderChanged() <-chan struct{}
+	WaitsFor() string
 }
 
 func waitReady(ctx context.Context, m starting, failed <-chan error, log *slog.Logger) error {
@@ -266,14 +281,14 @@ func waitReady(ctx context.Context, m starting, failed <-chan error, log *slog.L
 			round, cancel := context.WithTimeout(ctx, 5*time.Second)
 			err := m.Linearize(round)
 			cancel()
-			if err == nil {
+			if err == nil && !m.Status().Joining { // else the leader makes it a voter in a moment, and clients would be refused till then
 				return nil
 			}
 		}
 		if time.Since(told) > 5*time.Second {
 			told = time.Now()
 			st := m.Status()
-			log.Info(waitsFor(&st), "applied", st.Applied)
+			log.Info(waitsFor(&st, m), "applied", st.Applied)
 		}
 		select {
 		case <-changed:
@@ -306,14 +321,16 @@ func (s *Server) waitFirstLevel(ctx context.Context) {
 }
 
 // waitsFor says what keeps a member from being ready.
-func waitsFor(st *node.Status) string {
+func waitsFor(st *node.Status, m starting) string {
 	switch {
+	case st.Ready && st.Joining:
+		return "catching up with the leader, which makes this member a voter then"
 	case st.Ready:
 		return "catching up with the leader"
 	case st.Leader != 0:
 		return "receiving from the leader what this member lacks"
 	}
-	return "waiting for a leader; a majority of the members must run"
+	return cmp.Or(m.WaitsFor(), "waiting for an entry of the new leader")
 }
 
 // Shutdown ends the service in an order that leaves no client waiting: report not ready, hand over leadership, finish requests,
@@ -364,9 +381,8 @@ func (s *Server) abandon() {
 	if s.admin != nil {
 		s.admin.Shutdown(ctx)
 	}
-	if s.unwatch != nil {
-		s.unwatch()
-	}
+	s.claim.release()
+	s.unwatch()
 	s.wg.Wait()
 	for _, d := range s.setup.Services {
 		if d.Close != nil {

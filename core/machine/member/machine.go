@@ -23,7 +23,8 @@ type Machine struct {
 	members map[uint64]emember.Member // what readers see; guarded by mu
 	removed map[uint64]struct{}       // ids used up for good; guarded by mu
 
-	level atomic.Uint32 // of the cluster; written by the apply goroutine
+	level   atomic.Uint32 // of the cluster; written by the apply goroutine
+	changes atomic.Uint64 // how often members or removed changed; written by the apply goroutine
 
 	raised   uint16                     // to which level by this entry; 0: not. Apply goroutine only.
 	pending  map[uint64]*emember.Member // changed in this entry; nil = removed. Apply goroutine only.
@@ -58,10 +59,14 @@ func (m *Machine) Load(r store.Store, _ *machine.Gate) error {
 	m.members, m.removed = members, removed
 	m.level.Store(uint32(level))
 	m.mu.Unlock()
+	m.changes.Add(1)
 	clear(m.pending)
 	m.raised = 0
 	return nil
 }
+
+// Changes counts how often the list of members was changed or loaded in this process. It is no part of the state. Safe for concurrent use.
+func (m *Machine) Changes() uint64 { return m.changes.Load() }
 
 // Read lists the members that a View holds, and the ids that are used up, both by id.
 func Read(r store.Reader) (members []emember.Member, removed []uint64, err error) {
@@ -324,6 +329,9 @@ func (m *Machine) Publish(*entry.Stamp) {
 		}
 	}
 	m.mu.Unlock()
+	if len(m.pending) > 0 {
+		m.changes.Add(1)
+	}
 	clear(m.pending)
 }
 

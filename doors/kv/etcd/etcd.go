@@ -121,6 +121,11 @@ func serveEtcd(all serve.List, s *flags.Settings, environ []string, stdout, stde
 		return err
 	}
 	su.NotifySocket = getenv("NOTIFY_SOCKET")
+	if v := getenv("HOLDFAST_PEER_OVERRIDE"); v != "" {
+		if su.Join.PeerOverride, err = server.ParseOverride(v); err != nil {
+			return fmt.Errorf("HOLDFAST_PEER_OVERRIDE %s: %w", v, err)
+		}
+	}
 	return server.Serve(su, log, func(srv *server.Server) {
 		log.Info(readyLine, "name", s.Name, "at", srv.Addresses())
 	})
@@ -150,11 +155,12 @@ func Setup(all serve.List, s *flags.Settings, memory server.Memory, log *slog.Lo
 	su := &server.Setup{
 		Node: node.Config{Dir: s.DataDir, WALDir: s.WALDir, Beside: []string{fixtures}, MemoryBytes: memory.Bytes, ClientURLs: flags.Strings(s.AdvertiseClient),
 			TickInterval: s.Heartbeat, ElectionTicks: heartbeats, LooseReconfig: !s.StrictReconfig, MaxLearners: s.MaxLearners},
-		Join: node.StartOptions{Name: s.Name, PeerAddr: flags.JoinURLs(s.AdvertisePeer), KeepPeerURLs: true,
-			PeerTLS: members.accept(), PeerDialTLS: members.connect(), Token: s.Token},
+		Join: node.StartOptions{Name: s.Name, NameGiven: s.Name != "default", PeerAddr: flags.JoinURLs(s.AdvertisePeer), KeepPeerURLs: true,
+			PeerTLS: members.accept(), PeerDialTLS: members.connect(), PeerRoots: members.roots(), Token: s.Token},
 		MemoryWhy:    memory.Why,
 		Advise:       func(err error) error { return server.Advise(err, "--data-dir", s.DataDir) },
 		Certificates: slices.Concat(clients.pairs(), members.pairs()),
+		Authorities:  slices.Concat(clients.believed(), members.believed()),
 	}
 	keys := kvprogram.Setup{
 		Options: doorkv.Options{QuotaBytes: s.QuotaBytes, MaxRequestBytes: s.MaxRequestBytes, MaxTxnOps: s.MaxTxnOps,
@@ -243,6 +249,7 @@ func etcdPlace(u flags.URL, flag string, certs *etcdTLS) serve.Place {
 func etcdCluster(s *flags.Settings, su *server.Setup) error {
 	switch ident, err := node.ReadIdentity(disk.OS(), s.DataDir); {
 	case err == nil && ident.Cluster != 0:
+		joinPeers(s, su) // an address there is dialled where the log's does not answer
 		return nil
 	case err != nil && !errors.Is(err, node.ErrNoIdentity):
 		return su.Advise(err)
@@ -277,11 +284,16 @@ func etcdCluster(s *flags.Settings, su *server.Setup) error {
 		su.Join.Join, su.Join.JoinAdded = strings.Join(others, ","), true
 		return nil
 	}
+	joinPeers(s, su)
+	return nil
+}
+
+// joinPeers takes in the list of members that the flags have.
+func joinPeers(s *flags.Settings, su *server.Setup) {
 	su.Join.Peers = map[string]string{}
 	for name, us := range s.Cluster {
 		su.Join.Peers[name] = flags.JoinURLs(us)
 	}
-	return nil
 }
 
 // Door is the kv door, and this program under its other name.

@@ -18,13 +18,13 @@ import (
 )
 
 // etcdTLS makes the configurations of one side under the name etcd: for the side that accepts connections and for the side that
-// dials. Both read renewed certificate files by themselves; authorities are read once, the revocation list at every handshake.
+// dials. Both read renewed certificate files by themselves; authorities are read again at SIGHUP, the revocation list at every handshake.
 type etcdTLS struct {
 	t           flags.TLS
 	pair        *server.KeyPair
 	dial        *server.KeyPair
-	authorities *x509.CertPool // nil: the system's
-	base        tls.Config     // versions and cipher suites
+	authorities *server.Authorities // nil: the system's
+	base        tls.Config          // versions and cipher suites
 	selfSigned  bool
 }
 
@@ -62,12 +62,8 @@ func loadEtcdTLS(s *flags.Settings, prefix string, t flags.TLS, at []flags.URL, 
 		}
 	}
 	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("--%strusted-ca-file: %w", prefix, err)
-		}
-		if e.authorities = x509.NewCertPool(); !e.authorities.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("--%strusted-ca-file %s: no certificate in it", prefix, t.CAFile)
+		if e.authorities, err = server.LoadAuthorities(t.CAFile, log); err != nil {
+			return nil, fmt.Errorf("--%strusted-ca-file %s: %w", prefix, t.CAFile, err)
 		}
 	}
 	if t.CRLFile != "" {
@@ -89,6 +85,22 @@ func (e *etcdTLS) pairs() []*server.KeyPair {
 	return []*server.KeyPair{e.pair, e.dial}
 }
 
+// believed are the authorities that are read again when operators ask for it.
+func (e *etcdTLS) believed() []*server.Authorities {
+	if e == nil || e.authorities == nil {
+		return nil
+	}
+	return []*server.Authorities{e.authorities}
+}
+
+// roots returns the authorities of the moment; nil: those of connect.
+func (e *etcdTLS) roots() func() *x509.CertPool {
+	if e == nil || e.authorities == nil {
+		return nil
+	}
+	return e.authorities.Pool
+}
+
 // accept is the configuration of the side that accepts. As in etcd 3.7 a certificate is demanded if one was asked for or if an
 // authority is named: naming one says that only clients with its certificates are trusted.
 func (e *etcdTLS) accept() *tls.Config {
@@ -100,21 +112,21 @@ func (e *etcdTLS) accept() *tls.Config {
 	if e.t.CAFile == "" && !e.t.CertAuth {
 		return c
 	}
-	c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, e.authorities
+	c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, e.authorities.Pool()
 	c.VerifyConnection = e.allowed
-	if !e.t.SkipSANCheck {
-		// The check needs the address the connection comes from, which is known only per handshake.
-		plain := c.Clone()
-		c.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
-			here := plain.Clone()
+	plain := c.Clone()
+	c.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		here := plain.Clone()
+		here.ClientCAs = e.authorities.Pool()
+		if !e.t.SkipSANCheck { // the check needs the address the connection comes from, which is known only per handshake
 			here.VerifyConnection = func(cs tls.ConnectionState) error {
 				if err := e.allowed(cs); err != nil {
 					return err
 				}
 				return comesFrom(h.Context(), cs.PeerCertificates[0], h.Conn.RemoteAddr())
 			}
-			return here, nil
 		}
+		return here, nil
 	}
 	return c
 }
@@ -126,7 +138,7 @@ func (e *etcdTLS) connect() *tls.Config {
 		return nil
 	}
 	c := e.base.Clone()
-	c.RootCAs, c.InsecureSkipVerify = e.authorities, e.selfSigned
+	c.RootCAs, c.InsecureSkipVerify = e.authorities.Pool(), e.selfSigned
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return e.dial.Get(), nil }
 	if !e.selfSigned {
 		c.VerifyConnection = e.allowed
