@@ -23,7 +23,8 @@ func (w *week) live() {
 	w.day("Tuesday: the leader frozen for 30 s", func() (string, error) { return w.frozen(true) })
 	w.day("Wednesday: a member moves", w.moves)
 	w.day("Wednesday: all three are renumbered, one by one", w.renumbered)
-	w.day("Wednesday: all three are renumbered at once", w.renumberedAtOnce)
+	w.day("Wednesday: all three are renumbered at once, by name", func() (string, error) { return w.renumberedAtOnce(false) })
+	w.day("Wednesday: all three are renumbered at once, by id", func() (string, error) { return w.renumberedAtOnce(true) })
 	w.day("Thursday: a certificate ends in a week", w.endsSoon)
 	w.day("Thursday: a member with an expired certificate", w.expired)
 	w.day("Thursday: the members' authority is rolled", w.rolled)
@@ -154,8 +155,9 @@ func (w *week) frozen(leader bool) (string, error) {
 	}
 	note, err := seen.named(
 		in(inStatus, m.Name+`.*unreachable since`, others...),
-		in(inMetrics, `holdfast_member_heard_seconds\{member="`+m.id+`"\} ([3-9]|\d\d)`, others...),
-		in(inLog, `(?i)level=WARN.*(unreachable|not heard|lost).*`+m.Name, others...))
+		in(inMetrics, `holdfast_member_heard_seconds\{member="`+m.id+`"\} [2-9]`, others...),
+		in(inMetrics, `holdfast_member_unreachable\{member="`+m.id+`"\} 1`, others...),
+		in(inLog, `warn  member unreachable member="`+m.Name, others...))
 	if err != nil {
 		return "", err
 	}
@@ -165,7 +167,8 @@ func (w *week) frozen(leader bool) (string, error) {
 	if err := w.house.ready(m); err != nil {
 		return "", err
 	}
-	back, err := seen.named(in(inStatus, m.Name+`.* ok`, w.house.members...), in(inLog, `(?i)(recovered|heard again|answers again).*`+m.Name, others...))
+	back, err := seen.named(in(inStatus, m.Name+`.* ok`, w.house.members...), in(inLog, `member reachable again member="`+m.Name, others...),
+		in(inLog, `warn  this member did nothing for a while`, m))
 	return note + "; that it has recovered " + back, err
 }
 
@@ -181,13 +184,15 @@ func (w *week) update(m *member, by ...*member) error {
 	}, by...)
 }
 
-// move gives a member another address, first in the log and then at its start.
-func (w *week) move(m *member) error {
+// move starts a member at another address. first: the operator changes the log before, as with etcd; otherwise the member does it itself.
+func (w *week) move(m *member, first bool) error {
 	if err := moved(m); err != nil {
 		return err
 	}
-	if err := w.update(m, w.others(m)...); err != nil {
-		return fmt.Errorf("update: %w", err)
+	if first {
+		if err := w.update(m, w.others(m)...); err != nil {
+			return fmt.Errorf("update: %w", err)
+		}
 	}
 	return w.restart(m, func() error {
 		m.peers = nil
@@ -197,7 +202,7 @@ func (w *week) move(m *member) error {
 
 func (w *week) moves() (string, error) {
 	m := w.house.members[2]
-	if err := w.move(m); err != nil {
+	if err := w.move(m, true); err != nil {
 		return "", err
 	}
 	return w.fine(w.house.watch())
@@ -215,7 +220,7 @@ func (w *week) fine(seen *watchdog) (string, error) {
 
 func (w *week) renumbered() (string, error) {
 	for _, m := range w.house.members {
-		if err := w.move(m); err != nil {
+		if err := w.move(m, false); err != nil {
 			return "", err
 		}
 	}
@@ -223,7 +228,7 @@ func (w *week) renumbered() (string, error) {
 }
 
 // renumberedAtOnce has the whole cluster come up at other addresses than the log has, each member told where the others are.
-func (w *week) renumberedAtOnce() (string, error) {
+func (w *week) renumberedAtOnce(byID bool) (string, error) {
 	leads := w.house.journal.leaderless()
 	defer leads()
 	for _, m := range w.house.members {
@@ -237,9 +242,13 @@ func (w *week) renumberedAtOnce() (string, error) {
 		}
 	}
 	for _, m := range w.house.members {
-		m.peers = nil
-		for _, other := range w.house.members {
-			m.peers = append(m.peers, "--peer-override", other.id+"="+other.Peer)
+		m.peers = []string{"--peers", w.house.peerList()}
+		if byID {
+			var all []string
+			for _, other := range w.others(m) {
+				all = append(all, other.id+"="+other.Peer)
+			}
+			m.peers = []string{"--peer-override", strings.Join(all, ",")}
 		}
 		if err := w.house.start(m); err != nil {
 			return "", err
@@ -249,12 +258,7 @@ func (w *week) renumberedAtOnce() (string, error) {
 		return "", err
 	}
 	leads()
-	for _, m := range w.house.members { // the log learns of it, and the flags are not needed any longer
-		if err := w.update(m, w.house.members...); err != nil {
-			return "", err
-		}
-	}
-	for _, m := range w.house.members {
+	for _, m := range w.house.members { // the log has learnt of it: the flags are not needed any longer
 		err := w.restart(m, func() error {
 			m.peers = nil
 			return nil
@@ -276,8 +280,8 @@ func (w *week) endsSoon() (string, error) {
 		return "", err
 	}
 	note, err := seen.named(in(inStatus, `(?i)certificate.*(ends|expires)`, m), in(inReady, `(?i)certificate.*(ends|expires)`, m),
-		in(inMetrics, `holdfast_certificate_not_after_seconds\{file="[^"]*peer`, m), in(inLog, `level=WARN.*certificate`, m))
-	return note, errors.Join(err, w.house.certify(m, w.members, time.Now().Add(30*24*time.Hour)), w.house.hangUp(m))
+		in(inMetrics, `holdfast_certificate_not_after_seconds\{file="[^"]*peer`, m), in(inLog, `warn  .*certificate .* ends`, m))
+	return note, errors.Join(err, w.house.certify(m, w.members, time.Now().Add(aMonth)), w.house.hangUp(m))
 }
 
 // expired is a member that is started with a certificate of yesterday: nobody talks to it until it has a new one.
@@ -299,13 +303,13 @@ func (w *week) expired() (string, error) {
 		return "", err
 	}
 	note, err := seen.named(
-		in(inLog, `level=WARN.*certificate.*expired`, m), in(inReady, `(?i)certificate.*expired`, m),
+		in(inLog, `warn  .*certificate.*expired`, m), in(inReady, `(?i)certificate.*expired`, m),
 		in(inStatus, `(?i)certificate.*expired`, m),
-		in(inStatus, m.Name+`.*unreachable since`, rest...), in(inLog, `(?i)level=WARN.*expired`, rest...))
+		in(inStatus, m.Name+`.*unreachable since`, rest...), in(inLog, `warn  .*expired`, rest...))
 	if err != nil {
 		return "", err
 	}
-	if err := w.house.certify(m, w.members, time.Now().Add(30*24*time.Hour)); err != nil {
+	if err := w.house.certify(m, w.members, time.Now().Add(aMonth)); err != nil {
 		return "", err
 	}
 	if err := w.house.hangUp(m); err != nil {
@@ -332,7 +336,7 @@ func (w *week) rolled() (string, error) {
 	}
 	time.Sleep(2 * time.Second) // an operator does not do both at once either
 	for _, m := range all {
-		if err := w.house.certify(m, next, time.Now().Add(30*24*time.Hour)); err != nil {
+		if err := w.house.certify(m, next, time.Now().Add(aMonth)); err != nil {
 			return "", err
 		}
 	}
@@ -424,7 +428,7 @@ func (w *week) alone() (string, error) {
 		want := m.Name + `[^\n]*` + strings.ReplaceAll(m.Peer, ".", `\.`) + `[^\n]*refused`
 		signs = append(signs, in(inReady, want, leader), in(inStatus, m.Name+`.*unreachable since`, leader))
 	}
-	signs = append(signs, in(inReady, `a majority`, leader), in(inLog, `(?i)level=WARN.*no leader`, leader))
+	signs = append(signs, in(inReady, `a majority`, leader), in(inLog, `warn  there is no leader`, leader))
 	note, err := seen.named(signs...)
 	if err1 := errors.Join(w.house.start(rest[0]), w.house.start(rest[1])); err1 != nil {
 		return "", errors.Join(err, err1)

@@ -47,6 +47,9 @@ type member struct {
 	noPeer    bool // it is not told where to listen for others
 }
 
+// aMonth is how long a certificate lasts that nobody needs to be warned of.
+const aMonth = 30 * 24 * time.Hour
+
 // memory is what each member is given: three of them share the machine.
 const memory = "256MiB"
 
@@ -56,7 +59,7 @@ func newHouse(dir, bin string) (*house, error) {
 	if h.frontCA, err = h.front.WriteFile(dir); err != nil {
 		return nil, err
 	}
-	if _, _, err = certtest.WriteFiles(dir, "front", h.front.Issue("127.0.0.1")); err != nil {
+	if _, _, err = certtest.WriteFiles(dir, "front", h.front.Issue("127.0.0.1", certtest.NotAfter(time.Now().Add(aMonth)))); err != nil {
 		return nil, err
 	}
 	kind := proctest.HoldfastTLS(bin, h.client())
@@ -74,7 +77,7 @@ func (h *house) client() *tls.Config {
 // take makes a node of the cluster a member with a certificate of the authority.
 func (h *house) take(n *proctest.Node, by *certtest.Authority) (*member, error) {
 	m := &member{Node: n, bin: h.bin, ca: filepath.Join(h.dir, n.Name+"-ca.pem")}
-	if err := h.certify(m, by, time.Now().Add(30*24*time.Hour)); err != nil {
+	if err := h.certify(m, by, time.Now().Add(aMonth)); err != nil {
 		return nil, err
 	}
 	if err := h.believe(m, by); err != nil {
