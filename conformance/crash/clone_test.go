@@ -55,7 +55,7 @@ func twoServers(t *testing.T, r *rand.Rand, round int) (said int, refused bool) 
 	var clusters []*proctest.Cluster
 	for range 2 {
 		c := describe(t, 1, "--archive", place, "--tlog", "{tlog}", "--saga", "{saga}")
-		c.Nodes[0].Setenv(b.Env()...)
+		c.Nodes[0].Setenv(append(b.Env(), "HOLDFAST_TEST_COPIES=1")...)
 		cc, err := grpc.NewClient(c.Nodes[0].KV, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			t.Fatal(err)

@@ -154,8 +154,11 @@ func TestAMemberThatIsCutOffIsNoticed(t *testing.T) {
 		}
 		return false
 	})
-	await(t, "the member says that there is no leader", func() bool {
-		return logs[lost].has("WARN", "there is no leader", "2 of 3") || logs[lost].has("WARN", "there is no leader", "1 of 3")
+	await(t, "the member says that there is no leader", func() bool { return logs[lost].has("WARN", "there is no leader", "of 3 voters answer") })
+	await(t, "it says why, of each of the others", func() bool {
+		text := ln.WaitsFor()
+		return strings.HasPrefix(text, "waiting for a leader; 1 of 3 voters answer, and a majority must run: ") &&
+			strings.Count(text, "nothing comes on its own connection to this member") == 2
 	})
 	ways[lost].set(false)
 	for name := range c.nodes {
@@ -221,4 +224,23 @@ func TestASlowDiskIsNoticed(t *testing.T) {
 	w.began.Store(int64(at + 5*slowFor)) // one that does not end
 	check(at+5*slowFor+time.Second, false)
 	check(at+6*slowFor, true)
+}
+
+// A member whose process was stopped says so, and does not blame the others for what it has not heard.
+func TestAPauseIsThePausedMembersOwn(t *testing.T) {
+	log := &lines{}
+	m := newManualWith(t, 1, func(_ uint64, cfg *Config) { cfg.Logger = slog.New(slog.NewTextHandler(log, nil)) })
+	n := m.nodes[0]
+	now := n.lookedAt
+	for range 5 {
+		now += lookInterval + 300*time.Millisecond
+		n.lookAround(now)
+	}
+	if log.has("did nothing for a while") {
+		t.Error("a look that is a little late is no pause")
+	}
+	n.lookAround(now + 30*time.Second)
+	if !log.has("WARN", "this member did nothing for a while", "for=29.5s") || time.Duration(n.resumed.Load()) != now+30*time.Second {
+		t.Errorf("resumed at %v\n%s", time.Duration(n.resumed.Load()), log.b.String())
+	}
 }

@@ -101,6 +101,11 @@ func (n *Node) Announce(ctx context.Context) error {
 	if len(urls) == 0 || n.keepURLs && len(m.PeerURLs) > 0 || slices.Equal(m.PeerURLs, urls) {
 		return nil
 	}
+	for _, o := range n.others() {
+		if sharesURL(o.PeerURLs, n.identity.PeerAddr) { // the log would refuse it, at each try
+			return ErrPeerAddrExists
+		}
+	}
 	return n.UpdateMember(ctx, n.id, urls)
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/holdfastdb/holdfast/internal/certtest"
 )
@@ -125,4 +126,51 @@ func TestAMemberThatMovesByItselfIsReached(t *testing.T) {
 		}
 		c.serve("moved")
 	})
+}
+
+// An address that is in the log's end, which is not known to be committed, is dialled beside the one of the state.
+func TestTheEndOfTheLogIsReadForAddresses(t *testing.T) {
+	m := newManual(t, 3)
+	leader := m.nodes[0]
+	commit, last := leader.rep.Commit(), leader.wal.LastIndex()
+	m.sending = func(parcel) bool { return true } // nobody hears of it
+	go leader.UpdateMember(within(t), 3, []string{"http://10.0.1.3:2380", "http://10.0.2.3:2380"})
+	m.until("the change is in the leader's log", func() bool {
+		time.Sleep(time.Millisecond) // the caller has a goroutine of its own
+		return leader.wal.LastIndex() > last
+	})
+	if leader.rep.Commit() != commit {
+		t.Fatal("it is committed")
+	}
+	if err := leader.readAhead(); err != nil {
+		t.Fatal(err)
+	}
+	if first, also := leader.addresses.of(3, "n3", "10.0.0.3:2380", true); first != "10.0.0.3:2380" || !slices.Equal(also, []string{"10.0.1.3:2380", "10.0.2.3:2380"}) {
+		t.Errorf("first %s, then %v", first, also)
+	}
+}
+
+// Where a member is dialled first, and where then.
+func TestTheOrderOfAddresses(t *testing.T) {
+	a := &addresses{told: map[uint64]string{1: "told:1"}, ahead: map[uint64]string{1: "ahead:1"}, given: map[string]string{"n1": "given:1", "n2": "given:2"},
+		override: map[uint64]override{2: {"over:2", "log:2"}, 3: {"over:3", "was:3"}}}
+	for _, c := range []struct {
+		id     uint64
+		name   string
+		addr   string
+		unique bool
+		want   []string
+	}{
+		{1, "n1", "log:1", true, []string{"log:1", "told:1", "ahead:1", "given:1"}},
+		{1, "n1", "log:1", false, []string{"log:1", "told:1", "ahead:1"}}, // two members have the name
+		{1, "n1", "", true, []string{"told:1", "ahead:1", "given:1"}},
+		{2, "n2", "log:2", true, []string{"over:2", "given:2", "log:2"}},
+		{3, "n3", "log:3", true, []string{"log:3", "over:3"}}, // the log has had a new one since the start
+		{4, "n4", "", true, []string{""}},
+	} {
+		first, also := a.of(c.id, c.name, c.addr, c.unique)
+		if got := append([]string{first}, also...); !slices.Equal(got, c.want) {
+			t.Errorf("member %d: %v, want %v", c.id, got, c.want)
+		}
+	}
 }

@@ -8,8 +8,8 @@ import (
 // each second (probeInterval).
 const SilentAfter = 2 * time.Second
 
-// noneAfter is the same for what comes on the other one's own connection. Earlier builds probe every five seconds.
-const noneAfter = 7 * time.Second
+// silentEarlier is the same for what comes on the own connection of a member that probes every five seconds, as earlier builds do.
+const silentEarlier = 7 * time.Second
 
 // Contact is what a member knows of its way to another one.
 type Contact struct {
@@ -25,6 +25,8 @@ type Contact struct {
 	// Addr is the address that was dialled last, "" before the first dial has ended. Err is why that made no connection, nil if it did.
 	Addr string
 	Err  error
+	// seldom: the other one is of a build that probes every five seconds, so Incoming is longer without a reason.
+	seldom bool
 }
 
 // Lost returns for how long the other one has been unreachable, 0 if it is not: nothing comes from it, or nothing can be sent to it.
@@ -35,6 +37,10 @@ func (c *Contact) Lost(resumed time.Duration) time.Duration {
 		if min(d, resumed) >= SilentAfter {
 			lost = max(lost, d)
 		}
+	}
+	noneAfter := SilentAfter
+	if c.seldom {
+		noneAfter = silentEarlier
 	}
 	if min(c.Incoming, resumed) >= noneAfter {
 		lost = max(lost, c.Incoming)
@@ -52,6 +58,17 @@ func (c *Traffic) spoke() (now int64) {
 		c.hearingFrom.Store(now)
 	}
 	return now
+}
+
+// probed notes that the member has sent a probe. Two that follow each other soon are of a build that sends one a second.
+func (c *Traffic) probed() {
+	if c == nil {
+		return
+	}
+	now := int64(time.Since(began)) + 1
+	if last := c.probedAt.Swap(now); last != 0 && now-last < int64(2*probeInterval) {
+		c.probes.Store(true)
+	}
 }
 
 // silentFor is how long ago the member was heard; ever is false if it never was.
@@ -91,6 +108,7 @@ func (t *TCP) Contact(id uint64) (Contact, bool) {
 	if at := p.traffic.cameAt.Load(); at != 0 {
 		c.Incoming = time.Since(began) - time.Duration(at)
 	}
+	c.seldom = !p.traffic.probes.Load()
 	l := p.channels[ChannelControl]
 	l.mu.Lock()
 	defer l.mu.Unlock()

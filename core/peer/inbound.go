@@ -188,6 +188,7 @@ func (t *TCP) receive(h *hello, c net.Conn, r *bufio.Reader, w *bufio.Writer, ce
 			}
 		}
 		if channel == ChannelControl && len(f) == 0 {
+			from.probed()
 			c.SetWriteDeadline(time.Now().Add(writeTimeout))
 			if writeFrame(w, nil) != nil || w.Flush() != nil {
 				return

@@ -28,6 +28,9 @@ type Traffic struct {
 	// heardAt is when the member was last heard, cameAt when it was by a connection that it made, hearingFrom since when it was never silent;
 	// all in ns since began; 0: never.
 	heardAt, cameAt, hearingFrom atomic.Int64
+	// probedAt is when its last probe came. probes: it sends one a second.
+	probedAt atomic.Int64
+	probes   atomic.Bool
 }
 
 // heard counts a frame that came in. Traffic is nil for a sender that is not known as a member yet.

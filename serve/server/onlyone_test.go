@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfastdb/holdfast/core/disk"
 	"github.com/holdfastdb/holdfast/internal/proctest"
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
@@ -37,9 +38,18 @@ func TestOneProcessRunsAsAMember(t *testing.T) {
 	}
 	defer p.Kill()
 	wait.Until(t, "the other process has it", func() bool { return strings.Contains(p.LogTail(5), "claimed") })
-	if _, err := claimMember("copy", member); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("copy is the data directory of member %x, and process %d runs as that member", member, p.PID())) {
+	copied := t.TempDir()
+	if _, err := claimMember(copied, member); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%s is the data directory of member %x, and process %d runs as that member", copied, member, p.PID())) {
 		t.Errorf("beside its original: %v", err)
 	}
+	lock, err := disk.OS().Lock(filepath.Join(copied, "LOCK"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := claimMember(copied, member); err != nil {
+		t.Errorf("the other process uses this very directory, which is said elsewhere: %v", err)
+	}
+	lock.Unlock()
 	if err := p.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -65,14 +65,6 @@ const (
 func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err error) {
 	s := &Server{setup: su, log: log, room: newRoom(su.Node.Dir, su.Node.WALDir, log), handshakes: seldom{log: log}, failed: make(chan error, 1), conns: budget.ConnectionsOf(su.Node.MemoryBytes, port.OpenFiles())}
 	s.own.s = s
-	watching, done := context.WithCancel(context.Background())
-	s.unwatch = done
-	s.wg.Go(func() { su.watchCertificates(watching, log) })
-	defer func() {
-		if err != nil {
-			s.abandon()
-		}
-	}()
 	su.Join.PeerConns = s.conns.Peers
 	// The doors' own listeners are opened only when the member is ready: a port that is bound but not served would hold
 	// clients that could go to another member. So they are tried now, and the data directory is not touched if one is in use.
@@ -91,6 +83,14 @@ func Start(ctx context.Context, su *Setup, log *slog.Logger) (_ *Server, err err
 	if err := su.checkData(); err != nil {
 		return nil, su.Advise(err)
 	}
+	watching, done := context.WithCancel(context.Background())
+	s.unwatch = done
+	s.wg.Go(func() { su.watchCertificates(watching, log) })
+	defer func() {
+		if err != nil {
+			s.abandon()
+		}
+	}()
 	s.host = s.newHost(ctx)
 	for _, d := range su.Services {
 		if d.Prepare != nil {
