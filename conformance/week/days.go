@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfastdb/holdfast/internal/certtest"
@@ -140,10 +141,9 @@ func (w *week) frozen(leader bool) (string, error) {
 	if err := m.Pause(); err != nil {
 		return "", err
 	}
-	thawed := time.AfterFunc(frozenFor, func() { _ = m.Resume() }) // the step fails below if it has not come back
+	thaws := time.Now().Add(frozenFor)
 	defer func() {
-		thawed.Stop()
-		_ = m.Resume()
+		_ = m.Resume() // the step fails below if it does not come back
 		leads()
 	}()
 	if leader {
@@ -161,7 +161,7 @@ func (w *week) frozen(leader bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	time.Sleep(frozenFor - time.Since(seen.began))
+	time.Sleep(time.Until(thaws))
 	seen = w.house.watch()
 	_ = m.Resume()
 	if err := w.house.ready(m); err != nil {
@@ -391,7 +391,7 @@ func (w *week) swapped() (string, error) {
 			return "", err
 		}
 	}
-	note, err := seen.named(in(inLog, a.Name+`.*`+b.Name, a), in(inLog, b.Name+`.*`+a.Name, b))
+	note, err := seen.named(in(inLog, `directory of member `+b.Name+`.* names member `+a.Name, a), in(inLog, `directory of member `+a.Name+`.* names member `+b.Name, b))
 	if err == nil {
 		for _, m := range []*member{a, b} {
 			select {
@@ -426,10 +426,14 @@ func (w *week) alone() (string, error) {
 	var signs [][]sign
 	for _, m := range rest {
 		want := m.Name + `[^\n]*` + strings.ReplaceAll(m.Peer, ".", `\.`) + `[^\n]*refused`
-		signs = append(signs, in(inReady, want, leader), in(inStatus, m.Name+`.*unreachable since`, leader))
+		signs = append(signs, in(inReady, want, leader), in(inStatus, want, leader), in(inMetrics, `holdfast_member_unreachable\{member="`+m.id+`"\} 1`, leader))
 	}
-	signs = append(signs, in(inReady, `a majority`, leader), in(inLog, `warn  there is no leader`, leader))
+	signs = append(signs, in(inReady, `a majority`, leader))
 	note, err := seen.named(signs...)
+	if err == nil { // the line comes when there has been no leader for five seconds
+		seen.from()
+		_, err = seen.named(in(inLog, `warn  there is no leader.*a majority must run`, leader))
+	}
 	if err1 := errors.Join(w.house.start(rest[0]), w.house.start(rest[1])); err1 != nil {
 		return "", errors.Join(err, err1)
 	}
@@ -459,14 +463,20 @@ func (w *week) replace(m *member) error {
 	return w.join(m, others[0])
 }
 
+// remove takes a member out of the cluster. Until all members have been connected for five seconds that is refused, as etcd refuses it.
 func (w *week) remove(m *member, by ...*member) error {
 	return w.house.ask(func(ctx context.Context, c *clientv3.Client) error {
 		var id uint64
 		if _, err := fmt.Sscanf(m.id, "%x", &id); err != nil {
 			return err
 		}
-		_, err := c.MemberRemove(ctx, id)
-		return err
+		for {
+			_, err := c.MemberRemove(ctx, id)
+			if !errors.Is(err, rpctypes.ErrUnhealthy) {
+				return err
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
 	}, by...)
 }
 
@@ -485,6 +495,9 @@ func (w *week) join(m *member, at *member) error {
 }
 
 func (w *week) replaced() (string, error) {
+	if _, err := w.fine(w.house.watch()); err != nil {
+		return "", err
+	}
 	for _, m := range w.house.members {
 		if err := w.replace(m); err != nil {
 			return "", fmt.Errorf("%s: %w", m.Name, err)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"sync"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -23,17 +24,19 @@ func newRoster() *roster {
 func (r *roster) enter(m *member, c *clientv3.Client) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.names = append(r.names, m.Name)
+	if !slices.Contains(r.names, m.Name) {
+		r.names = append(r.names, m.Name)
+	}
 	r.clients[m.Name] = c
 	r.sagas[m.Name] = m.Addr("saga")
 }
 
-// leave has clients ask others from now on.
+// leave has clients ask others from now on. The last one stays: clients have to ask somebody.
 func (r *roster) leave(m *member) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, name := range r.names {
-		if name == m.Name {
+		if name == m.Name && len(r.names) > 1 {
 			r.names = append(r.names[:i:i], r.names[i+1:]...)
 			break
 		}
