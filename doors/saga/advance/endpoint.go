@@ -2,48 +2,87 @@ package advance
 
 import "strings"
 
-// endpoint is a service as far as the bounds go: all transactions whose next call goes to one host and port share it. A transaction that
+// endpoint is a service as far as the bounds go: all transactions whose next call goes to one path of one host share it. A transaction that
 // finds it full leaves memory but for its number, and is read again when its turn has come: one that hangs fills its own share and
 // nobody else's. Guarded by term.mu.
 type endpoint struct {
 	name  string
+	host  *host
 	calls int      // under way, and places given to transactions that are being read again
 	bytes int      // of the transactions they belong to
 	queue []uint64 // who waits, and who did
 }
 
-// endpointOf is the part of a URL in front of the path. Two spellings of one service are two endpoints: outcall counts more exactly.
-func endpointOf(url string) string {
-	host := url
-	if _, rest, ok := strings.Cut(url, "://"); ok {
-		host = rest
-	}
-	if i := strings.IndexAny(host, "/?#"); i >= 0 {
-		host = host[:i]
-	}
-	return host
+// host is what the endpoints of one host and port have together. Guarded by term.mu.
+type host struct {
+	name      string
+	calls     int
+	endpoints int
 }
 
-// enter takes a place at an endpoint for a call of a transaction with so many bytes, nil if it has none. reserved is the place that the
+// maxPaths bounds the endpoints that one host has by path. The calls to further paths share one: clients name paths.
+const maxPaths = 64
+
+// endpointOf is the part of a URL up to the second segment of its path, and the host and port in it. Two spellings of one service are two
+// endpoints: outcall counts more exactly.
+func endpointOf(url string) (name, host string) {
+	rest := url
+	if _, behind, ok := strings.Cut(url, "://"); ok {
+		rest = behind
+	}
+	if i := strings.IndexAny(rest, "?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	host, path, _ := strings.Cut(rest, "/")
+	if first, behind, ok := strings.Cut(path, "/"); ok {
+		second, _, _ := strings.Cut(behind, "/")
+		path = first + "/" + second
+	}
+	return host + "/" + path, host
+}
+
+// at finds the endpoint that a URL is called at; make makes it where there is none, else it is nil. The caller holds mu.
+func (t *term) at(url string, make bool) *endpoint {
+	name, on := endpointOf(url)
+	h := t.hosts[on]
+	if e := t.endpoints[name]; e != nil {
+		return e
+	}
+	if h != nil && h.endpoints >= maxPaths {
+		name = on
+	}
+	e := t.endpoints[name]
+	if e != nil || !make {
+		return e
+	}
+	if h == nil {
+		h = &host{name: on}
+		t.hosts[on] = h
+	}
+	h.endpoints++
+	e = &endpoint{name: name, host: h}
+	t.endpoints[name] = e
+	return e
+}
+
+// enter takes a place for a call of a transaction with so many bytes to a URL, nil if it has none. reserved is the place that the
 // transaction was given while it waited, nil if it was not; afterwards it has none.
-func (t *term) enter(name string, bytes int, reserved **endpoint) *endpoint {
+func (t *term) enter(url string, bytes int, reserved **endpoint) *endpoint {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := t.endpoints[name]
-	if e != nil && *reserved == e {
+	e := t.at(url, true)
+	if *reserved == e {
 		*reserved = nil
 		e.bytes += bytes
 		return e
 	}
-	if e == nil {
-		e = &endpoint{name: name}
-		t.endpoints[name] = e
-	}
 	o := &t.w.opt
-	if len(e.queue) > 0 || e.calls >= o.PerEndpoint || e.calls > 0 && int64(e.bytes+bytes) > o.MaxBytes/4 || e.calls >= t.share() {
+	if len(e.queue) > 0 || e.calls >= o.PerEndpoint || e.calls > 0 && int64(e.bytes+bytes) > o.MaxBytes/4 || e.calls >= t.share() ||
+		e.host.calls >= o.PerEndpoint && e.calls >= max(o.PerEndpoint/8, leastShare) {
 		return nil
 	}
 	e.calls++
+	e.host.calls++
 	e.bytes += bytes
 	return e
 }
@@ -72,11 +111,23 @@ func (t *term) leave(e *endpoint, bytes int) {
 		k := t.known[number]
 		k.parked, k.reserved = nil, e
 		t.enqueue(number)
-	} else if e.calls--; e.calls == 0 {
-		delete(t.endpoints, e.name)
+	} else {
+		t.free(e)
 	}
 	t.mu.Unlock()
 	t.load()
+}
+
+// free gives up one place of an endpoint, and forgets it with the last. The caller holds mu.
+func (t *term) free(e *endpoint) {
+	e.host.calls--
+	if e.calls--; e.calls > 0 {
+		return
+	}
+	delete(t.endpoints, e.name)
+	if e.host.endpoints--; e.host.endpoints == 0 {
+		delete(t.hosts, e.host.name)
+	}
 }
 
 // waiting takes the transaction out of a queue that has waited for longest. One that was read meanwhile for another reason waits no more.
@@ -95,10 +146,10 @@ func (t *term) waiting(e *endpoint) (number uint64, ok bool) {
 
 // park has a transaction whose next call has no place at an endpoint wait for one, behind the others. called says that a call of its pass
 // may have been made of which the log does not say so. park returns false if there is a place now.
-func (t *term) park(p *pass, name string, called bool) bool {
+func (t *term) park(p *pass, url string, called bool) bool {
 	number := p.tx().Number
 	t.mu.Lock()
-	e, k := t.endpoints[name], t.known[number]
+	e, k := t.at(url, false), t.known[number]
 	if e == nil || t.dead.Load() {
 		t.mu.Unlock()
 		return false
