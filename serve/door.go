@@ -53,6 +53,8 @@ type Door struct {
 	StatusLines func(fields map[string]json.RawMessage) (state string, notes []string)
 	// Resume is the door's share of `holdfast resume`; nil: nothing of the door is held by a restore.
 	Resume func(l *cli.FlagList) *Resume
+	// Import is the door's share of `holdfast import`: it has declared flags in the list. Nil: nothing is imported into the door this way.
+	Import func(l *cli.FlagList) *Import
 	// Saved begins to read a snapshot for what is asked of it.
 	Saved func() *Saved
 	// Alias is this program under the name of the one that the door stands in for; nil: it has no other name.
@@ -178,6 +180,14 @@ type Resume struct {
 	// About are paragraphs for the help of `holdfast resume`, Examples its command lines.
 	About    string
 	Examples []string
+}
+
+// Import brings over what another program has that the door stands in for. The function that made it has declared flags.
+type Import struct {
+	// Asked reports whether the flags name a source.
+	Asked func() bool
+	// Run imports from it.
+	Run func(c *cli.Call) error
 }
 
 // Saved reads the rows of one snapshot, in their order, for what people ask of it. It is used by one goroutine.

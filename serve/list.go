@@ -73,6 +73,16 @@ func (l List) Commands() (all []*cli.Command) {
 	return all
 }
 
+// Imports declares the flags of every door's share of `holdfast import`.
+func (l List) Imports(flags *cli.FlagList) (all []*Import) {
+	for _, d := range l {
+		if d.Import != nil {
+			all = append(all, d.Import(flags))
+		}
+	}
+	return all
+}
+
 // Names are the names of the doors.
 func (l List) Names() (all []string) {
 	for _, d := range l {

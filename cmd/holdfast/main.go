@@ -36,7 +36,7 @@ func commands() []*cli.Command {
 		[]*cli.Command{sqliteprogram.Run(), sqliteprogram.Replicate(), sqliteprogram.Status(), sqliteprogram.Restore(), sqliteprogram.Branch(), sqliteprogram.Verify(), sqliteprogram.List()},
 		inspect.Commands(all),
 		all.Commands(),
-		[]*cli.Command{migrate.Command(), cli.VersionCommand()})
+		[]*cli.Command{migrate.Command(all), cli.VersionCommand()})
 }
 
 // heapSample is after how many bytes of allocations one is noted for the heap profile (GET /debug/pprof/heap of --admin). At Go's half a mebibyte every

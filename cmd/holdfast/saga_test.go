@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -86,7 +87,7 @@ func TestSagasFromTheCommandLine(t *testing.T) {
 	if code, _ := s.submit("bad", s.steps.URL+"/fail", ""); code != 409 {
 		t.Errorf("submit of what fails: %d", code)
 	}
-	if code, _ := s.submit("slow", s.steps.URL+"/later", ""); code != 409 {
+	if code, _ := s.submit("slow", s.steps.URL+"/later", ""); code != 425 {
 		t.Errorf("submit of what goes on: %d", code)
 	}
 	out := says(t, "saga", "list", "--saga", s.at)
@@ -117,6 +118,28 @@ func TestSagasFromTheCommandLine(t *testing.T) {
 	if out := says(t, "saga", "show", "ill", "--saga", s.at); !strings.Contains(out, `"attempts": 1`) || !strings.Contains(out, `"last_error": "`) {
 		t.Errorf("saga show of one that is tried again:\n%s", out)
 	}
+	if got := row("ill"); !strings.Contains(got, " action 01  url:") {
+		t.Errorf("the row of ill does not say what was called last: %q", got)
+	}
+	// Those that do not get on, as a table and as JSON.
+	if out := says(t, "saga", "list", "--saga", s.at, "--stuck"); strings.Contains(out, "good") || strings.Contains(out, "bad ") || !strings.Contains(out, "ill ") || !strings.Contains(out, "slow ") {
+		t.Errorf("saga list --stuck:\n%s", out)
+	}
+	var listed struct {
+		Leads        bool
+		Transactions []struct {
+			Gid       string
+			Attempts  int
+			Last_call struct{ Op string }
+		}
+	}
+	if err := json.Unmarshal([]byte(says(t, "saga", "list", "--saga", s.at, "--stuck", "--limit", "1", "--json")), &listed); err != nil || !listed.Leads ||
+		len(listed.Transactions) != 1 || listed.Transactions[0].Gid != "ill" || listed.Transactions[0].Attempts != 1 || listed.Transactions[0].Last_call.Op != "action" {
+		t.Errorf("as JSON: %+v, %v", listed, err)
+	}
+	refuses(t, "it has ended with the status succeed", "saga", "retry", "good", "--saga", s.at)
+	refuses(t, "it has ended with the status failed", "saga", "retry", "bad", "--saga", s.at)
+	refuses(t, "no transaction has that gid", "saga", "retry", "none", "--saga", s.at)
 	says(t, "saga", "stop", "ill", "--saga", s.at, "--reason", "the packer is gone")
 	if got := row("ill"); !strings.HasSuffix(got, " the packer is gone") || strings.Contains(got, "/broken") {
 		t.Errorf("the row of one that was stopped: %q", got)
@@ -158,7 +181,7 @@ func TestOperatorsPortsAreNeverCalled(t *testing.T) {
 func TestRestoredSagasAreHeld(t *testing.T) {
 	t.Parallel()
 	s := serveSaga(t, t.TempDir())
-	if code, _ := s.submit("slow", s.steps.URL+"/later", ""); code != 409 {
+	if code, _ := s.submit("slow", s.steps.URL+"/later", ""); code != 425 {
 		t.Fatal("submitted and ended")
 	}
 	snapshot := filepath.Join(t.TempDir(), "snapshot")

@@ -57,6 +57,9 @@ public class Client {
         cases.put("saga with steps at the same time and orders", Client::sagaOrders);
         cases.put("tcc that is confirmed", Client::tccConfirmed);
         cases.put("tcc whose Try says no", Client::tccCancelled);
+        cases.put("sixty submits of a megabyte at a time", Client::sixty);
+        cases.put("an answer of five megabytes", Client::largeAnswer);
+        cases.put("the same saga sent again after its end", Client::again);
         boolean good = true;
         int n = 0;
         for (Map.Entry<String, Case> c : cases.entrySet()) {
@@ -81,6 +84,9 @@ public class Client {
             q.put(pair.substring(0, at), pair.substring(at + 1));
         }
         String body = new String(x.getRequestBody().readAllBytes(), StandardCharsets.UTF_8);
+        if (body.length() > 1000) {
+            body = body.length() + " letters";
+        }
         String service = x.getRequestURI().getPath().substring(1);
         String call = q.get("branch_id") + " " + q.get("op") + " " + service + " " + x.getRequestMethod() + " " + body;
         int status = 200;
@@ -91,7 +97,8 @@ public class Client {
                 status = left.poll();
             }
         }
-        byte[] text = (status == 200 ? "{\"dtm_result\":\"SUCCESS\"}" : "no money").getBytes(StandardCharsets.UTF_8);
+        String said = status == 200 ? "{\"dtm_result\":\"SUCCESS\"}" : "no money";
+        byte[] text = (service.equals("Large") ? "x".repeat(5 << 20) : said).getBytes(StandardCharsets.UTF_8);
         x.sendResponseHeaders(status, text.length);
         x.getResponseBody().write(text);
         x.close();
@@ -190,5 +197,46 @@ public class Client {
                     call("01", "cancel", "TransOutCancel"));
         }
         throw new AssertionError("the sender is told of no error");
+    }
+
+    static String sixty(String gid) throws Exception {
+        Map<String, String> body = Map.of("text", "x".repeat(1 << 20));
+        List<Thread> all = new ArrayList<>();
+        List<Throwable> failed = new ArrayList<>();
+        for (int i = 0; i < 60; i++) {
+            String one = gid + "-" + i;
+            Thread t = new Thread(() -> {
+                try {
+                    client.newSaga(one).add(busi + "TransOut", busi + "TransOutUndo", body).submit();
+                } catch (Throwable e) {
+                    synchronized (failed) {
+                        failed.add(e);
+                    }
+                }
+            });
+            t.start();
+            all.add(t);
+        }
+        for (Thread t : all) {
+            t.join();
+        }
+        if (!failed.isEmpty()) {
+            throw new AssertionError(failed.size() + " were refused: " + failed.get(0));
+        }
+        for (int i = 0; i < 60; i++) {
+            ended(gid + "-" + i, "succeed");
+        }
+        return "all are taken, and succeed";
+    }
+
+    static String largeAnswer(String gid) throws Exception {
+        client.newSaga(gid).add(busi + "Large", busi + "LargeUndo", BODY).submit();
+        return took(gid, "succeed", call("01", "action", "Large"));
+    }
+
+    static String again(String gid) throws Exception {
+        newSaga(gid).enableWaitResult().submit();
+        newSaga(gid).enableWaitResult().submit();
+        return took(gid, "succeed", call("01", "action", "TransOut"), call("02", "action", "TransIn"));
     }
 }

@@ -63,7 +63,7 @@ func run(against, bin, tools string, quick bool) (all []outcome, err error) {
 	}
 	defer os.RemoveAll(dir)
 	if against == "ours" {
-		c, err := coordinator.Ours(dir, bin)
+		c, err := coordinator.Ours(dir, bin, "--memory", "256MiB")
 		if err != nil {
 			return nil, err
 		}

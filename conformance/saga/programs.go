@@ -36,7 +36,7 @@ type program struct {
 
 func programs(tools string, quick bool) []program {
 	var all []program
-	for _, p := range []program{{"http", nil, 25}, {"grpc", nil, 16}, {"workflow-http", nil, 7}, {"workflow-grpc", nil, 7}} {
+	for _, p := range []program{{"http", nil, 25}, {"grpc", nil, 16}, {"workflow-http", nil, 7}, {"workflow-grpc", nil, 7}, {"week", nil, 11}} {
 		p.args = []string{filepath.Join(tools, "clients"), p.name, "-http", coordinator.HTTP, "-grpc", coordinator.GRPC}
 		p.name = "Go, " + p.name
 		all = append(all, p)
@@ -46,7 +46,7 @@ func programs(tools string, quick bool) []program {
 	}
 	return append(all,
 		program{"Python", []string{"build/suites/dtm-python/bin/python", "conformance/saga/client.py", coordinator.HTTP}, 9},
-		program{"Java", []string{"java", "-cp", "build/suites/dtm-java/*", "conformance/saga/Client.java", coordinator.HTTP}, 5})
+		program{"Java", []string{"java", "-cp", "build/suites/dtm-java/*", "conformance/saga/Client.java", coordinator.HTTP}, 8})
 }
 
 // run runs the program and reads its lines. An error says that it ended before it had run all its cases.

@@ -2,6 +2,7 @@ package saga
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/holdfastdb/holdfast/core/entry"
 	kvpart "github.com/holdfastdb/holdfast/doors/kv/part"
@@ -38,6 +39,7 @@ func (d *Door) submitBeside(q *ask, r *request) (any, error) {
 		w = d.wait(r.Gid)
 		defer w.cancel()
 	}
+	q.repeatable = true
 	res, err := d.proposeBeside(q, &sagapart.Part{Kind: sagapart.Begin, Begin: p}, t)
 	if err != nil {
 		return nil, err
@@ -59,7 +61,12 @@ func (d *Door) proposeBeside(q *ask, p *sagapart.Part, t *kvpart.Txn) (*entry.Re
 		if code != 0 {
 			return nil, &failure{code, text}
 		}
-		return append(parts, part), nil
+		// The gid is judged before the compares: where the request is sent again they are mostly false, because it has been done.
+		at := 0
+		if len(parts) > 0 && parts[0].Machine == entry.MachineIdent {
+			at = 1
+		}
+		return slices.Insert(parts, at, part), nil
 	})
 	switch {
 	case err != nil:
@@ -74,7 +81,8 @@ func (d *Door) proposeBeside(q *ask, p *sagapart.Part, t *kvpart.Txn) (*entry.Re
 func besideRefused(rej *entry.Rejection) error {
 	switch {
 	case rej.Machine == sagapart.Machine && rej.Code == sagapart.WrongStatus:
-		return failed("the gid exists already, current status '%s', and nothing was written.", rej.Detail)
+		return failed("the gid exists already, current status '%s', and nothing was written now; if this was sent before, its keys were written with "+
+			"that transaction.", rej.Detail)
 	case rej.Machine == sagapart.Machine:
 		return unknown(rej)
 	case rej.Machine == entry.MachineKV && rej.Code == kvpart.CompareFailed:

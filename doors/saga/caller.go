@@ -4,9 +4,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/holdfastdb/holdfast/core/entry"
 	eident "github.com/holdfastdb/holdfast/core/entry/ident"
+	"github.com/holdfastdb/holdfast/core/node"
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 	"github.com/holdfastdb/holdfast/serve/port"
 )
@@ -29,6 +31,8 @@ type ask struct {
 	acked
 	from     *port.From // the account of its connection over gRPC, nil for another
 	revision uint64     // of the catalogue by which it was let in; 0: without users
+	// repeatable: the same request once more, with the same gid, does no more than once.
+	repeatable bool
 	// gone returns what is closed when the client goes away; nil: that is not known. It may cost a goroutine, so it is for requests that
 	// wait for long.
 	gone func() <-chan struct{}
@@ -92,10 +96,10 @@ func (d *Door) carry(q *ask, command func() ([]entry.Part, error)) (*entry.Resul
 		if q.revision != 0 && parts[0].Machine != entry.MachineIdent {
 			parts = append([]entry.Part{passOf(q.revision)}, parts...)
 		}
-		res, err := d.node.Propose(d.bounded(), Lane, parts...)
+		res, err := d.offer(parts)
 		switch {
 		case err != nil:
-			return nil, unproposed(err)
+			return nil, unproposed(err, q.repeatable)
 		case !eident.Outdated(res.Rejection):
 			return res, nil
 		}
@@ -104,6 +108,33 @@ func (d *Door) carry(q *ask, command func() ([]entry.Part, error)) (*entry.Resul
 		}
 	}
 	return nil, later("users and roles change too fast to judge this by them")
+}
+
+const (
+	// firstFullWait and longestFullWait bound the waits between two tries where the log's lane is full.
+	firstFullWait, longestFullWait = 2 * time.Millisecond, 50 * time.Millisecond
+)
+
+// offer proposes a command. Where the log's lane is full it waits for room, up to the request's deadline: nothing has been done, and the client
+// would only send all of it again.
+func (d *Door) offer(parts []entry.Part) (*entry.Result, error) {
+	ctx := d.bounded()
+	for pause := firstFullWait; ; pause = min(2*pause, longestFullWait) {
+		res, err := d.node.Propose(ctx, Lane, parts...)
+		if !errors.Is(err, node.ErrOverloaded) {
+			return res, err
+		}
+		again := time.NewTimer(pause)
+		select {
+		case <-again.C:
+			continue
+		case <-ctx.Done():
+		case <-d.stopping:
+		case <-d.node.StoppedC():
+		}
+		again.Stop()
+		return nil, err
+	}
 }
 
 // passOf is a pass by the catalogue of a revision.

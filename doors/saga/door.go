@@ -64,9 +64,9 @@ type Options struct {
 	// Ack is the durability dial: whether there is an archive, and whether answers wait for it by themselves.
 	Ack ack.Dial
 
-	// Trouble returns the URL and the text of the newest error of an open transaction in a status, both "" if none is known, and whether this member leads:
-	// other members know no errors. Leader returns the name of the member that does, "" if none is known. Nil: errors are not shown, or no name.
-	Trouble func(number uint64, in sagapart.Status) (url, text string, leads bool)
+	// Trouble returns the newest error of an open transaction in a status and its newest call, zero if none is known, and whether this member leads:
+	// other members know neither. Leader returns the name of the member that does, "" if none is known. Nil: errors are not shown, or no name.
+	Trouble func(number uint64, in sagapart.Status) (of Trouble, leads bool)
 	Leader  func() string
 
 	// Collect adds to the answer of GET /api/metrics what the door cannot know: passes and calls of the worker; nil: nothing is added.
@@ -152,6 +152,7 @@ func newDoor(n member, m *sagamachine.Machine, users *mident.Machine, opts Optio
 	d.register()
 	d.adapted = port.Adapt(http.HandlerFunc(d.watch))
 	d.port = port.New(port.Options{
+		Refusal: portRefusal, RoomPatience: opts.RequestTimeout, MessagePatience: opts.RequestTimeout,
 		Name: "saga", HTTP1: d.http1, HTTP2: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.bridge.ServeHTTP(w, r) }),
 		MaxConns: opts.MaxConns, Conns: opts.Conns, MaxBodyBytes: maxBody, MaxMessageBytes: maxBody, BudgetBytes: opts.MaxFlightBytes, CallBytes: opts.MaxCallBytes, AnswerBytes: opts.MaxAnswerBytes,
 	})

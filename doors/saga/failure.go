@@ -61,7 +61,7 @@ func broken(err error) *failure {
 
 // unproposed translates an error of the node. Whatever may have taken effect is no "come again", although with the same gid it would do
 // no harm: the client decides that.
-func unproposed(err error) error {
+func unproposed(err error, repeatable bool) error {
 	switch {
 	case errors.Is(err, node.ErrTooLarge):
 		return refuse(http.StatusRequestEntityTooLarge, "the transaction is too large for one command of %d bytes", entry.MaxCommandBytes)
@@ -71,7 +71,11 @@ func unproposed(err error) error {
 	case errors.Is(err, node.ErrOverloaded), errors.Is(err, node.ErrNoLeader), errors.Is(err, node.ErrStopped), errors.Is(err, node.ErrSuperseded):
 		return later("nothing was done: %v", err)
 	}
-	return refuse(http.StatusInternalServerError, "it is not known whether this has taken effect: %v; look at /query, or send it again with the same gid", err)
+	advice := "look at GET /api/dtmsvr/query before it is sent again"
+	if repeatable {
+		advice = "send the same again with the same gid, which is done once, or look at GET /api/dtmsvr/query; do not take another gid"
+	}
+	return refuse(http.StatusInternalServerError, "it is not known whether this has taken effect: %v; %s", err, advice)
 }
 
 // unread translates an error of a read round: nothing was asked for but to see.
@@ -91,6 +95,11 @@ func (f *failure) body() []byte {
 		return []byte(`{"message":"internal error"}`) // cannot be: texts can be written
 	}
 	return b
+}
+
+// portRefusal is the answer to a request that the port refuses before the door sees it.
+func portRefusal(code int, text string) (contentType string, body []byte) {
+	return jsonType, (&failure{code, text}).body()
 }
 
 // grpc is the status that DTM's gRPC clients know it by.

@@ -245,6 +245,10 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	defer buf.Free()
 	b := buf.ReadOnlyData()
 	if port.TurnedAway(b) {
+		if m, ok := v.(interface{ turnAway(error) }); ok { // so that the client hears a status that says it
+			m.turnAway(refuse(http.StatusTooManyRequests, "%s; nothing was done, send it again", tooMany))
+			return nil
+		}
 		return errors.New(tooMany)
 	}
 	switch m := v.(type) {

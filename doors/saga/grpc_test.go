@@ -126,7 +126,8 @@ func TestGRPC(t *testing.T) {
 		!slices.Equal(saga.Headers, []sagapart.Header{{Name: "X-A", Value: "b"}}) {
 		t.Errorf("%+v", saga)
 	}
-	expect(codes.Aborted, "current status 'succeed', cannot sumbmit. FAILURE", "Submit", "DtmRequest", `{"Gid":"s1","TransType":"saga"}`)
+	expect(codes.OK, "", "Submit", "DtmRequest", `{"Gid":"s1","TransType":"saga"}`) // once more
+	expect(codes.Aborted, "current status 'succeed', cannot sumbmit: another transaction has this gid", "Submit", "DtmRequest", `{"Gid":"s1","TransType":"saga","Steps":"`+steps("fail")+`","BinPayloads":[""]}`)
 	expect(codes.Aborted, "no money FAILURE", "Submit", "DtmRequest", `{"Gid":"s2","TransType":"saga","Steps":"`+steps("fail")+`","BinPayloads":[""],"TransOptions":{"WaitResult":true}}`)
 	expect(codes.Internal, "Steps: ", "Submit", "DtmRequest", `{"Gid":"s3","TransType":"saga","Steps":"["}`)
 	expect(codes.Internal, "no gid", "Submit", "DtmRequest", `{}`)

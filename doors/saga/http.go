@@ -53,6 +53,9 @@ func about(do func(d *Door, q *ask, r *request) error) func(*Door, *ask, *input)
 	return func(d *Door, q *ask, in *input) (any, error) {
 		r, err := d.request(in)
 		if err == nil {
+			err = r.plain()
+		}
+		if err == nil {
 			err = do(d, q, r)
 		}
 		return nil, err
@@ -96,6 +99,9 @@ var endpoints = func() map[string]*endpoint {
 		prefix + "registerTccBranch": {method: "POST", changes: true, run: register},
 		prefix + "prepareWorkflow": {method: "POST", changes: true, run: func(d *Door, q *ask, in *input) (any, error) {
 			r, err := d.request(in)
+			if err == nil {
+				err = r.plain()
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -227,10 +233,12 @@ func (d *Door) answer(ctx *fasthttp.RequestCtx, v any) error {
 	return nil
 }
 
+const jsonType = "application/json; charset=utf-8"
+
 // document writes JSON.
 func document(ctx *fasthttp.RequestCtx, code int, b []byte) {
 	ctx.SetStatusCode(code)
-	ctx.SetContentType("application/json; charset=utf-8")
+	ctx.SetContentType(jsonType)
 	ctx.Response.SetBodyRaw(b)
 }
 

@@ -55,6 +55,9 @@ var rpcMethods = map[string]func(d *Door, q *ask, params value) (any, error){
 func (v value) about(_ *Door, q *ask, do func(*ask, *request) error) error {
 	r, err := v.request()
 	if err == nil {
+		err = r.plain()
+	}
+	if err == nil {
 		err = do(q, r)
 	}
 	return err

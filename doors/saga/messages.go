@@ -98,6 +98,9 @@ func (r *dtmRequest) decode(b []byte) error {
 	})
 }
 
+// turnAway notes why the message did not come.
+func (r *dtmRequest) turnAway(why error) { r.broken = why }
+
 // options reads DtmTransOptions. Times that are below zero or far too long are taken as what they cannot be.
 func (r *dtmRequest) options(b []byte) error {
 	o := &r.Options
@@ -162,6 +165,9 @@ func (r *dtmBranch) decode(b []byte) error {
 		return nil
 	})
 }
+
+// turnAway notes why the message did not come.
+func (r *dtmBranch) turnAway(why error) { r.broken = why }
 
 // dtmTopic is DtmTopicRequest.
 type dtmTopic struct{ topic, url, remark string }

@@ -64,7 +64,7 @@ func FuzzPagesAreEncodingJSONs(f *testing.F) {
 		for range rng.IntN(4) {
 			tx.Headers = append(tx.Headers, sagapart.Header{Name: some(), Value: some()})
 		}
-		d := &Door{opts: Options{Now: time.Now, Trouble: func(uint64, sagapart.Status) (string, string, bool) { return some(), some(), true }}}
+		d := &Door{opts: Options{Now: time.Now, Trouble: func(uint64, sagapart.Status) (Trouble, bool) { return Trouble{URL: some(), Text: some()}, true }}}
 		same := func(v any, write func(w *writer)) {
 			t.Helper()
 			want, err := json.Marshal(v)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -21,7 +22,7 @@ import (
 
 // TestWhatMayBeSentAgain: 503 is answered only where nothing was done; where that is not known the answer says so.
 func TestWhatMayBeSentAgain(t *testing.T) {
-	s := serve(t, Options{})
+	s := serve(t, Options{RequestTimeout: 300 * time.Millisecond}) // a full log is waited for
 	for err, want := range map[error]struct {
 		code int
 		grpc codes.Code
@@ -100,7 +101,7 @@ func TestALearnerAnswersForNobody(t *testing.T) {
 // TestAStrangerChangesAndSeesNothing: while authentication is on nobody is let in but by those who know users.
 func TestAStrangerChangesAndSeesNothing(t *testing.T) {
 	s := serve(t, Options{KV: keys})
-	s.want(409, "", "POST", "submit", saga1("there", "ongoing"))
+	s.want(425, "", "POST", "submit", saga1("there", "ongoing"))
 	s.authenticate()
 	before := s.rig.Dump()
 	for path, e := range endpoints {
@@ -153,7 +154,10 @@ func TestChangesCarryThePassOfWhoAsks(t *testing.T) {
 	}})
 	s.authenticate()
 	for _, path := range []string{prefix + "submit", ownPrefix + "submit"} {
-		body := strings.Replace(saga1("g"+path[5:8], "ok"), "{", `{"kv":{"success":[{"request_put":{"key":"YQ==","value":"Yg=="}}]},`, 1)
+		body := saga1("g"+path[5:8], "ok")
+		if path != prefix+"submit" {
+			body = strings.Replace(body, "{", `{"kv":{"success":[{"request_put":{"key":"YQ==","value":"Yg=="}}]},`, 1)
+		}
 		if code, _, b := s.do("POST", path, body); code != 403 || !strings.Contains(b, "who are you?") {
 			t.Errorf("a stranger: %d %s", code, b)
 		}
@@ -340,13 +344,33 @@ func TestGids(t *testing.T) {
 	}
 }
 
+// TestAFullLogIsWaitedFor: a submit that finds no room in the log's lane is done when there is some.
+func TestAFullLogIsWaitedFor(t *testing.T) {
+	s := serve(t, Options{})
+	s.mu.Lock()
+	s.fail = fmt.Errorf("wrapped: %w", node.ErrOverloaded)
+	s.mu.Unlock()
+	a := s.later("POST", prefix+"submit", saga1("waits", "ok"))
+	select {
+	case got := <-a:
+		t.Fatalf("answered %d %s while there is no room", got.code, got.body)
+	case <-time.After(20 * time.Millisecond):
+	}
+	s.mu.Lock()
+	s.fail = nil
+	s.mu.Unlock()
+	if got := <-a; got.code != 200 {
+		t.Errorf("%d %s", got.code, got.body)
+	}
+}
+
 // TestMetrics: DTM's names, with labels that no request can make.
 func TestMetrics(t *testing.T) {
 	s := serve(t, Options{Collect: func(m *Metrics) {
 		m.Count("dtm_branch_process_total", "All branches processed by dtm", 3, "model", "saga", "branchid", "01", "branchtype", "action", "status", "ok")
 	}})
 	s.want(200, success, "POST", "submit", saga1("g", "ok"))
-	s.want(409, "", "POST", "submit", saga1("g", "ok"))
+	s.want(409, "", "POST", "submit", saga1("g2", "fail"))
 	s.do("GET", prefix+"strange", "")
 	if _, err := s.call("Submit", "DtmRequest", `{}`, ""); err == nil {
 		t.Error("an empty one was taken")
@@ -411,5 +435,15 @@ func TestBesideIsOneCommand(t *testing.T) {
 	}
 	if after, _ := s.kv.Revision(); after != before+1 {
 		t.Errorf("revision %d after %d", after, before)
+	}
+	// One that has changed what it compares hears of its gid, and not of the compare that has become false by it.
+	if code, _, b := s.do("POST", ownPrefix+"submit", body("changes", "Ng==")); code != 200 {
+		t.Errorf("%d %s", code, b)
+	}
+	if code, _, b := s.do("POST", ownPrefix+"submit", body("changes", "Ng==")); code != 409 || !strings.Contains(b, "the gid exists already") {
+		t.Errorf("sent again: %d %s", code, b)
+	}
+	if code, _, b := s.do("POST", ownPrefix+"submit", body("another", "Ng==")); code != 409 || !strings.Contains(b, "a compare is false") {
+		t.Errorf("another gid: %d %s", code, b)
 	}
 }

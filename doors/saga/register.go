@@ -11,6 +11,7 @@ type registration struct {
 	gid, mode, branch, op, status string
 	url, confirm, cancel          string
 	data                          []byte
+	broken                        error // why it did not come
 }
 
 // readRegistration reads one as JSON.
@@ -88,6 +89,9 @@ func (r *registration) branches() ([]sagapart.Branch, error) {
 
 // register adds branches to a prepared transaction.
 func (d *Door) registerBranch(q *ask, r *registration) error {
+	if r.broken != nil {
+		return r.broken
+	}
 	if err := checkGid(r.gid); err != nil {
 		return err
 	}
@@ -97,6 +101,9 @@ func (d *Door) registerBranch(q *ask, r *registration) error {
 	}
 	for i := range all {
 		b := &all[i]
+		if err := checkURL(b.Op, b.URL); err != nil {
+			return err
+		}
 		switch {
 		case len(b.ID) > sagapart.MaxGidBytes:
 			return refuse(http.StatusBadRequest, "branch_id: %d bytes are too many; at most %d", len(b.ID), sagapart.MaxGidBytes)

@@ -78,7 +78,7 @@ func TestAnUnsubscribedTopicIsNotSentTo(t *testing.T) {
 // TestAGidIsNoSQL: DTM builds a statement out of the gid of resetNextCronTime.
 func TestAGidIsNoSQL(t *testing.T) {
 	s := serve(t, Options{})
-	s.want(409, "", "POST", "submit", saga1("kept", "ongoing"))
+	s.want(425, "", "POST", "submit", saga1("kept", "ongoing"))
 	s.want(500, `{"message":"no TransGlobal with gid: x' or 'a'='a found"}`, "POST", "resetNextCronTime", `{"gid":"x' or 'a'='a"}`)
 	if due := s.find("kept").DueTick; due != 10_000 {
 		t.Errorf("the other one is due at %d", due)

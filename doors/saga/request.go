@@ -206,6 +206,9 @@ func (r *request) check() error {
 	case len(r.Headers) > sagapart.MaxHeaders:
 		return refuse(400, "branch_headers: there are too many; at most %d", sagapart.MaxHeaders)
 	}
+	if err := r.checkURLs(); err != nil {
+		return err
+	}
 	size := 0
 	for _, h := range r.Headers {
 		if size += len(h.Name) + len(h.Value); size > maxHeaders {

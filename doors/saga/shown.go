@@ -275,7 +275,7 @@ func (k *kept) keep(v *tried) (*tried, error) {
 	}
 	if k.shown == nil {
 		own := *v.shownTransaction
-		k.shown, k.sum = &tried{&own, v.Attempts, v.LastError, v.LastErrorURL}, h.Sum64()
+		k.shown, k.sum = &tried{&own, v.Attempts, v.LastError, v.LastErrorURL, v.LastCall}, h.Sum64()
 		for _, s := range k.shown.long() {
 			*s = ""
 		}
@@ -286,7 +286,7 @@ func (k *kept) keep(v *tried) (*tried, error) {
 		return nil, errGone
 	}
 	same := *k.shown.shownTransaction
-	all := &tried{&same, k.shown.Attempts, k.shown.LastError, k.shown.LastErrorURL}
+	all := &tried{&same, k.shown.Attempts, k.shown.LastError, k.shown.LastErrorURL, k.shown.LastCall}
 	for i, s := range all.long() {
 		*s = *v.long()[i]
 	}

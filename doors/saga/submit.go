@@ -8,7 +8,7 @@ import (
 )
 
 // submit begins a transaction that is to run, or lets a prepared one run. A second one of a gid changes nothing, and asks for a pass now if
-// there has been one. With wait_result the answer waits for the end of the next pass.
+// there has been one (repeated.go). With wait_result the answer waits for the end of the next pass.
 func (d *Door) submit(q *ask, r *request) error {
 	if err := r.check(); err != nil {
 		return err
@@ -29,12 +29,17 @@ func (d *Door) submit(q *ask, r *request) error {
 	if p.Definition.Gives() && d.node.Status().Level >= sagapart.SubmitLevel {
 		kind = sagapart.Submit // a transaction that was prepared takes what this request gives
 	}
+	q.repeatable = true
 	st, rej, err := d.propose(q, &sagapart.Part{Kind: kind, Begin: p})
-	if err == nil && rej != nil {
-		err = refusedAs(rej, submitWord)
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case rej != nil:
+		return d.finished(q, r, p, rej)
+	case st.Was == sagapart.Submitted:
+		if err := d.sameOpen(q, r, p, st); err != nil {
+			return err
+		}
 	}
 	return d.submitted(q, w, st, p.FirstMs)
 }
@@ -151,6 +156,7 @@ func (d *Door) prepared(q *ask, r *request, mayExist bool) (*sagapart.State, *en
 		return nil, nil, err
 	}
 	p.Exists = mayExist
+	q.repeatable = true
 	return d.propose(q, &sagapart.Part{Kind: sagapart.Begin, Begin: p})
 }
 

@@ -10,6 +10,9 @@ import (
 
 // subscribe adds a subscriber to a topic, which begins with its first one.
 func (d *Door) subscribe(q *ask, topic, url, remark string) error {
+	if err := checkURL("url", url); err != nil {
+		return err
+	}
 	return d.changeTopic(q, sagapart.Subscribe, &sagapart.TopicPart{Topic: topic, URL: url, Remark: remark})
 }
 

@@ -3,6 +3,7 @@ package saga
 import (
 	"encoding/json"
 	"strconv"
+	"time"
 
 	sagamachine "github.com/holdfastdb/holdfast/doors/saga/machine"
 )
@@ -16,6 +17,32 @@ type tried struct {
 	// LastError and its URL are of the leader's memory: empty on other members, and after a change of leader until the next attempt fails.
 	LastError    string `json:"last_error,omitempty"`
 	LastErrorURL string `json:"last_error_url,omitempty"`
+	// LastCall is of the leader's memory as well.
+	LastCall *shownCall `json:"last_call,omitempty"`
+}
+
+// shownCall is the newest call of a transaction. Time is when it ended, or when it began if it is under way.
+type shownCall struct {
+	URL      string    `json:"url"`
+	Op       string    `json:"op"`
+	BranchID string    `json:"branch_id"`
+	Time     time.Time `json:"time"`
+	UnderWay bool      `json:"under_way"`
+}
+
+// Trouble is what is known of why an open transaction is tried again.
+type Trouble struct {
+	// URL and Text are of the newest error, both "" if there is none.
+	URL, Text string
+	// Call is the newest call; its URL is "" if none is known.
+	Call Call
+}
+
+// Call is a call of a branch. Tick is when it ended, by the clock that transactions go by, or when it began if it is Running.
+type Call struct {
+	URL, Op, BranchID string
+	Tick              int64
+	Running           bool
 }
 
 // write writes it, without the operator's members where it is for DTM's clients.
@@ -30,6 +57,14 @@ func (t *tried) write(w *writer, operator bool) {
 	w.raw(strconv.FormatUint(uint64(t.Attempts), 10))
 	w.textOf("last_error", t.LastError)
 	w.textOf("last_error_url", t.LastErrorURL)
+	if c := t.LastCall; c != nil {
+		b, err := json.Marshal(c)
+		if err != nil { // cannot be: texts and a time can be written
+			b = []byte("null")
+		}
+		w.name("last_call")
+		w.raw(string(b))
+	}
 	w.raw("}")
 }
 
@@ -45,7 +80,7 @@ type knows struct {
 func (d *Door) knows() knows {
 	k := knows{Held: d.machine.Held()}
 	if d.opts.Trouble != nil {
-		_, _, k.Leads = d.opts.Trouble(0, 0)
+		_, k.Leads = d.opts.Trouble(0, 0)
 	}
 	if d.opts.Leader != nil {
 		k.Leader = d.opts.Leader()
@@ -57,7 +92,12 @@ func (d *Door) knows() knows {
 func (d *Door) tried(t *sagamachine.Transaction) *tried {
 	s := &tried{shownTransaction: d.show(t), Attempts: t.Passes}
 	if d.opts.Trouble != nil && !t.Status.Final() {
-		s.LastErrorURL, s.LastError, _ = d.opts.Trouble(t.Number, t.Status)
+		of, _ := d.opts.Trouble(t.Number, t.Status)
+		s.LastErrorURL, s.LastError = of.URL, of.Text
+		if c := of.Call; c.URL != "" {
+			at := d.opts.Now().Add(time.Duration(c.Tick-d.now()) * time.Millisecond)
+			s.LastCall = &shownCall{URL: c.URL, Op: c.Op, BranchID: c.BranchID, Time: at.UTC().Truncate(time.Millisecond), UnderWay: c.Running}
+		}
 	}
 	return s
 }

@@ -55,7 +55,7 @@ func TestRestoredTwice(t *testing.T) {
 			t.Fatalf("round %d: not held", round)
 		}
 		gid := fmt.Sprint("held", round)
-		s.want(409, "", "POST", "submit", saga1(gid, "ok"))
+		s.want(425, "", "POST", "submit", saga1(gid, "ok"))
 		if st := s.find(gid).Status; st != sagapart.Submitted {
 			t.Errorf("round %d: it is %s", round, st)
 		}

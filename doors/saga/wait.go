@@ -112,9 +112,11 @@ func (d *Door) outcome(q *ask, w *waiter, st *sagapart.State) error {
 	}
 }
 
-// notYet is DTM's answer to who waited for a success that has not come: it does not say that it never will.
+// notYet is the answer to a client that waited for a success that has not come: the transaction goes on. DTM says FAILURE here, and its clients
+// undo by hand what may yet succeed.
 func notYet() error {
-	return &failure{http.StatusConflict, "wait result not return success: " + wordFailure}
+	return refuse(http.StatusTooEarly, "wait result not return success: the transaction is still going on; ask GET /api/dtmsvr/query for its outcome, "+
+		"or submit it again with the same gid to wait once more %s", wordOngoing)
 }
 
 // heard is the answer to who waited, by what ended the waiting.
@@ -129,13 +131,17 @@ func (d *Door) heard(e event) error {
 	return outcomeOf(t)
 }
 
-// outcomeOf is the answer to who waited for a transaction that stands as t says; nil: it is forgotten.
+// outcomeOf is the answer to a client that waited for a transaction that stands as t says; nil: it is forgotten.
 func outcomeOf(t *sagamachine.Transaction) error {
 	switch {
-	case t == nil || t.Status != sagapart.Succeed && t.Reason == "":
+	case t == nil:
 		return notYet()
 	case t.Status == sagapart.Succeed:
 		return nil
+	case t.Status != sagapart.Failed && t.Status != sagapart.Aborting:
+		return notYet()
+	case t.Reason == "":
+		return failed("the transaction has failed, status '%s'", t.Status)
 	}
 	return failed("%s", strings.TrimSuffix(t.Reason, " "+wordFailure))
 }

@@ -42,6 +42,9 @@ func (s *served) waits(gid string, n int) {
 	})
 }
 
+// stillGoingOn is what a client hears that waited for an outcome that there is not yet.
+const stillGoingOn = `{"dtm_result":"ONGOING","message":"wait result not return success: the transaction is still going on; ask GET /api/dtmsvr/query for its outcome, or submit it again with the same gid to wait once more ONGOING"}`
+
 // TestWaitResult: who waits hears of a success only when there is one.
 func TestWaitResult(t *testing.T) {
 	s := serve(t, Options{})
@@ -52,7 +55,7 @@ func TestWaitResult(t *testing.T) {
 	}{
 		{"ok", 200, success},
 		{"fail", 409, `{"dtm_result":"FAILURE","message":"url:http://busi/fail return failed: no money FAILURE"}`},
-		{"ongoing", 409, `{"dtm_result":"FAILURE","message":"wait result not return success: FAILURE"}`},
+		{"ongoing", 425, stillGoingOn},
 	} {
 		s.want(c.code, c.body, "POST", "submit", saga1(c.answer, c.answer))
 	}
@@ -95,7 +98,7 @@ func TestARepeatedSubmitWaitsForItsOwnPass(t *testing.T) {
 	s.before = func() { pass(sagapart.ChangePart{Timer: true, NextMs: 10_000}) } // while the second submit is on its way
 	s.mu.Unlock()
 	second := s.later("POST", prefix+"submit", saga1("twice", "never"))
-	if got := <-first; got.code != 409 {
+	if got := <-first; got.code != 425 {
 		t.Errorf("the first: %d %s", got.code, got.body)
 	}
 	wait.Until(t, "the second one has made it due", func() bool { return s.find("twice").DueTick == s.Tick() })
@@ -109,7 +112,7 @@ func TestARepeatedSubmitWaitsForItsOwnPass(t *testing.T) {
 // TestNobodyWaitsForNothing: where no pass will come soon the answer does.
 func TestNobodyWaitsForNothing(t *testing.T) {
 	s := serve(t, Options{WaitTimeout: 50 * time.Millisecond})
-	s.want(409, `{"dtm_result":"FAILURE","message":"wait result not return success: FAILURE"}`, "POST", "submit", saga1("late", "never"))
+	s.want(425, stillGoingOn, "POST", "submit", saga1("late", "never"))
 	s.waits("late", 0)
 
 	// Who goes away is not waited for.
@@ -148,7 +151,7 @@ func TestHeldNobodyWaits(t *testing.T) {
 	if !s.saga.Held() {
 		t.Fatal("not held")
 	}
-	s.want(409, "", "POST", "submit", saga1("held", "ok"))
+	s.want(425, "", "POST", "submit", saga1("held", "ok"))
 	if status := s.find("held").Status; status != sagapart.Submitted {
 		t.Errorf("it is %s", status)
 	}

@@ -79,6 +79,8 @@ type client struct {
 	leaving leaving
 	// lent is set while a stream has the connection instead of fasthttp; it reports whether the connection goes on.
 	lent chan bool
+	// refused: the request was refused before it was read, so the client may still be sending.
+	refused bool
 	// fenced makes Read fail, so that only what has been read ahead is used.
 	fenced bool
 }
@@ -157,7 +159,13 @@ func (c *client) Read(p []byte) (int, error) {
 	if c.arrived == 0 {
 		c.began = c.port.now.Load()
 	}
+	begins := c.arrived == 0
 	c.arrived += n
+	if begins {
+		if err := c.expect(announced(p[:n])); err != nil {
+			return n, err
+		}
+	}
 	if c.asked == 0 && c.scan.scan(p[:n]) {
 		return n, errBareLF
 	}
@@ -231,6 +239,9 @@ func (c *client) Close() error {
 	if c.owner.Swap(closed) == taken {
 		c.port.release(c.site)
 	}
+	if c.refused {
+		linger(c.Conn)
+	}
 	return c.Conn.Close()
 }
 
@@ -248,17 +259,39 @@ func (c *client) draw(n int) error {
 	if !c.port.draw(nil, int64(n-c.held), int64(c.held), c.port.settled(c.opened, c.large)) {
 		return errBusy
 	}
+	c.hold(n)
+	return nil
+}
+
+// expect takes the room for a request whose head announces a body of so many bytes, and waits for it if it must: the server makes a buffer for
+// the whole body as soon as it knows its length.
+func (c *client) expect(body int) error {
+	n := c.arrived + body
+	if body == 0 || body > c.port.opts.MaxBodyBytes || n <= smallRequest { // one that is too long is refused by its length
+		return nil
+	}
+	c.mark(busy, 0) // it waits for the port, and not for the client
+	if !c.port.await(int64(n), c.site, c.port.settled(c.opened, c.large), c.port.opts.RoomPatience) {
+		return errBusy
+	}
+	c.hold(n)
+	c.began = c.port.now.Load() // the client was not read meanwhile
+	return nil
+}
+
+// hold notes that room for n bytes has been taken.
+func (c *client) hold(n int) {
 	c.held = n
 	c.heard.Store(time.Now().UnixNano())
 	c.room.Store(int64(n))
-	return nil
 }
 
 func (c *client) giveBack() {
 	if c.held > 0 {
-		c.port.budget.Add(int64(c.held))
-		c.held = 0
 		c.room.Store(0)
+		n := int64(c.held)
+		c.held = 0
+		c.port.returnRoom(n)
 	}
 }
 

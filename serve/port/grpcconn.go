@@ -66,7 +66,9 @@ func (p *Port) patience(size int) time.Duration {
 
 // Draw implements intake.Room.
 func (i *grpcConn) Draw(n int64) bool {
-	if !i.port.draw(i, n, i.room.Load(), i.port.settled(i.opened, i.large)) {
+	settled := i.port.settled(i.opened, i.large)
+	patience := i.port.opts.MessagePatience
+	if !i.port.draw(i, n, i.room.Load(), settled) && (patience == 0 || !i.Whole() || !i.port.await(n, i.site, settled, patience)) {
 		return false
 	}
 	i.room.Add(n)
@@ -75,8 +77,8 @@ func (i *grpcConn) Draw(n int64) bool {
 
 // Return implements intake.Room.
 func (i *grpcConn) Return(n int64) {
-	i.port.budget.Add(n)
 	i.room.Add(-n)
+	i.port.returnRoom(n)
 }
 
 // Came implements intake.Room.

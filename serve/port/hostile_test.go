@@ -228,7 +228,7 @@ func TestHugeBodiesAreRefusedBeforeTheyCome(t *testing.T) {
 func TestUnfinishedBodiesShareABudget(t *testing.T) {
 	t.Parallel()
 	opts := hasty()
-	opts.RequestTimeout = time.Hour
+	opts.RequestTimeout, opts.RoomPatience = time.Hour, 100*time.Millisecond
 	s := start(t, nil, opts)
 	var open []net.Conn
 	for range 20 { // 20 × 900 KB do not fit 4 MiB

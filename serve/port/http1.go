@@ -3,6 +3,7 @@ package port
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net"
 	"syscall"
 
@@ -21,7 +22,7 @@ const (
 func (p *Port) newHTTP1(lean bool) *fasthttp.Server {
 	return &fasthttp.Server{
 		Handler:               p.handle,
-		ErrorHandler:          refuse,
+		ErrorHandler:          p.refuse,
 		Name:                  "",
 		ReadBufferSize:        maxHeader,
 		MaxRequestBodySize:    p.opts.MaxBodyBytes,
@@ -182,7 +183,7 @@ func (p *Port) holdBody(ctx *fasthttp.RequestCtx) {
 	}
 	ctx.Response.Reset()
 	ctx.Response.Header.Set("Retry-After", "1")
-	answer(ctx, fasthttp.StatusServiceUnavailable, "too many answers that nobody takes")
+	p.say(ctx, fasthttp.StatusServiceUnavailable, "too many answers that nobody takes")
 }
 
 // freeBody is what an answer may hold without being counted: about what its connection has in buffers anyway.
@@ -259,24 +260,45 @@ func ambiguous(h *fasthttp.RequestHeader) (text string, chunked bool) {
 }
 
 // refuse answers what is no request, or not one this port takes; the connection is closed after it.
-func refuse(ctx *fasthttp.RequestCtx, err error) {
+func (p *Port) refuse(ctx *fasthttp.RequestCtx, err error) {
 	var small *fasthttp.ErrSmallBuffer
 	var timeout net.Error
 	switch {
 	case errors.Is(err, errBusy):
+		stillSending(ctx)
 		ctx.Response.Header.Set("Retry-After", "1")
-		answer(ctx, fasthttp.StatusServiceUnavailable, "too many large requests at a time")
+		p.say(ctx, fasthttp.StatusServiceUnavailable, "too many large requests at a time; nothing was done, send it again")
 	case errors.Is(err, fasthttp.ErrBodyTooLarge), errors.Is(err, errTooLong):
-		answer(ctx, fasthttp.StatusRequestEntityTooLarge, "the request is too large")
+		stillSending(ctx)
+		p.say(ctx, fasthttp.StatusRequestEntityTooLarge, fmt.Sprintf("the request is too large; at most %d bytes", p.opts.MaxBodyBytes))
 	case errors.Is(err, errBareLF):
-		answer(ctx, fasthttp.StatusBadRequest, "a line of the head ends without a carriage return")
+		p.say(ctx, fasthttp.StatusBadRequest, "a line of the head ends without a carriage return")
 	case errors.As(err, &small):
-		answer(ctx, fasthttp.StatusRequestHeaderFieldsTooLarge, "the headers are too large")
+		p.say(ctx, fasthttp.StatusRequestHeaderFieldsTooLarge, "the headers are too large")
 	case errors.As(err, &timeout), errors.Is(err, net.ErrClosed), errors.Is(err, syscall.ECONNRESET):
-		answer(ctx, fasthttp.StatusRequestTimeout, "the request did not arrive in time") // mostly the client is gone
+		p.say(ctx, fasthttp.StatusRequestTimeout, "the request did not arrive in time") // mostly the client is gone
 	default:
-		answer(ctx, fasthttp.StatusBadRequest, "this is no HTTP request")
+		p.say(ctx, fasthttp.StatusBadRequest, "this is no HTTP request")
 	}
+}
+
+// stillSending notes that a request was refused before it was read.
+func stillSending(ctx *fasthttp.RequestCtx) {
+	if c := clientOf(ctx); c != nil {
+		c.refused = true
+	}
+}
+
+// say answers by the port's own hand, in the door's form.
+func (p *Port) say(ctx *fasthttp.RequestCtx, code int, text string) {
+	if p.opts.Refusal == nil {
+		answer(ctx, code, text)
+		return
+	}
+	kind, body := p.opts.Refusal(code, text)
+	ctx.SetStatusCode(code)
+	ctx.SetContentType(kind)
+	ctx.SetBody(body)
 }
 
 func answer(ctx *fasthttp.RequestCtx, code int, text string) {

@@ -130,7 +130,7 @@ func (p *Port) Deflated(from *From, drawn int64) {
 	switch {
 	case drawn == 0:
 	case from == nil || from.of == nil:
-		p.budget.Add(drawn)
+		p.returnRoom(drawn)
 	default:
 		from.of.Return(drawn)
 	}

@@ -21,6 +21,13 @@ type Options struct {
 	HTTP1 fasthttp.RequestHandler
 	// HTTP2 answers requests of clients that negotiated h2 inside TLS and do not speak gRPC.
 	HTTP2 http.Handler
+	// RoomPatience is how long an HTTP/1.1 request may wait for room before its body is read. 0 = RequestTimeout, at most 7 s.
+	RoomPatience time.Duration
+	// MessagePatience is how long a gRPC connection on which no other request is coming may wait for room for a message. 0: not at all, which is for
+	// doors whose clients send heartbeats beside large requests.
+	MessagePatience time.Duration
+	// Refusal is the answer to an HTTP/1.1 request that the port refuses by itself, with its type, in the door's own form. Nil: text.
+	Refusal func(code int, text string) (contentType string, body []byte)
 	// MaxConns bounds connections of every kind where Conns is nil. 0 = three quarters of the files this process may open: a member that can
 	// open no more files cannot write its log either. Who makes room, and who is refused: see ConnLimit.
 	MaxConns int
@@ -31,7 +38,8 @@ type Options struct {
 	// MaxMessageBytes is what the gRPC server takes at most as one message. 0 = 4 MiB, its default.
 	MaxMessageBytes int
 	// BudgetBytes bounds the memory of all unanswered gRPC messages over 16 KiB and unfinished HTTP/1.1 requests over 64 KiB
-	// together. What does not fit is refused: HTTP/1.1 with 503, gRPC as the server's codec says, see TurnedAway. 0 = 32 MiB.
+	// together. What does not fit waits for RoomPatience and is refused then: HTTP/1.1 with 503, gRPC as the server's codec says, see
+	// TurnedAway. 0 = 32 MiB.
 	BudgetBytes int64
 	// CallBytes bounds the memory of gRPC calls that are open, with their headers, and of what their handlers hold for them
 	// (From): see crowd.go. 0 = 64 MiB.
@@ -81,6 +89,9 @@ func (o *Options) fill() {
 	if o.RequestTimeout == 0 {
 		o.RequestTimeout = 30 * time.Second
 	}
+	if o.RoomPatience == 0 {
+		o.RoomPatience = min(o.RequestTimeout, 7*time.Second)
+	}
 }
 
 // Port shares listeners among gRPC, JSON and HTTP/1.1. Its methods may be called from several goroutines.
@@ -118,6 +129,7 @@ type Port struct {
 type shares struct {
 	budget   atomic.Int64 // what requests may still draw
 	calls    atomic.Int64 // what open calls hold; above their room for moments
+	waitRoom roomQueue    // who waits for budget
 	lent     callRoom
 	answers  atomic.Int64 // what answers may still hold
 	untaken  atomic.Int64 // when a connection that takes no answer was last looked for, in ns since 1970

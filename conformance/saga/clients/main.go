@@ -1,10 +1,10 @@
-// Command clients is four small programs in the shapes of DTM's quick starts, and one that moves money, around DTM's own Go client,
+// Command clients is five small programs in the shapes of DTM's quick starts, and one that moves money, around DTM's own Go client,
 // unchanged:
 //
-//	clients http|grpc|workflow-http|workflow-grpc -http HOST:PORT -grpc HOST:PORT
+//	clients http|grpc|workflow-http|workflow-grpc|week -http HOST:PORT -grpc HOST:PORT
 //	clients bank ..., clients transfer ...
 //
-// Each of the first four starts the services it needs, runs its cases beside each other, and prints a line for each, with tabs between
+// Each of the first five starts the services it needs, runs its cases beside each other, and prints a line for each, with tabs between
 // ok or failed, the case, and what the services saw or what is wrong. It knows nothing of Holdfast: DTM itself passes it too.
 package main
 
@@ -25,10 +25,10 @@ type at struct {
 }
 
 func main() {
-	programs := map[string]func(*at) []story{"http": httpStories, "grpc": grpcStories, "workflow-http": workflowHTTPStories, "workflow-grpc": workflowGRPCStories}
+	programs := map[string]func(*at) []story{"http": httpStories, "grpc": grpcStories, "workflow-http": workflowHTTPStories, "workflow-grpc": workflowGRPCStories, "week": weekStories}
 	others := map[string]func(args []string) error{"bank": bank, "transfer": transfer}
 	if len(os.Args) < 2 || programs[os.Args[1]] == nil && others[os.Args[1]] == nil {
-		fatal(errors.New("usage: clients http|grpc|workflow-http|workflow-grpc|bank|transfer FLAGS"))
+		fatal(errors.New("usage: clients http|grpc|workflow-http|workflow-grpc|week|bank|transfer FLAGS"))
 	}
 	quiet()
 	if run := others[os.Args[1]]; run != nil {
@@ -42,7 +42,7 @@ func main() {
 	grpc := flags.String("grpc", "127.0.0.1:36790", "where it speaks gRPC")
 	_ = flags.Parse(os.Args[2:]) // it exits on an error
 	dtm := &at{http: "http://" + *http + "/api/dtmsvr", rpc: "http://" + *http + "/api/json-rpc", grpc: *grpc}
-	if !tell(programs[os.Args[1]](dtm)) {
+	if !tell(programs[os.Args[1]](dtm), os.Args[1] == "week") {
 		os.Exit(1)
 	}
 }
@@ -58,8 +58,8 @@ type story struct {
 	run  func() (note string, err error)
 }
 
-// tell runs all stories at once, prints what became of them in their order, and reports whether all are good.
-func tell(all []story) bool {
+// tell runs all stories, at once or one after another, prints what became of them in their order, and reports whether all are good.
+func tell(all []story, inTurn bool) bool {
 	type end struct {
 		note string
 		err  error
@@ -75,6 +75,9 @@ func tell(all []story) bool {
 			}()
 			ends[i].note, ends[i].err = s.run()
 		})
+		if inTurn {
+			wg.Wait()
+		}
 	}
 	wg.Wait()
 	good := true

@@ -24,9 +24,9 @@ const (
 // patience is how long a coordinator may take to take its first command.
 const patience = 60 * time.Second
 
-// Ours starts a Holdfast at DTM's ports, with its data below dir, and waits until it takes transactions. The caller closes the cluster.
-func Ours(dir, bin string) (*proctest.Cluster, error) {
-	c, err := proctest.New(dir, proctest.Holdfast(bin, "--saga", HTTP, "--saga-grpc", GRPC), 1)
+// Ours starts a Holdfast at DTM's ports, with more flags and its data below dir, and waits until it takes transactions. The caller closes the cluster.
+func Ours(dir, bin string, flags ...string) (*proctest.Cluster, error) {
+	c, err := proctest.New(dir, proctest.Holdfast(bin, append([]string{"--saga", HTTP, "--saga-grpc", GRPC}, flags...)...), 1)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/doors/kv/importer"
+	"github.com/holdfastdb/holdfast/serve"
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
 
@@ -76,8 +77,9 @@ func (s *importSide) endpoint() (e importer.Endpoint, err error) {
 	return e, nil
 }
 
-// Command is `holdfast import`.
-func Command() *cli.Command {
+// Command is `holdfast import`, from an etcd or from what the doors of all name.
+func Command(all serve.List) *cli.Command {
+	var others []*serve.Import
 	var from, to *importSide
 	var once, resume *bool
 	var hidden, data, dir, name, peer *string
@@ -93,6 +95,8 @@ revision the source is at by then, compares all keys, values and leases of both 
 v2 keys of an etcd 3.4 are copied, followed and compared beside them, with the time they have left.
 Status 0 if they are. docs/IMPORT.md tells how to move a deployment.
 
+With --dtm the source is a DTM: its topics are copied and compared, then its open transactions are waited for, which it carries on itself.
+
 A target that is not empty is refused unless --resume is given, which deletes there what the source does not have. An import
 that was interrupted goes on with --resume: it compares both sides and writes only what differs.`,
 		Examples: []string{
@@ -101,6 +105,7 @@ that was interrupted goes on with --resume: it compares both sides and writes on
 			"holdfast import --from 10.0.0.1:2379 --once --resume",
 			"holdfast import --from snapshot.db --data ./data",
 			"holdfast import --from-data-dir /var/lib/etcd --data ./data",
+			"holdfast import --dtm http://10.0.0.1:36789",
 		},
 		Flags: func(l *cli.FlagList) {
 			from = addImportSide(l, "from", "", "", "the cluster to copy; with --data a file")
@@ -112,10 +117,20 @@ that was interrupted goes on with --resume: it compares both sides and writes on
 			dir = l.Text("from-data-dir", "DIR", "", "with --data: make it of the data directory of a stopped etcd, which is only read")
 			name = l.Text("name", "NAME", "", "with --data: label of its first member (default: the host's name)")
 			peer = l.Text("peer", "ADDR", "", "with --data: address at which other members will reach it")
+			others = all.Imports(l)
 		},
 		Run: func(c *cli.Call) error {
 			if len(c.Args) > 0 {
 				return cli.Usagef("import: %s: it takes flags only; see `holdfast import --help`", c.Args[0])
+			}
+			for _, o := range others {
+				if !o.Asked() {
+					continue
+				}
+				if *from.endpoints+*dir+*data != "" {
+					return cli.Usagef("import: --from, --from-data-dir and --data are for an etcd; name one source")
+				}
+				return o.Run(c)
 			}
 			if *dir != "" && (*data == "" || *from.endpoints != "") {
 				return cli.Usagef("import: --from-data-dir goes with --data and without --from; write `holdfast import --from-data-dir DIR --data DIR`")

@@ -3,6 +3,8 @@ package advance
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,7 +51,7 @@ func (l *leader) idle() bool {
 	c, t := l.w.Counts(), l.w.current()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return c.Running+c.Waiting == 0 && c.Bytes == 0 && len(t.endpoints) == 0 && len(t.known) == 0
+	return c.Running+c.Waiting == 0 && c.Bytes == 0 && len(t.endpoints) == 0 && len(t.hosts) == 0 && len(t.known) == 0
 }
 
 // TestOneThatHangsDelaysNobodyElse: transactions with a call to a service that does not answer fill its share, and wait beyond it by their
@@ -103,6 +105,51 @@ func TestOneThatHangsDelaysNobodyElse(t *testing.T) {
 		}
 	}
 	eventually(t, "nothing is left in memory", l.idle)
+}
+
+// TestAPathThatHangsDelaysNoOtherOfItsHost: behind an ingress all services have one host. Paths beyond the bound share what one has.
+func TestAPathThatHangsDelaysNoOtherOfItsHost(t *testing.T) {
+	h := newHouse(t)
+	const share, paths, each, good = 8, 20, 3, 50
+	let := make(chan struct{})
+	var once sync.Once
+	answer := func() { once.Do(func() { close(let) }) }
+	defer answer()
+	script := newScript()
+	script.on = func(_ string, r *outcall.Request) outcall.Result {
+		if strings.Contains(r.URL, "stuck") {
+			<-let
+		}
+		return ok
+	}
+	l := h.leadWith(1, Options{PerEndpoint: share}, script, h.m)
+	for i := range 100 {
+		h.saga(fmt.Sprint("a", i), 1, stepAt(0, "ingress/api/stuck/"+fmt.Sprint(i)))
+	}
+	for i := range paths * each {
+		h.saga(fmt.Sprint("b", i), 1, stepAt(0, fmt.Sprintf("ingress/stuck%d/x", i%paths)))
+	}
+	eventually(t, "they wait", func() bool { c := l.w.Counts(); return c.Running > 0 && c.Running+c.Waiting == 100+paths*each })
+	for i := range good {
+		h.saga(fmt.Sprint("good", i), 1, stepAt(0, "ingress/api/orders/"+fmt.Sprint(i)))
+	}
+	eventually(t, "the others are done", func() bool { return l.w.Counts().Succeed == good })
+	c := l.w.Counts()
+	if c.Running > share+paths*leastShare {
+		t.Errorf("%d are in memory", c.Running)
+	}
+	answer()
+	eventually(t, "all have ended", func() bool { return l.w.Counts().Succeed == 100+paths*each+good })
+	eventually(t, "nothing is left in memory", l.idle)
+}
+
+func TestWhatAnEndpointIs(t *testing.T) {
+	for url, want := range map[string]string{"http://h:1": "h:1/", "http://h:1/": "h:1/", "https://h/a": "h/a", "http://h/a/b/c?x=/y": "h/a/b", "http://h?a/b": "h/",
+		"h:2/pkg.Service/Method": "h:2/pkg.Service/Method", "http://h/a/": "h/a/"} {
+		if got, _ := endpointOf(url); got != want {
+			t.Errorf("%s is called at %s, want %s", url, got, want)
+		}
+	}
 }
 
 // TestWhoWaitsLongestIsNext at an endpoint that is full.

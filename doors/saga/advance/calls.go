@@ -22,13 +22,13 @@ func (p *pass) begin(places []int) (decide bool) {
 			decide = true
 			continue
 		}
-		name := endpointOf(url)
-		e := p.t.enter(p, name)
+		e := p.t.enter(p, url)
 		if e == nil {
-			full = name
+			full = url
 			continue
 		}
 		p.view.start(place)
+		p.noteLast(place, true)
 		cancel := p.t.w.opt.Caller.Go(p.request(place, url), func(r outcall.Result) {
 			p.t.leave(e, p, r.Outcome)
 			p.post(event{kind: called, place: place, result: r})
@@ -47,7 +47,7 @@ func (p *pass) begin(places []int) (decide bool) {
 
 // full waits for a place at an endpoint, outside of memory: nothing else of the transaction is under way. What the log lacks goes there
 // first. If an earlier call of the pass did not come to an end, the pass ends instead, so that the wait it has earned is kept.
-func (p *pass) full(name string) (decide bool) {
+func (p *pass) full(url string) (decide bool) {
 	v := p.view
 	_, broken, ongoing := v.trouble()
 	switch {
@@ -56,7 +56,7 @@ func (p *pass) full(name string) (decide bool) {
 	case len(v.results()) > 0:
 		p.propose(&change{})
 	default:
-		if !p.t.park(p, name, v.anyCalled()) {
+		if !p.t.park(p, url, v.anyCalled()) {
 			return true
 		}
 		p.isOver = true

@@ -7,11 +7,12 @@ import (
 	"github.com/holdfastdb/holdfast/doors/saga/outcall"
 )
 
-// endpoint is a service as far as the bounds go: all transactions whose next call goes to one host and port share it. A transaction that
+// endpoint is a service as far as the bounds go: all transactions whose next call goes to one path of one host share it. A transaction that
 // finds it full leaves memory but for its number, and is read again when its turn has come: one that hangs fills its own share and
 // nobody else's. Guarded by term.mu.
 type endpoint struct {
 	name  string
+	host  *host
 	calls int      // under way, and places given to transactions that are being read again
 	bytes int      // of the transactions they belong to
 	since int64    // tick of the last answer, or of the first call under way
@@ -21,23 +22,61 @@ type endpoint struct {
 	narrow bool
 }
 
-// endpointOf is the part of a URL in front of the path. Two spellings of one service are two endpoints: outcall counts more exactly.
-func endpointOf(url string) string {
-	host := url
-	if _, rest, ok := strings.Cut(url, "://"); ok {
-		host = rest
-	}
-	if i := strings.IndexAny(host, "/?#"); i >= 0 {
-		host = host[:i]
-	}
-	return host
+// host is what the endpoints of one host and port have together. Guarded by term.mu.
+type host struct {
+	name      string
+	calls     int
+	endpoints int
 }
 
-// enter takes a place at an endpoint for a call of a transaction, nil if it has none. The place that the transaction was given while it waited is
+// maxPaths bounds the endpoints that one host has by path. The calls to further paths share one: clients name paths.
+const maxPaths = 64
+
+// endpointOf is the part of a URL up to the second segment of its path, and the host and port in it. Two spellings of one service are two
+// endpoints: outcall counts more exactly.
+func endpointOf(url string) (name, host string) {
+	rest := url
+	if _, behind, ok := strings.Cut(url, "://"); ok {
+		rest = behind
+	}
+	if i := strings.IndexAny(rest, "?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	host, path, _ := strings.Cut(rest, "/")
+	if first, behind, ok := strings.Cut(path, "/"); ok {
+		second, _, _ := strings.Cut(behind, "/")
+		path = first + "/" + second
+	}
+	return host + "/" + path, host
+}
+
+// nameOf is the name of the endpoint that a URL is called at, and its host and port. The caller holds mu.
+func (t *term) nameOf(url string) (name, on string) {
+	name, on = endpointOf(url)
+	if h := t.hosts[on]; t.endpoints[name] == nil && h != nil && h.endpoints >= maxPaths {
+		return on, on
+	}
+	return name, on
+}
+
+// add makes the endpoint of a name, with no call yet. The caller holds mu.
+func (t *term) add(name, on string) *endpoint {
+	h := t.hosts[on]
+	if h == nil {
+		h = &host{name: on}
+		t.hosts[on] = h
+	}
+	h.endpoints++
+	e := &endpoint{name: name, host: h, since: t.w.now()}
+	t.endpoints[name] = e
+	return e
+}
+
+// enter takes a place for a call of a transaction to a URL, nil if it has none. The place that the transaction was given while it waited is
 // taken at first.
-func (t *term) enter(p *pass, name string) *endpoint {
+func (t *term) enter(p *pass, url string) *endpoint {
 	t.mu.Lock()
-	e := t.place(p, name)
+	e := t.place(p, url)
 	next := e != nil && t.metIs(p.number)
 	if e != nil && t.widen() {
 		next = true
@@ -50,7 +89,8 @@ func (t *term) enter(p *pass, name string) *endpoint {
 }
 
 // place is enter. The caller holds mu.
-func (t *term) place(p *pass, name string) *endpoint {
+func (t *term) place(p *pass, url string) *endpoint {
+	name, on := t.nameOf(url)
 	e := t.endpoints[name]
 	switch {
 	case e != nil && p.reserved == e:
@@ -58,11 +98,10 @@ func (t *term) place(p *pass, name string) *endpoint {
 	case e != nil && len(e.queue) > 0, !t.fits(e, name, p.bytes):
 		return nil
 	case e == nil:
-		e = &endpoint{name: name, since: t.w.now()}
-		t.endpoints[name] = e
+		e = t.add(name, on)
 		fallthrough
 	default:
-		e.calls++
+		e.take(1)
 	}
 	e.bytes += p.bytes
 	e.under = append(e.under, p)
@@ -95,6 +134,9 @@ func (t *term) fits(e *endpoint, name string, bytes int) bool {
 	taken := t.taken(bytes)
 	if e == nil { // a first call
 		return taken < forLively || t.answered.has(name)
+	}
+	if e.host.calls >= o.PerEndpoint && e.calls >= max(o.PerEndpoint/8, leastShare) {
+		return false
 	}
 	share, sharedBytes := o.PerEndpoint, t.w.most.Load()/4
 	lively := t.lively(e)
@@ -134,7 +176,7 @@ func (t *term) leave(e *endpoint, p *pass, came outcall.Outcome) {
 			e.under = slices.Delete(e.under, i, i+1)
 		}
 	}
-	e.calls--
+	e.take(-1)
 	for range 2 { // two, so that an endpoint that had little room while it hung has it again in the end
 		if e.calls > 0 && !t.fits(e, e.name, 0) {
 			break
@@ -144,10 +186,24 @@ func (t *term) leave(e *endpoint, p *pass, came outcall.Outcome) {
 		}
 	}
 	if e.calls == 0 {
-		delete(t.endpoints, e.name)
+		t.unlist(e)
 	}
 	t.mu.Unlock()
 	t.load()
+}
+
+// take counts n calls, which may be negative, of an endpoint and of its host. The caller holds mu.
+func (e *endpoint) take(n int) {
+	e.calls += n
+	e.host.calls += n
+}
+
+// unlist drops an endpoint without calls, and its host with the last of its endpoints. The caller holds mu.
+func (t *term) unlist(e *endpoint) {
+	delete(t.endpoints, e.name)
+	if e.host.endpoints--; e.host.endpoints == 0 {
+		delete(t.hosts, e.host.name)
+	}
 }
 
 // give gives a place at an endpoint to the transaction that has waited for it longest, and reports whether there was one. The caller holds mu, and calls
@@ -159,7 +215,7 @@ func (t *term) give(e *endpoint) bool {
 	}
 	k := t.known[number]
 	k.parked, k.reserved = nil, e
-	e.calls++
+	e.take(1)
 	t.enqueue(number)
 	return true
 }
@@ -224,9 +280,10 @@ func (t *term) waiting(e *endpoint) (number uint64, ok bool) {
 
 // park has a transaction whose next call has no place at an endpoint wait for one, behind the others. called says that a call of its pass
 // may have been made of which the log does not say so. park returns false if there is a place now.
-func (t *term) park(p *pass, name string, called bool) bool {
+func (t *term) park(p *pass, url string, called bool) bool {
 	number := p.tx().Number
 	t.mu.Lock()
+	name, _ := t.nameOf(url)
 	e, k := t.endpoints[name], t.known[number]
 	switch {
 	case t.dead.Load(), e == nil && t.fits(e, name, p.bytes):
@@ -286,6 +343,16 @@ func (t *term) meet() {
 			t.enqueue(number)
 		}
 	}
+}
+
+// rebound has those begin that wait for memory, after its bound has changed.
+func (t *term) rebound() {
+	t.mu.Lock()
+	t.meet()
+	for t.widen() {
+	}
+	t.mu.Unlock()
+	t.load()
 }
 
 // metIs notes that it is known what becomes of a transaction, and has the next stranger read if it was the one that meet has had read. It reports

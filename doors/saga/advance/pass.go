@@ -31,7 +31,8 @@ type pass struct {
 	wakes    int64 // tick for which it is to be woken, 0: none
 	isOver   bool
 
-	status atomic.Uint32 // as the pass has it, or is about to have it
+	last   atomic.Pointer[LastCall] // the newest call, nil: none yet
+	status atomic.Uint32            // as the pass has it, or is about to have it
 
 	mu     sync.Mutex // guards the rest; what is above belongs to the goroutine that has made busy true
 	events []event

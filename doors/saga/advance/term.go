@@ -37,16 +37,17 @@ type term struct {
 	loaded     int             // with a pass
 	passed     map[uint64]bool // transactions from before the term that are open, and whose pass this leader has ended: the log has all of it
 	bytes      int64
-	endpoints  map[string]*endpoint
-	answered   names       // endpoints that have
-	strangers  []uint64    // known, each with a call to an endpoint that nobody knows and for which memory is kept; and some that no longer are
-	narrow     []*endpoint // where somebody waits for memory rather than for a place
-	met        uint64      // of strangers, how many had their turn
-	meeting    uint64      // the one of them that is being read; 0: none
-	relieved   *pass       // its calls are being given up; nil: none are
-	relievedAt int64       // tick
-	wakes      timerHeap   // when passes want to decide again
-	full       bool        // a timer was left in the store for lack of room
+	endpoints  map[string]*endpoint // by name
+	hosts      map[string]*host     // by name
+	answered   names                // endpoints that have
+	strangers  []uint64             // known, each with a call to an endpoint that nobody knows and for which memory is kept; and some that no longer are
+	narrow     []*endpoint          // where somebody waits for memory rather than for a place
+	met        uint64               // of strangers, how many had their turn
+	meeting    uint64               // the one of them that is being read; 0: none
+	relieved   *pass                // its calls are being given up; nil: none are
+	relievedAt int64                // tick
+	wakes      timerHeap            // when passes want to decide again
+	full       bool                 // a timer was left in the store for lack of room
 }
 
 // known is a transaction that is due. Guarded by term.mu.
@@ -72,7 +73,7 @@ const (
 )
 
 func newTerm(w *Worker, number uint64) *term {
-	t := &term{w: w, number: number, began: w.now(), news: make(chan struct{}, 1), known: map[uint64]*known{}, passed: map[uint64]bool{}, endpoints: map[string]*endpoint{}}
+	t := &term{w: w, number: number, began: w.now(), news: make(chan struct{}, 1), known: map[uint64]*known{}, passed: map[uint64]bool{}, endpoints: map[string]*endpoint{}, hosts: map[string]*host{}}
 	_, t.seq, _, _ = w.state.Recent(math.MaxUint64) // the rows are read after it
 	return t
 }

@@ -14,6 +14,16 @@ type Trouble struct {
 	URL string
 	// Text says what happened, for people.
 	Text string
+	// Call is the newest call of the transaction, zero if none is known.
+	Call LastCall
+}
+
+// LastCall is a call of a branch, or of what a transaction asks by itself.
+type LastCall struct {
+	URL, Op, BranchID string
+	// Tick is when it ended, by the clock that transactions go by; when it began if Running.
+	Tick    int64
+	Running bool
 }
 
 // Trouble returns the newest error of an open transaction in a status; the zero Trouble if this term has seen none in it. leads reports whether this member
@@ -24,7 +34,32 @@ func (w *Worker) Trouble(number uint64, in sagapart.Status) (of Trouble, leads b
 	if t == nil {
 		return Trouble{}, false
 	}
-	return t.troubles.of(number, in), true
+	of = t.troubles.of(number, in)
+	if call := t.lastCall(number); call != nil {
+		of.Call = *call
+	}
+	return of, true
+}
+
+// lastCall is the newest call of the pass over a transaction, nil if there is no pass, or no call in it.
+func (t *term) lastCall(number uint64) *LastCall {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if k := t.known[number]; k != nil && k.pass != nil {
+		return k.pass.last.Load()
+	}
+	return nil
+}
+
+// noteLast notes that a call begins, or has ended.
+func (p *pass) noteLast(place int, running bool) LastCall {
+	call := LastCall{URL: clip(p.url(place), maxTroubleURL), Op: "msg", BranchID: "00", Tick: p.t.w.now(), Running: running}
+	if place != queryCall {
+		b := &p.tx().Branches[place]
+		call.Op, call.BranchID = b.Op, b.ID
+	}
+	p.last.Store(&call)
+	return call
 }
 
 const (
@@ -33,7 +68,7 @@ const (
 	// maxTroubleURL and maxTroubleText bound one URL and one text, in bytes.
 	maxTroubleURL, maxTroubleText = 256, 512
 	// troubleBytes is what one costs beside its texts: an entry of the map and up to two places in the order.
-	troubleBytes = 160
+	troubleBytes = 240
 )
 
 // troubles are the newest errors of the transactions of one term.
@@ -55,7 +90,9 @@ type trouble struct {
 // noted is one trouble's place in the order of dropping.
 type noted struct{ number, id uint64 }
 
-func (t *trouble) size() int { return troubleBytes + len(t.URL) + len(t.Text) }
+func (t *trouble) size() int {
+	return troubleBytes + len(t.URL) + len(t.Text) + len(t.Call.Op) + len(t.Call.BranchID)
+}
 
 // of is empty for another status than that in which the error was noted: its call is no longer made.
 func (s *troubles) of(number uint64, in sagapart.Status) Trouble {
@@ -71,6 +108,7 @@ func (s *troubles) of(number uint64, in sagapart.Status) Trouble {
 func (s *troubles) note(number uint64, in sagapart.Status, place int, what Trouble) {
 	// Clones: the texts may be parts of an answer or a transaction, which would stay in memory with them.
 	what.URL, what.Text = strings.Clone(clip(what.URL, maxTroubleURL)), strings.Clone(clip(what.Text, maxTroubleText))
+	what.Call.URL, what.Call.Op, what.Call.BranchID = what.URL, strings.Clone(what.Call.Op), strings.Clone(what.Call.BranchID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == nil {
@@ -138,16 +176,17 @@ const noCall = queryCall - 1
 // noteCall keeps what a call that has ended tells about why the transaction is tried again. The view has taken the result in.
 func (p *pass) noteCall(place int, r outcall.Result) {
 	s, number := &p.t.troubles, p.number
+	call := p.noteLast(place, false)
 	switch {
 	case r.Outcome == outcall.OK:
 		s.over(number, place)
 	case p.isOver || p.tx().Status.Final():
 	case place != queryCall && p.view.branches[place].status != sagapart.Prepared: // the call has decided its branch, which the log tells
 	case r.Outcome == outcall.Ongoing:
-		s.note(number, p.tx().Status, place, Trouble{URL: p.url(place), Text: "the service is still at it: " + r.Message})
+		s.note(number, p.tx().Status, place, Trouble{URL: p.url(place), Text: "the service is still at it: " + r.Message, Call: call})
 	case r.Outcome == outcall.Failure:
-		s.note(number, p.tx().Status, place, Trouble{URL: p.url(place), Text: "the service refused: " + r.Message})
+		s.note(number, p.tx().Status, place, Trouble{URL: p.url(place), Text: "the service refused: " + r.Message, Call: call})
 	default:
-		s.note(number, p.tx().Status, place, Trouble{URL: p.url(place), Text: r.Message})
+		s.note(number, p.tx().Status, place, Trouble{URL: p.url(place), Text: r.Message, Call: call})
 	}
 }

@@ -34,7 +34,8 @@ type Options struct {
 	// many wait by number; beyond that they wait in the store.
 	MaxRunning int
 	MaxBytes   int64
-	// PerEndpoint bounds the transactions with a call to one host and port (512), so that one which hangs leaves room for the others.
+	// PerEndpoint bounds the transactions with a call to one host and the first two segments of a path (512), so that one which hangs leaves room
+	// for the others. Once those of one host are so many in all, each of its paths may have an eighth.
 	PerEndpoint int
 	// AlertURL is told, by a POST, of transactions whose interval has doubled AlertAfter (3) times or more; "": nobody is.
 	AlertURL   string
@@ -144,7 +145,7 @@ func newWorker(n member, m reader, opt Options) *Worker {
 func (w *Worker) Bound(bytes int64) {
 	w.most.Store(max(bytes, 1))
 	if t := w.current(); t != nil {
-		t.load()
+		t.rebound()
 	}
 }
 

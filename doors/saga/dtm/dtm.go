@@ -48,7 +48,7 @@ const dtmHelp = `Usage:
 
 The data lies in HOLDFAST_DATA (default ./dtm.data), and the memory of the process is bounded by HOLDFAST_MEMORY
 (default: a quarter of the machine's or control group's, 256MiB to 4GiB). HOLDFAST_SAGA_TOKENS,
-HOLDFAST_SAGA_CLIENTS and HOLDFAST_SAGA_ALLOW_TARGETS are those of ` + "`holdfast serve`" + `. A setting that means nothing
+HOLDFAST_SAGA_CLIENTS, HOLDFAST_SAGA_ALLOW_TARGETS and HOLDFAST_SAGA_CA are those of ` + "`holdfast serve`" + `. A setting that means nothing
 here is taken with a line in the log that says why, or refused if somebody might rely on it.
 
 Settings, each also as a variable (MicroService.EndPoint is MICRO_SERVICE_END_POINT):

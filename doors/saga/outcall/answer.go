@@ -11,12 +11,14 @@ import (
 )
 
 // What is read of an answer, in bytes. Its body is looked through for the two words as it comes and kept no further than somebody
-// reads it: a JSON-RPC answer to maxBody, others to keptBody. One that goes on beyond maxScan is given up: it says nothing.
+// reads it: a JSON-RPC answer to maxBody, others to keptBody. The rest is read away, a body longer than maxQuick only by a few calls at a
+// time. One that goes on beyond maxScan is given up: it says nothing.
 const (
 	maxHead  = 64 << 10
 	maxBody  = 64 << 10
 	keptBody = 4 << 10
-	maxScan  = 1 << 20
+	maxQuick = 1 << 20
+	maxScan  = 64 << 20
 )
 
 // answer is what a service answered over HTTP.
@@ -27,15 +29,17 @@ type answer struct {
 	body     []byte // its first bytes; they belong to the buffer they were read into
 	ongoing  bool   // the words, anywhere in the body
 	failure  bool
-	whole    bool   // it was read to its end
-	reusable bool   // the connection is good for another call, if it was
-	encoding string // of the body, if we cannot read it
+	whole    bool     // it was read to its end
+	reusable bool     // the connection is good for another call, if it was
+	encoding string   // of the body, if we cannot read it
+	rpc      rpcError // what a JSON-RPC answer says that is longer than what is kept
 }
 
 var getRequest, postRequest = &http.Request{Method: http.MethodGet}, &http.Request{Method: http.MethodPost}
 
 // readAnswer reads an answer to a request of the given method, its body into buf.
-func (c *conn) readAnswer(method string, keepAll bool, buf *buffer) (a answer, err error) {
+// long is asked before more than maxQuick of it is read, and returns what to call afterwards.
+func (c *conn) readAnswer(method string, jsonRPC bool, buf *buffer, long func() (done func(), err error)) (a answer, err error) {
 	req := getRequest
 	if method == http.MethodPost {
 		req = postRequest
@@ -70,10 +74,10 @@ func (c *conn) readAnswer(method string, keepAll bool, buf *buffer) (a answer, e
 		a.encoding = encoding
 	}
 	keep := keptBody
-	if keepAll {
+	if jsonRPC {
 		keep = maxBody
 	}
-	if err = a.read(body, buf, keep); err != nil {
+	if err = a.read(body, buf, keep, jsonRPC, long); err != nil {
 		return a, err
 	}
 	a.reusable = a.whole && body == io.Reader(resp.Body) && !resp.Close && c.r.Buffered() == 0 && a.status >= 200
@@ -83,7 +87,7 @@ func (c *conn) readAnswer(method string, keepAll bool, buf *buffer) (a answer, e
 var ongoing, failure = []byte("ONGOING"), []byte("FAILURE")
 
 // read reads the body, as much as is kept of it into buf. It is no error that a body is too long.
-func (a *answer) read(r io.Reader, buf *buffer, keep int) error {
+func (a *answer) read(r io.Reader, buf *buffer, keep int, jsonRPC bool, long func() (done func(), err error)) error {
 	b := buf.b[:0]
 	for {
 		if len(b) == cap(b) {
@@ -107,20 +111,37 @@ func (a *answer) read(r io.Reader, buf *buffer, keep int) error {
 	if a.whole {
 		return nil
 	}
-	return a.scan(r)
+	if jsonRPC {
+		a.rpc.scan(b)
+	}
+	return a.scan(r, jsonRPC, long)
 }
 
 // scan looks through what follows the bytes that are kept.
-func (a *answer) scan(r io.Reader) error {
+func (a *answer) scan(r io.Reader, jsonRPC bool, long func() (done func(), err error)) error {
 	overlap := max(len(ongoing), len(failure)) - 1
 	buf := buffers.Get().(*buffer)
 	defer buf.free()
+	if cap(buf.b) < scanned { // what is read in pieces of 2 KiB takes ten times the processor
+		buf.b = make([]byte, 0, scanned)
+	}
 	window := buf.b[:cap(buf.b)]
 	copy(window, a.body[len(a.body)-overlap:])
-	for a.length < maxScan {
+	for waited := false; a.length < maxScan; {
+		if a.length >= maxQuick && !waited {
+			waited = true
+			done, err := long()
+			if err != nil {
+				return err
+			}
+			defer done()
+		}
 		n, err := r.Read(window[overlap:])
 		a.length += n
 		a.look(window[:overlap+n])
+		if jsonRPC {
+			a.rpc.scan(window[overlap : overlap+n])
+		}
 		if err == io.EOF {
 			a.whole = true
 			return nil
@@ -135,6 +156,9 @@ func (a *answer) scan(r io.Reader) error {
 	}
 	return nil
 }
+
+// scanned is how much of an answer is looked through at a time.
+const scanned = 32 << 10
 
 func (a *answer) look(b []byte) {
 	a.ongoing = a.ongoing || bytes.Contains(b, ongoing)
@@ -155,7 +179,7 @@ func (c *call) judgeAnswer(a answer) verdict {
 	answered := fmt.Sprintf("%s answered %d", c.target.endpoint(), a.status)
 	switch {
 	case !a.whole:
-		return verdict{outcome: Transient, message: answered + " and more than 1 MiB, which is not read: it may say anything"}
+		return verdict{outcome: Transient, message: answered + " and more than 64 MiB, which is not read: it may say anything"}
 	case redirects(a.status) && a.location != "":
 		return c.follow(a)
 	case a.encoding != "":
@@ -165,7 +189,7 @@ func (c *call) judgeAnswer(a answer) verdict {
 	case a.status == http.StatusConflict || a.failure:
 		return verdict{outcome: Failure, message: text}
 	case a.status == http.StatusOK && c.jsonRPC && a.length > len(a.body):
-		return verdict{outcome: Transient, message: answered + " and longer than 64 KiB, which is all that is read of JSON-RPC"}
+		return a.rpc.judge(text, answered)
 	case a.status == http.StatusOK && c.jsonRPC:
 		return judgeJSONRPC(a.body, answered)
 	case a.status == http.StatusOK:

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// breaker decides if calls to one endpoint are made. It counts calls that came to nothing: an answer, whatever it says, is none of
+// breaker decides if calls of one route are made, or if connections to one endpoint are. It counts calls that came to nothing: an answer, whatever it says, is none of
 // them. Net.mu guards it.
 type breaker struct {
 	failures int           // in a row
@@ -68,5 +68,11 @@ func (b *breaker) dropped(trial bool) {
 	}
 }
 
+// shut reports whether no call is made now, nor under way to try.
+func (b *breaker) shut(now time.Time) bool { return b.open && !b.trying && now.Before(b.until) }
+
 // quiet reports whether nothing is lost if the breaker is forgotten.
 func (b *breaker) quiet() bool { return b.failures == 0 && !b.open }
+
+// stale reports whether nothing is lost if the breaker is forgotten that was not used since.
+func (b *breaker) stale(since time.Time) bool { return b.quiet() || b.until.Before(since) }

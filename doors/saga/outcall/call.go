@@ -41,9 +41,11 @@ type call struct {
 	// Guarded by Net.mu.
 	state    state
 	endpoint *endpoint
-	trial    bool          // tries an endpoint whose breaker is open
-	place    *list.Element // in the endpoint's queue, while waiting
-	under    *list.Element // among the endpoint's calls, while running
+	route    *route
+	trial    bool          // tries a route whose breaker is open
+	reaching bool          // tries an endpoint to which no connection could be made
+	place    *list.Element // in the route's queue, while waiting
+	under    *list.Element // among the route's calls, while running
 	started  time.Time     // when it began to run
 	gaveUp   bool          // its place was taken from it
 	timer    *time.Timer   // ends the waiting
@@ -89,6 +91,8 @@ type verdict struct {
 	message string
 	// mute: the endpoint gave no sign of life. Otherwise it answered, unless the outcome is Refused or the call was cancelled.
 	mute bool
+	// unreachable: it is mute because no connection could be made. Otherwise the route is.
+	unreachable bool
 	// next is where a redirect leads; the call goes on there.
 	next string
 }
@@ -96,6 +100,13 @@ type verdict struct {
 // failed is the verdict on a call that came to nothing.
 func (c *call) failed(err error) verdict {
 	return verdict{outcome: Transient, mute: true, message: c.explain(err)}
+}
+
+// unreached is the verdict on a call for which no connection could be made.
+func (c *call) unreached(err error) verdict {
+	v := c.failed(err)
+	v.unreachable = true
+	return v
 }
 
 // explain says what went wrong, in the words of somebody who has a service to repair.

@@ -18,6 +18,7 @@ type conn struct {
 	r      *bufio.Reader // reads through budget; nil while it is kept
 	budget int64         // bytes that may still be read, of the part of the answer that is being read
 	heard  bool          // a byte has come since the request
+	sent   bool          // the request was written whole
 	used   time.Time     // when it was put aside
 	quiet  func() bool   // whether nothing has come unasked and nobody has hung up
 }
@@ -32,7 +33,7 @@ func newConn(c net.Conn) *conn {
 func (c *conn) awake() {
 	c.r = readers.Get().(*bufio.Reader)
 	c.r.Reset((*budgeted)(c))
-	c.heard = false
+	c.heard, c.sent = false, false
 }
 
 // rest takes back its buffer.

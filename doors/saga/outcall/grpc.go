@@ -26,6 +26,7 @@ type channel struct {
 	// refused is why policy did not let the last connection through, remote where it leads otherwise.
 	refused atomic.Pointer[refusal]
 	remote  atomic.Pointer[netip.AddrPort]
+	failed  atomic.Bool // the last connection could not be made
 }
 
 func (ch *channel) close() {
@@ -34,6 +35,12 @@ func (ch *channel) close() {
 
 // ready reports whether it is connected.
 func (ch *channel) ready() bool { return ch.cc.GetState() == connectivity.Ready }
+
+// unreachable reports whether there is no connection because none can be made, as far as is known.
+func (ch *channel) unreachable() bool {
+	state := ch.cc.GetState()
+	return ch.failed.Load() || state == connectivity.Connecting || state == connectivity.TransientFailure
+}
 
 // raw is a codec for messages that are bytes already. Its empty name makes the content type plain application/grpc.
 type raw struct{}
@@ -48,16 +55,18 @@ func (raw) Marshal(v any) (mem.BufferSlice, error) {
 func (raw) Unmarshal(mem.BufferSlice, any) error { return nil }
 
 // newChannel makes a channel to a target. Nothing is dialled before the first call.
-func (n *Net) newChannel(t target) (*channel, error) {
+func (n *Net) newChannel(ep *endpoint, t target) (*channel, error) {
 	ch := &channel{}
 	dial := func(ctx context.Context, _ string) (net.Conn, error) {
 		conn, err := n.dial(ctx, &t)
 		var r *refusal
 		errors.As(err, &r)
 		ch.refused.Store(r)
+		ch.failed.Store(err != nil)
 		if err != nil {
 			return nil, err
 		}
+		n.reached(ep)
 		at := remote(conn)
 		ch.remote.Store(&at)
 		return conn, nil
@@ -89,7 +98,7 @@ func (n *Net) channelOf(ep *endpoint, t *target) (*channel, error) {
 	}()
 	if ep.grpc == nil {
 		old = n.spareChannel()
-		ch, err := n.newChannel(*t)
+		ch, err := n.newChannel(ep, *t)
 		if err != nil {
 			return nil, err
 		}
@@ -149,15 +158,45 @@ func (c *call) overGRPC() verdict {
 	if !c.hold(nil, stop) {
 		return verdict{outcome: Transient, message: "cancelled"}
 	}
-	err = ch.cc.Invoke(c.metadata(ctx), c.target.path, c.body, nil)
+	err = c.invoke(ctx, ch)
 	if !c.hold(nil, nil) && err != nil {
 		return verdict{outcome: Transient, message: "cancelled"}
 	}
 	v := c.judgeStatus(err, ch.refused.Load())
+	v.unreachable = v.mute && ch.unreachable()
 	if v.outcome == Refused {
 		n.dropChannel(c.endpoint, ch) // or it would go on refusing for a while after somebody has allowed it
 	}
 	return v
+}
+
+// largestMessage is the longest answer that is taken, in bytes: what DTM takes.
+const largestMessage = 4 << 20
+
+// invoke makes the call. The library has the whole of an answer in memory, though nobody reads it: one that is longer than maxBody needs a place,
+// and the calls of its route after it have one from the beginning.
+func (c *call) invoke(ctx context.Context, ch *channel) error {
+	n := c.net
+	ctx = c.metadata(ctx)
+	n.mu.Lock()
+	large := c.route.large
+	n.mu.Unlock()
+	if !large {
+		err := ch.cc.Invoke(ctx, c.target.path, c.body, nil)
+		if s := status.Convert(err); s.Code() != codes.ResourceExhausted || !strings.Contains(s.Message(), "received message larger than max") {
+			return err
+		}
+		n.mu.Lock()
+		c.route.large = true
+		n.mu.Unlock()
+	}
+	select {
+	case n.large <- struct{}{}:
+		defer func() { <-n.large }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return ch.cc.Invoke(ctx, c.target.path, c.body, nil, grpc.MaxCallRecvMsgSize(largestMessage))
 }
 
 // judgeStatus says what a gRPC status means.

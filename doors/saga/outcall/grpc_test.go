@@ -168,11 +168,19 @@ func TestAConnectionOverGRPCIsShared(t *testing.T) {
 }
 
 func TestAnswersOverGRPCAreBounded(t *testing.T) {
+	var asked atomic.Int32
 	at := serveGRPC(t, func(_ context.Context, _ string, in []byte) ([]byte, error) {
+		asked.Add(1)
 		size, _ := strconv.Atoi(string(in))
 		return make([]byte, size), nil
 	})
-	n := newNet(t, Options{})
+	n := newNet(t, Options{Timeout: time.Minute})
+	for i := range int32(3) { // a service whose answers are long is asked twice the first time, and once from then on
+		want(t, do(t, n, &Request{URL: at + "/pkg.Service/Long", Protocol: GRPC, Payload: []byte(fmt.Sprint(3 << 20))}), OK, "")
+		if got := asked.Load(); got != i+2 {
+			t.Errorf("call %d: asked %d times", i, got)
+		}
+	}
 	want(t, do(t, n, &Request{URL: at + "/pkg.Service/Method", Protocol: GRPC, Payload: []byte(fmt.Sprint(maxBody))}), OK, "")
 	want(t, do(t, n, &Request{URL: at + "/pkg.Service/Method", Protocol: GRPC, Payload: []byte(fmt.Sprint(8 << 20))}), Transient, "larger than max")
 }

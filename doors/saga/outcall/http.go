@@ -3,6 +3,7 @@ package outcall
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -55,7 +56,7 @@ func (c *call) overHTTP(kept bool) (v verdict, again bool) {
 			case c.isCancelled():
 				return verdict{outcome: Transient, message: "cancelled"}, false
 			}
-			return c.failed(err), false
+			return c.unreached(err), false
 		}
 	}
 	conn.SetDeadline(c.by) // a connection that cannot take a deadline is broken: the write says so
@@ -67,11 +68,13 @@ func (c *call) overHTTP(kept bool) (v verdict, again bool) {
 	defer buf.free()
 	a, err := c.exchange(conn, buf)
 	cancelled := !c.hold(nil, nil)
-	if err == nil && a.whole && a.reusable && !cancelled {
-		conn.rest()
+	conn.rest()
+	switch {
+	case err == nil && a.whole && a.reusable && !cancelled:
 		n.keep(c.endpoint, conn)
-	} else {
-		conn.rest()
+	case isTimeout(err) && conn.sent && !conn.heard && !cancelled:
+		n.listen(c, conn)
+	default:
 		conn.Close() // the answer is judged by what was read of it
 	}
 	switch {
@@ -121,6 +124,7 @@ func (c *call) connect() (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.net.reached(c.endpoint)
 	return newConn(raw), nil
 }
 
@@ -139,7 +143,7 @@ func (c *call) exchange(conn *conn, buf *buffer) (answer, error) {
 	}
 	if err != nil && !isTimeout(err) {
 		// A service may answer before it has read everything, and close: the answer is what counts.
-		if a, readErr := conn.readAnswer(c.method, c.jsonRPC, buf); readErr == nil {
+		if a, readErr := conn.readAnswer(c.method, c.jsonRPC, buf, c.long); readErr == nil {
 			a.reusable = false
 			return a, nil
 		}
@@ -147,7 +151,33 @@ func (c *call) exchange(conn *conn, buf *buffer) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return conn.readAnswer(c.method, c.jsonRPC, buf)
+	conn.sent = true
+	return conn.readAnswer(c.method, c.jsonRPC, buf, c.long)
+}
+
+// long takes one of the few places for calls that read a long answer; the time of the call goes on meanwhile. done gives it back.
+func (c *call) long() (done func(), err error) {
+	n := c.net
+	ctx, stop := context.WithDeadline(n.base, c.by)
+	defer stop()
+	c.mu.Lock()
+	conn := c.conn
+	c.mu.Unlock()
+	if !c.hold(conn, stop) {
+		return nil, context.Canceled
+	}
+	defer c.hold(conn, nil)
+	for _, places := range []chan struct{}{c.endpoint.long, n.long} {
+		select {
+		case places <- struct{}{}:
+		case <-ctx.Done():
+			if places == n.long {
+				<-c.endpoint.long
+			}
+			return nil, fmt.Errorf("no place to read an answer of more than 1 MiB in: %w", context.Cause(ctx))
+		}
+	}
+	return func() { <-n.long; <-c.endpoint.long }, nil
 }
 
 // appendHead appends the request's first line and headers.

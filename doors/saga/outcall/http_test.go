@@ -15,7 +15,7 @@ import (
 )
 
 func TestWhatAnAnswerOverHTTPMeans(t *testing.T) {
-	n := newNet(t, Options{})
+	n := newNet(t, Options{Timeout: time.Minute})
 	long := strings.Repeat("x", 2<<20)
 	for _, c := range []struct {
 		name    string
@@ -49,7 +49,12 @@ func TestWhatAnAnswerOverHTTPMeans(t *testing.T) {
 		{"a word across a later border", 200, long[:keptBody+8192-3] + "ONGOING" + long[:20_000], Ongoing, "xxx"},
 		{"long and no word", 200, long[:500_000], OK, "xxx"},
 		{"as long as what is kept", 200, long[:keptBody], OK, "xxx"},
-		{"too long to be read", 200, long, Transient, "more than 1 MiB"},
+		{"two megabytes", 200, long, OK, "xxx"},
+		{"two megabytes of a server error", 500, long, Transient, "answered 500: xxx"},
+		{"two megabytes of a conflict", 409, long, Failure, "xxx"},
+		{"a word behind two megabytes", 200, long + "FAILURE", Failure, "xxx"},
+		{"a word within four megabytes", 200, long + "ONGOING" + long, Ongoing, "xxx"},
+		{"too long to be read", 200, strings.Repeat("x", maxScan+1<<20), Transient, "more than 64 MiB"},
 		{"a word far behind it", 200, long[:1_000_000] + "FAILURE", Failure, "xxx"},
 		{"a message that is cut in a letter", 409, "x" + strings.Repeat("é", 600), Failure, "éé"},
 		{"a message that is cut between letters", 409, strings.Repeat("é", 600) + "x", Failure, "éé"},
@@ -210,7 +215,7 @@ func TestAnswersInEveryForm(t *testing.T) {
 		{"two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nokk", Transient, "Content-Length", false},
 		{"no HTTP", "SSH-2.0-OpenSSH_9.2\r\n\r\n", Transient, "malformed", false},
 		{"nothing", "", Transient, "", false},
-		{"a body without end", "HTTP/1.1 200 OK\r\n\r\n" + endless + "…", Transient, "more than 1 MiB", false},
+		{"a body without end", "HTTP/1.1 200 OK\r\n\r\n" + endless + "…", Transient, "more than 64 MiB", false},
 		{"chunks without end", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + "10000\r\n" + endless + "\r\n…", Transient, "", false},
 		{"a head without end", "HTTP/1.1 200 OK\r\nA: " + endless + "…", Transient, "longer than", false},
 		{"headers without end", "HTTP/1.1 200 OK\r\n" + strings.Repeat("A: b\r\n", 10_000) + "…", Transient, "", false},
@@ -243,7 +248,7 @@ func TestAnswersInEveryForm(t *testing.T) {
 			if conns := 2; s.accepted() != conns && !c.reused || s.accepted() != 1 && c.reused {
 				t.Errorf("two calls made %d connections, reused should be %v", s.accepted(), c.reused)
 			}
-			if sent.Load() > 16<<20 {
+			if sent.Load() > 3*maxScan {
 				t.Errorf("%d MiB were taken of an answer without end", sent.Load()>>20)
 			}
 		})

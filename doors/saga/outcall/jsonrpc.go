@@ -1,6 +1,7 @@
 package outcall
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -50,9 +51,12 @@ func judgeJSONRPC(body []byte, answered string) verdict {
 	if json.Unmarshal(body, &members) != nil || members == nil {
 		return verdict{outcome: Transient, message: answered + " and no JSON object, as a JSON-RPC answer is: " + cut(string(body), 200)}
 	}
-	text := string(body[:min(len(body), MaxMessage+4)])
-	said, ok := members["error"]
-	if !ok || string(said) == "null" {
+	return judgeError(members["error"], string(body[:min(len(body), MaxMessage+4)]), answered)
+}
+
+// judgeError says what an answer means by its member "error", nil if it has none.
+func judgeError(said []byte, text, answered string) verdict {
+	if said == nil || string(said) == "null" {
 		return verdict{outcome: OK, message: text}
 	}
 	var e struct {
@@ -67,4 +71,85 @@ func judgeJSONRPC(body []byte, answered string) verdict {
 		}
 	}
 	return verdict{outcome: Transient, message: answered + " with an error: " + text}
+}
+
+// rpcError finds the member "error" of a JSON object of any length as it comes, and keeps nothing else of it.
+type rpcError struct {
+	depth   int  // of brackets
+	text    bool // within a text
+	escaped bool // the byte before was a backslash in a text
+	broken  bool // it is no object
+	ended   bool // the object is whole
+	value   bool // behind a colon of the object itself
+	key     []byte
+	is      bool // the present member is the one
+	said    []byte
+}
+
+// maxSaid bounds what is kept of it.
+const maxSaid = 4 << 10
+
+func (e *rpcError) scan(b []byte) {
+	for _, c := range b {
+		e.next(c)
+	}
+}
+
+func (e *rpcError) next(c byte) {
+	if e.is && !(e.depth == 1 && !e.text && (c == ',' || c == '}')) && len(e.said) <= maxSaid {
+		e.said = append(e.said, c)
+	}
+	if e.text {
+		switch {
+		case e.escaped:
+			e.escaped = false
+		case c == '\\':
+			e.escaped = true
+		case c == '"':
+			e.text = false
+		}
+		if e.text && e.depth == 1 && !e.value && len(e.key) <= len("error") {
+			e.key = append(e.key, c)
+		}
+		return
+	}
+	switch c {
+	case ' ', '\t', '\r', '\n':
+		return
+	case '"':
+		e.text = true
+		if e.depth == 1 && !e.value {
+			e.key = e.key[:0]
+		}
+	case '{', '[':
+		e.broken = e.broken || e.depth == 0 && (c == '[' || e.ended)
+		e.depth++
+	case '}', ']':
+		if e.depth--; e.depth == 0 {
+			e.ended, e.is = true, false
+		}
+	case ':':
+		if e.depth == 1 {
+			e.value = true
+			if e.is = string(e.key) == "error"; e.is { // of several the last counts
+				e.said = nil
+			}
+		}
+	case ',':
+		if e.depth == 1 {
+			e.value, e.is = false, false
+		}
+	}
+	e.broken = e.broken || e.depth < 1 && !e.ended
+}
+
+// judge says what the answer means. text is its beginning.
+func (e *rpcError) judge(text, answered string) verdict {
+	switch {
+	case e.broken || !e.ended:
+		return verdict{outcome: Transient, message: answered + " and no JSON object, as a JSON-RPC answer is: " + cut(text, 200)}
+	case len(e.said) > maxSaid:
+		return verdict{outcome: Transient, message: answered + " with an error of more than 4 KiB, which is not read"}
+	}
+	return judgeError(bytes.TrimSpace(e.said), text, answered)
 }

@@ -6,10 +6,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestWhatAnAnswerOverJSONRPCMeans(t *testing.T) {
-	n := newNet(t, Options{})
+	n := newNet(t, Options{Timeout: time.Minute})
 	for _, c := range []struct {
 		name    string
 		status  int
@@ -35,7 +36,14 @@ func TestWhatAnAnswerOverJSONRPCMeans(t *testing.T) {
 		{"nothing", 200, ``, Transient, "no JSON object"},
 		{"null", 200, `null`, Transient, "no JSON object"},
 		{"as long as it may be", 200, `{"result":"` + strings.Repeat("x", maxBody-20) + `"}`, OK, ""},
-		{"too long to be read", 200, `{"result":"` + strings.Repeat("x", maxBody) + `"}`, Transient, "longer than 64 KiB"},
+		{"longer than what is kept", 200, `{"result":"` + strings.Repeat("x", maxBody) + `"}`, OK, "xxx"},
+		{"longer, with a failure", 200, `{"result":{"error":"\"` + strings.Repeat("x", maxBody) + `"},"error":{"code":-32901,"message":"no money"}}`, Failure, "xxx"},
+		{"longer, with an error in front", 200, `{"error":{"code":-32902},"result":"` + strings.Repeat(`\"{`, maxBody) + `"}`, Ongoing, "-32902"},
+		{"longer, with another error", 200, `{"error":{"code":1},"result":"` + strings.Repeat("x", 3<<20) + `"}`, Transient, "with an error"},
+		{"longer, without an error", 200, `{"error":null,"result":["error", "` + strings.Repeat("x", maxBody) + `"]}`, OK, "xxx"},
+		{"longer and no object", 200, `["` + strings.Repeat("x", maxBody) + `"]`, Transient, "no JSON object"},
+		{"longer and cut off", 200, `{"result":"` + strings.Repeat("x", maxBody), Transient, "no JSON object"},
+		{"longer, with an error that is too long", 200, `{"error":"` + strings.Repeat("x", maxBody) + `"}`, Transient, "with an error of more than"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -1,7 +1,6 @@
 package outcall
 
 import (
-	"container/list"
 	"fmt"
 	"time"
 )
@@ -9,24 +8,27 @@ import (
 // maxEndpoints bounds the endpoints that are remembered. Clients name them, so without a bound they name how much memory they cost.
 const maxEndpoints = 4096
 
-// endpoint is a scheme, host and port: what the limits, the queue, the breaker and the kept connections are of. Net.mu guards it.
+// endpoint is a scheme, host and port: what connections are kept to, and what cannot be reached as a whole. What hangs there is a route. Net.mu
+// guards it.
 type endpoint struct {
 	key     string
 	running int
-	calls   list.List     // of *call, those under way in the order in which they began
-	waiting list.List     // of *call, in the order in which they came
-	turn    *list.Element // in Net.turns
-	heard   time.Time     // when an answer came last
-	breaker breaker
+	routes  map[string]*route
+	heard   time.Time // when an answer came last
+	breaker breaker   // of connections that cannot be made
 	used    time.Time // when the last call ended
 	idle    []*conn   // kept connections, the one used last at the end
 	grpc    *channel
+	long    chan struct{} // of calls that read a long answer of it
 }
 
 const (
+	// maxLong and maxLongOfHost bound the calls that read an answer beyond its first megabyte, in all and of one endpoint: reading takes the
+	// processor for as long as a service sends.
+	maxLong, maxLongOfHost = 16, 4
 	// leastShare is the least that one endpoint's share of all places can be.
 	leastShare = 8
-	// memory is for how long an endpoint is known to answer after it has.
+	// memory is for how long a route is known to answer after it has.
 	memory = time.Minute
 	// longestWait bounds the wait for a place: a call that may take ten minutes is not kept for as long where there is no place for it.
 	longestWait = 30 * time.Second
@@ -35,32 +37,39 @@ const (
 // share is how many calls to one endpoint may be under way when places are scarce.
 func (n *Net) share() int { return max(n.o.InFlight/64, leastShare) }
 
-// hangs reports whether a call to the endpoint has been under way for longer than a service usually takes. n.mu is held.
-func (n *Net) hangs(ep *endpoint, now time.Time) bool {
-	first := ep.calls.Front()
-	return first != nil && now.Sub(first.Value.(*call).started) > n.o.Timeout
-}
-
-// lively reports whether the endpoint answers, as far as is known. n.mu is held.
-func (n *Net) lively(ep *endpoint, now time.Time) bool {
-	return now.Sub(ep.heard) < memory && !n.hangs(ep, now)
-}
-
-// fits reports whether there is a place for one more call to the endpoint. Places are plenty as long as half of them are free. From then on an
-// endpoint that hangs has its share, and from three quarters on each has. The last eighth is for endpoints that answer, and half of it for the first
-// call to each other. n.mu is held.
-func (n *Net) fits(ep *endpoint, now time.Time) bool {
-	all := n.o.InFlight
-	switch scarce := ep.running >= n.share(); {
-	case ep.running >= n.o.PerEndpoint, n.running >= all:
-		return false
-	case scarce && (n.running >= all/4*3 || n.running >= all/2 && n.hangs(ep, now)):
+// hostHangs reports whether a call to the endpoint hangs while nothing there answers. n.mu is held.
+func (n *Net) hostHangs(ep *endpoint, now time.Time) bool {
+	if now.Sub(ep.heard) <= n.o.Timeout {
 		return false
 	}
-	return n.running < all/8*7 || ep.running == 0 && n.running < n.forLively() || n.lively(ep, now)
+	for _, r := range ep.routes { // any order: one is looked for
+		if n.hangs(r, now) {
+			return true
+		}
+	}
+	return false
 }
 
-// forLively is from how many calls on places are kept for endpoints that answer: thousands that were never called may hang as well.
+// fits reports whether there is a place for one more call of the route. Places are plenty as long as half of them are free. From then on an
+// endpoint that hangs has its share, and a route that does, and from three quarters on each endpoint has. The last eighth is for routes that
+// answer, and half of it for the first call to each other endpoint. n.mu is held.
+func (n *Net) fits(r *route, now time.Time) bool {
+	if !n.fitsHost(r, now) {
+		return false
+	}
+	ep, all, share := r.endpoint, n.o.InFlight, n.share()
+	switch {
+	case n.running >= all:
+		return false
+	case ep.running >= share && (n.running >= all/4*3 || n.running >= all/2 && n.hostHangs(ep, now)):
+		return false
+	case r.running >= share && n.running >= all/2 && n.hangs(r, now):
+		return false
+	}
+	return n.running < all/8*7 || ep.running == 0 && n.running < n.forLively() || n.lively(r, now)
+}
+
+// forLively is from how many calls on places are kept for routes that answer: thousands that were never called may hang as well.
 func (n *Net) forLively() int {
 	if n.o.InFlight < 8*leastShare {
 		return n.o.InFlight
@@ -68,75 +77,76 @@ func (n *Net) forLively() int {
 	return n.o.InFlight / 16 * 15
 }
 
-// relieve gives up one call that hangs, where every place it might have is taken and a call to an endpoint waits that answers or has none under way: the oldest
-// of the endpoint with the most. Its request said how long its service may take, but not that others are to wait for it. n.mu is held.
-func (n *Net) relieve(ep *endpoint, now time.Time) {
-	most, lively := n.o.InFlight, n.lively(ep, now)
+// relieve gives up one call that hangs, where every place it might have is taken and a call of a route waits that answers or has none under way: the oldest
+// of the route with the most. Its request said how long its service may take, but not that others are to wait for it. n.mu is held.
+func (n *Net) relieve(r *route, now time.Time) {
+	most, lively := n.o.InFlight, n.lively(r, now)
 	if !lively {
 		most = n.forLively()
 	}
-	if n.running < most || ep.running > 0 && !lively {
+	if n.running < most {
+		n.relieveHost(r, now)
 		return
 	}
-	var worst *endpoint
-	for _, other := range n.endpoints { // any order: the one with the most is looked for
-		if other != ep && (worst == nil || other.running > worst.running) && n.hangs(other, now) {
-			worst = other
+	if r.endpoint.running > 0 && !lively {
+		return
+	}
+	var worst *route
+	for _, ep := range n.endpoints { // any order: the one with the most is looked for
+		if ep != r.endpoint {
+			worst = n.worst(r, ep.routes, worst, now)
 		}
 	}
-	if worst == nil {
-		return
-	}
-	c := worst.calls.Front().Value.(*call)
-	if c.gaveUp { // its end is on its way
-		return
-	}
-	c.gaveUp = true
-	n.meter.GivenUp.Inc()
-	c.interrupt()
+	n.giveUp(worst)
 }
 
 // enter gives a call a place: it reports true if the call is to be made at once, by the goroutine that asked. Otherwise the call waits or has been ended.
 func (n *Net) enter(c *call) bool {
 	n.mu.Lock()
 	ep := n.endpointOf(&c.target)
-	c.endpoint = ep
+	r := n.routeOf(c, ep)
+	c.endpoint, c.route = ep, r
 	now := time.Now()
 	if c.isCancelled() || n.closed {
 		n.mu.Unlock()
 		go c.end(Transient, "cancelled before it was sent")
 		return false
 	}
-	ok, trial := ep.breaker.allow(now)
+	ok, trial, reaching := r.allow(now)
+	shut, name := (*breaker)(nil), ""
+	if !ok {
+		shut, name = r.shut(now)
+	}
 	switch {
-	case !ok && !ep.breaker.trying: // else it waits for what comes of the one that tries
+	case shut != nil:
 		text := fmt.Sprintf("circuit open: calls to %s came to nothing %d times in a row (the last: %s); none is made for %v",
-			ep.key, ep.breaker.failures, ep.breaker.last, max(ep.breaker.until.Sub(now), 0).Round(time.Millisecond))
+			name, shut.failures, shut.last, max(shut.until.Sub(now), 0).Round(time.Millisecond))
 		n.mu.Unlock()
 		go c.end(Transient, text)
 		return false
-	case ok && ep.waiting.Len() == 0 && n.fits(ep, now):
-		c.trial = trial
+	case ok && r.waiting.Len() == 0 && n.fits(r, now):
+		c.trial, c.reaching = trial, reaching
 		n.start(c)
 		n.mu.Unlock()
 		return true
 	case n.waiting >= n.o.Waiting:
-		ep.breaker.dropped(trial)
+		r.breaker.dropped(trial)
+		ep.breaker.dropped(reaching)
 		n.mu.Unlock()
 		n.meter.Full.Inc()
 		go c.end(Transient, fmt.Sprintf("%d calls wait for a place already", n.o.Waiting))
 		return false
 	}
-	c.trial = trial
+	c.trial, c.reaching = trial, reaching
 	c.state = waiting
-	if c.place = ep.waiting.PushBack(c); trial {
-		ep.waiting.MoveToFront(c.place) // the others wait for what comes of it
+	if c.place = r.waiting.PushBack(c); trial || reaching {
+		r.waiting.MoveToFront(c.place) // the others wait for what comes of it
 	}
 	n.waiting++
 	n.meter.Waiting.Add(1)
 	c.timer = time.AfterFunc(min(c.left, longestWait), func() { n.tooLate(c) })
-	n.offer(ep)
-	n.relieve(ep, now)
+	n.offer(r)
+	n.relieve(r, now)
 	n.mu.Unlock()
 	return false
 }
@@ -145,7 +155,8 @@ func (n *Net) enter(c *call) bool {
 func (n *Net) start(c *call) {
 	c.state = running
 	c.started = time.Now()
-	c.under = c.endpoint.calls.PushBack(c)
+	c.under = c.route.calls.PushBack(c)
+	c.route.running++
 	c.endpoint.running++
 	n.running++
 	n.meter.Running.Add(1)
@@ -153,29 +164,38 @@ func (n *Net) start(c *call) {
 
 // leave takes a waiting call out of its queue. n.mu is held.
 func (n *Net) leave(c *call) {
-	ep := c.endpoint
-	ep.waiting.Remove(c.place)
+	r := c.route
+	r.waiting.Remove(c.place)
 	c.place = nil
 	c.timer.Stop()
 	c.state = starting
 	n.waiting--
 	n.meter.Waiting.Add(-1)
-	if ep.waiting.Len() == 0 && ep.turn != nil {
-		n.turns.Remove(ep.turn)
-		ep.turn = nil
+	if r.waiting.Len() == 0 {
+		n.noTurn(r)
 	}
 }
 
-// abandon is leave for a call that will not be made. If it was to try its endpoint, the next in the queue is. n.mu is held.
+// noTurn takes a route out of those whose turn will come. n.mu is held.
+func (n *Net) noTurn(r *route) {
+	if r.turn != nil {
+		n.turns.Remove(r.turn)
+		r.turn = nil
+	}
+}
+
+// abandon is leave for a call that will not be made. If it was to try its route or endpoint, the next in the queue is. n.mu is held.
 func (n *Net) abandon(c *call) {
 	n.leave(c)
-	if ep := c.endpoint; c.trial {
-		ep.breaker.dropped(true)
-		if ep.turn != nil { // it was the turn of this one
-			n.turns.Remove(ep.turn)
-			ep.turn = nil
+	if c.trial || c.reaching {
+		r := c.route
+		r.breaker.dropped(c.trial)
+		c.endpoint.breaker.dropped(c.reaching)
+		n.noTurn(r) // it was the turn of this one
+		n.offer(r)
+		if c.reaching {
+			n.offerOthers(r)
 		}
-		n.offer(ep)
 	}
 }
 
@@ -186,66 +206,79 @@ func (n *Net) tooLate(c *call) {
 		n.mu.Unlock()
 		return
 	}
-	held := c.endpoint.breaker.open && !c.trial
+	held := c.endpoint.breaker.open && !c.reaching || c.route.breaker.open && !c.trial
 	n.abandon(c)
 	n.mu.Unlock()
 	if held {
-		c.end(Transient, fmt.Sprintf("circuit open: the call that tries %s has not ended in %v", c.endpoint.key, min(c.left, longestWait)))
+		c.end(Transient, fmt.Sprintf("circuit open: the call that tries %s has not ended in %v", c.route.name(), min(c.left, longestWait)))
 		return
 	}
 	c.end(Transient, fmt.Sprintf("%s: no place in %v among the %d calls that may be under way to it, or the %d in all",
 		c.endpoint.key, min(c.left, longestWait), n.o.PerEndpoint, n.o.InFlight))
 }
 
-// offer puts an endpoint among those whose turn will come, if it has a call that waits and a place for it. While its breaker is open that is
-// the one call that tries it. n.mu is held.
-func (n *Net) offer(ep *endpoint) {
-	if ep.turn != nil || ep.waiting.Len() == 0 || ep.running >= n.o.PerEndpoint {
+// offer puts a route among those whose turn will come, if it has a call that waits and its endpoint a place for it. While a breaker is open that
+// is the one call that tries it. n.mu is held.
+func (n *Net) offer(r *route) {
+	ep := r.endpoint
+	if r.turn != nil || r.waiting.Len() == 0 || ep.running >= n.o.PerEndpoint {
 		return
 	}
-	if first := ep.waiting.Front().Value.(*call); ep.breaker.open && !first.trial {
-		if _, first.trial = ep.breaker.allow(time.Now()); !first.trial {
+	if first := r.waiting.Front().Value.(*call); !first.trial && !first.reaching && (ep.breaker.open || r.breaker.open) {
+		ok := false
+		if ok, first.trial, first.reaching = r.allow(time.Now()); !ok {
 			return
 		}
 	}
-	ep.turn = n.turns.PushBack(ep)
+	r.turn = n.turns.PushBack(r)
+}
+
+// offerOthers offers the other routes of an endpoint: one of them may begin what r did not. n.mu is held.
+func (n *Net) offerOthers(r *route) {
+	if len(r.endpoint.routes) < 2 {
+		return
+	}
+	for _, other := range r.endpoint.routes { // any order: they take turns
+		if other != r {
+			n.offer(other)
+		}
+	}
 }
 
 // mostLooked bounds the endpoints that next looks at: there may be thousands that have their share.
 const mostLooked = 64
 
-// next starts the call whose turn it is: endpoints take turns, the calls of one are served as they came. While places are scarce every second
+// next starts the call whose turn it is: routes take turns, the calls of one are served as they came. While places are scarce every second
 // turn is for those that answer. nil if there is none, or no place. n.mu is held.
 func (n *Net) next() *call {
 	if n.running >= n.o.InFlight || n.turns.Len() == 0 {
 		return nil
 	}
 	now := time.Now()
-	ep := n.turn(now)
-	if ep == nil {
+	r := n.turn(now)
+	if r == nil {
 		return nil
 	}
-	n.turns.Remove(ep.turn)
-	ep.turn = nil
-	c := ep.waiting.Front().Value.(*call)
+	n.noTurn(r)
+	c := r.waiting.Front().Value.(*call)
 	n.leave(c)
 	n.start(c)
-	n.offer(ep)
+	n.offer(r)
 	return c
 }
 
-// turn is the endpoint whose turn it is, nil if none of those that were looked at has a place; they are not looked at next time. n.mu is held.
-func (n *Net) turn(now time.Time) (first *endpoint) {
+// turn is the route whose turn it is, nil if none of those that were looked at has a place; they are not looked at next time. n.mu is held.
+func (n *Net) turn(now time.Time) (first *route) {
 	// Every second turn is that of one that answers, if there is one: those that nobody knows yet are to be heard as well.
 	n.taken++
 	lively := n.taken%2 == 0 && n.o.InFlight >= 8*leastShare && n.running >= n.o.InFlight/2
 	for at, i := n.turns.Front(), 0; at != nil && i < mostLooked; i++ {
-		ep, next := at.Value.(*endpoint), at.Next()
-		switch fits := n.fits(ep, now); {
-		case fits && (!lively || n.lively(ep, now)):
-			return ep
+		r, next := at.Value.(*route), at.Next()
+		switch fits := n.fits(r, now); {
+		case fits && (!lively || n.lively(r, now)):
+			return r
 		case fits && first == nil:
-			first = ep
+			first = r
 		case !fits:
 			n.turns.MoveToBack(at)
 		}
@@ -254,56 +287,55 @@ func (n *Net) turn(now time.Time) (first *endpoint) {
 	return first
 }
 
-// finish counts a call as no longer under way, tells the breaker, and starts those that can begin now: the first is returned, for
+// finish counts a call as no longer under way, tells the breakers, and starts those that can begin now: the first is returned, for
 // the goroutine that is free, the others have goroutines of their own. Calls that an opened breaker has cut off are ended.
 func (n *Net) finish(c *call, v verdict) *call {
-	ep := c.endpoint
+	ep, r := c.endpoint, c.route
 	cancelled := c.isCancelled()
 	n.mu.Lock()
 	now := time.Now()
 	c.state = starting
-	ep.calls.Remove(c.under)
+	r.calls.Remove(c.under)
 	c.under = nil
+	r.running--
 	ep.running--
-	ep.used = now
+	ep.used, r.used = now, now
 	n.running--
 	n.meter.Running.Add(-1)
-	opened, closed := false, false
+	closed := false
+	var opened *breaker // and its name
+	of := ""
 	switch {
-	case v.outcome == Refused || cancelled:
-		ep.breaker.dropped(c.trial)
+	case v.outcome == Refused || cancelled, v.mute && !v.unreachable && r.heard.After(c.started): // since it began the route has answered
+		r.breaker.dropped(c.trial)
+		ep.breaker.dropped(c.reaching)
+	case v.mute && v.unreachable:
+		r.breaker.dropped(c.trial)
+		opened, of = n.count(&ep.breaker, c.reaching, v.message, now), ep.key
 	case v.mute:
-		was := ep.breaker.open
-		opened = ep.breaker.failed(now, c.trial, v.message, &n.o.Breaker)
-		if opened && !was {
-			n.meter.Open.Add(1)
-		}
+		ep.breaker.dropped(c.reaching)
+		opened, of = n.count(&r.breaker, c.trial, v.message, now), r.name()
 	default:
-		ep.heard = now
-		if closed = ep.breaker.answered(); closed {
-			n.meter.Open.Add(-1)
-		}
+		closed = n.heard(r, now)
 	}
-	c.trial = false
+	reaching := c.reaching
+	c.trial, c.reaching = false, false
 	var dead *channel
 	if ep.grpc != nil && ep.running == 0 && (v.mute || !ep.grpc.ready()) {
 		// The library would go on dialling for as long as there is a channel. It is dialled again when somebody calls it.
 		dead, ep.grpc = ep.grpc, nil
 	}
-	var off []*call
-	if opened {
-		for ep.waiting.Len() > 0 {
-			w := ep.waiting.Front().Value.(*call)
-			n.abandon(w)
-			off = append(off, w)
-		}
+	off := n.cutOff(r, opened)
+	n.offer(r)
+	if reaching || ep.running == n.o.PerEndpoint-1 { // others may wait for the end of the one that tried, or for its place
+		n.offerOthers(r)
 	}
-	n.offer(ep)
 	first := n.next()
-	for more := n.next(); more != nil; more = n.next() {
-		go n.work(more)
+	n.run(n.ready())
+	wait := time.Duration(0)
+	if opened != nil {
+		wait = opened.until.Sub(now).Round(time.Millisecond)
 	}
-	wait := ep.breaker.until.Sub(now).Round(time.Millisecond)
 	n.mu.Unlock()
 	if dead != nil {
 		go dead.close()
@@ -315,13 +347,41 @@ func (n *Net) finish(c *call, v verdict) *call {
 			}
 		}()
 	}
-	if n.o.Logger != nil && opened {
-		n.o.Logger.Warn("no calls to a service that does not answer", "endpoint", ep.key, "error", v.message, "for", wait)
+	if n.o.Logger != nil && opened != nil {
+		n.o.Logger.Warn("no calls to a service that does not answer", "endpoint", of, "error", v.message, "for", wait)
 	}
-	if n.o.Logger != nil && closed {
-		n.o.Logger.Info("a service answers again", "endpoint", ep.key)
-	}
+	n.tell(r, closed)
 	return first
+}
+
+// count tells a breaker of a call that came to nothing, and returns it if that has opened it. n.mu is held.
+func (n *Net) count(b *breaker, trial bool, why string, now time.Time) *breaker {
+	was := b.open
+	if !b.failed(now, trial, why, &n.o.Breaker) {
+		return nil
+	}
+	if !was {
+		n.meter.Open.Add(1)
+	}
+	return b
+}
+
+// cutOff takes the calls out of their queues that wait for what a breaker has closed; nil: none has. n.mu is held.
+func (n *Net) cutOff(r *route, opened *breaker) (off []*call) {
+	if opened == nil {
+		return nil
+	}
+	for _, other := range r.endpoint.routes { // any order: all are ended
+		if opened == &r.breaker && other != r {
+			continue
+		}
+		for other.waiting.Len() > 0 {
+			w := other.waiting.Front().Value.(*call)
+			n.abandon(w)
+			off = append(off, w)
+		}
+	}
+	return off
 }
 
 // work makes a call, then those whose turn comes as places are given back.

@@ -18,9 +18,13 @@ type Net struct {
 	base  context.Context // ends with Close
 	stop  context.CancelFunc
 
+	long  chan struct{} // of calls that read a long answer
+	large chan struct{} // of calls that have a long answer over gRPC in memory
+
 	mu        sync.Mutex
 	endpoints map[string]*endpoint // guarded by mu, as everything below
-	turns     *list.List           // of *endpoint: those with a call that waits and a place for it, in the order of their turns
+	turns     *list.List           // of *route: those with a call that waits and a place for it, in the order of their turns
+	late      map[*conn]struct{}   // that a late answer may come from
 	calls     map[*call]struct{}   // that have begun and whose done has not returned
 	running   int
 	waiting   int
@@ -49,7 +53,8 @@ func New(o Options) *Net {
 		o.Lookup = lookup
 	}
 	n := &Net{o: o, judge: newJudge(o.Policy), tls: clientTLS(o.TLS), endpoints: map[string]*endpoint{}, turns: list.New(),
-		calls: map[*call]struct{}{}}
+		calls: map[*call]struct{}{}, late: map[*conn]struct{}{}, long: make(chan struct{}, maxLong)}
+	n.large = make(chan struct{}, min(max(int(o.Bytes/(2*largestMessage)), 1), maxLong))
 	n.base, n.stop = context.WithCancel(context.Background())
 	n.gone.L = &n.mu
 	return n
@@ -110,13 +115,16 @@ func (n *Net) Close() {
 	for c := range n.calls {
 		all = append(all, c)
 	}
+	for conn := range n.late { // any order: all are interrupted
+		conn.SetDeadline(past) // a connection that cannot take a deadline is broken, and ends by itself
+	}
 	n.mu.Unlock()
 	n.stop()
 	for _, c := range all {
 		c.cancel()
 	}
 	n.mu.Lock()
-	for len(n.calls) > 0 {
+	for len(n.calls)+len(n.late) > 0 {
 		n.gone.Wait()
 	}
 	if n.sweep != nil {

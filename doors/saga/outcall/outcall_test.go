@@ -82,8 +82,19 @@ func want(t testing.TB, r Result, o Outcome, text string) {
 func serve(t testing.TB, h http.HandlerFunc) *httptest.Server {
 	s := httptest.NewServer(h)
 	t.Cleanup(func() {
-		s.CloseClientConnections() // of handlers that hang
-		s.Close()
+		closed := make(chan struct{})
+		go func() {
+			s.Close()
+			close(closed)
+		}()
+		for {
+			s.CloseClientConnections() // of handlers that hang, and of those that begin meanwhile
+			select {
+			case <-closed:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
 	})
 	return s
 }

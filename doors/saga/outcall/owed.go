@@ -26,9 +26,17 @@ func (n *Net) Owed() string {
 	owed("waiting by the meter", n.meter.Waiting.Load())
 	idle, open := 0, 0
 	for _, ep := range n.endpoints {
-		if ep.running != 0 || ep.waiting.Len() != 0 || ep.turn != nil || ep.breaker.trying {
-			all = append(all, fmt.Sprintf("%s: %d under way, %d wait, has a turn %t, is being tried %t", ep.key, ep.running, ep.waiting.Len(), ep.turn != nil,
-				ep.breaker.trying))
+		if ep.running != 0 || ep.breaker.trying {
+			all = append(all, fmt.Sprintf("%s: %d under way, is being tried %t", ep.key, ep.running, ep.breaker.trying))
+		}
+		for _, r := range ep.routes {
+			if r.running != 0 || r.calls.Len() != 0 || r.waiting.Len() != 0 || r.turn != nil || r.breaker.trying {
+				all = append(all, fmt.Sprintf("%s: %d under way, %d wait, has a turn %t, is being tried %t", r.name(), r.running, r.waiting.Len(), r.turn != nil,
+					r.breaker.trying))
+			}
+			if r.breaker.open {
+				open++
+			}
 		}
 		idle += len(ep.idle)
 		if ep.breaker.open {

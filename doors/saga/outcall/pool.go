@@ -14,7 +14,7 @@ func (n *Net) endpointOf(t *target) *endpoint {
 	if len(n.endpoints) >= maxEndpoints {
 		n.makeRoom()
 	}
-	ep = &endpoint{key: key, used: time.Now(), breaker: breaker{stranger: true}}
+	ep = &endpoint{key: key, used: time.Now(), breaker: breaker{stranger: true}, routes: map[string]*route{}, long: make(chan struct{}, maxLongOfHost)}
 	n.endpoints[key] = ep
 	if n.sweep == nil && !n.closed {
 		n.sweep = time.AfterFunc(n.o.Idle/2, n.tidy)
@@ -23,7 +23,30 @@ func (n *Net) endpointOf(t *target) *endpoint {
 }
 
 // unused reports whether no call is on its way to the endpoint. n.mu is held.
-func (ep *endpoint) unused() bool { return ep.running == 0 && ep.waiting.Len() == 0 }
+func (ep *endpoint) unused() bool {
+	if ep.running > 0 {
+		return false
+	}
+	for _, r := range ep.routes { // any order: one is looked for
+		if !r.unused() {
+			return false
+		}
+	}
+	return true
+}
+
+// stale reports whether nothing is lost if the endpoint is forgotten with its routes. n.mu is held.
+func (ep *endpoint) stale(old time.Time) bool {
+	for _, r := range ep.routes { // any order: one is looked for
+		if !r.stale(old) {
+			return false
+		}
+	}
+	return ep.running == 0 && ep.breaker.stale(old)
+}
+
+// stale reports whether nothing is lost if the route is forgotten. n.mu is held.
+func (r *route) stale(old time.Time) bool { return r.unused() && r.breaker.stale(old) }
 
 // makeRoom forgets one endpoint that nobody uses, any one: there are thousands, and most of what it costs is a connection made anew.
 // n.mu is held.
@@ -65,6 +88,9 @@ func (n *Net) forget(ep *endpoint, l *leftovers) {
 	if ep.breaker.open {
 		n.meter.Open.Add(-1)
 	}
+	for _, r := range ep.routes { // any order: all are forgotten
+		n.dropRoute(r)
+	}
 	delete(n.endpoints, ep.key)
 }
 
@@ -91,8 +117,14 @@ func (n *Net) tidy() {
 		kept := copy(ep.idle, ep.idle[gone:])
 		clear(ep.idle[kept:])
 		ep.idle = ep.idle[:kept]
-		if ep.unused() && kept == 0 && ep.used.Before(old) && (ep.breaker.quiet() || ep.breaker.until.Before(old)) {
+		if kept == 0 && ep.used.Before(old) && ep.stale(old) {
 			n.forget(ep, &l)
+			continue
+		}
+		for _, r := range ep.routes { // any order: each is judged by itself
+			if r.used.Before(old) && r.stale(old) {
+				n.dropRoute(r)
+			}
 		}
 	}
 	switch {

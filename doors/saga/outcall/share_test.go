@@ -75,7 +75,7 @@ func TestAHangingCallMakesRoom(t *testing.T) {
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		for _, ep := range n.endpoints {
-			if !n.hangs(ep, time.Now()) {
+			if !n.hostHangs(ep, time.Now()) {
 				return false
 			}
 		}
@@ -205,7 +205,7 @@ func TestAWordIsFoundWhereverTheAnswerIsCut(t *testing.T) {
 				for second := cut; second <= at+len(word)+1; second++ {
 					var a answer
 					buf := &buffer{b: make([]byte, 0, 512)}
-					err := a.read(&pieces{[][]byte{bytes.Clone(body[:cut]), bytes.Clone(body[cut:second]), bytes.Clone(body[second:])}}, buf, keptBody)
+					err := a.read(&pieces{[][]byte{bytes.Clone(body[:cut]), bytes.Clone(body[cut:second]), bytes.Clone(body[second:])}}, buf, keptBody, false, nil)
 					if err != nil || a.failure != (word == "FAILURE") || a.ongoing != (word == "ONGOING") || !a.whole {
 						t.Fatalf("%s at %d, cut at %d and %d: %+v, %v", word, at, cut, second, a, err)
 					}
@@ -214,7 +214,7 @@ func TestAWordIsFoundWhereverTheAnswerIsCut(t *testing.T) {
 			// A word that is not whole is none.
 			half := append(bytes.Repeat([]byte("F"), at), word[1:]...)
 			var a answer
-			if err := a.read(bytes.NewReader(half), &buffer{b: make([]byte, 0, 512)}, keptBody); err != nil || word == "ONGOING" && a.ongoing || word == "FAILURE" && at == 0 && a.failure {
+			if err := a.read(bytes.NewReader(half), &buffer{b: make([]byte, 0, 512)}, keptBody, false, nil); err != nil || word == "ONGOING" && a.ongoing || word == "FAILURE" && at == 0 && a.failure {
 				t.Fatalf("half of %s at %d: %+v, %v", word, at, a, err)
 			}
 		}

@@ -188,7 +188,7 @@ func FuzzAnswer(f *testing.F) {
 		conn.awake()
 		buf := &buffer{}
 		c := &call{req: &Request{}, method: "POST", jsonRPC: jsonRPC, target: target{scheme: "http", host: "a.test", port: 80, authority: "a.test", path: "/x"}}
-		a, err := conn.readAnswer("POST", jsonRPC, buf)
+		a, err := conn.readAnswer("POST", jsonRPC, buf, func() (func(), error) { return func() {}, nil })
 		if err != nil {
 			return
 		}

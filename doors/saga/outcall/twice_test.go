@@ -54,12 +54,21 @@ func (m *moody) letGo() {
 	m.release = make(chan struct{})
 }
 
-// breakerOf is a copy of the breaker of m's endpoint.
+// routeOf is m's only route, nil if it is not known. n.mu is held.
+func (m *moody) routeOf(n *Net) (r *route) {
+	if ep := n.endpoints[m.url]; ep != nil {
+		for _, r = range ep.routes {
+		}
+	}
+	return r
+}
+
+// breakerOf is a copy of the breaker of m's route.
 func (m *moody) breakerOf(n *Net) breaker {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if ep := n.endpoints[m.url]; ep != nil {
-		return ep.breaker
+	if r := m.routeOf(n); r != nil {
+		return r.breaker
 	}
 	return breaker{}
 }
@@ -152,12 +161,12 @@ func TestATrialThatIsTurnedAway(t *testing.T) {
 		waits := start(n, &Request{URL: busy.url})
 		wait.Until(t, "one waits", func() bool { return n.Meter().Waiting.Load() == 1 })
 		for range 3 {
-			want(t, do(t, n, &Request{URL: m.url}), Transient, "1 calls wait for a place already")
+			want(t, do(t, n, &Request{URL: m.url, Post: true}), Transient, "1 calls wait for a place already")
 		}
 		busy.letGo()
 		want(t, result(t, runs), OK, "")
 		want(t, result(t, waits), OK, "")
-		if r := do(t, n, &Request{URL: m.url, Timeout: time.Minute}); r.Outcome != OK {
+		if r := do(t, n, &Request{URL: m.url, Post: true, Timeout: time.Minute}); r.Outcome != OK {
 			t.Fatalf("round %d: nobody tries it: %+v", round, r)
 		}
 	}
@@ -178,16 +187,16 @@ func TestATrialGoesFirst(t *testing.T) {
 		ep := n.endpoints[m.url]
 		ep.running++ // as one from before
 		n.mu.Unlock()
-		trial := start(n, &Request{URL: m.url})
-		behind := start(n, &Request{URL: m.url})
+		trial := start(n, &Request{URL: m.url, Post: true})
+		behind := start(n, &Request{URL: m.url, Post: true})
 		wait.Until(t, "both wait", func() bool { return n.Meter().Waiting.Load() == 2 })
 		trial.cancel()
 		want(t, result(t, trial), Transient, "cancelled")
-		again := start(n, &Request{URL: m.url})
+		again := start(n, &Request{URL: m.url, Post: true})
 		wait.Until(t, "both wait", func() bool { return n.Meter().Waiting.Load() == 2 })
 		n.mu.Lock()
 		ep.running--
-		n.offer(ep)
+		n.offer(m.routeOf(n))
 		c := n.next()
 		n.mu.Unlock()
 		if c == nil {
@@ -209,11 +218,11 @@ func TestAFullQueueIsFullAgain(t *testing.T) {
 		m.hangs.Store(true)
 		var in []started
 		for range 5 {
-			in = append(in, start(n, &Request{URL: m.url}))
+			in = append(in, start(n, &Request{URL: m.url, Post: true}))
 		}
 		wait.Until(t, "they run and wait", func() bool { return n.Meter().Running.Load() == 2 && n.Meter().Waiting.Load() == 3 })
 		for range 3 {
-			want(t, do(t, n, &Request{URL: m.url}), Transient, "3 calls wait for a place already")
+			want(t, do(t, n, &Request{URL: m.url, Post: true}), Transient, "3 calls wait for a place already")
 		}
 		m.letGo()
 		for _, s := range in {
@@ -247,11 +256,11 @@ func TestATrialThatComesTooLate(t *testing.T) {
 		runs := start(n, &Request{URL: busy.url})
 		wait.Until(t, "it is under way", func() bool { return n.Meter().Running.Load() == 1 })
 		for range 2 {
-			want(t, do(t, n, &Request{URL: m.url, Timeout: 30 * time.Millisecond}), Transient, "no place in 30ms")
+			want(t, do(t, n, &Request{URL: m.url, Post: true, Timeout: 30 * time.Millisecond}), Transient, "no place in 30ms")
 		}
 		busy.letGo()
 		want(t, result(t, runs), OK, "")
-		want(t, do(t, n, &Request{URL: m.url, Timeout: time.Minute}), OK, "")
+		want(t, do(t, n, &Request{URL: m.url, Post: true, Timeout: time.Minute}), OK, "")
 	}
 }
 
@@ -289,7 +298,7 @@ func TestEndpointsAreForgottenAgain(t *testing.T) {
 	n := newNet(t, Options{Idle: 40 * time.Millisecond, Timeout: time.Minute})
 	m := newMoody(t)
 	for round := range 3 {
-		want(t, do(t, n, &Request{URL: m.url}), OK, "")
+		want(t, do(t, n, &Request{URL: m.url, Post: true}), OK, "")
 		wait.Until(t, fmt.Sprintf("round %d: all is forgotten", round), func() bool {
 			n.mu.Lock()
 			defer n.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -106,7 +107,16 @@ type shown struct {
 	Attempts       uint32     `json:"attempts"`
 	LastError      string     `json:"last_error"`
 	LastErrorURL   string     `json:"last_error_url"`
+	LastCall       *struct {
+		Op       string    `json:"op"`
+		BranchID string    `json:"branch_id"`
+		Time     time.Time `json:"time"`
+		UnderWay bool      `json:"under_way"`
+	} `json:"last_call"`
 }
+
+// stuck reports whether the transaction has not ended and does not get on.
+func (s *shown) stuck() bool { return s.open() && (s.LastError != "" || s.Attempts > 1) }
 
 // open reports whether the transaction has not ended.
 func (s *shown) open() bool { return s.Status != "succeed" && s.Status != "failed" }
@@ -155,56 +165,136 @@ func oneLine(s string) string {
 func list() *cli.Command {
 	var flags *doorFlags
 	var status, mode, limit *string
+	var stuck, asJSON *bool
 	return &cli.Command{
 		Name:    "saga list",
 		Summary: "list transactions, the newest first",
 		About: `ATTEMPTS is how often the transaction was tried: passes over it that have ended, as the log has them.
 NEXT is when a transaction that has not ended is tried again.
-LAST ERROR is what the newest call of such a transaction came to, from the leader's memory. Other members do not know it, and a new
-leader knows it after its first attempt. The log does not keep it.
-REASON is why a transaction was rolled back or stopped, from the log; "-" if it was not, or its client gave none.`,
-		Examples: []string{"holdfast saga list", "holdfast saga list --status submitted --limit 20"},
+LAST CALL is when the newest call of such a transaction ended, or began if it is under way, and for which branch; LAST ERROR is what a call
+came to. Both are from the leader's memory: other members do not know them, and a new leader knows them after its first attempt. The log
+does not keep them.
+REASON is why a transaction was rolled back or stopped, from the log; "-" if it was not, or its client gave none.
+With --stuck it lists those that have not ended and do not get on: the newest call has failed, or they were tried twice or more.`,
+		Examples: []string{"holdfast saga list", "holdfast saga list --status submitted --limit 20", "holdfast saga list --stuck --json"},
 		Flags: func(l *cli.FlagList) {
 			flags = addDoorFlags(l)
 			status = l.Text("status", "STATUS", "", "only those: prepared, submitted, succeed, aborting or failed")
 			mode = l.Text("type", "TYPE", "", "only those: saga, msg, tcc, xa or workflow")
 			limit = l.Text("limit", "N", "100", "so many at most")
+			stuck = l.Toggle("stuck", "only those that have not ended and do not get on")
+			asJSON = l.Toggle("json", "as JSON, with all that is known of each but its branches")
 		},
 		Run: func(c *cli.Call) error {
 			if len(c.Args) > 0 {
 				return cli.Usagef("saga list: takes no arguments; `holdfast saga show GID` shows one transaction")
 			}
-			b, err := flags.ask(c, "GET", ownPath+"all?"+url.Values{"status": {*status}, "transType": {*mode}, "limit": {*limit}}.Encode(), nil)
+			most, err := strconv.Atoi(*limit)
+			if err != nil || most < 1 {
+				return cli.Usagef("saga list: --limit %s: give a number from 1 on", *limit)
+			}
+			l := lister{flags: flags, call: c, mode: *mode, most: most, stuck: *stuck}
+			statuses := []string{*status}
+			if *stuck && *status == "" {
+				statuses = []string{"submitted", "aborting", "prepared"}
+			}
+			for _, s := range statuses {
+				if err := l.page(s); err != nil {
+					return fmt.Errorf("saga list: %w", err)
+				}
+			}
+			if *asJSON {
+				if l.raw == nil {
+					l.raw = []json.RawMessage{}
+				}
+				err = cli.PrintJSON(c.Stdout, struct {
+					knows
+					Transactions []json.RawMessage `json:"transactions"`
+				}{l.knows, l.raw})
+			} else {
+				err = printList(c.Stdout, l.all)
+			}
 			if err != nil {
-				return fmt.Errorf("saga list: %w", err)
-			}
-			var answer struct {
-				knows
-				Transactions []shown
-			}
-			if err := json.Unmarshal(b, &answer); err != nil {
-				return fmt.Errorf("saga list: %w; is that the --saga address of a server?", err)
-			}
-			t := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(t, "GID\tTYPE\tSTATUS\tCREATED\tATTEMPTS\tNEXT\tLAST ERROR\tREASON")
-			for _, s := range answer.Transactions {
-				next, last := "-", s.LastError
-				if s.Next != nil && s.open() {
-					next = s.Next.Format(time.RFC3339)
-				}
-				if s.LastErrorURL != "" {
-					last = "url:" + s.LastErrorURL + " " + last
-				}
-				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", s.Gid, s.Mode, s.Status, s.Created.Format(time.RFC3339), s.Attempts, next,
-					oneLine(last), oneLine(s.RollbackReason))
-			}
-			if err := t.Flush(); err != nil {
 				return err
 			}
-			answer.knows.print(c.Stderr)
+			l.knows.print(c.Stderr)
 			return nil
 		},
 	}
+}
+
+// lister collects transactions from pages of the door's list.
+type lister struct {
+	flags *doorFlags
+	call  *cli.Call
+	mode  string
+	most  int
+	stuck bool
+
+	knows
+	all []shown
+	raw []json.RawMessage // the same as the door has told them
+}
+
+// page reads the pages of one status until there are enough. A page may be empty and not the last: the door reads up to a bound.
+func (l *lister) page(status string) error {
+	for position := ""; len(l.all) < l.most; {
+		n := l.most - len(l.all)
+		if l.stuck {
+			n = 1000
+		}
+		q := url.Values{"status": {status}, "transType": {l.mode}, "limit": {strconv.Itoa(n)}, "position": {position}}
+		b, err := l.flags.ask(l.call, "GET", ownPath+"all?"+q.Encode(), nil)
+		if err != nil {
+			return err
+		}
+		var answer struct {
+			knows
+			Transactions []json.RawMessage
+			Next         string `json:"next_position"`
+		}
+		if err := json.Unmarshal(b, &answer); err != nil {
+			return fmt.Errorf("%w; is that the --saga address of a server?", err)
+		}
+		l.knows = answer.knows
+		for _, raw := range answer.Transactions {
+			var s shown
+			if err := json.Unmarshal(raw, &s); err != nil {
+				return fmt.Errorf("%w; is that the --saga address of a server?", err)
+			}
+			if len(l.all) < l.most && (!l.stuck || s.stuck()) {
+				l.all, l.raw = append(l.all, s), append(l.raw, raw)
+			}
+		}
+		if position = answer.Next; position == "" || !l.stuck && len(answer.Transactions) > 0 && len(l.all) >= l.most {
+			return nil
+		}
+	}
+	return nil
+}
+
+// printList prints transactions as a table.
+func printList(w io.Writer, all []shown) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "GID\tTYPE\tSTATUS\tCREATED\tATTEMPTS\tNEXT\tLAST CALL\tLAST ERROR\tREASON")
+	for _, s := range all {
+		next, last, call := "-", s.LastError, "-"
+		if s.Next != nil && s.open() {
+			next = s.Next.Format(time.RFC3339)
+		}
+		if s.LastErrorURL != "" {
+			last = "url:" + s.LastErrorURL + " " + last
+		}
+		if of := s.LastCall; of != nil {
+			call = of.Time.Format(time.RFC3339) + " " + of.Op + " " + of.BranchID
+			if of.UnderWay {
+				call += " (under way)"
+			}
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", s.Gid, s.Mode, s.Status, s.Created.Format(time.RFC3339), s.Attempts, next,
+			oneLine(call), oneLine(last), oneLine(s.RollbackReason))
+	}
+	return t.Flush()
 }
 
 func show() *cli.Command {
@@ -213,10 +303,14 @@ func show() *cli.Command {
 		Name:    "saga show",
 		Args:    "GID",
 		Summary: "show one transaction with its branches, as JSON",
-		About: `attempts is how often the transaction was tried, as the log has it. last_error and last_error_url are what its newest call came to,
-from the leader's memory: a member with "leads": false does not know them, and a new leader knows them after its first attempt.`,
+		About: `attempts is how often the transaction was tried, as the log has it, and next_cron_time when it is tried again. last_call is its newest
+call, last_error and last_error_url what a call came to, from the leader's memory: a member with "leads": false does not know them, and a new
+leader knows them after its first attempt.`,
 		Examples: []string{"holdfast saga show order-4711"},
-		Flags:    func(l *cli.FlagList) { flags = addDoorFlags(l) },
+		Flags: func(l *cli.FlagList) {
+			flags = addDoorFlags(l)
+			l.Toggle("json", "as JSON, which is how it is shown in any case")
+		},
 		Run: func(c *cli.Call) error {
 			if len(c.Args) != 1 {
 				return cli.Usagef("saga show: wants the gid of a transaction; `holdfast saga list` lists them")
@@ -238,42 +332,83 @@ from the leader's memory: a member with "leads": false does not know them, and a
 }
 
 func retry() *cli.Command {
-	return change("saga retry", "resetNextCronTime", "try a transaction again now, however long it would wait", "is tried again", nil)
+	c := change("saga retry", "resetNextCronTime", "try a transaction again now, however long it would wait", "is tried again", nil)
+	c.Before = ended
+	return c.command()
 }
 
 func stop() *cli.Command {
 	var reason *string
 	c := change("saga stop", "forceStop", "end a transaction as failed at once, without calling what would undo it", "has failed; nothing was undone",
 		func(body map[string]string) { body["rollback_reason"] = *reason })
-	flags := c.Flags
 	c.Flags = func(l *cli.FlagList) {
-		flags(l)
 		reason = l.Text("reason", "TEXT", "", "why, for `saga list`; without it a reason that is there stays")
 	}
-	return c
+	return c.command()
 }
 
-// change is a command that changes one transaction by its gid. more adds to what the door is sent; nil: nothing.
-func change(name, path, summary, done string, more func(body map[string]string)) *cli.Command {
+// ended returns an error for a transaction that is not tried again because it has ended, or that there is none of.
+func ended(flags *doorFlags, c *cli.Call, gid string) error {
+	b, err := flags.ask(c, "GET", dtmPath+"all?"+url.Values{"gid": {gid}}.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	var answer struct{ Transactions []shown }
+	if err := json.Unmarshal(b, &answer); err != nil {
+		return fmt.Errorf("%w; is that the --saga address of a server?", err)
+	}
+	switch {
+	case len(answer.Transactions) == 0:
+		return errors.New("no transaction has that gid; `holdfast saga list` lists them")
+	case !answer.Transactions[0].open():
+		return fmt.Errorf("it has ended with the status %s, and nothing of it is tried again; `holdfast saga show %s` has the reason", answer.Transactions[0].Status, gid)
+	}
+	return nil
+}
+
+// changing is a command that changes one transaction by its gid.
+type changing struct {
+	name, path, summary, done string
+	more                      func(body map[string]string) // adds to what the door is sent; nil: nothing
+	// Flags adds flags, and Before may refuse; nil: nothing.
+	Flags  func(l *cli.FlagList)
+	Before func(flags *doorFlags, c *cli.Call, gid string) error
+}
+
+func change(name, path, summary, done string, more func(body map[string]string)) *changing {
+	return &changing{name: name, path: path, summary: summary, done: done, more: more}
+}
+
+func (ch *changing) command() *cli.Command {
 	var flags *doorFlags
 	return &cli.Command{
-		Name:     name,
+		Name:     ch.name,
 		Args:     "GID",
-		Summary:  summary,
-		Examples: []string{"holdfast " + name + " order-4711"},
-		Flags:    func(l *cli.FlagList) { flags = addDoorFlags(l) },
+		Summary:  ch.summary,
+		Examples: []string{"holdfast " + ch.name + " order-4711"},
+		Flags: func(l *cli.FlagList) {
+			flags = addDoorFlags(l)
+			if ch.Flags != nil {
+				ch.Flags(l)
+			}
+		},
 		Run: func(c *cli.Call) error {
 			if len(c.Args) != 1 {
-				return cli.Usagef("%s: wants the gid of a transaction; `holdfast saga list` lists them", name)
+				return cli.Usagef("%s: wants the gid of a transaction; `holdfast saga list` lists them", ch.name)
 			}
 			body := map[string]string{"gid": c.Args[0]}
-			if more != nil {
-				more(body)
+			if ch.more != nil {
+				ch.more(body)
 			}
-			if _, err := flags.ask(c, "POST", dtmPath+path, body); err != nil {
-				return fmt.Errorf("%s %s: %w", name, c.Args[0], err)
+			if ch.Before != nil {
+				if err := ch.Before(flags, c, c.Args[0]); err != nil {
+					return fmt.Errorf("%s %s: %w", ch.name, c.Args[0], err)
+				}
 			}
-			fmt.Fprintf(c.Stdout, "%s %s\n", c.Args[0], done)
+			if _, err := flags.ask(c, "POST", dtmPath+ch.path, body); err != nil {
+				return fmt.Errorf("%s %s: %w", ch.name, c.Args[0], err)
+			}
+			fmt.Fprintf(c.Stdout, "%s %s\n", c.Args[0], ch.done)
 			return nil
 		},
 	}

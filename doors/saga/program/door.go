@@ -4,10 +4,14 @@ package program
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
+	"net/url"
+	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -69,6 +73,7 @@ var Door = serve.Door{
 		return fmt.Sprintf("%d open transactions", s.Open), notes
 	},
 	Resume: resume,
+	Import: imports,
 }
 
 // settings are the door's flags.
@@ -78,6 +83,12 @@ type settings struct {
 	targets   outcall.Allow // of calls, beside what is allowed anyway
 	// maxRequestTimeout is that of one call, whatever its transaction says; 0: the worker's own.
 	maxRequestTimeout time.Duration
+	// For transactions that do not say themselves; 0: DTM's.
+	retryInterval, timeoutToFail, requestTimeout time.Duration
+
+	alert      string // URL; "": nobody is alerted
+	alertAfter int    // 0: DTM's
+	ca         string // file; "": the system's authorities
 	who
 }
 
@@ -106,6 +117,23 @@ func (s *settings) Options() []serve.Option {
 				}
 				return nil
 			}},
+		{Name: "saga-retry-interval", Arg: "TIME", Default: "10s", Help: "when a transaction that does not say so is tried again; each try that fails doubles it",
+			Set: func(v string) error { return setTime(&s.retryInterval, v) }},
+		{Name: "saga-timeout-to-fail", Arg: "TIME", Default: "35s", Help: "how long a message, TCC, XA or workflow that does not say so may stay prepared",
+			Set: func(v string) error { return setTime(&s.timeoutToFail, v) }},
+		{Name: "saga-request-timeout", Arg: "TIME", Default: "3s", Help: "how long a call of a transaction that does not say so may take",
+			Set: func(v string) error { return setTime(&s.requestTimeout, v) }},
+		{Name: "saga-alert", Arg: "URL", Help: "a POST goes there for each transaction that does not get on (DTM's AlertWebHook)",
+			Set: func(v string) error { return setAlert(&s.alert, v) }},
+		{Name: "saga-alert-after", Arg: "N", Default: "3", Help: "how many times the wait must have doubled before",
+			Set: func(v string) (err error) {
+				if s.alertAfter, err = strconv.Atoi(v); err != nil || s.alertAfter < 1 {
+					return errors.New("no number of tries; write for example 3")
+				}
+				return nil
+			}},
+		{Name: "saga-ca", Arg: "FILE", Help: "authorities whose certificates services at https:// URLs may show, instead of the system's",
+			Set: func(v string) error { s.ca = v; return nil }},
 		{Name: "insecure-saga", Help: "let everybody who reaches the door use it, also beyond loopback",
 			Set: func(v string) error { s.insecure = v != "false"; return nil }},
 	}
@@ -137,7 +165,7 @@ func (s *settings) Check() error {
 
 // Service implements doors.Settings.
 func (s *settings) Service(c *serve.Common) (*serve.Service, error) {
-	set := Setup{who: who{tokens: s.tokens, clients: s.clients, insecure: s.insecure}, targets: s.targets, maxRequestTimeout: s.maxRequestTimeout}
+	set := Setup{RetryInterval: s.retryInterval, TimeoutToFail: s.timeoutToFail, RequestTimeout: s.requestTimeout, AlertURL: s.alert, AlertAfter: s.alertAfter, ca: s.ca, who: who{tokens: s.tokens, clients: s.clients, insecure: s.insecure}, targets: s.targets, maxRequestTimeout: s.maxRequestTimeout}
 	if !s.at.Off() {
 		set.HTTP = place(s.at, "--saga", c.Clients())
 	}
@@ -152,6 +180,37 @@ func (s *settings) Service(c *serve.Common) (*serve.Service, error) {
 
 func place(at cli.Address, flag string, conf *tls.Config) *serve.Place {
 	return &serve.Place{Network: "tcp", Addr: at.String(), Flag: flag, Protocols: port.Protocols{TLS: conf}}
+}
+
+// setTime reads a time of transactions. DTM allows 10 s at least between two tries; here what is called sooner is called sooner.
+func setTime(to *time.Duration, v string) (err error) {
+	if *to, err = time.ParseDuration(v); err != nil || *to < 100*time.Millisecond || *to > 365*24*time.Hour {
+		return errors.New("no time from 100ms to a year; write for example 10s")
+	}
+	return nil
+}
+
+// setAlert reads the URL that alerts go to.
+func setAlert(to *string, v string) error {
+	u, err := url.Parse(v)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return errors.New("no URL; write for example https://alerts.example.org/hook")
+	}
+	*to = v
+	return nil
+}
+
+// readAuthorities reads a file of certificates.
+func readAuthorities(path string) (*x509.CertPool, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, errors.New(cli.Reason(err) + "; give a file this user can read")
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(b) {
+		return nil, errors.New("it holds no certificate; give a file of PEM")
+	}
+	return pool, nil
 }
 
 func parsePrefixes(v string) (all []netip.Prefix, err error) {

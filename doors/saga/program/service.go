@@ -2,6 +2,9 @@ package program
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
 	"log/slog"
 
 	doorsaga "github.com/holdfastdb/holdfast/doors/saga"
@@ -27,12 +30,22 @@ type running struct {
 	worker *sagaadvance.Worker
 	known  *tokenFile // nil: nobody is asked for a token
 
+	authorities *x509.CertPool // of services; nil: the system's
+
 	door *doorsaga.Door // nil: off, or not open yet
 }
+
+// leastFlight is the room for requests that are large: one of the largest must fit.
+const leastFlight = 9 << 20
 
 // prepare reads the file of tokens.
 func (r *running) prepare(_ context.Context, h *serve.Host) (err error) {
 	r.host = h
+	if r.ca != "" {
+		if r.authorities, err = readAuthorities(r.ca); err != nil {
+			return fmt.Errorf("--saga-ca %s: %w", r.ca, err)
+		}
+	}
 	if r.tokens != "" {
 		r.known, err = serve.OpenTokens("--saga-tokens", r.tokens, parseTokens, nil, h.Log)
 	}
@@ -47,7 +60,11 @@ func (r *running) work(h *serve.Host) {
 	// The payloads of calls are those of the transactions. Their bound stays while the worker's is lent, so that the largest payload fits beside others.
 	most := max(r.shares.Of(claimRunning), leastCalls)
 	r.sagas = serve.Machine[*sagamachine.Machine](h)
-	r.calls = outcall.New(outcall.Options{Bytes: most, Logger: h.Log, Policy: outcall.Policy{Own: h.Reserved, Doors: h.Doors, Allow: r.targets}})
+	var conf *tls.Config
+	if r.authorities != nil {
+		conf = &tls.Config{RootCAs: r.authorities}
+	}
+	r.calls = outcall.New(outcall.Options{Bytes: most, TLS: conf, Logger: h.Log, Policy: outcall.Policy{Own: h.Reserved, Doors: h.Doors, Allow: r.targets}})
 	options := sagaadvance.Options{Caller: r.calls, MaxBytes: most, Logger: h.Log, RetryIntervalMs: r.RetryInterval.Milliseconds(),
 		TimeoutMs: r.TimeoutToFail.Milliseconds(), RequestTimeoutMs: r.RequestTimeout.Milliseconds(), MaxRequestTimeoutMs: r.maxRequestTimeout.Milliseconds(), AlertURL: r.AlertURL, AlertAfter: r.AlertAfter}
 	tune(r, h, &options)
@@ -65,7 +82,7 @@ func (r *running) open(h *serve.Host) error {
 	r.door = doorsaga.New(h.Node, r.sagas, doorsaga.Options{Version: cli.Version, Admit: r.admit, KV: keys(h), CORS: r.origins, Conns: h.Conns, Ack: h.Ack, Steps: h.Steps,
 		RetryInterval: r.RetryInterval, TimeoutToFail: r.TimeoutToFail,
 		Trouble: r.trouble, Leader: r.leader,
-		MaxFlightBytes: share / 2, MaxCallBytes: share / 8, MaxAnswerBytes: share / 4, Collect: r.collect})
+		MaxFlightBytes: max(share/2, leastFlight), MaxCallBytes: share / 8, MaxAnswerBytes: share / 4, Collect: r.collect})
 	for _, of := range []struct {
 		name string
 		at   *serve.Place
@@ -84,9 +101,9 @@ func (r *running) open(h *serve.Host) error {
 }
 
 // trouble is doorsaga.Options.Trouble.
-func (r *running) trouble(number uint64, in sagapart.Status) (url, text string, leads bool) {
+func (r *running) trouble(number uint64, in sagapart.Status) (of doorsaga.Trouble, leads bool) {
 	t, leads := r.worker.Trouble(number, in)
-	return t.URL, t.Text, leads
+	return doorsaga.Trouble{URL: t.URL, Text: t.Text, Call: doorsaga.Call(t.Call)}, leads
 }
 
 // leader is the name of the member that leads, "" if none is known.

@@ -23,6 +23,7 @@ type Setup struct {
 	who
 	targets           outcall.Allow // of calls, beside what is allowed anyway
 	maxRequestTimeout time.Duration // of one call, whatever its transaction says; 0: the worker's own
+	ca                string        // file of authorities for https:// services; "": the system's
 }
 
 // who may use the door.
@@ -41,8 +42,9 @@ const portPatience = 65 * time.Second
 func (s *Setup) Variables(getenv func(string) string) error {
 	set := settings{}
 	for _, o := range set.Options() {
-		if o.Name == "saga" || o.Name == "saga-grpc" {
-			continue
+		switch o.Name {
+		case "saga", "saga-grpc", "saga-retry-interval", "saga-timeout-to-fail", "saga-request-timeout", "saga-alert", "saga-alert-after":
+			continue // DTM's configuration has words for these
 		}
 		name := cli.EnvName(o.Name)
 		if v := getenv(name); v != "" {
@@ -51,7 +53,7 @@ func (s *Setup) Variables(getenv func(string) string) error {
 			}
 		}
 	}
-	s.who, s.targets, s.maxRequestTimeout = set.who, set.targets, set.maxRequestTimeout
+	s.who, s.targets, s.maxRequestTimeout, s.ca = set.who, set.targets, set.maxRequestTimeout, set.ca
 	return nil
 }
 

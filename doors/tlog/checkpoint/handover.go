@@ -34,7 +34,7 @@ func (w *Worker) follow(over <-chan struct{}) {
 	w.forgetVerdicts()
 	t := time.NewTicker(overdue)
 	defer t.Stop()
-	stale := map[string]bool{} // as of the last look
+	var stale stuck
 	for tick := 0; ; tick++ {
 		select {
 		case <-over:
@@ -44,13 +44,7 @@ func (w *Worker) follow(over <-chan struct{}) {
 		case <-t.C:
 		}
 		w.follows()
-		name, now := "", map[string]bool{}
-		for _, n := range w.waiting() {
-			if now[n] = true; stale[n] {
-				name = n
-			}
-		}
-		stale = now
+		name := stale.look(w.waiting(), w.signedSize)
 		waits := name != ""
 		if !waits && tick%nowAndThen == 0 {
 			name = w.idle()
@@ -66,6 +60,31 @@ func (w *Worker) follow(over <-chan struct{}) {
 			w.opt.Logger.Info("asked for leadership to sign", "log", name, "err", err)
 		}
 	}
+}
+
+// stuck is the logs that waited for a checkpoint at the last look, with what their newest one covers. A log that grows all the time waits at every
+// look: it is overdue only if its checkpoint has not moved between two.
+type stuck map[string]uint64
+
+// look returns a log that has waited since the last look, "" if there is none.
+func (s *stuck) look(waiting []string, size func(log string) uint64) (overdue string) {
+	now := stuck{}
+	for _, name := range waiting {
+		now[name] = size(name)
+		if was, waited := (*s)[name]; waited && was == now[name] {
+			overdue = name
+		}
+	}
+	*s = now
+	return overdue
+}
+
+// signedSize is 1 more than what the newest checkpoint of a log covers, 0 if it has none.
+func (w *Worker) signedSize(name string) uint64 {
+	if l := w.logs.Find(name); l != nil && l.Checkpoint() != nil {
+		return l.Checkpoint().Size + 1
+	}
+	return 0
 }
 
 // idle is a log that this member could sign, "" if there is none.

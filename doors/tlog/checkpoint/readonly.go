@@ -82,13 +82,17 @@ func (w *Worker) unsigned(l *tlogmachine.Log) string {
 
 // unable says why this member cannot sign a log, "" if it can. It asks nobody.
 func (w *Worker) unable(l *tlogmachine.Log) string {
+	finder, at, again := "the member that leads", " on the member that leads", "start that member again"
+	if w.opt.Alone != nil && w.opt.Alone() { // nobody is to look for another member
+		finder, at, again = "this server", "", "start the server again"
+	}
 	if err := l.Damage(); err != nil {
-		return "the log is read-only: the member that leads found it damaged in its store: " + err.Error()
+		return "the log is read-only: " + finder + " found it damaged in its store: " + err.Error()
 	}
 	if k := w.opt.Key(l.Spec.Name); k == nil {
-		return NoKey + ": " + w.opt.KeyFile(l.Spec.Name) + " is missing on the member that leads; put the log's own key there, no snapshot holds it"
+		return NoKey + ": " + w.opt.KeyFile(l.Spec.Name) + " is missing" + at + "; put the log's own key there, no snapshot holds it"
 	} else if !k.Verifier().Equal(&l.Spec.Key) {
-		return NoKey + ": " + w.opt.KeyFile(l.Spec.Name) + " on the member that leads is another key; put the log's own there and start that member again"
+		return NoKey + ": " + w.opt.KeyFile(l.Spec.Name) + at + " is another key; put the log's own there and " + again
 	}
 	return ""
 }

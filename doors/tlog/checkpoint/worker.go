@@ -59,6 +59,8 @@ type Options struct {
 	Key func(log string) *tiles.Signer
 	// KeyFile names the place where Key looks for a log's key, for people; nil: the log's name and ".key".
 	KeyFile func(log string) string
+	// Alone reports whether this server has no other members; nil: it may have some. Any goroutine.
+	Alone func() bool
 	// First is a log to begin as soon as this member leads, if there is none of its name and Key has its key; nil: none.
 	First *tlogpart.LogSpec
 	// Highest keeps what was signed; nil: nothing is kept.
@@ -85,6 +87,8 @@ type Worker struct {
 	due     map[*tlogmachine.Log]time.Time // when a log that has grown gets a checkpoint although nobody waits
 	last    map[*tlogmachine.Log]time.Time // when the newest one was signed
 	keyless map[*tlogmachine.Log]bool      // logged that the key is missing
+	// wrongKey is since when a log's key is known to be another's.
+	wrongKey map[*tlogmachine.Log]time.Time
 
 	handoverMu sync.Mutex
 	handedOver time.Time // guarded by handoverMu
@@ -128,7 +132,7 @@ func newWorker(n member, logs *tlogmachine.Machine, opt Options) *Worker {
 		opt.KeyFile = func(log string) string { return log + ".key" }
 	}
 	w := &Worker{node: n, logs: logs, opt: opt, due: map[*tlogmachine.Log]time.Time{}, last: map[*tlogmachine.Log]time.Time{},
-		keyless: map[*tlogmachine.Log]bool{}, verdicts: map[string]*verdict{}, base: map[*tlogmachine.Log]uint64{}, wake: make(chan struct{}, 1),
+		keyless: map[*tlogmachine.Log]bool{}, wrongKey: map[*tlogmachine.Log]time.Time{}, verdicts: map[string]*verdict{}, base: map[*tlogmachine.Log]uint64{}, wake: make(chan struct{}, 1),
 		guards: map[*tlogmachine.Log]*guard{}, guardChanged: make(chan struct{}), live: map[*tlogmachine.Log]bool{}}
 	if opt.Calm == 0 {
 		w.opt.Calm = calm
@@ -206,7 +210,7 @@ func (w *Worker) round(term uint64) (wait time.Duration, err error) {
 		}
 		delete(w.due, l)
 	}
-	if at := now.Add(keyPause); len(w.keyless) > 0 && at.Before(next) { // an operator may put the file there
+	if at := now.Add(keyPause); len(w.keyless)+len(w.wrongKey) > 0 && at.Before(next) { // an operator may put the file there
 		next = at
 	}
 	if len(signed) == 0 {
@@ -282,15 +286,30 @@ func (w *Worker) when(l *tlogmachine.Log, now time.Time) (time.Time, bool) {
 
 func (w *Worker) hasKey(l *tlogmachine.Log) bool {
 	if w.key(l) {
+		delete(w.wrongKey, l)
 		if w.keyless[l] {
 			delete(w.keyless, l)
 			w.opt.Logger.Info("the key is there", "log", l.Spec.Name, "file", w.opt.KeyFile(l.Spec.Name))
 		}
 		return true
 	}
-	if !w.keyless[l] {
+	if w.keyless[l] {
+		return false
+	}
+	if w.opt.Key(l.Spec.Name) == nil {
 		w.keyless[l] = true
 		w.opt.Logger.Warn("no checkpoints: the key is missing", "log", l.Spec.Name, "file", w.opt.KeyFile(l.Spec.Name))
+		return false
+	}
+	// A start with another key is refused, with a line of its own, as soon as the logs are known: this one is for keys that are found later.
+	since := w.wrongKey[l]
+	switch now := time.Now(); {
+	case since.IsZero():
+		w.wrongKey[l] = now
+	case now.Sub(since) >= keyPause:
+		w.keyless[l] = true
+		w.opt.Logger.Warn("no checkpoints: the key is another than the log was begun with", "log", l.Spec.Name, "file", w.opt.KeyFile(l.Spec.Name),
+			"want", l.Spec.Key.String())
 	}
 	return false
 }

@@ -249,6 +249,30 @@ func TestLeadershipGoesToWhoCanSign(t *testing.T) {
 	}
 }
 
+// TestABusyLogIsNotOverdue: a log that grows all the time waits at every look of a follower, which asks for leadership only where the checkpoint
+// has not moved between two.
+func TestABusyLogIsNotOverdue(t *testing.T) {
+	var s stuck
+	at := map[string]uint64{"busy": 7, "still": 3}
+	size := func(name string) uint64 { return at[name] }
+	both := []string{"busy", "still"}
+	if got := s.look(both, size); got != "" {
+		t.Errorf("at the first look %s is overdue", got)
+	}
+	at["busy"] = 9
+	if got := s.look(both, size); got != "still" {
+		t.Errorf("%q is overdue, want the log whose checkpoint stands still", got)
+	}
+	at["busy"], at["still"] = 11, 5
+	if got := s.look(both, size); got != "" {
+		t.Errorf("%s is overdue although its checkpoint has moved", got)
+	}
+	s.look([]string{"busy"}, size)
+	if got := s.look(both, size); got != "busy" {
+		t.Errorf("%q is overdue, want the one that has waited since the last look", got)
+	}
+}
+
 // TestWhatNobodySignsIsReadOnly: the leader says why, and a follower what its leader says, which it asks once a second.
 func TestWhatNobodySignsIsReadOnly(t *testing.T) {
 	m := newAlone(t)

@@ -5,10 +5,7 @@ package program
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/holdfastdb/holdfast/core/machine"
@@ -60,10 +57,12 @@ var Door = serve.Door{
 		}
 	},
 	StatusLines: func(fields map[string]json.RawMessage) (state string, notes []string) {
-		var held map[string]string
-		if fields["held_logs"] != nil && json.Unmarshal(fields["held_logs"], &held) == nil {
-			for _, name := range slices.Sorted(maps.Keys(held)) {
-				notes = append(notes, fmt.Sprintf("log %s takes no entries: %s", name, held[name]))
+		var logs []LogStatus
+		if fields["logs"] != nil && json.Unmarshal(fields["logs"], &logs) == nil {
+			for i := range logs {
+				if line := logs[i].line(); line != "" {
+					notes = append(notes, line)
+				}
 			}
 		}
 		return "", notes

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strings"
 	"text/tabwriter"
 
-	"github.com/holdfastdb/holdfast/doors/tlog/checkpoint"
 	"github.com/holdfastdb/holdfast/serve/cli"
 )
 
@@ -43,7 +41,7 @@ func tlogList() *cli.Command {
 			t := tabwriter.NewWriter(c.Stdout, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(t, "NAME\tPATH\tENTRIES\tSIGNED\tSTATE\tVKEY")
 			for _, l := range logs {
-				fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\n", l.Name, l.Path, l.Size, l.Checkpoint, l.state(), l.Vkey)
+				fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\n", l.Name, l.Path, l.Size, l.Checkpoint, l.State, l.Vkey)
 			}
 			if err := t.Flush(); err != nil {
 				return err
@@ -56,20 +54,6 @@ func tlogList() *cli.Command {
 			return nil
 		},
 	}
-}
-
-// state is what the list says of a log in its column.
-func (s *LogStatus) state() string {
-	noKey := strings.Contains(s.Why, checkpoint.NoKey)
-	switch {
-	case noKey && s.Held:
-		return "held, read-only: no key"
-	case noKey:
-		return "read-only: no key"
-	case s.Held, s.Why != "":
-		return "held"
-	}
-	return "ok"
 }
 
 func tlogRepublish() *cli.Command {

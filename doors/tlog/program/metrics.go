@@ -10,6 +10,7 @@ var (
 	descLogSize     = admin.NewDesc("tlog_size", "Entries of the log.", "log")
 	descLogSigned   = admin.NewDesc("tlog_checkpoint_size", "Entries that the newest checkpoint covers.", "log")
 	descLogHeld     = admin.NewDesc("tlog_held", "1 if the log was restored and not resumed: it takes no entries.", "log")
+	descLogState    = admin.NewDesc("tlog_state", "1, with the state that the log is in as a label, as `holdfast tlog list` shows it.", "log", "state")
 	descLogDamaged  = admin.NewDesc("tlog_damaged", "1 if this member found the log damaged in its store, and will not sign it.", "log")
 	descLogAdded    = admin.NewDesc("tlog_added_total", "Entries acknowledged through this member.", "log")
 	descLogRefused  = admin.NewDesc("tlog_refused_total", "Adds that are provably not in the log.", "log")

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -38,8 +37,9 @@ type LogStatus struct {
 	Index bool   `json:"index,omitempty"`
 	// Held: restored and not resumed.
 	Held bool `json:"held,omitempty"`
-	// Why is the reason why the log takes no entries, and what an operator does about it; "": it takes them.
-	Why string `json:"why,omitempty"`
+	// State is ok, or a word for what is wrong; Why is the reason, and what an operator does about it.
+	State string `json:"state,omitempty"`
+	Why   string `json:"why,omitempty"`
 	// Size is the number of entries, Checkpoint how many of them the newest checkpoint covers.
 	Size       uint64 `json:"size"`
 	Checkpoint uint64 `json:"checkpoint"`
@@ -61,12 +61,14 @@ func (r *running) section() admin.Section {
 		Collect: func(m *admin.Metrics) {
 			s := r.host.Node.Status()
 			collect(m, r.logs, &r.meter, s.Leader == s.MemberID)
+			for _, l := range r.list(context.Background()) {
+				m.Gauge(descLogState, 1, l.Name, l.State)
+			}
 		},
 		// One log that is held is no reason to send clients of everything else away.
 		Notes: func(ctx context.Context) (lines []string) {
-			why := r.refusals(ctx)
-			for _, name := range slices.Sorted(maps.Keys(why)) {
-				lines = append(lines, "but the log "+name+" takes no entries: "+why[name])
+			for _, s := range r.troubled(ctx) {
+				lines = append(lines, "but "+s.line())
 			}
 			return lines
 		},
@@ -99,9 +101,7 @@ func (r *running) getLogs(w http.ResponseWriter, q *http.Request) {
 func (r *running) list(ctx context.Context) []LogStatus {
 	out, why := []LogStatus{}, r.refusals(ctx)
 	for _, l := range r.logs.Logs() {
-		s := statusOf(l)
-		s.Why = why[s.Name]
-		out = append(out, s)
+		out = append(out, r.judged(l, why))
 	}
 	return out
 }
@@ -130,9 +130,7 @@ func (r *running) refusals(ctx context.Context) map[string]string {
 
 // resumed answers for a log that an operator has released, with what it still lacks.
 func (r *running) resumed(w http.ResponseWriter, q *http.Request, l *tlogmachine.Log) {
-	s := statusOf(l)
-	s.Why = r.refusals(q.Context())[s.Name]
-	admin.Answer(w, s)
+	admin.Answer(w, r.judged(l, r.refusals(q.Context())))
 }
 
 func (r *running) postLog(w http.ResponseWriter, q *http.Request) {

@@ -35,6 +35,8 @@ type running struct {
 	tokens  *tokenFile     // nil: everybody may add
 
 	door, readers *doortlog.Door // nil: off, or not open yet
+
+	lags lags // of logs whose signing is behind
 }
 
 // prepare reads the files of keys and tokens, and asks the places.
@@ -89,9 +91,10 @@ func (r *running) work(h *doors.Host) {
 		first = nil
 	}
 	r.highest = newHighestFiles(r.set.keys, r.host.Log)
-	r.signer = checkpoint.New(r.host.Node, r.logs, checkpoint.Options{Key: r.keys.get, KeyFile: r.keys.file, First: first, Highest: r.highest,
+	r.signer = checkpoint.New(r.host.Node, r.logs, checkpoint.Options{Key: r.keys.get, KeyFile: r.keys.file, Alone: r.keys.alone, First: first, Highest: r.highest,
 		Places: r.set.places, Calm: r.set.calm, Meter: &r.meter, Logger: r.host.Log})
 	r.host.Go(r.signer.Run)
+	r.host.Go(r.watchLag)
 	r.host.Go(scrub.New(r.host.Node, r.logs, &r.meter, r.scrubbed, r.host.Log).Run)
 	places := map[string]int{}
 	for _, p := range r.set.publish {
@@ -117,6 +120,7 @@ func (r *running) open(h *doors.Host) error {
 				r.keys.file(l.Spec.Name), l.Spec.Name, l.Spec.Key.String())
 		}
 	}
+	r.warnOfNames()
 	opt := doortlog.Options{Conns: h.Conns, ReadOnly: r.signer.ReadOnly, Meter: &r.meter, Ack: h.Ack, Steps: h.Steps, CORS: r.origins, Packed: r.packed}
 	if r.shown != nil {
 		opt.Shown = r.shown.Checkpoint

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -50,6 +52,15 @@ func openTokens(path string, logOf func(name string) *tlogmachine.Log, log *slog
 		return nil, err
 	}
 	return &tokenFile{TokenFile: file, logOf: logOf, now: time.Now, used: map[string]*usedBytes{}}, nil
+}
+
+// names lists the logs that the lines name, each once.
+func (t *tokenFile) names() []string {
+	all := map[string]bool{}
+	for k := range t.Lines() { // any order: sorted below
+		all[k.log] = true
+	}
+	return slices.Sorted(maps.Keys(all))
 }
 
 // keepUsed lets lines that have not changed keep what they have used of their rate.

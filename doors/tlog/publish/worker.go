@@ -141,6 +141,9 @@ func (w *Worker) turn(ctx context.Context) (wait time.Duration, next <-chan stru
 	}
 	switch {
 	case err == nil:
+		if w.told != "" {
+			w.log.Info("publication goes on", "log", w.target.Log, "to", w.target.Name, "size", w.there.Size)
+		}
 		w.told = ""
 		w.took(c)
 	case ctx.Err() == nil:

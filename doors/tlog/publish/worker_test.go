@@ -166,6 +166,33 @@ func TestAnInterruptedPublicationGoesOn(t *testing.T) {
 	}
 }
 
+// TestAPublicationThatRecoversSaysSo, once, as its failure is told of once.
+func TestAPublicationThatRecoversSaysSo(t *testing.T) {
+	m, s := newAlone(t, 1), objstore.NewMemory()
+	m.grow(10, "entry")
+	var lines bytes.Buffer
+	w := m.worker(objects(s))
+	w.log = slog.New(slog.NewTextHandler(&lines, nil))
+	ctx := context.Background()
+	w.turn(ctx)
+	if lines.Len() > 0 {
+		t.Errorf("one that works says:\n%s", &lines)
+	}
+	m.grow(10, "entry")
+	s.Fail(errors.New("the place is gone"))
+	for range 3 {
+		w.turn(ctx) // the second one cannot read the place, which is another line
+	}
+	s.Fail(nil)
+	w.turn(ctx)
+	m.grow(10, "entry")
+	w.turn(ctx)
+	if text := lines.String(); strings.Count(text, "publication failed") != 2 || strings.Count(text, "publication goes on") != 1 ||
+		strings.Index(text, "goes on") < strings.Index(text, "failed") {
+		t.Errorf("it says:\n%s", text)
+	}
+}
+
 // TestForeignPlacesAreLeftAlone: another key's log, a longer one, and one that went another way.
 func TestForeignPlacesAreLeftAlone(t *testing.T) {
 	m := newAlone(t, 1)

@@ -212,6 +212,18 @@ func (i *Conn) Stalled(now time.Time) bool {
 	return false
 }
 
+// Whole reports whether all messages that have begun have come whole: nothing is kept waiting if the connection is not read for a while.
+func (i *Conn) Whole() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, m := range i.calls { // any order: one is enough
+		if m.left > 0 || m.got > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // Stuck is how many bytes are held for messages of which nothing has come since a time, in ns since 1970.
 func (i *Conn) Stuck(since int64) (n int64) {
 	i.mu.Lock()
