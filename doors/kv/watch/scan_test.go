@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"context"
 	"testing"
 )
 
