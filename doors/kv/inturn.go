@@ -2,7 +2,6 @@ package kv
 
 import (
 	"context"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -27,13 +26,9 @@ func streamed(ctx context.Context) *inTurn {
 	return s
 }
 
-const (
-	// copies is how often a message of the gateway's is in memory while it is on its way: as events, encoded, in the gateway's connection, decoded,
-	// as JSON, which is a third longer, and as a part of the answer.
-	copies = 6
-	// mostInTurn is between two looks of a stream for room, once it has waited for long: a thousand may wait.
-	mostInTurn = 100 * time.Millisecond
-)
+// copies is how often a message of the gateway's is in memory while it is on its way: as events, encoded, in the gateway's connection, decoded,
+// as JSON, which is a third longer, and as a part of the answer.
+const copies = 6
 
 // ready waits until a message of n bytes may be made, and has room for it and for no more. Nil is ready at once.
 func (s *inTurn) ready(ctx context.Context, n int64) error {
@@ -55,14 +50,7 @@ func (s *inTurn) ready(ctx context.Context, n int64) error {
 		return nil
 	}
 	s.out.Keep(0) // who waits for room holds none
-	for pause := roomInterval; !s.out.Take(cost); pause = min(2*pause, mostInTurn) {
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	return nil
+	return s.out.Take(ctx, cost)
 }
 
 // SendMsg implements grpc.ServerStream.

@@ -12,6 +12,7 @@ import (
 
 // askers are the requests that are being handled so.
 type askers struct {
+	came chan struct{} // has something when a stream has given back room; who waits for some is told in turn
 	mu   sync.Mutex
 	last uint64
 	by   map[uint64]*Streamed // guarded by mu

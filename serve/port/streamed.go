@@ -41,11 +41,26 @@ func (s *Streamed) Turn(ctx context.Context) error {
 	}
 }
 
-// Take takes room for n bytes of the next message, or reports that there is none at present. The last third of all is for answers that do not
-// stay, and one connection has two thirds at most: more is not asked for, so that any message can be sent. It is given back when the client's
-// transport has taken the message.
-func (s *Streamed) Take(n int64) bool {
+// Take takes room for n bytes of the next message as soon as it is there. The last third of all is for answers that do not stay, and one
+// connection has two thirds at most: more is not asked for, so that any message can be sent. It is given back when the client's transport has
+// taken the message. An error is ctx's.
+func (s *Streamed) Take(ctx context.Context, n int64) error {
 	n = min(n, s.port.opts.AnswerBytes/3*2)
+	for pause := relieveInterval; !s.tryTake(n); pause = min(2*pause, mostPause) {
+		select {
+		case <-s.port.askers.came:
+		case <-time.After(pause): // room may come without a word
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// mostPause is between two looks for room of a stream that has waited for long: a thousand may wait.
+const mostPause = 100 * time.Millisecond
+
+func (s *Streamed) tryTake(n int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -83,9 +98,13 @@ func (s *Streamed) Keep(n int64) {
 	s.held.Add(-more)
 	if s.of != nil {
 		s.of.returnAnswer(more)
-		return
+	} else {
+		s.port.answers.Add(more)
 	}
-	s.port.answers.Add(more)
+	select {
+	case s.port.askers.came <- struct{}{}:
+	default: // as many have been told already as there are places
+	}
 }
 
 // Held is how many bytes are held for the next message, or the one that is on its way.

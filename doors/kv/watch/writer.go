@@ -148,7 +148,7 @@ func (st *Stream) catchUp(ctx context.Context, w *Watcher) error {
 		return err
 	}
 	current, compacted := h.kv.Revision() // it may have waited for long
-	if next < compacted { // the ring may still have it, but what a client sees must not depend on that
+	if next < compacted {                 // the ring may still have it, but what a client sees must not depend on that
 		return st.compacted(w, compacted)
 	}
 	events, looked, upTo, err := st.piece(w, next, current)
