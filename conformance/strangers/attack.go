@@ -46,6 +46,7 @@ var attacks = []*attack{
 	{name: "watches of large keys", ports: []string{"kv"}, run: watchedKeys},
 	{name: "gRPC messages, half of each", ports: []string{"kv"}, run: halfMessages},
 	{name: "watches over HTTP that nobody reads", ports: []string{"kv"}, run: watchesOverHTTP},
+	{name: "watches through the gateway that nobody takes", ports: []string{"kv"}, run: untakenWatches},
 	{name: "gzip bombs", ports: []string{"kv"}, quick: true, run: gzipBombs},
 
 	{name: "headers of branches", ports: []string{"saga"}, quick: true, run: branchHeaders},

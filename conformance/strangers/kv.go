@@ -253,3 +253,20 @@ func watchesOverHTTP(ctx context.Context, t *target) (string, error) {
 		return nil, fmt.Appendf(nil, "POST /v3/watch HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	})(ctx, t)
 }
+
+// untakenWatches opens watches through the JSON gateway of values that are written as fast as the server takes them, and takes nothing of what they say.
+func untakenWatches(ctx context.Context, t *target) (string, error) {
+	conn, err := t.client(ctx)
+	if err != nil {
+		return "", err
+	}
+	go each(ctx, 4, func() {
+		if _, err := pb.NewKVClient(conn).Put(ctx, &pb.PutRequest{Key: []byte("untaken"), Value: make([]byte, 10<<10)}); err != nil {
+			rest(ctx)
+		}
+	})
+	body := fmt.Sprintf(`{"create_request":{"key":%q}}`, base64.StdEncoding.EncodeToString([]byte("untaken")))
+	return hold(1000, func(*target) ([]string, []byte) {
+		return nil, fmt.Appendf(nil, "POST /v3/watch HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	})(ctx, t)
+}

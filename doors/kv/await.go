@@ -48,6 +48,9 @@ type awaitSink struct {
 	fn func(e *kvmachine.Event) (bool, error)
 }
 
+// Ready implements watch.Sink.
+func (*awaitSink) Ready(context.Context, int64) error { return nil }
+
 // Answer is called only when a compaction has overtaken the watch.
 func (*awaitSink) Answer(a *watch.Answer) error {
 	if a.Canceled {

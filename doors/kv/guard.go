@@ -198,6 +198,12 @@ func (d *Door) guardStream(srv any, ss grpc.ServerStream, info *grpc.StreamServe
 			return rpctypes.ErrGRPCNoLeader
 		}
 	}
+	if n, ok := asker(ctx); ok {
+		if out := d.port.Streamed(n); out != nil {
+			turns := &inTurn{ServerStream: &boundStream{ServerStream: ss, ctx: ctx}, out: out}
+			ss, ctx = turns, context.WithValue(ctx, inTurnKey{}, turns)
+		}
+	}
 	ended := make(chan error, 1)
 	go func() {
 		if isCompressed(ctx) {

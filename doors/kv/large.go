@@ -131,14 +131,24 @@ func (d *Door) account(ctx context.Context) *port.From {
 	if from := client(ctx); from != nil {
 		return from
 	}
-	if p, ok := peer.FromContext(ctx); ok && p.Addr.Network() == port.InProcess {
-		if v := metadata.ValueFromIncomingContext(ctx, gateway.AskerKey); len(v) > 0 {
-			if n, err := strconv.ParseUint(v[len(v)-1], 10, 64); err == nil {
-				return d.port.Asker(n)
-			}
-		}
+	if n, ok := asker(ctx); ok {
+		return d.port.Asker(n)
 	}
 	return nil
+}
+
+// asker is the number of the HTTP request that the gateway makes a call for; false: it is no call of the gateway's.
+func asker(ctx context.Context) (uint64, bool) {
+	p, ok := peer.FromContext(ctx)
+	if !ok || p.Addr.Network() != port.InProcess {
+		return 0, false
+	}
+	v := metadata.ValueFromIncomingContext(ctx, gateway.AskerKey)
+	if len(v) == 0 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(v[len(v)-1], 10, 64)
+	return n, err == nil
 }
 
 // withRoom runs read with what a small answer may hold and, should that not do, again with what large ones may, when there is room for it.

@@ -32,7 +32,7 @@ var watchService = grpc.ServiceDesc{
 // listening, so the stream ends when its writer does.
 func handleWatch(srv any, stream grpc.ServerStream) error {
 	d := srv.(*Door)
-	st := watch.NewStream(d.hub, &clientSink{d: d, stream: stream, archived: d.ackSession(stream.Context()) != nil})
+	st := watch.NewStream(d.hub, &clientSink{d: d, stream: stream, turns: streamed(stream.Context()), archived: d.ackSession(stream.Context()) != nil})
 	defer st.Close()
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
@@ -156,8 +156,12 @@ func (a *watchAnswer) append(b []byte) []byte {
 type clientSink struct {
 	d        *Door
 	stream   grpc.ServerStream
-	archived bool // it says what is archived
+	turns    *inTurn // nil: the client speaks gRPC
+	archived bool    // it says what is archived
 }
+
+// Ready implements watch.Sink.
+func (s *clientSink) Ready(ctx context.Context, n int64) error { return s.turns.ready(ctx, n) }
 
 // await holds back what the log has up to index until that is archived, for as long as the stream lives.
 func (s *clientSink) await(index uint64) error {

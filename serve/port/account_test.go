@@ -366,8 +366,8 @@ func TestAnAskerIsKnownWhileItsRequestIsHandled(t *testing.T) {
 		t.Error("a request of no port has a number")
 	}
 	one, two := &client{Conn: http2test.On(nil, 1), port: p}, &client{Conn: http2test.On(nil, 1), port: p}
-	first, endFirst := p.askers.begin(context.Background(), one)
-	second, endSecond := p.askers.begin(context.Background(), two)
+	first, _, endFirst := p.askers.begin(context.Background(), &Streamed{port: p, of: one})
+	second, _, endSecond := p.askers.begin(context.Background(), &Streamed{port: p, of: two})
 	a, okA := AskerOf(first)
 	b, okB := AskerOf(second)
 	if !okA || !okB || a == b || p.Asker(a).asker != one || p.Asker(b).asker != two {

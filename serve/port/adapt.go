@@ -24,10 +24,11 @@ func Adapt(h http.Handler) fasthttp.RequestHandler {
 			return
 		}
 		// The handler gets a goroutine of its own, because fasthttp writes an answer only once its handler has returned.
-		x := &exchange{ctx: ctx, header: make(http.Header), pieces: make(chan []byte), done: make(chan struct{})}
+		x := &exchange{ctx: ctx, header: make(http.Header), pieces: make(chan []byte), written: make(chan struct{}, 1), done: make(chan struct{})}
 		x.live, x.cancel = context.WithCancel(context.Background())
 		c := served(ctx)
-		numbered, end := c.port.askers.begin(x.live, c)
+		numbered, streamed, end := c.port.askers.begin(x.live, &Streamed{port: c.port, of: c})
+		x.streamed = streamed
 		go x.run(h, r.WithContext(numbered), end)
 		x.answer()
 	}
@@ -39,14 +40,18 @@ const patience = 100 * time.Millisecond
 // maxPiece is what a streaming handler may have written and not flushed.
 const maxPiece = 64 << 10
 
+// keptPiece is the largest buffer that a stream keeps between its pieces.
+const keptPiece = 4 << 10
+
 // exchange is one request in the hands of a net/http handler. The handler's goroutine owns the first group of fields until done
-// is closed, the goroutine that writes the answer the second; both use live, pieces and done.
+// is closed, the goroutine that writes the answer the second; both use live, pieces, written and done.
 type exchange struct {
-	header http.Header
-	status int // 0: not decided
-	buf    []byte
-	sent   bool // something was flushed: the status and headers are out
-	failed bool // the handler panicked
+	header   http.Header
+	status   int // 0: not decided
+	buf      []byte
+	sent     bool // something was flushed: the status and headers are out
+	failed   bool // the handler panicked
+	streamed *Streamed
 
 	ctx    *fasthttp.RequestCtx
 	first  []byte // the piece that made the answer a stream
@@ -54,7 +59,9 @@ type exchange struct {
 	live   context.Context
 	cancel context.CancelFunc
 	pieces chan []byte
-	done   chan struct{}
+	// written says that the piece before has left. Capacity 1: only the flush that has sent it waits for it.
+	written chan struct{}
+	done    chan struct{}
 }
 
 func (x *exchange) run(h http.Handler, r *http.Request, end func()) {
@@ -83,7 +90,7 @@ func (x *exchange) WriteHeader(code int) {
 func (x *exchange) Write(p []byte) (int, error) {
 	x.WriteHeader(http.StatusOK)
 	if x.sent && len(x.buf)+len(p) > maxPiece {
-		if err := x.FlushError(); err != nil {
+		if err := x.flush(); err != nil {
 			return 0, err
 		}
 	}
@@ -94,12 +101,26 @@ func (x *exchange) Write(p []byte) (int, error) {
 // Flush implements http.Flusher.
 func (x *exchange) Flush() { _ = x.FlushError() } // the next Write returns the error again
 
-// FlushError is Flush for http.ResponseController.
+// FlushError is Flush for http.ResponseController. It returns when the client's transport has taken what was flushed: a handler that makes
+// one message after another has one of them in memory, however slowly its client reads.
 func (x *exchange) FlushError() error {
+	if err := x.flush(); err != nil {
+		return err
+	}
+	x.streamed.taken()
+	return nil
+}
+
+func (x *exchange) flush() error {
 	x.WriteHeader(http.StatusOK)
 	select {
 	case x.pieces <- x.buf: // the buffer belongs to the writer of the answer now
 		x.buf, x.sent = nil, true
+	case <-x.live.Done():
+		return x.live.Err()
+	}
+	select {
+	case <-x.written:
 		return nil
 	case <-x.live.Done():
 		return x.live.Err()
@@ -167,6 +188,8 @@ func (x *exchange) stream(c *client, rest net.Conn) (again bool) {
 	body := !x.ctx.IsHead()
 	out := h.AppendBytes(nil)
 	piece := x.first
+	x.first = nil
+	flushed := true // and not what the handler left behind
 	gone := c.Gone()
 	for {
 		if len(piece) > 0 && body {
@@ -177,11 +200,15 @@ func (x *exchange) stream(c *client, rest net.Conn) (again bool) {
 				out = append(out, piece...)
 			}
 		}
-		if _, err := c.Write(out); err != nil {
+		if err := c.writeSlowly(out); err != nil {
 			return false
 		}
-		if out = out[:0]; cap(out) > maxPiece {
+		piece = nil
+		if out = out[:0]; cap(out) > keptPiece {
 			out = nil // a stream of small messages must not keep the buffer of one large one
+		}
+		if flushed {
+			x.written <- struct{}{}
 		}
 		select {
 		case piece = <-x.pieces:
@@ -194,6 +221,7 @@ func (x *exchange) stream(c *client, rest net.Conn) (again bool) {
 			return false // without a last chunk: the client sees that it is not whole
 		}
 		if piece, x.buf = x.buf, nil; len(piece) > 0 {
+			flushed = false
 			continue // and find done again
 		}
 		if chunked && body {

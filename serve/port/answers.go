@@ -15,10 +15,15 @@ func (p *Port) TakeAnswer(from *From, n int64) bool {
 	if p.tryAnswer(from, n) {
 		return true
 	}
+	p.lookForUntaken()
+	return false
+}
+
+// lookForUntaken closes the connection that holds the most answers of those whose clients have taken nothing for a while. It looks now and then.
+func (p *Port) lookForUntaken() {
 	if now, last := time.Now().UnixNano(), p.untaken.Load(); now-last > int64(relieveInterval) && p.untaken.CompareAndSwap(last, now) {
 		p.evictUntaken(now - int64(stallGrace))
 	}
-	return false
 }
 
 // WaitsForOthers reports whether room for an answer that this client does not get is taken by others: its own connection holds no answer, and is
@@ -39,7 +44,7 @@ func (p *Port) AnswerRoom() int64 { return p.opts.AnswerBytes }
 func (p *Port) tryAnswer(from *From, n int64) bool {
 	all, reserve := p.opts.AnswerBytes, int64(0)
 	if from != nil && from.asker != nil {
-		return from.asker.takeAnswer(n)
+		return from.asker.takeAnswer(n, false)
 	}
 	if from != nil {
 		i := from.of
@@ -102,6 +107,11 @@ func (p *Port) evictUntaken(since int64) {
 	for _, c := range p.requests() {
 		if n := c.answers.Load(); n > most && c.untaken(since) {
 			most, cut = n, c.cut
+		}
+	}
+	for _, s := range p.askers.overHTTP2() {
+		if n := s.held.Load(); n > most && s.untaken(since) {
+			most, cut = n, s.web.cut
 		}
 	}
 	if cut != nil {

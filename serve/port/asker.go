@@ -12,48 +12,68 @@ import (
 
 // askers are the requests that are being handled so.
 type askers struct {
+	came chan struct{} // has something when a stream has given back room; who waits for some is told in turn
 	mu   sync.Mutex
 	last uint64
-	by   map[uint64]*client // guarded by mu
+	by   map[uint64]*Streamed // guarded by mu
 }
 
 // askerKey is the key of a request's number in its context.
 type askerKey struct{}
 
 // begin numbers a request. end is to be called when its handler has returned.
-func (a *askers) begin(ctx context.Context, c *client) (numbered context.Context, end func()) {
+func (a *askers) begin(ctx context.Context, s *Streamed) (numbered context.Context, _ *Streamed, end func()) {
+	s.turn = make(chan struct{}, 1)
+	s.turn <- struct{}{}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.by == nil {
-		a.by = map[uint64]*client{}
+		a.by = map[uint64]*Streamed{}
 	}
 	a.last++
 	n := a.last
-	a.by[n] = c
-	return context.WithValue(ctx, askerKey{}, n), func() {
+	a.by[n] = s
+	return context.WithValue(ctx, askerKey{}, n), s, func() {
 		a.mu.Lock()
-		defer a.mu.Unlock()
 		delete(a.by, n)
+		a.mu.Unlock()
+		s.end()
 	}
 }
 
-// AskerOf returns the number of the HTTP/1.1 request whose context this is, for Asker; false: it is none of a port's.
+func (a *askers) get(n uint64) *Streamed {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.by[n]
+}
+
+// overHTTP2 is the requests over HTTP/2.
+func (a *askers) overHTTP2() (all []*Streamed) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, s := range a.by { // any order: each is judged alone
+		if s.of == nil {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// AskerOf returns the number of the HTTP request whose context this is, for Asker and Streamed; false: it is none of a port's.
 func AskerOf(ctx context.Context) (uint64, bool) {
 	n, ok := ctx.Value(askerKey{}).(uint64)
 	return n, ok
 }
 
-// Asker returns the account of the connection of a request that is being handled, nil if it is not (any more). It is for
+// Asker returns the account of the connection of an HTTP/1.1 request that is being handled, nil if it is not (any more). It is for
 // answers alone: TakeAnswer, AnswerSent, AnswerGone. It must be used only for calls from this process: others could name any
 // request.
 func (p *Port) Asker(n uint64) *From {
-	p.askers.mu.Lock()
-	defer p.askers.mu.Unlock()
-	c := p.askers.by[n]
-	if c == nil {
+	s := p.askers.get(n)
+	if s == nil || s.of == nil {
 		return nil
 	}
-	return &From{Addr: c.RemoteAddr(), asker: c}
+	return &From{Addr: s.of.RemoteAddr(), asker: s.of}
 }
 
 // Asks reports whether this is the account of an HTTP/1.1 connection: see Asker. f may be nil.
@@ -63,8 +83,8 @@ func (f *From) Asks() bool { return f != nil && f.asker != nil }
 // fifty of them that nobody takes are given three seconds each, and readers over gRPC would wait for all of them.
 const largeBody = 1 << 20
 
-// takeAnswer is tryAnswer for an HTTP/1.1 connection.
-func (c *client) takeAnswer(n int64) bool {
+// takeAnswer is tryAnswer for an HTTP/1.1 connection. lasts: it is a piece of a stream, of which there may be many at a time for long.
+func (c *client) takeAnswer(n int64, lasts bool) bool {
 	p, all, reserve := c.port, c.port.opts.AnswerBytes, int64(0)
 	c.answersMu.Lock()
 	defer c.answersMu.Unlock()
@@ -72,7 +92,7 @@ func (c *client) takeAnswer(n int64) bool {
 	if c.left || held > 0 && held+n > all/3*2 {
 		return false
 	}
-	if (n > largeBody || c.opened+settledAfter > p.now.Load()) && n <= all/3*2 {
+	if (lasts || n > largeBody || c.opened+settledAfter > p.now.Load()) && n <= all/3*2 {
 		reserve = all / 3
 	}
 	if p.answers.Add(-n) < reserve {

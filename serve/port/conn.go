@@ -203,6 +203,18 @@ func (c *client) Write(p []byte) (int, error) {
 	}
 }
 
+// writeSlowly is Write in pieces so small that a client with a slow line is seen to take them.
+func (c *client) writeSlowly(p []byte) error {
+	for len(p) > 0 {
+		n, err := c.Write(p[:min(len(p), untakenPiece)])
+		if err != nil {
+			return err
+		}
+		p = p[n:]
+	}
+	return nil
+}
+
 // resume takes over what fasthttp has read ahead, so that the connection can be served from its beginning again.
 func (c *client) resume(rest io.Reader) error {
 	if c.leaving.gone != nil {

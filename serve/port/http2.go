@@ -18,12 +18,13 @@ import (
 func (p *Port) newHTTP2() *http.Server {
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
+	handler := p.streaming(p.opts.HTTP2)
 	s := &http.Server{
 		Protocols: &protocols,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			r.TLS, _ = r.Context().Value(tlsState{}).(*tls.ConnectionState)
 			r.Body = http.MaxBytesReader(w, r.Body, int64(p.opts.MaxBodyBytes))
-			p.opts.HTTP2.ServeHTTP(w, r)
+			handler.ServeHTTP(w, r)
 		}),
 		ReadHeaderTimeout: p.opts.SilenceTimeout,
 		IdleTimeout:       p.opts.IdleTimeout,

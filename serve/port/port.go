@@ -142,7 +142,7 @@ type shares struct {
 func New(opts Options) *Port {
 	opts.fill()
 	p := &Port{opts: opts, grpc: newHandoff(inProcess{}), json: newHandoff(inProcess{}), stop: make(chan struct{}),
-		inflaters: newInflaters(),
+		inflaters: newInflaters(), askers: askers{came: make(chan struct{}, 64)},
 		listeners: make(map[net.Listener]struct{}), clients: make(map[*client]struct{}), grpcConns: make(map[*grpcConn]struct{}), sites: make(map[netip.Addr]*siteAccount)}
 	p.maxRequest = opts.MaxBodyBytes + opts.MaxBodyBytes/2 + 1<<20
 	p.budget.Store(opts.BudgetBytes)

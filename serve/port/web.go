@@ -26,6 +26,7 @@ type webConn struct {
 	cut  func() // closes the connection without waiting for its client
 
 	arrived atomic.Int64 // bytes
+	wrote   atomic.Int64 // when it was last written to, in ns since 1970
 	state   http.ConnState
 	since   time.Time // when it came into this state
 	before  int64     // bytes that had arrived then
@@ -54,7 +55,7 @@ func (w *webConns) leave(c *webConn) bool {
 	return in
 }
 
-// arriving counts what a webConn's client sends.
+// arriving counts what a webConn's client sends, and notes when it is sent something.
 type arriving struct {
 	net.Conn
 	web *webConn
@@ -64,6 +65,13 @@ type arriving struct {
 func (a *arriving) Read(p []byte) (int, error) {
 	n, err := a.Conn.Read(p)
 	a.web.arrived.Add(int64(n))
+	return n, err
+}
+
+// Write implements net.Conn.
+func (a *arriving) Write(p []byte) (int, error) {
+	n, err := a.Conn.Write(p)
+	a.web.wrote.Store(time.Now().UnixNano())
 	return n, err
 }
 

@@ -127,6 +127,8 @@ func newRecorder(t *testing.T) *recorder {
 	return &recorder{t: t, got: map[int64][]kvmachine.Event{}, upTo: map[int64]int64{}}
 }
 
+func (*recorder) Ready(context.Context, int64) error { return nil }
+
 func (r *recorder) Answer(a *Answer) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

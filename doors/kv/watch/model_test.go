@@ -2,6 +2,7 @@ package watch
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -219,7 +220,7 @@ func (x *naive) write(st *naiveStream) bool {
 	if w.lagging && !w.scanned && len(w.queue) == 0 && !w.gone {
 		x.f.asked = x.during // it is going to catch up
 	}
-	if err := st.serve(w); err != nil {
+	if err := st.serve(context.Background(), w); err != nil {
 		x.Errorf("serve: %v", err)
 	}
 	return true
@@ -317,6 +318,8 @@ func (st *naiveStream) Events(w *Watcher, batches []*Batch, upTo int64) error {
 }
 
 // Answer implements Sink.
+func (*naiveStream) Ready(context.Context, int64) error { return nil }
+
 func (st *naiveStream) Answer(a *Answer) error {
 	x := st.x
 	switch {

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"context"
 	"testing"
 )
 
@@ -14,7 +15,7 @@ func scanned(t *testing.T) (*fakeEvents, *Hub, *Stream, *Watcher) {
 	h.limits = limits{farBehind: 1, tryChanges: 4, sparse: 16, scanChanges: 1000}
 	st := NewStream(h, newRecorder(t))
 	w := watch(t, st, &Watcher{Key: []byte("a"), End: []byte("b")}, 2)
-	if err := st.serve(st.pop()); err != nil || !w.scanned || !h.admit() {
+	if err := st.serve(context.Background(), st.pop()); err != nil || !w.scanned || !h.admit() {
 		t.Fatalf("the scan does not have it: %v", err)
 	}
 	return f, h, st, w
@@ -38,7 +39,7 @@ func TestAWatcherThatComesWhileAPieceIsRead(t *testing.T) {
 	f.during = func() {
 		f.during = nil
 		late = watch(t, st, &Watcher{Key: []byte("q"), End: []byte("r")}, 20)
-		if err := st.serve(st.pop()); err != nil || !late.scanned {
+		if err := st.serve(context.Background(), st.pop()); err != nil || !late.scanned {
 			t.Errorf("the scan does not have it: %v", err)
 		}
 	}
@@ -53,7 +54,7 @@ func TestAWatcherThatComesWhileAPieceIsRead(t *testing.T) {
 func TestTheHubMayBeAheadOfTheScan(t *testing.T) {
 	f, h, st, w := scanned(t)
 	other := watch(t, st, &Watcher{Key: []byte("other")}, f.revision+1)
-	if err := st.serve(st.pop()); err != nil || other.in != &h.live {
+	if err := st.serve(context.Background(), st.pop()); err != nil || other.in != &h.live {
 		t.Fatalf("the other watcher is not in the hub: %v", err)
 	}
 	for h.scan.at <= f.revision {

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -189,7 +190,7 @@ func TestScannedEventsKeepNothingElseInMemory(t *testing.T) {
 	h := NewHub(f, pinnedInTests)
 	st := NewStream(h, newRecorder(t))
 	w := watch(t, st, &Watcher{Key: []byte("a"), End: []byte("b")}, 1)
-	if err := st.serve(st.pop()); err != nil || !w.scanned || !h.admit() {
+	if err := st.serve(context.Background(), st.pop()); err != nil || !w.scanned || !h.admit() {
 		t.Fatalf("the scan does not have it: %v", err)
 	}
 	for len(w.queue) == 0 {

@@ -27,6 +27,9 @@ type Stream struct {
 
 // Sink is where a stream's answers go: a client, or a lock that waits for a key to be deleted.
 type Sink interface {
+	// Ready waits until a message with n bytes of events may be made, and has room for it and no more. Events waits for nothing then. Until
+	// it returns, what is to be sent stays on the watcher's queue, which is bounded, or in the store.
+	Ready(ctx context.Context, n int64) error
 	Answer(a *Answer) error
 	// Events delivers whole revisions up to and including upTo, in order.
 	Events(w *Watcher, batches []*Batch, upTo int64) error

@@ -33,6 +33,9 @@ type Watcher struct {
 	next    int64
 	gone    bool // cancelled
 	quiet   bool // nothing was sent since the last progress tick
+
+	// revisionBytes is the size of the revision that it must catch up with next, if that is known to be a large one. The writer's.
+	revisionBytes int64
 }
 
 // ID is the watch's on its stream.

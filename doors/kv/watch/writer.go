@@ -28,7 +28,7 @@ func (st *Stream) Write(ctx context.Context, interval time.Duration) error {
 			return err
 		}
 		if w != nil {
-			if err := st.serve(w); err != nil {
+			if err := st.serve(ctx, w); err != nil {
 				return err
 			}
 			if ctx.Err() != nil {
@@ -89,24 +89,24 @@ func (st *Stream) pop() *Watcher {
 }
 
 // serve sends some of what w has queued, or a piece of what it lags behind.
-func (st *Stream) serve(w *Watcher) error {
+func (st *Stream) serve(ctx context.Context, w *Watcher) error {
 	st.mu.Lock()
-	if w.gone {
-		st.mu.Unlock()
-		return nil
-	}
-	if len(w.queue) == 0 {
-		lagging := w.lagging && !w.scanned
-		st.mu.Unlock()
+	lagging := !w.gone && w.lagging && !w.scanned
+	n, size := w.front()
+	st.mu.Unlock()
+	if n == 0 {
 		if lagging {
-			return st.catchUp(w)
+			return st.catchUp(ctx, w)
 		}
 		return nil
 	}
-	n, size := 0, int64(0)
-	for n < len(w.queue) && (n == 0 || size+w.queue[n].bytes <= maxAnswerBytes) {
-		size += w.queue[n].bytes
-		n++
+	if err := st.sink.Ready(ctx, size); err != nil {
+		return err
+	}
+	st.mu.Lock()
+	if n = min(n, len(w.queue)); n == 0 { // cancelled meanwhile
+		st.mu.Unlock()
+		return nil
 	}
 	batches := w.queue[:n:n]
 	if w.queue = w.queue[n:]; len(w.queue) == 0 {
@@ -123,18 +123,32 @@ func (st *Stream) serve(w *Watcher) error {
 	return err
 }
 
+// front is how many of the batches on w's queue go out together, and their size. stream.mu is held.
+func (w *Watcher) front() (n int, size int64) {
+	for n < len(w.queue) && (n == 0 || size+w.queue[n].bytes <= maxAnswerBytes) {
+		size += w.queue[n].bytes
+		n++
+	}
+	return n, size
+}
+
 // catchUp reads the next piece of what w missed, and lets w join the hub if that was all of it. If little of the piece concerns w and
 // much is left, the scan goes on instead. The piece is sent either way.
-func (st *Stream) catchUp(w *Watcher) error {
+func (st *Stream) catchUp(ctx context.Context, w *Watcher) error {
 	h := st.hub
 	next := w.next // nobody but the writer moves it while w lags, unless the scan has w
-	current, compacted := h.kv.Revision()
+	current, _ := h.kv.Revision()
 	if next > current { // a watch from a revision that is not there yet
 		h.join(w, next)
 		st.again(w, next)
 		return nil
 	}
-	if next < compacted { // the ring may still have it, but what a client sees must not depend on that
+	room := max(w.revisionBytes, catchUpBytes)
+	if err := st.sink.Ready(ctx, room); err != nil {
+		return err
+	}
+	current, compacted := h.kv.Revision() // it may have waited for long
+	if next < compacted {                 // the ring may still have it, but what a client sees must not depend on that
 		return st.compacted(w, compacted)
 	}
 	events, looked, upTo, err := st.piece(w, next, current)
@@ -144,6 +158,14 @@ func (st *Stream) catchUp(w *Watcher) error {
 	}
 	if err != nil {
 		return status.Error(codes.Unavailable, "etcdserver: read watch history: "+err.Error())
+	}
+	var b *Batch
+	if w.revisionBytes = 0; len(events) > 0 {
+		if b = newBatch(events); b.bytes > 2*room { // it is read again when there is room for it
+			w.revisionBytes = b.bytes
+			st.again(w, next)
+			return nil
+		}
 	}
 	st.mu.Lock()
 	w.next = upTo + 1
@@ -158,10 +180,10 @@ func (st *Stream) catchUp(w *Watcher) error {
 	case !h.join(w, upTo+1):
 		st.again(w, upTo+1)
 	}
-	if len(events) == 0 {
-		return nil
+	if b == nil {
+		return st.sink.Ready(ctx, 0)
 	}
-	return st.sink.Events(w, []*Batch{newBatch(events)}, upTo)
+	return st.sink.Events(w, []*Batch{b}, upTo)
 }
 
 // piece reads from the ring while that reaches back far enough, else from history, and returns how many changes it has looked at for it.
