@@ -52,7 +52,7 @@ func (t *TCP) serve(c net.Conn) {
 	defer t.release(raw)
 	c, err := t.secure(c)
 	if err != nil {
-		t.seldom("a TLS handshake with a member failed: what it refuses, or what is wrong with its certificate, is the error",
+		t.seldom("a TLS handshake on the port of members failed",
 			"from", raw.RemoteAddr().String(), "err", err, "own", t.ownCertificate())
 		return
 	}
