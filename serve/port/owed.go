@@ -16,6 +16,11 @@ func (p *Port) Owed() string {
 		}
 	}
 	owed("requests", p.budget.Load(), p.opts.BudgetBytes)
+	p.waitRoom.mu.Lock()
+	if n := len(p.waitRoom.all); n != 0 {
+		all = append(all, fmt.Sprintf("%d requests that wait for room", n))
+	}
+	p.waitRoom.mu.Unlock()
 	owed("open calls", 0, p.calls.Load())
 	owed("answers", p.answers.Load(), p.opts.AnswerBytes)
 	p.mu.Lock()

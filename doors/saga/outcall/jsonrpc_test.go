@@ -1,6 +1,7 @@
 package outcall
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -102,4 +103,31 @@ func TestACallOverJSONRPCSaysWhatItIsOf(t *testing.T) {
 	if seen.method != "GET" || !strings.Contains(seen.uri, "gid=g1") {
 		t.Errorf("%+v", seen)
 	}
+}
+
+// FuzzTheErrorOfALongAnswer: what is found of an answer as it comes in pieces is what a parser finds of the whole.
+func FuzzTheErrorOfALongAnswer(f *testing.F) {
+	for _, s := range []string{`{"result":{"error":1},"error":{"code":-32901}}`, `{"error":null}`, ` { "a" : [1,{"error":2}] , "error" : {"code":-32902,"message":"}"} } `, `{}`, `[]`, `{"error":"a"`,
+		`{"error":{"code":1},"error":null}`, `{"a":"\"error\":1"}`} {
+		f.Add([]byte(s), uint16(7))
+	}
+	f.Fuzz(func(t *testing.T, b []byte, cut uint16) {
+		var whole map[string]json.RawMessage
+		if json.Unmarshal(b, &whole) != nil || whole == nil || len(b) > maxSaid {
+			return // what is no object may be taken for one: it is not kept, and so not parsed
+		}
+		for name := range whole {
+			if strings.EqualFold(name, "error") && !bytes.Contains(b, []byte(`"`+name+`"`)) {
+				return // a name in other letters than it means
+			}
+		}
+		var e rpcError
+		at := min(int(cut), len(b))
+		e.scan(b[:at])
+		e.scan(b[at:])
+		got, want := e.judge("", "answered"), judgeJSONRPC(b, "answered")
+		if got.outcome != want.outcome {
+			t.Errorf("%q is %v as it comes and %v as a whole", b, got.outcome, want.outcome)
+		}
+	})
 }
