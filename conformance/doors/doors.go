@@ -134,6 +134,13 @@ var doors = []door{
 		quick:    []group{{name: "eight attacks", args: []string{"build/strangers", "-quick"}}},
 		full:     []group{{name: "every attack", args: []string{"build/strangers"}}},
 	},
+	{
+		name:        "week", // no door, but members and their operator
+		packages:    []string{"./conformance/week"},
+		fullOnly:    []string{"./conformance/week"},
+		fullScripts: []string{"scripts/peers.sh", "scripts/jetcd.sh"},
+		full:        []group{{name: "a week of three members", args: []string{"build/week"}}},
+	},
 }
 
 func (d *door) groups(quick bool) []group {
