@@ -208,7 +208,10 @@ func (x *exchange) stream(c *client, rest net.Conn) (again bool) {
 			out = nil // a stream of small messages must not keep the buffer of one large one
 		}
 		if flushed {
-			x.written <- struct{}{}
+			select {
+			case x.written <- struct{}{}:
+			default: // the flush before did not wait: its request had ended
+			}
 		}
 		select {
 		case piece = <-x.pieces:
