@@ -54,29 +54,29 @@ func (m *moving) run(c *cli.Call) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	waits := ctx
 	if *m.most != "" {
 		d, err := time.ParseDuration(*m.most)
 		if err != nil || d <= 0 {
 			return cli.Usagef("import: --wait %s: no time; write for example 10m", *m.most)
 		}
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, d)
+		waits, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}
 	if err := m.topics(ctx, c, source); err != nil {
 		return fmt.Errorf("import --dtm %s: %w", *m.from, err)
 	}
 	fmt.Fprintln(c.Stderr, "point clients to --saga now; what they have begun at the DTM is carried on there")
-	return m.drain(ctx, c, source)
+	return m.drain(ctx, waits, c, source)
 }
 
-// drain waits until the source has no open transaction.
-func (m *moving) drain(ctx context.Context, c *cli.Call, source *source) error {
+// drain waits until the source has no open transaction, or until waits ends. What is open is looked at once at least, however short the wait.
+func (m *moving) drain(ctx, waits context.Context, c *cli.Call, source *source) error {
 	told := time.Time{}
 	for {
 		open, err := source.open(ctx)
 		switch {
-		case ctx.Err() != nil:
 		case err != nil:
 			return fmt.Errorf("import --dtm %s: %w", *m.from, err)
 		case len(open) == 0:
@@ -87,7 +87,7 @@ func (m *moving) drain(ctx context.Context, c *cli.Call, source *source) error {
 			fmt.Fprintf(c.Stderr, "%d transactions are open, the oldest is %s\n", len(open), oneLine(open[len(open)-1].Gid))
 		}
 		select {
-		case <-ctx.Done():
+		case <-waits.Done():
 			for _, s := range open {
 				fmt.Fprintf(c.Stdout, "%s  %s  %s\n", oneLine(s.Gid), oneLine(s.Mode), oneLine(s.Status))
 			}
