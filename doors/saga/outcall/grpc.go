@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"strings"
@@ -80,11 +81,15 @@ func (n *Net) newChannel(ep *endpoint, t target) (*channel, error) {
 		grpc.WithIdleTimeout(0),
 		grpc.WithUserAgent("holdfast"), grpc.WithReadBufferSize(8<<10), grpc.WithMaxHeaderListSize(maxHead),
 		// The breaker says when a service that is gone is tried again; the library's own waiting must be over by then.
-		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: n.o.Timeout,
+		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: n.connectTimeout(),
 			Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond}}),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(raw{}), grpc.MaxCallRecvMsgSize(maxBody)))
 	return ch, err
 }
+
+// connectTimeout is how long one try to connect may take: between one and two times a call's usual time. Thousands of services that never say a word would
+// otherwise be given up in the same moment, and the calls of others would wait for that.
+func (n *Net) connectTimeout() time.Duration { return n.o.Timeout + rand.N(n.o.Timeout) }
 
 // channelOf finds or makes the endpoint's channel.
 func (n *Net) channelOf(ep *endpoint, t *target) (*channel, error) {

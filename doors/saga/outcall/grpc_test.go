@@ -254,3 +254,22 @@ func TestAServiceOverGRPCThatComesBackIsCalledAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestSilentServicesAreNotGivenUpAtOnce: a thousand services that never say a word are given up over as long as a call usually takes, and none before.
+func TestSilentServicesAreNotGivenUpAtOnce(t *testing.T) {
+	const usual, tenths = 3 * time.Second, 10
+	n := newNet(t, Options{Timeout: usual})
+	var in [tenths]int
+	for range 1000 {
+		took := n.connectTimeout() - usual
+		if took < 0 || took >= usual {
+			t.Fatalf("a try may take %v more than usual", took)
+		}
+		in[took*tenths/usual]++
+	}
+	for i, many := range in {
+		if many < 50 || many > 150 { // a tenth of them, seven deviations either way
+			t.Errorf("%d of 1000 are given up in tenth %d", many, i)
+		}
+	}
+}
