@@ -91,6 +91,9 @@ func (n *Net) relieve(r *route, now time.Time) {
 	if r.endpoint.running > 0 && !lively {
 		return
 	}
+	if !lively && n.lately(&n.relieved, now) {
+		return
+	}
 	var worst *route
 	for _, ep := range n.endpoints { // any order: the one with the most is looked for
 		if ep != r.endpoint {
@@ -98,6 +101,20 @@ func (n *Net) relieve(r *route, now time.Time) {
 		}
 	}
 	n.giveUp(worst)
+}
+
+// lately reports whether very many endpoints were looked through a moment ago, and otherwise notes that they are now. Thousands of strangers come at
+// once, and each look takes a millisecond in which no call of others begins. n.mu is held.
+func (n *Net) lately(last *time.Time, now time.Time) bool {
+	const many, moment = 1024, 20 * time.Millisecond
+	if len(n.endpoints) < many {
+		return false
+	}
+	if now.Sub(*last) < moment {
+		return true
+	}
+	*last = now
+	return false
 }
 
 // enter gives a call a place: it reports true if the call is to be made at once, by the goroutine that asked. Otherwise the call waits or has been ended.

@@ -213,3 +213,21 @@ func TestEndpointsThatClientsNameAreBounded(t *testing.T) {
 		t.Errorf("%d endpoints are remembered", len(n.endpoints))
 	}
 }
+
+// TestWhoAnswersIsNotForgottenForStrangers: thousands of endpoints with a call under way leave that few unused which answer, and these are remembered.
+func TestWhoAnswersIsNotForgottenForStrangers(t *testing.T) {
+	n := newNet(t, Options{})
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	good := n.endpointOf(&target{scheme: "http", host: "good", port: 80})
+	good.heard = time.Now()
+	for i := range 2*maxEndpoints + 500 {
+		n.endpointOf(&target{scheme: "http", host: fmt.Sprint("bad", i), port: 80}).running = 1
+	}
+	if n.endpoints[good.key] != good {
+		t.Error("the endpoint that answers is forgotten")
+	}
+	for _, ep := range n.endpoints { // the calls of these never were
+		ep.running = 0
+	}
+}

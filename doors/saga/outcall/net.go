@@ -23,6 +23,8 @@ type Net struct {
 
 	mu        sync.Mutex
 	endpoints map[string]*endpoint // guarded by mu, as everything below
+	relieved  time.Time            // when relieve looked through very many endpoints for one that does not answer. Guarded by mu.
+	crammed   time.Time            // when makeRoom found all endpoints in use. Guarded by mu.
 	turns     *list.List           // of *route: those with a call that waits and a place for it, in the order of their turns
 	late      map[*conn]struct{}   // that a late answer may come from
 	calls     map[*call]struct{}   // that have begun and whose done has not returned

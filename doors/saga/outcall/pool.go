@@ -48,17 +48,34 @@ func (ep *endpoint) stale(old time.Time) bool {
 // stale reports whether nothing is lost if the route is forgotten. n.mu is held.
 func (r *route) stale(old time.Time) bool { return r.unused() && r.breaker.stale(old) }
 
-// makeRoom forgets one endpoint that nobody uses, any one: there are thousands, and most of what it costs is a connection made anew.
-// n.mu is held.
+// makeRoom forgets one endpoint that nobody uses: any one that has not answered of late, since there are thousands, and most of what it costs is a
+// connection made anew. Of one that answers it would be forgotten that it does, and its next call would wait behind those to strangers. So these go
+// only when they alone are half of all that are remembered. n.mu is held.
 func (n *Net) makeRoom() {
-	for _, ep := range n.endpoints {
-		if ep.unused() {
-			var l leftovers
-			n.forget(ep, &l)
-			go l.close()
-			return
-		}
+	now := time.Now()
+	if now.Sub(n.crammed) < 20*time.Millisecond { // all are in use
+		return
 	}
+	var victim *endpoint
+	answer := 0
+	for _, ep := range n.endpoints { // any order
+		if !ep.unused() {
+			continue
+		}
+		victim = ep
+		if now.Sub(ep.heard) >= memory {
+			answer = maxEndpoints
+			break
+		}
+		answer++
+	}
+	if victim == nil || answer < maxEndpoints/2 {
+		n.crammed = now
+		return
+	}
+	var l leftovers
+	n.forget(victim, &l)
+	go l.close()
 }
 
 // leftovers are connections to close, which may take time and so is done without the lock.
