@@ -275,6 +275,37 @@ func TestAPageThatCannotBeMade(t *testing.T) {
 	}
 }
 
+// TestALargeListTakesItsPlaceBeforeItIsRead: beyond its first piece a list is read where large answers are, whether its transactions or their number is
+// large. A small one does not wait for those.
+func TestALargeListTakesItsPlaceBeforeItIsRead(t *testing.T) {
+	s := serve(t, Options{})
+	for i := range 3 {
+		s.want(200, success, "POST", "submit", fmt.Sprintf(`{"gid":"m%d","trans_type":"msg","custom_data":%q}`, i, `{"delay":1000000,"x":"`+strings.Repeat("a", 900_000)+`"}`))
+	}
+	for range cap(s.door.large) {
+		s.door.large <- struct{}{}
+	}
+	listed := make(chan string)
+	go func() {
+		_, _, b := s.do("GET", prefix+"all?limit=3", "")
+		listed <- b
+	}()
+	if _, _, b := s.do("GET", prefix+"all?limit=1", ""); !strings.Contains(b, `"gid":"m2"`) {
+		t.Errorf("a small list: %.200s", b)
+	}
+	select {
+	case b := <-listed:
+		t.Errorf("a large list among others: %.200s", b)
+	default:
+	}
+	for range cap(s.door.large) {
+		<-s.door.large
+	}
+	if b := <-listed; strings.Count(b, `"gid":"m`) != 3 {
+		t.Errorf("a large list: %.200s", b)
+	}
+}
+
 // TestLargeAnswersLeaveProcessors: half of them, but one reader there is always. The others are for clients who ask for less.
 func TestLargeAnswersLeaveProcessors(t *testing.T) {
 	s := serve(t, Options{})
