@@ -175,8 +175,17 @@ func (h *Handler) follow(c net.Conn, w *watch) (resumable bool) {
 			w.unpin(h.hub, queue)
 			return false // without the last chunk: the client sees that it was cut
 		}
-		for _, n := range queue {
-			buf = w.chunk(buf, n.encoded())
+		for i, n := range queue {
+			event := n.encoded()
+			buf = w.beginChunk(buf, len(event))
+			if len(buf)+len(event) > longestCopy { // the hub counts what is queued, and nobody counts a copy
+				if !send(c, buf) || !send(c, event) {
+					w.unpin(h.hub, queue[i:])
+					return false
+				}
+				buf, event = buf[:0], nil
+			}
+			buf = w.endChunk(append(buf, event...))
 			h.hub.unpin(n)
 		}
 		done := len(queue) > 0 && !w.stream || !ended && len(queue) == 0 && !time.Now().Before(over)
@@ -184,13 +193,10 @@ func (h *Handler) follow(c net.Conn, w *watch) (resumable bool) {
 			buf = append(buf, "0\r\n\r\n"...)
 		}
 		if len(buf) > 0 {
-			if c.SetWriteDeadline(time.Now().Add(writeTimeout)) != nil {
+			if !send(c, buf) {
 				return false
 			}
-			if _, err := c.Write(buf); err != nil {
-				return false
-			}
-			if buf = buf[:0]; cap(buf) > 4096 {
+			if buf = buf[:0]; cap(buf) > longestCopy {
 				buf = nil
 			}
 		}
@@ -214,13 +220,34 @@ func (h *Handler) follow(c net.Conn, w *watch) (resumable bool) {
 	}
 }
 
-// chunk appends one chunk of the body.
-func (w *watch) chunk(dst, b []byte) []byte {
-	if !w.http11 {
-		return append(dst, b...)
+// longestCopy is how much of the answer is put together for one write. A longer event is written as it is.
+const longestCopy = 4 << 10
+
+// send writes to a watcher, and reports whether it takes what is written.
+func send(c net.Conn, b []byte) bool {
+	if len(b) == 0 {
+		return true
 	}
-	dst = strconv.AppendInt(dst, int64(len(b)), 16)
-	dst = append(append(dst, '\r', '\n'), b...)
+	if c.SetWriteDeadline(time.Now().Add(writeTimeout)) != nil {
+		return false
+	}
+	_, err := c.Write(b)
+	return err == nil
+}
+
+// beginChunk appends what stands before n bytes of the body.
+func (w *watch) beginChunk(dst []byte, n int) []byte {
+	if !w.http11 {
+		return dst
+	}
+	return append(strconv.AppendInt(dst, int64(n), 16), '\r', '\n')
+}
+
+// endChunk appends what stands behind them.
+func (w *watch) endChunk(dst []byte) []byte {
+	if !w.http11 {
+		return dst
+	}
 	return append(dst, '\r', '\n')
 }
 

@@ -138,6 +138,33 @@ func TestStreamMissesAndRepeatsNothing(t *testing.T) {
 	early.want(`"key":"/s"`)
 }
 
+// TestStreamOfLargeEvents: those that are written by themselves and those that are put together arrive in order, over HTTP/1.1 and 1.0.
+func TestStreamOfLargeEvents(t *testing.T) {
+	t.Parallel()
+	s := serve(t, Options{})
+	sizes := []int{1, longestCopy, 2, 300_000, 3, longestCopy - 500, longestCopy + 1, 4}
+	for i, n := range sizes {
+		s.do(fmt.Sprintf("PUT /v2/keys/s/%d value=%s", i, strings.Repeat("x", n)))
+	}
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(wait.Limit(t)))
+	fmt.Fprintf(c, "GET /v2/keys/s?wait=true&recursive=true&stream=true&waitIndex=4 HTTP/1.0\r\n\r\n")
+	old := bufio.NewReader(c)
+	res, err := http.ReadResponse(old, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []*long{s.long("/v2/keys/s?wait=true&recursive=true&stream=true&waitIndex=4"), {t, res, bufio.NewReader(res.Body)}} {
+		for i, n := range sizes {
+			l.want(fmt.Sprintf(`"node":{"key":"/s/%d","value":"%s","modifiedIndex":%d,`, i, strings.Repeat("x", n), 4+i))
+		}
+	}
+}
+
 func TestManyWatchers(t *testing.T) {
 	t.Parallel()
 	s := serve(t, Options{MaxWatchers: 500})
