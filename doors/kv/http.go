@@ -33,6 +33,10 @@ type web struct {
 	named func() bool
 }
 
+// valuesOfAnOp is how many values of JSON an operation of a Txn has, its fields and the objects around them, if most of them are given; leastOps for how
+// many operations there is room if no list of a Txn may have as many.
+const valuesOfAnOp, leastOps = 8, 1024
+
 const v2Prefix = "/v2/"
 
 // newWeb makes the HTTP half of the door. The port is needed for calls into the door's own gRPC server.
@@ -50,7 +54,7 @@ func (d *Door) newWeb() *web {
 		panic(err) // its arguments are constants
 	}
 	w.conn = conn
-	gw, err := gateway.New(w.conn)
+	gw, err := gateway.New(w.conn, valuesOfAnOp*max(leastOps, 3*d.opts.MaxTxnOps))
 	if err != nil {
 		panic(err) // as above: it registers generated paths
 	}

@@ -45,6 +45,9 @@ func (echo) Watch(s pb.Watch_WatchServer) error {
 	}
 }
 
+// mostValues is as at the default of --max-txn-ops.
+const mostValues = 8 * 1024
+
 // start returns a gateway in front of echo.
 func start(t testing.TB) *Gateway {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -61,7 +64,7 @@ func start(t testing.TB) *Gateway {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	g, err := New(conn)
+	g, err := New(conn, mostValues)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,11 +38,12 @@ var Prefixes = []string{prefix, oldPrefix}
 
 // Gateway is an http.Handler. It may be called from several goroutines.
 type Gateway struct {
-	mux *runtime.ServeMux
+	mux  *runtime.ServeMux
+	most int
 }
 
-// New makes a gateway whose calls go over conn. conn stays the caller's to close.
-func New(conn *grpc.ClientConn) (*Gateway, error) {
+// New makes a gateway whose calls go over conn. conn stays the caller's to close. A message of a body may have mostValues values, whatever is in it.
+func New(conn *grpc.ClientConn, mostValues int) (*Gateway, error) {
 	// JSON as etcd's gateway has it: proto names, zero fields left out, unknown fields of a request ignored.
 	asker := func(ctx context.Context, r *http.Request) metadata.MD {
 		md := metadata.MD{}
@@ -74,7 +75,7 @@ func New(conn *grpc.ClientConn) (*Gateway, error) {
 			return nil, err
 		}
 	}
-	return &Gateway{mux: mux}, nil
+	return &Gateway{mux: mux, most: mostValues}, nil
 }
 
 // ServeHTTP implements http.Handler. A header Authorization becomes the call's metadata "authorization", where the auth of
@@ -86,6 +87,11 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		moved := *r
 		moved.URL = &u
 		r = &moved
+	}
+	if r.Body != nil {
+		with := *r
+		with.Body = &judged{ReadCloser: r.Body, most: g.most}
+		r = &with
 	}
 	g.mux.ServeHTTP(w, r)
 }
