@@ -2,9 +2,12 @@ package v2
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/valyala/fasthttp"
+
+	"github.com/holdfastdb/holdfast/internal/spent"
 )
 
 // FuzzRequest feeds the decoder of parameters; the library etcd uses must agree on every one of them.
@@ -55,4 +58,35 @@ func FuzzPath(f *testing.F) {
 			isClean(got)
 		}
 	})
+}
+
+// TestAFormCostsWhatItIsWorth: before a request is judged.
+func TestAFormCostsWhatItIsWorth(t *testing.T) {
+	const all = 1 << 20
+	for what, form := range map[string]string{
+		"a value":                        "value=" + strings.Repeat("a", all),
+		"a value of escapes":             "value=" + strings.Repeat("%41", all/3),
+		"a value of blanks":              "value=" + strings.Repeat("+", all),
+		"pairs that are empty":           strings.Repeat("&", all),
+		"one name again and again":       strings.Repeat("value=%41&", all/10),
+		"names of escapes":               strings.Repeat("%76alue=%41&", all/12),
+		"names that nobody knows":        strings.Repeat("a=%41&", all/6),
+		"a name without end":             strings.Repeat("%41", all/3),
+		"a value that is broken at last": "value=" + strings.Repeat("%41", all/3) + "%4",
+	} {
+		for _, as := range []string{"form", "query"} {
+			spent.Within(t, what+", as a "+as, len(form), func() {
+				var ctx fasthttp.RequestCtx
+				ctx.Request.Header.SetMethod("PUT")
+				ctx.Request.Header.SetContentType(formType)
+				var r request
+				if as == "form" {
+					ctx.Request.SetBodyRaw([]byte(form))
+					r.read(&ctx, nil, nil)
+				} else {
+					r.read(&ctx, []byte(form), nil)
+				}
+			})
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"mime"
 	"net/url"
+	"slices"
 
 	"github.com/valyala/fasthttp"
 )
@@ -171,7 +172,7 @@ func unescape(b, mem []byte) (out, _ []byte, ok bool) {
 		return b, mem, true
 	}
 	start := len(mem)
-	for mem = append(mem, b[:i]...); i < len(b); i++ {
+	for mem = append(slices.Grow(mem, len(b)), b[:i]...); i < len(b); i++ {
 		switch c := b[i]; c {
 		case '+':
 			mem = append(mem, ' ')
