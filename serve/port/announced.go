@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -39,7 +40,35 @@ const (
 	// when the connection is closed would see that it broke, and not the answer.
 	lingerTime  = 2 * time.Second
 	lingerBytes = 40 << 20
+	// lingerPiece is read away at a time, and lingerPause is between two pieces of all such clients together: reading away as fast as dozens of them send
+	// takes the processors that others need.
+	lingerPiece = 256 << 10
+	lingerPause = time.Millisecond
 )
+
+// turns gives the clients that are read away their turns, one each lingerPause. It is of the process: its ports share the processors.
+var turns struct {
+	mu   sync.Mutex
+	next time.Time // guarded by mu
+}
+
+// turn waits for a turn. It reports false if there is none before a time.
+func turn(before time.Time) bool {
+	now := time.Now()
+	turns.mu.Lock()
+	at := turns.next
+	if at.Before(now) {
+		at = now
+	}
+	if at.After(before) {
+		turns.mu.Unlock()
+		return false
+	}
+	turns.next = at.Add(lingerPause)
+	turns.mu.Unlock()
+	time.Sleep(time.Until(at))
+	return true
+}
 
 // linger ends the sending side of a connection and reads away what the client sends meanwhile.
 func linger(c net.Conn) {
@@ -47,8 +76,13 @@ func linger(c net.Conn) {
 	if !ok || half.CloseWrite() != nil {
 		return
 	}
-	if c.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+	end := time.Now().Add(lingerTime)
+	if c.SetReadDeadline(end) != nil {
 		return
 	}
-	_, _ = io.CopyN(io.Discard, c, lingerBytes) // it ends with the client, the time or the bound
+	for range lingerBytes / lingerPiece {
+		if _, err := io.CopyN(io.Discard, c, lingerPiece); err != nil || !turn(end) { // it ends with the client, the time or the bound
+			return
+		}
+	}
 }
