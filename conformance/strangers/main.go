@@ -41,6 +41,7 @@ func main() {
 	flag.DurationVar(&c.stays, "crowd", 10*time.Minute, "how long each of the crowds in cleartext stays; the one over TLS stays a tenth")
 	only := flag.String("only", "", "a pattern for the names of attacks, as in the table; no table is written")
 	table := flag.String("results", "conformance/RESULTS-strangers.md", "where a run that is not quick writes its table")
+	goOn := flag.Bool("go-on", false, "do not do again what passed according to the table of results: a run takes more than an hour")
 	orders := flag.String("attack", "", "of this program alone: be the attacker of this order, and say what it came to")
 	flag.Parse()
 	if *orders != "" {
@@ -55,7 +56,12 @@ func main() {
 		if c.quick || *only != "" {
 			*table = ""
 		}
-		err = c.run(*table)
+		if *goOn && err == nil {
+			err = c.steps.Resume(*table)
+		}
+		if err == nil {
+			err = c.run(*table)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "strangers:", err)
@@ -96,6 +102,9 @@ func (c *campaign) run(table string) error {
 				name := strings.Join([]string{a.name, port, w.String()}, ", ")
 				if c.only.MatchString(name) {
 					c.steps.Do(name, func() (string, error) { return c.attack(a, port, w) })
+					if err := c.write(table); err != nil {
+						return err
+					}
 				}
 			}
 		}
@@ -107,11 +116,9 @@ func (c *campaign) run(table string) error {
 		}
 		if name := fmt.Sprintf("a crowd: %s, %s, %s", of.name, lasts, how); !c.quick && c.only.MatchString(name) {
 			c.steps.Do(name, func() (string, error) { return c.stay(of, lasts) })
-		}
-	}
-	if table != "" {
-		if err := c.steps.Write(table, resultsHead); err != nil {
-			return err
+			if err := c.write(table); err != nil {
+				return err
+			}
 		}
 	}
 	passed, failed := c.steps.Count()
@@ -120,6 +127,14 @@ func (c *campaign) run(table string) error {
 	}
 	fmt.Printf("%d passed\n", passed)
 	return nil
+}
+
+// write writes the table after each step, so that a run that is broken off leaves what it has done; "": none.
+func (c *campaign) write(table string) error {
+	if table == "" {
+		return nil
+	}
+	return c.steps.Write(table, resultsHead)
 }
 
 // way is from where and how an attack comes.

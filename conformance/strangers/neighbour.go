@@ -101,6 +101,10 @@ func newNeighbour(t *target) (*neighbour, error) {
 	for _, d := range n.doors { // they must work before anything is measured
 		ctx, cancel := context.WithTimeout(n.ctx, 30*time.Second)
 		err := d.do(ctx)
+		for err != nil && ctx.Err() == nil { // a server that has just begun has no checkpoint yet
+			time.Sleep(pause)
+			err = d.do(ctx)
+		}
 		cancel()
 		if err != nil {
 			n.close()

@@ -94,6 +94,33 @@ func TestStepsAreWritten(t *testing.T) {
 	}
 }
 
+// TestStepsGoOn: what passed is not done again, and what failed or is new is.
+func TestStepsGoOn(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "RESULTS.md")
+	var s Steps
+	s.Do("one", func() (string, error) { return "first", nil })
+	s.Do("two", func() (string, error) { return "", errors.New("it broke") })
+	if err := s.Write(file, ""); err != nil {
+		t.Fatal(err)
+	}
+	var next Steps
+	if err := next.Resume(file); err != nil {
+		t.Fatal(err)
+	}
+	next.Do("one", func() (string, error) { return "", errors.New("it was done again") })
+	next.Do("two", func() (string, error) { return "mended", nil })
+	next.Do("three", func() (string, error) { return "new", nil })
+	if err := next.Write(file, ""); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(file)
+	want := "3 passed, 0 failed.\n\n| step | result | what it came to | time |\n|---|---|---|--:|\n" +
+		"| one | passed | first | 0 s |\n| two | passed | mended | 0 s |\n| three | passed | new | 0 s |\n"
+	if err != nil || string(b) != want {
+		t.Errorf("%s, %v", b, err)
+	}
+}
+
 func TestListsAndVerdicts(t *testing.T) {
 	if got := ParseList("# why\n\na/b: because: it is\nc\n"); !reflect.DeepEqual(got, map[string]string{"a/b": "because: it is", "c": ""}) {
 		t.Errorf("%q", got)

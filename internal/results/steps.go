@@ -6,25 +6,56 @@ import (
 	"time"
 )
 
-// Steps are the steps of a run that is always whole, in order. They belong to one goroutine.
-type Steps struct{ done []step }
+// Steps are the steps of a run, in order. A run is whole, or goes on where an earlier one left off. They belong to one goroutine.
+type Steps struct {
+	done   []step
+	before *Table // of the run that this one goes on with; nil: none
+}
 
 type step struct {
 	name, note string
 	passed     bool
-	took       time.Duration
+	took       string
+}
+
+func newStepsTable() *Table {
+	return NewTable(1, Heading{Text: "step"}, Heading{Text: "result"}, Heading{Text: "what it came to"}, Heading{Text: "time", Right: true})
+}
+
+// Resume takes over from the table in a file: Do does not do again what passed there.
+func (s *Steps) Resume(file string) error {
+	s.before = newStepsTable()
+	_, err := s.before.Load(file)
+	return err
+}
+
+// earlier is what a step came to in the run before, if it passed there.
+func (s *Steps) earlier(name string) (step, bool) {
+	if s.before == nil {
+		return step{}, false
+	}
+	for _, r := range s.before.rows {
+		if r[0] == name && r[1] == Verdict(true, "") {
+			return step{name: name, note: r[2], passed: true, took: r[3]}, true
+		}
+	}
+	return step{}, false
 }
 
 // Do runs a step and prints what it came to: a note, or its error.
 func (s *Steps) Do(name string, do func() (note string, err error)) {
+	if d, ok := s.earlier(name); ok {
+		s.done = append(s.done, d)
+		return
+	}
 	began := time.Now()
 	note, err := do()
 	if err != nil {
 		note = err.Error()
 	}
-	d := step{name, note, err == nil, time.Since(began)}
+	d := step{name, note, err == nil, fmt.Sprintf("%.0f s", time.Since(began).Seconds())}
 	s.done = append(s.done, d)
-	fmt.Printf("%-44s %s in %.0f s: %s\n", d.name, Verdict(d.passed, ""), d.took.Seconds(), d.note)
+	fmt.Printf("%-44s %s in %s: %s\n", d.name, Verdict(d.passed, ""), d.took, d.note)
 }
 
 // Count returns how many steps passed and how many failed.
@@ -39,9 +70,9 @@ func (s *Steps) Count() (passed, failed int) {
 
 // Write writes the steps under a head into a file.
 func (s *Steps) Write(file, head string) error {
-	t := NewTable(1, Heading{Text: "step"}, Heading{Text: "result"}, Heading{Text: "what it came to"}, Heading{Text: "time", Right: true})
+	t := newStepsTable()
 	for _, d := range s.done {
-		t.rows = append(t.rows, []string{d.name, Verdict(d.passed, ""), d.note, fmt.Sprintf("%.0f s", d.took.Seconds())})
+		t.rows = append(t.rows, []string{d.name, Verdict(d.passed, ""), d.note, d.took})
 	}
 	passed, failed := s.Count()
 	return os.WriteFile(file, fmt.Appendf(nil, "%s%d passed, %d failed.\n\n%s", head, passed, failed, t), 0o644)
