@@ -226,11 +226,17 @@ func (n *Net) tooLate(c *call) {
 		n.mu.Unlock()
 		return
 	}
+	room := n.fitsHost(c.route, time.Now()) && n.running < n.o.InFlight
 	held := c.endpoint.breaker.open && !c.reaching || c.route.breaker.open && !c.trial
 	n.abandon(c)
 	n.mu.Unlock()
 	if held {
 		c.end(Transient, fmt.Sprintf("circuit open: the call that tries %s has not ended in %v", c.route.name(), min(c.left, longestWait)))
+		return
+	}
+	if room {
+		c.end(Transient, fmt.Sprintf("%s: no turn in %v: calls to services that have not answered of late begin at %d a second, and there are more",
+			c.endpoint.key, min(c.left, longestWait), strangersPerSecond))
 		return
 	}
 	c.end(Transient, fmt.Sprintf("%s: no place in %v among the %d calls that may be under way to it, or the %d in all",

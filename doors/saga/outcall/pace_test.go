@@ -3,6 +3,7 @@ package outcall
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -51,6 +52,11 @@ func TestStrangersBeginOneAfterAnother(t *testing.T) {
 	var cancels []func()
 	for i := range 300 {
 		cancels = append(cancels, call(fmt.Sprintf("%s/%d/x", strange.URL, i)))
+	}
+	late := make(chan Result, 1)
+	n.Go(&Request{URL: strange.URL + "/late/x", Timeout: time.Millisecond}, func(r Result) { late <- r })
+	if r := <-late; r.Outcome != Transient || !strings.Contains(r.Message, "no turn in 1ms: calls to services that have not answered of late begin at 1000 a second") {
+		t.Errorf("a call whose turn does not come: %+v", r)
 	}
 	call(good.URL)
 	wait.Until(t, "the service has answered again", func() bool { return ended.Load() == 2 })
