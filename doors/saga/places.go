@@ -14,8 +14,8 @@ func checkURL(what, url string) error {
 	if !ok || strings.ContainsAny(scheme, "/?#") || strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https") {
 		return nil
 	}
-	return refuse(http.StatusBadRequest, "%s: %s begins with %s://, which is not called here: no service discovery is asked; give http://HOST:PORT/PATH, or HOST:PORT/pkg.Service/Method "+
-		"for gRPC, with a name of DNS", what, quote(url), quote(scheme))
+	return refuse(http.StatusBadRequest, "%s: %s begins with %s, which is not called here: no service discovery is asked; give http://HOST:PORT/PATH, or HOST:PORT/pkg.Service/Method "+
+		"for gRPC, with a name of DNS", what, quote(url), quote(scheme+"://"))
 }
 
 // checkURLs judges the URLs of the steps, and the one that a message's outcome is asked at.
