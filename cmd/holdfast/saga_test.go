@@ -331,3 +331,43 @@ func TestMessagesOfAnOutageGoOutAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatHasEndedIsKeptForAsLongAsTheFlagSays, over a restart without the flag, which is for what ends from then on.
+func TestWhatHasEndedIsKeptForAsLongAsTheFlagSays(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	out := &said{}
+	s := &sagaRig{t: t, at: freeAddr(t)}
+	s.steps = httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(s.steps.Close)
+	run := func(args ...string) {
+		s.running = serveLogging(t, out, data, append([]string{"--saga", s.at}, args...)...)
+	}
+	known := func(gid string) bool {
+		t.Helper()
+		return strings.Contains(says(t, "saga", "list", "--saga", s.at), gid)
+	}
+	run("--saga-retention", "1s")
+	out.line(t, "transactions that end are kept for another time", "retention=1s", "was=24h0m0s")
+	if code, body := s.submit("short", s.steps.URL+"/do", ""); code != 200 {
+		t.Fatalf("%d %s", code, body)
+	}
+	n := 0
+	wait.Until(t, "it is forgotten with what is written later", func() bool {
+		n++
+		if code, body := s.submit(fmt.Sprint("next-", n), s.steps.URL+"/do", ""); code != 200 {
+			t.Fatalf("%d %s", code, body)
+		}
+		return !known("short")
+	})
+	s.running.stop()
+	run()
+	out.line(t, "transactions that end are kept for another time", "retention=24h0m0s", "was=1s")
+	if code, body := s.submit("long", s.steps.URL+"/do", ""); code != 200 {
+		t.Fatalf("%d %s", code, body)
+	}
+	if !known("long") {
+		t.Error("it is forgotten at once")
+	}
+	refuses(t, "no time from 1s to ten years", "serve", "--data", t.TempDir(), "--admin", "off", "--saga", "127.0.0.1:0", "--saga-retention", "forever")
+}
