@@ -9,9 +9,9 @@ import (
 	"github.com/holdfastdb/holdfast/internal/task"
 )
 
-// Once runs one pass over a transaction that is open and due within ahead, waits for its end and returns its gid; "" if there is none. If all that are
-// due are carried on just now, it waits for one of them and runs the next pass over it, because a transaction has one pass at a time. It is for tests that drive the program
-// from outside (Options.ByHand). Any goroutine, on the leader.
+// Once runs one pass over a transaction that is open and due within ahead, waits for its end and returns its gid; "" if there is none. If all
+// that are due are carried on just now, it waits for one of them and runs the next pass over it, because a transaction has one pass at a time.
+// It is for tests that drive the program from outside (Options.ByHand). Any goroutine, on the leader.
 func (w *Worker) Once(ahead time.Duration) (gid string, err error) {
 	t := w.current()
 	if t == nil {
@@ -42,8 +42,8 @@ func (w *Worker) Once(ahead time.Duration) (gid string, err error) {
 	return "", nil
 }
 
-// forceOne has the first transaction run that is due within ahead and is not known, and returns its timer and when the pass is over. If all are known
-// it returns no timer, and when one of them is known no longer; ended is nil if none is due.
+// forceOne has the first transaction run that is due within ahead and is not known, and returns its timer and when the pass is over. If all are
+// known it returns no timer, and when one of them is known no longer; ended is nil if none is due.
 func (w *Worker) forceOne(t *term, ahead time.Duration) (x sagamachine.Timer, ended <-chan struct{}, err error) {
 	var busy <-chan struct{}
 	for after := (sagamachine.Timer{}); ; {
@@ -64,8 +64,8 @@ func (w *Worker) forceOne(t *term, ahead time.Duration) (x sagamachine.Timer, en
 	}
 }
 
-// force has a transaction run whether it is due or not, unless it is known already: then it is not fresh. ended is closed when it is known no longer; nil
-// if the term is over.
+// force has a transaction run whether it is due or not, unless it is known already: then it is not fresh. ended is closed when it is known no
+// longer; nil if the term is over.
 func (t *term) force(x sagamachine.Timer) (ended <-chan struct{}, fresh bool) {
 	t.mu.Lock()
 	if t.dead.Load() {
