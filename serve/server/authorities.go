@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Authorities are those of one file, read again at SIGHUP. An authority that was dropped lets no new connection in, and the open ones whose
@@ -27,6 +28,9 @@ type Authorities struct {
 
 // errNoAuthority: a file has no certificate in it.
 var errNoAuthority = errors.New("no certificate in it")
+
+// errDropped: the authority of a certificate was dropped while it was shown.
+var errDropped = errors.New("no authority has signed the certificate any more")
 
 // LoadAuthorities reads the file.
 func LoadAuthorities(file string, log *slog.Logger) (*Authorities, error) {
@@ -114,7 +118,7 @@ func (a *Authorities) Watch(conf *tls.Config, c net.Conn) {
 	if a == nil {
 		return
 	}
-	verified := conf.VerifyConnection
+	verified, began := conf.VerifyConnection, a.Pool()
 	conf.VerifyConnection = func(cs tls.ConnectionState) error {
 		if verified != nil {
 			if err := verified(cs); err != nil {
@@ -122,6 +126,10 @@ func (a *Authorities) Watch(conf *tls.Config, c net.Conn) {
 			}
 		}
 		a.shown.add(c, cs.PeerCertificates)
+		// The file may have been read since the handshake began. This comes after the note: a reading that is not seen here finds that.
+		if now := a.Pool(); now != began && len(cs.PeerCertificates) > 0 && !(&proof{cs.PeerCertificates, time.Now()}).signedBy(now) {
+			return errDropped
+		}
 		return nil
 	}
 }

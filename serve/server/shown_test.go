@@ -2,6 +2,7 @@ package server
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"log/slog"
@@ -219,5 +220,35 @@ func TestATicketDoesNotOutliveItsAuthority(t *testing.T) {
 	believe(stays)
 	if _, err := enters(); err == nil {
 		t.Error("a ticket opens the door after the authority was dropped")
+	}
+}
+
+// TestAHandshakeThatBeganBeforeAnAuthorityWasDropped is judged by the authorities of its end: nobody slips in while the file is read.
+func TestAHandshakeThatBeganBeforeAnAuthorityWasDropped(t *testing.T) {
+	t.Parallel()
+	stays, goes := certtest.NewAuthority("stays"), certtest.NewAuthority("goes")
+	a, believe := heldBy(t, stays, goes)
+	accepts := &tls.Config{}
+	a.Demand(accepts)
+	begun := func() (end func(by *certtest.Authority) error) {
+		_, s := tcpPair(t, func(l net.Listener) net.Listener { return l })
+		conf, err := accepts.GetConfigForClient(&tls.ClientHelloInfo{Conn: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func(by *certtest.Authority) error {
+			return conf.VerifyConnection(tls.ConnectionState{PeerCertificates: []*x509.Certificate{by.Issue("client").Leaf}})
+		}
+	}
+	first, second, third := begun(), begun(), begun()
+	if err := first(goes); err != nil {
+		t.Errorf("before: %v", err)
+	}
+	believe(stays)
+	if err := second(goes); err == nil {
+		t.Error("it is let in by an authority that was dropped meanwhile")
+	}
+	if err := third(stays); err != nil {
+		t.Errorf("the one that stays: %v", err)
 	}
 }
