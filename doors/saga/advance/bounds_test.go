@@ -51,7 +51,7 @@ func (l *leader) idle() bool {
 	c, t := l.w.Counts(), l.w.current()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return c.Running+c.Waiting == 0 && c.Bytes == 0 && len(t.endpoints) == 0 && len(t.hosts) == 0 && len(t.known) == 0
+	return c.Running+c.Waiting == 0 && c.Bytes == 0 && len(t.endpoints) == 0 && len(t.hosts) == 0 && len(t.known) == 0 && t.given == 0 && t.givenBytes == 0
 }
 
 // TestOneThatHangsDelaysNobodyElse: transactions with a call to a service that does not answer fill its share, and wait beyond it by their

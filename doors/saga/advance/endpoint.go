@@ -120,11 +120,11 @@ const (
 // scarceShare is the least that a share is, in calls, but for the last of memory.
 const scarceShare, leastShare = 8, 4
 
-// taken is how much of memory all transactions but one of so many bytes have, in 64ths of it: in transactions or in bytes, whichever is more. The
-// caller holds mu.
+// taken is how much of memory all transactions but one of so many bytes have, in 64ths of it: in transactions or in bytes, whichever is more. Those that
+// have been given a place count as if they were read already: nothing holds them back then. The caller holds mu.
 func (t *term) taken(bytes int) int64 {
 	o := &t.w.opt
-	return max(int64(t.loaded-1)*all64/int64(o.MaxRunning), (t.bytes-int64(bytes))*all64/t.w.most.Load())
+	return max(int64(t.loaded+t.given-1)*all64/int64(o.MaxRunning), (t.bytes+t.givenBytes-int64(bytes))*all64/t.w.most.Load())
 }
 
 // fits reports whether there is room for one more call to an endpoint, for a transaction of so many bytes that is in memory already. e is nil where no
@@ -215,9 +215,22 @@ func (t *term) give(e *endpoint) bool {
 	}
 	k := t.known[number]
 	k.parked, k.reserved = nil, e
+	t.given++
+	t.givenBytes += int64(k.bytes)
 	e.take(1)
 	t.enqueue(number)
 	return true
+}
+
+// claim takes from a transaction the place that it was given while it was not in memory, nil if it has none. The caller holds mu.
+func (t *term) claim(k *known) *endpoint {
+	e := k.reserved
+	if e != nil {
+		k.reserved = nil
+		t.given--
+		t.givenBytes -= int64(k.bytes)
+	}
+	return e
 }
 
 // widen gives one more place at an endpoint that had less than it may have while memory was scarce, and reports whether it did. The caller holds mu, and
@@ -296,7 +309,7 @@ func (t *term) park(p *pass, url string, called bool) bool {
 		t.strangers, k.stranger = append(t.strangers, number), true
 	default:
 		e.queue = append(e.queue, number)
-		k.parked = e
+		k.parked, k.bytes = e, p.bytes
 		if !e.narrow && e.calls < t.w.opt.PerEndpoint {
 			e.narrow = true
 			t.narrow = append(t.narrow, e)

@@ -35,6 +35,8 @@ type term struct {
 	head       int
 	loading    int             // being read
 	loaded     int             // with a pass
+	given      int             // with a place and no pass yet
+	givenBytes int64           // of those
 	passed     map[uint64]bool // transactions from before the term that are open, and whose pass this leader has ended: the log has all of it
 	bytes      int64
 	endpoints  map[string]*endpoint // by name
@@ -60,6 +62,7 @@ type known struct {
 	parked    *endpoint     // it waits for a place there
 	stranger  bool          // it waits among term.strangers
 	reserved  *endpoint     // it has been given a place there
+	bytes     int           // what it took in memory when it was parked
 	ended     chan struct{} // closed when it is no longer known; nil: nobody waits
 }
 
@@ -248,7 +251,7 @@ func (t *term) read(number uint64) {
 	default:
 		p = newPass(t, tx, k.inherited || t.unheard(tx), now)
 		k.pass, k.forced = p, false
-		p.reserved, k.reserved = k.reserved, nil
+		p.reserved = t.claim(k)
 		t.loaded++
 		t.bytes += int64(p.bytes)
 	}
@@ -283,7 +286,7 @@ func (t *term) older(tx *sagamachine.Transaction) bool {
 // forget ends what is known of a transaction, unless its timer was set while it was looked at: then it is read again. The caller holds mu,
 // and gives back the place that is returned.
 func (t *term) forget(number uint64, k *known) (reserved *endpoint) {
-	reserved, k.reserved, k.pass = k.reserved, nil, nil
+	reserved, k.pass = t.claim(k), nil
 	if k.ended != nil {
 		close(k.ended)
 		k.ended = nil
