@@ -33,7 +33,7 @@ func TestImportFromADTM(t *testing.T) {
 	defer dtm.Close()
 	for range 2 { // the second time there is nothing to copy
 		out := says(t, "import", "--dtm", dtm.URL, "--saga", s.at)
-		if !strings.Contains(out, "the same on both sides: 2 subscriptions") || !strings.Contains(out, "no open transaction") {
+		if !strings.Contains(out, "the same on both sides: 2 subscriptions") || !strings.Contains(out, "no open transaction") || !strings.Contains(out, "not copied") {
 			t.Errorf("it says:\n%s", out)
 		}
 	}

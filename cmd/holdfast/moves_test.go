@@ -134,7 +134,7 @@ func (c *trio) start(name string, args ...string) (*running, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Limit(c.t))
 	defer cancel()
-	r := &running{kvAddr: c.ports[name], adminAddr: c.admin[name], data: c.dirs[name]}
+	r := &running{kvAddr: c.ports[name], adminAddr: c.admin[name], data: c.dirs[name], setup: su}
 	var err error
 	if r.Server, err = server.Start(ctx, su, log); err == nil {
 		c.t.Cleanup(r.stop)

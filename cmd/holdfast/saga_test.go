@@ -250,7 +250,8 @@ func TestWhoMayUseTheSagaDoor(t *testing.T) {
 		"give a file this user can read": {"--saga-tokens", filepath.Join(t.TempDir(), "none")},
 	}
 	for words, args := range refused {
-		refuses(t, words, append([]string{"serve", "--data", t.TempDir(), "--admin", "off"}, args...)...)
+		// The door is named, so that the others stay off: at their usual ports something may listen on this machine.
+		refuses(t, words, append([]string{"serve", "--data", t.TempDir(), "--admin", "off", "--saga", "127.0.0.1:0"}, args...)...)
 	}
 }
 
@@ -329,4 +330,44 @@ func TestMessagesOfAnOutageGoOutAtOnce(t *testing.T) {
 			t.Fatalf("%s was never called", want)
 		}
 	}
+}
+
+// TestWhatHasEndedIsKeptForAsLongAsTheFlagSays, over a restart without the flag, which is for what ends from then on.
+func TestWhatHasEndedIsKeptForAsLongAsTheFlagSays(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	out := &said{}
+	s := &sagaRig{t: t, at: freeAddr(t)}
+	s.steps = httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(s.steps.Close)
+	run := func(args ...string) {
+		s.running = serveLogging(t, out, data, append([]string{"--saga", s.at}, args...)...)
+	}
+	known := func(gid string) bool {
+		t.Helper()
+		return strings.Contains(says(t, "saga", "list", "--saga", s.at), gid)
+	}
+	run("--saga-retention", "1s")
+	out.line(t, "transactions that end are kept for another time", "retention=1s", "was=24h0m0s")
+	if code, body := s.submit("short", s.steps.URL+"/do", ""); code != 200 {
+		t.Fatalf("%d %s", code, body)
+	}
+	n := 0
+	wait.Until(t, "it is forgotten with what is written later", func() bool {
+		n++
+		if code, body := s.submit(fmt.Sprint("next-", n), s.steps.URL+"/do", ""); code != 200 {
+			t.Fatalf("%d %s", code, body)
+		}
+		return !known("short")
+	})
+	s.running.stop()
+	run()
+	out.line(t, "transactions that end are kept for another time", "retention=24h0m0s", "was=1s")
+	if code, body := s.submit("long", s.steps.URL+"/do", ""); code != 200 {
+		t.Fatalf("%d %s", code, body)
+	}
+	if !known("long") {
+		t.Error("it is forgotten at once")
+	}
+	refuses(t, "no time from 1s to ten years", "serve", "--data", t.TempDir(), "--admin", "off", "--saga", "127.0.0.1:0", "--saga-retention", "forever")
 }

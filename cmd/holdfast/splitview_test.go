@@ -290,6 +290,7 @@ func serveLogging(t *testing.T, out io.Writer, data string, args ...string) *run
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.setup = su
 	if r.Server, err = server.Start(ctx, su, log); err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,8 @@ func freeAddr(t *testing.T) string {
 type running struct {
 	*server.Server
 	kvAddr, adminAddr, data string
+
+	setup *server.Setup
 }
 
 // load reads the arguments of `holdfast serve`. Where they name no memory it is 256 MiB, so that no test depends on the machine's.

@@ -16,7 +16,7 @@ import (
 )
 
 // earlierBuilds are those that members of this one must be able to run beside, and go back to while the level is down.
-var earlierBuilds = []earlierBuild{{"81b170c", 0}, {"a9412a0", 0}, {"80fb489", 2}, {"6b6ab5c", 4}, {"ee25253", 5}}
+var earlierBuilds = []earlierBuild{{"81b170c", 0}, {"a9412a0", 0}, {"80fb489", 2}, {"6b6ab5c", 4}, {"ee25253", 5}, {"165c005", 7}}
 
 // earlierBuild is a commit, and the level that it knows.
 type earlierBuild struct {

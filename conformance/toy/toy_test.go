@@ -172,7 +172,7 @@ func TestTheToyIsServed(t *testing.T) {
 	c := cluster(t, dir, 1, "--hold-level")
 	node := c.Nodes[0]
 	at, bin := node.Addr("toy"), node.Bin()
-	if code, body := ring(at, "too early"); code != http.StatusServiceUnavailable || !strings.Contains(body, "lane toy needs level 7, it is at 0") {
+	if code, body := ring(at, "too early"); code != http.StatusServiceUnavailable || !strings.Contains(body, "lane toy needs level 9, it is at 0") {
 		t.Errorf("below the level: %d %s", code, body)
 	}
 	run(t, dir, bin, "member", "raise-level", "--admin", node.Admin)
@@ -194,7 +194,7 @@ func TestTheToyIsServed(t *testing.T) {
 		}
 	}
 	wants("help", run(t, dir, bin, "serve", "--help"), "--toy ADDR")
-	wants("status", run(t, dir, bin, "status", "--admin", node.Admin), "level: 7", "toy: 5 rings")
+	wants("status", run(t, dir, bin, "status", "--admin", node.Admin), "level: 9", "toy: 5 rings")
 	wants("status --json", run(t, dir, bin, "status", "--json", "--admin", node.Admin), `"Rings": 5`)
 	res, err := http.Get("http://" + node.Admin + "/metrics")
 	if err != nil {
@@ -224,7 +224,7 @@ func TestTheToyIsServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := exec.Command(plain, "snapshot", "restore", snap, "--data", filepath.Join(t.TempDir(), "r")).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "level 7") && !strings.Contains(string(out), "machine 'y'") {
+	if err == nil || !strings.Contains(string(out), "level 9") && !strings.Contains(string(out), "machine 'y'") {
 		t.Errorf("a build without the machine restored it: %v\n%s", err, out)
 	}
 }

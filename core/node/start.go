@@ -33,6 +33,8 @@ type StartOptions struct {
 	PeerTLS, PeerDialTLS *tls.Config
 	// PeerRoots returns the authorities of the moment for members that are dialled; nil: those of PeerTLS.
 	PeerRoots func() *x509.CertPool
+	// PeerWatch is told of each connection to a member that is dialled; nil: nobody is.
+	PeerWatch peer.Watch
 	// PeerCertificates tells members' certificates from others of the same authority; nil: all are members'.
 	PeerCertificates *peer.Certificates
 	// PeerConns bounds the connections others have made to this member; 0 = the transport's own bound.
@@ -55,7 +57,7 @@ type StartOptions struct {
 
 // tcp is how the real network is set up.
 func (opt *StartOptions) tcp(log *slog.Logger) peer.TCPOptions {
-	return peer.TCPOptions{TLS: opt.PeerTLS, DialTLS: opt.PeerDialTLS, Members: opt.PeerCertificates, Roots: opt.PeerRoots, AskedAt: askedAt, Logger: log, MaxConns: opt.PeerConns}
+	return peer.TCPOptions{TLS: opt.PeerTLS, DialTLS: opt.PeerDialTLS, Members: opt.PeerCertificates, Roots: opt.PeerRoots, Watch: opt.PeerWatch, AskedAt: askedAt, Logger: log, MaxConns: opt.PeerConns}
 }
 
 // Transport is the network of a member that may not belong to a cluster yet. *peer.TCP is the real one.

@@ -32,6 +32,9 @@ func (t *TCP) dial(ctx context.Context, addr string, h hello, limit time.Duratio
 		if t.opts.Members != nil {
 			t.opts.Members.dialling(cfg, at)
 		}
+		if t.opts.Watch != nil {
+			t.opts.Watch(cfg, c)
+		}
 		c = tls.Client(c, cfg)
 	}
 	stop := context.AfterFunc(ctx, func() { c.Close() }) // Close does not wait for an address that does not answer

@@ -30,6 +30,10 @@ const (
 	probeInterval = time.Second
 )
 
+// Watch is told of a connection before its handshake, with the configuration of that. It may add to the configuration, and may close the connection
+// at any time.
+type Watch func(conf *tls.Config, c net.Conn)
+
 // TCPOptions configure a TCP network.
 type TCPOptions struct {
 	// TLS makes every connection mutual TLS: it must hold a certificate, RootCAs and ClientCAs. Nil: cleartext.
@@ -39,6 +43,8 @@ type TCPOptions struct {
 	DialTLS *tls.Config
 	// Roots returns the authorities of the moment, for the side that dials; nil: those of TLS.
 	Roots func() *x509.CertPool
+	// Watch is told of each connection that this side dials; nil: nobody is.
+	Watch Watch
 	// Members tells members' certificates from others that the same authority has signed. Nil: all are members'.
 	Members *Certificates
 	// AskedAt returns the address that a question says its asker is, or will be, a member at; "": none. Nil: no question says.

@@ -2,6 +2,9 @@ package peer
 
 import (
 	"context"
+	"crypto/tls"
+	"net"
+	"sync"
 	"testing"
 
 	"github.com/holdfastdb/holdfast/internal/certtest"
@@ -61,4 +64,48 @@ func TestWrongCertificateGetsNoConnection(t *testing.T) {
 	if len(br.frames) != 0 {
 		t.Errorf("frames got through: %v", br.frames)
 	}
+}
+
+// TestWhoDialsHasItsConnectionsWatched: each is told before its handshake, which may be judged, and a link that is closed from outside comes back.
+func TestWhoDialsHasItsConnectionsWatched(t *testing.T) {
+	ca := certtest.NewAuthority("members")
+	var mu sync.Mutex
+	var shown []net.Conn // guarded by mu: connections on which the other side has shown its certificate
+	opts := secured(ca, ca)
+	opts.Watch = func(conf *tls.Config, c net.Conn) {
+		verified := conf.VerifyConnection
+		conf.VerifyConnection = func(cs tls.ConnectionState) error {
+			if verified != nil || len(cs.PeerCertificates) == 0 {
+				t.Error("no certificate, or somebody else judges")
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			shown = append(shown, c)
+			return nil
+		}
+	}
+	a, ar := member(t, 1, opts)
+	b, br := member(t, 2, secured(ca, ca))
+	connect(t, a, ar, 2, b.Addr())
+	count := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(shown)
+	}
+	before := count()
+	if before == 0 {
+		t.Fatal("nothing was told")
+	}
+	mu.Lock()
+	for _, c := range shown {
+		c.Close()
+	}
+	mu.Unlock()
+	wait.Until(t, "each channel has dialled again", func() bool { return count() >= 2*before })
+	wait.Until(t, "a frame gets through", func() bool {
+		a.Send(2, ChannelAppend, []byte("again"))
+		br.mu.Lock()
+		defer br.mu.Unlock()
+		return len(br.frames[key(1, ChannelAppend)]) > 0
+	})
 }

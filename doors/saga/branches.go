@@ -49,9 +49,6 @@ func (r *request) bounded() error {
 			return refuse(413, "payload of step %d: %d bytes are too many; at most %d", i+1, n, sagapart.MaxPayload)
 		}
 		all += n
-		if longest := max(len(r.steps[i].action), len(r.steps[i].compensate)); longest > sagapart.MaxURLBytes {
-			return refuse(413, "step %d: a URL of %d bytes is too long; at most %d", i+1, longest, sagapart.MaxURLBytes)
-		}
 	}
 	if all > sagapart.MaxTransaction {
 		return refuse(413, "the payloads have %d bytes; at most %d in one transaction", all, sagapart.MaxTransaction)

@@ -7,15 +7,21 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
+// longestURL is the longest that is called (doors/saga/outcall), in bytes. The log has room for twice as much.
+const longestURL = 8 << 10
+
 // checkURL refuses what could never be called, when it is submitted: a transaction with such a URL would be tried again for ever. DTM's names of
 // service discovery are among it, because this server asks none: a name of DNS does the same. what is how the request calls the URL.
 func checkURL(what, url string) error {
+	if len(url) > longestURL {
+		return refuse(http.StatusRequestEntityTooLarge, "%s: a URL of %d bytes is too long; at most %d are called", what, len(url), longestURL)
+	}
 	scheme, _, ok := strings.Cut(url, "://")
 	if !ok || strings.ContainsAny(scheme, "/?#") || strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https") {
 		return nil
 	}
-	return refuse(http.StatusBadRequest, "%s: %s begins with %s://, which is not called here: no service discovery is asked; give http://HOST:PORT/PATH, or HOST:PORT/pkg.Service/Method "+
-		"for gRPC, with a name of DNS", what, quote(url), quote(scheme))
+	return refuse(http.StatusBadRequest, "%s: %s begins with %s, which is not called here: no service discovery is asked; give http://HOST:PORT/PATH, or HOST:PORT/pkg.Service/Method "+
+		"for gRPC, with a name of DNS", what, quote(url), quote(scheme+"://"))
 }
 
 // checkURLs judges the URLs of the steps, and the one that a message's outcome is asked at.

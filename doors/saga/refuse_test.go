@@ -272,19 +272,26 @@ func TestBounds(t *testing.T) {
 	many.WriteString(strings.Repeat(`,{"action":"http://a/ok"}`, sagapart.MaxBranches/2))
 	many.WriteString(`],"payloads":[""` + strings.Repeat(`,""`, sagapart.MaxBranches/2) + `]}`)
 	s.want(400, `{"message":"1002 branches are too many; at most 1000 in one transaction"}`, "POST", "submit", many.String())
-	s.want(413, "", "POST", "submit", `{"gid":"url","trans_type":"saga","steps":[{"action":"http://a/`+strings.Repeat("u", sagapart.MaxURLBytes)+`"}],"payloads":[""]}`)
+	url := func(n int) string { return "http://a/ok?" + strings.Repeat("u", n-len("http://a/ok?")) }
+	const long = `a URL of 8193 bytes is too long; at most 8192 are called"}`
+	s.want(413, `{"message":"action: `+long, "POST", "submit", `{"gid":"url","trans_type":"saga","steps":[{"action":"`+url(longestURL+1)+`"}],"payloads":[""]}`)
+	s.want(413, `{"message":"compensate: `+long, "POST", "submit", `{"gid":"url","trans_type":"saga","steps":[{"compensate":"`+url(longestURL+1)+`"}],"payloads":[""]}`)
+	s.want(413, `{"message":"query_prepared: `+long, "POST", "prepare", `{"gid":"url","trans_type":"msg","query_prepared":"`+url(longestURL+1)+`"}`)
+	s.want(200, success, "POST", "submit", `{"gid":"url","trans_type":"saga","wait_result":true,"steps":[{"action":"`+url(longestURL)+`"}],"payloads":[""]}`)
+	s.want(413, "", "POST", "submit", `{"gid":"custom","trans_type":"saga","custom_data":"`+strings.Repeat("c", sagapart.MaxCustomBytes+1)+`"}`)
 
 	s.want(200, success, "POST", "prepare", `{"gid":"reg","trans_type":"tcc"}`)
 	branch := func(id string, data int, confirm string) string {
 		return `{"gid":"reg","trans_type":"tcc","branch_id":"` + id + `","data":"` + strings.Repeat("d", data) + `","confirm":"` + confirm + `","cancel":""}`
 	}
 	s.want(413, "", "POST", "registerBranch", branch("01", 4*mib+1, ""))
-	s.want(413, "", "POST", "registerBranch", branch("01", 1, strings.Repeat("u", sagapart.MaxURLBytes+1)))
+	s.want(413, "", "POST", "registerBranch", branch("01", 1, url(longestURL+1)))
 	s.want(400, "", "POST", "registerBranch", branch(strings.Repeat("0", 129), 1, ""))
 	s.want(200, success, "POST", "registerBranch", branch("01", 4*mib, ""))
 	s.want(413, "", "POST", "registerBranch", branch("02", 4*mib, ""))
 	s.want(200, success, "POST", "registerBranch", branch("03", 1000, ""))
 
+	s.want(413, "", "GET", "subscribe?topic=t&url="+url(longestURL+1), "")
 	s.want(400, "", "GET", "subscribe?url=u&topic="+strings.Repeat("t", sagapart.MaxTopicBytes+1), "")
 	if code, _, _ := s.do("GET", prefix+"subscribe?topic=t&url="+strings.Repeat("u", sagapart.MaxURLBytes+1), ""); code != 413 && code != 431 {
 		t.Errorf("a long URL: %d", code)

@@ -109,8 +109,6 @@ func (d *Door) registerBranch(q *ask, r *registration) error {
 			return refuse(http.StatusBadRequest, "branch_id: %d bytes are too many; at most %d", len(b.ID), sagapart.MaxGidBytes)
 		case len(b.Op) > sagapart.MaxGidBytes:
 			return refuse(http.StatusBadRequest, "op: %d bytes are too many; at most %d", len(b.Op), sagapart.MaxGidBytes)
-		case len(b.URL) > sagapart.MaxURLBytes:
-			return refuse(http.StatusRequestEntityTooLarge, "a URL of %d bytes is too long; at most %d", len(b.URL), sagapart.MaxURLBytes)
 		case len(b.Payload) > sagapart.MaxPayload:
 			return refuse(http.StatusRequestEntityTooLarge, "data: %d bytes are too many; at most %d", len(b.Payload), sagapart.MaxPayload)
 		}

@@ -197,8 +197,6 @@ func (r *request) check() error {
 		return refuse(500, "trans_type %s: there are saga, msg, tcc, xa and workflow", quote(r.mode))
 	case len(r.Protocol) > sagapart.MaxGidBytes:
 		return refuse(400, "protocol: %d bytes are too many", len(r.Protocol))
-	case len(r.QueryPrepared) > sagapart.MaxURLBytes:
-		return refuse(413, "query_prepared: %d bytes are too many; at most %d", len(r.QueryPrepared), sagapart.MaxURLBytes)
 	case len(r.CustomData) > sagapart.MaxCustomBytes:
 		return refuse(413, "custom_data: %d bytes are too many; at most %d", len(r.CustomData), sagapart.MaxCustomBytes)
 	case len(r.outcome) > sagapart.MaxResultBytes:

@@ -19,6 +19,9 @@ type replayed struct {
 	head []byte
 }
 
+// NetConn is the connection below.
+func (c *replayed) NetConn() net.Conn { return c.Conn }
+
 func (c *replayed) Read(p []byte) (int, error) {
 	if len(c.head) > 0 {
 		n := copy(p, c.head)

@@ -55,6 +55,9 @@ type limited struct {
 	once sync.Once
 }
 
+// NetConn is the connection below.
+func (c *limited) NetConn() net.Conn { return c.Conn }
+
 // Close implements net.Conn.
 func (c *limited) Close() error {
 	c.once.Do(func() {

@@ -61,6 +61,9 @@ type arriving struct {
 	web *webConn
 }
 
+// NetConn is the connection below.
+func (a *arriving) NetConn() net.Conn { return a.Conn }
+
 // Read implements net.Conn.
 func (a *arriving) Read(p []byte) (int, error) {
 	n, err := a.Conn.Read(p)

@@ -7,16 +7,18 @@ import (
 	"encoding/pem"
 	"errors"
 	"log/slog"
+	"net"
 	"os"
 	"slices"
 	"sync"
 )
 
-// Authorities are those of one file, read again at SIGHUP. Connections that are open go on: an authority that was dropped lets no new ones in,
-// and a restart ends the old ones. Safe for concurrent use.
+// Authorities are those of one file, read again at SIGHUP. An authority that was dropped lets no new connection in, and the open ones whose
+// certificate none of the others has signed are closed. Safe for concurrent use.
 type Authorities struct {
-	file string
-	log  *slog.Logger
+	file  string
+	log   *slog.Logger
+	shown shown // on connections that are open
 
 	mu   sync.Mutex // guards the rest
 	pool *x509.CertPool
@@ -57,6 +59,9 @@ func (a *Authorities) reload() {
 	case bytes.Equal(was, a.text):
 	default:
 		a.log.Info("authorities read again", "file", a.file)
+		if closed := a.shown.judge(a.pool); closed > 0 {
+			a.log.Warn("connections closed whose certificate no authority has signed any more", "file", a.file, "connections", closed)
+		}
 	}
 }
 
@@ -95,9 +100,28 @@ func (a *Authorities) shares(b *Authorities) bool {
 // sets.
 func (a *Authorities) Demand(conf *tls.Config) {
 	conf.ClientAuth, conf.ClientCAs = tls.RequireAndVerifyClientCert, a.Pool()
-	conf.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+	conf.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 		now := conf.Clone()
 		now.ClientCAs, now.GetConfigForClient = a.Pool(), nil
+		a.Watch(now, h.Conn)
 		return now, nil
+	}
+}
+
+// Watch has the connection below a handshake closed as soon as no authority has signed what the other side showed in it. conf is for this
+// handshake alone, and is as it will be used. Authorities that are nil are the system's, which nobody drops.
+func (a *Authorities) Watch(conf *tls.Config, c net.Conn) {
+	if a == nil {
+		return
+	}
+	verified := conf.VerifyConnection
+	conf.VerifyConnection = func(cs tls.ConnectionState) error {
+		if verified != nil {
+			if err := verified(cs); err != nil {
+				return err
+			}
+		}
+		a.shown.add(c, cs.PeerCertificates)
+		return nil
 	}
 }

@@ -110,7 +110,7 @@ func TestEveryOptionCanBeSetByFlagEnvironmentAndFile(t *testing.T) {
 		"tlog-publish": "file:///tmp/a,other=file:///tmp/b", "tlog-checkpoints": "published", "tlog-checkpoint-interval": "90ms",
 		"tlog-publish-interval": "2s", "tlog-read": "127.0.0.1:7", "tlog-tokens": "tokens",
 		"saga": "127.0.0.1:8", "saga-grpc": "127.0.0.1:9", "saga-tokens": "tokens", "saga-clients": "10.0.0.0/8", "saga-allow-targets": "169.254.10.0/24", "saga-max-request-timeout": "5m",
-		"saga-retry-interval": "11s", "saga-timeout-to-fail": "36s", "saga-request-timeout": "4s", "saga-alert": "https://alerts.example/hook", "saga-alert-after": "4", "saga-ca": "ca.pem",
+		"saga-retry-interval": "11s", "saga-timeout-to-fail": "36s", "saga-request-timeout": "4s", "saga-retention": "48h", "saga-alert": "https://alerts.example/hook", "saga-alert-after": "4", "saga-ca": "ca.pem",
 		"insecure-saga": "true", "sql": "127.0.0.1:10", "admin": "127.0.0.1:2", "data": dir, "name": "n1",
 		"peer": "127.0.0.1:3", "peer-advertise": "127.0.0.1:3", "peer-override": "a1=127.0.0.1:6,b2=127.0.0.1:7", "peers": "n1=127.0.0.1:3,n2=127.0.0.1:4,n3=127.0.0.1:5", "ack": "commit", "archive": "file:///tmp/archive", "archive-lost": "0123456789abcdef0123456789abcdef",
 		"archive-interval": "2s", "archive-requests": "1000", "archive-keep": "7d", "archive-keep-snapshots": "3", "log-retention": "2GiB", "memory": "1GiB",

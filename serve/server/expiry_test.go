@@ -112,7 +112,7 @@ func TestAHangupReadsAuthoritiesAgain(t *testing.T) {
 		if err := os.WriteFile(ca, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		su.reload(log)
+		su.Reload(log)
 	}
 	write(append(both, more...))
 	for _, conf := range []*tls.Config{clients, members} {

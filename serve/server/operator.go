@@ -32,8 +32,9 @@ func notify(socket, state string, log *slog.Logger) {
 	}
 }
 
-// reload reads the certificates and the authorities again, also where the files look as they did.
-func (su *Setup) reload(log *slog.Logger) {
+// Reload reads the certificates and the authorities again, as SIGHUP asks for, also where the files look as they did. It may be called from any goroutine
+// once the setup is complete.
+func (su *Setup) Reload(log *slog.Logger) {
 	for _, c := range su.Certificates {
 		c.reload()
 	}

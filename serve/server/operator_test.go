@@ -116,7 +116,7 @@ func TestAHangupReadsCertificatesAgain(t *testing.T) {
 		return pair.Get().Leaf.SerialNumber.Cmp(first) == 0
 	})
 	su := &Setup{Certificates: []*KeyPair{pair}}
-	su.reload(slog.New(slog.DiscardHandler))
+	su.Reload(slog.New(slog.DiscardHandler))
 	if pair.Get().Leaf.SerialNumber.Cmp(first) == 0 {
 		t.Error("the old certificate is served after a hangup")
 	}

@@ -99,7 +99,7 @@ func Serve(su *Setup, log *slog.Logger, ready func(*Server)) error {
 	defer signal.Stop(hangups)
 	go func() {
 		for range hangups { // for as long as the process lives
-			su.reload(log)
+			su.Reload(log)
 		}
 	}()
 	su.fitProcessors()

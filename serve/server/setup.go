@@ -67,7 +67,7 @@ func (c *Config) Setup(log *slog.Logger) (*Setup, error) {
 	su := &Setup{
 		Node: node.Config{Dir: c.data, Shares: &share, ClientURLs: clientURLs(c, certs.forClients != nil), MemoryBytes: c.memory,
 			LogRetention: c.logRetention, Archive: c.dial().Archiving},
-		Join:      node.StartOptions{Name: c.name, PeerTLS: certs.members(), PeerCertificates: certs.membership(), PeerRoots: certs.memberCAs.Pool, Join: c.join},
+		Join:      node.StartOptions{Name: c.name, PeerTLS: certs.members(), PeerCertificates: certs.membership(), PeerRoots: certs.memberCAs.Pool, PeerWatch: certs.memberCAs.Watch, Join: c.join},
 		Archive:   c.archiveSetup(&share),
 		Ack:       c.dial(),
 		MemoryWhy: c.memoryWhy,

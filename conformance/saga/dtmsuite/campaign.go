@@ -45,7 +45,7 @@ func (c *campaign) run(wanted *regexp.Regexp) (names []string, all []suite.Resul
 		return nil, nil, err
 	}
 	defer os.RemoveAll(dir)
-	if c.servers, err = newServers(dir); err != nil {
+	if c.servers, err = newServers(dir, filepath.Join(c.suites, "dtm-mongo", "bin", "nx-27017")); err != nil {
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, c.servers.close()) }()
@@ -161,7 +161,7 @@ func (c *campaign) process(log string, names []string, patience time.Duration) (
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cmd := c.command(ctx, "-test.v", "-test.run", "^("+strings.Join(names, "|")+")$", "-test.timeout", (patience - time.Second).String())
-	cmd.Env = append(os.Environ(), "TEST_STORE=mysql", "SKIP_MONGO=1", controlVariable+"="+controlAt)
+	cmd.Env = append(os.Environ(), "TEST_STORE=mysql", controlVariable+"="+controlAt)
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {

@@ -1,13 +1,13 @@
-// Command dtmsuite runs DTM's own test suite, `test/` of its module, against Holdfast, or against DTM itself. Its sources are unchanged but
-// for one line that asks for MongoDB; for Holdfast two packages of the server inside it are replaced by conformance/saga/shim, which speaks to
-// a Holdfast with a control door (build tag sagatest). scripts/dtmsuite.sh links both and installs MariaDB and Redis.
+// Command dtmsuite runs DTM's own test suite, `test/` of its module, against Holdfast, or against DTM itself. The sources of its tests are
+// unchanged; for Holdfast two packages of the server inside it are replaced by conformance/saga/shim, which speaks to
+// a Holdfast with a control door (build tag sagatest). scripts/dtmsuite.sh links both and installs MariaDB, Redis and what stands in for MongoDB.
 //
 //	dtmsuite [-against ours|original] [-only REGEXP]
 //
 // The suite knows fixed ports, so everything runs in a network of its own where the machine lets this user make one. All tests run in one
 // process, as DTM runs them, but those that are known to fail: what fails runs again alone, with a fresh database and a fresh server, and only
 // then counts. A failure that is not in known_failures.txt ends the run with status 1, and so does a listed one that passes, or a test that
-// skips itself and is not in skipped.txt. A run of all tests replaces its cells of RESULTS-saga-suite.md.
+// skips itself. A run of all tests replaces its cells of RESULTS-saga-suite.md.
 package main
 
 import (
@@ -25,13 +25,11 @@ import (
 //go:embed known_failures.txt
 var knownFailures string
 
-//go:embed skipped.txt
-var skippedTests string
-
 const head = `# DTM's own suite
 
-Written by ` + "`make conformance DOOR=saga`" + ` (conformance/saga/dtmsuite). The tests of DTM v1.19.0, over HTTP, gRPC and JSON-RPC, with MariaDB and
-Redis for their services. Left DTM with its store in the same MariaDB; right Holdfast, with two packages of the server inside the tests
+Written by ` + "`make conformance DOOR=saga`" + ` (conformance/saga/dtmsuite). The tests of DTM v1.19.0, over HTTP, gRPC and JSON-RPC. Their services keep
+their data in MariaDB, in Redis, and in NX-27017 0.8.1, which speaks MongoDB's protocol in front of SQLite and aborts a transaction over two
+databases as MongoDB does. Left DTM with its store in the same MariaDB; right Holdfast, with two packages of the server inside the tests
 replaced. What fails is listed with the reason in conformance/saga/dtmsuite/known_failures.txt.
 
 `
@@ -51,10 +49,10 @@ func main() {
 		fatal(err)
 	}
 	if err := suite.Alone(); err != nil {
-		fmt.Println("in the network of this machine, whose ports 3306, 6379, 8081, 36789 and 36790 have to be free:", err)
+		fmt.Println("in the network of this machine, whose ports 3306, 6379, 8081, 27017, 36789 and 36790 have to be free:", err)
 	}
 	began := time.Now()
-	c := &campaign{against: *against, suites: *suites, known: suite.Known{Skipped: results.ParseList(skippedTests)}}
+	c := &campaign{against: *against, suites: *suites}
 	if *against == "ours" {
 		c.known.Failing = results.ParseList(knownFailures) // what is known is known of ours
 	}

@@ -26,35 +26,57 @@ type servers struct {
 	dir   string
 	maria *proctest.MariaDB
 	redis *proctest.Process
+	// mongo stands in for MongoDB. All its databases share one SQLite file, so a transaction may change two of them, and an abort undoes it. Others see
+	// a transaction before its commit; no test looks then.
+	mongo *proctest.Process
 	runs  int
 }
 
-func newServers(dir string) (*servers, error) {
+// newServers starts them. standIn is the program that speaks MongoDB's protocol.
+func newServers(dir, standIn string) (*servers, error) {
 	m, err := proctest.NewMariaDB("--port=3306")
 	if err != nil {
 		return nil, err
 	}
 	s := &servers{dir: dir, maria: m}
 	s.redis = proctest.NewProcess(filepath.Join(dir, "redis.log"), "redis-server", "--port", "6379", "--bind", "127.0.0.1", "--save", "", "--dir", dir)
-	if err := s.redis.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w; scripts/dtmsuite.sh installs it", err), m.Close())
+	s.mongo = proctest.NewProcess(filepath.Join(dir, "mongo.log"), standIn, "--host", "127.0.0.1", "--port", "27017", "--single-db-compat", "--db", s.mongoFile(),
+		"--journal-mode", "MEMORY", "--log-file", filepath.Join(dir, "mongo-own.log"), "--pid-file", filepath.Join(dir, "mongo.pid"))
+	if err := listens(s.redis, "127.0.0.1:6379"); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+// listens starts a server and waits until it takes connections.
+func listens(p *proctest.Process, at string) error {
+	if err := p.Start(); err != nil {
+		return fmt.Errorf("%w; scripts/dtmsuite.sh installs it", err)
 	}
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		c, err := net.Dial("tcp", "127.0.0.1:6379")
+		c, err := net.Dial("tcp", at)
 		if err == nil {
-			return s, c.Close()
+			return c.Close()
 		}
-		if !s.redis.Running() || time.Since(began) > patience {
-			return nil, errors.Join(err, errors.New(s.redis.LogTail(10)), s.close())
+		if !p.Running() || time.Since(began) > patience {
+			return fmt.Errorf("%w; last lines:\n%s", err, p.LogTail(10))
 		}
 	}
 }
 
-func (s *servers) close() error { return errors.Join(s.redis.Kill(), s.maria.Close()) }
+func (s *servers) mongoFile() string { return filepath.Join(s.dir, "mongo.db") }
+
+func (s *servers) close() error { return errors.Join(s.mongo.Kill(), s.redis.Kill(), s.maria.Close()) }
 
 // fresh ends what a test that was cut off has left open. The suite makes its tables anew itself, and rolls back what is prepared.
 func (s *servers) fresh() error {
-	if err := s.maria.Kill(); err != nil { // ends its transactions
+	if err := errors.Join(s.maria.Kill(), s.mongo.Kill()); err != nil { // ends their transactions
+		return err
+	}
+	if err := os.RemoveAll(s.mongoFile()); err != nil {
+		return err
+	}
+	if err := listens(s.mongo, "127.0.0.1:27017"); err != nil {
 		return err
 	}
 	if err := s.maria.Restart(); err != nil {

@@ -156,7 +156,7 @@ func Setup(all serve.List, s *flags.Settings, memory server.Memory, log *slog.Lo
 		Node: node.Config{Dir: s.DataDir, WALDir: s.WALDir, Beside: []string{fixtures}, MemoryBytes: memory.Bytes, ClientURLs: flags.Strings(s.AdvertiseClient),
 			TickInterval: s.Heartbeat, ElectionTicks: heartbeats, LooseReconfig: !s.StrictReconfig, MaxLearners: s.MaxLearners},
 		Join: node.StartOptions{Name: s.Name, NameGiven: s.Name != "default", PeerAddr: flags.JoinURLs(s.AdvertisePeer), KeepPeerURLs: true,
-			PeerTLS: members.accept(), PeerDialTLS: members.connect(), PeerRoots: members.roots(), Token: s.Token},
+			PeerTLS: members.accept(), PeerDialTLS: members.connect(), PeerRoots: members.roots(), PeerWatch: members.watch(), Token: s.Token},
 		MemoryWhy:    memory.Why,
 		Advise:       func(err error) error { return server.Advise(err, "--data-dir", s.DataDir) },
 		Certificates: slices.Concat(clients.pairs(), members.pairs()),

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfastdb/holdfast/core/peer"
 	"github.com/holdfastdb/holdfast/doors/kv/etcd/flags"
 	"github.com/holdfastdb/holdfast/serve/server"
 )
@@ -101,6 +102,14 @@ func (e *etcdTLS) roots() func() *x509.CertPool {
 	return e.authorities.Pool
 }
 
+// watch has connections that are dialled closed when the authority of the other side is dropped; nil: it is not looked at.
+func (e *etcdTLS) watch() peer.Watch {
+	if e == nil || e.authorities == nil || e.selfSigned {
+		return nil
+	}
+	return e.authorities.Watch
+}
+
 // accept is the configuration of the side that accepts. As in etcd 3.7 a certificate is demanded if one was asked for or if an
 // authority is named: naming one says that only clients with its certificates are trusted.
 func (e *etcdTLS) accept() *tls.Config {
@@ -126,6 +135,7 @@ func (e *etcdTLS) accept() *tls.Config {
 				return comesFrom(h.Context(), cs.PeerCertificates[0], h.Conn.RemoteAddr())
 			}
 		}
+		e.authorities.Watch(here, h.Conn)
 		return here, nil
 	}
 	return c

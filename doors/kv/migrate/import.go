@@ -95,7 +95,8 @@ revision the source is at by then, compares all keys, values and leases of both 
 v2 keys of an etcd 3.4 are copied, followed and compared beside them, with the time they have left.
 Status 0 if they are. docs/IMPORT.md tells how to move a deployment.
 
-With --dtm the source is a DTM: its topics are copied and compared, then its open transactions are waited for, which it carries on itself.
+With --dtm the source is a DTM: its topics are copied and compared, then its open transactions are waited for, which it carries on itself. Nothing
+else is copied: no transaction, open or ended, so a gid that has ended there is a new one here; and none of its settings.
 
 A target that is not empty is refused unless --resume is given, which deletes there what the source does not have. An import
 that was interrupted goes on with --resume: it compares both sides and writes only what differs.`,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	sagamachine "github.com/holdfastdb/holdfast/doors/saga/machine"
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
@@ -216,4 +217,38 @@ func TestByHand(t *testing.T) {
 	if _, err := l.w.Once(0); err == nil {
 		t.Error("a follower runs something")
 	}
+}
+
+// TestByHandOnePassAtATime: who asks for a pass over a transaction that is carried on just now gets the next one, after the end of that.
+func TestByHandOnePassAtATime(t *testing.T) {
+	h := newHouse(t)
+	l := h.lead(1, Options{ByHand: true})
+	l.ownTime()
+	l.always("action 01", hang)
+	h.saga("order", 1)
+	eventually(t, "it is called", l.has(1))
+	began, ran := make(chan struct{}), make(chan string, 1)
+	go func() {
+		close(began)
+		gid, err := l.w.Once(time.Hour)
+		ran <- fmt.Sprint(gid, " ", err)
+	}()
+	<-began
+	eventually(t, "it is waited for", func() bool {
+		term := l.w.current()
+		term.mu.Lock()
+		defer term.mu.Unlock()
+		for _, k := range term.known { // any order: there is one
+			return k.ended != nil
+		}
+		return false
+	})
+	l.release(t, "action 01", ongoing)
+	l.pass("order")
+	eventually(t, "it is called again", l.has(2))
+	l.release(t, "action 01", ok)
+	if got := <-ran; got != "order <nil>" {
+		t.Error(got)
+	}
+	h.ends("order", "succeed p s")
 }

@@ -9,45 +9,76 @@ import (
 	"github.com/holdfastdb/holdfast/internal/task"
 )
 
-// Once runs one pass over a transaction that is open, not running, and due within ahead, waits for its end and returns its gid; "" if
-// there is none. It is for tests that drive the program from outside (Options.ByHand). Any goroutine, on the leader.
+// Once runs one pass over a transaction that is open and due within ahead, waits for its end and returns its gid; "" if there is none. If all that are
+// due are carried on just now, it waits for one of them and runs the next pass over it, because a transaction has one pass at a time. It is for tests that drive the program
+// from outside (Options.ByHand). Any goroutine, on the leader.
 func (w *Worker) Once(ahead time.Duration) (gid string, err error) {
 	t := w.current()
 	if t == nil {
 		return "", node.ErrNotLeader
 	}
-	for after := (sagamachine.Timer{}); !w.state.Held(); {
-		page, err := w.state.Due(after, w.now()+ahead.Milliseconds(), 256)
-		if err != nil || len(page) == 0 {
+	for !w.state.Held() {
+		x, ended, err := w.forceOne(t, ahead)
+		if err != nil || ended == nil {
 			return "", err
 		}
-		for _, x := range page {
-			after = x
-			ended := t.force(x)
-			if ended == nil {
-				continue
-			}
-			tx, err := w.state.FindNumber(x.Number)
-			if err != nil {
-				return "", fmt.Errorf("read the transaction that is run: %w", err)
-			}
+		if x.Number == 0 {
 			if w.tasks.Wait(task.Forever, ended, w.node.StoppedC()) == 1 {
 				return "", node.ErrStopped
 			}
-			if tx != nil {
-				return tx.Gid, nil
-			}
+			continue
+		}
+		tx, err := w.state.FindNumber(x.Number)
+		if err != nil {
+			return "", fmt.Errorf("read the transaction that is run: %w", err)
+		}
+		if w.tasks.Wait(task.Forever, ended, w.node.StoppedC()) == 1 {
+			return "", node.ErrStopped
+		}
+		if tx != nil {
+			return tx.Gid, nil
 		}
 	}
 	return "", nil
 }
 
-// force has a transaction run whether it is due or not; nil if it is known already.
-func (t *term) force(x sagamachine.Timer) (ended <-chan struct{}) {
+// forceOne has the first transaction run that is due within ahead and is not known, and returns its timer and when the pass is over. If all are known
+// it returns no timer, and when one of them is known no longer; ended is nil if none is due.
+func (w *Worker) forceOne(t *term, ahead time.Duration) (x sagamachine.Timer, ended <-chan struct{}, err error) {
+	var busy <-chan struct{}
+	for after := (sagamachine.Timer{}); ; {
+		page, err := w.state.Due(after, w.now()+ahead.Milliseconds(), 256)
+		if err != nil || len(page) == 0 {
+			return sagamachine.Timer{}, busy, err
+		}
+		for _, x := range page {
+			after = x
+			ended, fresh := t.force(x)
+			if fresh {
+				return x, ended, nil
+			}
+			if busy == nil {
+				busy = ended
+			}
+		}
+	}
+}
+
+// force has a transaction run whether it is due or not, unless it is known already: then it is not fresh. ended is closed when it is known no longer; nil
+// if the term is over.
+func (t *term) force(x sagamachine.Timer) (ended <-chan struct{}, fresh bool) {
 	t.mu.Lock()
-	if t.known[x.Number] != nil || t.dead.Load() {
+	if t.dead.Load() {
 		t.mu.Unlock()
-		return nil
+		return nil, false
+	}
+	if k := t.known[x.Number]; k != nil {
+		if k.ended == nil {
+			k.ended = make(chan struct{})
+		}
+		ended = k.ended
+		t.mu.Unlock()
+		return ended, false
 	}
 	k := &known{forced: true, inherited: x.Tick <= t.began+inheritedSlackMs, ended: make(chan struct{})}
 	t.known[x.Number] = k
@@ -55,5 +86,5 @@ func (t *term) force(x sagamachine.Timer) (ended <-chan struct{}) {
 	ended = k.ended
 	t.mu.Unlock()
 	t.load()
-	return ended
+	return ended, true
 }

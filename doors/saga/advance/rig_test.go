@@ -82,7 +82,7 @@ func (h *house) apply(parts []entry.Part) (*entry.Result, error) {
 // inWords is a command as the tests name it.
 func inWords(p *sagapart.Part) string {
 	if p.Kind != sagapart.Change {
-		return map[sagapart.Kind]string{sagapart.Begin: "begin", sagapart.Register: "register", sagapart.Resume: "resume", sagapart.Elapse: "elapse"}[p.Kind]
+		return map[sagapart.Kind]string{sagapart.Begin: "begin", sagapart.Register: "register", sagapart.Resume: "resume", sagapart.Elapse: "elapse", sagapart.Retain: "retain"}[p.Kind]
 	}
 	var out []string
 	c := p.Change

@@ -30,6 +30,8 @@ type Options struct {
 	RetryIntervalMs, TimeoutMs, RequestTimeoutMs int64
 	// MaxRequestTimeoutMs is the longest time limit that a call is given, whatever its transaction says (600,000).
 	MaxRequestTimeoutMs int64
+	// RetentionMs is for how long a transaction is kept that has ended (86,400,000).
+	RetentionMs int64
 	// MaxRunning bounds the transactions in memory with all they hold (16,384), MaxBytes what they hold (128 MiB). 16 times as
 	// many wait by number; beyond that they wait in the store.
 	MaxRunning int
@@ -61,6 +63,7 @@ func (o *Options) fill() {
 	set(&o.TimeoutMs, 35_000)
 	set(&o.RequestTimeoutMs, 3_000)
 	set(&o.MaxRequestTimeoutMs, 600_000)
+	set(&o.RetentionMs, sagamachine.RetentionMs)
 	set(&o.MaxBytes, 128<<20)
 	if o.MaxRunning <= 0 {
 		o.MaxRunning = 16_384
@@ -92,6 +95,7 @@ type reader interface {
 	Recent(after uint64) (timers []sagamachine.Timer, seq uint64, ok bool, changed <-chan struct{})
 	Held() bool
 	Elapsed() int64
+	Retention() int64
 	Watch(gid string, f func(s sagapart.State, passes uint32, ended bool)) (cancel func())
 }
 

@@ -125,7 +125,7 @@ func Setup(all doors.List, s *conf.Settings, memory server.Memory, getenv func(s
 			return nil, fmt.Errorf("-r: %s may hold transactions and is left alone; remove it to begin anew", dir)
 		}
 	}
-	set := sagaprogram.Setup{RetryInterval: s.RetryInterval, TimeoutToFail: s.TimeoutToFail, RequestTimeout: s.RequestTimeout,
+	set := sagaprogram.Setup{RetryInterval: s.RetryInterval, TimeoutToFail: s.TimeoutToFail, RequestTimeout: s.RequestTimeout, Retention: s.Retention,
 		AlertURL: s.AlertWebHook, AlertAfter: s.AlertRetryLimit}
 	// Everywhere, as DTM does.
 	set.HTTP = &doors.Place{Network: "tcp", Addr: ":" + strconv.Itoa(s.HTTPPort), Flag: "HttpPort"}

@@ -140,6 +140,9 @@ func (c *counters) String() string {
 	if c.elapsed != 0 {
 		text += fmt.Sprintf(", clock %d ms ahead of the tick", c.elapsed)
 	}
+	if c.retention != 0 {
+		text += fmt.Sprintf(", what ends is kept for %d ms", c.retention)
+	}
 	return text
 }
 

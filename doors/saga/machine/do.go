@@ -48,6 +48,10 @@ func (m *Machine) Do(st *entry.Stamp, p any, b store.Batch, wanted bool) (any, e
 			m.changed = true
 		}
 		return nil, nil
+	case sagapart.Retain:
+		m.changed = m.changed || m.now.retention != part.RetainMs
+		m.now.retention = part.RetainMs
+		return nil, nil
 	default:
 		m.changeTopic(st, pl)
 		return nil, nil

@@ -25,7 +25,7 @@ import (
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 )
 
-// RetentionMs is for how long a transaction that has ended is kept unless Options say otherwise: DTM's FinishedDataExpire.
+// RetentionMs is for how long a transaction that has ended is kept unless a Retain or Options say otherwise: DTM's FinishedDataExpire.
 const RetentionMs = 86_400_000
 
 // Options bound the machine's memory. Zero fields take the defaults.
@@ -37,8 +37,8 @@ type Options struct {
 	FilterBytes int
 	// RecentTimers is how many of the newest timers Recent can go back. Default 16,384, of 16 bytes each.
 	RecentTimers int
-	// RetentionMs is for how long a transaction that has ended is kept, in milliseconds of the machine's clock. Default RetentionMs.
-	// Every member must have the same: it is part of what Apply does.
+	// RetentionMs is for how long a transaction that has ended is kept until a Retain says otherwise, in milliseconds of the machine's clock.
+	// Default RetentionMs. Every member must have the same: it is part of what Apply does.
 	RetentionMs int64
 }
 
@@ -80,6 +80,7 @@ type applying struct {
 type published struct {
 	held    atomic.Bool
 	elapsed atomic.Int64
+	kept    atomic.Int64 // for how long what ends is kept, in ms
 	cached  atomic.Int64 // bytes of the cache after the last entry
 	counts  [lastCount]atomic.Int64
 }
@@ -104,7 +105,7 @@ func New(opt Options) *Machine {
 }
 
 // Spec is what others must know of this machine.
-var Spec = machine.Spec{ID: sagapart.Machine, Name: "saga", Level: sagapart.Level, LastLevel: sagapart.SubmitLevel, PartLevel: sagapart.PartLevel, DescribePart: sagapart.Describe, DescribeRow: DescribeRow,
+var Spec = machine.Spec{ID: sagapart.Machine, Name: "saga", Level: sagapart.Level, LastLevel: sagapart.RetainLevel, PartLevel: sagapart.PartLevel, DescribePart: sagapart.Describe, DescribeRow: DescribeRow,
 	Uncounted: sagapart.EncodeElapse, Restore: restoreRow, FromClient: sagapart.FromClient, Census: func() machine.Census { return new(census) }}
 
 // Spec implements machine.Machine.
@@ -180,6 +181,7 @@ func (m *Machine) Publish(*entry.Stamp) {
 func (m *Machine) show() {
 	m.held.Store(m.now.held)
 	m.elapsed.Store(m.now.elapsed)
+	m.kept.Store(m.retention())
 	for i := range m.now.counts {
 		m.counts[i].Store(m.now.counts[i])
 	}
@@ -234,6 +236,9 @@ func after(at, ms int64) int64 { return at + min(ms, math.MaxInt64-1-at) }
 
 // Elapsed is by how many milliseconds the machine's clock is ahead of the cluster's tick. Any goroutine.
 func (m *Machine) Elapsed() int64 { return m.elapsed.Load() }
+
+// Retention is for how many milliseconds a transaction that ends now is kept. Any goroutine.
+func (m *Machine) Retention() int64 { return m.kept.Load() }
 
 // Counts returns how many transactions and topics there are. Any goroutine.
 func (m *Machine) Counts() Counts {

@@ -5,7 +5,7 @@ import "fmt"
 // restoreRow returns the row to write for one row of a snapshot that is being restored as a new cluster. All of them stay: a gid means in
 // the new cluster what it meant in the old one, and numbers go on. But it begins held, and calls no service until somebody says
 // Resume: the cluster that the snapshot was taken of may still run, and both would call (DECISIONS A7). One that never had a
-// transaction has no counters and nothing to hold.
+// transaction or a topic has nothing to hold.
 func restoreRow(key, value []byte) (row []byte, keep bool, err error) {
 	if len(key) != len(countersKey) || key[1] != spaceCounters {
 		return value, true, nil
@@ -14,6 +14,6 @@ func restoreRow(key, value []byte) (row []byte, keep bool, err error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("restore: %w", err)
 	}
-	c.held = true
+	c.held = c.held || c.next > 1 || c.counts[countTopics] > 0
 	return appendCounters(nil, &c), true, nil
 }

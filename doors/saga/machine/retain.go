@@ -9,7 +9,8 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 )
 
-// A transaction that has ended is kept for Options.RetentionMs and then forgotten: its rows go, and its gid may be used again. Those that
+// A transaction that has ended is kept for a time and then forgotten: its rows go, and its gid may be used again. How long is said where it ends, by
+// the newest Retain or else by Options.RetentionMs, so members forget it at the same entry, and a change is of those that end later. Those that
 // end in one entry are in one row of the retention space, in order of ticks, and each later entry forgets a piece of what is due.
 
 const (
@@ -20,12 +21,20 @@ const (
 	forgetRows = 512
 )
 
+// retention is for how long a transaction that ends in this entry is kept, in ms.
+func (m *Machine) retention() int64 {
+	if m.now.retention > 0 {
+		return m.now.retention
+	}
+	return m.opt.RetentionMs
+}
+
 // rows is how many rows a transaction has that has ended, without a timer: gid, definition, head and branches.
 func (t *retired) rows() int { return 3 + int(t.chunks) }
 
 // retire writes down which transactions have ended in this entry.
 func (m *Machine) retire(st *entry.Stamp, b store.Batch) {
-	tick := after(m.clock(st), m.opt.RetentionMs)
+	tick := after(m.clock(st), m.retention())
 	var of, rows int
 	m.row = m.row[:0]
 	flush := func() {

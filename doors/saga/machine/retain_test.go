@@ -155,3 +155,52 @@ func TestOpenTransactionsAreNeverForgotten(t *testing.T) {
 		t.Errorf("ended, and left are %+v with timers %v", got, r.due())
 	}
 }
+
+// TestHowLongWhatEndsIsKept: a Retain is for what ends from then on, the same on every member, over a restart and in a restored cluster; what has ended
+// before keeps its time.
+func TestHowLongWhatEndsIsKept(t *testing.T) {
+	opt := Options{RetentionMs: 10_000}
+	r := openRig(t, store.NewMem(), opt)
+	if got := r.m.Retention(); got != 10_000 {
+		t.Errorf("nobody has said, and it is %d ms", got)
+	}
+	r.must("begin before saga submitted", "change before to=succeed", "retain ms=1000", "begin short saga submitted", "change short to=succeed")
+	short := r.Tick
+	r.reopen(opt)
+	if got := r.m.Retention(); got != 1000 {
+		t.Errorf("after a restart it is %d ms", got)
+	}
+	r.must("retain ms=30000", "begin long saga submitted", "change long to=failed")
+	long := r.Tick
+	for _, c := range []struct {
+		at   int64
+		left string
+	}{{short + 999, "long short before"}, {short + 1000, "long before"}, {11_010, "long"}, {long + 29_999, "long"}, {long + 30_000, ""}} {
+		for r.Tick = c.at; ; {
+			if r.Apply(); !r.m.Unfinished() {
+				break
+			}
+		}
+		all, _, err := r.list(0, 10, Filter{})
+		var left []string
+		for _, one := range all {
+			left = append(left, one.Gid)
+		}
+		if got := strings.Join(left, " "); got != c.left || err != nil {
+			t.Errorf("at %d left are %q, want %q, %v", c.at, got, c.left, err)
+		}
+	}
+	row, _, err := r.Store.Get(nil, countersKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, _, err = restoreRow(countersKey, row)
+	if c, broken := decodeCounters(row); err != nil || broken != nil || !c.held || c.retention != 30_000 {
+		t.Errorf("restored it is %+v, %v, %v", c, err, broken)
+	}
+	only := counters{next: 1, retention: 5}
+	row, _, err = restoreRow(countersKey, appendCounters(nil, &only))
+	if c, broken := decodeCounters(row); err != nil || broken != nil || c.held || c.retention != 5 {
+		t.Errorf("one without transactions is restored as %+v, %v, %v", c, err, broken)
+	}
+}

@@ -125,7 +125,7 @@ func show(res *entry.Result) string {
 //	change GID [number=N] [from=STATUS|…] [to=STATUS] [results=PLACE:STATUS,…] [next=MS] [interval=MS] [retries=N] [reason=TEXT]
 //	       [result=TEXT] [pass] [worker]
 //	register GID BRANCH…
-//	subscribe TOPIC URL [REMARK], unsubscribe TOPIC URL, drop TOPIC, resume, elapse ms=MS
+//	subscribe TOPIC URL [REMARK], unsubscribe TOPIC URL, drop TOPIC, resume, elapse ms=MS, retain ms=MS
 //
 // A branch is branch=ID,OP,URL[,STATUS[,PAYLOAD]]. Without from, a change is of any open status.
 func parse(t testing.TB, line string) *sagapart.Part {
@@ -169,6 +169,8 @@ func parse(t testing.TB, line string) *sagapart.Part {
 		return &sagapart.Part{Kind: sagapart.Resume}
 	case "elapse":
 		return &sagapart.Part{Kind: sagapart.Elapse, ElapseMs: o.number(t, "ms")}
+	case "retain":
+		return &sagapart.Part{Kind: sagapart.Retain, RetainMs: o.number(t, "ms")}
 	}
 	t.Fatalf("what is %q", line)
 	return nil

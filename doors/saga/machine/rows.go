@@ -97,7 +97,9 @@ type counters struct {
 	next    uint64
 	held    bool
 	elapsed int64 // ms
-	counts  [lastCount]int64
+	// retention is for how long what ends is kept, in ms; 0: nobody has said.
+	retention int64
+	counts    [lastCount]int64
 }
 
 // countTopics is the place of the number of topics; below it are those of transactions, by status.
@@ -118,12 +120,13 @@ const (
 	countersVersion = 1
 	flagHeld        = 1
 	flagElapsed     = 2
+	flagRetention   = 4
 )
 
-// appendCounters encodes the counters: version, flags, next u, then a u for each status from prepared on, topics u, and elapsed u if it is
-// not 0: builds that do not know it have no cluster of a level in which it can be anything else.
+// appendCounters encodes the counters: version, flags, next u, then a u for each status from prepared on, topics u, and elapsed u and retention u if
+// they are not 0: builds that do not know them have no cluster of a level in which they can be anything else.
 func appendCounters(dst []byte, c *counters) []byte {
-	dst = append(dst, countersVersion, wire.Bit(c.held, flagHeld)|wire.Bit(c.elapsed != 0, flagElapsed))
+	dst = append(dst, countersVersion, wire.Bit(c.held, flagHeld)|wire.Bit(c.elapsed != 0, flagElapsed)|wire.Bit(c.retention != 0, flagRetention))
 	dst = binary.AppendUvarint(dst, c.next)
 	for _, n := range c.counts[1:] {
 		dst = binary.AppendUvarint(dst, uint64(n))
@@ -131,13 +134,16 @@ func appendCounters(dst []byte, c *counters) []byte {
 	if c.elapsed != 0 {
 		dst = binary.AppendUvarint(dst, uint64(c.elapsed))
 	}
+	if c.retention != 0 {
+		dst = binary.AppendUvarint(dst, uint64(c.retention))
+	}
 	return dst
 }
 
 func decodeCounters(row []byte) (c counters, err error) {
 	r := wire.NewReader(row)
 	version := r.Byte()
-	flags := r.Flags(flagHeld|flagElapsed, errCorrupt)
+	flags := r.Flags(flagHeld|flagElapsed|flagRetention, errCorrupt)
 	c.held = flags&flagHeld != 0
 	c.next = r.Uvarint()
 	for i := range c.counts[1:] {
@@ -145,6 +151,11 @@ func decodeCounters(row []byte) (c counters, err error) {
 	}
 	if flags&flagElapsed != 0 {
 		if c.elapsed = int64(r.Uvarint()); c.elapsed <= 0 {
+			r.Fail(errCorrupt)
+		}
+	}
+	if flags&flagRetention != 0 {
+		if c.retention = int64(r.Uvarint()); c.retention <= 0 {
 			r.Fail(errCorrupt)
 		}
 	}

@@ -59,6 +59,8 @@ func TestGoldenRows(t *testing.T) {
 	put("definition without", appendDefinition(nil, &h, d, nil))
 	c := sampleCounters()
 	put("counters: "+c.String(), appendCounters(nil, &c))
+	c.held, c.elapsed, c.retention = false, 0, 3_600_000
+	put("counters: "+c.String(), appendCounters(nil, &c))
 	var row []byte
 	for _, r := range sampleRetired() {
 		row = appendRetired(row, &r)

@@ -26,7 +26,7 @@ func TestNothingOfItIsProposedBelowItsLevel(t *testing.T) {
 	if Spec.Level != sagapart.Level || Spec.Level < 2 {
 		t.Errorf("level %d", Spec.Level)
 	}
-	if Spec.LastLevel != sagapart.SubmitLevel || Spec.LastLevel < 6 {
+	if Spec.LastLevel != sagapart.RetainLevel || Spec.LastLevel < 8 {
 		t.Errorf("last level %d", Spec.LastLevel)
 	}
 }

@@ -67,6 +67,8 @@ func Append(dst []byte, p *Part) []byte {
 		return wire.AppendBytes(dst, p.Topic.Topic)
 	case Elapse:
 		return binary.AppendUvarint(dst, uint64(p.ElapseMs))
+	case Retain:
+		return binary.AppendUvarint(dst, uint64(p.RetainMs))
 	}
 	return dst
 }
@@ -142,16 +144,23 @@ func (p *Part) Decode(b []byte) error {
 			p.Topic.Remark = r.name(0, MaxURLBytes)
 		}
 	case Elapse:
-		ms := r.Uvarint()
-		if ms == 0 || ms > MaxElapseMs {
-			r.Fail(fmt.Errorf("elapse of %d ms: %w", ms, ErrForm))
-		}
-		p.ElapseMs = int64(ms)
+		p.ElapseMs = r.time("elapse")
+	case Retain:
+		p.RetainMs = r.time("retain")
 	}
 	if err := r.End(); err != nil {
 		return fmt.Errorf("decode: %w", err)
 	}
 	return nil
+}
+
+// time takes a time from one millisecond on.
+func (r *reader) time(of string) int64 {
+	ms := r.Uvarint()
+	if ms == 0 || ms > MaxElapseMs {
+		r.Fail(fmt.Errorf("%s of %d ms: %w", of, ms, ErrForm))
+	}
+	return int64(ms)
 }
 
 func (r *reader) change() *ChangePart {
@@ -196,14 +205,14 @@ func (r *reader) change() *ChangePart {
 	return c
 }
 
-// FromClient reports whether an encoded part is one that clients send: every kind but Resume and Elapse, and a Change only if it is not the worker's.
+// FromClient reports whether an encoded part is one that clients send: every kind but Resume, Elapse and Retain, and a Change only if it is not the worker's.
 // It reads no more than two bytes, because it is called for every command while authentication is on.
 func FromClient(body []byte) bool {
 	if len(body) == 0 {
 		return false
 	}
 	switch Kind(body[0]) {
-	case Resume, Elapse:
+	case Resume, Elapse, Retain:
 		return false
 	case Change:
 		return len(body) < 2 || body[1]&(changeResults|changePass|changeWorker) == 0
@@ -221,6 +230,8 @@ func PartLevel(body []byte) uint16 {
 		return ElapseLevel
 	case Submit:
 		return SubmitLevel
+	case Retain:
+		return RetainLevel
 	}
 	return 0
 }

@@ -54,6 +54,7 @@ func samples() []*Part {
 		{Kind: Elapse, ElapseMs: 3_600_000},
 		{Kind: Submit, Begin: &BeginPart{Definition: Definition{Gid: "g", Mode: TCC}, Status: Submitted}},
 		{Kind: Submit, Begin: &BeginPart{Definition: full, Status: Submitted, FirstMs: 3000, IntervalMs: 10_000, Branches: steps(1, "{}")}},
+		{Kind: Retain, RetainMs: 7 * 86_400_000},
 	}
 }
 
@@ -103,7 +104,7 @@ func TestASubmitGivesWhatItNames(t *testing.T) {
 // TestASubmitWaitsForItsLevel: a build of the level before would stop at such a part.
 func TestASubmitWaitsForItsLevel(t *testing.T) {
 	for _, p := range samples() {
-		want := map[Kind]uint16{Elapse: 3, Submit: 6}[p.Kind]
+		want := map[Kind]uint16{Elapse: 3, Submit: 6, Retain: 8}[p.Kind]
 		if got := PartLevel(Append(nil, p)); got != want {
 			t.Errorf("%s: level %d, want %d", p, got, want)
 		}
@@ -234,6 +235,7 @@ func TestWhoseAPartIs(t *testing.T) {
 		{&Part{Kind: Drop, Topic: &TopicPart{Topic: "t"}}, true},
 		{&Part{Kind: Resume}, false},
 		{&Part{Kind: Elapse, ElapseMs: 1}, false},
+		{&Part{Kind: Retain, RetainMs: 1}, false},
 	} {
 		if got := FromClient(Append(nil, c.p)); got != c.want {
 			t.Errorf("%s: from a client: %v", c.p, got)

@@ -50,6 +50,8 @@ func (p *Part) String() string {
 		return "saga.resume"
 	case Elapse:
 		return "saga.elapse " + ms(p.ElapseMs)
+	case Retain:
+		return "saga.retain " + ms(p.RetainMs)
 	}
 	return fmt.Sprintf("saga.? of kind %d", p.Kind)
 }

@@ -13,6 +13,8 @@ const (
 	ElapseLevel uint16 = 3
 	// SubmitLevel is the same of Submit.
 	SubmitLevel uint16 = 6
+	// RetainLevel is the same of Retain.
+	RetainLevel uint16 = 8
 )
 
 // Kind is what a part does; it is its first byte.
@@ -37,8 +39,10 @@ const (
 	// Submit is a Begin of a Submitted transaction. If it finds a Prepared one, the options that it gives take the place of those the
 	// transaction was prepared with (Definition.Take): Part.Begin.
 	Submit Kind = 9
+	// Retain says for how long a transaction is kept that ends from here on: Part.RetainMs.
+	Retain Kind = 10
 
-	lastKind = Submit
+	lastKind = Retain
 )
 
 // Status is where a global transaction or a branch stands. Branches are Prepared, Succeed or Failed.
@@ -148,6 +152,8 @@ type Part struct {
 	Topic    *TopicPart
 	// ElapseMs is of Elapse: 1 to MaxElapseMs.
 	ElapseMs int64
+	// RetainMs is of Retain: 1 to MaxElapseMs.
+	RetainMs int64
 }
 
 // Definition is what is said of a global transaction when it begins and never changes.
@@ -295,7 +301,7 @@ const (
 	MaxTransaction = 7 << 20 // of all payloads together, each counted once
 )
 
-// MaxElapseMs bounds one Elapse: a hundred years.
+// MaxElapseMs bounds one Elapse, and how long what has ended is kept: a hundred years.
 const MaxElapseMs = 100 * 366 * 24 * 3600 * 1000
 
 // Bounds on topics.

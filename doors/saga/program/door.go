@@ -85,6 +85,7 @@ type settings struct {
 	maxRequestTimeout time.Duration
 	// For transactions that do not say themselves; 0: DTM's.
 	retryInterval, timeoutToFail, requestTimeout time.Duration
+	retention                                    time.Duration // 0: DTM's
 
 	alert      string // URL; "": nobody is alerted
 	alertAfter int    // 0: DTM's
@@ -123,6 +124,13 @@ func (s *settings) Options() []serve.Option {
 			Set: func(v string) error { return setTime(&s.timeoutToFail, v) }},
 		{Name: "saga-request-timeout", Arg: "TIME", Default: "3s", Help: "how long a call of a transaction that does not say so may take",
 			Set: func(v string) error { return setTime(&s.requestTimeout, v) }},
+		{Name: "saga-retention", Arg: "TIME", Default: "24h", Help: "for how long a transaction that has ended is kept, to be looked at and to know one that is sent again",
+			Set: func(v string) (err error) {
+				if s.retention, err = time.ParseDuration(v); err != nil || s.retention < time.Second || s.retention > tenYears {
+					return errors.New("no time from 1s to ten years; write for example 24h")
+				}
+				return nil
+			}},
 		{Name: "saga-alert", Arg: "URL", Help: "a POST goes there for each transaction that does not get on (DTM's AlertWebHook)",
 			Set: func(v string) error { return setAlert(&s.alert, v) }},
 		{Name: "saga-alert-after", Arg: "N", Default: "3", Help: "how many times the wait must have doubled before",
@@ -165,7 +173,7 @@ func (s *settings) Check() error {
 
 // Service implements doors.Settings.
 func (s *settings) Service(c *serve.Common) (*serve.Service, error) {
-	set := Setup{RetryInterval: s.retryInterval, TimeoutToFail: s.timeoutToFail, RequestTimeout: s.requestTimeout, AlertURL: s.alert, AlertAfter: s.alertAfter, ca: s.ca, who: who{tokens: s.tokens, clients: s.clients, insecure: s.insecure}, targets: s.targets, maxRequestTimeout: s.maxRequestTimeout}
+	set := Setup{RetryInterval: s.retryInterval, TimeoutToFail: s.timeoutToFail, RequestTimeout: s.requestTimeout, Retention: s.retention, AlertURL: s.alert, AlertAfter: s.alertAfter, ca: s.ca, who: who{tokens: s.tokens, clients: s.clients, insecure: s.insecure}, targets: s.targets, maxRequestTimeout: s.maxRequestTimeout}
 	if !s.at.Off() {
 		set.HTTP = place(s.at, "--saga", c.Clients())
 	}
@@ -181,6 +189,9 @@ func (s *settings) Service(c *serve.Common) (*serve.Service, error) {
 func place(at cli.Address, flag string, conf *tls.Config) *serve.Place {
 	return &serve.Place{Network: "tcp", Addr: at.String(), Flag: flag, Protocols: port.Protocols{TLS: conf}}
 }
+
+// tenYears is the longest that what has ended can be kept.
+const tenYears = 10 * 366 * 24 * time.Hour
 
 // setTime reads a time of transactions. DTM allows 10 s at least between two tries; here what is called sooner is called sooner.
 func setTime(to *time.Duration, v string) (err error) {

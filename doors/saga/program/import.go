@@ -67,7 +67,7 @@ func (m *moving) run(c *cli.Call) error {
 	if err := m.topics(ctx, c, source); err != nil {
 		return fmt.Errorf("import --dtm %s: %w", *m.from, err)
 	}
-	fmt.Fprintln(c.Stderr, "point clients to --saga now; what they have begun at the DTM is carried on there")
+	fmt.Fprintln(c.Stderr, "point clients to --saga now; what they have begun at the DTM is carried on there, and is not copied")
 	return m.drain(ctx, waits, c, source)
 }
 
@@ -80,7 +80,7 @@ func (m *moving) drain(ctx, waits context.Context, c *cli.Call, source *source) 
 		case err != nil:
 			return fmt.Errorf("import --dtm %s: %w", *m.from, err)
 		case len(open) == 0:
-			fmt.Fprintln(c.Stdout, "the DTM has no open transaction; it can be stopped")
+			fmt.Fprintln(c.Stdout, "the DTM has no open transaction; it can be stopped once no client uses it. Those that have ended are not copied: their gids are new ones here")
 			return nil
 		case time.Since(told) >= drainTell:
 			told = time.Now()

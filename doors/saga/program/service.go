@@ -66,11 +66,13 @@ func (r *running) work(h *serve.Host) {
 	}
 	r.calls = outcall.New(outcall.Options{Bytes: most, TLS: conf, Logger: h.Log, Policy: outcall.Policy{Own: h.Reserved, Doors: h.Doors, Allow: r.targets}})
 	options := sagaadvance.Options{Caller: r.calls, MaxBytes: most, Logger: h.Log, RetryIntervalMs: r.RetryInterval.Milliseconds(),
-		TimeoutMs: r.TimeoutToFail.Milliseconds(), RequestTimeoutMs: r.RequestTimeout.Milliseconds(), MaxRequestTimeoutMs: r.maxRequestTimeout.Milliseconds(), AlertURL: r.AlertURL, AlertAfter: r.AlertAfter}
+		TimeoutMs: r.TimeoutToFail.Milliseconds(), RequestTimeoutMs: r.RequestTimeout.Milliseconds(), MaxRequestTimeoutMs: r.maxRequestTimeout.Milliseconds(),
+		RetentionMs: r.Retention.Milliseconds(), AlertURL: r.AlertURL, AlertAfter: r.AlertAfter}
 	tune(r, h, &options)
 	r.worker = sagaadvance.New(h.Node, r.sagas, options)
 	r.shares.Ledger.Hold(claimRunning, budget.Holder{Held: func() int64 { return r.worker.Counts().Bytes }, Bound: r.worker.Bound})
 	h.Go(r.worker.Run)
+	h.Go(r.worker.RunRetention)
 }
 
 // open binds the addresses and serves.

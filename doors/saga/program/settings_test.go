@@ -26,17 +26,17 @@ func set(t *testing.T, all []serve.Option, name, v string) error {
 func TestServeHasWhatTheNameDTMHas(t *testing.T) {
 	var s settings
 	all := s.Options()
-	for name, v := range map[string]string{"saga-retry-interval": "250ms", "saga-timeout-to-fail": "1m", "saga-request-timeout": "7s", "saga-alert": "https://alerts.example/hook",
+	for name, v := range map[string]string{"saga-retry-interval": "250ms", "saga-timeout-to-fail": "1m", "saga-request-timeout": "7s", "saga-retention": "36h", "saga-alert": "https://alerts.example/hook",
 		"saga-alert-after": "5", "saga-ca": "/etc/ca.pem"} {
 		if err := set(t, all, name, v); err != nil {
 			t.Errorf("--%s %s: %v", name, v, err)
 		}
 	}
-	if s.retryInterval != 250*time.Millisecond || s.timeoutToFail != time.Minute || s.requestTimeout != 7*time.Second || s.alert != "https://alerts.example/hook" || s.alertAfter != 5 ||
+	if s.retryInterval != 250*time.Millisecond || s.timeoutToFail != time.Minute || s.requestTimeout != 7*time.Second || s.retention != 36*time.Hour || s.alert != "https://alerts.example/hook" || s.alertAfter != 5 ||
 		s.ca != "/etc/ca.pem" {
 		t.Errorf("%+v", s)
 	}
-	for name, v := range map[string]string{"saga-retry-interval": "1ms", "saga-timeout-to-fail": "soon", "saga-request-timeout": "-3s", "saga-alert": "alerts.example", "saga-alert-after": "0"} {
+	for name, v := range map[string]string{"saga-retry-interval": "1ms", "saga-timeout-to-fail": "soon", "saga-request-timeout": "-3s", "saga-retention": "100ms", "saga-alert": "alerts.example", "saga-alert-after": "0"} {
 		if err := set(t, all, name, v); err == nil || !strings.Contains(err.Error(), "write for example") {
 			t.Errorf("--%s %s: %v", name, v, err)
 		}

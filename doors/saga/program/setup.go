@@ -16,6 +16,8 @@ type Setup struct {
 	HTTP, GRPC *serve.Place
 	// RetryInterval, TimeoutToFail and RequestTimeout are for transactions that do not say themselves (doors/saga/advance.Options). 0: DTM's.
 	RetryInterval, TimeoutToFail, RequestTimeout time.Duration
+	// Retention is for how long a transaction is kept that has ended. 0: DTM's.
+	Retention time.Duration
 	// AlertURL is told of transactions whose interval has doubled AlertAfter times; "": nobody is.
 	AlertURL   string
 	AlertAfter int
@@ -43,7 +45,7 @@ func (s *Setup) Variables(getenv func(string) string) error {
 	set := settings{}
 	for _, o := range set.Options() {
 		switch o.Name {
-		case "saga", "saga-grpc", "saga-retry-interval", "saga-timeout-to-fail", "saga-request-timeout", "saga-alert", "saga-alert-after":
+		case "saga", "saga-grpc", "saga-retry-interval", "saga-timeout-to-fail", "saga-request-timeout", "saga-retention", "saga-alert", "saga-alert-after":
 			continue // DTM's configuration has words for these
 		}
 		name := cli.EnvName(o.Name)

@@ -15,6 +15,8 @@ type Settings struct {
 	HTTPPort, GRPCPort int
 
 	TimeoutToFail, RetryInterval, RequestTimeout time.Duration
+	// Retention is for how long a transaction is kept that has ended.
+	Retention time.Duration
 
 	// AlertWebHook is told of transactions that were tried again AlertRetryLimit times in vain; "": nobody is.
 	AlertWebHook    string
@@ -81,7 +83,7 @@ func (g *given) judge() error {
 		}
 	}
 	if len(unused) > 0 { // names alone: there is a password among the values
-		g.warn("%s: not used; transactions are kept in this server's own log, on disk and on a majority of its members, and one that has ended for a day",
+		g.warn("%s: not used; transactions are kept in this server's own log, on disk and on a majority of its members",
 			strings.Join(unused, ", "))
 	}
 	return nil
@@ -122,7 +124,7 @@ func (g *given) readTimes(s *Settings) error {
 	for _, of := range []struct {
 		name string
 		to   *time.Duration
-	}{{"TimeoutToFail", &s.TimeoutToFail}, {"RetryInterval", &s.RetryInterval}, {"RequestTimeout", &s.RequestTimeout}} {
+	}{{"TimeoutToFail", &s.TimeoutToFail}, {"RetryInterval", &s.RetryInterval}, {"RequestTimeout", &s.RequestTimeout}, {"Store.FinishedDataExpire", &s.Retention}} {
 		n := g.number(of.name)
 		if n < 1 || n > longest {
 			return fmt.Errorf("%s: %d is no time; give a number of seconds", g.name(of.name), n)

@@ -25,7 +25,7 @@ func parse(args, environ []string, file string) (*Settings, error) {
 
 func TestWithoutAnythingTheDefaultsAreDTMs(t *testing.T) {
 	got, err := parse(nil, nil, "")
-	want := &Settings{HTTPPort: 36789, GRPCPort: 36790, TimeoutToFail: 35 * time.Second, RetryInterval: 10 * time.Second, RequestTimeout: 3 * time.Second,
+	want := &Settings{HTTPPort: 36789, GRPCPort: 36790, TimeoutToFail: 35 * time.Second, RetryInterval: 10 * time.Second, RequestTimeout: 3 * time.Second, Retention: 24 * time.Hour,
 		AlertRetryLimit: 3, LogOutputs: []string{"stderr"}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
@@ -40,13 +40,14 @@ RetryInterval: '12'
 RequestTimeout:
 Log:
    Outputs: 'stderr,/tmp/x.log'
-Store: # nothing in it
+Store:
+   FinishedDataExpire: 3600
 AlertWebHook: 'http://alerts.example/hook'
 `
 	environ := []string{"HTTP_PORT=40009", "GRPC_PORT=40002", "RETRY_INTERVAL=50", "TIMEOUT_TO_FAIL=60", "REQUEST_TIMEOUT=7", "LOG_LEVEL=warn",
 		"ALERT_RETRY_LIMIT=", "ALERT_WEB_HOOK=http://other.example/", "PATH=/bin"}
 	got, err := parse([]string{"-d"}, environ, file)
-	want := &Settings{HTTPPort: 40001, GRPCPort: 40002, TimeoutToFail: time.Minute, RetryInterval: 12 * time.Second, RequestTimeout: 7 * time.Second,
+	want := &Settings{HTTPPort: 40001, GRPCPort: 40002, TimeoutToFail: time.Minute, RetryInterval: 12 * time.Second, RequestTimeout: 7 * time.Second, Retention: time.Hour,
 		AlertWebHook: "http://alerts.example/hook", AlertRetryLimit: 3, LogLevel: slog.LevelDebug, LogOutputs: []string{"stderr", "/tmp/x.log"}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
@@ -70,12 +71,12 @@ func TestVariablesHaveDTMsNames(t *testing.T) {
 
 // TestTheStoreIsOneLine: the database that DTM would use is not asked for, however it was named, and its password is not printed.
 func TestTheStoreIsOneLine(t *testing.T) {
-	s, err := parse(nil, []string{"STORE_DRIVER=mysql", "STORE_PASSWORD=SECRET"}, "Store:\n  Host: db.example\n  Port: 3306\n  User: root\n  FinishedDataExpire: 5\n")
+	s, err := parse(nil, []string{"STORE_DRIVER=mysql", "STORE_PASSWORD=SECRET"}, "Store:\n  Host: db.example\n  Port: 3306\n  User: root\n  DataExpire: 5\n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(s.Warnings) != 1 || strings.Contains(s.Warnings[0], "SECRET") || strings.Contains(s.Warnings[0], "db.example") ||
-		!strings.Contains(s.Warnings[0], "Store.Driver, Store.Host, Store.Port, Store.User, Store.Password, Store.FinishedDataExpire: not used") {
+		!strings.Contains(s.Warnings[0], "Store.Driver, Store.Host, Store.Port, Store.User, Store.Password, Store.DataExpire: not used") {
 		t.Errorf("it says %q", s.Warnings)
 	}
 }
@@ -108,6 +109,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{[]string{"TIMEOUT_TO_FAIL=soon"}, "", `TIMEOUT_TO_FAIL: "soon" is no number`},
 		{nil, "RequestTimeout: 2.5", `conf.yml: RequestTimeout: "2.5" is no number`},
 		{nil, "RequestTimeout: 0", "conf.yml: RequestTimeout: 0 is no time"},
+		{nil, "Store:\n  FinishedDataExpire: 0", "conf.yml: Store.FinishedDataExpire: 0 is no time"},
 		{nil, "RequestTimeout: 99999999999999999999", "is no number"},
 		{nil, "HttpPort: 70000", "conf.yml: HttpPort: 70000 is no port"},
 		{nil, "HttpPort: 5\nGrpcPort: 5", "both 5"},

@@ -48,7 +48,7 @@ var table = []row{
 	{name: "Store.MaxIdleConns", use: store},
 	{name: "Store.ConnMaxLifeTime", use: store},
 	{name: "Store.DataExpire", use: store},
-	{name: "Store.FinishedDataExpire", use: store},
+	{name: "Store.FinishedDataExpire", number: true, def: "86400"},
 	{name: "Store.RedisPrefix", use: store},
 	{name: "TransCronInterval", number: true, use: idle, why: "what is due is gone on with at once"},
 	{name: "TimeoutToFail", number: true, def: "35"},
