@@ -60,7 +60,7 @@ func newRig(t testing.TB) *rig {
 		return results[0], nil
 	}
 	r.OnPropose(propose)
-	w := txn.New(r, txn.Options{View: func() (store.View, error) { return r.rig.Store.NewView(), nil }, LockBytes: 64 << 20, Verify: true})
+	w := txn.New(r, txn.Options{View: func() (store.View, error) { return r.rig.Store.NewView(), nil }, Staged: r.m.Staged, LockBytes: 64 << 20, Verify: true})
 	r.Run(t, w.Run)
 	r.Lead(5)
 	wait.Until(t, "the worker leads", func() bool {
