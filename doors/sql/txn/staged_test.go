@@ -387,7 +387,7 @@ func TestWhatCannotBeStaged(t *testing.T) {
 // TestStagingMakesRoomForLocks: a transaction that has written its rows needs no locks for them.
 func TestStagingMakesRoomForLocks(t *testing.T) {
 	t.Parallel()
-	s := newStaging(t, func(o *Options) { o.LockBytes, o.StageBytes = 8 << 10, 1 << 20 })
+	s := newStaging(t, func(o *Options) { o.LockBytes, o.StageBytes = 8<<10, 1<<20 })
 	x := s.begin()
 	for i := range 500 {
 		s.must(s.set(x, fmt.Sprintf("%03d", i), "v"))
