@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/holdfastdb/holdfast/core/entry"
 	"github.com/holdfastdb/holdfast/core/store"
 	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
@@ -34,6 +36,13 @@ func (s *Staged) Has(table uint64) bool {
 // Tables lists the tables for which something is staged. The caller does not change the list.
 func (s *Staged) Tables() []uint64 { return s.tables }
 
+// Chain is the hash over pieces of a transaction with one more of them, as it is encoded. The first one goes on from 0.
+func Chain(hash uint64, body []byte) uint64 {
+	d := xxhash.NewWithSeed(hash)
+	_, _ = d.Write(body) // a hash takes everything
+	return d.Sum64()
+}
+
 // state is how far a transaction is that was staged.
 type state byte
 
@@ -46,7 +55,7 @@ const (
 type staged struct {
 	id     uint64
 	state  state
-	hash   uint64            // sqlpart.Chain over all pieces
+	hash   uint64            // Chain over all pieces
 	bytes  uint64            // of all pieces, as encoded
 	tables map[uint64]uint64 // for which it has staged something, and the versions of their definitions
 	cursor []byte            // behind the last row that was moved, as AppendPiece has it without the number; none: nothing was moved
@@ -152,7 +161,7 @@ func (m *Machine) checkStaged(st *entry.Stamp, p *sqlpart.Part, body []byte) (an
 				return nil, reject(sqlpart.StaleDefinition, "table %d was altered since transaction %d has staged rows of it", p.Tables[i].Table, p.Tx), nil
 			}
 		}
-		plan.chain = sqlpart.Chain(plan.s.hash, body)
+		plan.chain = Chain(plan.s.hash, body)
 	} else if p.Verdict == sqlpart.CommitStaged {
 		if p.Hash != s.hash {
 			return nil, reject(sqlpart.NotStaged, "the pieces of transaction %d have hash %016x, and the leader's %016x", p.Tx, s.hash, p.Hash), nil

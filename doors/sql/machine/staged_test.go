@@ -22,7 +22,7 @@ type large struct {
 func (l *large) piece(all ...sqlpart.Writes) *sqlpart.Part {
 	p := &sqlpart.Part{Kind: sqlpart.Stage, Tx: l.tx, First: !l.any, Tables: all}
 	l.any = true
-	l.hash = sqlpart.Chain(l.hash, sqlpart.AppendPart(nil, p))
+	l.hash = Chain(l.hash, sqlpart.AppendPart(nil, p))
 	return p
 }
 
@@ -298,5 +298,24 @@ func TestStagedDamage(t *testing.T) {
 	}
 	if got := DescribeRow([]byte("sx\x00\x00\x00\x00\x00\x00\x00\x01"), nil); !strings.Contains(got, "makes no sense") {
 		t.Error(got)
+	}
+}
+
+// TestChain: the hash tells pieces, their order and their number apart.
+func TestChain(t *testing.T) {
+	t.Parallel()
+	over := func(pieces ...string) (h uint64) {
+		for _, p := range pieces {
+			h = Chain(h, []byte(p))
+		}
+		return h
+	}
+	known := map[uint64]string{}
+	for _, pieces := range [][]string{{}, {"a"}, {"b"}, {"a", "b"}, {"b", "a"}, {"ab"}, {"a", "b", "b"}} {
+		h, name := over(pieces...), strings.Join(pieces, ",")
+		if was, ok := known[h]; ok {
+			t.Errorf("%q has the hash of %q", name, was)
+		}
+		known[h] = name
 	}
 }

@@ -155,22 +155,3 @@ func TestLevels(t *testing.T) {
 		t.Error("no part needs a level")
 	}
 }
-
-// TestChain: the hash tells pieces, their order and their number apart.
-func TestChain(t *testing.T) {
-	t.Parallel()
-	over := func(pieces ...string) (h uint64) {
-		for _, p := range pieces {
-			h = Chain(h, []byte(p))
-		}
-		return h
-	}
-	known := map[uint64]string{}
-	for _, pieces := range [][]string{{}, {"a"}, {"b"}, {"a", "b"}, {"b", "a"}, {"ab"}, {"a", "b", "b"}} {
-		h, name := over(pieces...), strings.Join(pieces, ",")
-		if was, ok := known[h]; ok {
-			t.Errorf("%q has the hash of %q", name, was)
-		}
-		known[h] = name
-	}
-}

@@ -3,11 +3,7 @@
 // and definitions are bytes that the sql door has encoded.
 package part
 
-import (
-	"github.com/cespare/xxhash/v2"
-
-	"github.com/holdfastdb/holdfast/core/entry"
-)
+import "github.com/holdfastdb/holdfast/core/entry"
 
 // Machine is the letter of the table machine.
 const Machine entry.Machine = 's'
@@ -56,7 +52,7 @@ type Part struct {
 	First bool
 	// Decide: what becomes of the transaction.
 	Verdict Verdict
-	// Decide: to commit, Chain over all pieces in order. A transaction of which a piece is missing is not committed.
+	// Decide: to commit, the hash over all pieces in order. A transaction of which a piece is missing is not committed.
 	Hash uint64
 	// Move: about how many bytes of keys and values are moved at most. A row is moved if there is one left.
 	Bytes uint64
@@ -92,13 +88,6 @@ const (
 	DropStaged
 	lastVerdict = DropStaged
 )
-
-// Chain is the hash over pieces of a transaction with one more of them, as it is encoded. The first one goes on from 0.
-func Chain(hash uint64, body []byte) uint64 {
-	d := xxhash.NewWithSeed(hash)
-	_, _ = d.Write(body) // a hash takes everything
-	return d.Sum64()
-}
 
 // Action says what an Op does.
 type Action byte

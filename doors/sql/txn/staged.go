@@ -21,7 +21,7 @@ import (
 type staged struct {
 	w     *Worker
 	id    uint64
-	hash  uint64 // sqlpart.Chain over its pieces
+	hash  uint64 // sqlmachine.Chain over its pieces
 	bytes int
 }
 
@@ -172,7 +172,7 @@ func (x *Tx) stage() error {
 		}
 		x.staged = s
 		x.own.keep()
-		s.hash = sqlpart.Chain(s.hash, body)
+		s.hash = sqlmachine.Chain(s.hash, body)
 		s.bytes += len(body)
 		at = next
 	}
