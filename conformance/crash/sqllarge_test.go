@@ -177,7 +177,7 @@ func largeOverKills(t *testing.T, members, rounds int) {
 			err = <-ended
 			took = time.Since(began)
 		} else {
-			time.Sleep(time.Duration(r.Int64N(int64(took * 5 / 4))))
+			time.Sleep(time.Duration(r.Int64N(int64(took * 2))))
 			if err := victim.Kill(); err != nil {
 				t.Fatal(err)
 			}

@@ -293,7 +293,8 @@ func (s *session) failed(err error, mark int) error {
 	case !s.explicit && s.s.Autocommit():
 		s.rollback()
 	default:
-		if pieces := s.tx.RollbackTo(mark); pieces != nil {
+		pieces := s.tx.RollbackTo(mark)
+		if pieces != nil {
 			s.ended()
 			return wire.Errorf(1181, "Got an error during ROLLBACK: a part of what the statement has written is in the log already, so that the whole transaction is rolled back. "+
 				"The statement's own error: %v", s.words(err))

@@ -27,6 +27,7 @@ type staging struct {
 	*world
 	held  [sqlpart.Move + 1]atomic.Bool
 	met   [sqlpart.Move + 1]atomic.Int32 // so many of a kind were held up, or went on
+	let   [sqlpart.Move + 1]atomic.Int32 // so many of those that are held up go on
 	fails [sqlpart.Move + 1]atomic.Pointer[error]
 }
 
@@ -41,7 +42,7 @@ func newStaging(t *testing.T, with ...func(*Options)) *staging {
 		if err := s.fails[p.Kind].Load(); err != nil {
 			return nil, *err
 		}
-		if s.held[p.Kind].Load() {
+		if s.held[p.Kind].Load() && s.let[p.Kind].Add(-1) < 0 {
 			return nil, node.ErrOverloaded
 		}
 		results, err := s.rig.Try(parts)
@@ -279,6 +280,37 @@ func TestRowsOnTheMove(t *testing.T) {
 	if got := s.scan(early); got != "a01=old a02=goes" {
 		t.Errorf("an earlier view has %s", got)
 	}
+}
+
+// TestAViewBetweenTwoStates: a view that is opened while a transaction commits and some of its rows move has all of them or none.
+func TestAViewBetweenTwoStates(t *testing.T) {
+	t.Parallel()
+	var meanwhile atomic.Pointer[func()] // before the next view is opened
+	s := newStaging(t, func(o *Options) {
+		open := o.View
+		o.View = func() (store.View, error) {
+			if do := meanwhile.Swap(nil); do != nil {
+				(*do)()
+			}
+			return open()
+		}
+	})
+	x := s.begin()
+	s.fill(x, "a", 12)
+	s.held[sqlpart.Move].Store(true)
+	s.let[sqlpart.Move].Store(2)
+	done := make(chan error, 1)
+	do := func() {
+		go func() { done <- x.Commit() }()
+		wait.Until(t, "some of the rows are moved", func() bool { return s.met[sqlpart.Move].Load() > 2 })
+	}
+	y := s.begin()
+	meanwhile.Store(&do)
+	if got := s.scan(y); got != "" && !strings.HasSuffix(got, "a11=a row 11") {
+		t.Errorf("the view has %s", got)
+	}
+	s.held[sqlpart.Move].Store(false)
+	s.must(<-done)
 }
 
 // TestStagedAndNotCommitted: what was staged goes with its transaction, and the next leader drops what one before has left.
