@@ -169,7 +169,7 @@ func (t *transaction) run() {
 var (
 	writers = []func(*transaction) error{(*transaction).transfer, (*transaction).transfer, (*transaction).total, (*transaction).totalLocked,
 		(*transaction).append, (*transaction).append, (*transaction).readLocked, (*transaction).readLists, (*transaction).insert,
-		(*transaction).insert, (*transaction).find, (*transaction).remove, (*transaction).turnWheel, (*transaction).turnWheel, (*transaction).readWheel, (*transaction).readSpokes, (*transaction).insertNumbered, (*transaction).insertNumbered,
+		(*transaction).insert, (*transaction).find, (*transaction).remove, (*transaction).insert, (*transaction).turnWheel, (*transaction).readWheel, (*transaction).readSpokes, (*transaction).insertNumbered, (*transaction).insertNumbered,
 		(*transaction).removeNumbered}
 	readers = []func(*transaction) error{(*transaction).total, (*transaction).totalLocked, (*transaction).readLocked, (*transaction).readLocked,
 		(*transaction).readLists, (*transaction).find, (*transaction).find, (*transaction).readWheel, (*transaction).readWheel, (*transaction).readSpokes}

@@ -3,6 +3,7 @@ package txn
 import (
 	"encoding/binary"
 	"errors"
+	"time"
 
 	"github.com/holdfastdb/holdfast/core/entry"
 	"github.com/holdfastdb/holdfast/core/store"
@@ -83,18 +84,26 @@ func (x *Tx) holds(full []byte) (bool, error) {
 	return known, err
 }
 
-// passStaged waits until no other transaction has staged a row that this one has locked.
+// passStaged waits until no other transaction has staged a row.
 func (x *Tx) passStaged(table uint64, full []byte, wait Wait) error {
+	waited := time.Duration(0)
 	for again := false; ; again = true {
 		tx, err := x.stagedBy(table, full)
 		if err != nil || tx == 0 {
 			return err
 		}
 		if again { // nobody has the number's lock, and the piece is there: it is about to go
+			if wait.Time == 0 {
+				return ErrBusy
+			}
+			if wait.Time > 0 && waited >= wait.Time {
+				return ErrLockTimeout
+			}
 			m := x.t.w.m
 			if m.Tasks().Wait(retryEvery, wait.Interrupt, m.StoppedC()) >= 0 {
 				return ErrInterrupted
 			}
+			waited += retryEvery
 		}
 		if err := x.lock(numberKey(tx), lock.Shared, wait); err != nil {
 			return err
