@@ -293,7 +293,12 @@ func (s *session) failed(err error, mark int) error {
 	case !s.explicit && s.s.Autocommit():
 		s.rollback()
 	default:
-		s.tx.RollbackTo(mark)
+		pieces := s.tx.RollbackTo(mark)
+		if pieces != nil {
+			s.ended()
+			return wire.Errorf(1181, "Got an error during ROLLBACK: a part of what the statement has written is in the log already, so that the whole transaction is rolled back. "+
+				"The statement's own error: %v", s.words(err))
+		}
 		if !s.s.Autocommit() {
 			s.explicit = true
 		}
@@ -323,7 +328,7 @@ func (s *session) words(err error) error {
 	case errors.Is(err, txn.ErrTooManyLocks):
 		return wire.Errorf(1206, "The total number of locks exceeds the lock table size")
 	case errors.Is(err, txn.ErrTooLarge):
-		return wire.Errorf(1197, "Multi-statement transaction required more than 'max_binlog_cache_size' bytes of storage; a transaction of this server takes 8 MiB at most")
+		return wire.Errorf(1197, "Multi-statement transaction required more than 'max_binlog_cache_size' bytes of storage; a transaction of this server takes 256 MiB at most, and 8 MiB before every member's build stages transactions (`holdfast status` names the cluster's level)")
 	case errors.Is(err, txn.ErrOverloaded):
 		return wire.Errorf(1203, "The log takes no more at present; the transaction had no effect, try it again")
 	case errors.Is(err, txn.ErrLevel):

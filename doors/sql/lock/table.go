@@ -168,6 +168,32 @@ func (o *Owner) Lock(key []byte, mode Mode, wait bool) (*Request, error) {
 	}
 }
 
+// Take gives an owner a lock for which nobody has to wait or to make room: that of a transaction which cannot be refused any more, on what nobody
+// else can have locked in a way that conflicts. Error: ErrEnded.
+func (o *Owner) Take(key []byte, mode Mode) error {
+	t := o.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return ErrEnded
+	}
+	on := t.locks[string(key)]
+	if on == nil {
+		on = &resource{key: string(key)}
+		t.locks[on.key] = on
+		t.room -= int64(len(key)) + keyBytes
+	}
+	if on.of(o) == nil {
+		t.room -= holdBytes
+	}
+	r := &Request{owner: o, on: on, mode: mode}
+	if !on.free(r, 0) {
+		panic("lock: another owner has what is taken")
+	}
+	on.grant(r)
+	return nil
+}
+
 // of returns what an owner holds, or nil.
 func (on *resource) of(o *Owner) *hold {
 	for i := range on.holds {
@@ -305,6 +331,29 @@ func (o *Owner) Release() {
 		t.room += holdBytes
 		t.serve(on)
 	}
+}
+
+// Unlock gives back the locks on those keys for which drop reports true. What they protected is protected in another way by now.
+func (o *Owner) Unlock(drop func(key string) bool) {
+	t := o.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	kept := o.held[:0]
+	for _, on := range o.held {
+		if !drop(on.key) {
+			kept = append(kept, on)
+			continue
+		}
+		if len(on.queue) > 0 {
+			o.blocked--
+		}
+		at := slices.IndexFunc(on.holds, func(h hold) bool { return h.owner == o })
+		on.holds = slices.Delete(on.holds, at, at+1)
+		t.room += holdBytes
+		t.serve(on)
+	}
+	clear(o.held[len(kept):])
+	o.held = kept
 }
 
 // Held is how many keys the owner has locked.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/holdfastdb/holdfast/core/store"
 	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
@@ -17,8 +18,10 @@ const (
 	spaceCounters = 'c' // one row
 	spaceDatabase = 'd' // id (4 bytes)
 	spaceNumbers  = 'n' // id of a table (4 bytes): what every commit changes
+	spacePiece    = 'p' // number of a transaction (8 bytes), then as in spaceRow: what the transaction makes of the row
 	spaceRow      = 'r' // id of a table (4 bytes), index (2 bytes), key
 	spaceTable    = 't' // id (4 bytes)
+	spaceStaged   = 'x' // number of a transaction (8 bytes) that has rows in spacePiece
 )
 
 // rowVersion begins the values of the catalogue's rows.
@@ -53,6 +56,48 @@ func appendTableEnd(dst []byte, table uint64) []byte {
 		return AppendPrefix(dst, table+1, 0)
 	}
 	return append(dst, letter, spaceRow+1)
+}
+
+// AppendPiece appends the key under which a transaction has staged what it makes of a row. full is the row's key, or the first bytes of one, at least the
+// space.
+func AppendPiece(dst []byte, tx uint64, full []byte) []byte {
+	dst = binary.BigEndian.AppendUint64(append(dst, letter, spacePiece), tx)
+	return append(dst, full[2:]...)
+}
+
+// PieceBounds returns the bounds of what a transaction has staged for the rows between two keys of one index, or the bounds of one.
+func PieceBounds(tx uint64, from, to []byte) (lower, upper []byte) {
+	lower = AppendPiece(nil, tx, from)
+	if len(to) <= 2 {
+		_, upper = piecesOf(tx)
+		return lower, upper
+	}
+	return lower, AppendPiece(nil, tx, to)
+}
+
+// PieceBytes is by how many bytes a key of AppendPiece is longer than the row's.
+const PieceBytes = 8
+
+// AppendPieceRow is the inverse of AppendPiece: it appends the row's key.
+func AppendPieceRow(dst, key []byte) []byte {
+	return append(append(dst, letter, spaceRow), key[2+PieceBytes:]...)
+}
+
+// Piece takes apart what a transaction has staged for a row: what becomes of it, and its new value without a row's head, which aliases value.
+func Piece(value []byte) (action sqlpart.Action, body []byte, err error) {
+	if len(value) == 0 || sqlpart.Action(value[0]) > sqlpart.Delete {
+		return 0, nil, fmt.Errorf("staged row: %w", errCorrupt)
+	}
+	return sqlpart.Action(value[0]), value[1:], nil
+}
+
+// piecesOf are the bounds of all that a transaction has staged.
+func piecesOf(tx uint64) (lower, upper []byte) {
+	lower = binary.BigEndian.AppendUint64([]byte{letter, spacePiece}, tx)
+	if tx == math.MaxUint64 {
+		return lower, []byte{letter, spacePiece + 1}
+	}
+	return lower, binary.BigEndian.AppendUint64([]byte{letter, spacePiece}, tx+1)
 }
 
 // HasHead reports whether the value of a key is a row's, which Row takes apart. key begins as AppendPrefix has it.
@@ -173,6 +218,10 @@ func Next(from store.Reader, table uint64) (auto, row uint64, err error) {
 
 // scan visits the rows of a space. id is that of the object.
 func scan(st store.Reader, space byte, visit func(id uint64, value []byte) error) error {
+	bytes := 4
+	if space == spaceStaged {
+		bytes = 8
+	}
 	it, err := st.NewIter([]byte{letter, space}, []byte{letter, space + 1})
 	if err != nil {
 		return err
@@ -183,10 +232,15 @@ func scan(st store.Reader, space byte, visit func(id uint64, value []byte) error
 		if err != nil {
 			return err
 		}
-		if len(it.Key()) != 6 {
-			return fmt.Errorf("key %x: %w", it.Key(), errCorrupt)
+		key := it.Key()
+		if len(key) != 2+bytes {
+			return fmt.Errorf("key %x: %w", key, errCorrupt)
 		}
-		if err := visit(uint64(binary.BigEndian.Uint32(it.Key()[2:])), v); err != nil {
+		id := uint64(0)
+		for _, b := range key[2:] {
+			id = id<<8 | uint64(b)
+		}
+		if err := visit(id, v); err != nil {
 			return fmt.Errorf("key %x: %w", it.Key(), err)
 		}
 	}

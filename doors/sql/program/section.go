@@ -12,6 +12,7 @@ var (
 	descErrors     = admin.NewDesc("sql_errors_total", "Answers that were errors, by MySQL's number.", "code")
 	descSessions   = admin.NewDesc("sql_sessions", "Clients that are logged in.")
 	descPlans      = admin.NewDesc("sql_plans", "Plans that are kept for the next execution.")
+	descStaged     = admin.NewDesc("sql_staged_transactions", "Large transactions of which the log has rows that are not at their places.", "state")
 )
 
 // Status is what the door says of itself.
@@ -46,6 +47,16 @@ func (r *running) section() admin.Section {
 			}
 			m.Gauge(descSessions, float64(r.door.Sessions()))
 			m.Gauge(descPlans, float64(r.door.Plans().Kept))
+			open, committed := 0, 0
+			for _, s := range r.tables.Staged().All {
+				if s.Committed {
+					committed++
+				} else {
+					open++
+				}
+			}
+			m.Gauge(descStaged, float64(open), "open")
+			m.Gauge(descStaged, float64(committed), "committed")
 		},
 	}
 }

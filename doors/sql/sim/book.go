@@ -26,6 +26,8 @@ type book struct {
 	slow      int // one in so many pauses of a client is long
 	verify    bool
 	defect    txn.Break
+	stage     int // bytes from which on a transaction is staged; 0: as on a server, where it has to make room for locks
+	piece     int // bytes of a piece
 
 	workers map[*sim.Member]*worker
 	txs     []*transaction // in the order in which they began
@@ -59,6 +61,9 @@ const (
 	ReleaseBeforeApply = "locks released before apply"
 	ViewBeforeLock     = "view taken before the lock"
 	NoConfirm          = "lock-only commit unconfirmed"
+	StagedUnlocked     = "staged transaction not locked by the next leader"
+	StatusFirst        = "committed before the last piece"
+	NoMerge            = "rows on the move not merged"
 )
 
 var defects = map[string]txn.Break{
@@ -67,6 +72,9 @@ var defects = map[string]txn.Break{
 	ReleaseBeforeApply: {ReleaseBeforeApply: true},
 	ViewBeforeLock:     {ViewBeforeLock: true},
 	NoConfirm:          {NoConfirm: true},
+	StagedUnlocked:     {StagedUnlocked: true},
+	StatusFirst:        {StatusFirst: true},
+	NoMerge:            {NoMerge: true},
 }
 
 // begin draws what a run has of transactions; nil: none. A run with chosen faults has none unless it asks for other doors, so that its seeds go on
@@ -81,6 +89,8 @@ func begin(opt *sim.Options) *book {
 	if b.r.IntN(4) == 0 {
 		b.lockBytes = fewLocks
 	}
+	large := rand.New(rand.NewPCG(opt.Seed, 36))
+	b.stage, b.piece = []int{0, 100, 300, 300}[large.IntN(4)], []int{40, 150, 400}[large.IntN(3)]
 	return b
 }
 
@@ -116,7 +126,8 @@ func (b *book) work(h *sim.Member) {
 		}
 		return v, nil
 	}
-	w := &worker{process: h.Process(), Worker: txn.New(n, txn.Options{View: view, Lane: lane, LockBytes: b.lockBytes, Verify: b.verify, Break: b.defect})}
+	w := &worker{process: h.Process(), Worker: txn.New(n, txn.Options{View: view, Staged: machineOf(h).Staged, Lane: lane,
+		LockBytes: b.lockBytes, StageBytes: b.stage, PieceBytes: b.piece, Verify: b.verify, Break: b.defect})}
 	b.workers[h] = w
 	w.Run()
 }
@@ -133,6 +144,7 @@ const (
 	ListBroken = "list broken"           // two lists that were read are not one the beginning of the other, or no order explains all of them
 	StaleRead  = "stale read"            // a transaction did not see what was acknowledged before
 	TwoOfAKey  = "two of a unique key"   // two rows have one unique key, or an index and its rows differ
+	HalfSeen   = "half of a transaction" // some of its rows were read with others from before it
 	GivenTwice = "value was given twice" // two transactions were given one value of AUTO_INCREMENT, or one row's number
 )
 
@@ -150,6 +162,10 @@ const (
 	Numbered   = "numbers given to rows"
 	Duplicates = "duplicates of a unique key refused"
 	Altered    = "definitions changed"
+	Turns      = "wheels turned"
+	Wheels     = "wheels read"
+	Pieces     = "transactions whose statement could not be taken back alone"
+	Staged     = "members' moments with staged rows of several transactions"
 )
 
 // Begin implements sim.Workload.
@@ -162,7 +178,11 @@ func (b *book) Begin(w *sim.World) {
 }
 
 // Turn implements sim.Workload: there is nothing that a member shows by itself.
-func (b *book) Turn(*sim.Member, bool) {}
+func (b *book) Turn(h *sim.Member, changed bool) {
+	if changed && len(machineOf(h).Staged().All) > 1 {
+		b.w.Count(Staged, 1)
+	}
+}
 
 // End implements sim.Workload.
 func (b *book) End() { b.done = true }
@@ -171,6 +191,12 @@ func (b *book) End() { b.done = true }
 func (b *book) Settled(h *sim.Member) string {
 	if w := b.workers[h]; w != nil && w.process == h.Process() && w.open > 0 {
 		return fmt.Sprintf("%s has %d transactions that have not ended", h.Name(), w.open)
+	}
+	if n := len(machineOf(h).Staged().All); n > 0 {
+		return fmt.Sprintf("%s has %d transactions that are staged", h.Name(), n)
+	}
+	if w := b.workers[h]; w != nil && w.HeldLocks() > 0 {
+		return fmt.Sprintf("%s has locks of %d bytes", h.Name(), w.HeldLocks())
 	}
 	return ""
 }

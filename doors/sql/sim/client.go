@@ -104,7 +104,7 @@ func goesOn(err error) bool {
 
 // noEffect reports whether an error says that a transaction had no effect.
 func noEffect(err error) bool {
-	for _, known := range []error{txn.ErrTermOver, txn.ErrDeadlock, txn.ErrOverloaded, txn.ErrInterrupted, node.ErrStopped, node.ErrLevel,
+	for _, known := range []error{txn.ErrTermOver, txn.ErrDeadlock, txn.ErrOverloaded, txn.ErrInterrupted, txn.ErrPieces, node.ErrStopped, node.ErrLevel,
 		store.ErrReplaced, store.ErrClosed, context.DeadlineExceeded} {
 		if errors.Is(err, known) {
 			return true
@@ -122,9 +122,10 @@ const (
 	users    = "users"    // AUTO_INCREMENT → who has inserted it, and a name; index 1 is unique: name → AUTO_INCREMENT
 	marks    = "marks"    // a transaction → nothing: each one that writes inserts its own row
 	numbered = "numbered" // a number that the table has given → the transaction
+	wheel    = "wheel"    // a spoke → how often the wheel was turned; every spoke has the same
 )
 
-var tableNames = []string{accounts, lists, users, marks, numbered}
+var tableNames = []string{accounts, lists, users, marks, numbered, wheel}
 
 // byName is the index of names.
 const byName = 1

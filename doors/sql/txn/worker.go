@@ -1,8 +1,10 @@
 package txn
 
 import (
+	"cmp"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfastdb/holdfast/core/entry"
@@ -10,6 +12,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 	"github.com/holdfastdb/holdfast/core/worker"
 	"github.com/holdfastdb/holdfast/doors/sql/lock"
+	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 )
 
 var (
@@ -33,6 +36,8 @@ var (
 	ErrOverloaded = errors.New("the log takes no more at present")
 	// ErrLevel: a member runs a build that knows no tables. The transaction had no effect.
 	ErrLevel = errors.New("the cluster's level has no tables yet")
+	// ErrPieces: the statement cannot be taken back alone, because some of what it has written is staged in the log. The whole transaction is rolled back.
+	ErrPieces = errors.New("a part of what is taken back is in the log already, and the whole transaction is rolled back")
 	// ErrEnded: the transaction was committed or rolled back before.
 	ErrEnded = errors.New("the transaction has ended")
 	// ErrUnused: the transaction has not called UseTable for the table. The transaction goes on.
@@ -49,8 +54,13 @@ type Options struct {
 	Lane node.Lane
 	// LockBytes is the memory for the locks of all transactions.
 	LockBytes int64
-	// MaxBytes bounds the writes of a transaction. 0: what a command of the log can carry.
+	// Staged is the table machine's.
+	Staged func() *sqlmachine.StagedSet
+	// MaxBytes bounds the writes of a transaction of which nothing is staged. 0: what a command of the log can carry.
 	MaxBytes int
+	// StageBytes is from how many bytes of writes on a transaction is staged, PieceBytes about how many go into one command then, and MostBytes bounds
+	// all writes of one that is. 0: 4 MiB, 1 MiB and 256 MiB.
+	StageBytes, PieceBytes, MostBytes int
 	// Verify has each commit name the rows that the transaction has read with locks, for machines that verify.
 	Verify bool
 	// Break are deliberate defects, with which tests show that the simulation finds them.
@@ -63,7 +73,17 @@ type Break struct {
 	ReleaseBeforeApply bool // give the locks back when the commit is proposed
 	ViewBeforeLock     bool // read a locked row from a view that was opened before the lock was granted
 	NoConfirm          bool // commit a transaction that only locked without confirming its term
+	StagedUnlocked     bool // grant locks on what earlier terms have staged and committed
+	StatusFirst        bool // commit what is staged before the last piece
+	NoMerge            bool // read rows without what is committed and not moved yet
 }
+
+// What Options has where nothing else is said.
+const (
+	stageBytes = 4 << 20
+	pieceBytes = 1 << 20
+	mostBytes  = 256 << 20
+)
 
 // headBytes is what a command takes beside the writes of a transaction, at most.
 const headBytes = 64 << 10
@@ -90,6 +110,9 @@ type term struct {
 	number uint64
 	locks  *lock.Table
 	autos  autos
+
+	before  uint64        // the largest number of a transaction that was staged before
+	numbers atomic.Uint64 // the last number that was given
 }
 
 // New returns the worker of a member. Run makes it work.
@@ -97,6 +120,7 @@ func New(m worker.Member, opt Options) *Worker {
 	if opt.MaxBytes == 0 {
 		opt.MaxBytes = entry.MaxCommandBytes - headBytes
 	}
+	opt.StageBytes, opt.PieceBytes, opt.MostBytes = cmp.Or(opt.StageBytes, stageBytes), cmp.Or(opt.PieceBytes, pieceBytes), cmp.Or(opt.MostBytes, mostBytes)
 	return &Worker{m: m, opt: opt, lockBytes: opt.LockBytes}
 }
 
@@ -143,7 +167,11 @@ func (w *Worker) begin(number uint64) {
 	}
 	w.now = nil
 	if number != 0 {
-		w.now = &term{w: w, number: number, locks: lock.New(w.lockBytes), autos: autos{of: map[uint64]*auto{}}}
+		now := &term{w: w, number: number, locks: lock.New(w.lockBytes), autos: autos{of: map[uint64]*auto{}}}
+		if all := now.inherit(); len(all) > 0 {
+			w.m.Tasks().Go(func() { now.settle(all) })
+		}
+		w.now = now
 	}
 	w.mu.Unlock()
 	if was != nil {
