@@ -44,7 +44,7 @@ func set(all ...string) map[string]bool {
 
 // refusedStarts are statements that the parser does not know, or takes for something else. Each is a run of words at the beginning of a text.
 var refusedStarts = [][]string{
-	{"xa"}, {"savepoint"}, {"release"}, {"handler"}, {"do"}, {"optimize"}, {"checksum"}, {"check"}, {"repair"}, {"analyze"}, {"flush"}, {"reset"},
+	{"xa"}, {"release"}, {"handler"}, {"do"}, {"optimize"}, {"checksum"}, {"check"}, {"repair"}, {"analyze"}, {"flush"}, {"reset"},
 	{"install"}, {"uninstall"}, {"load"}, {"call"}, {"lock"}, {"unlock"}, {"kill"}, {"rename"}, {"prepare"}, {"execute"},
 	{"deallocate"}, {"signal"}, {"resignal"}, {"get", "diagnostics"}, {"help"}, {"purge"}, {"change"}, {"start", "slave"}, {"start", "replica"},
 	{"stop"}, {"binlog"}, {"cache"}, {"clone"}, {"import"}, {"restart"}, {"shutdown"}, {"table"}, {"values"}, {"alter", "view"},
@@ -56,8 +56,8 @@ var refusedStarts = [][]string{
 	{"drop", "procedure"}, {"drop", "function"}, {"drop", "event"}, {"drop", "view"}, {"drop", "server"}, {"drop", "temporary"}, {"drop", "sequence"},
 	{"drop", "prepare"}, {"drop", "tablespace"}, {"show", "engine"}, {"show", "open"}, {"show", "profile"}, {"show", "profiles"},
 	{"show", "events"}, {"show", "triggers"}, {"show", "procedure"}, {"show", "function"}, {"show", "binary"}, {"show", "binlog"}, {"show", "master"},
-	{"show", "slave"}, {"show", "replica"}, {"show", "replicas"}, {"show", "relaylog"}, {"rollback", "to"}, {"rollback", "work", "to"},
-	{"commit", "and", "chain"}, {"rollback", "and", "chain"}, {"set", "role"}, {"set", "default"}, {"set", "resource"},
+	{"show", "slave"}, {"show", "replica"}, {"show", "replicas"}, {"show", "relaylog"},
+	{"set", "role"}, {"set", "default"}, {"set", "resource"},
 	{"explain", "analyze"}, {"explain", "format"}, {"describe", "analyze"}, {"desc", "analyze"}, {"explain", "for"},
 }
 

@@ -87,8 +87,11 @@ func (s *Session) context(ctx context.Context, text string) *sql.Context {
 		sql.WithProcessList(&s.processes))
 }
 
+// quiet is the context of what the session does beside statements.
+func (s *Session) quiet() *sql.Context { return s.context(context.Background(), "") }
+
 // Mode returns the session's sql_mode, by which its texts are parsed.
-func (s *Session) Mode() *sql.SqlMode { return sql.LoadSqlMode(s.context(context.Background(), "")) }
+func (s *Session) Mode() *sql.SqlMode { return sql.LoadSqlMode(s.quiet()) }
 
 // catalogue is the one of the statement that runs.
 func (s *Session) catalogue() *sqlmachine.Catalogue {
@@ -201,12 +204,6 @@ func (s *Session) Autocommit() bool {
 	return err != nil || !ok || n != 0
 }
 
-// ReadCommitted reports whether each statement has a snapshot of its own.
-func (s *Session) ReadCommitted() bool {
-	v, _ := s.GetSessionVariable(nil, "transaction_isolation") // the library knows the variable
-	return v == "READ-COMMITTED"
-}
-
 // ackVariable is the variable that says what the session's answers wait for: commit or archive.
 const ackVariable = "holdfast_ack"
 
@@ -219,7 +216,7 @@ func (s *Session) Ack() string {
 
 // SetAck sets the level. Error: one that is neither commit nor archive.
 func (s *Session) SetAck(level string) error {
-	return s.SetSessionVariable(s.context(context.Background(), ""), ackVariable, level)
+	return s.SetSessionVariable(s.quiet(), ackVariable, level)
 }
 
 // UseName makes a database the default. Errors: 1044, 1049.

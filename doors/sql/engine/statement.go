@@ -25,33 +25,49 @@ const (
 	KindCommit
 	KindRollback
 	KindAccount // about accounts, which are not the engine's
-	KindEmpty   // a text without a statement
+	KindSavepoint
+	KindEmpty // a text without a statement
 
 	Kinds // how many there are
 )
 
 // String is the kind's name, as metrics have it.
 func (k Kind) String() string {
-	return [Kinds]string{"other", "read", "lock", "write", "define", "begin", "commit", "rollback", "account", "empty"}[k]
+	return [Kinds]string{"other", "read", "lock", "write", "define", "begin", "commit", "rollback", "account", "savepoint", "empty"}[k]
 }
 
 // Statement is a parsed statement. It never changes, and sessions share it.
 type Statement struct {
 	Kind Kind
 	Text string
-	// Snapshot: START TRANSACTION WITH CONSISTENT SNAPSHOT. ReadOnly: START TRANSACTION READ ONLY.
-	Snapshot, ReadOnly bool
+	// Snapshot: START TRANSACTION WITH CONSISTENT SNAPSHOT.
+	Snapshot bool
+	// Access is START TRANSACTION READ ONLY, or READ WRITE. Nil: the session's variable decides.
+	Access *bool
+	// Chain and Release are what COMMIT and ROLLBACK say of what follows.
+	Chain, Release Choice
+	// Savepoint is the statement of KindSavepoint.
+	Savepoint *Savepoint
+	// Characteristics are those of SET TRANSACTION; nil: the statement is another one.
+	Characteristics *Characteristics
 	// Account is the statement of KindAccount.
 	Account *account.Statement
 
-	ast    sqlparser.Statement // nil: the statement is CHECK TABLE or KILL
-	check  []sqlparser.TableName
-	kill   *killing // nil: the statement is not KILL
-	params int
-	tables bool // it names a table that may be one of the catalogue's
-	in     bool // it has an IN of a list
-	pure   bool // it calls no function but those of pureFunctions
+	ast     sqlparser.Statement // nil: the statement is CHECK TABLE or KILL
+	check   []sqlparser.TableName
+	kill    *killing // nil: the statement is not KILL
+	session bool     // SET SESSION TRANSACTION, and not of the next transaction alone
+	params  int
+	tables  bool // it names a table that may be one of the catalogue's
+	in      bool // it has an IN of a list
+	pure    bool // it calls no function but those of pureFunctions
 }
+
+// ForSession reports whether Characteristics are those of all transactions of the session, and not of the next one alone.
+func (s *Statement) ForSession() bool { return s.session }
+
+// CommitsBefore reports whether a statement that is no definition commits the open transaction before, as MySQL's statements of administration do.
+func (s *Statement) CommitsBefore() bool { return s.check != nil }
 
 // Params is the number of its parameters.
 func (s *Statement) Params() int { return s.params }
@@ -72,6 +88,9 @@ func (e *Engine) Parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 		return s, rest, nil
 	}
 	if s, rest, ok, err := parseCheck(text, mode.ParserOptions()); ok {
+		return s, rest, err
+	}
+	if s, rest, ok, err := parseControl(text, mode.AnsiQuotes()); ok {
 		return s, rest, err
 	}
 	if err := refusedWords(text); err != nil {
@@ -128,23 +147,6 @@ func (s *Statement) classify() error {
 		if a.Action != sqlparser.CreateStr && a.Action != sqlparser.DropStr {
 			return refused(strings.ToUpper(a.Action) + " DATABASE")
 		}
-	case *sqlparser.Begin:
-		s.Kind = KindBegin
-		switch c := strings.ToLower(a.TransactionCharacteristic); c {
-		case "", "read write":
-		case "read only":
-			s.ReadOnly = true
-		case "with consistent snapshot":
-			s.Snapshot = true
-		default:
-			return refused("START TRANSACTION " + strings.ToUpper(c))
-		}
-		words := wordsOf(s.Text) // the parser drops this clause
-		s.Snapshot = s.Snapshot || len(words) > 2 && begins(words[2:], []string{"with", "consistent", "snapshot"})
-	case *sqlparser.Commit:
-		s.Kind = KindCommit
-	case *sqlparser.Rollback:
-		s.Kind = KindRollback
 	case *sqlparser.Use:
 	case *sqlparser.Set:
 		if err := judgeSet(a); err != nil {

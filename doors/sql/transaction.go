@@ -1,0 +1,251 @@
+package sql
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfastdb/holdfast/doors/sql/engine"
+	"github.com/holdfastdb/holdfast/doors/sql/txn"
+	"github.com/holdfastdb/holdfast/doors/sql/wire"
+)
+
+// statement runs one statement in the session's transaction. The statement's own writes are taken back where it fails, and its transaction where there
+// is none around it. The answer goes out behind the commit.
+func (s *session) statement(ctx context.Context, st *engine.Statement, params []wire.Param, to *wire.Answer) error {
+	switch st.Kind {
+	case engine.KindBegin:
+		return s.beginExplicit(st, to)
+	case engine.KindCommit, engine.KindRollback:
+		return s.complete(st, to)
+	case engine.KindSavepoint:
+		return s.savepoint(st.Savepoint, to)
+	case engine.KindDefine:
+		return s.define(ctx, st, to)
+	case engine.KindAccount:
+		return s.account(ctx, st.Account, to)
+	}
+	if st.Characteristics != nil {
+		return s.characterise(st, to)
+	}
+	if st.CommitsBefore() {
+		if err := s.commit(); err != nil {
+			return err
+		}
+	}
+	if st.Kind == engine.KindWrite && s.mayOnlyRead() {
+		return errReadOnly
+	}
+	autocommit := s.s.Autocommit()
+	mark := 0
+	if s.tx != nil {
+		mark = s.tx.Mark()
+		if s.level.EachStatement() {
+			if err := s.tx.Refresh(); err != nil {
+				return s.failed(err, mark)
+			}
+			s.s.Refreshed()
+		}
+	}
+	out, err := s.s.Run(ctx, st, params, s.begin, to)
+	if err != nil {
+		return s.failed(err, mark)
+	}
+	if !autocommit && s.s.Autocommit() || s.s.Autocommit() && !s.explicit {
+		if err := s.commit(); err != nil {
+			return err
+		}
+	}
+	if s.tx != nil && !s.s.Autocommit() {
+		s.explicit = true
+	}
+	if st.Kind == engine.KindOther {
+		if err := s.judgeAck(); err != nil {
+			return err
+		}
+	}
+	if out.Rows {
+		to.End(out.Warnings)
+	} else {
+		to.OK(out.Done)
+	}
+	return nil
+}
+
+var errReadOnly = wire.Errorf(1792, "Cannot execute statement in a READ ONLY transaction")
+
+// begin returns the open transaction, or opens one as the session's variables and SET TRANSACTION say.
+func (s *session) begin() (*txn.Tx, error) {
+	if s.tx == nil {
+		tx, err := s.d.worker.Begin()
+		if err != nil {
+			return nil, err
+		}
+		tx.TakeTurns(s.turn)
+		s.tx, s.level, s.readOnly = tx, s.nextLevel(), s.mayOnlyRead()
+		s.next = engine.Characteristics{}
+	}
+	return s.tx, nil
+}
+
+// nextLevel is the level of the next transaction.
+func (s *session) nextLevel() engine.Level {
+	if s.next.Level != nil {
+		return *s.next.Level
+	}
+	return s.s.Level()
+}
+
+// mayOnlyRead reports whether the transaction that is open, or the next one, may not write.
+func (s *session) mayOnlyRead() bool {
+	switch {
+	case s.tx != nil:
+		return s.readOnly
+	case s.next.ReadOnly != nil:
+		return *s.next.ReadOnly
+	}
+	return s.s.ReadOnly()
+}
+
+// beginExplicit is BEGIN: it commits what is open.
+func (s *session) beginExplicit(st *engine.Statement, to *wire.Answer) error {
+	if err := s.commit(); err != nil {
+		return err
+	}
+	if st.Access != nil {
+		s.next.ReadOnly = st.Access
+	}
+	if err := s.beginNow(); err != nil {
+		return err
+	}
+	if st.Snapshot && s.level == engine.RepeatableRead {
+		if err := s.s.Snapshot(s.tx); err != nil {
+			return s.failed(err, 0)
+		}
+	}
+	to.OK(wire.Done{})
+	return nil
+}
+
+// beginNow opens a transaction that the client has asked for.
+func (s *session) beginNow() error {
+	if _, err := s.begin(); err != nil {
+		return s.failed(err, 0)
+	}
+	s.explicit = true
+	return nil
+}
+
+// complete is COMMIT and ROLLBACK. The transaction that is chained has the level and the access of the one that ends.
+func (s *session) complete(st *engine.Statement, to *wire.Answer) error {
+	chain, release := s.s.Completion()
+	if st.Chain != engine.ChoiceDefault || st.Release != engine.ChoiceDefault {
+		chain, release = st.Chain == engine.ChoiceYes, st.Release == engine.ChoiceYes
+	}
+	next := engine.Characteristics{}
+	if level, readOnly := s.level, s.readOnly; s.tx != nil {
+		next = engine.Characteristics{Level: &level, ReadOnly: &readOnly}
+	}
+	if st.Kind == engine.KindRollback {
+		s.rollback()
+	} else if err := s.commit(); err != nil {
+		return err
+	}
+	if chain {
+		s.next = next
+		if err := s.beginNow(); err != nil {
+			return err
+		}
+	}
+	to.OK(wire.Done{})
+	if release {
+		to.Last()
+	}
+	return nil
+}
+
+// characterise is SET TRANSACTION.
+func (s *session) characterise(st *engine.Statement, to *wire.Answer) error {
+	switch c := st.Characteristics; {
+	case st.ForSession():
+		if err := s.s.Characterise(*c); err != nil {
+			return err
+		}
+	case s.tx != nil:
+		return wire.Errorf(1568, "Transaction characteristics can't be changed while a transaction is in progress")
+	default:
+		if c.Level != nil {
+			s.next.Level = c.Level
+		}
+		if c.ReadOnly != nil {
+			s.next.ReadOnly = c.ReadOnly
+		}
+	}
+	to.OK(wire.Done{})
+	return nil
+}
+
+// define changes the catalogue in a transaction of its own, behind the commit of the one that is open.
+func (s *session) define(ctx context.Context, st *engine.Statement, to *wire.Answer) error {
+	if s.mayOnlyRead() {
+		return errReadOnly
+	}
+	if err := s.commit(); err != nil {
+		return err
+	}
+	out, err := s.s.Run(ctx, st, nil, s.begin, to)
+	if err != nil {
+		err = s.failed(err, 0)
+		s.rollback()
+		return err
+	}
+	if s.tx != nil {
+		s.wrote(s.tx)
+	}
+	s.rollback() // the change is in the log: what is left are the locks
+	to.OK(out.Done)
+	return nil
+}
+
+// commit ends the open transaction.
+func (s *session) commit() error {
+	if s.tx == nil {
+		s.explicit = false
+		return nil
+	}
+	tx := s.tx
+	s.ended()
+	if err := tx.Commit(); err != nil {
+		return s.words(err)
+	}
+	s.wrote(tx)
+	return nil
+}
+
+func (s *session) rollback() {
+	if s.tx != nil {
+		s.tx.Rollback()
+	}
+	s.ended()
+}
+
+func (s *session) ended() {
+	s.tx, s.explicit, s.saves = nil, false, nil
+	s.s.Ended()
+}
+
+// failed takes a statement back, or the whole transaction where the error has ended it or nothing is around the statement.
+func (s *session) failed(err error, mark int) error {
+	switch {
+	case s.tx == nil:
+	case errors.Is(err, txn.ErrDeadlock), errors.Is(err, txn.ErrTermOver), errors.Is(err, txn.ErrUnknown), errors.Is(err, txn.ErrEnded):
+		s.ended()
+	case !s.explicit && s.s.Autocommit():
+		s.rollback()
+	default:
+		s.tx.RollbackTo(mark)
+		if !s.s.Autocommit() {
+			s.explicit = true
+		}
+	}
+	return s.words(err)
+}
