@@ -83,12 +83,15 @@ func (t *Table) inside(s *span) (holds []hold, room int64) {
 	return holds, room
 }
 
+// Watched reports whether there is any range. A range that is made from now on takes in the keys that are locked.
+func (t *Table) Watched() bool { return t.watched.Load() > 0 }
+
 // LockOver asks for the intents on the ranges over a key that the owner has locked in a mode: the lock is the owner's once it has them all. A nil
 // Request without an error: it has. A Request: it waits for one of them, and asks again behind it. Errors: as Lock.
 func (o *Owner) LockOver(table, key []byte, mode Mode, wait bool) (*Request, error) {
 	t := o.t
-	if t.watched.Load() == 0 {
-		return nil, nil // a range that is made from now on takes the key in
+	if !t.Watched() {
+		return nil, nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -38,6 +38,7 @@ type used struct {
 	version  uint64
 	nextAuto uint64
 	nextRow  uint64 // behind the largest number that it has given to a row; 0: it has given none
+	keys     keys
 }
 
 // TakeTurns has the transaction ask t for each row, and give its place back before it waits.
@@ -89,44 +90,19 @@ func (x *Tx) lock(key []byte, mode lock.Mode, wait Wait) error {
 	}
 	x.owner.SetWeight(int64(x.own.Bytes()))
 	r, err := x.owner.Lock(key, mode, wait.Time != 0)
-	if r != nil {
-		x.turn.Leave()
-		m := x.t.w.m
-		switch m.Tasks().Wait(wait.Time, r.Done(), wait.Interrupt, m.StoppedC()) {
-		case 0:
-			err = r.Err()
-		case 1:
-			err = x.giveUp(r, ErrInterrupted)
-		case 2:
-			err = x.giveUp(r, lock.ErrEnded)
-		default:
-			err = x.giveUp(r, ErrLockTimeout)
-		}
-	}
+	return x.granted(mode, x.t.await(x.owner, r, err, x.turn, wait))
+}
+
+// granted ends the transaction where a request for a lock has ended it.
+func (x *Tx) granted(mode lock.Mode, err error) error {
 	switch {
 	case err == nil:
 		// Metadata is the lock of plain reads: the first of them confirms the term.
 		x.locked = x.locked || mode != lock.Metadata
-	case errors.Is(err, lock.ErrDeadlock):
+	case errors.Is(err, ErrDeadlock), errors.Is(err, ErrTermOver):
 		x.end()
-		err = ErrDeadlock
-	case errors.Is(err, lock.ErrEnded):
-		x.end()
-		err = ErrTermOver
-	case errors.Is(err, lock.ErrBusy):
-		err = ErrBusy
-	case errors.Is(err, lock.ErrFull):
-		err = ErrTooManyLocks
 	}
 	return err
-}
-
-// giveUp ends a request, unless it has ended by itself meanwhile.
-func (x *Tx) giveUp(r *lock.Request, why error) error {
-	if x.owner.GiveUp(r) {
-		return why
-	}
-	return r.Err()
 }
 
 // LockRow locks a row or an entry of an index, whether or not it is there, and returns its newest value: the transaction's own, or the one that was
@@ -140,7 +116,7 @@ func (x *Tx) LockRow(table, index uint64, key []byte, mode lock.Mode, wait Wait)
 			return nil, false, 0, err
 		}
 	}
-	if err := x.lock(full, mode, wait); err != nil {
+	if err := x.lockKey(table, full, mode, wait); err != nil {
 		return nil, false, 0, err
 	}
 	// The view is opened behind the lock: the transaction that held it before has been applied by now, and no other one can write the row.

@@ -63,6 +63,7 @@ type Break struct {
 	ReleaseBeforeApply bool // give the locks back when the commit is proposed
 	ViewBeforeLock     bool // read a locked row from a view that was opened before the lock was granted
 	NoConfirm          bool // commit a transaction that only locked without confirming its term
+	NoRanges           bool // lock no ranges
 }
 
 // headBytes is what a command takes beside the writes of a transaction, at most.
@@ -90,6 +91,8 @@ type term struct {
 	number uint64
 	locks  *lock.Table
 	autos  autos
+	names  names
+	freeze freeze
 }
 
 // New returns the worker of a member. Run makes it work.
@@ -143,7 +146,7 @@ func (w *Worker) begin(number uint64) {
 	}
 	w.now = nil
 	if number != 0 {
-		w.now = &term{w: w, number: number, locks: lock.New(w.lockBytes), autos: autos{of: map[uint64]*auto{}}}
+		w.now = &term{w: w, number: number, locks: lock.New(w.lockBytes), autos: autos{of: map[uint64]*auto{}}, names: names{of: map[string]uint32{}}}
 	}
 	w.mu.Unlock()
 	if was != nil {
@@ -151,13 +154,25 @@ func (w *Worker) begin(number uint64) {
 	}
 }
 
-// Begin begins a transaction. Error: ErrNotLeader.
-func (w *Worker) Begin() (*Tx, error) {
+// term returns the one that runs. Error: ErrNotLeader.
+func (w *Worker) term() (*term, error) {
 	w.mu.Lock()
-	t := w.now
-	w.mu.Unlock()
-	if t == nil {
+	defer w.mu.Unlock()
+	if w.now == nil {
 		return nil, ErrNotLeader
 	}
-	return &Tx{t: t, owner: t.locks.Owner(), own: NewBuffer(w.opt.MaxBytes), tables: map[uint64]*used{}}, nil
+	return w.now, nil
+}
+
+// Begin begins a transaction. Error: ErrNotLeader.
+func (w *Worker) Begin() (*Tx, error) {
+	t, err := w.term()
+	if err != nil {
+		return nil, err
+	}
+	return t.begin(t.locks.Owner()), nil
+}
+
+func (t *term) begin(owner *lock.Owner) *Tx {
+	return &Tx{t: t, owner: owner, own: NewBuffer(t.w.opt.MaxBytes), tables: map[uint64]*used{}}
 }
