@@ -46,6 +46,11 @@ func (s *session) statement(ctx context.Context, st *engine.Statement, params []
 			s.s.Refreshed()
 		}
 	}
+	level := s.nextLevel()
+	if s.tx != nil {
+		level = s.level
+	}
+	s.s.At(level, s.explicit || !autocommit)
 	out, err := s.s.Run(ctx, st, params, s.begin, to)
 	if err != nil {
 		return s.failed(err, mark)

@@ -178,7 +178,7 @@ func (s *Session) named(n sqlparser.TableName) (databaseName, name string, err e
 
 // lockTable locks a table's definition and rows against everybody else.
 func (s *Session) lockTable(tx *txn.Tx, t *sqlmachine.Table) error {
-	return tx.UseTable(t.ID, t.Version, lock.Exclusive, txn.Wait{Time: s.seconds("lock_wait_timeout", 31536000)})
+	return tx.UseTable(t.ID, t.Version, lock.Exclusive, s.tableWait())
 }
 
 // own finds a table and locks it. Nil: there is none.

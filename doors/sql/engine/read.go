@@ -367,9 +367,17 @@ func (t *tableView) readLocked(ctx *sql.Context, s *Session, tx *txn.Tx, p span)
 			return nil, err
 		}
 	}
+	if t.how.ranges && !p.exact {
+		if err := tx.LockRange(t.t.ID, p.id(), p.from, p.to, t.how.mode, r.wait(ctx)); err != nil {
+			return nil, err
+		}
+	}
 	it, err := tx.ScanNewest(t.t.ID, p.id(), p.from, p.to)
 	if err != nil {
 		return nil, err
+	}
+	if t.how.ranges && t.how.mode == lock.Shared && p.id() == 0 && !s.writes { // nobody writes a row of the range, this statement neither
+		return &plainRows{t: t, s: s, tx: tx, it: it, p: p}, nil
 	}
 	defer it.Close()
 	for begun := false; move(it, &begun, p.reverse); {

@@ -63,7 +63,7 @@ var refusedStarts = [][]string{
 
 // refusedAnywhere are clauses that the parser drops, or that the planner takes and does nothing with.
 var refusedAnywhere = [][]string{
-	{"for", "share"}, {"for", "update", "of"}, {"procedure", "analyse"}, {"high_priority"}, {"low_priority"}, {"delayed"}, {"sql_calc_found_rows"},
+	{"procedure", "analyse"}, {"high_priority"}, {"low_priority"}, {"delayed"}, {"sql_calc_found_rows"},
 	{"with", "rollup"}, {"row_format"}, {"key_block_size"}, {"data", "directory"}, {"index", "directory"}, {"encryption"}, {"tablespace"},
 	{"fulltext"}, {"spatial"}, {"foreign", "key"}, {"references"}, {"generated", "always"}, {"invisible"}, {"check"},
 }

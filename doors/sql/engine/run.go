@@ -33,6 +33,7 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 	}
 	s.begin, s.tx, s.cat, s.reads, s.values, s.used, s.verb = begin, nil, nil, reads{}, nil, s.used[:0], verbOf(st.ast)
 	s.gathered, s.inserted, s.replaced = newGathered(st), inserted{}, 0
+	s.interrupt, s.writes = ctx.Done(), st.Kind == KindWrite
 	s.digits = nil
 	s.shows, s.row = !st.tables && (st.Kind == KindOther || st.Kind == KindRead), 0
 	if _, ok := st.ast.(*sqlparser.Set); ok {
@@ -99,7 +100,7 @@ func (s *Session) Columns(ctx context.Context, st *Statement) (columns []wire.Co
 	if st.Kind != KindRead && st.Kind != KindLock || st.check != nil {
 		return nil, nil
 	}
-	s.begin, s.tx, s.cat, s.values, s.verb = nil, nil, nil, nil, verbOf(st.ast)
+	s.begin, s.tx, s.cat, s.values, s.verb, s.interrupt = nil, nil, nil, nil, verbOf(st.ast), ctx.Done()
 	s.shows = !st.tables && (st.Kind == KindOther || st.Kind == KindRead)
 	c := s.context(ctx, st.Text)
 	defer func() {

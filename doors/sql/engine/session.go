@@ -35,6 +35,11 @@ type Session struct {
 	shows  bool       // the statement reads definitions and no rows
 	digits []int      // behind the points of the result's columns; nil, or -1: as their types say
 	row    int        // that is stored, from 1
+	level  Level      // of the transaction
+	shares bool       // plain reads lock what they read
+	writes bool       // the statement is of KindWrite
+
+	interrupt <-chan struct{} // ends what the statement waits for
 
 	read      reads // of all statements before
 	processes processes
@@ -155,7 +160,7 @@ func (s *Session) useTable(databaseName, name string, mode lock.Mode) (*sqlmachi
 		return nil, err
 	}
 	for {
-		if err := tx.UseTable(t.ID, t.Version, mode, txn.Wait{Time: s.seconds("lock_wait_timeout", 31536000)}); err != nil {
+		if err := tx.UseTable(t.ID, t.Version, mode, s.tableWait()); err != nil {
 			return nil, err
 		}
 		s.cat = nil // it may have changed while the lock was waited for
@@ -181,6 +186,17 @@ func (s *Session) useTable(databaseName, name string, mode lock.Mode) (*sqlmachi
 // wait says how long the session waits for a row, and what ends the wait.
 func (s *Session) wait(ctx *sql.Context) txn.Wait {
 	return txn.Wait{Time: s.seconds(lockWaitVariable, 50), Interrupt: ctx.Done()}
+}
+
+// tableWait says how long the session waits for a table, and what ends the wait.
+func (s *Session) tableWait() txn.Wait {
+	return txn.Wait{Time: s.seconds("lock_wait_timeout", 31536000), Interrupt: s.interrupt}
+}
+
+// At says at which level the next statement runs. within: in a transaction that goes on behind it. There, and nowhere else, plain reads of SERIALIZABLE
+// lock what they read: a statement by itself sees one state anyhow.
+func (s *Session) At(level Level, within bool) {
+	s.level, s.shares = level, within && level == Serializable
 }
 
 // seconds returns a variable that counts seconds.

@@ -96,7 +96,8 @@ func (e *Engine) Parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 	if err := refusedWords(text); err != nil {
 		return nil, "", err
 	}
-	ast, next, text, err := parse(text, mode.ParserOptions())
+	given, clauses := text, lockClauses(text, mode.AnsiQuotes())
+	ast, next, text, err := parse(clauses, mode.ParserOptions())
 	if errors.Is(err, sqlparser.ErrEmpty) {
 		return &Statement{Kind: KindEmpty}, "", nil
 	}
@@ -105,6 +106,9 @@ func (e *Engine) Parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 	}
 	if next > 0 && next < len(text) {
 		text, rest = text[:next], strings.TrimLeft(text[next:], " \t\r\n;")
+	}
+	if clauses != given { // clients and operators see what the client has sent
+		text = given[:len(given)-len(rest)]
 	}
 	s = &Statement{Text: strings.TrimRight(text, " \t\r\n;"), ast: ast}
 	if err := s.classify(); err != nil {
@@ -190,7 +194,8 @@ type survey struct {
 	tables bool
 	impure bool
 	in     bool
-	calls  bool // it has a form that becomes the call of a function
+	calls  bool            // it has a form that becomes the call of a function
+	named  map[string]bool // tables of the FROM that is surveyed, by their names in the statement
 	err    error
 }
 
@@ -201,7 +206,7 @@ func (v *survey) refuse(what string) {
 }
 
 // selects surveys a SELECT. mark: tables in it are read with this mark; nil: as its own clauses say.
-func (v *survey) selects(n sqlparser.SelectStatement, mark *string) {
+func (v *survey) selects(n sqlparser.SelectStatement, mark *marking) {
 	switch a := n.(type) {
 	case *sqlparser.ParenSelect:
 		v.selects(a.Select, mark)
@@ -219,15 +224,26 @@ func (v *survey) selects(n sqlparser.SelectStatement, mark *string) {
 		v.into(a.Into)
 		own := mark
 		if a.Lock != nil && a.Lock.Type != "" {
-			m, ok := markOf(a.Lock)
-			if !ok {
-				v.refuse(strings.ToUpper(strings.TrimSpace(a.Lock.Type)))
+			m, err := markingOf(a.Lock)
+			if err != nil && v.err == nil {
+				v.err = err
 			}
-			own, v.locks = &m, true
+			own, v.locks = m, true
+			a.Lock = &sqlparser.Lock{} // what it says stands at the tables now
 		}
+		named := v.named
+		v.named = map[string]bool{}
 		for _, t := range a.From {
 			v.from(t, own)
 		}
+		if own != nil && own != mark {
+			for name := range own.of { // any order: the client is told of one
+				if !v.named[name] && v.err == nil {
+					v.err = wire.Errorf(3568, "Unresolved table name `%s` in locking clause.", name)
+				}
+			}
+		}
+		v.named = named
 		v.walk(a.With, mark)
 		v.walk(a.SelectExprs, mark)
 		v.walk(a.Where, mark)
@@ -265,7 +281,7 @@ func (v *survey) into(i *sqlparser.Into) {
 }
 
 // from surveys a table expression.
-func (v *survey) from(t sqlparser.TableExpr, mark *string) {
+func (v *survey) from(t sqlparser.TableExpr, mark *marking) {
 	switch a := t.(type) {
 	case *sqlparser.AliasedTableExpr:
 		v.aliased(a, mark)
@@ -282,7 +298,7 @@ func (v *survey) from(t sqlparser.TableExpr, mark *string) {
 	}
 }
 
-func (v *survey) aliased(a *sqlparser.AliasedTableExpr, mark *string) {
+func (v *survey) aliased(a *sqlparser.AliasedTableExpr, mark *marking) {
 	if a.AsOf != nil {
 		v.refuse("AS OF")
 		return
@@ -290,8 +306,13 @@ func (v *survey) aliased(a *sqlparser.AliasedTableExpr, mark *string) {
 	if len(a.Partitions) > 0 {
 		v.refuse("PARTITION")
 	}
+	name := a.As.String()
 	switch e := a.Expr.(type) {
 	case sqlparser.TableName:
+		if name == "" {
+			name = e.Name.String()
+		}
+		v.name(name)
 		if strings.EqualFold(e.DbQualifier.String(), sql.InformationSchemaDatabaseName) {
 			return
 		}
@@ -299,10 +320,7 @@ func (v *survey) aliased(a *sqlparser.AliasedTableExpr, mark *string) {
 		if e.Name.IsEmpty() || strings.EqualFold(e.Name.String(), "dual") {
 			return
 		}
-		text := ""
-		if mark != nil {
-			text = *mark
-		}
+		text := mark.mark(name)
 		if h, ok := hinted(a); ok {
 			if text == "" {
 				text = markPlain
@@ -313,14 +331,27 @@ func (v *survey) aliased(a *sqlparser.AliasedTableExpr, mark *string) {
 			a.AsOf = &sqlparser.AsOf{Time: sqlparser.NewStrVal([]byte(text))}
 		}
 	case *sqlparser.Subquery:
+		v.name(name)
+		if text := mark.mark(name); text != "" {
+			mark = &marking{all: text}
+		} else {
+			mark = nil
+		}
 		v.selects(e.Select, mark)
 	default:
 		v.walk(a.Expr, mark)
 	}
 }
 
+// name notes a table's name in the FROM that is surveyed.
+func (v *survey) name(name string) {
+	if v.named != nil {
+		v.named[strings.ToLower(name)] = true
+	}
+}
+
 // walk surveys expressions and whatever else is left.
-func (v *survey) walk(n sqlparser.SQLNode, mark *string) {
+func (v *survey) walk(n sqlparser.SQLNode, mark *marking) {
 	if n == nil {
 		return
 	}
@@ -407,7 +438,7 @@ func (v *survey) insert(a *sqlparser.Insert) {
 	if len(a.Partitions) > 0 {
 		v.refuse("PARTITION")
 	}
-	shared := markShared
+	shared := marking{all: markSource}
 	v.walk(a.With, &shared)
 	switch r := a.Rows.(type) {
 	case sqlparser.SelectStatement:
@@ -435,7 +466,7 @@ func (v *survey) update(a *sqlparser.Update) {
 	if len(a.Returning) > 0 {
 		v.refuse("RETURNING")
 	}
-	exclusive, shared := markExclusive, markShared
+	exclusive, shared := marking{all: markExclusive}, marking{all: markSource}
 	v.walk(a.With, &shared)
 	for _, t := range a.TableExprs {
 		v.from(t, &exclusive)
@@ -453,7 +484,7 @@ func (v *survey) delete(a *sqlparser.Delete) {
 	if len(a.Partitions) > 0 {
 		v.refuse("PARTITION")
 	}
-	exclusive, shared := markExclusive, markShared
+	exclusive, shared := marking{all: markExclusive}, marking{all: markSource}
 	v.walk(a.With, &shared)
 	for _, t := range a.TableExprs {
 		v.from(t, &exclusive)

@@ -124,6 +124,15 @@ func (w *Worker) HeldLocks() int64 {
 	return t.locks.Bytes()
 }
 
+// Waiting is how many transactions wait for a lock. Any goroutine.
+func (w *Worker) Waiting() int {
+	t, err := w.term()
+	if err != nil {
+		return 0
+	}
+	return t.locks.Waiting()
+}
+
 // Run follows the member's leadership until it stops.
 func (w *Worker) Run() {
 	worker.Lead(w.m, func(number uint64, over <-chan struct{}) {
