@@ -20,12 +20,13 @@ import (
 
 // book is everything about SQL transactions in one run: the clients, what they were told, and the checks of it.
 type book struct {
-	w         *sim.World
-	r         *rand.Rand
-	lockBytes int64
-	slow      int // one in so many pauses of a client is long
-	verify    bool
-	defect    txn.Break
+	w          *sim.World
+	r          *rand.Rand
+	lockBytes  int64
+	slow       int // one in so many pauses of a client is long
+	verify     bool
+	defect     txn.Break
+	repeatable bool // seats are counted at REPEATABLE READ, which lets write skew happen
 
 	workers map[*sim.Member]*worker
 	txs     []*transaction // in the order in which they began
@@ -59,6 +60,8 @@ const (
 	ReleaseBeforeApply = "locks released before apply"
 	ViewBeforeLock     = "view taken before the lock"
 	NoConfirm          = "lock-only commit unconfirmed"
+	NoRanges           = "ranges are not locked"
+	Repeatable         = "counted at REPEATABLE READ"
 )
 
 var defects = map[string]txn.Break{
@@ -67,12 +70,13 @@ var defects = map[string]txn.Break{
 	ReleaseBeforeApply: {ReleaseBeforeApply: true},
 	ViewBeforeLock:     {ViewBeforeLock: true},
 	NoConfirm:          {NoConfirm: true},
+	NoRanges:           {NoRanges: true},
 }
 
 // begin draws what a run has of transactions; nil: none. A run with chosen faults has none unless it asks for other doors, so that its seeds go on
 // meaning the same.
 func begin(opt *sim.Options) *book {
-	b := &book{r: rand.New(rand.NewPCG(opt.Seed, 9)), lockBytes: 1 << 20, verify: !opt.Outside, defect: defects[opt.Defect],
+	b := &book{r: rand.New(rand.NewPCG(opt.Seed, 9)), lockBytes: 1 << 20, verify: !opt.Outside, defect: defects[opt.Defect], repeatable: opt.Defect == Repeatable,
 		workers: map[*sim.Member]*worker{}, users: userBook{all: map[userKey]*user{}}}
 	if !opt.Doors && (opt.Faults != nil || b.r.IntN(2) != 0) {
 		return nil
@@ -133,6 +137,7 @@ const (
 	ListBroken = "list broken"           // two lists that were read are not one the beginning of the other, or no order explains all of them
 	StaleRead  = "stale read"            // a transaction did not see what was acknowledged before
 	TwoOfAKey  = "two of a unique key"   // two rows have one unique key, or an index and its rows differ
+	WriteSkew  = "write skew"            // transactions of which each has kept a promise have broken it together
 	GivenTwice = "value was given twice" // two transactions were given one value of AUTO_INCREMENT, or one row's number
 )
 
@@ -150,6 +155,7 @@ const (
 	Numbered   = "numbers given to rows"
 	Duplicates = "duplicates of a unique key refused"
 	Altered    = "definitions changed"
+	Ranges     = "ranges locked"
 )
 
 // Begin implements sim.Workload.

@@ -122,9 +122,10 @@ const (
 	users    = "users"    // AUTO_INCREMENT → who has inserted it, and a name; index 1 is unique: name → AUTO_INCREMENT
 	marks    = "marks"    // a transaction → nothing: each one that writes inserts its own row
 	numbered = "numbered" // a number that the table has given → the transaction
+	seats    = "seats"    // number of a table, and a transaction → nothing
 )
 
-var tableNames = []string{accounts, lists, users, marks, numbered}
+var tableNames = []string{accounts, lists, users, marks, numbered, seats}
 
 // byName is the index of names.
 const byName = 1
