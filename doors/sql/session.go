@@ -25,6 +25,7 @@ type session struct {
 
 	tx       *txn.Tx                // that is open; nil: none
 	explicit bool                   // BEGIN has opened it, or autocommit is off
+	term     uint64                 // of the transaction that was opened last
 	level    engine.Level           // of tx
 	readOnly bool                   // tx may not write
 	next     engine.Characteristics // of the next transaction alone (SET TRANSACTION)

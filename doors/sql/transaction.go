@@ -51,14 +51,15 @@ func (s *session) statement(ctx context.Context, st *engine.Statement, params []
 		level = s.level
 	}
 	s.s.At(level, s.explicit || !autocommit)
-	out, err := s.s.Run(ctx, st, params, s.begin, to)
+	alone := s.tx == nil && autocommit && !s.explicit
+	next := s.next
+	out, err := s.once(ctx, st, params, autocommit, to)
+	for tries := 1; err != nil && alone && tries < mostTries && s.again(ctx, st, err, to); tries++ {
+		s.next = next
+		out, err = s.once(ctx, st, params, autocommit, to)
+	}
 	if err != nil {
 		return s.failed(err, mark)
-	}
-	if !autocommit && s.s.Autocommit() || s.s.Autocommit() && !s.explicit {
-		if err := s.commit(); err != nil {
-			return err
-		}
 	}
 	if s.tx != nil && !s.s.Autocommit() {
 		s.explicit = true
@@ -76,6 +77,15 @@ func (s *session) statement(ctx context.Context, st *engine.Statement, params []
 	return nil
 }
 
+// once runs a statement, and commits where nothing is around it.
+func (s *session) once(ctx context.Context, st *engine.Statement, params []wire.Param, autocommit bool, to *wire.Answer) (engine.Outcome, error) {
+	out, err := s.s.Run(ctx, st, params, s.begin, to)
+	if err == nil && (!autocommit && s.s.Autocommit() || s.s.Autocommit() && !s.explicit) {
+		err = s.commitOpen()
+	}
+	return out, err
+}
+
 var errReadOnly = wire.Errorf(1792, "Cannot execute statement in a READ ONLY transaction")
 
 // begin returns the open transaction, or opens one as the session's variables and SET TRANSACTION say.
@@ -86,7 +96,7 @@ func (s *session) begin() (*txn.Tx, error) {
 			return nil, err
 		}
 		tx.TakeTurns(s.turn)
-		s.tx, s.level, s.readOnly = tx, s.nextLevel(), s.mayOnlyRead()
+		s.tx, s.term, s.level, s.readOnly = tx, tx.Term(), s.nextLevel(), s.mayOnlyRead()
 		s.next = engine.Characteristics{}
 	}
 	return s.tx, nil
@@ -213,6 +223,14 @@ func (s *session) define(ctx context.Context, st *engine.Statement, to *wire.Ans
 
 // commit ends the open transaction.
 func (s *session) commit() error {
+	if err := s.commitOpen(); err != nil {
+		return s.words(err)
+	}
+	return nil
+}
+
+// commitOpen is commit, with the errors of txn.
+func (s *session) commitOpen() error {
 	if s.tx == nil {
 		s.explicit = false
 		return nil
@@ -220,7 +238,7 @@ func (s *session) commit() error {
 	tx := s.tx
 	s.ended()
 	if err := tx.Commit(); err != nil {
-		return s.words(err)
+		return err
 	}
 	s.wrote(tx)
 	return nil

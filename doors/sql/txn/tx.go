@@ -41,6 +41,9 @@ type used struct {
 	keys     keys
 }
 
+// Term is the transaction's.
+func (x *Tx) Term() uint64 { return x.t.number }
+
 // TakeTurns has the transaction ask t for each row, and give its place back before it waits.
 func (x *Tx) TakeTurns(t *turn.Turn) { x.turn = t }
 

@@ -124,6 +124,15 @@ func (w *Worker) HeldLocks() int64 {
 	return t.locks.Bytes()
 }
 
+// Term is the term in which transactions begin now; 0: the member does not lead. Any goroutine.
+func (w *Worker) Term() uint64 {
+	t, err := w.term()
+	if err != nil {
+		return 0
+	}
+	return t.number
+}
+
 // Waiting is how many transactions wait for a lock. Any goroutine.
 func (w *Worker) Waiting() int {
 	t, err := w.term()
