@@ -47,8 +47,11 @@ func play(t *testing.T, script []byte) []byte {
 	var out bytes.Buffer
 	for line := range strings.Lines(string(script)) {
 		line = strings.TrimRight(line, "\n")
-		if who, ok := strings.CutSuffix(line, "<"); ok && later[who] != nil {
+		if who, ok := strings.CutSuffix(line, "<"); ok && clients[who] != nil {
 			fmt.Fprintln(&out, line)
+			if later[who] == nil { // it had its answer at once
+				continue
+			}
 			select {
 			case answer := <-later[who]:
 				out.WriteString(answer)

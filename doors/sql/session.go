@@ -31,6 +31,9 @@ type session struct {
 	next     engine.Characteristics // of the next transaction alone (SET TRANSACTION)
 	saves    []savepoint            // of tx, in their order
 
+	hold    *txn.Hold // what is locked beyond transactions; nil: nothing
+	writing *txn.Tx   // whose write has begun; nil: none
+
 	turn  *turn.Turn
 	acked acked // of the command that runs
 	doing doing
@@ -52,7 +55,7 @@ func (d *Door) newSession(c *wire.Client) (*session, error) {
 // open gives the session fresh variables.
 func (s *session) open() {
 	s.s = s.d.engine.NewSession(engine.Client{ID: s.client.ID, User: s.client.User, Host: s.user.Host,
-		Account: s.accountName(), Rights: s.user,
+		Account: s.accountName(), Rights: s.user, Locks: s.locks(),
 		TLSVersion: s.client.TLSVersion, TLSCipher: s.client.TLSCipher})
 	s.defaultAck()
 }
@@ -144,7 +147,12 @@ func (s *session) Execute(ctx context.Context, p wire.Prepared, params []wire.Pa
 // run runs and counts one statement.
 func (s *session) run(ctx context.Context, st *engine.Statement, params []wire.Param, to *wire.Answer) error {
 	s.doing.begin(st)
-	err := s.statement(ctx, st, params, to)
+	s.s.Interruptible(ctx)
+	err := s.lost()
+	if err == nil || st.Kind == engine.KindRollback {
+		err = s.statement(ctx, st, params, to)
+		s.endWrite()
+	}
 	s.doing.end(s.s.GetCurrentDatabase())
 	s.acked.saw = s.acked.saw || err != nil || st.Kind != engine.KindWrite
 	s.d.counts.add(st.Kind, err)
@@ -232,6 +240,7 @@ func (s *session) Status() (st wire.Status) {
 // Reset implements wire.Session.
 func (s *session) Reset(context.Context) error {
 	s.rollback()
+	s.letGo()
 	database := s.s.GetCurrentDatabase()
 	s.open()
 	s.s.SetCurrentDatabase(database)
@@ -241,5 +250,6 @@ func (s *session) Reset(context.Context) error {
 // Close implements wire.Session.
 func (s *session) Close() {
 	s.rollback()
+	s.letGo()
 	s.d.clients.leave(s)
 }

@@ -19,6 +19,8 @@ func (s *session) statement(ctx context.Context, st *engine.Statement, params []
 		return s.complete(st, to)
 	case engine.KindSavepoint:
 		return s.savepoint(st.Savepoint, to)
+	case engine.KindTables:
+		return s.tables(st.Tables, to)
 	case engine.KindDefine:
 		return s.define(ctx, st, to)
 	case engine.KindAccount:
@@ -79,6 +81,11 @@ func (s *session) statement(ctx context.Context, st *engine.Statement, params []
 
 // once runs a statement, and commits where nothing is around it.
 func (s *session) once(ctx context.Context, st *engine.Statement, params []wire.Param, autocommit bool, to *wire.Answer) (engine.Outcome, error) {
+	if st.Kind == engine.KindWrite {
+		if err := s.beginWrite(); err != nil {
+			return engine.Outcome{}, err
+		}
+	}
 	out, err := s.s.Run(ctx, st, params, s.begin, to)
 	if err == nil && (!autocommit && s.s.Autocommit() || s.s.Autocommit() && !s.explicit) {
 		err = s.commitOpen()
@@ -91,7 +98,7 @@ var errReadOnly = wire.Errorf(1792, "Cannot execute statement in a READ ONLY tra
 // begin returns the open transaction, or opens one as the session's variables and SET TRANSACTION say.
 func (s *session) begin() (*txn.Tx, error) {
 	if s.tx == nil {
-		tx, err := s.d.worker.Begin()
+		tx, err := s.beginBeside()
 		if err != nil {
 			return nil, err
 		}
@@ -100,6 +107,14 @@ func (s *session) begin() (*txn.Tx, error) {
 		s.next = engine.Characteristics{}
 	}
 	return s.tx, nil
+}
+
+// beginBeside begins a transaction beside what the session keeps locked.
+func (s *session) beginBeside() (*txn.Tx, error) {
+	if s.hold != nil {
+		return s.hold.Begin()
+	}
+	return s.d.worker.Begin()
 }
 
 // nextLevel is the level of the next transaction.
@@ -126,6 +141,7 @@ func (s *session) beginExplicit(st *engine.Statement, to *wire.Answer) error {
 	if err := s.commit(); err != nil {
 		return err
 	}
+	s.unlockTables()
 	if st.Access != nil {
 		s.next.ReadOnly = st.Access
 	}
@@ -207,6 +223,11 @@ func (s *session) define(ctx context.Context, st *engine.Statement, to *wire.Ans
 	if err := s.commit(); err != nil {
 		return err
 	}
+	if err := s.beginWrite(); err != nil {
+		err = s.failed(err, 0)
+		s.rollback()
+		return err
+	}
 	out, err := s.s.Run(ctx, st, nil, s.begin, to)
 	if err != nil {
 		err = s.failed(err, 0)
@@ -217,6 +238,9 @@ func (s *session) define(ctx context.Context, st *engine.Statement, to *wire.Ans
 		s.wrote(s.tx)
 	}
 	s.rollback() // the change is in the log: what is left are the locks
+	if err := s.relock(); err != nil {
+		return s.words(err)
+	}
 	to.OK(out.Done)
 	return nil
 }
@@ -236,6 +260,15 @@ func (s *session) commitOpen() error {
 		return nil
 	}
 	tx := s.tx
+	if tx.Writes() {
+		if err := s.beginWrite(); err != nil {
+			return err
+		}
+	}
+	if s.writing != nil { // the write lasts as long as the commit
+		defer s.writing.WriteDone()
+		s.writing = nil
+	}
 	s.ended()
 	if err := tx.Commit(); err != nil {
 		return err
@@ -252,6 +285,7 @@ func (s *session) rollback() {
 }
 
 func (s *session) ended() {
+	s.endWrite()
 	s.tx, s.explicit, s.saves = nil, false, nil
 	s.s.Ended()
 }

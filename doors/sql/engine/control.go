@@ -184,6 +184,20 @@ func parseControl(text string, ansi bool) (st *Statement, rest string, ok bool, 
 			return nil, "", false, nil
 		}
 		st.savepoint(SavepointRelease, s.name())
+	case s.word("lock"):
+		if s.now.text != "tables" && s.now.text != "table" {
+			return nil, "", false, nil
+		}
+		st.Kind, st.Tables = KindTables, s.lockTables()
+	case s.word("unlock"):
+		if !s.word("tables", "table") {
+			return nil, "", false, nil
+		}
+		st.Kind, st.Tables = KindTables, &Tables{Action: UnlockTables}
+	case s.word("flush"):
+		if st.Kind, st.Tables = KindTables, s.flushTables(); st.Tables == nil {
+			return nil, "", false, nil
+		}
 	case s.word("set"):
 		if s.now.text == "@" {
 			if st.Characteristics = s.nextOnly(); st.Characteristics == nil && s.err == nil {

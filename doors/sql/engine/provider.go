@@ -75,7 +75,11 @@ func (d *database) GetTableInsensitiveAsOf(ctx *sql.Context, name string, asOf a
 func (d *database) open(ctx *sql.Context, name string, how reading) (sql.Table, bool, error) {
 	s := sessionOf(ctx)
 	how = how.at(s.level, s.shares)
-	t, err := s.useTable(d.d.Name, name, how.tableMode())
+	mode := how.tableMode()
+	if s.isTarget(d.d.Name, name) {
+		mode = lock.IntentExclusive
+	}
+	t, err := s.useTable(d.d.Name, name, mode)
 	if err != nil || t == nil {
 		return nil, false, err
 	}
@@ -92,6 +96,15 @@ func (d *database) open(ctx *sql.Context, name string, how reading) (sql.Table, 
 		v.columns.Schema = table.numbered(strconv.Itoa(s.opened))
 	}
 	return v, true, nil
+}
+
+// isTarget reports whether the statement inserts into a table.
+func (s *Session) isTarget(databaseName, name string) bool {
+	in := s.target.DbQualifier.String()
+	if in == "" {
+		in = s.GetCurrentDatabase()
+	}
+	return strings.EqualFold(s.target.Name.String(), name) && strings.EqualFold(in, databaseName)
 }
 
 func (d *database) GetTableNames(*sql.Context) ([]string, error) {

@@ -29,7 +29,7 @@ func refused(what string) *wire.Error {
 }
 
 // refusedFunctions reach outside of the transaction, or do not what MySQL's do.
-var refusedFunctions = set("load_file", "get_lock", "release_lock", "release_all_locks", "is_free_lock", "is_used_lock", "master_pos_wait",
+var refusedFunctions = set("load_file", "master_pos_wait",
 	"source_pos_wait", "wait_for_executed_gtid_set", "last_insert_id_expr", "st_geomfromtext", "st_geomfromgeojson", "st_geomfromwkb",
 	// of integers they are rounded
 	"std", "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp")

@@ -33,7 +33,7 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 	}
 	s.begin, s.tx, s.cat, s.reads, s.values, s.used, s.verb = begin, nil, nil, reads{}, nil, s.used[:0], verbOf(st.ast)
 	s.gathered, s.inserted, s.replaced = newGathered(st), inserted{}, 0
-	s.interrupt, s.writes = ctx.Done(), st.Kind == KindWrite
+	s.interrupt, s.writes, s.target = ctx.Done(), st.Kind == KindWrite, targetOf(st.ast)
 	s.digits = nil
 	s.shows, s.row = !st.tables && (st.Kind == KindOther || st.Kind == KindRead), 0
 	if _, ok := st.ast.(*sqlparser.Set); ok {
@@ -93,6 +93,14 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 		out.Done.Affected = uint64(len(s.gathered.all))
 	}
 	return out, s.gathered.apply(c)
+}
+
+// targetOf is the table that INSERT or REPLACE writes.
+func targetOf(ast sqlparser.Statement) sqlparser.TableName {
+	if a, ok := ast.(*sqlparser.Insert); ok {
+		return a.Table
+	}
+	return sqlparser.TableName{}
 }
 
 // Columns plans a statement without running it, and returns the columns of its result. Nil: it has none, or none that are known before.

@@ -20,6 +20,8 @@ type Session struct {
 	e       *Engine
 	account string // user@host, for CURRENT_USER()
 	rights  Rights // nil: all
+	locks   Locks
+	locked  []Locked // by LOCK TABLES; nil: none
 	// tlsVersion and tlsCipher are what SHOW STATUS says of the connection.
 	tlsVersion, tlsCipher string
 
@@ -28,16 +30,17 @@ type Session struct {
 	begin  func() (*txn.Tx, error) // nil: the statement reads no rows
 	tx     *txn.Tx
 	reads  reads
-	values []any      // of the parameters of a kept plan; nil: no such plan runs
-	used   []tableUse // tables that were opened while a plan was made
-	opened int        // tables with numbered rows that were opened
-	verb   string     // by which an error names the statement
-	shows  bool       // the statement reads definitions and no rows
-	digits []int      // behind the points of the result's columns; nil, or -1: as their types say
-	row    int        // that is stored, from 1
-	level  Level      // of the transaction
-	shares bool       // plain reads lock what they read
-	writes bool       // the statement is of KindWrite
+	values []any               // of the parameters of a kept plan; nil: no such plan runs
+	used   []tableUse          // tables that were opened while a plan was made
+	opened int                 // tables with numbered rows that were opened
+	verb   string              // by which an error names the statement
+	shows  bool                // the statement reads definitions and no rows
+	digits []int               // behind the points of the result's columns; nil, or -1: as their types say
+	row    int                 // that is stored, from 1
+	level  Level               // of the transaction
+	shares bool                // plain reads lock what they read
+	writes bool                // the statement is of KindWrite
+	target sqlparser.TableName // of INSERT and REPLACE, which name it without a mark; empty: the statement is another one
 
 	interrupt <-chan struct{} // ends what the statement waits for
 
@@ -71,13 +74,14 @@ type Client struct {
 	Host    string // that the client comes from
 	Account string // user@host of the account
 	Rights  Rights // nil: all
+	Locks   Locks
 	// TLSVersion and TLSCipher are those of the connection, "" without TLS.
 	TLSVersion, TLSCipher string
 }
 
 // NewSession returns the session of a client.
 func (e *Engine) NewSession(c Client) *Session {
-	s := &Session{e: e, account: c.Account, rights: c.Rights, tlsVersion: strings.Replace(c.TLSVersion, " ", "v", 1), tlsCipher: c.TLSCipher,
+	s := &Session{e: e, account: c.Account, rights: c.Rights, locks: c.Locks, tlsVersion: strings.Replace(c.TLSVersion, " ", "v", 1), tlsCipher: c.TLSCipher,
 		BaseSession: sql.NewBaseSessionWithClientServer("127.0.0.1", sql.Client{User: c.User, Address: c.Host}, c.ID)}
 	s.SetIgnoreAutoCommit(true) // the door commits
 	s.processes.s = s
@@ -144,6 +148,11 @@ func (s *Session) useTable(databaseName, name string, mode lock.Mode) (*sqlmachi
 	if !s.mayUse(nameOf(databaseName)) {
 		return nil, s.deniedTable(name)
 	}
+	if s.begin != nil {
+		if err := s.mayUseLocked(nameOf(databaseName), nameOf(name), mode); err != nil {
+			return nil, err
+		}
+	}
 	find := func() *sqlmachine.Table {
 		d := s.catalogue().Database(nameOf(databaseName))
 		if d == nil {
@@ -160,7 +169,7 @@ func (s *Session) useTable(databaseName, name string, mode lock.Mode) (*sqlmachi
 		return nil, err
 	}
 	for {
-		if err := tx.UseTable(t.ID, t.Version, mode, s.tableWait()); err != nil {
+		if err := tx.UseTable(t.ID, t.Version, mode, s.TableWait()); err != nil {
 			return nil, err
 		}
 		s.cat = nil // it may have changed while the lock was waited for
@@ -188,10 +197,13 @@ func (s *Session) wait(ctx *sql.Context) txn.Wait {
 	return txn.Wait{Time: s.seconds(lockWaitVariable, 50), Interrupt: ctx.Done()}
 }
 
-// tableWait says how long the session waits for a table, and what ends the wait.
-func (s *Session) tableWait() txn.Wait {
+// TableWait says how long the session waits for a table, and what ends the wait.
+func (s *Session) TableWait() txn.Wait {
 	return txn.Wait{Time: s.seconds("lock_wait_timeout", 31536000), Interrupt: s.interrupt}
 }
+
+// Interruptible has what ctx ends end the waits of the statement that begins.
+func (s *Session) Interruptible(ctx context.Context) { s.interrupt = ctx.Done() }
 
 // At says at which level the next statement runs. within: in a transaction that goes on behind it. There, and nowhere else, plain reads of SERIALIZABLE
 // lock what they read: a statement by itself sees one state anyhow.

@@ -26,14 +26,15 @@ const (
 	KindRollback
 	KindAccount // about accounts, which are not the engine's
 	KindSavepoint
-	KindEmpty // a text without a statement
+	KindTables // LOCK TABLES, UNLOCK TABLES, FLUSH TABLES
+	KindEmpty  // a text without a statement
 
 	Kinds // how many there are
 )
 
 // String is the kind's name, as metrics have it.
 func (k Kind) String() string {
-	return [Kinds]string{"other", "read", "lock", "write", "define", "begin", "commit", "rollback", "account", "savepoint", "empty"}[k]
+	return [Kinds]string{"other", "read", "lock", "write", "define", "begin", "commit", "rollback", "account", "savepoint", "tables", "empty"}[k]
 }
 
 // Statement is a parsed statement. It never changes, and sessions share it.
@@ -48,6 +49,8 @@ type Statement struct {
 	Chain, Release Choice
 	// Savepoint is the statement of KindSavepoint.
 	Savepoint *Savepoint
+	// Tables is the statement of KindTables.
+	Tables *Tables
 	// Characteristics are those of SET TRANSACTION; nil: the statement is another one.
 	Characteristics *Characteristics
 	// Account is the statement of KindAccount.

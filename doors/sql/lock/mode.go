@@ -23,6 +23,15 @@ func (m Mode) String() string {
 	return [...]string{"metadata", "intent shared", "intent exclusive", "shared", "all rows", "exclusive"}[m]
 }
 
+// IntentOf is what an owner of a lock on a row holds on its table, and on the ranges over it.
+func IntentOf(m Mode) Mode { return intents[m] }
+
+// intents: a Mode that is not of rows has none.
+var intents = [modes]Mode{Shared: IntentShared, Exclusive: IntentExclusive}
+
+// Covers reports whether the owner of a lock needs no other for a mode.
+func (m Mode) Covers(other Mode) bool { return covers[other]&(1<<m) != 0 }
+
 // set is a set of modes, a bit each.
 type set uint8
 

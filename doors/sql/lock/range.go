@@ -23,9 +23,6 @@ func rangeKey(from, to []byte) []byte {
 	return append(append(key, from...), to...)
 }
 
-// intents are what the owner of a lock on a key holds on a range over the key.
-var intents = [modes]Mode{Shared: IntentShared, Exclusive: IntentExclusive}
-
 // LockRange asks for a lock, Shared or Exclusive, on all keys from from to before to, whether or not there are such rows. table is the key of the
 // lock on their table: all owners of locks on its keys hold an intent there. Otherwise it is Lock.
 func (o *Owner) LockRange(table, from, to []byte, mode Mode, wait bool) (*Request, error) {
@@ -69,7 +66,7 @@ func (t *Table) inside(s *span) (holds []hold, room int64) {
 			if on.span != nil || !s.has(on.key) {
 				continue
 			}
-			for m := range modes {
+			for _, m := range []Mode{Shared, Exclusive} {
 				if on.of(h.owner).modes&(1<<m) != 0 {
 					all |= 1 << intents[m]
 				}

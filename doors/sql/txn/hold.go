@@ -176,12 +176,16 @@ func (h *Hold) LockTable(table uint64, mode lock.Mode, wait Wait) error {
 // Confirm returns nil if the locks that were taken held after the call. Error: ErrTermOver.
 func (h *Hold) Confirm() error { return h.confirm() }
 
-// UnlockTables gives all tables back, and lets the writes of others go on.
+// UnlockTables gives all tables back.
 func (h *Hold) UnlockTables() {
 	for id := range h.tables { // any order: each is given back by itself
 		h.owner.Unlock(tableKey(id))
 	}
 	clear(h.tables)
+}
+
+// Thaw lets the writes of others go on.
+func (h *Hold) Thaw() {
 	if h.froze {
 		h.t.freeze.wanted.Add(-1) // first: who gets the lock next must not find it wanted
 		h.owner.Unlock(freezeKey)
@@ -196,13 +200,14 @@ func (h *Hold) Empty() bool { return len(h.names) == 0 && len(h.tables) == 0 && 
 func (h *Hold) Release() {
 	h.UnlockNames()
 	h.UnlockTables()
+	h.Thaw()
 	h.owner.Release()
 }
 
 // drainEvery is how long a freeze waits between two looks at the writes that run.
 const drainEvery = 2 * time.Millisecond
 
-// Freeze waits for the writes that run, and keeps others out until UnlockTables. Errors: as LockName.
+// Freeze waits for the writes that run, and keeps others out until Thaw. Errors: as LockName.
 func (h *Hold) Freeze(wait Wait) error {
 	if h.froze {
 		return nil

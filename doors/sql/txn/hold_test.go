@@ -138,7 +138,7 @@ func TestFreeze(t *testing.T) {
 		t.Errorf("a write begins: %v", err)
 	}
 	got := w.later(func() error { return x.Write(patient) })
-	h.UnlockTables()
+	h.Thaw()
 	w.must(<-got)
 	x.WriteDone()
 	w.must(h.Freeze(patient))

@@ -21,6 +21,14 @@ type keys struct {
 	asked     int       // locks on keys that were asked for, since the last try for all
 	exclusive bool      // one of them is Exclusive
 	all       lock.Mode // Shared or AllRows: the lock on all rows at once; Metadata: there is none
+	reads     bool      // the lock on the table announces Shared locks on its keys
+	writes    bool      // and Exclusive ones
+}
+
+// announced notes a lock on the table.
+func (k *keys) announced(mode lock.Mode) {
+	k.reads = k.reads || mode.Covers(lock.IntentShared)
+	k.writes = k.writes || mode.Covers(lock.IntentExclusive)
 }
 
 // has reports whether all rows are locked for a mode.
@@ -39,6 +47,13 @@ func (x *Tx) lockKey(table uint64, full []byte, mode lock.Mode, wait Wait) error
 	}
 	if !x.ended && u.keys.has(mode) {
 		return nil
+	}
+	if !x.ended && (!u.keys.reads || mode == lock.Exclusive && !u.keys.writes) { // the caller has asked for a weaker lock
+		intent := lock.IntentOf(mode)
+		if err := x.lock(tableKey(table), intent, wait); err != nil {
+			return err
+		}
+		u.keys.announced(intent)
 	}
 	err := x.lock(full, mode, wait)
 	if err == nil && x.t.locks.Watched() && !x.t.w.opt.Break.NoRanges {

@@ -66,11 +66,13 @@ func (x *Tx) UseTable(table, version uint64, mode lock.Mode, wait Wait) error {
 	if err := x.lock(tableKey(table), mode, wait); err != nil {
 		return err
 	}
-	if u := x.tables[table]; u != nil {
-		u.version = version
-		return nil
+	u := x.tables[table]
+	if u == nil {
+		u = &used{}
+		x.tables[table] = u
 	}
-	x.tables[table] = &used{version: version}
+	u.version = version
+	u.keys.announced(mode)
 	return nil
 }
 
@@ -261,6 +263,9 @@ func (x *Tx) Delete(table, index uint64, key []byte, stored int) error {
 	}
 	return x.own.Delete(append(sqlmachine.AppendPrefix(nil, table, index), key...), stored)
 }
+
+// Writes reports whether a commit would have something to write.
+func (x *Tx) Writes() bool { return x.own.Bytes() > 0 }
 
 // Mark returns a place for RollbackTo: before a statement, or a savepoint.
 func (x *Tx) Mark() int { return x.own.Mark() }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -486,7 +485,6 @@ func (w *world) move(from, to string, amount int) error {
 		if err != nil {
 			return err
 		}
-		runtime.Gosched() // on one processor too, others come between the two rows
 		n, _ := strconv.Atoi(string(v))
 		if err := x.Put(w.table.ID, 0, []byte(a.name), []byte(strconv.Itoa(n+a.by)), stored); err != nil {
 			return err
