@@ -86,11 +86,25 @@ func (s *session) once(ctx context.Context, st *engine.Statement, params []wire.
 			return engine.Outcome{}, err
 		}
 	}
-	out, err := s.s.Run(ctx, st, params, s.begin, to)
+	limit := s.s.TimeLimit(st)
+	limited, cancel := ctx, func() {}
+	if limit > 0 {
+		limited, cancel = context.WithTimeout(ctx, limit)
+	}
+	out, err := s.s.Run(limited, st, params, s.begin, to)
+	if cancel(); err != nil && isInterrupt(err) && ctx.Err() == nil {
+		err = wire.Errorf(errTooLong, "Query execution was interrupted, maximum statement execution time exceeded")
+	}
 	if err == nil && (!autocommit && s.s.Autocommit() || s.s.Autocommit() && !s.explicit) {
 		err = s.commitOpen()
 	}
 	return out, err
+}
+
+// isInterrupt reports whether an error says that a statement was interrupted.
+func isInterrupt(err error) bool {
+	var own *wire.Error
+	return errors.Is(err, txn.ErrInterrupted) || errors.As(err, &own) && own.Code == wire.ErrInterrupted
 }
 
 var errReadOnly = wire.Errorf(1792, "Cannot execute statement in a READ ONLY transaction")

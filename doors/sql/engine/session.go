@@ -30,15 +30,17 @@ type Session struct {
 	begin  func() (*txn.Tx, error) // nil: the statement reads no rows
 	tx     *txn.Tx
 	reads  reads
-	values []any               // of the parameters of a kept plan; nil: no such plan runs
-	used   []tableUse          // tables that were opened while a plan was made
-	opened int                 // tables with numbered rows that were opened
-	verb   string              // by which an error names the statement
-	shows  bool                // the statement reads definitions and no rows
-	digits []int               // behind the points of the result's columns; nil, or -1: as their types say
-	row    int                 // that is stored, from 1
-	level  Level               // of the transaction
-	shares bool                // plain reads lock what they read
+	values []any      // of the parameters of a kept plan; nil: no such plan runs
+	used   []tableUse // tables that were opened while a plan was made
+	opened int        // tables with numbered rows that were opened
+	verb   string     // by which an error names the statement
+	shows  bool       // the statement reads definitions and no rows
+	digits []int      // behind the points of the result's columns; nil, or -1: as their types say
+	row    int        // that is stored, from 1
+	level  Level      // of the transaction
+	shares bool       // plain reads lock what they read
+	kept   kept
+	memory *sql.MemoryManager  // over kept
 	writes bool                // the statement is of KindWrite
 	target sqlparser.TableName // of INSERT and REPLACE, which name it without a mark; empty: the statement is another one
 
@@ -85,6 +87,7 @@ func (e *Engine) NewSession(c Client) *Session {
 		BaseSession: sql.NewBaseSessionWithClientServer("127.0.0.1", sql.Client{User: c.User, Address: c.Host}, c.ID)}
 	s.SetIgnoreAutoCommit(true) // the door commits
 	s.processes.s = s
+	s.memory = sql.NewMemoryManager(&s.kept)
 	return s
 }
 
@@ -92,7 +95,7 @@ func sessionOf(ctx *sql.Context) *Session { return ctx.Session.(*Session) }
 
 // context makes the context of a statement. ctx ends when the statement is to end.
 func (s *Session) context(ctx context.Context, text string) *sql.Context {
-	return sql.NewContext(ctx, sql.WithSession(s), sql.WithQuery(text), sql.WithMemoryManager(s.e.sql.MemoryManager),
+	return sql.NewContext(ctx, sql.WithSession(s), sql.WithQuery(text), sql.WithMemoryManager(s.memory),
 		sql.WithProcessList(&s.processes))
 }
 
@@ -182,6 +185,7 @@ func (s *Session) useTable(databaseName, name string, mode lock.Mode) (*sqlmachi
 		}
 		t = now
 	}
+	s.kept.tables++
 	s.used = append(s.used, tableUse{database: nameOf(databaseName), name: nameOf(name), mode: mode, id: t.ID, version: t.Version})
 	if s.seen != nil {
 		d := s.seen.Database(nameOf(databaseName))

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
@@ -58,8 +59,9 @@ type Statement struct {
 
 	ast     sqlparser.Statement // nil: the statement is CHECK TABLE or KILL
 	check   []sqlparser.TableName
-	kill    *killing // nil: the statement is not KILL
-	session bool     // SET SESSION TRANSACTION, and not of the next transaction alone
+	kill    *killing      // nil: the statement is not KILL
+	limit   time.Duration // of its hint MAX_EXECUTION_TIME; negative: it has none
+	session bool          // SET SESSION TRANSACTION, and not of the next transaction alone
 	params  int
 	tables  bool // it names a table that may be one of the catalogue's
 	in      bool // it has an IN of a list
@@ -113,7 +115,7 @@ func (e *Engine) Parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 	if clauses != given { // clients and operators see what the client has sent
 		text = given[:len(given)-len(rest)]
 	}
-	s = &Statement{Text: strings.TrimRight(text, " \t\r\n;"), ast: ast}
+	s = &Statement{Text: strings.TrimRight(text, " \t\r\n;"), ast: ast, limit: hintedLimit(text)}
 	if err := s.classify(); err != nil {
 		return nil, "", err
 	}

@@ -14,7 +14,7 @@ import (
 var settable = set(
 	// heeded
 	"autocommit", "sql_mode", "time_zone", "innodb_lock_wait_timeout", "lock_wait_timeout", "transaction_isolation", "tx_isolation",
-	"transaction_read_only", "tx_read_only", "completion_type",
+	"transaction_read_only", "tx_read_only", "completion_type", "max_execution_time",
 	"character_set_client", "character_set_connection", "character_set_results", "collation_connection", "names", "charset", "sql_select_limit",
 	"wait_timeout", "interactive_timeout", "net_read_timeout", "net_write_timeout", "div_precision_increment", "group_concat_max_len",
 	"default_week_format", "lc_time_names", "holdfast_ack",
