@@ -207,9 +207,12 @@ func (s *Session) repaired(c *sql.Context, st *Statement, n sql.Node) (sql.Node,
 		}
 	}
 	if st.Kind == KindWrite {
-		return s.assigning(c, st, n)
+		var err error
+		if n, err = s.assigning(c, st, n); err != nil {
+			return nil, err
+		}
 	}
-	return n, nil
+	return everywhere(c, n, grouped)
 }
 
 // unhashed has an IN whose values are of several kinds compare them one by one. The library hashes what they are when they are converted to the
