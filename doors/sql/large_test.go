@@ -158,3 +158,72 @@ func TestAnIndexOverLargeTransactions(t *testing.T) {
 	l.exec(l.c, "TRUNCATE t")
 	l.sound(0)
 }
+
+// TestLargeTransactionsBesideRanges: a SERIALIZABLE read, an UPDATE of a range, LOCK TABLES and FLUSH TABLES WITH READ LOCK wait for what is staged, and what
+// is staged waits for them.
+func TestLargeTransactionsBesideRanges(t *testing.T) {
+	t.Parallel()
+	const rows = 600
+	l := newLarge(t, rows)
+	other := l.connect("test")
+	l.exec(other, "SET innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, transaction_isolation = 'SERIALIZABLE'")
+	l.exec(l.c, "BEGIN")
+	l.exec(l.c, "UPDATE t SET k = k + 100 WHERE id > 300")
+	if len(l.m.Staged().All) != 1 {
+		t.Fatal("nothing is staged")
+	}
+	l.exec(other, "BEGIN")
+	l.says(other, "300", "SELECT COUNT(*) FROM t WHERE id BETWEEN 1 AND 300")
+	l.fails(other, 1205, "SELECT COUNT(*) FROM t WHERE id BETWEEN 200 AND 400")
+	l.fails(other, 1205, "UPDATE t SET pad = 'theirs' WHERE id BETWEEN 300 AND 301")
+	l.exec(other, "COMMIT")
+	l.fails(other, 1205, "LOCK TABLES t READ")
+	l.exec(other, "BEGIN")
+	l.says(other, "10", "SELECT COUNT(*) FROM t WHERE id BETWEEN 1 AND 10")
+	l.exec(l.c, "SET innodb_lock_wait_timeout = 1")
+	l.fails(l.c, 1205, "UPDATE t SET k = 1 WHERE id = 10")
+	l.exec(other, "COMMIT")
+	l.exec(l.c, "COMMIT")
+	l.exec(other, "BEGIN")
+	l.says(other, "300", "SELECT COUNT(*) FROM t WHERE id > 200 AND k >= 100")
+	l.exec(other, "COMMIT")
+
+	l.exec(l.c, "BEGIN")
+	l.exec(l.c, "UPDATE t SET k = k + 100")
+	l.exec(other, "FLUSH TABLES WITH READ LOCK")
+	l.exec(l.c, "SET lock_wait_timeout = 1")
+	l.fails(l.c, 1205, "COMMIT")
+	l.exec(other, "UNLOCK TABLES")
+	l.exec(l.c, "COMMIT")
+	l.sound(rows)
+
+	l.exec(l.c, "LOCK TABLES t WRITE")
+	l.exec(l.c, "UPDATE t SET k = k + 100")
+	l.exec(l.c, "UNLOCK TABLES")
+	l.sound(rows)
+}
+
+// TestSavepointsOfLargeTransactions: a savepoint is of use as long as nothing behind it is staged. Otherwise going back to it ends the transaction, and the
+// client is told so.
+func TestSavepointsOfLargeTransactions(t *testing.T) {
+	t.Parallel()
+	const rows = 600
+	l := newLarge(t, rows)
+	l.exec(l.c, "BEGIN")
+	l.exec(l.c, "UPDATE t SET pad = 'x'")
+	l.exec(l.c, "SAVEPOINT behind")
+	l.exec(l.c, "UPDATE t SET pad = 'y' WHERE id = 5")
+	l.exec(l.c, "ROLLBACK TO behind")
+	l.says(l.c, "x", "SELECT pad FROM t WHERE id = 5")
+	l.exec(l.c, "COMMIT")
+	l.exec(l.c, "BEGIN")
+	l.exec(l.c, "UPDATE t SET pad = 'y' WHERE id = 5")
+	l.exec(l.c, "SAVEPOINT before")
+	l.exec(l.c, "UPDATE t SET pad = 'z'")
+	if said := l.fails(l.c, 1181, "ROLLBACK TO before"); !strings.Contains(said, "SAVEPOINT before") || !strings.Contains(said, "whole transaction is rolled back") {
+		t.Error(said)
+	}
+	l.says(l.c, fmt.Sprint(rows), "SELECT COUNT(*) FROM t WHERE pad = 'x'")
+	l.fails(l.c, 1305, "ROLLBACK TO before")
+	l.sound(rows)
+}

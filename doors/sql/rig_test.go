@@ -40,7 +40,8 @@ type rig struct {
 	addr string
 
 	options Options
-	applied atomic.Uint64 // the entry that was applied last
+	propose func([]entry.Part) (*entry.Result, error) // applies at once
+	applied atomic.Uint64                             // the entry that was applied last
 }
 
 func newRig(t testing.TB, with ...func(*txn.Options)) *rig {
@@ -59,6 +60,7 @@ func newRig(t testing.TB, with ...func(*txn.Options)) *rig {
 		r.applied.Store(r.rig.Index)
 		return results[0], nil
 	}
+	r.propose = propose
 	r.OnPropose(propose)
 	options := txn.Options{View: func() (store.View, error) { return r.rig.Store.NewView(), nil }, Staged: r.m.Staged, LockBytes: 64 << 20, Verify: true}
 	for _, change := range with {

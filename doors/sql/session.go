@@ -23,9 +23,16 @@ type session struct {
 	user   *account.Client
 	s      *engine.Session
 
-	tx       *txn.Tx // that is open; nil: none
-	explicit bool    // BEGIN has opened it, or autocommit is off
-	readOnly bool
+	tx       *txn.Tx                // that is open; nil: none
+	explicit bool                   // BEGIN has opened it, or autocommit is off
+	term     uint64                 // of the transaction that was opened last
+	level    engine.Level           // of tx
+	readOnly bool                   // tx may not write
+	next     engine.Characteristics // of the next transaction alone (SET TRANSACTION)
+	saves    []savepoint            // of tx, in their order
+
+	hold    *txn.Hold // what is locked beyond transactions; nil: nothing
+	writing *txn.Tx   // whose write has begun; nil: none
 
 	turn  *turn.Turn
 	acked acked // of the command that runs
@@ -48,7 +55,7 @@ func (d *Door) newSession(c *wire.Client) (*session, error) {
 // open gives the session fresh variables.
 func (s *session) open() {
 	s.s = s.d.engine.NewSession(engine.Client{ID: s.client.ID, User: s.client.User, Host: s.user.Host,
-		Account: s.accountName(), Rights: s.user,
+		Account: s.accountName(), Rights: s.user, Locks: s.locks(),
 		TLSVersion: s.client.TLSVersion, TLSCipher: s.client.TLSCipher})
 	s.defaultAck()
 }
@@ -140,170 +147,16 @@ func (s *session) Execute(ctx context.Context, p wire.Prepared, params []wire.Pa
 // run runs and counts one statement.
 func (s *session) run(ctx context.Context, st *engine.Statement, params []wire.Param, to *wire.Answer) error {
 	s.doing.begin(st)
-	err := s.statement(ctx, st, params, to)
+	s.s.Interruptible(ctx)
+	err := s.lost()
+	if err == nil || st.Kind == engine.KindRollback {
+		err = s.statement(ctx, st, params, to)
+		s.endWrite()
+	}
 	s.doing.end(s.s.GetCurrentDatabase())
 	s.acked.saw = s.acked.saw || err != nil || st.Kind != engine.KindWrite
 	s.d.counts.add(st.Kind, err)
 	return err
-}
-
-// statement runs one statement in the session's transaction. The statement's own writes are taken back where it fails, and its transaction where there
-// is none around it. The answer goes out behind the commit.
-func (s *session) statement(ctx context.Context, st *engine.Statement, params []wire.Param, to *wire.Answer) error {
-	switch st.Kind {
-	case engine.KindBegin:
-		return s.beginExplicit(st, to)
-	case engine.KindCommit:
-		if err := s.commit(); err != nil {
-			return err
-		}
-		to.OK(wire.Done{})
-		return nil
-	case engine.KindRollback:
-		s.rollback()
-		to.OK(wire.Done{})
-		return nil
-	case engine.KindDefine:
-		return s.define(ctx, st, to)
-	case engine.KindAccount:
-		return s.account(ctx, st.Account, to)
-	}
-	if s.readOnly && st.Kind == engine.KindWrite {
-		return wire.Errorf(1792, "Cannot execute statement in a READ ONLY transaction")
-	}
-	autocommit := s.s.Autocommit()
-	mark := 0
-	if s.tx != nil {
-		mark = s.tx.Mark()
-		if s.s.ReadCommitted() {
-			if err := s.tx.Refresh(); err != nil {
-				return s.failed(err, mark)
-			}
-			s.s.Refreshed()
-		}
-	}
-	out, err := s.s.Run(ctx, st, params, s.begin, to)
-	if err != nil {
-		return s.failed(err, mark)
-	}
-	if !autocommit && s.s.Autocommit() || s.s.Autocommit() && !s.explicit {
-		if err := s.commit(); err != nil {
-			return err
-		}
-	}
-	if s.tx != nil && !s.s.Autocommit() {
-		s.explicit = true
-	}
-	if st.Kind == engine.KindOther {
-		if err := s.judgeAck(); err != nil {
-			return err
-		}
-	}
-	if out.Rows {
-		to.End(out.Warnings)
-	} else {
-		to.OK(out.Done)
-	}
-	return nil
-}
-
-// begin returns the open transaction, or opens one.
-func (s *session) begin() (*txn.Tx, error) {
-	if s.tx == nil {
-		tx, err := s.d.worker.Begin()
-		if err != nil {
-			return nil, err
-		}
-		tx.TakeTurns(s.turn)
-		s.tx = tx
-	}
-	return s.tx, nil
-}
-
-// beginExplicit is BEGIN: it commits what is open.
-func (s *session) beginExplicit(st *engine.Statement, to *wire.Answer) error {
-	if err := s.commit(); err != nil {
-		return err
-	}
-	if _, err := s.begin(); err != nil {
-		return s.failed(err, 0)
-	}
-	s.explicit, s.readOnly = true, st.ReadOnly
-	if st.Snapshot {
-		if err := s.s.Snapshot(s.tx); err != nil {
-			return s.failed(err, 0)
-		}
-	}
-	to.OK(wire.Done{})
-	return nil
-}
-
-// define changes the catalogue in a transaction of its own, behind the commit of the one that is open.
-func (s *session) define(ctx context.Context, st *engine.Statement, to *wire.Answer) error {
-	if err := s.commit(); err != nil {
-		return err
-	}
-	out, err := s.s.Run(ctx, st, nil, s.begin, to)
-	if err != nil {
-		err = s.failed(err, 0)
-		s.rollback()
-		return err
-	}
-	if s.tx != nil {
-		s.wrote(s.tx)
-	}
-	s.rollback() // the change is in the log: what is left are the locks
-	to.OK(out.Done)
-	return nil
-}
-
-// commit ends the open transaction.
-func (s *session) commit() error {
-	if s.tx == nil {
-		s.explicit, s.readOnly = false, false
-		return nil
-	}
-	tx := s.tx
-	s.ended()
-	if err := tx.Commit(); err != nil {
-		return s.words(err)
-	}
-	s.wrote(tx)
-	return nil
-}
-
-func (s *session) rollback() {
-	if s.tx != nil {
-		s.tx.Rollback()
-	}
-	s.ended()
-}
-
-func (s *session) ended() {
-	s.tx, s.explicit, s.readOnly = nil, false, false
-	s.s.Ended()
-}
-
-// failed takes a statement back, or the whole transaction where the error has ended it or nothing is around the statement.
-func (s *session) failed(err error, mark int) error {
-	switch {
-	case s.tx == nil:
-	case errors.Is(err, txn.ErrDeadlock), errors.Is(err, txn.ErrTermOver), errors.Is(err, txn.ErrUnknown), errors.Is(err, txn.ErrEnded):
-		s.ended()
-	case !s.explicit && s.s.Autocommit():
-		s.rollback()
-	default:
-		pieces := s.tx.RollbackTo(mark)
-		if pieces != nil {
-			s.ended()
-			return wire.Errorf(1181, "Got an error during ROLLBACK: a part of what the statement has written is in the log already, so that the whole transaction is rolled back. "+
-				"The statement's own error: %v", s.words(err))
-		}
-		if !s.s.Autocommit() {
-			s.explicit = true
-		}
-	}
-	return s.words(err)
 }
 
 // words turns an error of a transaction into MySQL's.
@@ -387,6 +240,7 @@ func (s *session) Status() (st wire.Status) {
 // Reset implements wire.Session.
 func (s *session) Reset(context.Context) error {
 	s.rollback()
+	s.letGo()
 	database := s.s.GetCurrentDatabase()
 	s.open()
 	s.s.SetCurrentDatabase(database)
@@ -396,5 +250,6 @@ func (s *session) Reset(context.Context) error {
 // Close implements wire.Session.
 func (s *session) Close() {
 	s.rollback()
+	s.letGo()
 	s.d.clients.leave(s)
 }

@@ -88,6 +88,9 @@ func (s *Session) defineDatabase(tx *txn.Tx, a *sqlparser.DBDDL) error {
 	if !s.mayUse(name) {
 		return s.deniedDatabase(name)
 	}
+	if s.locked != nil {
+		return wire.Errorf(1192, "Can't execute the given command because you have active locked tables or an active transaction")
+	}
 	there := s.catalogue().Database(name)
 	if reservedDatabase(name) {
 		return wire.Errorf(1044, "Access denied to database '%s'", name)
@@ -178,7 +181,7 @@ func (s *Session) named(n sqlparser.TableName) (databaseName, name string, err e
 
 // lockTable locks a table's definition and rows against everybody else.
 func (s *Session) lockTable(tx *txn.Tx, t *sqlmachine.Table) error {
-	return tx.UseTable(t.ID, t.Version, lock.Exclusive, txn.Wait{Time: s.seconds("lock_wait_timeout", 31536000)})
+	return tx.UseTable(t.ID, t.Version, lock.Exclusive, s.TableWait())
 }
 
 // own finds a table and locks it. Nil: there is none.
@@ -249,6 +252,9 @@ func (s *Session) createTable(ctx *sql.Context, tx *txn.Tx, st *Statement, a *sq
 		}
 		s.note(1050, "Table '%s' already exists", name)
 		return nil
+	}
+	if s.locked != nil {
+		return wire.Errorf(1100, "Table '%s' was not locked with LOCK TABLES", name)
 	}
 	if err := goodName(name); err != nil {
 		return err

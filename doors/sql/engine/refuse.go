@@ -29,7 +29,7 @@ func refused(what string) *wire.Error {
 }
 
 // refusedFunctions reach outside of the transaction, or do not what MySQL's do.
-var refusedFunctions = set("load_file", "get_lock", "release_lock", "release_all_locks", "is_free_lock", "is_used_lock", "master_pos_wait",
+var refusedFunctions = set("load_file", "master_pos_wait",
 	"source_pos_wait", "wait_for_executed_gtid_set", "last_insert_id_expr", "st_geomfromtext", "st_geomfromgeojson", "st_geomfromwkb",
 	// of integers they are rounded
 	"std", "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp")
@@ -44,7 +44,7 @@ func set(all ...string) map[string]bool {
 
 // refusedStarts are statements that the parser does not know, or takes for something else. Each is a run of words at the beginning of a text.
 var refusedStarts = [][]string{
-	{"xa"}, {"savepoint"}, {"release"}, {"handler"}, {"do"}, {"optimize"}, {"checksum"}, {"check"}, {"repair"}, {"analyze"}, {"flush"}, {"reset"},
+	{"xa"}, {"release"}, {"handler"}, {"do"}, {"optimize"}, {"checksum"}, {"check"}, {"repair"}, {"analyze"}, {"flush"}, {"reset"},
 	{"install"}, {"uninstall"}, {"load"}, {"call"}, {"lock"}, {"unlock"}, {"kill"}, {"rename"}, {"prepare"}, {"execute"},
 	{"deallocate"}, {"signal"}, {"resignal"}, {"get", "diagnostics"}, {"help"}, {"purge"}, {"change"}, {"start", "slave"}, {"start", "replica"},
 	{"stop"}, {"binlog"}, {"cache"}, {"clone"}, {"import"}, {"restart"}, {"shutdown"}, {"table"}, {"values"}, {"alter", "view"},
@@ -56,14 +56,14 @@ var refusedStarts = [][]string{
 	{"drop", "procedure"}, {"drop", "function"}, {"drop", "event"}, {"drop", "view"}, {"drop", "server"}, {"drop", "temporary"}, {"drop", "sequence"},
 	{"drop", "prepare"}, {"drop", "tablespace"}, {"show", "engine"}, {"show", "open"}, {"show", "profile"}, {"show", "profiles"},
 	{"show", "events"}, {"show", "triggers"}, {"show", "procedure"}, {"show", "function"}, {"show", "binary"}, {"show", "binlog"}, {"show", "master"},
-	{"show", "slave"}, {"show", "replica"}, {"show", "replicas"}, {"show", "relaylog"}, {"rollback", "to"}, {"rollback", "work", "to"},
-	{"commit", "and", "chain"}, {"rollback", "and", "chain"}, {"set", "role"}, {"set", "default"}, {"set", "resource"},
+	{"show", "slave"}, {"show", "replica"}, {"show", "replicas"}, {"show", "relaylog"},
+	{"set", "role"}, {"set", "default"}, {"set", "resource"},
 	{"explain", "analyze"}, {"explain", "format"}, {"describe", "analyze"}, {"desc", "analyze"}, {"explain", "for"},
 }
 
 // refusedAnywhere are clauses that the parser drops, or that the planner takes and does nothing with.
 var refusedAnywhere = [][]string{
-	{"for", "share"}, {"for", "update", "of"}, {"procedure", "analyse"}, {"high_priority"}, {"low_priority"}, {"delayed"}, {"sql_calc_found_rows"},
+	{"procedure", "analyse"}, {"high_priority"}, {"low_priority"}, {"delayed"}, {"sql_calc_found_rows"},
 	{"with", "rollup"}, {"row_format"}, {"key_block_size"}, {"data", "directory"}, {"index", "directory"}, {"encryption"}, {"tablespace"},
 	{"fulltext"}, {"spatial"}, {"foreign", "key"}, {"references"}, {"generated", "always"}, {"invisible"}, {"check"},
 }

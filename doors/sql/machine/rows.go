@@ -40,8 +40,11 @@ func AppendPrefix(dst []byte, table, index uint64) []byte {
 	return binary.BigEndian.AppendUint16(dst, uint16(index))
 }
 
-// PrefixBytes is the length of AppendPrefix.
-const PrefixBytes = 2 + 4 + 2
+// PrefixBytes is the length of AppendPrefix. TableBytes is the length of what the keys of all indexes of a table begin with.
+const (
+	PrefixBytes = TableBytes + 2
+	TableBytes  = 2 + 4
+)
 
 // AppendEnd appends the smallest key above all of an index.
 func AppendEnd(dst []byte, table, index uint64) []byte {

@@ -20,14 +20,15 @@ import (
 
 // book is everything about SQL transactions in one run: the clients, what they were told, and the checks of it.
 type book struct {
-	w         *sim.World
-	r         *rand.Rand
-	lockBytes int64
-	slow      int // one in so many pauses of a client is long
-	verify    bool
-	defect    txn.Break
-	stage     int // bytes from which on a transaction is staged; 0: as on a server, where it has to make room for locks
-	piece     int // bytes of a piece
+	w          *sim.World
+	r          *rand.Rand
+	lockBytes  int64
+	slow       int // one in so many pauses of a client is long
+	verify     bool
+	defect     txn.Break
+	stage      int  // bytes from which on a transaction is staged; 0: as on a server, where it has to make room for locks
+	piece      int  // bytes of a piece
+	repeatable bool // seats are counted at REPEATABLE READ, which lets write skew happen
 
 	workers map[*sim.Member]*worker
 	txs     []*transaction // in the order in which they began
@@ -64,6 +65,9 @@ const (
 	StagedUnlocked     = "staged transaction not locked by the next leader"
 	StatusFirst        = "committed before the last piece"
 	NoMerge            = "rows on the move not merged"
+	NoRanges           = "ranges are not locked"
+	RangesPassStaged   = "ranges do not wait for staged rows"
+	Repeatable         = "counted at REPEATABLE READ"
 )
 
 var defects = map[string]txn.Break{
@@ -75,12 +79,14 @@ var defects = map[string]txn.Break{
 	StagedUnlocked:     {StagedUnlocked: true},
 	StatusFirst:        {StatusFirst: true},
 	NoMerge:            {NoMerge: true},
+	NoRanges:           {NoRanges: true},
+	RangesPassStaged:   {RangesPassStaged: true},
 }
 
 // begin draws what a run has of transactions; nil: none. A run with chosen faults has none unless it asks for other doors, so that its seeds go on
 // meaning the same.
 func begin(opt *sim.Options) *book {
-	b := &book{r: rand.New(rand.NewPCG(opt.Seed, 9)), lockBytes: 1 << 20, verify: !opt.Outside, defect: defects[opt.Defect],
+	b := &book{r: rand.New(rand.NewPCG(opt.Seed, 9)), lockBytes: 1 << 20, verify: !opt.Outside, defect: defects[opt.Defect], repeatable: opt.Defect == Repeatable,
 		workers: map[*sim.Member]*worker{}, users: userBook{all: map[userKey]*user{}}}
 	if !opt.Doors && (opt.Faults != nil || b.r.IntN(2) != 0) {
 		return nil
@@ -145,6 +151,7 @@ const (
 	StaleRead  = "stale read"            // a transaction did not see what was acknowledged before
 	TwoOfAKey  = "two of a unique key"   // two rows have one unique key, or an index and its rows differ
 	HalfSeen   = "half of a transaction" // some of its rows were read with others from before it
+	WriteSkew  = "write skew"            // transactions of which each has kept a promise have broken it together
 	GivenTwice = "value was given twice" // two transactions were given one value of AUTO_INCREMENT, or one row's number
 )
 
@@ -166,6 +173,7 @@ const (
 	Wheels     = "wheels read"
 	Pieces     = "transactions whose statement could not be taken back alone"
 	Staged     = "members' moments with staged rows of several transactions"
+	Ranges     = "ranges locked"
 )
 
 // Begin implements sim.Workload.

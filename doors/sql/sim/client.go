@@ -123,9 +123,10 @@ const (
 	marks    = "marks"    // a transaction → nothing: each one that writes inserts its own row
 	numbered = "numbered" // a number that the table has given → the transaction
 	wheel    = "wheel"    // a spoke → how often the wheel was turned; every spoke has the same
+	seats    = "seats"    // number of a table, and a transaction → nothing
 )
 
-var tableNames = []string{accounts, lists, users, marks, numbered, wheel}
+var tableNames = []string{accounts, lists, users, marks, numbered, wheel, seats}
 
 // byName is the index of names.
 const byName = 1

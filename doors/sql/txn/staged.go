@@ -84,11 +84,38 @@ func (x *Tx) holds(full []byte) (bool, error) {
 	return known, err
 }
 
-// passStaged waits until no other transaction has staged a row.
-func (x *Tx) passStaged(table uint64, full []byte, wait Wait) error {
+// findsPiece reports whether a transaction has staged some of the rows that are asked for.
+type findsPiece func(from store.Reader, tx uint64) (bool, error)
+
+// stagedKey asks for one row.
+func stagedKey(full []byte) findsPiece {
+	return func(from store.Reader, tx uint64) (bool, error) {
+		_, _, known, err := readPiece(from, tx, full)
+		return known, err
+	}
+}
+
+// stagedIn asks for the rows from lower to upper.
+func stagedIn(lower, upper []byte) findsPiece {
+	return func(from store.Reader, tx uint64) (bool, error) {
+		it, err := from.NewIter(sqlmachine.PieceBounds(tx, lower, upper))
+		if err != nil {
+			return false, err
+		}
+		known := it.First()
+		err = it.Error()
+		if e := it.Close(); err == nil {
+			err = e
+		}
+		return known, err
+	}
+}
+
+// passStaged waits until no other transaction has staged what is asked for.
+func (x *Tx) passStaged(table uint64, what findsPiece, wait Wait) error {
 	waited := time.Duration(0)
 	for again := false; ; again = true {
-		tx, err := x.stagedBy(table, full)
+		tx, err := x.stagedBy(table, what)
 		if err != nil || tx == 0 {
 			return err
 		}
@@ -111,9 +138,9 @@ func (x *Tx) passStaged(table uint64, full []byte, wait Wait) error {
 	}
 }
 
-// stagedBy returns the number of another transaction that has staged a row; 0: there is none. The row is locked: no piece of it is added meanwhile, so
-// that a transaction which is not in the set has none in a view that is opened behind it.
-func (x *Tx) stagedBy(table uint64, full []byte) (uint64, error) {
+// stagedBy returns the number of another transaction that has staged what is asked for; 0: there is none. That is locked: no piece of it is added
+// meanwhile, so that a transaction which is not in the set has none in a view that is opened behind it.
+func (x *Tx) stagedBy(table uint64, what findsPiece) (uint64, error) {
 	set := x.t.w.opt.Staged()
 	var view store.View
 	for i := range set.All {
@@ -128,7 +155,7 @@ func (x *Tx) stagedBy(table uint64, full []byte) (uint64, error) {
 			}
 			defer view.Close() // nothing was written to it
 		}
-		if _, _, known, err := readPiece(view, s.ID, full); err != nil || known {
+		if known, err := what(view, s.ID); err != nil || known {
 			return s.ID, err
 		}
 	}
@@ -187,7 +214,7 @@ func (x *Tx) stage() error {
 	}
 	all := x.own.all
 	x.own.staged(s.id, s.pieces)
-	x.owner.Unlock(func(key string) bool { return all.get([]byte(key)) != nil })
+	x.owner.UnlockAll(func(key string) bool { return all.get([]byte(key)) != nil })
 	return nil
 }
 
@@ -260,8 +287,8 @@ type left struct {
 	owner *lock.Owner
 }
 
-// inherit locks what is staged when the term begins, before any transaction of the term does. Only committed transactions need more than their number: nobody
-// may have their tables as a whole.
+// inherit locks what is staged when the term begins, before any transaction of the term does: the numbers, and an intent on each table, so that nobody gets
+// a table as a whole of which a row is staged.
 func (t *term) inherit() []left {
 	set := t.w.opt.Staged()
 	var all []left
@@ -275,9 +302,7 @@ func (t *term) inherit() []left {
 		}
 		_ = l.owner.Take(numberKey(s.ID), lock.Exclusive) // the term has just begun
 		for _, table := range s.Tables() {
-			if s.Committed {
-				_ = l.owner.Take(tableKey(table), lock.IntentExclusive)
-			}
+			_ = l.owner.Take(tableKey(table), lock.IntentExclusive)
 		}
 	}
 	t.numbers.Store(t.before)

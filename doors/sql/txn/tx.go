@@ -41,7 +41,11 @@ type used struct {
 	version  uint64
 	nextAuto uint64
 	nextRow  uint64 // behind the largest number that it has given to a row; 0: it has given none
+	keys     keys
 }
+
+// Term is the transaction's.
+func (x *Tx) Term() uint64 { return x.t.number }
 
 // TakeTurns has the transaction ask t for each row, and give its place back before it waits.
 func (x *Tx) TakeTurns(t *turn.Turn) { x.turn = t }
@@ -65,11 +69,13 @@ func (x *Tx) UseTable(table, version uint64, mode lock.Mode, wait Wait) error {
 	if err := x.lock(tableKey(table), mode, wait); err != nil {
 		return err
 	}
-	if u := x.tables[table]; u != nil {
-		u.version = version
-		return nil
+	u := x.tables[table]
+	if u == nil {
+		u = &used{}
+		x.tables[table] = u
 	}
-	x.tables[table] = &used{version: version}
+	u.version = version
+	u.keys.announced(mode)
 	return nil
 }
 
@@ -90,50 +96,29 @@ func (x *Tx) lock(key []byte, mode lock.Mode, wait Wait) error {
 	if x.ended {
 		return ErrEnded
 	}
-	weight := int64(x.own.Bytes())
-	if x.staged != nil {
-		weight += int64(x.staged.bytes)
-	}
-	x.owner.SetWeight(weight)
+	x.owner.SetWeight(x.weight())
 	r, err := x.owner.Lock(key, mode, wait.Time != 0)
-	if r != nil {
-		x.turn.Leave()
-		m := x.t.w.m
-		switch m.Tasks().Wait(wait.Time, r.Done(), wait.Interrupt, m.StoppedC()) {
-		case 0:
-			err = r.Err()
-		case 1:
-			err = x.giveUp(r, ErrInterrupted)
-		case 2:
-			err = x.giveUp(r, lock.ErrEnded)
-		default:
-			err = x.giveUp(r, ErrLockTimeout)
-		}
+	return x.granted(mode, x.t.await(x.owner, r, err, x.turn, wait))
+}
+
+// weight is how many bytes the transaction has written.
+func (x *Tx) weight() int64 {
+	if x.staged == nil {
+		return int64(x.own.Bytes())
 	}
+	return int64(x.own.Bytes()) + int64(x.staged.bytes)
+}
+
+// granted ends the transaction where a request for a lock has ended it.
+func (x *Tx) granted(mode lock.Mode, err error) error {
 	switch {
 	case err == nil:
 		// Metadata is the lock of plain reads: the first of them confirms the term.
 		x.locked = x.locked || mode != lock.Metadata
-	case errors.Is(err, lock.ErrDeadlock):
+	case errors.Is(err, ErrDeadlock), errors.Is(err, ErrTermOver):
 		x.end()
-		err = ErrDeadlock
-	case errors.Is(err, lock.ErrEnded):
-		x.end()
-		err = ErrTermOver
-	case errors.Is(err, lock.ErrBusy):
-		err = ErrBusy
-	case errors.Is(err, lock.ErrFull):
-		err = ErrTooManyLocks
 	}
 	return err
-}
-
-// giveUp ends a request, unless it has ended by itself meanwhile.
-func (x *Tx) giveUp(r *lock.Request, why error) error {
-	if x.owner.GiveUp(r) {
-		return why
-	}
-	return r.Err()
 }
 
 // LockRow locks a row or an entry of an index, whether or not it is there, and returns its newest value: the transaction's own, or the one that was
@@ -149,7 +134,7 @@ func (x *Tx) LockRow(table, index uint64, key []byte, mode lock.Mode, wait Wait)
 	}
 	mine, err := x.holds(full)
 	if err == nil && !mine {
-		err = x.lockFree(table, full, mode, wait)
+		err = x.lockKey(table, full, mode, wait)
 	}
 	if err != nil {
 		return nil, false, 0, err
@@ -174,24 +159,6 @@ func (x *Tx) LockRow(table, index uint64, key []byte, mode lock.Mode, wait Wait)
 		value, exists = own, !deleted
 	}
 	return value, exists, stored, nil
-}
-
-// lockFree locks a row that no other transaction has staged. It waits for one that has before it asks for the lock: a row that it does not get in time
-// stays free. Where there is no room for another lock, staging makes some.
-func (x *Tx) lockFree(table uint64, full []byte, mode lock.Mode, wait Wait) error {
-	if err := x.passStaged(table, full, wait); err != nil {
-		return err
-	}
-	err := x.lock(full, mode, wait)
-	if errors.Is(err, ErrTooManyLocks) && x.own.Bytes() > 0 && !x.small {
-		if err = x.stage(); err == nil {
-			err = x.lock(full, mode, wait)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return x.passStaged(table, full, wait)
 }
 
 // newest reads a row as it was committed last.
@@ -301,7 +268,7 @@ func (x *Tx) Put(table, index uint64, key, value []byte, stored int) error {
 // write writes to the buffer, and stages what is in it where that is a lot.
 func (x *Tx) write(to func() error) error {
 	err := to()
-	if errors.Is(err, ErrTooLarge) && x.own.Bytes() > 0 && !x.small {
+	if errors.Is(err, ErrTooLarge) && x.mayStage() {
 		if err = x.stage(); err == nil {
 			err = to()
 		}
@@ -331,6 +298,9 @@ func (x *Tx) Delete(table, index uint64, key []byte, stored int) error {
 	full := append(sqlmachine.AppendPrefix(nil, table, index), key...)
 	return x.write(func() error { return x.own.Delete(full, stored) })
 }
+
+// Writes reports whether a commit would have something to write.
+func (x *Tx) Writes() bool { return x.own.Bytes() > 0 || x.staged != nil }
 
 // Mark returns a place for RollbackTo: before a statement, or a savepoint.
 func (x *Tx) Mark() int { return x.own.Mark() }

@@ -76,6 +76,8 @@ type Break struct {
 	StagedUnlocked     bool // grant locks on what earlier terms have staged and committed
 	StatusFirst        bool // commit what is staged before the last piece
 	NoMerge            bool // read rows without what is committed and not moved yet
+	NoRanges           bool // lock no ranges
+	RangesPassStaged   bool // lock a range without a look at what others have staged in it
 }
 
 // What Options has where nothing else is said.
@@ -110,6 +112,8 @@ type term struct {
 	number uint64
 	locks  *lock.Table
 	autos  autos
+	names  names
+	freeze freeze
 
 	before  uint64        // the largest number of a transaction that was staged before
 	numbers atomic.Uint64 // the last number that was given
@@ -145,6 +149,24 @@ func (w *Worker) HeldLocks() int64 {
 	return t.locks.Bytes()
 }
 
+// Term is the term in which transactions begin now; 0: the member does not lead. Any goroutine.
+func (w *Worker) Term() uint64 {
+	t, err := w.term()
+	if err != nil {
+		return 0
+	}
+	return t.number
+}
+
+// Waiting is how many transactions wait for a lock. Any goroutine.
+func (w *Worker) Waiting() int {
+	t, err := w.term()
+	if err != nil {
+		return 0
+	}
+	return t.locks.Waiting()
+}
+
 // Run follows the member's leadership until it stops.
 func (w *Worker) Run() {
 	worker.Lead(w.m, func(number uint64, over <-chan struct{}) {
@@ -167,7 +189,7 @@ func (w *Worker) begin(number uint64) {
 	}
 	w.now = nil
 	if number != 0 {
-		now := &term{w: w, number: number, locks: lock.New(w.lockBytes), autos: autos{of: map[uint64]*auto{}}}
+		now := &term{w: w, number: number, locks: lock.New(w.lockBytes), autos: autos{of: map[uint64]*auto{}}, names: names{of: map[string]uint32{}}}
 		if all := now.inherit(); len(all) > 0 {
 			w.m.Tasks().Go(func() { now.settle(all) })
 		}
@@ -179,13 +201,25 @@ func (w *Worker) begin(number uint64) {
 	}
 }
 
-// Begin begins a transaction. Error: ErrNotLeader.
-func (w *Worker) Begin() (*Tx, error) {
+// term returns the one that runs. Error: ErrNotLeader.
+func (w *Worker) term() (*term, error) {
 	w.mu.Lock()
-	t := w.now
-	w.mu.Unlock()
-	if t == nil {
+	defer w.mu.Unlock()
+	if w.now == nil {
 		return nil, ErrNotLeader
 	}
-	return &Tx{t: t, owner: t.locks.Owner(), own: NewBuffer(w.opt.MaxBytes), tables: map[uint64]*used{}}, nil
+	return w.now, nil
+}
+
+// Begin begins a transaction. Error: ErrNotLeader.
+func (w *Worker) Begin() (*Tx, error) {
+	t, err := w.term()
+	if err != nil {
+		return nil, err
+	}
+	return t.begin(t.locks.Owner()), nil
+}
+
+func (t *term) begin(owner *lock.Owner) *Tx {
+	return &Tx{t: t, owner: owner, own: NewBuffer(t.w.opt.MaxBytes), tables: map[uint64]*used{}}
 }
