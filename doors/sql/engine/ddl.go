@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"github.com/holdfastdb/holdfast/core/entry"
-	"github.com/holdfastdb/holdfast/doors/sql/lock"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
 	"github.com/holdfastdb/holdfast/doors/sql/row"
@@ -32,7 +30,7 @@ func (s *Session) define(ctx *sql.Context, st *Statement) (done wire.Done, err e
 	case *sqlparser.DBDDL:
 		return done, s.defineDatabase(tx, a)
 	case *sqlparser.AlterTable:
-		return done, s.defineIndex(ctx, tx, a.Table, a.Statements[0].IndexSpec)
+		return done, s.alterTable(ctx, tx, a.Table, a.Statements)
 	case *sqlparser.DDL:
 		switch strings.ToLower(a.Action) {
 		case sqlparser.CreateStr:
@@ -42,7 +40,9 @@ func (s *Session) define(ctx *sql.Context, st *Statement) (done wire.Done, err e
 		case sqlparser.TruncateStr:
 			return done, s.truncate(tx, a.Table)
 		case sqlparser.AlterStr:
-			return done, s.defineIndex(ctx, tx, a.Table, a.IndexSpec)
+			return done, s.alterTable(ctx, tx, a.Table, []*sqlparser.DDL{a})
+		case sqlparser.RenameStr:
+			return done, s.renameTables(tx, a)
 		}
 	}
 	return done, refused(firstWords(st.Text))
@@ -179,18 +179,9 @@ func (s *Session) named(n sqlparser.TableName) (databaseName, name string, err e
 	return databaseName, name, nil
 }
 
-// lockTable locks a table's definition and rows against everybody else.
-func (s *Session) lockTable(tx *txn.Tx, t *sqlmachine.Table) error {
-	return tx.UseTable(t.ID, t.Version, lock.Exclusive, s.TableWait())
-}
-
-// own finds a table and locks it. Nil: there is none.
-func (s *Session) own(databaseName, name string) (*sqlmachine.Table, error) {
-	return s.useTable(databaseName, name, lock.Exclusive)
-}
-
 func (s *Session) dropTables(tx *txn.Tx, a *sqlparser.DDL) error {
 	var changes []sqlpart.Change
+	var tables []*sqlmachine.Table
 	var missing []string
 	for _, n := range a.FromTables {
 		databaseName, name, err := s.named(n)
@@ -205,6 +196,7 @@ func (s *Session) dropTables(tx *txn.Tx, a *sqlparser.DDL) error {
 			missing = append(missing, databaseName+"."+name)
 			continue
 		}
+		tables = append(tables, t)
 		changes = append(changes, sqlpart.Change{Verb: sqlpart.DropTable, Object: t.ID, Version: t.Version})
 	}
 	if len(missing) > 0 && !a.IfExists {
@@ -215,6 +207,11 @@ func (s *Session) dropTables(tx *txn.Tx, a *sqlparser.DDL) error {
 	}
 	if len(changes) == 0 {
 		return nil
+	}
+	for _, t := range tables {
+		if err := s.lockTable(tx, t); err != nil {
+			return err
+		}
 	}
 	_, err := change(tx, changes...)
 	return err
@@ -231,6 +228,9 @@ func (s *Session) truncate(tx *txn.Tx, n sqlparser.TableName) error {
 	}
 	if t == nil {
 		return wire.Errorf(1146, "Table '%s.%s' doesn't exist", databaseName, name)
+	}
+	if err := s.lockTable(tx, t); err != nil {
+		return err
 	}
 	_, err = change(tx, sqlpart.Change{Verb: sqlpart.Truncate, Object: t.ID, Version: t.Version, NextAuto: 1})
 	return err
@@ -460,201 +460,4 @@ func (d *definition) copy() *definition {
 	n := *d
 	n.columns, n.indexes = slices.Clone(d.columns), slices.Clone(d.indexes)
 	return &n
-}
-
-// defineIndex makes or drops an index of a table, under the table's exclusive lock.
-func (s *Session) defineIndex(ctx *sql.Context, tx *txn.Tx, n sqlparser.TableName, x *sqlparser.IndexSpec) error {
-	databaseName, name, err := s.named(n)
-	if err != nil {
-		return err
-	}
-	t, err := s.own(databaseName, name)
-	if err != nil {
-		return err
-	}
-	if t == nil {
-		return wire.Errorf(1146, "Table '%s.%s' doesn't exist", databaseName, name)
-	}
-	decoded, err := s.e.table(t, databaseName)
-	if err != nil {
-		return err
-	}
-	def := decoded.def.copy()
-	if strings.EqualFold(x.Action, sqlparser.DropStr) {
-		i := def.indexNamed(x.ToName.String())
-		if i < 0 {
-			return wire.Errorf(1091, "Can't DROP '%s'; check that column/key exists", x.ToName.String())
-		}
-		id := def.indexes[i].id
-		def.indexes = slices.Delete(def.indexes, i, i+1)
-		_, err := s.alter(tx, t, def, slices.DeleteFunc(slices.Clone(t.Indexes), func(p sqlpart.Index) bool { return p.ID == id }))
-		return err
-	}
-	var columns []sql.IndexColumn
-	for _, f := range x.Fields {
-		c := sql.IndexColumn{Name: f.Column.String()}
-		if f.Length != nil {
-			if _, err := fmt.Sscan(string(f.Length.Val), &c.Length); err != nil {
-				return wire.Errorf(1089, "Incorrect prefix key")
-			}
-		}
-		columns = append(columns, c)
-	}
-	parts, err := def.partsOf(columns, decoded.schema.Schema)
-	if err != nil {
-		return err
-	}
-	comment := ""
-	for _, o := range x.Options {
-		if strings.EqualFold(o.Name, "comment") && o.Value != nil {
-			comment = string(o.Value.Val)
-		} else if o.Name != "" && !strings.EqualFold(o.Name, "using") {
-			return refused("index option " + strings.ToUpper(o.Name))
-		}
-	}
-	if err := def.addIndex(x.ToName.String(), strings.EqualFold(x.Type, "unique"), comment, parts); err != nil {
-		return err
-	}
-	if err := def.judgeKeys(ctx, decoded.schema.Schema); err != nil {
-		return err
-	}
-	return s.buildIndex(ctx, tx, databaseName, t, def)
-}
-
-// alter gives a table another definition, and returns the table as it is then. The lock stays.
-func (s *Session) alter(tx *txn.Tx, t *sqlmachine.Table, def *definition, indexes []sqlpart.Index) (*sqlmachine.Table, error) {
-	slices.SortFunc(indexes, func(a, b sqlpart.Index) int { return int(a.ID) - int(b.ID) })
-	defined, err := change(tx, sqlpart.Change{Verb: sqlpart.AlterTable, Object: t.ID, Version: t.Version, Database: t.Database, Name: t.Name,
-		Definition: def.append(nil), Indexes: indexes})
-	if err != nil {
-		return nil, err
-	}
-	altered := *t
-	altered.Version, altered.Definition, altered.Indexes = defined.Version, def.append(nil), indexes
-	s.cat = nil
-	return &altered, s.lockTable(tx, &altered)
-}
-
-// mostBuilt is how many entries of an index that is built go into one command.
-const mostBuilt = 4096
-
-// buildIndex writes the entries of a new index, in pieces. No statement reads it before all of them are there. If the member ends meanwhile, the
-// next leader drops the index (Engine.Clean).
-func (s *Session) buildIndex(ctx *sql.Context, tx *txn.Tx, databaseName string, t *sqlmachine.Table, def *definition) error {
-	id := def.lastIndex
-	building, err := s.alter(tx, t, def, append(slices.Clone(t.Indexes), sqlpart.Index{ID: id, State: sqlpart.Building}))
-	if err != nil {
-		return err
-	}
-	decoded, err := newTable(s.e, building, databaseName)
-	if err == nil {
-		err = s.writeEntries(ctx, tx, decoded, id)
-	}
-	if err != nil {
-		if errors.Is(err, txn.ErrTermOver) || errors.Is(err, txn.ErrUnknown) {
-			return err
-		}
-		without := def.copy()
-		without.indexes = without.indexes[:len(without.indexes)-1]
-		tx.RollbackTo(0)
-		if _, e := s.alter(tx, building, without, slices.Clone(t.Indexes)); e != nil {
-			return errors.Join(err, e)
-		}
-		return err
-	}
-	_, err = s.alter(tx, building, def, append(slices.Clone(t.Indexes), sqlpart.Index{ID: id, State: sqlpart.Public}))
-	return err
-}
-
-// writeEntries writes an index's entry for each row.
-func (s *Session) writeEntries(ctx *sql.Context, tx *txn.Tx, t *table, id uint64) error {
-	w := slices.IndexFunc(t.all, func(x writtenIndex) bool { return x.def.id == id })
-	it, err := tx.ScanNewest(t.t.ID, 0, nil, nil)
-	if err != nil {
-		return err
-	}
-	defer it.Close()
-	n := 0
-	for begun := false; move(it, &begun, false); {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		value, err := it.Value()
-		if err != nil {
-			return err
-		}
-		key := slices.Clone(it.Key()[sqlmachine.PrefixBytes:])
-		r, err := t.decode(key, value)
-		if err != nil {
-			return t.damaged(err)
-		}
-		if err := t.weighable(r); err != nil {
-			return err
-		}
-		e, err := t.entry(ctx, &t.all[w], r, key)
-		if err != nil {
-			return err
-		}
-		if e.sole {
-			switch _, exists, err := tx.Newest(t.t.ID, id, e.key); {
-			case err != nil:
-				return err
-			case exists:
-				return wire.Errorf(1062, "%s", t.duplicate(ctx, t.all[w].def.name, t.all[w].def.parts, r))
-			}
-		}
-		if err := tx.Put(t.t.ID, id, e.key, e.value, -1); err != nil {
-			return err
-		}
-		if n++; n%mostBuilt == 0 {
-			if err := tx.Flush(); err != nil {
-				return err
-			}
-		}
-	}
-	if err := it.Error(); err != nil {
-		return err
-	}
-	return tx.Flush()
-}
-
-// Clean drops indexes that a leader left half built. The door calls it at the beginning of a term, before clients are served.
-func (e *Engine) Clean(ctx context.Context, begin func() (*txn.Tx, error)) error {
-	for _, d := range e.opt.Catalogue().Databases() {
-		for _, t := range d.Tables() {
-			if !slices.ContainsFunc(t.Indexes, func(x sqlpart.Index) bool { return x.State == sqlpart.Building }) {
-				continue
-			}
-			if err := e.dropBuilding(ctx, d.Name, t, begin); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (e *Engine) dropBuilding(_ context.Context, databaseName string, t *sqlmachine.Table, begin func() (*txn.Tx, error)) error {
-	tx, err := begin()
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
-	if err := tx.UseTable(t.ID, t.Version, lock.Exclusive, txn.Wait{Time: -1}); err != nil {
-		return err
-	}
-	decoded, err := e.table(t, databaseName)
-	if err != nil {
-		return err
-	}
-	def, indexes := decoded.def.copy(), []sqlpart.Index{}
-	for _, x := range t.Indexes {
-		if x.State == sqlpart.Public {
-			indexes = append(indexes, x)
-			continue
-		}
-		def.indexes = slices.DeleteFunc(def.indexes, func(d indexDef) bool { return d.id == x.ID })
-	}
-	_, err = change(tx, sqlpart.Change{Verb: sqlpart.AlterTable, Object: t.ID, Version: t.Version, Database: t.Database, Name: t.Name,
-		Definition: def.append(nil), Indexes: indexes})
-	return err
 }

@@ -248,9 +248,10 @@ func (e *editor) remove(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row) ([]
 	return entries, tx.Delete(t.t.ID, 0, key, stored)
 }
 
+// removeEntry deletes the entry of a row. An index that is built may not have it yet, or have that of another row in its place.
 func (e *editor) removeEntry(ctx *sql.Context, tx *txn.Tx, n *entryOf) error {
-	_, _, stored, err := tx.LockRow(e.t.t.ID, n.index.def.id, n.key, lock.Exclusive, e.s.wait(ctx))
-	if err != nil {
+	value, exists, stored, err := tx.LockRow(e.t.t.ID, n.index.def.id, n.key, lock.Exclusive, e.s.wait(ctx))
+	if err != nil || !exists || !bytes.Equal(value, n.value) {
 		return err
 	}
 	return tx.Delete(e.t.t.ID, n.index.def.id, n.key, stored)

@@ -45,7 +45,7 @@ func set(all ...string) map[string]bool {
 // refusedStarts are statements that the parser does not know, or takes for something else. Each is a run of words at the beginning of a text.
 var refusedStarts = [][]string{
 	{"xa"}, {"release"}, {"handler"}, {"do"}, {"optimize"}, {"checksum"}, {"check"}, {"repair"}, {"analyze"}, {"flush"}, {"reset"},
-	{"install"}, {"uninstall"}, {"load"}, {"call"}, {"lock"}, {"unlock"}, {"kill"}, {"rename"}, {"prepare"}, {"execute"},
+	{"install"}, {"uninstall"}, {"load"}, {"call"}, {"lock"}, {"unlock"}, {"kill"}, {"prepare"}, {"execute"},
 	{"deallocate"}, {"signal"}, {"resignal"}, {"get", "diagnostics"}, {"help"}, {"purge"}, {"change"}, {"start", "slave"}, {"start", "replica"},
 	{"stop"}, {"binlog"}, {"cache"}, {"clone"}, {"import"}, {"restart"}, {"shutdown"}, {"table"}, {"values"}, {"alter", "view"},
 	{"alter", "event"}, {"alter", "procedure"}, {"alter", "function"}, {"alter", "server"}, {"alter", "instance"}, {"alter", "tablespace"},
@@ -214,23 +214,40 @@ func judgeDDL(a *sqlparser.DDL) error {
 	case sqlparser.DropStr, sqlparser.TruncateStr:
 		return nil
 	case sqlparser.AlterStr:
-		return judgeIndex(a)
+		return judgeClause(a)
+	case sqlparser.RenameStr:
+		return nil
 	}
 	return refused(strings.ToUpper(a.Action))
 }
 
-// judgeAlter refuses ALTER TABLE, but for an index that comes or goes: CREATE INDEX and DROP INDEX arrive in the same form.
+// judgeAlter refuses ALTER TABLE, but for indexes that come or go, and for names. CREATE INDEX and DROP INDEX arrive in the same form.
 func judgeAlter(a *sqlparser.AlterTable) error {
-	if len(a.PartitionSpecs) > 0 || len(a.Statements) != 1 {
-		return refused("ALTER TABLE of several things")
+	if len(a.PartitionSpecs) > 0 || len(a.Statements) == 0 {
+		return refused("ALTER TABLE, but for indexes and names")
 	}
-	return judgeIndex(a.Statements[0])
+	tables := 0
+	for _, c := range a.Statements {
+		if c.Action == sqlparser.RenameStr {
+			if tables++; tables > 1 {
+				return refused("ALTER TABLE of several names of the table")
+			}
+			continue
+		}
+		if err := judgeClause(c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func judgeIndex(a *sqlparser.DDL) error {
+func judgeClause(a *sqlparser.DDL) error {
+	if a.ColumnAction == sqlparser.RenameStr {
+		return nil
+	}
 	x := a.IndexSpec
 	if x == nil {
-		return refused("ALTER TABLE, but for ADD INDEX and DROP INDEX")
+		return refused("ALTER TABLE, but for indexes and names")
 	}
 	if x.Predicate != nil {
 		return refused("an index of a part of the rows")
@@ -255,6 +272,8 @@ func judgeIndex(a *sqlparser.DDL) error {
 		if strings.EqualFold(x.ToName.String(), "primary") || x.Type == sqlparser.PrimaryStr {
 			return refused("DROP PRIMARY KEY")
 		}
+		return nil
+	case sqlparser.RenameStr:
 		return nil
 	default:
 		return refused(strings.ToUpper(action) + " INDEX")

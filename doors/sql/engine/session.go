@@ -21,7 +21,8 @@ type Session struct {
 	account string // user@host, for CURRENT_USER()
 	rights  Rights // nil: all
 	locks   Locks
-	locked  []Locked // by LOCK TABLES; nil: none
+	state   func(string) // nil: nobody is told
+	locked  []Locked     // by LOCK TABLES; nil: none
 	// tlsVersion and tlsCipher are what SHOW STATUS says of the connection.
 	tlsVersion, tlsCipher string
 
@@ -77,13 +78,14 @@ type Client struct {
 	Account string // user@host of the account
 	Rights  Rights // nil: all
 	Locks   Locks
+	State   func(string) // is told what a long statement does at present; nil: nobody is
 	// TLSVersion and TLSCipher are those of the connection, "" without TLS.
 	TLSVersion, TLSCipher string
 }
 
 // NewSession returns the session of a client.
 func (e *Engine) NewSession(c Client) *Session {
-	s := &Session{e: e, account: c.Account, rights: c.Rights, locks: c.Locks, tlsVersion: strings.Replace(c.TLSVersion, " ", "v", 1), tlsCipher: c.TLSCipher,
+	s := &Session{e: e, account: c.Account, rights: c.Rights, locks: c.Locks, state: c.State, tlsVersion: strings.Replace(c.TLSVersion, " ", "v", 1), tlsCipher: c.TLSCipher,
 		BaseSession: sql.NewBaseSessionWithClientServer("127.0.0.1", sql.Client{User: c.User, Address: c.Host}, c.ID)}
 	s.SetIgnoreAutoCommit(true) // the door commits
 	s.processes.s = s

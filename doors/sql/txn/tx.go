@@ -27,6 +27,8 @@ type Tx struct {
 	view  *view      // of consistent reads; nil: none was made yet
 	ended bool
 
+	yields bool // of those that wait in a circle it gives up
+
 	staged *staged // what the log has of it; nil: nothing
 	small  bool    // nothing can be staged: the cluster's level does not have that
 
@@ -101,8 +103,11 @@ func (x *Tx) lock(key []byte, mode lock.Mode, wait Wait) error {
 	return x.granted(mode, x.t.await(x.owner, r, err, x.turn, wait))
 }
 
-// weight is how many bytes the transaction has written.
+// weight is how many bytes the transaction has written, by which one of a circle is chosen to give up.
 func (x *Tx) weight() int64 {
+	if x.yields {
+		return -1
+	}
 	if x.staged == nil {
 		return int64(x.own.Bytes())
 	}
