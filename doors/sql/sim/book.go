@@ -28,6 +28,7 @@ type book struct {
 	defect     txn.Break
 	stage      int  // bytes from which on a transaction is staged; 0: as on a server, where it has to make room for locks
 	piece      int  // bytes of a piece
+	early      bool // an index is public before it is built
 	repeatable bool // seats are counted at REPEATABLE READ, which lets write skew happen
 
 	workers map[*sim.Member]*worker
@@ -67,6 +68,7 @@ const (
 	NoMerge            = "rows on the move not merged"
 	NoRanges           = "ranges are not locked"
 	RangesPassStaged   = "ranges do not wait for staged rows"
+	PublicEarly        = "index public before it is built"
 	Repeatable         = "counted at REPEATABLE READ"
 )
 
@@ -86,7 +88,7 @@ var defects = map[string]txn.Break{
 // begin draws what a run has of transactions; nil: none. A run with chosen faults has none unless it asks for other doors, so that its seeds go on
 // meaning the same.
 func begin(opt *sim.Options) *book {
-	b := &book{r: rand.New(rand.NewPCG(opt.Seed, 9)), lockBytes: 1 << 20, verify: !opt.Outside, defect: defects[opt.Defect], repeatable: opt.Defect == Repeatable,
+	b := &book{r: rand.New(rand.NewPCG(opt.Seed, 9)), lockBytes: 1 << 20, verify: !opt.Outside, defect: defects[opt.Defect], repeatable: opt.Defect == Repeatable, early: opt.Defect == PublicEarly,
 		workers: map[*sim.Member]*worker{}, users: userBook{all: map[userKey]*user{}}}
 	if !opt.Doors && (opt.Faults != nil || b.r.IntN(2) != 0) {
 		return nil
@@ -157,23 +159,25 @@ const (
 
 // The figures of a run (sim.World.Count).
 const (
-	Commits    = "transactions committed"
-	Locked     = "transactions that only locked"
-	RolledBack = "transactions without an effect"
-	Open       = "transactions with an open outcome"
-	Deadlocks  = "deadlocks"
-	TakenBack  = "statements taken back"
-	TermsOver  = "transactions that ended with their term"
-	Snapshots  = "snapshots read"
-	Given      = "values of AUTO_INCREMENT given"
-	Numbered   = "numbers given to rows"
-	Duplicates = "duplicates of a unique key refused"
-	Altered    = "definitions changed"
-	Turns      = "wheels turned"
-	Wheels     = "wheels read"
-	Pieces     = "transactions whose statement could not be taken back alone"
-	Staged     = "members' moments with staged rows of several transactions"
-	Ranges     = "ranges locked"
+	Commits      = "transactions committed"
+	Locked       = "transactions that only locked"
+	RolledBack   = "transactions without an effect"
+	Open         = "transactions with an open outcome"
+	Deadlocks    = "deadlocks"
+	TakenBack    = "statements taken back"
+	TermsOver    = "transactions that ended with their term"
+	Snapshots    = "snapshots read"
+	Given        = "values of AUTO_INCREMENT given"
+	Numbered     = "numbers given to rows"
+	Duplicates   = "duplicates of a unique key refused"
+	Altered      = "definitions changed"
+	Turns        = "wheels turned"
+	Wheels       = "wheels read"
+	Pieces       = "transactions whose statement could not be taken back alone"
+	Staged       = "members' moments with staged rows of several transactions"
+	IndexesRead  = "indexes read that come and go"
+	IndexesBuilt = "indexes built beside writers"
+	Ranges       = "ranges locked"
 )
 
 // Begin implements sim.Workload.

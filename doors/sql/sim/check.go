@@ -54,6 +54,7 @@ func (b *book) Check(all []*sim.Member) {
 	b.checkUsers(h, took)
 	b.checkNumbered(h, took)
 	b.checkWheel(h, took)
+	b.checkPainted(h)
 	b.checkSeats(b.read(h, seats, 0))
 	b.checkLocks(all)
 	for _, name := range tableNames {

@@ -170,9 +170,11 @@ var (
 	writers = []func(*transaction) error{(*transaction).transfer, (*transaction).transfer, (*transaction).total, (*transaction).totalLocked,
 		(*transaction).append, (*transaction).append, (*transaction).readLocked, (*transaction).readLists, (*transaction).insert,
 		(*transaction).insert, (*transaction).find, (*transaction).remove, (*transaction).insert, (*transaction).turnWheel, (*transaction).readWheel, (*transaction).readSpokes, (*transaction).insertNumbered, (*transaction).insertNumbered,
-		(*transaction).removeNumbered, (*transaction).sit, (*transaction).sit}
+		(*transaction).removeNumbered, (*transaction).sit, (*transaction).sit,
+		(*transaction).paint, (*transaction).paint, (*transaction).paint, (*transaction).readPainted}
 	readers = []func(*transaction) error{(*transaction).total, (*transaction).totalLocked, (*transaction).readLocked, (*transaction).readLocked,
-		(*transaction).readLists, (*transaction).find, (*transaction).find, (*transaction).readWheel, (*transaction).readWheel, (*transaction).readSpokes}
+		(*transaction).readLists, (*transaction).find, (*transaction).find, (*transaction).readWheel, (*transaction).readWheel, (*transaction).readSpokes,
+		(*transaction).readPainted, (*transaction).readPainted}
 )
 
 // mark inserts the transaction's row into marks.

@@ -37,7 +37,7 @@ func TestTransactionsHold(t *testing.T) {
 		sum.Add(rep)
 	}
 	t.Logf("%d seeds in %v: %s", n, time.Since(start).Round(100*time.Millisecond), sum.Counts())
-	for _, what := range []string{Commits, Locked, Deadlocks, TakenBack, TermsOver, Snapshots, Given, Numbered, Duplicates, Altered, Turns, Wheels, Pieces, Staged, Ranges} {
+	for _, what := range []string{Commits, Locked, Deadlocks, TakenBack, TermsOver, Snapshots, Given, Numbered, Duplicates, Altered, Turns, Wheels, Pieces, Staged, Ranges, IndexesRead, IndexesBuilt} {
 		if sum.More[what] == 0 {
 			t.Errorf("that tested nothing: no %s", what)
 		}
@@ -64,6 +64,7 @@ func TestDefectsAreCaught(t *testing.T) {
 		{NoMerge, options(3, sim.Transfer)},
 		{NoRanges, options(3, sim.Transfer)},
 		{RangesPassStaged, options(3, sim.Transfer)},
+		{PublicEarly, options(3, sim.Transfer)},
 		{Repeatable, options(3, sim.Transfer)},
 	} {
 		for _, outside := range []bool{false, true} {
