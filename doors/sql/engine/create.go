@@ -116,7 +116,7 @@ func defaultText(ctx *sql.Context, c *sql.Column) (string, error) {
 		return "NULL", nil
 	case d == nil:
 		return "", nil
-	case !d.IsLiteral():
+	case !d.IsLiteral() || types.IsTextBlob(c.Type) || types.IsJSON(c.Type): // of these types every default is an expression
 		return momentText(d), nil
 	}
 	text, null, err := literalDefault(ctx, c)
@@ -131,13 +131,21 @@ func defaultText(ctx *sql.Context, c *sql.Column) (string, error) {
 	return "'" + strings.ReplaceAll(strings.ReplaceAll(text, `\`, `\\`), "'", "''") + "'", nil
 }
 
-// momentText is a default that is no literal. MySQL prints the moment of a statement without its brackets, and without digits that it does not have.
+// momentText is a default that is no literal. MySQL prints the moment of a statement without its brackets, and without digits that it does not have. Any other
+// expression keeps its brackets: without them it is no statement.
 func momentText(d *sql.ColumnDefaultValue) string {
 	text := d.String()
+	bare := text
 	if len(text) > 1 && text[0] == '(' && text[len(text)-1] == ')' {
-		text = text[1 : len(text)-1]
+		bare = text[1 : len(text)-1]
 	}
-	return strings.TrimSuffix(text, "(0)")
+	if moment := strings.ToUpper(bare); strings.HasPrefix(moment, "CURRENT_TIMESTAMP") || strings.HasPrefix(moment, "NOW(") {
+		return strings.TrimSuffix(bare, "(0)")
+	}
+	if bare == text {
+		text = "(" + text + ")"
+	}
+	return text
 }
 
 // literalDefault is the value of a default that is a literal, as MySQL shows it.

@@ -136,8 +136,8 @@ func mysqlError(text, database string, err error) error {
 
 // texts are beginnings of errors that the library makes without a kind.
 var texts = map[string]uint16{"Data truncated for column": 1265, "failed to resolve aggregate column argument": 1111, "TIME length not yet supported": errNotSupported,
-	"unsupported type for greatest/least argument": errNotSupported,
-	"strconv.ParseFloat: parsing":                  1367, "All parts of PRIMARY KEY must be NOT NULL": 1171}
+	"unsupported type for greatest/least argument": errNotSupported, "Default value expression of column": 3772,
+	"strconv.ParseFloat: parsing": 1367, "All parts of PRIMARY KEY must be NOT NULL": 1171}
 
 // words are MySQL's for an error whose number is known. Programs read some of them.
 func words(code uint16, text string) string {
