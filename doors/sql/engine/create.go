@@ -102,6 +102,9 @@ func (t *tableView) statement(ctx *sql.Context, schema sql.Schema) (string, erro
 			lines = append(lines, line)
 		}
 	}
+	for i := range t.def.checks {
+		lines = append(lines, t.def.checks[i].line())
+	}
 	next := ""
 	if n := t.t.NextAuto(); t.auto >= 0 && n > 1 {
 		next = strconv.FormatUint(n, 10)

@@ -259,6 +259,9 @@ func (s *Session) createTable(ctx *sql.Context, tx *txn.Tx, st *Statement, a *sq
 	if err := goodName(name); err != nil {
 		return err
 	}
+	if err := judgeConstraints(name, a.TableSpec); err != nil { // before the library, which has other words
+		return err
+	}
 	b := planbuilder.New(ctx, s.e.sql.Analyzer.Catalog, nil)
 	node, flags, err := b.BindOnly(plainTimes(collated(a, databaseCollation(d.Definition))), st.Text, nil)
 	if err != nil {
@@ -271,7 +274,7 @@ func (s *Session) createTable(ctx *sql.Context, tx *txn.Tx, st *Statement, a *sq
 	if create == nil {
 		return fmt.Errorf("CREATE TABLE was planned as %T", node)
 	}
-	def, next, err := s.definitionOf(ctx, create, a.TableSpec)
+	def, next, err := s.definitionOf(ctx, create, name, a.TableSpec)
 	if err != nil {
 		return err
 	}
@@ -281,6 +284,21 @@ func (s *Session) createTable(ctx *sql.Context, tx *txn.Tx, st *Statement, a *sq
 	}
 	_, err = change(tx, sqlpart.Change{Verb: sqlpart.CreateTable, Database: d.ID, Name: name, Definition: def.append(nil), Indexes: indexes, NextAuto: next})
 	return err
+}
+
+// judgeConstraints judges the constraints of a CREATE TABLE by its columns' names.
+func judgeConstraints(table string, spec *sqlparser.TableSpec) error {
+	d := &definition{}
+	for _, c := range spec.Columns {
+		d.columns = append(d.columns, column{name: c.Name.String(), auto: bool(c.Type.Autoincrement)})
+	}
+	if err := d.checksOf(table, spec); err != nil {
+		return err
+	}
+	if len(d.checks) > mostConstraints {
+		return refused(fmt.Sprintf("more than %d constraints of a table", mostConstraints))
+	}
+	return nil
 }
 
 // charsets are the collations of character sets where a statement names no collation.
@@ -321,7 +339,7 @@ func findCreate(n sql.Node) *plan.CreateTable {
 const mostKeyBytes = 3072
 
 // definitionOf makes the definition of a new table.
-func (s *Session) definitionOf(ctx *sql.Context, create *plan.CreateTable, spec *sqlparser.TableSpec) (def *definition, next uint64, err error) {
+func (s *Session) definitionOf(ctx *sql.Context, create *plan.CreateTable, table string, spec *sqlparser.TableSpec) (def *definition, next uint64, err error) {
 	schema := create.PkSchema()
 	def = &definition{collation: create.Collation}
 	if !collations[def.collation] {
@@ -369,6 +387,9 @@ func (s *Session) definitionOf(ctx *sql.Context, create *plan.CreateTable, spec 
 		default:
 			return nil, 0, refused("an index of this kind")
 		}
+	}
+	if err := def.checksOf(table, spec); err != nil {
+		return nil, 0, err
 	}
 	if err := def.judgeKeys(ctx, schema.Schema); err != nil {
 		return nil, 0, err

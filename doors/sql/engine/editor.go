@@ -19,6 +19,8 @@ type editor struct {
 
 	replaces bool   // the statement is REPLACE
 	removed  uint64 // rows that it has deleted for the one that it inserts next
+
+	checks []sql.Expression // of the table; nil: not planned yet
 }
 
 func (t *tableView) Inserter(ctx *sql.Context) sql.RowInserter { return t.editor(ctx) }
@@ -104,6 +106,9 @@ func (e *editor) Insert(ctx *sql.Context, r sql.Row) error {
 		e.t.given(ctx, tx, r[e.t.auto])
 	}
 	if err := e.t.weighable(r); err != nil {
+		return err
+	}
+	if err := e.check(ctx, r); err != nil {
 		return err
 	}
 	key, err := e.freshKey(ctx, tx, r)
@@ -287,6 +292,9 @@ func (e *editor) wrote(r sql.Row) {
 func (e *editor) update(ctx *sql.Context, tx *txn.Tx, was, r sql.Row) error {
 	t := e.t
 	if err := t.weighable(r); err != nil {
+		return err
+	}
+	if err := e.check(ctx, r); err != nil {
 		return err
 	}
 	from, err := t.primaryKey(ctx, was)

@@ -53,6 +53,7 @@ var kinds = []struct {
 	{sql.ErrMultiplePrimaryKeysDefined.Is, 1068},
 	{sql.ErrInvalidAutoIncCols.Is, 1075},
 	{sql.ErrJSONIndex.Is, 3152},
+	{sql.ErrCheckConstraintViolated.Is, 3819},
 	{sql.ErrInvalidColumnDefaultValue.Is, 1067},
 	{analyzererrors.ErrValidationGroupBy.Is, 1055},
 	{analyzererrors.ErrValidationGroupByOrderBy.Is, 1055},
@@ -155,6 +156,8 @@ func words(code uint16, text string) string {
 			quoted, _, _ = strings.Cut(quoted, "'")
 		}
 		return fmt.Sprintf("Unknown column '%s' in 'field list'", strings.Trim(quoted, "'`"))
+	case 3819:
+		return fmt.Sprintf("Check constraint '%s' is violated.", quoted)
 	case 1052:
 		return fmt.Sprintf("Column '%s' in field list is ambiguous", quoted)
 	case 1060:

@@ -54,6 +54,7 @@ type Session struct {
 	gathered *gathered // nil: the statement changes rows while it reads, or changes none
 
 	settings string // settingsKey; "": a variable was set
+	checks   map[checkKey][]sql.Expression
 
 	seen *sqlmachine.Catalogue // when the transaction's snapshot was opened; nil: it has none
 }
