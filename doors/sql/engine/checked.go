@@ -78,6 +78,9 @@ func (s *Session) Warn(w *sql.Warning) {
 		name, _, _ = strings.Cut(name, `"`)
 		w = &sql.Warning{Level: "Warning", Code: 3819, Message: fmt.Sprintf("Check constraint '%s' is violated.", name)}
 	}
+	if v := s.violated; v != nil && w.Code == int(v.Code) {
+		w = &sql.Warning{Level: "Warning", Code: w.Code, Message: v.Message}
+	}
 	s.BaseSession.Warn(w)
 }
 

@@ -102,6 +102,9 @@ func (t *tableView) statement(ctx *sql.Context, schema sql.Schema) (string, erro
 			lines = append(lines, line)
 		}
 	}
+	for i := range t.def.foreign {
+		lines = append(lines, "  "+t.def.foreign[i].text(t.def, t.database))
+	}
 	for i := range t.def.checks {
 		lines = append(lines, t.def.checks[i].line())
 	}

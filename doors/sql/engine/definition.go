@@ -31,6 +31,7 @@ type definition struct {
 	comment   string
 	lastIndex uint64 // the largest id that an index has had
 	checks    []checkDef
+	foreign   []foreignDef
 }
 
 // column is a column of a definition.
@@ -73,7 +74,7 @@ const (
 // append encodes the definition. docs/formats/sql.md has the table of its bytes.
 func (d *definition) append(b []byte) []byte {
 	version := byte(definitionVersion)
-	if len(d.checks) > 0 {
+	if len(d.checks)+len(d.foreign) > 0 {
 		version = constrainedVersion
 	}
 	b = append(b, version)
@@ -136,6 +137,18 @@ func (d *definition) appendConstraints(b []byte) []byte {
 		b = wire.AppendBytes(b, c.expr)
 		b = binary.AppendUvarint(b, enforced)
 	}
+	b = binary.AppendUvarint(b, uint64(len(d.foreign)))
+	for i := range d.foreign {
+		f := &d.foreign[i]
+		b = wire.AppendBytes(b, f.name)
+		b = wire.AppendBytes(b, f.parentDB)
+		b = wire.AppendBytes(b, f.parent)
+		b = append(b, byte(f.onDelete), byte(f.onUpdate))
+		b = binary.AppendUvarint(b, uint64(len(f.columns)))
+		for k, c := range f.columns {
+			b = wire.AppendBytes(binary.AppendUvarint(b, uint64(c)), f.parentColumns[k])
+		}
+	}
 	return b
 }
 
@@ -151,6 +164,27 @@ func (d *definition) constraints(r *wire.Reader) {
 	}
 	for range n {
 		d.checks = append(d.checks, checkDef{name: r.Text(), expr: r.Text(), enforced: r.Uvarint() == 1})
+	}
+	if n = r.Uvarint(); n > mostConstraints {
+		r.Fail(ErrDefinition)
+		return
+	}
+	for range n {
+		f := foreignDef{name: r.Text(), parentDB: r.Text(), parent: r.Text(), onDelete: action(r.Uvarint()), onUpdate: action(r.Uvarint())}
+		columns := r.Uvarint()
+		if f.onDelete >= actions || f.onUpdate >= actions || columns > mostColumns {
+			r.Fail(ErrDefinition)
+			return
+		}
+		for range columns {
+			c, name := r.Uvarint(), r.Text()
+			if c >= uint64(len(d.columns)) {
+				r.Fail(ErrDefinition)
+				return
+			}
+			f.columns, f.parentColumns = append(f.columns, int(c)), append(f.parentColumns, name)
+		}
+		d.foreign = append(d.foreign, f)
 	}
 }
 

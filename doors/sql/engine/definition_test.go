@@ -27,6 +27,7 @@ func sample() *definition {
 func constrained() *definition {
 	d := sample()
 	d.checks = []checkDef{{name: "t_chk_1", expr: "id > 0", enforced: true}, {name: "lax", expr: "`at` is not null"}}
+	d.foreign = []foreignDef{{name: "t_ibfk_1", columns: []int{1, 0}, parentDB: "d", parent: "p", parentColumns: []string{"a", "b"}, onDelete: actionCascade, onUpdate: actionSetNull}}
 	return d
 }
 

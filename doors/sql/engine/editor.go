@@ -21,6 +21,9 @@ type editor struct {
 	removed  uint64 // rows that it has deleted for the one that it inserts next
 
 	checks []sql.Expression // of the table; nil: not planned yet
+
+	cascaded *foreignDef // whose action the editor carries out; nil: a statement's
+	depth    int         // of actions
 }
 
 func (t *tableView) Inserter(ctx *sql.Context) sql.RowInserter { return t.editor(ctx) }
@@ -150,6 +153,11 @@ func (e *editor) insert(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row, but
 	if err := e.judge(ctx, tx, entries, but, r); err != nil {
 		return err
 	}
+	if but == nil { // the row is new
+		if err := e.judgeParents(ctx, tx, nil, r); err != nil {
+			return err
+		}
+	}
 	body, err := t.encode(ctx, r)
 	if err != nil {
 		return err
@@ -231,8 +239,13 @@ func (e *editor) Delete(ctx *sql.Context, r sql.Row) error {
 	return err
 }
 
-// remove deletes a row and its entries, and returns these.
+// remove deletes a row and its entries, and returns these. What its children's foreign keys say is done before.
 func (e *editor) remove(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row) ([]entryOf, error) {
+	return e.take(ctx, tx, key, r, true)
+}
+
+// take deletes a row and its entries, and returns these. gone: it is deleted for good, and is not one that gets another key.
+func (e *editor) take(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row, gone bool) ([]entryOf, error) {
 	t := e.t
 	_, exists, stored, err := tx.LockRow(t.t.ID, 0, key, lock.Exclusive, e.s.wait(ctx))
 	if err != nil {
@@ -244,6 +257,11 @@ func (e *editor) remove(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row) ([]
 	entries, err := t.entries(ctx, r, key)
 	if err != nil {
 		return nil, err
+	}
+	if gone {
+		if err := e.leaveChildren(ctx, tx, key, r, nil, entries); err != nil {
+			return nil, err
+		}
 	}
 	for i := range entries {
 		if err := e.removeEntry(ctx, tx, &entries[i]); err != nil {
@@ -297,6 +315,9 @@ func (e *editor) update(ctx *sql.Context, tx *txn.Tx, was, r sql.Row) error {
 	if err := e.check(ctx, r); err != nil {
 		return err
 	}
+	if err := e.judgeParents(ctx, tx, was, r); err != nil {
+		return err
+	}
 	from, err := t.primaryKey(ctx, was)
 	if err != nil {
 		return err
@@ -325,7 +346,10 @@ func (e *editor) update(ctx *sql.Context, tx *txn.Tx, was, r sql.Row) error {
 		if err := e.judge(ctx, tx, after, before, r); err != nil {
 			return err
 		}
-		if _, err := e.remove(ctx, tx, from, was); err != nil {
+		if err := e.leaveChildren(ctx, tx, from, was, r, before); err != nil {
+			return err
+		}
+		if _, err := e.take(ctx, tx, from, was, false); err != nil {
 			return err
 		}
 		return e.insert(ctx, tx, to, r, before)
@@ -352,6 +376,9 @@ func (e *editor) update(ctx *sql.Context, tx *txn.Tx, was, r sql.Row) error {
 		}
 	}
 	if err := e.judge(ctx, tx, fresh, gone, r); err != nil {
+		return err
+	}
+	if err := e.leaveChildren(ctx, tx, from, was, r, gone); err != nil {
 		return err
 	}
 	body, err := t.encode(ctx, r)

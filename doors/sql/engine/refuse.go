@@ -65,7 +65,7 @@ var refusedStarts = [][]string{
 var refusedAnywhere = [][]string{
 	{"procedure", "analyse"}, {"high_priority"}, {"low_priority"}, {"delayed"}, {"sql_calc_found_rows"},
 	{"with", "rollup"}, {"row_format"}, {"key_block_size"}, {"data", "directory"}, {"index", "directory"}, {"encryption"}, {"tablespace"},
-	{"fulltext"}, {"spatial"}, {"foreign", "key"}, {"references"}, {"generated", "always"}, {"invisible"},
+	{"fulltext"}, {"spatial"}, {"generated", "always"}, {"invisible"},
 }
 
 // refusedWords looks for what is refused on the words of a statement, before it is parsed. Words in texts, names in quotes and comments do not count.
@@ -275,11 +275,6 @@ var (
 func judgeSpec(t *sqlparser.TableSpec) error {
 	if t.PartitionOpt != nil {
 		return refused("PARTITION BY")
-	}
-	for _, c := range t.Constraints {
-		if _, ok := c.Details.(*sqlparser.CheckConstraintDefinition); !ok {
-			return refused("FOREIGN KEY")
-		}
 	}
 	for _, o := range t.TableOpts {
 		if !tableOptions[strings.ToLower(o.Name)] {
