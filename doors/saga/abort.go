@@ -150,5 +150,10 @@ func (d *Door) find(gid string) (*sagamachine.Transaction, error) {
 	if err := d.node.Linearize(d.bounded()); err != nil {
 		return nil, unread(err)
 	}
-	return d.machine.Brief(gid)
+	var t *sagamachine.Transaction
+	err := d.reading(d.small, func() (err error) { // its own texts may be megabytes
+		t, err = d.machine.Brief(gid)
+		return err
+	})
+	return t, err
 }

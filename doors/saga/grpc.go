@@ -129,12 +129,10 @@ func (d *Door) progressOf(q *ask, brief *sagamachine.Transaction) (encoder, erro
 	if brief.BranchBytes > largeAnswer {
 		slots = d.large
 	}
-	select {
-	case slots <- struct{}{}:
-		defer func() { <-slots }()
-	case <-d.bounded().Done():
-		return nil, later("too many large answers are being made")
+	if err := d.place(slots); err != nil {
+		return nil, err
 	}
+	defer func() { <-slots }()
 	t, err := d.machine.FindNumber(brief.Number)
 	if err != nil {
 		return nil, err

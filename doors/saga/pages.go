@@ -166,12 +166,29 @@ var errGone = errors.New("the transaction has changed or was forgotten while its
 // paged makes the first page of an answer.
 func (d *Door) paged(q *ask, p parts) (*pageStream, error) {
 	s := &pageStream{d: d, q: q, parts: p}
-	select {
-	case d.slots(p) <- struct{}{}:
-	case <-d.bounded().Done():
-		return nil, later("too many large answers are being made")
+	if err := d.place(d.slots(p)); err != nil {
+		return nil, err
 	}
 	return s, s.fill()
+}
+
+// place waits for a place among readers, up to the request's deadline. The caller gives it back.
+func (d *Door) place(slots chan struct{}) error {
+	select {
+	case slots <- struct{}{}:
+		return nil
+	case <-d.bounded().Done():
+		return later("too many large answers are being made")
+	}
+}
+
+// reading reads with a place among readers.
+func (d *Door) reading(slots chan struct{}, read func() error) error {
+	if err := d.place(slots); err != nil {
+		return err
+	}
+	defer func() { <-slots }()
+	return read()
 }
 
 // slots is where a reader of the next page takes its place.

@@ -19,6 +19,7 @@ import (
 	sagamachine "github.com/holdfastdb/holdfast/doors/saga/machine"
 	sagapart "github.com/holdfastdb/holdfast/doors/saga/part"
 	"github.com/holdfastdb/holdfast/internal/wait"
+	"github.com/holdfastdb/holdfast/serve/deadline"
 )
 
 // inPages writes something in pages of so many bytes, each beginning anew behind those before.
@@ -272,6 +273,39 @@ func TestAPageThatCannotBeMade(t *testing.T) {
 	}
 	if code, _, _ := s.do("GET", prefix+"query?gid=large", ""); code != http.StatusOK {
 		t.Error(code)
+	}
+}
+
+// TestALargeListTakesItsPlaceBeforeItIsRead: beyond its first piece a list is read where large answers are, whether its transactions or their number is
+// large. A small one does not wait for those.
+func TestALargeListTakesItsPlaceBeforeItIsRead(t *testing.T) {
+	s := serve(t, Options{})
+	for i := range 3 {
+		s.want(200, success, "POST", "submit", fmt.Sprintf(`{"gid":"m%d","trans_type":"msg","custom_data":%q}`, i, `{"delay":1000000,"x":"`+strings.Repeat("a", 900_000)+`"}`))
+	}
+	for range cap(s.door.large) {
+		s.door.large <- struct{}{}
+	}
+	if _, _, b := s.do("GET", prefix+"all?limit=1", ""); !strings.Contains(b, `"gid":"m2"`) {
+		t.Errorf("a small list: %.200s", b)
+	}
+	usual := s.door.deadline
+	s.door.deadline = deadline.New(20 * time.Millisecond)
+	if _, _, err := s.door.list(values{"limit": {"3"}}); err == nil || !strings.Contains(err.Error(), "too many large answers") {
+		t.Errorf("a large list among others was read: %v", err)
+	}
+	if _, err := s.door.all(&ask{}, values{"gid": {"m1"}}); err != nil {
+		t.Errorf("one that is smaller: %v", err)
+	}
+	if _, err := s.door.paged(&ask{}, &shownList{d: s.door, size: largeAnswer + 1}); err == nil {
+		t.Error("a page of a large list was made among others")
+	}
+	s.door.deadline = usual
+	for range cap(s.door.large) {
+		<-s.door.large
+	}
+	if _, _, b := s.do("GET", prefix+"all?limit=3", ""); strings.Count(b, `"gid":"m`) != 3 {
+		t.Errorf("a large list: %.200s", b)
 	}
 }
 

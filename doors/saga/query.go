@@ -99,7 +99,7 @@ func (d *Door) all(q *ask, p params) (any, error) {
 		if t == nil {
 			return json.RawMessage(`{"next_position":"","transactions":null}`), nil
 		}
-		l := &shownList{d: d, listed: []sagamachine.Listed{{Number: t.Number}}}
+		l := &shownList{d: d, listed: []sagamachine.Listed{{Number: t.Number}}, size: t.Bytes}
 		return d.paged(q, l.of(`{"next_position":"","transactions":[`))
 	}
 	l, next, err := d.list(p)

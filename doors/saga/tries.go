@@ -126,6 +126,14 @@ func (d *Door) queryTried(q *ask, p params) (any, error) {
 	return d.queried(q, p.get("gid"), &shownWhole{head: d.knows().begin() + `"branches":[`, operator: true})
 }
 
+// listRows and listBytes bound what the making of one list reads. It is read in pieces, the first among many readers, and the others, which are
+// larger, among few: a list without a filter may read megabytes, and a hundred clients may ask at once.
+const (
+	listRows, listBytes = 10_000, 8 << 20
+	smallListRows       = 1000
+	largeListBytes      = 1 << 20
+)
+
 // list reads which transactions are on the page that is asked for, and the position of the next one, "" if there is none.
 func (d *Door) list(p params) (l *shownList, next string, err error) {
 	before, n, f, err := listOf(p)
@@ -135,9 +143,30 @@ func (d *Door) list(p params) (l *shownList, next string, err error) {
 	if err := d.node.Linearize(d.bounded()); err != nil {
 		return nil, "", unread(err)
 	}
-	found, after, err := d.machine.List(before, n, smallPage, f)
-	if after != 0 {
-		next = strconv.FormatUint(after, 10)
+	l = &shownList{d: d, filter: f}
+	slots, piece := d.small, sagamachine.Reads{Rows: smallListRows, Bytes: smallPage}
+	for left := (sagamachine.Reads{Rows: listRows, Bytes: listBytes}); ; {
+		most := sagamachine.Reads{Rows: min(piece.Rows, left.Rows), Bytes: min(piece.Bytes, left.Bytes)}
+		left.Rows, left.Bytes = left.Rows-most.Rows, left.Bytes-most.Bytes
+		var found []sagamachine.Listed
+		var after uint64
+		err := d.reading(slots, func() (err error) {
+			found, after, err = d.machine.List(before, n-len(l.listed), smallPage-int(l.size), &most, f)
+			return err
+		})
+		if err != nil {
+			return nil, "", err
+		}
+		for _, one := range found {
+			l.listed, l.size = append(l.listed, one), l.size+one.Bytes
+		}
+		left.Rows, left.Bytes = left.Rows+most.Rows, left.Bytes+most.Bytes
+		switch {
+		case after == 0:
+			return l, "", nil
+		case len(l.listed) >= n, left.Rows <= 0, left.Bytes < 0:
+			return l, strconv.FormatUint(after, 10), nil
+		}
+		before, slots, piece = after, d.large, sagamachine.Reads{Rows: listRows, Bytes: largeListBytes}
 	}
-	return &shownList{d: d, listed: found, filter: f}, next, err
 }

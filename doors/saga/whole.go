@@ -28,7 +28,7 @@ type branchHead struct {
 
 // of makes it that of a transaction of which the branches are not known yet.
 func (s *shownWhole) of(d *Door, t *sagamachine.Transaction) *shownWhole {
-	s.d, s.number, s.size = d, t.Number, t.BranchBytes
+	s.d, s.number, s.size = d, t.Number, t.BranchBytes+t.Bytes
 	return s
 }
 
@@ -92,6 +92,7 @@ type shownList struct {
 	head     string // what stands before them
 	operator bool
 	listed   []sagamachine.Listed
+	size     int64 // of all that are listed
 	filter   sagamachine.Filter
 
 	at   int  // the part that is next: 0 is head, behind it are the transactions, and then the end
@@ -105,8 +106,7 @@ func (l *shownList) of(head string) *shownList {
 	return l
 }
 
-// bytes is little: a definition is.
-func (l *shownList) bytes() int64 { return 0 }
+func (l *shownList) bytes() int64 { return l.size }
 
 func (l *shownList) read() error { return nil }
 func (l *shownList) drop()       {}

@@ -108,9 +108,9 @@ func TestATopicHasBounds(t *testing.T) {
 func TestAListReadsABoundedPiece(t *testing.T) {
 	r := newRig(t)
 	const more = 5
-	for n := 0; n < listRows+more; n += 500 {
+	for n := 0; n < mostRows+more; n += 500 {
 		var parts []*sagapart.Part
-		for i := range min(500, listRows+more-n) {
+		for i := range min(500, mostRows+more-n) {
 			parts = append(parts, &sagapart.Part{Kind: sagapart.Begin, Begin: &sagapart.BeginPart{Status: sagapart.Submitted,
 				Definition: sagapart.Definition{Gid: fmt.Sprint(n + i), Mode: sagapart.Msg}}})
 		}
@@ -146,7 +146,7 @@ func TestAListKeepsToItsRoom(t *testing.T) {
 		r.apply(&sagapart.Part{Kind: sagapart.Begin, Begin: &sagapart.BeginPart{Status: sagapart.Submitted, Branches: steps(1, 100_000),
 			Definition: sagapart.Definition{Gid: fmt.Sprint(i), Mode: sagapart.Msg, CustomData: strings.Repeat("x", 1000)}}})
 	}
-	all, _, err := r.m.List(0, 10, 2500, Filter{})
+	all, _, err := r.m.List(0, 10, 2500, &Reads{Rows: mostRows, Bytes: mostBytes}, Filter{})
 	if err != nil || len(all) != 5 {
 		t.Fatal(all, err)
 	}

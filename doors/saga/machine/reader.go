@@ -144,7 +144,7 @@ func readTransaction(r store.Reader, number uint64) (t *Transaction, inline []by
 	if err != nil {
 		return nil, nil, h, err
 	}
-	return &Transaction{Number: number, Definition: d.Definition, Head: h.view(), BranchBytes: h.size}, d.inline, h, nil
+	return &Transaction{Number: number, Definition: d.Definition, Head: h.view(), BranchBytes: h.size, Bytes: int64(len(row) + len(h.reason) + len(h.result))}, d.inline, h, nil
 }
 
 // readHead reads a head: its row, or what the definition began with.
@@ -212,24 +212,23 @@ func (m *Machine) Topics(after string, limit int) (names []string, err error) {
 	return names, it.Error()
 }
 
-// listRows and listBytes bound what one List reads.
-const (
-	listRows  = 10_000
-	listBytes = 8 << 20
-)
+// Reads is how much a List may read. The row that goes beyond is read whole.
+type Reads struct{ Rows, Bytes int }
 
 // Listed is one transaction of a list.
 type Listed struct {
 	Number uint64
 	// Transaction is nil where the list has no room for more than numbers: BriefNumber reads it.
 	Transaction *Transaction
+	// Bytes is what it takes without its branches.
+	Bytes int64
 }
 
 // List lists up to limit transactions with numbers below before (0: from the newest), newest first and without branches. Of those beyond
 // the first room bytes it gives the numbers alone, because a thousand may be a thousand times as large as the caller has room for; all others are of
-// one applied index. next is what to pass as before to go on, 0: there is no more. A call reads at most 10,000 of them or 8 MiB, so it may
-// return fewer than limit, even none, and a next. Any goroutine.
-func (m *Machine) List(before uint64, limit, room int, f Filter) (all []Listed, next uint64, err error) {
+// one applied index. next is what to pass as before to go on, 0: there is no more. A call takes off most what it has read, and ends when that is spent.
+// So it may return fewer than limit, even none, and a next. Any goroutine.
+func (m *Machine) List(before uint64, limit, room int, most *Reads, f Filter) (all []Listed, next uint64, err error) {
 	if f.Gid != "" {
 		return m.listOne(before, f)
 	}
@@ -243,9 +242,8 @@ func (m *Machine) List(before uint64, limit, room int, f Filter) (all []Listed, 
 		return nil, 0, fmt.Errorf("list transactions: %w", err)
 	}
 	defer it.Close()
-	rows, bytes := 0, 0
 	for ok := it.Last(); ok; ok = it.Prev() {
-		if len(all) >= limit || rows == listRows || bytes > listBytes {
+		if len(all) >= limit || most.Rows <= 0 || most.Bytes < 0 {
 			return all, next, nil
 		}
 		if next, err = splitNumberKey(it.Key()); err != nil {
@@ -255,16 +253,17 @@ func (m *Machine) List(before uint64, limit, room int, f Filter) (all []Listed, 
 		if err != nil {
 			return nil, 0, fmt.Errorf("list transactions: %w", err)
 		}
-		rows++
-		bytes += len(row)
+		most.Rows--
+		most.Bytes -= len(row)
 		t, err := f.take(v, next, row)
 		if err != nil {
 			return nil, 0, err
 		}
 		if t != nil {
-			bytes += len(t.Reason) + len(t.Result)
-			one := Listed{Number: next}
-			if room -= len(row) + len(t.Reason) + len(t.Result); room >= 0 {
+			texts := len(t.Reason) + len(t.Result)
+			most.Bytes -= texts
+			one := Listed{Number: next, Bytes: t.Bytes}
+			if room -= len(row) + texts; room >= 0 {
 				one.Transaction = t
 			}
 			all = append(all, one)
@@ -286,7 +285,7 @@ func (f *Filter) take(r store.Reader, number uint64, row []byte) (*Transaction, 
 	if err != nil || f.Status != 0 && h.status != f.Status {
 		return nil, err
 	}
-	return &Transaction{Number: number, Definition: d.Definition, Head: h.view(), BranchBytes: h.size}, nil
+	return &Transaction{Number: number, Definition: d.Definition, Head: h.view(), BranchBytes: h.size, Bytes: int64(len(row) + len(h.reason) + len(h.result))}, nil
 }
 
 // Passes reports whether the filter lets a transaction pass.
@@ -301,5 +300,5 @@ func (m *Machine) listOne(before uint64, f Filter) ([]Listed, uint64, error) {
 	if err != nil || t == nil || before != 0 && t.Number >= before || !f.Passes(t) {
 		return nil, 0, err
 	}
-	return []Listed{{t.Number, t}}, 0, nil
+	return []Listed{{t.Number, t, t.Bytes}}, 0, nil
 }

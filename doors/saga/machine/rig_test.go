@@ -37,9 +37,15 @@ func (r *rig) reopen(opt Options) {
 	r.Tick = tick
 }
 
+// mostRows and mostBytes are what list reads at most.
+const (
+	mostRows  = 10_000
+	mostBytes = 8 << 20
+)
+
 // list is List with all that it names.
 func (r *rig) list(before uint64, limit int, f Filter) (all []*Transaction, next uint64, err error) {
-	listed, next, err := r.m.List(before, limit, math.MaxInt, f)
+	listed, next, err := r.m.List(before, limit, math.MaxInt, &Reads{Rows: mostRows, Bytes: mostBytes}, f)
 	for _, one := range listed {
 		if one.Transaction == nil || one.Transaction.Number != one.Number {
 			r.T.Errorf("%d is listed as %+v", one.Number, one.Transaction)

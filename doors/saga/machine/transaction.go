@@ -12,6 +12,8 @@ type Transaction struct {
 	Head
 	// BranchBytes is what the branches take with their payloads, each payload once.
 	BranchBytes int64
+	// Bytes is what the transaction takes without the rows of its branches.
+	Bytes int64
 	// Branches are in the order in which they were given: a branch's place is its index here, from 0 on. Brief leaves them out.
 	Branches []Branch
 }

@@ -54,7 +54,7 @@ func (n *Net) hostHangs(ep *endpoint, now time.Time) bool {
 // endpoint that hangs has its share, and a route that does, and from three quarters on each endpoint has. The last eighth is for routes that
 // answer, and half of it for the first call to each other endpoint. n.mu is held.
 func (n *Net) fits(r *route, now time.Time) bool {
-	if !n.fitsHost(r, now) {
+	if !n.fitsHost(r, now) || !n.mayBegin(r, now) {
 		return false
 	}
 	ep, all, share := r.endpoint, n.o.InFlight, n.share()
@@ -172,6 +172,9 @@ func (n *Net) enter(c *call) bool {
 func (n *Net) start(c *call) {
 	c.state = running
 	c.started = time.Now()
+	if !c.route.known(c.started) {
+		n.paceOf(c.endpoint).begun++
+	}
 	c.under = c.route.calls.PushBack(c)
 	c.route.running++
 	c.endpoint.running++

@@ -25,6 +25,9 @@ type Net struct {
 	endpoints map[string]*endpoint // guarded by mu, as everything below
 	relieved  time.Time            // when relieve looked through very many endpoints for one that does not answer. Guarded by mu.
 	crammed   time.Time            // when makeRoom found all endpoints in use. Guarded by mu.
+	firsts    pace                 // of calls to strangers that have no other under way. Guarded by mu.
+	others    pace                 // of other calls to strangers. Guarded by mu.
+	waking    bool                 // a timer runs that looks at those whom the pace holds up. Guarded by mu.
 	turns     *list.List           // of *route: those with a call that waits and a place for it, in the order of their turns
 	late      map[*conn]struct{}   // that a late answer may come from
 	calls     map[*call]struct{}   // that have begun and whose done has not returned

@@ -136,10 +136,11 @@ func (n *Net) hangs(r *route, now time.Time) bool {
 	return first != nil && now.Sub(first.Value.(*call).started) > n.o.Timeout
 }
 
+// known reports whether the route has answered of late. Net.mu is held.
+func (r *route) known(now time.Time) bool { return now.Sub(r.heard) < memory }
+
 // lively reports whether the route answers, as far as is known. n.mu is held.
-func (n *Net) lively(r *route, now time.Time) bool {
-	return now.Sub(r.heard) < memory && !n.hangs(r, now)
-}
+func (n *Net) lively(r *route, now time.Time) bool { return r.known(now) && !n.hangs(r, now) }
 
 // fitsHost reports whether there is a place for one more call of the route among those of its endpoint, whose other routes are to have some as
 // well. From half of them on a route that hangs has a quarter, from three quarters on each has a half, and the last eighth is for routes that
