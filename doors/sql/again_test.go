@@ -75,4 +75,20 @@ func TestAStatementAloneRunsAgain(t *testing.T) {
 	if got, err := query(a, "SELECT n FROM t WHERE id = 1"); got != "12\n" || err != nil {
 		t.Errorf("%q %v", got, err)
 	}
+	// A commit that is in the log, and whose outcome the member does not hear, is not made again.
+	r.OnPropose(func(parts []entry.Part) (*entry.Result, error) {
+		r.OnPropose(propose)
+		if _, err := propose(parts); err != nil {
+			t.Error(err)
+		}
+		go r.Lead(20)
+		return nil, node.ErrUnknown
+	})
+	if _, err := a.ExecContext(context.Background(), "UPDATE t SET n = n + 1 WHERE id = 1"); number(err) != 1053 {
+		t.Errorf("%v, want 1053", err)
+	}
+	wait.Until(t, "the next term", func() bool { return r.options.Worker.Term() == 20 })
+	if got, err := query(b, "SELECT n FROM t WHERE id = 1"); got != "13\n" || err != nil {
+		t.Errorf("%q %v", got, err)
+	}
 }

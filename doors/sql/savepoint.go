@@ -9,10 +9,12 @@ import (
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
 )
 
-// savepoint is a place in a transaction's writes to which the client may go back. The locks that were taken since stay, as in InnoDB.
+// savepoint is a place in a transaction's writes to which the client may go back. The locks that were taken since stay, as in InnoDB. Behind a savepoint that was set
+// before the transaction had used a table, it begins anew, without locks and without a snapshot: that is as in MySQL, too.
 type savepoint struct {
-	name string
-	mark int // of txn.Tx
+	name  string
+	mark  int // of txn.Tx
+	first bool
 }
 
 // mostSavepoints bounds those of a transaction, and mostName the letters of a name.
@@ -40,9 +42,17 @@ func (s *session) savepoint(st *engine.Savepoint, to *wire.Answer) error {
 		if at >= 0 {
 			s.saves = slices.Delete(s.saves, at, at+1)
 		}
-		s.saves = append(s.saves, savepoint{st.Name, s.tx.Mark()})
+		s.saves = append(s.saves, savepoint{st.Name, s.tx.Mark(), !s.tx.Used()})
 	case at < 0:
 		return wire.Errorf(1305, "SAVEPOINT %s does not exist", st.Name)
+	case st.Action == engine.SavepointBack && s.saves[at].first:
+		saves, level, readOnly := s.saves[:at+1], s.level, s.readOnly
+		s.rollback()
+		s.next = engine.Characteristics{Level: &level, ReadOnly: &readOnly}
+		if err := s.beginNow(); err != nil {
+			return err
+		}
+		s.saves = saves
 	case st.Action == engine.SavepointBack:
 		if pieces := s.tx.RollbackTo(s.saves[at].mark); pieces != nil {
 			s.ended()

@@ -63,6 +63,9 @@ func play(t *testing.T, script []byte) []byte {
 		}
 		if who, text, ok := strings.Cut(line, "& "); ok && !strings.ContainsAny(who, " |") && who != "" {
 			fmt.Fprintln(&out, line)
+			if clients[who] == nil {
+				clients[who] = r.connect("test")
+			}
 			c, before, answer := clients[who], r.options.Worker.Waiting(), make(chan string, 1)
 			go func() { answer <- say(c, text, nil) }()
 			wait.Until(t, line, func() bool { return len(answer) > 0 || r.options.Worker.Waiting() > before })

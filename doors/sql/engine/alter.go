@@ -41,11 +41,19 @@ func (s *Session) alterTable(ctx *sql.Context, tx *txn.Tx, n sqlparser.TableName
 		}
 	}
 	to := goal{def: decoded.def.copy(), indexes: slices.Clone(t.Indexes)}
+	names, dropped := false, ""
 	for _, c := range clauses {
+		names = names || c.Action == sqlparser.RenameStr || c.ColumnAction == sqlparser.RenameStr
 		if x := c.IndexSpec; x != nil && strings.EqualFold(x.Action, sqlparser.DropStr) {
-			if err := to.dropIndex(x.ToName.String()); err != nil {
+			dropped = x.ToName.String()
+			if err := to.dropIndex(dropped); err != nil {
 				return err
 			}
+		}
+	}
+	if names {
+		if err := s.judgeNames(decoded); err != nil {
+			return err
 		}
 	}
 	if err := to.rename(clauses); err != nil {
@@ -63,10 +71,24 @@ func (s *Session) alterTable(ctx *sql.Context, tx *txn.Tx, n sqlparser.TableName
 			}
 		}
 	}
+	if dropped != "" {
+		if err := s.judgeDropIndex(decoded, to.def, dropped); err != nil {
+			return err
+		}
+	}
 	if err := to.def.judgeKeys(ctx, decoded.schema.Schema); err != nil {
 		return err
 	}
 	return s.build(ctx, tx, databaseName, t, decoded.def, to)
+}
+
+// judgeNames refuses to rename a table, or columns of one, that foreign keys lead from or to: they have the names in their definitions.
+func (s *Session) judgeNames(t *table) error {
+	all, err := s.referencesTo(t.database, t.t.Name)
+	if err == nil && len(all)+len(t.def.foreign) > 0 {
+		err = refused("RENAME of a table with foreign keys, or of its columns")
+	}
+	return err
 }
 
 func (g *goal) dropIndex(name string) error {
@@ -135,6 +157,11 @@ func (d *definition) mayRename(i int) error {
 	for k := range d.columns {
 		if c := &d.columns[k]; c.hasDef && namesColumn(c.def, d.columns[i].name) {
 			return refused("RENAME COLUMN of one that the default of another column names")
+		}
+	}
+	for _, c := range d.checks {
+		if namesColumn(c.expr, d.columns[i].name) {
+			return refused("RENAME COLUMN of one that a CHECK names")
 		}
 	}
 	return nil
@@ -232,6 +259,15 @@ func (s *Session) renameTables(tx *txn.Tx, a *sqlparser.DDL) error {
 		}
 		if t == nil {
 			return wire.Errorf(1146, "Table '%s.%s' doesn't exist", databaseName, name)
+		}
+		if owned[t.ID] == nil {
+			decoded, err := s.e.table(t, databaseName)
+			if err == nil {
+				err = s.judgeNames(decoded)
+			}
+			if err != nil {
+				return err
+			}
 		}
 		owned[t.ID] = t
 		to, name, err := s.destination(a.ToTables[i])

@@ -103,6 +103,15 @@ func (s *Session) defineDatabase(tx *txn.Tx, a *sqlparser.DBDDL) error {
 		if there == nil {
 			return wire.Errorf(1008, "Can't drop database '%s'; database doesn't exist", name)
 		}
+		going := map[[2]string]bool{}
+		for _, t := range there.Tables() {
+			going[[2]string{name, t.Name}] = true
+		}
+		for key := range going { // any order: the client is told of one
+			if err := s.judgeDrop(key[0], key[1], going); err != nil {
+				return err
+			}
+		}
 		for _, t := range there.Tables() { // a table that comes meanwhile makes the definition stale
 			if err := s.lockTable(tx, t); err != nil {
 				return err
@@ -183,6 +192,7 @@ func (s *Session) dropTables(tx *txn.Tx, a *sqlparser.DDL) error {
 	var changes []sqlpart.Change
 	var tables []*sqlmachine.Table
 	var missing []string
+	going := map[[2]string]bool{}
 	for _, n := range a.FromTables {
 		databaseName, name, err := s.named(n)
 		if err != nil {
@@ -198,6 +208,12 @@ func (s *Session) dropTables(tx *txn.Tx, a *sqlparser.DDL) error {
 		}
 		tables = append(tables, t)
 		changes = append(changes, sqlpart.Change{Verb: sqlpart.DropTable, Object: t.ID, Version: t.Version})
+		going[[2]string{databaseName, name}] = true
+	}
+	for key := range going { // any order: the client is told of one
+		if err := s.judgeDrop(key[0], key[1], going); err != nil {
+			return err
+		}
 	}
 	if len(missing) > 0 && !a.IfExists {
 		return wire.Errorf(1051, "Unknown table '%s'", strings.Join(missing, ","))
@@ -229,6 +245,9 @@ func (s *Session) truncate(tx *txn.Tx, n sqlparser.TableName) error {
 	if t == nil {
 		return wire.Errorf(1146, "Table '%s.%s' doesn't exist", databaseName, name)
 	}
+	if err := s.judgeTruncate(databaseName, name); err != nil {
+		return err
+	}
 	if err := s.lockTable(tx, t); err != nil {
 		return err
 	}
@@ -259,6 +278,9 @@ func (s *Session) createTable(ctx *sql.Context, tx *txn.Tx, st *Statement, a *sq
 	if err := goodName(name); err != nil {
 		return err
 	}
+	if err := judgeConstraints(name, a.TableSpec); err != nil { // before the library, which has other words
+		return err
+	}
 	b := planbuilder.New(ctx, s.e.sql.Analyzer.Catalog, nil)
 	node, flags, err := b.BindOnly(plainTimes(collated(a, databaseCollation(d.Definition))), st.Text, nil)
 	if err != nil {
@@ -271,7 +293,7 @@ func (s *Session) createTable(ctx *sql.Context, tx *txn.Tx, st *Statement, a *sq
 	if create == nil {
 		return fmt.Errorf("CREATE TABLE was planned as %T", node)
 	}
-	def, next, err := s.definitionOf(ctx, create, a.TableSpec)
+	def, next, err := s.definitionOf(ctx, create, databaseName, name, a.TableSpec)
 	if err != nil {
 		return err
 	}
@@ -283,6 +305,21 @@ func (s *Session) createTable(ctx *sql.Context, tx *txn.Tx, st *Statement, a *sq
 	return err
 }
 
+// judgeConstraints judges the constraints of a CREATE TABLE by its columns' names.
+func judgeConstraints(table string, spec *sqlparser.TableSpec) error {
+	d := &definition{}
+	for _, c := range spec.Columns {
+		d.columns = append(d.columns, column{name: c.Name.String(), auto: bool(c.Type.Autoincrement)})
+	}
+	if err := d.checksOf(table, spec); err != nil {
+		return err
+	}
+	if len(spec.Constraints) > mostConstraints {
+		return refused(fmt.Sprintf("more than %d constraints of a table", mostConstraints))
+	}
+	return nil
+}
+
 // charsets are the collations of character sets where a statement names no collation.
 var charsets = map[string]string{"utf8mb4": "utf8mb4_general_ci", "latin1": "latin1_swedish_ci", "binary": "binary"}
 
@@ -290,6 +327,10 @@ var charsets = map[string]string{"utf8mb4": "utf8mb4_general_ci", "latin1": "lat
 func collated(a *sqlparser.DDL, ofDatabase sql.CollationID) *sqlparser.DDL {
 	n, spec := *a, *a.TableSpec
 	n.TableSpec = &spec
+	spec.Constraints = slices.DeleteFunc(slices.Clone(spec.Constraints), func(c *sqlparser.ConstraintDefinition) bool { // foreign keys are judged by us
+		_, foreign := c.Details.(*sqlparser.ForeignKeyDefinition)
+		return foreign
+	})
 	collate := ofDatabase.Name()
 	for _, o := range spec.TableOpts {
 		switch strings.ToLower(o.Name) {
@@ -321,7 +362,7 @@ func findCreate(n sql.Node) *plan.CreateTable {
 const mostKeyBytes = 3072
 
 // definitionOf makes the definition of a new table.
-func (s *Session) definitionOf(ctx *sql.Context, create *plan.CreateTable, spec *sqlparser.TableSpec) (def *definition, next uint64, err error) {
+func (s *Session) definitionOf(ctx *sql.Context, create *plan.CreateTable, databaseName, table string, spec *sqlparser.TableSpec) (def *definition, next uint64, err error) {
 	schema := create.PkSchema()
 	def = &definition{collation: create.Collation}
 	if !collations[def.collation] {
@@ -369,6 +410,12 @@ func (s *Session) definitionOf(ctx *sql.Context, create *plan.CreateTable, spec 
 		default:
 			return nil, 0, refused("an index of this kind")
 		}
+	}
+	if err := def.checksOf(table, spec); err != nil {
+		return nil, 0, err
+	}
+	if err := s.foreignOf(def, databaseName, table, spec, schema.Schema); err != nil {
+		return nil, 0, err
 	}
 	if err := def.judgeKeys(ctx, schema.Schema); err != nil {
 		return nil, 0, err

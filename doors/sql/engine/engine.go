@@ -38,6 +38,8 @@ type Engine struct {
 
 	mu     sync.RWMutex
 	tables map[tableKey]*table // of definitions; guarded by mu
+
+	references *references // of the newest catalogue that was asked for; guarded by mu; nil: none was
 }
 
 type tableKey struct{ id, version uint64 }

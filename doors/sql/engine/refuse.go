@@ -65,7 +65,7 @@ var refusedStarts = [][]string{
 var refusedAnywhere = [][]string{
 	{"procedure", "analyse"}, {"high_priority"}, {"low_priority"}, {"delayed"}, {"sql_calc_found_rows"},
 	{"with", "rollup"}, {"row_format"}, {"key_block_size"}, {"data", "directory"}, {"index", "directory"}, {"encryption"}, {"tablespace"},
-	{"fulltext"}, {"spatial"}, {"foreign", "key"}, {"references"}, {"generated", "always"}, {"invisible"}, {"check"},
+	{"fulltext"}, {"spatial"}, {"generated", "always"}, {"invisible"},
 }
 
 // refusedWords looks for what is refused on the words of a statement, before it is parsed. Words in texts, names in quotes and comments do not count.
@@ -295,9 +295,6 @@ func judgeSpec(t *sqlparser.TableSpec) error {
 	if t.PartitionOpt != nil {
 		return refused("PARTITION BY")
 	}
-	if len(t.Constraints) > 0 {
-		return refused("FOREIGN KEY and CHECK")
-	}
 	for _, o := range t.TableOpts {
 		if !tableOptions[strings.ToLower(o.Name)] {
 			return refused("table option " + strings.ToUpper(o.Name))
@@ -307,8 +304,6 @@ func judgeSpec(t *sqlparser.TableSpec) error {
 		switch {
 		case c.Type.GeneratedExpr != nil:
 			return refused("a generated column")
-		case c.Type.Constraint != nil:
-			return refused("CHECK")
 		case c.Type.ForeignKeyDef != nil:
 			return refused("REFERENCES")
 		case c.Type.SRID != nil:

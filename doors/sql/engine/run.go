@@ -39,6 +39,7 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 	if _, ok := st.ast.(*sqlparser.Set); ok {
 		s.settings = ""
 	}
+	s.violated = nil
 	s.kept.begin(uint64(s.e.mostKept()))
 	c := s.context(ctx, st.Text)
 	defer func() {
@@ -47,7 +48,7 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 		}
 		s.begin, s.cat, s.values = nil, nil, nil
 		s.read.rows, s.read.entries = s.read.rows+s.reads.rows, s.read.entries+s.reads.entries
-		err = mysqlError(st.Text, s.GetCurrentDatabase(), s.kept.judgeMemory(err))
+		err = mysqlError(st.Text, s.GetCurrentDatabase(), s.judgeForeign(s.kept.judgeMemory(err)))
 	}()
 	if st.Kind == KindDefine {
 		s.ClearWarnings()

@@ -55,6 +55,8 @@ type Session struct {
 	gathered *gathered // nil: the statement changes rows while it reads, or changes none
 
 	settings string // settingsKey; "": a variable was set
+	checks   map[checkKey][]sql.Expression
+	violated *wire.Error // of the foreign key that was violated last; nil: none was
 
 	seen *sqlmachine.Catalogue // when the transaction's snapshot was opened; nil: it has none
 }

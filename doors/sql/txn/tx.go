@@ -307,6 +307,9 @@ func (x *Tx) Delete(table, index uint64, key []byte, stored int) error {
 // Writes reports whether a commit would have something to write.
 func (x *Tx) Writes() bool { return x.own.Bytes() > 0 || x.staged != nil }
 
+// Used reports whether the transaction has used a table, or opened its snapshot.
+func (x *Tx) Used() bool { return len(x.tables) > 0 || x.view != nil }
+
 // Mark returns a place for RollbackTo: before a statement, or a savepoint.
 func (x *Tx) Mark() int { return x.own.Mark() }
 
