@@ -26,6 +26,7 @@ type session struct {
 	tx       *txn.Tx // that is open; nil: none
 	explicit bool    // BEGIN has opened it, or autocommit is off
 	readOnly bool
+	xa       *branch // of a distributed transaction, until it is prepared or has ended; nil: none
 
 	turn  *turn.Turn
 	acked acked // of the command that runs
@@ -150,7 +151,12 @@ func (s *session) run(ctx context.Context, st *engine.Statement, params []wire.P
 // statement runs one statement in the session's transaction. The statement's own writes are taken back where it fails, and its transaction where there
 // is none around it. The answer goes out behind the commit.
 func (s *session) statement(ctx context.Context, st *engine.Statement, params []wire.Param, to *wire.Answer) error {
+	if err := s.xa.judge(st.Kind); err != nil {
+		return err
+	}
 	switch st.Kind {
+	case engine.KindXA:
+		return s.distributed(st.XA, to)
 	case engine.KindBegin:
 		return s.beginExplicit(st, to)
 	case engine.KindCommit:
@@ -186,7 +192,7 @@ func (s *session) statement(ctx context.Context, st *engine.Statement, params []
 	if err != nil {
 		return s.failed(err, mark)
 	}
-	if !autocommit && s.s.Autocommit() || s.s.Autocommit() && !s.explicit {
+	if s.xa == nil && (!autocommit && s.s.Autocommit() || s.s.Autocommit() && !s.explicit) {
 		if err := s.commit(); err != nil {
 			return err
 		}
@@ -210,6 +216,9 @@ func (s *session) statement(ctx context.Context, st *engine.Statement, params []
 // begin returns the open transaction, or opens one.
 func (s *session) begin() (*txn.Tx, error) {
 	if s.tx == nil {
+		if s.xa != nil && !s.xa.begins {
+			return nil, errRolledBack
+		}
 		tx, err := s.d.worker.Begin()
 		if err != nil {
 			return nil, err
@@ -313,6 +322,10 @@ func (s *session) words(err error) error {
 	switch {
 	case errors.As(err, &own):
 		return own
+	case errors.Is(err, txn.ErrNotPrepared):
+		return errUnknownXID
+	case errors.Is(err, txn.ErrPrepared):
+		return errDuplicateXID
 	case errors.Is(err, txn.ErrNotLeader):
 		return wire.Errorf(1290, "The Holdfast server is running with the --read-only option so it cannot execute this statement: %s", s.d.leaderText())
 	case errors.Is(err, txn.ErrTermOver):
@@ -387,6 +400,7 @@ func (s *session) Status() (st wire.Status) {
 // Reset implements wire.Session.
 func (s *session) Reset(context.Context) error {
 	s.rollback()
+	s.xa = nil
 	database := s.s.GetCurrentDatabase()
 	s.open()
 	s.s.SetCurrentDatabase(database)

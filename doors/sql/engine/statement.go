@@ -25,6 +25,7 @@ const (
 	KindCommit
 	KindRollback
 	KindAccount // about accounts, which are not the engine's
+	KindXA      // about distributed transactions, which are the door's
 	KindEmpty   // a text without a statement
 
 	Kinds // how many there are
@@ -32,7 +33,7 @@ const (
 
 // String is the kind's name, as metrics have it.
 func (k Kind) String() string {
-	return [Kinds]string{"other", "read", "lock", "write", "define", "begin", "commit", "rollback", "account", "empty"}[k]
+	return [Kinds]string{"other", "read", "lock", "write", "define", "begin", "commit", "rollback", "account", "xa", "empty"}[k]
 }
 
 // Statement is a parsed statement. It never changes, and sessions share it.
@@ -43,6 +44,8 @@ type Statement struct {
 	Snapshot, ReadOnly bool
 	// Account is the statement of KindAccount.
 	Account *account.Statement
+	// XA is the statement of KindXA.
+	XA *XA
 
 	ast    sqlparser.Statement // nil: the statement is CHECK TABLE or KILL
 	check  []sqlparser.TableName
@@ -72,6 +75,9 @@ func (e *Engine) Parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 		return s, rest, nil
 	}
 	if s, rest, ok, err := parseCheck(text, mode.ParserOptions()); ok {
+		return s, rest, err
+	}
+	if s, rest, ok, err := parseXA(text); ok {
 		return s, rest, err
 	}
 	if err := refusedWords(text); err != nil {

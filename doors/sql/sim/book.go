@@ -37,6 +37,7 @@ type book struct {
 	users   userBook
 	lastRow uint64 // the largest number that a row of numbered was given
 	done    bool   // no more transactions begin
+	kept    []*preparedOne
 }
 
 // worker is the transactions of one process of a member.
@@ -162,6 +163,8 @@ const (
 	Numbered   = "numbers given to rows"
 	Duplicates = "duplicates of a unique key refused"
 	Altered    = "definitions changed"
+	Prepared   = "transactions decided that were prepared"
+	PreparedAt = "of these by another leader"
 	Turns      = "wheels turned"
 	Wheels     = "wheels read"
 	Pieces     = "transactions whose statement could not be taken back alone"
@@ -191,6 +194,9 @@ func (b *book) End() { b.done = true }
 func (b *book) Settled(h *sim.Member) string {
 	if w := b.workers[h]; w != nil && w.process == h.Process() && w.open > 0 {
 		return fmt.Sprintf("%s has %d transactions that have not ended", h.Name(), w.open)
+	}
+	if n := len(b.kept); n > 0 {
+		return fmt.Sprintf("%d transactions are prepared, and not decided", n)
 	}
 	if n := len(machineOf(h).Staged().All); n > 0 {
 		return fmt.Sprintf("%s has %d transactions that are staged", h.Name(), n)

@@ -232,6 +232,10 @@ func (t *transaction) commit() {
 		t.outcome = open
 		t.attempted()
 	}
+	if t.writes && t.b.r.IntN(6) == 0 {
+		t.prepare()
+		return
+	}
 	err := t.x.Commit()
 	t.trace("commits: %v", err)
 	switch {

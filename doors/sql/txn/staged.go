@@ -84,11 +84,11 @@ func (x *Tx) holds(full []byte) (bool, error) {
 	return known, err
 }
 
-// passStaged waits until no other transaction has staged a row.
-func (x *Tx) passStaged(table uint64, full []byte, wait Wait) error {
+// passStaged waits until no other transaction has staged a row, or keeps a lock on it that conflicts.
+func (x *Tx) passStaged(table uint64, full []byte, mode lock.Mode, wait Wait) error {
 	waited := time.Duration(0)
 	for again := false; ; again = true {
-		tx, err := x.stagedBy(table, full)
+		tx, err := x.stagedBy(table, full, mode)
 		if err != nil || tx == 0 {
 			return err
 		}
@@ -111,9 +111,9 @@ func (x *Tx) passStaged(table uint64, full []byte, wait Wait) error {
 	}
 }
 
-// stagedBy returns the number of another transaction that has staged a row; 0: there is none. The row is locked: no piece of it is added meanwhile, so
+// stagedBy returns the number of another transaction that has staged a row, or is prepared and keeps a lock on it; 0: there is none. The row is locked: no piece of it is added meanwhile, so
 // that a transaction which is not in the set has none in a view that is opened behind it.
-func (x *Tx) stagedBy(table uint64, full []byte) (uint64, error) {
+func (x *Tx) stagedBy(table uint64, full []byte, mode lock.Mode) (uint64, error) {
 	set := x.t.w.opt.Staged()
 	var view store.View
 	for i := range set.All {
@@ -129,6 +129,12 @@ func (x *Tx) stagedBy(table uint64, full []byte) (uint64, error) {
 			defer view.Close() // nothing was written to it
 		}
 		if _, _, known, err := readPiece(view, s.ID, full); err != nil || known {
+			return s.ID, err
+		}
+		if !s.Prepared {
+			continue
+		}
+		if kept, known, err := view.Get(nil, sqlmachine.AppendLock(nil, s.ID, full)); err != nil || known && (mode != lock.Shared || !sqlmachine.LockShared(kept)) {
 			return s.ID, err
 		}
 	}
@@ -198,13 +204,7 @@ func (x *Tx) commitStaged() error {
 	} else if err := x.stage(); err != nil {
 		return err
 	}
-	part := sqlpart.Part{Kind: sqlpart.Decide, Tx: x.staged.id, Verdict: sqlpart.CommitStaged, Hash: x.staged.hash, Reads: x.reads}
-	for id, u := range x.tables { // any order: the list is sorted behind it
-		if u.nextAuto > 0 || u.nextRow > 0 {
-			part.Tables = append(part.Tables, sqlpart.Writes{Table: id, Version: u.version, NextAuto: u.nextAuto, NextRow: u.nextRow})
-		}
-	}
-	sortWrites(part.Tables)
+	part := sqlpart.Part{Kind: sqlpart.Decide, Tx: x.staged.id, Verdict: sqlpart.CommitStaged, Hash: x.staged.hash, Reads: x.reads, Tables: x.raised()}
 	res, err := x.propose(entry.Part{Machine: sqlpart.Machine, Body: sqlpart.AppendPart(nil, &part)})
 	if err != nil {
 		return err
@@ -260,8 +260,8 @@ type left struct {
 	owner *lock.Owner
 }
 
-// inherit locks what is staged when the term begins, before any transaction of the term does. Only committed transactions need more than their number: nobody
-// may have their tables as a whole.
+// inherit locks what is staged when the term begins, before any transaction of the term does. Committed and prepared transactions need more than their
+// number: nobody may have their tables as a whole. It returns what is to be settled.
 func (t *term) inherit() []left {
 	set := t.w.opt.Staged()
 	var all []left
@@ -269,13 +269,17 @@ func (t *term) inherit() []left {
 		s := &set.All[i]
 		l := left{s, t.locks.Owner()}
 		t.before = max(t.before, s.ID)
-		all = append(all, l)
+		if s.Prepared {
+			t.prepared[string(s.Name)] = &prepared{id: s.ID, hash: s.Hash, owner: l.owner}
+		} else {
+			all = append(all, l)
+		}
 		if t.w.opt.Break.StagedUnlocked {
 			continue
 		}
 		_ = l.owner.Take(numberKey(s.ID), lock.Exclusive) // the term has just begun
 		for _, table := range s.Tables() {
-			if s.Committed {
+			if s.Committed || s.Prepared {
 				_ = l.owner.Take(tableKey(table), lock.IntentExclusive)
 			}
 		}

@@ -179,7 +179,7 @@ func (x *Tx) LockRow(table, index uint64, key []byte, mode lock.Mode, wait Wait)
 // lockFree locks a row that no other transaction has staged. It waits for one that has before it asks for the lock: a row that it does not get in time
 // stays free. Where there is no room for another lock, staging makes some.
 func (x *Tx) lockFree(table uint64, full []byte, mode lock.Mode, wait Wait) error {
-	if err := x.passStaged(table, full, wait); err != nil {
+	if err := x.passStaged(table, full, mode, wait); err != nil {
 		return err
 	}
 	err := x.lock(full, mode, wait)
@@ -191,7 +191,7 @@ func (x *Tx) lockFree(table uint64, full []byte, mode lock.Mode, wait Wait) erro
 	if err != nil {
 		return err
 	}
-	return x.passStaged(table, full, wait)
+	return x.passStaged(table, full, mode, wait)
 }
 
 // newest reads a row as it was committed last.

@@ -38,6 +38,10 @@ var (
 	ErrLevel = errors.New("the cluster's level has no tables yet")
 	// ErrPieces: the statement cannot be taken back alone, because some of what it has written is staged in the log. The whole transaction is rolled back.
 	ErrPieces = errors.New("a part of what is taken back is in the log already, and the whole transaction is rolled back")
+	// ErrNotPrepared: no transaction is prepared under the name, or another client decides it at the moment.
+	ErrNotPrepared = errors.New("no transaction of this name is prepared")
+	// ErrPrepared: another transaction is prepared under the name.
+	ErrPrepared = errors.New("a transaction of this name is prepared")
 	// ErrEnded: the transaction was committed or rolled back before.
 	ErrEnded = errors.New("the transaction has ended")
 	// ErrUnused: the transaction has not called UseTable for the table. The transaction goes on.
@@ -113,6 +117,9 @@ type term struct {
 
 	before  uint64        // the largest number of a transaction that was staged before
 	numbers atomic.Uint64 // the last number that was given
+
+	mu       sync.Mutex
+	prepared map[string]*prepared // by name; guarded by mu
 }
 
 // New returns the worker of a member. Run makes it work.
@@ -167,7 +174,7 @@ func (w *Worker) begin(number uint64) {
 	}
 	w.now = nil
 	if number != 0 {
-		now := &term{w: w, number: number, locks: lock.New(w.lockBytes), autos: autos{of: map[uint64]*auto{}}}
+		now := &term{w: w, number: number, locks: lock.New(w.lockBytes), autos: autos{of: map[uint64]*auto{}}, prepared: map[string]*prepared{}}
 		if all := now.inherit(); len(all) > 0 {
 			w.m.Tasks().Go(func() { now.settle(all) })
 		}
