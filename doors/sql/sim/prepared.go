@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfastdb/holdfast/doors/sql/txn"
@@ -27,21 +28,23 @@ type preparedOne struct {
 // prepare has the transaction prepared, and decided later by some member that leads.
 func (t *transaction) prepare() {
 	p := &preparedOne{t: t, name: fmt.Appendf(nil, "transaction %d", t.n), commits: t.b.r.IntN(4) > 0, by: t.h, process: t.h.Process()}
+	t.b.kept = append(t.b.kept, p) // its process may die before it hears
+	p.at, p.in = t.h, p.process
+	t.b.w.After(sim.Between(t.b.r, 5*time.Millisecond, 2*time.Second), p.decide)
 	err := t.x.Prepare(p.name)
+	p.at = nil
 	t.trace("is prepared: %v", err)
 	switch {
 	case err == nil:
 		p.sure = true
 	case errors.Is(err, txn.ErrUnknown):
 	case noEffect(err), errors.Is(err, txn.ErrTooManyLocks):
+		p.forget()
 		t.outcome = without
 		t.failed(err)
-		return
 	default:
 		t.b.w.Fail(sim.WrongOutcome, "%s: %s was not prepared: %v", t.h.Name(), t, err)
 	}
-	t.b.kept = append(t.b.kept, p)
-	t.b.w.After(sim.Between(t.b.r, 5*time.Millisecond, 2*time.Second), p.decide)
 }
 
 // decide asks a member to decide the transaction, and comes again until that is done.
@@ -79,22 +82,17 @@ func (p *preparedOne) decide() {
 		default:
 			b.w.Fail(sim.WrongOutcome, "%s: %s was not decided: %v", h.Name(), p.t, err)
 		}
-		p.over(err == nil || before, h)
+		p.over(err == nil || before && p.sure, h)
 	})
 }
 
-// over takes in that the transaction is decided. told: by the verdict that was asked for; otherwise it was never prepared, or the decision was asked for before.
+// over takes in that the transaction is decided. told: by the verdict that was asked for. Otherwise it may never have been prepared, and its outcome stays
+// open.
 func (p *preparedOne) over(told bool, h *sim.Member) {
 	b := p.t.b
-	p.done = true
-	for i, other := range b.kept {
-		if other == p {
-			b.kept = append(b.kept[:i:i], b.kept[i+1:]...)
-			break
-		}
-	}
+	p.forget()
 	if !told {
-		return // its outcome stays open
+		return
 	}
 	b.w.Count(Prepared, 1)
 	if h != p.by || h.Process() != p.process {
@@ -106,4 +104,10 @@ func (p *preparedOne) over(told bool, h *sim.Member) {
 		return
 	}
 	p.t.outcome = without
+}
+
+// forget has nobody decide the transaction any more.
+func (p *preparedOne) forget() {
+	p.done = true
+	p.t.b.kept = slices.DeleteFunc(p.t.b.kept, func(other *preparedOne) bool { return other == p })
 }
