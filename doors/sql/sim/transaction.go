@@ -172,7 +172,7 @@ var (
 		(*transaction).insert, (*transaction).find, (*transaction).remove, (*transaction).insert, (*transaction).turnWheel, (*transaction).readWheel, (*transaction).readSpokes, (*transaction).insertNumbered, (*transaction).insertNumbered,
 		(*transaction).removeNumbered}
 	readers = []func(*transaction) error{(*transaction).total, (*transaction).totalLocked, (*transaction).readLocked, (*transaction).readLocked,
-		(*transaction).readLists, (*transaction).find, (*transaction).find, (*transaction).readWheel, (*transaction).readWheel, (*transaction).readSpokes}
+		(*transaction).readLists, (*transaction).find, (*transaction).find, (*transaction).readWheel, (*transaction).readSpokes, (*transaction).readSpokes}
 )
 
 // mark inserts the transaction's row into marks.
