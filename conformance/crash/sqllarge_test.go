@@ -233,3 +233,83 @@ func largeOverKills(t *testing.T, members, rounds int) {
 		t.Error("no kill has come between a commit and its answer, or before a commit")
 	}
 }
+
+// TestPreparedOverKills: what XA PREPARE was answered for is there under every leader, keeps its rows from others, and is committed by another session. What was
+// not prepared when its member died is gone.
+func TestPreparedOverKills(t *testing.T) {
+	processTest(t, false)
+	beside(t)
+	w := &turning{t: t, c: start(t, 3, "--sql", "{sql}")}
+	for _, n := range w.c.Nodes {
+		wait.Until(t, "the level is reached", func() bool { return levelOf(t, n) == newest })
+	}
+	exec := func(ctx context.Context, c *sql.Conn, all ...string) error {
+		for _, text := range all {
+			if _, err := c.ExecContext(ctx, text); err != nil {
+				return fmt.Errorf("%s: %w", text, err)
+			}
+		}
+		return nil
+	}
+	w.on(func(ctx context.Context, c *sql.Conn) error {
+		return exec(ctx, c, "CREATE DATABASE IF NOT EXISTS xa", "CREATE TABLE IF NOT EXISTS xa.t (id INT PRIMARY KEY, k INT)", "REPLACE INTO xa.t VALUES (1, 0), (2, 0), (3, 0)")
+	})
+	rounds := count("PREPARED_ROUNDS", 2, 20)
+	for round := 1; round <= rounds; round++ {
+		name, lost := fmt.Sprintf("'kept-%d'", round), fmt.Sprintf("'lost-%d'", round)
+		w.on(func(ctx context.Context, c *sql.Conn) error {
+			err := exec(ctx, c, "XA START "+name, fmt.Sprintf("UPDATE xa.t SET k = %d WHERE id = 1", round), "SELECT * FROM xa.t WHERE id = 2 FOR UPDATE", "XA END "+name, "XA PREPARE "+name)
+			if numberOf(err) == 1440 {
+				return nil // by the attempt before
+			}
+			return err
+		})
+		leader, err := w.c.WaitLeader(wait.Limit(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, closed, err := w.conn(t.Context(), leader); err == nil { // if another member leads by now there is nothing to lose
+			_ = exec(t.Context(), c, "XA START "+lost, "UPDATE xa.t SET k = -1 WHERE id = 3", "XA END "+lost)
+			defer closed()
+		}
+		if err := leader.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := leader.Start(); err != nil {
+			t.Fatal(err)
+		}
+		w.on(func(ctx context.Context, c *sql.Conn) error {
+			var format, global, branch int
+			var data string
+			if err := c.QueryRowContext(ctx, "XA RECOVER").Scan(&format, &global, &branch, &data); err != nil {
+				return err
+			}
+			if "'"+data+"'" != name || format != 1 || global != len(data) || branch != 0 {
+				t.Errorf("XA RECOVER names %d %d %d %q, and %s is prepared", format, global, branch, data, name)
+			}
+			for id, want := range map[int]uint16{1: 3572, 2: 3572, 3: 0} {
+				if err := exec(ctx, c, fmt.Sprintf("SELECT * FROM xa.t WHERE id = %d FOR UPDATE NOWAIT", id)); numberOf(err) != want || want == 0 && err != nil {
+					return fmt.Errorf("row %d: %w, want %d", id, err, want)
+				}
+			}
+			var k int
+			if err := c.QueryRowContext(ctx, "SELECT k FROM xa.t WHERE id = 1").Scan(&k); err != nil || k != round-1 {
+				return fmt.Errorf("before the commit the row has %d, %w", k, err)
+			}
+			return nil
+		})
+		w.on(func(ctx context.Context, c *sql.Conn) error {
+			if err := exec(ctx, c, "XA COMMIT "+name); err != nil && numberOf(err) != 1397 { // by an attempt that has heard nothing
+				return err
+			}
+			var k, other int
+			if err := c.QueryRowContext(ctx, "SELECT k, (SELECT k FROM xa.t WHERE id = 3) FROM xa.t WHERE id = 1 FOR UPDATE").Scan(&k, &other); err != nil {
+				return err
+			}
+			if k != round || other != 0 {
+				t.Errorf("round %d: behind the commit the row has %d, and the other one %d", round, k, other)
+			}
+			return nil
+		})
+	}
+}

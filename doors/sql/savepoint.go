@@ -49,7 +49,14 @@ func (s *session) savepoint(st *engine.Savepoint, to *wire.Answer) error {
 		saves, level, readOnly := s.saves[:at+1], s.level, s.readOnly
 		s.rollback()
 		s.next = engine.Characteristics{Level: &level, ReadOnly: &readOnly}
-		if err := s.beginNow(); err != nil {
+		if s.xa != nil {
+			s.xa.begins = true
+		}
+		err := s.beginNow()
+		if s.xa != nil {
+			s.xa.begins = false
+		}
+		if err != nil {
 			return err
 		}
 		s.saves = saves

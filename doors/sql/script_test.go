@@ -142,6 +142,9 @@ func argumentOf(word string) any {
 // say runs a statement and prints the answer, each line with two spaces before it.
 func say(c *sql.Conn, text string, args []any) string {
 	first, _, _ := strings.Cut(strings.ToUpper(strings.TrimLeft(text, " (")), " ")
+	if strings.HasPrefix(text, "XA RECOVER") {
+		first = "SHOW"
+	}
 	switch first {
 	case "SELECT", "SHOW", "DESCRIBE", "EXPLAIN", "WITH", "CHECK":
 	default:

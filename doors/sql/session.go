@@ -31,6 +31,8 @@ type session struct {
 	next     engine.Characteristics // of the next transaction alone (SET TRANSACTION)
 	saves    []savepoint            // of tx, in their order
 
+	xa *branch // of a distributed transaction, until it is prepared or has ended; nil: none
+
 	hold    *txn.Hold // what is locked beyond transactions; nil: nothing
 	writing *txn.Tx   // whose write has begun; nil: none
 
@@ -166,6 +168,10 @@ func (s *session) words(err error) error {
 	switch {
 	case errors.As(err, &own):
 		return own
+	case errors.Is(err, txn.ErrNotPrepared):
+		return errUnknownXID
+	case errors.Is(err, txn.ErrPrepared):
+		return errDuplicateXID
 	case errors.Is(err, txn.ErrNotLeader):
 		return wire.Errorf(1290, "The Holdfast server is running with the --read-only option so it cannot execute this statement: %s", s.d.leaderText())
 	case errors.Is(err, txn.ErrTermOver):
@@ -178,6 +184,8 @@ func (s *session) words(err error) error {
 		return wire.Errorf(3572, "Statement aborted because lock(s) could not be acquired immediately and NOWAIT is set.")
 	case errors.Is(err, txn.ErrInterrupted), errors.Is(err, context.Canceled):
 		return wire.Errorf(wire.ErrInterrupted, "Query execution was interrupted")
+	case errors.Is(err, txn.ErrRanges):
+		return wire.Errorf(1235, "This version of Holdfast doesn't yet support 'XA PREPARE of a transaction that has locked ranges (SERIALIZABLE), or a table in place of many rows'; it is rolled back")
 	case errors.Is(err, txn.ErrTooManyLocks):
 		return wire.Errorf(1206, "The total number of locks exceeds the lock table size")
 	case errors.Is(err, txn.ErrTooLarge):
@@ -241,6 +249,7 @@ func (s *session) Status() (st wire.Status) {
 func (s *session) Reset(context.Context) error {
 	s.rollback()
 	s.letGo()
+	s.xa = nil
 	database := s.s.GetCurrentDatabase()
 	s.open()
 	s.s.SetCurrentDatabase(database)

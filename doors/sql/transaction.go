@@ -12,7 +12,12 @@ import (
 // statement runs one statement in the session's transaction. The statement's own writes are taken back where it fails, and its transaction where there
 // is none around it. The answer goes out behind the commit.
 func (s *session) statement(ctx context.Context, st *engine.Statement, params []wire.Param, to *wire.Answer) error {
+	if err := s.xa.judge(st); err != nil {
+		return err
+	}
 	switch st.Kind {
+	case engine.KindXA:
+		return s.distributed(st.XA, to)
 	case engine.KindBegin:
 		return s.beginExplicit(st, to)
 	case engine.KindCommit, engine.KindRollback:
@@ -53,7 +58,7 @@ func (s *session) statement(ctx context.Context, st *engine.Statement, params []
 		level = s.level
 	}
 	s.s.At(level, s.explicit || !autocommit)
-	alone := s.tx == nil && autocommit && !s.explicit
+	alone := s.tx == nil && s.xa == nil && autocommit && !s.explicit
 	next := s.next
 	out, err := s.once(ctx, st, params, autocommit, to)
 	for tries := 1; err != nil && alone && tries < mostTries && s.again(ctx, st, err, to); tries++ {
@@ -95,7 +100,7 @@ func (s *session) once(ctx context.Context, st *engine.Statement, params []wire.
 	if cancel(); err != nil && isInterrupt(err) && ctx.Err() == nil {
 		err = wire.Errorf(errTooLong, "Query execution was interrupted, maximum statement execution time exceeded")
 	}
-	if err == nil && (!autocommit && s.s.Autocommit() || s.s.Autocommit() && !s.explicit) {
+	if err == nil && s.xa == nil && (!autocommit && s.s.Autocommit() || s.s.Autocommit() && !s.explicit) {
 		err = s.commitOpen()
 	}
 	return out, err
@@ -112,6 +117,9 @@ var errReadOnly = wire.Errorf(1792, "Cannot execute statement in a READ ONLY tra
 // begin returns the open transaction, or opens one as the session's variables and SET TRANSACTION say.
 func (s *session) begin() (*txn.Tx, error) {
 	if s.tx == nil {
+		if s.xa != nil && !s.xa.begins {
+			return nil, errRolledBack
+		}
 		tx, err := s.beginBeside()
 		if err != nil {
 			return nil, err

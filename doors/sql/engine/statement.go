@@ -28,6 +28,7 @@ const (
 	KindAccount // about accounts, which are not the engine's
 	KindSavepoint
 	KindTables // LOCK TABLES, UNLOCK TABLES, FLUSH TABLES
+	KindXA     // about distributed transactions, which are the door's
 	KindEmpty  // a text without a statement
 
 	Kinds // how many there are
@@ -35,7 +36,7 @@ const (
 
 // String is the kind's name, as metrics have it.
 func (k Kind) String() string {
-	return [Kinds]string{"other", "read", "lock", "write", "define", "begin", "commit", "rollback", "account", "savepoint", "tables", "empty"}[k]
+	return [Kinds]string{"other", "read", "lock", "write", "define", "begin", "commit", "rollback", "account", "savepoint", "tables", "xa", "empty"}[k]
 }
 
 // Statement is a parsed statement. It never changes, and sessions share it.
@@ -56,6 +57,8 @@ type Statement struct {
 	Characteristics *Characteristics
 	// Account is the statement of KindAccount.
 	Account *account.Statement
+	// XA is the statement of KindXA.
+	XA *XA
 
 	ast     sqlparser.Statement // nil: the statement is CHECK TABLE or KILL
 	check   []sqlparser.TableName
@@ -93,6 +96,9 @@ func (e *Engine) Parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 		return s, rest, nil
 	}
 	if s, rest, ok, err := parseCheck(text, mode.ParserOptions()); ok {
+		return s, rest, err
+	}
+	if s, rest, ok, err := parseXA(text); ok {
 		return s, rest, err
 	}
 	if s, rest, ok, err := parseControl(text, mode.AnsiQuotes()); ok {

@@ -401,6 +401,15 @@ func (o *Owner) leave(on *resource) {
 	o.t.serve(on)
 }
 
+// Each calls f for each key that the owner has locked. exclusive: nobody else may share it.
+func (o *Owner) Each(f func(key string, exclusive bool)) {
+	o.t.mu.Lock()
+	defer o.t.mu.Unlock()
+	for _, on := range o.held {
+		f(on.key, on.of(o).modes&(1<<Exclusive) != 0)
+	}
+}
+
 // Held is how many keys the owner has locked.
 func (o *Owner) Held() int {
 	o.t.mu.Lock()

@@ -21,10 +21,18 @@ func describeRow(key, value []byte) (string, error) {
 		var st staged
 		err := st.decode(value)
 		s := fmt.Sprintf("transaction %d has staged %d bytes of %d tables", binary.BigEndian.Uint64(key[2:]), st.bytes, len(st.tables))
+		if len(st.name) > 0 {
+			s += fmt.Sprintf(", was prepared as %q", st.name)
+		}
 		if st.state == stateCommitted {
 			s += fmt.Sprintf(", is committed, and rows are moved up to %x", st.cursor)
 		}
 		return s, err
+	}
+	if len(key) > PrefixBytes+PieceBytes && key[1] == spaceLock && len(value) == 1 {
+		row := AppendPieceRow(nil, key)
+		return fmt.Sprintf("transaction %d has locked table %d index %d key %x, shared %v", binary.BigEndian.Uint64(key[2:]),
+			binary.BigEndian.Uint32(row[2:]), binary.BigEndian.Uint16(row[6:]), row[PrefixBytes:], LockShared(value)), nil
 	}
 	if len(key) > PrefixBytes+PieceBytes && key[1] == spacePiece {
 		action, body, err := Piece(value)

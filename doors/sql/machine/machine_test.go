@@ -164,6 +164,9 @@ func TestRows(t *testing.T) {
 	r.apply(commit(bare))
 	open := &large{r: r, tx: 2}
 	r.must(open.piece(writes(tab, 0, op(sqlpart.Update, 0, "a", "3"), op(sqlpart.Delete, 1, "1a", "")), writes(r.table("test", "u"), 0, op(sqlpart.Insert, 0, "c", "4"))))
+	kept := &large{r: r, tx: 3}
+	r.must(kept.piece(writes(tab, 0, op(sqlpart.Insert, 0, "f", "7"))))
+	r.must(kept.prepare("order-1", sqlpart.Lock{Table: 3, Key: []byte("b"), Shared: true}))
 	moves := &large{r: r, tx: 1}
 	r.must(moves.piece(writes(r.table("test", "u"), 0, op(sqlpart.Insert, 0, "d", "5"), op(sqlpart.Insert, 0, "e", "6"))))
 	r.must(moves.commit())
@@ -354,7 +357,7 @@ func FuzzRows(f *testing.F) {
 	f.Add([]byte("\x01\x01\x01"))
 	f.Add([]byte("\x01\x01\x04test\x03abc"))
 	f.Add([]byte("\x01\x01\x02\x01t\x00\x01\x01\x02"))
-	f.Add([]byte("\x01\x02\x00\x00\x00\x00\x00\x00\x00\x01\x09\x01\x03\x04\x01a"))
+	f.Add([]byte("\x01\x02\x00\x00\x00\x00\x00\x00\x00\x01\x09\x01\x03\x04\x01a\x01b"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var c counters
 		var n numbers

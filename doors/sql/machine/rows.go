@@ -17,6 +17,7 @@ const (
 
 	spaceCounters = 'c' // one row
 	spaceDatabase = 'd' // id (4 bytes)
+	spaceLock     = 'l' // as spacePiece: a row that a prepared transaction has locked and not written
 	spaceNumbers  = 'n' // id of a table (4 bytes): what every commit changes
 	spacePiece    = 'p' // number of a transaction (8 bytes), then as in spaceRow: what the transaction makes of the row
 	spaceRow      = 'r' // id of a table (4 bytes), index (2 bytes), key
@@ -38,6 +39,11 @@ func objectKey(space byte, id uint64) []byte {
 func AppendPrefix(dst []byte, table, index uint64) []byte {
 	dst = binary.BigEndian.AppendUint32(append(dst, letter, spaceRow), uint32(table))
 	return binary.BigEndian.AppendUint16(dst, uint16(index))
+}
+
+// PlaceOf returns the table and the index of a key that begins as AppendPrefix has it.
+func PlaceOf(key []byte) (table, index uint64) {
+	return uint64(binary.BigEndian.Uint32(key[2:])), uint64(binary.BigEndian.Uint16(key[6:]))
 }
 
 // PrefixBytes is the length of AppendPrefix. TableBytes is the length of what the keys of all indexes of a table begin with.
@@ -94,13 +100,37 @@ func Piece(value []byte) (action sqlpart.Action, body []byte, err error) {
 	return sqlpart.Action(value[0]), value[1:], nil
 }
 
-// piecesOf are the bounds of all that a transaction has staged.
-func piecesOf(tx uint64) (lower, upper []byte) {
-	lower = binary.BigEndian.AppendUint64([]byte{letter, spacePiece}, tx)
-	if tx == math.MaxUint64 {
-		return lower, []byte{letter, spacePiece + 1}
+// AppendLock appends the key under which a prepared transaction keeps a lock on a row that it has not written. full is as in AppendPiece.
+func AppendLock(dst []byte, tx uint64, full []byte) []byte {
+	at := len(dst)
+	dst = AppendPiece(dst, tx, full)
+	dst[at+1] = spaceLock
+	return dst
+}
+
+// LockBounds is PieceBounds of the locks that a prepared transaction keeps.
+func LockBounds(tx uint64, from, to []byte) (lower, upper []byte) {
+	lower = AppendLock(nil, tx, from)
+	if len(to) <= 2 {
+		_, upper = boundsOf(spaceLock, tx)
+		return lower, upper
 	}
-	return lower, binary.BigEndian.AppendUint64([]byte{letter, spacePiece}, tx+1)
+	return lower, AppendLock(nil, tx, to)
+}
+
+// LockShared reports whether the value of a lock's row says that others may share it.
+func LockShared(value []byte) bool { return len(value) == 1 && value[0] == 1 }
+
+// piecesOf are the bounds of all that a transaction has staged.
+func piecesOf(tx uint64) (lower, upper []byte) { return boundsOf(spacePiece, tx) }
+
+// boundsOf are the bounds of all rows of a transaction in a space.
+func boundsOf(space byte, tx uint64) (lower, upper []byte) {
+	lower = binary.BigEndian.AppendUint64([]byte{letter, space}, tx)
+	if tx == math.MaxUint64 {
+		return lower, []byte{letter, space + 1}
+	}
+	return lower, binary.BigEndian.AppendUint64([]byte{letter, space}, tx+1)
 }
 
 // HasHead reports whether the value of a key is a row's, which Row takes apart. key begins as AppendPrefix has it.

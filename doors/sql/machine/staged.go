@@ -24,7 +24,11 @@ type Staged struct {
 	ID uint64
 	// Committed: the staged rows count, and those that they replace do not.
 	Committed bool
-	tables    []uint64 // ascending
+	// Prepared: it is kept until it is decided. It has a name then, and keeps the name until it is gone.
+	Prepared bool
+	Name     []byte
+	Hash     uint64   // over its pieces
+	tables   []uint64 // ascending
 }
 
 // Has reports whether something may be staged for a table.
@@ -49,6 +53,7 @@ type state byte
 const (
 	stateOpen      state = 1 // pieces may follow
 	stateCommitted state = 2 // its rows are on the move
+	statePrepared  state = 3 // it is kept until it is decided
 )
 
 // staged is a transaction as its row has it.
@@ -59,6 +64,7 @@ type staged struct {
 	bytes  uint64            // of all pieces, as encoded
 	tables map[uint64]uint64 // for which it has staged something, and the versions of their definitions
 	cursor []byte            // behind the last row that was moved, as AppendPiece has it without the number; none: nothing was moved
+	name   []byte            // of one that was prepared, and may have locks
 	at     uint64            // the entry of the log that has changed it last. Not in the row
 }
 
@@ -75,7 +81,7 @@ func (s *staged) append(dst []byte) []byte {
 		dst = binary.AppendUvarint(dst, id)
 		dst = binary.AppendUvarint(dst, s.tables[id])
 	}
-	return wire.AppendBytes(dst, s.cursor)
+	return wire.AppendBytes(wire.AppendBytes(dst, s.cursor), s.name)
 }
 
 func (s *staged) decode(value []byte) error {
@@ -94,7 +100,8 @@ func (s *staged) decode(value []byte) error {
 		s.tables[id], last = r.Uvarint(), id
 	}
 	s.cursor = append([]byte(nil), r.Bytes()...)
-	if s.state != stateOpen && s.state != stateCommitted {
+	s.name = append([]byte(nil), r.Bytes()...)
+	if s.state < stateOpen || s.state > statePrepared || s.state == statePrepared && len(s.name) == 0 {
 		r.Fail(errCorrupt)
 	}
 	return r.End()
@@ -108,16 +115,17 @@ func (m *Machine) publishStaged() {
 	all := &StagedSet{}
 	for _, id := range slices.Sorted(maps.Keys(m.staged)) {
 		s := m.staged[id]
-		all.All = append(all.All, Staged{ID: id, Committed: s.state == stateCommitted, tables: slices.Sorted(maps.Keys(s.tables))})
+		all.All = append(all.All, Staged{ID: id, Committed: s.state == stateCommitted, Prepared: s.state == statePrepared, Name: s.name, Hash: s.hash,
+			tables: slices.Sorted(maps.Keys(s.tables))})
 	}
 	m.pubStaged.Store(all)
 	m.restaged = false
 }
 
-// moving reports whether rows of a table are committed and not moved yet.
+// moving reports whether rows of a table are committed and not moved yet, or prepared.
 func (m *Machine) moving(table uint64) bool {
 	for _, s := range m.staged { // any order: one is enough
-		if _, has := s.tables[table]; has && s.state == stateCommitted {
+		if _, has := s.tables[table]; has && s.state != stateOpen {
 			return true
 		}
 	}
@@ -144,6 +152,9 @@ func (m *Machine) checkStaged(st *entry.Stamp, p *sqlpart.Part, body []byte) (an
 			return nil, reject(sqlpart.NotStaged, "transaction %d is staged, and begins anew", p.Tx), nil
 		}
 		plan.s = &staged{id: p.Tx, state: stateOpen, tables: map[uint64]uint64{}}
+	case s == nil && p.Kind == sqlpart.Decide && p.Verdict == sqlpart.PrepareStaged: // it has written nothing
+		s = &staged{id: p.Tx, state: stateOpen, tables: map[uint64]uint64{}}
+		plan.s = s
 	case s == nil:
 		return nil, reject(sqlpart.NotStaged, "transaction %d is not staged", p.Tx), nil
 	case p.Kind == sqlpart.Move:
@@ -152,8 +163,8 @@ func (m *Machine) checkStaged(st *entry.Stamp, p *sqlpart.Part, body []byte) (an
 			return nil, reject(sqlpart.NotStaged, "transaction %d is not committed, or by the same entry", p.Tx), nil
 		}
 		return plan, nil, nil
-	case s.state != stateOpen:
-		return nil, reject(sqlpart.NotStaged, "transaction %d is committed", p.Tx), nil
+	case s.state == stateCommitted, s.state == statePrepared && (p.Kind != sqlpart.Decide || p.Verdict == sqlpart.PrepareStaged):
+		return nil, reject(sqlpart.NotStaged, "transaction %d is committed or prepared", p.Tx), nil
 	}
 	if p.Kind == sqlpart.Stage {
 		for i := range p.Tables {
@@ -162,7 +173,10 @@ func (m *Machine) checkStaged(st *entry.Stamp, p *sqlpart.Part, body []byte) (an
 			}
 		}
 		plan.chain = Chain(plan.s.hash, body)
-	} else if p.Verdict == sqlpart.CommitStaged {
+	} else if p.Verdict != sqlpart.DropStaged {
+		if rej := m.checkPrepare(p); rej != nil {
+			return nil, rej, nil
+		}
 		if p.Hash != s.hash {
 			return nil, reject(sqlpart.NotStaged, "the pieces of transaction %d have hash %016x, and the leader's %016x", p.Tx, s.hash, p.Hash), nil
 		}
@@ -178,6 +192,24 @@ func (m *Machine) checkStaged(st *entry.Stamp, p *sqlpart.Part, body []byte) (an
 		}
 	}
 	return plan, nil, nil
+}
+
+// checkPrepare judges the name and the locks of a transaction that is prepared.
+func (m *Machine) checkPrepare(p *sqlpart.Part) *entry.Rejection {
+	if p.Verdict != sqlpart.PrepareStaged {
+		return nil
+	}
+	for _, s := range m.staged { // any order: one is enough
+		if s.state == statePrepared && string(s.name) == string(p.Name) {
+			return reject(sqlpart.DuplicateName, "transaction %d is prepared under the same name", s.id)
+		}
+	}
+	for i := range p.Locks {
+		if m.tables[p.Locks[i].Table] == nil {
+			return reject(sqlpart.StaleDefinition, "table %d was dropped", p.Locks[i].Table)
+		}
+	}
+	return nil
 }
 
 // doStaged carries a Stage, a Decide or a Move out.
@@ -205,6 +237,9 @@ func (m *Machine) doStaged(st *entry.Stamp, plan *stagedPlan, b store.Batch, wan
 		return nil, nil
 	default:
 		s.state, m.restaged = stateCommitted, true
+		if p.Verdict == sqlpart.PrepareStaged {
+			m.prepare(b, s, p)
+		}
 		for i := range p.Tables {
 			if err := m.write(b, &p.Tables[i]); err != nil { // their next values
 				return nil, err
@@ -213,6 +248,21 @@ func (m *Machine) doStaged(st *entry.Stamp, plan *stagedPlan, b store.Batch, wan
 	}
 	b.Set(s.key(), s.append(nil))
 	return nil, nil
+}
+
+// prepare keeps a transaction with its locks until it is decided.
+func (m *Machine) prepare(b store.Batch, s *staged, p *sqlpart.Part) {
+	s.state, s.name = statePrepared, slices.Clone(p.Name)
+	m.staged[s.id] = s
+	for i := range p.Locks {
+		l := &p.Locks[i]
+		m.key = append(AppendPrefix(m.key[:0], l.Table, l.Index), l.Key...)
+		m.piece = AppendLock(m.piece[:0], s.id, m.key)
+		b.Set(m.piece, []byte{wire.Bit(l.Shared, 1)})
+		if _, has := s.tables[l.Table]; !has {
+			s.tables[l.Table] = m.tables[l.Table].Version
+		}
+	}
 }
 
 // stage keeps what a transaction makes of some rows of one table.
@@ -322,6 +372,9 @@ func (m *Machine) count(t *Table, action sqlpart.Action) {
 func (m *Machine) forget(b store.Batch, s *staged) {
 	lower, upper := piecesOf(s.id)
 	b.DeleteRange(lower, upper)
+	if len(s.name) > 0 {
+		b.DeleteRange(boundsOf(spaceLock, s.id))
+	}
 	b.Delete(s.key())
 	delete(m.staged, s.id)
 	m.restaged = true

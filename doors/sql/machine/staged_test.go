@@ -268,7 +268,8 @@ func TestItVerifiesStaged(t *testing.T) {
 func TestStagedDamage(t *testing.T) {
 	t.Parallel()
 	for what, row := range map[string][2]string{
-		"a state":           {"sx\x00\x00\x00\x00\x00\x00\x00\x01", "\x01\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"},
+		"a state":           {"sx\x00\x00\x00\x00\x00\x00\x00\x01", "\x01\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"},
+		"no name":           {"sx\x00\x00\x00\x00\x00\x00\x00\x01", "\x01\x03\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"},
 		"tables":            {"sx\x00\x00\x00\x00\x00\x00\x00\x01", "\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x01\x00"},
 		"a short number":    {"sx\x00\x00\x00\x01", "\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"},
 		"a row of its kind": {"sx\x00\x00\x00\x00\x00\x00\x00\x01", ""},
@@ -317,5 +318,46 @@ func TestChain(t *testing.T) {
 			t.Errorf("%q has the hash of %q", name, was)
 		}
 		known[h] = name
+	}
+}
+
+func (l *large) prepare(name string, locks ...sqlpart.Lock) *sqlpart.Part {
+	return &sqlpart.Part{Kind: sqlpart.Decide, Verdict: sqlpart.PrepareStaged, Tx: l.tx, Hash: l.hash, Name: []byte(name), Locks: locks}
+}
+
+// TestPrepared: what is prepared stays over starts, with its name and its locks, and can be committed and dropped.
+func TestPrepared(t *testing.T) {
+	t.Parallel()
+	for _, commits := range []bool{true, false} {
+		r := newRig(t)
+		tab := r.world()
+		l, reads := &large{r: r, tx: 1}, &large{r: r, tx: 2}
+		r.must(l.piece(writes(tab, 0, op(sqlpart.Insert, 0, "a", "1"))), l.prepare("one", sqlpart.Lock{Table: tab.ID, Key: []byte("b"), Shared: true}))
+		r.must(reads.prepare("two"))
+		r.refused(sqlpart.DuplicateName, (&large{r: r, tx: 3}).prepare("one"))
+		r.refused(sqlpart.NotStaged, l.prepare("another"))
+		r.refused(sqlpart.NotStaged, l.piece(writes(tab, 0, op(sqlpart.Insert, 0, "b", "1"))))
+		r.refused(sqlpart.StaleDefinition, (&large{r: r, tx: 3}).prepare("three", sqlpart.Lock{Table: 99, Key: []byte("b")}))
+		r.refused(sqlpart.TableMoving, define(sqlpart.Change{Verb: sqlpart.DropTable, Object: tab.ID, Version: tab.Version}))
+		r.reopen()
+		all := r.m.Staged().All
+		if len(all) != 2 || !all[0].Prepared || string(all[0].Name) != "one" || all[0].Hash == 0 || string(all[1].Name) != "two" {
+			t.Fatalf("%+v", all)
+		}
+		l.hash = all[0].Hash
+		if !commits {
+			r.must(l.drop(), reads.drop())
+		} else {
+			r.must(l.commit(), reads.commit())
+			r.must(l.move(1), reads.move(1))
+			r.must(l.move(1))
+		}
+		if got := r.rows(r.table("test", "t"), 0); (got == "a=1") != commits || got != "" && !commits {
+			t.Errorf("committed %v: there is %s", commits, got)
+		}
+		if n := r.space(spacePiece) + r.space(spaceStaged) + r.space(spaceLock); n != 0 {
+			t.Errorf("%d rows are left", n)
+		}
+		r.must((&large{r: r, tx: 1}).prepare("one")) // the name and the number are free
 	}
 }

@@ -51,7 +51,7 @@ func AppendPart(dst []byte, p *Part) []byte {
 	case Decide:
 		dst = append(dst, wire.Bit(len(p.Reads) > 0, flagReads), byte(p.Verdict))
 		dst = binary.AppendUvarint(dst, p.Tx)
-		if p.Verdict == CommitStaged {
+		if p.Verdict != DropStaged {
 			dst = binary.LittleEndian.AppendUint64(dst, p.Hash)
 			dst = binary.AppendUvarint(dst, uint64(len(p.Tables)))
 			for i := range p.Tables {
@@ -62,6 +62,16 @@ func AppendPart(dst []byte, p *Part) []byte {
 				dst = binary.AppendUvarint(dst, w.NextRow)
 			}
 			dst = appendReads(dst, p.Reads)
+		}
+		if p.Verdict == PrepareStaged {
+			dst = wire.AppendBytes(dst, p.Name)
+			dst = binary.AppendUvarint(dst, uint64(len(p.Locks)))
+			for i := range p.Locks {
+				l := &p.Locks[i]
+				dst = binary.AppendUvarint(dst, l.Table)
+				dst = binary.AppendUvarint(dst, l.Index<<1|uint64(wire.Bit(l.Shared, 1)))
+				dst = wire.AppendBytes(dst, l.Key)
+			}
 		}
 	case Move:
 		dst = append(dst, 0)
@@ -155,7 +165,7 @@ func (p *Part) Decode(b []byte) error {
 	if len(b) == 0 {
 		return fmt.Errorf("decode: %w", wire.ErrShort)
 	}
-	*p = Part{Kind: Kind(b[0]), Tables: p.Tables[:0], Reads: p.Reads[:0], Changes: p.Changes[:0]}
+	*p = Part{Kind: Kind(b[0]), Tables: p.Tables[:0], Reads: p.Reads[:0], Changes: p.Changes[:0], Locks: p.Locks[:0]}
 	if p.Kind == 0 || p.Kind > lastKind {
 		return fmt.Errorf("decode kind %d: %w", b[0], ErrKind)
 	}
@@ -255,10 +265,10 @@ func (p *Part) decodeStage(r *wire.Reader) {
 func (p *Part) decodeDecide(r *wire.Reader) {
 	flags := r.Flags(flagReads, ErrFlags)
 	p.Verdict, p.Tx = Verdict(r.Byte()), r.Uvarint()
-	if p.Verdict == 0 || p.Verdict > lastVerdict || p.Tx == 0 || p.Verdict != CommitStaged && flags != 0 {
+	if p.Verdict == 0 || p.Verdict > lastVerdict || p.Tx == 0 || p.Verdict == DropStaged && flags != 0 {
 		r.Fail(ErrForm)
 	}
-	if p.Verdict != CommitStaged {
+	if p.Verdict == DropStaged {
 		return
 	}
 	p.Hash = r.Uint64()
@@ -273,6 +283,21 @@ func (p *Part) decodeDecide(r *wire.Reader) {
 	}
 	if flags&flagReads != 0 {
 		p.decodeReads(r)
+	}
+	if p.Verdict != PrepareStaged {
+		return
+	}
+	if p.Name = r.Bytes(); len(p.Name) == 0 || len(p.Name) > MaxXID {
+		r.Fail(ErrForm)
+	}
+	for range r.Count(r.Len(), 3) {
+		l := Lock{Table: r.Uvarint()}
+		index := r.Uvarint()
+		l.Index, l.Shared, l.Key = index>>1, index&1 != 0, r.Bytes()
+		if l.Table == 0 || l.Table > MaxID || l.Index > MaxIndexID || len(l.Key) == 0 || len(l.Key) > MaxKey {
+			r.Fail(ErrForm)
+		}
+		p.Locks = append(p.Locks, l)
 	}
 }
 

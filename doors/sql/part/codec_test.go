@@ -57,6 +57,10 @@ func samples() []*Part {
 			Reads: []Read{{Table: 3, Key: []byte("a"), Hash: 6}}},
 		{Kind: Decide, Verdict: DropStaged, Tx: 3},
 		{Kind: Move, Tx: 4, Bytes: 1 << 20},
+		{Kind: Decide, Verdict: PrepareStaged, Tx: 5, Name: []byte("x")},
+		{Kind: Decide, Verdict: PrepareStaged, Tx: 6, Hash: 7, Name: []byte("order-1"), Tables: []Writes{{Table: 3, Version: 9, NextAuto: 7}},
+			Reads: []Read{{Table: 3, Key: []byte("a"), Hash: 6}},
+			Locks: []Lock{{Table: 3, Key: []byte("a"), Shared: true}, {Table: 3, Index: MaxIndexID, Key: []byte("b")}}},
 	}
 }
 
@@ -106,6 +110,10 @@ func TestRefusals(t *testing.T) {
 		"no verdict":              {Kind: Decide, Tx: 1},
 		"an unknown verdict":      {Kind: Decide, Tx: 1, Verdict: lastVerdict + 1},
 		"a dropped one has read":  {Kind: Decide, Tx: 1, Verdict: DropStaged, Reads: []Read{{Table: 1, Key: []byte("a")}}},
+		"prepared without name":   {Kind: Decide, Tx: 1, Verdict: PrepareStaged},
+		"prepared by a long name": {Kind: Decide, Tx: 1, Verdict: PrepareStaged, Name: make([]byte, MaxXID+1)},
+		"a lock on nothing":       {Kind: Decide, Tx: 1, Verdict: PrepareStaged, Name: []byte("x"), Locks: []Lock{{Table: 1}}},
+		"a lock on no table":      {Kind: Decide, Tx: 1, Verdict: PrepareStaged, Name: []byte("x"), Locks: []Lock{{Key: []byte("k")}}},
 		"a number that stays":     {Kind: Decide, Tx: 1, Verdict: CommitStaged, Tables: []Writes{{Table: 1, Version: 1}}},
 		"a move of no one":        {Kind: Move, Bytes: 1},
 		"no changes":              {Kind: Define},

@@ -34,10 +34,13 @@ func (p *Part) String() string {
 		}
 		return s
 	case Decide:
-		if p.Verdict != CommitStaged {
+		if p.Verdict == DropStaged {
 			return fmt.Sprintf("table.decide transaction %d is dropped", p.Tx)
 		}
 		s := fmt.Sprintf("table.decide transaction %d is committed, pieces %016x", p.Tx, p.Hash)
+		if p.Verdict == PrepareStaged {
+			s = fmt.Sprintf("table.decide transaction %d is prepared as %q, pieces %016x, %d locks", p.Tx, p.Name, p.Hash, len(p.Locks))
+		}
 		for i := range p.Tables {
 			w := &p.Tables[i]
 			s += fmt.Sprintf(", table %d@%d next value %d, next row %d", w.Table, w.Version, w.NextAuto, w.NextRow)

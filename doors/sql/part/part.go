@@ -16,7 +16,7 @@ const (
 	Commit   Kind = 1 + iota // the writes of a transaction
 	Define                   // changes of the catalogue
 	Stage                    // writes of a transaction that is not committed yet, and too large for one Commit
-	Decide                   // commits what was staged, or drops it
+	Decide                   // commits what was staged, or drops it, or has it prepared
 	Move                     // moves some of what was staged and committed to its place
 	lastKind = Move
 )
@@ -52,8 +52,12 @@ type Part struct {
 	First bool
 	// Decide: what becomes of the transaction.
 	Verdict Verdict
-	// Decide: to commit, the hash over all pieces in order. A transaction of which a piece is missing is not committed.
+	// Decide: to commit or to prepare, the hash over all pieces in order, 0 of none. A transaction of which a piece is missing is not committed.
 	Hash uint64
+	// Decide: to prepare, what the transaction is called. No other one that is prepared has the name.
+	Name []byte
+	// Decide: to prepare, the locks that the transaction keeps beside those of what it has staged.
+	Locks []Lock
 	// Move: about how many bytes of keys and values are moved at most. A row is moved if there is one left.
 	Bytes uint64
 
@@ -86,8 +90,17 @@ type Verdict byte
 const (
 	CommitStaged Verdict = 1 + iota
 	DropStaged
-	lastVerdict = DropStaged
+	// PrepareStaged keeps the transaction whatever happens, until one of the others is decided. It may have staged nothing.
+	PrepareStaged
+	lastVerdict = PrepareStaged
 )
+
+// Lock is a row, or an entry of an index, that a prepared transaction has locked and not written.
+type Lock struct {
+	Table, Index uint64
+	Key          []byte
+	Shared       bool
+}
 
 // Action says what an Op does.
 type Action byte
@@ -170,6 +183,7 @@ const (
 	MaxChanges    = 4096    // changes of one Define
 	MaxName       = 256     // bytes of a name: 64 characters of four bytes
 	MaxDefinition = 1 << 20 // bytes of a definition
+	MaxXID        = 192     // bytes of the name of a prepared transaction: MySQL's 128, and what goes with them
 	MaxIndexes    = 64      // indexes of a table, as in MySQL
 	MaxIndexID    = 1<<16 - 1
 	MaxKey        = 8 << 10 // bytes of a row's key: MySQL's 3,072 with every byte escaped, and what goes with them
@@ -199,6 +213,7 @@ const (
 	UnknownTable    entry.Code = 805
 	CatalogueFull   entry.Code = 806 // no room for another definition
 	NotStaged       entry.Code = 807 // the transaction is not staged, or not as the part has it
-	TableMoving     entry.Code = 808 // rows of the table are committed and not moved yet
+	TableMoving     entry.Code = 808 // rows of the table are committed and not moved yet, or prepared
+	DuplicateName   entry.Code = 809 // another prepared transaction has the name
 	MalformedPart   entry.Code = 899 // a part this build decodes but nobody should have proposed
 )

@@ -39,6 +39,7 @@ type book struct {
 	users   userBook
 	lastRow uint64 // the largest number that a row of numbered was given
 	done    bool   // no more transactions begin
+	kept    []*preparedOne
 }
 
 // worker is the transactions of one process of a member.
@@ -178,6 +179,8 @@ const (
 	IndexesRead  = "indexes read that come and go"
 	IndexesBuilt = "indexes built beside writers"
 	Ranges       = "ranges locked"
+	Prepared     = "transactions decided that were prepared"
+	PreparedAt   = "of these by another leader"
 )
 
 // Begin implements sim.Workload.
@@ -203,6 +206,9 @@ func (b *book) End() { b.done = true }
 func (b *book) Settled(h *sim.Member) string {
 	if w := b.workers[h]; w != nil && w.process == h.Process() && w.open > 0 {
 		return fmt.Sprintf("%s has %d transactions that have not ended", h.Name(), w.open)
+	}
+	if n := len(b.kept); n > 0 {
+		return fmt.Sprintf("%d transactions are prepared, and not decided", n)
 	}
 	if n := len(machineOf(h).Staged().All); n > 0 {
 		return fmt.Sprintf("%s has %d transactions that are staged", h.Name(), n)

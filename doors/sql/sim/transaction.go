@@ -173,7 +173,7 @@ var (
 		(*transaction).removeNumbered, (*transaction).sit, (*transaction).sit,
 		(*transaction).paint, (*transaction).paint, (*transaction).paint, (*transaction).readPainted}
 	readers = []func(*transaction) error{(*transaction).total, (*transaction).totalLocked, (*transaction).readLocked, (*transaction).readLocked,
-		(*transaction).readLists, (*transaction).find, (*transaction).find, (*transaction).readWheel, (*transaction).readWheel, (*transaction).readSpokes,
+		(*transaction).readLists, (*transaction).find, (*transaction).find, (*transaction).readWheel, (*transaction).readSpokes, (*transaction).readSpokes,
 		(*transaction).readPainted, (*transaction).readPainted}
 )
 
@@ -233,6 +233,10 @@ func (t *transaction) commit() {
 	if t.writes {
 		t.outcome = open
 		t.attempted()
+	}
+	if t.writes && t.b.r.IntN(6) == 0 {
+		t.prepare()
+		return
 	}
 	err := t.x.Commit()
 	t.trace("commits: %v", err)

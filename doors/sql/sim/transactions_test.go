@@ -37,7 +37,7 @@ func TestTransactionsHold(t *testing.T) {
 		sum.Add(rep)
 	}
 	t.Logf("%d seeds in %v: %s", n, time.Since(start).Round(100*time.Millisecond), sum.Counts())
-	for _, what := range []string{Commits, Locked, Deadlocks, TakenBack, TermsOver, Snapshots, Given, Numbered, Duplicates, Altered, Turns, Wheels, Pieces, Staged, Ranges, IndexesRead, IndexesBuilt} {
+	for _, what := range []string{Commits, Locked, Deadlocks, TakenBack, TermsOver, Snapshots, Given, Numbered, Duplicates, Altered, Turns, Wheels, Pieces, Staged, Ranges, IndexesRead, IndexesBuilt, Prepared, PreparedAt} {
 		if sum.More[what] == 0 {
 			t.Errorf("that tested nothing: no %s", what)
 		}

@@ -101,7 +101,7 @@ func (x *Tx) lockKey(table uint64, full []byte, mode lock.Mode, wait Wait) error
 // lockFree locks a key that no other transaction has staged. It waits for one that has before it asks for the lock: a row that it does not get in time
 // stays free. Behind the lock it looks again, because what was staged meanwhile needs the lock no more.
 func (x *Tx) lockFree(table uint64, full []byte, mode lock.Mode, wait Wait) error {
-	if err := x.passStaged(table, stagedKey(full), wait); err != nil {
+	if err := x.passStaged(table, stagedKey(full, mode), wait); err != nil {
 		return err
 	}
 	if err := x.lock(full, mode, wait); err != nil {
@@ -112,7 +112,7 @@ func (x *Tx) lockFree(table uint64, full []byte, mode lock.Mode, wait Wait) erro
 			return err
 		}
 	}
-	return x.passStaged(table, stagedKey(full), wait)
+	return x.passStaged(table, stagedKey(full, mode), wait)
 }
 
 // mayStage reports whether the transaction has something that can be staged.
@@ -157,14 +157,15 @@ func (x *Tx) LockRange(table, index uint64, from, to []byte, mode lock.Mode, wai
 		return err
 	}
 	lower, upper := span(table, index, from, to)
-	in := stagedIn(lower, upper)
+	in := stagedIn(lower, upper, mode)
 	if x.t.w.opt.Break.RangesPassStaged {
-		in = func(store.Reader, uint64) (bool, error) { return false, nil }
+		in = func(store.Reader, *sqlmachine.Staged) (bool, error) { return false, nil }
 	}
 	if err := x.passStaged(table, in, wait); err != nil { // before, so that a range that it does not get in time stays free
 		return err
 	}
 	x.owner.SetWeight(x.weight())
+	x.ranged = true
 	r, err := x.owner.LockRange(tableKey(table), lower, upper, mode, wait.Time != 0)
 	if err := x.granted(mode, x.t.await(x.owner, r, err, x.turn, wait)); err != nil {
 		return err

@@ -84,35 +84,60 @@ func (x *Tx) holds(full []byte) (bool, error) {
 	return known, err
 }
 
-// findsPiece reports whether a transaction has staged some of the rows that are asked for.
-type findsPiece func(from store.Reader, tx uint64) (bool, error)
+// findsStaged reports whether a transaction has staged some of the rows that are asked for, or is prepared and keeps a lock on one that conflicts.
+type findsStaged func(from store.Reader, s *sqlmachine.Staged) (bool, error)
 
-// stagedKey asks for one row.
-func stagedKey(full []byte) findsPiece {
-	return func(from store.Reader, tx uint64) (bool, error) {
-		_, _, known, err := readPiece(from, tx, full)
-		return known, err
+// stagedKey asks for one row, to lock it in a mode.
+func stagedKey(full []byte, mode lock.Mode) findsStaged {
+	return func(from store.Reader, s *sqlmachine.Staged) (bool, error) {
+		if _, _, known, err := readPiece(from, s.ID, full); err != nil || known || !s.Prepared {
+			return known, err
+		}
+		kept, known, err := from.Get(nil, sqlmachine.AppendLock(nil, s.ID, full))
+		return known && stands(kept, mode), err
 	}
+}
+
+// stands reports whether a lock that a prepared transaction keeps stands in the way of a mode.
+func stands(kept []byte, mode lock.Mode) bool {
+	return mode != lock.Shared || !sqlmachine.LockShared(kept)
 }
 
 // stagedIn asks for the rows from lower to upper.
-func stagedIn(lower, upper []byte) findsPiece {
-	return func(from store.Reader, tx uint64) (bool, error) {
-		it, err := from.NewIter(sqlmachine.PieceBounds(tx, lower, upper))
-		if err != nil {
-			return false, err
+func stagedIn(lower, upper []byte, mode lock.Mode) findsStaged {
+	return func(from store.Reader, s *sqlmachine.Staged) (known bool, err error) {
+		pieces, end := sqlmachine.PieceBounds(s.ID, lower, upper)
+		if known, err = finds(from, pieces, end, func([]byte) bool { return true }); err != nil || known || !s.Prepared {
+			return known, err
 		}
-		known := it.First()
-		err = it.Error()
-		if e := it.Close(); err == nil {
-			err = e
-		}
-		return known, err
+		kept, end := sqlmachine.LockBounds(s.ID, lower, upper)
+		return finds(from, kept, end, func(value []byte) bool { return stands(value, mode) })
 	}
 }
 
-// passStaged waits until no other transaction has staged what is asked for.
-func (x *Tx) passStaged(table uint64, what findsPiece, wait Wait) error {
+// finds reports whether a row between two keys has a value of a kind.
+func finds(from store.Reader, lower, upper []byte, of func(value []byte) bool) (known bool, err error) {
+	it, err := from.NewIter(lower, upper)
+	if err != nil {
+		return false, err
+	}
+	for ok := it.First(); ok && !known && err == nil; ok = it.Next() {
+		var value []byte
+		if value, err = it.Value(); err == nil {
+			known = of(value)
+		}
+	}
+	if e := it.Error(); err == nil {
+		err = e
+	}
+	if e := it.Close(); err == nil {
+		err = e
+	}
+	return known, err
+}
+
+// passStaged waits until no other transaction has staged what is asked for, or keeps a lock on it.
+func (x *Tx) passStaged(table uint64, what findsStaged, wait Wait) error {
 	waited := time.Duration(0)
 	for again := false; ; again = true {
 		tx, err := x.stagedBy(table, what)
@@ -138,9 +163,9 @@ func (x *Tx) passStaged(table uint64, what findsPiece, wait Wait) error {
 	}
 }
 
-// stagedBy returns the number of another transaction that has staged what is asked for; 0: there is none. That is locked: no piece of it is added
-// meanwhile, so that a transaction which is not in the set has none in a view that is opened behind it.
-func (x *Tx) stagedBy(table uint64, what findsPiece) (uint64, error) {
+// stagedBy returns the number of another transaction that has staged what is asked for, or is prepared and keeps a lock on it; 0: there is none. That is locked: no
+// piece of it is added meanwhile, so that a transaction which is not in the set has none in a view that is opened behind it.
+func (x *Tx) stagedBy(table uint64, what findsStaged) (uint64, error) {
 	set := x.t.w.opt.Staged()
 	var view store.View
 	for i := range set.All {
@@ -155,7 +180,7 @@ func (x *Tx) stagedBy(table uint64, what findsPiece) (uint64, error) {
 			}
 			defer view.Close() // nothing was written to it
 		}
-		if known, err := what(view, s.ID); err != nil || known {
+		if known, err := what(view, s); err != nil || known {
 			return s.ID, err
 		}
 	}
@@ -225,13 +250,7 @@ func (x *Tx) commitStaged() error {
 	} else if err := x.stage(); err != nil {
 		return err
 	}
-	part := sqlpart.Part{Kind: sqlpart.Decide, Tx: x.staged.id, Verdict: sqlpart.CommitStaged, Hash: x.staged.hash, Reads: x.reads}
-	for id, u := range x.tables { // any order: the list is sorted behind it
-		if u.nextAuto > 0 || u.nextRow > 0 {
-			part.Tables = append(part.Tables, sqlpart.Writes{Table: id, Version: u.version, NextAuto: u.nextAuto, NextRow: u.nextRow})
-		}
-	}
-	sortWrites(part.Tables)
+	part := sqlpart.Part{Kind: sqlpart.Decide, Tx: x.staged.id, Verdict: sqlpart.CommitStaged, Hash: x.staged.hash, Reads: x.reads, Tables: x.raised()}
 	res, err := x.propose(entry.Part{Machine: sqlpart.Machine, Body: sqlpart.AppendPart(nil, &part)})
 	if err != nil {
 		return err
@@ -288,7 +307,7 @@ type left struct {
 }
 
 // inherit locks what is staged when the term begins, before any transaction of the term does: the numbers, and an intent on each table, so that nobody gets
-// a table as a whole of which a row is staged.
+// a table as a whole of which a row is staged. It returns what is to be settled.
 func (t *term) inherit() []left {
 	set := t.w.opt.Staged()
 	var all []left
@@ -296,7 +315,11 @@ func (t *term) inherit() []left {
 		s := &set.All[i]
 		l := left{s, t.locks.Owner()}
 		t.before = max(t.before, s.ID)
-		all = append(all, l)
+		if s.Prepared {
+			t.prepared[string(s.Name)] = &prepared{id: s.ID, hash: s.Hash, owner: l.owner}
+		} else {
+			all = append(all, l)
+		}
 		if t.w.opt.Break.StagedUnlocked {
 			continue
 		}

@@ -177,3 +177,43 @@ func TestAStagedTransactionWrites(t *testing.T) {
 	}
 	x.Rollback()
 }
+
+// TestPreparedBesideRanges: what a prepared transaction keeps locked is waited for by whoever locks a range over it, in the next term too. Ranges themselves are
+// not kept: a transaction that has locked some cannot be prepared.
+func TestPreparedBesideRanges(t *testing.T) {
+	t.Parallel()
+	s := newStaging(t)
+	x := s.begin()
+	for key, mode := range map[string]lock.Mode{"b05": lock.Shared, "c05": lock.Exclusive} { // any order
+		_, _, _, err := x.LockRow(s.table.ID, 0, []byte(key), mode, Wait{})
+		s.must(err)
+	}
+	s.must(s.set(x, "d05", "written"))
+	s.must(x.Prepare([]byte("name")))
+	for _, term := range []string{"the same term", "the next term"} {
+		for _, c := range []struct {
+			from, to string
+			mode     lock.Mode
+			busy     bool
+		}{{"b", "c", lock.Shared, false}, {"b", "c", lock.Exclusive, true}, {"c", "d", lock.Shared, true}, {"d", "e", lock.Shared, true}, {"e", "f", lock.Exclusive, false},
+			{"a", "z", lock.Shared, true}} {
+			y := s.begin()
+			if err := y.LockRange(s.table.ID, 0, []byte(c.from), []byte(c.to), c.mode, Wait{}); c.busy != errors.Is(err, ErrBusy) {
+				t.Errorf("%s: the range %s to %s, %v: %v", term, c.from, c.to, c.mode, err)
+			}
+			y.Rollback()
+		}
+		s.lead(6)
+	}
+	_, err := s.w.EndPrepared([]byte("name"), true)
+	s.must(err)
+	y := s.begin()
+	s.must(y.LockRange(s.table.ID, 0, []byte("a"), []byte("z"), lock.Exclusive, Wait{}))
+	s.must(s.set(y, "e", "1"))
+	if err := y.Prepare([]byte("another")); !errors.Is(err, ErrRanges) {
+		t.Errorf("a transaction that has locked a range was prepared: %v", err)
+	}
+	if n := s.w.HeldLocks(); n != 0 || s.committed("e") != "-" {
+		t.Errorf("locks of %d bytes are left, and e is %s", n, s.committed("e"))
+	}
+}

@@ -27,6 +27,7 @@ type Tx struct {
 	view  *view      // of consistent reads; nil: none was made yet
 	ended bool
 
+	ranged bool // it has locked a range
 	yields bool // of those that wait in a circle it gives up
 
 	staged *staged // what the log has of it; nil: nothing

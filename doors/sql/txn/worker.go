@@ -38,6 +38,12 @@ var (
 	ErrLevel = errors.New("the cluster's level has no tables yet")
 	// ErrPieces: the statement cannot be taken back alone, because some of what it has written is staged in the log. The whole transaction is rolled back.
 	ErrPieces = errors.New("a part of what is taken back is in the log already, and the whole transaction is rolled back")
+	// ErrNotPrepared: no transaction is prepared under the name, or another client decides it at the moment.
+	ErrNotPrepared = errors.New("no transaction of this name is prepared")
+	// ErrPrepared: another transaction is prepared under the name.
+	ErrPrepared = errors.New("a transaction of this name is prepared")
+	// ErrRanges: the transaction has locked ranges, or tables in place of rows, which are not kept over the end of a term. It had no effect.
+	ErrRanges = errors.New("a transaction that has locked ranges cannot be prepared")
 	// ErrEnded: the transaction was committed or rolled back before.
 	ErrEnded = errors.New("the transaction has ended")
 	// ErrUnused: the transaction has not called UseTable for the table. The transaction goes on.
@@ -117,6 +123,9 @@ type term struct {
 
 	before  uint64        // the largest number of a transaction that was staged before
 	numbers atomic.Uint64 // the last number that was given
+
+	mu       sync.Mutex
+	prepared map[string]*prepared // by name; guarded by mu
 }
 
 // New returns the worker of a member. Run makes it work.
@@ -189,7 +198,8 @@ func (w *Worker) begin(number uint64) {
 	}
 	w.now = nil
 	if number != 0 {
-		now := &term{w: w, number: number, locks: lock.New(w.lockBytes), autos: autos{of: map[uint64]*auto{}}, names: names{of: map[string]uint32{}}}
+		now := &term{w: w, number: number, locks: lock.New(w.lockBytes), autos: autos{of: map[uint64]*auto{}}, names: names{of: map[string]uint32{}},
+			prepared: map[string]*prepared{}}
 		if all := now.inherit(); len(all) > 0 {
 			w.m.Tasks().Go(func() { now.settle(all) })
 		}
