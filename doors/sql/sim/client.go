@@ -106,7 +106,7 @@ func goesOn(err error) bool {
 
 // noEffect reports whether an error says that a transaction had no effect.
 func noEffect(err error) bool {
-	for _, known := range []error{txn.ErrTermOver, txn.ErrDeadlock, txn.ErrOverloaded, txn.ErrInterrupted, txn.ErrPieces, node.ErrStopped, node.ErrLevel,
+	for _, known := range []error{txn.ErrTermOver, txn.ErrDeadlock, txn.ErrOverloaded, txn.ErrInterrupted, txn.ErrPieces, txn.ErrRanges, node.ErrStopped, node.ErrLevel,
 		store.ErrReplaced, store.ErrClosed, context.DeadlineExceeded} {
 		if errors.Is(err, known) {
 			return true

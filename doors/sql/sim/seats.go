@@ -15,6 +15,7 @@ import (
 const (
 	tableCount = 3
 	tableSeats = 2
+	baggage    = 300 // bytes
 )
 
 // sit takes a free seat at a table, or frees one.
@@ -56,15 +57,22 @@ func (t *transaction) sit() error {
 	case c.exists:
 		return c.delete()
 	}
-	return c.put(nil)
+	err = c.put(make([]byte, t.b.r.IntN(2)*baggage)) // one with baggage is staged at once, where anything is
+	if err == nil && t.b.r.IntN(2) == 0 {
+		t.think()
+	}
+	return err
 }
 
-// guests reads who sits at a table, or at all of them: with a lock on the range, or, in a build that is broken on purpose, from a snapshot. So ranges overlap
+// guests reads who sits at a table, and perhaps at those before and behind it: with a lock on the range, or, in a build that is broken on purpose, from a snapshot. So ranges overlap
 // that are not the same: who sits has an intent on its own range, and others make theirs later.
 func (t *transaction) guests(tab *sqlmachine.Table, at int) (store.Iter, error) {
 	from, to := number(at), number(at+1)
 	if t.b.r.IntN(2) == 0 {
-		from, to = number(0), number(tableCount)
+		from = number(0)
+	}
+	if t.b.r.IntN(2) == 0 {
+		to = number(tableCount)
 	}
 	if t.b.repeatable {
 		if _, err := t.look(seats, true); err != nil {
