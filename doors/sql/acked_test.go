@@ -133,7 +133,7 @@ func TestCounts(t *testing.T) {
 	before := r.d.Counts()
 	r.exec(c, "CREATE TABLE t (id INT PRIMARY KEY)")
 	r.exec(c, "BEGIN; INSERT INTO t VALUES (1); SELECT * FROM t; SELECT * FROM t FOR UPDATE; COMMIT")
-	for _, text := range []string{"SELEC", "LOCK TABLES t READ", "INSERT INTO t VALUES (1)", "SELECT * FROM none"} {
+	for _, text := range []string{"SELEC", "LOCK INSTANCE FOR BACKUP", "INSERT INTO t VALUES (1)", "SELECT * FROM none"} {
 		if _, err := query(c, text); err == nil {
 			t.Errorf("%s: no error", text)
 		}

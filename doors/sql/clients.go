@@ -43,6 +43,7 @@ type doing struct {
 	statement atomic.Pointer[engine.Statement] // that runs; nil: none
 	since     atomic.Int64                     // it runs, or none does: Unix nanoseconds
 	database  atomic.Pointer[string]           // the default one; nil: none yet
+	state     atomic.Pointer[string]           // how far the statement is; nil: it says nothing of that
 }
 
 func (d *doing) begin(st *engine.Statement) {
@@ -53,10 +54,14 @@ func (d *doing) begin(st *engine.Statement) {
 func (d *doing) end(database string) {
 	d.since.Store(time.Now().UnixNano())
 	d.statement.Store(nil)
+	d.state.Store(nil)
 	if was := d.database.Load(); was == nil || *was != database {
 		d.database.Store(&database)
 	}
 }
+
+// say notes how far the statement is.
+func (d *doing) say(state string) { d.state.Store(&state) }
 
 // sees reports whether one session may see and end what another one does.
 func sees(by *engine.Session, s *session) bool {
@@ -79,6 +84,9 @@ func (d *Door) visible(by *engine.Session) (all []engine.Process) {
 		if st := s.doing.statement.Load(); st != nil {
 			if c.Statement = st.Text; st.Kind == engine.KindAccount {
 				c.Statement = engine.Hidden
+			}
+			if state := s.doing.state.Load(); state != nil {
+				c.State = *state
 			}
 		}
 		if database := s.doing.database.Load(); database != nil {

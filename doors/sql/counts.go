@@ -14,7 +14,8 @@ const mostCodes = 200
 
 // counts are what the door has run. The zero value has counted nothing. Any goroutine.
 type counts struct {
-	kinds [engine.Kinds]atomic.Uint64
+	kinds   [engine.Kinds]atomic.Uint64
+	retries [retryCauses]atomic.Uint64
 
 	mu     sync.Mutex
 	errors map[uint16]uint64 // by MySQL's number; guarded by mu
@@ -24,6 +25,8 @@ type counts struct {
 type Counts struct {
 	Kinds  map[string]uint64 // by engine.Kind's name
 	Errors map[uint16]uint64 // by MySQL's number
+	// Retries are statements that ran again without their client's knowing, by cause.
+	Retries map[string]uint64
 }
 
 // add counts a statement that has ended.
@@ -59,7 +62,10 @@ func (c *counts) fail(code uint16) {
 
 // Counts returns what was counted so far.
 func (d *Door) Counts() Counts {
-	all := Counts{Kinds: map[string]uint64{}, Errors: map[uint16]uint64{}}
+	all := Counts{Kinds: map[string]uint64{}, Errors: map[uint16]uint64{}, Retries: map[string]uint64{}}
+	for c := range d.counts.retries {
+		all.Retries[retryCause(c).String()] = d.counts.retries[c].Load()
+	}
 	for k := range d.counts.kinds {
 		all.Kinds[engine.Kind(k).String()] = d.counts.kinds[k].Load()
 	}

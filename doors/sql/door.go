@@ -26,6 +26,7 @@ type Options struct {
 	Key       func() (*rsa.PrivateKey, error)
 	Room      wire.Room
 	MaxPacket int // bytes of a packet; 0: 64 MiB
+	MaxKept   int // engine.Options.MaxKept
 	Ack       ack.Dial
 	Member    ack.Member // asked where Ack has an archive
 	// NoPlans has every statement planned anew. Tests compare with it.
@@ -50,7 +51,7 @@ type Door struct {
 // New returns a door. Its Serve begins to serve a connection.
 func New(opt Options) *Door {
 	d := &Door{opt: opt, worker: opt.Worker, began: time.Now(), turns: turn.New(turn.OneLeft)}
-	d.engine = engine.New(engine.Options{Catalogue: opt.Catalogue, NoPlans: opt.NoPlans, MaxPacket: opt.MaxPacket,
+	d.engine = engine.New(engine.Options{Catalogue: opt.Catalogue, NoPlans: opt.NoPlans, MaxPacket: opt.MaxPacket, MaxKept: opt.MaxKept,
 		Operate: engine.Operate{Clients: d.visible, Kill: d.kill, Counters: d.counters}})
 	d.ctx, d.end = context.WithCancel(context.Background())
 	d.server = &wire.Server{Version: engine.Version, TLS: opt.TLS, Accounts: opt.Users, Key: opt.Key, Room: opt.Room, MaxPacket: opt.MaxPacket, Collation: 45,

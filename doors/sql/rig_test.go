@@ -40,10 +40,11 @@ type rig struct {
 	addr string
 
 	options Options
-	applied atomic.Uint64 // the entry that was applied last
+	propose func([]entry.Part) (*entry.Result, error) // applies at once
+	applied atomic.Uint64                             // the entry that was applied last
 }
 
-func newRig(t testing.TB) *rig {
+func newRig(t testing.TB, with ...func(*txn.Options)) *rig {
 	t.Helper()
 	m, idents := sqlmachine.NewVerifying(), mident.New()
 	r := &rig{Member: workertest.New(), t: t, rig: machinetest.Open(t, store.NewMem(), idents, m), m: m, idents: idents}
@@ -59,8 +60,13 @@ func newRig(t testing.TB) *rig {
 		r.applied.Store(r.rig.Index)
 		return results[0], nil
 	}
+	r.propose = propose
 	r.OnPropose(propose)
-	w := txn.New(r, txn.Options{View: func() (store.View, error) { return r.rig.Store.NewView(), nil }, LockBytes: 64 << 20, Verify: true})
+	options := txn.Options{View: func() (store.View, error) { return r.rig.Store.NewView(), nil }, Staged: r.m.Staged, LockBytes: 64 << 20, Verify: true}
+	for _, change := range with {
+		change(&options)
+	}
+	w := txn.New(r, options)
 	r.Run(t, w.Run)
 	r.Lead(5)
 	wait.Until(t, "the worker leads", func() bool {

@@ -10,15 +10,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/holdfastdb/holdfast/internal/golden"
+	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
 // TestScripts runs the conversations of testdata/*.txt with a real driver. A line "a> STATEMENT" is said by the client a, "a? STATEMENT" in a
 // prepared statement whose arguments follow " -- ". A client USER:PASSWORD#N/DATABASE is that user, and #N and /DATABASE may be missing; any other
-// client is root in the database test. Lines below it are the answer: rows, "ok" with what changed, or an error.
+// client is root in the database test. Lines below it are the answer: rows, "ok" with what changed, or an error. Of "a& STATEMENT" the answer may be
+// that the client waits for a lock: then the line "a<" has the answer that it gets in the end.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	names, err := filepath.Glob("testdata/*.txt")
@@ -40,10 +43,41 @@ func TestScripts(t *testing.T) {
 // play runs a script and returns it with the answers that it got.
 func play(t *testing.T, script []byte) []byte {
 	r := newRig(t)
-	clients := map[string]*sql.Conn{}
+	clients, later := map[string]*sql.Conn{}, map[string]chan string{}
 	var out bytes.Buffer
 	for line := range strings.Lines(string(script)) {
 		line = strings.TrimRight(line, "\n")
+		if who, ok := strings.CutSuffix(line, "<"); ok && clients[who] != nil {
+			fmt.Fprintln(&out, line)
+			if later[who] == nil { // it had its answer at once
+				continue
+			}
+			select {
+			case answer := <-later[who]:
+				out.WriteString(answer)
+			case <-time.After(wait.Limit(t)):
+				t.Fatalf("%s: the answer does not come", line)
+			}
+			delete(later, who)
+			continue
+		}
+		if who, text, ok := strings.Cut(line, "& "); ok && !strings.ContainsAny(who, " |") && who != "" {
+			fmt.Fprintln(&out, line)
+			if clients[who] == nil {
+				clients[who] = r.connect("test")
+			}
+			c, before, answer := clients[who], r.options.Worker.Waiting(), make(chan string, 1)
+			go func() { answer <- say(c, text, nil) }()
+			wait.Until(t, line, func() bool { return len(answer) > 0 || r.options.Worker.Waiting() > before })
+			select {
+			case is := <-answer:
+				out.WriteString(is)
+			default:
+				out.WriteString("  waits\n")
+				later[who] = answer
+			}
+			continue
+		}
 		who, text, ok := strings.Cut(line, "> ")
 		binary := false
 		if !ok || strings.ContainsAny(who, " |") || who == "" {
@@ -108,6 +142,9 @@ func argumentOf(word string) any {
 // say runs a statement and prints the answer, each line with two spaces before it.
 func say(c *sql.Conn, text string, args []any) string {
 	first, _, _ := strings.Cut(strings.ToUpper(strings.TrimLeft(text, " (")), " ")
+	if strings.HasPrefix(text, "XA RECOVER") {
+		first = "SHOW"
+	}
 	switch first {
 	case "SELECT", "SHOW", "DESCRIBE", "EXPLAIN", "WITH", "CHECK":
 	default:

@@ -23,9 +23,18 @@ type session struct {
 	user   *account.Client
 	s      *engine.Session
 
-	tx       *txn.Tx // that is open; nil: none
-	explicit bool    // BEGIN has opened it, or autocommit is off
-	readOnly bool
+	tx       *txn.Tx                // that is open; nil: none
+	explicit bool                   // BEGIN has opened it, or autocommit is off
+	term     uint64                 // of the transaction that was opened last
+	level    engine.Level           // of tx
+	readOnly bool                   // tx may not write
+	next     engine.Characteristics // of the next transaction alone (SET TRANSACTION)
+	saves    []savepoint            // of tx, in their order
+
+	xa *branch // of a distributed transaction, until it is prepared or has ended; nil: none
+
+	hold    *txn.Hold // what is locked beyond transactions; nil: nothing
+	writing *txn.Tx   // whose write has begun; nil: none
 
 	turn  *turn.Turn
 	acked acked // of the command that runs
@@ -48,7 +57,7 @@ func (d *Door) newSession(c *wire.Client) (*session, error) {
 // open gives the session fresh variables.
 func (s *session) open() {
 	s.s = s.d.engine.NewSession(engine.Client{ID: s.client.ID, User: s.client.User, Host: s.user.Host,
-		Account: s.accountName(), Rights: s.user,
+		Account: s.accountName(), Rights: s.user, Locks: s.locks(), State: s.doing.say,
 		TLSVersion: s.client.TLSVersion, TLSCipher: s.client.TLSCipher})
 	s.defaultAck()
 }
@@ -140,165 +149,16 @@ func (s *session) Execute(ctx context.Context, p wire.Prepared, params []wire.Pa
 // run runs and counts one statement.
 func (s *session) run(ctx context.Context, st *engine.Statement, params []wire.Param, to *wire.Answer) error {
 	s.doing.begin(st)
-	err := s.statement(ctx, st, params, to)
+	s.s.Interruptible(ctx)
+	err := s.lost()
+	if err == nil || st.Kind == engine.KindRollback {
+		err = s.statement(ctx, st, params, to)
+		s.endWrite()
+	}
 	s.doing.end(s.s.GetCurrentDatabase())
 	s.acked.saw = s.acked.saw || err != nil || st.Kind != engine.KindWrite
 	s.d.counts.add(st.Kind, err)
 	return err
-}
-
-// statement runs one statement in the session's transaction. The statement's own writes are taken back where it fails, and its transaction where there
-// is none around it. The answer goes out behind the commit.
-func (s *session) statement(ctx context.Context, st *engine.Statement, params []wire.Param, to *wire.Answer) error {
-	switch st.Kind {
-	case engine.KindBegin:
-		return s.beginExplicit(st, to)
-	case engine.KindCommit:
-		if err := s.commit(); err != nil {
-			return err
-		}
-		to.OK(wire.Done{})
-		return nil
-	case engine.KindRollback:
-		s.rollback()
-		to.OK(wire.Done{})
-		return nil
-	case engine.KindDefine:
-		return s.define(ctx, st, to)
-	case engine.KindAccount:
-		return s.account(ctx, st.Account, to)
-	}
-	if s.readOnly && st.Kind == engine.KindWrite {
-		return wire.Errorf(1792, "Cannot execute statement in a READ ONLY transaction")
-	}
-	autocommit := s.s.Autocommit()
-	mark := 0
-	if s.tx != nil {
-		mark = s.tx.Mark()
-		if s.s.ReadCommitted() {
-			if err := s.tx.Refresh(); err != nil {
-				return s.failed(err, mark)
-			}
-			s.s.Refreshed()
-		}
-	}
-	out, err := s.s.Run(ctx, st, params, s.begin, to)
-	if err != nil {
-		return s.failed(err, mark)
-	}
-	if !autocommit && s.s.Autocommit() || s.s.Autocommit() && !s.explicit {
-		if err := s.commit(); err != nil {
-			return err
-		}
-	}
-	if s.tx != nil && !s.s.Autocommit() {
-		s.explicit = true
-	}
-	if st.Kind == engine.KindOther {
-		if err := s.judgeAck(); err != nil {
-			return err
-		}
-	}
-	if out.Rows {
-		to.End(out.Warnings)
-	} else {
-		to.OK(out.Done)
-	}
-	return nil
-}
-
-// begin returns the open transaction, or opens one.
-func (s *session) begin() (*txn.Tx, error) {
-	if s.tx == nil {
-		tx, err := s.d.worker.Begin()
-		if err != nil {
-			return nil, err
-		}
-		tx.TakeTurns(s.turn)
-		s.tx = tx
-	}
-	return s.tx, nil
-}
-
-// beginExplicit is BEGIN: it commits what is open.
-func (s *session) beginExplicit(st *engine.Statement, to *wire.Answer) error {
-	if err := s.commit(); err != nil {
-		return err
-	}
-	if _, err := s.begin(); err != nil {
-		return s.failed(err, 0)
-	}
-	s.explicit, s.readOnly = true, st.ReadOnly
-	if st.Snapshot {
-		if err := s.s.Snapshot(s.tx); err != nil {
-			return s.failed(err, 0)
-		}
-	}
-	to.OK(wire.Done{})
-	return nil
-}
-
-// define changes the catalogue in a transaction of its own, behind the commit of the one that is open.
-func (s *session) define(ctx context.Context, st *engine.Statement, to *wire.Answer) error {
-	if err := s.commit(); err != nil {
-		return err
-	}
-	out, err := s.s.Run(ctx, st, nil, s.begin, to)
-	if err != nil {
-		err = s.failed(err, 0)
-		s.rollback()
-		return err
-	}
-	if s.tx != nil {
-		s.wrote(s.tx)
-	}
-	s.rollback() // the change is in the log: what is left are the locks
-	to.OK(out.Done)
-	return nil
-}
-
-// commit ends the open transaction.
-func (s *session) commit() error {
-	if s.tx == nil {
-		s.explicit, s.readOnly = false, false
-		return nil
-	}
-	tx := s.tx
-	s.ended()
-	if err := tx.Commit(); err != nil {
-		return s.words(err)
-	}
-	s.wrote(tx)
-	return nil
-}
-
-func (s *session) rollback() {
-	if s.tx != nil {
-		s.tx.Rollback()
-	}
-	s.ended()
-}
-
-func (s *session) ended() {
-	s.tx, s.explicit, s.readOnly = nil, false, false
-	s.s.Ended()
-}
-
-// failed takes a statement back, or the whole transaction where the error has ended it or nothing is around the statement.
-func (s *session) failed(err error, mark int) error {
-	switch {
-	case s.tx == nil:
-	case errors.Is(err, txn.ErrDeadlock), errors.Is(err, txn.ErrTermOver), errors.Is(err, txn.ErrUnknown), errors.Is(err, txn.ErrEnded):
-		s.ended()
-	case !s.explicit && s.s.Autocommit():
-		s.rollback()
-	default:
-		s.tx.RollbackTo(mark)
-		if !s.s.Autocommit() {
-			s.explicit = true
-		}
-	}
-	return s.words(err)
 }
 
 // words turns an error of a transaction into MySQL's.
@@ -308,6 +168,10 @@ func (s *session) words(err error) error {
 	switch {
 	case errors.As(err, &own):
 		return own
+	case errors.Is(err, txn.ErrNotPrepared):
+		return errUnknownXID
+	case errors.Is(err, txn.ErrPrepared):
+		return errDuplicateXID
 	case errors.Is(err, txn.ErrNotLeader):
 		return wire.Errorf(1290, "The Holdfast server is running with the --read-only option so it cannot execute this statement: %s", s.d.leaderText())
 	case errors.Is(err, txn.ErrTermOver):
@@ -320,10 +184,12 @@ func (s *session) words(err error) error {
 		return wire.Errorf(3572, "Statement aborted because lock(s) could not be acquired immediately and NOWAIT is set.")
 	case errors.Is(err, txn.ErrInterrupted), errors.Is(err, context.Canceled):
 		return wire.Errorf(wire.ErrInterrupted, "Query execution was interrupted")
+	case errors.Is(err, txn.ErrRanges):
+		return wire.Errorf(1235, "This version of Holdfast doesn't yet support 'XA PREPARE of a transaction that has locked ranges (SERIALIZABLE), or a table in place of many rows'; it is rolled back")
 	case errors.Is(err, txn.ErrTooManyLocks):
 		return wire.Errorf(1206, "The total number of locks exceeds the lock table size")
 	case errors.Is(err, txn.ErrTooLarge):
-		return wire.Errorf(1197, "Multi-statement transaction required more than 'max_binlog_cache_size' bytes of storage; a transaction of this server takes 8 MiB at most")
+		return wire.Errorf(1197, "Multi-statement transaction required more than 'max_binlog_cache_size' bytes of storage; a transaction of this server takes 256 MiB at most, and 8 MiB before every member's build stages transactions (`holdfast status` names the cluster's level)")
 	case errors.Is(err, txn.ErrOverloaded):
 		return wire.Errorf(1203, "The log takes no more at present; the transaction had no effect, try it again")
 	case errors.Is(err, txn.ErrLevel):
@@ -382,6 +248,8 @@ func (s *session) Status() (st wire.Status) {
 // Reset implements wire.Session.
 func (s *session) Reset(context.Context) error {
 	s.rollback()
+	s.letGo()
+	s.xa = nil
 	database := s.s.GetCurrentDatabase()
 	s.open()
 	s.s.SetCurrentDatabase(database)
@@ -391,5 +259,6 @@ func (s *session) Reset(context.Context) error {
 // Close implements wire.Session.
 func (s *session) Close() {
 	s.rollback()
+	s.letGo()
 	s.d.clients.leave(s)
 }

@@ -102,6 +102,12 @@ func (t *tableView) statement(ctx *sql.Context, schema sql.Schema) (string, erro
 			lines = append(lines, line)
 		}
 	}
+	for i := range t.def.foreign {
+		lines = append(lines, "  "+t.def.foreign[i].text(t.def, t.database))
+	}
+	for i := range t.def.checks {
+		lines = append(lines, t.def.checks[i].line())
+	}
 	next := ""
 	if n := t.t.NextAuto(); t.auto >= 0 && n > 1 {
 		next = strconv.FormatUint(n, 10)
@@ -116,7 +122,7 @@ func defaultText(ctx *sql.Context, c *sql.Column) (string, error) {
 		return "NULL", nil
 	case d == nil:
 		return "", nil
-	case !d.IsLiteral():
+	case !d.IsLiteral() || types.IsTextBlob(c.Type) || types.IsJSON(c.Type): // of these types every default is an expression
 		return momentText(d), nil
 	}
 	text, null, err := literalDefault(ctx, c)
@@ -131,13 +137,21 @@ func defaultText(ctx *sql.Context, c *sql.Column) (string, error) {
 	return "'" + strings.ReplaceAll(strings.ReplaceAll(text, `\`, `\\`), "'", "''") + "'", nil
 }
 
-// momentText is a default that is no literal. MySQL prints the moment of a statement without its brackets, and without digits that it does not have.
+// momentText is a default that is no literal. MySQL prints the moment of a statement without its brackets, and without digits that it does not have. Any other
+// expression keeps its brackets: without them it is no statement.
 func momentText(d *sql.ColumnDefaultValue) string {
 	text := d.String()
+	bare := text
 	if len(text) > 1 && text[0] == '(' && text[len(text)-1] == ')' {
-		text = text[1 : len(text)-1]
+		bare = text[1 : len(text)-1]
 	}
-	return strings.TrimSuffix(text, "(0)")
+	if moment := strings.ToUpper(bare); strings.HasPrefix(moment, "CURRENT_TIMESTAMP") || strings.HasPrefix(moment, "NOW(") {
+		return strings.TrimSuffix(bare, "(0)")
+	}
+	if bare == text {
+		text = "(" + text + ")"
+	}
+	return text
 }
 
 // literalDefault is the value of a default that is a literal, as MySQL shows it.

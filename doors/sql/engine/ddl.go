@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"github.com/holdfastdb/holdfast/core/entry"
-	"github.com/holdfastdb/holdfast/doors/sql/lock"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
 	"github.com/holdfastdb/holdfast/doors/sql/row"
@@ -32,7 +30,7 @@ func (s *Session) define(ctx *sql.Context, st *Statement) (done wire.Done, err e
 	case *sqlparser.DBDDL:
 		return done, s.defineDatabase(tx, a)
 	case *sqlparser.AlterTable:
-		return done, s.defineIndex(ctx, tx, a.Table, a.Statements[0].IndexSpec)
+		return done, s.alterTable(ctx, tx, a.Table, a.Statements)
 	case *sqlparser.DDL:
 		switch strings.ToLower(a.Action) {
 		case sqlparser.CreateStr:
@@ -42,7 +40,9 @@ func (s *Session) define(ctx *sql.Context, st *Statement) (done wire.Done, err e
 		case sqlparser.TruncateStr:
 			return done, s.truncate(tx, a.Table)
 		case sqlparser.AlterStr:
-			return done, s.defineIndex(ctx, tx, a.Table, a.IndexSpec)
+			return done, s.alterTable(ctx, tx, a.Table, []*sqlparser.DDL{a})
+		case sqlparser.RenameStr:
+			return done, s.renameTables(tx, a)
 		}
 	}
 	return done, refused(firstWords(st.Text))
@@ -88,6 +88,9 @@ func (s *Session) defineDatabase(tx *txn.Tx, a *sqlparser.DBDDL) error {
 	if !s.mayUse(name) {
 		return s.deniedDatabase(name)
 	}
+	if s.locked != nil {
+		return wire.Errorf(1192, "Can't execute the given command because you have active locked tables or an active transaction")
+	}
 	there := s.catalogue().Database(name)
 	if reservedDatabase(name) {
 		return wire.Errorf(1044, "Access denied to database '%s'", name)
@@ -99,6 +102,15 @@ func (s *Session) defineDatabase(tx *txn.Tx, a *sqlparser.DBDDL) error {
 		}
 		if there == nil {
 			return wire.Errorf(1008, "Can't drop database '%s'; database doesn't exist", name)
+		}
+		going := map[[2]string]bool{}
+		for _, t := range there.Tables() {
+			going[[2]string{name, t.Name}] = true
+		}
+		for key := range going { // any order: the client is told of one
+			if err := s.judgeDrop(key[0], key[1], going); err != nil {
+				return err
+			}
 		}
 		for _, t := range there.Tables() { // a table that comes meanwhile makes the definition stale
 			if err := s.lockTable(tx, t); err != nil {
@@ -176,19 +188,11 @@ func (s *Session) named(n sqlparser.TableName) (databaseName, name string, err e
 	return databaseName, name, nil
 }
 
-// lockTable locks a table's definition and rows against everybody else.
-func (s *Session) lockTable(tx *txn.Tx, t *sqlmachine.Table) error {
-	return tx.UseTable(t.ID, t.Version, lock.Exclusive, txn.Wait{Time: s.seconds("lock_wait_timeout", 31536000)})
-}
-
-// own finds a table and locks it. Nil: there is none.
-func (s *Session) own(databaseName, name string) (*sqlmachine.Table, error) {
-	return s.useTable(databaseName, name, lock.Exclusive)
-}
-
 func (s *Session) dropTables(tx *txn.Tx, a *sqlparser.DDL) error {
 	var changes []sqlpart.Change
+	var tables []*sqlmachine.Table
 	var missing []string
+	going := map[[2]string]bool{}
 	for _, n := range a.FromTables {
 		databaseName, name, err := s.named(n)
 		if err != nil {
@@ -202,7 +206,14 @@ func (s *Session) dropTables(tx *txn.Tx, a *sqlparser.DDL) error {
 			missing = append(missing, databaseName+"."+name)
 			continue
 		}
+		tables = append(tables, t)
 		changes = append(changes, sqlpart.Change{Verb: sqlpart.DropTable, Object: t.ID, Version: t.Version})
+		going[[2]string{databaseName, name}] = true
+	}
+	for key := range going { // any order: the client is told of one
+		if err := s.judgeDrop(key[0], key[1], going); err != nil {
+			return err
+		}
 	}
 	if len(missing) > 0 && !a.IfExists {
 		return wire.Errorf(1051, "Unknown table '%s'", strings.Join(missing, ","))
@@ -212,6 +223,11 @@ func (s *Session) dropTables(tx *txn.Tx, a *sqlparser.DDL) error {
 	}
 	if len(changes) == 0 {
 		return nil
+	}
+	for _, t := range tables {
+		if err := s.lockTable(tx, t); err != nil {
+			return err
+		}
 	}
 	_, err := change(tx, changes...)
 	return err
@@ -228,6 +244,12 @@ func (s *Session) truncate(tx *txn.Tx, n sqlparser.TableName) error {
 	}
 	if t == nil {
 		return wire.Errorf(1146, "Table '%s.%s' doesn't exist", databaseName, name)
+	}
+	if err := s.judgeTruncate(databaseName, name); err != nil {
+		return err
+	}
+	if err := s.lockTable(tx, t); err != nil {
+		return err
 	}
 	_, err = change(tx, sqlpart.Change{Verb: sqlpart.Truncate, Object: t.ID, Version: t.Version, NextAuto: 1})
 	return err
@@ -250,7 +272,13 @@ func (s *Session) createTable(ctx *sql.Context, tx *txn.Tx, st *Statement, a *sq
 		s.note(1050, "Table '%s' already exists", name)
 		return nil
 	}
+	if s.locked != nil {
+		return wire.Errorf(1100, "Table '%s' was not locked with LOCK TABLES", name)
+	}
 	if err := goodName(name); err != nil {
+		return err
+	}
+	if err := judgeConstraints(name, a.TableSpec); err != nil { // before the library, which has other words
 		return err
 	}
 	b := planbuilder.New(ctx, s.e.sql.Analyzer.Catalog, nil)
@@ -265,7 +293,7 @@ func (s *Session) createTable(ctx *sql.Context, tx *txn.Tx, st *Statement, a *sq
 	if create == nil {
 		return fmt.Errorf("CREATE TABLE was planned as %T", node)
 	}
-	def, next, err := s.definitionOf(ctx, create, a.TableSpec)
+	def, next, err := s.definitionOf(ctx, create, databaseName, name, a.TableSpec)
 	if err != nil {
 		return err
 	}
@@ -277,6 +305,21 @@ func (s *Session) createTable(ctx *sql.Context, tx *txn.Tx, st *Statement, a *sq
 	return err
 }
 
+// judgeConstraints judges the constraints of a CREATE TABLE by its columns' names.
+func judgeConstraints(table string, spec *sqlparser.TableSpec) error {
+	d := &definition{}
+	for _, c := range spec.Columns {
+		d.columns = append(d.columns, column{name: c.Name.String(), auto: bool(c.Type.Autoincrement)})
+	}
+	if err := d.checksOf(table, spec); err != nil {
+		return err
+	}
+	if len(spec.Constraints) > mostConstraints {
+		return refused(fmt.Sprintf("more than %d constraints of a table", mostConstraints))
+	}
+	return nil
+}
+
 // charsets are the collations of character sets where a statement names no collation.
 var charsets = map[string]string{"utf8mb4": "utf8mb4_general_ci", "latin1": "latin1_swedish_ci", "binary": "binary"}
 
@@ -284,6 +327,10 @@ var charsets = map[string]string{"utf8mb4": "utf8mb4_general_ci", "latin1": "lat
 func collated(a *sqlparser.DDL, ofDatabase sql.CollationID) *sqlparser.DDL {
 	n, spec := *a, *a.TableSpec
 	n.TableSpec = &spec
+	spec.Constraints = slices.DeleteFunc(slices.Clone(spec.Constraints), func(c *sqlparser.ConstraintDefinition) bool { // foreign keys are judged by us
+		_, foreign := c.Details.(*sqlparser.ForeignKeyDefinition)
+		return foreign
+	})
 	collate := ofDatabase.Name()
 	for _, o := range spec.TableOpts {
 		switch strings.ToLower(o.Name) {
@@ -315,7 +362,7 @@ func findCreate(n sql.Node) *plan.CreateTable {
 const mostKeyBytes = 3072
 
 // definitionOf makes the definition of a new table.
-func (s *Session) definitionOf(ctx *sql.Context, create *plan.CreateTable, spec *sqlparser.TableSpec) (def *definition, next uint64, err error) {
+func (s *Session) definitionOf(ctx *sql.Context, create *plan.CreateTable, databaseName, table string, spec *sqlparser.TableSpec) (def *definition, next uint64, err error) {
 	schema := create.PkSchema()
 	def = &definition{collation: create.Collation}
 	if !collations[def.collation] {
@@ -363,6 +410,12 @@ func (s *Session) definitionOf(ctx *sql.Context, create *plan.CreateTable, spec 
 		default:
 			return nil, 0, refused("an index of this kind")
 		}
+	}
+	if err := def.checksOf(table, spec); err != nil {
+		return nil, 0, err
+	}
+	if err := s.foreignOf(def, databaseName, table, spec, schema.Schema); err != nil {
+		return nil, 0, err
 	}
 	if err := def.judgeKeys(ctx, schema.Schema); err != nil {
 		return nil, 0, err
@@ -454,201 +507,4 @@ func (d *definition) copy() *definition {
 	n := *d
 	n.columns, n.indexes = slices.Clone(d.columns), slices.Clone(d.indexes)
 	return &n
-}
-
-// defineIndex makes or drops an index of a table, under the table's exclusive lock.
-func (s *Session) defineIndex(ctx *sql.Context, tx *txn.Tx, n sqlparser.TableName, x *sqlparser.IndexSpec) error {
-	databaseName, name, err := s.named(n)
-	if err != nil {
-		return err
-	}
-	t, err := s.own(databaseName, name)
-	if err != nil {
-		return err
-	}
-	if t == nil {
-		return wire.Errorf(1146, "Table '%s.%s' doesn't exist", databaseName, name)
-	}
-	decoded, err := s.e.table(t, databaseName)
-	if err != nil {
-		return err
-	}
-	def := decoded.def.copy()
-	if strings.EqualFold(x.Action, sqlparser.DropStr) {
-		i := def.indexNamed(x.ToName.String())
-		if i < 0 {
-			return wire.Errorf(1091, "Can't DROP '%s'; check that column/key exists", x.ToName.String())
-		}
-		id := def.indexes[i].id
-		def.indexes = slices.Delete(def.indexes, i, i+1)
-		_, err := s.alter(tx, t, def, slices.DeleteFunc(slices.Clone(t.Indexes), func(p sqlpart.Index) bool { return p.ID == id }))
-		return err
-	}
-	var columns []sql.IndexColumn
-	for _, f := range x.Fields {
-		c := sql.IndexColumn{Name: f.Column.String()}
-		if f.Length != nil {
-			if _, err := fmt.Sscan(string(f.Length.Val), &c.Length); err != nil {
-				return wire.Errorf(1089, "Incorrect prefix key")
-			}
-		}
-		columns = append(columns, c)
-	}
-	parts, err := def.partsOf(columns, decoded.schema.Schema)
-	if err != nil {
-		return err
-	}
-	comment := ""
-	for _, o := range x.Options {
-		if strings.EqualFold(o.Name, "comment") && o.Value != nil {
-			comment = string(o.Value.Val)
-		} else if o.Name != "" && !strings.EqualFold(o.Name, "using") {
-			return refused("index option " + strings.ToUpper(o.Name))
-		}
-	}
-	if err := def.addIndex(x.ToName.String(), strings.EqualFold(x.Type, "unique"), comment, parts); err != nil {
-		return err
-	}
-	if err := def.judgeKeys(ctx, decoded.schema.Schema); err != nil {
-		return err
-	}
-	return s.buildIndex(ctx, tx, databaseName, t, def)
-}
-
-// alter gives a table another definition, and returns the table as it is then. The lock stays.
-func (s *Session) alter(tx *txn.Tx, t *sqlmachine.Table, def *definition, indexes []sqlpart.Index) (*sqlmachine.Table, error) {
-	slices.SortFunc(indexes, func(a, b sqlpart.Index) int { return int(a.ID) - int(b.ID) })
-	defined, err := change(tx, sqlpart.Change{Verb: sqlpart.AlterTable, Object: t.ID, Version: t.Version, Database: t.Database, Name: t.Name,
-		Definition: def.append(nil), Indexes: indexes})
-	if err != nil {
-		return nil, err
-	}
-	altered := *t
-	altered.Version, altered.Definition, altered.Indexes = defined.Version, def.append(nil), indexes
-	s.cat = nil
-	return &altered, s.lockTable(tx, &altered)
-}
-
-// mostBuilt is how many entries of an index that is built go into one command.
-const mostBuilt = 4096
-
-// buildIndex writes the entries of a new index, in pieces. No statement reads it before all of them are there. If the member ends meanwhile, the
-// next leader drops the index (Engine.Clean).
-func (s *Session) buildIndex(ctx *sql.Context, tx *txn.Tx, databaseName string, t *sqlmachine.Table, def *definition) error {
-	id := def.lastIndex
-	building, err := s.alter(tx, t, def, append(slices.Clone(t.Indexes), sqlpart.Index{ID: id, State: sqlpart.Building}))
-	if err != nil {
-		return err
-	}
-	decoded, err := newTable(s.e, building, databaseName)
-	if err == nil {
-		err = s.writeEntries(ctx, tx, decoded, id)
-	}
-	if err != nil {
-		if errors.Is(err, txn.ErrTermOver) || errors.Is(err, txn.ErrUnknown) {
-			return err
-		}
-		without := def.copy()
-		without.indexes = without.indexes[:len(without.indexes)-1]
-		tx.RollbackTo(0)
-		if _, e := s.alter(tx, building, without, slices.Clone(t.Indexes)); e != nil {
-			return errors.Join(err, e)
-		}
-		return err
-	}
-	_, err = s.alter(tx, building, def, append(slices.Clone(t.Indexes), sqlpart.Index{ID: id, State: sqlpart.Public}))
-	return err
-}
-
-// writeEntries writes an index's entry for each row.
-func (s *Session) writeEntries(ctx *sql.Context, tx *txn.Tx, t *table, id uint64) error {
-	w := slices.IndexFunc(t.all, func(x writtenIndex) bool { return x.def.id == id })
-	it, err := tx.ScanNewest(t.t.ID, 0, nil, nil)
-	if err != nil {
-		return err
-	}
-	defer it.Close()
-	n := 0
-	for begun := false; move(it, &begun, false); {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		value, err := it.Value()
-		if err != nil {
-			return err
-		}
-		key := slices.Clone(it.Key()[sqlmachine.PrefixBytes:])
-		r, err := t.decode(key, value)
-		if err != nil {
-			return t.damaged(err)
-		}
-		if err := t.weighable(r); err != nil {
-			return err
-		}
-		e, err := t.entry(ctx, &t.all[w], r, key)
-		if err != nil {
-			return err
-		}
-		if e.sole {
-			switch _, exists, err := tx.Newest(t.t.ID, id, e.key); {
-			case err != nil:
-				return err
-			case exists:
-				return wire.Errorf(1062, "%s", t.duplicate(ctx, t.all[w].def.name, t.all[w].def.parts, r))
-			}
-		}
-		if err := tx.Put(t.t.ID, id, e.key, e.value, -1); err != nil {
-			return err
-		}
-		if n++; n%mostBuilt == 0 {
-			if err := tx.Flush(); err != nil {
-				return err
-			}
-		}
-	}
-	if err := it.Error(); err != nil {
-		return err
-	}
-	return tx.Flush()
-}
-
-// Clean drops indexes that a leader left half built. The door calls it at the beginning of a term, before clients are served.
-func (e *Engine) Clean(ctx context.Context, begin func() (*txn.Tx, error)) error {
-	for _, d := range e.opt.Catalogue().Databases() {
-		for _, t := range d.Tables() {
-			if !slices.ContainsFunc(t.Indexes, func(x sqlpart.Index) bool { return x.State == sqlpart.Building }) {
-				continue
-			}
-			if err := e.dropBuilding(ctx, d.Name, t, begin); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (e *Engine) dropBuilding(_ context.Context, databaseName string, t *sqlmachine.Table, begin func() (*txn.Tx, error)) error {
-	tx, err := begin()
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
-	if err := tx.UseTable(t.ID, t.Version, lock.Exclusive, txn.Wait{Time: -1}); err != nil {
-		return err
-	}
-	decoded, err := e.table(t, databaseName)
-	if err != nil {
-		return err
-	}
-	def, indexes := decoded.def.copy(), []sqlpart.Index{}
-	for _, x := range t.Indexes {
-		if x.State == sqlpart.Public {
-			indexes = append(indexes, x)
-			continue
-		}
-		def.indexes = slices.DeleteFunc(def.indexes, func(d indexDef) bool { return d.id == x.ID })
-	}
-	_, err = change(tx, sqlpart.Change{Verb: sqlpart.AlterTable, Object: t.ID, Version: t.Version, Database: t.Database, Name: t.Name,
-		Definition: def.append(nil), Indexes: indexes})
-	return err
 }

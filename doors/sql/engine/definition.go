@@ -13,8 +13,11 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
-// definitionVersion is the first byte of a table's definition.
-const definitionVersion = 1
+// definitionVersion is the first byte of a table's definition, and constrainedVersion that of one with constraints, which a build before refuses.
+const (
+	definitionVersion  = 1
+	constrainedVersion = 2
+)
 
 // ErrDefinition: the bytes of a definition are damaged, or of a later build.
 var ErrDefinition = errors.New("table definition is damaged, or was written by a later build")
@@ -27,6 +30,8 @@ type definition struct {
 	collation sql.CollationID
 	comment   string
 	lastIndex uint64 // the largest id that an index has had
+	checks    []checkDef
+	foreign   []foreignDef
 }
 
 // column is a column of a definition.
@@ -68,7 +73,11 @@ const (
 
 // append encodes the definition. docs/formats/sql.md has the table of its bytes.
 func (d *definition) append(b []byte) []byte {
-	b = append(b, definitionVersion)
+	version := byte(definitionVersion)
+	if len(d.checks)+len(d.foreign) > 0 {
+		version = constrainedVersion
+	}
+	b = append(b, version)
 	b = binary.AppendUvarint(b, uint64(d.collation))
 	b = wire.AppendBytes(b, d.comment)
 	b = binary.AppendUvarint(b, uint64(len(d.columns)))
@@ -111,7 +120,72 @@ func (d *definition) append(b []byte) []byte {
 		b = appendParts(b, x.parts)
 		b = wire.AppendBytes(b, x.comment)
 	}
+	if version == constrainedVersion {
+		b = d.appendConstraints(b)
+	}
 	return b
+}
+
+func (d *definition) appendConstraints(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(d.checks)))
+	for _, c := range d.checks {
+		enforced := uint64(0)
+		if c.enforced {
+			enforced = 1
+		}
+		b = wire.AppendBytes(b, c.name)
+		b = wire.AppendBytes(b, c.expr)
+		b = binary.AppendUvarint(b, enforced)
+	}
+	b = binary.AppendUvarint(b, uint64(len(d.foreign)))
+	for i := range d.foreign {
+		f := &d.foreign[i]
+		b = wire.AppendBytes(b, f.name)
+		b = wire.AppendBytes(b, f.parentDB)
+		b = wire.AppendBytes(b, f.parent)
+		b = append(b, byte(f.onDelete), byte(f.onUpdate))
+		b = binary.AppendUvarint(b, uint64(len(f.columns)))
+		for k, c := range f.columns {
+			b = wire.AppendBytes(binary.AppendUvarint(b, uint64(c)), f.parentColumns[k])
+		}
+	}
+	return b
+}
+
+// mostConstraints bounds those of a table.
+const mostConstraints = 512
+
+// constraints is the inverse of appendConstraints.
+func (d *definition) constraints(r *wire.Reader) {
+	n := r.Uvarint()
+	if n > mostConstraints {
+		r.Fail(ErrDefinition)
+		return
+	}
+	for range n {
+		d.checks = append(d.checks, checkDef{name: r.Text(), expr: r.Text(), enforced: r.Uvarint() == 1})
+	}
+	if n = r.Uvarint(); n > mostConstraints {
+		r.Fail(ErrDefinition)
+		return
+	}
+	for range n {
+		f := foreignDef{name: r.Text(), parentDB: r.Text(), parent: r.Text(), onDelete: action(r.Uvarint()), onUpdate: action(r.Uvarint())}
+		columns := r.Uvarint()
+		if f.onDelete >= actions || f.onUpdate >= actions || columns > mostColumns {
+			r.Fail(ErrDefinition)
+			return
+		}
+		for range columns {
+			c, name := r.Uvarint(), r.Text()
+			if c >= uint64(len(d.columns)) {
+				r.Fail(ErrDefinition)
+				return
+			}
+			f.columns, f.parentColumns = append(f.columns, int(c)), append(f.parentColumns, name)
+		}
+		d.foreign = append(d.foreign, f)
+	}
 }
 
 func appendParts(b []byte, parts []keyPart) []byte {
@@ -130,7 +204,7 @@ const mostColumns = 4096
 
 // decodeDefinition is the inverse of append. Error: ErrDefinition.
 func decodeDefinition(b []byte) (*definition, error) {
-	if len(b) == 0 || b[0] != definitionVersion {
+	if len(b) == 0 || b[0] != definitionVersion && b[0] != constrainedVersion {
 		return nil, ErrDefinition
 	}
 	r := wire.NewReader(b[1:]) // the first error sticks: End tells it
@@ -166,6 +240,9 @@ func decodeDefinition(b []byte) (*definition, error) {
 	for range n {
 		x := indexDef{id: r.Uvarint(), name: r.Text(), unique: r.Uvarint() == 1, parts: d.parts(&r), comment: r.Text()}
 		d.indexes = append(d.indexes, x)
+	}
+	if b[0] == constrainedVersion {
+		d.constraints(&r)
 	}
 	if r.End() != nil {
 		return nil, ErrDefinition

@@ -23,6 +23,33 @@ func sample() *definition {
 	}
 }
 
+// constrained is sample with constraints.
+func constrained() *definition {
+	d := sample()
+	d.checks = []checkDef{{name: "t_chk_1", expr: "id > 0", enforced: true}, {name: "lax", expr: "`at` is not null"}}
+	d.foreign = []foreignDef{{name: "t_ibfk_1", columns: []int{1, 0}, parentDB: "d", parent: "p", parentColumns: []string{"a", "b"}, onDelete: actionCascade, onUpdate: actionSetNull}}
+	return d
+}
+
+// TestConstrained: constraints make another version of the bytes, which a build before refuses.
+func TestConstrained(t *testing.T) {
+	t.Parallel()
+	b := constrained().append(nil)
+	golden.Check(t, "testdata/constrained.txt", hex.Dump(b))
+	d, err := decodeDefinition(b)
+	if err != nil || !reflect.DeepEqual(d, constrained()) {
+		t.Errorf("%+v %v", d, err)
+	}
+	if b[0] == sample().append(nil)[0] {
+		t.Error("the version is the one without constraints")
+	}
+	for n := range b {
+		if d, err := decodeDefinition(b[:n]); err == nil {
+			t.Fatalf("%d bytes of %d are a definition: %+v", n, len(b), d)
+		}
+	}
+}
+
 // TestDefinition pins the bytes of docs/formats/sql.md, and a definition comes back whole or not at all.
 func TestDefinition(t *testing.T) {
 	t.Parallel()
@@ -45,6 +72,7 @@ func TestDefinition(t *testing.T) {
 // FuzzDefinition: what is decoded is written as the same bytes.
 func FuzzDefinition(f *testing.F) {
 	f.Add(sample().append(nil))
+	f.Add(constrained().append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d, err := decodeDefinition(b)
 		if err != nil {

@@ -74,6 +74,9 @@ func (d *described) Next(ctx *sql.Context) (sql.Row, error) {
 			r[d.at["Default"]] = nil
 		}
 	}
+	if text, ok := r[d.at["Default"]].(string); ok && c.Default != nil && len(text) > 1 && text[0] == '(' && text[len(text)-1] == ')' && r[d.at["Extra"]] != "" {
+		r[d.at["Default"]] = text[1 : len(text)-1] // of an expression, without the brackets of the clause
+	}
 	return r, nil
 }
 

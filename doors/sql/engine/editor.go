@@ -19,6 +19,11 @@ type editor struct {
 
 	replaces bool   // the statement is REPLACE
 	removed  uint64 // rows that it has deleted for the one that it inserts next
+
+	checks []sql.Expression // of the table; nil: not planned yet
+
+	cascaded *foreignDef // whose action the editor carries out; nil: a statement's
+	depth    int         // of actions
 }
 
 func (t *tableView) Inserter(ctx *sql.Context) sql.RowInserter { return t.editor(ctx) }
@@ -106,6 +111,9 @@ func (e *editor) Insert(ctx *sql.Context, r sql.Row) error {
 	if err := e.t.weighable(r); err != nil {
 		return err
 	}
+	if err := e.check(ctx, r); err != nil {
+		return err
+	}
 	key, err := e.freshKey(ctx, tx, r)
 	if err != nil {
 		return err
@@ -144,6 +152,11 @@ func (e *editor) insert(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row, but
 	}
 	if err := e.judge(ctx, tx, entries, but, r); err != nil {
 		return err
+	}
+	if but == nil { // the row is new
+		if err := e.judgeParents(ctx, tx, nil, r); err != nil {
+			return err
+		}
 	}
 	body, err := t.encode(ctx, r)
 	if err != nil {
@@ -226,8 +239,13 @@ func (e *editor) Delete(ctx *sql.Context, r sql.Row) error {
 	return err
 }
 
-// remove deletes a row and its entries, and returns these.
+// remove deletes a row and its entries, and returns these. What its children's foreign keys say is done before.
 func (e *editor) remove(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row) ([]entryOf, error) {
+	return e.take(ctx, tx, key, r, true)
+}
+
+// take deletes a row and its entries, and returns these. gone: it is deleted for good, and is not one that gets another key.
+func (e *editor) take(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row, gone bool) ([]entryOf, error) {
 	t := e.t
 	_, exists, stored, err := tx.LockRow(t.t.ID, 0, key, lock.Exclusive, e.s.wait(ctx))
 	if err != nil {
@@ -240,6 +258,11 @@ func (e *editor) remove(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row) ([]
 	if err != nil {
 		return nil, err
 	}
+	if gone {
+		if err := e.leaveChildren(ctx, tx, key, r, nil, entries); err != nil {
+			return nil, err
+		}
+	}
 	for i := range entries {
 		if err := e.removeEntry(ctx, tx, &entries[i]); err != nil {
 			return nil, err
@@ -248,9 +271,10 @@ func (e *editor) remove(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row) ([]
 	return entries, tx.Delete(t.t.ID, 0, key, stored)
 }
 
+// removeEntry deletes the entry of a row. An index that is built may not have it yet, or have that of another row in its place.
 func (e *editor) removeEntry(ctx *sql.Context, tx *txn.Tx, n *entryOf) error {
-	_, _, stored, err := tx.LockRow(e.t.t.ID, n.index.def.id, n.key, lock.Exclusive, e.s.wait(ctx))
-	if err != nil {
+	value, exists, stored, err := tx.LockRow(e.t.t.ID, n.index.def.id, n.key, lock.Exclusive, e.s.wait(ctx))
+	if err != nil || !exists || !bytes.Equal(value, n.value) {
 		return err
 	}
 	return tx.Delete(e.t.t.ID, n.index.def.id, n.key, stored)
@@ -289,6 +313,12 @@ func (e *editor) update(ctx *sql.Context, tx *txn.Tx, was, r sql.Row) error {
 	if err := t.weighable(r); err != nil {
 		return err
 	}
+	if err := e.check(ctx, r); err != nil {
+		return err
+	}
+	if err := e.judgeParents(ctx, tx, was, r); err != nil {
+		return err
+	}
 	from, err := t.primaryKey(ctx, was)
 	if err != nil {
 		return err
@@ -317,7 +347,10 @@ func (e *editor) update(ctx *sql.Context, tx *txn.Tx, was, r sql.Row) error {
 		if err := e.judge(ctx, tx, after, before, r); err != nil {
 			return err
 		}
-		if _, err := e.remove(ctx, tx, from, was); err != nil {
+		if err := e.leaveChildren(ctx, tx, from, was, r, before); err != nil {
+			return err
+		}
+		if _, err := e.take(ctx, tx, from, was, false); err != nil {
 			return err
 		}
 		return e.insert(ctx, tx, to, r, before)
@@ -344,6 +377,9 @@ func (e *editor) update(ctx *sql.Context, tx *txn.Tx, was, r sql.Row) error {
 		}
 	}
 	if err := e.judge(ctx, tx, fresh, gone, r); err != nil {
+		return err
+	}
+	if err := e.leaveChildren(ctx, tx, from, was, r, gone); err != nil {
 		return err
 	}
 	body, err := t.encode(ctx, r)

@@ -23,6 +23,8 @@ type Options struct {
 	NoPlans bool
 	// MaxPacket is what @@max_allowed_packet says, in bytes; 0: 64 MiB. The library keeps it for all engines of a process.
 	MaxPacket int
+	// MaxKept bounds what a statement keeps in memory to sort, group or lock it, in bytes; 0: as much as four of the largest packets, and 64 MiB at least.
+	MaxKept int
 	// Operate answers what operators ask.
 	Operate Operate
 }
@@ -36,6 +38,8 @@ type Engine struct {
 
 	mu     sync.RWMutex
 	tables map[tableKey]*table // of definitions; guarded by mu
+
+	references *references // of the newest catalogue that was asked for; guarded by mu; nil: none was
 }
 
 type tableKey struct{ id, version uint64 }
@@ -102,6 +106,14 @@ func (e *Engine) table(t *sqlmachine.Table, databaseName string) (*table, error)
 	}
 	e.tables[key] = x
 	return x, nil
+}
+
+// mostKept is Options.MaxKept.
+func (e *Engine) mostKept() int {
+	if e.opt.MaxKept > 0 {
+		return e.opt.MaxKept
+	}
+	return max(packetsParsed*e.opt.MaxPacket, leastParsed)
 }
 
 // nameOf is a name as the catalogue has it: in small letters (lower_case_table_names=1).

@@ -53,6 +53,7 @@ var kinds = []struct {
 	{sql.ErrMultiplePrimaryKeysDefined.Is, 1068},
 	{sql.ErrInvalidAutoIncCols.Is, 1075},
 	{sql.ErrJSONIndex.Is, 3152},
+	{sql.ErrCheckConstraintViolated.Is, 3819},
 	{sql.ErrInvalidColumnDefaultValue.Is, 1067},
 	{analyzererrors.ErrValidationGroupBy.Is, 1055},
 	{analyzererrors.ErrValidationGroupByOrderBy.Is, 1055},
@@ -136,8 +137,8 @@ func mysqlError(text, database string, err error) error {
 
 // texts are beginnings of errors that the library makes without a kind.
 var texts = map[string]uint16{"Data truncated for column": 1265, "failed to resolve aggregate column argument": 1111, "TIME length not yet supported": errNotSupported,
-	"unsupported type for greatest/least argument": errNotSupported,
-	"strconv.ParseFloat: parsing":                  1367, "All parts of PRIMARY KEY must be NOT NULL": 1171}
+	"unsupported type for greatest/least argument": errNotSupported, "Default value expression of column": 3772,
+	"strconv.ParseFloat: parsing": 1367, "All parts of PRIMARY KEY must be NOT NULL": 1171}
 
 // words are MySQL's for an error whose number is known. Programs read some of them.
 func words(code uint16, text string) string {
@@ -155,6 +156,8 @@ func words(code uint16, text string) string {
 			quoted, _, _ = strings.Cut(quoted, "'")
 		}
 		return fmt.Sprintf("Unknown column '%s' in 'field list'", strings.Trim(quoted, "'`"))
+	case 3819:
+		return fmt.Sprintf("Check constraint '%s' is violated.", quoted)
 	case 1052:
 		return fmt.Sprintf("Column '%s' in field list is ambiguous", quoted)
 	case 1060:

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strconv"
@@ -32,6 +33,7 @@ type Process struct {
 	Database  string
 	Statement string        // that runs; "": none
 	Since     time.Duration // it began, or the last one ended
+	State     string        // how far it is; "": it says nothing of that
 }
 
 // Counter is a variable of SHOW STATUS.
@@ -135,7 +137,7 @@ func (s *Session) clients(full bool, to *wire.Answer) {
 		} else {
 			to.Text(x.Database)
 		}
-		command, state := "Query", "running"
+		command, state := "Query", cmp.Or(x.State, "running")
 		if x.Statement == "" {
 			command, state = "Sleep", ""
 		}

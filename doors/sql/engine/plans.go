@@ -37,6 +37,8 @@ type plans struct {
 type planKey struct {
 	text, kinds, database, settings string
 	catalogue                       uint64
+	level                           Level
+	shares                          bool
 }
 
 // mostPlans bounds the kept plans. When they are so many, all are forgotten: that costs less than knowing which one was used last.
@@ -210,7 +212,8 @@ func (s *Session) cached(c *sql.Context, st *Statement, params []wire.Param) (sc
 	if !ok || !st.pure || s.e.opt.NoPlans {
 		return nil, nil, false, nil
 	}
-	key := planKey{text: st.Text, kinds: kinds, database: s.GetCurrentDatabase(), settings: s.settingsKey(), catalogue: s.catalogue().Version}
+	key := planKey{text: st.Text, kinds: kinds, database: s.GetCurrentDatabase(), settings: s.settingsKey(), catalogue: s.catalogue().Version,
+		level: s.level, shares: s.shares}
 	p, known := s.e.plans.get(key)
 	if !known {
 		if p, err = s.keep(c, st, kinds); err != nil {

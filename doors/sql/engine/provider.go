@@ -74,7 +74,12 @@ func (d *database) GetTableInsensitiveAsOf(ctx *sql.Context, name string, asOf a
 
 func (d *database) open(ctx *sql.Context, name string, how reading) (sql.Table, bool, error) {
 	s := sessionOf(ctx)
-	t, err := s.useTable(d.d.Name, name, how.tableMode())
+	how = how.at(s.level, s.shares)
+	mode := how.tableMode()
+	if s.isTarget(d.d.Name, name) {
+		mode = lock.IntentExclusive
+	}
+	t, err := s.useTable(d.d.Name, name, mode)
 	if err != nil || t == nil {
 		return nil, false, err
 	}
@@ -91,6 +96,15 @@ func (d *database) open(ctx *sql.Context, name string, how reading) (sql.Table, 
 		v.columns.Schema = table.numbered(strconv.Itoa(s.opened))
 	}
 	return v, true, nil
+}
+
+// isTarget reports whether the statement inserts into a table.
+func (s *Session) isTarget(databaseName, name string) bool {
+	in := s.target.DbQualifier.String()
+	if in == "" {
+		in = s.GetCurrentDatabase()
+	}
+	return strings.EqualFold(s.target.Name.String(), name) && strings.EqualFold(in, databaseName)
 }
 
 func (d *database) GetTableNames(*sql.Context) ([]string, error) {
@@ -117,12 +131,26 @@ func (d *database) SetCollation(*sql.Context, sql.CollationID) error {
 // reading says which rows a table of a statement shows, and what it locks.
 type reading struct {
 	mode   lock.Mode // Metadata: the snapshot; Shared and Exclusive: the newest rows, each locked
+	source bool      // a statement that writes reads it: at READ COMMITTED from the snapshot
+	ranges bool      // what is read is locked as a range, with the rows that are not there (SERIALIZABLE)
 	nowait bool
 	skip   bool // rows that are locked by others are left out
 	hint   hint
 }
 
 var plainRead = reading{mode: lock.Metadata}
+
+// at is how the table is read at an isolation level. shares: plain reads lock what they read.
+func (r reading) at(level Level, shares bool) reading {
+	switch {
+	case r.source && level.EachStatement():
+		r.mode = lock.Metadata
+	case r.mode == lock.Metadata && shares:
+		r.mode = lock.Shared
+	}
+	r.ranges = level == Serializable && r.mode != lock.Metadata && !r.skip
+	return r
+}
 
 // tableMode is the lock on the table itself.
 func (r reading) tableMode() lock.Mode {
@@ -139,6 +167,7 @@ func (r reading) tableMode() lock.Mode {
 const (
 	markPlain     = "holdfast:p" // no lock: there is a hint
 	markShared    = "holdfast:s"
+	markSource    = "holdfast:r" // of INSERT … SELECT, and of subqueries of statements that write
 	markExclusive = "holdfast:x"
 	markNowait    = "n"
 	markSkip      = "k"
@@ -160,6 +189,8 @@ func readingOf(mark string) (reading, bool) {
 	}
 	if rest, ok = strings.CutPrefix(mark, markShared); ok {
 		r.mode = lock.Shared
+	} else if rest, ok = strings.CutPrefix(mark, markSource); ok {
+		r.mode, r.source = lock.Shared, true
 	} else if rest, ok = strings.CutPrefix(mark, markExclusive); ok {
 		r.mode = lock.Exclusive
 	}

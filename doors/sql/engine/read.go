@@ -258,6 +258,7 @@ func (t *tableView) read(ctx *sql.Context, p span) (sql.RowIter, error) {
 			return sql.RowsToRowIter(), err
 		}
 		s.reads.rows++
+		s.kept.read(len(t.schema.Schema), len(value))
 		r, err := t.decode(p.from, value)
 		if err != nil {
 			return nil, t.damaged(err)
@@ -323,6 +324,7 @@ func (r *plainRows) Next(ctx *sql.Context) (sql.Row, error) {
 		}
 		r.s.reads.rows++
 	}
+	r.s.kept.read(len(r.t.schema.Schema), len(value))
 	values, err := r.t.decode(key, value)
 	if err != nil {
 		return nil, r.t.damaged(err)
@@ -367,9 +369,17 @@ func (t *tableView) readLocked(ctx *sql.Context, s *Session, tx *txn.Tx, p span)
 			return nil, err
 		}
 	}
+	if t.how.ranges && !p.exact {
+		if err := tx.LockRange(t.t.ID, p.id(), p.from, p.to, t.how.mode, r.wait(ctx)); err != nil {
+			return nil, err
+		}
+	}
 	it, err := tx.ScanNewest(t.t.ID, p.id(), p.from, p.to)
 	if err != nil {
 		return nil, err
+	}
+	if t.how.ranges && t.how.mode == lock.Shared && p.id() == 0 && !s.writes { // nobody writes a row of the range, this statement neither
+		return &plainRows{t: t, s: s, tx: tx, it: it, p: p}, nil
 	}
 	defer it.Close()
 	for begun := false; move(it, &begun, p.reverse); {
@@ -387,10 +397,16 @@ func (t *tableView) readLocked(ctx *sql.Context, s *Session, tx *txn.Tx, p span)
 				return nil, t.damaged(err)
 			}
 		}
+		if err := s.kept.add(len(key) + keptKeyBytes); err != nil {
+			return nil, err
+		}
 		r.keys = append(r.keys, bytes.Clone(key))
 	}
 	return r, it.Error()
 }
+
+// keptKeyBytes is about what a key takes in memory beside its bytes.
+const keptKeyBytes = 32
 
 // lockedRows locks rows as the caller asks for them.
 type lockedRows struct {
@@ -421,6 +437,7 @@ func (r *lockedRows) Next(ctx *sql.Context) (sql.Row, error) {
 			continue
 		}
 		r.s.reads.rows++
+		r.s.kept.read(len(r.t.schema.Schema), len(value))
 		values, err := r.t.decode(key, value)
 		if err != nil {
 			return nil, r.t.damaged(err)

@@ -29,7 +29,7 @@ func refused(what string) *wire.Error {
 }
 
 // refusedFunctions reach outside of the transaction, or do not what MySQL's do.
-var refusedFunctions = set("load_file", "get_lock", "release_lock", "release_all_locks", "is_free_lock", "is_used_lock", "master_pos_wait",
+var refusedFunctions = set("load_file", "master_pos_wait",
 	"source_pos_wait", "wait_for_executed_gtid_set", "last_insert_id_expr", "st_geomfromtext", "st_geomfromgeojson", "st_geomfromwkb",
 	// of integers they are rounded
 	"std", "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp")
@@ -44,8 +44,8 @@ func set(all ...string) map[string]bool {
 
 // refusedStarts are statements that the parser does not know, or takes for something else. Each is a run of words at the beginning of a text.
 var refusedStarts = [][]string{
-	{"xa"}, {"savepoint"}, {"release"}, {"handler"}, {"do"}, {"optimize"}, {"checksum"}, {"check"}, {"repair"}, {"analyze"}, {"flush"}, {"reset"},
-	{"install"}, {"uninstall"}, {"load"}, {"call"}, {"lock"}, {"unlock"}, {"kill"}, {"rename"}, {"prepare"}, {"execute"},
+	{"xa"}, {"release"}, {"handler"}, {"do"}, {"optimize"}, {"checksum"}, {"check"}, {"repair"}, {"analyze"}, {"flush"}, {"reset"},
+	{"install"}, {"uninstall"}, {"load"}, {"call"}, {"lock"}, {"unlock"}, {"kill"}, {"prepare"}, {"execute"},
 	{"deallocate"}, {"signal"}, {"resignal"}, {"get", "diagnostics"}, {"help"}, {"purge"}, {"change"}, {"start", "slave"}, {"start", "replica"},
 	{"stop"}, {"binlog"}, {"cache"}, {"clone"}, {"import"}, {"restart"}, {"shutdown"}, {"table"}, {"values"}, {"alter", "view"},
 	{"alter", "event"}, {"alter", "procedure"}, {"alter", "function"}, {"alter", "server"}, {"alter", "instance"}, {"alter", "tablespace"},
@@ -56,16 +56,16 @@ var refusedStarts = [][]string{
 	{"drop", "procedure"}, {"drop", "function"}, {"drop", "event"}, {"drop", "view"}, {"drop", "server"}, {"drop", "temporary"}, {"drop", "sequence"},
 	{"drop", "prepare"}, {"drop", "tablespace"}, {"show", "engine"}, {"show", "open"}, {"show", "profile"}, {"show", "profiles"},
 	{"show", "events"}, {"show", "triggers"}, {"show", "procedure"}, {"show", "function"}, {"show", "binary"}, {"show", "binlog"}, {"show", "master"},
-	{"show", "slave"}, {"show", "replica"}, {"show", "replicas"}, {"show", "relaylog"}, {"rollback", "to"}, {"rollback", "work", "to"},
-	{"commit", "and", "chain"}, {"rollback", "and", "chain"}, {"set", "role"}, {"set", "default"}, {"set", "resource"},
+	{"show", "slave"}, {"show", "replica"}, {"show", "replicas"}, {"show", "relaylog"},
+	{"set", "role"}, {"set", "default"}, {"set", "resource"},
 	{"explain", "analyze"}, {"explain", "format"}, {"describe", "analyze"}, {"desc", "analyze"}, {"explain", "for"},
 }
 
 // refusedAnywhere are clauses that the parser drops, or that the planner takes and does nothing with.
 var refusedAnywhere = [][]string{
-	{"for", "share"}, {"for", "update", "of"}, {"procedure", "analyse"}, {"high_priority"}, {"low_priority"}, {"delayed"}, {"sql_calc_found_rows"},
+	{"procedure", "analyse"}, {"high_priority"}, {"low_priority"}, {"delayed"}, {"sql_calc_found_rows"},
 	{"with", "rollup"}, {"row_format"}, {"key_block_size"}, {"data", "directory"}, {"index", "directory"}, {"encryption"}, {"tablespace"},
-	{"fulltext"}, {"spatial"}, {"foreign", "key"}, {"references"}, {"generated", "always"}, {"invisible"}, {"check"},
+	{"fulltext"}, {"spatial"}, {"generated", "always"}, {"invisible"},
 }
 
 // refusedWords looks for what is refused on the words of a statement, before it is parsed. Words in texts, names in quotes and comments do not count.
@@ -214,23 +214,40 @@ func judgeDDL(a *sqlparser.DDL) error {
 	case sqlparser.DropStr, sqlparser.TruncateStr:
 		return nil
 	case sqlparser.AlterStr:
-		return judgeIndex(a)
+		return judgeClause(a)
+	case sqlparser.RenameStr:
+		return nil
 	}
 	return refused(strings.ToUpper(a.Action))
 }
 
-// judgeAlter refuses ALTER TABLE, but for an index that comes or goes: CREATE INDEX and DROP INDEX arrive in the same form.
+// judgeAlter refuses ALTER TABLE, but for indexes that come or go, and for names. CREATE INDEX and DROP INDEX arrive in the same form.
 func judgeAlter(a *sqlparser.AlterTable) error {
-	if len(a.PartitionSpecs) > 0 || len(a.Statements) != 1 {
-		return refused("ALTER TABLE of several things")
+	if len(a.PartitionSpecs) > 0 || len(a.Statements) == 0 {
+		return refused("ALTER TABLE, but for indexes and names")
 	}
-	return judgeIndex(a.Statements[0])
+	tables := 0
+	for _, c := range a.Statements {
+		if c.Action == sqlparser.RenameStr {
+			if tables++; tables > 1 {
+				return refused("ALTER TABLE of several names of the table")
+			}
+			continue
+		}
+		if err := judgeClause(c); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func judgeIndex(a *sqlparser.DDL) error {
+func judgeClause(a *sqlparser.DDL) error {
+	if a.ColumnAction == sqlparser.RenameStr {
+		return nil
+	}
 	x := a.IndexSpec
 	if x == nil {
-		return refused("ALTER TABLE, but for ADD INDEX and DROP INDEX")
+		return refused("ALTER TABLE, but for indexes and names")
 	}
 	if x.Predicate != nil {
 		return refused("an index of a part of the rows")
@@ -256,6 +273,8 @@ func judgeIndex(a *sqlparser.DDL) error {
 			return refused("DROP PRIMARY KEY")
 		}
 		return nil
+	case sqlparser.RenameStr:
+		return nil
 	default:
 		return refused(strings.ToUpper(action) + " INDEX")
 	}
@@ -276,9 +295,6 @@ func judgeSpec(t *sqlparser.TableSpec) error {
 	if t.PartitionOpt != nil {
 		return refused("PARTITION BY")
 	}
-	if len(t.Constraints) > 0 {
-		return refused("FOREIGN KEY and CHECK")
-	}
 	for _, o := range t.TableOpts {
 		if !tableOptions[strings.ToLower(o.Name)] {
 			return refused("table option " + strings.ToUpper(o.Name))
@@ -288,8 +304,6 @@ func judgeSpec(t *sqlparser.TableSpec) error {
 		switch {
 		case c.Type.GeneratedExpr != nil:
 			return refused("a generated column")
-		case c.Type.Constraint != nil:
-			return refused("CHECK")
 		case c.Type.ForeignKeyDef != nil:
 			return refused("REFERENCES")
 		case c.Type.SRID != nil:

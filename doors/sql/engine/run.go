@@ -33,11 +33,14 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 	}
 	s.begin, s.tx, s.cat, s.reads, s.values, s.used, s.verb = begin, nil, nil, reads{}, nil, s.used[:0], verbOf(st.ast)
 	s.gathered, s.inserted, s.replaced = newGathered(st), inserted{}, 0
+	s.interrupt, s.writes, s.target = ctx.Done(), st.Kind == KindWrite, targetOf(st.ast)
 	s.digits = nil
 	s.shows, s.row = !st.tables && (st.Kind == KindOther || st.Kind == KindRead), 0
 	if _, ok := st.ast.(*sqlparser.Set); ok {
 		s.settings = ""
 	}
+	s.violated = nil
+	s.kept.begin(uint64(s.e.mostKept()))
 	c := s.context(ctx, st.Text)
 	defer func() {
 		if p := recover(); p != nil { // of the library: a statement must not end the server
@@ -45,7 +48,7 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 		}
 		s.begin, s.cat, s.values = nil, nil, nil
 		s.read.rows, s.read.entries = s.read.rows+s.reads.rows, s.read.entries+s.reads.entries
-		err = mysqlError(st.Text, s.GetCurrentDatabase(), err)
+		err = mysqlError(st.Text, s.GetCurrentDatabase(), s.judgeForeign(s.kept.judgeMemory(err)))
 	}()
 	if st.Kind == KindDefine {
 		s.ClearWarnings()
@@ -94,12 +97,20 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 	return out, s.gathered.apply(c)
 }
 
+// targetOf is the table that INSERT or REPLACE writes.
+func targetOf(ast sqlparser.Statement) sqlparser.TableName {
+	if a, ok := ast.(*sqlparser.Insert); ok {
+		return a.Table
+	}
+	return sqlparser.TableName{}
+}
+
 // Columns plans a statement without running it, and returns the columns of its result. Nil: it has none, or none that are known before.
 func (s *Session) Columns(ctx context.Context, st *Statement) (columns []wire.Column, err error) {
 	if st.Kind != KindRead && st.Kind != KindLock || st.check != nil {
 		return nil, nil
 	}
-	s.begin, s.tx, s.cat, s.values, s.verb = nil, nil, nil, nil, verbOf(st.ast)
+	s.begin, s.tx, s.cat, s.values, s.verb, s.interrupt = nil, nil, nil, nil, verbOf(st.ast), ctx.Done()
 	s.shows = !st.tables && (st.Kind == KindOther || st.Kind == KindRead)
 	c := s.context(ctx, st.Text)
 	defer func() {
@@ -197,9 +208,12 @@ func (s *Session) repaired(c *sql.Context, st *Statement, n sql.Node) (sql.Node,
 		}
 	}
 	if st.Kind == KindWrite {
-		return s.assigning(c, st, n)
+		var err error
+		if n, err = s.assigning(c, st, n); err != nil {
+			return nil, err
+		}
 	}
-	return n, nil
+	return everywhere(c, n, grouped)
 }
 
 // unhashed has an IN whose values are of several kinds compare them one by one. The library hashes what they are when they are converted to the

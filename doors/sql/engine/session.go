@@ -20,6 +20,9 @@ type Session struct {
 	e       *Engine
 	account string // user@host, for CURRENT_USER()
 	rights  Rights // nil: all
+	locks   Locks
+	state   func(string) // nil: nobody is told
+	locked  []Locked     // by LOCK TABLES; nil: none
 	// tlsVersion and tlsCipher are what SHOW STATUS says of the connection.
 	tlsVersion, tlsCipher string
 
@@ -35,6 +38,14 @@ type Session struct {
 	shows  bool       // the statement reads definitions and no rows
 	digits []int      // behind the points of the result's columns; nil, or -1: as their types say
 	row    int        // that is stored, from 1
+	level  Level      // of the transaction
+	shares bool       // plain reads lock what they read
+	kept   kept
+	memory *sql.MemoryManager  // over kept
+	writes bool                // the statement is of KindWrite
+	target sqlparser.TableName // of INSERT and REPLACE, which name it without a mark; empty: the statement is another one
+
+	interrupt <-chan struct{} // ends what the statement waits for
 
 	read      reads // of all statements before
 	processes processes
@@ -44,6 +55,8 @@ type Session struct {
 	gathered *gathered // nil: the statement changes rows while it reads, or changes none
 
 	settings string // settingsKey; "": a variable was set
+	checks   map[checkKey][]sql.Expression
+	violated *wire.Error // of the foreign key that was violated last; nil: none was
 
 	seen *sqlmachine.Catalogue // when the transaction's snapshot was opened; nil: it has none
 }
@@ -66,16 +79,19 @@ type Client struct {
 	Host    string // that the client comes from
 	Account string // user@host of the account
 	Rights  Rights // nil: all
+	Locks   Locks
+	State   func(string) // is told what a long statement does at present; nil: nobody is
 	// TLSVersion and TLSCipher are those of the connection, "" without TLS.
 	TLSVersion, TLSCipher string
 }
 
 // NewSession returns the session of a client.
 func (e *Engine) NewSession(c Client) *Session {
-	s := &Session{e: e, account: c.Account, rights: c.Rights, tlsVersion: strings.Replace(c.TLSVersion, " ", "v", 1), tlsCipher: c.TLSCipher,
+	s := &Session{e: e, account: c.Account, rights: c.Rights, locks: c.Locks, state: c.State, tlsVersion: strings.Replace(c.TLSVersion, " ", "v", 1), tlsCipher: c.TLSCipher,
 		BaseSession: sql.NewBaseSessionWithClientServer("127.0.0.1", sql.Client{User: c.User, Address: c.Host}, c.ID)}
 	s.SetIgnoreAutoCommit(true) // the door commits
 	s.processes.s = s
+	s.memory = sql.NewMemoryManager(&s.kept)
 	return s
 }
 
@@ -83,12 +99,15 @@ func sessionOf(ctx *sql.Context) *Session { return ctx.Session.(*Session) }
 
 // context makes the context of a statement. ctx ends when the statement is to end.
 func (s *Session) context(ctx context.Context, text string) *sql.Context {
-	return sql.NewContext(ctx, sql.WithSession(s), sql.WithQuery(text), sql.WithMemoryManager(s.e.sql.MemoryManager),
+	return sql.NewContext(ctx, sql.WithSession(s), sql.WithQuery(text), sql.WithMemoryManager(s.memory),
 		sql.WithProcessList(&s.processes))
 }
 
+// quiet is the context of what the session does beside statements.
+func (s *Session) quiet() *sql.Context { return s.context(context.Background(), "") }
+
 // Mode returns the session's sql_mode, by which its texts are parsed.
-func (s *Session) Mode() *sql.SqlMode { return sql.LoadSqlMode(s.context(context.Background(), "")) }
+func (s *Session) Mode() *sql.SqlMode { return sql.LoadSqlMode(s.quiet()) }
 
 // catalogue is the one of the statement that runs.
 func (s *Session) catalogue() *sqlmachine.Catalogue {
@@ -136,6 +155,11 @@ func (s *Session) useTable(databaseName, name string, mode lock.Mode) (*sqlmachi
 	if !s.mayUse(nameOf(databaseName)) {
 		return nil, s.deniedTable(name)
 	}
+	if s.begin != nil {
+		if err := s.mayUseLocked(nameOf(databaseName), nameOf(name), mode); err != nil {
+			return nil, err
+		}
+	}
 	find := func() *sqlmachine.Table {
 		d := s.catalogue().Database(nameOf(databaseName))
 		if d == nil {
@@ -152,7 +176,7 @@ func (s *Session) useTable(databaseName, name string, mode lock.Mode) (*sqlmachi
 		return nil, err
 	}
 	for {
-		if err := tx.UseTable(t.ID, t.Version, mode, txn.Wait{Time: s.seconds("lock_wait_timeout", 31536000)}); err != nil {
+		if err := tx.UseTable(t.ID, t.Version, mode, s.TableWait()); err != nil {
 			return nil, err
 		}
 		s.cat = nil // it may have changed while the lock was waited for
@@ -165,6 +189,7 @@ func (s *Session) useTable(databaseName, name string, mode lock.Mode) (*sqlmachi
 		}
 		t = now
 	}
+	s.kept.tables++
 	s.used = append(s.used, tableUse{database: nameOf(databaseName), name: nameOf(name), mode: mode, id: t.ID, version: t.Version})
 	if s.seen != nil {
 		d := s.seen.Database(nameOf(databaseName))
@@ -178,6 +203,20 @@ func (s *Session) useTable(databaseName, name string, mode lock.Mode) (*sqlmachi
 // wait says how long the session waits for a row, and what ends the wait.
 func (s *Session) wait(ctx *sql.Context) txn.Wait {
 	return txn.Wait{Time: s.seconds(lockWaitVariable, 50), Interrupt: ctx.Done()}
+}
+
+// TableWait says how long the session waits for a table, and what ends the wait.
+func (s *Session) TableWait() txn.Wait {
+	return txn.Wait{Time: s.seconds("lock_wait_timeout", 31536000), Interrupt: s.interrupt}
+}
+
+// Interruptible has what ctx ends end the waits of the statement that begins.
+func (s *Session) Interruptible(ctx context.Context) { s.interrupt = ctx.Done() }
+
+// At says at which level the next statement runs. within: in a transaction that goes on behind it. There, and nowhere else, plain reads of SERIALIZABLE
+// lock what they read: a statement by itself sees one state anyhow.
+func (s *Session) At(level Level, within bool) {
+	s.level, s.shares = level, within && level == Serializable
 }
 
 // seconds returns a variable that counts seconds.
@@ -201,12 +240,6 @@ func (s *Session) Autocommit() bool {
 	return err != nil || !ok || n != 0
 }
 
-// ReadCommitted reports whether each statement has a snapshot of its own.
-func (s *Session) ReadCommitted() bool {
-	v, _ := s.GetSessionVariable(nil, "transaction_isolation") // the library knows the variable
-	return v == "READ-COMMITTED"
-}
-
 // ackVariable is the variable that says what the session's answers wait for: commit or archive.
 const ackVariable = "holdfast_ack"
 
@@ -219,7 +252,7 @@ func (s *Session) Ack() string {
 
 // SetAck sets the level. Error: one that is neither commit nor archive.
 func (s *Session) SetAck(level string) error {
-	return s.SetSessionVariable(s.context(context.Background(), ""), ackVariable, level)
+	return s.SetSessionVariable(s.quiet(), ackVariable, level)
 }
 
 // UseName makes a database the default. Errors: 1044, 1049.

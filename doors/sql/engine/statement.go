@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
@@ -25,33 +26,56 @@ const (
 	KindCommit
 	KindRollback
 	KindAccount // about accounts, which are not the engine's
-	KindEmpty   // a text without a statement
+	KindSavepoint
+	KindTables // LOCK TABLES, UNLOCK TABLES, FLUSH TABLES
+	KindXA     // about distributed transactions, which are the door's
+	KindEmpty  // a text without a statement
 
 	Kinds // how many there are
 )
 
 // String is the kind's name, as metrics have it.
 func (k Kind) String() string {
-	return [Kinds]string{"other", "read", "lock", "write", "define", "begin", "commit", "rollback", "account", "empty"}[k]
+	return [Kinds]string{"other", "read", "lock", "write", "define", "begin", "commit", "rollback", "account", "savepoint", "tables", "xa", "empty"}[k]
 }
 
 // Statement is a parsed statement. It never changes, and sessions share it.
 type Statement struct {
 	Kind Kind
 	Text string
-	// Snapshot: START TRANSACTION WITH CONSISTENT SNAPSHOT. ReadOnly: START TRANSACTION READ ONLY.
-	Snapshot, ReadOnly bool
+	// Snapshot: START TRANSACTION WITH CONSISTENT SNAPSHOT.
+	Snapshot bool
+	// Access is START TRANSACTION READ ONLY, or READ WRITE. Nil: the session's variable decides.
+	Access *bool
+	// Chain and Release are what COMMIT and ROLLBACK say of what follows.
+	Chain, Release Choice
+	// Savepoint is the statement of KindSavepoint.
+	Savepoint *Savepoint
+	// Tables is the statement of KindTables.
+	Tables *Tables
+	// Characteristics are those of SET TRANSACTION; nil: the statement is another one.
+	Characteristics *Characteristics
 	// Account is the statement of KindAccount.
 	Account *account.Statement
+	// XA is the statement of KindXA.
+	XA *XA
 
-	ast    sqlparser.Statement // nil: the statement is CHECK TABLE or KILL
-	check  []sqlparser.TableName
-	kill   *killing // nil: the statement is not KILL
-	params int
-	tables bool // it names a table that may be one of the catalogue's
-	in     bool // it has an IN of a list
-	pure   bool // it calls no function but those of pureFunctions
+	ast     sqlparser.Statement // nil: the statement is CHECK TABLE or KILL
+	check   []sqlparser.TableName
+	kill    *killing      // nil: the statement is not KILL
+	limit   time.Duration // of its hint MAX_EXECUTION_TIME; negative: it has none
+	session bool          // SET SESSION TRANSACTION, and not of the next transaction alone
+	params  int
+	tables  bool // it names a table that may be one of the catalogue's
+	in      bool // it has an IN of a list
+	pure    bool // it calls no function but those of pureFunctions
 }
+
+// ForSession reports whether Characteristics are those of all transactions of the session, and not of the next one alone.
+func (s *Statement) ForSession() bool { return s.session }
+
+// CommitsBefore reports whether a statement that is no definition commits the open transaction before, as MySQL's statements of administration do.
+func (s *Statement) CommitsBefore() bool { return s.check != nil }
 
 // Params is the number of its parameters.
 func (s *Statement) Params() int { return s.params }
@@ -74,10 +98,17 @@ func (e *Engine) Parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 	if s, rest, ok, err := parseCheck(text, mode.ParserOptions()); ok {
 		return s, rest, err
 	}
+	if s, rest, ok, err := parseXA(text); ok {
+		return s, rest, err
+	}
+	if s, rest, ok, err := parseControl(text, mode.AnsiQuotes()); ok {
+		return s, rest, err
+	}
 	if err := refusedWords(text); err != nil {
 		return nil, "", err
 	}
-	ast, next, text, err := parse(text, mode.ParserOptions())
+	given, clauses := text, lockClauses(text, mode.AnsiQuotes())
+	ast, next, text, err := parse(clauses, mode.ParserOptions())
 	if errors.Is(err, sqlparser.ErrEmpty) {
 		return &Statement{Kind: KindEmpty}, "", nil
 	}
@@ -87,7 +118,10 @@ func (e *Engine) Parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 	if next > 0 && next < len(text) {
 		text, rest = text[:next], strings.TrimLeft(text[next:], " \t\r\n;")
 	}
-	s = &Statement{Text: strings.TrimRight(text, " \t\r\n;"), ast: ast}
+	if clauses != given { // clients and operators see what the client has sent
+		text = given[:len(given)-len(rest)]
+	}
+	s = &Statement{Text: strings.TrimRight(text, " \t\r\n;"), ast: ast, limit: hintedLimit(text)}
 	if err := s.classify(); err != nil {
 		return nil, "", err
 	}
@@ -128,23 +162,6 @@ func (s *Statement) classify() error {
 		if a.Action != sqlparser.CreateStr && a.Action != sqlparser.DropStr {
 			return refused(strings.ToUpper(a.Action) + " DATABASE")
 		}
-	case *sqlparser.Begin:
-		s.Kind = KindBegin
-		switch c := strings.ToLower(a.TransactionCharacteristic); c {
-		case "", "read write":
-		case "read only":
-			s.ReadOnly = true
-		case "with consistent snapshot":
-			s.Snapshot = true
-		default:
-			return refused("START TRANSACTION " + strings.ToUpper(c))
-		}
-		words := wordsOf(s.Text) // the parser drops this clause
-		s.Snapshot = s.Snapshot || len(words) > 2 && begins(words[2:], []string{"with", "consistent", "snapshot"})
-	case *sqlparser.Commit:
-		s.Kind = KindCommit
-	case *sqlparser.Rollback:
-		s.Kind = KindRollback
 	case *sqlparser.Use:
 	case *sqlparser.Set:
 		if err := judgeSet(a); err != nil {
@@ -188,7 +205,8 @@ type survey struct {
 	tables bool
 	impure bool
 	in     bool
-	calls  bool // it has a form that becomes the call of a function
+	calls  bool            // it has a form that becomes the call of a function
+	named  map[string]bool // tables of the FROM that is surveyed, by their names in the statement
 	err    error
 }
 
@@ -199,7 +217,7 @@ func (v *survey) refuse(what string) {
 }
 
 // selects surveys a SELECT. mark: tables in it are read with this mark; nil: as its own clauses say.
-func (v *survey) selects(n sqlparser.SelectStatement, mark *string) {
+func (v *survey) selects(n sqlparser.SelectStatement, mark *marking) {
 	switch a := n.(type) {
 	case *sqlparser.ParenSelect:
 		v.selects(a.Select, mark)
@@ -217,15 +235,26 @@ func (v *survey) selects(n sqlparser.SelectStatement, mark *string) {
 		v.into(a.Into)
 		own := mark
 		if a.Lock != nil && a.Lock.Type != "" {
-			m, ok := markOf(a.Lock)
-			if !ok {
-				v.refuse(strings.ToUpper(strings.TrimSpace(a.Lock.Type)))
+			m, err := markingOf(a.Lock)
+			if err != nil && v.err == nil {
+				v.err = err
 			}
-			own, v.locks = &m, true
+			own, v.locks = m, true
+			a.Lock = &sqlparser.Lock{} // what it says stands at the tables now
 		}
+		named := v.named
+		v.named = map[string]bool{}
 		for _, t := range a.From {
 			v.from(t, own)
 		}
+		if own != nil && own != mark {
+			for name := range own.of { // any order: the client is told of one
+				if !v.named[name] && v.err == nil {
+					v.err = wire.Errorf(3568, "Unresolved table name `%s` in locking clause.", name)
+				}
+			}
+		}
+		v.named = named
 		v.walk(a.With, mark)
 		v.walk(a.SelectExprs, mark)
 		v.walk(a.Where, mark)
@@ -263,7 +292,7 @@ func (v *survey) into(i *sqlparser.Into) {
 }
 
 // from surveys a table expression.
-func (v *survey) from(t sqlparser.TableExpr, mark *string) {
+func (v *survey) from(t sqlparser.TableExpr, mark *marking) {
 	switch a := t.(type) {
 	case *sqlparser.AliasedTableExpr:
 		v.aliased(a, mark)
@@ -280,7 +309,7 @@ func (v *survey) from(t sqlparser.TableExpr, mark *string) {
 	}
 }
 
-func (v *survey) aliased(a *sqlparser.AliasedTableExpr, mark *string) {
+func (v *survey) aliased(a *sqlparser.AliasedTableExpr, mark *marking) {
 	if a.AsOf != nil {
 		v.refuse("AS OF")
 		return
@@ -288,8 +317,13 @@ func (v *survey) aliased(a *sqlparser.AliasedTableExpr, mark *string) {
 	if len(a.Partitions) > 0 {
 		v.refuse("PARTITION")
 	}
+	name := a.As.String()
 	switch e := a.Expr.(type) {
 	case sqlparser.TableName:
+		if name == "" {
+			name = e.Name.String()
+		}
+		v.name(name)
 		if strings.EqualFold(e.DbQualifier.String(), sql.InformationSchemaDatabaseName) {
 			return
 		}
@@ -297,10 +331,7 @@ func (v *survey) aliased(a *sqlparser.AliasedTableExpr, mark *string) {
 		if e.Name.IsEmpty() || strings.EqualFold(e.Name.String(), "dual") {
 			return
 		}
-		text := ""
-		if mark != nil {
-			text = *mark
-		}
+		text := mark.mark(name)
 		if h, ok := hinted(a); ok {
 			if text == "" {
 				text = markPlain
@@ -311,14 +342,27 @@ func (v *survey) aliased(a *sqlparser.AliasedTableExpr, mark *string) {
 			a.AsOf = &sqlparser.AsOf{Time: sqlparser.NewStrVal([]byte(text))}
 		}
 	case *sqlparser.Subquery:
+		v.name(name)
+		if text := mark.mark(name); text != "" {
+			mark = &marking{all: text}
+		} else {
+			mark = nil
+		}
 		v.selects(e.Select, mark)
 	default:
 		v.walk(a.Expr, mark)
 	}
 }
 
+// name notes a table's name in the FROM that is surveyed.
+func (v *survey) name(name string) {
+	if v.named != nil {
+		v.named[strings.ToLower(name)] = true
+	}
+}
+
 // walk surveys expressions and whatever else is left.
-func (v *survey) walk(n sqlparser.SQLNode, mark *string) {
+func (v *survey) walk(n sqlparser.SQLNode, mark *marking) {
 	if n == nil {
 		return
 	}
@@ -405,7 +449,7 @@ func (v *survey) insert(a *sqlparser.Insert) {
 	if len(a.Partitions) > 0 {
 		v.refuse("PARTITION")
 	}
-	shared := markShared
+	shared := marking{all: markSource}
 	v.walk(a.With, &shared)
 	switch r := a.Rows.(type) {
 	case sqlparser.SelectStatement:
@@ -433,7 +477,7 @@ func (v *survey) update(a *sqlparser.Update) {
 	if len(a.Returning) > 0 {
 		v.refuse("RETURNING")
 	}
-	exclusive, shared := markExclusive, markShared
+	exclusive, shared := marking{all: markExclusive}, marking{all: markSource}
 	v.walk(a.With, &shared)
 	for _, t := range a.TableExprs {
 		v.from(t, &exclusive)
@@ -451,7 +495,7 @@ func (v *survey) delete(a *sqlparser.Delete) {
 	if len(a.Partitions) > 0 {
 		v.refuse("PARTITION")
 	}
-	exclusive, shared := markExclusive, markShared
+	exclusive, shared := marking{all: markExclusive}, marking{all: markSource}
 	v.walk(a.With, &shared)
 	for _, t := range a.TableExprs {
 		v.from(t, &exclusive)

@@ -90,6 +90,7 @@ var (
 	_ sql.AutoIncrementTable    = (*tableView)(nil)
 	_ sql.StatisticsTable       = (*tableView)(nil)
 	_ sql.CommentedTable        = (*tableView)(nil)
+	_ sql.CheckTable            = (*tableView)(nil)
 )
 
 func (t *tableView) Name() string                                       { return t.t.Name }

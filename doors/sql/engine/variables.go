@@ -14,11 +14,12 @@ import (
 var settable = set(
 	// heeded
 	"autocommit", "sql_mode", "time_zone", "innodb_lock_wait_timeout", "lock_wait_timeout", "transaction_isolation", "tx_isolation",
+	"transaction_read_only", "tx_read_only", "completion_type", "max_execution_time",
 	"character_set_client", "character_set_connection", "character_set_results", "collation_connection", "names", "charset", "sql_select_limit",
 	"wait_timeout", "interactive_timeout", "net_read_timeout", "net_write_timeout", "div_precision_increment", "group_concat_max_len",
-	"default_week_format", "lc_time_names", "holdfast_ack",
-	// nothing to heed: no foreign keys, no query cache, no binary log, one way to do it
-	"unique_checks", "foreign_key_checks", "sql_notes", "sql_quote_show_create", "sql_log_bin", "query_cache_type", "profiling",
+	"default_week_format", "lc_time_names", "holdfast_ack", "foreign_key_checks",
+	// nothing to heed: no query cache, no binary log, one way to do it
+	"unique_checks", "sql_notes", "sql_quote_show_create", "sql_log_bin", "query_cache_type", "profiling",
 	"character_set_database", "collation_database", "character_set_server", "collation_server", "sql_warnings", "sql_safe_updates_off",
 )
 
@@ -41,17 +42,6 @@ func judgeSet(a *sqlparser.Set) error {
 		}
 		if strings.HasPrefix(name, "@") {
 			continue
-		}
-		if name == sqlparser.TransactionStr {
-			if err := judgeIsolation(e.Expr); err != nil {
-				return err
-			}
-			continue
-		}
-		if name == "transaction_isolation" || name == "tx_isolation" {
-			if err := judgeLevel(e.Expr); err != nil {
-				return err
-			}
 		}
 		if settable[name] {
 			continue
@@ -87,36 +77,4 @@ func (s *Session) names(c *sql.Context, st *Statement, a *sqlparser.Set) error {
 		}
 	}
 	return nil
-}
-
-// judgeIsolation takes the levels that there are.
-func judgeIsolation(e sqlparser.Expr) error {
-	v, ok := e.(*sqlparser.SQLVal)
-	if !ok {
-		return refused("SET TRANSACTION of this kind")
-	}
-	switch s := strings.ToLower(string(v.Val)); s {
-	case "isolation level repeatable read", "isolation level read committed", "read write":
-		return nil
-	default:
-		return refused("SET TRANSACTION " + strings.ToUpper(s))
-	}
-}
-
-// judgeLevel takes the values of transaction_isolation that there are.
-func judgeLevel(e sqlparser.Expr) error {
-	var level string
-	switch v := e.(type) {
-	case *sqlparser.SQLVal:
-		level = string(v.Val)
-	case *sqlparser.ColName:
-		level = v.Name.String()
-	case *sqlparser.Default:
-		return nil
-	}
-	switch strings.ToLower(level) {
-	case "repeatable-read", "read-committed":
-		return nil
-	}
-	return refused("transaction_isolation = " + strings.ToUpper(level))
 }

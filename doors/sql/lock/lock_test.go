@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -86,6 +87,27 @@ func TestStories(t *testing.T) {
 			if !o.GiveUp(waiting[words[0]]) {
 				t.Errorf("%s: it has ended", line)
 			}
+		case "range", "over": // of letters, in the table "t"
+			f, mode := o.LockRange, names[strings.Join(words[4:], " ")]
+			if words[1] == "over" {
+				f = func(table, key, _ []byte, mode Mode, wait bool) (*Request, error) {
+					return o.LockOver(table, key, mode, wait)
+				}
+				mode = names[strings.Join(words[3:], " ")]
+			}
+			r, err := f([]byte("t"), []byte(words[2]), []byte(words[min(3, len(words)-1)]), mode, true)
+			if r != nil {
+				waiting[words[0]] = r
+				fmt.Fprintln(&out, "  waits")
+			} else {
+				fmt.Fprintf(&out, "  %s\n", outcome(err))
+			}
+		case "kin":
+			owners[words[2]] = o.Kin()
+		case "unlock":
+			o.Unlock([]byte(words[2]))
+		case "drop":
+			o.UnlockAll(func(key string) bool { return strings.HasPrefix(key, words[2]) })
 		case "release":
 			o.Release()
 		default:
@@ -112,7 +134,7 @@ func check(t *testing.T, table *Table, owners []*Owner) {
 		for i, a := range on.holds {
 			for _, b := range on.holds[i+1:] {
 				for m := range modes {
-					if a.modes&(1<<m) != 0 && b.modes&conflicts[m] != 0 {
+					if a.owner.party != b.owner.party && a.modes&(1<<m) != 0 && b.modes&conflicts[m] != 0 {
 						t.Fatalf("key %s: two owners hold modes %b and %b", on.key, a.modes, b.modes)
 					}
 				}
@@ -136,34 +158,48 @@ func check(t *testing.T, table *Table, owners []*Owner) {
 	if got := int64(1<<20) - table.room; got != room {
 		t.Fatalf("%d bytes are counted, %d are used", got, room)
 	}
-	for i, o := range owners {
-		blocked := 0
-		for _, on := range o.held {
-			if len(on.queue) > 0 {
-				blocked++
+	ranges := 0
+	for name, all := range table.ranges { // any order: each is looked at by itself
+		ranges += len(all)
+		for _, on := range all {
+			if table.locks[on.key] != on || on.span.table != name {
+				t.Fatalf("range %q is not there", on.key)
 			}
 		}
-		if o.blocked != blocked {
-			t.Fatalf("owner %d: others wait for %d of its locks, and %d are counted", i, blocked, o.blocked)
+	}
+	if got := table.watched.Load(); got != int64(ranges) {
+		t.Fatalf("%d ranges are counted, there are %d", got, ranges)
+	}
+	blocked := map[*party]int{}
+	for _, o := range owners {
+		for _, on := range o.held {
+			if len(on.queue) > 0 {
+				blocked[o.party]++
+			}
 		}
-		if inCircle(o) {
+	}
+	for i, o := range owners {
+		if o.party.blocked != blocked[o.party] {
+			t.Fatalf("owner %d: others wait for %d of its locks, and %d are counted", i, blocked[o.party], o.party.blocked)
+		}
+		if inCircle(o.party) {
 			t.Fatalf("owner %d waits for itself", i)
 		}
 	}
 }
 
 // inCircle is a plain search for circles: along everything that a request conflicts with.
-func inCircle(o *Owner) bool {
-	seen := map[*Owner]bool{}
-	var walk func(from *Owner) bool
-	walk = func(from *Owner) bool {
+func inCircle(o *party) bool {
+	seen := map[*party]bool{}
+	var walk func(from *party) bool
+	walk = func(from *party) bool {
 		r := from.waits
 		if r == nil || seen[from] {
 			return false
 		}
 		seen[from] = true
 		for _, h := range r.on.holds {
-			if h.owner != from && h.modes&conflicts[r.mode] != 0 && (h.owner == o || walk(h.owner)) {
+			if h.owner.party != from && h.modes&conflicts[r.mode] != 0 && (h.owner.party == o || walk(h.owner.party)) {
 				return true
 			}
 		}
@@ -171,7 +207,7 @@ func inCircle(o *Owner) bool {
 			if other == r {
 				break
 			}
-			if conflicts[r.mode]&(1<<other.mode) != 0 && (other.owner == o || walk(other.owner)) {
+			if conflicts[r.mode]&(1<<other.mode) != 0 && (other.owner.party == o || walk(other.owner.party)) {
 				return true
 			}
 		}
@@ -192,6 +228,11 @@ func TestRandom(t *testing.T) {
 		for i := range owners {
 			owners[i] = table.Owner()
 		}
+		// Of a session with two owners one acts at a time.
+		kin := table.Owner()
+		if seed%3 == 0 {
+			kin = owners[0].Kin()
+		}
 		keys := 1 + r.IntN(4)
 		for range 300 {
 			i := r.IntN(len(owners))
@@ -209,18 +250,40 @@ func TestRandom(t *testing.T) {
 						o.GiveUp(requests[i])
 					}
 				}
-				check(t, table, owners)
+				check(t, table, append(slices.Clone(owners), kin))
 				continue
 			}
-			switch n := r.IntN(10); {
+			switch n := r.IntN(14); {
 			case n == 0:
 				o.Release()
 			case n == 1:
 				o.SetWeight(int64(r.IntN(3)))
+			case n == 10:
+				o.Unlock([]byte{byte('a' + r.IntN(keys))})
+			case n == 11:
+				if i == 0 {
+					_, err := kin.Lock([]byte{byte('a' + r.IntN(keys))}, Mode(r.IntN(int(modes))), false)
+					ended[err]++
+				}
+			case n > 11:
+				f := func() (*Request, error) {
+					return o.LockRange([]byte("t"), []byte{byte('a' + r.IntN(keys))}, []byte("z"), Shared+Mode(r.IntN(2))*(Exclusive-Shared), true)
+				}
+				if n == 13 {
+					f = func() (*Request, error) {
+						return o.LockOver([]byte("t"), []byte{byte('a' + r.IntN(keys))}, Exclusive, true)
+					}
+				}
+				req, err := f()
+				ended[err]++
+				requests[i] = req
+				if errors.Is(err, ErrDeadlock) {
+					o.Release()
+				}
 			default:
 				mode := Mode(r.IntN(int(modes)))
 				if seed%2 == 0 {
-					mode = Shared + Mode(r.IntN(2))
+					mode = Shared + Mode(r.IntN(2))*(Exclusive-Shared)
 				}
 				req, err := o.Lock([]byte{byte('a' + r.IntN(keys))}, mode, n > 2)
 				ended[err]++
@@ -229,8 +292,9 @@ func TestRandom(t *testing.T) {
 					o.Release()
 				}
 			}
-			check(t, table, owners)
+			check(t, table, append(slices.Clone(owners), kin))
 		}
+		kin.Release()
 		for _, o := range owners {
 			o.Release()
 		}
@@ -412,4 +476,75 @@ func BenchmarkLock(b *testing.B) {
 			queue = append(queue[1:], o)
 		}
 	})
+}
+
+// TestARangeHasItsKeys: goroutines that write keys and goroutines that add up ranges of them see no half of a write, and no key that was not there when
+// the range was locked.
+func TestARangeHasItsKeys(t *testing.T) {
+	t.Parallel()
+	const goroutines, rounds, keys = 6, 200, 8
+	table := New(1 << 20)
+	var values [keys]int // a write moves one from a key to another; guarded by the locks
+	name := []byte("t")
+	var wg sync.WaitGroup
+	for g := range goroutines {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(g), 4))
+			for done := 0; done < rounds; {
+				o := table.Owner()
+				ask := func(f func() (*Request, error)) bool {
+					for {
+						req, err := f()
+						if req == nil {
+							return err == nil
+						}
+						select {
+						case <-req.Done():
+							if req.Err() != nil {
+								return false
+							}
+						case <-time.After(wait.Limit(t)):
+							t.Error("a request that does not end")
+							return false
+						}
+					}
+				}
+				write := func(k int) bool {
+					key := []byte{byte(k)}
+					return ask(func() (*Request, error) { return o.Lock(key, Exclusive, true) }) &&
+						ask(func() (*Request, error) { return o.LockOver(name, key, Exclusive, true) })
+				}
+				intent := IntentShared
+				if g%2 == 0 {
+					intent = IntentExclusive
+				}
+				ok := ask(func() (*Request, error) { return o.Lock(name, intent, true) })
+				if g%2 == 0 {
+					a, b := r.IntN(keys), r.IntN(keys)
+					if ok = ok && write(a) && write(b); ok {
+						values[a]--
+						runtime.Gosched()
+						values[b]++
+					}
+				} else if ok = ok && ask(func() (*Request, error) { return o.LockRange(name, []byte{0}, []byte{keys}, Shared, true) }); ok {
+					sum := 0
+					for _, v := range values {
+						sum += v
+						runtime.Gosched()
+					}
+					if sum != 0 {
+						t.Errorf("the range adds up to %d", sum)
+					}
+				}
+				if ok {
+					done++
+				}
+				o.Release()
+			}
+		})
+	}
+	wg.Wait()
+	if len(table.locks) != 0 || table.room != 1<<20 || table.watched.Load() != 0 {
+		t.Errorf("%d keys and %d ranges are locked at the end", len(table.locks), table.watched.Load())
+	}
 }

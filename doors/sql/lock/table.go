@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 var (
@@ -34,11 +35,14 @@ type Table struct {
 	waits int                  // requests
 	ended bool
 	round uint64 // of the search for circles
+
+	ranges  map[string][]*resource // by the key of the lock on their table
+	watched atomic.Int64           // ranges that there are; it is changed under mu
 }
 
 // New returns a table whose locks take at most so many bytes.
 func New(bytes int64) *Table {
-	return &Table{locks: map[string]*resource{}, room: bytes, most: bytes}
+	return &Table{locks: map[string]*resource{}, ranges: map[string][]*resource{}, room: bytes, most: bytes}
 }
 
 // Bound sets how many bytes the locks may take. Locks that are held stay until their transactions end.
@@ -61,6 +65,7 @@ type resource struct {
 	key   string
 	holds []hold
 	queue []*Request // in the order in which they are served
+	span  *span      // nil: it is no range
 }
 
 type hold struct {
@@ -68,20 +73,27 @@ type hold struct {
 	modes set
 }
 
-// Owner is a transaction. Its methods are called by one goroutine at a time.
+// Owner is a transaction, or what a session keeps locked beyond its transactions. The methods of all owners of a party are called by one goroutine at
+// a time.
 type Owner struct {
-	t *Table
+	t     *Table
+	party *party
+	held  []*resource // guarded by the table's mu
+}
 
-	// Guarded by the table's mu.
+// party are the owners of one session. Their locks do not conflict with each other, and one of them waits at most. Guarded by the table's mu.
+type party struct {
 	weight  int64 // bytes that the transaction has written; the lightest of a circle gives up
-	held    []*resource
 	waits   *Request
-	blocked int    // resources among held for which others wait
+	blocked int    // resources among those held for which others wait
 	round   uint64 // in which the search for circles has come by
 }
 
 // Owner begins a transaction.
-func (t *Table) Owner() *Owner { return &Owner{t: t} }
+func (t *Table) Owner() *Owner { return &Owner{t: t, party: &party{}} }
+
+// Kin returns another owner of the same party. Each is released by itself.
+func (o *Owner) Kin() *Owner { return &Owner{t: o.t, party: o.party} }
 
 // Request is a lock that is waited for. Done, and then Err, may be called from any goroutine.
 type Request struct {
@@ -102,7 +114,7 @@ func (r *Request) Err() error { return r.err }
 func (o *Owner) SetWeight(bytes int64) {
 	o.t.mu.Lock()
 	defer o.t.mu.Unlock()
-	o.weight = bytes
+	o.party.weight = bytes
 }
 
 // Lock asks for a lock on a key. A nil Request without an error: the owner has it. A Request: the owner waits for it, and asks for nothing else
@@ -111,13 +123,18 @@ func (o *Owner) Lock(key []byte, mode Mode, wait bool) (*Request, error) {
 	t := o.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return o.lock(t.locks[string(key)], key, mode, wait)
+}
+
+// lock is Lock. on is the resource of the key; nil: there is none yet. Guarded by the table's mu.
+func (o *Owner) lock(on *resource, key []byte, mode Mode, wait bool) (*Request, error) {
+	t, p := o.t, o.party
 	if t.ended {
 		return nil, ErrEnded
 	}
-	if o.waits != nil {
+	if p.waits != nil {
 		panic("lock: an owner that waits asks for another lock")
 	}
-	on := t.locks[string(key)]
 	var mine *hold
 	if on != nil {
 		mine = on.of(o)
@@ -141,7 +158,8 @@ func (o *Owner) Lock(key []byte, mode Mode, wait bool) (*Request, error) {
 	}
 	t.room -= need
 	r := &Request{owner: o, on: on, mode: mode}
-	if on.free(r, on.waiting(mine != nil)) {
+	holder := mine != nil || on.has(p)
+	if on.free(r, on.waiting(holder)) {
 		on.grant(r)
 		return nil, nil
 	}
@@ -150,22 +168,48 @@ func (o *Owner) Lock(key []byte, mode Mode, wait bool) (*Request, error) {
 		return nil, ErrBusy
 	}
 	r.done = make(chan struct{})
-	on.enqueue(r, mine != nil)
-	o.waits = r
+	on.enqueue(r, holder)
+	p.waits = r
 	t.waits++
 	for {
-		victim := t.circle(o)
+		victim := t.circle(p)
 		if victim == nil {
 			return r, nil
 		}
 		t.fail(victim.waits, ErrDeadlock)
-		if victim == o {
+		if victim == p {
 			return nil, ErrDeadlock
 		}
-		if o.waits == nil { // the victim was all that was in the way
+		if p.waits == nil { // the victim was all that was in the way
 			return nil, r.err
 		}
 	}
+}
+
+// Take gives an owner a lock for which nobody has to wait or to make room: that of a transaction which cannot be refused any more, on what nobody
+// else can have locked in a way that conflicts. Error: ErrEnded.
+func (o *Owner) Take(key []byte, mode Mode) error {
+	t := o.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended {
+		return ErrEnded
+	}
+	on := t.locks[string(key)]
+	if on == nil {
+		on = &resource{key: string(key)}
+		t.locks[on.key] = on
+		t.room -= int64(len(key)) + keyBytes
+	}
+	if on.of(o) == nil {
+		t.room -= holdBytes
+	}
+	r := &Request{owner: o, on: on, mode: mode}
+	if !on.free(r, 0) {
+		panic("lock: another owner has what is taken")
+	}
+	on.grant(r)
+	return nil
 }
 
 // of returns what an owner holds, or nil.
@@ -178,11 +222,21 @@ func (on *resource) of(o *Owner) *hold {
 	return nil
 }
 
+// has reports whether an owner of a party holds the resource.
+func (on *resource) has(p *party) bool {
+	for i := range on.holds {
+		if on.holds[i].owner.party == p {
+			return true
+		}
+	}
+	return false
+}
+
 // waiting are the modes of the requests that a new one waits behind. An owner that holds the resource already waits behind other such owners
 // alone: everybody else waits for it.
 func (on *resource) waiting(holder bool) (s set) {
 	for _, r := range on.queue {
-		if holder && on.of(r.owner) == nil {
+		if holder && !on.has(r.owner.party) {
 			break
 		}
 		s |= 1 << r.mode
@@ -196,7 +250,7 @@ func (on *resource) free(r *Request, before set) bool {
 		return false
 	}
 	for i := range on.holds {
-		if h := &on.holds[i]; h.owner != r.owner && h.modes&conflicts[r.mode] != 0 {
+		if h := &on.holds[i]; h.modes&conflicts[r.mode] != 0 && h.owner.party != r.owner.party {
 			return false
 		}
 	}
@@ -211,7 +265,7 @@ func (on *resource) grant(r *Request) {
 	on.holds = append(on.holds, hold{r.owner, 1 << r.mode})
 	r.owner.held = append(r.owner.held, on)
 	if len(on.queue) > 0 {
-		r.owner.blocked++
+		r.owner.party.blocked++
 	}
 }
 
@@ -219,12 +273,12 @@ func (on *resource) grant(r *Request) {
 func (on *resource) enqueue(r *Request, holder bool) {
 	if len(on.queue) == 0 {
 		for i := range on.holds {
-			on.holds[i].owner.blocked++
+			on.holds[i].owner.party.blocked++
 		}
 	}
 	at := len(on.queue)
 	if holder {
-		for at = 0; at < len(on.queue) && on.of(on.queue[at].owner) != nil; at++ {
+		for at = 0; at < len(on.queue) && on.has(on.queue[at].owner.party); at++ {
 		}
 	}
 	on.queue = slices.Insert(on.queue, at, r)
@@ -236,7 +290,7 @@ func (on *resource) dequeue(r *Request) {
 	on.queue = slices.Delete(on.queue, at, at+1)
 	if len(on.queue) == 0 {
 		for i := range on.holds {
-			on.holds[i].owner.blocked--
+			on.holds[i].owner.party.blocked--
 		}
 	}
 }
@@ -253,7 +307,7 @@ func (t *Table) fail(r *Request, err error) {
 
 func (r *Request) end(err error) {
 	r.owner.t.waits--
-	r.owner.waits = nil
+	r.owner.party.waits = nil
 	r.err = err
 	close(r.done)
 }
@@ -274,6 +328,7 @@ func (t *Table) serve(on *resource) {
 	}
 	if len(on.holds) == 0 && len(on.queue) == 0 {
 		delete(t.locks, on.key)
+		t.forget(on)
 		t.room += int64(len(on.key)) + keyBytes
 	}
 }
@@ -282,7 +337,7 @@ func (t *Table) serve(on *resource) {
 func (o *Owner) GiveUp(r *Request) bool {
 	o.t.mu.Lock()
 	defer o.t.mu.Unlock()
-	if o.waits != r {
+	if o.party.waits != r {
 		return false
 	}
 	o.t.fail(r, ErrGivenUp)
@@ -294,16 +349,64 @@ func (o *Owner) Release() {
 	t := o.t
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if o.waits != nil {
-		t.fail(o.waits, ErrGivenUp)
+	if r := o.party.waits; r != nil && r.owner == o {
+		t.fail(r, ErrGivenUp)
 	}
 	held := o.held
-	o.held, o.blocked = nil, 0
+	o.held = nil
 	for _, on := range held {
-		at := slices.IndexFunc(on.holds, func(h hold) bool { return h.owner == o })
-		on.holds = slices.Delete(on.holds, at, at+1)
-		t.room += holdBytes
-		t.serve(on)
+		o.leave(on)
+	}
+}
+
+// Unlock gives back the lock on a key, if the owner has it.
+func (o *Owner) Unlock(key []byte) {
+	o.t.mu.Lock()
+	defer o.t.mu.Unlock()
+	on := o.t.locks[string(key)]
+	if on == nil || on.of(o) == nil {
+		return
+	}
+	at := slices.Index(o.held, on)
+	o.held = slices.Delete(o.held, at, at+1)
+	o.leave(on)
+}
+
+// UnlockAll gives back the locks on all keys for which drop reports true. What they protected is protected in another way by now.
+func (o *Owner) UnlockAll(drop func(key string) bool) {
+	o.t.mu.Lock()
+	defer o.t.mu.Unlock()
+	var rest, gone []*resource // new slices: the old one may be large
+	for _, on := range o.held {
+		if drop(on.key) {
+			gone = append(gone, on)
+		} else {
+			rest = append(rest, on)
+		}
+	}
+	o.held = rest
+	for _, on := range gone {
+		o.leave(on)
+	}
+}
+
+// leave takes the owner off a resource that is no longer among those held, and serves those that waited.
+func (o *Owner) leave(on *resource) {
+	at := slices.IndexFunc(on.holds, func(h hold) bool { return h.owner == o })
+	on.holds = slices.Delete(on.holds, at, at+1)
+	if len(on.queue) > 0 {
+		o.party.blocked--
+	}
+	o.t.room += holdBytes
+	o.t.serve(on)
+}
+
+// Each calls f for each key that the owner has locked. exclusive: nobody else may share it.
+func (o *Owner) Each(f func(key string, exclusive bool)) {
+	o.t.mu.Lock()
+	defer o.t.mu.Unlock()
+	for _, on := range o.held {
+		f(on.key, on.of(o).modes&(1<<Exclusive) != 0)
 	}
 }
 
@@ -331,7 +434,7 @@ func (t *Table) End() {
 		on.queue = nil
 		for i := range on.holds {
 			if len(queue) > 0 {
-				on.holds[i].owner.blocked--
+				on.holds[i].owner.party.blocked--
 			}
 		}
 		for _, r := range queue {

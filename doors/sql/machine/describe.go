@@ -17,6 +17,30 @@ func describeRow(key, value []byte) (string, error) {
 		err := c.decode(value)
 		return fmt.Sprintf("catalogue at version %d, %d ids given", c.version, c.next), err
 	}
+	if len(key) == 10 && key[1] == spaceStaged {
+		var st staged
+		err := st.decode(value)
+		s := fmt.Sprintf("transaction %d has staged %d bytes of %d tables", binary.BigEndian.Uint64(key[2:]), st.bytes, len(st.tables))
+		if len(st.name) > 0 {
+			s += fmt.Sprintf(", was prepared as %q", st.name)
+		}
+		if st.state == stateCommitted {
+			s += fmt.Sprintf(", is committed, and rows are moved up to %x", st.cursor)
+		}
+		return s, err
+	}
+	if len(key) > PrefixBytes+PieceBytes && key[1] == spaceLock && len(value) == 1 {
+		row := AppendPieceRow(nil, key)
+		return fmt.Sprintf("transaction %d has locked table %d index %d key %x, shared %v", binary.BigEndian.Uint64(key[2:]),
+			binary.BigEndian.Uint32(row[2:]), binary.BigEndian.Uint16(row[6:]), row[PrefixBytes:], LockShared(value)), nil
+	}
+	if len(key) > PrefixBytes+PieceBytes && key[1] == spacePiece {
+		action, body, err := Piece(value)
+		row := AppendPieceRow(nil, key)
+		return fmt.Sprintf("transaction %d has staged table %d index %d key %x: %s, %d bytes", binary.BigEndian.Uint64(key[2:]),
+			binary.BigEndian.Uint32(row[2:]), binary.BigEndian.Uint16(row[6:]), row[PrefixBytes:],
+			[...]string{"inserted", "updated", "deleted"}[action], len(body)), err
+	}
 	if len(key) < 6 || key[0] != letter || len(key) > 6 && key[1] != spaceRow {
 		return "", errCorrupt
 	}

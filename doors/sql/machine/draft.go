@@ -101,6 +101,11 @@ func (d *draft) change(c *sqlpart.Change) *entry.Rejection {
 		case d.m.databases[c.Object] == nil || d.m.databases[c.Object].Version != c.Version:
 			return reject(sqlpart.StaleDefinition, "database %s is not at version %d any more", db.Name, c.Version)
 		case c.Verb == sqlpart.DropDatabase:
+			for _, t := range db.Tables() {
+				if d.m.moving(t.ID) {
+					return reject(sqlpart.TableMoving, "table %s has rows that are committed and not at their places yet", t.Name)
+				}
+			}
 			d.dropDatabase(db)
 			return nil
 		}
@@ -112,6 +117,8 @@ func (d *draft) change(c *sqlpart.Change) *entry.Rejection {
 		return reject(sqlpart.UnknownTable, "table %d", c.Object)
 	case d.m.tables[c.Object] == nil || d.m.tables[c.Object].Version != c.Version:
 		return reject(sqlpart.StaleDefinition, "table %s is not at version %d any more", t.Name, c.Version)
+	case d.m.moving(c.Object):
+		return reject(sqlpart.TableMoving, "table %s has rows that are committed and not at their places yet", t.Name)
 	}
 	switch c.Verb {
 	case sqlpart.AlterTable:

@@ -5,6 +5,9 @@
 // applier drops commands of other terms, and a new leader has applied everything before it grants a lock. A commit is rejected only by the
 // catalogue, which every member has whole in memory. Rejecting by a cache of rows was rejected: caches differ between members.
 //
+// A transaction too large for one command is staged in pieces, which no reader sees, and committed by one small command. From then on readers lay what
+// is staged over the rows, until commands of the leader have moved it to its places piece by piece (docs/adr/0030-large-transactions.md).
+//
 // It is not the place for locks, for running transactions or for anything that ends with a term.
 package machine
 
@@ -34,17 +37,22 @@ type Machine struct {
 	tables    map[uint64]*Table
 	touched   []*Table // whose numbers this entry has changed
 	defined   bool     // this entry has changed the catalogue
+	staged    map[uint64]*staged
+	restaged  bool // this entry has changed what readers know of staged
 	part      sqlpart.Part
 	key, head []byte // scratch
+	piece     []byte // scratch
 	seen      *seen  // nil unless verify is set
 
-	pub atomic.Pointer[Catalogue]
+	pub       atomic.Pointer[Catalogue]
+	pubStaged atomic.Pointer[StagedSet]
 }
 
 // New returns a machine that is usable after Load.
 func New() *Machine {
 	m := &Machine{}
 	m.pub.Store(&Catalogue{})
+	m.pubStaged.Store(&StagedSet{})
 	return m
 }
 
@@ -57,7 +65,7 @@ func NewVerifying() *Machine {
 }
 
 // Spec is what others must know of this machine.
-var Spec = machine.Spec{ID: sqlpart.Machine, Name: "table", Level: sqlpart.Level, DescribePart: sqlpart.Describe, DescribeRow: DescribeRow,
+var Spec = machine.Spec{ID: sqlpart.Machine, Name: "table", Level: sqlpart.Level, LastLevel: sqlpart.StageLevel, PartLevel: sqlpart.PartLevel, DescribePart: sqlpart.Describe, DescribeRow: DescribeRow,
 	Census: func() machine.Census { return new(census) }}
 
 // Spec implements machine.Machine.
@@ -68,8 +76,8 @@ func (m *Machine) Catalogue() *Catalogue { return m.pub.Load() }
 
 // Load implements machine.Machine. It reads the catalogue, and no row of a table.
 func (m *Machine) Load(st store.Store, _ *machine.Gate) error {
-	m.st, m.counters, m.bytes, m.touched, m.defined = st, counters{}, 0, nil, false
-	m.databases, m.tables = map[uint64]*Database{}, map[uint64]*Table{}
+	m.st, m.counters, m.bytes, m.touched, m.defined, m.restaged = st, counters{}, 0, nil, false, false
+	m.databases, m.tables, m.staged = map[uint64]*Database{}, map[uint64]*Table{}, map[uint64]*staged{}
 	row, ok, err := st.Get(nil, []byte{letter, spaceCounters})
 	if err != nil {
 		return err
@@ -117,10 +125,19 @@ func (m *Machine) Load(st store.Store, _ *machine.Gate) error {
 	if err != nil {
 		return err
 	}
+	err = scan(st, spaceStaged, func(id uint64, value []byte) error {
+		s := &staged{id: id}
+		m.staged[id] = s
+		return s.decode(value)
+	})
+	if err != nil {
+		return err
+	}
 	if m.verify {
 		m.seen = newSeen()
 	}
 	m.publish(0)
+	m.publishStaged()
 	return nil
 }
 
@@ -138,7 +155,7 @@ func reject(code entry.Code, format string, args ...any) *entry.Rejection {
 }
 
 // Check implements machine.Machine.
-func (m *Machine) Check(_ *entry.Stamp, body []byte) (any, *entry.Rejection, error) {
+func (m *Machine) Check(st *entry.Stamp, body []byte) (any, *entry.Rejection, error) {
 	p := &m.part
 	switch err := p.Decode(body); {
 	case errors.Is(err, sqlpart.ErrKind), errors.Is(err, sqlpart.ErrFlags):
@@ -146,20 +163,14 @@ func (m *Machine) Check(_ *entry.Stamp, body []byte) (any, *entry.Rejection, err
 	case err != nil:
 		return nil, reject(sqlpart.MalformedPart, "%v", err), nil
 	}
-	if p.Kind == sqlpart.Define {
+	switch p.Kind {
+	case sqlpart.Define:
 		return m.checkDefine(p)
+	case sqlpart.Stage, sqlpart.Decide, sqlpart.Move:
+		return m.checkStaged(st, p, body)
 	}
-	for i := range p.Tables {
-		w := &p.Tables[i]
-		t := m.tables[w.Table]
-		switch {
-		case t == nil:
-			return nil, reject(sqlpart.StaleDefinition, "table %d was dropped", w.Table), nil
-		case t.Version != w.Version:
-			return nil, reject(sqlpart.StaleDefinition, "table %s is at version %d, not %d", t.Name, t.Version, w.Version), nil
-		case w.Rows < 0 && uint64(-w.Rows) > t.live.numbers.rows:
-			return nil, reject(sqlpart.MalformedPart, "table %s has %d rows, and loses %d", t.Name, t.live.numbers.rows, -w.Rows), nil
-		}
+	if rej := m.checkVersions(p.Tables); rej != nil {
+		return nil, rej, nil
 	}
 	if m.verify {
 		if err := m.expect(p); err != nil {
@@ -167,6 +178,23 @@ func (m *Machine) Check(_ *entry.Stamp, body []byte) (any, *entry.Rejection, err
 		}
 	}
 	return p, nil, nil
+}
+
+// checkVersions judges writes by the definitions of their tables.
+func (m *Machine) checkVersions(all []sqlpart.Writes) *entry.Rejection {
+	for i := range all {
+		w := &all[i]
+		t := m.tables[w.Table]
+		switch {
+		case t == nil:
+			return reject(sqlpart.StaleDefinition, "table %d was dropped", w.Table)
+		case t.Version != w.Version:
+			return reject(sqlpart.StaleDefinition, "table %s is at version %d, not %d", t.Name, t.Version, w.Version)
+		case w.Rows < 0 && uint64(-w.Rows) > t.live.numbers.rows:
+			return reject(sqlpart.MalformedPart, "table %s has %d rows, and loses %d", t.Name, t.live.numbers.rows, -w.Rows)
+		}
+	}
+	return nil
 }
 
 // Readable implements machine.Machine.
@@ -186,6 +214,9 @@ func (m *Machine) Do(st *entry.Stamp, plan any, b store.Batch, wanted bool) (any
 			return nil, nil
 		}
 		return &sqlpart.Defined{Version: d.counters.version, Created: d.created}, nil
+	}
+	if s, ok := plan.(*stagedPlan); ok {
+		return m.doStaged(st, s, b, wanted)
 	}
 	p := plan.(*sqlpart.Part)
 	m.head = binary.AppendUvarint(m.head[:0], st.Pos.Index)
@@ -262,6 +293,9 @@ func (m *Machine) Publish(st *entry.Stamp) {
 	if m.defined {
 		m.publish(st.Pos.Index)
 		m.defined = false
+	}
+	if m.restaged {
+		m.publishStaged()
 	}
 	if m.verify {
 		m.seen = newSeen()

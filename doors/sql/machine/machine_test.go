@@ -162,6 +162,15 @@ func TestRows(t *testing.T) {
 	bare := writes(r.table("test", "u"), 1, op(sqlpart.Insert, 0, "b", "2"))
 	bare.NextRow = 5
 	r.apply(commit(bare))
+	open := &large{r: r, tx: 2}
+	r.must(open.piece(writes(tab, 0, op(sqlpart.Update, 0, "a", "3"), op(sqlpart.Delete, 1, "1a", "")), writes(r.table("test", "u"), 0, op(sqlpart.Insert, 0, "c", "4"))))
+	kept := &large{r: r, tx: 3}
+	r.must(kept.piece(writes(tab, 0, op(sqlpart.Insert, 0, "f", "7"))))
+	r.must(kept.prepare("order-1", sqlpart.Lock{Table: 3, Key: []byte("b"), Shared: true}))
+	moves := &large{r: r, tx: 1}
+	r.must(moves.piece(writes(r.table("test", "u"), 0, op(sqlpart.Insert, 0, "d", "5"), op(sqlpart.Insert, 0, "e", "6"))))
+	r.must(moves.commit())
+	r.must(moves.move(1))
 	var out strings.Builder
 	it, err := r.Store.NewIter([]byte{letter}, []byte{letter + 1})
 	if err != nil {
@@ -348,15 +357,17 @@ func FuzzRows(f *testing.F) {
 	f.Add([]byte("\x01\x01\x01"))
 	f.Add([]byte("\x01\x01\x04test\x03abc"))
 	f.Add([]byte("\x01\x01\x02\x01t\x00\x01\x01\x02"))
+	f.Add([]byte("\x01\x02\x00\x00\x00\x00\x00\x00\x00\x01\x09\x01\x03\x04\x01a\x01b"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var c counters
 		var n numbers
 		var d Database
 		var tab Table
+		var st staged
 		for what, row := range map[string]interface {
 			decode([]byte) error
 			append([]byte) []byte
-		}{"counters": &c, "numbers": &n, "database": &d, "table": &tab} {
+		}{"counters": &c, "numbers": &n, "database": &d, "table": &tab, "staged": &st} {
 			if err := row.decode(b); err == nil && string(row.append(nil)) != string(b) {
 				t.Errorf("%s: %x came back as %x", what, b, row.append(nil))
 			}

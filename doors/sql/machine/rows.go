@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/holdfastdb/holdfast/core/store"
 	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
@@ -16,9 +17,12 @@ const (
 
 	spaceCounters = 'c' // one row
 	spaceDatabase = 'd' // id (4 bytes)
+	spaceLock     = 'l' // as spacePiece: a row that a prepared transaction has locked and not written
 	spaceNumbers  = 'n' // id of a table (4 bytes): what every commit changes
+	spacePiece    = 'p' // number of a transaction (8 bytes), then as in spaceRow: what the transaction makes of the row
 	spaceRow      = 'r' // id of a table (4 bytes), index (2 bytes), key
 	spaceTable    = 't' // id (4 bytes)
+	spaceStaged   = 'x' // number of a transaction (8 bytes) that has rows in spacePiece
 )
 
 // rowVersion begins the values of the catalogue's rows.
@@ -37,8 +41,16 @@ func AppendPrefix(dst []byte, table, index uint64) []byte {
 	return binary.BigEndian.AppendUint16(dst, uint16(index))
 }
 
-// PrefixBytes is the length of AppendPrefix.
-const PrefixBytes = 2 + 4 + 2
+// PlaceOf returns the table and the index of a key that begins as AppendPrefix has it.
+func PlaceOf(key []byte) (table, index uint64) {
+	return uint64(binary.BigEndian.Uint32(key[2:])), uint64(binary.BigEndian.Uint16(key[6:]))
+}
+
+// PrefixBytes is the length of AppendPrefix. TableBytes is the length of what the keys of all indexes of a table begin with.
+const (
+	PrefixBytes = TableBytes + 2
+	TableBytes  = 2 + 4
+)
 
 // AppendEnd appends the smallest key above all of an index.
 func AppendEnd(dst []byte, table, index uint64) []byte {
@@ -53,6 +65,72 @@ func appendTableEnd(dst []byte, table uint64) []byte {
 		return AppendPrefix(dst, table+1, 0)
 	}
 	return append(dst, letter, spaceRow+1)
+}
+
+// AppendPiece appends the key under which a transaction has staged what it makes of a row. full is the row's key, or the first bytes of one, at least the
+// space.
+func AppendPiece(dst []byte, tx uint64, full []byte) []byte {
+	dst = binary.BigEndian.AppendUint64(append(dst, letter, spacePiece), tx)
+	return append(dst, full[2:]...)
+}
+
+// PieceBounds returns the bounds of what a transaction has staged for the rows between two keys of one index, or the bounds of one.
+func PieceBounds(tx uint64, from, to []byte) (lower, upper []byte) {
+	lower = AppendPiece(nil, tx, from)
+	if len(to) <= 2 {
+		_, upper = piecesOf(tx)
+		return lower, upper
+	}
+	return lower, AppendPiece(nil, tx, to)
+}
+
+// PieceBytes is by how many bytes a key of AppendPiece is longer than the row's.
+const PieceBytes = 8
+
+// AppendPieceRow is the inverse of AppendPiece: it appends the row's key.
+func AppendPieceRow(dst, key []byte) []byte {
+	return append(append(dst, letter, spaceRow), key[2+PieceBytes:]...)
+}
+
+// Piece takes apart what a transaction has staged for a row: what becomes of it, and its new value without a row's head, which aliases value.
+func Piece(value []byte) (action sqlpart.Action, body []byte, err error) {
+	if len(value) == 0 || sqlpart.Action(value[0]) > sqlpart.Delete {
+		return 0, nil, fmt.Errorf("staged row: %w", errCorrupt)
+	}
+	return sqlpart.Action(value[0]), value[1:], nil
+}
+
+// AppendLock appends the key under which a prepared transaction keeps a lock on a row that it has not written. full is as in AppendPiece.
+func AppendLock(dst []byte, tx uint64, full []byte) []byte {
+	at := len(dst)
+	dst = AppendPiece(dst, tx, full)
+	dst[at+1] = spaceLock
+	return dst
+}
+
+// LockBounds is PieceBounds of the locks that a prepared transaction keeps.
+func LockBounds(tx uint64, from, to []byte) (lower, upper []byte) {
+	lower = AppendLock(nil, tx, from)
+	if len(to) <= 2 {
+		_, upper = boundsOf(spaceLock, tx)
+		return lower, upper
+	}
+	return lower, AppendLock(nil, tx, to)
+}
+
+// LockShared reports whether the value of a lock's row says that others may share it.
+func LockShared(value []byte) bool { return len(value) == 1 && value[0] == 1 }
+
+// piecesOf are the bounds of all that a transaction has staged.
+func piecesOf(tx uint64) (lower, upper []byte) { return boundsOf(spacePiece, tx) }
+
+// boundsOf are the bounds of all rows of a transaction in a space.
+func boundsOf(space byte, tx uint64) (lower, upper []byte) {
+	lower = binary.BigEndian.AppendUint64([]byte{letter, space}, tx)
+	if tx == math.MaxUint64 {
+		return lower, []byte{letter, space + 1}
+	}
+	return lower, binary.BigEndian.AppendUint64([]byte{letter, space}, tx+1)
 }
 
 // HasHead reports whether the value of a key is a row's, which Row takes apart. key begins as AppendPrefix has it.
@@ -173,6 +251,10 @@ func Next(from store.Reader, table uint64) (auto, row uint64, err error) {
 
 // scan visits the rows of a space. id is that of the object.
 func scan(st store.Reader, space byte, visit func(id uint64, value []byte) error) error {
+	bytes := 4
+	if space == spaceStaged {
+		bytes = 8
+	}
 	it, err := st.NewIter([]byte{letter, space}, []byte{letter, space + 1})
 	if err != nil {
 		return err
@@ -183,10 +265,15 @@ func scan(st store.Reader, space byte, visit func(id uint64, value []byte) error
 		if err != nil {
 			return err
 		}
-		if len(it.Key()) != 6 {
-			return fmt.Errorf("key %x: %w", it.Key(), errCorrupt)
+		key := it.Key()
+		if len(key) != 2+bytes {
+			return fmt.Errorf("key %x: %w", key, errCorrupt)
 		}
-		if err := visit(uint64(binary.BigEndian.Uint32(it.Key()[2:])), v); err != nil {
+		id := uint64(0)
+		for _, b := range key[2:] {
+			id = id<<8 | uint64(b)
+		}
+		if err := visit(id, v); err != nil {
 			return fmt.Errorf("key %x: %w", it.Key(), err)
 		}
 	}

@@ -77,6 +77,9 @@ func (m *Machine) stored(table, index uint64, key []byte) (uint64, error) {
 // expect holds a commit against the rows that there are. An insert must find none, an update and a delete must find one, and each row that was
 // read must be there as it was seen.
 func (m *Machine) expect(p *sqlpart.Part) error {
+	if err := m.expectOthers(p); err != nil {
+		return err
+	}
 	own := map[string]bool{} // by key: a row as this commit leaves it
 	for i := range p.Tables {
 		w := &p.Tables[i]
@@ -88,6 +91,9 @@ func (m *Machine) expect(p *sqlpart.Part) error {
 			}
 			key := string(append(AppendPrefix(nil, w.Table, op.Index), op.Key...))
 			there, ok := own[key]
+			if op.Action == sqlpart.Retract {
+				continue
+			}
 			if !ok {
 				h, err := m.stored(w.Table, op.Index, op.Key)
 				if err != nil {
@@ -109,6 +115,53 @@ func (m *Machine) expect(p *sqlpart.Part) error {
 		}
 		if h != r.Hash {
 			return fmt.Errorf("%w: table %d index %d key %x has hash %x, and %x was read", ErrUnexpected, r.Table, r.Index, r.Key, h, r.Hash)
+		}
+	}
+	return nil
+}
+
+// expectOthers holds what a transaction writes and has read against what other ones have staged: those rows are locked.
+func (m *Machine) expectOthers(p *sqlpart.Part) error {
+	for _, s := range m.staged { // any order: each is judged by itself, and one error stops the member
+		if s.id == p.Tx {
+			continue
+		}
+		free := func(table, index uint64, key []byte) error {
+			if _, has := s.tables[table]; !has {
+				return nil
+			}
+			piece := AppendPiece(nil, s.id, append(AppendPrefix(nil, table, index), key...))
+			h, seen := m.seen.hash(piece)
+			if !seen {
+				value, ok, err := m.st.Get(nil, piece)
+				if err != nil {
+					return err
+				}
+				h = hashOf(value, ok)
+			}
+			if h != 0 {
+				return fmt.Errorf("%w: transaction %d has staged table %d index %d key %x, committed %v", ErrUnexpected, s.id, table, index, key,
+					s.state == stateCommitted)
+			}
+			return nil
+		}
+		for i := range p.Tables {
+			w := &p.Tables[i]
+			for rest := w.Ops; len(rest) > 0; {
+				var op sqlpart.Op
+				var err error
+				if op, rest, err = sqlpart.NextOp(rest); err == nil {
+					err = free(w.Table, op.Index, op.Key)
+				}
+				if err != nil {
+					return err
+				}
+			}
+		}
+		for i := range p.Reads {
+			if err := free(p.Reads[i].Table, p.Reads[i].Index, p.Reads[i].Key); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -20,6 +20,7 @@ var (
 const (
 	flagReads = 1 // of a Commit: reads follow the writes
 	flagRows  = 2 // of a Commit: writes have a NextRow
+	flagFirst = 1 // of a Stage: it is the first
 
 	actionBits = 3 // of an op's first byte; the index's id follows above them
 	actionSize = 2
@@ -36,22 +37,68 @@ func AppendPart(dst []byte, p *Part) []byte {
 		for i := range p.Tables {
 			dst = appendWrites(dst, &p.Tables[i], rows)
 		}
-		if len(p.Reads) > 0 {
-			dst = binary.AppendUvarint(dst, uint64(len(p.Reads)))
-			for i := range p.Reads {
-				r := &p.Reads[i]
-				dst = binary.AppendUvarint(dst, r.Table)
-				dst = binary.AppendUvarint(dst, r.Index)
-				dst = wire.AppendBytes(dst, r.Key)
-				dst = binary.LittleEndian.AppendUint64(dst, r.Hash)
+		dst = appendReads(dst, p.Reads)
+	case Stage:
+		dst = append(dst, wire.Bit(p.First, flagFirst))
+		dst = binary.AppendUvarint(dst, p.Tx)
+		dst = binary.AppendUvarint(dst, uint64(len(p.Tables)))
+		for i := range p.Tables {
+			w := &p.Tables[i]
+			dst = binary.AppendUvarint(dst, w.Table)
+			dst = binary.AppendUvarint(dst, w.Version)
+			dst = wire.AppendBytes(dst, w.Ops)
+		}
+	case Decide:
+		dst = append(dst, wire.Bit(len(p.Reads) > 0, flagReads), byte(p.Verdict))
+		dst = binary.AppendUvarint(dst, p.Tx)
+		if p.Verdict != DropStaged {
+			dst = binary.LittleEndian.AppendUint64(dst, p.Hash)
+			dst = binary.AppendUvarint(dst, uint64(len(p.Tables)))
+			for i := range p.Tables {
+				w := &p.Tables[i]
+				dst = binary.AppendUvarint(dst, w.Table)
+				dst = binary.AppendUvarint(dst, w.Version)
+				dst = binary.AppendUvarint(dst, w.NextAuto)
+				dst = binary.AppendUvarint(dst, w.NextRow)
+			}
+			dst = appendReads(dst, p.Reads)
+		}
+		if p.Verdict == PrepareStaged {
+			dst = wire.AppendBytes(dst, p.Name)
+			dst = binary.AppendUvarint(dst, uint64(len(p.Locks)))
+			for i := range p.Locks {
+				l := &p.Locks[i]
+				dst = binary.AppendUvarint(dst, l.Table)
+				dst = binary.AppendUvarint(dst, l.Index<<1|uint64(wire.Bit(l.Shared, 1)))
+				dst = wire.AppendBytes(dst, l.Key)
 			}
 		}
+	case Move:
+		dst = append(dst, 0)
+		dst = binary.AppendUvarint(dst, p.Tx)
+		dst = binary.AppendUvarint(dst, p.Bytes)
 	case Define:
 		dst = append(dst, 0)
 		dst = binary.AppendUvarint(dst, uint64(len(p.Changes)))
 		for i := range p.Changes {
 			dst = appendChange(dst, &p.Changes[i])
 		}
+	}
+	return dst
+}
+
+// appendReads appends a list that a flag has announced; of none it appends nothing.
+func appendReads(dst []byte, all []Read) []byte {
+	if len(all) == 0 {
+		return dst
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(all)))
+	for i := range all {
+		r := &all[i]
+		dst = binary.AppendUvarint(dst, r.Table)
+		dst = binary.AppendUvarint(dst, r.Index)
+		dst = wire.AppendBytes(dst, r.Key)
+		dst = binary.LittleEndian.AppendUint64(dst, r.Hash)
 	}
 	return dst
 }
@@ -72,7 +119,7 @@ func appendWrites(dst []byte, w *Writes, rows bool) []byte {
 func AppendOp(dst []byte, op *Op) []byte {
 	dst = binary.AppendUvarint(dst, op.Index<<actionSize|uint64(op.Action))
 	dst = wire.AppendBytes(dst, op.Key)
-	if op.Action != Delete {
+	if op.Action < Delete {
 		dst = wire.AppendBytes(dst, op.Value)
 	}
 	return dst
@@ -87,7 +134,7 @@ func NextOp(ops []byte) (op Op, rest []byte, err error) {
 	if op.Action < Delete {
 		op.Value = r.Bytes()
 	}
-	if op.Action > Delete || op.Index > MaxIndexID || len(op.Key) == 0 || len(op.Key) > MaxKey {
+	if op.Index > MaxIndexID || len(op.Key) == 0 || len(op.Key) > MaxKey {
 		r.Fail(ErrForm)
 	}
 	return op, r.Rest(), r.Err()
@@ -118,7 +165,7 @@ func (p *Part) Decode(b []byte) error {
 	if len(b) == 0 {
 		return fmt.Errorf("decode: %w", wire.ErrShort)
 	}
-	*p = Part{Kind: Kind(b[0]), Tables: p.Tables[:0], Reads: p.Reads[:0], Changes: p.Changes[:0]}
+	*p = Part{Kind: Kind(b[0]), Tables: p.Tables[:0], Reads: p.Reads[:0], Changes: p.Changes[:0], Locks: p.Locks[:0]}
 	if p.Kind == 0 || p.Kind > lastKind {
 		return fmt.Errorf("decode kind %d: %w", b[0], ErrKind)
 	}
@@ -126,6 +173,16 @@ func (p *Part) Decode(b []byte) error {
 	switch p.Kind {
 	case Commit:
 		p.decodeCommit(&r)
+	case Stage:
+		p.decodeStage(&r)
+	case Decide:
+		p.decodeDecide(&r)
+	case Move:
+		r.Flags(0, ErrFlags)
+		p.Tx, p.Bytes = r.Uvarint(), r.Uvarint()
+		if p.Tx == 0 {
+			r.Fail(ErrForm)
+		}
 	case Define:
 		r.Flags(0, ErrFlags)
 		n := r.Count(MaxChanges, 8)
@@ -156,13 +213,7 @@ func (p *Part) decodeCommit(r *wire.Reader) {
 			r.Fail(ErrForm)
 		}
 		last = w.Table
-		w.Ops = r.Bytes()
-		for rest := w.Ops; len(rest) > 0; {
-			var err error
-			if _, rest, err = NextOp(rest); err != nil {
-				r.Fail(err)
-			}
-		}
+		w.Ops = operations(r, Delete)
 		if len(w.Ops) == 0 && w.Rows == 0 && w.NextAuto == 0 && w.NextRow == 0 {
 			r.Fail(ErrForm)
 		}
@@ -171,9 +222,86 @@ func (p *Part) decodeCommit(r *wire.Reader) {
 	if !rows { // the flag was set for nothing
 		r.Fail(ErrForm)
 	}
-	if flags&flagReads == 0 {
+	if flags&flagReads != 0 {
+		p.decodeReads(r)
+	}
+}
+
+// operations decodes the ops of one table, and looks at each. last is the last action that they may have.
+func operations(r *wire.Reader, last Action) []byte {
+	ops := r.Bytes()
+	for rest := ops; len(rest) > 0; {
+		var op Op
+		var err error
+		if op, rest, err = NextOp(rest); err == nil && op.Action > last {
+			err = ErrForm
+		}
+		if err != nil {
+			r.Fail(err)
+			break
+		}
+	}
+	return ops
+}
+
+func (p *Part) decodeStage(r *wire.Reader) {
+	p.First = r.Flags(flagFirst, ErrFlags) != 0
+	p.Tx = r.Uvarint()
+	last, n := uint64(0), r.Count(MaxTables, 3)
+	if p.Tx == 0 || n == 0 {
+		r.Fail(ErrForm)
+	}
+	for range n {
+		w := Writes{Table: r.Uvarint(), Version: r.Uvarint()}
+		w.Ops = operations(r, Retract)
+		if w.Table <= last || w.Table > MaxID || len(w.Ops) == 0 {
+			r.Fail(ErrForm)
+		}
+		last = w.Table
+		p.Tables = append(p.Tables, w)
+	}
+}
+
+func (p *Part) decodeDecide(r *wire.Reader) {
+	flags := r.Flags(flagReads, ErrFlags)
+	p.Verdict, p.Tx = Verdict(r.Byte()), r.Uvarint()
+	if p.Verdict == 0 || p.Verdict > lastVerdict || p.Tx == 0 || p.Verdict == DropStaged && flags != 0 {
+		r.Fail(ErrForm)
+	}
+	if p.Verdict == DropStaged {
 		return
 	}
+	p.Hash = r.Uint64()
+	last := uint64(0)
+	for range r.Count(MaxTables, 4) {
+		w := Writes{Table: r.Uvarint(), Version: r.Uvarint(), NextAuto: r.Uvarint(), NextRow: r.Uvarint()}
+		if w.Table <= last || w.Table > MaxID || w.NextAuto == 0 && w.NextRow == 0 {
+			r.Fail(ErrForm)
+		}
+		last = w.Table
+		p.Tables = append(p.Tables, w)
+	}
+	if flags&flagReads != 0 {
+		p.decodeReads(r)
+	}
+	if p.Verdict != PrepareStaged {
+		return
+	}
+	if p.Name = r.Bytes(); len(p.Name) == 0 || len(p.Name) > MaxXID {
+		r.Fail(ErrForm)
+	}
+	for range r.Count(r.Len(), 3) {
+		l := Lock{Table: r.Uvarint()}
+		index := r.Uvarint()
+		l.Index, l.Shared, l.Key = index>>1, index&1 != 0, r.Bytes()
+		if l.Table == 0 || l.Table > MaxID || l.Index > MaxIndexID || len(l.Key) == 0 || len(l.Key) > MaxKey {
+			r.Fail(ErrForm)
+		}
+		p.Locks = append(p.Locks, l)
+	}
+}
+
+func (p *Part) decodeReads(r *wire.Reader) {
 	n := r.Count(r.Len(), 11)
 	if n == 0 {
 		r.Fail(ErrForm)

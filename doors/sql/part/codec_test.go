@@ -47,6 +47,20 @@ func samples() []*Part {
 			{Table: 4, Version: 9, NextAuto: 2},
 			{Table: 5, Version: 9, NextRow: 1 << 63},
 		}, Reads: []Read{{Table: 3, Key: []byte("a")}}},
+		{Kind: Stage, Tx: 1, First: true, Tables: []Writes{{Table: 3, Version: 9, Ops: ops(Op{Action: Insert, Key: []byte("a"), Value: []byte("row")})}}},
+		{Kind: Stage, Tx: 1 << 40, Tables: []Writes{
+			{Table: 3, Version: 9, Ops: ops(Op{Action: Delete, Key: []byte("a")}, Op{Action: Update, Index: 2, Key: []byte("k")}, Op{Action: Retract, Key: []byte("l")})},
+			{Table: MaxID, Version: 1, Ops: ops(Op{Action: Update, Key: []byte("z"), Value: []byte("y")})},
+		}},
+		{Kind: Decide, Verdict: CommitStaged, Tx: 1, Hash: 1<<64 - 1},
+		{Kind: Decide, Verdict: CommitStaged, Tx: 2, Hash: 5, Tables: []Writes{{Table: 3, Version: 9, NextAuto: 7}, {Table: 4, Version: 2, NextRow: 8}},
+			Reads: []Read{{Table: 3, Key: []byte("a"), Hash: 6}}},
+		{Kind: Decide, Verdict: DropStaged, Tx: 3},
+		{Kind: Move, Tx: 4, Bytes: 1 << 20},
+		{Kind: Decide, Verdict: PrepareStaged, Tx: 5, Name: []byte("x")},
+		{Kind: Decide, Verdict: PrepareStaged, Tx: 6, Hash: 7, Name: []byte("order-1"), Tables: []Writes{{Table: 3, Version: 9, NextAuto: 7}},
+			Reads: []Read{{Table: 3, Key: []byte("a"), Hash: 6}},
+			Locks: []Lock{{Table: 3, Key: []byte("a"), Shared: true}, {Table: 3, Index: MaxIndexID, Key: []byte("b")}}},
 	}
 }
 
@@ -66,12 +80,12 @@ func FuzzDecode(f *testing.F)    { codec().Fuzz(f) }
 // TestRefusals: what a later build may have written is fatal, and what makes no sense is malformed.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	for _, b := range [][]byte{{0, 0}, {3, 0, 0}, {99}} {
+	for _, b := range [][]byte{{0, 0}, {byte(lastKind) + 1, 0, 0}, {99}} {
 		if _, err := decode(b); !errors.Is(err, ErrKind) {
 			t.Errorf("unknown kind %x: %v", b, err)
 		}
 	}
-	for _, b := range [][]byte{{byte(Commit), 4, 0}, {byte(Define), 1, 1}} {
+	for _, b := range [][]byte{{byte(Commit), 4, 0}, {byte(Define), 1, 1}, {byte(Stage), 2, 1}, {byte(Decide), 2, 1, 1}, {byte(Move), 1, 1, 1}} {
 		if _, err := decode(b); !errors.Is(err, ErrFlags) {
 			t.Errorf("unknown flag %x: %v", b, err)
 		}
@@ -88,6 +102,20 @@ func TestRefusals(t *testing.T) {
 		"a long key":              {Kind: Commit, Tables: []Writes{{Table: 1, Ops: ops(Op{Key: make([]byte, MaxKey+1)})}}},
 		"a fourth action":         {Kind: Commit, Tables: []Writes{{Table: 1, Ops: ops(Op{Action: 3, Key: []byte("k")})}}},
 		"a read without a key":    {Kind: Commit, Reads: []Read{{Table: 1}}},
+		"a piece of no one":       {Kind: Stage, Tables: []Writes{{Table: 1, Ops: ops(one)}}},
+		"a piece of nothing":      {Kind: Stage, Tx: 1},
+		"a piece without writes":  {Kind: Stage, Tx: 1, Tables: []Writes{{Table: 1}}},
+		"a piece out of order":    {Kind: Stage, Tx: 1, Tables: []Writes{{Table: 2, Ops: ops(one)}, {Table: 1, Ops: ops(one)}}},
+		"a verdict on no one":     {Kind: Decide, Verdict: DropStaged},
+		"no verdict":              {Kind: Decide, Tx: 1},
+		"an unknown verdict":      {Kind: Decide, Tx: 1, Verdict: lastVerdict + 1},
+		"a dropped one has read":  {Kind: Decide, Tx: 1, Verdict: DropStaged, Reads: []Read{{Table: 1, Key: []byte("a")}}},
+		"prepared without name":   {Kind: Decide, Tx: 1, Verdict: PrepareStaged},
+		"prepared by a long name": {Kind: Decide, Tx: 1, Verdict: PrepareStaged, Name: make([]byte, MaxXID+1)},
+		"a lock on nothing":       {Kind: Decide, Tx: 1, Verdict: PrepareStaged, Name: []byte("x"), Locks: []Lock{{Table: 1}}},
+		"a lock on no table":      {Kind: Decide, Tx: 1, Verdict: PrepareStaged, Name: []byte("x"), Locks: []Lock{{Key: []byte("k")}}},
+		"a number that stays":     {Kind: Decide, Tx: 1, Verdict: CommitStaged, Tables: []Writes{{Table: 1, Version: 1}}},
+		"a move of no one":        {Kind: Move, Bytes: 1},
 		"no changes":              {Kind: Define},
 		"no verb":                 {Kind: Define, Changes: []Change{{Name: "x"}}},
 		"an unknown verb":         {Kind: Define, Changes: []Change{{Verb: lastVerb + 1, Object: 1}}},
@@ -116,5 +144,22 @@ func TestRefusals(t *testing.T) {
 	}
 	if _, err := decode(AppendPart(nil, &Part{Kind: Define, Changes: []Change{{Verb: CreateTable, Name: "x", Indexes: make([]Index, MaxIndexes+1)}}})); !errors.Is(err, wire.ErrCount) {
 		t.Errorf("too many indexes: %v", err)
+	}
+}
+
+// TestLevels: a part that an older build does not know waits for the level of those that do.
+func TestLevels(t *testing.T) {
+	t.Parallel()
+	for _, p := range samples() {
+		want := uint16(0)
+		if p.Kind >= Stage {
+			want = StageLevel
+		}
+		if got := PartLevel(AppendPart(nil, p)); got != want {
+			t.Errorf("%s needs level %d, want %d", p, got, want)
+		}
+	}
+	if PartLevel(nil) != 0 {
+		t.Error("no part needs a level")
 	}
 }

@@ -18,7 +18,40 @@ func Describe(body []byte) string {
 // String prints the part as Describe does.
 func (p *Part) String() string {
 	var all []string
-	if p.Kind == Define {
+	switch p.Kind {
+	case Stage:
+		s := fmt.Sprintf("table.stage transaction %d:", p.Tx)
+		for i := range p.Tables {
+			w := &p.Tables[i]
+			n := 0
+			for rest := w.Ops; len(rest) > 0; n++ {
+				_, rest, _ = NextOp(rest) // Decode has looked at each
+			}
+			s += fmt.Sprintf(" table %d@%d: %d rows and entries, %d bytes", w.Table, w.Version, n, len(w.Ops))
+		}
+		if p.First {
+			s += ", the first piece"
+		}
+		return s
+	case Decide:
+		if p.Verdict == DropStaged {
+			return fmt.Sprintf("table.decide transaction %d is dropped", p.Tx)
+		}
+		s := fmt.Sprintf("table.decide transaction %d is committed, pieces %016x", p.Tx, p.Hash)
+		if p.Verdict == PrepareStaged {
+			s = fmt.Sprintf("table.decide transaction %d is prepared as %q, pieces %016x, %d locks", p.Tx, p.Name, p.Hash, len(p.Locks))
+		}
+		for i := range p.Tables {
+			w := &p.Tables[i]
+			s += fmt.Sprintf(", table %d@%d next value %d, next row %d", w.Table, w.Version, w.NextAuto, w.NextRow)
+		}
+		if len(p.Reads) > 0 {
+			s += fmt.Sprintf(", %d read", len(p.Reads))
+		}
+		return s
+	case Move:
+		return fmt.Sprintf("table.move transaction %d by %d bytes", p.Tx, p.Bytes)
+	case Define:
 		for i := range p.Changes {
 			all = append(all, p.Changes[i].String())
 		}

@@ -1,5 +1,5 @@
-// Package part holds the command parts of the table machine (doors/sql/machine): the rows that a transaction wrote, and changes of the
-// catalogue. It is their meaning as data, their encoding, results and rejections. It decides nothing, knows no store and no SQL: keys, values
+// Package part holds the command parts of the table machine (doors/sql/machine): the rows that a transaction wrote, at once or in pieces, and
+// changes of the catalogue. It is their meaning as data, their encoding, results and rejections. It decides nothing, knows no store and no SQL: keys, values
 // and definitions are bytes that the sql door has encoded.
 package part
 
@@ -15,21 +15,51 @@ type Kind byte
 const (
 	Commit   Kind = 1 + iota // the writes of a transaction
 	Define                   // changes of the catalogue
-	lastKind = Define
+	Stage                    // writes of a transaction that is not committed yet, and too large for one Commit
+	Decide                   // commits what was staged, or drops it, or has it prepared
+	Move                     // moves some of what was staged and committed to its place
+	lastKind = Move
 )
 
 // Level is the cluster's level from which on the parts may be proposed.
 const Level uint16 = 7
 
+// StageLevel is that of Stage, Decide and Move.
+const StageLevel uint16 = 8
+
+// PartLevel is the cluster's level from which on an encoded part may be proposed, if that is later than the machine's own.
+func PartLevel(body []byte) uint16 {
+	if len(body) > 0 && Kind(body[0]) >= Stage {
+		return StageLevel
+	}
+	return 0
+}
+
 // Part is one command to the table machine. Which fields count depends on Kind.
 type Part struct {
 	Kind Kind
 
-	// Commit: the tables that the transaction wrote, by ascending id.
+	// Commit, Stage: the tables that the transaction wrote, by ascending id. A Stage has Ops of each, and no other numbers of theirs. Decide: the
+	// tables whose next value or next row the transaction raises, without Ops.
 	Tables []Writes
-	// Commit: the rows that the transaction has read, by table. The leader sends none: locks and the term protect what a transaction has read.
-	// The simulation sends them, and its machines compare.
+	// Commit, Decide: the rows that the transaction has read, by table. The leader sends none: locks and the term protect what a transaction has
+	// read. The simulation sends them, and its machines compare.
 	Reads []Read
+
+	// Stage, Decide, Move: the number of the transaction, from 1. The leader gives it, and no transaction that is staged has it.
+	Tx uint64
+	// Stage: this is the transaction's first piece.
+	First bool
+	// Decide: what becomes of the transaction.
+	Verdict Verdict
+	// Decide: to commit or to prepare, the hash over all pieces in order, 0 of none. A transaction of which a piece is missing is not committed.
+	Hash uint64
+	// Decide: to prepare, what the transaction is called. No other one that is prepared has the name.
+	Name []byte
+	// Decide: to prepare, the locks that the transaction keeps beside those of what it has staged.
+	Locks []Lock
+	// Move: about how many bytes of keys and values are moved at most. A row is moved if there is one left.
+	Bytes uint64
 
 	// Define: what changes, in order. At least one.
 	Changes []Change
@@ -53,14 +83,35 @@ type Writes struct {
 	Ops []byte
 }
 
+// Verdict is what becomes of a transaction that was staged.
+type Verdict byte
+
+// The verdicts.
+const (
+	CommitStaged Verdict = 1 + iota
+	DropStaged
+	// PrepareStaged keeps the transaction whatever happens, until one of the others is decided. It may have staged nothing.
+	PrepareStaged
+	lastVerdict = PrepareStaged
+)
+
+// Lock is a row, or an entry of an index, that a prepared transaction has locked and not written.
+type Lock struct {
+	Table, Index uint64
+	Key          []byte
+	Shared       bool
+}
+
 // Action says what an Op does.
 type Action byte
 
-// The actions. Insert and Update are carried out alike. A machine that verifies holds them to what the store has.
+// The actions. Insert and Update are carried out alike. A machine that verifies holds them to what the store has. The Ops of a Stage say what they do
+// to the rows that are committed, whatever earlier pieces of the transaction did.
 const (
 	Insert Action = iota
 	Update
 	Delete
+	Retract // of a Stage alone: an earlier piece has inserted the row, and there will be none
 )
 
 // Op writes one row, or one entry of an index.
@@ -68,7 +119,7 @@ type Op struct {
 	Action Action
 	Index  uint64 // 0: the rows themselves
 	Key    []byte // in the index's order; not empty
-	Value  []byte // nothing for Delete
+	Value  []byte // nothing for Delete and Retract
 }
 
 // Read is a row that a transaction has seen.
@@ -132,6 +183,7 @@ const (
 	MaxChanges    = 4096    // changes of one Define
 	MaxName       = 256     // bytes of a name: 64 characters of four bytes
 	MaxDefinition = 1 << 20 // bytes of a definition
+	MaxXID        = 192     // bytes of the name of a prepared transaction: MySQL's 128, and what goes with them
 	MaxIndexes    = 64      // indexes of a table, as in MySQL
 	MaxIndexID    = 1<<16 - 1
 	MaxKey        = 8 << 10 // bytes of a row's key: MySQL's 3,072 with every byte escaped, and what goes with them
@@ -146,6 +198,12 @@ type Defined struct {
 	Created []uint64
 }
 
+// Moved is the result of a Move.
+type Moved struct {
+	// Done: nothing of the transaction is staged any more.
+	Done bool
+}
+
 // Rejection codes.
 const (
 	StaleDefinition entry.Code = 801 // a table was altered or dropped since its definition was read
@@ -154,5 +212,8 @@ const (
 	TableExists     entry.Code = 804
 	UnknownTable    entry.Code = 805
 	CatalogueFull   entry.Code = 806 // no room for another definition
+	NotStaged       entry.Code = 807 // the transaction is not staged, or not as the part has it
+	TableMoving     entry.Code = 808 // rows of the table are committed and not moved yet, or prepared
+	DuplicateName   entry.Code = 809 // another prepared transaction has the name
 	MalformedPart   entry.Code = 899 // a part this build decodes but nobody should have proposed
 )

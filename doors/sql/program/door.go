@@ -56,7 +56,7 @@ var Door = serve.Door{
 			{Name: claimPackets, Weight: 10, Floor: leastPackets, Ceiling: 256 << 20},
 			{Name: claimLocks, Weight: 36, Floor: leastLocks, Ceiling: 96 << 20}}
 	},
-	Rows: "sc the catalogue, sd databases, st tables, sn their numbers, sr rows and entries of indexes",
+	Rows: "sc the catalogue, sd databases, st tables, sn their numbers, sr rows and entries of indexes, sx transactions that are staged, sp their rows",
 	Try: func(at cli.Address, _ string) []string {
 		host, p, err := net.SplitHostPort(at.String())
 		if err != nil {
@@ -135,7 +135,8 @@ func (r *running) work(h *serve.Host) {
 	if r.at == nil {
 		return
 	}
-	r.worker = txn.New(h.Node, txn.Options{View: func() (store.View, error) { return h.Node.View() }, Lane: lane, LockBytes: max(r.shares.Of(claimLocks), leastLocks)})
+	r.worker = txn.New(h.Node, txn.Options{View: func() (store.View, error) { return h.Node.View() }, Staged: r.tables.Staged, Lane: lane,
+		LockBytes: max(r.shares.Of(claimLocks), leastLocks)})
 	r.shares.Ledger.Hold(claimLocks, budget.Holder{Held: r.worker.HeldLocks, Bound: r.worker.BoundLocks})
 	r.users = account.New(account.Options{State: h.Node.Ident().State, Confirm: r.confirm, MaxBytes: r.idents,
 		Propose: func(ctx context.Context, parts ...entry.Part) (*entry.Result, error) {

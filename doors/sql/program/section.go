@@ -10,8 +10,10 @@ import (
 var (
 	descStatements = admin.NewDesc("sql_statements_total", "Statements, by what they do with the session's transaction.", "kind")
 	descErrors     = admin.NewDesc("sql_errors_total", "Answers that were errors, by MySQL's number.", "code")
+	descRetries    = admin.NewDesc("sql_retries_total", "Statements that ran again, unseen by their clients, because they were known to have had no effect.", "cause")
 	descSessions   = admin.NewDesc("sql_sessions", "Clients that are logged in.")
 	descPlans      = admin.NewDesc("sql_plans", "Plans that are kept for the next execution.")
+	descStaged     = admin.NewDesc("sql_staged_transactions", "Large transactions of which the log has rows that are not at their places.", "state")
 )
 
 // Status is what the door says of itself.
@@ -44,8 +46,21 @@ func (r *running) section() admin.Section {
 			for code, n := range c.Errors { // any order: the collector sorts
 				m.Count(descErrors, n, strconv.Itoa(int(code)))
 			}
+			for cause, n := range c.Retries { // any order: the collector sorts
+				m.Count(descRetries, n, cause)
+			}
 			m.Gauge(descSessions, float64(r.door.Sessions()))
 			m.Gauge(descPlans, float64(r.door.Plans().Kept))
+			open, committed := 0, 0
+			for _, s := range r.tables.Staged().All {
+				if s.Committed {
+					committed++
+				} else {
+					open++
+				}
+			}
+			m.Gauge(descStaged, float64(open), "open")
+			m.Gauge(descStaged, float64(committed), "committed")
 		},
 	}
 }

@@ -20,12 +20,16 @@ import (
 
 // book is everything about SQL transactions in one run: the clients, what they were told, and the checks of it.
 type book struct {
-	w         *sim.World
-	r         *rand.Rand
-	lockBytes int64
-	slow      int // one in so many pauses of a client is long
-	verify    bool
-	defect    txn.Break
+	w          *sim.World
+	r          *rand.Rand
+	lockBytes  int64
+	slow       int // one in so many pauses of a client is long
+	verify     bool
+	defect     txn.Break
+	stage      int  // bytes from which on a transaction is staged; 0: as on a server, where it has to make room for locks
+	piece      int  // bytes of a piece
+	early      bool // an index is public before it is built
+	repeatable bool // seats are counted at REPEATABLE READ, which lets write skew happen
 
 	workers map[*sim.Member]*worker
 	txs     []*transaction // in the order in which they began
@@ -35,6 +39,7 @@ type book struct {
 	users   userBook
 	lastRow uint64 // the largest number that a row of numbered was given
 	done    bool   // no more transactions begin
+	kept    []*preparedOne
 }
 
 // worker is the transactions of one process of a member.
@@ -59,6 +64,13 @@ const (
 	ReleaseBeforeApply = "locks released before apply"
 	ViewBeforeLock     = "view taken before the lock"
 	NoConfirm          = "lock-only commit unconfirmed"
+	StagedUnlocked     = "staged transaction not locked by the next leader"
+	StatusFirst        = "committed before the last piece"
+	NoMerge            = "rows on the move not merged"
+	NoRanges           = "ranges are not locked"
+	RangesPassStaged   = "ranges do not wait for staged rows"
+	PublicEarly        = "index public before it is built"
+	Repeatable         = "counted at REPEATABLE READ"
 )
 
 var defects = map[string]txn.Break{
@@ -67,12 +79,17 @@ var defects = map[string]txn.Break{
 	ReleaseBeforeApply: {ReleaseBeforeApply: true},
 	ViewBeforeLock:     {ViewBeforeLock: true},
 	NoConfirm:          {NoConfirm: true},
+	StagedUnlocked:     {StagedUnlocked: true},
+	StatusFirst:        {StatusFirst: true},
+	NoMerge:            {NoMerge: true},
+	NoRanges:           {NoRanges: true},
+	RangesPassStaged:   {RangesPassStaged: true},
 }
 
 // begin draws what a run has of transactions; nil: none. A run with chosen faults has none unless it asks for other doors, so that its seeds go on
 // meaning the same.
 func begin(opt *sim.Options) *book {
-	b := &book{r: rand.New(rand.NewPCG(opt.Seed, 9)), lockBytes: 1 << 20, verify: !opt.Outside, defect: defects[opt.Defect],
+	b := &book{r: rand.New(rand.NewPCG(opt.Seed, 9)), lockBytes: 1 << 20, verify: !opt.Outside, defect: defects[opt.Defect], repeatable: opt.Defect == Repeatable, early: opt.Defect == PublicEarly,
 		workers: map[*sim.Member]*worker{}, users: userBook{all: map[userKey]*user{}}}
 	if !opt.Doors && (opt.Faults != nil || b.r.IntN(2) != 0) {
 		return nil
@@ -81,6 +98,8 @@ func begin(opt *sim.Options) *book {
 	if b.r.IntN(4) == 0 {
 		b.lockBytes = fewLocks
 	}
+	large := rand.New(rand.NewPCG(opt.Seed, 36))
+	b.stage, b.piece = []int{0, 100, 300, 300}[large.IntN(4)], []int{40, 150, 400}[large.IntN(3)]
 	return b
 }
 
@@ -116,7 +135,8 @@ func (b *book) work(h *sim.Member) {
 		}
 		return v, nil
 	}
-	w := &worker{process: h.Process(), Worker: txn.New(n, txn.Options{View: view, Lane: lane, LockBytes: b.lockBytes, Verify: b.verify, Break: b.defect})}
+	w := &worker{process: h.Process(), Worker: txn.New(n, txn.Options{View: view, Staged: machineOf(h).Staged, Lane: lane,
+		LockBytes: b.lockBytes, StageBytes: b.stage, PieceBytes: b.piece, Verify: b.verify, Break: b.defect})}
 	b.workers[h] = w
 	w.Run()
 }
@@ -133,23 +153,34 @@ const (
 	ListBroken = "list broken"           // two lists that were read are not one the beginning of the other, or no order explains all of them
 	StaleRead  = "stale read"            // a transaction did not see what was acknowledged before
 	TwoOfAKey  = "two of a unique key"   // two rows have one unique key, or an index and its rows differ
+	HalfSeen   = "half of a transaction" // some of its rows were read with others from before it
+	WriteSkew  = "write skew"            // transactions of which each has kept a promise have broken it together
 	GivenTwice = "value was given twice" // two transactions were given one value of AUTO_INCREMENT, or one row's number
 )
 
 // The figures of a run (sim.World.Count).
 const (
-	Commits    = "transactions committed"
-	Locked     = "transactions that only locked"
-	RolledBack = "transactions without an effect"
-	Open       = "transactions with an open outcome"
-	Deadlocks  = "deadlocks"
-	TakenBack  = "statements taken back"
-	TermsOver  = "transactions that ended with their term"
-	Snapshots  = "snapshots read"
-	Given      = "values of AUTO_INCREMENT given"
-	Numbered   = "numbers given to rows"
-	Duplicates = "duplicates of a unique key refused"
-	Altered    = "definitions changed"
+	Commits      = "transactions committed"
+	Locked       = "transactions that only locked"
+	RolledBack   = "transactions without an effect"
+	Open         = "transactions with an open outcome"
+	Deadlocks    = "deadlocks"
+	TakenBack    = "statements taken back"
+	TermsOver    = "transactions that ended with their term"
+	Snapshots    = "snapshots read"
+	Given        = "values of AUTO_INCREMENT given"
+	Numbered     = "numbers given to rows"
+	Duplicates   = "duplicates of a unique key refused"
+	Altered      = "definitions changed"
+	Turns        = "wheels turned"
+	Wheels       = "wheels read"
+	Pieces       = "transactions whose statement could not be taken back alone"
+	Staged       = "members' moments with staged rows of several transactions"
+	IndexesRead  = "indexes read that come and go"
+	IndexesBuilt = "indexes built beside writers"
+	Ranges       = "ranges locked"
+	Prepared     = "transactions decided that were prepared"
+	PreparedAt   = "of these by another leader"
 )
 
 // Begin implements sim.Workload.
@@ -162,7 +193,11 @@ func (b *book) Begin(w *sim.World) {
 }
 
 // Turn implements sim.Workload: there is nothing that a member shows by itself.
-func (b *book) Turn(*sim.Member, bool) {}
+func (b *book) Turn(h *sim.Member, changed bool) {
+	if changed && len(machineOf(h).Staged().All) > 1 {
+		b.w.Count(Staged, 1)
+	}
+}
 
 // End implements sim.Workload.
 func (b *book) End() { b.done = true }
@@ -171,6 +206,15 @@ func (b *book) End() { b.done = true }
 func (b *book) Settled(h *sim.Member) string {
 	if w := b.workers[h]; w != nil && w.process == h.Process() && w.open > 0 {
 		return fmt.Sprintf("%s has %d transactions that have not ended", h.Name(), w.open)
+	}
+	if n := len(b.kept); n > 0 {
+		return fmt.Sprintf("%d transactions are prepared, and not decided", n)
+	}
+	if n := len(machineOf(h).Staged().All); n > 0 {
+		return fmt.Sprintf("%s has %d transactions that are staged", h.Name(), n)
+	}
+	if w := b.workers[h]; w != nil && w.HeldLocks() > 0 {
+		return fmt.Sprintf("%s has locks of %d bytes", h.Name(), w.HeldLocks())
 	}
 	return ""
 }

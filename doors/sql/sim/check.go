@@ -53,6 +53,9 @@ func (b *book) Check(all []*sim.Member) {
 	b.checkLists(h, took)
 	b.checkUsers(h, took)
 	b.checkNumbered(h, took)
+	b.checkWheel(h, took)
+	b.checkPainted(h)
+	b.checkSeats(b.read(h, seats, 0))
 	b.checkLocks(all)
 	for _, name := range tableNames {
 		if is, want := table(h, name).Rows(), len(b.read(h, name, 0)); is != uint64(want) {

@@ -92,6 +92,8 @@ func (c *client) session(h *sim.Member, wk *worker, gone chan struct{}) {
 		t.define("creates the tables", creation()...)
 	case b.r.IntN(40) == 0:
 		t.alter()
+	case b.r.IntN(30) == 0:
+		t.index()
 	default:
 		t.run()
 	}
@@ -104,7 +106,7 @@ func goesOn(err error) bool {
 
 // noEffect reports whether an error says that a transaction had no effect.
 func noEffect(err error) bool {
-	for _, known := range []error{txn.ErrTermOver, txn.ErrDeadlock, txn.ErrOverloaded, txn.ErrInterrupted, node.ErrStopped, node.ErrLevel,
+	for _, known := range []error{txn.ErrTermOver, txn.ErrDeadlock, txn.ErrOverloaded, txn.ErrInterrupted, txn.ErrPieces, txn.ErrRanges, node.ErrStopped, node.ErrLevel,
 		store.ErrReplaced, store.ErrClosed, context.DeadlineExceeded} {
 		if errors.Is(err, known) {
 			return true
@@ -122,9 +124,12 @@ const (
 	users    = "users"    // AUTO_INCREMENT → who has inserted it, and a name; index 1 is unique: name → AUTO_INCREMENT
 	marks    = "marks"    // a transaction → nothing: each one that writes inserts its own row
 	numbered = "numbered" // a number that the table has given → the transaction
+	wheel    = "wheel"    // a spoke → how often the wheel was turned; every spoke has the same
+	seats    = "seats"    // number of a table, and a transaction → nothing
+	painted  = "painted"  // number → colour; index 1 comes and goes
 )
 
-var tableNames = []string{accounts, lists, users, marks, numbered}
+var tableNames = []string{accounts, lists, users, marks, numbered, wheel, seats, painted}
 
 // byName is the index of names.
 const byName = 1
@@ -144,7 +149,12 @@ func creation() []sqlpart.Change {
 
 // define makes changes of the catalogue.
 func (t *transaction) define(what string, changes ...sqlpart.Change) {
-	_, err := t.x.Define(changes)
+	t.defineBy(t.x, what, changes...)
+}
+
+// defineBy makes them in a transaction, and reports whether they were made.
+func (t *transaction) defineBy(x *txn.Tx, what string, changes ...sqlpart.Change) bool {
+	_, err := x.Define(changes)
 	t.trace("%s: %v", what, err)
 	switch {
 	case err == nil:
@@ -154,12 +164,17 @@ func (t *transaction) define(what string, changes ...sqlpart.Change) {
 	default:
 		t.b.w.Fail(sim.WrongOutcome, "%s: %s %s: %v", t.h.Name(), t, what, err)
 	}
+	return err == nil
 }
 
 // alter changes the definition of a table, and sometimes the next value of AUTO_INCREMENT.
 func (t *transaction) alter() {
 	r := t.b.r
 	name := tableNames[r.IntN(len(tableNames))]
+	if err := t.x.LockDefinition(table(t.h, name).ID, t.wait()); err != nil {
+		t.failed(err)
+		return
+	}
 	table, err := t.use(name, lock.Exclusive)
 	if err != nil {
 		t.failed(err)

@@ -13,6 +13,7 @@ const listCount = 4
 type known struct {
 	lists  [listCount]int // how long each list is at least
 	opened bool           // there are accounts
+	turns  uint64         // how often the wheel was turned at least
 }
 
 // point is a moment in the order of all transactions: of a transaction as a whole, or of a snapshot that it has read.

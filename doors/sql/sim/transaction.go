@@ -45,6 +45,7 @@ type transaction struct {
 	given    []uint64 // values of AUTO_INCREMENT
 	rows     []uint64 // of numbered that it has inserted
 	emptied  []uint64 // and that it has removed
+	turned   turned   // the wheel
 	// claims are what it has read with locks. They hold if it has taken effect, and only then.
 	claims []func()
 }
@@ -131,7 +132,7 @@ func (t *transaction) run() {
 			t.think()
 		}
 		mark, inserted, removed, money, own := t.x.Mark(), slices.Clone(t.inserted), slices.Clone(t.removed), t.money, maps.Clone(t.own)
-		rows, emptied := len(t.rows), len(t.emptied)
+		rows, emptied, turned := len(t.rows), len(t.emptied), t.turned
 		err := kinds[r.IntN(len(kinds))](t)
 		if err == nil && r.IntN(10) == 0 {
 			err = errTakenBack
@@ -141,8 +142,12 @@ func (t *transaction) run() {
 		case goesOn(err), errors.Is(err, errTakenBack):
 			t.trace("takes a statement back: %v", err)
 			t.b.w.Count(TakenBack, 1)
-			t.x.RollbackTo(mark)
-			t.inserted, t.removed, t.money, t.own = inserted, removed, money, own
+			if err := t.x.RollbackTo(mark); err != nil {
+				t.b.w.Count(Pieces, 1)
+				t.failed(err)
+				return
+			}
+			t.inserted, t.removed, t.money, t.own, t.turned = inserted, removed, money, own, turned
 			t.rows, t.emptied = t.rows[:rows], t.emptied[:emptied]
 		default:
 			t.failed(err)
@@ -164,10 +169,12 @@ func (t *transaction) run() {
 var (
 	writers = []func(*transaction) error{(*transaction).transfer, (*transaction).transfer, (*transaction).total, (*transaction).totalLocked,
 		(*transaction).append, (*transaction).append, (*transaction).readLocked, (*transaction).readLists, (*transaction).insert,
-		(*transaction).insert, (*transaction).find, (*transaction).remove, (*transaction).insertNumbered, (*transaction).insertNumbered,
-		(*transaction).removeNumbered}
+		(*transaction).insert, (*transaction).find, (*transaction).remove, (*transaction).insert, (*transaction).turnWheel, (*transaction).readWheel, (*transaction).readSpokes, (*transaction).insertNumbered, (*transaction).insertNumbered,
+		(*transaction).removeNumbered, (*transaction).sit, (*transaction).sit,
+		(*transaction).paint, (*transaction).paint, (*transaction).paint, (*transaction).readPainted}
 	readers = []func(*transaction) error{(*transaction).total, (*transaction).totalLocked, (*transaction).readLocked, (*transaction).readLocked,
-		(*transaction).readLists, (*transaction).find, (*transaction).find}
+		(*transaction).readLists, (*transaction).find, (*transaction).find, (*transaction).readWheel, (*transaction).readSpokes, (*transaction).readSpokes,
+		(*transaction).readPainted, (*transaction).readPainted}
 )
 
 // mark inserts the transaction's row into marks.
@@ -215,6 +222,7 @@ func (t *transaction) failed(err error) {
 		w.Count(TermsOver, 1)
 		t.c.home = nil
 	case goesOn(err), noEffect(err):
+	case errors.Is(err, txn.ErrUnknown): // a piece of it was to be staged when the member stopped
 	default:
 		w.Fail(sim.WrongOutcome, "%s: %s ended with %v", t.h.Name(), t, err)
 	}
@@ -225,6 +233,10 @@ func (t *transaction) commit() {
 	if t.writes {
 		t.outcome = open
 		t.attempted()
+	}
+	if t.writes && t.b.r.IntN(6) == 0 {
+		t.prepare()
+		return
 	}
 	err := t.x.Commit()
 	t.trace("commits: %v", err)
@@ -261,6 +273,7 @@ func (t *transaction) acknowledged() {
 	if t.money {
 		t.b.known.opened = true
 	}
+	t.b.known.turns = max(t.b.known.turns, t.turned.at)
 	t.holds()
 	t.b.users.acknowledge(t)
 }

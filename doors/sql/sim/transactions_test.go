@@ -37,7 +37,7 @@ func TestTransactionsHold(t *testing.T) {
 		sum.Add(rep)
 	}
 	t.Logf("%d seeds in %v: %s", n, time.Since(start).Round(100*time.Millisecond), sum.Counts())
-	for _, what := range []string{Commits, Locked, Deadlocks, TakenBack, TermsOver, Snapshots, Given, Numbered, Duplicates, Altered} {
+	for _, what := range []string{Commits, Locked, Deadlocks, TakenBack, TermsOver, Snapshots, Given, Numbered, Duplicates, Altered, Turns, Wheels, Pieces, Staged, Ranges, IndexesRead, IndexesBuilt, Prepared, PreparedAt} {
 		if sum.More[what] == 0 {
 			t.Errorf("that tested nothing: no %s", what)
 		}
@@ -47,10 +47,10 @@ func TestTransactionsHold(t *testing.T) {
 	}
 }
 
-// TestDefectsAreCaught: four builds of package txn that are broken on purpose. What clients are told is enough to find each one, and machines that
+// TestDefectsAreCaught: builds of package txn that are broken on purpose. What clients are told is enough to find each one, and machines that
 // verify find most of them sooner.
 func TestDefectsAreCaught(t *testing.T) {
-	told := []string{CommitLost, MoneyLost, ListBroken, StaleRead, TwoOfAKey, GivenTwice, sim.WrongOutcome}
+	told := []string{CommitLost, MoneyLost, ListBroken, StaleRead, TwoOfAKey, GivenTwice, HalfSeen, WriteSkew, sim.WrongOutcome}
 	for _, c := range []struct {
 		defect string
 		opt    sim.Options
@@ -59,6 +59,13 @@ func TestDefectsAreCaught(t *testing.T) {
 		{ReleaseBeforeApply, options(3, sim.Transfer)},
 		{ViewBeforeLock, options(3, sim.Transfer)},
 		{NoConfirm, options(5, sim.Pause, sim.Flush, sim.Flush, sim.Flush)},
+		{StagedUnlocked, options(3, sim.Transfer, sim.Flush)},
+		{StatusFirst, options(3, sim.Transfer)},
+		{NoMerge, options(3, sim.Transfer)},
+		{NoRanges, options(3, sim.Transfer)},
+		{RangesPassStaged, options(3, sim.Transfer)},
+		{PublicEarly, options(3, sim.Transfer)},
+		{Repeatable, options(3, sim.Transfer)},
 	} {
 		for _, outside := range []bool{false, true} {
 			opt := c.opt

@@ -20,7 +20,16 @@ type Buffer struct {
 	bytes int // of the encoded writes, about
 	all   sorted
 	undo  []undo
+	gone  int // undos that were dropped: what they belong to is staged
+
+	tx     uint64      // by which the log knows what is staged
+	pieces readsPieces // nil: nothing is staged
+	piece  int         // how often something was staged
 }
+
+// readsPieces reads what is staged of the rows from lower to upper, as the log has it by now. The caller closes the iterator, whose keys are those of
+// AppendPiece.
+type readsPieces func(lower, upper []byte) (store.Iter, error)
 
 // row is a key that the transaction has written.
 type row struct {
@@ -74,11 +83,15 @@ func (b *Buffer) write(key, value []byte, deleted bool, stored int) error {
 }
 
 // Mark returns a place to which Rollback may go back.
-func (b *Buffer) Mark() int { return len(b.undo) }
+func (b *Buffer) Mark() int { return b.gone + len(b.undo) }
 
-// Rollback takes back everything that was written since the mark. Marks behind it are of no use any more.
-func (b *Buffer) Rollback(mark int) {
-	for len(b.undo) > mark {
+// Rollback takes back everything that was written since the mark. Marks behind it are of no use any more. False: some of it is staged, and nothing was
+// taken back.
+func (b *Buffer) Rollback(mark int) bool {
+	if mark < b.gone {
+		return false
+	}
+	for len(b.undo) > mark-b.gone {
 		u := b.undo[len(b.undo)-1]
 		b.undo = b.undo[:len(b.undo)-1]
 		b.bytes += len(u.value) - len(u.row.value)
@@ -89,6 +102,21 @@ func (b *Buffer) Rollback(mark int) {
 		}
 		u.row.value, u.row.deleted = u.value, u.deleted
 	}
+	return true
+}
+
+// keep has no write before now taken back any more.
+func (b *Buffer) keep() {
+	b.gone += len(b.undo)
+	b.undo = nil
+}
+
+// staged empties the buffer: all that it has is staged under a number, and read by pieces from now on.
+func (b *Buffer) staged(tx uint64, pieces readsPieces) {
+	b.keep()
+	b.all, b.bytes = sorted{}, 0
+	b.tx, b.pieces = tx, pieces
+	b.piece++
 }
 
 // Get returns the value that the transaction has given a key. known false: it has not written the key, or taken that back. A nil value of a known
@@ -104,11 +132,26 @@ func (b *Buffer) Get(key []byte) (value []byte, deleted, known bool) {
 // Writes encodes what the transaction has written, by table. Version and NextAuto are the caller's to set. A row that was inserted and deleted
 // again is left out.
 func (b *Buffer) Writes() []sqlpart.Writes {
-	var all []sqlpart.Writes
-	for _, block := range b.all.blocks {
-		for _, r := range block {
-			if r.deleted && r.stored < 0 {
+	all, _ := b.writes(place{}, 0)
+	return all
+}
+
+// place is where a row of a sorted is: its block, and where it is in that.
+type place struct{ block, row int }
+
+// writes is Writes from a place on. most above 0: up to about so many bytes, as a piece that is staged, in which a row that was inserted and deleted
+// again is taken back. It returns where it has stopped, and no writes at the end.
+func (b *Buffer) writes(from place, most int) (all []sqlpart.Writes, at place) {
+	bytes := 0
+	for at = from; at.block < len(b.all.blocks); at.block, at.row = at.block+1, 0 {
+		for block := b.all.blocks[at.block]; at.row < len(block); at.row++ {
+			r := block[at.row]
+			never := r.deleted && r.stored < 0
+			if never && most == 0 {
 				continue
+			}
+			if bytes += len(r.key) + len(r.value) + opBytes; most > 0 && len(all) > 0 && bytes > most {
+				return all, at
 			}
 			table := uint64(binary.BigEndian.Uint32(r.key[2:]))
 			op := sqlpart.Op{Index: uint64(binary.BigEndian.Uint16(r.key[6:])), Key: r.key[sqlmachine.PrefixBytes:], Value: r.value}
@@ -118,6 +161,8 @@ func (b *Buffer) Writes() []sqlpart.Writes {
 			w := &all[len(all)-1]
 			grows := int64(0)
 			switch {
+			case never:
+				op.Action = sqlpart.Retract
 			case r.deleted:
 				op.Action, grows = sqlpart.Delete, -1
 			case r.stored < 0:
@@ -134,12 +179,17 @@ func (b *Buffer) Writes() []sqlpart.Writes {
 			w.Ops = sqlpart.AppendOp(w.Ops, &op)
 		}
 	}
-	return all
+	return all, at
 }
 
 // NewIter iterates over [lower, upper) of base with the transaction's writes laid over it. Values of rows come without their head. Writes of the
 // transaction between two moves are seen by the next move. The iterator takes base over and closes it. It asks t for
 // each row, if t is not nil.
 func (b *Buffer) NewIter(base store.Iter, lower, upper []byte, t *turn.Turn) store.Iter {
+	return b.over(&bare{base}, lower, upper, t)
+}
+
+// over is NewIter over rows without heads.
+func (b *Buffer) over(base store.Iter, lower, upper []byte, t *turn.Turn) store.Iter {
 	return &iter{b: b, base: base, lower: lower, upper: upper, turn: t}
 }

@@ -27,6 +27,17 @@ func (x *Tx) Flush() error {
 	if x.ended {
 		return ErrEnded
 	}
+	if x.staged != nil {
+		if err := x.commitStaged(); err != nil {
+			x.endFor(err)
+			return err
+		}
+		if x.ended {
+			return ErrUnknown
+		}
+		x.own, x.reads = NewBuffer(x.t.w.opt.MaxBytes), nil
+		return x.Refresh()
+	}
 	writes := x.writes()
 	if len(writes) == 0 {
 		return nil
@@ -41,14 +52,20 @@ func (x *Tx) Flush() error {
 // ask proposes a part, and ends the transaction where its term or the member has ended.
 func (x *Tx) ask(part *sqlpart.Part) (*entry.Result, error) {
 	res, err := x.propose(entry.Part{Machine: sqlpart.Machine, Body: sqlpart.AppendPart(nil, part)})
-	switch {
-	case err == nil:
+	if err == nil {
 		x.wrote = res
+	}
+	x.endFor(err)
+	return res, err
+}
+
+// endFor ends the transaction where an error of a command says that its term or the member has ended.
+func (x *Tx) endFor(err error) {
+	switch {
 	case errors.Is(err, ErrUnknown):
 		x.ended = true // the locks stay: the command may still take effect, and the member stops
 		x.closeView()
 	case errors.Is(err, ErrTermOver):
 		x.end()
 	}
-	return res, err
 }

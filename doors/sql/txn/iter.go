@@ -8,13 +8,16 @@ import (
 	"github.com/holdfastdb/holdfast/doors/sql/turn"
 )
 
-// iter lays a Buffer over an iterator of the store. It remembers its place by key and looks the next row of the buffer up at each move, so that
-// the buffer may change meanwhile.
+// iter lays a Buffer over an iterator of rows without heads. It remembers its place by key and looks the next row of the buffer up at each move, so
+// that the buffer may change meanwhile, and may be staged.
 type iter struct {
 	b            *Buffer
-	base         store.Iter
+	base         store.Iter // with what the buffer has staged laid over it
 	lower, upper []byte
 	turn         *turn.Turn // asked for each row; nil: none is
+	pieces       *layered   // of base: what the buffer has staged; nil: nothing
+	piece        int        // the buffer's, when pieces was made
+	err          error      // of making it
 
 	valid bool
 	key   []byte // of the current row
@@ -23,11 +26,45 @@ type iter struct {
 	back  bool   // base stands at or before key
 }
 
+// bare is an iterator of the store whose rows come without their head.
+type bare struct{ store.Iter }
+
+func (b *bare) Value() ([]byte, error) {
+	v, err := b.Iter.Value()
+	if err == nil && sqlmachine.HasHead(b.Key()) {
+		_, v, err = sqlmachine.Row(v)
+	}
+	return v, err
+}
+
+// renew takes in what was staged since the last move. False: it cannot be read.
+func (it *iter) renew() bool {
+	if it.piece == it.b.piece {
+		return it.err == nil
+	}
+	it.piece, it.ahead, it.back = it.b.piece, false, false
+	over, err := it.b.pieces(it.lower, it.upper)
+	if err != nil {
+		it.err = err
+		return it.none()
+	}
+	if it.pieces != nil {
+		it.err = it.pieces.lay(over)
+		return it.err == nil
+	}
+	it.pieces = newLayered(it.base, over, it.b.tx, it.upper)
+	it.base = it.pieces
+	return true
+}
+
 func (it *iter) First() bool { return it.SeekGE(it.lower) }
 
 func (it *iter) SeekGE(key []byte) bool {
 	if bytes.Compare(key, it.lower) < 0 {
 		key = it.lower
+	}
+	if !it.renew() {
+		return false
 	}
 	key = bytes.Clone(key)
 	it.base.SeekGE(key)
@@ -42,6 +79,9 @@ func (it *iter) SeekLT(key []byte) bool {
 	if it.upper != nil && (key == nil || bytes.Compare(key, it.upper) > 0) {
 		key = it.upper
 	}
+	if !it.renew() {
+		return false
+	}
 	key = bytes.Clone(key)
 	if key == nil {
 		it.base.Last()
@@ -53,7 +93,7 @@ func (it *iter) SeekLT(key []byte) bool {
 }
 
 func (it *iter) Next() bool {
-	if !it.valid {
+	if !it.valid || !it.renew() {
 		return false
 	}
 	if !it.ahead {
@@ -64,7 +104,7 @@ func (it *iter) Next() bool {
 }
 
 func (it *iter) Prev() bool {
-	if !it.valid {
+	if !it.valid || !it.renew() {
 		return false
 	}
 	if !it.back {
@@ -153,13 +193,15 @@ func (it *iter) Value() ([]byte, error) {
 	if it.own != nil {
 		return it.own.value, nil
 	}
-	v, err := it.base.Value()
-	if err == nil && sqlmachine.HasHead(it.key) {
-		_, v, err = sqlmachine.Row(v)
-	}
-	return v, err
+	return it.base.Value()
 }
 
-func (it *iter) Error() error       { return it.base.Error() }
+func (it *iter) Error() error {
+	if it.err != nil {
+		return it.err
+	}
+	return it.base.Error()
+}
+
 func (it *iter) Loads() store.Loads { return it.base.Loads() }
 func (it *iter) Close() error       { return it.base.Close() }

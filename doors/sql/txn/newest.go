@@ -11,17 +11,17 @@ func (x *Tx) ScanNewest(table, index uint64, from, to []byte) (store.Iter, error
 	if x.ended {
 		return nil, ErrEnded
 	}
-	view, err := x.t.w.opt.View()
+	view, err := x.t.w.view()
 	if err != nil {
 		return nil, err
 	}
 	lower, upper := span(table, index, from, to)
-	base, err := view.NewIter(lower, upper)
+	base, err := view.rows(table, lower, upper)
 	if err != nil {
 		_ = view.Close() // nothing was written to it
 		return nil, err
 	}
-	return &newest{Iter: x.own.NewIter(base, lower, upper, x.turn), view: view}, nil
+	return &newest{Iter: x.own.over(base, lower, upper, x.turn), view: view}, nil
 }
 
 // newest is an iterator that has a view of its own.
@@ -45,13 +45,8 @@ func (x *Tx) Newest(table, index uint64, key []byte) (value []byte, exists bool,
 		return nil, false, ErrEnded
 	}
 	full := append(sqlmachine.AppendPrefix(nil, table, index), key...)
-	if own, deleted, known := x.own.Get(full); known {
-		return own, !deleted, nil
+	if own, deleted, known, err := x.written(full); err != nil || known {
+		return own, known && !deleted, err
 	}
-	view, err := x.t.w.opt.View()
-	if err != nil {
-		return nil, false, err
-	}
-	defer view.Close() // nothing was written to it
-	return readRow(view, full)
+	return x.newest(table, full)
 }

@@ -22,7 +22,7 @@ func (s *sorted) block(key []byte) int {
 	return max(0, n-1)
 }
 
-func place(block []*row, key []byte) (int, bool) {
+func find(block []*row, key []byte) (int, bool) {
 	return slices.BinarySearchFunc(block, key, func(r *row, key []byte) int { return bytes.Compare(r.key, key) })
 }
 
@@ -32,7 +32,7 @@ func (s *sorted) get(key []byte) *row {
 		return nil
 	}
 	block := s.blocks[s.block(key)]
-	if i, ok := place(block, key); ok {
+	if i, ok := find(block, key); ok {
 		return block[i]
 	}
 	return nil
@@ -46,7 +46,7 @@ func (s *sorted) add(r *row) {
 		return
 	}
 	b := s.block(r.key)
-	i, _ := place(s.blocks[b], r.key)
+	i, _ := find(s.blocks[b], r.key)
 	block := slices.Insert(s.blocks[b], i, r)
 	s.blocks[b] = block
 	if len(block) <= blockRows {
@@ -64,7 +64,7 @@ func (s *sorted) add(r *row) {
 func (s *sorted) remove(key []byte) {
 	s.rows--
 	b := s.block(key)
-	i, _ := place(s.blocks[b], key)
+	i, _ := find(s.blocks[b], key)
 	if s.blocks[b] = slices.Delete(s.blocks[b], i, i+1); len(s.blocks[b]) == 0 {
 		s.blocks = slices.Delete(s.blocks, b, b+1)
 	}
@@ -76,7 +76,7 @@ func (s *sorted) from(key []byte) *row {
 		return nil
 	}
 	b := s.block(key)
-	i, _ := place(s.blocks[b], key)
+	i, _ := find(s.blocks[b], key)
 	if i < len(s.blocks[b]) {
 		return s.blocks[b][i]
 	}
@@ -96,7 +96,7 @@ func (s *sorted) before(key []byte) *row {
 		return last[len(last)-1]
 	}
 	b := s.block(key)
-	i, _ := place(s.blocks[b], key)
+	i, _ := find(s.blocks[b], key)
 	if i > 0 {
 		return s.blocks[b][i-1]
 	}

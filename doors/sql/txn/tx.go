@@ -24,8 +24,14 @@ type Tx struct {
 	owner *lock.Owner
 	own   *Buffer
 	turn  *turn.Turn // of the session; nil: it takes no turns
-	view  store.View // of consistent reads; nil: none was made yet
+	view  *view      // of consistent reads; nil: none was made yet
 	ended bool
+
+	ranged bool // it has locked a range
+	yields bool // of those that wait in a circle it gives up
+
+	staged *staged // what the log has of it; nil: nothing
+	small  bool    // nothing can be staged: the cluster's level does not have that
 
 	wrote  *entry.Result    // of its last command that took effect; nil: there was none
 	locked bool             // it holds a lock that is not Metadata: before it commits the term is confirmed
@@ -38,7 +44,11 @@ type used struct {
 	version  uint64
 	nextAuto uint64
 	nextRow  uint64 // behind the largest number that it has given to a row; 0: it has given none
+	keys     keys
 }
+
+// Term is the transaction's.
+func (x *Tx) Term() uint64 { return x.t.number }
 
 // TakeTurns has the transaction ask t for each row, and give its place back before it waits.
 func (x *Tx) TakeTurns(t *turn.Turn) { x.turn = t }
@@ -62,11 +72,13 @@ func (x *Tx) UseTable(table, version uint64, mode lock.Mode, wait Wait) error {
 	if err := x.lock(tableKey(table), mode, wait); err != nil {
 		return err
 	}
-	if u := x.tables[table]; u != nil {
-		u.version = version
-		return nil
+	u := x.tables[table]
+	if u == nil {
+		u = &used{}
+		x.tables[table] = u
 	}
-	x.tables[table] = &used{version: version}
+	u.version = version
+	u.keys.announced(mode)
 	return nil
 }
 
@@ -87,46 +99,32 @@ func (x *Tx) lock(key []byte, mode lock.Mode, wait Wait) error {
 	if x.ended {
 		return ErrEnded
 	}
-	x.owner.SetWeight(int64(x.own.Bytes()))
+	x.owner.SetWeight(x.weight())
 	r, err := x.owner.Lock(key, mode, wait.Time != 0)
-	if r != nil {
-		x.turn.Leave()
-		m := x.t.w.m
-		switch m.Tasks().Wait(wait.Time, r.Done(), wait.Interrupt, m.StoppedC()) {
-		case 0:
-			err = r.Err()
-		case 1:
-			err = x.giveUp(r, ErrInterrupted)
-		case 2:
-			err = x.giveUp(r, lock.ErrEnded)
-		default:
-			err = x.giveUp(r, ErrLockTimeout)
-		}
+	return x.granted(mode, x.t.await(x.owner, r, err, x.turn, wait))
+}
+
+// weight is how many bytes the transaction has written, by which one of a circle is chosen to give up.
+func (x *Tx) weight() int64 {
+	if x.yields {
+		return -1
 	}
+	if x.staged == nil {
+		return int64(x.own.Bytes())
+	}
+	return int64(x.own.Bytes()) + int64(x.staged.bytes)
+}
+
+// granted ends the transaction where a request for a lock has ended it.
+func (x *Tx) granted(mode lock.Mode, err error) error {
 	switch {
 	case err == nil:
 		// Metadata is the lock of plain reads: the first of them confirms the term.
 		x.locked = x.locked || mode != lock.Metadata
-	case errors.Is(err, lock.ErrDeadlock):
+	case errors.Is(err, ErrDeadlock), errors.Is(err, ErrTermOver):
 		x.end()
-		err = ErrDeadlock
-	case errors.Is(err, lock.ErrEnded):
-		x.end()
-		err = ErrTermOver
-	case errors.Is(err, lock.ErrBusy):
-		err = ErrBusy
-	case errors.Is(err, lock.ErrFull):
-		err = ErrTooManyLocks
 	}
 	return err
-}
-
-// giveUp ends a request, unless it has ended by itself meanwhile.
-func (x *Tx) giveUp(r *lock.Request, why error) error {
-	if x.owner.GiveUp(r) {
-		return why
-	}
-	return r.Err()
 }
 
 // LockRow locks a row or an entry of an index, whether or not it is there, and returns its newest value: the transaction's own, or the one that was
@@ -136,16 +134,20 @@ func (x *Tx) LockRow(table, index uint64, key []byte, mode lock.Mode, wait Wait)
 	full := append(sqlmachine.AppendPrefix(nil, table, index), key...)
 	early := x.t.w.opt.Break.ViewBeforeLock
 	if early {
-		if value, exists, err = x.newest(full); err != nil {
+		if value, exists, err = x.newest(table, full); err != nil {
 			return nil, false, 0, err
 		}
 	}
-	if err := x.lock(full, mode, wait); err != nil {
+	mine, err := x.holds(full)
+	if err == nil && !mine {
+		err = x.lockKey(table, full, mode, wait)
+	}
+	if err != nil {
 		return nil, false, 0, err
 	}
 	// The view is opened behind the lock: the transaction that held it before has been applied by now, and no other one can write the row.
 	if !early {
-		if value, exists, err = x.newest(full); err != nil {
+		if value, exists, err = x.newest(table, full); err != nil {
 			return nil, false, 0, err
 		}
 	}
@@ -154,37 +156,30 @@ func (x *Tx) LockRow(table, index uint64, key []byte, mode lock.Mode, wait Wait)
 	if exists {
 		stored, read.Hash = len(value), sqlmachine.Hash(value)
 	}
-	if x.t.w.opt.Verify {
+	if x.t.w.opt.Verify && !mine {
 		x.reads = append(x.reads, read)
 	}
-	if own, deleted, known := x.own.Get(full); known {
+	if own, deleted, known, err := x.written(full); err != nil {
+		return nil, false, 0, err
+	} else if known {
 		value, exists = own, !deleted
 	}
 	return value, exists, stored, nil
 }
 
 // newest reads a row as it was committed last.
-func (x *Tx) newest(full []byte) (value []byte, exists bool, err error) {
-	view, err := x.t.w.opt.View()
+func (x *Tx) newest(table uint64, full []byte) (value []byte, exists bool, err error) {
+	view, err := x.t.w.view()
 	if err != nil {
 		return nil, false, err
 	}
 	defer view.Close() // nothing was written to it
-	return readRow(view, full)
-}
-
-// readRow reads a row without its head.
-func readRow(from store.Reader, full []byte) (value []byte, exists bool, err error) {
-	value, exists, err = from.Get(nil, full)
-	if err == nil && exists && sqlmachine.HasHead(full) {
-		_, value, err = sqlmachine.Row(value)
-	}
-	return value, exists, err
+	return view.row(table, full)
 }
 
 // snapshot returns the view of consistent reads. The first of them opens it, and confirms that the member leads: a member that was deposed
 // without knowing would show an old state.
-func (x *Tx) snapshot() (store.View, error) {
+func (x *Tx) snapshot() (*view, error) {
 	switch {
 	case x.ended:
 		return nil, ErrEnded
@@ -194,7 +189,7 @@ func (x *Tx) snapshot() (store.View, error) {
 	if err := x.confirm(); err != nil {
 		return nil, err
 	}
-	view, err := x.t.w.opt.View()
+	view, err := x.t.w.view()
 	if err == nil {
 		x.view = view
 	}
@@ -236,10 +231,10 @@ func (x *Tx) Get(table, index uint64, key []byte) (value []byte, exists bool, er
 	}
 	full := append(sqlmachine.AppendPrefix(nil, table, index), key...)
 	x.turn.Step()
-	if own, deleted, known := x.own.Get(full); known {
-		return own, !deleted, nil
+	if own, deleted, known, err := x.written(full); err != nil || known {
+		return own, known && !deleted, err
 	}
-	return readRow(view, full)
+	return view.row(table, full)
 }
 
 // Scan iterates over the entries of an index, or over rows, from the key from to before the key to, of the snapshot and the transaction's own
@@ -250,11 +245,11 @@ func (x *Tx) Scan(table, index uint64, from, to []byte) (store.Iter, error) {
 		return nil, err
 	}
 	lower, upper := span(table, index, from, to)
-	base, err := view.NewIter(lower, upper)
+	base, err := view.rows(table, lower, upper)
 	if err != nil {
 		return nil, err
 	}
-	return x.own.NewIter(base, lower, upper, x.turn), nil
+	return x.own.over(base, lower, upper, x.turn), nil
 }
 
 // span is where the entries of an index from the key from to before the key to lie in the store; a nil to: to the end.
@@ -267,27 +262,67 @@ func span(table, index uint64, from, to []byte) (lower, upper []byte) {
 }
 
 // Put writes a row or an entry of an index that LockRow has locked exclusively. stored is what LockRow said. The transaction keeps key and value.
-// Errors: ErrTooLarge, and nothing was written; ErrUnused; ErrEnded.
+// Errors: ErrTooLarge, and nothing was written; ErrUnused; ErrEnded. A large transaction writes to the log meanwhile, and has the errors of Commit.
 func (x *Tx) Put(table, index uint64, key, value []byte, stored int) error {
+	if err := x.mayWrite(table, len(key)+len(value)); err != nil {
+		return err
+	}
+	full := append(sqlmachine.AppendPrefix(nil, table, index), key...)
+	return x.write(func() error { return x.own.Put(full, value, stored) })
+}
+
+// write writes to the buffer, and stages what is in it where that is a lot.
+func (x *Tx) write(to func() error) error {
+	err := to()
+	if errors.Is(err, ErrTooLarge) && x.mayStage() {
+		if err = x.stage(); err == nil {
+			err = to()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return x.stageIfLarge()
+}
+
+// mayWrite judges whether the transaction may write so many bytes more.
+func (x *Tx) mayWrite(table uint64, bytes int) error {
 	if _, err := x.used(table); err != nil {
 		return err
 	}
-	return x.own.Put(append(sqlmachine.AppendPrefix(nil, table, index), key...), value, stored)
+	if x.staged != nil && x.staged.bytes+x.own.Bytes()+bytes > x.t.w.opt.MostBytes {
+		return ErrTooLarge
+	}
+	return nil
 }
 
 // Delete is Put of no row.
 func (x *Tx) Delete(table, index uint64, key []byte, stored int) error {
-	if _, err := x.used(table); err != nil {
+	if err := x.mayWrite(table, len(key)); err != nil {
 		return err
 	}
-	return x.own.Delete(append(sqlmachine.AppendPrefix(nil, table, index), key...), stored)
+	full := append(sqlmachine.AppendPrefix(nil, table, index), key...)
+	return x.write(func() error { return x.own.Delete(full, stored) })
 }
+
+// Writes reports whether a commit would have something to write.
+func (x *Tx) Writes() bool { return x.own.Bytes() > 0 || x.staged != nil }
+
+// Used reports whether the transaction has used a table, or opened its snapshot.
+func (x *Tx) Used() bool { return len(x.tables) > 0 || x.view != nil }
 
 // Mark returns a place for RollbackTo: before a statement, or a savepoint.
 func (x *Tx) Mark() int { return x.own.Mark() }
 
-// RollbackTo takes back the writes since a mark. Locks stay, as in MySQL.
-func (x *Tx) RollbackTo(mark int) { x.own.Rollback(mark) }
+// RollbackTo takes back the writes since a mark. Locks stay, as in MySQL. Error: ErrPieces, where some of the writes are staged: the whole transaction is
+// rolled back then.
+func (x *Tx) RollbackTo(mark int) error {
+	if !x.ended && x.own.Rollback(mark) {
+		return nil
+	}
+	x.end()
+	return ErrPieces
+}
 
 // Rollback ends the transaction without an effect. A second call does nothing.
 func (x *Tx) Rollback() { x.end() }
@@ -298,6 +333,13 @@ func (x *Tx) end() {
 		return
 	}
 	x.ended = true
+	if x.staged != nil {
+		x.turn.Leave()
+		if errors.Is(x.t.drop(x.staged.id), ErrUnknown) {
+			x.closeView()
+			return // the locks stay, and the member stops
+		}
+	}
 	x.owner.Release()
 	x.closeView()
 }
@@ -316,6 +358,15 @@ func (x *Tx) closeView() {
 func (x *Tx) Commit() error {
 	if x.ended {
 		return ErrEnded
+	}
+	if x.staged != nil {
+		err := x.commitStaged()
+		if errors.Is(err, ErrUnknown) {
+			x.ended = true // as below
+			x.closeView()
+		}
+		x.end()
+		return err
 	}
 	writes := x.writes()
 	if len(writes) == 0 {
@@ -361,21 +412,31 @@ func (x *Tx) writes() []sqlpart.Writes {
 			all = append(all, sqlpart.Writes{Table: id, Version: u.version, NextAuto: u.nextAuto, NextRow: u.nextRow})
 		}
 	}
-	slices.SortFunc(all, func(a, b sqlpart.Writes) int { return int(int64(a.Table) - int64(b.Table)) })
+	sortWrites(all)
 	return all
 }
 
-// propose proposes the commit in the transaction's term. The command is applied here when it returns without an error.
+// sortWrites puts writes in the order of their tables.
+func sortWrites(all []sqlpart.Writes) {
+	slices.SortFunc(all, func(a, b sqlpart.Writes) int { return int(int64(a.Table) - int64(b.Table)) })
+}
+
+// propose proposes a part in the transaction's term. The command is applied here when it returns without an error.
 func (x *Tx) propose(part entry.Part) (*entry.Result, error) {
 	x.turn.Leave()
-	m, waited, number := x.t.w.m, time.Duration(0), x.t.number
+	return x.t.propose(part)
+}
+
+// propose is Tx.propose for work of the term itself.
+func (t *term) propose(part entry.Part) (*entry.Result, error) {
+	m, waited, number := t.w.m, time.Duration(0), t.number
 	for {
-		if x.t.w.opt.Break.NoFence {
+		if t.w.opt.Break.NoFence {
 			if now, _ := m.Leadership(); now != 0 {
 				number = now
 			}
 		}
-		res, err := m.ProposeInTerm(context.Background(), number, x.t.w.opt.Lane, part)
+		res, err := m.ProposeInTerm(context.Background(), number, t.w.opt.Lane, part)
 		switch {
 		case err == nil && res.Rejection != nil:
 			return nil, res.Rejection

@@ -30,6 +30,7 @@ type world struct {
 	rig   *machinetest.Rig
 	m     *sqlmachine.Machine
 	w     *Worker
+	opt   Options
 	table *sqlmachine.Table
 
 	full  atomic.Int32 // so many proposals more find the log full
@@ -51,7 +52,7 @@ func (w *world) Lead(number uint64) {
 }
 
 // newWorld leads in term 5 and has a table "t".
-func newWorld(t testing.TB) *world {
+func newWorld(t testing.TB, with ...func(*Options)) *world {
 	t.Helper()
 	m := sqlmachine.NewVerifying()
 	w := &world{Member: workertest.New(), t: t, rig: machinetest.Open(t, store.NewMem(), m), m: m}
@@ -67,7 +68,11 @@ func newWorld(t testing.TB) *world {
 		}
 		return results[0], nil
 	})
-	w.w = New(w, Options{View: func() (store.View, error) { return w.rig.Store.NewView(), nil }, LockBytes: 1 << 20, Verify: true})
+	w.opt = Options{View: func() (store.View, error) { return w.rig.Store.NewView(), nil }, Staged: m.Staged, LockBytes: 1 << 20, Verify: true}
+	for _, change := range with {
+		change(&w.opt)
+	}
+	w.w = New(w, w.opt)
 	w.define(sqlpart.Change{Verb: sqlpart.CreateDatabase, Name: "d"}, sqlpart.Change{Verb: sqlpart.CreateTable, Name: "t"})
 	w.table = m.Catalogue().Database("d").Table("t")
 	w.Run(t, w.w.Run)
@@ -501,7 +506,7 @@ func TestTooManyLocks(t *testing.T) {
 	var err error
 	n := uint32(0)
 	for ; err == nil && n < 1<<20; n++ {
-		_, _, _, err = x.LockRow(w.table.ID, 0, binary.BigEndian.AppendUint32(nil, n), lock.Shared, patient)
+		_, _, _, err = x.LockRow(w.table.ID, 0, binary.BigEndian.AppendUint32(nil, n), lock.Shared, Wait{}) // with patience it would lock the table
 	}
 	if !errors.Is(err, ErrTooManyLocks) || n < 1000 {
 		t.Errorf("after %d locks: %v", n, err)

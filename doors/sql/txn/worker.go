@@ -1,8 +1,10 @@
 package txn
 
 import (
+	"cmp"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfastdb/holdfast/core/entry"
@@ -10,6 +12,7 @@ import (
 	"github.com/holdfastdb/holdfast/core/store"
 	"github.com/holdfastdb/holdfast/core/worker"
 	"github.com/holdfastdb/holdfast/doors/sql/lock"
+	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 )
 
 var (
@@ -33,6 +36,14 @@ var (
 	ErrOverloaded = errors.New("the log takes no more at present")
 	// ErrLevel: a member runs a build that knows no tables. The transaction had no effect.
 	ErrLevel = errors.New("the cluster's level has no tables yet")
+	// ErrPieces: the statement cannot be taken back alone, because some of what it has written is staged in the log. The whole transaction is rolled back.
+	ErrPieces = errors.New("a part of what is taken back is in the log already, and the whole transaction is rolled back")
+	// ErrNotPrepared: no transaction is prepared under the name, or another client decides it at the moment.
+	ErrNotPrepared = errors.New("no transaction of this name is prepared")
+	// ErrPrepared: another transaction is prepared under the name.
+	ErrPrepared = errors.New("a transaction of this name is prepared")
+	// ErrRanges: the transaction has locked ranges, or tables in place of rows, which are not kept over the end of a term. It had no effect.
+	ErrRanges = errors.New("a transaction that has locked ranges cannot be prepared")
 	// ErrEnded: the transaction was committed or rolled back before.
 	ErrEnded = errors.New("the transaction has ended")
 	// ErrUnused: the transaction has not called UseTable for the table. The transaction goes on.
@@ -49,8 +60,13 @@ type Options struct {
 	Lane node.Lane
 	// LockBytes is the memory for the locks of all transactions.
 	LockBytes int64
-	// MaxBytes bounds the writes of a transaction. 0: what a command of the log can carry.
+	// Staged is the table machine's.
+	Staged func() *sqlmachine.StagedSet
+	// MaxBytes bounds the writes of a transaction of which nothing is staged. 0: what a command of the log can carry.
 	MaxBytes int
+	// StageBytes is from how many bytes of writes on a transaction is staged, PieceBytes about how many go into one command then, and MostBytes bounds
+	// all writes of one that is. 0: 4 MiB, 1 MiB and 256 MiB.
+	StageBytes, PieceBytes, MostBytes int
 	// Verify has each commit name the rows that the transaction has read with locks, for machines that verify.
 	Verify bool
 	// Break are deliberate defects, with which tests show that the simulation finds them.
@@ -63,7 +79,19 @@ type Break struct {
 	ReleaseBeforeApply bool // give the locks back when the commit is proposed
 	ViewBeforeLock     bool // read a locked row from a view that was opened before the lock was granted
 	NoConfirm          bool // commit a transaction that only locked without confirming its term
+	StagedUnlocked     bool // grant locks on what earlier terms have staged and committed
+	StatusFirst        bool // commit what is staged before the last piece
+	NoMerge            bool // read rows without what is committed and not moved yet
+	NoRanges           bool // lock no ranges
+	RangesPassStaged   bool // lock a range without a look at what others have staged in it
 }
+
+// What Options has where nothing else is said.
+const (
+	stageBytes = 4 << 20
+	pieceBytes = 1 << 20
+	mostBytes  = 256 << 20
+)
 
 // headBytes is what a command takes beside the writes of a transaction, at most.
 const headBytes = 64 << 10
@@ -90,6 +118,14 @@ type term struct {
 	number uint64
 	locks  *lock.Table
 	autos  autos
+	names  names
+	freeze freeze
+
+	before  uint64        // the largest number of a transaction that was staged before
+	numbers atomic.Uint64 // the last number that was given
+
+	mu       sync.Mutex
+	prepared map[string]*prepared // by name; guarded by mu
 }
 
 // New returns the worker of a member. Run makes it work.
@@ -97,6 +133,7 @@ func New(m worker.Member, opt Options) *Worker {
 	if opt.MaxBytes == 0 {
 		opt.MaxBytes = entry.MaxCommandBytes - headBytes
 	}
+	opt.StageBytes, opt.PieceBytes, opt.MostBytes = cmp.Or(opt.StageBytes, stageBytes), cmp.Or(opt.PieceBytes, pieceBytes), cmp.Or(opt.MostBytes, mostBytes)
 	return &Worker{m: m, opt: opt, lockBytes: opt.LockBytes}
 }
 
@@ -121,6 +158,24 @@ func (w *Worker) HeldLocks() int64 {
 	return t.locks.Bytes()
 }
 
+// Term is the term in which transactions begin now; 0: the member does not lead. Any goroutine.
+func (w *Worker) Term() uint64 {
+	t, err := w.term()
+	if err != nil {
+		return 0
+	}
+	return t.number
+}
+
+// Waiting is how many transactions wait for a lock. Any goroutine.
+func (w *Worker) Waiting() int {
+	t, err := w.term()
+	if err != nil {
+		return 0
+	}
+	return t.locks.Waiting()
+}
+
 // Run follows the member's leadership until it stops.
 func (w *Worker) Run() {
 	worker.Lead(w.m, func(number uint64, over <-chan struct{}) {
@@ -143,7 +198,12 @@ func (w *Worker) begin(number uint64) {
 	}
 	w.now = nil
 	if number != 0 {
-		w.now = &term{w: w, number: number, locks: lock.New(w.lockBytes), autos: autos{of: map[uint64]*auto{}}}
+		now := &term{w: w, number: number, locks: lock.New(w.lockBytes), autos: autos{of: map[uint64]*auto{}}, names: names{of: map[string]uint32{}},
+			prepared: map[string]*prepared{}}
+		if all := now.inherit(); len(all) > 0 {
+			w.m.Tasks().Go(func() { now.settle(all) })
+		}
+		w.now = now
 	}
 	w.mu.Unlock()
 	if was != nil {
@@ -151,13 +211,25 @@ func (w *Worker) begin(number uint64) {
 	}
 }
 
-// Begin begins a transaction. Error: ErrNotLeader.
-func (w *Worker) Begin() (*Tx, error) {
+// term returns the one that runs. Error: ErrNotLeader.
+func (w *Worker) term() (*term, error) {
 	w.mu.Lock()
-	t := w.now
-	w.mu.Unlock()
-	if t == nil {
+	defer w.mu.Unlock()
+	if w.now == nil {
 		return nil, ErrNotLeader
 	}
-	return &Tx{t: t, owner: t.locks.Owner(), own: NewBuffer(w.opt.MaxBytes), tables: map[uint64]*used{}}, nil
+	return w.now, nil
+}
+
+// Begin begins a transaction. Error: ErrNotLeader.
+func (w *Worker) Begin() (*Tx, error) {
+	t, err := w.term()
+	if err != nil {
+		return nil, err
+	}
+	return t.begin(t.locks.Owner()), nil
+}
+
+func (t *term) begin(owner *lock.Owner) *Tx {
+	return &Tx{t: t, owner: owner, own: NewBuffer(t.w.opt.MaxBytes), tables: map[uint64]*used{}}
 }

@@ -32,6 +32,12 @@ type Answer struct {
 // More says before a result ends whether another one follows it.
 func (a *Answer) More(more bool) { a.more = more }
 
+// Last has the connection end behind the answer.
+func (a *Answer) Last() { a.c.last = true }
+
+// Begun reports whether a result was begun and not finished: a part of it may have been sent.
+func (a *Answer) Begun() bool { return a.open }
+
 // Err returns the error by which the client cannot be reached any more, or is not to be shown more. A Session that makes many rows looks at it to
 // stop early.
 func (a *Answer) Err() error {

@@ -30,6 +30,7 @@ type conn struct {
 	parent  context.Context
 	hold    func() error    // made once: a statement costs no allocation for it
 	holds   context.Context // of the command whose answer hold holds
+	last    bool            // the answer that is built is the last one
 
 	mu      sync.Mutex
 	ctx     context.Context // of statements, until one of them is interrupted
@@ -291,7 +292,7 @@ func (c *conn) command() bool {
 	}
 	c.out.flush()
 	c.out.rest()
-	return more && c.out.err == nil
+	return more && !c.last && c.out.err == nil
 }
 
 // start begins a statement and returns its context. false: the connection was killed. The context is made anew only after an interruption, so

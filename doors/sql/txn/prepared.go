@@ -1,0 +1,161 @@
+package txn
+
+import (
+	"errors"
+
+	"github.com/holdfastdb/holdfast/core/entry"
+	"github.com/holdfastdb/holdfast/core/worker"
+	"github.com/holdfastdb/holdfast/doors/sql/lock"
+	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
+	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
+)
+
+// prepared is a transaction that belongs to no session any more, until some session decides it.
+type prepared struct {
+	id, hash uint64
+	owner    *lock.Owner
+}
+
+// mostKept bounds the bytes of locks on rows that a prepared transaction has not written: they go into one command.
+const mostKept = 4 << 20
+
+// Prepare stages what the transaction has written and keeps it with its locks under a name, whatever happens to this member or its session, until
+// EndPrepared decides it. The transaction has ended for its session, whatever the outcome; with an error it had no effect. Errors: ErrPrepared;
+// ErrTooManyLocks; ErrRanges; those of Commit.
+func (x *Tx) Prepare(name []byte) error {
+	if x.ended {
+		return ErrEnded
+	}
+	err := x.prepare(name)
+	switch {
+	case err == nil:
+		x.ended = true
+		x.closeView()
+	case errors.Is(err, ErrUnknown):
+		x.ended = true // the locks stay: it may be prepared, and the member stops
+		x.closeView()
+	default:
+		x.end()
+	}
+	return err
+}
+
+func (x *Tx) prepare(name []byte) error {
+	whole := x.ranged
+	for _, u := range x.tables { // any order: one is enough
+		whole = whole || u.keys.all != lock.Metadata
+	}
+	if whole {
+		return ErrRanges
+	}
+	if x.own.Bytes() > 0 {
+		if err := x.stage(); err != nil {
+			return err
+		}
+		if x.small {
+			return ErrLevel
+		}
+	}
+	part := sqlpart.Part{Kind: sqlpart.Decide, Verdict: sqlpart.PrepareStaged, Name: name, Reads: x.reads, Tables: x.raised()}
+	if x.staged != nil {
+		part.Tx, part.Hash = x.staged.id, x.staged.hash
+	} else {
+		part.Tx = x.t.numbers.Add(1)
+		if err := x.owner.Take(numberKey(part.Tx), lock.Exclusive); err != nil {
+			return ErrTermOver
+		}
+	}
+	bytes := 0
+	x.owner.Each(func(key string, exclusive bool) {
+		if len(key) <= sqlmachine.PrefixBytes || key[0] != byte(sqlpart.Machine) {
+			return // of a table, or of a number
+		}
+		table, index := sqlmachine.PlaceOf([]byte(key))
+		part.Locks = append(part.Locks, sqlpart.Lock{Table: table, Index: index, Key: []byte(key)[sqlmachine.PrefixBytes:], Shared: !exclusive})
+		bytes += len(key) + opBytes
+	})
+	if bytes > mostKept {
+		return ErrTooManyLocks
+	}
+	t, p := x.t, &prepared{id: part.Tx, hash: part.Hash, owner: x.owner}
+	res, err := x.propose(entry.Part{Machine: sqlpart.Machine, Body: sqlpart.AppendPart(nil, &part)})
+	var rejected *entry.Rejection
+	if errors.As(err, &rejected) && rejected.Code == sqlpart.DuplicateName {
+		return ErrPrepared
+	}
+	if err != nil {
+		return err
+	}
+	x.wrote, x.staged = res, nil
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.prepared[string(name)] = p
+	return nil
+}
+
+// raised are the tables whose next value or next row the transaction raises.
+func (x *Tx) raised() (all []sqlpart.Writes) {
+	for id, u := range x.tables { // any order: the list is sorted behind it
+		if u.nextAuto > 0 || u.nextRow > 0 {
+			all = append(all, sqlpart.Writes{Table: id, Version: u.version, NextAuto: u.nextAuto, NextRow: u.nextRow})
+		}
+	}
+	sortWrites(all)
+	return all
+}
+
+// Prepared lists the names of all transactions that are prepared, in the order of their numbers. Errors: ErrNotLeader, ErrTermOver.
+func (w *Worker) Prepared() (names [][]byte, err error) {
+	w.mu.Lock()
+	t := w.now
+	w.mu.Unlock()
+	if t == nil {
+		return nil, ErrNotLeader
+	}
+	if err := worker.Confirm(w.m, t.number); err != nil {
+		return nil, ErrTermOver
+	}
+	for _, s := range w.opt.Staged().All {
+		if s.Prepared {
+			names = append(names, s.Name)
+		}
+	}
+	return names, nil
+}
+
+// EndPrepared commits a prepared transaction, or rolls it back. Errors: ErrNotPrepared; ErrNotLeader, ErrTermOver and ErrOverloaded, and it is prepared as it
+// was; ErrUnknown. res is the command that has decided.
+func (w *Worker) EndPrepared(name []byte, commits bool) (res *entry.Result, err error) {
+	w.mu.Lock()
+	t := w.now
+	w.mu.Unlock()
+	if t == nil {
+		return nil, ErrNotLeader
+	}
+	t.mu.Lock()
+	p := t.prepared[string(name)]
+	delete(t.prepared, string(name))
+	t.mu.Unlock()
+	if p == nil { // a member that was deposed does not know what the next one has
+		if err := worker.Confirm(w.m, t.number); err != nil {
+			return nil, ErrTermOver
+		}
+		return nil, ErrNotPrepared
+	}
+	part := sqlpart.Part{Kind: sqlpart.Decide, Verdict: sqlpart.DropStaged, Tx: p.id}
+	if commits {
+		part.Verdict, part.Hash = sqlpart.CommitStaged, p.hash
+	}
+	res, err = t.propose(entry.Part{Machine: sqlpart.Machine, Body: sqlpart.AppendPart(nil, &part)})
+	if err != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.prepared[string(name)] = p
+		return nil, err
+	}
+	if commits && errors.Is(t.move(p.id), ErrUnknown) {
+		return res, nil // the locks stay: the rows are on the move, and the member stops
+	}
+	p.owner.Release()
+	return res, nil
+}

@@ -1,0 +1,161 @@
+package txn
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/holdfastdb/holdfast/doors/sql/lock"
+	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
+	"github.com/holdfastdb/holdfast/internal/wait"
+)
+
+// names lists what is prepared.
+func (s *staging) names() string {
+	s.t.Helper()
+	all, err := s.w.Prepared()
+	s.must(err)
+	return fmt.Sprintf("%s", all)
+}
+
+// end decides a prepared transaction.
+func (s *staging) end(name string, commits bool) error {
+	_, err := s.w.EndPrepared([]byte(name), commits)
+	return err
+}
+
+// shared reports whether a row may be locked shared.
+func (s *staging) shared(key string) bool {
+	s.t.Helper()
+	x := s.begin()
+	defer x.Rollback()
+	_, _, _, err := x.LockRow(s.table.ID, 0, []byte(key), lock.Shared, Wait{})
+	if err != nil && !errors.Is(err, ErrBusy) {
+		s.t.Error(err)
+	}
+	return err == nil
+}
+
+// TestPrepared: a prepared transaction keeps its rows and all of its locks over leaders and starts, nobody sees it, and it can be committed or rolled back.
+func TestPrepared(t *testing.T) {
+	t.Parallel()
+	for _, rows := range []int{2, 20} {
+		for _, commits := range []bool{true, false} {
+			s := newStaging(t)
+			x := s.begin()
+			s.must(s.set(x, "r1", "read"))
+			s.must(s.set(x, "r2", "read for update"))
+			s.must(x.Commit())
+			x = s.begin()
+			s.fill(x, "a", rows)
+			if v, _, _, err := x.LockRow(s.table.ID, 0, []byte("r1"), lock.Shared, patient); err != nil || string(v) != "read" {
+				t.Fatal(string(v), err)
+			}
+			if _, _, _, err := x.LockRow(s.table.ID, 0, []byte("r2"), lock.Exclusive, patient); err != nil {
+				t.Fatal(err)
+			}
+			x.SetNextAuto(s.table.ID, 50)
+			s.must(x.Prepare([]byte("one")))
+			if err := x.Commit(); !errors.Is(err, ErrEnded) {
+				t.Errorf("its session commits it: %v", err)
+			}
+			kept := func(when string) {
+				t.Helper()
+				if got := s.seen(); strings.Contains(got, "a") && got != "r1=read r2=read for update" {
+					t.Errorf("%s: others see %s", when, got)
+				}
+				if !s.busy("a00") || !s.busy("a01") || !s.busy("r1") || !s.busy("r2") || s.busy("c") {
+					t.Errorf("%s: a row is free that it has locked, or another one is not", when)
+				}
+				if !s.shared("r1") || s.shared("r2") || s.shared("a00") {
+					t.Errorf("%s: a row that it has read is not shared, or one that it has written is", when)
+				}
+				if s.names() != "[one]" {
+					t.Errorf("%s: prepared are %s", when, s.names())
+				}
+				y, err := s.w.Begin()
+				s.must(err)
+				if err := y.UseTable(s.table.ID, s.table.Version, lock.Exclusive, Wait{}); !errors.Is(err, ErrBusy) {
+					t.Errorf("%s: a change of the definition is let in: %v", when, err)
+				}
+				y.Rollback()
+			}
+			kept("the same term")
+			s.lead(6)
+			kept("the next term")
+			s.must(s.rig.Applier.Load())
+			s.table = s.m.Catalogue().Database("d").Table("t")
+			s.lead(7)
+			kept("after a start")
+			other := s.begin()
+			s.must(s.set(other, "o", "1"))
+			if err := other.Prepare([]byte("one")); !errors.Is(err, ErrPrepared) || s.busy("o") || s.names() != "[one]" {
+				t.Errorf("a second one of the name: %v, and prepared are %s", err, s.names())
+			}
+			if err := s.end("two", true); !errors.Is(err, ErrNotPrepared) {
+				t.Errorf("one that nobody has prepared: %v", err)
+			}
+			s.must(s.end("one", commits))
+			if err := s.end("one", commits); !errors.Is(err, ErrNotPrepared) {
+				t.Errorf("it is decided twice: %v", err)
+			}
+			got := s.seen()
+			if strings.Contains(got, "a01=a row 1") != commits || s.busy("a00") || s.busy("r1") || s.busy("r2") || s.rowsLeft() != 0 || s.names() != "[]" {
+				t.Errorf("committed %v: there is %s, %d rows are staged, prepared are %s", commits, got, s.rowsLeft(), s.names())
+			}
+			if s.table.NextAuto() != 50 {
+				t.Errorf("the next value is %d", s.table.NextAuto())
+			}
+			s.Stop()
+		}
+	}
+}
+
+// TestPreparedWithoutWrites: a transaction that has only locked, or done nothing at all, can be prepared too.
+func TestPreparedWithoutWrites(t *testing.T) {
+	t.Parallel()
+	s := newStaging(t)
+	x := s.begin()
+	if _, _, _, err := x.LockRow(s.table.ID, 0, []byte("r"), lock.Exclusive, patient); err != nil {
+		t.Fatal(err)
+	}
+	s.must(x.Prepare([]byte("locks")))
+	s.must(s.begin().Prepare([]byte("nothing")))
+	s.lead(6)
+	if s.names() != "[locks nothing]" || !s.busy("r") {
+		t.Errorf("prepared are %s", s.names())
+	}
+	s.must(s.end("locks", true))
+	s.must(s.end("nothing", true))
+	if s.busy("r") || s.rowsLeft() != 0 {
+		t.Errorf("%d rows are left", s.rowsLeft())
+	}
+}
+
+// TestAPreparedTransactionWaitsForTheLog: a decision that the log did not take has no effect, and can be asked for again.
+func TestAPreparedTransactionWaitsForTheLog(t *testing.T) {
+	t.Parallel()
+	s := newStaging(t)
+	x := s.begin()
+	s.fill(x, "a", 12)
+	s.must(x.Prepare([]byte("one")))
+	s.held[sqlpart.Move].Store(true)
+	done := make(chan error, 1)
+	go func() { done <- s.end("one", true) }()
+	wait.Until(t, "its rows move", func() bool { return s.met[sqlpart.Move].Load() > 0 })
+	s.lead(6) // which goes on
+	s.must(<-done)
+	if got := s.seen(); !strings.Contains(got, "a11=a row 11") || !s.busy("a00") {
+		t.Errorf("there is %s", got)
+	}
+	s.held[sqlpart.Move].Store(false)
+	wait.Until(t, "all rows are moved", func() bool { return s.rowsLeft() == 0 })
+	s.lead(0)
+	if err := s.end("one", true); !errors.Is(err, ErrNotLeader) {
+		t.Errorf("a follower: %v", err)
+	}
+	if _, err := s.w.Prepared(); !errors.Is(err, ErrNotLeader) {
+		t.Errorf("a follower: %v", err)
+	}
+}
