@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -410,7 +411,12 @@ func TestBank(t *testing.T) {
 	for c := range 6 {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(c), 6))
-			for moved.Load() < 4000 {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
 				err := w.move(strconv.Itoa(r.IntN(accounts)), strconv.Itoa(r.IntN(accounts)), r.IntN(5))
 				switch {
 				case err == nil:
@@ -463,12 +469,11 @@ func TestBank(t *testing.T) {
 			}
 		}
 	})
-	wait.Until(t, "money was moved", func() bool { return t.Failed() || moved.Load() >= 4000 })
+	wait.Until(t, "money was moved", func() bool {
+		return t.Failed() || moved.Load() >= 4000 && deadlocks.Load() > 0 && terms.Load() > 0
+	})
 	close(over)
 	wg.Wait()
-	if terms.Load() == 0 || deadlocks.Load() == 0 {
-		t.Errorf("%d deadlocks, and %d ended with their term", deadlocks.Load(), terms.Load())
-	}
 	t.Logf("%d moves, %d deadlocks, %d ended with their term", moved.Load(), deadlocks.Load(), terms.Load())
 }
 
@@ -490,6 +495,7 @@ func (w *world) move(from, to string, amount int) error {
 		if err != nil {
 			return err
 		}
+		runtime.Gosched() // another one locks what this one wants next, on one processor too
 		n, _ := strconv.Atoi(string(v))
 		if err := x.Put(w.table.ID, 0, []byte(a.name), []byte(strconv.Itoa(n+a.by)), stored); err != nil {
 			return err
