@@ -206,6 +206,9 @@ func largeOverKills(t *testing.T, members, rounds int) {
 		if round == 0 && err != nil {
 			t.Fatalf("an UPDATE that nobody has disturbed: %v", err)
 		}
+		if err := w.c.WaitReady(); err != nil { // a member that begins has no metrics yet
+			t.Fatal(err)
+		}
 		wait.Until(t, "nothing is staged", func() bool {
 			staged, found := 0.0, false
 			for _, n := range w.c.Nodes {
@@ -214,9 +217,6 @@ func largeOverKills(t *testing.T, members, rounds int) {
 			}
 			return found && staged == 0
 		})
-		if err := w.c.WaitReady(); err != nil {
-			t.Fatal(err)
-		}
 	}
 	w.on(func(ctx context.Context, c *sql.Conn) error {
 		var table, op, kind, text string

@@ -29,6 +29,7 @@ type book struct {
 	stage      int  // bytes from which on a transaction is staged; 0: as on a server, where it has to make room for locks
 	piece      int  // bytes of a piece
 	early      bool // an index is public before it is built
+	lockOnly   bool // half of the transactions write nothing: what lets those commit wrongly is rare
 	repeatable bool // seats are counted at REPEATABLE READ, which lets write skew happen
 
 	workers map[*sim.Member]*worker
@@ -89,7 +90,7 @@ var defects = map[string]txn.Break{
 // begin draws what a run has of transactions; nil: none. A run with chosen faults has none unless it asks for other doors, so that its seeds go on
 // meaning the same.
 func begin(opt *sim.Options) *book {
-	b := &book{r: rand.New(rand.NewPCG(opt.Seed, 9)), lockBytes: 1 << 20, verify: !opt.Outside, defect: defects[opt.Defect], repeatable: opt.Defect == Repeatable, early: opt.Defect == PublicEarly,
+	b := &book{r: rand.New(rand.NewPCG(opt.Seed, 9)), lockBytes: 1 << 20, verify: !opt.Outside, defect: defects[opt.Defect], lockOnly: opt.Defect == NoConfirm, repeatable: opt.Defect == Repeatable, early: opt.Defect == PublicEarly,
 		workers: map[*sim.Member]*worker{}, users: userBook{all: map[userKey]*user{}}}
 	if !opt.Doors && (opt.Faults != nil || b.r.IntN(2) != 0) {
 		return nil

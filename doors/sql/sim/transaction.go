@@ -120,7 +120,10 @@ func number(n int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n))
 func (t *transaction) run() {
 	r := t.b.r
 	kinds := readers
-	if r.IntN(3) > 0 {
+	switch {
+	case t.b.lockOnly && r.IntN(2) == 0:
+		kinds = lockers
+	case r.IntN(3) > 0:
 		if err := t.mark(); err != nil {
 			t.failed(err)
 			return
@@ -165,7 +168,7 @@ func (t *transaction) run() {
 	t.commit()
 }
 
-// The statements of transactions that write, and of those that read.
+// The statements of transactions that write, of those that read, and of those that only lock.
 var (
 	writers = []func(*transaction) error{(*transaction).transfer, (*transaction).transfer, (*transaction).total, (*transaction).totalLocked,
 		(*transaction).append, (*transaction).append, (*transaction).readLocked, (*transaction).readLists, (*transaction).insert,
@@ -175,6 +178,7 @@ var (
 	readers = []func(*transaction) error{(*transaction).total, (*transaction).totalLocked, (*transaction).readLocked, (*transaction).readLocked,
 		(*transaction).readLists, (*transaction).find, (*transaction).find, (*transaction).readWheel, (*transaction).readSpokes, (*transaction).readSpokes,
 		(*transaction).readPainted, (*transaction).readPainted}
+	lockers = []func(*transaction) error{(*transaction).totalLocked, (*transaction).readLocked}
 )
 
 // mark inserts the transaction's row into marks.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -470,7 +469,7 @@ func TestBank(t *testing.T) {
 		}
 	})
 	wait.Until(t, "money was moved", func() bool {
-		return t.Failed() || moved.Load() >= 4000 && deadlocks.Load() > 0 && terms.Load() > 0
+		return t.Failed() || moved.Load() >= 1500 && deadlocks.Load() > 0 && terms.Load() > 0
 	})
 	close(over)
 	wg.Wait()
@@ -495,7 +494,9 @@ func (w *world) move(from, to string, amount int) error {
 		if err != nil {
 			return err
 		}
-		runtime.Gosched() // another one locks what this one wants next, on one processor too
+		if amount == 0 { // another one locks what this one wants next, on one processor too
+			time.Sleep(10 * time.Microsecond)
+		}
 		n, _ := strconv.Atoi(string(v))
 		if err := x.Put(w.table.ID, 0, []byte(a.name), []byte(strconv.Itoa(n+a.by)), stored); err != nil {
 			return err
