@@ -18,6 +18,7 @@ type branch struct {
 var (
 	errUnknownXID   = wire.Errorf(1397, "XAER_NOTA: Unknown XID")
 	errDuplicateXID = wire.Errorf(1440, "XAER_DUPID: The XID already exists")
+	errOutside      = wire.Errorf(1400, "XAER_OUTSIDE: Some work is done outside global transaction")
 	errRolledBack   = wire.Errorf(1402, "XA_RBROLLBACK: Transaction branch was rolled back")
 )
 
@@ -42,6 +43,7 @@ func (b *branch) judge(st *engine.Statement) error {
 	case b == nil || kind == engine.KindXA:
 	case b.idle:
 		return inState("IDLE")
+	case kind == engine.KindTables && st.Tables.Action == engine.UnlockTables: // there are none: XA START has seen to that
 	case kind == engine.KindBegin, kind == engine.KindCommit, kind == engine.KindRollback, kind == engine.KindDefine, kind == engine.KindAccount,
 		kind == engine.KindTables, st.CommitsBefore():
 		return inState("ACTIVE")
@@ -92,8 +94,8 @@ func (s *session) startBranch(name string) error {
 	switch {
 	case s.xa != nil:
 		return inState(s.xa.state())
-	case s.tx != nil:
-		return wire.Errorf(1400, "XAER_OUTSIDE: Some work is done outside global transaction")
+	case s.tx != nil, s.s.Locked() != nil:
+		return errOutside
 	}
 	there, err := s.prepared(name)
 	if err != nil {
@@ -124,7 +126,7 @@ func (s *session) prepareBranch(mine bool) error {
 	tx, name := s.tx, s.xa.name
 	if tx.Writes() {
 		if err := s.beginWrite(); err != nil {
-			return s.words(err)
+			return s.failed(err, tx.Mark())
 		}
 	}
 	if s.writing != nil { // the write lasts as long as the command
@@ -161,7 +163,7 @@ func (s *session) endBranch(xa *engine.XA, mine bool) error {
 	case xa.OnePhase:
 		return inState(s.xa.state())
 	case s.tx != nil:
-		return wire.Errorf(1400, "XAER_OUTSIDE: Some work is done outside global transaction")
+		return errOutside
 	}
 	if commits { // it waits while another session has frozen all writes
 		next := s.next

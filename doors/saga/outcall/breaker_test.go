@@ -156,7 +156,7 @@ func TestTimeoutsAndBrokenConnectionsOpenABreaker(t *testing.T) {
 	broken := listen(t, func(net.Conn, int) {})
 	hanging := serve(t, hang)
 	mute := serveGRPC(t, hangGRPC)
-	n := newNet(t, Options{Timeout: 20 * time.Millisecond, Breaker: Breaker{First: time.Hour}})
+	n := newNet(t, Options{Timeout: 100 * time.Millisecond, Breaker: Breaker{First: time.Hour}}) // long enough to connect beside load
 	for _, call := range []*Request{{URL: broken.URL()}, {URL: hanging.URL}, {URL: mute + "/pkg.Service/Method", Protocol: GRPC}} {
 		for i := range 6 {
 			if r := do(t, n, call); (i == 5) != strings.Contains(r.Message, "circuit open") {

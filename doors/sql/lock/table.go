@@ -410,6 +410,20 @@ func (o *Owner) Each(f func(key string, exclusive bool)) {
 	}
 }
 
+// Separate makes the owner a party of its own: from now on its locks conflict with those of its kin. It waits for nothing.
+func (o *Owner) Separate() {
+	o.t.mu.Lock()
+	defer o.t.mu.Unlock()
+	was := o.party
+	o.party = &party{weight: was.weight}
+	for _, on := range o.held {
+		if len(on.queue) > 0 {
+			was.blocked--
+			o.party.blocked++
+		}
+	}
+}
+
 // Held is how many keys the owner has locked.
 func (o *Owner) Held() int {
 	o.t.mu.Lock()

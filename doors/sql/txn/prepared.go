@@ -87,6 +87,7 @@ func (x *Tx) prepare(name []byte) error {
 		return err
 	}
 	x.wrote, x.staged = res, nil
+	x.owner.Separate() // its session is as any other one from now on
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.prepared[string(name)] = p

@@ -159,3 +159,55 @@ func TestAPreparedTransactionWaitsForTheLog(t *testing.T) {
 		t.Errorf("a follower: %v", err)
 	}
 }
+
+// TestPreparedWithoutTables: a lock on all rows of a table at once is not kept over the end of a term, and a transaction that has one is not prepared.
+func TestPreparedWithoutTables(t *testing.T) {
+	t.Parallel()
+	for _, exclusive := range []bool{false, true} {
+		s := newStaging(t)
+		x := s.begin()
+		u := x.tables[s.table.ID]
+		u.keys.exclusive = exclusive
+		s.must(x.lockAll(s.table.ID, u, Wait{}))
+		s.fill(x, "a", 12)
+		if err := x.Prepare([]byte("one")); !errors.Is(err, ErrRanges) || s.names() != "[]" || s.rowsLeft() != 0 || s.w.HeldLocks() != 0 {
+			t.Errorf("exclusive %v: %v, prepared are %s, %d rows are staged, and locks of %d bytes", exclusive, err, s.names(), s.rowsLeft(), s.w.HeldLocks())
+		}
+	}
+}
+
+// TestPreparedBesideItsSession: a session that keeps something locked beyond its transactions meets what it has prepared as any other session does.
+func TestPreparedBesideItsSession(t *testing.T) {
+	t.Parallel()
+	s := newStaging(t)
+	h := s.hold(nil)
+	s.must(h.LockName("n", 1, Wait{}))
+	x, err := h.Begin()
+	s.must(err)
+	s.must(x.UseTable(s.table.ID, s.table.Version, lock.IntentExclusive, Wait{}))
+	s.must(s.set(x, "b5", "v"))
+	s.must(s.set(x, "a", "v"))
+	waits := s.begin()
+	got := s.later(func() error { return s.set(waits, "a", "w") }) // behind the lock that changes its party
+	wait.Until(t, "the other one waits", func() bool { return s.w.Waiting() == 1 })
+	s.must(x.Prepare([]byte("one")))
+	y, err := h.Begin()
+	s.must(err)
+	s.must(y.UseTable(s.table.ID, s.table.Version, lock.IntentExclusive, Wait{}))
+	for _, key := range []string{"a", "b5"} {
+		if _, _, _, err := y.LockRow(s.table.ID, 0, []byte(key), lock.Exclusive, Wait{}); !errors.Is(err, ErrBusy) {
+			t.Errorf("%s is the session's: %v", key, err)
+		}
+	}
+	if err := h.LockTable(s.table.ID, lock.Exclusive, Wait{}); !errors.Is(err, ErrBusy) {
+		t.Errorf("the table is the session's: %v", err)
+	}
+	y.Rollback()
+	s.must(s.end("one", true))
+	s.must(<-got)
+	s.must(waits.Commit())
+	h.Release()
+	if n := s.w.HeldLocks(); n != 0 || s.rowsLeft() != 0 {
+		t.Errorf("locks of %d bytes and %d rows are left", n, s.rowsLeft())
+	}
+}
