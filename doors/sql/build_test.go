@@ -164,8 +164,9 @@ func TestABuildMeetsTwoRowsOfOneKey(t *testing.T) {
 	defer goOn()
 	l.fails(other, 1062, "INSERT INTO t (k) VALUES (1)")       // of a row that has its entry
 	l.exec(other, "INSERT INTO t (id, k) VALUES (9000, 1900)") // of one that has not
-	l.exec(other, "DELETE FROM t WHERE id = 1800")
 	l.exec(other, "INSERT INTO t (id, k) VALUES (9001, 1800)")
+	l.exec(other, "DELETE FROM t WHERE id = 1800") // whose entry is that of 9001
+	l.fails(other, 1062, "INSERT INTO t (k) VALUES (1800)")
 	goOn()
 	if err := <-done; number(err) != 1062 || !strings.Contains(err.Error(), "'1900' for key 't.ids'") {
 		t.Errorf("a build over two rows with one key: %v", err)

@@ -18,6 +18,12 @@ func options(nodes int, faults ...sim.Fault) sim.Options {
 	return sim.Options{Nodes: nodes, Doors: true, Quiet: true, Calm: 3 * time.Second, Chaos: 20 * time.Second, Faults: faults}
 }
 
+// long makes a run three times as long: what is to happen in it is rare.
+func long(opt sim.Options) sim.Options {
+	opt.Chaos *= 3
+	return opt
+}
+
 // TestTransactionsHold: transactions under faults, over leaders that come and go, on machines that verify every commit.
 func TestTransactionsHold(t *testing.T) {
 	n := *seedCount
@@ -58,7 +64,7 @@ func TestDefectsAreCaught(t *testing.T) {
 		{NoFence, options(3, sim.Transfer)},
 		{ReleaseBeforeApply, options(3, sim.Transfer)},
 		{ViewBeforeLock, options(3, sim.Transfer)},
-		{NoConfirm, options(5, sim.Pause, sim.Flush, sim.Flush, sim.Flush)},
+		{NoConfirm, long(options(5, sim.Pause, sim.Flush, sim.Flush, sim.Flush))},
 		{StagedUnlocked, options(3, sim.Transfer, sim.Flush)},
 		{StatusFirst, options(3, sim.Transfer)},
 		{NoMerge, options(3, sim.Transfer)},
