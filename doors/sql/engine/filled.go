@@ -91,5 +91,5 @@ func (d *database) fillStatus(r sql.Row, at map[string]int) {
 // fillEngine says of the only engine what this server has.
 func fillEngine(r sql.Row, at map[string]int) {
 	r[at["Comment"]] = "Holdfast: transactions and row-level locking on the replicated log"
-	r[at["XA"]], r[at["Savepoints"]] = "YES", "NO"
+	r[at["XA"]], r[at["Savepoints"]] = "YES", "YES"
 }
