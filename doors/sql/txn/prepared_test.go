@@ -176,38 +176,45 @@ func TestPreparedWithoutTables(t *testing.T) {
 	}
 }
 
-// TestPreparedBesideItsSession: a session that keeps something locked beyond its transactions meets what it has prepared as any other session does.
+// TestPreparedBesideItsSession: a session that keeps something locked beyond its transactions meets what it has prepared as any other session does, whether or
+// not somebody waits for it already.
 func TestPreparedBesideItsSession(t *testing.T) {
 	t.Parallel()
-	s := newStaging(t)
-	h := s.hold(nil)
-	s.must(h.LockName("n", 1, Wait{}))
-	x, err := h.Begin()
-	s.must(err)
-	s.must(x.UseTable(s.table.ID, s.table.Version, lock.IntentExclusive, Wait{}))
-	s.must(s.set(x, "b5", "v"))
-	s.must(s.set(x, "a", "v"))
-	waits := s.begin()
-	got := s.later(func() error { return s.set(waits, "a", "w") }) // behind the lock that changes its party
-	wait.Until(t, "the other one waits", func() bool { return s.w.Waiting() == 1 })
-	s.must(x.Prepare([]byte("one")))
-	y, err := h.Begin()
-	s.must(err)
-	s.must(y.UseTable(s.table.ID, s.table.Version, lock.IntentExclusive, Wait{}))
-	for _, key := range []string{"a", "b5"} {
-		if _, _, _, err := y.LockRow(s.table.ID, 0, []byte(key), lock.Exclusive, Wait{}); !errors.Is(err, ErrBusy) {
-			t.Errorf("%s is the session's: %v", key, err)
+	for _, awaited := range []bool{false, true} {
+		s := newStaging(t)
+		h := s.hold(nil)
+		s.must(h.LockName("n", 1, Wait{}))
+		x, err := h.Begin()
+		s.must(err)
+		s.must(x.UseTable(s.table.ID, s.table.Version, lock.IntentExclusive, Wait{}))
+		s.must(s.set(x, "a", "v"))
+		got := make(<-chan error)
+		other := s.begin()
+		if awaited {
+			got = s.later(func() error { return s.set(other, "a", "w") })
+			wait.Until(t, "the other one waits", func() bool { return s.w.Waiting() == 1 })
+		} else {
+			other.Rollback()
 		}
-	}
-	if err := h.LockTable(s.table.ID, lock.Exclusive, Wait{}); !errors.Is(err, ErrBusy) {
-		t.Errorf("the table is the session's: %v", err)
-	}
-	y.Rollback()
-	s.must(s.end("one", true))
-	s.must(<-got)
-	s.must(waits.Commit())
-	h.Release()
-	if n := s.w.HeldLocks(); n != 0 || s.rowsLeft() != 0 {
-		t.Errorf("locks of %d bytes and %d rows are left", n, s.rowsLeft())
+		s.must(x.Prepare([]byte("one")))
+		y, err := h.Begin()
+		s.must(err)
+		s.must(y.UseTable(s.table.ID, s.table.Version, lock.IntentExclusive, Wait{}))
+		if _, _, _, err := y.LockRow(s.table.ID, 0, []byte("a"), lock.Exclusive, Wait{}); !errors.Is(err, ErrBusy) {
+			t.Errorf("awaited %v: the row is the session's: %v", awaited, err)
+		}
+		y.Rollback()
+		if err := h.LockTable(s.table.ID, lock.Exclusive, Wait{}); !errors.Is(err, ErrBusy) {
+			t.Errorf("awaited %v: the table is the session's: %v", awaited, err)
+		}
+		s.must(s.end("one", true))
+		if awaited {
+			s.must(<-got)
+			s.must(other.Commit())
+		}
+		h.Release()
+		if n := s.w.HeldLocks(); n != 0 || s.rowsLeft() != 0 {
+			t.Errorf("locks of %d bytes and %d rows are left", n, s.rowsLeft())
+		}
 	}
 }
