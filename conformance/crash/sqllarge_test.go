@@ -21,8 +21,8 @@ import (
 func TestLargeTransactionsOverKills(t *testing.T) {
 	processTest(t, false)
 	beside(t)
-	t.Run("one member", func(t *testing.T) { largeOverKills(t, 1, count("LARGE_ROUNDS", 4, 50)) })
-	t.Run("three members", func(t *testing.T) { largeOverKills(t, 3, count("LARGE_MEMBERS_ROUNDS", 2, 20)) })
+	t.Run("one member", func(t *testing.T) { largeOverKills(t, 1, count("LARGE_ROUNDS", 2, 50)) })
+	t.Run("three members", func(t *testing.T) { largeOverKills(t, 3, count("LARGE_MEMBERS_ROUNDS", 1, 20)) })
 }
 
 // largeRows are more than 4 MiB with their entries.
