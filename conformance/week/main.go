@@ -1,4 +1,4 @@
-// Command week has three members live an operator's week in twenty minutes, with TLS between members and towards clients: an upgrade, restarts, members that
+// Command week has three members live an operator's week in minutes, with TLS between members and towards clients: an upgrade, restarts, members that
 // move, freeze, are replaced and come to have certificates that have expired. Beside it 64 writers, a hundred transactions a second, etcdctl and jetcd do their work.
 // Nothing that was acknowledged may be missing in the end, no request may fail but at a member that was away or while no leader could be, and each
 // fault must be named in status, metrics and log within five seconds.
@@ -23,7 +23,7 @@ import (
 
 const resultsHead = `# A week of a cluster
 
-Written by ` + "`make conformance DOOR=week`" + ` (conformance/week): three members with TLS live an operator's week in twenty minutes, beside 64 writers, 100
+Written by ` + "`make conformance DOOR=week`" + ` (conformance/week): three members with TLS live an operator's week in minutes, beside 64 writers, 100
 transactions a second, etcdctl 3.7.3 and jetcd 0.8.5. A fault must be named in status, metrics and log within five seconds. A request may fail
 only at a member that the script has stopped, frozen or shut out, or while no leader could be.
 
