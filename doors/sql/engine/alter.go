@@ -17,16 +17,9 @@ import (
 // alterTable is ALTER TABLE, CREATE INDEX and DROP INDEX. All clauses take effect at once. Indexes that are dropped go first, names change behind that, and
 // indexes are added at last, so that the order of the clauses does not matter, as in MySQL.
 func (s *Session) alterTable(ctx *sql.Context, tx *txn.Tx, n sqlparser.TableName, clauses []*sqlparser.DDL) error {
-	databaseName, name, err := s.named(n)
+	t, databaseName, _, err := s.existing(n)
 	if err != nil {
 		return err
-	}
-	t, err := s.own(databaseName, name)
-	if err != nil {
-		return err
-	}
-	if t == nil {
-		return wire.Errorf(1146, "Table '%s.%s' doesn't exist", databaseName, name)
 	}
 	decoded, err := s.e.table(t, databaseName)
 	if err != nil {

@@ -191,7 +191,7 @@ func (s *Session) plannedChecks(c *sql.Context, t *tableView) ([]sql.Expression,
 	if err != nil {
 		return nil, err
 	}
-	project := findProject(node)
+	project, _ := find[*plan.Project](node)
 	if project == nil || len(project.Projections) != len(exprs) {
 		return nil, fmt.Errorf("CHECK of %s.%s was planned as %T", t.database, t.t.Name, node)
 	}
@@ -203,18 +203,6 @@ func (s *Session) plannedChecks(c *sql.Context, t *tableView) ([]sql.Expression,
 	}
 	s.checks[key] = project.Projections
 	return project.Projections, nil
-}
-
-func findProject(n sql.Node) *plan.Project {
-	if p, ok := n.(*plan.Project); ok {
-		return p
-	}
-	for _, child := range n.Children() {
-		if p := findProject(child); p != nil {
-			return p
-		}
-	}
-	return nil
 }
 
 // checkLine is a CHECK in SHOW CREATE TABLE.

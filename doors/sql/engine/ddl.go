@@ -233,17 +233,21 @@ func (s *Session) dropTables(tx *txn.Tx, a *sqlparser.DDL) error {
 	return err
 }
 
+// existing is the table of a name, and what its database and the table are called. Errors: 1146 if there is none.
+func (s *Session) existing(n sqlparser.TableName) (t *sqlmachine.Table, databaseName, name string, err error) {
+	if databaseName, name, err = s.named(n); err != nil {
+		return nil, "", "", err
+	}
+	if t, err = s.own(databaseName, name); err == nil && t == nil {
+		err = wire.Errorf(1146, "Table '%s.%s' doesn't exist", databaseName, name)
+	}
+	return t, databaseName, name, err
+}
+
 func (s *Session) truncate(tx *txn.Tx, n sqlparser.TableName) error {
-	databaseName, name, err := s.named(n)
+	t, databaseName, name, err := s.existing(n)
 	if err != nil {
 		return err
-	}
-	t, err := s.own(databaseName, name)
-	if err != nil {
-		return err
-	}
-	if t == nil {
-		return wire.Errorf(1146, "Table '%s.%s' doesn't exist", databaseName, name)
 	}
 	if err := s.judgeTruncate(databaseName, name); err != nil {
 		return err
@@ -289,7 +293,7 @@ func (s *Session) createTable(ctx *sql.Context, tx *txn.Tx, st *Statement, a *sq
 	if node, err = s.e.sql.Analyzer.Analyze(ctx, node, nil, flags); err != nil {
 		return err
 	}
-	create := findCreate(node)
+	create, _ := find[*plan.CreateTable](node)
 	if create == nil {
 		return fmt.Errorf("CREATE TABLE was planned as %T", node)
 	}
@@ -346,16 +350,17 @@ func collated(a *sqlparser.DDL, ofDatabase sql.CollationID) *sqlparser.DDL {
 	return &n
 }
 
-func findCreate(n sql.Node) *plan.CreateTable {
-	if c, ok := n.(*plan.CreateTable); ok {
-		return c
+// find is the first node of a kind in a plan, from its root down; false if there is none.
+func find[N sql.Node](n sql.Node) (found N, ok bool) {
+	if found, ok = n.(N); ok {
+		return found, true
 	}
 	for _, child := range n.Children() {
-		if c := findCreate(child); c != nil {
-			return c
+		if found, ok = find[N](child); ok {
+			return found, true
 		}
 	}
-	return nil
+	return found, false
 }
 
 // mostKeyBytes is MySQL's bound on the columns of a key.
