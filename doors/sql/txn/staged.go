@@ -285,17 +285,15 @@ func (t *term) drop(id uint64) error {
 	return err
 }
 
-// insist proposes a part until the log takes it.
+// insist proposes a part until the log takes it, with a pause where the log has no room.
 func (t *term) insist(part *sqlpart.Part) (*entry.Result, error) {
 	for {
 		res, err := t.propose(entry.Part{Machine: sqlpart.Machine, Body: sqlpart.AppendPart(nil, part)})
 		if !errors.Is(err, ErrOverloaded) {
 			return res, err
 		}
-		select {
-		case <-t.w.m.StoppedC():
+		if t.w.m.Tasks().Wait(retryEvery, t.w.m.StoppedC()) >= 0 {
 			return nil, ErrUnknown
-		default:
 		}
 	}
 }
