@@ -215,8 +215,8 @@ func TestStepsShareOneWait(t *testing.T) {
 	})
 }
 
-// TestRoomComesInTurn: who asks for less, or at the right moment, does not get the room that another one waits for, but for one whose own connection
-// is in the way. One that gives up is in nobody's way.
+// TestRoomComesInTurn: a read that asks for less, or at the right moment, does not get the room that another read waits for. One that gives up is in
+// nobody's way.
 func TestRoomComesInTurn(t *testing.T) {
 	t.Parallel()
 	const mib, all = 1 << 20, 24 << 20
@@ -257,18 +257,15 @@ func TestRoomComesInTurn(t *testing.T) {
 		free(2*mib, 1, 8, 4, 2)
 		d.port.AnswerGone(nil, all)
 	})
-	// A place that keeps nobody waiting.
 	var l line
-	keeps := true
-	first, second := l.enter(func() bool { return keeps }), l.enter(func() bool { return true })
+	first, second := l.enter(nil), l.enter(nil)
 	if !l.may(first) || l.may(second) {
 		t.Error("the second before the first")
 	}
-	keeps = false
-	if l.came(); !l.may(second) || len(second.turn) != 1 {
-		t.Error("the second waits for one that keeps nobody")
-	}
 	l.leave(first)
+	if !l.may(second) || len(second.turn) != 1 {
+		t.Error("the second is not told that the first has gone")
+	}
 	l.leave(second)
 	if !l.empty() {
 		t.Error("places are left")

@@ -92,8 +92,7 @@ func (d *Door) waitForRoom(ctx, bound context.Context, from *port.From, n int64)
 	var turn chan struct{}
 	may := func() bool { return true }
 	if large {
-		// A connection that has to take an answer first, or is too new for the last of the room, keeps nobody waiting.
-		p := d.line.enter(from.WaitsForOthers)
+		p := d.line.enter(from)
 		defer d.line.leave(p)
 		turn, may = p.turn, func() bool { return d.line.may(p) }
 	}

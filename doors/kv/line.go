@@ -3,39 +3,40 @@ package kv
 import (
 	"slices"
 	"sync"
+
+	"github.com/holdfastdb/holdfast/serve/port"
 )
 
-// line is who waits for room for a large answer, in the order in which they came. Without one, room goes to who looks at the right moment: of
-// four clients that read lists one waited five times as long as the others. Its methods may be called from any goroutine.
+// line is the reads that wait for room for large answers, in the order in which they came. Without a line, room goes to the read that looks at the
+// right moment: of four clients that read lists one waited five times as long as the others. Its methods may be called from any goroutine.
 type line struct {
 	mu    sync.Mutex
 	waits []*place // guarded by mu
 }
 
-// place is one that waits.
+// place is one read that waits.
 type place struct {
 	turn chan struct{} // capacity 1: room has come, or a place before this one has gone
-	// keeps reports whether those behind have to wait too.
-	keeps func() bool
+	from *port.From    // whose read it is, nil: of this process itself; it never changes
 }
 
 // enter takes the last place.
-func (l *line) enter(keeps func() bool) *place {
-	p := &place{turn: make(chan struct{}, 1), keeps: keeps}
+func (l *line) enter(from *port.From) *place {
+	p := &place{turn: make(chan struct{}, 1), from: from}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waits = append(l.waits, p)
 	return p
 }
 
-// empty reports whether nobody waits.
+// empty reports whether no read waits.
 func (l *line) empty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.waits) == 0
 }
 
-// may reports whether it is p's turn: nobody before it keeps it waiting.
+// may reports whether it is p's turn: no place before it keeps it waiting.
 func (l *line) may(p *place) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,7 +44,7 @@ func (l *line) may(p *place) bool {
 		if before == p {
 			return true
 		}
-		if before.keeps() {
+		if before.from.GoesBefore(p.from) {
 			return false
 		}
 	}
@@ -67,14 +68,14 @@ func (l *line) came() {
 	l.next()
 }
 
-// next wakes those whose turn it is. The caller holds mu.
+// next wakes those whose turn it may be. A place behind one that keeps all others waiting sleeps on. The caller holds mu.
 func (l *line) next() {
 	for _, p := range l.waits {
 		select {
 		case p.turn <- struct{}{}:
 		default:
 		}
-		if p.keeps() {
+		if p.from.GoesBefore(nil) {
 			return
 		}
 	}

@@ -195,6 +195,52 @@ func TestSmallAnswersOverHTTP1HaveTwoThirds(t *testing.T) {
 	}
 }
 
+// TestRoomForAnswersGoesByTheOrder: a connection that has to take an answer first keeps no other waiting, and a new one keeps only new ones waiting.
+// Without the last rule four new clients that read lists got room when they looked at the right moment, and one waited for 400 ms.
+func TestRoomForAnswersGoesByTheOrder(t *testing.T) {
+	p := New(Options{AnswerBytes: 900})
+	p.now.Store(10)
+	grpc := func(opened uint64, holds int64) *From {
+		i := p.newGRPCConn(http2test.On(nil, 1))
+		i.opened = opened
+		i.answers.Store(holds)
+		return i.RemoteAddr().(*From)
+	}
+	http := func(opened uint64, holds int64) *From {
+		c := &client{port: p, opened: opened}
+		c.answers.Store(holds)
+		return &From{asker: c}
+	}
+	old, other, young, younger, holds := grpc(1, 0), grpc(8, 0), grpc(9, 0), grpc(10, 0), grpc(1, 1)
+	web, webYoung, webHolds := http(1, 0), http(9, 0), http(1, 1)
+	for _, c := range []struct {
+		name          string
+		first, second *From
+		want          bool
+	}{
+		{"two of this process", nil, nil, true},
+		{"this process, a connection", nil, young, true},
+		{"a connection, this process", old, nil, true},
+		{"two old ones", old, other, true},
+		{"an old one, a new one", old, young, true},
+		{"a new one, an old one", young, old, false},
+		{"a new one, this process", young, nil, false},
+		{"two new ones", young, younger, true},
+		{"one that holds an answer", holds, old, false},
+		{"one that holds an answer, a new one", holds, young, false},
+		{"one that holds an answer, its own next", holds, holds, true},
+		{"new and holds, its own next", webHolds, webHolds, true},
+		{"two over HTTP", web, http(1, 0), true},
+		{"a new one over HTTP, a new one", webYoung, young, true},
+		{"a new one over HTTP, an old one", webYoung, web, false},
+		{"one over HTTP that holds an answer", webHolds, old, false},
+	} {
+		if got := c.first.GoesBefore(c.second); got != c.want {
+			t.Errorf("%s: %t, want %t", c.name, got, c.want)
+		}
+	}
+}
+
 // TestAnAnswerIsGivenBackOnce, however it ends: it is written, it was smaller than thought, or its connection has ended.
 func TestAnAnswerIsGivenBackOnce(t *testing.T) {
 	p := New(Options{AnswerBytes: 1000})

@@ -26,16 +26,40 @@ func (p *Port) lookForUntaken() {
 	}
 }
 
-// WaitsForOthers reports whether room for an answer that this client does not get is taken by others: its own connection holds no answer, and is
-// not so new that it leaves the last third to them. f may be nil: a call of this process itself.
-func (f *From) WaitsForOthers() bool {
+// GoesBefore reports whether other, who came later, may not take room for an answer as long as f waits for some:
+//
+//   - they are one connection, which has the same share whoever of its calls takes it;
+//   - or others hold what f waits for: its own connection holds no answer, which it would have to take first;
+//   - and f is not so new that it leaves the last third to others, or other is as new.
+//
+// f and other may be nil: a call of this process itself. Any goroutine may call it.
+func (f *From) GoesBefore(other *From) bool {
+	if f == nil {
+		return true
+	}
+	if other != nil && f.of == other.of && f.asker == other.asker {
+		return true
+	}
+	return !f.holdsAnswers() && (!f.isNew() || other.isNew())
+}
+
+// holdsAnswers reports whether the connection has answers that its client has not taken.
+func (f *From) holdsAnswers() bool {
+	if f.asker != nil {
+		return f.asker.answers.Load() > 0
+	}
+	return f.of.answers.Load() > 0
+}
+
+// isNew reports whether the connection is so new that it leaves the last third of all room to others. f may be nil.
+func (f *From) isNew() bool {
 	switch {
 	case f == nil:
-		return true
+		return false
 	case f.asker != nil:
-		return f.asker.answers.Load() == 0 && f.asker.opened+settledAfter <= f.asker.port.now.Load()
+		return f.asker.opened+settledAfter > f.asker.port.now.Load()
 	}
-	return f.of.answers.Load() == 0 && f.of.opened+settledAfter <= f.of.port.now.Load()
+	return f.of.opened+settledAfter > f.of.port.now.Load()
 }
 
 // AnswerRoom is how much all answers may hold together, in bytes.
@@ -54,7 +78,7 @@ func (p *Port) tryAnswer(from *From, n int64) bool {
 		if i.closed || held > 0 && held+n > all/3*2 {
 			return false
 		}
-		if i.opened+settledAfter > p.now.Load() && n <= all/3*2 {
+		if from.isNew() && n <= all/3*2 {
 			reserve = all / 3
 		}
 	}
