@@ -486,8 +486,12 @@ func (w *week) join(m *member, at *member) error {
 	if err := w.house.start(m); err != nil {
 		return err
 	}
-	w.roster.enter(m, w.writers.clients[m.Name])
 	if err := w.house.ready(m); err != nil {
+		return err
+	}
+	// The client of the member that was there before has tried in vain for as long as that was gone. grpc's backoff grows with that: after 40 s its
+	// next try may be 15 s away, and puts wait for it.
+	if err := w.welcome(m); err != nil {
 		return err
 	}
 	m.peers = nil

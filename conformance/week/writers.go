@@ -29,12 +29,15 @@ type writers struct {
 	n       atomic.Int64
 }
 
-// connect gives the writers a client for each member. A member that has come later needs one, too.
+// connect makes a client for each member, and closes the one of the member that had its name before.
 func (w *writers) connect(members ...*member) error {
 	for _, m := range members {
 		c, err := w.h.to(m)
 		if err != nil {
 			return err
+		}
+		if before := w.clients[m.Name]; before != nil {
+			_ = before.Close() // its member is gone
 		}
 		w.clients[m.Name] = c
 	}
