@@ -30,6 +30,11 @@ const crowdFrom = 200
 // judge compares what was measured with what is wanted of it. The memory that MariaDB shares is the first; others are shown and not judged.
 func (r *Report) judge() {
 	r.Bars = bars.List{}
+	if t := r.TPCC; t != nil {
+		name := fmt.Sprintf("TPC-C, %d warehouses, %d threads", t.Warehouses, t.Threads)
+		r.Bars.AtLeast(name+": new orders beside MariaDB's", 1, t.ratio(tpmC), "x")
+		r.Bars.AtMost(name+": conditions that are broken, behind a kill -9 too", 0, float64(len(t.Broken[holdfast])), "")
+	}
 	memory := math.MaxInt
 	for _, c := range r.cells() {
 		if memory == math.MaxInt {

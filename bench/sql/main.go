@@ -7,6 +7,9 @@
 //
 // A sweep that was ended goes on with -resume: what the report has of the same build, data and memory is not measured again, cell by cell.
 //
+// With -tpcc it measures TPC-C instead, by go-tpc, judges the conditions of the specification by queries of its own, kills both servers in the middle of
+// a round and judges them again.
+//
 // sysbench shares the machine with the servers: at many threads on few cores the ratio of rates says less about them than their CPU for each
 // statement does. There is no floor beside them yet.
 package main
@@ -41,6 +44,10 @@ type bench struct {
 	names   []string // of workloads
 	memory  []int    // MiB
 	cost    bool     // what the door costs those who do not use it is measured too
+
+	warehouses  int // of TPC-C; 0: the workloads of sysbench are measured
+	tpccThreads int
+	goTPCPath   string
 }
 
 func main() {
@@ -51,6 +58,9 @@ func main() {
 	flag.IntVar(&b.seconds, "seconds", 10, "seconds of each round")
 	flag.IntVar(&b.rounds, "rounds", 5, "rounds of each server, behind one that does not count; the table has medians")
 	flag.BoolVar(&b.cost, "cost", true, "measure what the door costs those who do not use it")
+	flag.IntVar(&b.warehouses, "tpcc", 0, "measure TPC-C with so many warehouses instead of the workloads of sysbench")
+	flag.IntVar(&b.tpccThreads, "tpcc-threads", 16, "connections of TPC-C")
+	flag.StringVar(&b.goTPCPath, "go-tpc", "build/peers/go-tpc", "the client of TPC-C, which scripts/gotpc.sh builds")
 	threads := flag.String("threads", "16,100,200,500,1000,2000,3000", "numbers of connections")
 	memory := flag.String("memory", "1536", "--memory of Holdfast in MiB, several with commas between; MariaDB's buffer pool has 512 less, and 128 at least")
 	names := flag.String("workloads", strings.Join(workloads, ","), "scripts of sysbench")
@@ -93,6 +103,9 @@ func (b *bench) parse(threads, names, memory string) (err error) {
 	for item := range strings.SplitSeq(names, ",") {
 		b.names = append(b.names, strings.TrimSpace(item))
 	}
+	if b.warehouses < 0 || b.tpccThreads < 1 {
+		return errors.New("-tpcc is 0 at least, -tpcc-threads 1")
+	}
 	if b.tables < 1 || b.rows < 1 || b.seconds < 1 || b.rounds < 1 {
 		return errors.New("-tables, -rows, -seconds and -rounds are 1 at least")
 	}
@@ -123,7 +136,11 @@ func (b *bench) run(ctx context.Context, out, picture string, resume bool) (err 
 	}
 	fmt.Println(r.Machine)
 	s := &sweep{bench: b, report: r, dir: dir, keep: func() error { return r.write(out) }}
-	err = s.run(ctx)
+	if b.warehouses > 0 {
+		err = s.tpcc(ctx, b.warehouses, b.tpccThreads)
+	} else {
+		err = s.run(ctx)
+	}
 	if sync, e := host.SyncTime(dir); e == nil {
 		r.Machine.SyncAfter = sync
 	}

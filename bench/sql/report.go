@@ -25,6 +25,7 @@ type Report struct {
 	Cost     *Cost        `json:"cost,omitempty"`
 	Prepared []Prepared   `json:"prepared"`
 	Rounds   []Round      `json:"rounds"`
+	TPCC     *TPCC        `json:"tpcc,omitempty"`
 	Bars     bars.List    `json:"bars"`
 }
 

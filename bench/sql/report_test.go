@@ -155,9 +155,47 @@ func TestListsOfTheCommandLine(t *testing.T) {
 		threads, memory string
 		ok              bool
 	}{{"16, 100", "1536,256", true}, {"16,", "1536", false}, {"0", "1536", false}, {"16", "255", false}, {"16", "1GiB", false}} {
-		b := &bench{tables: 1, rows: 1, seconds: 1, rounds: 1}
+		b := &bench{tables: 1, rows: 1, seconds: 1, rounds: 1, tpccThreads: 1}
 		if err := b.parse(c.threads, "oltp_read_only", c.memory); (err == nil) != c.ok {
 			t.Errorf("-threads %q -memory %q: %v", c.threads, c.memory, err)
+		}
+	}
+}
+
+const printedTPCC = `tpcc: something
+[Summary] DELIVERY - Takes(s): 19.8, Count: 282, TPM: 856.5, Sum(ms): 9849.9, Avg(ms): 34.9, 50th(ms): 32.5, 90th(ms): 54.5, 95th(ms): 62.9, 99th(ms): 71.3
+[Summary] NEW_ORDER - Takes(s): 20.0, Count: 3294, TPM: 9900.6, Sum(ms): 38318.0, Avg(ms): 11.6, 50th(ms): 10.5, 90th(ms): 18.9, 95th(ms): 24.1, 99th(ms): 33.6
+[Summary] NEW_ORDER_ERR - Takes(s): 19.0, Count: 4, TPM: 12.0, Sum(ms): 10.0, Avg(ms): 2.5, 50th(ms): 2.5, 90th(ms): 2.5, 95th(ms): 2.5, 99th(ms): 2.5
+tpmC: 9900.6, tpmTotal: 21000.0, efficiency: 76987.5%
+`
+
+// TestAReportOfGoTPC: figures are read, and a round in which no order came through is no figure.
+func TestAReportOfGoTPC(t *testing.T) {
+	var r TPCCRound
+	if err := r.read(printedTPCC, 14*time.Second, 20); err != nil || r.TpmC != 9900.6 || r.P95ms != 24.1 || r.Errors != 4 || r.CPUms != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, without := range []string{"tpmC", "NEW_ORDER - "} {
+		if err := new(TPCCRound).read(strings.Replace(printedTPCC, without, "", 1), time.Second, 20); err == nil {
+			t.Errorf("a report without %q has figures", without)
+		}
+	}
+	if err := new(TPCCRound).read(strings.Replace(printedTPCC, "tpmC: 9900.6", "tpmC: 0.0", 1), time.Second, 20); err == nil {
+		t.Error("no order came through, and there are figures")
+	}
+}
+
+// TestTPCCIsJudged: a broken condition misses its bar, and is named.
+func TestTPCCIsJudged(t *testing.T) {
+	r := &Report{TPCC: &TPCC{Warehouses: 4, Threads: 16, Memory: 1536, Killed: true, Broken: map[string][]string{holdfast: {"3: new orders have no gaps (2 times)"}},
+		Rounds: []TPCCRound{{Server: holdfast, TpmC: 120, P95ms: 5, CPUms: 1}, {Server: mariadb, TpmC: 100, P95ms: 5, CPUms: 1, Errors: 3}}}}
+	r.judge()
+	var out strings.Builder
+	r.print(&out)
+	got := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{"Holdfast 120 5.0 1.00 0 3: new orders have no gaps (2 times)", "MariaDB 100 5.0 1.00 3 none", "at least 1x, it is 1.20x", "at most 0, it is 1.00", "1 of 2 bars reached"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, out.String())
 		}
 	}
 }

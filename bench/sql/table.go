@@ -18,6 +18,20 @@ func (r *Report) print(w io.Writer) {
 	for _, p := range r.Prepared {
 		fmt.Fprintf(w, "%s, --memory %dMiB, took %.0f rows/s\n", p.Server, p.Memory, p.Rows)
 	}
+	if r.TPCC != nil {
+		r.TPCC.print(w)
+	}
+	r.printCells(w)
+	r.printPublished(w)
+	fmt.Fprintln(w)
+	r.Bars.Print(w)
+}
+
+// printCells writes the cells of sysbench.
+func (r *Report) printCells(w io.Writer) {
+	if len(r.cells()) == 0 {
+		return
+	}
 	figures := []func(Round) float64{rate, p95, cpu, rss}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "\nMiB\tworkload\tthreads\trounds\tqps\ttps\t%s\tratio\tp95 ms\t%[1]s\tratio\tCPU µs a statement\t%[1]s\tratio\tRSS MB\t%[1]s\tratio\terrors\t%[1]s\t\n", mariadb)
@@ -35,9 +49,6 @@ func (r *Report) print(w io.Writer) {
 		fmt.Fprintf(t, "%s\t%s\t\n", failures(ours), failures(theirs))
 	}
 	_ = t.Flush() // to a terminal or a buffer
-	r.printPublished(w)
-	fmt.Fprintln(w)
-	r.Bars.Print(w)
 }
 
 // failures are the errors of some rounds: by number, or as sysbench has counted them where the server does not count.
