@@ -216,6 +216,12 @@ func (s *Session) repaired(c *sql.Context, st *Statement, n sql.Node) (sql.Node,
 			return nil, err
 		}
 	}
+	if _, ok := st.ast.(*sqlparser.Insert); ok {
+		var err error
+		if n, err = readingFirst(c, n); err != nil {
+			return nil, err
+		}
+	}
 	return everywhere(c, n, grouped)
 }
 
