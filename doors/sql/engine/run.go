@@ -94,7 +94,11 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 	if s.gathered.deletes { // the library counts the rows of the join
 		out.Done.Affected = uint64(len(s.gathered.all))
 	}
-	return out, s.gathered.apply(c)
+	err = s.gathered.apply(c)
+	out.Done.Affected -= min(out.Done.Affected, s.gathered.ignored)
+	out.Warnings = s.WarningCount()
+	out.Done.Warnings = out.Warnings
+	return out, err
 }
 
 // targetOf is the table that INSERT or REPLACE writes.
