@@ -9,14 +9,14 @@ import (
 	"github.com/dolthub/go-mysql-server/sql/transform"
 )
 
-// readFirst is a source of rows that is read to its end before the first of them goes on: INSERT or REPLACE of what is read from the same table. The
-// library reads a row and writes a row, and a transaction reads what it has written, so that new rows were found and inserted again. MySQL has a
-// temporary table here.
+// readFirst is a source of rows that is read to its end before the first of them goes on: INSERT or REPLACE of what is read from the same table in
+// several goes. The library reads a row and writes a row, and a transaction reads what it has written, so that new rows were found and inserted again.
+// MySQL has a temporary table here.
 type readFirst struct{ plan.UnaryNode }
 
 var _ sql.ExecBuilderNode = (*readFirst)(nil)
 
-// readingFirst has the statements that read the table they insert into read all of it first.
+// readingFirst has statements that read the table they insert into read all rows first, where they read it in several goes.
 func readingFirst(c *sql.Context, n sql.Node) (sql.Node, error) {
 	n, _, err := transform.Node(c, n, func(c *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
 		into, ok := n.(*plan.InsertInto)
@@ -31,8 +31,8 @@ func readingFirst(c *sql.Context, n sql.Node) (sql.Node, error) {
 		if !ok {
 			return n, transform.SameTree, nil
 		}
-		reads, err := readsTable(c, into.Source, t.t.ID)
-		if err != nil || !reads {
+		again, err := readsAgain(c, into.Source, t.t.ID)
+		if err != nil || !again {
 			return n, transform.SameTree, err
 		}
 		return into.WithSource(&readFirst{plan.UnaryNode{Child: into.Source}}), transform.NewTree, nil
@@ -40,20 +40,32 @@ func readingFirst(c *sql.Context, n sql.Node) (sql.Node, error) {
 	return n, err
 }
 
-// readsTable reports whether a plan or a subquery in it reads a table.
-func readsTable(c *sql.Context, n sql.Node, id uint64) (found bool, err error) {
-	_, err = everywhere(c, n, func(c *sql.Context, n sql.Node) (sql.Node, error) {
+// readsAgain reports whether a plan reads a table once more after it has returned a row: in a join, in a subquery, or by several ranges of an index. One
+// reading in one go does not meet what is written meanwhile, and needs no memory for its rows: a table may double itself.
+func readsAgain(c *sql.Context, n sql.Node, id uint64) (bool, error) {
+	reads, plans, joins, ranges := 0, 0, false, 0
+	_, err := everywhere(c, n, func(c *sql.Context, n sql.Node) (sql.Node, error) {
+		plans++ // one more for each subquery
 		transform.InspectWithOpaque(c, n, func(_ *sql.Context, n sql.Node) bool {
-			if t, ok := n.(sql.TableNode); ok {
-				if v, ok := sql.GetUnderlyingTable(t.UnderlyingTable()).(*tableView); ok && v.t.ID == id {
-					found = true
+			switch x := n.(type) {
+			case *plan.JoinNode:
+				joins = true
+			case sql.TableNode:
+				if v, ok := sql.GetUnderlyingTable(x.UnderlyingTable()).(*tableView); !ok || v.t.ID != id {
+					break
+				}
+				reads++
+				if a, ok := n.(*plan.IndexedTableAccess); ok {
+					l := plan.GetIndexLookup(a)
+					all, _ := l.Ranges.(sql.MySQLRangeCollection)
+					ranges = max(ranges, len(all))
 				}
 			}
 			return true
 		})
 		return n, nil
 	})
-	return found, err
+	return reads > 1 || reads == 1 && (joins || plans > 1 || ranges > 1), err
 }
 
 // String implements sql.Node.
