@@ -23,8 +23,8 @@ type Cost struct {
 // idle is how long a server has rested when its memory is read.
 const idle = 5 * time.Second
 
-// cost measures it.
-func (b *bench) cost(ctx context.Context, dir string) (c Cost, err error) {
+// costs measures it.
+func (b *bench) costs(ctx context.Context, dir string) (c Cost, err error) {
 	var cpu []float64
 	for range 10 {
 		cmd := exec.CommandContext(ctx, b.bin, "version")

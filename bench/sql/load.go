@@ -32,9 +32,9 @@ func (b *bench) sysbench(ctx context.Context, s *server, threads int, script, co
 	return string(out), nil
 }
 
-// round measures one workload on one server.
-func (b *bench) round(ctx context.Context, s *server, threads int, workload string) (one Round, err error) {
-	one = Round{Server: s.name, Workload: workload, Threads: threads}
+// round measures one cell on one server, once.
+func (b *bench) round(ctx context.Context, s *server, c Cell) (one Round, err error) {
+	one = Round{Server: s.name, Cell: c}
 	var out string
 	var took time.Duration
 	one.Codes, err = s.during(ctx, func(ctx context.Context) error {
@@ -42,7 +42,7 @@ func (b *bench) round(ctx context.Context, s *server, threads int, workload stri
 		if err != nil {
 			return err
 		}
-		out, err = b.sysbench(ctx, s, threads, workload, "run", fmt.Sprintf("--time=%d", b.seconds), "--mysql-ignore-errors=1213,1205,1020,1062",
+		out, err = b.sysbench(ctx, s, c.Threads, c.Workload, "run", fmt.Sprintf("--time=%d", b.seconds), "--mysql-ignore-errors=1213,1205,1020,1062",
 			"--rand-type=special", "--range_selects=true")
 		if err != nil {
 			return err
@@ -51,16 +51,22 @@ func (b *bench) round(ctx context.Context, s *server, threads int, workload stri
 		took = after - before
 		return err
 	})
-	if err == nil {
-		err = one.read(out, took)
+	if err != nil {
+		return one, err
 	}
-	return one, err
+	rss, err := s.RSS()
+	if err != nil {
+		return one, err
+	}
+	one.RSSmb = float64(rss) / 1e6
+	return one, one.read(out, took)
 }
 
 // What a report of sysbench has to say.
 var (
 	reportRate    = regexp.MustCompile(`transactions: +\d+ +\(([\d.]+) per sec`)
 	reportQueries = regexp.MustCompile(`queries: +(\d+) +\(`)
+	reportQPS     = regexp.MustCompile(`queries: +\d+ +\(([\d.]+) per sec`)
 	reportErrors  = regexp.MustCompile(`ignored errors: +(\d+)`)
 	reportP95     = regexp.MustCompile(`95th percentile: +([\d.]+)`)
 )
@@ -79,7 +85,7 @@ func (o *Round) read(report string, took time.Duration) error {
 		return v
 	}
 	queries := value(reportQueries)
-	o.Rate, o.P95ms, o.Errors = value(reportRate), value(reportP95), int64(value(reportErrors))
+	o.Rate, o.QPS, o.P95ms, o.Errors = value(reportRate), value(reportQPS), value(reportP95), int64(value(reportErrors))
 	if o.Rate <= 0 || o.P95ms < 0 || o.Errors < 0 || queries <= 0 {
 		return fmt.Errorf("no transaction came through: %s", report[max(0, len(report)-600):])
 	}

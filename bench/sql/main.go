@@ -1,14 +1,21 @@
 // Command sql measures the published report's five workloads of sysbench, which is Debian's and unmodified, on Holdfast and on Debian's MariaDB,
-// both with every commit synced, in alternating rounds on one machine. It prints transactions a second, the 95th percentile, the server's CPU for
-// each statement and the errors, by number where the server counts them. There is no bar yet.
+// both with every commit synced, in alternating rounds on one machine. It prints transactions and queries a second, the 95th percentile, the
+// server's CPU for each statement, its memory and the errors, by number where the server counts them; then what is wanted and what came of it.
 //
-// sysbench shares the machine with the server: at many threads on few cores the ratio of rates says less about the servers than their CPU for
-// each statement does.
+// Both have the same memory: MariaDB's buffer pool is Holdfast's --memory without 512 MiB, which MariaDB needs beside it. From 200 threads on MariaDB
+// runs twice, with a thread for each connection and with a pool of threads, and the better one counts.
+//
+// A sweep that was ended goes on with -resume: what the report has of the same build, data and memory is not measured again, cell by cell.
+//
+// With -tpcc it measures TPC-C instead, by go-tpc, judges the conditions of the specification by queries of its own, kills both servers in the middle of
+// a round and judges them again.
+//
+// sysbench shares the machine with the servers: at many threads on few cores the ratio of rates says less about them than their CPU for each
+// statement does. There is no floor beside them yet.
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -32,9 +39,15 @@ type bench struct {
 	tables  int
 	rows    int // of each table
 	seconds int // of each round
-	rounds  int
+	rounds  int // that count; one before them does not
 	threads []int
 	names   []string // of workloads
+	memory  []int    // MiB
+	cost    bool     // what the door costs those who do not use it is measured too
+
+	warehouses  int // of TPC-C; 0: the workloads of sysbench are measured
+	tpccThreads int
+	goTPCPath   string
 }
 
 func main() {
@@ -43,15 +56,22 @@ func main() {
 	flag.IntVar(&b.tables, "tables", 10, "tables")
 	flag.IntVar(&b.rows, "rows", 100000, "rows of each table")
 	flag.IntVar(&b.seconds, "seconds", 10, "seconds of each round")
-	flag.IntVar(&b.rounds, "rounds", 3, "rounds of each server; the table has medians")
-	threads := flag.String("threads", "16,100", "numbers of connections")
+	flag.IntVar(&b.rounds, "rounds", 5, "rounds of each server, behind one that does not count; the table has medians")
+	flag.BoolVar(&b.cost, "cost", true, "measure what the door costs those who do not use it")
+	flag.IntVar(&b.warehouses, "tpcc", 0, "measure TPC-C with so many warehouses instead of the workloads of sysbench")
+	flag.IntVar(&b.tpccThreads, "tpcc-threads", 16, "connections of TPC-C")
+	flag.StringVar(&b.goTPCPath, "go-tpc", "build/peers/go-tpc", "the client of TPC-C, which scripts/gotpc.sh builds")
+	threads := flag.String("threads", "16,100,200,500,1000,2000,3000", "numbers of connections")
+	memory := flag.String("memory", "1536", "--memory of Holdfast in MiB, several with commas between; MariaDB's buffer pool has 512 less, and 128 at least")
 	names := flag.String("workloads", strings.Join(workloads, ","), "scripts of sysbench")
+	resume := flag.Bool("resume", false, "go on with what the report at -json has")
 	out := flag.String("json", "build/bench/sql.json", "where every round goes")
+	plot := flag.String("plot", "build/bench/sql.svg", "where the plot goes")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := b.parse(*threads, *names)
+	err := b.parse(*threads, *names, *memory)
 	if err == nil {
-		err = b.run(ctx, *out)
+		err = b.run(ctx, *out, *plot, *resume)
 	}
 	stop()
 	if err != nil {
@@ -60,17 +80,31 @@ func main() {
 	}
 }
 
-// parse takes the lists of the command line.
-func (b *bench) parse(threads, names string) error {
-	for item := range strings.SplitSeq(threads, ",") {
+// numbers reads a list of numbers that are least or more.
+func numbers(name, list string, least int) (all []int, err error) {
+	for item := range strings.SplitSeq(list, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(item))
-		if err != nil || n < 1 {
-			return fmt.Errorf("-threads: %q is no number of connections", item)
+		if err != nil || n < least {
+			return nil, fmt.Errorf("-%s: %q is no number from %d on", name, item, least)
 		}
-		b.threads = append(b.threads, n)
+		all = append(all, n)
+	}
+	return all, nil
+}
+
+// parse takes the lists of the command line.
+func (b *bench) parse(threads, names, memory string) (err error) {
+	if b.threads, err = numbers("threads", threads, 1); err != nil {
+		return err
+	}
+	if b.memory, err = numbers("memory", memory, 256); err != nil {
+		return err
 	}
 	for item := range strings.SplitSeq(names, ",") {
 		b.names = append(b.names, strings.TrimSpace(item))
+	}
+	if b.warehouses < 0 || b.tpccThreads < 1 {
+		return errors.New("-tpcc is 0 at least, -tpcc-threads 1")
 	}
 	if b.tables < 1 || b.rows < 1 || b.seconds < 1 || b.rounds < 1 {
 		return errors.New("-tables, -rows, -seconds and -rounds are 1 at least")
@@ -78,8 +112,8 @@ func (b *bench) parse(threads, names string) error {
 	return nil
 }
 
-// run measures and prints. What was measured before an error is written all the same.
-func (b *bench) run(ctx context.Context, out string) (err error) {
+// run measures and prints. What was measured before an error is printed and written all the same.
+func (b *bench) run(ctx context.Context, out, picture string, resume bool) (err error) {
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
 		return err
 	}
@@ -89,66 +123,33 @@ func (b *bench) run(ctx context.Context, out string) (err error) {
 	}
 	defer os.RemoveAll(dir)
 	r := &Report{Began: time.Now(), Tables: b.tables, Rows: b.rows, Seconds: b.seconds}
+	if r.Build, err = build(b.bin); err != nil {
+		return err
+	}
 	if r.Machine, err = host.Describe(dir); err != nil {
 		return err
 	}
+	if resume {
+		if err := r.goOn(out); err != nil {
+			return err
+		}
+	}
 	fmt.Println(r.Machine)
-	err = b.measure(ctx, dir, r)
+	s := &sweep{bench: b, report: r, dir: dir, keep: func() error { return r.write(out) }}
+	if b.warehouses > 0 {
+		err = s.tpcc(ctx, b.warehouses, b.tpccThreads)
+	} else {
+		err = s.run(ctx)
+	}
 	if sync, e := host.SyncTime(dir); e == nil {
 		r.Machine.SyncAfter = sync
 	}
+	r.judge()
 	r.print(os.Stdout)
-	text, e := json.MarshalIndent(r, "", "  ")
-	if e == nil {
-		e = os.WriteFile(out, append(text, '\n'), 0o644)
+	if e := os.WriteFile(picture, r.chart(), 0o644); e == nil {
+		fmt.Printf("\nevery round: %s\nplot: %s\n", out, picture)
+	} else if err == nil {
+		err = e
 	}
-	return errors.Join(err, e)
-}
-
-// measure runs every workload on both servers, one after the other, who is first changing with the round.
-func (b *bench) measure(ctx context.Context, dir string, r *Report) error {
-	var err error
-	if r.Cost, err = b.cost(ctx, dir); err != nil {
-		return err
-	}
-	fmt.Println(r.Cost)
-	servers, err := b.start(dir)
-	defer func() {
-		for _, s := range servers {
-			s.close()
-		}
-	}()
-	if err != nil {
-		return err
-	}
-	for _, s := range servers {
-		began := time.Now()
-		if _, err := b.sysbench(ctx, s, 16, "oltp_common", "prepare"); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-		rate := float64(b.tables*b.rows) / time.Since(began).Seconds()
-		r.Prepared = append(r.Prepared, Prepared{Server: s.name, Rows: rate})
-		fmt.Printf("%s: %.0f rows/s loaded\n", s.name, rate)
-	}
-	for _, threads := range b.threads {
-		for _, workload := range b.names {
-			for round := range b.rounds {
-				for i := range servers {
-					s := servers[(i+round)%len(servers)]
-					one, err := b.round(ctx, s, threads, workload)
-					if err != nil {
-						return fmt.Errorf("%s, %s, %d threads: %w", s.name, workload, threads, err)
-					}
-					r.Rounds = append(r.Rounds, one)
-					fmt.Printf("%s, %d threads, %s: %.0f tps, p95 %.1f ms, %.1f µs of CPU a statement\n", workload, threads, s.name, one.Rate, one.P95ms, one.CPUus)
-				}
-			}
-		}
-	}
-	for _, s := range servers {
-		if _, err := b.sysbench(ctx, s, 1, "oltp_common", "cleanup"); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-	}
-	return nil
+	return errors.Join(err, r.write(out))
 }

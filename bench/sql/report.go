@@ -1,14 +1,16 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
+	"os"
 	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/holdfastdb/holdfast/bench/bars"
 	"github.com/holdfastdb/holdfast/bench/host"
 )
 
@@ -16,41 +18,128 @@ import (
 type Report struct {
 	Began    time.Time    `json:"began"`
 	Machine  host.Machine `json:"machine"`
+	Build    string       `json:"build"` // the first bytes of the binary's SHA-256, in hexadecimal
 	Tables   int          `json:"tables"`
 	Rows     int          `json:"rows"`
 	Seconds  int          `json:"seconds"`
-	Cost     Cost         `json:"cost"`
+	Cost     *Cost        `json:"cost,omitempty"`
 	Prepared []Prepared   `json:"prepared"`
 	Rounds   []Round      `json:"rounds"`
+	TPCC     *TPCC        `json:"tpcc,omitempty"`
+	Bars     bars.List    `json:"bars"`
 }
 
 // Prepared is how fast a server took the rows.
 type Prepared struct {
 	Server string  `json:"server"`
+	Memory int     `json:"memory_mib"`
 	Rows   float64 `json:"rows_per_second"`
 }
 
-// Round is one workload on one server, once.
-type Round struct {
-	Server   string           `json:"server"`
-	Workload string           `json:"workload"`
-	Threads  int              `json:"threads"`
-	Rate     float64          `json:"transactions_per_second"`
-	P95ms    float64          `json:"p95_ms"`
-	CPUus    float64          `json:"cpu_per_statement_us"`
-	Errors   int64            `json:"ignored_errors"`
-	Codes    map[string]int64 `json:"errors_by_number,omitempty"`
+// Cell is what is measured on every server.
+type Cell struct {
+	Memory   int    `json:"memory_mib"` // Holdfast's --memory
+	Threads  int    `json:"threads"`
+	Workload string `json:"workload"`
 }
 
-// of returns the rounds of one cell of the table.
-func (r *Report) of(server, workload string, threads int) (all []Round) {
+// Round is one cell on one server, once.
+type Round struct {
+	Cell
+	Server string           `json:"server"`
+	Rate   float64          `json:"transactions_per_second"`
+	QPS    float64          `json:"queries_per_second"`
+	P95ms  float64          `json:"p95_ms"`
+	CPUus  float64          `json:"cpu_per_statement_us"`
+	RSSmb  float64          `json:"rss_mb"` // when the round had ended
+	Errors int64            `json:"ignored_errors"`
+	Codes  map[string]int64 `json:"errors_by_number,omitempty"`
+}
+
+// build names the binary that is measured.
+func build(bin string) (string, error) {
+	f, err := os.Open(bin)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8]), nil
+}
+
+// goOn takes over what an earlier call has measured. A report of another build or of other data is an error: its rounds say nothing beside new ones.
+func (r *Report) goOn(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("-resume: %w", err)
+	}
+	var was Report
+	if err := json.Unmarshal(text, &was); err != nil {
+		return fmt.Errorf("-resume: %s: %w", path, err)
+	}
+	if was.Build != r.Build || was.Tables != r.Tables || was.Rows != r.Rows || was.Seconds != r.Seconds {
+		return fmt.Errorf("-resume: %s is of build %s with %d × %d rows and rounds of %d s, this is build %s with %d × %d rows and rounds of %d s: call it without -resume",
+			path, was.Build, was.Tables, was.Rows, was.Seconds, r.Build, r.Tables, r.Rows, r.Seconds)
+	}
+	r.Began, r.Cost, r.Prepared, r.Rounds = was.Began, was.Cost, was.Prepared, was.Rounds
+	return nil
+}
+
+// write writes the report as a whole or not at all.
+func (r *Report) write(path string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+".new", append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// of returns the rounds of a cell on one server.
+func (r *Report) of(server string, c Cell) (all []Round) {
 	for _, o := range r.Rounds {
-		if o.Server == server && o.Workload == workload && o.Threads == threads {
+		if o.Server == server && o.Cell == c {
 			all = append(all, o)
 		}
 	}
 	return all
 }
+
+// theirs returns the rounds of the MariaDB that did more transactions in a cell: with a thread for each connection, or with a pool.
+func (r *Report) theirs(c Cell) []Round {
+	own, pooled := r.of(mariadb, c), r.of(pooledMariaDB, c)
+	if len(own) == 0 || len(pooled) > 0 && median(pooled, rate) > median(own, rate) {
+		return pooled
+	}
+	return own
+}
+
+// drop removes the rounds of a cell.
+func (r *Report) drop(c Cell) {
+	r.Rounds = slices.DeleteFunc(r.Rounds, func(o Round) bool { return o.Cell == c })
+}
+
+// cells are those that both sides have, in the order in which they were measured.
+func (r *Report) cells() (all []Cell) {
+	for _, o := range r.Rounds {
+		if !slices.Contains(all, o.Cell) && len(r.of(holdfast, o.Cell)) > 0 && len(r.theirs(o.Cell)) > 0 {
+			all = append(all, o.Cell)
+		}
+	}
+	return all
+}
+
+// What is asked of a round.
+func rate(o Round) float64 { return o.Rate }
+func qps(o Round) float64  { return o.QPS }
+func p95(o Round) float64  { return o.P95ms }
+func cpu(o Round) float64  { return o.CPUus }
+func rss(o Round) float64  { return o.RSSmb }
 
 // median is that of a figure of some rounds.
 func median(rounds []Round, of func(Round) float64) float64 {
@@ -59,51 +148,4 @@ func median(rounds []Round, of func(Round) float64) float64 {
 		all[i] = of(o)
 	}
 	return host.Median(all)
-}
-
-// print writes a row for each workload and number of connections: medians, and the ratio of Holdfast to MariaDB behind each pair.
-func (r *Report) print(w io.Writer) {
-	fmt.Fprintf(w, "\n%d tables of %d rows, %d s a round; fdatasync before %.3f ms, after %.3f ms\n", r.Tables, r.Rows, r.Seconds, r.Machine.SyncBefore, r.Machine.SyncAfter)
-	fmt.Fprintln(w, r.Cost)
-	for _, p := range r.Prepared {
-		fmt.Fprintf(w, "%s took %.0f rows/s\n", p.Server, p.Rows)
-	}
-	figures := []func(Round) float64{func(o Round) float64 { return o.Rate }, func(o Round) float64 { return o.P95ms }, func(o Round) float64 { return o.CPUus }}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "\nworkload\tthreads\trounds\ttps\t%s\tratio\tp95 ms\t%[1]s\tratio\tCPU µs a statement\t%[1]s\tratio\terrors\t%[1]s\t\n", mariadb)
-	var seen []string
-	for _, o := range r.Rounds {
-		cell := fmt.Sprint(o.Workload, o.Threads)
-		ours, theirs := r.of(holdfast, o.Workload, o.Threads), r.of(mariadb, o.Workload, o.Threads)
-		if slices.Contains(seen, cell) || len(ours) == 0 || len(theirs) == 0 {
-			continue
-		}
-		seen = append(seen, cell)
-		fmt.Fprintf(t, "%s\t%d\t%d\t", o.Workload, o.Threads, min(len(ours), len(theirs)))
-		for _, f := range figures {
-			a, b := median(ours, f), median(theirs, f)
-			fmt.Fprintf(t, "%.1f\t%.1f\t%.2f\t", a, b, a/b)
-		}
-		fmt.Fprintf(t, "%s\t%s\t\n", failures(ours), failures(theirs))
-	}
-	_ = t.Flush() // to a terminal or a buffer
-}
-
-// failures are the errors of some rounds: by number, or as sysbench has counted them where the server does not count.
-func failures(rounds []Round) string {
-	codes, ignored := map[string]int64{}, int64(0)
-	for _, o := range rounds {
-		ignored += o.Errors
-		for code, n := range o.Codes { // any order: sums
-			codes[code] += n
-		}
-	}
-	if len(codes) == 0 {
-		return fmt.Sprint(ignored)
-	}
-	var all []string
-	for _, code := range slices.Sorted(maps.Keys(codes)) {
-		all = append(all, fmt.Sprintf("%d × %s", codes[code], code))
-	}
-	return strings.Join(all, ", ")
 }

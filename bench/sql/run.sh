@@ -4,6 +4,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 scripts/mariadb.sh
 scripts/sysbench.sh
+scripts/gotpc.sh
 make -s build
 go build -o build/bench/run-sql ./bench/sql
 exec build/bench/run-sql "$@"

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,8 +21,9 @@ import (
 
 // The servers.
 const (
-	holdfast = "Holdfast"
-	mariadb  = "MariaDB"
+	holdfast      = "Holdfast"
+	mariadb       = "MariaDB"
+	pooledMariaDB = "MariaDB with a pool" // of threads, instead of one for each connection
 )
 
 // server is one that runs.
@@ -33,26 +35,53 @@ type server struct {
 	close          func()
 }
 
-// start starts both servers. Those that run are returned with an error too.
-func (b *bench) start(dir string) (all []*server, err error) {
-	ours, err := b.ours(dir)
+// leastPoolMiB is MariaDB's buffer pool in MiB where its part of the memory would be less: its default.
+const leastPoolMiB = 128
+
+// start starts the servers, all with so much memory. Those that run are returned with an error too.
+func (b *bench) start(dir string, memoryMiB int, pooled bool) (all []*server, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	ours, err := b.ours(dir, memoryMiB)
 	if err != nil {
 		return nil, err
 	}
 	all = append(all, ours)
-	// The settings of an operator who gives it a gibibyte and wants every commit on disk.
-	m, err := proctest.NewMariaDB("--innodb-buffer-pool-size=1G", "--skip-log-bin", "--max-connections=5000", "--max-prepared-stmt-count=1000000",
-		"--back-log=4000", "--character-set-server=utf8mb4", "--collation-server=utf8mb4_general_ci")
-	if err != nil {
-		return all, err
+	names := []string{mariadb}
+	if pooled {
+		names = append(names, pooledMariaDB)
 	}
-	const name = "sbtest" // nobody else can reach the server, which is thrown away
-	all = append(all, &server{Process: m.Process, name: mariadb, addr: m.Addr, user: name, password: name, close: func() { _ = m.Close() }})
-	return all, m.Database(name, name, name)
+	for _, name := range names {
+		one, err := b.theirs(name, max(memoryMiB-512, leastPoolMiB))
+		if err != nil {
+			return all, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// theirs starts MariaDB with the settings of an operator who wants every commit on disk.
+func (b *bench) theirs(name string, poolMiB int) (*server, error) {
+	flags := []string{fmt.Sprintf("--innodb-buffer-pool-size=%dM", poolMiB), "--skip-log-bin", "--max-connections=5000", "--max-prepared-stmt-count=1000000",
+		"--back-log=4000", "--character-set-server=utf8mb4", "--collation-server=utf8mb4_general_ci"}
+	if name == pooledMariaDB {
+		flags = append(flags, "--thread-handling=pool-of-threads")
+	}
+	m, err := proctest.NewMariaDB(flags...)
+	if err != nil {
+		return nil, err
+	}
+	const user = "sbtest" // nobody else can reach the server, which is thrown away
+	if err := m.Database(user, user, user); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return &server{Process: m.Process, name: name, addr: m.Addr, user: user, password: user, close: func() { _ = m.Close() }}, nil
 }
 
 // ours starts Holdfast with its defaults.
-func (b *bench) ours(dir string) (*server, error) {
+func (b *bench) ours(dir string, memoryMiB int) (*server, error) {
 	var at [3]string // of the doors and the operator's port
 	for i := range at {
 		var err error
@@ -60,7 +89,8 @@ func (b *bench) ours(dir string) (*server, error) {
 			return nil, err
 		}
 	}
-	p := proctest.NewProcess(filepath.Join(dir, "log"), b.bin, "serve", "--data", filepath.Join(dir, "data"), "--kv", at[0], "--sql", at[1], "--admin", at[2], "--memory", proctest.Memory)
+	p := proctest.NewProcess(filepath.Join(dir, "log"), b.bin, "serve", "--data", filepath.Join(dir, "data"), "--kv", at[0], "--sql", at[1], "--admin", at[2],
+		"--memory", fmt.Sprintf("%dMiB", memoryMiB))
 	if err := p.Start(); err != nil {
 		return nil, err
 	}

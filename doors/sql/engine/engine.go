@@ -51,7 +51,9 @@ func New(opt Options) *Engine {
 	if opt.MaxPacket > 0 {
 		_ = sql.SystemVariables.AssignValues(map[string]any{"max_allowed_packet": int64(opt.MaxPacket)}) // the library knows the name
 	}
-	e.sql = sqle.New(analyzer.NewBuilder(provider{e}).Build(), &sqle.Config{})
+	a := analyzer.NewBuilder(provider{e}).Build()
+	a.Coster = coster{a.Coster}
+	e.sql = sqle.New(a, &sqle.Config{})
 	return e
 }
 

@@ -3,24 +3,26 @@ package engine
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"github.com/holdfastdb/holdfast/doors/sql/lock"
 	"github.com/holdfastdb/holdfast/doors/sql/txn"
+	"github.com/holdfastdb/holdfast/doors/sql/wire"
 )
 
-// mostGathered bounds the changes that one statement gathers, in bytes. A transaction could not write many more.
-const mostGathered = 8 << 20
-
-// gathered are the changes of an UPDATE or DELETE of several tables. Its join reads what the transaction has written. So the changes are made once
-// the join has ended, or it would miss rows that stand beside a changed one. A row is changed once, however many rows it stands beside.
+// gathered are the changes of an UPDATE or DELETE that reads what it changes: of several tables, or with a subquery of its own table. What it reads is
+// what the transaction has written. So the changes are made once it has read all, or it would miss rows that stand beside a changed one, and count
+// others anew. A row is changed once, however many rows it stands beside.
 type gathered struct {
 	all     []rowChange
 	known   map[string]bool // by table and key
-	bytes   int
 	deletes bool
+	ignores bool // a change that cannot be made is a warning
+	ignored uint64
 }
 
 // rowChange is the change of one row.
@@ -30,21 +32,50 @@ type rowChange struct {
 	was, is sql.Row // nil: the row is deleted
 }
 
-// newGathered returns nil for statements that change rows while they read. UPDATE IGNORE is one of them: its reader skips a change that fails.
+// newGathered returns nil for statements that change rows while they read.
 func newGathered(st *Statement) *gathered {
 	switch a := st.ast.(type) {
 	case *sqlparser.Delete:
-		if len(a.Targets) > 0 {
+		if len(a.Targets) > 0 || subqueryReads(a, a.TableExprs) {
 			return &gathered{known: map[string]bool{}, deletes: true}
 		}
 	case *sqlparser.Update:
 		_, single := a.TableExprs[0].(*sqlparser.AliasedTableExpr)
-		if a.Ignore == "" && (len(a.TableExprs) > 1 || !single) {
-			return &gathered{known: map[string]bool{}}
+		if len(a.TableExprs) > 1 || !single || subqueryReads(a, a.TableExprs) {
+			return &gathered{known: map[string]bool{}, ignores: a.Ignore != ""}
 		}
 	}
 	return nil
 }
+
+// subqueryReads reports whether a subquery of a statement names a table that the statement changes. Tables of the same name in two databases count as
+// one: the changes of such a statement are gathered without need.
+func subqueryReads(st sqlparser.SQLNode, changed sqlparser.TableExprs) (found bool) {
+	names := map[string]bool{}
+	named := func(in *bool) func(sqlparser.SQLNode) (bool, error) {
+		return func(n sqlparser.SQLNode) (bool, error) {
+			if t, ok := n.(sqlparser.TableName); ok {
+				if name := strings.ToLower(t.Name.String()); in == nil {
+					names[name] = true
+				} else if names[name] {
+					*in = true
+				}
+			}
+			return true, nil
+		}
+	}
+	_ = sqlparser.Walk(named(nil), changed) // no visitor of this function fails
+	_ = sqlparser.Walk(func(n sqlparser.SQLNode) (bool, error) {
+		if q, ok := n.(sqlparser.SelectStatement); ok && !found {
+			return false, sqlparser.Walk(named(&found), q)
+		}
+		return !found, nil
+	}, st)
+	return found
+}
+
+// changeBytes is about what a change takes in memory beside its rows.
+const changeBytes = 128
 
 // add gathers a change. is nil: the row is deleted.
 func (g *gathered) add(ctx *sql.Context, e *editor, was, is sql.Row) error {
@@ -59,6 +90,7 @@ func (g *gathered) add(ctx *sql.Context, e *editor, was, is sql.Row) error {
 	if g.known[name] {
 		return nil
 	}
+	size := len(name) + changeBytes
 	if is != nil {
 		before, err := e.t.encode(ctx, was)
 		if err != nil {
@@ -71,11 +103,10 @@ func (g *gathered) add(ctx *sql.Context, e *editor, was, is sql.Row) error {
 		if bytes.Equal(before, after) { // a later row of the join may change it
 			return nil
 		}
-		g.bytes += len(before) + len(after)
+		size += len(before) + len(after)
 	}
-	g.bytes += len(name)
-	if g.bytes > mostGathered {
-		return txn.ErrTooLarge
+	if err := e.s.kept.add(size); err != nil {
+		return err
 	}
 	g.known[name] = true
 	g.all = append(g.all, rowChange{e, key, was, is})
@@ -90,16 +121,36 @@ func (g *gathered) apply(ctx *sql.Context) error {
 		if err != nil {
 			return err
 		}
+		mark := tx.Mark()
 		if x.is != nil {
 			err = x.e.update(ctx, tx, x.was, x.is)
 		} else {
 			err = x.remove(ctx, tx)
+		}
+		if err != nil && g.ignores {
+			if err = x.e.s.ignore(ctx, tx, mark, err); err == nil {
+				g.ignored++
+			}
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// warnedOf are the errors of rows that IGNORE makes warnings of.
+var warnedOf = map[uint16]bool{1048: true, 1062: true, 1451: true, 1452: true, 3819: true}
+
+// ignore takes back what a change has written before it failed, and makes a warning of its error. Other errors stay.
+func (s *Session) ignore(ctx *sql.Context, tx *txn.Tx, mark int, err error) error {
+	told := mysqlError("", s.GetCurrentDatabase(), err)
+	var own *wire.Error
+	if !errors.As(told, &own) || !warnedOf[own.Code] {
+		return err
+	}
+	ctx.Warn(int(own.Code), "%s", own.Message)
+	return tx.RollbackTo(mark)
 }
 
 func (x *rowChange) remove(ctx *sql.Context, tx *txn.Tx) error {

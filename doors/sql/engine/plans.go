@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -47,6 +48,7 @@ const mostPlans = 4096
 // cachedPlan never changes.
 type cachedPlan struct {
 	node   sql.Node
+	joins  bool // rows are looked up by rows of other tables
 	flags  *sql.QueryFlags
 	tables []tableUse
 	digits []int // of the result's columns
@@ -121,14 +123,30 @@ const (
 	mostCached               = 1024 // parameters
 )
 
-func sentinelOf(set, i int, text bool) any {
-	switch {
-	case text: // digits, so that a text that is compared with numbers is no other one's number
-		return fmt.Sprint(sentinelOf(set, i, false))
-	case set == 0:
-		return int64(firstNumber + i*numberStep)
+// The kinds of parameters that a plan distinguishes. A plan for kindNull has NULL in it.
+const (
+	kindNumber = 'n'
+	kindText   = 's'
+	kindFloat  = 'f'
+	kindNull   = '0'
+)
+
+// ofFloat is what the sentinel of a floating number has behind the point: no conversion makes another parameter's sentinel of it, and a range that was
+// converted is noticed.
+const ofFloat = 0.25
+
+func sentinelOf(set, i int, kind byte) any {
+	n := int64(firstNumber + i*numberStep)
+	if set == 1 {
+		n = int64(secondNumber + i*secondStep)
 	}
-	return int64(secondNumber + i*secondStep)
+	switch kind {
+	case kindText: // digits, so that a text that is compared with numbers is no other one's number
+		return fmt.Sprint(n)
+	case kindFloat:
+		return float64(n) + ofFloat
+	}
+	return n
 }
 
 // valueOf is the value of a range's bound in this execution.
@@ -159,6 +177,12 @@ func indexOf(v any, set int) (int, bool) {
 		}
 		v = n
 	}
+	if f, ok := v.(float64); ok {
+		if f-ofFloat != math.Trunc(f) || math.Abs(f) > 1<<40 {
+			return 0, false
+		}
+		v = int64(f)
+	}
 	if text, ok := v.(string); ok {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || strconv.FormatInt(n, 10) != text {
@@ -173,7 +197,7 @@ func indexOf(v any, set int) (int, bool) {
 	return int((n - first) / step), true
 }
 
-// kindsOf says of each parameter whether it is a number or a text. false: one of them is neither, and the statement takes the full path.
+// kindsOf says of which kind each parameter is. false: one of them is of another, and the statement takes the full path.
 func kindsOf(params []wire.Param) (string, bool) {
 	if len(params) == 0 || len(params) > mostCached {
 		return "", false
@@ -182,9 +206,13 @@ func kindsOf(params []wire.Param) (string, bool) {
 	for i := range params {
 		switch p := &params[i]; {
 		case p.Kind == wire.IsInt:
-			kinds[i] = 'n'
+			kinds[i] = kindNumber
 		case p.Kind == wire.IsBytes && (p.Type == wire.VarString || p.Type == wire.String || p.Type == wire.VarChar):
-			kinds[i] = 's'
+			kinds[i] = kindText
+		case p.Kind == wire.IsFloat, p.Kind == wire.IsDouble:
+			kinds[i] = kindFloat
+		case p.Kind == wire.IsNull:
+			kinds[i] = kindNull
 		default:
 			return "", false
 		}
@@ -243,8 +271,27 @@ func (s *Session) cached(c *sql.Context, st *Statement, params []wire.Param) (sc
 			return nil, nil, false, err
 		}
 	}
-	schema, rows, _, err = s.e.sql.PrepQueryPlanForExecution(c, st.Text, p.node, p.flags)
+	node := p.node
+	if p.joins {
+		if node, err = ownLookups(c, node); err != nil {
+			return nil, nil, false, err
+		}
+	}
+	schema, rows, _, err = s.e.sql.PrepQueryPlanForExecution(c, st.Text, node, p.flags)
 	return schema, rows, true, err
+}
+
+// ownLookups gives an execution its own lookups of rows by other rows: the library keeps the last key in them.
+func ownLookups(c *sql.Context, n sql.Node) (sql.Node, error) {
+	n, _, err := transform.Node(c, n, func(c *sql.Context, n sql.Node) (sql.Node, transform.TreeIdentity, error) {
+		a, ok := n.(*plan.IndexedTableAccess)
+		if !ok || a.IsStatic() {
+			return n, transform.SameTree, nil
+		}
+		own, err := plan.NewIndexedAccessForTableNode(c, a.TableNode, plan.NewLookupBuilder(c, a.Index(), a.Expressions(), a.NullMask()))
+		return own, transform.NewTree, err
+	})
+	return n, err
 }
 
 // keep analyses a statement twice, and returns the plan if it may be kept; nil otherwise.
@@ -265,13 +312,14 @@ func (s *Session) keep(c *sql.Context, st *Statement, kinds string) (*cachedPlan
 	if second, err = parametric(c, second, kinds, 1); err != nil {
 		return nil, planning(err)
 	}
-	if !keepable(c, first, second, len(kinds)) {
+	joins, ok := keepable(c, first, second, kinds)
+	if !ok {
 		return nil, nil
 	}
 	if first, err = s.repaired(c, st, first); err != nil {
 		return nil, err
 	}
-	return &cachedPlan{node: first, flags: flags, tables: tables, digits: s.digits}, nil
+	return &cachedPlan{node: first, joins: joins, flags: flags, tables: tables, digits: s.digits}, nil
 }
 
 // parametric puts the parameters back where the analyser has made literals of their sentinels, as it does in every filter.
@@ -288,7 +336,7 @@ func parametric(c *sql.Context, n sql.Node, kinds string, set int) (sql.Node, er
 		if !ok || i >= len(kinds) {
 			return e, transform.SameTree, nil
 		}
-		if _, text := l.Value().(string); text != (kinds[i] == 's') {
+		if kindOf(l.Value()) != kinds[i] {
 			return nil, transform.SameTree, errConverted
 		}
 		return &parameter{i: i, sentinel: l.Value(), typ: l.Type(c)}, transform.NewTree, nil
@@ -311,6 +359,17 @@ func parametric(c *sql.Context, n sql.Node, kinds string, set int) (sql.Node, er
 	return n, err
 }
 
+// kindOf is the kind of the parameter whose sentinel a value is.
+func kindOf(v any) byte {
+	switch v.(type) {
+	case string:
+		return kindText
+	case float64:
+		return kindFloat
+	}
+	return kindNumber
+}
+
 // errConverted: the analyser has made a number of a text, or the other way round. The values would need the same conversion each time.
 var errConverted = errors.New("a parameter was converted while the statement was planned")
 
@@ -327,11 +386,17 @@ func (s *Session) analyse(c *sql.Context, st *Statement, kinds string, set int) 
 	b := planbuilder.New(c, s.e.sql.Analyzer.Catalog, nil)
 	bindings := make(map[string]sql.Expression, len(kinds))
 	for i := range kinds {
-		p := &parameter{i: i, sentinel: sentinelOf(set, i, kinds[i] == 's'), typ: types.Int64}
-		if kinds[i] == 's' {
+		p := &parameter{i: i, sentinel: sentinelOf(set, i, kinds[i]), typ: types.Int64}
+		switch kinds[i] {
+		case kindText:
 			p.typ = types.LongText
+		case kindFloat:
+			p.typ = types.Float64
 		}
 		bindings["v"+strconv.Itoa(i+1)] = p
+		if kinds[i] == kindNull {
+			bindings["v"+strconv.Itoa(i+1)] = literal(nil, types.Null)
+		}
 	}
 	b.SetBindingsWithExpr(bindings)
 	node, flags, err := bound(c, b, st.ast, st.Text)
@@ -345,22 +410,28 @@ func (s *Session) analyse(c *sql.Context, st *Statement, kinds string, set int) 
 	return node, flags, err
 }
 
-// keepable compares the plans of two sets of sentinels.
-func keepable(c *sql.Context, first, second sql.Node, params int) bool {
+// keepable compares the plans of two sets of sentinels. joins reports whether rows are looked up by other rows.
+func keepable(c *sql.Context, first, second sql.Node, kinds string) (joins, ok bool) {
+	params := len(kinds) - strings.Count(kinds, string(kindNull))
 	a, b := shapeOf(c, first), shapeOf(c, second)
-	if !a.ok || !b.ok || len(a.nodes) != len(b.nodes) || len(a.keys) != len(b.keys) || len(a.params) != params || len(b.params) != params {
-		return false
+	if !a.ok || !b.ok || a.joins != b.joins || len(a.nodes) != len(b.nodes) || len(a.keys) != len(b.keys) || len(a.params) != params || len(b.params) != params {
+		return false, false
 	}
 	for i := range a.nodes {
 		if a.nodes[i] != b.nodes[i] {
-			return false
+			return false, false
 		}
 	}
 	if a.choice && a.indexed {
 		for i := range a.filtered { // any order: all are looked at
 			if !a.bounds[i] {
-				return false
+				return false, false
 			}
+		}
+	}
+	for i := range a.bounds { // any order: all are looked at
+		if i >= len(kinds) || kinds[i] == kindFloat { // a number with a fraction bounds no range of whole ones as it is
+			return false, false
 		}
 	}
 	for i := range a.keys {
@@ -369,12 +440,12 @@ func keepable(c *sql.Context, first, second sql.Node, params int) bool {
 		switch {
 		case whole && also && n == m:
 		case whole || also:
-			return false // one of the client's own numbers, or a bound that changed its place
+			return false, false // one of the client's own numbers, or a bound that changed its place
 		case fmt.Sprintf("%T %v", a.keys[i], a.keys[i]) != fmt.Sprintf("%T %v", b.keys[i], b.keys[i]):
-			return false // computed from a sentinel
+			return false, false // computed from a sentinel
 		}
 	}
-	return true
+	return a.joins, true
 }
 
 // shape is what is compared of a plan.
@@ -388,6 +459,7 @@ type shape struct {
 	// order of the sentinels. So where there is a choice, each parameter of a filter must be left as a bound.
 	choice   bool
 	indexed  bool         // an index is looked up
+	joins    bool         // rows are looked up by rows of other tables
 	filtered map[int]bool // parameters in filters
 	bounds   map[int]bool // parameters that bound ranges
 }
@@ -411,8 +483,13 @@ func (s *shape) node(c *sql.Context, n sql.Node) {
 		}
 		switch a := n.(type) {
 		case *plan.IndexedTableAccess:
+			if !a.IsStatic() { // of a join: its key is made from rows, of expressions that are looked at below
+				s.joins = true
+				s.nodes = append(s.nodes, a.Index().ID(), fmt.Sprint(a.NullMask()))
+				break
+			}
 			l := plan.GetIndexLookup(a)
-			if l.IsEmpty() || l.IsEmptyRange { // of a join, made from rows, in the node; or empty by the order of the sentinels
+			if l.IsEmpty() || l.IsEmptyRange { // by the order of the sentinels
 				s.ok = false
 				return false
 			}

@@ -46,6 +46,12 @@ func (t *tableView) LookupPartitions(ctx *sql.Context, l sql.IndexLookup) (sql.P
 	if len(s.rest) > 1 {
 		s.rest = merge(s.rest, l.IsReverse)
 	}
+	if len(s.rest) > 1 && t.how.mode != lock.Metadata {
+		// One span of all: keys are collected before the first row is written, or `k <> 5` would find rows again that have moved behind the 5.
+		one := s.rest[0]
+		one.more = s.rest[1:]
+		s.rest = []span{one}
+	}
 	return s, nil
 }
 
@@ -360,31 +366,53 @@ func move(it store.Iter, begun *bool, reverse bool) bool {
 // its own rows again.
 func (t *tableView) readLocked(ctx *sql.Context, s *Session, tx *txn.Tx, p span) (sql.RowIter, error) {
 	r := &lockedRows{t: t, s: s, tx: tx}
+	if len(p.more) == 0 && t.how.ranges && t.how.mode == lock.Shared && p.id() == 0 && !p.exact && !s.writes {
+		// Nobody writes a row of the range, this statement neither.
+		if err := tx.LockRange(t.t.ID, p.id(), p.from, p.to, t.how.mode, r.wait(ctx)); err != nil {
+			return nil, err
+		}
+		it, err := tx.ScanNewest(t.t.ID, p.id(), p.from, p.to)
+		if err != nil {
+			return nil, err
+		}
+		return &plainRows{t: t, s: s, tx: tx, it: it, p: p}, nil
+	}
+	if err := r.collect(ctx, p); err != nil {
+		return nil, err
+	}
+	for _, more := range p.more {
+		if err := r.collect(ctx, more); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// collect adds the keys of a span's rows, and locks the span where the statement locks ranges.
+func (r *lockedRows) collect(ctx *sql.Context, p span) error {
+	t, s, tx := r.t, r.s, r.tx
 	if p.exact && p.id() == 0 {
 		r.keys = append(r.keys, p.from)
-		return r, nil
+		return nil
 	}
 	if p.exact { // the entry stands for rows that are not there yet, too
 		if _, _, _, err := tx.LockRow(t.t.ID, p.x.id, p.from, t.how.mode, r.wait(ctx)); err != nil && !(t.how.skip && errors.Is(err, txn.ErrBusy)) {
-			return nil, err
+			return err
 		}
 	}
 	if t.how.ranges && !p.exact {
 		if err := tx.LockRange(t.t.ID, p.id(), p.from, p.to, t.how.mode, r.wait(ctx)); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	it, err := tx.ScanNewest(t.t.ID, p.id(), p.from, p.to)
 	if err != nil {
-		return nil, err
-	}
-	if t.how.ranges && t.how.mode == lock.Shared && p.id() == 0 && !s.writes { // nobody writes a row of the range, this statement neither
-		return &plainRows{t: t, s: s, tx: tx, it: it, p: p}, nil
+		return err
 	}
 	defer it.Close()
 	for begun := false; move(it, &begun, p.reverse); {
 		if len(r.keys)%1024 == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 		key := it.Key()[sqlmachine.PrefixBytes:]
 		if p.id() != 0 {
@@ -394,15 +422,15 @@ func (t *tableView) readLocked(ctx *sql.Context, s *Session, tx *txn.Tx, p span)
 				key, err = primaryOf(key, value)
 			}
 			if err != nil {
-				return nil, t.damaged(err)
+				return t.damaged(err)
 			}
 		}
 		if err := s.kept.add(len(key) + keptKeyBytes); err != nil {
-			return nil, err
+			return err
 		}
 		r.keys = append(r.keys, bytes.Clone(key))
 	}
-	return r, it.Error()
+	return it.Error()
 }
 
 // keptKeyBytes is about what a key takes in memory beside its bytes.

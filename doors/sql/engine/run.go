@@ -94,7 +94,11 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 	if s.gathered.deletes { // the library counts the rows of the join
 		out.Done.Affected = uint64(len(s.gathered.all))
 	}
-	return out, s.gathered.apply(c)
+	err = s.gathered.apply(c)
+	out.Done.Affected -= min(out.Done.Affected, s.gathered.ignored)
+	out.Warnings = s.WarningCount()
+	out.Done.Warnings = out.Warnings
+	return out, err
 }
 
 // targetOf is the table that INSERT or REPLACE writes.
@@ -195,7 +199,10 @@ func bound(c *sql.Context, b *planbuilder.Builder, ast sqlparser.Statement, text
 	if node, err = carrying(c, node); err != nil {
 		return nil, nil, err
 	}
-	node, err = everywhere(c, node, exactConstants)
+	if node, err = everywhere(c, node, exactConstants); err != nil {
+		return nil, nil, err
+	}
+	node, err = everywhere(c, node, sorted)
 	return node, flags, err
 }
 
@@ -210,6 +217,12 @@ func (s *Session) repaired(c *sql.Context, st *Statement, n sql.Node) (sql.Node,
 	if st.Kind == KindWrite {
 		var err error
 		if n, err = s.assigning(c, st, n); err != nil {
+			return nil, err
+		}
+	}
+	if _, ok := st.ast.(*sqlparser.Insert); ok {
+		var err error
+		if n, err = readingFirst(c, n); err != nil {
 			return nil, err
 		}
 	}

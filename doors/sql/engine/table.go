@@ -134,6 +134,7 @@ type span struct {
 	from, to []byte
 	reverse  bool
 	exact    bool
+	more     []span // read behind it, in this order; of locking reads alone
 }
 
 func (span) Key() []byte { return []byte{0} }
