@@ -42,7 +42,7 @@ func (n *Node) housekeeping() {
 	}
 	if now >= n.promoteAt {
 		n.promoteAt = now + lookInterval
-		n.views.expire(now, n.applier.Written())
+		n.views.expire(now, n.store.Superseded(), n.applier.Applied(), func() int64 { return n.store.Metrics().DiskBytes })
 		n.promoteLearners()
 		if n.rep.IsLeader() {
 			n.introduce()
