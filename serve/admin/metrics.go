@@ -173,7 +173,7 @@ func (c *memberCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(descCache, float64(k.Store.CacheBytes))
 	count(descFlushes, k.Store.Flushes)
 	count(descCompact, k.Store.Compactions)
-	v := n.ViewCounts()
+	v := k.Views
 	gauge(descViews, float64(v.Open))
 	gauge(descViewAge, v.Oldest.Seconds())
 	gauge(descPinned, float64(v.Pinned))

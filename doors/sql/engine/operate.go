@@ -21,6 +21,10 @@ type Operate struct {
 	Clients func(s *Session) []Process
 	// Kill interrupts the statement of a client, or ends its connection too. Errors are *wire.Error.
 	Kill func(s *Session, id uint32, whole bool) error
+	// Transactions, Locks and Digests are the rows of the tables of the database holdfast that a session may see, in any order. more: there are more locks.
+	Transactions func(s *Session) []Transaction
+	Locks        func(s *Session) (all []Lock, more bool)
+	Digests      func(s *Session) []Digest
 	// Counters are the variables of SHOW STATUS, in any order.
 	Counters func() []Counter
 }

@@ -261,7 +261,7 @@ func (s *Session) UseName(name string) error {
 	if !s.mayUse(nameOf(name)) {
 		return s.deniedDatabase(nameOf(name))
 	}
-	if nameOf(name) != sql.InformationSchemaDatabaseName && s.catalogue().Database(nameOf(name)) == nil {
+	if !shownToAll(nameOf(name)) && s.catalogue().Database(nameOf(name)) == nil {
 		return wire.Errorf(1049, "Unknown database '%s'", name)
 	}
 	s.SetCurrentDatabase(nameOf(name))

@@ -43,6 +43,8 @@ func (k Kind) String() string {
 type Statement struct {
 	Kind Kind
 	Text string
+	// Digest is what it has in common with statements that differ in their values alone.
+	Digest string
 	// Snapshot: START TRANSACTION WITH CONSISTENT SNAPSHOT.
 	Snapshot bool
 	// Access is START TRANSACTION READ ONLY, or READ WRITE. Nil: the session's variable decides.
@@ -82,6 +84,17 @@ func (s *Statement) Params() int { return s.params }
 
 // Parse parses the first statement of a text. rest is what follows it. Errors: 1041, 1064, 1065 and 1235 as *wire.Error.
 func (e *Engine) Parse(mode *sql.SqlMode, text string) (s *Statement, rest string, err error) {
+	if s, rest, err = e.parse(mode, text); err == nil {
+		s.Digest = digestOf(s.Text, mode.AnsiQuotes(), mode.ModeEnabled("NO_BACKSLASH_ESCAPES"))
+		if s.Kind == KindAccount {
+			s.Digest = Hidden
+		}
+	}
+	return s, rest, err
+}
+
+// parse is Parse, but for the digest.
+func (e *Engine) parse(mode *sql.SqlMode, text string) (s *Statement, rest string, err error) {
 	text = strings.TrimLeft(text, " \t\r\n;")
 	if text == "" {
 		return &Statement{Kind: KindEmpty}, "", nil

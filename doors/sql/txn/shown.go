@@ -84,8 +84,15 @@ func (x *Tx) Show() Shown {
 	return s
 }
 
+// ID is the number of the transaction's locks in its term. Waits is for how long it waits for one; 0: it does not. Any goroutine.
+func (x *Tx) ID() uint64           { return x.owner.ID() }
+func (x *Tx) Waits() time.Duration { return x.shown.waits.age() }
+
 // Owner is the number of the locks of the Hold, and for how long it waits for one. Any goroutine.
 func (h *Hold) Owner() (id uint64, waits time.Duration) { return h.owner.ID(), h.waits.age() }
+
+// Term is that of the locks.
+func (h *Hold) Term() uint64 { return h.t.number }
 
 // lockedRows is how many rows and entries an owner has locked.
 func lockedRows(o *lock.Owner) (n int) {
