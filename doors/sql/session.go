@@ -83,6 +83,10 @@ func (s *session) Query(ctx context.Context, text []byte, to *wire.Answer) error
 			return s.d.counts.failed(err)
 		}
 		if st.Kind == engine.KindEmpty {
+			if first && st.Comments {
+				to.OK(wire.Done{})
+				return nil
+			}
 			if first {
 				return wire.Errorf(1065, "Query was empty")
 			}

@@ -155,7 +155,7 @@ func (s *Session) useTable(databaseName, name string, mode lock.Mode) (*sqlmachi
 	if !s.mayUse(nameOf(databaseName)) {
 		return nil, s.deniedTable(name)
 	}
-	if s.begin != nil {
+	if s.begin != nil && !s.shows { // of tables that are shown, it does not matter which are locked
 		if err := s.mayUseLocked(nameOf(databaseName), nameOf(name), mode); err != nil {
 			return nil, err
 		}

@@ -59,6 +59,8 @@ type Statement struct {
 	Characteristics *Characteristics
 	// Account is the statement of KindAccount.
 	Account *account.Statement
+	// Comments: the text of KindEmpty has comments, which MySQL answers with OK.
+	Comments bool
 	// XA is the statement of KindXA.
 	XA *XA
 
@@ -89,6 +91,9 @@ func (e *Engine) Parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 		if s.Kind == KindAccount {
 			s.Digest = Hidden
 		}
+		if onlyComments(rest) { // else the client would wait for another answer
+			rest = ""
+		}
 	}
 	return s, rest, err
 }
@@ -98,6 +103,9 @@ func (e *Engine) parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 	text = strings.TrimLeft(text, " \t\r\n;")
 	if text == "" {
 		return &Statement{Kind: KindEmpty}, "", nil
+	}
+	if onlyComments(text) {
+		return &Statement{Kind: KindEmpty, Comments: true}, "", nil
 	}
 	if err := e.judgeLength(text); err != nil {
 		return nil, "", err
@@ -139,6 +147,23 @@ func (e *Engine) parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 		return nil, "", err
 	}
 	return s, rest, nil
+}
+
+// onlyComments reports whether a text has comments and nothing else. What stands in /*! */ is none, what stands in MariaDB's /*M! */ is one.
+func onlyComments(text string) bool {
+	for {
+		text = strings.TrimLeft(text, " \t\r\n;")
+		switch {
+		case text == "":
+			return true
+		case text[0] == '#', strings.HasPrefix(text, "-- "), strings.HasPrefix(text, "--\n"), strings.HasPrefix(text, "--\t"), text == "--":
+			text = text[upTo(text, 0, "\n"):]
+		case strings.HasPrefix(text, "/*") && !strings.HasPrefix(text, "/*!") && !strings.HasPrefix(text, "/*+") && strings.Contains(text[2:], "*/"):
+			text = text[upTo(text, 2, "*/"):]
+		default:
+			return false
+		}
+	}
 }
 
 // classify decides what the statement is, refuses what the engine does not do right, and marks the tables that are read with locks.
