@@ -128,6 +128,7 @@ func (e *Engine) parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 	if err := refusedWords(text); err != nil {
 		return nil, "", err
 	}
+	text = withoutMariaDBs(text)
 	given, clauses := text, lockClauses(text, mode.AnsiQuotes())
 	ast, next, text, err := parse(clauses, mode.ParserOptions())
 	if errors.Is(err, sqlparser.ErrEmpty) {
@@ -166,6 +167,34 @@ func onlyComments(text string) bool {
 	}
 }
 
+// withoutMariaDBs has blanks in place of the comments /*M! */, whose text counts for MariaDB alone: the parser takes it for its own.
+func withoutMariaDBs(text string) string {
+	const begin = "/*M!"
+	if !strings.Contains(text, begin) {
+		return text
+	}
+	out := []byte(text)
+	for i := 0; i < len(text); {
+		switch c, rest := text[i], text[i:]; {
+		case c == '\'' || c == '"' || c == '`':
+			i = closing(text, i)
+		case c == '#', strings.HasPrefix(rest, "-- "):
+			i = upTo(text, i, "\n")
+		case strings.HasPrefix(rest, "/*!"):
+			i += len("/*!")
+		case strings.HasPrefix(rest, "/*"):
+			end := upTo(text, i+2, "*/")
+			for ; strings.HasPrefix(rest, begin) && i < end; i++ {
+				out[i] = ' '
+			}
+			i = end
+		default:
+			i++
+		}
+	}
+	return string(out)
+}
+
 // classify decides what the statement is, refuses what the engine does not do right, and marks the tables that are read with locks.
 func (s *Statement) classify() error {
 	v := &survey{}
@@ -192,6 +221,9 @@ func (s *Statement) classify() error {
 		}
 	case *sqlparser.AlterTable:
 		s.Kind = KindDefine
+		if switchesKeys(a) {
+			break
+		}
 		if err := judgeAlter(a); err != nil {
 			return err
 		}
