@@ -89,6 +89,7 @@ func run(s *suite, table string) error {
 	}
 	s.do("64 kv clients beside sysbench prepare", s.besidePrepare)
 	s.do("a large result read at 1 MiB/s", s.slowReader)
+	s.do("mariadb-dump beside writers", s.dump)
 	s.do("restore from a snapshot", s.fromSnapshot)
 	s.do("restore from a bucket, sessions that wait for it", func() (string, error) { return s.fromArchive(false) })
 	s.do("restore from a bucket, --ack archive", func() (string, error) { return s.fromArchive(true) })

@@ -67,6 +67,19 @@ func (d *doing) end(database string) (took time.Duration) {
 	return took
 }
 
+// waits reports whether the session waits for a lock.
+func (d *doing) waits() bool {
+	if tx := d.tx.Load(); tx != nil && tx.Waits() > 0 {
+		return true
+	}
+	h := d.hold.Load()
+	if h == nil {
+		return false
+	}
+	_, waits := h.Owner()
+	return waits > 0
+}
+
 // say notes how far the statement is.
 func (d *doing) say(state string) { d.state.Store(&state) }
 
@@ -94,6 +107,8 @@ func (d *Door) visible(by *engine.Session) (all []engine.Process) {
 			}
 			if state := s.doing.state.Load(); state != nil {
 				c.State = *state
+			} else if s.doing.waits() {
+				c.State = "waiting for a lock"
 			}
 		}
 		if database := s.doing.database.Load(); database != nil {

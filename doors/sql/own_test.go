@@ -37,6 +37,9 @@ func TestOwnTables(t *testing.T) {
 	wait.Until(t, "the other one waits", func() bool {
 		return ask("SELECT state FROM holdfast.transactions WHERE session = "+waits) == "waiting\n"
 	})
+	if got := ask("SHOW PROCESSLIST"); !regexp.MustCompile(`(?m)^` + waits + `\|.*\|Query\|\d+\|waiting for a lock\|UPDATE`).MatchString(got) {
+		t.Errorf("SHOW PROCESSLIST: %q", got)
+	}
 	got := ask("SELECT session, user, level, state, xid, rows_locked, bytes > 0, age_ms >= 0, wait_ms, view_index FROM holdfast.transactions WHERE session = " + has)
 	if got != has+"|root@localhost|READ-COMMITTED|active|NULL|3|1|1|NULL|NULL\n" {
 		t.Errorf("the transaction of who has the lock: %q", got)
@@ -77,7 +80,18 @@ func TestOwnTables(t *testing.T) {
 	if got = ask("SHOW DATABASES"); strings.Contains(got, "holdfast") {
 		t.Errorf("a dump of all databases would have %q", got)
 	}
-	r.exec(root, "USE holdfast")
+	for text, lines := range map[string]int{"SHOW COLUMNS FROM holdfast.locks": 11, "DESCRIBE holdfast.statements": 8, "SHOW INDEX FROM holdfast.locks": 0, "SHOW CREATE TABLE holdfast.transactions": -1,
+		"SHOW TABLE STATUS FROM holdfast": 3, "EXPLAIN SELECT * FROM holdfast.locks l JOIN test.t ON t.a = l.holder": -1, "SELECT * FROM holdfast.locks WHERE holder = 1 ORDER BY wait_ms LIMIT 1": 0,
+		"SELECT COUNT(*), MAX(age_ms) FROM holdfast.transactions t JOIN holdfast.locks l ON l.holder = t.id GROUP BY t.session HAVING COUNT(*) > 1": 0} { // any order: each is on its own
+		if got := ask(text); lines >= 0 && strings.Count(got, "\n") != lines {
+			t.Errorf("%s: %q, want %d lines", text, got, lines)
+		}
+	}
+	r.exec(root, "LOCK TABLES t READ")
+	if got = ask("SELECT lock_mode, holder_session IS NOT NULL FROM holdfast.locks WHERE table_name = 't'"); got != "shared|1\n" {
+		t.Errorf("beside locked tables: %q", got)
+	}
+	r.exec(root, "UNLOCK TABLES; USE holdfast")
 	if got = ask("SELECT COUNT(*) FROM locks WHERE lock_type = 'row'"); got != "0\n" {
 		t.Errorf("with the database as the default: %q", got)
 	}
