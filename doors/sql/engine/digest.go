@@ -46,7 +46,7 @@ func digestOf(text string, ansi, plain bool) string {
 				d.value()
 				continue
 			}
-			if word := strings.ToUpper(text[i:end]); strings.HasPrefix(word, "_UTF8") || word == "_BINARY" || word == "_LATIN1" { // of the text behind it
+			if c == '_' && introducers[strings.ToLower(text[i:end])] { // of the text behind it
 				i = end
 				continue
 			}
@@ -84,6 +84,9 @@ func closed(text string, i int, plain bool) int {
 		}
 	}
 }
+
+// introducers say in which character set the text behind them is.
+var introducers = set("_utf8", "_utf8mb3", "_utf8mb4", "_binary", "_latin1", "_ascii")
 
 func digit(c byte) bool { return c >= '0' && c <= '9' }
 
