@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/doors/sql/engine"
+	"github.com/holdfastdb/holdfast/doors/sql/txn"
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
@@ -166,6 +167,17 @@ func TestViewVariables(t *testing.T) {
 		t.Errorf("%q %v", got, err)
 	}
 	r.exec(guest, "SET holdfast_view_seconds = 5, holdfast_view_bytes = 1048576")
+	r.d.clients.mu.Lock()
+	for _, s := range r.d.clients.all { // any order: each is looked at by itself
+		want := txn.ViewLimit{Age: 24 * time.Hour, Bytes: 1 << 40}
+		if s.client.User == "guest" {
+			want = txn.ViewLimit{Age: 5 * time.Second, Bytes: 1 << 20}
+		}
+		if s.client.Database != "" && s.s.ViewLimit() != want {
+			t.Errorf("the views of %s: %+v", s.client.User, s.s.ViewLimit())
+		}
+	}
+	r.d.clients.mu.Unlock()
 	for _, text := range []string{"SET holdfast_view_seconds = 601", "SET @@session.holdfast_view_bytes = 17179869185"} {
 		if _, err := guest.ExecContext(context.Background(), text); number(err) != 1227 {
 			t.Errorf("%s: %v, want 1227", text, err)

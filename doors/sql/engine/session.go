@@ -54,6 +54,8 @@ type Session struct {
 	replaced uint64    // rows that REPLACE has deleted, without the first for each row that it inserts: the library counts that one
 	gathered *gathered // nil: the statement changes rows while it reads, or changes none
 
+	viewLimit txn.ViewLimit // of its transactions' snapshots
+
 	settings string // settingsKey; "": a variable was set
 	checks   map[checkKey][]sql.Expression
 	violated *wire.Error // of the foreign key that was violated last; nil: none was
@@ -87,7 +89,7 @@ type Client struct {
 
 // NewSession returns the session of a client.
 func (e *Engine) NewSession(c Client) *Session {
-	s := &Session{e: e, account: c.Account, rights: c.Rights, locks: c.Locks, state: c.State, tlsVersion: strings.Replace(c.TLSVersion, " ", "v", 1), tlsCipher: c.TLSCipher,
+	s := &Session{e: e, account: c.Account, rights: c.Rights, locks: c.Locks, state: c.State, tlsVersion: strings.Replace(c.TLSVersion, " ", "v", 1), tlsCipher: c.TLSCipher, viewLimit: firstViewLimit,
 		BaseSession: sql.NewBaseSessionWithClientServer("127.0.0.1", sql.Client{User: c.User, Address: c.Host}, c.ID)}
 	s.SetIgnoreAutoCommit(true) // the door commits
 	s.processes.s = s

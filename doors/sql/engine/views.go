@@ -19,9 +19,10 @@ const (
 )
 
 // ViewLimit is what the session's variables say of the snapshots of its transactions.
-func (s *Session) ViewLimit() txn.ViewLimit {
-	return txn.ViewLimit{Age: s.seconds(viewAgeVariable, int64(node.ViewAge/time.Second)), Bytes: s.number(viewBytesVariable, viewBytes)}
-}
+func (s *Session) ViewLimit() txn.ViewLimit { return s.viewLimit }
+
+// firstViewLimit is what it is before any is set.
+var firstViewLimit = txn.ViewLimit{Age: node.ViewAge, Bytes: viewBytes}
 
 // number returns a variable that is a number.
 func (s *Session) number(name string, def int64) int64 {
@@ -32,8 +33,11 @@ func (s *Session) number(name string, def int64) int64 {
 	return def
 }
 
-// judgeViews takes back what SET has given a session whose account may not have it. Error: 1227.
+// judgeViews takes in what SET has set, and takes back what the session's account may not have. Error: 1227.
 func (s *Session) judgeViews() error {
+	defer func() {
+		s.viewLimit = txn.ViewLimit{Age: s.seconds(viewAgeVariable, int64(node.ViewAge/time.Second)), Bytes: s.number(viewBytesVariable, viewBytes)}
+	}()
 	if s.SeesAll() {
 		return nil
 	}
