@@ -71,6 +71,7 @@ func run(s *suite, table string) error {
 	s.do("deadlock", s.deadlock)
 	s.do("lock wait", s.lockWait)
 	s.do("two views of one transaction", s.views)
+	s.do("a view that is over", s.viewEnd)
 	s.do("types beside MariaDB", s.types)
 	s.do("go-sql-driver, text", func() (string, error) { return s.driver(true) })
 	s.do("go-sql-driver, prepared", func() (string, error) { return s.driver(false) })
