@@ -23,7 +23,8 @@ const (
 	dumpRows     = 2500    // of each table
 	dumpPad      = 4 << 10 // bytes of a row that each transfer writes anew
 	dumpWriters  = 8
-	dumpBegin    = 1000 // in each account at first
+	dumpBegin    = 1000    // in each account at first
+	dumpBefore   = 8 << 20 // bytes that are written anew before the dump begins
 	dumpRate     = 256 << 10
 	dumpPatience = 5 * time.Minute
 )
@@ -58,6 +59,9 @@ func (s *suite) dump() (string, error) {
 	errs := make([]error, dumpWriters)
 	for i := range errs {
 		wg.Go(func() { errs[i] = transfers(writers, n, i, &written) })
+	}
+	for ctx.Err() == nil && written.Load() < dumpBefore { // so that the dump has transfers to be judged by
+		time.Sleep(10 * time.Millisecond)
 	}
 	file := filepath.Join(s.dir, "dump.sql")
 	seen, err := s.takeDump(ctx, n, c, file, &written, target)
