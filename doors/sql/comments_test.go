@@ -43,6 +43,12 @@ func TestDefinitionsAreShownBesideLockedTables(t *testing.T) {
 	if got, err := query(c, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'test' ORDER BY table_name"); got != "t\nu\n" || err != nil {
 		t.Errorf("%q %v", got, err)
 	}
+	// What they ask for of which there is none.
+	for _, text := range []string{"SHOW TRIGGERS LIKE 't'", "SHOW EVENTS", "SHOW FUNCTION STATUS WHERE Db = 'test'", "show procedure  status; "} {
+		if got, err := query(c, text); got != "" || err != nil {
+			t.Errorf("%s: %q %v", text, got, err)
+		}
+	}
 	// What stands around the rows of a table in a dump.
 	r.exec(c, "UNLOCK TABLES; LOCK TABLES `t` WRITE; /*!40000 ALTER TABLE `t` DISABLE KEYS */; INSERT INTO `t` VALUES (1),(2)")
 	if got, err := query(c, "/*!40000 ALTER TABLE `t` ENABLE KEYS */; SHOW WARNINGS"); err != nil {

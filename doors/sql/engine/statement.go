@@ -66,6 +66,7 @@ type Statement struct {
 
 	ast     sqlparser.Statement // nil: the statement is CHECK TABLE or KILL
 	check   []sqlparser.TableName
+	none    string        // what it asks for a list of, of which there is none; "": it is another statement
 	kill    *killing      // nil: the statement is not KILL
 	limit   time.Duration // of its hint MAX_EXECUTION_TIME; negative: it has none
 	session bool          // SET SESSION TRANSACTION, and not of the next transaction alone
@@ -114,6 +115,9 @@ func (e *Engine) parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 		return &Statement{Kind: KindAccount, Account: about}, rest, err // without the text, which may hold a password
 	}
 	if s, rest, ok := parseKill(text); ok {
+		return s, rest, nil
+	}
+	if s, rest, ok := parseNone(text); ok {
 		return s, rest, nil
 	}
 	if s, rest, ok, err := parseCheck(text, mode.ParserOptions()); ok {
