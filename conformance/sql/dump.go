@@ -20,11 +20,10 @@ import (
 
 const (
 	dumpTables   = 4
-	dumpRows     = 2500    // of each table
 	dumpPad      = 4 << 10 // bytes of a row that each transfer writes anew
 	dumpWriters  = 8
 	dumpBegin    = 1000    // in each account at first
-	dumpBefore   = 8 << 20 // bytes that are written anew before the dump begins
+	dumpBefore   = 2 << 20 // bytes that are written anew before the dump begins
 	dumpRate     = 256 << 10
 	dumpPatience = 5 * time.Minute
 )
@@ -33,9 +32,9 @@ const (
 // is read slowly until so much was written anew that it replaces more than a View could outlive that was bounded by what is written. What the dump holds is
 // loaded into another database, and has to be one state: each account is what its transfers say.
 func (s *suite) dump() (string, error) {
-	target := int64(1200 << 20)
+	target, count := int64(1200<<20), 2500
 	if s.quick {
-		target = 64 << 20
+		target, count = 24<<20, 1000
 	}
 	cluster, err := server(s.bin, filepath.Join(s.dir, "dump"))
 	if err != nil {
@@ -48,7 +47,7 @@ func (s *suite) dump() (string, error) {
 		return "", err
 	}
 	defer c.close()
-	if err := fillAccounts(c); err != nil {
+	if err := fillAccounts(c, count); err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), dumpPatience)
@@ -58,7 +57,7 @@ func (s *suite) dump() (string, error) {
 	var wg sync.WaitGroup
 	errs := make([]error, dumpWriters)
 	for i := range errs {
-		wg.Go(func() { errs[i] = transfers(writers, n, i, &written) })
+		wg.Go(func() { errs[i] = transfers(writers, n, i, count, &written) })
 	}
 	for ctx.Err() == nil && written.Load() < dumpBefore { // so that the dump has transfers to be judged by
 		time.Sleep(10 * time.Millisecond)
@@ -70,7 +69,7 @@ func (s *suite) dump() (string, error) {
 	if err = errors.Join(append(errs, err)...); err != nil {
 		return "", err
 	}
-	count, err := judgeDump(ctx, n, c, file)
+	transferred, err := judgeDump(ctx, n, c, file, count)
 	if err != nil {
 		return "", err
 	}
@@ -79,11 +78,11 @@ func (s *suite) dump() (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("%d MiB in %s while %d MiB were written anew; its view pinned %d MiB; loaded again, %d accounts are what %d transfers in it say", info.Size()>>20, round(seen.took), written.Load()>>20,
-		seen.pinned>>20, dumpTables*dumpRows, count), nil
+		seen.pinned>>20, dumpTables*count, transferred), nil
 }
 
-// fillAccounts makes the tables.
-func fillAccounts(c *client) error {
+// fillAccounts makes the tables, with so many accounts each.
+func fillAccounts(c *client, count int) error {
 	if err := c.exec("CREATE DATABASE accounts", "CREATE DATABASE again", "USE accounts",
 		"CREATE TABLE transfer (id BIGINT AUTO_INCREMENT PRIMARY KEY, from_table INT NOT NULL, from_id INT NOT NULL, to_table INT NOT NULL, to_id INT NOT NULL, amount INT NOT NULL)"); err != nil {
 		return err
@@ -93,7 +92,7 @@ func fillAccounts(c *client) error {
 		if err := c.exec(fmt.Sprintf("CREATE TABLE account%d (id INT PRIMARY KEY, amount INT NOT NULL, pad TEXT, KEY by_amount (amount))", table)); err != nil {
 			return err
 		}
-		for from := 0; from < dumpRows; from += 100 {
+		for from := 0; from < count; from += 100 {
 			var rows []string
 			for id := from; id < from+100; id++ {
 				rows = append(rows, fmt.Sprintf("(%d, %d, '%s')", id, dumpBegin, pad))
@@ -107,7 +106,7 @@ func fillAccounts(c *client) error {
 }
 
 // transfers moves amounts until ctx ends.
-func transfers(ctx context.Context, n *proctest.Node, at int, written *atomic.Int64) error {
+func transfers(ctx context.Context, n *proctest.Node, at, count int, written *atomic.Int64) error {
 	c, err := connect(n, "accounts")
 	if err != nil {
 		return err
@@ -115,7 +114,7 @@ func transfers(ctx context.Context, n *proctest.Node, at int, written *atomic.In
 	defer c.close()
 	r := rand.New(rand.NewPCG(uint64(at), 7))
 	for ctx.Err() == nil {
-		t, id, amount := [2]int{r.IntN(dumpTables), r.IntN(dumpTables)}, [2]int{r.IntN(dumpRows), r.IntN(dumpRows)}, 1+r.IntN(9)
+		t, id, amount := [2]int{r.IntN(dumpTables), r.IntN(dumpTables)}, [2]int{r.IntN(count), r.IntN(count)}, 1+r.IntN(9)
 		if t[0] == t[1] && id[0] == id[1] {
 			continue
 		}
@@ -181,7 +180,7 @@ func (s *suite) takeDump(ctx context.Context, n *proctest.Node, c *client, file 
 }
 
 // judgeDump loads the dump and compares each account with its transfers.
-func judgeDump(ctx context.Context, n *proctest.Node, c *client, file string) (transfers int64, err error) {
+func judgeDump(ctx context.Context, n *proctest.Node, c *client, file string, accounts int) (transfers int64, err error) {
 	host, port := place(n)
 	from, err := os.Open(file)
 	if err != nil {
@@ -241,8 +240,8 @@ func judgeDump(ctx context.Context, n *proctest.Node, c *client, file string) (t
 		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 			return 0, err
 		}
-		if count != dumpRows {
-			return 0, fmt.Errorf("table %d has %d accounts, not %d", table, count, dumpRows)
+		if count != accounts {
+			return 0, fmt.Errorf("table %d has %d accounts, not %d", table, count, accounts)
 		}
 	}
 	return transfers, nil
