@@ -49,7 +49,7 @@ type shared struct {
 	index uint64
 	rows  store.View
 	views int   // that are open; guarded by views.mu
-	size  int64 // of the store's files when it was young, in bytes; 0: nobody has looked yet; guarded by views.mu
+	size  int64 // of the store when it was young, in bytes; 0: nobody has looked yet; guarded by views.mu
 }
 
 // View returns the rows of all machines as of one applied index, which is at least that of every result this member has given before.
@@ -213,20 +213,20 @@ func (s *views) forget(v *View) {
 	s.mu.Unlock()
 }
 
-// expire ends those that are too old. A state that nobody reads is not kept for longer than until it is replaced. size asks how large the store's
-// files are; it is called if a state is new.
+// expire ends those that are too old. A state that nobody reads is not kept for longer than until it is replaced. size asks how large the store
+// is; it is called if a state is new.
 func (s *views) expire(now time.Duration, superseded, applied uint64, size func() int64) {
 	s.mu.Lock()
 	if s.newest != nil && s.newest.index != applied {
 		s.letGo()
 	}
-	files := int64(0)
+	stored := int64(0)
 	for v := range s.all { // any order: each gets the same
 		if v.on.size == 0 {
-			if files == 0 {
-				files = size()
+			if stored == 0 {
+				stored = size()
 			}
-			v.on.size = files
+			v.on.size = stored
 		}
 	}
 	s.mu.Unlock()
