@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -49,6 +50,8 @@ type Applier struct {
 	row   [stateLen]byte
 	ring  [hashesKept]point // ring[i%hashesKept] is the hash after entry i, if its index says so
 	sum   xxhash.Digest
+
+	written atomic.Uint64 // bytes of all batches since the start
 
 	mu   sync.Mutex
 	last point // guarded by mu: leaders read it to stamp entries
@@ -136,6 +139,9 @@ func (a *Applier) Rest() {
 		}
 	}
 }
+
+// Written counts the bytes of all batches since the start. Any goroutine.
+func (a *Applier) Written() uint64 { return a.written.Load() }
 
 // Applied is an index that all is at or below that anybody has read before the call: it moves before an entry becomes visible. Any
 // goroutine.
@@ -265,6 +271,7 @@ func (a *Applier) ApplyWith(index, term uint64, data []byte, extra func(b store.
 	}
 	now := point{index: index, hash: a.fold(index, b.Repr())}
 	b.Set(StateKey, a.encodeState(now))
+	size := b.Len()
 
 	a.gate.Close()
 	// The commit point of the entry's effects: all of them, and the applied index, become visible at once.
@@ -273,6 +280,7 @@ func (a *Applier) ApplyWith(index, term uint64, data []byte, extra func(b store.
 		return fmt.Errorf("commit entry %d to the store: %w", index, err)
 	}
 	a.remember(now)
+	a.written.Add(uint64(size))
 	for _, m := range a.machines {
 		m.Publish(st)
 	}
