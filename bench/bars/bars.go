@@ -25,12 +25,12 @@ func (b *Bar) String() string {
 		side = "at least"
 	}
 	if b.Got == nil {
-		return fmt.Sprintf("%-12s %s: %s %.4g%s", "not measured", b.What, side, b.Want, b.Unit)
+		return fmt.Sprintf("%-12s %s: %s %.6g%s", "not measured", b.What, side, b.Want, b.Unit)
 	}
 	if b.Reached {
 		verdict = "reached"
 	}
-	return fmt.Sprintf("%-12s %s: %s %.4g%s, it is %.2f%s", verdict, b.What, side, b.Want, b.Unit, *b.Got, b.Unit)
+	return fmt.Sprintf("%-12s %s: %s %.6g%s, it is %.2f%s", verdict, b.What, side, b.Want, b.Unit, *b.Got, b.Unit)
 }
 
 // List is all bars of a report, in the order in which they are shown.

@@ -71,6 +71,7 @@ func run(s *suite, table string) error {
 	s.do("deadlock", s.deadlock)
 	s.do("lock wait", s.lockWait)
 	s.do("two views of one transaction", s.views)
+	s.do("a view that is over", s.viewEnd)
 	s.do("types beside MariaDB", s.types)
 	s.do("go-sql-driver, text", func() (string, error) { return s.driver(true) })
 	s.do("go-sql-driver, prepared", func() (string, error) { return s.driver(false) })
@@ -89,6 +90,7 @@ func run(s *suite, table string) error {
 	}
 	s.do("64 kv clients beside sysbench prepare", s.besidePrepare)
 	s.do("a large result read at 1 MiB/s", s.slowReader)
+	s.do("mariadb-dump beside writers", s.dump)
 	s.do("restore from a snapshot", s.fromSnapshot)
 	s.do("restore from a bucket, sessions that wait for it", func() (string, error) { return s.fromArchive(false) })
 	s.do("restore from a bucket, --ack archive", func() (string, error) { return s.fromArchive(true) })

@@ -119,6 +119,7 @@ type Counters struct {
 	Queued                                  []LaneUse // before the log, by lane
 	Store                                   store.Metrics
 	WAL                                     wal.Stats
+	Views                                   ViewCounts
 	HashIndex, Hash                         uint64
 	Installing                              bool // a snapshot, at this moment
 }
@@ -129,5 +130,5 @@ func (n *Node) Counters() Counters {
 	lost := n.inbox.lost
 	n.inbox.mu.Unlock()
 	return Counters{FramesLost: lost, Refused: n.refused.Load(), Superseded: n.superseded.Load(), SnapshotsInstalled: n.replaced.Load(), Installing: n.installing.Load(),
-		Queued: n.lanes.usage(), Store: n.store.Metrics(), WAL: n.wal.Stats()}
+		Queued: n.lanes.usage(), Store: n.store.Metrics(), WAL: n.wal.Stats(), Views: n.ViewCounts()}
 }

@@ -42,7 +42,10 @@ func (n *Node) housekeeping() {
 	}
 	if now >= n.promoteAt {
 		n.promoteAt = now + lookInterval
-		n.views.expire(now, n.applier.Written())
+		n.views.expire(now, n.store.Superseded(), n.applier.Applied(), func() int64 {
+			m := n.store.Metrics()
+			return m.DiskBytes + m.MemtableBytes
+		})
 		n.promoteLearners()
 		if n.rep.IsLeader() {
 			n.introduce()

@@ -75,7 +75,10 @@ func valueIn(v *View, key string) (string, error) {
 	return string(res.KVs[0].Value), nil
 }
 
-// A View ends by itself when it is too old, by time or by what was written since, and with the node.
+// alive is the error of a read, nil if the View has not ended.
+func alive(v *View) error { _, _, err := v.Get(nil, []byte("x")); return err }
+
+// A View ends by itself when it is too old, by time or by what it pins, and with the node.
 func TestViewsEnd(t *testing.T) {
 	m := newManual(t, 1)
 	n := m.nodes[0]
@@ -86,38 +89,73 @@ func TestViewsEnd(t *testing.T) {
 		}
 		return v
 	}
-	alive := func(v *View) error { _, _, err := v.Get(nil, []byte("x")); return err }
+	look := func(now time.Duration, superseded, size uint64) {
+		n.views.expire(now, superseded, n.applier.Applied(), func() int64 { return int64(size) })
+	}
 
 	young := open()
-	n.views.expire(young.born+viewAge, young.before+viewBytes)
+	look(young.born+ViewAge, young.before+ViewBytes, 1<<40)
 	if err := alive(young); err != nil {
 		t.Fatalf("not too old yet: %v", err)
 	}
-	n.views.expire(young.born+viewAge+1, young.before)
+	look(young.born+ViewAge+1, young.before, 1<<40)
 	if err := alive(young); !errors.Is(err, ErrViewEnded) {
 		t.Errorf("after its time: %v", err)
 	}
 	full := open()
-	n.views.expire(full.born, full.before+viewBytes+1)
+	look(full.born, full.before+ViewBytes+1, 1<<40)
 	if _, err := full.NewIter(nil, nil); !errors.Is(err, ErrViewEnded) {
 		t.Errorf("after too many bytes: %v", err)
 	}
+	// One without a bound in time lives as long as its bytes allow, and no View pins more than there was when it was opened.
+	n.views.letGo()
+	dump, small := open(), open()
+	dump.Limit(0, 3<<30)
+	small.Limit(0, 2<<30)
+	look(dump.born+24*time.Hour, dump.before+50<<30, 2<<30)
+	if err := alive(dump); err != nil || dump.pinned(dump.before+50<<30) != 2<<30 {
+		t.Errorf("it pins %d bytes after a day: %v", dump.pinned(dump.before+50<<30), err)
+	}
+	if err := alive(small); err != nil {
+		t.Errorf("it pins no more than it may: %v", err)
+	}
+	dump.Limit(0, 1<<30)
+	look(dump.born+24*time.Hour, dump.before+50<<30, 1)
+	if err := alive(dump); !errors.Is(err, ErrViewEnded) {
+		t.Errorf("with less than it pins: %v", err)
+	}
+	small.Limit(ViewAge, 2<<30) // as a transaction that begins to write
+	look(small.born+24*time.Hour, small.before, 1)
+	if err := alive(small); !errors.Is(err, ErrViewEnded) {
+		t.Errorf("bounded in time later: %v", err)
+	}
+	if c := n.ViewCounts(); c.Open != 0 || c.TooOld != 2 || c.TooLarge != 2 {
+		t.Errorf("counted: %+v", c)
+	}
 	// The loop looks by itself.
 	by := open()
-	m.clock.Advance(viewAge + time.Minute)
+	m.clock.Advance(ViewAge + time.Minute)
 	m.step()
 	if err := alive(by); !errors.Is(err, ErrViewEnded) {
 		t.Errorf("the loop let it live: %v", err)
 	}
 	var held []*View
-	for range maxViews {
+	for range mostShared + 1 { // of one index they have one state
 		held = append(held, open())
-	}
-	if _, err := n.View(); !errors.Is(err, ErrTooManyViews) {
-		t.Errorf("one more than may be: %v", err)
 	}
 	if err := held[0].Close(); err != nil || !errors.Is(alive(held[0]), store.ErrClosed) {
 		t.Errorf("closed: %v", err)
+	}
+	for range mostShared - 1 { // as if an entry came between any two
+		n.views.letGo()
+		held = append(held, open())
+	}
+	n.views.letGo()
+	if _, err := n.View(); !errors.Is(err, ErrTooManyViews) {
+		t.Errorf("one state more than may be: %v", err)
+	}
+	if err := held[len(held)-1].Close(); err != nil {
+		t.Error(err)
 	}
 	last := open()
 	n.Stop()
@@ -127,4 +165,50 @@ func TestViewsEnd(t *testing.T) {
 	if _, err := n.View(); !errors.Is(err, ErrStopped) {
 		t.Errorf("opened after the node: %v", err)
 	}
+}
+
+// Views of one applied index read one state of the store, which is closed with the last of them; one that nobody reads is not kept when it is old.
+func TestViewsOfOneIndexShareOneState(t *testing.T) {
+	n := startAlone(t, t.TempDir(), nil)
+	put := func(v string) {
+		if _, err := n.Propose(within(t), LaneKV, putPart("k", v)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	states := func() int64 { return n.store.Metrics().Views }
+	open := func(want string) *View {
+		v, err := n.View()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := valueIn(v, "k"); err != nil || got != want {
+			t.Errorf("a view shows %q, want %q: %v", got, want, err)
+		}
+		return v
+	}
+	put("1")
+	one, two := open("1"), open("1")
+	if one.Index != two.Index || states() != 1 {
+		t.Fatalf("%d states for two views at %d and %d", states(), one.Index, two.Index)
+	}
+	put("2")
+	three := open("2")
+	if three.Index <= one.Index || states() != 2 {
+		t.Errorf("%d states for views at %d and %d", states(), one.Index, three.Index)
+	}
+	if one.Pinned() == 0 || three.Pinned() != 0 {
+		t.Errorf("they pin %d and %d bytes", one.Pinned(), three.Pinned())
+	}
+	one.Close()
+	one.Close() // once more does nothing
+	if got, err := valueIn(two, "k"); err != nil || got != "1" {
+		t.Errorf("the other one shows %q behind that: %v", got, err)
+	}
+	two.Close()
+	three.Close()
+	if states() != 1 { // for the next one
+		t.Errorf("%d states without a view", states())
+	}
+	put("3")
+	wait.Until(t, "the old state is let go", func() bool { return states() == 0 })
 }

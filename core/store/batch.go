@@ -20,6 +20,8 @@ const (
 type memBatch struct {
 	ops    []byte
 	origin *memTree // a batch made before an Install cannot be committed after it
+
+	overwrote int
 }
 
 func (b *memBatch) Set(key, value []byte) {
@@ -48,8 +50,8 @@ func (b *memBatch) DeleteRange(lower, upper []byte) {
 
 func (b *memBatch) Grow(n int) { b.ops = slices.Grow(b.ops, n) }
 
-// Overwrote has nothing to hint at: a tree keeps one version of a key.
-func (b *memBatch) Overwrote(int) {}
+// Overwrote is counted, and has nothing to hint at: a tree keeps one version of a key.
+func (b *memBatch) Overwrote(n int) { b.overwrote += n }
 
 func (b *memBatch) Repr() []byte { return b.ops }
 func (b *memBatch) Len() int     { return len(b.ops) }

@@ -18,7 +18,9 @@ type Mem struct {
 	durable *btree.BTreeG[pair]
 	applied uint64
 	flushes int64
-	closed  bool
+
+	superseded uint64
+	closed     bool
 }
 
 // memTree is one store's life between two Installs. Views and iterators remember theirs to notice that it is over.
@@ -125,7 +127,15 @@ func (m *Mem) Commit(b Batch, applied uint64) error {
 	}
 	m.cur.tree.ReplaceOrInsert(pair{AppliedKey, binary.BigEndian.AppendUint64(nil, applied)})
 	m.applied = applied
+	m.superseded += uint64(mb.overwrote)
 	return nil
+}
+
+// Superseded implements Store. Ranges that are deleted are not counted.
+func (m *Mem) Superseded() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.superseded
 }
 
 func (m *Mem) apply(kind byte, key, value []byte) error {

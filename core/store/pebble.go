@@ -66,12 +66,14 @@ type db struct {
 	opts  Options
 	cache *pebble.Cache // shared by all generations, so that installing a snapshot does not double it
 
-	cur     atomic.Pointer[generation] // nil once closed
-	applied atomic.Uint64
-	fatal   atomic.Pointer[error]
-	once    sync.Once // guards the call of OnFatal
-	flusher flusher
-	backlog backlog
+	cur        atomic.Pointer[generation] // nil once closed
+	applied    atomic.Uint64
+	views      atomic.Int64 // that are open
+	superseded atomic.Uint64
+	fatal      atomic.Pointer[error]
+	once       sync.Once // guards the call of OnFatal
+	flusher    flusher
+	backlog    backlog
 	// separate: SeparateValues was called.
 	separate atomic.Bool
 
@@ -208,6 +210,7 @@ func (s *db) NewView() View {
 	if err != nil {
 		return deadView{err}
 	}
+	s.views.Add(1)
 	return &view{g: g, snap: g.pdb.NewSnapshot()}
 }
 
@@ -239,6 +242,7 @@ func (s *db) Commit(b Batch, applied uint64) error {
 	if int64(size) >= s.opts.MemtableBytes/2 {
 		arrange(pb.Repr())
 	}
+	s.superseded.Add(uint64(pb.overwrote) + s.inRanges(g, pb.deleted))
 	if err := g.pdb.Apply(pb.b, pebble.NoSync); err != nil {
 		return fmt.Errorf("commit batch: %w", err)
 	}
@@ -246,6 +250,23 @@ func (s *db) Commit(b Batch, applied uint64) error {
 	s.flusher.wrote(int64(size), int64(pb.overwrote))
 	pb.recycle()
 	return nil
+}
+
+// Superseded implements Store.
+func (s *db) Superseded() uint64 { return s.superseded.Load() }
+
+// inRanges is about how many bytes files have in ranges that are about to be deleted. Nobody asks but for Views.
+func (s *db) inRanges(g *generation, deleted []span) (n uint64) {
+	if s.views.Load() == 0 {
+		return 0
+	}
+	for _, d := range deleted {
+		in, err := g.pdb.EstimateDiskUsage(d.lower, d.upper)
+		if err == nil { // it is an estimate, and what is wrong with a file is found by who reads it
+			n += in
+		}
+	}
+	return n
 }
 
 // Applied implements Store.

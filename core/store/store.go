@@ -109,6 +109,9 @@ type Store interface {
 	// able to open the directory any more. Safe to repeat; what an Install brings is treated alike.
 	SeparateValues() error
 	Metrics() Metrics
+	// Superseded is about how many bytes of keys and values were replaced or deleted since the store was opened: what a View that was open all the
+	// time keeps, at most. Of ranges that are deleted while no View is open nothing is counted, and of others what is in files. Safe for concurrent use.
+	Superseded() uint64
 	Close() error
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -32,6 +33,7 @@ func (v *view) Close() error {
 		return nil
 	}
 	v.closed = true
+	v.g.s.views.Add(-1)
 	err := v.snap.Close()
 	v.g.release()
 	return err
@@ -133,8 +135,12 @@ type batch struct {
 	b         *pebble.Batch
 	g         *generation // the one it was made for; a batch made before an Install cannot be committed after it
 	overwrote int
+	deleted   []span
 	applied   [8]byte
 }
+
+// span are the keys from lower to before upper.
+type span struct{ lower, upper []byte }
 
 // batchHeaderLen is Pebble's volatile part of a batch: sequence number and count.
 const batchHeaderLen = 12
@@ -160,9 +166,12 @@ func (b *batch) SetJoined(key, head, tail []byte) {
 	must(op.Finish())
 }
 
-func (b *batch) Delete(key []byte)               { must(b.b.Delete(key, nil)) }
-func (b *batch) DeleteRange(lower, upper []byte) { must(b.b.DeleteRange(lower, upper, nil)) }
-func (b *batch) Overwrote(n int)                 { b.overwrote += n }
+func (b *batch) Delete(key []byte) { must(b.b.Delete(key, nil)) }
+func (b *batch) DeleteRange(lower, upper []byte) {
+	must(b.b.DeleteRange(lower, upper, nil))
+	b.deleted = append(b.deleted, span{slices.Clone(lower), slices.Clone(upper)})
+}
+func (b *batch) Overwrote(n int) { b.overwrote += n }
 
 // Grow moves what the batch holds into a larger one: Pebble has no other call that makes room, and this one does not fill it with zeros first.
 func (b *batch) Grow(n int) {

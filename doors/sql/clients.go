@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfastdb/holdfast/doors/sql/engine"
+	"github.com/holdfastdb/holdfast/doors/sql/txn"
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
 )
 
@@ -44,6 +45,9 @@ type doing struct {
 	since     atomic.Int64                     // it runs, or none does: Unix nanoseconds
 	database  atomic.Pointer[string]           // the default one; nil: none yet
 	state     atomic.Pointer[string]           // how far the statement is; nil: it says nothing of that
+	tx        atomic.Pointer[txn.Tx]           // that is open, or is about to be committed; nil: none
+	level     atomic.Int32                     // of tx
+	hold      atomic.Pointer[txn.Hold]         // what is locked beyond transactions; nil: nothing
 }
 
 func (d *doing) begin(st *engine.Statement) {
@@ -51,13 +55,29 @@ func (d *doing) begin(st *engine.Statement) {
 	d.statement.Store(st)
 }
 
-func (d *doing) end(database string) {
-	d.since.Store(time.Now().UnixNano())
+// end ends the statement that runs, if one does, and returns how long it ran.
+func (d *doing) end(database string) (took time.Duration) {
+	now := time.Now().UnixNano()
+	took = max(time.Duration(now-d.since.Swap(now)), 0)
 	d.statement.Store(nil)
 	d.state.Store(nil)
 	if was := d.database.Load(); was == nil || *was != database {
 		d.database.Store(&database)
 	}
+	return took
+}
+
+// waits reports whether the session waits for a lock.
+func (d *doing) waits() bool {
+	if tx := d.tx.Load(); tx != nil && tx.Waits() > 0 {
+		return true
+	}
+	h := d.hold.Load()
+	if h == nil {
+		return false
+	}
+	_, waits := h.Owner()
+	return waits > 0
 }
 
 // say notes how far the statement is.
@@ -65,7 +85,7 @@ func (d *doing) say(state string) { d.state.Store(&state) }
 
 // sees reports whether one session may see and end what another one does.
 func sees(by *engine.Session, s *session) bool {
-	return by.SeesAll() || by.Account() == s.accountName()
+	return by.SeesAll() || by.Account() == s.accountName
 }
 
 // visible returns the clients that a session may see.
@@ -87,6 +107,8 @@ func (d *Door) visible(by *engine.Session) (all []engine.Process) {
 			}
 			if state := s.doing.state.Load(); state != nil {
 				c.State = *state
+			} else if s.doing.waits() {
+				c.State = "waiting for a lock"
 			}
 		}
 		if database := s.doing.database.Load(); database != nil {

@@ -37,14 +37,15 @@ type Options struct {
 
 // Door serves clients.
 type Door struct {
-	opt     Options
-	engine  *engine.Engine
-	worker  *txn.Worker
-	server  *wire.Server
-	began   time.Time
-	clients clients
-	turns   *turn.Turns
-	counts  counts
+	opt        Options
+	engine     *engine.Engine
+	worker     *txn.Worker
+	server     *wire.Server
+	began      time.Time
+	clients    clients
+	turns      *turn.Turns
+	counts     counts
+	statements statements
 	serving
 }
 
@@ -52,7 +53,8 @@ type Door struct {
 func New(opt Options) *Door {
 	d := &Door{opt: opt, worker: opt.Worker, began: time.Now(), turns: turn.New(turn.OneLeft)}
 	d.engine = engine.New(engine.Options{Catalogue: opt.Catalogue, NoPlans: opt.NoPlans, MaxPacket: opt.MaxPacket, MaxKept: opt.MaxKept,
-		Operate: engine.Operate{Clients: d.visible, Kill: d.kill, Counters: d.counters}})
+		Operate: engine.Operate{Clients: d.visible, Kill: d.kill, Counters: d.counters,
+			Transactions: d.transactions, Locks: d.locks, Digests: d.digests}})
 	d.ctx, d.end = context.WithCancel(context.Background())
 	d.server = &wire.Server{Version: engine.Version, TLS: opt.TLS, Accounts: opt.Users, Key: opt.Key, Room: opt.Room, MaxPacket: opt.MaxPacket, Collation: 45,
 		Entered: d.serving.guests.loggedIn,

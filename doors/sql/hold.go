@@ -17,6 +17,7 @@ func (s *session) keep() (*txn.Hold, error) {
 			return nil, err
 		}
 		s.hold = h
+		s.doing.hold.Store(h)
 	}
 	return s.hold, nil
 }
@@ -33,12 +34,14 @@ func (s *session) lost() error {
 	}
 	if s.hold.Empty() {
 		s.hold = nil
+		s.doing.hold.Store(nil)
 		return nil
 	}
 	if !s.hold.Over() {
 		return nil
 	}
 	s.hold = nil
+	s.doing.hold.Store(nil)
 	s.s.SetLocked(nil)
 	s.rollback()
 	return wire.Errorf(1213, "Deadlock found when trying to get lock; try restarting transaction (the leader changed; the transaction had no effect, and the locks of GET_LOCK and LOCK TABLES are gone)")
@@ -49,6 +52,7 @@ func (s *session) letGo() {
 	if s.hold != nil {
 		s.hold.Release()
 		s.hold = nil
+		s.doing.hold.Store(nil)
 	}
 	s.s.SetLocked(nil)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/holdfastdb/holdfast/core/entry"
+	"github.com/holdfastdb/holdfast/core/node"
 	"github.com/holdfastdb/holdfast/doors/sql/account"
 	"github.com/holdfastdb/holdfast/doors/sql/engine"
 	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
@@ -18,10 +19,11 @@ import (
 
 // session is a client's connection: its variables and its transaction. It belongs to the connection's goroutine.
 type session struct {
-	d      *Door
-	client *wire.Client
-	user   *account.Client
-	s      *engine.Session
+	d           *Door
+	client      *wire.Client
+	user        *account.Client
+	accountName string // user@host
+	s           *engine.Session
 
 	tx       *txn.Tx                // that is open; nil: none
 	explicit bool                   // BEGIN has opened it, or autocommit is off
@@ -37,13 +39,15 @@ type session struct {
 	writing *txn.Tx   // whose write has begun; nil: none
 
 	turn  *turn.Turn
-	acked acked // of the command that runs
+	acked acked  // of the command that runs
+	rows  uint64 // that the statement has sent or changed
 	doing doing
 }
 
 // newSession is a client that has proved who it is.
 func (d *Door) newSession(c *wire.Client) (*session, error) {
 	s := &session{d: d, client: c, user: d.opt.Users.Client(c), turn: d.turns.Turn()}
+	s.accountName = s.user.Name.User + "@" + s.user.Name.Host
 	s.open()
 	if c.Database != "" {
 		if err := s.s.UseName(c.Database); err != nil {
@@ -57,13 +61,10 @@ func (d *Door) newSession(c *wire.Client) (*session, error) {
 // open gives the session fresh variables.
 func (s *session) open() {
 	s.s = s.d.engine.NewSession(engine.Client{ID: s.client.ID, User: s.client.User, Host: s.user.Host,
-		Account: s.accountName(), Rights: s.user, Locks: s.locks(), State: s.doing.say,
+		Account: s.accountName, Rights: s.user, Locks: s.locks(), State: s.doing.say,
 		TLSVersion: s.client.TLSVersion, TLSCipher: s.client.TLSCipher})
 	s.defaultAck()
 }
-
-// accountName is the account of the client, user@host.
-func (s *session) accountName() string { return s.user.Name.User + "@" + s.user.Name.Host }
 
 // longText is how many bytes of a statement take long to parse.
 const longText = 32 << 10
@@ -82,6 +83,10 @@ func (s *session) Query(ctx context.Context, text []byte, to *wire.Answer) error
 			return s.d.counts.failed(err)
 		}
 		if st.Kind == engine.KindEmpty {
+			if first && st.Comments {
+				to.OK(wire.Done{})
+				return nil
+			}
 			if first {
 				return wire.Errorf(1065, "Query was empty")
 			}
@@ -149,13 +154,14 @@ func (s *session) Execute(ctx context.Context, p wire.Prepared, params []wire.Pa
 // run runs and counts one statement.
 func (s *session) run(ctx context.Context, st *engine.Statement, params []wire.Param, to *wire.Answer) error {
 	s.doing.begin(st)
+	s.rows = 0
 	s.s.Interruptible(ctx)
 	err := s.lost()
 	if err == nil || st.Kind == engine.KindRollback {
 		err = s.statement(ctx, st, params, to)
 		s.endWrite()
 	}
-	s.doing.end(s.s.GetCurrentDatabase())
+	s.d.statements.add(s.accountName, st.Digest, s.doing.end(s.s.GetCurrentDatabase()), s.rows, err != nil)
 	s.acked.saw = s.acked.saw || err != nil || st.Kind != engine.KindWrite
 	s.d.counts.add(st.Kind, err)
 	return err
@@ -176,6 +182,10 @@ func (s *session) words(err error) error {
 		return wire.Errorf(1290, "The Holdfast server is running with the --read-only option so it cannot execute this statement: %s", s.d.leaderText())
 	case errors.Is(err, txn.ErrTermOver):
 		return wire.Errorf(1213, "Deadlock found when trying to get lock; try restarting transaction (the leader changed; the transaction had no effect)")
+	case errors.Is(err, txn.ErrTooOld):
+		return wire.Errorf(1213, "Snapshot too old; try restarting transaction (it is rolled back: its snapshot was older than holdfast_view_seconds allows one that locks rows, or the store kept more than holdfast_view_bytes for it)")
+	case errors.Is(err, node.ErrTooManyViews):
+		return wire.Errorf(1637, "Too many active concurrent transactions: their snapshots are of more states of the store than are kept at a time; try it again")
 	case errors.Is(err, txn.ErrDeadlock):
 		return wire.Errorf(1213, "Deadlock found when trying to get lock; try restarting transaction")
 	case errors.Is(err, txn.ErrLockTimeout):

@@ -76,6 +76,9 @@ func (s *session) statement(ctx context.Context, st *engine.Statement, params []
 			return err
 		}
 	}
+	if s.rows = out.Sent; !out.Rows {
+		s.rows = out.Done.Affected
+	}
 	if out.Rows {
 		to.End(out.Warnings)
 	} else {
@@ -127,6 +130,8 @@ func (s *session) begin() (*txn.Tx, error) {
 		tx.TakeTurns(s.turn)
 		s.tx, s.term, s.level, s.readOnly = tx, tx.Term(), s.nextLevel(), s.mayOnlyRead()
 		s.next = engine.Characteristics{}
+		tx.LimitView(s.s.ViewLimit())
+		s.shows(tx)
 	}
 	return s.tx, nil
 }
@@ -292,6 +297,8 @@ func (s *session) commitOpen() error {
 		s.writing = nil
 	}
 	s.ended()
+	s.shows(tx) // a large one takes a while
+	defer s.doing.tx.Store(nil)
 	if err := tx.Commit(); err != nil {
 		return err
 	}
@@ -309,6 +316,7 @@ func (s *session) rollback() {
 func (s *session) ended() {
 	s.endWrite()
 	s.tx, s.explicit, s.saves = nil, false, nil
+	s.doing.tx.Store(nil)
 	s.s.Ended()
 }
 
@@ -316,7 +324,7 @@ func (s *session) ended() {
 func (s *session) failed(err error, mark int) error {
 	switch {
 	case s.tx == nil:
-	case errors.Is(err, txn.ErrDeadlock), errors.Is(err, txn.ErrTermOver), errors.Is(err, txn.ErrUnknown), errors.Is(err, txn.ErrEnded):
+	case errors.Is(err, txn.ErrDeadlock), errors.Is(err, txn.ErrTermOver), errors.Is(err, txn.ErrUnknown), errors.Is(err, txn.ErrTooOld), errors.Is(err, txn.ErrEnded):
 		s.ended()
 	case !s.explicit && s.s.Autocommit():
 		s.rollback()

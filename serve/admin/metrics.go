@@ -116,6 +116,10 @@ var (
 	descCache     = NewDesc("store_cache_bytes", "Bytes in the store's cache.")
 	descFlushes   = NewDesc("store_flushes_total", "Flushes of the store.")
 	descCompact   = NewDesc("store_compactions_total", "Compactions of the store.")
+	descViews     = NewDesc("views", "Views of the store that are open.")
+	descViewAge   = NewDesc("view_oldest_seconds", "How long ago the oldest of them was opened.")
+	descPinned    = NewDesc("view_pinned_bytes", "About how many bytes the store keeps for the view that pins most.")
+	descViewsOver = NewDesc("views_ended_total", "Views that ended before their readers were done, by what they had too much of.", "cause")
 	descSegments  = NewDesc("wal_segments", "Segment files that hold the log.")
 	descWAL       = NewDesc("wal_bytes_total", "Bytes appended to the log since the start.")
 )
@@ -169,6 +173,12 @@ func (c *memberCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(descCache, float64(k.Store.CacheBytes))
 	count(descFlushes, k.Store.Flushes)
 	count(descCompact, k.Store.Compactions)
+	v := k.Views
+	gauge(descViews, float64(v.Open))
+	gauge(descViewAge, v.Oldest.Seconds())
+	gauge(descPinned, float64(v.Pinned))
+	ch <- prometheus.MustNewConstMetric(descViewsOver, prometheus.CounterValue, float64(v.TooOld), "age")
+	ch <- prometheus.MustNewConstMetric(descViewsOver, prometheus.CounterValue, float64(v.TooLarge), "bytes")
 	gauge(descSegments, float64(k.WAL.Segments))
 	count(descWAL, int64(k.WAL.Bytes))
 }

@@ -30,6 +30,9 @@ func (s *Session) define(ctx *sql.Context, st *Statement) (done wire.Done, err e
 	case *sqlparser.DBDDL:
 		return done, s.defineDatabase(tx, a)
 	case *sqlparser.AlterTable:
+		if switchesKeys(a) {
+			return done, s.switchKeys(a)
+		}
 		return done, s.alterTable(ctx, tx, a.Table, a.Statements)
 	case *sqlparser.DDL:
 		switch strings.ToLower(a.Action) {

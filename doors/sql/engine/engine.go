@@ -1,14 +1,17 @@
 package engine
 
 import (
+	"math"
 	"strings"
 	"sync"
+	"time"
 
 	sqle "github.com/dolthub/go-mysql-server"
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/analyzer"
 	"github.com/dolthub/go-mysql-server/sql/types"
 
+	"github.com/holdfastdb/holdfast/core/node"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 )
 
@@ -34,6 +37,7 @@ type Engine struct {
 	opt      Options
 	sql      *sqle.Engine
 	schemaDB sql.Database
+	ownDB    *ownDatabase
 	plans    plans
 
 	mu     sync.RWMutex
@@ -46,7 +50,7 @@ type tableKey struct{ id, version uint64 }
 
 // New returns an engine.
 func New(opt Options) *Engine {
-	e := &Engine{opt: opt, tables: map[tableKey]*table{}, schemaDB: newInformationSchema()}
+	e := &Engine{opt: opt, tables: map[tableKey]*table{}, schemaDB: newInformationSchema(), ownDB: newOwnDatabase()}
 	setGlobals()
 	if opt.MaxPacket > 0 {
 		_ = sql.SystemVariables.AssignValues(map[string]any{"max_allowed_packet": int64(opt.MaxPacket)}) // the library knows the name
@@ -70,7 +74,11 @@ func setGlobals() {
 			Scope: sql.GetMysqlScope(sql.SystemVariableScope_Session), Type: types.NewSystemEnumType(ackVariable, "commit", "archive")},
 			// The library knows no value but 1. The range and the default are MySQL's.
 			&sql.MysqlSystemVariable{Name: lockWaitVariable, Default: int64(50), Dynamic: true, Scope: sql.GetMysqlScope(sql.SystemVariableScope_Both),
-				SetVarHintApplies: true, Type: types.NewSystemIntType(lockWaitVariable, 1, 1<<30, false)}})
+				SetVarHintApplies: true, Type: types.NewSystemIntType(lockWaitVariable, 1, 1<<30, false)},
+			&sql.MysqlSystemVariable{Name: viewAgeVariable, Default: int64(node.ViewAge / time.Second), Dynamic: true, Scope: sql.GetMysqlScope(sql.SystemVariableScope_Session),
+				Type: types.NewSystemIntType(viewAgeVariable, 1, mostViewAge, false)},
+			&sql.MysqlSystemVariable{Name: viewBytesVariable, Default: int64(viewBytes), Dynamic: true, Scope: sql.GetMysqlScope(sql.SystemVariableScope_Session),
+				Type: types.NewSystemIntType(viewBytesVariable, 1<<20, math.MaxInt64, false)}})
 		for name, value := range map[string]any{
 			"version": Version, "version_comment": "Holdfast", "lower_case_table_names": int8(1), "max_allowed_packet": int64(64 << 20),
 			"transaction_isolation": "REPEATABLE-READ", "character_set_server": "utf8mb4", "collation_server": "utf8mb4_general_ci",

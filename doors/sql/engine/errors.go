@@ -136,7 +136,7 @@ func mysqlError(text, database string, err error) error {
 }
 
 // texts are beginnings of errors that the library makes without a kind.
-var texts = map[string]uint16{"Data truncated for column": 1265, "failed to resolve aggregate column argument": 1111, "TIME length not yet supported": errNotSupported,
+var texts = map[string]uint16{"Data truncated for column": 1265, "failed to resolve aggregate column argument": 1111, "TIME length not yet supported": errNotSupported, "table doesn't support ": errNotSupported,
 	"unsupported type for greatest/least argument": errNotSupported, "Default value expression of column": 3772,
 	"strconv.ParseFloat: parsing": 1367, "All parts of PRIMARY KEY must be NOT NULL": 1171}
 
@@ -224,7 +224,7 @@ func qualified(database, name string) string {
 // isTransaction reports whether an error is one of txn.
 func isTransaction(err error) bool {
 	for _, e := range []error{txn.ErrNotLeader, txn.ErrTermOver, txn.ErrUnknown, txn.ErrDeadlock, txn.ErrLockTimeout, txn.ErrBusy, txn.ErrInterrupted,
-		txn.ErrTooManyLocks, txn.ErrOverloaded, txn.ErrLevel, txn.ErrEnded, txn.ErrTooLarge} {
+		txn.ErrTooManyLocks, txn.ErrOverloaded, txn.ErrLevel, txn.ErrEnded, txn.ErrTooLarge, txn.ErrTooOld} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -21,6 +21,10 @@ type Operate struct {
 	Clients func(s *Session) []Process
 	// Kill interrupts the statement of a client, or ends its connection too. Errors are *wire.Error.
 	Kill func(s *Session, id uint32, whole bool) error
+	// Transactions, Locks and Digests are the rows of the tables of the database holdfast that a session may see, in any order. more: there are more locks.
+	Transactions func(s *Session) []Transaction
+	Locks        func(s *Session) (all []Lock, more bool)
+	Digests      func(s *Session) []Digest
 	// Counters are the variables of SHOW STATUS, in any order.
 	Counters func() []Counter
 }
@@ -94,10 +98,15 @@ func parseKill(text string) (s *Statement, rest string, ok bool) {
 	return &Statement{Kind: KindOther, Text: text, kill: &killing{id: uint32(id), query: strings.EqualFold(m[1], "query")}}, strings.TrimLeft(m[3], " \t\r\n;"), true
 }
 
-// operate answers SHOW PROCESSLIST, SHOW STATUS and KILL. ok false: the statement is another one.
+// operate answers SHOW PROCESSLIST, SHOW STATUS, KILL, and lists of what there is none of. ok false: the statement is another one.
 func (s *Session) operate(c *sql.Context, st *Statement, to *wire.Answer, out *Outcome) (ok bool, err error) {
 	if st.kill != nil {
 		return true, s.e.opt.Operate.Kill(s, st.kill.id, !st.kill.query)
+	}
+	if st.none != "" {
+		showNone(st.none, to)
+		out.Rows = true
+		return true, nil
 	}
 	show, isShow := st.ast.(*sqlparser.Show)
 	if !isShow {

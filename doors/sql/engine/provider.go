@@ -21,6 +21,9 @@ func (p provider) Database(ctx *sql.Context, name string) (sql.Database, error) 
 		return p.e.schemaDB, nil
 	}
 	s := sessionOf(ctx)
+	if strings.EqualFold(name, OwnDatabase) {
+		return p.e.ownDB, nil
+	}
 	if !s.mayUse(strings.ToLower(name)) && !reservedDatabase(strings.ToLower(name)) { // there is none of those names
 		return &hidden{s, name}, nil
 	}

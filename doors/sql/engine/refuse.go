@@ -55,7 +55,7 @@ var refusedStarts = [][]string{
 	{"create", "resource"}, {"create", "aggregate"}, {"create", "undo"}, {"create", "logfile"}, {"drop", "role"}, {"drop", "trigger"},
 	{"drop", "procedure"}, {"drop", "function"}, {"drop", "event"}, {"drop", "view"}, {"drop", "server"}, {"drop", "temporary"}, {"drop", "sequence"},
 	{"drop", "prepare"}, {"drop", "tablespace"}, {"show", "engine"}, {"show", "open"}, {"show", "profile"}, {"show", "profiles"},
-	{"show", "events"}, {"show", "triggers"}, {"show", "procedure"}, {"show", "function"}, {"show", "binary"}, {"show", "binlog"}, {"show", "master"},
+	{"show", "procedure"}, {"show", "function"}, {"show", "binary"}, {"show", "binlog"}, {"show", "master"},
 	{"show", "slave"}, {"show", "replica"}, {"show", "replicas"}, {"show", "relaylog"},
 	{"set", "role"}, {"set", "default"}, {"set", "resource"},
 	{"explain", "analyze"}, {"explain", "format"}, {"describe", "analyze"}, {"desc", "analyze"}, {"explain", "for"},

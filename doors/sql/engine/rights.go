@@ -20,9 +20,14 @@ type Rights interface {
 	String() string
 }
 
-// mayUse reports whether the session may do everything in a database. information_schema shows everybody what they may see.
+// mayUse reports whether the session may do everything in a database. information_schema and holdfast show everybody what they may see.
 func (s *Session) mayUse(databaseName string) bool {
-	return s.rights == nil || databaseName == sql.InformationSchemaDatabaseName || s.rights.MayUse(databaseName)
+	return s.rights == nil || shownToAll(databaseName) || s.rights.MayUse(databaseName)
+}
+
+// shownToAll reports whether a database is one that the server makes of what it knows.
+func shownToAll(name string) bool {
+	return name == sql.InformationSchemaDatabaseName || name == OwnDatabase
 }
 
 // Account is the session's, user@host.

@@ -20,7 +20,8 @@ import (
 
 // Outcome is what a statement has come to.
 type Outcome struct {
-	Rows     bool // a result was begun and its rows were sent; its end is the door's to send
+	Rows     bool   // a result was begun and its rows were sent; its end is the door's to send
+	Sent     uint64 // rows of the result
 	Done     wire.Done
 	Warnings uint16
 }
@@ -86,7 +87,9 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 		}
 	}
 	if a, ok := st.ast.(*sqlparser.Set); ok && err == nil {
-		err = s.names(c, st, a)
+		if err = s.names(c, st, a); err == nil {
+			err = s.judgeViews()
+		}
 	}
 	if err != nil || s.gathered == nil {
 		return out, err
@@ -312,6 +315,7 @@ func (s *Session) send(c *sql.Context, schema sql.Schema, rows sql.RowIter, to *
 		if e := c.Err(); e != nil {
 			return out, e
 		}
+		out.Sent++
 	}
 	if !errors.Is(err, io.EOF) {
 		return out, err

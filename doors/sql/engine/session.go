@@ -54,6 +54,8 @@ type Session struct {
 	replaced uint64    // rows that REPLACE has deleted, without the first for each row that it inserts: the library counts that one
 	gathered *gathered // nil: the statement changes rows while it reads, or changes none
 
+	viewLimit txn.ViewLimit // of its transactions' snapshots
+
 	settings string // settingsKey; "": a variable was set
 	checks   map[checkKey][]sql.Expression
 	violated *wire.Error // of the foreign key that was violated last; nil: none was
@@ -87,7 +89,7 @@ type Client struct {
 
 // NewSession returns the session of a client.
 func (e *Engine) NewSession(c Client) *Session {
-	s := &Session{e: e, account: c.Account, rights: c.Rights, locks: c.Locks, state: c.State, tlsVersion: strings.Replace(c.TLSVersion, " ", "v", 1), tlsCipher: c.TLSCipher,
+	s := &Session{e: e, account: c.Account, rights: c.Rights, locks: c.Locks, state: c.State, tlsVersion: strings.Replace(c.TLSVersion, " ", "v", 1), tlsCipher: c.TLSCipher, viewLimit: firstViewLimit,
 		BaseSession: sql.NewBaseSessionWithClientServer("127.0.0.1", sql.Client{User: c.User, Address: c.Host}, c.ID)}
 	s.SetIgnoreAutoCommit(true) // the door commits
 	s.processes.s = s
@@ -155,7 +157,7 @@ func (s *Session) useTable(databaseName, name string, mode lock.Mode) (*sqlmachi
 	if !s.mayUse(nameOf(databaseName)) {
 		return nil, s.deniedTable(name)
 	}
-	if s.begin != nil {
+	if s.begin != nil && !s.shows { // of tables that are shown, it does not matter which are locked
 		if err := s.mayUseLocked(nameOf(databaseName), nameOf(name), mode); err != nil {
 			return nil, err
 		}
@@ -261,7 +263,7 @@ func (s *Session) UseName(name string) error {
 	if !s.mayUse(nameOf(name)) {
 		return s.deniedDatabase(nameOf(name))
 	}
-	if nameOf(name) != sql.InformationSchemaDatabaseName && s.catalogue().Database(nameOf(name)) == nil {
+	if !shownToAll(nameOf(name)) && s.catalogue().Database(nameOf(name)) == nil {
 		return wire.Errorf(1049, "Unknown database '%s'", name)
 	}
 	s.SetCurrentDatabase(nameOf(name))

@@ -43,6 +43,8 @@ func (k Kind) String() string {
 type Statement struct {
 	Kind Kind
 	Text string
+	// Digest is what it has in common with statements that differ in their values alone.
+	Digest string
 	// Snapshot: START TRANSACTION WITH CONSISTENT SNAPSHOT.
 	Snapshot bool
 	// Access is START TRANSACTION READ ONLY, or READ WRITE. Nil: the session's variable decides.
@@ -57,11 +59,14 @@ type Statement struct {
 	Characteristics *Characteristics
 	// Account is the statement of KindAccount.
 	Account *account.Statement
+	// Comments: the text of KindEmpty has comments, which MySQL answers with OK.
+	Comments bool
 	// XA is the statement of KindXA.
 	XA *XA
 
 	ast     sqlparser.Statement // nil: the statement is CHECK TABLE or KILL
 	check   []sqlparser.TableName
+	none    string        // what it asks for a list of, of which there is none; "": it is another statement
 	kill    *killing      // nil: the statement is not KILL
 	limit   time.Duration // of its hint MAX_EXECUTION_TIME; negative: it has none
 	session bool          // SET SESSION TRANSACTION, and not of the next transaction alone
@@ -82,9 +87,26 @@ func (s *Statement) Params() int { return s.params }
 
 // Parse parses the first statement of a text. rest is what follows it. Errors: 1041, 1064, 1065 and 1235 as *wire.Error.
 func (e *Engine) Parse(mode *sql.SqlMode, text string) (s *Statement, rest string, err error) {
+	if s, rest, err = e.parse(mode, text); err == nil {
+		s.Digest = digestOf(s.Text, mode.AnsiQuotes(), mode.ModeEnabled("NO_BACKSLASH_ESCAPES"))
+		if s.Kind == KindAccount {
+			s.Digest = Hidden
+		}
+		if onlyComments(rest) { // else the client would wait for another answer
+			rest = ""
+		}
+	}
+	return s, rest, err
+}
+
+// parse is Parse, but for the digest.
+func (e *Engine) parse(mode *sql.SqlMode, text string) (s *Statement, rest string, err error) {
 	text = strings.TrimLeft(text, " \t\r\n;")
 	if text == "" {
 		return &Statement{Kind: KindEmpty}, "", nil
+	}
+	if onlyComments(text) {
+		return &Statement{Kind: KindEmpty, Comments: true}, "", nil
 	}
 	if err := e.judgeLength(text); err != nil {
 		return nil, "", err
@@ -93,6 +115,9 @@ func (e *Engine) Parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 		return &Statement{Kind: KindAccount, Account: about}, rest, err // without the text, which may hold a password
 	}
 	if s, rest, ok := parseKill(text); ok {
+		return s, rest, nil
+	}
+	if s, rest, ok := parseNone(text); ok {
 		return s, rest, nil
 	}
 	if s, rest, ok, err := parseCheck(text, mode.ParserOptions()); ok {
@@ -107,6 +132,7 @@ func (e *Engine) Parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 	if err := refusedWords(text); err != nil {
 		return nil, "", err
 	}
+	text = withoutMariaDBs(text)
 	given, clauses := text, lockClauses(text, mode.AnsiQuotes())
 	ast, next, text, err := parse(clauses, mode.ParserOptions())
 	if errors.Is(err, sqlparser.ErrEmpty) {
@@ -126,6 +152,51 @@ func (e *Engine) Parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 		return nil, "", err
 	}
 	return s, rest, nil
+}
+
+// onlyComments reports whether a text has comments and nothing else. What stands in /*! */ is none, what stands in MariaDB's /*M! */ is one.
+func onlyComments(text string) bool {
+	for {
+		text = strings.TrimLeft(text, " \t\r\n;")
+		switch {
+		case text == "":
+			return true
+		case text[0] == '#', strings.HasPrefix(text, "-- "), strings.HasPrefix(text, "--\n"), strings.HasPrefix(text, "--\t"), text == "--":
+			text = text[upTo(text, 0, "\n"):]
+		case strings.HasPrefix(text, "/*") && !strings.HasPrefix(text, "/*!") && !strings.HasPrefix(text, "/*+") && strings.Contains(text[2:], "*/"):
+			text = text[upTo(text, 2, "*/"):]
+		default:
+			return false
+		}
+	}
+}
+
+// withoutMariaDBs has blanks in place of the comments /*M! */, whose text counts for MariaDB alone: the parser takes it for its own.
+func withoutMariaDBs(text string) string {
+	const begin = "/*M!"
+	if !strings.Contains(text, begin) {
+		return text
+	}
+	out := []byte(text)
+	for i := 0; i < len(text); {
+		switch c, rest := text[i], text[i:]; {
+		case c == '\'' || c == '"' || c == '`':
+			i = closing(text, i)
+		case c == '#', strings.HasPrefix(rest, "-- "):
+			i = upTo(text, i, "\n")
+		case strings.HasPrefix(rest, "/*!"):
+			i += len("/*!")
+		case strings.HasPrefix(rest, "/*"):
+			end := upTo(text, i+2, "*/")
+			for ; strings.HasPrefix(rest, begin) && i < end; i++ {
+				out[i] = ' '
+			}
+			i = end
+		default:
+			i++
+		}
+	}
+	return string(out)
 }
 
 // classify decides what the statement is, refuses what the engine does not do right, and marks the tables that are read with locks.
@@ -154,6 +225,9 @@ func (s *Statement) classify() error {
 		}
 	case *sqlparser.AlterTable:
 		s.Kind = KindDefine
+		if switchesKeys(a) {
+			break
+		}
 		if err := judgeAlter(a); err != nil {
 			return err
 		}

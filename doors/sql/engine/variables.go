@@ -17,7 +17,7 @@ var settable = set(
 	"transaction_read_only", "tx_read_only", "completion_type", "max_execution_time",
 	"character_set_client", "character_set_connection", "character_set_results", "collation_connection", "names", "charset", "sql_select_limit",
 	"wait_timeout", "interactive_timeout", "net_read_timeout", "net_write_timeout", "div_precision_increment", "group_concat_max_len",
-	"default_week_format", "lc_time_names", "holdfast_ack", "foreign_key_checks",
+	"default_week_format", "lc_time_names", "holdfast_ack", viewAgeVariable, viewBytesVariable, "foreign_key_checks",
 	// nothing to heed: no query cache, no binary log, one way to do it
 	"unique_checks", "sql_notes", "sql_quote_show_create", "sql_log_bin", "query_cache_type", "profiling",
 	"character_set_database", "collation_database", "character_set_server", "collation_server", "sql_warnings", "sql_safe_updates_off",

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -60,6 +61,15 @@ func DecodeXID(name []byte) (x XID, ok bool) {
 	}
 	rest := name[n+1:]
 	return XID{Format: format, Global: rest[:name[n]], Branch: rest[name[n]:]}, true
+}
+
+// nameOfXID is a name as a statement may have it.
+func nameOfXID(name []byte) string {
+	x, ok := DecodeXID(name)
+	if !ok {
+		return fmt.Sprintf("X'%X'", name) // no statement of this door has prepared it
+	}
+	return fmt.Sprintf("X'%X',X'%X',%d", x.Global, x.Branch, x.Format)
 }
 
 var (

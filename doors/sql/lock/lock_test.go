@@ -548,3 +548,41 @@ func TestARangeHasItsKeys(t *testing.T) {
 		t.Errorf("%d keys and %d ranges are locked at the end", len(table.locks), table.watched.Load())
 	}
 }
+
+// TestShow: who looks sees who has what, and who waits for whom; of what is held no more than asked for, and all that is waited for.
+func TestShow(t *testing.T) {
+	t.Parallel()
+	table := New(1 << 20)
+	a, b, c := table.Owner(), table.Owner(), table.Owner()
+	for _, err := range []error{
+		second(a.Lock([]byte("t"), IntentExclusive, true)), second(a.Lock([]byte("k"), Exclusive, true)), second(b.Lock([]byte("t"), IntentShared, true)),
+		second(a.LockRange([]byte("t"), []byte("m"), []byte("p"), Shared, true)), second(b.Lock([]byte("k"), Shared, true)),
+		second(c.Lock([]byte("k"), Exclusive, true))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := func(most int) (string, bool) {
+		all, more := table.Show(most)
+		var lines []string
+		for _, s := range all {
+			lines = append(lines, fmt.Sprintf("%s %s-%s %s %d %d", s.Key, s.From, s.To, s.Mode, s.Holder, s.Waiter))
+		}
+		slices.Sort(lines)
+		return strings.Join(lines, "\n"), more
+	}
+	got, more := lines(10)
+	const want = "k - exclusive 1 0\nk - exclusive 1 3\nk - shared 1 2\nt - intent exclusive 1 0\nt - intent shared 2 0\nt m-p shared 1 0"
+	if got != want || more {
+		t.Errorf("more %v\n%s\nwant\n%s", more, got, want)
+	}
+	if got, more = lines(1); !more || strings.Count(got, "\n") != 2 || !strings.Contains(got, "exclusive 1 3") || !strings.Contains(got, "shared 1 2") {
+		t.Errorf("of one that is held: more %v\n%s", more, got)
+	}
+	a.Release()
+	if got, _ = lines(10); !strings.Contains(got, "exclusive 2 3") {
+		t.Errorf("behind the first one's end:\n%s", got)
+	}
+}
+
+func second(_ *Request, err error) error { return err }

@@ -38,6 +38,8 @@ type Table struct {
 
 	ranges  map[string][]*resource // by the key of the lock on their table
 	watched atomic.Int64           // ranges that there are; it is changed under mu
+
+	owners atomic.Uint64 // the number of the last one
 }
 
 // New returns a table whose locks take at most so many bytes.
@@ -77,6 +79,7 @@ type hold struct {
 // a time.
 type Owner struct {
 	t     *Table
+	id    uint64
 	party *party
 	held  []*resource // guarded by the table's mu
 }
@@ -90,10 +93,10 @@ type party struct {
 }
 
 // Owner begins a transaction.
-func (t *Table) Owner() *Owner { return &Owner{t: t, party: &party{}} }
+func (t *Table) Owner() *Owner { return &Owner{t: t, id: t.owners.Add(1), party: &party{}} }
 
 // Kin returns another owner of the same party. Each is released by itself.
-func (o *Owner) Kin() *Owner { return &Owner{t: o.t, party: o.party} }
+func (o *Owner) Kin() *Owner { return &Owner{t: o.t, id: o.t.owners.Add(1), party: o.party} }
 
 // Request is a lock that is waited for. Done, and then Err, may be called from any goroutine.
 type Request struct {

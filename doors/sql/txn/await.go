@@ -8,10 +8,12 @@ import (
 )
 
 // await waits for the request that package lock has answered with, and returns how it has ended in the words of this package. It gives the turn's place back
-// before it waits.
-func (t *term) await(owner *lock.Owner, r *lock.Request, err error, turn *turn.Turn, wait Wait) error {
+// before it waits. since tells others of the wait.
+func (t *term) await(owner *lock.Owner, r *lock.Request, err error, turn *turn.Turn, wait Wait, since *since) error {
 	if r != nil {
 		turn.Leave()
+		since.begin()
+		defer since.end()
 		m := t.w.m
 		switch m.Tasks().Wait(wait.Time, r.Done(), wait.Interrupt, m.StoppedC()) {
 		case 0:

@@ -22,6 +22,7 @@ type Hold struct {
 	names  map[string]int  // how often each was taken
 	tables map[uint64]bool // by id
 	froze  bool
+	waits  since
 }
 
 // names says which connection has each name. A name is here once its lock is granted, and until it is given back.
@@ -86,7 +87,7 @@ func (h *Hold) confirm() error {
 
 func (h *Hold) lock(key []byte, mode lock.Mode, wait Wait) error {
 	r, err := h.owner.Lock(key, mode, wait.Time != 0)
-	return h.t.await(h.owner, r, err, h.turn, wait)
+	return h.t.await(h.owner, r, err, h.turn, wait, &h.waits)
 }
 
 // LockName takes a name once more; id is of the connection. Errors: ErrBusy, ErrLockTimeout, ErrInterrupted, ErrDeadlock, ErrTooManyLocks, and the session

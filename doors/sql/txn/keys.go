@@ -122,7 +122,7 @@ func (x *Tx) mayStage() bool { return x.own.Bytes() > 0 && !x.small }
 func (x *Tx) lockOver(table uint64, full []byte, mode lock.Mode, wait Wait) error {
 	for {
 		r, err := x.owner.LockOver(tableKey(table), full, mode, wait.Time != 0)
-		if err := x.granted(mode, x.t.await(x.owner, r, err, x.turn, wait)); r == nil || err != nil {
+		if err := x.granted(mode, x.t.await(x.owner, r, err, x.turn, wait, &x.shown.waits)); r == nil || err != nil {
 			return err
 		}
 	}
@@ -167,7 +167,7 @@ func (x *Tx) LockRange(table, index uint64, from, to []byte, mode lock.Mode, wai
 	x.owner.SetWeight(x.weight())
 	x.ranged = true
 	r, err := x.owner.LockRange(tableKey(table), lower, upper, mode, wait.Time != 0)
-	if err := x.granted(mode, x.t.await(x.owner, r, err, x.turn, wait)); err != nil {
+	if err := x.granted(mode, x.t.await(x.owner, r, err, x.turn, wait, &x.shown.waits)); err != nil {
 		return err
 	}
 	return x.passStaged(table, in, wait)

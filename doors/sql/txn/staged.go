@@ -256,6 +256,7 @@ func (x *Tx) commitStaged() error {
 		return err
 	}
 	x.wrote = res
+	x.shown.moves.Store(true)
 	id := x.staged.id
 	x.staged = nil
 	if err := x.t.move(id); errors.Is(err, ErrUnknown) {

@@ -25,6 +25,7 @@ type Tx struct {
 	own   *Buffer
 	turn  *turn.Turn // of the session; nil: it takes no turns
 	view  *view      // of consistent reads; nil: none was made yet
+	limit ViewLimit  // of view
 	ended bool
 
 	ranged bool // it has locked a range
@@ -37,6 +38,8 @@ type Tx struct {
 	locked bool             // it holds a lock that is not Metadata: before it commits the term is confirmed
 	tables map[uint64]*used // by id
 	reads  []sqlpart.Read   // with locks, where commits are verified
+
+	shown shown
 }
 
 // used is a table that the transaction has locked.
@@ -101,7 +104,7 @@ func (x *Tx) lock(key []byte, mode lock.Mode, wait Wait) error {
 	}
 	x.owner.SetWeight(x.weight())
 	r, err := x.owner.Lock(key, mode, wait.Time != 0)
-	return x.granted(mode, x.t.await(x.owner, r, err, x.turn, wait))
+	return x.granted(mode, x.t.await(x.owner, r, err, x.turn, wait, &x.shown.waits))
 }
 
 // weight is how many bytes the transaction has written, by which one of a circle is chosen to give up.
@@ -119,8 +122,10 @@ func (x *Tx) weight() int64 {
 func (x *Tx) granted(mode lock.Mode, err error) error {
 	switch {
 	case err == nil:
-		// Metadata is the lock of plain reads: the first of them confirms the term.
-		x.locked = x.locked || mode != lock.Metadata
+		if mode != lock.Metadata && !x.locked { // Metadata is the lock of plain reads: the first of them confirms the term
+			x.locked = true
+			x.limitView()
+		}
 	case errors.Is(err, ErrDeadlock), errors.Is(err, ErrTermOver):
 		x.end()
 	}
@@ -189,11 +194,61 @@ func (x *Tx) snapshot() (*view, error) {
 	if err := x.confirm(); err != nil {
 		return nil, err
 	}
-	view, err := x.t.w.view()
+	view, err := x.t.w.viewBy(x.openSnapshot)
 	if err == nil {
 		x.view = view
 	}
 	return view, err
+}
+
+// openSnapshot opens the rows of a snapshot.
+func (x *Tx) openSnapshot() (store.View, error) {
+	if x.t.w.opt.Snapshot == nil {
+		return x.t.w.opt.View()
+	}
+	v, err := x.t.w.opt.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	x.shown.view.Store(v)
+	x.limitView()
+	return v, nil
+}
+
+// ViewLimit says how long the snapshot of a transaction may live.
+type ViewLimit struct {
+	// Age bounds it once the transaction has locked a row: one that has only read disturbs nobody, whatever it has declared itself to be.
+	Age time.Duration
+	// Bytes bounds what it pins in the store.
+	Bytes int64
+}
+
+// LimitView sets how long the snapshot may live, instead of node.ViewAge and node.ViewBytes.
+func (x *Tx) LimitView(to ViewLimit) {
+	x.limit = to
+	x.limitView()
+}
+
+// limitView tells the snapshot how long it may live now.
+func (x *Tx) limitView() {
+	v := x.shown.view.Load()
+	if v == nil {
+		return
+	}
+	age := time.Duration(0)
+	if x.locked {
+		age = x.limit.Age
+	}
+	v.Limit(age, x.limit.Bytes)
+}
+
+// read ends the transaction where its snapshot has ended.
+func (x *Tx) read(err error) error {
+	if errors.Is(err, node.ErrViewEnded) {
+		x.end()
+		return ErrTooOld
+	}
+	return err
 }
 
 // confirm returns nil if the member led in the transaction's term after the call.
@@ -220,6 +275,7 @@ func (x *Tx) Refresh() error {
 	}
 	view := x.view
 	x.view = nil
+	x.shown.view.Store(nil)
 	return view.Close()
 }
 
@@ -234,7 +290,8 @@ func (x *Tx) Get(table, index uint64, key []byte) (value []byte, exists bool, er
 	if own, deleted, known, err := x.written(full); err != nil || known {
 		return own, known && !deleted, err
 	}
-	return view.row(table, full)
+	value, exists, err = view.row(table, full)
+	return value, exists, x.read(err)
 }
 
 // Scan iterates over the entries of an index, or over rows, from the key from to before the key to, of the snapshot and the transaction's own
@@ -247,7 +304,7 @@ func (x *Tx) Scan(table, index uint64, from, to []byte) (store.Iter, error) {
 	lower, upper := span(table, index, from, to)
 	base, err := view.rows(table, lower, upper)
 	if err != nil {
-		return nil, err
+		return nil, x.read(err)
 	}
 	return x.own.over(base, lower, upper, x.turn), nil
 }
@@ -274,6 +331,7 @@ func (x *Tx) Put(table, index uint64, key, value []byte, stored int) error {
 // write writes to the buffer, and stages what is in it where that is a lot.
 func (x *Tx) write(to func() error) error {
 	err := to()
+	defer x.shown.wrote(x)
 	if errors.Is(err, ErrTooLarge) && x.mayStage() {
 		if err = x.stage(); err == nil {
 			err = to()
@@ -349,6 +407,7 @@ func (x *Tx) closeView() {
 	if x.view != nil {
 		_ = x.view.Close() // nothing was written to it
 		x.view = nil
+		x.shown.view.Store(nil)
 	}
 }
 

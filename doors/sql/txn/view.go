@@ -13,10 +13,13 @@ type view struct {
 }
 
 // view opens a view. The caller closes it.
-func (w *Worker) view() (*view, error) {
+func (w *Worker) view() (*view, error) { return w.viewBy(w.opt.View) }
+
+// viewBy is view, of rows that open opens.
+func (w *Worker) viewBy(open func() (store.View, error)) (*view, error) {
 	for {
 		before := w.opt.Staged()
-		rows, err := w.opt.View()
+		rows, err := open()
 		if err != nil {
 			return nil, err
 		}

@@ -44,6 +44,8 @@ var (
 	ErrPrepared = errors.New("a transaction of this name is prepared")
 	// ErrRanges: the transaction has locked ranges, or tables in place of rows, which are not kept over the end of a term. It had no effect.
 	ErrRanges = errors.New("a transaction that has locked ranges cannot be prepared")
+	// ErrTooOld: the transaction's snapshot was given up, because it was older than it may be or pinned more bytes than it may. The transaction is rolled back.
+	ErrTooOld = errors.New("the snapshot is too old, and the transaction is rolled back")
 	// ErrEnded: the transaction was committed or rolled back before.
 	ErrEnded = errors.New("the transaction has ended")
 	// ErrUnused: the transaction has not called UseTable for the table. The transaction goes on.
@@ -56,6 +58,8 @@ var (
 type Options struct {
 	// View opens a view of the rows of one applied index, at least that of every result the member has given. *node.Node's View is one.
 	View func() (store.View, error)
+	// Snapshot opens one for the consistent reads of a transaction, which says how long it may live. Nil: View does, and nothing bounds it here.
+	Snapshot func() (*node.View, error)
 	// Lane is the door's lane of the log.
 	Lane node.Lane
 	// LockBytes is the memory for the locks of all transactions.
@@ -231,5 +235,5 @@ func (w *Worker) Begin() (*Tx, error) {
 }
 
 func (t *term) begin(owner *lock.Owner) *Tx {
-	return &Tx{t: t, owner: owner, own: NewBuffer(t.w.opt.MaxBytes), tables: map[uint64]*used{}}
+	return &Tx{t: t, owner: owner, own: NewBuffer(t.w.opt.MaxBytes), tables: map[uint64]*used{}, limit: ViewLimit{node.ViewAge, node.ViewBytes}, shown: shown{began: time.Now()}}
 }
