@@ -195,7 +195,10 @@ func bound(c *sql.Context, b *planbuilder.Builder, ast sqlparser.Statement, text
 	if node, err = carrying(c, node); err != nil {
 		return nil, nil, err
 	}
-	node, err = everywhere(c, node, exactConstants)
+	if node, err = everywhere(c, node, exactConstants); err != nil {
+		return nil, nil, err
+	}
+	node, err = simplified(c, node, flags)
 	return node, flags, err
 }
 

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// difference is the first step at which two records differ, of one session.
+type difference struct {
+	at     int // the step
+	who    int // the session that was told something else
+	of     int // the step whose answer it is
+	theirs string
+	ours   string
+	others int    // further sessions that were told something else at this step
+	status string // what MariaDB says of its locks
+}
+
+func (d *difference) String() string {
+	return fmt.Sprintf("at step %d: %s of step %d: MariaDB %s, Holdfast %s", d.at, sessionNames[d.who], d.of, d.theirs, d.ours)
+}
+
+// compare returns the first difference of two records of one script; nil: there is none.
+func compare(theirs, ours *record) *difference {
+	for at := range theirs.steps {
+		a, b := &theirs.steps[at], &ours.steps[at]
+		var found *difference
+		for _, who := range slices.Sorted(maps.Keys(both(a.told, b.told))) {
+			x, y := cmp.Or(a.told[who], waits), cmp.Or(b.told[who], waits)
+			if x == y || alike(x, y) {
+				continue
+			}
+			if found != nil {
+				found.others++
+				continue
+			}
+			of, ok := a.of[who]
+			if !ok {
+				of = b.of[who]
+			}
+			found = &difference{at: at, who: who, of: of, theirs: x, ours: y, status: a.status}
+		}
+		if found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+func both(a, b map[int]string) map[int]bool {
+	all := map[int]bool{}
+	for who := range a { // any order: a set
+		all[who] = true
+	}
+	for who := range b { // any order: a set
+		all[who] = true
+	}
+	return all
+}
+
+// alike reports whether two answers are the same thing in the words of both: MariaDB has no number of its own for NOWAIT.
+func alike(theirs, ours string) bool {
+	return theirs == "error 1205" && ours == "error 3572"
+}
+
+// judged is what comparing one script came to.
+type judged struct {
+	script  *script // what is left of it
+	reasons []string
+	open    *difference // without a reason; nil: there is none
+	plays   int
+}
+
+// judge compares a script on both servers. A statement that differs for a known reason is left out, and the rest is played again, so that every script is compared to its end.
+func judge(s *script, theirs, ours *side) (*judged, error) {
+	j := &judged{script: s}
+	for {
+		d, err := playBoth(j.script, theirs, ours)
+		if j.plays++; err != nil || d == nil {
+			return j, err
+		}
+		name := reasonOf(j.script, d)
+		if name == "" {
+			j.open = d
+			return j, nil
+		}
+		j.reasons = append(j.reasons, name)
+		j.script = j.script.without(d.of)
+	}
+}
+
+// playBoth plays a script on both servers at the same time and returns the first difference.
+func playBoth(s *script, theirs, ours *side) (*difference, error) {
+	type result struct {
+		rec *record
+		err error
+	}
+	other := make(chan result, 1)
+	go func() {
+		rec, err := ours.play(s)
+		other <- result{rec, err}
+	}()
+	a, err := theirs.play(s)
+	b := <-other
+	if err = cmp.Or(err, b.err); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, s)
+	}
+	if verbose {
+		for at := range s.steps {
+			fmt.Printf("%3d %s\n      %v\n      %v\n", at, &s.steps[at], a.steps[at].told, b.rec.steps[at].told)
+		}
+	}
+	return compare(a, b.rec), nil
+}
+
+// shrink leaves out statements of a script as long as a difference without a reason stays.
+func shrink(j *judged, theirs, ours *side) (*judged, error) {
+	for at := len(j.script.steps) - 1; at >= 0; at-- {
+		if st := &j.script.steps[at]; st.verb == verbSet || st.verb == verbLast || st.closes {
+			continue
+		}
+		less, err := judge(j.script.without(at), theirs, ours)
+		if err != nil {
+			return j, err
+		}
+		if less.open != nil && len(less.reasons) == 0 {
+			less.reasons, less.plays = j.reasons, j.plays
+			j = less
+		}
+	}
+	return j, nil
+}
+
+// report prints a script with a difference that has no reason.
+func (j *judged) report() string {
+	var b strings.Builder
+	for i := range j.script.steps {
+		st := &j.script.steps[i]
+		if i > j.open.at {
+			break
+		}
+		fmt.Fprintf(&b, "%3d  %s\n", i, st)
+	}
+	fmt.Fprintf(&b, "     %s\n", j.open)
+	if w := waitOf(j.open.status); w != nil {
+		fmt.Fprintf(&b, "     %s\n", w)
+	}
+	return b.String()
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// mostSessions is how many sessions a script has at most.
+const mostSessions = 3
+
+// sessionNames are how scripts are printed: "a> BEGIN".
+var sessionNames = [mostSessions]string{"a", "b", "c"}
+
+// verb is what a step does.
+type verb int
+
+const (
+	verbSet    verb = iota // it sets the session's isolation level; no part of the script that is shrunk
+	verbBegin              // BEGIN, START TRANSACTION
+	verbNext               // SET TRANSACTION ISOLATION LEVEL, of the next transaction alone
+	verbEnd                // COMMIT, ROLLBACK
+	verbSave               // SAVEPOINT and its family
+	verbRead               // a plain SELECT
+	verbLock               // SELECT … FOR UPDATE, FOR SHARE
+	verbInsert             // INSERT of rows, REPLACE and ON DUPLICATE KEY UPDATE among them
+	verbCopy               // INSERT … SELECT
+	verbUpdate
+	verbDelete
+	verbKill // KILL QUERY of the session, if it waits
+	verbLast // the table as it is in the end, by one of its indexes
+)
+
+// span is what a statement reads of an index: all entries from lo to hi, both included.
+type span struct {
+	table, index string // "PRIMARY", "by_k", "by_u"; "": every row
+	lo, hi       int
+}
+
+// point reports whether the span is one value.
+func (p span) point() bool { return p.index != "" && p.lo == p.hi }
+
+// step is one statement of one session.
+type step struct {
+	who    int
+	verb   verb
+	text   string
+	spans  []span // what it reads to lock or to change
+	keys   []row  // what it inserts
+	level  string // of verbSet and verbNext
+	closes bool   // it ends the session: played at most once
+}
+
+// row is a row that a statement inserts. id is its primary key and u its unique one.
+type row struct {
+	table    string
+	id, k, u int
+}
+
+func (st *step) String() string { return sessionNames[st.who] + "> " + st.text }
+
+// has reports whether the step's text has words in it.
+func (st *step) has(words string) bool { return strings.Contains(st.text, words) }
+
+// script is a sequence of steps.
+type script struct {
+	number   int
+	sessions int
+	levels   [mostSessions]string
+	steps    []step
+}
+
+// without is the script without one of its steps.
+func (s *script) without(at int) *script {
+	c := *s
+	c.steps = slices.Delete(slices.Clone(s.steps), at, at+1)
+	return &c
+}
+
+func (s *script) String() string {
+	var b strings.Builder
+	for i := range s.steps {
+		fmt.Fprintln(&b, &s.steps[i])
+	}
+	return b.String()
+}
+
+// Tables that each script begins with.
+var tables = []string{
+	"DROP TABLE IF EXISTS t, w",
+	"CREATE TABLE t (id INT PRIMARY KEY, k INT NOT NULL, u INT, v INT NOT NULL, KEY by_k (k), UNIQUE KEY by_u (u)) ENGINE=InnoDB",
+	"CREATE TABLE w (id INT PRIMARY KEY, v INT NOT NULL) ENGINE=InnoDB",
+	"INSERT INTO t VALUES (2, 1, 20, 0), (4, 2, 40, 0), (6, 2, 60, 0), (8, 3, NULL, 0), (10, 5, 100, 0)",
+	"INSERT INTO w VALUES (1, 0), (3, 0), (5, 0)",
+}
+
+// The tables' contents in the end.
+var lasts = []string{
+	"SELECT * FROM t ORDER BY id",
+	"SELECT id, k FROM t FORCE INDEX (by_k) WHERE k >= -1000000 ORDER BY k, id",
+	"SELECT id, u FROM t FORCE INDEX (by_u) WHERE u >= -1000000 ORDER BY u",
+	"SELECT * FROM w ORDER BY id",
+}
