@@ -15,9 +15,13 @@ type difference struct {
 	of     int // the step whose answer it is
 	theirs string
 	ours   string
-	others int    // further sessions that were told something else at this step
-	status string // what MariaDB says of its locks
+	others []*difference // of further sessions at this step
+	rec    *record       // MariaDB's
+	own    *record
 }
+
+// status is what MariaDB says of its locks.
+func (d *difference) status() string { return d.rec.steps[d.at].status }
 
 func (d *difference) String() string {
 	return fmt.Sprintf("at step %d: %s of step %d: MariaDB %s, Holdfast %s", d.at, sessionNames[d.who], d.of, d.theirs, d.ours)
@@ -33,15 +37,16 @@ func compare(theirs, ours *record) *difference {
 			if x == y || alike(x, y) {
 				continue
 			}
-			if found != nil {
-				found.others++
-				continue
-			}
 			of, ok := a.of[who]
 			if !ok {
 				of = b.of[who]
 			}
-			found = &difference{at: at, who: who, of: of, theirs: x, ours: y, status: a.status}
+			d := &difference{at: at, who: who, of: of, theirs: x, ours: y, rec: theirs, own: ours}
+			if found != nil {
+				found.others = append(found.others, d)
+				continue
+			}
+			found = d
 		}
 		if found != nil {
 			return found
@@ -83,6 +88,16 @@ func judge(s *script, theirs, ours *side) (*judged, error) {
 			return j, err
 		}
 		name := reasonOf(j.script, d)
+		if plain := j.script.waiting(d.of); name == "" && plain != nil {
+			// What NOWAIT and SKIP LOCKED met is seen by the statement that waits.
+			e, err := playBoth(plain, theirs, ours)
+			if j.plays++; err != nil {
+				return j, err
+			}
+			if e != nil && e.at == d.at {
+				name = reasonOf(plain, e)
+			}
+		}
 		if name == "" {
 			j.open = d
 			return j, nil
@@ -142,11 +157,25 @@ func (j *judged) report() string {
 		if i > j.open.at {
 			break
 		}
+		if st.verb == verbSet && i < mostSessions {
+			fmt.Fprintf(&b, "  %s at %s", sessionNames[st.who], st.level)
+			if j.script.steps[i+1].verb != verbSet {
+				fmt.Fprintln(&b)
+			}
+			continue
+		}
 		fmt.Fprintf(&b, "%3d  %s\n", i, st)
 	}
-	fmt.Fprintf(&b, "     %s\n", j.open)
-	if w := waitOf(j.open.status); w != nil {
+	for _, d := range append([]*difference{j.open}, j.open.others...) {
+		fmt.Fprintf(&b, "     %s\n", d)
+	}
+	for _, w := range waitsOf(j.open.status(), j.open.rec.ids) {
 		fmt.Fprintf(&b, "     %s\n", w)
+	}
+	if strings.Contains(fmt.Sprint(j.open.rec.steps[j.open.at].told), "1213") {
+		for _, w := range circleOf(j.open.status(), j.open.rec.ids) {
+			fmt.Fprintf(&b, "     in the circle: %s\n", w)
+		}
 	}
 	return b.String()
 }

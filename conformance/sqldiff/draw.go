@@ -106,7 +106,23 @@ func (d *dice) statement(who int) step {
 		table, where := d.from(&st)
 		set := one(d, "v = v + 1", "v = v + 1", "v = v + 10", fmt.Sprintf("v = %d", d.r.IntN(3)))
 		if strings.HasPrefix(table, "t") && d.chance(35) {
-			set = one(d, fmt.Sprintf("k = %d", d.k()), "k = k + 1", fmt.Sprintf("u = %d", d.u()), "u = NULL", fmt.Sprintf("id = %d", d.id()))
+			x := noRow
+			switch d.r.IntN(5) {
+			case 0:
+				x.k = d.k()
+				set = fmt.Sprintf("k = %d", x.k)
+			case 1:
+				set = "k = k + 1"
+			case 2:
+				x.u = d.u()
+				set = fmt.Sprintf("u = %d", x.u)
+			case 3:
+				set = "u = NULL"
+			case 4:
+				x.id = d.id()
+				set = fmt.Sprintf("id = %d", x.id)
+			}
+			st.keys = []row{x}
 		}
 		st.text = "UPDATE " + table + " SET " + set + where
 	case k < 75:
@@ -215,14 +231,14 @@ func whereOf(p span) string {
 // insert draws a statement that inserts.
 func (d *dice) insert(st *step) {
 	if d.chance(15) {
-		x := row{table: "w", id: d.id()}
+		x := row{table: "w", id: d.id(), k: null, u: null}
 		st.keys = []row{x}
-		st.text = fmt.Sprintf("%s INTO w VALUES (%d, 1)%s", one(d, "INSERT", "INSERT", "REPLACE", "INSERT IGNORE"), x.id, "")
+		st.text = fmt.Sprintf("%s INTO w VALUES (%d, 1)", one(d, "INSERT", "INSERT", "REPLACE", "INSERT IGNORE"), x.id)
 		return
 	}
 	values := make([]string, one(d, 1, 1, 1, 2))
 	for i := range values {
-		x := row{table: "t", id: d.id(), k: d.k()}
+		x := row{table: "t", id: d.id(), k: d.k(), u: null}
 		u := "NULL"
 		if d.chance(70) {
 			x.u = d.u()
@@ -239,7 +255,12 @@ func (d *dice) insert(st *step) {
 		st.text = "REPLACE INTO t VALUES " + list
 	case k < 80:
 		st.text = "INSERT IGNORE INTO t VALUES " + list
+	case k < 95:
+		st.text = "INSERT INTO t VALUES " + list + " ON DUPLICATE KEY UPDATE " + one(d, "v = v + 1", "v = VALUES(v) + 5", "k = k + 1")
 	default:
-		st.text = "INSERT INTO t VALUES " + list + " ON DUPLICATE KEY UPDATE " + one(d, "v = v + 1", "v = VALUES(v) + 5", "k = k + 1", fmt.Sprintf("u = %d", d.u()))
+		x := noRow
+		x.u = d.u()
+		st.keys = append(st.keys, x)
+		st.text = fmt.Sprintf("INSERT INTO t VALUES %s ON DUPLICATE KEY UPDATE u = %d", list, x.u)
 	}
 }

@@ -1,43 +1,9 @@
 package main
 
 import (
-	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 )
-
-// wait is the lock that a statement of MariaDB waits for.
-type wait struct {
-	table, index string
-	mode         string // as InnoDB prints it
-	key          int    // the first field of the record; 0: it is the end of the index
-}
-
-func (w *wait) String() string {
-	return "MariaDB waits for " + w.mode + " on " + strconv.Itoa(w.key) + " of " + w.index + " of " + w.table
-}
-
-// gap reports whether the statement waits to insert into a gap that another transaction has locked.
-func (w *wait) gap() bool { return strings.Contains(w.mode, "insert intention") }
-
-var (
-	waitLine = regexp.MustCompile(`(?s)TRX HAS BEEN WAITING [^\n]*\nRECORD LOCKS [^\n]*? index (\w+) of table [^\n]*\.` + "`" + `(\w+)` + "`" + ` trx id \d+ lock_mode ([^\n]*) waiting\n(.*?)\n\n`)
-	firstHex = regexp.MustCompile(`(?m)^ 0: len 4; hex ([0-9a-f]{8});`)
-)
-
-// waitOf reads the lock that is waited for out of SHOW ENGINE INNODB STATUS; nil: there is none.
-func waitOf(status string) *wait {
-	m := waitLine.FindStringSubmatch(status)
-	if m == nil {
-		return nil
-	}
-	w := &wait{index: m[1], table: m[2], mode: m[3]}
-	if h := firstHex.FindStringSubmatch(m[4]); h != nil {
-		n, _ := strconv.ParseUint(h[1], 16, 32) // eight hex digits
-		w.key = int(int32(uint32(n) ^ 1<<31))
-	}
-	return w
-}
 
 // reason is why an answer differs, and how that is recognised.
 type reason struct {
@@ -45,15 +11,160 @@ type reason struct {
 	covers    func(s *script, d *difference) bool
 }
 
+// waitsIn are the locks of MariaDB by which a difference is judged: those of its circle, or the one that the session waits for.
+func (d *difference) waitsIn() []*wait {
+	if d.theirs == "error 1213" {
+		return circleOf(d.status(), d.rec.ids)
+	}
+	if d.theirs != waits {
+		return nil
+	}
+	for _, w := range waitsOf(d.status(), d.rec.ids) {
+		if w.who == d.who {
+			return []*wait{w}
+		}
+	}
+	return nil
+}
+
+// some reports whether one of the locks by which a difference is judged is such a one.
+func (d *difference) some(f func(w *wait) bool) bool { return slices.ContainsFunc(d.waitsIn(), f) }
+
 var reasons = []reason{
 	{
-		name: "gap",
-		why:  "InnoDB locks gaps at REPEATABLE READ",
+		name: "victim",
+		why:  "of a circle the transaction that has written the fewest bytes gives up, of several the one that closes it; InnoDB counts rows and locks",
 		covers: func(s *script, d *difference) bool {
-			w := waitOf(d.status)
-			return d.theirs == waits && d.ours != waits && w != nil && w.gap()
+			all := append([]*difference{d}, d.others...)
+			theirs := slices.ContainsFunc(all, func(d *difference) bool { return d.theirs == "error 1213" })
+			ours := slices.ContainsFunc(all, func(d *difference) bool { return d.ours == "error 1213" })
+			return theirs && ours
 		},
 	},
+	{
+		name:   "gap",
+		why:    "InnoDB locks the gaps of a range that was read to be locked at REPEATABLE READ, and keeps inserts out of it; here SERIALIZABLE alone does (docs/sql/isolation.md)",
+		covers: func(s *script, d *difference) bool { return d.some((*wait).gap) },
+	},
+	{
+		name: "uncommitted",
+		why:  "a row, or its place in an index, that another transaction has written and not committed: InnoDB's statement by a range waits for it; here it is not seen before its commit, as if the statement had come first",
+		covers: func(s *script, d *difference) bool {
+			return d.some(func(w *wait) bool { return !w.end && !d.committed(w) })
+		},
+	},
+	{
+		name: "behind",
+		why:  "MariaDB locks the first row behind a range as well; MySQL 8.0 does not either",
+		covers: func(s *script, d *difference) bool {
+			open := d.transactions(s)
+			return d.some(func(w *wait) bool {
+				if w.end {
+					return true
+				}
+				// The one that waits names no such key, or no other one does.
+				named := func(who int) bool {
+					return slices.ContainsFunc(open[who].steps, func(at int) bool { return touchesRow(&s.steps[at], d, w) })
+				}
+				if !named(w.who) {
+					return true
+				}
+				for who := range s.sessions {
+					if who != w.who && named(who) {
+						return false
+					}
+				}
+				return true
+			})
+		},
+	},
+	{
+		name: "upgrade",
+		why:  "a transaction that shares a row and asks for it alone goes before those that wait for the row; InnoDB calls that a deadlock",
+		covers: func(s *script, d *difference) bool {
+			circle := circleOf(d.status(), d.rec.ids)
+			return d.theirs == "error 1213" && d.ours != "error 1213" && slices.ContainsFunc(circle, func(w *wait) bool { return strings.HasPrefix(w.mode, "X") && strings.HasPrefix(w.against, "S") })
+		},
+	},
+	{
+		name: "place",
+		why: "the place of a row that is not there, of which two statements name the unique key, or a SERIALIZABLE one the range, is locked as a row is: of two that look for it to insert it, one waits. " +
+			"InnoDB lets both lock the gap, and ends one of them by 1213 when they insert. It is locked until the transaction ends where a row was inserted there and taken back, too",
+		covers: missing,
+	},
+	{
+		name: "key set",
+		why:  "an UPDATE of the key by whose range it finds its rows: MariaDB locks all of them before it changes the first; here it stops at the first that fails",
+		covers: func(s *script, d *difference) bool {
+			st := &s.steps[d.of]
+			return st.verb == verbUpdate && len(st.keys) > 0 && !st.spans[0].point() && d.theirs == waits && strings.HasPrefix(d.ours, "error 1062")
+		},
+	},
+	{
+		name: "two ways",
+		why:  "one locks a row by a secondary index and the other by the primary key: InnoDB locks the entry and the row one after another, and so finds a deadlock where here one of them waits for the other",
+		covers: func(s *script, d *difference) bool {
+			if d.theirs != "error 1213" || d.ours == "error 1213" {
+				return false
+			}
+			circle := circleOf(d.status(), d.rec.ids)
+			for _, a := range circle {
+				for _, b := range circle {
+					if a.who != b.who && a.table == b.table && a.index == "PRIMARY" && b.index != "PRIMARY" && a.id == b.id {
+						return true
+					}
+				}
+			}
+			return false
+		},
+	},
+}
+
+// missing reports whether Holdfast's statement waits, or ends a circle, where it and another transaction name a key that no committed row has.
+func missing(s *script, d *difference) bool {
+	if d.theirs == waits || d.ours != waits && d.ours != "error 1213" {
+		return false
+	}
+	open, st := d.transactions(s), &s.steps[d.of]
+	for _, unique := range []struct {
+		table, index string
+		each         int
+	}{{"t", "PRIMARY", 1}, {"t", "by_u", 10}, {"w", "PRIMARY", 1}} {
+		for key := unique.each; key <= 15*unique.each; key += unique.each {
+			if slices.ContainsFunc(d.rec.held(unique.table, d.at-1), func(h held) bool { return h.key(unique.index) == key }) {
+				continue
+			}
+			if !st.touches(unique.table, unique.index, key, open[d.who].level != "SERIALIZABLE") {
+				continue
+			}
+			for who := range s.sessions {
+				if who != d.who && slices.ContainsFunc(open[who].steps, func(at int) bool {
+					return s.steps[at].touches(unique.table, unique.index, key, open[who].level != "SERIALIZABLE")
+				}) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// touchesRow reports whether a step names the record that is waited for by any index: a row that is found by one index is locked in the primary key, too.
+func touchesRow(st *step, d *difference, w *wait) bool {
+	if st.touches(w.table, w.index, w.key, false) {
+		return true
+	}
+	for _, h := range d.rec.held(w.table, d.at-1) {
+		if h.id != w.id {
+			continue
+		}
+		for _, index := range []string{"PRIMARY", "by_k", "by_u"} {
+			if st.touches(w.table, index, h.key(index), false) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // reasonOf names the reason for which a difference is known; "": for none.

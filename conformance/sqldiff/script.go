@@ -46,16 +46,22 @@ type step struct {
 	verb   verb
 	text   string
 	spans  []span // what it reads to lock or to change
-	keys   []row  // what it inserts
+	keys   []row  // what it inserts, or sets
 	level  string // of verbSet and verbNext
 	closes bool   // it ends the session: played at most once
 }
 
-// row is a row that a statement inserts. id is its primary key and u its unique one.
+// row has the keys of a row that a statement inserts, or those that an UPDATE sets. null: it sets none.
 type row struct {
 	table    string
 	id, k, u int
 }
+
+// null is no key that a statement names.
+const null = -1 << 20
+
+// noRow is a row of t without keys.
+var noRow = row{table: "t", id: null, k: null, u: null}
 
 func (st *step) String() string { return sessionNames[st.who] + "> " + st.text }
 
@@ -74,6 +80,18 @@ type script struct {
 func (s *script) without(at int) *script {
 	c := *s
 	c.steps = slices.Delete(slices.Clone(s.steps), at, at+1)
+	return &c
+}
+
+// waiting is the script with a step that waits where it has NOWAIT or SKIP LOCKED. Nil: it has none of them.
+func (s *script) waiting(at int) *script {
+	text := strings.TrimSuffix(strings.TrimSuffix(s.steps[at].text, " NOWAIT"), " SKIP LOCKED")
+	if text == s.steps[at].text {
+		return nil
+	}
+	c := *s
+	c.steps = slices.Clone(s.steps)
+	c.steps[at].text = text
 	return &c
 }
 

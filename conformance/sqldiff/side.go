@@ -101,10 +101,12 @@ type outcome struct {
 	told    map[int]string
 	of      map[int]int // the step that each answer belongs to
 	status  string      // what MariaDB says of its locks, if a session waits or was told of a circle
+	holds   [2]string   // the rows of t and of w that are committed behind the step; MariaDB's alone
 }
 
 // record is what a whole script came to.
 type record struct {
+	ids   [mostSessions]int64 // of the connections
 	steps []outcome
 }
 
@@ -121,7 +123,7 @@ func (x *side) play(s *script) (*record, error) {
 			return nil, err
 		}
 	}
-	rec := &record{}
+	rec := &record{ids: x.ids}
 	var waiting [mostSessions]*pending
 	var closed [mostSessions]bool
 	defer func() { // only where the play fails is there anything left
@@ -162,6 +164,9 @@ func (x *side) play(s *script) (*record, error) {
 			if err := x.settle(s, at, &waiting, &out); err != nil {
 				return nil, fmt.Errorf("step %d, %s: %w", at, st, err)
 			}
+		}
+		if x.original {
+			out.holds = [2]string{say(x.looker, "SELECT * FROM t"), say(x.looker, "SELECT * FROM w")}
 		}
 		rec.steps = append(rec.steps, out)
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -135,11 +136,13 @@ func (e *editor) Insert(ctx *sql.Context, r sql.Row) error {
 // insert writes a row that is not there, and its entries. but: entries that the same row had under another key, which are no duplicates.
 func (e *editor) insert(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row, but []entryOf) error {
 	t := e.t
-	value, exists, stored, err := tx.LockRow(t.t.ID, 0, key, lock.Exclusive, e.s.wait(ctx))
+	locks := tx.Locks()
+	value, exists, stored, err := e.lockPlace(ctx, tx, 0, key)
 	if err != nil {
 		return err
 	}
 	if exists {
+		e.share(tx, locks, 0, key)
 		existing, err := t.decode(key, value)
 		if err != nil {
 			return t.damaged(err)
@@ -151,6 +154,7 @@ func (e *editor) insert(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row, but
 		return err
 	}
 	if err := e.judge(ctx, tx, entries, but, r); err != nil {
+		e.leave(tx, locks, key, err)
 		return err
 	}
 	if but == nil { // the row is new
@@ -173,12 +177,47 @@ func (e *editor) insert(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row, but
 	return nil
 }
 
-// judge locks entries that will be written, and refuses a unique one that another row has.
+// lockPlace locks the place of a row or of an entry that will be written, if it is free. If a row has it already, the lock is Shared where another
+// transaction shares it: a statement that only fails by it needs no more. Those that change that row do.
+func (e *editor) lockPlace(ctx *sql.Context, tx *txn.Tx, index uint64, key []byte) (value []byte, exists bool, stored int, err error) {
+	id, wait := e.t.t.ID, e.s.wait(ctx)
+	if e.s.upserts {
+		return tx.LockRow(id, index, key, lock.Exclusive, wait)
+	}
+	value, exists, stored, err = tx.LockRow(id, index, key, lock.Exclusive, txn.Wait{})
+	if !errors.Is(err, txn.ErrBusy) {
+		return value, exists, stored, err
+	}
+	if _, taken, err := tx.Newest(id, index, key); err != nil {
+		return nil, false, 0, err
+	} else if taken {
+		if value, exists, stored, err = tx.LockRow(id, index, key, lock.Shared, wait); err != nil || exists {
+			return value, exists, stored, err
+		}
+	}
+	return tx.LockRow(id, index, key, lock.Exclusive, wait)
+}
+
+// share shares the lock on a key that another row has, with others who fail by it.
+func (e *editor) share(tx *txn.Tx, locks int, index uint64, key []byte) {
+	if !e.s.upserts {
+		tx.ShareSince(locks, e.t.t.ID, index, key)
+	}
+}
+
+// leave gives back the place of a row that is not written, because another row has one of its other keys.
+func (e *editor) leave(tx *txn.Tx, locks int, key []byte, err error) {
+	if sql.ErrUniqueKeyViolation.Is(err) {
+		tx.UnlockSince(locks, e.t.t.ID, 0, key)
+	}
+}
+
+// judge locks entries that will be written, and refuses a unique one that another row has. Then it gives the others back.
 func (e *editor) judge(ctx *sql.Context, tx *txn.Tx, entries, but []entryOf, r sql.Row) error {
-	t := e.t
+	t, locks := e.t, tx.Locks()
 	for i := range entries {
 		n := &entries[i]
-		value, exists, stored, err := tx.LockRow(t.t.ID, n.index.def.id, n.key, lock.Exclusive, e.s.wait(ctx))
+		value, exists, stored, err := e.lockPlace(ctx, tx, n.index.def.id, n.key)
 		if err != nil {
 			return err
 		}
@@ -191,7 +230,11 @@ func (e *editor) judge(ctx *sql.Context, tx *txn.Tx, entries, but []entryOf, r s
 			return t.damaged(err)
 		}
 		primary = bytes.Clone(primary)
-		body, exists, _, err := tx.LockRow(t.t.ID, 0, primary, lock.Exclusive, e.s.wait(ctx))
+		for _, free := range entries[:i] {
+			tx.UnlockSince(locks, t.t.ID, free.index.def.id, free.key)
+		}
+		e.share(tx, locks, n.index.def.id, n.key)
+		body, exists, err := e.holder(ctx, tx, primary)
 		if err != nil {
 			return err
 		}
@@ -205,6 +248,15 @@ func (e *editor) judge(ctx *sql.Context, tx *txn.Tx, entries, but []entryOf, r s
 		return sql.NewUniqueKeyErr(t.duplicate(ctx, n.index.def.name, n.index.def.parts, r), false, existing)
 	}
 	return nil
+}
+
+// holder reads the row that has a unique key, whose entry is locked. It is locked as well where the statement will change it.
+func (e *editor) holder(ctx *sql.Context, tx *txn.Tx, primary []byte) (body []byte, exists bool, err error) {
+	if !e.s.upserts {
+		return tx.Newest(e.t.t.ID, 0, primary)
+	}
+	body, exists, _, err = tx.LockRow(e.t.t.ID, 0, primary, lock.Exclusive, e.s.wait(ctx))
+	return body, exists, err
 }
 
 // duplicate is MySQL's text for a row whose key another row has.
@@ -331,9 +383,11 @@ func (e *editor) update(ctx *sql.Context, tx *txn.Tx, was, r sql.Row) error {
 		t.given(ctx, tx, r[t.auto])
 	}
 	if !bytes.Equal(from, to) {
-		if _, exists, _, err := tx.LockRow(t.t.ID, 0, to, lock.Exclusive, e.s.wait(ctx)); err != nil {
+		locks := tx.Locks()
+		if _, exists, _, err := e.lockPlace(ctx, tx, 0, to); err != nil {
 			return err
 		} else if exists {
+			e.share(tx, locks, 0, to)
 			return sql.NewUniqueKeyErr(t.duplicate(ctx, "PRIMARY", t.def.primary, r), true, nil)
 		}
 		before, err := t.entries(ctx, was, from)
@@ -345,6 +399,7 @@ func (e *editor) update(ctx *sql.Context, tx *txn.Tx, was, r sql.Row) error {
 			return err
 		}
 		if err := e.judge(ctx, tx, after, before, r); err != nil {
+			e.leave(tx, locks, to, err)
 			return err
 		}
 		if err := e.leaveChildren(ctx, tx, from, was, r, before); err != nil {

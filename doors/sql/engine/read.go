@@ -360,13 +360,21 @@ func move(it store.Iter, begun *bool, reverse bool) bool {
 // its own rows again.
 func (t *tableView) readLocked(ctx *sql.Context, s *Session, tx *txn.Tx, p span) (sql.RowIter, error) {
 	r := &lockedRows{t: t, s: s, tx: tx}
+	if s.updates && r.givesBack() && p.id() == 0 && !p.exact {
+		r.filter = t.filter
+	}
 	if p.exact && p.id() == 0 {
 		r.keys = append(r.keys, p.from)
 		return r, nil
 	}
 	if p.exact { // the entry stands for rows that are not there yet, too
-		if _, _, _, err := tx.LockRow(t.t.ID, p.x.id, p.from, t.how.mode, r.wait(ctx)); err != nil && !(t.how.skip && errors.Is(err, txn.ErrBusy)) {
+		locks := r.locks()
+		_, exists, _, err := tx.LockRow(t.t.ID, p.x.id, p.from, t.how.mode, r.wait(ctx))
+		if err != nil && !(t.how.skip && errors.Is(err, txn.ErrBusy)) {
 			return nil, err
+		}
+		if err == nil && !exists && r.givesBack() {
+			tx.UnlockSince(locks, t.t.ID, p.x.id, p.from)
 		}
 	}
 	if t.how.ranges && !p.exact {
@@ -414,6 +422,8 @@ type lockedRows struct {
 	s    *Session
 	tx   *txn.Tx
 	keys [][]byte
+
+	filter sql.Expression // by which a row that another transaction has locked is judged before it is waited for; nil: none is
 }
 
 func (r *lockedRows) wait(ctx *sql.Context) txn.Wait {
@@ -427,14 +437,23 @@ func (r *lockedRows) Next(ctx *sql.Context) (sql.Row, error) {
 	for len(r.keys) > 0 {
 		key := r.keys[0]
 		r.keys = r.keys[1:]
-		value, exists, _, err := r.tx.LockRow(r.t.t.ID, 0, key, r.t.how.mode, r.wait(ctx))
+		locks := r.locks()
+		value, exists, wanted, err := r.lock(ctx, key)
 		switch {
 		case errors.Is(err, txn.ErrBusy) && r.t.how.skip:
 			continue
 		case err != nil:
 			return nil, err
-		case !exists:
+		case !wanted:
 			continue
+		case !exists:
+			if r.givesBack() {
+				r.tx.UnlockSince(locks, r.t.t.ID, 0, key)
+			}
+			continue
+		}
+		if r.givesBack() {
+			r.s.rejected = lockedRow{tx: r.tx, locks: locks, table: r.t.t.ID, key: key}
 		}
 		r.s.reads.rows++
 		r.s.kept.read(len(r.t.schema.Schema), len(value))

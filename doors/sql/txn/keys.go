@@ -1,12 +1,15 @@
 package txn
 
 import (
+	"bytes"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/holdfastdb/holdfast/core/store"
 	"github.com/holdfastdb/holdfast/doors/sql/lock"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
+	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
 )
 
 // A transaction that has locked many keys of a table gives them back: the memory for locks is bounded. What it has written is staged first, because
@@ -96,6 +99,28 @@ func (x *Tx) lockKey(table uint64, full []byte, mode lock.Mode, wait Wait) error
 		return nil // it has the key by itself
 	}
 	return err
+}
+
+// Locks is how many locks the transaction has, for UnlockSince and ShareSince.
+func (x *Tx) Locks() int { return x.owner.Held() }
+
+// UnlockSince gives back the lock on a row or an entry, if the transaction has got it since it had so many locks. What LockRow has answered then does not
+// hold any more.
+func (x *Tx) UnlockSince(locks int, table, index uint64, key []byte) {
+	if x.ended {
+		return
+	}
+	x.owner.UnlockSince(locks, append(sqlmachine.AppendPrefix(nil, table, index), key...))
+	x.reads = slices.DeleteFunc(x.reads, func(r sqlpart.Read) bool {
+		return r.Table == table && r.Index == index && bytes.Equal(r.Key, key)
+	})
+}
+
+// ShareSince shares the lock on a row or an entry with others, if the transaction has got it since it had so many locks, and writes nothing there.
+func (x *Tx) ShareSince(locks int, table, index uint64, key []byte) {
+	if !x.ended {
+		x.owner.ShareSince(locks, append(sqlmachine.AppendPrefix(nil, table, index), key...))
+	}
 }
 
 // lockFree locks a key that no other transaction has staged. It waits for one that has before it asks for the lock: a row that it does not get in time
