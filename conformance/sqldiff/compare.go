@@ -31,7 +31,7 @@ func (d *difference) String() string {
 func compare(theirs, ours *record) *difference {
 	for at := range theirs.steps {
 		a, b := &theirs.steps[at], &ours.steps[at]
-		var found *difference
+		var found []*difference
 		for _, who := range slices.Sorted(maps.Keys(both(a.told, b.told))) {
 			x, y := cmp.Or(a.told[who], waits), cmp.Or(b.told[who], waits)
 			if x == y || alike(x, y) {
@@ -41,16 +41,16 @@ func compare(theirs, ours *record) *difference {
 			if !ok {
 				of = b.of[who]
 			}
-			d := &difference{at: at, who: who, of: of, theirs: x, ours: y, rec: theirs, own: ours}
-			if found != nil {
-				found.others = append(found.others, d)
-				continue
-			}
-			found = d
+			found = append(found, &difference{at: at, who: who, of: of, theirs: x, ours: y, rec: theirs, own: ours})
 		}
-		if found != nil {
-			return found
+		if len(found) == 0 {
+			continue
 		}
+		// What a circle has ended is why others go on.
+		first := max(slices.IndexFunc(found, func(d *difference) bool { return d.theirs == "error 1213" }), 0)
+		found[0], found[first] = found[first], found[0]
+		found[0].others = found[1:]
+		return found[0]
 	}
 	return nil
 }
@@ -88,8 +88,8 @@ func judge(s *script, theirs, ours *side) (*judged, error) {
 			return j, err
 		}
 		name := reasonOf(j.script, d)
-		if plain := j.script.waiting(d.of); name == "" && plain != nil {
-			// What NOWAIT and SKIP LOCKED met is seen by the statement that waits.
+		if plain := j.script.probe(d); name == "" && plain != nil {
+			// What NOWAIT and SKIP LOCKED met is seen by a statement that waits.
 			e, err := playBoth(plain, theirs, ours)
 			if j.plays++; err != nil {
 				return j, err

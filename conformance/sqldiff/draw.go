@@ -95,7 +95,6 @@ func (d *dice) statement(who int) step {
 	case k < 18:
 		st.verb = verbRead
 		table, where := d.from(&st)
-		st.spans = nil // a plain SELECT locks nothing, but at SERIALIZABLE
 		st.text = "SELECT * FROM " + table + where
 	case k < 42:
 		st.verb = verbLock

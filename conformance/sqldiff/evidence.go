@@ -159,6 +159,16 @@ type transaction struct {
 	next     string // of SET TRANSACTION, for the one behind it; "": the session's
 }
 
+// locked reports whether one of the transaction's steps may have locked a key of an index. A key that is not there is locked by statements that name it,
+// and at SERIALIZABLE by ranges, too.
+func (tx *transaction) locked(s *script, table, index string, key int, pointed bool) bool {
+	return slices.ContainsFunc(tx.steps, func(at int) bool { return tx.locks(&s.steps[at], table, index, key, pointed) })
+}
+
+func (tx *transaction) locks(st *step, table, index string, key int, pointed bool) bool {
+	return (st.verb != verbRead || tx.level == "SERIALIZABLE") && st.touches(table, index, key, pointed && tx.level != "SERIALIZABLE")
+}
+
 // transactions are each session's at a step, the step itself included.
 func (d *difference) transactions(s *script) (all [mostSessions]transaction) {
 	ended := func(who int) { all[who] = transaction{} }

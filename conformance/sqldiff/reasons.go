@@ -63,14 +63,11 @@ var reasons = []reason{
 					return true
 				}
 				// The one that waits names no such key, or no other one does.
-				named := func(who int) bool {
-					return slices.ContainsFunc(open[who].steps, func(at int) bool { return touchesRow(&s.steps[at], d, w) })
-				}
-				if !named(w.who) {
+				if !lockedRow(s, d, &open[w.who], w) {
 					return true
 				}
 				for who := range s.sessions {
-					if who != w.who && named(who) {
+					if who != w.who && lockedRow(s, d, &open[who], w) {
 						return false
 					}
 				}
@@ -134,13 +131,11 @@ func missing(s *script, d *difference) bool {
 			if slices.ContainsFunc(d.rec.held(unique.table, d.at-1), func(h held) bool { return h.key(unique.index) == key }) {
 				continue
 			}
-			if !st.touches(unique.table, unique.index, key, open[d.who].level != "SERIALIZABLE") {
+			if !open[d.who].locks(st, unique.table, unique.index, key, true) {
 				continue
 			}
 			for who := range s.sessions {
-				if who != d.who && slices.ContainsFunc(open[who].steps, func(at int) bool {
-					return s.steps[at].touches(unique.table, unique.index, key, open[who].level != "SERIALIZABLE")
-				}) {
+				if who != d.who && open[who].locked(s, unique.table, unique.index, key, true) {
 					return true
 				}
 			}
@@ -149,9 +144,9 @@ func missing(s *script, d *difference) bool {
 	return false
 }
 
-// touchesRow reports whether a step names the record that is waited for by any index: a row that is found by one index is locked in the primary key, too.
-func touchesRow(st *step, d *difference, w *wait) bool {
-	if st.touches(w.table, w.index, w.key, false) {
+// lockedRow reports whether a transaction names the record that is waited for by any index: a row that is found by one is locked in the primary key, too.
+func lockedRow(s *script, d *difference, tx *transaction, w *wait) bool {
+	if tx.locked(s, w.table, w.index, w.key, false) {
 		return true
 	}
 	for _, h := range d.rec.held(w.table, d.at-1) {
@@ -159,7 +154,7 @@ func touchesRow(st *step, d *difference, w *wait) bool {
 			continue
 		}
 		for _, index := range []string{"PRIMARY", "by_k", "by_u"} {
-			if st.touches(w.table, index, h.key(index), false) {
+			if tx.locked(s, w.table, index, h.key(index), false) {
 				return true
 			}
 		}

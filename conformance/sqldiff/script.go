@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -45,7 +46,7 @@ type step struct {
 	who    int
 	verb   verb
 	text   string
-	spans  []span // what it reads to lock or to change
+	spans  []span // what it reads; a plain SELECT locks it at SERIALIZABLE alone
 	keys   []row  // what it inserts, or sets
 	level  string // of verbSet and verbNext
 	closes bool   // it ends the session: played at most once
@@ -83,16 +84,44 @@ func (s *script) without(at int) *script {
 	return &c
 }
 
-// waiting is the script with a step that waits where it has NOWAIT or SKIP LOCKED. Nil: it has none of them.
-func (s *script) waiting(at int) *script {
-	text := strings.TrimSuffix(strings.TrimSuffix(s.steps[at].text, " NOWAIT"), " SKIP LOCKED")
-	if text == s.steps[at].text {
-		return nil
-	}
+// probe is the script with a step that waits where it has NOWAIT, or that asks for one of the rows which one server alone has skipped. Nil: the step has
+// neither NOWAIT nor SKIP LOCKED.
+func (s *script) probe(d *difference) *script {
 	c := *s
 	c.steps = slices.Clone(s.steps)
-	c.steps[at].text = text
+	st := &c.steps[d.of]
+	if text, ok := strings.CutSuffix(st.text, " NOWAIT"); ok {
+		st.text = text
+		return &c
+	}
+	text, ok := strings.CutSuffix(st.text, " SKIP LOCKED")
+	id, some := skipped(d.theirs, d.ours)
+	if !ok || !some {
+		return nil
+	}
+	st.spans = []span{{table: st.spans[0].table, index: "PRIMARY", lo: id, hi: id}}
+	st.text = fmt.Sprintf("SELECT * FROM %s WHERE id = %d FOR %s", st.spans[0].table, id, text[strings.LastIndexByte(text, ' ')+1:])
 	return &c
+}
+
+// skipped is the primary key of the first row that one of two answers has alone.
+func skipped(theirs, ours string) (id int, some bool) {
+	a, ok := strings.CutPrefix(theirs, "rows ")
+	b, also := strings.CutPrefix(ours, "rows ")
+	if !ok || !also {
+		return 0, false
+	}
+	in, other := strings.Fields(a), strings.Fields(b)
+	for _, lists := range [][2][]string{{in, other}, {other, in}} {
+		for _, r := range lists[0] {
+			if !slices.Contains(lists[1], r) {
+				first, _, _ := strings.Cut(r, "|")
+				id, err := strconv.Atoi(first)
+				return id, err == nil
+			}
+		}
+	}
+	return 0, false
 }
 
 func (s *script) String() string {

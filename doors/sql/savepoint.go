@@ -42,7 +42,7 @@ func (s *session) savepoint(st *engine.Savepoint, to *wire.Answer) error {
 		if at >= 0 {
 			s.saves = slices.Delete(s.saves, at, at+1)
 		}
-		s.saves = append(s.saves, savepoint{st.Name, s.tx.Mark(), !s.tx.Used()})
+		s.saves = append(s.saves, savepoint{st.Name, s.tx.Mark(), !s.tx.Used() && !s.begun})
 	case at < 0:
 		return wire.Errorf(1305, "SAVEPOINT %s does not exist", st.Name)
 	case st.Action == engine.SavepointBack && s.saves[at].first:

@@ -170,6 +170,7 @@ func (s *session) beginExplicit(st *engine.Statement, to *wire.Answer) error {
 	if err := s.beginNow(); err != nil {
 		return err
 	}
+	s.begun = st.Snapshot
 	if st.Snapshot && s.level == engine.RepeatableRead {
 		if err := s.s.Snapshot(s.tx); err != nil {
 			return s.failed(err, 0)
@@ -308,7 +309,7 @@ func (s *session) rollback() {
 
 func (s *session) ended() {
 	s.endWrite()
-	s.tx, s.explicit, s.saves = nil, false, nil
+	s.tx, s.explicit, s.saves, s.begun = nil, false, nil, false
 	s.s.Ended()
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
@@ -18,8 +19,10 @@ type editor struct {
 	t *tableView
 	s *Session
 
-	replaces bool   // the statement is REPLACE
-	removed  uint64 // rows that it has deleted for the one that it inserts next
+	replaces bool    // the statement is REPLACE
+	removed  uint64  // rows that it has deleted for the one that it inserts next
+	was      sql.Row // the last of them
+	last     bool    // it was found by the last of the unique keys
 
 	checks []sql.Expression // of the table; nil: not planned yet
 
@@ -126,11 +129,39 @@ func (e *editor) Insert(ctx *sql.Context, r sql.Row) error {
 	if !e.replaces {
 		return nil
 	}
-	if e.removed > 1 {
-		e.s.replaced += e.removed - 1
+	switch {
+	case e.removed > 1:
+		e.s.replaced += int64(e.removed - 1)
+	case e.removed == 1 && e.last:
+		same, err := e.same(ctx, key, r)
+		if err != nil {
+			return err
+		}
+		if same {
+			e.s.replaced--
+		}
 	}
 	e.removed = 0
 	return nil
+}
+
+// same reports whether REPLACE has put a row where the same row was. MySQL updates it then, and counts one row, if no other row can have one of its keys and
+// no foreign key refers to the table.
+func (e *editor) same(ctx *sql.Context, key []byte, r sql.Row) (bool, error) {
+	before, err := e.t.primaryKey(ctx, e.was)
+	if err != nil || !bytes.Equal(before, key) {
+		return false, err
+	}
+	was, err := e.t.encode(ctx, e.was)
+	if err != nil {
+		return false, err
+	}
+	is, err := e.t.encode(ctx, r)
+	if err != nil || !bytes.Equal(was, is) {
+		return false, err
+	}
+	refer, err := e.s.referencesTo(e.t.database, e.t.t.Name)
+	return len(refer) == 0, err
 }
 
 // insert writes a row that is not there, and its entries. but: entries that the same row had under another key, which are no duplicates.
@@ -143,6 +174,7 @@ func (e *editor) insert(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row, but
 	}
 	if exists {
 		e.share(tx, locks, 0, key)
+		e.last = !t.uniqueBehind(0)
 		existing, err := t.decode(key, value)
 		if err != nil {
 			return t.damaged(err)
@@ -234,6 +266,7 @@ func (e *editor) judge(ctx *sql.Context, tx *txn.Tx, entries, but []entryOf, r s
 			tx.UnlockSince(locks, t.t.ID, free.index.def.id, free.key)
 		}
 		e.share(tx, locks, n.index.def.id, n.key)
+		e.last = !t.uniqueBehind(i + 1)
 		body, exists, err := e.holder(ctx, tx, primary)
 		if err != nil {
 			return err
@@ -248,6 +281,11 @@ func (e *editor) judge(ctx *sql.Context, tx *txn.Tx, entries, but []entryOf, r s
 		return sql.NewUniqueKeyErr(t.duplicate(ctx, n.index.def.name, n.index.def.parts, r), false, existing)
 	}
 	return nil
+}
+
+// uniqueBehind reports whether one of the indexes from a place on is unique.
+func (t *table) uniqueBehind(i int) bool {
+	return slices.ContainsFunc(t.all[i:], func(x writtenIndex) bool { return x.def.unique })
 }
 
 // holder reads the row that has a unique key, whose entry is locked. It is locked as well where the statement will change it.
@@ -287,6 +325,7 @@ func (e *editor) Delete(ctx *sql.Context, r sql.Row) error {
 	_, err = e.remove(ctx, tx, key, r)
 	if err == nil && e.replaces {
 		e.removed++
+		e.was = r
 	}
 	return err
 }

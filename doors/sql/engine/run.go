@@ -35,6 +35,7 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 	s.gathered, s.inserted, s.replaced = newGathered(st), inserted{}, 0
 	s.interrupt, s.writes, s.target = ctx.Done(), st.Kind == KindWrite, targetOf(st.ast)
 	s.digits = nil
+	s.moves, s.movesAny = movedBy(st, s.gathered != nil)
 	s.updates, s.upserts, s.rejected = s.gathered == nil && verbOf(st.ast) == "UPDATE", upserts(st.ast), lockedRow{}
 	s.shows, s.row = !st.tables && (st.Kind == KindOther || st.Kind == KindRead), 0
 	if _, ok := st.ast.(*sqlparser.Set); ok {
@@ -79,7 +80,7 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 		}
 	}()
 	out, err = s.send(c, schema, rows, to)
-	out.Done.Affected += s.replaced
+	out.Done.Affected = uint64(int64(out.Done.Affected) + s.replaced)
 	if !s.inserted.generated { // the library has the session's LAST_INSERT_ID, of whichever statement
 		out.Done.InsertID = 0
 		if _, ok := st.ast.(*sqlparser.Insert); ok {

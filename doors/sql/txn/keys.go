@@ -147,6 +147,7 @@ func (x *Tx) mayStage() bool { return x.own.Bytes() > 0 && !x.small }
 func (x *Tx) lockOver(table uint64, full []byte, mode lock.Mode, wait Wait) error {
 	for {
 		r, err := x.owner.LockOver(tableKey(table), full, mode, wait.Time != 0)
+		x.count(r)
 		if err := x.granted(mode, x.t.await(x.owner, r, err, x.turn, wait)); r == nil || err != nil {
 			return err
 		}

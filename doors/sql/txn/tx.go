@@ -28,6 +28,7 @@ type Tx struct {
 	ended bool
 
 	ranged bool // it has locked a range
+	waited int  // locks that it has waited for
 	yields bool // of those that wait in a circle it gives up
 
 	staged *staged // what the log has of it; nil: nothing
@@ -101,8 +102,19 @@ func (x *Tx) lock(key []byte, mode lock.Mode, wait Wait) error {
 	}
 	x.owner.SetWeight(x.weight())
 	r, err := x.owner.Lock(key, mode, wait.Time != 0)
+	x.count(r)
 	return x.granted(mode, x.t.await(x.owner, r, err, x.turn, wait))
 }
+
+// count counts the locks that were waited for.
+func (x *Tx) count(r *lock.Request) {
+	if r != nil {
+		x.waited++
+	}
+}
+
+// Waited is how many locks the transaction has waited for.
+func (x *Tx) Waited() int { return x.waited }
 
 // weight is how many bytes the transaction has written, by which one of a circle is chosen to give up.
 func (x *Tx) weight() int64 {
