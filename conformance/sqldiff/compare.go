@@ -77,20 +77,22 @@ type judged struct {
 	reasons []string
 	open    *difference // without a reason; nil: there is none
 	plays   int
+	waits   int // statements that waited, on both servers, in the last play
 }
 
 // judge compares a script on both servers. A statement that differs for a known reason is left out, and the rest is played again, so that every script is compared to its end.
 func judge(s *script, theirs, ours *side) (*judged, error) {
 	j := &judged{script: s}
 	for {
-		d, err := playBoth(j.script, theirs, ours)
+		d, waited, err := playBoth(j.script, theirs, ours)
+		j.waits = waited
 		if j.plays++; err != nil || d == nil {
 			return j, err
 		}
 		name := reasonOf(j.script, d)
 		if plain := j.script.probe(d); name == "" && plain != nil {
 			// What NOWAIT and SKIP LOCKED met is seen by a statement that waits.
-			e, err := playBoth(plain, theirs, ours)
+			e, _, err := playBoth(plain, theirs, ours)
 			if j.plays++; err != nil {
 				return j, err
 			}
@@ -107,8 +109,8 @@ func judge(s *script, theirs, ours *side) (*judged, error) {
 	}
 }
 
-// playBoth plays a script on both servers at the same time and returns the first difference.
-func playBoth(s *script, theirs, ours *side) (*difference, error) {
+// playBoth plays a script on both servers at the same time. It returns the first difference, and how many statements waited on MariaDB.
+func playBoth(s *script, theirs, ours *side) (d *difference, waited int, err error) {
 	type result struct {
 		rec *record
 		err error
@@ -121,14 +123,19 @@ func playBoth(s *script, theirs, ours *side) (*difference, error) {
 	a, err := theirs.play(s)
 	b := <-other
 	if err = cmp.Or(err, b.err); err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, s)
+		return nil, 0, fmt.Errorf("%w\n%s", err, s)
 	}
 	if verbose {
 		for at := range s.steps {
 			fmt.Printf("%3d %s\n      %v\n      %v\n", at, &s.steps[at], a.steps[at].told, b.rec.steps[at].told)
 		}
 	}
-	return compare(a, b.rec), nil
+	for i := range a.steps {
+		if a.steps[i].told[s.steps[i].who] == waits {
+			waited++
+		}
+	}
+	return compare(a, b.rec), waited, nil
 }
 
 // shrink leaves out statements of a script as long as a difference without a reason stays.

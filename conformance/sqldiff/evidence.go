@@ -169,6 +169,17 @@ func (tx *transaction) locks(st *step, table, index string, key int, pointed boo
 	return (st.verb != verbRead || tx.level == "SERIALIZABLE") && st.touches(table, index, key, pointed && tx.level != "SERIALIZABLE")
 }
 
+// ranged reports whether the transaction locks ranges.
+func (tx *transaction) ranged() bool {
+	return tx.level == "SERIALIZABLE"
+}
+
+// last is what the transaction's last step alone has done.
+func (tx transaction) last() transaction {
+	tx.steps = tx.steps[max(len(tx.steps)-1, 0):]
+	return tx
+}
+
 // transactions are each session's at a step, the step itself included.
 func (d *difference) transactions(s *script) (all [mostSessions]transaction) {
 	ended := func(who int) { all[who] = transaction{} }
@@ -214,6 +225,9 @@ func (d *difference) transactions(s *script) (all [mostSessions]transaction) {
 
 // touches reports whether a step names a key of an index: by what it reads, or inserts, or sets. pointed: a range does not name the keys in it.
 func (st *step) touches(table, index string, key int, pointed bool) bool {
+	if key == null {
+		return false
+	}
 	for _, p := range st.spans {
 		if p.table == table && !(pointed && !p.point()) && (p.index == "" || p.index == index && p.lo <= key && key <= p.hi) {
 			return true

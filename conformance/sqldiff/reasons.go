@@ -62,8 +62,8 @@ var reasons = []reason{
 				if w.end {
 					return true
 				}
-				// The one that waits names no such key, or no other one does.
-				if !lockedRow(s, d, &open[w.who], w) {
+				// The statement that waits names no such key, or no other transaction does.
+				if waiting := open[w.who].last(); !lockedRow(s, d, &waiting, w) {
 					return true
 				}
 				for who := range s.sessions {
@@ -88,6 +88,56 @@ var reasons = []reason{
 		why: "the place of a row that is not there, of which two statements name the unique key, or a SERIALIZABLE one the range, is locked as a row is: of two that look for it to insert it, one waits. " +
 			"InnoDB lets both lock the gap, and ends one of them by 1213 when they insert. It is locked until the transaction ends where a row was inserted there and taken back, too",
 		covers: missing,
+	},
+	{
+		name: "again",
+		why:  "a statement that is a transaction by itself, and is chosen to give up, runs again without its client's knowing; in MariaDB one of the circle is told 1213",
+		covers: func(s *script, d *difference) bool {
+			open := d.transactions(s)
+			return d.theirs == "error 1213" && slices.ContainsFunc(circleOf(d.status(), d.rec.ids), func(w *wait) bool { return !open[w.who].explicit })
+		},
+	},
+	{
+		name: "range at once",
+		why:  "SERIALIZABLE locks a range as a whole before it reads the first of its rows; InnoDB locks row by row, and others get at those behind the one that it waits for",
+		covers: func(s *script, d *difference) bool {
+			return d.oursStops() && d.shared(s, func(who, other *transaction, table, index string, key int) bool {
+				return (who.ranged() || other.ranged()) && who.locked(s, table, index, key, false) && other.locked(s, table, index, key, false)
+			})
+		},
+	},
+	{
+		name: "alone",
+		why:  "a row that the transaction shares, and by whose key its INSERT fails then, it has locked alone; InnoDB shares it still",
+		covers: func(s *script, d *difference) bool {
+			return d.oursStops() && d.shared(s, func(who, other *transaction, table, index string, key int) bool {
+				return d.has(table, index, key) && who.locked(s, table, index, key, false) &&
+					slices.ContainsFunc(other.steps, func(at int) bool {
+						return s.steps[at].verb == verbInsert && other.locks(&s.steps[at], table, index, key, true)
+					}) &&
+					slices.ContainsFunc(other.steps, func(at int) bool {
+						return s.steps[at].has("FOR SHARE") && other.locks(&s.steps[at], table, index, key, false)
+					})
+			})
+		},
+	},
+	{
+		name: "entry",
+		why:  "a unique key by which a statement has failed is locked as an entry of its index; a range of that index locks rows alone here, and in InnoDB the entries too",
+		covers: func(s *script, d *difference) bool {
+			open := d.transactions(s)
+			return d.theirs == waits && d.some(func(w *wait) bool {
+				if w.index != "by_u" || w.end {
+					return false
+				}
+				for who := range s.sessions {
+					if who != w.who && slices.ContainsFunc(open[who].steps, func(at int) bool { return len(s.steps[at].keys) > 0 && s.steps[at].touches("t", "by_u", w.key, true) }) {
+						return true
+					}
+				}
+				return false
+			})
+		},
 	},
 	{
 		name: "key set",
@@ -117,31 +167,44 @@ var reasons = []reason{
 	},
 }
 
-// missing reports whether Holdfast's statement waits, or ends a circle, where it and another transaction name a key that no committed row has.
+// missing reports whether Holdfast's statement waits, or closes a circle, where it and another transaction name a key that no committed row has.
 func missing(s *script, d *difference) bool {
-	if d.theirs == waits || d.ours != waits && d.ours != "error 1213" {
-		return false
+	return d.oursStops() && d.shared(s, func(who, other *transaction, table, index string, key int) bool {
+		return !d.has(table, index, key) && who.locked(s, table, index, key, true) && other.locked(s, table, index, key, true)
+	})
+}
+
+// oursStops reports whether a statement waits here, or gives up, that goes on there.
+func (d *difference) oursStops() bool {
+	return d.ours == "error 1213" || d.ours == waits && d.theirs != waits && d.theirs != "error 1213"
+}
+
+// shared reports whether f is true of a key, of what the session's statement does, and of another transaction. Where a circle was ended, the statement is the
+// one that closes it.
+func (d *difference) shared(s *script, f func(who, other *transaction, table, index string, key int) bool) bool {
+	open, at := d.transactions(s), d.who
+	if d.ours == "error 1213" {
+		at = s.steps[d.at].who
 	}
-	open, st := d.transactions(s), &s.steps[d.of]
+	who := open[at].last()
 	for _, unique := range []struct {
 		table, index string
 		each         int
-	}{{"t", "PRIMARY", 1}, {"t", "by_u", 10}, {"w", "PRIMARY", 1}} {
-		for key := unique.each; key <= 15*unique.each; key += unique.each {
-			if slices.ContainsFunc(d.rec.held(unique.table, d.at-1), func(h held) bool { return h.key(unique.index) == key }) {
-				continue
-			}
-			if !open[d.who].locks(st, unique.table, unique.index, key, true) {
-				continue
-			}
-			for who := range s.sessions {
-				if who != d.who && open[who].locked(s, unique.table, unique.index, key, true) {
+	}{{"t", "PRIMARY", 1}, {"t", "by_u", 10}, {"t", "by_k", 1}, {"w", "PRIMARY", 1}} {
+		for key := 0; key <= 15*unique.each; key += unique.each {
+			for other := range s.sessions {
+				if other != at && f(&who, &open[other], unique.table, unique.index, key) {
 					return true
 				}
 			}
 		}
 	}
 	return false
+}
+
+// has reports whether a committed row had a key before the step.
+func (d *difference) has(table, index string, key int) bool {
+	return slices.ContainsFunc(d.rec.held(table, d.at-1), func(h held) bool { return h.key(index) == key })
 }
 
 // lockedRow reports whether a transaction names the record that is waited for by any index: a row that is found by one is locked in the primary key, too.

@@ -77,6 +77,16 @@ type script struct {
 	steps    []step
 }
 
+// statements is how many steps were drawn: not those that set the levels, end the sessions and read the tables in the end.
+func (s *script) statements() (n int) {
+	for i := range s.steps {
+		if st := &s.steps[i]; st.verb != verbSet && st.verb != verbLast && !st.closes {
+			n++
+		}
+	}
+	return n
+}
+
 // without is the script without one of its steps.
 func (s *script) without(at int) *script {
 	c := *s
