@@ -112,7 +112,7 @@ func number(hex string) int {
 }
 
 // held is a committed row.
-type held struct{ id, k, u int }
+type held struct{ id, k, u, v int }
 
 // held returns the committed rows of a table, behind a step; before the first one there is what every script begins with.
 func (r *record) held(table string, at int) (all []held) {
@@ -126,6 +126,7 @@ func (r *record) held(table string, at int) (all []held) {
 		h.id, _ = strconv.Atoi(values[0]) // digits
 		if table == "t" {
 			h.k, _ = strconv.Atoi(values[1])
+			h.v, _ = strconv.Atoi(values[3])
 			if n, err := strconv.Atoi(values[2]); err == nil {
 				h.u = n
 			}
@@ -166,7 +167,20 @@ func (tx *transaction) locked(s *script, table, index string, key int, pointed b
 }
 
 func (tx *transaction) locks(st *step, table, index string, key int, pointed bool) bool {
-	return (st.verb != verbRead || tx.level == "SERIALIZABLE") && st.touches(table, index, key, pointed && tx.level != "SERIALIZABLE")
+	return !tx.rejects(st, table) && (st.verb != verbRead || tx.level == "SERIALIZABLE") && st.touches(table, index, key, pointed && tx.level != "SERIALIZABLE")
+}
+
+// rejects reports whether a step reads a whole table at READ COMMITTED by a condition that no index serves: rows that it rejects are not locked.
+func (tx *transaction) rejects(st *step, table string) bool {
+	return tx.level == "READ COMMITTED" && len(st.spans) == 1 && st.spans[0].table == table && st.spans[0].index == "" && st.has(" WHERE ")
+}
+
+// wants reports whether such a step locks a row.
+func (tx *transaction) wants(s *script, h held) bool {
+	return slices.ContainsFunc(tx.steps, func(at int) bool {
+		st := &s.steps[at]
+		return tx.rejects(st, "t") && (st.has("v = 0") && h.v == 0 || st.has("v > 0") && h.v > 0)
+	})
 }
 
 // ranged reports whether the transaction locks ranges.

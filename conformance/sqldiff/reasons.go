@@ -80,7 +80,40 @@ var reasons = []reason{
 		why:  "a transaction that shares a row and asks for it alone goes before those that wait for the row; InnoDB calls that a deadlock",
 		covers: func(s *script, d *difference) bool {
 			circle := circleOf(d.status(), d.rec.ids)
-			return d.theirs == "error 1213" && d.ours != "error 1213" && slices.ContainsFunc(circle, func(w *wait) bool { return strings.HasPrefix(w.mode, "X") && strings.HasPrefix(w.against, "S") })
+			if d.theirs != "error 1213" || d.ours == "error 1213" {
+				return false
+			}
+			for i, a := range circle {
+				if strings.HasPrefix(a.mode, "X") && strings.HasPrefix(a.against, "S") {
+					return true
+				}
+				for _, b := range circle[:i] { // two wait for one row, so that one of them shares it
+					if a.who != b.who && a.table == b.table && a.index == b.index && a.id == b.id {
+						return true
+					}
+				}
+			}
+			return false
+		},
+	},
+	{
+		name: "together",
+		why:  "a step lets two waiting sessions go on at once, which want each other's rows: which of them gets there first is chance",
+		covers: func(s *script, d *difference) bool {
+			if d.who == s.steps[d.at].who {
+				return false
+			}
+			waiting := map[int]bool{}
+			for _, out := range d.rec.steps[:d.at] {
+				for who, answer := range out.told { // any order: a set
+					waiting[who] = answer == waits
+				}
+			}
+			n := 0
+			for _, w := range waiting { // any order: a count
+				n += btoi(w)
+			}
+			return n > 1
 		},
 	},
 	{
@@ -215,6 +248,9 @@ func lockedRow(s *script, d *difference, tx *transaction, w *wait) bool {
 	for _, h := range d.rec.held(w.table, d.at-1) {
 		if h.id != w.id {
 			continue
+		}
+		if w.table == "t" && tx.wants(s, h) {
+			return true
 		}
 		for _, index := range []string{"PRIMARY", "by_k", "by_u"} {
 			if tx.locked(s, w.table, index, h.key(index), false) {

@@ -6,14 +6,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/holdfastdb/holdfast/doors/sql/engine"
+	"github.com/holdfastdb/holdfast/doors/sql/txn"
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
 )
 
-// savepoint is a place in a transaction's writes to which the client may go back. The locks that were taken since stay, as in InnoDB. Behind a savepoint that was set
+// savepoint is a place in a transaction's writes to which the client may go back. The locks that were taken since stay, as in InnoDB, but for those of rows that were inserted. Behind a savepoint that was set
 // before the transaction had used a table, it begins anew, without locks and without a snapshot: that is as in MySQL, too.
 type savepoint struct {
 	name  string
-	mark  int // of txn.Tx
+	mark  txn.Mark
 	first bool
 }
 

@@ -168,12 +168,12 @@ func (e *editor) same(ctx *sql.Context, key []byte, r sql.Row) (bool, error) {
 func (e *editor) insert(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row, but []entryOf) error {
 	t := e.t
 	locks := tx.Locks()
-	value, exists, stored, err := e.lockPlace(ctx, tx, 0, key)
+	value, exists, stored, err := e.lockPlace(ctx, tx, 0, key, e.s.upserts)
 	if err != nil {
 		return err
 	}
 	if exists {
-		e.share(tx, locks, 0, key)
+		e.share(tx, locks, 0, key, e.s.upserts)
 		e.last = !t.uniqueBehind(0)
 		existing, err := t.decode(key, value)
 		if err != nil {
@@ -185,7 +185,7 @@ func (e *editor) insert(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row, but
 	if err != nil {
 		return err
 	}
-	if err := e.judge(ctx, tx, entries, but, r); err != nil {
+	if err := e.judge(ctx, tx, entries, but, r, e.s.upserts); err != nil {
 		e.leave(tx, locks, key, err)
 		return err
 	}
@@ -210,10 +210,10 @@ func (e *editor) insert(ctx *sql.Context, tx *txn.Tx, key []byte, r sql.Row, but
 }
 
 // lockPlace locks the place of a row or of an entry that will be written, if it is free. If a row has it already, the lock is Shared where another
-// transaction shares it: a statement that only fails by it needs no more. Those that change that row do.
-func (e *editor) lockPlace(ctx *sql.Context, tx *txn.Tx, index uint64, key []byte) (value []byte, exists bool, stored int, err error) {
+// transaction shares it: a statement that only fails by it needs no more. changes: it changes that row then.
+func (e *editor) lockPlace(ctx *sql.Context, tx *txn.Tx, index uint64, key []byte, changes bool) (value []byte, exists bool, stored int, err error) {
 	id, wait := e.t.t.ID, e.s.wait(ctx)
-	if e.s.upserts {
+	if changes {
 		return tx.LockRow(id, index, key, lock.Exclusive, wait)
 	}
 	value, exists, stored, err = tx.LockRow(id, index, key, lock.Exclusive, txn.Wait{})
@@ -230,9 +230,9 @@ func (e *editor) lockPlace(ctx *sql.Context, tx *txn.Tx, index uint64, key []byt
 	return tx.LockRow(id, index, key, lock.Exclusive, wait)
 }
 
-// share shares the lock on a key that another row has, with others who fail by it.
-func (e *editor) share(tx *txn.Tx, locks int, index uint64, key []byte) {
-	if !e.s.upserts {
+// share shares the lock on a key that another row has, with others who fail by it. changes: the statement changes that row.
+func (e *editor) share(tx *txn.Tx, locks int, index uint64, key []byte, changes bool) {
+	if !changes {
 		tx.ShareSince(locks, e.t.t.ID, index, key)
 	}
 }
@@ -244,12 +244,13 @@ func (e *editor) leave(tx *txn.Tx, locks int, key []byte, err error) {
 	}
 }
 
-// judge locks entries that will be written, and refuses a unique one that another row has. Then it gives the others back.
-func (e *editor) judge(ctx *sql.Context, tx *txn.Tx, entries, but []entryOf, r sql.Row) error {
+// judge locks entries that will be written, and refuses a unique one that another row has. Then it gives the others back. changes: the statement changes
+// that row.
+func (e *editor) judge(ctx *sql.Context, tx *txn.Tx, entries, but []entryOf, r sql.Row, changes bool) error {
 	t, locks := e.t, tx.Locks()
 	for i := range entries {
 		n := &entries[i]
-		value, exists, stored, err := e.lockPlace(ctx, tx, n.index.def.id, n.key)
+		value, exists, stored, err := e.lockPlace(ctx, tx, n.index.def.id, n.key, changes)
 		if err != nil {
 			return err
 		}
@@ -265,9 +266,9 @@ func (e *editor) judge(ctx *sql.Context, tx *txn.Tx, entries, but []entryOf, r s
 		for _, free := range entries[:i] {
 			tx.UnlockSince(locks, t.t.ID, free.index.def.id, free.key)
 		}
-		e.share(tx, locks, n.index.def.id, n.key)
+		e.share(tx, locks, n.index.def.id, n.key, changes)
 		e.last = !t.uniqueBehind(i + 1)
-		body, exists, err := e.holder(ctx, tx, primary)
+		body, exists, err := e.holder(ctx, tx, primary, changes)
 		if err != nil {
 			return err
 		}
@@ -288,9 +289,9 @@ func (t *table) uniqueBehind(i int) bool {
 	return slices.ContainsFunc(t.all[i:], func(x writtenIndex) bool { return x.def.unique })
 }
 
-// holder reads the row that has a unique key, whose entry is locked. It is locked as well where the statement will change it.
-func (e *editor) holder(ctx *sql.Context, tx *txn.Tx, primary []byte) (body []byte, exists bool, err error) {
-	if !e.s.upserts {
+// holder reads the row that has a unique key, whose entry is locked. It is locked as well where the statement changes it.
+func (e *editor) holder(ctx *sql.Context, tx *txn.Tx, primary []byte, changes bool) (body []byte, exists bool, err error) {
+	if !changes {
 		return tx.Newest(e.t.t.ID, 0, primary)
 	}
 	body, exists, _, err = tx.LockRow(e.t.t.ID, 0, primary, lock.Exclusive, e.s.wait(ctx))
@@ -423,10 +424,10 @@ func (e *editor) update(ctx *sql.Context, tx *txn.Tx, was, r sql.Row) error {
 	}
 	if !bytes.Equal(from, to) {
 		locks := tx.Locks()
-		if _, exists, _, err := e.lockPlace(ctx, tx, 0, to); err != nil {
+		if _, exists, _, err := e.lockPlace(ctx, tx, 0, to, false); err != nil {
 			return err
 		} else if exists {
-			e.share(tx, locks, 0, to)
+			e.share(tx, locks, 0, to, false)
 			return sql.NewUniqueKeyErr(t.duplicate(ctx, "PRIMARY", t.def.primary, r), true, nil)
 		}
 		before, err := t.entries(ctx, was, from)
@@ -437,7 +438,7 @@ func (e *editor) update(ctx *sql.Context, tx *txn.Tx, was, r sql.Row) error {
 		if err != nil {
 			return err
 		}
-		if err := e.judge(ctx, tx, after, before, r); err != nil {
+		if err := e.judge(ctx, tx, after, before, r, false); err != nil {
 			e.leave(tx, locks, to, err)
 			return err
 		}
@@ -470,7 +471,7 @@ func (e *editor) update(ctx *sql.Context, tx *txn.Tx, was, r sql.Row) error {
 			gone, fresh = append(gone, before[i]), append(fresh, after[i])
 		}
 	}
-	if err := e.judge(ctx, tx, fresh, gone, r); err != nil {
+	if err := e.judge(ctx, tx, fresh, gone, r, false); err != nil {
 		return err
 	}
 	if err := e.leaveChildren(ctx, tx, from, was, r, gone); err != nil {

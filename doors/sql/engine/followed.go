@@ -51,10 +51,16 @@ func (r *lockedRows) collect(ctx *sql.Context, it store.Iter, most int) error {
 	return it.Error()
 }
 
-// follow drops the keys behind one that was waited for. They are collected again.
-func (r *lockedRows) follow(at lockedKey) {
+// follow has the keys behind the last row that was given collected again, that which was waited for among them: there may be others before it now. The
+// transaction had so many locks before the wait.
+func (r *lockedRows) follow(key []byte, locks int) {
 	r.keys, r.pieces = nil, true
-	r.past(at)
+	if !bytes.Equal(key, r.waited) {
+		r.waited, r.waitedLocks = key, locks
+	}
+	if r.before != nil {
+		r.past(*r.before)
+	}
 }
 
 // past has the span begin behind a key.

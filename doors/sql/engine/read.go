@@ -410,8 +410,11 @@ type lockedRows struct {
 	p    span
 	keys []lockedKey
 
-	follows bool // behind a wait the rest of the span is read again
-	pieces  bool // it is, in pieces: from p.from on, or before p.to, there are keys that were not collected yet
+	follows     bool       // behind a wait the rest of the span is read again
+	pieces      bool       // it is, in pieces: from p.from on, or before p.to, there are keys that were not collected yet
+	before      *lockedKey // the last row that was given; nil: none was
+	waited      []byte     // the key that was waited for last; nil: none was
+	waitedLocks int        // before it
 
 	filter sql.Expression // by which a row that another transaction has locked is judged before it is waited for; nil: none is
 }
@@ -437,7 +440,12 @@ func (r *lockedRows) Next(ctx *sql.Context) (sql.Row, error) {
 		key, locks, waited := at.primary, r.locks(), r.tx.Waited()
 		value, exists, wanted, err := r.lock(ctx, key)
 		if err == nil && r.follows && r.tx.Waited() != waited {
-			r.follow(at)
+			r.follow(key, locks)
+			continue
+		}
+		r.before = &at
+		if bytes.Equal(key, r.waited) {
+			locks = r.waitedLocks
 		}
 		switch {
 		case errors.Is(err, txn.ErrBusy) && r.t.how.skip:

@@ -403,13 +403,14 @@ func (o *Owner) since(mark int, key []byte) (on *resource, at int) {
 	return on, mark + at
 }
 
-// UnlockAll gives back the locks on all keys for which drop reports true. What they protected is protected in another way by now.
-func (o *Owner) UnlockAll(drop func(key string) bool) {
+// UnlockAll gives back the locks on all keys for which drop reports true, but for the first so many of them. What they protected is protected in another
+// way by now, or is not there any more.
+func (o *Owner) UnlockAll(mark int, drop func(key string) bool) {
 	o.t.mu.Lock()
 	defer o.t.mu.Unlock()
 	var rest, gone []*resource // new slices: the old one may be large
-	for _, on := range o.held {
-		if drop(on.key) {
+	for i, on := range o.held {
+		if i >= mark && drop(on.key) {
 			gone = append(gone, on)
 		} else {
 			rest = append(rest, on)

@@ -169,7 +169,7 @@ func (x *Tx) lockAll(table uint64, u *used, wait Wait) error {
 	}
 	u.keys.all = mode
 	prefix := string(sqlmachine.AppendPrefix(nil, table, 0)[:sqlmachine.TableBytes])
-	x.owner.UnlockAll(func(key string) bool { return strings.HasPrefix(key, prefix) })
+	x.owner.UnlockAll(0, func(key string) bool { return strings.HasPrefix(key, prefix) })
 	return nil
 }
 

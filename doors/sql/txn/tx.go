@@ -323,17 +323,34 @@ func (x *Tx) Writes() bool { return x.own.Bytes() > 0 || x.staged != nil }
 // Used reports whether the transaction has used a table, or opened its snapshot.
 func (x *Tx) Used() bool { return len(x.tables) > 0 || x.view != nil }
 
-// Mark returns a place for RollbackTo: before a statement, or a savepoint.
-func (x *Tx) Mark() int { return x.own.Mark() }
+// Mark is a place in what a transaction has done. The zero value is its beginning.
+type Mark struct{ writes, locks int }
 
-// RollbackTo takes back the writes since a mark. Locks stay, as in MySQL. Error: ErrPieces, where some of the writes are staged: the whole transaction is
-// rolled back then.
-func (x *Tx) RollbackTo(mark int) error {
-	if !x.ended && x.own.Rollback(mark) {
-		return nil
+// Mark returns a place for RollbackTo: before a statement, or a savepoint.
+func (x *Tx) Mark() Mark { return Mark{x.own.Mark(), x.owner.Held()} }
+
+// RollbackTo takes back the writes since a mark. Locks stay, as in MySQL, but for those on the places of rows that were inserted since: they are not there any
+// more. Error: ErrPieces, where some of the writes are staged: the whole transaction is rolled back then.
+func (x *Tx) RollbackTo(mark Mark) error {
+	if !x.ended {
+		if never, ok := x.own.Rollback(mark.writes); ok {
+			x.leave(mark.locks, never)
+			return nil
+		}
 	}
 	x.end()
 	return ErrPieces
+}
+
+// leave gives back the locks on keys that were got behind the first so many.
+func (x *Tx) leave(locks int, keys map[string]bool) {
+	if len(keys) == 0 {
+		return
+	}
+	x.owner.UnlockAll(locks, func(key string) bool { return keys[key] })
+	x.reads = slices.DeleteFunc(x.reads, func(r sqlpart.Read) bool {
+		return keys[string(append(sqlmachine.AppendPrefix(nil, r.Table, r.Index), r.Key...))]
+	})
 }
 
 // Rollback ends the transaction without an effect. A second call does nothing.
