@@ -66,6 +66,7 @@ func main() {
 type tally struct {
 	seed                uint64
 	scripts, same, open int
+	chance              int            // differences that did not come twice
 	steps, plays, waits int            // statements of all scripts, plays, statements that waited on both servers
 	reasons             map[string]int // scripts, by the reason for which they differ
 	took                time.Duration
@@ -120,6 +121,7 @@ func run(o *options) (t *tally, err error) {
 		t.steps += s.statements()
 		t.plays += j.plays
 		t.waits += j.waits
+		t.chance += j.chance
 		slices.Sort(j.reasons)
 		for _, name := range slices.Compact(j.reasons) {
 			t.reasons[name]++
@@ -140,7 +142,7 @@ func run(o *options) (t *tally, err error) {
 		}
 	}
 	t.took = time.Since(began)
-	fmt.Println("scripts by reason:", counts(t.reasons))
+	fmt.Println("scripts by reason:", counts(t.reasons), "and differences that did not come twice:", t.chance)
 	fmt.Printf("seed %d: %d scripts, %d the same, %d without a reason (%s)\n", o.seed, t.scripts, t.same, t.open, t.took.Round(time.Second))
 	return t, nil
 }
