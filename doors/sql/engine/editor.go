@@ -217,6 +217,9 @@ func (e *editor) lockPlace(ctx *sql.Context, tx *txn.Tx, index uint64, key []byt
 		return tx.LockRow(id, index, key, lock.Exclusive, wait)
 	}
 	value, exists, stored, err = tx.LockRow(id, index, key, lock.Exclusive, txn.Wait{})
+	if errors.Is(err, txn.ErrTooManyLocks) { // who waits may lock the table instead
+		return tx.LockRow(id, index, key, lock.Exclusive, wait)
+	}
 	if !errors.Is(err, txn.ErrBusy) {
 		return value, exists, stored, err
 	}

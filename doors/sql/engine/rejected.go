@@ -47,7 +47,11 @@ func (r *lockedRows) lock(ctx *sql.Context, key []byte) (value []byte, exists, w
 		value, exists, _, err = r.tx.LockRow(id, 0, key, mode, r.wait(ctx))
 		return value, exists, true, err
 	}
-	if value, exists, _, err = r.tx.LockRow(id, 0, key, mode, txn.Wait{}); !errors.Is(err, txn.ErrBusy) {
+	value, exists, _, err = r.tx.LockRow(id, 0, key, mode, txn.Wait{})
+	if errors.Is(err, txn.ErrTooManyLocks) { // who waits may lock the table instead
+		value, exists, _, err = r.tx.LockRow(id, 0, key, mode, r.wait(ctx))
+	}
+	if !errors.Is(err, txn.ErrBusy) {
 		return value, exists, true, err
 	}
 	if value, exists, err = r.tx.Newest(id, 0, key); err != nil || !exists {
