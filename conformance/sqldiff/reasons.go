@@ -164,6 +164,9 @@ var reasons = []reason{
 					return false
 				}
 				for who := range s.sessions {
+					if last := open[w.who].last(); who == w.who && slices.ContainsFunc(last.steps, func(at int) bool { return len(s.steps[at].keys) > 0 && s.steps[at].touches("t", "by_u", w.key, true) }) {
+						return true
+					}
 					if who != w.who && slices.ContainsFunc(open[who].steps, func(at int) bool { return len(s.steps[at].keys) > 0 && s.steps[at].touches("t", "by_u", w.key, true) }) {
 						return true
 					}
@@ -176,8 +179,24 @@ var reasons = []reason{
 		name: "key set",
 		why:  "an UPDATE of the key by whose range it finds its rows: MariaDB locks all of them before it changes the first; here it stops at the first that fails",
 		covers: func(s *script, d *difference) bool {
-			st := &s.steps[d.of]
-			return st.verb == verbUpdate && len(st.keys) > 0 && !st.spans[0].point() && d.theirs == waits && strings.HasPrefix(d.ours, "error 1062")
+			if d.theirs != waits {
+				return false
+			}
+			if st := &s.steps[d.of]; st.setsItsKey() && strings.HasPrefix(d.ours, "error 1062") {
+				return true
+			}
+			open := d.transactions(s)
+			return d.some(func(w *wait) bool { // or another transaction has failed so
+				for who := range s.sessions {
+					for _, at := range open[who].steps {
+						one := transaction{steps: []int{at}, level: open[who].level}
+						if who != w.who && s.steps[at].setsItsKey() && d.rec.steps[at].told[who] == "error 1062" && lockedRow(s, d, &one, w) {
+							return true
+						}
+					}
+				}
+				return false
+			})
 		},
 	},
 	{
@@ -198,6 +217,11 @@ var reasons = []reason{
 			return false
 		},
 	},
+}
+
+// setsItsKey reports whether a step is an UPDATE of several rows that sets a key.
+func (st *step) setsItsKey() bool {
+	return st.verb == verbUpdate && len(st.keys) > 0 && !st.spans[0].point()
 }
 
 // missing reports whether Holdfast's statement waits, or closes a circle, where it and another transaction name a key that no committed row has.
