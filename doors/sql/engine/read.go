@@ -440,6 +440,9 @@ func (r *lockedRows) Next(ctx *sql.Context) (sql.Row, error) {
 		key, locks, waited := at.primary, r.locks(), r.tx.Waited()
 		value, exists, wanted, err := r.lock(ctx, key)
 		if err == nil && r.follows && r.tx.Waited() != waited {
+			if !exists && r.givesBack() {
+				r.tx.UnlockSince(locks, r.t.t.ID, 0, key)
+			}
 			r.follow(key, locks)
 			continue
 		}
