@@ -143,7 +143,7 @@ func (g *gathered) apply(ctx *sql.Context) error {
 var warnedOf = map[uint16]bool{1048: true, 1062: true, 1451: true, 1452: true, 3819: true}
 
 // ignore takes back what a change has written before it failed, and makes a warning of its error. Other errors stay.
-func (s *Session) ignore(ctx *sql.Context, tx *txn.Tx, mark int, err error) error {
+func (s *Session) ignore(ctx *sql.Context, tx *txn.Tx, mark txn.Mark, err error) error {
 	told := mysqlError("", s.GetCurrentDatabase(), err)
 	var own *wire.Error
 	if !errors.As(told, &own) || !warnedOf[own.Code] {

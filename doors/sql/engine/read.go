@@ -46,7 +46,7 @@ func (t *tableView) LookupPartitions(ctx *sql.Context, l sql.IndexLookup) (sql.P
 	if len(s.rest) > 1 {
 		s.rest = merge(s.rest, l.IsReverse)
 	}
-	if len(s.rest) > 1 && t.how.mode != lock.Metadata {
+	if len(s.rest) > 1 && t.how.mode != lock.Metadata && !sessionOf(ctx).follows(t.table, s.rest[0]) {
 		// One span of all: keys are collected before the first row is written, or `k <> 5` would find rows again that have moved behind the 5.
 		one := s.rest[0]
 		one.more = s.rest[1:]
@@ -365,83 +365,86 @@ func move(it store.Iter, begun *bool, reverse bool) bool {
 // readLocked reads the newest rows of a span and locks each. The keys are collected first: a statement that writes what it reads must not meet
 // its own rows again.
 func (t *tableView) readLocked(ctx *sql.Context, s *Session, tx *txn.Tx, p span) (sql.RowIter, error) {
-	r := &lockedRows{t: t, s: s, tx: tx}
-	if len(p.more) == 0 && t.how.ranges && t.how.mode == lock.Shared && p.id() == 0 && !p.exact && !s.writes {
-		// Nobody writes a row of the range, this statement neither.
-		if err := tx.LockRange(t.t.ID, p.id(), p.from, p.to, t.how.mode, r.wait(ctx)); err != nil {
-			return nil, err
-		}
-		it, err := tx.ScanNewest(t.t.ID, p.id(), p.from, p.to)
-		if err != nil {
-			return nil, err
-		}
-		return &plainRows{t: t, s: s, tx: tx, it: it, p: p}, nil
+	r := &lockedRows{t: t, s: s, tx: tx, p: p}
+	if s.updates && r.givesBack() && p.id() == 0 && !p.exact {
+		r.filter = t.filter
 	}
-	if err := r.collect(ctx, p); err != nil {
+	it, err := r.begin(ctx, p)
+	if err != nil {
 		return nil, err
 	}
+	if it != nil {
+		if len(p.more) == 0 && t.how.ranges && t.how.mode == lock.Shared && p.id() == 0 && !s.writes {
+			return &plainRows{t: t, s: s, tx: tx, it: it, p: p}, nil // nobody writes a row of the range, this statement neither
+		}
+		r.follows = len(p.more) == 0 && !p.exact && !t.how.ranges && s.follows(t.table, p)
+		if err := r.collect(ctx, it, 0); err != nil {
+			return nil, err
+		}
+	}
 	for _, more := range p.more {
-		if err := r.collect(ctx, more); err != nil {
+		if it, err = r.begin(ctx, more); err != nil {
+			return nil, err
+		}
+		if it == nil {
+			continue
+		}
+		if err := r.collect(ctx, it, 0); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
 }
 
-// collect adds the keys of a span's rows, and locks the span where the statement locks ranges.
-func (r *lockedRows) collect(ctx *sql.Context, p span) error {
-	t, s, tx := r.t, r.s, r.tx
+// begin locks a span where the statement does, and returns an iterator over it, which the caller closes. Nil: the span is one row, whose key is kept.
+func (r *lockedRows) begin(ctx *sql.Context, p span) (store.Iter, error) {
+	t, tx := r.t, r.tx
 	if p.exact && p.id() == 0 {
-		r.keys = append(r.keys, p.from)
-		return nil
+		r.keys = append(r.keys, lockedKey{primary: p.from})
+		return nil, nil
 	}
 	if p.exact { // the entry stands for rows that are not there yet, too
-		if _, _, _, err := tx.LockRow(t.t.ID, p.x.id, p.from, t.how.mode, r.wait(ctx)); err != nil && !(t.how.skip && errors.Is(err, txn.ErrBusy)) {
-			return err
+		locks := r.locks()
+		_, exists, _, err := tx.LockRow(t.t.ID, p.x.id, p.from, t.how.mode, r.wait(ctx))
+		if err != nil && !(t.how.skip && errors.Is(err, txn.ErrBusy)) {
+			return nil, err
+		}
+		if err == nil && !exists && r.givesBack() {
+			tx.UnlockSince(locks, t.t.ID, p.x.id, p.from)
 		}
 	}
 	if t.how.ranges && !p.exact {
 		if err := tx.LockRange(t.t.ID, p.id(), p.from, p.to, t.how.mode, r.wait(ctx)); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	it, err := tx.ScanNewest(t.t.ID, p.id(), p.from, p.to)
-	if err != nil {
-		return err
-	}
-	defer it.Close()
-	for begun := false; move(it, &begun, p.reverse); {
-		if len(r.keys)%1024 == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		key := it.Key()[sqlmachine.PrefixBytes:]
-		if p.id() != 0 {
-			s.reads.entries++
-			value, err := it.Value()
-			if err == nil {
-				key, err = primaryOf(key, value)
-			}
-			if err != nil {
-				return t.damaged(err)
-			}
-		}
-		if err := s.kept.add(len(key) + keptKeyBytes); err != nil {
-			return err
-		}
-		r.keys = append(r.keys, bytes.Clone(key))
-	}
-	return it.Error()
+	return tx.ScanNewest(t.t.ID, p.id(), p.from, p.to)
 }
 
 // keptKeyBytes is about what a key takes in memory beside its bytes.
 const keptKeyBytes = 32
+
+// lockedKey is where a row is.
+type lockedKey struct {
+	primary []byte
+	entry   []byte // of the index by which it was found; nil: it is primary
+}
 
 // lockedRows locks rows as the caller asks for them.
 type lockedRows struct {
 	t    *tableView
 	s    *Session
 	tx   *txn.Tx
-	keys [][]byte
+	p    span
+	keys []lockedKey
+
+	follows     bool       // behind a wait the rest of the span is read again
+	pieces      bool       // it is, in pieces: from p.from on, or before p.to, there are keys that were not collected yet
+	before      *lockedKey // the last row that was given; nil: none was
+	waited      []byte     // the key that was waited for last; nil: none was
+	waitedLocks int        // before it
+
+	filter sql.Expression // by which a row that another transaction has locked is judged before it is waited for; nil: none is
 }
 
 func (r *lockedRows) wait(ctx *sql.Context) txn.Wait {
@@ -452,17 +455,44 @@ func (r *lockedRows) wait(ctx *sql.Context) txn.Wait {
 }
 
 func (r *lockedRows) Next(ctx *sql.Context) (sql.Row, error) {
-	for len(r.keys) > 0 {
-		key := r.keys[0]
+	for {
+		more, err := r.more(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !more {
+			return nil, io.EOF
+		}
+		at := r.keys[0]
 		r.keys = r.keys[1:]
-		value, exists, _, err := r.tx.LockRow(r.t.t.ID, 0, key, r.t.how.mode, r.wait(ctx))
+		key, locks, waited := at.primary, r.locks(), r.tx.Waited()
+		value, exists, wanted, err := r.lock(ctx, key)
+		if err == nil && r.follows && r.tx.Waited() != waited {
+			if !exists && r.givesBack() {
+				r.tx.UnlockSince(locks, r.t.t.ID, 0, key)
+			}
+			r.follow(key, locks)
+			continue
+		}
+		r.before = &at
+		if bytes.Equal(key, r.waited) {
+			locks = r.waitedLocks
+		}
 		switch {
 		case errors.Is(err, txn.ErrBusy) && r.t.how.skip:
 			continue
 		case err != nil:
 			return nil, err
-		case !exists:
+		case !wanted:
 			continue
+		case !exists:
+			if r.givesBack() {
+				r.tx.UnlockSince(locks, r.t.t.ID, 0, key)
+			}
+			continue
+		}
+		if r.givesBack() {
+			r.s.rejected = lockedRow{tx: r.tx, locks: locks, table: r.t.t.ID, key: key}
 		}
 		r.s.reads.rows++
 		r.s.kept.read(len(r.t.schema.Schema), len(value))
@@ -472,7 +502,6 @@ func (r *lockedRows) Next(ctx *sql.Context) (sql.Row, error) {
 		}
 		return values, nil
 	}
-	return nil, io.EOF
 }
 
 func (r *lockedRows) Close(*sql.Context) error { return nil }

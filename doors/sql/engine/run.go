@@ -36,6 +36,8 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 	s.gathered, s.inserted, s.replaced = newGathered(st), inserted{}, 0
 	s.interrupt, s.writes, s.target = ctx.Done(), st.Kind == KindWrite, targetOf(st.ast)
 	s.digits = nil
+	s.moves, s.movesAny = movedBy(st, s.gathered != nil)
+	s.updates, s.upserts, s.rejected = s.gathered == nil && verbOf(st.ast) == "UPDATE", upserts(st.ast), lockedRow{}
 	s.shows, s.row = !st.tables && (st.Kind == KindOther || st.Kind == KindRead), 0
 	if _, ok := st.ast.(*sqlparser.Set); ok {
 		s.settings = ""
@@ -79,7 +81,7 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 		}
 	}()
 	out, err = s.send(c, schema, rows, to)
-	out.Done.Affected += s.replaced
+	out.Done.Affected = uint64(int64(out.Done.Affected) + s.replaced)
 	if !s.inserted.generated { // the library has the session's LAST_INSERT_ID, of whichever statement
 		out.Done.InsertID = 0
 		if _, ok := st.ast.(*sqlparser.Insert); ok {
@@ -102,6 +104,12 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 	out.Warnings = s.WarningCount()
 	out.Done.Warnings = out.Warnings
 	return out, err
+}
+
+// upserts reports whether a statement changes a row that has one of the keys which it inserts.
+func upserts(ast sqlparser.Statement) bool {
+	in, ok := ast.(*sqlparser.Insert)
+	return ok && (in.Action == sqlparser.ReplaceStr || len(in.OnDup) > 0)
 }
 
 // targetOf is the table that INSERT or REPLACE writes.
@@ -205,7 +213,10 @@ func bound(c *sql.Context, b *planbuilder.Builder, ast sqlparser.Statement, text
 	if node, err = everywhere(c, node, exactConstants); err != nil {
 		return nil, nil, err
 	}
-	node, err = everywhere(c, node, sorted)
+	if node, err = everywhere(c, node, sorted); err != nil {
+		return nil, nil, err
+	}
+	node, err = simplified(c, node, flags)
 	return node, flags, err
 }
 
@@ -226,6 +237,12 @@ func (s *Session) repaired(c *sql.Context, st *Statement, n sql.Node) (sql.Node,
 	if _, ok := st.ast.(*sqlparser.Insert); ok {
 		var err error
 		if n, err = readingFirst(c, n); err != nil {
+			return nil, err
+		}
+	}
+	if st.Kind == KindWrite || st.Kind == KindLock {
+		var err error
+		if n, err = everywhere(c, n, rejecting); err != nil {
 			return nil, err
 		}
 	}
