@@ -10,7 +10,7 @@ import (
 	"github.com/holdfastdb/holdfast/sim"
 )
 
-// seedCount is how many seeds TestTransactionsHold runs: go test ./doors/sql/sim -run Hold -args -n 200 is a long run.
+// seedCount is how many seeds TestTransactionsHold runs: go test ./doors/sql/sim -run Hold -args -n 1000 is a long run.
 var seedCount = flag.Uint64("n", 24, "how many seeds")
 
 // options are those of a run whose cluster has reached its level before the first fault.
