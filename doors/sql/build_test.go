@@ -177,30 +177,3 @@ func TestABuildMeetsTwoRowsOfOneKey(t *testing.T) {
 	l.exec(l.c, "CREATE UNIQUE INDEX ids ON t (k)")
 	l.sound(rows)
 }
-
-// TestABuildWhoseTermEnds leaves an index that nobody reads. Each writer keeps it, until the next leader drops it.
-func TestABuildWhoseTermEnds(t *testing.T) {
-	t.Parallel()
-	const rows = 2000
-	l := newLarge(t, rows)
-	goOn, done := l.held("CREATE INDEX gone ON t (k)")
-	defer goOn()
-	l.OnPropose(func(parts []entry.Part) (*entry.Result, error) { return nil, node.ErrSuperseded })
-	l.Lead(6)
-	l.OnPropose(l.propose)
-	goOn()
-	if err := <-done; number(err) != 1213 {
-		t.Errorf("a build whose term has ended: %v", err)
-	}
-	c := l.connect("test")
-	l.exec(c, "UPDATE t SET k = k + 1 WHERE id % 7 = 0")
-	l.says(c, "test.t|check|status|OK", "CHECK TABLE t")
-	if err := l.d.Clean(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(l.m.Catalogue().Database("test").Table("t").Indexes); n != 2 {
-		t.Errorf("the table has %d indexes", n)
-	}
-	l.exec(c, "CREATE INDEX gone ON t (k)")
-	l.says(c, fmt.Sprint(rows), "SELECT COUNT(*) FROM t FORCE INDEX (gone)")
-}

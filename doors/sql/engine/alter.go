@@ -21,17 +21,17 @@ func (s *Session) alterTable(ctx *sql.Context, tx *txn.Tx, n sqlparser.TableName
 	if err != nil {
 		return err
 	}
+	for leftHalfBuilt(t) { // nobody builds it: the definition is locked
+		if err := s.settle(ctx, tx, databaseName, t); err != nil {
+			return err
+		}
+		if t, databaseName, _, err = s.existing(n); err != nil { // the build may have been one that renames
+			return err
+		}
+	}
 	decoded, err := s.e.table(t, databaseName)
 	if err != nil {
 		return err
-	}
-	if leftHalfBuilt(t) { // nobody builds it: the definition is locked
-		if t, err = s.alter(tx, t, withoutHalfBuilt(t, decoded.def), s.TableWait()); err != nil {
-			return err
-		}
-		if decoded, err = s.e.table(t, databaseName); err != nil {
-			return err
-		}
 	}
 	to := goal{def: decoded.def.copy(), indexes: slices.Clone(t.Indexes)}
 	names, dropped := false, ""

@@ -21,6 +21,11 @@ type Backfill struct {
 	Index uint64
 	// Entry makes the index's entry of a row. sole: no other row may have its key. Its own errors end the build.
 	Entry func(key, value []byte) (entry, entryValue []byte, sole bool, err error)
+	// From is the row with which the build begins; nil: the first.
+	From []byte
+	// Note makes the table's PlaceNote, which is written with each piece: the next one begins with the row next. Nil: there is none. A nil Note: no note is
+	// written.
+	Note func(next []byte) []byte
 	// Wait is for how long one row is waited for.
 	Wait Wait
 	// Progress is told how many rows were looked at.
@@ -86,8 +91,7 @@ func (x *Tx) CloseTable(table, version uint64, wait Wait) error {
 // Backfill writes the entries of an index for all rows that there are. The transaction has locked the table's definition, and the index is Building. Errors: as
 // Commit and LockRow; *Duplicate; Entry's. Some of the entries may be there then.
 func (x *Tx) Backfill(b *Backfill) error {
-	var from []byte
-	rows := uint64(0)
+	from, rows := b.From, uint64(0)
 	for {
 		next, n, err := x.fillPiece(b, from)
 		switch {
@@ -141,12 +145,12 @@ func (x *Tx) fillPiece(b *Backfill, from []byte) (next []byte, rows uint64, err 
 		if rows > 0 {
 			wait.Time = 0
 			if rows >= fillRows || y.own.Bytes() >= min(fillBytes, x.t.w.opt.StageBytes/2) {
-				return key, rows, y.Commit()
+				return key, rows, y.endPiece(b, t.ID, key)
 			}
 		}
 		err := y.fillRow(b, t.ID, key, wait)
 		if rows > 0 && (errors.Is(err, ErrBusy) || errors.Is(err, ErrTooManyLocks)) {
-			return key, rows, y.Commit()
+			return key, rows, y.endPiece(b, t.ID, key)
 		}
 		if err != nil {
 			return nil, 0, err
@@ -156,7 +160,17 @@ func (x *Tx) fillPiece(b *Backfill, from []byte) (next []byte, rows uint64, err 
 	if err := it.Error(); err != nil {
 		return nil, 0, err
 	}
-	return nil, rows, y.Commit()
+	return nil, rows, y.endPiece(b, t.ID, nil)
+}
+
+// endPiece commits a piece, together with the note that says where the next one begins.
+func (x *Tx) endPiece(b *Backfill, table uint64, next []byte) error {
+	if b.Note != nil {
+		if err := x.writeNote(table, PlaceNote, b.Note(next)); err != nil {
+			return err
+		}
+	}
+	return x.Commit()
 }
 
 // fillRow writes the entry of one row, if the row is there and the entry is not.
