@@ -82,12 +82,15 @@ func TestAnIndexIsBuiltBesideWriters(t *testing.T) {
 }
 
 // held runs a statement whose build stands still at its second piece until go on is called.
-func (l *large) held(text string) (goOn func(), done <-chan error) {
+func (l *large) held(text string) (goOn func(), done <-chan error) { return l.heldBehind(1, text) }
+
+// heldBehind runs one whose build stands still behind some pieces.
+func (l *large) heldBehind(most int64, text string) (goOn func(), done <-chan error) {
 	l.t.Helper()
 	var pieces atomic.Int64
 	var goes atomic.Bool
 	l.OnPropose(func(parts []entry.Part) (*entry.Result, error) {
-		if isPiece(parts) && !goes.Load() && pieces.Add(1) > 1 {
+		if isPiece(parts) && !goes.Load() && pieces.Add(1) > most {
 			return nil, node.ErrOverloaded
 		}
 		return l.propose(parts)
@@ -97,7 +100,7 @@ func (l *large) held(text string) (goOn func(), done <-chan error) {
 		_, err := l.c.ExecContext(context.Background(), text)
 		ended <- err
 	}()
-	wait.Until(l.t, "the build stands still", func() bool { return pieces.Load() > 1 })
+	wait.Until(l.t, "the build stands still", func() bool { return pieces.Load() > most })
 	return func() { goes.Store(true) }, ended
 }
 

@@ -25,7 +25,7 @@ func (r *rig) clean() map[string]error {
 // deposed has a build that stands still, ends the term, and begins the next one. The statement's client is told that the build goes on.
 func (l *large) deposed(term uint64, text string) {
 	l.t.Helper()
-	goOn, done := l.held(text)
+	goOn, done := l.heldBehind(12, text) // more than one piece has rows
 	l.OnPropose(func(parts []entry.Part) (*entry.Result, error) { return nil, node.ErrSuperseded })
 	l.Lead(term)
 	l.OnPropose(l.propose)
@@ -87,7 +87,7 @@ func onlyNotes(parts []entry.Part) bool {
 		return false
 	}
 	op, rest, err := sqlpart.NextOp(p.Tables[0].Ops)
-	return err == nil && len(rest) == 0 && op.Index == txn.NotesIndex && op.Action == sqlpart.Update && string(op.Key) == string(txn.PlaceNote)
+	return err == nil && len(rest) == 0 && op.Index == sqlpart.NotesIndex && op.Action == sqlpart.Update && string(op.Key) == string(txn.PlaceNote)
 }
 
 // TestABuildGoesOnOverTwoTerms: the second leader is deposed at its second piece as the first one was, and the third one ends the build.
@@ -99,7 +99,7 @@ func TestABuildGoesOnOverTwoTerms(t *testing.T) {
 	pieces := 0
 	l.OnPropose(func(parts []entry.Part) (*entry.Result, error) {
 		if isPiece(parts) {
-			if pieces++; pieces > 1 {
+			if pieces++; pieces > 12 {
 				return nil, node.ErrSuperseded
 			}
 		}

@@ -498,6 +498,9 @@ func (d *definition) addIndex(name string, unique bool, comment string, parts []
 	if len(d.indexes) >= sqlpart.MaxIndexes {
 		return wire.Errorf(1069, "Too many keys specified; max %d keys allowed", sqlpart.MaxIndexes)
 	}
+	if d.lastIndex+1 >= sqlpart.NotesIndex {
+		return wire.Errorf(1069, "Too many keys specified; the table has had all %d that it may have in its life: copy it into a new one", sqlpart.NotesIndex-1)
+	}
 	d.lastIndex++
 	d.indexes = append(d.indexes, indexDef{id: d.lastIndex, name: name, unique: unique, parts: parts, comment: comment})
 	return nil

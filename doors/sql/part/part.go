@@ -186,7 +186,8 @@ const (
 	MaxXID        = 192     // bytes of the name of a prepared transaction: MySQL's 128, and what goes with them
 	MaxIndexes    = 64      // indexes of a table, as in MySQL
 	MaxIndexID    = 1<<16 - 1
-	MaxKey        = 8 << 10 // bytes of a row's key: MySQL's 3,072 with every byte escaped, and what goes with them
+	NotesIndex    = MaxIndexID // under which a table keeps notes of work on it, by their names; no Index has it
+	MaxKey        = 8 << 10    // bytes of a row's key: MySQL's 3,072 with every byte escaped, and what goes with them
 	MaxID         = 1<<32 - 1
 )
 

@@ -9,9 +9,6 @@ import (
 // table, and older builds carry them as they carry every entry. Only a transaction that has the table's definition locked reads or writes them, so they need
 // no locks of their own.
 
-// NotesIndex is the index under which notes lie.
-const NotesIndex = sqlpart.MaxIndexID
-
 // Note names a note of a table.
 type Note string
 
@@ -23,7 +20,7 @@ const (
 
 // ReadNote reads a note of a table whose definition the transaction has locked. Errors: those of the store; ErrEnded.
 func (x *Tx) ReadNote(table uint64, name Note) (value []byte, exists bool, err error) {
-	return x.Newest(table, NotesIndex, []byte(name))
+	return x.Newest(table, sqlpart.NotesIndex, []byte(name))
 }
 
 // WriteNotes writes notes of a table whose definition the transaction has locked, in one command. A nil value removes the note. Others may use the table, or
@@ -53,9 +50,9 @@ func (x *Tx) writeNote(table uint64, name Note, value []byte) error {
 	}
 	switch {
 	case value != nil:
-		return x.Put(table, NotesIndex, []byte(name), value, stored)
+		return x.Put(table, sqlpart.NotesIndex, []byte(name), value, stored)
 	case exists:
-		return x.Delete(table, NotesIndex, []byte(name), stored)
+		return x.Delete(table, sqlpart.NotesIndex, []byte(name), stored)
 	}
 	return nil
 }
