@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -260,4 +261,210 @@ func metric(n *proctest.Node, name string) (sum float64, err error) {
 		return 0, fmt.Errorf("%s has no metric %s", n.Name, name)
 	}
 	return sum, nil
+}
+
+// indexOverKills builds an index on three members while the leader is killed again and again, and clients write the table. Each next leader goes on with the
+// build. In the end the table has its rows by each index.
+func (s *suite) indexOverKills() (string, error) {
+	table, kills, pause := padded{"large.killed", 1_000_000}, 20, 6*time.Second
+	if s.quick {
+		table.rows, kills, pause = 40_000, 2, time.Second
+	}
+	cluster, err := members(s.bin, filepath.Join(s.dir, "index-killed"), 3)
+	if err != nil {
+		return "", err
+	}
+	defer cluster.Close()
+	if err := errors.Join(cluster.Run(), risen(cluster)); err != nil {
+		return "", err
+	}
+	n, err := cluster.WaitLeader(patience)
+	if err != nil {
+		return "", err
+	}
+	if err := table.create(n); err != nil {
+		return "", err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	for range 4 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if n, err := cluster.Leader(ctx); err == nil {
+					_ = small{table, 1, table.rows}.one(ctx, n, new(outcome)) // its server dies. A transaction leaves as many rows as there were
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+		})
+	}
+	b := &build{cluster: cluster, table: table}
+	began := time.Now()
+	for kill := 1; kill <= kills; kill++ {
+		if err := b.runs(); err != nil {
+			return "", fmt.Errorf("before kill %d: %w", kill, err)
+		}
+		time.Sleep(pause/4 + rand.N(pause))
+		leader, err := cluster.WaitLeader(patience)
+		if err != nil {
+			return "", err
+		}
+		if err := leader.Kill(); err != nil {
+			return "", err
+		}
+		if err := cluster.Restart(leader); err != nil {
+			return "", err
+		}
+	}
+	if err := b.runs(); err != nil { // what has become of the last one
+		return "", err
+	}
+	for {
+		is, err := b.look()
+		if err != nil {
+			return "", err
+		}
+		if is == there {
+			break
+		}
+		if is == absent {
+			if err := b.runs(); err != nil {
+				return "", err
+			}
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	took := time.Since(began)
+	stop()
+	wg.Wait()
+	if n, err = cluster.WaitLeader(patience); err != nil {
+		return "", err
+	}
+	c, err := connect(n, "")
+	if err != nil {
+		return "", err
+	}
+	defer c.close()
+	if err := agreed(c, table, true); err != nil {
+		return "", err
+	}
+	note := fmt.Sprintf("%d rows, %d kills of the leader in %s: %d times the next leader went on, %d times the index was there, %d times gone; %d rows by each index", table.rows, kills,
+		took.Round(time.Second), b.resumed, b.done, b.gone, table.rows)
+	if b.resumed == 0 {
+		return "", errors.New(note + "; no kill came in the middle of a build")
+	}
+	return note, nil
+}
+
+// build is an index that is built over kills.
+type build struct {
+	cluster             *proctest.Cluster
+	table               padded
+	begun               bool
+	resumed, done, gone int
+}
+
+// standing is what the leader says of the index.
+type standing int
+
+const (
+	absent   standing = iota
+	building          // by a statement, or by a leader that goes on
+	resumed           // by a leader that goes on
+	there
+)
+
+// look asks the leader, once one answers.
+func (b *build) look() (is standing, err error) {
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(20 * time.Millisecond) {
+		if is, err = b.ask(); err == nil {
+			return is, nil
+		}
+	}
+	return absent, err
+}
+
+func (b *build) ask() (standing, error) {
+	n, err := b.cluster.WaitLeader(patience)
+	if err != nil {
+		return absent, err
+	}
+	c, err := connect(n, "")
+	if err != nil {
+		return absent, err
+	}
+	defer c.close()
+	// The list is asked for first: a build that ends between the two questions is not taken for one that is gone.
+	processes, err := c.lines("SHOW FULL PROCESSLIST")
+	if err != nil {
+		return absent, err
+	}
+	indexes, err := c.lines("SHOW INDEX FROM " + b.table.name)
+	if err != nil {
+		return absent, err
+	}
+	for _, l := range indexes {
+		if strings.Contains(l, "|by_c|") {
+			return there, nil
+		}
+	}
+	is := absent
+	for _, l := range processes {
+		switch {
+		case strings.Contains(l, "|system user|"):
+			return resumed, nil
+		case strings.Contains(l, "CREATE INDEX by_c"):
+			is = building
+		}
+	}
+	return is, nil
+}
+
+// settleMost is how long a new leader may take until it goes on with a build.
+const settleMost = 10 * time.Second
+
+// runs returns when the index is being built: the leader goes on with it, or it is begun anew. It counts what has become of the build that ran last.
+func (b *build) runs() error {
+	is, err := b.look()
+	for began := time.Now(); err == nil && b.begun && is == absent && time.Since(began) < settleMost; is, err = b.look() {
+		time.Sleep(20 * time.Millisecond)
+	}
+	switch {
+	case err != nil || is == building:
+		return err
+	case is == resumed:
+		b.resumed++
+		return nil
+	case is == there:
+		b.done++
+		n, err := b.cluster.WaitLeader(patience)
+		if err == nil {
+			err = onLeader(n, "DROP INDEX by_c ON "+b.table.name)
+		}
+		if err != nil {
+			return err
+		}
+	case b.begun:
+		b.gone++
+	}
+	n, err := b.cluster.WaitLeader(patience)
+	if err != nil {
+		return err
+	}
+	c, err := connect(n, "")
+	if err != nil {
+		return err
+	}
+	b.begun = true
+	go func() {
+		defer c.close()
+		_, _ = c.large("CREATE INDEX by_c ON " + b.table.name + " (c)") // its leader dies
+	}()
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(20 * time.Millisecond) {
+		if is, err = b.look(); err != nil || is != absent {
+			return err
+		}
+	}
+	return fmt.Errorf("the index is not being built %s after it was begun", patience)
 }

@@ -88,6 +88,7 @@ func run(s *suite, table string) error {
 		s.do("rolling upgrade and back", s.fromBuildBefore)
 	}
 	s.do("an index built under oltp_write_only", s.besideWrites)
+	s.do("an index built while leaders are killed", s.indexOverKills)
 	s.do("800,000 rows changed and 1,000,000 indexed beside small statements", s.besideLarge)
 	s.do("64 kv clients beside sysbench prepare", s.besidePrepare)
 	s.do("a large result read at 1 MiB/s", s.slowReader)
