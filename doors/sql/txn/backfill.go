@@ -125,7 +125,7 @@ func (x *Tx) Backfill(b *Backfill) error {
 // row alone, while it holds nothing: at another one that is locked the piece ends, so that nobody waits for a piece that waits.
 func (x *Tx) fillPiece(b *Backfill, from []byte) (next []byte, rows uint64, err error) {
 	y := x.Beside()
-	y.yields = true
+	y.yields, y.interrupt = true, b.Wait.Interrupt
 	defer y.Rollback()
 	t := b.Table()
 	if t == nil {
