@@ -165,7 +165,12 @@ func (x *Tx) fillPiece(b *Backfill, from []byte) (next []byte, rows uint64, err 
 
 // endPiece commits a piece, together with the note that says where the next one begins.
 func (x *Tx) endPiece(b *Backfill, table uint64, next []byte) error {
-	if b.Note != nil {
+	if b.Note != nil && x.t.w.opt.Break.PlaceFirst {
+		if err := x.WriteNotes(b.Table(), map[Note][]byte{PlaceNote: b.Note(next)}); err != nil {
+			return err
+		}
+		x.t.w.m.Tasks().Wait(200*time.Millisecond, x.t.w.m.StoppedC())
+	} else if b.Note != nil {
 		if err := x.writeNote(table, PlaceNote, b.Note(next)); err != nil {
 			return err
 		}
