@@ -82,6 +82,8 @@ func run(s *suite, table string) error {
 	s.do("the largest statement", s.largest)
 	s.do("hostile clients", s.hostile)
 	s.do("kills under write transactions", s.kills)
+	s.do("anomalies of isolation, over kills", s.anomalies)
+	s.do("jobs taken by SKIP LOCKED", s.jobs)
 	s.do("kv, tlog, saga and rows on three members", s.everyDoor)
 	if !s.quick {
 		s.do("kills of a loaded server", s.killsLoaded)
