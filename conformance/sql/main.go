@@ -81,6 +81,7 @@ func run(s *suite, table string) error {
 	}
 	s.do("the largest statement", s.largest)
 	s.do("hostile clients", s.hostile)
+	s.do("clients that go", s.clientsGo)
 	s.do("kills under write transactions", s.kills)
 	s.do("anomalies of isolation, over kills", s.anomalies)
 	s.do("jobs taken by SKIP LOCKED", s.jobs)
