@@ -201,7 +201,7 @@ func bound(c *sql.Context, b *planbuilder.Builder, ast sqlparser.Statement, text
 
 // repaired is a plan with what the library does not do as MySQL does replaced by ours. It comes last: the planner knows its own expressions only.
 func (s *Session) repaired(c *sql.Context, st *Statement, n sql.Node) (sql.Node, error) {
-	for _, f := range []func(*sql.Context, sql.Node) (sql.Node, error){lists, comparing, folding} {
+	for _, f := range []func(*sql.Context, sql.Node) (sql.Node, error){lists, comparing, folding, ordered} {
 		var err error
 		if n, err = everywhere(c, n, f); err != nil {
 			return nil, err
