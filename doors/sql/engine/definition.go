@@ -13,10 +13,12 @@ import (
 	"github.com/holdfastdb/holdfast/internal/wire"
 )
 
-// definitionVersion is the first byte of a table's definition, and constrainedVersion that of one with constraints, which a build before refuses.
+// definitionVersion is the first byte of a table's definition, and constrainedVersion that of one with constraints, which a build before refuses. That of
+// one with places or of a copy is placedVersion: it is in no log below sqlpart.PlacesLevel.
 const (
 	definitionVersion  = 1
 	constrainedVersion = 2
+	placedVersion      = 3
 )
 
 // ErrDefinition: the bytes of a definition are damaged, or of a later build.
@@ -32,6 +34,18 @@ type definition struct {
 	lastIndex uint64 // the largest id that an index has had
 	checks    []checkDef
 	foreign   []foreignDef
+	// first is how many places rows of the first version have, and places are all that there are. Nil: rows have the columns in their order.
+	first  int
+	places []rowPlace
+	// copyOf is the id of the table in whose place this one is to be: rows are copied into it. 0: the table is none of these.
+	copyOf uint64
+}
+
+// rowPlace is a place of stored rows (row.Place).
+type rowPlace struct {
+	column  int // -1: it was dropped
+	kind    row.Kind
+	initial []byte // of rows that do not have the place; nil: NULL
 }
 
 // column is a column of a definition.
@@ -74,7 +88,10 @@ const (
 // append encodes the definition. docs/formats/sql.md has the table of its bytes.
 func (d *definition) append(b []byte) []byte {
 	version := byte(definitionVersion)
-	if len(d.checks)+len(d.foreign) > 0 {
+	switch {
+	case d.places != nil || d.copyOf != 0:
+		version = placedVersion
+	case len(d.checks)+len(d.foreign) > 0:
 		version = constrainedVersion
 	}
 	b = append(b, version)
@@ -120,11 +137,74 @@ func (d *definition) append(b []byte) []byte {
 		b = appendParts(b, x.parts)
 		b = wire.AppendBytes(b, x.comment)
 	}
-	if version == constrainedVersion {
+	if version >= constrainedVersion {
 		b = d.appendConstraints(b)
+	}
+	if version == placedVersion {
+		b = d.appendPlaces(b)
 	}
 	return b
 }
+
+func (d *definition) appendPlaces(b []byte) []byte {
+	b = binary.AppendUvarint(b, d.copyOf)
+	b = binary.AppendUvarint(b, uint64(len(d.places)))
+	if d.places == nil {
+		return b
+	}
+	b = binary.AppendUvarint(b, uint64(d.first))
+	for i := range d.places {
+		p := &d.places[i]
+		b = binary.AppendUvarint(b, uint64(p.column+1))
+		switch {
+		case p.column < 0:
+			b = append(b, byte(p.kind))
+		case i >= d.first && p.initial == nil:
+			b = binary.AppendUvarint(b, 0)
+		case i >= d.first:
+			b = append(binary.AppendUvarint(b, uint64(len(p.initial))), p.initial...)
+		}
+	}
+	return b
+}
+
+// decodePlaces is the inverse of appendPlaces. Whether values are those of their columns is judged by the layout.
+func (d *definition) decodePlaces(r *wire.Reader) {
+	d.copyOf = r.Uvarint()
+	n := r.Uvarint()
+	if n == 0 {
+		if d.copyOf == 0 {
+			r.Fail(ErrDefinition)
+		}
+		return
+	}
+	first := r.Uvarint()
+	if n > mostPlaces || first > n {
+		r.Fail(ErrDefinition)
+		return
+	}
+	d.first = int(first)
+	for i := range int(n) {
+		column := r.Uvarint()
+		if column > uint64(len(d.columns)) || r.Err() != nil {
+			r.Fail(ErrDefinition)
+			return
+		}
+		p := rowPlace{column: int(column) - 1}
+		switch {
+		case p.column < 0:
+			p.kind = row.Kind(r.Byte())
+		case i >= d.first:
+			if b := r.Bytes(); len(b) > 0 {
+				p.initial = append([]byte(nil), b...)
+			}
+		}
+		d.places = append(d.places, p)
+	}
+}
+
+// mostPlaces bounds the places of a table's rows. A table whose columns have come and gone as often is copied.
+const mostPlaces = 2 * mostColumns
 
 func (d *definition) appendConstraints(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(d.checks)))
@@ -204,7 +284,7 @@ const mostColumns = 4096
 
 // decodeDefinition is the inverse of append. Error: ErrDefinition.
 func decodeDefinition(b []byte) (*definition, error) {
-	if len(b) == 0 || b[0] != definitionVersion && b[0] != constrainedVersion {
+	if len(b) == 0 || b[0] < definitionVersion || b[0] > placedVersion {
 		return nil, ErrDefinition
 	}
 	r := wire.NewReader(b[1:]) // the first error sticks: End tells it
@@ -241,8 +321,11 @@ func decodeDefinition(b []byte) (*definition, error) {
 		x := indexDef{id: r.Uvarint(), name: r.Text(), unique: r.Uvarint() == 1, parts: d.parts(&r), comment: r.Text()}
 		d.indexes = append(d.indexes, x)
 	}
-	if b[0] == constrainedVersion {
+	if b[0] >= constrainedVersion {
 		d.constraints(&r)
+	}
+	if b[0] == placedVersion {
+		d.decodePlaces(&r)
 	}
 	if r.End() != nil {
 		return nil, ErrDefinition
@@ -315,7 +398,7 @@ func (d *definition) layout(s sql.Schema) (*layout, error) {
 		types[i] = c.Type
 	}
 	digits := func(i int) int { return d.columns[i].digits }
-	rows, err := row.NewLayout(types, digits)
+	rows, err := d.rowLayout(types, digits)
 	if err != nil {
 		return nil, err
 	}
@@ -336,4 +419,15 @@ func (d *definition) layout(s sql.Schema) (*layout, error) {
 		l.indexes = append(l.indexes, parts(d.indexes[i].parts))
 	}
 	return l, err
+}
+
+func (d *definition) rowLayout(types []sql.Type, digits func(int) int) (*row.Layout, error) {
+	if d.places == nil {
+		return row.NewLayout(types, digits)
+	}
+	places := make([]row.Place, len(d.places))
+	for i, p := range d.places {
+		places[i] = row.Place{Column: p.column, Kind: p.kind, Initial: p.initial}
+	}
+	return row.NewPlaced(types, digits, d.first, places)
 }

@@ -221,10 +221,10 @@ func judgeDDL(a *sqlparser.DDL) error {
 	return refused(strings.ToUpper(a.Action))
 }
 
-// judgeAlter refuses ALTER TABLE, but for indexes that come or go, and for names. CREATE INDEX and DROP INDEX arrive in the same form.
+// judgeAlter refuses clauses of ALTER TABLE. CREATE INDEX and DROP INDEX arrive in the same form.
 func judgeAlter(a *sqlparser.AlterTable) error {
 	if len(a.PartitionSpecs) > 0 || len(a.Statements) == 0 {
-		return refused("ALTER TABLE, but for indexes and names")
+		return refused("ALTER TABLE of partitions, or of nothing")
 	}
 	tables := 0
 	for _, c := range a.Statements {
@@ -242,12 +242,15 @@ func judgeAlter(a *sqlparser.AlterTable) error {
 }
 
 func judgeClause(a *sqlparser.DDL) error {
-	if a.ColumnAction == sqlparser.RenameStr {
-		return nil
+	switch {
+	case a.NotNullSpec != nil, a.ColumnTypeSpec != nil, a.ConstraintAction == sqlparser.RenameStr, a.PartitionSpec != nil:
+		return refused("ALTER TABLE of this kind")
+	case a.TableSpec != nil:
+		return judgeSpec(a.TableSpec)
 	}
 	x := a.IndexSpec
 	if x == nil {
-		return refused("ALTER TABLE, but for indexes and names")
+		return nil
 	}
 	if x.Predicate != nil {
 		return refused("an index of a part of the rows")
@@ -263,17 +266,14 @@ func judgeClause(a *sqlparser.DDL) error {
 	switch action := strings.ToLower(x.Action); action {
 	case sqlparser.CreateStr:
 		switch t := strings.ToLower(x.Type); t {
-		case "", "unique":
+		case "", "unique", sqlparser.PrimaryStr:
 			return nil
 		default:
 			return refused("an index of kind " + strings.ToUpper(t))
 		}
-	case sqlparser.DropStr:
-		if strings.EqualFold(x.ToName.String(), "primary") || x.Type == sqlparser.PrimaryStr {
-			return refused("DROP PRIMARY KEY")
-		}
+	case sqlparser.DropStr, sqlparser.RenameStr:
 		return nil
-	case sqlparser.RenameStr:
+	case "enable", "disable": // of keys: there is nothing to do
 		return nil
 	default:
 		return refused(strings.ToUpper(action) + " INDEX")

@@ -93,21 +93,6 @@ func (l *Layout) KindOf(column int) Kind {
 	return KindText
 }
 
-// SameBytes reports whether the values of a column have the bytes, in rows and in keys, that the same values would have in a column of another layout.
-func (l *Layout) SameBytes(column int, other *Layout, as int) bool {
-	a, b := &l.fields[column], &other.fields[as]
-	if a.form != b.form {
-		return false
-	}
-	switch a.form {
-	case formDecimal:
-		return scale(a.typ) == scale(b.typ)
-	case formDuration:
-		return a.digits <= b.digits
-	}
-	return true
-}
-
 // AppendValue appends the value of a column as a row has it. It is not NULL. Error: ErrValue.
 func (l *Layout) AppendValue(ctx *sql.Context, dst []byte, column int, v any) ([]byte, error) {
 	return l.fields[column].append(ctx, dst, v)
