@@ -114,6 +114,7 @@ func (a *alteration) judgeRows(tx *txn.Tx, t *sqlmachine.Table) error {
 			if err := e.check(a.ctx, r); err != nil {
 				return 0, err
 			}
+			defer a.s.in(y)()
 			return 0, e.judgeParents(a.ctx, y, nil, r)
 		},
 		Done: func(rows uint64) {
@@ -123,6 +124,13 @@ func (a *alteration) judgeRows(tx *txn.Tx, t *sqlmachine.Table) error {
 }
 
 var nullValue = wire.Errorf(1138, "Invalid use of NULL value")
+
+// in has the tables that a row leads to used by the transaction of its piece. It returns what ends that.
+func (s *Session) in(y *txn.Tx) (out func()) {
+	tx, used, tables := s.tx, len(s.used), s.kept.tables
+	s.tx = y
+	return func() { s.tx, s.used, s.kept.tables = tx, s.used[:used], tables }
+}
 
 // raiseAuto has AUTO_INCREMENT go on behind the values that the rows have.
 func (a *alteration) raiseAuto(tx *txn.Tx) error {
@@ -293,6 +301,7 @@ func (a *alteration) copyRows(tx *txn.Tx, to *sqlmachine.Table) (next uint64, er
 			} else if key, err = x.primaryKey(a.ctx, r); err != nil {
 				return 0, err
 			}
+			defer s.in(y)()
 			return len(key) + len(value), e.insert(a.ctx, y, key, r, nil)
 		},
 		Again: func() { s.row, c.most = int(done), most },
