@@ -518,6 +518,9 @@ func (a *alteration) constant(c *altered) (any, error) {
 		v, _ := implicitValue(a.ctx, c.planned.Type)
 		return v, nil
 	}
+	if c.planned.Default == nil { // DEFAULT NULL
+		return nil, nil
+	}
 	v, err := c.planned.Default.Eval(a.ctx, nil)
 	if err != nil || v == nil {
 		return nil, err

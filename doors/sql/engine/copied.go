@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/expression"
 	"github.com/dolthub/go-mysql-server/sql/types"
 
+	"github.com/holdfastdb/holdfast/core/entry"
 	"github.com/holdfastdb/holdfast/doors/sql/lock"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
@@ -59,7 +61,7 @@ func (s *Session) carryOut(ctx *sql.Context, tx *txn.Tx, a *alteration) error {
 	if a.anew {
 		return s.copyTable(ctx, tx, a)
 	}
-	if len(a.notNull)+len(a.newChecks)+a.newForeign > 0 && (a.newForeign == 0 || len(a.notNull)+len(a.newChecks) > 0 || s.foreignChecks()) {
+	if len(a.notNull)+len(a.newChecks) > 0 || a.newForeign > 0 && s.foreignChecks() {
 		a.judge = func(t *sqlmachine.Table) error { return a.judgeRows(tx, t) }
 	}
 	if a.nextAuto != 0 {
@@ -77,7 +79,9 @@ func (a *alteration) standIn(t sqlmachine.Table) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	x.def.foreign = x.def.foreign[len(x.def.foreign)-a.newForeign:]
+	if x.def.foreign = x.def.foreign[len(x.def.foreign)-a.newForeign:]; !a.s.foreignChecks() {
+		x.def.foreign = nil
+	}
 	a.s.altered = x
 	return x, nil
 }
@@ -96,26 +100,33 @@ func (a *alteration) judgeRows(tx *txn.Tx, t *sqlmachine.Table) error {
 	x.def.checks = slices.DeleteFunc(x.def.checks, func(c checkDef) bool { return !slices.Contains(a.newChecks, c.name) })
 	defer clear(a.s.checks)
 	e := &editor{t: &tableView{table: x, how: plainRead, columns: x.schema}, s: a.s}
+	return a.eachRow(tx, t, x, func(y *txn.Tx, r sql.Row) error {
+		for _, i := range a.notNull {
+			if r[i] == nil {
+				return nullValue
+			}
+		}
+		if err := e.check(a.ctx, r); err != nil {
+			return err
+		}
+		return e.judgeParents(a.ctx, y, nil, r)
+	})
+}
+
+// eachRow has all rows of a table judged. t is the table, and x is how they are decoded.
+func (a *alteration) eachRow(tx *txn.Tx, t *sqlmachine.Table, x *table, judge func(y *txn.Tx, r sql.Row) error) error {
 	return tx.Pieces(&txn.Pieces{
 		Table: t.ID, Version: t.Version, Wait: a.s.TableWait(),
-		Row: func(y *txn.Tx, key, value []byte) (int, error) {
+		Row: func(y *txn.Tx, key, value []byte) error {
 			if err := a.ctx.Err(); err != nil {
-				return 0, err
+				return err
 			}
 			r, err := x.decode(key, value)
 			if err != nil {
-				return 0, x.damaged(err)
-			}
-			for _, i := range a.notNull {
-				if r[i] == nil {
-					return 0, nullValue
-				}
-			}
-			if err := e.check(a.ctx, r); err != nil {
-				return 0, err
+				return x.damaged(err)
 			}
 			defer a.s.in(y)()
-			return 0, e.judgeParents(a.ctx, y, nil, r)
+			return judge(y, r)
 		},
 		Done: func(rows uint64) {
 			a.s.say(fmt.Sprintf("checking rows: %d of about %d", rows, max(rows, t.Rows())))
@@ -139,16 +150,17 @@ func (a *alteration) raiseAuto(tx *txn.Tx) error {
 	case t.auto < 0:
 		a.nextAuto = 0
 		return nil
-	case a.nextAuto >= t.t.NextAuto():
-		return nil
+	}
+	if err := tx.ShareTable(t.t.ID, t.t.Version, a.s.TableWait()); err != nil { // whoever has written a larger value has committed it
+		return err
 	}
 	x := t.keyFor([]int{t.auto})
-	if x == nil {
+	switch {
+	case a.nextAuto >= t.t.NextAuto():
+		return nil
+	case x == nil:
 		a.nextAuto = 0
 		return nil
-	}
-	if err := tx.ShareTable(t.t.ID, t.t.Version, a.s.TableWait()); err != nil {
-		return err
 	}
 	it, err := tx.ScanNewest(t.t.ID, x.id, nil, nil)
 	if err != nil {
@@ -218,17 +230,41 @@ func (s *Session) swap(tx *txn.Tx, t *sqlmachine.Table, c sqlpart.Change) error 
 	if err := lockTable(y, t, s.TableWait()); err != nil {
 		return err
 	}
-	_, err := change(y, sqlpart.Change{Verb: sqlpart.DropTable, Object: t.ID, Version: t.Version}, c)
+	err := whenMoved(s.interrupt, func() error {
+		_, err := change(y, sqlpart.Change{Verb: sqlpart.DropTable, Object: t.ID, Version: t.Version}, c)
+		return err
+	})
 	s.cat = nil
 	return err
+}
+
+// moveEvery is how long a change of a table waits that has rows on their way to their places. A row larger than a stage has come to the copy so.
+const moveEvery = 20 * time.Millisecond
+
+// whenMoved tries a change again while a table has such rows.
+func whenMoved(interrupt <-chan struct{}, try func() error) error {
+	for {
+		err := try()
+		var r *entry.Rejection
+		if !errors.As(err, &r) || r.Code != sqlpart.TableMoving {
+			return err
+		}
+		select {
+		case <-interrupt:
+			return txn.ErrInterrupted
+		case <-time.After(moveEvery):
+		}
+	}
 }
 
 // dropCopy drops a copy that nobody fills.
 func dropCopy(tx *txn.Tx, t *sqlmachine.Table) error {
 	y := tx.Beside()
 	defer y.Rollback()
-	_, err := change(y, sqlpart.Change{Verb: sqlpart.DropTable, Object: t.ID, Version: t.Version})
-	return err
+	return whenMoved(nil, func() error {
+		_, err := change(y, sqlpart.Change{Verb: sqlpart.DropTable, Object: t.ID, Version: t.Version})
+		return err
+	})
 }
 
 // dropLeftCopy drops a copy, unless somebody fills it: who does has the definition of the table that is copied.
@@ -267,42 +303,44 @@ func (a *alteration) copyRows(tx *txn.Tx, to *sqlmachine.Table) (next uint64, er
 	if err != nil {
 		return 0, err
 	}
+	foreign := x.def.foreign
+	x.def.foreign = nil // a row's parent may be copied behind it
 	e := &editor{t: &tableView{table: x, how: plainRead, columns: x.schema}, s: s}
 	wait := s.TableWait()
 	done, most := uint64(0), c.most
 	err = tx.Pieces(&txn.Pieces{
 		Table: from.ID, Version: from.Version, Wait: wait,
 		Use: func(y *txn.Tx) error { return y.UseTable(to.ID, to.Version, lock.IntentExclusive, wait) },
-		Row: func(y *txn.Tx, key, value []byte) (int, error) {
+		Row: func(y *txn.Tx, key, value []byte) error {
 			if err := a.ctx.Err(); err != nil {
-				return 0, err
+				return err
 			}
 			was, err := a.t.decode(key, value)
 			if err != nil {
-				return 0, a.t.damaged(err)
+				return a.t.damaged(err)
 			}
 			s.row++
 			r, err := c.row(was)
 			if err != nil {
-				return 0, err
+				return err
 			}
 			if err := x.weighable(r); err != nil {
-				return 0, err
+				return err
 			}
 			if err := e.check(a.ctx, r); err != nil {
-				return 0, err
+				return err
 			}
 			if x.hasNumbers() {
 				n, err := y.NextRow(to.ID)
 				if err != nil {
-					return 0, err
+					return err
 				}
 				key = tuple.AppendUint(nil, n)
 			} else if key, err = x.primaryKey(a.ctx, r); err != nil {
-				return 0, err
+				return err
 			}
 			defer s.in(y)()
-			return len(key) + len(value), e.insert(a.ctx, y, key, r, nil)
+			return e.insert(a.ctx, y, key, r, nil)
 		},
 		Again: func() { s.row, c.most = int(done), most },
 		Done: func(rows uint64) {
@@ -310,6 +348,10 @@ func (a *alteration) copyRows(tx *txn.Tx, to *sqlmachine.Table) (next uint64, er
 			s.say(fmt.Sprintf("copying table: %d of about %d rows", rows, max(rows, from.Rows())))
 		},
 	})
+	if err == nil && len(foreign) > 0 {
+		x.def.foreign = foreign
+		err = a.eachRow(tx, to, x, func(y *txn.Tx, r sql.Row) error { return e.judgeParents(a.ctx, y, nil, r) })
+	}
 	if err != nil || x.auto < 0 {
 		return 0, err
 	}

@@ -14,8 +14,8 @@ type Pieces struct {
 	Table, Version uint64
 	// Use locks what the rows of a piece are written to. Nil: nothing is written.
 	Use func(y *Tx) error
-	// Row is called for each row, in the order of the keys, and returns how many bytes it has written. Its errors end the walk.
-	Row func(y *Tx, key, value []byte) (bytes int, err error)
+	// Row is called for each row, in the order of the keys. Its errors end the walk.
+	Row func(y *Tx, key, value []byte) error
 	// Again is called where a piece had no effect and begins anew. Nil: Row keeps nothing.
 	Again func()
 	// Done is told after each piece how many rows have been gone through.
@@ -77,21 +77,18 @@ func (x *Tx) piece(p *Pieces, from []byte) (next []byte, rows uint64, err error)
 		return nil, 0, err
 	}
 	defer it.Close()
-	bytes := 0
 	for ok := it.First(); ok; ok = it.Next() {
 		key := slices.Clone(it.Key()[sqlmachine.PrefixBytes:])
-		if rows >= fillRows || bytes >= min(fillBytes, x.t.w.opt.StageBytes/2) {
+		if rows >= fillRows || y.own.Bytes() >= min(fillBytes, x.t.w.opt.StageBytes/2) {
 			return key, rows, y.Commit()
 		}
 		value, err := it.Value()
 		if err != nil {
 			return nil, 0, err
 		}
-		n, err := p.Row(y, key, value)
-		if err != nil {
+		if err := p.Row(y, key, value); err != nil {
 			return nil, 0, err
 		}
-		bytes += n
 		rows++
 	}
 	if err := it.Error(); err != nil {
