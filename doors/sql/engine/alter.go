@@ -77,6 +77,9 @@ func (a *alteration) clauses(all []*sqlparser.DDL) error {
 	if err := a.judgeAuto(); err != nil {
 		return err
 	}
+	if err := a.def.judgeGenerated(); err != nil { // keys have come
+		return err
+	}
 	schema, err := a.def.schema(a.t.database, a.t.t.Name)
 	if err != nil {
 		return err

@@ -68,9 +68,12 @@ func (a *alteration) dropColumn(name string) error {
 	return nil
 }
 
-// judgeUses refuses to drop or to rename a column that an expression of the definition names: expressions are kept as texts. Errors: 3837, 3959.
+// judgeUses refuses to drop or to rename a column that an expression of the definition names: expressions are kept as texts. Errors: 3108, 3837, 3959.
 func (a *alteration) judgeUses(name string, place int) error {
 	for i := range a.columns {
+		if c := &a.columns[i]; i != place && c.gen != "" && namesOf(c.gen)[strings.ToLower(name)] {
+			return wire.Errorf(3108, "Column '%s' has a generated column dependency.", name)
+		}
 		if c := &a.columns[i]; i != place && c.hasDef && namesColumn(c.def, name) {
 			return wire.Errorf(3837, "Column '%s' of table '%s' has a default value expression dependency and cannot be dropped or renamed.", name, a.t.t.Name)
 		}
@@ -83,10 +86,19 @@ func (a *alteration) judgeUses(name string, place int) error {
 	return nil
 }
 
+// expressionOf parses an expression of a definition.
+func expressionOf(text string) (sqlparser.SQLNode, error) {
+	st, err := sqlparser.ParseWithOptions(context.Background(), "SELECT "+text, sqlparser.ParserOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return st.(*sqlparser.Select).SelectExprs, nil
+}
+
 // namesOf are the columns that an expression names, in small letters.
 func namesOf(text string) map[string]bool {
 	all := map[string]bool{}
-	st, err := sqlparser.ParseWithOptions(context.Background(), "SELECT "+text, sqlparser.ParserOptions{})
+	st, err := expressionOf(text)
 	if err != nil {
 		return all
 	}
@@ -258,6 +270,10 @@ func specOf(c *column) (*sqlparser.ColumnDefinition, error) {
 // all columns are known.
 func (a *alteration) plan(spec *sqlparser.ColumnDefinition) (n column, planned *sql.Column, err error) {
 	alone := *spec
+	if err := judgeGeneratedSpec(spec); err != nil {
+		return n, nil, err
+	}
+	alone.Type.GeneratedExpr, alone.Type.Stored = nil, false
 	alone.Type.KeyOpt, alone.Type.Autoincrement, alone.Type.Constraint, alone.Type.ForeignKeyDef = 0, false, nil, nil
 	if isAuto := bool(spec.Type.Autoincrement); isAuto || isPrimary(spec) {
 		if isAuto && spec.Type.Default != nil {
@@ -375,6 +391,16 @@ func (a *alteration) arrange([]*sqlparser.DDL) error {
 		}
 		a.moveKeys(to)
 	}
+	for _, p := range a.def.primary {
+		c := &a.columns[p.column]
+		if c.saysNull() {
+			return wire.Errorf(1171, "All parts of a PRIMARY KEY must be NOT NULL; if you need NULL in a key, use UNIQUE instead")
+		}
+		c.nullable, a.def.columns[p.column].nullable = false, false
+	}
+	if err := a.def.judgeGenerated(); err != nil {
+		return err
+	}
 	return a.fill(to, same)
 }
 
@@ -440,6 +466,12 @@ func (a *alteration) fill(to []int, same bool) error {
 			}
 		default:
 			old := &a.t.def.columns[c.from]
+			if err := a.judgeStored(c, old); err != nil {
+				return err
+			}
+			if c.gen != old.gen {
+				a.anew = true
+			}
 			if err := a.judgeTypeOf(c, was.Schema[c.from].Type, is.Schema[i].Type); err != nil {
 				return err
 			}
@@ -463,7 +495,7 @@ func (a *alteration) fill(to []int, same bool) error {
 // computed reports whether each row that is there gets a value of its own in a new column, or none that a definition could have.
 func (a *alteration) computed(c *altered) bool {
 	switch {
-	case c.auto:
+	case c.auto, c.gen != "":
 		return true
 	case c.spec.Type.Default == nil:
 		_, ok := implicitValue(a.ctx, c.planned.Type)

@@ -58,6 +58,11 @@ func (s *Session) carryOut(ctx *sql.Context, tx *txn.Tx, a *alteration) error {
 	if err := a.judgeAlgorithm(builds); err != nil {
 		return err
 	}
+	if a.anew && a.def.generates() {
+		if err := s.judgeExpressions(ctx, a.def, a.t.database, a.t.t.Name); err != nil {
+			return err
+		}
+	}
 	if a.anew {
 		return s.copyTable(ctx, tx, a)
 	}
@@ -299,13 +304,13 @@ func (a *alteration) copyRows(tx *txn.Tx, to *sqlmachine.Table) (next uint64, er
 	if err != nil {
 		return 0, err
 	}
-	c, err := a.copier(x)
+	e := &editor{t: &tableView{table: x, how: plainRead, columns: x.schema}, s: s}
+	c, err := a.copier(x, e)
 	if err != nil {
 		return 0, err
 	}
 	foreign := x.def.foreign
 	x.def.foreign = nil // a row's parent may be copied behind it
-	e := &editor{t: &tableView{table: x, how: plainRead, columns: x.schema}, s: s}
 	wait := s.TableWait()
 	done, most := uint64(0), c.most
 	err = tx.Pieces(&txn.Pieces{
@@ -368,6 +373,7 @@ func (a *alteration) copyRows(tx *txn.Tx, to *sqlmachine.Table) (next uint64, er
 type copier struct {
 	a       *alteration
 	x       *table
+	e       *editor
 	values  []any            // of new columns, where all rows have one
 	convert []sql.Expression // of a row of the table; nil: the value stays
 	compute []sql.Expression // of a row of the goal; nil: it is there before
@@ -375,12 +381,13 @@ type copier struct {
 	most    uint64           // the largest value of AUTO_INCREMENT so far
 }
 
-func (a *alteration) copier(x *table) (*copier, error) {
-	c := &copier{a: a, x: x, values: make([]any, len(a.columns)), convert: make([]sql.Expression, len(a.columns)), compute: make([]sql.Expression, len(a.columns))}
+func (a *alteration) copier(x *table, e *editor) (*copier, error) {
+	c := &copier{a: a, x: x, e: e, values: make([]any, len(a.columns)), convert: make([]sql.Expression, len(a.columns)), compute: make([]sql.Expression, len(a.columns))}
 	for i := range a.columns {
 		n := &a.columns[i]
 		t := x.schema.Schema[i].Type
 		switch {
+		case n.gen != "": // the editor computes it
 		case n.from >= 0:
 			was := a.t.schema.Schema[n.from]
 			if !keeps(was.Type, a.t.def.columns[n.from].digits, t, n.digits) {
@@ -406,7 +413,7 @@ func (a *alteration) copier(x *table) (*copier, error) {
 func (a *alteration) computing(c *copier) error {
 	for i := range a.columns {
 		n := &a.columns[i]
-		if n.from >= 0 || !n.computed || n.auto || !n.hasDef {
+		if n.from >= 0 || !n.computed || n.auto || n.gen != "" || !n.hasDef {
 			continue
 		}
 		all, err := a.s.plannedExpressions(a.ctx, c.x.database, c.x.t.Name, []string{n.def})
@@ -447,6 +454,9 @@ func (c *copier) row(was sql.Row) (sql.Row, error) {
 		if r[auto], err = c.auto(r[auto]); err != nil {
 			return nil, err
 		}
+	}
+	if err := c.e.generate(a.ctx, r); err != nil {
+		return nil, err
 	}
 	for i := range a.columns {
 		if n := &a.columns[i]; r[i] == nil && !n.nullable {

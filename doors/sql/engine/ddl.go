@@ -290,11 +290,19 @@ func (s *Session) createTable(ctx *sql.Context, tx *txn.Tx, st *Statement, a *sq
 	if err := judgeConstraints(name, a.TableSpec); err != nil { // before the library, which has other words
 		return err
 	}
+	for _, c := range a.TableSpec.Columns {
+		if err := judgeGeneratedSpec(c); err != nil {
+			return err
+		}
+	}
 	create, err := s.planned(ctx, collated(a, databaseCollation(d.Definition)), st.Text)
 	if err != nil {
 		return err
 	}
 	def, next, err := s.definitionOf(ctx, create, databaseName, name, a.TableSpec)
+	if err == nil {
+		err = s.judgeExpressions(ctx, def, databaseName, name)
+	}
 	if err != nil {
 		return err
 	}
@@ -308,7 +316,7 @@ func (s *Session) createTable(ctx *sql.Context, tx *txn.Tx, st *Statement, a *sq
 
 // planned is what the library makes of a CREATE TABLE.
 func (s *Session) planned(ctx *sql.Context, a *sqlparser.DDL, text string) (*plan.CreateTable, error) {
-	node, flags, err := planbuilder.New(ctx, s.e.sql.Analyzer.Catalog, nil).BindOnly(plainTimes(a), text, nil)
+	node, flags, err := planbuilder.New(ctx, s.e.sql.Analyzer.Catalog, nil).BindOnly(ungenerated(plainTimes(a)), text, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -421,6 +429,9 @@ func (s *Session) definitionOf(ctx *sql.Context, create *plan.CreateTable, datab
 	if err := def.checksOf(table, spec); err != nil {
 		return nil, 0, err
 	}
+	if err := def.judgeGenerated(); err != nil {
+		return nil, 0, err
+	}
 	if err := s.foreignOf(def, databaseName, table, spec, schema.Schema, false); err != nil {
 		return nil, 0, err
 	}
@@ -451,6 +462,9 @@ func definedColumn(planned *sql.Column, spec *sqlparser.ColumnDefinition) (n col
 	}
 	if e := spec.Type.OnUpdate; e != nil {
 		n.onUpdate = sqlparser.String(e)
+	}
+	if e := spec.Type.GeneratedExpr; e != nil {
+		n.gen, n.stored = sqlparser.String(bare(e)), bool(spec.Type.Stored)
 	}
 	return n, nil
 }

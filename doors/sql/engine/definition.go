@@ -14,7 +14,7 @@ import (
 )
 
 // definitionVersion is the first byte of a table's definition, and constrainedVersion that of one with constraints, which a build before refuses. That of
-// one with places or of a copy is placedVersion: it is in no log below sqlpart.PlacesLevel.
+// one with places or generated columns, or of a copy, is placedVersion: it is in no log below sqlpart.PlacesLevel.
 const (
 	definitionVersion  = 1
 	constrainedVersion = 2
@@ -60,6 +60,8 @@ type column struct {
 	comment   string
 	collation sql.CollationID // of a text
 	digits    int             // behind the point of a TIME
+	gen       string          // the expression of a generated column; "": it is none
+	stored    bool            // of a generated one: STORED, and not VIRTUAL. Rows have the values of both.
 }
 
 // keyPart is a column of a key.
@@ -83,13 +85,15 @@ const (
 	flagDefault
 	flagOnUpdate
 	flagDigits
+	flagGenerated // of placedVersion
+	flagStored    // of placedVersion
 )
 
 // append encodes the definition. docs/formats/sql.md has the table of its bytes.
 func (d *definition) append(b []byte) []byte {
 	version := byte(definitionVersion)
 	switch {
-	case d.places != nil || d.copyOf != 0:
+	case d.places != nil || d.copyOf != 0 || d.generates():
 		version = placedVersion
 	case len(d.checks)+len(d.foreign) > 0:
 		version = constrainedVersion
@@ -102,7 +106,7 @@ func (d *definition) append(b []byte) []byte {
 		c := &d.columns[i]
 		flags := uint64(0)
 		for bit, on := range map[uint64]bool{flagNullable: c.nullable, flagAuto: c.auto, flagDefault: c.hasDef, flagOnUpdate: c.onUpdate != "",
-			flagDigits: c.digits > 0} {
+			flagDigits: c.digits > 0, flagGenerated: c.gen != "", flagStored: c.stored} {
 			if on {
 				flags |= bit
 			}
@@ -119,6 +123,9 @@ func (d *definition) append(b []byte) []byte {
 		}
 		if c.digits > 0 {
 			b = binary.AppendUvarint(b, uint64(c.digits))
+		}
+		if c.gen != "" {
+			b = wire.AppendBytes(b, c.gen)
 		}
 		b = wire.AppendBytes(b, c.comment)
 	}
@@ -173,7 +180,7 @@ func (d *definition) decodePlaces(r *wire.Reader) {
 	d.copyOf = r.Uvarint()
 	n := r.Uvarint()
 	if n == 0 {
-		if d.copyOf == 0 {
+		if d.copyOf == 0 && !d.generates() {
 			r.Fail(ErrDefinition)
 		}
 		return
@@ -308,6 +315,11 @@ func decodeDefinition(b []byte) (*definition, error) {
 				return nil, ErrDefinition
 			}
 		}
+		if flags&flagGenerated != 0 {
+			if c.gen, c.stored = r.Text(), flags&flagStored != 0; c.gen == "" || b[0] != placedVersion {
+				return nil, ErrDefinition
+			}
+		}
 		c.comment = r.Text()
 		d.columns = append(d.columns, c)
 	}
@@ -371,6 +383,9 @@ func (d *definition) schema(database, table string) (sql.PrimaryKeySchema, error
 		}
 		if c.hasDef {
 			s[i].Default = sql.NewUnresolvedColumnDefaultValue(c.def)
+		}
+		if c.gen != "" { // the planner gives it no value: who writes the row does
+			s[i].Nullable, s[i].Extra = true, c.generatedWords()
 		}
 		if c.onUpdate != "" {
 			s[i].OnUpdate = sql.NewUnresolvedColumnDefaultValue(c.onUpdate)

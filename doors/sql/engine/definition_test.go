@@ -56,6 +56,8 @@ func placed() *definition {
 	d := sample()
 	d.first = 2
 	d.places = []rowPlace{{column: 0}, {column: -1, kind: row.KindText}, {column: 2, initial: []byte{2}}, {column: -1, kind: row.KindVarint}, {column: 1}}
+	d.columns = append(d.columns, column{name: "twice", typ: "int", nullable: true, gen: "id * 2", stored: true}, column{name: "once", typ: "int", gen: "id"})
+	d.places = append(d.places, rowPlace{column: 3}, rowPlace{column: 4, initial: []byte{2}})
 	return d
 }
 

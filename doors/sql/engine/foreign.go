@@ -144,6 +144,11 @@ func (s *Session) foreignOf(d *definition, databaseName, table string, spec *sql
 			if (f.onDelete == actionSetNull || f.onUpdate == actionSetNull) && !d.columns[at].nullable {
 				return wire.Errorf(1830, "Column '%s' cannot be NOT NULL: needed in a foreign key constraint '%s' SET NULL", d.columns[at].name, f.name)
 			}
+			if d.columns[at].gen != "" {
+				if err := judgeForeignGenerated(&f, &d.columns[at]); err != nil {
+					return err
+				}
+			}
 			f.columns = append(f.columns, at)
 			f.parentColumns = append(f.parentColumns, fk.ReferencedColumns[i].Lowered())
 		}
@@ -154,6 +159,22 @@ func (s *Session) foreignOf(d *definition, databaseName, table string, spec *sql
 			return err
 		}
 		d.foreign = append(d.foreign, f)
+	}
+	return nil
+}
+
+// judgeForeignGenerated refuses a foreign key of a generated column whose actions would write it. Errors: 3104, 3733.
+func judgeForeignGenerated(f *foreignDef, c *column) error {
+	if !c.stored {
+		return wire.Errorf(3733, "Foreign key '%s' uses virtual column '%s' which is not supported.", f.name, c.name)
+	}
+	for _, x := range []struct {
+		on   string
+		what action
+	}{{"ON DELETE", f.onDelete}, {"ON UPDATE", f.onUpdate}} {
+		if x.what == actionSetNull || x.what == actionCascade && x.on == "ON UPDATE" {
+			return wire.Errorf(3104, "Cannot define foreign key with %s %s clause on a generated column.", x.on, actionWords[x.what])
+		}
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ var refusedStarts = [][]string{
 var refusedAnywhere = [][]string{
 	{"procedure", "analyse"}, {"high_priority"}, {"low_priority"}, {"delayed"}, {"sql_calc_found_rows"},
 	{"with", "rollup"}, {"row_format"}, {"key_block_size"}, {"data", "directory"}, {"index", "directory"}, {"encryption"}, {"tablespace"},
-	{"fulltext"}, {"spatial"}, {"generated", "always"}, {"invisible"},
+	{"fulltext"}, {"spatial"}, {"invisible"},
 }
 
 // refusedWords looks for what is refused on the words of a statement, before it is parsed. Words in texts, names in quotes and comments do not count.
@@ -302,8 +302,6 @@ func judgeSpec(t *sqlparser.TableSpec) error {
 	}
 	for _, c := range t.Columns {
 		switch {
-		case c.Type.GeneratedExpr != nil:
-			return refused("a generated column")
 		case c.Type.ForeignKeyDef != nil:
 			return refused("REFERENCES")
 		case c.Type.SRID != nil:
