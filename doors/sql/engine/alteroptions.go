@@ -28,7 +28,11 @@ type enforcing struct {
 // optionsOf reads the clauses of an ALTER TABLE. Errors: 1221, 1235.
 func (s *Session) optionsOf(clauses []*sqlparser.DDL, text string) (o alterOptions, err error) {
 	o.converts, o.enforced = map[int]bool{}, map[int]*enforcing{}
-	all := clausesOf(text, s.Mode().AnsiQuotes())
+	ansi := s.Mode().AnsiQuotes()
+	if o.ofIndex(text, ansi) {
+		return o, o.judge()
+	}
+	all := clausesOf(definingClauses(text, ansi), ansi)
 	for i, c := range clauses {
 		var words []sign
 		if i < len(all) {
@@ -42,10 +46,151 @@ func (s *Session) optionsOf(clauses []*sqlparser.DDL, text string) (o alterOptio
 			return o, err
 		}
 	}
+	return o, o.judge()
+}
+
+func (o *alterOptions) judge() error {
 	if o.algorithm == "instant" && o.lock != "" {
-		return o, wire.Errorf(1221, "Incorrect usage of ALGORITHM=INSTANT and LOCK=NONE/SHARED/EXCLUSIVE")
+		return wire.Errorf(1221, "Incorrect usage of ALGORITHM=INSTANT and LOCK=NONE/SHARED/EXCLUSIVE")
 	}
-	return o, nil
+	return nil
+}
+
+// ofIndex reads the options of CREATE INDEX and DROP INDEX. It reports whether the statement is one of these.
+func (o *alterOptions) ofIndex(text string, ansi bool) bool {
+	s := &signs{text: text, ansi: ansi}
+	s.next()
+	if !s.word("create", "drop") {
+		return false
+	}
+	for _, x := range s.indexOptions() {
+		switch x.name {
+		case "algorithm":
+			o.algorithm, o.anew = x.value, x.value == "copy"
+		default:
+			o.lock = x.value
+		}
+	}
+	return true
+}
+
+// indexOption is ALGORITHM or LOCK of CREATE INDEX and DROP INDEX.
+type indexOption struct {
+	name, value string // in small letters; "": default
+	from, to    int    // where it stands
+}
+
+// indexOptions finds the options behind the table and its columns.
+func (s *signs) indexOptions() (all []indexOption) {
+	depth, on := 0, false
+	for s.now.text != "" || s.now.quoted {
+		switch {
+		case s.now.quoted:
+		case s.now.text == "(":
+			depth++
+		case s.now.text == ")":
+			depth--
+		case s.now.text == "on" && depth == 0 && !on:
+			s.next()
+			s.tableName()
+			on = true
+			continue
+		case on && depth == 0 && (s.now.text == "algorithm" || s.now.text == "lock"):
+			x := indexOption{name: s.now.text, from: s.now.at}
+			s.next()
+			s.word("=")
+			if x.value = s.now.text; x.value == "default" {
+				x.value = ""
+			}
+			x.to = s.now.at + len(s.now.text)
+			all = append(all, x)
+		}
+		s.next()
+	}
+	return all
+}
+
+// definingClauses writes what MySQL's grammar has and the parser's has not in the parser's words: several columns in the brackets of one ADD, and options of
+// CREATE INDEX and DROP INDEX, which are taken out.
+func definingClauses(text string, ansi bool) string {
+	s := &signs{text: text, ansi: ansi}
+	s.next()
+	switch {
+	case s.word("alter"):
+		s.word("ignore", "online")
+		if s.word("table") {
+			return s.columnLists()
+		}
+	case s.word("create", "drop"):
+		if s.word("unique"); s.word("index") {
+			var out strings.Builder
+			copied := 0
+			for _, x := range s.indexOptions() {
+				out.WriteString(text[copied:x.from])
+				copied = x.to
+			}
+			return out.String() + text[copied:]
+		}
+	}
+	return text
+}
+
+// columnLists writes each ADD of several columns as one ADD for each.
+func (s *signs) columnLists() string {
+	s.tableName()
+	var out strings.Builder
+	copied, depth, first := 0, 0, true // first: a clause begins
+	for s.now.text != "" || s.now.quoted {
+		if first && depth == 0 && s.word("add") {
+			s.word("column")
+			if s.now.text == "(" && !s.now.quoted {
+				out.WriteString(s.text[copied:s.now.at])
+				s.next()
+				copied = s.columnList(&out)
+			}
+			first = false
+			continue
+		}
+		first = false
+		if !s.now.quoted {
+			switch s.now.text {
+			case "(":
+				depth++
+			case ")":
+				depth--
+			case ",":
+				first = depth == 0
+			}
+		}
+		s.next()
+	}
+	return out.String() + s.text[copied:]
+}
+
+// columnList writes the rest of a list whose first sign stands there, and returns where the list ends. A key or a constraint may stand in it too.
+func (s *signs) columnList(out *strings.Builder) int {
+	from, depth := s.now.at, 0
+	for s.now.text != "" || s.now.quoted {
+		sign := s.now
+		if sign.quoted {
+			sign.text = ""
+		}
+		switch {
+		case sign.text == "(":
+			depth++
+		case sign.text == ")" && depth > 0:
+			depth--
+		case sign.text == ")":
+			out.WriteString(s.text[from:sign.at])
+			s.next()
+			return sign.at + 1
+		case sign.text == "," && depth == 0:
+			out.WriteString(s.text[from:sign.at] + ", ADD ")
+			from = sign.at + 1
+		}
+		s.next()
+	}
+	return from
 }
 
 // saysNothing reports whether the parser tells nothing of a clause.
