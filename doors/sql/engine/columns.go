@@ -404,27 +404,33 @@ func (a *alteration) arrange([]*sqlparser.DDL) error {
 	return a.fill(to, same)
 }
 
-// moveKeys has the keys name the columns by their new places. A column that goes is taken out of them; a key without columns goes too.
+// moveKeys has the keys name the columns by their new places. A column that goes is taken out of them, unless another one comes in its name; a key without
+// columns goes too.
 func (a *alteration) moveKeys(to []int) {
-	moved := func(parts []keyPart) []keyPart {
-		var all []keyPart
+	moved := func(parts []keyPart) (all []keyPart, same bool) {
+		same = true
 		for _, p := range parts {
-			if to[p.column] >= 0 {
-				all = append(all, keyPart{column: to[p.column], prefix: p.prefix})
+			if i := to[p.column]; i >= 0 {
+				all = append(all, keyPart{column: i, prefix: p.prefix})
+				continue
+			}
+			same = false
+			if i := a.columnNamed(a.t.def.columns[p.column].name); i >= 0 && a.columns[i].from < 0 {
+				all = append(all, keyPart{column: i, prefix: p.prefix})
 			}
 		}
-		return all
+		return all, same
 	}
-	primary := moved(a.def.primary)
-	if len(primary) != len(a.def.primary) {
+	primary, same := moved(a.def.primary)
+	if !same {
 		a.anew = true
 		a.emptied = append(a.emptied, "PRIMARY")
 	}
 	a.def.primary = primary
 	var kept []indexDef
 	for _, x := range a.def.indexes {
-		parts := moved(x.parts)
-		if len(parts) != len(x.parts) {
+		parts, same := moved(x.parts)
+		if !same {
 			a.indexes = slices.DeleteFunc(a.indexes, func(p sqlpart.Index) bool { return p.ID == x.id })
 			a.emptied = append(a.emptied, x.name)
 			if len(parts) == 0 {

@@ -467,6 +467,9 @@ func (c *copier) row(was sql.Row) (sql.Row, error) {
 				}
 				return nil, wire.Errorf(1292, "Incorrect %s value: '%s' for column '%s' at row %d", kind, zero, n.name, a.s.row)
 			}
+			if a.typed {
+				return nil, wire.Errorf(1265, "Data truncated for column '%s' at row %d", n.name, a.s.row)
+			}
 			return nil, nullValue
 		}
 	}
