@@ -489,6 +489,11 @@ func (a *alteration) fill(to []int, same bool) error {
 			}
 			if old.nullable && !c.nullable {
 				a.notNull = append(a.notNull, i)
+				for _, f := range a.def.foreign {
+					if (f.onDelete == actionSetNull || f.onUpdate == actionSetNull) && slices.Contains(f.columns, i) {
+						return wire.Errorf(1830, "Column '%s' cannot be NOT NULL: needed in a foreign key constraint '%s' SET NULL", c.name, f.name)
+					}
+				}
 			}
 		}
 	}

@@ -184,6 +184,9 @@ func (a *alteration) raiseAuto(tx *txn.Tx) error {
 // copyTable writes the rows into a copy of the table, which takes its place.
 func (s *Session) copyTable(ctx *sql.Context, tx *txn.Tx, a *alteration) error {
 	t := a.t.t
+	if s.locked != nil { // they are locked by their ids, and a copy has another one
+		return wire.Errorf(1192, "Can't execute the given command because you have active locked tables or an active transaction")
+	}
 	if err := tx.ShareTable(t.ID, t.Version, s.TableWait()); err != nil {
 		return err
 	}
