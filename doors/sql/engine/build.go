@@ -26,10 +26,7 @@ func (s *Session) own(databaseName, name string) (*sqlmachine.Table, error) {
 	}
 	find := func() *sqlmachine.Table {
 		s.cat = nil
-		if d := s.catalogue().Database(nameOf(databaseName)); d != nil {
-			return d.Table(nameOf(name))
-		}
-		return nil
+		return tableOf(s.catalogue().Database(nameOf(databaseName)), nameOf(name))
 	}
 	for t := find(); t != nil; {
 		if err := s.mayUseLocked(nameOf(databaseName), nameOf(name), lock.Exclusive); err != nil {
@@ -65,6 +62,12 @@ type goal struct {
 	database *sqlmachine.Database // of the table from then on
 	name     string
 	indexes  []sqlpart.Index
+	// from has of each column the place that it has in the table now, -1 of a new one. Nil: all columns stay where they are.
+	from []int
+	// judge judges the rows that are there, with indexes built, before the goal is reached. The table stays as it is from then on. Nil: there is nothing to judge.
+	judge func(t *sqlmachine.Table) error
+	// nextAuto of the table; 0: it stays.
+	nextAuto uint64
 }
 
 // alter gives a table another definition in a moment in which nobody else uses it, and returns the table as it is then.
@@ -75,7 +78,7 @@ func (s *Session) alter(tx *txn.Tx, t *sqlmachine.Table, to goal, wait txn.Wait)
 		return nil, err
 	}
 	slices.SortFunc(to.indexes, func(a, b sqlpart.Index) int { return int(a.ID) - int(b.ID) })
-	c := sqlpart.Change{Verb: sqlpart.AlterTable, Object: t.ID, Version: t.Version, Database: t.Database, Name: t.Name, Definition: to.def.append(nil), Indexes: to.indexes}
+	c := sqlpart.Change{Verb: sqlpart.AlterTable, Object: t.ID, Version: t.Version, Database: t.Database, Name: t.Name, Definition: to.def.append(nil), Indexes: to.indexes, NextAuto: to.nextAuto}
 	if to.database != nil {
 		c.Database, c.Name = to.database.ID, to.name
 	}
@@ -90,6 +93,23 @@ func (s *Session) alter(tx *txn.Tx, t *sqlmachine.Table, to goal, wait txn.Wait)
 	return &altered, nil
 }
 
+// goesOn reports whether another leader can reach the goal. It cannot where rows are judged by what the statement alone knows, or where the next value of
+// AUTO_INCREMENT was drawn from rows that others go on writing between the terms: then the indexes are dropped.
+func (g *goal) goesOn() bool { return g.judge == nil && g.nextAuto == 0 }
+
+// before is an index of the goal with the columns where they are now. Each of them is there.
+func (g *goal) before(x *indexDef) indexDef {
+	n := *x
+	if g.from == nil {
+		return n
+	}
+	n.parts = slices.Clone(n.parts)
+	for i := range n.parts {
+		n.parts[i].column = g.from[n.parts[i].column]
+	}
+	return n
+}
+
 // cleanWait is for how long a statement that was ended waits to take back what it has begun. The next statement that defines, and the next leader, do it where
 // that is not enough.
 const cleanWait = time.Second
@@ -98,10 +118,10 @@ const cleanWait = time.Second
 // changes meanwhile, the next one goes on (resume.go).
 func (s *Session) build(ctx *sql.Context, tx *txn.Tx, databaseName string, t *sqlmachine.Table, was *definition, to goal) error {
 	meanwhile, states, fresh := was.copy(), slices.Clone(t.Indexes), 0
-	for _, x := range to.def.indexes {
-		if x.id > was.lastIndex {
+	for i := range to.def.indexes {
+		if x := &to.def.indexes[i]; x.id > was.lastIndex {
 			fresh++
-			meanwhile.indexes = append(meanwhile.indexes, x)
+			meanwhile.indexes = append(meanwhile.indexes, to.before(x))
 			states = append(states, sqlpart.Index{ID: x.id, State: sqlpart.Building})
 		}
 	}
@@ -114,9 +134,13 @@ func (s *Session) build(ctx *sql.Context, tx *txn.Tx, databaseName string, t *sq
 	if err != nil {
 		return err
 	}
-	noted := false
-	if err = tx.WriteNotes(building, map[txn.Note][]byte{txn.GoalNote: to.note(building.Version), txn.PlaceNote: nil}); err == nil {
-		noted = true
+	noted := to.goesOn()
+	if noted {
+		if err = tx.WriteNotes(building, map[txn.Note][]byte{txn.GoalNote: to.note(building.Version), txn.PlaceNote: nil}); err != nil {
+			noted = false
+		}
+	}
+	if err == nil {
 		_, err = s.finish(ctx, tx, databaseName, building, to, progress{})
 	}
 	switch {
@@ -155,7 +179,6 @@ func (s *Session) finish(ctx *sql.Context, tx *txn.Tx, databaseName string, buil
 			return nil, err
 		}
 	}
-	s.say("altering table")
 	reached, err := s.reach(tx, building, to)
 	if err == nil {
 		_ = tx.WriteNotes(reached, map[txn.Note][]byte{txn.GoalNote: nil, txn.PlaceNote: nil}) // they say nothing of a later version
@@ -163,8 +186,14 @@ func (s *Session) finish(ctx *sql.Context, tx *txn.Tx, databaseName string, buil
 	return reached, err
 }
 
-// reach makes the table what the goal says.
+// reach makes the table what the goal says, if its rows keep to that.
 func (s *Session) reach(tx *txn.Tx, t *sqlmachine.Table, to goal) (*sqlmachine.Table, error) {
+	if to.judge != nil {
+		if err := to.judge(t); err != nil {
+			return nil, err
+		}
+	}
+	s.say("altering table")
 	return s.alter(tx, t, to, s.TableWait())
 }
 

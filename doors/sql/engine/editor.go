@@ -20,7 +20,8 @@ type editor struct {
 	replaces bool   // the statement is REPLACE
 	removed  uint64 // rows that it has deleted for the one that it inserts next
 
-	checks []sql.Expression // of the table; nil: not planned yet
+	checks    []sql.Expression // of the table; nil: not planned yet
+	generated []sql.Expression // of the table's generated columns, in their order; nil: not planned yet
 
 	cascaded *foreignDef // whose action the editor carries out; nil: a statement's
 	depth    int         // of actions
@@ -107,6 +108,9 @@ func (e *editor) Insert(ctx *sql.Context, r sql.Row) error {
 	}
 	if e.t.auto >= 0 {
 		e.t.given(ctx, tx, r[e.t.auto])
+	}
+	if err := e.generate(ctx, r); err != nil {
+		return err
 	}
 	if err := e.t.weighable(r); err != nil {
 		return err
@@ -310,6 +314,9 @@ func (e *editor) wrote(r sql.Row) {
 
 func (e *editor) update(ctx *sql.Context, tx *txn.Tx, was, r sql.Row) error {
 	t := e.t
+	if err := e.generate(ctx, r); err != nil {
+		return err
+	}
 	if err := t.weighable(r); err != nil {
 		return err
 	}

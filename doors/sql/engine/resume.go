@@ -141,7 +141,7 @@ type Resumed struct {
 	Done func(table string, err error)
 }
 
-// Clean goes on with the builds that a leader before has left, one after the other, and drops the indexes of which nothing more is known. The door calls it in
+// Clean goes on with the builds that a leader before has left, one after the other, and drops the indexes of which nothing more is known, and tables that are half copied. The door calls it in
 // each term, beside the clients: no statement reads such an index, and who builds one has its definition locked. Errors: those of begin; ErrTermOver and
 // ErrUnknown of txn; those of the store. A second call goes on where the first has ended.
 func (e *Engine) Clean(begin func() (*txn.Tx, error), to Resumed) error {
@@ -150,7 +150,12 @@ func (e *Engine) Clean(begin func() (*txn.Tx, error), to Resumed) error {
 		table    uint64
 		tx       *txn.Tx
 	}
+	type leftCopy struct {
+		database string
+		*sqlmachine.Table
+	}
 	var all []found
+	var copies []leftCopy
 	defer func() {
 		for _, f := range all {
 			f.tx.Rollback()
@@ -158,6 +163,10 @@ func (e *Engine) Clean(begin func() (*txn.Tx, error), to Resumed) error {
 	}()
 	for _, d := range e.opt.Catalogue().Databases() {
 		for _, t := range d.Tables() {
+			if isCopy(t.Name) {
+				copies = append(copies, leftCopy{d.Name, t})
+				continue
+			}
 			if !leftHalfBuilt(t) {
 				continue
 			}
@@ -174,6 +183,11 @@ func (e *Engine) Clean(begin func() (*txn.Tx, error), to Resumed) error {
 	}
 	for _, f := range all {
 		if err := e.resume(f.database, f.table, f.tx, to); err != nil {
+			return err
+		}
+	}
+	for _, t := range copies {
+		if err := e.dropLeftCopy(t.database, t.Table, begin); err != nil {
 			return err
 		}
 	}
