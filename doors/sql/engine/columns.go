@@ -497,10 +497,31 @@ func (a *alteration) fill(to []int, same bool) error {
 			}
 		}
 	}
+	if a.anew {
+		a.def.wholeKeys(is.Schema)
+	}
 	if same {
 		return nil
 	}
 	return a.place(to, is.Schema)
+}
+
+// wholeKeys takes prefixes out of keys that are as long as their columns have become.
+func (d *definition) wholeKeys(schema sql.Schema) {
+	whole := func(parts []keyPart) []keyPart {
+		parts = slices.Clone(parts)
+		for i, p := range parts {
+			t, ok := schema[p.column].Type.(sql.StringType)
+			if ok && !types.IsTextBlob(t) && int64(p.prefix) >= t.MaxCharacterLength() {
+				parts[i].prefix = 0
+			}
+		}
+		return parts
+	}
+	d.primary = whole(d.primary)
+	for i := range d.indexes {
+		d.indexes[i].parts = whole(d.indexes[i].parts)
+	}
 }
 
 // computed reports whether each row that is there gets a value of its own in a new column, or none that a definition could have.
