@@ -404,6 +404,9 @@ func (a *alteration) arrange([]*sqlparser.DDL) error {
 	return a.fill(to, same)
 }
 
+// lastIndexID is the largest id that an index of a table may get. Ids are never given again.
+const lastIndexID = sqlpart.MaxIndexID - 1
+
 // moveKeys has the keys name the columns by their new places. A column that goes is taken out of them, unless another one comes in its name; a key without
 // columns goes too.
 func (a *alteration) moveKeys(to []int) {
@@ -438,6 +441,7 @@ func (a *alteration) moveKeys(to []int) {
 			}
 			a.def.lastIndex++
 			x.id = a.def.lastIndex
+			a.anew = a.anew || x.id >= lastIndexID // a copy numbers them from 1
 			a.indexes = append(a.indexes, sqlpart.Index{ID: x.id, State: sqlpart.Public})
 		}
 		x.parts = parts
