@@ -57,8 +57,8 @@ type Session struct {
 	settings string // settingsKey; "": a variable was set
 	checks   map[checkKey][]sql.Expression
 	computed map[checkKey][]sql.Expression // of generated columns
-	altered  *table      // stands in for the table of its name, because a statement defines it and rows are judged by it; nil: none does
-	violated *wire.Error // of the foreign key that was violated last; nil: none was
+	altered  *table                        // stands in for the table of its name, because a statement defines it and rows are judged by it; nil: none does
+	violated *wire.Error                   // of the foreign key that was violated last; nil: none was
 
 	seen *sqlmachine.Catalogue // when the transaction's snapshot was opened; nil: it has none
 }
