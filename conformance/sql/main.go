@@ -90,11 +90,13 @@ func run(s *suite, table string) error {
 	if !s.quick {
 		s.do("kills of a loaded server", s.killsLoaded)
 		s.do("rolling upgrade and back", s.fromBuildBefore)
+		s.do("columns over a change of builds", s.columnsOverBuilds)
 	}
 	s.do("an index built under oltp_write_only", s.besideWrites)
 	s.do("an index built while leaders are killed", s.indexOverKills)
 	s.do("800,000 rows changed and 1,000,000 indexed beside small statements", s.besideLarge)
 	s.do("leaders killed while 800,000 rows are staged or move", s.killedMoving)
+	s.do("kills while a table is copied", s.killsOfCopies)
 	s.do("64 kv clients beside sysbench prepare", s.besidePrepare)
 	s.do("a large result read at 1 MiB/s", s.slowReader)
 	s.do("restore from a snapshot", s.fromSnapshot)

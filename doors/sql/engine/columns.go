@@ -404,6 +404,9 @@ func (a *alteration) arrange([]*sqlparser.DDL) error {
 	return a.fill(to, same)
 }
 
+// lastIndexID is the largest id that an index of a table may get. Ids are never given again.
+const lastIndexID = sqlpart.MaxIndexID - 1
+
 // moveKeys has the keys name the columns by their new places. A column that goes is taken out of them, unless another one comes in its name; a key without
 // columns goes too.
 func (a *alteration) moveKeys(to []int) {
@@ -438,6 +441,7 @@ func (a *alteration) moveKeys(to []int) {
 			}
 			a.def.lastIndex++
 			x.id = a.def.lastIndex
+			a.anew = a.anew || x.id >= lastIndexID // a copy numbers them from 1
 			a.indexes = append(a.indexes, sqlpart.Index{ID: x.id, State: sqlpart.Public})
 		}
 		x.parts = parts
@@ -497,10 +501,31 @@ func (a *alteration) fill(to []int, same bool) error {
 			}
 		}
 	}
+	if a.anew {
+		a.def.wholeKeys(is.Schema)
+	}
 	if same {
 		return nil
 	}
 	return a.place(to, is.Schema)
+}
+
+// wholeKeys takes prefixes out of keys that are as long as their columns have become.
+func (d *definition) wholeKeys(schema sql.Schema) {
+	whole := func(parts []keyPart) []keyPart {
+		parts = slices.Clone(parts)
+		for i, p := range parts {
+			t, ok := schema[p.column].Type.(sql.StringType)
+			if ok && !types.IsTextBlob(t) && int64(p.prefix) >= t.MaxCharacterLength() {
+				parts[i].prefix = 0
+			}
+		}
+		return parts
+	}
+	d.primary = whole(d.primary)
+	for i := range d.indexes {
+		d.indexes[i].parts = whole(d.indexes[i].parts)
+	}
 }
 
 // computed reports whether each row that is there gets a value of its own in a new column, or none that a definition could have.

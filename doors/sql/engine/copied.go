@@ -197,11 +197,11 @@ func (s *Session) copyTable(ctx *sql.Context, tx *txn.Tx, a *alteration) error {
 			return err
 		}
 	}
+	a.numberIndexes()
 	def := a.def.copy()
 	def.first, def.places = 0, nil
 	final := def.append(nil)
 	def.copyOf = t.ID
-	slices.SortFunc(a.indexes, func(x, y sqlpart.Index) int { return int(x.ID) - int(y.ID) })
 	y := tx.Beside()
 	_, err := change(y, sqlpart.Change{Verb: sqlpart.CreateTable, Database: t.Database, Name: copyName(t.ID), Definition: def.append(nil), Indexes: a.indexes})
 	y.Rollback()
@@ -229,6 +229,16 @@ func (s *Session) copyTable(ctx *sql.Context, tx *txn.Tx, a *alteration) error {
 		return errors.Join(err, e)
 	}
 	return err
+}
+
+// numberIndexes gives the indexes of a copy, which has had no others, the first ids that there are.
+func (a *alteration) numberIndexes() {
+	a.indexes = make([]sqlpart.Index, len(a.def.indexes))
+	for i := range a.def.indexes {
+		id := uint64(i + 1)
+		a.def.indexes[i].id, a.indexes[i] = id, sqlpart.Index{ID: id, State: sqlpart.Public}
+	}
+	a.def.lastIndex = uint64(len(a.def.indexes))
 }
 
 // swap drops a table and has its copy take its place, in a moment in which nobody uses it.

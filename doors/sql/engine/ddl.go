@@ -9,6 +9,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/plan"
 	"github.com/dolthub/go-mysql-server/sql/planbuilder"
+	"github.com/dolthub/go-mysql-server/sql/types"
 	"github.com/dolthub/vitess/go/vt/sqlparser"
 
 	"github.com/holdfastdb/holdfast/core/entry"
@@ -486,7 +487,7 @@ func (d *definition) judgeTypes(planned sql.Schema) error {
 	return err
 }
 
-// judgeKeys judges the lengths of all keys. Error: 1071.
+// judgeKeys judges the types and lengths of all keys. Errors: 1071, 1170, 3152.
 func (d *definition) judgeKeys(ctx *sql.Context, schema sql.Schema) error {
 	all := [][]keyPart{d.primary}
 	for i := range d.indexes {
@@ -495,6 +496,12 @@ func (d *definition) judgeKeys(ctx *sql.Context, schema sql.Schema) error {
 	for _, parts := range all {
 		size := uint32(0)
 		for _, p := range parts {
+			switch t := schema[p.column].Type; {
+			case types.IsJSON(t):
+				return wire.Errorf(3152, "JSON column '%s' supports indexing only via generated columns on a specified JSON path.", schema[p.column].Name)
+			case p.prefix == 0 && types.IsTextBlob(t):
+				return wire.Errorf(1170, "BLOB/TEXT column '%s' used in key specification without a key length", schema[p.column].Name)
+			}
 			n := schema[p.column].Type.MaxTextResponseByteLength(ctx)
 			if p.prefix > 0 {
 				n = uint32(p.prefix) * 4
