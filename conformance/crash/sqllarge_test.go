@@ -25,6 +25,9 @@ func TestLargeTransactionsOverKills(t *testing.T) {
 	t.Run("three members", func(t *testing.T) { largeOverKills(t, 3, count("LARGE_MEMBERS_ROUNDS", 1, 20)) })
 }
 
+// stagedMost is how long rows may be staged behind the start of a member that was killed. The long run judges it.
+const stagedMost = 10 * time.Second
+
 // largeRows are more than 4 MiB with their entries.
 const largeRows = 24_000
 
@@ -144,7 +147,7 @@ func largeOverKills(t *testing.T, members, rounds int) {
 	}()
 	r := rng(t)
 	known, whole, none, answered := 0, 0, 0, 0
-	took := 500 * time.Millisecond
+	took, gone := 500*time.Millisecond, time.Duration(0)
 	for round := range rounds + 1 {
 		var victim *proctest.Node
 		for _, n := range w.c.Nodes {
@@ -209,6 +212,7 @@ func largeOverKills(t *testing.T, members, rounds int) {
 		if err := w.c.WaitReady(); err != nil { // a member that begins has no metrics yet
 			t.Fatal(err)
 		}
+		ready := time.Now()
 		wait.Until(t, "nothing is staged", func() bool {
 			staged, found := 0.0, false
 			for _, n := range w.c.Nodes {
@@ -217,6 +221,7 @@ func largeOverKills(t *testing.T, members, rounds int) {
 			}
 			return found && staged == 0
 		})
+		gone = max(gone, time.Since(ready))
 	}
 	w.on(func(ctx context.Context, c *sql.Conn) error {
 		var table, op, kind, text string
@@ -228,7 +233,11 @@ func largeOverKills(t *testing.T, members, rounds int) {
 		}
 		return nil
 	})
-	t.Logf("%d kills: %d transactions whole, %d of them answered, %d not there; one takes %v, and readers have looked %d times", rounds, whole, answered, none, took.Round(time.Millisecond), looks)
+	t.Logf("%d kills: %d transactions whole, %d of them answered, %d not there; one takes %v, and readers have looked %d times; what was staged is gone %v behind the start at most", rounds, whole, answered, none,
+		took.Round(time.Millisecond), looks, gone.Round(time.Millisecond))
+	if long && gone > stagedMost {
+		t.Errorf("rows are staged %v behind the start, and %v is allowed", gone, stagedMost)
+	}
 	if long && (whole == answered || none == 0) {
 		t.Error("no kill has come between a commit and its answer, or before a commit")
 	}

@@ -91,7 +91,7 @@ var doors = []door{
 			{name: "sysbench, clients, kills", args: []string{"build/sql"}},
 			{name: "random scripts of several sessions beside MariaDB", args: []string{"build/sqldiff"}},
 			{name: "20,000 executions with plans and without", args: []string{"env", "PLANS=long", "go", "test", "./doors/sql", "-count=1", "-timeout", "20m", "-run", "^TestPlansAnswerAlike$"}},
-			{name: "simulation, 200 seeds", args: []string{"go", "test", "./doors/sql/sim", "-count=1", "-timeout", "1h", "-run", "^TestTransactionsHold$", "-args", "-n", "200"}},
+			{name: "simulation, 1,000 seeds", args: []string{"go", "test", "./doors/sql/sim", "-count=1", "-timeout", "1h", "-run", "^TestTransactionsHold$", "-args", "-n", "1000"}},
 		},
 	},
 	{

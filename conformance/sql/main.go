@@ -2,7 +2,8 @@
 // client, drivers of several languages, clients that break the protocol, and writers while the server is killed. scripts/sysbench.sh and
 // scripts/sqlclients.sh install them. A step judges what the client was told against what the tables hold afterwards. Further steps take tables
 // through snapshots, archives, changes of builds and loads of other doors, and compare the two views of a transaction and the
-// values of every type with MariaDB's (scripts/mariadb.sh).
+// values of every type with MariaDB's (scripts/mariadb.sh). Anomalies of isolation are looked for over kills, and large statements and builds of indexes
+// run beside small clients, whose slowest statement is judged.
 //
 // The figures that it prints are of a shared machine. Of other servers it compares answers and no times.
 package main
@@ -82,12 +83,21 @@ func run(s *suite, table string) error {
 	}
 	s.do("the largest statement", s.largest)
 	s.do("hostile clients", s.hostile)
+	s.do("clients that go", s.clientsGo)
 	s.do("kills under write transactions", s.kills)
+	s.do("anomalies of isolation, over kills", s.anomalies)
+	s.do("jobs taken by SKIP LOCKED", s.jobs)
 	s.do("kv, tlog, saga and rows on three members", s.everyDoor)
 	if !s.quick {
 		s.do("kills of a loaded server", s.killsLoaded)
 		s.do("rolling upgrade and back", s.fromBuildBefore)
+		s.do("columns over a change of builds", s.columnsOverBuilds)
 	}
+	s.do("an index built under oltp_write_only", s.besideWrites)
+	s.do("an index built while leaders are killed", s.indexOverKills)
+	s.do("800,000 rows changed and 1,000,000 indexed beside small statements", s.besideLarge)
+	s.do("leaders killed while 800,000 rows are staged or move", s.killedMoving)
+	s.do("kills while a table is copied", s.killsOfCopies)
 	s.do("64 kv clients beside sysbench prepare", s.besidePrepare)
 	s.do("a large result read at 1 MiB/s", s.slowReader)
 	s.do("mariadb-dump beside writers", s.dump)

@@ -82,12 +82,15 @@ func TestAnIndexIsBuiltBesideWriters(t *testing.T) {
 }
 
 // held runs a statement whose build stands still at its second piece until go on is called.
-func (l *large) held(text string) (goOn func(), done <-chan error) {
+func (l *large) held(text string) (goOn func(), done <-chan error) { return l.heldBehind(1, text) }
+
+// heldBehind runs one whose build stands still behind some pieces.
+func (l *large) heldBehind(most int64, text string) (goOn func(), done <-chan error) {
 	l.t.Helper()
 	var pieces atomic.Int64
 	var goes atomic.Bool
 	l.OnPropose(func(parts []entry.Part) (*entry.Result, error) {
-		if isPiece(parts) && !goes.Load() && pieces.Add(1) > 1 {
+		if isPiece(parts) && !goes.Load() && pieces.Add(1) > most {
 			return nil, node.ErrOverloaded
 		}
 		return l.propose(parts)
@@ -97,7 +100,7 @@ func (l *large) held(text string) (goOn func(), done <-chan error) {
 		_, err := l.c.ExecContext(context.Background(), text)
 		ended <- err
 	}()
-	wait.Until(l.t, "the build stands still", func() bool { return pieces.Load() > 1 })
+	wait.Until(l.t, "the build stands still", func() bool { return pieces.Load() > most })
 	return func() { goes.Store(true) }, ended
 }
 
@@ -176,31 +179,4 @@ func TestABuildMeetsTwoRowsOfOneKey(t *testing.T) {
 	l.OnPropose(l.propose)
 	l.exec(l.c, "CREATE UNIQUE INDEX ids ON t (k)")
 	l.sound(rows)
-}
-
-// TestABuildWhoseTermEnds leaves an index that nobody reads. Each writer keeps it, until the next leader drops it.
-func TestABuildWhoseTermEnds(t *testing.T) {
-	t.Parallel()
-	const rows = 2000
-	l := newLarge(t, rows)
-	goOn, done := l.held("CREATE INDEX gone ON t (k)")
-	defer goOn()
-	l.OnPropose(func(parts []entry.Part) (*entry.Result, error) { return nil, node.ErrSuperseded })
-	l.Lead(6)
-	l.OnPropose(l.propose)
-	goOn()
-	if err := <-done; number(err) != 1213 {
-		t.Errorf("a build whose term has ended: %v", err)
-	}
-	c := l.connect("test")
-	l.exec(c, "UPDATE t SET k = k + 1 WHERE id % 7 = 0")
-	l.says(c, "test.t|check|status|OK", "CHECK TABLE t")
-	if err := l.d.Clean(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(l.m.Catalogue().Database("test").Table("t").Indexes); n != 2 {
-		t.Errorf("the table has %d indexes", n)
-	}
-	l.exec(c, "CREATE INDEX gone ON t (k)")
-	l.says(c, fmt.Sprint(rows), "SELECT COUNT(*) FROM t FORCE INDEX (gone)")
 }

@@ -12,8 +12,9 @@ import (
 
 // clients are the sessions of a door. Any goroutine.
 type clients struct {
-	mu  sync.Mutex
-	all map[uint32]*session // by connection; guarded by mu
+	mu    sync.Mutex
+	all   map[uint32]*session // by connection; guarded by mu
+	build *background         // guarded by mu; nil: none runs
 }
 
 func (c *clients) enter(s *session) {
@@ -93,6 +94,10 @@ func (d *Door) visible(by *engine.Session) (all []engine.Process) {
 	now := time.Now().UnixNano()
 	d.clients.mu.Lock()
 	defer d.clients.mu.Unlock()
+	if b := d.clients.build; b != nil && by.SeesAll() {
+		all = append(all, engine.Process{ID: backgroundID, User: backgroundUser, Since: time.Duration(max(now-b.doing.since.Load(), 0)),
+			Statement: b.text, Database: b.database, State: *b.doing.state.Load()})
+	}
 	for _, s := range d.clients.all { // any order: the list is sorted when it is shown
 		if !sees(by, s) {
 			continue
@@ -122,9 +127,12 @@ func (d *Door) visible(by *engine.Session) (all []engine.Process) {
 // kill is KILL.
 func (d *Door) kill(by *engine.Session, id uint32, whole bool) error {
 	d.clients.mu.Lock()
-	s := d.clients.all[id]
+	s, b := d.clients.all[id], d.clients.build
 	d.clients.mu.Unlock()
 	switch {
+	case id == backgroundID && b != nil && by.SeesAll():
+		b.kill()
+		return nil
 	case s == nil:
 		return wire.Errorf(1094, "Unknown thread id: %d", id)
 	case !sees(by, s):

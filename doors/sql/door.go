@@ -78,8 +78,19 @@ func (d *Door) Sessions() int64 { return d.clients.count() }
 // Plans counts the kept plans.
 func (d *Door) Plans() engine.PlanCount { return d.engine.Plans() }
 
-// Clean drops what a leader before has left half built. The program calls it when the member begins to lead.
-func (d *Door) Clean(ctx context.Context) error { return d.engine.Clean(ctx, d.worker.Begin) }
+// Clean goes on with the indexes that a leader before has left half built, and returns when that is done. The program calls it when the member begins to lead.
+// done is told what has become of a table's indexes: nil, or why they are dropped. Errors: as engine.Clean.
+func (d *Door) Clean(done func(table string, err error)) error {
+	turn := d.turns.Turn()
+	defer turn.End()
+	return d.engine.Clean(func() (*txn.Tx, error) {
+		tx, err := d.worker.Begin()
+		if err == nil {
+			tx.TakeTurns(turn)
+		}
+		return tx, err
+	}, engine.Resumed{Begin: d.background, Done: done})
+}
 
 // leaderText says where a client may go.
 func (d *Door) leaderText() string {

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/holdfastdb/holdfast/core/entry"
+	"github.com/holdfastdb/holdfast/core/node"
 	"github.com/holdfastdb/holdfast/internal/wait"
 )
 
@@ -83,6 +86,76 @@ func TestKillEndsWaits(t *testing.T) {
 			if err := wait.For(t, "the client hears", done); err == nil {
 				t.Error("the client that was cut has an answer")
 			}
+		})
+	}
+}
+
+// TestAClientThatGoes ends its statement wherever that is: while it reads, sorts, waits between rows, changes a whole table, or builds an index. Nothing is left
+// of the statement.
+func TestAClientThatGoes(t *testing.T) {
+	t.Parallel()
+	const rows = 2000
+	for name, text := range map[string]string{
+		"a read":             "SELECT COUNT(*) FROM t a JOIN t b JOIN t c WHERE a.k + b.k + c.k = -1",
+		"a sort":             "SELECT a.id FROM t a JOIN t b JOIN t c ORDER BY a.u, b.u, c.u LIMIT 1",
+		"a result":           "SELECT a.id FROM t a JOIN t b JOIN t c",
+		"a sleep":            "SELECT SLEEP(600)",
+		"a large UPDATE":     "UPDATE t SET k = k + 1, pad = IF(id = 1000, SLEEP(600), 'changed')",
+		"an INSERT … SELECT": "INSERT INTO t (k, u) SELECT a.k, CONCAT('n', a.id, '-', b.id) FROM t a JOIN t b",
+		"a multiple DELETE":  "DELETE a FROM t a JOIN t b JOIN t c ON a.k + b.k + c.k = -1",
+		"a build":            "CREATE INDEX later ON t (pad, id)",
+	} { // any order: each by itself
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLarge(t, rows)
+			gone := l.connect("test")
+			ctx, cut := context.WithCancel(context.Background())
+			pieces := 0
+			l.OnPropose(func(parts []entry.Part) (*entry.Result, error) {
+				if isPiece(parts) && name == "a build" {
+					if pieces++; pieces > 1 {
+						return nil, node.ErrOverloaded // the log has no room for another one
+					}
+				}
+				return l.propose(parts)
+			})
+			heard := make(chan error, 1)
+			go func() {
+				rows, err := gone.QueryContext(ctx, text)
+				if err == nil {
+					for rows.Next() {
+						if name == "a result" {
+							<-ctx.Done() // it reads no more: the server's sends stand still
+						}
+					}
+					err = errors.Join(rows.Err(), rows.Close())
+				}
+				heard <- err
+			}()
+			listed := func() bool {
+				got, err := query(l.c, "SHOW FULL PROCESSLIST")
+				if err != nil {
+					t.Error(err)
+				}
+				return strings.Contains(got, "|"+text+"\n")
+			}
+			wait.Until(t, "the statement runs", listed)
+			switch name {
+			case "a large UPDATE", "an INSERT … SELECT":
+				wait.Until(t, "something is staged", func() bool { return len(l.m.Staged().All) > 0 })
+			case "a build":
+				wait.Until(t, "the index is Building", func() bool { return len(l.m.Catalogue().Database("test").Table("t").Indexes) == 3 })
+			}
+			cut() // the driver closes the connection
+			began := time.Now()
+			wait.Until(t, "the statement has ended", func() bool { return !listed() })
+			t.Logf("%s has ended %v behind its client", name, time.Since(began).Round(time.Millisecond))
+			if err := wait.For(t, "the client hears", heard); err == nil {
+				t.Error("the client that was cut has an answer")
+			}
+			wait.Until(t, "no index is Building", func() bool { return len(l.m.Catalogue().Database("test").Table("t").Indexes) == 2 })
+			wait.Until(t, "nothing is locked", func() bool { return l.options.Worker.HeldLocks() == 0 })
+			l.sound(rows)
 		})
 	}
 }

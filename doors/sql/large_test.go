@@ -35,10 +35,10 @@ func (l *large) fill(from, to int) {
 }
 
 // says runs a query and compares its answer.
-func (l *large) says(c *sql.Conn, want, text string) {
-	l.t.Helper()
+func (r *rig) says(c *sql.Conn, want, text string) {
+	r.t.Helper()
 	if got, err := query(c, text); err != nil || strings.TrimSpace(got) != want {
-		l.t.Errorf("%s: %q %v, want %q", text, got, err, want)
+		r.t.Errorf("%s: %q %v, want %q", text, got, err, want)
 	}
 }
 

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,10 +26,7 @@ func (s *Session) own(databaseName, name string) (*sqlmachine.Table, error) {
 	}
 	find := func() *sqlmachine.Table {
 		s.cat = nil
-		if d := s.catalogue().Database(nameOf(databaseName)); d != nil {
-			return d.Table(nameOf(name))
-		}
-		return nil
+		return tableOf(s.catalogue().Database(nameOf(databaseName)), nameOf(name))
 	}
 	for t := find(); t != nil; {
 		if err := s.mayUseLocked(nameOf(databaseName), nameOf(name), lock.Exclusive); err != nil {
@@ -66,6 +62,12 @@ type goal struct {
 	database *sqlmachine.Database // of the table from then on
 	name     string
 	indexes  []sqlpart.Index
+	// from has of each column the place that it has in the table now, -1 of a new one. Nil: all columns stay where they are.
+	from []int
+	// judge judges the rows that are there, with indexes built, before the goal is reached. The table stays as it is from then on. Nil: there is nothing to judge.
+	judge func(t *sqlmachine.Table) error
+	// nextAuto of the table; 0: it stays.
+	nextAuto uint64
 }
 
 // alter gives a table another definition in a moment in which nobody else uses it, and returns the table as it is then.
@@ -76,7 +78,7 @@ func (s *Session) alter(tx *txn.Tx, t *sqlmachine.Table, to goal, wait txn.Wait)
 		return nil, err
 	}
 	slices.SortFunc(to.indexes, func(a, b sqlpart.Index) int { return int(a.ID) - int(b.ID) })
-	c := sqlpart.Change{Verb: sqlpart.AlterTable, Object: t.ID, Version: t.Version, Database: t.Database, Name: t.Name, Definition: to.def.append(nil), Indexes: to.indexes}
+	c := sqlpart.Change{Verb: sqlpart.AlterTable, Object: t.ID, Version: t.Version, Database: t.Database, Name: t.Name, Definition: to.def.append(nil), Indexes: to.indexes, NextAuto: to.nextAuto}
 	if to.database != nil {
 		c.Database, c.Name = to.database.ID, to.name
 	}
@@ -91,56 +93,131 @@ func (s *Session) alter(tx *txn.Tx, t *sqlmachine.Table, to goal, wait txn.Wait)
 	return &altered, nil
 }
 
+// goesOn reports whether another leader can reach the goal. It cannot where rows are judged by what the statement alone knows, or where the next value of
+// AUTO_INCREMENT was drawn from rows that others go on writing between the terms: then the indexes are dropped.
+func (g *goal) goesOn() bool { return g.judge == nil && g.nextAuto == 0 }
+
+// before is an index of the goal with the columns where they are now. Each of them is there.
+func (g *goal) before(x *indexDef) indexDef {
+	n := *x
+	if g.from == nil {
+		return n
+	}
+	n.parts = slices.Clone(n.parts)
+	for i := range n.parts {
+		n.parts[i].column = g.from[n.parts[i].column]
+	}
+	return n
+}
+
 // cleanWait is for how long a statement that was ended waits to take back what it has begun. The next statement that defines, and the next leader, do it where
 // that is not enough.
 const cleanWait = time.Second
 
-// build adds the indexes of a goal that the table does not have, beside the statements that use it, and reaches the goal in one step in the end. If the member
-// ends meanwhile, the next leader drops the indexes (Engine.Clean).
+// build adds the indexes of a goal that the table does not have, beside the statements that use it, and reaches the goal in one step in the end. If the leader
+// changes meanwhile, the next one goes on (resume.go).
 func (s *Session) build(ctx *sql.Context, tx *txn.Tx, databaseName string, t *sqlmachine.Table, was *definition, to goal) error {
-	meanwhile, fresh := was.copy(), []*indexDef{}
-	states := slices.Clone(t.Indexes)
+	meanwhile, states, fresh := was.copy(), slices.Clone(t.Indexes), 0
 	for i := range to.def.indexes {
 		if x := &to.def.indexes[i]; x.id > was.lastIndex {
-			fresh = append(fresh, x)
-			meanwhile.indexes = append(meanwhile.indexes, *x)
+			fresh++
+			meanwhile.indexes = append(meanwhile.indexes, to.before(x))
 			states = append(states, sqlpart.Index{ID: x.id, State: sqlpart.Building})
 		}
 	}
 	meanwhile.lastIndex = to.def.lastIndex
-	building, err := t, error(nil)
-	if len(fresh) > 0 {
-		if building, err = s.alter(tx, t, goal{def: meanwhile, indexes: states}, s.TableWait()); err != nil {
-			return err
-		}
+	if fresh == 0 {
+		_, err := s.reach(tx, t, to)
+		return err
 	}
-	for _, x := range fresh {
-		if err == nil {
-			err = s.fill(ctx, tx, databaseName, building, x)
+	building, err := s.alter(tx, t, goal{def: meanwhile, indexes: states}, s.TableWait())
+	if err != nil {
+		return err
+	}
+	noted := to.goesOn()
+	if noted {
+		if err = tx.WriteNotes(building, map[txn.Note][]byte{txn.GoalNote: to.note(building.Version), txn.PlaceNote: nil}); err != nil {
+			noted = false
 		}
 	}
 	if err == nil {
-		s.say("altering table")
-		_, err = s.alter(tx, building, to, s.TableWait())
+		_, err = s.finish(ctx, tx, databaseName, building, to, progress{})
 	}
-	if err == nil || len(fresh) == 0 || errors.Is(err, txn.ErrTermOver) || errors.Is(err, txn.ErrUnknown) || errors.Is(err, txn.ErrEnded) {
+	switch {
+	case err == nil:
+		return nil
+	case noted && errors.Is(err, txn.ErrTermOver):
+		return errors.Join(errHandedOn, err)
+	case endsTerm(err):
 		return err
 	}
-	without := was.copy()
-	without.lastIndex = to.def.lastIndex
-	if _, e := s.alter(tx, building, goal{def: without, indexes: slices.Clone(t.Indexes)}, txn.Wait{Time: cleanWait}); e != nil && !errors.Is(e, txn.ErrLockTimeout) {
+	if _, e := s.takeBack(tx, databaseName, building, txn.Wait{Time: cleanWait}); e != nil && !errors.Is(e, txn.ErrLockTimeout) {
 		return errors.Join(err, e)
 	}
 	return err
 }
 
-// fill writes the entries of an index that is Building for the rows that are there.
-func (s *Session) fill(ctx *sql.Context, tx *txn.Tx, databaseName string, building *sqlmachine.Table, x *indexDef) error {
+// errHandedOn is for the client of a build whose leader leads no more.
+var errHandedOn = wire.Errorf(wire.ErrInterrupted, "Query execution was interrupted: the leader changed, and the next one goes on with the build; SHOW INDEX has the index when it is there")
+
+// endsTerm reports whether an error says that the transaction is over, so that nothing can be taken back any more.
+func endsTerm(err error) bool {
+	return errors.Is(err, txn.ErrTermOver) || errors.Is(err, txn.ErrUnknown) || errors.Is(err, txn.ErrEnded)
+}
+
+// finish writes what is missing of the indexes that are Building, from a place on, and reaches the goal. It returns the table as it is then.
+func (s *Session) finish(ctx *sql.Context, tx *txn.Tx, databaseName string, building *sqlmachine.Table, to goal, at progress) (*sqlmachine.Table, error) {
+	for _, state := range building.Indexes { // in the order of their ids
+		if state.State != sqlpart.Building || state.ID < at.index || state.ID == at.index && at.done {
+			continue
+		}
+		var from []byte
+		if state.ID == at.index {
+			from = at.from
+		}
+		if err := s.fill(ctx, tx, databaseName, building, state.ID, from); err != nil {
+			return nil, err
+		}
+	}
+	reached, err := s.reach(tx, building, to)
+	if err == nil {
+		_ = tx.WriteNotes(reached, map[txn.Note][]byte{txn.GoalNote: nil, txn.PlaceNote: nil}) // they say nothing of a later version
+	}
+	return reached, err
+}
+
+// reach makes the table what the goal says, if its rows keep to that.
+func (s *Session) reach(tx *txn.Tx, t *sqlmachine.Table, to goal) (*sqlmachine.Table, error) {
+	if to.judge != nil {
+		if err := to.judge(t); err != nil {
+			return nil, err
+		}
+	}
+	s.say("altering table")
+	return s.alter(tx, t, to, s.TableWait())
+}
+
+// takeBack drops the indexes that are Building, and returns the table without them. The notes go first: if the table cannot be had in time, the next leader
+// drops the indexes.
+func (s *Session) takeBack(tx *txn.Tx, databaseName string, t *sqlmachine.Table, wait txn.Wait) (*sqlmachine.Table, error) {
+	decoded, err := s.e.table(t, databaseName)
+	if err != nil {
+		return nil, err
+	}
+	if err := tx.WriteNotes(t, map[txn.Note][]byte{txn.GoalNote: nil, txn.PlaceNote: nil}); err != nil {
+		return nil, err
+	}
+	return s.alter(tx, t, withoutHalfBuilt(t, decoded.def), wait)
+}
+
+// fill writes the entries of an index that is Building for the rows that are there, from a key on.
+func (s *Session) fill(ctx *sql.Context, tx *txn.Tx, databaseName string, building *sqlmachine.Table, id uint64, from []byte) error {
 	t, err := newTable(s.e, building, databaseName)
 	if err != nil {
 		return err
 	}
-	w := &t.all[slices.IndexFunc(t.all, func(w writtenIndex) bool { return w.def.id == x.id })]
+	w := &t.all[slices.IndexFunc(t.all, func(w writtenIndex) bool { return w.def.id == id })]
+	x := w.def
 	decode := func(key, value []byte) (sql.Row, error) {
 		r, err := t.decode(key, value)
 		if err != nil {
@@ -150,7 +227,9 @@ func (s *Session) fill(ctx *sql.Context, tx *txn.Tx, databaseName string, buildi
 	}
 	err = tx.Backfill(&txn.Backfill{
 		Table: func() *sqlmachine.Table { return building },
-		Index: x.id,
+		Index: id,
+		From:  from,
+		Note:  func(next []byte) []byte { return progress{index: id, from: next, done: next == nil}.note() },
 		Wait:  s.TableWait(),
 		Entry: func(key, value []byte) (entry, entryValue []byte, sole bool, err error) {
 			if err := ctx.Err(); err != nil {
@@ -201,49 +280,4 @@ func withoutHalfBuilt(t *sqlmachine.Table, def *definition) goal {
 		g.def.indexes = slices.DeleteFunc(g.def.indexes, func(d indexDef) bool { return d.id == x.ID })
 	}
 	return g
-}
-
-// Clean drops indexes that a leader left half built, and those of statements that could not take back what they had begun. The door calls it in each term,
-// beside the clients: no statement reads such an index, and who builds one has its definition locked.
-func (e *Engine) Clean(ctx context.Context, begin func() (*txn.Tx, error)) error {
-	for _, d := range e.opt.Catalogue().Databases() {
-		for _, t := range d.Tables() {
-			if !leftHalfBuilt(t) {
-				continue
-			}
-			if err := e.dropHalfBuilt(d.Name, t.ID, begin); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (e *Engine) dropHalfBuilt(databaseName string, id uint64, begin func() (*txn.Tx, error)) error {
-	tx, err := begin()
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
-	forEver := txn.Wait{Time: -1}
-	if err := tx.LockDefinition(id, forEver); err != nil {
-		return err
-	}
-	d := e.opt.Catalogue().Database(databaseName)
-	if d == nil {
-		return nil
-	}
-	for _, t := range d.Tables() {
-		if t.ID != id || !leftHalfBuilt(t) {
-			continue
-		}
-		decoded, err := e.table(t, databaseName)
-		if err != nil {
-			return err
-		}
-		s := e.NewSession(Client{})
-		_, err = s.alter(tx, t, withoutHalfBuilt(t, decoded.def), forEver)
-		return err
-	}
-	return nil
 }

@@ -31,6 +31,9 @@ func (s *Session) explain(c *sql.Context, st *Statement, params []wire.Param, to
 	if node, err = s.e.sql.Analyzer.Analyze(c, node, nil, flags); err != nil {
 		return err
 	}
+	if node, err = everywhere(c, node, ordered); err != nil {
+		return err
+	}
 	verb := "SIMPLE"
 	switch inner.(type) {
 	case *sqlparser.Insert:

@@ -71,6 +71,9 @@ func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, b
 			return out, s.explain(c, st, params, to, &out)
 		}
 	}
+	if err := s.judgeValues(st); err != nil {
+		return out, err
+	}
 	schema, rows, err := s.plan(c, st, params)
 	if err != nil {
 		return out, err
@@ -213,16 +216,13 @@ func bound(c *sql.Context, b *planbuilder.Builder, ast sqlparser.Statement, text
 	if node, err = everywhere(c, node, exactConstants); err != nil {
 		return nil, nil, err
 	}
-	if node, err = everywhere(c, node, sorted); err != nil {
-		return nil, nil, err
-	}
 	node, err = simplified(c, node, flags)
 	return node, flags, err
 }
 
 // repaired is a plan with what the library does not do as MySQL does replaced by ours. It comes last: the planner knows its own expressions only.
 func (s *Session) repaired(c *sql.Context, st *Statement, n sql.Node) (sql.Node, error) {
-	for _, f := range []func(*sql.Context, sql.Node) (sql.Node, error){lists, comparing, folding} {
+	for _, f := range []func(*sql.Context, sql.Node) (sql.Node, error){lists, comparing, folding, ordered} {
 		var err error
 		if n, err = everywhere(c, n, f); err != nil {
 			return nil, err

@@ -133,7 +133,7 @@ func (e *Engine) parse(mode *sql.SqlMode, text string) (s *Statement, rest strin
 		return nil, "", err
 	}
 	text = withoutMariaDBs(text)
-	given, clauses := text, lockClauses(text, mode.AnsiQuotes())
+	given, clauses := text, definingClauses(lockClauses(text, mode.AnsiQuotes()), mode.AnsiQuotes())
 	ast, next, text, err := parse(clauses, mode.ParserOptions())
 	if errors.Is(err, sqlparser.ErrEmpty) {
 		return &Statement{Kind: KindEmpty}, "", nil

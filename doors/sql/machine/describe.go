@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/holdfastdb/holdfast/core/machine"
+	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
 )
 
 // DescribeRow prints one row of this machine as it lies in the store, for people who inspect one. It prints no value of a table's row: that is
@@ -68,6 +69,9 @@ func describeRow(key, value []byte) (string, error) {
 			return "", errCorrupt
 		}
 		index := binary.BigEndian.Uint16(key[6:])
+		if index == sqlpart.NotesIndex {
+			return fmt.Sprintf("table %d notes %q: %d bytes", id, key[PrefixBytes:], len(value)), nil
+		}
 		if index != 0 {
 			return fmt.Sprintf("table %d index %d key %x: %d bytes", id, index, key[PrefixBytes:], len(value)), nil
 		}

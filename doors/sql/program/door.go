@@ -156,14 +156,21 @@ const mostPacket = 64 << 20
 // has it in whole KiB.
 func maxPacket(room int64) int { return int(min(room, mostPacket)) &^ 1023 }
 
-// cleanEvery is how long the member waits before it tries again to drop what another leader has left half built.
+// cleanEvery is how long the member waits before it tries again to go on with what another leader has left half built.
 const cleanEvery = time.Second
 
-// clean drops indexes that a leader before has left half built, in each term in which this member leads. Clients need not wait for it: such an
+// clean goes on with indexes that a leader before has left half built, in each term in which this member leads. Clients need not wait for it: such an
 // index is read by nobody.
 func (r *running) clean() {
+	done := func(table string, err error) {
+		if err != nil {
+			r.log.Warn("an index that was begun under another leader is dropped", "table", table, "reason", err)
+			return
+		}
+		r.log.Info("an index that was begun under another leader is built", "table", table)
+	}
 	worker.Lead(r.host.Node, func(_ uint64, over <-chan struct{}) {
-		for r.door.Clean(context.Background()) != nil {
+		for r.door.Clean(done) != nil {
 			if r.host.Node.Tasks().Wait(cleanEvery, over, r.host.Node.StoppedC()) >= 0 {
 				return
 			}

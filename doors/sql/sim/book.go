@@ -31,6 +31,8 @@ type book struct {
 	early      bool // an index is public before it is built
 	lockOnly   bool // half of the transactions write nothing: what lets those commit wrongly is rare
 	repeatable bool // seats are counted at REPEATABLE READ, which lets write skew happen
+	unjudged   bool // a job is taken that was there before its row was locked
+	orphans    bool // a child's writer does not lock the parent
 
 	workers map[*sim.Member]*worker
 	txs     []*transaction // in the order in which they began
@@ -39,6 +41,7 @@ type book struct {
 	seen    []seen
 	users   userBook
 	lastRow uint64 // the largest number that a row of numbered was given
+	lastJob int    // the largest number that a job was to have
 	done    bool   // no more transactions begin
 	kept    []*preparedOne
 }
@@ -72,6 +75,9 @@ const (
 	RangesPassStaged   = "ranges do not wait for staged rows"
 	PublicEarly        = "index public before it is built"
 	Repeatable         = "counted at REPEATABLE READ"
+	PlaceFirst         = "place of a build noted before its piece"
+	Unjudged           = "row not judged again behind its lock"
+	Orphans            = "parent not locked by its child's writer"
 )
 
 var defects = map[string]txn.Break{
@@ -85,12 +91,14 @@ var defects = map[string]txn.Break{
 	NoMerge:            {NoMerge: true},
 	NoRanges:           {NoRanges: true},
 	RangesPassStaged:   {RangesPassStaged: true},
+	PlaceFirst:         {PlaceFirst: true},
 }
 
 // begin draws what a run has of transactions; nil: none. A run with chosen faults has none unless it asks for other doors, so that its seeds go on
 // meaning the same.
 func begin(opt *sim.Options) *book {
 	b := &book{r: rand.New(rand.NewPCG(opt.Seed, 9)), lockBytes: 1 << 20, verify: !opt.Outside, defect: defects[opt.Defect], lockOnly: opt.Defect == NoConfirm, repeatable: opt.Defect == Repeatable, early: opt.Defect == PublicEarly,
+		unjudged: opt.Defect == Unjudged, orphans: opt.Defect == Orphans,
 		workers: map[*sim.Member]*worker{}, users: userBook{all: map[userKey]*user{}}}
 	if !opt.Doors && (opt.Faults != nil || b.r.IntN(2) != 0) {
 		return nil
@@ -147,16 +155,20 @@ func machineOf(h *sim.Member) *sqlmachine.Machine {
 	return h.Machine(sqlpart.Machine).(*sqlmachine.Machine)
 }
 
-// The promises that a run with transactions checks.
+// The promises that a run with transactions checks. In the words of Adya and of Elle: no dirty write and no lost update (CommitLost, MoneyLost, ListBroken), no
+// read skew (MoneyLost, HalfSeen), no long fork and no cycle of list-append (ListBroken: an order explains all that was read and appended), no write skew and no
+// phantom at SERIALIZABLE (WriteSkew, Orphan).
 const (
-	CommitLost = "commit lost"           // an acknowledged transaction is not there, one without an effect is, or one is there in part
-	MoneyLost  = "money lost"            // what was read of the accounts has another sum
-	ListBroken = "list broken"           // two lists that were read are not one the beginning of the other, or no order explains all of them
-	StaleRead  = "stale read"            // a transaction did not see what was acknowledged before
-	TwoOfAKey  = "two of a unique key"   // two rows have one unique key, or an index and its rows differ
-	HalfSeen   = "half of a transaction" // some of its rows were read with others from before it
-	WriteSkew  = "write skew"            // transactions of which each has kept a promise have broken it together
-	GivenTwice = "value was given twice" // two transactions were given one value of AUTO_INCREMENT, or one row's number
+	CommitLost = "commit lost"            // an acknowledged transaction is not there, one without an effect is, or one is there in part
+	MoneyLost  = "money lost"             // what was read of the accounts has another sum
+	ListBroken = "list broken"            // two lists that were read are not one the beginning of the other, or no order explains all of them
+	StaleRead  = "stale read"             // a transaction did not see what was acknowledged before
+	TwoOfAKey  = "two of a unique key"    // two rows have one unique key, or an index and its rows differ
+	HalfSeen   = "half of a transaction"  // some of its rows were read with others from before it
+	WriteSkew  = "write skew"             // transactions of which each has kept a promise have broken it together
+	GivenTwice = "value was given twice"  // two transactions were given one value of AUTO_INCREMENT, or one row's number
+	JobTwice   = "job was given twice"    // two transactions have taken one row of a queue
+	Orphan     = "child without a parent" // a row refers to one that is not there
 )
 
 // The figures of a run (sim.World.Count).
@@ -182,6 +194,11 @@ const (
 	Ranges       = "ranges locked"
 	Prepared     = "transactions decided that were prepared"
 	PreparedAt   = "of these by another leader"
+	IndexesGoOn  = "of these begun by another transaction"
+	JobsTaken    = "jobs taken"
+	JobsSkipped  = "jobs skipped, which another transaction had locked"
+	Children     = "children born"
+	Cascades     = "children removed with their parents"
 )
 
 // Begin implements sim.Workload.

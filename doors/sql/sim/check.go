@@ -55,6 +55,8 @@ func (b *book) Check(all []*sim.Member) {
 	b.checkNumbered(h, took)
 	b.checkWheel(h, took)
 	b.checkPainted(h)
+	b.checkJobs(h, took)
+	b.checkFamilies(h)
 	b.checkSeats(b.read(h, seats, 0))
 	b.checkLocks(all)
 	for _, name := range tableNames {

@@ -127,9 +127,13 @@ const (
 	wheel    = "wheel"    // a spoke → how often the wheel was turned; every spoke has the same
 	seats    = "seats"    // number of a table, and a transaction → nothing
 	painted  = "painted"  // number → colour; index 1 comes and goes
+	jobs     = "jobs"     // number → the transaction that has posted it; of jobs that wait
+	taken    = "taken"    // number of a job → the transaction that has taken it
+	parents  = "parents"  // number → a transaction
+	children = "children" // number → parent; index 1: parent and number
 )
 
-var tableNames = []string{accounts, lists, users, marks, numbered, wheel, seats, painted}
+var tableNames = []string{accounts, lists, users, marks, numbered, wheel, seats, painted, jobs, taken, parents, children}
 
 // byName is the index of names.
 const byName = 1
@@ -139,8 +143,11 @@ func creation() []sqlpart.Change {
 	changes := []sqlpart.Change{{Verb: sqlpart.CreateDatabase, Name: dbName}}
 	for _, name := range tableNames {
 		c := sqlpart.Change{Verb: sqlpart.CreateTable, Name: name}
-		if name == users {
+		switch name {
+		case users:
 			c.Indexes = []sqlpart.Index{{ID: byName, State: sqlpart.Public}}
+		case children:
+			c.Indexes = []sqlpart.Index{{ID: byParent, State: sqlpart.Public}}
 		}
 		changes = append(changes, c)
 	}

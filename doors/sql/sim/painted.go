@@ -126,27 +126,50 @@ func (b *book) checkPainted(h *sim.Member) {
 	b.painted("everybody in the end", rows, entries)
 }
 
-// index builds the index, or drops it. One that is Building was left by a transaction that has ended.
+// index builds the index, or drops it. One that is Building was left by a transaction that has ended: a leader goes on with it, or drops it where its notes are
+// of another version of the table.
 func (t *transaction) index() {
 	tab := table(t.h, painted)
 	if err := t.x.LockDefinition(tab.ID, t.wait()); err != nil {
 		t.failed(err)
 		return
 	}
-	if tab = table(t.h, painted); len(tab.Indexes) > 0 {
+	var from []byte
+	goesOn := false
+	switch tab = table(t.h, painted); {
+	case isPublic(tab):
 		t.redefine("drops the index", nil)
 		return
-	}
-	first := sqlpart.Building
-	if t.b.early {
-		first = sqlpart.Public
-	}
-	if !t.redefine("begins to build the index", []sqlpart.Index{{ID: byColour, State: first}}) {
-		return
+	case len(tab.Indexes) > 0:
+		var err error
+		if from, goesOn, err = t.noted(tab); err != nil {
+			t.failed(err)
+			return
+		}
+		if !goesOn {
+			t.redefine("drops the index, of which nothing is known", nil)
+			return
+		}
+		t.trace("goes on with the index from %x on", from)
+	default:
+		first := sqlpart.Building
+		if t.b.early {
+			first = sqlpart.Public
+		}
+		if !t.redefine("begins to build the index", []sqlpart.Index{{ID: byColour, State: first}}) {
+			return
+		}
+		tab = table(t.h, painted)
+		if err := t.x.WriteNotes(tab, map[txn.Note][]byte{txn.GoalNote: idKey(tab.Version), txn.PlaceNote: nil}); err != nil {
+			t.failed(err)
+			return
+		}
 	}
 	err := t.x.Backfill(&txn.Backfill{
 		Table: func() *sqlmachine.Table { return table(t.h, painted) },
 		Index: byColour,
+		From:  from,
+		Note:  func(next []byte) []byte { return append([]byte{1}, next...) },
 		Entry: func(key, value []byte) ([]byte, []byte, bool, error) {
 			if t.b.r.IntN(4) == 0 {
 				t.think()
@@ -156,12 +179,31 @@ func (t *transaction) index() {
 		Wait: t.wait(),
 	})
 	if err != nil {
-		t.failed(err) // the next one drops it
+		t.failed(err) // the next one goes on
 		return
 	}
 	if t.redefine("ends to build the index", []sqlpart.Index{{ID: byColour, State: sqlpart.Public}}) {
 		t.b.w.Count(IndexesBuilt, 1)
+		if goesOn {
+			t.b.w.Count(IndexesGoOn, 1)
+		}
 	}
+}
+
+// noted reads how far the index is that is Building. ok false: that is not known.
+func (t *transaction) noted(tab *sqlmachine.Table) (from []byte, ok bool, err error) {
+	goal, _, err := t.x.ReadNote(tab.ID, txn.GoalNote)
+	if err != nil || !bytes.Equal(goal, idKey(tab.Version)) {
+		return nil, false, err
+	}
+	place, exists, err := t.x.ReadNote(tab.ID, txn.PlaceNote)
+	switch {
+	case err != nil || !exists:
+		return nil, err == nil, err
+	case len(place) == 1: // behind the last row
+		return number(paintCount), true, nil
+	}
+	return bytes.Clone(place[1:]), true, nil
 }
 
 // redefine gives the table painted other indexes, while nobody else uses it.

@@ -46,6 +46,8 @@ type transaction struct {
 	rows     []uint64 // of numbered that it has inserted
 	emptied  []uint64 // and that it has removed
 	turned   turned   // the wheel
+	posted   []int    // jobs
+	taken    []int    // jobs
 	// claims are what it has read with locks. They hold if it has taken effect, and only then.
 	claims []func()
 }
@@ -136,6 +138,7 @@ func (t *transaction) run() {
 		}
 		mark, inserted, removed, money, own := t.x.Mark(), slices.Clone(t.inserted), slices.Clone(t.removed), t.money, maps.Clone(t.own)
 		rows, emptied, turned := len(t.rows), len(t.emptied), t.turned
+		posted, taken := len(t.posted), len(t.taken)
 		err := kinds[r.IntN(len(kinds))](t)
 		if err == nil && r.IntN(10) == 0 {
 			err = errTakenBack
@@ -152,6 +155,7 @@ func (t *transaction) run() {
 			}
 			t.inserted, t.removed, t.money, t.own, t.turned = inserted, removed, money, own, turned
 			t.rows, t.emptied = t.rows[:rows], t.emptied[:emptied]
+			t.posted, t.taken = t.posted[:posted], t.taken[:taken]
 		default:
 			t.failed(err)
 			return
@@ -174,10 +178,12 @@ var (
 		(*transaction).append, (*transaction).append, (*transaction).readLocked, (*transaction).readLists, (*transaction).insert,
 		(*transaction).insert, (*transaction).find, (*transaction).remove, (*transaction).insert, (*transaction).turnWheel, (*transaction).readWheel, (*transaction).readSpokes, (*transaction).insertNumbered, (*transaction).insertNumbered,
 		(*transaction).removeNumbered, (*transaction).sit, (*transaction).sit,
-		(*transaction).paint, (*transaction).paint, (*transaction).paint, (*transaction).readPainted}
+		(*transaction).paint, (*transaction).paint, (*transaction).paint, (*transaction).readPainted,
+		(*transaction).post, (*transaction).post, (*transaction).take, (*transaction).take, (*transaction).take,
+		(*transaction).settleDown, (*transaction).bear, (*transaction).bear, (*transaction).leave, (*transaction).visit}
 	readers = []func(*transaction) error{(*transaction).total, (*transaction).totalLocked, (*transaction).readLocked, (*transaction).readLocked,
 		(*transaction).readLists, (*transaction).find, (*transaction).find, (*transaction).readWheel, (*transaction).readSpokes, (*transaction).readSpokes,
-		(*transaction).readPainted, (*transaction).readPainted}
+		(*transaction).readPainted, (*transaction).readPainted, (*transaction).visit}
 	lockers = []func(*transaction) error{(*transaction).totalLocked, (*transaction).readLocked}
 )
 

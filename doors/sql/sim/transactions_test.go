@@ -10,7 +10,7 @@ import (
 	"github.com/holdfastdb/holdfast/sim"
 )
 
-// seedCount is how many seeds TestTransactionsHold runs: go test ./doors/sql/sim -run Hold -args -n 200 is a long run.
+// seedCount is how many seeds TestTransactionsHold runs: go test ./doors/sql/sim -run Hold -args -n 1000 is a long run.
 var seedCount = flag.Uint64("n", 24, "how many seeds")
 
 // options are those of a run whose cluster has reached its level before the first fault.
@@ -43,7 +43,8 @@ func TestTransactionsHold(t *testing.T) {
 		sum.Add(rep)
 	}
 	t.Logf("%d seeds in %v: %s", n, time.Since(start).Round(100*time.Millisecond), sum.Counts())
-	for _, what := range []string{Commits, Locked, Deadlocks, TakenBack, TermsOver, Snapshots, Given, Numbered, Duplicates, Altered, Turns, Wheels, Pieces, Staged, Ranges, IndexesRead, IndexesBuilt, Prepared, PreparedAt} {
+	for _, what := range []string{Commits, Locked, Deadlocks, TakenBack, TermsOver, Snapshots, Given, Numbered, Duplicates, Altered, Turns, Wheels, Pieces, Staged, Ranges, IndexesRead, IndexesBuilt, IndexesGoOn, Prepared, PreparedAt,
+		JobsTaken, JobsSkipped, Children, Cascades} {
 		if sum.More[what] == 0 {
 			t.Errorf("that tested nothing: no %s", what)
 		}
@@ -56,7 +57,7 @@ func TestTransactionsHold(t *testing.T) {
 // TestDefectsAreCaught: builds of package txn that are broken on purpose. What clients are told is enough to find each one, and machines that
 // verify find most of them sooner.
 func TestDefectsAreCaught(t *testing.T) {
-	told := []string{CommitLost, MoneyLost, ListBroken, StaleRead, TwoOfAKey, GivenTwice, HalfSeen, WriteSkew, sim.WrongOutcome}
+	told := []string{CommitLost, MoneyLost, ListBroken, StaleRead, TwoOfAKey, GivenTwice, HalfSeen, WriteSkew, JobTwice, Orphan, sim.WrongOutcome}
 	for _, c := range []struct {
 		defect string
 		opt    sim.Options
@@ -72,6 +73,9 @@ func TestDefectsAreCaught(t *testing.T) {
 		{RangesPassStaged, options(3, sim.Transfer)},
 		{PublicEarly, options(3, sim.Transfer)},
 		{Repeatable, options(3, sim.Transfer)},
+		{PlaceFirst, options(3, sim.Transfer)},
+		{Unjudged, options(3, sim.Transfer)},
+		{Orphans, options(3, sim.Transfer)},
 	} {
 		for _, outside := range []bool{false, true} {
 			opt := c.opt
@@ -114,7 +118,7 @@ func TestWhatNoOrderExplains(t *testing.T) {
 		"nothing is read":        {two, nil, nil},
 		"one after the other":    {two, []seen{{r, 0, 1}, {r, 1, 0}, {s, 0, 2}, {s, 1, 1}}, nil},
 		"read by its own writer": {two, []seen{{a, 0, 1}, {b, 0, 2}, {c, 1, 1}}, nil},
-		"one here and one there": {two, []seen{{r, 0, 1}, {r, 1, 0}, {s, 0, 0}, {s, 1, 1}}, []int{1, 2, 3, 4, 5}},
+		"long fork":              {two, []seen{{r, 0, 1}, {r, 1, 0}, {s, 0, 0}, {s, 1, 1}}, []int{1, 2, 3, 4, 5}},
 		"two orders":             {[listCount][]*point{{a, b}, {b, a}}, nil, []int{1, 2}},
 		"read before it wrote":   {two, []seen{{a, 0, 2}}, []int{1, 2}},
 	} {

@@ -21,6 +21,11 @@ type Backfill struct {
 	Index uint64
 	// Entry makes the index's entry of a row. sole: no other row may have its key. Its own errors end the build.
 	Entry func(key, value []byte) (entry, entryValue []byte, sole bool, err error)
+	// From is the row with which the build begins; nil: the first.
+	From []byte
+	// Note makes the table's PlaceNote, which is written with each piece: the next one begins with the row next. Nil: there is none. A nil Note: no note is
+	// written.
+	Note func(next []byte) []byte
 	// Wait is for how long one row is waited for.
 	Wait Wait
 	// Progress is told how many rows were looked at.
@@ -65,6 +70,15 @@ const (
 // CloseTable is UseTable for Exclusive. It waits for those who use the table, and lets others go before it again and again: all who come meanwhile wait for a
 // moment only, however long one of those stays.
 func (x *Tx) CloseTable(table, version uint64, wait Wait) error {
+	return x.takeTable(table, version, lock.Exclusive, wait)
+}
+
+// ShareTable is UseTable for Shared, and waits as CloseTable does. Others go on reading the table, and nobody writes it until the transaction ends.
+func (x *Tx) ShareTable(table, version uint64, wait Wait) error {
+	return x.takeTable(table, version, lock.Shared, wait)
+}
+
+func (x *Tx) takeTable(table, version uint64, mode lock.Mode, wait Wait) error {
 	for waited := time.Duration(0); ; waited += closeFor + closeEvery {
 		now := wait
 		if wait.Time < 0 || wait.Time-waited > closeFor {
@@ -72,7 +86,7 @@ func (x *Tx) CloseTable(table, version uint64, wait Wait) error {
 		} else {
 			now.Time = max(wait.Time-waited, 0)
 		}
-		err := x.UseTable(table, version, lock.Exclusive, now)
+		err := x.UseTable(table, version, mode, now)
 		if now.Time == wait.Time || wait.Time >= 0 && waited+closeFor >= wait.Time || !errors.Is(err, ErrLockTimeout) {
 			return err
 		}
@@ -86,8 +100,7 @@ func (x *Tx) CloseTable(table, version uint64, wait Wait) error {
 // Backfill writes the entries of an index for all rows that there are. The transaction has locked the table's definition, and the index is Building. Errors: as
 // Commit and LockRow; *Duplicate; Entry's. Some of the entries may be there then.
 func (x *Tx) Backfill(b *Backfill) error {
-	var from []byte
-	rows := uint64(0)
+	from, rows := b.From, uint64(0)
 	for {
 		next, n, err := x.fillPiece(b, from)
 		switch {
@@ -121,7 +134,7 @@ func (x *Tx) Backfill(b *Backfill) error {
 // row alone, while it holds nothing: at another one that is locked the piece ends, so that nobody waits for a piece that waits.
 func (x *Tx) fillPiece(b *Backfill, from []byte) (next []byte, rows uint64, err error) {
 	y := x.Beside()
-	y.yields = true
+	y.yields, y.interrupt = true, b.Wait.Interrupt
 	defer y.Rollback()
 	t := b.Table()
 	if t == nil {
@@ -141,12 +154,12 @@ func (x *Tx) fillPiece(b *Backfill, from []byte) (next []byte, rows uint64, err 
 		if rows > 0 {
 			wait.Time = 0
 			if rows >= fillRows || y.own.Bytes() >= min(fillBytes, x.t.w.opt.StageBytes/2) {
-				return key, rows, y.Commit()
+				return key, rows, y.endPiece(b, t.ID, key)
 			}
 		}
 		err := y.fillRow(b, t.ID, key, wait)
 		if rows > 0 && (errors.Is(err, ErrBusy) || errors.Is(err, ErrTooManyLocks)) {
-			return key, rows, y.Commit()
+			return key, rows, y.endPiece(b, t.ID, key)
 		}
 		if err != nil {
 			return nil, 0, err
@@ -156,7 +169,22 @@ func (x *Tx) fillPiece(b *Backfill, from []byte) (next []byte, rows uint64, err 
 	if err := it.Error(); err != nil {
 		return nil, 0, err
 	}
-	return nil, rows, y.Commit()
+	return nil, rows, y.endPiece(b, t.ID, nil)
+}
+
+// endPiece commits a piece, together with the note that says where the next one begins.
+func (x *Tx) endPiece(b *Backfill, table uint64, next []byte) error {
+	if b.Note != nil && x.t.w.opt.Break.PlaceFirst {
+		if err := x.WriteNotes(b.Table(), map[Note][]byte{PlaceNote: b.Note(next)}); err != nil {
+			return err
+		}
+		x.t.w.m.Tasks().Wait(200*time.Millisecond, x.t.w.m.StoppedC())
+	} else if b.Note != nil {
+		if err := x.writeNote(table, PlaceNote, b.Note(next)); err != nil {
+			return err
+		}
+	}
+	return x.Commit()
 }
 
 // fillRow writes the entry of one row, if the row is there and the entry is not.

@@ -147,7 +147,7 @@ func (w *Worker) EndPrepared(name []byte, commits bool) (res *entry.Result, err 
 	if commits {
 		part.Verdict, part.Hash = sqlpart.CommitStaged, p.hash
 	}
-	res, err = t.propose(entry.Part{Machine: sqlpart.Machine, Body: sqlpart.AppendPart(nil, &part)})
+	res, err = t.propose(entry.Part{Machine: sqlpart.Machine, Body: sqlpart.AppendPart(nil, &part)}, nil)
 	if err != nil {
 		t.mu.Lock()
 		defer t.mu.Unlock()

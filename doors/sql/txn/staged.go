@@ -289,7 +289,7 @@ func (t *term) drop(id uint64) error {
 // insist proposes a part until the log takes it, with a pause where the log has no room.
 func (t *term) insist(part *sqlpart.Part) (*entry.Result, error) {
 	for {
-		res, err := t.propose(entry.Part{Machine: sqlpart.Machine, Body: sqlpart.AppendPart(nil, part)})
+		res, err := t.propose(entry.Part{Machine: sqlpart.Machine, Body: sqlpart.AppendPart(nil, part)}, nil)
 		if !errors.Is(err, ErrOverloaded) {
 			return res, err
 		}

@@ -31,6 +31,8 @@ type Tx struct {
 	ranged bool // it has locked a range
 	waited int  // locks that it has waited for
 	yields bool // of those that wait in a circle it gives up
+	// interrupt ends the wait for room in the log: the command had no effect then. Nil: nothing does, as a commit has to be waited for.
+	interrupt <-chan struct{}
 
 	staged *staged // what the log has of it; nil: nothing
 	small  bool    // nothing can be staged: the cluster's level does not have that
@@ -512,11 +514,11 @@ func sortWrites(all []sqlpart.Writes) {
 // propose proposes a part in the transaction's term. The command is applied here when it returns without an error.
 func (x *Tx) propose(part entry.Part) (*entry.Result, error) {
 	x.turn.Leave()
-	return x.t.propose(part)
+	return x.t.propose(part, x.interrupt)
 }
 
-// propose is Tx.propose for work of the term itself.
-func (t *term) propose(part entry.Part) (*entry.Result, error) {
+// propose is Tx.propose for work of the term itself. interrupt is as in Tx.
+func (t *term) propose(part entry.Part, interrupt <-chan struct{}) (*entry.Result, error) {
 	m, waited, number := t.w.m, time.Duration(0), t.number
 	for {
 		if t.w.opt.Break.NoFence {
@@ -529,8 +531,14 @@ func (t *term) propose(part entry.Part) (*entry.Result, error) {
 		case err == nil && res.Rejection != nil:
 			return nil, res.Rejection
 		case errors.Is(err, node.ErrOverloaded):
-			if waited >= retryFor || m.Tasks().Wait(retryEvery, m.StoppedC()) == 0 {
+			if waited >= retryFor {
 				return nil, ErrOverloaded
+			}
+			switch m.Tasks().Wait(retryEvery, m.StoppedC(), interrupt) {
+			case 0:
+				return nil, ErrOverloaded
+			case 1:
+				return nil, ErrInterrupted
 			}
 			waited += retryEvery
 			continue
