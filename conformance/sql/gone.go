@@ -30,7 +30,7 @@ func (s *suite) clientsGo() (string, error) {
 		return "", err
 	}
 	defer holder.close()
-	if err := holder.exec("CREATE TABLE held (id INT PRIMARY KEY)", "INSERT INTO held VALUES (1)", "BEGIN", "DELETE FROM held"); err != nil {
+	if err := holder.exec("CREATE TABLE s LIKE t", "INSERT INTO s SELECT * FROM t", "CREATE TABLE held (id INT PRIMARY KEY)", "INSERT INTO held VALUES (1)", "BEGIN", "DELETE FROM held"); err != nil {
 		return "", err
 	}
 	var notes []string
@@ -40,7 +40,7 @@ func (s *suite) clientsGo() (string, error) {
 		"SELECT a.id FROM t a JOIN t b ON a.k < b.k ORDER BY a.pad, b.c LIMIT 1",
 		"SELECT * FROM held FOR UPDATE",
 		"UPDATE t SET c = CONCAT(c, IF(id = 20000, SLEEP(100), ''))",
-		"INSERT INTO t SELECT a.id + 1000000 * b.id, a.k, a.c, a.pad FROM t a JOIN t b ON b.id < 1000",
+		"INSERT INTO t SELECT a.id + 1000000 * b.id, a.k, a.c, a.pad FROM s a JOIN s b ON b.id < 1000",
 		"CREATE INDEX by_c ON t (c)",
 	} {
 		took, err := c.goesDuring(s, text)

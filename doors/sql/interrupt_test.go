@@ -101,13 +101,15 @@ func TestAClientThatGoes(t *testing.T) {
 		"a result":           "SELECT a.id FROM t a JOIN t b JOIN t c",
 		"a sleep":            "SELECT SLEEP(600)",
 		"a large UPDATE":     "UPDATE t SET k = k + 1, pad = IF(id = 1000, SLEEP(600), 'changed')",
-		"an INSERT … SELECT": "INSERT INTO t (k, u) SELECT a.k, CONCAT('n', a.id, '-', b.id) FROM t a JOIN t b",
+		"an INSERT … SELECT": "INSERT INTO t (k, u) SELECT a.k, CONCAT('n', a.id, '-', b.id) FROM s a JOIN s b",
 		"a multiple DELETE":  "DELETE a FROM t a JOIN t b JOIN t c ON a.k + b.k + c.k = -1",
 		"a build":            "CREATE INDEX later ON t (pad, id)",
 	} { // any order: each by itself
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLarge(t, rows)
+			l.exec(l.c, "CREATE TABLE s (id INT PRIMARY KEY, k INT)")
+			l.exec(l.c, "INSERT INTO s SELECT id, k FROM t")
 			gone := l.connect("test")
 			ctx, cut := context.WithCancel(context.Background())
 			pieces := 0
