@@ -28,6 +28,11 @@ type Outcome struct {
 // Run runs a statement. begin returns the transaction that it belongs to, and is called if it needs one; nil: it gets none. A result's rows are
 // sent as they are made. Errors are *wire.Error, or those of txn: the door knows what becomes of the transaction.
 func (s *Session) Run(ctx context.Context, st *Statement, params []wire.Param, begin func() (*txn.Tx, error), to *wire.Answer) (out Outcome, err error) {
+	if st.shape != nil {
+		if out, ok, err := s.direct(ctx, st, params, begin, to); ok {
+			return out, err
+		}
+	}
 	if name := databaseOf(st.ast); name != "" && !s.mayUse(name) {
 		return out, s.deniedDatabase(name)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/dolthub/go-mysql-server/sql"
 	"github.com/dolthub/go-mysql-server/sql/types"
 
+	"github.com/holdfastdb/holdfast/doors/sql/executor"
 	sqlmachine "github.com/holdfastdb/holdfast/doors/sql/machine"
 	sqlpart "github.com/holdfastdb/holdfast/doors/sql/part"
 	"github.com/holdfastdb/holdfast/doors/sql/row"
@@ -24,8 +25,9 @@ type table struct {
 	indexes  []*index // that may be read; the primary key is the first, if there is one
 	auto     int      // column of AUTO_INCREMENT, -1: none
 	all      []writtenIndex
-	times    bool  // a column is a TIME
-	weighed  []int // columns of utf8mb4_0900_ai_ci in keys
+	times    bool            // a column is a TIME
+	direct   *executor.Table // nil: the executor leaves the table alone
+	weighed  []int           // columns of utf8mb4_0900_ai_ci in keys
 }
 
 // writtenIndex is an index whose entries a write keeps, whether or not it may be read yet.
@@ -66,6 +68,7 @@ func newTable(e *Engine, t *sqlmachine.Table, databaseName string) (*table, erro
 		}
 	}
 	x.weighed = x.weighedColumns()
+	x.direct = x.executable()
 	if x.hasNumbers() {
 		x.promote()
 		x.schema.Schema = x.numbered("")

@@ -1,0 +1,75 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfastdb/holdfast/doors/sql/row"
+	"github.com/holdfastdb/holdfast/doors/sql/txn"
+	"github.com/holdfastdb/holdfast/doors/sql/wire"
+)
+
+// Run is what an execution has of its session. It belongs to the session's goroutine, which uses it again for the next statement.
+type Run struct {
+	Ctx       context.Context
+	Tx        *txn.Tx
+	Wait      txn.Wait
+	Params    []wire.Param
+	To        *wire.Answer
+	Keep      func(bytes int) error // counts what is kept in memory, and refuses it
+	FoundRows bool                  // UPDATE counts the rows that were found
+
+	Reads uint64 // rows that were read
+
+	fields row.Fields
+	key    []byte
+	arena  []byte
+	items  []item
+	values []row.Value
+}
+
+// Outcome is what a statement has come to.
+type Outcome struct {
+	Rows     bool // a result was begun
+	Affected uint64
+	Found    int64 // rows that were sent, or found by an UPDATE
+	InsertID uint64
+	// Generated is the first value of AUTO_INCREMENT that was given to a row, 0: none was.
+	Generated uint64
+	Info      string
+}
+
+// mostArena bounds what an execution leaves allocated for the next one, in bytes.
+const mostArena = 64 << 10
+
+// Execute runs a program with the values of a shape that has bound to it. ok false: nothing was done, and the engine runs the statement. Errors are
+// *wire.Error, those of txn and of Keep, and errors of damaged rows.
+func (r *Run) Execute(p *Program, s *Shape) (out Outcome, ok bool, err error) {
+	switch s.Verb {
+	case Select:
+		out, ok, err = r.read(p, s)
+	case Insert:
+		out, ok, err = r.insert(p, s)
+	case Update:
+		out, ok, err = r.update(p, s)
+	case Delete:
+		out, ok, err = r.remove(p, s)
+	}
+	if cap(r.arena) > mostArena {
+		r.arena, r.items = nil, nil
+	}
+	return out, ok, err
+}
+
+// keyOf appends the key of a value of the primary key. ok false: it is no integer.
+func (t *Table) keyOf(dst []byte, o *operand, params []wire.Param) (key []byte, ok bool) {
+	v, ok := o.of(params)
+	if !ok || v.Kind != row.Int && v.Kind != row.Uint {
+		return dst, false
+	}
+	return t.KeyPart.AppendValue(dst, v), true
+}
+
+func (t *Table) damaged(err error) error {
+	return fmt.Errorf("%s: %w; `CHECK TABLE` and `holdfast verify` say more", t.Name, err)
+}
