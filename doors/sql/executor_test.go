@@ -29,8 +29,8 @@ func TestExecutorAnswersAlike(t *testing.T) {
 }
 
 func playAlike(t *testing.T, seed uint64, n int) {
-	r, plain := newRig(t), newRig(t)
-	planned := plain.another(func(o *Options) { o.NoExecutor, o.NoPlans = true, true })
+	own, plain := newRig(t), newRig(t)
+	r, planned := own.another(func(o *Options) { o.NoPlans = true }), plain.another(func(o *Options) { o.NoExecutor, o.NoPlans = true, true })
 	g := &generator{rnd: rand.New(rand.NewPCG(seed, 37))}
 	var pairs []*pair
 	for i := range 2 {
@@ -42,7 +42,7 @@ func playAlike(t *testing.T, seed uint64, n int) {
 	}
 	for _, text := range append([]string{"SET @@innodb_lock_wait_timeout = 1"}, alikeTables...) {
 		for i, p := range pairs {
-			if i == 0 || strings.HasPrefix(text, "SET") {
+			if i == 0 || strings.HasPrefix(text, "SET") || strings.HasPrefix(text, "USE") {
 				p.text(text)
 			}
 		}
@@ -66,10 +66,14 @@ func playAlike(t *testing.T, seed uint64, n int) {
 			eligible++
 		}
 		same := false
+		was := r.d.engine.Directed()
 		if g.rnd.IntN(2) == 0 {
 			same = p.text(st.literal())
 		} else {
 			same = p.execute(st.text, st.args)
+		}
+		if st.counts && r.d.engine.Directed() == was {
+			t.Logf("left to the planner: %s %v %.60q", st.text, st.args, p.last)
 		}
 		if g.rnd.IntN(8) == 0 {
 			same = p.text("SHOW WARNINGS") && same
@@ -115,7 +119,11 @@ var alikeTables = []string{
 }
 
 // generator makes statements. Each client writes rows of its own, so that none waits for the other one for long.
-type generator struct{ rnd *rand.Rand }
+type generator struct {
+	rnd  *rand.Rand
+	odds [2]string // the statement by which a client takes back what keeps the executor away; "": nothing does
+	only [2]bool   // the client's transaction only reads, or locks what it reads, perhaps
+}
 
 // generated is a statement with parameters. counts: the executor ought to run it.
 type generated struct {
@@ -200,21 +208,43 @@ func (g *generator) statement(who int) (st generated) {
 		return v
 	}
 	st.counts = !odd
+	if g.odds[who] != "" && g.rnd.IntN(4) == 0 {
+		st = generated{text: g.odds[who]}
+		g.odds[who] = ""
+		return st
+	}
+	defer func() {
+		switch {
+		case st.text == "COMMIT" || st.text == "ROLLBACK":
+			g.only[who] = strings.Contains(g.odds[who], "REPEATABLE")
+		case strings.Contains(st.text, "READ ONLY"), strings.Contains(st.text, "SERIALIZABLE"):
+			g.only[who] = true
+		}
+		if g.odds[who] != "" || g.only[who] {
+			st.counts = false
+		}
+	}()
 	switch g.rnd.IntN(24) {
 	case 0:
 		return generated{text: g.one("BEGIN", "BEGIN", "COMMIT", "COMMIT", "ROLLBACK", "START TRANSACTION READ ONLY", "SAVEPOINT s", "ROLLBACK TO SAVEPOINT s",
-			"START TRANSACTION WITH CONSISTENT SNAPSHOT", "SET autocommit = 0", "SET autocommit = 1", "SET TRANSACTION READ ONLY")}
+			"START TRANSACTION WITH CONSISTENT SNAPSHOT", "SET autocommit = 0", "SET autocommit = 1")}
 	case 1:
 		if g.rnd.IntN(4) > 0 {
 			return generated{text: "COMMIT"}
 		}
-		return generated{text: g.one("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-			"SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE", "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")}
-	case 2:
-		if g.rnd.IntN(6) > 0 {
-			return generated{text: g.one("SET sql_mode = DEFAULT", "SET sql_select_limit = DEFAULT", "SET NAMES utf8mb4", "SET max_execution_time = 0")}
+		if g.odds[who] != "" || g.rnd.IntN(3) > 0 {
+			return generated{text: g.one("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")}
 		}
-		return generated{text: g.one("SET sql_mode = ''", "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO'", "SET sql_select_limit = 2", "SET NAMES latin1", "SET sql_mode = 'ANSI_QUOTES'")}
+		g.odds[who] = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
+		return generated{text: "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE"}
+	case 2:
+		if g.odds[who] != "" {
+			return generated{text: "SET max_execution_time = 0"}
+		}
+		set := g.one("sql_mode = ''", "sql_mode = 'NO_AUTO_VALUE_ON_ZERO'", "sql_select_limit = 2", "NAMES latin1", "sql_mode = 'ANSI_QUOTES'")
+		name, _, _ := strings.Cut(set, " ")
+		g.odds[who] = map[string]string{"sql_mode": "SET sql_mode = DEFAULT", "sql_select_limit": "SET sql_select_limit = DEFAULT", "NAMES": "SET NAMES utf8mb4"}[name]
+		return generated{text: "SET " + set}
 	case 3: // tables that the executor reads alone, and statements of nearly its shapes
 		st.counts = false
 		return g.near(who)
@@ -325,12 +355,14 @@ type pair struct {
 	t        *testing.T
 	sides    [2]*packets
 	prepared map[string]uint32 // statements by text
+	last     []byte            // answer
 }
 
 // both sends a command to both and compares the answers.
 func (p *pair) both(what string, command []byte, prepare bool) (answer []byte, same bool) {
 	p.t.Helper()
 	a, b := p.sides[0].command(p.t, command, prepare), p.sides[1].command(p.t, command, prepare)
+	p.last = a
 	if !bytes.Equal(a, b) {
 		p.t.Errorf("%s\nby the executor: %q\nby the planner:  %q", what, a, b)
 		return a, false

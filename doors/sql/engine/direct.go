@@ -156,7 +156,7 @@ func (t *table) executable() *executor.Table {
 		Writes: len(d.checks)+len(d.foreign)+len(t.weighed) == 0}
 	for i := range d.columns {
 		typ := t.schema.Schema[i].Type
-		c := executor.Column{Name: d.columns[i].name, Kind: t.layout.rows.Kind(i), Nullable: d.columns[i].nullable, Default: d.columns[i].hasDef}
+		c := executor.Column{Name: d.columns[i].name, Type: typ.String(), Kind: t.layout.rows.Kind(i), Nullable: d.columns[i].nullable, Default: d.columns[i].hasDef}
 		switch c.Kind {
 		case row.Int, row.Uint:
 			c.Bits = bitsOf(typ)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -64,7 +65,7 @@ func (s *Session) isSimple() bool {
 	}
 	limit, err := s.GetSessionVariable(nil, "sql_select_limit")
 	usual, also := s.GetSessionVariableDefault(nil, "sql_select_limit")
-	if err != nil || also != nil || limit != usual {
+	if err != nil || also != nil || fmt.Sprint(limit) != fmt.Sprint(usual) { // DEFAULT has another Go type than what was never set
 		return false
 	}
 	switch s.GetCharacterSetResults() {

@@ -3,6 +3,7 @@ package executor
 import (
 	"github.com/holdfastdb/holdfast/doors/sql/lock"
 	"github.com/holdfastdb/holdfast/doors/sql/row"
+	"github.com/holdfastdb/holdfast/doors/sql/wire"
 )
 
 // insert runs an Insert. All values are judged before the first row is written: what one of them needs of the engine is known by then.
@@ -35,14 +36,11 @@ func (r *Run) insert(p *Program, s *Shape) (out Outcome, ok bool, err error) {
 			values[n*width+i] = v
 		}
 	}
-	last, mark := uint64(0), r.Tx.Mark()
+	last := uint64(0)
 	for n := range s.rows {
 		one := values[n*width : (n+1)*width]
 		if t.Auto >= 0 {
-			generated, ok, err := r.number(t, one)
-			if err == nil && !ok {
-				return Outcome{}, false, r.Tx.RollbackTo(mark)
-			}
+			generated, err := r.number(t, one)
 			if err != nil {
 				return out, true, err
 			}
@@ -81,23 +79,24 @@ func numberOf(v row.Value) uint64 {
 	return v.Uint
 }
 
-// number gives a row its value of AUTO_INCREMENT, or has the next ones be larger than the one that the client gives. ok false: there is none that the column
-// could hold.
-func (r *Run) number(t *Table, one []row.Value) (generated, ok bool, err error) {
+// number gives a row its value of AUTO_INCREMENT, or has the next ones be larger than the one that the client gives. Error: 1264, where the column cannot
+// hold the next one.
+func (r *Run) number(t *Table, one []row.Value) (generated bool, err error) {
 	v := &one[t.Auto]
 	if generated = v.Kind == row.Null; generated {
 		n, err := r.Tx.NextAuto(t.ID, 1)
 		if err != nil {
-			return true, true, err
+			return true, err
 		}
-		if *v, ok = t.Columns[t.Auto].assign(row.Value{Kind: row.Uint, Uint: n}); !ok {
-			return true, false, nil
+		c, ok := &t.Columns[t.Auto], false
+		if *v, ok = c.assign(row.Value{Kind: row.Uint, Uint: n}); !ok {
+			return true, wire.Errorf(1264, "%d out of range for %s", n, c.Type)
 		}
 	}
 	if n := numberOf(*v); n != 0 && n != 1<<64-1 {
 		r.Tx.SetNextAuto(t.ID, n+1)
 	}
-	return generated, true, nil
+	return generated, nil
 }
 
 // insertRow writes one row and its entries.

@@ -27,6 +27,7 @@ type Table struct {
 // Column is a column of a Table.
 type Column struct {
 	Name     string
+	Type     string // in the words of errors
 	Kind     row.Kind
 	Bits     int // of an integer
 	Nullable bool
