@@ -420,7 +420,7 @@ func (p *pair) execute(text string, args []any) bool {
 // packets is a client that sees packets.
 type packets struct{ nc net.Conn }
 
-func dialPackets(t *testing.T, addr string, more wire.Capabilities) *packets {
+func dialPackets(t testing.TB, addr string, more wire.Capabilities) *packets {
 	t.Helper()
 	nc, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -428,6 +428,13 @@ func dialPackets(t *testing.T, addr string, more wire.Capabilities) *packets {
 	}
 	t.Cleanup(func() { _ = nc.Close() })
 	c := &packets{nc}
+	c.login(t, more)
+	return c
+}
+
+// login logs in as a user without a password.
+func (c *packets) login(t testing.TB, more wire.Capabilities) {
+	t.Helper()
 	c.packet(t) // the greeting
 	b := binary.LittleEndian.AppendUint32(nil, uint32(1<<9|1<<15|1<<19|more))
 	b = append(binary.LittleEndian.AppendUint32(b, 1<<24), 45)
@@ -436,12 +443,12 @@ func dialPackets(t *testing.T, addr string, more wire.Capabilities) *packets {
 		c.send(t, seq, b)
 		switch answer := c.packet(t); answer[4] {
 		case 0:
-			return c
+			return
 		case 0xfe, 0x01: // another plugin, or that it is content
 			b = nil
 			if answer[4] == 1 {
 				c.packet(t)
-				return c
+				return
 			}
 		default:
 			t.Fatalf("login: %q", answer)
@@ -449,7 +456,7 @@ func dialPackets(t *testing.T, addr string, more wire.Capabilities) *packets {
 	}
 }
 
-func (c *packets) send(t *testing.T, seq byte, payload []byte) {
+func (c *packets) send(t testing.TB, seq byte, payload []byte) {
 	t.Helper()
 	n := len(payload)
 	if _, err := c.nc.Write(append([]byte{byte(n), byte(n >> 8), byte(n >> 16), seq}, payload...)); err != nil {
@@ -457,7 +464,7 @@ func (c *packets) send(t *testing.T, seq byte, payload []byte) {
 	}
 }
 
-func (c *packets) packet(t *testing.T) []byte {
+func (c *packets) packet(t testing.TB) []byte {
 	t.Helper()
 	if err := c.nc.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
@@ -475,7 +482,7 @@ func (c *packets) packet(t *testing.T) []byte {
 }
 
 // command returns the whole answer to a command.
-func (c *packets) command(t *testing.T, payload []byte, prepare bool) []byte {
+func (c *packets) command(t testing.TB, payload []byte, prepare bool) []byte {
 	t.Helper()
 	c.send(t, 0, payload)
 	all := c.packet(t)
