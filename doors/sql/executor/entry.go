@@ -34,9 +34,14 @@ func (x *Index) entryOf(values []row.Value, primary []byte) (e entry) {
 	return e
 }
 
+// lockPlace locks the place of a row or of an entry that will be written, if it is free.
+func (r *Run) lockPlace(t *Table, index uint64, key []byte) (value []byte, exists bool, stored int, err error) {
+	return r.Tx.LockRow(t.ID, index, key, lock.Exclusive, r.Wait)
+}
+
 // judge locks the entry that a row will have, and refuses a unique one that another row has, whose row it locks, too. Error: 1062.
 func (r *Run) judge(t *Table, x *Index, e *entry, values []row.Value) error {
-	value, exists, stored, err := r.Tx.LockRow(t.ID, x.ID, e.key, lock.Exclusive, r.Wait)
+	value, exists, stored, err := r.lockPlace(t, x.ID, e.key)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"github.com/holdfastdb/holdfast/doors/sql/lock"
 	"github.com/holdfastdb/holdfast/doors/sql/row"
 	"github.com/holdfastdb/holdfast/doors/sql/wire"
 )
@@ -103,7 +102,7 @@ func (r *Run) number(t *Table, one []row.Value) (generated bool, err error) {
 func (r *Run) insertRow(p *Program, one []row.Value) error {
 	t := p.t
 	key := t.KeyPart.AppendValue(nil, one[t.Key])
-	_, exists, stored, err := r.Tx.LockRow(t.ID, 0, key, lock.Exclusive, r.Wait)
+	_, exists, stored, err := r.lockPlace(t, 0, key)
 	if err != nil {
 		return err
 	}

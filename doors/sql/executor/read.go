@@ -123,9 +123,9 @@ func (r *Run) scan(p *Program, s *Shape, from, to []byte, skip, most int64) (out
 			out.Rows, begun = true, true
 		}
 	}
-	r.arena, r.items = r.arena[:0], r.items[:0]
+	r.sorting.begin()
 	if to == nil || bytes.Compare(from, to) < 0 {
-		it, err := r.Tx.Scan(p.t.ID, 0, from, to)
+		it, err := r.Tx.ScanStill(p.t.ID, 0, from, to)
 		if err != nil {
 			return out, err
 		}

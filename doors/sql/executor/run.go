@@ -21,11 +21,10 @@ type Run struct {
 
 	Reads uint64 // rows that were read
 
-	fields row.Fields
-	key    []byte
-	arena  []byte
-	items  []item
-	values []row.Value
+	fields  row.Fields
+	key     []byte
+	sorting sorting
+	values  []row.Value
 }
 
 // Outcome is what a statement has come to.
@@ -55,9 +54,7 @@ func (r *Run) Execute(p *Program, s *Shape) (out Outcome, ok bool, err error) {
 	case Delete:
 		out, ok, err = r.remove(p, s)
 	}
-	if cap(r.arena) > mostArena {
-		r.arena, r.items = nil, nil
-	}
+	r.sorting.rest()
 	return out, ok, err
 }
 

@@ -9,81 +9,103 @@ import (
 
 // item is a row that is sorted. Its place in the range decides between equal ones.
 type item struct {
-	place    int
-	null     bool
-	n        int64  // of an Int
-	u        uint64 // of a Uint
-	from, to int    // its value, in the arena
+	first    uint64 // sorts as the value does: an integer, or the beginning of a text
+	from, to int    // its row, in the arena
 	text     int    // where a Text begins there
 	size     int
+	null     bool
 }
 
 // itemBytes is about what a row that is sorted takes beside its value.
-const itemBytes = 96
+const itemBytes = 64
+
+// sorting are the rows of a range that are sorted before they are sent.
+type sorting struct {
+	arena []byte
+	items []item
+	order []int32 // places of items
+	whole bool    // texts are compared as a whole: the beginning of one is no number
+}
+
+func (s *sorting) begin() {
+	s.arena, s.items, s.order, s.whole = s.arena[:0], s.items[:0], s.order[:0], false
+}
+
+// rest gives back what is much.
+func (s *sorting) rest() {
+	if cap(s.arena) > mostArena {
+		*s = sorting{}
+	}
+}
+
+func (s *sorting) text(x *item) []byte { return s.arena[x.text : x.text+x.size] }
 
 // keep keeps the row that was split last.
 func (r *Run) keep(p *Program, value []byte) error {
 	if err := r.Keep(itemBytes + len(value)); err != nil {
 		return err
 	}
-	x := item{place: len(r.items), null: r.fields.Null(p.order), from: len(r.arena)}
-	r.arena = append(r.arena, value...)
-	x.to = len(r.arena)
+	s := &r.sorting
+	x := item{null: r.fields.Null(p.order), from: len(s.arena)}
+	s.arena = append(s.arena, value...)
+	x.to = len(s.arena)
 	if !x.null {
-		switch p.t.Columns[p.order].Kind {
+		c := &p.t.Columns[p.order]
+		switch c.Kind {
 		case row.Int:
-			x.n = r.fields.Int(p.order)
+			x.first = uint64(r.fields.Int(p.order)) ^ 1<<63
 		case row.Uint:
-			x.u = r.fields.Uint(p.order)
+			x.first = r.fields.Uint(p.order)
 		default:
-			at, size := r.fields.Place(p.order)
+			at, size := r.fields.Spot(p.order)
 			x.text, x.size = x.from+at, size
+			ok := false
+			x.first, ok = c.Order.Prefix(s.text(&x))
+			s.whole = s.whole || !ok
 		}
 	}
-	r.items = append(r.items, x)
+	s.order = append(s.order, int32(len(s.items)))
+	s.items = append(s.items, x)
 	return nil
 }
 
-func (r *Run) text(x *item) []byte { return r.arena[x.text : x.text+x.size] }
+// compare compares the values of two rows.
+func (s *sorting) compare(a, b *item, c *Column) int {
+	switch {
+	case a.null || b.null:
+		return cmp.Compare(boolean(b.null), boolean(a.null)) // NULL comes first
+	case c.Kind != row.Text:
+		return cmp.Compare(a.first, b.first)
+	case !s.whole && a.first != b.first:
+		return cmp.Compare(a.first, b.first)
+	}
+	return c.Order.Compare(s.text(a), s.text(b))
+}
 
 // sendSorted sends what was kept.
-func (r *Run) sendSorted(p *Program, s *Shape, out Outcome) (Outcome, error) {
+func (r *Run) sendSorted(p *Program, shape *Shape, out Outcome) (Outcome, error) {
 	if err := r.Ctx.Err(); err != nil {
 		return out, err
 	}
-	c := &p.t.Columns[p.order]
-	compare := func(a, b *item) int {
-		switch {
-		case a.null || b.null:
-			return cmp.Compare(boolean(b.null), boolean(a.null)) // NULL comes first
-		case c.Kind == row.Int:
-			return cmp.Compare(a.n, b.n)
-		case c.Kind == row.Uint:
-			return cmp.Compare(a.u, b.u)
-		}
-		return c.Order.Compare(r.text(a), r.text(b))
-	}
-	order := make([]*item, len(r.items))
-	for i := range order {
-		order[i] = &r.items[i]
-	}
-	slices.SortFunc(order, func(a, b *item) int {
-		n := compare(a, b)
-		if s.down {
+	s, c := &r.sorting, &p.t.Columns[p.order]
+	slices.SortFunc(s.order, func(a, b int32) int {
+		n := s.compare(&s.items[a], &s.items[b], c)
+		if shape.down {
 			n = -n
 		}
 		if n == 0 {
-			n = cmp.Compare(a.place, b.place)
+			n = cmp.Compare(a, b)
 		}
 		return n
 	})
 	var before *item
-	for _, x := range order {
-		if s.distinct && before != nil && compare(before, x) == 0 {
+	for _, i := range s.order {
+		x := &s.items[i]
+		if shape.distinct && before != nil && s.compare(before, x, c) == 0 {
 			continue
 		}
 		before = x
-		if err := p.t.Layout.Split(r.arena[x.from:x.to], &r.fields); err != nil {
+		if err := p.t.Layout.Split(s.arena[x.from:x.to], &r.fields); err != nil {
 			return out, p.t.damaged(err)
 		}
 		r.send(p)

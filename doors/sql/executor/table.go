@@ -28,7 +28,7 @@ type Table struct {
 type Column struct {
 	Name     string
 	Type     string // in the words of errors
-	Kind     row.Kind
+	Kind     row.ValueKind
 	Bits     int // of an integer
 	Nullable bool
 	Default  bool // a row that names no value has another one than NULL

@@ -10,12 +10,12 @@ import (
 	"github.com/holdfastdb/holdfast/internal/tuple"
 )
 
-// Kind says which Value a column's values are.
-type Kind byte
+// ValueKind says which Value a column's values are.
+type ValueKind byte
 
 // The kinds. Values of Stored columns are handed on as they are stored, and Decode alone makes something of them.
 const (
-	Stored Kind = iota
+	Stored ValueKind = iota
 	Null
 	Int
 	Uint
@@ -25,14 +25,14 @@ const (
 
 // Value is a value of a column without the engine's type around it.
 type Value struct {
-	Kind  Kind
+	Kind  ValueKind
 	Int   int64
 	Uint  uint64
 	Bytes []byte // of a Text, and of what is Stored
 }
 
-// Kind returns the kind of a column's values, where they are not NULL.
-func (l *Layout) Kind(column int) Kind {
+// ValueKind returns the kind of a column's values, where they are not NULL.
+func (l *Layout) ValueKind(column int) ValueKind {
 	f := &l.fields[column]
 	switch f.form {
 	case formInt:
@@ -55,16 +55,19 @@ func (l *Layout) Kind(column int) Kind {
 type Fields struct {
 	l   *Layout
 	row []byte
-	at  []place
+	at  []spot
 }
 
-// place is where a value is in a row.
-type place struct {
+// spot is where a value is in a row.
+type spot struct {
 	n        uint64 // of a varint
 	from, to int    // its bytes, with the length before it
 	body     int    // where they begin behind that length
 	null     bool
 }
+
+// Splits reports whether Split and AppendValues know the rows of the layout. Decode and Append know those of all.
+func (l *Layout) Splits() bool { return true }
 
 // Split finds the values of a row. Error: ErrForm.
 func (l *Layout) Split(value []byte, into *Fields) error {
@@ -74,17 +77,17 @@ func (l *Layout) Split(value []byte, into *Fields) error {
 	}
 	into.l, into.row = l, value
 	if cap(into.at) < len(l.fields) {
-		into.at = make([]place, len(l.fields))
+		into.at = make([]spot, len(l.fields))
 	}
 	into.at = into.at[:len(l.fields)]
 	nulls, at := value[1:1+bits], 1+bits
 	for i := range l.fields {
 		p := &into.at[i]
 		if nulls[i/8]&(1<<(i%8)) != 0 {
-			*p = place{null: true}
+			*p = spot{null: true}
 			continue
 		}
-		*p = place{from: at}
+		*p = spot{from: at}
 		b := value[at:]
 		size := 0
 		switch l.fields[i].form {
@@ -157,7 +160,7 @@ func (f *Fields) Value(column int) Value {
 	if f.at[column].null {
 		return Value{Kind: Null}
 	}
-	switch kind := f.l.Kind(column); kind {
+	switch kind := f.l.ValueKind(column); kind {
 	case Int:
 		return Value{Kind: kind, Int: f.Int(column)}
 	case Uint:
@@ -199,7 +202,7 @@ func (l *Layout) AppendValues(dst []byte, values []Value) ([]byte, error) {
 }
 
 // Takes reports whether AppendValue makes keys of a column's values.
-func (p *Part) Takes(k Kind) bool {
+func (p *Part) Takes(k ValueKind) bool {
 	return k == Int && p.form == formInt || k == Uint && p.form == formUint || k == Text && p.form == formText
 }
 
@@ -216,8 +219,8 @@ func (p *Part) AppendValue(dst []byte, v Value) []byte {
 	return tuple.AppendNull(dst)
 }
 
-// Place is where the value of a Text column is in the row: its first byte, and how many there are.
-func (f *Fields) Place(column int) (at, size int) {
+// Spot is where the value of a Text column is in the row: its first byte, and how many there are.
+func (f *Fields) Spot(column int) (at, size int) {
 	p := &f.at[column]
 	return p.body, p.to - p.body
 }

@@ -59,3 +59,21 @@ func (o *Order) next(s []byte) (int32, []byte) {
 
 // clipped is a weight as a key has it.
 func (o *Order) clipped(w int32) int32 { return min(max(w, 0), 1<<24-1) }
+
+// Prefix is a number by which texts sort that differ in their first four characters. false: one of those is not of ASCII, or its weight is too large.
+func (o *Order) Prefix(s []byte) (u uint64, ok bool) {
+	for i := range 4 {
+		w := o.w.space
+		if i < len(s) {
+			if s[i] >= utf8.RuneSelf {
+				return 0, false
+			}
+			w = o.ascii[s[i]]
+		}
+		if w < 0 || w > 0xffff {
+			return 0, false
+		}
+		u = u<<16 | uint64(w)
+	}
+	return u, true
+}

@@ -151,12 +151,14 @@ func (x *Tx) LockRow(table, index uint64, key []byte, mode lock.Mode, wait Wait)
 			return nil, false, 0, err
 		}
 	}
-	stored = -1
-	read := sqlpart.Read{Table: table, Index: index, Key: slices.Clone(key)}
-	if exists {
-		stored, read.Hash = len(value), sqlmachine.Hash(value)
+	if stored = -1; exists {
+		stored = len(value)
 	}
 	if x.t.w.opt.Verify && !mine {
+		read := sqlpart.Read{Table: table, Index: index, Key: slices.Clone(key)}
+		if exists {
+			read.Hash = sqlmachine.Hash(value)
+		}
 		x.reads = append(x.reads, read)
 	}
 	if own, deleted, known, err := x.written(full); err != nil {
