@@ -146,7 +146,7 @@ func newFeed(b *testing.B, d served) *feed {
 		<-served
 	})
 	f.client = &packets{client}
-	f.client.login(b, 0)
+	f.client.login(b, "root", 0)
 	f.client.command(b, append([]byte{3}, "USE test"...), false)
 	return f
 }

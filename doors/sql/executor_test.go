@@ -19,12 +19,13 @@ import (
 // anew by the library. Every byte of every answer is the same: rows, types, errors, counts, warnings and flags.
 func TestExecutorAnswersAlike(t *testing.T) {
 	t.Parallel()
-	n := 1500
-	if os.Getenv("PLANS") == "long" { // conformance
-		n = 50_000
+	n := 750
+	seeds := uint64(2)
+	if os.Getenv("PLANS") == "long" { // conformance: 60,000 statements
+		seeds, n = 20, 3000
 	}
-	for seed := range uint64(2) {
-		playAlike(t, seed, n/2)
+	for seed := range seeds {
+		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) { playAlike(t, seed, n) })
 	}
 }
 
@@ -47,7 +48,7 @@ func playAlike(t *testing.T, seed uint64, n int) {
 			}
 		}
 	}
-	eligible, wrong := uint64(0), 0
+	eligible, left, wrong := 0, 0, 0
 	before := r.d.engine.Directed()
 	for i := 0; i < n && wrong < 10; i++ {
 		who := g.rnd.IntN(len(pairs))
@@ -72,8 +73,10 @@ func playAlike(t *testing.T, seed uint64, n int) {
 		} else {
 			same = p.execute(st.text, st.args)
 		}
-		if st.counts && r.d.engine.Directed() == was {
-			t.Logf("left to the planner: %s %v %.60q", st.text, st.args, p.last)
+		if st.counts && r.d.engine.Directed() == was && p.last[4] != 0xff {
+			if left++; left > 5 && left > eligible/20 {
+				t.Errorf("left to the planner: %s %v %.60q", st.text, st.args, p.last)
+			}
 		}
 		if g.rnd.IntN(8) == 0 {
 			same = p.text("SHOW WARNINGS") && same
@@ -92,10 +95,9 @@ func playAlike(t *testing.T, seed uint64, n int) {
 		pairs[0].text("SELECT * FROM " + table + " ORDER BY id")
 		pairs[0].text("CHECK TABLE " + table)
 	}
-	ran := r.d.engine.Directed() - before
-	t.Logf("seed %d: %d statements, %d of the executor's shapes, %d run by it", seed, n, eligible, ran)
-	if ran < eligible*9/10 {
-		t.Errorf("the executor has run %d statements, and %d have its shapes", ran, eligible)
+	t.Logf("seed %d: %d statements, %d run by the executor; %d that it must run, of which it left %d", seed, n, r.d.engine.Directed()-before, eligible, left)
+	if eligible < n/4 {
+		t.Errorf("the executor must run %d statements of %d", eligible, n)
 	}
 	if planned.d.engine.Directed() != 0 {
 		t.Error("the executor has run statements of the door that is without")
@@ -251,6 +253,7 @@ func (g *generator) statement(who int) (st generated) {
 	case 4, 5, 6:
 		st.text = "SELECT " + g.selected(table) + " FROM " + table + " WHERE id = ?" + g.one("", "", "", " LIMIT 1", " ORDER BY id")
 		st.args = []any{value(g.id(who, false))}
+		st.counts = st.counts && !(strings.Contains(st.text, " AS ") && strings.Contains(st.text, "ORDER"))
 	case 7, 8, 9, 10, 11:
 		st.text = "SELECT " + g.one(g.selected(table), g.selected(table), "SUM(k)", "COUNT(*)", "SUM(k), COUNT(*), SUM(u)", "SUM( k ) AS s", "*") + " FROM " + table + " WHERE " +
 			g.one("id BETWEEN ? AND ?", "id >= ? AND id <= ?", "id > ? AND id < ?", "(id >= ?) AND id < ?")
@@ -269,6 +272,9 @@ func (g *generator) statement(who int) (st generated) {
 			case 3:
 				st.text += g.one(" LIMIT 3", " LIMIT 2, 3", " LIMIT 0")
 			}
+		}
+		if strings.Contains(st.text, "ORDER BY") || strings.Contains(st.text, "LIMIT") {
+			st.counts = st.counts && !strings.Contains(st.text, " AS ") && !strings.Contains(st.text, "COUNT(")
 		}
 		st.counts = st.counts && !(table != "sb" && strings.Contains(st.text, "*") && !strings.Contains(st.text, "COUNT(*)"))
 	case 12, 13:
@@ -330,7 +336,7 @@ func (g *generator) insert(st *generated, table string, who int, value func(any)
 		}
 	}
 	st.text += strings.Join(tuples, ", ")
-	st.counts = false // what follows from a duplicate, or from a column that was added, the planner says as well
+	st.counts = st.counts && table != "wide" // to which a column with a default may have been added
 }
 
 // near makes statements that the executor must leave to the planner, or run as it does.
@@ -422,23 +428,28 @@ type packets struct{ nc net.Conn }
 
 func dialPackets(t testing.TB, addr string, more wire.Capabilities) *packets {
 	t.Helper()
+	return dialAs(t, addr, "root", more)
+}
+
+func dialAs(t testing.TB, addr, user string, more wire.Capabilities) *packets {
+	t.Helper()
 	nc, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = nc.Close() })
 	c := &packets{nc}
-	c.login(t, more)
+	c.login(t, user, more)
 	return c
 }
 
 // login logs in as a user without a password.
-func (c *packets) login(t testing.TB, more wire.Capabilities) {
+func (c *packets) login(t testing.TB, user string, more wire.Capabilities) {
 	t.Helper()
 	c.packet(t) // the greeting
 	b := binary.LittleEndian.AppendUint32(nil, uint32(1<<9|1<<15|1<<19|more))
 	b = append(binary.LittleEndian.AppendUint32(b, 1<<24), 45)
-	b = append(append(b, make([]byte, 23)...), "root\x00\x00mysql_native_password\x00"...)
+	b = append(append(b, make([]byte, 23)...), user+"\x00\x00mysql_native_password\x00"...)
 	for seq := byte(1); ; seq += 2 {
 		c.send(t, seq, b)
 		switch answer := c.packet(t); answer[4] {
