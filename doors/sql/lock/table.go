@@ -90,7 +90,14 @@ type party struct {
 }
 
 // Owner begins a transaction.
-func (t *Table) Owner() *Owner { return &Owner{t: t, party: &party{}} }
+func (t *Table) Owner() *Owner {
+	both := &struct {
+		owner Owner
+		party party
+	}{}
+	both.owner = Owner{t: t, party: &both.party}
+	return &both.owner
+}
 
 // Kin returns another owner of the same party. Each is released by itself.
 func (o *Owner) Kin() *Owner { return &Owner{t: o.t, party: o.party} }

@@ -63,7 +63,7 @@ type Wait struct {
 
 // tableKey is the lock of a table. It is no key of the store.
 func tableKey(table uint64) []byte {
-	return append([]byte("table"), sqlmachine.AppendPrefix(nil, table, 0)...)
+	return sqlmachine.AppendPrefix(append(make([]byte, 0, len("table")+sqlmachine.PrefixBytes), "table"...), table, 0)
 }
 
 // UseTable locks a table whose definition has the given version, and keeps that definition as it is until the transaction ends. The caller looks

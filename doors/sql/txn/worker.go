@@ -231,5 +231,11 @@ func (w *Worker) Begin() (*Tx, error) {
 }
 
 func (t *term) begin(owner *lock.Owner) *Tx {
-	return &Tx{t: t, owner: owner, own: NewBuffer(t.w.opt.MaxBytes), tables: map[uint64]*used{}}
+	both := &struct {
+		tx  Tx
+		own Buffer
+	}{}
+	both.own.most = t.w.opt.MaxBytes
+	both.tx = Tx{t: t, owner: owner, own: &both.own, tables: map[uint64]*used{}}
+	return &both.tx
 }
