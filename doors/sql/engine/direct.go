@@ -66,17 +66,12 @@ func (s *Session) direct(ctx context.Context, st *Statement, params []wire.Param
 	if s.tx == nil {
 		return out, false, nil
 	}
-	if reads {
-		if err := s.snapshot(); err != nil {
-			return out, true, err
-		}
-	}
 	r := &s.run
 	r.Ctx, r.Tx, r.Params, r.To, r.Reads = ctx, s.tx, params, to, 0
 	r.Wait = txn.Wait{Time: s.set().rowWait, Interrupt: ctx.Done()}
 	r.FoundRows = s.foundRows
 	if r.Keep == nil {
-		r.Keep = func(bytes int) error { return s.kept.add(bytes) }
+		r.Keep, r.Open = func(bytes int) error { return s.kept.add(bytes) }, s.snapshot
 	}
 	s.ClearWarnings()
 	did, ok, err := r.Execute(p, shape)

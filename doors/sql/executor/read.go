@@ -11,7 +11,7 @@ import (
 // above sorts behind every key that begins with the key before it.
 const above = 0xff
 
-// read runs a Select. Its transaction has its snapshot.
+// read runs a Select. One that can find nothing opens no snapshot.
 func (r *Run) read(p *Program, s *Shape) (out Outcome, ok bool, err error) {
 	skip, most, ok := r.limits(s)
 	if !ok {
@@ -78,9 +78,15 @@ func (r *Run) ends(t *Table, s *Shape) (from, to []byte, ok bool) {
 
 // point sends the row of a key, or makes a sum of it.
 func (r *Run) point(p *Program, skip, most int64) (out Outcome, err error) {
-	value, exists, err := r.Tx.Get(p.t.ID, 0, r.key)
-	if err != nil {
-		return out, err
+	var value []byte
+	exists := false
+	if most != 0 {
+		if err := r.Open(); err != nil {
+			return out, err
+		}
+		if value, exists, err = r.Tx.Get(p.t.ID, 0, r.key); err != nil {
+			return out, err
+		}
 	}
 	if exists {
 		r.Reads++
@@ -100,7 +106,7 @@ func (r *Run) point(p *Program, skip, most int64) (out Outcome, err error) {
 		out.Found = 1
 		return out, nil
 	}
-	if exists && skip == 0 && most != 0 {
+	if exists && skip == 0 {
 		r.send(p)
 		out.Found = 1
 	}
@@ -124,7 +130,10 @@ func (r *Run) scan(p *Program, s *Shape, from, to []byte, skip, most int64) (out
 		}
 	}
 	r.sorting.begin()
-	if to == nil || bytes.Compare(from, to) < 0 {
+	if most != 0 && (to == nil || bytes.Compare(from, to) < 0) {
+		if err := r.Open(); err != nil {
+			return out, err
+		}
 		it, err := r.Tx.ScanStill(p.t.ID, 0, from, to)
 		if err != nil {
 			return out, err

@@ -16,6 +16,7 @@ type Run struct {
 	Wait      txn.Wait
 	Params    []wire.Param
 	To        *wire.Answer
+	Open      func() error          // opens the transaction's snapshot, if it has none
 	Keep      func(bytes int) error // counts what is kept in memory, and refuses it
 	FoundRows bool                  // UPDATE counts the rows that were found
 
