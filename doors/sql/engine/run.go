@@ -184,11 +184,19 @@ func (s *Session) plan(c *sql.Context, st *Statement, params []wire.Param) (sql.
 	if node, err = s.repaired(c, st, node); err != nil {
 		return nil, nil, err
 	}
-	schema, rows, _, err := s.e.sql.PrepQueryPlanForExecution(c, st.Text, node, flags)
+	schema, rows, err := s.ready(c, st, node, flags)
 	if err != nil {
 		return nil, nil, err
 	}
 	return schema, create(c, node, fill(c, node, schema, describe(c, node, schema, rows))), nil
+}
+
+// ready makes a plan ready to run. What it asks of a table's columns meanwhile serves to tell whether rows change.
+func (s *Session) ready(c *sql.Context, st *Statement, node sql.Node, flags *sql.QueryFlags) (sql.Schema, sql.RowIter, error) {
+	s.changes = st.Kind == KindWrite
+	defer func() { s.changes = false }()
+	schema, rows, _, err := s.e.sql.PrepQueryPlanForExecution(c, st.Text, node, flags)
+	return schema, rows, err
 }
 
 // bound is a statement with its names resolved, and with constants that the planner may use.

@@ -62,6 +62,7 @@ type Session struct {
 	violated *wire.Error // of the foreign key that was violated last; nil: none was
 
 	run       executor.Run
+	changes   bool // the plan of a statement that changes rows is made ready to run
 	foundRows bool // the client counts the rows that an UPDATE has found
 
 	seen *sqlmachine.Catalogue // when the transaction's snapshot was opened; nil: it has none

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/dolthub/go-mysql-server/sql"
@@ -26,6 +27,7 @@ type table struct {
 	auto     int      // column of AUTO_INCREMENT, -1: none
 	all      []writtenIndex
 	times    bool            // a column is a TIME
+	exactly  sql.Schema      // the columns with texts that compare by their characters; nil: all do
 	direct   *executor.Table // nil: the executor leaves the table alone
 	weighed  []int           // columns of utf8mb4_0900_ai_ci in keys
 }
@@ -68,6 +70,9 @@ func newTable(e *Engine, t *sqlmachine.Table, databaseName string) (*table, erro
 		}
 	}
 	x.weighed = x.weighedColumns()
+	if err := x.compareExactly(); err != nil {
+		return nil, err
+	}
 	x.direct = x.executable()
 	if x.hasNumbers() {
 		x.promote()
@@ -107,7 +112,37 @@ func (t *tableView) Schema(ctx *sql.Context) sql.Schema {
 	if s, ok := ctx.Session.(*Session); ok && s.shows && t.times {
 		return t.shown()
 	}
+	if s, ok := ctx.Session.(*Session); ok && s.changes && t.exactly != nil {
+		return t.exactly
+	}
 	return t.columns.Schema
+}
+
+// compareExactly makes the columns by which an UPDATE tells whether a row changes. The library compares the row before and the row behind by the columns'
+// collations, in which 'a' is 'A': MySQL by their bytes.
+func (t *table) compareExactly() error {
+	all, some := slices.Clone(t.schema.Schema), false
+	for i, c := range all {
+		text, ok := c.Type.(sql.TypeWithCollation)
+		if !ok || !types.IsTextOnly(c.Type) {
+			continue
+		}
+		id := text.Collation().CharacterSet().BinaryCollation()
+		if id == text.Collation() {
+			continue
+		}
+		exact, err := text.WithNewCollation(id)
+		if err != nil {
+			return err
+		}
+		column := *c
+		column.Type = exact
+		all[i], some = &column, true
+	}
+	if some && !t.hasNumbers() {
+		t.exactly = all
+	}
+	return nil
 }
 
 // RowCount is how many rows the table had at the applied index; for the planner.
