@@ -122,6 +122,19 @@ a: INSERT INTO t (id, k) VALUES (40, 40)
 a: SELECT * FROM t WHERE id >= 40
 b: ALTER TABLE t DROP COLUMN more
 a: SELECT * FROM t WHERE id >= 40
+# values that do not fit, and rows that others refer to
+a: UPDATE t SET c = CONCAT('x', c) WHERE id = 1
+a: UPDATE t SET c = '` + long + `y' WHERE id = 1
+a: INSERT INTO t VALUES (50, 50, '` + long + `y')
+a: UPDATE t SET k = 3000000000 WHERE id = 1
+a: CREATE TABLE parent (id INT PRIMARY KEY, k INT)
+a: CREATE TABLE child (id INT PRIMARY KEY, k INT, FOREIGN KEY (k) REFERENCES parent (id))
+a: INSERT INTO parent VALUES (1, 1), (2, 2)
+a: INSERT INTO child VALUES (1, 1), (3, 3)
+a: INSERT INTO child VALUES (1, 1)
+a: DELETE FROM parent WHERE id = 1
+a: UPDATE parent SET k = 7 WHERE id = 1
+a: DELETE FROM parent WHERE id = 2
 # limits
 a: SET max_execution_time = 100000
 a: SELECT k FROM t WHERE id = 1
