@@ -246,7 +246,8 @@ func (g *generator) statement(who int) (st generated) {
 			return generated{text: "COMMIT"}
 		}
 		if g.odds[who] != "" || g.rnd.IntN(3) > 0 {
-			return generated{text: g.one("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")}
+			return generated{text: g.one("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+				"SET character_set_results = NULL", "SET character_set_results = utf8mb4")}
 		}
 		g.odds[who] = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
 		return generated{text: "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE"}

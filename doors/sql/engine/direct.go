@@ -99,22 +99,24 @@ func (s *Session) direct(ctx context.Context, st *Statement, params []wire.Param
 	return out, true, nil
 }
 
-// bound is a statement's program for one definition of its table.
+// boundProgram is a statement's program for one definition of its table.
 type boundProgram struct {
-	t *table
-	p *executor.Program // nil: the shape does not bind
+	t       *table
+	results sql.CharacterSetID // of the session
+	p       *executor.Program  // nil: the shape does not bind
 }
 
 // programOf returns the program of a statement. Nil: there is none.
 func (s *Session) programOf(ctx context.Context, st *Statement, t *table, params []wire.Param) (*executor.Program, error) {
-	if b := st.bound.Load(); b != nil && b.t == t {
+	results := s.set().results
+	if b := st.bound.Load(); b != nil && b.t == t && b.results == results {
 		return b.p, nil
 	}
-	p, err := t.direct.Bind(st.shape, func() ([]wire.Column, error) { return s.resultColumns(ctx, st, params) })
+	p, err := t.direct.Bind(st.shape, int(results), func() ([]wire.Column, error) { return s.resultColumns(ctx, st, params) })
 	if err != nil {
 		return nil, err
 	}
-	st.bound.Store(&boundProgram{t, p})
+	st.bound.Store(&boundProgram{t, results, p})
 	return p, nil
 }
 

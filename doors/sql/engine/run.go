@@ -191,7 +191,7 @@ func (s *Session) plan(c *sql.Context, st *Statement, params []wire.Param) (sql.
 	return schema, create(c, node, fill(c, node, schema, describe(c, node, schema, rows))), nil
 }
 
-// ready makes a plan ready to run. What it asks of a table's columns meanwhile serves to tell whether rows change.
+// ready makes a plan ready to run. What it asks of a table's columns meanwhile serves to find the rows that change.
 func (s *Session) ready(c *sql.Context, st *Statement, node sql.Node, flags *sql.QueryFlags) (sql.Schema, sql.RowIter, error) {
 	s.changes = st.Kind == KindWrite
 	defer func() { s.changes = false }()

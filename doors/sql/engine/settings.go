@@ -18,7 +18,8 @@ type settings struct {
 	longest    time.Duration // a SELECT runs; 0: as long as it takes
 	rowWait    time.Duration
 	tableWait  time.Duration
-	simple     bool // the executor does what they say
+	results    sql.CharacterSetID // on which the lengths of columns depend
+	simple     bool               // the executor does what they say
 }
 
 // set returns the session's settings.
@@ -43,7 +44,7 @@ func (s *Session) readSettings() settings {
 	v, _ = s.GetSessionVariable(nil, "max_execution_time")
 	ms, _ := integer(v)
 	n.longest = time.Duration(max(ms, 0)) * time.Millisecond
-	n.simple = s.isSimple()
+	n.simple, n.results = s.isSimple(), s.GetCharacterSetResults()
 	return n
 }
 

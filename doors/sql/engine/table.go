@@ -118,7 +118,7 @@ func (t *tableView) Schema(ctx *sql.Context) sql.Schema {
 	return t.columns.Schema
 }
 
-// compareExactly makes the columns by which an UPDATE tells whether a row changes. The library compares the row before and the row behind by the columns'
+// compareExactly makes the columns by which an UPDATE finds the rows that it changes. The library compares the row before and the row behind by the columns'
 // collations, in which 'a' is 'A': MySQL by their bytes.
 func (t *table) compareExactly() error {
 	all, some := slices.Clone(t.schema.Schema), false

@@ -54,7 +54,8 @@ func (r *Run) update(p *Program, s *Shape) (out Outcome, ok bool, err error) {
 	matched, changed := 0, 0
 	if exists {
 		matched = 1
-		was, is := make([]row.Value, len(t.Columns)), make([]row.Value, len(t.Columns))
+		both := r.valuesOf(2 * len(t.Columns))
+		was, is := both[:len(t.Columns)], both[len(t.Columns):]
 		for i := range was {
 			was[i] = r.fields.Value(i)
 		}
@@ -149,10 +150,7 @@ func (r *Run) remove(p *Program, s *Shape) (out Outcome, ok bool, err error) {
 	if err != nil || !exists {
 		return out, true, err
 	}
-	if cap(r.values) < len(t.Columns) {
-		r.values = make([]row.Value, len(t.Columns))
-	}
-	was := r.values[:len(t.Columns)]
+	was := r.valuesOf(len(t.Columns))
 	for i := range was {
 		was[i] = r.fields.Value(i)
 	}

@@ -9,14 +9,7 @@ import (
 func (r *Run) insert(p *Program, s *Shape) (out Outcome, ok bool, err error) {
 	t := p.t
 	width := len(t.Columns)
-	need := width * len(s.rows)
-	if cap(r.values) < need {
-		r.values = make([]row.Value, need)
-	}
-	values := r.values[:need]
-	if need > mostValues {
-		r.values = nil
-	}
+	values := r.valuesOf(width * len(s.rows))
 	for n, given := range s.rows {
 		for i, at := range p.given {
 			v := row.Value{Kind: row.Null}
@@ -62,9 +55,6 @@ func (r *Run) insert(p *Program, s *Shape) (out Outcome, ok bool, err error) {
 	}
 	return out, true, nil
 }
-
-// mostValues bounds the values that an execution leaves allocated for the next one.
-const mostValues = 256
 
 // isNone reports whether a value stands for one that AUTO_INCREMENT gives.
 func isNone(v row.Value) bool {

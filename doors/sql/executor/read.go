@@ -129,7 +129,9 @@ func (r *Run) scan(p *Program, s *Shape, from, to []byte, skip, most int64) (out
 			out.Rows, begun = true, true
 		}
 	}
-	r.sorting.begin()
+	if sorts {
+		r.sorting = newSorting()
+	}
 	if most != 0 && (to == nil || bytes.Compare(from, to) < 0) {
 		if err := r.Open(); err != nil {
 			return out, err

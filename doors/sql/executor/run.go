@@ -24,8 +24,9 @@ type Run struct {
 
 	fields  row.Fields
 	key     []byte
-	sorting sorting
+	sorting *sorting // nil: nothing is sorted
 	values  []row.Value
+	used    int // of values
 }
 
 // Outcome is what a statement has come to.
@@ -39,8 +40,11 @@ type Outcome struct {
 	Info      string
 }
 
-// mostArena bounds what an execution leaves allocated for the next one, in bytes.
-const mostArena = 64 << 10
+// What an execution leaves allocated for the next one of its session, or for that of any session: sessions are many.
+const (
+	mostValues = 64
+	mostArena  = 64 << 10 // bytes
+)
 
 // Execute runs a program with the values of a shape that has bound to it. ok false: nothing was done, and the engine runs the statement. Errors are
 // *wire.Error, those of txn and of Keep, and errors of damaged rows.
@@ -55,8 +59,33 @@ func (r *Run) Execute(p *Program, s *Shape) (out Outcome, ok bool, err error) {
 	case Delete:
 		out, ok, err = r.remove(p, s)
 	}
-	r.sorting.rest()
+	r.rest()
 	return out, ok, err
+}
+
+// rest lets go of rows and parameters, which may be large.
+func (r *Run) rest() {
+	r.fields.Forget()
+	if r.used > mostValues {
+		r.values = nil
+	}
+	clear(r.values[:min(r.used, len(r.values))])
+	r.used = 0
+	if r.sorting != nil {
+		if cap(r.sorting.arena) <= mostArena {
+			sortings.Put(r.sorting)
+		}
+		r.sorting = nil
+	}
+}
+
+// valuesOf returns room for so many values.
+func (r *Run) valuesOf(n int) []row.Value {
+	if len(r.values) < n {
+		r.values = make([]row.Value, n)
+	}
+	r.used = n
+	return r.values[:n]
 }
 
 // keyOf appends the key of a value of the primary key. ok false: it is no integer.

@@ -3,6 +3,7 @@ package executor
 import (
 	"cmp"
 	"slices"
+	"sync"
 
 	"github.com/holdfastdb/holdfast/doors/sql/row"
 )
@@ -27,15 +28,14 @@ type sorting struct {
 	whole bool    // texts are compared as a whole: the beginning of one is no number
 }
 
-func (s *sorting) begin() {
-	s.arena, s.items, s.order, s.whole = s.arena[:0], s.items[:0], s.order[:0], false
-}
+// sortings are those that no execution uses at present.
+var sortings = sync.Pool{New: func() any { return &sorting{} }}
 
-// rest gives back what is much.
-func (s *sorting) rest() {
-	if cap(s.arena) > mostArena {
-		*s = sorting{}
-	}
+// newSorting returns one without rows.
+func newSorting() *sorting {
+	s := sortings.Get().(*sorting)
+	s.arena, s.items, s.order, s.whole = s.arena[:0], s.items[:0], s.order[:0], false
+	return s
 }
 
 func (s *sorting) text(x *item) []byte { return s.arena[x.text : x.text+x.size] }
@@ -45,7 +45,7 @@ func (r *Run) keep(p *Program, value []byte) error {
 	if err := r.Keep(itemBytes + len(value)); err != nil {
 		return err
 	}
-	s := &r.sorting
+	s := r.sorting
 	x := item{null: r.fields.Null(p.order), from: len(s.arena)}
 	s.arena = append(s.arena, value...)
 	x.to = len(s.arena)
@@ -87,7 +87,7 @@ func (r *Run) sendSorted(p *Program, shape *Shape, out Outcome) (Outcome, error)
 	if err := r.Ctx.Err(); err != nil {
 		return out, err
 	}
-	s, c := &r.sorting, &p.t.Columns[p.order]
+	s, c := r.sorting, &p.t.Columns[p.order]
 	slices.SortFunc(s.order, func(a, b int32) int {
 		n := s.compare(&s.items[a], &s.items[b], c)
 		if shape.down {

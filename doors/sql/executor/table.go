@@ -21,7 +21,13 @@ type Table struct {
 	Writes  bool    // writes may come here: nothing but the entries of Indexes follows from them
 
 	mu       sync.Mutex
-	programs map[string]*Program // by Shape.key; guarded by mu; nil: the shape does not bind
+	programs map[programKey]*Program // guarded by mu; nil: the shape does not bind
+}
+
+// programKey is a Shape's key, and what the description of its result depends on.
+type programKey struct {
+	shape     string
+	described int
 }
 
 // Column is a column of a Table.
@@ -69,11 +75,12 @@ type Program struct {
 	touched []int // indexes that have a column of sets
 }
 
-// Bind returns the program of a shape. columns describes the result of a Select, and is asked once. Nil: the statement is left to the engine.
-// Error: that of columns.
-func (t *Table) Bind(s *Shape, columns func() ([]wire.Column, error)) (*Program, error) {
+// Bind returns the program of a shape. columns describes the result of a Select, and is asked once for each number that stands for what the description depends
+// on beside the table. Nil: the statement is left to the engine. Error: that of columns.
+func (t *Table) Bind(s *Shape, described int, columns func() ([]wire.Column, error)) (*Program, error) {
+	key := programKey{s.key, described}
 	t.mu.Lock()
-	p, known := t.programs[s.key]
+	p, known := t.programs[key]
 	t.mu.Unlock()
 	if known {
 		return p, nil
@@ -91,9 +98,9 @@ func (t *Table) Bind(s *Shape, columns func() ([]wire.Column, error)) (*Program,
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.programs == nil || len(t.programs) >= mostPrograms {
-		t.programs = map[string]*Program{}
+		t.programs = map[programKey]*Program{}
 	}
-	t.programs[s.key] = p
+	t.programs[key] = p
 	return p, nil
 }
 

@@ -128,6 +128,9 @@ func (l *Layout) Split(value []byte, into *Fields) error {
 	return nil
 }
 
+// Forget lets go of the row.
+func (f *Fields) Forget() { f.row = nil }
+
 // Null reports whether a value is NULL.
 func (f *Fields) Null(column int) bool { return f.at[column].null }
 
